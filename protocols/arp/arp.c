@@ -6,10 +6,10 @@
  * Learning:     An entry is made when this host asks, or is asked; every other packet at most updates an existing entry
  *               (RFC 826's merge).
  * Table:        bounded; the least recently used entry makes room, unless a shepherd waits for it. Strangers can make
- *               this host ask for any number of hosts that do not exist (by what it forwards, or answers). So once
+ *               this host ask for any number of hosts that do not exist (by forwarding, or by answering). So once
  *               hosts being asked for fill half of a full table, they replace one another, and known ones stay.
  * Following:    A sender that uses a host for long is told when its link address changes, becomes too old or is lost.
- *               Its next use asks again: first the known station, then everybody (RFC 1122, 2.3.2.1). Unused addresses
+ *               Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1). Unused addresses
  *               are not asked for. An address that changes unasked is believed only as long as asking takes, so a
  *               wrong one does not last.
  * Not done:     announcing and probing the own address (RFC 5227), several addresses on one link
@@ -157,7 +157,7 @@ struct arp_todo {
 	struct xk_msg *oldest;  /* dropped to make room in a queue; NULL: none */
 	uint32_t changed;       /* the host that the follower is told of; 0: none */
 	uint32_t own, asked;    /* asked: the host to be asked for; 0: none */
-	uint64_t station;       /* the only one to be asked; 0: everybody */
+	uint64_t station;       /* the only one to be asked; 0: broadcast */
 };
 
 /* Takes the lock, with nothing to do yet. */
@@ -345,7 +345,7 @@ arp_insert(struct arp *arp, uint32_t host, bool learning, struct arp_todo *todo)
 	return e;
 }
 
-/* Makes e ASKING, with a request to everybody. */
+/* Makes e ASKING, with a broadcast request. */
 static void
 arp_ask(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
 {
@@ -787,8 +787,10 @@ static const struct xk_role arp_lowers[] = {
 };
 
 static const struct xk_setting arp_settings[] = {
-	{ "entries", XK_SETTING_UINT, offsetof(struct arp, entry_count), "256", "hosts in the table", 1, 1 << 20 },
-	{ "queue", XK_SETTING_UINT, offsetof(struct arp, queue_max), "48", "messages queued for one host", 1, 1024 },
+	{ "entries", XK_SETTING_UINT, offsetof(struct arp, entry_count), "256", "maximum number of hosts in the table",
+	  1, 1 << 20 },
+	{ "queue", XK_SETTING_UINT, offsetof(struct arp, queue_max), "48",
+	  "maximum number of messages queued for one host", 1, 1024 },
 	{ "age", XK_SETTING_TIME, offsetof(struct arp, age_ns), "600s", "how long an answer is believed", 1000,
 	  UINT64_C(86400000000000) },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct arp, timeout_ns), "500ms", "time until the next request", 1000,

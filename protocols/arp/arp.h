@@ -20,7 +20,7 @@ struct xk_arp_output {
 	struct xk_msg *m;
 	/* Takes m once the link address is known. */
 	void (*send)(const struct xk_arp_output *output, uint64_t link);
-	/* Runs if nobody answers, before ARP drops m; must not change it. May be NULL. */
+	/* Runs if there is no answer, before ARP drops m; must not change it. May be NULL. */
 	void (*unsent)(const struct xk_arp_output *output);
 	struct xk_protocol *owner, *hlp_receive, *hlp_type; /* for send and unsent, as is interface */
 	unsigned interface;

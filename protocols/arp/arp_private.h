@@ -51,8 +51,8 @@ struct arp {
 	uint64_t link;
 	struct xk_session *broadcast;
 	xk_event_handler *timeout;       /* of entries */
-	struct xk_arp_follower follower; /* changed is NULL: nobody */
-	struct xk_lock lock;             /* protects what follows */
+	struct xk_arp_follower follower; /* changed is NULL: none */
+	struct xk_lock lock;             /* protects the fields below */
 	struct xk_network network;
 	struct arp_entry *entries;
 	LIST_HEAD(arp_bucket, arp_entry) * buckets; /* of ASKING and KNOWN entries */

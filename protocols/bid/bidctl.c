@@ -4,22 +4,15 @@
  *
  * Promise:      Only a host's own answer to our question, with a tag that nobody else can know, confirms a boot id.
  *               Boot ids in other messages only cause questions. Each confirmed reboot is told once.
- * Boot ids:     a keyed hash of a secret and the told host; key and secret are drawn at each boot. A host cannot derive
- *               the ids that others are told from its own, so it cannot speak for them even where addresses can be
- *               forged. Where the host counts its boots (xk_boots), the upper 24 bits are that count.
  * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, tags, an end to retries, stateless answers, and LOST.
  *               QUERY (tag a) -> RESPONSE (a), of the same length. If the asker is no peer, or was known by another
  *               boot, the answer is a QUERY, too: QUERY (a) -> RESPONSE (a) with QUERY (b) -> RESPONSE (b). Nobody
  *               answers the last message, so the exchange ends.
  * Asking:       hosts that are opened (confirm), that sent a message with a strange boot id (heard), that broadcast a
  *               boot, and now and then those in use. Hosts that never answered (strangers) have no timer and share a
- *               rate; only hosts that answer, or are being opened, take memory.
- * Peers:        When the table is full, a new peer replaces an unused one, chosen at random, so that whoever holds
- *               most of the table loses most. A host with ended boots makes room only if no other can.
- * Ended boots:  A boot that another one has followed is not confirmed again for `lifetime`, so its requests need not be
- *               remembered. A lost host is remembered as long, because its boot may have ended.
- * Ways:         A peer is where its latest answer came from: the tag shows that this station gets what is sent to the
- *               host. A message from another station does not count as the peer's and causes a question; an answer
+ *               rate; only hosts that answer, or are being opened (peers), take memory.
+ * Ways:         A peer is where its latest answer came from: the tag shows that this station receives frames for
+ *               the host. A message from another station does not count as the peer's and causes a question; an answer
  *               from there moves the peer. No message for a host goes to another station that claims its address,
  *               which would learn the host's boot ids (XK_VNET_LEADS_TO). Over IP no station is known, and boot ids
  *               alone decide.
@@ -156,7 +149,12 @@ bidctl_header_check(const struct bidctl_header *h, const uint8_t *p)
 
 /* ---- boot ids and tags; any context ---- */
 
-/* As xk_bidctl_own. An id equals a tag only if the asker has guessed the secret and used it as its boot id. */
+/*
+ * Returns this boot's id for host: a keyed hash of the host and a secret, drawn at each boot. A host cannot derive the
+ * ids of others from its own, so it cannot speak for them even where addresses can be forged. If this host counts its
+ * boots, the upper 24 bits are that count. An id equals a tag only if the asker has guessed the secret and used it as
+ * its boot id.
+ */
 static uint64_t
 bidctl_own(struct xk_protocol *self, uint32_t host)
 {
@@ -275,7 +273,10 @@ bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_output *output)
 	bidctl_peer_schedule(peer, delay_ns < b->timeout_max_ns ? delay_ns : b->timeout_max_ns);
 }
 
-/* Makes boot the peer's last one. Returns 0, or BIDCTL_ENDED or BIDCTL_REBOOTING if it must not be confirmed now. */
+/*
+ * Makes boot the peer's last one. The one before has ended: it is not confirmed again for `lifetime`, so its requests
+ * need not be remembered. Returns 0, or BIDCTL_ENDED or BIDCTL_REBOOTING if boot must not be confirmed now.
+ */
 unsigned
 bidctl_peer_become(struct bidctl_peer *peer, uint64_t boot)
 {
@@ -304,7 +305,7 @@ bidctl_peer_become(struct bidctl_peer *peer, uint64_t boot)
 	return 0;
 }
 
-/* Returns for how many ns an unused peer must be kept because a boot of it has ended, or may have. */
+/* Returns for how many ns an unused peer must be kept, because a boot of it has ended, or may have as it was lost. */
 uint64_t
 bidctl_peer_remembers(struct bidctl_peer *peer)
 {
@@ -343,8 +344,8 @@ bidctl_stranger_is_fresh(const struct bidctl *b, const struct bidctl_stranger *s
 }
 
 /*
- * Sets *output to a question to host, which is no peer and has sent a message, unless the rate is used up. Asks with the
- * same tag while the last question counts: the answer may take longer than the host's next message.
+ * Sets *output to a question to host, which is no peer and has sent a message, unless the rate is used up. Asks with
+ * the same tag while the last question counts: the answer may take longer than the host's next message.
  */
 static void
 bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_output *output)
@@ -520,8 +521,8 @@ bidctl_peer_free(struct xk_retired *retired)
 }
 
 /*
- * Acts, then frees a peer of which nothing is known and that nobody uses. It stays for a while if one of its boots has
- * ended lately, or a shepherd is still using it.
+ * Acts, then frees an unused peer without a boot. It stays for a while if one of its boots has ended lately, or a
+ * shepherd is still using it.
  */
 static void
 bidctl_timeout(struct xk_event *event, void *argument)
@@ -557,8 +558,8 @@ bidctl_timeout(struct xk_event *event, void *argument)
 }
 
 /*
- * Makes the timer forget an unused peer, with its ended boots, at once: one found from a random bucket on, and without
- * ended boots if possible. Returns false if none may go.
+ * Makes the timer forget an unused peer, with its ended boots, at once: one without ended boots if possible, found from
+ * a random bucket on, so that whoever holds most of the table loses most. Returns false if none may go.
  */
 static bool
 bidctl_peer_make_room(struct bidctl *b)
@@ -707,18 +708,6 @@ bidctl_is_way(const struct bidctl_peer *peer, uint64_t way)
 	return way == peer->way || way == 0 || peer->way == 0;
 }
 
-/* Returns as XK_VNET_LEADS_TO. Over IP the VNET session below answers, for the station that frames came from. */
-static int
-bidctl_leads_to(struct xk_session *lls, uint64_t host)
-{
-	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
-	uint64_t peer;
-
-	if (leads_to != -ENOTSUP)
-		return leads_to;
-	return xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer) && peer == host;
-}
-
 /* ---- boot ids in messages ---- */
 
 /* As xk_bidctl_heard or, where *boot is 0, xk_bidctl_known, for a message that came this way. The lock is held. */
@@ -774,11 +763,14 @@ static void
 bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
 	struct bidctl_output output = { .host = 0 };
-	uint64_t way = bidctl_way(lls), boot = h->source;
-	int leads_to = bidctl_leads_to(lls, h->host);
+	uint64_t way = bidctl_way(lls), boot = h->source, host = h->host;
+	/* over IP the VNET session below answers, for the station that frames came from */
+	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
 	struct bidctl_peer *peer;
 	bool is_limited;
 
+	if (leads_to == -ENOTSUP)
+		leads_to = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) && host == h->host;
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->host);
 	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
@@ -796,26 +788,6 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 		bidctl_send_to_host(b, &output, lls);
 }
 
-/* Returns the peer whose question h answers, made for a stranger; or NULL and the reason why. The lock is held. */
-static struct bidctl_peer *
-bidctl_answered(struct bidctl *b, const struct bidctl_header *h, unsigned *why)
-{
-	struct bidctl_peer *peer = bidctl_peer_find(b, h->host);
-
-	if (peer != NULL && peer->asking && peer->tag == h->reply)
-		return peer;
-	*why = BIDCTL_UNASKED;
-	if (peer != NULL ||
-	    (h->reply != bidctl_tag(b, h->host, h->source, 0) && h->reply != bidctl_tag(b, h->host, h->source, 1) &&
-	     !bidctl_stranger_answers(b, h->host, h->reply)))
-		return NULL;
-	peer = bidctl_peer_get(b, h->host);
-	*why = BIDCTL_FULL;
-	if (peer != NULL)
-		peer->asked_ns = xk_now_ns(&b->protocol);
-	return peer;
-}
-
 /*
  * Confirms the boot in a RESPONSE and tells it. First answers the question in it, if any, so that the host knows us.
  * Returns 0, or the reason to drop the message.
@@ -826,14 +798,22 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 	struct bidctl_output answer = { h->host, h->source, 0, h->request };
 	uint64_t way = bidctl_way(lls);
 	struct bidctl_peer *peer;
-	unsigned why = 0;
+	unsigned why = BIDCTL_UNASKED;
 
 	if (h->destination != bidctl_own(&b->protocol, h->host))
 		return BIDCTL_STALE;
 	xk_lock(&b->lock);
-	peer = bidctl_answered(b, h, &why);
-	if (peer != NULL)
+	peer = bidctl_peer_find(b, h->host);
+	if (peer != NULL && peer->asking && peer->tag == h->reply) {
 		why = bidctl_peer_become(peer, h->source);
+	} else if (peer == NULL && (h->reply == bidctl_tag(b, h->host, h->source, 0) ||
+				    h->reply == bidctl_tag(b, h->host, h->source, 1) ||
+				    bidctl_stranger_answers(b, h->host, h->reply))) {
+		peer = bidctl_peer_get(b, h->host);
+		why = peer == NULL ? BIDCTL_FULL : bidctl_peer_become(peer, h->source);
+		if (peer != NULL)
+			peer->asked_ns = xk_now_ns(&b->protocol);
+	}
 	if (why == 0) {
 		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
 		peer->asking = false;
@@ -984,12 +964,12 @@ static const struct xk_role bidctl_lowers[] = {
 enum { BIDCTL_PEERS_MAX = 1 << 20 };
 
 static const struct xk_setting bidctl_settings[] = {
-	{ "peers", XK_SETTING_UINT, offsetof(struct bidctl, peer_max), "4096", "known hosts at most", 1,
+	{ "peers", XK_SETTING_UINT, offsetof(struct bidctl, peer_max), "4096", "maximum number of known hosts", 1,
 	  BIDCTL_PEERS_MAX },
 	{ "strangers", XK_SETTING_UINT, offsetof(struct bidctl, stranger_count), "1024",
-	  "unknown hosts asked because of a message, at most", BIDCTL_WAYS, BIDCTL_PEERS_MAX },
+	  "maximum number of unknown hosts asked because of a message", BIDCTL_WAYS, BIDCTL_PEERS_MAX },
 	{ "stranger_rate", XK_SETTING_UINT, offsetof(struct bidctl, stranger_rate), "10000",
-	  "questions per second to all unknown hosts together", 1, 1000000 },
+	  "maximum number of questions per second to unknown hosts", 1, 1000000 },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct bidctl, timeout_ns), "200ms",
 	  "initial time until a question is repeated, doubled each time", 1000, UINT64_C(60000000000) },
 	{ "timeout_max", XK_SETTING_TIME, offsetof(struct bidctl, timeout_max_ns), "5s",
@@ -997,12 +977,13 @@ static const struct xk_setting bidctl_settings[] = {
 	{ "retries", XK_SETTING_UINT, offsetof(struct bidctl, retries), "6",
 	  "repetitions of a question before the host is given up", 0, 100 },
 	{ "interval", XK_SETTING_TIME, offsetof(struct bidctl, interval_ns), "200ms",
-	  "least time between questions that one host's messages cause", 1000, UINT64_C(3600000000000) },
+	  "minimum time between questions that one host's messages cause", 1000, UINT64_C(3600000000000) },
 	{ "keepalive", XK_SETTING_TIME, offsetof(struct bidctl, keepalive_ns), "60s",
 	  "time between checks that a host in use is there; 0: never", 0, UINT64_C(86400000000000) },
 	{ "lifetime", XK_SETTING_TIME, offsetof(struct bidctl, lifetime_ns), "300s",
 	  "how long an unused host is remembered", 1000, UINT64_C(86400000000000) },
-	{ "broadcast", XK_SETTING_BOOL, offsetof(struct bidctl, broadcast), "yes", "broadcast this boot", 0, 0 },
+	{ "broadcast", XK_SETTING_BOOL, offsetof(struct bidctl, broadcast), "yes", "announce this boot by broadcast", 0,
+	  0 },
 	{ "broadcast_wait", XK_SETTING_TIME, offsetof(struct bidctl, broadcast_wait_ns), "3s",
 	  "longest random wait before asking a host that broadcast its boot", 0, UINT64_C(60000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },

@@ -86,7 +86,7 @@ struct bidctl {
 	struct xk_bidctl_watcher *watchers; /* latest first; does not change after init */
 	uint64_t seed;                      /* of the hash, because strangers choose the hosts */
 
-	struct xk_lock lock; /* protects what follows */
+	struct xk_lock lock; /* protects the fields below */
 	SLIST_HEAD(bidctl_bucket, bidctl_peer) * buckets;
 	uint32_t bucket_mask, set_mask;
 	uint64_t peer_count, ended_count;

@@ -34,8 +34,8 @@
  *
  * An end accepts only frames that name it, from its peer: the caller's peer is the end in the WELCOME, the called
  * end's the one in the CALL. Identifiers are learned from the ends themselves, so DATA for b was sent after b was
- * made, by an end that had heard b. A late CALL of a dead end makes an end that welcomes it; nobody answers, so the
- * user never hears of that end. Between two ends sequence numbers do the rest: the next message is delivered, older
+ * made, by an end that had heard b. A late CALL of a dead end makes an end whose WELCOME nobody answers, so the user
+ * never hears of that end. Between two ends sequence numbers do the rest: the next message is delivered, older
  * ones are acknowledged again. A message is acknowledged after the user's demux has returned, so that the next one,
  * carried by another shepherd, cannot overtake it.
  */
@@ -93,7 +93,7 @@ enum {
 	STOPWAIT_FROM = 14,
 	STOPWAIT_TO = 22,
 
-	STOPWAIT_LONGEST = 65535, /* what the length field can say */
+	STOPWAIT_LONGEST = 65535, /* limit of the length field */
 };
 
 static_assert(STOPWAIT_TO + 8 == STOPWAIT_HEADER_LEN, "the header ends with its last field");
@@ -475,30 +475,36 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 
 /* ---- receiving ---- */
 
+/* Judges DATA; the next message is then being delivered. Returns 0, or the reason to drop it. The lock is held. */
+static unsigned
+stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
+{
+	int32_t ahead = (int32_t)(h->sequence - s->expected);
+
+	if (s->error != 0)
+		return XK_DROP_NO_SESSION;
+	if (h->from != s->peer)
+		return STOPWAIT_STALE;
+	if (ahead < 0)
+		return STOPWAIT_DUPLICATE;
+	if (ahead > 0 || s->delivering)
+		return STOPWAIT_BAD_SEQUENCE;
+	s->delivering = true;
+	return 0;
+}
+
 /* Delivers DATA, if it is the next message, and answers it. */
 static void
 stopwait_pop_data(struct stopwait_session *s, struct xk_session *lls, struct xk_msg *m, const struct stopwait_header *h)
 {
 	struct xk_protocol *self = s->session.protocol;
-	bool first = false; /* message of a passive session, which is announced */
-	unsigned why = 0;
-	int32_t ahead;
+	bool first; /* message of a passive session, which is announced */
+	unsigned why;
 
 	xk_lock(&s->lock);
-	ahead = (int32_t)(h->sequence - s->expected);
-	if (s->error != 0) {
-		why = XK_DROP_NO_SESSION;
-	} else if (h->from != s->peer) {
-		why = STOPWAIT_STALE;
-	} else if (ahead < 0) {
-		why = STOPWAIT_DUPLICATE;
-	} else if (ahead > 0 || s->delivering) {
-		why = STOPWAIT_BAD_SEQUENCE;
-	} else {
-		s->delivering = true;
-		first = !s->known;
-		s->known = true;
-	}
+	why = stopwait_judge(s, h);
+	first = why == 0 && !s->known;
+	s->known |= first;
 	xk_unlock(&s->lock);
 	if (first && xk_open_done(xk_hlp_receive(&s->session), self, &s->session, s->session.hlp_type) != 0) {
 		why = XK_DROP_REFUSED;
@@ -522,27 +528,40 @@ stopwait_pop_data(struct stopwait_session *s, struct xk_session *lls, struct xk_
 	stopwait_answer(self, lls, h, s->id, STOPWAIT_ACK);
 }
 
-/* Sends the next message: after WELCOME, which names the peer, or ACK, which ends the one under way. GONE ends s. */
+/*
+ * Takes the peer from a WELCOME, or the message under way off the queue for its ACK. Returns 0, or the reason to drop
+ * the answer. The lock is held.
+ */
+static unsigned
+stopwait_hear(struct stopwait_session *s, const struct stopwait_header *h)
+{
+	bool calling = s->peer == 0;
+
+	if (s->error != 0 || (calling ? h->kind != STOPWAIT_WELCOME : h->from != s->peer))
+		return STOPWAIT_STALE;
+	if (h->kind == STOPWAIT_WELCOME && !calling)
+		return STOPWAIT_DUPLICATE;
+	if (h->kind == STOPWAIT_WELCOME)
+		s->peer = h->from;
+	if (h->kind != STOPWAIT_ACK)
+		return 0;
+	if (s->count == 0 || h->sequence != s->sequence)
+		return (int32_t)(h->sequence - s->sequence) < 0 ? STOPWAIT_DUPLICATE : STOPWAIT_BAD_SEQUENCE;
+	xk_msg_free(stopwait_dequeue(s));
+	s->sequence++;
+	return 0;
+}
+
+/* Sends the next message after WELCOME or ACK; ends s after GONE. */
 static void
 stopwait_pop_answer(struct stopwait_session *s, struct xk_session *lls, struct xk_msg *m,
 		    const struct stopwait_header *h)
 {
 	struct xk_msg *frame = NULL;
-	unsigned why = 0;
+	unsigned why;
 
 	xk_lock(&s->lock);
-	if (s->error != 0 || (s->peer == 0 ? h->kind != STOPWAIT_WELCOME : h->from != s->peer)) {
-		why = STOPWAIT_STALE;
-	} else if (h->kind == STOPWAIT_WELCOME && s->peer != 0) {
-		why = STOPWAIT_DUPLICATE;
-	} else if (h->kind == STOPWAIT_WELCOME) {
-		s->peer = h->from;
-	} else if (h->kind == STOPWAIT_ACK && (s->count == 0 || h->sequence != s->sequence)) {
-		why = (int32_t)(h->sequence - s->sequence) < 0 ? STOPWAIT_DUPLICATE : STOPWAIT_BAD_SEQUENCE;
-	} else if (h->kind == STOPWAIT_ACK) {
-		xk_msg_free(stopwait_dequeue(s));
-		s->sequence++;
-	}
+	why = stopwait_hear(s, h);
 	if (why == 0 && h->kind != STOPWAIT_GONE)
 		frame = stopwait_say(s, false);
 	xk_unlock(&s->lock);
@@ -692,7 +711,7 @@ static const struct xk_role stopwait_lowers[] = {
 
 static const struct xk_setting stopwait_settings[] = {
 	{ "queue", XK_SETTING_UINT, offsetof(struct stopwait, queue), "16",
-	  "messages queued per session behind the one under way", 0, 65535 },
+	  "maximum number of messages queued behind the one under way", 0, 65535 },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct stopwait, timeout_ns), "200ms",
 	  "initial retransmission timeout, doubled at each retry", 1000, UINT64_C(60000000000) },
 	{ "timeout_max", XK_SETTING_TIME, offsetof(struct stopwait, timeout_max_ns), "2s",

@@ -37,7 +37,7 @@ struct vchan {
 	struct xk_protocol protocol;
 	uint64_t channels, opened, waiting, wait_ns; /* settings */
 	uint64_t seed;
-	struct xk_lock lock; /* protects what follows */
+	struct xk_lock lock; /* protects the fields below */
 	struct vchan_pools buckets[VCHAN_BUCKETS];
 	struct vchan_channels called; /* channels with asynchronous calls */
 };
@@ -64,7 +64,7 @@ struct vchan_pool {
 	LIST_ENTRY(vchan_pool) beside; /* in its bucket, if it is listed; under VCHAN's lock */
 	bool listed;
 	struct xk_participants participants;
-	struct xk_lock lock;        /* protects what follows */
+	struct xk_lock lock;        /* protects the fields below */
 	struct vchan_channels idle; /* latest used first */
 	struct vchan_waiters waiters;
 	unsigned waiting;             /* waiters */
@@ -124,7 +124,7 @@ vchan_answer(struct vchan_pool *pool, struct vchan_channel *channel)
 	xk_semaphore_signal(&waiter->answered);
 }
 
-/* Ends the pool: it gives out no channel any more. Channels with calls are closed when these are over. */
+/* Ends the pool: it hands out no more channels. Channels with calls are closed when these are over. */
 static void
 vchan_end(struct vchan_pool *pool)
 {
@@ -150,8 +150,8 @@ vchan_end(struct vchan_pool *pool)
 }
 
 /*
- * Gives a channel to the first waiter, or else makes it idle. status is the result of its last call. A channel that could
- * not be opened is NULL: the waiter then opens one in its place.
+ * Gives a channel to the first waiter, or else makes it idle. status is the result of its last call. A channel that
+ * could not be opened is NULL: the waiter then opens one in its place.
  */
 static void
 vchan_give_back(struct vchan_pool *pool, struct vchan_channel *channel, int status)
@@ -494,10 +494,11 @@ static const struct xk_role vchan_lowers[] = {
 };
 
 static const struct xk_setting vchan_settings[] = {
-	{ "channels", XK_SETTING_UINT, offsetof(struct vchan, channels), "8", "channels of a pool at most", 1, 65536 },
-	{ "opened", XK_SETTING_UINT, offsetof(struct vchan, opened), "1", "channels opened with the pool", 1, 65536 },
-	{ "waiting", XK_SETTING_UINT, offsetof(struct vchan, waiting), "64", "callers that may wait for a channel", 0,
+	{ "channels", XK_SETTING_UINT, offsetof(struct vchan, channels), "8", "maximum number of channels in a pool", 1,
 	  65536 },
+	{ "opened", XK_SETTING_UINT, offsetof(struct vchan, opened), "1", "channels opened with the pool", 1, 65536 },
+	{ "waiting", XK_SETTING_UINT, offsetof(struct vchan, waiting), "64",
+	  "maximum number of callers waiting for a channel", 0, 65536 },
 	{ "wait", XK_SETTING_TIME, offsetof(struct vchan, wait_ns), "10s", "longest wait of a caller", 1000,
 	  UINT64_C(3600000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },

@@ -57,7 +57,7 @@ struct vnet_session {
 	unsigned interface;        /* index */
 	_Atomic uint64_t host;     /* the neighbour; XK_ANY: passive, and not opened since */
 	LIST_ENTRY(vnet_session) same_bucket;
-	struct xk_lock lock;      /* protects what follows; link and is_stale are read without it */
+	struct xk_lock lock;      /* protects the fields below; link and is_stale are read without it */
 	struct xk_session *moved; /* receives pushes instead of lls; a reference. NULL: lls does */
 	_Atomic uint64_t link;    /* the link address that pushes go to */
 	_Atomic bool is_stale;    /* the next push asks for the address */
@@ -124,7 +124,9 @@ vnet_setup(struct xk_session *session, const void *how)
 	return 0;
 }
 
-/* Makes a session on lls (NULL: none), bound nowhere. Takes the caller's reference on lls. Returns NULL if no memory. */
+/*
+ * Makes a session on lls (NULL: none), bound nowhere. Takes the caller's reference on lls. Returns NULL if no memory.
+ */
 static struct xk_session *
 vnet_session_new(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
 		 struct xk_session *lls)
@@ -543,7 +545,7 @@ vnet_send(const struct xk_arp_output *output, uint64_t link)
 	xk_close(lls);
 }
 
-/* Tells the protocol above that nobody answers for the address. xk_control_protocol would go on to the ones below. */
+/* Tells the protocol above that no station answers for the host. xk_control_protocol would go on to the lowers. */
 static void
 vnet_unsent(const struct xk_arp_output *output)
 {

@@ -44,13 +44,13 @@ struct xk_vnet_interface {
 enum xk_vnet_kind {
 	XK_VNET_ELSEWHERE, /* on none of our networks: needs a route */
 	XK_VNET_MINE,      /* an address of ours */
-	XK_VNET_BROADCAST, /* everybody on a network of ours */
+	XK_VNET_BROADCAST, /* all hosts of a network of ours */
 	XK_VNET_ON_LINK,   /* a neighbour */
 };
 
 /*
  * Returns the kind of host, seen from `count` interfaces (of XK_VNET_GET_INTERFACES), and sets *index to its interface
- * unless it is elsewhere. 255.255.255.255 is everybody on the first interface. Any context.
+ * unless it is elsewhere. 255.255.255.255 is a broadcast on the first interface. Any context.
  */
 static inline enum xk_vnet_kind
 xk_vnet_kind(const struct xk_vnet_interface *interfaces, unsigned count, uint32_t host, unsigned *index)
