@@ -200,8 +200,8 @@ arp_finish(struct arp *arp, struct arp_todo *todo)
 		xk_drop(self, todo->oldest, ARP_DROP_QUEUE_FULL);
 	if (todo->asked == 0)
 		return;
-	if (todo->station != 0 && xk_open(self, self, xk_lower(self, 0), &participants, &one) != 0)
-		one = NULL;
+	if (todo->station != 0)
+		xk_open(self, self, xk_lower(self, 0), &participants, &one); /* if it fails, all are asked */
 	m = arp_packet_make(self, &packet);
 	if (m != NULL) {
 		xk_count(self, ARP_COUNT_REQUESTS_OUT);
@@ -299,13 +299,17 @@ arp_remove(struct arp *arp, struct arp_entry *e)
 	xk_event_cancel(&e->timer); /* a late firing finds another state, or asks once too early */
 }
 
-/* Returns the least recently used entry of a state that no shepherd waits for, or NULL. */
+/*
+ * Returns the least recently used entry of a state that may be replaced, or NULL: no shepherd waits for it, and a
+ * foreign thread leaves alone those that need the follower or their senders to be told, because these open sessions.
+ */
 static struct arp_entry *
 arp_oldest(struct arp *arp, enum arp_state state)
 {
 	struct arp_entry *e = TAILQ_FIRST(&arp->lists[state]);
+	bool is_foreign = xk_self() == NULL;
 
-	while (e != NULL && e->waiters > 0)
+	while (e != NULL && (e->waiters > 0 || (is_foreign && (e->is_followed || e->queued > 0))))
 		e = TAILQ_NEXT(e, by_use);
 	return e;
 }

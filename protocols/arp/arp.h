@@ -62,7 +62,7 @@ int xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link);
 /*
  * As xk_arp_follow, but asks for an unknown link address: first the station that was known last, if any. Returns 0: it
  * is `link`; -EINPROGRESS: the follower will be told, but not by this call; -EHOSTUNREACH or -ENOBUFS as
- * xk_arp_resolve. Any context, also a foreign thread; never waits for an answer.
+ * xk_arp_resolve. Any context, also a foreign thread, which replaces no followed host; never waits for an answer.
  */
 int xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link);
 
