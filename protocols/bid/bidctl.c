@@ -199,11 +199,16 @@ bidctl_peer_trim(struct bidctl_peer *peer, uint64_t now_ns)
 	}
 }
 
-/* Multiplies by a random odd number: any two hosts collide under few seeds. */
+/*
+ * Multiplies by a random odd number, twice: one product alone puts consecutive addresses at equal distances, which with
+ * some seeds crowds them into few buckets.
+ */
 static uint32_t
 bidctl_peer_hash(const struct bidctl *b, uint32_t host)
 {
-	return (uint32_t)(host * b->seed >> 32);
+	uint64_t product = host * b->seed;
+
+	return (uint32_t)((product ^ product >> 32) * b->seed >> 32);
 }
 
 static struct bidctl_bucket *
