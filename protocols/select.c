@@ -1,19 +1,16 @@
 /*
- * select.c - procedures by number: which of a host's procedures a call is for, and what became of it if there is no
- * reply.
+ * select.c - calls of a host's procedures by number, and errors carried back.
  *
  * Spec:         the x-kernel's SELECT; an 8-byte header: procedure 4, status 4. The original had the statuses OK and
  *               FAIL.
- * Participants: to call, the top of the remote stack is the procedure's number, 32 bits; to serve it, that of the
- *               local one
- * Sessions:     Each open is a session of its own, on one of the protocol below (a channel takes one call at a time,
- *               a VCHAN many). A server has one per channel and procedure, which ends with the channel.
- * Errors:       what the protocol below says; -ENOSYS: nobody serves the procedure there; -ECONNREFUSED: the server
- *               refused the session, or had no memory for it; -EBADMSG: the reply made no sense. What a handler
- *               returns is the caller's error, too, but as -EREMOTEIO if it could be taken for the fate of the call
- *               itself: -ETIMEDOUT, say, of a call that the handler made. A handler's failure is a reply: the call
- *               was run, once.
- * Not done:     telling users by close_done that their channel is of no more use (their next call says -ECONNRESET)
+ * Participants: the procedure's number, 32 bits: the top of the remote stack to call it, of the local one to serve it
+ * Sessions:     Each open makes a session, on one of the protocol below (a channel takes one call at a time, a VCHAN
+ *               many). A server has one per channel and procedure, which ends with the channel.
+ * Errors:       those of the protocol below; -ENOSYS: the procedure is not served there; -ECONNREFUSED: the server
+ *               refused the session, or had no memory for it; -EBADMSG: a malformed reply. A handler's failure is a
+ *               reply: the call ran, once. Its error is returned to the caller, but as -EREMOTEIO if it could be taken
+ *               for the fate of the call itself: -ETIMEDOUT of a call that the handler made, say.
+ * Not done:     close_done to users of a channel that is closed (their next call fails with -ECONNRESET)
  * Graph:        select -> chan; or select -> vchan, vchan -> chan
  */
 #include <errno.h>
@@ -35,7 +32,7 @@ struct select {
 	struct select_calls calls; /* asynchronous ones */
 };
 
-/* Only servers' sessions are in the table: what was opened is the opener's alone. */
+/* Only servers' sessions are in the table: an opened one is the opener's alone. */
 struct select_session {
 	struct xk_session session;
 	uint32_t procedure;
@@ -59,10 +56,10 @@ enum { SELECT_ERRORS = 4095 }; /* the highest error number */
 enum select_status {
 	SELECT_CALL,
 	SELECT_OK,
-	SELECT_FAILED, /* the handler did not say why */
+	SELECT_FAILED, /* the handler returned no error number */
 	SELECT_NO_PROCEDURE,
 	SELECT_REFUSED,
-	SELECT_ERRNO = 256, /* and the error number that the handler returned (Linux's) */
+	SELECT_ERRNO = 256, /* plus the handler's error number (Linux's) */
 	SELECT_ERRNO_MAX = SELECT_ERRNO + SELECT_ERRORS,
 };
 
@@ -86,7 +83,7 @@ struct select_header {
 	uint32_t procedure, status;
 };
 
-/* Takes the header off m and checks it. Returns 0 or the reason to drop m. */
+/* Strips and checks the header of m. Returns 0, or the reason to drop m. */
 static inline unsigned
 select_header_pop(struct select_header *h, struct xk_msg *m, bool is_reply)
 {
@@ -106,7 +103,7 @@ select_header_store(uint8_t *p, uint32_t procedure, uint32_t status)
 	xk_put32(p + SELECT_AT_STATUS, status);
 }
 
-/* Returns whether an error says what became of a call, so that a handler's must not be taken for it. */
+/* Returns whether an error describes the fate of a call, so that a handler's must not be taken for it. */
 static bool
 select_is_fate(int err)
 {
@@ -119,7 +116,7 @@ select_is_fate(int err)
 	return false;
 }
 
-/* Returns what a caller gets for the status of a reply. */
+/* Returns the caller's result for the status of a reply. */
 static int
 select_error_of(uint32_t status)
 {
@@ -136,7 +133,7 @@ select_error_of(uint32_t status)
 
 /* ---- init and fini ---- */
 
-/* Calls are wanted from the beginning, since a caller is to hear that nobody serves the procedure. */
+/* Enables at once, because callers must be told that a procedure is not served. */
 static int
 select_init(struct xk_protocol *self)
 {
@@ -146,7 +143,7 @@ select_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
-/* When the kernel ends, neither SELECT nor the users of asynchronous calls are told. */
+/* The kernel ends without ending asynchronous calls. */
 static void
 select_fini(struct xk_protocol *self)
 {
@@ -201,7 +198,7 @@ select_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk
 	return 0;
 }
 
-/* A procedure is served for everybody. */
+/* A procedure is served for all hosts. */
 static int
 select_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 		   struct xk_key *key)
@@ -235,9 +232,9 @@ select_close_done(struct xk_protocol *self, struct xk_session *session)
 	xk_session_uncache(self, select_is_on_another, session);
 }
 
-/* ---- being called ---- */
+/* ---- serving ---- */
 
-/* Makes *reply a header alone. Returns 0 or -ENOBUFS. */
+/* Makes *reply a header without payload. Returns 0 or -ENOBUFS. */
 static int
 select_answer(struct xk_protocol *self, uint32_t procedure, uint32_t status, struct xk_msg **reply)
 {
@@ -273,7 +270,7 @@ select_call_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	return 0;
 }
 
-/* Accepts the first call of a procedure by lls. Its header lies in front of m. */
+/* Accepts the first call of a procedure on lls. The header lies in front of m. */
 XK_APART static int
 select_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -304,7 +301,7 @@ select_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 
 /* ---- calling ---- */
 
-/* Takes the header off *reply. Returns 0; or what it says, -errno, and frees *reply. */
+/* Strips the header of *reply. Returns 0, or the error in it, -errno, and frees *reply. */
 static int
 select_open_reply(struct xk_session *session, struct xk_msg **reply)
 {
@@ -312,24 +309,23 @@ select_open_reply(struct xk_session *session, struct xk_msg **reply)
 	struct xk_msg *m = *reply;
 	struct select_header h;
 	unsigned why = select_header_pop(&h, m, true);
-	int err;
+	int err = -EBADMSG;
 
 	if (why == 0 && h.procedure != s->procedure)
 		why = SELECT_BAD_REPLY;
-	if (why != 0) {
-		*reply = NULL;
+	if (why == 0)
+		err = select_error_of(h.status);
+	if (err == 0)
+		return 0;
+	*reply = NULL;
+	if (why != 0)
 		xk_drop(session->protocol, m, why);
-		return -EBADMSG;
-	}
-	err = select_error_of(h.status);
-	if (err != 0) {
-		*reply = NULL;
+	else
 		xk_msg_free(m);
-	}
 	return err;
 }
 
-/* Gives m its header. Returns NULL if m was dropped. */
+/* Pushes the header of a call on m. Returns NULL if m was dropped. */
 static struct xk_msg *
 select_prepare(struct xk_session *session, struct xk_msg *m)
 {
@@ -403,8 +399,6 @@ select_call_async(struct xk_session *session, struct xk_msg *m, struct xk_call *
 	return status;
 }
 
-/* ---- asking ---- */
-
 static int
 select_get_participants(struct xk_session *session, struct xk_participants *participants)
 {
@@ -447,7 +441,7 @@ static const struct xk_number_on select_numbers[] = { { "chan", 2 }, { NULL, 0 }
 
 const struct xk_protocol_type xk_type_select = {
 	.name = "select",
-	.help = "Procedures by number: which of them a call is for, and errors carried back.",
+	.help = "Calls of procedures by number, with errors carried back.",
 	.ops = &select_ops,
 	.session_ops = &select_session_ops,
 	.header = SELECT_HEADER_LEN,

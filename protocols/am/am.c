@@ -1,26 +1,24 @@
 /*
- * am.c - Active Messages: each message names the handler that is to run for it where it arrives, and the driver runs
- * it at once: demultiplexing by the message itself (Bjorkman 1994, 2.1).
+ * am.c - Active Messages: each message names the handler to run where it arrives, and the driver runs it at once
+ * (demultiplexing by the message itself: Bjorkman 1994, 2.1).
  *
  * Spec:         von Eicken, Culler, Goldstein and Schauer, "Active Messages" (1992), with a handler's number in place
  *               of its address, because hosts need not have the same core image; our own 20-byte header
- * Exchange:     Each REQUEST is answered once: by the REPLY of its handler, or by an ACK if that does not reply or
- *               there is no such handler. A request to everybody is neither run nor answered. A reply more than three
- *               times as long as its request, headers included, becomes an ACK, unless BID has confirmed the
- *               requesting host.
- * Promise:      That of the protocol below: nothing is sent again. A repeated request is run again, a repeated reply
- *               is not.
- * Flow:         At most `outstanding` requests of a session are unanswered, `queue` others wait, and more are
- *               refused. A request without an answer after `timeout` is lost, and makes room; nobody is told.
+ * Exchange:     Each REQUEST is answered once: by the REPLY of its handler, or by an ACK if there is no reply or no
+ *               such handler. A broadcast request is neither run nor answered. A reply more than three times as long as
+ *               its request, headers included, becomes an ACK, unless BID has confirmed the requesting host.
+ * Promise:      that of the protocol below, without retransmission; a repeated request runs again, a repeated reply
+ *               does not
+ * Flow:         At most `outstanding` requests of a session are unanswered and `queue` others queued; more are refused.
+ *               A request without an answer after `timeout` is lost, and makes room; the requester is not told.
  * Handoff:      The shepherd that brought a message runs its handler, in the driver if it can. It leaves the driver
- *               (counted as explicit) before a handler registered with may_wait, and before an answer makes it send
- *               what has waited.
- * Sessions:     Only active ones, to request; each open gives another. An answer finds its session by 64 random bits,
- *               whichever way it comes: nobody else knows them, and no boot before had them. Requests of strangers
- *               take no memory. A closed session lives on until its requests are answered or lost.
- * Participants: none of its own: those given to open go on to the protocol below
+ *               (counted as explicit) before a handler registered with may_wait, and before it sends queued requests.
+ * Sessions:     active ones only; each open makes another. An answer finds its session by 64 random bits, whichever way
+ *               it comes: no other host knows them, and no earlier boot had them. Strangers' requests take no memory. A
+ *               closed session lives on until its requests are answered or lost.
+ * Participants: those of the protocol below
  * Push:         the handler's number (2 bytes) and the arguments (xk_am_request). Nothing comes up: handlers run.
- * Not done:     sending again; telling who requested that an answer was lost, or that there is no such handler
+ * Not done:     retransmission; telling the requester that an answer was lost, or that there is no such handler
  * Graph:        am -> vnet, or anything else that carries messages to hosts: bid, blast, ip, stopwait
  */
 #include "protocols/am/am.h"
@@ -33,22 +31,22 @@
 enum am_drop {
 	AM_BAD_KIND = XK_DROP_OWN,
 	AM_BAD_LENGTH,
-	AM_BAD_HANDLER, /* no such number anywhere, or one in an ACK */
+	AM_BAD_HANDLER, /* not below XK_AM_HANDLERS, or not 0 in an ACK */
 	AM_TO_ALL,
-	AM_NO_HANDLER, /* nobody has registered it here */
-	AM_STALE,      /* an answer to no request that is unanswered */
+	AM_NO_HANDLER, /* not registered here */
+	AM_STALE,      /* an answer to no unanswered request */
 	AM_QUEUE_FULL,
-	AM_BAD_REQUEST, /* pushed: shorter than a number, or no such one */
-	AM_CLOSED,      /* the session has gone before the request could be sent */
+	AM_BAD_REQUEST, /* pushed: shorter than a number, or a number too large */
+	AM_CLOSED,      /* the session was closed before the request could be sent */
 	AM_TOO_LONG,    /* a reply */
 };
 
-/* acks came, acked went; left: the driver, for either reason */
+/* acks: received; acked: sent; left: handoffs off the driver */
 enum am_counter { AM_REQUESTS, AM_REPLIES, AM_ACKS, AM_ACKED, AM_UNSENT, AM_LOST, AM_LEFT };
 
 enum {
 	AM_OUTSTANDING_MAX = 64,
-	AM_REPLY_TIMES = 3, /* a reply is at most this many times its request; not over BID */
+	AM_REPLY_TIMES = 3, /* limit of a reply's length, in lengths of its request; not over BID */
 };
 
 struct am {
@@ -67,9 +65,9 @@ struct am_request {
 struct am_session {
 	struct xk_session session;
 	uint64_t number;
-	struct xk_event timer; /* pending, it holds a reference on the session */
-	struct xk_lock lock;   /* over what follows */
-	bool timing;           /* the timer is pending, or its handler will look again */
+	struct xk_event timer; /* holds a reference on the session while pending */
+	struct xk_lock lock;   /* protects the fields below */
+	bool timing;           /* the timer is pending, or its handler will check again */
 	uint32_t sequence;     /* of the next request */
 	unsigned unanswered;
 	struct xk_msg *first, **last; /* requests that wait, headers in front */
@@ -132,7 +130,7 @@ am_header_pop(struct am_header *h, struct xk_msg *m)
 	return 0;
 }
 
-/* Puts header h before *m. Returns false without a buffer; *m is unchanged then. */
+/* Puts header h before *m. Returns false without a buffer, with *m unchanged. */
 static bool
 am_header_push(struct xk_msg **m, const struct am_header *h)
 {
@@ -152,7 +150,7 @@ am_header_push(struct xk_msg **m, const struct am_header *h)
 
 /* ---- requesting ---- */
 
-/* Makes m, which has its header, the next request; there is room for it. The lock is held. */
+/* Makes m the next request; there is room for it. The lock is held. */
 static void
 am_begin(struct am_session *s, struct xk_msg *m)
 {
@@ -164,17 +162,6 @@ am_begin(struct am_session *s, struct xk_msg *m)
 	*request = (struct am_request){ s->sequence++, true, xk_now_ns(&am->protocol) + am->timeout_ns };
 	s->unanswered++;
 	xk_put32(m->data + AM_AT_SEQUENCE, request->sequence);
-}
-
-/* Sees to it that the timer is pending. Returns false if the session is being closed. The lock is held. */
-static bool
-am_keep_time(struct am_session *s)
-{
-	if (!s->timing && xk_duplicate(&s->session)) {
-		s->timing = true;
-		xk_event_schedule(&s->timer, xk_us_of_ns(((struct am *)s->session.protocol)->timeout_ns));
-	}
-	return s->timing;
 }
 
 static int
@@ -196,9 +183,12 @@ am_push(struct xk_session *session, struct xk_msg *m)
 	if (why == 0) {
 		xk_lock(&s->lock);
 		at_once = s->waiting == 0 && s->unanswered < am->outstanding;
-		if (at_once && !am_keep_time(s)) {
+		if (at_once && !s->timing && !xk_duplicate(session)) {
 			why = AM_CLOSED;
 		} else if (at_once) {
+			if (!s->timing)
+				xk_event_schedule(&s->timer, xk_us_of_ns(am->timeout_ns));
+			s->timing = true;
 			am_begin(s, m);
 		} else if (s->waiting >= am->queue) {
 			why = AM_QUEUE_FULL;
@@ -217,7 +207,7 @@ am_push(struct xk_session *session, struct xk_msg *m)
 	return at_once ? xk_push(session->lls, m) : 0;
 }
 
-/* Sends requests that wait, as far as there is room for them. */
+/* Sends queued requests, as far as there is room for them. */
 static void
 am_send_waiting(struct am_session *s)
 {
@@ -239,7 +229,7 @@ am_send_waiting(struct am_session *s)
 	} while (m != NULL);
 }
 
-/* Gives up the requests that are due, and fires again when the next one is. */
+/* Gives up due requests, and fires again when the next one is due. */
 static void
 am_expire(struct xk_event *event, void *argument)
 {
@@ -277,7 +267,7 @@ am_key(uint64_t number)
 	return (struct xk_key){ number, 0 };
 }
 
-/* how: the header of the first request. */
+/* `how` is the header of the first request. */
 static int
 am_setup(struct xk_session *session, const void *how)
 {
@@ -307,7 +297,7 @@ am_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 	return xk_table_add(self, am_key(first.session), hlp_receive, hlp_type, lls, &first, session);
 }
 
-/* Nothing is under way any more, except in fini. */
+/* No request is unanswered, except in fini. */
 static void
 am_close(struct xk_session *session)
 {
@@ -342,9 +332,9 @@ am_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
-/* ---- what arrives ---- */
+/* ---- receiving ---- */
 
-/* Leaves the driver, before what may wait or send. */
+/* Leaves the driver, before the shepherd waits or sends. */
 static void
 am_leave(struct xk_protocol *self)
 {
@@ -352,7 +342,7 @@ am_leave(struct xk_protocol *self)
 		xk_count(self, AM_LEFT);
 }
 
-/* Runs the handler that h names for m, if there is one. Takes m. */
+/* Runs the handler named in h for m, if there is one. Takes m. */
 static void
 am_run(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, const struct am_header *h,
        struct xk_am_reply *reply)
@@ -370,8 +360,8 @@ am_run(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, const
 }
 
 /*
- * Runs and answers request h. The request only claims its source address, so that address must not be sent much more
- * than the request took; a boot that BID has confirmed may be sent anything.
+ * Runs and answers request h. Its source address may be forged, so the answer must not be much longer than the request,
+ * unless BID has confirmed the sender's boot.
  */
 static void
 am_requested(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, const struct am_header *h)
@@ -402,7 +392,6 @@ am_requested(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m,
 	}
 }
 
-/* Takes a reply or an acknowledgement. */
 static void
 am_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -458,7 +447,7 @@ am_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		am_requested(self, lls, m, &h);
 }
 
-/* ---- asking ---- */
+/* ---- control ---- */
 
 static int
 am_control(struct xk_protocol *self, int op, void *buffer, size_t len)
@@ -482,7 +471,7 @@ static int
 am_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
 	struct am_session *s = (struct am_session *)session;
-	uint32_t value, ours = AM_HEADER_LEN - XK_AM_NUMBER_LEN; /* the number makes room for a part of the header */
+	uint32_t value, ours = AM_HEADER_LEN - XK_AM_NUMBER_LEN; /* the header replaces the number */
 	int got;
 
 	switch (op) {
@@ -531,11 +520,11 @@ static const struct xk_role am_lowers[] = {
 
 static const struct xk_setting am_settings[] = {
 	{ "outstanding", XK_SETTING_UINT, offsetof(struct am, outstanding), "8",
-	  "requests of a session that are unanswered, at most", 1, AM_OUTSTANDING_MAX },
-	{ "queue", XK_SETTING_UINT, offsetof(struct am, queue), "16", "... and that wait until they may be sent", 0,
-	  65536 },
+	  "maximum number of unanswered requests of a session", 1, AM_OUTSTANDING_MAX },
+	{ "queue", XK_SETTING_UINT, offsetof(struct am, queue), "16", "maximum number of queued requests of a session",
+	  0, 65536 },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct am, timeout_ns), "200ms",
-	  "after this without an answer a request is lost", 1000, UINT64_C(60000000000) },
+	  "time until an unanswered request is lost", 1000, UINT64_C(60000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -551,7 +540,7 @@ static const struct xk_number_on am_numbers[] = {
 
 const struct xk_protocol_type xk_type_am = {
 	.name = "am",
-	.help = "Active Messages: each says which handler is to run for it, and the driver runs it.",
+	.help = "Active Messages: each names the handler to run for it, and the driver runs it.",
 	.ops = &am_ops,
 	.session_ops = &am_session_ops,
 	.header = AM_HEADER_LEN,

@@ -1,8 +1,8 @@
 /*
- * am.h - Active Messages: messages that say which handler is to run for them where they arrive. am.c has the protocol.
+ * am.h - Active Messages: messages that name the handler to run where they arrive. am.c has the protocol.
  *
- * A program registers the same handlers under the same numbers on every host. It opens a session to a host, and
- * requests there; a handler that is run for a request may reply, once, to a handler of the requesting host.
+ * A program registers the same handlers under the same numbers on every host. It opens a session to a host, and sends
+ * requests; a request's handler may reply, once, to a handler of the requesting host.
  *
  *	struct xk_am_handler add = { .run = add_run, .argument = &sum };
  *
@@ -19,27 +19,27 @@
 
 enum {
 	XK_AM_HANDLERS = 256, /* numbers are below this */
-	XK_AM_NUMBER_LEN = 2, /* in front of what is pushed */
+	XK_AM_NUMBER_LEN = 2, /* in front of a pushed message */
 };
 
-/* What a handler of a request may say. At first: nothing, which AM acknowledges. */
+/* The reply of a handler; empty at first, which AM acknowledges. */
 struct xk_am_reply {
-	unsigned number; /* the handler that is to run where the request came from */
+	unsigned number; /* the handler to run where the request came from */
 	/*
-	 * AM's, once the handler has returned; NULL: no reply. Unless BID is below AM, AM drops a reply (too_long) that
-	 * is more than three times as long as its request, counting 20 bytes of header for each.
+	 * Belongs to AM once the handler has returned; NULL: no reply. Unless BID is below AM, AM drops a reply
+	 * (too_long) more than three times as long as its request, counting 20 bytes of header for each.
 	 */
 	struct xk_msg *m;
 };
 
 struct xk_am_handler {
 	/*
-	 * Takes m. reply: NULL if m is a reply. A shepherd, in the driver if it can be: must be short, and must neither
+	 * Takes m. reply is NULL if m is a reply. A shepherd, in the driver if it can; must be short, and must neither
 	 * wait nor send, other than by the reply, unless may_wait is set. Holds no lock.
 	 */
 	void (*run)(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply);
 	void *argument;
-	bool may_wait; /* or send: it is run outside of the driver */
+	bool may_wait; /* or send: runs outside of the driver */
 };
 
 struct xk_am_registration {
@@ -58,7 +58,7 @@ xk_am_register(struct xk_protocol *am, unsigned number, const struct xk_am_handl
 
 /*
  * Asks the peer of s to run handler `number` for m. Takes m. Returns as xk_push: 0 (it may be lost); -ENOBUFS: too many
- * wait for an answer, or there is no buffer; -EMSGSIZE.
+ * requests are queued, or no buffer is left; -EMSGSIZE.
  */
 static inline int
 xk_am_request(struct xk_session *s, unsigned number, struct xk_msg *m)

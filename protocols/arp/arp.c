@@ -3,15 +3,15 @@
  *
  * Spec:         RFC 826, for IPv4 over Ethernet; the packet is a header of 28 bytes, without a payload
  * Participants: none; VNET calls it (arp.h)
- * Learning:     An entry comes to be when this host asks, or when somebody asks for this host; every other packet at
- *               most updates an entry that is there (RFC 826's merge).
- * Table:        bounded; the entry that was used longest ago makes room, unless somebody waits for it. Strangers can
- *               make this host ask for any number of hosts that do not exist (what it forwards, or answers). So once
+ * Learning:     An entry is made when this host asks, or is asked; every other packet at most updates an existing entry
+ *               (RFC 826's merge).
+ * Table:        bounded; the least recently used entry makes room, unless a shepherd waits for it. Strangers can make
+ *               this host ask for any number of hosts that do not exist (by forwarding, or by answering). So once
  *               hosts being asked for fill half of a full table, they replace one another, and known ones stay.
  * Following:    A sender that uses a host for long is told when its link address changes, becomes too old or is lost.
- *               With its next use it asks again: the host itself at the address it had, and if that does not answer,
- *               everybody (RFC 1122, 2.3.2.1). Addresses that nobody uses are not asked for. An address that changes
- *               unasked is believed only as long as asking takes, so that a wrong one does not last.
+ *               Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1). Unused addresses
+ *               are not asked for. An address that changes unasked is believed only as long as asking takes, so a
+ *               wrong one does not last.
  * Not done:     announcing and probing the own address (RFC 5227), several addresses on one link
  * Graph:        vnet -> arp; arp -> eth
  */
@@ -25,7 +25,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
 
-enum { ARP_QUEUES = 4 }; /* messages that wait in all, per entry of the table */
+enum { ARP_QUEUES = 4 }; /* queued messages in all, per entry of the table */
 
 enum {
 	ARP_COUNT_REQUESTS_IN,
@@ -51,13 +51,13 @@ enum {
 	ARP_DROP_BAD_PROTOCOL,
 	ARP_DROP_BAD_LENGTH,
 	ARP_DROP_BAD_OPERATION,
-	ARP_DROP_BAD_SENDER,  /* not who sent the frame */
+	ARP_DROP_BAD_SENDER,  /* not the frame's source */
 	ARP_DROP_BAD_ADDRESS, /* no host of this network */
-	ARP_DROP_CONFLICT,    /* somebody else claims our address; traced */
+	ARP_DROP_CONFLICT,    /* another station claims our address; traced */
 	ARP_DROP_UNASKED,     /* a reply */
-	ARP_DROP_QUEUE_FULL,  /* the oldest of too many that wait for a host, or one of too many that wait in all */
-	ARP_DROP_UNRESOLVED,  /* nobody answered */
-	ARP_DROP_TABLE_FULL,  /* everything in the table is being asked for */
+	ARP_DROP_QUEUE_FULL,  /* the oldest of too many queued for a host, or one of too many in all */
+	ARP_DROP_UNRESOLVED,  /* no answer */
+	ARP_DROP_TABLE_FULL,  /* all entries are being asked for */
 };
 
 static const char *const arp_drops[] = {
@@ -110,7 +110,7 @@ struct arp_packet {
 	uint32_t sender_host, target_host;
 };
 
-/* Loads the packet at p and checks each field by itself. Returns 0, or the reason to drop it. */
+/* Loads the packet at p and checks its fields. Returns 0, or the reason to drop it. */
 static unsigned
 arp_packet_load(struct arp_packet *packet, const uint8_t *p)
 {
@@ -149,15 +149,15 @@ arp_packet_make(struct xk_protocol *self, const struct arp_packet *packet)
 	return m;
 }
 
-/* ---- what is left to do when the lock is no longer held ---- */
+/* ---- work for after the lock ---- */
 
 struct arp_todo {
 	struct arp_queue queue; /* messages to be sent to link, or dropped */
-	uint64_t link;          /* 0: they are dropped */
-	struct xk_msg *oldest;  /* has made room in a queue; NULL: none */
+	uint64_t link;          /* 0: drop them */
+	struct xk_msg *oldest;  /* dropped to make room in a queue; NULL: none */
 	uint32_t changed;       /* the host that the follower is told of; 0: none */
-	uint32_t own, asked;    /* asked: the host that is asked for; 0: none */
-	uint64_t station;       /* is asked alone; 0: everybody is */
+	uint32_t own, asked;    /* asked: the host to be asked for; 0: none */
+	uint64_t station;       /* the only one to be asked; 0: broadcast */
 };
 
 /* Takes the lock, with nothing to do yet. */
@@ -170,33 +170,16 @@ arp_lock(struct arp *arp, struct arp_todo *todo)
 	todo->own = arp->network.host;
 }
 
-/* Sends a request. Without a buffer it is not sent: the timer tries again. */
+/* Tells the follower, sends or drops messages, and sends a request; without a buffer the timer sends the next one. */
 static void
-arp_send_request(struct arp *arp, const struct arp_todo *todo)
+arp_finish(struct arp *arp, struct arp_todo *todo)
 {
 	struct xk_protocol *self = &arp->protocol;
 	struct xk_participants participants = { .remote = { 1, { todo->station } } };
 	struct arp_packet packet = { ARP_REQUEST, arp->link, 0, todo->own, todo->asked };
 	struct xk_session *one = NULL;
-	struct xk_msg *m;
-
-	if (todo->station != 0 && xk_open(self, self, xk_lower(self, 0), &participants, &one) != 0)
-		one = NULL;
-	m = arp_packet_make(self, &packet);
-	if (m != NULL) {
-		xk_count(self, ARP_COUNT_REQUESTS_OUT);
-		if (one != NULL)
-			xk_count(self, ARP_COUNT_POLLS);
-		xk_push(one != NULL ? one : arp->broadcast, m);
-	}
-	xk_close(one);
-}
-
-/* Tells the follower, sends or drops messages, and sends a request. The lock is not held. */
-static void
-arp_finish(struct arp *arp, struct arp_todo *todo)
-{
 	struct arp_waiting *waiting;
+	struct xk_msg *m;
 
 	if (todo->changed != 0 && arp->follower.changed != NULL)
 		arp->follower.changed(&arp->follower, todo->changed);
@@ -209,14 +192,24 @@ arp_finish(struct arp *arp, struct arp_todo *todo)
 		} else {
 			if (output->unsent != NULL)
 				output->unsent(output);
-			xk_drop(&arp->protocol, output->m, ARP_DROP_UNRESOLVED);
+			xk_drop(self, output->m, ARP_DROP_UNRESOLVED);
 		}
 		free(waiting);
 	}
 	if (todo->oldest != NULL)
-		xk_drop(&arp->protocol, todo->oldest, ARP_DROP_QUEUE_FULL);
-	if (todo->asked != 0)
-		arp_send_request(arp, todo);
+		xk_drop(self, todo->oldest, ARP_DROP_QUEUE_FULL);
+	if (todo->asked == 0)
+		return;
+	if (todo->station != 0)
+		xk_open(self, self, xk_lower(self, 0), &participants, &one); /* if it fails, all are asked */
+	m = arp_packet_make(self, &packet);
+	if (m != NULL) {
+		xk_count(self, ARP_COUNT_REQUESTS_OUT);
+		if (one != NULL)
+			xk_count(self, ARP_COUNT_POLLS);
+		xk_push(one != NULL ? one : arp->broadcast, m);
+	}
+	xk_close(one);
 }
 
 static void
@@ -228,10 +221,7 @@ arp_unlock(struct arp *arp, struct arp_todo *todo)
 
 /* ---- the table; the lock is held ---- */
 
-/*
- * Multiplies by a random odd number: any two hosts collide for at most two seeds in so many buckets. The number is
- * drawn when it is needed first, while the table is empty.
- */
+/* Multiplies by a random odd number, drawn at the first use: any two hosts collide under few seeds. */
 static struct arp_bucket *
 arp_bucket(struct arp *arp, uint32_t host)
 {
@@ -240,7 +230,7 @@ arp_bucket(struct arp *arp, uint32_t host)
 	return &arp->buckets[host * arp->seed >> 32 & arp->bucket_mask];
 }
 
-/* Returns the entry of host, ASKING or KNOWN (perhaps too old). NULL: there is none. */
+/* Returns the entry of host, ASKING or KNOWN (perhaps too old), or NULL. */
 static struct arp_entry *
 arp_find(struct arp *arp, uint32_t host)
 {
@@ -251,14 +241,14 @@ arp_find(struct arp *arp, uint32_t host)
 	return e;
 }
 
-/* Whether e's link address is believed now. */
+/* Returns whether e's link address is believed. */
 static bool
 arp_is_known(struct arp *arp, const struct arp_entry *e)
 {
 	return e->state == ARP_KNOWN && xk_now_ns(&arp->protocol) < e->expires_ns;
 }
 
-/* Moves e to the end of its list: others make room first. */
+/* Makes e the most recently used of its state. */
 static void
 arp_use(struct arp *arp, struct arp_entry *e)
 {
@@ -287,7 +277,7 @@ arp_schedule(struct arp *arp, struct arp_entry *e)
 	xk_event_schedule(&e->timer, e->expires_ns <= now_ns ? 0 : (e->expires_ns - now_ns) / 1000 + 1);
 }
 
-/* Ends the asking for e: wakes its waiters, takes its messages, and notes to tell the follower. */
+/* Ends the asking for e: wakes its waiters, and moves its messages and the news for the follower to todo. */
 static void
 arp_end_asking(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
 {
@@ -306,53 +296,46 @@ arp_remove(struct arp *arp, struct arp_entry *e)
 	LIST_REMOVE(e, bucket);
 	arp_set_state(arp, e, ARP_FREE);
 	e->is_followed = e->is_to_tell = e->is_doubted = false;
-	xk_event_cancel(&e->timer); /* one that fires already finds another state, or asks once too early */
+	xk_event_cancel(&e->timer); /* a late firing finds another state, or asks once too early */
 }
 
-/* Returns the entry of a state that was not used for longest and that nobody waits for, or NULL. */
+/*
+ * Returns the least recently used entry of a state that may be replaced, or NULL: no shepherd waits for it, and a
+ * foreign thread leaves alone those that need the follower or their senders to be told, because these open sessions.
+ */
 static struct arp_entry *
 arp_oldest(struct arp *arp, enum arp_state state)
 {
 	struct arp_entry *e = TAILQ_FIRST(&arp->lists[state]);
+	bool is_foreign = xk_self() == NULL;
 
-	while (e != NULL && e->waiters > 0)
+	while (e != NULL && (e->waiters > 0 || (is_foreign && (e->is_followed || e->queued > 0))))
 		e = TAILQ_NEXT(e, by_use);
 	return e;
 }
 
-/* Returns the entry that a host is put in, or NULL. Touches no entry early: its memory costs nothing until then. */
+/*
+ * Makes an entry for host, which has none; the caller sets its state. A stranger's (`learning`) replaces no host that
+ * this one asks for. Returns NULL if none may be replaced. Unused entries stay untouched: their memory costs nothing.
+ */
 static struct arp_entry *
-arp_choose(struct arp *arp, bool learning)
+arp_insert(struct arp *arp, uint32_t host, bool learning, struct arp_todo *todo)
 {
 	struct arp_entry *e = arp_oldest(arp, ARP_FREE), *asking;
 
-	if (e != NULL)
-		return e;
-	if (arp->used_count < arp->entry_count) {
+	if (e == NULL && arp->used_count < arp->entry_count) {
 		e = &arp->entries[arp->used_count++];
 		*e = (struct arp_entry){ .arp = arp, .state = ARP_FREE };
 		STAILQ_INIT(&e->queue);
 		xk_event_init(&e->timer, arp->protocol.kernel, arp->timeout, e);
 		xk_semaphore_init(&e->answered, &arp->protocol, 0);
 		TAILQ_INSERT_TAIL(&arp->lists[ARP_FREE], e, by_use);
-		return e;
+	} else if (e == NULL) {
+		e = arp_oldest(arp, ARP_KNOWN);
+		asking = arp_oldest(arp, ARP_ASKING);
+		if (!learning && asking != NULL && (e == NULL || arp->asking_count * 2 >= arp->entry_count))
+			e = asking;
 	}
-	e = arp_oldest(arp, ARP_KNOWN);
-	if (learning || (e != NULL && arp->asking_count * 2 < arp->entry_count))
-		return e;
-	asking = arp_oldest(arp, ARP_ASKING);
-	return asking != NULL ? asking : e;
-}
-
-/*
- * Makes an entry for host, which has none; its state is still to be set. learning: for a stranger, so that no host that
- * this one asks for is replaced. NULL: none may be replaced.
- */
-static struct arp_entry *
-arp_insert(struct arp *arp, uint32_t host, bool learning, struct arp_todo *todo)
-{
-	struct arp_entry *e = arp_choose(arp, learning);
-
 	if (e == NULL)
 		return NULL;
 	if (e->state != ARP_FREE) {
@@ -366,7 +349,7 @@ arp_insert(struct arp *arp, uint32_t host, bool learning, struct arp_todo *todo)
 	return e;
 }
 
-/* Sets e to ASKING, with a request to everybody. */
+/* Makes e ASKING, with a broadcast request. */
 static void
 arp_ask(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
 {
@@ -380,7 +363,7 @@ arp_ask(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
 	todo->asked = e->host;
 }
 
-/* Finds or makes the entry of host, KNOWN and believed, or ASKING. NULL: none can be replaced. */
+/* Finds or makes the entry of host, KNOWN and believed, or ASKING. Returns NULL if none may be replaced. */
 static struct arp_entry *
 arp_get(struct arp *arp, uint32_t host, struct arp_todo *todo)
 {
@@ -396,8 +379,8 @@ arp_get(struct arp *arp, uint32_t host, struct arp_todo *todo)
 }
 
 /*
- * Makes e known, or confirms it. What comes unasked in place of another address may be wrong, so it is asked for again
- * as soon as the host could have been asked for in vain; until then it does not help to say so again.
+ * Makes e KNOWN, or confirms it. An address that replaces another unasked may be wrong. So it is believed only as long
+ * as asking in vain takes, and repeating it does not prolong that.
  */
 static void
 arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_todo *todo)
@@ -428,7 +411,7 @@ arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_todo *
 
 /* ---- time ---- */
 
-/* Nobody has answered in time: asks again, or gives up. Or the address has become too old. */
+/* Asks again, or gives up, if there is no answer. Tells the follower if the address is too old. */
 static void
 arp_timeout(struct xk_event *event, void *argument)
 {
@@ -451,7 +434,7 @@ arp_timeout(struct xk_event *event, void *argument)
 		xk_count(&arp->protocol, ARP_COUNT_UNREACHABLE);
 		xk_trace(&arp->protocol, XK_TRACE_EVENTS, "host %08x does not answer", e->host);
 	} else if (e->state == ARP_KNOWN && e->is_followed && !e->is_to_tell && arp_is_known(arp, e)) {
-		arp_schedule(arp, e); /* a late firing, of an earlier host's */
+		arp_schedule(arp, e); /* a late firing, for an earlier host */
 	} else if (e->state == ARP_KNOWN && e->is_followed) {
 		e->is_followed = e->is_to_tell = false;
 		todo.changed = e->host;
@@ -461,23 +444,12 @@ arp_timeout(struct xk_event *event, void *argument)
 
 /* ---- questions from above ---- */
 
-/* Whether host may be that of another station of network. */
-static bool
-arp_is_neighbour(const struct xk_network *network, uint32_t host)
-{
-	uint32_t rest = network->bits == 0 ? UINT32_MAX : (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
-
-	if (((host ^ network->host) & ~rest) != 0 || host >> 28 >= 0xe)
-		return false;
-	return network->bits >= 31 || ((host & rest) != 0 && (host & rest) != rest);
-}
-
 static bool
 arp_may_ask(const struct arp *arp, uint32_t host)
 {
 	const struct xk_network *network = &arp->network;
 
-	return network->host != 0 && host != network->host && arp_is_neighbour(network, host);
+	return network->host != 0 && host != network->host && xk_arp_is_neighbour(network, host);
 }
 
 int
@@ -485,32 +457,29 @@ xk_arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
 	struct arp *arp = (struct arp *)self;
 	struct arp_todo todo;
-	struct arp_entry *e = NULL;
-	int err = -EHOSTUNREACH;
+	struct arp_entry *e;
+	int err = 0;
 
 	arp_lock(arp, &todo);
-	if (arp_may_ask(arp, host)) {
-		e = arp_get(arp, host, &todo);
-		err = e == NULL ? -ENOBUFS : 0;
-	}
-	if (e != NULL && e->state == ARP_ASKING) {
+	if (!arp_may_ask(arp, host)) {
+		err = -EHOSTUNREACH;
+	} else if ((e = arp_get(arp, host, &todo)) == NULL) {
+		err = -ENOBUFS;
+	} else {
 		uint64_t round = e->round;
 
 		e->waiters++;
 		while (err == 0 && e->round == round && e->state == ARP_ASKING) {
-			xk_unlock(&arp->lock);
-			if (todo.asked != 0)
-				arp_send_request(arp, &todo);
-			todo.asked = 0;
+			arp_unlock(arp, &todo);
 			err = xk_semaphore_wait(&e->answered, XK_FOREVER);
-			xk_lock(&arp->lock);
+			arp_lock(arp, &todo);
 		}
 		e->waiters--;
 		if (err == 0 && (e->round != round || e->state != ARP_KNOWN))
 			err = -EHOSTUNREACH;
+		if (err == 0)
+			*link = e->link;
 	}
-	if (e != NULL && err == 0)
-		*link = e->link;
 	arp_unlock(arp, &todo);
 	return err;
 }
@@ -551,7 +520,7 @@ arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks)
 			err = -EHOSTUNREACH;
 		else if ((e = arp_get(arp, host, &todo)) == NULL)
 			err = -ENOBUFS;
-		if (err == 0) { /* the timer asks: the link address that the host had, if any */
+		if (err == 0) { /* the timer asks, first the station that the host had */
 			todo.asked = 0;
 			e->tries = 0;
 			e->is_polled = e->link != 0;
@@ -589,7 +558,7 @@ xk_arp_ask(struct xk_protocol *self, uint32_t host, uint64_t link)
 	return arp_follow(self, host, &link, true);
 }
 
-/* Queues output for e, which is ASKING; keeps the latest (RFC 1122, 2.3.2.2). Returns 0, or why to drop it. */
+/* Queues output for e, which is ASKING; keeps the latest (RFC 1122, 2.3.2.2). Returns 0, or the reason to drop it. */
 static unsigned
 arp_enqueue(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *output, struct arp_todo *todo)
 {
@@ -678,8 +647,8 @@ xk_arp_set_follower(struct xk_protocol *self, const struct xk_arp_follower *foll
 /* ---- arriving packets ---- */
 
 /*
- * Learns from a packet (RFC 826's merge), unless this host has no address of its own. Makes a new entry only if this
- * host is asked for. *mine: the packet is for this host. Returns 0, or the reason to drop it. The lock is held.
+ * Learns from a packet (RFC 826's merge), unless this host has no address. Makes a new entry only if this host is asked
+ * for. Sets *mine if the packet is for this host. Returns 0, or the reason to drop it. The lock is held.
  */
 static unsigned
 arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct arp_todo *todo)
@@ -694,7 +663,7 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 	if (packet->sender_host == own)
 		return ARP_DROP_CONFLICT;
 	/* a request from host 0 is a probe (RFC 5227) */
-	if (packet->sender_host == 0 ? is_reply : !arp_is_neighbour(&arp->network, packet->sender_host))
+	if (packet->sender_host == 0 ? is_reply : !xk_arp_is_neighbour(&arp->network, packet->sender_host))
 		return ARP_DROP_BAD_ADDRESS;
 	e = arp_find(arp, packet->sender_host);
 	if (is_reply && (e == NULL || (!*mine && !announces)))
@@ -709,37 +678,15 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 	return XK_DROP_NONE;
 }
 
-/* Ends a good packet, whose padding m is, with a reply down lls if it asks for this host. Takes m. */
-static void
-arp_reply_or_end(struct arp *arp, struct xk_session *lls, const struct arp_packet *asked, bool mine, struct xk_msg *m)
-{
-	struct arp_packet packet = { ARP_REPLY, arp->link, asked->sender_link, asked->target_host, asked->sender_host };
-	bool asks = asked->operation == ARP_REQUEST;
-	struct xk_msg *reply;
-
-	xk_count(&arp->protocol, !asks ? ARP_COUNT_REPLIES_IN : mine ? ARP_COUNT_REQUESTS_IN : ARP_COUNT_OTHERS);
-	if (!asks || !mine) {
-		xk_msg_free(m);
-		return;
-	}
-	reply = arp_packet_make(&arp->protocol, &packet);
-	if (reply == NULL) {
-		xk_drop(&arp->protocol, m, XK_DROP_NO_BUFFER);
-		return;
-	}
-	xk_msg_free(m);
-	xk_count(&arp->protocol, ARP_COUNT_REPLIES_OUT);
-	xk_push(lls, reply);
-}
-
 static void
 arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct arp *arp = (struct arp *)self;
-	struct arp_packet packet;
+	struct arp_packet packet, answer;
+	struct xk_msg *reply = NULL;
 	struct arp_todo todo;
 	uint64_t link;
-	bool mine = false;
+	bool mine = false, asks, must_reply;
 	unsigned why = arp_packet_load(&packet, m->data);
 
 	xk_msg_pop_in_place(m, ARP_PACKET_LEN);
@@ -758,15 +705,35 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_drop(self, m, why);
 		return;
 	}
-	arp_reply_or_end(arp, lls, &packet, mine, m);
+	asks = packet.operation == ARP_REQUEST;
+	must_reply = asks && mine;
+	xk_count(self, !asks ? ARP_COUNT_REPLIES_IN : mine ? ARP_COUNT_REQUESTS_IN : ARP_COUNT_OTHERS);
+	if (must_reply) {
+		answer = (struct arp_packet){ ARP_REPLY, arp->link, packet.sender_link, packet.target_host,
+					      packet.sender_host };
+		reply = arp_packet_make(self, &answer);
+	}
+	if (must_reply && reply == NULL)
+		xk_drop(self, m, XK_DROP_NO_BUFFER);
+	else
+		xk_msg_free(m); /* only padding is left */
+	if (reply != NULL) {
+		xk_count(self, ARP_COUNT_REPLIES_OUT);
+		xk_push(lls, reply);
+	}
 	arp_finish(arp, &todo);
 }
 
 /* ---- init and tables ---- */
 
 static void
-arp_free(struct arp *arp)
+arp_fini(struct xk_protocol *self)
 {
+	struct arp *arp = (struct arp *)self;
+	struct xk_participants nobody = { .remote.depth = 0 };
+
+	xk_open_disable(self, self, xk_lower(self, 0), &nobody);
+	xk_close(arp->broadcast);
 	for (unsigned i = 0; i < arp->used_count; i++) {
 		struct arp_entry *e = &arp->entries[i];
 		struct arp_waiting *waiting;
@@ -780,17 +747,6 @@ arp_free(struct arp *arp)
 	}
 	free(arp->entries);
 	free(arp->buckets);
-}
-
-static void
-arp_fini(struct xk_protocol *self)
-{
-	struct arp *arp = (struct arp *)self;
-	struct xk_participants nobody = { .remote.depth = 0 };
-
-	xk_open_disable(self, self, xk_lower(self, 0), &nobody);
-	xk_close(arp->broadcast);
-	arp_free(arp);
 }
 
 static int
@@ -816,10 +772,10 @@ arp_init(struct xk_protocol *self)
 		err = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link, sizeof(arp->link));
 	if (err >= 0)
 		err = xk_open(self, self, eth, &everybody, &arp->broadcast);
-	if (err == 0 && (err = xk_open_enable(self, self, eth, &nobody)) != 0)
-		xk_close(arp->broadcast);
+	if (err == 0)
+		err = xk_open_enable(self, self, eth, &nobody);
 	if (err != 0)
-		arp_free(arp);
+		arp_fini(self);
 	return err;
 }
 
@@ -835,11 +791,13 @@ static const struct xk_role arp_lowers[] = {
 };
 
 static const struct xk_setting arp_settings[] = {
-	{ "entries", XK_SETTING_UINT, offsetof(struct arp, entry_count), "256", "hosts in the table", 1, 1 << 20 },
-	{ "queue", XK_SETTING_UINT, offsetof(struct arp, queue_max), "48", "messages that wait for one host", 1, 1024 },
+	{ "entries", XK_SETTING_UINT, offsetof(struct arp, entry_count), "256", "maximum number of hosts in the table",
+	  1, 1 << 20 },
+	{ "queue", XK_SETTING_UINT, offsetof(struct arp, queue_max), "48",
+	  "maximum number of messages queued for one host", 1, 1024 },
 	{ "age", XK_SETTING_TIME, offsetof(struct arp, age_ns), "600s", "how long an answer is believed", 1000,
 	  UINT64_C(86400000000000) },
-	{ "timeout", XK_SETTING_TIME, offsetof(struct arp, timeout_ns), "500ms", "how long one request waits", 1000,
+	{ "timeout", XK_SETTING_TIME, offsetof(struct arp, timeout_ns), "500ms", "time until the next request", 1000,
 	  UINT64_C(60000000000) },
 	{ "tries", XK_SETTING_UINT, offsetof(struct arp, tries), "3", "requests before a host is unreachable", 1, 100 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },

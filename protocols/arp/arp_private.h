@@ -23,21 +23,22 @@ struct arp_waiting {
 
 STAILQ_HEAD(arp_queue, arp_waiting);
 
-/* Entries stay until fini: a timer or a waiter that comes late finds one in another state, never none. */
+/* Entries stay until fini: a late timer or waiter may find one in another state, never none. */
 struct arp_entry {
 	LIST_ENTRY(arp_entry) bucket;
 	TAILQ_ENTRY(arp_entry) by_use;
 	struct arp *arp;
 	enum arp_state state;
 	uint32_t host;
-	uint64_t link; /* 0: none was ever known; of one that is asked for again, the last */
+	uint64_t link; /* the last one known; 0: none */
 	uint64_t expires_ns;
-	bool is_followed, is_to_tell; /* the follower is to be told, at the latest when the timer fires; then at once */
-	bool is_polled;               /* the next request goes to link alone */
-	bool is_doubted;              /* link came unasked in place of another: until expires_ns, whoever confirms it */
+	bool is_followed; /* the follower is told when the timer fires, at the latest */
+	bool is_to_tell;  /* it is told when the timer fires, whatever is known then */
+	bool is_polled;   /* the next request goes to link alone */
+	bool is_doubted;  /* link replaced another unasked: no packet prolongs expires_ns */
 	unsigned tries;
-	unsigned waiters; /* they keep the entry from being replaced */
-	uint64_t round;   /* counts askings: those who wait for an older one have failed */
+	unsigned waiters; /* shepherds; they keep the entry from being replaced */
+	uint64_t round;   /* number of askings: waiters of an older one have failed */
 	struct xk_semaphore answered;
 	struct xk_event timer;
 	struct arp_queue queue;
@@ -50,16 +51,16 @@ struct arp {
 	uint64_t link;
 	struct xk_session *broadcast;
 	xk_event_handler *timeout;       /* of entries */
-	struct xk_arp_follower follower; /* changed is NULL: nobody */
-	struct xk_lock lock;             /* protects what follows */
+	struct xk_arp_follower follower; /* changed is NULL: none */
+	struct xk_lock lock;             /* protects the fields below */
 	struct xk_network network;
 	struct arp_entry *entries;
-	LIST_HEAD(arp_bucket, arp_entry) * buckets; /* of those in the table */
+	LIST_HEAD(arp_bucket, arp_entry) * buckets; /* of ASKING and KNOWN entries */
 	unsigned bucket_mask;
 	uint64_t seed;          /* of the hash, because strangers choose the hosts; 0: none yet */
-	unsigned used_count;    /* of entries, the first so many; the others were never used */
+	unsigned used_count;    /* of `entries`: later ones were never used */
 	uint64_t waiting_count; /* messages in all queues */
-	TAILQ_HEAD(arp_by_use, arp_entry) lists[ARP_STATES]; /* used longest ago first */
+	TAILQ_HEAD(arp_by_use, arp_entry) lists[ARP_STATES]; /* least recently used first */
 	uint64_t asking_count;
 };
 

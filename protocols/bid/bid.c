@@ -1,23 +1,23 @@
 /*
- * bid.c - messages between boots of hosts: drops what was meant for a former boot or comes from an unconfirmed one.
+ * bid.c - messages between boots of hosts: drops those meant for a former boot or sent by an unconfirmed one.
  *
  * Promise:      No message of a host's new boot reaches the protocol above before that protocol was told of the boot
- *               (if it watches BIDCTL, which tells BID last). No message that was meant for a former boot of this host
- *               ever does. While a reboot is being told, another shepherd may still carry up a message of the boot
- *               before it. Messages may be lost, duplicated, late or damaged.
+ *               (if it watches BIDCTL, which tells BID last). No message meant for a former boot of this host does.
+ *               While a reboot is being told, another shepherd may still carry up a message of the previous boot.
+ *               Messages may be lost, duplicated, late or damaged.
  * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, the host in the header and limited answers. A message
- *               without a payload answers one that was meant for a former boot. It bears this boot's public id, because
- *               the message that it answers may be forged, and makes its receiver ask BIDCTL for the confirmed id.
- * Participants: the remote stack's top is the peer's host. Enabling names nobody.
+ *               without a payload answers one meant for a former boot. It bears this boot's public id, because the
+ *               answered message may be forged, and makes its receiver ask BIDCTL for the confirmed id.
+ * Participants: the remote stack's top is the peer's host; enabling takes none
  * Sessions:     one per (host, protocol above). open asks BIDCTL for the host's boot id and may wait. A stranger's
- *               message makes a session once BIDCTL has confirmed the stranger's boot; until then its messages are
- *               dropped. A session lives through the peer's reboots and knows the boot that its user was told of last.
- *               While the host is lost it knows none: each push fails with -EHOSTUNREACH and makes BIDCTL ask.
- * Boots:        Messages go up with the boot that they are from (XK_FROM_BOOT): there may be another one before
- *               they arrive. A message pushed with XK_FOR_BOOT goes to that boot or nowhere.
- * Ways:         An opened session sends to where it was opened. A session that a message has caused sends down the
- *               session below that brought its latest good message. Where that one knows its peer's host, messages
- *               must bear it. Where it knows only a station, the host must answer BIDCTL from that station.
+ *               message makes a session once BIDCTL has confirmed its boot; until then its messages are dropped. A
+ *               session outlives the peer's reboots and knows the boot that its user was told of last. While the host
+ *               is lost, each push fails with -EHOSTUNREACH and makes BIDCTL ask.
+ * Boots:        Messages come up with their sender's boot (XK_FROM_BOOT), because another may follow before they
+ *               arrive. A message pushed with XK_FOR_BOOT goes to that boot or nowhere.
+ * Ways:         An opened session sends to where it was opened; a passive one, down the session below that brought its
+ *               latest good message. If that session knows its peer's host, messages must bear it. If it knows only a
+ *               station, the host must answer BIDCTL from that station.
  * Control:      XK_GET_MY_HOST, XK_GET_PEER_HOST; the session below answers the others
  * Not done:     faults from below (fault.h)
  * Graph:        chan -> bid; bid -> vsize (or blast, vnet, ip); bid -> bidctl
@@ -36,7 +36,7 @@ enum bid_drop {
 	BID_EMPTY,        /* an answer, or pushed without a payload */
 	BID_UNKNOWN_PEER, /* pushed while the host is lost */
 	BID_OVER,         /* pushed for a boot that is over */
-	BID_ELSEWHERE,    /* from another station than the one its host answers from: BIDCTL asks */
+	BID_ELSEWHERE,    /* not from the station that its host answers from: BIDCTL asks */
 };
 
 static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destination", "unconfirmed", "empty",
@@ -44,9 +44,9 @@ static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destin
 
 enum bid_counter {
 	BID_ANSWERS,
-	BID_LIMITED, /* answers that were not sent */
-	BID_MOVED,   /* sessions that answer by another session below */
-	BID_TOLD,    /* sessions whose peer's boot has changed */
+	BID_LIMITED, /* answers suppressed */
+	BID_MOVED,   /* sessions that changed the session below that they answer by */
+	BID_TOLD,    /* changes of a session's peer boot */
 };
 
 static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
@@ -61,21 +61,21 @@ struct bid {
 
 	struct xk_bidctl_watcher watcher;
 	uint64_t seed;                      /* of the hash of hosts in answered_ns */
-	struct xk_lock lock;                /* over what follows */
-	uint64_t answered_ns[BID_ANSWERED]; /* time of the last answer, plus 1; 0: none. Hosts may share a place. */
+	struct xk_lock lock;                /* protects the fields below */
+	uint64_t answered_ns[BID_ANSWERED]; /* by a host's hash: time of the last answer, plus 1; 0: none */
 };
 
 struct bid_session {
 	struct xk_session session; /* first */
-	uint64_t flow;             /* in what arrives */
+	uint64_t flow;             /* of arriving messages */
 	uint64_t own;              /* this boot's id, as the peer knows it; 0: BIDCTL refused the host */
-	_Atomic uint64_t peer;     /* the peer's boot; 0: not known */
-	/* Brought the latest good message from where the host answers; NULL: none. A reference, unless it is lls. */
+	_Atomic uint64_t peer;     /* the peer's boot; 0: unknown */
+	/* The session below that brought the latest good message; NULL: none. A reference, unless it is lls. */
 	_Atomic(struct xk_session *) heard;
-	uint8_t header[16]; /* as it is sent; the destination follows */
+	uint8_t header[16]; /* the constant part of sent headers */
 	uint32_t own_host;
 	bool passive;
-	struct xk_lock lock; /* over changes of heard, and what follows */
+	struct xk_lock lock; /* protects `closed` and changes of `heard` */
 	bool closed;
 };
 
@@ -146,7 +146,7 @@ bid_key(uint64_t flow)
 	return (struct xk_key){ flow, 0 };
 }
 
-/* ---- what BIDCTL says ---- */
+/* ---- boots ---- */
 
 static void
 bid_set_peer(struct bid_session *s, uint64_t boot)
@@ -155,7 +155,7 @@ bid_set_peer(struct bid_session *s, uint64_t boot)
 		xk_count(s->session.protocol, BID_TOLD);
 }
 
-/* BIDCTL tells of a change: finds the host's session with each protocol above that has a number here. */
+/* Updates the host's session with each protocol above that has a number here. */
 static void
 bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change, const struct xk_bidctl_peer *peer)
 {
@@ -172,7 +172,7 @@ bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change chang
 	}
 }
 
-/* Asks BIDCTL about a message of host. Returns 0, or the reason to drop it. */
+/* Asks BIDCTL about a message from host. Returns 0, or the reason to drop it. */
 static unsigned
 bid_ask(struct xk_protocol *self, uint32_t host, uint64_t boot, struct xk_session *lls)
 {
@@ -182,10 +182,10 @@ bid_ask(struct xk_protocol *self, uint32_t host, uint64_t boot, struct xk_sessio
 }
 
 /*
- * Checks whether a message of the session's host that bears this boot id may go up: BIDCTL must confirm that this is
- * the boot that all watchers were told of, and that the host is where lls (NULL: do not check) has brought the message
- * from. Asks again once the session knows the id, because the session was told of a change in between first. Returns
- * 0, or the reason to drop the message. Never waits.
+ * Checks a message of the session's host with this boot id: BIDCTL must confirm that all watchers were told of this
+ * boot, and that the host is where the message came from by lls (NULL: do not check). Asks again after the session has
+ * adopted the id, because a change in between may have been told to it before. Returns 0, or the reason to drop the
+ * message. Never waits.
  */
 static unsigned
 bid_confirm(struct bid_session *s, uint64_t boot, struct xk_session *lls)
@@ -207,7 +207,7 @@ bid_confirm(struct bid_session *s, uint64_t boot, struct xk_session *lls)
 
 /* ---- sessions ---- */
 
-/* What makes a session: what its messages bear, and whether one of them has caused it. */
+/* Parameters of a new session. */
 struct bid_how {
 	uint64_t flow;
 	bool passive;
@@ -253,7 +253,7 @@ bid_close(struct xk_session *session)
 		xk_bidctl_unuse(bid_bidctl(session->protocol), bid_host(s->flow));
 }
 
-/* A session that a message has caused counts as opened from then on: it follows its neighbour when that one moves. */
+/* Makes an existing passive session follow its neighbour, as an opened one does. */
 static int
 bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	 struct xk_participants *participants, struct xk_session **session)
@@ -287,16 +287,16 @@ bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	if (bid_peer(s) == 0)
 		err = xk_bidctl_confirm(bid_bidctl(self), (uint32_t)host, &boot);
 	if (err == 0 && bid_peer(s) == 0 && bid_confirm(s, boot, NULL) != 0)
-		err = -EAGAIN; /* it has rebooted again */
+		err = -EAGAIN; /* rebooted again */
 	if (err != 0)
 		xk_close(*session);
 	return err;
 }
 
 /*
- * Finds or makes the session of a stranger, if BIDCTL confirms its boot and its way. A new one is confirmed before it
- * is announced, and bound before it is confirmed, so that it is told of changes in between. Returns 0 and the session,
- * or the reason to drop the message.
+ * Finds or makes the session of a stranger whose boot and way BIDCTL confirms. A new one is confirmed before it is
+ * announced, and bound before it is confirmed, so that changes in between reach it. Returns 0 and the session, or the
+ * reason to drop the message.
  */
 static unsigned
 bid_accept(struct xk_protocol *self, struct xk_session *lls, uint64_t flow, uint64_t boot, struct bid_session **session)
@@ -322,13 +322,13 @@ bid_accept(struct xk_protocol *self, struct xk_session *lls, uint64_t flow, uint
 		if (why != 0)
 			xk_close(s);
 	}
-	if (why != 0) /* another shepherd may have made one meanwhile */
+	if (why != 0) /* another shepherd may have made one */
 		s = xk_table_find(self, bid_key(flow));
 	*session = (struct bid_session *)s;
 	return s != NULL ? 0 : why;
 }
 
-/* Notes that lls, whose peer is the session's, has brought a good message of s. */
+/* Notes that lls has brought a good message of s. */
 static void
 bid_hear(struct bid_session *s, struct xk_session *lls)
 {
@@ -362,7 +362,7 @@ bid_session_control(struct xk_session *session, int op, void *buffer, size_t len
 	return xk_answer(buffer, len, &host, sizeof(host));
 }
 
-/* Hosts replace what the session below has put there. */
+/* Replaces the participants of the session below. */
 static int
 bid_get_participants(struct xk_session *session, struct xk_participants *participants)
 {
@@ -375,16 +375,9 @@ bid_get_participants(struct xk_session *session, struct xk_participants *partici
 
 /* ---- down ---- */
 
-/* Returns whether m is for another boot than `peer`. */
-static inline bool
-bid_is_over(const struct xk_msg *m, uint64_t peer)
-{
-	const uint64_t *boot = xk_msg_annotation(m, XK_OF_MESSAGE, XK_FOR_BOOT);
-
-	return boot != NULL && *boot != peer;
-}
-
-/* Drops m, which is empty, for a boot that is over, or for a lost host. A foreign thread does not ask for the host. */
+/*
+ * Drops m, which is empty, for a boot that is over, or for a lost host. Asks for the host, unless on a foreign thread.
+ */
 XK_APART static int
 bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 {
@@ -428,9 +421,10 @@ static int
 bid_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct bid_session *s = (struct bid_session *)session;
+	const uint64_t *only = xk_msg_annotation(m, XK_OF_MESSAGE, XK_FOR_BOOT);
 	uint64_t peer = bid_peer(s);
 
-	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || bid_is_over(m, peer)))
+	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || (only != NULL && *only != peer)))
 		return bid_refuse(s, peer, m);
 	m = xk_push_header(session, m, BID_HEADER_LEN);
 	if (xk_unlikely(m == NULL))
@@ -445,8 +439,7 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 /* ---- up ---- */
 
 /*
- * Tells the sender of h, which names a former boot of this host, that there is a newer one: with a bare header, and at
- * most once per interval and host.
+ * Tells the sender of h, which names a former boot of this host, of the newer one: at most once per interval and host.
  */
 static void
 bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_header *h)
@@ -475,8 +468,8 @@ bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_he
 }
 
 /*
- * Judges m, which stands behind its header and is a stranger's (s is NULL), from or for another boot than s knows, from
- * elsewhere, or empty. Returns the session that it is for. NULL: m was dropped.
+ * Judges m, whose header lies in front of it: from a stranger (s is NULL), from or for another boot than s knows, from
+ * elsewhere, or empty. Returns its session, or NULL: m was dropped.
  */
 XK_APART static struct bid_session *
 bid_judge(struct xk_protocol *self, struct bid_session *s, struct xk_session *lls, struct xk_msg *m)
@@ -566,13 +559,13 @@ static const struct xk_protocol_ops bid_ops = {
 
 static const struct xk_role bid_lowers[] = {
 	{ "transport", XK_ASYNC, NULL, "carries messages to hosts: vsize, blast, vnet, ip" },
-	{ "bidctl", XK_CONTROL, "bidctl", "knows which boot of a host is there" },
+	{ "bidctl", XK_CONTROL, "bidctl", "confirms hosts' boot ids" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting bid_settings[] = {
 	{ "interval", XK_SETTING_TIME, offsetof(struct bid, interval_ns), "100ms",
-	  "a host that means a former boot of this one is told so at most once in this", 1000, UINT64_C(60000000000) },
+	  "minimum time between answers to one host's messages for a former boot", 1000, UINT64_C(60000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -580,7 +573,7 @@ static const struct xk_number_on bid_numbers[] = { { "blast", 0x3005 }, { "eth",
 
 const struct xk_protocol_type xk_type_bid = {
 	.name = "bid",
-	.help = "Messages between boots of hosts: nothing of a former boot, or of one not confirmed, gets through.",
+	.help = "Messages between boots of hosts: drops those for a former boot or from an unconfirmed one.",
 	.ops = &bid_ops,
 	.session_ops = &bid_session_ops,
 	.header = BID_HEADER_LEN,

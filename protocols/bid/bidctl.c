@@ -1,29 +1,28 @@
 /*
- * bidctl.c - which boot of a host is there now: asks hosts for their boot ids, and tells the protocols above of first
- * contacts, reboots and losses. bidctl.h is how it is asked; bidctl_peer.c has the tables of hosts, boot ids and tags.
+ * bidctl.c - which boot of a host is there: asks hosts for their boot ids, and tells the protocols above of first
+ * contacts, reboots and losses (bidctl.h).
  *
- * Promise:      Only a host's own answer to our question, known by a tag that nobody else can know, confirms a boot id.
- *               What a message says of itself only makes us ask. Each confirmed reboot is told once.
- * Boot ids:     a keyed hash of a secret and of the host that is told; key and secret are drawn at each boot. A host
- *               that is told one id cannot derive those that others are told, so it cannot speak for them even where
- *               addresses can be forged. Where the host counts its boots (xk_boots), the upper 24 bits are that count.
+ * Promise:      Only a host's own answer to our question, with a tag that nobody else can know, confirms a boot id.
+ *               Boot ids in other messages only cause questions. Each confirmed reboot is told once.
  * Spec:         our own, after x-kernel 3.2's, with 64-bit ids, tags, an end to retries, stateless answers, and LOST.
  *               QUERY (tag a) -> RESPONSE (a), of the same length. If the asker is no peer, or was known by another
- *               boot, the answer is a QUERY, too: QUERY (a) -> RESPONSE (a) with QUERY (b) -> RESPONSE (b). An asker
- *               that is no peer takes no memory: tag b is computed. Nobody answers the last message, so the exchange
- *               ends.
- * Asking:       hosts that somebody opens (confirm), that a message with a strange boot id came from (heard), that say
- *               to everybody that they have booted, and now and then those that are used. Hosts that never answered
- *               (strangers) have no timer and share a rate; only hosts that answer, or are being opened, take memory.
- * Ways:         A peer is where its latest answer came from: the tag shows that this station gets what is sent to the
- *               host. A message from another station does not count as the peer's and makes us ask; an answer from
- *               there moves the peer. No message for a host goes to another station that speaks for it, which would
- *               learn the host's boot ids (XK_VNET_LEADS_TO). Over IP no station is known, and boot ids alone decide.
+ *               boot, the answer is a QUERY, too: QUERY (a) -> RESPONSE (a) with QUERY (b) -> RESPONSE (b). Nobody
+ *               answers the last message, so the exchange ends.
+ * Asking:       hosts that are opened (confirm), that sent a message with a strange boot id (heard), that broadcast a
+ *               boot, and now and then those in use. Hosts that never answered (strangers) have no timer and share a
+ *               rate; only hosts that answer, or are being opened (peers), take memory.
+ * Ways:         A peer is where its latest answer came from: the tag shows that this station receives frames for
+ *               the host. A message from another station does not count as the peer's and causes a question; an answer
+ *               from there moves the peer. No message for a host goes to another station that claims its address,
+ *               which would learn the host's boot ids (XK_VNET_LEADS_TO). Over IP no station is known, and boot ids
+ *               alone decide.
  * Graph:        bid -> bidctl, chan -> bidctl; bidctl -> vnet, or ip. Sessions below open lazily: asking never waits.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "protocols/bid/bidctl_private.h"
+#include "protocols/bid/siphash.h"
 #include "protocols/virtual/vnet.h"
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
@@ -31,11 +30,54 @@
 static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",  "stale",
 					    "unasked",      "full",      "ended",    "rebooting", NULL };
 
+enum bidctl_counter {
+	BIDCTL_QUERIES_IN,
+	BIDCTL_QUERIES_OUT,
+	BIDCTL_RESPONSES_IN,
+	BIDCTL_RESPONSES_OUT,
+	BIDCTL_BROADCASTS_IN,
+	BIDCTL_BROADCASTS_OUT,
+	BIDCTL_RETRIES,
+	BIDCTL_KEEPALIVES,
+	BIDCTL_FIRST_CONTACTS,
+	BIDCTL_REBOOTS,
+	BIDCTL_LOSSES,
+	BIDCTL_FORGOTTEN,   /* told as lost, because unused for long */
+	BIDCTL_UNREACHABLE, /* hosts that never answered a question */
+	BIDCTL_LIMITED,     /* questions suppressed */
+	BIDCTL_REPLACED,    /* strangers that lost their place */
+	BIDCTL_TOO_MANY,    /* peers that found no room */
+	BIDCTL_UNSENT,
+	BIDCTL_ASKED_BACK, /* responses_out that were questions, too */
+};
+
 static const char *const bidctl_counters[] = {
 	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",
 	"retries",     "keepalives",  "first_contacts", "reboots",       "lost",          "forgotten",
 	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        "asked_back",
 	NULL,
+};
+
+enum {
+	BIDCTL_BUCKETS_MAX = 1 << 16,
+	BIDCTL_SEARCHED = 64, /* buckets searched for a peer to be replaced */
+	BIDCTL_NS_PER_S = 1000000000,
+	BIDCTL_BURST_NS = 100000000, /* questions to strangers may run ahead of their rate by this time */
+};
+
+/* A shepherd that waits for a host's boot id. On its stack; the lock is held while it is woken, and when it goes. */
+struct bidctl_waiter {
+	SLIST_ENTRY(bidctl_waiter) next;
+	struct xk_semaphore semaphore;
+	bool done;
+	uint64_t boot; /* 0: there is none */
+};
+
+/* A message to be sent after the lock is released. */
+struct bidctl_output {
+	uint32_t host;           /* 0: send nothing; UINT32_MAX: broadcast */
+	uint64_t boot;           /* the host's known boot; 0: unknown */
+	uint64_t request, reply; /* tags of a question and of the question that is answered; 0: none */
 };
 
 /* ---- the header ---- */
@@ -88,7 +130,7 @@ bidctl_header_load(const uint8_t *p)
 	};
 }
 
-/* Returns 0, or why no honest sender has made h, which lies at p. */
+/* Returns 0, or the reason to drop h, which lies at p. */
 static unsigned
 bidctl_header_check(const struct bidctl_header *h, const uint8_t *p)
 {
@@ -105,9 +147,246 @@ bidctl_header_check(const struct bidctl_header *h, const uint8_t *p)
 	return xk_bidctl_is_host(h->host) ? 0 : BIDCTL_BAD_HOST;
 }
 
+/* ---- boot ids and tags; any context ---- */
+
+/*
+ * Returns this boot's id for host: a keyed hash of the host and a secret, drawn at each boot. A host cannot derive the
+ * ids of others from its own, so it cannot speak for them even where addresses can be forged. If this host counts its
+ * boots, the upper 24 bits are that count. An id equals a tag only if the asker has guessed the secret and used it as
+ * its boot id.
+ */
+static uint64_t
+bidctl_own(struct xk_protocol *self, uint32_t host)
+{
+	const struct bidctl *b = (const struct bidctl *)self;
+	uint64_t id = siphash(b->key, host, b->secret), boots = xk_boots(self);
+
+	if (boots != 0)
+		id = boots << 40 | id >> 24;
+	return id != 0 ? id : 1;
+}
+
+/*
+ * Returns the tag, never 0, of a question about this boot of host, asked `periods_ago`. Computed instead of remembered,
+ * like TCP's SYN cookies (Bernstein, 1996), it counts for one to two periods, so floods of questions take no memory.
+ * Two periods end before a host that has answered can be forgotten: no answer counts twice. The host and the period fit
+ * one word, because 2^32 periods are longer than any boot.
+ */
+static uint64_t
+bidctl_tag(const struct bidctl *b, uint32_t host, uint64_t boot, unsigned periods_ago)
+{
+	uint64_t period_ns = b->timeout_max_ns < b->lifetime_ns / 2 ? b->timeout_max_ns : b->lifetime_ns / 2;
+	uint64_t period = xk_now_ns(&b->protocol) / period_ns - periods_ago;
+
+	return siphash(b->key, period << 32 | host, boot) | 1;
+}
+
+/* ---- peers; the lock is held ---- */
+
+/* Frees the ended boots that need not be remembered at now_ns (UINT64_MAX: all). */
+static void
+bidctl_peer_trim(struct bidctl_peer *peer, uint64_t now_ns)
+{
+	struct bidctl_ended **at = &peer->ended, *ended;
+
+	while (*at != NULL && (*at)->until_ns > now_ns)
+		at = &(*at)->next;
+	while ((ended = *at) != NULL) {
+		*at = ended->next;
+		peer->ended_count--;
+		peer->bidctl->ended_count--;
+		free(ended);
+	}
+}
+
+/*
+ * Multiplies by a random odd number, twice: one product alone puts consecutive addresses at equal distances, which with
+ * some seeds crowds them into few buckets.
+ */
+static uint32_t
+bidctl_peer_hash(const struct bidctl *b, uint32_t host)
+{
+	uint64_t product = host * b->seed;
+
+	return (uint32_t)((product ^ product >> 32) * b->seed >> 32);
+}
+
+static struct bidctl_bucket *
+bidctl_peer_bucket(struct bidctl *b, uint32_t host)
+{
+	return &b->buckets[bidctl_peer_hash(b, host) & b->bucket_mask];
+}
+
+/* Returns the peer of host, or NULL. */
+struct bidctl_peer *
+bidctl_peer_find(struct bidctl *b, uint32_t host)
+{
+	struct bidctl_peer *peer = SLIST_FIRST(bidctl_peer_bucket(b, host));
+
+	while (peer != NULL && peer->host != host)
+		peer = SLIST_NEXT(peer, next);
+	return peer;
+}
+
+/* Sets the timer to delay_ns from now. At most one firing is under way, so its handler may free the peer. */
+static void
+bidctl_peer_schedule(struct bidctl_peer *peer, uint64_t delay_ns)
+{
+	peer->due_ns = xk_now_ns(&peer->bidctl->protocol) + delay_ns;
+	if (peer->pending && xk_event_cancel(&peer->timer) != XK_EVENT_CANCELLED)
+		return; /* the running handler checks due_ns */
+	peer->pending = true;
+	xk_event_schedule(&peer->timer, xk_us_of_ns(delay_ns));
+}
+
+/*
+ * Sets the timer of a peer without questions: to ask whether the host is still there, at a random time so that hosts
+ * met together are not asked together, or to forget it.
+ */
+static void
+bidctl_peer_rest(struct bidctl_peer *peer)
+{
+	const struct bidctl *b = peer->bidctl;
+
+	if (peer->asking || peer->suspected)
+		return;
+	if (peer->uses == 0)
+		bidctl_peer_schedule(peer, b->lifetime_ns);
+	else if (b->keepalive_ns != 0 && peer->boot != 0)
+		bidctl_peer_schedule(peer, b->keepalive_ns - xk_random(&b->protocol) % (b->keepalive_ns / 4 + 1));
+}
+
+/* Asks a new question, or the pending one again, and doubles the time until the next. */
+static void
+bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_output *output)
+{
+	const struct bidctl *b = peer->bidctl;
+	uint64_t delay_ns = b->timeout_ns;
+
+	if (peer->asking) {
+		peer->tries++;
+	} else {
+		peer->asking = true;
+		peer->suspected = false;
+		peer->tries = 0;
+		peer->tag = xk_random(&b->protocol) | 1;
+		peer->asked_ns = xk_now_ns(&b->protocol);
+	}
+	for (unsigned i = 0; i < peer->tries && delay_ns < b->timeout_max_ns; i++)
+		delay_ns *= 2;
+	*output = (struct bidctl_output){ .host = peer->host, .boot = peer->boot, .request = peer->tag };
+	bidctl_peer_schedule(peer, delay_ns < b->timeout_max_ns ? delay_ns : b->timeout_max_ns);
+}
+
+/*
+ * Makes boot the peer's last one. The one before has ended: it is not confirmed again for `lifetime`, so its requests
+ * need not be remembered. Returns 0, or BIDCTL_ENDED or BIDCTL_REBOOTING if boot must not be confirmed now.
+ */
+unsigned
+bidctl_peer_become(struct bidctl_peer *peer, uint64_t boot)
+{
+	struct bidctl *b = peer->bidctl;
+	uint64_t now_ns = xk_now_ns(&b->protocol);
+	struct bidctl_ended *ended;
+
+	if (boot == peer->last)
+		return 0;
+	bidctl_peer_trim(peer, now_ns);
+	for (ended = peer->ended; ended != NULL; ended = ended->next)
+		if (ended->boot == boot)
+			return BIDCTL_ENDED;
+	if (peer->last != 0) {
+		if (peer->ended_count < BIDCTL_ENDED_FEW ||
+		    (peer->ended_count < BIDCTL_ENDED_MAX && b->ended_count < BIDCTL_ENDED_ALL))
+			ended = malloc(sizeof(*ended));
+		if (ended == NULL)
+			return BIDCTL_REBOOTING;
+		*ended = (struct bidctl_ended){ peer->ended, peer->last, now_ns + b->lifetime_ns };
+		peer->ended = ended;
+		peer->ended_count++;
+		b->ended_count++;
+	}
+	peer->last = boot;
+	return 0;
+}
+
+/* Returns for how many ns an unused peer must be kept, because a boot of it has ended, or may have as it was lost. */
+uint64_t
+bidctl_peer_remembers(struct bidctl_peer *peer)
+{
+	const struct bidctl *b = peer->bidctl;
+	uint64_t now_ns = xk_now_ns(&b->protocol), until_ns = peer->last != 0 ? peer->lost_ns + b->lifetime_ns : 0;
+
+	bidctl_peer_trim(peer, now_ns);
+	if (peer->ended != NULL && peer->ended->until_ns > until_ns)
+		until_ns = peer->ended->until_ns;
+	return until_ns > now_ns ? until_ns - now_ns : 0;
+}
+
+/* ---- strangers; the lock is held ---- */
+
+/* Returns the place of host in its set, or else the one to take: a free one, or that of the host asked longest ago. */
+static struct bidctl_stranger *
+bidctl_stranger_place(struct bidctl *b, uint32_t host)
+{
+	struct bidctl_stranger *set = &b->strangers[(size_t)(bidctl_peer_hash(b, host) & b->set_mask) * BIDCTL_WAYS];
+	struct bidctl_stranger *place = &set[0];
+
+	for (unsigned i = 0; i < BIDCTL_WAYS; i++) {
+		if (set[i].host == host)
+			return &set[i];
+		if (place->host != 0 && (set[i].host == 0 || set[i].asked_ns < place->asked_ns))
+			place = &set[i];
+	}
+	return place;
+}
+
+/* Returns whether the question to a stranger still counts. */
+static bool
+bidctl_stranger_is_fresh(const struct bidctl *b, const struct bidctl_stranger *stranger)
+{
+	return stranger->host != 0 && xk_now_ns(&b->protocol) - stranger->asked_ns < b->timeout_max_ns;
+}
+
+/*
+ * Sets *output to a question to host, which is no peer and has sent a message, unless the rate is used up. Asks with
+ * the same tag while the last question counts: the answer may take longer than the host's next message.
+ */
+static void
+bidctl_stranger_heard(struct bidctl *b, uint32_t host, struct bidctl_output *output)
+{
+	struct bidctl_stranger *stranger = bidctl_stranger_place(b, host);
+	bool is_known = stranger->host == host, is_fresh = bidctl_stranger_is_fresh(b, stranger);
+	uint64_t now_ns = xk_now_ns(&b->protocol), until_ns = b->strangers_ns > now_ns ? b->strangers_ns : now_ns;
+
+	if ((is_known && now_ns - stranger->asked_ns < b->interval_ns) || until_ns - now_ns > BIDCTL_BURST_NS) {
+		xk_count(&b->protocol, BIDCTL_LIMITED);
+		return;
+	}
+	b->strangers_ns = until_ns + BIDCTL_NS_PER_S / b->stranger_rate;
+	if (!is_known && is_fresh)
+		xk_count(&b->protocol, BIDCTL_REPLACED);
+	if (!is_known || !is_fresh)
+		*stranger = (struct bidctl_stranger){ .host = host, .tag = xk_random(&b->protocol) | 1 };
+	stranger->asked_ns = now_ns;
+	*output = (struct bidctl_output){ .host = host, .request = stranger->tag };
+}
+
+/* Returns whether host was asked with this tag; it is no stranger then. */
+static bool
+bidctl_stranger_answers(struct bidctl *b, uint32_t host, uint64_t tag)
+{
+	struct bidctl_stranger *stranger = bidctl_stranger_place(b, host);
+
+	if (stranger->host != host || stranger->tag != tag || !bidctl_stranger_is_fresh(b, stranger))
+		return false;
+	stranger->host = 0;
+	return true;
+}
+
 /* ---- sending; no lock is held ---- */
 
-/* Sends output down lls, from this boot of this host. A message lost here is replaced like one lost on the way. */
+/* Sends output down lls. A message lost here is replaced like one lost on the way. */
 static void
 bidctl_send(struct bidctl *b, struct xk_session *lls, const struct bidctl_output *output)
 {
@@ -135,31 +414,37 @@ bidctl_send(struct bidctl *b, struct xk_session *lls, const struct bidctl_output
 	xk_count(&b->protocol, xk_push(lls, m) == 0 ? counters[flags] : BIDCTL_UNSENT);
 }
 
-/* Sends output, if it is to be sent, to where its host is. */
+/*
+ * Sends output, if there is one, to where its host is. Before a question about a message that came up `lls` (NULL:
+ * none), makes ARP look for the host.
+ */
 static void
-bidctl_send_to_host(struct bidctl *b, const struct bidctl_output *output)
+bidctl_send_to_host(struct bidctl *b, const struct bidctl_output *output, struct xk_session *lls)
 {
 	struct xk_protocol *self = &b->protocol;
 	struct xk_participants participants = { .remote = { 1, { output->host } } };
-	struct xk_session *lls;
+	uint64_t host = output->host;
+	struct xk_session *to;
 
-	if (output->host == 0)
+	if (host == 0)
 		return;
-	if (output->host != UINT32_MAX)
+	if (output->request != 0 && lls != NULL)
+		xk_control(lls, XK_VNET_DOUBT, &host, sizeof(host));
+	if (host != UINT32_MAX)
 		xk_participant_push(&participants.local, XK_VNET_LAZY);
-	if (xk_open(self, self, xk_lower(self, 0), &participants, &lls) != 0) {
+	if (xk_open(self, self, xk_lower(self, 0), &participants, &to) != 0) {
 		xk_count(self, BIDCTL_UNSENT);
 		return;
 	}
-	bidctl_send(b, lls, output);
-	xk_close(lls);
+	bidctl_send(b, to, output);
+	xk_close(to);
 }
 
 /* ---- telling ---- */
 
 /*
- * Tells all watchers what has changed, then wakes the waiters, unless the host is being asked again. The lock is held
- * on both ends and not in between: another shepherd that confirms something meanwhile leaves it to this one to tell.
+ * Tells all watchers what has changed, then wakes the waiters, unless the host is being asked again. The lock is held,
+ * but not while watchers are told: another shepherd that confirms a boot meanwhile leaves it to this one to tell.
  */
 static void
 bidctl_tell(struct bidctl_peer *peer)
@@ -234,9 +519,15 @@ bidctl_act(struct bidctl_peer *peer, struct bidctl_output *output)
 	}
 }
 
+static void
+bidctl_peer_free(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct bidctl_peer, retired));
+}
+
 /*
- * Acts, then removes a peer of which nothing is known and that nobody uses. It stays for a while if one of its boots
- * has ended lately, or a shepherd is still using it.
+ * Acts, then frees an unused peer without a boot. It stays for a while if one of its boots has ended lately, or a
+ * shepherd is still using it.
  */
 static void
 bidctl_timeout(struct xk_event *event, void *argument)
@@ -246,7 +537,6 @@ bidctl_timeout(struct xk_event *event, void *argument)
 	struct bidctl_output output = { .host = 0 };
 	uint64_t now_ns, remembers_ns;
 
-	(void)event;
 	xk_lock(&b->lock);
 	peer->pending = false;
 	peer->holds++;
@@ -256,22 +546,72 @@ bidctl_timeout(struct xk_event *event, void *argument)
 	else
 		bidctl_act(peer, &output);
 	xk_unlock(&b->lock);
-	bidctl_send_to_host(b, &output);
+	bidctl_send_to_host(b, &output, NULL);
 	xk_lock(&b->lock);
 	peer->holds--;
 	if (!peer->pending && peer->uses == 0 && !peer->asking && peer->boot == 0 && peer->told == 0) {
 		remembers_ns = bidctl_peer_remembers(peer);
-		if (remembers_ns == 0 && peer->holds == 0 && SLIST_EMPTY(&peer->waiters))
-			bidctl_peer_forget(peer);
-		else
+		if (remembers_ns == 0 && peer->holds == 0) {
+			SLIST_REMOVE(bidctl_peer_bucket(b, peer->host), peer, bidctl_peer, next);
+			b->peer_count--;
+			xk_retire(b->protocol.kernel, &peer->retired, bidctl_peer_free);
+		} else {
 			bidctl_peer_schedule(peer, remembers_ns != 0 ? remembers_ns : b->timeout_ns);
+		}
 	}
 	xk_unlock(&b->lock);
 }
 
+/*
+ * Makes the timer forget an unused peer, with its ended boots, at once: one without ended boots if possible, found from
+ * a random bucket on, so that whoever holds most of the table loses most. Returns false if none may go.
+ */
+static bool
+bidctl_peer_make_room(struct bidctl *b)
+{
+	uint32_t from = (uint32_t)xk_random(&b->protocol);
+	uint64_t now_ns = xk_now_ns(&b->protocol);
+	struct bidctl_peer *chosen = NULL, *peer;
+
+	for (uint32_t i = 0; i < BIDCTL_SEARCHED && (chosen == NULL || chosen->ended_count > 0); i++)
+		for (peer = SLIST_FIRST(&b->buckets[(from + i) & b->bucket_mask]); peer != NULL;
+		     peer = SLIST_NEXT(peer, next))
+			if (peer->uses == 0 && peer->holds == 0 && !peer->asking && peer->due_ns > now_ns &&
+			    (chosen == NULL || (chosen->ended_count > 0 && peer->ended_count == 0)))
+				chosen = peer;
+	if (chosen == NULL)
+		return false;
+	chosen->suspected = false;
+	chosen->last = 0;
+	bidctl_peer_trim(chosen, UINT64_MAX);
+	bidctl_peer_schedule(chosen, 0);
+	return true;
+}
+
+/* Finds or makes the peer of host. Returns NULL if there are too many (counted) or there is no memory. */
+struct bidctl_peer *
+bidctl_peer_get(struct bidctl *b, uint32_t host)
+{
+	struct bidctl_peer *peer = bidctl_peer_find(b, host);
+
+	if (peer != NULL)
+		return peer;
+	if (b->peer_count < b->peer_max || bidctl_peer_make_room(b))
+		peer = calloc(1, sizeof(*peer));
+	if (peer == NULL) {
+		xk_count(&b->protocol, BIDCTL_TOO_MANY);
+		return NULL;
+	}
+	peer->bidctl = b;
+	peer->host = host;
+	xk_event_init(&peer->timer, b->protocol.kernel, bidctl_timeout, peer);
+	SLIST_INSERT_HEAD(bidctl_peer_bucket(b, host), peer, next);
+	b->peer_count++;
+	return peer;
+}
+
 /* ---- questions from above ---- */
 
-/* Finds the peer's boot, or asks and waits until the peer is told of or given up. */
 static int
 bidctl_confirm(struct xk_protocol *self, uint32_t host, uint64_t *boot)
 {
@@ -295,7 +635,7 @@ bidctl_confirm(struct xk_protocol *self, uint32_t host, uint64_t *boot)
 		SLIST_INSERT_HEAD(&peer->waiters, &waiter, next);
 		peer->holds++;
 		xk_unlock(&b->lock);
-		bidctl_send_to_host(b, &output);
+		bidctl_send_to_host(b, &output, NULL);
 		err = xk_semaphore_wait(&waiter.semaphore, XK_FOREVER);
 		xk_lock(&b->lock);
 		peer->holds--;
@@ -350,8 +690,8 @@ bidctl_watch(struct xk_protocol *self, struct xk_bidctl_watcher *watcher)
 /* ---- ways ---- */
 
 /*
- * Returns the station and interface that lls brings messages from. 0: lls knows its host, by address (IP) or by
- * following ARP, or it knows neither; then only boot ids tell hosts apart.
+ * Returns the station and interface whose messages come up lls. Returns 0 if lls knows its host, by address (IP) or by
+ * following ARP, or knows neither: then only boot ids tell hosts apart.
  */
 static uint64_t
 bidctl_way(struct xk_session *lls)
@@ -373,34 +713,11 @@ bidctl_is_way(const struct bidctl_peer *peer, uint64_t way)
 	return way == peer->way || way == 0 || peer->way == 0;
 }
 
-/* Makes ARP look for host, whose message lls has brought, before something is sent to it. */
-static void
-bidctl_doubt(struct xk_session *lls, uint64_t host)
-{
-	if (lls != NULL)
-		xk_control(lls, XK_VNET_DOUBT, &host, sizeof(host));
-}
+/* ---- boot ids in messages ---- */
 
-/*
- * Returns whether a message pushed on lls goes to host alone: as XK_VNET_LEADS_TO. Over IP the VNET session below
- * answers, for the station that frames came from.
- */
+/* As xk_bidctl_heard or, where *boot is 0, xk_bidctl_known, for a message that came this way. The lock is held. */
 static int
-bidctl_leads_to(struct xk_session *lls, uint64_t host)
-{
-	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
-	uint64_t peer;
-
-	if (leads_to != -ENOTSUP)
-		return leads_to;
-	return xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer) && peer == host;
-}
-
-/* ---- what a message says of its sender ---- */
-
-/* As xk_bidctl_heard and, where *boot is 0, xk_bidctl_known, for a message that came this way. The lock is held. */
-static int
-bidctl_heard(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, struct bidctl_output *output)
+bidctl_compare(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, struct bidctl_output *output)
 {
 	struct bidctl_peer *peer = bidctl_peer_find(b, host);
 	int err = -EINPROGRESS;
@@ -425,7 +742,7 @@ bidctl_heard(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, stru
 }
 
 static int
-bidctl_hear(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls)
+bidctl_heard(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls)
 {
 	struct bidctl *b = (struct bidctl *)self;
 	struct bidctl_output output = { .host = 0 };
@@ -435,71 +752,49 @@ bidctl_hear(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_s
 	if (!xk_bidctl_is_host(host))
 		return -EINVAL;
 	xk_lock(&b->lock);
-	err = bidctl_heard(b, host, boot, way, &output);
+	err = bidctl_compare(b, host, boot, way, &output);
 	xk_unlock(&b->lock);
-	if (output.request != 0)
-		bidctl_doubt(lls, host);
-	bidctl_send_to_host(b, &output);
+	bidctl_send_to_host(b, &output, lls);
 	return err;
 }
 
 /*
- * A host asks: answers, and asks in turn in the same message if the host is unknown, or known by another boot or
- * elsewhere. The message goes where the question came from if that leads to the host alone, and otherwise where the
- * host is, within the limit for strangers: no station gets a boot id that is meant for a host elsewhere. For a host
- * that is no peer the tag is computed if the answer leads to it, or goes by IP to no neighbour.
+ * Answers a QUERY, and asks in the same message if the host is unknown, or known by another boot or elsewhere. The
+ * answer goes back down lls if that leads to the host alone, and otherwise where the host is, within the limit for
+ * strangers: no station gets a boot id that is meant for a host elsewhere. For a host that is no peer the tag is
+ * computed if the answer leads to it, or goes by IP to no neighbour.
  */
 static void
 bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
 	struct bidctl_output output = { .host = 0 };
-	uint64_t way = bidctl_way(lls), boot = h->source;
-	int leads_to = bidctl_leads_to(lls, h->host);
+	uint64_t way = bidctl_way(lls), boot = h->source, host = h->host;
+	/* over IP the VNET session below answers, for the station that frames came from */
+	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
 	struct bidctl_peer *peer;
 	bool is_limited;
 
+	if (leads_to == -ENOTSUP)
+		leads_to = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) && host == h->host;
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->host);
 	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
 		output.request = bidctl_tag(b, h->host, h->source, 0);
 	else if (peer == NULL || peer->boot != h->source || !bidctl_is_way(peer, way))
-		bidctl_heard(b, h->host, &boot, way, &output);
+		bidctl_compare(b, h->host, &boot, way, &output);
 	is_limited = peer == NULL && output.request == 0;
 	xk_unlock(&b->lock);
 	if (is_limited)
 		return;
 	output = (struct bidctl_output){ h->host, h->source, output.request, h->request };
-	if (leads_to > 0) {
+	if (leads_to > 0)
 		bidctl_send(b, lls, &output);
-		return;
-	}
-	if (output.request != 0)
-		bidctl_doubt(lls, h->host);
-	bidctl_send_to_host(b, &output);
-}
-
-/* Returns the peer whose question h answers; NULL and why there is none. The lock is held. */
-static struct bidctl_peer *
-bidctl_answered(struct bidctl *b, const struct bidctl_header *h, unsigned *why)
-{
-	struct bidctl_peer *peer = bidctl_peer_find(b, h->host);
-
-	if (peer != NULL && peer->asking && peer->tag == h->reply)
-		return peer;
-	*why = BIDCTL_UNASKED;
-	if (peer != NULL ||
-	    (h->reply != bidctl_tag(b, h->host, h->source, 0) && h->reply != bidctl_tag(b, h->host, h->source, 1) &&
-	     !bidctl_stranger_answers(b, h->host, h->reply)))
-		return NULL;
-	peer = bidctl_peer_get(b, h->host);
-	*why = BIDCTL_FULL;
-	if (peer != NULL)
-		peer->asked_ns = xk_now_ns(&b->protocol);
-	return peer;
+	else
+		bidctl_send_to_host(b, &output, lls);
 }
 
 /*
- * A host answers: confirms its boot and tells it. Answers a question in the answer first, so that the host knows us.
+ * Confirms the boot in a RESPONSE and tells it. First answers the question in it, if any, so that the host knows us.
  * Returns 0, or the reason to drop the message.
  */
 static unsigned
@@ -508,14 +803,22 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 	struct bidctl_output answer = { h->host, h->source, 0, h->request };
 	uint64_t way = bidctl_way(lls);
 	struct bidctl_peer *peer;
-	unsigned why = 0;
+	unsigned why = BIDCTL_UNASKED;
 
 	if (h->destination != bidctl_own(&b->protocol, h->host))
 		return BIDCTL_STALE;
 	xk_lock(&b->lock);
-	peer = bidctl_answered(b, h, &why);
-	if (peer != NULL)
+	peer = bidctl_peer_find(b, h->host);
+	if (peer != NULL && peer->asking && peer->tag == h->reply) {
 		why = bidctl_peer_become(peer, h->source);
+	} else if (peer == NULL && (h->reply == bidctl_tag(b, h->host, h->source, 0) ||
+				    h->reply == bidctl_tag(b, h->host, h->source, 1) ||
+				    bidctl_stranger_answers(b, h->host, h->reply))) {
+		peer = bidctl_peer_get(b, h->host);
+		why = peer == NULL ? BIDCTL_FULL : bidctl_peer_become(peer, h->source);
+		if (peer != NULL)
+			peer->asked_ns = xk_now_ns(&b->protocol);
+	}
 	if (why == 0) {
 		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
 		peer->asking = false;
@@ -535,7 +838,7 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 	return why;
 }
 
-/* A host says that it has booted: asks it after a random wait, because all that know it do. */
+/* Asks a host that has announced a boot, after a random wait because all its peers do so. */
 static void
 bidctl_hear_broadcast(struct bidctl *b, const struct bidctl_header *h)
 {
@@ -580,21 +883,32 @@ bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- life ---- */
 
-/* Tells everybody of this boot, before anything else is done. */
+/* Announces this boot. */
 static void
 bidctl_boot(struct xk_event *event, void *argument)
 {
-	(void)event;
-	bidctl_send_to_host(argument, &(struct bidctl_output){ .host = UINT32_MAX });
+	bidctl_send_to_host(argument, &(struct bidctl_output){ .host = UINT32_MAX }, NULL);
 }
 
+/* Nothing else runs. */
 static void
 bidctl_fini(struct xk_protocol *self)
 {
 	struct bidctl *b = (struct bidctl *)self;
 
 	xk_event_cancel(&b->boot);
-	bidctl_peer_fini(b);
+	for (uint32_t i = 0; b->buckets != NULL && i <= b->bucket_mask; i++) {
+		struct bidctl_peer *peer;
+
+		while ((peer = SLIST_FIRST(&b->buckets[i])) != NULL) {
+			SLIST_REMOVE_HEAD(&b->buckets[i], next);
+			xk_event_cancel(&peer->timer);
+			bidctl_peer_trim(peer, UINT64_MAX);
+			free(peer);
+		}
+	}
+	free(b->buckets);
+	free(b->strangers);
 }
 
 static int
@@ -602,7 +916,8 @@ bidctl_init(struct xk_protocol *self)
 {
 	struct bidctl *b = (struct bidctl *)self;
 	struct xk_participants anybody = { .remote.depth = 0 };
-	int err;
+	uint32_t buckets = 1, sets = 1;
+	int err = -ENOMEM;
 
 	if (b->timeout_max_ns < b->timeout_ns)
 		return -EINVAL;
@@ -611,11 +926,19 @@ bidctl_init(struct xk_protocol *self)
 	b->key[1] = xk_random(self);
 	xk_lock_init(&b->lock, self);
 	xk_event_init(&b->boot, self->kernel, bidctl_boot, b);
-	err = bidctl_peer_init(b, bidctl_timeout);
-	if (err == 0)
+	while (buckets < b->peer_max && buckets < BIDCTL_BUCKETS_MAX)
+		buckets *= 2;
+	while (sets < b->stranger_count / BIDCTL_WAYS && sets < BIDCTL_BUCKETS_MAX)
+		sets *= 2;
+	b->bucket_mask = buckets - 1;
+	b->set_mask = sets - 1;
+	b->seed = xk_random(self) | 1;
+	b->buckets = calloc(buckets, sizeof(*b->buckets));
+	b->strangers = calloc((size_t)sets * BIDCTL_WAYS, sizeof(*b->strangers));
+	if (b->buckets != NULL && b->strangers != NULL)
 		err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0)
-		bidctl_peer_fini(b);
+		bidctl_fini(self);
 	else if (b->broadcast)
 		xk_event_schedule(&b->boot, 0);
 	return err;
@@ -627,7 +950,7 @@ static const struct xk_bidctl_ops bidctl_neighbour_ops = {
 	.own = bidctl_own,
 	.watch = bidctl_watch,
 	.confirm = bidctl_confirm,
-	.heard = bidctl_hear,
+	.heard = bidctl_heard,
 	.use = bidctl_use,
 	.unuse = bidctl_unuse,
 };
@@ -639,35 +962,35 @@ static const struct xk_protocol_ops bidctl_ops = {
 };
 
 static const struct xk_role bidctl_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries messages to hosts; vnet, ip, or what chooses between them" },
+	{ "network", XK_ASYNC, NULL, "carries messages to hosts: vnet, ip, or a protocol that chooses between them" },
 	{ NULL, 0, NULL, NULL },
 };
 
 enum { BIDCTL_PEERS_MAX = 1 << 20 };
 
 static const struct xk_setting bidctl_settings[] = {
-	{ "peers", XK_SETTING_UINT, offsetof(struct bidctl, peer_max), "4096", "hosts that are known, at most", 1,
+	{ "peers", XK_SETTING_UINT, offsetof(struct bidctl, peer_max), "4096", "maximum number of known hosts", 1,
 	  BIDCTL_PEERS_MAX },
 	{ "strangers", XK_SETTING_UINT, offsetof(struct bidctl, stranger_count), "1024",
-	  "hosts that were asked because of a message and have not answered yet", BIDCTL_WAYS, BIDCTL_PEERS_MAX },
+	  "maximum number of unknown hosts asked because of a message", BIDCTL_WAYS, BIDCTL_PEERS_MAX },
 	{ "stranger_rate", XK_SETTING_UINT, offsetof(struct bidctl, stranger_rate), "10000",
-	  "questions to them per second, to all together", 1, 1000000 },
+	  "maximum number of questions per second to unknown hosts", 1, 1000000 },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct bidctl, timeout_ns), "200ms",
-	  "after this without an answer a question is repeated, at first", 1000, UINT64_C(60000000000) },
+	  "initial time until a question is repeated, doubled each time", 1000, UINT64_C(60000000000) },
 	{ "timeout_max", XK_SETTING_TIME, offsetof(struct bidctl, timeout_max_ns), "5s",
-	  "the longest that doubling makes of it", 1000, UINT64_C(3600000000000) },
+	  "longest time until a question is repeated", 1000, UINT64_C(3600000000000) },
 	{ "retries", XK_SETTING_UINT, offsetof(struct bidctl, retries), "6",
-	  "how often a question is repeated before the host is given up", 0, 100 },
+	  "repetitions of a question before the host is given up", 0, 100 },
 	{ "interval", XK_SETTING_TIME, offsetof(struct bidctl, interval_ns), "200ms",
-	  "a host is asked at most once in this, whatever comes from it", 1000, UINT64_C(3600000000000) },
+	  "minimum time between questions that one host's messages cause", 1000, UINT64_C(3600000000000) },
 	{ "keepalive", XK_SETTING_TIME, offsetof(struct bidctl, keepalive_ns), "60s",
-	  "how often a host that is used is asked whether it is there; 0: never", 0, UINT64_C(86400000000000) },
+	  "time between checks that a host in use is there; 0: never", 0, UINT64_C(86400000000000) },
 	{ "lifetime", XK_SETTING_TIME, offsetof(struct bidctl, lifetime_ns), "300s",
-	  "how long a host is remembered that nobody uses", 1000, UINT64_C(86400000000000) },
-	{ "broadcast", XK_SETTING_BOOL, offsetof(struct bidctl, broadcast), "yes", "tell everybody of this boot", 0,
+	  "how long an unused host is remembered", 1000, UINT64_C(86400000000000) },
+	{ "broadcast", XK_SETTING_BOOL, offsetof(struct bidctl, broadcast), "yes", "announce this boot by broadcast", 0,
 	  0 },
 	{ "broadcast_wait", XK_SETTING_TIME, offsetof(struct bidctl, broadcast_wait_ns), "3s",
-	  "who is told asks after a random time, this at most", 0, UINT64_C(60000000000) },
+	  "longest random wait before asking a host that broadcast its boot", 0, UINT64_C(60000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
@@ -675,7 +998,7 @@ static const struct xk_number_on bidctl_numbers[] = { { "eth", 0x3006 }, { "ip",
 
 const struct xk_protocol_type xk_type_bidctl = {
 	.name = "bidctl",
-	.help = "Boot-id agreement: which boot of a host is there now, asked for and confirmed.",
+	.help = "Boot-id agreement: asks hosts for their boot ids and confirms them.",
 	.ops = &bidctl_ops,
 	.header = BIDCTL_HEADER_LEN,
 	.fields = bidctl_fields,

@@ -1,9 +1,9 @@
 /*
- * bidctl.h - boot-id agreement: asks BIDCTL, or a protocol that stands in for it, which boot of a host is there now.
+ * bidctl.h - boot-id agreement: asks BIDCTL, or a protocol that stands in for it, which boot of a host is there.
  *
- * A boot id is 64 bits, never 0, and never the same for two boots of any host. A host tells each other host a different
- * id, from which the other ids cannot be derived. An id in a message is a hint; only an answer to BIDCTL's own question
- * confirms one.
+ * A boot id is 64 bits, never 0, and never the same for two boots. A host tells each other host a different id, from
+ * which the other ids cannot be derived. An id in a message is a hint; only an answer to BIDCTL's own question confirms
+ * it.
  */
 #ifndef XK_BIDCTL_H
 #define XK_BIDCTL_H
@@ -13,21 +13,19 @@
 
 struct xk_bidctl_peer {
 	uint32_t host;
-	uint64_t boot; /* 0: none is known */
+	uint64_t boot; /* 0: unknown */
 };
 
 enum xk_bidctl_change {
-	/* The first boot that is confirmed, or the first since the host was lost: then it may be the same as before. */
-	XK_BIDCTL_FIRST_CONTACT,
-	XK_BIDCTL_REBOOTED, /* another boot than before: what was agreed on with that host is void */
-	/* The peer's boot is 0: silent, or unused for long, and forgotten. The host may be alive. */
-	XK_BIDCTL_LOST,
+	XK_BIDCTL_FIRST_CONTACT, /* a boot is confirmed: the first, or the first since a loss (perhaps the same) */
+	XK_BIDCTL_REBOOTED,      /* another boot than before: agreements with that host are void */
+	XK_BIDCTL_LOST,          /* the host is silent, or was forgotten after long disuse; the boot is 0 */
 };
 
 /*
  * A protocol that is told of changes. The latest watcher is told first: uppers before lowers, so that BID lets a new
- * boot's messages up after everybody above it has been told. Changes of one host are told one after the other; of
- * several that come meanwhile only the last one. changed runs as a shepherd and must not wait. The watcher is the
+ * boot's messages up after all protocols above it have been told. Changes of one host are told one after the other; if
+ * several come meanwhile, only the last one. changed runs as a shepherd and must not wait. The watcher is the
  * protocol's own, and watches until the kernel ends.
  */
 struct xk_bidctl_watcher {
@@ -37,7 +35,7 @@ struct xk_bidctl_watcher {
 	struct xk_bidctl_watcher *next; /* BIDCTL's */
 };
 
-/* What the functions below call: neighbour_ops of the type. */
+/* The type's neighbour_ops, for the functions below. */
 struct xk_bidctl_ops {
 	uint64_t (*own)(struct xk_protocol *self, uint32_t host);
 	void (*watch)(struct xk_protocol *self, struct xk_bidctl_watcher *watcher);
@@ -47,7 +45,7 @@ struct xk_bidctl_ops {
 	void (*unuse)(struct xk_protocol *self, uint32_t host);
 };
 
-/* Whether host may be a single host's address. */
+/* Returns whether host may be a single host's address. */
 static inline bool
 xk_bidctl_is_host(uint64_t host)
 {
@@ -60,14 +58,14 @@ xk_bidctl_ops(const struct xk_protocol *bidctl)
 	return bidctl->type->neighbour_ops;
 }
 
-/* Returns this boot's id as host is told it; the id for host 0, which is nobody, is public. Any context. */
+/* Returns this boot's id for host; the id for host 0 is public. Any context. */
 static inline uint64_t
 xk_bidctl_own(struct xk_protocol *bidctl, uint32_t host)
 {
 	return xk_bidctl_ops(bidctl)->own(bidctl, host);
 }
 
-/* Adds a watcher, which is told of every change. init only. */
+/* Adds a watcher. init only. */
 static inline void
 xk_bidctl_watch(struct xk_protocol *bidctl, struct xk_bidctl_watcher *watcher)
 {
@@ -75,9 +73,9 @@ xk_bidctl_watch(struct xk_protocol *bidctl, struct xk_bidctl_watcher *watcher)
 }
 
 /*
- * Sets *boot to the boot id of host; asks and waits for it where it is not known. Returns 0; -EHOSTUNREACH: no answer;
- * -ENOBUFS: too many hosts are known; or as xk_semaphore_wait where the shepherd could not wait. A shepherd, holding no
- * lock.
+ * Sets *boot to the boot id of host; asks and waits if it is unknown. Returns 0; -EINVAL: host is no single host;
+ * -EHOSTUNREACH: no answer; -ENOBUFS: too many hosts are known; or an error of xk_semaphore_wait. A shepherd, holding
+ * no lock.
  */
 static inline int
 xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
@@ -86,9 +84,8 @@ xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 }
 
 /*
- * Reports a message from host that bears the boot id and that lls has brought (NULL: do not check where it came from).
- * Returns
- *	0		it is the confirmed boot, all watchers have been told, and host answered last from there
+ * Reports a message from host with this boot id that came up lls (NULL: do not check its origin). Returns
+ *	0		it is the confirmed boot, all watchers have been told, and host's latest answer came from there
  *	-EREMCHG	it is the confirmed boot, but the message comes from elsewhere
  *	-EINPROGRESS	it is not the confirmed boot
  *	-EINVAL		host is no single host
@@ -101,7 +98,7 @@ xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct
 	return xk_bidctl_ops(bidctl)->heard(bidctl, host, &boot, lls);
 }
 
-/* Sets *boot to the boot id of host and returns 0, if that is confirmed and told; otherwise as xk_bidctl_heard. */
+/* Sets *boot to the boot id of host if that is confirmed and told. Returns as xk_bidctl_heard. */
 static inline int
 xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 {
@@ -110,8 +107,8 @@ xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 }
 
 /*
- * Uses host until xk_bidctl_unuse: meanwhile it is asked now and then whether it is there, and is not forgotten.
- * Returns 0, or -ENOBUFS: too many hosts are known. Any shepherd; never waits.
+ * Uses host until xk_bidctl_unuse: BIDCTL asks now and then whether it is there, and does not forget it. Returns 0, or
+ * -ENOBUFS: too many hosts are known. Any shepherd; never waits.
  */
 static inline int
 xk_bidctl_use(struct xk_protocol *bidctl, uint32_t host)

@@ -1,24 +1,21 @@
 /*
- * stopwait.c - a reliable message channel between ports, the simplest that keeps its promise: one message at a time,
- * sent again until it is acknowledged.
+ * stopwait.c - reliable messages between ports, one at a time: each is sent again until it is acknowledged.
  *
- * Promise:      A session is a conversation of two ends, each of which lives once. Of what is pushed on one end, the
- *               other one's user gets every message at most once, in order, and intact as far as a 16-bit checksum
- *               can tell; exactly once if the peer stays reachable and neither end is closed. No end, least of all
- *               one of a rebooted host, gets what was meant for another. (No frame may be older than 2^31 messages of
- *               its session.)
+ * Promise:      A session is a conversation of two ends, each of which lives once. Each message pushed on one end is
+ *               delivered at the other at most once, in order, and intact as far as a 16-bit checksum can tell;
+ *               exactly once if the peer stays reachable and neither end is closed. No end, not even one of a rebooted
+ *               host, gets a message meant for another. (No frame may be older than 2^31 messages of its session.)
  * Spec:         our own 30-byte header; the exchange is below
  * Participants: the top of each stack is a port, 1 to 65535; the rest goes on to the protocol below. Opening needs
  *               the remote port, and chooses a local one from 49152 on if none is given. Enabling needs the local
  *               port.
- * Sessions:     Open exchanges nothing: the first message that is pushed calls the peer. A CALL to an enabled port
- *               makes an end; open_done comes with its first message. Any number of sessions may have the same ports
- *               and hosts. A closed session lives on until what was pushed is acknowledged or given up.
- * Failure:      What is not answered is sent again after `timeout`, then after twice that and so on up to
- *               `timeout_max`. After `retries` of them the session is dead: what waits is dropped (gave_up), the hlp
- *               is told by close_done, and pushes fail with -ETIMEDOUT. GONE has the same effect at once (peer_gone,
- *               -ECONNRESET).
- * Settings:     `sessions` bounds what strangers can make
+ * Sessions:     Open exchanges nothing: the first push calls the peer. A CALL to an enabled port makes an end, which
+ *               open_done announces with its first message. Any number of sessions may have the same ports and hosts.
+ *               A closed session lives on until its messages are acknowledged or given up. `sessions` bounds those
+ *               that strangers can make.
+ * Failure:      An unanswered message is sent again after `timeout`, which doubles up to `timeout_max`. After `retries`
+ *               the session is dead: queued messages are dropped (gave_up), close_done tells the hlp, and pushes fail
+ *               with -ETIMEDOUT. GONE has the same effect at once (peer_gone, -ECONNRESET).
  * Not done:     more than one message under way, measuring the round trip, telling the peer of a close
  * Graph:        stopwait -> ip [number=253], or anything else that carries messages to hosts
  */
@@ -29,18 +26,18 @@
 #include "xkernel/trace.h"
 
 /*
- * Exchange:     CALL    from=a, to=0      "I am a": a port that is enabled makes an end of its own, b
+ * Exchange:     CALL    from=a, to=0      "I am a": an enabled port makes an end of its own, b
  *               WELCOME from=b, to=a      "I am b, and have heard a"
  *               DATA    from=a, to=b      a message; the first one shows that a is there, and has heard b
  *               ACK     from=b, to=a      the message with this sequence number has been delivered
- *               GONE    from=b, to=a      in answer to DATA: there is no b (any more)
+ *               GONE    from=b, to=a      in answer to DATA: b does not exist
  *
- * An end listens to what names it, and only from its peer: for the caller the end in the WELCOME that names it, for
- * the one called the end in the CALL that made it. The peer has learned the identifier from the end itself, so DATA
- * for b was sent after b was made, by an end that had heard b. An old CALL that comes late makes an end that welcomes
- * a dead one, for which nobody answers: its user never hears of it. Between two ends sequence numbers do the rest:
- * the next message is delivered, older ones are acknowledged again. A message is acknowledged when the user's demux
- * has returned, not before, so that the next one, carried by another shepherd, cannot overtake it.
+ * An end accepts only frames that name it, from its peer: the caller's peer is the end in the WELCOME, the called
+ * end's the one in the CALL. Identifiers are learned from the ends themselves, so DATA for b was sent after b was
+ * made, by an end that had heard b. A late CALL of a dead end makes an end whose WELCOME nobody answers, so the user
+ * never hears of that end. Between two ends sequence numbers do the rest: the next message is delivered, older
+ * ones are acknowledged again. A message is acknowledged after the user's demux has returned, so that the next one,
+ * carried by another shepherd, cannot overtake it.
  */
 
 enum stopwait_drop {
@@ -50,8 +47,8 @@ enum stopwait_drop {
 	STOPWAIT_STALE,    /* from an end that is not the peer, or to one that is dead */
 	STOPWAIT_DUPLICATE,
 	STOPWAIT_BAD_SEQUENCE, /* not the next, or still being delivered */
-	STOPWAIT_TOO_MANY,     /* ends that strangers have made */
-	/* of what is pushed */
+	STOPWAIT_TOO_MANY,     /* ends made by strangers */
+	/* of pushed messages */
 	STOPWAIT_TOO_BIG,
 	STOPWAIT_QUEUE_FULL,
 	STOPWAIT_GAVE_UP,
@@ -59,7 +56,7 @@ enum stopwait_drop {
 	STOPWAIT_CLOSED,
 };
 
-/* called: ends that strangers have made; accepted: those of them that were announced */
+/* called: ends made by strangers; accepted: those of them that were announced */
 enum stopwait_counter { STOPWAIT_CALLED, STOPWAIT_ACCEPTED, STOPWAIT_RETRANSMITTED, STOPWAIT_GONE_SENT };
 
 struct stopwait_header {
@@ -74,8 +71,8 @@ struct stopwait {
 	/* settings */
 	uint64_t queue, retries, timeout_ns, timeout_max_ns;
 
-	/* self->table has sessions by (own identifier, ports): how all but a CALL finds its session */
-	struct xk_map callers; /* (the caller's identifier, ports): the session that a CALL has made */
+	/* self->table: sessions by (own identifier, ports), for all frames but a CALL */
+	struct xk_map callers; /* passive sessions by (the caller's identifier, ports), for a CALL */
 	_Atomic uint32_t next_anonymous;
 };
 
@@ -96,7 +93,7 @@ enum {
 	STOPWAIT_FROM = 14,
 	STOPWAIT_TO = 22,
 
-	STOPWAIT_LONGEST = 65535, /* what the length field can say */
+	STOPWAIT_LONGEST = 65535, /* limit of the length field */
 };
 
 static_assert(STOPWAIT_TO + 8 == STOPWAIT_HEADER_LEN, "the header ends with its last field");
@@ -143,7 +140,7 @@ stopwait_header_pop(struct stopwait_header *h, struct xk_msg *m)
 	return h->kind != STOPWAIT_DATA && length != STOPWAIT_HEADER_LEN ? STOPWAIT_BAD_LENGTH : 0;
 }
 
-/* Returns header h and the payload (NULL: none; it stays the caller's) as a message, or NULL: no buffer. */
+/* Returns a message of header h and the payload (NULL: none), which stays the caller's. Returns NULL if no buffer. */
 static struct xk_msg *
 stopwait_frame(struct xk_protocol *self, const struct stopwait_header *h, const struct xk_msg *payload)
 {
@@ -165,14 +162,14 @@ stopwait_frame(struct xk_protocol *self, const struct stopwait_header *h, const 
 	return m;
 }
 
-/* Returns the ports of an answer. */
+/* Returns the ports of a frame in the other direction. */
 static uint32_t
 stopwait_turn_round(uint32_t ports)
 {
 	return ports << 16 | ports >> 16;
 }
 
-/* Sends a frame; NULL: there was no buffer. Whatever is lost is sent, or asked for, again. */
+/* Sends a frame, unless it is NULL for want of a buffer: any lost frame is sent, or asked for, again. */
 static void
 stopwait_transmit(struct xk_session *lls, struct xk_msg *frame)
 {
@@ -180,7 +177,7 @@ stopwait_transmit(struct xk_session *lls, struct xk_msg *frame)
 		xk_push(lls, frame);
 }
 
-/* Answers h, which lls has brought for the end `from`. */
+/* Answers h, which came up lls for the end `from`. */
 static void
 stopwait_answer(struct xk_protocol *self, struct xk_session *lls, const struct stopwait_header *h, uint64_t from,
 		enum stopwait_kind kind)
@@ -192,9 +189,9 @@ stopwait_answer(struct xk_protocol *self, struct xk_session *lls, const struct s
 	stopwait_transmit(lls, stopwait_frame(self, &answer, NULL));
 }
 
-/* ---- sending; the lock is held, and what these return is sent without it ---- */
+/* ---- sending; the lock is held, and the caller sends the returned frame without it ---- */
 
-/* Takes the first message out of the queue, which is not empty. */
+/* Removes the first message from the queue, which is not empty. */
 static struct xk_msg *
 stopwait_dequeue(struct stopwait_session *s)
 {
@@ -213,37 +210,31 @@ stopwait_drop_all(struct stopwait_session *s, unsigned why)
 		xk_drop(s->session.protocol, stopwait_dequeue(s), why);
 }
 
-/* Returns what the peer is to answer: the call, or the message under way. NULL: no buffer; it is said again later. */
+/*
+ * Returns the frame that the peer must answer: the CALL, or the message under way, for the first time or `again`.
+ * Returns NULL if nothing is queued, or without a buffer; the timer then tries again.
+ */
 static struct xk_msg *
-stopwait_say(struct stopwait_session *s)
+stopwait_say(struct stopwait_session *s, bool again)
 {
-	struct stopwait_header h = { stopwait_turn_round(s->ports), STOPWAIT_DATA, s->sequence, s->id, s->peer };
+	const struct stopwait *stopwait = stopwait_of(s);
+	bool calls = s->peer == 0;
+	struct stopwait_header h = { stopwait_turn_round(s->ports), calls ? STOPWAIT_CALL : STOPWAIT_DATA, s->sequence,
+				     s->id, s->peer };
 
+	if (s->count == 0)
+		return NULL;
+	if (again) {
+		s->tries++;
+		s->timeout_ns =
+			s->timeout_ns * 2 < stopwait->timeout_max_ns ? s->timeout_ns * 2 : stopwait->timeout_max_ns;
+		xk_count(s->session.protocol, STOPWAIT_RETRANSMITTED);
+	} else {
+		s->tries = 0;
+		s->timeout_ns = stopwait->timeout_ns;
+	}
 	s->due_ns = xk_now_ns(s->session.protocol) + s->timeout_ns;
-	if (s->peer == 0)
-		h.kind = STOPWAIT_CALL;
-	return stopwait_frame(s->session.protocol, &h, s->peer == 0 ? NULL : s->first);
-}
-
-/* As stopwait_say, for the first time. NULL also if nothing is queued. */
-static struct xk_msg *
-stopwait_say_first(struct stopwait_session *s)
-{
-	s->tries = 0;
-	s->timeout_ns = stopwait_of(s)->timeout_ns;
-	return s->count == 0 ? NULL : stopwait_say(s);
-}
-
-/* As stopwait_say, once more, with twice the patience. */
-static struct xk_msg *
-stopwait_say_again(struct stopwait_session *s)
-{
-	uint64_t max_ns = stopwait_of(s)->timeout_max_ns;
-
-	s->tries++;
-	s->timeout_ns = s->timeout_ns * 2 < max_ns ? s->timeout_ns * 2 : max_ns;
-	xk_count(s->session.protocol, STOPWAIT_RETRANSMITTED);
-	return stopwait_say(s);
+	return stopwait_frame(s->session.protocol, &h, calls ? NULL : s->first);
 }
 
 /* Lets the timer fire in delay_ns, or sooner: another message may be under way by then. */
@@ -284,7 +275,7 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 		*s->last = m;
 		s->last = &m->link;
 		if (++s->count == 1)
-			frame = stopwait_say_first(s);
+			frame = stopwait_say(s, false);
 	}
 	xk_unlock(&s->lock);
 	if (why != 0)
@@ -296,8 +287,8 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 /* ---- a session's end, and its timer ---- */
 
 /*
- * Ends s: drops all that waits for the reason why, tells its hlp, and lets go of what was kept for a stranger. A
- * shepherd that has a reference on s, or is popping through it.
+ * Ends s: drops queued messages for the reason why, tells the hlp, and takes a passive session out of the cache. The
+ * shepherd holds a reference on s, or is popping through it.
  */
 static void
 stopwait_end(struct stopwait_session *s, unsigned why, int err)
@@ -322,7 +313,7 @@ stopwait_end(struct stopwait_session *s, unsigned why, int err)
 		xk_close(session); /* as an hlp would: out of the cache */
 }
 
-/* Sends what is due again. Messages move no timer: it looks when it fires, and rests when nothing waits. */
+/* Sends a due message again. No message moves the timer: it checks when it fires, and stops when nothing is queued. */
 static void
 stopwait_expire(struct xk_event *event, void *argument)
 {
@@ -336,7 +327,7 @@ stopwait_expire(struct xk_event *event, void *argument)
 	late = s->count > 0 && now_ns >= s->due_ns;
 	gives_up = late && s->tries == stopwait_of(s)->retries;
 	if (late && !gives_up)
-		frame = stopwait_say_again(s);
+		frame = stopwait_say(s, true);
 	s->timing = s->count > 0 && !gives_up && xk_duplicate(&s->session);
 	if (s->timing)
 		stopwait_schedule(s, s->due_ns - now_ns);
@@ -356,9 +347,9 @@ stopwait_key(uint64_t id, uint32_t ports)
 }
 
 /*
- * Adds a session that messages with the ports of h are for. h.from is the end that has called; 0: the session is
- * active, and its peer not yet known. Draws h.to, its own identifier, which holds the number of boots where they are
- * counted, so that no two of 65,536 boots draw the same. Takes lls, also on failure. 0 or -errno.
+ * Adds a session for the ports of h, with a peer h.from (0: active, and the peer not known). Draws h.to, its own
+ * identifier. Where boots are counted it contains their number: no two of 65,536 boots draw the same. Takes lls, also
+ * on failure. Returns 0 or -errno.
  */
 static int
 stopwait_new(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
@@ -433,7 +424,7 @@ stopwait_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct 
 	return stopwait_new(self, hlp_receive, hlp_type, lls, h, session);
 }
 
-/* A port of ours is enabled for any host. */
+/* A port is enabled for all hosts. */
 static int
 stopwait_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 		     struct xk_key *key)
@@ -454,7 +445,7 @@ stopwait_passive_key_of(const struct xk_session *session)
 	return xk_table_number_key((uint16_t)((const struct stopwait_session *)session)->ports);
 }
 
-/* Makes a session for the stranger who has called. Returns 0, or the reason to drop the CALL. */
+/* Makes a session for a stranger's CALL. Returns 0, or the reason to drop it. */
 XK_APART static unsigned
 stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct stopwait_header *h,
 		struct xk_session **session)
@@ -465,7 +456,7 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 
 	if (enable == NULL)
 		return XK_DROP_NO_SESSION;
-	/* the cache lets go of idle ones; this bounds those that make us send, and do not answer */
+	/* the cache closes idle ones; this bounds those that make us send, and do not answer */
 	if (xk_map_count(callers) / 2 >= self->session_max)
 		return STOPWAIT_TOO_MANY;
 	if (!xk_duplicate(lls))
@@ -474,7 +465,7 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 		return XK_DROP_NO_MEMORY;
 	if (xk_map_bind(callers, &((struct stopwait_session *)s)->caller, stopwait_key(h->from, h->ports), s) != 0) {
 		xk_close(s);
-		return XK_DROP_NO_MEMORY; /* or another shepherd has done it meanwhile: the caller tries again */
+		return XK_DROP_NO_MEMORY; /* or another shepherd was faster: the caller tries again */
 	}
 	xk_count(self, STOPWAIT_CALLED);
 	xk_session_cache(s);
@@ -484,7 +475,7 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 
 /* ---- receiving ---- */
 
-/* Judges DATA; what comes next is then being delivered. Returns 0, or the reason to drop it. The lock is held. */
+/* Judges DATA; the next message is then being delivered. Returns 0, or the reason to drop it. The lock is held. */
 static unsigned
 stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
 {
@@ -502,12 +493,12 @@ stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
 	return 0;
 }
 
-/* Delivers DATA, if it comes next, and answers it. */
+/* Delivers DATA, if it is the next message, and answers it. */
 static void
 stopwait_pop_data(struct stopwait_session *s, struct xk_session *lls, struct xk_msg *m, const struct stopwait_header *h)
 {
 	struct xk_protocol *self = s->session.protocol;
-	bool first; /* message for a session that a stranger has made */
+	bool first; /* message of a passive session, which is announced */
 	unsigned why;
 
 	xk_lock(&s->lock);
@@ -537,7 +528,10 @@ stopwait_pop_data(struct stopwait_session *s, struct xk_session *lls, struct xk_
 	stopwait_answer(self, lls, h, s->id, STOPWAIT_ACK);
 }
 
-/* Takes note of WELCOME, which brings the peer, or ACK, which ends what was under way. 0, or the reason to drop it. */
+/*
+ * Takes the peer from a WELCOME, or the message under way off the queue for its ACK. Returns 0, or the reason to drop
+ * the answer. The lock is held.
+ */
 static unsigned
 stopwait_hear(struct stopwait_session *s, const struct stopwait_header *h)
 {
@@ -569,7 +563,7 @@ stopwait_pop_answer(struct stopwait_session *s, struct xk_session *lls, struct x
 	xk_lock(&s->lock);
 	why = stopwait_hear(s, h);
 	if (why == 0 && h->kind != STOPWAIT_GONE)
-		frame = stopwait_say_first(s);
+		frame = stopwait_say(s, false);
 	xk_unlock(&s->lock);
 	if (why != 0) {
 		xk_drop(s->session.protocol, m, why);
@@ -609,7 +603,7 @@ stopwait_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	else if (why == 0)
 		s = xk_table_find(self, stopwait_key(h.to, h.ports));
 	if (s != NULL && s->lls != lls)
-		why = STOPWAIT_STALE; /* another host says so */
+		why = STOPWAIT_STALE; /* from another host */
 	else if (why == 0 && s == NULL)
 		why = h.kind == STOPWAIT_CALL ? stopwait_accept(self, lls, &h, &s) : XK_DROP_NO_SESSION;
 	if (why == 0) {
@@ -653,7 +647,7 @@ stopwait_get_participants(struct xk_session *session, struct xk_participants *pa
 
 /* ---- init and fini ---- */
 
-/* Takes back the timer of a session that waits for an answer. */
+/* Cancels the timer of a session that waits for an answer. */
 static void
 stopwait_forget(void *object, void *context)
 {
@@ -717,13 +711,13 @@ static const struct xk_role stopwait_lowers[] = {
 
 static const struct xk_setting stopwait_settings[] = {
 	{ "queue", XK_SETTING_UINT, offsetof(struct stopwait, queue), "16",
-	  "messages of a session that wait behind the one under way", 0, 65535 },
+	  "maximum number of messages queued behind the one under way", 0, 65535 },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct stopwait, timeout_ns), "200ms",
-	  "after this without an answer a message is sent again, at first", 1000, UINT64_C(60000000000) },
+	  "initial retransmission timeout, doubled at each retry", 1000, UINT64_C(60000000000) },
 	{ "timeout_max", XK_SETTING_TIME, offsetof(struct stopwait, timeout_max_ns), "2s",
-	  "the longest that doubling makes of it", 1000, UINT64_C(3600000000000) },
+	  "longest retransmission timeout", 1000, UINT64_C(3600000000000) },
 	{ "retries", XK_SETTING_UINT, offsetof(struct stopwait, retries), "10",
-	  "how often a message is sent again before the session is given up", 0, 1000 },
+	  "retransmissions of a message before the session is given up", 0, 1000 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

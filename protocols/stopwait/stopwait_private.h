@@ -1,5 +1,5 @@
 /*
- * stopwait_private.h - what stopwait's tests share with it.
+ * stopwait_private.h - the state of a session, for stopwait.c and its tests.
  */
 #ifndef XK_STOPWAIT_PRIVATE_H
 #define XK_STOPWAIT_PRIVATE_H
@@ -15,26 +15,26 @@ enum { STOPWAIT_HEADER_LEN = 30, STOPWAIT_ANONYMOUS_FIRST = 49152 };
 struct stopwait_session {
 	struct xk_session session;
 	uint64_t id;    /* of this end */
-	uint32_t ports; /* as in what arrives */
+	uint32_t ports; /* as in arriving frames: source << 16 | destination */
 	uint32_t max_packet;
-	bool passive;             /* a CALL has made it */
-	struct xk_binding caller; /* then: in callers */
-	struct xk_event timer;    /* pending, it holds a reference on the session */
+	bool passive;             /* made by a CALL */
+	struct xk_binding caller; /* in `callers`, if passive */
+	struct xk_event timer;    /* holds a reference on the session while pending */
 
-	struct xk_lock lock; /* over what follows */
-	uint64_t peer;       /* the other end; 0: has not answered yet */
+	struct xk_lock lock; /* protects the fields below */
+	uint64_t peer;       /* the other end; 0: no WELCOME yet */
 	bool known;          /* to the hlp */
-	bool timing;         /* the timer is pending, or its handler will look again */
+	bool timing;         /* the timer is pending, or its handler will check again */
 	int error;           /* of a push; 0: not dead */
-	/* sending: the first of the queue is under way, and as long as there is one, `timing` */
+	/* sending: the first of the queue is under way; `timing` is set while there is one */
 	struct xk_msg *first, **last;
 	unsigned count;
 	uint32_t sequence; /* of the first */
-	unsigned tries;    /* how often it was sent again */
+	unsigned tries;    /* its retransmissions */
 	uint64_t timeout_ns, due_ns;
 	/* receiving */
 	uint32_t expected;
-	bool delivering; /* that one is on its way up */
+	bool delivering; /* `expected` is on its way up */
 };
 
 #endif

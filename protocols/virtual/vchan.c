@@ -1,18 +1,18 @@
 /*
- * vchan.c - many calls at a time on one session: a pool of channels, each of which takes one. A virtual protocol of
- * the RPC realm, without a header.
+ * vchan.c - concurrent calls on one session, by a pool of channels, each of which takes one call at a time. A virtual
+ * protocol of the RPC realm, without a header.
  *
  * Participants: those of the protocol below
- * Sessions:     One pool for the same participants of the same hlps. It opens another channel when a caller finds
- *               none idle, up to `channels`; then callers wait in order of arrival. The channel used last is used
- *               next. Servers have no pool: VCHAN lends them the channels' own sessions (XK_LENDS).
+ * Sessions:     A pool is shared by opens with the same participants and hlps. It opens another channel when a caller
+ *               finds none idle, up to `channels`; further callers wait in order of arrival. The channel used last is
+ *               used next. Servers have no pool: VCHAN lends them the channels' own sessions (XK_LENDS).
  * Calls:        xk_call waits for a channel if it must; xk_call_async takes an idle one, or fails with -EBUSY.
- * Failure:      what the channel says; -EBUSY: too many wait; -ETIMEDOUT: no channel became free in time. When a
- *               channel says -ECONNRESET, or the protocol below closes it, the host has rebooted or is lost, so the
- *               whole pool ends. Calls on it get -ECONNRESET until the user opens anew: no call reaches another boot
- *               of the host unnoticed.
- * Control:      XK_CHAN_SET_DEADLINE (of each channel's next calls); XK_CHAN_ABORT is refused, since it names no
- *               call; the first channel answers the others
+ * Failure:      the channel's errors; -EBUSY: too many callers wait; -ETIMEDOUT: no channel became free in time. When
+ *               a channel returns -ECONNRESET, or the protocol below closes it, the host has rebooted or is lost, and
+ *               the whole pool ends. Its calls fail with -ECONNRESET until the user opens anew: no call reaches
+ *               another boot of the host unnoticed.
+ * Control:      XK_CHAN_SET_DEADLINE is for all channels; XK_CHAN_ABORT is refused, because it names no call; the
+ *               first channel answers the others
  * Not done:     closing channels that are idle for long
  * Graph:        select -> vchan; vchan -> chan
  */
@@ -37,18 +37,17 @@ struct vchan {
 	struct xk_protocol protocol;
 	uint64_t channels, opened, waiting, wait_ns; /* settings */
 	uint64_t seed;
-	struct xk_lock lock; /* protects what follows */
+	struct xk_lock lock; /* protects the fields below */
 	struct vchan_pools buckets[VCHAN_BUCKETS];
-	struct vchan_channels called; /* with asynchronous calls */
+	struct vchan_channels called; /* channels with asynchronous calls */
 };
 
 struct vchan_channel {
 	struct vchan_pool *pool;
 	LIST_ENTRY(vchan_channel) beside; /* in its pool's idle ones, or in `called` */
 	struct xk_session *session;
-	uint64_t deadline_ns;  /* that the session was told; 0: none */
-	struct xk_call call;   /* during an asynchronous call */
-	struct xk_call *users; /* ... the user's */
+	uint64_t deadline_ns;        /* of its next calls; 0: its own */
+	struct xk_call call, *users; /* during an asynchronous call: ours, and the user's */
 };
 
 /* A caller that waits for a channel. */
@@ -59,14 +58,14 @@ struct vchan_waiter {
 	struct vchan_channel *channel; /* the answer; NULL: open one, unless the pool has ended */
 };
 
-/* lls is the first channel's session, with a reference of its own, for questions. */
+/* lls is the first channel's session, with a reference of its own, for control operations. */
 struct vchan_pool {
 	struct xk_session session;
 	LIST_ENTRY(vchan_pool) beside; /* in its bucket, if it is listed; under VCHAN's lock */
 	bool listed;
 	struct xk_participants participants;
-	struct xk_lock lock;        /* protects what follows */
-	struct vchan_channels idle; /* the one used last first */
+	struct xk_lock lock;        /* protects the fields below */
+	struct vchan_channels idle; /* latest used first */
 	struct vchan_waiters waiters;
 	unsigned waiting;             /* waiters */
 	unsigned count;               /* channels, including those that are being opened */
@@ -82,7 +81,7 @@ vchan_of(const struct vchan_pool *pool)
 
 /* ---- channels ---- */
 
-/* Opens a channel, which is counted already. May wait. Returns 0 or -errno. */
+/* Opens a channel, which the pool has counted. May wait. Returns 0 or -errno. */
 static int
 vchan_open_channel(struct vchan_pool *pool, struct vchan_channel **channel)
 {
@@ -112,7 +111,7 @@ vchan_close_channel(struct vchan_channel *channel)
 	free(channel);
 }
 
-/* Answers the first waiter. The lock is held until it is told, since it may be gone right after. */
+/* Answers the first waiter. The lock is held, because a waiter that is answered may be gone. */
 static void
 vchan_answer(struct vchan_pool *pool, struct vchan_channel *channel)
 {
@@ -125,7 +124,7 @@ vchan_answer(struct vchan_pool *pool, struct vchan_channel *channel)
 	xk_semaphore_signal(&waiter->answered);
 }
 
-/* Ends the pool: nobody finds it or gets a channel any more. Channels with calls are closed when these are over. */
+/* Ends the pool: it hands out no more channels. Channels with calls are closed when these are over. */
 static void
 vchan_end(struct vchan_pool *pool)
 {
@@ -151,8 +150,8 @@ vchan_end(struct vchan_pool *pool)
 }
 
 /*
- * Gives a channel to the first waiter, or to the idle ones. status: of its last call. channel NULL: it could not be
- * opened, and the waiter may try to open another in its place.
+ * Gives a channel to the first waiter, or else makes it idle. status is the result of its last call. A channel that
+ * could not be opened is NULL: the waiter then opens one in its place.
  */
 static void
 vchan_give_back(struct vchan_pool *pool, struct vchan_channel *channel, int status)
@@ -174,34 +173,42 @@ vchan_give_back(struct vchan_pool *pool, struct vchan_channel *channel, int stat
 		vchan_close_channel(channel);
 }
 
-/* Waits for a channel as a waiter that is in the list. Returns 0 and a channel or NULL, or -errno. */
-static int
-vchan_wait(struct vchan_pool *pool, struct vchan_waiter *waiter, struct vchan_channel **channel)
+/*
+ * Waits for a channel. Releases the lock, which is held, meanwhile. Returns 0 and a channel, or NULL to open one, or
+ * returns -errno.
+ */
+XK_APART static int
+vchan_wait(struct vchan_pool *pool, struct vchan_channel **channel)
 {
 	struct vchan *vchan = vchan_of(pool);
+	struct vchan_waiter waiter = { .is_answered = false };
 	int err;
 
+	xk_semaphore_init(&waiter.answered, &vchan->protocol, 0);
+	TAILQ_INSERT_TAIL(&pool->waiters, &waiter, beside);
+	pool->waiting++;
+	xk_unlock(&pool->lock);
 	xk_count(&vchan->protocol, VCHAN_WAITED);
-	err = xk_semaphore_wait(&waiter->answered, vchan->wait_ns / 1000);
+	err = xk_semaphore_wait(&waiter.answered, vchan->wait_ns / 1000);
 	xk_lock(&pool->lock);
-	if (waiter->is_answered) {
-		err = pool->ended && waiter->channel == NULL ? -ECONNRESET : 0;
+	if (waiter.is_answered) {
+		err = pool->ended && waiter.channel == NULL ? -ECONNRESET : 0;
 	} else {
-		TAILQ_REMOVE(&pool->waiters, waiter, beside);
+		TAILQ_REMOVE(&pool->waiters, &waiter, beside);
 		pool->waiting--;
 	}
-	xk_unlock(&pool->lock);
-	*channel = waiter->channel;
+	*channel = waiter.channel;
 	return err;
 }
 
-/* Gets a channel for a call with m: an idle one or, if the caller may wait, another. On an error, -errno, drops m. */
+/*
+ * Gets a channel for a call with m: an idle one or, if the caller may wait, another. Returns 0, or -errno: m was then
+ * dropped.
+ */
 static int
 vchan_take(struct vchan_pool *pool, bool may_wait, struct xk_msg *m, struct vchan_channel **channel)
 {
 	struct vchan *vchan = vchan_of(pool);
-	struct vchan_waiter waiter;
-	bool waits = false;
 	uint64_t deadline_ns;
 	unsigned why;
 	int err = 0;
@@ -217,16 +224,9 @@ vchan_take(struct vchan_pool *pool, bool may_wait, struct xk_msg *m, struct vcha
 	} else if (!may_wait || pool->waiting >= vchan->waiting) {
 		err = -EBUSY;
 	} else {
-		waiter.is_answered = false;
-		waiter.channel = NULL;
-		xk_semaphore_init(&waiter.answered, &vchan->protocol, 0);
-		TAILQ_INSERT_TAIL(&pool->waiters, &waiter, beside);
-		pool->waiting++;
-		waits = true;
+		err = vchan_wait(pool, channel);
 	}
 	xk_unlock(&pool->lock);
-	if (xk_unlikely(waits))
-		err = vchan_wait(pool, &waiter, channel);
 	why = err == -EBUSY ? VCHAN_BUSY : err == -ECONNRESET ? VCHAN_RESET : VCHAN_LATE;
 	if (xk_unlikely(err == 0 && *channel == NULL)) {
 		err = vchan_open_channel(pool, channel);
@@ -252,37 +252,7 @@ vchan_take(struct vchan_pool *pool, bool may_wait, struct xk_msg *m, struct vcha
 
 /* ---- pools ---- */
 
-/* Makes a pool, which is not listed yet. May wait. Returns 0 or -errno. */
-static int
-vchan_make(struct vchan *vchan, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-	   const struct xk_participants *participants, struct vchan_pool **made)
-{
-	struct xk_protocol *self = &vchan->protocol;
-	struct xk_session *s = xk_session_new(self, self->type->session_ops, hlp_receive, hlp_type, NULL);
-	struct vchan_pool *pool = (struct vchan_pool *)s;
-
-	if (s == NULL)
-		return -ENOMEM;
-	xk_lock_init(&pool->lock, self);
-	TAILQ_INIT(&pool->waiters);
-	pool->participants = *participants;
-	for (; pool->count < vchan->opened; pool->count++) {
-		struct vchan_channel *channel;
-		int err = vchan_open_channel(pool, &channel);
-
-		if (err != 0) {
-			xk_close(s);
-			return err;
-		}
-		if (s->lls == NULL && xk_duplicate(channel->session))
-			s->lls = channel->session;
-		vchan_give_back(pool, channel, 0);
-	}
-	*made = pool;
-	return 0;
-}
-
-/* Returns the pool for these, with a reference for the caller. NULL: there is none. The lock is held. */
+/* Returns the pool for these, with a reference for the caller, or NULL. VCHAN's lock is held. */
 static struct vchan_pool *
 vchan_find(const struct vchan_pools *bucket, const struct xk_protocol *hlp_receive, const struct xk_protocol *hlp_type,
 	   const struct xk_participants *participants)
@@ -303,27 +273,43 @@ vchan_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 	struct vchan *vchan = (struct vchan *)self;
 	struct vchan_pools *bucket = &vchan->buckets[xk_participants_hash(participants, vchan->seed) % VCHAN_BUCKETS];
 	struct vchan_pool *pool, *made;
-	int err;
+	struct xk_session *s;
 
 	xk_lock(&vchan->lock);
 	pool = vchan_find(bucket, hlp_receive, hlp_type, participants);
 	xk_unlock(&vchan->lock);
-	if (pool == NULL) {
-		err = vchan_make(vchan, hlp_receive, hlp_type, participants, &made);
-		if (err != 0)
-			return err;
-		xk_lock(&vchan->lock);
-		pool = vchan_find(bucket, hlp_receive, hlp_type, participants); /* another shepherd's */
-		made->listed = pool == NULL && !made->ended;
-		if (made->listed)
-			LIST_INSERT_HEAD(bucket, made, beside);
-		xk_unlock(&vchan->lock);
-		if (pool == NULL)
-			pool = made;
-		else
-			xk_close(&made->session);
+	if (pool != NULL) {
+		*session = &pool->session;
+		return 0;
 	}
-	*session = &pool->session;
+	s = xk_session_new(self, self->type->session_ops, hlp_receive, hlp_type, NULL);
+	if (s == NULL)
+		return -ENOMEM;
+	made = (struct vchan_pool *)s;
+	xk_lock_init(&made->lock, self);
+	TAILQ_INIT(&made->waiters);
+	made->participants = *participants;
+	for (; made->count < vchan->opened; made->count++) {
+		struct vchan_channel *channel;
+		int err = vchan_open_channel(made, &channel);
+
+		if (err != 0) {
+			xk_close(s);
+			return err;
+		}
+		if (s->lls == NULL && xk_duplicate(channel->session))
+			s->lls = channel->session;
+		vchan_give_back(made, channel, 0);
+	}
+	xk_lock(&vchan->lock);
+	pool = vchan_find(bucket, hlp_receive, hlp_type, participants); /* another shepherd may have been faster */
+	made->listed = pool == NULL && !made->ended;
+	if (made->listed)
+		LIST_INSERT_HEAD(bucket, made, beside);
+	xk_unlock(&vchan->lock);
+	if (pool != NULL)
+		xk_close(s);
+	*session = pool != NULL ? &pool->session : s;
 	return 0;
 }
 
@@ -361,7 +347,7 @@ vchan_close_done(struct xk_protocol *self, struct xk_session *session)
 
 /* ---- calls ---- */
 
-/* Channels of a pool only call; those that are called are lent to the protocol above. */
+/* A pool's channels only call; channels that are called are lent to the protocol above. */
 static int
 vchan_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -383,7 +369,7 @@ vchan_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	return status;
 }
 
-/* Ends an asynchronous call: the channel is free again before the user is told, who may want to call again. */
+/* Ends an asynchronous call. The channel is free before the user is told, because the user may call again. */
 static void
 vchan_call_over(struct vchan_channel *channel, int status)
 {
@@ -448,7 +434,7 @@ vchan_init(struct xk_protocol *self)
 	return 0;
 }
 
-/* When the kernel ends, neither VCHAN nor the users of asynchronous calls are told. */
+/* The kernel ends without ending asynchronous calls. */
 static void
 vchan_fini(struct xk_protocol *self)
 {
@@ -503,16 +489,17 @@ static const struct xk_protocol_ops vchan_ops = {
 };
 
 static const struct xk_role vchan_lowers[] = {
-	{ "channels", XK_RPC, NULL, "each session takes one call at a time: chan" },
+	{ "channels", XK_RPC, NULL, "its sessions take one call at a time: chan" },
 	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting vchan_settings[] = {
-	{ "channels", XK_SETTING_UINT, offsetof(struct vchan, channels), "8", "channels of a pool, at most", 1, 65536 },
-	{ "opened", XK_SETTING_UINT, offsetof(struct vchan, opened), "1", "of these, opened with the pool", 1, 65536 },
-	{ "waiting", XK_SETTING_UINT, offsetof(struct vchan, waiting), "64", "callers that wait for one, at most", 0,
+	{ "channels", XK_SETTING_UINT, offsetof(struct vchan, channels), "8", "maximum number of channels in a pool", 1,
 	  65536 },
-	{ "wait", XK_SETTING_TIME, offsetof(struct vchan, wait_ns), "10s", "how long one waits", 1000,
+	{ "opened", XK_SETTING_UINT, offsetof(struct vchan, opened), "1", "channels opened with the pool", 1, 65536 },
+	{ "waiting", XK_SETTING_UINT, offsetof(struct vchan, waiting), "64",
+	  "maximum number of callers waiting for a channel", 0, 65536 },
+	{ "wait", XK_SETTING_TIME, offsetof(struct vchan, wait_ns), "10s", "longest wait of a caller", 1000,
 	  UINT64_C(3600000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
@@ -522,7 +509,7 @@ static const char *const vchan_counters[] = { "opened", "waited", NULL };
 
 const struct xk_protocol_type xk_type_vchan = {
 	.name = "vchan",
-	.help = "Many calls at a time on one session, by a pool of channels. No header.",
+	.help = "Concurrent calls on one session, by a pool of channels. No header.",
 	.ops = &vchan_ops,
 	.session_ops = &vchan_session_ops,
 	.size = sizeof(struct vchan),

@@ -1,18 +1,15 @@
 /*
  * vnet.c - hosts by their IPv4 addresses, over one link or several: a virtual protocol, without a header.
  *
- * Participants: (remote, local). The top of the remote stack is a neighbour's IPv4 address or a broadcast address, the
- *               top of the local stack, if any, the address of an interface; vnet.h has XK_VNET_LAZY and
- *               XK_VNET_STATION. A host on none of the networks is -ENETUNREACH: VNET does not route.
- * Sessions:     A session that a frame has caused stands on the link's session (virtual.h), so that a message comes up
- *               without a map. It always answers the station that its frames come from, and its host is not known:
- *               get_participants gives XK_ANY. Opened sessions are one per neighbour and upper. Messages come up them
- *               only where nobody has enabled their type.
- * Following:    ARP tells opened sessions when their neighbour's link address changes. Such a session keeps the link's
- *               session that it began with, so that a push under way there is not disturbed, and pushes on another one
- *               (`moved`), with a lock and a reference for each push. Once ARP doubts an address, the next push
+ * Participants: vnet.h. Opening a host that is on none of the networks fails with -ENETUNREACH: VNET does not route.
+ * Sessions:     A passive session, caused by a frame, stands on the link's session (virtual.h), so messages come up
+ *               without a map. It always answers the station that its frames come from. Its host is unknown:
+ *               get_participants gives XK_ANY. Opened sessions are one per neighbour and upper; messages come up them
+ *               only if their type is not enabled.
+ * Following:    ARP reports changes of a neighbour's link address to opened sessions. A session that moves keeps the
+ *               link's session that it was opened on, because a push may be under way there, and pushes on another
+ *               one (`moved`), with a lock and a reference for each push. Once ARP doubts an address, the next push
  *               triggers a query and still uses the old address. Idle sessions send no queries.
- * Faults:       XK_VNET_UNSENT tells the protocol above that no link address was found for a message on a lazy session.
  * Not done:     multicast
  * Graph:        vnet -> eth; vnet -> arp; and once more for each further interface (address2, ...)
  */
@@ -20,6 +17,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "protocols/arp/arp.h"
 #include "protocols/eth.h"
@@ -31,9 +29,10 @@ enum { VNET_LINK, VNET_RESOLVER, VNET_ROLES };
 
 enum {
 	VNET_BUCKETS_MAX = 4096,
-	VNET_FOUND = 16,   /* sessions with one host that are moved together */
 	VNET_TRIES = 1000, /* to follow an address that keeps changing; then the next push asks */
 };
+
+LIST_HEAD(vnet_bucket, vnet_session);
 
 enum vnet_counter {
 	VNET_TO_SELF, /* opens to an own address, refused: an outgoing shepherd never turns upward */
@@ -49,19 +48,19 @@ struct vnet {
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
 	struct xk_lock lock; /* protects the buckets; taken before a session's lock */
 	unsigned bucket_mask;
-	struct vnet_session **buckets; /* opened sessions, by host: several uppers may have opened the same */
+	struct vnet_bucket *buckets; /* opened sessions, by host: several uppers may open the same host */
 };
 
-/* The table (xkernel/table.h) has the sessions that frames have caused, the buckets have those that were opened. */
+/* Passive sessions are in the table (xkernel/table.h), opened ones in a bucket. */
 struct vnet_session {
-	struct xk_session session; /* marked: a push must look at moved and is_stale */
+	struct xk_session session; /* marked: lazy, moved or stale; lls is NULL if lazy */
 	unsigned interface;        /* index */
-	_Atomic uint64_t host;     /* the neighbour; XK_ANY: a frame has caused the session, and nobody has opened it */
-	struct vnet_session *next; /* in its bucket */
-	struct xk_lock lock;       /* protects what follows; link and is_stale are read without it */
-	struct xk_session *moved;  /* receives pushes instead of lls; a reference. NULL: lls does */
-	_Atomic uint64_t link;     /* the link address that pushes go to */
-	_Atomic bool is_stale;     /* the next push asks for the address */
+	_Atomic uint64_t host;     /* the neighbour; XK_ANY: passive, and not opened since */
+	LIST_ENTRY(vnet_session) same_bucket;
+	struct xk_lock lock;      /* protects the fields below; link and is_stale are read without it */
+	struct xk_session *moved; /* receives pushes instead of lls; a reference. NULL: lls does */
+	_Atomic uint64_t link;    /* the link address that pushes go to */
+	_Atomic bool is_stale;    /* the next push asks for the address */
 };
 
 static inline struct xk_protocol *
@@ -93,18 +92,17 @@ vnet_is_neighbour(const struct vnet *vnet, unsigned interface, uint64_t host)
 
 /* ---- sessions ---- */
 
-/* Opens the link's session to link address `link`, with a reference for the caller. 0 or -errno. */
+/* Opens the link's session to link address `link`. Returns 0 or -errno. */
 static int
 vnet_open_link(struct vnet *vnet, unsigned interface, struct xk_protocol *hlp_type, uint64_t link,
 	       struct xk_session **lls)
 {
-	struct xk_participants participants = { .remote.depth = 0 };
+	struct xk_participants participants = { .remote = { 1, { link } } };
 
-	xk_participant_push(&participants.remote, link);
 	return xk_open(&vnet->protocol, hlp_type, vnet_link(vnet, interface), &participants, lls);
 }
 
-/* how: the index of the interface (unsigned); NULL: that of the session below. */
+/* `how` is the interface's index (unsigned), or NULL to take it from the session below. */
 static int
 vnet_setup(struct xk_session *session, const void *how)
 {
@@ -126,7 +124,9 @@ vnet_setup(struct xk_session *session, const void *how)
 	return 0;
 }
 
-/* Makes a session on lls (NULL: none), in no table. Takes the caller's reference on lls. NULL: no memory. */
+/*
+ * Makes a session on lls (NULL: none), bound nowhere. Takes the caller's reference on lls. Returns NULL if no memory.
+ */
 static struct xk_session *
 vnet_session_new(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
 		 struct xk_session *lls)
@@ -141,7 +141,7 @@ vnet_session_new(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_p
 	return s;
 }
 
-/* Directs messages that come up lls to s, unless another session stands there. */
+/* Directs messages that come up lls to s, unless another session already receives them. */
 static void
 vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 {
@@ -150,7 +150,7 @@ vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 	atomic_compare_exchange_strong_explicit(&lls->above, &expected, s, memory_order_release, memory_order_relaxed);
 }
 
-/* Tells pushes, which take no lock, whether to look at moved and is_stale. Under the session's lock. */
+/* Updates the mark that sends pushes through vnet_push_marked. The session's lock is held. */
 static void
 vnet_set_marked(struct vnet_session *s)
 {
@@ -167,8 +167,8 @@ vnet_set_stale(struct vnet_session *s, bool is_stale)
 }
 
 /*
- * Makes s push on `to` (NULL: on lls), whose address is link, and if `stands`, receive what comes up there. Takes the
- * caller's reference on `to`; returns what s has pushed on instead of lls, for the caller to close.
+ * Makes s push on `to` (NULL: on lls), whose address is link, and receive what comes up there if `stands`. Takes the
+ * caller's reference on `to`. Returns the former `moved`, for the caller to close.
  */
 static struct xk_session *
 vnet_replace(struct vnet_session *s, struct xk_session *to, uint64_t link, bool stands)
@@ -189,21 +189,34 @@ vnet_replace(struct vnet_session *s, struct xk_session *to, uint64_t link, bool 
 	return before;
 }
 
-static struct vnet_session **
+static struct vnet_bucket *
 vnet_bucket(struct vnet *vnet, uint64_t host)
 {
 	return &vnet->buckets[host * UINT64_C(0x9e3779b97f4a7c15) >> 32 & vnet->bucket_mask];
 }
 
-/* Adds s to the opened sessions of host. Under vnet's lock. */
+/* Adds s to the opened sessions of host. VNET's lock is held. */
 static void
 vnet_add(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
-	struct vnet_session **bucket = vnet_bucket(vnet, host);
-
 	s->host = host;
-	s->next = *bucket;
-	*bucket = s;
+	LIST_INSERT_HEAD(vnet_bucket(vnet, host), s, same_bucket);
+}
+
+/*
+ * Returns the first live opened session of host and hlp_type (NULL: any), after the session `after` (NULL: of all),
+ * with a reference for the caller. Returns NULL if there is none. VNET's lock is held.
+ */
+static struct vnet_session *
+vnet_find(struct vnet *vnet, unsigned interface, uint64_t host, const struct xk_protocol *hlp_type,
+	  struct vnet_session *after)
+{
+	struct vnet_session *s = after != NULL ? LIST_NEXT(after, same_bucket) : LIST_FIRST(vnet_bucket(vnet, host));
+
+	while (s != NULL && (s->host != host || s->interface != interface ||
+			     (hlp_type != NULL && s->session.hlp_type != hlp_type) || !xk_duplicate(&s->session)))
+		s = LIST_NEXT(s, same_bucket);
+	return s;
 }
 
 /* A concurrent push goes to lls, which stays until the push has ended. */
@@ -213,25 +226,20 @@ vnet_close(struct xk_session *session)
 	struct vnet_session *s = (struct vnet_session *)session;
 	struct vnet *vnet = (struct vnet *)session->protocol;
 
-	if (session->lls == NULL) /* a lazy one, which is in no table */
+	if (session->lls == NULL)
 		return;
 	xk_lock(&vnet->lock);
-	if (s->host != XK_ANY) {
-		struct vnet_session **at = vnet_bucket(vnet, s->host);
-
-		while (*at != s)
-			at = &(*at)->next;
-		*at = s->next;
-	}
+	if (s->host != XK_ANY)
+		LIST_REMOVE(s, same_bucket);
 	xk_unlock(&vnet->lock);
 	xk_close(vnet_replace(s, NULL, 0, false));
 }
 
-/* ---- following a neighbour; no lock is held across a call of ARP or of the link ---- */
+/* ---- following a neighbour; no lock is held across calls of ARP or the link ---- */
 
 /*
- * Makes s push to another link address. It leaves lls and the table: whatever else comes from the old address must not
- * be answered elsewhere. 0 or -errno.
+ * Makes s push to another link address. It leaves lls and the table, because frames from the old address must not be
+ * answered at the new one. Returns 0 or -errno.
  */
 static int
 vnet_move(struct vnet *vnet, struct vnet_session *s, uint64_t link)
@@ -254,7 +262,7 @@ vnet_move(struct vnet *vnet, struct vnet_session *s, uint64_t link)
 	return 0;
 }
 
-/* Makes s, on which the caller has a reference, push to the address that ARP knows, or ask at its next push. */
+/* Makes s, which the caller references, push to the address that ARP knows, or else ask at its next push. */
 static void
 vnet_follow(struct vnet *vnet, struct vnet_session *s)
 {
@@ -271,44 +279,23 @@ vnet_follow(struct vnet *vnet, struct vnet_session *s)
 	vnet_set_stale(s, true);
 }
 
-/*
- * Finds the live opened sessions of host, of all types, skipping the first `skip`; takes a reference on each. Returns
- * how many: at most VNET_FOUND.
- */
-static unsigned
-vnet_find_followers(struct vnet *vnet, unsigned interface, uint64_t host, unsigned skip, struct vnet_session **found)
-{
-	unsigned count = 0;
-
-	xk_lock(&vnet->lock);
-	for (struct vnet_session *s = *vnet_bucket(vnet, host); s != NULL && count < VNET_FOUND; s = s->next) {
-		if (s->host != host || s->interface != interface)
-			continue;
-		if (skip > 0)
-			skip--;
-		else if (xk_duplicate(&s->session))
-			found[count++] = s;
-	}
-	xk_unlock(&vnet->lock);
-	return count;
-}
-
-/* Called by ARP when host has another link address, or its address is not known any more. */
+/* Makes the sessions of host follow it: ARP has another link address of host, or doubts the one it had. */
 static void
 vnet_changed(const struct xk_arp_follower *follower, uint32_t host)
 {
 	struct vnet *vnet = (struct vnet *)follower->protocol;
-	struct vnet_session *found[VNET_FOUND];
-	unsigned count, done = 0;
+	struct vnet_session *s = NULL, *before;
 
 	do {
-		count = vnet_find_followers(vnet, follower->interface, host, done, found);
-		for (unsigned i = 0; i < count; i++) {
-			vnet_follow(vnet, found[i]);
-			xk_session_release(&found[i]->session);
-		}
-		done += count;
-	} while (count == VNET_FOUND);
+		before = s; /* stays in its bucket until it is released */
+		xk_lock(&vnet->lock);
+		s = vnet_find(vnet, follower->interface, host, NULL, before);
+		xk_unlock(&vnet->lock);
+		if (before != NULL)
+			xk_session_release(&before->session);
+		if (s != NULL)
+			vnet_follow(vnet, s);
+	} while (s != NULL);
 }
 
 /* Asks ARP where the neighbour of s is. Any context. */
@@ -325,17 +312,6 @@ vnet_ask(struct vnet *vnet, struct vnet_session *s)
 
 /* ---- init and fini ---- */
 
-static bool
-vnet_is_host_address(const struct xk_network *network)
-{
-	uint32_t rest;
-
-	if (network->bits == 0 || network->bits > 32 || network->host == 0 || network->host >> 28 >= 0xe)
-		return false;
-	rest = (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
-	return network->bits >= 31 || ((network->host & rest) != 0 && (network->host & rest) != rest);
-}
-
 static int
 vnet_interface_init(struct vnet *vnet, unsigned index)
 {
@@ -345,7 +321,7 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 	uint32_t max_packet, offloads;
 	int err;
 
-	if (!vnet_is_host_address(network)) {
+	if (network->bits == 0 || network->host == 0 || !xk_arp_is_neighbour(network, network->host)) {
 		xk_trace(&vnet->protocol, XK_TRACE_NONE, "interface %u has no address, or one of no host", index + 1);
 		return -EADDRNOTAVAIL;
 	}
@@ -400,18 +376,7 @@ vnet_fini(struct xk_protocol *self)
 
 /* ---- opening ---- */
 
-/* Finds the live opened session of hlp_type with host, and takes a reference on it. Or NULL. Under vnet's lock. */
-static struct vnet_session *
-vnet_find_opened(struct vnet *vnet, unsigned interface, uint64_t host, const struct xk_protocol *hlp_type)
-{
-	for (struct vnet_session *s = *vnet_bucket(vnet, host); s != NULL; s = s->next)
-		if (s->host == host && s->interface == interface && s->session.hlp_type == hlp_type &&
-		    xk_duplicate(&s->session))
-			return s;
-	return NULL;
-}
-
-/* Opens a session to host, which is or was just at `link`: shared with the same hlps, or new. 0 or -errno. */
+/* Opens a session to host, last known at `link`: shared with the same hlps, or new. Returns 0 or -errno. */
 static int
 vnet_open_host(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
 	       uint64_t host, uint64_t link, struct xk_session **session)
@@ -421,7 +386,7 @@ vnet_open_host(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_pro
 	int err;
 
 	xk_lock(&vnet->lock);
-	s = vnet_find_opened(vnet, interface, host, hlp_type);
+	s = vnet_find(vnet, interface, host, hlp_type, NULL);
 	xk_unlock(&vnet->lock);
 	if (s == NULL) {
 		err = vnet_open_link(vnet, interface, hlp_type, link, &lls);
@@ -433,7 +398,7 @@ vnet_open_host(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_pro
 		if (!vnet_is_enabled(vnet, hlp_type))
 			vnet_session_stand(new, lls);
 		xk_lock(&vnet->lock);
-		s = vnet_find_opened(vnet, interface, host, hlp_type);
+		s = vnet_find(vnet, interface, host, hlp_type, NULL);
 		if (s == NULL) {
 			s = (struct vnet_session *)new;
 			vnet_add(vnet, s, host);
@@ -452,68 +417,19 @@ vnet_open_host(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_pro
 	return 0;
 }
 
-/* Makes a session as XK_VNET_LAZY asks for. 0 or -ENOMEM. */
+/* Opens the passive session of the station at link address `link`. Returns 0 or -errno. */
 static int
-vnet_open_lazy(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
-	       uint64_t host, struct xk_session **session)
+vnet_open_station(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
+		  uint64_t link, struct xk_session **session)
 {
-	struct xk_session *s = vnet_session_new(vnet, hlp_receive, hlp_type, interface, NULL);
-
-	if (s == NULL)
-		return -ENOMEM;
-	((struct vnet_session *)s)->host = host;
-	xk_session_mark(s, true);
-	*session = s;
-	return 0;
-}
-
-/* Returns the interface with address `local` (XK_ANY: the first), or the number of interfaces if there is none. */
-static unsigned
-vnet_interface_at(const struct vnet *vnet, uint64_t local)
-{
-	unsigned i = 0;
-
-	while (i < vnet->interface_count && local != XK_ANY && vnet->interfaces[i].host != local)
-		i++;
-	return i;
-}
-
-/* Opens the session that a frame from link address `link` has caused, or would cause. 0 or -errno. */
-static int
-vnet_open_station(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, uint64_t link,
-		  uint64_t local, struct xk_session **session)
-{
-	unsigned interface = vnet_interface_at(vnet, local);
 	struct xk_session *lls;
-	int err = -EADDRNOTAVAIL;
+	int err = vnet_open_link(vnet, interface, hlp_type, link, &lls);
 
-	if (interface < vnet->interface_count)
-		err = vnet_open_link(vnet, interface, hlp_type, link, &lls);
 	if (err != 0)
 		return err;
 	err = xk_virtual_open_on(&vnet->protocol, hlp_receive, lls, session);
 	xk_close(lls);
 	return err;
-}
-
-/* Chooses the interface that host is reached through; `local`, if given, is that interface's address. 0 or -errno. */
-static int
-vnet_choose(struct vnet *vnet, uint64_t host, uint64_t local, unsigned *interface, enum xk_vnet_kind *kind)
-{
-	unsigned first = vnet_interface_at(vnet, local), count = local == XK_ANY ? vnet->interface_count : 1;
-
-	if (host == 0 || host > UINT32_MAX)
-		return -EINVAL;
-	if (first == vnet->interface_count)
-		return -EADDRNOTAVAIL;
-	*kind = xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, interface);
-	if (*kind == XK_VNET_MINE) {
-		xk_count(&vnet->protocol, VNET_TO_SELF);
-		return -EADDRNOTAVAIL;
-	}
-	*kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, interface);
-	*interface += first;
-	return *kind == XK_VNET_ELSEWHERE ? -ENETUNREACH : 0;
 }
 
 static int
@@ -522,27 +438,50 @@ vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 {
 	struct vnet *vnet = (struct vnet *)self;
 	uint64_t host = xk_participant_pop(&participants->remote);
-	uint64_t local = xk_participant_pop(&participants->local);
-	bool is_lazy = local == XK_VNET_LAZY;
-	uint64_t link = XK_ETH_BROADCAST;
+	uint64_t local = xk_participant_pop(&participants->local), link = XK_ETH_BROADCAST;
+	bool is_station = host != XK_ANY && (host & XK_VNET_STATION) != 0;
+	bool is_lazy = !is_station && local == XK_VNET_LAZY;
+	unsigned first = 0, count = 1, interface = 0;
 	enum xk_vnet_kind kind;
-	unsigned interface = 0;
 	int err;
 
-	if (host != XK_ANY && (host & XK_VNET_STATION))
-		return vnet_open_station(vnet, hlp_receive, hlp_type, host & ~XK_VNET_STATION, local, session);
 	if (is_lazy)
 		local = xk_participant_pop(&participants->local);
-	err = vnet_choose(vnet, host, local, &interface, &kind);
-	if (err != 0)
-		return err;
-	if (kind == XK_VNET_BROADCAST)
-		host = UINT32_MAX;
-	else if (is_lazy)
-		return vnet_open_lazy(vnet, hlp_receive, hlp_type, interface, host, session);
+	if (!is_station && (host == 0 || host > UINT32_MAX))
+		return -EINVAL;
+	if (local == XK_ANY)
+		count = vnet->interface_count;
 	else
+		while (first < vnet->interface_count && vnet->interfaces[first].host != local)
+			first++;
+	if (first == vnet->interface_count)
+		return -EADDRNOTAVAIL;
+	if (is_station)
+		return vnet_open_station(vnet, hlp_receive, hlp_type, first, host & ~XK_VNET_STATION, session);
+
+	if (xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, &interface) == XK_VNET_MINE) {
+		xk_count(self, VNET_TO_SELF);
+		return -EADDRNOTAVAIL;
+	}
+	kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, &interface);
+	interface += first;
+	if (kind == XK_VNET_ELSEWHERE)
+		return -ENETUNREACH;
+	if (kind == XK_VNET_BROADCAST) {
+		host = UINT32_MAX;
+	} else if (is_lazy) {
+		*session = vnet_session_new(vnet, hlp_receive, hlp_type, interface, NULL);
+		if (*session == NULL)
+			return -ENOMEM;
+		((struct vnet_session *)*session)->host = host;
+		xk_session_mark(*session, true);
+		return 0;
+	} else {
 		err = xk_arp_resolve(vnet_resolver(vnet, interface), (uint32_t)host, &link);
-	return err != 0 ? err : vnet_open_host(vnet, hlp_receive, hlp_type, interface, host, link, session);
+		if (err != 0)
+			return err;
+	}
+	return vnet_open_host(vnet, hlp_receive, hlp_type, interface, host, link, session);
 }
 
 /* ---- enabling ---- */
@@ -591,7 +530,7 @@ vnet_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, str
 
 /* ---- down ---- */
 
-/* Sends a message that has waited for the link address; drops it if the link gives no session. */
+/* Sends a message that has waited for the link address, or drops it if the link opens no session. */
 static void
 vnet_send(const struct xk_arp_output *output, uint64_t link)
 {
@@ -606,7 +545,7 @@ vnet_send(const struct xk_arp_output *output, uint64_t link)
 	xk_close(lls);
 }
 
-/* Tells the protocol above that nobody answers for the address; xk_control_protocol would ask others, too. */
+/* Tells the protocol above that no station answers for the host. xk_control_protocol would go on to the lowers. */
 static void
 vnet_unsent(const struct xk_arp_output *output)
 {
@@ -616,35 +555,30 @@ vnet_unsent(const struct xk_arp_output *output)
 		hlp->ops->control(hlp, XK_VNET_UNSENT, output->m, sizeof(*output->m));
 }
 
-static int
-vnet_push_lazy(struct vnet_session *s, struct xk_msg *m)
-{
-	struct xk_protocol *self = s->session.protocol;
-	struct xk_arp_output output = {
-		.host = (uint32_t)s->host,
-		.m = m,
-		.send = vnet_send,
-		.unsent = vnet_unsent,
-		.owner = self,
-		.hlp_receive = xk_hlp_receive(&s->session),
-		.hlp_type = s->session.hlp_type,
-		.interface = s->interface,
-	};
-
-	return xk_arp_output(vnet_resolver((struct vnet *)self, s->interface), &output);
-}
-
-/* Pushes on a session that is lazy, stale or has moved off lls. */
+/* Pushes on a session that is lazy, stale or moved. */
 XK_APART static int
 vnet_push_marked(struct vnet_session *s, struct xk_msg *m)
 {
+	struct vnet *vnet = (struct vnet *)s->session.protocol;
 	struct xk_session *moved;
 	int status;
 
-	if (s->session.lls == NULL)
-		return vnet_push_lazy(s, m);
+	if (s->session.lls == NULL) {
+		struct xk_arp_output output = {
+			.host = (uint32_t)s->host,
+			.m = m,
+			.send = vnet_send,
+			.unsent = vnet_unsent,
+			.owner = &vnet->protocol,
+			.hlp_receive = xk_hlp_receive(&s->session),
+			.hlp_type = s->session.hlp_type,
+			.interface = s->interface,
+		};
+
+		return xk_arp_output(vnet_resolver(vnet, s->interface), &output);
+	}
 	if (s->is_stale)
-		vnet_ask((struct vnet *)s->session.protocol, s);
+		vnet_ask(vnet, s);
 	xk_lock(&s->lock);
 	moved = s->moved;
 	if (moved != NULL && !xk_duplicate(moved))
@@ -665,9 +599,9 @@ vnet_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-/* ---- asking ---- */
+/* ---- control ---- */
 
-/* Answers XK_VNET_FOLLOW: an upper has opened s, which a frame has caused, for host. */
+/* XK_VNET_FOLLOW: an upper has opened the passive session s for host. */
 static int
 vnet_follow_opened(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
@@ -685,7 +619,7 @@ vnet_follow_opened(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 	return 0;
 }
 
-/* Answers XK_VNET_LEADS_TO: whether messages pushed on s go where ARP knows host. */
+/* XK_VNET_LEADS_TO */
 static int
 vnet_leads_to(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
@@ -698,7 +632,7 @@ vnet_leads_to(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 	return err != 0 ? err : link == s->link;
 }
 
-/* Answers XK_VNET_DOUBT: host may be a neighbour on another interface, too. */
+/* XK_VNET_DOUBT: host may also be a neighbour on another interface. */
 static int
 vnet_doubt(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
@@ -716,15 +650,18 @@ vnet_session_control(struct xk_session *session, int op, void *buffer, size_t le
 	struct vnet_session *s = (struct vnet_session *)session;
 	struct vnet *vnet = (struct vnet *)session->protocol;
 	const struct xk_vnet_interface *interface = &vnet->interfaces[s->interface];
-	uint64_t mine = interface->host, peer = s->host, link = s->link;
+	uint64_t mine = interface->host, peer = s->host, link = s->link, asked;
 
 	switch (op) {
 	case XK_VNET_FOLLOW:
-		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_follow_opened(vnet, s, *(uint64_t *)buffer);
 	case XK_VNET_LEADS_TO:
-		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_leads_to(vnet, s, *(uint64_t *)buffer);
 	case XK_VNET_DOUBT:
-		return len < sizeof(uint64_t) ? -EMSGSIZE : vnet_doubt(vnet, s, *(uint64_t *)buffer);
+		if (len < sizeof(asked))
+			return -EMSGSIZE;
+		memcpy(&asked, buffer, sizeof(asked));
+		if (op == XK_VNET_LEADS_TO)
+			return vnet_leads_to(vnet, s, asked);
+		return op == XK_VNET_FOLLOW ? vnet_follow_opened(vnet, s, asked) : vnet_doubt(vnet, s, asked);
 	case XK_VNET_GET_INTERFACE:
 		return xk_answer(buffer, len, interface, sizeof(*interface));
 	case XK_GET_PEER_LINK:
@@ -797,7 +734,7 @@ static const struct xk_protocol_ops vnet_ops = {
 
 static const struct xk_role vnet_lowers[] = {
 	{ "link", XK_ASYNC, NULL, "carries frames between stations" },
-	{ "resolver", XK_CONTROL, "arp", "knows the link addresses of neighbours" },
+	{ "resolver", XK_CONTROL, "arp", "resolves neighbours' link addresses" },
 	{ NULL, 0, NULL, NULL },
 };
 
@@ -805,9 +742,9 @@ static const struct xk_role vnet_lowers[] = {
 
 static const struct xk_setting vnet_settings[] = {
 	{ "address", XK_SETTING_NETWORK, VNET_ADDRESS(0), NULL, "this host's address on the first link", 0, 0 },
-	{ "address2", XK_SETTING_NETWORK, VNET_ADDRESS(1), NULL, "... on the second link", 0, 0 },
-	{ "address3", XK_SETTING_NETWORK, VNET_ADDRESS(2), NULL, "... on the third link", 0, 0 },
-	{ "address4", XK_SETTING_NETWORK, VNET_ADDRESS(3), NULL, "... on the fourth link", 0, 0 },
+	{ "address2", XK_SETTING_NETWORK, VNET_ADDRESS(1), NULL, "this host's address on the second link", 0, 0 },
+	{ "address3", XK_SETTING_NETWORK, VNET_ADDRESS(2), NULL, "this host's address on the third link", 0, 0 },
+	{ "address4", XK_SETTING_NETWORK, VNET_ADDRESS(3), NULL, "this host's address on the fourth link", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -1,11 +1,11 @@
 /*
- * vnet.h - the participants of VNET, and its interfaces. protocols/control.h has what VNET can be asked.
+ * vnet.h - the participants of VNET, and its interfaces. Control operations are in protocols/control.h.
  *
- * Participants: the top of the remote stack is the IPv4 host that the frame goes to (a neighbour, or a broadcast
- *               address); the top of the local stack is the address of the interface, or missing.
- * Link address: an opened session sends to the address that ARP knows, and follows when that changes; it does not
- *               follow what frames say. A session that a frame has caused answers where that frame came from, and never
- *               follows: if the neighbour sends from elsewhere, that is another session.
+ * Participants: the top of the remote stack is the IPv4 host that frames go to (a neighbour, or a broadcast address);
+ *               the top of the local stack is the address of an interface, or missing.
+ * Link address: an opened session sends to the address that ARP knows, and follows its changes, not what frames say.
+ *               A passive session, caused by a frame, answers where that frame came from and never follows: if the
+ *               neighbour sends from elsewhere, that is another session.
  */
 #ifndef VNET_H
 #define VNET_H
@@ -18,16 +18,16 @@ enum {
 };
 
 /*
- * Pushed above the local address (or alone) when opening: the session asks for the link address when it is used, so
- * that open never waits. For what a stranger's frame starts (forwarding, errors). Few messages per host wait in ARP.
- * Such a session only sends: what the neighbour sends comes up an ordinary one.
+ * Pushed above the local address (or alone) when opening: the session resolves the link address at each push, so open
+ * never waits. For what a stranger's frame starts (forwarding, errors). ARP queues few messages per host. Such a
+ * session only sends; the neighbour's messages come up a passive one.
  */
 #define XK_VNET_LAZY (UINT64_C(1) << 32)
 
 /*
- * Added to a link address, in place of the remote host: the session that a frame from there has caused, or would cause.
- * It answers there, sends no query, never waits and never follows. The local address chooses among several interfaces.
- * For answers that must go where a message came from, by another session than the one it came up.
+ * Added to a link address, in place of the remote host: opens the passive session of that station, which sends no
+ * query, never waits and never follows. The local address chooses among several interfaces. For answers that must go
+ * where a message came from, by another session than the one it came up.
  */
 #define XK_VNET_STATION (UINT64_C(1) << 48)
 
@@ -44,13 +44,13 @@ struct xk_vnet_interface {
 enum xk_vnet_kind {
 	XK_VNET_ELSEWHERE, /* on none of our networks: needs a route */
 	XK_VNET_MINE,      /* an address of ours */
-	XK_VNET_BROADCAST, /* everybody on a network of ours */
+	XK_VNET_BROADCAST, /* all hosts of a network of ours */
 	XK_VNET_ON_LINK,   /* a neighbour */
 };
 
 /*
- * Returns what host is, seen from `count` interfaces (of XK_VNET_GET_INTERFACES), and sets *index to its interface
- * unless it is elsewhere. 255.255.255.255 is everybody on the first interface. Any context.
+ * Returns the kind of host, seen from `count` interfaces (of XK_VNET_GET_INTERFACES), and sets *index to its interface
+ * unless it is elsewhere. 255.255.255.255 is a broadcast on the first interface. Any context.
  */
 static inline enum xk_vnet_kind
 xk_vnet_kind(const struct xk_vnet_interface *interfaces, unsigned count, uint32_t host, unsigned *index)

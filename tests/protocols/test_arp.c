@@ -353,6 +353,7 @@ static void
 count_change(const struct xk_arp_follower *follower, uint32_t host)
 {
 	CHECK_EQ(host, PEER_NUMBER);
+	CHECK(xk_self() != NULL);
 	++*(unsigned *)(void *)follower->protocol;
 }
 
@@ -420,6 +421,28 @@ TEST(arp_follows_nobody_for_whom_there_is_no_room)
 	follow_as(r, &f, true, 0, -EINPROGRESS);
 	rig_inject(r, PEER_REPLY); /* and nobody wants to be told */
 	follow_as(r, &f, true, PEER_LINK, 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* The follower opens sessions, which foreign threads must not: they replace no host that is followed. */
+TEST(arp_tells_of_no_change_on_a_foreign_thread)
+{
+	struct rig *r = arp_rig("arp.entries=1");
+	unsigned told = 0;
+	struct following f = { .follower = { (struct xk_protocol *)(void *)&told, 0, count_change },
+			       .arp = rig_protocol(r, "arp"),
+			       .host = PEER_NUMBER };
+
+	xk_arp_set_follower(f.arp, &f.follower);
+	follow_as(r, &f, true, 0, -EINPROGRESS);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(told, 1);
+	CHECK_EQ(xk_arp_ask(f.arp, OTHER_NUMBER, 0), -ENOBUFS); /* this thread is foreign */
+	CHECK_EQ(told, 1);
+	f.host = OTHER_NUMBER;
+	follow_as(r, &f, true, 0, -EINPROGRESS);
+	CHECK_EQ(told, 2);
 	rig_forget(r);
 	rig_free(r);
 }
@@ -578,6 +601,21 @@ TEST(arp_drops_what_waits_when_its_entry_makes_room)
 	CHECK_EQ(rig_counter(r, "unresolved"), 1);
 	rig_forget(r);
 	rig_free(r); /* and what still waits is given back */
+}
+
+TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers)
+{
+	struct rig *r = arp_rig("arp.entries=1");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
+
+	CHECK(rig_do(r, output_one, &outputs));
+	CHECK(!rig_do(r, ask, &asking));
+	CHECK_EQ(rig_counter(r, "unresolved"), 1);
+	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
+	CHECK_EQ(asking.status, 0);
+	rig_forget(r);
+	rig_free(r);
 }
 
 TEST(arp_drops_what_no_entry_is_left_for)
