@@ -9,19 +9,10 @@
 #include "tools/roundtrip/roundtrip.h"
 
 static const struct options_option chantest_options[] = {
-	{ .name = "size",
-	  .kind = OPTIONS_NUMBERS,
-	  .offset = offsetof(struct roundtrip_options, sizes),
-	  .argument = "N,...",
-	  .max = XK_CHANTEST_MAX,
-	  .help = "bytes of a request and of its reply (1)" },
-	{ .name = "channels",
-	  .kind = OPTIONS_NUMBERS,
-	  .offset = offsetof(struct roundtrip_options, channels),
-	  .argument = "N,...",
-	  .min = 1,
-	  .max = XK_CHANTEST_CHANNELS,
-	  .help = "calls in flight, one on each channel (1)" },
+	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a request and of its reply (1)",
+	       .max = XK_CHANTEST_MAX),
+	OPTION(NUMBERS, struct roundtrip_options, channels, "channels", "N,...",
+	       "calls in flight, one on each channel (1)", .min = 1, .max = XK_CHANTEST_CHANNELS),
 	{ .name = NULL },
 };
 

@@ -62,18 +62,18 @@ struct icmptest_job {
 
 /* ---- options ---- */
 
-#define ICMPTEST_AT(member) offsetof(struct icmptest_options, member)
-
 static const struct options_option icmptest_options[] = {
-	{ "count", OPTIONS_NUMBER, ICMPTEST_AT(count), "N", "requests; 0: until ctrl-C (5)", 0, UINT64_MAX, NULL },
-	{ "size", OPTIONS_NUMBER, ICMPTEST_AT(size), "N", "bytes of data in each (56)", 0, XK_ICMPTEST_MAX, NULL },
-	{ "interval", OPTIONS_TEXT, ICMPTEST_AT(interval), "T", "from one request to the next: 10us, 200ms, 1s (1s)", 0,
-	  0, NULL },
-	{ "timeout", OPTIONS_TEXT, ICMPTEST_AT(timeout), "T", "how long a reply may take (1s)", 0, 0, NULL },
-	{ "pattern", OPTIONS_NUMBER, ICMPTEST_AT(pattern), "N",
-	  "what the data is made of, besides its place and the number (0)", 0, UINT8_MAX, NULL },
-	{ "quiet", OPTIONS_FLAG, ICMPTEST_AT(quiet), NULL, "no line for each reply", 0, 0, NULL },
-	{ "graph", OPTIONS_TEXT, ICMPTEST_AT(graph), "FILE", "the protocol graph (graphs/icmptest.dot)", 0, 0, NULL },
+	OPTION(NUMBER, struct icmptest_options, count, "count", "N", "requests; 0: until ctrl-C (5)",
+	       .max = UINT64_MAX),
+	OPTION(NUMBER, struct icmptest_options, size, "size", "N", "bytes of data in each (56)",
+	       .max = XK_ICMPTEST_MAX),
+	OPTION(TEXT, struct icmptest_options, interval, "interval", "T",
+	       "from one request to the next: 10us, 200ms, 1s (1s)"),
+	OPTION(TEXT, struct icmptest_options, timeout, "timeout", "T", "how long a reply may take (1s)"),
+	OPTION(NUMBER, struct icmptest_options, pattern, "pattern", "N",
+	       "what the data is made of, besides its place and the number (0)", .max = UINT8_MAX),
+	OPTION(FLAG, struct icmptest_options, quiet, "quiet", NULL, "no line for each reply"),
+	OPTION(TEXT, struct icmptest_options, graph, "graph", "FILE", "the protocol graph (graphs/icmptest.dot)"),
 	{ .name = NULL },
 };
 
@@ -86,7 +86,8 @@ static const struct options_program icmptest_program = {
 	.footer = "Exit status: 0 at least one reply, and none corrupt; 1 failure (no reply, a refused graph, a link\n"
 		  "that does not work), 2 misuse.",
 	.options = icmptest_options,
-	.shared = { { host_single_options, ICMPTEST_AT(single) }, { host_common_options, ICMPTEST_AT(common) } },
+	.shared = { { host_single_options, offsetof(struct icmptest_options, single) },
+		    { host_common_options, offsetof(struct icmptest_options, common) } },
 	.operands_max = 1,
 };
 

@@ -8,13 +8,8 @@
 #include "tools/roundtrip/roundtrip.h"
 
 static const struct options_option udptest_options[] = {
-	{ .name = "size",
-	  .kind = OPTIONS_NUMBERS,
-	  .offset = offsetof(struct roundtrip_options, sizes),
-	  .argument = "N,...",
-	  .min = 1,
-	  .max = XK_UDPTEST_MAX,
-	  .help = "bytes of a message (1)" },
+	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a message (1)", .min = 1,
+	       .max = XK_UDPTEST_MAX),
 	{ .name = NULL },
 };
 

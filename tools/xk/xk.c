@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/bench/xk_bench.h"
 #include "tools/options.h"
 #include "xkernel/base.h"
 

@@ -5,6 +5,7 @@
 /* Runs the word in argv[1]. */
 int xk_main(int argc, char **argv);
 
+int xk_bench_main(int argc, char **argv);
 int xk_check_main(int argc, char **argv);
 int xk_compile_main(int argc, char **argv);
 int xk_dissectors_main(int argc, char **argv);

@@ -11,8 +11,8 @@ struct check_options {
 };
 
 static const struct options_option check_options[] = {
-	{ "set", OPTIONS_TEXT_ANY, offsetof(struct check_options, sets), "NODE.ATTRIBUTE=VALUE",
-	  "as if it were written in the file; may be given many times", 0, 0, NULL },
+	OPTION(TEXT_ANY, struct check_options, sets, "set", "NODE.ATTRIBUTE=VALUE",
+	       "as if it were written in the file; may be given many times"),
 	{ .name = NULL },
 };
 

@@ -22,8 +22,8 @@ struct dissectors_options {
 };
 
 static const struct options_option dissectors_options[] = {
-	{ "output", OPTIONS_TEXT, offsetof(struct dissectors_options, output), "FILE",
-	  "-o FILE too; - is standard output, as without it", 0, 0, NULL },
+	OPTION(TEXT, struct dissectors_options, output, "output", "FILE",
+	       "-o FILE too; - is standard output, as without it"),
 	{ .name = NULL },
 };
 
@@ -284,11 +284,9 @@ xk_dissectors_main(int argc, char **argv)
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = NULL;
 	struct options_texts operands;
-	char output[] = "--output";
 	FILE *stream;
 	int status;
 
-	options_spell_out(argc, argv, "-o", output);
 	status = options_parse(&dissectors_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;

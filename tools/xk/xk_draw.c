@@ -29,17 +29,15 @@ enum { DRAW_FORMAT = 8 };
 static const char draw_formats[][DRAW_FORMAT] = { "svg", "png", "pdf", "dot" };
 
 static const struct options_option draw_options[] = {
-	{ "output", OPTIONS_TEXT, offsetof(struct draw_options, output), "FILE",
-	  "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given;\n"
-	  "- is standard output, as SVG",
-	  0, 0, NULL },
-	{ "stats", OPTIONS_TEXT, offsetof(struct draw_options, stats), "HOST|FILE",
-	  "of a graph: with what a host has counted that runs it (xk stats),\n"
-	  "looked at for a second; or with what NAME.json says, which\n"
-	  "`xk stats --json` has written",
-	  0, 0, NULL },
-	{ "set", OPTIONS_TEXT_ANY, offsetof(struct draw_options, sets), "NODE.ATTRIBUTE=VALUE",
-	  "as if it were written in the file; may be given many times", 0, 0, NULL },
+	OPTION(TEXT, struct draw_options, output, "output", "FILE",
+	       "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given;\n"
+	       "- is standard output, as SVG"),
+	OPTION(TEXT, struct draw_options, stats, "stats", "HOST|FILE",
+	       "of a graph: with what a host has counted that runs it (xk stats),\n"
+	       "looked at for a second; or with what NAME.json says, which\n"
+	       "`xk stats --json` has written"),
+	OPTION(TEXT_ANY, struct draw_options, sets, "set", "NODE.ATTRIBUTE=VALUE",
+	       "as if it were written in the file; may be given many times"),
 	{ .name = NULL },
 };
 
@@ -161,11 +159,10 @@ xk_draw_main(int argc, char **argv)
 	struct xk_graph_errors errors = { 0 };
 	struct options_texts operands;
 	struct draw_what what = { NULL, NULL, NULL };
-	char output[] = "--output", why[STATS_WHY];
+	char why[STATS_WHY];
 	const char *format;
 	int status;
 
-	options_spell_out(argc, argv, "-o", output);
 	status = options_parse(&draw_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;

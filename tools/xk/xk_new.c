@@ -26,10 +26,10 @@ struct new_choices {
 };
 
 static const struct options_option new_options[] = {
-	{ "layer", OPTIONS_FLAG, offsetof(struct new_choices, layer), NULL,
-	  "a layer between two protocols, without addresses of its own", 0, 0, NULL },
-	{ "output", OPTIONS_TEXT, offsetof(struct new_choices, output), "DIR",
-	  "-o DIR too; the directory (NAME), made if it is not there", 0, 0, NULL },
+	OPTION(FLAG, struct new_choices, layer, "layer", NULL,
+	       "a layer between two protocols, without addresses of its own"),
+	OPTION(TEXT, struct new_choices, output, "output", "DIR",
+	       "-o DIR too; the directory (NAME), made if it is not there"),
 	{ .name = NULL },
 };
 
@@ -138,11 +138,9 @@ xk_new_main(int argc, char **argv)
 	struct new_choices choices = { .output = NULL };
 	struct options_texts operands;
 	const char *name, *example, *directory;
-	char output[] = "--output";
 	size_t len;
 	int status;
 
-	options_spell_out(argc, argv, "-o", output);
 	status = options_parse(&new_program, argc, argv, &choices, &operands);
 	if (status != OPTIONS_GO)
 		return status;

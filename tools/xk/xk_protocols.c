@@ -13,12 +13,12 @@ struct protocols_choices {
 };
 
 static const struct options_option protocols_options[] = {
-	{ "counters", OPTIONS_FLAG, offsetof(struct protocols_choices, counters), NULL,
-	  "every count there is, a line each: kernel.NAME, PROTOCOL.NAME", 0, 0, NULL },
-	{ "dictionary", OPTIONS_FLAG, offsetof(struct protocols_choices, dictionary), NULL,
-	  "what stands in headers, as a dictionary for libFuzzer and AFL", 0, 0, NULL },
-	{ "markdown", OPTIONS_FLAG, offsetof(struct protocols_choices, markdown), NULL,
-	  "the same as Markdown, as in docs/protocols/", 0, 0, NULL },
+	OPTION(FLAG, struct protocols_choices, counters, "counters", NULL,
+	       "every count there is, a line each: kernel.NAME, PROTOCOL.NAME"),
+	OPTION(FLAG, struct protocols_choices, dictionary, "dictionary", NULL,
+	       "what stands in headers, as a dictionary for libFuzzer and AFL"),
+	OPTION(FLAG, struct protocols_choices, markdown, "markdown", NULL,
+	       "the same as Markdown, as in docs/protocols/"),
 	{ .name = NULL },
 };
 

@@ -6,42 +6,26 @@
 #include "tools/xk/xk.h"
 #include "tools/xk/xk_run_private.h"
 
-#define RUN_AT(member) offsetof(struct run_options, member)
-
 static const char *const run_ends[] = { "client", "server", NULL }; /* by PAIR_CLIENT and PAIR_SERVER */
 
 static const struct options_option run_options[] = {
-	{ .name = "end",
-	  .kind = OPTIONS_CHOICE,
-	  .offset = RUN_AT(end),
-	  .argument = "END",
-	  .choices = run_ends,
-	  .help = "of a host: which end of its link it is, client or server\n"
-		  "(server); what is not set it has at 10.77.0.1 as client,\n"
-		  "at 10.77.0.2 as server" },
-	{ .name = "seed",
-	  .kind = OPTIONS_NUMBERS, /* a list, which is empty if the option is absent */
-	  .offset = RUN_AT(seeds),
-	  .argument = "S",
-	  .max = UINT64_MAX,
-	  .help = "of a network: what happens by chance; the same seed gives the\n"
-		  "same run (1)" },
-	{ .name = "until",
-	  .kind = OPTIONS_TEXT,
-	  .offset = RUN_AT(until),
-	  .argument = "T",
-	  .help = "of a network: how much virtual time passes: 500ms, 10s (1s)" },
-	{ .name = "quiet", .kind = OPTIONS_FLAG, .offset = RUN_AT(quiet), .help = "of a network: do not print frames" },
-	{ .name = "show",
-	  .kind = OPTIONS_TEXT,
-	  .offset = RUN_AT(show),
-	  .argument = "NODE,...",
-	  .help = "of a network: print the counts of these protocols only; `host`\n"
-		  "stands for the hosts' own, `link` for the links'" },
-	{ .name = "telemetry",
-	  .kind = OPTIONS_FLAG,
-	  .offset = RUN_AT(telemetry),
-	  .help = "of a host: dpdk-telemetry.py can ask it, too (/xkernel/...)" },
+	OPTION(CHOICE, struct run_options, end, "end", "END",
+	       "of a host: which end of its link it is, client or server\n"
+	       "(server); what is not set it has at 10.77.0.1 as client,\n"
+	       "at 10.77.0.2 as server",
+	       .choices = run_ends),
+	OPTION(NUMBERS, struct run_options, seeds, "seed", "S",
+	       "of a network: what happens by chance; the same seed gives the\n"
+	       "same run (1)",
+	       .max = UINT64_MAX),
+	OPTION(TEXT, struct run_options, until, "until", "T",
+	       "of a network: how much virtual time passes: 500ms, 10s (1s)"),
+	OPTION(FLAG, struct run_options, quiet, "quiet", NULL, "of a network: do not print frames"),
+	OPTION(TEXT, struct run_options, show, "show", "NODE,...",
+	       "of a network: print the counts of these protocols only; `host`\n"
+	       "stands for the hosts' own, `link` for the links'"),
+	OPTION(FLAG, struct run_options, telemetry, "telemetry", NULL,
+	       "of a host: dpdk-telemetry.py can ask it, too (/xkernel/...)"),
 	{ .name = NULL },
 };
 
@@ -57,7 +41,8 @@ const struct options_program run_program = {
 	.footer = "Exit status: 0 success, 1 failure (a refused file, a link or host that does not work, lost\n"
 		  "buffers), 2 misuse.",
 	.options = run_options,
-	.shared = { { host_single_options, RUN_AT(single) }, { host_common_options, RUN_AT(common) } },
+	.shared = { { host_single_options, offsetof(struct run_options, single) },
+		    { host_common_options, offsetof(struct run_options, common) } },
 	.operands_min = 1,
 	.operands_max = 1,
 };
