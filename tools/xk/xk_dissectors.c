@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "graphs/graph.h"
-#include "tools/options.h"
 #include "tools/output.h"
 #include "tools/xk/xk.h"
 #include "xkernel/protocol.h"
@@ -281,7 +280,7 @@ int
 xk_dissectors_main(int argc, char **argv)
 {
 	struct dissectors_options o = { .output = "-" };
-	struct xk_graph_errors errors = { 0 };
+	static const struct options_texts no_sets;
 	struct xk_graph *graph = NULL;
 	struct options_texts operands;
 	FILE *stream;
@@ -293,10 +292,7 @@ xk_dissectors_main(int argc, char **argv)
 	if (operands.count > 0) {
 		if (output_is_input(dissectors_program.name, o.output, operands.text[0]))
 			return OPTIONS_FAILURE;
-		graph = xk_graph_load(operands.text[0], NULL, 0, xk_protocol_types, &errors);
-		xk_graph_errors_print(&errors, stderr);
-		xk_graph_errors_clear(&errors);
-		if (graph == NULL)
+		if (!xk_load(operands.text[0], &no_sets, &graph, NULL))
 			return OPTIONS_FAILURE;
 	}
 	stream = output_open(o.output);
