@@ -24,9 +24,9 @@ struct roundtrip_test {
 	bool has_channels;
 	/*
 	 * Starts the block at the client, which then calls roundtrip_record, roundtrip_lost and, last,
-	 * roundtrip_finished, after it has set end->max_packet and, in end->result, error (-ETIMEDOUT, -EHOSTUNREACH,
-	 * -ENETUNREACH, -EMSGSIZE, -ECANCELED, or why there is no session), rounds, lost, late and bad. Returns 0, or
-	 * -errno: it calls none of them.
+	 * roundtrip_finished, after it has set, in end->result, error (-ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH,
+	 * -EMSGSIZE, -ECANCELED, or why there is no session), rounds, lost, late and bad. Returns 0, or -errno: it calls
+	 * none of them.
 	 */
 	int (*start)(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end);
 };
@@ -37,7 +37,8 @@ int roundtrip_main(const struct roundtrip_test *test, int argc, char **argv);
 /* For any thread, one at a time. argument: the end. */
 void roundtrip_record(void *argument, uint64_t rtt_ns);
 void roundtrip_lost(void *argument, uint64_t waited_ns);
-void roundtrip_finished(struct roundtrip_end *end);
+/* max_packet: the session's longest message; 0: there was none. */
+void roundtrip_finished(struct roundtrip_end *end, uint32_t max_packet);
 
 /* ---- roundtrip_options.c ---- */
 

@@ -53,41 +53,30 @@ const struct options_option roundtrip_common_options[] = {
 
 const char roundtrip_footer[] = "Exit status: 0 success, 1 failure (a refused graph, a lost peer), 2 misuse.";
 
-/* Chooses one core after the other, and begins again with the first if there are not enough. */
-static void
-roundtrip_choose_cores(struct options_numbers *cores, unsigned count)
-{
-	unsigned core = 0;
-
-	while (cores->count < count) {
-		if (machine_has_core(core))
-			cores->value[cores->count++] = core;
-		core = (core + 1) % (HOST_CORES_MAX + 1);
-	}
-}
-
 /* Makes a core for each driver of what was given: the client's, then the server's. */
 static int
 roundtrip_complete_cores(struct roundtrip_options *options)
 {
 	struct options_numbers *cores = &options->cores;
-	unsigned drivers = (unsigned)options->common.drivers;
+	unsigned drivers = (unsigned)options->common.drivers, core = 0;
 	uint64_t client = cores->value[0], server = cores->value[cores->count < 2 ? 0 : 1];
 
 	static_assert(2 * (int)HOST_DRIVERS_MAX <= (int)OPTIONS_LIST, "--cores names one for each driver");
-	if (cores->count == 0) {
-		roundtrip_choose_cores(cores, 2 * drivers);
-		return 0;
-	}
 	if (cores->count > 2 && cores->count != 2 * drivers)
 		return options_misuse(options->test->program,
 				      "--cores takes two: the client's and the server's; or, with --drivers N, 2N");
 	for (unsigned i = 0; i < cores->count; i++)
 		if (!host_has_core(options->test->program, cores->value[i]))
 			return OPTIONS_MISUSE;
-	for (unsigned i = 0; i < 2 * drivers && cores->count <= 2; i++)
-		cores->value[i] = i < drivers ? client : server;
-	cores->count = 2 * drivers;
+	if (cores->count == 0) {
+		/* one core after the other, and the first again if there are not enough */
+		for (; cores->count < 2 * drivers; core = (core + 1) % (HOST_CORES_MAX + 1))
+			if (machine_has_core(core))
+				cores->value[cores->count++] = core;
+	} else if (cores->count <= 2) {
+		for (cores->count = 0; cores->count < 2 * drivers; cores->count++)
+			cores->value[cores->count] = cores->count < drivers ? client : server;
+	}
 	return 0;
 }
 
