@@ -64,7 +64,7 @@ draw_format(const char *file)
 
 /* Draws one of graph and net on standard output, through dot unless the format is dot's own. 0, or OPTIONS_FAILURE. */
 static int
-draw(const struct xk_graph *graph, const struct xk_topology *net, const struct stats_seen *seen, const char *format)
+draw(const struct xk_graph *graph, const struct xk_topology *net, const struct json_t *stats, const char *format)
 {
 	FILE *out = stdout;
 	char command[32];
@@ -78,7 +78,7 @@ draw(const struct xk_graph *graph, const struct xk_topology *net, const struct s
 	if (out != NULL && net != NULL)
 		xk_topology_draw(net, out);
 	else if (out != NULL)
-		stats_draw(graph, seen, out);
+		stats_draw(graph, stats, out);
 	if (out == stdout)
 		return OPTIONS_SUCCESS;
 	status = out == NULL ? -1 : pclose(out);
@@ -97,7 +97,7 @@ xk_draw_main(int argc, char **argv)
 {
 	struct draw_options o = { 0 };
 	struct options_texts operands;
-	struct stats_seen *seen = NULL;
+	struct json_t *stats = NULL;
 	struct xk_topology *net;
 	struct xk_graph *graph;
 	const char *format, *file;
@@ -121,20 +121,20 @@ xk_draw_main(int argc, char **argv)
 	if (!xk_load(file, &o.sets, &graph, &net))
 		return OPTIONS_FAILURE;
 	if (o.stats != NULL)
-		seen = stats_seen_get(o.stats, why, sizeof(why));
+		stats = stats_read(o.stats, why, sizeof(why));
 	status = OPTIONS_FAILURE;
-	if (o.stats != NULL && seen == NULL)
+	if (o.stats != NULL && stats == NULL)
 		fprintf(stderr, "xk draw: %s\n", why);
 	else if (strcmp(o.output, "-") != 0 && freopen(o.output, "w", stdout) == NULL)
 		fprintf(stderr, "xk draw: %s cannot be written: %s\n", o.output, strerror(errno));
 	else
-		status = draw(graph, net, seen, format);
+		status = draw(graph, net, stats, format);
 	if (status == OPTIONS_SUCCESS && fflush(stdout) != 0) {
 		fprintf(stderr, "xk draw: %s cannot be written: %s\n", o.output, strerror(errno));
 		clearerr(stdout); /* output_finish need not repeat it */
 		status = OPTIONS_FAILURE;
 	}
-	stats_seen_free(seen);
+	stats_free(stats);
 	xk_graph_free(graph);
 	xk_topology_free(net);
 	return status;
