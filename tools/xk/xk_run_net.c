@@ -74,32 +74,37 @@ enum {
 
 #define TABLE_ABSENT UINT64_MAX
 
-/* Rows keep the order that the counts have in each column. */
+/* Rows keep the order that the counts have in each column. The maker frees them. */
 struct run_table {
 	struct run_row {
 		char name[RUN_NAME];
 		uint64_t counts[RUN_COLUMNS];
 	} * rows;
-	const char *heads[RUN_COLUMNS];
-	unsigned row_count, columns, next_row;
+	char heads[RUN_COLUMNS][XK_GRAPH_NAME_MAX + 8];
+	unsigned row_count, next_row;
+	unsigned columns; /* those beyond RUN_COLUMNS are only counted */
 	bool no_memory;
 };
 
 static void
-run_table_column(struct run_table *table, const char *head)
+run_table_column(struct run_table *table, const char *name, bool is_up)
 {
-	table->heads[table->columns++] = head;
+	if (table->columns < RUN_COLUMNS)
+		snprintf(table->heads[table->columns], sizeof(table->heads[0]), "%s%s", name, is_up ? "" : " (down)");
+	table->columns++;
 	table->next_row = 0;
 }
 
 /* Adds a count to the last column of the struct run_table at `to`. */
 static void
-run_table_tell(void *to, const char *name, uint64_t count)
+run_table_add(void *to, const char *name, uint64_t count)
 {
 	struct run_table *table = to;
 	struct run_row *rows = table->rows;
 	unsigned i = 0;
 
+	if (table->columns > RUN_COLUMNS)
+		return;
 	while (i < table->row_count && strcmp(rows[i].name, name) != 0)
 		i++;
 	if (i == table->row_count) {
@@ -173,22 +178,22 @@ table_max(int a, int b)
 static void
 run_table_print(const struct run_table *table, const char *own, const char *show, FILE *out)
 {
+	unsigned columns = table->columns < RUN_COLUMNS ? table->columns : RUN_COLUMNS, fit;
 	int names = TABLE_NAMES, width = TABLE_LEAST;
 	char text[TABLE_TEXT];
-	unsigned fit;
 
 	/* all columns are as wide as the widest head or count */
-	for (unsigned k = 0; k < table->columns; k++)
+	for (unsigned k = 0; k < columns; k++)
 		width = table_max(width, (int)strlen(table->heads[k]));
 	for (unsigned i = 0; i < table->row_count; i++) {
-		for (unsigned k = 0; k < table->columns; k++)
+		for (unsigned k = 0; k < columns; k++)
 			width = table_max(width, table_write_count(text, table->rows[i].counts[k]));
 		if (table_is_shown(&table->rows[i], own, show))
 			names = table_max(names, (int)strlen(table->rows[i].name));
 	}
 	fit = TABLE_WIDTH > names + width + 1 ? (unsigned)((TABLE_WIDTH - names) / (width + 1)) : 1;
-	for (unsigned first = 0; first < table->columns; first += fit) {
-		unsigned end = first + fit < table->columns ? first + fit : table->columns;
+	for (unsigned first = 0; first < columns; first += fit) {
+		unsigned end = first + fit < columns ? first + fit : columns;
 		bool begun = false;
 
 		for (unsigned i = 0; i < table->row_count; i++) {
@@ -210,6 +215,8 @@ run_table_print(const struct run_table *table, const char *own, const char *show
 		if (begun)
 			fputc('\n', out);
 	}
+	if (table->columns > RUN_COLUMNS)
+		fprintf(out, "... and %u more %ss (--json has them)\n", table->columns - RUN_COLUMNS, own);
 }
 
 /* ---- what was counted ---- */
@@ -297,38 +304,25 @@ run_show_is_known(const char *show, const struct run_table *hosts)
 	return true;
 }
 
-/* Prints tables of the first RUN_COLUMNS hosts and links, and what identifies the run. */
+/* Prints tables of hosts and links, and what identifies the run. */
 static int
 run_summary(const struct run *run)
 {
 	const char *show = run->options->show;
-	char names[RUN_COLUMNS][XK_GRAPH_NAME_MAX + 8];
 	struct run_table hosts = { .rows = NULL }, links = { .rows = NULL };
 	struct xk_sim *sim = run->net.sim;
-	unsigned count = 0;
 	bool good;
 
 	for (struct xk_sim_host *host = xk_sim_first_host(sim); host != NULL; host = xk_sim_next_host(host)) {
-		if (count++ >= RUN_COLUMNS)
-			continue;
-		snprintf(names[count - 1], sizeof(names[0]), "%s%s", xk_sim_host_name(host),
-			 xk_sim_is_up(host) ? "" : " (down)");
-		run_table_column(&hosts, names[count - 1]);
-		run_tell_host(host, run_table_tell, &hosts);
+		run_table_column(&hosts, xk_sim_host_name(host), xk_sim_is_up(host));
+		run_tell_host(host, run_table_add, &hosts);
+	}
+	for (struct xk_sim_link *link = xk_sim_first_link(sim); link != NULL; link = xk_sim_next_link(link)) {
+		run_table_column(&links, xk_sim_link_name(link), true);
+		run_tell_link(link, run_table_add, &links);
 	}
 	run_table_print(&hosts, "host", show, stderr);
-	if (count > RUN_COLUMNS)
-		fprintf(stderr, "... and %u more hosts (--json has them)\n", count - RUN_COLUMNS);
-	count = 0;
-	for (struct xk_sim_link *link = xk_sim_first_link(sim); link != NULL; link = xk_sim_next_link(link)) {
-		if (count++ >= RUN_COLUMNS)
-			continue;
-		run_table_column(&links, xk_sim_link_name(link));
-		run_tell_link(link, run_table_tell, &links);
-	}
 	run_table_print(&links, "link", show, stderr);
-	if (count > RUN_COLUMNS)
-		fprintf(stderr, "... and %u more links (--json has them)\n", count - RUN_COLUMNS);
 	good = !hosts.no_memory && !links.no_memory;
 	if (!good)
 		fprintf(stderr, "xk run: %s\n", strerror(ENOMEM));
