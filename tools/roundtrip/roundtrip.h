@@ -64,21 +64,10 @@ int roundtrip_complete(struct roundtrip_options *options, const struct host_link
 
 /* ---- roundtrip_end.c: a host with the test protocol, as the pair's client or server ---- */
 
-enum { ROUNDTRIP_CALLERS = 4 };
-
-/* The graph's marks of the edge below the test protocol, and of the protocols that park its callers. */
-struct roundtrip_marks {
-	unsigned explicit_mark;
-	bool never;
-	uint64_t budget_ns;
-	enum xk_resume resume[ROUNDTRIP_CALLERS];
-};
-
 struct roundtrip_end {
 	const struct roundtrip_test *kind;
 	struct host host;
 	struct xk_protocol *test;
-	struct roundtrip_marks marks;
 	bool is_client, owns_process;
 	/* of a run; the callbacks write to `woken` last */
 	int woken;
@@ -101,7 +90,7 @@ int roundtrip_end_begin(struct roundtrip_end *end, unsigned which);
 /* Stops and frees an end, whether or not it has begun. Returns as host_close. */
 int roundtrip_end_close(struct roundtrip_end *end);
 
-/* Makes messages leave the driver at these ends only, or where the graph says. */
+/* Makes messages leave the driver at these ends only. PAIR_HANDOFF_GRAPH leaves the graph's marks, if it comes first. */
 void roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff);
 
 void roundtrip_end_counts(void *argument, struct pair_counts *counts);

@@ -169,41 +169,24 @@ roundtrip_end_run(void *argument, const struct pair_block *block, struct pair_re
 	return true;
 }
 
-/* Returns the protocol below p that p's calls go through, which may park p's caller; NULL: none. */
-static struct xk_protocol *
-roundtrip_next_caller(const struct xk_protocol *p)
-{
-	bool calls = p->lower_count > 0 && (xk_lower(p, 0)->type->offers & XK_RPC) != 0;
-
-	return calls ? xk_lower(p, 0) : NULL;
-}
-
-static void
-roundtrip_remember_marks(struct roundtrip_end *end)
-{
-	const struct xk_edge *edge = end->test->lowers[0];
-	unsigned count = 0;
-
-	end->marks.explicit_mark = xk_edge_watched(edge, XK_WATCH_EXPLICIT);
-	end->marks.never = edge->never;
-	end->marks.budget_ns = edge->budget_ns;
-	for (struct xk_protocol *p = end->test; p != NULL && count < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p))
-		end->marks.resume[count++] = p->resume;
-}
-
 void
 roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 {
-	enum pair_handoff mine = end->is_client ? PAIR_HANDOFF_CLIENT : PAIR_HANDOFF_SERVER;
-	bool by_graph = handoff == PAIR_HANDOFF_GRAPH, leaves = handoff == mine || handoff == PAIR_HANDOFF_BOTH;
-	unsigned mark = by_graph ? end->marks.explicit_mark : leaves ? (unsigned)XK_WATCH_EXPLICIT : 0, i = 0;
+	bool leaves =
+		handoff == PAIR_HANDOFF_BOTH || handoff == (end->is_client ? PAIR_HANDOFF_CLIENT : PAIR_HANDOFF_SERVER);
 	struct xk_edge *edge = end->test->lowers[0];
 
-	xk_edge_watch(edge, XK_WATCH_EXPLICIT, mark);
-	edge->never = by_graph ? end->marks.never : !leaves;
-	edge->budget_ns = by_graph ? end->marks.budget_ns : 0;
-	for (struct xk_protocol *p = end->test; p != NULL && i < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p), i++)
-		p->resume = by_graph ? end->marks.resume[i] : leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
+	/* a program that is to leave the graph's marks does so in every block */
+	if (handoff != PAIR_HANDOFF_GRAPH) {
+		xk_edge_watch(edge, XK_WATCH_EXPLICIT, leaves ? XK_WATCH_EXPLICIT : 0);
+		edge->never = !leaves;
+		edge->budget_ns = 0;
+		/* of the test protocol and those below that its calls go through, all of which may park their caller */
+		for (struct xk_protocol *p = end->test; p != NULL;) {
+			p->resume = leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
+			p = p->lower_count > 0 && (xk_lower(p, 0)->type->offers & XK_RPC) ? xk_lower(p, 0) : NULL;
+		}
+	}
 	xk_kernel_rewatch(end->host.kernel);
 }
 
@@ -249,7 +232,6 @@ roundtrip_end_begin(struct roundtrip_end *end, unsigned which)
 	end->test = host_find_type(&end->host, end->kind->program->name);
 	if (end->woken < 0 || end->test == NULL)
 		return OPTIONS_FAILURE;
-	roundtrip_remember_marks(end);
 	return host_start(&end->host);
 }
 
