@@ -7,7 +7,7 @@
 
 #include "xkernel/base.h"
 
-/* Returns the length of the UTF-8 sequence at p and its character, or 0 if it is none (overlong, a surrogate, cut off). */
+/* Returns the length of the UTF-8 sequence at p, and its character; 0 if it is none (overlong, surrogate, cut off). */
 static unsigned
 json_utf8(const uint8_t *p, uint32_t *character)
 {

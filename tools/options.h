@@ -47,8 +47,8 @@ struct options_option {
 };
 
 /*
- * An option whose value is `member` of a `type`; more initializers may follow: .min, .max, .choices. For example:
- * OPTION(NUMBER, struct echo_options, burst, "burst", "N", "frames at a time (1)", .min = 1, .max = 32)
+ * Initializes an option whose value is `member` of `type`; .min, .max and .choices may follow. Example:
+ * OPTION(NUMBER, struct echo_bench, burst, "burst", "N", "frames at a time (1)", .min = 1, .max = 32)
  */
 #define OPTION(kind_, type, member, name_, argument_, help_, ...)                                                      \
 	{                                                                                                              \
@@ -77,7 +77,7 @@ enum options_result { OPTIONS_GO = -1, OPTIONS_HELPED = OPTIONS_SUCCESS, OPTIONS
 
 /*
  * Reads argv into the struct at `into`, which keeps its values for options that are not given (a list replaces the
- * initial one), and into *operands. `-o` is taken for an option --output. Returns OPTIONS_HELPED after printing the help
+ * initial one), and into *operands. `-o` stands for an option --output. Returns OPTIONS_HELPED after printing the help
  * on standard output, OPTIONS_WRONG after a message on standard error. Not for several threads at once (getopt_long).
  */
 enum options_result options_parse(const struct options_program *program, int argc, char **argv, void *into,

@@ -1,9 +1,9 @@
 /*
- * roundtrip.c - the main job: how long a message takes to a peer and back if the driver hands every message to a thread
- * (regular), if it carries messages up itself (IPP), and how much IPP saves.
+ * roundtrip.c - measures how long a message takes to a peer and back if the driver hands every message to a thread
+ * (regular), if the driver carries messages up itself (IPP), and how much IPP saves.
  *
- * Without --server or --client it starts both ends as processes and alternates what it
- * compares in short blocks, so that disturbances by the machine affect all of it alike.
+ * Without --server or --client it starts both ends as processes and alternates the configurations in short blocks, so
+ * that disturbances by the machine affect all of them alike.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum {
 
 /* ---- the comparison ---- */
 
-/* Returns a value of the list by the last digit of *number, to the base of the list's length, and removes the digit. */
+/* Removes the last digit of *number, in base list->count, and returns the value at this index. */
 static uint32_t
 roundtrip_digit(const struct options_numbers *list, size_t *number)
 {

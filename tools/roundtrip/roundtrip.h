@@ -90,7 +90,7 @@ int roundtrip_end_begin(struct roundtrip_end *end, unsigned which);
 /* Stops and frees an end, whether or not it has begun. Returns as host_close. */
 int roundtrip_end_close(struct roundtrip_end *end);
 
-/* Makes messages leave the driver at these ends only. PAIR_HANDOFF_GRAPH leaves the graph's marks, if it comes first. */
+/* Makes messages leave the driver at these ends only; PAIR_HANDOFF_GRAPH changes nothing. */
 void roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff);
 
 void roundtrip_end_counts(void *argument, struct pair_counts *counts);

@@ -58,10 +58,7 @@ roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
 	return losses;
 }
 
-/*
- * Waits for the run to finish. Returns 0, -ECANCELED if stop
- * became readable, -EDEADLK if nothing happened for a minute.
- */
+/* Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -EDEADLK if a minute passed in vain. */
 static int
 roundtrip_await(struct roundtrip_end *end, int stop)
 {
@@ -176,12 +173,12 @@ roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 		handoff == PAIR_HANDOFF_BOTH || handoff == (end->is_client ? PAIR_HANDOFF_CLIENT : PAIR_HANDOFF_SERVER);
 	struct xk_edge *edge = end->test->lowers[0];
 
-	/* a program that is to leave the graph's marks does so in every block */
+	/* Without --handoff, no block changes the marks of the graph. */
 	if (handoff != PAIR_HANDOFF_GRAPH) {
 		xk_edge_watch(edge, XK_WATCH_EXPLICIT, leaves ? XK_WATCH_EXPLICIT : 0);
 		edge->never = !leaves;
 		edge->budget_ns = 0;
-		/* of the test protocol and those below that its calls go through, all of which may park their caller */
+		/* The test protocol and those that its calls go through may park their caller. */
 		for (struct xk_protocol *p = end->test; p != NULL;) {
 			p->resume = leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
 			p = p->lower_count > 0 && (xk_lower(p, 0)->type->offers & XK_RPC) ? xk_lower(p, 0) : NULL;

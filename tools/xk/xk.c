@@ -1,7 +1,4 @@
-/*
- * xk.c - the command `xk WORD ...`. A word is a line in the table
- * and a file xk_WORD.c, here or in the folder of its subject.
- */
+/* xk.c - the command `xk WORD ...`: a word is a line in the table, and a file xk_WORD.c in its subject's folder. */
 #include "tools/xk/xk.h"
 
 #include <stdio.h>

@@ -8,8 +8,9 @@ struct xk_graph;
 struct xk_topology;
 
 /*
- * Reads and checks a graph file with settings, or a network file if `net` is not NULL; sets *graph or *net, to be freed,
- * and the other one to NULL. Returns false, after messages, if it was refused; there may be warnings otherwise.
+ * Reads and checks a graph file with settings or, unless `net` is NULL, a network file; sets *graph or *net, to be
+ * freed, and the other one to NULL. Returns false, after messages, if the file was refused; there may be warnings
+ * otherwise.
  */
 bool xk_load(const char *file, const struct options_texts *sets, struct xk_graph **graph, struct xk_topology **net);
 

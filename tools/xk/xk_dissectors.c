@@ -36,7 +36,7 @@ static const struct options_program dissectors_program = {
 	.operands_max = 1,
 };
 
-/* Returns Wireshark's table of those above a protocol that it dissects itself, "" if it has none; NULL: not one. */
+/* Returns the dissector table above a protocol that Wireshark knows itself, "" if it has none. NULL: it is unknown. */
 static const char *
 dissectors_known_table(const struct xk_protocol_type *type)
 {

@@ -131,7 +131,7 @@ xk_draw_main(int argc, char **argv)
 		status = draw(graph, net, stats, format);
 	if (status == OPTIONS_SUCCESS && fflush(stdout) != 0) {
 		fprintf(stderr, "xk draw: %s cannot be written: %s\n", o.output, strerror(errno));
-		clearerr(stdout); /* output_finish need not repeat it */
+		clearerr(stdout); /* start_main need not repeat it */
 		status = OPTIONS_FAILURE;
 	}
 	stats_free(stats);

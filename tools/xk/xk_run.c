@@ -1,6 +1,6 @@
 /*
- * xk_run.c - `xk run`: one host of a graph file, which stands on its link until a signal ends it; networks are
- * xk_run_net.c's.
+ * xk_run.c - `xk run`: its options, and one host of a graph file, which stands on its link until a signal ends it.
+ * Network files: xk_run_net.c.
  */
 #include <string.h>
 
