@@ -127,7 +127,7 @@ echo_run(struct bench *bench)
 	xk_kernel_free(bench->kernels[0]);
 	if (rig->wrong != NULL)
 		return OPTIONS_FAILURE;
-	echo->echo_ns = echo_rig_median_ns(rig);
+	echo->echo_ns = batches_median_ns(&rig->batches);
 	echo->rig_ns = echo_rig_cost_ns(rig, (uint32_t)bench->size);
 	return bench_report(bench);
 }

@@ -74,7 +74,6 @@ struct probe {
 struct handoff {
 	struct bench common;  /* first; rounds: messages of each way */
 	uint64_t block, core; /* messages of each way in a block; the core of all threads */
-	struct xk_kernel *kernel;
 	struct xk_port *port;
 	struct xk_port_ops port_ops; /* the port's own, but with another receive */
 	unsigned (*receive)(struct xk_port *port, struct xk_msg **frames, unsigned max);
@@ -178,22 +177,22 @@ handoff_host_start(struct handoff *bench)
 	struct xk_protocol *port, *failed;
 	int err = -ENOMEM;
 
-	bench->kernel = xk_kernel_new(&config);
+	bench->common.kernels[0] = xk_kernel_new(&config);
 	bench->port = xk_memory_port_new(bench->common.platform, "port", HANDOFF_LINK, HANDOFF_MTU);
-	xk_assert(bench->kernel != NULL && bench->port != NULL);
+	xk_assert(bench->common.kernels[0] != NULL && bench->port != NULL);
 	bench->receive = bench->port->ops->receive;
 	bench->port_ops = *bench->port->ops;
 	bench->port_ops.receive = handoff_receive;
 	bench->port->ops = &bench->port_ops;
-	xk_kernel_add_port(bench->kernel, bench->port);
-	port = xk_kernel_add_protocol(bench->kernel, xk_protocol_type_find("port"), "port");
-	bench->probe = (struct probe *)xk_kernel_add_protocol(bench->kernel, &probe_type, "probe");
+	xk_kernel_add_port(bench->common.kernels[0], bench->port);
+	port = xk_kernel_add_protocol(bench->common.kernels[0], xk_protocol_type_find("port"), "port");
+	bench->probe = (struct probe *)xk_kernel_add_protocol(bench->common.kernels[0], &probe_type, "probe");
 	xk_assert(port != NULL && bench->probe != NULL);
 	bench->probe->bench = bench;
-	if (xk_kernel_add_edge(bench->kernel, &bench->probe->protocol, port, NULL) != NULL)
-		err = xk_kernel_init(bench->kernel, &failed);
+	if (xk_kernel_add_edge(bench->common.kernels[0], &bench->probe->protocol, port, NULL) != NULL)
+		err = xk_kernel_init(bench->common.kernels[0], &failed);
 	if (err == 0)
-		err = xk_kernel_start(bench->kernel);
+		err = xk_kernel_start(bench->common.kernels[0]);
 	if (err != 0)
 		fprintf(stderr, "xk bench handoff: no host: %s\n", strerror(-err));
 	return err == 0;
@@ -216,8 +215,9 @@ handoff_messages(struct handoff *bench, enum handoff_way way)
 	bench->probe->waits = way == WAY_BLOCKED || way == WAY_RESUME_THREAD || way == WAY_RESUME_DRIVER;
 	bench->probe->protocol.resume = way == WAY_RESUME_DRIVER ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
 	xk_edge_watch(edge, XK_WATCH_EXPLICIT, way == WAY_IPP_HANDOFF ? XK_WATCH_EXPLICIT : 0);
-	xk_kernel_rewatch(bench->kernel);
-	err = xk_kernel_reconfigure(bench->kernel, regular ? XK_REGULAR : XK_IPP, way == WAY_BLOCKED ? 2 : 1);
+	xk_kernel_rewatch(bench->common.kernels[0]);
+	err = xk_kernel_reconfigure(bench->common.kernels[0], regular ? XK_REGULAR : XK_IPP,
+				    way == WAY_BLOCKED ? 2 : 1);
 	if (m == NULL || err != 0) {
 		fprintf(stderr, "xk bench handoff: %s: %s\n", handoff_texts[way].text,
 			strerror(m == NULL ? ENOMEM : -err));
@@ -348,7 +348,7 @@ handoff_write(const struct bench *common, struct json *json)
 		json_close(json);
 	}
 	json_close(json);
-	xk_kernel_stats(bench->kernel, &stats);
+	xk_kernel_stats(bench->common.kernels[0], &stats);
 	json_object(json, "counts"); /* messages went the ways they were to go */
 	json_uint(json, "warm", HANDOFF_WARM);
 	json_uint(json, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
@@ -438,10 +438,10 @@ handoff_run(struct bench *common)
 	for (; good && bench->blocks < common->rounds / bench->block; bench->blocks++)
 		for (enum handoff_way way = 0; good && way < WAYS; way++)
 			good = handoff_block(bench, way);
-	xk_kernel_stop(bench->kernel);
+	xk_kernel_stop(bench->common.kernels[0]);
 	if (good)
 		status = bench_report(common);
-	xk_kernel_free(bench->kernel);
+	xk_kernel_free(bench->common.kernels[0]);
 	sem_destroy(&bench->ended);
 	return status;
 }
