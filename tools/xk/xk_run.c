@@ -71,20 +71,19 @@ run_host_asked(void *server)
 static int
 run_host_stand(const struct run_options *options, struct host *host, int signals)
 {
-	bool telemetry = options->telemetry && host_is_on_dpdk(host);
 	struct stats_server *stats;
 	char why[STATS_WHY];
 	int status = 0;
 
 	if (stats_server_start(host, &stats, why, sizeof(why)) != 0)
 		fprintf(stderr, "%s: no `xk stats` of this host: %s\n", run_program.name, why);
-	if (telemetry)
+	if (options->telemetry && host_is_on_dpdk(host))
 		status = host_begin_telemetry(host, run_host_asked, stats);
 	if (status == 0) {
 		host_print_standing(host);
 		host_await_signal(signals);
 	}
-	if (telemetry)
+	if (options->telemetry && host_is_on_dpdk(host))
 		host_end_telemetry(host);
 	stats_server_stop(stats);
 	return status;
