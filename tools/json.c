@@ -7,28 +7,22 @@
 
 #include "xkernel/base.h"
 
-/* Returns the length of the UTF-8 sequence at p, or 0 if it is none (overlong, a surrogate, cut off). */
+/* Returns the length of the UTF-8 sequence at p, and its character; 0 if it is none (overlong, surrogate, cut off). */
 static unsigned
-json_utf8(const uint8_t *p)
+json_utf8(const uint8_t *p, uint32_t *character)
 {
-	static const struct {
-		uint8_t mask, lead;
-		uint32_t least;
-	} forms[] = { { 0x80, 0x00, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 }, { 0xf8, 0xf0, 0x10000 } };
+	static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
+	unsigned more = *p < 0x80 ? 0 : *p < 0xc0 ? 4 : *p < 0xe0 ? 1 : *p < 0xf0 ? 2 : *p < 0xf8 ? 3 : 4;
 
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(forms); i++) {
-		uint32_t code = p[0] & (uint8_t)~forms[i].mask;
-
-		if ((p[0] & forms[i].mask) != forms[i].lead)
-			continue;
-		for (unsigned k = 1; k <= i; k++) {
-			if ((p[k] & 0xc0) != 0x80)
-				return 0;
-			code = code << 6 | (p[k] & 0x3f);
-		}
-		return code >= forms[i].least && code <= 0x10ffff && (code & 0xfffff800) != 0xd800 ? i + 1 : 0;
+	if (more == 4)
+		return 0;
+	*character = more == 0 ? *p : *p & (0x3fu >> more);
+	for (unsigned i = 1; i <= more; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		*character = *character << 6 | (p[i] & 0x3f);
 	}
-	return 0;
+	return *character < least[more] || *character > 0x10ffff || (*character & ~0x7ffu) == 0xd800 ? 0 : more + 1;
 }
 
 static void
@@ -38,7 +32,8 @@ json_quote(FILE *out, const char *text)
 
 	fputc('"', out);
 	while (*p != '\0') {
-		unsigned len = json_utf8(p);
+		uint32_t character;
+		unsigned len = json_utf8(p, &character);
 
 		if (len == 0)
 			fputs("\\ufffd", out);
@@ -48,10 +43,8 @@ json_quote(FILE *out, const char *text)
 			fputs("\\n", out);
 		else if (*p == '\t')
 			fputs("\\t", out);
-		else if (*p < 0x20 || *p == 0x7f)
-			fprintf(out, "\\u%04x", *p);
-		else if (*p == 0xc2 && p[1] < 0xa0) /* control characters to a terminal, too */
-			fprintf(out, "\\u%04x", p[1]);
+		else if (character < 0x20 || (character >= 0x7f && character < 0xa0)) /* a terminal would obey */
+			fprintf(out, "\\u%04x", (unsigned)character);
 		else
 			fwrite(p, 1, len, out);
 		p += len == 0 ? 1 : len;

@@ -18,6 +18,9 @@ struct json {
 	char closer[JSON_DEPTH];
 };
 
+/* Hidden: jansson has functions of some of these names, and must call its own. */
+#pragma GCC visibility push(hidden)
+
 /* Begins a document on out, which remains the caller's. */
 void json_begin(struct json *json, FILE *out);
 /* Ends it with a newline; everything opened has been closed. False: the stream has failed. */
@@ -35,5 +38,7 @@ void json_uint(struct json *json, const char *key, uint64_t value);
 void json_double(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
+
+#pragma GCC visibility pop
 
 #endif

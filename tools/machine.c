@@ -2,13 +2,15 @@
 #define _GNU_SOURCE
 #include "tools/machine.h"
 
-#include <inttypes.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "platform/clock.h"
 #include "tools/batches.h"
@@ -27,7 +29,12 @@
 #endif
 
 /* With sanitizers the times mean nothing, so a short measurement is enough. */
-enum { MACHINE_BATCHES = 41, MACHINE_TRIPS = MACHINE_SANITIZED ? 50 : 1000, MACHINE_PATIENCE = 1000000 };
+enum {
+	MACHINE_BATCHES = 41,
+	MACHINE_TRIPS = MACHINE_SANITIZED ? 50 : 1000,
+	MACHINE_PATIENCE = 1000000,
+	MACHINE_YIELDS = 20000,
+};
 
 bool
 machine_read(const char *path, const char *key, char *text, size_t size)
@@ -81,13 +88,14 @@ machine_has_core(unsigned core)
 	return core < CPU_SETSIZE && sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_ISSET(core, &set);
 }
 
-/* ---- the cache line ---- */
+/* ---- two threads: the first measures, with the second ---- */
 
-/* Two threads throw the line to each other: a store of an odd number is the client's, of an even one the server's. */
-struct machine_line {
-	_Alignas(128) _Atomic uint32_t ball;
-	_Alignas(128) unsigned client, server; /* cores */
-	uint64_t median_ns;
+struct machine_two {
+	_Alignas(128) _Atomic uint32_t ball; /* odd: thrown by the first thread; even: by the second */
+	_Alignas(128) unsigned cores[2];
+	uint32_t *ns; /* what was measured */
+	unsigned count;
+	uint64_t start_ns[2], end_ns[2];
 };
 
 static void
@@ -100,67 +108,171 @@ machine_pin(unsigned core)
 	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
+/* Runs both on new threads, so that the caller keeps its affinity. False: a core may not be used, or no thread. */
+static bool
+machine_run(struct machine_two *two, void *(*first)(void *two), void *(*second)(void *two))
+{
+	pthread_t threads[2];
+
+	if (!machine_has_core(two->cores[0]) || !machine_has_core(two->cores[1]) ||
+	    pthread_create(&threads[1], NULL, second, two) != 0)
+		return false;
+	if (pthread_create(&threads[0], NULL, first, two) != 0)
+		first(two); /* the second thread must not wait for ever */
+	else
+		pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	return true;
+}
+
 /* Waits until the ball is `at`; yields when that takes long, since others may run on the core. */
 static void
-machine_await(struct machine_line *line, uint32_t at)
+line_await(struct machine_two *two, uint32_t at)
 {
-	for (unsigned i = 1; atomic_load_explicit(&line->ball, memory_order_acquire) != at; i++)
+	for (unsigned i = 1; atomic_load_explicit(&two->ball, memory_order_acquire) != at; i++)
 		if (i % MACHINE_PATIENCE == 0)
 			sched_yield();
 }
 
 static void *
-machine_return(void *argument)
+line_second(void *argument)
 {
-	struct machine_line *line = argument;
+	struct machine_two *two = argument;
 
-	machine_pin(line->server);
+	machine_pin(two->cores[1]);
 	for (uint32_t i = 0; i < MACHINE_BATCHES * MACHINE_TRIPS; i++) {
-		machine_await(line, 2 * i + 1);
-		atomic_store_explicit(&line->ball, 2 * i + 2, memory_order_release);
+		line_await(two, 2 * i + 1);
+		atomic_store_explicit(&two->ball, 2 * i + 2, memory_order_release);
 	}
 	return NULL;
 }
 
 static void *
-machine_send(void *argument)
+line_first(void *argument)
 {
-	struct machine_line *line = argument;
-	double times[MACHINE_BATCHES];
+	struct machine_two *two = argument;
 	uint32_t ball = 0;
 
-	machine_pin(line->client);
+	machine_pin(two->cores[0]);
 	for (unsigned batch = 0; batch < MACHINE_BATCHES; batch++) {
 		uint64_t start_ns = clock_system_ns();
 
 		for (unsigned i = 0; i < MACHINE_TRIPS; i++, ball += 2) {
-			atomic_store_explicit(&line->ball, ball + 1, memory_order_release);
-			machine_await(line, ball + 2);
+			atomic_store_explicit(&two->ball, ball + 1, memory_order_release);
+			line_await(two, ball + 2);
 		}
-		times[batch] = (double)(clock_system_ns() - start_ns) / MACHINE_TRIPS;
+		two->ns[batch] = (uint32_t)((clock_system_ns() - start_ns) / MACHINE_TRIPS);
 	}
-	line->median_ns = (uint64_t)batches_median(times, MACHINE_BATCHES);
 	return NULL;
 }
 
-/* Both threads are new, so that the caller's own affinity stays as it is. */
 uint64_t
 machine_cache_line_ns(unsigned a, unsigned b)
 {
-	struct machine_line line = { .client = a, .server = b };
-	pthread_t client, server;
+	uint32_t ns[MACHINE_BATCHES];
+	double values[MACHINE_BATCHES];
+	struct machine_two two = { .cores = { a, b }, .ns = ns };
 
-	if (a == b || !machine_has_core(a) || !machine_has_core(b))
+	if (a == b || !machine_run(&two, line_first, line_second))
 		return 0;
-	if (pthread_create(&server, NULL, machine_return, &line) != 0)
-		return 0;
-	if (pthread_create(&client, NULL, machine_send, &line) != 0)
-		machine_send(&line);
-	else
-		pthread_join(client, NULL);
-	pthread_join(server, NULL);
-	return line.median_ns;
+	for (unsigned i = 0; i < MACHINE_BATCHES; i++)
+		values[i] = ns[i];
+	return (uint64_t)batches_median(values, MACHINE_BATCHES);
 }
+
+static void
+wake_throw(struct machine_two *two, uint32_t ball)
+{
+	atomic_store_explicit(&two->ball, ball, memory_order_release);
+	syscall(SYS_futex, &two->ball, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void
+wake_await(struct machine_two *two, uint32_t at)
+{
+	while (atomic_load_explicit(&two->ball, memory_order_acquire) != at)
+		syscall(SYS_futex, &two->ball, FUTEX_WAIT_PRIVATE, at - 1, NULL, NULL, 0);
+}
+
+static void *
+wake_second(void *argument)
+{
+	struct machine_two *two = argument;
+
+	machine_pin(two->cores[1]);
+	for (uint32_t i = 0; i < two->count; i++) {
+		wake_await(two, 2 * i + 1);
+		wake_throw(two, 2 * i + 2);
+	}
+	return NULL;
+}
+
+static void *
+wake_first(void *argument)
+{
+	struct machine_two *two = argument;
+
+	machine_pin(two->cores[0]);
+	for (uint32_t i = 0; i < two->count; i++) {
+		uint64_t start_ns = clock_system_ns();
+
+		wake_throw(two, 2 * i + 1);
+		wake_await(two, 2 * i + 2);
+		two->ns[i] = (uint32_t)((clock_system_ns() - start_ns) / 2);
+	}
+	return NULL;
+}
+
+bool
+machine_wake_ns(unsigned a, unsigned b, uint32_t *ns, unsigned count)
+{
+	struct machine_two two = { .cores = { a, b }, .ns = ns, .count = count };
+
+	return machine_run(&two, wake_first, wake_second);
+}
+
+static void
+yield_run(struct machine_two *two, unsigned which)
+{
+	machine_pin(two->cores[which]);
+	atomic_fetch_add(&two->ball, 1);
+	while (atomic_load(&two->ball) != 2)
+		sched_yield();
+	two->start_ns[which] = clock_system_ns();
+	for (unsigned i = 0; i < MACHINE_YIELDS; i++)
+		sched_yield();
+	two->end_ns[which] = clock_system_ns();
+}
+
+static void *
+yield_first(void *two)
+{
+	yield_run(two, 0);
+	return NULL;
+}
+
+static void *
+yield_second(void *two)
+{
+	yield_run(two, 1);
+	return NULL;
+}
+
+uint64_t
+machine_yield_ns(unsigned core)
+{
+	struct machine_two two = { .cores = { core, core } };
+	uint64_t start_ns, end_ns;
+
+	if (!machine_run(&two, yield_first, yield_second))
+		return 0;
+	start_ns = two.start_ns[0] > two.start_ns[1] ? two.start_ns[0] : two.start_ns[1];
+	end_ns = two.end_ns[0] < two.end_ns[1] ? two.end_ns[0] : two.end_ns[1];
+	/* while both ran, each yielded nearly as often as the other */
+	return end_ns <= start_ns ? 0 : (end_ns - start_ns) / (2 * MACHINE_YIELDS);
+}
+
+/* ---- the report ---- */
 
 void
 machine_json(const struct machine *machine, struct json *json, const char *key)

@@ -1,6 +1,6 @@
 /*
- * machine.h - what a measurement was made on: processor, kernel, and how long a cache line takes between two cores.
- * Figures across cores move with that time, so it is taken before and after.
+ * machine.h - the machine that a measurement was made on: processor, kernel, and what two of its threads cost each
+ * other. Figures across cores move with the time of a cache line between them, so it is taken before and after.
  */
 #ifndef MACHINE_H
 #define MACHINE_H
@@ -36,6 +36,19 @@ bool machine_has_core(unsigned core);
  * 0: a is b, or one of them may not be used.
  */
 uint64_t machine_cache_line_ns(unsigned a, unsigned b);
+
+/*
+ * Measures `count` times half a round trip of two threads, on cores a and b (which may be the same), that wake each
+ * other by a futex and sleep: a wake-up and the switch to the woken thread, without any engine. False: no permission to
+ * use a core, or no thread.
+ */
+bool machine_wake_ns(unsigned a, unsigned b, uint32_t *ns, unsigned count);
+
+/*
+ * Returns the mean nanoseconds of a switch between two threads on `core` that yield to each other; 0: it cannot be
+ * measured. Takes some 20 ms.
+ */
+uint64_t machine_yield_ns(unsigned core);
 
 /* Writes it as an object under key. */
 void machine_json(const struct machine *machine, struct json *json, const char *key);

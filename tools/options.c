@@ -208,14 +208,6 @@ options_operands(const struct options_program *program, int argc, char **argv, s
 	return OPTIONS_WRONG;
 }
 
-void
-options_spell_out(int argc, char **argv, const char *letter, char *option)
-{
-	for (int i = 1; i < argc; i++)
-		if (strcmp(argv[i], letter) == 0)
-			argv[i] = option;
-}
-
 enum options_result
 options_parse(const struct options_program *program, int argc, char **argv, void *into, struct options_texts *operands)
 {
@@ -226,10 +218,14 @@ options_parse(const struct options_program *program, int argc, char **argv, void
 	for (unsigned i = 0; i < OPTIONS_SHARED; i++)
 		options_add(&all, program->shared[i].options, program->shared[i].offset);
 	/* getopt returns OPTIONS_FIRST plus an option's index; --help is the last */
-	for (unsigned i = 0; i < all.count; i++)
+	for (unsigned i = 0; i < all.count; i++) {
+		for (int k = 1; k < argc && strcmp(all.list[i].name, "output") == 0; k++)
+			if (strcmp(argv[k], "-o") == 0)
+				argv[k] = "--output";
 		table[i] = (struct option){ all.list[i].name,
 					    all.list[i].kind == OPTIONS_FLAG ? no_argument : required_argument, NULL,
 					    OPTIONS_FIRST + (int)i };
+	}
 	table[all.count] = (struct option){ "help", no_argument, NULL, OPTIONS_FIRST + (int)all.count };
 	optind = 0; /* starts afresh (a GNU extension), so that a program may parse twice */
 	opterr = 0;

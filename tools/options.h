@@ -46,6 +46,16 @@ struct options_option {
 	const char *const *choices; /* NULL ends them */
 };
 
+/*
+ * Initializes an option whose value is `member` of `type`; .min, .max and .choices may follow. Example:
+ * OPTION(NUMBER, struct echo_bench, burst, "burst", "N", "frames at a time (1)", .min = 1, .max = 32)
+ */
+#define OPTION(kind_, type, member, name_, argument_, help_, ...)                                                      \
+	{                                                                                                              \
+		.name = name_, .kind = OPTIONS_##kind_, .offset = offsetof(type, member), .argument = argument_,       \
+		.help = help_, __VA_ARGS__                                                                             \
+	}
+
 /* A table that several programs share, for a struct at `offset` in the program's. */
 struct options_shared {
 	const struct options_option *options; /* NULL: none */
@@ -67,17 +77,11 @@ enum options_result { OPTIONS_GO = -1, OPTIONS_HELPED = OPTIONS_SUCCESS, OPTIONS
 
 /*
  * Reads argv into the struct at `into`, which keeps its values for options that are not given (a list replaces the
- * initial one), and into *operands. Returns OPTIONS_HELPED after printing the help on standard output, OPTIONS_WRONG
- * after a message on standard error. Not for several threads at once (getopt_long).
+ * initial one), and into *operands. `-o` stands for an option --output. Returns OPTIONS_HELPED after printing the help
+ * on standard output, OPTIONS_WRONG after a message on standard error. Not for several threads at once (getopt_long).
  */
 enum options_result options_parse(const struct options_program *program, int argc, char **argv, void *into,
 				  struct options_texts *operands);
-
-/*
- * Replaces each argument `letter` ("-o") by `option` ("--output", which must outlive argv), for options that are known
- * by a letter. Call before options_parse.
- */
-void options_spell_out(int argc, char **argv, const char *letter, char *option);
 
 /* Prints "NAME: message" and how to get help on standard error. Returns OPTIONS_MISUSE. */
 __attribute__((format(printf, 2, 3))) int options_misuse(const struct options_program *program, const char *format,

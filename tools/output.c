@@ -10,27 +10,6 @@
 #include <unistd.h>
 
 #include "graphs/graph.h"
-#include "tools/options.h"
-
-static ssize_t
-output_write_plain(void *raw, const char *text, size_t len)
-{
-	xk_graph_print_plain(text, len, true, raw);
-	return fflush(raw) == 0 ? (ssize_t)len : 0;
-}
-
-void
-output_begin(void)
-{
-	FILE *plain = fopencookie(stderr, "w", (cookie_io_functions_t){ .write = output_write_plain });
-
-	if (plain == NULL)
-		return;
-	/* Each message is written in one piece. */
-	setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
-	setvbuf(plain, NULL, _IONBF, 0);
-	stderr = plain;
-}
 
 int
 output_take(void)
@@ -44,17 +23,6 @@ void
 output_print_name(const char *name)
 {
 	xk_graph_print_plain(name, strlen(name), false, stdout);
-}
-
-int
-output_finish(int status)
-{
-	bool failed = ferror(stdout);
-
-	if (fflush(stdout) == 0 && !failed)
-		return status;
-	fprintf(stderr, "%s: standard output cannot be written\n", program_invocation_short_name);
-	return status == OPTIONS_SUCCESS ? OPTIONS_FAILURE : status;
 }
 
 FILE *

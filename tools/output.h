@@ -1,17 +1,11 @@
-/* output.h - what programs write, so that nothing of it is lost and nothing in it harms a terminal. */
+/* output.h - the files that programs write, and names on standard output that must not harm a terminal. */
 #ifndef OUTPUT_H
 #define OUTPUT_H
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/*
- * The first step of main: from now on, control characters in text for stderr are printed as \xHH, since messages quote
- * names of files and values of options; see xk_graph_print_plain. Without memory stderr stays as it is.
- */
-void output_begin(void);
-
-/* Prints a name on standard output in the same way. */
+/* Prints a name on standard output, control characters in it as \xHH. */
 void output_print_name(const char *name);
 
 /*
@@ -19,12 +13,6 @@ void output_print_name(const char *name);
  * is printed on standard output goes to standard error.
  */
 int output_take(void);
-
-/*
- * The last step of main, which returns its value: status. If standard output could not be written, as on a full disk,
- * prints that, and success becomes OPTIONS_FAILURE.
- */
-int output_finish(int status);
 
 /* Opens a file to be written, as the value of an option: "-" is standard output. NULL: errno says why. */
 FILE *output_open(const char *file);

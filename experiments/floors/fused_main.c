@@ -99,7 +99,7 @@ fused_measure(const struct fused_options *o, struct xk_platform *platform)
 	echo_rig_init(rig, &server, (uint32_t)o->size);
 	good = fused_run(rig, &host);
 	if (good && !o->alone)
-		fused_print(o, echo_rig_median_ns(rig), echo_rig_cost_ns(rig, (uint32_t)o->size));
+		fused_print(o, batches_median_ns(&rig->batches), echo_rig_cost_ns(rig, (uint32_t)o->size));
 	free(rig);
 	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }

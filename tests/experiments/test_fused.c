@@ -169,7 +169,7 @@ TEST(a_rig_counts_its_rounds)
 	}
 	CHECK(rig->wrong == NULL);
 	CHECK_EQ(echoes, 100 + ECHO_RIG_WARM_UP + 1000);
-	CHECK(echo_rig_median_ns(rig) > 0);
+	CHECK(batches_median_ns(&rig->batches) > 0);
 	free(rig);
 	bench_free(b);
 }

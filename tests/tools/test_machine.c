@@ -1,9 +1,11 @@
-/* test_machine.c - the machine's description is filled in and is JSON. */
+/* test_machine.c - the machine's description is filled in and is JSON; two threads time what they cost each other. */
 #include <stdlib.h>
 
 #include "tests/test.h"
 #include "tools/json.h"
 #include "tools/machine.h"
+
+enum { TURNS = 200 };
 
 TEST(the_machine_is_described)
 {
@@ -22,6 +24,30 @@ TEST(a_cache_line_needs_two_cores)
 	CHECK(!machine_has_core(100000));
 	if (machine_has_core(0) && machine_has_core(1))
 		CHECK(machine_cache_line_ns(0, 1) > 0);
+}
+
+TEST(each_wake_up_has_its_time)
+{
+	uint32_t ns[TURNS];
+
+	if (!machine_has_core(0))
+		return;
+	for (unsigned again = 0; again < 2; again++) {
+		memset(ns, 0, sizeof(ns));
+		REQUIRE(machine_wake_ns(0, 0, ns, TURNS));
+		for (unsigned i = 0; i < TURNS; i++)
+			CHECK(ns[i] > 0);
+	}
+	CHECK(machine_yield_ns(0) > 0);
+}
+
+TEST(a_core_that_may_not_be_used_is_refused)
+{
+	uint32_t ns;
+
+	CHECK(!machine_wake_ns(0, 100000, &ns, 1));
+	CHECK(!machine_wake_ns(100000, 0, &ns, 1));
+	CHECK_EQ(machine_yield_ns(100000), 0);
 }
 
 TEST(what_was_not_measured_is_null)

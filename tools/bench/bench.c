@@ -8,75 +8,75 @@
 #include "tools/output.h"
 #include "tools/program/program.h"
 #include "tools/program/program_compile.h"
+#include "tools/xk/xk.h"
 
 enum { BENCH_MTU = 1500 };
 
 const struct options_option bench_options[] = {
-	{ "compiled", OPTIONS_FLAG, offsetof(struct bench_options, compiled), NULL,
-	  "the graph compiled into the program: takes some seconds first", 0, 0, NULL },
-	{ "graph", OPTIONS_TEXT, offsetof(struct bench_options, graph), "FILE", "the graph (see above)", 0, 0, NULL },
-	{ "set", OPTIONS_TEXT_ANY, offsetof(struct bench_options, sets), "NODE.ATTRIBUTE=VALUE",
-	  "a setting of the graph", 0, 0, NULL },
-	{ "json", OPTIONS_TEXT, offsetof(struct bench_options, json), "FILE", "JSON to FILE; - is standard output", 0,
-	  0, NULL },
+	OPTION(FLAG, struct bench, compiled, "compiled", NULL,
+	       "the graph compiled into the program: takes some seconds first"),
+	OPTION(TEXT, struct bench, graph, "graph", "FILE", "the graph (see above)"),
+	OPTION(TEXT_ANY, struct bench, sets, "set", "NODE.ATTRIBUTE=VALUE", "a setting of the graph"),
+	OPTION(TEXT, struct bench, json, "json", "FILE", "JSON to FILE; - is standard output"),
 	{ .name = NULL },
 };
 
 int
-bench_main(const struct bench_kind *kind, struct bench_options *options, int argc, char **argv)
+bench_main(const struct bench_kind *kind, struct bench *bench, int argc, char **argv)
 {
 	struct options_texts operands;
-	struct xk_platform *platform;
-	int status = options_parse(kind->program, argc, argv, options, &operands);
-	bool good;
+	int status = options_parse(kind->program, argc, argv, bench, &operands);
 
 	if (status != OPTIONS_GO)
 		return status;
-	options->program = kind->program->name;
-	options->graph = program_graph_file(kind->program, options->graph, kind->graph);
-	if (options->graph == NULL)
-		return OPTIONS_MISUSE;
-	if (options->compiled && program_graph == NULL) {
-		compile_exec(options->graph, "bench", kind->word, argc, argv);
-		return OPTIONS_FAILURE;
+	bench->kind = kind;
+	if (kind->graph != NULL) {
+		bench->graph = program_graph_file(kind->program, bench->graph, kind->graph);
+		if (bench->graph == NULL)
+			return OPTIONS_MISUSE;
+		if (bench->compiled && program_graph == NULL) {
+			compile_exec(bench->graph, "bench", kind->word, argc, argv);
+			return OPTIONS_FAILURE;
+		}
 	}
-	platform = xk_memory_platform_new(XK_MEMORY_REAL);
-	xk_assert(platform != NULL);
-	xk_memory_platform_recycle(platform);
-	good = kind->run(options, platform);
-	xk_memory_platform_free(platform);
-	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+	bench->platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	xk_assert(bench->platform != NULL);
+	if (kind->graph != NULL)
+		xk_memory_platform_recycle(bench->platform);
+	status = kind->run(bench);
+	xk_memory_platform_free(bench->platform);
+	return status;
 }
 
 /* ---- hosts ---- */
 
 /* Builds the graph with the benchmark's settings, then the user's. False: refused. */
 static bool
-bench_compose(const struct bench_options *o, const struct bench_host *host, struct xk_kernel *kernel,
+bench_compose(const struct bench *bench, const struct bench_host *host, struct xk_kernel *kernel,
 	      struct xk_graph_errors *errors)
 {
-	struct xk_graph *graph = program_graph_read(o->graph, errors);
+	struct xk_graph *graph = program_graph_read(bench->graph, errors);
 	bool good = graph != NULL;
 
 	if (good && xk_graph_node_find(graph, "vnet") >= 0)
 		good = xk_graph_set(graph, host->address, errors) == 0;
 	if (good && host->policy != NULL)
 		good = xk_graph_set(graph, host->policy, errors) == 0;
-	for (unsigned i = 0; good && i < o->sets.count; i++)
-		good = xk_graph_set(graph, o->sets.text[i], errors) == 0;
+	for (unsigned i = 0; good && i < bench->sets.count; i++)
+		good = xk_graph_set(graph, bench->sets.text[i], errors) == 0;
 	good = good && program_graph_check(graph, false, errors) == 0 && xk_graph_build(graph, kernel, errors) == 0;
 	xk_graph_free(graph);
 	return good;
 }
 
-struct xk_kernel *
-bench_host_new(const struct bench_options *o, struct xk_platform *platform, const struct bench_host *host)
+bool
+bench_host_open(struct bench *bench, unsigned which, const struct bench_host *host)
 {
 	const struct xk_kernel_config config = {
-		.name = host->name, .platform = platform, .mode = XK_IPP, .driver = XK_DRIVER_POLL, .core = -1
+		.name = host->name, .platform = bench->platform, .mode = XK_IPP, .driver = XK_DRIVER_POLL, .core = -1
 	};
 	struct xk_kernel *kernel = xk_kernel_new(&config);
-	struct xk_port *port = xk_memory_port_new(platform, "port", host->link, BENCH_MTU);
+	struct xk_port *port = xk_memory_port_new(bench->platform, "port", host->link, BENCH_MTU);
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_protocol *failed = NULL;
 	int err = -EINVAL;
@@ -84,7 +84,7 @@ bench_host_new(const struct bench_options *o, struct xk_platform *platform, cons
 	xk_assert(kernel != NULL && port != NULL);
 	xk_memory_loop(port, host->receive, host->transmit, host->context);
 	xk_kernel_add_port(kernel, port);
-	if (bench_compose(o, host, kernel, &errors)) {
+	if (bench_compose(bench, host, kernel, &errors)) {
 		for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next)
 			if (p->session_max != 0 && p->session_max <= host->sessions)
 				p->session_max = host->sessions + 1;
@@ -92,7 +92,7 @@ bench_host_new(const struct bench_options *o, struct xk_platform *platform, cons
 		if (err == 0 && host->test != NULL && xk_kernel_find(kernel, host->test) == NULL)
 			err = -ENOENT;
 		if (err != 0)
-			fprintf(stderr, "%s: %s: %s: %s\n", o->program, o->graph,
+			fprintf(stderr, "%s: %s: %s: %s\n", bench->kind->program->name, bench->graph,
 				failed != NULL       ? failed->name
 				: host->test != NULL ? host->test
 						     : "the graph",
@@ -101,60 +101,117 @@ bench_host_new(const struct bench_options *o, struct xk_platform *platform, cons
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
 	if (err == 0)
-		return kernel;
-	xk_kernel_free(kernel);
-	return NULL;
+		bench->kernels[which] = kernel;
+	else
+		xk_kernel_free(kernel);
+	return err == 0;
 }
 
-/* ---- the report ---- */
+/* ---- counts and reports ---- */
 
-const struct bench_count bench_counts[] = {
+const struct xk_kernel_count bench_counts[BENCH_COUNTS] = {
 	{ "turns", offsetof(struct xk_kernel_stats, turns) },
 	{ "clock_reads", offsetof(struct xk_kernel_stats, clock_reads) },
 	{ "stack_switches", offsetof(struct xk_kernel_stats, stack_switches) },
 	{ "locks", offsetof(struct xk_kernel_stats, locks) },
 	{ "parks", offsetof(struct xk_kernel_stats, parks) },
-	{ .name = NULL },
 };
 
+void
+bench_take_stats(const struct bench *bench, struct xk_kernel_stats stats[BENCH_HOSTS])
+{
+	for (unsigned i = 0; i < BENCH_HOSTS; i++)
+		if (bench->kernels[i] != NULL)
+			xk_kernel_stats(bench->kernels[i], &stats[i]);
+}
+
 double
-bench_per_round(const struct bench_options *options, const struct bench_count *count,
-		const struct xk_kernel_stats *before, const struct xk_kernel_stats *after, unsigned hosts)
+bench_per_round(const struct bench *bench, const struct xk_kernel_count *count)
 {
 	uint64_t sum = 0;
 
-	for (unsigned i = 0; i < hosts; i++)
-		sum += *(const uint64_t *)((const char *)&after[i] + count->offset) -
-		       *(const uint64_t *)((const char *)&before[i] + count->offset);
-	return (double)sum / (double)options->rounds;
+	for (unsigned i = 0; i < BENCH_HOSTS; i++)
+		sum += *(const uint64_t *)((const char *)&bench->after[i] + count->offset) -
+		       *(const uint64_t *)((const char *)&bench->before[i] + count->offset);
+	return (double)sum / (double)bench->rounds;
 }
 
 void
-bench_json(struct json *json, const struct bench_options *o)
+bench_json_counts(const struct bench *bench, struct json *json, const char *key, unsigned count)
 {
-	json_object(json, NULL);
-	json_string(json, "program", o->program);
-	json_string(json, "graph", o->graph);
-	json_bool(json, "compiled", program_graph != NULL);
-	json_uint(json, "size", o->size);
-	json_uint(json, "rounds", o->rounds);
+	json_object(json, key);
+	for (unsigned i = 0; i < count; i++)
+		json_double(json, bench_counts[i].name, bench_per_round(bench, &bench_counts[i]));
+	json_close(json);
 }
 
-bool
-bench_report(const struct bench_report *report, const void *bench)
+/* Writes the document. False: see errno. */
+static bool
+bench_write(const struct bench *bench)
 {
-	bool to_stdout = report->json != NULL && strcmp(report->json, "-") == 0;
+	FILE *out = output_open(bench->json);
+	struct json json;
+	bool good;
 
-	if (report->json != NULL) {
-		FILE *out = output_open(report->json);
-		bool good = out != NULL && report->write_json(bench, out);
-
-		if (!output_close(out) || !good) {
-			fprintf(stderr, "%s: %s: %s\n", report->program, report->json, strerror(errno));
-			return false;
-		}
+	if (out == NULL)
+		return false;
+	json_begin(&json, out);
+	json_object(&json, NULL);
+	json_string(&json, "program", bench->kind->program->name);
+	if (bench->kind->graph != NULL) {
+		json_string(&json, "graph", bench->graph);
+		json_bool(&json, "compiled", program_graph != NULL);
+		json_uint(&json, "size", bench->size);
+		json_uint(&json, "rounds", bench->rounds);
 	}
-	if (!to_stdout)
-		report->tell(bench);
-	return true;
+	bench->kind->write(bench, &json);
+	json_close(&json);
+	good = json_end(&json);
+	return output_close(out) && good;
+}
+
+int
+bench_report(const struct bench *bench)
+{
+	if (bench->json != NULL && !bench_write(bench)) {
+		fprintf(stderr, "%s: %s: %s\n", bench->kind->program->name, bench->json, strerror(errno));
+		return OPTIONS_FAILURE;
+	}
+	if (bench->json == NULL || strcmp(bench->json, "-") != 0)
+		bench->kind->tell(bench);
+	return OPTIONS_SUCCESS;
+}
+
+/* ---- the word ---- */
+
+static const struct {
+	const char *word;
+	int (*run)(int argc, char **argv);
+	const char *usage;
+} bench_words[] = {
+	{ "echo", bench_echo_main, "echo [OPTION]..." },
+	{ "call", bench_call_main, "call [OPTION]..." },
+	{ "handoff", bench_handoff_main, "handoff [OPTION]..." },
+	{ "sim", bench_sim_main, "sim NETWORK [OPTION]..." },
+};
+
+int
+xk_bench_main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(bench_words); i++)
+		if (strcmp(what, bench_words[i].word) == 0)
+			return bench_words[i].run(argc - 1, argv + 1);
+	if (strcmp(what, "--help") == 0) {
+		for (size_t i = 0; i < XK_ARRAY_LENGTH(bench_words); i++)
+			printf("%s xk bench %s\n", i == 0 ? "usage:" : "      ", bench_words[i].usage);
+		printf("Each has --help.\n");
+		return OPTIONS_SUCCESS;
+	}
+	if (argc < 2)
+		fprintf(stderr, "xk bench: which benchmark? There are: echo, call, handoff, sim\n");
+	else
+		fprintf(stderr, "xk bench: \"%s\" is no benchmark; there are: echo, call, handoff, sim\n", what);
+	return OPTIONS_MISUSE;
 }

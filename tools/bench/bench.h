@@ -1,39 +1,50 @@
 /*
- * bench.h - what the benchmarks of `xk bench` share: options, hosts in memory composed of a graph file, and the
- * report.
+ * bench.h - the benchmarks of `xk bench`: their common options, hosts in memory composed of a graph file, reports.
+ *
+ * A benchmark's struct begins with a struct bench, and its option tables fill it.
  */
 #ifndef BENCH_H
 #define BENCH_H
-
-#include <stdbool.h>
-#include <stdio.h>
 
 #include "platform/sim/memory.h"
 #include "tools/json.h"
 #include "tools/options.h"
 #include "xkernel/kernel.h"
 
-/* First in the options of each benchmark of a graph, which are zeroed but for the defaults. */
-struct bench_options {
-	const char *program; /* "xk bench echo"; set by bench_main */
-	const char *graph, *json;
-	uint64_t size, rounds; /* table entries of the benchmark's own */
-	struct options_texts sets;
-	bool compiled;
-};
+enum { BENCH_HOSTS = 2, BENCH_COUNTS = 5 };
 
-/* All of these but size and rounds, for a program's `shared`. */
-extern const struct options_option bench_options[];
+struct bench {
+	/* options; those of bench_options, and what each benchmark lists in its own table */
+	const char *graph, *json;
+	struct options_texts sets;
+	bool compiled, alone;
+	uint64_t size, rounds;
+
+	const struct bench_kind *kind;
+	struct xk_platform *platform;
+	struct xk_kernel *kernels[BENCH_HOSTS]; /* NULL: none */
+	/* at the beginning and the end of the rounds that count */
+	struct xk_kernel_stats before[BENCH_HOSTS], after[BENCH_HOSTS];
+};
 
 struct bench_kind {
 	const struct options_program *program;
-	const char *word, *graph; /* after `xk bench`; where no graph is given */
-	/* Runs and reports. False: something was wrong, after a message. */
-	bool (*run)(const struct bench_options *options, struct xk_platform *platform);
+	const char *word;  /* after `xk bench` */
+	const char *graph; /* if none is given; NULL: the benchmark has no graph */
+	/* Runs and reports. Returns the status to exit with; unless it is 0, after a message. */
+	int (*run)(struct bench *bench);
+	void (*write)(const struct bench *bench, struct json *json); /* the document's own keys */
+	void (*tell)(const struct bench *bench);                     /* on standard output */
 };
 
-/* Parses the options, goes on as a compiled program if that is asked for, and runs. Returns the status to exit with. */
-int bench_main(const struct bench_kind *kind, struct bench_options *options, int argc, char **argv);
+/* Options for a program's `shared`, of benchmarks with a graph: --compiled, --graph, --set, --json. */
+extern const struct options_option bench_options[];
+
+/*
+ * Parses the options into the benchmark's struct, which is zeroed but for the defaults, and runs it, in a compiled
+ * program if asked to. Returns the status to exit with.
+ */
+int bench_main(const struct bench_kind *kind, struct bench *bench, int argc, char **argv);
 
 struct bench_host {
 	const char *name;
@@ -47,31 +58,34 @@ struct bench_host {
 	void *context;
 };
 
-/* Makes a host in IPP mode, whose driver polls a port with these ends. NULL: its graph was refused, after a message. */
-struct xk_kernel *bench_host_new(const struct bench_options *options, struct xk_platform *platform,
-				 const struct bench_host *host);
+/*
+ * Makes bench->kernels[which]: a host in IPP mode, whose driver polls a port with these ends. Returns false, after a
+ * message, if its graph was refused. The caller frees the kernel.
+ */
+bool bench_host_open(struct bench *bench, unsigned which, const struct bench_host *host);
 
-/* The counts of a kernel that benchmarks tell; a name NULL ends them. */
-struct bench_count {
-	const char *name;
-	size_t offset; /* in struct xk_kernel_stats */
-};
-extern const struct bench_count bench_counts[];
+/* Gets the counts of all kernels. */
+void bench_take_stats(const struct bench *bench, struct xk_kernel_stats stats[BENCH_HOSTS]);
 
-/* Returns how much a count has grown for each round, over so many hosts. */
-double bench_per_round(const struct bench_options *options, const struct bench_count *count,
-		       const struct xk_kernel_stats *before, const struct xk_kernel_stats *after, unsigned hosts);
+/* The counts of a kernel that benchmarks report per round. */
+extern const struct xk_kernel_count bench_counts[BENCH_COUNTS];
 
-/* Opens the document of a benchmark of a graph, with what was measured; the caller closes it. */
-void bench_json(struct json *json, const struct bench_options *options);
+/* Returns how much a count has grown in each round, over all hosts. */
+double bench_per_round(const struct bench *bench, const struct xk_kernel_count *count);
 
-struct bench_report {
-	const char *program, *json; /* a file, - for standard output, or NULL */
-	bool (*write_json)(const void *bench, FILE *out);
-	void (*tell)(const void *bench); /* on standard output, unless that is for JSON */
-};
+/* Writes the object `key` with the first `count` of bench_counts per round. */
+void bench_json_counts(const struct bench *bench, struct json *json, const char *key, unsigned count);
 
-/* False: it could not be written, after a message. */
-bool bench_report(const struct bench_report *report, const void *bench);
+/*
+ * Writes the JSON, if asked for, and calls kind->tell unless that is on standard output. Returns 0, or OPTIONS_FAILURE
+ * after a message.
+ */
+int bench_report(const struct bench *bench);
+
+/* The words after `xk bench`. */
+int bench_echo_main(int argc, char **argv);
+int bench_call_main(int argc, char **argv);
+int bench_handoff_main(int argc, char **argv);
+int bench_sim_main(int argc, char **argv);
 
 #endif

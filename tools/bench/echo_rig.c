@@ -184,12 +184,6 @@ echo_rig_transmit(void *context, struct xk_msg **frames, unsigned count)
 	return count;
 }
 
-double
-echo_rig_median_ns(struct echo_rig *rig)
-{
-	return batches_median_ns(&rig->batches);
-}
-
 void
 echo_rig_alone(struct echo_rig *rig)
 {
@@ -212,5 +206,5 @@ echo_rig_cost_ns(const struct echo_rig *like, uint32_t size)
 
 	echo_rig_init(&rig, &nobody, size);
 	echo_rig_alone(&rig);
-	return echo_rig_median_ns(&rig);
+	return batches_median_ns(&rig.batches);
 }

@@ -32,7 +32,7 @@ struct echo_rig {
 	const char *wrong; /* NULL: nothing */
 	uint64_t wrong_round;
 
-	/* private */
+	/* private, but for the times in batches */
 	struct echo_frames frames;
 	uint64_t random;
 	uint64_t made;                    /* requests */
@@ -51,9 +51,6 @@ void echo_rig_init(struct echo_rig *rig, const struct echo_end *server, uint32_t
 /* As xk_port_ops.receive and transmit; context is the rig. Takes every frame. */
 unsigned echo_rig_receive(void *context, struct xk_msg **frames, unsigned max);
 unsigned echo_rig_transmit(void *context, struct xk_msg **frames, unsigned count);
-
-/* Nanoseconds per round, the median of the batches; 0 if there is none. Sorts them. */
-double echo_rig_median_ns(struct echo_rig *rig);
 
 /* Runs a rig that is alone, on its own. */
 void echo_rig_alone(struct echo_rig *rig);

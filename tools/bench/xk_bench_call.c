@@ -10,20 +10,18 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "protocols/test/chantest.h"
 #include "tools/batches.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/xk_bench.h"
 #include "tools/output.h"
 #include "xkernel/engine/fiber.h"
 
 enum {
 	CALL_CLIENT,
 	CALL_SERVER,
-	CALL_HOSTS,
+	CALL_HOSTS = BENCH_HOSTS,
 	CALL_QUEUE = 512, /* frames on their way to a host */
 	CALL_STACK = 256 * 1024,
 	CALL_WARM_UP = 4096,
@@ -34,14 +32,8 @@ enum {
 #define CALL_CLIENT_ADDRESS 0x0a4d0001
 #define CALL_SERVER_ADDRESS 0x0a4d0002
 
-struct call_options {
-	struct bench_options common; /* first */
-	bool async, alone;
-};
-
 struct call_host {
 	struct call_bench *bench;
-	struct xk_kernel *kernel;
 	struct xk_fiber fiber;
 	struct xk_msg *queue[CALL_QUEUE]; /* frames that arrive here next */
 	unsigned first, count;
@@ -49,29 +41,27 @@ struct call_host {
 };
 
 struct call_bench {
-	struct xk_call call; /* first */
-	const struct call_options *options;
-	struct xk_platform *platform;
+	struct bench common; /* first */
+	bool async;
+	struct xk_call call;      /* --async */
+	struct xk_semaphore told; /* --async: it is over */
 	struct call_host hosts[CALL_HOSTS];
 	struct xk_session *channel;
-	struct xk_semaphore told; /* --async: it is over */
 	unsigned silent;
 	int err;
 	bool done;
 	struct batches batches;
 	double call_ns;
-	struct xk_kernel_stats before[CALL_HOSTS], after[CALL_HOSTS];
 };
 
 static const struct options_option call_options[] = {
-	{ "size", OPTIONS_NUMBER, offsetof(struct call_options, common.size), "N", "message bytes (1)", 0,
-	  XK_CHANTEST_MAX, NULL },
-	{ "rounds", OPTIONS_NUMBER, offsetof(struct call_options, common.rounds), "N", "calls that count (200000)", 1,
-	  UINT32_MAX, NULL },
-	{ "async", OPTIONS_FLAG, offsetof(struct call_options, async), NULL,
-	  "the caller is told of replies, and does not wait for them", 0, 0, NULL },
-	{ "alone", OPTIONS_FLAG, offsetof(struct call_options, alone), NULL,
-	  "without hosts: what the frames' change of hands and the counting cost by themselves", 0, 0, NULL },
+	OPTION(NUMBER, struct call_bench, common.size, "size", "N", "message bytes (1)", .max = XK_CHANTEST_MAX),
+	OPTION(NUMBER, struct call_bench, common.rounds, "rounds", "N", "calls that count (200000)", .min = 1,
+	       .max = UINT32_MAX),
+	OPTION(FLAG, struct call_bench, async, "async", NULL,
+	       "the caller is told of replies, and does not wait for them"),
+	OPTION(FLAG, struct call_bench, common.alone, "alone", NULL,
+	       "without hosts: what the frames' change of hands and the counting cost by themselves"),
 	{ .name = NULL },
 };
 
@@ -86,22 +76,15 @@ static const struct options_program call_program = {
 		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench call --rounds 20000\n"
 		  "The same with --alone is the benchmark's own part of them.",
 	.options = call_options,
-	.shared = { { bench_options, offsetof(struct call_options, common) } },
+	.shared = { { bench_options, offsetof(struct call_bench, common) } },
 };
-
-static void
-call_take_stats(struct call_bench *bench, struct xk_kernel_stats *stats)
-{
-	for (unsigned i = 0; i < CALL_HOSTS && !bench->options->alone; i++)
-		xk_kernel_stats(bench->hosts[i].kernel, &stats[i]);
-}
 
 static void
 call_counting(void *context)
 {
-	struct call_bench *bench = context;
+	struct bench *bench = context;
 
-	call_take_stats(bench, bench->before);
+	bench_take_stats(bench, bench->before);
 }
 
 /* ---- the wire ---- */
@@ -113,9 +96,9 @@ call_finish(struct call_bench *bench, int err)
 		return;
 	bench->done = true;
 	bench->err = err;
-	call_take_stats(bench, bench->after);
-	for (unsigned i = 0; i < CALL_HOSTS && !bench->options->alone; i++)
-		xk_kernel_halt(bench->hosts[i].kernel);
+	bench_take_stats(&bench->common, bench->common.after);
+	for (unsigned i = 0; i < CALL_HOSTS && !bench->common.alone; i++)
+		xk_kernel_halt(bench->common.kernels[i]);
 }
 
 /* With an empty queue, the other host runs first. */
@@ -161,7 +144,7 @@ call_request(struct call_bench *bench, struct xk_msg *m)
 	if (m != NULL && m->next == NULL && xk_msg_is_writable(m))
 		return m;
 	xk_msg_free(m);
-	m = xk_msg_new(bench->platform, bench->options->common.size);
+	m = xk_msg_new(bench->common.platform, bench->common.size);
 	for (struct xk_msg *part = m; part != NULL; part = part->next)
 		memset(part->data, 'x', part->len);
 	return m;
@@ -176,7 +159,7 @@ call_sync(struct call_bench *bench)
 	do {
 		m = call_request(bench, m);
 		err = m == NULL ? -ENOBUFS : xk_call(bench->channel, m, &m);
-		if (err == 0 && xk_msg_len(m) != bench->options->common.size)
+		if (err == 0 && xk_msg_len(m) != bench->common.size)
 			err = -EBADMSG;
 	} while (err == 0 && batches_count(&bench->batches));
 	xk_msg_free(m);
@@ -193,9 +176,9 @@ call_begin(struct call_bench *bench, struct xk_msg *m)
 static void
 call_done(struct xk_call *call, int err, struct xk_msg *reply)
 {
-	struct call_bench *bench = (struct call_bench *)call;
+	struct call_bench *bench = xk_container_of(call, struct call_bench, call);
 
-	if (err == 0 && xk_msg_len(reply) != bench->options->common.size)
+	if (err == 0 && xk_msg_len(reply) != bench->common.size)
 		err = -EBADMSG;
 	if (err == 0 && batches_count(&bench->batches)) {
 		err = call_begin(bench, reply);
@@ -212,12 +195,12 @@ static void
 call_client(void *argument)
 {
 	struct call_bench *bench = argument;
-	struct xk_protocol *test = xk_kernel_find(bench->hosts[CALL_CLIENT].kernel, "chantest");
+	struct xk_protocol *test = xk_kernel_find(bench->common.kernels[CALL_CLIENT], "chantest");
 	struct xk_participants server = { .remote = { 1, { CALL_SERVER_ADDRESS } } };
 	int err = xk_open(test, test, xk_lower(test, 0), &server, &bench->channel);
 
 	xk_semaphore_init(&bench->told, test, 0);
-	if (err == 0 && !bench->options->async) {
+	if (err == 0 && !bench->async) {
 		err = call_sync(bench);
 	} else if (err == 0) {
 		err = call_begin(bench, NULL);
@@ -238,7 +221,7 @@ static void
 call_server(void *argument)
 {
 	struct call_bench *bench = argument;
-	struct xk_protocol *test = xk_kernel_find(bench->hosts[CALL_SERVER].kernel, "chantest");
+	struct xk_protocol *test = xk_kernel_find(bench->common.kernels[CALL_SERVER], "chantest");
 	struct xk_participants client = { .remote = { 1, { CALL_CLIENT_ADDRESS } } };
 	struct xk_session *channel;
 	int err = xk_open(test, test, xk_lower(test, 0), &client, &channel);
@@ -246,7 +229,7 @@ call_server(void *argument)
 	if (err == 0)
 		xk_close(channel);
 	if (err == 0)
-		err = xk_thread_start(bench->hosts[CALL_CLIENT].kernel, "caller", call_client, bench);
+		err = xk_thread_start(bench->common.kernels[CALL_CLIENT], "caller", call_client, bench);
 	if (err != 0)
 		call_finish(bench, err);
 }
@@ -285,7 +268,7 @@ call_host_run(void *argument)
 {
 	struct call_host *host = argument;
 
-	xk_kernel_run(host->kernel);
+	xk_kernel_run(host->bench->common.kernels[host - host->bench->hosts]);
 	host->ended = true;
 	for (;;)
 		xk_fiber_rest(&host->fiber);
@@ -295,7 +278,6 @@ call_host_run(void *argument)
 static bool
 call_host_open(struct call_bench *bench, unsigned which)
 {
-	struct call_host *host = &bench->hosts[which];
 	const struct bench_host made = {
 		.name = which == CALL_CLIENT ? "client" : "server",
 		.link = CALL_LINK + which,
@@ -304,29 +286,34 @@ call_host_open(struct call_bench *bench, unsigned which)
 		.test = "chantest",
 		.receive = call_receive,
 		.transmit = call_transmit,
-		.context = host,
+		.context = &bench->hosts[which],
 	};
-	bool alone = bench->options->alone;
 
-	host->bench = bench;
-	xk_assert(xk_fiber_init(&host->fiber, CALL_STACK, alone ? call_alone_run : call_host_run, host) == 0);
-	if (!alone)
-		host->kernel = bench_host_new(&bench->options->common, bench->platform, &made);
-	return alone || host->kernel != NULL;
+	return bench->common.alone || bench_host_open(&bench->common, which, &made);
 }
 
-/* False: something was wrong, after a message. */
-static bool
-call_run(struct call_bench *bench)
+static int
+call_run(struct bench *common)
 {
+	struct call_bench *bench = (struct call_bench *)common;
 	struct xk_context own;
 	bool good = true;
 
+	bench->call.done = call_done;
+	batches_init(&bench->batches, CALL_WARM_UP, common->rounds);
+	bench->batches.counting = call_counting;
+	bench->batches.context = bench;
 	xk_context_adopt(&own);
-	for (unsigned i = 0; i < CALL_HOSTS; i++)
-		good &= call_host_open(bench, i);
-	good = good && (bench->options->alone ||
-			xk_thread_start(bench->hosts[CALL_SERVER].kernel, "opener", call_server, bench) == 0);
+	for (unsigned i = 0; i < CALL_HOSTS; i++) {
+		struct call_host *host = &bench->hosts[i];
+
+		host->bench = bench;
+		xk_assert(xk_fiber_init(&host->fiber, CALL_STACK, common->alone ? call_alone_run : call_host_run,
+					host) == 0);
+		good = good && call_host_open(bench, i);
+	}
+	good = good &&
+	       (common->alone || xk_thread_start(common->kernels[CALL_SERVER], "opener", call_server, bench) == 0);
 	while (good && (!bench->hosts[CALL_CLIENT].ended || !bench->hosts[CALL_SERVER].ended))
 		for (unsigned i = 0; i < CALL_HOSTS; i++)
 			if (!bench->hosts[i].ended)
@@ -338,87 +325,55 @@ call_run(struct call_bench *bench)
 			xk_msg_free(host->queue[host->first]);
 			host->first = (host->first + 1) % CALL_QUEUE;
 		}
-		xk_kernel_free(host->kernel);
+		xk_kernel_free(common->kernels[i]);
 		xk_fiber_fini(&host->fiber);
 	}
 	xk_context_disown(&own);
 	if (good && bench->err != 0)
 		fprintf(stderr, "xk bench call: call %" PRIu64 ": %s\n", bench->batches.done, strerror(-bench->err));
-	return good && bench->err == 0;
+	if (!good || bench->err != 0)
+		return OPTIONS_FAILURE;
+	bench->call_ns = batches_median_ns(&bench->batches);
+	return bench_report(common);
 }
 
-/* ---- telling ---- */
+/* ---- the report ---- */
 
-static double
-call_per_call(const struct call_bench *bench, unsigned count)
+static void
+call_write(const struct bench *common, struct json *json)
 {
-	return bench_per_round(&bench->options->common, &bench_counts[count], bench->before, bench->after, CALL_HOSTS);
-}
+	const struct call_bench *bench = (const struct call_bench *)common;
 
-static bool
-call_write_json(const void *context, FILE *out)
-{
-	const struct call_bench *bench = context;
-	const struct call_options *o = bench->options;
-	struct json json;
-
-	json_begin(&json, out);
-	bench_json(&json, &o->common);
-	json_string(&json, "caller", o->alone ? "alone" : o->async ? "told" : "waits");
-	json_double(&json, "call_ns", bench->call_ns);
-	json_object(&json, "per_call");
-	for (unsigned i = 0; bench_counts[i].name != NULL; i++)
-		json_double(&json, bench_counts[i].name, call_per_call(bench, i));
-	json_close(&json);
-	json_close(&json);
-	return json_end(&json);
+	json_string(json, "caller", common->alone ? "alone" : bench->async ? "told" : "waits");
+	json_double(json, "call_ns", bench->call_ns);
+	bench_json_counts(common, json, "per_call", BENCH_COUNTS);
 }
 
 static void
-call_tell(const void *context)
+call_tell(const struct bench *common)
 {
-	const struct call_bench *bench = context;
-	const struct call_options *o = bench->options;
+	const struct call_bench *bench = (const struct call_bench *)common;
 
-	if (o->alone) {
+	if (common->alone) {
 		printf("The benchmark alone: %.1f ns a call (median of batches).\n", bench->call_ns);
 		return;
 	}
-	output_print_name(o->common.graph);
+	output_print_name(common->graph);
 	printf(", %" PRIu64 " byte%s, the caller %s: %.1f ns a call, of both hosts (median of batches).\n",
-	       o->common.size, o->common.size == 1 ? "" : "s", o->async ? "is told" : "waits", bench->call_ns);
+	       common->size, common->size == 1 ? "" : "s", bench->async ? "is told" : "waits", bench->call_ns);
 	printf("Per call:");
-	for (unsigned i = 0; bench_counts[i].name != NULL; i++)
-		printf("%s %s %.3f", i == 0 ? "" : ",", bench_counts[i].name, call_per_call(bench, i));
+	for (unsigned i = 0; i < BENCH_COUNTS; i++)
+		printf("%s %s %.3f", i == 0 ? "" : ",", bench_counts[i].name,
+		       bench_per_round(common, &bench_counts[i]));
 	printf(".\nInstructions: see --help.\n");
 }
 
-static bool
-call_bench(const struct bench_options *common, struct xk_platform *platform)
-{
-	const struct bench_report report = { call_program.name, common->json, call_write_json, call_tell };
-	struct call_bench *bench = calloc(1, sizeof(*bench));
-	bool good;
-
-	xk_assert(bench != NULL);
-	bench->options = (const struct call_options *)common;
-	bench->platform = platform;
-	bench->call.done = call_done;
-	batches_init(&bench->batches, CALL_WARM_UP, common->rounds);
-	bench->batches.counting = call_counting;
-	bench->batches.context = bench;
-	good = call_run(bench);
-	bench->call_ns = batches_median_ns(&bench->batches);
-	good = good && bench_report(&report, bench);
-	free(bench);
-	return good;
-}
-
 int
-xk_bench_call_main(int argc, char **argv)
+bench_call_main(int argc, char **argv)
 {
-	static const struct bench_kind kind = { &call_program, "call", "graphs/chantest.dot", call_bench };
-	struct call_options o = { .common = { .size = 1, .rounds = 200000 } };
+	static const struct bench_kind kind = { &call_program, "call",     "graphs/chantest.dot",
+						call_run,      call_write, call_tell };
+	struct call_bench bench = { .common = { .size = 1, .rounds = 200000 } };
 
-	return bench_main(&kind, &o.common, argc, argv);
+	return bench_main(&kind, &bench.common, argc, argv);
 }

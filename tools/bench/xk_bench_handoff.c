@@ -18,8 +18,6 @@
 #include "platform/clock.h"
 #include "tools/batches.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/switches.h"
-#include "tools/bench/xk_bench.h"
 #include "tools/histogram.h"
 #include "tools/machine.h"
 #include "xkernel/engine/stack.h"
@@ -61,11 +59,6 @@ static const struct {
 	[WAY_STACK] = { "stack", "a stack is begun, and left again" },
 };
 
-struct handoff_options {
-	uint64_t rounds, block, core;
-	const char *json;
-};
-
 struct handoff;
 
 struct probe {
@@ -79,14 +72,12 @@ struct probe {
 };
 
 struct handoff {
-	const struct handoff_options *options;
-	struct xk_platform *platform;
-	struct xk_kernel *kernel;
+	struct bench common;  /* first; rounds: messages of each way */
+	uint64_t block, core; /* messages of each way in a block; the core of all threads */
 	struct xk_port *port;
 	struct xk_port_ops port_ops; /* the port's own, but with another receive */
 	unsigned (*receive)(struct xk_port *port, struct xk_msg **frames, unsigned max);
 	struct probe *probe;
-	struct switches *switches;
 	uint64_t taken_ns;
 	unsigned count, goal; /* of the block under way */
 	uint32_t samples[HANDOFF_WARM + HANDOFF_BLOCK_MAX];
@@ -144,7 +135,7 @@ probe_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		probe->is_signalled_next = true;
 		xk_memory_inject(bench->port, m);
 		xk_semaphore_wait(&probe->signal, XK_FOREVER);
-		m = xk_memory_frame(bench->platform, HANDOFF_FRAME);
+		m = xk_memory_frame(bench->common.platform, HANDOFF_FRAME);
 		xk_assert(m != NULL);
 		probe_note(bench, probe->signalled_ns, m);
 	}
@@ -179,29 +170,29 @@ static bool
 handoff_host_start(struct handoff *bench)
 {
 	const struct xk_kernel_config config = { .name = "bench",
-						 .platform = bench->platform,
+						 .platform = bench->common.platform,
 						 .mode = XK_IPP,
 						 .driver = XK_DRIVER_INTERRUPT,
-						 .core = (int)bench->options->core };
+						 .core = (int)bench->core };
 	struct xk_protocol *port, *failed;
 	int err = -ENOMEM;
 
-	bench->kernel = xk_kernel_new(&config);
-	bench->port = xk_memory_port_new(bench->platform, "port", HANDOFF_LINK, HANDOFF_MTU);
-	xk_assert(bench->kernel != NULL && bench->port != NULL);
+	bench->common.kernels[0] = xk_kernel_new(&config);
+	bench->port = xk_memory_port_new(bench->common.platform, "port", HANDOFF_LINK, HANDOFF_MTU);
+	xk_assert(bench->common.kernels[0] != NULL && bench->port != NULL);
 	bench->receive = bench->port->ops->receive;
 	bench->port_ops = *bench->port->ops;
 	bench->port_ops.receive = handoff_receive;
 	bench->port->ops = &bench->port_ops;
-	xk_kernel_add_port(bench->kernel, bench->port);
-	port = xk_kernel_add_protocol(bench->kernel, xk_protocol_type_find("port"), "port");
-	bench->probe = (struct probe *)xk_kernel_add_protocol(bench->kernel, &probe_type, "probe");
+	xk_kernel_add_port(bench->common.kernels[0], bench->port);
+	port = xk_kernel_add_protocol(bench->common.kernels[0], xk_protocol_type_find("port"), "port");
+	bench->probe = (struct probe *)xk_kernel_add_protocol(bench->common.kernels[0], &probe_type, "probe");
 	xk_assert(port != NULL && bench->probe != NULL);
 	bench->probe->bench = bench;
-	if (xk_kernel_add_edge(bench->kernel, &bench->probe->protocol, port, NULL) != NULL)
-		err = xk_kernel_init(bench->kernel, &failed);
+	if (xk_kernel_add_edge(bench->common.kernels[0], &bench->probe->protocol, port, NULL) != NULL)
+		err = xk_kernel_init(bench->common.kernels[0], &failed);
 	if (err == 0)
-		err = xk_kernel_start(bench->kernel);
+		err = xk_kernel_start(bench->common.kernels[0]);
 	if (err != 0)
 		fprintf(stderr, "xk bench handoff: no host: %s\n", strerror(-err));
 	return err == 0;
@@ -218,14 +209,15 @@ handoff_messages(struct handoff *bench, enum handoff_way way)
 {
 	bool regular = way == WAY_REGULAR || way == WAY_BLOCKED;
 	struct xk_edge *edge = bench->probe->protocol.lowers[0];
-	struct xk_msg *m = xk_memory_frame(bench->platform, HANDOFF_FRAME);
+	struct xk_msg *m = xk_memory_frame(bench->common.platform, HANDOFF_FRAME);
 	int err;
 
 	bench->probe->waits = way == WAY_BLOCKED || way == WAY_RESUME_THREAD || way == WAY_RESUME_DRIVER;
 	bench->probe->protocol.resume = way == WAY_RESUME_DRIVER ? XK_RESUME_DRIVER : XK_RESUME_THREAD;
 	xk_edge_watch(edge, XK_WATCH_EXPLICIT, way == WAY_IPP_HANDOFF ? XK_WATCH_EXPLICIT : 0);
-	xk_kernel_rewatch(bench->kernel);
-	err = xk_kernel_reconfigure(bench->kernel, regular ? XK_REGULAR : XK_IPP, way == WAY_BLOCKED ? 2 : 1);
+	xk_kernel_rewatch(bench->common.kernels[0]);
+	err = xk_kernel_reconfigure(bench->common.kernels[0], regular ? XK_REGULAR : XK_IPP,
+				    way == WAY_BLOCKED ? 2 : 1);
 	if (m == NULL || err != 0) {
 		fprintf(stderr, "xk bench handoff: %s: %s\n", handoff_texts[way].text,
 			strerror(m == NULL ? ENOMEM : -err));
@@ -233,7 +225,7 @@ handoff_messages(struct handoff *bench, enum handoff_way way)
 		return false;
 	}
 	bench->count = 0;
-	bench->goal = HANDOFF_WARM + (unsigned)bench->options->block;
+	bench->goal = HANDOFF_WARM + (unsigned)bench->block;
 	xk_memory_inject(bench->port, m);
 	while (sem_wait(&bench->ended) != 0)
 		continue; /* a signal */
@@ -260,7 +252,7 @@ handoff_stacks(struct handoff *bench)
 	if (xk_context_map(&start.stack, HANDOFF_STACK) != 0)
 		return false;
 	xk_context_adopt(&start.here);
-	for (unsigned i = 0; i < HANDOFF_WARM + bench->options->block; i++) {
+	for (unsigned i = 0; i < HANDOFF_WARM + bench->block; i++) {
 		uint64_t since_ns = clock_system_ns();
 
 		for (unsigned n = 0; n < HANDOFF_STARTS; n++) {
@@ -288,11 +280,12 @@ static bool
 handoff_block(struct handoff *bench, enum handoff_way way)
 {
 	const uint32_t *counted = bench->samples + HANDOFF_WARM;
-	unsigned block = (unsigned)bench->options->block;
+	unsigned block = (unsigned)bench->block;
 	bool good = true;
 
 	if (way == WAY_SYSTEM)
-		switches_wake(bench->switches, bench->samples, HANDOFF_WARM + block);
+		good = machine_wake_ns((unsigned)bench->core, (unsigned)bench->core, bench->samples,
+				       HANDOFF_WARM + block);
 	else if (way == WAY_STACK)
 		good = handoff_stacks(bench);
 	else
@@ -337,54 +330,48 @@ interval_json(struct json *json, const char *key, struct interval interval)
 	json_close(json);
 }
 
-static bool
-handoff_write_json(const void *context, FILE *out)
+static void
+handoff_write(const struct bench *common, struct json *json)
 {
-	const struct handoff *bench = context;
+	const struct handoff *bench = (const struct handoff *)common;
 	struct xk_kernel_stats stats;
 	struct machine machine;
-	struct json json;
 
 	machine_describe(&machine);
-	json_begin(&json, out);
-	json_object(&json, NULL);
-	json_string(&json, "program", "xk bench handoff");
-	json_uint(&json, "core", bench->options->core);
-	json_uint(&json, "rounds", (uint64_t)bench->blocks * bench->options->block);
-	json_uint(&json, "blocks", bench->blocks);
-	machine_json(&machine, &json, "machine");
-	json_object(&json, "ways");
+	json_uint(json, "core", bench->core);
+	json_uint(json, "rounds", (uint64_t)bench->blocks * bench->block);
+	json_uint(json, "blocks", bench->blocks);
+	machine_json(&machine, json, "machine");
+	json_object(json, "ways");
 	for (enum handoff_way way = 0; way < WAYS; way++) {
-		histogram_json(&bench->all[way], &json, handoff_texts[way].key);
-		json_close(&json);
+		histogram_json(&bench->all[way], json, handoff_texts[way].key);
+		json_close(json);
 	}
-	json_close(&json);
-	xk_kernel_stats(bench->kernel, &stats);
-	json_object(&json, "counts"); /* messages went the ways they were to go */
-	json_uint(&json, "warm", HANDOFF_WARM);
-	json_uint(&json, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
-	json_uint(&json, "parks", stats.parks);
-	json_uint(&json, "resumes_thread", stats.resumes_thread);
-	json_uint(&json, "resumes_driver", stats.resumes_driver);
-	json_uint(&json, "fallbacks", stats.fallbacks);
-	json_close(&json);
-	json_uint(&json, "yield_ns", bench->yield_ns);
-	json_uint(&json, "across_ns", bench->across_ns);
-	interval_json(&json, "ipp_to_regular", handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR));
-	interval_json(&json, "saved_to_system", handoff_ratio(bench, WAY_REGULAR, WAY_IPP_NONE, WAY_SYSTEM));
-	json_close(&json);
-	return json_end(&json);
+	json_close(json);
+	xk_kernel_stats(bench->common.kernels[0], &stats);
+	json_object(json, "counts"); /* messages went the ways they were to go */
+	json_uint(json, "warm", HANDOFF_WARM);
+	json_uint(json, "handoffs_explicit", stats.handoffs[XK_HANDOFF_EXPLICIT]);
+	json_uint(json, "parks", stats.parks);
+	json_uint(json, "resumes_thread", stats.resumes_thread);
+	json_uint(json, "resumes_driver", stats.resumes_driver);
+	json_uint(json, "fallbacks", stats.fallbacks);
+	json_close(json);
+	json_uint(json, "yield_ns", bench->yield_ns);
+	json_uint(json, "across_ns", bench->across_ns);
+	interval_json(json, "ipp_to_regular", handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR));
+	interval_json(json, "saved_to_system", handoff_ratio(bench, WAY_REGULAR, WAY_IPP_NONE, WAY_SYSTEM));
 }
 
 static void
-handoff_tell(const void *context)
+handoff_tell(const struct bench *common)
 {
-	const struct handoff *bench = context;
+	const struct handoff *bench = (const struct handoff *)common;
 	struct interval ratio = handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR);
 	struct interval saved = handoff_ratio(bench, WAY_REGULAR, WAY_IPP_NONE, WAY_SYSTEM);
 
 	printf("%" PRIu64 " of each, in %u blocks in turn, all on core %" PRIu64 "; nanoseconds\n\n",
-	       bench->blocks * bench->options->block, bench->blocks, bench->options->core);
+	       bench->blocks * bench->block, bench->blocks, bench->core);
 	printf("%-50s %8s %8s %8s\n", "", "median", "90 %", "99 %");
 	for (enum handoff_way way = 0; way < WAYS; way++)
 		printf("%-50s %8" PRIu64 " %8" PRIu64 " %8" PRIu64 "\n", handoff_texts[way].text,
@@ -401,14 +388,12 @@ handoff_tell(const void *context)
 /* ---- the program ---- */
 
 static const struct options_option handoff_options[] = {
-	{ "rounds", OPTIONS_NUMBER, offsetof(struct handoff_options, rounds), "N", "messages of each way (100000)", 1,
-	  1000000, NULL },
-	{ "block", OPTIONS_NUMBER, offsetof(struct handoff_options, block), "N", "... in one block (500)", 1,
-	  HANDOFF_BLOCK_MAX, NULL },
-	{ "core", OPTIONS_NUMBER, offsetof(struct handoff_options, core), "A",
-	  "the core of the driver and of the threads (0)", 0, 1023, NULL },
-	{ "json", OPTIONS_TEXT, offsetof(struct handoff_options, json), "FILE", "JSON to FILE; - is standard output", 0,
-	  0, NULL },
+	OPTION(NUMBER, struct handoff, common.rounds, "rounds", "N", "messages of each way (100000)", .min = 1,
+	       .max = 1000000),
+	OPTION(NUMBER, struct handoff, block, "block", "N", "... in one block (500)", .min = 1,
+	       .max = HANDOFF_BLOCK_MAX),
+	OPTION(NUMBER, struct handoff, core, "core", "A", "the core of the driver and of the threads (0)", .max = 1023),
+	OPTION(TEXT, struct handoff, common.json, "json", "FILE", "JSON to FILE; - is standard output"),
 	{ .name = NULL },
 };
 
@@ -423,70 +408,59 @@ static const struct options_program handoff_program = {
 static uint64_t
 handoff_across_ns(struct handoff *bench)
 {
-	unsigned core = (unsigned)bench->options->core;
-	struct switches *s = NULL;
-
-	for (unsigned other = 0; other < 1024 && s == NULL; other++)
-		if (other != core && machine_has_core(other))
-			s = switches_new(core, other);
-	if (s == NULL)
-		return 0;
-	switches_wake(s, bench->samples, HANDOFF_BLOCK_MAX);
-	switches_free(s);
-	return (uint64_t)handoff_median(bench->samples, HANDOFF_BLOCK_MAX);
+	for (unsigned other = 0; other < 1024; other++)
+		if (other != bench->core && machine_has_core(other) &&
+		    machine_wake_ns((unsigned)bench->core, other, bench->samples, HANDOFF_BLOCK_MAX))
+			return (uint64_t)handoff_median(bench->samples, HANDOFF_BLOCK_MAX);
+	return 0;
 }
 
-static bool
-handoff_bench(struct handoff *bench)
+static int
+handoff_run(struct bench *common)
 {
-	const struct handoff_options *o = bench->options;
-	const struct bench_report report = { handoff_program.name, o->json, handoff_write_json, handoff_tell };
-	unsigned core = (unsigned)o->core;
+	struct handoff *bench = (struct handoff *)common;
+	unsigned core = (unsigned)bench->core;
+	int status = OPTIONS_FAILURE;
 	bool good;
 
-	bench->switches = switches_new(core, core);
-	if (bench->switches == NULL) {
-		fprintf(stderr, "xk bench handoff: core %u may not be used\n", core);
-		return false;
-	}
-	bench->yield_ns = switches_yield_ns(core);
-	bench->across_ns = handoff_across_ns(bench);
-	good = handoff_host_start(bench);
-	for (; good && bench->blocks < o->rounds / o->block; bench->blocks++)
-		for (enum handoff_way way = 0; good && way < WAYS; way++)
-			good = handoff_block(bench, way);
-	xk_kernel_stop(bench->kernel);
-	if (good)
-		good = bench_report(&report, bench);
-	switches_free(bench->switches);
-	xk_kernel_free(bench->kernel);
-	return good;
-}
-
-int
-xk_bench_handoff_main(int argc, char **argv)
-{
-	struct handoff_options o = { .rounds = 100000, .block = 500 };
-	struct options_texts operands;
-	struct handoff *bench;
-	bool good;
-	int status = options_parse(&handoff_program, argc, argv, &o, &operands);
-
-	if (status != OPTIONS_GO)
-		return status;
-	if (o.block > o.rounds || o.rounds / o.block > HANDOFF_BLOCKS_MAX)
+	if (bench->block > common->rounds || common->rounds / bench->block > HANDOFF_BLOCKS_MAX)
 		return options_misuse(&handoff_program, "--rounds is one to %d blocks", HANDOFF_BLOCKS_MAX);
-	bench = calloc(1, sizeof(*bench));
-	xk_assert(bench != NULL);
-	bench->options = &o;
+	if (!machine_has_core(core)) {
+		fprintf(stderr, "xk bench handoff: core %u may not be used\n", core);
+		return OPTIONS_FAILURE;
+	}
 	sem_init(&bench->ended, 0, 0);
 	for (enum handoff_way way = 0; way < WAYS; way++)
 		histogram_init(&bench->all[way]);
-	bench->platform = xk_memory_platform_new(XK_MEMORY_REAL);
-	xk_assert(bench->platform != NULL);
-	good = handoff_bench(bench);
-	xk_memory_platform_free(bench->platform);
+	bench->yield_ns = machine_yield_ns(core);
+	bench->across_ns = handoff_across_ns(bench);
+	good = handoff_host_start(bench);
+	for (; good && bench->blocks < common->rounds / bench->block; bench->blocks++)
+		for (enum handoff_way way = 0; good && way < WAYS; way++)
+			good = handoff_block(bench, way);
+	xk_kernel_stop(bench->common.kernels[0]);
+	if (good)
+		status = bench_report(common);
+	xk_kernel_free(bench->common.kernels[0]);
 	sem_destroy(&bench->ended);
+	return status;
+}
+
+int
+bench_handoff_main(int argc, char **argv)
+{
+	static const struct bench_kind kind = { .program = &handoff_program,
+						.word = "handoff",
+						.run = handoff_run,
+						.write = handoff_write,
+						.tell = handoff_tell };
+	struct handoff *bench = calloc(1, sizeof(*bench));
+	int status;
+
+	xk_assert(bench != NULL);
+	bench->common.rounds = 100000;
+	bench->block = 500;
+	status = bench_main(&kind, &bench->common, argc, argv);
 	free(bench);
-	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+	return status;
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tools/batches.h"
-#include "tools/bench/xk_bench.h"
+#include "tools/bench/bench.h"
 #include "tools/net/net.h"
 #include "tools/options.h"
 
@@ -23,14 +23,11 @@ struct bench_sim_options {
 };
 
 static const struct options_option bench_sim_table[] = {
-	{ "warm", OPTIONS_TEXT, offsetof(struct bench_sim_options, warm), "T", "virtual time that is not measured (2s)",
-	  0, 0, NULL },
-	{ "for", OPTIONS_TEXT, offsetof(struct bench_sim_options, measured), "T", "virtual time that is (1s)", 0, 0,
-	  NULL },
-	{ "set", OPTIONS_TEXT_ANY, offsetof(struct bench_sim_options, sets), "NODE.ATTRIBUTE=VALUE",
-	  "as of xk run; host.count=100 for fewer hosts", 0, 0, NULL },
-	{ "seed", OPTIONS_NUMBER, offsetof(struct bench_sim_options, seed), "S", "of the world (1)", 0, UINT64_MAX,
-	  NULL },
+	OPTION(TEXT, struct bench_sim_options, warm, "warm", "T", "virtual time that is not measured (2s)"),
+	OPTION(TEXT, struct bench_sim_options, measured, "for", "T", "virtual time that is (1s)"),
+	OPTION(TEXT_ANY, struct bench_sim_options, sets, "set", "NODE.ATTRIBUTE=VALUE",
+	       "as of xk run; host.count=100 for fewer hosts"),
+	OPTION(NUMBER, struct bench_sim_options, seed, "seed", "S", "of the world (1)", .max = UINT64_MAX),
 	{ .name = NULL },
 };
 
@@ -107,7 +104,7 @@ bench_sim(struct net *net, const struct bench_sim_options *o, uint64_t warm_ns, 
 }
 
 int
-xk_bench_sim_main(int argc, char **argv)
+bench_sim_main(int argc, char **argv)
 {
 	struct bench_sim_options o = { .warm = "2s", .measured = "1s", .seed = 1 };
 	struct options_texts operands;

@@ -7,10 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/bench/xk_bench.h"
-#include "tools/lists.h"
 #include "tools/options.h"
-#include "tools/output.h"
+#include "tools/start.h"
 #include "tools/xk/xk.h"
 #include "xkernel/base.h"
 
@@ -86,8 +84,5 @@ program_main(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	output_begin();
-	if (!lists_are_good(argv[0]))
-		return OPTIONS_FAILURE;
-	return output_finish(program_main(argc, argv));
+	return start_main(program_main, argc, argv);
 }

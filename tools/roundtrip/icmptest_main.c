@@ -4,12 +4,13 @@
  * Without an address it starts the host that answers, too: as a process of its own, or in this one on links that join
  * hosts of one process.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "protocols/test/icmptest.h"
@@ -20,8 +21,8 @@
 #include "tools/program/program.h"
 
 enum {
-	ICMPTEST_STILL_S = 30, /* beyond interval and timeout, without an event: the engine stands still */
-	ICMPTEST_EVENTS = 4096,
+	ICMPTEST_STILL_S = 30,     /* beyond interval and timeout, without an event: the engine stands still */
+	ICMPTEST_PIPE = 256 << 10, /* bytes of events that wait to be printed, if the system allows so many */
 };
 
 struct icmptest_options {
@@ -34,26 +35,21 @@ struct icmptest_options {
 	char path[HOST_PATH]; /* of the graph if none is given */
 };
 
-/*
- * Events on their way from the driver, which may not print, to the main thread: callbacks write at `written`, the main
- * thread reads at `told`. Events that find no room are only counted; results are complete all the same.
- */
-struct icmptest_events {
-	struct xk_icmptest_event list[ICMPTEST_EVENTS];
-	_Atomic unsigned written, told;
-	_Atomic uint64_t untold;
-};
-
 struct icmptest_job {
 	const struct icmptest_options *options;
 	const struct host_link *link;
 	struct host host, server; /* server: on links that join hosts of one process */
 	struct host_companion companion;
-	int signals, woken;
+	int signals;
 	struct watch *watch;
 	uint32_t to;
 	FILE *out, *json; /* out: for people */
-	struct icmptest_events *events;
+	/*
+	 * From the driver, which may not print, to the main thread: events, each in one piece. The end that is written
+	 * is closed after the last one. Events that find no room are only counted: results are complete all the same.
+	 */
+	int events[2];
+	_Atomic uint64_t unprinted;
 	struct histogram rtt; /* the callbacks', until the run has finished */
 	_Atomic bool done;
 	struct xk_icmptest_result result;
@@ -61,18 +57,18 @@ struct icmptest_job {
 
 /* ---- options ---- */
 
-#define ICMPTEST_AT(member) offsetof(struct icmptest_options, member)
-
 static const struct options_option icmptest_options[] = {
-	{ "count", OPTIONS_NUMBER, ICMPTEST_AT(count), "N", "requests; 0: until ctrl-C (5)", 0, UINT64_MAX, NULL },
-	{ "size", OPTIONS_NUMBER, ICMPTEST_AT(size), "N", "bytes of data in each (56)", 0, XK_ICMPTEST_MAX, NULL },
-	{ "interval", OPTIONS_TEXT, ICMPTEST_AT(interval), "T", "from one request to the next: 10us, 200ms, 1s (1s)", 0,
-	  0, NULL },
-	{ "timeout", OPTIONS_TEXT, ICMPTEST_AT(timeout), "T", "how long a reply may take (1s)", 0, 0, NULL },
-	{ "pattern", OPTIONS_NUMBER, ICMPTEST_AT(pattern), "N",
-	  "what the data is made of, besides its place and the number (0)", 0, UINT8_MAX, NULL },
-	{ "quiet", OPTIONS_FLAG, ICMPTEST_AT(quiet), NULL, "no line for each reply", 0, 0, NULL },
-	{ "graph", OPTIONS_TEXT, ICMPTEST_AT(graph), "FILE", "the protocol graph (graphs/icmptest.dot)", 0, 0, NULL },
+	OPTION(NUMBER, struct icmptest_options, count, "count", "N", "requests; 0: until ctrl-C (5)",
+	       .max = UINT64_MAX),
+	OPTION(NUMBER, struct icmptest_options, size, "size", "N", "bytes of data in each (56)",
+	       .max = XK_ICMPTEST_MAX),
+	OPTION(TEXT, struct icmptest_options, interval, "interval", "T",
+	       "from one request to the next: 10us, 200ms, 1s (1s)"),
+	OPTION(TEXT, struct icmptest_options, timeout, "timeout", "T", "how long a reply may take (1s)"),
+	OPTION(NUMBER, struct icmptest_options, pattern, "pattern", "N",
+	       "what the data is made of, besides its place and the number (0)", .max = UINT8_MAX),
+	OPTION(FLAG, struct icmptest_options, quiet, "quiet", NULL, "no line for each reply"),
+	OPTION(TEXT, struct icmptest_options, graph, "graph", "FILE", "the protocol graph (graphs/icmptest.dot)"),
 	{ .name = NULL },
 };
 
@@ -85,7 +81,8 @@ static const struct options_program icmptest_program = {
 	.footer = "Exit status: 0 at least one reply, and none corrupt; 1 failure (no reply, a refused graph, a link\n"
 		  "that does not work), 2 misuse.",
 	.options = icmptest_options,
-	.shared = { { host_single_options, ICMPTEST_AT(single) }, { host_common_options, ICMPTEST_AT(common) } },
+	.shared = { { host_single_options, offsetof(struct icmptest_options, single) },
+		    { host_common_options, offsetof(struct icmptest_options, common) } },
 	.operands_max = 1,
 };
 
@@ -122,40 +119,18 @@ icmptest_complete(struct icmptest_options *options, const struct options_texts *
 	return options->graph == NULL ? OPTIONS_MISUSE : 0;
 }
 
-static struct host_options
-icmptest_host_options(const struct icmptest_options *options, const struct host_link *link, unsigned which,
-		      const char *meeting)
-{
-	struct host_options made = host_single_options_of(&options->common, &options->single, link);
-
-	made.program = icmptest_program.name;
-	made.name = pair_end_names[which];
-	made.end = which;
-	made.paired = options->host == 0;
-	made.graph = options->graph;
-	made.meeting = meeting;
-	made.yields |= options->host == 0;
-	return made;
-}
-
 /* ---- callbacks of the driver ---- */
 
 static void
 icmptest_happened(void *argument, const struct xk_icmptest_event *event)
 {
 	struct icmptest_job *job = argument;
-	struct icmptest_events *events = job->events;
-	unsigned written = atomic_load_explicit(&events->written, memory_order_relaxed);
 
+	static_assert(sizeof(*event) <= PIPE_BUF, "an event is written whole or not at all");
 	if (event->kind == XK_ICMPTEST_REPLY)
 		histogram_add(&job->rtt, event->rtt_ns);
-	if (written - atomic_load_explicit(&events->told, memory_order_acquire) == ICMPTEST_EVENTS) {
-		atomic_fetch_add_explicit(&events->untold, 1, memory_order_relaxed);
-		return;
-	}
-	events->list[written % ICMPTEST_EVENTS] = *event;
-	atomic_store_explicit(&events->written, written + 1, memory_order_release);
-	eventfd_write(job->woken, 1);
+	if (write(job->events[1], event, sizeof(*event)) < 0)
+		atomic_fetch_add_explicit(&job->unprinted, 1, memory_order_relaxed);
 }
 
 static void
@@ -165,10 +140,10 @@ icmptest_finished(void *argument, const struct xk_icmptest_result *result)
 
 	job->result = *result;
 	atomic_store_explicit(&job->done, true, memory_order_release);
-	eventfd_write(job->woken, 1);
+	close(job->events[1]);
 }
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
 static double
 icmptest_us(uint64_t ns)
@@ -213,12 +188,12 @@ static void
 icmptest_print_summary(const struct icmptest_job *job)
 {
 	const struct xk_icmptest_result *r = &job->result;
-	uint64_t untold = atomic_load(&job->events->untold);
+	uint64_t unprinted = atomic_load(&job->unprinted);
 	const char *before = "told by hosts on the way: ";
 	char to[16];
 
-	if (untold != 0)
-		fprintf(job->out, "(%" PRIu64 " lines came too fast to be printed)\n", untold);
+	if (unprinted != 0)
+		fprintf(job->out, "(%" PRIu64 " lines came too fast to be printed)\n", unprinted);
 	fprintf(job->out, "\n%s: %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64 " lost (%.3g %%)",
 		xk_host_print(job->to, to), r->sent, r->received, r->lost,
 		r->sent == 0 ? 0.0 : 100.0 * (double)r->lost / (double)r->sent);
@@ -278,61 +253,42 @@ icmptest_json(struct icmptest_job *job)
 	histogram_json(&job->rtt, &json, "rtt_ns");
 	json_close(&json);
 	host_json(&job->host, &json, "client");
-	json_close(&json);
-	if (json_end(&json))
-		return 0;
-	fprintf(stderr, "icmptest: --json %s cannot be written: %s\n", o->common.json, strerror(errno));
-	return OPTIONS_FAILURE;
+	return host_end_json(icmptest_program.name, o->common.json, &json);
 }
 
 /* ---- the main thread ---- */
 
-static void
-icmptest_tell(struct icmptest_job *job)
-{
-	struct icmptest_events *events = job->events;
-	unsigned told = atomic_load_explicit(&events->told, memory_order_relaxed);
-
-	while (told != atomic_load_explicit(&events->written, memory_order_acquire)) {
-		if (!job->options->quiet)
-			icmptest_print_event(job, &events->list[told % ICMPTEST_EVENTS]);
-		atomic_store_explicit(&events->told, ++told, memory_order_release);
-	}
-}
-
 /*
- * Waits until the run is over. A signal ends it early, and so does the end of the host that answers. Returns 0, or
- * -EDEADLK: nothing has happened for too long.
+ * Prints events until the run is over. A signal ends it early, and so does the end of the host that answers. Returns 0,
+ * or -EDEADLK: nothing has happened for too long.
  */
 static int
 icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
 {
 	uint64_t limit_ms = (job->options->interval_ns + job->options->timeout_ns) / 1000000 + ICMPTEST_STILL_S * 1000;
-	int signals = job->signals, alive = job->companion.alive;
-	uint64_t value;
+	struct pollfd polls[] = { { .fd = job->events[0], .events = POLLIN },
+				  { .fd = job->signals, .events = POLLIN },
+				  { .fd = job->companion.alive, .events = POLLIN } };
+	struct xk_icmptest_event event;
+	ssize_t got = -1;
 
-	while (!atomic_load_explicit(&job->done, memory_order_acquire)) {
-		struct pollfd polls[] = { { .fd = job->woken, .events = POLLIN },
-					  { .fd = signals, .events = POLLIN },
-					  { .fd = alive, .events = POLLIN } };
+	while (got != 0) {
 		int ready = poll(polls, 3, limit_ms < INT32_MAX ? (int)limit_ms : -1);
 
 		if (ready == 0)
 			return -EDEADLK;
-		if (ready > 0 && polls[1].revents != 0) {
-			host_await_signal(signals);
-			signals = -1;
-			xk_icmptest_stop(test);
-		}
-		if (ready > 0 && polls[2].revents != 0) {
-			alive = -1;
-			xk_icmptest_stop(test);
-		}
-		if (ready > 0 && polls[0].revents != 0 && read(job->woken, &value, sizeof(value)) > 0)
-			icmptest_tell(job);
+		for (unsigned i = 1; i < 3 && ready > 0; i++)
+			if (polls[i].revents != 0) {
+				if (i == 1)
+					host_await_signal(job->signals);
+				polls[i].fd = -1;
+				xk_icmptest_stop(test);
+			}
+		while ((got = read(job->events[0], &event, sizeof(event))) > 0)
+			if (!job->options->quiet)
+				icmptest_print_event(job, &event);
 	}
-	icmptest_tell(job);
-	return 0;
+	return atomic_load_explicit(&job->done, memory_order_acquire) ? 0 : -EDEADLK;
 }
 
 static int
@@ -379,7 +335,12 @@ icmptest_ping(struct icmptest_job *job)
 		xk_host_print(job->to, to), xk_host_print(job->host.address, from), o->common.link, o->size,
 		host_modes[o->single.mode], host_drivers[o->common.driver]);
 	fflush(job->out);
-	err = xk_icmptest_start(test, &run);
+	/* not before: the process of the host that answers must not hold it, too */
+	err = pipe2(job->events, O_CLOEXEC | O_NONBLOCK) == 0 ? 0 : -errno;
+	if (err == 0) {
+		fcntl(job->events[1], F_SETPIPE_SZ, ICMPTEST_PIPE);
+		err = xk_icmptest_start(test, &run);
+	}
 	if (err == 0)
 		err = icmptest_await(job, test);
 	if (err == 0)
@@ -413,8 +374,16 @@ icmptest_open(struct icmptest_job *job)
 
 	if (o->host == 0)
 		snprintf(meeting, sizeof(meeting), "icmptest-%ld-", (long)getpid());
-	for (unsigned i = 0; i < PAIR_ENDS; i++)
-		options[i] = icmptest_host_options(o, job->link, i, meeting);
+	for (unsigned i = 0; i < PAIR_ENDS; i++) {
+		options[i] = host_single_options_of(&o->common, &o->single, job->link);
+		options[i].program = icmptest_program.name;
+		options[i].name = pair_end_names[i];
+		options[i].end = i;
+		options[i].paired = o->host == 0;
+		options[i].graph = o->graph;
+		options[i].meeting = meeting;
+		options[i].yields |= o->host == 0;
+	}
 	if (o->host != 0 || job->link->in_process)
 		icmptest_watch(job, options);
 	if (o->host != 0)
@@ -448,8 +417,10 @@ icmptest_close(struct icmptest_job *job)
 	host_close_json(job->json);
 	if (job->options->host == 0)
 		host_sweep("icmptest");
-	close(job->woken);
-	free(job->events);
+	if (job->events[0] >= 0)
+		close(job->events[0]);
+	if (job->events[1] >= 0 && !atomic_load(&job->done))
+		close(job->events[1]);
 	return closed;
 }
 
@@ -464,7 +435,9 @@ icmptest_main(int argc, char **argv)
 		.count = 5,
 		.size = 56,
 	};
-	struct icmptest_job job = { .options = &options, .out = stdout, .companion = { .alive = -1 } };
+	struct icmptest_job job = {
+		.options = &options, .out = stdout, .companion = { .alive = -1 }, .events = { -1, -1 }
+	};
 	struct options_texts operands;
 	int status = options_parse(&icmptest_program, argc, argv, &options, &operands), closed;
 
@@ -475,12 +448,8 @@ icmptest_main(int argc, char **argv)
 		return status;
 	job.to = options.host;
 	job.signals = pair_signals();
-	job.woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	job.events = calloc(1, sizeof(*job.events));
 	histogram_init(&job.rtt);
-	status = job.woken < 0 || job.events == NULL
-			 ? OPTIONS_FAILURE
-			 : host_open_json(icmptest_program.name, options.common.json, &job.json);
+	status = host_open_json(icmptest_program.name, options.common.json, &job.json);
 	if (job.json == stdout)
 		job.out = stderr;
 	if (status == 0)

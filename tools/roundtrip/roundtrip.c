@@ -1,9 +1,9 @@
 /*
- * roundtrip.c - the main job: how long a message takes to a peer and back if the driver hands every message to a thread
- * (regular), if it carries messages up itself (IPP), and how much IPP saves.
+ * roundtrip.c - measures how long a message takes to a peer and back if the driver hands every message to a thread
+ * (regular), if the driver carries messages up itself (IPP), and how much IPP saves.
  *
- * Without --server or --client it starts both ends as processes and alternates what it
- * compares in short blocks, so that disturbances by the machine affect all of it alike.
+ * Without --server or --client it starts both ends as processes and alternates the configurations in short blocks, so
+ * that disturbances by the machine affect all of them alike.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,43 +25,42 @@ enum {
 
 /* ---- the comparison ---- */
 
-/* Adds each mode with each number of threads and each handoff; in regular mode there is nothing to hand off. */
-static void
-roundtrip_add_runs(struct roundtrip_job *job, uint64_t size, uint64_t channels)
+/* Removes the last digit of *number, in base list->count, and returns the value at this index. */
+static uint32_t
+roundtrip_digit(const struct options_numbers *list, size_t *number)
 {
-	const struct roundtrip_options *o = job->options;
+	uint32_t value = (uint32_t)list->value[*number % list->count];
 
-	for (unsigned m = 0; m < o->modes.count; m++)
-		for (unsigned t = 0; t < o->threads.count; t++)
-			for (unsigned h = 0; h < o->handoffs.count; h++) {
-				struct roundtrip_run *run = &job->runs[job->run_count];
-
-				if (h > 0 && o->modes.value[m] == XK_REGULAR)
-					continue;
-				run->setup =
-					(struct pair_setup){ (uint32_t)o->modes.value[m], (uint32_t)o->threads.value[t],
-							     (uint32_t)o->handoffs.value[h] };
-				run->size = (uint32_t)size;
-				run->channels = (uint32_t)channels;
-				histogram_init(&run->rtt);
-				job->run_count++;
-			}
+	*number /= list->count;
+	return value;
 }
 
+/* Plans each size with each number of channels, and for these each mode with each number of threads and handoff. */
 static bool
 roundtrip_plan(struct roundtrip_job *job)
 {
 	const struct roundtrip_options *o = job->options;
-	size_t most =
-		(size_t)o->sizes.count * o->channels.count * o->modes.count * o->threads.count * o->handoffs.count;
+	size_t configurations = (size_t)o->sizes.count * o->channels.count;
+	size_t most = configurations * o->modes.count * o->threads.count * o->handoffs.count;
 
 	job->runs = calloc(most, sizeof(*job->runs));
 	if (job->runs == NULL)
 		return false;
-	for (unsigned s = 0; s < o->sizes.count; s++)
-		for (unsigned c = 0; c < o->channels.count; c++)
-			roundtrip_add_runs(job, o->sizes.value[s], o->channels.value[c]);
-	job->per_size = job->run_count / (o->sizes.count * o->channels.count);
+	for (size_t i = 0; i < most; i++) {
+		struct roundtrip_run *run = &job->runs[job->run_count];
+		size_t number = i;
+
+		run->setup.handoff = roundtrip_digit(&o->handoffs, &number);
+		run->setup.threads = roundtrip_digit(&o->threads, &number);
+		run->setup.mode = roundtrip_digit(&o->modes, &number);
+		run->channels = roundtrip_digit(&o->channels, &number);
+		run->size = roundtrip_digit(&o->sizes, &number);
+		histogram_init(&run->rtt);
+		/* in regular mode there is nothing to hand off */
+		if (run->setup.mode != XK_REGULAR || i % o->handoffs.count == 0)
+			job->run_count++;
+	}
+	job->per_size = job->run_count / (unsigned)configurations;
 	return true;
 }
 
@@ -233,72 +232,53 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 	return status;
 }
 
-/* Runs both hosts in this process. */
+/* Runs both hosts in this process, a lone server, or a lone client of a server that is elsewhere. */
 static int
 roundtrip_run_here(const struct roundtrip_options *options, const struct host_link *link, int signals)
 {
-	struct host_options both[PAIR_ENDS] = { roundtrip_host_options(options, link, PAIR_CLIENT),
-						roundtrip_host_options(options, link, PAIR_SERVER) };
+	bool is_here[PAIR_ENDS] = { !options->server, options->client == NULL };
+	bool both = is_here[PAIR_CLIENT] && is_here[PAIR_SERVER];
+	unsigned first = options->server ? PAIR_SERVER : PAIR_CLIENT;
+	struct host_options settings[PAIR_ENDS] = { roundtrip_host_options(options, link, PAIR_CLIENT),
+						    roundtrip_host_options(options, link, PAIR_SERVER) };
 	struct roundtrip_end ends[PAIR_ENDS] = { { .kind = options->test, .woken = -1 },
 						 { .kind = options->test, .woken = -1 } };
-	struct host hosts[PAIR_ENDS];
+	struct host hosts[PAIR_ENDS] = { { .world = NULL } };
 	struct roundtrip_job job;
-	int status = host_open_both(hosts, both), closed = 0;
+	int status = roundtrip_begin(&job, options, signals), closed = 0;
+	char address[16];
 
+	ends[first].owns_process = true;
+	job.pair.in_one_process = both;
+	if (status == 0)
+		status = both ? host_open_both(hosts, settings)
+			      : host_open_alone(&ends[first].host, &settings[first], signals);
 	for (unsigned i = 0; i < PAIR_ENDS; i++) {
-		ends[i].host = hosts[i];
-		if (status == 0)
+		if (both)
+			ends[i].host = hosts[i];
+		if (status == 0 && is_here[i])
 			status = roundtrip_end_begin(&ends[i], i);
-	}
-	if (status == 0) {
-		ends[PAIR_CLIENT].owns_process = true;
-		status = roundtrip_begin(&job, options, signals);
-		job.server = ends[PAIR_SERVER].host.address;
-		job.pair.in_one_process = true;
-		for (unsigned i = 0; i < PAIR_ENDS; i++)
+		if (is_here[i])
 			pair_add_local(&job.pair, i, &roundtrip_end_ops, &ends[i]);
-		if (status == 0)
-			status = roundtrip_measure(&job);
-		roundtrip_end_job(&job);
 	}
+	job.server = ends[PAIR_SERVER].host.address;
+	if (status == 0 && options->server) {
+		roundtrip_set_handoff(&ends[PAIR_SERVER], (enum pair_handoff)options->handoffs.value[0]);
+		fprintf(stderr, "%s: serving at %s over %s \"%s\", mode %s; ctrl-C ends it\n",
+			options->test->program->name, xk_host_print(job.server, address), options->common.link,
+			ends[PAIR_SERVER].host.port_names[0], host_modes[options->modes.value[0]]);
+		host_await_signal(signals);
+		status = roundtrip_json_server(&job, &ends[PAIR_SERVER]);
+	} else if (status == 0) {
+		if (!both)
+			xk_host_parse(options->client, &job.server);
+		status = roundtrip_measure(&job);
+	}
+	roundtrip_end_job(&job);
 	for (unsigned i = 0; i < PAIR_ENDS; i++)
 		host_end(&ends[i].host);
 	for (unsigned i = 0; i < PAIR_ENDS; i++)
 		closed |= roundtrip_end_close(&ends[i]);
-	return status != 0 ? status : closed;
-}
-
-/* ---- lone ends and ends of a pair ---- */
-
-/* Runs a lone server, or a lone client of a server that is elsewhere. */
-static int
-roundtrip_run_alone(const struct roundtrip_options *options, const struct host_link *link, int signals)
-{
-	unsigned which = options->server ? PAIR_SERVER : PAIR_CLIENT;
-	struct host_options host = roundtrip_host_options(options, link, which);
-	struct roundtrip_end end = { .kind = options->test, .woken = -1, .owns_process = true };
-	struct roundtrip_job job;
-	int status = roundtrip_begin(&job, options, signals), closed;
-	char address[16];
-
-	if (status == 0)
-		status = host_open_alone(&end.host, &host, signals);
-	if (status == 0)
-		status = roundtrip_end_begin(&end, which);
-	if (status == 0 && options->server) {
-		roundtrip_set_handoff(&end, (enum pair_handoff)options->handoffs.value[0]);
-		fprintf(stderr, "%s: serving at %s over %s \"%s\", mode %s; ctrl-C ends it\n",
-			options->test->program->name, xk_host_print(end.host.address, address), options->common.link,
-			end.host.port_names[0], host_modes[options->modes.value[0]]);
-		host_await_signal(signals);
-		status = roundtrip_json_server(&job, &end);
-	} else if (status == 0) {
-		xk_host_parse(options->client, &job.server);
-		pair_add_local(&job.pair, PAIR_CLIENT, &roundtrip_end_ops, &end);
-		status = roundtrip_measure(&job);
-	}
-	roundtrip_end_job(&job);
-	closed = roundtrip_end_close(&end);
 	return status != 0 ? status : closed;
 }
 
@@ -352,8 +332,7 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 	if (!options.server && options.client == NULL && !link->in_process)
 		return roundtrip_run_pair(&options, link, argc, argv, signals);
 	options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
-	status = options.server || options.client != NULL ? roundtrip_run_alone(&options, link, signals)
-							  : roundtrip_run_here(&options, link, signals);
+	status = roundtrip_run_here(&options, link, signals);
 	watch_free(options.watch);
 	return status;
 }

@@ -24,9 +24,9 @@ struct roundtrip_test {
 	bool has_channels;
 	/*
 	 * Starts the block at the client, which then calls roundtrip_record, roundtrip_lost and, last,
-	 * roundtrip_finished, after it has set end->max_packet and, in end->result, error (-ETIMEDOUT, -EHOSTUNREACH,
-	 * -ENETUNREACH, -EMSGSIZE, -ECANCELED, or why there is no session), rounds, lost, late and bad. Returns 0, or
-	 * -errno: it calls none of them.
+	 * roundtrip_finished, after it has set, in end->result, error (-ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH,
+	 * -EMSGSIZE, -ECANCELED, or why there is no session), rounds, lost, late and bad. Returns 0, or -errno: it calls
+	 * none of them.
 	 */
 	int (*start)(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end);
 };
@@ -37,7 +37,8 @@ int roundtrip_main(const struct roundtrip_test *test, int argc, char **argv);
 /* For any thread, one at a time. argument: the end. */
 void roundtrip_record(void *argument, uint64_t rtt_ns);
 void roundtrip_lost(void *argument, uint64_t waited_ns);
-void roundtrip_finished(struct roundtrip_end *end);
+/* max_packet: the session's longest message; 0: there was none. */
+void roundtrip_finished(struct roundtrip_end *end, uint32_t max_packet);
 
 /* ---- roundtrip_options.c ---- */
 
@@ -63,21 +64,10 @@ int roundtrip_complete(struct roundtrip_options *options, const struct host_link
 
 /* ---- roundtrip_end.c: a host with the test protocol, as the pair's client or server ---- */
 
-enum { ROUNDTRIP_CALLERS = 4 };
-
-/* The graph's marks of the edge below the test protocol, and of the protocols that park its callers. */
-struct roundtrip_marks {
-	unsigned explicit_mark;
-	bool never;
-	uint64_t budget_ns;
-	enum xk_resume resume[ROUNDTRIP_CALLERS];
-};
-
 struct roundtrip_end {
 	const struct roundtrip_test *kind;
 	struct host host;
 	struct xk_protocol *test;
-	struct roundtrip_marks marks;
 	bool is_client, owns_process;
 	/* of a run; the callbacks write to `woken` last */
 	int woken;
@@ -100,7 +90,7 @@ int roundtrip_end_begin(struct roundtrip_end *end, unsigned which);
 /* Stops and frees an end, whether or not it has begun. Returns as host_close. */
 int roundtrip_end_close(struct roundtrip_end *end);
 
-/* Makes messages leave the driver at these ends only, or where the graph says. */
+/* Makes messages leave the driver at these ends only; PAIR_HANDOFF_GRAPH changes nothing. */
 void roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff);
 
 void roundtrip_end_counts(void *argument, struct pair_counts *counts);

@@ -37,8 +37,9 @@ roundtrip_lost(void *argument, uint64_t waited_ns)
 }
 
 void
-roundtrip_finished(struct roundtrip_end *end)
+roundtrip_finished(struct roundtrip_end *end, uint32_t max_packet)
 {
+	end->max_packet = max_packet;
 	atomic_store_explicit(&end->done, true, memory_order_release);
 	eventfd_write(end->woken, 1);
 }
@@ -57,10 +58,7 @@ roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
 	return losses;
 }
 
-/*
- * Waits for the run to finish. Returns 0, -ECANCELED if stop
- * became readable, -EDEADLK if nothing happened for a minute.
- */
+/* Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -EDEADLK if a minute passed in vain. */
 static int
 roundtrip_await(struct roundtrip_end *end, int stop)
 {
@@ -118,31 +116,30 @@ roundtrip_simulate(struct roundtrip_end *end, int stop)
 	return ended ? 0 : -EDEADLK;
 }
 
+/* Writes into result->why what its error means. */
 static void
 roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *block, struct pair_result *result)
 {
-	char host[16];
+	const char *program = end->kind->program->name;
+	char host[16], *why = result->why;
 
 	xk_host_print(block->host, host);
 	if (result->error == -ETIMEDOUT)
-		snprintf(result->why, sizeof(result->why),
-			 "%s has not answered for too long (is %s --server running there?)", host,
-			 end->kind->program->name);
+		snprintf(why, PAIR_WHY, "%s has not answered for too long (is %s --server running there?)", host,
+			 program);
 	else if (result->error == -EHOSTUNREACH)
-		snprintf(result->why, sizeof(result->why),
+		snprintf(why, PAIR_WHY,
 			 "nobody on the link has the address %s and runs this graph (is %s --server running?)", host,
-			 end->kind->program->name);
+			 program);
 	else if (result->error == -ENETUNREACH)
-		snprintf(result->why, sizeof(result->why),
-			 "%s is on no network of this host (see --set vnet.address=, ip.routes=)", host);
+		snprintf(why, PAIR_WHY, "%s is on no network of this host (see --set vnet.address=, ip.routes=)", host);
 	else if (result->error == -EMSGSIZE)
-		snprintf(result->why, sizeof(result->why),
-			 "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32, end->max_packet,
-			 block->size);
+		snprintf(why, PAIR_WHY, "this graph sends at most %" PRIu32 " bytes in a message, not %" PRIu32,
+			 end->max_packet, block->size);
 	else if (result->error == -EDEADLK)
-		snprintf(result->why, sizeof(result->why), "nothing happens any more: the engine stands still");
+		snprintf(why, PAIR_WHY, "nothing happens any more: the engine stands still");
 	else
-		snprintf(result->why, sizeof(result->why), "no session to %s: %s", host, strerror(-result->error));
+		snprintf(why, PAIR_WHY, "no session to %s: %s", host, strerror(-result->error));
 }
 
 static bool
@@ -169,41 +166,24 @@ roundtrip_end_run(void *argument, const struct pair_block *block, struct pair_re
 	return true;
 }
 
-/* Returns the protocol below p that p's calls go through, which may park p's caller; NULL: none. */
-static struct xk_protocol *
-roundtrip_next_caller(const struct xk_protocol *p)
-{
-	bool calls = p->lower_count > 0 && (xk_lower(p, 0)->type->offers & XK_RPC) != 0;
-
-	return calls ? xk_lower(p, 0) : NULL;
-}
-
-static void
-roundtrip_remember_marks(struct roundtrip_end *end)
-{
-	const struct xk_edge *edge = end->test->lowers[0];
-	unsigned count = 0;
-
-	end->marks.explicit_mark = xk_edge_watched(edge, XK_WATCH_EXPLICIT);
-	end->marks.never = edge->never;
-	end->marks.budget_ns = edge->budget_ns;
-	for (struct xk_protocol *p = end->test; p != NULL && count < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p))
-		end->marks.resume[count++] = p->resume;
-}
-
 void
 roundtrip_set_handoff(struct roundtrip_end *end, enum pair_handoff handoff)
 {
-	enum pair_handoff mine = end->is_client ? PAIR_HANDOFF_CLIENT : PAIR_HANDOFF_SERVER;
-	bool by_graph = handoff == PAIR_HANDOFF_GRAPH, leaves = handoff == mine || handoff == PAIR_HANDOFF_BOTH;
-	unsigned mark = by_graph ? end->marks.explicit_mark : leaves ? (unsigned)XK_WATCH_EXPLICIT : 0, i = 0;
+	bool leaves =
+		handoff == PAIR_HANDOFF_BOTH || handoff == (end->is_client ? PAIR_HANDOFF_CLIENT : PAIR_HANDOFF_SERVER);
 	struct xk_edge *edge = end->test->lowers[0];
 
-	xk_edge_watch(edge, XK_WATCH_EXPLICIT, mark);
-	edge->never = by_graph ? end->marks.never : !leaves;
-	edge->budget_ns = by_graph ? end->marks.budget_ns : 0;
-	for (struct xk_protocol *p = end->test; p != NULL && i < ROUNDTRIP_CALLERS; p = roundtrip_next_caller(p), i++)
-		p->resume = by_graph ? end->marks.resume[i] : leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
+	/* Without --handoff, no block changes the marks of the graph. */
+	if (handoff != PAIR_HANDOFF_GRAPH) {
+		xk_edge_watch(edge, XK_WATCH_EXPLICIT, leaves ? XK_WATCH_EXPLICIT : 0);
+		edge->never = !leaves;
+		edge->budget_ns = 0;
+		/* The test protocol and those that its calls go through may park their caller. */
+		for (struct xk_protocol *p = end->test; p != NULL;) {
+			p->resume = leaves ? XK_RESUME_THREAD : XK_RESUME_DRIVER;
+			p = p->lower_count > 0 && (xk_lower(p, 0)->type->offers & XK_RPC) ? xk_lower(p, 0) : NULL;
+		}
+	}
 	xk_kernel_rewatch(end->host.kernel);
 }
 
@@ -249,7 +229,6 @@ roundtrip_end_begin(struct roundtrip_end *end, unsigned which)
 	end->test = host_find_type(&end->host, end->kind->program->name);
 	if (end->woken < 0 || end->test == NULL)
 		return OPTIONS_FAILURE;
-	roundtrip_remember_marks(end);
 	return host_start(&end->host);
 }
 
@@ -266,46 +245,12 @@ roundtrip_end_close(struct roundtrip_end *end)
 	return status;
 }
 
-/* Returns whether drivers, of either end, share a core. */
-static bool
-roundtrip_shares_cores(const struct options_numbers *cores)
-{
-	for (unsigned i = 0; i < cores->count; i++)
-		for (unsigned j = 0; j < i; j++)
-			if (cores->value[i] == cores->value[j])
-				return true;
-	return false;
-}
-
-/*
- * Returns how many stacks an end needs; 0: the default. Each channel's caller holds one while it waits, callers of the
- * previous block may not have given theirs back, and other work takes some.
- */
-static unsigned
-roundtrip_stacks(const struct roundtrip_options *options)
-{
-	uint64_t most = 0;
-
-	for (unsigned i = 0; i < options->channels.count; i++)
-		if (options->channels.value[i] > most)
-			most = options->channels.value[i];
-	return most <= ROUNDTRIP_STACKS / 4 ? 0 : 2 * (unsigned)most + ROUNDTRIP_STACKS;
-}
-
-/* Returns whether edges will be marked that have no mark in the graph file. */
-static bool
-roundtrip_marks(const struct roundtrip_options *options)
-{
-	for (unsigned i = 0; i < options->handoffs.count; i++)
-		if (options->handoffs.value[i] != PAIR_HANDOFF_NONE && options->handoffs.value[i] != PAIR_HANDOFF_GRAPH)
-			return true;
-	return false;
-}
-
 struct host_options
 roundtrip_host_options(const struct roundtrip_options *options, const struct host_link *link, unsigned which)
 {
-	return (struct host_options){
+	const struct options_numbers *cores = &options->cores;
+	uint64_t channels = 0;
+	struct host_options host = {
 		.program = options->test->program->name,
 		.name = pair_end_names[which],
 		.end = which,
@@ -319,15 +264,30 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.mode = (enum xk_mode)options->modes.value[0],
 		.driver = (enum xk_driver_policy)options->common.driver,
 		.threads = (unsigned)options->threads.value[0],
-		.stacks = roundtrip_stacks(options),
 		.drivers = (unsigned)options->common.drivers,
-		.cores = &options->cores.value[which * options->common.drivers],
-		.yields = roundtrip_shares_cores(&options->cores),
+		.cores = &cores->value[which * options->common.drivers],
 		.trace = options->common.trace,
-		.watched = roundtrip_marks(options),
 		.pcap = options->common.pcap,
 		.seed = options->seed,
 		.preset = options->preset,
 		.costs = options->costs,
 	};
+
+	/* Drivers that share a core, of either end, yield. */
+	for (unsigned i = 0; i < cores->count; i++)
+		for (unsigned j = 0; j < i; j++)
+			host.yields |= cores->value[i] == cores->value[j];
+	for (unsigned i = 0; i < options->handoffs.count; i++)
+		host.watched |= options->handoffs.value[i] != PAIR_HANDOFF_NONE &&
+				options->handoffs.value[i] != PAIR_HANDOFF_GRAPH;
+	/*
+	 * Each channel's caller holds a stack while it waits, callers of the previous block may not have given theirs
+	 * back, and other work takes some.
+	 */
+	for (unsigned i = 0; i < options->channels.count; i++)
+		if (options->channels.value[i] > channels)
+			channels = options->channels.value[i];
+	if (channels > ROUNDTRIP_STACKS / 4)
+		host.stacks = 2 * (unsigned)channels + ROUNDTRIP_STACKS;
+	return host;
 }

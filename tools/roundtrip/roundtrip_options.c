@@ -13,123 +13,70 @@ enum { ROUNDTRIP_ROUNDS_MAX = 1000000000 };
 static const char *const roundtrip_handoffs[] = { "none", "client", "server", "both", NULL };
 const char *const roundtrip_handoff_names[] = { "none", "client", "server", "both", "graph" };
 
-#define ROUNDTRIP_AT(member) offsetof(struct roundtrip_options, member)
-
 const struct options_option roundtrip_common_options[] = {
-	{ .name = "server",
-	  .kind = OPTIONS_FLAG,
-	  .offset = ROUNDTRIP_AT(server),
-	  .help = "be only a server, until SIGINT or SIGTERM" },
-	{ .name = "client",
-	  .kind = OPTIONS_TEXT,
-	  .offset = ROUNDTRIP_AT(client),
-	  .argument = "ADDRESS",
-	  .help = "be only a client, of the server at this address (10.77.0.2)" },
-	{ .name = "mode",
-	  .kind = OPTIONS_CHOICES,
-	  .offset = ROUNDTRIP_AT(modes),
-	  .argument = "MODE,...",
-	  .choices = host_modes,
-	  .help = "who carries an arriving message up the graph:\n"
-		  "regular: a thread, given it by the driver\n"
-		  "ipp: the driver itself (default: each is run; a lone server: ipp)" },
-	{ .name = "handoff",
-	  .kind = OPTIONS_CHOICES,
-	  .offset = ROUNDTRIP_AT(handoffs),
-	  .argument = "END,...",
-	  .choices = roundtrip_handoffs,
-	  .help = "where messages leave the driver for a thread, below the test\n"
-		  "protocol: none, client, server, both (default: as the graph says)" },
-	{ .name = "threads",
-	  .kind = OPTIONS_NUMBERS,
-	  .offset = ROUNDTRIP_AT(threads),
-	  .argument = "N,...",
-	  .min = 1,
-	  .max = HOST_THREADS_MAX,
-	  .help = "input threads in regular mode, size of the pool in ipp (1)" },
-	{ .name = "cores",
-	  .kind = OPTIONS_NUMBERS,
-	  .offset = ROUNDTRIP_AT(cores),
-	  .argument = "A,B",
-	  .max = HOST_CORES_MAX,
-	  .help = "cores of client and server with their threads (0,1); with\n"
-		  "--drivers N these are for all drivers of each, or 2N: the client's\n"
-		  "first, second, ..., then the server's (one after the other)" },
-	{ .name = "rounds",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = ROUNDTRIP_AT(rounds),
-	  .argument = "N",
-	  .min = 1,
-	  .max = ROUNDTRIP_ROUNDS_MAX,
-	  .help = "round trips that are counted, of each size and mode (10000)" },
-	{ .name = "graph",
-	  .kind = OPTIONS_TEXT,
-	  .offset = ROUNDTRIP_AT(graph),
-	  .argument = "FILE",
-	  .help = "the protocol graph (that of the program's name in graphs/)" },
-	{ .name = "seed",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = ROUNDTRIP_AT(seed),
-	  .argument = "S",
-	  .max = UINT64_MAX,
-	  .help = "of --link sim: the same seed gives the same run (1)" },
-	{ .name = "preset",
-	  .kind = OPTIONS_TEXT,
-	  .offset = ROUNDTRIP_AT(preset),
-	  .argument = "NAME",
-	  .help = "of --link sim: what the link is like (ethernet10)" },
-	{ .name = "costs",
-	  .kind = OPTIONS_TEXT,
-	  .offset = ROUNDTRIP_AT(costs),
-	  .argument = "COSTS",
-	  .help = "of --link sim: what threads and stacks cost (decstation):\n"
-		  "a name, and what is otherwise: modern,thread_switch=5us" },
-	{ .name = "compiled",
-	  .kind = OPTIONS_FLAG,
-	  .offset = ROUNDTRIP_AT(compiled),
-	  .help = "the graph compiled into the program: takes some seconds first" },
-	{ .name = "control", .kind = OPTIONS_NUMBER, .offset = ROUNDTRIP_AT(control), .min = 1, .max = INT32_MAX },
-	{ .name = "end", .kind = OPTIONS_TEXT, .offset = ROUNDTRIP_AT(end) },
+	OPTION(FLAG, struct roundtrip_options, server, "server", NULL, "be only a server, until SIGINT or SIGTERM"),
+	OPTION(TEXT, struct roundtrip_options, client, "client", "ADDRESS",
+	       "be only a client, of the server at this address (10.77.0.2)"),
+	OPTION(CHOICES, struct roundtrip_options, modes, "mode", "MODE,...",
+	       "who carries an arriving message up the graph:\n"
+	       "regular: a thread, given it by the driver\n"
+	       "ipp: the driver itself (default: each is run; a lone server: ipp)",
+	       .choices = host_modes),
+	OPTION(CHOICES, struct roundtrip_options, handoffs, "handoff", "END,...",
+	       "where messages leave the driver for a thread, below the test\n"
+	       "protocol: none, client, server, both (default: as the graph says)",
+	       .choices = roundtrip_handoffs),
+	OPTION(NUMBERS, struct roundtrip_options, threads, "threads", "N,...",
+	       "input threads in regular mode, size of the pool in ipp (1)", .min = 1, .max = HOST_THREADS_MAX),
+	OPTION(NUMBERS, struct roundtrip_options, cores, "cores", "A,B",
+	       "cores of client and server with their threads (0,1); with\n"
+	       "--drivers N these are for all drivers of each, or 2N: the client's\n"
+	       "first, second, ..., then the server's (one after the other)",
+	       .max = HOST_CORES_MAX),
+	OPTION(NUMBER, struct roundtrip_options, rounds, "rounds", "N",
+	       "round trips that are counted, of each size and mode (10000)", .min = 1, .max = ROUNDTRIP_ROUNDS_MAX),
+	OPTION(TEXT, struct roundtrip_options, graph, "graph", "FILE",
+	       "the protocol graph (that of the program's name in graphs/)"),
+	OPTION(NUMBER, struct roundtrip_options, seed, "seed", "S",
+	       "of --link sim: the same seed gives the same run (1)", .max = UINT64_MAX),
+	OPTION(TEXT, struct roundtrip_options, preset, "preset", "NAME",
+	       "of --link sim: what the link is like (ethernet10)"),
+	OPTION(TEXT, struct roundtrip_options, costs, "costs", "COSTS",
+	       "of --link sim: what threads and stacks cost (decstation):\n"
+	       "a name, and what is otherwise: modern,thread_switch=5us"),
+	OPTION(FLAG, struct roundtrip_options, compiled, "compiled", NULL,
+	       "the graph compiled into the program: takes some seconds first"),
+	OPTION(NUMBER, struct roundtrip_options, control, "control", NULL, NULL, .min = 1, .max = INT32_MAX),
+	OPTION(TEXT, struct roundtrip_options, end, "end", NULL, NULL),
 	{ .name = NULL },
 };
 
 const char roundtrip_footer[] = "Exit status: 0 success, 1 failure (a refused graph, a lost peer), 2 misuse.";
-
-/* Chooses one core after the other, and begins again with the first if there are not enough. */
-static void
-roundtrip_choose_cores(struct options_numbers *cores, unsigned count)
-{
-	unsigned core = 0;
-
-	while (cores->count < count) {
-		if (machine_has_core(core))
-			cores->value[cores->count++] = core;
-		core = (core + 1) % (HOST_CORES_MAX + 1);
-	}
-}
 
 /* Makes a core for each driver of what was given: the client's, then the server's. */
 static int
 roundtrip_complete_cores(struct roundtrip_options *options)
 {
 	struct options_numbers *cores = &options->cores;
-	unsigned drivers = (unsigned)options->common.drivers;
+	unsigned drivers = (unsigned)options->common.drivers, core = 0;
 	uint64_t client = cores->value[0], server = cores->value[cores->count < 2 ? 0 : 1];
 
 	static_assert(2 * (int)HOST_DRIVERS_MAX <= (int)OPTIONS_LIST, "--cores names one for each driver");
-	if (cores->count == 0) {
-		roundtrip_choose_cores(cores, 2 * drivers);
-		return 0;
-	}
 	if (cores->count > 2 && cores->count != 2 * drivers)
 		return options_misuse(options->test->program,
 				      "--cores takes two: the client's and the server's; or, with --drivers N, 2N");
 	for (unsigned i = 0; i < cores->count; i++)
 		if (!host_has_core(options->test->program, cores->value[i]))
 			return OPTIONS_MISUSE;
-	for (unsigned i = 0; i < 2 * drivers && cores->count <= 2; i++)
-		cores->value[i] = i < drivers ? client : server;
-	cores->count = 2 * drivers;
+	if (cores->count == 0) {
+		/* one core after the other, and the first again if there are not enough */
+		for (; cores->count < 2 * drivers; core = (core + 1) % (HOST_CORES_MAX + 1))
+			if (machine_has_core(core))
+				cores->value[cores->count++] = core;
+	} else if (cores->count <= 2) {
+		for (cores->count = 0; cores->count < 2 * drivers; cores->count++)
+			cores->value[cores->count] = cores->count < drivers ? client : server;
+	}
 	return 0;
 }
 

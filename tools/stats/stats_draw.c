@@ -1,8 +1,6 @@
 /* stats_draw.c - see stats_draw.h. */
 #include "tools/stats/stats_draw.h"
 
-#ifdef HAVE_JANSSON
-
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -12,7 +10,7 @@
 #include "tools/stats/stats_client.h"
 #include "xkernel/base.h"
 
-enum { SEEN_MS = 1000 };
+enum { DRAW_MS = 1000 };
 
 struct draw_notes {
 	struct xk_graph_notes notes;
@@ -171,7 +169,7 @@ note_title(const struct xk_graph_notes *self, struct xk_graph_note *note)
 
 /* Asks the host that `wanted` means. NULL, and why. */
 static json_t *
-seen_ask(const char *wanted, char *why, size_t size)
+stats_read_host(const char *wanted, char *why, size_t size)
 {
 	struct stats_hosts hosts;
 	json_t *stats = NULL;
@@ -180,7 +178,7 @@ seen_ask(const char *wanted, char *why, size_t size)
 	char *text;
 
 	if (stats_list(&hosts, why, size) != 0 || stats_choose(&hosts, wanted, &name, why, size) != 0 ||
-	    stats_ask(name, "json", SEEN_MS, &text, why, size) != 0)
+	    stats_ask(name, "json", DRAW_MS, &text, why, size) != 0)
 		return NULL;
 	stats = json_loads(text, 0, &error);
 	snprintf(why, size, "%s: %s", name, error.text);
@@ -188,8 +186,8 @@ seen_ask(const char *wanted, char *why, size_t size)
 	return stats;
 }
 
-struct stats_seen *
-stats_seen_get(const char *from, char *why, size_t size)
+json_t *
+stats_read(const char *from, char *why, size_t size)
 {
 	size_t len = strlen(from);
 	json_error_t error;
@@ -199,50 +197,25 @@ stats_seen_get(const char *from, char *why, size_t size)
 		stats = json_load_file(from, 0, &error);
 		snprintf(why, size, "--stats %.200s cannot be read: %s", from, error.text);
 	} else {
-		stats = seen_ask(from, why, size);
+		stats = stats_read_host(from, why, size);
 	}
 	if (stats == NULL || json_is_array(json_object_get(stats, "protocols")))
-		return (struct stats_seen *)stats;
+		return stats;
 	json_decref(stats);
 	snprintf(why, size, "--stats %.200s: it is not what `xk stats --json` writes", from);
 	return NULL;
 }
 
 void
-stats_seen_free(struct stats_seen *seen)
+stats_free(json_t *stats)
 {
-	json_decref((json_t *)seen);
+	json_decref(stats);
 }
 
 void
-stats_draw(const struct xk_graph *graph, const struct stats_seen *seen, FILE *stream)
+stats_draw(const struct xk_graph *graph, const json_t *stats, FILE *stream)
 {
-	struct draw_notes draw = { { note_title, note_node, note_edge }, (const json_t *)seen };
+	struct draw_notes draw = { { note_title, note_node, note_edge }, stats };
 
-	xk_graph_draw_noted(graph, seen == NULL ? NULL : &draw.notes, stream);
+	xk_graph_draw_noted(graph, stats == NULL ? NULL : &draw.notes, stream);
 }
-
-#else /* !HAVE_JANSSON */
-
-struct stats_seen *
-stats_seen_get(const char *from, char *why, size_t size)
-{
-	(void)from;
-	snprintf(why, size, "--stats needs jansson, and this build has none");
-	return NULL;
-}
-
-void
-stats_seen_free(struct stats_seen *seen)
-{
-	(void)seen;
-}
-
-void
-stats_draw(const struct xk_graph *graph, const struct stats_seen *seen, FILE *stream)
-{
-	(void)seen;
-	xk_graph_draw_noted(graph, NULL, stream);
-}
-
-#endif

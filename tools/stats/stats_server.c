@@ -143,7 +143,7 @@ server_answer(struct stats_server *server, struct server_client *client, uint64_
 	return true;
 }
 
-/* Reads the request: "WORD N\n", whole. False: the client has gone, or asks for something unknown. */
+/* Reads the request, "WORD N\n". False: the client has gone, or the request is unknown. */
 static bool
 server_hear(struct stats_server *server, struct server_client *client, uint64_t now_ns)
 {
@@ -197,7 +197,7 @@ server_serve(struct stats_server *server, struct server_client *client, uint64_t
 		server_drop(client);
 }
 
-/* Returns whether a is reused before b: free places first, then clients without a request, then the oldest. */
+/* Returns whether a is replaced before b: free places first, then clients without a request, then the oldest. */
 static bool
 server_gives_way(const struct server_client *a, const struct server_client *b)
 {
@@ -409,10 +409,4 @@ stats_server_stop(struct stats_server *server)
 			server_drop(&server->clients[i]);
 	xk_kernel_count_edges(server->host->kernel, false);
 	server_free(server);
-}
-
-const char *
-stats_server_name(const struct stats_server *server)
-{
-	return server->name;
 }

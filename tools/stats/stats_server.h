@@ -12,21 +12,18 @@
 struct stats_server;
 
 /*
- * Begins for a started host, under a name made of its graph and this process's number. Removes sockets that killed
- * hosts have left. 0 or -errno and why. Main thread.
+ * Starts the server of a started host, under a name made of its graph and this process's number, and removes the
+ * sockets of killed hosts. Returns 0, or -errno and why. Main thread.
  */
 int stats_server_start(struct host *host, struct stats_server **server, char *why, size_t size);
 
-/* Ends it, before the host ends. Does nothing for NULL. */
+/* Stops it; before the host ends. Does nothing for NULL. */
 void stats_server_stop(struct stats_server *server);
-
-/* Returns the host's name, for `xk stats`. */
-const char *stats_server_name(const struct stats_server *server);
 
 /* Counts edges for at least so many seconds from now on. Does nothing for NULL. Any thread. */
 void stats_server_count(struct stats_server *server, unsigned seconds);
 
-/* Counts at the first of two looks, in the order of the tables. Zeroed before it; counts is to be freed. */
+/* Counts at the first of two looks, in the order of the tables: zeroed before it. The caller frees counts. */
 struct stats_before {
 	uint64_t *counts;
 	size_t count;

@@ -18,17 +18,14 @@ struct stats_options {
 	uint64_t interval_ns;
 };
 
-#define STATS_AT(member) offsetof(struct stats_options, member)
 #define STATS_MS UINT64_C(1000000)
 #define STATS_CLEAR "\033[H\033[2J"
 
 static const struct options_option stats_options[] = {
-	{ "interval", OPTIONS_TEXT, STATS_AT(interval), "T", "from one look to the next, 100ms to 50s (1s)", 0, 0,
-	  NULL },
-	{ "once", OPTIONS_FLAG, STATS_AT(once), NULL, "after one interval, and no more", 0, 0, NULL },
-	{ "list", OPTIONS_FLAG, STATS_AT(list), NULL, "the hosts that run", 0, 0, NULL },
-	{ "json", OPTIONS_TEXT, STATS_AT(json), "FILE", "after one interval, as JSON; - is standard output", 0, 0,
-	  NULL },
+	OPTION(TEXT, struct stats_options, interval, "interval", "T", "from one look to the next, 100ms to 50s (1s)"),
+	OPTION(FLAG, struct stats_options, once, "once", NULL, "after one interval, and no more"),
+	OPTION(FLAG, struct stats_options, list, "list", NULL, "the hosts that run"),
+	OPTION(TEXT, struct stats_options, json, "json", "FILE", "after one interval, as JSON; - is standard output"),
 	{ .name = NULL },
 };
 

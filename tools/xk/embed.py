@@ -4,7 +4,8 @@ import os
 import sys
 
 with open(sys.argv[1], "w", encoding="ascii") as out:
-    out.write('#include "tools/xk/xk_new.h"\n\nconst struct xk_new_template xk_new_templates[] = {\n')
+    out.write("/* Files of docs/examples; a NULL name ends the table. */\n"
+              "static const struct {\n\tconst char *name, *text;\n} new_templates[] = {\n")
     for path in sys.argv[2:]:
         with open(path, "rb") as file:
             text = file.read()

@@ -1,14 +1,10 @@
-/*
- * xk.c - the command `xk WORD ...`. A word is a line in the table
- * and a file xk_WORD.c, here or in the folder of its subject.
- */
+/* xk.c - the command `xk WORD ...`: a word is a line in the table, and a file xk_WORD.c in its subject's folder. */
 #include "tools/xk/xk.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/bench/xk_bench.h"
-#include "tools/options.h"
+#include "tools/net/net_settings.h"
 #include "xkernel/base.h"
 
 static const struct {
@@ -27,6 +23,20 @@ static const struct {
 	{ "doctor", xk_doctor_main, "what this machine can do, and the command for what is missing" },
 	{ "bench", xk_bench_main, "times a graph in one process" },
 };
+
+bool
+xk_load(const char *file, const struct options_texts *sets, struct xk_graph **graph, struct xk_topology **net)
+{
+	struct xk_graph_errors errors = { 0 };
+	bool is_net = net != NULL && xk_topology_is_one(file);
+
+	*graph = is_net ? NULL : xk_graph_load(file, sets->text, sets->count, xk_protocol_types, &errors);
+	if (net != NULL)
+		*net = is_net ? net_load(file, sets->text, sets->count, &errors) : NULL;
+	xk_graph_errors_print(&errors, stderr);
+	xk_graph_errors_clear(&errors);
+	return *graph != NULL || (is_net && *net != NULL);
+}
 
 static void
 xk_help(FILE *stream)

@@ -2,17 +2,14 @@
 #include <stdio.h>
 
 #include "tools/net/net_settings.h"
-#include "tools/options.h"
 #include "tools/output.h"
 #include "tools/xk/xk.h"
 
-struct check_options {
-	struct options_texts sets;
-};
-
 static const struct options_option check_options[] = {
-	{ "set", OPTIONS_TEXT_ANY, offsetof(struct check_options, sets), "NODE.ATTRIBUTE=VALUE",
-	  "as if it were written in the file; may be given many times", 0, 0, NULL },
+	{ .name = "set",
+	  .kind = OPTIONS_TEXT_ANY,
+	  .argument = "NODE.ATTRIBUTE=VALUE",
+	  .help = "as if it were written in the file; may be given many times" },
 	{ .name = NULL },
 };
 
@@ -30,34 +27,22 @@ static const struct options_program check_program = {
 int
 xk_check_main(int argc, char **argv)
 {
-	struct check_options o = { 0 };
-	struct xk_graph_errors errors = { 0 };
-	struct options_texts operands;
-	struct xk_topology *net = NULL;
-	struct xk_graph *graph = NULL;
-	const char *file;
-	bool good;
-	int status;
+	struct options_texts sets = { .count = 0 }, operands;
+	struct xk_topology *net;
+	struct xk_graph *graph;
+	int status = options_parse(&check_program, argc, argv, &sets, &operands);
 
-	status = options_parse(&check_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;
-	file = operands.text[0];
-	if (xk_topology_is_one(file))
-		net = net_load(file, o.sets.text, o.sets.count, &errors);
-	else
-		graph = xk_graph_load(file, o.sets.text, o.sets.count, xk_protocol_types, &errors);
-	good = net != NULL || graph != NULL;
-	if (good)
-		output_print_name(file);
+	if (!xk_load(operands.text[0], &sets, &graph, &net))
+		return OPTIONS_FAILURE;
+	output_print_name(operands.text[0]);
 	if (graph != NULL)
 		printf(": ok, %u protocols\n", graph->node_count);
-	if (net != NULL)
+	else
 		printf(": ok, %u host%s, %u link%s\n", net->host_count, net->host_count == 1 ? "" : "s",
 		       net->link_count, net->link_count == 1 ? "" : "s");
 	xk_graph_free(graph);
 	xk_topology_free(net);
-	xk_graph_errors_print(&errors, stderr);
-	xk_graph_errors_clear(&errors);
-	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+	return OPTIONS_SUCCESS;
 }

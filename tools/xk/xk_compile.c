@@ -11,10 +11,9 @@ struct compile_options {
 };
 
 static const struct options_option compile_options[] = {
-	{ "output", OPTIONS_TEXT, offsetof(struct compile_options, output), "PROGRAM",
-	  "-o PROGRAM too: what to make; NAME.o: an object for a program of your own", 0, 0, NULL },
-	{ "emit-c", OPTIONS_TEXT, offsetof(struct compile_options, emit), "FILE",
-	  "the C that it is made of; - is standard output", 0, 0, NULL },
+	OPTION(TEXT, struct compile_options, output, "output", "PROGRAM",
+	       "-o PROGRAM too: what to make; NAME.o: an object for a program of your own"),
+	OPTION(TEXT, struct compile_options, emit, "emit-c", "FILE", "the C that it is made of; - is standard output"),
 	{ .name = NULL },
 };
 
@@ -34,10 +33,8 @@ xk_compile_main(int argc, char **argv)
 {
 	struct compile_options o = { .output = NULL };
 	struct options_texts operands;
-	char output[] = "--output";
 	int status;
 
-	options_spell_out(argc, argv, "-o", output);
 	status = options_parse(&compile_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "graphs/graph.h"
-#include "tools/options.h"
 #include "tools/output.h"
 #include "tools/xk/xk.h"
 #include "xkernel/protocol.h"
@@ -22,8 +21,8 @@ struct dissectors_options {
 };
 
 static const struct options_option dissectors_options[] = {
-	{ "output", OPTIONS_TEXT, offsetof(struct dissectors_options, output), "FILE",
-	  "-o FILE too; - is standard output, as without it", 0, 0, NULL },
+	OPTION(TEXT, struct dissectors_options, output, "output", "FILE",
+	       "-o FILE too; - is standard output, as without it"),
 	{ .name = NULL },
 };
 
@@ -37,27 +36,24 @@ static const struct options_program dissectors_program = {
 	.operands_max = 1,
 };
 
-/* Protocols that Wireshark dissects itself, and its table of those above them, or NULL. */
-static const struct {
-	const char *type, *table;
-} dissectors_known[] = {
-	{ "arp", NULL }, { "eth", "ethertype" }, { "icmp", NULL }, { "ip", "ip.proto" }, { "udp", NULL },
-};
-
-/* Returns the index of a protocol that Wireshark knows, or -1. */
-static int
-dissectors_find_known(const struct xk_protocol_type *type)
+/* Returns the dissector table above a protocol that Wireshark knows itself, "" if it has none. NULL: it is unknown. */
+static const char *
+dissectors_known_table(const struct xk_protocol_type *type)
 {
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dissectors_known); i++)
-		if (strcmp(dissectors_known[i].type, type->name) == 0)
-			return (int)i;
-	return -1;
+	static const char *const known[][2] = {
+		{ "arp", "" }, { "eth", "ethertype" }, { "icmp", "" }, { "ip", "ip.proto" }, { "udp", "" },
+	};
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(known); i++)
+		if (strcmp(known[i][0], type->name) == 0)
+			return known[i][1];
+	return NULL;
 }
 
 static bool
 dissectors_is_ours(const struct xk_protocol_type *type)
 {
-	return type->fields != NULL && dissectors_find_known(type) < 0;
+	return type->fields != NULL && dissectors_known_table(type) == NULL;
 }
 
 /* Returns the field with the number of the protocol above, and the bit it begins at; NULL: there is none. */
@@ -89,7 +85,7 @@ dissectors_range_of(const struct xk_field *field, size_t at)
 	return range;
 }
 
-/* Declares a field, and each of its named bits; n numbers what the dissector adds to the tree. */
+/* Declares a field, and each of its named bits, with the bytes that each is in; n numbers them. */
 static void
 dissectors_write_field(FILE *stream, const char *type, const struct xk_field *field, size_t at, unsigned *n)
 {
@@ -98,7 +94,8 @@ dissectors_write_field(FILE *stream, const char *type, const struct xk_field *fi
 	bool is_odd = range.count >= 5 && range.count <= 7;
 	unsigned shift = range.mask == 0 ? 0 : (unsigned)__builtin_ctzll(range.mask);
 
-	fprintf(stream, "f[%u] = ProtoField.", ++*n);
+	++*n;
+	fprintf(stream, "f[%u], at[%u] = ProtoField.", *n, *n);
 	if (field->print == XK_PRINT_HOST)
 		fprintf(stream, "ipv4");
 	else if (field->print == XK_PRINT_LINK)
@@ -124,23 +121,13 @@ dissectors_write_field(FILE *stream, const char *type, const struct xk_field *fi
 		if (range.mask != 0)
 			fprintf(stream, ", 0x%" PRIx64, range.mask);
 	}
-	fputs(")\n", stream);
-	for (const struct xk_field_value *v = field->values; field->is_bits && v != NULL && v->name != NULL; v++)
-		fprintf(stream, "f[%u] = ProtoField.bool(\"xk_%s.%s.%s\", \"%s\", %zu, nil, 0x%" PRIx64 ")\n", ++*n,
-			type, field->name, v->name, v->name, range.count * 8, v->value << shift);
-}
-
-/* Adds a field to the tree, in the order of dissectors_write_field. */
-static void
-dissectors_write_add(FILE *stream, const struct xk_field *field, size_t at, unsigned *n)
-{
-	struct dissectors_range range = dissectors_range_of(field, at);
-	unsigned count = 1;
-
-	for (const struct xk_field_value *v = field->values; field->is_bits && v != NULL && v->name != NULL; v++)
-		count++;
-	while (count-- > 0)
-		fprintf(stream, "\tt:add(f[%u], tvb(%zu, %zu))\n", ++*n, range.first, range.count);
+	fprintf(stream, "), { %zu, %zu }\n", range.first, range.count);
+	for (const struct xk_field_value *v = field->values; field->is_bits && v != NULL && v->name != NULL; v++) {
+		++*n;
+		fprintf(stream,
+			"f[%u], at[%u] = ProtoField.bool(\"xk_%s.%s.%s\", \"%s\", %zu, nil, 0x%" PRIx64 "), at[%u]\n",
+			*n, *n, type, field->name, v->name, v->name, range.count * 8, v->value << shift, *n - 1);
+	}
 }
 
 /* ---- protocols ---- */
@@ -190,7 +177,8 @@ dissectors_write_protocol(FILE *stream, const struct xk_protocol_type *type)
 	size_t at = 0;
 
 	fprintf(stream,
-		"\ndo -- %s: %s\nlocal p = Proto(\"xk_%s\", \"x-kernel %s\")\nlocal f = p.fields\nprotocols.%s = p\n",
+		"\ndo -- %s: %s\nlocal p = Proto(\"xk_%s\", \"x-kernel %s\")\nlocal f, at = p.fields, {}\nprotocols.%s "
+		"= p\n",
 		type->name, type->help, type->name, type->name, type->name);
 	if (dissectors_find_upper(type, &at) != NULL)
 		fprintf(stream,
@@ -203,10 +191,7 @@ dissectors_write_protocol(FILE *stream, const struct xk_protocol_type *type)
 		"function p.dissector(tvb, pinfo, tree)\n\tif tvb:len() < %" PRIu32 " then return 0 end\n"
 		"\tpinfo.cols.protocol = \"%s\"\n\tlocal t = tree:add(p, tvb(0, %" PRIu32 "))\n",
 		type->header, type->name, type->header);
-	n = 0;
-	at = 0;
-	for (const struct xk_field *field = type->fields; field->name != NULL; at += field->bits, field++)
-		dissectors_write_add(stream, field, at, &n);
+	fputs("\tfor i, bytes in ipairs(at) do t:add(f[i], tvb(bytes[1], bytes[2])) end\n", stream);
 	dissectors_write_rest(stream, type);
 	fputs("\treturn tvb:len()\nend\nend\n", stream);
 }
@@ -217,18 +202,18 @@ static void
 dissectors_write_number_on(FILE *stream, const struct xk_protocol_type *upper, const struct xk_protocol_type *lower,
 			   uint32_t number)
 {
-	int known = dissectors_find_known(lower);
+	const char *table = dissectors_known_table(lower);
 	bool is_ours = dissectors_is_ours(upper);
 	size_t at;
 
-	if (is_ours && known >= 0 && dissectors_known[known].table != NULL)
-		fprintf(stream, "DissectorTable.get(\"%s\"):add(%" PRIu32 ", protocols.%s)\n",
-			dissectors_known[known].table, number, upper->name);
-	if (known >= 0 || lower->fields == NULL || dissectors_find_upper(lower, &at) == NULL)
+	if (is_ours && table != NULL && table[0] != '\0')
+		fprintf(stream, "DissectorTable.get(\"%s\"):add(%" PRIu32 ", protocols.%s)\n", table, number,
+			upper->name);
+	if (table != NULL || lower->fields == NULL || dissectors_find_upper(lower, &at) == NULL)
 		return;
 	if (is_ours)
 		fprintf(stream, "uppers.%s:add(%" PRIu32 ", protocols.%s)\n", lower->name, number, upper->name);
-	else if (dissectors_find_known(upper) >= 0)
+	else if (dissectors_known_table(upper) != NULL)
 		fprintf(stream, "uppers.%s:add(%" PRIu32 ", Dissector.get(\"%s\"))\n", lower->name, number,
 			upper->name);
 }
@@ -281,24 +266,19 @@ int
 xk_dissectors_main(int argc, char **argv)
 {
 	struct dissectors_options o = { .output = "-" };
-	struct xk_graph_errors errors = { 0 };
+	static const struct options_texts no_sets;
 	struct xk_graph *graph = NULL;
 	struct options_texts operands;
-	char output[] = "--output";
 	FILE *stream;
 	int status;
 
-	options_spell_out(argc, argv, "-o", output);
 	status = options_parse(&dissectors_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;
 	if (operands.count > 0) {
 		if (output_is_input(dissectors_program.name, o.output, operands.text[0]))
 			return OPTIONS_FAILURE;
-		graph = xk_graph_load(operands.text[0], NULL, 0, xk_protocol_types, &errors);
-		xk_graph_errors_print(&errors, stderr);
-		xk_graph_errors_clear(&errors);
-		if (graph == NULL)
+		if (!xk_load(operands.text[0], &no_sets, &graph, NULL))
 			return OPTIONS_FAILURE;
 	}
 	stream = output_open(o.output);

@@ -7,15 +7,13 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "tools/options.h"
+#include "tools/output.h"
 #include "tools/xk/xk.h"
-#include "tools/xk/xk_new.h"
+#include "tools/xk_new_templates.h"
 #include "xkernel/protocol.h"
 
 enum { NEW_NAME_MAX = 24, NEW_PATH_MAX = 4096 };
@@ -26,10 +24,10 @@ struct new_choices {
 };
 
 static const struct options_option new_options[] = {
-	{ "layer", OPTIONS_FLAG, offsetof(struct new_choices, layer), NULL,
-	  "a layer between two protocols, without addresses of its own", 0, 0, NULL },
-	{ "output", OPTIONS_TEXT, offsetof(struct new_choices, output), "DIR",
-	  "-o DIR too; the directory (NAME), made if it is not there", 0, 0, NULL },
+	OPTION(FLAG, struct new_choices, layer, "layer", NULL,
+	       "a layer between two protocols, without addresses of its own"),
+	OPTION(TEXT, struct new_choices, output, "output", "DIR",
+	       "-o DIR too; the directory (NAME), made if it is not there"),
 	{ .name = NULL },
 };
 
@@ -110,23 +108,18 @@ new_fail(const char *path)
 
 /* Leaves a file alone that is already there. */
 static int
-new_write_file(const struct xk_new_template *template, const char *directory, const char *example, const char *name)
+new_write_file(const char *file, const char *text, const char *directory, const char *example, const char *name)
 {
-	const char *rest = strstr(template->name, example) + strlen(example);
+	const char *rest = strstr(file, example) + strlen(example);
 	char path[NEW_PATH_MAX];
 	FILE *stream;
-	bool good;
-	int file;
 
-	snprintf(path, sizeof(path), "%s/%s%s%s", directory, strncmp(template->name, "test_", 5) == 0 ? "test_" : "",
-		 name, rest);
-	file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	stream = file < 0 ? NULL : fdopen(file, "w");
+	snprintf(path, sizeof(path), "%s/%s%s%s", directory, strncmp(file, "test_", 5) == 0 ? "test_" : "", name, rest);
+	stream = fopen(path, "wxe");
 	if (stream == NULL)
 		return new_fail(path);
-	new_write_text(stream, template->text, example, name);
-	good = !ferror(stream);
-	if (fclose(stream) != 0 || !good)
+	new_write_text(stream, text, example, name);
+	if (!output_close(stream))
 		return new_fail(path);
 	printf("%s\n", path);
 	return OPTIONS_SUCCESS;
@@ -138,11 +131,9 @@ xk_new_main(int argc, char **argv)
 	struct new_choices choices = { .output = NULL };
 	struct options_texts operands;
 	const char *name, *example, *directory;
-	char output[] = "--output";
 	size_t len;
 	int status;
 
-	options_spell_out(argc, argv, "-o", output);
 	status = options_parse(&new_program, argc, argv, &choices, &operands);
 	if (status != OPTIONS_GO)
 		return status;
@@ -159,9 +150,9 @@ xk_new_main(int argc, char **argv)
 	}
 	if (mkdir(directory, 0777) != 0 && errno != EEXIST)
 		return new_fail(directory);
-	for (const struct xk_new_template *t = xk_new_templates; t->name != NULL && status != OPTIONS_FAILURE; t++)
-		if (strstr(t->name, example) != NULL)
-			status = new_write_file(t, directory, example, name);
+	for (unsigned i = 0; new_templates[i].name != NULL && status != OPTIONS_FAILURE; i++)
+		if (strstr(new_templates[i].name, example) != NULL)
+			status = new_write_file(new_templates[i].name, new_templates[i].text, directory, example, name);
 	if (status == OPTIONS_SUCCESS)
 		printf("next: ./run build --with %s\n", directory);
 	return status;

@@ -13,12 +13,12 @@ struct protocols_choices {
 };
 
 static const struct options_option protocols_options[] = {
-	{ "counters", OPTIONS_FLAG, offsetof(struct protocols_choices, counters), NULL,
-	  "every count there is, a line each: kernel.NAME, PROTOCOL.NAME", 0, 0, NULL },
-	{ "dictionary", OPTIONS_FLAG, offsetof(struct protocols_choices, dictionary), NULL,
-	  "what stands in headers, as a dictionary for libFuzzer and AFL", 0, 0, NULL },
-	{ "markdown", OPTIONS_FLAG, offsetof(struct protocols_choices, markdown), NULL,
-	  "the same as Markdown, as in docs/protocols/", 0, 0, NULL },
+	OPTION(FLAG, struct protocols_choices, counters, "counters", NULL,
+	       "every count there is, a line each: kernel.NAME, PROTOCOL.NAME"),
+	OPTION(FLAG, struct protocols_choices, dictionary, "dictionary", NULL,
+	       "what stands in headers, as a dictionary for libFuzzer and AFL"),
+	OPTION(FLAG, struct protocols_choices, markdown, "markdown", NULL,
+	       "the same as Markdown, as in docs/protocols/"),
 	{ .name = NULL },
 };
 
@@ -51,13 +51,37 @@ protocols_print_realms(unsigned realms)
 	printf("%s", realms == 0 ? "nothing" : "");
 }
 
-static void
-protocols_print_kind(const struct xk_protocol_type *type, bool markdown)
+static const char *
+protocols_counter_name(const struct xk_protocol_type *type, unsigned i)
 {
-	printf(markdown ? "## %s\n\n%s\n" : "%s: %s\n", type->name, type->help);
-	if (markdown)
-		return;
-	printf("\noffers   ");
+	return type->counters[i];
+}
+
+static unsigned
+protocols_counter_count(const struct xk_protocol_type *type)
+{
+	unsigned count = 0;
+
+	while (type->counters != NULL && type->counters[count] != NULL)
+		count++;
+	return count;
+}
+
+/* Prints the names from first to end - 1 under their title; nothing if there are none. */
+static void
+protocols_print_names(const struct xk_protocol_type *type, const char *title,
+		      const char *(*name)(const struct xk_protocol_type *type, unsigned i), unsigned first,
+		      unsigned end, bool markdown)
+{
+	for (unsigned i = first; i < end; i++)
+		printf(markdown ? "%s`%s`" : "%s%s", i == first ? title : markdown ? ", " : " ", name(type, i));
+	printf("%s", first >= end ? "" : markdown ? ".\n" : "\n");
+}
+
+static void
+protocols_print_kind(const struct xk_protocol_type *type)
+{
+	printf("%s: %s\n\noffers   ", type->name, type->help);
 	protocols_print_realms(type->offers);
 	printf("\n");
 	if (type->flags & XK_VIRTUAL)
@@ -93,28 +117,24 @@ protocols_print_roles(const struct xk_protocol_type *type, bool markdown)
 }
 
 static void
-protocols_print_field(const struct xk_field *field, bool markdown)
+protocols_print_header(const struct xk_protocol_type *type, bool markdown)
 {
 	static const char *const kinds[] = { "", "fixed", "names the session", "a length", "a checksum" };
 	static const char *const covered[] = { "", "the header", "what follows", "header and what follows",
 					       "pseudo-header, header and what follows" };
 
-	printf(markdown ? "| %s | %u | " : "  %-22s %2u  ", field->name, field->bits);
-	printf("%s%s%s", kinds[field->kind], field->covers == XK_COVERS_NOTHING ? "" : " of ", covered[field->covers]);
-	printf("%s%s%s\n", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
-	       field->help == NULL ? "" : field->help, markdown ? " |" : "");
-}
-
-static void
-protocols_print_header(const struct xk_protocol_type *type, bool markdown)
-{
 	if (type->header == 0)
 		return;
 	printf(markdown ? "\n| header, %" PRIu32 " bytes | bits | |\n| --- | --- | --- |\n"
 			: "\nheader (%" PRIu32 " bytes; fields and their bits)\n",
 	       type->header);
-	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
-		protocols_print_field(field, markdown);
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
+		printf(markdown ? "| %s | %u | " : "  %-22s %2u  ", field->name, field->bits);
+		printf("%s%s%s", kinds[field->kind], field->covers == XK_COVERS_NOTHING ? "" : " of ",
+		       covered[field->covers]);
+		printf("%s%s%s\n", field->help == NULL || field->kind == XK_VARIES ? "" : "; ",
+		       field->help == NULL ? "" : field->help, markdown ? " |" : "");
+	}
 }
 
 static void
@@ -158,6 +178,7 @@ protocols_print_setting(const struct xk_setting *setting, bool markdown)
 		printf(setting->initial == NULL ? "%s; %s\n" : ", %s unless set; %s\n", initial, setting->help);
 }
 
+/* Prints the settings, among them `sessions`, which the framework adds. */
 static void
 protocols_print_settings(const struct xk_protocol_type *type, bool markdown)
 {
@@ -184,50 +205,21 @@ protocols_print_settings(const struct xk_protocol_type *type, bool markdown)
 		protocols_print_setting(&sessions, markdown);
 }
 
-/* Prints a name of a list, separated from the one before it. */
-static void
-protocols_print_name(const char *name, bool is_first, bool markdown)
-{
-	printf(markdown ? "%s`%s`" : "%s%s", is_first ? "" : markdown ? ", " : " ", name);
-}
-
-/* Prints the drop reasons from the first one on. */
-static void
-protocols_print_drops(const struct xk_protocol_type *type, unsigned first, bool markdown)
-{
-	unsigned count = xk_drop_count(type);
-
-	if (first == count)
-		return;
-	printf(markdown ? "\nDrops: " : "\ndrops\n  ");
-	for (unsigned i = first; i < count; i++)
-		protocols_print_name(xk_drop_name(type, i), i == first, markdown);
-	printf(markdown ? ".\n" : "\n");
-}
-
-static void
-protocols_print_counter_names(const struct xk_protocol_type *type, bool markdown)
-{
-	const char *const *name = type->counters;
-
-	if (name == NULL || *name == NULL)
-		return;
-	printf(markdown ? "\nCounters: " : "\ncounters\n  ");
-	for (; *name != NULL; name++)
-		protocols_print_name(*name, name == type->counters, markdown);
-	printf(markdown ? ".\n" : "\n");
-}
-
 static void
 protocols_print(const struct xk_protocol_type *type, bool markdown)
 {
-	protocols_print_kind(type, markdown);
+	if (markdown)
+		printf("## %s\n\n%s\n", type->name, type->help);
+	else
+		protocols_print_kind(type);
 	protocols_print_roles(type, markdown);
 	protocols_print_header(type, markdown);
 	protocols_print_numbers(type, markdown);
 	protocols_print_settings(type, markdown);
-	protocols_print_drops(type, markdown ? XK_DROP_OWN : XK_DROP_NONE + 1, markdown);
-	protocols_print_counter_names(type, markdown);
+	protocols_print_names(type, markdown ? "\nDrops: " : "\ndrops\n  ", xk_drop_name,
+			      markdown ? XK_DROP_OWN : XK_DROP_NONE + 1, xk_drop_count(type), markdown);
+	protocols_print_names(type, markdown ? "\nCounters: " : "\ncounters\n  ", protocols_counter_name, 0,
+			      protocols_counter_count(type), markdown);
 }
 
 static void
@@ -235,7 +227,7 @@ protocols_print_counters(const struct xk_protocol_type *type)
 {
 	for (unsigned i = XK_DROP_NONE + 1; i < xk_drop_count(type); i++)
 		printf("%s.%s\n", type->name, xk_drop_name(type, i));
-	for (unsigned i = 0; type->counters != NULL && type->counters[i] != NULL; i++)
+	for (unsigned i = 0; i < protocols_counter_count(type); i++)
 		printf("%s.%s\n", type->name, type->counters[i]);
 }
 
@@ -250,81 +242,65 @@ protocols_print_word(const struct xk_field *field, uint64_t value)
 	printf("\"\n");
 }
 
-/* Prints the values that a field's declaration names, and the numbers of the protocols above; whole bytes only. */
-static void
-protocols_print_words(const struct xk_protocol_type *type, const struct xk_field *field)
-{
-	uint32_t number;
-
-	if (field->bits % 8 != 0)
-		return;
-	if (field->usual != 0)
-		protocols_print_word(field, field->usual);
-	for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++)
-		protocols_print_word(field, v->value);
-	for (const struct xk_protocol_type *const *upper = xk_protocol_types; field->is_upper && *upper != NULL;
-	     upper++)
-		if (xk_number_find(*upper, type, &number))
-			protocols_print_word(field, number);
-}
-
+/* Prints the values that fields of whole bytes name, and the numbers of the protocols above. */
 static void
 protocols_print_dictionary(const struct xk_protocol_type *type)
 {
+	uint32_t number;
+
 	if (type->fields != NULL)
 		printf("# %s\n", type->name);
-	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++)
-		protocols_print_words(type, field);
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
+		if (field->bits % 8 != 0)
+			continue;
+		if (field->usual != 0)
+			protocols_print_word(field, field->usual);
+		for (const struct xk_field_value *v = field->values; v != NULL && v->name != NULL; v++)
+			protocols_print_word(field, v->value);
+		for (unsigned i = 0; field->is_upper && xk_protocol_types[i] != NULL; i++)
+			if (xk_number_find(xk_protocol_types[i], type, &number))
+				protocols_print_word(field, number);
+	}
 }
 
-static void
-protocols_print_text(const struct xk_protocol_type *type)
-{
-	protocols_print(type, false);
-}
+/* ---- the word ---- */
 
 static void
-protocols_print_markdown(const struct xk_protocol_type *type)
+protocols_show(const struct xk_protocol_type *type, const struct protocols_choices *choices, bool is_named)
 {
-	protocols_print(type, true);
-}
-
-static void
-protocols_print_line(const struct xk_protocol_type *type)
-{
-	printf("%-12s %s\n", type->name, type->help);
+	if (choices->counters)
+		protocols_print_counters(type);
+	else if (choices->dictionary)
+		protocols_print_dictionary(type);
+	else if (choices->markdown || is_named)
+		protocols_print(type, choices->markdown);
+	else
+		printf("%-12s %s\n", type->name, type->help);
 }
 
 int
 xk_protocols_main(int argc, char **argv)
 {
-	struct protocols_choices choices = { .counters = false, .dictionary = false, .markdown = false };
-	void (*print)(const struct xk_protocol_type *type);
+	struct protocols_choices choices = { .counters = false };
 	const struct xk_protocol_type *type;
 	struct options_texts operands;
-	int status;
+	int status = options_parse(&protocols_program, argc, argv, &choices, &operands);
 
-	status = options_parse(&protocols_program, argc, argv, &choices, &operands);
 	if (status != OPTIONS_GO)
 		return status;
-	print = choices.counters      ? protocols_print_counters
-		: choices.dictionary  ? protocols_print_dictionary
-		: choices.markdown    ? protocols_print_markdown
-		: operands.count == 0 ? protocols_print_line
-				      : protocols_print_text;
 	if (operands.count > 0) {
 		type = xk_protocol_type_find(operands.text[0]);
-		if (type != NULL) {
-			print(type);
-			return OPTIONS_SUCCESS;
+		if (type == NULL) {
+			fprintf(stderr, "xk protocols: there is no protocol \"%s\"; `xk protocols` lists them\n",
+				operands.text[0]);
+			return OPTIONS_FAILURE;
 		}
-		fprintf(stderr, "xk protocols: there is no protocol \"%s\"; `xk protocols` lists them\n",
-			operands.text[0]);
-		return OPTIONS_FAILURE;
+		protocols_show(type, &choices, true);
+		return OPTIONS_SUCCESS;
 	}
 	for (const struct xk_kernel_count *count = xk_kernel_counts; choices.counters && count->name != NULL; count++)
 		printf("kernel.%s\n", count->name);
 	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
-		print(xk_protocol_types[i]);
+		protocols_show(xk_protocol_types[i], &choices, false);
 	return OPTIONS_SUCCESS;
 }

@@ -1,47 +1,42 @@
-/* xk_run.c - `xk run`: the options, for a network file in the simulator or for one host on a real link. */
+/*
+ * xk_run.c - `xk run`: its options, and one host of a graph file, which stands on its link until a signal ends it.
+ * Network files: xk_run_net.c.
+ */
 #include <string.h>
 
 #include "graphs/graph.h"
+#include "tools/host/host_alone.h"
+#include "tools/host/watch.h"
+#include "tools/json.h"
+#include "tools/machine.h"
 #include "tools/program/program.h"
+#include "tools/stats/stats_client.h"
+#include "tools/stats/stats_server.h"
 #include "tools/xk/xk.h"
 #include "tools/xk/xk_run_private.h"
 
-#define RUN_AT(member) offsetof(struct run_options, member)
+enum { RUN_TELEMETRY_S = 30 };
 
 static const char *const run_ends[] = { "client", "server", NULL }; /* by PAIR_CLIENT and PAIR_SERVER */
 
 static const struct options_option run_options[] = {
-	{ .name = "end",
-	  .kind = OPTIONS_CHOICE,
-	  .offset = RUN_AT(end),
-	  .argument = "END",
-	  .choices = run_ends,
-	  .help = "of a host: which end of its link it is, client or server\n"
-		  "(server); what is not set it has at 10.77.0.1 as client,\n"
-		  "at 10.77.0.2 as server" },
-	{ .name = "seed",
-	  .kind = OPTIONS_NUMBERS, /* a list, which is empty if the option is absent */
-	  .offset = RUN_AT(seeds),
-	  .argument = "S",
-	  .max = UINT64_MAX,
-	  .help = "of a network: what happens by chance; the same seed gives the\n"
-		  "same run (1)" },
-	{ .name = "until",
-	  .kind = OPTIONS_TEXT,
-	  .offset = RUN_AT(until),
-	  .argument = "T",
-	  .help = "of a network: how much virtual time passes: 500ms, 10s (1s)" },
-	{ .name = "quiet", .kind = OPTIONS_FLAG, .offset = RUN_AT(quiet), .help = "of a network: do not print frames" },
-	{ .name = "show",
-	  .kind = OPTIONS_TEXT,
-	  .offset = RUN_AT(show),
-	  .argument = "NODE,...",
-	  .help = "of a network: print the counts of these protocols only; `host`\n"
-		  "stands for the hosts' own, `link` for the links'" },
-	{ .name = "telemetry",
-	  .kind = OPTIONS_FLAG,
-	  .offset = RUN_AT(telemetry),
-	  .help = "of a host: dpdk-telemetry.py can ask it, too (/xkernel/...)" },
+	OPTION(CHOICE, struct run_options, end, "end", "END",
+	       "of a host: which end of its link it is, client or server\n"
+	       "(server); what is not set it has at 10.77.0.1 as client,\n"
+	       "at 10.77.0.2 as server",
+	       .choices = run_ends),
+	OPTION(NUMBERS, struct run_options, seeds, "seed", "S",
+	       "of a network: what happens by chance; the same seed gives the\n"
+	       "same run (1)",
+	       .max = UINT64_MAX),
+	OPTION(TEXT, struct run_options, until, "until", "T",
+	       "of a network: how much virtual time passes: 500ms, 10s (1s)"),
+	OPTION(FLAG, struct run_options, quiet, "quiet", NULL, "of a network: do not print frames"),
+	OPTION(TEXT, struct run_options, show, "show", "NODE,...",
+	       "of a network: print the counts of these protocols only; `host`\n"
+	       "stands for the hosts' own, `link` for the links'"),
+	OPTION(FLAG, struct run_options, telemetry, "telemetry", NULL,
+	       "of a host: dpdk-telemetry.py can ask it, too (/xkernel/...)"),
 	{ .name = NULL },
 };
 
@@ -57,45 +52,75 @@ const struct options_program run_program = {
 	.footer = "Exit status: 0 success, 1 failure (a refused file, a link or host that does not work, lost\n"
 		  "buffers), 2 misuse.",
 	.options = run_options,
-	.shared = { { host_single_options, RUN_AT(single) }, { host_common_options, RUN_AT(common) } },
+	.shared = { { host_single_options, offsetof(struct run_options, single) },
+		    { host_common_options, offsetof(struct run_options, common) } },
 	.operands_min = 1,
 	.operands_max = 1,
 };
 
-static int
-run_network_checked(struct run_options *options, const char *file)
-{
-	const struct host_common *common = &options->common;
-	int status;
+/* ---- one host ---- */
 
-	if (options->until == NULL)
-		options->until = "1s";
-	if (options->seeds.count > 1)
-		return options_misuse(&run_program, "--seed takes one");
-	options->seed = options->seeds.count == 0 ? 1 : options->seeds.value[0];
-	if (common->link == NULL || strcmp(common->link, "sim") != 0)
-		return options_misuse(&run_program, "networks run in the simulator: --link sim");
-	if (!xk_time_parse(options->until, &options->until_ns))
-		return options_misuse(&run_program, "--until: \"%s\" is no time such as 500ms or 10s", options->until);
-	if (host_single_is_given(&options->single) || options->end != PAIR_ENDS || options->telemetry ||
-	    common->driver != HOST_DRIVER_ABSENT || common->drivers != 1)
-		return options_misuse(&run_program, "--mode, --threads, --cores, --driver, --drivers, --end and "
-						    "--telemetry are of a host: set what "
-						    "there is "
-						    "in the network file, or --set HOST.mode=regular");
-	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
-		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
-	if (host_common_watchdog(&run_program, &options->common) != 0)
-		return OPTIONS_MISUSE;
-	status = host_common_take_output(&run_program, &options->common);
-	return status != 0 ? status : run_network_main(options, file);
+/* DPDK's clients ask periodically: what they see next time is counted from here on. */
+static void
+run_host_asked(void *server)
+{
+	stats_server_count(server, RUN_TELEMETRY_S);
+}
+
+/* Lets the host stand until a signal comes. Returns 0, or the status to exit with. */
+static int
+run_host_stand(const struct run_options *options, struct host *host, int signals)
+{
+	struct stats_server *stats;
+	char why[STATS_WHY];
+	int status = 0;
+
+	if (stats_server_start(host, &stats, why, sizeof(why)) != 0)
+		fprintf(stderr, "%s: no `xk stats` of this host: %s\n", run_program.name, why);
+	if (options->telemetry && host_is_on_dpdk(host))
+		status = host_begin_telemetry(host, run_host_asked, stats);
+	if (status == 0) {
+		host_print_standing(host);
+		host_await_signal(signals);
+	}
+	if (options->telemetry && host_is_on_dpdk(host))
+		host_end_telemetry(host);
+	stats_server_stop(stats);
+	return status;
 }
 
 static int
-run_host_checked(struct run_options *options, const char *file)
+run_host_report(const struct run_options *options, struct host *host, FILE *out)
+{
+	struct machine machine;
+	struct json json;
+
+	if (out != stdout)
+		host_print_counts(host, stdout);
+	if (out == NULL)
+		return 0;
+	machine_describe(&machine);
+	json_begin(&json, out);
+	json_object(&json, NULL);
+	json_string(&json, "program", run_program.name);
+	json_string(&json, "graph", host->options.graph);
+	json_string(&json, "link", host->options.link->name);
+	json_string(&json, "driver", host_drivers[host->options.driver]);
+	machine_json(&machine, &json, "machine");
+	host_json(host, &json, "host");
+	return host_end_json(run_program.name, options->common.json, &json);
+}
+
+/* Without settings, the host has the addresses and names of udptest's, so that either can be the other end. */
+static int
+run_host(struct run_options *options, const char *file)
 {
 	const struct host_link *link;
-	int status;
+	struct host_options settings;
+	struct host host = { .port_count = 0 };
+	struct watch *watch;
+	int signals, status, closed;
+	FILE *out;
 
 	if (options->until != NULL || options->quiet || options->seeds.count > 0 || options->show != NULL)
 		return options_misuse(&run_program,
@@ -106,9 +131,29 @@ run_host_checked(struct run_options *options, const char *file)
 		status = host_single_complete(&run_program, &options->single, options->common.drivers);
 	if (status != 0)
 		return status;
-	if (options->end == PAIR_ENDS)
-		options->end = PAIR_SERVER;
-	return run_host_main(options, file, link);
+	signals = pair_signals();
+	watch = watch_new(run_program.name, &signals, options->common.watchdog_ns);
+	settings = host_single_options_of(&options->common, &options->single, link);
+	settings.program = run_program.name;
+	settings.name = "host";
+	settings.end = options->end == PAIR_ENDS ? PAIR_SERVER : options->end;
+	settings.graph = file;
+	settings.watch = watch;
+	settings.watched = true; /* xk stats may ask at any time */
+	settings.telemetry = options->telemetry;
+	status = host_open_json(run_program.name, options->common.json, &out);
+	if (status == 0)
+		status = host_open_alone(&host, &settings, signals);
+	if (status == 0)
+		status = host_start(&host);
+	if (status == 0)
+		status = run_host_stand(options, &host, signals);
+	if (status == 0)
+		status = run_host_report(options, &host, out);
+	host_close_json(out);
+	closed = host_close(&host);
+	watch_free(watch);
+	return status != 0 ? status : closed;
 }
 
 int
@@ -130,6 +175,6 @@ xk_run_main(int argc, char **argv)
 	if (link == NULL && !is_network)
 		options.common.link = "virtio";
 	if ((link != NULL && strcmp(link, "sim") == 0) || is_network)
-		return run_network_checked(&options, operands.text[0]);
-	return run_host_checked(&options, operands.text[0]);
+		return run_network(&options, operands.text[0]);
+	return run_host(&options, operands.text[0]);
 }

@@ -14,8 +14,10 @@
 
 struct run {
 	const struct run_options *options;
+	uint64_t seed;
 	struct net net;
 	int signals;
+	unsigned steps;
 };
 
 /* ---- watching ---- */
@@ -54,6 +56,165 @@ run_see(void *context, const struct xk_sim_record *record)
 	if (!run->options->quiet || record->frame == NULL)
 		run_print(record);
 	net_capture_see(&run->net, record);
+}
+
+/* ---- a table: a column for each host or link, a row for each count ---- */
+
+enum {
+	RUN_COLUMNS = 20,
+	RUN_NAME = 160,
+	TABLE_WIDTH = 110,
+	TABLE_NAMES = 24, /* narrowest column of names */
+	TABLE_LEAST = 8,  /* narrowest column of counts */
+	TABLE_TEXT = 24,
+	TABLE_ROWS = 64, /* allocated at a time */
+};
+
+#define TABLE_ABSENT UINT64_MAX
+
+/* Rows keep the order that the counts have in each column. The maker frees them. */
+struct run_table {
+	struct run_row {
+		char name[RUN_NAME];
+		uint64_t counts[RUN_COLUMNS];
+	} * rows;
+	char heads[RUN_COLUMNS][XK_GRAPH_NAME_MAX + 8];
+	unsigned row_count, next_row;
+	unsigned columns; /* those beyond RUN_COLUMNS are only counted */
+	bool no_memory;
+};
+
+static void
+run_table_column(struct run_table *table, const char *name, bool is_up)
+{
+	if (table->columns < RUN_COLUMNS)
+		snprintf(table->heads[table->columns], sizeof(table->heads[0]), "%s%s", name, is_up ? "" : " (down)");
+	table->columns++;
+	table->next_row = 0;
+}
+
+/* Adds a count to the last column of the struct run_table at `to`. */
+static void
+run_table_add(void *to, const char *name, uint64_t count)
+{
+	struct run_table *table = to;
+	struct run_row *rows = table->rows;
+	unsigned i = 0;
+
+	if (table->columns > RUN_COLUMNS)
+		return;
+	while (i < table->row_count && strcmp(rows[i].name, name) != 0)
+		i++;
+	if (i == table->row_count) {
+		if (i % TABLE_ROWS == 0)
+			rows = reallocarray(rows, i + TABLE_ROWS, sizeof(*rows));
+		if (rows == NULL) {
+			table->no_memory = true;
+			return;
+		}
+		table->rows = rows;
+		i = table->next_row;
+		memmove(&rows[i + 1], &rows[i], (table->row_count++ - i) * sizeof(*rows));
+		snprintf(rows[i].name, sizeof(rows[i].name), "%s", name);
+		for (unsigned k = 0; k < RUN_COLUMNS; k++)
+			rows[i].counts[k] = TABLE_ABSENT;
+	}
+	rows[i].counts[table->columns - 1] = count;
+	table->next_row = i + 1;
+}
+
+/* Returns the length of the node in a row's name; 0: the count is the host's or link's own. */
+static size_t
+table_node_len(const char *name)
+{
+	const char *dot = strchr(name, '.');
+
+	return dot == NULL ? 0 : (size_t)(dot - name);
+}
+
+/* Returns whether --show names the node of the row, which is `own` if its name has none. */
+static bool
+table_is_shown(const struct run_row *row, const char *own, const char *show)
+{
+	size_t node_len = table_node_len(row->name), len;
+	const char *node = node_len == 0 ? own : row->name;
+
+	if (node_len == 0)
+		node_len = strlen(own);
+	for (; show != NULL && *show != '\0'; show += len + (show[len] == ',')) {
+		len = strcspn(show, ",");
+		if (len == node_len && memcmp(show, node, len) == 0)
+			return true;
+	}
+	return show == NULL;
+}
+
+/* Returns whether the row has nothing to show in columns first to end - 1. */
+static bool
+table_is_zero(const struct run_row *row, unsigned first, unsigned end)
+{
+	for (; first < end; first++)
+		if (row->counts[first] != 0 && row->counts[first] != TABLE_ABSENT)
+			return false;
+	return true;
+}
+
+/* Writes `count`, or "-" if there is none. Returns the length. */
+static int
+table_write_count(char text[TABLE_TEXT], uint64_t count)
+{
+	return count == TABLE_ABSENT ? snprintf(text, TABLE_TEXT, "-") : snprintf(text, TABLE_TEXT, "%" PRIu64, count);
+}
+
+static int
+table_max(int a, int b)
+{
+	return a > b ? a : b;
+}
+
+/* Prints the rows that are shown and not zero everywhere, in as many blocks of columns as they need. */
+static void
+run_table_print(const struct run_table *table, const char *own, const char *show, FILE *out)
+{
+	unsigned columns = table->columns < RUN_COLUMNS ? table->columns : RUN_COLUMNS, fit;
+	int names = TABLE_NAMES, width = TABLE_LEAST;
+	char text[TABLE_TEXT];
+
+	/* all columns are as wide as the widest head or count */
+	for (unsigned k = 0; k < columns; k++)
+		width = table_max(width, (int)strlen(table->heads[k]));
+	for (unsigned i = 0; i < table->row_count; i++) {
+		for (unsigned k = 0; k < columns; k++)
+			width = table_max(width, table_write_count(text, table->rows[i].counts[k]));
+		if (table_is_shown(&table->rows[i], own, show))
+			names = table_max(names, (int)strlen(table->rows[i].name));
+	}
+	fit = TABLE_WIDTH > names + width + 1 ? (unsigned)((TABLE_WIDTH - names) / (width + 1)) : 1;
+	for (unsigned first = 0; first < columns; first += fit) {
+		unsigned end = first + fit < columns ? first + fit : columns;
+		bool begun = false;
+
+		for (unsigned i = 0; i < table->row_count; i++) {
+			const struct run_row *row = &table->rows[i];
+
+			if (!table_is_shown(row, own, show) || table_is_zero(row, first, end))
+				continue;
+			for (unsigned k = first; !begun && k < end; k++)
+				fprintf(out, "%*s%s", k == first ? names + 1 + width : width + 1, table->heads[k],
+					k + 1 == end ? "\n" : "");
+			begun = true;
+			fprintf(out, "%-*s", names, row->name);
+			for (unsigned k = first; k < end; k++) {
+				table_write_count(text, row->counts[k]);
+				fprintf(out, " %*s", width, text);
+			}
+			fputc('\n', out);
+		}
+		if (begun)
+			fputc('\n', out);
+	}
+	if (table->columns > RUN_COLUMNS)
+		fprintf(out, "... and %u more %ss (--json has them)\n", table->columns - RUN_COLUMNS, own);
 }
 
 /* ---- what was counted ---- */
@@ -126,9 +287,14 @@ static bool
 run_show_is_known(const char *show, const struct run_table *hosts)
 {
 	for (size_t len; show != NULL && *show != '\0'; show += len + (show[len] == ',')) {
+		bool known;
+
 		len = strcspn(show, ",");
-		if (run_table_has(hosts, show, len) || (len == 4 && memcmp(show, "host", 4) == 0) ||
-		    (len == 4 && memcmp(show, "link", 4) == 0))
+		known = len == 4 && (memcmp(show, "host", 4) == 0 || memcmp(show, "link", 4) == 0);
+		for (unsigned i = 0; i < hosts->row_count && !known; i++)
+			known = len > 0 && table_node_len(hosts->rows[i].name) == len &&
+				memcmp(hosts->rows[i].name, show, len) == 0;
+		if (known)
 			continue;
 		fprintf(stderr, "xk run: --show: no host that is up has a node \"%.*s\"\n", (int)len, show);
 		return false;
@@ -136,38 +302,25 @@ run_show_is_known(const char *show, const struct run_table *hosts)
 	return true;
 }
 
-/* Prints tables of the first RUN_COLUMNS hosts and links, and what identifies the run. */
+/* Prints tables of hosts and links, and what identifies the run. */
 static int
 run_summary(const struct run *run)
 {
 	const char *show = run->options->show;
-	char names[RUN_COLUMNS][XK_GRAPH_NAME_MAX + 8];
 	struct run_table hosts = { .rows = NULL }, links = { .rows = NULL };
 	struct xk_sim *sim = run->net.sim;
-	unsigned count = 0;
 	bool good;
 
 	for (struct xk_sim_host *host = xk_sim_first_host(sim); host != NULL; host = xk_sim_next_host(host)) {
-		if (count++ >= RUN_COLUMNS)
-			continue;
-		snprintf(names[count - 1], sizeof(names[0]), "%s%s", xk_sim_host_name(host),
-			 xk_sim_is_up(host) ? "" : " (down)");
-		run_table_column(&hosts, names[count - 1]);
-		run_tell_host(host, run_table_tell, &hosts);
+		run_table_column(&hosts, xk_sim_host_name(host), xk_sim_is_up(host));
+		run_tell_host(host, run_table_add, &hosts);
+	}
+	for (struct xk_sim_link *link = xk_sim_first_link(sim); link != NULL; link = xk_sim_next_link(link)) {
+		run_table_column(&links, xk_sim_link_name(link), true);
+		run_tell_link(link, run_table_add, &links);
 	}
 	run_table_print(&hosts, "host", show, stderr);
-	if (count > RUN_COLUMNS)
-		fprintf(stderr, "... and %u more hosts (--json has them)\n", count - RUN_COLUMNS);
-	count = 0;
-	for (struct xk_sim_link *link = xk_sim_first_link(sim); link != NULL; link = xk_sim_next_link(link)) {
-		if (count++ >= RUN_COLUMNS)
-			continue;
-		run_table_column(&links, xk_sim_link_name(link));
-		run_tell_link(link, run_table_tell, &links);
-	}
 	run_table_print(&links, "link", show, stderr);
-	if (count > RUN_COLUMNS)
-		fprintf(stderr, "... and %u more links (--json has them)\n", count - RUN_COLUMNS);
 	good = !hosts.no_memory && !links.no_memory;
 	if (!good)
 		fprintf(stderr, "xk run: %s\n", strerror(ENOMEM));
@@ -175,9 +328,8 @@ run_summary(const struct run *run)
 		good = run_show_is_known(show, &hosts);
 	free(hosts.rows);
 	free(links.rows);
-	fprintf(stderr, "seed %" PRIu64 ", until %" PRIu64 ".%06" PRIu64 " s, hash %016" PRIx64 "\n",
-		run->options->seed, xk_sim_now_ns(sim) / 1000000000, xk_sim_now_ns(sim) / 1000 % 1000000,
-		xk_sim_hash(sim));
+	fprintf(stderr, "seed %" PRIu64 ", until %" PRIu64 ".%06" PRIu64 " s, hash %016" PRIx64 "\n", run->seed,
+		xk_sim_now_ns(sim) / 1000000000, xk_sim_now_ns(sim) / 1000 % 1000000, xk_sim_hash(sim));
 	return good ? 0 : OPTIONS_FAILURE;
 }
 
@@ -198,7 +350,7 @@ run_json(struct run *run)
 	json_string(json, "program", run_program.name);
 	json_string(json, "network", run->net.topology->file);
 	json_string(json, "link", "sim");
-	json_uint(json, "seed", run->options->seed);
+	json_uint(json, "seed", run->seed);
 	json_uint(json, "until_ns", xk_sim_now_ns(sim));
 	json_string(json, "hash", hash);
 	json_object(json, "hosts");
@@ -224,57 +376,73 @@ run_json(struct run *run)
 
 /* ---- running ---- */
 
-/* A signal ends the run, which reports the counts so far. */
-struct run_stop {
-	int signals;
-	unsigned steps;
-};
-
-enum { RUN_LOOK_EVERY = 1 << 10 };
+enum { RUN_LOOK_EVERY = 1 << 10 /* steps of the world, at the signals; one ends the run, and it reports */ };
 
 static bool
 run_goes_on(void *context)
 {
-	struct run_stop *stop = context;
-	struct pollfd polls = { .fd = stop->signals, .events = POLLIN };
+	struct run *run = context;
+	struct pollfd polls = { .fd = run->signals, .events = POLLIN };
 
-	return ++stop->steps % RUN_LOOK_EVERY != 0 || poll(&polls, 1, 0) <= 0;
+	return ++run->steps % RUN_LOOK_EVERY != 0 || poll(&polls, 1, 0) <= 0;
 }
 
 static int
-run_network(struct run *run, uint64_t until_ns)
+run_opened(struct run *run, uint64_t until_ns)
 {
-	struct run_stop stop = { .signals = run->signals };
-	int status = 0, told;
+	int status = 0, written;
 
 	if (!run->options->quiet || run->options->common.pcap != NULL)
 		xk_sim_watch(run->net.sim, run_see, run);
 	if (run->options->common.pcap != NULL)
 		status = net_capture_open(&run->net, run->options->common.pcap);
 	if (status == 0) {
-		xk_sim_run_while(run->net.sim, until_ns, run_goes_on, &stop);
+		xk_sim_run_while(run->net.sim, until_ns, run_goes_on, run);
 		fflush(stdout);
 		status = run_summary(run);
-		told = run_json(run);
-		status = status != 0 ? status : told;
+		written = run_json(run);
+		status = status != 0 ? status : written;
 	}
 	xk_sim_watch(run->net.sim, NULL, NULL);
 	return status;
 }
 
 int
-run_network_main(const struct run_options *options, const char *file)
+run_network(struct run_options *options, const char *file)
 {
-	struct run run = { .options = options, .signals = pair_signals() };
-	struct watch *watch = watch_new(run_program.name, &run.signals, options->common.watchdog_ns);
+	struct run run = { .options = options, .seed = options->seeds.count == 0 ? 1 : options->seeds.value[0] };
+	const char *until = options->until == NULL ? "1s" : options->until;
+	struct host_common *common = &options->common;
+	struct watch *watch;
+	uint64_t until_ns;
 	int status, closed;
 
-	status = net_read(&run.net, run_program.name, file, options->common.sets.text, options->common.sets.count);
+	if (options->seeds.count > 1)
+		return options_misuse(&run_program, "--seed takes one");
+	if (common->link == NULL || strcmp(common->link, "sim") != 0)
+		return options_misuse(&run_program, "networks run in the simulator: --link sim");
+	if (!xk_time_parse(until, &until_ns))
+		return options_misuse(&run_program, "--until: \"%s\" is no time such as 500ms or 10s", until);
+	if (host_single_is_given(&options->single) || options->end != PAIR_ENDS || options->telemetry ||
+	    common->driver != HOST_DRIVER_ABSENT || common->drivers != 1)
+		return options_misuse(&run_program, "--mode, --threads, --cores, --driver, --drivers, --end and "
+						    "--telemetry are of a host: set what there is in the network "
+						    "file, or --set HOST.mode=regular");
+	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
+		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
+	if (host_common_watchdog(&run_program, common) != 0)
+		return OPTIONS_MISUSE;
+	status = host_common_take_output(&run_program, common);
+	if (status != 0)
+		return status;
+	run.signals = pair_signals();
+	watch = watch_new(run_program.name, &run.signals, common->watchdog_ns);
+	status = net_read(&run.net, run_program.name, file, common->sets.text, common->sets.count);
 	if (status == 0)
-		status = net_open(&run.net, options->seed, stdout, options->common.trace);
+		status = net_open(&run.net, run.seed, stdout, common->trace);
 	if (status == 0) {
 		watch_world(watch, run.net.sim);
-		status = run_network(&run, options->until_ns);
+		status = run_opened(&run, until_ns);
 		watch_forget(watch, run.net.sim);
 	}
 	closed = net_close(&run.net);

@@ -1,0 +1,172 @@
+/*
+ * xk_bench_echo.c - `xk bench echo`: what the whole graph costs without a wire.
+ *
+ * One process, one thread: the graph's udptest serves, on a port in memory whose far end is the rig of echo_rig.h: one
+ * frame in and its echo out per round, addresses and ports of the peers chosen at random, all checksums verified and
+ * generated. The driver polls, in IPP mode. Nothing of the system is needed (no huge pages, no child), so that it runs
+ * under callgrind: with two numbers of --rounds, the difference of instructions is the cost of the rounds between.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "protocols/test/udptest.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/echo_rig.h"
+#include "tools/output.h"
+
+enum { ECHO_COUNTS = 4 /* the first of bench_counts: nothing parks */ };
+
+#define ECHO_LINK UINT64_C(0x020000000001)
+#define ECHO_HOST 0x0a000002
+
+struct echo_bench {
+	struct bench common; /* first */
+	uint64_t sessions, burst;
+	bool neighbours;
+	struct echo_rig rig;
+	double echo_ns, rig_ns; /* of a round that counts; the rig's part */
+};
+
+static const struct options_option echo_options[] = {
+	OPTION(NUMBER, struct echo_bench, common.size, "size", "N", "message bytes (1)", .min = 1,
+	       .max = ECHO_FRAME_MAX_MESSAGE),
+	OPTION(NUMBER, struct echo_bench, common.rounds, "rounds", "N", "echoes that count (1000000)", .min = 1,
+	       .max = UINT32_MAX),
+	OPTION(NUMBER, struct echo_bench, sessions, "sessions", "N",
+	       "peers, chosen at random, each with its own address and port (1)", .min = 1,
+	       .max = ECHO_FRAME_MAX_PEERS),
+	OPTION(FLAG, struct echo_bench, neighbours, "neighbours", NULL,
+	       "each peer has its own link address, too (they are behind one router)"),
+	OPTION(NUMBER, struct echo_bench, burst, "burst", "N", "frames per turn of the driver (1)", .min = 1,
+	       .max = ECHO_RIG_BURST),
+	OPTION(FLAG, struct echo_bench, common.alone, "alone", NULL,
+	       "leave the graph out: what the benchmark itself costs"),
+	{ .name = NULL },
+};
+
+static const struct options_program echo_program = {
+	.name = "xk bench echo",
+	.usage = "[OPTION]...",
+	.about = "Times the graph of udptest (graphs/udptest.dot) as a server, in one process on a port in memory.",
+	.footer = "Instructions per echo, by the difference of two runs:\n"
+		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench echo --rounds 10000\n"
+		  "  valgrind --tool=callgrind --callgrind-out-file=/dev/null xk bench echo --rounds 20000",
+	.options = echo_options,
+	.shared = { { bench_options, offsetof(struct echo_bench, common) } },
+};
+
+static void
+echo_counting(void *context)
+{
+	struct bench *bench = context;
+
+	bench_take_stats(bench, bench->before);
+}
+
+static void
+echo_finished(void *context)
+{
+	struct bench *bench = context;
+
+	bench_take_stats(bench, bench->after);
+	xk_kernel_halt(bench->kernels[0]);
+}
+
+/* Prints what the protocols dropped on standard error: a missing echo is among them. */
+static void
+echo_print_drops(struct xk_kernel *kernel)
+{
+	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next)
+		for (unsigned i = 1; i < xk_drop_count(p->type); i++) {
+			uint64_t count = atomic_load_explicit(&p->drops[i], memory_order_relaxed);
+
+			if (count != 0)
+				fprintf(stderr, "  dropped by %s: %s: %" PRIu64 "\n", p->name, xk_drop_name(p->type, i),
+					count);
+		}
+}
+
+static int
+echo_run(struct bench *bench)
+{
+	static const struct echo_end server = { ECHO_LINK, ECHO_HOST, XK_UDPTEST_PORT };
+	struct echo_bench *echo = (struct echo_bench *)bench;
+	struct echo_rig *rig = &echo->rig;
+	const struct bench_host host = {
+		.name = "bench",
+		.link = ECHO_LINK,
+		.address = "vnet.address=10.0.0.2/8", /* all peers are on the link */
+		.sessions = (unsigned)echo->sessions,
+		.receive = echo_rig_receive,
+		.transmit = echo_rig_transmit,
+		.context = rig,
+	};
+
+	*rig = (struct echo_rig){ .platform = bench->platform,
+				  .sessions = (uint32_t)echo->sessions,
+				  .burst = (uint32_t)echo->burst,
+				  .neighbours = echo->neighbours,
+				  .rounds = bench->rounds,
+				  .alone = bench->alone,
+				  .counting = bench->alone ? NULL : echo_counting,
+				  .finished = bench->alone ? NULL : echo_finished,
+				  .context = bench };
+	echo_rig_init(rig, &server, (uint32_t)bench->size);
+	if (bench->alone) {
+		echo_rig_alone(rig);
+		return OPTIONS_SUCCESS;
+	}
+	if (!bench_host_open(bench, 0, &host))
+		return OPTIONS_FAILURE;
+	xk_kernel_run(bench->kernels[0]);
+	if (rig->wrong != NULL) {
+		fprintf(stderr, "xk bench echo: round %" PRIu64 ": wrong with the echo: %s\n", rig->wrong_round,
+			rig->wrong);
+		echo_print_drops(bench->kernels[0]);
+	}
+	xk_kernel_free(bench->kernels[0]);
+	if (rig->wrong != NULL)
+		return OPTIONS_FAILURE;
+	echo->echo_ns = batches_median_ns(&rig->batches);
+	echo->rig_ns = echo_rig_cost_ns(rig, (uint32_t)bench->size);
+	return bench_report(bench);
+}
+
+static void
+echo_write(const struct bench *bench, struct json *json)
+{
+	const struct echo_bench *echo = (const struct echo_bench *)bench;
+
+	json_uint(json, "sessions", echo->sessions);
+	json_uint(json, "burst", echo->burst);
+	json_double(json, "echo_ns", echo->echo_ns);
+	json_double(json, "rig_ns", echo->rig_ns);
+	json_double(json, "net_ns", echo->echo_ns - echo->rig_ns);
+	bench_json_counts(bench, json, "per_echo", ECHO_COUNTS);
+}
+
+static void
+echo_tell(const struct bench *bench)
+{
+	const struct echo_bench *echo = (const struct echo_bench *)bench;
+
+	output_print_name(bench->graph);
+	printf(", %" PRIu64 " byte%s, %" PRIu64 " session%s: %.1f ns an echo (median of batches), of which %.1f ns\n"
+	       "making and checking frames: %.1f ns for the graph.\n",
+	       bench->size, bench->size == 1 ? "" : "s", echo->sessions, echo->sessions == 1 ? "" : "s", echo->echo_ns,
+	       echo->rig_ns, echo->echo_ns - echo->rig_ns);
+	printf("Per echo: %.3f turns of the driver, %.3f clock reads, %.3f stack switches, %.3f locks.\n",
+	       bench_per_round(bench, &bench_counts[0]), bench_per_round(bench, &bench_counts[1]),
+	       bench_per_round(bench, &bench_counts[2]), bench_per_round(bench, &bench_counts[3]));
+	printf("Instructions: see --help.\n");
+}
+
+int
+bench_echo_main(int argc, char **argv)
+{
+	static const struct bench_kind kind = { &echo_program, "echo",     "graphs/udptest.dot",
+						echo_run,      echo_write, echo_tell };
+	struct echo_bench echo = { .common = { .size = 1, .rounds = 1000000 }, .sessions = 1, .burst = 1 };
+
+	return bench_main(&kind, &echo.common, argc, argv);
+}

@@ -1,0 +1,142 @@
+/*
+ * roundtrip_tests.c - the programs udptest and chantest, by their protocols: udptest's client sends its next request
+ * from demux; on each channel of chantest's, a shepherd calls and waits for the reply, one call after the other.
+ */
+#include "protocols/test/chantest.h"
+#include "protocols/test/udptest.h"
+#include "tools/program/program.h"
+#include "tools/roundtrip/roundtrip.h"
+
+static const struct options_option udptest_options[] = {
+	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a message (1)", .min = 1,
+	       .max = XK_UDPTEST_MAX),
+	{ .name = NULL },
+};
+
+static const struct options_program udptest_program = {
+	.name = "udptest",
+	.usage = "[OPTION]...",
+	.about = "Measures round trips of UDP messages between two hosts: a request goes up the server's protocol "
+		 "graph\n"
+		 "and its echo up the client's. Without --server or --client both ends are started here, as two\n"
+		 "processes, and the modes are compared in short alternating blocks.",
+	.footer = roundtrip_footer,
+	.options = udptest_options,
+	.shared = { { roundtrip_common_options, 0 },
+		    { host_common_options, offsetof(struct roundtrip_options, common) } },
+};
+
+static void
+udptest_finished(void *argument, const struct xk_udptest_result *result)
+{
+	struct roundtrip_end *end = argument;
+
+	end->result->error = result->error;
+	end->result->rounds = result->rounds;
+	end->result->lost = result->lost;
+	end->result->late = result->late;
+	end->result->bad = result->bad;
+	roundtrip_finished(end, result->max_packet);
+}
+
+static int
+udptest_start(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end)
+{
+	struct xk_udptest_run run = {
+		.host = block->host,
+		.size = block->size,
+		.rounds = block->rounds,
+		.record = roundtrip_record,
+		.lost = roundtrip_lost,
+		.finished = udptest_finished,
+		.argument = end,
+	};
+
+	return xk_udptest_start(protocol, &run);
+}
+
+int
+udptest_main(int argc, char **argv)
+{
+	static const struct roundtrip_test test = {
+		.program = &udptest_program,
+		.graph = "udptest.dot",
+		.message = "datagram",
+		.answer = "echo",
+		.start = udptest_start,
+	};
+
+	return roundtrip_main(&test, argc, argv);
+}
+
+static const struct options_option chantest_options[] = {
+	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a request and of its reply (1)",
+	       .max = XK_CHANTEST_MAX),
+	OPTION(NUMBERS, struct roundtrip_options, channels, "channels", "N,...",
+	       "calls in flight, one on each channel (1)", .min = 1, .max = XK_CHANTEST_CHANNELS),
+	{ .name = NULL },
+};
+
+static const struct options_program chantest_program = {
+	.name = "chantest",
+	.usage = "[OPTION]...",
+	.about = "Measures remote procedure calls between two hosts: a request goes up the server's protocol graph,\n"
+		 "and with its reply the caller goes on. Without --server or --client both ends are started here, as\n"
+		 "two processes, and the modes are compared in short alternating blocks. With --handoff none or\n"
+		 "server the driver itself resumes the caller, with client or both a thread does.",
+	.footer = roundtrip_footer,
+	.options = chantest_options,
+	.shared = { { roundtrip_common_options, 0 },
+		    { host_common_options, offsetof(struct roundtrip_options, common) } },
+};
+
+static void
+chantest_failed(void *argument, int err, uint64_t waited_ns)
+{
+	(void)err; /* the result has the one that ends the run */
+	roundtrip_lost(argument, waited_ns);
+}
+
+static void
+chantest_finished(void *argument, const struct xk_chantest_result *result)
+{
+	struct roundtrip_end *end = argument;
+
+	end->result->error = result->error;
+	end->result->rounds = result->rounds;
+	end->result->lost = result->failed;
+	end->result->bad = result->bad;
+	roundtrip_finished(end, result->max_packet);
+}
+
+static int
+chantest_start(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end)
+{
+	struct xk_chantest_run run = {
+		.host = block->host,
+		.size = block->size,
+		.channels = block->channels,
+		.rounds = block->rounds,
+		.record = roundtrip_record,
+		.failed = chantest_failed,
+		.finished = chantest_finished,
+		.argument = end,
+	};
+
+	return xk_chantest_start(protocol, &run);
+}
+
+int
+chantest_main(int argc, char **argv)
+{
+	static const struct roundtrip_test test = {
+		.program = &chantest_program,
+		.graph = "chantest.dot",
+		.message = "message",
+		.answer = "reply",
+		.has_channels = true,
+		.start = chantest_start,
+	};
+
+	return roundtrip_main(&test, argc, argv);
+}

@@ -1,0 +1,67 @@
+/* start.c - see start.h. */
+#define _GNU_SOURCE
+#include "tools/start.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "graphs/graph.h"
+#include "tools/options.h"
+#include "xkernel/engine/where.h"
+#include "xkernel/protocol.h"
+
+static ssize_t
+start_write_plain(void *raw, const char *text, size_t len)
+{
+	xk_graph_print_plain(text, len, true, raw);
+	return fflush(raw) == 0 ? (ssize_t)len : 0;
+}
+
+/* The length of the array comes from the program's symbol table; a list of unknown length passes. */
+static bool
+start_check_list(const struct xk_symbols *symbols, const char *program, const char *type, const char *name,
+		 const char *const *list)
+{
+	struct xk_symbol array;
+	size_t length;
+
+	if (list == NULL || !xk_symbol_find(symbols, (uintptr_t)list, &array))
+		return true;
+	length = (array.start + array.size - (uintptr_t)list) / sizeof(*list);
+	for (size_t i = 0; i < length; i++)
+		if (list[i] == NULL)
+			return true;
+	fprintf(stderr, "%s: protocol \"%s\": its list `%s` does not end with NULL\n", program, type, name);
+	return false;
+}
+
+int
+start_main(int (*run)(int argc, char **argv), int argc, char **argv)
+{
+	FILE *plain = fopencookie(stderr, "w", (cookie_io_functions_t){ .write = start_write_plain });
+	struct xk_symbols *symbols = xk_symbols_new();
+	bool good = true, failed;
+	int status;
+
+	if (plain != NULL) {
+		/* Each message is written in one piece. */
+		setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
+		setvbuf(plain, NULL, _IONBF, 0);
+		stderr = plain;
+	}
+	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++) {
+		const struct xk_protocol_type *type = xk_protocol_types[i];
+
+		good &= start_check_list(symbols, argv[0], type->name, "drops", type->drops);
+		good &= start_check_list(symbols, argv[0], type->name, "counters", type->counters);
+	}
+	xk_symbols_free(symbols);
+	if (!good)
+		return OPTIONS_FAILURE;
+	status = run(argc, argv);
+	failed = ferror(stdout);
+	if (fflush(stdout) == 0 && !failed)
+		return status;
+	fprintf(stderr, "%s: standard output cannot be written\n", program_invocation_short_name);
+	return status == OPTIONS_SUCCESS ? OPTIONS_FAILURE : status;
+}
