@@ -189,7 +189,7 @@ swarm_sanitized() {
 	# shellcheck disable=SC2086 # a command and its option, or nothing
 	$fixed_addresses build/sanitize/tests/swarm/swarm --seeds "$seeds" | tee "$logs/swarm.txt"
 	[ "${PIPESTATUS[0]}" -eq 0 ] || return
-	build/release/tests/swarm/swarm --seeds "$seeds" | grep '^hash of all runs' >"$logs/swarm_hash.txt" &&
+	build/tests/swarm/swarm --seeds "$seeds" | grep '^hash of all runs' >"$logs/swarm_hash.txt" &&
 		grep -xFf "$logs/swarm_hash.txt" "$logs/swarm.txt"
 }
 
@@ -253,10 +253,10 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 }
 check "threads udptest" tests/soak/threads.sh build/tsan
 if [ "$long" -ne 0 ]; then
-	check "soak, simulated" build/release/tests/soak tests/soak/network.dot 100 1
+	check "soak, simulated" build/tests/soak tests/soak/network.dot 100 1
 fi
-check "mistakes" tests/mistakes/run.sh build/release
-check "swarm" build/release/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
+check "mistakes" tests/mistakes/run.sh build
+check "swarm" build/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
 check "swarm sanitized" "$0" "$long" --only swarm_sanitized
 check "mutation" tests/mutation/test_mutate.py
 check "swarm mutants" build/mutated/build/tests/swarm/swarm --mutants --seeds 1-2000
