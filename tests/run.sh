@@ -223,6 +223,8 @@ for script in tests/system/*.sh; do
 	[ -x "$script" ] || continue
 	check "system $(basename "$script" .sh)" "$script" build/sanitize
 done
+check "threads udptest" tests/soak/threads.sh build/tsan
+check "swarm mutants" build/mutated/build/tests/swarm/swarm --mutants --seeds 1-2000
 check "clang-format" "$0" "$long" --only format
 check "cppcheck" "$0" "$long" --only cpp_check
 check "layers" tests/layers.py build
@@ -251,7 +253,6 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	cunit "threads platform/test_dpdk_links" $fixed_addresses build/tsan/tests/test_dpdk_links \
 		$([ "$long" -ne 0 ] || echo memif)
 }
-check "threads udptest" tests/soak/threads.sh build/tsan
 if [ "$long" -ne 0 ]; then
 	check "soak, simulated" build/tests/soak tests/soak/network.dot 100 1
 fi
@@ -259,7 +260,6 @@ check "mistakes" tests/mistakes/run.sh build
 check "swarm" build/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
 check "swarm sanitized" "$0" "$long" --only swarm_sanitized
 check "mutation" tests/mutation/test_mutate.py
-check "swarm mutants" build/mutated/build/tests/swarm/swarm --mutants --seeds 1-2000
 if [ "$long" -ne 0 ]; then
 	check "mutation score" tests/mutation/score.py build/mutants 3600
 fi
