@@ -189,7 +189,7 @@ swarm_sanitized() {
 	# shellcheck disable=SC2086 # a command and its option, or nothing
 	$fixed_addresses build/sanitize/tests/swarm/swarm --seeds "$seeds" | tee "$logs/swarm.txt"
 	[ "${PIPESTATUS[0]}" -eq 0 ] || return
-	build/release/tests/swarm/swarm --seeds "$seeds" | grep '^hash of all runs' >"$logs/swarm_hash.txt" &&
+	build/tests/swarm/swarm --seeds "$seeds" | grep '^hash of all runs' >"$logs/swarm_hash.txt" &&
 		grep -xFf "$logs/swarm_hash.txt" "$logs/swarm.txt"
 }
 
@@ -223,6 +223,8 @@ for script in tests/system/*.sh; do
 	[ -x "$script" ] || continue
 	check "system $(basename "$script" .sh)" "$script" build/sanitize
 done
+check "threads udptest" tests/soak/threads.sh build/tsan
+check "swarm mutants" build/mutated/build/tests/swarm/swarm --mutants --seeds 1-2000
 check "clang-format" "$0" "$long" --only format
 check "cppcheck" "$0" "$long" --only cpp_check
 check "layers" tests/layers.py build
@@ -251,15 +253,13 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	cunit "threads platform/test_dpdk_links" $fixed_addresses build/tsan/tests/test_dpdk_links \
 		$([ "$long" -ne 0 ] || echo memif)
 }
-check "threads udptest" tests/soak/threads.sh build/tsan
 if [ "$long" -ne 0 ]; then
-	check "soak, simulated" build/release/tests/soak tests/soak/network.dot 100 1
+	check "soak, simulated" build/tests/soak tests/soak/network.dot 100 1
 fi
-check "mistakes" tests/mistakes/run.sh build/release
-check "swarm" build/release/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
+check "mistakes" tests/mistakes/run.sh build
+check "swarm" build/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"
 check "swarm sanitized" "$0" "$long" --only swarm_sanitized
 check "mutation" tests/mutation/test_mutate.py
-check "swarm mutants" build/mutated/build/tests/swarm/swarm --mutants --seeds 1-2000
 if [ "$long" -ne 0 ]; then
 	check "mutation score" tests/mutation/score.py build/mutants 3600
 fi

@@ -45,7 +45,7 @@ for name in $(sed -n 's/^host .* graph \([^ ]*\).*/\1/p' "${scripts[@]}" | sort 
 	graph=graphs/$name
 	[ -e "$graph" ] || graph=tests/conformance/$name
 	case $name in
-	udptest.dot) XK_CFLAGS='' differs "$fast" "$graph" 2 ;;
+	udptest.dot) XK_CFLAGS=-g0 differs "$fast" "$graph" 2 ;;
 	router.dot) differs "$build" "$graph" 4 ;;
 	*) differs "$fast" "$graph" 4 ;;
 	esac

@@ -8,5 +8,6 @@ export TMPDIR=$work/tmp
 fast=$root/build
 [ -x "$fast/xk" ] || fast=$build
 
-# The compiler is asked for little speed, which takes most of its time. Where it matters what people get, this is empty.
+# No optimisation, which takes most of a compiler's time. Tests of the code that people get set -g0: it is the same code,
+# in a third less time.
 export XK_CFLAGS='-O0 -g0'
