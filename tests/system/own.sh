@@ -5,6 +5,8 @@
 
 xk=$build/xk
 own=$work/own
+# Two whole builds: quickly.
+export CFLAGS='-O0 -g0'
 
 prints "a protocol is begun" 'next: ./run build --with' "$xk" new pong -o "$own"
 prints "a layer is begun" 'tock/tocktest.dot' "$xk" new tock --layer -o "$work/tock"
