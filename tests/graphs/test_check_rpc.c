@@ -73,8 +73,8 @@ TEST(lowers_in_the_wrong_order_are_told_their_role)
 	       "vnet -> arp: vnet needs push and demux of its link, and arp (arp) offers control; as its resolver "
 	       "write "
 	       "[role=resolver], or change the order of the edges\n");
-	refuse("digraph g { am -> vnet -> eth -> port }", "vnet (vnet) lacks its lower resolver (knows the link "
-							  "addresses of neighbours): write an edge vnet -> arp\n");
+	refuse("digraph g { am -> vnet -> eth -> port }", "vnet (vnet) lacks its lower resolver (resolves "
+							  "neighbours' link addresses): write an edge vnet -> arp\n");
 }
 
 TEST(calls_need_a_protocol_that_carries_them)
