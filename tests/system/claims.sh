@@ -75,7 +75,7 @@ if says interface.err 'needs CAP_NET_RAW'; then
 else
 	check "an interface whose name another user has taken" "$(tail -n 3 "$work/interface.err")" \
 		says interface.err 'serving at'
-	expect "... has one host, whatever its environment" 1 'another program of this kind stands on lo' \
+	expect "... has one host, whatever its environment" 1 'another program of this kind uses lo' \
 		env -u XDG_RUNTIME_DIR "$udptest" --server --link af_packet --set port.dev=lo
 	if unshare -n true 2>/dev/null; then
 		spawn elsewhere unshare -n sh -c 'ip link set lo up && exec "$@"' sh \

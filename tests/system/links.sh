@@ -48,7 +48,7 @@ lone() {
 		[ "$round" -eq 2 ] || kill -KILL "$server"
 		[ "$round" -eq 2 ] || await_end "$server" 10
 	done
-	expect "$link: a second server" 1 'another (program of this kind stands on|server has)' \
+	expect "$link: a second server" 1 'another (program of this kind uses|server has)' \
 		"$udptest" --server --link "$link" "$@" --set port.dev="$near"
 	end_server
 }
