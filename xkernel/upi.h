@@ -257,7 +257,7 @@ xk_session_above(struct xk_session *s)
 	return atomic_load_explicit(&s->above, memory_order_acquire);
 }
 
-/* Takes s off lls; leaves another session that stands there alone. */
+/* Takes s off lls, unless another session stands there. */
 static inline void
 xk_session_leave(struct xk_session *s, struct xk_session *lls)
 {
@@ -546,7 +546,10 @@ int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
  */
 int xk_session_announce(struct xk_session *s);
 
-/* Gives the caller's reference on s to the cache: the `session_max` youngest; the one unused longest makes room. */
+/*
+ * Gives the caller's reference on s to the cache, which keeps the `session_max`
+ * youngest sessions and closes the one unused longest to make room.
+ */
 void xk_session_cache(struct xk_session *s);
 
 /* Gives back a reference that s's own protocol took, for a timer, say: unlike xk_close, no hlp is done with s. */
@@ -580,7 +583,7 @@ xk_lower(const struct xk_protocol *self, unsigned index)
 /* Returns the platform for self's new messages (msg.h): that of the caller's driver. Any context. */
 struct xk_platform *xk_platform_of(const struct xk_protocol *self);
 
-/* Stores the number of hlp_type on self: the edge's (number=N) or hlp_type's declared one. Or -ENOENT. */
+/* Stores the number of hlp_type on self: the edge's (number=N) or the one hlp_type declares. -ENOENT: none. */
 int xk_number(const struct xk_protocol *self, const struct xk_protocol *hlp_type, uint32_t *number);
 
 #endif
