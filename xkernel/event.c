@@ -119,7 +119,10 @@ event_slot_start(const struct xk_wheel *wheel, unsigned slot)
 	return slot == EVENT_NO_SLOT ? UINT64_MAX : group | (uint64_t)(slot % EVENT_SLOTS) << shift;
 }
 
-/* Returns a time before which nothing is due: a lone event's own, lest a driver wake only to move it, or its slot's. */
+/*
+ * Returns a time before which nothing is due: the start of the first slot or, if one event is alone
+ * there, that event's own due time, so that a driver does not wake only to move it.
+ */
 static uint64_t
 event_next_us(const struct xk_wheel *wheel)
 {

@@ -317,5 +317,6 @@ xk_map_for_each(struct xk_map *map, void (*visit)(void *object, void *context), 
 			continue;
 		if (table == atomic_load_explicit(&map->table, memory_order_acquire) || map_still_bound(map, binding))
 			visit(binding->object, context);
+		xk_assert(map->epochs != NULL || map_table(map) == table);
 	}
 }

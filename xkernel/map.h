@@ -113,7 +113,10 @@ xk_map_count(const struct xk_map *map)
 	return atomic_load_explicit(&map->count, memory_order_relaxed);
 }
 
-/* Calls visit for each bound object; may miss ones bound meanwhile. visit may unbind any. Too slow for messages. */
+/*
+ * Calls visit for each bound object; may miss ones bound meanwhile. visit may unbind any, and may bind others
+ * unless the map is of one thread, whose outgrown tables are freed at once (asserted). Too slow for messages.
+ */
 void xk_map_for_each(struct xk_map *map, void (*visit)(void *object, void *context), void *context);
 
 #endif

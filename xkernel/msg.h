@@ -178,7 +178,7 @@ xk_msg_push_in_place(struct xk_msg *m, size_t len)
 	return p;
 }
 
-/* Puts len (<= XK_MSG_HEADROOM) bytes in front of *m, returns their address. NULL: no buffer; *m stays the caller's. */
+/* Puts len (<= XK_MSG_HEADROOM) bytes before *m and returns their address. NULL: no buffer; *m stays the caller's. */
 static inline uint8_t *
 xk_msg_push(struct xk_msg **m, size_t len)
 {

@@ -41,7 +41,7 @@ struct xk_platform_ops {
 	 */
 	void (*buffer_free)(struct xk_platform *platform, struct xk_msg *segment);
 
-	/* Returns the number of segments in use; calls see for each (NULL: no list). Main thread, nothing runs. */
+	/* Return the number of segments in use; call see for each (NULL: no list). Main thread, when nothing runs. */
 	unsigned (*buffers_out)(struct xk_platform *platform);
 	void (*each_out)(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment),
 			 void *context);
@@ -116,7 +116,7 @@ struct xk_platform {
 
 enum xk_port_offload {
 	XK_OFFLOAD_IP_SUM = 1 << 0,  /* fills in IP header checksums on transmit */
-	XK_OFFLOAD_UDP_SUM = 1 << 1, /* fills in UDP checksums, to which the pseudo-header's sum is left there */
+	XK_OFFLOAD_UDP_SUM = 1 << 1, /* fills in UDP checksums, where the protocol left the pseudo-header's sum */
 };
 
 struct xk_port_ops {
@@ -171,7 +171,10 @@ struct xk_port {
 	_Atomic uint64_t unheard; /* frames dropped as no_session, because there was no receiver */
 };
 
-/* Directs frames of port's lanes to session (NULL: drops them). For the port protocol. Main thread, or nothing runs. */
+/*
+ * Directs frames of port's lanes to session (NULL: drops them).
+ * For the port protocol. Main thread, or when nothing runs.
+ */
 void xk_port_listen(struct xk_port *port, struct xk_session *session);
 
 /*

@@ -102,7 +102,10 @@ xk_self_head(void)
  */
 int xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
 
-/* Waits at least delay_us, from the start of the current microsecond. A shepherd. Returns as xk_semaphore_wait. */
+/*
+ * Waits at least delay_us, from the start of the current microsecond. A
+ * shepherd. Returns 0, or xk_semaphore_wait's error if it could not wait.
+ */
 int xk_delay(struct xk_protocol *owner, uint64_t delay_us);
 
 /* A counting semaphore. Its owner's `implicit` and `resume` in the graph say how its waiters wait. */

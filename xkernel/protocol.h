@@ -62,7 +62,7 @@ enum xk_protocol_flags {
 	XK_PORT = 1 << 1,      /* a leaf that is a port */
 	XK_REPEATS = 1 << 2,   /* the whole group of roles may occur several times */
 	XK_ONE_UPPER = 1 << 3, /* at most one protocol may stand on it */
-	/* Virtual: lends its uppers sessions of its lowers. Messages bypass it, and marks on the edges below it. */
+	/* Virtual: lends its uppers its lowers' sessions. Messages bypass it: marks on edges below it mean nothing. */
 	XK_LENDS = 1 << 4,
 	XK_TABLE = 1 << 5, /* has a table (table.h) although its sessions are of several kinds */
 };

@@ -14,7 +14,8 @@
  * - hlp_receive gets the messages; hlp_type's number goes on the wire. A protocol with a header opens the one below
  *   with (self, self), a virtual protocol, which has none, with (self, its caller's hlp_type).
  *
- * Unless a comment says otherwise, functions run in any shepherd, never wait, and return 0 or -errno.
+ * Unless a comment says otherwise, functions run in any shepherd and return 0 or -errno. Those that hand on a message
+ * may hand off, and wait where the graph lets them (for a full device, or with order=session); the others never wait.
  */
 #ifndef XK_UPI_H
 #define XK_UPI_H
@@ -87,7 +88,7 @@ struct xk_session_ops {
 			struct xk_msg **reply);
 	/* Runs when an hlp closes s, before its reference, perhaps not the last, is given back. Must not wait. */
 	void (*let_go)(struct xk_session *s);
-	/* Runs after the last reference. The framework then unbinds s, closes s->lls and frees s. Must not wait. */
+	/* Runs after the last reference, with s unbound; then s->lls is closed and s is freed. Must not wait. */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
 	/* Pushes this layer's part onto those of the lower layers. */
@@ -257,7 +258,7 @@ xk_session_above(struct xk_session *s)
 	return atomic_load_explicit(&s->above, memory_order_acquire);
 }
 
-/* Takes s off lls; leaves another session that stands there alone. */
+/* Takes s off lls, unless another session stands there. */
 static inline void
 xk_session_leave(struct xk_session *s, struct xk_session *lls)
 {
@@ -398,7 +399,7 @@ xk_push(struct xk_session *s, struct xk_msg *m)
 	return s->ops->push(s, m);
 }
 
-/* Sends m and waits for the reply, with hlp_receive's header in one piece. Takes m. Foreign threads may, too. */
+/* Sends m and waits for the reply, with hlp_receive's header in one piece. Takes m. A shepherd or a foreign thread. */
 int xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 /*
@@ -413,7 +414,7 @@ void xk_call_done(struct xk_call *call, int status, struct xk_msg *reply);
 /* The slow half of xk_call_demux. Not for callers. */
 int xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
-/* The server's half of xk_call, as xk_demux and xk_pop. Takes m. 0: *reply is the answer, then the caller's. */
+/* The server's half of xk_call, as xk_demux and xk_pop. Takes m. 0: *reply is the answer, for the caller. */
 static inline int
 xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
@@ -546,7 +547,10 @@ int xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
  */
 int xk_session_announce(struct xk_session *s);
 
-/* Gives the caller's reference on s to the cache: the `session_max` youngest; the one unused longest makes room. */
+/*
+ * Gives the caller's reference on s to the cache, which keeps the `session_max`
+ * youngest sessions and closes the one unused longest to make room.
+ */
 void xk_session_cache(struct xk_session *s);
 
 /* Gives back a reference that s's own protocol took, for a timer, say: unlike xk_close, no hlp is done with s. */
@@ -580,7 +584,7 @@ xk_lower(const struct xk_protocol *self, unsigned index)
 /* Returns the platform for self's new messages (msg.h): that of the caller's driver. Any context. */
 struct xk_platform *xk_platform_of(const struct xk_protocol *self);
 
-/* Stores the number of hlp_type on self: the edge's (number=N) or hlp_type's declared one. Or -ENOENT. */
+/* Stores the number of hlp_type on self: the edge's (number=N) or the one hlp_type declares. -ENOENT: none. */
 int xk_number(const struct xk_protocol *self, const struct xk_protocol *hlp_type, uint32_t *number);
 
 #endif

@@ -47,7 +47,7 @@ const struct xk_setting sim_link_settings[] = {
 	{ LINK_SETTING("cut_through", BOOL, cut_through), "a switch forwards a frame while it is still arriving", 0,
 	  0 },
 	{ LINK_SETTING("loss", PROBABILITY, loss), "a frame does not arrive", 0, 0 },
-	{ LINK_SETTING("burst", UINT, burst), "most frames lost in a row to a station; the number is drawn from 1", 0,
+	{ LINK_SETTING("burst", UINT, burst), "a loss takes 1 to this many frames to the same station in a row", 0,
 	  LINK_BURST_MAX },
 	{ LINK_SETTING("corrupt", PROBABILITY, corrupt), "some bits of a frame are flipped", 0, 0 },
 	{ LINK_SETTING("duplicate", PROBABILITY, duplicate), "a frame arrives twice", 0, 0 },

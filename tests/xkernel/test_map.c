@@ -4,7 +4,10 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/random.h"
 #include "tests/test.h"
@@ -488,6 +491,26 @@ TEST(for_each_visits_nothing_that_left_the_map_while_it_grew)
 	CHECK_EQ(visits, 1);
 	rig_free(&rig);
 	release_all(&kernel);
+}
+
+TEST(for_each_aborts_if_a_map_of_one_thread_outgrows_the_table_that_it_reads)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	REQUIRE(child >= 0);
+	if (child == 0) {
+		struct rig rig = rig_new(100, 8);
+
+		REQUIRE(freopen("/dev/null", "w", stderr) != NULL);
+		for (unsigned i = 0; i < 8; i++)
+			rig_bind(&rig, i);
+		xk_map_for_each(&rig.map, visit_and_replace, &rig);
+		_exit(0);
+	}
+	REQUIRE(waitpid(child, &status, 0) == child);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGABRT);
 }
 
 /* ---- at random, against an array ---- */

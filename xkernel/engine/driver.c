@@ -317,7 +317,7 @@ driver_idle(struct xk_driver *driver)
 		driver_sleep(driver);
 		return;
 	}
-	/* Other programs poll on this core, or a thread of this kernel has work: its frames need not wait for us. */
+	/* Other programs poll on this core, or threads of this kernel work: their frames need not wait for us. */
 	if (config->yields || atomic_load_explicit(&kernel->busy, memory_order_relaxed) > 0 ||
 	    atomic_load_explicit(&kernel->applications, memory_order_relaxed) !=
 		    atomic_load_explicit(&kernel->applications_blocked, memory_order_relaxed)) {

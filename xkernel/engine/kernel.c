@@ -241,7 +241,7 @@ fail:
 
 /*
  * Returns whether nothing is queued or under way and, if parked_too, no shepherd is parked and no application thread
- * left.
+ * is left.
  */
 static bool
 kernel_is_quiet(struct xk_kernel *kernel, bool parked_too)
