@@ -138,6 +138,7 @@ icmptest_finished(struct messages *messages, int err)
 
 static const struct messages_kind icmptest_kind = {
 	.slots = XK_ICMPTEST_WINDOW,
+	.has_interval = true,
 	.counters = ICMPTEST_SENT,
 	.message = icmptest_message,
 	.missed = icmptest_missed,
