@@ -275,7 +275,7 @@ static const struct xk_setting vdrop_settings[] = {
 	{ "corrupt", XK_SETTING_PROBABILITY, offsetof(struct vdrop, corrupt), NULL, "of flipping bits in it", 0, 0 },
 	{ "direction", XK_SETTING_STRING, offsetof(struct vdrop, direction), "both", "up, down or both", 0, 0 },
 	{ "after", XK_SETTING_UINT, offsetof(struct vdrop, after), NULL,
-	  "first messages of each direction that are left alone", 0, 0 },
+	  "number of messages in each direction that are left alone first", 0, 0 },
 	{ "held", XK_SETTING_UINT, offsetof(struct vdrop, held), "64", "maximum number of messages delayed at a time",
 	  1, 65536 },
 	{ "seed", XK_SETTING_UINT, offsetof(struct vdrop, seed), NULL, "seed of all draws; 0: random", 0, 0 },
