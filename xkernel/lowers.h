@@ -1,8 +1,23 @@
-/* lowers.h - enabling on several lowers, all or none, for protocols whose messages come up by any of them. */
+/*
+ * lowers.h - enabling on several lowers, all or none, for protocols whose messages come up by any of them. Lowers that
+ * only answer control operations are left out.
+ */
 #ifndef XK_LOWERS_H
 #define XK_LOWERS_H
 
 #include "xkernel/protocol.h"
+
+/* Returns whether lower i of self carries messages, by its role. */
+static inline bool
+xk_lower_carries(const struct xk_protocol *self, unsigned i)
+{
+	const struct xk_role *roles = self->type->lowers;
+	unsigned count = 0;
+
+	while (roles != NULL && roles[count].name != NULL)
+		count++;
+	return count == 0 || roles[i % count].needs != XK_CONTROL;
+}
 
 /*
  * Takes an open_enable back from the first of each `step` lowers, before `end`; each gets a copy of the participants.
@@ -16,8 +31,10 @@ xk_disable_lowers(struct xk_protocol *self, unsigned step, unsigned end, struct 
 
 	for (unsigned i = 0; i < end; i += step) {
 		struct xk_participants copy = *participants;
-		int answer = xk_open_disable(hlp_receive, hlp_type, xk_lower(self, i), &copy);
+		int answer = 0;
 
+		if (xk_lower_carries(self, i))
+			answer = xk_open_disable(hlp_receive, hlp_type, xk_lower(self, i), &copy);
 		err = err == 0 ? answer : err;
 	}
 	return err;
@@ -30,8 +47,10 @@ xk_enable_lowers(struct xk_protocol *self, unsigned step, struct xk_protocol *hl
 {
 	for (unsigned i = 0; i < self->lower_count; i += step) {
 		struct xk_participants copy = *participants;
-		int err = xk_open_enable(hlp_receive, hlp_type, xk_lower(self, i), &copy);
+		int err = 0;
 
+		if (xk_lower_carries(self, i))
+			err = xk_open_enable(hlp_receive, hlp_type, xk_lower(self, i), &copy);
 		if (err != 0) {
 			xk_disable_lowers(self, step, i, hlp_receive, hlp_type, participants);
 			return err;

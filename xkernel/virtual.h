@@ -1,7 +1,8 @@
 /*
  * virtual.h - the common part of virtual protocols: they pass open, open_enable and
  * control through, and each session stands on one session below. Protocols with several
- * lowers open those themselves; enables go to all lowers, or to none. Only push and pop are left to the others.
+ * lowers open those themselves; enables go to all lowers that carry messages, or to none. Only push and pop are left
+ * to the others.
  *
  * 	static const struct xk_session_ops vtap_session_ops = {
  * 		.size = sizeof(struct xk_session), .push = vtap_push, .pop = vtap_pop,

@@ -42,7 +42,7 @@ enum bidctl_counter {
 	BIDCTL_FIRST_CONTACTS,
 	BIDCTL_REBOOTS,
 	BIDCTL_LOSSES,
-	BIDCTL_FORGOTTEN,   /* told as lost, because unused for long */
+	BIDCTL_FORGOTTEN,   /* reported as lost after long disuse */
 	BIDCTL_UNREACHABLE, /* hosts that never answered a question */
 	BIDCTL_LIMITED,     /* questions suppressed */
 	BIDCTL_REPLACED,    /* strangers that lost their place */

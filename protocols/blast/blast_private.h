@@ -90,7 +90,7 @@ struct blast_peer {
 	TAILQ_ENTRY(blast_peer) holder;                 /* in the protocol's holders, while it has copies */
 	TAILQ_HEAD(blast_copy_ages, blast_copy) copies; /* oldest first */
 	unsigned copy_count;
-	uint64_t paid_ns; /* when the pace allows to send the next fragment again */
+	uint64_t paid_ns; /* when the pace next allows a fragment to be sent again */
 };
 
 struct blast {

@@ -190,7 +190,7 @@ blast_again_add(struct blast_session *s, int64_t bytes, int64_t frames)
 	s->credits[0].frames += frames;
 }
 
-/* Returns whether so much more may be sent again. */
+/* Returns whether that much more may be sent again. */
 static bool
 blast_again_allows(const struct blast_session *s, size_t bytes, unsigned frames)
 {

@@ -188,7 +188,7 @@ chan_end_measure(struct chan_end *e, uint64_t sample_ns)
 	chan_end_set_timeout(e, xk_estimate_bound(&e->round_trip_us) * 1000);
 }
 
-/* The slow half of chan_end_wake: messages seldom move the timer, because its handler looks what is due. */
+/* The slow half of chan_end_wake: messages seldom move the timer, because its handler checks what is due. */
 static bool
 chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
 {

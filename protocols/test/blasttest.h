@@ -9,7 +9,7 @@
 enum {
 	XK_BLASTTEST_MIN = 20,      /* bytes of a message: its header */
 	XK_BLASTTEST_MAX = 1 << 20, /* the protocol below may allow less */
-	XK_BLASTTEST_WINDOW = 256,  /* most messages whose answers are awaited */
+	XK_BLASTTEST_WINDOW = 256,  /* limit of messages whose answers are awaited */
 };
 
 extern const struct xk_protocol_type xk_type_blasttest;

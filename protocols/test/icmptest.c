@@ -138,6 +138,7 @@ icmptest_finished(struct messages *messages, int err)
 
 static const struct messages_kind icmptest_kind = {
 	.slots = XK_ICMPTEST_WINDOW,
+	.has_interval = true,
 	.counters = ICMPTEST_SENT,
 	.message = icmptest_message,
 	.missed = icmptest_missed,
@@ -276,7 +277,7 @@ static const struct xk_setting icmptest_settings[] = {
 	  "time after which a request without a reply is lost; less than 4096 intervals", 1000,
 	  UINT64_C(3600000000000) },
 	{ "pattern", XK_SETTING_UINT, offsetof(struct icmptest, pattern), "0", "varies the data", 0, 255 },
-	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "time from the boot to its begin", 0,
+	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "time from the boot to its start", 0,
 	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };

@@ -82,7 +82,7 @@ messages_answer(struct messages *t, struct messages_slot *slot, uint64_t rtt_ns)
 	t->answered++;
 	client_trips_add(&t->trips, rtt_ns);
 	messages_count(t, MESSAGES_ANSWERED_COUNT);
-	if (t->run.interval_ns == 0)
+	if (!t->kind->has_interval)
 		xk_semaphore_signal(&t->answers);
 	else if (!t->busy && messages_due_ns(t) == UINT64_MAX)
 		xk_event_schedule(&t->event, 0);
@@ -97,7 +97,7 @@ messages_rest(struct messages *t)
 	uint64_t due_ns = messages_due_ns(t), now_ns = xk_now_ns(&t->protocol);
 
 	t->busy = false;
-	if (t->run.interval_ns != 0)
+	if (t->kind->has_interval)
 		xk_event_schedule(&t->event,
 				  due_ns == UINT64_MAX || due_ns <= now_ns ? 0 : xk_us_of_ns(due_ns - now_ns));
 }
@@ -207,7 +207,7 @@ messages_client(void *argument)
 
 	if (err == 0)
 		err = client_check_size(t->session, t->run.len, 0, &max_packet);
-	if (t->run.interval_ns != 0 && (err == 0 || client_may_retry(err))) {
+	if (t->kind->has_interval && (err == 0 || client_may_retry(err))) {
 		xk_lock(&t->lock);
 		t->tried = true;
 		messages_rest(t);
@@ -233,7 +233,7 @@ messages_pulse(struct xk_event *event, void *argument)
 	enum messages_step step = MESSAGES_SEND;
 	uint64_t wait_ns;
 
-	if (t->run.interval_ns != 0)
+	if (t->kind->has_interval)
 		step = messages_look(t, &wait_ns);
 	if (step == MESSAGES_END)
 		messages_finish(t, 0);
@@ -242,7 +242,7 @@ messages_pulse(struct xk_event *event, void *argument)
 	if (t->session == NULL && !t->tried &&
 	    xk_thread_start(t->protocol.kernel, t->protocol.name, messages_client, t) == 0)
 		return;
-	if (t->run.interval_ns != 0)
+	if (t->kind->has_interval)
 		messages_send(t);
 	else
 		xk_event_schedule(event, CLIENT_RETRY_US);

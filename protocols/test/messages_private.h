@@ -26,6 +26,7 @@ struct messages_slot {
 /* The part of a test protocol. */
 struct messages_kind {
 	unsigned slots;    /* messages remembered */
+	bool has_interval; /* in all runs; constant, because an event may fire after its run, without the lock */
 	bool has_tickets;  /* on its messages */
 	unsigned counters; /* the first of four in a row: sent, answered, lost, unsent */
 	/* Returns message `number`, of t->run.len bytes, or NULL: no buffer. Called without the lock. */

@@ -343,7 +343,7 @@ static const struct xk_setting udptest_settings[] = {
 	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "round trips of that run", 1,
 	  UINT64_MAX },
 	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "bytes of its messages", 1, XK_UDPTEST_MAX },
-	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "time from the boot to its begin", 0,
+	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "time from the boot to its start", 0,
 	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };

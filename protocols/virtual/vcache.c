@@ -300,7 +300,7 @@ static const struct xk_setting vcache_settings[] = {
 	{ "time", XK_SETTING_TIME, offsetof(struct vcache, time_ns), "20s", "time to keep a closed session", 1000,
 	  UINT64_C(3600000000000) },
 	{ "entries", XK_SETTING_UINT, offsetof(struct vcache, entries), "64",
-	  "most sessions to keep; the one closed first makes room", 1, 4096 },
+	  "maximum number of sessions kept; the one closed first makes room", 1, 4096 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -109,10 +109,11 @@ static const struct xk_setting vdelay_settings[] = {
 	{ "down", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_WAY_DOWN]), NULL,
 	  "delay of messages that go down", 0, VDELAY_TIME_MAX },
 	{ "jitter", XK_SETTING_TIME, offsetof(struct vdelay, jitter_ns), NULL,
-	  "most random addition to the delay, in directions that have one", 0, VDELAY_TIME_MAX },
+	  "longest random addition to the delay, in directions that have one", 0, VDELAY_TIME_MAX },
 	{ "reorder", XK_SETTING_BOOL, offsetof(struct vdelay, reorder), NULL,
 	  "whether messages may overtake each other", 0, 0 },
-	{ "held", XK_SETTING_UINT, offsetof(struct vdelay, held), "1024", "most messages waiting at a time", 1, 65536 },
+	{ "held", XK_SETTING_UINT, offsetof(struct vdelay, held), "1024",
+	  "maximum number of messages waiting at a time", 1, 65536 },
 	{ "seed", XK_SETTING_UINT, offsetof(struct vdelay, seed), NULL, "seed of the jitter; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };

@@ -265,7 +265,8 @@ static const struct xk_role vdrop_lowers[] = {
 
 static const struct xk_setting vdrop_settings[] = {
 	{ "loss", XK_SETTING_PROBABILITY, offsetof(struct vdrop, loss), NULL, "of losing a message", 0, 0 },
-	{ "burst", XK_SETTING_UINT, offsetof(struct vdrop, burst), "1", "most messages lost in a row", 1, 65536 },
+	{ "burst", XK_SETTING_UINT, offsetof(struct vdrop, burst), "1", "maximum number of messages lost in a row", 1,
+	  65536 },
 	{ "duplicate", XK_SETTING_PROBABILITY, offsetof(struct vdrop, duplicate), NULL, "of duplicating it", 0, 0 },
 	{ "reorder", XK_SETTING_PROBABILITY, offsetof(struct vdrop, reorder), NULL,
 	  "of delaying it, so that others overtake it", 0, 0 },
@@ -274,8 +275,9 @@ static const struct xk_setting vdrop_settings[] = {
 	{ "corrupt", XK_SETTING_PROBABILITY, offsetof(struct vdrop, corrupt), NULL, "of flipping bits in it", 0, 0 },
 	{ "direction", XK_SETTING_STRING, offsetof(struct vdrop, direction), "both", "up, down or both", 0, 0 },
 	{ "after", XK_SETTING_UINT, offsetof(struct vdrop, after), NULL,
-	  "first messages of each direction that are left alone", 0, 0 },
-	{ "held", XK_SETTING_UINT, offsetof(struct vdrop, held), "64", "most delayed messages at a time", 1, 65536 },
+	  "number of messages in each direction that are left alone first", 0, 0 },
+	{ "held", XK_SETTING_UINT, offsetof(struct vdrop, held), "64", "maximum number of messages delayed at a time",
+	  1, 65536 },
 	{ "seed", XK_SETTING_UINT, offsetof(struct vdrop, seed), NULL, "seed of all draws; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };

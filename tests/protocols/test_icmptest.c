@@ -509,3 +509,40 @@ TEST(hosts_ping_each_other_in_ipp_mode)
 	ping_each_other(XK_IPP, 56);
 	ping_each_other(XK_IPP, 5000);
 }
+
+static bool
+one_has_finished(void *context)
+{
+	const struct told *told = context;
+
+	return told->finished != 0;
+}
+
+/* An event that a stop has scheduled may fire after the run, beside the start of the next one. */
+TEST(icmptest_starts_again_right_after_a_stop)
+{
+	struct pair pair;
+	struct told told;
+	char text[300];
+
+	pair_begin(&pair, XK_REGULAR);
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text), PAIR, 1 + i);
+		compose(pair.kernels[i], NULL, text);
+	}
+	pair_start(&pair);
+	for (unsigned i = 0; i < 500; i++) {
+		struct xk_protocol *icmptest = xk_kernel_find(pair.kernels[0], "icmptest");
+		struct xk_icmptest_run run = run_of(&told, 8, 0);
+
+		run.interval_ns = 1000;
+		run.timeout_ns = 200000;
+		run.happened = NULL;
+		CHECK_EQ(xk_icmptest_start(icmptest, &run), 0);
+		for (unsigned tries = 0; !one_has_finished(&told) && tries < 100000000; tries++)
+			xk_icmptest_stop(icmptest);
+		CHECK_EQ(told.finished, 1);
+	}
+	pair_stop(&pair);
+	pair_end(&pair);
+}

@@ -2,6 +2,7 @@
 #include "platform/sim/memory.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
+#include "xkernel/virtual.h"
 
 #define ME "020000000001"
 #define PEER "0200000000aa"
@@ -370,6 +371,71 @@ TEST(that_the_peer_has_closed_is_passed_on)
 	xk_close_done(lls); /* nobody stands there any more */
 	CHECK_EQ(listener->closed, 1);
 	xk_close(lls);
+	xk_kernel_free(kernel);
+	xk_memory_platform_free(platform);
+}
+
+/* ---- lowers that carry no messages ---- */
+
+static int
+speaker_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		    struct xk_participants *participants)
+{
+	(void)self;
+	(void)hlp_receive;
+	(void)hlp_type;
+	(void)participants;
+	return 0;
+}
+
+static const struct xk_protocol_ops enabled_ops = { .open_enable = speaker_open_enable,
+						    .open_disable = speaker_open_enable };
+static const struct xk_protocol_type enabled_type = {
+	.name = "enabled", .help = "", .ops = &enabled_ops, .size = sizeof(struct xk_protocol), .offers = XK_ASYNC
+};
+static const struct xk_protocol_ops adviser_ops = { .init = NULL };
+static const struct xk_protocol_type adviser_type = {
+	.name = "adviser", .help = "", .ops = &adviser_ops, .size = sizeof(struct xk_protocol), .offers = XK_CONTROL
+};
+static const struct xk_session_ops advised_session_ops = { .size = sizeof(struct xk_session),
+							   .pop = xk_pop_through,
+							   .close = xk_virtual_session_close };
+static const struct xk_protocol_ops advised_ops = { XK_VIRTUAL_OPS };
+static const struct xk_role advised_lowers[] = {
+	{ "lower", XK_ASYNC, NULL, "" },
+	{ "adviser", XK_CONTROL, NULL, "" },
+	{ NULL, 0, NULL, NULL },
+};
+static const struct xk_protocol_type advised_type = {
+	.name = "advised",
+	.help = "",
+	.ops = &advised_ops,
+	.session_ops = &advised_session_ops,
+	.size = sizeof(struct xk_protocol),
+	.offers = XK_ASYNC,
+	.flags = XK_VIRTUAL,
+	.lowers = advised_lowers,
+	.session_max = 16,
+};
+
+/* A lower that only answers control operations takes no open_enable. */
+TEST(enables_go_to_lowers_that_carry_messages)
+{
+	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_kernel_config config = { .platform = platform, .mode = XK_IPP, .core = -1 };
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+	struct xk_protocol *lower = xk_kernel_add_protocol(kernel, &enabled_type, "enabled"), *failed;
+	struct xk_protocol *adviser = xk_kernel_add_protocol(kernel, &adviser_type, "adviser");
+	struct xk_protocol *v = xk_kernel_add_protocol(kernel, &advised_type, "advised");
+	struct xk_protocol *above = xk_kernel_add_protocol(kernel, &listener_type, "listener");
+	struct xk_participants anybody = nobody;
+
+	REQUIRE(xk_kernel_add_edge(kernel, v, lower, "") != NULL && xk_kernel_add_edge(kernel, v, adviser, "") != NULL);
+	REQUIRE(xk_kernel_add_edge(kernel, above, v, "") != NULL);
+	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
+	CHECK_EQ(xk_open_enable(above, above, v, &anybody), 0);
+	CHECK_EQ(xk_open_disable(above, above, v, &anybody), 0);
+	CHECK_EQ(xk_open_disable(above, above, v, &anybody), -ENOENT);
 	xk_kernel_free(kernel);
 	xk_memory_platform_free(platform);
 }
