@@ -244,18 +244,17 @@ compile_link(const struct compile_work *work, const char *output)
 	struct compile_command ask = { .count = 0 }, command = { .count = 0 };
 	char compiler[] = COMPILE_CC, ours[] = COMPILE_LIBRARIES, flags[] = COMPILE_LINK_FLAGS;
 	char packages[] = COMPILE_PACKAGES, others[COMPILE_FLAGS] = "", directory[COMPILE_PATH + 2];
-	FILE *answer = tmpfile();
-	bool good = answer != NULL;
+	FILE *answer = packages[0] == '\0' ? NULL : tmpfile();
+	bool good = packages[0] == '\0' || answer != NULL;
 
-	if (good && packages[0] != '\0') { /* the libraries that ours need */
+	if (answer != NULL) { /* the libraries that ours need */
 		COMPILE_ADD(&ask, "pkg-config", "--libs");
 		compile_words(&ask, packages);
 		good = compile_end(compile_begin(&ask, fileno(answer)));
 		rewind(answer);
 		good = good && fread(others, 1, sizeof(others) - 1, answer) < sizeof(others) - 1;
-	}
-	if (answer != NULL)
 		fclose(answer);
+	}
 	if (!good) {
 		fprintf(stderr, "compile: pkg-config does not know %s\n", COMPILE_PACKAGES);
 		return false;
