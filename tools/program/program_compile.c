@@ -169,16 +169,21 @@ compile_begin(struct compile_command *command, int output)
 		return -1;
 	fflush(NULL);
 	child = fork();
-	if (child != 0)
+	if (child > 0)
 		return child;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (output >= 0)
-		dup2(output, STDOUT_FILENO);
-	execvp(command->arguments[0], command->arguments);
+	if (child == 0) {
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		if (output >= 0)
+			dup2(output, STDOUT_FILENO);
+		execvp(command->arguments[0], command->arguments);
+	}
 	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(errno));
-	fflush(stderr);
-	_exit(127);
+	if (child == 0) {
+		fflush(stderr);
+		_exit(127);
+	}
+	return -1;
 }
 
 /* Waits for the command. Returns true if it succeeded. */
