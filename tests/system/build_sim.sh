@@ -10,6 +10,10 @@ mkdir "$tree" "$bin"
 for tool in apt-get dpkg-query sudo; do
 	printf '#!/bin/sh\necho %s >>%s\nexit 1\n' "$tool" "$work/asked" >"$bin/$tool"
 done
+# What is not needed does not work, either.
+for tool in pkg-config pkgconf cmake; do
+	printf '#!/bin/sh\nexit 1\n' >"$bin/$tool"
+done
 chmod 755 "$bin"/*
 tar -c --exclude=./build --exclude=./build-debug --exclude=./build-with --exclude=./report --exclude=./.git . | tar -x -C "$tree"
 : >"$work/asked"
@@ -30,7 +34,8 @@ done
 expect "a bare system" 1 'missing: a C compiler .cc. [(]package gcc of Debian, gcc of Fedora, gcc of Arch[)]' \
 	"${nobody[@]}" "PATH=$work/bare" ./run build --sim
 for said in 'missing: meson' 'missing: ninja [(]package ninja-build of Debian' 'missing: dot of graphviz' \
-	'apt-get install gcc meson ninja-build graphviz .*dnf install .*pacman -S'; do
+	'missing: jansson [(]package libjansson-dev of Debian, jansson-devel of Fedora, jansson of Arch' \
+	'apt-get install gcc meson ninja-build graphviz libjansson-dev .*dnf install .*pacman -S'; do
 	check "a bare system: $said" "$(cat "$work/err")" grep -qE "$said" "$work/err"
 done
 

@@ -55,6 +55,11 @@ for driver in poll interrupt adaptive; do
 	pair "memory, $driver" 50 6 True --link memory --driver $driver --size 1,4000 --handoff none,both
 done
 
+echo kept >"$work/kept.json"
+expect "a graph that is refused" 1 'there is no udptest' "$udptest" --link memory --graph graphs/icmptest.dot \
+	--json "$work/kept.json"
+check "... leaves the results of another run" "$(cat "$work/kept.json")" grep -q kept "$work/kept.json"
+
 pair "--set for both ends" 20 2 True --set vnet.address=10.99.1.2/30
 pair "--set for either end" 20 2 True --set client:vnet.address=10.98.0.7/16 --set server:vnet.address=10.98.0.9/16
 pair "--set of a port" 20 2 True --set port.dev=elsewhere

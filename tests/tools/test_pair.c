@@ -5,7 +5,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -252,6 +254,41 @@ TEST(ends_of_this_process_and_missing_ones_are_driven_alike)
 	CHECK_EQ(run(&pair, SIZE_GOOD, &result), 0);
 	CHECK_EQ(result.rtt.count, 100);
 	CHECK_EQ(pair_stop(&pair, true), 0);
+}
+
+/* As a driver does, which knows nothing of the signal that stopped the main thread. */
+static _Atomic bool counts_on;
+static pthread_t counter;
+
+static void *
+count_rounds(void *result)
+{
+	while (atomic_load_explicit(&counts_on, memory_order_relaxed))
+		++*(volatile uint64_t *)&((struct pair_result *)result)->rounds;
+	return NULL;
+}
+
+static bool
+run_until_stopped(void *end, const struct pair_block *block, struct pair_result *result, int stop)
+{
+	return pthread_create(&counter, NULL, count_rounds, result) != 0;
+}
+
+TEST(nobody_reads_the_result_of_a_block_that_gave_up)
+{
+	static const struct pair_end_ops gives_up = { .setup = end_setup,
+						      .counts = end_counts,
+						      .run = run_until_stopped };
+	static struct pair_result result;
+	static struct pair pair;
+
+	pair_init(&pair, "test", -1);
+	pair_add_local(&pair, PAIR_CLIENT, &gives_up, NULL);
+	atomic_store(&counts_on, true);
+	CHECK_EQ(run(&pair, SIZE_GOOD, &result), 1);
+	CHECK_EQ(pair_stop(&pair, false), 0);
+	atomic_store(&counts_on, false);
+	pthread_join(counter, NULL);
 }
 
 TEST(counts_are_differences_by_name)

@@ -322,8 +322,10 @@ pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *
 	struct pair_request request = { .word = PAIR_RUN, .block = *block };
 	int status = pair_ask(pair, PAIR_CLIENT, &request, -1);
 
+	if (status != 0) /* a block that gave up may still add to the answer */
+		return status;
 	*result = pair->answer.result;
-	return status == 0 && result->error != 0 ? pair_complain(pair, PAIR_CLIENT, result->why) : status;
+	return result->error == 0 ? 0 : pair_complain(pair, PAIR_CLIENT, result->why);
 }
 
 int

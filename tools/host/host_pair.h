@@ -133,7 +133,7 @@ int pair_setup(struct pair *pair, const struct pair_setup *setup);
 /* Gets the counts of one end, zeroes if it cannot be asked. */
 int pair_counts(struct pair *pair, unsigned which, struct pair_counts *counts);
 
-/* Has the client run a block. */
+/* Has the client run a block. *result is undefined if that fails. */
 int pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *result);
 
 /* Ends the processes: cleanly, within PAIR_END_MS and with a message if one fails, or else at once. */

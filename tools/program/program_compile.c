@@ -169,16 +169,21 @@ compile_begin(struct compile_command *command, int output)
 		return -1;
 	fflush(NULL);
 	child = fork();
-	if (child != 0)
+	if (child > 0)
 		return child;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (output >= 0)
-		dup2(output, STDOUT_FILENO);
-	execvp(command->arguments[0], command->arguments);
+	if (child == 0) {
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		if (output >= 0)
+			dup2(output, STDOUT_FILENO);
+		execvp(command->arguments[0], command->arguments);
+	}
 	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(errno));
-	fflush(stderr);
-	_exit(127);
+	if (child == 0) {
+		fflush(stderr);
+		_exit(127);
+	}
+	return -1;
 }
 
 /* Waits for the command. Returns true if it succeeded. */
@@ -244,18 +249,17 @@ compile_link(const struct compile_work *work, const char *output)
 	struct compile_command ask = { .count = 0 }, command = { .count = 0 };
 	char compiler[] = COMPILE_CC, ours[] = COMPILE_LIBRARIES, flags[] = COMPILE_LINK_FLAGS;
 	char packages[] = COMPILE_PACKAGES, others[COMPILE_FLAGS] = "", directory[COMPILE_PATH + 2];
-	FILE *answer = tmpfile();
-	bool good = answer != NULL;
+	FILE *answer = packages[0] == '\0' ? NULL : tmpfile();
+	bool good = packages[0] == '\0' || answer != NULL;
 
-	if (good && packages[0] != '\0') { /* the libraries that ours need */
+	if (answer != NULL) { /* the libraries that ours need */
 		COMPILE_ADD(&ask, "pkg-config", "--libs");
 		compile_words(&ask, packages);
 		good = compile_end(compile_begin(&ask, fileno(answer)));
 		rewind(answer);
 		good = good && fread(others, 1, sizeof(others) - 1, answer) < sizeof(others) - 1;
-	}
-	if (answer != NULL)
 		fclose(answer);
+	}
 	if (!good) {
 		fprintf(stderr, "compile: pkg-config does not know %s\n", COMPILE_PACKAGES);
 		return false;

@@ -171,15 +171,20 @@ roundtrip_measure(struct roundtrip_job *job)
 	return ended != 0 ? ended : written;
 }
 
-static int
-roundtrip_begin(struct roundtrip_job *job, const struct roundtrip_options *options, int signals)
+static void
+roundtrip_init_job(struct roundtrip_job *job, const struct roundtrip_options *options, int signals)
 {
-	int status;
-
 	*job = (struct roundtrip_job){ .options = options,
 				       .shows_progress = isatty(STDERR_FILENO) && !options->common.trace };
 	pair_init(&job->pair, options->test->program->name, signals);
-	status = host_open_json(options->test->program->name, options->common.json, &job->json);
+}
+
+static int
+roundtrip_begin(struct roundtrip_job *job)
+{
+	const struct roundtrip_options *options = job->options;
+	int status = host_open_json(options->test->program->name, options->common.json, &job->json);
+
 	if (status == 0 && !roundtrip_plan(job))
 		status = OPTIONS_FAILURE;
 	machine_describe(&job->machine);
@@ -218,8 +223,9 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 		return status;
 	/* The watchdog is a thread, and the network had to be made before there were any. */
 	watch = watch_new(options->test->program->name, &signals, 0);
-	status = roundtrip_begin(&job, options, signals);
+	roundtrip_init_job(&job, options, signals);
 	job.server = address;
+	status = roundtrip_begin(&job);
 	if (status == 0) {
 		host_sweep("pair");
 		status = pair_start(&job.pair, argc, argv);
@@ -245,11 +251,14 @@ roundtrip_run_here(const struct roundtrip_options *options, const struct host_li
 						 { .kind = options->test, .woken = -1 } };
 	struct host hosts[PAIR_ENDS] = { { .world = NULL } };
 	struct roundtrip_job job;
-	int status = roundtrip_begin(&job, options, signals), closed = 0;
+	int status = 0, closed = 0;
 	char address[16];
 
 	ends[first].owns_process = true;
+	roundtrip_init_job(&job, options, signals);
 	job.pair.in_one_process = both;
+	if (!both)
+		status = roundtrip_begin(&job);
 	if (status == 0)
 		status = both ? host_open_both(hosts, settings)
 			      : host_open_alone(&ends[first].host, &settings[first], signals);
@@ -261,6 +270,8 @@ roundtrip_run_here(const struct roundtrip_options *options, const struct host_li
 		if (is_here[i])
 			pair_add_local(&job.pair, i, &roundtrip_end_ops, &ends[i]);
 	}
+	if (status == 0 && both) /* not before: if the graph is refused, the file of --json keeps what is in it */
+		status = roundtrip_begin(&job);
 	job.server = ends[PAIR_SERVER].host.address;
 	if (status == 0 && options->server) {
 		roundtrip_set_handoff(&ends[PAIR_SERVER], (enum pair_handoff)options->handoffs.value[0]);
