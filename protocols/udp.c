@@ -393,10 +393,10 @@ static int
 udp_get_participants(struct xk_session *session, struct xk_participants *p)
 {
 	const uint8_t *ports = ((const struct udp_session *)session)->ports_out;
-	bool fits =
-		xk_participant_push(&p->remote, xk_get16(ports + 2)) && xk_participant_push(&p->local, xk_get16(ports));
 
-	return fits ? 0 : -E2BIG;
+	if (!xk_participant_push(&p->remote, xk_get16(ports + 2)))
+		return -E2BIG;
+	return xk_participant_push(&p->local, xk_get16(ports)) ? 0 : -E2BIG;
 }
 
 /* ---- tables ---- */
