@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "xkernel/bytes.h"
+#include "xkernel/path.h"
 #include "xkernel/protocol.h"
 
 enum { ETH_DESTINATION = 0, ETH_SOURCE = 6, ETH_TYPE = 12, ETH_TYPE_MIN = 1536, ETH_TYPE_MAX = 0xffff };
@@ -194,6 +195,20 @@ eth_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, NULL);
 }
 
+static struct xk_session *
+eth_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	bool is_mine = xk_get64(p + ETH_DESTINATION) >> 16 == ((struct eth *)self)->address;
+
+	return is_mine ? xk_table_find(self, (struct xk_key){ xk_get64(p + ETH_SOURCE), 0 }) : NULL;
+}
+
+static void
+eth_path(struct xk_session *s, struct xk_path_layer *layer)
+{
+	layer->header = ((struct eth_session *)s)->header;
+}
+
 /* ---- asking ---- */
 
 static int
@@ -222,6 +237,7 @@ static const struct xk_session_ops eth_session_ops = {
 	.push = eth_push,
 	.pop = xk_pop_through,
 	.control = eth_session_control,
+	.path = eth_path,
 	.get_participants = eth_get_participants,
 };
 
@@ -230,6 +246,7 @@ static const struct xk_protocol_ops eth_ops = {
 	.fini = eth_fini,
 	.open = eth_open,
 	.demux = eth_demux,
+	.find = eth_find,
 };
 
 static const struct xk_role eth_lowers[] = {

@@ -21,6 +21,7 @@
 #include "protocols/ip/ip.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
+#include "xkernel/path.h"
 #include "xkernel/platform.h"
 #include "xkernel/protocol.h"
 
@@ -41,6 +42,7 @@ static const struct xk_field udp_fields[] = {
 	  .kind = XK_CHECKSUM,
 	  .print = XK_PRINT_HEX,
 	  .covers = XK_COVERS_PSEUDO,
+	  .drop = UDP_DROP_BAD_CHECKSUM,
 	  .help = "0: none" },
 	{ .name = NULL },
 };
@@ -97,7 +99,7 @@ struct udp_session {
 	uint32_t usual_end;   /* messages shorter than this fit, and are summed here */
 	uint32_t max_packet;  /* longest message */
 	bool offloads;        /* the port computes checksums of messages that fit into one frame */
-	uint8_t ports_out[4]; /* as in the header of sent messages */
+	uint8_t ports_out[8]; /* as in the header of sent messages, whose rest is zero */
 	uint64_t push_sum;    /* of the pseudo-header of sent messages, without its length */
 	uint64_t pop_sum;     /* ... of arriving ones */
 };
@@ -254,7 +256,7 @@ udp_send(struct xk_session *session, struct xk_msg *m, bool summed, bool offload
 	} else if (offloaded) {
 		checksum = xk_sum_fold(s->push_sum + xk_sum_of16(length));
 	}
-	memcpy(m->data + UDP_SOURCE, s->ports_out, sizeof(s->ports_out));
+	memcpy(m->data + UDP_SOURCE, s->ports_out, 4);
 	xk_put16(m->data + UDP_LENGTH, length);
 	xk_checksum_store(m->data + UDP_CHECKSUM, checksum);
 	return xk_push(session->lls, m);
@@ -346,6 +348,12 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 		xk_pop(s, lls, m, NULL);
 }
 
+static struct xk_session *
+udp_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	return xk_table_find(self, udp_key(xk_get32(p + UDP_SOURCE), lls));
+}
+
 /* Saves no registers: code that makes calls is apart. */
 static void
 udp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
@@ -389,6 +397,19 @@ udp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	return 0;
 }
 
+static void
+udp_path(struct xk_session *session, struct xk_path_layer *layer)
+{
+	const struct udp_session *s = (const struct udp_session *)session;
+
+	layer->header = s->ports_out;
+	layer->push_sum = s->push_sum;
+	layer->pop_sum = s->pop_sum;
+	layer->no_sum = !((struct udp *)session->protocol)->checksum;
+	layer->offloads = s->offloads;
+	layer->longest = s->max_packet;
+}
+
 static int
 udp_get_participants(struct xk_session *session, struct xk_participants *p)
 {
@@ -407,6 +428,7 @@ static const struct xk_session_ops udp_session_ops = {
 	.push = udp_push,
 	.pop = xk_pop_through,
 	.control = udp_session_control,
+	.path = udp_path,
 	.get_participants = udp_get_participants,
 };
 
@@ -416,6 +438,7 @@ static const struct xk_protocol_ops udp_ops = {
 	.passive_key = udp_passive_key,
 	.passive_key_of = udp_passive_key_of,
 	.demux = udp_demux,
+	.find = udp_find,
 	.control = udp_control,
 };
 

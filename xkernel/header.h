@@ -48,7 +48,9 @@ struct xk_field {
 	enum xk_field_print print;
 	const char *help; /* a few words; NULL: the name suffices */
 	uint64_t usual;   /* of XK_FIXED, if the same on all hosts */
+	uint64_t rare;    /* bits that lead a message another way if they differ from `usual`: fragments, options */
 	enum xk_field_covers covers;
+	unsigned drop;                       /* the reason where a XK_CHECKSUM is wrong (upi.h) */
 	bool is_bits;                        /* the values are bits of a mask */
 	bool is_upper;                       /* number of the protocol above, whose header follows */
 	bool is_part;                        /* if not 0, a part of a longer message follows instead */

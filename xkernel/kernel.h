@@ -84,6 +84,9 @@ struct xk_edge *xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol 
 /* Sets the graph's budget per message in the driver (0: none), and how many unspent ones accumulate. Before init. */
 void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carry);
 
+/* Lets conversations have paths (path.h), as they have by default, or not. Before init. */
+void xk_kernel_set_paths(struct xk_kernel *kernel, bool wanted);
+
 /* Initialises all protocols, lowers first. If an init fails, *failed is that protocol; those before were undone. */
 int xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed);
 
@@ -154,6 +157,7 @@ void xk_kernel_free(struct xk_kernel *kernel);
 struct xk_kernel_stats {
 	uint64_t turns;          /* by the drivers */
 	uint64_t frames;         /* taken from ports */
+	uint64_t by_path;        /* those among them that went up a path (path.h) */
 	uint64_t clock_reads;    /* by drivers and on messages' way */
 	uint64_t stack_switches; /* of drivers and pool */
 	uint64_t sleeps;         /* by the drivers */

@@ -163,6 +163,7 @@ struct xk_port {
 	/* the framework's */
 	struct xk_session *receiver; /* the port protocol's session; NULL: none yet */
 	struct xk_transmit *transmit;
+	struct xk_paths *paths;       /* of what arrives here (path.h); NULL: none */
 	struct xk_port *const *lanes; /* of its device, by driver; NULL: that driver has none */
 	struct xk_port *next;         /* in the kernel's list */
 	struct xk_port *beside;       /* in its driver's list */

@@ -82,7 +82,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struc
 	if (s == NULL)
 		return NULL;
 	memset(s, 0, size);
-	s->ops = ops;
+	atomic_init(&s->ops, ops);
 	s->binding.pops = ops->pop == xk_pop_through ? 0 : XK_POPS_ITSELF;
 	s->up = up;
 	s->protocol = self;

@@ -31,6 +31,8 @@
 #include "xkernel/process.h"
 
 struct xk_kernel;
+struct xk_path;
+struct xk_path_layer;
 struct xk_protocol_type;
 
 /* An asynchronous call. The caller's; must exist until done. */
@@ -70,6 +72,12 @@ struct xk_protocol_ops {
 			   struct xk_key *key);
 	/* Returns the passive key under which s would be accepted. If missing: the number of its hlp_type. */
 	struct xk_key (*passive_key_of)(const struct xk_session *s);
+	/*
+	 * Returns the session that demux would pop a usual message to whose header is at p and whose lengths and sums
+	 * are right, without effects. It must remain the one while it stands, wherever the message comes from then;
+	 * NULL: there is none such, or the message goes another way. If missing, paths (path.h) end here.
+	 */
+	struct xk_session *(*find)(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
 };
 
 /*
@@ -91,6 +99,8 @@ struct xk_session_ops {
 	/* Runs after the last reference, with s unbound; then s->lls is closed and s is freed. Must not wait. */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
+	/* Says what s adds to paths (path.h). If missing, paths end below s. */
+	void (*path)(struct xk_session *s, struct xk_path_layer *layer);
 	/* Pushes this layer's part onto those of the lower layers. */
 	int (*get_participants)(struct xk_session *s, struct xk_participants *participants);
 };
@@ -122,7 +132,9 @@ struct xk_protocol {
 	_Atomic uint64_t *drops;   /* by reason */
 	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
 	struct xk_table table;
-	_Atomic uint32_t lock;           /* of the cache, and of its own open_enables' counts */
+	_Atomic uint32_t lock; /* of the cache, and of its own open_enables' counts */
+	_Atomic(struct xk_session_ops *)
+		path_ops;                /* its sessions' operations, with the push of paths; NULL: no path yet */
 	unsigned cache_count;            /* passively opened sessions */
 	struct xk_session *cache_oldest; /* a ring, in the order of their age */
 	struct xk_protocol *next;        /* in the kernel, lowers before uppers */
@@ -180,13 +192,11 @@ xk_edge_watched(const struct xk_edge *edge, uint32_t which)
 	return atomic_load_explicit(&edge->watch, memory_order_relaxed) & which;
 }
 
-/* Sets the marks `which` of edge to their values in `watch`, for later crossings. Any context. */
-static inline void
-xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch)
-{
-	atomic_fetch_or_explicit(&edge->watch, which & watch, memory_order_relaxed);
-	atomic_fetch_and_explicit(&edge->watch, ~(which & ~watch), memory_order_relaxed);
-}
+/*
+ * Sets the marks `which` of edge to their values in `watch`, for all later crossings, and
+ * voids the paths of its kernel. Any context; never waits.
+ */
+void xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch);
 
 /* Work of xk_pop besides handing the message to the protocol above. */
 enum xk_pops {
@@ -199,19 +209,20 @@ enum xk_pops {
  * holds what every message touches; the third is the first of the protocol's own (asserted in upi.c).
  */
 struct xk_session {
-	_Alignas(64) struct xk_binding binding; /* in map */
-	const struct xk_session_ops *ops;
-	struct xk_edge *up;                 /* the edge to hlp_receive */
-	struct xk_session *lls;             /* the session below, for pushes; referenced */
-	_Atomic(struct xk_session *) above; /* the session on this one, set by the protocol above */
+	_Alignas(64) struct xk_binding binding;     /* in map */
+	_Atomic(const struct xk_session_ops *) ops; /* its type's, or those of its paths (path.h) */
+	struct xk_edge *up;                         /* the edge to hlp_receive */
+	struct xk_session *lls;                     /* the session below, for pushes; referenced */
+	_Atomic(struct xk_session *) above;         /* the session on this one, set by the protocol above */
 
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones and holds of parked shepherds (upi_session.c) */
 	bool cached;                              /* opened passively and kept while idle; under protocol's lock */
 	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; likewise */
 	struct xk_protocol *protocol; /* the owner */
 	struct xk_protocol *hlp_type;
-	struct xk_order *order; /* the queue of poppers; NULL: no order=session */
-	union {                 /* the first until it is closed, then the second */
+	struct xk_order *order;          /* the queue of poppers; NULL: no order=session */
+	_Atomic(struct xk_path *) paths; /* that lead here */
+	union {                          /* the first until it is closed, then the second */
 		struct {
 			struct xk_session *cache_next, *cache_previous;
 			struct xk_map *map; /* where it is bound; NULL: nowhere */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "xkernel/engine/engine.h"
+#include "xkernel/path.h"
 #include "xkernel/trace.h"
 
 #define UPI_DEAD (1u << 31)
@@ -23,6 +24,10 @@ enum { UPI_CACHE_LOOKS = 16 }; /* sessions that are examined to make room for on
 static void
 session_free(struct xk_session *s)
 {
+	for (struct xk_path *path = s->paths, *next; path != NULL; path = next) {
+		next = path->next;
+		free(path);
+	}
 	free(s->order);
 	free(s);
 }
@@ -38,6 +43,24 @@ session_unreachable(struct xk_retired *retired)
 		session_free(s);
 }
 
+/*
+ * Removes the paths to s, which is dead, from their tables, perhaps once more. Sessions
+ * below count as used, since what has come up the paths has passed them.
+ */
+static void
+session_forget_paths(struct xk_session *s)
+{
+	struct xk_path *path = atomic_load_explicit(&s->paths, memory_order_acquire);
+
+	if (path == NULL)
+		return;
+	for (; path != NULL; path = path->next)
+		if (path->map != NULL)
+			xk_map_unbind(path->map, &path->binding);
+	for (struct xk_session *lls = s->lls; lls != NULL; lls = lls->lls)
+		atomic_store_explicit(&lls->binding.used, true, memory_order_relaxed);
+}
+
 static void
 session_destroy(struct xk_session *s)
 {
@@ -48,6 +71,7 @@ session_destroy(struct xk_session *s)
 						     memory_order_relaxed))
 		return; /* another shepherd has taken a reference since, or destroys it already */
 	xk_trace(s->protocol, XK_TRACE_EVENTS, "session of %s closed", xk_hlp_receive(s)->name);
+	session_forget_paths(s);
 	if (s->map != NULL)
 		xk_map_unbind(s->map, &s->binding);
 	if (s->ops->close != NULL)
@@ -113,7 +137,8 @@ xk_session_bind(struct xk_session *s, struct xk_map *map, struct xk_key key)
 			continue;
 		if ((atomic_load_explicit(&other->references, memory_order_acquire) & UPI_DEAD) == 0)
 			return -EEXIST;
-		xk_map_unbind(map, &other->binding); /* the shepherd that closes it may not run for a while */
+		session_forget_paths(other); /* the shepherd that closes it may not run for a while */
+		xk_map_unbind(map, &other->binding);
 	}
 	if (result == 0)
 		s->map = map;

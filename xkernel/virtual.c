@@ -140,6 +140,12 @@ virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct 
 		xk_pop(s, lls, m, NULL);
 }
 
+struct xk_session *
+xk_virtual_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	return xk_session_above(lls);
+}
+
 void
 xk_virtual_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {

@@ -32,6 +32,7 @@ int xk_virtual_open_done(struct xk_protocol *self, struct xk_protocol *llp, stru
 			 struct xk_protocol *hlp_type);
 void xk_virtual_close_done(struct xk_protocol *self, struct xk_session *session);
 void xk_virtual_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+struct xk_session *xk_virtual_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
 void xk_virtual_session_close(struct xk_session *s);
 
 /* Returns the passive key of an open_enable of hlp_type. */

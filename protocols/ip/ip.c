@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "protocols/ip/ip_private.h"
+#include "xkernel/path.h"
 #include "xkernel/trace.h"
 
 static const char *const ip_drops[] = {
@@ -277,6 +278,7 @@ ip_setup(struct xk_session *session, const void *argument)
 	atomic_store_explicit(&s->id, (uint16_t)(mixed >> 48) | 1, memory_order_relaxed);
 	ip_header_prepare(s->header, (uint8_t)ip->ttl, how->protocol, s->local, s->remote);
 	s->sum = ip_header_sum(s->header);
+	xk_put16(s->header + IP_FRAGMENT, s->whole_flags); /* for paths: ip_header_store adds it itself */
 	return 0;
 }
 
@@ -568,6 +570,29 @@ ip_get_participants(struct xk_session *session, struct xk_participants *p)
 	return xk_participant_push(&p->remote, s->remote) && xk_participant_push(&p->local, s->local) ? 0 : -E2BIG;
 }
 
+/* ---- paths ---- */
+
+/* No path leads to a session with a key of its own lls: it would outlast the open that makes another session hear lls. */
+static struct xk_session *
+ip_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	struct xk_session *s = xk_table_find(self, (struct xk_key){ xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] });
+
+	return ip_session_hears(s, lls) ? s : NULL;
+}
+
+static void
+ip_path(struct xk_session *session, struct xk_path_layer *layer)
+{
+	struct ip_session *s = (struct ip_session *)session;
+
+	layer->header = s->header;
+	layer->counter = &s->id;
+	layer->counter_at = IP_ID;
+	layer->counter_step = 2;
+	layer->whole = &s->whole_max;
+}
+
 /* ---- tables ---- */
 
 static const struct xk_session_ops ip_session_ops = {
@@ -576,6 +601,7 @@ static const struct xk_session_ops ip_session_ops = {
 	.push = ip_push,
 	.pop = xk_pop_through,
 	.control = ip_session_control,
+	.path = ip_path,
 	.get_participants = ip_get_participants,
 };
 
@@ -584,6 +610,7 @@ static const struct xk_protocol_ops ip_ops = {
 	.fini = ip_fini,
 	.open = ip_open,
 	.demux = ip_demux,
+	.find = ip_find,
 	.control = ip_control,
 };
 
@@ -633,12 +660,20 @@ static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "
 
 static const struct xk_field ip_fields[] = {
 	{ .name = "version", .bits = 4, .kind = XK_FIXED, .usual = 4 },
-	{ .name = "header_length", .bits = 4, .usual = 5, .help = "in words of 4 bytes; above 5: options" },
+	{ .name = "header_length",
+	  .bits = 4,
+	  .usual = 5,
+	  .rare = 0xf,
+	  .help = "in words of 4 bytes; above 5: options" },
 	{ .name = "service", .bits = 8, .print = XK_PRINT_HEX, .help = "ignored" },
 	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },
 	{ .name = "identification", .bits = 16, .print = XK_PRINT_HEX },
-	{ .name = "flags", .bits = 3, .is_bits = true, .values = ip_flag_names },
-	{ .name = "offset", .bits = 13, .is_part = true, .help = "of a fragment, in units of 8 bytes" },
+	{ .name = "flags", .bits = 3, .rare = 5, .is_bits = true, .values = ip_flag_names },
+	{ .name = "offset",
+	  .bits = 13,
+	  .rare = IP_OFFSET,
+	  .is_part = true,
+	  .help = "of a fragment, in units of 8 bytes" },
 	{ .name = "ttl", .bits = 8, .kind = XK_VARIES },
 	{ .name = "protocol", .bits = 8, .kind = XK_NAMES_SESSION, .is_upper = true, .values = ip_protocol_names },
 	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER },

@@ -22,6 +22,7 @@
 #include "protocols/arp/arp.h"
 #include "protocols/eth.h"
 #include "xkernel/lowers.h"
+#include "xkernel/path.h"
 #include "xkernel/trace.h"
 #include "xkernel/virtual.h"
 
@@ -599,6 +600,12 @@ vnet_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
+static void
+vnet_path(struct xk_session *s, struct xk_path_layer *layer)
+{
+	layer->unusual = &s->binding.marked;
+}
+
 /* ---- control ---- */
 
 /* XK_VNET_FOLLOW: an upper has opened the passive session s for host. */
@@ -715,6 +722,7 @@ static const struct xk_session_ops vnet_session_ops = {
 	.pop = xk_pop_through,
 	.close = vnet_close,
 	.control = vnet_session_control,
+	.path = vnet_path,
 	.get_participants = vnet_get_participants,
 };
 
@@ -727,6 +735,7 @@ static const struct xk_protocol_ops vnet_ops = {
 	.open_done = xk_virtual_open_done,
 	.close_done = xk_virtual_close_done,
 	.demux = xk_virtual_demux,
+	.find = xk_virtual_find,
 	.control = vnet_control,
 	.passive_key = vnet_passive_key,
 	.passive_key_of = vnet_passive_key_of,

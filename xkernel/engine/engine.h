@@ -9,6 +9,7 @@
 #include "xkernel/engine/wheel.h"
 #include "xkernel/epoch.h"
 #include "xkernel/kernel.h"
+#include "xkernel/path.h"
 
 enum { XK_TRANSMIT_QUEUE = 1024 };
 
@@ -385,11 +386,14 @@ struct xk_kernel {
 	_Atomic bool traced;
 	_Atomic bool stopping;
 	_Atomic uint32_t message_id;
+	_Atomic uint32_t path_version; /* of the paths that are valid */
+	_Atomic uint32_t path_lock;    /* held while paths are made, validated and removed */
 	uint64_t budget_ns, carry_ns;
 	struct xk_driver driver; /* the first, which also serves the wheel; the others follow by next_driver */
 	unsigned driver_count;
 	bool started;                   /* drivers run on threads of their own */
 	_Atomic uint64_t seeds;         /* state of xk_kernel_seed */
+	bool no_paths;                  /* xk_kernel_set_paths */
 	bool watches_owners;            /* crossings abort if the sender does not own the message */
 	_Atomic unsigned next_to_start; /* application code goes to the drivers in turn */
 
@@ -488,7 +492,10 @@ xk_deliver(struct xk_port *port, struct xk_msg *m)
 		xk_msg_free(m);
 		return;
 	}
-	xk_demux(port->receiver, m);
+	if (port->paths != NULL)
+		xk_path_deliver(port, m);
+	else
+		xk_demux(port->receiver, m);
 }
 
 /* Ends every wait with -ECANCELED (semaphore.c). */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "xkernel/engine/engine.h"
+#include "xkernel/path.h"
 #include "xkernel/trace.h"
 
 /* ---- ports ---- */
@@ -104,6 +105,7 @@ kernel_free_protocol(struct xk_protocol *protocol)
 	for (unsigned lane = 0; protocol->counts != NULL && lane <= protocol->kernel->driver_count; lane++)
 		free((void *)protocol->counts[lane]);
 	free((void *)protocol->counts);
+	free(protocol->path_ops);
 	free((void *)protocol->name);
 	free(protocol);
 }
@@ -176,6 +178,12 @@ xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned carr
 }
 
 void
+xk_kernel_set_paths(struct xk_kernel *kernel, bool wanted)
+{
+	kernel->no_paths = !wanted;
+}
+
+void
 xk_kernel_count_edges(struct xk_kernel *kernel, bool wanted)
 {
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
@@ -235,6 +243,9 @@ int
 xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
 {
 	xk_kernel_rewatch(kernel);
+	for (struct xk_port *port = kernel->ports; port != NULL && !kernel->no_paths; port = port->next)
+		if (xk_paths_init(port, kernel) != 0)
+			return -ENOMEM;
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
 		int err = xk_table_init(p);
 
@@ -261,6 +272,7 @@ xk_kernel_free_graph(struct xk_kernel *kernel)
 	for (struct xk_port *port = kernel->ports, *next; port != NULL; port = next) {
 		next = port->next;
 		xk_transmit_free(port);
+		xk_paths_fini(port);
 		free(port->transmit);
 		port->ops->close(port);
 	}

@@ -14,6 +14,7 @@
 const struct xk_kernel_count xk_kernel_counts[] = {
 	{ STATS_COUNT(turns) },
 	{ STATS_COUNT(frames) },
+	{ STATS_COUNT(by_path) },
 	{ STATS_COUNT(clock_reads) },
 	{ STATS_COUNT(stack_switches) },
 	{ STATS_COUNT(sleeps) },
@@ -65,8 +66,11 @@ stats_add_driver(struct xk_kernel_stats *stats, struct xk_driver *driver)
 	stats_add_runner(stats, &driver->runner);
 	stats->driver_switches += stats_load(&driver->ended_switches) + stats_switches_of(&driver->runner);
 	stats->turns += stats_load(&driver->turns);
-	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
 		stats->frames += stats_load(&port->frames_in);
+		if (port->paths != NULL)
+			stats->by_path += xk_paths_taken(port);
+	}
 	stats->sleeps += stats_load(&driver->sleeps);
 	stats->overruns += stats_load(&driver->overruns);
 	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)

@@ -1,0 +1,728 @@
+/* path.c - see path.h. */
+#include "xkernel/path.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "xkernel/bytes.h"
+#include "xkernel/engine/engine.h"
+#include "xkernel/protocol.h"
+
+enum {
+	PATH_BYTES = 48, /* of the longest headers, in three pieces of 16 that may overlap */
+	PATH_PIECE = 16,
+	PATH_PIECES = PATH_BYTES / PATH_PIECE,
+	PATH_WORDS = 4, /* of 8 bytes, that hold what names sessions */
+	PATH_LENGTHS = 2,
+	PATH_LAYERS = 8,
+	PATH_SUMMED = 20,                             /* bytes of the header that has a checksum of its own */
+	PATH_SUM = 8,                                 /* ... and of the one whose checksum covers the payload */
+	PATH_SHAPES = 8,                              /* of a port */
+	PATH_SEEN = 256,                              /* hashes of messages that had no path; a power of two */
+	PATH_STRANGE = 64,                            /* one message in so many that have no shape is looked at */
+	PATH_MAX = 1 << 17,                           /* paths of a port */
+	PATH_BLOCKS = XK_WATCH_ANY & ~XK_WATCH_OWNER, /* marks of an edge that no path crosses */
+};
+
+typedef uint64_t path_piece __attribute__((vector_size(PATH_PIECE)));
+
+/* What the paths through the same protocols have in common. Does not change once it is there, but for the version. */
+struct path_shape {
+	uint64_t gate_mask, gate; /* of the 8 bytes at gate_at: what other messages differ in */
+	_Atomic uint32_t version;
+	uint8_t len; /* of all headers */
+	uint8_t gate_at;
+	uint8_t words, lengths;
+	struct {
+		uint64_t mask, factor;
+		size_t at;
+	} word[PATH_WORDS];
+	uint8_t mask[PATH_BYTES]; /* piece by piece */
+	uint8_t piece_at[PATH_PIECES];
+	struct {
+		uint8_t at, base; /* where it is, and where what it covers begins */
+	} length[PATH_LENGTHS];
+	/* the checksum of one header: summed_len bytes from summed_from on, 0: none */
+	uint8_t summed_from, summed_len, summed_at;
+	bool summed_length[PATH_LENGTHS], summed_counter; /* whether these lie in it */
+	/* the checksum over the innermost header and what follows; sum_at 0: none */
+	uint8_t sum_from, sum_at,
+		sum_lengths; /* how often the length counts: in the pseudo-header, and in the header */
+	uint8_t sum_drop;    /* reason */
+	struct xk_protocol *sum_protocol;
+	uint8_t counter_at, counter_step; /* 0: none */
+	struct xk_protocol *top;          /* the protocol */
+};
+
+/* A path. The first two lines of the cache are read on the way up, the others on the way down. */
+struct path {
+	_Alignas(64) struct xk_path path;
+	struct xk_session *top;
+	uint64_t pop_sum;
+
+	uint8_t value[PATH_BYTES]; /* as the shape's mask */
+	const _Atomic bool *unusual;
+	_Atomic uint32_t version;
+
+	_Alignas(64) uint8_t header[PATH_BYTES]; /* its last `len` bytes are what is sent */
+	const struct path_shape *shape;
+	struct xk_port *port; /* whose frames come up */
+
+	_Atomic uint16_t *counter;
+	const _Atomic uint32_t *whole; /* the payload's limit at its layer */
+	uint32_t whole_less;           /* ... and the bytes that headers above take of it */
+	uint32_t longest;
+	uint64_t summed_sum, push_sum; /* of what is the same in each message */
+	bool sums, offloads;
+	struct xk_session *below; /* the port's session */
+	const _Atomic uint32_t *valid;
+};
+
+static_assert(offsetof(struct path, value) == 64 && offsetof(struct path, header) == 128, "lines of the cache");
+
+struct xk_paths {
+	struct xk_map map; /* by hash and shape */
+	struct path_shape *_Atomic shape[PATH_SHAPES + 1];
+	_Atomic uint32_t strange; /* messages without a shape */
+	_Atomic uint16_t seen[PATH_SEEN];
+	_Atomic uint64_t layered; /* frames that went the layers' way */
+	struct xk_kernel *kernel;
+};
+
+static const _Atomic bool path_never;
+
+/* ---- up ---- */
+
+/* Loads 8 bytes in the machine's order. */
+static inline uint64_t
+path_load(const uint8_t *p)
+{
+	uint64_t word;
+
+	memcpy(&word, p, sizeof(word));
+	return word;
+}
+
+/* Multilinear hashing: Lemire and Kaser, "Strongly universal string hashing is fast" (2014). */
+static inline uint64_t
+path_hash(const struct path_shape *shape, const uint8_t *p)
+{
+	uint64_t hash = 0;
+
+#pragma GCC unroll 4
+	for (unsigned i = 0; i < PATH_WORDS; i++)
+		hash += (path_load(p + shape->word[i].at) & shape->word[i].mask) * shape->word[i].factor;
+	return hash;
+}
+
+static inline struct xk_key
+path_key(const struct path_shape *shape, const uint8_t *p)
+{
+	return (struct xk_key){ path_hash(shape, p), (uintptr_t)shape };
+}
+
+/* Returns the shape of m among those that are valid in this version, or (any) of all. NULL: none is known. */
+static inline const struct path_shape *
+path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version, bool any)
+{
+	const struct path_shape *shape;
+
+	for (unsigned i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_acquire)) != NULL; i++)
+		if (m->len >= shape->len && (path_load(m->data + shape->gate_at) & shape->gate_mask) == shape->gate &&
+		    (any || atomic_load_explicit(&shape->version, memory_order_relaxed) == version))
+			return shape;
+	return NULL;
+}
+
+static inline bool
+path_matches(const struct path *path, const struct path_shape *shape, const uint8_t *p)
+{
+	path_piece differs = { 0 }, bytes, mask, value;
+
+#pragma GCC unroll 3
+	for (unsigned i = 0; i < PATH_PIECES; i++) {
+		memcpy(&bytes, p + shape->piece_at[i], PATH_PIECE);
+		memcpy(&mask, shape->mask + i * PATH_PIECE, PATH_PIECE);
+		memcpy(&value, path->value + i * PATH_PIECE, PATH_PIECE);
+		differs |= (bytes & mask) ^ value;
+	}
+	return (differs[0] | differs[1]) == 0;
+}
+
+/* Returns the sum of a header of len bytes, a multiple of 4. */
+static inline uint64_t
+path_sum_header(const uint8_t *p, size_t len)
+{
+	uint64_t sum = 0;
+
+#pragma GCC unroll 5
+	for (size_t i = 0; i < len; i += 4)
+		sum += xk_sum_load32(p + i);
+	return sum;
+}
+
+/*
+ * Returns the length of m by its headers, if all lengths and the checksum of the header are right;
+ * 0: they are not, or only the layers can tell.
+ */
+static inline size_t
+path_check(const struct path_shape *shape, const struct xk_msg *m)
+{
+	const uint8_t *p = m->data;
+	size_t total = xk_msg_len(m), end = total;
+
+	if (xk_likely(shape->lengths > 0)) {
+		end = xk_get16(p + shape->length[0].at) + (size_t)shape->length[0].base;
+		if (xk_unlikely(end != total) && (end > total || end < shape->len || m->next != NULL))
+			return 0;
+		if (shape->lengths > 1 && xk_get16(p + shape->length[1].at) + (size_t)shape->length[1].base != end)
+			return 0;
+	}
+	if (shape->summed_len != 0 && (m->flags & XK_MSG_NETWORK_SUM_GOOD) == 0 &&
+	    !xk_sum_is_intact(path_sum_header(p + shape->summed_from, PATH_SUMMED)))
+		return 0;
+	if (shape->sum_at != 0 && (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) == 0 &&
+	    xk_get16(p + shape->sum_at) == 0) /* there is none */
+		return 0;
+	return end;
+}
+
+/* Delivers m the layers' way. Takes m. */
+XK_APART static void
+path_layered(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+
+	if (atomic_load_explicit(&paths->kernel->mode, memory_order_relaxed) == XK_IPP)
+		xk_bump(&paths->layered, 1); /* the driver alone */
+	else
+		xk_tally(&paths->layered);
+	xk_demux(port->receiver, m);
+}
+
+/* Delivers m, whose path this is, unless it is unusual: then it goes the layers' way. Takes m. */
+static inline void
+path_up(struct xk_port *port, const struct path *path, const struct path_shape *shape, struct xk_msg *m)
+{
+	const uint8_t *p = m->data;
+	size_t end = 0;
+
+	if (xk_likely(path_matches(path, shape, p) && !atomic_load_explicit(path->unusual, memory_order_relaxed)))
+		end = path_check(shape, m);
+	if (xk_unlikely(end == 0)) {
+		path_layered(port, m);
+		return;
+	}
+	if (xk_unlikely(end != xk_msg_len(m)))
+		xk_msg_cut_in_place(m, end);
+	xk_msg_pop_in_place(m, shape->len);
+	if (shape->sum_at != 0 && (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) == 0) {
+		uint64_t sum = path->pop_sum + path_sum_header(p + shape->sum_from, PATH_SUM) +
+			       xk_sum_of16((uint16_t)(end - shape->sum_from));
+
+		if (xk_unlikely(!xk_sum_is_intact(sum + xk_msg_sum(m)))) {
+			xk_drop(shape->sum_protocol, m, shape->sum_drop);
+			return;
+		}
+	}
+	xk_pop_on(path->top, m);
+}
+
+static void path_miss(struct xk_port *port, const struct path_shape *shape, struct xk_msg *m);
+
+void
+xk_path_deliver(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
+	const struct path_shape *shape = path_shape_of(paths, m, version, false);
+	struct path *path = shape == NULL ? NULL : xk_map_resolve(&paths->map, path_key(shape, m->data));
+
+	if (xk_likely(path != NULL && atomic_load_explicit(&path->version, memory_order_relaxed) == version))
+		path_up(port, path, shape, m);
+	else
+		path_miss(port, shape, m);
+}
+
+/* ---- down ---- */
+
+static int
+path_push(struct xk_session *s, struct xk_msg *m)
+{
+	const struct path *path = (const struct path *)atomic_load_explicit(&s->paths, memory_order_acquire);
+	const struct path_shape *shape = path->shape;
+	size_t len = xk_msg_len(m), total;
+	uint16_t number = 0, checksum;
+	uint64_t sum;
+	uint8_t *p;
+
+	if (xk_unlikely(atomic_load_explicit(&path->version, memory_order_relaxed) !=
+				atomic_load_explicit(path->valid, memory_order_relaxed) ||
+			atomic_load_explicit(path->unusual, memory_order_relaxed) || len > path->longest ||
+			len + path->whole_less > atomic_load_explicit(path->whole, memory_order_relaxed) ||
+			!xk_msg_has_room(m, PATH_BYTES)))
+		return s->protocol->type->session_ops->push(s, m);
+	sum = path->sums ? xk_msg_sum(m) : 0;
+	p = xk_msg_push_in_place(m, shape->len);
+	memcpy(p + shape->len - PATH_BYTES, path->header, PATH_BYTES);
+	total = len + shape->len;
+#pragma GCC unroll 2
+	for (unsigned i = 0; i < PATH_LENGTHS; i++)
+		if (i < shape->lengths)
+			xk_put16(p + shape->length[i].at, (uint16_t)(total - shape->length[i].base));
+	if (shape->counter_at != 0) {
+		number = atomic_load_explicit(path->counter, memory_order_relaxed);
+		atomic_store_explicit(path->counter, (uint16_t)(number + shape->counter_step), memory_order_relaxed);
+		xk_put16(p + shape->counter_at, number);
+	}
+	if (shape->summed_len != 0) {
+		uint64_t summed = path->summed_sum;
+
+#pragma GCC unroll 2
+		for (unsigned i = 0; i < PATH_LENGTHS; i++)
+			if (shape->summed_length[i])
+				summed += xk_sum_of16((uint16_t)(total - shape->length[i].base));
+		if (shape->summed_counter)
+			summed += xk_sum_of16(number);
+		xk_checksum_store(p + shape->summed_at, xk_checksum_finish(summed));
+	}
+	if (path->sums || path->offloads) {
+		uint64_t covered = xk_sum_of16((uint16_t)(total - shape->sum_from));
+
+		if (path->offloads) {
+			checksum = xk_sum_fold(path->push_sum + covered);
+		} else {
+			checksum = xk_checksum_finish(sum + path->push_sum + covered * shape->sum_lengths);
+			if (checksum == 0) /* which would say that there is none */
+				checksum = 0xffff;
+		}
+		xk_checksum_store(p + shape->sum_at, checksum);
+	}
+	if (xk_unlikely(xk_edge_watched(path->below->up, XK_WATCH_OWNER)) || XK_IS_DEBUG)
+		xk_msg_cross(m, s->protocol, path->below->protocol, false);
+	return path->below->ops->push(path->below, m);
+}
+
+/* ---- composing ---- */
+
+/* A path while it is composed. */
+struct path_draft {
+	struct path_shape shape;
+	struct path path;
+	uint8_t fixed[PATH_BYTES], names[PATH_BYTES]; /* masks of the headers */
+	uint8_t header[PATH_BYTES];                   /* as sent */
+	unsigned gate_end;                            /* bytes up to the number of the topmost protocol */
+	unsigned whole_from;                          /* bytes below what `whole` limits */
+	unsigned headers;
+	uint64_t longest; /* ... and the headers below and of the layer it is from */
+};
+
+/* Adds those bits of a field that begins at bit `at` to a mask. */
+static void
+path_mask(uint8_t *mask, size_t at, const struct xk_field *field, uint64_t bits)
+{
+	for (unsigned i = 0; i < field->bits; i++)
+		if (bits >> (field->bits - 1 - i) & 1)
+			mask[(at + i) / 8] |= (uint8_t)(0x80 >> (at + i) % 8);
+}
+
+/* Adds self's checksum at byte `at`. Returns false if paths cannot have it. */
+static bool
+path_add_checksum(struct path_draft *d, struct xk_protocol *self, const struct xk_field *field,
+		  const struct xk_path_layer *layer, unsigned at)
+{
+	struct path_shape *shape = &d->shape;
+
+	if (field->covers == XK_COVERS_HEADER && shape->summed_len == 0 && self->type->header == PATH_SUMMED) {
+		shape->summed_from = shape->len;
+		shape->summed_len = PATH_SUMMED;
+		shape->summed_at = (uint8_t)at;
+		return true;
+	}
+	if (field->covers != XK_COVERS_PSEUDO || shape->sum_at != 0 || self->type->header != PATH_SUM)
+		return false;
+	shape->sum_from = shape->len;
+	shape->sum_at = (uint8_t)at;
+	shape->sum_drop = (uint8_t)field->drop;
+	shape->sum_protocol = self;
+	d->path.pop_sum = layer->pop_sum;
+	d->path.push_sum = layer->push_sum;
+	d->path.sums = !layer->no_sum && !layer->offloads;
+	d->path.offloads = layer->offloads;
+	return true;
+}
+
+/* Adds a field of self, which begins at bit `bit` of the header at p. Returns false if paths cannot have it. */
+static bool
+path_add_field(struct path_draft *d, struct xk_protocol *self, const struct xk_field *field,
+	       const struct xk_path_layer *layer, const uint8_t *p, size_t bit)
+{
+	struct path_shape *shape = &d->shape;
+	size_t at = 8 * (size_t)shape->len + bit;
+	uint64_t value = xk_field_load(field, p, bit);
+	bool is_word = field->bits == 16 && at % 8 == 0;
+
+	switch (field->kind) {
+	case XK_VARIES:
+		path_mask(d->fixed, at, field, field->rare);
+		return ((value ^ field->usual) & field->rare) == 0;
+	case XK_FIXED:
+		path_mask(d->fixed, at, field, UINT64_MAX);
+		return field->usual == 0 || value == field->usual;
+	case XK_NAMES_SESSION:
+		path_mask(field->is_upper ? d->fixed : d->names, at, field, UINT64_MAX);
+		if (field->is_upper)
+			d->gate_end = (unsigned)(at + field->bits) / 8;
+		return true;
+	case XK_LENGTH:
+		if (!is_word || shape->lengths == PATH_LENGTHS)
+			return false;
+		shape->length[shape->lengths].at = (uint8_t)(at / 8);
+		shape->length[shape->lengths].base =
+			(uint8_t)(shape->len + (field->covers == XK_COVERS_PAYLOAD ? self->type->header : 0));
+		shape->lengths++;
+		return true;
+	case XK_CHECKSUM:
+		return is_word && path_add_checksum(d, self, field, layer, (unsigned)at / 8);
+	}
+	return false;
+}
+
+/* Adds the layer of s, whose header in an arriving message is at p. Returns false if paths cannot have it. */
+static bool
+path_add_layer(struct path_draft *d, struct xk_session *s, const uint8_t *p)
+{
+	const struct xk_protocol_type *type = s->protocol->type;
+	struct xk_path_layer layer = { .longest = UINT32_MAX };
+	struct path_shape *shape = &d->shape;
+	struct path *path = &d->path;
+	bool fits = true;
+	size_t bit = 0;
+
+	s->ops->path(s, &layer);
+	if (shape->len + type->header > PATH_BYTES || (layer.counter != NULL && path->counter != NULL) ||
+	    (layer.unusual != NULL && path->unusual != &path_never) || (layer.whole != NULL && d->whole_from != 0))
+		return false;
+	for (const struct xk_field *field = type->fields; fits && field != NULL && field->name != NULL; field++) {
+		fits = path_add_field(d, s->protocol, field, &layer, p, bit);
+		bit += field->bits;
+	}
+	if (layer.counter != NULL) {
+		path->counter = layer.counter;
+		shape->counter_at = (uint8_t)(shape->len + layer.counter_at);
+		shape->counter_step = (uint8_t)layer.counter_step;
+	}
+	if (layer.unusual != NULL)
+		path->unusual = layer.unusual;
+	if (type->header != 0) {
+		memcpy(d->header + shape->len, layer.header, type->header);
+		d->headers++;
+	}
+	shape->len = (uint8_t)(shape->len + type->header);
+	if (layer.whole != NULL) {
+		path->whole = layer.whole;
+		d->whole_from = shape->len;
+	}
+	if (layer.longest + (uint64_t)shape->len < d->longest)
+		d->longest = layer.longest + (uint64_t)shape->len;
+	path->top = s;
+	shape->top = s->protocol;
+	return fits;
+}
+
+/* Chooses the words of 8 bytes that hold all bits of d->names. Returns false if there are too many. */
+static bool
+path_choose_words(struct path_draft *d)
+{
+	struct path_shape *shape = &d->shape;
+
+	for (unsigned at = 0; at < shape->len; at++) {
+		unsigned from = at <= shape->len - 8u ? at : shape->len - 8u;
+
+		if (d->names[at] == 0)
+			continue;
+		if (shape->words == PATH_WORDS)
+			return false;
+		shape->word[shape->words].at = from;
+		shape->word[shape->words++].mask = path_load(d->names + from);
+		memset(d->names + from, 0, 8);
+	}
+	return true;
+}
+
+/* Completes d, all of whose layers are there, for messages like the one whose headers are at p. */
+static bool
+path_complete(struct path_draft *d, const uint8_t *p)
+{
+	static const _Atomic uint32_t no_limit = UINT32_MAX;
+	struct path_shape *shape = &d->shape;
+	struct path *path = &d->path;
+	uint8_t mask[PATH_BYTES];
+
+	if (d->headers < 2 || shape->len < PATH_PIECE || d->gate_end < 8)
+		return false;
+	for (unsigned i = 0; i < PATH_BYTES; i++)
+		mask[i] = d->fixed[i] | d->names[i];
+	for (unsigned i = 0; i < PATH_PIECES; i++) {
+		unsigned last = shape->len - PATH_PIECE, from = i * PATH_PIECE < last ? i * PATH_PIECE : last;
+
+		shape->piece_at[i] = (uint8_t)from;
+		for (unsigned j = 0; j < PATH_PIECE; j++) {
+			shape->mask[i * PATH_PIECE + j] = mask[from + j];
+			path->value[i * PATH_PIECE + j] = mask[from + j] & p[from + j];
+		}
+	}
+	shape->gate_at = (uint8_t)(d->gate_end - 8);
+	shape->gate_mask = path_load(d->fixed + shape->gate_at);
+	shape->gate = path_load(p + shape->gate_at) & shape->gate_mask;
+	for (unsigned i = 0; i < shape->lengths; i++)
+		shape->summed_length[i] = shape->length[i].at >= shape->summed_from &&
+					  shape->length[i].at < shape->summed_from + shape->summed_len;
+	shape->summed_counter =
+		shape->counter_at >= shape->summed_from && shape->counter_at < shape->summed_from + shape->summed_len;
+	shape->sum_lengths = 1;
+	for (unsigned i = 0; i < shape->lengths; i++)
+		shape->sum_lengths += shape->length[i].at >= shape->sum_from;
+	path->summed_sum = path_sum_header(d->header + shape->summed_from, shape->summed_len);
+	if (path->sums)
+		path->push_sum += path_sum_header(d->header + shape->sum_from, shape->len - shape->sum_from);
+	memcpy(path->header + PATH_BYTES - shape->len, d->header, shape->len);
+	if (d->longest <= shape->len)
+		return false;
+	path->longest = (uint32_t)(d->longest - shape->len);
+	path->whole_less = shape->len - d->whole_from;
+	if (path->whole == NULL) {
+		path->whole = &no_limit;
+		path->whole_less = 0;
+	}
+	return path_choose_words(d);
+}
+
+/*
+ * Finds the sessions that m, which arrived on port, would come up, in the order of their layers, as far as paths can go.
+ * Returns how many; 0: there is no path for m.
+ */
+static unsigned
+path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *found[PATH_LAYERS])
+{
+	struct xk_session *s = port->receiver, *next;
+	unsigned count = 0, len = 0;
+
+	for (;; s = next) {
+		struct xk_protocol *self = xk_hlp_receive(s);
+
+		if (self->ops->find == NULL || xk_edge_watched(s->up, PATH_BLOCKS))
+			return count;
+		if (len + self->type->header > m->len || count == PATH_LAYERS)
+			return 0;
+		next = self->ops->find(self, s, m->data + len);
+		if (next == NULL)
+			return 0;
+		if (next->binding.pops != 0 || next->ops->path == NULL)
+			return count;
+		found[count++] = next;
+		len += self->type->header;
+	}
+}
+
+/*
+ * Composes the path of m, which arrived on port. Returns false if it has none. Messages may come up other sessions than
+ * those that the top stands on (a host that was opened is heard from wherever it sends); what pushes need, and what
+ * must last as long as the top, is asked of the latter.
+ */
+static bool
+path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
+{
+	struct xk_session *sessions[PATH_LAYERS], *s;
+	unsigned count = path_climb(port, m, sessions);
+
+	if (count == 0)
+		return false;
+	memset(d, 0, sizeof(*d));
+	d->path.unusual = &path_never;
+	d->path.port = port;
+	d->longest = UINT32_MAX;
+	s = sessions[count - 1];
+	for (unsigned i = count; i-- > 0; s = s->lls) {
+		if (s == NULL || s->protocol != sessions[i]->protocol || s->ops->path == NULL)
+			return false;
+		sessions[i] = s;
+	}
+	if (s == NULL || s->protocol != port->receiver->protocol)
+		return false;
+	d->path.below = s;
+	for (unsigned i = 0; i < count; i++)
+		if (!path_add_layer(d, sessions[i], m->data + d->shape.len))
+			return false;
+	return path_complete(d, m->data);
+}
+
+/* ---- making paths; under the lock ---- */
+
+/* Returns the shape of paths that is like that of d, made if need be. NULL: there are too many, or no memory. */
+static struct path_shape *
+path_find_shape(struct xk_paths *paths, const struct path_draft *d)
+{
+	const struct path_shape *wanted = &d->shape;
+	struct path_shape *shape;
+	unsigned i;
+
+	for (i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_relaxed)) != NULL; i++)
+		if (shape->top == wanted->top && shape->len == wanted->len && shape->gate_at == wanted->gate_at &&
+		    shape->gate == wanted->gate && memcmp(shape->mask, wanted->mask, PATH_BYTES) == 0)
+			return shape;
+	if (i == PATH_SHAPES || (shape = malloc(sizeof(*shape))) == NULL)
+		return NULL;
+	*shape = *wanted;
+	for (unsigned j = 0; j < shape->words; j++)
+		shape->word[j].factor = xk_kernel_seed(paths->kernel) | 1;
+	atomic_store_explicit(&paths->shape[i], shape, memory_order_release);
+	return shape;
+}
+
+/* Gives the sessions of self a push that takes paths. Returns their operations; NULL: no memory. */
+static const struct xk_session_ops *
+path_ops(struct xk_protocol *self)
+{
+	struct xk_session_ops *ops = self->path_ops;
+
+	if (ops == NULL && (ops = malloc(sizeof(*ops))) != NULL) {
+		*ops = *self->type->session_ops;
+		ops->push = path_push;
+		self->path_ops = ops;
+	}
+	return ops;
+}
+
+static struct path *
+path_find(struct xk_port *port, const struct xk_session *top)
+{
+	struct xk_path *path = atomic_load_explicit(&top->paths, memory_order_relaxed);
+
+	while (path != NULL && ((struct path *)path)->port != port)
+		path = path->next;
+	return (struct path *)path;
+}
+
+/* Returns a new path as d says, bound in its port's table; NULL: no memory, or its key is taken. */
+static struct path *
+path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_shape *shape)
+{
+	struct xk_session *top = d->path.top;
+	const struct xk_session_ops *ops = path_ops(top->protocol);
+	struct path *path = ops == NULL ? NULL : aligned_alloc(64, sizeof(*path));
+
+	if (path == NULL)
+		return NULL;
+	*path = d->path;
+	path->shape = shape;
+	path->valid = &paths->kernel->path_version;
+	path->path.next = atomic_load_explicit(&top->paths, memory_order_relaxed);
+	atomic_store_explicit(&top->paths, &path->path, memory_order_release);
+	top->ops = ops;
+	return path;
+}
+
+/* Makes the path of m, which arrived on port, or validates it. */
+static void
+path_make(struct xk_port *port, const struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+	struct xk_kernel *kernel = paths->kernel;
+	uint32_t version = atomic_load_explicit(&kernel->path_version, memory_order_acquire);
+	struct path_draft d;
+	struct path_shape *shape;
+	struct path *path = NULL;
+
+	if (!path_compose(&d, port, m) || !xk_duplicate(d.path.top))
+		return;
+	xk_spin_lock(&kernel->path_lock);
+	shape = path_find_shape(paths, &d);
+	if (shape != NULL && xk_map_count(&paths->map) < PATH_MAX) {
+		path = path_find(port, d.path.top);
+		if (path == NULL)
+			path = path_new(paths, &d, shape);
+	}
+	if (path != NULL && path->shape == shape) {
+		struct xk_key key = path_key(shape, m->data);
+
+		atomic_store_explicit(&shape->version, version, memory_order_relaxed);
+		for (struct xk_path *p = d.path.top->paths; p != NULL; p = p->next) /* all have the same layers */
+			atomic_store_explicit(&((struct path *)p)->version, version, memory_order_relaxed);
+		if (path->path.map == NULL && xk_map_bind(&paths->map, &path->path.binding, key, path) == 0)
+			path->path.map = &paths->map;
+	}
+	xk_spin_unlock(&kernel->path_lock);
+	xk_session_release(d.path.top);
+}
+
+/* Delivers m, which has no valid path: makes one if it looks like the second message of a conversation. Takes m. */
+__attribute__((noinline)) static void
+path_miss(struct xk_port *port, const struct path_shape *shape, struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+	bool makes;
+
+	if (shape == NULL)
+		shape = path_shape_of(paths, m, 0, true);
+	if (shape == NULL) {
+		uint32_t strange = atomic_fetch_add_explicit(&paths->strange, 1, memory_order_relaxed);
+
+		makes = strange % PATH_STRANGE == 1;
+	} else {
+		uint64_t hash = path_hash(shape, m->data);
+		_Atomic uint16_t *seen = &paths->seen[hash >> 32 & (PATH_SEEN - 1)];
+		uint16_t tag = (uint16_t)(hash >> 48) | 1;
+
+		makes = atomic_load_explicit(seen, memory_order_relaxed) == tag;
+		atomic_store_explicit(seen, makes ? 0 : tag, memory_order_relaxed);
+	}
+	if (makes)
+		path_make(port, m);
+	path_layered(port, m);
+}
+
+/* ---- voiding and removing ---- */
+
+void
+xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch)
+{
+	atomic_fetch_or_explicit(&edge->watch, which & watch, memory_order_relaxed);
+	atomic_fetch_and_explicit(&edge->watch, ~(which & ~watch), memory_order_relaxed);
+	atomic_fetch_add_explicit(&edge->upper->kernel->path_version, 1, memory_order_release);
+}
+
+uint64_t
+xk_paths_taken(const struct xk_port *port)
+{
+	uint64_t layered = atomic_load_explicit(&port->paths->layered, memory_order_relaxed);
+	uint64_t all = atomic_load_explicit(&port->frames_in, memory_order_relaxed);
+
+	return all > layered ? all - layered : 0;
+}
+
+int
+xk_paths_init(struct xk_port *port, struct xk_kernel *kernel)
+{
+	struct xk_paths *paths = calloc(1, sizeof(*paths));
+	const uint64_t seed[2] = { xk_kernel_seed(kernel), xk_kernel_seed(kernel) };
+
+	if (paths == NULL || xk_map_make(&paths->map, 0, seed, &kernel->epochs, true) != 0) {
+		free(paths);
+		return -ENOMEM;
+	}
+	paths->kernel = kernel;
+	port->paths = paths;
+	return 0;
+}
+
+void
+xk_paths_fini(struct xk_port *port)
+{
+	if (port->paths == NULL)
+		return;
+	for (unsigned i = 0; i < PATH_SHAPES; i++)
+		free(port->paths->shape[i]);
+	xk_map_fini(&port->paths->map);
+	free(port->paths);
+}

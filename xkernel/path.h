@@ -1,0 +1,57 @@
+/*
+ * path.h - a conversation's whole way as one comparison on the way up and one header on the way down.
+ *
+ * Once a conversation's sessions stand, the framework composes their layers from the fields of their headers
+ * (header.h), of one operation that finds the session of a header, and one that says what a session puts there:
+ *
+ *   up    The bytes that are fixed or name sessions are compared under a mask, lengths and checksums are checked, and
+ *         the message is popped to the topmost session (the path's top).
+ *   down  All headers are copied at once, and lengths, counters and checksums filled in.
+ *
+ * A path spares messages the layers between and changes nothing else. Whatever is unusual (fragments, options, padding
+ * in the middle, wrong checksums) goes the layers' way, and so does everything while an edge between is marked or
+ * watched, or a layer's `unusual` is set. A path is made for the second message of a conversation, at the earliest: a
+ * stranger's single message costs no more than a lookup.
+ *
+ * Source: Mosberger and Peterson, "Making Paths Explicit in the Scout Operating System" (OSDI 1996).
+ */
+#ifndef XK_PATH_H
+#define XK_PATH_H
+
+#include "xkernel/upi.h"
+
+struct xk_port;
+
+/* What a session adds to a path; all zero at first. What pointers lead to must last as long as the session. */
+struct xk_path_layer {
+	const uint8_t *header;             /* as sent, but for lengths, counter and checksum */
+	uint64_t push_sum, pop_sum;        /* of the pseudo-header without the length, for XK_COVERS_PSEUDO */
+	bool no_sum;                       /* messages are sent without that checksum */
+	bool offloads;                     /* the port completes that checksum */
+	_Atomic uint16_t *counter;         /* number of the next message, if messages are numbered */
+	uint16_t counter_at, counter_step; /* where in the header it goes, and what is added for each message */
+	uint32_t longest;                  /* payload that may be pushed this way */
+	const _Atomic uint32_t *whole;     /* ... and the limit that may change; NULL: none */
+	const _Atomic bool *unusual;       /* while true, all messages go the layers' way; NULL: never */
+};
+
+/* The part of a path that its top session's life concerns (upi_session.c). */
+struct xk_path {
+	struct xk_binding binding;
+	struct xk_map *map;   /* its port's; NULL: not bound */
+	struct xk_path *next; /* to the same session, from another port */
+};
+
+/*
+ * Delivers m, which arrived on port, up its path or the layers' way. Takes m. A shepherd; may hand off. For the engine.
+ */
+void xk_path_deliver(struct xk_port *port, struct xk_msg *m);
+
+/* Returns the number of port's frames that went up a path; approximate while it runs. For statistics. */
+uint64_t xk_paths_taken(const struct xk_port *port);
+
+/* Makes port's table. 0 or -ENOMEM. Main thread. */
+int xk_paths_init(struct xk_port *port, struct xk_kernel *kernel);
+void xk_paths_fini(struct xk_port *port);
+
+#endif
