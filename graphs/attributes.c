@@ -161,6 +161,7 @@ enum attributes_name {
 	ATTRIBUTES_IMPLICIT,
 	ATTRIBUTES_NUMBER,
 	ATTRIBUTES_ORDER,
+	ATTRIBUTES_PATHS,
 	ATTRIBUTES_PROTOCOL,
 	ATTRIBUTES_RESUME,
 	ATTRIBUTES_ROLE,
@@ -178,6 +179,7 @@ static const struct {
 	[ATTRIBUTES_IMPLICIT] = { "implicit", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE },
 	[ATTRIBUTES_NUMBER] = { "number", ATTRIBUTES_EDGE },
 	[ATTRIBUTES_ORDER] = { "order", ATTRIBUTES_NODE },
+	[ATTRIBUTES_PATHS] = { "paths", ATTRIBUTES_GRAPH },
 	[ATTRIBUTES_PROTOCOL] = { "protocol", ATTRIBUTES_NODE },
 	[ATTRIBUTES_RESUME] = { "resume", ATTRIBUTES_GRAPH | ATTRIBUTES_NODE },
 	[ATTRIBUTES_ROLE] = { "role", ATTRIBUTES_EDGE },
@@ -247,6 +249,11 @@ attributes_parse(struct attributes_target *target, enum attributes_name name, co
 		if (!attributes_number(value, ATTRIBUTES_SESSIONS_MAX, &number) || number == 0)
 			return "a number from 1 to 1048576";
 		policy->session_max = (unsigned)number;
+		break;
+	case ATTRIBUTES_PATHS:
+		if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+			return "yes or no";
+		target->check->graph->no_paths = *value == 'n';
 		break;
 	case ATTRIBUTES_TRACE:
 		if (xk_trace_level(value) < 0)
@@ -394,6 +401,7 @@ attributes_check_graph(struct attributes_check *check)
 
 	memset(&graph->policy, 0, sizeof(graph->policy));
 	memset(&graph->budget, 0, sizeof(graph->budget));
+	graph->no_paths = false;
 	attributes_check_all(&target, &graph->attributes);
 }
 

@@ -80,8 +80,10 @@ xk_graph_build(const struct xk_graph *graph, struct xk_kernel *kernel, struct xk
 		err = compose_node(graph, graph->order[i], kernel, made, errors);
 	if (err == -ENOMEM)
 		xk_graph_errors_add(errors, graph->file, 0, "cannot be composed: no memory");
-	else if (err == 0)
+	if (err == 0) {
 		xk_kernel_set_budget(kernel, graph->budget.budget_ns, graph->budget.carry);
+		xk_kernel_set_paths(kernel, !graph->no_paths);
+	}
 	free(made);
 	return err;
 }

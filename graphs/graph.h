@@ -147,6 +147,7 @@ struct xk_graph {
 	bool checked;
 	struct xk_graph_policy policy;
 	struct xk_graph_budget budget;
+	bool no_paths;   /* paths=no */
 	unsigned *order; /* the nodes, lowers before uppers, otherwise by name */
 };
 

@@ -208,7 +208,7 @@ scan_apply(struct scan_state *state, struct xk_graph_attributes *into, const str
 static bool
 scan_is_meant(const struct scan_state *state, const char *name)
 {
-	static const char *const meant[] = { "budget", "carry", "implicit", "resume", "trace" };
+	static const char *const meant[] = { "budget", "carry", "implicit", "paths", "resume", "trace" };
 
 	if (!scan_is_directed(state))
 		return !attributes_draws(ATTRIBUTES_GRAPH, name);

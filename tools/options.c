@@ -11,6 +11,8 @@
 
 #include "xkernel/base.h"
 
+const char *const options_yes_no[] = { "yes", "no", NULL };
+
 enum { OPTIONS_MAX = 64, OPTIONS_FIRST = 256, OPTIONS_COLUMN = 26 };
 
 /* A program's options, including those that it shares. */

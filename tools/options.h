@@ -56,6 +56,9 @@ struct options_option {
 		.help = help_, __VA_ARGS__                                                                             \
 	}
 
+/* "yes", "no": choices 0 and 1. */
+extern const char *const options_yes_no[];
+
 /* A table that several programs share, for a struct at `offset` in the program's. */
 struct options_shared {
 	const struct options_option *options; /* NULL: none */

@@ -17,6 +17,8 @@ const struct options_option bench_options[] = {
 	       "the graph compiled into the program: takes some seconds first"),
 	OPTION(TEXT, struct bench, graph, "graph", "FILE", "the graph (see above)"),
 	OPTION(TEXT_ANY, struct bench, sets, "set", "NODE.ATTRIBUTE=VALUE", "a setting of the graph"),
+	OPTION(CHOICE, struct bench, no_paths, "paths", "YES", "no: every message goes the layers' way (yes)",
+	       .choices = options_yes_no),
 	OPTION(TEXT, struct bench, json, "json", "FILE", "JSON to FILE; - is standard output"),
 	{ .name = NULL },
 };
@@ -65,6 +67,8 @@ bench_compose(const struct bench *bench, const struct bench_host *host, struct x
 	for (unsigned i = 0; good && i < bench->sets.count; i++)
 		good = xk_graph_set(graph, bench->sets.text[i], errors) == 0;
 	good = good && program_graph_check(graph, false, errors) == 0 && xk_graph_build(graph, kernel, errors) == 0;
+	if (bench->no_paths)
+		xk_kernel_set_paths(kernel, false);
 	xk_graph_free(graph);
 	return good;
 }

@@ -18,6 +18,7 @@ struct bench {
 	const char *graph, *json;
 	struct options_texts sets;
 	bool compiled, alone;
+	unsigned no_paths; /* of options_yes_no */
 	uint64_t size, rounds;
 
 	const struct bench_kind *kind;
@@ -37,7 +38,7 @@ struct bench_kind {
 	void (*tell)(const struct bench *bench);                     /* on standard output */
 };
 
-/* Options for a program's `shared`, of benchmarks with a graph: --compiled, --graph, --set, --json. */
+/* Options for a program's `shared`, of benchmarks with a graph: --compiled, --graph, --set, --paths, --json. */
 extern const struct options_option bench_options[];
 
 /*

@@ -143,6 +143,8 @@ host_compose(struct host *host)
 	xk_graph_errors_clear(&errors);
 	if (err != 0)
 		return OPTIONS_FAILURE;
+	if (host->options.no_paths)
+		xk_kernel_set_paths(host->kernel, false);
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL && host->options.trace; p = p->next)
 		p->trace_level = XK_TRACE_MESSAGES;
 	err = xk_kernel_init(host->kernel, &failed);

@@ -51,6 +51,7 @@ struct host_options {
 	unsigned drivers;      /* 0: one */
 	const uint64_t *cores; /* of each driver; NULL: any */
 	bool yields, trace;
+	bool no_paths;       /* even if the graph has them */
 	struct watch *watch; /* the program's watchdog; NULL: none */
 	bool watched;        /* marks may be set later on edges that the graph file leaves unmarked */
 	bool telemetry;      /* start DPDK's own */

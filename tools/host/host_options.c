@@ -33,6 +33,8 @@ const struct options_option host_common_options[] = {
 	  "which of them work here; sim: simulated hosts on virtual time",
 	  0, 0, NULL },
 	{ "trace", OPTIONS_FLAG, HOST_AT(trace), NULL, "print each message's crossings", 0, 0, NULL },
+	{ "paths", OPTIONS_CHOICE, HOST_AT(no_paths), "YES", "no: every message goes the layers' way (yes)", 0, 0,
+	  options_yes_no },
 	{ "json", OPTIONS_TEXT, HOST_AT(json), "FILE", "write the results as JSON; - is standard output", 0, 0, NULL },
 	{ "pcap", OPTIONS_TEXT, HOST_AT(pcap), "FILE",
 	  "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
@@ -138,6 +140,7 @@ host_single_options_of(const struct host_common *common, const struct host_singl
 		.cores = single->cores.count == 0 ? NULL : single->cores.value,
 		.yields = common->drivers > 1,
 		.trace = common->trace,
+		.no_paths = common->no_paths != 0,
 		.pcap = common->pcap,
 	};
 }

@@ -15,6 +15,7 @@ struct host_common {
 	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
 	uint64_t drivers; /* of each host */
 	bool trace;
+	unsigned no_paths;    /* of options_yes_no */
 	uint64_t watchdog_ns; /* `watchdog`, parsed; 0: none */
 };
 

@@ -140,6 +140,8 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 		if (net->traces)
 			p->trace_level = XK_TRACE_MESSAGES;
 	}
+	if (net->no_paths)
+		xk_kernel_set_paths(kernel, false);
 	err = xk_kernel_init(kernel, &failed);
 	if (err == 0 && !host->compiled)
 		xk_kernel_watch_owners(kernel);

@@ -41,6 +41,7 @@ struct net {
 	uint8_t *capture_bytes; /* room for a message of several segments */
 	FILE *trace;            /* of the kernels */
 	bool traces;            /* of every message of every host */
+	bool no_paths;          /* on any host; set before net_open */
 	bool failed;            /* a host could not be booted, or has leaked buffers */
 };
 

@@ -267,6 +267,7 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.drivers = (unsigned)options->common.drivers,
 		.cores = &cores->value[which * options->common.drivers],
 		.trace = options->common.trace,
+		.no_paths = options->common.no_paths != 0,
 		.pcap = options->common.pcap,
 		.seed = options->seed,
 		.preset = options->preset,

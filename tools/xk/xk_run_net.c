@@ -438,8 +438,10 @@ run_network(struct run_options *options, const char *file)
 	run.signals = pair_signals();
 	watch = watch_new(run_program.name, &run.signals, common->watchdog_ns);
 	status = net_read(&run.net, run_program.name, file, common->sets.text, common->sets.count);
-	if (status == 0)
+	if (status == 0) {
+		run.net.no_paths = common->no_paths != 0;
 		status = net_open(&run.net, run.seed, stdout, common->trace);
+	}
 	if (status == 0) {
 		watch_world(watch, run.net.sim);
 		status = run_opened(&run, until_ns);
