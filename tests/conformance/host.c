@@ -154,6 +154,8 @@ host_compose(struct host *host, const struct host_plan *plan, struct xk_graph *g
 		return false;
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
 		host_settle(p);
+	if (plan->no_paths)
+		xk_kernel_set_paths(host->kernel, false);
 	if (xk_kernel_init(host->kernel, &failed) == 0)
 		return true;
 	xk_graph_errors_add(errors, graph->file, 0, "%s cannot begin", failed != NULL ? failed->name : "the host");
@@ -379,6 +381,34 @@ host_each_count(const struct host *host, void (*see)(void *context, const char *
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 			host_see(p, p->type->counters[i], xk_counter(p, i), see, context);
 	}
+}
+
+void
+host_count_edges(struct host *host, bool wanted)
+{
+	xk_kernel_count_edges(host->kernel, wanted);
+}
+
+uint64_t
+host_crossings(const struct host *host)
+{
+	uint64_t sum = 0, weight = 1;
+
+	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
+		for (unsigned i = 0; i < p->lower_count; i++)
+			for (unsigned way = 0; way < XK_DIRECTIONS; way++, weight = weight * 31 + 7)
+				sum += weight *
+				       atomic_load_explicit(&p->lowers[i]->counts[way].messages, memory_order_relaxed);
+	return sum;
+}
+
+uint64_t
+host_by_path(const struct host *host)
+{
+	struct xk_kernel_stats stats;
+
+	xk_kernel_stats(host->kernel, &stats);
+	return stats.by_path;
 }
 
 uint64_t

@@ -30,6 +30,7 @@ struct host_plan {
 	uint32_t mtu;
 	const struct xk_graph_compiled *compiled; /* what `graph` has become; NULL: table-driven */
 	bool watched;                             /* ... and which of its types */
+	bool no_paths;
 	/* Told of each frame before it arrives; NULL: nobody. */
 	void (*saw)(void *context, const struct host_plan *plan, uint64_t at_ns, unsigned port, const uint8_t *bytes,
 		    size_t len);
@@ -65,6 +66,14 @@ void host_each_drop(const struct host *host, void (*see)(void *context, const ch
 /* The same for every counter and drop reason of all protocols, whatever it counted. */
 void host_each_count(const struct host *host, void (*see)(void *context, const char *name, uint64_t count),
 		     void *context);
+
+/* Counts what crosses edges from now on, or no more. */
+void host_count_edges(struct host *host, bool wanted);
+/* What has crossed while that was counted: the sum over all edges and both directions, each with a weight of its own. */
+uint64_t host_crossings(const struct host *host);
+
+/* Frames that have gone up paths (xkernel/path.h). */
+uint64_t host_by_path(const struct host *host);
 
 /* Bytes of all frames that it has sent. */
 uint64_t host_bytes_sent(const struct host *host);

@@ -75,6 +75,8 @@ struct stress {
 	struct ip *ip;
 	uint32_t baseline;
 	uint64_t random;
+	unsigned peers;   /* who send: few have paths */
+	bool marks_edges; /* now and then, so that all paths are void */
 	/* to the host */
 	struct frame window[STRESS_WINDOW];
 	unsigned waiting, made, injected;
@@ -176,7 +178,7 @@ static void
 stress_put_datagram(struct stress *t, uint32_t number)
 {
 	uint8_t udp[STRESS_MAX + 8];
-	unsigned peer = number % STRESS_PEERS;
+	unsigned peer = number % t->peers;
 	uint32_t len = 8 + datagram_size(number), piece = len / STRESS_PIECES / 8 * 8, at = 0;
 	struct frame f;
 
@@ -222,7 +224,7 @@ stress_echo(struct stress *t, unsigned peer, const uint8_t *udp, uint32_t len)
 	uint32_t number = len < 12 ? UINT32_MAX : xk_get32(udp + 8);
 
 	t->echoed++;
-	CHECK(number < t->made && number % STRESS_PEERS == peer && len == 8 + datagram_size(number));
+	CHECK(number < t->made && number % t->peers == peer && len == 8 + datagram_size(number));
 	if (number >= t->made || len != 8 + datagram_size(number))
 		return;
 	datagram_fill(expected, number);
@@ -373,7 +375,8 @@ static void
 opener_open(struct stress *t, unsigned i)
 {
 	struct xk_protocol *self = t->opener;
-	struct xk_participants to = { .remote = { 2, { STRESS_FIRST_PEER + i % STRESS_PEERS, 9 } } };
+	unsigned peer = t->peers < STRESS_PEERS ? t->peers + i % (STRESS_PEERS - t->peers) : i % STRESS_PEERS;
+	struct xk_participants to = { .remote = { 2, { STRESS_FIRST_PEER + peer, 9 } } };
 	struct xk_session *s;
 	struct xk_msg *m;
 
@@ -408,10 +411,14 @@ disabler_main(void *argument)
 {
 	struct stress *t = argument;
 
-	while (!atomic_load_explicit(&t->ends, memory_order_acquire)) {
+	for (unsigned i = 0; !atomic_load_explicit(&t->ends, memory_order_acquire); i++) {
 		struct xk_participants port = { .local = { 1, { XK_UDPTEST_PORT } } }, again = port;
 
 		xk_delay(t->udptest, 20000);
+		if (t->marks_edges && i % 16 >= 14)
+			xk_kernel_count_edges(t->kernel, i % 16 == 14);
+		if (t->marks_edges && i % 16 != 7)
+			continue;
 		CHECK_EQ(xk_open_disable(t->udptest, t->udptest, t->udp, &port), 0);
 		CHECK_EQ(xk_open_enable(t->udptest, t->udptest, t->udp, &again), 0);
 	}
@@ -430,7 +437,7 @@ stress_build(struct stress *t, const char *marks, const char *order)
 }
 
 static struct stress *
-stress_begin(enum xk_mode mode, const char *marks, const char *order)
+stress_begin(enum xk_mode mode, const char *marks, const char *order, unsigned peers)
 {
 	struct xk_kernel_config config = { .name = "stress", .mode = mode, .threads = 4, .stacks = 24, .core = -1 };
 	struct stress *t = calloc(1, sizeof(*t));
@@ -439,6 +446,8 @@ stress_begin(enum xk_mode mode, const char *marks, const char *order)
 	REQUIRE(t != NULL);
 	config.driver = XK_DRIVER_INTERRUPT;
 	t->random = 1;
+	t->peers = peers;
+	t->marks_edges = peers < STRESS_PEERS;
 	t->echoes = calloc(STRESS_ECHOES, sizeof(*t->echoes));
 	t->platform = config.platform = xk_memory_platform_new(XK_MEMORY_REAL);
 	t->kernel = xk_kernel_new(&config);
@@ -461,9 +470,9 @@ stress_begin(enum xk_mode mode, const char *marks, const char *order)
 }
 
 static void
-stress_load(struct stress *t)
+stress_load(struct stress *t, uint32_t datagrams)
 {
-	for (uint32_t number = 0; number < STRESS_DATAGRAMS; number++) {
+	for (uint32_t number = 0; number < datagrams; number++) {
 		unsigned out = t->platform->ops->buffers_out(t->platform);
 
 		if (number % 100 == 90)
@@ -587,9 +596,9 @@ stress_end(struct stress *t)
 static void
 stress(enum xk_mode mode, const char *marks, const char *order)
 {
-	struct stress *t = stress_begin(mode, marks, order);
+	struct stress *t = stress_begin(mode, marks, order, STRESS_PEERS);
 
-	stress_load(t);
+	stress_load(t, STRESS_DATAGRAMS);
 	stress_settle(t);
 	stress_check_account(t);
 	stress_end(t);
@@ -608,4 +617,29 @@ TEST(handoffs_on_every_edge_account_for_every_frame)
 TEST(handoffs_in_order_account_for_every_frame)
 {
 	stress(XK_IPP, "handoff=explicit", ", order=session");
+}
+
+/* Few peers, so that they have paths; every few milliseconds these are void, and now and then their sessions end. */
+static void
+stress_paths(enum xk_mode mode)
+{
+	struct stress *t = stress_begin(mode, "", "", 3);
+	struct xk_kernel_stats stats;
+
+	stress_load(t, 4 * STRESS_DATAGRAMS);
+	stress_settle(t);
+	xk_kernel_stats(t->kernel, &stats);
+	CHECK(stats.by_path > 100);
+	stress_check_account(t);
+	stress_end(t);
+}
+
+TEST(paths_that_come_and_go_under_threads_account_for_every_frame)
+{
+	stress_paths(XK_REGULAR);
+}
+
+TEST(paths_that_come_and_go_in_the_driver_account_for_every_frame)
+{
+	stress_paths(XK_IPP);
 }

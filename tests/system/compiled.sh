@@ -1,5 +1,5 @@
 #!/bin/bash
-# compiled.sh BUILD - xk compile: what compiled graphs do to frames, beside what graph files do (compiled/differ.c: the packet
+# compiled.sh BUILD - xk compile: what compiled graphs do to frames, beside what graph files do (compiled/compare.c: the packet
 # scripts' frames, as they are and changed by chance; compiled_graphs.sh has whole networks); what the programs can do besides;
 # that both tests see a compiled graph that is wrong; and that a hostile graph file cannot say anything in C.
 . "$(dirname "$0")/common.sh"
@@ -15,7 +15,7 @@ library() {
 	local objects=$work/objects-${1##*/}
 	mkdir "$objects"
 	# shellcheck disable=SC2046 # lists of options
-	(cd "$objects" && printf '%s\n' "$root/tests/compiled/differ.c" "$root"/tests/conformance/*.c | grep -v /test_ |
+	(cd "$objects" && printf '%s\n' "$root/tests/compiled/compare.c" "$root"/tests/conformance/*.c | grep -v /test_ |
 		xargs -n 4 -P 2 cc -O1 -g -w -DDIFFER_ROOT="\"$root\"" -I"$root" -c \
 			$(PKG_CONFIG_PATH=$1/meson-uninstalled pkg-config --cflags xkernel) && ar rc "$objects.a" ./*.o)
 }

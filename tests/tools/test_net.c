@@ -84,6 +84,34 @@ TEST(hosts_have_addresses_and_reach_each_other)
 	world_close(&world, 0);
 }
 
+static uint64_t
+world_by_path(struct world *world, const char *name)
+{
+	struct xk_kernel_stats stats;
+
+	xk_kernel_stats(world_kernel(world, name), &stats);
+	return stats.by_path;
+}
+
+/* Those that were opened, too: what comes up them comes up a session below that a frame has caused. */
+TEST(conversations_get_paths_at_both_ends)
+{
+	static const char text[] =
+		HEAD "a [set=\"traffic.peers=10.1.0.2\"]; b [set=\"traffic.peers=10.1.0.1\", mode=regular];"
+		     "lan [link=rack10g]; a -- lan; b -- lan; }";
+	struct world world;
+
+	world_open(&world, text, 1, false);
+	world_run(&world, 200 * MS);
+	for (unsigned i = 0; i < 2; i++) {
+		const char *name = i == 0 ? "a" : "b";
+
+		CHECK(world_report(&world, name).received > 100);
+		CHECK(world_by_path(&world, name) > world_report(&world, name).received / 2);
+	}
+	world_close(&world, 0);
+}
+
 TEST(addresses_that_a_graph_says_itself_are_left)
 {
 	struct world world;

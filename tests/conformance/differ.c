@@ -1,27 +1,16 @@
-/*
- * differ.c ROUNDS SCRIPT... - whether the compiled graph that this program is linked with does what the graph file does. Of each packet
- * script whose host has that graph:
- * - it is run with compiled hosts, of both kinds of types: what it expects must come;
- * - its frames are fed, as they are and changed by chance (bits flipped, cut, lengthened, doubled, out of order, checksums put
- *   right again or not), to a host of the graph file and to compiled ones side by side: after each frame all must have sent the
- *   same bytes at the same time, and at the end all counters and drop reasons must be the same.
- *
- * Exits 1 at the first difference, and says what it is.
- */
+/* differ.c - see differ.h. */
+#include "tests/conformance/differ.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/compiled.h"
-#include "tests/conformance/host.h"
 #include "tests/conformance/script.h"
 #include "tests/random.h"
 
-enum { DIFFER_HOSTS = 3, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
+enum { DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
 
 #define DIFFER_AFTER_NS UINT64_C(200000000000) /* when everything has timed out */
-
-static const char *const differ_kinds[DIFFER_HOSTS] = { "table-driven", "compiled", "compiled, watched" };
 
 struct frame {
 	uint64_t at_ns;
@@ -32,6 +21,7 @@ struct frame {
 
 /* What a script has done to its host. */
 struct recording {
+	const struct differ *differ;
 	unsigned kind; /* of the host */
 	bool is_ours;  /* it has the graph */
 	struct host_plan plan;
@@ -65,10 +55,11 @@ record(void *context, const struct host_plan *plan, uint64_t at_ns, unsigned por
 }
 
 static void
-make_of(struct host_plan *plan, unsigned kind)
+make_of(struct host_plan *plan, const struct differ_kind *kind)
 {
-	plan->compiled = kind == 0 ? NULL : program_graph;
-	plan->watched = kind == 2;
+	plan->compiled = kind->compiled;
+	plan->watched = kind->watched;
+	plan->no_paths = kind->no_paths;
 }
 
 static void
@@ -76,7 +67,7 @@ prepare(void *context, struct host_plan *plan)
 {
 	struct recording *r = context;
 
-	r->is_ours = strcmp(base_of(plan->graph), base_of(program_graph->file)) == 0;
+	r->is_ours = r->differ->graph == NULL || strcmp(base_of(plan->graph), base_of(r->differ->graph)) == 0;
 	if (!r->is_ours)
 		return;
 	if (r->kind == 0) {
@@ -90,7 +81,7 @@ prepare(void *context, struct host_plan *plan)
 		plan->saw = record;
 		plan->context = r;
 	}
-	make_of(plan, r->kind);
+	make_of(plan, &r->differ->kinds[r->kind]);
 }
 
 /* ---- frames that are changed ---- */
@@ -137,6 +128,10 @@ change(struct frame *f, uint64_t *random)
 	case 6:
 		f->len = f->len > 14 ? 14 + at % 28 : f->len;
 		break;
+	case 7: /* no checksum, if this is UDP in IP without options */
+		if (f->len >= 42)
+			f->bytes[40] = f->bytes[41] = 0;
+		break;
 	default:
 		return;
 	}
@@ -147,38 +142,39 @@ change(struct frame *f, uint64_t *random)
 /* ---- side by side ---- */
 
 static bool
-say_sent(const char *script, unsigned kind, const struct sent *a, const struct sent *b)
+say_sent(const struct differ *d, const char *script, unsigned kind, const struct sent *a, const struct sent *b)
 {
-	printf("%s: %s sent %zu bytes at %llu ns, %s %zu at %llu\n", script, differ_kinds[0], a == NULL ? 0 : a->len,
-	       a == NULL ? 0ULL : (unsigned long long)a->at_ns, differ_kinds[kind], b == NULL ? 0 : b->len,
+	printf("%s: %s sent %zu bytes at %llu ns, %s %zu at %llu\n", script, d->kinds[0].name, a == NULL ? 0 : a->len,
+	       a == NULL ? 0ULL : (unsigned long long)a->at_ns, d->kinds[kind].name, b == NULL ? 0 : b->len,
 	       b == NULL ? 0ULL : (unsigned long long)b->at_ns);
 	return false;
 }
 
 /* Takes what the hosts have sent. */
 static bool
-compare_sent(const char *script, struct host *const *hosts)
+compare_sent(const struct differ *d, const char *script, struct host *const *hosts)
 {
 	while (host_first_sent(hosts[0]) != NULL) {
 		const struct sent *a = host_first_sent(hosts[0]);
 
-		for (unsigned i = 1; i < DIFFER_HOSTS; i++) {
+		for (unsigned i = 1; i < d->count; i++) {
 			const struct sent *b = host_first_sent(hosts[i]);
 
 			if (b == NULL || a->at_ns != b->at_ns || a->port != b->port || a->len != b->len ||
 			    memcmp(a->bytes, b->bytes, a->len) != 0)
-				return say_sent(script, i, a, b);
+				return say_sent(d, script, i, a, b);
 		}
-		for (unsigned i = 0; i < DIFFER_HOSTS; i++)
+		for (unsigned i = 0; i < d->count; i++)
 			host_drop_sent(hosts[i]);
 	}
-	for (unsigned i = 1; i < DIFFER_HOSTS; i++)
+	for (unsigned i = 1; i < d->count; i++)
 		if (host_first_sent(hosts[i]) != NULL)
-			return say_sent(script, i, NULL, host_first_sent(hosts[i]));
+			return say_sent(d, script, i, NULL, host_first_sent(hosts[i]));
 	return true;
 }
 
 struct counting {
+	const struct differ *differ;
 	const struct host *with;
 	const char *script;
 	unsigned kind, counters;
@@ -197,20 +193,24 @@ compare_count(void *context, const char *name, uint64_t count)
 	c->total += count;
 	if (known && other == count)
 		return;
-	printf("%s: %s is %llu %s, %llu %s\n", c->script, name, (unsigned long long)count, differ_kinds[0],
-	       (unsigned long long)other, differ_kinds[c->kind]);
+	printf("%s: %s is %llu %s, %llu %s\n", c->script, name, (unsigned long long)count, c->differ->kinds[0].name,
+	       (unsigned long long)other, c->differ->kinds[c->kind].name);
 	c->good = false;
 }
 
 static bool
-compare_counts(const char *script, struct host *const *hosts, uint64_t *total)
+compare_counts(const struct differ *d, const char *script, struct host *const *hosts, uint64_t *total)
 {
 	bool good = true;
 
-	for (unsigned i = 1; i < DIFFER_HOSTS; i++) {
-		struct counting c = { .with = hosts[i], .script = script, .kind = i, .good = true };
+	for (unsigned i = 1; i < d->count; i++) {
+		struct counting c = { .differ = d, .with = hosts[i], .script = script, .kind = i, .good = true };
 
 		host_each_count(hosts[0], compare_count, &c);
+		if (host_crossings(hosts[0]) != host_crossings(hosts[i])) {
+			printf("%s: %s and %s count other crossings\n", script, d->kinds[0].name, d->kinds[i].name);
+			good = false;
+		}
 		good = good && c.good && c.counters > 0;
 		*total += c.total;
 	}
@@ -218,74 +218,84 @@ compare_counts(const char *script, struct host *const *hosts, uint64_t *total)
 }
 
 static bool
-feed_all(const char *script, struct host *const *hosts, const struct frame *f)
+feed_all(const struct differ *d, const char *script, struct host *const *hosts, const struct frame *f)
 {
-	for (unsigned i = 0; i < DIFFER_HOSTS; i++)
+	for (unsigned i = 0; i < d->count; i++)
 		host_inject(hosts[i], f->port, f->bytes, f->len);
-	return compare_sent(script, hosts);
+	return compare_sent(d, script, hosts);
 }
 
 static bool
-wait_all(const char *script, struct host *const *hosts, uint64_t until_ns)
+wait_all(const struct differ *d, const char *script, struct host *const *hosts, uint64_t until_ns)
 {
-	for (unsigned i = 0; i < DIFFER_HOSTS; i++)
+	for (unsigned i = 0; i < d->count; i++)
 		if (until_ns > host_now_ns(hosts[i]))
 			host_run_until(hosts[i], until_ns, false);
-	return compare_sent(script, hosts);
+	return compare_sent(d, script, hosts);
 }
 
 /* One round over a recording: as it was (round 0), or changed. */
 static bool
-replay(const char *script, const struct recording *r, unsigned round, struct host *const *hosts)
+replay(const struct differ *d, const char *script, const struct recording *r, unsigned round, struct host *const *hosts)
 {
 	uint64_t random = 0x9e3779b97f4a7c15 + round;
+	bool counting = false;
 	struct frame f;
 
 	for (unsigned i = 0; i < r->count; i++) {
 		unsigned repeat = 1;
 
 		f = r->frames[i];
-		if (!wait_all(script, hosts, f.at_ns))
+		if (!wait_all(d, script, hosts, f.at_ns))
 			return false;
 		if (round > 0) {
 			uint64_t bits = next_random(&random);
 
 			if (bits % 16 == 0 && i + 1 < r->count)
 				f = r->frames[i + 1];
-			repeat = bits % 16 == 1 ? 2 : 1;
+			repeat = bits % 16 == 1 ? 2 : bits % 16 == 2 ? 4 : 1;
 			change(&f, &random);
+			if (d->counts_edges && bits % 16 == 3) {
+				counting = !counting;
+				for (unsigned j = 0; j < d->count; j++)
+					host_count_edges(hosts[j], counting);
+			}
 		}
 		for (; repeat > 0; repeat--)
-			if (!feed_all(script, hosts, &f))
+			if (!feed_all(d, script, hosts, &f))
 				return false;
 	}
-	return wait_all(script, hosts, host_now_ns(hosts[0]) + DIFFER_AFTER_NS);
+	return wait_all(d, script, hosts, host_now_ns(hosts[0]) + DIFFER_AFTER_NS);
 }
 
 static bool
-compare(const char *script, const struct recording *r, unsigned round, uint64_t *total)
+compare(const struct differ *d, const char *script, const struct recording *r, unsigned round, uint64_t *total)
 {
-	struct host *hosts[DIFFER_HOSTS];
+	struct host *hosts[DIFFER_KINDS];
 	static char why[SCRIPT_WHY];
 	bool good = true;
 
-	for (unsigned i = 0; i < DIFFER_HOSTS; i++) {
+	for (unsigned i = 0; i < d->count; i++) {
 		struct host_plan plan = r->plan;
 
 		plan.saw = NULL;
-		make_of(&plan, i);
+		make_of(&plan, &d->kinds[i]);
 		hosts[i] = host_new(&plan, why, sizeof(why));
 		if (hosts[i] == NULL) {
-			printf("%s: %s: %s\n", script, differ_kinds[i], why);
-			exit(1);
+			printf("%s: %s: %s\n", script, d->kinds[i].name, why);
+			while (i-- > 0)
+				host_free(hosts[i]);
+			return false;
 		}
 	}
-	good = replay(script, r, round, hosts) && compare_counts(script, hosts, total);
+	good = replay(d, script, r, round, hosts) && compare_counts(d, script, hosts, total);
 	if (!good)
 		printf("%s: in round %u of its frames\n", script, round);
-	for (unsigned i = 0; i < DIFFER_HOSTS; i++) {
+	for (unsigned i = 0; i < d->count; i++) {
+		if (d->kinds[i].by_path != NULL)
+			*d->kinds[i].by_path += host_by_path(hosts[i]);
 		if (!host_free(hosts[i])) {
-			printf("%s: %s: not every buffer has come back\n", script, differ_kinds[i]);
+			printf("%s: %s: not every buffer has come back\n", script, d->kinds[i].name);
 			good = false;
 		}
 	}
@@ -299,10 +309,10 @@ run(const char *script, struct recording *r, const char *const *folders)
 {
 	static char why[SCRIPT_WHY];
 
-	for (r->kind = 0; r->kind < DIFFER_HOSTS; r->kind++) {
+	for (r->kind = 0; r->kind < r->differ->count; r->kind++) {
 		r->is_ours = false;
 		if (!script_run_prepared(script, folders, prepare, r, why)) {
-			printf("%s: %s: %s\n", script, differ_kinds[r->kind], why);
+			printf("%s: %s: %s\n", script, r->differ->kinds[r->kind].name, why);
 			return false;
 		}
 		if (!r->is_ours)
@@ -311,29 +321,25 @@ run(const char *script, struct recording *r, const char *const *folders)
 	return true;
 }
 
-int
-main(int argc, char **argv)
+bool
+differ_run(const struct differ *d, const char *script, const char *const *folders, unsigned rounds,
+	   struct differ_done *done)
 {
-	static const char *const folders[] = { DIFFER_ROOT "/tests/conformance", DIFFER_ROOT "/graphs", NULL };
-	static struct recording r;
-	unsigned scripts = 0, frames = 0, rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
-	uint64_t total = 0;
+	struct recording *r = calloc(1, sizeof(*r));
+	bool good = r != NULL && (r->frames = calloc(DIFFER_FRAMES, sizeof(*r->frames))) != NULL;
 
-	r.frames = calloc(DIFFER_FRAMES, sizeof(*r.frames));
-	for (int i = 2; i < argc && r.frames != NULL; i++) {
-		r.count = 0;
-		if (!run(argv[i], &r, folders))
-			return 1;
-		if (!r.is_ours)
-			continue;
-		scripts++;
-		frames += r.count * (rounds + 1);
-		for (unsigned round = 0; round <= rounds; round++)
-			if (!compare(argv[i], &r, round, &total))
-				return 1;
+	if (good) {
+		r->differ = d;
+		good = run(script, r, folders);
+		if (good && r->is_ours) {
+			done->scripts++;
+			done->frames += r->count * (rounds + 1);
+			for (unsigned round = 0; good && round <= rounds; round++)
+				good = compare(d, script, r, round, &done->total);
+		}
 	}
-	free(r.frames);
-	printf("%s: %u scripts, %u frames, %llu counted: no difference\n", base_of(program_graph->file), scripts,
-	       frames, (unsigned long long)total);
-	return scripts > 0 && frames > 0 && total > 0 ? 0 : 1;
+	if (r != NULL)
+		free(r->frames);
+	free(r);
+	return good;
 }
