@@ -8,10 +8,9 @@
  *         the message is popped to the topmost session (the path's top).
  *   down  All headers are copied at once, and lengths, counters and checksums filled in.
  *
- * A path spares messages the layers between and changes nothing else. Whatever is unusual (fragments, options, padding
- * in the middle, wrong checksums) goes the layers' way, and so does everything while an edge between is marked or
- * watched, or a layer's `unusual` is set. A path is made for the second message of a conversation, at the earliest: a
- * stranger's single message costs no more than a lookup.
+ * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
+ * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a layer's `unusual` is
+ * set. The second message of a conversation makes its path: a stranger's single message costs no more than a lookup.
  *
  * Source: Mosberger and Peterson, "Making Paths Explicit in the Scout Operating System" (OSDI 1996).
  */
@@ -22,7 +21,7 @@
 
 struct xk_port;
 
-/* What a session adds to a path; all zero at first. What pointers lead to must last as long as the session. */
+/* What a session adds to a path, all zero at first. The pointers' targets must last as long as the session. */
 struct xk_path_layer {
 	const uint8_t *header;             /* as sent, but for lengths, counter and checksum */
 	uint64_t push_sum, pop_sum;        /* of the pseudo-header without the length, for XK_COVERS_PSEUDO */
