@@ -19,7 +19,8 @@ enum {
 	PATH_SUM = 8,                                 /* ... and of the one whose checksum covers the payload */
 	PATH_SHAPES = 8,                              /* of a port */
 	PATH_SEEN = 256,                              /* hashes of messages that had no path; a power of two */
-	PATH_STRANGE = 64,                            /* one message in so many that have no shape is looked at */
+	PATH_STRANGE = 32,                            /* messages without a shape between two that are looked at, ... */
+	PATH_STRANGE_MAX = 4096,                      /* ... and at most */
 	PATH_MAX = 1 << 17,                           /* paths of a port */
 	PATH_BLOCKS = XK_WATCH_ANY & ~XK_WATCH_OWNER, /* marks of an edge that no path crosses */
 };
@@ -83,7 +84,7 @@ static_assert(offsetof(struct path, value) == 64 && offsetof(struct path, header
 struct xk_paths {
 	struct xk_map map; /* by hash and shape */
 	struct path_shape *_Atomic shape[PATH_SHAPES + 1];
-	_Atomic uint32_t strange; /* messages without a shape */
+	_Atomic uint32_t strange_left, strange_wait; /* messages without a shape until one is looked at */
 	_Atomic uint16_t seen[PATH_SEEN];
 	_Atomic uint64_t layered; /* frames that went the layers' way */
 	struct xk_kernel *kernel;
@@ -188,16 +189,22 @@ path_check(const struct path_shape *shape, const struct xk_msg *m)
 }
 
 /* Delivers m the layers' way. Takes m. */
-XK_APART static void
-path_layered(struct xk_port *port, struct xk_msg *m)
+static inline void
+path_layered_here(struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
 
-	if (atomic_load_explicit(&paths->kernel->mode, memory_order_relaxed) == XK_IPP)
+	if (xk_likely(atomic_load_explicit(&paths->kernel->mode, memory_order_relaxed) == XK_IPP))
 		xk_bump(&paths->layered, 1); /* the driver alone */
 	else
 		xk_tally(&paths->layered);
 	xk_demux(port->receiver, m);
+}
+
+XK_APART static void
+path_layered(struct xk_port *port, struct xk_msg *m)
+{
+	path_layered_here(port, m);
 }
 
 /* Delivers m, whose path this is, unless it is unusual: then it goes the layers' way. Takes m. */
@@ -228,10 +235,12 @@ path_up(struct xk_port *port, const struct path *path, const struct path_shape *
 	xk_pop_on(path->top, m);
 }
 
+static void path_strange(struct xk_port *port, struct xk_msg *m);
 static void path_miss(struct xk_port *port, const struct path_shape *shape, struct xk_msg *m);
 
-void
-xk_path_deliver(struct xk_port *port, struct xk_msg *m)
+/* Delivers m on a port that has shapes. Takes m. */
+__attribute__((noinline)) static void
+path_deliver(struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
@@ -242,6 +251,15 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 		path_up(port, path, shape, m);
 	else
 		path_miss(port, shape, m);
+}
+
+void
+xk_path_deliver(struct xk_port *port, struct xk_msg *m)
+{
+	if (xk_likely(atomic_load_explicit(&port->paths->shape[0], memory_order_relaxed) != NULL))
+		path_deliver(port, m);
+	else
+		path_strange(port, m);
 }
 
 /* ---- down ---- */
@@ -623,8 +641,8 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_s
 	return path;
 }
 
-/* Makes the path of m, which arrived on port, or validates it. */
-static void
+/* Makes the path of m, which arrived on port, or validates it. Returns whether there is one. */
+static bool
 path_make(struct xk_port *port, const struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
@@ -635,7 +653,7 @@ path_make(struct xk_port *port, const struct xk_msg *m)
 	struct path *path = NULL;
 
 	if (!path_compose(&d, port, m) || !xk_duplicate(d.path.top))
-		return;
+		return false;
 	xk_spin_lock(&kernel->path_lock);
 	shape = path_find_shape(paths, &d);
 	if (shape != NULL && xk_map_count(&paths->map) < PATH_MAX) {
@@ -654,6 +672,35 @@ path_make(struct xk_port *port, const struct xk_msg *m)
 	}
 	xk_spin_unlock(&kernel->path_lock);
 	xk_session_release(d.path.top);
+	return path != NULL;
+}
+
+/* Tries whether m, which has no shape, has a path after all: less often each time that it has not. Takes m. */
+XK_APART static void
+path_try(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t wait = atomic_load_explicit(&paths->strange_wait, memory_order_relaxed);
+
+	wait = path_make(port, m) ? PATH_STRANGE : wait < PATH_STRANGE_MAX ? 2 * wait : wait;
+	atomic_store_explicit(&paths->strange_wait, wait, memory_order_relaxed);
+	atomic_store_explicit(&paths->strange_left, wait, memory_order_relaxed);
+	path_layered_here(port, m);
+}
+
+/* Delivers m, which has no shape, as nothing has on many ports. Takes m. */
+static void
+path_strange(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t left = atomic_load_explicit(&paths->strange_left, memory_order_relaxed);
+
+	if (xk_unlikely(left == 0)) {
+		path_try(port, m);
+		return;
+	}
+	atomic_store_explicit(&paths->strange_left, left - 1, memory_order_relaxed);
+	path_layered_here(port, m);
 }
 
 /* Delivers m, which has no valid path: makes one if it looks like the second message of a conversation. Takes m. */
@@ -661,22 +708,22 @@ __attribute__((noinline)) static void
 path_miss(struct xk_port *port, const struct path_shape *shape, struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
+	_Atomic uint16_t *seen;
+	uint64_t hash;
+	uint16_t tag;
 	bool makes;
 
 	if (shape == NULL)
 		shape = path_shape_of(paths, m, 0, true);
 	if (shape == NULL) {
-		uint32_t strange = atomic_fetch_add_explicit(&paths->strange, 1, memory_order_relaxed);
-
-		makes = strange % PATH_STRANGE == 1;
-	} else {
-		uint64_t hash = path_hash(shape, m->data);
-		_Atomic uint16_t *seen = &paths->seen[hash >> 32 & (PATH_SEEN - 1)];
-		uint16_t tag = (uint16_t)(hash >> 48) | 1;
-
-		makes = atomic_load_explicit(seen, memory_order_relaxed) == tag;
-		atomic_store_explicit(seen, makes ? 0 : tag, memory_order_relaxed);
+		path_strange(port, m);
+		return;
 	}
+	hash = path_hash(shape, m->data);
+	seen = &paths->seen[hash >> 32 & (PATH_SEEN - 1)];
+	tag = (uint16_t)(hash >> 48) | 1;
+	makes = atomic_load_explicit(seen, memory_order_relaxed) == tag;
+	atomic_store_explicit(seen, makes ? 0 : tag, memory_order_relaxed);
 	if (makes)
 		path_make(port, m);
 	path_layered(port, m);
@@ -712,6 +759,8 @@ xk_paths_init(struct xk_port *port, struct xk_kernel *kernel)
 		return -ENOMEM;
 	}
 	paths->kernel = kernel;
+	atomic_init(&paths->strange_left, 1); /* the first message makes the sessions */
+	atomic_init(&paths->strange_wait, PATH_STRANGE);
 	port->paths = paths;
 	return 0;
 }
