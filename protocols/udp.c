@@ -96,12 +96,12 @@ struct udp {
 
 struct udp_session {
 	struct xk_session session;
-	uint32_t usual_end;   /* messages shorter than this fit, and are summed here */
-	uint32_t max_packet;  /* longest message */
-	bool offloads;        /* the port computes checksums of messages that fit into one frame */
-	uint8_t ports_out[8]; /* as in the header of sent messages, whose rest is zero */
-	uint64_t push_sum;    /* of the pseudo-header of sent messages, without its length */
-	uint64_t pop_sum;     /* ... of arriving ones */
+	uint32_t usual_end;  /* messages shorter than this fit, and are summed here */
+	uint32_t max_packet; /* longest message */
+	bool offloads;       /* the port computes checksums of messages that fit into one frame */
+	uint8_t header[8];   /* of sent messages, but for length and checksum */
+	uint64_t push_sum;   /* of the pseudo-header of sent messages, without its length */
+	uint64_t pop_sum;    /* ... of arriving ones */
 };
 
 /* `ports` is source << 16 | destination of arriving messages. */
@@ -162,8 +162,8 @@ udp_setup(struct xk_session *session, const void *how)
 		err = xk_control(session->lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
 	if (err < 0 || max_packet < XK_UDP_HEADER_LEN)
 		return err < 0 ? err : -EMSGSIZE;
-	xk_put16(s->ports_out, (uint16_t)*ports);
-	xk_put16(s->ports_out + 2, (uint16_t)(*ports >> 16));
+	xk_put16(s->header, (uint16_t)*ports);
+	xk_put16(s->header + 2, (uint16_t)(*ports >> 16));
 	s->max_packet = (max_packet < UDP_LONGEST ? max_packet : UDP_LONGEST) - XK_UDP_HEADER_LEN;
 	if (checksum && xk_control(session->lls, XK_GET_OFFLOADS, &offloads, sizeof(offloads)) >= 0)
 		s->offloads = (offloads & XK_OFFLOAD_UDP_SUM) != 0;
@@ -231,7 +231,7 @@ udp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct x
 static struct xk_key
 udp_passive_key_of(const struct xk_session *s)
 {
-	return xk_table_number_key(xk_get16(((const struct udp_session *)s)->ports_out));
+	return xk_table_number_key(xk_get16(((const struct udp_session *)s)->header));
 }
 
 /* ---- down ---- */
@@ -249,14 +249,14 @@ udp_send(struct xk_session *session, struct xk_msg *m, bool summed, bool offload
 		return -ENOBUFS;
 	length = (uint16_t)xk_msg_len(m);
 	if (summed) {
-		sum += s->push_sum + xk_sum_load32(s->ports_out) + 2 * xk_sum_of16(length);
+		sum += s->push_sum + xk_sum_load32(s->header) + 2 * xk_sum_of16(length);
 		checksum = xk_checksum_finish(sum);
 		if (checksum == 0) /* 0 means no checksum */
 			checksum = 0xffff;
 	} else if (offloaded) {
 		checksum = xk_sum_fold(s->push_sum + xk_sum_of16(length));
 	}
-	memcpy(m->data + UDP_SOURCE, s->ports_out, 4);
+	memcpy(m->data, s->header, UDP_LENGTH);
 	xk_put16(m->data + UDP_LENGTH, length);
 	xk_checksum_store(m->data + UDP_CHECKSUM, checksum);
 	return xk_push(session->lls, m);
@@ -402,7 +402,7 @@ udp_path(struct xk_session *session, struct xk_path_layer *layer)
 {
 	const struct udp_session *s = (const struct udp_session *)session;
 
-	layer->header = s->ports_out;
+	layer->header = s->header;
 	layer->push_sum = s->push_sum;
 	layer->pop_sum = s->pop_sum;
 	layer->no_sum = !((struct udp *)session->protocol)->checksum;
@@ -413,7 +413,7 @@ udp_path(struct xk_session *session, struct xk_path_layer *layer)
 static int
 udp_get_participants(struct xk_session *session, struct xk_participants *p)
 {
-	const uint8_t *ports = ((const struct udp_session *)session)->ports_out;
+	const uint8_t *ports = ((const struct udp_session *)session)->header;
 
 	if (!xk_participant_push(&p->remote, xk_get16(ports + 2)))
 		return -E2BIG;

@@ -87,7 +87,10 @@ void xk_kernel_set_budget(struct xk_kernel *kernel, uint64_t budget_ns, unsigned
 /* Lets conversations have paths (path.h), as they have by default, or not. Before init. */
 void xk_kernel_set_paths(struct xk_kernel *kernel, bool wanted);
 
-/* Initialises all protocols, lowers first. If an init fails, *failed is that protocol; those before were undone. */
+/*
+ * Initialises all protocols, lowers first. Returns 0 or -errno. If an init fails, *failed is
+ * that protocol, and those before were undone; NULL: there was no memory for the ports' paths.
+ */
 int xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed);
 
 /* Returns the instance called name, or NULL. The graph does not change after init. Any context. */

@@ -330,9 +330,9 @@ struct path_draft {
 	uint8_t fixed[PATH_BYTES], names[PATH_BYTES]; /* masks of the headers */
 	uint8_t header[PATH_BYTES];                   /* as sent */
 	unsigned gate_end;                            /* bytes up to the number of the topmost protocol */
-	unsigned whole_from;                          /* bytes below what `whole` limits */
-	unsigned headers;
-	uint64_t longest; /* ... and the headers below and of the layer it is from */
+	unsigned whole_from;                          /* bytes of the headers below what `whole` limits */
+	unsigned headers;                             /* of layers that have one */
+	uint64_t longest; /* the least that a layer may push, with all headers up to its own */
 };
 
 /* Adds those bits of a field that begins at bit `at` to a mask. */
@@ -575,9 +575,9 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 	return path_complete(d, m->data);
 }
 
-/* ---- making paths; under the lock ---- */
+/* ---- making paths ---- */
 
-/* Returns the shape of paths that is like that of d, made if need be. NULL: there are too many, or no memory. */
+/* Returns the shape of paths that is like that of d, made if need be. NULL: there are too many, or no memory. Locked. */
 static struct path_shape *
 path_find_shape(struct xk_paths *paths, const struct path_draft *d)
 {
@@ -598,7 +598,7 @@ path_find_shape(struct xk_paths *paths, const struct path_draft *d)
 	return shape;
 }
 
-/* Gives the sessions of self a push that takes paths. Returns their operations; NULL: no memory. */
+/* Returns the operations of self's sessions with a push that takes paths; NULL: no memory. Locked. */
 static const struct xk_session_ops *
 path_ops(struct xk_protocol *self)
 {
@@ -612,6 +612,7 @@ path_ops(struct xk_protocol *self)
 	return ops;
 }
 
+/* Returns the path to top from port, or NULL. Locked. */
 static struct path *
 path_find(struct xk_port *port, const struct xk_session *top)
 {
@@ -622,7 +623,7 @@ path_find(struct xk_port *port, const struct xk_session *top)
 	return (struct path *)path;
 }
 
-/* Returns a new path as d says, bound in its port's table; NULL: no memory, or its key is taken. */
+/* Returns a new path as d says, in no table yet; NULL: no memory. Locked. */
 static struct path *
 path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_shape *shape)
 {

@@ -49,7 +49,7 @@ void xk_path_deliver(struct xk_port *port, struct xk_msg *m);
 /* Returns the number of port's frames that went up a path; approximate while it runs. For statistics. */
 uint64_t xk_paths_taken(const struct xk_port *port);
 
-/* Makes port's table. 0 or -ENOMEM. Main thread. */
+/* Make port's table, and free it. xk_paths_init returns 0 or -ENOMEM. When nothing runs. */
 int xk_paths_init(struct xk_port *port, struct xk_kernel *kernel);
 void xk_paths_fini(struct xk_port *port);
 

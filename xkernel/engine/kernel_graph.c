@@ -242,9 +242,10 @@ xk_kernel_fini_protocols(struct xk_protocol *first, const struct xk_protocol *en
 int
 xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
 {
+	*failed = NULL;
 	xk_kernel_rewatch(kernel);
 	for (struct xk_port *port = kernel->ports; port != NULL && !kernel->no_paths; port = port->next)
-		if (xk_paths_init(port, kernel) != 0)
+		if (port->paths == NULL && xk_paths_init(port, kernel) != 0)
 			return -ENOMEM;
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
 		int err = xk_table_init(p);
