@@ -138,6 +138,16 @@ map_remember(const struct xk_map *map, struct xk_map_table *table, _Atomic uint6
 		atomic_store_explicit(&table->last, slot, memory_order_relaxed);
 }
 
+_Atomic uint64_t *
+xk_map_expect(struct xk_map *map, struct xk_key key)
+{
+	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
+	_Atomic uint64_t *slot = &table->slots[map_hash(map, key) & table->mask];
+
+	__builtin_prefetch((const void *)slot);
+	return slot;
+}
+
 void *
 xk_map_lookup(struct xk_map *map, struct xk_key key)
 {

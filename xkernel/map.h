@@ -70,16 +70,34 @@ int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], s
 /* Frees the map's memory and forgets remaining bindings. Nothing else may use the map. */
 void xk_map_fini(struct xk_map *map);
 
+/* Fetches into the cache the slot where key would be, and returns it; one of its neighbours may have key's binding. */
+_Atomic uint64_t *xk_map_expect(struct xk_map *map, struct xk_key key);
+
 /* Looks up key without the cache. Not for callers: use xk_map_resolve. */
 void *xk_map_lookup(struct xk_map *map, struct xk_key key);
+
+/* Returns the binding resolved last, or one that has all ones as its key and no object. */
+static inline const struct xk_binding *
+xk_map_last_binding(const struct xk_map *map)
+{
+	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
+	_Atomic uint64_t *slot = atomic_load_explicit(&table->last, memory_order_relaxed);
+
+	return xk_map_slot_binding(atomic_load_explicit(slot, memory_order_acquire));
+}
+
+/* Returns the object resolved last, or NULL: it may have been unbound. As xk_map_resolve, but calls nothing. */
+static inline void *
+xk_map_peek(const struct xk_map *map)
+{
+	return xk_map_last_binding(map)->object;
+}
 
 /* Returns the object of key if it is the one resolved last, else NULL. As xk_map_resolve, but calls nothing. */
 static inline void *
 xk_map_last(struct xk_map *map, struct xk_key key)
 {
-	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
-	_Atomic uint64_t *slot = atomic_load_explicit(&table->last, memory_order_relaxed);
-	const struct xk_binding *last = xk_map_slot_binding(atomic_load_explicit(slot, memory_order_acquire));
+	const struct xk_binding *last = xk_map_last_binding(map);
 
 	if (xk_unlikely(last->key.a != key.a || last->key.b != key.b))
 		return NULL;

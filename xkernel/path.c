@@ -18,10 +18,10 @@ enum {
 	PATH_SUMMED = 20,                             /* bytes of the header that has a checksum of its own */
 	PATH_SUM = 8,                                 /* ... and of the one whose checksum covers the payload */
 	PATH_SHAPES = 8,                              /* of a port */
-	PATH_SEEN = 256,                              /* hashes of messages that had no path; a power of two */
-	PATH_STRANGE = 32,                            /* messages without a shape between two that are looked at, ... */
-	PATH_STRANGE_MAX = 4096,                      /* ... and at most */
+	PATH_DRY = 32,                                /* messages without a path in a row, ... */
+	PATH_LOOK = 8,                                /* ... from when on only one of so many is looked at */
 	PATH_MAX = 1 << 17,                           /* paths of a port */
+	PATH_MANY = 64,                               /* ... more than the first cache holds */
 	PATH_BLOCKS = XK_WATCH_ANY & ~XK_WATCH_OWNER, /* marks of an edge that no path crosses */
 };
 
@@ -84,8 +84,7 @@ static_assert(offsetof(struct path, value) == 64 && offsetof(struct path, header
 struct xk_paths {
 	struct xk_map map; /* by hash and shape */
 	struct path_shape *_Atomic shape[PATH_SHAPES + 1];
-	_Atomic uint32_t strange_left, strange_wait; /* messages without a shape until one is looked at */
-	_Atomic uint16_t seen[PATH_SEEN];
+	_Atomic uint32_t misses;  /* messages without a path in a row */
 	_Atomic uint64_t layered; /* frames that went the layers' way */
 	struct xk_kernel *kernel;
 };
@@ -122,27 +121,31 @@ path_key(const struct path_shape *shape, const uint8_t *p)
 	return (struct xk_key){ path_hash(shape, p), (uintptr_t)shape };
 }
 
-/* Returns the shape of m among those that are valid in this version, or (any) of all. NULL: none is known. */
+/* Returns the shape of m among those that are valid in this version, or NULL. */
 static inline const struct path_shape *
-path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version, bool any)
+path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version)
 {
 	const struct path_shape *shape;
 
 	for (unsigned i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_acquire)) != NULL; i++)
 		if (m->len >= shape->len && (path_load(m->data + shape->gate_at) & shape->gate_mask) == shape->gate &&
-		    (any || atomic_load_explicit(&shape->version, memory_order_relaxed) == version))
+		    atomic_load_explicit(&shape->version, memory_order_relaxed) == version)
 			return shape;
 	return NULL;
 }
 
+/* Returns whether m's headers are those of path. */
 static inline bool
-path_matches(const struct path *path, const struct path_shape *shape, const uint8_t *p)
+path_matches(const struct path *path, const struct xk_msg *m)
 {
 	path_piece differs = { 0 }, bytes, mask, value;
+	const struct path_shape *shape = path->shape;
 
+	if (xk_unlikely(m->len < shape->len))
+		return false;
 #pragma GCC unroll 3
 	for (unsigned i = 0; i < PATH_PIECES; i++) {
-		memcpy(&bytes, p + shape->piece_at[i], PATH_PIECE);
+		memcpy(&bytes, m->data + shape->piece_at[i], PATH_PIECE);
 		memcpy(&mask, shape->mask + i * PATH_PIECE, PATH_PIECE);
 		memcpy(&value, path->value + i * PATH_PIECE, PATH_PIECE);
 		differs |= (bytes & mask) ^ value;
@@ -207,14 +210,15 @@ path_layered(struct xk_port *port, struct xk_msg *m)
 	path_layered_here(port, m);
 }
 
-/* Delivers m, whose path this is, unless it is unusual: then it goes the layers' way. Takes m. */
-static inline void
-path_up(struct xk_port *port, const struct path *path, const struct path_shape *shape, struct xk_msg *m)
+/* Delivers m, whose headers are those of path, unless it is unusual: then it goes the layers' way. Takes m. */
+XK_APART static void
+path_up(struct xk_port *port, const struct path *path, struct xk_msg *m)
 {
+	const struct path_shape *shape = path->shape;
 	const uint8_t *p = m->data;
 	size_t end = 0;
 
-	if (xk_likely(path_matches(path, shape, p) && !atomic_load_explicit(path->unusual, memory_order_relaxed)))
+	if (xk_likely(!atomic_load_explicit(path->unusual, memory_order_relaxed)))
 		end = path_check(shape, m);
 	if (xk_unlikely(end == 0)) {
 		path_layered(port, m);
@@ -235,31 +239,101 @@ path_up(struct xk_port *port, const struct path *path, const struct path_shape *
 	xk_pop_on(path->top, m);
 }
 
-static void path_strange(struct xk_port *port, struct xk_msg *m);
-static void path_miss(struct xk_port *port, const struct path_shape *shape, struct xk_msg *m);
+static void path_make(struct xk_port *port, const struct xk_msg *m);
 
-/* Delivers m on a port that has shapes. Takes m. */
-__attribute__((noinline)) static void
-path_deliver(struct xk_port *port, struct xk_msg *m)
+/*
+ * Delivers m by its path. If it has none, makes one, but of messages without a shape (fragments, ARP's) tries only some.
+ * Takes m.
+ */
+XK_APART static void
+path_search(struct xk_port *port, struct xk_msg *m, uint32_t version)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
+	const struct path_shape *shape;
+	const struct path *path;
+
+	shape = path_shape_of(paths, m, version);
+	path = shape == NULL ? NULL : xk_map_resolve(&paths->map, path_key(shape, m->data));
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version)) {
+		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
+		if (shape != NULL || misses >= PATH_DRY ||
+		    atomic_load_explicit(&paths->layered, memory_order_relaxed) % PATH_LOOK == 1)
+			path_make(port, m);
+		path_layered(port, m);
+		return;
+	}
+	if (misses != 0)
+		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
+	if (xk_likely(path_matches(path, m)))
+		path_up(port, path, m);
+	else
+		path_layered(port, m);
+}
+
+/* Delivers m, whose path is not the one that was taken last: the layers' way at once if many had none. Takes m. */
+XK_APART static void
+path_other(struct xk_port *port, struct xk_msg *m, uint32_t version)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
+
+	if (misses >= PATH_DRY && misses % PATH_LOOK != 0) {
+		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
+		path_layered_here(port, m);
+	} else {
+		path_search(port, m, version);
+	}
+}
+
+void
+xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count)
 {
 	struct xk_paths *paths = port->paths;
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
-	const struct path_shape *shape = path_shape_of(paths, m, version, false);
-	struct path *path = shape == NULL ? NULL : xk_map_resolve(&paths->map, path_key(shape, m->data));
+	const struct path *path[XK_BURST];
+	_Atomic uint64_t *slot[XK_BURST];
+	unsigned known = 0;
 
-	if (xk_likely(path != NULL && atomic_load_explicit(&path->version, memory_order_relaxed) == version))
-		path_up(port, path, shape, m);
-	else
-		path_miss(port, shape, m);
+	if (xk_map_count(&paths->map) < PATH_MANY ||
+	    atomic_load_explicit(&paths->misses, memory_order_relaxed) >= PATH_DRY)
+		return;
+	for (unsigned i = 0; i < count; i++) {
+		const struct path_shape *shape = path_shape_of(paths, burst[i], version);
+
+		if (shape != NULL)
+			slot[known++] = xk_map_expect(&paths->map, path_key(shape, burst[i]->data));
+	}
+	for (unsigned i = 0; i < known; i++) {
+		path[i] = (const struct path *)xk_map_slot_binding(atomic_load_explicit(slot[i], memory_order_acquire));
+		for (unsigned line = 0; line < sizeof(struct path); line += 64)
+			__builtin_prefetch((const char *)path[i] + line);
+	}
+	for (unsigned i = 0; i < known; i++) {
+		const struct xk_session *top = path[i]->path.binding.object == NULL ? NULL : path[i]->top;
+
+		if (top == NULL) /* a marker */
+			continue;
+		__builtin_prefetch(top);
+		__builtin_prefetch((const char *)top + 64);
+		__builtin_prefetch((const void *)path[i]->unusual);
+		__builtin_prefetch((const void *)path[i]->counter);
+		__builtin_prefetch((const void *)path[i]->whole);
+	}
 }
 
 void
 xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 {
-	if (xk_likely(atomic_load_explicit(&port->paths->shape[0], memory_order_relaxed) != NULL))
-		path_deliver(port, m);
+	struct xk_paths *paths = port->paths;
+	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
+	const struct path *path = xk_map_peek(&paths->map);
+
+	if (xk_likely(path != NULL && atomic_load_explicit(&path->version, memory_order_relaxed) == version &&
+		      path_matches(path, m)))
+		path_up(port, path, m);
 	else
-		path_strange(port, m);
+		path_other(port, m, version);
 }
 
 /* ---- down ---- */
@@ -477,7 +551,7 @@ path_complete(struct path_draft *d, const uint8_t *p)
 	struct path *path = &d->path;
 	uint8_t mask[PATH_BYTES];
 
-	if (d->headers < 2 || shape->len < PATH_PIECE || d->gate_end < 8)
+	if (d->headers < 2 || d->gate_end < 8)
 		return false;
 	for (unsigned i = 0; i < PATH_BYTES; i++)
 		mask[i] = d->fixed[i] | d->names[i];
@@ -530,17 +604,18 @@ path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *foun
 		struct xk_protocol *self = xk_hlp_receive(s);
 
 		if (self->ops->find == NULL || xk_edge_watched(s->up, PATH_BLOCKS))
-			return count;
+			break;
 		if (len + self->type->header > m->len || count == PATH_LAYERS)
 			return 0;
 		next = self->ops->find(self, s, m->data + len);
 		if (next == NULL)
 			return 0;
 		if (next->binding.pops != 0 || next->ops->path == NULL)
-			return count;
+			break;
 		found[count++] = next;
 		len += self->type->header;
 	}
+	return len < PATH_PIECE ? 0 : count;
 }
 
 /*
@@ -642,8 +717,8 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_s
 	return path;
 }
 
-/* Makes the path of m, which arrived on port, or validates it. Returns whether there is one. */
-static bool
+/* Makes the path of m, which arrived on port, or validates it, if its sessions stand. */
+static void
 path_make(struct xk_port *port, const struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
@@ -654,7 +729,7 @@ path_make(struct xk_port *port, const struct xk_msg *m)
 	struct path *path = NULL;
 
 	if (!path_compose(&d, port, m) || !xk_duplicate(d.path.top))
-		return false;
+		return;
 	xk_spin_lock(&kernel->path_lock);
 	shape = path_find_shape(paths, &d);
 	if (shape != NULL && xk_map_count(&paths->map) < PATH_MAX) {
@@ -673,61 +748,6 @@ path_make(struct xk_port *port, const struct xk_msg *m)
 	}
 	xk_spin_unlock(&kernel->path_lock);
 	xk_session_release(d.path.top);
-	return path != NULL;
-}
-
-/* Tries whether m, which has no shape, has a path after all: less often each time that it has not. Takes m. */
-XK_APART static void
-path_try(struct xk_port *port, struct xk_msg *m)
-{
-	struct xk_paths *paths = port->paths;
-	uint32_t wait = atomic_load_explicit(&paths->strange_wait, memory_order_relaxed);
-
-	wait = path_make(port, m) ? PATH_STRANGE : wait < PATH_STRANGE_MAX ? 2 * wait : wait;
-	atomic_store_explicit(&paths->strange_wait, wait, memory_order_relaxed);
-	atomic_store_explicit(&paths->strange_left, wait, memory_order_relaxed);
-	path_layered_here(port, m);
-}
-
-/* Delivers m, which has no shape, as nothing has on many ports. Takes m. */
-static void
-path_strange(struct xk_port *port, struct xk_msg *m)
-{
-	struct xk_paths *paths = port->paths;
-	uint32_t left = atomic_load_explicit(&paths->strange_left, memory_order_relaxed);
-
-	if (xk_unlikely(left == 0)) {
-		path_try(port, m);
-		return;
-	}
-	atomic_store_explicit(&paths->strange_left, left - 1, memory_order_relaxed);
-	path_layered_here(port, m);
-}
-
-/* Delivers m, which has no valid path: makes one if it looks like the second message of a conversation. Takes m. */
-__attribute__((noinline)) static void
-path_miss(struct xk_port *port, const struct path_shape *shape, struct xk_msg *m)
-{
-	struct xk_paths *paths = port->paths;
-	_Atomic uint16_t *seen;
-	uint64_t hash;
-	uint16_t tag;
-	bool makes;
-
-	if (shape == NULL)
-		shape = path_shape_of(paths, m, 0, true);
-	if (shape == NULL) {
-		path_strange(port, m);
-		return;
-	}
-	hash = path_hash(shape, m->data);
-	seen = &paths->seen[hash >> 32 & (PATH_SEEN - 1)];
-	tag = (uint16_t)(hash >> 48) | 1;
-	makes = atomic_load_explicit(seen, memory_order_relaxed) == tag;
-	atomic_store_explicit(seen, makes ? 0 : tag, memory_order_relaxed);
-	if (makes)
-		path_make(port, m);
-	path_layered(port, m);
 }
 
 /* ---- voiding and removing ---- */
@@ -760,8 +780,6 @@ xk_paths_init(struct xk_port *port, struct xk_kernel *kernel)
 		return -ENOMEM;
 	}
 	paths->kernel = kernel;
-	atomic_init(&paths->strange_left, 1); /* the first message makes the sessions */
-	atomic_init(&paths->strange_wait, PATH_STRANGE);
 	port->paths = paths;
 	return 0;
 }

@@ -188,6 +188,8 @@ driver_take(struct xk_driver *driver, struct xk_kernel *kernel, enum xk_mode mod
 	if (mode == XK_REGULAR)
 		return driver_take_for_pool(driver) > 0;
 	driver->count = driver_receive(driver, kernel, XK_BURST);
+	if (driver->count > 1 && driver->port->paths != NULL)
+		xk_path_expect(driver->port, driver->burst, driver->count);
 	return driver->count > 0;
 }
 
