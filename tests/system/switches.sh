@@ -63,6 +63,10 @@ document "every way has its times" "$work/handoff.json" \
 expect "a core that may not be used" 1 'core 900 may not be used' "$build/xk" bench handoff --core 900
 expect "more than there can be blocks" 2 'one to 10000 blocks' "$build/xk" bench handoff --rounds 10 --block 20
 
+# Many conversations, each of which gets its path; what they will touch is fetched for a burst at a time.
+run 120 "$build/xk" bench echo --rounds 50000 --sessions 300 --burst 32 --json "$work/echo.json"
+document "many conversations go by paths" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9'
+
 # ---- idle ----------------------------------------------------------------------------------------------------------
 
 ticks_of() {

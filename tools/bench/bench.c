@@ -118,6 +118,7 @@ const struct xk_kernel_count bench_counts[BENCH_COUNTS] = {
 	{ "clock_reads", offsetof(struct xk_kernel_stats, clock_reads) },
 	{ "stack_switches", offsetof(struct xk_kernel_stats, stack_switches) },
 	{ "locks", offsetof(struct xk_kernel_stats, locks) },
+	{ "by_path", offsetof(struct xk_kernel_stats, by_path) },
 	{ "parks", offsetof(struct xk_kernel_stats, parks) },
 };
 

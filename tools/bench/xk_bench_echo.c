@@ -14,7 +14,7 @@
 #include "tools/bench/echo_rig.h"
 #include "tools/output.h"
 
-enum { ECHO_COUNTS = 4 /* the first of bench_counts: nothing parks */ };
+enum { ECHO_COUNTS = 5 /* the first of bench_counts: nothing parks */ };
 
 #define ECHO_LINK UINT64_C(0x020000000001)
 #define ECHO_HOST 0x0a000002
@@ -155,9 +155,11 @@ echo_tell(const struct bench *bench)
 	       "making and checking frames: %.1f ns for the graph.\n",
 	       bench->size, bench->size == 1 ? "" : "s", echo->sessions, echo->sessions == 1 ? "" : "s", echo->echo_ns,
 	       echo->rig_ns, echo->echo_ns - echo->rig_ns);
-	printf("Per echo: %.3f turns of the driver, %.3f clock reads, %.3f stack switches, %.3f locks.\n",
+	printf("Per echo: %.3f turns of the driver, %.3f clock reads, %.3f stack switches, %.3f locks, %.3f up a "
+	       "path.\n",
 	       bench_per_round(bench, &bench_counts[0]), bench_per_round(bench, &bench_counts[1]),
-	       bench_per_round(bench, &bench_counts[2]), bench_per_round(bench, &bench_counts[3]));
+	       bench_per_round(bench, &bench_counts[2]), bench_per_round(bench, &bench_counts[3]),
+	       bench_per_round(bench, &bench_counts[4]));
 	printf("Instructions: see --help.\n");
 }
 
