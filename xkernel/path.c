@@ -291,7 +291,7 @@ xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned coun
 {
 	struct xk_paths *paths = port->paths;
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
-	const struct path *path[XK_BURST];
+	const struct xk_binding *binding[XK_BURST]; /* at the beginning of a path, or a marker */
 	_Atomic uint64_t *slot[XK_BURST];
 	unsigned known = 0;
 
@@ -305,20 +305,20 @@ xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned coun
 			slot[known++] = xk_map_expect(&paths->map, path_key(shape, burst[i]->data));
 	}
 	for (unsigned i = 0; i < known; i++) {
-		path[i] = (const struct path *)xk_map_slot_binding(atomic_load_explicit(slot[i], memory_order_acquire));
+		binding[i] = xk_map_slot_binding(atomic_load_explicit(slot[i], memory_order_acquire));
 		for (unsigned line = 0; line < sizeof(struct path); line += 64)
-			__builtin_prefetch((const char *)path[i] + line);
+			__builtin_prefetch((const char *)binding[i] + line);
 	}
 	for (unsigned i = 0; i < known; i++) {
-		const struct xk_session *top = path[i]->path.binding.object == NULL ? NULL : path[i]->top;
+		const struct path *path = binding[i]->object;
 
-		if (top == NULL) /* a marker */
+		if (path == NULL)
 			continue;
-		__builtin_prefetch(top);
-		__builtin_prefetch((const char *)top + 64);
-		__builtin_prefetch((const void *)path[i]->unusual);
-		__builtin_prefetch((const void *)path[i]->counter);
-		__builtin_prefetch((const void *)path[i]->whole);
+		__builtin_prefetch(path->top);
+		__builtin_prefetch((const char *)path->top + 64);
+		__builtin_prefetch((const void *)path->unusual);
+		__builtin_prefetch((const void *)path->counter);
+		__builtin_prefetch((const void *)path->whole);
 	}
 }
 
