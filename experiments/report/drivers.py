@@ -64,15 +64,15 @@ def measure(lab, driver, interval_us):
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
         command = [os.path.join(lab.build, "icmptest"), "--driver", driver, "--interval", f"{interval_us}us", "--count", "0",
                    "--timeout", f"{min(3000000, 3000 * interval_us)}us", "--quiet", "--json", file.name]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             process.stdout.readline()
             before, started = spent(process), time.monotonic()
             time.sleep(seconds)
             after, lasted = spent(process), time.monotonic() - started
             process.send_signal(signal.SIGINT)
-            process.communicate()
+            _, said = process.communicate()
         if process.returncode != 0:
-            raise labs.Failed(f"{' '.join(command)}: exit status {process.returncode}")
+            raise labs.Failed(f"{' '.join(command)}: exit status {process.returncode}: {said.strip()}")
         result = json.load(file)
     return {
         "p50_us": result["rtt_ns"]["p50"] / 1000, "p99_us": result["rtt_ns"]["p99"] / 1000, "lost": result["lost"],
