@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/compiled.h"
+#include "graphs/graph.h"
 #include "xkernel/kernel.h"
 
 /* ---- a checked graph ---- */
@@ -116,39 +116,28 @@ compose_types(const struct xk_protocol_type *const *own)
 	return types;
 }
 
-/* Reads, sets and checks the graph; a compiled one gets its types. NULL: it is refused. */
+/* Reads, sets and checks the graph. NULL: it is refused. */
 static struct xk_graph *
 compose_load(const struct xk_graph_source *source, const char *file, const struct xk_protocol_type *const *types,
 	     struct xk_graph_errors *errors)
 {
-	const struct xk_graph_compiled *compiled = source->compiled;
 	struct xk_graph *graph;
 	unsigned set_count = 0;
 
-	if (compiled != NULL)
-		graph = xk_graph_read_text(file, compiled->text, compiled->size, errors);
-	else if (source->text != NULL)
+	if (source->text != NULL)
 		graph = xk_graph_read_text(file, source->text, strlen(source->text), errors);
 	else
 		graph = xk_graph_read(file, errors);
 	while (source->sets != NULL && source->sets[set_count] != NULL)
 		set_count++;
-	graph = xk_graph_finish(graph, source->sets, set_count, types, errors);
-	if (graph != NULL && compiled != NULL && xk_graph_specialise(graph, compiled, false) != 0) {
-		xk_graph_errors_add(errors, file, 0, "is not the graph that was compiled");
-		xk_graph_free(graph);
-		return NULL;
-	}
-	return graph;
+	return xk_graph_finish(graph, source->sets, set_count, types, errors);
 }
 
 int
 xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel, FILE *stream)
 {
-	const struct xk_protocol_type **types = compose_types(source->compiled == NULL ? source->types : NULL);
-	const char *file = source->compiled != NULL ? source->compiled->file
-			   : source->file != NULL   ? source->file
-						    : "graph";
+	const struct xk_protocol_type **types = compose_types(source->types);
+	const char *file = source->file != NULL ? source->file : "graph";
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_protocol *failed = NULL;
 	struct xk_graph *graph = NULL;

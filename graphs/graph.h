@@ -152,8 +152,9 @@ struct xk_graph {
 };
 
 /*
- * Reads file. NULL: there is no graph in it, and errors say why. A graph may be returned although errors were found
- * (graph->refused), so that xk_graph_check can find more; it refuses such a graph in any case.
+ * Reads file, or the program's own graph (xk_program_graph) if that is its name. NULL: there is no graph in it, and
+ * errors say why. A graph may be returned although errors were found (graph->refused), so that xk_graph_check can find
+ * more; it refuses such a graph in any case.
  */
 struct xk_graph *xk_graph_read(const char *file, struct xk_graph_errors *errors);
 
@@ -189,13 +190,16 @@ struct xk_graph_source {
 	const char *const *sets; /* for xk_graph_set; NULL ends them, or stands for none */
 	/* The program's own types, preferred to built-in ones; they outlive the kernel. Ended as sets. */
 	const struct xk_protocol_type *const *types;
-	/*
-	 * In place of file, text and types: a graph that is compiled into the program (compiled.h). Marks that are
-	 * set on its edges later may have no effect: a program that sets some calls xk_graph_specialise and
-	 * xk_graph_build itself.
-	 */
-	const struct xk_graph_compiled *compiled;
 };
+
+/*
+ * The graph inside a program or an object NAME.o that `xk compile` made, with its file's name and text; NULL: there is
+ * none. xk_graph_read finds it by that name, and xk_protocol_types has the protocols that were compiled with it.
+ */
+extern const struct xk_graph_source *const xk_program_graph;
+
+/* Returns the name of the graph to use: the given one or, if that is NULL, the program's own or the usual one. */
+const char *xk_graph_file(const char *given, const char *usual);
 
 /*
  * Reads, sets, checks, composes and initialises (xk_kernel_init). kernel has its ports and no protocols. Prints

@@ -137,9 +137,21 @@ xk_graph_read_kind(const char *file, enum xk_graph_kind kind, struct xk_graph_er
 	return graph;
 }
 
+const char *
+xk_graph_file(const char *given, const char *usual)
+{
+	if (given != NULL)
+		return given;
+	return xk_program_graph != NULL ? xk_program_graph->file : usual;
+}
+
 struct xk_graph *
 xk_graph_read(const char *file, struct xk_graph_errors *errors)
 {
+	const struct xk_graph_source *program = xk_program_graph;
+
+	if (program != NULL && strcmp(file, program->file) == 0)
+		return xk_graph_read_text(file, program->text, strlen(program->text), errors);
 	return xk_graph_read_kind(file, XK_GRAPH_PROTOCOLS, errors);
 }
 
@@ -148,9 +160,13 @@ xk_graph_file_is_network(const char *file)
 {
 	struct xk_graph_errors errors = { 0 };
 	size_t size;
-	char *text = read_file(file, &size, &errors);
-	bool is_network = text != NULL && scan_is_network(text, size);
+	char *text;
+	bool is_network;
 
+	if (xk_program_graph != NULL && strcmp(file, xk_program_graph->file) == 0)
+		return false;
+	text = read_file(file, &size, &errors);
+	is_network = text != NULL && scan_is_network(text, size);
 	free(text);
 	xk_graph_errors_clear(&errors);
 	return is_network;

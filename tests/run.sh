@@ -37,7 +37,7 @@ limit_of() {
 	'mutation score') echo 7200 ;;
 	'system soak' | 'system once') echo $((long ? 3600 : 300)) ;;
 	'experiments report') echo 1800 ;;
-	'docs' | 'swarm'* | 'system compiled'* | 'system package') echo $((long ? 3600 : 600)) ;;
+	'docs' | 'swarm'* | 'system package') echo $((long ? 3600 : 600)) ;;
 	'system '* | 'experiments '* | 'threads '* | 'cppcheck' | 'aarch64 '*) echo 900 ;;
 	*) echo $((long ? 1200 : 400)) ;;
 	esac

@@ -29,19 +29,14 @@ extern _Thread_local struct xk_shepherd *xk_self_running __attribute__((tls_mode
 
 /*
  * A shepherd may continue on another thread after any switch, and compilers keep addresses of thread-locals
- * in registers. The assembly hides the thread-local, so that each call reads it anew. In a compiled graph
- * (generated.h), with only protocols in it, one read per activation is enough: each belongs to one shepherd.
+ * in registers. The assembly hides the thread-local, so that each call reads it anew.
  */
 static inline struct xk_shepherd *
 xk_self(void)
 {
 	struct xk_shepherd *self;
 
-#ifdef XK_COMPILED
-	__asm__("movq %%fs:xk_self_running@tpoff, %0" : "=r"(self));
-#else
 	__asm__ volatile("movq xk_self_running@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(self));
-#endif
 	return self;
 }
 

@@ -171,7 +171,6 @@ struct xk_edge_count {
 /* An edge of the graph, from upper down to lower, and its marks. */
 struct xk_edge {
 	_Atomic uint32_t watch; /* enum xk_watch; changed by xk_edge_watch, at any time */
-	unsigned upper_index;   /* upper's index, the edge's identity in a compiled graph */
 	struct xk_protocol *upper, *lower;
 	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m); /* upper's */
 	const char *role;

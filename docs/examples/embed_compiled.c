@@ -1,12 +1,12 @@
 /*
- * embed_compiled.c - embed.c with its graph compiled in: the same host, whose protocols call each other directly.
+ * embed_compiled.c - embed.c with its graph inside: it reads no file.
  *
  *     xk compile graphs/udptest.dot -o graph.o
  *     cc embed_compiled.c graph.o -o embed_compiled $(pkg-config --cflags --libs xkernel)
  */
 #include <stdio.h>
 
-#include "graphs/compiled.h"
+#include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "xkernel/kernel.h"
 
@@ -33,8 +33,9 @@ main(void)
 	struct xk_kernel_config config = { .name = "echo", .platform = platform, .mode = XK_IPP, .core = -1 };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 	const char *const sets[] = { "vnet.address=10.0.0.2/24", NULL };
-	struct xk_graph_source source = { .compiled = program_graph, .sets = sets };
+	struct xk_graph_source source = *xk_program_graph;
 
+	source.sets = sets;
 	xk_memory_on_sent(port, sent, NULL);
 	xk_kernel_add_port(kernel, port);
 	if (xk_graph_compose(&source, kernel, stderr) != 0)

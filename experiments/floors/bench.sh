@@ -8,6 +8,7 @@ build=$1
 cores=$2
 rounds=${XK_BENCH_ROUNDS:-1000000}
 trips=${XK_BENCH_TRIPS:-100000}
+blocks=20
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
@@ -22,10 +23,16 @@ number() {
 	sed -n "s/.*\"$1\": *\\([0-9.][0-9.e+]*\\).*/\\1/p" | head -n 1
 }
 
-# per_round COMMAND...: instructions of one round, by the difference of two runs.
+# per_round COMMAND...: instructions of one round, by the difference of two runs. Most conversations have their paths after
+# some rounds for each.
 per_round() {
-	few=$(collected "$@" --rounds 20000)
-	many=$(collected "$@" --rounds 40000)
+	case $* in
+	*65536*) few=1000000 ;;
+	*4096*) few=100000 ;;
+	*) few=20000 ;;
+	esac
+	many=$(collected "$@" --rounds $((few + 20000)))
+	few=$(collected "$@" --rounds $few)
 	echo $(((many - few) / 20000))
 }
 
@@ -35,7 +42,11 @@ collected() {
 	sed -n 's/.*Collected : *//p' "$scratch/collected"
 }
 
-# The median of the numbers on standard input.
+# The least and the median of the numbers on standard input.
+least() {
+	sort -n | head -n 1
+}
+
 median() {
 	sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
 }
@@ -48,19 +59,22 @@ minus() {
 	awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", a - b }'
 }
 
-# note NAME COMMAND...: notes the nanoseconds of one round, and how many of them are the rig's.
+# note NAME COMMAND...: a block: notes the nanoseconds of one round, and how many of them are the rig's.
 note() {
 	name=$1
 	shift
-	"$@" --rounds "$rounds" >"$scratch/json"
+	case $* in
+	*65536*) "$@" --rounds "$rounds" ;;
+	*) "$@" --rounds "$((rounds / blocks))" ;;
+	esac >"$scratch/json"
 	number echo_ns <"$scratch/json" >>"$scratch/$name.echo"
 	number rig_ns <"$scratch/json" >>"$scratch/$name.rig"
 }
 
 # row NAME LABEL FLOOR-NS FLOOR-INSTRUCTIONS: totals, what the benchmark itself takes, what is left, and the ratios.
 row() {
-	echo_ns=$(median <"$scratch/$1.echo")
-	rig_ns=$(median <"$scratch/$1.rig")
+	echo_ns=$(least <"$scratch/$1.echo")
+	rig_ns=$(least <"$scratch/$1.rig")
 	net_ns=$(minus "$echo_ns" "$rig_ns")
 	instructions=$(cat "$scratch/$1.instructions")
 	net=$((instructions - rig_instructions))
@@ -69,120 +83,112 @@ row() {
 		"$(ratio "$net" "${4:-$net}")"
 }
 
-# Of the row that was printed last: what the graph itself takes, against one session.
-against_one() {
-	echo "    against one session: $(ratio "$net_ns" "$one_ns") of the time, $(ratio "$net" "$one") of the instructions"
-}
-
 # down_in_null ROUNDS: instructions on the way down through ten layers of null, in so many rounds.
 down_in_null() {
 	valgrind --tool=callgrind --callgrind-out-file="$scratch/layers" "$build/xk" bench echo \
-		--graph experiments/floors/null10.dot --rounds "$1" >"$scratch/collected" 2>&1 || die "failed under callgrind"
+		--graph experiments/floors/null10.dot --paths no --rounds "$1" >"$scratch/collected" 2>&1 || die "failed under callgrind"
 	callgrind_annotate --auto=no --threshold=100 "$scratch/layers" | sed -n 's/^ *\([0-9,]*\) .*:null_push.*/\1/p' |
 		tr -d , | awk '{ sum += $1 } END { print sum }'
 }
 
 # Of the row that was printed last: what one of its ten layers takes, both ways and each of them.
 for_each_layer() {
-	both=$(awk -v a="$net" -v b="$one" 'BEGIN { printf "%.1f", (a - b) / 10 }')
+	both=$(awk -v a="$instructions" -v b="$(cat "$scratch/layers.instructions")" 'BEGIN { printf "%.1f", (a - b) / 10 }')
 	few=$(down_in_null 20000)
 	many=$(down_in_null 40000)
 	awk -v both="$both" -v down="$((many - few))" 'BEGIN { down /= 200000
 		printf "    each of them: %.1f instructions on the way up, %.1f on the way down\n", both - down, down }'
 }
 
-# compile GRAPH NAME: makes $scratch/NAME, and notes how many seconds that took.
-compile() {
-	began=$(date +%s%N)
-	"$build/xk" compile "$1" -o "$scratch/$2" || die "$1 is not compiled"
-	awk -v name="$1" -v ns=$(($(date +%s%N) - began)) \
-		'BEGIN { printf "%s %.1f s\n", name, ns / 1e9 }' >>"$scratch/seconds"
+# Each row of the table of echoes after the one function's: its name, label and options of `xk bench echo`.
+echo_rows="
+graph|the graph|
+layers|  without paths|--paths no
+null|  ten layers of null|--graph experiments/floors/null10.dot
+nulls|  ... without paths|--graph experiments/floors/null10.dot --paths no
+graph4096|  4096 sessions|--sessions 4096
+graph65536|  65536 sessions|--sessions 65536
+neighbours|  4096, each its own link|--sessions 4096 --neighbours
+burst|32 frames a turn|--burst 32
+layers32|  without paths|--burst 32 --paths no
+burst4096|  4096 sessions|--burst 32 --sessions 4096
+burst65536|  65536 sessions|--burst 32 --sessions 65536
+"
+
+heading() {
+	printf '%-26s %8s %8s %8s %6s   %6s %6s %6s %6s\n' '' 'ns' 'rig' 'net' 'ratio' 'instr.' 'rig' 'net' 'ratio'
 }
 
-# Prints null10.dot with ten more layers below its own.
-twenty_layers() {
-	awk '/null1 -> udp/ {
-		print "\tnull1 [protocol=null]; null1 -> more10;"
-		for (i = 10; i > 0; i--) {
-			below = i > 1 ? sprintf("more%d", i - 1) : "udp"
-			printf "\tmore%d [protocol=null]; more%d -> %s;\n", i, i, below
-		}
-		next
-	} { print }' experiments/floors/null10.dot
+# each_row COMMAND...: runs it with the name, label and options of each row.
+each_row() {
+	printf '%s' "$echo_rows" | while IFS='|' read -r name label options; do
+		# shellcheck disable=SC2086 # a list of options
+		[ -z "$name" ] || "$@" "$name" "$label" $options
+	done
+}
+
+echo_block() {
+	name=$1
+	shift 2
+	note "$name" "$build/xk" bench echo --json - "$@"
+}
+
+echo_row() {
+	name=$1 label=$2
+	shift 2
+	per_round "$build/xk" bench echo "$@" >"$scratch/$name.instructions"
+	case $* in
+	*--burst*) rig_instructions=$burst_instructions ;;
+	*) rig_instructions=$single_instructions ;;
+	esac
+	row "$name" "$label" "$floor_ns" "$floor"
+	case $name in
+	nulls) for_each_layer ;;
+	esac
 }
 
 echo_table() {
-	compile graphs/udptest.dot udptest
-	compile experiments/floors/null10.dot null10
-	twenty_layers >"$scratch/null20.dot"
-	"$build/xk" compile "$scratch/null20.dot" -o "$scratch/null20" || die "twenty layers are not compiled"
-	for run in 1 2 3; do
+	block=0
+	while [ $((block += 1)) -le $blocks ]; do
 		note fused "$build/experiments/floors/fused" --json
-		for sessions in 1 4096 65536; do
-			note "graph$sessions" "$build/xk" bench echo --json - --sessions "$sessions"
-		done
-		note neighbours "$build/xk" bench echo --json - --sessions 4096 --neighbours
-		note burst "$build/xk" bench echo --json - --burst 32
-		note layers "$build/xk" bench echo --json - --graph experiments/floors/null10.dot
-		note compiled "$scratch/udptest" bench echo --json -
-		note layers_compiled "$scratch/null10" bench echo --json -
+		each_row echo_block
 	done
+	single_instructions=$(per_round "$build/xk" bench echo --alone)
+	burst_instructions=$(per_round "$build/xk" bench echo --alone --burst 32)
 	per_round "$build/experiments/floors/fused" --json >"$scratch/fused.instructions"
-	per_round "$scratch/udptest" bench echo >"$scratch/compiled.instructions"
-	per_round "$scratch/null10" bench echo >"$scratch/layers_compiled.instructions"
-	for sessions in 1 4096 65536; do
-		per_round "$build/xk" bench echo --json - --sessions "$sessions" >"$scratch/graph$sessions.instructions"
-	done
-	per_round "$build/xk" bench echo --json - --sessions 4096 --neighbours >"$scratch/neighbours.instructions"
-	per_round "$build/xk" bench echo --json - --burst 32 >"$scratch/burst.instructions"
-	per_round "$build/xk" bench echo --json - --graph experiments/floors/null10.dot >"$scratch/layers.instructions"
-	rig_instructions=$(per_round "$build/xk" bench echo --alone)
-
-	echo "UDP echo of 1 byte in one process, per echo. \`rig' is the benchmark's own: making and checking frames."
-	printf '%-26s %8s %8s %8s %6s   %6s %6s %6s %6s\n' '' 'ns' 'rig' 'net' 'ratio' 'instr.' 'rig' 'net' 'ratio'
+	echo "UDP echo of 1 byte in one process, per echo: the least of $blocks blocks in turn. \`rig' is the benchmark's own:"
+	echo "making and checking frames."
+	heading
+	rig_instructions=$single_instructions
 	row fused 'one function'
 	floor_ns=$net_ns
 	floor=$net
-	row graph1 'the graph' "$floor_ns" "$floor"
-	one_ns=$net_ns
-	one=$net
-	row compiled '  compiled' "$floor_ns" "$floor"
-	row layers_compiled '  ... and ten layers of null' "$floor_ns" "$floor"
-	awk -v few="$instructions" -v many="$(per_round "$scratch/null20" bench echo)" \
-		'BEGIN { printf "    each of ten more: %.1f instructions, up and down together\n", (many - few) / 10 }'
-	row burst '  32 frames a turn' "$floor_ns" "$floor"
-	row layers '  ten layers of null more' "$floor_ns" "$floor"
-	for_each_layer
-	for sessions in 4096 65536; do
-		row "graph$sessions" "  $sessions sessions" "$floor_ns" "$floor"
-		against_one
-	done
-	row neighbours '  4096, each its own link' "$floor_ns" "$floor"
-	against_one
+	each_row echo_row
 }
 
 # of_size BYTES: rows of the one function and the graph for messages of that size, each against a rig that is as large.
 of_size() {
-	for run in 1 2 3 4 5; do
+	block=0
+	while [ $((block += 1)) -le $blocks ]; do
 		note "fused.$1" "$build/experiments/floors/fused" --json --size "$1"
 		note "graph.$1" "$build/xk" bench echo --json - --size "$1"
-		note "compiled.$1" "$scratch/udptest" bench echo --json - --size "$1"
+		note "layers.$1" "$build/xk" bench echo --json - --size "$1" --paths no
 	done
 	per_round "$build/experiments/floors/fused" --json --size "$1" >"$scratch/fused.$1.instructions"
 	per_round "$build/xk" bench echo --json - --size "$1" >"$scratch/graph.$1.instructions"
-	per_round "$scratch/udptest" bench echo --size "$1" >"$scratch/compiled.$1.instructions"
+	per_round "$build/xk" bench echo --json - --size "$1" --paths no >"$scratch/layers.$1.instructions"
 	rig_instructions=$(per_round "$build/xk" bench echo --alone --size "$1")
 	row "fused.$1" "one function, $1 bytes"
 	floor_ns=$net_ns
 	floor=$net
 	row "graph.$1" "the graph, $1 bytes" "$floor_ns" "$floor"
-	row "compiled.$1" "  compiled" "$floor_ns" "$floor"
+	row "layers.$1" "  without paths" "$floor_ns" "$floor"
 }
 
 size_table() {
-	echo "Longer messages: in one frame, and in three fragments each way."
-	printf '%-26s %8s %8s %8s %6s   %6s %6s %6s %6s\n' '' 'ns' 'rig' 'net' 'ratio' 'instr.' 'rig' 'net' 'ratio'
-	rounds=$(((rounds + 4) / 5))
+	echo "Longer messages: in one frame, and in three fragments each way, which have no paths."
+	heading
+	rounds=$(((rounds + 1) / 2))
 	of_size 1472
 	of_size 4000
 }
@@ -256,12 +262,10 @@ call_row() {
 }
 
 call_instructions() {
-	compile graphs/chantest.dot chantest-compiled
 	call_rig=$(per_round "$build/xk" bench call --async --alone)
 	echo "Instructions of a call of 1 byte and its reply through two hosts, without the benchmark's own ($call_rig)"
 	printf '%-26s %8s %8s\n' '' 'waits' 'is told'
 	call_row 'the graph' "$build/xk"
-	call_row '  compiled' "$scratch/chantest-compiled"
 }
 
 echo_table
@@ -269,9 +273,6 @@ echo
 size_table
 echo
 call_instructions
-echo
-compile graphs/chantest-full.dot chantest-full
-echo "Compiling takes: $(paste -s -d, "$scratch/seconds" | sed 's/,/, /g')"
 echo
 if [ -x "$build/experiments/floors/bare_dpdk_echo" ]; then
 	wire_table

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphs/compiled.h"
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "tests/random.h"
@@ -149,7 +148,6 @@ host_compose(struct host *host, const struct host_plan *plan, struct xk_graph *g
 		if (xk_graph_set(graph, plan->sets[i], errors) != 0)
 			return false;
 	if (!host_add_ports(host, graph, plan->mtu, errors) || xk_graph_check(graph, xk_protocol_types, errors) != 0 ||
-	    (plan->compiled != NULL && xk_graph_specialise(graph, plan->compiled, plan->watched) != 0) ||
 	    xk_graph_build(graph, host->kernel, errors) != 0)
 		return false;
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)

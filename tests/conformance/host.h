@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 struct host;
-struct xk_graph_compiled;
 
 /* What a host has sent. */
 struct sent {
@@ -28,8 +27,6 @@ struct host_plan {
 	const char *sets[HOST_SETS]; /* node.attribute=value */
 	unsigned set_count;
 	uint32_t mtu;
-	const struct xk_graph_compiled *compiled; /* what `graph` has become; NULL: table-driven */
-	bool watched;                             /* ... and which of its types */
 	bool no_paths;
 	/* Told of each frame before it arrives; NULL: nobody. */
 	void (*saw)(void *context, const struct host_plan *plan, uint64_t at_ns, unsigned port, const uint8_t *bytes,

@@ -56,8 +56,6 @@ EXAMPLE_PROGRAMS = {
     "debug/tests/test_asp": "tests/example_test_asp",
 }
 LIMIT_S = 120
-# Compiled graphs need not be fast here; an optimizing compiler, with sanitizers, would take most of the limit.
-ENVIRONMENT = {**os.environ, "XK_CFLAGS": "-Og -g0"}
 
 
 def read(path):
@@ -155,7 +153,6 @@ def run(directory, commands):
         done = subprocess.run(
             ["sh", "-eu", "-c", commands],
             cwd=directory,
-            env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -6,15 +6,13 @@
 
 #include "graphs/graph.h"
 #include "tools/output.h"
-#include "tools/program/program.h"
 #include "tools/program/program_compile.h"
 #include "tools/xk/xk.h"
 
 enum { BENCH_MTU = 1500 };
 
 const struct options_option bench_options[] = {
-	OPTION(FLAG, struct bench, compiled, "compiled", NULL,
-	       "the graph compiled into the program: takes some seconds first"),
+	OPTION(FLAG, struct bench, compiled, "compiled", NULL, "with the graph inside a program that is made for it"),
 	OPTION(TEXT, struct bench, graph, "graph", "FILE", "the graph (see above)"),
 	OPTION(TEXT_ANY, struct bench, sets, "set", "NODE.ATTRIBUTE=VALUE", "a setting of the graph"),
 	OPTION(CHOICE, struct bench, no_paths, "paths", "YES", "no: every message goes the layers' way (yes)",
@@ -33,10 +31,8 @@ bench_main(const struct bench_kind *kind, struct bench *bench, int argc, char **
 		return status;
 	bench->kind = kind;
 	if (kind->graph != NULL) {
-		bench->graph = program_graph_file(kind->program, bench->graph, kind->graph);
-		if (bench->graph == NULL)
-			return OPTIONS_MISUSE;
-		if (bench->compiled && program_graph == NULL) {
+		bench->graph = xk_graph_file(bench->graph, kind->graph);
+		if (bench->compiled && xk_program_graph == NULL) {
 			compile_exec(bench->graph, "bench", kind->word, argc, argv);
 			return OPTIONS_FAILURE;
 		}
@@ -57,7 +53,7 @@ static bool
 bench_compose(const struct bench *bench, const struct bench_host *host, struct xk_kernel *kernel,
 	      struct xk_graph_errors *errors)
 {
-	struct xk_graph *graph = program_graph_read(bench->graph, errors);
+	struct xk_graph *graph = xk_graph_read(bench->graph, errors);
 	bool good = graph != NULL;
 
 	if (good && xk_graph_node_find(graph, "vnet") >= 0)
@@ -66,7 +62,8 @@ bench_compose(const struct bench *bench, const struct bench_host *host, struct x
 		good = xk_graph_set(graph, host->policy, errors) == 0;
 	for (unsigned i = 0; good && i < bench->sets.count; i++)
 		good = xk_graph_set(graph, bench->sets.text[i], errors) == 0;
-	good = good && program_graph_check(graph, false, errors) == 0 && xk_graph_build(graph, kernel, errors) == 0;
+	good = good && xk_graph_check(graph, xk_protocol_types, errors) == 0 &&
+	       xk_graph_build(graph, kernel, errors) == 0;
 	if (bench->no_paths)
 		xk_kernel_set_paths(kernel, false);
 	xk_graph_free(graph);
@@ -165,7 +162,7 @@ bench_write(const struct bench *bench)
 	json_string(&json, "program", bench->kind->program->name);
 	if (bench->kind->graph != NULL) {
 		json_string(&json, "graph", bench->graph);
-		json_bool(&json, "compiled", program_graph != NULL);
+		json_bool(&json, "compiled", xk_program_graph != NULL);
 		json_uint(&json, "size", bench->size);
 		json_uint(&json, "rounds", bench->rounds);
 	}

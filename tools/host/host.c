@@ -11,7 +11,6 @@
 #include "platform/sim/memory.h"
 #include "tools/capture/capture_file.h"
 #include "tools/host/watch.h"
-#include "tools/program/program.h"
 #include "xkernel/trace.h"
 
 enum { HOST_MEMORY_MTU = 1500 };
@@ -150,7 +149,7 @@ host_compose(struct host *host)
 	err = xk_kernel_init(host->kernel, &failed);
 	if (err != 0)
 		return host_fail(host, failed == NULL ? "the graph" : failed->name, strerror(-err));
-	if (host->options.trace || (HOST_WATCHES_OWNERS && program_graph == NULL))
+	if (host->options.trace || HOST_WATCHES_OWNERS)
 		xk_kernel_watch_owners(host->kernel);
 	return 0;
 }

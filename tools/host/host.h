@@ -53,7 +53,6 @@ struct host_options {
 	bool yields, trace;
 	bool no_paths;       /* even if the graph has them */
 	struct watch *watch; /* the program's watchdog; NULL: none */
-	bool watched;        /* marks may be set later on edges that the graph file leaves unmarked */
 	bool telemetry;      /* start DPDK's own */
 	const char *pcap;    /* capture file for ports and taps (of a pair: FILE.client); NULL: none */
 	/* of --link sim */

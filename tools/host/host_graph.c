@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "graphs/graph.h"
-#include "tools/program/program.h"
 
 enum { HOST_TEXT = 256, HOST_NETWORK_BITS = 24 };
 
@@ -213,7 +212,7 @@ host_load(struct host *host, const struct host_options *options)
 	bool good;
 
 	*host = (struct host){ .options = *options };
-	host->graph = program_graph_read(options->graph, &errors);
+	host->graph = xk_graph_read(options->graph, &errors);
 	good = host->graph != NULL;
 	for (unsigned i = 0; i < options->sets->count && good; i++) {
 		const char *set = host_set_of(options->end, options->sets->text[i]);
@@ -221,7 +220,7 @@ host_load(struct host *host, const struct host_options *options)
 		good = set == NULL || xk_graph_set(host->graph, set, &errors) == 0;
 	}
 	good = good && host_name_ports(host, &errors) == 0 && host_address_all(host, &errors) == 0;
-	if (host->graph != NULL && program_graph_check(host->graph, options->trace || options->watched, &errors) != 0)
+	if (host->graph != NULL && xk_graph_check(host->graph, xk_protocol_types, &errors) != 0)
 		good = false;
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graphs/graph.h"
 #include "tools/capture/pcapng.h"
 #include "tools/options.h"
-#include "tools/program/program.h"
 #include "xkernel/trace.h"
 
 enum { NET_WHY = 160, NET_TEXT = 32, NET_CAPTURE_NAME = 2 * XK_GRAPH_NAME_MAX + 32 };
@@ -129,7 +129,6 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 	unsigned ports = 0;
 	int err;
 
-	host->compiled = program_graph_adopt(host->topology->checked, net->traces);
 	err = xk_graph_build(host->topology->checked, kernel, &errors);
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
@@ -143,7 +142,7 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 	if (net->no_paths)
 		xk_kernel_set_paths(kernel, false);
 	err = xk_kernel_init(kernel, &failed);
-	if (err == 0 && !host->compiled)
+	if (err == 0)
 		xk_kernel_watch_owners(kernel);
 	if (err != 0)
 		fprintf(stderr, "%s: %s: %s: %s\n", net->program, host->topology->name,

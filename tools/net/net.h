@@ -24,7 +24,6 @@ struct net_host {
 	struct net_host_settings settings;
 	struct xk_sim_host *sim;
 	bool healed;            /* it will not crash */
-	bool compiled;          /* it has the graph that is compiled into the program */
 	struct xk_capture sink; /* if net->capture: of its taps (protocol vtap) */
 	struct net_tap *taps;
 	unsigned interfaces[XK_TOPOLOGY_DEVICES_MAX]; /* in net->capture, by device */

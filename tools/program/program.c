@@ -1,12 +1,13 @@
 /*
- * program.c - main of a compiled graph's program: runs the word that its first argument names or, for a pair that
- * starts itself, its own name.
+ * program.c - main of a program with a graph inside: udptest, chantest, icmptest and the words of xk, as its first
+ * argument or, if options come first, as a pair's do that starts itself, as its own name.
  */
 #include "tools/program/program.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "graphs/graph.h"
 #include "tools/options.h"
 #include "tools/start.h"
 #include "tools/xk/xk.h"
@@ -14,71 +15,55 @@
 
 enum { PROGRAM_ARGUMENTS = 256 };
 
-static int program_run(int argc, char **argv);
-
+/* Programs of their own, which use the graph inside unless told of another. */
 static const struct {
-	const char *word;
+	const char *name;
 	int (*run)(int argc, char **argv);
-	const char *help;
-	bool is_protocol; /* needs the protocol of its name in the graph */
-} program_words[] = {
-	{ "udptest", udptest_main, "measures round trips of messages between two hosts", true },
-	{ "chantest", chantest_main, "measures calls between two hosts", true },
-	{ "icmptest", icmptest_main, "pings a host", true },
-	{ "run", program_run, "a host that stands on its link; or a network file, with --link sim", false },
-	{ "bench", xk_bench_main, "times the graph in one process", false },
+} program_programs[] = {
+	{ "udptest", udptest_main },
+	{ "chantest", chantest_main },
+	{ "icmptest", icmptest_main },
 };
 
-static void
-program_help(FILE *stream)
-{
-	fprintf(stream, "usage: PROGRAM WORD ...\n\n%s, compiled: what stands on what is fixed.\n\n",
-		program_graph->file);
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++) {
-		bool is_there = !program_words[i].is_protocol;
+/* Words of xk whose operand is a graph: the one inside if there is none. */
+static const char *const program_graph_words[] = { "run", "check", "draw" };
 
-		for (unsigned n = 0; n < program_graph->node_count; n++)
-			is_there |= strcmp(program_graph->plain[n]->name, program_words[i].word) == 0;
-		if (is_there)
-			fprintf(stream, "  %-12s %s\n", program_words[i].word, program_words[i].help);
-	}
-	fprintf(stream, "\nPROGRAM WORD --help says more; the graph is not said.\n");
-}
-
-/* `run` of the graph, which is not named, or of a network file, whose hosts may have the graph. */
 static int
-program_run(int argc, char **argv)
+program_help(void)
 {
-	char *arguments[PROGRAM_ARGUMENTS + 2] = { argv[0], (char *)program_graph->file };
-
-	if (argc > 1 && argv[1][0] != '-')
-		return xk_run_main(argc, argv);
-	if (argc > PROGRAM_ARGUMENTS) {
-		fprintf(stderr, "run: too many arguments\n");
-		return OPTIONS_MISUSE;
-	}
-	memcpy(&arguments[2], &argv[1], (size_t)argc * sizeof(*argv));
-	return xk_run_main(argc + 1, arguments);
+	printf("usage: PROGRAM WORD ...\n\n%s and its protocols, as a program. Its words are udptest, chantest, "
+	       "icmptest\n"
+	       "and those of xk; the graph need not be said.\n\n",
+	       xk_program_graph->file);
+	return xk_main(2, (char *[]){ "xk", "--help", NULL });
 }
 
 static int
 program_main(int argc, char **argv)
 {
+	char *arguments[PROGRAM_ARGUMENTS + 2] = { argv[0], argc > 1 ? argv[1] : NULL, (char *)xk_program_graph->file };
 	const char *slash = strrchr(argv[0], '/'), *called = slash == NULL ? argv[0] : slash + 1;
 	const char *word = argc > 1 ? argv[1] : "";
 
-	if (strcmp(word, "--help") == 0) {
-		program_help(stdout);
-		return OPTIONS_SUCCESS;
+	if (strcmp(word, "--help") == 0)
+		return program_help();
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_programs); i++)
+		if (strcmp(word, program_programs[i].name) == 0)
+			return program_programs[i].run(argc - 1, argv + 1);
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_programs); i++)
+		if (strcmp(called, program_programs[i].name) == 0 && (word[0] == '-' || word[0] == '\0'))
+			return program_programs[i].run(argc, argv);
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_graph_words); i++) {
+		if (strcmp(word, program_graph_words[i]) != 0 || (argc > 2 && argv[2][0] != '-'))
+			continue;
+		if (argc > PROGRAM_ARGUMENTS) {
+			fprintf(stderr, "%s: too many arguments\n", word);
+			return OPTIONS_MISUSE;
+		}
+		memcpy(&arguments[3], &argv[2], (size_t)(argc - 1) * sizeof(*argv));
+		return xk_main(argc + 1, arguments);
 	}
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++)
-		if (strcmp(word, program_words[i].word) == 0)
-			return program_words[i].run(argc - 1, argv + 1);
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_words); i++)
-		if (strcmp(called, program_words[i].word) == 0)
-			return program_words[i].run(argc, argv);
-	program_help(stderr);
-	return OPTIONS_MISUSE;
+	return xk_main(argc, argv);
 }
 
 int

@@ -1,11 +1,13 @@
 /*
  * program_compile.c - see program_compile.h.
  *
- * graphs/generate.c writes the graph as C that includes the protocols' files; the system's compiler makes objects of it
- * and links them with the libraries. Sources and libraries come from the build directory or the installation that this
- * program is in. No shell sees a name.
+ * What is compiled is the graph file's text as a string, a table of protocols, and the user's own protocols. The table
+ * replaces the library's (protocols/meson.build), and the graph the one of graphs/program.c. The compiler reads them
+ * from a nameless file, and no shell sees a name. Headers and libraries come from the build directory or the
+ * installation that this program is in.
  */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -14,24 +16,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/program/program_compile.h"
 
-#include "graphs/compiled.h"
+#include "graphs/graph.h"
 #include "tools/compile_config.h"
-#include "tools/output.h"
 
 enum {
-	COMPILE_TEMPORARY = 256,
 	COMPILE_ARGUMENTS = 512,
-	COMPILE_PATH = PATH_MAX,
 	COMPILE_FLAGS = 32768,
-	COMPILE_VARIANTS = 2,
-	COMPILE_NAP_MS = 5 /* between two looks at a command */
+	COMPILE_NAMES = 1024, /* of protocols */
+	COMPILE_SOURCE = 1 << 20,
 };
 
 /* A command line, ended by NULL. */
@@ -39,86 +38,6 @@ struct compile_command {
 	char *arguments[COMPILE_ARGUMENTS + 1];
 	unsigned count; /* beyond COMPILE_ARGUMENTS: some did not fit */
 };
-
-/* One compilation, in a temporary directory of its own. */
-struct compile_work {
-	char tree[COMPILE_PATH];      /* with xkernel/ and protocols/ */
-	char libraries[COMPILE_PATH]; /* the directory of the static ones */
-	struct compile_command given; /* words of XK_CFLAGS */
-	char directory[COMPILE_TEMPORARY], c[COMPILE_TEMPORARY + 16], objects[COMPILE_VARIANTS][COMPILE_TEMPORARY + 16];
-};
-
-/* ---- where things are ---- */
-
-static bool
-compile_is_there(const char *directory, const char *file)
-{
-	char path[COMPILE_PATH];
-
-	return snprintf(path, sizeof(path), "%s/%s", directory, file) < (int)sizeof(path) && access(path, R_OK) == 0;
-}
-
-static bool
-compile_find_place(struct compile_work *work)
-{
-	char exe[COMPILE_PATH], *directory;
-	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-
-	if (len <= 0)
-		return false;
-	exe[len] = '\0';
-	directory = dirname(exe);
-	if (compile_is_there(directory, "libxkernel-programs.a")) {
-		snprintf(work->libraries, sizeof(work->libraries), "%s", directory);
-		snprintf(work->tree, sizeof(work->tree), "%s", COMPILE_TREE);
-	} else {
-		snprintf(work->libraries, sizeof(work->libraries), "%.3000s/../%s", directory, COMPILE_LIBDIR);
-		snprintf(work->tree, sizeof(work->tree), "%.3000s/../%s", directory, COMPILE_SOURCES);
-	}
-	if (compile_is_there(work->tree, "graphs/generated.h") &&
-	    compile_is_there(work->libraries, "libxkernel-programs.a"))
-		return true;
-	fprintf(stderr, "compile: the sources and libraries of this xk are not there: %s, %s\n", work->tree,
-		work->libraries);
-	return false;
-}
-
-/* ---- signals ---- */
-
-/* Gets the signals that end this program, except those that are ignored. */
-static void
-compile_signals(sigset_t *set)
-{
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction action;
-
-	sigemptyset(set);
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(ends); i++)
-		if (sigaction(ends[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-			sigaddset(set, ends[i]);
-}
-
-/* Blocks these signals until the old mask is set again, so that temporary files are removed. */
-static void
-compile_hold(sigset_t *before)
-{
-	sigset_t set;
-
-	compile_signals(&set);
-	sigprocmask(SIG_BLOCK, &set, before);
-}
-
-/* Returns true if one of them is pending: compile_end then ends the running command. */
-static bool
-compile_is_to_end(void)
-{
-	sigset_t set, pending;
-
-	compile_signals(&set);
-	sigpending(&pending);
-	sigandset(&pending, &pending, &set);
-	return !sigisemptyset(&pending);
-}
 
 /* ---- commands ---- */
 
@@ -158,207 +77,268 @@ compile_is_whole(const struct compile_command *command)
 	return command->count <= COMPILE_ARGUMENTS;
 }
 
-/* Starts the command with no signal blocked. output: its standard output, or -1. Returns its pid, or -1. */
-static pid_t
-compile_begin(struct compile_command *command, int output)
+/*
+ * Runs the command with these descriptors as standard input and output (-1: this program's), and waits for it. It ends
+ * when this program does. Returns true if it succeeded.
+ */
+static bool
+compile_run(const struct compile_command *command, int input, int output)
 {
-	sigset_t none;
-	pid_t child;
+	pid_t parent = getpid(), child;
+	int status;
 
-	if (compile_is_to_end() || !compile_is_whole(command))
-		return -1;
+	if (!compile_is_whole(command))
+		return false;
 	fflush(NULL);
 	child = fork();
-	if (child > 0)
-		return child;
 	if (child == 0) {
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (getppid() != parent)
+			_exit(127);
+		if (input >= 0)
+			dup2(input, STDIN_FILENO);
 		if (output >= 0)
 			dup2(output, STDOUT_FILENO);
 		execvp(command->arguments[0], command->arguments);
 	}
-	fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(errno));
-	if (child == 0) {
+	if (child <= 0) {
+		fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(errno));
 		fflush(stderr);
+	}
+	if (child == 0)
 		_exit(127);
-	}
-	return -1;
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Waits for the command. Returns true if it succeeded. */
-static bool
-compile_end(pid_t child)
-{
-	struct timespec nap = { .tv_nsec = COMPILE_NAP_MS * 1000000 };
-	pid_t ended;
-	int status;
+/* ---- where things are ---- */
 
-	if (child <= 0)
+struct compile_place {
+	char headers[PATH_MAX], libraries[PATH_MAX]; /* directories, as options of the compiler */
+};
+
+static bool
+compile_find_place(struct compile_place *place)
+{
+	char exe[PATH_MAX / 2], file[PATH_MAX], *directory;
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (len <= 0)
 		return false;
-	while ((ended = waitpid(child, &status, WNOHANG)) == 0) {
-		if (compile_is_to_end())
-			kill(child, SIGTERM);
-		nanosleep(&nap, NULL);
-	}
-	return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-/* ---- the steps ---- */
-
-/* Compiles both variants at the same time. */
-static bool
-compile_objects(const struct compile_work *work)
-{
-	static const char *const variants[] = { "-DXK_WATCHED=0", "-DXK_WATCHED=1" };
-	/* The other names stay local: the library defines them too. */
-	static const char *const kept[] = { "--keep-global-symbol=xk_compiled_plain",
-					    "--keep-global-symbol=program_graph" };
-	char compiler[] = COMPILE_CC, flags[] = COMPILE_FLAGS_TEXT, include[COMPILE_PATH + 2];
-	pid_t children[COMPILE_VARIANTS];
-	bool good = true;
-
-	struct compile_command command = { .count = 0 };
-
-	snprintf(include, sizeof(include), "-I%s", work->tree);
-	compile_words(&command, compiler);
-	compile_words(&command, flags);
-	compile_arguments(&command, (const char *const *)work->given.arguments);
-	COMPILE_ADD(&command, include, "-c", work->c);
-	for (unsigned i = 0; i < COMPILE_VARIANTS; i++) {
-		struct compile_command variant = command;
-
-		COMPILE_ADD(&variant, variants[i], "-o", work->objects[i]);
-		children[i] = compile_begin(&variant, -1);
-	}
-	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
-		good = compile_end(children[i]) && good;
-	for (unsigned i = 0; i < COMPILE_VARIANTS; i++) {
-		struct compile_command localise = { .count = 0 };
-
-		COMPILE_ADD(&localise, "objcopy", kept[i], work->objects[i]);
-		good = good && compile_end(compile_begin(&localise, -1));
-	}
-	return good;
-}
-
-/* Links both objects to the program. */
-static bool
-compile_link(const struct compile_work *work, const char *output)
-{
-	struct compile_command ask = { .count = 0 }, command = { .count = 0 };
-	char compiler[] = COMPILE_CC, ours[] = COMPILE_LIBRARIES, flags[] = COMPILE_LINK_FLAGS;
-	char packages[] = COMPILE_PACKAGES, others[COMPILE_FLAGS] = "", directory[COMPILE_PATH + 2];
-	FILE *answer = packages[0] == '\0' ? NULL : tmpfile();
-	bool good = packages[0] == '\0' || answer != NULL;
-
-	if (answer != NULL) { /* the libraries that ours need */
-		COMPILE_ADD(&ask, "pkg-config", "--libs");
-		compile_words(&ask, packages);
-		good = compile_end(compile_begin(&ask, fileno(answer)));
-		rewind(answer);
-		good = good && fread(others, 1, sizeof(others) - 1, answer) < sizeof(others) - 1;
-		fclose(answer);
-	}
-	if (!good) {
-		fprintf(stderr, "compile: pkg-config does not know %s\n", COMPILE_PACKAGES);
-		return false;
-	}
-	snprintf(directory, sizeof(directory), "-L%s", work->libraries);
-	compile_words(&command, compiler);
-	compile_words(&command, flags);
-	compile_arguments(&command, (const char *const *)work->given.arguments);
-	COMPILE_ADD(&command, "-o", output, work->objects[0], work->objects[1], directory);
-	compile_words(&command, ours);
-	compile_argument(&command, "-Wl,--as-needed");
-	compile_words(&command, others);
-	return compile_end(compile_begin(&command, -1));
-}
-
-static bool
-compile_emit(const struct xk_graph *graph, const struct xk_graph_c_source *source, const char *file)
-{
-	FILE *stream = output_open(file);
-	struct xk_graph_errors errors = { .list = NULL };
-	bool good = stream != NULL && xk_graph_compile(graph, source, stream, &errors) == 0;
-
-	good = output_close(stream) && good;
-	if (!good && errors.count == 0)
-		fprintf(stderr, "compile: %s cannot be written: %s\n", file, strerror(errno));
-	xk_graph_errors_print(&errors, stderr);
-	xk_graph_errors_clear(&errors);
-	return good;
-}
-
-/* ---- all of it ---- */
-
-/* Makes a private directory in $TMPDIR or /tmp. */
-static bool
-compile_make_directory(char directory[COMPILE_TEMPORARY])
-{
-	const char *parent = getenv("TMPDIR");
-
-	if (parent == NULL || parent[0] == '\0')
-		parent = "/tmp";
-	errno = ENAMETOOLONG;
-	if (snprintf(directory, COMPILE_TEMPORARY, "%s/xk-compile-XXXXXX", parent) < COMPILE_TEMPORARY &&
-	    mkdtemp(directory) != NULL)
+	exe[len] = '\0';
+	directory = dirname(exe);
+	snprintf(place->libraries, sizeof(place->libraries), "-L%s", directory);
+	snprintf(place->headers, sizeof(place->headers), "-I%s", COMPILE_TREE);
+	snprintf(file, sizeof(file), "%s/libxkernel-programs.a", directory);
+	if (access(file, R_OK) == 0)
 		return true;
-	fprintf(stderr, "compile: no directory can be made in %s: %s\n", parent, strerror(errno));
+	snprintf(place->libraries, sizeof(place->libraries), "-L%s/../%s", directory, COMPILE_LIBDIR);
+	snprintf(place->headers, sizeof(place->headers), "-I%s/../%s", directory, COMPILE_HEADERS);
+	snprintf(file, sizeof(file), "%s/libxkernel-programs.a", place->libraries + 2);
+	if (access(file, R_OK) == 0)
+		return true;
+	fprintf(stderr, "compile: the libraries of this xk are not there: %s\n", place->libraries + 2);
 	return false;
 }
 
-/* Makes the program, or the object, in a temporary directory. */
-static bool
-compile_build(const struct xk_graph *graph, const struct xk_graph_c_source *source, struct compile_work *work,
-	      const char *output)
-{
-	const char *flags = getenv("XK_CFLAGS");
-	char *given = flags == NULL ? NULL : strdup(flags);
-	size_t len = strlen(output);
-	struct compile_command join = { .count = 0 };
-	bool is_object = len > 2 && strcmp(output + len - 2, ".o") == 0, good;
+/* ---- the C ---- */
 
-	if (given != NULL)
-		compile_words(&work->given, given);
-	if (!compile_make_directory(work->directory)) {
+static void
+compile_write_string(FILE *stream, const char *text)
+{
+	fputc('"', stream);
+	for (; *text != '\0'; text++)
+		if (*text == '\n')
+			fputs("\\n\"\n\t\"", stream);
+		else if (isalnum((unsigned char)*text) || strchr(" _-.=,;:<>[](){}/", *text) != NULL)
+			fputc(*text, stream);
+		else
+			fprintf(stream, "\\%03o", (unsigned char)*text);
+	fputc('"', stream);
+}
+
+/* The protocol that a file defines, as its name says. False: it is a part of another, or cannot be read. */
+static bool
+compile_type_of(const char *file, char *name, size_t size)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+	const char *slash = strrchr(file, '/'), *base = slash == NULL ? file : slash + 1;
+	size_t len = strspn(base, letters);
+	FILE *stream = fopen(file, "re");
+	char *text = stream == NULL ? NULL : calloc(1, COMPILE_SOURCE), definition[XK_GRAPH_NAME_MAX + 32];
+	bool is_one = false;
+
+	if (text != NULL && len > 0 && len < size && strcmp(base + len, ".c") == 0 &&
+	    fread(text, 1, COMPILE_SOURCE - 1, stream) > 0) {
+		snprintf(name, size, "%.*s", (int)len, base);
+		snprintf(definition, sizeof(definition), "xk_type_%s =", name);
+		is_one = strstr(text, definition) != NULL;
+	}
+	free(text);
+	if (stream != NULL)
+		fclose(stream);
+	return is_one;
+}
+
+static int
+compile_compare(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The library's protocols and those of the files in `with`, one of the same name in place of the library's. */
+static void
+compile_write_protocols(FILE *stream, const struct options_texts *with)
+{
+	static char own[OPTIONS_TEXTS][XK_GRAPH_NAME_MAX + 1];
+	const char *names[COMPILE_NAMES];
+	unsigned count = 0;
+
+	for (unsigned i = 0; xk_protocol_types[i] != NULL && count < COMPILE_NAMES - OPTIONS_TEXTS; i++)
+		names[count++] = xk_protocol_types[i]->name;
+	for (unsigned i = 0; i < with->count; i++)
+		if (compile_type_of(with->text[i], own[i], sizeof(own[i])))
+			names[count++] = own[i];
+	qsort(names, count, sizeof(*names), compile_compare);
+	for (unsigned i = 0; i < count; i++)
+		fprintf(stream, "extern const struct xk_protocol_type xk_type_%s;\n", names[i]);
+	fputs("\nconst struct xk_protocol_type *const xk_protocol_types[] = {\n", stream);
+	for (unsigned i = 0; i < count; i++)
+		if (i == 0 || strcmp(names[i], names[i - 1]) != 0)
+			fprintf(stream, "\t&xk_type_%s,\n", names[i]);
+	fputs("\tNULL,\n};\n\n", stream);
+}
+
+/* Returns a descriptor of what is compiled, at its beginning, or -1 after a message. */
+static int
+compile_write(const char *file, const char *text, const struct options_texts *with)
+{
+	int memory = memfd_create("graph.c", MFD_CLOEXEC);
+	FILE *stream = memory < 0 ? NULL : fdopen(dup(memory), "w");
+	bool good = stream != NULL;
+
+	if (good) {
+		fputs("#include \"graphs/graph.h\"\n\n", stream);
+		compile_write_protocols(stream, with);
+		fputs("static const struct xk_graph_source source = { .file = ", stream);
+		compile_write_string(stream, file);
+		fputs(", .text =\n\t", stream);
+		compile_write_string(stream, text);
+		fputs(" };\nconst struct xk_graph_source *const xk_program_graph = &source;\n", stream);
+		good = fclose(stream) == 0 && lseek(memory, 0, SEEK_SET) == 0;
+	}
+	if (good)
+		return memory;
+	fprintf(stderr, "compile: no memory for what is compiled: %s\n", strerror(errno));
+	if (memory >= 0)
+		close(memory);
+	return -1;
+}
+
+/* ---- the program ---- */
+
+/* Reads what pkg-config tells of the libraries that ours need. False after a message. */
+static bool
+compile_ask_packages(char *libraries, size_t size)
+{
+	char packages[] = COMPILE_PACKAGES;
+	struct compile_command ask = { .count = 0 };
+	FILE *answer;
+	bool good;
+
+	libraries[0] = '\0';
+	if (packages[0] == '\0')
+		return true;
+	COMPILE_ADD(&ask, "pkg-config", "--libs");
+	compile_words(&ask, packages);
+	answer = tmpfile();
+	good = answer != NULL && compile_run(&ask, -1, fileno(answer));
+	if (good) {
+		rewind(answer);
+		libraries[fread(libraries, 1, size - 1, answer)] = '\0';
+	}
+	if (answer != NULL)
+		fclose(answer);
+	if (!good)
+		fprintf(stderr, "compile: pkg-config does not know %s\n", COMPILE_PACKAGES);
+	return good;
+}
+
+/* Compiles and links at once. */
+static bool
+compile_build(const char *file, const char *text, const struct options_texts *with, const char *output)
+{
+	char compiler[] = COMPILE_CC, flags[] = COMPILE_FLAGS_TEXT, ours[] = COMPILE_LIBRARIES, others[COMPILE_FLAGS];
+	size_t len = strlen(output);
+	bool is_object = len > 2 && strcmp(output + len - 2, ".o") == 0, good;
+	const char *environment = getenv("XK_CFLAGS");
+	char *given = environment == NULL ? NULL : strdup(environment);
+	struct compile_command command = { .count = 0 };
+	struct compile_place place;
+	int source;
+
+	if (!compile_find_place(&place) || (!is_object && !compile_ask_packages(others, sizeof(others))) ||
+	    (source = compile_write(file, text, with)) < 0) {
 		free(given);
 		return false;
 	}
-	snprintf(work->c, sizeof(work->c), "%s/graph.c", work->directory);
-	snprintf(work->objects[0], sizeof(work->objects[0]), "%s/plain.o", work->directory);
-	snprintf(work->objects[1], sizeof(work->objects[1]), "%s/watched.o", work->directory);
-	COMPILE_ADD(&join, "ld", "-r", "-o", output, work->objects[0], work->objects[1]);
-	good = compile_emit(graph, source, work->c) && compile_objects(work) &&
-	       (is_object ? compile_end(compile_begin(&join, -1)) : compile_link(work, output));
-	unlink(work->c);
-	for (unsigned i = 0; i < COMPILE_VARIANTS; i++)
-		unlink(work->objects[i]);
-	rmdir(work->directory);
+	compile_words(&command, compiler);
+	compile_words(&command, flags);
+	if (given != NULL)
+		compile_words(&command, given);
+	COMPILE_ADD(&command, place.headers, "-o", output, "-x", "c", "-");
+	compile_arguments(&command, (const char *const *)with->text);
+	if (is_object) {
+		COMPILE_ADD(&command, "-r", "-nostdlib");
+	} else {
+		COMPILE_ADD(&command, "-x", "none", place.libraries);
+		compile_words(&command, ours);
+		compile_argument(&command, "-Wl,--as-needed");
+		compile_words(&command, others);
+	}
+	good = compile_run(&command, source, -1);
+	close(source);
 	free(given);
 	return good;
 }
 
+/* Whether the program, which alone knows the protocols of `with`, accepts its graph. */
 static bool
-compile_file(const char *file, const char *output, const char *emit)
+compile_is_accepted(const char *program)
 {
-	struct compile_work work = { .directory = "" };
-	struct xk_graph_errors errors = { .list = NULL };
-	struct xk_graph *graph = xk_graph_load(file, NULL, 0, xk_protocol_types, &errors);
-	FILE *stream = graph == NULL ? NULL : fopen(file, "re");
-	char *text = stream == NULL ? NULL : malloc(XK_GRAPH_FILE_MAX);
-	struct xk_graph_c_source source = { .text = text, .tree = work.tree };
-	bool good = false;
+	struct compile_command command = { .count = 0 };
+	char path[PATH_MAX];
+	FILE *said = tmpfile();
+	bool good;
 
+	snprintf(path, sizeof(path), "%s%s", strchr(program, '/') == NULL ? "./" : "", program);
+	COMPILE_ADD(&command, path, "check");
+	good = said != NULL && compile_run(&command, -1, fileno(said));
+	if (said != NULL)
+		fclose(said);
+	return good;
+}
+
+bool
+compile_make(const char *file, const struct options_texts *with, const char *output)
+{
+	struct xk_graph_errors errors = { .list = NULL };
+	struct xk_graph *graph = with->count > 0 ? xk_graph_read(file, &errors)
+						 : xk_graph_load(file, NULL, 0, xk_protocol_types, &errors);
+	FILE *stream = graph == NULL || graph->refused ? NULL : fopen(file, "re");
+	char *text = stream == NULL ? NULL : calloc(1, XK_GRAPH_FILE_MAX + 1);
+	size_t len = strlen(output);
+	bool good = text != NULL && fread(text, 1, XK_GRAPH_FILE_MAX, stream) > 0;
+
+	if (stream == NULL && graph != NULL && !graph->refused)
+		fprintf(stderr, "compile: %s cannot be read\n", file);
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
-	if (text != NULL)
-		source.size = fread(text, 1, XK_GRAPH_FILE_MAX, stream);
-	if (source.size != 0)
-		good = compile_find_place(&work) && (emit == NULL || compile_emit(graph, &source, emit)) &&
-		       (output == NULL || compile_build(graph, &source, &work, output));
-	else if (graph != NULL)
-		fprintf(stderr, "compile: %s cannot be read\n", file);
+	good = good && compile_build(file, text, with, output);
+	if (good && with->count > 0 && strcmp(output + (len < 2 ? 0 : len - 2), ".o") != 0 &&
+	    !compile_is_accepted(output)) {
+		unlink(output);
+		good = false;
+	}
 	if (stream != NULL)
 		fclose(stream);
 	free(text);
@@ -366,38 +346,20 @@ compile_file(const char *file, const char *output, const char *emit)
 	return good;
 }
 
-bool
-compile_make(const char *file, const char *output, const char *emit)
-{
-	sigset_t before;
-	bool good;
-
-	compile_hold(&before);
-	good = compile_file(file, output, emit);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return good;
-}
-
 void
 compile_exec(const char *file, const char *word, const char *what, int argc, char **argv)
 {
-	char directory[COMPILE_TEMPORARY], path[sizeof(directory) + 16];
+	static const struct options_texts none;
 	struct compile_command command = { .count = 0 };
-	sigset_t before;
-	int program = -1;
+	int program = memfd_create(word, 0);
+	char path[64];
 
-	compile_hold(&before);
-	if (compile_make_directory(directory)) {
-		snprintf(path, sizeof(path), "%s/program", directory);
-		if (compile_file(file, path, NULL))
-			program = open(path, O_RDONLY | O_CLOEXEC);
-		unlink(path); /* the open file stays */
-		rmdir(directory);
-	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (program < 0)
+	/* The compiler writes to this program's descriptor, which it inherits. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", program);
+	if (program < 0 || !compile_make(file, &none, path))
 		return;
-	COMPILE_ADD(&command, word, what);
+	fcntl(program, F_SETFD, FD_CLOEXEC);
+	COMPILE_ADD(&command, "compiled", word, what);
 	for (int i = 1; i < argc; i++)
 		compile_argument(&command, argv[i]);
 	fflush(NULL);

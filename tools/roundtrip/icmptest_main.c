@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graphs/graph.h"
 #include "protocols/test/icmptest.h"
 #include "tools/host/host_alone.h"
 #include "tools/host/watch.h"
@@ -114,9 +115,9 @@ icmptest_complete(struct icmptest_options *options, const struct options_texts *
 	if ((*link)->simulated)
 		return options_misuse(&icmptest_program,
 				      "simulated hosts ping in a network: xk run NETWORK --link sim");
-	options->graph = program_graph_file(&icmptest_program, options->graph,
-					    host_graph_path("icmptest.dot", options->path, sizeof(options->path)));
-	return options->graph == NULL ? OPTIONS_MISUSE : 0;
+	options->graph =
+		xk_graph_file(options->graph, host_graph_path("icmptest.dot", options->path, sizeof(options->path)));
+	return 0;
 }
 
 /* ---- callbacks of the driver ---- */

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graphs/graph.h"
 #include "tools/host/watch.h"
-#include "tools/program/program.h"
 #include "tools/program/program_compile.h"
 #include "tools/roundtrip/roundtrip.h"
 
@@ -328,7 +328,7 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 	status = roundtrip_complete(&options, &link);
 	if (status != 0)
 		return status;
-	if (options.compiled && program_graph == NULL) {
+	if (options.compiled && xk_program_graph == NULL) {
 		compile_exec(options.graph, test->program->name, NULL, argc, argv);
 		return OPTIONS_FAILURE;
 	}

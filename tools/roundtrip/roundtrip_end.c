@@ -278,9 +278,6 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 	for (unsigned i = 0; i < cores->count; i++)
 		for (unsigned j = 0; j < i; j++)
 			host.yields |= cores->value[i] == cores->value[j];
-	for (unsigned i = 0; i < options->handoffs.count; i++)
-		host.watched |= options->handoffs.value[i] != PAIR_HANDOFF_NONE &&
-				options->handoffs.value[i] != PAIR_HANDOFF_GRAPH;
 	/*
 	 * Each channel's caller holds a stack while it waits, callers of the previous block may not have given theirs
 	 * back, and other work takes some.

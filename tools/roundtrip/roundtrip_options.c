@@ -1,8 +1,8 @@
 /* roundtrip_options.c - the options of udptest and chantest, and their defaults. */
 #include <inttypes.h>
 
+#include "graphs/graph.h"
 #include "platform/sim/sim.h"
-#include "tools/program/program.h"
 #include "tools/roundtrip/roundtrip.h"
 
 enum { ROUNDTRIP_ROUNDS_MAX = 1000000000 };
@@ -45,7 +45,7 @@ const struct options_option roundtrip_common_options[] = {
 	       "of --link sim: what threads and stacks cost (decstation):\n"
 	       "a name, and what is otherwise: modern,thread_switch=5us"),
 	OPTION(FLAG, struct roundtrip_options, compiled, "compiled", NULL,
-	       "the graph compiled into the program: takes some seconds first"),
+	       "with the graph inside a program that is made for it"),
 	OPTION(NUMBER, struct roundtrip_options, control, "control", NULL, NULL, .min = 1, .max = INT32_MAX),
 	OPTION(TEXT, struct roundtrip_options, end, "end", NULL, NULL),
 	{ .name = NULL },
@@ -144,11 +144,8 @@ roundtrip_complete(struct roundtrip_options *options, const struct host_link **l
 		status = roundtrip_complete_simulated(options, *link);
 	if (status != 0)
 		return OPTIONS_MISUSE;
-	options->graph =
-		program_graph_file(options->test->program, options->graph,
-				   host_graph_path(options->test->graph, options->path, sizeof(options->path)));
-	if (options->graph == NULL)
-		return OPTIONS_MISUSE;
+	options->graph = xk_graph_file(options->graph,
+				       host_graph_path(options->test->graph, options->path, sizeof(options->path)));
 	if (options->server)
 		roundtrip_default(&options->modes, 1, XK_IPP, 0);
 	roundtrip_default(&options->modes, 2, XK_REGULAR, XK_IPP);

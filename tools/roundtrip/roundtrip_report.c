@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graphs/graph.h"
 #include "tools/json.h"
-#include "tools/program/program.h"
 #include "tools/roundtrip/roundtrip.h"
 
 enum { ROUNDTRIP_CORES = 128 };
@@ -72,7 +72,7 @@ roundtrip_json_begin(const struct roundtrip_job *job, struct json *json)
 	json_object(json, NULL);
 	json_string(json, "program", o->test->program->name);
 	json_string(json, "graph", o->graph);
-	json_bool(json, "compiled", program_graph != NULL);
+	json_bool(json, "compiled", xk_program_graph != NULL);
 	json_string(json, "link", o->common.link);
 	json_string(json, "driver", host_drivers[o->common.driver]);
 	json_array(json, "cores");

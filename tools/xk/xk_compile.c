@@ -7,22 +7,24 @@
 #include "tools/xk/xk.h"
 
 struct compile_options {
-	const char *output, *emit;
+	const char *output;
+	struct options_texts with;
 };
 
 static const struct options_option compile_options[] = {
 	OPTION(TEXT, struct compile_options, output, "output", "PROGRAM",
 	       "-o PROGRAM too: what to make; NAME.o: an object for a program of your own"),
-	OPTION(TEXT, struct compile_options, emit, "emit-c", "FILE", "the C that it is made of; - is standard output"),
+	OPTION(TEXT_ANY, struct compile_options, with, "with", "NAME.c",
+	       "a protocol of your own, or a part of one; may be given many times"),
 	{ .name = NULL },
 };
 
 static const struct options_program compile_program = {
 	.name = "xk compile",
-	.usage = "GRAPH -o PROGRAM [--emit-c FILE]",
-	.about = "Makes a program of a graph file, in which the graph is fixed: its protocols call one another\n"
-		 "directly, and an edge without a mark costs nothing. PROGRAM --help tells what it can do.\n"
-		 "Exit status 1: the graph is refused, or cannot be compiled.",
+	.usage = "GRAPH -o PROGRAM [--with NAME.c]...",
+	.about = "Makes a program with the graph inside, and with protocols of your own. PROGRAM --help tells what it "
+		 "can\n"
+		 "do. Exit status 1: the graph is refused, or cannot be compiled.",
 	.options = compile_options,
 	.operands_min = 1,
 	.operands_max = 1,
@@ -33,18 +35,19 @@ xk_compile_main(int argc, char **argv)
 {
 	struct compile_options o = { .output = NULL };
 	struct options_texts operands;
-	int status;
+	int status = options_parse(&compile_program, argc, argv, &o, &operands);
 
-	status = options_parse(&compile_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;
-	if (o.output == NULL && o.emit == NULL)
-		return options_misuse(&compile_program, "-o PROGRAM or --emit-c FILE says what to make");
-	if (o.output != NULL && strcmp(o.output, "-") == 0)
+	if (o.output == NULL)
+		return options_misuse(&compile_program, "-o PROGRAM says what to make");
+	if (strcmp(o.output, "-") == 0)
 		return options_misuse(&compile_program,
 				      "-o -: a program cannot be written to standard output: name a file");
-	if ((o.output != NULL && output_is_input(compile_program.name, o.output, operands.text[0])) ||
-	    (o.emit != NULL && output_is_input(compile_program.name, o.emit, operands.text[0])))
+	if (output_is_input(compile_program.name, o.output, operands.text[0]))
 		return OPTIONS_FAILURE;
-	return compile_make(operands.text[0], o.output, o.emit) ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+	for (unsigned i = 0; i < o.with.count; i++)
+		if (output_is_input(compile_program.name, o.output, o.with.text[i]))
+			return OPTIONS_FAILURE;
+	return compile_make(operands.text[0], &o.with, o.output) ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }

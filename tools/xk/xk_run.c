@@ -9,7 +9,6 @@
 #include "tools/host/watch.h"
 #include "tools/json.h"
 #include "tools/machine.h"
-#include "tools/program/program.h"
 #include "tools/stats/stats_client.h"
 #include "tools/stats/stats_server.h"
 #include "tools/xk/xk.h"
@@ -139,7 +138,6 @@ run_host(struct run_options *options, const char *file)
 	settings.end = options->end == PAIR_ENDS ? PAIR_SERVER : options->end;
 	settings.graph = file;
 	settings.watch = watch;
-	settings.watched = true; /* xk stats may ask at any time */
 	settings.telemetry = options->telemetry;
 	status = host_open_json(run_program.name, options->common.json, &out);
 	if (status == 0)
@@ -170,8 +168,7 @@ xk_run_main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	link = options.common.link;
-	is_network = (program_graph == NULL || strcmp(operands.text[0], program_graph->file) != 0) &&
-		     xk_graph_file_is_network(operands.text[0]);
+	is_network = xk_graph_file_is_network(operands.text[0]);
 	if (link == NULL && !is_network)
 		options.common.link = "virtio";
 	if ((link != NULL && strcmp(link, "sim") == 0) || is_network)

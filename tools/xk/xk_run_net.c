@@ -357,7 +357,6 @@ run_json(struct run *run)
 	for (struct xk_sim_host *host = xk_sim_first_host(sim); host != NULL; host = xk_sim_next_host(host)) {
 		json_object(json, xk_sim_host_name(host));
 		json_bool(json, "up", xk_sim_is_up(host));
-		json_bool(json, "compiled", net_host_find(&run->net, xk_sim_host_name(host))->compiled);
 		run_tell_host(host, run_tell_json, json);
 		json_close(json);
 	}

@@ -159,7 +159,6 @@ xk_kernel_add_edge(struct xk_kernel *kernel, struct xk_protocol *upper, struct x
 	if (edge == NULL)
 		return NULL;
 	edge->upper = upper;
-	edge->upper_index = upper->index;
 	edge->demux = upper->ops->demux;
 	atomic_init(&edge->watch, xk_header_gathers(upper->type));
 	edge->lower = lower;

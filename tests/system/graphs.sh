@@ -1,0 +1,161 @@
+#!/bin/bash
+# graphs.sh BUILD - every file of graphs/ with paths and without: in the simulator, where everything costs the same on virtual time,
+# both do the same, to the byte of what is sent, counted, traced and reported. A graph that udptest or chantest can run between two
+# hosts is, in both modes, with every policy; and each is in a network, of hosts of both modes, that loses, doubles, reorders and
+# corrupts.
+#
+# A graph that the test does not know how to run is a failure, which says what to add here.
+. "$(dirname "$0")/common.sh"
+
+# What begins messages in a graph that has a node of this name: settings for a host whose peer is PEER.
+sources='
+traffic.peers=10.9.0.1-10.9.0.4 traffic.rate=300 traffic.size_max=3000
+blasttest.to=PEER blasttest.count=20 blasttest.size=4000 blasttest.timeout=100ms
+icmptest.to=PEER icmptest.count=20 icmptest.interval=5ms
+udptest.peer=PEER udptest.rounds=20 udptest.size=2000
+chantest.peer=PEER chantest.rounds=20 chantest.size=2000
+'
+
+# Those whose messages come from other graphs' hosts: a network that has them.
+between() {
+	case $1 in
+	router) echo graphs/net/routed.dot ;;
+	esac
+}
+
+# Programs that people use are faster than those with sanitizers.
+fast=$root/build
+[ -x "$fast/xk" ] || fast=$build
+
+# How long a cache line took is no part of what is compared.
+comparable() {
+	grep -vE '"(before|after)": ' "$1"
+}
+
+# same NAME WORD ARGUMENT...: the program called so, or xk run, prints, says and reports the same with paths as without.
+same() {
+	local name=$1 paths
+	local command=("$fast/$2")
+	[ "$2" != run ] || command=("$fast/xk" run)
+	shift 2
+	for paths in yes no; do
+		run 120 "${command[@]}" "$@" --paths $paths --json "$work/$paths.json"
+		if [ "$status" -ne 0 ]; then
+			fail "$name: paths=$paths" "status $status: $(tail -n 3 "$work/err")"
+			return
+		fi
+		comparable "$work/$paths.json" | cat "$work/out" "$work/err" - >"$work/$paths.all"
+	done
+	check "$name" "$(diff "$work/yes.all" "$work/no.all" | head -n 6)" cmp -s "$work/yes.all" "$work/no.all"
+}
+
+# ---- networks ------------------------------------------------------------------------------------------------------------
+
+# settings GRAPH: all that begin messages in it.
+settings() {
+	local line
+	while read -r line; do
+		[ -z "$line" ] || ! "$fast/xk" check "$1" --set "${line%% *}" >/dev/null 2>&1 || printf '%s ' "$line"
+	done <<<"${sources//PEER/10.9.0.1}"
+}
+
+# network GRAPH LINKS SETTINGS: two hosts in regular mode and two in ipp on as many links; the first two send over the last.
+network() {
+	local i far=${3//10.9.0./10.9.$(($2 - 1)).}
+	printf 'graph n {\n\tgraph [protocols="%s", costs=decstation];\n' "$(basename "$1")"
+	printf '\tregular [count=2, mode=regular, threads=2, set="%s"];\n\tipp [count=2, set="%s"];\n' "$far" "$3"
+	for ((i = 0; i < $2; i++)); do
+		printf '\tlan%d [link=ethernet10, network="10.9.%d.0/24", loss="3%%", duplicate="3%%", reorder="4%%", ' "$i" "$i"
+		printf 'reorder_delay="800us", corrupt="2%%"];\n\tregular -- lan%d;\n\tipp -- lan%d;\n' "$i" "$i"
+	done
+	printf '}\n'
+}
+
+# make_network GRAPH: $work/net-NAME.dot, with as many links as the graph has ports. Their number in $links; 0: none will do,
+# and $why says so.
+make_network() {
+	local file=$work/net-${1##*/} given
+	links=0
+	why="nothing is known to begin messages in it: add its protocol to sources, or a network with it to between"
+	given=$(settings "$1")
+	[ -n "$given" ] || return
+	for links in 1 2 3; do
+		network "$1" "$links" "$given" >"$file"
+		run 30 "$fast/xk" check "$file"
+		[ "$status" -ne 0 ] || return
+	done
+	links=0
+	why="it needs another network: add that to between ($(tail -n 1 "$work/err"))"
+}
+
+# same_network NAME NETWORK NAMES: hosts whose names begin so, a list for Python, hear.
+same_network() {
+	same "$1 in a network" run "$2" --link sim --seed 7 --until 1s
+	holds yes "$1: its hosts hear" "len([c for n, c in h.items() if n.startswith($3)]) > 1 \
+and all(c['frames_in'] > 5 for n, c in h.items() if n.startswith($3))"
+	same "$1 in a network, traced" run "$2" --link sim --seed 8 --until 100ms --trace
+}
+
+# ---- pairs ---------------------------------------------------------------------------------------------------------------
+
+# has_pair GRAPH WORD: the program called so can run the graph between two hosts.
+has_pair() {
+	"$fast/xk" check "$1" --set "$2.peer=10.9.0.1" >/dev/null 2>&1
+}
+
+# same_pair NAME WORD OPTION...
+same_pair() {
+	local name=$1 word=$2
+	local pair="--graph graphs/$name.dot --link sim"
+	shift 2
+	# shellcheck disable=SC2086 # options
+	{
+		same "$name, all policies" "$word" $pair --mode regular,ipp --handoff none,client,server,both \
+			--rounds 10 --size 1,4000 "$@"
+		same "$name, traced" "$word" $pair --rounds 3 --size 4000 --trace
+		same "$name with a budget" "$word" $pair --rounds 10 --mode ipp --size 1,4000 \
+			--set graph.budget=150us
+	}
+}
+
+# ---- every graph ---------------------------------------------------------------------------------------------------------
+
+try_graph() {
+	local name others
+	name=$(basename "$1" .dot)
+	others=$(between "$name")
+	if [ -n "$others" ]; then
+		same_network "$name" "$others" "('west', 'east')"
+		return
+	fi
+	make_network "$1"
+	if [ "$links" -eq 0 ]; then
+		fail "$1 is run" "$why"
+		return
+	fi
+	same_network "$name" "$work/net-$name.dot" "('regular', 'ipp')"
+	[ "$links" -eq 1 ] || return 0
+	! has_pair "$1" udptest || same_pair "$name" udptest
+	! has_pair "$1" chantest || same_pair "$name" chantest --channels 1,4
+}
+
+# Network files look for graphs beside them.
+cp graphs/*.dot "$work"
+for graph in graphs/*.dot; do
+	try_graph "$graph"
+done
+
+# ---- some more -----------------------------------------------------------------------------------------------------------
+
+same "a network with reboots" run graphs/net/bad.dot --link sim --seed 7 --until 2s
+same "calls through a router" run graphs/net/calls.dot --link sim --seed 3 --until 500ms
+same "... in regular mode" run graphs/net/calls.dot --link sim --seed 4 --until 500ms \
+	--set graph.mode=regular
+same "... traced" run graphs/net/calls.dot --link sim --seed 5 --until 50ms --trace
+all="--link sim --mode regular,ipp --handoff none,client,server,both --rounds 10 --size 1,4000"
+# shellcheck disable=SC2086 # a list of options
+{
+	same "a pair, by the number of threads" udptest $all --threads 1,3
+	same "a pair, in order" udptest $all --set udp.order=session
+	same "ten layers of one type" udptest --graph experiments/floors/null10.dot $all
+}
