@@ -19,7 +19,8 @@ enum {
 	PATH_SUM = 8,                                 /* ... and of the one whose checksum covers the payload */
 	PATH_SHAPES = 8,                              /* of a port */
 	PATH_DRY = 32,                                /* messages without a path in a row, ... */
-	PATH_LOOK = 8,                                /* ... from when on only one of so many is looked at */
+	PATH_LOOK = 8,                                /* ... from when on only one of so many is looked at, ... */
+	PATH_LOOK_MAX = 1024,                         /* ... or, where that never makes one, of up to so many */
 	PATH_MAX = 1 << 17,                           /* paths of a port */
 	PATH_MANY = 64,                               /* ... more than the first cache holds */
 	PATH_BLOCKS = XK_WATCH_ANY & ~XK_WATCH_OWNER, /* marks of an edge that no path crosses */
@@ -27,19 +28,10 @@ enum {
 
 typedef uint64_t path_piece __attribute__((vector_size(PATH_PIECE)));
 
-/* What the paths through the same protocols have in common. Does not change once it is there, but for the version. */
-struct path_shape {
-	uint64_t gate_mask, gate; /* of the 8 bytes at gate_at: what other messages differ in */
-	_Atomic uint32_t version;
+/* Where the lengths, the counter and the checksums of the headers are. */
+struct path_layout {
 	uint8_t len; /* of all headers */
-	uint8_t gate_at;
-	uint8_t words, lengths;
-	struct {
-		uint64_t mask, factor;
-		size_t at;
-	} word[PATH_WORDS];
-	uint8_t mask[PATH_BYTES]; /* piece by piece */
-	uint8_t piece_at[PATH_PIECES];
+	uint8_t lengths;
 	struct {
 		uint8_t at, base; /* where it is, and where what it covers begins */
 	} length[PATH_LENGTHS];
@@ -47,12 +39,46 @@ struct path_shape {
 	uint8_t summed_from, summed_len, summed_at;
 	bool summed_length[PATH_LENGTHS], summed_counter; /* whether these lie in it */
 	/* the checksum over the innermost header and what follows; sum_at 0: none */
-	uint8_t sum_from, sum_at,
-		sum_lengths; /* how often the length counts: in the pseudo-header, and in the header */
-	uint8_t sum_drop;    /* reason */
-	struct xk_protocol *sum_protocol;
+	uint8_t sum_from, sum_at;
+	uint8_t sum_lengths;              /* how often the length counts: in the pseudo-header, and in the header */
 	uint8_t counter_at, counter_step; /* 0: none */
-	struct xk_protocol *top;          /* the protocol */
+};
+
+/*
+ * The layout of most paths, UDP's in IP without options in Ethernet, for which the compiler makes code of its own: a
+ * third less of it than for any layout.
+ */
+static const struct path_layout path_usual = {
+	.len = 42,
+	.lengths = 2,
+	.length = { { 16, 14 }, { 38, 34 } },
+	.summed_from = 14,
+	.summed_len = PATH_SUMMED,
+	.summed_at = 24,
+	.summed_length = { true, false },
+	.summed_counter = true,
+	.sum_from = 34,
+	.sum_at = 40,
+	.sum_lengths = 2,
+	.counter_at = 18,
+	.counter_step = 2,
+};
+
+/* What the paths through the same protocols have in common. Does not change once it is there, but for the version. */
+struct path_shape {
+	uint64_t gate_mask, gate; /* of the 8 bytes at gate_at: what other messages differ in */
+	_Atomic uint32_t version;
+	uint8_t gate_at;
+	uint8_t words;
+	struct {
+		uint64_t mask, factor;
+		size_t at;
+	} word[PATH_WORDS];
+	uint8_t mask[PATH_BYTES]; /* piece by piece */
+	struct path_layout layout;
+	uint8_t sum_drop; /* reason */
+	struct xk_protocol *sum_protocol;
+	struct xk_protocol *top; /* the protocol */
 };
 
 /* A path. The first two lines of the cache are read on the way up, the others on the way down. */
@@ -64,6 +90,7 @@ struct path {
 	uint8_t value[PATH_BYTES]; /* as the shape's mask */
 	const _Atomic bool *unusual;
 	_Atomic uint32_t version;
+	bool is_usual; /* its layout is path_usual */
 
 	_Alignas(64) uint8_t header[PATH_BYTES]; /* its last `len` bytes are what is sent */
 	const struct path_shape *shape;
@@ -85,11 +112,15 @@ struct xk_paths {
 	struct xk_map map; /* by hash and shape */
 	struct path_shape *_Atomic shape[PATH_SHAPES + 1];
 	_Atomic uint32_t misses;  /* messages without a path in a row */
+	_Atomic uint32_t look;    /* one of so many without a shape is looked at */
 	_Atomic uint64_t layered; /* frames that went the layers' way */
 	struct xk_kernel *kernel;
 };
 
 static const _Atomic bool path_never;
+
+/* What is inlined is compiled for path_usual, and for any other layout. */
+#define PATH_INLINE __attribute__((always_inline)) inline
 
 /* ---- up ---- */
 
@@ -128,29 +159,45 @@ path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version)
 	const struct path_shape *shape;
 
 	for (unsigned i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_acquire)) != NULL; i++)
-		if (m->len >= shape->len && (path_load(m->data + shape->gate_at) & shape->gate_mask) == shape->gate &&
+		if (m->len >= shape->layout.len && (path_load(m->data + shape->gate_at) & shape->gate_mask) == shape->gate &&
 		    atomic_load_explicit(&shape->version, memory_order_relaxed) == version)
 			return shape;
 	return NULL;
 }
 
+/* Where a piece of the headers begins: the last ends with them. */
+static inline unsigned
+path_piece_at(const struct path_layout *layout, unsigned piece)
+{
+	unsigned at = piece * PATH_PIECE, last = layout->len - PATH_PIECE;
+
+	return at < last ? at : last;
+}
+
 /* Returns whether m's headers are those of path. */
-static inline bool
-path_matches(const struct path *path, const struct xk_msg *m)
+static PATH_INLINE bool
+path_matches_as(const struct path_layout *layout, const struct path *path, const struct xk_msg *m)
 {
 	path_piece differs = { 0 }, bytes, mask, value;
-	const struct path_shape *shape = path->shape;
 
-	if (xk_unlikely(m->len < shape->len))
+	if (xk_unlikely(m->len < layout->len))
 		return false;
 #pragma GCC unroll 3
 	for (unsigned i = 0; i < PATH_PIECES; i++) {
-		memcpy(&bytes, m->data + shape->piece_at[i], PATH_PIECE);
-		memcpy(&mask, shape->mask + i * PATH_PIECE, PATH_PIECE);
+		memcpy(&bytes, m->data + path_piece_at(layout, i), PATH_PIECE);
+		memcpy(&mask, path->shape->mask + i * PATH_PIECE, PATH_PIECE);
 		memcpy(&value, path->value + i * PATH_PIECE, PATH_PIECE);
 		differs |= (bytes & mask) ^ value;
 	}
 	return (differs[0] | differs[1]) == 0;
+}
+
+static inline bool
+path_matches(const struct path *path, const struct xk_msg *m)
+{
+	if (xk_likely(path->is_usual))
+		return path_matches_as(&path_usual, path, m);
+	return path_matches_as(&path->shape->layout, path, m);
 }
 
 /* Returns the sum of a header of len bytes, a multiple of 4. */
@@ -169,24 +216,24 @@ path_sum_header(const uint8_t *p, size_t len)
  * Returns the length of m by its headers, if all lengths and the checksum of the header are right;
  * 0: they are not, or only the layers can tell.
  */
-static inline size_t
-path_check(const struct path_shape *shape, const struct xk_msg *m)
+static PATH_INLINE size_t
+path_check(const struct path_layout *layout, const struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
 	size_t total = xk_msg_len(m), end = total;
 
-	if (xk_likely(shape->lengths > 0)) {
-		end = xk_get16(p + shape->length[0].at) + (size_t)shape->length[0].base;
-		if (xk_unlikely(end != total) && (end > total || end < shape->len || m->next != NULL))
+	if (xk_likely(layout->lengths > 0)) {
+		end = xk_get16(p + layout->length[0].at) + (size_t)layout->length[0].base;
+		if (xk_unlikely(end != total) && (end > total || end < layout->len || m->next != NULL))
 			return 0;
-		if (shape->lengths > 1 && xk_get16(p + shape->length[1].at) + (size_t)shape->length[1].base != end)
+		if (layout->lengths > 1 && xk_get16(p + layout->length[1].at) + (size_t)layout->length[1].base != end)
 			return 0;
 	}
-	if (shape->summed_len != 0 && (m->flags & XK_MSG_NETWORK_SUM_GOOD) == 0 &&
-	    !xk_sum_is_intact(path_sum_header(p + shape->summed_from, PATH_SUMMED)))
+	if (layout->summed_len != 0 && (m->flags & XK_MSG_NETWORK_SUM_GOOD) == 0 &&
+	    !xk_sum_is_intact(path_sum_header(p + layout->summed_from, PATH_SUMMED)))
 		return 0;
-	if (shape->sum_at != 0 && (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) == 0 &&
-	    xk_get16(p + shape->sum_at) == 0) /* there is none */
+	if (layout->sum_at != 0 && (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) == 0 &&
+	    xk_get16(p + layout->sum_at) == 0) /* there is none */
 		return 0;
 	return end;
 }
@@ -211,35 +258,49 @@ path_layered(struct xk_port *port, struct xk_msg *m)
 }
 
 /* Delivers m, whose headers are those of path, unless it is unusual: then it goes the layers' way. Takes m. */
-XK_APART static void
-path_up(struct xk_port *port, const struct path *path, struct xk_msg *m)
+static PATH_INLINE void
+path_up_as(const struct path_layout *layout, struct xk_port *port, const struct path *path, struct xk_msg *m)
 {
-	const struct path_shape *shape = path->shape;
 	const uint8_t *p = m->data;
 	size_t end = 0;
 
 	if (xk_likely(!atomic_load_explicit(path->unusual, memory_order_relaxed)))
-		end = path_check(shape, m);
+		end = path_check(layout, m);
 	if (xk_unlikely(end == 0)) {
 		path_layered(port, m);
 		return;
 	}
 	if (xk_unlikely(end != xk_msg_len(m)))
 		xk_msg_cut_in_place(m, end);
-	xk_msg_pop_in_place(m, shape->len);
-	if (shape->sum_at != 0 && (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) == 0) {
-		uint64_t sum = path->pop_sum + path_sum_header(p + shape->sum_from, PATH_SUM) +
-			       xk_sum_of16((uint16_t)(end - shape->sum_from));
+	xk_msg_pop_in_place(m, layout->len);
+	if (layout->sum_at != 0 && (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) == 0) {
+		uint64_t sum = path->pop_sum + path_sum_header(p + layout->sum_from, PATH_SUM) +
+			       xk_sum_of16((uint16_t)(end - layout->sum_from));
 
 		if (xk_unlikely(!xk_sum_is_intact(sum + xk_msg_sum(m)))) {
-			xk_drop(shape->sum_protocol, m, shape->sum_drop);
+			xk_drop(path->shape->sum_protocol, m, path->shape->sum_drop);
 			return;
 		}
 	}
 	xk_pop_on(path->top, m);
 }
 
-static void path_make(struct xk_port *port, const struct xk_msg *m);
+XK_APART static void
+path_up_any(struct xk_port *port, const struct path *path, struct xk_msg *m)
+{
+	path_up_as(&path->shape->layout, port, path, m);
+}
+
+XK_APART static void
+path_up(struct xk_port *port, const struct path *path, struct xk_msg *m)
+{
+	if (xk_likely(path->is_usual))
+		path_up_as(&path_usual, port, path, m);
+	else
+		path_up_any(port, path, m);
+}
+
+static bool path_make(struct xk_port *port, const struct xk_msg *m);
 
 /*
  * Delivers m by its path. If it has none, makes one, but of messages without a shape (fragments, ARP's) tries only some.
@@ -250,6 +311,7 @@ path_search(struct xk_port *port, struct xk_msg *m, uint32_t version)
 {
 	struct xk_paths *paths = port->paths;
 	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
+	uint32_t look = atomic_load_explicit(&paths->look, memory_order_relaxed);
 	const struct path_shape *shape;
 	const struct path *path;
 
@@ -258,8 +320,13 @@ path_search(struct xk_port *port, struct xk_msg *m, uint32_t version)
 	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version)) {
 		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
 		if (shape != NULL || misses >= PATH_DRY ||
-		    atomic_load_explicit(&paths->layered, memory_order_relaxed) % PATH_LOOK == 1)
-			path_make(port, m);
+		    atomic_load_explicit(&paths->layered, memory_order_relaxed) % look == 1) {
+			if (path_make(port, m))
+				look = PATH_LOOK;
+			else if (shape == NULL && look < PATH_LOOK_MAX)
+				look *= 2;
+			atomic_store_explicit(&paths->look, look, memory_order_relaxed);
+		}
 		path_layered(port, m);
 		return;
 	}
@@ -278,7 +345,7 @@ path_other(struct xk_port *port, struct xk_msg *m, uint32_t version)
 	struct xk_paths *paths = port->paths;
 	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
 
-	if (misses >= PATH_DRY && misses % PATH_LOOK != 0) {
+	if (misses >= PATH_DRY && misses % atomic_load_explicit(&paths->look, memory_order_relaxed) != 0) {
 		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
 		path_layered_here(port, m);
 	} else {
@@ -338,11 +405,9 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 
 /* ---- down ---- */
 
-static int
-path_push(struct xk_session *s, struct xk_msg *m)
+static PATH_INLINE int
+path_push_as(const struct path_layout *layout, const struct path *path, struct xk_session *s, struct xk_msg *m)
 {
-	const struct path *path = (const struct path *)atomic_load_explicit(&s->paths, memory_order_acquire);
-	const struct path_shape *shape = path->shape;
 	size_t len = xk_msg_len(m), total;
 	uint16_t number = 0, checksum;
 	uint64_t sum;
@@ -355,44 +420,60 @@ path_push(struct xk_session *s, struct xk_msg *m)
 			!xk_msg_has_room(m, PATH_BYTES)))
 		return s->protocol->type->session_ops->push(s, m);
 	sum = path->sums ? xk_msg_sum(m) : 0;
-	p = xk_msg_push_in_place(m, shape->len);
-	memcpy(p + shape->len - PATH_BYTES, path->header, PATH_BYTES);
-	total = len + shape->len;
+	p = xk_msg_push_in_place(m, layout->len);
+	memcpy(p + layout->len - PATH_BYTES, path->header, PATH_BYTES);
+	total = len + layout->len;
 #pragma GCC unroll 2
 	for (unsigned i = 0; i < PATH_LENGTHS; i++)
-		if (i < shape->lengths)
-			xk_put16(p + shape->length[i].at, (uint16_t)(total - shape->length[i].base));
-	if (shape->counter_at != 0) {
+		if (i < layout->lengths)
+			xk_put16(p + layout->length[i].at, (uint16_t)(total - layout->length[i].base));
+	if (layout->counter_at != 0) {
 		number = atomic_load_explicit(path->counter, memory_order_relaxed);
-		atomic_store_explicit(path->counter, (uint16_t)(number + shape->counter_step), memory_order_relaxed);
-		xk_put16(p + shape->counter_at, number);
+		atomic_store_explicit(path->counter, (uint16_t)(number + layout->counter_step), memory_order_relaxed);
+		xk_put16(p + layout->counter_at, number);
 	}
-	if (shape->summed_len != 0) {
+	if (layout->summed_len != 0) {
 		uint64_t summed = path->summed_sum;
 
 #pragma GCC unroll 2
 		for (unsigned i = 0; i < PATH_LENGTHS; i++)
-			if (shape->summed_length[i])
-				summed += xk_sum_of16((uint16_t)(total - shape->length[i].base));
-		if (shape->summed_counter)
+			if (layout->summed_length[i])
+				summed += xk_sum_of16((uint16_t)(total - layout->length[i].base));
+		if (layout->summed_counter)
 			summed += xk_sum_of16(number);
-		xk_checksum_store(p + shape->summed_at, xk_checksum_finish(summed));
+		xk_checksum_store(p + layout->summed_at, xk_checksum_finish(summed));
 	}
 	if (path->sums || path->offloads) {
-		uint64_t covered = xk_sum_of16((uint16_t)(total - shape->sum_from));
+		uint64_t covered = xk_sum_of16((uint16_t)(total - layout->sum_from));
 
 		if (path->offloads) {
 			checksum = xk_sum_fold(path->push_sum + covered);
 		} else {
-			checksum = xk_checksum_finish(sum + path->push_sum + covered * shape->sum_lengths);
+			checksum = xk_checksum_finish(sum + path->push_sum + covered * layout->sum_lengths);
 			if (checksum == 0) /* which would say that there is none */
 				checksum = 0xffff;
 		}
-		xk_checksum_store(p + shape->sum_at, checksum);
+		xk_checksum_store(p + layout->sum_at, checksum);
 	}
 	if (xk_unlikely(xk_edge_watched(path->below->up, XK_WATCH_OWNER)) || XK_IS_DEBUG)
 		xk_msg_cross(m, s->protocol, path->below->protocol, false);
 	return path->below->ops->push(path->below, m);
+}
+
+XK_APART static int
+path_push_any(struct xk_session *s, struct xk_msg *m)
+{
+	const struct path *path = (const struct path *)atomic_load_explicit(&s->paths, memory_order_acquire);
+
+	return path_push_as(&path->shape->layout, path, s, m);
+}
+
+static int
+path_push(struct xk_session *s, struct xk_msg *m)
+{
+	const struct path *path = (const struct path *)atomic_load_explicit(&s->paths, memory_order_acquire);
+
+	return xk_likely(path->is_usual) ? path_push_as(&path_usual, path, s, m) : path_push_any(s, m);
 }
 
 /* ---- composing ---- */
@@ -424,17 +505,18 @@ path_add_checksum(struct path_draft *d, struct xk_protocol *self, const struct x
 		  const struct xk_path_layer *layer, unsigned at)
 {
 	struct path_shape *shape = &d->shape;
+	struct path_layout *layout = &shape->layout;
 
-	if (field->covers == XK_COVERS_HEADER && shape->summed_len == 0 && self->type->header == PATH_SUMMED) {
-		shape->summed_from = shape->len;
-		shape->summed_len = PATH_SUMMED;
-		shape->summed_at = (uint8_t)at;
+	if (field->covers == XK_COVERS_HEADER && layout->summed_len == 0 && self->type->header == PATH_SUMMED) {
+		layout->summed_from = layout->len;
+		layout->summed_len = PATH_SUMMED;
+		layout->summed_at = (uint8_t)at;
 		return true;
 	}
-	if (field->covers != XK_COVERS_PSEUDO || shape->sum_at != 0 || self->type->header != PATH_SUM)
+	if (field->covers != XK_COVERS_PSEUDO || layout->sum_at != 0 || self->type->header != PATH_SUM)
 		return false;
-	shape->sum_from = shape->len;
-	shape->sum_at = (uint8_t)at;
+	layout->sum_from = layout->len;
+	layout->sum_at = (uint8_t)at;
 	shape->sum_drop = (uint8_t)field->drop;
 	shape->sum_protocol = self;
 	d->path.pop_sum = layer->pop_sum;
@@ -450,7 +532,8 @@ path_add_field(struct path_draft *d, struct xk_protocol *self, const struct xk_f
 	       const struct xk_path_layer *layer, const uint8_t *p, size_t bit)
 {
 	struct path_shape *shape = &d->shape;
-	size_t at = 8 * (size_t)shape->len + bit;
+	struct path_layout *layout = &shape->layout;
+	size_t at = 8 * (size_t)layout->len + bit;
 	uint64_t value = xk_field_load(field, p, bit);
 	bool is_word = field->bits == 16 && at % 8 == 0;
 
@@ -467,12 +550,12 @@ path_add_field(struct path_draft *d, struct xk_protocol *self, const struct xk_f
 			d->gate_end = (unsigned)(at + field->bits) / 8;
 		return true;
 	case XK_LENGTH:
-		if (!is_word || shape->lengths == PATH_LENGTHS)
+		if (!is_word || layout->lengths == PATH_LENGTHS)
 			return false;
-		shape->length[shape->lengths].at = (uint8_t)(at / 8);
-		shape->length[shape->lengths].base =
-			(uint8_t)(shape->len + (field->covers == XK_COVERS_PAYLOAD ? self->type->header : 0));
-		shape->lengths++;
+		layout->length[layout->lengths].at = (uint8_t)(at / 8);
+		layout->length[layout->lengths].base =
+			(uint8_t)(layout->len + (field->covers == XK_COVERS_PAYLOAD ? self->type->header : 0));
+		layout->lengths++;
 		return true;
 	case XK_CHECKSUM:
 		return is_word && path_add_checksum(d, self, field, layer, (unsigned)at / 8);
@@ -487,12 +570,13 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const uint8_t *p)
 	const struct xk_protocol_type *type = s->protocol->type;
 	struct xk_path_layer layer = { .longest = UINT32_MAX };
 	struct path_shape *shape = &d->shape;
+	struct path_layout *layout = &shape->layout;
 	struct path *path = &d->path;
 	bool fits = true;
 	size_t bit = 0;
 
 	s->ops->path(s, &layer);
-	if (shape->len + type->header > PATH_BYTES || (layer.counter != NULL && path->counter != NULL) ||
+	if (layout->len + type->header > PATH_BYTES || (layer.counter != NULL && path->counter != NULL) ||
 	    (layer.unusual != NULL && path->unusual != &path_never) || (layer.whole != NULL && d->whole_from != 0))
 		return false;
 	for (const struct xk_field *field = type->fields; fits && field != NULL && field->name != NULL; field++) {
@@ -501,22 +585,22 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const uint8_t *p)
 	}
 	if (layer.counter != NULL) {
 		path->counter = layer.counter;
-		shape->counter_at = (uint8_t)(shape->len + layer.counter_at);
-		shape->counter_step = (uint8_t)layer.counter_step;
+		layout->counter_at = (uint8_t)(layout->len + layer.counter_at);
+		layout->counter_step = (uint8_t)layer.counter_step;
 	}
 	if (layer.unusual != NULL)
 		path->unusual = layer.unusual;
 	if (type->header != 0) {
-		memcpy(d->header + shape->len, layer.header, type->header);
+		memcpy(d->header + layout->len, layer.header, type->header);
 		d->headers++;
 	}
-	shape->len = (uint8_t)(shape->len + type->header);
+	layout->len = (uint8_t)(layout->len + type->header);
 	if (layer.whole != NULL) {
 		path->whole = layer.whole;
-		d->whole_from = shape->len;
+		d->whole_from = layout->len;
 	}
-	if (layer.longest + (uint64_t)shape->len < d->longest)
-		d->longest = layer.longest + (uint64_t)shape->len;
+	if (layer.longest + (uint64_t)layout->len < d->longest)
+		d->longest = layer.longest + (uint64_t)layout->len;
 	path->top = s;
 	shape->top = s->protocol;
 	return fits;
@@ -527,9 +611,10 @@ static bool
 path_choose_words(struct path_draft *d)
 {
 	struct path_shape *shape = &d->shape;
+	struct path_layout *layout = &shape->layout;
 
-	for (unsigned at = 0; at < shape->len; at++) {
-		unsigned from = at <= shape->len - 8u ? at : shape->len - 8u;
+	for (unsigned at = 0; at < layout->len; at++) {
+		unsigned from = at <= layout->len - 8u ? at : layout->len - 8u;
 
 		if (d->names[at] == 0)
 			continue;
@@ -548,6 +633,7 @@ path_complete(struct path_draft *d, const uint8_t *p)
 {
 	static const _Atomic uint32_t no_limit = UINT32_MAX;
 	struct path_shape *shape = &d->shape;
+	struct path_layout *layout = &shape->layout;
 	struct path *path = &d->path;
 	uint8_t mask[PATH_BYTES];
 
@@ -556,9 +642,8 @@ path_complete(struct path_draft *d, const uint8_t *p)
 	for (unsigned i = 0; i < PATH_BYTES; i++)
 		mask[i] = d->fixed[i] | d->names[i];
 	for (unsigned i = 0; i < PATH_PIECES; i++) {
-		unsigned last = shape->len - PATH_PIECE, from = i * PATH_PIECE < last ? i * PATH_PIECE : last;
+		unsigned from = path_piece_at(layout, i);
 
-		shape->piece_at[i] = (uint8_t)from;
 		for (unsigned j = 0; j < PATH_PIECE; j++) {
 			shape->mask[i * PATH_PIECE + j] = mask[from + j];
 			path->value[i * PATH_PIECE + j] = mask[from + j] & p[from + j];
@@ -567,22 +652,22 @@ path_complete(struct path_draft *d, const uint8_t *p)
 	shape->gate_at = (uint8_t)(d->gate_end - 8);
 	shape->gate_mask = path_load(d->fixed + shape->gate_at);
 	shape->gate = path_load(p + shape->gate_at) & shape->gate_mask;
-	for (unsigned i = 0; i < shape->lengths; i++)
-		shape->summed_length[i] = shape->length[i].at >= shape->summed_from &&
-					  shape->length[i].at < shape->summed_from + shape->summed_len;
-	shape->summed_counter =
-		shape->counter_at >= shape->summed_from && shape->counter_at < shape->summed_from + shape->summed_len;
-	shape->sum_lengths = 1;
-	for (unsigned i = 0; i < shape->lengths; i++)
-		shape->sum_lengths += shape->length[i].at >= shape->sum_from;
-	path->summed_sum = path_sum_header(d->header + shape->summed_from, shape->summed_len);
+	for (unsigned i = 0; i < layout->lengths; i++)
+		layout->summed_length[i] = layout->length[i].at >= layout->summed_from &&
+					  layout->length[i].at < layout->summed_from + layout->summed_len;
+	layout->summed_counter =
+		layout->counter_at >= layout->summed_from && layout->counter_at < layout->summed_from + layout->summed_len;
+	layout->sum_lengths = 1;
+	for (unsigned i = 0; i < layout->lengths; i++)
+		layout->sum_lengths += layout->length[i].at >= layout->sum_from;
+	path->summed_sum = path_sum_header(d->header + layout->summed_from, layout->summed_len);
 	if (path->sums)
-		path->push_sum += path_sum_header(d->header + shape->sum_from, shape->len - shape->sum_from);
-	memcpy(path->header + PATH_BYTES - shape->len, d->header, shape->len);
-	if (d->longest <= shape->len)
+		path->push_sum += path_sum_header(d->header + layout->sum_from, layout->len - layout->sum_from);
+	memcpy(path->header + PATH_BYTES - layout->len, d->header, layout->len);
+	if (d->longest <= layout->len)
 		return false;
-	path->longest = (uint32_t)(d->longest - shape->len);
-	path->whole_less = shape->len - d->whole_from;
+	path->longest = (uint32_t)(d->longest - layout->len);
+	path->whole_less = layout->len - d->whole_from;
 	if (path->whole == NULL) {
 		path->whole = &no_limit;
 		path->whole_less = 0;
@@ -645,7 +730,7 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 		return false;
 	d->path.below = s;
 	for (unsigned i = 0; i < count; i++)
-		if (!path_add_layer(d, sessions[i], m->data + d->shape.len))
+		if (!path_add_layer(d, sessions[i], m->data + d->shape.layout.len))
 			return false;
 	return path_complete(d, m->data);
 }
@@ -661,7 +746,7 @@ path_find_shape(struct xk_paths *paths, const struct path_draft *d)
 	unsigned i;
 
 	for (i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_relaxed)) != NULL; i++)
-		if (shape->top == wanted->top && shape->len == wanted->len && shape->gate_at == wanted->gate_at &&
+		if (shape->top == wanted->top && shape->layout.len == wanted->layout.len && shape->gate_at == wanted->gate_at &&
 		    shape->gate == wanted->gate && memcmp(shape->mask, wanted->mask, PATH_BYTES) == 0)
 			return shape;
 	if (i == PATH_SHAPES || (shape = malloc(sizeof(*shape))) == NULL)
@@ -710,6 +795,7 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_s
 		return NULL;
 	*path = d->path;
 	path->shape = shape;
+	path->is_usual = memcmp(&shape->layout, &path_usual, sizeof(path_usual)) == 0;
 	path->valid = &paths->kernel->path_version;
 	path->path.next = atomic_load_explicit(&top->paths, memory_order_relaxed);
 	atomic_store_explicit(&top->paths, &path->path, memory_order_release);
@@ -717,8 +803,8 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_s
 	return path;
 }
 
-/* Makes the path of m, which arrived on port, or validates it, if its sessions stand. */
-static void
+/* Makes the path of m, which arrived on port, or validates it, if its sessions stand. Returns whether it has one. */
+static bool
 path_make(struct xk_port *port, const struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
@@ -729,7 +815,7 @@ path_make(struct xk_port *port, const struct xk_msg *m)
 	struct path *path = NULL;
 
 	if (!path_compose(&d, port, m) || !xk_duplicate(d.path.top))
-		return;
+		return false;
 	xk_spin_lock(&kernel->path_lock);
 	shape = path_find_shape(paths, &d);
 	if (shape != NULL && xk_map_count(&paths->map) < PATH_MAX) {
@@ -748,6 +834,7 @@ path_make(struct xk_port *port, const struct xk_msg *m)
 	}
 	xk_spin_unlock(&kernel->path_lock);
 	xk_session_release(d.path.top);
+	return path != NULL;
 }
 
 /* ---- voiding and removing ---- */
@@ -780,6 +867,7 @@ xk_paths_init(struct xk_port *port, struct xk_kernel *kernel)
 		return -ENOMEM;
 	}
 	paths->kernel = kernel;
+	paths->look = PATH_LOOK;
 	port->paths = paths;
 	return 0;
 }
