@@ -90,7 +90,7 @@ struct path {
 	uint8_t value[PATH_BYTES]; /* as the shape's mask */
 	const _Atomic bool *unusual;
 	_Atomic uint32_t version;
-	bool is_usual; /* its layout is path_usual */
+	bool is_usual; /* its layout is path_usual, and nothing offloads a checksum */
 
 	_Alignas(64) uint8_t header[PATH_BYTES]; /* its last `len` bytes are what is sent */
 	const struct path_shape *shape;
@@ -159,7 +159,8 @@ path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version)
 	const struct path_shape *shape;
 
 	for (unsigned i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_acquire)) != NULL; i++)
-		if (m->len >= shape->layout.len && (path_load(m->data + shape->gate_at) & shape->gate_mask) == shape->gate &&
+		if (m->len >= shape->layout.len &&
+		    (path_load(m->data + shape->gate_at) & shape->gate_mask) == shape->gate &&
 		    atomic_load_explicit(&shape->version, memory_order_relaxed) == version)
 			return shape;
 	return NULL;
@@ -396,9 +397,12 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
 	const struct path *path = xk_map_peek(&paths->map);
 
-	if (xk_likely(path != NULL && atomic_load_explicit(&path->version, memory_order_relaxed) == version &&
-		      path_matches(path, m)))
-		path_up(port, path, m);
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version))
+		path_other(port, m, version);
+	else if (xk_likely(path->is_usual && path_matches_as(&path_usual, path, m)))
+		path_up_as(&path_usual, port, path, m);
+	else if (!path->is_usual && path_matches_as(&path->shape->layout, path, m))
+		path_up_any(port, path, m);
 	else
 		path_other(port, m, version);
 }
@@ -408,6 +412,7 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 static PATH_INLINE int
 path_push_as(const struct path_layout *layout, const struct path *path, struct xk_session *s, struct xk_msg *m)
 {
+	bool sums = layout == &path_usual || path->sums;
 	size_t len = xk_msg_len(m), total;
 	uint16_t number = 0, checksum;
 	uint64_t sum;
@@ -419,7 +424,7 @@ path_push_as(const struct path_layout *layout, const struct path *path, struct x
 			len + path->whole_less > atomic_load_explicit(path->whole, memory_order_relaxed) ||
 			!xk_msg_has_room(m, PATH_BYTES)))
 		return s->protocol->type->session_ops->push(s, m);
-	sum = path->sums ? xk_msg_sum(m) : 0;
+	sum = sums ? xk_msg_sum(m) : 0;
 	p = xk_msg_push_in_place(m, layout->len);
 	memcpy(p + layout->len - PATH_BYTES, path->header, PATH_BYTES);
 	total = len + layout->len;
@@ -443,10 +448,10 @@ path_push_as(const struct path_layout *layout, const struct path *path, struct x
 			summed += xk_sum_of16(number);
 		xk_checksum_store(p + layout->summed_at, xk_checksum_finish(summed));
 	}
-	if (path->sums || path->offloads) {
+	if (sums || path->offloads) {
 		uint64_t covered = xk_sum_of16((uint16_t)(total - layout->sum_from));
 
-		if (path->offloads) {
+		if (!sums) {
 			checksum = xk_sum_fold(path->push_sum + covered);
 		} else {
 			checksum = xk_checksum_finish(sum + path->push_sum + covered * layout->sum_lengths);
@@ -654,9 +659,9 @@ path_complete(struct path_draft *d, const uint8_t *p)
 	shape->gate = path_load(p + shape->gate_at) & shape->gate_mask;
 	for (unsigned i = 0; i < layout->lengths; i++)
 		layout->summed_length[i] = layout->length[i].at >= layout->summed_from &&
-					  layout->length[i].at < layout->summed_from + layout->summed_len;
-	layout->summed_counter =
-		layout->counter_at >= layout->summed_from && layout->counter_at < layout->summed_from + layout->summed_len;
+					   layout->length[i].at < layout->summed_from + layout->summed_len;
+	layout->summed_counter = layout->counter_at >= layout->summed_from &&
+				 layout->counter_at < layout->summed_from + layout->summed_len;
 	layout->sum_lengths = 1;
 	for (unsigned i = 0; i < layout->lengths; i++)
 		layout->sum_lengths += layout->length[i].at >= layout->sum_from;
@@ -746,8 +751,9 @@ path_find_shape(struct xk_paths *paths, const struct path_draft *d)
 	unsigned i;
 
 	for (i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_relaxed)) != NULL; i++)
-		if (shape->top == wanted->top && shape->layout.len == wanted->layout.len && shape->gate_at == wanted->gate_at &&
-		    shape->gate == wanted->gate && memcmp(shape->mask, wanted->mask, PATH_BYTES) == 0)
+		if (shape->top == wanted->top && shape->layout.len == wanted->layout.len &&
+		    shape->gate_at == wanted->gate_at && shape->gate == wanted->gate &&
+		    memcmp(shape->mask, wanted->mask, PATH_BYTES) == 0)
 			return shape;
 	if (i == PATH_SHAPES || (shape = malloc(sizeof(*shape))) == NULL)
 		return NULL;
@@ -795,7 +801,7 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_s
 		return NULL;
 	*path = d->path;
 	path->shape = shape;
-	path->is_usual = memcmp(&shape->layout, &path_usual, sizeof(path_usual)) == 0;
+	path->is_usual = path->sums && memcmp(&shape->layout, &path_usual, sizeof(path_usual)) == 0;
 	path->valid = &paths->kernel->path_version;
 	path->path.next = atomic_load_explicit(&top->paths, memory_order_relaxed);
 	atomic_store_explicit(&top->paths, &path->path, memory_order_release);
