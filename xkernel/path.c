@@ -759,7 +759,7 @@ path_find_shape(struct xk_paths *paths, const struct path_draft *d)
 		return NULL;
 	*shape = *wanted;
 	for (unsigned j = 0; j < shape->words; j++)
-		shape->word[j].factor = xk_kernel_seed(paths->kernel) | 1;
+		shape->word[j].factor = xk_kernel_random(NULL) | 1;
 	atomic_store_explicit(&paths->shape[i], shape, memory_order_release);
 	return shape;
 }
@@ -866,7 +866,8 @@ int
 xk_paths_init(struct xk_port *port, struct xk_kernel *kernel)
 {
 	struct xk_paths *paths = calloc(1, sizeof(*paths));
-	const uint64_t seed[2] = { xk_kernel_seed(kernel), xk_kernel_seed(kernel) };
+	const uint64_t seed[2] = { xk_kernel_random(NULL),
+				   xk_kernel_random(NULL) }; /* tables of sessions keep theirs */
 
 	if (paths == NULL || xk_map_make(&paths->map, 0, seed, &kernel->epochs, true) != 0) {
 		free(paths);
