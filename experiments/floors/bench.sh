@@ -103,6 +103,7 @@ for_each_layer() {
 # Each row of the table of echoes after the one function's: its name, label and options of `xk bench echo`.
 echo_rows="
 graph|the graph|
+turns|  embedded, by turns|--turns
 layers|  without paths|--paths no
 null|  ten layers of null|--graph experiments/floors/null10.dot
 nulls|  ... without paths|--graph experiments/floors/null10.dot --paths no

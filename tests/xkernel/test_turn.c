@@ -1,4 +1,6 @@
 /* test_turn.c - kernels of programs that have a loop of their own: xk_kernel_turn. */
+#include <pthread.h>
+
 #include "tests/xkernel/toy.h"
 
 /* Turns until there is nothing to do now; what xk_kernel_turn says then. */
@@ -143,5 +145,61 @@ TEST(what_still_waits_ends_with_the_kernel)
 	CHECK(host_turns(h) == UINT64_MAX);
 	CHECK_EQ(atomic_load(&h->top->handled), 0);
 	send_one(h, OP_ECHO); /* and this was never looked at */
+	host_free(h);
+}
+
+static void *
+takes_turns(void *argument)
+{
+	struct host *h = argument;
+
+	send_one(h, OP_HANDOFF);
+	CHECK(host_turns(h) == UINT64_MAX);
+	return NULL;
+}
+
+TEST(turns_may_be_of_one_thread_after_another)
+{
+	struct host *h = host_by_turns();
+	pthread_t thread;
+
+	for (unsigned i = 1; i <= 6; i += 2) {
+		takes_turns(h);
+		CHECK_EQ(h->received, i);
+		REQUIRE(pthread_create(&thread, NULL, takes_turns, h) == 0);
+		pthread_join(thread, NULL);
+		CHECK_EQ(h->received, i + 1);
+	}
+	REQUIRE(pthread_create(&thread, NULL, takes_turns, h) == 0);
+	pthread_join(thread, NULL);
+	host_free(h); /* on another thread than the last turn */
+}
+
+TEST(what_the_program_pushes_between_turns_needs_none)
+{
+	struct host *h = host_by_turns();
+	struct xk_msg *m = xk_msg_new(h->platform, 8);
+
+	CHECK(xk_kernel_turn(h->kernel) == UINT64_MAX);
+	CHECK_EQ(xk_port_transmit(h->port, &h->top->protocol, m, XK_DROP_OWN), 0);
+	CHECK_EQ(host_collect(h), 1);
+	host_free(h);
+}
+
+TEST(a_kernel_of_turns_can_be_started_and_take_turns_again)
+{
+	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 0, 0);
+
+	host_init(h);
+	for (unsigned i = 0; i < 3; i++) {
+		send_one(h, OP_ECHO);
+		CHECK(host_turns(h) == UINT64_MAX);
+		CHECK_EQ(xk_kernel_start(h->kernel), 0);
+		send_one(h, OP_ECHO);
+		for (unsigned tries = 0; tries < 10000 && host_collect(h) < 2 * (i + 1); tries++)
+			host_nap();
+		xk_kernel_stop(h->kernel);
+		CHECK_EQ(h->received, 2 * (i + 1));
+	}
 	host_free(h);
 }

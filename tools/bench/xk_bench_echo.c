@@ -22,7 +22,7 @@ enum { ECHO_COUNTS = 5 /* the first of bench_counts: nothing parks */ };
 struct echo_bench {
 	struct bench common; /* first */
 	uint64_t sessions, burst;
-	bool neighbours;
+	bool neighbours, turns, done;
 	struct echo_rig rig;
 	double echo_ns, rig_ns; /* of a round that counts; the rig's part */
 };
@@ -39,6 +39,8 @@ static const struct options_option echo_options[] = {
 	       "each peer has its own link address, too (they are behind one router)"),
 	OPTION(NUMBER, struct echo_bench, burst, "burst", "N", "frames per turn of the driver (1)", .min = 1,
 	       .max = ECHO_RIG_BURST),
+	OPTION(FLAG, struct echo_bench, turns, "turns", NULL,
+	       "by xk_kernel_turn, as a program with a loop of its own does, instead of xk_kernel_run"),
 	OPTION(FLAG, struct echo_bench, common.alone, "alone", NULL,
 	       "leave the graph out: what the benchmark itself costs"),
 	{ .name = NULL },
@@ -69,6 +71,7 @@ echo_finished(void *context)
 	struct bench *bench = context;
 
 	bench_take_stats(bench, bench->after);
+	((struct echo_bench *)bench)->done = true;
 	xk_kernel_halt(bench->kernels[0]);
 }
 
@@ -118,7 +121,11 @@ echo_run(struct bench *bench)
 	}
 	if (!bench_host_open(bench, 0, &host))
 		return OPTIONS_FAILURE;
-	xk_kernel_run(bench->kernels[0]);
+	if (echo->turns)
+		while (!echo->done)
+			xk_kernel_turn(bench->kernels[0]);
+	else
+		xk_kernel_run(bench->kernels[0]);
 	if (rig->wrong != NULL) {
 		fprintf(stderr, "xk bench echo: round %" PRIu64 ": wrong with the echo: %s\n", rig->wrong_round,
 			rig->wrong);

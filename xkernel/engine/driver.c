@@ -293,13 +293,11 @@ driver_sleep(struct xk_driver *driver)
 	}
 }
 
-/* Polls signals and control, as a sleep would. A single turn (xk_driver_take_turn) is halted here. */
+/* Polls signals and control, as a sleep would. */
 __attribute__((noinline)) static void
 driver_serve_control(struct xk_driver *driver)
 {
 	driver->control_ns = driver->now_ns + DRIVER_CONTROL_NS;
-	if (driver->takes_turn)
-		atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
 	if (driver->platform->ops->poll_control != NULL)
 		driver->platform->ops->poll_control(driver->platform);
 }
@@ -404,16 +402,6 @@ driver_turn(struct xk_driver *driver)
 	driver->busy_ns = driver->now_ns;
 }
 
-void
-xk_driver_take_turn(struct xk_driver *driver)
-{
-	driver->takes_turn = true;
-	driver->clock_left = 0; /* forces a reading */
-	driver->control_ns = 0;
-	/* If the clock stands still, an earlier turn's busy_ns would look like this turn's. */
-	driver->busy_ns = DRIVER_NOT_BUSY;
-}
-
 uint64_t
 xk_driver_next_ns(struct xk_driver *driver)
 {
@@ -438,6 +426,25 @@ driver_carry_burst(struct xk_shepherd *self, struct xk_driver *driver)
 	return true;
 }
 
+/*
+ * Returns whether the driver is halted; between a program's turns it rests here. A stopping kernel's driver resumes all
+ * shepherds first.
+ */
+static inline bool
+driver_is_to_end(struct xk_shepherd *self, struct xk_driver *driver)
+{
+	if (xk_likely(!atomic_load_explicit(&driver->halted, memory_order_relaxed)) ||
+	    (driver_runnable(driver) > 0 && atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed)))
+		return false;
+	if (!driver->takes_turns)
+		return true;
+	driver->resting = self;
+	xk_shepherd_switch(self->runner, self, NULL, false, NULL, NULL);
+	/* If the clock stands still, an earlier turn's busy_ns would look like this turn's. */
+	driver->busy_ns = DRIVER_NOT_BUSY;
+	return !driver->takes_turns;
+}
+
 void
 xk_driver_loop(struct xk_shepherd *self)
 {
@@ -453,12 +460,10 @@ xk_driver_loop(struct xk_shepherd *self)
 		} else if (driver->events_due) {
 			driver_fire(self);
 			stays = xk_on_driver(self);
-		} else if (atomic_load_explicit(&driver->halted, memory_order_relaxed) &&
-			   (driver_runnable(driver) == 0 ||
-			    !atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed))) {
-			return; /* a stopping kernel's driver resumes all shepherds first */
-		} else {
+		} else if (!driver_is_to_end(self, driver)) {
 			driver_turn(driver);
+		} else {
+			return;
 		}
 	}
 }

@@ -111,14 +111,6 @@ struct xk_shepherd *xk_shepherd_take(struct xk_driver *driver, bool spare);
 /* Puts a stack back on its driver's free list. driver_ends: the driver has left its last one. */
 void xk_shepherd_give(struct xk_shepherd *shepherd, bool driver_ends);
 
-/*
- * Switches this thread from `from` to `to` (each a shepherd, or NULL for the thread's own stack) and calls
- * after(runner, argument) on `to` first. Returns when something switches back to `from`, perhaps on another thread.
- * ends: nothing will.
- */
-void xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk_shepherd *to, bool ends,
-			void (*after)(struct xk_runner *runner, void *argument), void *argument);
-
 /* Moves self from the driver to a thread. Returns false if no stack is left (counted). edge may be NULL. */
 bool xk_shepherd_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
 
@@ -334,7 +326,9 @@ struct xk_driver {
 	_Atomic bool halted;
 	_Atomic bool paused, has_paused; /* asked to take no frames, for reconfiguration; and does so */
 	bool started;                    /* on a thread of its own */
-	bool takes_turn;                 /* a single one, which halts it */
+	bool takes_turns;                /* a program's (xk_kernel_turn): the driver is halted but for them, */
+	struct xk_shepherd *resting;     /* ... its loop rests on this stack between them, */
+	pthread_t turner;                /* ... and this thread called for the last one */
 	bool events_due;
 	int clock_interval; /* messages between two clock readings */
 	int clock_left;     /* messages until the next reading */
@@ -362,9 +356,7 @@ struct xk_driver {
 
 /* Runs the driver on a detachable stack. Returns when self has left the driver, or the driver is halted. */
 void xk_driver_loop(struct xk_shepherd *self);
-/* Makes a driver that has not begun take a single turn, which halts it. */
-void xk_driver_take_turn(struct xk_driver *driver);
-/* Returns, after such a turn, when there is something to do next; 0: at once. */
+/* Returns, after a program's turn, when there is something to do next; 0: at once. */
 uint64_t xk_driver_next_ns(struct xk_driver *driver);
 /* Ends the driver's sleep, if it sleeps. Any context. */
 void xk_driver_wake(struct xk_driver *driver);
@@ -467,6 +459,45 @@ static inline void
 xk_bump(_Atomic uint64_t *counter, uint64_t by)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
+
+/* Runs the action that the previous stack left for after the switch. */
+static inline void
+xk_shepherd_arrive(void)
+{
+	struct xk_runner *runner = xk_self()->runner;
+	void (*after)(struct xk_runner *, void *) = runner->after;
+
+	runner->after = NULL;
+	if (after != NULL)
+		after(runner, runner->after_argument);
+}
+
+/*
+ * Switches this thread from `from` to `to` (each a shepherd, or NULL for the thread's own stack) and calls
+ * after(runner, argument) on `to` first. Returns when something switches back to `from`, perhaps on another thread.
+ * ends: nothing will.
+ */
+static inline void
+xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk_shepherd *to, bool ends,
+		   void (*after)(struct xk_runner *runner, void *argument), void *argument)
+{
+	struct xk_context *old = from == NULL ? &runner->own : &from->context;
+	struct xk_context *new = to == NULL ? &runner->own : &to->context;
+
+	xk_bump(&runner->stack_switches, 1);
+	runner->after = after;
+	runner->after_argument = argument;
+	if (to != NULL) {
+		to->runner = runner;
+		to->head.lane = runner->shepherd.head.lane;
+	}
+	xk_self_set(to == NULL ? &runner->shepherd : to);
+	if (ends)
+		xk_context_leave(old, new);
+	else
+		xk_context_switch(old, new);
+	xk_shepherd_arrive();
 }
 
 /* Adds m to the turn's batch. Returns false if the caller is not the driver of port's lane, or the batch is full. */

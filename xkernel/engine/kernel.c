@@ -171,16 +171,46 @@ kernel_start_drivers(struct xk_driver *first)
 	return 0;
 }
 
-void
-xk_kernel_run(struct xk_kernel *kernel)
-{
-	int result;
+/* ---- turns ---- */
 
-	xk_assert(!kernel->started && kernel->mode == XK_IPP);
-	result = kernel_start_drivers(kernel->driver.next_driver);
-	xk_assert(result == 0);
-	kernel_drive(&kernel->driver);
-	kernel_end_drivers(&kernel->driver);
+/* Makes the calling thread the driver's, between turns: the driver's stack rests in its loop. */
+static void
+kernel_begin_turns(struct xk_driver *driver)
+{
+	struct xk_runner *runner = &driver->runner;
+	struct xk_shepherd *first;
+
+	if (driver->takes_turns) /* on another thread so far */
+		xk_runner_end(runner);
+	driver->turner = pthread_self();
+	runner->uncounted = true;
+	xk_runner_begin(runner);
+	if (driver->takes_turns)
+		return;
+	driver->takes_turns = true;
+	atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
+	xk_reader_enter(&runner->shepherd.reader);
+	first = xk_shepherd_take(driver, false);
+	xk_assert(first != NULL);
+	xk_shepherd_switch(runner, NULL, first, false, NULL, NULL);
+}
+
+/* Ends a kernel's turns, if it takes some. */
+static void
+kernel_end_turns(struct xk_kernel *kernel)
+{
+	struct xk_driver *driver = &kernel->driver;
+	struct xk_runner *runner = &driver->runner;
+
+	if (!driver->takes_turns)
+		return;
+	kernel_begin_turns(driver);
+	driver->takes_turns = false;
+	xk_shepherd_switch(runner, NULL, driver->resting, false, NULL, NULL);
+	xk_reader_leave(&runner->shepherd.reader);
+	xk_runner_end(runner);
+	runner->uncounted = false;
+	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
 }
 
 uint64_t
@@ -190,12 +220,32 @@ xk_kernel_turn(struct xk_kernel *kernel)
 
 	xk_assert(!kernel->started && kernel->mode == XK_IPP && kernel->driver_count == 1);
 	xk_assert(xk_self() == NULL && kernel->platform->threads == NULL);
-	xk_driver_take_turn(driver);
-	driver->runner.uncounted = true;
-	kernel_drive(driver);
-	driver->runner.uncounted = driver->takes_turn = false;
-	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
+	if (xk_unlikely(!driver->takes_turns || !pthread_equal(driver->turner, pthread_self())))
+		kernel_begin_turns(driver);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		xk_transmit_acquire(port);
+	xk_shepherd_switch(&driver->runner, NULL, driver->resting, false, NULL, NULL);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
+		xk_transmit_flush(port);
+		xk_transmit_release(port);
+	}
+	xk_self_set(NULL);
 	return xk_driver_next_ns(driver);
+}
+
+/* ---- until halted ---- */
+
+void
+xk_kernel_run(struct xk_kernel *kernel)
+{
+	int result;
+
+	xk_assert(!kernel->started && kernel->mode == XK_IPP);
+	kernel_end_turns(kernel);
+	result = kernel_start_drivers(kernel->driver.next_driver);
+	xk_assert(result == 0);
+	kernel_drive(&kernel->driver);
+	kernel_end_drivers(&kernel->driver);
 }
 
 void
@@ -219,6 +269,7 @@ kernel_pause(struct xk_kernel *kernel, bool paused)
 int
 xk_kernel_start(struct xk_kernel *kernel)
 {
+	kernel_end_turns(kernel);
 	kernel_pause(kernel, false);
 	atomic_store_explicit(&kernel->stopping, false, memory_order_relaxed);
 	kernel->started = true;
@@ -418,6 +469,7 @@ xk_kernel_free(struct xk_kernel *kernel)
 	if (kernel == NULL)
 		return;
 	xk_kernel_stop(kernel);
+	kernel_end_turns(kernel);
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
 	kernel_unwind(kernel);
 	xk_kernel_fini_protocols(kernel->initialised, NULL);

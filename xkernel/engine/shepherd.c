@@ -21,18 +21,6 @@ enum { SHEPHERD_STACK = 512 * 1024 };
 enum { SHEPHERD_STACK = 128 * 1024 };
 #endif
 
-/* Runs the action that the previous stack left for after the switch. */
-static void
-shepherd_arrive(void)
-{
-	struct xk_runner *runner = xk_self()->runner;
-	void (*after)(struct xk_runner *, void *) = runner->after;
-
-	runner->after = NULL;
-	if (after != NULL)
-		after(runner, runner->after_argument);
-}
-
 /* A stack that ends on the driver's thread is the driver's last: otherwise the driver would continue on it. */
 static void
 shepherd_give_after(struct xk_runner *runner, void *argument)
@@ -45,7 +33,7 @@ shepherd_main(void *argument)
 {
 	struct xk_shepherd *self = argument;
 
-	shepherd_arrive();
+	xk_shepherd_arrive();
 	if (self->application != NULL)
 		self->application(self->argument);
 	self->application = NULL;
@@ -137,28 +125,6 @@ xk_shepherd_give(struct xk_shepherd *shepherd, bool driver_ends)
 	if (driver_ends)
 		driver->has_stack = false;
 	xk_spin_unlock(&driver->stacks_lock);
-}
-
-void
-xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk_shepherd *to, bool ends,
-		   void (*after)(struct xk_runner *runner, void *argument), void *argument)
-{
-	struct xk_context *old = from == NULL ? &runner->own : &from->context;
-	struct xk_context *new = to == NULL ? &runner->own : &to->context;
-
-	xk_bump(&runner->stack_switches, 1);
-	runner->after = after;
-	runner->after_argument = argument;
-	if (to != NULL) {
-		to->runner = runner;
-		to->head.lane = runner->shepherd.head.lane;
-	}
-	xk_self_set(to == NULL ? &runner->shepherd : to);
-	if (ends)
-		xk_context_leave(old, new);
-	else
-		xk_context_switch(old, new);
-	shepherd_arrive();
 }
 
 /* Charges spent_ns to a budget plus *credit_ns, and keeps up to carry_ns as credit. False: it was too much. */

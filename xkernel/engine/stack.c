@@ -43,9 +43,9 @@
 /* Entry point of a prepared stack (switch_*.S). */
 __attribute__((visibility("hidden"))) void xk_context_start(void);
 
-/* The words that xk_context_swap finds on a prepared stack: callee-saved registers and the address to continue at. */
+/* The words of a prepared stack: what xk_context_swap finds there, and xk_context_start. */
 #if defined(__x86_64__)
-enum { STACK_WORDS = 9, STACK_ENTRY = 3, STACK_ARGUMENT = 2, STACK_RETURN = 6 };
+enum { STACK_WORDS = 6, STACK_ENTRY = 3, STACK_ARGUMENT = 2, STACK_RETURN = 1 };
 #elif defined(__aarch64__)
 enum { STACK_WORDS = 20, STACK_ENTRY = 2, STACK_ARGUMENT = 3, STACK_RETURN = 1 };
 #else
