@@ -66,6 +66,8 @@ expect "more than there can be blocks" 2 'one to 10000 blocks' "$build/xk" bench
 # Many conversations, each of which gets its path; what they will touch is fetched for a burst at a time.
 run 120 "$build/xk" bench echo --rounds 50000 --sessions 300 --burst 32 --json "$work/echo.json"
 document "many conversations go by paths" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9'
+run 120 "$build/xk" bench echo --rounds 1000 --turns --json "$work/echo.json"
+document "by a program's turns, too" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9 and d["per_echo"]["turns"] >= 1'
 
 # ---- idle ----------------------------------------------------------------------------------------------------------
 
