@@ -78,13 +78,14 @@ map_table_new(uint32_t slots)
 {
 	struct xk_map_table *table;
 
-	table = calloc(1, sizeof(*table) + slots * sizeof(table->slots[0]));
+	/* Slots beyond the last are free for ever, so that xk_map_near need not look for the end. */
+	table = calloc(1, sizeof(*table) + (slots + XK_MAP_NEAR - 1) * sizeof(table->slots[0]));
 	if (table == NULL)
 		return NULL;
 	table->mask = slots - 1;
 	atomic_init(&table->last, &table->slots[0]);
 	table->free.key = table->tombstone.key = (struct xk_key){ UINT64_MAX, UINT64_MAX };
-	for (uint32_t slot = 0; slot < slots; slot++)
+	for (uint32_t slot = 0; slot < slots + XK_MAP_NEAR - 1; slot++)
 		atomic_init(&table->slots[slot], map_word(&table->free, 0));
 	return table;
 }
@@ -138,14 +139,15 @@ map_remember(const struct xk_map *map, struct xk_map_table *table, _Atomic uint6
 		atomic_store_explicit(&table->last, slot, memory_order_relaxed);
 }
 
-_Atomic uint64_t *
+struct xk_map_place
 xk_map_expect(struct xk_map *map, struct xk_key key)
 {
 	struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
-	_Atomic uint64_t *slot = &table->slots[map_hash(map, key) & table->mask];
+	uint32_t hash = map_hash(map, key);
+	_Atomic uint64_t *slot = &table->slots[hash & table->mask];
 
 	__builtin_prefetch((const void *)slot);
-	return slot;
+	return (struct xk_map_place){ slot, map_tag(hash) };
 }
 
 void *

@@ -49,7 +49,7 @@ struct xk_map {
 };
 
 /* User space addresses have 48 bits. A slot's other bits rule out most other keys without reading the binding. */
-enum { XK_MAP_TAG = 16 };
+enum { XK_MAP_TAG = 16, XK_MAP_NEAR = 4 };
 
 static inline struct xk_binding *
 xk_map_slot_binding(uint64_t word)
@@ -70,8 +70,25 @@ int xk_map_make(struct xk_map *map, unsigned expected, const uint64_t seed[2], s
 /* Frees the map's memory and forgets remaining bindings. Nothing else may use the map. */
 void xk_map_fini(struct xk_map *map);
 
-/* Fetches into the cache the slot where key would be, and returns it; one of its neighbours may have key's binding. */
-_Atomic uint64_t *xk_map_expect(struct xk_map *map, struct xk_key key);
+/* Where a key's binding probably is: the first slot that it could have, and the bits of the slot's word that say so. */
+struct xk_map_place {
+	_Atomic uint64_t *slot; /* NULL: nowhere */
+	uint64_t tag;
+};
+
+/* Fetches into the cache the slots where key's binding could be, and returns the place. */
+struct xk_map_place xk_map_expect(struct xk_map *map, struct xk_key key);
+
+/* Returns the slot near a place, fetched by now, that has its bits, or the first one. */
+static inline _Atomic uint64_t *
+xk_map_near(const struct xk_map_place *place)
+{
+#pragma GCC unroll 4
+	for (unsigned i = 0; i < XK_MAP_NEAR; i++)
+		if (atomic_load_explicit(place->slot + i, memory_order_relaxed) >> (64 - XK_MAP_TAG) == place->tag)
+			return place->slot + i;
+	return place->slot;
+}
 
 /* Looks up key without the cache. Not for callers: use xk_map_resolve. */
 void *xk_map_lookup(struct xk_map *map, struct xk_key key);

@@ -111,9 +111,10 @@ static_assert(offsetof(struct path, value) == 64 && offsetof(struct path, header
 struct xk_paths {
 	struct xk_map map; /* by hash and shape */
 	struct path_shape *_Atomic shape[PATH_SHAPES + 1];
-	_Atomic uint32_t misses;  /* messages without a path in a row */
-	_Atomic uint32_t look;    /* one of so many without a shape is looked at */
-	_Atomic uint64_t layered; /* frames that went the layers' way */
+	_Atomic uint32_t misses;             /* messages without a path in a row */
+	_Atomic uint32_t look;               /* one of so many without a shape is looked at */
+	_Atomic uint64_t layered;            /* frames that went the layers' way */
+	const struct xk_map_table *expected; /* in which the places of this burst are */
 	struct xk_kernel *kernel;
 };
 
@@ -354,31 +355,44 @@ path_other(struct xk_port *port, struct xk_msg *m, uint32_t version)
 	}
 }
 
-void
-xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count)
+/* Returns the path at a place, or NULL. */
+static inline const struct path *
+path_at(struct xk_map_place place)
+{
+	if (place.slot == NULL)
+		return NULL;
+	return xk_map_slot_binding(atomic_load_explicit(place.slot, memory_order_acquire))->object;
+}
+
+bool
+xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[])
 {
 	struct xk_paths *paths = port->paths;
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
-	const struct xk_binding *binding[XK_BURST]; /* at the beginning of a path, or a marker */
-	_Atomic uint64_t *slot[XK_BURST];
-	unsigned known = 0;
 
 	if (xk_map_count(&paths->map) < PATH_MANY ||
 	    atomic_load_explicit(&paths->misses, memory_order_relaxed) >= PATH_DRY)
-		return;
+		return false;
+	paths->expected = atomic_load_explicit(&paths->map.table, memory_order_acquire);
 	for (unsigned i = 0; i < count; i++) {
 		const struct path_shape *shape = path_shape_of(paths, burst[i], version);
 
+		places[i].slot = NULL;
 		if (shape != NULL)
-			slot[known++] = xk_map_expect(&paths->map, path_key(shape, burst[i]->data));
+			places[i] = xk_map_expect(&paths->map, path_key(shape, burst[i]->data));
 	}
-	for (unsigned i = 0; i < known; i++) {
-		binding[i] = xk_map_slot_binding(atomic_load_explicit(slot[i], memory_order_acquire));
+	for (unsigned i = 0; i < count; i++) {
+		const struct xk_binding *binding; /* at the beginning of a path, or a marker */
+
+		if (places[i].slot == NULL)
+			continue;
+		places[i].slot = xk_map_near(&places[i]);
+		binding = xk_map_slot_binding(atomic_load_explicit(places[i].slot, memory_order_acquire));
 		for (unsigned line = 0; line < sizeof(struct path); line += 64)
-			__builtin_prefetch((const char *)binding[i] + line);
+			__builtin_prefetch((const char *)binding + line);
 	}
-	for (unsigned i = 0; i < known; i++) {
-		const struct path *path = binding[i]->object;
+	for (unsigned i = 0; i < count; i++) {
+		const struct path *path = path_at(places[i]);
 
 		if (path == NULL)
 			continue;
@@ -388,6 +402,26 @@ xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned coun
 		__builtin_prefetch((const void *)path->counter);
 		__builtin_prefetch((const void *)path->whole);
 	}
+	return true;
+}
+
+void
+xk_path_deliver_expected(struct xk_port *port, struct xk_msg *m, struct xk_map_place place)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
+	const struct path *path = NULL;
+
+	if (paths->expected == atomic_load_explicit(&paths->map.table, memory_order_relaxed))
+		path = path_at(place);
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version ||
+			!path->is_usual || !path_matches_as(&path_usual, path, m))) {
+		xk_path_deliver(port, m);
+		return;
+	}
+	if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0)
+		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
+	path_up_as(&path_usual, port, path, m);
 }
 
 void

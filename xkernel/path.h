@@ -47,10 +47,13 @@ struct xk_path {
 void xk_path_deliver(struct xk_port *port, struct xk_msg *m);
 
 /*
- * Fetches into the cache what the paths of a burst of up to XK_BURST messages will touch, all at once; with few paths it
- * is there already. Takes nothing, changes nothing. The driver, before it delivers them.
+ * Fetches into the cache what the paths of a burst of up to XK_BURST messages will touch, all at once, and says where
+ * they are. False: there are so few paths that this would gain nothing. The driver, before it delivers them.
  */
-void xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count);
+bool xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[]);
+
+/* As xk_path_deliver, after xk_path_expect. */
+void xk_path_deliver_expected(struct xk_port *port, struct xk_msg *m, struct xk_map_place place);
 
 /* Returns the number of port's frames that went up a path; approximate while it runs. For statistics. */
 uint64_t xk_paths_taken(const struct xk_port *port);

@@ -91,14 +91,19 @@ driver_resume(struct xk_shepherd *self)
 /* ---- messages and events of a turn ---- */
 
 static void
-driver_carry(struct xk_shepherd *self, struct xk_port *port, struct xk_msg *m)
+driver_carry(struct xk_shepherd *self, struct xk_driver *driver, unsigned index)
 {
 	struct xk_kernel *kernel = self->kernel;
+	struct xk_port *port = driver->port;
+	struct xk_msg *m = driver->burst[index];
 
 	self->load = XK_LOAD_MESSAGE;
 	self->head.popped = NULL;
 	if (xk_likely(!atomic_load_explicit(&kernel->budgeted, memory_order_relaxed))) {
-		xk_deliver(port, m);
+		if (driver->expects)
+			xk_path_deliver_expected(port, m, driver->places[index]);
+		else
+			xk_deliver(port, m);
 	} else {
 		self->charged = false;
 		self->started_ns = xk_clock(kernel, self->runner);
@@ -188,8 +193,8 @@ driver_take(struct xk_driver *driver, struct xk_kernel *kernel, enum xk_mode mod
 	if (mode == XK_REGULAR)
 		return driver_take_for_pool(driver) > 0;
 	driver->count = driver_receive(driver, kernel, XK_BURST);
-	if (driver->count > 1 && driver->port->paths != NULL)
-		xk_path_expect(driver->port, driver->burst, driver->count);
+	driver->expects = driver->count > 1 && driver->port->paths != NULL &&
+			  xk_path_expect(driver->port, driver->burst, driver->count, driver->places);
 	return driver->count > 0;
 }
 
@@ -417,7 +422,7 @@ static inline bool
 driver_carry_burst(struct xk_shepherd *self, struct xk_driver *driver)
 {
 	while (driver->next < driver->count) {
-		driver_carry(self, driver->port, driver->burst[driver->next++]);
+		driver_carry(self, driver, driver->next++);
 		if (xk_unlikely(!xk_on_driver(self)))
 			return false;
 	}

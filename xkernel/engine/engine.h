@@ -338,9 +338,11 @@ struct xk_driver {
 	struct xk_port *ports;                    /* its own, linked by beside */
 	_Atomic uint64_t turns, sleeps, overruns; /* its own counts */
 	struct xk_runner runner;
-	struct xk_msg *burst[XK_BURST]; /* what this turn has received */
-	uint64_t credit_ns;             /* unspent budget of the graph */
-	_Atomic uint32_t lock;          /* of the list of runnable shepherds */
+	struct xk_msg *burst[XK_BURST];       /* what this turn has received, */
+	struct xk_map_place places[XK_BURST]; /* ... and where its paths are, if expects */
+	bool expects;
+	uint64_t credit_ns;    /* unspent budget of the graph */
+	_Atomic uint32_t lock; /* of the list of runnable shepherds */
 	struct xk_shepherd *run_first, **run_last;
 	/* detachable stacks */
 	_Atomic uint32_t stacks_lock;

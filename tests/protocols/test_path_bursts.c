@@ -1,0 +1,155 @@
+/*
+ * test_path_bursts.c - paths of many conversations, whose messages come in bursts: the driver looks for a burst's paths
+ * before it delivers any of it, and meanwhile sessions may end, paths be void and tables grow. Every message is echoed.
+ */
+#include "graphs/graph.h"
+#include "platform/sim/memory.h"
+#include "tests/random.h"
+#include "tests/test.h"
+#include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
+#include "xkernel/kernel.h"
+
+enum { ETH = 14, IP = 20, UDP = 8, PAYLOAD = 5, LENGTH = ETH + IP + UDP + PAYLOAD, PEERS = 1000 };
+
+static const char graph[] = "digraph bursts { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;"
+			    "arp -> eth; eth -> port; vnet [address=\"10.0.0.1/8\"];"
+			    "udp [sessions=%u]; ip [sessions=%u]; }";
+
+struct bursts {
+	struct xk_platform *platform;
+	struct xk_port *port;
+	struct xk_kernel *kernel;
+	unsigned sent, echoed;
+	bool watched; /* an edge: no message goes by a path */
+	uint64_t by_path;
+};
+
+/* A host that keeps so many sessions of UDP and IP. */
+static struct bursts
+bursts_begin(unsigned udps, unsigned ips)
+{
+	struct bursts b = { .platform = xk_memory_platform_new(XK_MEMORY_REAL) };
+	struct xk_kernel_config config = { .name = "bursts", .mode = XK_IPP, .core = -1, .platform = b.platform };
+	char text[sizeof(graph) + 32];
+	struct xk_graph_source source = { .text = text };
+
+	snprintf(text, sizeof(text), graph, udps, ips);
+	b.port = xk_memory_port_new(b.platform, "port", 0x020000000001, 1500);
+	b.kernel = xk_kernel_new(&config);
+	REQUIRE(b.port != NULL && b.kernel != NULL);
+	xk_kernel_add_port(b.kernel, b.port);
+	REQUIRE(xk_graph_compose(&source, b.kernel, stderr) == 0);
+	return b;
+}
+
+/* Ends the host; returns how many messages went by paths. */
+static uint64_t
+bursts_end(struct bursts *b)
+{
+	struct xk_kernel_stats stats;
+
+	xk_kernel_stats(b->kernel, &stats);
+	xk_kernel_free(b->kernel);
+	CHECK_EQ(b->platform->ops->buffers_out(b->platform), 0);
+	xk_memory_platform_free(b->platform);
+	return stats.by_path;
+}
+
+/* A message of a peer to udptest's port, with all checksums. The peers are behind one router. */
+static void
+bursts_send(struct bursts *b, unsigned peer)
+{
+	uint8_t frame[LENGTH] = { 0x02, 0, 0, 0, 0, 0x01, 0x02, 0, 0, 0, 0, 0x02, 0x08, 0, 0x45 };
+	uint8_t *ip = frame + ETH, *udp = ip + IP;
+	uint64_t sum;
+
+	xk_put16(ip + 2, LENGTH - ETH);
+	ip[8] = 64;
+	ip[9] = 17;
+	xk_put32(ip + 12, 0x0a010000 + peer / 2);
+	xk_put32(ip + 16, 0x0a000001);
+	xk_checksum_store(ip + 10, xk_checksum_finish(xk_sum(0, ip, IP)));
+	xk_put16(udp, (uint16_t)(4000 + peer));
+	xk_put16(udp + 2, 2001);
+	xk_put16(udp + 4, UDP + PAYLOAD);
+	xk_put16(udp + UDP, (uint16_t)peer);
+	sum = xk_sum(0, ip + 12, 8) + xk_sum_of16(17) + xk_sum_of16(UDP + PAYLOAD);
+	xk_checksum_store(udp + 6, xk_checksum_finish(xk_sum(sum, udp, UDP + PAYLOAD)));
+	REQUIRE(xk_memory_inject_bytes(b->port, frame, sizeof(frame)) == 0);
+	b->sent++;
+}
+
+/* Takes a turn, and the echoes that came of it: each goes to the peer whose number it carries. */
+static void
+bursts_turn(struct bursts *b)
+{
+	struct xk_msg *m;
+	uint8_t frame[LENGTH];
+
+	xk_kernel_turn(b->kernel);
+	while ((m = xk_memory_take(b->port)) != NULL) {
+		CHECK(xk_msg_copy_out(m, 0, frame, sizeof(frame)));
+		CHECK_EQ(xk_get16(frame + ETH + IP + 2), 4000 + xk_get16(frame + ETH + IP + UDP));
+		CHECK_EQ(xk_get32(frame + ETH + 16), 0x0a010000 + xk_get16(frame + ETH + IP + UDP) / 2u);
+		b->echoed++;
+		xk_msg_free(m);
+	}
+}
+
+/* Bursts of any length from peers that are chosen at random; `each` is called after each, unless it is NULL. */
+static void
+bursts_of(struct bursts *b, unsigned peers, unsigned count, void (*each)(struct bursts *b, uint64_t bits))
+{
+	uint64_t random = 1;
+
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t bits = next_random(&random);
+
+		for (unsigned n = (unsigned)(bits % XK_BURST); n < XK_BURST; n++)
+			bursts_send(b, (unsigned)(next_random(&random) % peers));
+		bursts_turn(b);
+		if (each != NULL)
+			each(b, bits);
+	}
+	bursts_turn(b);
+	CHECK_EQ(b->echoed, b->sent);
+}
+
+TEST(many_conversations_go_by_paths)
+{
+	struct bursts b = bursts_begin(PEERS + 1, PEERS + 1);
+
+	bursts_of(&b, PEERS, 2000, NULL);
+	CHECK(bursts_end(&b) > b.sent / 2);
+}
+
+TEST(sessions_that_end_within_a_burst_take_their_paths_with_them)
+{
+	struct bursts b = bursts_begin(200, 150);
+
+	bursts_of(&b, 300, 2000, NULL);
+	CHECK(bursts_end(&b) > 0);
+}
+
+static void
+bursts_watch(struct bursts *b, uint64_t bits)
+{
+	struct xk_kernel_stats stats;
+
+	xk_kernel_stats(b->kernel, &stats);
+	if (b->watched)
+		CHECK_EQ(stats.by_path, b->by_path);
+	b->by_path = stats.by_path;
+	if ((bits >> 32 & 7) == 0)
+		b->watched = !b->watched;
+	xk_edge_watch(b->port->receiver->up, XK_WATCH_COUNT, b->watched ? XK_WATCH_COUNT : 0);
+}
+
+TEST(paths_are_void_and_made_again_between_bursts)
+{
+	struct bursts b = bursts_begin(PEERS + 1, PEERS + 1);
+
+	bursts_of(&b, 300, 2000, bursts_watch);
+	CHECK(bursts_end(&b) > 0);
+}
