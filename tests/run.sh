@@ -255,6 +255,7 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 }
 if [ "$long" -ne 0 ]; then
 	check "soak, simulated" build/tests/soak tests/soak/network.dot 100 1
+	check "bench peers" experiments/peers/bench.sh "$PWD/build" 0
 fi
 check "mistakes" tests/mistakes/run.sh build
 check "swarm" build/tests/swarm/swarm --seeds "1-$((long ? 20000 : 1000))"

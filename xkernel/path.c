@@ -112,7 +112,7 @@ struct xk_paths {
 	struct xk_map map; /* by hash and shape */
 	struct path_shape *_Atomic shape[PATH_SHAPES + 1];
 	_Atomic uint32_t misses;             /* messages without a path in a row */
-	_Atomic uint32_t look;               /* one of so many without a shape is looked at */
+	_Atomic uint32_t look;               /* one of so many, a power of two, without a shape is looked at */
 	_Atomic uint64_t layered;            /* frames that went the layers' way */
 	const struct xk_map_table *expected; /* in which the places of this burst are */
 	struct xk_kernel *kernel;
@@ -322,7 +322,7 @@ path_search(struct xk_port *port, struct xk_msg *m, uint32_t version)
 	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version)) {
 		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
 		if (shape != NULL || misses >= PATH_DRY ||
-		    atomic_load_explicit(&paths->layered, memory_order_relaxed) % look == 1) {
+		    (atomic_load_explicit(&paths->layered, memory_order_relaxed) & (look - 1)) == 1) {
 			if (path_make(port, m))
 				look = PATH_LOOK;
 			else if (shape == NULL && look < PATH_LOOK_MAX)
@@ -347,7 +347,7 @@ path_other(struct xk_port *port, struct xk_msg *m, uint32_t version)
 	struct xk_paths *paths = port->paths;
 	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
 
-	if (misses >= PATH_DRY && misses % atomic_load_explicit(&paths->look, memory_order_relaxed) != 0) {
+	if (misses >= PATH_DRY && (misses & (atomic_load_explicit(&paths->look, memory_order_relaxed) - 1)) != 0) {
 		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
 		path_layered_here(port, m);
 	} else {

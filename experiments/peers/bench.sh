@@ -1,0 +1,48 @@
+#!/bin/sh
+# bench.sh BUILD CORE - an echo by lwIP and by the x-kernel, each embedded in one program (peers.c). Fetches lwIP's source, Debian's,
+# into build/peers/ with apt-get, which needs neither root nor a line in the system's list of sources. From the checkout's root.
+set -eu
+export LC_ALL=C
+
+build=$1
+core=$2
+here=$PWD/experiments/peers
+work=$PWD/build/peers
+
+die() {
+	printf 'bench: %s\n' "$*" >&2
+	exit 1
+}
+
+# apt WORD...: apt-get on sources and with lists of its own.
+apt() {
+	apt-get -q -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$work/parts" -o Dir::State::Lists="$work/lists" \
+		-o Dir::Cache="$work/cache" -o Dir::State::status=/var/lib/dpkg/status -o APT::Sandbox::User="$(id -un)" "$@"
+}
+
+fetch() {
+	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | head -n 1)
+	mkdir -p "$work/parts" "$work/lists/partial" "$work/cache/archives/partial"
+	printf 'Types: deb-src\nURIs: %s\nSuites: bookworm\nComponents: main\nSigned-By: %s\n' "${mirror:-http://deb.debian.org/debian/}" \
+		/usr/share/keyrings/debian-archive-keyring.gpg >"$work/parts/peers.sources"
+	{ apt update && cd "$work" && apt source --download-only lwip; } >"$work/fetch.log" 2>&1 ||
+		die "lwIP's source cannot be fetched: $(tail -n 3 "$work/fetch.log")"
+	tar -xf "$work"/lwip_*.orig.tar.xz -C "$work"
+}
+
+[ -d "$(echo "$work"/lwip-*/src)" ] || (fetch)
+lwip=$(echo "$work"/lwip-*/src)
+version=${lwip%/src}
+
+# shellcheck disable=SC2046 # lists of options
+cc -O3 -w -o "$work/peers" -I"$here" -I"$lwip/include" "$here/peers.c" "$lwip"/core/*.c "$lwip"/core/ipv4/*.c \
+	"$lwip/netif/ethernet.c" $(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --cflags xkernel) "$build/tools/libtools.a" \
+	$(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --libs xkernel) || die "peers.c cannot be compiled"
+
+echo "A UDP echo in one process, ns: the least of 40 blocks in turn. Each stack is embedded in the program's own loop, with buffers of"
+echo "its own into which what arrives is copied, and makes and verifies all checksums."
+printf '%8s %10s %10s %8s\n' bytes x-kernel "${version##*/}" ratio
+for size in 1 64 1472 4000; do
+	taskset -c "$core" "$work/peers" "$size" >"$work/result" || die "peers $size failed"
+	awk '{ printf "%8d %10.1f %10.1f %8.2f\n", $1, $2, $4, $4 / $2 }' "$work/result"
+done

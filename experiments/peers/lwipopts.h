@@ -1,0 +1,31 @@
+/* lwipopts.h - lwIP as a UDP host built for speed: no system, no threads, no TCP; every checksum made and verified. */
+#ifndef LWIPOPTS_H
+#define LWIPOPTS_H
+
+#define NO_SYS 1
+#define SYS_LIGHTWEIGHT_PROT 0
+#define LWIP_NETCONN 0
+#define LWIP_SOCKET 0
+#define LWIP_TCP 0
+#define LWIP_STATS 0
+#define LWIP_NOASSERT 1
+#define LWIP_IPV6 0
+
+#define MEM_ALIGNMENT 8
+#define MEM_SIZE (1 << 20)
+#define MEMP_NUM_PBUF 256
+#define PBUF_POOL_SIZE 256
+#define PBUF_POOL_BUFSIZE 1600 /* a frame each */
+
+#define ETHARP_SUPPORT_STATIC_ENTRIES 1
+#define IP_REASSEMBLY 1
+#define IP_REASS_MAX_PBUFS 64
+#define IP_FRAG 1
+
+#define LWIP_CHKSUM_ALGORITHM 3 /* the fastest of its three */
+#define CHECKSUM_CHECK_IP 1
+#define CHECKSUM_CHECK_UDP 1
+#define CHECKSUM_GEN_IP 1
+#define CHECKSUM_GEN_UDP 1
+
+#endif
