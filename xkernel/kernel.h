@@ -113,12 +113,13 @@ void xk_kernel_run(struct xk_kernel *kernel);
  * at most XK_BURST arrived frames, continues shepherds that can go on, runs due events and sends what
  * they push. It never sleeps. Returns when something is to be done next, by the platform's clock; 0: now,
  * as far as known; UINT64_MAX: not before a frame arrives or the program's other code asks for something.
- * Between turns the driver's loop rests on its stack. What the program pushes then is sent at once.
+ * Between turns the driver's loop rests on its stack. What this thread pushes then is sent at once, what
+ * another pushes in the next turn.
  *
  * The clock is read in each turn without a frame, and in others as seldom as in a driver's thread: after a
  * turn with frames, take another one before a pause, as the returned 0 says, or events may be late.
  *
- * One thread at a time, no shepherd; the thread may be another each time. The kernel has mode XK_IPP, was not started, and has
+ * One thread at a time, no shepherd; the thread may be another each time, if the last one is not pushing. The kernel has mode XK_IPP, was not started, and has
  * one driver, on a platform without threads of its own. There is no pool: shepherds that
  * leave the driver continue in a later turn, so this thread must not call what may wait
  * for an answer (xk_open): use xk_thread_start. Its context switches are not counted.

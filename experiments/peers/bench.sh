@@ -39,10 +39,13 @@ cc -O3 -w -o "$work/peers" -I"$here" -I"$lwip/include" "$here/peers.c" "$lwip"/c
 	"$lwip/netif/ethernet.c" $(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --cflags xkernel) "$build/tools/libtools.a" \
 	$(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --libs xkernel) || die "peers.c cannot be compiled"
 
-echo "A UDP echo in one process, ns: the least of 40 blocks in turn. Each stack is embedded in the program's own loop, with buffers of"
-echo "its own into which what arrives is copied, and makes and verifies all checksums."
-printf '%8s %10s %10s %8s\n' bytes x-kernel "${version##*/}" ratio
-for size in 1 64 1472 4000; do
-	taskset -c "$core" "$work/peers" "$size" >"$work/result" || die "peers $size failed"
-	awk '{ printf "%8d %10.1f %10.1f %8.2f\n", $1, $2, $4, $4 / $2 }' "$work/result"
+echo "UDP messages through two stacks in one process, ns: the least of 40 blocks in turn. Each is embedded in the program's own loop, has"
+echo "buffers of its own into which what arrives is copied, and makes and verifies all checksums."
+printf '%-14s %6s %10s %12s %7s\n' '' bytes x-kernel "${version##*/}" ratio
+for way in echo call; do
+	for size in 1 64 1472 4000; do
+		taskset -c "$core" "$work/peers" $way "$size" >"$work/result" || die "peers $way $size failed"
+		awk -v way="$([ $way = echo ] && echo 'an echo' || echo 'a call')" \
+			'{ printf "%-14s %6d %10.1f %12.1f %7.2f\n", way, $2, $3, $5, $5 / $3 }' "$work/result"
+	done
 done

@@ -18,6 +18,7 @@
 #define PBUF_POOL_BUFSIZE 1600 /* a frame each */
 
 #define ETHARP_SUPPORT_STATIC_ENTRIES 1
+#define ETHARP_TABLE_MATCH_NETIF 0 /* peers.c has both hosts in one instance */
 #define IP_REASSEMBLY 1
 #define IP_REASS_MAX_PBUFS 64
 #define IP_FRAG 1

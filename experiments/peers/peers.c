@@ -1,10 +1,13 @@
 /*
- * peers.c SIZE - times a UDP echo of SIZE bytes by lwIP and by the x-kernel, embedded as docs/embedding.md says, in one
- * program on one thread, in turn. Both get the same frames, verify and make every checksum, and have buffers of their
- * own: a frame that arrives is copied into one, and one that is sent is copied out.
+ * peers.c echo|call SIZE - times UDP messages of SIZE bytes through lwIP and through the x-kernel, both embedded as
+ * docs/embedding.md says, in one program on one thread, in turn.
  *
- * Prints the least and the median of the blocks' nanoseconds an echo. Every echo's length is checked, and the first of
- * each stack to its last bit.
+ *   echo  A frame arrives at a host, and the echo leaves it. Both stacks get the same frames.
+ *   call  A host sends a request to another one, which answers: two stacks, and both ways through each.
+ *
+ * Each stack verifies and makes every checksum, and has buffers of its own: what arrives is copied into one, and what is
+ * sent is copied out. Prints the least and the median of the blocks' nanoseconds. The length of every echo is checked, and
+ * the first of each block to its last bit; of replies, length and number.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,93 +24,215 @@
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
 #include "tools/bench/echo_frame.h"
+#include "xkernel/bytes.h"
 #include "xkernel/kernel.h"
 
-enum { BLOCKS = 40, ECHOES = 20000, PORT = 2001, FRAME = ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE };
+enum { BLOCKS = 40, ROUNDS = 10000, PORT = 2001, FRAME = ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE };
 
-#define LINK UINT64_C(0x020000000001)
-#define HOST 0x0a000002u
+enum { CLIENT, SERVER, ENDS };
 
-static const char graph[] = "digraph echo { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;"
-			    "arp -> eth; eth -> port; vnet [address=\"10.0.0.2/8\"]; }";
+enum { INBOX = 8 }; /* the most that an end has waiting: a message in fragments, and ARP's question now and then */
 
-/* The wire's end: what arrives at the stack that has its turn, and what it has sent. */
-static struct {
-	struct echo_frames frames;
-	uint8_t in[ECHO_FRAME_MAX_PIECES][FRAME], out[ECHO_FRAME_MAX_PIECES][FRAME];
-	size_t out_len[ECHO_FRAME_MAX_PIECES];
-	unsigned arrived, sent;
-} wire;
+/* The client's are those of echo_frame.h's first peer. */
+static uint64_t links[ENDS] = { [SERVER] = UINT64_C(0x020000000001) };
+static uint32_t hosts[ENDS] = { [SERVER] = 0x0a000002 };
+
+static struct echo_frames frames;
+static uint8_t payload[ECHO_FRAME_MAX_MESSAGE];
+static unsigned size, replies;
+
+/* What has been sent to an end and waits to be taken. */
+static struct inbox {
+	uint8_t bytes[INBOX][FRAME];
+	size_t len[INBOX];
+	unsigned count, taken;
+} inboxes[ENDS];
+
+static void
+fail(const char *stack, const char *what)
+{
+	fprintf(stderr, "peers: %s: %s\n", stack, what);
+	exit(1);
+}
+
+/* Returns room for a frame to an end. */
+static uint8_t *
+inbox_put(unsigned end, size_t len)
+{
+	struct inbox *inbox = &inboxes[end];
+
+	if (inbox->taken == inbox->count)
+		inbox->taken = inbox->count = 0;
+	if (inbox->count == INBOX || len > FRAME)
+		fail("a stack", "sends too much");
+	inbox->len[inbox->count] = len;
+	return inbox->bytes[inbox->count++];
+}
 
 /* ---- the x-kernel ---- */
 
-static struct xk_platform *platform;
-static struct xk_kernel *kernel;
+static struct xk_host {
+	struct xk_platform *platform;
+	struct xk_kernel *kernel;
+	unsigned end;
+} xk_hosts[ENDS];
 
 static unsigned
-xk_receive(void *context, struct xk_msg **frames, unsigned max)
+xk_receive(void *context, struct xk_msg **arrived, unsigned max)
 {
+	const struct xk_host *host = context;
+	struct inbox *inbox = &inboxes[host->end];
 	unsigned count = 0;
 
-	(void)context;
-	for (; count < max && wire.arrived < wire.frames.pieces; count++, wire.arrived++) {
-		frames[count] = xk_msg_from(platform, wire.in[wire.arrived], wire.frames.piece[wire.arrived].len);
-		if (frames[count] == NULL)
-			abort();
+	for (; count < max && inbox->taken < inbox->count; count++, inbox->taken++) {
+		arrived[count] = xk_msg_from(host->platform, inbox->bytes[inbox->taken], inbox->len[inbox->taken]);
+		if (arrived[count] == NULL)
+			fail("x-kernel", "no buffer");
 	}
 	return count;
 }
 
 static unsigned
-xk_transmit(void *context, struct xk_msg **frames, unsigned count)
+xk_transmit(void *context, struct xk_msg **sent, unsigned count)
 {
-	(void)context;
+	const struct xk_host *host = context;
+
 	for (unsigned i = 0; i < count; i++) {
-		if (wire.sent < ECHO_FRAME_MAX_PIECES && xk_msg_len(frames[i]) <= FRAME) {
-			wire.out_len[wire.sent] = xk_msg_len(frames[i]);
-			xk_msg_copy_first(frames[i], wire.out[wire.sent++], xk_msg_len(frames[i]));
-		}
-		xk_msg_free(frames[i]);
+		size_t len = xk_msg_len(sent[i]);
+
+		xk_msg_copy_first(sent[i], inbox_put(!host->end, len), len);
+		xk_msg_free(sent[i]);
 	}
 	return count;
+}
+
+/* The client's own protocol: a session to the server, and what comes back. */
+struct asker {
+	struct xk_protocol protocol;
+	struct xk_session *session;
+};
+
+static struct asker *asker;
+
+static void
+asker_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	uint8_t number = 0;
+
+	(void)self;
+	(void)lls;
+	xk_msg_copy_first(m, &number, 1);
+	replies += xk_msg_len(m) == size && number == payload[0];
+	xk_msg_free(m);
+}
+
+static const struct xk_protocol_ops asker_ops = { .demux = asker_demux };
+
+static const struct xk_role asker_lowers[] = {
+	{ "transport", XK_ASYNC, NULL, "carries datagrams to ports" },
+	{ .name = NULL },
+};
+
+static const struct xk_protocol_type asker_type = { .name = "asker",
+						    .help = "Asks an echo server.",
+						    .ops = &asker_ops,
+						    .size = sizeof(struct asker),
+						    .lowers = asker_lowers };
+
+/* Opens the session; waits for the server's link address. */
+static void
+asker_open(void *argument)
+{
+	struct xk_protocol *self = &asker->protocol;
+	struct xk_participants to = { .remote.depth = 0 };
+
+	(void)argument;
+	xk_participant_push(&to.remote, hosts[SERVER]);
+	xk_participant_push(&to.remote, PORT);
+	if (xk_open(self, self, xk_lower(self, 0), &to, &asker->session) != 0)
+		fail("x-kernel", "the session cannot be opened");
+}
+
+/* A host whose topmost protocol is `top`. */
+static void
+xk_host_begin(unsigned end, const char *top)
+{
+	static const struct xk_protocol_type *const types[] = { &asker_type, NULL };
+	struct xk_host *host = &xk_hosts[end];
+	struct xk_kernel_config config = { .name = top, .mode = XK_IPP, .core = -1 };
+	struct xk_port *port;
+	char graph[256];
+	struct xk_graph_source source = { .text = graph, .types = types };
+
+	snprintf(graph, sizeof(graph),
+		 "digraph host { %s -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port;"
+		 "vnet [address=\"%u.%u.%u.%u/8\"]; }",
+		 top, hosts[end] >> 24, hosts[end] >> 16 & 255, hosts[end] >> 8 & 255, hosts[end] & 255);
+	host->end = end;
+	config.platform = host->platform = xk_memory_platform_new(XK_MEMORY_REAL);
+	xk_memory_platform_recycle(host->platform);
+	port = xk_memory_port_new(host->platform, "port", links[end], 1500);
+	host->kernel = xk_kernel_new(&config);
+	xk_memory_loop(port, xk_receive, xk_transmit, host);
+	xk_kernel_add_port(host->kernel, port);
+	if (xk_graph_compose(&source, host->kernel, stderr) != 0)
+		exit(1);
 }
 
 static void
-xk_begin(void)
+xk_begin(bool calls)
 {
-	struct xk_kernel_config config = { .name = "echo", .mode = XK_IPP, .core = -1 };
-	struct xk_graph_source source = { .text = graph };
-	struct xk_port *port;
-
-	config.platform = platform = xk_memory_platform_new(XK_MEMORY_REAL);
-	xk_memory_platform_recycle(platform);
-	port = xk_memory_port_new(platform, "port", LINK, 1500);
-	kernel = xk_kernel_new(&config);
-	xk_memory_loop(port, xk_receive, xk_transmit, NULL);
-	xk_kernel_add_port(kernel, port);
-	if (xk_graph_compose(&source, kernel, stderr) != 0)
-		exit(1);
+	xk_host_begin(SERVER, "udptest");
+	if (!calls)
+		return;
+	xk_host_begin(CLIENT, "asker");
+	asker = (struct asker *)xk_kernel_find(xk_hosts[CLIENT].kernel, "asker");
+	if (xk_thread_start(xk_hosts[CLIENT].kernel, "asker", asker_open, NULL) != 0)
+		fail("x-kernel", "no stack");
+	for (unsigned i = 0; i < 100; i++)
+		xk_kernel_turn(xk_hosts[i % ENDS].kernel);
+	if (asker->session == NULL)
+		fail("x-kernel", "no session");
 }
 
 /* A turn takes what has arrived; what it pushed is sent before it returns. */
 static void
 xk_echo(void)
 {
-	xk_kernel_turn(kernel);
+	xk_kernel_turn(xk_hosts[SERVER].kernel);
 }
 
-/* ---- lwIP ---- */
+/* A push between turns is sent at once. */
+static void
+xk_call_once(void)
+{
+	struct xk_msg *m = xk_msg_from(xk_hosts[CLIENT].platform, payload, size);
 
-static struct netif netif;
+	if (m == NULL || xk_push(asker->session, m) != 0)
+		fail("x-kernel", "the request is not sent");
+	xk_kernel_turn(xk_hosts[SERVER].kernel);
+	xk_kernel_turn(xk_hosts[CLIENT].kernel);
+}
+
+static void
+xk_end(void)
+{
+	for (unsigned end = 0; end < ENDS; end++) {
+		xk_kernel_free(xk_hosts[end].kernel);
+		if (xk_hosts[end].platform != NULL)
+			xk_memory_platform_free(xk_hosts[end].platform);
+	}
+}
+
+/* ---- lwIP: both hosts are interfaces of its one instance ---- */
+
+static struct netif netifs[ENDS];
+static struct udp_pcb *pcbs[ENDS];
 
 static err_t
 lwip_transmit(struct netif *self, struct pbuf *p)
 {
-	(void)self;
-	if (wire.sent < ECHO_FRAME_MAX_PIECES && p->tot_len <= FRAME) {
-		wire.out_len[wire.sent] = p->tot_len;
-		pbuf_copy_partial(p, wire.out[wire.sent++], p->tot_len, 0);
-	}
+	pbuf_copy_partial(p, inbox_put(self == &netifs[CLIENT] ? SERVER : CLIENT, p->tot_len), p->tot_len, 0);
 	return ERR_OK;
 }
 
@@ -115,7 +240,7 @@ static err_t
 lwip_add(struct netif *self)
 {
 	for (unsigned i = 0; i < 6; i++)
-		self->hwaddr[i] = (u8_t)(LINK >> 8 * (5 - i));
+		self->hwaddr[i] = (u8_t)(links[self - netifs] >> 8 * (5 - i));
 	self->hwaddr_len = 6;
 	self->mtu = 1500;
 	self->flags = NETIF_FLAG_BROADCAST | NETIF_FLAG_ETHARP | NETIF_FLAG_ETHERNET | NETIF_FLAG_LINK_UP;
@@ -125,10 +250,21 @@ lwip_add(struct netif *self)
 }
 
 static void
-lwip_heard(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip_addr_t *address, u16_t port)
+lwip_request_heard(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip_addr_t *address, u16_t port)
 {
 	(void)argument;
-	udp_sendto(pcb, p, address, port);
+	udp_sendto_if(pcb, p, address, port, &netifs[SERVER]);
+	pbuf_free(p);
+}
+
+static void
+lwip_reply_heard(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip_addr_t *address, u16_t port)
+{
+	(void)argument;
+	(void)pcb;
+	(void)address;
+	(void)port;
+	replies += p->tot_len == size && *(const uint8_t *)p->payload == payload[0];
 	pbuf_free(p);
 }
 
@@ -143,76 +279,116 @@ sys_now(void)
 }
 
 static void
-lwip_begin(void)
+lwip_begin(bool calls)
 {
-	ip4_addr_t address = { .addr = lwip_htonl(HOST) }, mask = { .addr = lwip_htonl(0xff000000) }, none = { 0 };
-	struct eth_addr peer;
-	struct udp_pcb *pcb;
-	ip4_addr_t source;
+	ip4_addr_t mask = { .addr = lwip_htonl(0xff000000) }, none = { 0 };
 
 	lwip_init();
-	netif_add(&netif, &address, &mask, &none, NULL, lwip_add, ethernet_input);
-	netif_set_up(&netif);
-	pcb = udp_new();
-	udp_bind(pcb, IP_ADDR_ANY, PORT);
-	udp_recv(pcb, lwip_heard, NULL);
-	/* The x-kernel learns where the peer is from its requests. */
-	memcpy(&peer, wire.in[0] + 6, sizeof(peer));
-	memcpy(&source.addr, wire.in[0] + 26, sizeof(source.addr));
-	if (etharp_add_static_entry(&source, &peer) != ERR_OK)
-		exit(1);
+	for (unsigned end = calls ? CLIENT : SERVER; end < ENDS; end++) {
+		ip4_addr_t address = { .addr = lwip_htonl(hosts[end]) };
+
+		netif_add(&netifs[end], &address, &mask, &none, NULL, lwip_add, ethernet_input);
+		netif_set_up(&netifs[end]);
+		pcbs[end] = udp_new();
+		udp_bind(pcbs[end], &address, end == SERVER ? PORT : PORT + 1);
+		udp_recv(pcbs[end], end == SERVER ? lwip_request_heard : lwip_reply_heard, NULL);
+	}
+	/* The x-kernel learns who stands where from ARP, and from requests. */
+	for (unsigned end = 0; end < ENDS; end++) {
+		ip4_addr_t address = { .addr = lwip_htonl(hosts[end]) };
+		struct eth_addr link;
+
+		for (unsigned i = 0; i < 6; i++)
+			link.addr[i] = (u8_t)(links[end] >> 8 * (5 - i));
+		if ((calls || end == CLIENT) && etharp_add_static_entry(&address, &link) != ERR_OK)
+			fail("lwIP", "no entry for a link address");
+	}
+}
+
+static void
+lwip_receive(unsigned end)
+{
+	struct inbox *inbox = &inboxes[end];
+
+	for (; inbox->taken < inbox->count; inbox->taken++) {
+		u16_t len = (u16_t)inbox->len[inbox->taken];
+		struct pbuf *p = pbuf_alloc(PBUF_RAW, len, PBUF_POOL);
+
+		if (p == NULL)
+			fail("lwIP", "no buffer");
+		pbuf_take(p, inbox->bytes[inbox->taken], len);
+		netifs[end].input(p, &netifs[end]);
+	}
 }
 
 static void
 lwip_echo(void)
 {
-	for (; wire.arrived < wire.frames.pieces; wire.arrived++) {
-		u16_t len = (u16_t)wire.frames.piece[wire.arrived].len;
-		struct pbuf *p = pbuf_alloc(PBUF_RAW, len, PBUF_POOL);
+	lwip_receive(SERVER);
+}
 
-		if (p == NULL)
-			abort();
-		pbuf_take(p, wire.in[wire.arrived], len);
-		netif.input(p, &netif);
-	}
+static void
+lwip_call_once(void)
+{
+	ip_addr_t server = { .addr = lwip_htonl(hosts[SERVER]) };
+	struct pbuf *p = pbuf_alloc(PBUF_TRANSPORT, (u16_t)size, PBUF_RAM);
+
+	if (p == NULL)
+		fail("lwIP", "no buffer");
+	pbuf_take(p, payload, (u16_t)size);
+	if (udp_sendto_if(pcbs[CLIENT], p, &server, PORT, &netifs[CLIENT]) != ERR_OK)
+		fail("lwIP", "the request is not sent");
+	pbuf_free(p);
+	lwip_receive(SERVER);
+	lwip_receive(CLIENT);
 }
 
 /* ---- blocks in turn ---- */
 
 static struct stack {
 	const char *name;
-	void (*begin)(void);
+	void (*begin)(bool calls);
 	void (*echo)(void);
+	void (*call)(void);
 	double ns[BLOCKS];
 } stacks[] = {
-	{ "x-kernel", xk_begin, xk_echo, { 0 } },
-	{ "lwIP", lwip_begin, lwip_echo, { 0 } },
+	{ "x-kernel", xk_begin, xk_echo, xk_call_once, { 0 } },
+	{ "lwIP", lwip_begin, lwip_echo, lwip_call_once, { 0 } },
 };
 
+/* The request's frames arrive at the server, and the echo's must have come back. */
 static void
 echo_once(const struct stack *stack)
 {
-	wire.arrived = wire.sent = 0;
+	inboxes[SERVER].taken = inboxes[CLIENT].taken = inboxes[CLIENT].count = 0;
+	inboxes[SERVER].count = frames.pieces;
 	stack->echo();
-	if (wire.sent == wire.frames.pieces && wire.out_len[0] == wire.frames.len)
-		return;
-	fprintf(stderr, "%s: no echo: %u frames\n", stack->name, wire.sent);
-	exit(1);
+	if (inboxes[CLIENT].count != frames.pieces || inboxes[CLIENT].len[0] != frames.len)
+		fail(stack->name, "no echo");
 }
 
 static void
-check_once(const struct stack *stack)
+call_once(const struct stack *stack)
 {
+	payload[0]++;
+	replies = 0;
+	stack->call();
+	if (replies != 1)
+		fail(stack->name, "no reply");
+}
+
+static void
+check_echo(const struct stack *stack)
+{
+	const struct inbox *inbox = &inboxes[CLIENT];
 	const char *wrong = NULL;
 	uint64_t sum = 0;
 
 	echo_once(stack);
-	for (unsigned i = 0; i < wire.frames.pieces && wrong == NULL; i++)
-		wrong = echo_frame_check_piece(&wire.frames, 0, i, wire.out[i], wire.out_len[i], &sum);
-	if (wrong == NULL)
-		return;
-	fprintf(stderr, "%s: wrong with the echo: %s\n", stack->name, wrong);
-	exit(1);
+	for (unsigned i = 0; i < frames.pieces && wrong == NULL; i++)
+		wrong = echo_frame_check_piece(&frames, 0, i, inbox->bytes[i], inbox->len[i], &sum);
+	if (wrong != NULL)
+		fail(stack->name, wrong);
 }
 
 static double
@@ -232,42 +408,60 @@ compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void
+measure(bool calls)
+{
+	for (unsigned s = 0; s < 2; s++)
+		stacks[s].begin(calls);
+	for (unsigned block = 0; block < BLOCKS; block++)
+		for (unsigned s = 0; s < 2; s++) {
+			double began;
+
+			if (calls)
+				call_once(&stacks[s]);
+			else
+				check_echo(&stacks[s]);
+			began = now_ns();
+			for (unsigned i = 0; i < ROUNDS; i++)
+				if (calls)
+					call_once(&stacks[s]);
+				else
+					echo_once(&stacks[s]);
+			stacks[s].ns[block] = (now_ns() - began) / ROUNDS;
+		}
+}
+
 int
 main(int argc, char **argv)
 {
-	static const struct echo_end server = { LINK, HOST, PORT };
-	unsigned size = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
+	const struct echo_end server = { links[SERVER], hosts[SERVER], PORT };
+	bool calls = argc == 3 && strcmp(argv[1], "call") == 0;
 
-	if (argc != 2 || size == 0 || size > ECHO_FRAME_MAX_MESSAGE) {
-		fprintf(stderr, "usage: peers SIZE (1 to %d)\n", ECHO_FRAME_MAX_MESSAGE);
+	size = argc == 3 ? (unsigned)atoi(argv[2]) : 0;
+	if ((!calls && (argc != 3 || strcmp(argv[1], "echo") != 0)) || size == 0 || size > ECHO_FRAME_MAX_MESSAGE) {
+		fprintf(stderr, "usage: peers echo|call SIZE (1 to %d bytes)\n", ECHO_FRAME_MAX_MESSAGE);
 		return 2;
 	}
-	echo_frames_init(&wire.frames, &server, size);
-	for (unsigned i = 0; i < wire.frames.pieces; i++)
-		if (wire.frames.pieces == 1)
-			echo_frame_write(&wire.frames, 0, wire.in[i]);
-		else
-			echo_frame_write_piece(&wire.frames, 0, i, 1, wire.in[i]);
-	for (unsigned s = 0; s < 2; s++) {
-		stacks[s].begin();
-		check_once(&stacks[s]);
-	}
-	for (unsigned block = 0; block < BLOCKS; block++)
-		for (unsigned s = 0; s < 2; s++) {
-			double began = now_ns();
+	echo_frames_init(&frames, &server, size);
+	for (unsigned i = 0; i < frames.pieces; i++) {
+		uint8_t *frame = inbox_put(SERVER, frames.piece[i].len);
 
-			for (unsigned i = 0; i < ECHOES; i++)
-				echo_once(&stacks[s]);
-			stacks[s].ns[block] = (now_ns() - began) / ECHOES;
-			check_once(&stacks[s]);
-		}
-	printf("%u", size);
+		if (frames.pieces == 1)
+			echo_frame_write(&frames, 0, frame);
+		else
+			echo_frame_write_piece(&frames, 0, i, 1, frame);
+	}
+	links[CLIENT] = xk_get48(inboxes[SERVER].bytes[0] + 6);
+	hosts[CLIENT] = xk_get32(inboxes[SERVER].bytes[0] + 26);
+	if (calls)
+		inboxes[SERVER].count = 0;
+	measure(calls);
+	printf("%s %u", argv[1], size);
 	for (unsigned s = 0; s < 2; s++) {
 		qsort(stacks[s].ns, BLOCKS, sizeof(double), compare);
 		printf(" %.1f %.1f", stacks[s].ns[0], stacks[s].ns[BLOCKS / 2]);
 	}
 	printf("\n");
-	xk_kernel_free(kernel);
-	xk_memory_platform_free(platform);
+	xk_end();
 	return 0;
 }

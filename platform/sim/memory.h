@@ -31,8 +31,8 @@ void xk_memory_platform_limit(struct xk_platform *platform, unsigned count);
 
 /*
  * Keeps freed buffers for reuse, so that messages cost no malloc. The buffers then belong to a single thread, so a kernel
- * has one driver. A real clock is read from the processor's counter (platform/clock.h) and may
- * differ slightly from other platforms' clocks. Set-up.
+ * has one driver. A real clock is read from the processor's counter (platform/clock.h) and may differ slightly from
+ * other platforms' clocks. Set-up.
  */
 void xk_memory_platform_recycle(struct xk_platform *platform);
 

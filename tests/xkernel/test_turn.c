@@ -186,6 +186,33 @@ TEST(what_the_program_pushes_between_turns_needs_none)
 	host_free(h);
 }
 
+static void *
+pushes(void *argument)
+{
+	struct host *h = argument;
+
+	CHECK_EQ(xk_port_transmit(h->port, &h->top->protocol, xk_msg_new(h->platform, 8), XK_DROP_OWN), 0);
+	return NULL;
+}
+
+TEST(what_another_thread_pushes_between_turns_is_sent_in_the_next)
+{
+	struct host *h = host_by_turns();
+	pthread_t thread;
+
+	CHECK(xk_kernel_turn(h->kernel) == UINT64_MAX);
+	REQUIRE(pthread_create(&thread, NULL, pushes, h) == 0);
+	pthread_join(thread, NULL);
+	CHECK_EQ(host_collect(h), 0);
+	pushes(h); /* not before it */
+	CHECK_EQ(host_collect(h), 2);
+	REQUIRE(pthread_create(&thread, NULL, pushes, h) == 0);
+	pthread_join(thread, NULL);
+	xk_kernel_turn(h->kernel);
+	CHECK_EQ(host_collect(h), 3);
+	host_free(h);
+}
+
 TEST(a_kernel_of_turns_can_be_started_and_take_turns_again)
 {
 	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 0, 0);

@@ -441,13 +441,13 @@ driver_is_to_end(struct xk_shepherd *self, struct xk_driver *driver)
 	if (xk_likely(!atomic_load_explicit(&driver->halted, memory_order_relaxed)) ||
 	    (driver_runnable(driver) > 0 && atomic_load_explicit(&driver->kernel->stopping, memory_order_relaxed)))
 		return false;
-	if (!driver->takes_turns)
+	if (!atomic_load_explicit(&driver->takes_turns, memory_order_relaxed))
 		return true;
 	driver->resting = self;
 	xk_shepherd_switch(self->runner, self, NULL, false, NULL, NULL);
 	/* If the clock stands still, an earlier turn's busy_ns would look like this turn's. */
 	driver->busy_ns = DRIVER_NOT_BUSY;
-	return !driver->takes_turns;
+	return !atomic_load_explicit(&driver->takes_turns, memory_order_relaxed);
 }
 
 void

@@ -326,9 +326,9 @@ struct xk_driver {
 	_Atomic bool halted;
 	_Atomic bool paused, has_paused; /* asked to take no frames, for reconfiguration; and does so */
 	bool started;                    /* on a thread of its own */
-	bool takes_turns;                /* a program's (xk_kernel_turn): the driver is halted but for them, */
+	_Atomic bool takes_turns;        /* a program's (xk_kernel_turn): the driver is halted but for them, */
 	struct xk_shepherd *resting;     /* ... its loop rests on this stack between them, */
-	pthread_t turner;                /* ... and this thread called for the last one */
+	_Atomic pthread_t turner;        /* ... and this thread called for the last one, and holds the transmits */
 	bool events_due;
 	int clock_interval; /* messages between two clock readings */
 	int clock_left;     /* messages until the next reading */
@@ -358,6 +358,14 @@ struct xk_driver {
 
 /* Runs the driver on a detachable stack. Returns when self has left the driver, or the driver is halted. */
 void xk_driver_loop(struct xk_shepherd *self);
+/* Returns whether the calling thread, which is no shepherd's now, takes the driver's turns. */
+static inline bool
+xk_driver_turns_here(const struct xk_driver *driver)
+{
+	return atomic_load_explicit(&driver->takes_turns, memory_order_relaxed) &&
+	       pthread_equal(atomic_load_explicit(&driver->turner, memory_order_relaxed), pthread_self());
+}
+
 /* Returns, after a program's turn, when there is something to do next; 0: at once. */
 uint64_t xk_driver_next_ns(struct xk_driver *driver);
 /* Ends the driver's sleep, if it sleeps. Any context. */

@@ -178,16 +178,19 @@ static void
 kernel_begin_turns(struct xk_driver *driver)
 {
 	struct xk_runner *runner = &driver->runner;
+	bool goes_on = atomic_load_explicit(&driver->takes_turns, memory_order_relaxed);
 	struct xk_shepherd *first;
 
-	if (driver->takes_turns) /* on another thread so far */
+	if (goes_on) /* on another thread so far */
 		xk_runner_end(runner);
-	driver->turner = pthread_self();
 	runner->uncounted = true;
 	xk_runner_begin(runner);
-	if (driver->takes_turns)
+	atomic_store_explicit(&driver->turner, pthread_self(), memory_order_relaxed);
+	if (goes_on)
 		return;
-	driver->takes_turns = true;
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
+		xk_transmit_acquire(port);
+	atomic_store_explicit(&driver->takes_turns, true, memory_order_relaxed);
 	atomic_store_explicit(&driver->halted, true, memory_order_relaxed);
 	xk_reader_enter(&runner->shepherd.reader);
 	first = xk_shepherd_take(driver, false);
@@ -202,12 +205,16 @@ kernel_end_turns(struct xk_kernel *kernel)
 	struct xk_driver *driver = &kernel->driver;
 	struct xk_runner *runner = &driver->runner;
 
-	if (!driver->takes_turns)
+	if (!atomic_load_explicit(&driver->takes_turns, memory_order_relaxed))
 		return;
 	kernel_begin_turns(driver);
-	driver->takes_turns = false;
+	atomic_store_explicit(&driver->takes_turns, false, memory_order_relaxed);
 	xk_shepherd_switch(runner, NULL, driver->resting, false, NULL, NULL);
 	xk_reader_leave(&runner->shepherd.reader);
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
+		xk_transmit_flush(port);
+		xk_transmit_release(port);
+	}
 	xk_runner_end(runner);
 	runner->uncounted = false;
 	atomic_store_explicit(&driver->halted, false, memory_order_relaxed);
@@ -220,15 +227,11 @@ xk_kernel_turn(struct xk_kernel *kernel)
 
 	xk_assert(!kernel->started && kernel->mode == XK_IPP && kernel->driver_count == 1);
 	xk_assert(xk_self() == NULL && kernel->platform->threads == NULL);
-	if (xk_unlikely(!driver->takes_turns || !pthread_equal(driver->turner, pthread_self())))
+	if (xk_unlikely(!xk_driver_turns_here(driver)))
 		kernel_begin_turns(driver);
-	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
-		xk_transmit_acquire(port);
 	xk_shepherd_switch(&driver->runner, NULL, driver->resting, false, NULL, NULL);
-	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside) {
+	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);
-		xk_transmit_release(port);
-	}
 	xk_self_set(NULL);
 	return xk_driver_next_ns(driver);
 }

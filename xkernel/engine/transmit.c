@@ -160,12 +160,44 @@ transmit_ring(struct xk_port *port)
 	}
 }
 
-/* Sends m through the ring. Not in a driver. */
+static bool
+transmit_is_full(const struct xk_transmit *transmit)
+{
+	return transmit->count == XK_ARRAY_LENGTH(transmit->batch);
+}
+
+/*
+ * Sends m, after what waits on the ring, if the caller takes the driver's turns, or if nobody holds transmit and nothing
+ * waits. Returns false if not, or if the device is full: m is still the caller's.
+ */
+static bool
+transmit_at_once(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_transmit *transmit = port->transmit;
+	bool holds = xk_self() == NULL && xk_driver_turns_here(transmit->driver), sends;
+
+	if (!holds && (atomic_load_explicit(&transmit->held, memory_order_relaxed) != 0 ||
+		       transmit_is_behind(transmit) || !transmit_try_help(transmit)))
+		return false;
+	if (transmit_is_behind(transmit))
+		xk_transmit_flush(port);
+	sends = !transmit_is_behind(transmit) && !transmit_is_full(transmit);
+	if (sends)
+		transmit->batch[transmit->count++] = m;
+	xk_transmit_flush(port);
+	if (!holds)
+		xk_transmit_release(port);
+	return sends;
+}
+
+/* Sends m at once, or through the ring. Not in a driver. */
 static int
 transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
 	struct xk_transmit *transmit = port->transmit;
 
+	if (transmit_at_once(port, m))
+		return 0;
 	for (unsigned tries = 0; !transmit_enqueue(transmit, m); tries++) {
 		if (owner->implicit == XK_IMPLICIT_FAIL || tries == TRANSMIT_THREAD_TRIES)
 			return -ENOBUFS;
@@ -178,12 +210,6 @@ transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m
 	}
 	transmit_ring(port);
 	return 0;
-}
-
-static bool
-transmit_is_full(const struct xk_transmit *transmit)
-{
-	return transmit->count == XK_ARRAY_LENGTH(transmit->batch);
 }
 
 /* Hands self off, so that it can wait on a thread. Returns false if it may not, or if it is still on the driver. */
