@@ -42,16 +42,18 @@ def wrong_in_run(r, rounds, has_budget):
             yield f"{key} is {r[key]!r}"
     if set(r["handoffs"]) != set(HANDOFFS):
         yield f"handoffs are {sorted(r['handoffs'])}"
-    if r["rounds"] != rounds or r["lost"] != 0 or r["late"] != 0 or r["bad"] != 0:
+    # A machine that is busy elsewhere may stop a process for longer than a round trip may take.
+    late = r["drops"].get("udptest.late", 0)
+    if r["rounds"] != rounds or r["lost"] > min(late, 1 + rounds // 100) or r["late"] > late or r["bad"] != 0:
         yield f"rounds {r['rounds']}, lost {r['lost']}, late {r['late']}, bad {r['bad']}"
-    if r["drops"]:
+    if set(r["drops"]) - {"udptest.late"}:
         yield f"drops {r['drops']}"
     times = [r["rtt_ns"][key] for key in TIMES]
     if times[0] <= 0 or times != sorted(times) or not times[0] <= r["rtt_ns"]["mean"] <= times[-1]:
         yield f"rtt_ns {r['rtt_ns']}"
     # a lone client cannot ask its server
     ends = 1 if isinstance(r["context_switches"], dict) and r["context_switches"]["server"] is None else 2
-    if r["messages"] != ends * rounds:
+    if not ends * rounds <= r["messages"] <= ends * (rounds + late):
         yield f"{r['messages']} messages"
     frames = ends * rounds * fragments_of(r["size"])
     if abs(r["fragments"] - frames) > 64 + frames / 50:
