@@ -85,9 +85,10 @@ xk_receive(void *context, struct xk_msg **arrived, unsigned max)
 	unsigned count = 0;
 
 	for (; count < max && inbox->taken < inbox->count; count++, inbox->taken++) {
-		arrived[count] = xk_msg_from(host->platform, inbox->bytes[inbox->taken], inbox->len[inbox->taken]);
+		arrived[count] = xk_memory_frame(host->platform, inbox->len[inbox->taken]);
 		if (arrived[count] == NULL)
 			fail("x-kernel", "no buffer");
+		memcpy(arrived[count]->data, inbox->bytes[inbox->taken], inbox->len[inbox->taken]);
 	}
 	return count;
 }

@@ -14,7 +14,7 @@ static const struct {
 } xk_words[] = {
 	{ "check", xk_check_main, "whether a graph file can be composed, and if not, why" },
 	{ "draw", xk_draw_main, "a picture of a graph file" },
-	{ "compile", xk_compile_main, "a program of a graph file, in which the graph is fixed" },
+	{ "compile", xk_compile_main, "a program of a graph file and protocols of your own" },
 	{ "protocols", xk_protocols_main, "what protocols there are, and what each of them declares" },
 	{ "new", xk_new_main, "begins a protocol: its file, its tests and a graph" },
 	{ "dissectors", xk_dissectors_main, "what Wireshark needs to know of the protocols' headers" },
