@@ -56,15 +56,17 @@ bursts_end(struct bursts *b)
 	return stats.by_path;
 }
 
-/* A message of a peer to udptest's port, with all checksums. The peers are behind one router. */
+/* Makes a message of a peer to udptest's port, with all checksums, that says to be `less` bytes shorter than it is. */
 static void
-bursts_send(struct bursts *b, unsigned peer)
+bursts_frame(uint8_t frame[LENGTH], unsigned peer, unsigned less)
 {
-	uint8_t frame[LENGTH] = { 0x02, 0, 0, 0, 0, 0x01, 0x02, 0, 0, 0, 0, 0x02, 0x08, 0, 0x45 };
+	static const uint8_t head[] = { 0x02, 0, 0, 0, 0, 0x01, 0x02, 0, 0, 0, 0, 0x02, 0x08, 0, 0x45 };
 	uint8_t *ip = frame + ETH, *udp = ip + IP;
 	uint64_t sum;
 
-	xk_put16(ip + 2, LENGTH - ETH);
+	memset(frame, 0, LENGTH);
+	memcpy(frame, head, sizeof(head));
+	xk_put16(ip + 2, (uint16_t)(LENGTH - ETH - less));
 	ip[8] = 64;
 	ip[9] = 17;
 	xk_put32(ip + 12, 0x0a010000 + peer / 2);
@@ -72,10 +74,19 @@ bursts_send(struct bursts *b, unsigned peer)
 	xk_checksum_store(ip + 10, xk_checksum_finish(xk_sum(0, ip, IP)));
 	xk_put16(udp, (uint16_t)(4000 + peer));
 	xk_put16(udp + 2, 2001);
-	xk_put16(udp + 4, UDP + PAYLOAD);
+	xk_put16(udp + 4, (uint16_t)(UDP + PAYLOAD - less));
 	xk_put16(udp + UDP, (uint16_t)peer);
 	sum = xk_sum(0, ip + 12, 8) + xk_sum_of16(17) + xk_sum_of16(UDP + PAYLOAD);
 	xk_checksum_store(udp + 6, xk_checksum_finish(xk_sum(sum, udp, UDP + PAYLOAD)));
+}
+
+/* Sends a peer's message. The peers are behind one router. */
+static void
+bursts_send(struct bursts *b, unsigned peer)
+{
+	uint8_t frame[LENGTH];
+
+	bursts_frame(frame, peer, 0);
 	REQUIRE(xk_memory_inject_bytes(b->port, frame, sizeof(frame)) == 0);
 	b->sent++;
 }
@@ -89,7 +100,8 @@ bursts_turn(struct bursts *b)
 
 	xk_kernel_turn(b->kernel);
 	while ((m = xk_memory_take(b->port)) != NULL) {
-		CHECK(xk_msg_copy_out(m, 0, frame, sizeof(frame)));
+		CHECK_EQ(xk_msg_len(m), sizeof(frame));
+		REQUIRE(xk_msg_copy_out(m, 0, frame, sizeof(frame)));
 		CHECK_EQ(xk_get16(frame + ETH + IP + 2), 4000 + xk_get16(frame + ETH + IP + UDP));
 		CHECK_EQ(xk_get32(frame + ETH + 16), 0x0a010000 + xk_get16(frame + ETH + IP + UDP) / 2u);
 		b->echoed++;
@@ -152,4 +164,59 @@ TEST(paths_are_void_and_made_again_between_bursts)
 
 	bursts_of(&b, 300, 2000, bursts_watch);
 	CHECK(bursts_end(&b) > 0);
+}
+
+/* A peer whose messages go by a path. */
+static struct bursts
+bursts_of_one(void)
+{
+	struct bursts b = bursts_begin(2, 2);
+
+	for (unsigned i = 0; i < 4; i++) {
+		bursts_send(&b, 0);
+		bursts_turn(&b);
+	}
+	CHECK_EQ(b.echoed, b.sent);
+	return b;
+}
+
+TEST(lengths_that_agree_but_leave_no_room_for_the_headers_are_refused)
+{
+	struct bursts b = bursts_of_one();
+	uint8_t frame[LENGTH];
+
+	for (unsigned less = PAYLOAD + 1; less <= PAYLOAD + UDP; less++) {
+		bursts_frame(frame, 0, less);
+		REQUIRE(xk_memory_inject_bytes(b.port, frame, sizeof(frame)) == 0);
+		bursts_turn(&b);
+		CHECK_EQ(b.echoed, b.sent);
+	}
+	bursts_send(&b, 0);
+	bursts_turn(&b);
+	CHECK_EQ(b.echoed, b.sent);
+	bursts_end(&b);
+}
+
+TEST(padding_in_a_segment_of_its_own_is_cut_off)
+{
+	enum { PADDED = 60 };
+	struct bursts b = bursts_of_one();
+
+	for (unsigned at = ETH + IP + UDP; at < PADDED; at++) {
+		uint8_t bytes[PADDED] = { 0 };
+		struct xk_msg *first, *rest;
+
+		bursts_frame(bytes, 0, 0);
+		rest = xk_memory_frame(b.platform, PADDED);
+		REQUIRE(rest != NULL);
+		memcpy(rest->data, bytes, PADDED);
+		first = xk_msg_split(&rest, at);
+		REQUIRE(first != NULL);
+		xk_msg_join(first, rest);
+		REQUIRE(xk_memory_inject(b.port, first));
+		b.sent++;
+		bursts_turn(&b);
+		CHECK_EQ(b.echoed, b.sent);
+	}
+	bursts_end(&b);
 }
