@@ -124,29 +124,56 @@ xk_msg_from(struct xk_platform *platform, const void *bytes, size_t len)
 	return m;
 }
 
-struct xk_msg *
-xk_msg_reference(const struct xk_msg *m)
+/* Returns a further view of segment's bytes, which leaves segment the room in front; NULL: no buffer. */
+static struct xk_msg *
+msg_view(struct xk_msg *segment)
 {
-	struct xk_msg *other = NULL;
+	struct xk_msg *view = segment->platform->ops->buffer_view(segment->platform, segment);
+
+	if (view != NULL)
+		view->own_end = view->floor;
+	return view;
+}
+
+struct xk_msg *
+xk_msg_part(struct xk_msg *m, size_t offset, size_t len)
+{
+	struct xk_msg *s = m, *other = NULL;
 
 	msg_must_live(m, "copies");
 	xk_debug_assert(msg_is_sound(m));
-	for (const struct xk_msg *s = m; s != NULL; s = s->next) {
-		struct xk_msg *view = s->platform->ops->buffer_view(s->platform, s);
+	xk_assert(offset <= m->total && len <= m->total - offset);
+	for (; offset >= s->len && s->next != NULL; s = s->next)
+		offset -= s->len;
+	do {
+		struct xk_msg *view = msg_view(s);
 
 		if (view == NULL) {
 			xk_msg_free(other);
 			return NULL;
 		}
-		view->id = m->id;
-		view->flags = m->flags;
-		view->annotation_kinds[XK_OF_MESSAGE] = m->annotation_kinds[XK_OF_MESSAGE];
-		view->annotations[XK_OF_MESSAGE] = m->annotations[XK_OF_MESSAGE];
-		xk_msg_unannotate(view, XK_OF_PUSH);
-		msg_carry_way(view, m);
+		view->data += offset;
+		view->len = (uint32_t)(len < s->len - offset ? len : s->len - offset);
+		if (s->own_end > view->data)
+			s->own_end = view->data;
 		msg_append(&other, view);
-	}
+		len -= view->len;
+		offset = 0;
+		s = s->next;
+	} while (len > 0);
+	other->id = m->id;
+	other->flags = m->flags;
+	other->annotation_kinds[XK_OF_MESSAGE] = m->annotation_kinds[XK_OF_MESSAGE];
+	other->annotations[XK_OF_MESSAGE] = m->annotations[XK_OF_MESSAGE];
+	xk_msg_unannotate(other, XK_OF_PUSH);
+	msg_carry_way(other, m);
 	return other;
+}
+
+struct xk_msg *
+xk_msg_reference(struct xk_msg *m)
+{
+	return xk_msg_part(m, 0, m->total);
 }
 
 void
@@ -170,6 +197,10 @@ xk_msg_push_segment(struct xk_msg **m, size_t len)
 	xk_assert(len <= XK_MSG_HEADROOM);
 	msg_must_live(head, "puts a header on");
 	xk_debug_assert(msg_is_sound(head));
+	if (xk_msg_is_writable(head) && (size_t)(head->data - head->floor) >= len) { /* others' views are gone */
+		head->own_end = head->ceiling;
+		return xk_msg_push_in_place(head, len);
+	}
 	fresh = msg_segment_new(head->platform);
 	if (fresh == NULL)
 		return NULL;
@@ -302,7 +333,7 @@ msg_cut(struct xk_msg *segment, size_t len)
 
 	if (len == segment->len)
 		return rest != NULL ? rest : msg_segment_new(segment->platform);
-	rest = segment->platform->ops->buffer_view(segment->platform, segment);
+	rest = msg_view(segment);
 	if (rest == NULL)
 		return NULL;
 	rest->data += len;

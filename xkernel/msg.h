@@ -9,12 +9,13 @@
  * it, or drops it under a name. A function that may replace the first segment takes
  * `struct xk_msg **` and stores the new handle; older copies are stale.
  *
- * A header is pushed in place only if the buffer is unshared and has room in front. Otherwise it gets a segment of its
- * own: the room before a fragment is its neighbour's payload, and a retransmitted buffer may still lie in a ring. All
+ * A header is pushed in place if the room in front is the view's own. One view of a buffer at most has such room: the
+ * first, up to the bytes that it shares with others. Any other gets a segment for the header: the room before a fragment
+ * is its neighbour's payload, and what is sent again may still lie in a ring with the headers of the first time. All
  * functions run in any context, and none waits. One shepherd at a time uses a message; messages may share buffers.
  *
- * Source: the x-kernel manual's Message tool, with explicit ownership.
- * Its "hidden owner of the header stack" is xk_msg_is_writable.
+ * Source: the x-kernel manual's Message tool, with explicit ownership. Its "hidden owner of the header stack" is the
+ * view whose own_end lies behind its data.
  */
 #ifndef XK_MSG_H
 #define XK_MSG_H
@@ -62,8 +63,9 @@ struct xk_msg {
 	struct xk_msg *tail;                       /* last segment; valid in the first */
 	_Atomic uint16_t *references;              /* segments that view this buffer */
 	uint8_t *floor;                            /* the buffer's first byte, the limit of pushes in place */
-	uint8_t *ceiling;                          /* one past the buffer's last byte */
+	uint8_t *own_end;                          /* ... which this view alone may write, up to here: header room */
 	struct xk_platform *platform;              /* the buffer's */
+	uint8_t *ceiling;                          /* one past the buffer's last byte */
 	struct xk_msg *link;                       /* for the owner's queues of messages */
 	uint32_t id;                               /* number for traces; valid in the first segment */
 	uint16_t flags;                            /* enum xk_msg_flags; valid in the first segment */
@@ -130,7 +132,7 @@ xk_msg_len(const struct xk_msg *m)
 	return m->total;
 }
 
-/* Returns whether m alone uses its first segment's buffer, so that its owner may write there. */
+/* Returns whether m alone uses its first segment's buffer, so that its owner may write anywhere there. */
 static inline bool
 xk_msg_is_writable(const struct xk_msg *m)
 {
@@ -143,8 +145,14 @@ struct xk_msg *xk_msg_new(struct xk_platform *platform, size_t len);
 /* Returns a new message with a copy of the len bytes at `bytes`, or NULL as xk_msg_new. */
 struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size_t len);
 
-/* Returns another message over the same bytes, read-only while shared; NULL: no buffer. m stays the caller's. */
-struct xk_msg *xk_msg_reference(const struct xk_msg *m);
+/*
+ * Returns another message over the same bytes, read-only while shared, without room for headers. m stays the
+ * caller's, and keeps the room in front of these bytes. NULL: no buffer.
+ */
+struct xk_msg *xk_msg_reference(struct xk_msg *m);
+
+/* As xk_msg_reference, over len bytes of m from offset on, which exist. */
+struct xk_msg *xk_msg_part(struct xk_msg *m, size_t offset, size_t len);
 
 /* As xk_msg_free; `here` is the call's code address, for error messages. */
 void xk_msg_free_here(struct xk_msg *m, uintptr_t here);
@@ -160,10 +168,11 @@ xk_msg_free(struct xk_msg *m)
 uint8_t *xk_msg_push_segment(struct xk_msg **m, size_t len);
 uint8_t *xk_msg_pull_up(struct xk_msg **m, size_t len);
 
+/* Returns whether len bytes can be pushed in place. False: perhaps xk_msg_push can nevertheless. */
 static inline bool
 xk_msg_has_room(const struct xk_msg *m, size_t len)
 {
-	return xk_likely((size_t)(m->data - m->floor) >= len) && xk_likely(xk_msg_is_writable(m));
+	return xk_likely((size_t)(m->data - m->floor) >= len) && xk_likely(m->data <= m->own_end);
 }
 
 /* Puts len bytes in front of m, which has room, and returns their address. */
@@ -285,7 +294,7 @@ uint64_t xk_msg_sum_segments(const struct xk_msg *m);
 static inline uint64_t
 xk_msg_sum(const struct xk_msg *m)
 {
-	if (m->total < XK_SUM_SHORT && m->next == NULL && m->data - m->floor >= XK_SUM_SHORT)
+	if (m->total < XK_SUM_SHORT && m->next == NULL && xk_msg_has_room(m, XK_SUM_SHORT))
 		return xk_sum_short(m->data, m->len);
 	return xk_msg_sum_segments(m);
 }

@@ -24,14 +24,15 @@ struct xk_platform_ops {
 	uint64_t (*now_ns)(struct xk_platform *platform);
 
 	/*
-	 * Returns a fresh segment with its own buffer and one reference: data == floor + XK_MSG_HEADROOM, ceiling -
-	 * data >= XK_MSG_SEGMENT; len, total, next, link, id, flags and owner zero; tail itself. NULL: none left.
+	 * Returns a fresh segment with its own buffer and one reference: data == floor + XK_MSG_HEADROOM, own_end ==
+	 * ceiling, ceiling - data >= XK_MSG_SEGMENT; len, total, next, link, id, flags and owner zero; tail itself. NULL: none left.
 	 */
 	struct xk_msg *(*buffer_new)(struct xk_platform *platform);
 
 	/*
 	 * Returns another segment over the buffer of `segment`, which gets one more reference:
-	 * the same data and len; total, next, id and flags zero; tail itself. NULL: none left.
+	 * the same data and len; total, next, id and flags zero; tail itself; own_end is the caller's to set. NULL:
+	 * none left.
 	 */
 	struct xk_msg *(*buffer_view)(struct xk_platform *platform, const struct xk_msg *segment);
 

@@ -104,7 +104,7 @@ dpdk_take(const struct rte_mbuf *m)
 
 /* Size of an mbuf's private area, which holds its segment. */
 #ifdef XK_DEBUG
-enum { DPDK_BUFFER_PRIVATE = 192 };
+enum { DPDK_BUFFER_PRIVATE = 256 };
 #else
 enum { DPDK_BUFFER_PRIVATE = 128 };
 #endif
@@ -142,7 +142,7 @@ dpdk_buffer_show(struct xk_platform *platform, struct rte_mbuf *m, uint8_t *data
 	segment->tail = segment;
 	segment->references = (_Atomic uint16_t *)(uintptr_t)&dpdk_buffer_owner(m)->refcnt;
 	segment->floor = m->buf_addr;
-	segment->ceiling = segment->floor + m->buf_len;
+	segment->ceiling = segment->own_end = segment->floor + m->buf_len;
 	segment->platform = platform;
 	segment->link = NULL;
 	segment->id = 0;

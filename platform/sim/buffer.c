@@ -136,7 +136,7 @@ memory_forget_out(struct memory_platform *self)
 /* ---- counting ---- */
 
 /* Counts one more segment in use. Returns false if that exceeds the limit. */
-static bool
+static inline bool
 memory_count_up(struct memory_platform *self)
 {
 	unsigned out = atomic_load_explicit(&self->out, memory_order_relaxed);
@@ -191,6 +191,21 @@ memory_block_alloc(struct memory_platform *self, size_t room)
 	return block;
 }
 
+/* Resets what a segment knows of the message that it was part of. */
+static inline void
+memory_reset(struct xk_msg *segment)
+{
+#ifdef XK_DEBUG
+	segment->crossings = 0;
+#endif
+	segment->next = NULL;
+	segment->tail = segment;
+	segment->link = NULL;
+	segment->id = 0;
+	segment->flags = 0;
+	segment->owner = NULL;
+}
+
 /* Returns the first view of a new buffer of `room` bytes. Its length is 0 already, since it was freed or allocated. */
 static struct xk_msg *
 memory_block_new(struct memory_platform *self, size_t room)
@@ -208,15 +223,8 @@ memory_block_new(struct memory_platform *self, size_t room)
 	atomic_store_explicit(&block->references, 1, memory_order_relaxed);
 	segment = &block->segment;
 	segment->data = segment->floor + XK_MSG_HEADROOM;
-#ifdef XK_DEBUG
-	segment->crossings = 0;
-#endif
-	segment->next = NULL;
-	segment->tail = segment;
-	segment->link = NULL;
-	segment->id = 0;
-	segment->flags = 0;
-	segment->owner = NULL;
+	segment->own_end = segment->ceiling;
+	memory_reset(segment);
 	return segment;
 }
 
@@ -259,15 +267,14 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 		return NULL;
 	}
 	atomic_fetch_add_explicit(segment->references, 1, memory_order_relaxed);
-	*view = (struct xk_msg){
-		.data = segment->data,
-		.len = segment->len,
-		.tail = view,
-		.references = segment->references,
-		.floor = segment->floor,
-		.ceiling = segment->ceiling,
-		.platform = platform,
-	};
+	view->data = segment->data;
+	view->len = segment->len;
+	view->total = 0;
+	view->references = segment->references;
+	view->floor = segment->floor;
+	view->ceiling = segment->ceiling;
+	view->platform = platform;
+	memory_reset(view);
 	return view;
 }
 

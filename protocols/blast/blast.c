@@ -156,6 +156,40 @@ blast_header_push(const struct blast_header *h, struct xk_msg **m)
 	return p != NULL;
 }
 
+/* ---- memory ---- */
+
+/* Only the holder of the lock takes: what is first cannot have gone and come back meanwhile. */
+void *
+blast_spare_take(_Atomic(struct blast_spare *) *spares, size_t size)
+{
+	struct blast_spare *spare = atomic_load_explicit(spares, memory_order_acquire);
+
+	while (spare != NULL && !atomic_compare_exchange_weak_explicit(spares, &spare, spare->next,
+								       memory_order_acquire, memory_order_acquire))
+		;
+	return spare != NULL ? spare : malloc(size);
+}
+
+void
+blast_spare_give(_Atomic(struct blast_spare *) *spares, void *object)
+{
+	struct blast_spare *spare = object;
+
+	spare->next = atomic_load_explicit(spares, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(spares, &spare->next, spare, memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+static void
+blast_spare_free(_Atomic(struct blast_spare *) *spares)
+{
+	for (struct blast_spare *spare = *spares, *next; spare != NULL; spare = next) {
+		next = spare->next;
+		free(spare);
+	}
+}
+
 /* ---- time; the lock is held unless stated otherwise ---- */
 
 void
@@ -489,6 +523,8 @@ blast_fini(struct xk_protocol *self)
 	blast_receive_fini(blast);
 	while (blast_send_expire(blast, UINT64_MAX))
 		;
+	blast_spare_free(&blast->spare_copies);
+	blast_spare_free(&blast->spare_partials);
 	free(blast->buckets);
 	xk_map_fini(&blast->peers);
 }

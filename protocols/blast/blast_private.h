@@ -63,13 +63,21 @@ struct blast_header {
 	uint64_t mask;
 };
 
-/* An entry of a list in order of time, the soonest first. */
+/*
+ * An entry of a list in order of time, the soonest first. It may be due later than it says, since what happens to it
+ * need not move it: who takes it at its time looks, and puts it back.
+ */
 struct blast_due {
 	TAILQ_ENTRY(blast_due) link;
 	uint64_t at_ns;
 };
 
 TAILQ_HEAD(blast_dues, blast_due);
+
+/* Objects that were freed, for reuse: never more than there ever were at a time. */
+struct blast_spare {
+	struct blast_spare *next;
+};
 
 /* What may be sent again. Frames count, too, because each costs the headers of the protocols below. */
 struct blast_credit {
@@ -108,8 +116,9 @@ struct blast {
 	struct xk_event event;
 	uint64_t event_ns; /* when the event is due; UINT64_MAX: never */
 	struct blast_dues copies, partials;
-	TAILQ_HEAD(blast_holders, blast_peer) holders; /* peers that have copies */
-	LIST_HEAD(blast_bucket, blast_copy) * buckets; /* of the copies, by sequence */
+	_Atomic(struct blast_spare *) spare_copies, spare_partials; /* added to without the lock */
+	TAILQ_HEAD(blast_holders, blast_peer) holders;              /* peers that have copies */
+	LIST_HEAD(blast_bucket, blast_copy) * buckets;              /* of the copies, by sequence */
 	uint32_t bucket_mask;
 	TAILQ_HEAD(blast_partial_ages, blast_partial) ages; /* oldest first */
 	uint32_t partial_count, fragment_count;
@@ -135,21 +144,22 @@ struct blast_session {
 
 /* A message that the peer may ask for again. Fields without "under the lock" do not change. */
 struct blast_copy {
-	struct blast_due due;                /* under the lock; in the protocol's copies */
-	LIST_ENTRY(blast_copy) bucket;       /* under the lock */
-	TAILQ_ENTRY(blast_copy) age;         /* in the holder's copies; under the lock */
-	struct blast_session *session;       /* with a reference */
-	struct blast_peer *holder;           /* whose slot it has; NULL: none, and it is never listed */
-	uint64_t born_ns, last_ns, early_ns; /* under the lock: first and last frame; NACKs before that come too soon */
-	uint64_t arrived;                    /* under the lock: the fragments that NACKs have named */
-	struct blast_credit left;            /* under the lock: what may still be sent again */
-	uint8_t again[BLAST_FRAGMENTS];      /* under the lock: how often each fragment was sent again */
+	struct blast_due due;          /* under the lock; in the protocol's copies */
+	LIST_ENTRY(blast_copy) bucket; /* under the lock */
+	TAILQ_ENTRY(blast_copy) age;   /* in the holder's copies; under the lock */
+	struct blast_session *session; /* with a reference */
+	struct blast_peer *holder;     /* whose slot it has; NULL: none, and it is never listed */
+	uint64_t born_ns, early_ns;    /* under the lock: first frame; NACKs before that come too soon */
+	_Atomic uint64_t last_ns;      /* last frame */
+	uint64_t arrived;              /* under the lock: the fragments that NACKs have named */
+	struct blast_credit left;      /* under the lock: what may still be sent again */
 	uint32_t sequence;
 	unsigned count;
 	bool listed;                 /* under the lock: in lists and bucket, which is one of the references */
 	_Atomic unsigned references; /* the last one to give one back frees it */
 	_Atomic unsigned sent;       /* fragments, for the first time */
-	struct xk_msg *fragments[];
+	struct xk_msg *m;
+	uint8_t again[BLAST_FRAGMENTS]; /* under the lock: how often each fragment was sent again */
 };
 
 /* An incomplete message. All of it is under the lock. */
@@ -160,12 +170,13 @@ struct blast_partial {
 	struct blast_session *session;        /* with a reference */
 	uint64_t mask;                        /* the fragments that have arrived */
 	uint64_t born_ns, last_ns, nacked_ns;
+	uint64_t until_ns; /* when fragments count as missing */
 	uint32_t sequence;
 	uint32_t length, last_length; /* of all fragments but the last, and of that; 0: not known */
 	unsigned count, received;
-	unsigned silences; /* waits in a row that brought nothing new */
-	unsigned credit;   /* NACKs that a stranger has paid for with the bytes it sent */
-	struct xk_msg *fragments[];
+	unsigned silences;                         /* waits in a row that brought nothing new */
+	unsigned credit;                           /* NACKs that a stranger has paid for with the bytes it sent */
+	struct xk_msg *fragments[BLAST_FRAGMENTS]; /* only the first `count` are set */
 };
 
 static inline struct blast *
@@ -187,6 +198,12 @@ struct blast_header blast_header_load(const uint8_t *p);
 
 /* Pushes the header h onto *m. Returns false if there is no buffer. */
 bool blast_header_push(const struct blast_header *h, struct xk_msg **m);
+
+/* Returns memory of `size` bytes, which all of this list have, undefined. NULL: there is none. The lock is held. */
+void *blast_spare_take(_Atomic(struct blast_spare *) *spares, size_t size);
+
+/* Gives that memory back. Any context. */
+void blast_spare_give(_Atomic(struct blast_spare *) *spares, void *object);
 
 /* Adds due, which is in no list, to dues, to be handled at at_ns. The lock is held. */
 void blast_due_add(struct blast *blast, struct blast_dues *dues, struct blast_due *due, uint64_t at_ns);

@@ -21,7 +21,8 @@ enum { BLAST_NACK_BYTES = 64 }; /* of a stranger's fragment, which allow one NAC
 static void
 blast_receive_unlist(struct blast *blast, struct blast_partial *partial)
 {
-	TAILQ_REMOVE(&blast->partials, &partial->due, link);
+	if (partial->due.at_ns != UINT64_MAX)
+		TAILQ_REMOVE(&blast->partials, &partial->due, link);
 	TAILQ_REMOVE(&blast->ages, partial, age);
 	TAILQ_REMOVE(&partial->session->partials, partial, peer);
 	blast->partial_count--;
@@ -45,7 +46,7 @@ blast_receive_evict(struct blast *blast, struct blast_session *s, const struct b
 	*out = oldest;
 }
 
-/* Schedules the time when fragments count as missing: now_ns is that of the last fragment or NACK. */
+/* Sets the time when fragments count as missing: now_ns is that of the last fragment or NACK. */
 static void
 blast_receive_wait(struct blast *blast, struct blast_partial *partial, uint64_t now_ns)
 {
@@ -59,7 +60,12 @@ blast_receive_wait(struct blast *blast, struct blast_partial *partial, uint64_t 
 			      << (partial->silences - 1);
 		patience_ns = patience_ns < blast->nack_max_ns ? patience_ns : blast->nack_max_ns;
 	}
-	blast_due_add(blast, &blast->partials, &partial->due, now_ns + patience_ns);
+	partial->until_ns = now_ns + patience_ns;
+	if (partial->due.at_ns > partial->until_ns) {
+		if (partial->due.at_ns != UINT64_MAX)
+			TAILQ_REMOVE(&blast->partials, &partial->due, link);
+		blast_due_add(blast, &blast->partials, &partial->due, partial->until_ns);
+	}
 }
 
 /*
@@ -70,12 +76,15 @@ static struct blast_partial *
 blast_receive_begin(struct blast_session *s, const struct blast_header *h, uint64_t now_ns, struct blast_partial **out)
 {
 	struct blast *blast = blast_of(s);
-	struct blast_partial *partial = calloc(1, sizeof(*partial) + h->fragments * sizeof(partial->fragments[0]));
+	struct blast_partial *partial = blast_spare_take(&blast->spare_partials, sizeof(*partial));
 
-	if (partial == NULL || !xk_duplicate(&s->session)) {
-		free(partial);
+	if (partial == NULL)
+		return NULL;
+	if (!xk_duplicate(&s->session)) {
+		blast_spare_give(&blast->spare_partials, partial);
 		return NULL;
 	}
+	memset(partial, 0, offsetof(struct blast_partial, fragments) + h->fragments * sizeof(partial->fragments[0]));
 	if (s->partial_count >= blast->peer_message_max)
 		blast_receive_evict(blast, s, NULL, out);
 	if (blast->partial_count >= blast->message_max)
@@ -84,9 +93,9 @@ blast_receive_begin(struct blast_session *s, const struct blast_header *h, uint6
 	partial->sequence = h->sequence;
 	partial->count = h->fragments;
 	partial->born_ns = partial->last_ns = now_ns;
+	partial->due.at_ns = UINT64_MAX; /* in no list */
 	TAILQ_INSERT_TAIL(&blast->ages, partial, age);
 	TAILQ_INSERT_TAIL(&s->partials, partial, peer);
-	blast_receive_wait(blast, partial, now_ns);
 	blast->partial_count++;
 	s->partial_count++;
 	return partial;
@@ -156,8 +165,8 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 	partial->credit += 1 + h->length / BLAST_NACK_BYTES;
 	partial->silences = 0;
 	partial->last_ns = now_ns;
-	TAILQ_REMOVE(&blast->partials, &partial->due, link);
-	blast_receive_wait(blast, partial, now_ns);
+	if (partial->received < partial->count)
+		blast_receive_wait(blast, partial, now_ns);
 }
 
 /* ---- without the lock ---- */
@@ -166,13 +175,15 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 static void
 blast_receive_drop(struct blast_partial *partial, unsigned why)
 {
+	struct blast *blast = blast_of(partial->session);
+
 	for (unsigned i = 0; i < partial->count; i++)
 		if (why == 0)
 			xk_msg_free(partial->fragments[i]);
 		else if (partial->fragments[i] != NULL)
-			xk_drop(partial->session->session.protocol, partial->fragments[i], why);
+			xk_drop(&blast->protocol, partial->fragments[i], why);
 	xk_session_release(&partial->session->session);
-	free(partial);
+	blast_spare_give(&blast->spare_partials, partial);
 }
 
 void
@@ -212,7 +223,7 @@ blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p)
 	for (unsigned i = 1; i < whole->count; i++)
 		xk_msg_join(m, whole->fragments[i]);
 	xk_session_release(&s->session);
-	free(whole);
+	blast_spare_give(&blast->spare_partials, whole);
 	xk_demux(&s->session, m);
 }
 
@@ -235,6 +246,13 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 		return false;
 	}
 	partial = xk_container_of(due, struct blast_partial, due);
+	TAILQ_REMOVE(&blast->partials, due, link);
+	if (partial->until_ns > now_ns) {
+		blast_due_add(blast, &blast->partials, due, partial->until_ns);
+		xk_unlock(&blast->lock);
+		return true;
+	}
+	due->at_ns = UINT64_MAX; /* in no list */
 	s = partial->session;
 	if (partial->silences == blast->nacks || now_ns - partial->born_ns >= blast->give_up_ns) {
 		blast_receive_unlist(blast, partial);
@@ -244,7 +262,6 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 	}
 	partial->silences++;
 	partial->nacked_ns = 0;
-	TAILQ_REMOVE(&blast->partials, due, link);
 	blast_receive_wait(blast, partial, now_ns);
 	/* a stranger pays for each NACK with what it has sent */
 	asks = (partial->credit > 0 || blast_session_is_confirmed(s)) && xk_duplicate(&s->session);

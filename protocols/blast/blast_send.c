@@ -36,47 +36,23 @@ blast_send_free_slot(struct blast *blast, struct blast_peer *holder)
 static void
 blast_copy_release(struct blast_copy *copy)
 {
+	struct blast *blast = blast_of(copy->session);
+
 	if (atomic_fetch_sub_explicit(&copy->references, 1, memory_order_acq_rel) != 1)
 		return;
-	for (unsigned i = 0; i < copy->count; i++)
-		xk_msg_free(copy->fragments[i]);
-	blast_send_free_slot(blast_of(copy->session), copy->holder);
+	xk_msg_free(copy->m);
+	blast_send_free_slot(blast, copy->holder);
 	xk_session_release(&copy->session->session);
-	free(copy);
+	blast_spare_give(&blast->spare_copies, copy);
 }
 
-/*
- * Returns a copy of m on s, in count fragments, in a slot of holder (NULL: in none), with one reference. Takes m.
- * Returns NULL if there is no memory or no buffer, or s is being closed.
- */
-static struct blast_copy *
-blast_copy_new(struct blast_session *s, struct xk_msg *m, unsigned count, struct blast_peer *holder)
+/* Returns the length of fragment i. */
+static size_t
+blast_copy_len(const struct blast_copy *copy, unsigned i)
 {
-	size_t len = xk_msg_len(m);
-	unsigned i = 0;
-	struct blast_copy *copy = calloc(1, sizeof(*copy) + count * sizeof(copy->fragments[0]));
+	size_t size = copy->session->fragment_size, rest = xk_msg_len(copy->m) - i * size;
 
-	if (copy == NULL || !xk_duplicate(&s->session)) {
-		xk_drop(s->session.protocol, m, copy == NULL ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION);
-		blast_send_free_slot(blast_of(s), holder);
-		free(copy);
-		return NULL;
-	}
-	copy->session = s;
-	copy->holder = holder;
-	copy->count = count;
-	copy->left =
-		(struct blast_credit){ .bytes = (int64_t)(BLAST_AGAIN * len), .frames = BLAST_AGAIN * (int64_t)count };
-	atomic_store_explicit(&copy->references, 1, memory_order_relaxed);
-	while (i + 1 < count && (copy->fragments[i] = xk_msg_split(&m, s->fragment_size)) != NULL)
-		i++;
-	if (i + 1 == count) {
-		copy->fragments[i] = m;
-		return copy;
-	}
-	xk_drop(s->session.protocol, m, XK_DROP_NO_BUFFER);
-	blast_copy_release(copy);
-	return NULL;
+	return rest < size ? rest : size;
 }
 
 /* ---- the lists of copies; the lock is held ---- */
@@ -93,13 +69,15 @@ blast_send_find(struct blast *blast, uint64_t sequence)
 }
 
 /*
- * Notes that the last frame of a listed copy was sent at now_ns. The copy is kept for longer than the peer's next NACK
- * takes, and for the whole of `keep` once a NACK has come, because the intervals between NACKs grow.
+ * Returns the time until which a listed copy is kept: for longer than the peer's next NACK takes, and for the whole of
+ * `keep` after the last frame once a NACK has come, because the intervals between NACKs grow.
  */
-static void
-blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
+static uint64_t
+blast_send_until(const struct blast *blast, const struct blast_copy *copy, uint64_t now_ns)
 {
 	const struct xk_estimate *answer = &copy->session->answer_ns;
+	bool all_sent = atomic_load_explicit(&copy->sent, memory_order_acquire) == copy->count;
+	uint64_t from_ns = all_sent ? atomic_load_explicit(&copy->last_ns, memory_order_relaxed) : now_ns;
 	uint64_t keep_ns = 8 * xk_estimate_bound(answer);
 	uint64_t last_ns = copy->born_ns + blast->give_up_ns;
 
@@ -107,9 +85,7 @@ blast_send_keep(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 		keep_ns = blast->keep_ns;
 	else if (keep_ns < blast->keep_ns / BLAST_KEEP_PARTS)
 		keep_ns = blast->keep_ns / BLAST_KEEP_PARTS;
-	copy->last_ns = now_ns;
-	TAILQ_REMOVE(&blast->copies, &copy->due, link);
-	blast_due_add(blast, &blast->copies, &copy->due, now_ns + keep_ns < last_ns ? now_ns + keep_ns : last_ns);
+	return last_ns < from_ns || last_ns - from_ns < keep_ns ? last_ns : from_ns + keep_ns;
 }
 
 /*
@@ -140,8 +116,7 @@ blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 	TAILQ_INSERT_TAIL(&copy->holder->copies, copy, age);
 	copy->listed = true;
 	atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
-	copy->born_ns = copy->last_ns = now_ns;
-	blast_due_add(blast, &blast->copies, &copy->due, now_ns + blast->give_up_ns);
+	blast_due_add(blast, &blast->copies, &copy->due, blast_send_until(blast, copy, now_ns));
 }
 
 /*
@@ -224,15 +199,14 @@ blast_again_count(struct blast_session *s, size_t len, unsigned frames)
 
 /* ---- frames ---- */
 
-/* Sends fragment i. Returns 0 or -errno. */
+/* Sends fragment i, which `frame` is (NULL: there was no buffer). Takes frame. Returns 0 or -errno. */
 static int
-blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
+blast_send_fragment(struct blast_copy *copy, unsigned i, struct xk_msg *frame, enum blast_op op)
 {
 	struct blast_session *s = copy->session;
-	struct xk_msg *frame = xk_msg_reference(copy->fragments[i]);
 	struct blast_header h = { .protocol = s->number,
 				  .sequence = copy->sequence,
-				  .length = (uint32_t)xk_msg_len(copy->fragments[i]),
+				  .length = (uint32_t)blast_copy_len(copy, i),
 				  .fragments = copy->count,
 				  .op = op,
 				  .mask = UINT64_C(1) << i };
@@ -241,33 +215,45 @@ blast_send_fragment(struct blast_copy *copy, unsigned i, enum blast_op op)
 		xk_msg_free(frame);
 		return -ENOBUFS;
 	}
+	frame->flags &= XK_MSG_TRACED;
 	return xk_push(s->session.lls, frame);
 }
 
+/* Sends fragment i of what is kept, as blast_send_fragment. */
+static int
+blast_send_kept(struct blast_copy *copy, unsigned i, enum blast_op op)
+{
+	size_t at = i * (size_t)copy->session->fragment_size;
+
+	return blast_send_fragment(copy, i, xk_msg_part(copy->m, at, blast_copy_len(copy, i)), op);
+}
+
 /*
- * Sends all fragments of copy for the first time. The peer will ask for those that cannot be sent after the first.
- * Returns 0, or -errno if nothing was sent: then copy is on no list.
+ * Sends all fragments of copy for the first time: the first is what is left of m, so that all headers go before it.
+ * The peer will ask for those that cannot be sent after the first. Takes m. Returns 0, or -errno if nothing was sent:
+ * then copy is on no list.
  */
 static int
-blast_send_all(struct blast *blast, struct blast_copy *copy)
+blast_send_all(struct blast *blast, struct blast_copy *copy, struct xk_msg *m)
 {
-	int err = 0;
 	unsigned i = 0;
+	int err;
 
-	while (i < copy->count && (err = blast_send_fragment(copy, i, BLAST_SEND)) == 0)
-		atomic_store_explicit(&copy->sent, ++i, memory_order_relaxed);
-	if (i == 0) {
+	xk_msg_truncate(m, copy->session->fragment_size);
+	err = blast_send_fragment(copy, 0, m, BLAST_SEND);
+	if (err != 0) {
 		xk_lock(&blast->lock);
 		blast_send_end(blast, copy);
 		return err;
 	}
+	while (err == 0 && ++i < copy->count) {
+		atomic_store_explicit(&copy->sent, i, memory_order_relaxed);
+		err = blast_send_kept(copy, i, BLAST_SEND);
+	}
 	if (err != 0)
 		xk_count(&blast->protocol, BLAST_UNSENT);
-	atomic_store_explicit(&copy->sent, copy->count, memory_order_relaxed);
-	xk_lock(&blast->lock);
-	if (copy->listed)
-		blast_send_keep(blast, copy, xk_now_ns(&blast->protocol));
-	xk_unlock(&blast->lock);
+	atomic_store_explicit(&copy->last_ns, xk_now_ns(&blast->protocol), memory_order_relaxed);
+	atomic_store_explicit(&copy->sent, copy->count, memory_order_release);
 	return 0;
 }
 
@@ -324,6 +310,53 @@ blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, st
 
 /* ---- messages ---- */
 
+/*
+ * Keeps m, in count fragments, in a slot of holder (NULL: in none, and only while it is sent). is_new: it was not
+ * pushed before. Returns the copy with one reference. NULL: it cannot be sent, and was dropped.
+ */
+static struct blast_copy *
+blast_send_begin(struct blast_session *s, struct xk_msg *m, unsigned count, struct blast_peer *holder, bool is_new)
+{
+	struct blast *blast = blast_of(s);
+	struct xk_msg *kept = xk_msg_reference(m);
+	bool stands = kept != NULL && xk_duplicate(&s->session);
+	uint64_t now_ns = xk_now_ns(&blast->protocol);
+	struct blast_copy *copy = NULL;
+
+	xk_lock(&blast->lock);
+	if (stands && (copy = blast_spare_take(&blast->spare_copies, sizeof(*copy))) != NULL) {
+		*copy = (struct blast_copy){ .session = s,
+					     .holder = holder,
+					     .born_ns = now_ns,
+					     .last_ns = now_ns,
+					     .left = { .bytes = (int64_t)(BLAST_AGAIN * xk_msg_len(m)),
+						       .frames = BLAST_AGAIN * (int64_t)count },
+					     .sequence = blast_send_number(blast, s),
+					     .count = count,
+					     .references = 1,
+					     .m = kept };
+		if (is_new) {
+			blast_again_turn(s, now_ns);
+			blast_again_add(s, copy->left.bytes, copy->left.frames);
+			s->credits[0].has_sent = true;
+		}
+		if (holder != NULL)
+			blast_send_list(blast, copy, now_ns);
+	}
+	xk_unlock(&blast->lock);
+	if (copy != NULL)
+		return copy;
+	blast_send_free_slot(blast, holder);
+	if (kept == NULL)
+		xk_drop(&blast->protocol, m, XK_DROP_NO_BUFFER);
+	else
+		xk_drop(&blast->protocol, m, stands ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION);
+	xk_msg_free(kept);
+	if (stands)
+		xk_session_release(&s->session);
+	return NULL;
+}
+
 int
 blast_send(struct blast_session *s, struct xk_msg *m)
 {
@@ -334,7 +367,6 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 	struct blast_peer *holder;
 	struct blast_copy *copy;
 	bool is_new = true;
-	uint64_t now_ns;
 	int err;
 
 	if (len > (size_t)s->fragment_size * BLAST_FRAGMENTS) {
@@ -354,21 +386,10 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 		xk_drop(&blast->protocol, m, BLAST_NO_SLOT);
 		return err == -EAGAIN ? -ENOBUFS : err;
 	}
-	copy = blast_copy_new(s, m, count, holder);
+	copy = blast_send_begin(s, m, count, holder, is_new);
 	if (copy == NULL)
 		return -ENOBUFS;
-	now_ns = xk_now_ns(&blast->protocol);
-	xk_lock(&blast->lock);
-	copy->sequence = blast_send_number(blast, s);
-	if (is_new) {
-		blast_again_turn(s, now_ns);
-		blast_again_add(s, copy->left.bytes, copy->left.frames);
-		s->credits[0].has_sent = true;
-	}
-	if (holder != NULL)
-		blast_send_list(blast, copy, now_ns);
-	xk_unlock(&blast->lock);
-	err = blast_send_all(blast, copy);
+	err = blast_send_all(blast, copy, m);
 	if (err == 0) {
 		xk_count(&blast->protocol, BLAST_LONG_OUT);
 		if (holder == NULL)
@@ -395,13 +416,23 @@ blast_send_release(struct blast_session *s, uint64_t number)
 bool
 blast_send_expire(struct blast *blast, uint64_t now_ns)
 {
+	struct blast_copy *copy = NULL;
 	struct blast_due *due;
+	uint64_t until_ns;
 
 	xk_lock(&blast->lock);
 	due = TAILQ_FIRST(&blast->copies);
-	if (due != NULL && due->at_ns > now_ns)
-		due = NULL;
-	if (!blast_send_end(blast, due == NULL ? NULL : xk_container_of(due, struct blast_copy, due)))
+	if (due != NULL && due->at_ns <= now_ns) {
+		copy = xk_container_of(due, struct blast_copy, due);
+		until_ns = blast_send_until(blast, copy, now_ns);
+		if (until_ns > now_ns) {
+			TAILQ_REMOVE(&blast->copies, due, link);
+			blast_due_add(blast, &blast->copies, due, until_ns);
+			xk_unlock(&blast->lock);
+			return true;
+		}
+	}
+	if (!blast_send_end(blast, copy))
 		return false;
 	xk_count(&blast->protocol, BLAST_EXPIRED);
 	return true;
@@ -452,7 +483,7 @@ blast_again_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
 {
 	struct blast_session *s = copy->session;
 	struct blast_credit *left = &copy->left;
-	size_t len = xk_msg_len(copy->fragments[i]);
+	size_t len = blast_copy_len(copy, i);
 
 	if (copy->again[i] == BLAST_FRAGMENT_AGAIN || left->frames == 0 || left->bytes < (int64_t)len ||
 	    !blast_again_allows(s, len, 1))
@@ -475,7 +506,7 @@ blast_again_pay(struct blast_copy *copy, unsigned i, uint64_t now_ns)
 static unsigned
 blast_again_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, uint64_t now_ns, uint64_t *again)
 {
-	unsigned sent = atomic_load_explicit(&copy->sent, memory_order_relaxed), why = BLAST_NACK_EARLY;
+	unsigned sent = atomic_load_explicit(&copy->sent, memory_order_acquire), why = BLAST_NACK_EARLY;
 	uint64_t missing = sent == 0 ? 0 : UINT64_MAX >> (BLAST_FRAGMENTS - sent);
 
 	if (!copy->listed || now_ns < copy->early_ns)
@@ -485,7 +516,8 @@ blast_again_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, ui
 	if (missing == 0)
 		return BLAST_NACK_EARLY;
 	if (sent == copy->count)
-		blast_estimate_add(blast, &copy->session->answer_ns, now_ns - copy->last_ns);
+		blast_estimate_add(blast, &copy->session->answer_ns,
+				   now_ns - atomic_load_explicit(&copy->last_ns, memory_order_relaxed));
 	blast_again_turn(copy->session, now_ns);
 	for (; missing != 0; missing &= missing - 1) {
 		unsigned i = (unsigned)__builtin_ctzll(missing), reason = blast_again_pay(copy, i, now_ns);
@@ -500,7 +532,7 @@ blast_again_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, ui
 	if (*again == 0)
 		return why;
 	copy->early_ns = now_ns + blast->nack_min_ns / 2;
-	blast_send_keep(blast, copy, now_ns);
+	atomic_store_explicit(&copy->last_ns, now_ns, memory_order_relaxed);
 	return 0;
 }
 
@@ -536,7 +568,7 @@ blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const
 		xk_count(&blast->protocol, BLAST_NACKS_IN);
 	}
 	for (; again != 0; again &= again - 1) {
-		int err = blast_send_fragment(copy, (unsigned)__builtin_ctzll(again), BLAST_RETRANSMIT);
+		int err = blast_send_kept(copy, (unsigned)__builtin_ctzll(again), BLAST_RETRANSMIT);
 
 		xk_count(&blast->protocol, err == 0 ? BLAST_RETRANSMITTED : BLAST_UNSENT);
 	}

@@ -49,7 +49,7 @@ chan_status_of_handler(int status)
 
 /* Copies m, which stays the caller's, for retransmissions. Returns false if there is no buffer. */
 static inline bool
-chan_end_copy(struct chan_end *e, const struct xk_msg *m)
+chan_end_copy(struct chan_end *e, struct xk_msg *m)
 {
 	size_t len = xk_msg_len(m);
 
@@ -436,7 +436,7 @@ chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 
 /* Keeps reply (NULL: an empty one) until it has arrived. Returns false if it cannot be kept. The lock is held. */
 static bool
-chan_server_keep(struct chan_end *e, const struct xk_msg *reply)
+chan_server_keep(struct chan_end *e, struct xk_msg *reply)
 {
 	if (xk_unlikely(reply == NULL)) {
 		e->copy.len = 0;

@@ -142,7 +142,7 @@ stopwait_header_pop(struct stopwait_header *h, struct xk_msg *m)
 
 /* Returns a message of header h and the payload (NULL: none), which stays the caller's. Returns NULL if no buffer. */
 static struct xk_msg *
-stopwait_frame(struct xk_protocol *self, const struct stopwait_header *h, const struct xk_msg *payload)
+stopwait_frame(struct xk_protocol *self, const struct stopwait_header *h, struct xk_msg *payload)
 {
 	struct xk_msg *m = payload != NULL ? xk_msg_reference(payload) : xk_msg_new(xk_platform_of(self), 0);
 	uint8_t *p = m == NULL ? NULL : xk_msg_push(&m, STOPWAIT_HEADER_LEN);

@@ -550,16 +550,16 @@ TEST(it_is_told_of_a_frame_in_one_piece)
 	struct xk_msg *m = text(platform, "payload"), *other = xk_msg_reference(m);
 
 	xk_memory_on_sent(port, tell, &told);
-	memcpy(xk_msg_push(&m, 7), "header ", 7);
-	REQUIRE(m->next != NULL);
+	memcpy(xk_msg_push(&other, 7), "header ", 7);
+	REQUIRE(other->next != NULL);
 	/* without a buffer for the whole the ring is full */
 	xk_memory_platform_limit(platform, out(platform));
-	CHECK_EQ(port->ops->transmit(port, &m, 1), 0);
+	CHECK_EQ(port->ops->transmit(port, &other, 1), 0);
 	CHECK_EQ(told.count, 0);
 	xk_memory_platform_limit(platform, out(platform) + 1);
-	CHECK(transmit(port, m));
+	CHECK(transmit(port, other));
 	CHECK(told.len == 14 && memcmp(told.bytes, "header payload", 14) == 0);
-	xk_msg_free(other);
+	xk_msg_free(m);
 	port->ops->close(port);
 	platform_end(platform);
 }

@@ -521,7 +521,7 @@ struct kept {
 	int status;
 };
 
-/* What is kept for later is shared: what is put in front needs a buffer of its own. */
+/* What shares the bytes of another has no room in front: headers need a buffer of their own. */
 static void
 request_and_keep(void *argument)
 {
@@ -530,9 +530,9 @@ request_and_keep(void *argument)
 
 	REQUIRE(m != NULL && other != NULL);
 	rig_limit_buffers(kept->r, 0);
-	kept->status = kept->buffers == 0 ? xk_am_request(kept->s, ADD, m) : xk_push(kept->s, m);
+	kept->status = kept->buffers == 0 ? xk_am_request(kept->s, ADD, other) : xk_push(kept->s, other);
 	rig_limit_buffers(kept->r, UINT_MAX);
-	xk_msg_free(other);
+	xk_msg_free(m);
 }
 
 TEST(am_drops_for_want_of_a_buffer)

@@ -222,7 +222,7 @@ struct sharing {
 	int status;
 };
 
-/* A message that somebody else has, too: its header needs a buffer of its own. */
+/* What shares the bytes of another has no room in front: its header needs a buffer of its own. */
 static void
 do_push_shared(void *argument)
 {
@@ -230,8 +230,8 @@ do_push_shared(void *argument)
 	struct xk_msg *m = xk_msg_from(rig_platform(sharing->s->r), "x", 1), *other = xk_msg_reference(m);
 
 	rig_limit_buffers(sharing->s->r, 0);
-	sharing->status = xk_push(sharing->session, m);
-	xk_msg_free(other);
+	sharing->status = xk_push(sharing->session, other);
+	xk_msg_free(m);
 }
 
 TEST(bid_does_without_a_buffer_for_its_header)

@@ -401,12 +401,14 @@ TEST(chan_header_without_a_buffer_is_dropped_and_sent_later)
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
-	rig_limit_buffers(r, 2); /* the message and its copy */
 	CHECK_EQ(call_async_long(r, &c, s, 100), 0);
+	expect(r, REQUEST, 1, NULL);
+	rig_limit_buffers(r, 1); /* what is sent again, without its header */
+	rig_advance_ms(r, 200);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_expect_nothing_sent(r);
 	rig_limit_buffers(r, UINT32_MAX);
-	rig_advance_ms(r, 200);
+	rig_advance_ms(r, 400);
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, NULL), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);

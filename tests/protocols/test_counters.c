@@ -63,7 +63,7 @@ struct kept {
 	int status;
 };
 
-/* What is kept for later is shared: its header must go in front, in a buffer of its own. */
+/* What shares the bytes of another has no room in front: its header needs a buffer of its own. */
 static void
 push_and_keep(void *argument)
 {
@@ -72,9 +72,9 @@ push_and_keep(void *argument)
 
 	REQUIRE(m != NULL && other != NULL);
 	rig_limit_buffers(kept->r, 0);
-	kept->status = xk_push(kept->s, m);
+	kept->status = xk_push(kept->s, other);
 	rig_limit_buffers(kept->r, UINT_MAX);
-	xk_msg_free(other);
+	xk_msg_free(m);
 }
 
 TEST(icmp_drops_for_want_of_a_buffer)

@@ -316,7 +316,7 @@ struct calling {
 	int status;
 };
 
-/* What is kept for later is shared: its header must go in front, in a buffer of its own. */
+/* What shares the bytes of another has no room in front: its header needs a buffer of its own. */
 static void
 call_and_keep(void *argument)
 {
@@ -325,9 +325,9 @@ call_and_keep(void *argument)
 
 	REQUIRE(m != NULL && other != NULL);
 	rig_limit_buffers(c->r, 0);
-	c->status = xk_call(c->s, m, &reply);
+	c->status = xk_call(c->s, other, &reply);
 	rig_limit_buffers(c->r, UINT_MAX);
-	xk_msg_free(other);
+	xk_msg_free(m);
 }
 
 TEST(a_call_needs_a_buffer_for_its_header)

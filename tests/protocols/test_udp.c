@@ -392,10 +392,10 @@ TEST(without_a_buffer_for_the_header_nothing_is_sent)
 	struct xk_msg *m = xk_msg_from(platform, "abc", 3), *kept = xk_msg_reference(m);
 
 	xk_memory_platform_limit(platform, platform->ops->buffers_out(platform));
-	CHECK_EQ(xk_push(s, m), -ENOBUFS);
+	CHECK_EQ(xk_push(s, kept), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	xk_memory_platform_limit(platform, UINT32_MAX);
-	xk_msg_free(kept);
+	xk_msg_free(m);
 	rig_free(r);
 }
 

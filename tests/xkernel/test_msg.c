@@ -162,16 +162,65 @@ TEST(push_on_a_shared_message_leaves_the_shared_bytes_alone)
 	REQUIRE(p != NULL && q != NULL);
 	memset(p, 0xaa, 14);
 	memset(q, 0xbb, 20);
-	CHECK_EQ(segments(m), 2);
+	CHECK_EQ(segments(m), 1); /* the room in front is m's */
+	CHECK_EQ(segments(other), 2);
 	/* the next header goes in place before this one */
-	CHECK(xk_msg_push(&m, 20) == p - 20);
-	CHECK_EQ(segments(m), 2);
-	xk_msg_pop(&m, 34);
-	xk_msg_pop(&other, 20);
+	CHECK(xk_msg_push(&other, 14) == q - 14);
+	CHECK_EQ(segments(other), 2);
+	xk_msg_pop(&m, 14);
+	xk_msg_pop(&other, 34);
 	CHECK(holds_pattern(m, 0, 10));
 	CHECK(holds_pattern(other, 0, 10));
 	xk_msg_free(m);
 	xk_msg_free(other);
+	platform_end(platform);
+}
+
+TEST(push_goes_in_place_up_to_the_bytes_that_others_see)
+{
+	struct xk_platform *platform = platform_new();
+	struct xk_msg *m = patterned(platform, 10), *first = m, *other = xk_msg_part(m, 4, 6);
+
+	/* bytes 0 to 3 are m's alone */
+	xk_msg_pop(&m, 4);
+	memset(xk_msg_push(&m, 2), 0xaa, 2);
+	CHECK(m == first && segments(m) == 1);
+	/* byte 4 is not */
+	xk_msg_pop(&m, 3);
+	memset(xk_msg_push(&m, 1), 0xbb, 1);
+	CHECK_EQ(segments(m), 2);
+	CHECK(holds_pattern(other, 4, 6));
+	/* and is again, when nobody else sees it */
+	xk_msg_pop(&m, 1);
+	REQUIRE(xk_msg_peek(&m, 1) != NULL);
+	xk_msg_free(other);
+	memset(xk_msg_push(&m, 1), 0xcc, 1);
+	CHECK(m == first && segments(m) == 1);
+	xk_msg_free(m);
+	platform_end(platform);
+}
+
+TEST(a_part_holds_its_bytes)
+{
+	struct xk_platform *platform = platform_new();
+	struct xk_msg *m = CHAIN(platform, 3, 4, 5);
+
+	mark(m);
+	for (size_t at = 0; at <= 12; at++)
+		for (size_t len = 0; at + len <= 12; len++) {
+			struct xk_msg *part = xk_msg_part(m, at, len);
+
+			REQUIRE(part != NULL);
+			CHECK(holds_pattern(part, at, len));
+			CHECK_EQ(part->id, m->id);
+			CHECK(xk_msg_annotation(part, XK_OF_MESSAGE, KIND) != NULL);
+			CHECK(xk_msg_annotation(part, XK_OF_PUSH, KIND) == NULL);
+			xk_msg_free(part);
+		}
+	allow(platform, 1);
+	CHECK(xk_msg_part(m, 2, 3) == NULL); /* of two segments */
+	CHECK(holds_pattern(m, 0, 12));
+	xk_msg_free(m);
 	platform_end(platform);
 }
 
@@ -182,6 +231,7 @@ TEST(push_of_a_whole_headroom_on_a_shared_message_keeps_its_marks)
 
 	mark(m);
 	other = xk_msg_reference(m);
+	xk_msg_pop(&m, 1); /* what is in front is the other's, too */
 	REQUIRE(xk_msg_push(&m, XK_MSG_HEADROOM) != NULL);
 	CHECK(is_marked(m));
 	CHECK(m->data == m->floor);
@@ -196,10 +246,11 @@ TEST(push_without_a_buffer_leaves_the_message_unchanged)
 	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 3000), *other = xk_msg_reference(m), *before = m;
 
+	xk_msg_pop(&m, 1);
 	allow(platform, 0);
 	CHECK(xk_msg_push(&m, 14) == NULL);
 	CHECK(m == before);
-	CHECK(holds_pattern(m, 0, 3000));
+	CHECK(holds_pattern(m, 1, 2999));
 	xk_msg_free(other);
 	xk_msg_free(m);
 	platform_end(platform);
