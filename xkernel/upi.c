@@ -143,7 +143,7 @@ xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, co
 	struct xk_hold hold = { self->holds, s, false };
 
 	xk_debug_assert(xk_locks_held() == 0);
-	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
+	xk_session_used(s);
 	self->holds = &hold;
 	self->popped = s;
 	if (xk_unlikely(s->binding.pops & XK_POPS_IN_ORDER))
@@ -245,7 +245,7 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
 		return -EOPNOTSUPP;
 	}
-	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
+	xk_session_used(s);
 	self->holds = &hold;
 	self->popped = s;
 	if (!(s->binding.pops & XK_POPS_IN_ORDER)) {

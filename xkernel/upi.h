@@ -357,12 +357,20 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 		edge->demux(edge->upper, s, m);
 }
 
+/* Notes that s was used. Several drivers may read its line of the cache for each message, so it is seldom written. */
+static inline void
+xk_session_used(struct xk_session *s)
+{
+	if (xk_unlikely(!atomic_load_explicit(&s->binding.used, memory_order_relaxed)))
+		atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
+}
+
 /* The fast half of xk_pop: a tail call, so s is not on the stack. Not for callers. */
 static inline void
 xk_pop_on(struct xk_session *s, struct xk_msg *m)
 {
 	xk_debug_assert(xk_locks_held() == 0);
-	atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
+	xk_session_used(s);
 	xk_self_head()->popped = s;
 	xk_demux(s, m);
 }

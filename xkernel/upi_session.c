@@ -58,7 +58,7 @@ session_forget_paths(struct xk_session *s)
 		if (path->map != NULL)
 			xk_map_unbind(path->map, &path->binding);
 	for (struct xk_session *lls = s->lls; lls != NULL; lls = lls->lls)
-		atomic_store_explicit(&lls->binding.used, true, memory_order_relaxed);
+		xk_session_used(lls);
 }
 
 static void

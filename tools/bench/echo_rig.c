@@ -9,7 +9,7 @@ enum {
 void
 echo_rig_init(struct echo_rig *rig, const struct echo_end *server, uint32_t size)
 {
-	xk_assert(rig->sessions >= 1 && rig->sessions <= ECHO_FRAME_MAX_PEERS);
+	xk_assert(rig->sessions >= 1 && rig->sessions <= ECHO_FRAME_MAX_PEERS - rig->first);
 	xk_assert(rig->burst >= 1 && rig->burst <= ECHO_RIG_BURST && rig->rounds >= 1);
 	echo_frames_init(&rig->frames, server, size);
 	rig->frames.neighbours = rig->neighbours;
@@ -40,11 +40,11 @@ static uint32_t
 rig_next_peer(struct echo_rig *rig)
 {
 	if (rig->made < rig->sessions)
-		return (uint32_t)rig->made;
+		return rig->first + (uint32_t)rig->made;
 	rig->random ^= rig->random << 13;
 	rig->random ^= rig->random >> 7;
 	rig->random ^= rig->random << 17;
-	return (uint32_t)((rig->random >> 32) * rig->sessions >> 32);
+	return rig->first + (uint32_t)((rig->random >> 32) * rig->sessions >> 32);
 }
 
 /* Returns the buffer of the previous echo if nobody else holds it, otherwise a fresh one. NULL: none is left. */
@@ -198,6 +198,7 @@ echo_rig_cost_ns(const struct echo_rig *like, uint32_t size)
 {
 	static const struct echo_end nobody;
 	struct echo_rig rig = { .platform = like->platform,
+				.first = like->first,
 				.sessions = like->sessions,
 				.neighbours = like->neighbours,
 				.burst = like->burst,

@@ -18,7 +18,8 @@ enum { ECHO_RIG_BURST = 32, ECHO_RIG_WARM_UP = 4096 };
 struct echo_rig {
 	/* set by the caller */
 	struct xk_platform *platform;
-	uint32_t sessions;               /* peers: 1 to ECHO_FRAME_MAX_PEERS */
+	uint32_t first;                  /* the first peer's number, ... */
+	uint32_t sessions;               /* ... and how many there are: 1 to ECHO_FRAME_MAX_PEERS */
 	uint32_t burst;                  /* requests at a time: 1 to ECHO_RIG_BURST; fewer if their pieces do not fit */
 	uint64_t rounds;                 /* that count; at least 1 */
 	bool neighbours;                 /* each peer has a link address of its own */

@@ -510,15 +510,21 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 	xk_shepherd_arrive();
 }
 
-/* Adds m to the turn's batch. Returns false if the caller is not the driver of port's lane, or the batch is full. */
+/*
+ * Adds m to the turn's batch of the calling driver's lane of port, without touching those of other drivers. Returns
+ * false if the caller is no driver, has no lane, or if its batch is full.
+ */
 static inline bool
-xk_transmit_add(struct xk_port *port, struct xk_msg *m)
+xk_transmit_add(const struct xk_port *port, struct xk_msg *m)
 {
-	struct xk_transmit *transmit = port->transmit;
-	struct xk_shepherd *self = xk_self();
+	const struct xk_shepherd_head *self = xk_self_head();
+	unsigned lane = xk_likely(self != NULL) ? self->lane : 0;
+	struct xk_transmit *transmit;
 
-	if (xk_unlikely(self == NULL || self->runner != transmit->runner ||
-			transmit->count == XK_ARRAY_LENGTH(transmit->batch)))
+	if (xk_unlikely(lane == 0 || (port = port->lanes[lane - 1]) == NULL))
+		return false;
+	transmit = port->transmit;
+	if (xk_unlikely(transmit->count == XK_ARRAY_LENGTH(transmit->batch)))
 		return false;
 	transmit->batch[transmit->count++] = m;
 	return true;
