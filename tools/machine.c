@@ -88,6 +88,15 @@ machine_has_core(unsigned core)
 	return core < CPU_SETSIZE && sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_ISSET(core, &set);
 }
 
+int
+machine_core(unsigned index)
+{
+	for (unsigned core = 0; core < CPU_SETSIZE; core++)
+		if (machine_has_core(core) && index-- == 0)
+			return (int)core;
+	return -1;
+}
+
 /* ---- two threads: the first measures, with the second ---- */
 
 struct machine_two {

@@ -31,6 +31,9 @@ bool machine_read(const char *path, const char *key, char *text, size_t size);
 /* Returns whether this process may run on core. */
 bool machine_has_core(unsigned core);
 
+/* Returns the number of the index-th core that this process may run on, from 0; -1: there are fewer. */
+int machine_core(unsigned index);
+
 /*
  * Returns the round trip of a cache line between threads on cores a and b, the median of many; takes about 20 ms.
  * 0: a is b, or one of them may not be used.

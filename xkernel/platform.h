@@ -169,7 +169,7 @@ struct xk_port {
 	struct xk_port *next;         /* in the kernel's list */
 	struct xk_port *beside;       /* in its driver's list */
 	struct xk_port *around;       /* in its driver's ring */
-	uint8_t apart[64];            /* what other drivers read for each message lies before, what its own writes behind */
+	uint8_t apart[64]; /* what other drivers read for each message lies before, what its own writes behind */
 	_Atomic uint64_t frames_in, frames_out;
 	_Atomic uint64_t unheard; /* frames dropped as no_session, because there was no receiver */
 };

@@ -254,23 +254,41 @@ call_table() {
 	done
 }
 
-# call_row LABEL COMMAND...: instructions of a call whose caller waits, and whose caller is told, without the benchmark's own.
+# call_row BYTES: instructions of a call whose caller waits, and whose caller is told, without the benchmark's own.
 call_row() {
-	label=$1
-	shift
-	printf '%-26s %8d %8d\n' "$label" "$(($(per_round "$@" bench call) - call_rig))" \
-		"$(($(per_round "$@" bench call --async) - call_rig))"
+	call_rig=$(per_round "$build/xk" bench call --async --alone --size "$1")
+	printf '%-26s %8d %8d\n' "$1 byte(s)" "$(($(per_round "$build/xk" bench call --size "$1") - call_rig))" \
+		"$(($(per_round "$build/xk" bench call --async --size "$1") - call_rig))"
 }
 
+# A message of 1472 bytes is two fragments; one of 1000 is kept by reference, and one of 1 byte by a copy.
 call_instructions() {
-	call_rig=$(per_round "$build/xk" bench call --async --alone)
-	echo "Instructions of a call of 1 byte and its reply through two hosts, without the benchmark's own ($call_rig)"
+	echo "Instructions of a call and its reply through two hosts, without the benchmark's own"
 	printf '%-26s %8s %8s\n' '' 'waits' 'is told'
-	call_row 'the graph' "$build/xk"
+	call_row 1
+	call_row 1000
+	call_row 1472
+}
+
+# One driver, and two side by side, each on a core of its own, with a lane of the port and peers of its own.
+drivers_table() {
+	for run in 1 2 3 4 5; do
+		for drivers in 1 2; do
+			"$build/xk" bench echo --drivers $drivers --rounds "$rounds" --json - | number echo_ns >>"$scratch/drivers$drivers"
+		done
+	done
+	one=$(median <"$scratch/drivers1")
+	two=$(median <"$scratch/drivers2")
+	awk -v one="$one" -v two="$two" 'BEGIN { printf "Two drivers of one host, each on a core: %.1f ns an echo, alone %.1f; together %.2f times one\n",
+		two, one, 2 * one / two }'
 }
 
 echo_table
 echo
+if [ "$(nproc)" -gt 1 ]; then
+	drivers_table
+	echo
+fi
 size_table
 echo
 call_instructions

@@ -152,6 +152,9 @@ same "calls through a router" run graphs/net/calls.dot --link sim --seed 3 --unt
 same "... in regular mode" run graphs/net/calls.dot --link sim --seed 4 --until 500ms \
 	--set graph.mode=regular
 same "... traced" run graphs/net/calls.dot --link sim --seed 5 --until 50ms --trace
+same "a peer whose link address ARP doubts" run graphs/net/pair-ethernet10.dot --link sim --set client.udptest.rounds=300 \
+	--set client.udptest.size=1 --set graph.arp.age=20ms
+check "... is asked for again" "$(grep arp.polls "$work/yes.json")" grep -q '"arp.polls": [1-9]' "$work/yes.json"
 all="--link sim --mode regular,ipp --handoff none,client,server,both --rounds 10 --size 1,4000"
 # shellcheck disable=SC2086 # a list of options
 {

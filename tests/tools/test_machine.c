@@ -15,6 +15,11 @@ TEST(the_machine_is_described)
 	CHECK(machine.processor[0] != '\0');
 	CHECK(strncmp(machine.system, "Linux ", 6) == 0);
 	CHECK(machine.cores >= 1);
+	for (unsigned i = 0; i < machine.cores; i++) {
+		CHECK(machine_core(i) >= 0 && machine_has_core((unsigned)machine_core(i)));
+		CHECK(i == 0 || machine_core(i) > machine_core(i - 1));
+	}
+	CHECK_EQ(machine_core(machine.cores), -1);
 }
 
 TEST(a_cache_line_needs_two_cores)

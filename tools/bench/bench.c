@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graphs/graph.h"
+#include "tools/machine.h"
 #include "tools/output.h"
 #include "tools/program/program_compile.h"
 #include "tools/xk/xk.h"
@@ -37,12 +38,16 @@ bench_main(const struct bench_kind *kind, struct bench *bench, int argc, char **
 			return OPTIONS_FAILURE;
 		}
 	}
-	bench->platform = xk_memory_platform_new(XK_MEMORY_REAL);
-	xk_assert(bench->platform != NULL);
-	if (kind->graph != NULL)
-		xk_memory_platform_recycle(bench->platform);
+	for (unsigned i = 0; i < bench->drivers || i == 0; i++) {
+		bench->platforms[i] = xk_memory_platform_new(XK_MEMORY_REAL);
+		xk_assert(bench->platforms[i] != NULL);
+		if (kind->graph != NULL)
+			xk_memory_platform_recycle(bench->platforms[i]);
+	}
+	bench->platform = bench->platforms[0];
 	status = kind->run(bench);
-	xk_memory_platform_free(bench->platform);
+	for (unsigned i = 0; i < BENCH_DRIVERS && bench->platforms[i] != NULL; i++)
+		xk_memory_platform_free(bench->platforms[i]);
 	return status;
 }
 
@@ -70,21 +75,37 @@ bench_compose(const struct bench *bench, const struct bench_host *host, struct x
 	return good;
 }
 
+/* Returns the core of a driver, if there are several; -1: any. */
+static int
+bench_core(const struct bench *bench, unsigned driver)
+{
+	return bench->drivers > 1 ? machine_core(driver) : -1;
+}
+
 bool
 bench_host_open(struct bench *bench, unsigned which, const struct bench_host *host)
 {
-	const struct xk_kernel_config config = {
-		.name = host->name, .platform = bench->platform, .mode = XK_IPP, .driver = XK_DRIVER_POLL, .core = -1
-	};
+	const struct xk_kernel_config config = { .name = host->name,
+						 .platform = bench->platform,
+						 .mode = XK_IPP,
+						 .driver = XK_DRIVER_POLL,
+						 .core = bench_core(bench, 0) };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
-	struct xk_port *port = xk_memory_port_new(bench->platform, "port", host->link, BENCH_MTU);
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_protocol *failed = NULL;
 	int err = -EINVAL;
 
-	xk_assert(kernel != NULL && port != NULL);
-	xk_memory_loop(port, host->receive, host->transmit, host->context);
-	xk_kernel_add_port(kernel, port);
+	xk_assert(kernel != NULL);
+	for (unsigned i = 1; i < bench->drivers; i++)
+		xk_assert(xk_kernel_add_driver(kernel, bench->platforms[i], bench_core(bench, i)) == (int)i);
+	for (unsigned i = 0; i < bench->drivers || i == 0; i++) {
+		struct xk_port *port = xk_memory_port_new(bench->platforms[i], "port", host->link, BENCH_MTU);
+
+		xk_assert(port != NULL);
+		port->driver = i;
+		xk_memory_loop(port, host->receive, host->transmit, host->contexts[i]);
+		xk_kernel_add_port(kernel, port);
+	}
 	if (bench_compose(bench, host, kernel, &errors)) {
 		for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next)
 			if (p->session_max != 0 && p->session_max <= host->sessions)

@@ -11,7 +11,7 @@
 #include "tools/options.h"
 #include "xkernel/kernel.h"
 
-enum { BENCH_HOSTS = 2, BENCH_COUNTS = 6 };
+enum { BENCH_HOSTS = 2, BENCH_COUNTS = 6, BENCH_DRIVERS = 8 };
 
 struct bench {
 	/* options; those of bench_options, and what each benchmark lists in its own table */
@@ -22,7 +22,9 @@ struct bench {
 	uint64_t size, rounds;
 
 	const struct bench_kind *kind;
-	struct xk_platform *platform;
+	struct xk_platform *platform; /* platforms[0] */
+	uint64_t drivers;             /* of each host; 0: 1 */
+	struct xk_platform *platforms[BENCH_DRIVERS];
 	struct xk_kernel *kernels[BENCH_HOSTS]; /* NULL: none */
 	/* at the beginning and the end of the rounds that count */
 	struct xk_kernel_stats before[BENCH_HOSTS], after[BENCH_HOSTS];
@@ -56,12 +58,12 @@ struct bench_host {
 	unsigned sessions;   /* limits of passively opened sessions are raised to keep so many */
 	xk_memory_receive *receive;
 	xk_memory_transmit *transmit;
-	void *context;
+	void *contexts[BENCH_DRIVERS]; /* of the drivers' lanes of the port */
 };
 
 /*
- * Makes bench->kernels[which]: a host in IPP mode, whose driver polls a port with these ends. Returns false, after a
- * message, if its graph was refused. The caller frees the kernel.
+ * Makes bench->kernels[which]: a host in IPP mode, whose drivers poll a port with these ends, pinned to cores if there
+ * are several. Returns false, after a message, if its graph was refused. The caller frees the kernel.
  */
 bool bench_host_open(struct bench *bench, unsigned which, const struct bench_host *host);
 

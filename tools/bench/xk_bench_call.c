@@ -286,7 +286,7 @@ call_host_open(struct call_bench *bench, unsigned which)
 		.test = "chantest",
 		.receive = call_receive,
 		.transmit = call_transmit,
-		.context = &bench->hosts[which],
+		.contexts = { &bench->hosts[which] },
 	};
 
 	return bench->common.alone || bench_host_open(&bench->common, which, &made);

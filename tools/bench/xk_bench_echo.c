@@ -5,16 +5,23 @@
  * frame in and its echo out per round, addresses and ports of the peers chosen at random, all checksums verified and
  * generated. The driver polls, in IPP mode. Nothing of the system is needed (no huge pages, no child), so that it runs
  * under callgrind: with two numbers of --rounds, the difference of instructions is the cost of the rounds between.
+ *
+ * With several drivers each has a thread, a core, a lane of the port, a rig and peers of its own.
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "protocols/test/udptest.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/echo_rig.h"
 #include "tools/output.h"
 
-enum { ECHO_COUNTS = 5 /* the first of bench_counts: nothing parks */ };
+enum {
+	ECHO_COUNTS = 5, /* the first of bench_counts: nothing parks */
+	ECHO_ALIGN =
+		128, /* rigs of two drivers share no line of the cache, nor a pair of lines that is fetched together */
+};
 
 #define ECHO_LINK UINT64_C(0x020000000001)
 #define ECHO_HOST 0x0a000002
@@ -23,8 +30,9 @@ struct echo_bench {
 	struct bench common; /* first */
 	uint64_t sessions, burst;
 	bool neighbours, turns, done;
-	struct echo_rig rig;
-	double echo_ns, rig_ns; /* of a round that counts; the rig's part */
+	_Atomic unsigned running; /* rigs */
+	struct echo_rig *rigs[BENCH_DRIVERS];
+	double echo_ns, rig_ns; /* of a round that counts, the mean of the drivers; the rig's part */
 };
 
 static const struct options_option echo_options[] = {
@@ -39,6 +47,8 @@ static const struct options_option echo_options[] = {
 	       "each peer has its own link address, too (they are behind one router)"),
 	OPTION(NUMBER, struct echo_bench, burst, "burst", "N", "frames per turn of the driver (1)", .min = 1,
 	       .max = ECHO_RIG_BURST),
+	OPTION(NUMBER, struct echo_bench, common.drivers, "drivers", "N",
+	       "drivers side by side, each with a core and peers of its own (1)", .min = 1, .max = BENCH_DRIVERS),
 	OPTION(FLAG, struct echo_bench, turns, "turns", NULL,
 	       "by xk_kernel_turn, as a program with a loop of its own does, instead of xk_kernel_run"),
 	OPTION(FLAG, struct echo_bench, common.alone, "alone", NULL,
@@ -68,10 +78,13 @@ echo_counting(void *context)
 static void
 echo_finished(void *context)
 {
-	struct bench *bench = context;
+	struct echo_bench *echo = context;
+	struct bench *bench = &echo->common;
 
+	if (atomic_fetch_sub_explicit(&echo->running, 1, memory_order_acq_rel) != 1)
+		return;
 	bench_take_stats(bench, bench->after);
-	((struct echo_bench *)bench)->done = true;
+	echo->done = true;
 	xk_kernel_halt(bench->kernels[0]);
 }
 
@@ -89,34 +102,65 @@ echo_print_drops(struct xk_kernel *kernel)
 		}
 }
 
-static int
-echo_run(struct bench *bench)
+/* Makes the rig of a driver. */
+static struct echo_rig *
+echo_rig_new(struct echo_bench *echo, unsigned driver)
 {
 	static const struct echo_end server = { ECHO_LINK, ECHO_HOST, XK_UDPTEST_PORT };
-	struct echo_bench *echo = (struct echo_bench *)bench;
-	struct echo_rig *rig = &echo->rig;
-	const struct bench_host host = {
-		.name = "bench",
-		.link = ECHO_LINK,
-		.address = "vnet.address=10.0.0.2/8", /* all peers are on the link */
-		.sessions = (unsigned)echo->sessions,
-		.receive = echo_rig_receive,
-		.transmit = echo_rig_transmit,
-		.context = rig,
-	};
+	struct bench *bench = &echo->common;
+	struct echo_rig *rig = aligned_alloc(ECHO_ALIGN, (sizeof(*rig) + ECHO_ALIGN - 1) / ECHO_ALIGN * ECHO_ALIGN);
 
-	*rig = (struct echo_rig){ .platform = bench->platform,
+	xk_assert(rig != NULL);
+	*rig = (struct echo_rig){ .platform = bench->platforms[driver],
+				  .first = driver * (uint32_t)echo->sessions,
 				  .sessions = (uint32_t)echo->sessions,
 				  .burst = (uint32_t)echo->burst,
 				  .neighbours = echo->neighbours,
 				  .rounds = bench->rounds,
 				  .alone = bench->alone,
-				  .counting = bench->alone ? NULL : echo_counting,
+				  .counting = bench->alone || driver != 0 ? NULL : echo_counting,
 				  .finished = bench->alone ? NULL : echo_finished,
-				  .context = bench };
+				  .context = echo };
 	echo_rig_init(rig, &server, (uint32_t)bench->size);
+	return rig;
+}
+
+/* Tells what is wrong with an echo. */
+static void
+echo_tell_wrong(const struct bench *bench, const struct echo_rig *rig)
+{
+	fprintf(stderr, "xk bench echo: round %" PRIu64 ": wrong with the echo: %s\n", rig->wrong_round, rig->wrong);
+	echo_print_drops(bench->kernels[0]);
+}
+
+static int
+echo_run(struct bench *bench)
+{
+	struct echo_bench *echo = (struct echo_bench *)bench;
+	struct bench_host host = {
+		.name = "bench",
+		.link = ECHO_LINK,
+		.address = "vnet.address=10.0.0.2/8", /* all peers are on the link */
+		.sessions = (unsigned)(echo->sessions * bench->drivers),
+		.receive = echo_rig_receive,
+		.transmit = echo_rig_transmit,
+	};
+	const char *wrong = NULL;
+
+	if (bench->drivers > 1 && (bench->alone || echo->turns)) {
+		fprintf(stderr, "xk bench echo: --%s is for one driver\n", bench->alone ? "alone" : "turns");
+		return OPTIONS_MISUSE;
+	}
+	if (echo->sessions * bench->drivers > ECHO_FRAME_MAX_PEERS) {
+		fprintf(stderr, "xk bench echo: there are at most %d peers, of all drivers\n", ECHO_FRAME_MAX_PEERS);
+		return OPTIONS_MISUSE;
+	}
+	for (unsigned i = 0; i < bench->drivers; i++)
+		host.contexts[i] = echo->rigs[i] = echo_rig_new(echo, i);
+	atomic_init(&echo->running, (unsigned)bench->drivers);
 	if (bench->alone) {
-		echo_rig_alone(rig);
+		echo_rig_alone(echo->rigs[0]);
+		free(echo->rigs[0]);
 		return OPTIONS_SUCCESS;
 	}
 	if (!bench_host_open(bench, 0, &host))
@@ -126,17 +170,18 @@ echo_run(struct bench *bench)
 			xk_kernel_turn(bench->kernels[0]);
 	else
 		xk_kernel_run(bench->kernels[0]);
-	if (rig->wrong != NULL) {
-		fprintf(stderr, "xk bench echo: round %" PRIu64 ": wrong with the echo: %s\n", rig->wrong_round,
-			rig->wrong);
-		echo_print_drops(bench->kernels[0]);
-	}
+	for (unsigned i = 0; i < bench->drivers && wrong == NULL; i++)
+		if ((wrong = echo->rigs[i]->wrong) != NULL)
+			echo_tell_wrong(bench, echo->rigs[i]);
 	xk_kernel_free(bench->kernels[0]);
-	if (rig->wrong != NULL)
-		return OPTIONS_FAILURE;
-	echo->echo_ns = batches_median_ns(&rig->batches);
-	echo->rig_ns = echo_rig_cost_ns(rig, (uint32_t)bench->size);
-	return bench_report(bench);
+	for (unsigned i = 0; i < bench->drivers; i++) {
+		echo->echo_ns += batches_median_ns(&echo->rigs[i]->batches) / (double)bench->drivers;
+		if (i == 0)
+			echo->rig_ns = echo_rig_cost_ns(echo->rigs[i], (uint32_t)bench->size);
+		free(echo->rigs[i]);
+	}
+	bench->rounds *= bench->drivers;
+	return wrong != NULL ? OPTIONS_FAILURE : bench_report(bench);
 }
 
 static void
@@ -146,6 +191,7 @@ echo_write(const struct bench *bench, struct json *json)
 
 	json_uint(json, "sessions", echo->sessions);
 	json_uint(json, "burst", echo->burst);
+	json_uint(json, "drivers", bench->drivers);
 	json_double(json, "echo_ns", echo->echo_ns);
 	json_double(json, "rig_ns", echo->rig_ns);
 	json_double(json, "net_ns", echo->echo_ns - echo->rig_ns);
@@ -175,7 +221,9 @@ bench_echo_main(int argc, char **argv)
 {
 	static const struct bench_kind kind = { &echo_program, "echo",     "graphs/udptest.dot",
 						echo_run,      echo_write, echo_tell };
-	struct echo_bench echo = { .common = { .size = 1, .rounds = 1000000 }, .sessions = 1, .burst = 1 };
+	struct echo_bench echo = { .common = { .size = 1, .rounds = 1000000, .drivers = 1 },
+				   .sessions = 1,
+				   .burst = 1 };
 
 	return bench_main(&kind, &echo.common, argc, argv);
 }
