@@ -17,6 +17,7 @@ struct xk_context;
 struct xk_platform;
 struct xk_port;
 struct xk_protocol;
+struct xk_runner;
 struct xk_session;
 
 struct xk_platform_ops {
@@ -164,11 +165,12 @@ struct xk_port {
 	/* the framework's */
 	struct xk_session *receiver; /* the port protocol's session; NULL: none yet */
 	struct xk_transmit *transmit;
-	struct xk_paths *paths;       /* of what arrives here (path.h); NULL: none */
-	struct xk_port *const *lanes; /* of its device, by driver; NULL: that driver has none */
-	struct xk_port *next;         /* in the kernel's list */
-	struct xk_port *beside;       /* in its driver's list */
-	struct xk_port *around;       /* in its driver's ring */
+	const struct xk_runner *runner; /* its driver's: one comparison tells whether a pusher is that driver */
+	struct xk_paths *paths;         /* of what arrives here (path.h); NULL: none */
+	struct xk_port *const *lanes;   /* of its device, by driver; NULL: that driver has none */
+	struct xk_port *next;           /* in the kernel's list */
+	struct xk_port *beside;         /* in its driver's list */
+	struct xk_port *around;         /* in its driver's ring */
 	uint8_t apart[64]; /* what other drivers read for each message lies before, what its own writes behind */
 	_Atomic uint64_t frames_in, frames_out;
 	_Atomic uint64_t unheard; /* frames dropped as no_session, because there was no receiver */

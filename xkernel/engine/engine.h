@@ -261,7 +261,6 @@ void xk_owner_tell_lost(struct xk_kernel *kernel);
 /* A port's outgoing frames. Its holder may call the port's transmit; the port's driver holds it while awake. */
 struct xk_transmit {
 	struct xk_driver *driver;
-	const struct xk_runner *runner;     /* the driver's: one comparison tells whether the pusher is the driver */
 	_Atomic bool stuck;                 /* the device was full when transmit was last released */
 	unsigned count;                     /* in batch */
 	struct xk_msg *batch[2 * XK_BURST]; /* the driver's own frames, sent at the end of its turn */
@@ -517,11 +516,13 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 static inline bool
 xk_transmit_add(const struct xk_port *port, struct xk_msg *m)
 {
-	const struct xk_shepherd_head *self = xk_self_head();
-	unsigned lane = xk_likely(self != NULL) ? self->lane : 0;
+	const struct xk_shepherd *self = xk_self();
 	struct xk_transmit *transmit;
 
-	if (xk_unlikely(lane == 0 || (port = port->lanes[lane - 1]) == NULL))
+	if (xk_unlikely(self == NULL))
+		return false;
+	if (xk_unlikely(self->runner != port->runner) &&
+	    (self->head.lane == 0 || (port = port->lanes[self->head.lane - 1]) == NULL))
 		return false;
 	transmit = port->transmit;
 	if (xk_unlikely(transmit->count == XK_ARRAY_LENGTH(transmit->batch)))

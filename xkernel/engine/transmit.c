@@ -248,7 +248,7 @@ transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_ms
 	struct xk_transmit *transmit = port->transmit;
 	struct xk_shepherd *self = xk_self();
 
-	if (self == NULL || self->runner != transmit->runner) {
+	if (self == NULL || self->runner != port->runner) {
 		struct xk_port *lane = port->lanes[self == NULL ? 0 : self->driver->index];
 
 		if (lane != NULL)
@@ -256,7 +256,7 @@ transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_ms
 		transmit = port->transmit;
 		if (self == NULL || !xk_on_driver(self))
 			return transmit_queue(port, owner, m);
-		if (self->runner != transmit->runner)
+		if (self->runner != port->runner)
 			return transmit_beside(port, owner, m, self);
 	}
 	if (transmit_is_full(transmit))
