@@ -183,6 +183,7 @@ xk_msg_free_here(struct xk_msg *m, uintptr_t here)
 		struct xk_msg *next = m->next;
 
 		m->given_up_at = here;
+		m->own_end = NULL; /* a push onto a freed message finds no room, and then what is wrong */
 		msg_segment_free(m);
 		m = next;
 	}
