@@ -138,6 +138,7 @@ msg_view(struct xk_msg *segment)
 struct xk_msg *
 xk_msg_part(struct xk_msg *m, size_t offset, size_t len)
 {
+	bool is_whole = len == m->total;
 	struct xk_msg *s = m, *other = NULL;
 
 	msg_must_live(m, "copies");
@@ -163,6 +164,8 @@ xk_msg_part(struct xk_msg *m, size_t offset, size_t len)
 	} while (len > 0);
 	other->id = m->id;
 	other->flags = m->flags;
+	if (!is_whole)
+		other->flags &= (uint16_t) ~(XK_MSG_NETWORK_SUM_GOOD | XK_MSG_TRANSPORT_SUM_GOOD);
 	other->annotation_kinds[XK_OF_MESSAGE] = m->annotation_kinds[XK_OF_MESSAGE];
 	other->annotations[XK_OF_MESSAGE] = m->annotations[XK_OF_MESSAGE];
 	xk_msg_unannotate(other, XK_OF_PUSH);
@@ -183,7 +186,7 @@ xk_msg_free_here(struct xk_msg *m, uintptr_t here)
 		struct xk_msg *next = m->next;
 
 		m->given_up_at = here;
-		m->own_end = NULL; /* a push onto a freed message finds no room, and then what is wrong */
+		m->own_end = NULL; /* sends a push onto a freed message the slow way, which notices */
 		msg_segment_free(m);
 		m = next;
 	}

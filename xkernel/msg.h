@@ -9,13 +9,14 @@
  * it, or drops it under a name. A function that may replace the first segment takes
  * `struct xk_msg **` and stores the new handle; older copies are stale.
  *
- * A header is pushed in place if the room in front is the view's own. One view of a buffer at most has such room: the
- * first, up to the bytes that it shares with others. Any other gets a segment for the header: the room before a fragment
- * is its neighbour's payload, and what is sent again may still lie in a ring with the headers of the first time. All
+ * A header is pushed in place if the room in front is the view's own. At most one view of a buffer has such room: the
+ * first, up to the bytes that it shares with others. On any other view, a header gets a segment of its own: the room
+ * before a fragment is its neighbour's payload, and a message that is sent again may still lie in a ring with its first
+ * headers. All
  * functions run in any context, and none waits. One shepherd at a time uses a message; messages may share buffers.
  *
  * Source: the x-kernel manual's Message tool, with explicit ownership. Its "hidden owner of the header stack" is the
- * view whose own_end lies behind its data.
+ * view whose own_end is not before its data.
  */
 #ifndef XK_MSG_H
 #define XK_MSG_H
@@ -63,7 +64,7 @@ struct xk_msg {
 	struct xk_msg *tail;                       /* last segment; valid in the first */
 	_Atomic uint16_t *references;              /* segments that view this buffer */
 	uint8_t *floor;                            /* the buffer's first byte, the limit of pushes in place */
-	uint8_t *own_end;                          /* ... which this view alone may write, up to here: header room */
+	uint8_t *own_end;                          /* the bytes from floor to here are this view's: room for headers */
 	struct xk_platform *platform;              /* the buffer's */
 	uint8_t *ceiling;                          /* one past the buffer's last byte */
 	struct xk_msg *link;                       /* for the owner's queues of messages */
@@ -151,7 +152,7 @@ struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size
  */
 struct xk_msg *xk_msg_reference(struct xk_msg *m);
 
-/* As xk_msg_reference, over len bytes of m from offset on, which exist. */
+/* As xk_msg_reference, over len bytes of m from offset on, which exist. A smaller part has no flags of sums. */
 struct xk_msg *xk_msg_part(struct xk_msg *m, size_t offset, size_t len);
 
 /* As xk_msg_free; `here` is the call's code address, for error messages. */
@@ -168,7 +169,7 @@ xk_msg_free(struct xk_msg *m)
 uint8_t *xk_msg_push_segment(struct xk_msg **m, size_t len);
 uint8_t *xk_msg_pull_up(struct xk_msg **m, size_t len);
 
-/* Returns whether len bytes can be pushed in place. False: perhaps xk_msg_push can nevertheless. */
+/* Returns whether len bytes can be pushed in place. If not, xk_msg_push may still find that all other views are gone. */
 static inline bool
 xk_msg_has_room(const struct xk_msg *m, size_t len)
 {

@@ -25,8 +25,9 @@ struct xk_platform_ops {
 	uint64_t (*now_ns)(struct xk_platform *platform);
 
 	/*
-	 * Returns a fresh segment with its own buffer and one reference: data == floor + XK_MSG_HEADROOM, own_end ==
-	 * ceiling, ceiling - data >= XK_MSG_SEGMENT; len, total, next, link, id, flags and owner zero; tail itself. NULL: none left.
+	 * Returns a fresh segment with its own buffer and one reference: data == floor + XK_MSG_HEADROOM,
+	 * ceiling - data >= XK_MSG_SEGMENT, own_end == ceiling; len, total, next, link, id, flags and owner
+	 * zero; tail itself. NULL: none left.
 	 */
 	struct xk_msg *(*buffer_new)(struct xk_platform *platform);
 
@@ -171,7 +172,7 @@ struct xk_port {
 	struct xk_port *next;           /* in the kernel's list */
 	struct xk_port *beside;         /* in its driver's list */
 	struct xk_port *around;         /* in its driver's ring */
-	uint8_t apart[64]; /* what other drivers read for each message lies before, what its own writes behind */
+	uint8_t apart[64]; /* so that other drivers, which read what is above, share no cache line with the counts */
 	_Atomic uint64_t frames_in, frames_out;
 	_Atomic uint64_t unheard; /* frames dropped as no_session, because there was no receiver */
 };

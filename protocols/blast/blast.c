@@ -158,7 +158,7 @@ blast_header_push(const struct blast_header *h, struct xk_msg **m)
 
 /* ---- memory ---- */
 
-/* Only the holder of the lock takes: what is first cannot have gone and come back meanwhile. */
+/* Only the holder of the lock takes, so the first object cannot be taken and given back meanwhile. */
 void *
 blast_spare_take(_Atomic(struct blast_spare *) *spares, size_t size)
 {
@@ -222,10 +222,21 @@ blast_schedule(struct blast *blast, uint64_t at_ns)
 }
 
 void
-blast_due_add(struct blast *blast, struct blast_dues *dues, struct blast_due *due, uint64_t at_ns)
+blast_due_remove(struct blast_dues *dues, struct blast_due *due)
 {
-	struct blast_due *after = TAILQ_LAST(dues, blast_dues);
+	if (due->at_ns == BLAST_NEVER)
+		return;
+	TAILQ_REMOVE(dues, due, link);
+	due->at_ns = BLAST_NEVER;
+}
 
+void
+blast_due_set(struct blast *blast, struct blast_dues *dues, struct blast_due *due, uint64_t at_ns)
+{
+	struct blast_due *after;
+
+	blast_due_remove(dues, due);
+	after = TAILQ_LAST(dues, blast_dues);
 	due->at_ns = at_ns;
 	while (after != NULL && after->at_ns > at_ns)
 		after = TAILQ_PREV(after, blast_dues, link);

@@ -64,17 +64,19 @@ struct blast_header {
 };
 
 /*
- * An entry of a list in order of time, the soonest first. It may be due later than it says, since what happens to it
- * need not move it: who takes it at its time looks, and puts it back.
+ * An entry of a list in order of time, the soonest first. Fragments do not move an entry: its handler compares the time
+ * at which it is really due, and if that is later, sets it again.
  */
 struct blast_due {
 	TAILQ_ENTRY(blast_due) link;
-	uint64_t at_ns;
+	uint64_t at_ns; /* BLAST_NEVER: it is in no list */
 };
+
+#define BLAST_NEVER UINT64_MAX
 
 TAILQ_HEAD(blast_dues, blast_due);
 
-/* Objects that were freed, for reuse: never more than there ever were at a time. */
+/* Freed objects, for reuse: never more than were in use at one time. */
 struct blast_spare {
 	struct blast_spare *next;
 };
@@ -155,10 +157,10 @@ struct blast_copy {
 	struct blast_credit left;      /* under the lock: what may still be sent again */
 	uint32_t sequence;
 	unsigned count;
-	bool listed;                 /* under the lock: in lists and bucket, which is one of the references */
-	_Atomic unsigned references; /* the last one to give one back frees it */
-	_Atomic unsigned sent;       /* fragments, for the first time */
-	struct xk_msg *m;
+	bool listed;                    /* under the lock: in lists and bucket, which is one of the references */
+	_Atomic unsigned references;    /* the last one to give one back frees it */
+	_Atomic unsigned sent;          /* fragments, for the first time */
+	struct xk_msg *m;               /* the whole message */
 	uint8_t again[BLAST_FRAGMENTS]; /* under the lock: how often each fragment was sent again */
 };
 
@@ -199,14 +201,17 @@ struct blast_header blast_header_load(const uint8_t *p);
 /* Pushes the header h onto *m. Returns false if there is no buffer. */
 bool blast_header_push(const struct blast_header *h, struct xk_msg **m);
 
-/* Returns memory of `size` bytes, which all of this list have, undefined. NULL: there is none. The lock is held. */
+/* Returns undefined memory of `size` bytes, the same for the whole list. NULL: there is none. The lock is held. */
 void *blast_spare_take(_Atomic(struct blast_spare *) *spares, size_t size);
 
 /* Gives that memory back. Any context. */
 void blast_spare_give(_Atomic(struct blast_spare *) *spares, void *object);
 
-/* Adds due, which is in no list, to dues, to be handled at at_ns. The lock is held. */
-void blast_due_add(struct blast *blast, struct blast_dues *dues, struct blast_due *due, uint64_t at_ns);
+/* Puts due into dues, or moves it there, to be handled at at_ns. The lock is held. */
+void blast_due_set(struct blast *blast, struct blast_dues *dues, struct blast_due *due, uint64_t at_ns);
+
+/* Takes due out of dues, unless it is in no list. The lock is held. */
+void blast_due_remove(struct blast_dues *dues, struct blast_due *due);
 
 /* Adds a sample, at most nack_max. The lock is held. */
 void blast_estimate_add(const struct blast *blast, struct xk_estimate *estimate, uint64_t sample_ns);

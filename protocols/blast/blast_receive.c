@@ -21,8 +21,7 @@ enum { BLAST_NACK_BYTES = 64 }; /* of a stranger's fragment, which allow one NAC
 static void
 blast_receive_unlist(struct blast *blast, struct blast_partial *partial)
 {
-	if (partial->due.at_ns != UINT64_MAX)
-		TAILQ_REMOVE(&blast->partials, &partial->due, link);
+	blast_due_remove(&blast->partials, &partial->due);
 	TAILQ_REMOVE(&blast->ages, partial, age);
 	TAILQ_REMOVE(&partial->session->partials, partial, peer);
 	blast->partial_count--;
@@ -61,11 +60,8 @@ blast_receive_wait(struct blast *blast, struct blast_partial *partial, uint64_t 
 		patience_ns = patience_ns < blast->nack_max_ns ? patience_ns : blast->nack_max_ns;
 	}
 	partial->until_ns = now_ns + patience_ns;
-	if (partial->due.at_ns > partial->until_ns) {
-		if (partial->due.at_ns != UINT64_MAX)
-			TAILQ_REMOVE(&blast->partials, &partial->due, link);
-		blast_due_add(blast, &blast->partials, &partial->due, partial->until_ns);
-	}
+	if (partial->due.at_ns > partial->until_ns)
+		blast_due_set(blast, &blast->partials, &partial->due, partial->until_ns);
 }
 
 /*
@@ -93,7 +89,7 @@ blast_receive_begin(struct blast_session *s, const struct blast_header *h, uint6
 	partial->sequence = h->sequence;
 	partial->count = h->fragments;
 	partial->born_ns = partial->last_ns = now_ns;
-	partial->due.at_ns = UINT64_MAX; /* in no list */
+	partial->due.at_ns = BLAST_NEVER;
 	TAILQ_INSERT_TAIL(&blast->ages, partial, age);
 	TAILQ_INSERT_TAIL(&s->partials, partial, peer);
 	blast->partial_count++;
@@ -246,13 +242,12 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 		return false;
 	}
 	partial = xk_container_of(due, struct blast_partial, due);
-	TAILQ_REMOVE(&blast->partials, due, link);
 	if (partial->until_ns > now_ns) {
-		blast_due_add(blast, &blast->partials, due, partial->until_ns);
+		blast_due_set(blast, &blast->partials, due, partial->until_ns);
 		xk_unlock(&blast->lock);
 		return true;
 	}
-	due->at_ns = UINT64_MAX; /* in no list */
+	blast_due_remove(&blast->partials, due);
 	s = partial->session;
 	if (partial->silences == blast->nacks || now_ns - partial->born_ns >= blast->give_up_ns) {
 		blast_receive_unlist(blast, partial);

@@ -116,7 +116,7 @@ blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 	TAILQ_INSERT_TAIL(&copy->holder->copies, copy, age);
 	copy->listed = true;
 	atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
-	blast_due_add(blast, &blast->copies, &copy->due, blast_send_until(blast, copy, now_ns));
+	blast_due_set(blast, &blast->copies, &copy->due, blast_send_until(blast, copy, now_ns));
 }
 
 /*
@@ -130,7 +130,7 @@ blast_send_end(struct blast *blast, struct blast_copy *copy)
 
 	if (listed) {
 		LIST_REMOVE(copy, bucket);
-		TAILQ_REMOVE(&blast->copies, &copy->due, link);
+		blast_due_remove(&blast->copies, &copy->due);
 		TAILQ_REMOVE(&copy->holder->copies, copy, age);
 		if (--copy->holder->copy_count == 0)
 			TAILQ_REMOVE(&blast->holders, copy->holder, holder);
@@ -325,7 +325,8 @@ blast_send_begin(struct blast_session *s, struct xk_msg *m, unsigned count, stru
 
 	xk_lock(&blast->lock);
 	if (stands && (copy = blast_spare_take(&blast->spare_copies, sizeof(*copy))) != NULL) {
-		*copy = (struct blast_copy){ .session = s,
+		*copy = (struct blast_copy){ .due = { .at_ns = BLAST_NEVER },
+					     .session = s,
 					     .holder = holder,
 					     .born_ns = now_ns,
 					     .last_ns = now_ns,
@@ -426,8 +427,7 @@ blast_send_expire(struct blast *blast, uint64_t now_ns)
 		copy = xk_container_of(due, struct blast_copy, due);
 		until_ns = blast_send_until(blast, copy, now_ns);
 		if (until_ns > now_ns) {
-			TAILQ_REMOVE(&blast->copies, due, link);
-			blast_due_add(blast, &blast->copies, due, until_ns);
+			blast_due_set(blast, &blast->copies, due, until_ns);
 			xk_unlock(&blast->lock);
 			return true;
 		}

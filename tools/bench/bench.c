@@ -44,7 +44,6 @@ bench_main(const struct bench_kind *kind, struct bench *bench, int argc, char **
 		if (kind->graph != NULL)
 			xk_memory_platform_recycle(bench->platforms[i]);
 	}
-	bench->platform = bench->platforms[0];
 	status = kind->run(bench);
 	for (unsigned i = 0; i < BENCH_DRIVERS && bench->platforms[i] != NULL; i++)
 		xk_memory_platform_free(bench->platforms[i]);
@@ -86,7 +85,7 @@ bool
 bench_host_open(struct bench *bench, unsigned which, const struct bench_host *host)
 {
 	const struct xk_kernel_config config = { .name = host->name,
-						 .platform = bench->platform,
+						 .platform = bench->platforms[0],
 						 .mode = XK_IPP,
 						 .driver = XK_DRIVER_POLL,
 						 .core = bench_core(bench, 0) };

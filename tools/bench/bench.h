@@ -22,10 +22,9 @@ struct bench {
 	uint64_t size, rounds;
 
 	const struct bench_kind *kind;
-	struct xk_platform *platform; /* platforms[0] */
-	uint64_t drivers;             /* of each host; 0: 1 */
-	struct xk_platform *platforms[BENCH_DRIVERS];
-	struct xk_kernel *kernels[BENCH_HOSTS]; /* NULL: none */
+	uint64_t drivers;                             /* of each host; 0: 1 */
+	struct xk_platform *platforms[BENCH_DRIVERS]; /* of the drivers */
+	struct xk_kernel *kernels[BENCH_HOSTS];       /* NULL: none */
 	/* at the beginning and the end of the rounds that count */
 	struct xk_kernel_stats before[BENCH_HOSTS], after[BENCH_HOSTS];
 };

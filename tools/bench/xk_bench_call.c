@@ -144,7 +144,7 @@ call_request(struct call_bench *bench, struct xk_msg *m)
 	if (m != NULL && m->next == NULL && xk_msg_is_writable(m))
 		return m;
 	xk_msg_free(m);
-	m = xk_msg_new(bench->common.platform, bench->common.size);
+	m = xk_msg_new(bench->common.platforms[0], bench->common.size);
 	for (struct xk_msg *part = m; part != NULL; part = part->next)
 		memset(part->data, 'x', part->len);
 	return m;

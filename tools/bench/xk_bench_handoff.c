@@ -135,7 +135,7 @@ probe_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		probe->is_signalled_next = true;
 		xk_memory_inject(bench->port, m);
 		xk_semaphore_wait(&probe->signal, XK_FOREVER);
-		m = xk_memory_frame(bench->common.platform, HANDOFF_FRAME);
+		m = xk_memory_frame(bench->common.platforms[0], HANDOFF_FRAME);
 		xk_assert(m != NULL);
 		probe_note(bench, probe->signalled_ns, m);
 	}
@@ -170,7 +170,7 @@ static bool
 handoff_host_start(struct handoff *bench)
 {
 	const struct xk_kernel_config config = { .name = "bench",
-						 .platform = bench->common.platform,
+						 .platform = bench->common.platforms[0],
 						 .mode = XK_IPP,
 						 .driver = XK_DRIVER_INTERRUPT,
 						 .core = (int)bench->core };
@@ -178,7 +178,7 @@ handoff_host_start(struct handoff *bench)
 	int err = -ENOMEM;
 
 	bench->common.kernels[0] = xk_kernel_new(&config);
-	bench->port = xk_memory_port_new(bench->common.platform, "port", HANDOFF_LINK, HANDOFF_MTU);
+	bench->port = xk_memory_port_new(bench->common.platforms[0], "port", HANDOFF_LINK, HANDOFF_MTU);
 	xk_assert(bench->common.kernels[0] != NULL && bench->port != NULL);
 	bench->receive = bench->port->ops->receive;
 	bench->port_ops = *bench->port->ops;
@@ -209,7 +209,7 @@ handoff_messages(struct handoff *bench, enum handoff_way way)
 {
 	bool regular = way == WAY_REGULAR || way == WAY_BLOCKED;
 	struct xk_edge *edge = bench->probe->protocol.lowers[0];
-	struct xk_msg *m = xk_memory_frame(bench->common.platform, HANDOFF_FRAME);
+	struct xk_msg *m = xk_memory_frame(bench->common.platforms[0], HANDOFF_FRAME);
 	int err;
 
 	bench->probe->waits = way == WAY_BLOCKED || way == WAY_RESUME_THREAD || way == WAY_RESUME_DRIVER;
