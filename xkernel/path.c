@@ -9,9 +9,11 @@
 #include "xkernel/protocol.h"
 
 enum {
-	PATH_BYTES = 48, /* of the longest headers, in three pieces of 16 that may overlap */
+	PATH_BYTES = 96, /* of the longest headers, in pieces of 16; the last two may overlap */
 	PATH_PIECE = 16,
 	PATH_PIECES = PATH_BYTES / PATH_PIECE,
+	PATH_FEW =
+		48, /* bytes of most headers; they are read with the rest of a path, others' in a line of their own */
 	PATH_WORDS = 4, /* of 8 bytes, that hold what names sessions */
 	PATH_LENGTHS = 2,
 	PATH_LAYERS = 8,
@@ -42,12 +44,15 @@ struct path_layout {
 	uint8_t sum_from, sum_at;
 	uint8_t sum_lengths;              /* how often the length counts: in the pseudo-header, and in the header */
 	uint8_t counter_at, counter_step; /* 0: none */
+	uint8_t own_at;                   /* the top's header, if it has path_pop and path_push; 0: it has not */
 };
 
 /*
- * The layout of most paths, UDP's in IP without options in Ethernet, for which the compiler makes code of its own: a
- * third less of it than for any layout.
+ * Layouts for which the compiler makes code of its own, a third less than for any: that of UDP in IP without options in
+ * Ethernet, and that of BID in BLAST in Ethernet, below calls.
  */
+enum path_kind { PATH_ANY, PATH_OF_UDP, PATH_OF_CALLS };
+
 static const struct path_layout path_usual = {
 	.len = 42,
 	.lengths = 2,
@@ -62,6 +67,13 @@ static const struct path_layout path_usual = {
 	.sum_lengths = 2,
 	.counter_at = 18,
 	.counter_step = 2,
+};
+
+static const struct path_layout path_calls = {
+	.len = 62,
+	.lengths = 1,
+	.length = { { 24, 38 } },
+	.own_at = 38,
 };
 
 /* What the paths through the same protocols have in common. Does not change once it is there, but for the version. */
@@ -81,22 +93,28 @@ struct path_shape {
 	struct xk_protocol *top; /* the protocol */
 };
 
-/* A path. The first two lines of the cache are read on the way up, the others on the way down. */
+/*
+ * A path. Its first lines of the cache are read on the way up, the others on the way down: two for headers of up to
+ * PATH_FEW bytes, otherwise three.
+ */
 struct path {
 	_Alignas(64) struct xk_path path;
 	struct xk_session *top;
-	uint64_t pop_sum;
-
-	uint8_t value[PATH_BYTES]; /* as the shape's mask */
 	const _Atomic bool *unusual;
+
 	_Atomic uint32_t version;
-	bool is_usual; /* its layout is path_usual, and nothing offloads a checksum */
+	uint8_t kind; /* enum path_kind, if nothing offloads a checksum; otherwise PATH_ANY */
+	uint64_t pop_sum;
+	uint8_t value[PATH_BYTES]; /* as the shape's mask */
+	bool (*pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
+	uint64_t state;
 
-	_Alignas(64) uint8_t header[PATH_BYTES]; /* its last `len` bytes are what is sent */
+	bool (*push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
+	struct xk_port *port;       /* whose frames come up */
+	uint8_t header[PATH_BYTES]; /* its last `len` bytes are what is sent */
 	const struct path_shape *shape;
-	struct xk_port *port; /* whose frames come up */
 
-	_Atomic uint16_t *counter;
+	_Alignas(64) _Atomic uint16_t *counter;
 	const _Atomic uint32_t *whole; /* the payload's limit at its layer */
 	uint32_t whole_less;           /* ... and the bytes that headers above take of it */
 	uint32_t longest;
@@ -106,7 +124,9 @@ struct path {
 	const _Atomic uint32_t *valid;
 };
 
-static_assert(offsetof(struct path, value) == 64 && offsetof(struct path, header) == 128, "lines of the cache");
+static_assert(offsetof(struct path, value) + PATH_FEW == 128 &&
+		      offsetof(struct path, header) + PATH_BYTES - PATH_FEW == 256 && sizeof(struct path) == 384,
+	      "lines of the cache");
 
 struct xk_paths {
 	struct xk_map map; /* by hash and shape */
@@ -120,7 +140,7 @@ struct xk_paths {
 
 static const _Atomic bool path_never;
 
-/* What is inlined is compiled for path_usual, and for any other layout. */
+/* What is inlined is compiled for path_usual, for path_calls, and for any other layout. */
 #define PATH_INLINE __attribute__((always_inline)) inline
 
 /* ---- up ---- */
@@ -167,6 +187,12 @@ path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version)
 	return NULL;
 }
 
+static inline unsigned
+path_pieces(const struct path_layout *layout)
+{
+	return (layout->len + PATH_PIECE - 1u) / PATH_PIECE;
+}
+
 /* Where a piece of the headers begins: the last ends with them. */
 static inline unsigned
 path_piece_at(const struct path_layout *layout, unsigned piece)
@@ -184,22 +210,14 @@ path_matches_as(const struct path_layout *layout, const struct path *path, const
 
 	if (xk_unlikely(m->len < layout->len))
 		return false;
-#pragma GCC unroll 3
-	for (unsigned i = 0; i < PATH_PIECES; i++) {
+#pragma GCC unroll 4
+	for (unsigned i = 0; i < path_pieces(layout); i++) {
 		memcpy(&bytes, m->data + path_piece_at(layout, i), PATH_PIECE);
 		memcpy(&mask, path->shape->mask + i * PATH_PIECE, PATH_PIECE);
 		memcpy(&value, path->value + i * PATH_PIECE, PATH_PIECE);
 		differs |= (bytes & mask) ^ value;
 	}
 	return (differs[0] | differs[1]) == 0;
-}
-
-static inline bool
-path_matches(const struct path *path, const struct xk_msg *m)
-{
-	if (xk_likely(path->is_usual))
-		return path_matches_as(&path_usual, path, m);
-	return path_matches_as(&path->shape->layout, path, m);
 }
 
 /* Returns the sum of a header of len bytes, a multiple of 4. */
@@ -237,6 +255,8 @@ path_check(const struct path_layout *layout, const struct xk_msg *m)
 	if (layout->sum_at != 0 && (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) == 0 &&
 	    xk_get16(p + layout->sum_at) == 0) /* there is none */
 		return 0;
+	if (layout->own_at != 0 && end == layout->len)
+		return 0;
 	return end;
 }
 
@@ -268,7 +288,8 @@ path_up_as(const struct path_layout *layout, struct xk_port *port, const struct 
 
 	if (xk_likely(!atomic_load_explicit(path->unusual, memory_order_relaxed)))
 		end = path_check(layout, m);
-	if (xk_unlikely(end == 0)) {
+	if (xk_unlikely(end == 0) ||
+	    (layout->own_at != 0 && xk_unlikely(!path->pop(path->top, m, p + layout->own_at, path->state)))) {
 		path_layered(port, m);
 		return;
 	}
@@ -287,19 +308,34 @@ path_up_as(const struct path_layout *layout, struct xk_port *port, const struct 
 	xk_pop_on(path->top, m);
 }
 
-XK_APART static void
-path_up_any(struct xk_port *port, const struct path *path, struct xk_msg *m)
+/* Delivers m by path, if its headers are those of path. Takes m, unless it returns false. */
+static PATH_INLINE bool
+path_try_as(const struct path_layout *layout, struct xk_port *port, const struct path *path, struct xk_msg *m)
 {
-	path_up_as(&path->shape->layout, port, path, m);
+	if (xk_unlikely(!path_matches_as(layout, path, m)))
+		return false;
+	path_up_as(layout, port, path, m);
+	return true;
 }
 
-XK_APART static void
-path_up(struct xk_port *port, const struct path *path, struct xk_msg *m)
+XK_APART static bool
+path_try_calls(struct xk_port *port, const struct path *path, struct xk_msg *m)
 {
-	if (xk_likely(path->is_usual))
-		path_up_as(&path_usual, port, path, m);
-	else
-		path_up_any(port, path, m);
+	return path_try_as(&path_calls, port, path, m);
+}
+
+XK_APART static bool
+path_try_any(struct xk_port *port, const struct path *path, struct xk_msg *m)
+{
+	return path_try_as(&path->shape->layout, port, path, m);
+}
+
+static PATH_INLINE bool
+path_try(struct xk_port *port, const struct path *path, struct xk_msg *m)
+{
+	if (xk_likely(path->kind == PATH_OF_UDP))
+		return path_try_as(&path_usual, port, path, m);
+	return path->kind == PATH_OF_CALLS ? path_try_calls(port, path, m) : path_try_any(port, path, m);
 }
 
 static bool path_make(struct xk_port *port, const struct xk_msg *m);
@@ -334,9 +370,7 @@ path_search(struct xk_port *port, struct xk_msg *m, uint32_t version)
 	}
 	if (misses != 0)
 		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
-	if (xk_likely(path_matches(path, m)))
-		path_up(port, path, m);
-	else
+	if (xk_unlikely(!path_try(port, path, m)))
 		path_layered(port, m);
 }
 
@@ -414,14 +448,11 @@ xk_path_deliver_expected(struct xk_port *port, struct xk_msg *m, struct xk_map_p
 
 	if (paths->expected == atomic_load_explicit(&paths->map.table, memory_order_relaxed))
 		path = path_at(place);
-	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version ||
-			!path->is_usual || !path_matches_as(&path_usual, path, m))) {
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version) ||
+	    !path_try(port, path, m))
 		xk_path_deliver(port, m);
-		return;
-	}
-	if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0)
+	else if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0)
 		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
-	path_up_as(&path_usual, port, path, m);
 }
 
 void
@@ -431,13 +462,8 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
 	const struct path *path = xk_map_peek(&paths->map);
 
-	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version))
-		path_other(port, m, version);
-	else if (xk_likely(path->is_usual && path_matches_as(&path_usual, path, m)))
-		path_up_as(&path_usual, port, path, m);
-	else if (!path->is_usual && path_matches_as(&path->shape->layout, path, m))
-		path_up_any(port, path, m);
-	else
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version) ||
+	    xk_unlikely(!path_try(port, path, m)))
 		path_other(port, m, version);
 }
 
@@ -446,7 +472,7 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 static PATH_INLINE int
 path_push_as(const struct path_layout *layout, const struct path *path, struct xk_session *s, struct xk_msg *m)
 {
-	bool sums = layout == &path_usual || path->sums;
+	bool sums = layout == &path_usual || (layout->sum_at != 0 && path->sums);
 	size_t len = xk_msg_len(m), total;
 	uint16_t number = 0, checksum;
 	uint64_t sum;
@@ -456,11 +482,16 @@ path_push_as(const struct path_layout *layout, const struct path *path, struct x
 				atomic_load_explicit(path->valid, memory_order_relaxed) ||
 			atomic_load_explicit(path->unusual, memory_order_relaxed) || len > path->longest ||
 			len + path->whole_less > atomic_load_explicit(path->whole, memory_order_relaxed) ||
-			!xk_msg_has_room(m, PATH_BYTES)))
+			!xk_msg_has_room(m, path_pieces(layout) * PATH_PIECE)))
 		return s->protocol->type->session_ops->push(s, m);
 	sum = sums ? xk_msg_sum(m) : 0;
-	p = xk_msg_push_in_place(m, layout->len);
-	memcpy(p + layout->len - PATH_BYTES, path->header, PATH_BYTES);
+	p = m->data - layout->len;
+#pragma GCC unroll 4
+	for (unsigned i = 1; i <= path_pieces(layout); i++)
+		memcpy(m->data - i * PATH_PIECE, path->header + PATH_BYTES - i * PATH_PIECE, PATH_PIECE);
+	if (layout->own_at != 0 && xk_unlikely(!path->push(s, m, p + layout->own_at)))
+		return s->protocol->type->session_ops->push(s, m);
+	xk_msg_push_in_place(m, layout->len);
 	total = len + layout->len;
 #pragma GCC unroll 2
 	for (unsigned i = 0; i < PATH_LENGTHS; i++)
@@ -482,7 +513,7 @@ path_push_as(const struct path_layout *layout, const struct path *path, struct x
 			summed += xk_sum_of16(number);
 		xk_checksum_store(p + layout->summed_at, xk_checksum_finish(summed));
 	}
-	if (sums || path->offloads) {
+	if (sums || (layout->sum_at != 0 && path->offloads)) {
 		uint64_t covered = xk_sum_of16((uint16_t)(total - layout->sum_from));
 
 		if (!sums) {
@@ -500,11 +531,15 @@ path_push_as(const struct path_layout *layout, const struct path *path, struct x
 }
 
 XK_APART static int
-path_push_any(struct xk_session *s, struct xk_msg *m)
+path_push_any(const struct path *path, struct xk_session *s, struct xk_msg *m)
 {
-	const struct path *path = (const struct path *)atomic_load_explicit(&s->paths, memory_order_acquire);
-
 	return path_push_as(&path->shape->layout, path, s, m);
+}
+
+XK_APART static int
+path_push_calls(const struct path *path, struct xk_session *s, struct xk_msg *m)
+{
+	return path_push_as(&path_calls, path, s, m);
 }
 
 static int
@@ -512,7 +547,9 @@ path_push(struct xk_session *s, struct xk_msg *m)
 {
 	const struct path *path = (const struct path *)atomic_load_explicit(&s->paths, memory_order_acquire);
 
-	return xk_likely(path->is_usual) ? path_push_as(&path_usual, path, s, m) : path_push_any(s, m);
+	if (xk_likely(path->kind == PATH_OF_UDP))
+		return path_push_as(&path_usual, path, s, m);
+	return path->kind == PATH_OF_CALLS ? path_push_calls(path, s, m) : path_push_any(path, s, m);
 }
 
 /* ---- composing ---- */
@@ -565,22 +602,25 @@ path_add_checksum(struct path_draft *d, struct xk_protocol *self, const struct x
 	return true;
 }
 
-/* Adds a field of self, which begins at bit `bit` of the header at p. Returns false if paths cannot have it. */
+/* Adds a field of s, which begins at bit `bit` of the header at p. Returns false if paths cannot have it. */
 static bool
-path_add_field(struct path_draft *d, struct xk_protocol *self, const struct xk_field *field,
+path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field *field,
 	       const struct xk_path_layer *layer, const uint8_t *p, size_t bit)
 {
+	struct xk_protocol *self = s->protocol;
 	struct path_shape *shape = &d->shape;
 	struct path_layout *layout = &shape->layout;
 	size_t at = 8 * (size_t)layout->len + bit;
 	uint64_t value = xk_field_load(field, p, bit);
-	bool is_word = field->bits == 16 && at % 8 == 0;
+	bool is_word = field->bits == 16 && at % 8 == 0, is_double = field->bits == 32 && at % 8 == 0;
 
 	switch (field->kind) {
 	case XK_VARIES:
 		path_mask(d->fixed, at, field, field->rare);
 		return ((value ^ field->usual) & field->rare) == 0;
 	case XK_FIXED:
+		if (field->is_own)
+			return s->ops->path_pop != NULL;
 		path_mask(d->fixed, at, field, UINT64_MAX);
 		return field->usual == 0 || value == field->usual;
 	case XK_NAMES_SESSION:
@@ -589,8 +629,12 @@ path_add_field(struct path_draft *d, struct xk_protocol *self, const struct xk_f
 			d->gate_end = (unsigned)(at + field->bits) / 8;
 		return true;
 	case XK_LENGTH:
-		if (!is_word || layout->lengths == PATH_LENGTHS)
+		if (!(is_word || is_double) || value > UINT16_MAX || layout->lengths == PATH_LENGTHS)
 			return false;
+		if (is_double) { /* whose upper half is 0 in all frames */
+			path_mask(d->fixed, at, field, ~(uint64_t)UINT16_MAX);
+			at += 16;
+		}
 		layout->length[layout->lengths].at = (uint8_t)(at / 8);
 		layout->length[layout->lengths].base =
 			(uint8_t)(layout->len + (field->covers == XK_COVERS_PAYLOAD ? self->type->header : 0));
@@ -602,12 +646,14 @@ path_add_field(struct path_draft *d, struct xk_protocol *self, const struct xk_f
 	return false;
 }
 
-/* Adds the layer of s, whose header in an arriving message is at p. Returns false if paths cannot have it. */
+/*
+ * Adds the layer of s, whose header is at p in a message that came up `from`. Returns false if paths cannot have it.
+ */
 static bool
-path_add_layer(struct path_draft *d, struct xk_session *s, const uint8_t *p)
+path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_session *from, const uint8_t *p)
 {
 	const struct xk_protocol_type *type = s->protocol->type;
-	struct xk_path_layer layer = { .longest = UINT32_MAX };
+	struct xk_path_layer layer = { .from = from, .longest = UINT32_MAX };
 	struct path_shape *shape = &d->shape;
 	struct path_layout *layout = &shape->layout;
 	struct path *path = &d->path;
@@ -619,7 +665,7 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const uint8_t *p)
 	    (layer.unusual != NULL && path->unusual != &path_never) || (layer.whole != NULL && d->whole_from != 0))
 		return false;
 	for (const struct xk_field *field = type->fields; fits && field != NULL && field->name != NULL; field++) {
-		fits = path_add_field(d, s->protocol, field, &layer, p, bit);
+		fits = path_add_field(d, s, field, &layer, p, bit);
 		bit += field->bits;
 	}
 	if (layer.counter != NULL) {
@@ -629,6 +675,12 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const uint8_t *p)
 	}
 	if (layer.unusual != NULL)
 		path->unusual = layer.unusual;
+	if (s->ops->path_pop != NULL) {
+		layout->own_at = layout->len;
+		path->pop = s->ops->path_pop;
+		path->push = s->ops->path_push;
+		path->state = layer.state;
+	}
 	if (type->header != 0) {
 		memcpy(d->header + layout->len, layer.header, type->header);
 		d->headers++;
@@ -680,7 +732,7 @@ path_complete(struct path_draft *d, const uint8_t *p)
 		return false;
 	for (unsigned i = 0; i < PATH_BYTES; i++)
 		mask[i] = d->fixed[i] | d->names[i];
-	for (unsigned i = 0; i < PATH_PIECES; i++) {
+	for (unsigned i = 0; i < path_pieces(layout); i++) {
 		unsigned from = path_piece_at(layout, i);
 
 		for (unsigned j = 0; j < PATH_PIECE; j++) {
@@ -696,8 +748,8 @@ path_complete(struct path_draft *d, const uint8_t *p)
 					   layout->length[i].at < layout->summed_from + layout->summed_len;
 	layout->summed_counter = layout->counter_at >= layout->summed_from &&
 				 layout->counter_at < layout->summed_from + layout->summed_len;
-	layout->sum_lengths = 1;
-	for (unsigned i = 0; i < layout->lengths; i++)
+	layout->sum_lengths = layout->sum_at != 0;
+	for (unsigned i = 0; i < layout->lengths && layout->sum_at != 0; i++)
 		layout->sum_lengths += layout->length[i].at >= layout->sum_from;
 	path->summed_sum = path_sum_header(d->header + layout->summed_from, layout->summed_len);
 	if (path->sums)
@@ -734,10 +786,12 @@ path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *foun
 		next = self->ops->find(self, s, m->data + len);
 		if (next == NULL)
 			return 0;
-		if (next->binding.pops != 0 || next->ops->path == NULL)
+		if ((next->binding.pops & XK_POPS_IN_ORDER) != 0 || next->ops->path == NULL)
 			break;
 		found[count++] = next;
 		len += self->type->header;
+		if (next->ops->path_pop != NULL)
+			break;
 	}
 	return len < PATH_PIECE ? 0 : count;
 }
@@ -750,8 +804,8 @@ path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *foun
 static bool
 path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 {
-	struct xk_session *sessions[PATH_LAYERS], *s;
-	unsigned count = path_climb(port, m, sessions);
+	struct xk_session *found[PATH_LAYERS], *sessions[PATH_LAYERS], *s;
+	unsigned count = path_climb(port, m, found);
 
 	if (count == 0)
 		return false;
@@ -759,9 +813,9 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 	d->path.unusual = &path_never;
 	d->path.port = port;
 	d->longest = UINT32_MAX;
-	s = sessions[count - 1];
+	s = found[count - 1];
 	for (unsigned i = count; i-- > 0; s = s->lls) {
-		if (s == NULL || s->protocol != sessions[i]->protocol || s->ops->path == NULL)
+		if (s == NULL || s->protocol != found[i]->protocol || s->ops->path == NULL)
 			return false;
 		sessions[i] = s;
 	}
@@ -769,7 +823,8 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 		return false;
 	d->path.below = s;
 	for (unsigned i = 0; i < count; i++)
-		if (!path_add_layer(d, sessions[i], m->data + d->shape.layout.len))
+		if (!path_add_layer(d, sessions[i], i == 0 ? port->receiver : found[i - 1],
+				    m->data + d->shape.layout.len))
 			return false;
 	return path_complete(d, m->data);
 }
@@ -835,7 +890,10 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_s
 		return NULL;
 	*path = d->path;
 	path->shape = shape;
-	path->is_usual = path->sums && memcmp(&shape->layout, &path_usual, sizeof(path_usual)) == 0;
+	if (path->sums && memcmp(&shape->layout, &path_usual, sizeof(path_usual)) == 0)
+		path->kind = PATH_OF_UDP;
+	else if (!path->offloads && memcmp(&shape->layout, &path_calls, sizeof(path_calls)) == 0)
+		path->kind = PATH_OF_CALLS;
 	path->valid = &paths->kernel->path_version;
 	path->path.next = atomic_load_explicit(&top->paths, memory_order_relaxed);
 	atomic_store_explicit(&top->paths, &path->path, memory_order_release);

@@ -8,6 +8,8 @@
  *         the message is popped to the topmost session (the path's top).
  *   down  All headers are copied at once, and lengths, counters and checksums filled in.
  *
+ * A top with work of its own (BID, which must know its peer's boot) does that in path_pop and path_push (upi.h).
+ *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
  * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a layer's `unusual` is
  * set. The second message of a conversation makes its path: a stranger's single message costs no more than a lookup.
@@ -21,8 +23,9 @@
 
 struct xk_port;
 
-/* What a session adds to a path, all zero at first. The pointers' targets must last as long as the session. */
+/* What a session adds to a path, else all zero at first. The pointers' targets must last as long as the session. */
 struct xk_path_layer {
+	const struct xk_session *from;     /* given: the session below that the message came up; perhaps not s->lls */
 	const uint8_t *header;             /* as sent, but for lengths, counter and checksum */
 	uint64_t push_sum, pop_sum;        /* of the pseudo-header without the length, for XK_COVERS_PSEUDO */
 	bool no_sum;                       /* messages are sent without that checksum */
@@ -32,6 +35,7 @@ struct xk_path_layer {
 	uint32_t longest;                  /* payload that may be pushed this way */
 	const _Atomic uint32_t *whole;     /* ... and the limit that may change; NULL: none */
 	const _Atomic bool *unusual;       /* while true, all messages go the layers' way; NULL: never */
+	uint64_t state;                    /* for path_pop */
 };
 
 /* The part of a path that its top session's life concerns (upi_session.c). */

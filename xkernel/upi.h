@@ -99,8 +99,15 @@ struct xk_session_ops {
 	/* Runs after the last reference, with s unbound; then s->lls is closed and s is freed. Must not wait. */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
-	/* Says what s adds to paths (path.h). If missing, paths end below s. */
+	/* Says what s adds to paths (path.h); pop only hands on what `find` accepts. If missing, paths end below s. */
 	void (*path)(struct xk_session *s, struct xk_path_layer *layer);
+	/*
+	 * The work of the session that a path ends at, for messages with a payload. They return false if the message must
+	 * go the layers' way, before they have any effect. p: the header, as received, or a copy of what `path` said, in
+	 * front of m; path_push completes it. state: what `path` said. Both exist, or neither. Must not wait.
+	 */
+	bool (*path_pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
+	bool (*path_push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
 	/* Pushes this layer's part onto those of the lower layers. */
 	int (*get_participants)(struct xk_session *s, struct xk_participants *participants);
 };

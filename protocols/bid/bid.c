@@ -27,6 +27,7 @@
 #include "protocols/bid/bidctl.h"
 #include "protocols/virtual/vnet.h"
 #include "xkernel/bytes.h"
+#include "xkernel/path.h"
 
 enum bid_drop {
 	BID_BAD_BOOT = XK_DROP_OWN, /* the source's boot id is 0 */
@@ -53,7 +54,11 @@ static const char *const bid_counters[] = { "answers", "limited", "moved", "told
 
 enum { BID_TRANSPORT, BID_BIDCTL };
 
+enum { BID_FLOW = 0, BID_SOURCE = 8, BID_DESTINATION = 16, BID_HEADER_LEN = 24 };
+
 enum { BID_ANSWERED = 256 };
+
+#define BID_NO_WAY UINT64_MAX /* a number of changes that is never reached */
 
 struct bid {
 	struct xk_protocol protocol; /* first */
@@ -72,7 +77,8 @@ struct bid_session {
 	_Atomic uint64_t peer;     /* the peer's boot; 0: unknown */
 	/* The session below that brought the latest good message; NULL: none. A reference, unless it is lls. */
 	_Atomic(struct xk_session *) heard;
-	uint8_t header[16]; /* the constant part of sent headers */
+	_Atomic uint64_t ways;          /* changes of `heard` */
+	uint8_t header[BID_HEADER_LEN]; /* of sent messages, but for the destination */
 	uint32_t own_host;
 	bool passive;
 	struct xk_lock lock; /* protects `closed` and changes of `heard` */
@@ -99,10 +105,6 @@ bid_heard(const struct bid_session *s)
 
 /* ---- the header ---- */
 
-enum { BID_FLOW = 0, BID_SOURCE = 8, BID_DESTINATION = 16, BID_HEADER_LEN = 24 };
-
-static_assert(sizeof(((struct bid_session *)NULL)->header) == BID_DESTINATION, "the destination follows");
-
 struct bid_header {
 	uint64_t flow, source, destination; /* the latter two are boot ids */
 };
@@ -110,7 +112,12 @@ struct bid_header {
 static const struct xk_field bid_fields[] = {
 	{ .name = "protocol", .bits = 32, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "above" },
 	{ .name = "source_host", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST },
-	{ .name = "source_boot", .bits = 64, .kind = XK_FIXED, .print = XK_PRINT_HEX, .help = "confirmed by BIDCTL" },
+	{ .name = "source_boot",
+	  .bits = 64,
+	  .kind = XK_FIXED,
+	  .is_own = true,
+	  .print = XK_PRINT_HEX,
+	  .help = "confirmed by BIDCTL" },
 	{ .name = "destination_boot", .bits = 64, .kind = XK_FIXED, .print = XK_PRINT_HEX, .help = "0: not known" },
 	{ .name = NULL },
 };
@@ -342,6 +349,7 @@ bid_hear(struct bid_session *s, struct xk_session *lls)
 	if (!s->closed) {
 		before = bid_heard(s);
 		atomic_store_explicit(&s->heard, lls, memory_order_release);
+		atomic_fetch_add_explicit(&s->ways, 1, memory_order_release);
 		if (xk_session_marked(&s->session) || moved)
 			xk_count(s->session.protocol, BID_MOVED);
 		xk_session_mark(&s->session, moved);
@@ -429,7 +437,7 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 	m = xk_push_header(session, m, BID_HEADER_LEN);
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	memcpy(m->data, s->header, sizeof(s->header));
+	memcpy(m->data, s->header, BID_DESTINATION);
 	xk_put64(m->data + BID_DESTINATION, peer);
 	if (xk_unlikely(xk_session_marked(session)))
 		return bid_push_moved(s, m);
@@ -523,6 +531,55 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	xk_pop(&s->session, lls, m, NULL);
 }
 
+/* ---- paths ---- */
+
+static struct xk_session *
+bid_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(xk_get64(p + BID_FLOW)));
+
+	return s != NULL && lls == bid_heard(s) && xk_get64(p + BID_DESTINATION) == s->own ? &s->session : NULL;
+}
+
+/* The path's messages need no judgement while `ways` stays as it was before `heard` was read. */
+static void
+bid_path(struct xk_session *session, struct xk_path_layer *layer)
+{
+	const struct bid_session *s = (const struct bid_session *)session;
+
+	layer->header = s->header;
+	layer->state = atomic_load_explicit(&s->ways, memory_order_acquire);
+	if (layer->from != bid_heard(s))
+		layer->state = BID_NO_WAY;
+}
+
+static bool
+bid_path_pop(struct xk_session *session, struct xk_msg *m, const uint8_t *p, uint64_t ways)
+{
+	const struct bid_session *s = (const struct bid_session *)session;
+	uint64_t boot = xk_get64(p + BID_SOURCE);
+
+	if (xk_unlikely(boot != bid_peer(s) || boot == 0 ||
+			ways != atomic_load_explicit(&s->ways, memory_order_relaxed)))
+		return false;
+	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, boot);
+	return true;
+}
+
+static bool
+bid_path_push(struct xk_session *session, struct xk_msg *m, uint8_t *p)
+{
+	const struct bid_session *s = (const struct bid_session *)session;
+	const uint64_t *only = xk_msg_annotation(m, XK_OF_MESSAGE, XK_FOR_BOOT);
+	uint64_t peer = bid_peer(s);
+
+	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || (only != NULL && *only != peer) ||
+			xk_session_marked(session)))
+		return false;
+	xk_put64(p + BID_DESTINATION, peer);
+	return true;
+}
+
 /* ---- tables ---- */
 
 static int
@@ -548,6 +605,9 @@ static const struct xk_session_ops bid_session_ops = {
 	.pop = xk_pop_through,
 	.close = bid_close,
 	.control = bid_session_control,
+	.path = bid_path,
+	.path_pop = bid_path_pop,
+	.path_push = bid_path_push,
 	.get_participants = bid_get_participants,
 };
 
@@ -555,6 +615,7 @@ static const struct xk_protocol_ops bid_ops = {
 	.init = bid_init,
 	.open = bid_open,
 	.demux = bid_demux,
+	.find = bid_find,
 };
 
 static const struct xk_role bid_lowers[] = {

@@ -28,6 +28,7 @@
 
 #include "protocols/blast/blast_private.h"
 #include "xkernel/bytes.h"
+#include "xkernel/path.h"
 
 /* ---- the header ---- */
 
@@ -59,13 +60,18 @@ static const struct xk_field blast_fields[] = {
 	  .print = XK_PRINT_HEX,
 	  .is_upper = true,
 	  .help = "the protocol above" },
-	{ .name = "sequence", .bits = 32, .is_part = true, .help = "number of a long message; 0: a short one" },
+	{ .name = "sequence",
+	  .bits = 32,
+	  .rare = UINT32_MAX,
+	  .is_part = true,
+	  .help = "number of a long message; 0: a short one" },
 	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
-	{ .name = "fragments", .bits = 16, .help = "number in a long message" },
-	{ .name = "op", .bits = 8, .values = blast_ops_named },
+	{ .name = "fragments", .bits = 16, .rare = UINT16_MAX, .help = "number in a long message" },
+	{ .name = "op", .bits = 8, .usual = BLAST_SEND, .rare = UINT8_MAX, .values = blast_ops_named },
 	{ .name = "width", .bits = 8, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask" },
 	{ .name = "mask",
 	  .bits = 64,
+	  .rare = UINT64_MAX,
 	  .print = XK_PRINT_HEX,
 	  .help = "the bit of this fragment; in a NACK, those of all that have arrived" },
 	{ .name = NULL },
@@ -113,15 +119,21 @@ blast_header_check(const uint8_t *p)
 	return h.length == 0 || h.length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
 }
 
+/* Returns whether the header at p is that of a short message, but for the length. */
+static inline bool
+blast_header_is_short(const uint8_t *p)
+{
+	return xk_get32(p + BLAST_COUNT) == BLAST_SHORT && xk_get32(p + BLAST_SEQUENCE) == 0 &&
+	       xk_get64(p + BLAST_MASK) == 0;
+}
+
 /* Pops and checks the header of m, and trims m to its length. Returns 0 or the reason to drop m. */
 static inline unsigned
 blast_header_pop(struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
 	size_t length = xk_get32(p + BLAST_LENGTH);
-	bool is_short = xk_get32(p + BLAST_COUNT) == BLAST_SHORT && xk_get32(p + BLAST_SEQUENCE) == 0 &&
-			xk_get64(p + BLAST_MASK) == 0;
-	unsigned why = xk_likely(is_short) ? 0 : blast_header_check(p);
+	unsigned why = xk_likely(blast_header_is_short(p)) ? 0 : blast_header_check(p);
 
 	if (xk_unlikely(why != 0))
 		return why;
@@ -356,6 +368,7 @@ blast_session_setup(struct xk_session *session, const void *number)
 	struct blast_session *s = (struct blast_session *)session;
 
 	s->number = *(const uint32_t *)number;
+	blast_header_store(s->header, &(struct blast_header){ .protocol = s->number, .op = BLAST_SEND });
 	TAILQ_INIT(&s->partials);
 	atomic_store_explicit(&s->peer, &blast_of(s)->strangers, memory_order_relaxed);
 	blast_session_join(s, false);
@@ -468,9 +481,8 @@ blast_push(struct xk_session *session, struct xk_msg *m)
 	m = xk_push_header(session, m, BLAST_HEADER_LEN);
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	blast_header_store(m->data, &(struct blast_header){ .protocol = s->number,
-							    .length = (uint32_t)xk_msg_len(m) - BLAST_HEADER_LEN,
-							    .op = BLAST_SEND });
+	memcpy(m->data, s->header, BLAST_HEADER_LEN);
+	xk_put32(m->data + BLAST_LENGTH, (uint32_t)xk_msg_len(m) - BLAST_HEADER_LEN);
 	return xk_push(session->lls, m);
 }
 
@@ -521,6 +533,25 @@ blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, 
 		xk_demux(session, m);
 	else
 		blast_receive((struct blast_session *)session, m, hdr);
+}
+
+/* ---- paths, of short messages ---- */
+
+static struct xk_session *
+blast_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	if (!blast_header_is_short(p))
+		return NULL;
+	return xk_table_find(self, blast_key(lls, xk_get32(p + BLAST_PROTOCOL)));
+}
+
+static void
+blast_path(struct xk_session *session, struct xk_path_layer *layer)
+{
+	const struct blast_session *s = (const struct blast_session *)session;
+
+	layer->header = s->header;
+	layer->longest = s->fragment_size;
 }
 
 /* ---- init and tables ---- */
@@ -577,6 +608,7 @@ static const struct xk_session_ops blast_session_ops = {
 	.pop = blast_pop,
 	.close = blast_session_close,
 	.control = blast_session_control,
+	.path = blast_path,
 };
 
 static const struct xk_protocol_ops blast_ops = {
@@ -587,6 +619,7 @@ static const struct xk_protocol_ops blast_ops = {
 	.open_disable = blast_open_disable,
 	.demux = blast_demux,
 	.control = blast_control,
+	.find = blast_find,
 };
 
 static const struct xk_role blast_lowers[] = {

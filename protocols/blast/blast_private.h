@@ -130,6 +130,7 @@ struct blast_session {
 	struct xk_session session;         /* first */
 	uint32_t number;                   /* of the protocol above */
 	uint32_t fragment_size;            /* the most bytes of a message in one frame */
+	uint8_t header[BLAST_HEADER_LEN];  /* of short messages, but for the length */
 	_Atomic(struct blast_peer *) peer; /* changes at most once, under the lock, from `strangers` */
 	/* under the lock */
 	uint32_t sequence;                                  /* of the next long message; 0: no number was drawn yet */
