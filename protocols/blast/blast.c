@@ -94,29 +94,28 @@ blast_header_load(const uint8_t *p)
 				      .mask = xk_get64(p + BLAST_MASK) };
 }
 
-/* Checks the header at p, which is not that of a short message. Returns 0, or the reason to drop the message. */
-XK_APART static unsigned
-blast_header_check(const uint8_t *p)
+/* Checks the header h, with this width, of no short message. Returns 0, or the reason to drop the message. */
+static unsigned
+blast_header_check(const struct blast_header *h, unsigned width)
 {
-	struct blast_header h = blast_header_load(p);
 	uint64_t all;
 
-	if (p[BLAST_WIDTH] != BLAST_FRAGMENTS)
+	if (width != BLAST_FRAGMENTS)
 		return BLAST_BAD_WIDTH;
-	if (h.op < BLAST_SEND || h.op > BLAST_RETRANSMIT || (h.sequence == 0 && h.op != BLAST_SEND))
+	if (h->op < BLAST_SEND || h->op > BLAST_RETRANSMIT || (h->sequence == 0 && h->op != BLAST_SEND))
 		return BLAST_BAD_OP;
-	if (h.sequence == 0)
-		return h.fragments != 0 ? BLAST_BAD_COUNT : BLAST_BAD_MASK;
-	if (h.fragments < 2 || h.fragments > BLAST_FRAGMENTS)
+	if (h->sequence == 0)
+		return h->fragments != 0 ? BLAST_BAD_COUNT : BLAST_BAD_MASK;
+	if (h->fragments < 2 || h->fragments > BLAST_FRAGMENTS)
 		return BLAST_BAD_COUNT;
-	all = UINT64_MAX >> (BLAST_FRAGMENTS - h.fragments);
-	if (h.mask == 0 || (h.mask & ~all) != 0)
+	all = UINT64_MAX >> (BLAST_FRAGMENTS - h->fragments);
+	if (h->mask == 0 || (h->mask & ~all) != 0)
 		return BLAST_BAD_MASK;
-	if (h.op == BLAST_NACK ? h.mask == all : (h.mask & (h.mask - 1)) != 0)
+	if (h->op == BLAST_NACK ? h->mask == all : (h->mask & (h->mask - 1)) != 0)
 		return BLAST_BAD_MASK;
-	if (h.op == BLAST_NACK)
-		return h.length != 0 ? BLAST_BAD_LENGTH : 0;
-	return h.length == 0 || h.length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
+	if (h->op == BLAST_NACK)
+		return h->length != 0 ? BLAST_BAD_LENGTH : 0;
+	return h->length == 0 || h->length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
 }
 
 /* Returns whether the header at p is that of a short message, but for the length. */
@@ -127,23 +126,17 @@ blast_header_is_short(const uint8_t *p)
 	       xk_get64(p + BLAST_MASK) == 0;
 }
 
-/* Pops and checks the header of m, and trims m to its length. Returns 0 or the reason to drop m. */
-static inline unsigned
-blast_header_pop(struct xk_msg *m)
+/* Takes the header off m, and trims m to the header's length. Returns false if m is shorter. */
+static inline bool
+blast_header_pop(struct xk_msg *m, size_t length)
 {
-	const uint8_t *p = m->data;
-	size_t length = xk_get32(p + BLAST_LENGTH);
-	unsigned why = xk_likely(blast_header_is_short(p)) ? 0 : blast_header_check(p);
-
-	if (xk_unlikely(why != 0))
-		return why;
 	xk_msg_pop_in_place(m, BLAST_HEADER_LEN);
 	if (xk_unlikely(length != xk_msg_len(m))) {
 		if (length > xk_msg_len(m))
-			return BLAST_BAD_LENGTH;
+			return false;
 		xk_msg_truncate(m, length);
 	}
-	return 0;
+	return true;
 }
 
 static inline void
@@ -488,41 +481,57 @@ blast_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Returns a session for the stranger's message m, whose header was popped. NULL: m was dropped. */
+/* Returns a session for the stranger's message m with this header. NULL: m was dropped. */
 XK_APART static struct xk_session *
-blast_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+blast_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, uint32_t number, enum blast_op op)
 {
-	struct blast_header h = blast_header_load(m->data - BLAST_HEADER_LEN);
-
-	if (h.op == BLAST_SEND)
-		return xk_table_accept(self, blast_key(lls, h.protocol), xk_table_number_key(h.protocol), lls,
-				       &h.protocol, m);
+	if (op == BLAST_SEND)
+		return xk_table_accept(self, blast_key(lls, number), xk_table_number_key(number), lls, &number, m);
 	xk_drop(self, m, BLAST_UNKNOWN);
 	return NULL;
+}
+
+/* Demultiplexes m, which is a fragment or a NACK, or wrong. Takes m. */
+XK_APART static void
+blast_demux_long(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct blast_header h = blast_header_load(m->data);
+	unsigned why = blast_header_check(&h, m->data[BLAST_WIDTH]);
+	struct xk_session *s;
+
+	if (why == 0 && !blast_header_pop(m, h.length))
+		why = BLAST_BAD_LENGTH;
+	if (why != 0) {
+		xk_drop(self, m, why);
+		return;
+	}
+	if (h.op == BLAST_NACK) {
+		blast_again((struct blast *)self, lls, m, &h);
+		return;
+	}
+	s = xk_table_find(self, blast_key(lls, h.protocol));
+	if (s != NULL || (s = blast_accept(self, lls, m, h.protocol, h.op)) != NULL)
+		xk_pop(s, lls, m, &h);
 }
 
 static void
 blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
+	uint32_t number = xk_get32(p + BLAST_PROTOCOL);
 	struct xk_session *s;
-	unsigned why = blast_header_pop(m);
 
-	if (xk_unlikely(why != 0)) {
-		xk_drop(self, m, why);
+	if (xk_unlikely(!blast_header_is_short(p))) {
+		blast_demux_long(self, lls, m);
 		return;
 	}
-	if (xk_unlikely(p[BLAST_OP] == BLAST_NACK)) {
-		blast_again((struct blast *)self, lls, m, p);
+	if (xk_unlikely(!blast_header_pop(m, xk_get32(p + BLAST_LENGTH)))) {
+		xk_drop(self, m, BLAST_BAD_LENGTH);
 		return;
 	}
-	s = xk_table_find(self, blast_key(lls, xk_get32(p + BLAST_PROTOCOL)));
-	if (xk_unlikely(s == NULL) && (s = blast_accept(self, lls, m)) == NULL)
-		return;
-	if (xk_likely(xk_get32(p + BLAST_SEQUENCE) == 0))
+	s = xk_table_find(self, blast_key(lls, number));
+	if (xk_likely(s != NULL) || (s = blast_accept(self, lls, m, number, BLAST_SEND)) != NULL)
 		xk_pop_past(s, lls, m);
-	else
-		xk_pop(s, lls, m, p);
 }
 
 /* hdr: the header of a fragment, or NULL for a short message. */

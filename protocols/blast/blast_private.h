@@ -234,15 +234,15 @@ void blast_send_release(struct blast_session *s, uint64_t number);
 /* Ends the copy that is due first. Returns false if none is due at now_ns. */
 bool blast_send_expire(struct blast *blast, uint64_t now_ns);
 
-/* Handles the NACK m, whose header is at p, that came up lls. Takes m. */
-void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const uint8_t *p);
+/* Handles the NACK m, whose header was h, that came up lls. Takes m. */
+void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h);
 
 /* ---- blast_receive.c; no lock is held ---- */
 
 void blast_receive_fini(struct blast *blast);
 
-/* Adds the fragment m, whose header is at p, to its message. Takes m. */
-void blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p);
+/* Adds the fragment m, whose header was h, to its message. Takes m. */
+void blast_receive(struct blast_session *s, struct xk_msg *m, const struct blast_header *h);
 
 /* Sends a NACK for the message that is due first, or gives it up. Returns false if none is due at now_ns. */
 bool blast_receive_expire(struct blast *blast, uint64_t now_ns);

@@ -183,22 +183,21 @@ blast_receive_drop(struct blast_partial *partial, unsigned why)
 }
 
 void
-blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p)
+blast_receive(struct blast_session *s, struct xk_msg *m, const struct blast_header *h)
 {
 	struct blast *blast = blast_of(s);
-	struct blast_header h = blast_header_load(p);
 	struct blast_partial *whole = NULL, *out = NULL, *partial;
 	uint64_t now_ns = xk_now_ns(&blast->protocol);
 	unsigned why;
 
 	xk_lock(&blast->lock);
-	why = blast_receive_place(s, &h, now_ns, &partial, &out);
+	why = blast_receive_place(s, h, now_ns, &partial, &out);
 	if (why == 0) {
 		while (s->fragment_count >= blast->peer_fragment_max)
 			blast_receive_evict(blast, s, partial, &out);
 		while (blast->fragment_count >= blast->fragment_max)
 			blast_receive_evict(blast, NULL, partial, &out);
-		blast_receive_store(partial, m, &h, now_ns);
+		blast_receive_store(partial, m, h, now_ns);
 		if (partial->received == partial->count) {
 			s->finished[s->finished_next++ % BLAST_FINISHED] = partial->sequence;
 			blast_receive_unlist(blast, partial);

@@ -229,29 +229,35 @@ blast_send_kept(struct blast_copy *copy, unsigned i, enum blast_op op)
 }
 
 /*
- * Sends all fragments of copy for the first time: the first is what is left of m, so that all headers go before it.
- * The peer will ask for those that cannot be sent after the first. Takes m. Returns 0, or -errno if nothing was sent:
- * then copy is on no list.
+ * Sends all fragments of copy for the first time. They are cut from m, whose segments have room for headers, not from
+ * what is kept. The peer will ask for those that cannot be sent after the first. Takes m. Returns 0, or -errno if
+ * nothing was sent: then copy is on no list.
  */
 static int
 blast_send_all(struct blast *blast, struct blast_copy *copy, struct xk_msg *m)
 {
-	unsigned i = 0;
-	int err;
+	int err = 0;
 
-	xk_msg_truncate(m, copy->session->fragment_size);
-	err = blast_send_fragment(copy, 0, m, BLAST_SEND);
-	if (err != 0) {
-		xk_lock(&blast->lock);
-		blast_send_end(blast, copy);
-		return err;
-	}
-	while (err == 0 && ++i < copy->count) {
+	for (unsigned i = 0; i < copy->count && err == 0; i++) {
+		struct xk_msg *frame = m;
+
+		if (i + 1 < copy->count)
+			frame = xk_msg_split(&m, copy->session->fragment_size);
+		else
+			m = NULL;
 		atomic_store_explicit(&copy->sent, i, memory_order_relaxed);
-		err = blast_send_kept(copy, i, BLAST_SEND);
+		err = blast_send_fragment(copy, i, frame, BLAST_SEND);
+		if (err != 0 && i == 0) {
+			xk_msg_free(m);
+			xk_lock(&blast->lock);
+			blast_send_end(blast, copy);
+			return err;
+		}
 	}
-	if (err != 0)
+	if (err != 0) {
+		xk_msg_free(m);
 		xk_count(&blast->protocol, BLAST_UNSENT);
+	}
 	atomic_store_explicit(&copy->last_ns, xk_now_ns(&blast->protocol), memory_order_relaxed);
 	atomic_store_explicit(&copy->sent, copy->count, memory_order_release);
 	return 0;
@@ -537,15 +543,14 @@ blast_again_obey(struct blast *blast, struct blast_copy *copy, uint64_t mask, ui
 }
 
 void
-blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const uint8_t *p)
+blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h)
 {
-	struct blast_header h = blast_header_load(p);
 	uint64_t now_ns, again = 0;
 	struct blast_copy *copy;
 	unsigned why = BLAST_NACK_STRANGE;
 
 	xk_lock(&blast->lock);
-	copy = blast_send_find(blast, h.sequence);
+	copy = blast_send_find(blast, h->sequence);
 	if (copy != NULL)
 		atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
 	xk_unlock(&blast->lock);
@@ -553,12 +558,12 @@ blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, const
 		xk_drop(&blast->protocol, m, BLAST_NACK_UNKNOWN);
 		return;
 	}
-	if (h.protocol == copy->session->number && h.fragments == copy->count &&
+	if (h->protocol == copy->session->number && h->fragments == copy->count &&
 	    blast_again_same_peer(lls, copy->session->session.lls)) {
 		blast_session_join(copy->session, true);
 		now_ns = xk_now_ns(&blast->protocol);
 		xk_lock(&blast->lock);
-		why = blast_again_obey(blast, copy, h.mask, now_ns, &again);
+		why = blast_again_obey(blast, copy, h->mask, now_ns, &again);
 		xk_unlock(&blast->lock);
 	}
 	if (why != 0) {

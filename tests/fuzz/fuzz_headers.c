@@ -526,12 +526,14 @@ headers_blast_expected(const uint8_t *p, size_t len)
 static void
 headers_blast(struct headers *h)
 {
-	struct blast_header header;
+	struct blast_header header = blast_header_load(h->m->data);
 	const uint8_t *p = h->bytes;
+	unsigned why = blast_header_is_short(p) ? 0 : blast_header_check(&header, p[BLAST_WIDTH]);
 
-	if (!headers_agree(blast_header_pop(h->m), headers_blast_expected(p, h->len)))
+	if (why == 0 && !blast_header_pop(h->m, header.length))
+		why = BLAST_BAD_LENGTH;
+	if (!headers_agree(why, headers_blast_expected(p, h->len)))
 		return;
-	header = blast_header_load(h->m->data - BLAST_HEADER_LEN);
 	FUZZ_CHECK(header.protocol == headers_number(p, 4) && header.sequence == headers_number(p + 4, 4));
 	FUZZ_CHECK(header.fragments == headers_number(p + 12, 2) && header.mask == headers_number(p + 16, 8));
 	FUZZ_CHECK(header.length == headers_number(p + 8, 4) && header.op == p[14]);
