@@ -266,10 +266,9 @@ struct xk_transmit {
 	struct xk_msg *batch[2 * XK_BURST]; /* the driver's own frames, sent at the end of its turn */
 	_Atomic uint32_t held;
 	_Atomic bool wanted;     /* the driver waits for it: others release it */
-	_Atomic unsigned queued; /* in the ring, from all others */
-	_Atomic uint32_t lock;   /* of the ring */
-	unsigned first;
-	struct xk_msg *ring[XK_TRANSMIT_QUEUE];
+	_Atomic unsigned queued; /* frames of all others, at most XK_TRANSMIT_QUEUE */
+	_Atomic uint32_t lock;   /* of their queue: */
+	struct xk_msg *first, **last;
 };
 
 /* Slow half of xk_transmit_flush; not for other callers. */
@@ -285,7 +284,7 @@ xk_transmit_flush(struct xk_port *port)
 		xk_transmit_send(port);
 }
 
-/* Drains the ring unless the device is full, and lets go of transmit; takes it again, waiting for its holder. */
+/* Drains the queue unless the device is full, and lets go of transmit; takes it again, waiting for its holder. */
 void xk_transmit_release(struct xk_port *port);
 void xk_transmit_acquire(struct xk_port *port);
 /* Frees unsent frames. When nothing runs. */

@@ -29,6 +29,7 @@ xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
 	port->transmit = calloc(1, sizeof(*port->transmit));
 	xk_assert(port->transmit != NULL);
 	port->transmit->driver = driver;
+	port->transmit->last = &port->transmit->first;
 	port->runner = &driver->runner;
 
 	/* A device has its ports' name, and a lane for each driver. */

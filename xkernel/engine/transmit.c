@@ -2,8 +2,8 @@
  * transmit.c - sends frames to devices.
  *
  * A driver collects what is pushed in its context and sends it once per turn, without atomics: it holds the transmit of
- * its own lanes as long as it is awake. Other threads, and drivers without a lane of the device, put frames on a
- * bounded ring and drain it if nobody holds transmit. Every holder checks the ring again after letting go, so that no
+ * its own lanes as long as it is awake. Other threads, and drivers without a lane of the device, put frames into a
+ * bounded queue and drain it if nobody holds transmit. Every holder checks the queue again after letting go, so that no
  * frame is left behind. Frames that a full device did not take are tried again by the lane's driver, which is woken for
  * them.
  */
@@ -13,7 +13,7 @@
 #include "xkernel/engine/engine.h"
 
 enum {
-	TRANSMIT_THREAD_NAP_NS = 50 * 1000, /* first nap of a thread that finds the ring full; doubles each time */
+	TRANSMIT_THREAD_NAP_NS = 50 * 1000, /* first nap of a thread that finds the queue full; doubles each time */
 	TRANSMIT_THREAD_TRIES = 8,          /* 13 ms in all */
 };
 
@@ -36,7 +36,7 @@ transmit_try_help(struct xk_transmit *transmit)
 	return !transmit_is_wanted(transmit) && transmit_try_hold(transmit);
 }
 
-/* Returns whether frames wait on the ring. */
+/* Returns whether frames wait in the queue. */
 static bool
 transmit_is_behind(struct xk_transmit *transmit)
 {
@@ -57,15 +57,19 @@ transmit_send_batch(struct xk_port *port)
 		transmit->batch[i] = transmit->batch[sent + i];
 }
 
-/* Moves frames from the ring to the end of the batch, as many as fit. Holding transmit. */
+/* Moves frames from the queue to the end of the batch, as many as fit. Holding transmit. */
 __attribute__((noinline)) static void
 transmit_collect(struct xk_transmit *transmit)
 {
 	xk_spin_lock(&transmit->lock);
 	while (transmit->count < XK_ARRAY_LENGTH(transmit->batch) &&
 	       atomic_load_explicit(&transmit->queued, memory_order_relaxed) > 0) {
-		transmit->batch[transmit->count++] = transmit->ring[transmit->first];
-		transmit->first = (transmit->first + 1) % XK_TRANSMIT_QUEUE;
+		struct xk_msg *m = transmit->first;
+
+		transmit->first = m->link;
+		if (transmit->first == NULL)
+			transmit->last = &transmit->first;
+		transmit->batch[transmit->count++] = m;
 		atomic_fetch_sub_explicit(&transmit->queued, 1, memory_order_seq_cst);
 	}
 	xk_spin_unlock(&transmit->lock);
@@ -141,16 +145,18 @@ transmit_enqueue(struct xk_transmit *transmit, struct xk_msg *m)
 	queued = atomic_load_explicit(&transmit->queued, memory_order_relaxed);
 	room = queued < XK_TRANSMIT_QUEUE;
 	if (room) {
-		transmit->ring[(transmit->first + queued) % XK_TRANSMIT_QUEUE] = m;
+		m->link = NULL;
+		*transmit->last = m;
+		transmit->last = &m->link;
 		atomic_store_explicit(&transmit->queued, queued + 1, memory_order_seq_cst);
 	}
 	xk_spin_unlock(&transmit->lock);
 	return room;
 }
 
-/* Drains the ring now or, if transmit is held, makes its driver do so. */
+/* Drains the queue now or, if transmit is held, makes its driver do so. */
 static void
-transmit_ring(struct xk_port *port)
+transmit_drain(struct xk_port *port)
 {
 	if (transmit_try_help(port->transmit)) {
 		xk_transmit_flush(port);
@@ -167,7 +173,7 @@ transmit_is_full(const struct xk_transmit *transmit)
 }
 
 /*
- * Sends m, after what waits on the ring, if the caller takes the driver's turns, or if nobody holds transmit and nothing
+ * Sends m, after what waits in the queue, if the caller takes the driver's turns, or if nobody holds transmit and nothing
  * waits. Returns false if not, or if the device is full: m is still the caller's.
  */
 static bool
@@ -190,7 +196,7 @@ transmit_at_once(struct xk_port *port, struct xk_msg *m)
 	return sends;
 }
 
-/* Sends m at once, or through the ring. Not in a driver. */
+/* Sends m at once, or through the queue. Not in a driver. */
 static int
 transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m)
 {
@@ -208,7 +214,7 @@ transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m
 		if (atomic_load_explicit(&transmit->queued, memory_order_relaxed) == XK_TRANSMIT_QUEUE)
 			xk_thread_nap(owner->kernel, (uint64_t)TRANSMIT_THREAD_NAP_NS << tries);
 	}
-	transmit_ring(port);
+	transmit_drain(port);
 	return 0;
 }
 
@@ -220,18 +226,18 @@ transmit_leave_driver(struct xk_protocol *owner, struct xk_shepherd *self)
 	       xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) && !xk_on_driver(self);
 }
 
-/* Sends m from a driver without a lane of the device: through another's ring or, if that is full, on a thread. */
+/* Sends m from a driver without a lane of the device: through another's queue or, if that is full, on a thread. */
 static int
 transmit_beside(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, struct xk_shepherd *self)
 {
 	if (!transmit_enqueue(port->transmit, m)) {
-		transmit_ring(port);
+		transmit_drain(port);
 		if (transmit_leave_driver(owner, self))
 			return transmit_queue(port, owner, m);
 		if (!transmit_enqueue(port->transmit, m))
 			return -ENOBUFS;
 	}
-	transmit_ring(port);
+	transmit_drain(port);
 	return 0;
 }
 
