@@ -35,8 +35,10 @@ enum {
 /* The members that free() may overwrite come first, so that the mark of a freed block survives for a while. */
 struct memory_block {
 	struct memory_block *next_free;
-	size_t room;
+	size_t room; /* bytes behind the fence; 0: the buffer is lent */
 	struct memory_out out;
+	void (*given_back)(void *context); /* of a lent buffer */
+	void *context;
 	_Atomic uint16_t references; /* every view points here */
 	struct xk_msg segment;
 	uint8_t fence[MEMORY_FENCE];
@@ -302,10 +304,12 @@ memory_block_free(struct memory_platform *self, struct memory_block *block)
 	if (self->kept != NULL && block->room == MEMORY_ROOM) {
 		block->next_free = self->kept->blocks;
 		self->kept->blocks = block;
-	} else {
-		memory_list_remove(self, &block->out);
-		free(block);
+		return;
 	}
+	memory_list_remove(self, &block->out);
+	if (block->room == 0)
+		block->given_back(block->context);
+	free(block);
 }
 
 /* Slow half of memory_buffer_free: the buffer has had further views, or the segment was freed before. */
@@ -364,6 +368,36 @@ xk_memory_frame(struct xk_platform *platform, size_t len)
 	if (m == NULL)
 		return NULL;
 	m->len = m->total = (uint32_t)len;
+	return m;
+}
+
+struct xk_msg *
+xk_memory_lend(struct xk_platform *platform, void *buffer, size_t room, size_t len, void (*given_back)(void *context),
+	       void *context)
+{
+	struct memory_platform *self = memory_of(platform);
+	struct memory_block *block;
+	struct xk_msg *m;
+
+	if (len > XK_MSG_MAX || !memory_count_up(self))
+		return NULL;
+	block = calloc(1, sizeof(*block));
+	if (block == NULL) {
+		memory_count_down(self);
+		return NULL;
+	}
+	block->given_back = given_back;
+	block->context = context;
+	atomic_store_explicit(&block->references, 1, memory_order_relaxed);
+	m = &block->segment;
+	memory_reset(m);
+	m->references = &block->references;
+	m->floor = buffer;
+	m->data = m->floor + room;
+	m->ceiling = m->own_end = m->data + len;
+	m->len = m->total = (uint32_t)len;
+	m->platform = platform;
+	memory_list_add(self, &block->out, m);
 	return m;
 }
 

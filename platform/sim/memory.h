@@ -43,6 +43,15 @@ void xk_memory_platform_recycle(struct xk_platform *platform);
  */
 struct xk_msg *xk_memory_frame(struct xk_platform *platform, size_t len);
 
+/*
+ * Returns a message over the caller's own bytes: those from buffer + room on, len (<= XK_MSG_MAX) of them; the `room`
+ * bytes before them are for headers. The host may write to all of them until the last message that contains any of them
+ * is freed, whose thread then calls given_back(context), which must neither wait nor call the kernel. Returns NULL if
+ * there is no memory: nothing was lent.
+ */
+struct xk_msg *xk_memory_lend(struct xk_platform *platform, void *buffer, size_t room, size_t len,
+			      void (*given_back)(void *context), void *context);
+
 /* ---- the virtual clock ---- */
 
 /* Advances the clock by ns. */

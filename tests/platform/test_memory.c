@@ -132,6 +132,44 @@ TEST(a_recycling_platform_gives_out_the_same_memory_again)
 	platform_end(platform);
 }
 
+static void
+count_given_back(void *context)
+{
+	++*(unsigned *)context;
+}
+
+TEST(a_lent_buffer_is_given_back_when_nobody_has_any_of_it)
+{
+	for (unsigned recycles = 0; recycles < 2; recycles++) {
+		struct xk_platform *platform = platform_new(XK_MEMORY_REAL);
+		uint8_t bytes[] = "....words";
+		struct xk_msg *m, *part;
+		unsigned given_back = 0;
+
+		if (recycles)
+			xk_memory_platform_recycle(platform);
+		m = xk_memory_lend(platform, bytes, 4, 5, count_given_back, &given_back);
+		REQUIRE(m != NULL);
+		CHECK(is_text(m, "words"));
+		CHECK_EQ(out(platform), 1);
+		memcpy(xk_msg_push(&m, 4), "head", 4); /* in place, ... */
+		CHECK(m->next == NULL && memcmp(bytes, "headwords", 9) == 0);
+		memcpy(xk_msg_push(&m, 4), "more", 4); /* ... but not in front of the buffer */
+		CHECK(is_text(m, "moreheadwords") && m->next != NULL);
+		part = xk_msg_part(m, 9, 2);
+		xk_msg_free(m);
+		CHECK_EQ(given_back, 0);
+		CHECK(is_text(part, "or"));
+		xk_msg_free(part);
+		CHECK_EQ(given_back, 1);
+		CHECK(xk_memory_lend(platform, bytes, 0, XK_MSG_MAX + 1, count_given_back, &given_back) == NULL);
+		xk_memory_platform_limit(platform, 0);
+		CHECK(xk_memory_lend(platform, bytes, 0, 9, count_given_back, &given_back) == NULL);
+		CHECK_EQ(given_back, 1);
+		platform_end(platform);
+	}
+}
+
 TEST(the_limit_counts_buffers_and_views)
 {
 	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
