@@ -549,8 +549,6 @@ blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, 
 static struct xk_session *
 blast_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 {
-	if (!blast_header_is_short(p))
-		return NULL;
 	return xk_table_find(self, blast_key(lls, xk_get32(p + BLAST_PROTOCOL)));
 }
 

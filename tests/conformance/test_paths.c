@@ -16,7 +16,7 @@
 #include "tests/random.h"
 #include "tests/test.h"
 
-enum { ROUNDS = 6, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
+enum { KINDS = 4, ROUNDS = 6, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
 
 enum { BY_LAYERS, BY_PATHS, DIFFER_HOSTS };
 
@@ -264,6 +264,10 @@ compare(struct recording *r, unsigned round)
 
 TEST(all_scripts_give_the_same)
 {
+	struct {
+		const char *folder;
+		uint64_t by_path;
+	} kinds[KINDS] = { { "/bid/", 0 }, { "/blast/", 0 }, { "/chan/", 0 }, { "/rfc768/", 0 } };
 	struct recording r = { .frames = calloc(DIFFER_FRAMES, sizeof(*r.frames)) };
 	static char why[SCRIPT_WHY];
 	unsigned frames = 0;
@@ -272,6 +276,7 @@ TEST(all_scripts_give_the_same)
 	REQUIRE(r.frames != NULL);
 	REQUIRE(glob(CONFORMANCE_ROOT "/tests/conformance/*/*.packets", 0, NULL, &scripts) == 0);
 	for (size_t i = 0; i < scripts.gl_pathc; i++) {
+		uint64_t before = r.by_path;
 		bool good = true;
 
 		r.script = scripts.gl_pathv[i];
@@ -286,7 +291,12 @@ TEST(all_scripts_give_the_same)
 		for (unsigned round = 0; good && round <= ROUNDS; round++, frames += r.count)
 			good = compare(&r, round);
 		CHECK(good);
+		for (unsigned k = 0; k < KINDS; k++)
+			if (strstr(r.script, kinds[k].folder) != NULL)
+				kinds[k].by_path += r.by_path - before;
 	}
+	for (unsigned k = 0; k < KINDS; k++)
+		CHECK(kinds[k].by_path > 0);
 	printf("%zu scripts, %u frames, %llu by path ", scripts.gl_pathc, frames, (unsigned long long)r.by_path);
 	CHECK(r.by_path > 1000 && r.total > 0);
 	globfree(&scripts);
