@@ -78,7 +78,8 @@ static const struct path_layout path_calls = {
 
 /* What the paths through the same protocols have in common. Does not change once it is there, but for the version. */
 struct path_shape {
-	uint64_t gate_mask, gate; /* of the 8 bytes at gate_at: what other messages differ in */
+	_Alignas(64) uint8_t mask[PATH_BYTES]; /* piece by piece */
+	uint64_t gate_mask, gate;              /* of the 8 bytes at gate_at: what other messages differ in */
 	_Atomic uint32_t version;
 	uint8_t gate_at;
 	uint8_t words;
@@ -86,7 +87,6 @@ struct path_shape {
 		uint64_t mask, factor;
 		size_t at;
 	} word[PATH_WORDS];
-	uint8_t mask[PATH_BYTES]; /* piece by piece */
 	struct path_layout layout;
 	uint8_t sum_drop; /* reason */
 	struct xk_protocol *sum_protocol;
@@ -94,8 +94,8 @@ struct path_shape {
 };
 
 /*
- * A path. Its first lines of the cache are read on the way up, the others on the way down: two for headers of up to
- * PATH_FEW bytes, otherwise three.
+ * A path. The first two lines of the cache are read on the way up, the next two on the way down. The last two exist only
+ * if the headers are longer than PATH_FEW, or if the top has path_pop and path_push.
  */
 struct path {
 	_Alignas(64) struct xk_path path;
@@ -105,16 +105,12 @@ struct path {
 	_Atomic uint32_t version;
 	uint8_t kind; /* enum path_kind, if nothing offloads a checksum; otherwise PATH_ANY */
 	uint64_t pop_sum;
-	uint8_t value[PATH_BYTES]; /* as the shape's mask */
-	bool (*pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
-	uint64_t state;
+	uint8_t value[PATH_FEW]; /* as the shape's mask; the rest of it is in value_more */
 
-	bool (*push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
-	struct xk_port *port;       /* whose frames come up */
-	uint8_t header[PATH_BYTES]; /* its last `len` bytes are what is sent */
+	uint8_t header[PATH_FEW]; /* the end of what is sent; the rest of it is in header_more */
 	const struct path_shape *shape;
+	_Atomic uint16_t *counter;
 
-	_Alignas(64) _Atomic uint16_t *counter;
 	const _Atomic uint32_t *whole; /* the payload's limit at its layer */
 	uint32_t whole_less;           /* ... and the bytes that headers above take of it */
 	uint32_t longest;
@@ -122,10 +118,18 @@ struct path {
 	bool sums, offloads;
 	struct xk_session *below; /* the port's session */
 	const _Atomic uint32_t *valid;
+	struct xk_port *port; /* whose frames come up */
+
+	uint8_t value_more[PATH_BYTES - PATH_FEW];
+	bool (*pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
+	uint64_t state;
+
+	uint8_t header_more[PATH_BYTES - PATH_FEW];
+	bool (*push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
 };
 
-static_assert(offsetof(struct path, value) + PATH_FEW == 128 &&
-		      offsetof(struct path, header) + PATH_BYTES - PATH_FEW == 256 && sizeof(struct path) == 384,
+static_assert(offsetof(struct path, version) == 64 && offsetof(struct path, header) == 128 &&
+		      offsetof(struct path, whole) == 192 && offsetof(struct path, value_more) == 256,
 	      "lines of the cache");
 
 struct xk_paths {
@@ -202,6 +206,25 @@ path_piece_at(const struct path_layout *layout, unsigned piece)
 	return at < last ? at : last;
 }
 
+/* Returns where the masked bytes of a piece of the headers are. */
+static inline const uint8_t *
+path_value(const struct path *path, unsigned piece)
+{
+	unsigned at = piece * PATH_PIECE;
+
+	return at < PATH_FEW ? path->value + at : path->value_more + (at - PATH_FEW);
+}
+
+/* Returns where a piece of the headers that are sent is, counted from the last. */
+static inline const uint8_t *
+path_header(const struct path *path, unsigned piece)
+{
+	unsigned at = piece * PATH_PIECE;
+
+	return at < PATH_FEW ? path->header + (PATH_FEW - PATH_PIECE - at)
+			     : path->header_more + (PATH_BYTES - PATH_PIECE - at);
+}
+
 /* Returns whether m's headers are those of path. */
 static PATH_INLINE bool
 path_matches_as(const struct path_layout *layout, const struct path *path, const struct xk_msg *m)
@@ -214,7 +237,7 @@ path_matches_as(const struct path_layout *layout, const struct path *path, const
 	for (unsigned i = 0; i < path_pieces(layout); i++) {
 		memcpy(&bytes, m->data + path_piece_at(layout, i), PATH_PIECE);
 		memcpy(&mask, path->shape->mask + i * PATH_PIECE, PATH_PIECE);
-		memcpy(&value, path->value + i * PATH_PIECE, PATH_PIECE);
+		memcpy(&value, path_value(path, i), PATH_PIECE);
 		differs |= (bytes & mask) ^ value;
 	}
 	return (differs[0] | differs[1]) == 0;
@@ -422,7 +445,7 @@ xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned coun
 			continue;
 		places[i].slot = xk_map_near(&places[i]);
 		binding = xk_map_slot_binding(atomic_load_explicit(places[i].slot, memory_order_acquire));
-		for (unsigned line = 0; line < sizeof(struct path); line += 64)
+		for (unsigned line = 0; line < offsetof(struct path, value_more); line += 64)
 			__builtin_prefetch((const char *)binding + line);
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -475,8 +498,8 @@ path_push_as(const struct path_layout *layout, const struct path *path, struct x
 	bool sums = layout == &path_usual || (layout->sum_at != 0 && path->sums);
 	size_t len = xk_msg_len(m), total;
 	uint16_t number = 0, checksum;
+	uint8_t *end, *p;
 	uint64_t sum;
-	uint8_t *p;
 
 	if (xk_unlikely(atomic_load_explicit(&path->version, memory_order_relaxed) !=
 				atomic_load_explicit(path->valid, memory_order_relaxed) ||
@@ -485,10 +508,11 @@ path_push_as(const struct path_layout *layout, const struct path *path, struct x
 			!xk_msg_has_room(m, path_pieces(layout) * PATH_PIECE)))
 		return s->protocol->type->session_ops->push(s, m);
 	sum = sums ? xk_msg_sum(m) : 0;
-	p = m->data - layout->len;
+	end = m->data;
+	p = end - layout->len;
 #pragma GCC unroll 4
-	for (unsigned i = 1; i <= path_pieces(layout); i++)
-		memcpy(m->data - i * PATH_PIECE, path->header + PATH_BYTES - i * PATH_PIECE, PATH_PIECE);
+	for (unsigned i = path_pieces(layout); i > 0; i--)
+		memcpy(end - i * PATH_PIECE, path_header(path, i - 1), PATH_PIECE);
 	if (layout->own_at != 0 && xk_unlikely(!path->push(s, m, p + layout->own_at)))
 		return s->protocol->type->session_ops->push(s, m);
 	xk_msg_push_in_place(m, layout->len);
@@ -726,7 +750,7 @@ path_complete(struct path_draft *d, const uint8_t *p)
 	struct path_shape *shape = &d->shape;
 	struct path_layout *layout = &shape->layout;
 	struct path *path = &d->path;
-	uint8_t mask[PATH_BYTES];
+	uint8_t mask[PATH_BYTES], value[PATH_BYTES] = { 0 }, sent[PATH_BYTES] = { 0 };
 
 	if (d->headers < 2 || d->gate_end < 8)
 		return false;
@@ -737,7 +761,7 @@ path_complete(struct path_draft *d, const uint8_t *p)
 
 		for (unsigned j = 0; j < PATH_PIECE; j++) {
 			shape->mask[i * PATH_PIECE + j] = mask[from + j];
-			path->value[i * PATH_PIECE + j] = mask[from + j] & p[from + j];
+			value[i * PATH_PIECE + j] = mask[from + j] & p[from + j];
 		}
 	}
 	shape->gate_at = (uint8_t)(d->gate_end - 8);
@@ -754,7 +778,11 @@ path_complete(struct path_draft *d, const uint8_t *p)
 	path->summed_sum = path_sum_header(d->header + layout->summed_from, layout->summed_len);
 	if (path->sums)
 		path->push_sum += path_sum_header(d->header + layout->sum_from, layout->len - layout->sum_from);
-	memcpy(path->header + PATH_BYTES - layout->len, d->header, layout->len);
+	memcpy(sent + PATH_BYTES - layout->len, d->header, layout->len);
+	memcpy(path->value, value, PATH_FEW);
+	memcpy(path->value_more, value + PATH_FEW, PATH_BYTES - PATH_FEW);
+	memcpy(path->header_more, sent, PATH_BYTES - PATH_FEW);
+	memcpy(path->header, sent + PATH_BYTES - PATH_FEW, PATH_FEW);
 	if (d->longest <= layout->len)
 		return false;
 	path->longest = (uint32_t)(d->longest - layout->len);
@@ -844,7 +872,7 @@ path_find_shape(struct xk_paths *paths, const struct path_draft *d)
 		    shape->gate_at == wanted->gate_at && shape->gate == wanted->gate &&
 		    memcmp(shape->mask, wanted->mask, PATH_BYTES) == 0)
 			return shape;
-	if (i == PATH_SHAPES || (shape = malloc(sizeof(*shape))) == NULL)
+	if (i == PATH_SHAPES || (shape = aligned_alloc(64, sizeof(*shape))) == NULL)
 		return NULL;
 	*shape = *wanted;
 	for (unsigned j = 0; j < shape->words; j++)
@@ -884,11 +912,13 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_s
 {
 	struct xk_session *top = d->path.top;
 	const struct xk_session_ops *ops = path_ops(top->protocol);
-	struct path *path = ops == NULL ? NULL : aligned_alloc(64, sizeof(*path));
+	bool is_long = shape->layout.len > PATH_FEW || shape->layout.own_at != 0;
+	size_t size = is_long ? sizeof(struct path) : offsetof(struct path, value_more);
+	struct path *path = ops == NULL ? NULL : aligned_alloc(64, size);
 
 	if (path == NULL)
 		return NULL;
-	*path = d->path;
+	memcpy(path, &d->path, size);
 	path->shape = shape;
 	if (path->sums && memcmp(&shape->layout, &path_usual, sizeof(path_usual)) == 0)
 		path->kind = PATH_OF_UDP;

@@ -21,6 +21,7 @@ enum {
 	DRIVER_CONTROL_NS = 1000 * 1000, /* between two looks at signals and control while polling */
 	DRIVER_STUCK_NS = 50 * 1000,     /* before a full device is tried again */
 	DRIVER_FRESH_NS = 100 * 1000,    /* approximate age of the last clock reading while messages come */
+	DRIVER_LOOKS = 8,                /* at the ports, in a turn that finds no frame: they cost less than a turn */
 };
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
 #define DRIVER_NOT_BUSY UINT64_MAX
@@ -307,11 +308,11 @@ driver_serve_control(struct xk_driver *driver)
 		driver->platform->ops->poll_control(driver->platform);
 }
 
-/* Sleeps or, while the driver is to poll, yields the core to whoever may need it. */
+/* Sleeps or, while the driver is to poll, yields the core to whoever may need it, or looks at the ports some more. */
 __attribute__((noinline)) static void
 driver_idle(struct xk_driver *driver)
 {
-	const struct xk_kernel *kernel = driver->kernel;
+	struct xk_kernel *kernel = driver->kernel;
 	const struct xk_kernel_config *config = &kernel->config;
 	bool polls = config->driver == XK_DRIVER_POLL || driver->now_ns < driver->poll_until_ns ||
 		     (config->driver == XK_DRIVER_ADAPTIVE && driver->now_ns - driver->busy_ns < config->adaptive_ns);
@@ -331,7 +332,13 @@ driver_idle(struct xk_driver *driver)
 		sched_yield();
 		for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 			xk_transmit_acquire(port);
+		return;
 	}
+	for (unsigned looks = 1; looks < DRIVER_LOOKS && driver_runnable(driver) == 0; looks++)
+		if (driver_take(driver, kernel, kernel->mode)) {
+			driver->busy_ns = driver->now_ns;
+			return;
+		}
 }
 
 /* ---- the loop ---- */
