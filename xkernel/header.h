@@ -47,9 +47,9 @@ struct xk_field {
 	enum xk_field_kind kind;
 	enum xk_field_print print;
 	const char *help; /* a few words; NULL: the name suffices */
-	uint64_t usual;   /* of XK_FIXED, if the same on all hosts */
+	uint64_t usual;   /* of XK_FIXED, if the same on all hosts; with `rare`, the value of usual messages */
 	uint64_t rare;    /* bits that lead a message another way if they differ from `usual`: fragments, options */
-	bool is_own;      /* of XK_FIXED: may change while the session stands, whose path_pop checks it (upi.h) */
+	bool is_own; /* of XK_FIXED: the expected value may change; no path compares it, but path_pop (upi.h) does */
 	enum xk_field_covers covers;
 	unsigned drop;                       /* the reason where a XK_CHECKSUM is wrong (upi.h) */
 	bool is_bits;                        /* the values are bits of a mask */

@@ -12,8 +12,9 @@
  * A header is pushed in place if the room in front is the view's own. At most one view of a buffer has such room: the
  * first, up to the bytes that it shares with others. On any other view, a header gets a segment of its own: the room
  * before a fragment is its neighbour's payload, and a message that is sent again may still lie in a ring with its first
- * headers. All
- * functions run in any context, and none waits. One shepherd at a time uses a message; messages may share buffers.
+ * headers.
+ *
+ * All functions run in any context, and none waits. One shepherd at a time uses a message; messages may share buffers.
  *
  * Source: the x-kernel manual's Message tool, with explicit ownership. Its "hidden owner of the header stack" is the
  * view whose own_end is not before its data.
@@ -152,7 +153,7 @@ struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size
  */
 struct xk_msg *xk_msg_reference(struct xk_msg *m);
 
-/* As xk_msg_reference, over len bytes of m from offset on, which exist. A smaller part has no flags of sums. */
+/* As xk_msg_reference, over len bytes of m from offset on, which exist. A part that is not the whole loses the checksum flags. */
 struct xk_msg *xk_msg_part(struct xk_msg *m, size_t offset, size_t len);
 
 /* As xk_msg_free; `here` is the call's code address, for error messages. */
@@ -169,7 +170,7 @@ xk_msg_free(struct xk_msg *m)
 uint8_t *xk_msg_push_segment(struct xk_msg **m, size_t len);
 uint8_t *xk_msg_pull_up(struct xk_msg **m, size_t len);
 
-/* Returns whether len bytes can be pushed in place. If not, xk_msg_push may still find that all other views are gone. */
+/* Returns whether len bytes can be pushed in place. If not, xk_msg_push may still find that other views are gone. */
 static inline bool
 xk_msg_has_room(const struct xk_msg *m, size_t len)
 {

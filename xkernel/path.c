@@ -11,9 +11,7 @@
 enum {
 	PATH_BYTES = 96, /* of the longest headers, in pieces of 16; the last two may overlap */
 	PATH_PIECE = 16,
-	PATH_PIECES = PATH_BYTES / PATH_PIECE,
-	PATH_FEW =
-		48, /* bytes of most headers; they are read with the rest of a path, others' in a line of their own */
+	PATH_FEW = 48,  /* enough for most headers; the bytes beyond lie in lines of their own */
 	PATH_WORDS = 4, /* of 8 bytes, that hold what names sessions */
 	PATH_LENGTHS = 2,
 	PATH_LAYERS = 8,
@@ -94,13 +92,13 @@ struct path_shape {
 };
 
 /*
- * A path. The first two lines of the cache are read on the way up, the next two on the way down. The last two exist only
- * if the headers are longer than PATH_FEW, or if the top has path_pop and path_push.
+ * A path. The first two lines of the cache are for the way up, the next two for the way down. The last two exist only if
+ * the headers are longer than PATH_FEW, or if the top has path_pop and path_push.
  */
 struct path {
 	_Alignas(64) struct xk_path path;
 	struct xk_session *top;
-	const _Atomic bool *unusual;
+	const _Atomic bool *unusual_up;
 
 	_Atomic uint32_t version;
 	uint8_t kind; /* enum path_kind, if nothing offloads a checksum; otherwise PATH_ANY */
@@ -118,7 +116,7 @@ struct path {
 	bool sums, offloads;
 	struct xk_session *below; /* the port's session */
 	const _Atomic uint32_t *valid;
-	struct xk_port *port; /* whose frames come up */
+	const _Atomic bool *unusual;
 
 	uint8_t value_more[PATH_BYTES - PATH_FEW];
 	bool (*pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
@@ -129,7 +127,8 @@ struct path {
 };
 
 static_assert(offsetof(struct path, version) == 64 && offsetof(struct path, header) == 128 &&
-		      offsetof(struct path, whole) == 192 && offsetof(struct path, value_more) == 256,
+		      offsetof(struct path, whole) == 192 && offsetof(struct path, value_more) == 256 &&
+		      offsetof(struct path, header_more) == 320,
 	      "lines of the cache");
 
 struct xk_paths {
@@ -177,7 +176,7 @@ path_key(const struct path_shape *shape, const uint8_t *p)
 	return (struct xk_key){ path_hash(shape, p), (uintptr_t)shape };
 }
 
-/* Returns the shape of m among those that are valid in this version, or NULL. */
+/* Returns the longest shape of m among those that are valid in this version, or NULL. */
 static inline const struct path_shape *
 path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version)
 {
@@ -309,10 +308,11 @@ path_up_as(const struct path_layout *layout, struct xk_port *port, const struct 
 	const uint8_t *p = m->data;
 	size_t end = 0;
 
-	if (xk_likely(!atomic_load_explicit(path->unusual, memory_order_relaxed)))
+	/* only path_pop tells whether the sessions that messages came up still stand, one of which has unusual_up */
+	if ((layout->own_at == 0 || xk_likely(path->pop(path->top, m, p + layout->own_at, path->state))) &&
+	    xk_likely(!atomic_load_explicit(path->unusual_up, memory_order_relaxed)))
 		end = path_check(layout, m);
-	if (xk_unlikely(end == 0) ||
-	    (layout->own_at != 0 && xk_unlikely(!path->pop(path->top, m, p + layout->own_at, path->state)))) {
+	if (xk_unlikely(end == 0)) {
 		path_layered(port, m);
 		return;
 	}
@@ -455,6 +455,7 @@ xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned coun
 			continue;
 		__builtin_prefetch(path->top);
 		__builtin_prefetch((const char *)path->top + 64);
+		__builtin_prefetch((const void *)path->unusual_up);
 		__builtin_prefetch((const void *)path->unusual);
 		__builtin_prefetch((const void *)path->counter);
 		__builtin_prefetch((const void *)path->whole);
@@ -670,14 +671,27 @@ path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field
 	return false;
 }
 
+/* Puts a layer's *unusual, if it has one, to those of a path. Returns false if there is another one. */
+static bool
+path_add_unusual(const _Atomic bool **unusual, const struct xk_path_layer *layer)
+{
+	bool fits = layer->unusual == NULL || *unusual == &path_never;
+
+	if (layer->unusual != NULL)
+		*unusual = layer->unusual;
+	return fits;
+}
+
 /*
- * Adds the layer of s, whose header is at p in a message that came up `from`. Returns false if paths cannot have it.
+ * Adds the layer of s, whose header is at p in a message that came up `from`. `up` is the session whose state says whether
+ * messages may come up here. Returns false if paths cannot have it.
  */
 static bool
-path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_session *from, const uint8_t *p)
+path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_session *from, struct xk_session *up,
+	       const uint8_t *p)
 {
 	const struct xk_protocol_type *type = s->protocol->type;
-	struct xk_path_layer layer = { .from = from, .longest = UINT32_MAX };
+	struct xk_path_layer layer = { .from = from, .longest = UINT32_MAX }, above = layer;
 	struct path_shape *shape = &d->shape;
 	struct path_layout *layout = &shape->layout;
 	struct path *path = &d->path;
@@ -685,8 +699,10 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	size_t bit = 0;
 
 	s->ops->path(s, &layer);
+	up->ops->path(up, &above);
 	if (layout->len + type->header > PATH_BYTES || (layer.counter != NULL && path->counter != NULL) ||
-	    (layer.unusual != NULL && path->unusual != &path_never) || (layer.whole != NULL && d->whole_from != 0))
+	    !path_add_unusual(&path->unusual, &layer) || !path_add_unusual(&path->unusual_up, &above) ||
+	    (layer.whole != NULL && d->whole_from != 0))
 		return false;
 	for (const struct xk_field *field = type->fields; fits && field != NULL && field->name != NULL; field++) {
 		fits = path_add_field(d, s, field, &layer, p, bit);
@@ -697,8 +713,6 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 		layout->counter_at = (uint8_t)(layout->len + layer.counter_at);
 		layout->counter_step = (uint8_t)layer.counter_step;
 	}
-	if (layer.unusual != NULL)
-		path->unusual = layer.unusual;
 	if (s->ops->path_pop != NULL) {
 		layout->own_at = layout->len;
 		path->pop = s->ops->path_pop;
@@ -825,23 +839,23 @@ path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *foun
 }
 
 /*
- * Composes the path of m, which arrived on port. Returns false if it has none. Messages may come up other sessions than
- * those that the top stands on (a host that was opened is heard from wherever it sends); what pushes need, and what
- * must last as long as the top, is asked of the latter.
+ * Composes the path of m, which arrived on port and would come up these sessions. Returns false if it has none. Messages
+ * may come up other sessions than those that the top stands on (a host that was opened is heard from wherever it
+ * sends). What pushes need, and what must last as long as the top, is asked of the latter; a top with path_pop keeps the
+ * others while it accepts messages that come up there.
  */
 static bool
-path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
+path_compose_of(struct path_draft *d, struct xk_port *port, const struct xk_msg *m, struct xk_session *const found[],
+		unsigned count)
 {
-	struct xk_session *found[PATH_LAYERS], *sessions[PATH_LAYERS], *s;
-	unsigned count = path_climb(port, m, found);
+	struct xk_session *sessions[PATH_LAYERS], *s;
+	bool is_own;
 
-	if (count == 0)
-		return false;
 	memset(d, 0, sizeof(*d));
-	d->path.unusual = &path_never;
-	d->path.port = port;
+	d->path.unusual_up = d->path.unusual = &path_never;
 	d->longest = UINT32_MAX;
 	s = found[count - 1];
+	is_own = s->ops->path_pop != NULL;
 	for (unsigned i = count; i-- > 0; s = s->lls) {
 		if (s == NULL || s->protocol != found[i]->protocol || s->ops->path == NULL)
 			return false;
@@ -852,9 +866,21 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 	d->path.below = s;
 	for (unsigned i = 0; i < count; i++)
 		if (!path_add_layer(d, sessions[i], i == 0 ? port->receiver : found[i - 1],
-				    m->data + d->shape.layout.len))
+				    is_own ? found[i] : sessions[i], m->data + d->shape.layout.len))
 			return false;
 	return path_complete(d, m->data);
+}
+
+/* Composes the path of m up to the highest layer that fits. Returns false if it has none. */
+static bool
+path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
+{
+	struct xk_session *found[PATH_LAYERS];
+	unsigned count = path_climb(port, m, found);
+
+	while (count > 0 && !path_compose_of(d, port, m, found, count))
+		count--;
+	return count > 0;
 }
 
 /* ---- making paths ---- */
@@ -877,6 +903,8 @@ path_find_shape(struct xk_paths *paths, const struct path_draft *d)
 	*shape = *wanted;
 	for (unsigned j = 0; j < shape->words; j++)
 		shape->word[j].factor = xk_kernel_random(NULL) | 1;
+	for (; i > 0 && paths->shape[i - 1]->layout.len < shape->layout.len; i--) /* the longest first; none is lost */
+		atomic_store_explicit(&paths->shape[i], paths->shape[i - 1], memory_order_release);
 	atomic_store_explicit(&paths->shape[i], shape, memory_order_release);
 	return shape;
 }
@@ -895,13 +923,13 @@ path_ops(struct xk_protocol *self)
 	return ops;
 }
 
-/* Returns the path to top from port, or NULL. Locked. */
+/* Returns the path to top in this table, or NULL. Locked. */
 static struct path *
-path_find(struct xk_port *port, const struct xk_session *top)
+path_find(const struct xk_paths *paths, const struct xk_session *top)
 {
 	struct xk_path *path = atomic_load_explicit(&top->paths, memory_order_relaxed);
 
-	while (path != NULL && ((struct path *)path)->port != port)
+	while (path != NULL && path->map != &paths->map)
 		path = path->next;
 	return (struct path *)path;
 }
@@ -919,6 +947,7 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_s
 	if (path == NULL)
 		return NULL;
 	memcpy(path, &d->path, size);
+	path->path.map = &paths->map;
 	path->shape = shape;
 	if (path->sums && memcmp(&shape->layout, &path_usual, sizeof(path_usual)) == 0)
 		path->kind = PATH_OF_UDP;
@@ -931,7 +960,10 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct path_s
 	return path;
 }
 
-/* Makes the path of m, which arrived on port, or validates it, if its sessions stand. Returns whether it has one. */
+/*
+ * Makes the path of m, which arrived on port, or validates it, if its sessions stand. Returns whether m has one: it has
+ * none if messages to the same session come another way, since each port has one path to a session.
+ */
 static bool
 path_make(struct xk_port *port, const struct xk_msg *m)
 {
@@ -941,24 +973,27 @@ path_make(struct xk_port *port, const struct xk_msg *m)
 	struct path_draft d;
 	struct path_shape *shape;
 	struct path *path = NULL;
+	struct xk_key key;
 
 	if (!path_compose(&d, port, m) || !xk_duplicate(d.path.top))
 		return false;
 	xk_spin_lock(&kernel->path_lock);
 	shape = path_find_shape(paths, &d);
 	if (shape != NULL && xk_map_count(&paths->map) < PATH_MAX) {
-		path = path_find(port, d.path.top);
+		key = path_key(shape, m->data);
+		path = path_find(paths, d.path.top);
 		if (path == NULL)
 			path = path_new(paths, &d, shape);
+		else if (path->path.binding.bound &&
+			 (path->path.binding.key.a != key.a || path->path.binding.key.b != key.b))
+			path = NULL;
 	}
-	if (path != NULL && path->shape == shape) {
-		struct xk_key key = path_key(shape, m->data);
-
+	if (path != NULL) {
 		atomic_store_explicit(&shape->version, version, memory_order_relaxed);
 		for (struct xk_path *p = d.path.top->paths; p != NULL; p = p->next) /* all have the same layers */
 			atomic_store_explicit(&((struct path *)p)->version, version, memory_order_relaxed);
-		if (path->path.map == NULL && xk_map_bind(&paths->map, &path->path.binding, key, path) == 0)
-			path->path.map = &paths->map;
+		if (!path->path.binding.bound)
+			xk_map_bind(&paths->map, &path->path.binding, key, path);
 	}
 	xk_spin_unlock(&kernel->path_lock);
 	xk_session_release(d.path.top);

@@ -12,7 +12,8 @@
  *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
  * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a layer's `unusual` is
- * set. The second message of a conversation makes its path: a stranger's single message costs no more than a lookup.
+ * set. The second message of a conversation makes its path, or, where no conversation of its kind has one yet, one of
+ * the next few: a stranger's single message costs no more than a lookup.
  *
  * Source: Mosberger and Peterson, "Making Paths Explicit in the Scout Operating System" (OSDI 1996).
  */
@@ -23,9 +24,12 @@
 
 struct xk_port;
 
-/* What a session adds to a path, else all zero at first. The pointers' targets must last as long as the session. */
+/*
+ * What a session adds to a path. `from` is given; the rest is zero at first. The pointers' targets must last as long as
+ * the session.
+ */
 struct xk_path_layer {
-	const struct xk_session *from;     /* given: the session below that the message came up; perhaps not s->lls */
+	const struct xk_session *from;     /* the session below that the message came up; perhaps not s->lls */
 	const uint8_t *header;             /* as sent, but for lengths, counter and checksum */
 	uint64_t push_sum, pop_sum;        /* of the pseudo-header without the length, for XK_COVERS_PSEUDO */
 	bool no_sum;                       /* messages are sent without that checksum */
@@ -34,14 +38,14 @@ struct xk_path_layer {
 	uint16_t counter_at, counter_step; /* where in the header it goes, and what is added for each message */
 	uint32_t longest;                  /* payload that may be pushed this way */
 	const _Atomic uint32_t *whole;     /* ... and the limit that may change; NULL: none */
-	const _Atomic bool *unusual;       /* while true, all messages go the layers' way; NULL: never */
+	const _Atomic bool *unusual;       /* while true, what comes up or is sent here goes by layers; NULL: never */
 	uint64_t state;                    /* for path_pop */
 };
 
 /* The part of a path that its top session's life concerns (upi_session.c). */
 struct xk_path {
 	struct xk_binding binding;
-	struct xk_map *map;   /* its port's; NULL: not bound */
+	struct xk_map *map;   /* its port's */
 	struct xk_path *next; /* to the same session, from another port */
 };
 

@@ -188,7 +188,7 @@ void xk_port_listen(struct xk_port *port, struct xk_session *session);
  * a foreign thread, the first. For the port protocol (owner). Takes m. A shepherd or a foreign thread; may hand off.
  *
  * In that driver, m goes at the end of the turn, together with others, or before a shepherd computes there (xk_work);
- * otherwise at once, or as soon as the holder of the lane's transmit comes by. If the ring is full, waits as owner's
+ * otherwise at once, or as soon as the holder of the lane's transmit comes by. If its queue is full, waits as owner's
  * `implicit` says (at most 10 ms in a thread). Returns 0, or -ENOBUFS: m was dropped for owner's reason `full`.
  */
 int xk_port_transmit(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full);

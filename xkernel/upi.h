@@ -74,7 +74,8 @@ struct xk_protocol_ops {
 	struct xk_key (*passive_key_of)(const struct xk_session *s);
 	/*
 	 * Returns the session that demux would pop a usual message to whose header is at p and whose lengths and sums
-	 * are right, without effects. It must remain the one while it stands, wherever the message comes from then;
+	 * are right, without effects. It must remain the one while it and lls stand; if a later message may come up
+	 * another lls, and would go elsewhere or change something then, `unusual` or path_pop (below) must say so.
 	 * NULL: there is none such, or the message goes another way. If missing, paths (path.h) end here.
 	 */
 	struct xk_session *(*find)(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
@@ -99,12 +100,16 @@ struct xk_session_ops {
 	/* Runs after the last reference, with s unbound; then s->lls is closed and s is freed. Must not wait. */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
-	/* Says what s adds to paths (path.h); pop only hands on what `find` accepts. If missing, paths end below s. */
+	/* Says what s adds to paths (path.h); pop only hands on usual messages. If missing, paths end below s. */
 	void (*path)(struct xk_session *s, struct xk_path_layer *layer);
 	/*
-	 * The work of the session that a path ends at, for messages with a payload. They return false if the message must
-	 * go the layers' way, before they have any effect. p: the header, as received, or a copy of what `path` said, in
-	 * front of m; path_push completes it. state: what `path` said. Both exist, or neither. Must not wait.
+	 * The work of the session that a path ends at. They return false if the message must go the layers' way, and must
+	 * not wait. Both exist, or neither.
+	 *
+	 * path_pop: m is the whole frame, p the session's header in it, state as `path` said. True: the sessions that m
+	 * would come up still stand. May annotate m, but changes nothing else: m may still go the layers' way, as all
+	 * messages without a payload do. path_push: m is the payload; p, in front of it, holds what `path` said, to be
+	 * completed.
 	 */
 	bool (*path_pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
 	bool (*path_push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);

@@ -55,8 +55,7 @@ session_forget_paths(struct xk_session *s)
 	if (path == NULL)
 		return;
 	for (; path != NULL; path = path->next)
-		if (path->map != NULL)
-			xk_map_unbind(path->map, &path->binding);
+		xk_map_unbind(path->map, &path->binding);
 	for (struct xk_session *lls = s->lls; lls != NULL; lls = lls->lls)
 		xk_session_used(lls);
 }

@@ -296,20 +296,28 @@ memory_view_free(struct memory_platform *self, struct xk_msg *segment)
 	free(view);
 }
 
-/* Frees a block without views. Its first descriptor is in the state that it had when new. */
+/*
+ * Frees a block without views, and counts its last view. Its first descriptor is in the state that it had when new. A
+ * lent buffer is given back at the end: its owner may free the platform then.
+ */
 static void
 memory_block_free(struct memory_platform *self, struct memory_block *block)
 {
+	bool is_lent = block->room == 0;
+	void (*given_back)(void *context) = block->given_back;
+	void *context = block->context;
+
 	atomic_store_explicit(&block->references, 0, memory_order_relaxed);
 	if (self->kept != NULL && block->room == MEMORY_ROOM) {
 		block->next_free = self->kept->blocks;
 		self->kept->blocks = block;
-		return;
+	} else {
+		memory_list_remove(self, &block->out);
+		free(block);
 	}
-	memory_list_remove(self, &block->out);
-	if (block->room == 0)
-		block->given_back(block->context);
-	free(block);
+	memory_count_down(self);
+	if (xk_unlikely(is_lent))
+		given_back(context);
 }
 
 /* Slow half of memory_buffer_free: the buffer has had further views, or the segment was freed before. */
@@ -331,8 +339,9 @@ memory_buffer_free_view(struct memory_platform *self, struct memory_block *block
 		block->segment.references = &block->references;
 		block->out.segment = &block->segment;
 		memory_block_free(self, block);
+	} else {
+		memory_count_down(self);
 	}
-	memory_count_down(self);
 }
 
 void
@@ -348,7 +357,6 @@ memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment)
 	}
 	segment->len = segment->total = 0;
 	memory_block_free(self, block);
-	memory_count_down(self);
 }
 
 unsigned

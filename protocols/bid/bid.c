@@ -77,7 +77,7 @@ struct bid_session {
 	_Atomic uint64_t peer;     /* the peer's boot; 0: unknown */
 	/* The session below that brought the latest good message; NULL: none. A reference, unless it is lls. */
 	_Atomic(struct xk_session *) heard;
-	_Atomic uint64_t ways;          /* changes of `heard` */
+	_Atomic uint64_t ways;          /* number of changes of `heard` */
 	uint8_t header[BID_HEADER_LEN]; /* of sent messages, but for the destination */
 	uint32_t own_host;
 	bool passive;
@@ -254,6 +254,8 @@ bid_close(struct xk_session *session)
 	s->closed = true;
 	heard = bid_heard(s);
 	xk_unlock(&s->lock);
+	for (struct xk_session *below = heard; below != NULL; below = below->lls)
+		xk_session_used(below); /* by messages that have passed them on a path */
 	if (heard != session->lls)
 		xk_close(heard);
 	if (s->own != 0)
@@ -541,7 +543,10 @@ bid_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 	return s != NULL && lls == bid_heard(s) && xk_get64(p + BID_DESTINATION) == s->own ? &s->session : NULL;
 }
 
-/* The path's messages need no judgement while `ways` stays as it was before `heard` was read. */
+/*
+ * The path's messages need no judgement while `ways` stays as it was before `heard` was read, and while what comes up the
+ * sessions below still goes to `from`, for which those answer.
+ */
 static void
 bid_path(struct xk_session *session, struct xk_path_layer *layer)
 {

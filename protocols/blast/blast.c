@@ -94,7 +94,7 @@ blast_header_load(const uint8_t *p)
 				      .mask = xk_get64(p + BLAST_MASK) };
 }
 
-/* Checks the header h, with this width, of no short message. Returns 0, or the reason to drop the message. */
+/* Checks h, which is not a short message's; width is its width field. Returns 0, or the reason to drop the message. */
 static unsigned
 blast_header_check(const struct blast_header *h, unsigned width)
 {

@@ -202,13 +202,13 @@ struct blast_header blast_header_load(const uint8_t *p);
 /* Pushes the header h onto *m. Returns false if there is no buffer. */
 bool blast_header_push(const struct blast_header *h, struct xk_msg **m);
 
-/* Returns undefined memory of `size` bytes, the same for the whole list. NULL: there is none. The lock is held. */
+/* Returns uninitialised memory of `size` bytes, the same in all calls for a list. NULL: none. The lock is held. */
 void *blast_spare_take(_Atomic(struct blast_spare *) *spares, size_t size);
 
 /* Gives that memory back. Any context. */
 void blast_spare_give(_Atomic(struct blast_spare *) *spares, void *object);
 
-/* Puts due into dues, or moves it there, to be handled at at_ns. The lock is held. */
+/* Puts due into dues, or moves it within them, to be handled at at_ns. The lock is held. */
 void blast_due_set(struct blast *blast, struct blast_dues *dues, struct blast_due *due, uint64_t at_ns);
 
 /* Takes due out of dues, unless it is in no list. The lock is held. */

@@ -229,9 +229,9 @@ blast_send_kept(struct blast_copy *copy, unsigned i, enum blast_op op)
 }
 
 /*
- * Sends all fragments of copy for the first time. They are cut from m, whose segments have room for headers, not from
- * what is kept. The peer will ask for those that cannot be sent after the first. Takes m. Returns 0, or -errno if
- * nothing was sent: then copy is on no list.
+ * Sends all fragments of copy for the first time. They are cut from m, not from what is kept: a fragment that begins with
+ * a segment of m then has room for its headers. The peer will ask for those that cannot be sent after the first. Takes
+ * m. Returns 0, or -errno if nothing was sent: then copy is on no list.
  */
 static int
 blast_send_all(struct blast *blast, struct blast_copy *copy, struct xk_msg *m)
@@ -248,7 +248,10 @@ blast_send_all(struct blast *blast, struct blast_copy *copy, struct xk_msg *m)
 		atomic_store_explicit(&copy->sent, i, memory_order_relaxed);
 		err = blast_send_fragment(copy, i, frame, BLAST_SEND);
 		if (err != 0 && i == 0) {
-			xk_msg_free(m);
+			if (frame == NULL)
+				xk_drop(&blast->protocol, m, XK_DROP_NO_BUFFER);
+			else
+				xk_msg_free(m);
 			xk_lock(&blast->lock);
 			blast_send_end(blast, copy);
 			return err;

@@ -54,7 +54,7 @@ struct vnet {
 
 /* Passive sessions are in the table (xkernel/table.h), opened ones in a bucket. */
 struct vnet_session {
-	struct xk_session session; /* marked: lazy, moved or stale; lls is NULL if lazy */
+	struct xk_session session; /* marked: lazy, moved, stale or has_left; lls is NULL if lazy */
 	unsigned interface;        /* index */
 	_Atomic uint64_t host;     /* the neighbour; XK_ANY: passive, and not opened since */
 	LIST_ENTRY(vnet_session) same_bucket;
@@ -62,6 +62,7 @@ struct vnet_session {
 	struct xk_session *moved; /* receives pushes instead of lls; a reference. NULL: lls does */
 	_Atomic uint64_t link;    /* the link address that pushes go to */
 	_Atomic bool is_stale;    /* the next push asks for the address */
+	bool has_left;            /* messages that come up the session below go to another session */
 };
 
 static inline struct xk_protocol *
@@ -151,11 +152,11 @@ vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 	atomic_compare_exchange_strong_explicit(&lls->above, &expected, s, memory_order_release, memory_order_relaxed);
 }
 
-/* Updates the mark that sends pushes through vnet_push_marked. The session's lock is held. */
+/* Updates the mark that sends pushes through vnet_push_marked, and keeps paths out. The session's lock is held. */
 static void
 vnet_set_marked(struct vnet_session *s)
 {
-	xk_session_mark(&s->session, s->moved != NULL || s->is_stale);
+	xk_session_mark(&s->session, s->moved != NULL || s->is_stale || s->has_left);
 }
 
 static void
@@ -185,6 +186,7 @@ vnet_replace(struct vnet_session *s, struct xk_session *to, uint64_t link, bool 
 		vnet_session_stand(session, to != NULL ? to : session->lls);
 	s->moved = to;
 	s->link = link;
+	s->has_left = !stands;
 	vnet_set_marked(s);
 	xk_unlock(&s->lock);
 	return before;

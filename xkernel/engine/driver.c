@@ -21,7 +21,7 @@ enum {
 	DRIVER_CONTROL_NS = 1000 * 1000, /* between two looks at signals and control while polling */
 	DRIVER_STUCK_NS = 50 * 1000,     /* before a full device is tried again */
 	DRIVER_FRESH_NS = 100 * 1000,    /* approximate age of the last clock reading while messages come */
-	DRIVER_LOOKS = 8,                /* at the ports, in a turn that finds no frame: they cost less than a turn */
+	DRIVER_LOOKS = 8,                /* looks at the ports in an idle turn; a look costs less than a turn */
 };
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
 #define DRIVER_NOT_BUSY UINT64_MAX
@@ -334,6 +334,8 @@ driver_idle(struct xk_driver *driver)
 			xk_transmit_acquire(port);
 		return;
 	}
+	if (atomic_load_explicit(&driver->takes_turns, memory_order_relaxed))
+		return;
 	for (unsigned looks = 1; looks < DRIVER_LOOKS && driver_runnable(driver) == 0; looks++)
 		if (driver_take(driver, kernel, kernel->mode)) {
 			driver->busy_ns = driver->now_ns;

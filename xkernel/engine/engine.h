@@ -267,7 +267,7 @@ struct xk_transmit {
 	_Atomic uint32_t held;
 	_Atomic bool wanted;     /* the driver waits for it: others release it */
 	_Atomic unsigned queued; /* frames of all others, at most XK_TRANSMIT_QUEUE */
-	_Atomic uint32_t lock;   /* of their queue: */
+	_Atomic uint32_t lock;   /* protects first and last */
 	struct xk_msg *first, **last;
 };
 
