@@ -273,6 +273,7 @@ static const struct example examples[] = {
 	{ "icmptest", "wire:; icmptest: wire; " PING, "0001", .begin = begin_icmptest, .accepted = "received" },
 	{ "ip", "wire:; ip: wire; user: ip#17", "4500 0019 0007 0000 4011 6631 0a4d0002 0a4d0001 aabbccddee",
 	  .local = XK_ANY },
+	{ "llp", "wire:; llp: wire; user: llp", "0009 0007 000b aabbccddee", .local = PORT },
 	{ "select", "wire:; select: wire; user: select", "00000007 00000000 c3c4c5", .local = PORT },
 	{ "stopwait", "wire:; stopwait: wire; user: stopwait",
 	  "2345 0007 0023 e6f2 0003 00000001 000000000000000a 0000000000000000 6f6e652121", .begin = begin_stopwait,

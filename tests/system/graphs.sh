@@ -12,7 +12,7 @@ sources='
 traffic.peers=10.9.0.1-10.9.0.4 traffic.rate=300 traffic.size_max=3000
 blasttest.to=PEER blasttest.count=20 blasttest.size=4000 blasttest.timeout=100ms
 icmptest.to=PEER icmptest.count=20 icmptest.interval=5ms
-udptest.peer=PEER udptest.rounds=20 udptest.size=2000
+udptest.peer=PEER udptest.rounds=20 udptest.size=LONGEST
 chantest.peer=PEER chantest.rounds=20 chantest.size=2000
 '
 
@@ -20,6 +20,14 @@ chantest.peer=PEER chantest.rounds=20 chantest.size=2000
 between() {
 	case $1 in
 	router) echo graphs/net/routed.dot ;;
+	esac
+}
+
+# longest GRAPH: bytes of its longest messages here: several frames, if the graph can send them.
+longest() {
+	case $1 in
+	*llp*) echo 1000 ;;
+	*) echo 4000 ;;
 	esac
 }
 
@@ -53,10 +61,11 @@ same() {
 
 # settings GRAPH: all that begin messages in it.
 settings() {
-	local line
+	local line all=${sources//PEER/10.9.0.1}
+	all=${all//LONGEST/$(longest "$1")}
 	while read -r line; do
 		[ -z "$line" ] || ! "$fast/xk" check "$1" --set "${line%% *}" >/dev/null 2>&1 || printf '%s ' "$line"
-	done <<<"${sources//PEER/10.9.0.1}"
+	done <<<"$all"
 }
 
 # network GRAPH LINKS SETTINGS: two hosts in regular mode and two in ipp on as many links; the first two send over the last.
@@ -106,14 +115,15 @@ has_pair() {
 # same_pair NAME WORD OPTION...
 same_pair() {
 	local name=$1 word=$2
-	local pair="--graph graphs/$name.dot --link sim"
+	local pair="--graph graphs/$name.dot --link sim" longest
+	longest=$(longest "$name")
 	shift 2
 	# shellcheck disable=SC2086 # options
 	{
 		same "$name, all policies" "$word" $pair --mode regular,ipp --handoff none,client,server,both \
-			--rounds 10 --size 1,4000 "$@"
-		same "$name, traced" "$word" $pair --rounds 3 --size 4000 --trace
-		same "$name with a budget" "$word" $pair --rounds 10 --mode ipp --size 1,4000 \
+			--rounds 10 --size 1,"$longest" "$@"
+		same "$name, traced" "$word" $pair --rounds 3 --size "$longest" --trace
+		same "$name with a budget" "$word" $pair --rounds 10 --mode ipp --size 1,"$longest" \
 			--set graph.budget=150us
 	}
 }

@@ -1,0 +1,184 @@
+/* test_llp.c - LLP between a fake user and a fake wire. */
+#include <errno.h>
+
+#include "tests/rig.h"
+
+enum { HOST = 0x0a4d0002, PORT = 7, FAR_PORT = 9 };
+
+#define STATION UINT64_C(0x020000000099)
+
+static struct xk_participants
+at_port(uint64_t port)
+{
+	struct xk_participants p = { .remote.depth = 0 };
+
+	xk_participant_push(&p.local, port);
+	return p;
+}
+
+static struct rig *
+rig_at(uint64_t station)
+{
+	struct rig *r = rig_new("llp");
+
+	rig_answer(r, XK_GET_PEER_LINK, &station, sizeof(station));
+	return r;
+}
+
+TEST(llp_sends_and_receives)
+{
+	struct rig *r = rig_at(STATION);
+	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_wire_remote(r), HOST);
+	CHECK_EQ(rig_push(r, s, "aabbcc"), 0);
+	rig_expect_sent(r, "0007 0009 0009 aabbcc");
+	rig_inject(r, "0009 0007 0008 ddee");
+	rig_expect_delivered(r, "ddee");
+	CHECK(rig_delivered_on(r) == s);
+	rig_inject(r, "0009 0007 0007 dd 000000000000"); /* padding */
+	rig_expect_delivered(r, "dd");
+	rig_inject(r, "0009 00 | 07 00 | 08 dd | ee");
+	rig_expect_delivered(r, "ddee");
+	rig_free(r);
+}
+
+/* Over VNET, what a host that was opened sends comes up another session than the one that leads there. */
+TEST(llp_knows_a_station_whatever_session_it_comes_up)
+{
+	struct rig *r = rig_at(STATION);
+	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+	uint64_t other = STATION + 1;
+
+	rig_wire_peer(r, HOST + 1); /* a session below of its own */
+	rig_inject(r, "0009 0007 0007 dd");
+	rig_expect_delivered(r, "dd");
+	CHECK(rig_delivered_on(r) == s);
+	rig_answer(r, XK_GET_PEER_LINK, &other, sizeof(other));
+	rig_inject(r, "0009 0007 0007 ee");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_free(r);
+}
+
+TEST(llp_tells_strangers_apart_by_their_endpoints)
+{
+	struct rig *r = rig_at(STATION);
+	struct xk_session *first;
+
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
+	rig_inject(r, "0009 0007 0007 dd");
+	rig_expect_delivered(r, "dd");
+	first = rig_delivered_on(r);
+	rig_inject(r, "0009 0007 0007 dd");
+	rig_expect_delivered(r, "dd");
+	CHECK(rig_delivered_on(r) == first);
+	rig_inject(r, "000a 0007 0007 ee");
+	rig_expect_delivered(r, "ee");
+	CHECK(rig_delivered_on(r) != first);
+	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_push(r, first, "ff"), 0);
+	rig_expect_sent(r, "0007 0009 0007 ff");
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
+	rig_inject(r, "000b 0007 0006");
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_free(r);
+}
+
+/* Without a station, a session is known by the session below. */
+TEST(llp_does_without_stations)
+{
+	struct rig *r = rig_new("llp");
+
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
+	rig_wire_peer(r, HOST);
+	rig_inject(r, "0009 0007 0007 dd");
+	rig_wire_peer(r, HOST + 1);
+	rig_inject(r, "0009 0007 0007 ee");
+	CHECK_EQ(rig_open_dones(r), 2);
+	rig_expect_delivered(r, "dd");
+	rig_expect_delivered(r, "ee");
+	rig_free(r);
+}
+
+TEST(llp_chooses_an_endpoint)
+{
+	struct rig *r = rig_at(STATION);
+	struct xk_participants to = rig_to(HOST);
+	struct xk_session *s;
+
+	xk_participant_push(&to.remote, FAR_PORT);
+	rig_open_enable(r, at_port(0xc000)); /* the first one is taken */
+	s = rig_open(r, to);
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push(r, s, "aa"), 0);
+	rig_expect_sent(r, "c001 0009 0007 aa");
+	rig_free(r);
+}
+
+TEST(llp_opens_an_endpoint_once)
+{
+	struct rig *r = rig_at(STATION);
+
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_free(r);
+}
+
+TEST(llp_refuses_what_is_no_endpoint)
+{
+	struct rig *r = rig_at(STATION);
+	struct xk_participants both = at_port(PORT);
+
+	CHECK(rig_open(r, rig_to2(HOST, 0, PORT)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, 0)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK(rig_open(r, rig_to2(HOST, 65536, PORT)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, at_port(65536)), -EINVAL);
+	xk_participant_push(&both.remote, HOST);
+	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
+	rig_free(r);
+}
+
+TEST(llp_drops_what_is_malformed)
+{
+	struct rig *r = rig_at(STATION);
+
+	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+	rig_inject(r, "0009 0007 00");
+	CHECK_EQ(rig_counter(r, "short"), 1);
+	rig_inject(r, "0009 0007 0005");
+	rig_inject(r, "0009 0007 0008 dd");
+	rig_inject(r, "0009 0007 ffff dd");
+	CHECK_EQ(rig_counter(r, "bad_length"), 3);
+	CHECK_EQ(rig_delivered(r), 0);
+	rig_free(r);
+}
+
+TEST(llp_carries_what_a_frame_can)
+{
+	uint32_t below = 100, wanted;
+	uint8_t bytes[100];
+	struct rig *r = rig_at(STATION);
+	struct xk_participants participants = { .remote.depth = 0 };
+	struct xk_session *s;
+
+	rig_answer(r, XK_GET_MAX_PACKET, &below, sizeof(below));
+	s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+	REQUIRE(s != NULL);
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &wanted, sizeof(wanted)), (int)sizeof(wanted));
+	CHECK_EQ(wanted, 94);
+	CHECK_EQ(rig_push_pattern(r, s, 94), 0);
+	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), 100);
+	CHECK_EQ(rig_push_pattern(r, s, 95), -EMSGSIZE);
+	CHECK_EQ(rig_counter(r, "too_big"), 1);
+	CHECK_EQ(xk_get_participants(s, &participants), 0);
+	CHECK_EQ(xk_participant_pop(&participants.remote), FAR_PORT);
+	CHECK_EQ(xk_participant_pop(&participants.local), PORT);
+	rig_free(r);
+}
