@@ -683,11 +683,11 @@ path_add_unusual(const _Atomic bool **unusual, const struct xk_path_layer *layer
 }
 
 /*
- * Adds the layer of s, whose header is at p in a message that came up `from`. `up` is the session whose state says whether
- * messages may come up here. Returns false if paths cannot have it.
+ * Adds the layer of s, whose header is at p in a message that came up `from`. `heard` is the session whose state says
+ * whether messages may come up here. Returns false if paths cannot have it.
  */
 static bool
-path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_session *from, struct xk_session *up,
+path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_session *from, struct xk_session *heard,
 	       const uint8_t *p)
 {
 	const struct xk_protocol_type *type = s->protocol->type;
@@ -699,7 +699,7 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	size_t bit = 0;
 
 	s->ops->path(s, &layer);
-	up->ops->path(up, &above);
+	heard->ops->path(heard, &above);
 	if (layout->len + type->header > PATH_BYTES || (layer.counter != NULL && path->counter != NULL) ||
 	    !path_add_unusual(&path->unusual, &layer) || !path_add_unusual(&path->unusual_up, &above) ||
 	    (layer.whole != NULL && d->whole_from != 0))
@@ -839,34 +839,45 @@ path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *foun
 }
 
 /*
+ * Stores the sessions below s, which belong to the protocols of the `count` sessions found, in `chain`. Returns the port's
+ * session, which they stand on; NULL: they stand on something else, or paths cannot have them.
+ */
+static struct xk_session *
+path_follow(struct xk_session *s, struct xk_session *const found[], unsigned count, struct xk_session *chain[])
+{
+	while (count-- > 0) {
+		if (s == NULL || s->protocol != found[count]->protocol || s->ops->path == NULL)
+			return NULL;
+		chain[count] = s;
+		s = s->lls;
+	}
+	return s;
+}
+
+/*
  * Composes the path of m, which arrived on port and would come up these sessions. Returns false if it has none. Messages
  * may come up other sessions than those that the top stands on (a host that was opened is heard from wherever it
- * sends). What pushes need, and what must last as long as the top, is asked of the latter; a top with path_pop keeps the
- * others while it accepts messages that come up there.
+ * sends). What pushes need, and what must last as long as the top, is asked of the latter. A top with path_pop keeps the
+ * session that it hears messages from, with those below, while it accepts them.
  */
 static bool
 path_compose_of(struct path_draft *d, struct xk_port *port, const struct xk_msg *m, struct xk_session *const found[],
 		unsigned count)
 {
-	struct xk_session *sessions[PATH_LAYERS], *s;
-	bool is_own;
+	struct xk_session *below[PATH_LAYERS], *heard[PATH_LAYERS], *top = found[count - 1];
+	bool is_own = count > 1 && top->ops->path_pop != NULL;
 
 	memset(d, 0, sizeof(*d));
 	d->path.unusual_up = d->path.unusual = &path_never;
 	d->longest = UINT32_MAX;
-	s = found[count - 1];
-	is_own = s->ops->path_pop != NULL;
-	for (unsigned i = count; i-- > 0; s = s->lls) {
-		if (s == NULL || s->protocol != found[i]->protocol || s->ops->path == NULL)
-			return false;
-		sessions[i] = s;
-	}
-	if (s == NULL || s->protocol != port->receiver->protocol)
+	d->path.below = path_follow(top, found, count, below);
+	memcpy(heard, below, sizeof(heard));
+	if (d->path.below == NULL || d->path.below->protocol != port->receiver->protocol ||
+	    (is_own && path_follow(found[count - 2], found, count - 1, heard) == NULL))
 		return false;
-	d->path.below = s;
 	for (unsigned i = 0; i < count; i++)
-		if (!path_add_layer(d, sessions[i], i == 0 ? port->receiver : found[i - 1],
-				    is_own ? found[i] : sessions[i], m->data + d->shape.layout.len))
+		if (!path_add_layer(d, below[i], i == 0 ? port->receiver : found[i - 1], heard[i],
+				    m->data + d->shape.layout.len))
 			return false;
 	return path_complete(d, m->data);
 }
@@ -973,7 +984,7 @@ path_make(struct xk_port *port, const struct xk_msg *m)
 	struct path_draft d;
 	struct path_shape *shape;
 	struct path *path = NULL;
-	struct xk_key key;
+	struct xk_key key = { 0, 0 };
 
 	if (!path_compose(&d, port, m) || !xk_duplicate(d.path.top))
 		return false;
