@@ -49,7 +49,7 @@ struct xk_field {
 	const char *help; /* a few words; NULL: the name suffices */
 	uint64_t usual;   /* of XK_FIXED, if the same on all hosts; with `rare`, the value of usual messages */
 	uint64_t rare;    /* bits that lead a message another way if they differ from `usual`: fragments, options */
-	bool is_own; /* of XK_FIXED: the expected value may change; no path compares it, but path_pop (upi.h) does */
+	bool is_own;      /* of XK_FIXED: path_pop (upi.h) checks it instead of a path's comparison: it may change */
 	enum xk_field_covers covers;
 	unsigned drop;                       /* the reason where a XK_CHECKSUM is wrong (upi.h) */
 	bool is_bits;                        /* the values are bits of a mask */

@@ -671,7 +671,7 @@ path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field
 	return false;
 }
 
-/* Puts a layer's *unusual, if it has one, to those of a path. Returns false if there is another one. */
+/* Makes *unusual, which is a path's, the layer's if that has one. Returns false if it is another layer's already. */
 static bool
 path_add_unusual(const _Atomic bool **unusual, const struct xk_path_layer *layer)
 {
@@ -691,7 +691,7 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	       const uint8_t *p)
 {
 	const struct xk_protocol_type *type = s->protocol->type;
-	struct xk_path_layer layer = { .from = from, .longest = UINT32_MAX }, above = layer;
+	struct xk_path_layer layer = { .from = from, .longest = UINT32_MAX }, up = layer;
 	struct path_shape *shape = &d->shape;
 	struct path_layout *layout = &shape->layout;
 	struct path *path = &d->path;
@@ -699,9 +699,9 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	size_t bit = 0;
 
 	s->ops->path(s, &layer);
-	heard->ops->path(heard, &above);
+	heard->ops->path(heard, &up);
 	if (layout->len + type->header > PATH_BYTES || (layer.counter != NULL && path->counter != NULL) ||
-	    !path_add_unusual(&path->unusual, &layer) || !path_add_unusual(&path->unusual_up, &above) ||
+	    !path_add_unusual(&path->unusual, &layer) || !path_add_unusual(&path->unusual_up, &up) ||
 	    (layer.whole != NULL && d->whole_from != 0))
 		return false;
 	for (const struct xk_field *field = type->fields; fits && field != NULL && field->name != NULL; field++) {
