@@ -153,7 +153,10 @@ struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size
  */
 struct xk_msg *xk_msg_reference(struct xk_msg *m);
 
-/* As xk_msg_reference, over len bytes of m from offset on, which exist. A part that is not the whole loses the checksum flags. */
+/*
+ * As xk_msg_reference, over len bytes of m from offset on, which exist. A part that is not the whole has no checksum
+ * flags.
+ */
 struct xk_msg *xk_msg_part(struct xk_msg *m, size_t offset, size_t len);
 
 /* As xk_msg_free; `here` is the call's code address, for error messages. */

@@ -544,7 +544,7 @@ blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, 
 		blast_receive((struct blast_session *)session, m, hdr);
 }
 
-/* ---- paths, of short messages ---- */
+/* ---- paths: of short messages, because `rare` in blast_fields keeps fragments and NACKs out ---- */
 
 static struct xk_session *
 blast_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
