@@ -6,9 +6,10 @@
 #include "xkernel/trace.h"
 
 enum {
-	CHAN_PACKETS = 8,     /* that are sent in half of timeout_min */
-	CHAN_UNASKED_MAX = 3, /* repeats of a message before the timer only asks */
-	CHAN_REPEATS_MAX = 8, /* repeats of a message, by the timer and by questions together */
+	CHAN_PACKETS = 8,      /* that are sent in half of timeout_min */
+	CHAN_UNASKED_MAX = 3,  /* repeats of a message before the timer only asks */
+	CHAN_REPEATS_MAX = 8,  /* repeats of a message, by the timer and by questions together */
+	CHAN_MEASURE_EACH = 8, /* calls to a measured round trip, while the timeout is the shortest */
 };
 
 /* What is left to do when an end's lock has been given back. */
@@ -141,6 +142,7 @@ chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_
 	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
 		    !chan_peer_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
 	e->tries++;
+	e->measure_in = 1;
 	chan_end_set_timeout(e, e->timeout_ns * 2);
 	e->due_ns = now_ns + e->timeout_ns;
 	if (only_asks) {
@@ -186,6 +188,7 @@ chan_end_measure(struct chan_end *e, uint64_t sample_ns)
 
 	xk_estimate_add(&e->round_trip_us, (uint32_t)sample_us + 1);
 	chan_end_set_timeout(e, xk_estimate_bound(&e->round_trip_us) * 1000);
+	e->measure_in = e->timeout_ns == chan_of(e)->timeout_min_ns ? CHAN_MEASURE_EACH : 1;
 }
 
 /* The slow half of chan_end_wake: messages seldom move the timer, because its handler checks what is due. */
@@ -671,7 +674,6 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	struct chan_client *c = (struct chan_client *)session;
 	struct chan_end *e = &c->end;
 	const struct chan_header *h = hdr;
-	uint64_t now_ns = xk_now_ns(session->protocol);
 	struct chan_after after;
 	bool is_current, waits;
 
@@ -684,8 +686,9 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	is_current = h->sequence == e->sequence;
 	waits = is_current && e->state == CHAN_SENT;
 	if (xk_likely(waits)) {
-		if (xk_likely(e->tries == 0)) /* Karn: otherwise the reply may be to either message */
-			chan_end_measure(e, now_ns - e->sent_ns);
+		/* Karn: if the request was sent twice, the reply may be to either */
+		if (xk_likely(e->tries == 0) && xk_unlikely(--e->measure_in == 0))
+			chan_end_measure(e, xk_now_ns(session->protocol) - e->sent_ns);
 		chan_client_end(c, chan_client_status(h), h->status == 0 ? m : NULL, &after);
 	} else if (is_current) {
 		e->in_doubt = false; /* the server is done with it after all */
@@ -780,6 +783,7 @@ chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot)
 
 	e->number = number;
 	e->timeout_ns = ((struct chan *)self)->timeout_ns;
+	e->measure_in = 1;
 	xk_event_init(&e->timer, self->kernel, chan_end_expire, e);
 	xk_lock_init(&e->lock, self);
 	if (err < 0 || whole == -EMSGSIZE)

@@ -183,8 +183,9 @@ struct chan_end {
 	uint32_t sequence;
 	uint32_t newer; /* while a handler runs: the latest request that has come; otherwise `sequence` */
 	uint32_t max_packet, opt_packet;
-	unsigned tries;   /* time-outs and, at a client, negative acks of this message */
-	unsigned repeats; /* times that the message itself was sent again */
+	unsigned tries;      /* time-outs and, at a client, negative acks of this message */
+	unsigned repeats;    /* times that the message itself was sent again */
+	unsigned measure_in; /* at a client: calls until a round trip is measured again */
 	struct xk_estimate round_trip_us;
 	uint64_t timeout_ns;     /* doubled by each time-out */
 	uint64_t due_ns;         /* when to send something again */

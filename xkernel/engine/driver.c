@@ -38,20 +38,43 @@ void
 xk_driver_run(struct xk_shepherd *shepherd)
 {
 	struct xk_driver *driver = shepherd->driver;
+	const struct xk_shepherd *self = xk_self();
 
-	shepherd->next = NULL;
-	xk_spin_lock(&driver->lock);
-	*driver->run_last = shepherd;
-	driver->run_last = &shepherd->next;
-	atomic_fetch_add_explicit(&driver->runnable, 1, memory_order_seq_cst);
-	xk_spin_unlock(&driver->lock);
+	if (self != NULL && self->runner == &driver->runner) {
+		xk_run_put(&driver->own, shepherd);
+		driver->own_runnable++;
+	} else {
+		xk_spin_lock(&driver->lock);
+		xk_run_put(&driver->others, shepherd);
+		atomic_fetch_add_explicit(&driver->runnable, 1, memory_order_seq_cst);
+		xk_spin_unlock(&driver->lock);
+	}
 	xk_driver_wake(driver);
 }
 
+/* The driver's thread. */
 static unsigned
 driver_runnable(struct xk_driver *driver)
 {
-	return atomic_load_explicit(&driver->runnable, memory_order_seq_cst);
+	return driver->own_runnable + atomic_load_explicit(&driver->runnable, memory_order_seq_cst);
+}
+
+/* Takes the next runnable shepherd, if there is one. */
+static struct xk_shepherd *
+driver_next(struct xk_driver *driver)
+{
+	struct xk_shepherd *shepherd = xk_run_pick(&driver->own);
+
+	if (shepherd != NULL) {
+		driver->own_runnable--;
+		return shepherd;
+	}
+	xk_spin_lock(&driver->lock);
+	shepherd = xk_run_pick(&driver->others);
+	if (shepherd != NULL)
+		atomic_fetch_sub_explicit(&driver->runnable, 1, memory_order_relaxed);
+	xk_spin_unlock(&driver->lock);
+	return shepherd;
 }
 
 static void
@@ -71,18 +94,8 @@ driver_give_up(struct xk_runner *runner, void *argument)
 __attribute__((noinline)) static void
 driver_resume(struct xk_shepherd *self)
 {
-	struct xk_driver *driver = self->driver;
-	struct xk_shepherd *shepherd;
+	struct xk_shepherd *shepherd = driver_next(self->driver);
 
-	xk_spin_lock(&driver->lock);
-	shepherd = driver->run_first;
-	if (shepherd != NULL) {
-		driver->run_first = shepherd->next;
-		if (driver->run_first == NULL)
-			driver->run_last = &driver->run_first;
-		atomic_fetch_sub_explicit(&driver->runnable, 1, memory_order_relaxed);
-	}
-	xk_spin_unlock(&driver->lock);
 	if (shepherd == NULL)
 		return;
 	atomic_fetch_sub_explicit(&self->kernel->busy, 1, memory_order_release);

@@ -194,13 +194,37 @@ void xk_table_fini(struct xk_protocol *self);
 
 /* ---- the pool (pool.c) ---- */
 
+/* Runnable shepherds, in order. */
+struct xk_run_list {
+	struct xk_shepherd *first, **last;
+};
+
+static inline void
+xk_run_put(struct xk_run_list *list, struct xk_shepherd *shepherd)
+{
+	shepherd->next = NULL;
+	*list->last = shepherd;
+	list->last = &shepherd->next;
+}
+
+/* Takes the first. NULL: there is none. */
+static inline struct xk_shepherd *
+xk_run_pick(struct xk_run_list *list)
+{
+	struct xk_shepherd *shepherd = list->first;
+
+	if (shepherd != NULL && (list->first = shepherd->next) == NULL)
+		list->last = &list->first;
+	return shepherd;
+}
+
 enum { XK_INPUT_QUEUE = 1024 };
 
 struct xk_pool {
 	_Atomic uint32_t lock;
-	struct xk_shepherd *run_first, **run_last; /* runnable shepherds, in order */
-	struct xk_work *inputs;                    /* messages, a ring of input_slots; NULL until regular mode */
-	unsigned input_slots;                      /* XK_INPUT_QUEUE, and a burst for each further driver */
+	struct xk_run_list runnable;
+	struct xk_work *inputs; /* messages, a ring of input_slots; NULL until regular mode */
+	unsigned input_slots;   /* XK_INPUT_QUEUE, and a burst for each further driver */
 	unsigned input_first, input_count;
 	_Atomic unsigned queued;  /* shepherds and messages, readable without the lock */
 	struct xk_runner *idle;   /* most recently idle first */
@@ -339,9 +363,11 @@ struct xk_driver {
 	struct xk_msg *burst[XK_BURST];       /* what this turn has received, */
 	struct xk_map_place places[XK_BURST]; /* ... and where its paths are, if expects */
 	bool expects;
-	uint64_t credit_ns;    /* unspent budget of the graph */
-	_Atomic uint32_t lock; /* of the list of runnable shepherds */
-	struct xk_shepherd *run_first, **run_last;
+	uint64_t credit_ns;     /* unspent budget of the graph */
+	struct xk_run_list own; /* runnable shepherds that it made runnable itself, own_runnable */
+	unsigned own_runnable;
+	_Atomic uint32_t lock;     /* of `others` */
+	struct xk_run_list others; /* ... that others made, `runnable` */
 	/* detachable stacks */
 	_Atomic uint32_t stacks_lock;
 	bool has_stack; /* the driver runs on one of them; under the lock */

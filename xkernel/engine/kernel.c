@@ -26,7 +26,8 @@ kernel_init_driver(struct xk_kernel *kernel, struct xk_driver *driver, struct xk
 	driver->platform = platform;
 	driver->index = kernel->driver_count++;
 	driver->core = core;
-	driver->run_last = &driver->run_first;
+	driver->own.last = &driver->own.first;
+	driver->others.last = &driver->others.first;
 	driver->clock_interval = 1;
 	driver->runner.kernel = kernel;
 	driver->runner.kind = XK_RUN_DRIVER;

@@ -104,7 +104,7 @@ xk_runner_end(struct xk_runner *runner)
 void
 xk_pool_init(struct xk_pool *pool)
 {
-	pool->run_last = &pool->run_first;
+	pool->runnable.last = &pool->runnable.first;
 	pthread_mutex_init(&pool->runners_mutex, NULL);
 }
 
@@ -213,15 +213,13 @@ xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 	struct xk_runner *picked = NULL, *runner;
 	bool served;
 
-	shepherd->next = NULL;
 	xk_spin_lock(&pool->lock);
 	served = pool->threads > 0;
 	runner = pool_pick_idle(pool, &picked);
 	if (runner != NULL) {
 		runner->given.shepherd = shepherd;
 	} else if (served) {
-		*pool->run_last = shepherd;
-		pool->run_last = &shepherd->next;
+		xk_run_put(&pool->runnable, shepherd);
 		atomic_fetch_add_explicit(&pool->queued, 1, memory_order_seq_cst);
 	}
 	xk_spin_unlock(&pool->lock);
@@ -234,13 +232,9 @@ xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
 static struct xk_work
 pool_take(struct xk_pool *pool, uint32_t *kick)
 {
-	struct xk_work work = { .shepherd = pool->run_first };
+	struct xk_work work = { .shepherd = xk_run_pick(&pool->runnable) };
 
-	if (work.shepherd != NULL) {
-		pool->run_first = work.shepherd->next;
-		if (pool->run_first == NULL)
-			pool->run_last = &pool->run_first;
-	} else if (pool->input_count > 0) {
+	if (work.shepherd == NULL && pool->input_count > 0) {
 		work = pool->inputs[pool->input_first];
 		pool->input_first = pool_input_after(pool, 1);
 		pool->input_count--;
@@ -248,7 +242,7 @@ pool_take(struct xk_pool *pool, uint32_t *kick)
 			*kick = pool->want_room;
 			pool->want_room = 0;
 		}
-	} else {
+	} else if (work.shepherd == NULL) {
 		return work;
 	}
 	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
