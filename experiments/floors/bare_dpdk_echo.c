@@ -2,8 +2,9 @@
  * bare_dpdk_echo.c - the floor under udptest's round trips: the same frame on the same link, with nothing but DPDK.
  *
  * Two processes, a virtio-user and a vhost-user device joined by shared memory and set up as platform/dpdk does, each
- * polling on its core. The server swaps the link addresses and sends the frame back; the client swaps them again, and
- * that is its next request. The clock is read once per round trip, as udptest does.
+ * polling on its core. The server swaps the link addresses and sends the frame back, or answers it by fused.h's one
+ * function; the client makes the echo its next request. One request at a time, the clock is read once per round trip, as
+ * udptest does; with --window, what counts is how many echoes come in a second, and the server may be another program's.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,11 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "experiments/floors/fused.h"
 #include "tools/bench/echo_frame.h"
 #include "tools/histogram.h"
 #include "tools/json.h"
 #include "tools/machine.h"
 #include "tools/options.h"
+#include "xkernel/bytes.h"
 
 enum {
 	BARE_RING = 256,
@@ -43,10 +46,13 @@ enum {
 
 #define BARE_CLIENT_LINK UINT64_C(0x020000000101)
 #define BARE_SERVER_LINK UINT64_C(0x020000000001)
+#define BARE_SERVER_ADDRESS UINT32_C(0x0a000002)
+enum { BARE_SERVER_PORT = 2001 };
 
 struct bare_options {
 	struct options_numbers cores;
-	uint64_t rounds, size;
+	uint64_t rounds, size, window;
+	const char *server;
 	bool json;
 };
 
@@ -57,6 +63,13 @@ static const struct options_option bare_options[] = {
 	  100000000, NULL },
 	{ "size", OPTIONS_NUMBER, offsetof(struct bare_options, size), "N", "bytes after the UDP header (1)", 1,
 	  ECHO_FRAME_MAX_SIZE, NULL },
+	{ "window", OPTIONS_NUMBER, offsetof(struct bare_options, window), "N", "requests under way at a time (1)", 1,
+	  BARE_RING / 2, NULL },
+	{ "server", OPTIONS_TEXT, offsetof(struct bare_options, server), "WHO",
+	  "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the socket of a server of its "
+	  "own, "
+	  "at 10.0.0.2",
+	  0, 0, NULL },
 	{ "json", OPTIONS_FLAG, offsetof(struct bare_options, json), NULL, "JSON on standard output", 0, 0, NULL },
 	{ .name = NULL },
 };
@@ -71,7 +84,8 @@ static const struct options_program bare_program = {
 /* One end. */
 struct bare_port {
 	uint16_t id;
-	bool yields; /* both ends poll on one core */
+	bool yields;              /* both ends poll on one core */
+	struct fused_host *fused; /* of a server that answers by the one function; NULL: it swaps */
 	struct rte_mempool *pool;
 };
 
@@ -140,6 +154,28 @@ bare_swap(struct rte_mbuf *m)
 
 /* ---- the server ---- */
 
+/* Turns the frame m into its echo. */
+static void
+bare_answer(const struct bare_port *port, struct rte_mbuf *m)
+{
+	_Atomic uint16_t references = 1;
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
+	struct xk_msg whole = { .data = frame,
+				.len = m->data_len,
+				.total = m->data_len,
+				.tail = &whole,
+				.references = &references,
+				.floor = frame,
+				.own_end = frame,
+				.ceiling = frame + m->data_len };
+
+	if (port->fused == NULL)
+		bare_swap(m);
+	else
+		fused_echo(port->fused,
+			   &whole); /* what it refuses goes back as it came, and the client misses its echo */
+}
+
 /* Until it is killed. */
 static void
 bare_serve(const struct bare_port *port)
@@ -152,7 +188,7 @@ bare_serve(const struct bare_port *port)
 		if (count == 0 && port->yields)
 			sched_yield();
 		for (uint16_t i = 0; i < count; i++)
-			bare_swap(frames[i]);
+			bare_answer(port, frames[i]);
 		sent = count > 0 ? rte_eth_tx_burst(port->id, 0, frames, count) : 0;
 		while (sent < count)
 			rte_pktmbuf_free(frames[sent++]);
@@ -161,9 +197,10 @@ bare_serve(const struct bare_port *port)
 
 /* Tells the parent on ready_fd when it serves. */
 __attribute__((noreturn)) static void
-bare_server(const char *socket, unsigned core, bool yields, int ready_fd)
+bare_server(const char *socket, unsigned core, bool yields, bool fuses, int ready_fd)
 {
-	struct bare_port port = { .yields = yields };
+	struct fused_host host = { BARE_SERVER_LINK, BARE_SERVER_ADDRESS, BARE_SERVER_PORT, 0 };
+	struct bare_port port = { .yields = yields, .fused = fuses ? &host : NULL };
 	char device[200];
 	int error;
 
@@ -180,7 +217,7 @@ bare_server(const char *socket, unsigned core, bool yields, int ready_fd)
 
 /* The server's process, once it serves, or -1. */
 static pid_t
-bare_start_server(const char *socket, unsigned core, bool yields)
+bare_start_server(const char *socket, unsigned core, bool yields, bool fuses)
 {
 	struct pollfd wait = { .events = POLLIN };
 	int ready[2];
@@ -191,7 +228,7 @@ bare_start_server(const char *socket, unsigned core, bool yields)
 		return -1;
 	pid = fork();
 	if (pid == 0)
-		bare_server(socket, core, yields, ready[1]);
+		bare_server(socket, core, yields, fuses, ready[1]);
 	close(ready[1]);
 	wait.fd = ready[0];
 	if (pid > 0 && (poll(&wait, 1, BARE_START_MS) != 1 || read(ready[0], &byte, 1) != 1)) {
@@ -285,7 +322,7 @@ bare_trips(const struct bare_port *port, const struct echo_frames *frames, uint3
 static bool
 bare_measure(const struct bare_port *port, const struct bare_options *o, struct histogram *histogram)
 {
-	static const struct echo_end server = { BARE_SERVER_LINK, 0x0a000002, 2001 };
+	static const struct echo_end server = { BARE_SERVER_LINK, BARE_SERVER_ADDRESS, BARE_SERVER_PORT };
 	uint32_t *ticks = calloc(o->rounds, sizeof(*ticks));
 	uint64_t began_ns = bare_now_ns(), began = rte_rdtsc(), count;
 	struct echo_frames frames;
@@ -302,8 +339,155 @@ bare_measure(const struct bare_port *port, const struct bare_options *o, struct 
 	return count > 0;
 }
 
+/* ---- the client of a window ---- */
+
+enum {
+	BARE_ARP = 14, /* where its fields are in a frame, and which of them */
+	BARE_ARP_OPERATION = BARE_ARP + 6,
+	BARE_ARP_SENDER = BARE_ARP + 8,
+	BARE_ARP_LEN = BARE_ARP + 28,
+};
+
+/* Makes m the question for the server's link address, of the peer that all requests come from. */
+static void
+bare_ask(const struct echo_frames *frames, struct rte_mbuf *m)
+{
+	uint8_t request[ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE], *p = rte_pktmbuf_mtod(m, uint8_t *);
+
+	echo_frame_write(frames, 1, request);
+	memset(p, 0, BARE_ARP_LEN);
+	xk_put48(p, UINT64_C(0xffffffffffff));
+	memcpy(p + 6, request + 6, 6);
+	xk_put16(p + 12, 0x0806);
+	xk_put64(p + BARE_ARP, UINT64_C(0x0001080006040001));
+	memcpy(p + BARE_ARP_SENDER, request + 6, 6);
+	memcpy(p + BARE_ARP_SENDER + 6, request + ECHO_FRAME_HEADERS - 16, 4);
+	xk_put32(p + BARE_ARP_SENDER + 16, BARE_SERVER_ADDRESS);
+	m->data_len = BARE_ARP_LEN;
+	m->pkt_len = BARE_ARP_LEN;
+}
+
+/* Returns the server's link address. 0: it did not answer. */
+static uint64_t
+bare_find_server(const struct bare_port *port, const struct echo_frames *frames)
+{
+	uint64_t link = 0;
+
+	for (unsigned i = 0; i < BARE_TRIES && link == 0; i++) {
+		struct rte_mbuf *m = bare_request(port, frames), *other;
+		uint64_t until = rte_rdtsc() + rte_get_tsc_hz() / 10;
+
+		bare_ask(frames, m);
+		if (rte_eth_tx_burst(port->id, 0, &m, 1) != 1)
+			rte_pktmbuf_free(m);
+		while (link == 0 && rte_rdtsc() < until) {
+			const uint8_t *p;
+
+			if (rte_eth_rx_burst(port->id, 0, &other, 1) == 0)
+				continue;
+			p = rte_pktmbuf_mtod(other, const uint8_t *);
+			if (other->data_len >= BARE_ARP_LEN && xk_get16(p + 12) == 0x0806 &&
+			    xk_get16(p + BARE_ARP_OPERATION) == 2)
+				link = xk_get48(p + BARE_ARP_SENDER);
+			rte_pktmbuf_free(other);
+		}
+	}
+	return link;
+}
+
+/* Makes each of these frames a request, and counts those that were echoes. */
+static uint64_t
+bare_renew(const struct echo_frames *frames, const uint8_t *request, struct rte_mbuf **burst, unsigned count)
+{
+	uint64_t echoes = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		uint8_t *frame = rte_pktmbuf_mtod(burst[i], uint8_t *);
+
+		echoes += burst[i]->data_len == frames->len && memcmp(frame, request + 6, 6) == 0;
+		memcpy(frame, request, frames->len);
+		burst[i]->data_len = (uint16_t)frames->len;
+		burst[i]->pkt_len = frames->len;
+	}
+	return echoes;
+}
+
+/* Keeps so many requests under way until `rounds` echoes have come. Returns nanoseconds; 0: they stopped coming. */
+static uint64_t
+bare_stream(const struct bare_port *port, const struct echo_frames *frames, uint64_t window, uint64_t rounds)
+{
+	uint8_t request[ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE];
+	struct rte_mbuf *burst[BARE_BURST];
+	uint64_t echoes = 0, began_ns = 0, patience = rte_get_tsc_hz() / 10 * BARE_PATIENCE, heard = rte_rdtsc();
+
+	echo_frame_write(frames, 1, request);
+	while (began_ns == 0 || echoes < rounds) {
+		uint16_t count = 0, sent = 0;
+
+		if (window > 0)
+			for (; count < BARE_BURST && window > 0; window--)
+				burst[count++] = bare_request(port, frames);
+		else
+			count = rte_eth_rx_burst(port->id, 0, burst, BARE_BURST);
+		if (count == 0) {
+			if (rte_rdtsc() - heard > patience)
+				return 0;
+			if (port->yields)
+				sched_yield();
+			continue;
+		}
+		heard = rte_rdtsc();
+		echoes += bare_renew(frames, request, burst, count);
+		while (sent < count)
+			sent += rte_eth_tx_burst(port->id, 0, burst + sent, (uint16_t)(count - sent));
+		if (began_ns == 0 && echoes >= BARE_WARM_UP) {
+			began_ns = bare_now_ns();
+			echoes = 0;
+		}
+	}
+	return bare_now_ns() - began_ns;
+}
+
+/* Prints echoes in a second. False: the server does not answer, or stopped. */
 static bool
-bare_client(const struct bare_options *o, const char *socket, bool yields, struct histogram *histogram)
+bare_count(const struct bare_port *port, const struct bare_options *o, bool asks)
+{
+	struct echo_end server = { BARE_SERVER_LINK, BARE_SERVER_ADDRESS, BARE_SERVER_PORT };
+	struct echo_frames frames;
+	struct json json;
+	uint64_t ns = 0;
+
+	echo_frames_init(&frames, &server, (uint32_t)o->size);
+	if (asks)
+		server.link = bare_find_server(port, &frames);
+	else
+		rte_pktmbuf_free(bare_first(port, &frames));
+	echo_frames_init(&frames, &server, (uint32_t)o->size);
+	if (server.link != 0)
+		ns = bare_stream(port, &frames, o->window, o->rounds);
+	if (ns == 0)
+		return false;
+	if (!o->json) {
+		printf("%.0f echoes a second\n", 1e9 * (double)o->rounds / (double)ns);
+		return true;
+	}
+	json_begin(&json, stdout);
+	json_object(&json, NULL);
+	json_string(&json, "program", "bare_dpdk_echo");
+	json_string(&json, "server", o->server);
+	json_uint(&json, "size", o->size);
+	json_uint(&json, "window", o->window);
+	json_double(&json, "echoes_s", 1e9 * (double)o->rounds / (double)ns);
+	json_close(&json);
+	json_end(&json);
+	return true;
+}
+
+/* ---- the client's process ---- */
+
+/* asks: the server is another program, which tells its link address. */
+static bool
+bare_client(const struct bare_options *o, const char *socket, bool yields, bool asks, struct histogram *histogram)
 {
 	struct bare_port port = { .yields = yields };
 	char device[200];
@@ -319,7 +503,7 @@ bare_client(const struct bare_options *o, const char *socket, bool yields, struc
 		fprintf(stderr, "bare_dpdk_echo: the client does not start: %s\n", strerror(-error));
 		return false;
 	}
-	good = bare_measure(&port, o, histogram);
+	good = o->window > 1 ? bare_count(&port, o, asks) : bare_measure(&port, o, histogram);
 	if (!good)
 		fprintf(stderr, "bare_dpdk_echo: no echo came\n");
 	rte_eth_dev_stop(port.id);
@@ -364,8 +548,8 @@ bare_run(const struct bare_options *o, const char *socket, struct histogram *his
 {
 	unsigned client = (unsigned)o->cores.value[0], server = (unsigned)o->cores.value[1];
 	cpu_set_t allowed;
-	bool good;
-	pid_t pid;
+	bool good, asks = strchr(o->server, '/') != NULL;
+	pid_t pid = 0;
 
 	if (!machine_has_core(client) || !machine_has_core(server)) {
 		fprintf(stderr, "bare_dpdk_echo: this process may not run on cores %u and %u\n", client, server);
@@ -373,12 +557,15 @@ bare_run(const struct bare_options *o, const char *socket, struct histogram *his
 	}
 	sched_getaffinity(0, sizeof(allowed), &allowed);
 	machine->line_ns[0] = machine_cache_line_ns(client, server);
-	pid = bare_start_server(socket, server, client == server);
+	if (!asks)
+		pid = bare_start_server(socket, server, client == server, strcmp(o->server, "fused") == 0);
 	if (pid < 0)
 		return false;
-	good = bare_client(o, socket, client == server, histogram);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	good = bare_client(o, asks ? o->server : socket, client == server, asks, histogram);
+	if (pid > 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
 	sched_setaffinity(0, sizeof(allowed), &allowed);
 	machine->line_ns[1] = machine_cache_line_ns(client, server);
 	return good;
@@ -387,7 +574,9 @@ bare_run(const struct bare_options *o, const char *socket, struct histogram *his
 int
 main(int argc, char **argv)
 {
-	struct bare_options o = { .cores = { .count = 2, .value = { 0, 1 } }, .rounds = 100000, .size = 1 };
+	struct bare_options o = {
+		.cores = { .count = 2, .value = { 0, 1 } }, .rounds = 100000, .size = 1, .window = 1, .server = "swap"
+	};
 	char directory[] = "/tmp/bare-dpdk-echo.XXXXXX", socket[64];
 	struct options_texts operands;
 	struct histogram histogram;
@@ -400,6 +589,10 @@ main(int argc, char **argv)
 		return status;
 	if (o.cores.count != 2)
 		return options_misuse(&bare_program, "--cores takes two cores: of client and server");
+	if (strcmp(o.server, "swap") != 0 &&
+	    (o.window == 1 || (strcmp(o.server, "fused") != 0 && strchr(o.server, '/') == NULL)))
+		return options_misuse(&bare_program,
+				      "--server is swap or, with a --window, fused or the path of a socket");
 	if (mkdtemp(directory) == NULL) {
 		perror("bare_dpdk_echo: /tmp");
 		return OPTIONS_FAILURE;
@@ -410,7 +603,7 @@ main(int argc, char **argv)
 	good = bare_run(&o, socket, &histogram, &machine);
 	unlink(socket);
 	rmdir(directory);
-	if (good)
+	if (good && o.window == 1)
 		bare_print(&o, &histogram, &machine);
 	return good ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }

@@ -217,6 +217,32 @@ wire_table() {
 	[ ! -s "$scratch/line" ] || echo "cache line between the cores, before and after each: $(tr '\n' ' ' <"$scratch/line")ns"
 }
 
+# window_row NAME SERVER: notes the echoes in a second of a server of this kind.
+window_row() {
+	"$build/experiments/floors/bare_dpdk_echo" --cores "$cores" --window 128 --server "$2" --rounds $((trips * 10)) --json |
+		number echoes_s >>"$scratch/window.$1"
+}
+
+# The same client at three servers on the same port: one that only swaps addresses, one that does all in one function, udptest.
+window_table() {
+	for run in 1 2 3 4 5; do
+		window_row swap swap
+		window_row fused fused
+		"$build/udptest" --server --link virtio --set port.dev="$scratch/socket" --set vnet.address=10.0.0.2/8 \
+			--cores "${cores#*,}" --driver poll --mode ipp --handoff none >"$scratch/server" 2>&1 &
+		server=$!
+		window_row udptest "$scratch/socket"
+		kill $server
+		wait $server || true
+	done
+	fused=$(median <"$scratch/window.fused")
+	echo "Echoes of 1 byte in a second over virtio, 128 requests under way; the median of 5 runs in turn"
+	for name in swap fused udptest; do
+		each=$(median <"$scratch/window.$name")
+		printf '%-26s %8.0f a second, %s of the one function\n' "$name" "$each" "$(ratio "$each" "$fused")"
+	done
+}
+
 # of_polling PROGRAM OPTION...: round trips of PROGRAM's between two polling processes, IPP, no handoff; JSON in $scratch/PROGRAM.
 of_polling() {
 	program=$1
@@ -295,6 +321,8 @@ call_instructions
 echo
 if [ -x "$build/experiments/floors/bare_dpdk_echo" ]; then
 	wire_table
+	echo
+	window_table
 	echo
 	call_table
 else
