@@ -50,6 +50,17 @@ client_open(struct xk_protocol *self, uint32_t host, uint16_t port, uint64_t pat
 }
 
 int
+client_refuse_port(struct xk_session *session, uint64_t port)
+{
+	struct xk_participants participants = { .remote.depth = 0 };
+	int err = xk_get_participants(session, &participants);
+
+	if (err != 0)
+		return err;
+	return xk_participant_pop(&participants.remote) == port ? -EPERM : 0;
+}
+
+int
 client_init(struct client *c, size_t size_max, xk_event_handler *starter)
 {
 	uint32_t x = 1;

@@ -60,6 +60,9 @@ bool client_may_retry(int err);
  */
 int client_open(struct xk_protocol *self, uint32_t host, uint16_t port, uint64_t patience_ns, struct xk_session **s);
 
+/* For open_done: returns -EPERM if the peer has this port, a server's: two servers would answer each other for ever. */
+int client_refuse_port(struct xk_session *session, uint64_t port);
+
 /* ---- messages of a number and a pattern: udptest, chantest ---- */
 
 /* A test protocol whose client counts round trips. Its struct begins with this. */

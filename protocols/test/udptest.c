@@ -291,13 +291,7 @@ static int
 udptest_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
 		  struct xk_protocol *hlp_type)
 {
-	struct udptest *u = (struct udptest *)self;
-	struct xk_participants participants = { .remote.depth = 0 };
-	int err = xk_get_participants(session, &participants);
-
-	if (err != 0)
-		return err;
-	return xk_participant_pop(&participants.remote) == u->port ? -EPERM : 0;
+	return client_refuse_port(session, ((struct udptest *)self)->port);
 }
 
 static void

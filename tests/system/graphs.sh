@@ -14,6 +14,7 @@ blasttest.to=PEER blasttest.count=20 blasttest.size=4000 blasttest.timeout=100ms
 icmptest.to=PEER icmptest.count=20 icmptest.interval=5ms
 udptest.peer=PEER udptest.rounds=20 udptest.size=LONGEST
 chantest.peer=PEER chantest.rounds=20 chantest.size=2000
+pingpong.peer=PEER pingpong.rounds=20 pingpong.size=LONGEST
 '
 
 # Those whose messages come from other graphs' hosts: a network that has them.
@@ -26,7 +27,7 @@ between() {
 # longest GRAPH: bytes of its longest messages here: several frames, if the graph can send them.
 longest() {
 	case $1 in
-	*llp*) echo 1000 ;;
+	*llp* | *pingpong*) echo 1000 ;;
 	*) echo 4000 ;;
 	esac
 }

@@ -423,12 +423,22 @@ kernel_application_thread(struct xk_runner *runner)
 	atomic_fetch_sub_explicit(&kernel->applications, 1, memory_order_release);
 }
 
-static int
-kernel_start_on_thread(struct xk_driver *driver, void (*fn)(void *), void *argument)
+/* Returns the driver of the next application: they take turns. */
+static struct xk_driver *
+kernel_driver_to_start(struct xk_kernel *kernel)
 {
-	struct xk_kernel *kernel = driver->kernel;
+	unsigned turn = atomic_fetch_add_explicit(&kernel->next_to_start, 1, memory_order_relaxed);
+
+	return xk_kernel_driver(kernel, turn % kernel->driver_count);
+}
+
+int
+xk_application_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument)
+{
+	struct xk_driver *driver = kernel_driver_to_start(kernel);
 	struct xk_runner *runner = calloc(1, sizeof(*runner));
 
+	(void)name;
 	if (runner == NULL)
 		return -EAGAIN;
 	runner->shepherd.application = fn;
@@ -445,13 +455,12 @@ kernel_start_on_thread(struct xk_driver *driver, void (*fn)(void *), void *argum
 int
 xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument)
 {
-	unsigned turn = atomic_fetch_add_explicit(&kernel->next_to_start, 1, memory_order_relaxed);
-	struct xk_driver *driver = xk_kernel_driver(kernel, turn % kernel->driver_count);
+	struct xk_driver *driver;
 	struct xk_shepherd *shepherd;
 
-	(void)name;
 	if (kernel->mode == XK_REGULAR)
-		return kernel_start_on_thread(driver, fn, argument);
+		return xk_application_start(kernel, name, fn, argument);
+	driver = kernel_driver_to_start(kernel);
 	shepherd = xk_shepherd_take(driver, true);
 	for (driver = &kernel->driver; shepherd == NULL && driver != NULL; driver = driver->next_driver)
 		shepherd = xk_shepherd_take(driver, true);

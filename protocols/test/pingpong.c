@@ -1,0 +1,472 @@
+/*
+ * pingpong.c - round trips between two ends that stand where the graph says: in the driver that carries the message, in
+ * a thread of the kernel's that it wakes, or in a thread of an application's, which copies. One message goes to and fro;
+ * the count and two readings of the clock travel in it.
+ *
+ * Spec:         Bjorndalen, Anshus, Vinter and Larsen, "The Latency of User-to-User, Kernel-to-Kernel and
+ *               Interrupt-to-Interrupt Level Communication" (2000), its four interfaces:
+ *                 endpoint=user             "basic": the message is copied to a blocked thread, and its answer into a new
+ *                                           buffer
+ *                 endpoint=user, static=yes "basic static-skb": ... into a buffer that is always at hand: the one that
+ *                                           brought the message, because a pushed message is the driver's
+ *                 endpoint=kernel           a shepherd waits for the message and sends it back
+ *                 endpoint=handler          whoever carries the message sends it back at once
+ *               Each end lowers the count; the one that makes it 0 reads the clock again. 1,500 round trips are 3,000
+ *               decrements.
+ * Participants: none above; below (remote: host, port; local: port)
+ * Client:       if `peer` is set: `repeats` runs of `rounds` round trips; min, median, mean and max are of the averages of
+ *               the runs. A run of which a message is lost begins again.
+ * Drops:        bad_count (0, or more than any client sends), stale (of a run that is over), queue_full (no end waits)
+ * Graph:        pingpong -> llp; pingpong -> udp
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "protocols/test/client_private.h"
+#include "xkernel/bytes.h"
+#include "xkernel/trace.h"
+
+enum pingpong_drop { PINGPONG_BAD_COUNT = XK_DROP_OWN, PINGPONG_STALE, PINGPONG_QUEUE_FULL };
+enum pingpong_counter {
+	PINGPONG_MESSAGES, /* decrements */
+	PINGPONG_BUFFERS,  /* made for messages */
+	PINGPONG_UNSENT,
+	PINGPONG_LOST,
+	PINGPONG_RUNS,
+	PINGPONG_MIN,
+	PINGPONG_MEDIAN,
+	PINGPONG_MEAN,
+	PINGPONG_MAX,
+};
+
+static const char *const pingpong_drops[] = { "bad_count", "stale", "queue_full", NULL };
+static const char *const pingpong_counters[] = { "messages", "buffers",   "unsent",  "lost",   "runs",
+						 "min_ns",   "median_ns", "mean_ns", "max_ns", NULL };
+
+/* ---- the header ---- */
+
+enum {
+	PINGPONG_RUN = 0,
+	PINGPONG_COUNT = 4,
+	PINGPONG_BEGUN = 8,
+	PINGPONG_ENDED = 16,
+	PINGPONG_HEADER_LEN = 24,
+	PINGPONG_SIZE_MAX = 65507,
+	PINGPONG_COUNT_MAX = 2 * 1000 * 1000,
+};
+
+static const struct xk_field pingpong_fields[] = {
+	{ .name = "run", .bits = 32, .kind = XK_VARIES, .help = "number of the client's run" },
+	{ .name = "count", .bits = 32, .kind = XK_VARIES, .help = "messages to come, this one included" },
+	{ .name = "begun",
+	  .bits = 64,
+	  .kind = XK_VARIES,
+	  .help = "when the client sent the first, by its clock, in ns" },
+	{ .name = "ended", .bits = 64, .kind = XK_VARIES, .help = "when the count became 0" },
+	{ .name = NULL },
+};
+
+/* ---- state ---- */
+
+enum { PINGPONG_QUEUE = 64, PINGPONG_REPEATS = 1000 };
+
+/* A message that waits for the end's thread; the queue has a reference on the session that it came up. */
+struct pingpong_arrival {
+	struct xk_session *from;
+	struct xk_msg *m;
+};
+
+struct pingpong {
+	struct client client; /* first */
+	/* settings */
+	const char *endpoint;
+	bool is_static;
+	uint64_t port, repeats, timeout_ns;
+
+	bool waits, copies; /* the end has a thread; which is an application's */
+	struct xk_semaphore arrived, ended;
+	struct xk_lock lock; /* protects the queue */
+	struct pingpong_arrival queue[PINGPONG_QUEUE];
+	unsigned first, count;
+
+	/* the end's thread's */
+	struct xk_msg *buffer; /* at hand; NULL: none */
+	uint8_t *bytes;        /* the application's */
+	uint64_t averages_ns[PINGPONG_REPEATS];
+
+	_Atomic(struct xk_session *) session; /* the client's */
+	_Atomic uint32_t run;                 /* the one under way; 0: none */
+	_Atomic uint64_t taken_ns;            /* that it took, for the thread that waits on `ended` */
+};
+
+/* ---- a message, wherever the end stands ---- */
+
+/* Returns a message of size bytes to write to: `old` (NULL: none) if it will do, or a new one. NULL: no buffer. */
+static struct xk_msg *
+pingpong_buffer(struct pingpong *p, struct xk_msg *old, size_t size)
+{
+	if (old != NULL && old->next == NULL && old->len == size && xk_msg_is_writable(old))
+		return old;
+	xk_msg_free(old);
+	xk_count(&p->client.protocol, PINGPONG_BUFFERS);
+	return xk_msg_new(xk_platform_of(&p->client.protocol), size);
+}
+
+static void
+pingpong_fill(struct xk_msg *m, const uint8_t *bytes)
+{
+	for (; m != NULL; bytes += m->len, m = m->next)
+		memcpy(m->data, bytes, m->len);
+}
+
+/* m: NULL if there was no buffer. */
+static void
+pingpong_push(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
+{
+	if (m == NULL || xk_push(s, m) != 0)
+		xk_count(&p->client.protocol, PINGPONG_UNSENT);
+}
+
+/*
+ * Lowers the count in the header at `bytes`, of a message that came up s; at 0, reads the clock and ends the client's run.
+ * Returns whether the message is to be sent back. If not, *why is the reason to drop it; 0: the run has ended.
+ */
+static bool
+pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, unsigned *why)
+{
+	struct xk_protocol *self = &p->client.protocol;
+	bool is_client = s == atomic_load_explicit(&p->session, memory_order_acquire);
+	uint32_t count = xk_get32(bytes + PINGPONG_COUNT), run = xk_get32(bytes + PINGPONG_RUN);
+
+	*why = 0;
+	if (count == 0 || count > PINGPONG_COUNT_MAX || is_client != (count % 2 != 0))
+		*why = PINGPONG_BAD_COUNT;
+	else if (is_client && run != atomic_load_explicit(&p->run, memory_order_acquire))
+		*why = PINGPONG_STALE;
+	if (*why != 0)
+		return false;
+	xk_count(self, PINGPONG_MESSAGES);
+	xk_put32(bytes + PINGPONG_COUNT, --count);
+	if (count > 0)
+		return true;
+	xk_put64(bytes + PINGPONG_ENDED, xk_now_ns(self));
+	atomic_store_explicit(&p->taken_ns, xk_get64(bytes + PINGPONG_ENDED) - xk_get64(bytes + PINGPONG_BEGUN),
+			      memory_order_relaxed);
+	atomic_store_explicit(&p->run, 0, memory_order_release);
+	if (!p->waits)
+		xk_semaphore_signal(&p->ended);
+	return false;
+}
+
+/* Sends m back the way it came, in its own buffer. */
+static void
+pingpong_return(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
+{
+	unsigned why;
+
+	if (xk_unlikely(!xk_msg_is_writable(m))) {
+		struct xk_msg *copy = pingpong_buffer(p, NULL, xk_msg_len(m));
+		size_t at = 0;
+
+		for (struct xk_msg *part = copy; part != NULL; at += part->len, part = part->next)
+			xk_msg_copy_out(m, at, part->data, part->len);
+		if (copy == NULL) {
+			xk_drop(&p->client.protocol, m, XK_DROP_NO_BUFFER);
+			return;
+		}
+		xk_msg_free(m);
+		m = copy;
+	}
+	if (pingpong_lower(p, s, m->data, &why))
+		pingpong_push(p, s, m);
+	else if (why != 0)
+		xk_drop(&p->client.protocol, m, why);
+	else
+		xk_msg_free(m);
+}
+
+/* The same in an application's way: copies m out, and what it answers into another buffer, or into m's. */
+static void
+pingpong_return_copied(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
+{
+	size_t len = xk_msg_len(m);
+	unsigned why;
+	bool goes_back;
+
+	xk_msg_copy_out(m, 0, p->bytes, len);
+	goes_back = pingpong_lower(p, s, p->bytes, &why);
+	if (why != 0) {
+		xk_drop(&p->client.protocol, m, why);
+		return;
+	}
+	xk_msg_free(p->buffer);
+	p->buffer = p->is_static ? m : NULL;
+	if (!p->is_static)
+		xk_msg_free(m);
+	if (!goes_back)
+		return;
+	m = pingpong_buffer(p, p->buffer, len);
+	p->buffer = NULL;
+	pingpong_fill(m, p->bytes);
+	pingpong_push(p, s, m);
+}
+
+/* ---- the end's thread ---- */
+
+/* Takes the oldest message of the queue, after its signal. */
+static void
+pingpong_take(struct pingpong *p)
+{
+	struct pingpong_arrival arrival;
+
+	xk_lock(&p->lock);
+	arrival = p->queue[p->first];
+	p->first = (p->first + 1) % PINGPONG_QUEUE;
+	p->count--;
+	xk_unlock(&p->lock);
+	if (p->copies)
+		pingpong_return_copied(p, arrival.from, arrival.m);
+	else
+		pingpong_return(p, arrival.from, arrival.m);
+	xk_close(arrival.from);
+}
+
+/* Sends the first message of a run, and returns when it has ended: 0, -ETIMEDOUT (a message is lost), -ECANCELED. */
+static int
+pingpong_run(struct pingpong *p, struct xk_session *s, uint32_t run)
+{
+	struct xk_protocol *self = &p->client.protocol;
+	uint64_t messages, before;
+	struct xk_msg *m = pingpong_buffer(p, p->buffer, p->client.size);
+	uint8_t header[PINGPONG_HEADER_LEN] = { 0 };
+	int err = 0;
+
+	p->buffer = NULL;
+	xk_put32(header + PINGPONG_RUN, run);
+	xk_put32(header + PINGPONG_COUNT, (uint32_t)(2 * p->client.rounds));
+	atomic_store_explicit(&p->run, run, memory_order_release);
+	xk_put64(header + PINGPONG_BEGUN, xk_now_ns(self));
+	memcpy(p->bytes, header, sizeof(header));
+	pingpong_fill(m, p->bytes);
+	pingpong_push(p, s, m);
+	messages = before = xk_counter(self, PINGPONG_MESSAGES);
+	while (atomic_load_explicit(&p->run, memory_order_acquire) != 0 && (err == 0 || messages != before)) {
+		before = messages;
+		err = xk_semaphore_wait(p->waits ? &p->arrived : &p->ended, p->timeout_ns / 1000);
+		if (err == 0 && p->waits)
+			pingpong_take(p);
+		if (err != 0 && err != -ETIMEDOUT)
+			return err;
+		messages = xk_counter(self, PINGPONG_MESSAGES);
+	}
+	return atomic_load_explicit(&p->run, memory_order_acquire) == 0 ? 0 : -ETIMEDOUT;
+}
+
+static int
+pingpong_compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static void
+pingpong_report(struct pingpong *p, unsigned runs)
+{
+	struct xk_protocol *self = &p->client.protocol;
+	uint64_t sum = 0, *averages = p->averages_ns;
+
+	if (runs == 0)
+		return;
+	for (unsigned i = 0; i < runs; i++)
+		sum += averages[i];
+	qsort(averages, runs, sizeof(*averages), pingpong_compare);
+	xk_counter_set(self, PINGPONG_MIN, averages[0]);
+	xk_counter_set(self, PINGPONG_MEDIAN, averages[runs / 2]);
+	xk_counter_set(self, PINGPONG_MEAN, sum / runs);
+	xk_counter_set(self, PINGPONG_MAX, averages[runs - 1]);
+	xk_trace(self, XK_TRACE_EVENTS, "%u runs of %llu round trips: %llu to %llu, mean %llu ns", runs,
+		 (unsigned long long)p->client.rounds, (unsigned long long)averages[0],
+		 (unsigned long long)averages[runs - 1], (unsigned long long)(sum / runs));
+}
+
+/* The client: opens a session, and makes the runs. */
+static void
+pingpong_measure(struct pingpong *p)
+{
+	struct xk_protocol *self = &p->client.protocol;
+	struct xk_session *s;
+	unsigned done = 0, lost = 0;
+	uint32_t max_packet;
+	int err = client_open(self, p->client.peer, (uint16_t)p->port, p->client.silence_ns, &s);
+
+	if (err == 0) {
+		atomic_store_explicit(&p->session, s, memory_order_release);
+		err = client_check_size(s, (uint32_t)p->client.size, PINGPONG_SIZE_MAX, &max_packet);
+	}
+	for (uint32_t run = 1; err == 0 && done < p->repeats; run++) {
+		err = pingpong_run(p, s, run);
+		if (err == 0) {
+			lost = 0;
+			p->averages_ns[done++] =
+				atomic_load_explicit(&p->taken_ns, memory_order_relaxed) / p->client.rounds;
+			xk_count(self, PINGPONG_RUNS);
+		} else if (err == -ETIMEDOUT) {
+			atomic_store_explicit(&p->run, 0, memory_order_release);
+			xk_count(self, PINGPONG_LOST);
+			if (++lost * p->timeout_ns < p->client.silence_ns)
+				err = 0;
+		}
+	}
+	if (err != 0)
+		xk_trace(self, XK_TRACE_ERRORS, "failed after %u runs: %s", done, strerror(-err));
+	xk_close(atomic_exchange_explicit(&p->session, NULL, memory_order_acq_rel));
+	pingpong_report(p, done);
+}
+
+static void
+pingpong_main(void *argument)
+{
+	struct pingpong *p = argument;
+
+	if (p->client.peer != 0)
+		pingpong_measure(p);
+	while (p->waits && xk_semaphore_wait(&p->arrived, XK_FOREVER) == 0)
+		pingpong_take(p);
+}
+
+/* ---- the protocol ---- */
+
+static void
+pingpong_start(struct xk_event *event, void *argument)
+{
+	struct pingpong *p = argument;
+	struct xk_protocol *self = &p->client.protocol;
+	int err = p->copies ? xk_application_start(self->kernel, self->name, pingpong_main, p)
+			    : xk_thread_start(self->kernel, self->name, pingpong_main, p);
+
+	if (err != 0)
+		xk_event_schedule(event, CLIENT_RETRY_US);
+}
+
+static int
+pingpong_init(struct xk_protocol *self)
+{
+	struct pingpong *p = (struct pingpong *)self;
+	struct xk_participants participants = { .local = { 1, { p->port } } };
+	bool handles = strcmp(p->endpoint, "handler") == 0;
+	int err;
+
+	p->copies = strcmp(p->endpoint, "user") == 0;
+	p->waits = !handles;
+	if (!handles && !p->copies && strcmp(p->endpoint, "kernel") != 0)
+		return -EINVAL;
+	xk_semaphore_init(&p->arrived, self, 0);
+	xk_semaphore_init(&p->ended, self, 0);
+	xk_lock_init(&p->lock, self);
+	p->bytes = calloc(1, PINGPONG_SIZE_MAX);
+	if (p->bytes == NULL)
+		return -ENOMEM;
+	err = client_init(&p->client, 1, pingpong_start);
+	if (err == 0)
+		err = xk_open_enable(self, self, xk_lower(self, 0), &participants);
+	if (err == 0 && p->waits && p->client.peer == 0)
+		xk_event_schedule(&p->client.starter, 0);
+	return err;
+}
+
+static void
+pingpong_fini(struct xk_protocol *self)
+{
+	struct pingpong *p = (struct pingpong *)self;
+
+	for (; p->count > 0; p->count--, p->first = (p->first + 1) % PINGPONG_QUEUE) {
+		xk_msg_free(p->queue[p->first].m);
+		xk_close(p->queue[p->first].from);
+	}
+	xk_msg_free(p->buffer);
+	free(p->client.pattern);
+	free(p->bytes);
+}
+
+static int
+pingpong_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *session,
+		   struct xk_protocol *hlp_type)
+{
+	return client_refuse_port(session, ((struct pingpong *)self)->port);
+}
+
+static void
+pingpong_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct pingpong *p = (struct pingpong *)self;
+	bool queued;
+
+	if (!p->waits) {
+		pingpong_return(p, lls, m);
+		return;
+	}
+	queued = xk_duplicate(lls);
+	if (queued) {
+		xk_lock(&p->lock);
+		queued = p->count < PINGPONG_QUEUE;
+		if (queued)
+			p->queue[(p->first + p->count++) % PINGPONG_QUEUE] = (struct pingpong_arrival){ lls, m };
+		xk_unlock(&p->lock);
+		if (queued)
+			xk_semaphore_signal(&p->arrived);
+		else
+			xk_close(lls);
+	}
+	if (!queued)
+		xk_drop(self, m, PINGPONG_QUEUE_FULL);
+}
+
+static const struct xk_role pingpong_lowers[] = {
+	{ .name = "transport", .needs = XK_ASYNC, .help = "carries messages: llp, udp" },
+	{ .name = NULL },
+};
+
+static const struct xk_setting pingpong_settings[] = {
+	{ "endpoint", XK_SETTING_STRING, offsetof(struct pingpong, endpoint), "handler",
+	  "who sends a message back: handler, kernel or user", 0, 0 },
+	{ "static", XK_SETTING_BOOL, offsetof(struct pingpong, is_static), "no",
+	  "whether a user's messages have a buffer that is always at hand", 0, 0 },
+	{ "port", XK_SETTING_UINT, offsetof(struct pingpong, port), "2008", "port, or endpoint of llp, of the server",
+	  1, 65535 },
+	{ "peer", XK_SETTING_HOST, offsetof(struct pingpong, client.peer), NULL, "the server; makes this the client", 0,
+	  0 },
+	{ "rounds", XK_SETTING_UINT, offsetof(struct pingpong, client.rounds), "1500", "round trips of a run", 1,
+	  PINGPONG_COUNT_MAX / 2 },
+	{ "repeats", XK_SETTING_UINT, offsetof(struct pingpong, repeats), "5", "runs", 1, PINGPONG_REPEATS },
+	{ "size", XK_SETTING_UINT, offsetof(struct pingpong, client.size), "32", "bytes of a message",
+	  PINGPONG_HEADER_LEN, PINGPONG_SIZE_MAX },
+	{ "start", XK_SETTING_TIME, offsetof(struct pingpong, client.start_ns), "0s",
+	  "time from the boot to the first run", 0, UINT64_C(86400000000000) },
+	{ "timeout", XK_SETTING_TIME, offsetof(struct pingpong, timeout_ns), "500ms",
+	  "time without a message after which one is lost", 1000000, UINT64_C(60000000000) },
+	{ "silence", XK_SETTING_TIME, offsetof(struct pingpong, client.silence_ns), "10s",
+	  "time without a message after which the client fails", 1000000, UINT64_C(3600000000000) },
+	{ .name = NULL },
+};
+
+static const struct xk_protocol_ops pingpong_ops = {
+	.init = pingpong_init,
+	.fini = pingpong_fini,
+	.open_done = pingpong_open_done,
+	.demux = pingpong_demux,
+};
+
+const struct xk_protocol_type xk_type_pingpong = {
+	.name = "pingpong",
+	.help = "Round trips of a message between ends in the driver, a thread of the kernel's or one of an "
+		"application's.",
+	.ops = &pingpong_ops,
+	.size = sizeof(struct pingpong),
+	.header = PINGPONG_HEADER_LEN,
+	.fields = pingpong_fields,
+	.lowers = pingpong_lowers,
+	.settings = pingpong_settings,
+	.drops = pingpong_drops,
+	.counters = pingpong_counters,
+};

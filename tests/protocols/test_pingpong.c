@@ -1,0 +1,205 @@
+/* test_pingpong.c - the ends of a round trip: on a fake wire, and two hosts of threads with each of the four interfaces. */
+#include <errno.h>
+
+#include "tests/protocols/pair.h"
+#include "tests/rig.h"
+#include "xkernel/bytes.h"
+
+#define SERVER "wire:; pingpong: wire"
+#define CLIENT SERVER "; pingpong.peer=10.77.0.2; pingpong.rounds=2; pingpong.repeats=2; pingpong.timeout=100ms"
+
+enum { PORT = 2008 };
+
+/* ---- the server ---- */
+
+TEST(pingpong_server_lowers_the_count_and_touches_nothing_else)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_inject(r, "00000007 00000bb8 0102030405060708 0000000000000000 aabbcc");
+	rig_expect_sent(r, "00000007 00000bb7 0102030405060708 0000000000000000 aabbcc");
+	rig_inject(r, "00000007 00 | 000002 0102030405060708 00 | 00000000000000");
+	rig_expect_sent(r, "00000007 00000001 0102030405060708 0000000000000000");
+	CHECK_EQ(rig_counter_of(r, "pingpong", "messages"), 2);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "buffers"), 0);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(pingpong_refuses_counts_that_no_client_sends)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_inject(r, "00000007 00000000 0102030405060708 0000000000000000");
+	rig_inject(r, "00000007 00000001 0102030405060708 0000000000000000"); /* a server's count is even */
+	rig_inject(r, "00000007 001e8482 0102030405060708 0000000000000000");
+	rig_inject(r, "00000007 ffffffff 0102030405060708 0000000000000000");
+	CHECK_EQ(rig_counter_of(r, "pingpong", "bad_count"), 4);
+	rig_inject_prefixes(r, "00000007 00000bb8 0102030405060708 00000000000000");
+	rig_expect_nothing_sent(r);
+	rig_inject(r, "00000007 001e8480 0102030405060708 0000000000000000");
+	rig_expect_sent(r, "00000007 001e847f 0102030405060708 0000000000000000");
+	rig_free(r);
+}
+
+TEST(pingpong_does_not_answer_another_server)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_wire_peer(r, PORT);
+	rig_inject(r, "00000007 00000bb8 0102030405060708 0000000000000000");
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(pingpong_counts_what_it_cannot_send)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_fail_sending(r, -ENOBUFS);
+	rig_inject(r, "00000007 00000bb8 0102030405060708 0000000000000000");
+	CHECK_EQ(rig_counter_of(r, "pingpong", "unsent"), 1);
+	rig_free(r);
+}
+
+TEST(pingpong_refuses_other_endpoints)
+{
+	CHECK_EQ(rig_refusal(SERVER "; pingpong.endpoint=elsewhere"), -EINVAL);
+}
+
+/* ---- the client ---- */
+
+/* Sends what was sent last back, as a server. */
+static void
+serve(struct rig *r)
+{
+	uint8_t bytes[64];
+	long len = rig_take_sent(r, bytes, sizeof(bytes));
+
+	REQUIRE(len == 32);
+	xk_put32(bytes + 4, xk_get32(bytes + 4) - 1);
+	rig_inject_bytes(r, bytes, (size_t)len);
+}
+
+TEST(pingpong_client_tells_the_averages_of_its_runs)
+{
+	struct rig *r = rig_new_graph(CLIENT);
+
+	rig_advance_ms(r, 0);
+	for (unsigned i = 0; i < 4; i++) {
+		rig_advance_ms(r, i < 2 ? 10 : 20); /* of a round trip, of which a run has two */
+		serve(r);
+	}
+	rig_advance_ms(r, 1);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "runs"), 2);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "messages"), 4);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "min_ns"), 10000000);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "max_ns"), 20000000);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "mean_ns"), 15000000);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 0);
+	rig_free(r);
+}
+
+TEST(pingpong_client_begins_a_run_again_that_has_lost_a_message)
+{
+	struct rig *r = rig_new_graph(CLIENT);
+	uint8_t lost[64];
+
+	rig_advance_ms(r, 0);
+	serve(r);
+	CHECK_EQ(rig_take_sent(r, lost, sizeof(lost)), 32);
+	rig_advance_ms(r, 250);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 1);
+	rig_inject_bytes(r, lost, 32); /* its count is not that of an answer */
+	CHECK_EQ(rig_counter_of(r, "pingpong", "bad_count"), 1);
+	xk_put32(lost + 4, xk_get32(lost + 4) - 1);
+	rig_inject_bytes(r, lost, 32);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "stale"), 1);
+	for (unsigned i = 0; i < 4; i++) {
+		serve(r);
+		rig_advance_ms(r, 0);
+	}
+	CHECK_EQ(rig_counter_of(r, "pingpong", "runs"), 2);
+	rig_free(r);
+}
+
+TEST(pingpong_client_gives_a_silent_server_up)
+{
+	struct rig *r = rig_new_graph(CLIENT "; pingpong.silence=1s");
+
+	rig_advance_ms(r, 5000);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 10);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "runs"), 0);
+	rig_forget(r);
+	rig_advance_ms(r, 5000);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* ---- two hosts ---- */
+
+enum { ROUNDS = 50, REPEATS = 3 };
+
+static bool
+has_run(void *context)
+{
+	struct pair *pair = context;
+
+	return compose_count(pair->kernels[0], "pingpong", "runs") == REPEATS;
+}
+
+/* Returns the buffers that the server made. */
+static long
+check_pair(enum xk_mode mode, const char *endpoint, const char *edges, unsigned size)
+{
+	struct pair pair;
+	long buffers;
+
+	pair_begin(&pair, mode);
+	for (unsigned i = 0; i < 2; i++) {
+		char text[512];
+
+		snprintf(text, sizeof(text),
+			 "digraph pair { pingpong [endpoint=%s, rounds=%u, repeats=%u, size=%u%s]; %s;"
+			 "vnet [address=\"10.77.0.%u/24\"]; vnet -> eth; vnet -> arp -> eth; eth -> port }",
+			 endpoint, ROUNDS, REPEATS, size, i == 0 ? ", peer=\"10.77.0.2\"" : "", edges, 1 + i);
+		compose(pair.kernels[i], NULL, text);
+	}
+	pair_start(&pair);
+	CHECK(pair_wait(has_run, &pair));
+	pair_stop(&pair);
+	for (unsigned i = 0; i < 2; i++)
+		CHECK_EQ(compose_count(pair.kernels[i], "pingpong", "messages"), ROUNDS * REPEATS);
+	buffers = compose_count(pair.kernels[1], "pingpong", "buffers");
+	pair_end(&pair);
+	return buffers;
+}
+
+static const enum xk_mode modes[] = { XK_IPP, XK_REGULAR };
+
+TEST(pingpong_between_handlers)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(modes); i++)
+		CHECK_EQ(check_pair(modes[i], "handler", "pingpong -> llp -> vnet", 32), 0);
+	check_pair(XK_IPP, "handler", "pingpong -> udp -> ip -> vnet", 4000);
+}
+
+TEST(pingpong_between_shepherds)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(modes); i++)
+		CHECK_EQ(check_pair(modes[i], "kernel", "pingpong -> llp -> vnet", 1024), 0);
+}
+
+TEST(pingpong_between_applications_copies_into_new_buffers)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(modes); i++)
+		CHECK_EQ(check_pair(modes[i], "user", "pingpong -> llp -> vnet", 1024), ROUNDS * REPEATS);
+	CHECK_EQ(check_pair(XK_IPP, "user, static=yes", "pingpong -> udp -> ip -> vnet", 4000), ROUNDS * REPEATS);
+}
+
+TEST(pingpong_with_a_static_buffer_makes_none)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(modes); i++)
+		CHECK_EQ(check_pair(modes[i], "user, static=yes", "pingpong -> llp -> vnet", 1024), 0);
+}
