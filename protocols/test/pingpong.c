@@ -95,7 +95,7 @@ struct pingpong {
 	uint64_t averages_ns[PINGPONG_REPEATS];
 
 	_Atomic(struct xk_session *) session; /* the client's */
-	_Atomic uint32_t run;                 /* the one under way; 0: none */
+	_Atomic uint64_t turn;                /* of the run and, below 32 bits, the count that it awaits; 0: none */
 	_Atomic uint64_t taken_ns;            /* that it took, for the thread that waits on `ended` */
 };
 
@@ -128,6 +128,19 @@ pingpong_push(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 }
 
 /*
+ * Takes the client's turn from the message of this run and count; `next` is the count that it then awaits, 0: none. Returns
+ * false if that message does not have the turn: the network has doubled it, or its run is over.
+ */
+static bool
+pingpong_take_turn(struct pingpong *p, uint32_t run, uint32_t count, uint32_t next)
+{
+	uint64_t turn = (uint64_t)run << 32 | count;
+
+	return atomic_compare_exchange_strong_explicit(&p->turn, &turn, next == 0 ? 0 : (uint64_t)run << 32 | next,
+						       memory_order_acq_rel, memory_order_relaxed);
+}
+
+/*
  * Lowers the count in the header at `bytes`, of a message that came up s; at 0, reads the clock and ends the client's run.
  * Returns whether the message is to be sent back. If not, *why is the reason to drop it; 0: the run has ended.
  */
@@ -141,43 +154,52 @@ pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, u
 	*why = 0;
 	if (count == 0 || count > PINGPONG_COUNT_MAX || is_client != (count % 2 != 0))
 		*why = PINGPONG_BAD_COUNT;
-	else if (is_client && run != atomic_load_explicit(&p->run, memory_order_acquire))
+	else if (count > 1 && is_client && !pingpong_take_turn(p, run, count, count - 2))
 		*why = PINGPONG_STALE;
 	if (*why != 0)
 		return false;
-	xk_count(self, PINGPONG_MESSAGES);
-	xk_put32(bytes + PINGPONG_COUNT, --count);
-	if (count > 0)
+	xk_put32(bytes + PINGPONG_COUNT, count - 1);
+	if (count > 1) {
+		xk_count(self, PINGPONG_MESSAGES);
 		return true;
+	}
 	xk_put64(bytes + PINGPONG_ENDED, xk_now_ns(self));
 	atomic_store_explicit(&p->taken_ns, xk_get64(bytes + PINGPONG_ENDED) - xk_get64(bytes + PINGPONG_BEGUN),
 			      memory_order_relaxed);
-	atomic_store_explicit(&p->run, 0, memory_order_release);
+	if (!pingpong_take_turn(p, run, count, 0)) {
+		*why = PINGPONG_STALE;
+		return false;
+	}
+	xk_count(self, PINGPONG_MESSAGES);
 	if (!p->waits)
 		xk_semaphore_signal(&p->ended);
 	return false;
 }
 
-/* Sends m back the way it came, in its own buffer. */
+/* Returns m, or if others share its bytes, a copy, and frees m. NULL: no buffer. */
+static struct xk_msg *
+pingpong_own(struct pingpong *p, struct xk_msg *m)
+{
+	struct xk_msg *copy;
+	size_t at = 0;
+
+	if (xk_likely(xk_msg_is_writable(m)))
+		return m;
+	copy = pingpong_buffer(p, NULL, xk_msg_len(m));
+	for (struct xk_msg *part = copy; part != NULL; at += part->len, part = part->next)
+		xk_msg_copy_out(m, at, part->data, part->len);
+	xk_msg_free(m);
+	return copy;
+}
+
+/* Sends m back the way it came. */
 static void
 pingpong_return(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 {
-	unsigned why;
+	unsigned why = 0;
 
-	if (xk_unlikely(!xk_msg_is_writable(m))) {
-		struct xk_msg *copy = pingpong_buffer(p, NULL, xk_msg_len(m));
-		size_t at = 0;
-
-		for (struct xk_msg *part = copy; part != NULL; at += part->len, part = part->next)
-			xk_msg_copy_out(m, at, part->data, part->len);
-		if (copy == NULL) {
-			xk_drop(&p->client.protocol, m, XK_DROP_NO_BUFFER);
-			return;
-		}
-		xk_msg_free(m);
-		m = copy;
-	}
-	if (pingpong_lower(p, s, m->data, &why))
+	m = pingpong_own(p, m);
+	if (m == NULL || pingpong_lower(p, s, m->data, &why))
 		pingpong_push(p, s, m);
 	else if (why != 0)
 		xk_drop(&p->client.protocol, m, why);
@@ -244,13 +266,13 @@ pingpong_run(struct pingpong *p, struct xk_session *s, uint32_t run)
 	p->buffer = NULL;
 	xk_put32(header + PINGPONG_RUN, run);
 	xk_put32(header + PINGPONG_COUNT, (uint32_t)(2 * p->client.rounds));
-	atomic_store_explicit(&p->run, run, memory_order_release);
+	atomic_store_explicit(&p->turn, (uint64_t)run << 32 | (2 * p->client.rounds - 1), memory_order_release);
 	xk_put64(header + PINGPONG_BEGUN, xk_now_ns(self));
 	memcpy(p->bytes, header, sizeof(header));
 	pingpong_fill(m, p->bytes);
 	pingpong_push(p, s, m);
 	messages = before = xk_counter(self, PINGPONG_MESSAGES);
-	while (atomic_load_explicit(&p->run, memory_order_acquire) != 0 && (err == 0 || messages != before)) {
+	while (atomic_load_explicit(&p->turn, memory_order_acquire) != 0 && (err == 0 || messages != before)) {
 		before = messages;
 		err = xk_semaphore_wait(p->waits ? &p->arrived : &p->ended, p->timeout_ns / 1000);
 		if (err == 0 && p->waits)
@@ -259,7 +281,7 @@ pingpong_run(struct pingpong *p, struct xk_session *s, uint32_t run)
 			return err;
 		messages = xk_counter(self, PINGPONG_MESSAGES);
 	}
-	return atomic_load_explicit(&p->run, memory_order_acquire) == 0 ? 0 : -ETIMEDOUT;
+	return atomic_load_explicit(&p->turn, memory_order_acquire) == 0 ? 0 : -ETIMEDOUT;
 }
 
 static int
@@ -312,7 +334,7 @@ pingpong_measure(struct pingpong *p)
 				atomic_load_explicit(&p->taken_ns, memory_order_relaxed) / p->client.rounds;
 			xk_count(self, PINGPONG_RUNS);
 		} else if (err == -ETIMEDOUT) {
-			atomic_store_explicit(&p->run, 0, memory_order_release);
+			atomic_store_explicit(&p->turn, 0, memory_order_release);
 			xk_count(self, PINGPONG_LOST);
 			if (++lost * p->timeout_ns < p->client.silence_ns)
 				err = 0;
@@ -371,7 +393,7 @@ pingpong_init(struct xk_protocol *self)
 	if (err == 0)
 		err = xk_open_enable(self, self, xk_lower(self, 0), &participants);
 	if (err == 0 && p->waits && p->client.peer == 0)
-		xk_event_schedule(&p->client.starter, 0);
+		xk_event_schedule(&p->client.starter, p->client.start_ns / 1000);
 	return err;
 }
 
@@ -442,7 +464,7 @@ static const struct xk_setting pingpong_settings[] = {
 	{ "size", XK_SETTING_UINT, offsetof(struct pingpong, client.size), "32", "bytes of a message",
 	  PINGPONG_HEADER_LEN, PINGPONG_SIZE_MAX },
 	{ "start", XK_SETTING_TIME, offsetof(struct pingpong, client.start_ns), "0s",
-	  "time from the boot to the first run", 0, UINT64_C(86400000000000) },
+	  "time from the boot to the first run, and to the end's thread", 0, UINT64_C(86400000000000) },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct pingpong, timeout_ns), "500ms",
 	  "time without a message after which one is lost", 1000000, UINT64_C(60000000000) },
 	{ "silence", XK_SETTING_TIME, offsetof(struct pingpong, client.silence_ns), "10s",
