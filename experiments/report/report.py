@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 import lab as labs
 import machine as machines
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy")
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy", "endpoints")
 
 
 def progress_of(name, number, count):
@@ -56,7 +56,7 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("out", help="the directory for index.html and its figures")
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
-    parser.add_argument("--quick", action="store_true", help="fewer round trips, within five minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer round trips, within six minutes")
     parser.add_argument("--only", default=",".join(NAMES), metavar="NAME,...", help=f"of {', '.join(NAMES)}")
     options = parser.parse_args()
     names = options.only.split(",")

@@ -292,14 +292,13 @@ pingpong_compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* Tells what is known of the runs so far, the first of which there is. */
 static void
-pingpong_report(struct pingpong *p, unsigned runs)
+pingpong_tell(struct pingpong *p, unsigned runs)
 {
 	struct xk_protocol *self = &p->client.protocol;
 	uint64_t sum = 0, *averages = p->averages_ns;
 
-	if (runs == 0)
-		return;
 	for (unsigned i = 0; i < runs; i++)
 		sum += averages[i];
 	qsort(averages, runs, sizeof(*averages), pingpong_compare);
@@ -307,9 +306,10 @@ pingpong_report(struct pingpong *p, unsigned runs)
 	xk_counter_set(self, PINGPONG_MEDIAN, averages[runs / 2]);
 	xk_counter_set(self, PINGPONG_MEAN, sum / runs);
 	xk_counter_set(self, PINGPONG_MAX, averages[runs - 1]);
-	xk_trace(self, XK_TRACE_EVENTS, "%u runs of %llu round trips: %llu to %llu, mean %llu ns", runs,
-		 (unsigned long long)p->client.rounds, (unsigned long long)averages[0],
-		 (unsigned long long)averages[runs - 1], (unsigned long long)(sum / runs));
+	xk_count(self, PINGPONG_RUNS);
+	xk_trace(self, XK_TRACE_EVENTS, "run %u: round trips of %llu ns, so far %llu to %llu", runs,
+		 (unsigned long long)(atomic_load_explicit(&p->taken_ns, memory_order_relaxed) / p->client.rounds),
+		 (unsigned long long)averages[0], (unsigned long long)averages[runs - 1]);
 }
 
 /* The client: opens a session, and makes the runs. */
@@ -332,7 +332,7 @@ pingpong_measure(struct pingpong *p)
 			lost = 0;
 			p->averages_ns[done++] =
 				atomic_load_explicit(&p->taken_ns, memory_order_relaxed) / p->client.rounds;
-			xk_count(self, PINGPONG_RUNS);
+			pingpong_tell(p, done);
 		} else if (err == -ETIMEDOUT) {
 			atomic_store_explicit(&p->turn, 0, memory_order_release);
 			xk_count(self, PINGPONG_LOST);
@@ -343,7 +343,6 @@ pingpong_measure(struct pingpong *p)
 	if (err != 0)
 		xk_trace(self, XK_TRACE_ERRORS, "failed after %u runs: %s", done, strerror(-err));
 	xk_close(atomic_exchange_explicit(&p->session, NULL, memory_order_acq_rel));
-	pingpong_report(p, done);
 }
 
 static void

@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""ladder.py BUILD - where the ends of a round trip stand, and what that costs: the experiments of Bjorndalen, Anshus, Vinter and
+Larsen, "The Latency of User-to-User, Kernel-to-Kernel and Interrupt-to-Interrupt Level Communication" (2000), on this machine.
+
+One message goes to and fro between two programs, each on a core. Linux's sockets and this project's hosts do it on the same cable
+(veth) between two network namespaces, which go with the program, however it ends; hosts alone do it over virtio, too. Each is
+measured alone, with a computation on the server's core, and alone while idle-priority programs keep both cores awake.
+--help has the options.
+"""
+import argparse
+import ctypes
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+GRAPH = os.path.join(ROOT, "graphs", "pingpong.dot")
+SOCKETS = {"tcp": "TCP/IP, user level", "udp": "UDP/IP, user level", "packet": "packet socket, user level"}
+HOSTS = {
+    "user": ("LLP, user level", ("endpoint=user",)),
+    "static": ("LLP, user level, static buffer", ("endpoint=user", "static=yes")),
+    "kernel": ("LLP, kernel level", ("endpoint=kernel",)),
+    "handler": ("LLP, interrupt handler", ("endpoint=handler",)),
+}
+TITLES = {**SOCKETS, **{name: title for name, (title, _) in HOSTS.items()}}
+CLIENT, SERVER = 0, 1  # their cores, of --cores
+PATIENCE_S = 60
+STAND_S = 20
+WORK = "/media"  # in a namespace where it is empty
+
+
+class Failed(Exception):
+    """It could not be measured; says why."""
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+class Cable:
+    """Two interfaces in two network namespaces, joined; the second namespace is a program's that sleeps."""
+
+    devices = ("xkend0", "xkend1")
+    addresses = ("10.78.0.1", "10.78.0.2")
+    link = "af_packet"
+
+    def __init__(self):
+        self.holder = subprocess.Popen(["unshare", "-n", "sleep", "infinity"], preexec_fn=die_with_parent)
+        here = os.readlink("/proc/self/ns/net")
+        until = time.monotonic() + STAND_S
+        while os.readlink(f"/proc/{self.holder.pid}/ns/net") == here:
+            if time.monotonic() > until:
+                raise Failed("no second network namespace")
+            time.sleep(0.01)
+        self.ip("link", "add", "name", self.devices[0], "type", "veth", "peer", "name", self.devices[1])
+        self.ip("link", "set", "dev", self.devices[1], "netns", str(self.holder.pid))
+        for end in (CLIENT, SERVER):
+            ip = (*self.inside(end), "ip")
+            for command in (("link", "set", "dev", "lo", "up"), ("link", "set", "dev", self.devices[end], "up"),
+                            ("addr", "add", self.addresses[end] + "/24", "dev", self.devices[end])):
+                subprocess.run([*ip, *command], check=True)
+
+    def ip(self, *arguments):
+        subprocess.run(["ip", *arguments], check=True)
+
+    def inside(self, end):
+        return ("nsenter", "-t", str(self.holder.pid), "-n") if end == SERVER else ()
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+
+
+class Virtio:
+    """A socket for each pair of hosts."""
+
+    link = "virtio"
+
+    def __init__(self, work):
+        self.devices = (os.path.join(work, "socket"),) * 2
+
+    def inside(self, end):
+        return ()
+
+    def close(self):
+        pass
+
+
+class Ladder:
+    def __init__(self, options, work):
+        self.build = os.path.abspath(options.build)
+        self.cores = options.cores.split(",")
+        self.rounds = options.rounds
+        self.seconds = options.seconds
+        self.sizes = [int(size) for size in options.sizes.split(",")]
+        self.work = work
+        self.times = 0
+        self.missing = {}
+
+    def tool(self, name):
+        return os.path.join(self.build, "experiments", "endpoints", name)
+
+    def pinned(self, end, *command, idle=False):
+        return ["taskset", "-c", self.cores[end], *(("chrt", "--idle", "0") if idle else ()), *command]
+
+    # ---- the computation ----
+
+    def compute(self, times):
+        """Seconds that it takes on the server's core."""
+        done = subprocess.run(self.pinned(SERVER, self.tool("workload"), "--times", str(times), "--json"), check=True,
+                              stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+        return json.loads(done.stdout)["seconds"]
+
+    def calibrate(self):
+        self.times = 1
+        while (took := self.compute(self.times)) < self.seconds / 4:
+            self.times *= 2
+        self.times = max(1, round(self.times * self.seconds / took))
+
+    def computing(self, ends, idle):
+        """Programs that compute until they are killed, one on the core of each end."""
+        return [subprocess.Popen(self.pinned(end, self.tool("workload"), "--times", "0", idle=idle),
+                                 preexec_fn=die_with_parent) for end in ends]
+
+    # ---- a row ----
+
+    def start_sockets(self, kind, size, cable, end, rounds, repeats):
+        command = [*cable.inside(end), *self.pinned(end, self.tool("sockets")), "--kind", kind, "--dev", cable.devices[end],
+                   "--size", str(size), "--rounds", str(rounds), "--json"]
+        if end == CLIENT:
+            command += ["--client", cable.addresses[SERVER], "--repeats", str(repeats)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+
+    def start_host(self, rung, size, cable, end, rounds, repeats):
+        file = os.path.join(self.work, f"host{end}.json")
+        settings = [*HOSTS[rung][1], f"size={size}", f"rounds={rounds}", f"repeats={repeats}"]
+        if end == CLIENT:
+            settings.append("peer=10.77.0.2")
+        command = [*cable.inside(end), os.path.join(self.build, "xk"), "run", GRAPH, "--link", cable.link, "--cores", self.cores[end],
+                   "--end", ("client", "server")[end], "--json", file, "--set", f"port.dev={cable.devices[end]}"]
+        for setting in settings:
+            command += ["--set", "pingpong." + setting]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+
+    def end_host(self, host, end):
+        host.send_signal(signal.SIGINT)
+        host.communicate(timeout=PATIENCE_S)
+        with open(os.path.join(self.work, f"host{end}.json"), encoding="utf-8") as file:
+            return json.load(file)["host"]
+
+    def exchange(self, rung, size, cable, repeats, wait):
+        """
+        Of the averages of runs, in nanoseconds, and what hosts counted. wait(): returns when the exchange has lasted long enough;
+        None: it lasts for `repeats` runs. Otherwise runs are short, so that none but the first is cut off or not disturbed.
+        """
+        rounds = self.rounds if wait is None else max(1, self.rounds // 10)
+        if rung in SOCKETS:
+            return self.exchange_sockets(rung, size, cable, rounds, repeats, wait)
+        seconds = 0.3 + rounds * repeats * 60e-6
+        while True:
+            hosts = [self.start_host(rung, size, cable, end, rounds, repeats) for end in (CLIENT, SERVER)]
+            try:
+                for host in hosts:
+                    if " stands " not in (line := host.stderr.readline()):
+                        raise Failed(f"{rung} over {cable.link}: {line.strip()}")
+                wait() if wait else time.sleep(seconds)
+                near, far = (self.end_host(host, end) for end, host in enumerate(hosts))
+            finally:
+                for host in hosts:
+                    host.kill()
+            counters = near["counters"]
+            runs = counters["pingpong.runs"]
+            if runs >= (1 if wait else repeats):
+                break
+            if seconds > PATIENCE_S:
+                raise Failed(f"{rung} over {cable.link}: {runs} runs, {counters['pingpong.lost']} messages were lost")
+            seconds *= 2
+        return {**{key: counters[f"pingpong.{key}_ns"] for key in ("min", "median", "mean", "max")}, "runs": runs,
+                "counts": {name: {"messages": host["counters"]["pingpong.messages"], "buffers": host["counters"]["pingpong.buffers"],
+                                  "driver_switches": host["driver_switches"], "process_switches": host["process_switches"],
+                                  "thread_switches": host["context_switches"], "lost": host["counters"]["pingpong.lost"]}
+                           for name, host in (("client", near), ("server", far))}}
+
+    def exchange_sockets(self, kind, size, cable, rounds, repeats, wait):
+        server = self.start_sockets(kind, size, cable, SERVER, rounds, repeats)
+        try:
+            time.sleep(0.2)  # a packet socket's first message may come before nobody listens for it
+            client = self.start_sockets(kind, size, cable, CLIENT, rounds, repeats)
+            try:
+                if wait:
+                    wait()
+                    client.send_signal(signal.SIGINT)
+                out, err = client.communicate(timeout=PATIENCE_S)
+            finally:
+                client.kill()
+        finally:
+            server.kill()
+            server.wait()
+        if client.returncode != 0:
+            raise Failed(f"{kind}: {err.decode().strip()}")
+        averages = json.loads(out)["averages_ns"]
+        return {"min": min(averages), "median": statistics.median(averages), "mean": statistics.mean(averages), "max": max(averages),
+                "runs": len(averages)}
+
+    def beside(self, ends, idle, *exchange):
+        programs = self.computing(ends, idle)
+        try:
+            return self.exchange(*exchange, None)
+        finally:
+            for program in programs:
+                program.kill()
+                program.wait()
+
+    def row(self, rung, size, cable):
+        took = []
+        row = {"alone": self.exchange(rung, size, cable, 5, None),
+               "awake": self.beside((CLIENT, SERVER), True, rung, size, cable, 5),
+               "computing": self.beside((SERVER,), False, rung, size, cable, 5)}
+        row["disturbing"] = self.exchange(rung, size, cable, 1000, lambda: took.append(self.compute(self.times)))
+        row["computation_s"] = took[-1]
+        return row
+
+    def table(self, cable, rungs, progress):
+        rows = {}
+        for rung in rungs:
+            try:
+                rows[rung] = {"title": TITLES[rung], **{str(size): self.row(rung, size, cable) for size in self.sizes}}
+            except (Failed, OSError, subprocess.SubprocessError) as why:
+                self.missing[f"{rung} over {cable.link}"] = str(why)
+            progress()
+        return rows
+
+
+def measure(options, work, no_cable=None):
+    ladder = Ladder(options, work)
+    ladder.calibrate()
+    document = {"rounds": ladder.rounds, "cores": options.cores, "sizes": ladder.sizes, "times": ladder.times,
+                "computation_s": [ladder.compute(ladder.times) for _ in range(3)]}
+    wanted, links = options.only.split(","), options.links.split(",")
+
+    def progress():
+        print(".", end="", file=sys.stderr, flush=True)
+
+    for name, make, rungs in (("cable", Cable, TITLES), ("virtio", lambda: Virtio(work), HOSTS)):
+        rungs = [rung for rung in rungs if rung in wanted]
+        document[name] = {}
+        if name not in links:
+            continue
+        try:
+            if make is Cable and no_cable:
+                raise Failed(no_cable)
+            cable = make()
+            try:
+                document[name] = ladder.table(cable, rungs, progress)
+            finally:
+                cable.close()
+        except (Failed, OSError, subprocess.SubprocessError) as why:
+            ladder.missing[name] = str(why)
+    return {**document, "missing": ladder.missing}
+
+
+def show(document):
+    for name in ("cable", "virtio"):
+        rows = document[name]
+        for size in map(str, document["sizes"] if rows else ()):
+            print(f"\n{name}, {size} bytes: us a round trip{'':12}alone     awake computing   computation, times alone")
+            for row in rows.values():
+                cell = row[size]
+                slower = cell["computation_s"] / statistics.median(document["computation_s"])
+                print(f"  {row['title']:38}" + "".join(f"{cell[key]['mean'] / 1000:10.1f}" for key in ("alone", "awake", "computing")) +
+                      f"{slower:12.2f}")
+    for what, why in document["missing"].items():
+        print(f"\nnot measured: {what}: {why}")
+
+
+def measure_inside(options):
+    """In namespaces of its own, with a file system that goes with them."""
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", WORK], check=True)
+    return measure(options, WORK)
+
+
+def measure_outside(options):
+    """Goes on inside, or where the machine forbids that, without the cable."""
+    # A process namespace ends with its first program, and the network namespaces with the last of theirs.
+    unshare = ["unshare", "-r", "-n", "-p", "-f", "--kill-child", "--mount-proc"]
+    tried = subprocess.run([*unshare, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if tried.returncode == 0:
+        os.execvp(unshare[0], [*unshare, sys.executable, *sys.argv, "--inside"])
+    with tempfile.TemporaryDirectory() as work:
+        return measure(options, work, no_cable=tried.stderr.strip())
+
+
+def main():
+    parser = argparse.ArgumentParser(description="round trips between ends at four levels")
+    parser.add_argument("build", help="where the programs are")
+    parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
+    parser.add_argument("--sizes", default="32,1024", metavar="N,...", help="bytes of a message (32,1024)")
+    parser.add_argument("--rounds", type=int, default=1500, metavar="N", help="round trips of a run (1500)")
+    parser.add_argument("--seconds", type=float, default=2, metavar="S", help="that the computation takes alone (2)")
+    parser.add_argument("--only", default=",".join(TITLES), metavar="NAME,...", help=f"of {', '.join(TITLES)}")
+    parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio")
+    parser.add_argument("--json", metavar="FILE", help="what was measured")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    wrong = [name for name in options.only.split(",") if name not in TITLES]
+    if wrong:
+        parser.error(f"there is no {wrong[0]}, only: {', '.join(TITLES)}")
+    die_with_parent()
+    try:
+        document = measure_inside(options) if options.inside else measure_outside(options)
+    except (Failed, OSError, subprocess.SubprocessError) as why:
+        print(f"ladder: {why}", file=sys.stderr)
+        return 1
+    print(file=sys.stderr)
+    show(document)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+    return 0
+
+
+sys.exit(main())

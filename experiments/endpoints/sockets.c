@@ -1,0 +1,289 @@
+/*
+ * sockets.c - the round trips of pingpong (protocols/test/pingpong.c) between two programs on Linux's own protocols: blocking
+ * sockets of TCP, of UDP, and of raw Ethernet frames of LLP's type. One message goes to and fro; each end lowers its count, and
+ * the client reads its clock when the count is full and when it is 0.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/json.h"
+#include "tools/options.h"
+#include "xkernel/bytes.h"
+
+enum {
+	SOCKETS_TYPE = 0x6008,
+	SOCKETS_PORT = 2009,
+	SOCKETS_MIN = 24, /* count and clock, as pingpong's header */
+	SOCKETS_MAX = 1500,
+	SOCKETS_REPEATS = 1000,
+	SOCKETS_TRIES = 100, /* of connecting, a twentieth of a second each */
+};
+
+enum sockets_kind { SOCKETS_TCP, SOCKETS_UDP, SOCKETS_PACKET };
+static const char *const sockets_kinds[] = { "tcp", "udp", "packet", NULL };
+
+struct sockets_options {
+	unsigned kind;
+	const char *client, *dev;
+	uint64_t size, rounds, repeats;
+	bool json;
+};
+
+static const struct options_option sockets_options[] = {
+	{ "kind", OPTIONS_CHOICE, offsetof(struct sockets_options, kind), "KIND", "tcp, udp or packet (tcp)", 0, 0,
+	  sockets_kinds },
+	{ "client", OPTIONS_TEXT, offsetof(struct sockets_options, client), "ADDRESS",
+	  "be the client of the server at this address; packet: of any", 0, 0, NULL },
+	{ "dev", OPTIONS_TEXT, offsetof(struct sockets_options, dev), "NAME", "the interface of packet sockets", 0, 0,
+	  NULL },
+	{ "size", OPTIONS_NUMBER, offsetof(struct sockets_options, size), "N", "bytes of a message (32)", SOCKETS_MIN,
+	  1400, NULL },
+	{ "rounds", OPTIONS_NUMBER, offsetof(struct sockets_options, rounds), "N", "round trips of a run (1500)", 1,
+	  1000000, NULL },
+	{ "repeats", OPTIONS_NUMBER, offsetof(struct sockets_options, repeats), "N", "runs; SIGINT ends them (5)", 1,
+	  SOCKETS_REPEATS, NULL },
+	{ "json", OPTIONS_FLAG, offsetof(struct sockets_options, json), NULL, "JSON on standard output", 0, 0, NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program sockets_program = {
+	.name = "sockets",
+	.usage = "[OPTION]...",
+	.about = "Round trips between two programs over blocking sockets. Without --client, a server for one client.",
+	.options = sockets_options,
+};
+
+static volatile sig_atomic_t sockets_end;
+
+static void
+sockets_interrupt(int number)
+{
+	(void)number;
+	sockets_end = 1;
+}
+
+/* ---- an end of the conversation ---- */
+
+struct sockets {
+	enum sockets_kind kind;
+	int fd;
+	size_t size;
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_ll link;
+	} peer;
+	socklen_t peer_len;
+};
+
+static int
+sockets_fail(const char *what)
+{
+	fprintf(stderr, "sockets: %s: %s\n", what, strerror(errno));
+	return -1;
+}
+
+/* Reads a message, whole. Returns false if it is not, or a signal ends the program. */
+static bool
+sockets_receive(struct sockets *s, uint8_t *bytes)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	if (s->kind != SOCKETS_TCP) {
+		do {
+			s->peer_len = sizeof(s->peer);
+			n = recvfrom(s->fd, bytes, SOCKETS_MAX, 0, &s->peer.any, &s->peer_len);
+		} while (n >= 0 && (size_t)n < s->size && !sockets_end);
+		return n >= (ssize_t)s->size;
+	}
+	while (got < s->size) {
+		n = recv(s->fd, bytes + got, s->size - got, 0);
+		if (n <= 0)
+			return false;
+		got += (size_t)n;
+	}
+	return true;
+}
+
+static bool
+sockets_send(const struct sockets *s, const uint8_t *bytes)
+{
+	if (s->kind == SOCKETS_TCP)
+		return send(s->fd, bytes, s->size, MSG_NOSIGNAL) == (ssize_t)s->size;
+	return sendto(s->fd, bytes, s->size, 0, &s->peer.any, s->peer_len) == (ssize_t)s->size;
+}
+
+static uint64_t
+sockets_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- opening ---- */
+
+/* A raw frame's sender needs no address of the server: the first goes to everybody, the others where its answer came from. */
+static int
+sockets_open_packet(struct sockets *s, const char *dev)
+{
+	s->peer.link = (struct sockaddr_ll){ .sll_family = AF_PACKET,
+					     .sll_protocol = htons(SOCKETS_TYPE),
+					     .sll_ifindex = (int)if_nametoindex(dev == NULL ? "" : dev),
+					     .sll_halen = ETH_ALEN };
+	memset(s->peer.link.sll_addr, 0xff, ETH_ALEN);
+	s->peer_len = sizeof(s->peer.link);
+	s->fd = socket(AF_PACKET, SOCK_DGRAM, htons(SOCKETS_TYPE));
+	if (s->fd < 0 || bind(s->fd, &s->peer.any, s->peer_len) != 0)
+		return sockets_fail("a packet socket on --dev");
+	return 0;
+}
+
+static int
+sockets_connect(struct sockets *s)
+{
+	int one = 1;
+
+	for (unsigned i = 0; i < SOCKETS_TRIES && !sockets_end; i++) {
+		s->fd = socket(AF_INET, SOCK_STREAM, 0);
+		if (s->fd >= 0 && connect(s->fd, &s->peer.any, s->peer_len) == 0)
+			return setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		if (s->fd >= 0)
+			close(s->fd);
+		usleep(50000);
+	}
+	return sockets_fail("no server");
+}
+
+static int
+sockets_accept(struct sockets *s, const struct sockaddr_in *here)
+{
+	int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (listener < 0 || bind(listener, (const struct sockaddr *)here, sizeof(*here)) != 0 ||
+	    listen(listener, 1) != 0)
+		return sockets_fail("a server's socket");
+	s->fd = accept(listener, NULL, NULL);
+	close(listener);
+	return s->fd < 0 ? -1 : setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+static int
+sockets_open(struct sockets *s, const struct sockets_options *o)
+{
+	struct sockaddr_in here = { .sin_family = AF_INET, .sin_port = htons(SOCKETS_PORT) };
+
+	if (s->kind == SOCKETS_PACKET)
+		return sockets_open_packet(s, o->dev);
+	s->peer.in = here;
+	s->peer_len = sizeof(s->peer.in);
+	if (o->client != NULL && inet_pton(AF_INET, o->client, &s->peer.in.sin_addr) != 1) {
+		errno = EINVAL;
+		return sockets_fail("--client");
+	}
+	if (s->kind == SOCKETS_TCP)
+		return o->client != NULL ? sockets_connect(s) : sockets_accept(s, &here);
+	s->fd = socket(AF_INET, SOCK_DGRAM, 0);
+	if (s->fd < 0 || (o->client == NULL && bind(s->fd, (const struct sockaddr *)&here, sizeof(here)) != 0))
+		return sockets_fail("a socket of UDP");
+	return 0;
+}
+
+/* ---- server and client ---- */
+
+static void
+sockets_serve(struct sockets *s)
+{
+	uint8_t bytes[SOCKETS_MAX];
+
+	while (!sockets_end && sockets_receive(s, bytes)) {
+		uint32_t count = xk_get32(bytes + 4);
+
+		if (count == 0)
+			continue;
+		xk_put32(bytes + 4, count - 1);
+		if (!sockets_send(s, bytes))
+			return;
+	}
+}
+
+/* Returns nanoseconds of a round trip, the average of a run. 0: it was cut short. */
+static uint64_t
+sockets_run(struct sockets *s, uint64_t rounds)
+{
+	uint8_t bytes[SOCKETS_MAX] = { 0 };
+	uint64_t begun_ns = sockets_now_ns();
+
+	xk_put32(bytes + 4, (uint32_t)(2 * rounds));
+	xk_put64(bytes + 8, begun_ns);
+	while (xk_get32(bytes + 4) > 0) {
+		if (sockets_end || !sockets_send(s, bytes) || !sockets_receive(s, bytes))
+			return 0;
+		xk_put32(bytes + 4, xk_get32(bytes + 4) - 1);
+	}
+	return (sockets_now_ns() - xk_get64(bytes + 8)) / rounds;
+}
+
+static void
+sockets_tell(const struct sockets_options *o, const uint64_t *averages_ns, unsigned count)
+{
+	struct json json;
+
+	for (unsigned i = 0; i < count && !o->json; i++)
+		printf("%llu ns\n", (unsigned long long)averages_ns[i]);
+	if (!o->json)
+		return;
+	json_begin(&json, stdout);
+	json_object(&json, NULL);
+	json_string(&json, "kind", sockets_kinds[o->kind]);
+	json_uint(&json, "size", o->size);
+	json_uint(&json, "rounds", o->rounds);
+	json_array(&json, "averages_ns");
+	for (unsigned i = 0; i < count; i++)
+		json_uint(&json, NULL, averages_ns[i]);
+	json_close(&json);
+	json_close(&json);
+	json_end(&json);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct sockets_options o = { .size = 32, .rounds = 1500, .repeats = 5 };
+	struct sigaction interrupt = { .sa_handler = sockets_interrupt }; /* ends what waits */
+	uint64_t averages_ns[SOCKETS_REPEATS];
+	struct options_texts operands;
+	unsigned count = 0;
+	struct sockets s;
+	int status = options_parse(&sockets_program, argc, argv, &o, &operands);
+
+	if (status != OPTIONS_GO)
+		return status;
+	s = (struct sockets){ .kind = (enum sockets_kind)o.kind, .size = o.size };
+	sigaction(SIGINT, &interrupt, NULL);
+	sigaction(SIGTERM, &interrupt, NULL);
+	if (sockets_open(&s, &o) != 0)
+		return OPTIONS_FAILURE;
+	if (o.client == NULL) {
+		sockets_serve(&s);
+		return OPTIONS_SUCCESS;
+	}
+	while (count < o.repeats && (averages_ns[count] = sockets_run(&s, o.rounds)) != 0)
+		count++;
+	sockets_tell(&o, averages_ns, count);
+	return count > 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+}

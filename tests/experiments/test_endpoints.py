@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""test_endpoints.py BUILD - whether experiments/endpoints measures what it says: each end does what its level does, by what hosts
+have counted and not by times; the report tells it; and nothing is left of it, whenever it is killed.
+
+Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.dont_write_bytecode = True
+import checks
+from checks import tell
+
+LADDER = os.path.join(ROOT, "experiments", "endpoints", "ladder.py")
+REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
+SOCKETS = ("tcp", "udp", "packet")
+HOSTS = ("user", "static", "kernel", "handler")
+REPEATS = 5
+PATIENCE_S = 30
+
+
+def check_counts(name, rung, cell, rounds):
+    """What the server did for each message, of a run that is not disturbed."""
+    server, client = cell["counts"]["server"], cell["counts"]["client"]
+    messages = server["messages"]
+    what = f"{rung} over {name}"
+    tell(messages >= rounds * REPEATS and client["messages"] >= rounds * REPEATS, f"{what}: each end lowers the count", str(cell))
+    tell(server["buffers"] == (messages if rung == "user" else 0), f"{what}: buffers made for its messages", str(server))
+    threads = server["process_switches"] - server["driver_switches"] if rung in ("user", "static") else server["thread_switches"]
+    if rung == "handler":
+        tell(threads < messages / 10, f"{what}: no thread is woken", str(server))
+    else:
+        tell(threads > messages / 10, f"{what}: a thread is woken", str(server))
+    tell(server["driver_switches"] > messages / 10, f"{what}: the driver sleeps", str(server))
+
+
+def check_cell(name, rung, cell):
+    what = f"{rung} over {name}"
+    for key in ("alone", "awake", "computing", "disturbing"):
+        found = cell[key]
+        tell(0 < found["min"] <= found["mean"] <= found["max"] and found["runs"] >= (1 if key == "disturbing" else REPEATS),
+             f"{what}, {key}: averages of all runs", str(found))
+    tell(cell["computation_s"] > 0, f"{what}: the computation beside it ends", str(cell))
+
+
+def check_rows(name, rows, rounds):
+    for rung, row in rows.items():
+        check_cell(name, rung, row["32"])
+        if rung in HOSTS:
+            check_counts(name, rung, row["32"]["alone"], rounds)
+
+
+def check_virtio(work):
+    file, rounds = os.path.join(work, "ladder.json"), 50
+    status = subprocess.run([sys.executable, LADDER, sys.argv[1], "--links", "virtio", "--only", "handler", "--sizes", "32", "--rounds",
+                             str(rounds), "--seconds", "0.05", "--json", file], stdout=subprocess.DEVNULL, check=False).returncode
+    tell(status == 0, "the ladder over virtio")
+    if status == 0:
+        with open(file, encoding="utf-8") as stream:
+            document = json.load(stream)
+        tell(list(document["virtio"]) == ["handler"] and not document["missing"], "... has its row", str(document))
+        check_rows("virtio", document["virtio"], rounds)
+
+
+def check_report(work):
+    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "endpoints", "--quick"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    tell(done.returncode == 0, "the report makes its chapter", done.stdout)
+    if done.returncode != 0:
+        return
+    with open(os.path.join(work, "endpoints.json"), encoding="utf-8") as file:
+        document = json.load(file)
+    with open(os.path.join(work, "index.html"), encoding="utf-8") as file:
+        page = file.read().replace("&#x27;", "'")
+    data = document["data"]
+    tell(not data["missing"], "nothing is missing", str(data["missing"]))
+    tell(set(data["cable"]) == {*SOCKETS, *HOSTS}, "all rungs are there", str(list(data["cable"])))
+    check_rows("the cable", data["cable"], data["rounds"])
+    tell(all(row["title"] in page for row in data["cable"].values()), "... and on the page")
+    tell("Bjørndalen's table 5, over the cable" in page and document["answer"] in page, "so is the answer")
+
+
+def namespace_of(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return None
+
+
+def in_namespace(namespace):
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and namespace_of(pid) == namespace]
+
+
+def words_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+            return file.read().split("\0")
+    except OSError:
+        return []
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return file.read().split()
+    except OSError:
+        return []
+
+
+def check_kill(word, rung):
+    """Killed as soon as a program with this word in its command runs in its namespaces: nothing of these is left."""
+    ladder = subprocess.Popen([sys.executable, LADDER, sys.argv[1], "--only", rung, "--sizes", "32", "--seconds", "0.1"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until, found, namespace = time.monotonic() + PATIENCE_S, [], None
+    while not found and time.monotonic() < until and ladder.poll() is None:
+        inside = children_of(ladder.pid)
+        namespace = namespace_of(inside[0]) if inside else None
+        if namespace != namespace_of("self"):
+            found = [pid for pid in in_namespace(namespace) if namespace and any(word in w for w in words_of(pid))]
+    ladder.send_signal(signal.SIGKILL)
+    ladder.wait()
+    tell(found, f"{word} runs")
+    while found and in_namespace(namespace) and time.monotonic() < until + PATIENCE_S:
+        time.sleep(0.02)
+    tell(not found or not in_namespace(namespace), f"killed beside {word}, it leaves nothing")
+
+
+with tempfile.TemporaryDirectory() as work:
+    check_report(work)
+    check_virtio(work)
+for word, rung in (("infinity", "tcp"), ("sockets", "udp"), ("pingpong.dot", "static")):
+    check_kill(word, rung)
+sys.exit(1 if checks.failures else 0)
