@@ -16,7 +16,8 @@
  * Participants: none above; below (remote: host, port; local: port)
  * Client:       if `peer` is set: `repeats` runs of `rounds` round trips; min, median, mean and max are of the averages of
  *               the runs. A run of which a message is lost begins again.
- * Drops:        bad_count (0, or more than any client sends), stale (of a run that is over), queue_full (no end waits)
+ * Drops:        bad_count (0, more than any client sends, or the other end's), bad_length (too long, or not what the client has sent), stale
+ *               (doubled, or of a run that is over), queue_full (the end's thread is behind)
  * Graph:        pingpong -> llp; pingpong -> udp
  */
 #include <errno.h>
@@ -26,7 +27,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
 
-enum pingpong_drop { PINGPONG_BAD_COUNT = XK_DROP_OWN, PINGPONG_STALE, PINGPONG_QUEUE_FULL };
+enum pingpong_drop { PINGPONG_BAD_COUNT = XK_DROP_OWN, PINGPONG_BAD_LENGTH, PINGPONG_STALE, PINGPONG_QUEUE_FULL };
 enum pingpong_counter {
 	PINGPONG_MESSAGES, /* decrements */
 	PINGPONG_BUFFERS,  /* made for messages */
@@ -39,7 +40,7 @@ enum pingpong_counter {
 	PINGPONG_MAX,
 };
 
-static const char *const pingpong_drops[] = { "bad_count", "stale", "queue_full", NULL };
+static const char *const pingpong_drops[] = { "bad_count", "bad_length", "stale", "queue_full", NULL };
 static const char *const pingpong_counters[] = { "messages", "buffers",   "unsent",  "lost",   "runs",
 						 "min_ns",   "median_ns", "mean_ns", "max_ns", NULL };
 
@@ -141,11 +142,11 @@ pingpong_take_turn(struct pingpong *p, uint32_t run, uint32_t count, uint32_t ne
 }
 
 /*
- * Lowers the count in the header at `bytes`, of a message that came up s; at 0, reads the clock and ends the client's run.
- * Returns whether the message is to be sent back. If not, *why is the reason to drop it; 0: the run has ended.
+ * Lowers the count in the header at `bytes`, of a message of len bytes that came up s; at 0, reads the clock and ends the
+ * client's run. Returns whether the message is to be sent back. If not, *why is the reason to drop it; 0: the run has ended.
  */
 static bool
-pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, unsigned *why)
+pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, size_t len, unsigned *why)
 {
 	struct xk_protocol *self = &p->client.protocol;
 	bool is_client = s == atomic_load_explicit(&p->session, memory_order_acquire);
@@ -154,6 +155,8 @@ pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, u
 	*why = 0;
 	if (count == 0 || count > PINGPONG_COUNT_MAX || is_client != (count % 2 != 0))
 		*why = PINGPONG_BAD_COUNT;
+	else if (is_client && len != p->client.size)
+		*why = PINGPONG_BAD_LENGTH;
 	else if (count > 1 && is_client && !pingpong_take_turn(p, run, count, count - 2))
 		*why = PINGPONG_STALE;
 	if (*why != 0)
@@ -199,7 +202,7 @@ pingpong_return(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 	unsigned why = 0;
 
 	m = pingpong_own(p, m);
-	if (m == NULL || pingpong_lower(p, s, m->data, &why))
+	if (m == NULL || pingpong_lower(p, s, m->data, xk_msg_len(m), &why))
 		pingpong_push(p, s, m);
 	else if (why != 0)
 		xk_drop(&p->client.protocol, m, why);
@@ -216,7 +219,7 @@ pingpong_return_copied(struct pingpong *p, struct xk_session *s, struct xk_msg *
 	bool goes_back;
 
 	xk_msg_copy_out(m, 0, p->bytes, len);
-	goes_back = pingpong_lower(p, s, p->bytes, &why);
+	goes_back = pingpong_lower(p, s, p->bytes, len, &why);
 	if (why != 0) {
 		xk_drop(&p->client.protocol, m, why);
 		return;
@@ -423,6 +426,10 @@ pingpong_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	struct pingpong *p = (struct pingpong *)self;
 	bool queued;
 
+	if (xk_unlikely(xk_msg_len(m) > PINGPONG_SIZE_MAX)) {
+		xk_drop(self, m, PINGPONG_BAD_LENGTH);
+		return;
+	}
 	if (!p->waits) {
 		pingpong_return(p, lls, m);
 		return;

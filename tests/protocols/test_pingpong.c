@@ -42,6 +42,19 @@ TEST(pingpong_refuses_counts_that_no_client_sends)
 	rig_free(r);
 }
 
+TEST(pingpong_refuses_what_is_too_long_for_an_application)
+{
+	static uint8_t bytes[65508] = { [7] = 2 };
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_inject_bytes(r, bytes, sizeof(bytes));
+	CHECK_EQ(rig_counter_of(r, "pingpong", "bad_length"), 1);
+	rig_inject_bytes(r, bytes, sizeof(bytes) - 1);
+	CHECK_EQ(rig_sent(r), 1);
+	rig_forget(r);
+	rig_free(r);
+}
+
 TEST(pingpong_does_not_answer_another_server)
 {
 	struct rig *r = rig_new_graph(SERVER);
@@ -98,6 +111,25 @@ TEST(pingpong_client_tells_the_averages_of_its_runs)
 	CHECK_EQ(rig_counter_of(r, "pingpong", "max_ns"), 20000000);
 	CHECK_EQ(rig_counter_of(r, "pingpong", "mean_ns"), 15000000);
 	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 0);
+	rig_free(r);
+}
+
+TEST(pingpong_client_wants_its_message_back_as_long_as_it_was)
+{
+	struct rig *r = rig_new_graph(CLIENT);
+	uint8_t bytes[64] = { 0 };
+
+	rig_advance_ms(r, 0);
+	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), 32);
+	xk_put32(bytes + 4, xk_get32(bytes + 4) - 1);
+	rig_inject_bytes(r, bytes, 31);
+	rig_inject_bytes(r, bytes, 33);
+	CHECK_EQ(rig_counter_of(r, "pingpong", "bad_length"), 2);
+	rig_expect_nothing_sent(r);
+	rig_inject_bytes(r, bytes, 32);
+	CHECK_EQ(rig_sent(r), 1);
+	rig_advance_ms(r, 20000);
+	rig_forget(r);
 	rig_free(r);
 }
 
