@@ -19,6 +19,7 @@ import checks
 from checks import tell
 
 LADDER = os.path.join(ROOT, "experiments", "endpoints", "ladder.py")
+MODEL = os.path.join(ROOT, "experiments", "endpoints", "model.py")
 REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
 SOCKETS = ("tcp", "udp", "packet")
 HOSTS = ("user", "static", "kernel", "handler")
@@ -67,6 +68,20 @@ def check_virtio(work):
             document = json.load(stream)
         tell(list(document["virtio"]) == ["handler"] and not document["missing"], "... has its row", str(document))
         check_rows("virtio", document["virtio"], rounds)
+
+
+def check_model(work):
+    """On virtual time the figures are the same on every machine."""
+    file = os.path.join(work, "model.json")
+    status = subprocess.run([sys.executable, MODEL, sys.argv[1], "--json", file], stdout=subprocess.DEVNULL, check=False).returncode
+    tell(status == 0, "the model")
+    if status == 0:
+        with open(file, encoding="utf-8") as stream:
+            rows = {(row["end"], row["size"]): row for row in json.load(stream)["rows"]}
+        tell(all(abs(row["us"] - row["published_us"]) < 0.05 for row in rows.values() if row["fitted"]), "... fits what it is fitted to",
+             str(rows))
+        found = [round(rows[end, 1024]["us"], 1) for end in ("handler", "kernel", "static", "user")]
+        tell(found == [211.4, 224.4, 249.8, 255.8], "... and predicts the rest", str(found))
 
 
 def check_report(work):
@@ -135,6 +150,7 @@ def check_kill(word, rung):
 with tempfile.TemporaryDirectory() as work:
     check_report(work)
     check_virtio(work)
+    check_model(work)
 for word, rung in (("infinity", "tcp"), ("sockets", "udp"), ("pingpong.dot", "static")):
     check_kill(word, rung)
 sys.exit(1 if checks.failures else 0)

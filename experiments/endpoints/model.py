@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""model.py BUILD - the paper's machines in the simulator: four costs are found from its round trips of 32 bytes, and those of 1,024
+bytes follow from them and from the time that it says a copy took. Prints both beside the published figures. --help has the options.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+NETWORK = os.path.join(ROOT, "experiments", "endpoints", "machines.dot")
+SIZES = (32, 1024)
+ROUNDS = 20
+COPY_NS = 2600  # of 1 KB between kernel and user, published
+ENDS = {
+    "handler": ("LLP, interrupt handler", ("endpoint=handler",), (54, 215)),
+    "kernel": ("LLP, kernel level", ("endpoint=kernel",), (67, 252)),
+    "static": ("LLP, user level, static buffer", ("endpoint=user", "static=yes"), (82, 278)),
+    "user": ("LLP, user level", ("endpoint=user",), (88, 284)),
+}
+
+
+def round_trip_ns(build, end, size, costs):
+    """Of the simulated machines, with these costs in nanoseconds: interrupt, thread_switch, and a user's up and down."""
+    settings = [f"graph.pingpong.{text}" for text in ENDS[end][1]]
+    settings += [f"graph.pingpong.size={size}", f"graph.pingpong.rounds={ROUNDS}", "graph.pingpong.repeats=1"]
+    settings += [f"graph.interrupt={costs.get('interrupt', 0)}ns", f"graph.thread_switch={costs.get('thread_switch', 0)}ns"]
+    if end in ("static", "user"):
+        copy_ns = costs.get("copy", 0)
+        settings += [f"graph.vwork.up={costs.get('up', 0)}ns", f"graph.vwork.down={costs.get('down', 0) + costs.get(end, 0)}ns",
+                     f"graph.vwork.up_kb={copy_ns}ns", f"graph.vwork.down_kb={copy_ns}ns"]
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+        command = [os.path.join(build, "xk"), "run", NETWORK, "--link", "sim", "--quiet", "--until", "1s", "--json", file.name]
+        for setting in settings:
+            command += ["--set", setting]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        counters = json.load(file)["hosts"]["client"]
+    if counters["pingpong.runs"] != 1:
+        raise ValueError(f"{end}, {size} bytes: no run has ended")
+    return counters["pingpong.mean_ns"]
+
+
+def fit(build):
+    """The costs with which each end's shortest round trip is the published one."""
+    costs = {"copy": COPY_NS}
+
+    def missing(end):
+        return ENDS[end][2][0] * 1000 - round_trip_ns(build, end, SIZES[0], costs)
+
+    costs["interrupt"] = missing("handler") // 2
+    costs["thread_switch"] = missing("kernel") // 2
+    costs["up"] = costs["down"] = missing("static") // 4
+    costs["user"] = missing("user") // 2
+    return costs
+
+
+def main():
+    parser = argparse.ArgumentParser(description="the paper's machines on virtual time")
+    parser.add_argument("build", help="where the programs are")
+    parser.add_argument("--json", metavar="FILE", help="what was found")
+    options = parser.parse_args()
+    try:
+        costs = fit(options.build)
+        rows = [{"end": end, "title": title, "size": size, "fitted": size == SIZES[0], "published_us": published[i],
+                 "us": round_trip_ns(options.build, end, size, costs) / 1000}
+                for end, (title, _, published) in ENDS.items() for i, size in enumerate(SIZES)]
+    except (OSError, ValueError, subprocess.SubprocessError) as why:
+        print(f"model: {why}", file=sys.stderr)
+        return 1
+    print("Costs that were found: an interrupt takes {interrupt} ns, a wake-up {thread_switch} ns, each crossing of a user {up} ns, and a new "
+          "buffer {user} ns more; given: a copy of 1000 bytes, {copy} ns.\n".format(**costs))
+    print(f"{'us a round trip':34}{'bytes':>6}{'model':>9}{'published':>11}{'error':>8}")
+    for row in rows:
+        error = 100 * (row["us"] / row["published_us"] - 1)
+        print(f"{row['title']:34}{row['size']:6}{row['us']:9.1f}{row['published_us']:11}{error:7.1f} %{'  fitted' if row['fitted'] else ''}")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"costs_ns": costs, "rows": rows}, file, indent=1)
+    return 0
+
+
+sys.exit(main())
