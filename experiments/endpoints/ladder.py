@@ -8,6 +8,7 @@ measured alone, with a computation on the server's core, and alone while idle-pr
 --help has the options.
 """
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -27,7 +28,14 @@ HOSTS = {
     "kernel": ("LLP, kernel level", ("endpoint=kernel",)),
     "handler": ("LLP, interrupt handler", ("endpoint=handler",)),
 }
-TITLES = {**SOCKETS, **{name: title for name, (title, _) in HOSTS.items()}}
+# Inside Linux's kernel (answer.c), with a packet socket's program at the other end: how it is attached to the server's interface.
+LINUX = {
+    "napi": ("Linux, kernel level (XDP, threaded NAPI)", ("ip", "link", "set", "dev", "{dev}", "xdp", "obj", "{object}", "sec", "xdp")),
+    "xdp": ("Linux, interrupt level (generic XDP)", ("ip", "link", "set", "dev", "{dev}", "xdpgeneric", "obj", "{object}", "sec", "xdp")),
+    "tc": ("Linux, interrupt level (tc)",
+           ("tc", "filter", "add", "dev", "{dev}", "ingress", "bpf", "da", "obj", "{object}", "sec", "tc")),
+}
+TITLES = {**SOCKETS, **{name: title for name, (title, _) in (LINUX | HOSTS).items()}}
 CLIENT, SERVER = 0, 1  # their cores, of --cores
 PATIENCE_S = 60
 STAND_S = 20
@@ -49,7 +57,7 @@ class Cable:
     addresses = ("10.78.0.1", "10.78.0.2")
     link = "af_packet"
 
-    def __init__(self):
+    def __init__(self, cores):
         self.holder = subprocess.Popen(["unshare", "-n", "sleep", "infinity"], preexec_fn=die_with_parent)
         here = os.readlink("/proc/self/ns/net")
         until = time.monotonic() + STAND_S
@@ -64,9 +72,38 @@ class Cable:
             for command in (("link", "set", "dev", "lo", "up"), ("link", "set", "dev", self.devices[end], "up"),
                             ("addr", "add", self.addresses[end] + "/24", "dev", self.devices[end])):
                 subprocess.run([*ip, *command], check=True)
+            # Without this, all that the server's kernel does for a frame is done on the client's core.
+            self.knob(end, "queues/rx-0/rps_cpus", f"{1 << int(cores[end]):x}")
 
     def ip(self, *arguments):
         subprocess.run(["ip", *arguments], check=True)
+
+    def knob(self, end, name, value):
+        """Sets what the kernel has in /sys of an end's interface, which is to be seen only there."""
+        words = f"mount -t sysfs sysfs /sys && echo {value} >/sys/class/net/{self.devices[end]}/{name}"
+        self.must(*self.inside(end), "unshare", "-m", "sh", "-c", words)
+
+    def must(self, *command):
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise Failed(f"{command[-1]}: {done.stderr.strip()[-200:]}")
+
+    def attach(self, rung, file):
+        """Makes the server's interface answer by itself."""
+        server = (*self.inside(SERVER),)
+        if rung == "tc":
+            self.must(*server, "tc", "qdisc", "add", "dev", self.devices[SERVER], "clsact")
+        if rung == "napi":
+            self.must("ip", "link", "set", "dev", self.devices[CLIENT], "xdp", "obj", file, "sec", "pass")
+        self.must(*server, *(word.format(dev=self.devices[SERVER], object=file) for word in LINUX[rung][1]))
+        if rung == "napi":
+            self.knob(SERVER, "threaded", 1)
+
+    def detach(self):
+        for inside, device in ((self.inside(end), self.devices[end]) for end in (CLIENT, SERVER)):
+            for command in (("ip", "link", "set", "dev", device, "xdp", "off"), ("ip", "link", "set", "dev", device, "xdpgeneric", "off"),
+                            ("tc", "qdisc", "del", "dev", device, "clsact")):
+                subprocess.run([*inside, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
     def inside(self, end):
         return ("nsenter", "-t", str(self.holder.pid), "-n") if end == SERVER else ()
@@ -159,7 +196,7 @@ class Ladder:
         None: it lasts for `repeats` runs. Otherwise runs are short, so that none but the first is cut off or not disturbed.
         """
         rounds = self.rounds if wait is None else max(1, self.rounds // 10)
-        if rung in SOCKETS:
+        if rung in SOCKETS or rung in LINUX:
             return self.exchange_sockets(rung, size, cable, rounds, repeats, wait)
         seconds = 0.3 + rounds * repeats * 60e-6
         while True:
@@ -186,11 +223,39 @@ class Ladder:
                                   "thread_switches": host["context_switches"], "lost": host["counters"]["pingpong.lost"]}
                            for name, host in (("client", near), ("server", far))}}
 
-    def exchange_sockets(self, kind, size, cable, rounds, repeats, wait):
+    def answerer(self):
+        """The program for Linux's kernel, compiled."""
+        file = os.path.join(self.work, "answer.o")
+        if not os.path.exists(file):
+            include = "/usr/include/" + os.uname().machine + "-linux-gnu"
+            try:
+                subprocess.run(["clang", "-target", "bpf", "-O2", "-g", "-Wall", "-I", include, "-c",
+                                os.path.join(ROOT, "experiments", "endpoints", "answer.c"), "-o", file], check=True)
+            except (OSError, subprocess.SubprocessError) as why:
+                raise Failed(f"clang makes no program for the kernel: {why}") from None
+        return file
+
+    @contextlib.contextmanager
+    def answering(self, kind, size, cable, rounds, repeats):
+        """The server's end of a socket's exchange: a program, or the interface by itself."""
+        if kind in LINUX:
+            try:
+                cable.attach(kind, self.answerer())
+                yield
+            finally:
+                cable.detach()
+            return
         server = self.start_sockets(kind, size, cable, SERVER, rounds, repeats)
         try:
-            time.sleep(0.2)  # a packet socket's first message may come before nobody listens for it
-            client = self.start_sockets(kind, size, cable, CLIENT, rounds, repeats)
+            time.sleep(0.2)  # a packet socket's first message may come before anybody listens for it
+            yield
+        finally:
+            server.kill()
+            server.wait()
+
+    def exchange_sockets(self, kind, size, cable, rounds, repeats, wait):
+        with self.answering(kind, size, cable, rounds, repeats):
+            client = self.start_sockets("packet" if kind in LINUX else kind, size, cable, CLIENT, rounds, repeats)
             try:
                 if wait:
                     wait()
@@ -198,9 +263,6 @@ class Ladder:
                 out, err = client.communicate(timeout=PATIENCE_S)
             finally:
                 client.kill()
-        finally:
-            server.kill()
-            server.wait()
         if client.returncode != 0:
             raise Failed(f"{kind}: {err.decode().strip()}")
         averages = json.loads(out)["averages_ns"]
@@ -219,8 +281,10 @@ class Ladder:
     def row(self, rung, size, cable):
         took = []
         row = {"alone": self.exchange(rung, size, cable, 5, None),
-               "awake": self.beside((CLIENT, SERVER), True, rung, size, cable, 5),
-               "computing": self.beside((SERVER,), False, rung, size, cable, 5)}
+               "awake": self.beside((CLIENT, SERVER), True, rung, size, cable, 5)}
+        if rung == "napi":  # its thread is the kernel's, on whatever core
+            return row
+        row["computing"] = self.beside((SERVER,), False, rung, size, cable, 5)
         row["disturbing"] = self.exchange(rung, size, cable, 1000, lambda: took.append(self.compute(self.times)))
         row["computation_s"] = took[-1]
         return row
@@ -246,13 +310,13 @@ def measure(options, work, no_cable=None):
     def progress():
         print(".", end="", file=sys.stderr, flush=True)
 
-    for name, make, rungs in (("cable", Cable, TITLES), ("virtio", lambda: Virtio(work), HOSTS)):
+    for name, make, rungs in (("cable", lambda: Cable(ladder.cores), TITLES), ("virtio", lambda: Virtio(work), HOSTS)):
         rungs = [rung for rung in rungs if rung in wanted]
         document[name] = {}
         if name not in links:
             continue
         try:
-            if make is Cable and no_cable:
+            if name == "cable" and no_cable:
                 raise Failed(no_cable)
             cable = make()
             try:
@@ -268,12 +332,12 @@ def show(document):
     for name in ("cable", "virtio"):
         rows = document[name]
         for size in map(str, document["sizes"] if rows else ()):
-            print(f"\n{name}, {size} bytes: us a round trip{'':12}alone     awake computing   computation, times alone")
+            print(f"\n{name}, {size} bytes: us a round trip{'':16}alone     awake computing   computation, times alone")
             for row in rows.values():
                 cell = row[size]
-                slower = cell["computation_s"] / statistics.median(document["computation_s"])
-                print(f"  {row['title']:38}" + "".join(f"{cell[key]['mean'] / 1000:10.1f}" for key in ("alone", "awake", "computing")) +
-                      f"{slower:12.2f}")
+                print(f"  {row['title']:42}" + "".join(f"{cell[key]['mean'] / 1000:10.1f}" for key in ("alone", "awake", "computing")
+                                                      if key in cell), end="")
+                print(f"{cell['computation_s'] / statistics.median(document['computation_s']):12.2f}" if "computation_s" in cell else "")
     for what, why in document["missing"].items():
         print(f"\nnot measured: {what}: {why}")
 
@@ -287,7 +351,8 @@ def measure_inside(options):
 def measure_outside(options):
     """Goes on inside, or where the machine forbids that, without the cable."""
     # A process namespace ends with its first program, and the network namespaces with the last of theirs.
-    unshare = ["unshare", "-r", "-n", "-p", "-f", "--kill-child", "--mount-proc"]
+    mapped = () if os.geteuid() == 0 else ("-r",)  # only root, and not that of a namespace, may have programs in Linux's kernel
+    unshare = ["unshare", *mapped, "-m", "-n", "-p", "-f", "--kill-child", "--mount-proc"]
     tried = subprocess.run([*unshare, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if tried.returncode == 0:
         os.execvp(unshare[0], [*unshare, sys.executable, *sys.argv, "--inside"])

@@ -22,6 +22,7 @@ LADDER = os.path.join(ROOT, "experiments", "endpoints", "ladder.py")
 MODEL = os.path.join(ROOT, "experiments", "endpoints", "model.py")
 REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
 SOCKETS = ("tcp", "udp", "packet")
+LINUX = ("napi", "xdp", "tc")  # not every machine lets its users, or even root, have programs in its kernel
 HOSTS = ("user", "static", "kernel", "handler")
 REPEATS = 5
 PATIENCE_S = 30
@@ -44,11 +45,11 @@ def check_counts(name, rung, cell, rounds):
 
 def check_cell(name, rung, cell):
     what = f"{rung} over {name}"
-    for key in ("alone", "awake", "computing", "disturbing"):
+    for key in ("alone", "awake") if rung == "napi" else ("alone", "awake", "computing", "disturbing"):
         found = cell[key]
         tell(0 < found["min"] <= found["mean"] <= found["max"] and found["runs"] >= (1 if key == "disturbing" else REPEATS),
              f"{what}, {key}: averages of all runs", str(found))
-    tell(cell["computation_s"] > 0, f"{what}: the computation beside it ends", str(cell))
+    tell(rung == "napi" or cell["computation_s"] > 0, f"{what}: the computation beside it ends", str(cell))
 
 
 def check_rows(name, rows, rounds):
@@ -95,8 +96,11 @@ def check_report(work):
     with open(os.path.join(work, "index.html"), encoding="utf-8") as file:
         page = file.read().replace("&#x27;", "'")
     data = document["data"]
-    tell(not data["missing"], "nothing is missing", str(data["missing"]))
-    tell(set(data["cable"]) == {*SOCKETS, *HOSTS}, "all rungs are there", str(list(data["cable"])))
+    for what, why in data["missing"].items():
+        if what.split()[0] in LINUX:
+            print(f"skipped: {what}: {why}")
+    tell(not [what for what in data["missing"] if what.split()[0] not in LINUX], "nothing else is missing", str(data["missing"]))
+    tell({*SOCKETS, *HOSTS} <= set(data["cable"]), "all rungs are there", str(list(data["cable"])))
     check_rows("the cable", data["cable"], data["rounds"])
     tell(all(row["title"] in page for row in data["cable"].values()), "... and on the page")
     tell("Bjørndalen's table 5, over the cable" in page and document["answer"] in page, "so is the answer")
