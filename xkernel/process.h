@@ -96,7 +96,7 @@ xk_self_head(void)
  * threads. Any thread; never waits. Returns 0 or -EAGAIN (no stack or thread left).
  */
 int xk_thread_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
-/* As xk_thread_start, in both modes on a thread of its own: the end of a message that leaves the kernel. */
+/* As xk_thread_start, but on a system thread of its own in both modes: for an end outside the kernel, such as a user's. */
 int xk_application_start(struct xk_kernel *kernel, const char *name, void (*fn)(void *argument), void *argument);
 
 /*

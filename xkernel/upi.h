@@ -583,7 +583,10 @@ int xk_session_announce(struct xk_session *s);
  */
 void xk_session_cache(struct xk_session *s);
 
-/* Gives back a reference that s's own protocol took, for a timer, say: unlike xk_close, no hlp is done with s. */
+/*
+ * Gives back a reference without closing s, which xk_close would, although others may still use it: one that s's own
+ * protocol took, for a timer, say, or one that an hlp took for a message that it keeps.
+ */
 void xk_session_release(struct xk_session *s);
 
 /* Closes every cached session of self that is not wanted (NULL: all). For open_disable. */

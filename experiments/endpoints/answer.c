@@ -1,7 +1,7 @@
 /*
- * answer.c - the end of a round trip inside Linux's kernel, as programs of BPF for an interface's frames of LLP's type: each lowers
- * the count of a message of sockets.c's and sends it back where it came from. `xdp` runs in the driver's receive (or, generic, just
- * after it), `tc` in the softirq that would carry the frame up.
+ * answer.c - the server's end inside Linux's kernel, as programs of BPF for frames of LLP's type. Each lowers the count of a
+ * message of sockets.c and sends it back. `xdp` runs in the driver's receive or, generic, just after it; `tc` in the softirq
+ * that would carry the frame up.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -12,7 +12,7 @@ enum { ANSWER_ETH = 14, ANSWER_COUNT = ANSWER_ETH + 4, ANSWER_END = ANSWER_ETH +
 
 static long (*const answer_redirect)(__u32 ifindex, __u64 flags) = (void *)BPF_FUNC_redirect;
 
-/* Makes the frame from p to end an answer. Returns 0 if it is none of ours: another type, too short, or nothing left to count. */
+/* Turns the frame into its answer. Returns 0 for other types, short frames and a count of 0. */
 static inline __attribute__((always_inline)) int
 answer(unsigned char *p, const unsigned char *end)
 {
@@ -29,7 +29,7 @@ answer(unsigned char *p, const unsigned char *end)
 	p[ANSWER_COUNT + 1] = count >> 16;
 	p[ANSWER_COUNT + 2] = count >> 8;
 	p[ANSWER_COUNT + 3] = count;
-	/* The client's first frame goes to everybody, so this end's address is taken from it no more than from any other. */
+	/* The first frame is a broadcast, so every answer has a fixed source address. */
 	for (int i = 0; i < 6; i++) {
 		p[i] = p[6 + i];
 		p[6 + i] = i == 0 ? 0x02 : i;
@@ -51,7 +51,7 @@ IN_SECTION("tc") int answer_tc(struct __sk_buff *frame)
 
 IN_SECTION("license") char answer_license[] = "Dual BSD/GPL";
 
-/* For the client's interface: a veth sends back in its driver only if its other end has a program there, too. */
+/* For the client's interface: a veth sends frames of XDP_TX only if its peer has a program, too. */
 IN_SECTION("pass") int answer_pass(struct xdp_md *frame)
 {
 	(void)frame;

@@ -28,7 +28,7 @@ HOSTS = {
     "kernel": ("LLP, kernel level", ("endpoint=kernel",)),
     "handler": ("LLP, interrupt handler", ("endpoint=handler",)),
 }
-# Inside Linux's kernel (answer.c), with a packet socket's program at the other end: how it is attached to the server's interface.
+# The server's end inside Linux's kernel (answer.c); the client is a packet socket's program. How each is attached:
 LINUX = {
     "napi": ("Linux, kernel level (XDP, threaded NAPI)", ("ip", "link", "set", "dev", "{dev}", "xdp", "obj", "{object}", "sec", "xdp")),
     "xdp": ("Linux, interrupt level (generic XDP)", ("ip", "link", "set", "dev", "{dev}", "xdpgeneric", "obj", "{object}", "sec", "xdp")),
@@ -59,6 +59,13 @@ class Cable:
 
     def __init__(self, cores):
         self.holder = subprocess.Popen(["unshare", "-n", "sleep", "infinity"], preexec_fn=die_with_parent)
+        try:
+            self.connect(cores)
+        except BaseException:
+            self.close()
+            raise
+
+    def connect(self, cores):
         here = os.readlink("/proc/self/ns/net")
         until = time.monotonic() + STAND_S
         while os.readlink(f"/proc/{self.holder.pid}/ns/net") == here:
@@ -99,7 +106,9 @@ class Cable:
         if rung == "napi":
             self.knob(SERVER, "threaded", 1)
 
-    def detach(self):
+    def detach(self, rung):
+        if rung == "napi":
+            self.knob(SERVER, "threaded", 0)
         for inside, device in ((self.inside(end), self.devices[end]) for end in (CLIENT, SERVER)):
             for command in (("ip", "link", "set", "dev", device, "xdp", "off"), ("ip", "link", "set", "dev", device, "xdpgeneric", "off"),
                             ("tc", "qdisc", "del", "dev", device, "clsact")):
@@ -192,10 +201,10 @@ class Ladder:
 
     def exchange(self, rung, size, cable, repeats, wait):
         """
-        Of the averages of runs, in nanoseconds, and what hosts counted. wait(): returns when the exchange has lasted long enough;
-        None: it lasts for `repeats` runs. Otherwise runs are short, so that none but the first is cut off or not disturbed.
+        Averages of runs in nanoseconds, and the hosts' counts. wait() returns when the exchange has lasted long enough; None: after
+        `repeats` runs. With wait, runs are shorter, so that little is cut off.
         """
-        rounds = self.rounds if wait is None else max(1, self.rounds // 10)
+        rounds = self.rounds if wait is None else max(1, self.rounds // 2)
         if rung in SOCKETS or rung in LINUX:
             return self.exchange_sockets(rung, size, cable, rounds, repeats, wait)
         seconds = 0.3 + rounds * repeats * 60e-6
@@ -217,11 +226,18 @@ class Ladder:
             if seconds > PATIENCE_S:
                 raise Failed(f"{rung} over {cable.link}: {runs} runs, {counters['pingpong.lost']} messages were lost")
             seconds *= 2
+        if wait:
+            self.must_last(rung, runs, repeats)
         return {**{key: counters[f"pingpong.{key}_ns"] for key in ("min", "median", "mean", "max")}, "runs": runs,
                 "counts": {name: {"messages": host["counters"]["pingpong.messages"], "buffers": host["counters"]["pingpong.buffers"],
                                   "driver_switches": host["driver_switches"], "process_switches": host["process_switches"],
                                   "thread_switches": host["context_switches"], "lost": host["counters"]["pingpong.lost"]}
                            for name, host in (("client", near), ("server", far))}}
+
+    @staticmethod
+    def must_last(rung, runs, repeats):
+        if runs >= repeats:
+            raise Failed(f"{rung}: its round trips ended before the computation")
 
     def answerer(self):
         """The program for Linux's kernel, compiled."""
@@ -243,7 +259,7 @@ class Ladder:
                 cable.attach(kind, self.answerer())
                 yield
             finally:
-                cable.detach()
+                cable.detach(kind)
             return
         server = self.start_sockets(kind, size, cable, SERVER, rounds, repeats)
         try:
@@ -263,9 +279,12 @@ class Ladder:
                 out, err = client.communicate(timeout=PATIENCE_S)
             finally:
                 client.kill()
+                client.wait()
         if client.returncode != 0:
             raise Failed(f"{kind}: {err.decode().strip()}")
         averages = json.loads(out)["averages_ns"]
+        if wait:
+            self.must_last(kind, len(averages), repeats)
         return {"min": min(averages), "median": statistics.median(averages), "mean": statistics.mean(averages), "max": max(averages),
                 "runs": len(averages)}
 
@@ -343,7 +362,7 @@ def show(document):
 
 
 def measure_inside(options):
-    """In namespaces of its own, with a file system that goes with them."""
+    """Measures in namespaces of its own, on a file system that ends with them."""
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", WORK], check=True)
     return measure(options, WORK)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""model.py BUILD - the paper's machines in the simulator: four costs are found from its round trips of 32 bytes, and those of 1,024
-bytes follow from them and from the time that it says a copy took. Prints both beside the published figures. --help has the options.
+"""model.py BUILD - the paper's machines in the simulator: four costs are fitted to its round trips of 32 bytes; those of 1,024 bytes
+are predicted from them and from the published time of a copy. Prints both beside the published figures. --help has the options.
 """
 import argparse
 import json

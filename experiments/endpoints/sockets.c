@@ -1,7 +1,7 @@
 /*
  * sockets.c - the round trips of pingpong (protocols/test/pingpong.c) between two programs on Linux's own protocols: blocking
- * sockets of TCP, of UDP, and of raw Ethernet frames of LLP's type. One message goes to and fro; each end lowers its count, and
- * the client reads its clock when the count is full and when it is 0.
+ * sockets of TCP, of UDP, and of raw Ethernet frames of LLP's type. Each end lowers the count in the message; the client
+ * reads its clock when the count is full and when it is 0.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,7 +137,7 @@ sockets_now_ns(void)
 
 /* ---- opening ---- */
 
-/* A raw frame's sender needs no address of the server: the first goes to everybody, the others where its answer came from. */
+/* The first frame is a broadcast; later ones go where its answer came from. */
 static int
 sockets_open_packet(struct sockets *s, const char *dev)
 {
@@ -173,13 +174,14 @@ sockets_accept(struct sockets *s, const struct sockaddr_in *here)
 {
 	int one = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
 
-	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (listener < 0 || bind(listener, (const struct sockaddr *)here, sizeof(*here)) != 0 ||
-	    listen(listener, 1) != 0)
+	if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+	    bind(listener, (const struct sockaddr *)here, sizeof(*here)) != 0 || listen(listener, 1) != 0)
 		return sockets_fail("a server's socket");
 	s->fd = accept(listener, NULL, NULL);
 	close(listener);
-	return s->fd < 0 ? -1 : setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (s->fd < 0)
+		return sockets_end ? -1 : sockets_fail("accept");
+	return setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
 static int
@@ -221,7 +223,7 @@ sockets_serve(struct sockets *s)
 	}
 }
 
-/* Returns nanoseconds of a round trip, the average of a run. 0: it was cut short. */
+/* Returns a run's average round trip in nanoseconds; 0: the run was cut short. */
 static uint64_t
 sockets_run(struct sockets *s, uint64_t rounds)
 {
@@ -265,6 +267,7 @@ main(int argc, char **argv)
 {
 	struct sockets_options o = { .size = 32, .rounds = 1500, .repeats = 5 };
 	struct sigaction interrupt = { .sa_handler = sockets_interrupt }; /* ends what waits */
+	struct timeval patience = { .tv_sec = 5 };
 	uint64_t averages_ns[SOCKETS_REPEATS];
 	struct options_texts operands;
 	unsigned count = 0;
@@ -282,6 +285,7 @@ main(int argc, char **argv)
 		sockets_serve(&s);
 		return OPTIONS_SUCCESS;
 	}
+	setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)); /* for a message that is lost */
 	while (count < o.repeats && (averages_ns[count] = sockets_run(&s, o.rounds)) != 0)
 		count++;
 	sockets_tell(&o, averages_ns, count);

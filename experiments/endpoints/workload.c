@@ -1,6 +1,6 @@
 /*
- * workload.c - a computation beside which messages are exchanged: multiplies matrices in tiles, so that it needs the processor
- * and not memory. Says how long it took; a program that starts it gives it a core and a priority.
+ * workload.c - a computation to run beside an exchange of messages: multiplies matrices in tiles, so that the processor limits
+ * it and not memory. Prints its duration; the program that starts it chooses core and priority.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  *
  * Two processes, a virtio-user and a vhost-user device joined by shared memory and set up as platform/dpdk does, each
  * polling on its core. The server swaps the link addresses and sends the frame back, or answers it by fused.h's one
- * function; the client makes the echo its next request. One request at a time, the clock is read once per round trip, as
- * udptest does; with --window, what counts is how many echoes come in a second, and the server may be another program's.
+ * function; the client makes the echo its next request. With one request at a time it reads the clock once per round trip, as
+ * udptest does; with --window it counts echoes per second, and the server may be another program.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -154,9 +154,9 @@ bare_swap(struct rte_mbuf *m)
 
 /* ---- the server ---- */
 
-/* Turns the frame m into its echo. */
+/* A frame that the one function refuses goes back as it came; the client does not count it. */
 static void
-bare_answer(const struct bare_port *port, struct rte_mbuf *m)
+bare_fuse(struct fused_host *host, struct rte_mbuf *m)
 {
 	_Atomic uint16_t references = 1;
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
@@ -169,11 +169,7 @@ bare_answer(const struct bare_port *port, struct rte_mbuf *m)
 				.own_end = frame,
 				.ceiling = frame + m->data_len };
 
-	if (port->fused == NULL)
-		bare_swap(m);
-	else
-		fused_echo(port->fused,
-			   &whole); /* what it refuses goes back as it came, and the client misses its echo */
+	fused_echo(host, &whole);
 }
 
 /* Until it is killed. */
@@ -188,7 +184,10 @@ bare_serve(const struct bare_port *port)
 		if (count == 0 && port->yields)
 			sched_yield();
 		for (uint16_t i = 0; i < count; i++)
-			bare_answer(port, frames[i]);
+			if (port->fused == NULL)
+				bare_swap(frames[i]);
+			else
+				bare_fuse(port->fused, frames[i]);
 		sent = count > 0 ? rte_eth_tx_burst(port->id, 0, frames, count) : 0;
 		while (sent < count)
 			rte_pktmbuf_free(frames[sent++]);
@@ -383,8 +382,11 @@ bare_find_server(const struct bare_port *port, const struct echo_frames *frames)
 		while (link == 0 && rte_rdtsc() < until) {
 			const uint8_t *p;
 
-			if (rte_eth_rx_burst(port->id, 0, &other, 1) == 0)
+			if (rte_eth_rx_burst(port->id, 0, &other, 1) == 0) {
+				if (port->yields)
+					sched_yield();
 				continue;
+			}
 			p = rte_pktmbuf_mtod(other, const uint8_t *);
 			if (other->data_len >= BARE_ARP_LEN && xk_get16(p + 12) == 0x0806 &&
 			    xk_get16(p + BARE_ARP_OPERATION) == 2)
@@ -395,19 +397,21 @@ bare_find_server(const struct bare_port *port, const struct echo_frames *frames)
 	return link;
 }
 
-/* Makes each of these frames a request, and counts those that were echoes. */
-static uint64_t
-bare_renew(const struct echo_frames *frames, const uint8_t *request, struct rte_mbuf **burst, unsigned count)
+/* Turns those of these frames that are echoes into requests, at the front, and frees the others. Returns how many they are. */
+static uint16_t
+bare_renew(const struct echo_frames *frames, const uint8_t *request, struct rte_mbuf **burst, uint16_t count)
 {
-	uint64_t echoes = 0;
+	uint16_t echoes = 0;
 
-	for (unsigned i = 0; i < count; i++) {
+	for (uint16_t i = 0; i < count; i++) {
 		uint8_t *frame = rte_pktmbuf_mtod(burst[i], uint8_t *);
 
-		echoes += burst[i]->data_len == frames->len && memcmp(frame, request + 6, 6) == 0;
+		if (burst[i]->data_len != frames->len || memcmp(frame, request + 6, 6) != 0) {
+			rte_pktmbuf_free(burst[i]);
+			continue;
+		}
 		memcpy(frame, request, frames->len);
-		burst[i]->data_len = (uint16_t)frames->len;
-		burst[i]->pkt_len = frames->len;
+		burst[echoes++] = burst[i];
 	}
 	return echoes;
 }
@@ -424,11 +428,14 @@ bare_stream(const struct bare_port *port, const struct echo_frames *frames, uint
 	while (began_ns == 0 || echoes < rounds) {
 		uint16_t count = 0, sent = 0;
 
-		if (window > 0)
+		if (window > 0) {
 			for (; count < BARE_BURST && window > 0; window--)
 				burst[count++] = bare_request(port, frames);
-		else
+		} else {
 			count = rte_eth_rx_burst(port->id, 0, burst, BARE_BURST);
+			count = bare_renew(frames, request, burst, count);
+			echoes += count;
+		}
 		if (count == 0) {
 			if (rte_rdtsc() - heard > patience)
 				return 0;
@@ -437,7 +444,6 @@ bare_stream(const struct bare_port *port, const struct echo_frames *frames, uint
 			continue;
 		}
 		heard = rte_rdtsc();
-		echoes += bare_renew(frames, request, burst, count);
 		while (sent < count)
 			sent += rte_eth_tx_burst(port->id, 0, burst + sent, (uint16_t)(count - sent));
 		if (began_ns == 0 && echoes >= BARE_WARM_UP) {
@@ -458,11 +464,12 @@ bare_count(const struct bare_port *port, const struct bare_options *o, bool asks
 	uint64_t ns = 0;
 
 	echo_frames_init(&frames, &server, (uint32_t)o->size);
-	if (asks)
+	if (asks) {
 		server.link = bare_find_server(port, &frames);
-	else
+		echo_frames_init(&frames, &server, (uint32_t)o->size);
+	} else {
 		rte_pktmbuf_free(bare_first(port, &frames));
-	echo_frames_init(&frames, &server, (uint32_t)o->size);
+	}
 	if (server.link != 0)
 		ns = bare_stream(port, &frames, o->window, o->rounds);
 	if (ns == 0)

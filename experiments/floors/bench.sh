@@ -231,6 +231,7 @@ window_table() {
 		"$build/udptest" --server --link virtio --set port.dev="$scratch/socket" --set vnet.address=10.0.0.2/8 \
 			--cores "${cores#*,}" --driver poll --mode ipp --handoff none >"$scratch/server" 2>&1 &
 		server=$!
+		while [ ! -S "$scratch/socket" ] && kill -0 $server; do sleep 0.1; done
 		window_row udptest "$scratch/socket"
 		kill $server
 		wait $server || true

@@ -9,7 +9,7 @@ import lab as labs
 
 PROGRAMS = os.path.join(labs.ROOT, "experiments", "endpoints")
 SIZES = (32, 1024)
-# (least, most, mean) in us without and with a computation, then of its seconds, and messages a second
+# (min, max, mean): us alone, us beside a computation, the computation's seconds; then messages a second
 PUBLISHED = {
     "tcp": {32: ((187, 189, 188), (231, 441, 286), (19, 23, 21), 3494), 1024: ((384, 385, 384), (387, 467, 427), (16, 16, 16), 2341)},
     "udp": {32: ((141, 142, 141), (145, 291, 202), (23, 26, 24), 4950), 1024: ((339, 340, 339), (423, 921, 598), (16, 16, 16), 1671)},
@@ -75,7 +75,7 @@ def of_three(three):
 
 
 def computed(section, cell):
-    """How many times as long the computation took, round trips in a second, and what it lost by each, in us."""
+    """Slowdown of the computation, round trips a second, and us lost to each."""
     alone_s = labs.median(section.data["computation_s"])
     per_second = 1e9 / cell["disturbing"]["mean"]
     return cell["computation_s"] / alone_s, per_second, 1e6 * (cell["computation_s"] - alone_s) / (cell["computation_s"] * per_second)
@@ -97,7 +97,7 @@ def tables(section, name, where):
         section.table(
             f"Bjørndalen's table {5 + number}, {where}: the computation beside round trips of {size} bytes",
             ("ends", "times as long as alone", "round trips a second", "us lost to each", "published: times", "a second", "us lost"),
-            [(row["title"], *told(computed(section, row[str(size)])), *(told(published_computed(rung, size)) if rung in PUBLISHED else "---"))
+            [(row["title"], *told(computed(section, row[str(size)])), *(told(published_computed(rung, size)) if rung in PUBLISHED else ("-",) * 3))
              for rung, row in rows.items() if "disturbing" in row[str(size)]])
 
 

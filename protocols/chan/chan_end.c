@@ -9,7 +9,7 @@ enum {
 	CHAN_PACKETS = 8,      /* that are sent in half of timeout_min */
 	CHAN_UNASKED_MAX = 3,  /* repeats of a message before the timer only asks */
 	CHAN_REPEATS_MAX = 8,  /* repeats of a message, by the timer and by questions together */
-	CHAN_MEASURE_EACH = 8, /* calls to a measured round trip, while the timeout is the shortest */
+	CHAN_MEASURE_EACH = 8, /* calls to a measured round trip while the timeout is at its minimum */
 };
 
 /* What is left to do when an end's lock has been given back. */
@@ -686,7 +686,7 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	is_current = h->sequence == e->sequence;
 	waits = is_current && e->state == CHAN_SENT;
 	if (xk_likely(waits)) {
-		/* Karn: if the request was sent twice, the reply may be to either */
+		/* Karn: after a repeat, the reply may answer either request */
 		if (xk_likely(e->tries == 0) && xk_unlikely(--e->measure_in == 0))
 			chan_end_measure(e, xk_now_ns(session->protocol) - e->sent_ns);
 		chan_client_end(c, chan_client_status(h), h->status == 0 ? m : NULL, &after);

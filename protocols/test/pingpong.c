@@ -1,23 +1,23 @@
 /*
- * pingpong.c - round trips between two ends that stand where the graph says: in the driver that carries the message, in
- * a thread of the kernel's that it wakes, or in a thread of an application's, which copies. One message goes to and fro;
- * the count and two readings of the clock travel in it.
+ * pingpong.c - round trips of one message between two ends. The graph places each end: in the driver, in a thread of the
+ * kernel's that the driver wakes, or in an application's thread, which copies. The message carries its count and two
+ * readings of the clock.
  *
  * Spec:         Bjorndalen, Anshus, Vinter and Larsen, "The Latency of User-to-User, Kernel-to-Kernel and
  *               Interrupt-to-Interrupt Level Communication" (2000), its four interfaces:
  *                 endpoint=user             "basic": the message is copied to a blocked thread, and its answer into a new
  *                                           buffer
- *                 endpoint=user, static=yes "basic static-skb": ... into a buffer that is always at hand: the one that
- *                                           brought the message, because a pushed message is the driver's
+ *                 endpoint=user, static=yes "basic static-skb": as above, but into the buffer that brought the message,
+ *                                           because the driver owns those that were pushed
  *                 endpoint=kernel           a shepherd waits for the message and sends it back
  *                 endpoint=handler          whoever carries the message sends it back at once
  *               Each end lowers the count; the one that makes it 0 reads the clock again. 1,500 round trips are 3,000
  *               decrements.
  * Participants: none above; below (remote: host, port; local: port)
- * Client:       if `peer` is set: `repeats` runs of `rounds` round trips; min, median, mean and max are of the averages of
- *               the runs. A run of which a message is lost begins again.
- * Drops:        bad_count (0, more than any client sends, or the other end's), bad_length (too long, or not what the client has sent), stale
- *               (doubled, or of a run that is over), queue_full (the end's thread is behind)
+ * Client:       if `peer` is set: `repeats` runs of `rounds` round trips; min to max describe the averages of the runs. A
+ *               run that loses a message starts again.
+ * Drops:        bad_count (0, too high, or of the wrong parity), bad_length (too long, or not what the client has sent),
+ *               stale (a duplicate, or of an earlier run), queue_full (the end's thread is behind)
  * Graph:        pingpong -> llp; pingpong -> udp
  */
 #include <errno.h>
@@ -84,20 +84,20 @@ struct pingpong {
 	bool is_static;
 	uint64_t port, repeats, timeout_ns;
 
-	bool waits, copies; /* the end has a thread; which is an application's */
+	bool waits, copies; /* a thread answers; it is an application's */
 	struct xk_semaphore arrived, ended;
 	struct xk_lock lock; /* protects the queue */
 	struct pingpong_arrival queue[PINGPONG_QUEUE];
 	unsigned first, count;
 
-	/* the end's thread's */
+	/* used by the end's thread only */
 	struct xk_msg *buffer; /* at hand; NULL: none */
 	uint8_t *bytes;        /* the application's */
 	uint64_t averages_ns[PINGPONG_REPEATS];
 
 	_Atomic(struct xk_session *) session; /* the client's */
-	_Atomic uint64_t turn;                /* of the run and, below 32 bits, the count that it awaits; 0: none */
-	_Atomic uint64_t taken_ns;            /* that it took, for the thread that waits on `ended` */
+	_Atomic uint64_t turn;                /* run << 32 | awaited count; 0: no run is under way */
+	uint64_t begun_ns, taken_ns;          /* of the run; belong to whoever has the turn */
 };
 
 /* ---- a message, wherever the end stands ---- */
@@ -120,7 +120,7 @@ pingpong_fill(struct xk_msg *m, const uint8_t *bytes)
 		memcpy(m->data, bytes, m->len);
 }
 
-/* m: NULL if there was no buffer. */
+/* Sends m (NULL: there was no buffer) down s; counts failures. */
 static void
 pingpong_push(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 {
@@ -128,17 +128,24 @@ pingpong_push(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 		xk_count(&p->client.protocol, PINGPONG_UNSENT);
 }
 
-/*
- * Takes the client's turn from the message of this run and count; `next` is the count that it then awaits, 0: none. Returns
- * false if that message does not have the turn: the network has doubled it, or its run is over.
- */
+/* Moves the turn of `run` from one count to another. Returns false if it does not await `count`: a duplicate, or too late. */
 static bool
-pingpong_take_turn(struct pingpong *p, uint32_t run, uint32_t count, uint32_t next)
+pingpong_move_turn(struct pingpong *p, uint32_t run, uint32_t count, uint32_t next)
 {
 	uint64_t turn = (uint64_t)run << 32 | count;
 
-	return atomic_compare_exchange_strong_explicit(&p->turn, &turn, next == 0 ? 0 : (uint64_t)run << 32 | next,
+	return atomic_compare_exchange_strong_explicit(&p->turn, &turn, (uint64_t)run << 32 | next,
 						       memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* Ends the run, whose last message has the turn: it awaits 0, which nobody else takes. */
+static void
+pingpong_end_run(struct pingpong *p, uint64_t now_ns)
+{
+	p->taken_ns = now_ns - p->begun_ns;
+	atomic_store_explicit(&p->turn, 0, memory_order_release);
+	if (!p->waits)
+		xk_semaphore_signal(&p->ended);
 }
 
 /*
@@ -151,31 +158,24 @@ pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, s
 	struct xk_protocol *self = &p->client.protocol;
 	bool is_client = s == atomic_load_explicit(&p->session, memory_order_acquire);
 	uint32_t count = xk_get32(bytes + PINGPONG_COUNT), run = xk_get32(bytes + PINGPONG_RUN);
+	uint64_t now_ns;
 
 	*why = 0;
 	if (count == 0 || count > PINGPONG_COUNT_MAX || is_client != (count % 2 != 0))
 		*why = PINGPONG_BAD_COUNT;
 	else if (is_client && len != p->client.size)
 		*why = PINGPONG_BAD_LENGTH;
-	else if (count > 1 && is_client && !pingpong_take_turn(p, run, count, count - 2))
+	else if (is_client && !pingpong_move_turn(p, run, count, count == 1 ? 0 : count - 2))
 		*why = PINGPONG_STALE;
 	if (*why != 0)
 		return false;
-	xk_put32(bytes + PINGPONG_COUNT, count - 1);
-	if (count > 1) {
-		xk_count(self, PINGPONG_MESSAGES);
-		return true;
-	}
-	xk_put64(bytes + PINGPONG_ENDED, xk_now_ns(self));
-	atomic_store_explicit(&p->taken_ns, xk_get64(bytes + PINGPONG_ENDED) - xk_get64(bytes + PINGPONG_BEGUN),
-			      memory_order_relaxed);
-	if (!pingpong_take_turn(p, run, count, 0)) {
-		*why = PINGPONG_STALE;
-		return false;
-	}
 	xk_count(self, PINGPONG_MESSAGES);
-	if (!p->waits)
-		xk_semaphore_signal(&p->ended);
+	xk_put32(bytes + PINGPONG_COUNT, count - 1);
+	if (count > 1)
+		return true;
+	now_ns = xk_now_ns(self);
+	xk_put64(bytes + PINGPONG_ENDED, now_ns);
+	pingpong_end_run(p, now_ns);
 	return false;
 }
 
@@ -210,7 +210,7 @@ pingpong_return(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 		xk_msg_free(m);
 }
 
-/* The same in an application's way: copies m out, and what it answers into another buffer, or into m's. */
+/* As pingpong_return, but copies m out and its answer in, as an application does: into a new buffer or, if static, m's. */
 static void
 pingpong_return_copied(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 {
@@ -253,38 +253,65 @@ pingpong_take(struct pingpong *p)
 		pingpong_return_copied(p, arrival.from, arrival.m);
 	else
 		pingpong_return(p, arrival.from, arrival.m);
-	xk_close(arrival.from);
+	xk_session_release(arrival.from);
 }
 
-/* Sends the first message of a run, and returns when it has ended: 0, -ETIMEDOUT (a message is lost), -ECANCELED. */
+/* Sends the first message of `run`. */
+static void
+pingpong_begin_run(struct pingpong *p, struct xk_session *s, uint32_t run)
+{
+	struct xk_msg *m = pingpong_buffer(p, p->buffer, p->client.size);
+	uint32_t count = (uint32_t)(2 * p->client.rounds);
+
+	p->buffer = NULL;
+	p->begun_ns = xk_now_ns(&p->client.protocol);
+	atomic_store_explicit(&p->turn, (uint64_t)run << 32 | (count - 1), memory_order_release);
+	memset(p->bytes, 0, PINGPONG_HEADER_LEN);
+	xk_put32(p->bytes + PINGPONG_RUN, run);
+	xk_put32(p->bytes + PINGPONG_COUNT, count);
+	xk_put64(p->bytes + PINGPONG_BEGUN, p->begun_ns);
+	pingpong_fill(m, p->bytes);
+	pingpong_push(p, s, m);
+}
+
+/* Takes the turn of a run of which a message is lost. Returns false if that has come after all. */
+static bool
+pingpong_give_up(struct pingpong *p, uint64_t turn)
+{
+	return (uint32_t)turn != 0 &&
+	       atomic_compare_exchange_strong_explicit(&p->turn, &turn, 0, memory_order_acq_rel, memory_order_relaxed);
+}
+
+/*
+ * Makes `run`, and returns when it has ended: 0; -ETIMEDOUT: its turn has not moved for `timeout`, so a message is lost; or
+ * another error. Whatever else arrives makes no difference; only then is the clock read here.
+ */
 static int
 pingpong_run(struct pingpong *p, struct xk_session *s, uint32_t run)
 {
-	struct xk_protocol *self = &p->client.protocol;
-	uint64_t messages, before;
-	struct xk_msg *m = pingpong_buffer(p, p->buffer, p->client.size);
-	uint8_t header[PINGPONG_HEADER_LEN] = { 0 };
-	int err = 0;
+	uint64_t turn, idle_ns = 0;
 
-	p->buffer = NULL;
-	xk_put32(header + PINGPONG_RUN, run);
-	xk_put32(header + PINGPONG_COUNT, (uint32_t)(2 * p->client.rounds));
-	atomic_store_explicit(&p->turn, (uint64_t)run << 32 | (2 * p->client.rounds - 1), memory_order_release);
-	xk_put64(header + PINGPONG_BEGUN, xk_now_ns(self));
-	memcpy(p->bytes, header, sizeof(header));
-	pingpong_fill(m, p->bytes);
-	pingpong_push(p, s, m);
-	messages = before = xk_counter(self, PINGPONG_MESSAGES);
-	while (atomic_load_explicit(&p->turn, memory_order_acquire) != 0 && (err == 0 || messages != before)) {
-		before = messages;
-		err = xk_semaphore_wait(p->waits ? &p->arrived : &p->ended, p->timeout_ns / 1000);
+	pingpong_begin_run(p, s, run);
+	while ((turn = atomic_load_explicit(&p->turn, memory_order_acquire)) != 0) {
+		int err = xk_semaphore_wait(p->waits ? &p->arrived : &p->ended, p->timeout_ns / 1000);
+		bool is_late = err == -ETIMEDOUT;
+
 		if (err == 0 && p->waits)
 			pingpong_take(p);
-		if (err != 0 && err != -ETIMEDOUT)
+		else if (err != 0 && !is_late)
 			return err;
-		messages = xk_counter(self, PINGPONG_MESSAGES);
+		if (atomic_load_explicit(&p->turn, memory_order_relaxed) != turn) {
+			idle_ns = 0;
+			continue;
+		}
+		if (idle_ns == 0)
+			idle_ns = xk_now_ns(&p->client.protocol);
+		else
+			is_late = is_late || xk_now_ns(&p->client.protocol) >= idle_ns + p->timeout_ns;
+		if (is_late && pingpong_give_up(p, turn))
+			return -ETIMEDOUT;
 	}
-	return atomic_load_explicit(&p->turn, memory_order_acquire) == 0 ? 0 : -ETIMEDOUT;
+	return 0;
 }
 
 static int
@@ -295,7 +322,7 @@ pingpong_compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Tells what is known of the runs so far, the first of which there is. */
+/* Reports statistics of the first `runs` runs, at least one. */
 static void
 pingpong_tell(struct pingpong *p, unsigned runs)
 {
@@ -311,8 +338,8 @@ pingpong_tell(struct pingpong *p, unsigned runs)
 	xk_counter_set(self, PINGPONG_MAX, averages[runs - 1]);
 	xk_count(self, PINGPONG_RUNS);
 	xk_trace(self, XK_TRACE_EVENTS, "run %u: round trips of %llu ns, so far %llu to %llu", runs,
-		 (unsigned long long)(atomic_load_explicit(&p->taken_ns, memory_order_relaxed) / p->client.rounds),
-		 (unsigned long long)averages[0], (unsigned long long)averages[runs - 1]);
+		 (unsigned long long)(p->taken_ns / p->client.rounds), (unsigned long long)averages[0],
+		 (unsigned long long)averages[runs - 1]);
 }
 
 /* The client: opens a session, and makes the runs. */
@@ -333,11 +360,9 @@ pingpong_measure(struct pingpong *p)
 		err = pingpong_run(p, s, run);
 		if (err == 0) {
 			lost = 0;
-			p->averages_ns[done++] =
-				atomic_load_explicit(&p->taken_ns, memory_order_relaxed) / p->client.rounds;
+			p->averages_ns[done++] = p->taken_ns / p->client.rounds;
 			pingpong_tell(p, done);
 		} else if (err == -ETIMEDOUT) {
-			atomic_store_explicit(&p->turn, 0, memory_order_release);
 			xk_count(self, PINGPONG_LOST);
 			if (++lost * p->timeout_ns < p->client.silence_ns)
 				err = 0;
@@ -352,11 +377,14 @@ static void
 pingpong_main(void *argument)
 {
 	struct pingpong *p = argument;
+	int err = 0;
 
 	if (p->client.peer != 0)
 		pingpong_measure(p);
-	while (p->waits && xk_semaphore_wait(&p->arrived, XK_FOREVER) == 0)
+	while (p->waits && (err = xk_semaphore_wait(&p->arrived, XK_FOREVER)) == 0)
 		pingpong_take(p);
+	if (err != 0 && err != -ECANCELED)
+		xk_trace(&p->client.protocol, XK_TRACE_ERRORS, "the end's thread cannot wait: %s", strerror(-err));
 }
 
 /* ---- the protocol ---- */
@@ -378,23 +406,25 @@ pingpong_init(struct xk_protocol *self)
 {
 	struct pingpong *p = (struct pingpong *)self;
 	struct xk_participants participants = { .local = { 1, { p->port } } };
-	bool handles = strcmp(p->endpoint, "handler") == 0;
 	int err;
 
 	p->copies = strcmp(p->endpoint, "user") == 0;
-	p->waits = !handles;
-	if (!handles && !p->copies && strcmp(p->endpoint, "kernel") != 0)
+	p->waits = strcmp(p->endpoint, "handler") != 0;
+	if (p->waits && !p->copies && strcmp(p->endpoint, "kernel") != 0)
 		return -EINVAL;
 	xk_semaphore_init(&p->arrived, self, 0);
 	xk_semaphore_init(&p->ended, self, 0);
 	xk_lock_init(&p->lock, self);
+	err = xk_open_enable(self, self, xk_lower(self, 0), &participants);
+	if (err != 0)
+		return err;
 	p->bytes = calloc(1, PINGPONG_SIZE_MAX);
 	if (p->bytes == NULL)
 		return -ENOMEM;
 	err = client_init(&p->client, 1, pingpong_start);
-	if (err == 0)
-		err = xk_open_enable(self, self, xk_lower(self, 0), &participants);
-	if (err == 0 && p->waits && p->client.peer == 0)
+	if (err != 0)
+		free(p->bytes);
+	else if (p->waits && p->client.peer == 0)
 		xk_event_schedule(&p->client.starter, p->client.start_ns / 1000);
 	return err;
 }
@@ -406,7 +436,7 @@ pingpong_fini(struct xk_protocol *self)
 
 	for (; p->count > 0; p->count--, p->first = (p->first + 1) % PINGPONG_QUEUE) {
 		xk_msg_free(p->queue[p->first].m);
-		xk_close(p->queue[p->first].from);
+		xk_session_release(p->queue[p->first].from);
 	}
 	xk_msg_free(p->buffer);
 	free(p->client.pattern);
@@ -444,7 +474,7 @@ pingpong_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 		if (queued)
 			xk_semaphore_signal(&p->arrived);
 		else
-			xk_close(lls);
+			xk_session_release(lls);
 	}
 	if (!queued)
 		xk_drop(self, m, PINGPONG_QUEUE_FULL);
@@ -459,7 +489,7 @@ static const struct xk_setting pingpong_settings[] = {
 	{ "endpoint", XK_SETTING_STRING, offsetof(struct pingpong, endpoint), "handler",
 	  "who sends a message back: handler, kernel or user", 0, 0 },
 	{ "static", XK_SETTING_BOOL, offsetof(struct pingpong, is_static), "no",
-	  "whether a user's messages have a buffer that is always at hand", 0, 0 },
+	  "whether a user's answer reuses the buffer of the message", 0, 0 },
 	{ "port", XK_SETTING_UINT, offsetof(struct pingpong, port), "2008", "port, or endpoint of llp, of the server",
 	  1, 65535 },
 	{ "peer", XK_SETTING_HOST, offsetof(struct pingpong, client.peer), NULL, "the server; makes this the client", 0,
@@ -470,9 +500,9 @@ static const struct xk_setting pingpong_settings[] = {
 	{ "size", XK_SETTING_UINT, offsetof(struct pingpong, client.size), "32", "bytes of a message",
 	  PINGPONG_HEADER_LEN, PINGPONG_SIZE_MAX },
 	{ "start", XK_SETTING_TIME, offsetof(struct pingpong, client.start_ns), "0s",
-	  "time from the boot to the first run, and to the end's thread", 0, UINT64_C(86400000000000) },
+	  "time from the boot to the start of the end's thread", 0, UINT64_C(86400000000000) },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct pingpong, timeout_ns), "500ms",
-	  "time without a message after which one is lost", 1000000, UINT64_C(60000000000) },
+	  "silence after which a message counts as lost", 1000000, UINT64_C(60000000000) },
 	{ "silence", XK_SETTING_TIME, offsetof(struct pingpong, client.silence_ns), "10s",
 	  "time without a message after which the client fails", 1000000, UINT64_C(3600000000000) },
 	{ .name = NULL },

@@ -156,6 +156,22 @@ TEST(pingpong_client_begins_a_run_again_that_has_lost_a_message)
 	rig_free(r);
 }
 
+TEST(pingpong_client_notices_a_loss_whatever_others_send)
+{
+	struct rig *r = rig_new_graph(CLIENT);
+
+	rig_advance_ms(r, 0);
+	rig_wire_peer(r, 9);
+	for (unsigned i = 0; i < 4; i++) {
+		rig_inject(r, "00000007 00000bb8 0102030405060708 0000000000000000");
+		rig_advance_ms(r, 40);
+	}
+	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 1);
+	rig_advance_ms(r, 20000);
+	rig_forget(r);
+	rig_free(r);
+}
+
 TEST(pingpong_client_gives_a_silent_server_up)
 {
 	struct rig *r = rig_new_graph(CLIENT "; pingpong.silence=1s");

@@ -52,29 +52,24 @@ xk_driver_run(struct xk_shepherd *shepherd)
 	xk_driver_wake(driver);
 }
 
-/* The driver's thread. */
+/* Counts the runnable shepherds. The driver's thread only, as what follows. */
 static unsigned
 driver_runnable(struct xk_driver *driver)
 {
 	return driver->own_runnable + atomic_load_explicit(&driver->runnable, memory_order_seq_cst);
 }
 
-/* Takes the next runnable shepherd, if there is one. */
-static struct xk_shepherd *
-driver_next(struct xk_driver *driver)
+/* Has this turn resume all shepherds that are runnable by now. */
+static void
+driver_plan_resumes(struct xk_driver *driver)
 {
-	struct xk_shepherd *shepherd = xk_run_pick(&driver->own);
-
-	if (shepherd != NULL) {
-		driver->own_runnable--;
-		return shepherd;
+	if (atomic_load_explicit(&driver->runnable, memory_order_seq_cst) > 0) {
+		xk_spin_lock(&driver->lock);
+		xk_run_append(&driver->own, &driver->others);
+		driver->own_runnable += atomic_exchange_explicit(&driver->runnable, 0, memory_order_relaxed);
+		xk_spin_unlock(&driver->lock);
 	}
-	xk_spin_lock(&driver->lock);
-	shepherd = xk_run_pick(&driver->others);
-	if (shepherd != NULL)
-		atomic_fetch_sub_explicit(&driver->runnable, 1, memory_order_relaxed);
-	xk_spin_unlock(&driver->lock);
-	return shepherd;
+	driver->resumes_left = driver->own_runnable;
 }
 
 static void
@@ -88,16 +83,16 @@ driver_give_up(struct xk_runner *runner, void *argument)
 }
 
 /*
- * Continues with a runnable shepherd, if there is one. This frees `self`, which was running the driver's loop; if the
+ * Continues with the next runnable shepherd; there is one. This frees `self`, which was running the driver's loop; if the
  * driver takes that stack again before others do, the loop continues here.
  */
 __attribute__((noinline)) static void
 driver_resume(struct xk_shepherd *self)
 {
-	struct xk_shepherd *shepherd = driver_next(self->driver);
+	struct xk_driver *driver = self->driver;
+	struct xk_shepherd *shepherd = xk_run_pick(&driver->own);
 
-	if (shepherd == NULL)
-		return;
+	driver->own_runnable--;
 	atomic_fetch_sub_explicit(&self->kernel->busy, 1, memory_order_release);
 	xk_shepherd_switch(self->runner, self, shepherd, false, driver_give_up, self);
 }
@@ -393,7 +388,7 @@ driver_turn_without(struct xk_driver *driver, bool worked)
 	driver->clock_left = 0;
 	if (!worked && atomic_load_explicit(&driver->paused, memory_order_acquire))
 		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
-	driver->resumes_left = driver_runnable(driver);
+	driver_plan_resumes(driver);
 	if (driver->kernel->mode == XK_REGULAR)
 		driver_look_for_stall(driver);
 	if (worked || driver->resumes_left > 0 || driver->events_due)
@@ -449,7 +444,7 @@ driver_carry_burst(struct xk_shepherd *self, struct xk_driver *driver)
 			return false;
 	}
 	driver->next = driver->count = 0;
-	driver->resumes_left = driver_runnable(driver);
+	driver_plan_resumes(driver);
 	return true;
 }
 

@@ -218,6 +218,18 @@ xk_run_pick(struct xk_run_list *list)
 	return shepherd;
 }
 
+/* Moves all of `from` to the end of `to`. */
+static inline void
+xk_run_append(struct xk_run_list *to, struct xk_run_list *from)
+{
+	if (from->first == NULL)
+		return;
+	*to->last = from->first;
+	to->last = from->last;
+	from->first = NULL;
+	from->last = &from->first;
+}
+
 enum { XK_INPUT_QUEUE = 1024 };
 
 struct xk_pool {
@@ -364,10 +376,10 @@ struct xk_driver {
 	struct xk_map_place places[XK_BURST]; /* ... and where its paths are, if expects */
 	bool expects;
 	uint64_t credit_ns;     /* unspent budget of the graph */
-	struct xk_run_list own; /* runnable shepherds that it made runnable itself, own_runnable */
+	struct xk_run_list own; /* runnable shepherds queued by the driver itself, and those taken from `others` */
 	unsigned own_runnable;
 	_Atomic uint32_t lock;     /* of `others` */
-	struct xk_run_list others; /* ... that others made, `runnable` */
+	struct xk_run_list others; /* ... queued by other threads; `runnable` of them */
 	/* detachable stacks */
 	_Atomic uint32_t stacks_lock;
 	bool has_stack; /* the driver runs on one of them; under the lock */
@@ -433,7 +445,7 @@ struct xk_kernel {
 	_Atomic bool events_end;               /* set under the mutex */
 	struct xk_protocol *protocols;         /* lowers first */
 	struct xk_protocol *initialised;       /* protocols, once their inits have succeeded; else NULL */
-	_Atomic unsigned applications;         /* threads of application code, in regular mode */
+	_Atomic unsigned applications;         /* threads of application code */
 	_Atomic unsigned applications_blocked; /* those among them that wait and are not yet woken */
 	struct xk_device *devices;
 	/* waiting */
