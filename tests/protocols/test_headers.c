@@ -274,6 +274,8 @@ static const struct example examples[] = {
 	{ "ip", "wire:; ip: wire; user: ip#17", "4500 0019 0007 0000 4011 6631 0a4d0002 0a4d0001 aabbccddee",
 	  .local = XK_ANY },
 	{ "llp", "wire:; llp: wire; user: llp", "0009 0007 000b aabbccddee", .local = PORT },
+	{ "pingpong", "wire:; pingpong: wire", "00000001 00000bb8 0102030405060708 0000000000000000",
+	  .accepted = "messages" },
 	{ "select", "wire:; select: wire; user: select", "00000007 00000000 c3c4c5", .local = PORT },
 	{ "stopwait", "wire:; stopwait: wire; user: stopwait",
 	  "2345 0007 0023 e6f2 0003 00000001 000000000000000a 0000000000000000 6f6e652121", .begin = begin_stopwait,
