@@ -59,11 +59,11 @@ driver_runnable(struct xk_driver *driver)
 	return driver->own_runnable + atomic_load_explicit(&driver->runnable, memory_order_seq_cst);
 }
 
-/* Has this turn resume all shepherds that are runnable by now. */
-static void
+/* Has this turn resume all shepherds that are runnable by now; there are some. */
+__attribute__((noinline)) static void
 driver_plan_resumes(struct xk_driver *driver)
 {
-	if (atomic_load_explicit(&driver->runnable, memory_order_seq_cst) > 0) {
+	if (atomic_load_explicit(&driver->runnable, memory_order_relaxed) > 0) {
 		xk_spin_lock(&driver->lock);
 		xk_run_append(&driver->own, &driver->others);
 		driver->own_runnable += atomic_exchange_explicit(&driver->runnable, 0, memory_order_relaxed);
@@ -388,7 +388,8 @@ driver_turn_without(struct xk_driver *driver, bool worked)
 	driver->clock_left = 0;
 	if (!worked && atomic_load_explicit(&driver->paused, memory_order_acquire))
 		atomic_store_explicit(&driver->has_paused, true, memory_order_release);
-	driver_plan_resumes(driver);
+	if (driver_runnable(driver) > 0)
+		driver_plan_resumes(driver);
 	if (driver->kernel->mode == XK_REGULAR)
 		driver_look_for_stall(driver);
 	if (worked || driver->resumes_left > 0 || driver->events_due)
@@ -444,7 +445,8 @@ driver_carry_burst(struct xk_shepherd *self, struct xk_driver *driver)
 			return false;
 	}
 	driver->next = driver->count = 0;
-	driver_plan_resumes(driver);
+	if (driver_runnable(driver) > 0)
+		driver_plan_resumes(driver);
 	return true;
 }
 
