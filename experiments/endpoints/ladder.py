@@ -202,7 +202,7 @@ class Ladder:
     def exchange(self, rung, size, cable, repeats, wait):
         """
         Averages of runs in nanoseconds, and the hosts' counts. wait() returns when the exchange has lasted long enough; None: after
-        `repeats` runs. With wait, runs are shorter, so that little is cut off.
+        `repeats` runs. With wait, runs are shorter, so that little is cut off; None is returned if none has ended.
         """
         rounds = self.rounds if wait is None else max(1, self.rounds // 2)
         if rung in SOCKETS or rung in LINUX:
@@ -221,7 +221,9 @@ class Ladder:
                     host.kill()
             counters = near["counters"]
             runs = counters["pingpong.runs"]
-            if runs >= (1 if wait else repeats):
+            if wait and runs == 0:
+                return None
+            if wait or runs >= repeats:
                 break
             if seconds > PATIENCE_S:
                 raise Failed(f"{rung} over {cable.link}: {runs} runs, {counters['pingpong.lost']} messages were lost")
@@ -280,9 +282,11 @@ class Ladder:
             finally:
                 client.kill()
                 client.wait()
+        averages = json.loads(out)["averages_ns"] if out else []
+        if wait and not averages:
+            return None
         if client.returncode != 0:
             raise Failed(f"{kind}: {err.decode().strip()}")
-        averages = json.loads(out)["averages_ns"]
         if wait:
             self.must_last(kind, len(averages), repeats)
         return {"min": min(averages), "median": statistics.median(averages), "mean": statistics.mean(averages), "max": max(averages),
@@ -304,8 +308,13 @@ class Ladder:
         if rung == "napi":  # its thread is the kernel's, on whatever core
             return row
         row["computing"] = self.beside((SERVER,), False, rung, size, cable, 5)
-        row["disturbing"] = self.exchange(rung, size, cable, 1000, lambda: took.append(self.compute(self.times)))
-        row["computation_s"] = took[-1]
+        times = self.times
+        while (found := self.exchange(rung, size, cable, 1000, lambda: took.append(self.compute(times)))) is None:
+            times *= 2
+            if took[-1] > PATIENCE_S:
+                raise Failed(f"{rung}: no run has ended beside the computation")
+        row["disturbing"] = found
+        row["computation_s"] = took[-1] * self.times / times
         return row
 
     def table(self, cable, rungs, progress):
