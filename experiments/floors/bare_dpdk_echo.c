@@ -66,8 +66,8 @@ static const struct options_option bare_options[] = {
 	{ "window", OPTIONS_NUMBER, offsetof(struct bare_options, window), "N", "requests under way at a time (1)", 1,
 	  BARE_RING / 2, NULL },
 	{ "server", OPTIONS_TEXT, offsetof(struct bare_options, server), "WHO",
-	  "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the socket of a server of its "
-	  "own, "
+	  "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the path of another server's "
+	  "socket, "
 	  "at 10.0.0.2",
 	  0, 0, NULL },
 	{ "json", OPTIONS_FLAG, offsetof(struct bare_options, json), NULL, "JSON on standard output", 0, 0, NULL },

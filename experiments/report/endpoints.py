@@ -8,7 +8,6 @@ import tempfile
 import lab as labs
 
 PROGRAMS = os.path.join(labs.ROOT, "experiments", "endpoints")
-SIZES = (32, 1024)
 # (min, max, mean): us alone, us beside a computation, the computation's seconds; then messages a second
 PUBLISHED = {
     "tcp": {32: ((187, 189, 188), (231, 441, 286), (19, 23, 21), 3494), 1024: ((384, 385, 384), (387, 467, 427), (16, 16, 16), 2341)},
@@ -48,7 +47,7 @@ def run(lab):
     if set(PUBLISHED) <= set(section.data["cable"]):
         judge(section)
     else:
-        section.answer = f"Not all of it could be measured here: {', '.join(section.data['missing'])} is missing."
+        section.answer = f"Not measured here: {', '.join(section.data['missing'])}."
     return section
 
 
@@ -97,7 +96,8 @@ def tables(section, name, where):
         section.table(
             f"Bjørndalen's table {5 + number}, {where}: the computation beside round trips of {size} bytes",
             ("ends", "times as long as alone", "round trips a second", "us lost to each", "published: times", "a second", "us lost"),
-            [(row["title"], *told(computed(section, row[str(size)])), *(told(published_computed(rung, size)) if rung in PUBLISHED else ("-",) * 3))
+            [(row["title"], *told(computed(section, row[str(size)])),
+              *(told(published_computed(rung, size)) if rung in PUBLISHED else ("-",) * 3))
              for rung, row in rows.items() if "disturbing" in row[str(size)]])
 
 

@@ -284,7 +284,7 @@ pingpong_give_up(struct pingpong *p, uint64_t turn)
 
 /*
  * Makes `run`, and returns when it has ended: 0; -ETIMEDOUT: its turn has not moved for `timeout`, so a message is lost; or
- * another error. Whatever else arrives makes no difference; only then is the clock read here.
+ * another error. Other arrivals are no progress; the clock is read only after one.
  */
 static int
 pingpong_run(struct pingpong *p, struct xk_session *s, uint32_t run)
