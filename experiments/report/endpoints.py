@@ -1,13 +1,6 @@
 """endpoints.py - where the ends of a round trip stand: the tables of Bjorndalen, Anshus, Vinter and Larsen (2000)."""
-import json
-import os
-import subprocess
-import sys
-import tempfile
-
 import lab as labs
 
-PROGRAMS = os.path.join(labs.ROOT, "experiments", "endpoints")
 # (min, max, mean): us alone, us beside a computation, the computation's seconds; then messages a second
 PUBLISHED = {
     "tcp": {32: ((187, 189, 188), (231, 441, 286), (19, 23, 21), 3494), 1024: ((384, 385, 384), (387, 467, 427), (16, 16, 16), 2341)},
@@ -28,8 +21,8 @@ def run(lab):
         "endpoints", "Where the ends stand",
         "What does a simpler protocol save, what does it save to move the ends of a message from a user's process into the kernel and "
         "into the interrupt handler, and what do both do to a computation on the same processor?")
-    section.data = told_by(lab, "ladder.py", "--cores", lab.cores,
-                           *(("--links", "cable", "--sizes", "32", "--rounds", "100", "--seconds", "0.1") if lab.quick else ()))
+    section.data = lab.script("endpoints/ladder.py", "--cores", lab.cores,
+                              *(("--links", "cable", "--sizes", "32", "--rounds", "100", "--seconds", "0.1") if lab.quick else ()))
     section.text(
         "J. M. Bjørndalen, O. J. Anshus, B. Vinter and T. Larsen asked it in 2000 (\"The Latency of User-to-User, Kernel-to-Kernel "
         "and Interrupt-to-Interrupt Level Communication\"). One message goes to and fro between two programs. Linux's sockets block; "
@@ -49,17 +42,6 @@ def run(lab):
     else:
         section.answer = f"Not measured here: {', '.join(section.data['missing'])}."
     return section
-
-
-def told_by(lab, name, *arguments):
-    """The document of one of the programs."""
-    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
-        lab.progress(0)
-        command = [sys.executable, os.path.join(PROGRAMS, name), lab.build, *arguments, "--json", file.name]
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-        if done.returncode != 0:
-            raise labs.Failed(f"{name}: {done.stderr.strip()[-400:]}")
-        return json.load(file)
 
 
 def us(cell):
@@ -108,7 +90,7 @@ def told(three):
 
 def virtual(section, lab):
     """The machines of 2000 on virtual time."""
-    section.data["model"] = model = told_by(lab, "model.py")
+    section.data["model"] = model = lab.script("endpoints/model.py")
     costs = model["costs_ns"]
     section.text(
         "The paper's machines in the simulator, on a hub of 100 Mb/s. Four costs are found from the round trips of 32 bytes: an interrupt "

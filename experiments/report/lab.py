@@ -47,6 +47,16 @@ class Lab:
             raise Failed(f"{' '.join(command)}: {done.stderr.strip()[-400:]}")
         return json.loads(done.stdout)
 
+    def script(self, name, *arguments):
+        """The document of a program in experiments/."""
+        with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+            self.progress(0)
+            command = [sys.executable, os.path.join(ROOT, "experiments", name), self.build, *arguments, "--json", file.name]
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+            if done.returncode != 0:
+                raise Failed(f"{name}: {done.stderr.strip()[-400:]}")
+            return json.load(file)
+
     def bench(self, what, *arguments):
         return self.run("xk", "bench", what, *arguments)
 

@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 import lab as labs
 import machine as machines
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy", "endpoints")
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy", "endpoints", "components")
 
 
 def progress_of(name, number, count):

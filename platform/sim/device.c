@@ -142,8 +142,8 @@ device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	struct sim_device *device = device_of(port);
 	struct xk_sim_host *host = device->host;
 	const struct xk_sim_costs *costs = &host->config.costs;
+	uint64_t each_ns, read_ns = 0;
 	unsigned count = 0;
-	uint64_t each_ns;
 
 	if (device->first == NULL)
 		return 0;
@@ -156,12 +156,13 @@ device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 			continue;
 		}
 		memcpy(m->data, frame->bytes, frame->len);
+		read_ns += sim_link_read_ns(&device->link->config, frame->len);
 		frames[count++] = m;
 		frame_free(host->sim, frame);
 	}
 	host->counts.frames_in += count;
 	each_ns = costs->frame_in_ns + (device_starts_stacks(port, host) ? costs->stack_start_ns : 0);
-	sim_processor_charge(host, count * each_ns);
+	sim_processor_charge(host, count * each_ns + read_ns);
 	return count;
 }
 
@@ -253,6 +254,25 @@ sim_frame_forget(struct xk_sim *sim, struct sim_timer *timer)
 	return true;
 }
 
+/* Writes m into the controller and sends it, unless the host crashes meanwhile. */
+static void
+device_write(struct sim_device *device, const struct xk_msg *m)
+{
+	struct xk_sim_host *host = device->host;
+	struct sim_link_writing writing = sim_link_write(&device->link->config, xk_msg_len(m));
+	uint64_t now_ns;
+
+	sim_processor_charge(host, writing.before_ns);
+	if (host->processor.frozen)
+		return;
+	now_ns = sim_platform_now_ns(&host->memory.platform);
+	/* The clock of a thread that owes time is ahead of others', but the model's must not go back. */
+	if (device->link->last_ns < now_ns)
+		device->link->last_ns = now_ns;
+	device_send(device, m, device->link->last_ns);
+	sim_processor_charge(host, writing.after_ns + host->config.costs.frame_out_ns);
+}
+
 static unsigned
 device_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 {
@@ -261,16 +281,10 @@ device_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 	unsigned sent;
 
 	for (sent = 0; sent < count; sent++) {
-		uint64_t now_ns = sim_platform_now_ns(port->platform);
-
-		/* The clock of a thread that owes time is ahead of others', but the model's must not go back. */
-		if (device->link->last_ns < now_ns)
-			device->link->last_ns = now_ns;
 		if (!host->processor.frozen) {
 			if (sim_link_room(device->link->model, device->station) == 0)
 				break;
-			device_send(device, frames[sent], device->link->last_ns);
-			sim_processor_charge(host, host->config.costs.frame_out_ns);
+			device_write(device, frames[sent]);
 		}
 		xk_msg_free(frames[sent]);
 	}

@@ -70,6 +70,12 @@ link_after(uint64_t a_ns, uint64_t b_ns)
 	return __builtin_add_overflow(a_ns, b_ns, &sum) ? UINT64_MAX : sum;
 }
 
+static inline uint64_t
+link_latency_ns(const struct sim_link_config *config, size_t len)
+{
+	return link_linear_ns(config->latency_ns, config->latency_kb_ns, len);
+}
+
 /* ---- stations by address ---- */
 
 static uint32_t
@@ -366,7 +372,7 @@ link_switch(const struct link_frame *frame, struct link_station *to, uint64_t *a
 			queue->begins_ns[(queue->first + queue->count++) & (queue->room - 1)] = begins_ns;
 	}
 	to->down_free_ns = link_after(begins_ns, frame->time_ns + link->gap_ns);
-	*arrives_ns = link_after(begins_ns, frame->time_ns + latency_ns);
+	*arrives_ns = link_after(begins_ns, frame->time_ns + link_latency_ns(&link->config, frame->len));
 	return true;
 }
 
@@ -375,7 +381,7 @@ link_reach(const struct link_frame *frame, unsigned to)
 {
 	struct sim_link *link = frame->link;
 	struct link_station *station = &link->stations[to];
-	uint64_t at_ns = link_after(frame->begins_ns, frame->time_ns + link->config.latency_ns);
+	uint64_t at_ns = link_after(frame->begins_ns, frame->time_ns + link_latency_ns(&link->config, frame->len));
 
 	if (xk_unlikely(link->stations[frame->from].cut_sends || station->cut_receives)) {
 		link_lose(frame, to, at_ns, "cut", &link->counts.cut);

@@ -5,8 +5,9 @@
  * in the order in which frames begin and of their receivers, so other links do not influence them.
  *
  * Timing: a frame occupies the link for as long as its bytes take at the link's rate, arrives `latency` after its
- * last bit, and is followed by the gap. Times are whole nanoseconds, each rounded up. The frames of a station, or of
- * a shared medium, are sent one after another in the order of the calls, without collisions. A switch forwards frames
+ * last bit, and is followed by the gap. Cells do not wait for the whole frame: the first one leaves as soon as it is
+ * written, and the last one not before that. Times are whole nanoseconds, each rounded up. The frames of a station, or
+ * of a shared medium, are sent one after another in the order of the calls, without collisions. A switch forwards frames
  * in the order in which they begin and has one queue per station. Frames between two stations arrive in order, except
  * those marked "reorder" or "duplicate".
  *
@@ -30,9 +31,12 @@ enum sim_link_kind {
 
 /* A plain value: may be copied, owns nothing. */
 struct sim_link_config {
-	const char *kind;        /* "wire", "shared", "switch"; constant text */
-	uint64_t rate;           /* bits per second; 0: a frame takes no time */
-	uint64_t latency_ns;     /* from station to station; through a switch, of each of the two wires */
+	const char *kind;       /* "wire", "shared", "switch"; constant text */
+	uint64_t rate;          /* bits per second; 0: a frame takes no time */
+	uint64_t latency_ns;    /* from station to station; through a switch, of each of the two wires */
+	uint64_t latency_kb_ns; /* what the controllers add for each 1000 bytes of a frame */
+	/* What the host's processor takes to write a frame into its controller, and to read one there. */
+	uint64_t write_ns, write_kb_ns, read_ns, read_kb_ns;
 	uint64_t frame_overhead; /* bytes sent with each frame that are not in it: preamble, checksum */
 	uint64_t frame_gap;      /* bytes of silence after each frame */
 	uint64_t frame_min;      /* bytes of the shortest frame with its Ethernet header; shorter ones are padded */
@@ -75,6 +79,16 @@ const char *sim_link_check(const struct sim_link_config *config);
 
 /* Returns how long a frame of len bytes, Ethernet header included, occupies such a link, without the gap. */
 uint64_t sim_link_frame_ns(const struct sim_link_config *config, size_t len);
+
+/* The time for which a host's processor writes a frame: before the frame begins, and while it is under way. */
+struct sim_link_writing {
+	uint64_t before_ns, after_ns;
+};
+
+struct sim_link_writing sim_link_write(const struct sim_link_config *config, size_t len);
+
+/* Returns for how long a host's processor reads a frame that has arrived. */
+uint64_t sim_link_read_ns(const struct sim_link_config *config, size_t len);
 
 /*
  * Counts of a link. loss, duplicate, reorder, corrupt: injected faults. Every frame that began is counted, for each of

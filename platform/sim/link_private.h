@@ -10,4 +10,11 @@ bool link_kind_find(const char *name, enum sim_link_kind *kind);
 /* Returns how long so many bytes take. */
 uint64_t link_bytes_ns(const struct sim_link_config *config, uint64_t bytes);
 
+/* Returns a time and what comes to it for each 1000 of so many bytes. */
+static inline uint64_t
+link_linear_ns(uint64_t ns, uint64_t kb_ns, size_t len)
+{
+	return ns + kb_ns * len / 1000;
+}
+
 #endif

@@ -31,6 +31,14 @@ const struct xk_setting sim_link_settings[] = {
 	{ LINK_SETTING("rate", RATE, rate), "bits per second; 0: frames take no time", 0, LINK_RATE_MAX },
 	{ LINK_SETTING("latency", TIME, latency_ns),
 	  "from the last bit sent until arrival; for each of a switch's two wires", 0, LINK_TIME_MAX },
+	{ LINK_SETTING("latency_kb", TIME, latency_kb_ns), "... and for each 1000 bytes of a frame, in its controllers",
+	  0, LINK_TIME_MAX },
+	{ LINK_SETTING("write", TIME, write_ns), "the sender's processor writes a frame into its controller", 0,
+	  LINK_TIME_MAX },
+	{ LINK_SETTING("write_kb", TIME, write_kb_ns), "... and each 1000 bytes of it", 0, LINK_TIME_MAX },
+	{ LINK_SETTING("read", TIME, read_ns), "the receiver's processor reads a frame from its controller", 0,
+	  LINK_TIME_MAX },
+	{ LINK_SETTING("read_kb", TIME, read_kb_ns), "... and each 1000 bytes of it", 0, LINK_TIME_MAX },
 	{ LINK_SETTING("overhead", UINT, frame_overhead), "bytes sent with each frame: preamble, checksum", 0,
 	  LINK_BYTES_MAX },
 	{ LINK_SETTING("gap", UINT, frame_gap), "bytes of silence after each frame", 0, LINK_BYTES_MAX },
@@ -137,17 +145,43 @@ link_bytes_ns(const struct sim_link_config *config, uint64_t bytes)
 	return (bytes * 8 * UINT64_C(1000000000) + config->rate - 1) / config->rate;
 }
 
-uint64_t
-sim_link_frame_ns(const struct sim_link_config *config, size_t len)
+/* Returns the number of cells of a frame; 1: it is sent whole. */
+static uint64_t
+link_cells(const struct sim_link_config *config, size_t len)
 {
 	uint64_t bytes = len < config->frame_min ? config->frame_min : len;
 
-	if (config->cell_size != 0) {
-		uint64_t cells = (bytes + config->cell_trailer + config->cell_payload - 1) / config->cell_payload;
+	if (config->cell_size == 0)
+		return 1;
+	return (bytes + config->cell_trailer + config->cell_payload - 1) / config->cell_payload;
+}
 
-		bytes = cells * config->cell_size;
-	}
-	return link_bytes_ns(config, bytes + config->frame_overhead);
+struct sim_link_writing
+sim_link_write(const struct sim_link_config *config, size_t len)
+{
+	uint64_t bytes_ns = config->write_kb_ns * len / 1000;
+	uint64_t first_ns = bytes_ns == 0 ? 0 : bytes_ns / link_cells(config, len);
+
+	return (struct sim_link_writing){ .before_ns = config->write_ns + first_ns, .after_ns = bytes_ns - first_ns };
+}
+
+uint64_t
+sim_link_read_ns(const struct sim_link_config *config, size_t len)
+{
+	return link_linear_ns(config->read_ns, config->read_kb_ns, len);
+}
+
+uint64_t
+sim_link_frame_ns(const struct sim_link_config *config, size_t len)
+{
+	uint64_t bytes = len < config->frame_min ? config->frame_min : len, last_ns, frame_ns;
+
+	if (config->cell_size == 0)
+		return link_bytes_ns(config, bytes + config->frame_overhead);
+	bytes = link_cells(config, len) * config->cell_size + config->frame_overhead;
+	frame_ns = link_bytes_ns(config, bytes);
+	last_ns = sim_link_write(config, len).after_ns + link_bytes_ns(config, config->cell_size);
+	return last_ns > frame_ns ? last_ns : frame_ns;
 }
 
 /* ---- presets; docs/links.md names the source of each number ---- */

@@ -1,6 +1,6 @@
 /*
- * chantest.c - the test protocol above CHAN: a server that returns every request as its reply, and a client that
- * measures the round trip. Each instance is a server. A program makes it a client (chantest.h), or the setting `peer`
+ * chantest.c - the test protocol above CHAN: a server that returns every request, or its beginning, as its reply, and a
+ * client that measures the round trip. Each instance is a server. A program makes it a client (chantest.h), or the setting `peer`
  * does: one run of `rounds` then begins after `start`, and its end is traced (level events) and counted.
  *
  * Callers are shepherds in xk_call, one for each of `channels`; the graph says how they wait and who resumes them. A
@@ -42,7 +42,7 @@ struct chantest {
 	struct client client;
 	/* settings */
 	bool serve;
-	uint64_t work_ns, first, channels;
+	uint64_t work_ns, first, channels, reply_max;
 
 	_Atomic uint64_t number; /* of the next request; never reused */
 	_Atomic bool running;
@@ -73,7 +73,7 @@ chantest_call(struct chantest *t, struct xk_session *s, struct xk_msg **m)
 {
 	struct xk_protocol *self = &t->client.protocol;
 	uint64_t number = atomic_fetch_add_explicit(&t->number, 1, memory_order_relaxed), begun_ns, now_ns;
-	uint32_t size = t->run.size;
+	uint32_t size = t->run.size, reply_size = size < t->reply_max ? size : (uint32_t)t->reply_max;
 	struct xk_msg *request = client_request(&t->client, *m, size, number);
 	const uint8_t *p;
 	bool is_right = false;
@@ -88,11 +88,14 @@ chantest_call(struct chantest *t, struct xk_session *s, struct xk_msg **m)
 	if (err != 0) {
 		xk_trace(self, XK_TRACE_ERRORS, "a call has failed: %s", strerror(-err));
 	} else {
-		p = xk_msg_peek(m, client_number_len(size));
-		is_right = p != NULL && client_number_is(p, size, number) && client_is_intact(&t->client, *m, size);
+		p = xk_msg_peek(m, client_number_len(reply_size));
+		is_right = p != NULL && client_number_is(p, reply_size, number) &&
+			   client_is_intact(&t->client, *m, reply_size);
 		if (!is_right) {
 			xk_count(self, CHANTEST_BAD);
 			xk_trace(self, XK_TRACE_ERRORS, "a reply is wrong");
+		}
+		if (!is_right || reply_size < size) { /* the next request cannot be made of it */
 			xk_msg_free(*m);
 			*m = NULL;
 		}
@@ -290,6 +293,7 @@ chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 		chantest_tell(self, &m);
 	if (xk_unlikely(t->work_ns != 0))
 		xk_work(self, t->work_ns);
+	xk_msg_truncate(m, t->reply_max);
 	*reply = m;
 	return 0;
 }
@@ -305,6 +309,8 @@ static const struct xk_setting chantest_settings[] = {
 	  "time without a reply after which a failing call ends the run", 1000000, UINT64_C(3600000000000) },
 	{ "work", XK_SETTING_TIME, offsetof(struct chantest, work_ns), "0s", "time that a server works on each reply",
 	  0, UINT64_C(3600000000000) },
+	{ "reply", XK_SETTING_UINT, offsetof(struct chantest, reply_max), "512k",
+	  "bytes of the longest reply, of both hosts: the rest of a request is not returned", 0, XK_CHANTEST_MAX },
 	{ "first", XK_SETTING_UINT, offsetof(struct chantest, first), "0", "number of a client's first request", 0,
 	  UINT64_MAX },
 	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "server of a run that begins by itself", 0, 0 },
@@ -327,7 +333,7 @@ static const struct xk_number_on chantest_numbers[] = { { "chan", 1 }, { NULL, 0
 
 const struct xk_protocol_type xk_type_chantest = {
 	.name = "chantest",
-	.help = "Returns every request as its reply; as a client, measures round trips.",
+	.help = "Returns every request, or its beginning, as its reply; as a client, measures round trips.",
 	.ops = &chantest_ops,
 	.size = sizeof(struct chantest),
 	.lowers = chantest_lowers,

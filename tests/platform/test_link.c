@@ -131,6 +131,57 @@ TEST(times_end_rather_than_begin_again)
 	bench_free(bench);
 }
 
+TEST(controllers_add_to_the_latency_for_each_byte)
+{
+	static const char *const kinds[] = { "wire", "shared", "switch" };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(kinds); i++) {
+		struct sim_link_config config = nano(kinds[i]);
+		struct bench *bench;
+		uint64_t plain_ns;
+
+		bench = bench_new(&config, 2, 1);
+		send_one(bench, 0, 1, 1500, 0);
+		plain_ns = bench->arrivals[0].at_ns;
+		bench_free(bench);
+		config.latency_kb_ns = 2000;
+		bench = bench_new(&config, 2, 1);
+		send_one(bench, 0, 1, 1500, 0);
+		CHECK_ARRIVAL(bench, 0, 1, (long long)plain_ns + 3000);
+		/* the link itself is free as soon as before */
+		send_one(bench, 0, 1, 500, 1500);
+		CHECK(bench->arrivals[1].at_ns <= plain_ns + 3000 + 500);
+		bench_free(bench);
+	}
+}
+
+/* 10 cells of 100 bytes, 100 ns each; the processor writes one in 30 ns, or in 300. */
+TEST(cells_leave_as_they_are_written)
+{
+	struct sim_link_config config = nano("wire");
+	struct sim_link_writing writing;
+
+	config.write_ns = 7;
+	config.write_kb_ns = 300;
+	writing = sim_link_write(&config, 1000);
+	CHECK_EQ(writing.before_ns, 307);
+	CHECK_EQ(writing.after_ns, 0);
+	config.cell_size = config.cell_payload = 100;
+	writing = sim_link_write(&config, 1000);
+	CHECK_EQ(writing.before_ns, 7 + 30);
+	CHECK_EQ(writing.after_ns, 270);
+	CHECK_EQ(sim_link_frame_ns(&config, 1000), 1000);
+	config.write_kb_ns = 3000;
+	writing = sim_link_write(&config, 1000);
+	CHECK_EQ(writing.before_ns, 7 + 300);
+	CHECK_EQ(writing.after_ns, 2700);
+	/* the last cell leaves when it is written */
+	CHECK_EQ(sim_link_frame_ns(&config, 1000), 2700 + 100);
+	config.read_ns = 5;
+	config.read_kb_ns = 10;
+	CHECK_EQ(sim_link_read_ns(&config, 1500), 5 + 15);
+}
+
 /* ---- turns ---- */
 
 TEST(the_directions_of_a_wire_do_not_meet)

@@ -6,11 +6,12 @@
 TEST(settings_are_set_from_text)
 {
 	static const char *const texts[][2] = {
-		{ "kind", "switch" },    { "rate", "155.52Mb/s" },   { "latency", "2us" }, { "overhead", "12" },
-		{ "gap", "11" },         { "min_frame", "60" },      { "cell", "53" },     { "cell_payload", "48" },
-		{ "cell_trailer", "8" }, { "mtu", "9180" },          { "queue", "64" },    { "cut_through", "yes" },
-		{ "loss", "25%" },       { "burst", "4" },           { "corrupt", "0.5" }, { "duplicate", "1" },
-		{ "reorder", "12.5%" },  { "reorder_delay", "1ms" },
+		{ "kind", "switch" },    { "rate", "155.52Mb/s" },   { "latency", "2us" },    { "overhead", "12" },
+		{ "gap", "11" },         { "min_frame", "60" },      { "cell", "53" },        { "cell_payload", "48" },
+		{ "cell_trailer", "8" }, { "mtu", "9180" },          { "queue", "64" },       { "cut_through", "yes" },
+		{ "loss", "25%" },       { "burst", "4" },           { "corrupt", "0.5" },    { "duplicate", "1" },
+		{ "reorder", "12.5%" },  { "reorder_delay", "1ms" }, { "latency_kb", "3us" }, { "write", "4us" },
+		{ "write_kb", "5us" },   { "read", "6us" },          { "read_kb", "7us" },
 	};
 	struct sim_link_config config = { .kind = NULL };
 	char why[80];
@@ -32,6 +33,8 @@ TEST(settings_are_set_from_text)
 	CHECK_EQ(config.duplicate, SIM_ALWAYS);
 	CHECK_EQ(config.reorder, SIM_ALWAYS / 8);
 	CHECK_EQ(config.reorder_ns, 1000000);
+	CHECK(config.latency_kb_ns == 3000 && config.write_ns == 4000 && config.write_kb_ns == 5000);
+	CHECK(config.read_ns == 6000 && config.read_kb_ns == 7000);
 }
 
 TEST(what_is_no_setting_is_refused_with_what_was_expected)
@@ -116,4 +119,8 @@ TEST(the_extremes_of_a_link_are_times)
 	config.rate = UINT64_C(1000000000000000);
 	REQUIRE(sim_link_check(&config) == NULL);
 	CHECK_EQ(sim_link_frame_ns(&config, 1 << 20), 8599 /* 8598.85 */);
+	config.write_kb_ns = config.read_kb_ns = config.read_ns = 3600 * UINT64_C(1000000000);
+	REQUIRE(sim_link_check(&config) == NULL);
+	CHECK_EQ(sim_link_read_ns(&config, 1 << 20), 3600 * UINT64_C(1000000000) + 3600 * UINT64_C(1048576000000));
+	CHECK(sim_link_frame_ns(&config, 1 << 20) > 3600 * UINT64_C(1048000000000));
 }

@@ -172,13 +172,13 @@ TEST(mixed_round_trips)
 
 /* A world of two hosts with these costs, in which host1 makes rounds; the machines' counts and the last round trip. */
 static uint64_t
-costs_of(enum xk_mode mode, unsigned threads, uint32_t size, uint64_t rounds, const struct xk_sim_costs *costs,
-	 struct xk_sim_host_counts *server)
+costs_on(const struct sim_link_config *link, enum xk_mode mode, unsigned threads, uint32_t size, uint64_t rounds,
+	 const struct xk_sim_costs *costs, struct xk_sim_host_counts *server)
 {
 	struct lab lab;
 	uint64_t rtt_ns;
 
-	lab_make(&lab, 1, &lab_wire);
+	lab_make(&lab, 1, link);
 	for (unsigned i = 0; i < 2; i++)
 		CHECK_EQ(xk_sim_boot(lab_add(&lab, mode, threads, costs)->host), 0);
 	lab_udptest(&lab, &lab.machines[0], 1, size, rounds);
@@ -186,6 +186,13 @@ costs_of(enum xk_mode mode, unsigned threads, uint32_t size, uint64_t rounds, co
 	xk_sim_host_counts(lab.machines[1].host, server);
 	CHECK_EQ(xk_sim_free(lab.sim), 0);
 	return rtt_ns;
+}
+
+static uint64_t
+costs_of(enum xk_mode mode, unsigned threads, uint32_t size, uint64_t rounds, const struct xk_sim_costs *costs,
+	 struct xk_sim_host_counts *server)
+{
+	return costs_on(&lab_wire, mode, threads, size, rounds, costs, server);
 }
 
 TEST(a_thread_switch_costs_regular_mode_and_not_ipp)
@@ -218,6 +225,27 @@ TEST(frames_and_interrupts_cost_both)
 	/* The cost of sending is paid after the frame has left, and before the answer arrives. */
 	CHECK_EQ(costs_of(XK_IPP, 1, 1, 100, &costs, &counts), free_ns + 2 * 1100);
 	CHECK_EQ(costs_of(XK_REGULAR, 1, 1, 100, &costs, &counts), free_ns + 2 * 1100);
+}
+
+/* Writing is paid before the frame leaves and reading when it has arrived, by the processors; the rest by nobody. */
+TEST(controllers_take_time_and_the_processors_time)
+{
+	struct sim_link_config link = lab_wire;
+	struct xk_sim_host_counts counts;
+	uint64_t free_ns = costs_of(XK_IPP, 1, 100, 100, &free_of_cost, &counts);
+	uint64_t free_kb_ns = costs_of(XK_IPP, 1, 1100, 100, &free_of_cost, &counts) - free_ns, ns;
+
+	link.write_ns = 2000;
+	link.read_ns = 3000;
+	CHECK_EQ(costs_on(&link, XK_IPP, 1, 100, 100, &free_of_cost, &counts), free_ns + 2 * 5000);
+	CHECK(counts.busy_ns >= 100 * 5000 && counts.busy_ns < 110 * 5000);
+	CHECK_EQ(costs_on(&link, XK_REGULAR, 1, 100, 100, &free_of_cost, &counts), free_ns + 2 * 5000);
+	link = lab_wire;
+	link.write_kb_ns = 10000;
+	link.read_kb_ns = 20000;
+	link.latency_kb_ns = 40000;
+	ns = costs_on(&link, XK_IPP, 1, 100, 100, &free_of_cost, &counts);
+	CHECK_EQ(costs_on(&link, XK_IPP, 1, 1100, 100, &free_of_cost, &counts), ns + free_kb_ns + 2 * 70000);
 }
 
 /* ---- who interrupts whom: fragments that take longer than the next one takes to arrive ---- */

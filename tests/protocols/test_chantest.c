@@ -353,6 +353,35 @@ stage_open(struct stage *stage, const char *client, const char *server)
 	}
 }
 
+/* The beginning of a long request, which is several fragments, comes back in one frame. */
+TEST(chantest_returns_no_more_of_a_request_than_wanted)
+{
+	struct stage stage;
+	struct xk_kernel *client;
+
+	for (unsigned wanted = 0; wanted <= 12; wanted += 4) {
+		char settings[64], all[128];
+
+		snprintf(settings, sizeof(settings), "reply=%u", wanted);
+		snprintf(all, sizeof(all), "peer=\"10.77.0.2\", rounds=5, size=4000, %s", settings);
+		stage_open(&stage, all, settings);
+		xk_sim_run(stage.sim, 10000000000);
+		client = xk_sim_kernel(stage.hosts[0]);
+		CHECK_EQ(compose_count(client, "chantest", "rounds"), 5);
+		CHECK_EQ(compose_count(client, "chantest", "bad"), 0);
+		CHECK(compose_count(client, "blast", "long_out") > 0);
+		CHECK_EQ(compose_count(client, "blast", "long_in"), 0);
+		CHECK_EQ(xk_sim_free(stage.sim), 0);
+	}
+	/* the two do not agree */
+	stage_open(&stage, "peer=\"10.77.0.2\", rounds=5, size=40, trace=none", "reply=10");
+	xk_sim_run(stage.sim, 100000000);
+	client = xk_sim_kernel(stage.hosts[0]);
+	CHECK_EQ(compose_count(client, "chantest", "rounds"), 0);
+	CHECK(compose_count(client, "chantest", "bad") > 0);
+	CHECK_EQ(xk_sim_free(stage.sim), 0);
+}
+
 static void
 act_reboot(void *context)
 {

@@ -103,6 +103,7 @@ host_make_kernel(struct host *host)
 		.stacks = options->stacks,
 		.core = host_core(host, 0),
 		.yields = options->yields,
+		.adaptive_ns = options->spin_ns,
 		.capture = capture_sink(host->capture),
 	};
 	int status;

@@ -46,6 +46,7 @@ struct host_options {
 	const char *meeting;   /* prefix for the names of ports without `dev`, for private links; "" */
 	enum xk_mode mode;
 	enum xk_driver_policy driver;
+	uint64_t spin_ns; /* how long XK_DRIVER_ADAPTIVE polls after work; 0: the default */
 	unsigned threads;
 	unsigned stacks;       /* detachable stacks of each driver; 0: the default */
 	unsigned drivers;      /* 0: one */

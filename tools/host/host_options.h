@@ -9,7 +9,7 @@ enum { HOST_DRIVER_ABSENT = 3, HOST_MODE_ABSENT = 2, HOST_THREADS_MAX = 256, HOS
 struct json;
 
 struct host_common {
-	const char *link, *json, *pcap, *watchdog;
+	const char *link, *json, *pcap, *watchdog, *spin;
 	char pcap_descriptor[24]; /* replaces `pcap` for --pcap - */
 	struct options_texts sets;
 	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
@@ -17,6 +17,7 @@ struct host_common {
 	bool trace;
 	unsigned no_paths;    /* of options_yes_no */
 	uint64_t watchdog_ns; /* `watchdog`, parsed; 0: none */
+	uint64_t spin_ns;     /* `spin`, parsed; 0: not given */
 };
 
 #define HOST_COMMON_INITIAL                                                                                            \

@@ -263,6 +263,7 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.meeting = "",
 		.mode = (enum xk_mode)options->modes.value[0],
 		.driver = (enum xk_driver_policy)options->common.driver,
+		.spin_ns = options->common.spin_ns,
 		.threads = (unsigned)options->threads.value[0],
 		.drivers = (unsigned)options->common.drivers,
 		.cores = &cores->value[which * options->common.drivers],

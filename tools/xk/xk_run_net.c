@@ -423,9 +423,9 @@ run_network(struct run_options *options, const char *file)
 	if (!xk_time_parse(until, &until_ns))
 		return options_misuse(&run_program, "--until: \"%s\" is no time such as 500ms or 10s", until);
 	if (host_single_is_given(&options->single) || options->end != PAIR_ENDS || options->telemetry ||
-	    common->driver != HOST_DRIVER_ABSENT || common->drivers != 1)
-		return options_misuse(&run_program, "--mode, --threads, --cores, --driver, --drivers, --end and "
-						    "--telemetry are of a host: set what there is in the network "
+	    common->driver != HOST_DRIVER_ABSENT || common->spin != NULL || common->drivers != 1)
+		return options_misuse(&run_program, "--mode, --threads, --cores, --driver, --spin, --drivers, --end "
+						    "and --telemetry are of a host: set what there is in the network "
 						    "file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");

@@ -1,0 +1,350 @@
+/*
+ * parts.c - the parts of a round trip between two hosts, each by itself: what a frame's way through memory or through Linux's
+ * network takes where nobody sleeps, what it takes to ring a sleeper's bell, and to wake it.
+ *
+ * Prints each of several blocks' average for one way, in nanoseconds. parts.py adds them up.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_packet.h>
+#include <linux/if_tun.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/json.h"
+#include "tools/machine.h"
+#include "tools/options.h"
+#include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
+
+enum {
+	PARTS_BLOCKS = 11,
+	PARTS_FRAME_MAX = 1514,
+	PARTS_TYPE = 0x88b5, /* IEEE 802: for experiments */
+	PARTS_PATIENCE_NS = 1000000000,
+	PARTS_TRIES = 500, /* of the first frame, ten milliseconds each: an interface comes up by and by */
+	PARTS_TRY_NS = 10000000,
+};
+
+enum parts_kind { PARTS_MEMORY, PARTS_BELL, PARTS_WAKE, PARTS_PACKET, PARTS_TAP };
+static const char *const parts_kinds[] = { "memory", "bell", "wake", "packet", "tap", NULL };
+
+struct parts_options {
+	unsigned kind;
+	struct options_numbers cores;
+	uint64_t size, rounds;
+	const char *from, *to;
+	bool json;
+};
+
+static const struct options_option parts_options[] = {
+	{ "kind", OPTIONS_CHOICE, offsetof(struct parts_options, kind), "KIND",
+	  "memory: one core copies a frame into shared memory, and the other reads it; both spin (memory)\n"
+	  "bell: eventfd, with nobody listening\n"
+	  "wake: a sleeping thread continues\n"
+	  "packet: from one packet socket to the other, through Linux, by one thread that spins\n"
+	  "tap: from one tap interface to the other, likewise",
+	  0, 0, parts_kinds },
+	{ "cores", OPTIONS_NUMBERS, offsetof(struct parts_options, cores), "A,B", "of the two ends (0,1)", 0, 1023,
+	  NULL },
+	{ "size", OPTIONS_NUMBER, offsetof(struct parts_options, size), "N", "bytes of a frame (60)", ETH_HLEN,
+	  PARTS_FRAME_MAX, NULL },
+	{ "rounds", OPTIONS_NUMBER, offsetof(struct parts_options, rounds), "N", "times in a block (10000)", 1,
+	  10000000, NULL },
+	{ "from", OPTIONS_TEXT, offsetof(struct parts_options, from), "NAME", "the interface that sends", 0, 0, NULL },
+	{ "to", OPTIONS_TEXT, offsetof(struct parts_options, to), "NAME", "the interface that receives", 0, 0, NULL },
+	{ "json", OPTIONS_FLAG, offsetof(struct parts_options, json), NULL, "JSON on standard output", 0, 0, NULL },
+	{ .name = NULL },
+};
+
+static const struct options_program parts_program = {
+	.name = "parts",
+	.usage = "--kind KIND [OPTION]...",
+	.about = "Measures a part of a round trip between two hosts by itself.",
+	.options = parts_options,
+};
+
+static uint64_t
+parts_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int
+parts_fail(const char *what)
+{
+	fprintf(stderr, "parts: %s: %s\n", what, strerror(errno));
+	return -errno;
+}
+
+/* ---- memory ---- */
+
+/* A slot for a frame in each direction. The number of the frame that is in it is written last. */
+struct parts_slot {
+	_Alignas(64) _Atomic uint64_t number;
+	_Alignas(64) uint8_t bytes[PARTS_FRAME_MAX];
+};
+
+struct parts_memory {
+	const struct parts_options *options;
+	struct parts_slot slots[2];
+	uint8_t frame[PARTS_FRAME_MAX];
+	uint64_t sums[2]; /* of what each end has read, so that it is read */
+	_Atomic bool failed;
+};
+
+static void
+parts_put(struct parts_memory *memory, unsigned end, uint64_t number)
+{
+	struct parts_slot *slot = &memory->slots[end];
+
+	memcpy(slot->bytes, memory->frame, memory->options->size);
+	atomic_store_explicit(&slot->number, number, memory_order_release);
+}
+
+/* Reads the frame that the other end puts. Returns false if that has failed. */
+static bool
+parts_take(struct parts_memory *memory, unsigned end, uint64_t number)
+{
+	struct parts_slot *slot = &memory->slots[!end];
+
+	while (atomic_load_explicit(&slot->number, memory_order_acquire) != number)
+		if (atomic_load_explicit(&memory->failed, memory_order_relaxed))
+			return false;
+	memory->sums[end] += xk_sum(0, slot->bytes, memory->options->size);
+	return true;
+}
+
+static bool
+parts_pin(unsigned core)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(core, &set);
+	return pthread_setaffinity_np(pthread_self(), sizeof(set), &set) == 0;
+}
+
+static void *
+parts_answer(void *argument)
+{
+	struct parts_memory *memory = argument;
+	uint64_t count = PARTS_BLOCKS * memory->options->rounds;
+
+	atomic_store(&memory->failed, !parts_pin((unsigned)memory->options->cores.value[1]));
+	for (uint64_t i = 1; i <= count && parts_take(memory, 1, i); i++)
+		parts_put(memory, 1, i);
+	return NULL;
+}
+
+static int
+parts_memory(const struct parts_options *o, double *ns)
+{
+	static struct parts_memory memory;
+	uint64_t number = 0;
+	pthread_t answerer;
+
+	memory.options = o;
+	if (!parts_pin((unsigned)o->cores.value[0]))
+		return parts_fail("core");
+	errno = pthread_create(&answerer, NULL, parts_answer, &memory);
+	if (errno != 0)
+		return parts_fail("a thread");
+	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
+		uint64_t begun_ns = parts_now_ns();
+
+		for (uint64_t i = 0; i < o->rounds; i++) {
+			parts_put(&memory, 0, ++number);
+			if (!parts_take(&memory, 0, number))
+				break;
+		}
+		ns[block] = (double)(parts_now_ns() - begun_ns) / (double)(2 * o->rounds);
+	}
+	pthread_join(answerer, NULL);
+	if (!atomic_load(&memory.failed))
+		return 0;
+	errno = EINVAL;
+	return parts_fail("core");
+}
+
+/* ---- bells and sleepers ---- */
+
+static int
+parts_bell(const struct parts_options *o, double *ns)
+{
+	static const uint64_t one = 1;
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (fd < 0 || !parts_pin((unsigned)o->cores.value[0]))
+		return parts_fail("eventfd");
+	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
+		uint64_t begun_ns = parts_now_ns();
+
+		for (uint64_t i = 0; i < o->rounds; i++)
+			if (write(fd, &one, sizeof(one)) != sizeof(one))
+				return parts_fail("eventfd");
+		ns[block] = (double)(parts_now_ns() - begun_ns) / (double)o->rounds;
+	}
+	close(fd);
+	return 0;
+}
+
+static int
+parts_wake(const struct parts_options *o, double *ns)
+{
+	uint32_t *each = calloc(o->rounds, sizeof(*each));
+
+	if (each == NULL)
+		return parts_fail("wake");
+	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
+		double sum = 0;
+
+		if (!machine_wake_ns((unsigned)o->cores.value[0], (unsigned)o->cores.value[1], each,
+				     (unsigned)o->rounds)) {
+			free(each);
+			return parts_fail("wake");
+		}
+		for (uint64_t i = 0; i < o->rounds; i++)
+			sum += each[i];
+		ns[block] = sum / (double)o->rounds;
+	}
+	free(each);
+	return 0;
+}
+
+/* ---- through Linux ---- */
+
+static int
+parts_open_packet(const char *name)
+{
+	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(PARTS_TYPE) };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(PARTS_TYPE));
+
+	address.sll_ifindex = (int)if_nametoindex(name);
+	if (fd < 0 || address.sll_ifindex == 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		parts_fail(name);
+		return -1;
+	}
+	return fd;
+}
+
+static int
+parts_open_tap(const char *name)
+{
+	struct ifreq request = { .ifr_flags = IFF_TAP | IFF_NO_PI };
+	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	if (fd < 0 || ioctl(fd, TUNSETIFF, &request) != 0) {
+		parts_fail(name);
+		return -1;
+	}
+	return fd;
+}
+
+/* Sends the frame on one interface and takes it from the other; what else arrives there is passed over. */
+static bool
+parts_carry(int from, int to, const uint8_t *frame, size_t size, uint64_t patience_ns)
+{
+	uint64_t until_ns = parts_now_ns() + patience_ns;
+	uint8_t arrived[PARTS_FRAME_MAX];
+
+	if (write(from, frame, size) != (ssize_t)size)
+		return false;
+	for (;;) {
+		ssize_t len = read(to, arrived, sizeof(arrived));
+
+		if (len >= ETH_HLEN && xk_get16(arrived + 12) == PARTS_TYPE)
+			return true;
+		if (len < 0 && (errno != EAGAIN || parts_now_ns() > until_ns)) {
+			errno = errno == EAGAIN ? ETIMEDOUT : errno;
+			return false;
+		}
+	}
+}
+
+static int
+parts_linux(const struct parts_options *o, double *ns)
+{
+	bool tap = o->kind == PARTS_TAP;
+	int from = tap ? parts_open_tap(o->from) : parts_open_packet(o->from);
+	int to = from < 0 ? -1 : tap ? parts_open_tap(o->to) : parts_open_packet(o->to);
+	uint8_t frame[PARTS_FRAME_MAX] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 1 };
+
+	if (from < 0 || to < 0)
+		return -1;
+	if (!parts_pin((unsigned)o->cores.value[0]))
+		return parts_fail("core");
+	xk_put16(frame + 12, PARTS_TYPE);
+	for (unsigned i = 0; i < PARTS_TRIES && !parts_carry(from, to, frame, o->size, PARTS_TRY_NS); i++)
+		continue;
+	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
+		uint64_t begun_ns = parts_now_ns();
+
+		for (uint64_t i = 0; i < o->rounds; i++)
+			if (!parts_carry(from, to, frame, o->size, PARTS_PATIENCE_NS))
+				return parts_fail("a frame");
+		ns[block] = (double)(parts_now_ns() - begun_ns) / (double)o->rounds;
+	}
+	close(from);
+	close(to);
+	return 0;
+}
+
+/* ---- the program ---- */
+
+static int (*const parts_measure[])(const struct parts_options *o, double *ns) = {
+	[PARTS_MEMORY] = parts_memory, [PARTS_BELL] = parts_bell, [PARTS_WAKE] = parts_wake,
+	[PARTS_PACKET] = parts_linux,  [PARTS_TAP] = parts_linux,
+};
+
+int
+main(int argc, char **argv)
+{
+	struct parts_options o = { .cores = { .count = 2, .value = { 0, 1 } }, .size = 60, .rounds = 10000 };
+	struct options_texts operands;
+	double ns[PARTS_BLOCKS];
+	struct json json;
+	int status = options_parse(&parts_program, argc, argv, &o, &operands);
+
+	if (status != OPTIONS_GO)
+		return status;
+	if (o.cores.count != 2 || !machine_has_core((unsigned)o.cores.value[0]) ||
+	    !machine_has_core((unsigned)o.cores.value[1]))
+		return options_misuse(&parts_program, "--cores takes two that this program may use");
+	if (o.kind == PARTS_MEMORY && o.cores.value[0] == o.cores.value[1])
+		return options_misuse(&parts_program, "--kind memory needs two cores");
+	if (o.kind >= PARTS_PACKET && (o.from == NULL || o.to == NULL))
+		return options_misuse(&parts_program, "--kind %s needs --from and --to", parts_kinds[o.kind]);
+	if (parts_measure[o.kind](&o, ns) != 0)
+		return OPTIONS_FAILURE;
+	if (!o.json) {
+		for (unsigned block = 0; block < PARTS_BLOCKS; block++)
+			printf("%.1f ns\n", ns[block]);
+		return OPTIONS_SUCCESS;
+	}
+	json_begin(&json, stdout);
+	json_object(&json, NULL);
+	json_string(&json, "kind", parts_kinds[o.kind]);
+	json_array(&json, "ns");
+	for (unsigned block = 0; block < PARTS_BLOCKS; block++)
+		json_double(&json, NULL, ns[block]);
+	json_close(&json);
+	json_close(&json);
+	return json_end(&json) ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+}

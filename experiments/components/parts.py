@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""parts.py BUILD - of what parts a round trip consists on this machine: the table of Thekkath and Levy for each link and each way of
+waiting. Every part is measured by itself; their sum stands beside the measured round trip. Also, how long a caller should spin
+before it sleeps. --help has the options.
+"""
+import argparse
+import ctypes
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+
+# Which way a frame takes over each link, and how drivers can wait there.
+LINKS = {"virtio": ("memory", ("poll", "interrupt")), "ring": ("memory", ("poll",)), "tap": ("tap", ("poll", "interrupt")),
+         "af_packet": ("packet", ("poll", "interrupt")), "af_xdp": ("packet", ("poll", "interrupt"))}
+FRAMES = (60, 1514)
+HEADERS = 14 + 20 + 8  # of udptest's frames
+SPINS = ("interrupt", "2us", "5us", "10us", "20us", "50us", "100us", "200us", "poll")
+WORKS = ("0us", "30us")  # of the server on each call
+PATIENCE_S = 120
+# Interfaces that are joined, in a network namespace that goes with the program.
+PATHS = {
+    "packet": "ip link add xkpart0 type veth peer name xkpart1",
+    "tap": "ip link add xkpart type bridge && ip link set xkpart up"
+           " && for i in 0 1; do ip tuntap add mode tap name xkpart$i && ip link set xkpart$i master xkpart; done",
+}
+
+
+class Failed(Exception):
+    """It could not be measured; says why."""
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+class Parts:
+    def __init__(self, options):
+        self.build = os.path.abspath(options.build)
+        self.cores = options.cores
+        self.rounds = options.rounds
+        self.missing = {}
+
+    def told(self, *command):
+        """The JSON that a program writes to its standard output."""
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENCE_S,
+                                  preexec_fn=die_with_parent)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"not done after {PATIENCE_S} s") from None
+        if done.returncode != 0:
+            raise Failed(done.stderr.strip()[-200:])
+        return json.loads(done.stdout)
+
+    def part_ns(self, kind, frame):
+        """One way, or one bell or wake-up."""
+        command = [os.path.join(self.build, "experiments", "components", "parts"), "--kind", kind, "--cores", self.cores, "--json",
+                   "--size", str(frame), "--rounds", str(max(100, self.rounds // 10))]
+        if kind in PATHS:
+            up = PATHS[kind] + " && for i in 0 1; do ip link set xkpart$i up; done && exec \"$@\""
+            command = ["unshare", "-n" if os.geteuid() == 0 else "-rn", "sh", "-c", up, "sh", *command, "--from", "xkpart0",
+                       "--to", "xkpart1"]
+        return statistics.median(self.told(*command)["ns"])
+
+    def service_ns(self, frame):
+        """What a host does with a frame that it answers."""
+        found = self.told(os.path.join(self.build, "xk"), "bench", "echo", "--size", str(frame - HEADERS), "--json", "-",
+                          "--rounds", str(10 * self.rounds))
+        return found["echo_ns"] - found["rig_ns"]
+
+    def trip_ns(self, program, driver, *arguments):
+        """The median round trip, and how often the client's driver has slept for each."""
+        how = ("--driver", driver) if driver in ("interrupt", "poll") else ("--driver", "adaptive", "--spin", driver)
+        found = self.told(os.path.join(self.build, program), "--cores", self.cores, "--mode", "ipp", "--handoff", "none", *how,
+                          "--rounds", str(self.rounds), "--json", "-", *arguments)
+        run = found["runs"][0]
+        return run["rtt_ns"]["p50"], run["driver_switches"]["client"] / self.rounds
+
+    def tried(self, what, measure, *arguments):
+        try:
+            return measure(*arguments)
+        except (Failed, OSError) as why:
+            self.missing[what] = str(why)
+            return None
+
+    def rows(self, alone):
+        """Every link's parts beside its round trip; alone has the parts."""
+        rows = []
+        for link, (way, drivers) in LINKS.items():
+            for driver in drivers:
+                for frame in FRAMES:
+                    found = self.tried(f"{link}, {driver}", self.trip_ns, "udptest", driver, "--link", link, "--size", str(frame - HEADERS))
+                    if found is None or alone[way][frame] is None:
+                        continue
+                    sleeps = driver == "interrupt"
+                    parts = {"way": alone[way][frame], "service": alone["service"][frame],
+                             "bell": alone["bell"] if sleeps and way == "memory" else 0,
+                             "wake": max(0, alone["wake"] - alone["bell"]) if sleeps else 0}
+                    rows.append({"link": link, "driver": driver, "frame": frame, "parts_ns": {part: 2 * ns for part, ns in parts.items()},
+                                 "measured_ns": found[0]})
+        return rows
+
+    def find(self):
+        alone = {"bell": self.part_ns("bell", FRAMES[0]), "wake": self.part_ns("wake", FRAMES[0]),
+                 "service": {frame: self.service_ns(frame) for frame in FRAMES}}
+        for way in ("memory", *PATHS):
+            alone[way] = {frame: self.tried(f"{way} by itself", self.part_ns, way, frame) for frame in FRAMES}
+        spins = []
+        for work in WORKS:
+            for spin in SPINS:
+                trip = self.tried(f"spin {spin}", self.trip_ns, "chantest", spin, "--set", f"server:chantest.work={work}")
+                if trip:
+                    spins.append({"work": work, "spin": spin, "us": trip[0] / 1000, "sleeps": trip[1]})
+        return {"cores": self.cores, "rows": self.rows(alone), "spins": spins, "missing": self.missing}
+
+
+def tell(found):
+    print(f"{'us of a round trip':22}{'bytes':>6}{'way':>9}{'bell':>8}{'wake':>8}{'service':>9}{'sum':>9}{'measured':>10}{'more':>8}")
+    for row in found["rows"]:
+        parts = {part: ns / 1000 for part, ns in row["parts_ns"].items()}
+        total, measured = sum(parts.values()), row["measured_ns"] / 1000
+        print(f"{row['link'] + ', ' + row['driver']:22}{row['frame']:6}{parts['way']:9.2f}{parts['bell']:8.2f}{parts['wake']:8.2f}"
+              f"{parts['service']:9.2f}{total:9.2f}{measured:10.2f}{measured - total:8.2f}")
+    print(f"\n{'us of a call, over virtio':28}" + "".join(f"{'server works ' + work:>22}" for work in WORKS))
+    for spin in SPINS:
+        cells = [next((f"{row['us']:.1f} ({row['sleeps']:.2f} sleeps)" for row in found["spins"]
+                       if (row["work"], row["spin"]) == (work, spin)), "-") for work in WORKS]
+        title = {"interrupt": "sleeps at once", "poll": "never sleeps"}.get(spin, f"spins for {spin}")
+        print(f"{title:28}" + "".join(f"{cell:>22}" for cell in cells))
+    for what, why in found["missing"].items():
+        print(f"not measured: {what}: {why}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="of what parts a round trip consists here")
+    parser.add_argument("build", help="where the programs are")
+    parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
+    parser.add_argument("--rounds", type=int, default=20000, help="round trips of each kind (20000)")
+    parser.add_argument("--json", metavar="FILE", help="what was found")
+    options = parser.parse_args()
+    if shutil.which("unshare") is None or options.rounds < 1:
+        parser.error("needs unshare, and at least one round")
+    try:
+        found = Parts(options).find()
+    except (Failed, OSError) as why:
+        print(f"parts: {why}", file=sys.stderr)
+        return 1
+    tell(found)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1)
+    return 0
+
+
+sys.exit(main())

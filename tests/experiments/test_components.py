@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""test_components.py BUILD - whether experiments/components predicts and measures what it says: on virtual time by figures, which are
+the same everywhere; on this machine by what was counted, and not by times; the report tells both; and nothing is left of it when
+it is killed.
+
+Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.dont_write_bytecode = True
+import checks
+from checks import tell
+
+PARTS = os.path.join(ROOT, "experiments", "components", "parts.py")
+REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
+EXCHANGES = {"ethernet_dec": [257.2, 3145.6], "ethernet_sparc": [264.2, 2604.6], "fddi_dec": [267.1, 893.8], "atm_dec": [73.1, 670.1]}
+CALLS = {"ethernet_dec": [339.6, 2052.2], "ethernet_sparc": [347.0, 1785.4], "fddi_dec": [349.5, 931.2], "atm_dec": [162.8, 703.5]}
+ALWAYS = ("virtio", "ring")  # the links that need no permission
+PATIENCE_S = 60
+
+
+def check_model(model):
+    for name, machine in model["machines"].items():
+        for what, expected in (("exchanges", EXCHANGES[name]), ("calls", CALLS[name])):
+            found = [round(row["us"], 1) for row in machine[what]]
+            tell(found == expected, f"simulated {what}, {machine['title']}", f"{found}, expected {expected}")
+        # a call's steps are one after another, but for cells, which are written while others are under way
+        for row in machine["calls"]:
+            pipelined = name == "atm_dec"
+            tell(pipelined or abs(sum(row["steps_us"]) - row["us"]) < 0.02 * row["us"], f"... {row['frame']} bytes: the steps add up",
+                 str(row))
+
+
+def check_here(here):
+    rows = {(row["link"], row["driver"], row["frame"]): row for row in here["rows"]}
+    for what, why in here["missing"].items():
+        print(f"skipped: {what}: {why}")
+    tell(not [what for what in here["missing"] if what.startswith((*ALWAYS, "spin", "memory"))], "nothing is missing that needs no permission",
+         str(here["missing"]))
+    for key in (("virtio", "poll"), ("virtio", "interrupt"), ("ring", "poll")):
+        for frame in (60, 1514):
+            parts = rows.get((*key, frame), {}).get("parts_ns", {})
+            tell(parts.get("way", 0) > 0 and parts.get("service", 0) > 0, f"{', '.join(key)}, {frame} bytes: a way and a service", str(parts))
+            sleeps = key[1] == "interrupt"
+            tell((parts.get("wake", 0) > 0) == sleeps and (parts.get("bell", 0) > 0) == sleeps, "... a bell and a wake-up where it sleeps",
+                 str(parts))
+    sleeps = {(row["work"], row["spin"]): row["sleeps"] for row in here["spins"]}
+    tell(len(sleeps) == 18, "all spins", str(sleeps))
+    for work in ("0us", "30us"):
+        tell(sleeps[work, "poll"] == 0, f"a driver that polls does not sleep, server works {work}", str(sleeps))
+        tell(sleeps[work, "interrupt"] > 0.5, "... one that waits for interrupts does for each call", str(sleeps))
+    tell(sleeps["30us", "2us"] > 0.5, "... and so does one that spins for less than a call takes", str(sleeps))
+
+
+def check_report(work):
+    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "components", "--quick"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    tell(done.returncode == 0, "the report makes its chapter", done.stdout)
+    if done.returncode != 0:
+        return
+    with open(os.path.join(work, "components.json"), encoding="utf-8") as file:
+        document = json.load(file)
+    with open(os.path.join(work, "index.html"), encoding="utf-8") as file:
+        page = file.read()
+    check_model(document["data"]["model"])
+    check_here(document["data"]["here"])
+    tell("FDDI, DECstation, 1514 bytes" in page and document["answer"] in page, "tables and answer are on the page")
+
+
+def programs(word):
+    """Those that have this word in their command."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+                if word in file.read().split("\0"):
+                    found.append(pid)
+        except (OSError, UnicodeDecodeError):
+            pass
+    return found
+
+
+def check_kill():
+    """Killed while interfaces stand in their namespace: their program ends, and with it the namespace."""
+    cores = f"{min(os.sched_getaffinity(0))},{max(os.sched_getaffinity(0))}"
+    parts = subprocess.Popen([sys.executable, PARTS, sys.argv[1], "--rounds", "100003", "--cores", cores], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    until = time.monotonic() + PATIENCE_S
+    while not programs("xkpart0") and parts.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    found = programs("xkpart0")
+    parts.send_signal(signal.SIGKILL)
+    parts.wait()
+    tell(found, "parts has interfaces")
+    while programs("xkpart0") and time.monotonic() < until + PATIENCE_S:
+        time.sleep(0.02)
+    tell(not programs("xkpart0"), "killed, it leaves nothing")
+
+
+with tempfile.TemporaryDirectory() as work:
+    check_report(work)
+if subprocess.run(["unshare", "-n" if os.geteuid() == 0 else "-rn", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+    check_kill()
+else:
+    print("skipped: no namespaces to be left")
+sys.exit(1 if checks.failures else 0)
