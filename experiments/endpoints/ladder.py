@@ -37,6 +37,9 @@ LINUX = {
 }
 TITLES = {**SOCKETS, **{name: title for name, (title, _) in (LINUX | HOSTS).items()}}
 CLIENT, SERVER = 0, 1  # their cores, of --cores
+FLOOR_SIZE = 32
+FLOOR_HEADERS = 14 + 20 + 8 - 14 - 6  # by how much UDP's are longer than LLP's
+FLOOR_TURNS = 5
 PATIENCE_S = 60
 STAND_S = 20
 WORK = "/media"  # in a namespace where it is empty
@@ -56,8 +59,10 @@ class Cable:
     devices = ("xkend0", "xkend1")
     addresses = ("10.78.0.1", "10.78.0.2")
     link = "af_packet"
+    arguments = ()
 
     def __init__(self, cores):
+        self.cores = cores
         self.holder = subprocess.Popen(["unshare", "-n", "sleep", "infinity"], preexec_fn=die_with_parent)
         try:
             self.connect(cores)
@@ -123,12 +128,14 @@ class Cable:
 
 
 class Virtio:
-    """A socket for each pair of hosts."""
+    """A socket for each pair of hosts, which run on these cores and so."""
 
     link = "virtio"
 
-    def __init__(self, work):
+    def __init__(self, work, cores, *arguments):
         self.devices = (os.path.join(work, "socket"),) * 2
+        self.cores = cores
+        self.arguments = arguments
 
     def inside(self, end):
         return ()
@@ -187,8 +194,8 @@ class Ladder:
         settings = [*HOSTS[rung][1], f"size={size}", f"rounds={rounds}", f"repeats={repeats}"]
         if end == CLIENT:
             settings.append("peer=10.77.0.2")
-        command = [*cable.inside(end), os.path.join(self.build, "xk"), "run", GRAPH, "--link", cable.link, "--cores", self.cores[end],
-                   "--end", ("client", "server")[end], "--json", file, "--set", f"port.dev={cable.devices[end]}"]
+        command = [*cable.inside(end), os.path.join(self.build, "xk"), "run", GRAPH, "--link", cable.link, "--cores", cable.cores[end],
+                   *cable.arguments, "--end", ("client", "server")[end], "--json", file, "--set", f"port.dev={cable.devices[end]}"]
         for setting in settings:
             command += ["--set", "pingpong." + setting]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
@@ -317,6 +324,17 @@ class Ladder:
         row["computation_s"] = took[-1] * self.times / times
         return row
 
+    def floor(self, driver, cores):
+        """Averages of runs over virtio, in turn: of LLP in the handler, and of DPDK alone with frames of the same length."""
+        bare = [os.path.join(self.build, "experiments", "floors", "bare_dpdk_echo"), "--cores", ",".join(cores), "--rounds",
+                str(max(1000, self.rounds)), "--size", str(FLOOR_SIZE - FLOOR_HEADERS), "--json", *(("--sleep",) if driver == "interrupt" else ())]
+        cable = Virtio(self.work, cores, "--driver", driver)
+        pairs = []
+        for _ in range(FLOOR_TURNS):
+            done = subprocess.run(bare, check=True, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+            pairs.append((self.exchange("handler", FLOOR_SIZE, cable, 5, None)["median"], json.loads(done.stdout)["rtt_ns"]["p50"]))
+        return {"driver": driver, "cores": ",".join(cores), "pairs": pairs, "ratio": statistics.median(llp / dpdk for llp, dpdk in pairs)}
+
     def table(self, cable, rungs, progress):
         rows = {}
         for rung in rungs:
@@ -338,7 +356,7 @@ def measure(options, work, no_cable=None):
     def progress():
         print(".", end="", file=sys.stderr, flush=True)
 
-    for name, make, rungs in (("cable", lambda: Cable(ladder.cores), TITLES), ("virtio", lambda: Virtio(work), HOSTS)):
+    for name, make, rungs in (("cable", lambda: Cable(ladder.cores), TITLES), ("virtio", lambda: Virtio(work, ladder.cores), HOSTS)):
         rungs = [rung for rung in rungs if rung in wanted]
         document[name] = {}
         if name not in links:
@@ -353,6 +371,13 @@ def measure(options, work, no_cable=None):
                 cable.close()
         except (Failed, OSError, subprocess.SubprocessError) as why:
             ladder.missing[name] = str(why)
+    document["floors"] = []
+    for driver, cores in (("poll", ladder.cores), ("interrupt", ladder.cores[:1] * 2)) if "virtio" in links and "handler" in wanted else ():
+        try:
+            document["floors"].append(ladder.floor(driver, cores))
+        except (Failed, OSError, subprocess.SubprocessError) as why:
+            ladder.missing[f"{driver} beside DPDK alone"] = str(why)
+        progress()
     return {**document, "missing": ladder.missing}
 
 
@@ -366,6 +391,10 @@ def show(document):
                 print(f"  {row['title']:42}" + "".join(f"{cell[key]['mean'] / 1000:10.1f}" for key in ("alone", "awake", "computing")
                                                       if key in cell), end="")
                 print(f"{cell['computation_s'] / statistics.median(document['computation_s']):12.2f}" if "computation_s" in cell else "")
+    for row in document["floors"]:
+        llp, dpdk = (statistics.median(ns) / 1000 for ns in zip(*row["pairs"]))
+        print(f"\nLLP in the handler over virtio, {row['driver']}, cores {row['cores']}: {llp:.2f} us; DPDK alone {dpdk:.2f}: "
+              f"{row['ratio']:.2f} times")
     for what, why in document["missing"].items():
         print(f"\nnot measured: {what}: {why}")
 

@@ -2,7 +2,7 @@
  * bare_dpdk_echo.c - the floor under udptest's round trips: the same frame on the same link, with nothing but DPDK.
  *
  * Two processes, a virtio-user and a vhost-user device joined by shared memory and set up as platform/dpdk does, each
- * polling on its core. The server swaps the link addresses and sends the frame back, or answers it by fused.h's one
+ * polling on its core, or asleep until an interrupt (--sleep). The server swaps the link addresses and sends the frame back, or answers it by fused.h's one
  * function; the client makes the echo its next request. With one request at a time it reads the clock once per round trip, as
  * udptest does; with --window it counts echoes per second, and the server may be another program.
  */
@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -42,6 +43,7 @@ enum {
 	BARE_WARM_UP = 10000,
 	BARE_TRIES = 100,    /* requests without an echo, a tenth of a second each */
 	BARE_PATIENCE = 100, /* tenths of a second that an echo may take afterwards */
+	BARE_SLEEP_MS = 100, /* longest sleep */
 };
 
 #define BARE_CLIENT_LINK UINT64_C(0x020000000101)
@@ -53,7 +55,7 @@ struct bare_options {
 	struct options_numbers cores;
 	uint64_t rounds, size, window;
 	const char *server;
-	bool json;
+	bool sleep, json;
 };
 
 static const struct options_option bare_options[] = {
@@ -65,6 +67,8 @@ static const struct options_option bare_options[] = {
 	  ECHO_FRAME_MAX_SIZE, NULL },
 	{ "window", OPTIONS_NUMBER, offsetof(struct bare_options, window), "N", "requests under way at a time (1)", 1,
 	  BARE_RING / 2, NULL },
+	{ "sleep", OPTIONS_FLAG, offsetof(struct bare_options, sleep), NULL, "both ends sleep until a frame arrives", 0,
+	  0, NULL },
 	{ "server", OPTIONS_TEXT, offsetof(struct bare_options, server), "WHO",
 	  "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the path of another server's "
 	  "socket, "
@@ -84,7 +88,9 @@ static const struct options_program bare_program = {
 /* One end. */
 struct bare_port {
 	uint16_t id;
-	bool yields;              /* both ends poll on one core */
+	bool yields; /* both ends poll on one core */
+	bool sleeps;
+	int epoll;                /* of the queue's interrupts, if it sleeps; 0: not known yet */
 	struct fused_host *fused; /* of a server that answers by the one function; NULL: it swaps */
 	struct rte_mempool *pool;
 };
@@ -142,6 +148,41 @@ bare_start_port(struct bare_port *port, const char *vhost)
 	return error == 0 ? rte_eth_dev_start(port->id) : error;
 }
 
+/* Returns whether the port can sleep. A vhost device can once its peer is there. */
+static bool
+bare_listens(struct bare_port *port)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	int fd = port->epoll != 0 ? -1 : rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, 0);
+
+	if (fd >= 0) {
+		port->epoll = epoll_create1(EPOLL_CLOEXEC);
+		xk_assert(port->epoll > 0 && epoll_ctl(port->epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+	}
+	return port->epoll != 0;
+}
+
+/* Takes frames that have arrived. If there are none, gives up the core as the port does, and may return 0. */
+static uint16_t
+bare_receive(struct bare_port *port, struct rte_mbuf **frames, uint16_t max)
+{
+	uint16_t count = rte_eth_rx_burst(port->id, 0, frames, max);
+	struct epoll_event event;
+
+	if (count > 0)
+		return count;
+	if (port->sleeps && bare_listens(port)) {
+		rte_eth_dev_rx_intr_enable(port->id, 0);
+		count = rte_eth_rx_burst(port->id, 0, frames, max);
+		if (count == 0)
+			epoll_wait(port->epoll, &event, 1, BARE_SLEEP_MS);
+		rte_eth_dev_rx_intr_disable(port->id, 0);
+	} else if (port->yields) {
+		sched_yield();
+	}
+	return count;
+}
+
 static void
 bare_swap(struct rte_mbuf *m)
 {
@@ -174,15 +215,13 @@ bare_fuse(struct fused_host *host, struct rte_mbuf *m)
 
 /* Until it is killed. */
 static void
-bare_serve(const struct bare_port *port)
+bare_serve(struct bare_port *port)
 {
 	struct rte_mbuf *frames[BARE_BURST];
 
 	for (;;) {
-		uint16_t count = rte_eth_rx_burst(port->id, 0, frames, BARE_BURST), sent;
+		uint16_t count = bare_receive(port, frames, BARE_BURST), sent;
 
-		if (count == 0 && port->yields)
-			sched_yield();
 		for (uint16_t i = 0; i < count; i++)
 			if (port->fused == NULL)
 				bare_swap(frames[i]);
@@ -196,16 +235,18 @@ bare_serve(const struct bare_port *port)
 
 /* Tells the parent on ready_fd when it serves. */
 __attribute__((noreturn)) static void
-bare_server(const char *socket, unsigned core, bool yields, bool fuses, int ready_fd)
+bare_server(const struct bare_options *o, const char *socket, bool yields, int ready_fd)
 {
 	struct fused_host host = { BARE_SERVER_LINK, BARE_SERVER_ADDRESS, BARE_SERVER_PORT, 0 };
-	struct bare_port port = { .yields = yields, .fused = fuses ? &host : NULL };
+	struct bare_port port = { .yields = yields,
+				  .sleeps = o->sleep,
+				  .fused = strcmp(o->server, "fused") == 0 ? &host : NULL };
 	char device[200];
 	int error;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(device, sizeof(device), "net_vhost0,iface=%s", socket);
-	error = bare_start_eal(core, device);
+	error = bare_start_eal((unsigned)o->cores.value[1], device);
 	if (error == 0)
 		error = bare_start_port(&port, socket);
 	if (error == 0 && write(ready_fd, "", 1) == 1)
@@ -216,7 +257,7 @@ bare_server(const char *socket, unsigned core, bool yields, bool fuses, int read
 
 /* The server's process, once it serves, or -1. */
 static pid_t
-bare_start_server(const char *socket, unsigned core, bool yields, bool fuses)
+bare_start_server(const struct bare_options *o, const char *socket, bool yields)
 {
 	struct pollfd wait = { .events = POLLIN };
 	int ready[2];
@@ -227,7 +268,7 @@ bare_start_server(const char *socket, unsigned core, bool yields, bool fuses)
 		return -1;
 	pid = fork();
 	if (pid == 0)
-		bare_server(socket, core, yields, fuses, ready[1]);
+		bare_server(o, socket, yields, ready[1]);
 	close(ready[1]);
 	wait.fd = ready[0];
 	if (pid > 0 && (poll(&wait, 1, BARE_START_MS) != 1 || read(ready[0], &byte, 1) != 1)) {
@@ -252,9 +293,9 @@ bare_request(const struct bare_port *port, const struct echo_frames *frames)
 	return m;
 }
 
-/* Sends m and polls for its echo. NULL: none came within that many tenths of a second, or it is not what was sent. */
+/* Sends m and waits for its echo. NULL: none came within that many tenths of a second, or it is not what was sent. */
 static struct rte_mbuf *
-bare_exchange(const struct bare_port *port, struct rte_mbuf *m, uint32_t len, unsigned tenths)
+bare_exchange(struct bare_port *port, struct rte_mbuf *m, uint32_t len, unsigned tenths)
 {
 	uint64_t until = rte_rdtsc() + rte_get_tsc_hz() / 10 * tenths;
 	struct rte_mbuf *echo;
@@ -263,12 +304,9 @@ bare_exchange(const struct bare_port *port, struct rte_mbuf *m, uint32_t len, un
 		rte_pktmbuf_free(m);
 		return NULL;
 	}
-	while (rte_eth_rx_burst(port->id, 0, &echo, 1) == 0) {
-		if (port->yields)
-			sched_yield();
+	while (bare_receive(port, &echo, 1) == 0)
 		if (rte_rdtsc() > until)
 			return NULL;
-	}
 	if (rte_pktmbuf_pkt_len(echo) == len)
 		return echo;
 	rte_pktmbuf_free(echo);
@@ -277,7 +315,7 @@ bare_exchange(const struct bare_port *port, struct rte_mbuf *m, uint32_t len, un
 
 /* The first echo: at the beginning the server may not have seen its peer yet. NULL: none came. */
 static struct rte_mbuf *
-bare_first(const struct bare_port *port, const struct echo_frames *frames)
+bare_first(struct bare_port *port, const struct echo_frames *frames)
 {
 	struct rte_mbuf *m = NULL;
 
@@ -297,7 +335,7 @@ bare_now_ns(void)
 
 /* Round trips in ticks of the processor's clock. How many came back. */
 static uint64_t
-bare_trips(const struct bare_port *port, const struct echo_frames *frames, uint32_t *ticks, uint64_t rounds)
+bare_trips(struct bare_port *port, const struct echo_frames *frames, uint32_t *ticks, uint64_t rounds)
 {
 	struct rte_mbuf *m = bare_first(port, frames);
 	uint64_t before = rte_rdtsc(), i;
@@ -319,7 +357,7 @@ bare_trips(const struct bare_port *port, const struct echo_frames *frames, uint3
 
 /* False: an echo did not come. */
 static bool
-bare_measure(const struct bare_port *port, const struct bare_options *o, struct histogram *histogram)
+bare_measure(struct bare_port *port, const struct bare_options *o, struct histogram *histogram)
 {
 	static const struct echo_end server = { BARE_SERVER_LINK, BARE_SERVER_ADDRESS, BARE_SERVER_PORT };
 	uint32_t *ticks = calloc(o->rounds, sizeof(*ticks));
@@ -368,7 +406,7 @@ bare_ask(const struct echo_frames *frames, struct rte_mbuf *m)
 
 /* Returns the server's link address. 0: it did not answer. */
 static uint64_t
-bare_find_server(const struct bare_port *port, const struct echo_frames *frames)
+bare_find_server(struct bare_port *port, const struct echo_frames *frames)
 {
 	uint64_t link = 0;
 
@@ -382,11 +420,8 @@ bare_find_server(const struct bare_port *port, const struct echo_frames *frames)
 		while (link == 0 && rte_rdtsc() < until) {
 			const uint8_t *p;
 
-			if (rte_eth_rx_burst(port->id, 0, &other, 1) == 0) {
-				if (port->yields)
-					sched_yield();
+			if (bare_receive(port, &other, 1) == 0)
 				continue;
-			}
 			p = rte_pktmbuf_mtod(other, const uint8_t *);
 			if (other->data_len >= BARE_ARP_LEN && xk_get16(p + 12) == 0x0806 &&
 			    xk_get16(p + BARE_ARP_OPERATION) == 2)
@@ -418,7 +453,7 @@ bare_renew(const struct echo_frames *frames, const uint8_t *request, struct rte_
 
 /* Keeps so many requests under way until `rounds` echoes have come. Returns nanoseconds; 0: they stopped coming. */
 static uint64_t
-bare_stream(const struct bare_port *port, const struct echo_frames *frames, uint64_t window, uint64_t rounds)
+bare_stream(struct bare_port *port, const struct echo_frames *frames, uint64_t window, uint64_t rounds)
 {
 	uint8_t request[ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE];
 	struct rte_mbuf *burst[BARE_BURST];
@@ -432,15 +467,13 @@ bare_stream(const struct bare_port *port, const struct echo_frames *frames, uint
 			for (; count < BARE_BURST && window > 0; window--)
 				burst[count++] = bare_request(port, frames);
 		} else {
-			count = rte_eth_rx_burst(port->id, 0, burst, BARE_BURST);
+			count = bare_receive(port, burst, BARE_BURST);
 			count = bare_renew(frames, request, burst, count);
 			echoes += count;
 		}
 		if (count == 0) {
 			if (rte_rdtsc() - heard > patience)
 				return 0;
-			if (port->yields)
-				sched_yield();
 			continue;
 		}
 		heard = rte_rdtsc();
@@ -456,7 +489,7 @@ bare_stream(const struct bare_port *port, const struct echo_frames *frames, uint
 
 /* Prints echoes in a second. False: the server does not answer, or stopped. */
 static bool
-bare_count(const struct bare_port *port, const struct bare_options *o, bool asks)
+bare_count(struct bare_port *port, const struct bare_options *o, bool asks)
 {
 	struct echo_end server = { BARE_SERVER_LINK, BARE_SERVER_ADDRESS, BARE_SERVER_PORT };
 	struct echo_frames frames;
@@ -496,7 +529,7 @@ bare_count(const struct bare_port *port, const struct bare_options *o, bool asks
 static bool
 bare_client(const struct bare_options *o, const char *socket, bool yields, bool asks, struct histogram *histogram)
 {
-	struct bare_port port = { .yields = yields };
+	struct bare_port port = { .yields = yields, .sleeps = o->sleep };
 	char device[200];
 	int error;
 	bool good;
@@ -565,7 +598,7 @@ bare_run(const struct bare_options *o, const char *socket, struct histogram *his
 	sched_getaffinity(0, sizeof(allowed), &allowed);
 	machine->line_ns[0] = machine_cache_line_ns(client, server);
 	if (!asks)
-		pid = bare_start_server(socket, server, client == server, strcmp(o->server, "fused") == 0);
+		pid = bare_start_server(o, socket, client == server);
 	if (pid < 0)
 		return false;
 	good = bare_client(o, asks ? o->server : socket, client == server, asks, histogram);

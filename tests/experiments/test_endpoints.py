@@ -108,6 +108,18 @@ def check_report(work):
     tell("Bjørndalen's table 5, over the cable" in page and document["answer"] in page, "so is the answer")
 
 
+def check_statements():
+    """What the paper says of its figures is true of them; and of others, in which the opposite was measured, it is not."""
+    sys.path.insert(0, os.path.dirname(REPORT))
+    import endpoints
+    then = endpoints.published()
+    found = endpoints.statements(then)
+    tell(len(found) == 11 and all(agrees for _, _, agrees in found), "the paper's statements agree with its figures", str(found))
+    opposite = {rung: then[other] for rung, other in zip(then, reversed(then))}
+    agreed = [i for i, (_, _, agrees) in enumerate(endpoints.statements(opposite)) if agrees]
+    tell(agreed == [4, 10], "... and not with the opposite, but for those that are true of its mirror image", str(agreed))
+
+
 def namespace_of(pid):
     try:
         return os.readlink(f"/proc/{pid}/ns/pid")
@@ -153,6 +165,7 @@ def check_kill(word, rung):
     tell(not found or not in_namespace(namespace), f"killed beside {word}, it leaves nothing")
 
 
+check_statements()
 with tempfile.TemporaryDirectory() as work:
     check_report(work)
     check_virtio(work)
