@@ -19,7 +19,7 @@ ROUNDS = 20
 PARTS = ("wire", "controller", "transfer", "vectoring", "service")
 PART_TITLES = {"wire": "Time on the wire", "controller": "Controller latency", "transfer": "Control and data transfer",
                "vectoring": "Vectoring the interrupt", "service": "Interrupt service"}
-# Microseconds of a call without arguments, and with a packet of them: table 2. The reply is always minimal.
+# Microseconds of a call without arguments, and with a packet of them: table 2. The reply is always empty.
 STEPS = ("client call", "controller, call", "wire, call", "interrupt, server", "server receipt", "server reply", "controller, reply",
          "wire, reply", "interrupt, client", "client receipt")
 # `written` is how much of a longer packet's transfer is its writing; in table 2, 117 of a packet's 280 us.
@@ -50,7 +50,7 @@ CONTROLLERS = {
         "calls": ((25, 8, 3, 17, 29, 25, 8, 3, 17, 29), (159, 44, 88, 20, 347, 25, 44, 3, 17, 29)), "measured_calls": (170, 675)},
 }
 FITTED = "ethernet_dec"  # what a call costs besides its packets is of this machine
-PACKET_HEADERS, CALL_HEADERS, CHAN_HEADER = 14 + 6, 14 + 24 + 20, 20  # in the simulator: Ethernet and LLP; Ethernet, BID and CHAN
+PACKET_HEADERS, CALL_HEADERS, CHAN_HEADER = 14 + 6, 14 + 24 + 20 + 2, 20 + 2  # Ethernet and LLP; Ethernet, BID, CHAN and MARSHAL
 
 
 def linear_ns(controller, part, share=1.0):
@@ -132,9 +132,9 @@ def call_extra():
 
 
 def call_steps(controller, frame, extra):
-    """Where a call with such a frame and its minimal reply should spend its time, one step after the other: microseconds."""
+    """Where a call with such a frame and its empty reply should spend its time, one step after the other: microseconds."""
     costs = costs_of(controller)
-    reply = max(controller["link"].get("min_frame", 0), CALL_HEADERS + 1)
+    reply = max(controller["link"].get("min_frame", 0), CALL_HEADERS)
 
     def interrupt_ns(size):
         return costs["interrupt"][0] + at(costs["service"], size)
@@ -147,10 +147,10 @@ def call_steps(controller, frame, extra):
 
 
 def call_us(build, controller, frame, extra):
-    """A call with such a frame and a minimal reply."""
+    """A call with such a frame and an empty reply."""
     above = CALL_HEADERS - CHAN_HEADER  # the frame's bytes that vwork does not see
     settings = {"client.chantest.peer": "10.77.0.2", "client.chantest.rounds": ROUNDS, "client.chantest.size": frame - CALL_HEADERS,
-                "graph.chantest.reply": 1}
+                "graph.chantest.reply": 0}
     for setting, step in (("client.vwork.down", "client call"), ("server.vwork.up", "server receipt"),
                           ("server.vwork.down", "server reply"), ("client.vwork.up", "client receipt")):
         settings |= {setting: time_text(at(extra[step], above)), f"{setting}_kb": time_text(extra[step][1])}
@@ -171,7 +171,7 @@ def find(build):
             exchanges.append({"frame": frame, "published": published, "sum_us": sum(published.values()),
                               "measured_us": controller["measured"][i], "us": exchange_us(build, controller, frame)})
         calls = []
-        for i, frame in enumerate((CALL_HEADERS + 1, controller["frames"][1])):
+        for i, frame in enumerate((CALL_HEADERS, controller["frames"][1])):
             calls.append({"frame": frame, "published": controller["calls"][i], "measured_us": controller["measured_calls"][i],
                           "steps_us": call_steps(controller, frame, extra), "us": call_us(build, controller, frame, extra),
                           "fitted": name == FITTED})

@@ -18,6 +18,8 @@ LINKS = {"virtio": ("memory", ("poll", "interrupt")), "ring": ("memory", ("poll"
          "af_packet": ("packet", ("poll", "interrupt")), "af_xdp": ("packet", ("poll", "interrupt"))}
 FRAMES = (60, 1514)
 HEADERS = 14 + 20 + 8  # of udptest's frames
+CALL_GRAPH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "graphs", "chantest-direct.dot")
+CALL_HEADERS = 14 + 24 + 20 + 2  # of that graph's
 SPINS = ("interrupt", "2us", "5us", "10us", "20us", "50us", "100us", "200us", "poll")
 WORKS = ("0us", "30us")  # of the server on each call
 PATIENCE_S = 120
@@ -103,6 +105,27 @@ class Parts:
                                  "measured_ns": found[0]})
         return rows
 
+    def calls_ns(self, frame):
+        """What both hosts do for a call with such a frame and an empty reply."""
+        found = [self.told(os.path.join(self.build, "xk"), "bench", "call", "--graph", CALL_GRAPH, "--size", str(size), "--json", "-",
+                           "--rounds", str(10 * self.rounds))["call_ns"] for size in (frame - CALL_HEADERS, 0)]
+        return sum(found) / 2
+
+    def calls(self, alone):
+        """Calls without arguments and with a packet of them, as rows."""
+        rows = []
+        for driver in LINKS["virtio"][1]:
+            for frame in FRAMES:
+                found = self.tried(f"a call over virtio, {driver}", self.trip_ns, "chantest", driver, "--graph", CALL_GRAPH, "--size",
+                                   str(frame - CALL_HEADERS), "--set", "chantest.reply=0")
+                if found is None:
+                    continue
+                sleeps = 2 if driver == "interrupt" else 0
+                rows.append({"driver": driver, "frame": frame, "measured_ns": found[0], "parts_ns": {
+                    "way": alone["memory"][frame] + alone["memory"][FRAMES[0]], "service": self.calls_ns(frame),
+                    "bell": sleeps * alone["bell"], "wake": sleeps * max(0, alone["wake"] - alone["bell"])}})
+        return rows
+
     def find(self):
         alone = {"bell": self.part_ns("bell", FRAMES[0]), "wake": self.part_ns("wake", FRAMES[0]),
                  "service": {frame: self.service_ns(frame) for frame in FRAMES}}
@@ -111,15 +134,16 @@ class Parts:
         spins = []
         for work in WORKS:
             for spin in SPINS:
-                trip = self.tried(f"spin {spin}", self.trip_ns, "chantest", spin, "--set", f"server:chantest.work={work}")
+                trip = self.tried(f"spin {spin}", self.trip_ns, "chantest", spin, "--graph", CALL_GRAPH, "--set",
+                                  f"server:chantest.work={work}")
                 if trip:
                     spins.append({"work": work, "spin": spin, "us": trip[0] / 1000, "sleeps": trip[1]})
-        return {"cores": self.cores, "rows": self.rows(alone), "spins": spins, "missing": self.missing}
+        return {"cores": self.cores, "rows": self.rows(alone), "calls": self.calls(alone), "spins": spins, "missing": self.missing}
 
 
 def tell(found):
     print(f"{'us of a round trip':22}{'bytes':>6}{'way':>9}{'bell':>8}{'wake':>8}{'service':>9}{'sum':>9}{'measured':>10}{'more':>8}")
-    for row in found["rows"]:
+    for row in found["rows"] + [{**row, "link": "a call"} for row in found["calls"]]:
         parts = {part: ns / 1000 for part, ns in row["parts_ns"].items()}
         total, measured = sum(parts.values()), row["measured_ns"] / 1000
         print(f"{row['link'] + ', ' + row['driver']:22}{row['frame']:6}{parts['way']:9.2f}{parts['bell']:8.2f}{parts['wake']:8.2f}"

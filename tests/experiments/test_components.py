@@ -22,7 +22,7 @@ from checks import tell
 PARTS = os.path.join(ROOT, "experiments", "components", "parts.py")
 REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
 EXCHANGES = {"ethernet_dec": [257.2, 3145.6], "ethernet_sparc": [264.2, 2604.6], "fddi_dec": [267.1, 893.8], "atm_dec": [73.1, 670.1]}
-CALLS = {"ethernet_dec": [339.6, 2052.2], "ethernet_sparc": [347.0, 1785.4], "fddi_dec": [349.5, 931.2], "atm_dec": [162.8, 703.5]}
+CALLS = {"ethernet_dec": [340.2, 2052.4], "ethernet_sparc": [347.2, 1785.4], "fddi_dec": [350.1, 931.4], "atm_dec": [163.3, 703.7]}
 ALWAYS = ("virtio", "ring")  # the links that need no permission
 PATIENCE_S = 60
 
@@ -52,6 +52,11 @@ def check_here(here):
             sleeps = key[1] == "interrupt"
             tell((parts.get("wake", 0) > 0) == sleeps and (parts.get("bell", 0) > 0) == sleeps, "... a bell and a wake-up where it sleeps",
                  str(parts))
+    calls = {(row["driver"], row["frame"]): row["parts_ns"] for row in here["calls"]}
+    tell(set(calls) == {(driver, frame) for driver in ("poll", "interrupt") for frame in (60, 1514)}, "calls, short and long", str(calls))
+    for (driver, frame), parts in calls.items():
+        tell(parts["way"] > 0 and parts["service"] > 0 and (parts["wake"] > 0) == (driver == "interrupt"),
+             f"a call, {driver}, {frame} bytes: its parts", str(parts))
     sleeps = {(row["work"], row["spin"]): row["sleeps"] for row in here["spins"]}
     tell(len(sleeps) == 18, "all spins", str(sleeps))
     for work in ("0us", "30us"):

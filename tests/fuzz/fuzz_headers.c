@@ -18,6 +18,7 @@
 #include "protocols/chan/chan.c"
 #include "protocols/eth.c"
 #include "protocols/ip/ip_private.h"
+#include "protocols/marshal.c"
 #include "protocols/select.c"
 #include "protocols/stopwait/stopwait.c"
 #include "protocols/udp.c"
@@ -37,6 +38,7 @@ enum headers_which {
 	HEADERS_CHAN,
 	HEADERS_SELECT,
 	HEADERS_AM,
+	HEADERS_MARSHAL,
 	HEADERS_COUNT
 };
 
@@ -445,6 +447,25 @@ headers_select(struct headers *h)
 	headers_check_left(h, 8, h->len);
 }
 
+/* ---- MARSHAL ---- */
+
+static void
+headers_marshal(struct headers *h)
+{
+	const uint8_t *p = h->bytes;
+	struct marshal_header header;
+	unsigned expected = XK_DROP_NONE;
+
+	if (p[0] > 1)
+		expected = MARSHAL_BAD_ORDER;
+	else if (p[1] != 1 && p[1] != 2 && p[1] != 4 && p[1] != 8)
+		expected = MARSHAL_BAD_WIDTH;
+	if (!headers_agree(marshal_header_pop(&header, h->m), expected))
+		return;
+	FUZZ_CHECK(header.order == p[0] && header.width == p[1]);
+	headers_check_left(h, 2, h->len);
+}
+
 /* ---- Active Messages ---- */
 
 static unsigned
@@ -558,6 +579,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{ &xk_type_chan, headers_chan },
 		{ &xk_type_select, headers_select },
 		{ &xk_type_am, headers_am },
+		{ &xk_type_marshal, headers_marshal },
 	};
 	unsigned which;
 	struct headers h = { .bytes = data + HEADERS_CHOICES, .len = size - HEADERS_CHOICES };

@@ -40,6 +40,7 @@ pair "adaptive" 40 2 "$none" --cores $one --driver adaptive --handoff none
 pair "more callers than DPDK has caches for" 300 1 True --channels 64 --mode regular
 pair "more callers than a host has stacks by itself" 300 1 True --channels 100 --mode ipp --handoff none
 pair "the graph's own handoff, three threads" 100 2 'r["handoff"] == "graph"' --threads 3
+pair "the direct stack" 50 4 True --graph graphs/chantest-direct.dot --size 1,1454
 pair "the whole stack" 50 4 True --graph graphs/chantest-full.dot --size 1,16000
 pair "nothing in a message" 50 2 True --size 0
 expect "too long" 1 'sends at most [0-9]+ bytes in a message, not 500000' "$chantest" --size 500000 --rounds 1 --mode ipp

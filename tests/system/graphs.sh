@@ -13,7 +13,7 @@ traffic.peers=10.9.0.1-10.9.0.4 traffic.rate=300 traffic.size_max=3000
 blasttest.to=PEER blasttest.count=20 blasttest.size=4000 blasttest.timeout=100ms
 icmptest.to=PEER icmptest.count=20 icmptest.interval=5ms
 udptest.peer=PEER udptest.rounds=20 udptest.size=LONGEST
-chantest.peer=PEER chantest.rounds=20 chantest.size=2000
+chantest.peer=PEER chantest.rounds=20 chantest.size=LONGEST
 pingpong.peer=PEER pingpong.rounds=20 pingpong.size=LONGEST
 '
 
@@ -27,7 +27,7 @@ between() {
 # longest GRAPH: bytes of its longest messages here: several frames, if the graph can send them.
 longest() {
 	case $1 in
-	*llp* | *pingpong*) echo 1000 ;;
+	*llp* | *pingpong* | *direct*) echo 1000 ;;
 	*) echo 4000 ;;
 	esac
 }

@@ -1,0 +1,313 @@
+/*
+ * marshal.c - calls whose arguments and results are words in their sender's byte order: receiver makes right. Whoever
+ * calls writes its arguments once, as it has them; they are turned round only if the other host has another order.
+ *
+ * Spec:         the idea is that of C. A. Thekkath and H. M. Levy, "Limits to Low-Latency Communication on High-Speed
+ *               Networks" (1993), and of DCE's NDR. A header of 2 bytes: order of the words (0: big-endian, 1:
+ *               little-endian), bytes of a word (1, 2, 4 or 8). What is left behind the last whole word is bytes.
+ * Participants: those of the protocol below, of which a server has none
+ * Sessions:     one on each of the protocol below, for one protocol above
+ * Errors:       those of the protocol below; -EBADMSG: a malformed reply; -ENOBUFS: none to turn words round in
+ * Not done:     words of different widths in one message; xk_call_async
+ * Graph:        marshal -> chan; or marshal -> vchan, vchan -> chan
+ */
+#include <errno.h>
+
+#include "xkernel/protocol.h"
+#include "xkernel/trace.h"
+
+enum marshal_drop { MARSHAL_BAD_ORDER = XK_DROP_OWN, MARSHAL_BAD_WIDTH };
+
+enum marshal_counter { MARSHAL_TURNED };
+
+/* ---- the header ---- */
+
+enum { MARSHAL_AT_ORDER = 0, MARSHAL_AT_WIDTH = 1, MARSHAL_HEADER_LEN = 2, MARSHAL_WIDTH_MAX = 8 };
+
+enum marshal_order { MARSHAL_BIG, MARSHAL_LITTLE, MARSHAL_ORDERS };
+
+static const char *const marshal_order_names[] = { [MARSHAL_BIG] = "big", [MARSHAL_LITTLE] = "little" };
+
+enum { MARSHAL_OWN = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? MARSHAL_LITTLE : MARSHAL_BIG };
+
+static const struct xk_field_value marshal_orders[] = {
+	{ MARSHAL_BIG, "big" },
+	{ MARSHAL_LITTLE, "little" },
+	{ 0, NULL },
+};
+
+static const struct xk_field marshal_fields[] = {
+	{ .name = "order", .bits = 8, .kind = XK_VARIES, .values = marshal_orders },
+	{ .name = "width", .bits = 8, .kind = XK_VARIES, .help = "bytes of a word" },
+	{ .name = NULL },
+};
+
+struct marshal_header {
+	unsigned order, width;
+};
+
+static bool
+marshal_is_width(uint64_t width)
+{
+	return width != 0 && width <= MARSHAL_WIDTH_MAX && (width & (width - 1)) == 0;
+}
+
+/* Strips and checks the header of m. Returns 0, or the reason to drop m. */
+static inline unsigned
+marshal_header_pop(struct marshal_header *h, struct xk_msg *m)
+{
+	h->order = m->data[MARSHAL_AT_ORDER];
+	h->width = m->data[MARSHAL_AT_WIDTH];
+	xk_msg_pop_in_place(m, MARSHAL_HEADER_LEN);
+	if (h->order >= MARSHAL_ORDERS)
+		return MARSHAL_BAD_ORDER;
+	return marshal_is_width(h->width) ? 0 : MARSHAL_BAD_WIDTH;
+}
+
+/* ---- state ---- */
+
+struct marshal {
+	struct xk_protocol protocol;
+	/* settings */
+	const char *order_text;
+	uint64_t width;
+
+	struct marshal_header sent; /* of every message */
+};
+
+static int
+marshal_init(struct xk_protocol *self)
+{
+	struct marshal *marshal = (struct marshal *)self;
+	struct xk_participants anybody = { .remote.depth = 0 };
+	unsigned order = MARSHAL_OWN;
+
+	if (strcmp(marshal->order_text, "own") != 0)
+		for (order = 0; order < MARSHAL_ORDERS; order++)
+			if (strcmp(marshal->order_text, marshal_order_names[order]) == 0)
+				break;
+	if (order == MARSHAL_ORDERS || !marshal_is_width(marshal->width)) {
+		xk_trace(self, XK_TRACE_NONE, "order is own, big or little, and width 1, 2, 4 or 8");
+		return -EINVAL;
+	}
+	marshal->sent = (struct marshal_header){ order, (unsigned)marshal->width };
+	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+}
+
+/* ---- making right ---- */
+
+/* Turns each whole word of these len bytes round. */
+static void
+marshal_turn(uint8_t *bytes, size_t len, size_t width)
+{
+	for (; len >= width; bytes += width, len -= width)
+		for (size_t i = 0; i < width / 2; i++) {
+			uint8_t first = bytes[i];
+
+			bytes[i] = bytes[width - 1 - i];
+			bytes[width - 1 - i] = first;
+		}
+}
+
+/* Returns m, which h was the header of, in this host's order. Takes m. NULL: there was no buffer; m was dropped. */
+static struct xk_msg *
+marshal_right(struct xk_protocol *self, struct xk_msg *m, const struct marshal_header *h)
+{
+	size_t len = xk_msg_len(m), room = XK_MSG_SEGMENT; /* of any segment, and a multiple of each width */
+	struct xk_msg *right = NULL;
+
+	if (xk_likely(h->order == MARSHAL_OWN) || h->width == 1 || len < h->width)
+		return m;
+	for (size_t at = 0; at < len; at += room) {
+		size_t piece = len - at < room ? len - at : room;
+		struct xk_msg *part = xk_msg_new(m->platform, piece);
+
+		if (part == NULL) {
+			xk_msg_free(right);
+			xk_drop(self, m, XK_DROP_NO_BUFFER);
+			return NULL;
+		}
+		xk_msg_copy_out(m, at, part->data, piece);
+		marshal_turn(part->data, piece, h->width);
+		if (right == NULL)
+			right = part;
+		else
+			xk_msg_join(right, part);
+	}
+	xk_count(self, MARSHAL_TURNED);
+	xk_msg_free(m);
+	return right;
+}
+
+/* Strips the header of *m, and puts the rest in order. Takes *m. Returns 0, or -errno with *m NULL. */
+static int
+marshal_open_message(struct xk_protocol *self, struct xk_msg **m)
+{
+	struct marshal_header h;
+	struct xk_msg *whole = *m;
+	unsigned why = marshal_header_pop(&h, whole);
+
+	*m = NULL;
+	if (xk_unlikely(why != 0)) {
+		xk_drop(self, whole, why);
+		return -EBADMSG;
+	}
+	*m = marshal_right(self, whole, &h);
+	return *m == NULL ? -ENOBUFS : 0;
+}
+
+/* Pushes the header on m. Returns NULL if m was dropped. */
+static struct xk_msg *
+marshal_seal(struct xk_session *s, struct xk_msg *m)
+{
+	const struct marshal *marshal = (const struct marshal *)s->protocol;
+
+	m = xk_push_header(s, m, MARSHAL_HEADER_LEN);
+	if (m != NULL) {
+		m->data[MARSHAL_AT_ORDER] = (uint8_t)marshal->sent.order;
+		m->data[MARSHAL_AT_WIDTH] = (uint8_t)marshal->sent.width;
+	}
+	return m;
+}
+
+/* ---- sessions ---- */
+
+static struct xk_key
+marshal_key(const struct xk_session *lls)
+{
+	return (struct xk_key){ (uintptr_t)lls, 0 };
+}
+
+static int
+marshal_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	     struct xk_participants *participants, struct xk_session **session)
+{
+	struct xk_session *lls;
+	int err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
+
+	return err != 0 ? err : xk_table_open(self, marshal_key(lls), hlp_receive, hlp_type, lls, NULL, session);
+}
+
+/* Whatever protocol is above serves all calls. */
+static int
+marshal_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+		    struct xk_key *key)
+{
+	if (participants->local.depth != 0 || participants->remote.depth != 0)
+		return -EOPNOTSUPP;
+	*key = xk_table_number_key(0);
+	return 0;
+}
+
+static struct xk_key
+marshal_passive_key_of(const struct xk_session *s)
+{
+	return xk_table_number_key(0);
+}
+
+static bool
+marshal_is_on_another(struct xk_session *s, void *lls)
+{
+	return s->lls != lls;
+}
+
+/* The session of a channel ends with it. */
+static void
+marshal_close_done(struct xk_protocol *self, struct xk_session *session)
+{
+	xk_session_uncache(self, marshal_is_on_another, session);
+}
+
+/* ---- calls ---- */
+
+static int
+marshal_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
+{
+	int status;
+
+	m = marshal_seal(s, m);
+	if (m == NULL)
+		return -ENOBUFS;
+	status = xk_call(s->lls, m, reply);
+	return status != 0 ? status : marshal_open_message(s->protocol, reply);
+}
+
+static int
+marshal_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr, struct xk_msg **reply)
+{
+	int err = xk_call_demux(s, m, reply);
+
+	if (err != 0)
+		return err;
+	if (*reply == NULL)
+		*reply = xk_msg_new(xk_platform_of(s->protocol), 0);
+	if (*reply != NULL)
+		*reply = marshal_seal(s, *reply);
+	return *reply == NULL ? -ENOBUFS : 0;
+}
+
+static int
+marshal_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
+{
+	int err = marshal_open_message(self, &m);
+	struct xk_session *s;
+
+	if (err != 0)
+		return err;
+	s = xk_table_find(self, marshal_key(lls));
+	if (xk_unlikely(s == NULL))
+		s = xk_table_accept(self, marshal_key(lls), xk_table_number_key(0), lls, NULL, m);
+	return s == NULL ? -ECONNREFUSED : xk_call_pop(s, lls, m, NULL, reply);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops marshal_session_ops = {
+	.size = sizeof(struct xk_session),
+	.call = marshal_call,
+	.call_pop = marshal_call_pop,
+};
+
+static const struct xk_protocol_ops marshal_ops = {
+	.init = marshal_init,
+	.open = marshal_open,
+	.passive_key = marshal_passive_key,
+	.passive_key_of = marshal_passive_key_of,
+	.close_done = marshal_close_done,
+	.call_demux = marshal_call_demux,
+};
+
+static const struct xk_role marshal_lowers[] = {
+	{ "calls", XK_RPC, NULL, "carries calls to hosts: chan, vchan" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_setting marshal_settings[] = {
+	{ "order", XK_SETTING_STRING, offsetof(struct marshal, order_text), "own",
+	  "of the words that are sent: own, or another machine's: big, little", 0, 0 },
+	{ "width", XK_SETTING_UINT, offsetof(struct marshal, width), "4", "bytes of a word: 1, 2, 4 or 8", 1,
+	  MARSHAL_WIDTH_MAX },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const marshal_drops[] = { "bad_order", "bad_width", NULL };
+static const char *const marshal_counters[] = { "turned", NULL };
+
+static const struct xk_number_on marshal_numbers[] = { { "chan", 3 }, { NULL, 0 } };
+
+const struct xk_protocol_type xk_type_marshal = {
+	.name = "marshal",
+	.help = "Calls with words in their sender's byte order; the receiver turns them round if it has another.",
+	.ops = &marshal_ops,
+	.session_ops = &marshal_session_ops,
+	.header = MARSHAL_HEADER_LEN,
+	.fields = marshal_fields,
+	.size = sizeof(struct marshal),
+	.offers = XK_RPC,
+	.lowers = marshal_lowers,
+	.numbers = marshal_numbers,
+	.settings = marshal_settings,
+	.drops = marshal_drops,
+	.counters = marshal_counters,
+	.session_max = 1024,
+};
