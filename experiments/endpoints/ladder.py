@@ -272,7 +272,8 @@ class Ladder:
             return
         server = self.start_sockets(kind, size, cable, SERVER, rounds, repeats)
         try:
-            time.sleep(0.2)  # a packet socket's first message may come before anybody listens for it
+            if server.stdout.readline() != b"serving\n":
+                raise Failed(f"{kind}: its server does not start: {server.stderr.read().decode().strip()}")
             yield
         finally:
             server.kill()

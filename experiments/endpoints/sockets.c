@@ -137,6 +137,14 @@ sockets_now_ns(void)
 
 /* ---- opening ---- */
 
+/* A server tells that it will hear its client. */
+static void
+sockets_announce(void)
+{
+	puts("serving");
+	fflush(stdout);
+}
+
 /* The first frame is a broadcast; later ones go where its answer came from. */
 static int
 sockets_open_packet(struct sockets *s, const char *dev)
@@ -177,6 +185,7 @@ sockets_accept(struct sockets *s, const struct sockaddr_in *here)
 	if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
 	    bind(listener, (const struct sockaddr *)here, sizeof(*here)) != 0 || listen(listener, 1) != 0)
 		return sockets_fail("a server's socket");
+	sockets_announce();
 	s->fd = accept(listener, NULL, NULL);
 	close(listener);
 	if (s->fd < 0)
@@ -282,6 +291,8 @@ main(int argc, char **argv)
 	if (sockets_open(&s, &o) != 0)
 		return OPTIONS_FAILURE;
 	if (o.client == NULL) {
+		if (s.kind != SOCKETS_TCP)
+			sockets_announce();
 		sockets_serve(&s);
 		return OPTIONS_SUCCESS;
 	}
@@ -289,5 +300,7 @@ main(int argc, char **argv)
 	while (count < o.repeats && (averages_ns[count] = sockets_run(&s, o.rounds)) != 0)
 		count++;
 	sockets_tell(&o, averages_ns, count);
+	if (count == 0 && !sockets_end)
+		fprintf(stderr, "sockets: a message was lost\n");
 	return count > 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }
