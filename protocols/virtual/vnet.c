@@ -104,13 +104,21 @@ vnet_open_link(struct vnet *vnet, unsigned interface, struct xk_protocol *hlp_ty
 	return xk_open(&vnet->protocol, hlp_type, vnet_link(vnet, interface), &participants, lls);
 }
 
+/* Returns the link address that lls (NULL: none) leads to; 0: it knows none. */
+static uint64_t
+vnet_link_of(struct xk_session *lls)
+{
+	uint64_t link = 0;
+
+	return lls == NULL || xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) < 0 ? 0 : link;
+}
+
 /* `how` is the interface's index (unsigned), or NULL to take it from the session below. */
 static int
 vnet_setup(struct xk_session *session, const void *how)
 {
 	struct vnet_session *s = (struct vnet_session *)session;
 	const struct vnet *vnet = (const struct vnet *)session->protocol;
-	uint64_t link = 0;
 
 	if (how != NULL)
 		s->interface = *(const unsigned *)how;
@@ -119,9 +127,7 @@ vnet_setup(struct xk_session *session, const void *how)
 		       vnet->protocol.lowers[s->interface * VNET_ROLES + VNET_LINK] != session->lls->up)
 			s->interface++;
 	xk_lock_init(&s->lock, session->protocol);
-	if (session->lls != NULL && xk_control(session->lls, XK_GET_PEER_LINK, &link, sizeof(link)) < 0)
-		link = 0;
-	s->link = link;
+	s->link = vnet_link_of(session->lls);
 	s->host = XK_ANY;
 	return 0;
 }
@@ -222,7 +228,10 @@ vnet_find(struct vnet *vnet, unsigned interface, uint64_t host, const struct xk_
 	return s;
 }
 
-/* A concurrent push goes to lls, which stays until the push has ended. */
+/*
+ * A concurrent push goes to lls, which stays until the push has ended. Whoever handles a message that came up before may
+ * still ask where it is from.
+ */
 static void
 vnet_close(struct xk_session *session)
 {
@@ -235,7 +244,7 @@ vnet_close(struct xk_session *session)
 	if (s->host != XK_ANY)
 		LIST_REMOVE(s, same_bucket);
 	xk_unlock(&vnet->lock);
-	xk_close(vnet_replace(s, NULL, 0, false));
+	xk_close(vnet_replace(s, NULL, vnet_link_of(session->lls), false));
 }
 
 /* ---- following a neighbour; no lock is held across calls of ARP or the link ---- */

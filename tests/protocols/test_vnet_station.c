@@ -40,6 +40,30 @@ TEST(a_station_is_opened_without_a_question)
 	rig_free(r);
 }
 
+static void
+close_and_ask(void *argument)
+{
+	struct rig *r = argument;
+	struct xk_participants to = rig_to(peer);
+	struct xk_session *s;
+	uint64_t asked = 0;
+
+	REQUIRE(xk_open(rig_protocol(r, "user"), rig_protocol(r, "user"), rig_protocol(r, "vnet"), &to, &s) == 0);
+	xk_close(s);
+	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &asked, sizeof(asked)), 8);
+	CHECK_EQ(asked, 0x0200000000aa);
+	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &asked, sizeof(asked)), -ENOTSUP);
+}
+
+/* A shepherd that carries a message may see a session that another one has closed, until its turn ends. */
+TEST(a_closed_session_still_knows_its_station)
+{
+	struct rig *r = one_link();
+
+	CHECK(rig_do(r, close_and_ask, r));
+	rig_free(r);
+}
+
 TEST(a_station_is_whom_a_frame_came_from)
 {
 	struct rig *r = one_link();

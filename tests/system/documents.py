@@ -63,9 +63,10 @@ def wrong_in_run(r, rounds, has_budget):
     yield from wrong_handoffs(r, has_budget)
 
 
-# What is said again, by a machine that is busy elsewhere, is dropped by these names; and what is said first by a new client.
-AGAIN = {"chan.duplicate", "chan.stale", "chan.unasked", "chan.no_session", "chan.too_soon", "chan.busy", "blast.duplicate",
-         "blast.unknown", "blast.gave_up", "blast.nack_early", "blast.nack_unknown", "bid.unconfirmed", "bidctl.unasked"}
+# What is said again, by a machine that is busy elsewhere, is dropped by these names, after the end of the conversation, too; and what is
+# said first by a new client.
+AGAIN = {"chan.duplicate", "chan.stale", "chan.unasked", "chan.no_session", "chan.too_soon", "chan.busy", "vnet.no_session",
+         "blast.no_session", "bid.no_session", "blast.duplicate", "blast.unknown", "blast.gave_up", "blast.nack_early", "blast.nack_unknown", "bid.unconfirmed", "bidctl.unasked"}
 KEYS = {"mode", "handoff", "threads", "size", "channels", "rounds", "elapsed_ns", "rtt_ns", "messages", "fragments",
         "driver_switches", "context_switches", "process_switches", "handoffs", "fallbacks", "drops", "lost"}
 
