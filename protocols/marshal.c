@@ -1,13 +1,13 @@
 /*
- * marshal.c - calls whose arguments and results are words in their sender's byte order: receiver makes right. Whoever
- * calls writes its arguments once, as it has them; they are turned round only if the other host has another order.
+ * marshal.c - calls whose arguments and results are words in their sender's byte order: receiver makes right. The caller
+ * writes its arguments in its own order; the receiver swaps them only if its own differs.
  *
  * Spec:         the idea is that of C. A. Thekkath and H. M. Levy, "Limits to Low-Latency Communication on High-Speed
  *               Networks" (1993), and of DCE's NDR. A header of 2 bytes: order of the words (0: big-endian, 1:
- *               little-endian), bytes of a word (1, 2, 4 or 8). What is left behind the last whole word is bytes.
+ *               little-endian), bytes of a word (1, 2, 4 or 8). Bytes after the last whole word are left as they are.
  * Participants: those of the protocol below, of which a server has none
  * Sessions:     one on each of the protocol below, for one protocol above
- * Errors:       those of the protocol below; -EBADMSG: a malformed reply; -ENOBUFS: none to turn words round in
+ * Errors:       those of the protocol below; -EBADMSG: a malformed reply; -ENOBUFS: none to swap words in
  * Not done:     words of different widths in one message; xk_call_async
  * Graph:        marshal -> chan; or marshal -> vchan, vchan -> chan
  */
@@ -18,7 +18,7 @@
 
 enum marshal_drop { MARSHAL_BAD_ORDER = XK_DROP_OWN, MARSHAL_BAD_WIDTH };
 
-enum marshal_counter { MARSHAL_TURNED };
+enum marshal_counter { MARSHAL_SWAPPED };
 
 /* ---- the header ---- */
 
@@ -26,14 +26,12 @@ enum { MARSHAL_AT_ORDER = 0, MARSHAL_AT_WIDTH = 1, MARSHAL_HEADER_LEN = 2, MARSH
 
 enum marshal_order { MARSHAL_BIG, MARSHAL_LITTLE, MARSHAL_ORDERS };
 
-static const char *const marshal_order_names[] = { [MARSHAL_BIG] = "big", [MARSHAL_LITTLE] = "little" };
-
 enum { MARSHAL_OWN = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? MARSHAL_LITTLE : MARSHAL_BIG };
 
 static const struct xk_field_value marshal_orders[] = {
-	{ MARSHAL_BIG, "big" },
-	{ MARSHAL_LITTLE, "little" },
-	{ 0, NULL },
+	[MARSHAL_BIG] = { MARSHAL_BIG, "big" },
+	[MARSHAL_LITTLE] = { MARSHAL_LITTLE, "little" },
+	[MARSHAL_ORDERS] = { 0, NULL },
 };
 
 static const struct xk_field marshal_fields[] = {
@@ -84,7 +82,7 @@ marshal_init(struct xk_protocol *self)
 
 	if (strcmp(marshal->order_text, "own") != 0)
 		for (order = 0; order < MARSHAL_ORDERS; order++)
-			if (strcmp(marshal->order_text, marshal_order_names[order]) == 0)
+			if (strcmp(marshal->order_text, marshal_orders[order].name) == 0)
 				break;
 	if (order == MARSHAL_ORDERS || !marshal_is_width(marshal->width)) {
 		xk_trace(self, XK_TRACE_NONE, "order is own, big or little, and width 1, 2, 4 or 8");
@@ -94,11 +92,11 @@ marshal_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
-/* ---- making right ---- */
+/* ---- what receivers do ---- */
 
-/* Turns each whole word of these len bytes round. */
+/* Reverses the bytes of each whole word. */
 static void
-marshal_turn(uint8_t *bytes, size_t len, size_t width)
+marshal_swap_words(uint8_t *bytes, size_t len, size_t width)
 {
 	for (; len >= width; bytes += width, len -= width)
 		for (size_t i = 0; i < width / 2; i++) {
@@ -109,12 +107,12 @@ marshal_turn(uint8_t *bytes, size_t len, size_t width)
 		}
 }
 
-/* Returns m, which h was the header of, in this host's order. Takes m. NULL: there was no buffer; m was dropped. */
+/* Converts m, whose header was h, to this host's byte order. Takes m. Returns NULL if there was no buffer; m was dropped. */
 static struct xk_msg *
-marshal_right(struct xk_protocol *self, struct xk_msg *m, const struct marshal_header *h)
+marshal_to_own_order(struct xk_protocol *self, struct xk_msg *m, const struct marshal_header *h)
 {
 	size_t len = xk_msg_len(m), room = XK_MSG_SEGMENT; /* of any segment, and a multiple of each width */
-	struct xk_msg *right = NULL;
+	struct xk_msg *own = NULL;
 
 	if (xk_likely(h->order == MARSHAL_OWN) || h->width == 1 || len < h->width)
 		return m;
@@ -123,25 +121,25 @@ marshal_right(struct xk_protocol *self, struct xk_msg *m, const struct marshal_h
 		struct xk_msg *part = xk_msg_new(m->platform, piece);
 
 		if (part == NULL) {
-			xk_msg_free(right);
+			xk_msg_free(own);
 			xk_drop(self, m, XK_DROP_NO_BUFFER);
 			return NULL;
 		}
 		xk_msg_copy_out(m, at, part->data, piece);
-		marshal_turn(part->data, piece, h->width);
-		if (right == NULL)
-			right = part;
+		marshal_swap_words(part->data, piece, h->width);
+		if (own == NULL)
+			own = part;
 		else
-			xk_msg_join(right, part);
+			xk_msg_join(own, part);
 	}
-	xk_count(self, MARSHAL_TURNED);
+	xk_count(self, MARSHAL_SWAPPED);
 	xk_msg_free(m);
-	return right;
+	return own;
 }
 
-/* Strips the header of *m, and puts the rest in order. Takes *m. Returns 0, or -errno with *m NULL. */
+/* Strips the header of *m and converts the rest to this host's order. Takes *m. Returns 0, or -errno with *m NULL. */
 static int
-marshal_open_message(struct xk_protocol *self, struct xk_msg **m)
+marshal_unseal(struct xk_protocol *self, struct xk_msg **m)
 {
 	struct marshal_header h;
 	struct xk_msg *whole = *m;
@@ -152,7 +150,7 @@ marshal_open_message(struct xk_protocol *self, struct xk_msg **m)
 		xk_drop(self, whole, why);
 		return -EBADMSG;
 	}
-	*m = marshal_right(self, whole, &h);
+	*m = marshal_to_own_order(self, whole, &h);
 	return *m == NULL ? -ENOBUFS : 0;
 }
 
@@ -229,7 +227,7 @@ marshal_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	if (m == NULL)
 		return -ENOBUFS;
 	status = xk_call(s->lls, m, reply);
-	return status != 0 ? status : marshal_open_message(s->protocol, reply);
+	return status != 0 ? status : marshal_unseal(s->protocol, reply);
 }
 
 static int
@@ -249,7 +247,7 @@ marshal_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m,
 static int
 marshal_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
-	int err = marshal_open_message(self, &m);
+	int err = marshal_unseal(self, &m);
 	struct xk_session *s;
 
 	if (err != 0)
@@ -284,20 +282,20 @@ static const struct xk_role marshal_lowers[] = {
 
 static const struct xk_setting marshal_settings[] = {
 	{ "order", XK_SETTING_STRING, offsetof(struct marshal, order_text), "own",
-	  "of the words that are sent: own, or another machine's: big, little", 0, 0 },
+	  "byte order of the words sent: own, big or little", 0, 0 },
 	{ "width", XK_SETTING_UINT, offsetof(struct marshal, width), "4", "bytes of a word: 1, 2, 4 or 8", 1,
 	  MARSHAL_WIDTH_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
 static const char *const marshal_drops[] = { "bad_order", "bad_width", NULL };
-static const char *const marshal_counters[] = { "turned", NULL };
+static const char *const marshal_counters[] = { "swapped", NULL };
 
 static const struct xk_number_on marshal_numbers[] = { { "chan", 3 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_marshal = {
 	.name = "marshal",
-	.help = "Calls with words in their sender's byte order; the receiver turns them round if it has another.",
+	.help = "Calls with words in their sender's byte order; a receiver of another order swaps them.",
 	.ops = &marshal_ops,
 	.session_ops = &marshal_session_ops,
 	.header = MARSHAL_HEADER_LEN,

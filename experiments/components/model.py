@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""model.py BUILD - of what parts a round trip consists, by controller: the tables of C. A. Thekkath and H. M. Levy, "Limits to
+"""model.py BUILD - the parts of a round trip, by controller: the tables of C. A. Thekkath and H. M. Levy, "Limits to
 Low-Latency Communication on High-Speed Networks" (1993), in the simulator. The parts of an exchange of packets are fitted to the
 published ones; from them, and from what a call costs besides on one of the machines, the calls of all of them are predicted.
 Prints both beside the published figures. --help has the options.
@@ -50,14 +50,16 @@ CONTROLLERS = {
         "calls": ((25, 8, 3, 17, 29, 25, 8, 3, 17, 29), (159, 44, 88, 20, 347, 25, 44, 3, 17, 29)), "measured_calls": (170, 675)},
 }
 FITTED = "ethernet_dec"  # what a call costs besides its packets is of this machine
-PACKET_HEADERS, CALL_HEADERS, CHAN_HEADER = 14 + 6, 14 + 24 + 20 + 2, 20 + 2  # Ethernet and LLP; Ethernet, BID, CHAN and MARSHAL
+PACKET_HEADERS = 14 + 6  # Ethernet and LLP
+CALL_HEADERS = 14 + 24 + 20 + 2  # Ethernet, BID, CHAN and MARSHAL
+BELOW_VWORK = 14 + 24
 
 
-def linear_ns(controller, part, share=1.0):
+def linear_ns(controller, part):
     """One way of a part, as a function of the frame's bytes: nanoseconds, and as many for each 1,000 bytes."""
     (least, most), (short, long) = controller[part], controller["frames"]
-    kb_ns = share * (most - least) * 1e6 / 2 / (long - short)
-    return share * least * 1000 / 2 - kb_ns * short / 1000, kb_ns
+    kb_ns = (most - least) * 1e6 / 2 / (long - short)
+    return least * 1000 / 2 - kb_ns * short / 1000, kb_ns
 
 
 def costs_of(controller):
@@ -84,7 +86,9 @@ def wire_ns(controller, frame):
 
 
 def time_text(ns):
-    return f"{max(round(ns), 0)}ns"
+    if round(ns) < 0:
+        raise ValueError(f"a part takes {ns:.0f} ns: the published ones do not fit together")
+    return f"{round(ns)}ns"
 
 
 def simulate(build, controller, settings):
@@ -148,12 +152,11 @@ def call_steps(controller, frame, extra):
 
 def call_us(build, controller, frame, extra):
     """A call with such a frame and an empty reply."""
-    above = CALL_HEADERS - CHAN_HEADER  # the frame's bytes that vwork does not see
     settings = {"client.chantest.peer": "10.77.0.2", "client.chantest.rounds": ROUNDS, "client.chantest.size": frame - CALL_HEADERS,
                 "graph.chantest.reply": 0}
     for setting, step in (("client.vwork.down", "client call"), ("server.vwork.up", "server receipt"),
                           ("server.vwork.down", "server reply"), ("client.vwork.up", "client receipt")):
-        settings |= {setting: time_text(at(extra[step], above)), f"{setting}_kb": time_text(extra[step][1])}
+        settings |= {setting: time_text(at(extra[step], BELOW_VWORK)), f"{setting}_kb": time_text(extra[step][1])}
     counters = simulate(build, controller, settings)
     if counters["chantest.rounds"] != ROUNDS or counters["chantest.failed"] or counters["chan.retransmitted"]:
         raise ValueError(f"{controller['title']}, {frame} bytes: calls have failed")

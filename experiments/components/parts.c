@@ -1,6 +1,6 @@
 /*
  * parts.c - the parts of a round trip between two hosts, each by itself: what a frame's way through memory or through Linux's
- * network takes where nobody sleeps, what it takes to ring a sleeper's bell, and to wake it.
+ * network takes where nobody sleeps, signalling an eventfd, waking a thread.
  *
  * Prints each of several blocks' average for one way, in nanoseconds. parts.py adds them up.
  */
@@ -20,9 +20,9 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "platform/clock.h"
 #include "tools/json.h"
 #include "tools/machine.h"
 #include "tools/options.h"
@@ -31,10 +31,11 @@
 
 enum {
 	PARTS_BLOCKS = 11,
+	PARTS_FRAME_MIN = ETH_HLEN + 4, /* with its number */
 	PARTS_FRAME_MAX = 1514,
 	PARTS_TYPE = 0x88b5, /* IEEE 802: for experiments */
 	PARTS_PATIENCE_NS = 1000000000,
-	PARTS_TRIES = 500, /* of the first frame, ten milliseconds each: an interface comes up by and by */
+	PARTS_TRIES = 500, /* of the first frame: an interface takes a while to come up */
 	PARTS_TRY_NS = 10000000,
 };
 
@@ -53,15 +54,15 @@ static const struct options_option parts_options[] = {
 	{ "kind", OPTIONS_CHOICE, offsetof(struct parts_options, kind), "KIND",
 	  "memory: one core copies a frame into shared memory, and the other reads it; both spin (memory)\n"
 	  "bell: eventfd, with nobody listening\n"
-	  "wake: a sleeping thread continues\n"
+	  "wake: from the wake-up call until a sleeping thread runs\n"
 	  "packet: from one packet socket to the other, through Linux, by one thread that spins\n"
 	  "tap: from one tap interface to the other, likewise",
 	  0, 0, parts_kinds },
 	{ "cores", OPTIONS_NUMBERS, offsetof(struct parts_options, cores), "A,B", "of the two ends (0,1)", 0, 1023,
 	  NULL },
-	{ "size", OPTIONS_NUMBER, offsetof(struct parts_options, size), "N", "bytes of a frame (60)", ETH_HLEN,
+	{ "size", OPTIONS_NUMBER, offsetof(struct parts_options, size), "N", "bytes of a frame (60)", PARTS_FRAME_MIN,
 	  PARTS_FRAME_MAX, NULL },
-	{ "rounds", OPTIONS_NUMBER, offsetof(struct parts_options, rounds), "N", "times in a block (10000)", 1,
+	{ "rounds", OPTIONS_NUMBER, offsetof(struct parts_options, rounds), "N", "repetitions in a block (10000)", 1,
 	  10000000, NULL },
 	{ "from", OPTIONS_TEXT, offsetof(struct parts_options, from), "NAME", "the interface that sends", 0, 0, NULL },
 	{ "to", OPTIONS_TEXT, offsetof(struct parts_options, to), "NAME", "the interface that receives", 0, 0, NULL },
@@ -76,20 +77,11 @@ static const struct options_program parts_program = {
 	.options = parts_options,
 };
 
-static uint64_t
-parts_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static int
 parts_fail(const char *what)
 {
 	fprintf(stderr, "parts: %s: %s\n", what, strerror(errno));
-	return -errno;
+	return -1;
 }
 
 /* ---- memory ---- */
@@ -104,7 +96,7 @@ struct parts_memory {
 	const struct parts_options *options;
 	struct parts_slot slots[2];
 	uint8_t frame[PARTS_FRAME_MAX];
-	uint64_t sums[2]; /* of what each end has read, so that it is read */
+	_Atomic uint64_t sum; /* of all that was read: keeps the compiler from dropping the reads */
 	_Atomic bool failed;
 };
 
@@ -117,38 +109,42 @@ parts_put(struct parts_memory *memory, unsigned end, uint64_t number)
 	atomic_store_explicit(&slot->number, number, memory_order_release);
 }
 
-/* Reads the frame that the other end puts. Returns false if that has failed. */
+/* Reads the frame that the other end puts, and adds it to *sum. Returns false if that end has failed. */
 static bool
-parts_take(struct parts_memory *memory, unsigned end, uint64_t number)
+parts_take(struct parts_memory *memory, unsigned end, uint64_t number, uint64_t *sum)
 {
 	struct parts_slot *slot = &memory->slots[!end];
 
 	while (atomic_load_explicit(&slot->number, memory_order_acquire) != number)
 		if (atomic_load_explicit(&memory->failed, memory_order_relaxed))
 			return false;
-	memory->sums[end] += xk_sum(0, slot->bytes, memory->options->size);
+	*sum += xk_sum(0, slot->bytes, memory->options->size);
 	return true;
 }
 
+/* Moves this thread to core. Returns false with errno set if it may not run there. */
 static bool
-parts_pin(unsigned core)
+parts_pin(uint64_t core)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(core, &set);
-	return pthread_setaffinity_np(pthread_self(), sizeof(set), &set) == 0;
+	errno = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+	return errno == 0;
 }
 
 static void *
 parts_answer(void *argument)
 {
 	struct parts_memory *memory = argument;
-	uint64_t count = PARTS_BLOCKS * memory->options->rounds;
+	uint64_t count = PARTS_BLOCKS * memory->options->rounds, sum = 0;
 
-	atomic_store(&memory->failed, !parts_pin((unsigned)memory->options->cores.value[1]));
-	for (uint64_t i = 1; i <= count && parts_take(memory, 1, i); i++)
+	if (!parts_pin(memory->options->cores.value[1]))
+		atomic_store(&memory->failed, true);
+	for (uint64_t i = 1; i <= count && parts_take(memory, 1, i, &sum); i++)
 		parts_put(memory, 1, i);
+	atomic_fetch_add(&memory->sum, sum);
 	return NULL;
 }
 
@@ -156,30 +152,31 @@ static int
 parts_memory(const struct parts_options *o, double *ns)
 {
 	static struct parts_memory memory;
-	uint64_t number = 0;
+	uint64_t number = 0, sum = 0;
 	pthread_t answerer;
 
 	memory.options = o;
-	if (!parts_pin((unsigned)o->cores.value[0]))
-		return parts_fail("core");
+	if (!parts_pin(o->cores.value[0]))
+		return parts_fail("a core");
 	errno = pthread_create(&answerer, NULL, parts_answer, &memory);
 	if (errno != 0)
 		return parts_fail("a thread");
 	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
-		uint64_t begun_ns = parts_now_ns();
+		uint64_t begun_ns = clock_system_ns();
 
 		for (uint64_t i = 0; i < o->rounds; i++) {
 			parts_put(&memory, 0, ++number);
-			if (!parts_take(&memory, 0, number))
+			if (!parts_take(&memory, 0, number, &sum))
 				break;
 		}
-		ns[block] = (double)(parts_now_ns() - begun_ns) / (double)(2 * o->rounds);
+		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)(2 * o->rounds);
 	}
 	pthread_join(answerer, NULL);
+	atomic_fetch_add(&memory.sum, sum);
 	if (!atomic_load(&memory.failed))
 		return 0;
-	errno = EINVAL;
-	return parts_fail("core");
+	fprintf(stderr, "parts: the other core may not be used\n");
+	return -1;
 }
 
 /* ---- bells and sleepers ---- */
@@ -190,15 +187,17 @@ parts_bell(const struct parts_options *o, double *ns)
 	static const uint64_t one = 1;
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-	if (fd < 0 || !parts_pin((unsigned)o->cores.value[0]))
+	if (fd < 0)
 		return parts_fail("eventfd");
+	if (!parts_pin(o->cores.value[0]))
+		return parts_fail("a core");
 	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
-		uint64_t begun_ns = parts_now_ns();
+		uint64_t begun_ns = clock_system_ns();
 
 		for (uint64_t i = 0; i < o->rounds; i++)
 			if (write(fd, &one, sizeof(one)) != sizeof(one))
 				return parts_fail("eventfd");
-		ns[block] = (double)(parts_now_ns() - begun_ns) / (double)o->rounds;
+		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)o->rounds;
 	}
 	close(fd);
 	return 0;
@@ -217,7 +216,8 @@ parts_wake(const struct parts_options *o, double *ns)
 		if (!machine_wake_ns((unsigned)o->cores.value[0], (unsigned)o->cores.value[1], each,
 				     (unsigned)o->rounds)) {
 			free(each);
-			return parts_fail("wake");
+			fprintf(stderr, "parts: no threads that wake each other\n");
+			return -1;
 		}
 		for (uint64_t i = 0; i < o->rounds; i++)
 			sum += each[i];
@@ -257,25 +257,26 @@ parts_open_tap(const char *name)
 	return fd;
 }
 
-/* Sends the frame on one interface and takes it from the other; what else arrives there is passed over. */
+/* Sends the frame on one interface and takes it from the other. Skips other frames there, also of former numbers. */
 static bool
-parts_carry(int from, int to, const uint8_t *frame, size_t size, uint64_t patience_ns)
+parts_carry(int from, int to, uint8_t *frame, size_t size, uint32_t number, uint64_t patience_ns)
 {
-	uint64_t until_ns = parts_now_ns() + patience_ns;
+	uint64_t until_ns = clock_system_ns() + patience_ns;
 	uint8_t arrived[PARTS_FRAME_MAX];
+	ssize_t len;
 
+	xk_put32(frame + ETH_HLEN, number);
 	if (write(from, frame, size) != (ssize_t)size)
 		return false;
-	for (;;) {
-		ssize_t len = read(to, arrived, sizeof(arrived));
-
-		if (len >= ETH_HLEN && xk_get16(arrived + 12) == PARTS_TYPE)
+	do {
+		len = read(to, arrived, sizeof(arrived));
+		if (len >= PARTS_FRAME_MIN && xk_get16(arrived + 12) == PARTS_TYPE &&
+		    xk_get32(arrived + ETH_HLEN) == number)
 			return true;
-		if (len < 0 && (errno != EAGAIN || parts_now_ns() > until_ns)) {
-			errno = errno == EAGAIN ? ETIMEDOUT : errno;
-			return false;
-		}
-	}
+	} while ((len >= 0 || errno == EAGAIN) && clock_system_ns() < until_ns);
+	if (len >= 0 || errno == EAGAIN)
+		errno = ETIMEDOUT;
+	return false;
 }
 
 static int
@@ -285,21 +286,22 @@ parts_linux(const struct parts_options *o, double *ns)
 	int from = tap ? parts_open_tap(o->from) : parts_open_packet(o->from);
 	int to = from < 0 ? -1 : tap ? parts_open_tap(o->to) : parts_open_packet(o->to);
 	uint8_t frame[PARTS_FRAME_MAX] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 1 };
+	uint32_t number = 0;
 
 	if (from < 0 || to < 0)
 		return -1;
-	if (!parts_pin((unsigned)o->cores.value[0]))
-		return parts_fail("core");
+	if (!parts_pin(o->cores.value[0]))
+		return parts_fail("a core");
 	xk_put16(frame + 12, PARTS_TYPE);
-	for (unsigned i = 0; i < PARTS_TRIES && !parts_carry(from, to, frame, o->size, PARTS_TRY_NS); i++)
-		continue;
+	for (unsigned i = 0; i < PARTS_TRIES && !parts_carry(from, to, frame, o->size, number++, PARTS_TRY_NS); i++)
+		usleep(PARTS_TRY_NS / 1000);
 	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
-		uint64_t begun_ns = parts_now_ns();
+		uint64_t begun_ns = clock_system_ns();
 
 		for (uint64_t i = 0; i < o->rounds; i++)
-			if (!parts_carry(from, to, frame, o->size, PARTS_PATIENCE_NS))
+			if (!parts_carry(from, to, frame, o->size, number++, PARTS_PATIENCE_NS))
 				return parts_fail("a frame");
-		ns[block] = (double)(parts_now_ns() - begun_ns) / (double)o->rounds;
+		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)o->rounds;
 	}
 	close(from);
 	close(to);

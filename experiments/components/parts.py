@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""parts.py BUILD - of what parts a round trip consists on this machine: the table of Thekkath and Levy for each link and each way of
-waiting. Every part is measured by itself; their sum stands beside the measured round trip. Also, how long a caller should spin
+"""parts.py BUILD - the parts of a round trip on this machine, as in the tables of Thekkath and Levy, for each link and each way of
+waiting. Every part is measured by itself; their sum stands beside the measured round trip. Also, how long a driver should poll
 before it sleeps. --help has the options.
 """
 import argparse
@@ -73,9 +73,9 @@ class Parts:
                           "--rounds", str(10 * self.rounds))
         return found["echo_ns"] - found["rig_ns"]
 
-    def trip_ns(self, program, driver, *arguments):
-        """The median round trip, and how often the client's driver has slept for each."""
-        how = ("--driver", driver) if driver in ("interrupt", "poll") else ("--driver", "adaptive", "--spin", driver)
+    def trip_ns(self, program, waiting, *arguments):
+        """The median round trip, and how often the client's driver has slept for each. waiting: a driver's name, or how long it spins."""
+        how = ("--driver", waiting) if waiting in ("interrupt", "poll") else ("--driver", "adaptive", "--spin", waiting)
         found = self.told(os.path.join(self.build, program), "--cores", self.cores, "--mode", "ipp", "--handoff", "none", *how,
                           "--rounds", str(self.rounds), "--json", "-", *arguments)
         run = found["runs"][0]
@@ -107,9 +107,11 @@ class Parts:
 
     def calls_ns(self, frame):
         """What both hosts do for a call with such a frame and an empty reply."""
-        found = [self.told(os.path.join(self.build, "xk"), "bench", "call", "--graph", CALL_GRAPH, "--size", str(size), "--json", "-",
-                           "--rounds", str(10 * self.rounds))["call_ns"] for size in (frame - CALL_HEADERS, 0)]
-        return sum(found) / 2
+        def bench(size, *alone):
+            return self.told(os.path.join(self.build, "xk"), "bench", "call", "--graph", CALL_GRAPH, "--size", str(size), "--json", "-",
+                             "--rounds", str(10 * self.rounds), *alone)["call_ns"]
+
+        return sum(bench(size) - bench(size, "--alone") for size in (frame - CALL_HEADERS, 0)) / 2
 
     def calls(self, alone):
         """Calls without arguments and with a packet of them, as rows."""
@@ -118,11 +120,12 @@ class Parts:
             for frame in FRAMES:
                 found = self.tried(f"a call over virtio, {driver}", self.trip_ns, "chantest", driver, "--graph", CALL_GRAPH, "--size",
                                    str(frame - CALL_HEADERS), "--set", "chantest.reply=0")
-                if found is None:
+                service = self.tried(f"a call's service, {frame} bytes", self.calls_ns, frame)
+                if None in (found, service, *alone["memory"].values()):
                     continue
                 sleeps = 2 if driver == "interrupt" else 0
                 rows.append({"driver": driver, "frame": frame, "measured_ns": found[0], "parts_ns": {
-                    "way": alone["memory"][frame] + alone["memory"][FRAMES[0]], "service": self.calls_ns(frame),
+                    "way": alone["memory"][frame] + alone["memory"][FRAMES[0]], "service": service,
                     "bell": sleeps * alone["bell"], "wake": sleeps * max(0, alone["wake"] - alone["bell"])}})
         return rows
 
@@ -159,7 +162,7 @@ def tell(found):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="of what parts a round trip consists here")
+    parser = argparse.ArgumentParser(description="the parts of a round trip on this machine")
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
     parser.add_argument("--rounds", type=int, default=20000, help="round trips of each kind (20000)")

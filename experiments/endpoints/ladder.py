@@ -128,7 +128,7 @@ class Cable:
 
 
 class Virtio:
-    """A socket for each pair of hosts, which run on these cores and so."""
+    """A socket for each pair of hosts. They run on these cores, with these further arguments."""
 
     link = "virtio"
 
@@ -333,7 +333,7 @@ class Ladder:
         pairs = []
         for _ in range(FLOOR_TURNS):
             done = subprocess.run(bare, check=True, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
-            pairs.append((self.exchange("handler", FLOOR_SIZE, cable, 5, None)["median"], json.loads(done.stdout)["rtt_ns"]["p50"]))
+            pairs.append((self.exchange("handler", FLOOR_SIZE, cable, 5, None)["median"], json.loads(done.stdout)["rtt_ns"]["mean"]))
         return {"driver": driver, "cores": ",".join(cores), "pairs": pairs, "ratio": statistics.median(llp / dpdk for llp, dpdk in pairs)}
 
     def table(self, cable, rungs, progress):
@@ -373,7 +373,8 @@ def measure(options, work, no_cable=None):
         except (Failed, OSError, subprocess.SubprocessError) as why:
             ladder.missing[name] = str(why)
     document["floors"] = []
-    for driver, cores in (("poll", ladder.cores), ("interrupt", ladder.cores[:1] * 2)) if "virtio" in links and "handler" in wanted else ():
+    floors = (("poll", ladder.cores), ("interrupt", ladder.cores[:1] * 2))
+    for driver, cores in floors if "virtio" in links and "handler" in wanted else ():
         try:
             document["floors"].append(ladder.floor(driver, cores))
         except (Failed, OSError, subprocess.SubprocessError) as why:

@@ -137,7 +137,7 @@ sockets_now_ns(void)
 
 /* ---- opening ---- */
 
-/* A server tells that it will hear its client. */
+/* Tells the parent that the server is ready for its client. */
 static void
 sockets_announce(void)
 {
@@ -301,6 +301,6 @@ main(int argc, char **argv)
 		count++;
 	sockets_tell(&o, averages_ns, count);
 	if (count == 0 && !sockets_end)
-		fprintf(stderr, "sockets: a message was lost\n");
+		sockets_fail(errno == EAGAIN ? "a message was lost" : "the first run");
 	return count > 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }

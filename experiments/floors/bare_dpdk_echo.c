@@ -2,9 +2,10 @@
  * bare_dpdk_echo.c - the floor under udptest's round trips: the same frame on the same link, with nothing but DPDK.
  *
  * Two processes, a virtio-user and a vhost-user device joined by shared memory and set up as platform/dpdk does, each
- * polling on its core, or asleep until an interrupt (--sleep). The server swaps the link addresses and sends the frame back, or answers it by fused.h's one
- * function; the client makes the echo its next request. With one request at a time it reads the clock once per round trip, as
- * udptest does; with --window it counts echoes per second, and the server may be another program.
+ * polling on its core, or asleep until an interrupt (--sleep). The server swaps the link addresses and sends the frame
+ * back, or answers it by fused.h's one function; the client makes the echo its next request. With one request at a time
+ * it reads the clock once per round trip, as udptest does; with --window it counts echoes per second, and the server may
+ * be another program.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -67,8 +68,8 @@ static const struct options_option bare_options[] = {
 	  ECHO_FRAME_MAX_SIZE, NULL },
 	{ "window", OPTIONS_NUMBER, offsetof(struct bare_options, window), "N", "requests under way at a time (1)", 1,
 	  BARE_RING / 2, NULL },
-	{ "sleep", OPTIONS_FLAG, offsetof(struct bare_options, sleep), NULL, "both ends sleep until a frame arrives", 0,
-	  0, NULL },
+	{ "sleep", OPTIONS_FLAG, offsetof(struct bare_options, sleep), NULL,
+	  "the ends sleep until a frame arrives; another server decides for itself", 0, 0, NULL },
 	{ "server", OPTIONS_TEXT, offsetof(struct bare_options, server), "WHO",
 	  "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the path of another server's "
 	  "socket, "
@@ -155,11 +156,15 @@ bare_listens(struct bare_port *port)
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 	int fd = port->epoll != 0 ? -1 : rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, 0);
 
-	if (fd >= 0) {
-		port->epoll = epoll_create1(EPOLL_CLOEXEC);
-		xk_assert(port->epoll > 0 && epoll_ctl(port->epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+	if (fd < 0)
+		return port->epoll != 0;
+	port->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (port->epoll < 0 || epoll_ctl(port->epoll, EPOLL_CTL_ADD, fd, &event) != 0 ||
+	    rte_eth_dev_rx_intr_enable(port->id, 0) != 0) {
+		fprintf(stderr, "bare_dpdk_echo: no interrupts to sleep for\n");
+		exit(OPTIONS_FAILURE);
 	}
-	return port->epoll != 0;
+	return true;
 }
 
 /* Takes frames that have arrived. If there are none, gives up the core as the port does, and may return 0. */

@@ -1,14 +1,13 @@
-"""components.py - of what parts a round trip consists: the tables of Thekkath and Levy (1993), predicted and measured."""
+"""components.py - the parts of a round trip: the tables of Thekkath and Levy (1993), predicted and measured."""
 import lab as labs
 
-CALLED_US = 340 - 253  # published, over the DECstation's Ethernet
-PART_TITLES = {"way": "the frame's way", "bell": "ringing a bell", "wake": "waking a sleeper", "service": "the hosts' service"}
+PART_TITLES = {"way": "the frame's way", "bell": "signalling", "wake": "waking a sleeper", "service": "the hosts' work"}
 
 
 def run(lab):
     section = labs.Section(
         "components", "Where a round trip goes",
-        "Of what parts does a round trip consist, on which kind of controller, and what does a remote procedure call add?")
+        "What are the parts of a round trip, on which kind of controller, and what does a remote procedure call add?")
     section.text(
         "C. A. Thekkath and H. M. Levy took a round trip to pieces in 1993 (\"Limits to Low-Latency Communication on High-Speed "
         "Networks\"): an exchange of packets between two interrupt handlers, and a remote procedure call that is as direct as possible, on "
@@ -51,7 +50,7 @@ def predicted(section, model):
     calls = [row for machine in machines for row in machine["calls"]]
     head = ["microseconds"]
     for machine in machines:
-        head += [f"{machine['title']}, no arguments", "a packet of them"]
+        head += [f"{machine['title']}, no arguments", "a packet full"]
     rows = [(step.capitalize(), *(f"{row['steps_us'][i]:.0f} ({row['published'][i]})" for row in calls)) for i, step in enumerate(model["steps"])]
     rows += [("The whole call, simulated", *(f"{row['us']:.0f}{', fitted' if row['fitted'] else ''}" for row in calls)),
              ("The whole call, published", *(str(row["measured_us"]) for row in calls)),
@@ -79,33 +78,33 @@ def measured(section, here):
     columns = ("bytes", *PART_TITLES.values(), "sum", "round trip", "difference")
     section.table("The same table on this machine: microseconds both ways, each part measured by itself", ("link and driver", *columns),
                   [row_of(f"{row['link']}, {row['driver']}", row) for row in here["rows"]])
-    section.table("A call over virtio, without arguments and with a packet of them, and its empty reply", ("driver", *columns),
+    section.table("A call over virtio, without arguments and with a packet full of them, and its empty reply", ("driver", *columns),
                   [row_of(row["driver"], row) for row in here["calls"]])
     section.picture("The most direct call", "chantest-direct.dot", {("bid", "vmux"): ("decided when a channel is opened", True)})
     section.text(
         "The way over virtio and rings is memory: a frame is copied by one core and read by the other. Over the others it is Linux's: a "
-        "thread sends on one interface and takes the frame from the other. A driver that polls neither rings nor sleeps. What the "
+        "thread sends on one interface and takes the frame from the other. A polling driver signals nobody and never sleeps. What the "
         "parts do not explain is in the difference: DPDK's work on its rings; for a tap, a signal that Linux sends DPDK for each frame; and "
         "what sleeping costs beyond waking, cold caches above all.")
 
 
 def spun(section, here):
     works = list(dict.fromkeys(row["work"] for row in here["spins"]))
-    titles = {"interrupt": "not at all", "poll": "for ever"}
+    titles = {"interrupt": "0", "poll": "ever"}
     rows = []
     for spin in dict.fromkeys(row["spin"] for row in here["spins"]):
         cells = {row["work"]: row for row in here["spins"] if row["spin"] == spin}
         rows.append((titles.get(spin, spin), *(text for work in works for text in
                                                ((f"{cells[work]['us']:.1f}", f"{cells[work]['sleeps']:.2f}") if work in cells else ("-", "-")))))
-    section.table("How long the drivers spin before they sleep: a call over virtio, between two cores",
-                  ("spins", *(text for work in works for text in (f"us a call, server works {work}", "sleeps a call"))), rows)
+    section.table("How long the drivers poll before they sleep: a call over virtio, between two cores",
+                  ("polls for", *(text for work in works for text in (f"us a call, server works {work}", "sleeps a call"))), rows)
 
 
 def judge(section, model, here):
     exchanges = {name: machine["exchanges"] for name, machine in model["machines"].items()}
     calls = {name: machine["calls"] for name, machine in model["machines"].items()}
     off = {name: max(abs(row["us"] / row["measured_us"] - 1) for row in rows) for name, rows in calls.items()}
-    least, most = exchanges["ethernet_dec"][0], exchanges["atm_dec"][0]
+    ethernet, atm = exchanges["ethernet_dec"][0], exchanges["atm_dec"][0]
     section.check(all(abs(row["us"] / row["sum_us"] - 1) < 0.01 for name, rows in exchanges.items() for row in rows if name != "atm_dec"),
                   "Simulated, the parts of an exchange add up to their published sum.")
     section.check(exchanges["atm_dec"][1]["us"] < exchanges["atm_dec"][1]["sum_us"],
@@ -120,17 +119,18 @@ def judge(section, model, here):
         section.answer = "Not measured here."
         return
     wake = far["parts_ns"]["wake"]
-    calls = {(row["driver"], row["frame"]): row["measured_ns"] for row in here["calls"]}
+    called_ns = {(row["driver"], row["frame"]): row["measured_ns"] for row in here["calls"]}
     section.answer = (
-        f"Then, 60 bytes over Ethernet took {least['measured_us']} us, of which {least['published']['wire']} were on the wire, and over ATM "
-        f"{most['measured_us']}. Here they take {far['measured_ns'] / 1000:.1f} us over virtio where drivers sleep, of which "
+        f"Then, an exchange of 60 bytes over Ethernet took {ethernet['measured_us']} us, of which {ethernet['published']['wire']} were on the "
+        f"wire, and one of {atm['frame']} bytes over ATM {atm['measured_us']}. Here, 60 bytes take {far['measured_ns'] / 1000:.1f} us over virtio where drivers sleep, of which "
         f"{wake / 1000:.1f} are two wake-ups, and {near['measured_ns'] / 1000:.2f} where they poll.")
-    if ("poll", 60) in calls:
-        section.answer += (f" A call without arguments added {CALLED_US} us to the {least['measured_us']} then, and adds "
-                           f"{(calls['poll', 60] - near['measured_ns']) / 1000:.2f} to the {near['measured_ns'] / 1000:.2f} now.")
+    if ("poll", 60) in called_ns:
+        added_us = calls["ethernet_dec"][0]["measured_us"] - ethernet["measured_us"]
+        section.answer += (f" A call without arguments added {added_us} us to the {ethernet['measured_us']} then, and adds "
+                           f"{(called_ns['poll', 60] - near['measured_ns']) / 1000:.2f} to the {near['measured_ns'] / 1000:.2f} now.")
     section.check(wake > far["measured_ns"] / 2, "Here, where drivers sleep, most of a round trip is waking them.")
     section.check(0.5 < sum(near["parts_ns"].values()) / near["measured_ns"] < 1.5,
-                  "Where they poll, the parts add up to the round trip but for a half.")
+                  "Where they poll, the parts add up to the round trip to within half of it.")
     if {("0us", "interrupt"), ("0us", "100us")} <= set(spins):
         section.check(spins["0us", "100us"]["us"] < spins["0us", "interrupt"]["us"] / 2,
-                      "A driver that spins for longer than a call takes saves more than half of it.")
+                      "A driver that polls for longer than a call takes saves more than half of it.")

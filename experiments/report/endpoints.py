@@ -124,12 +124,12 @@ def measured(section):
 
 
 def published():
-    """The same as published."""
+    """The published figures, in the form of measured()."""
     return {rung: {size: (cells[size][0], cells[size][1], published_computed(rung, size)) for size in cells} for rung, cells in PUBLISHED.items()}
 
 
 def statements(figures):
-    """[(words, figures in words, whether they agree)]: what the paper says of its figures, of these."""
+    """The paper's statements, tested on these figures: [(statement, evidence, whether it holds)]."""
     short, *long = sorted(figures["tcp"])
     alone = {rung: cells[short][0][2] for rung, cells in figures.items()}
     beside = {rung: cells[short][1][1] / cells[short][1][0] for rung, cells in figures.items()}
@@ -192,4 +192,4 @@ def judge(section):
     for row in section.data["floors"]:
         llp, dpdk = (labs.median(ns) / 1000 for ns in zip(*row["pairs"]))
         section.text(f"With nothing beneath but DPDK (virtio, driver {row['driver']}, cores {row['cores']}), LLP's round trip in the handler "
-                     f"takes {llp:.2f} us, and {dpdk:.2f} where DPDK's frames are only turned round: {row['ratio']:.2f} times.")
+                     f"takes {llp:.2f} us, and {dpdk:.2f} where DPDK alone sends each frame back: {row['ratio']:.2f} times.")

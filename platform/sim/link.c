@@ -353,11 +353,14 @@ link_switch(const struct link_frame *frame, struct link_station *to, uint64_t *a
 {
 	struct sim_link *link = frame->link;
 	struct link_queue *queue = &to->queue;
-	uint64_t latency_ns = link->config.latency_ns, begins_ns;
+	uint64_t latency_ns = link->config.latency_ns, begins_ns, time_ns = frame->time_ns;
 	uint64_t at_ns = link_after(frame->begins_ns, latency_ns);
 
-	if (!link->config.cut_through)
+	if (!link->config.cut_through) {
 		at_ns = link_after(at_ns, frame->time_ns);
+		time_ns = sim_link_frame_ns(&link->config,
+					    frame->len); /* it is all there, however slowly it was written */
+	}
 	begins_ns = at_ns;
 	while (queue->count > 0 && queue->begins_ns[queue->first] <= at_ns) {
 		queue->first = (queue->first + 1) & (queue->room - 1);
@@ -371,8 +374,8 @@ link_switch(const struct link_frame *frame, struct link_station *to, uint64_t *a
 		if (queue->count < queue->room || link_queue_grow(queue))
 			queue->begins_ns[(queue->first + queue->count++) & (queue->room - 1)] = begins_ns;
 	}
-	to->down_free_ns = link_after(begins_ns, frame->time_ns + link->gap_ns);
-	*arrives_ns = link_after(begins_ns, frame->time_ns + link_latency_ns(&link->config, frame->len));
+	to->down_free_ns = link_after(begins_ns, time_ns + link->gap_ns);
+	*arrives_ns = link_after(begins_ns, time_ns + link_latency_ns(&link->config, frame->len));
 	return true;
 }
 
@@ -432,7 +435,7 @@ sim_link_send(struct sim_link *link, unsigned station, const uint8_t *frame, siz
 
 	xk_assert(station < link->station_count);
 	link->counts.sent++;
-	begun.time_ns = sim_link_frame_ns(&link->config, len);
+	begun.time_ns = link_sent_ns(&link->config, len);
 	if (xk_likely(!from->cut_sends)) {
 		if (*free_ns > now_ns)
 			begins_ns = *free_ns;
@@ -453,7 +456,7 @@ sim_link_begin(struct sim_link *link, unsigned station, const uint8_t *frame, si
 
 	xk_assert(station < link->station_count && link->stations[station].waiting > 0);
 	link->stations[station].waiting--;
-	begun.time_ns = sim_link_frame_ns(&link->config, len);
+	begun.time_ns = link_sent_ns(&link->config, len);
 	link_begin(&begun, frame);
 }
 

@@ -5,11 +5,11 @@
  * in the order in which frames begin and of their receivers, so other links do not influence them.
  *
  * Timing: a frame occupies the link for as long as its bytes take at the link's rate, arrives `latency` after its
- * last bit, and is followed by the gap. Cells do not wait for the whole frame: the first one leaves as soon as it is
- * written, and the last one not before that. Times are whole nanoseconds, each rounded up. The frames of a station, or
- * of a shared medium, are sent one after another in the order of the calls, without collisions. A switch forwards frames
- * in the order in which they begin and has one queue per station. Frames between two stations arrive in order, except
- * those marked "reorder" or "duplicate".
+ * last bit, and is followed by the gap. On a link with cells the first cell leaves as soon as the sender's processor has
+ * written it, while that writes the rest; the last one cannot leave before it is written. Times are whole nanoseconds;
+ * the link's are rounded up. The frames of a station, or of a shared medium, are sent one after another in the order of
+ * the calls, without collisions. A switch forwards frames in the order in which they begin and has one queue per
+ * station. Frames between two stations arrive in order, except those marked "reorder" or "duplicate".
  *
  *	at = sim_link_send(link, station, frame, len, now, arrive, context);
  *	if (at > now)           // the link is busy: at time `at`,
@@ -77,10 +77,10 @@ const struct sim_link_preset *sim_link_preset_find(const char *name);
 /* Checks config. Returns NULL if it makes a link, otherwise a sentence that says what is wrong. */
 const char *sim_link_check(const struct sim_link_config *config);
 
-/* Returns how long a frame of len bytes, Ethernet header included, occupies such a link, without the gap. */
+/* Returns how long a frame of len bytes, Ethernet header included, takes on such a link, without the gap. */
 uint64_t sim_link_frame_ns(const struct sim_link_config *config, size_t len);
 
-/* The time for which a host's processor writes a frame: before the frame begins, and while it is under way. */
+/* How long a host's processor writes a frame: before the frame begins, and while it is under way. */
 struct sim_link_writing {
 	uint64_t before_ns, after_ns;
 };

@@ -174,12 +174,20 @@ sim_link_read_ns(const struct sim_link_config *config, size_t len)
 uint64_t
 sim_link_frame_ns(const struct sim_link_config *config, size_t len)
 {
-	uint64_t bytes = len < config->frame_min ? config->frame_min : len, last_ns, frame_ns;
+	uint64_t bytes = len < config->frame_min ? config->frame_min : len;
+
+	if (config->cell_size != 0)
+		bytes = link_cells(config, len) * config->cell_size;
+	return link_bytes_ns(config, bytes + config->frame_overhead);
+}
+
+uint64_t
+link_sent_ns(const struct sim_link_config *config, size_t len)
+{
+	uint64_t frame_ns = sim_link_frame_ns(config, len), last_ns;
 
 	if (config->cell_size == 0)
-		return link_bytes_ns(config, bytes + config->frame_overhead);
-	bytes = link_cells(config, len) * config->cell_size + config->frame_overhead;
-	frame_ns = link_bytes_ns(config, bytes);
+		return frame_ns;
 	last_ns = sim_link_write(config, len).after_ns + link_bytes_ns(config, config->cell_size);
 	return last_ns > frame_ns ? last_ns : frame_ns;
 }

@@ -1,7 +1,7 @@
 /*
  * chantest.c - the test protocol above CHAN: a server that returns every request, or its beginning, as its reply, and a
- * client that measures the round trip. Each instance is a server. A program makes it a client (chantest.h), or the setting `peer`
- * does: one run of `rounds` then begins after `start`, and its end is traced (level events) and counted.
+ * client that measures the round trip. Each instance is a server. A program makes it a client (chantest.h), or the
+ * setting `peer` does: one run of `rounds` then begins after `start`, and its end is traced (level events) and counted.
  *
  * Callers are shepherds in xk_call, one for each of `channels`; the graph says how they wait and who resumes them. A
  * round trip lasts from the call to its reply, without the check of the reply.
@@ -310,7 +310,7 @@ static const struct xk_setting chantest_settings[] = {
 	{ "work", XK_SETTING_TIME, offsetof(struct chantest, work_ns), "0s", "time that a server works on each reply",
 	  0, UINT64_C(3600000000000) },
 	{ "reply", XK_SETTING_UINT, offsetof(struct chantest, reply_max), "512k",
-	  "bytes of the longest reply, of both hosts: the rest of a request is not returned", 0, XK_CHANTEST_MAX },
+	  "bytes of the longest reply: longer requests come back cut to it; alike on both hosts", 0, XK_CHANTEST_MAX },
 	{ "first", XK_SETTING_UINT, offsetof(struct chantest, first), "0", "number of a client's first request", 0,
 	  UINT64_MAX },
 	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "server of a run that begins by itself", 0, 0 },

@@ -175,11 +175,41 @@ TEST(cells_leave_as_they_are_written)
 	writing = sim_link_write(&config, 1000);
 	CHECK_EQ(writing.before_ns, 7 + 300);
 	CHECK_EQ(writing.after_ns, 2700);
-	/* the last cell leaves when it is written */
-	CHECK_EQ(sim_link_frame_ns(&config, 1000), 2700 + 100);
+	CHECK_EQ(sim_link_frame_ns(&config, 1000), 1000);
 	config.read_ns = 5;
 	config.read_kb_ns = 10;
 	CHECK_EQ(sim_link_read_ns(&config, 1500), 5 + 15);
+}
+
+/* The last of 10 cells leaves when it is written, and a switch that stores the frame sends it on as fast as it can. */
+TEST(a_slow_writer_delays_its_own_wire)
+{
+	static const struct {
+		const char *kind;
+		bool cut_through;
+		long long at_ns;
+	} cases[] = {
+		{ "wire", false, 2800 + 1000 },
+		{ "shared", false, 2800 + 1000 },
+		{ "switch", true, 2800 + 2000 },
+		{ "switch", false, 2800 + 1000 + 2000 },
+	};
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		struct sim_link_config config = nano(cases[i].kind);
+		struct bench *bench;
+
+		config.cell_size = config.cell_payload = 100;
+		config.write_kb_ns = 3000;
+		config.cut_through = cases[i].cut_through;
+		bench = bench_new(&config, 2, 1);
+		send_one(bench, 0, 1, 1000, 0);
+		CHECK_ARRIVAL(bench, 0, 1, cases[i].at_ns);
+		/* the next one waits until the wire is free */
+		CHECK_EQ(give(bench, 0, 1, 1000, 0), 2800);
+		begin(bench, 0, 1, 1000, 2800);
+		bench_free(bench);
+	}
 }
 
 /* ---- turns ---- */

@@ -39,7 +39,7 @@ TEST(words_are_sent_as_they_are_and_told_how)
 	rig_end_call(r, 0, OWN "04 a1a2a3a4");
 	CHECK_EQ(rig_called(r, 0), 0);
 	rig_expect_delivered(r, "a1a2a3a4");
-	CHECK_EQ(rig_counter(r, "turned"), 0);
+	CHECK_EQ(rig_counter(r, "swapped"), 0);
 	CHECK_EQ(rig_drops(r), 0);
 	rig_free(r);
 }
@@ -48,7 +48,7 @@ TEST(the_receiver_makes_right)
 {
 	static const struct {
 		const char *reply, *delivered;
-		unsigned turned;
+		unsigned swapped;
 	} replies[] = {
 		{ OTHER "04 01020304 05060708", "04030201 08070605", 1 },
 		{ OTHER "02 01020304 050607", "02010403 060507", 1 },
@@ -61,7 +61,7 @@ TEST(the_receiver_makes_right)
 	};
 	struct rig *r = rig_new("marshal");
 	struct xk_session *s = open_host(r);
-	unsigned turned = 0;
+	unsigned swapped = 0;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(replies); i++) {
 		rig_call(r, s, "");
@@ -69,8 +69,8 @@ TEST(the_receiver_makes_right)
 		rig_end_call(r, 0, replies[i].reply);
 		CHECK_EQ(rig_called(r, i), 0);
 		rig_expect_delivered(r, replies[i].delivered);
-		turned += replies[i].turned;
-		CHECK_EQ(rig_counter(r, "turned"), turned);
+		swapped += replies[i].swapped;
+		CHECK_EQ(rig_counter(r, "swapped"), swapped);
 	}
 	rig_free(r);
 }
@@ -148,22 +148,22 @@ TEST(a_server_need_not_know_its_callers_order)
 	rig_free(r);
 }
 
-TEST(a_message_of_many_segments_is_turned_round)
+TEST(a_message_of_many_segments_is_swapped)
 {
 	struct rig *r = rig_new_graph("wire:; marshal: wire; marshal.order=" OTHER_NAME "; user: marshal");
-	static char text[2 * 5003 + 16], turned[2 * 5003 + 1];
+	static char text[2 * 5003 + 16], swapped[2 * 5003 + 1];
 	struct xk_session *s = open_host(r);
 
 	snprintf(text, sizeof(text), OTHER "04 | ");
 	for (unsigned i = 0; i < 5003; i++) {
 		snprintf(text + 7 + 2 * i, 3, "%02x", i % 251);
-		snprintf(turned + 2 * i, 3, "%02x", (i < 5000 ? i ^ 3 : i) % 251);
+		snprintf(swapped + 2 * i, 3, "%02x", (i < 5000 ? i ^ 3 : i) % 251);
 	}
 	rig_call(r, s, "01020304");
 	rig_expect_sent(r, OTHER "04 01020304"); /* as another machine would send it */
 	rig_end_call(r, 0, text);
 	CHECK_EQ(rig_called(r, 0), 0);
-	rig_expect_delivered(r, turned);
+	rig_expect_delivered(r, swapped);
 	/* without a buffer for its second half */
 	rig_call(r, s, "01020304");
 	rig_limit_buffers(r, 4);

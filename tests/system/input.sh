@@ -27,7 +27,7 @@ misuse '"1e3" is not a number' --rounds 1e3
 misuse '"0" is not a number' --threads 0
 misuse '"both" is none of regular, ipp' --mode both
 misuse '"sleep" is none of poll, interrupt, adaptive' --driver sleep
-misuse 'is of --driver adaptive' --driver poll --spin 20us
+misuse 'needs --driver adaptive' --driver poll --spin 20us
 misuse '"20" is not a time such as 20us' --driver adaptive --spin 20
 misuse '"all" is none of none, client, server, both' --handoff all
 misuse 'may not use core 900' --cores 900,0

@@ -20,8 +20,8 @@ const struct options_option host_common_options[] = {
 	  "how it waits for frames: poll, interrupt, adaptive\n"
 	  "(interrupt; poll on a link that cannot wake a sleeper)",
 	  0, 0, host_drivers },
-	{ "spin", OPTIONS_TEXT, HOST_AT(spin), "T", "of --driver adaptive: how long it polls after work (50us)", 0, 0,
-	  NULL },
+	{ "spin", OPTIONS_TEXT, HOST_AT(spin), "T",
+	  "with --driver adaptive: how long it polls after its last work (50us)", 0, 0, NULL },
 	{ "drivers", OPTIONS_NUMBER, HOST_AT(drivers), "N",
 	  "drivers of a host: each a thread with a core and a queue of each\n"
 	  "port of its own (1)",
@@ -105,7 +105,7 @@ host_common_complete(const struct options_program *program, struct host_common *
 	if (!host_sets_are_good(program, &common->sets) || host_common_watchdog(program, common) != 0)
 		return OPTIONS_MISUSE;
 	if (common->spin != NULL && common->driver != XK_DRIVER_ADAPTIVE)
-		return options_misuse(program, "--spin is of --driver adaptive");
+		return options_misuse(program, "--spin needs --driver adaptive");
 	if (common->spin != NULL && (!xk_time_parse(common->spin, &common->spin_ns) || common->spin_ns == 0))
 		return options_misuse(program, "--spin: \"%s\" is not a time such as 20us", common->spin);
 	if (common->pcap != NULL && common->pcap[0] == '\0')
