@@ -139,6 +139,70 @@ TEST(parked_shepherds_are_resumed_by_the_driver)
 	check_park_against_signal(XK_RESUME_DRIVER, XK_DRIVER_INTERRUPT, XK_IMPLICIT_HANDOFF);
 }
 
+/* Two shepherds that wake each other, by bells[0] and bells[1], until the test ends; a third that the test wakes. */
+struct ringers {
+	struct xk_semaphore bells[3];
+	_Atomic unsigned rings[3];
+	_Atomic bool ends;
+};
+
+struct ringer {
+	struct ringers *all;
+	unsigned hears;
+};
+
+static void
+ringer_run(void *argument)
+{
+	const struct ringer *ringer = argument;
+	struct ringers *all = ringer->all;
+
+	while (xk_semaphore_wait(&all->bells[ringer->hears], XK_FOREVER) == 0) {
+		atomic_fetch_add(&all->rings[ringer->hears], 1);
+		if (ringer->hears < 2 && !atomic_load(&all->ends))
+			xk_semaphore_signal(&all->bells[1 - ringer->hears]);
+	}
+}
+
+static bool
+ringers_have_rung(struct ringers *all, unsigned which, unsigned times)
+{
+	for (unsigned i = 0; i < 600000 && atomic_load(&all->rings[which]) < times; i++)
+		host_nap();
+	return atomic_load(&all->rings[which]) >= times;
+}
+
+/* The driver resumes two shepherds for ever, each made runnable by the other: frames and other threads get their turns. */
+TEST(shepherds_that_wake_each_other_starve_nobody)
+{
+	for (unsigned policy = XK_DRIVER_POLL; policy <= XK_DRIVER_INTERRUPT; policy++) {
+		struct host *h = host_new(XK_IPP, (enum xk_driver_policy)policy, 1, 0);
+		struct ringers all = { .ends = false };
+		struct ringer ringers[3];
+
+		h->top->protocol.resume = XK_RESUME_DRIVER;
+		for (unsigned i = 0; i < 3; i++)
+			xk_semaphore_init(&all.bells[i], &h->top->protocol, 0);
+		host_start(h);
+		for (unsigned i = 0; i < 3; i++) {
+			ringers[i] = (struct ringer){ &all, i };
+			CHECK_EQ(xk_thread_start(h->kernel, "ringer", ringer_run, &ringers[i]), 0);
+		}
+		xk_semaphore_signal(&all.bells[0]);
+		CHECK(ringers_have_rung(&all, 0, 1000));
+		host_echo(h, OP_ECHO, MANY);
+		for (unsigned i = 1; i <= 100; i++) {
+			xk_semaphore_signal(&all.bells[2]);
+			CHECK(ringers_have_rung(&all, 2, i));
+		}
+		CHECK(ringers_have_rung(&all, 1, atomic_load(&all.rings[1]) + 1000));
+		atomic_store(&all.ends, true);
+		xk_kernel_stop(h->kernel);
+		CHECK(host_stats(h).resumes_driver > 2000);
+		host_free(h);
+	}
+}
+
 TEST(parked_shepherds_are_resumed_under_a_polling_driver)
 {
 	check_park_against_signal(XK_RESUME_DRIVER, XK_DRIVER_POLL, XK_IMPLICIT_HANDOFF);
