@@ -11,6 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True
+from programs import find_and_tell
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 NETWORK = os.path.join(ROOT, "experiments", "components", "network.dot")
 ROUNDS = 20
@@ -208,16 +212,7 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    try:
-        found = find(options.build)
-    except (OSError, ValueError, subprocess.SubprocessError) as why:
-        print(f"model: {why}", file=sys.stderr)
-        return 1
-    tell(found)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(found, file, indent=1)
-    return 0
+    return find_and_tell("model", lambda: find(options.build), tell, options.json)
 
 
 sys.exit(main())

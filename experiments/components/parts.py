@@ -4,14 +4,16 @@ waiting. Every part is measured by itself; their sum stands beside the measured 
 before it sleeps. --help has the options.
 """
 import argparse
-import ctypes
 import json
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True
+from programs import Failed, die_with_parent, find_and_tell
 
 # Which way a frame takes over each link, and how drivers can wait there.
 LINKS = {"virtio": ("memory", ("poll", "interrupt")), "ring": ("memory", ("poll",)), "tap": ("tap", ("poll", "interrupt")),
@@ -29,14 +31,6 @@ PATHS = {
     "tap": "ip link add xkpart type bridge && ip link set xkpart up"
            " && for i in 0 1; do ip tuntap add mode tap name xkpart$i && ip link set xkpart$i master xkpart; done",
 }
-
-
-class Failed(Exception):
-    """It could not be measured; says why."""
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 class Parts:
@@ -170,16 +164,7 @@ def main():
     options = parser.parse_args()
     if shutil.which("unshare") is None or options.rounds < 1:
         parser.error("needs unshare, and at least one round")
-    try:
-        found = Parts(options).find()
-    except (Failed, OSError) as why:
-        print(f"parts: {why}", file=sys.stderr)
-        return 1
-    tell(found)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(found, file, indent=1)
-    return 0
+    return find_and_tell("parts", Parts(options).find, tell, options.json)
 
 
 sys.exit(main())

@@ -9,7 +9,6 @@ measured alone, with a computation on the server's core, and alone while idle-pr
 """
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -18,6 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True
+from programs import Failed, die_with_parent, find_and_tell
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 GRAPH = os.path.join(ROOT, "graphs", "pingpong.dot")
@@ -43,14 +46,6 @@ FLOOR_TURNS = 5
 PATIENCE_S = 60
 STAND_S = 20
 WORK = "/media"  # in a namespace where it is empty
-
-
-class Failed(Exception):
-    """It could not be measured; says why."""
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 class Cable:
@@ -384,6 +379,7 @@ def measure(options, work, no_cable=None):
 
 
 def show(document):
+    print(file=sys.stderr)
     for name in ("cable", "virtio"):
         rows = document[name]
         for size in map(str, document["sizes"] if rows else ()):
@@ -435,17 +431,7 @@ def main():
     if wrong:
         parser.error(f"there is no {wrong[0]}, only: {', '.join(TITLES)}")
     die_with_parent()
-    try:
-        document = measure_inside(options) if options.inside else measure_outside(options)
-    except (Failed, OSError, subprocess.SubprocessError) as why:
-        print(f"ladder: {why}", file=sys.stderr)
-        return 1
-    print(file=sys.stderr)
-    show(document)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=1)
-    return 0
+    return find_and_tell("ladder", lambda: measure_inside(options) if options.inside else measure_outside(options), show, options.json)
 
 
 sys.exit(main())

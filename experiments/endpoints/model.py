@@ -9,6 +9,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True
+from programs import find_and_tell
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 NETWORK = os.path.join(ROOT, "experiments", "endpoints", "machines.dot")
 SIZES = (32, 1024)
@@ -56,29 +60,29 @@ def fit(build):
     return costs
 
 
+def find(build):
+    costs = fit(build)
+    rows = [{"end": end, "title": title, "size": size, "fitted": size == SIZES[0], "published_us": published[i],
+             "us": round_trip_ns(build, end, size, costs) / 1000}
+            for end, (title, _, published) in ENDS.items() for i, size in enumerate(SIZES)]
+    return {"costs_ns": costs, "rows": rows}
+
+
+def tell(found):
+    print("Costs that were found: an interrupt takes {interrupt} ns, a wake-up {thread_switch} ns, each crossing of a user {up} ns, and a new "
+          "buffer {user} ns more; given: a copy of 1000 bytes, {copy} ns.\n".format(**found["costs_ns"]))
+    print(f"{'us a round trip':34}{'bytes':>6}{'model':>9}{'published':>11}{'error':>8}")
+    for row in found["rows"]:
+        error = 100 * (row["us"] / row["published_us"] - 1)
+        print(f"{row['title']:34}{row['size']:6}{row['us']:9.1f}{row['published_us']:11}{error:7.1f} %{'  fitted' if row['fitted'] else ''}")
+
+
 def main():
     parser = argparse.ArgumentParser(description="the paper's machines on virtual time")
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    try:
-        costs = fit(options.build)
-        rows = [{"end": end, "title": title, "size": size, "fitted": size == SIZES[0], "published_us": published[i],
-                 "us": round_trip_ns(options.build, end, size, costs) / 1000}
-                for end, (title, _, published) in ENDS.items() for i, size in enumerate(SIZES)]
-    except (OSError, ValueError, subprocess.SubprocessError) as why:
-        print(f"model: {why}", file=sys.stderr)
-        return 1
-    print("Costs that were found: an interrupt takes {interrupt} ns, a wake-up {thread_switch} ns, each crossing of a user {up} ns, and a new "
-          "buffer {user} ns more; given: a copy of 1000 bytes, {copy} ns.\n".format(**costs))
-    print(f"{'us a round trip':34}{'bytes':>6}{'model':>9}{'published':>11}{'error':>8}")
-    for row in rows:
-        error = 100 * (row["us"] / row["published_us"] - 1)
-        print(f"{row['title']:34}{row['size']:6}{row['us']:9.1f}{row['published_us']:11}{error:7.1f} %{'  fitted' if row['fitted'] else ''}")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"costs_ns": costs, "rows": rows}, file, indent=1)
-    return 0
+    return find_and_tell("model", lambda: find(options.build), tell, options.json)
 
 
 sys.exit(main())
