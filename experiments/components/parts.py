@@ -33,11 +33,19 @@ PATHS = {
 }
 
 
+def middle(values):
+    """The median of numbers; of documents of one shape, that of each number in them."""
+    if isinstance(values[0], dict):
+        return {key: middle([value[key] for value in values if key in value]) for key in values[0]}
+    return statistics.median(values) if isinstance(values[0], (int, float)) else values[0]
+
+
 class Parts:
     def __init__(self, options):
         self.build = os.path.abspath(options.build)
         self.cores = options.cores
-        self.rounds = options.rounds
+        self.rounds = max(1, options.rounds // options.turns)
+        self.turns = options.turns
         self.missing = {}
 
     def told(self, *command):
@@ -60,6 +68,12 @@ class Parts:
             command = ["unshare", "-n" if os.geteuid() == 0 else "-rn", "sh", "-c", up, "sh", *command, "--from", "xkpart0",
                        "--to", "xkpart1"]
         return statistics.median(self.told(*command)["ns"])
+
+    def device_ns(self, frame, way_ns):
+        """What DPDK does one way over virtio, besides what moving the frame takes: half of the round trip that it makes alone."""
+        found = self.told(os.path.join(self.build, "experiments", "floors", "bare_dpdk_echo"), "--cores", self.cores, "--rounds",
+                          str(self.rounds), "--size", str(frame - HEADERS), "--json")
+        return max(0, found["rtt_ns"]["p50"] / 2 - way_ns)
 
     def service_ns(self, frame):
         """What a host does with a frame that it answers."""
@@ -84,19 +98,20 @@ class Parts:
 
     def rows(self, alone):
         """Every link's parts beside its round trip; alone has the parts."""
-        rows = []
+        rows = {}
         for link, (way, drivers) in LINKS.items():
             for driver in drivers:
                 for frame in FRAMES:
                     found = self.tried(f"{link}, {driver}", self.trip_ns, "udptest", driver, "--link", link, "--size", str(frame - HEADERS))
-                    if found is None or alone[way][frame] is None:
+                    if None in (found, alone[way][frame], alone["device"][frame]):
                         continue
                     sleeps = driver == "interrupt"
-                    parts = {"way": alone[way][frame], "service": alone["service"][frame],
+                    parts = {"way": alone[way][frame], "device": alone["device"][frame] if link == "virtio" else 0,
+                             "service": alone["service"][frame],
                              "bell": alone["bell"] if sleeps and way == "memory" else 0,
                              "wake": max(0, alone["wake"] - alone["bell"]) if sleeps else 0}
-                    rows.append({"link": link, "driver": driver, "frame": frame, "parts_ns": {part: 2 * ns for part, ns in parts.items()},
-                                 "measured_ns": found[0]})
+                    rows[link, driver, frame] = {"link": link, "driver": driver, "frame": frame, "measured_ns": found[0],
+                                                 "parts_ns": {part: 2 * ns for part, ns in parts.items()}}
         return rows
 
     def calls_ns(self, frame):
@@ -109,41 +124,54 @@ class Parts:
 
     def calls(self, alone):
         """Calls without arguments and with a packet of them, as rows."""
-        rows = []
+        rows = {}
         for driver in LINKS["virtio"][1]:
             for frame in FRAMES:
                 found = self.tried(f"a call over virtio, {driver}", self.trip_ns, "chantest", driver, "--graph", CALL_GRAPH, "--size",
                                    str(frame - CALL_HEADERS), "--set", "chantest.reply=0")
                 service = self.tried(f"a call's service, {frame} bytes", self.calls_ns, frame)
-                if None in (found, service, *alone["memory"].values()):
+                if None in (found, service, *alone["memory"].values(), *alone["device"].values()):
                     continue
                 sleeps = 2 if driver == "interrupt" else 0
-                rows.append({"driver": driver, "frame": frame, "measured_ns": found[0], "parts_ns": {
-                    "way": alone["memory"][frame] + alone["memory"][FRAMES[0]], "service": service,
-                    "bell": sleeps * alone["bell"], "wake": sleeps * max(0, alone["wake"] - alone["bell"])}})
+                rows[driver, frame] = {"driver": driver, "frame": frame, "measured_ns": found[0], "parts_ns": {
+                    "way": alone["memory"][frame] + alone["memory"][FRAMES[0]],
+                    "device": alone["device"][frame] + alone["device"][FRAMES[0]], "service": service,
+                    "bell": sleeps * alone["bell"], "wake": sleeps * max(0, alone["wake"] - alone["bell"])}}
         return rows
 
-    def find(self):
-        alone = {"bell": self.part_ns("bell", FRAMES[0]), "wake": self.part_ns("wake", FRAMES[0]),
-                 "service": {frame: self.service_ns(frame) for frame in FRAMES}}
-        for way in ("memory", *PATHS):
-            alone[way] = {frame: self.tried(f"{way} by itself", self.part_ns, way, frame) for frame in FRAMES}
-        spins = []
+    def spins(self):
+        """How long a call takes, by how long the drivers poll before they sleep."""
+        rows = {}
         for work in WORKS:
             for spin in SPINS:
                 trip = self.tried(f"spin {spin}", self.trip_ns, "chantest", spin, "--graph", CALL_GRAPH, "--set",
                                   f"server:chantest.work={work}")
                 if trip:
-                    spins.append({"work": work, "spin": spin, "us": trip[0] / 1000, "sleeps": trip[1]})
-        return {"cores": self.cores, "rows": self.rows(alone), "calls": self.calls(alone), "spins": spins, "missing": self.missing}
+                    rows[work, spin] = {"work": work, "spin": spin, "us": trip[0] / 1000, "sleeps": trip[1]}
+        return rows
+
+    def turn(self):
+        """Everything once."""
+        alone = {"bell": self.part_ns("bell", FRAMES[0]), "wake": self.part_ns("wake", FRAMES[0]),
+                 "service": {frame: self.service_ns(frame) for frame in FRAMES}}
+        for way in ("memory", *PATHS):
+            alone[way] = {frame: self.tried(f"{way} by itself", self.part_ns, way, frame) for frame in FRAMES}
+        alone["device"] = {frame: self.tried("DPDK by itself", self.device_ns, frame, way_ns) if way_ns is not None else None
+                           for frame, way_ns in alone["memory"].items()}
+        return {"rows": self.rows(alone), "calls": self.calls(alone), "spins": self.spins()}
+
+    def find(self):
+        found = middle([self.turn() for _ in range(self.turns)])
+        return {"cores": self.cores, "turns": self.turns, **{name: list(rows.values()) for name, rows in found.items()},
+                "missing": self.missing}
 
 
 def tell(found):
-    print(f"{'us of a round trip':22}{'bytes':>6}{'way':>9}{'bell':>8}{'wake':>8}{'service':>9}{'sum':>9}{'measured':>10}{'more':>8}")
+    print(f"{'us of a round trip':22}{'bytes':>6}{'way':>9}{'device':>8}{'bell':>8}{'wake':>8}{'service':>9}{'sum':>9}{'measured':>10}{'more':>8}")
     for row in found["rows"] + [{**row, "link": "a call"} for row in found["calls"]]:
         parts = {part: ns / 1000 for part, ns in row["parts_ns"].items()}
         total, measured = sum(parts.values()), row["measured_ns"] / 1000
-        print(f"{row['link'] + ', ' + row['driver']:22}{row['frame']:6}{parts['way']:9.2f}{parts['bell']:8.2f}{parts['wake']:8.2f}"
+        print(f"{row['link'] + ', ' + row['driver']:22}{row['frame']:6}{parts['way']:9.2f}{parts['device']:8.2f}{parts['bell']:8.2f}{parts['wake']:8.2f}"
               f"{parts['service']:9.2f}{total:9.2f}{measured:10.2f}{measured - total:8.2f}")
     print(f"\n{'us of a call, over virtio':28}" + "".join(f"{'server works ' + work:>22}" for work in WORKS))
     for spin in SPINS:
@@ -160,10 +188,11 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
     parser.add_argument("--rounds", type=int, default=20000, help="round trips of each kind (20000)")
+    parser.add_argument("--turns", type=int, default=3, help="in so many turns, of which each figure is the median (3)")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    if shutil.which("unshare") is None or options.rounds < 1:
-        parser.error("needs unshare, and at least one round")
+    if shutil.which("unshare") is None or min(options.rounds, options.turns) < 1:
+        parser.error("needs unshare, and at least one round and turn")
     return find_and_tell("parts", Parts(options).find, tell, options.json)
 
 

@@ -1,7 +1,7 @@
 """components.py - the parts of a round trip: the tables of Thekkath and Levy (1993), predicted and measured."""
 import lab as labs
 
-PART_TITLES = {"way": "the frame's way", "bell": "signalling", "wake": "waking a sleeper", "service": "the hosts' work"}
+PART_TITLES = {"way": "the frame's way", "device": "DPDK's device", "bell": "signalling", "wake": "waking a sleeper", "service": "the hosts' work"}
 
 
 def run(lab):
@@ -14,7 +14,8 @@ def run(lab):
         "four controllers. Their machines are simulated here from these parts; then this machine's round trips are taken to pieces.")
     section.data["model"] = model = lab.script("components/model.py")
     predicted(section, model)
-    section.data["here"] = here = lab.script("components/parts.py", "--cores", lab.cores, "--rounds", str(lab.rounds(20000, 300)))
+    section.data["here"] = here = lab.script("components/parts.py", "--cores", lab.cores, "--rounds", str(lab.rounds(20000, 300)),
+                                              "--turns", str(lab.rounds(3, 1)))
     measured(section, here)
     spun(section, here)
     for what, why in here["missing"].items():
@@ -84,7 +85,7 @@ def measured(section, here):
     section.text(
         "The way over virtio and rings is memory: a frame is copied by one core and read by the other. Over the others it is Linux's: a "
         "thread sends on one interface and takes the frame from the other. A polling driver signals nobody and never sleeps. What the "
-        "parts do not explain is in the difference: DPDK's work on its rings; for a tap, a signal that Linux sends DPDK for each frame; and "
+        "parts leave unexplained is in the difference: for a tap, a signal that Linux sends DPDK for each frame; and "
         "what sleeping costs beyond waking, cold caches above all.")
 
 

@@ -49,6 +49,7 @@ def check_here(here):
         for frame in (60, 1514):
             parts = rows.get((*key, frame), {}).get("parts_ns", {})
             tell(parts.get("way", 0) > 0 and parts.get("service", 0) > 0, f"{', '.join(key)}, {frame} bytes: a way and a service", str(parts))
+            tell(parts.get("device", -1) >= 0, "... and a device", str(parts))
             sleeps = key[1] == "interrupt"
             tell((parts.get("wake", 0) > 0) == sleeps and (parts.get("bell", 0) > 0) == sleeps, "... a bell and a wake-up where it sleeps",
                  str(parts))
