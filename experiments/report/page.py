@@ -31,6 +31,7 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5em; border-top: 1px solid #ccc;
 .question { font-style: italic; font-size: 1.15em; }
 table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; padding: .3em 0; }
 th, td { padding: .25em .8em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; white-space: normal; }
 table.machine td { text-align: left; white-space: normal; }
 tr.published td { color: #888; }
