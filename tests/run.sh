@@ -256,6 +256,7 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 		$([ "$long" -ne 0 ] || echo memif)
 }
 if [ "$long" -ne 0 ]; then
+	check "card" tests/card/run.sh build
 	check "soak, simulated" build/tests/soak tests/soak/network.dot 100 1
 	check "bench peers" experiments/peers/bench.sh "$PWD/build" 0
 fi

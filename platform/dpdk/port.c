@@ -403,10 +403,19 @@ dpdk_port_watch_fd(struct dpdk_port *port, int fd, int nudge)
 	dpdk_port_rewatch(port);
 }
 
+/* Returns whether DPDK's driver has receive interrupts that never come: tried with an emulated e1000e, MSI-X and MSI. */
+static bool
+dpdk_port_is_deaf(const struct dpdk_port *port)
+{
+	struct rte_eth_dev_info info;
+
+	return rte_eth_dev_info_get(port->id, &info) == 0 && strcmp(info.driver_name, "net_e1000_em") == 0;
+}
+
 void
 dpdk_port_watch(struct dpdk_port *port)
 {
-	int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, port->queue);
+	int fd = dpdk_port_is_deaf(port) ? -1 : rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, port->queue);
 
 	if (fd < 0 || rte_eth_dev_rx_intr_enable(port->id, port->queue) != 0)
 		return;

@@ -1,0 +1,87 @@
+#!/bin/bash
+# run.sh BUILD - hosts on network cards, in an emulated machine: qemu without KVM, Debian's kernel with an emulated IOMMU, and two
+# cards of a kind on one hub. guest.sh is what the machine does. Takes some minutes; for ./run test --long.
+# shellcheck source=tests/system/common.sh
+. "$(dirname "$0")/../system/common.sh"
+
+cards='virtio-net-pci e1000e'
+modules='virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci failover net_failover virtio_net e1000e
+	irqbypass vfio_virqfd vfio vfio_iommu_type1 vfio-pci-core vfio-pci'
+devices='bus_pci bus_vdev mempool_ring mempool_stack net_e1000 net_virtio net_vhost'
+words='sh mount mkdir cat echo insmod sleep ip poweroff grep ping kill timeout ls tr tail'
+kernel=$root/build/card
+image=$work/image
+
+skip() {
+	echo "skipped: $1"
+	exit 0
+}
+
+[ "$(uname -m)" = x86_64 ] || skip "the emulated machine is an x86"
+for tool in qemu-system-x86_64 busybox cpio apt-get dpkg; do
+	command -v $tool >/dev/null || skip "there is no $tool"
+done
+
+# Debian's kernel, unpacked and not installed.
+if ! ls "$kernel"/boot/vmlinuz-* >/dev/null 2>&1; then
+	package=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image/ { print $2 }')
+	mkdir -p "$kernel"
+	(cd "$work" && apt-get download "$package" >/dev/null 2>&1) || skip "Debian's kernel cannot be downloaded"
+	dpkg -x "$work"/linux-image-*.deb "$kernel"
+fi
+
+# put FILE: copies it to its place in the image, and what its links lead to.
+put() {
+	local real
+	real=$(realpath "$1")
+	mkdir -p "$image$(dirname "$1")" "$image$(dirname "$real")"
+	cp "$real" "$image$real"
+	[ "$1" = "$real" ] || ln -sf "$real" "$image$1"
+}
+
+put_libraries() {
+	local library
+	for library in $(ldd "$1" | awk '/=> \// { print $3 } /^\t\/lib/ { print $1 }'); do
+		put "$library"
+	done
+}
+
+mkdir -p "$image"/bin "$image"/proc "$image"/sys "$image"/dev "$image"/tmp "$image"/run "$image"/modules "$image"/work/graphs
+cp "$(command -v busybox)" "$image/bin/busybox"
+for word in $words; do
+	ln -s busybox "$image/bin/$word"
+done
+for module in $modules; do
+	find "$kernel/lib/modules" -name "$module.ko" -exec cp {} "$image/modules/" \;
+done
+for program in udptest xk; do
+	cp "$root/build/$program" "$image/work/"
+	put_libraries "$root/build/$program"
+done
+for device in $devices; do
+	for file in /usr/lib/*/dpdk/pmds-*/librte_"$device".so*; do
+		put "$file"
+		put_libraries "$file"
+	done
+done
+cp graphs/udptest.dot graphs/host.dot "$image/work/graphs/"
+cp tests/card/guest.sh "$image/init"
+(cd "$image" && find . | cpio -o -H newc 2>/dev/null | gzip -1 >"$work/image.gz")
+
+for card in $cards; do
+	options=
+	[ "$card" != virtio-net-pci ] || options=,disable-legacy=on,iommu_platform=on
+	nics=()
+	for i in 0 1; do
+		nics+=(-netdev "hubport,id=hub$i,hubid=0"
+			-device "$card,netdev=hub$i,mac=02:00:00:00:00:1$i,romfile=,bus=pcie.0,addr=$((3 + i))$options")
+	done
+	timeout 900 qemu-system-x86_64 -machine q35,accel=tcg,kernel-irqchip=split -cpu max -smp 2 -m 1024 -nodefaults -display none \
+		-no-reboot -serial "file:$work/$card.log" -device intel-iommu,intremap=on,caching-mode=on \
+		-kernel "$(ls "$kernel"/boot/vmlinuz-*)" -initrd "$work/image.gz" \
+		-append "console=ttyS0 intel_iommu=on panic=-1 quiet no_timer_check CARD=$card" "${nics[@]}" >"$work/qemu.out" 2>&1 </dev/null
+	tr -d '\r' <"$work/$card.log" | grep -aE '^(ok|FAIL) ' >"$work/told"
+	sed "s/^\(ok\|FAIL\) /\1 $card: /" "$work/told"
+	failures=$((failures + $(grep -c '^FAIL' "$work/told")))
+	check "$card: the machine got to its end" "$(tail -n 5 "$work/$card.log" "$work/qemu.out")" grep -q '^ok the end' "$work/told"
+done
