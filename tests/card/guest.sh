@@ -11,7 +11,7 @@ for place in /dev/shm /run /tmp; do
 done
 mount -t hugetlbfs huge /dev/hugepages
 echo 128 >/proc/sys/vm/nr_hugepages
-cd /work || exit
+cd /hosts || exit
 
 # told NAME WORDS COMMAND...: what it prints has these words.
 told() {
@@ -67,6 +67,12 @@ ip addr add 10.77.0.9/24 dev "$interface"
 told "a card of Linux's is refused" "belongs to the kernel's driver" ./udptest --server --link $far --driver poll
 serve ./xk run graphs/host.dot --link $near --driver poll
 told "Linux pings a host that polls" " 0% packet loss" ping -c 5 -i 1 10.77.0.2
+echo cable off
+sleep 5
+told "a pulled cable carries nothing" "100% packet loss" ping -c 3 -W 2 10.77.0.2
+echo cable on
+sleep 8
+told "the host is there again when it is plugged in" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
 end_server
 
 take $far

@@ -46,7 +46,7 @@ put_libraries() {
 	done
 }
 
-mkdir -p "$image"/bin "$image"/proc "$image"/sys "$image"/dev "$image"/tmp "$image"/run "$image"/modules "$image"/work/graphs
+mkdir -p "$image"/bin "$image"/proc "$image"/sys "$image"/dev "$image"/tmp "$image"/run "$image"/modules "$image"/hosts/graphs
 cp "$(command -v busybox)" "$image/bin/busybox"
 for word in $words; do
 	ln -s busybox "$image/bin/$word"
@@ -55,7 +55,7 @@ for module in $modules; do
 	find "$kernel/lib/modules" -name "$module.ko" -exec cp {} "$image/modules/" \;
 done
 for program in udptest xk; do
-	cp "$root/build/$program" "$image/work/"
+	cp "$root/build/$program" "$image/hosts/"
 	put_libraries "$root/build/$program"
 done
 for device in $devices; do
@@ -64,9 +64,24 @@ for device in $devices; do
 		put_libraries "$file"
 	done
 done
-cp graphs/udptest.dot graphs/host.dot "$image/work/graphs/"
+cp graphs/udptest.dot graphs/host.dot "$image/hosts/graphs/"
 cp tests/card/guest.sh "$image/init"
 (cd "$image" && find . | cpio -o -H newc 2>/dev/null | gzip -1 >"$work/image.gz")
+
+# obey LOG: pulls the first card's cable and plugs it in again when the machine says so.
+obey() {
+	local word
+	for word in off on; do
+		until grep -aq "^cable $word" "$1" 2>/dev/null; do
+			sleep 0.5
+		done
+		python3 -c 'import socket, sys, time
+monitor = socket.socket(socket.AF_UNIX)
+monitor.connect(sys.argv[1])
+monitor.sendall(f"set_link card0 {sys.argv[2]}\n".encode())
+time.sleep(1)' "$work/monitor" $word
+	done
+}
 
 for card in $cards; do
 	options=
@@ -74,12 +89,16 @@ for card in $cards; do
 	nics=()
 	for i in 0 1; do
 		nics+=(-netdev "hubport,id=hub$i,hubid=0"
-			-device "$card,netdev=hub$i,mac=02:00:00:00:00:1$i,romfile=,bus=pcie.0,addr=$((3 + i))$options")
+			-device "$card,id=card$i,netdev=hub$i,mac=02:00:00:00:00:1$i,romfile=,bus=pcie.0,addr=$((3 + i))$options")
 	done
+	obey "$work/$card.log" &
+	obeyer=$!
 	timeout 900 qemu-system-x86_64 -machine q35,accel=tcg,kernel-irqchip=split -cpu max -smp 2 -m 1024 -nodefaults -display none \
-		-no-reboot -serial "file:$work/$card.log" -device intel-iommu,intremap=on,caching-mode=on \
+		-no-reboot -serial "file:$work/$card.log" -monitor "unix:$work/monitor,server=on,wait=off" -device intel-iommu,intremap=on,caching-mode=on \
 		-kernel "$(ls "$kernel"/boot/vmlinuz-*)" -initrd "$work/image.gz" \
 		-append "console=ttyS0 intel_iommu=on panic=-1 quiet no_timer_check CARD=$card" "${nics[@]}" >"$work/qemu.out" 2>&1 </dev/null
+	kill $obeyer 2>/dev/null
+	wait $obeyer 2>/dev/null
 	tr -d '\r' <"$work/$card.log" | grep -aE '^(ok|FAIL) ' >"$work/told"
 	sed "s/^\(ok\|FAIL\) /\1 $card: /" "$work/told"
 	failures=$((failures + $(grep -c '^FAIL' "$work/told")))
