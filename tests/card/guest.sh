@@ -73,8 +73,15 @@ told "a pulled cable carries nothing" "100% packet loss" ping -c 3 -W 2 10.77.0.
 echo cable on
 sleep 8
 told "the host is there again when it is plugged in" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
+echo $near >/sys/bus/pci/drivers/vfio-pci/unbind &
+unbinder=$!
+sleep 3
+told "a host keeps a card that root takes away, until it ends" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
 end_server
+wait $unbinder
+told "... and then the card is free" "No such file" ls /sys/bus/pci/devices/$near/driver/
 
+take $near
 take $far
 serve ./udptest --server --link $near --driver poll --cores 1
 told "two hosts that poll" " 1 .*ipp.* 0$" ./udptest --client 10.77.0.2 --link $far --driver poll --cores 0 --rounds 200 --mode ipp
