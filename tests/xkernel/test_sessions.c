@@ -199,6 +199,7 @@ check_close_after_wait(enum xk_mode mode)
 		send_one(h, OP_SIGNAL);
 		CHECK(host_wait_handled(h, 2 * (i + 1)));
 	}
+	xk_kernel_stop(h->kernel); /* the last shepherd has closed its session by then */
 	CHECK_EQ(probe.closed, 50);
 	CHECK_EQ(probe.middle->cache_count, 0);
 	host_free(h);
