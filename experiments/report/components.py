@@ -85,8 +85,8 @@ def measured(section, here):
     section.text(
         "The way over virtio and rings is memory: a frame is copied by one core and read by the other. Over the others it is Linux's: a "
         "thread sends on one interface and takes the frame from the other. A polling driver signals nobody and never sleeps. What the "
-        "parts leave unexplained is in the difference: for a tap, a signal that Linux sends DPDK for each frame; and "
-        "what sleeping costs beyond waking, cold caches above all.")
+        "parts leave unexplained is in the difference. Its causes are not measured; likely ones are, for a tap, the signals that Linux sends "
+        "DPDK for frames, and the cold caches of a driver that has slept.")
 
 
 def spun(section, here):

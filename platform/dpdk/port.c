@@ -403,7 +403,7 @@ dpdk_port_watch_fd(struct dpdk_port *port, int fd, int nudge)
 	dpdk_port_rewatch(port);
 }
 
-/* Returns whether DPDK's driver has receive interrupts that never come: tried with an emulated e1000e, MSI-X and MSI. */
+/* Returns whether DPDK's driver offers receive interrupts that never came; tried only with an emulated e1000e. */
 static bool
 dpdk_port_is_deaf(const struct dpdk_port *port)
 {
