@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """parts.py BUILD - the parts of a round trip on this machine, as in the tables of Thekkath and Levy, for each link and each way of
 waiting. Every part is measured by itself; their sum stands beside the measured round trip. Also, how long a driver should poll
-before it sleeps. --help has the options.
+before it sleeps. With --client, the round trips between two machines too, whose way has no figure of its own: it is in what the
+other parts leave. --help has the options.
 """
 import argparse
 import json
@@ -13,6 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
+import far as fars
 from programs import Failed, die_with_parent, find_and_tell
 
 # Which way a frame takes over each link, and how drivers can wait there.
@@ -46,6 +48,7 @@ class Parts:
         self.cores = options.cores
         self.rounds = max(1, options.rounds // options.turns)
         self.turns = options.turns
+        self.far = fars.far_of(options)
         self.missing = {}
 
     def told(self, *command):
@@ -81,10 +84,14 @@ class Parts:
                           "--rounds", str(10 * self.rounds))
         return found["echo_ns"] - found["rig_ns"]
 
-    def trip_ns(self, program, waiting, *arguments):
+    def ends(self):
+        """Where the two hosts of a round trip are, if not on this machine."""
+        return ["--cores", ",".join(self.far.cores), *self.far.of_pair()] if self.far else ["--cores", self.cores]
+
+    def trip_ns(self, program, waiting, ends, *arguments):
         """The median round trip, and how often the client's driver has slept for each. waiting: a driver's name, or how long it spins."""
         how = ("--driver", waiting) if waiting in ("interrupt", "poll") else ("--driver", "adaptive", "--spin", waiting)
-        found = self.told(os.path.join(self.build, program), "--cores", self.cores, "--mode", "ipp", "--handoff", "none", *how,
+        found = self.told(os.path.join(self.build, program), *ends, "--mode", "ipp", "--handoff", "none", *how,
                           "--rounds", str(self.rounds), "--json", "-", *arguments)
         run = found["runs"][0]
         return run["rtt_ns"]["p50"], run["driver_switches"]["client"] / self.rounds
@@ -99,10 +106,13 @@ class Parts:
     def rows(self, alone):
         """Every link's parts beside its round trip; alone has the parts."""
         rows = {}
-        for link, (way, drivers) in LINKS.items():
+        links = {link: (way, drivers, ["--cores", self.cores, "--link", link]) for link, (way, drivers) in LINKS.items()}
+        if self.far:
+            links[f"{self.far.links[0]}, two machines"] = ("unknown", ("poll", "interrupt"), self.ends())
+        for link, (way, drivers, ends) in links.items():
             for driver in drivers:
                 for frame in FRAMES:
-                    found = self.tried(f"{link}, {driver}", self.trip_ns, "udptest", driver, "--link", link, "--size", str(frame - HEADERS))
+                    found = self.tried(f"{link}, {driver}", self.trip_ns, "udptest", driver, ends, "--size", str(frame - HEADERS))
                     if None in (found, alone[way][frame], alone["device"][frame]):
                         continue
                     sleeps = driver == "interrupt"
@@ -127,15 +137,15 @@ class Parts:
         rows = {}
         for driver in LINKS["virtio"][1]:
             for frame in FRAMES:
-                found = self.tried(f"a call over virtio, {driver}", self.trip_ns, "chantest", driver, "--graph", CALL_GRAPH, "--size",
+                found = self.tried(f"a call, {driver}", self.trip_ns, "chantest", driver, self.ends(), "--graph", CALL_GRAPH, "--size",
                                    str(frame - CALL_HEADERS), "--set", "chantest.reply=0")
                 service = self.tried(f"a call's service, {frame} bytes", self.calls_ns, frame)
-                if None in (found, service, *alone["memory"].values(), *alone["device"].values()):
+                way, device = alone["unknown" if self.far else "memory"], alone["unknown" if self.far else "device"]
+                if None in (found, service, *way.values(), *device.values()):
                     continue
                 sleeps = 2 if driver == "interrupt" else 0
                 rows[driver, frame] = {"driver": driver, "frame": frame, "measured_ns": found[0], "parts_ns": {
-                    "way": alone["memory"][frame] + alone["memory"][FRAMES[0]],
-                    "device": alone["device"][frame] + alone["device"][FRAMES[0]], "service": service,
+                    "way": way[frame] + way[FRAMES[0]], "device": device[frame] + device[FRAMES[0]], "service": service,
                     "bell": sleeps * alone["bell"], "wake": sleeps * max(0, alone["wake"] - alone["bell"])}}
         return rows
 
@@ -144,7 +154,7 @@ class Parts:
         rows = {}
         for work in WORKS:
             for spin in SPINS:
-                trip = self.tried(f"spin {spin}", self.trip_ns, "chantest", spin, "--graph", CALL_GRAPH, "--set",
+                trip = self.tried(f"spin {spin}", self.trip_ns, "chantest", spin, self.ends(), "--graph", CALL_GRAPH, "--set",
                                   f"server:chantest.work={work}")
                 if trip:
                     rows[work, spin] = {"work": work, "spin": spin, "us": trip[0] / 1000, "sleeps": trip[1]}
@@ -152,7 +162,7 @@ class Parts:
 
     def turn(self):
         """Everything once."""
-        alone = {"bell": self.part_ns("bell", FRAMES[0]), "wake": self.part_ns("wake", FRAMES[0]),
+        alone = {"bell": self.part_ns("bell", FRAMES[0]), "wake": self.part_ns("wake", FRAMES[0]), "unknown": dict.fromkeys(FRAMES, 0),
                  "service": {frame: self.service_ns(frame) for frame in FRAMES}}
         for way in ("memory", *PATHS):
             alone[way] = {frame: self.tried(f"{way} by itself", self.part_ns, way, frame) for frame in FRAMES}
@@ -162,7 +172,7 @@ class Parts:
 
     def find(self):
         found = middle([self.turn() for _ in range(self.turns)])
-        return {"cores": self.cores, "turns": self.turns, **{name: list(rows.values()) for name, rows in found.items()},
+        return {"cores": self.cores, "turns": self.turns, "far": self.far.links[0] if self.far else None, **{name: list(rows.values()) for name, rows in found.items()},
                 "missing": self.missing}
 
 
@@ -173,7 +183,7 @@ def tell(found):
         total, measured = sum(parts.values()), row["measured_ns"] / 1000
         print(f"{row['link'] + ', ' + row['driver']:22}{row['frame']:6}{parts['way']:9.2f}{parts['device']:8.2f}{parts['bell']:8.2f}{parts['wake']:8.2f}"
               f"{parts['service']:9.2f}{total:9.2f}{measured:10.2f}{measured - total:8.2f}")
-    print(f"\n{'us of a call, over virtio':28}" + "".join(f"{'server works ' + work:>22}" for work in WORKS))
+    print(f"\n{'us of a call, over ' + (found['far'] or 'virtio'):28}" + "".join(f"{'server works ' + work:>22}" for work in WORKS))
     for spin in SPINS:
         cells = [next((f"{row['us']:.1f} ({row['sleeps']:.2f} sleeps)" for row in found["spins"]
                        if (row["work"], row["spin"]) == (work, spin)), "-") for work in WORKS]
@@ -189,6 +199,7 @@ def main():
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
     parser.add_argument("--rounds", type=int, default=20000, help="round trips of each kind (20000)")
     parser.add_argument("--turns", type=int, default=3, help="in so many turns, of which each figure is the median (3)")
+    fars.add_options(parser)
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
     if shutil.which("unshare") is None or min(options.rounds, options.turns) < 1:
@@ -196,4 +207,5 @@ def main():
     return find_and_tell("parts", Parts(options).find, tell, options.json)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,8 +3,9 @@
 Larsen, "The Latency of User-to-User, Kernel-to-Kernel and Interrupt-to-Interrupt Level Communication" (2000), on this machine.
 
 One message goes to and fro between two programs, each on a core. Linux's sockets and this project's hosts do it on the same cable
-(veth) between two network namespaces, which go with the program, however it ends; hosts alone do it over virtio, too. Each is
-measured alone, with a computation on the server's core, and alone while idle-priority programs keep both cores awake.
+(veth) between two network namespaces, which go with the program, however it ends; hosts alone do it over virtio, too. Or, with
+--client, on a cable between two machines. Each is measured alone, with a computation on the server's core, and alone while
+idle-priority programs keep both cores awake.
 --help has the options.
 """
 import argparse
@@ -20,6 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
+import far as fars
 from programs import Failed, die_with_parent, find_and_tell
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
@@ -54,6 +56,7 @@ class Cable:
     devices = ("xkend0", "xkend1")
     addresses = ("10.78.0.1", "10.78.0.2")
     link = "af_packet"
+    links = (link, link)
     arguments = ()
 
     def __init__(self, cores):
@@ -75,10 +78,9 @@ class Cable:
         self.ip("link", "add", "name", self.devices[0], "type", "veth", "peer", "name", self.devices[1])
         self.ip("link", "set", "dev", self.devices[1], "netns", str(self.holder.pid))
         for end in (CLIENT, SERVER):
-            ip = (*self.inside(end), "ip")
             for command in (("link", "set", "dev", "lo", "up"), ("link", "set", "dev", self.devices[end], "up"),
                             ("addr", "add", self.addresses[end] + "/24", "dev", self.devices[end])):
-                subprocess.run([*ip, *command], check=True)
+                subprocess.run(self.at(end, "ip", *command), check=True)
             # Without this, all that the server's kernel does for a frame is done on the client's core.
             self.knob(end, "queues/rx-0/rps_cpus", f"{1 << int(cores[end]):x}")
 
@@ -88,52 +90,90 @@ class Cable:
     def knob(self, end, name, value):
         """Sets what the kernel has in /sys of an end's interface, which is to be seen only there."""
         words = f"mount -t sysfs sysfs /sys && echo {value} >/sys/class/net/{self.devices[end]}/{name}"
-        self.must(*self.inside(end), "unshare", "-m", "sh", "-c", words)
+        self.must(end, "unshare", "-m", "sh", "-c", words)
 
-    def must(self, *command):
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    def must(self, end, *command):
+        done = subprocess.run(self.at(end, *command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              check=False)
         if done.returncode != 0:
             raise Failed(f"{command[-1]}: {done.stderr.strip()[-200:]}")
 
-    def attach(self, rung, file):
-        """Makes the server's interface answer by itself."""
-        server = (*self.inside(SERVER),)
+    def attach(self, rung, files):
+        """Makes the server's interface answer by itself. files: the program, at each end."""
         if rung == "tc":
-            self.must(*server, "tc", "qdisc", "add", "dev", self.devices[SERVER], "clsact")
+            self.must(SERVER, "tc", "qdisc", "add", "dev", self.devices[SERVER], "clsact")
         if rung == "napi":
-            self.must("ip", "link", "set", "dev", self.devices[CLIENT], "xdp", "obj", file, "sec", "pass")
-        self.must(*server, *(word.format(dev=self.devices[SERVER], object=file) for word in LINUX[rung][1]))
+            self.must(CLIENT, "ip", "link", "set", "dev", self.devices[CLIENT], "xdp", "obj", files[CLIENT], "sec", "pass")
+        self.must(SERVER, *(word.format(dev=self.devices[SERVER], object=files[SERVER]) for word in LINUX[rung][1]))
         if rung == "napi":
             self.knob(SERVER, "threaded", 1)
 
     def detach(self, rung):
         if rung == "napi":
             self.knob(SERVER, "threaded", 0)
-        for inside, device in ((self.inside(end), self.devices[end]) for end in (CLIENT, SERVER)):
+        for end, device in enumerate(self.devices):
             for command in (("ip", "link", "set", "dev", device, "xdp", "off"), ("ip", "link", "set", "dev", device, "xdpgeneric", "off"),
                             ("tc", "qdisc", "del", "dev", device, "clsact")):
-                subprocess.run([*inside, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+                subprocess.run(self.at(end, *command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               check=False)
 
-    def inside(self, end):
-        return ("nsenter", "-t", str(self.holder.pid), "-n") if end == SERVER else ()
+    def files(self, file):
+        """Names of a file of this end, at each end."""
+        return file, file
+
+    def at(self, end, *command):
+        """The command, in an end's network."""
+        return ["nsenter", "-t", str(self.holder.pid), "-n", *command] if end == SERVER else [*command]
 
     def close(self):
         self.holder.kill()
         self.holder.wait()
 
 
+class Wire(Cable):
+    """What joins this machine and another one, far."""
+
+    def __init__(self, far):
+        self.far = far
+        self.devices, self.links, self.cores = far.devs, far.links, far.cores
+        self.link = far.links[CLIENT]
+        self.copies = {}
+        self.addresses = tuple(self.address(end) for end in (CLIENT, SERVER))
+
+    def address(self, end):
+        """That Linux has on an end's interface; None: there is none."""
+        done = subprocess.run(self.at(end, "ip", "-4", "-j", "address", "show", "dev", self.devices[end]), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+        found = [address["local"] for device in json.loads(done.stdout or "[]") for address in device.get("addr_info", ())]
+        return found[0] if found else None
+
+    def files(self, file):
+        if file not in self.copies:
+            with open(file, "rb") as data:
+                self.copies[file] = self.far.put(data.read())
+        return file, self.copies[file]
+
+    def at(self, end, *command):
+        return self.far.words(*command) if end == SERVER else [*command]
+
+    def close(self):
+        if self.copies:
+            self.far.remove(*self.copies.values())
+
+
 class Virtio:
     """A socket for each pair of hosts. They run on these cores, with these further arguments."""
 
     link = "virtio"
+    links = (link, link)
 
     def __init__(self, work, cores, *arguments):
         self.devices = (os.path.join(work, "socket"),) * 2
         self.cores = cores
         self.arguments = arguments
 
-    def inside(self, end):
-        return ()
+    def at(self, end, *command):
+        return [*command]
 
     def close(self):
         pass
@@ -147,6 +187,9 @@ class Ladder:
         self.seconds = options.seconds
         self.sizes = [int(size) for size in options.sizes.split(",")]
         self.work = work
+        self.far = fars.far_of(options)
+        if self.far:
+            self.cores = self.far.cores
         self.times = 0
         self.missing = {}
 
@@ -158,9 +201,13 @@ class Ladder:
 
     # ---- the computation ----
 
+    def workload(self, end, *options, idle=False):
+        command = self.pinned(end, self.tool("workload"), *options, idle=idle)
+        return self.far.words(*command) if self.far and end == SERVER else command
+
     def compute(self, times):
         """Seconds that it takes on the server's core."""
-        done = subprocess.run(self.pinned(SERVER, self.tool("workload"), "--times", str(times), "--json"), check=True,
+        done = subprocess.run(self.workload(SERVER, "--times", str(times), "--json"), check=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, preexec_fn=die_with_parent)
         return json.loads(done.stdout)["seconds"]
 
@@ -172,34 +219,34 @@ class Ladder:
 
     def computing(self, ends, idle):
         """Programs that compute until they are killed, one on the core of each end."""
-        return [subprocess.Popen(self.pinned(end, self.tool("workload"), "--times", "0", idle=idle),
-                                 preexec_fn=die_with_parent) for end in ends]
+        return [subprocess.Popen(self.workload(end, "--times", "0", idle=idle), stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
+                for end in ends]
 
     # ---- a row ----
 
     def start_sockets(self, kind, size, cable, end, rounds, repeats):
-        command = [*cable.inside(end), *self.pinned(end, self.tool("sockets")), "--kind", kind, "--dev", cable.devices[end],
-                   "--size", str(size), "--rounds", str(rounds), "--json"]
+        command = [*self.pinned(end, self.tool("sockets")), "--kind", kind, "--dev", cable.devices[end], "--size", str(size), "--rounds",
+                   str(rounds), "--json"]
         if end == CLIENT:
-            command += ["--client", cable.addresses[SERVER], "--repeats", str(repeats)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+            command += ["--client", cable.addresses[SERVER] or "0.0.0.0", "--repeats", str(repeats)]
+        return subprocess.Popen(cable.at(end, *command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                preexec_fn=die_with_parent)
 
     def start_host(self, rung, size, cable, end, rounds, repeats):
-        file = os.path.join(self.work, f"host{end}.json")
         settings = [*HOSTS[rung][1], f"size={size}", f"rounds={rounds}", f"repeats={repeats}"]
         if end == CLIENT:
             settings.append("peer=10.77.0.2")
-        command = [*cable.inside(end), os.path.join(self.build, "xk"), "run", GRAPH, "--link", cable.link, "--cores", cable.cores[end],
-                   *cable.arguments, "--end", ("client", "server")[end], "--json", file, "--set", f"port.dev={cable.devices[end]}"]
+        command = [os.path.join(self.build, "xk"), "run", GRAPH, "--link", cable.links[end], "--cores", cable.cores[end],
+                   *cable.arguments, "--end", ("client", "server")[end], "--json", "-", "--set", f"port.dev={cable.devices[end]}"]
         for setting in settings:
             command += ["--set", "pingpong." + setting]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+        return subprocess.Popen(cable.at(end, *command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                preexec_fn=die_with_parent)
 
-    def end_host(self, host, end):
+    @staticmethod
+    def end_host(host):
         host.send_signal(signal.SIGINT)
-        host.communicate(timeout=PATIENCE_S)
-        with open(os.path.join(self.work, f"host{end}.json"), encoding="utf-8") as file:
-            return json.load(file)["host"]
+        return json.loads(host.communicate(timeout=PATIENCE_S)[0])["host"]
 
     def exchange(self, rung, size, cable, repeats, wait):
         """
@@ -207,6 +254,8 @@ class Ladder:
         `repeats` runs. With wait, runs are shorter, so that little is cut off; None is returned if none has ended.
         """
         rounds = self.rounds if wait is None else max(1, self.rounds // 2)
+        if rung in ("tcp", "udp") and None in cable.addresses:
+            raise Failed(f"Linux has no address on {' or '.join(d for d, a in zip(cable.devices, cable.addresses) if a is None)}")
         if rung in SOCKETS or rung in LINUX:
             return self.exchange_sockets(rung, size, cable, rounds, repeats, wait)
         seconds = 0.3 + rounds * repeats * 60e-6
@@ -217,7 +266,7 @@ class Ladder:
                     if " stands " not in (line := host.stderr.readline()):
                         raise Failed(f"{rung} over {cable.link}: {line.strip()}")
                 wait() if wait else time.sleep(seconds)
-                near, far = (self.end_host(host, end) for end, host in enumerate(hosts))
+                near, there = map(self.end_host, hosts)
             finally:
                 for host in hosts:
                     host.kill()
@@ -236,7 +285,7 @@ class Ladder:
                 "counts": {name: {"messages": host["counters"]["pingpong.messages"], "buffers": host["counters"]["pingpong.buffers"],
                                   "driver_switches": host["driver_switches"], "process_switches": host["process_switches"],
                                   "thread_switches": host["context_switches"], "lost": host["counters"]["pingpong.lost"]}
-                           for name, host in (("client", near), ("server", far))}}
+                           for name, host in (("client", near), ("server", there))}}
 
     @staticmethod
     def must_last(rung, runs, repeats):
@@ -260,7 +309,7 @@ class Ladder:
         """The server's end of a socket's exchange: a program, or the interface by itself."""
         if kind in LINUX:
             try:
-                cable.attach(kind, self.answerer())
+                cable.attach(kind, cable.files(self.answerer()))
                 yield
             finally:
                 cable.detach(kind)
@@ -347,12 +396,12 @@ def measure(options, work, no_cable=None):
     ladder.calibrate()
     document = {"rounds": ladder.rounds, "cores": options.cores, "sizes": ladder.sizes, "times": ladder.times,
                 "computation_s": [ladder.compute(ladder.times) for _ in range(3)]}
-    wanted, links = options.only.split(","), options.links.split(",")
+    wanted, links = options.only.split(","), ["cable"] if ladder.far else options.links.split(",")
 
     def progress():
         print(".", end="", file=sys.stderr, flush=True)
 
-    for name, make, rungs in (("cable", lambda: Cable(ladder.cores), TITLES), ("virtio", lambda: Virtio(work, ladder.cores), HOSTS)):
+    for name, make, rungs in (("cable", lambda: Wire(ladder.far) if ladder.far else Cable(ladder.cores), TITLES), ("virtio", lambda: Virtio(work, ladder.cores), HOSTS)):
         rungs = [rung for rung in rungs if rung in wanted]
         document[name] = {}
         if name not in links:
@@ -405,6 +454,9 @@ def measure_inside(options):
 
 def measure_outside(options):
     """Goes on inside, or where the machine forbids that, without the cable."""
+    if options.client:
+        with tempfile.TemporaryDirectory() as work:
+            return measure(options, work)
     # A process namespace ends with its first program, and the network namespaces with the last of theirs.
     mapped = () if os.geteuid() == 0 else ("-r",)  # only root, and not that of a namespace, may have programs in Linux's kernel
     unshare = ["unshare", *mapped, "-m", "-n", "-p", "-f", "--kill-child", "--mount-proc"]
@@ -423,7 +475,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=1500, metavar="N", help="round trips of a run (1500)")
     parser.add_argument("--seconds", type=float, default=2, metavar="S", help="that the computation takes alone (2)")
     parser.add_argument("--only", default=",".join(TITLES), metavar="NAME,...", help=f"of {', '.join(TITLES)}")
-    parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio")
+    parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio; with --client, it is the cable between them")
+    fars.add_options(parser)
     parser.add_argument("--json", metavar="FILE", help="what was measured")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

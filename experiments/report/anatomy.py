@@ -90,7 +90,7 @@ def run(lab):
         "anatomy", "Wake-up anatomy", "Where does the time of one round trip go, when a driver that sleeps carries every message?"
     )
     section.text(
-        "udptest and chantest, one byte, IPP without a handoff, two processes on a core each over virtio; drivers sleep. A "
+        f"udptest and chantest, one byte, IPP without a handoff, two processes, {lab.apart()}{'' if lab.far else ', over virtio'}; drivers sleep. A "
         "virtual protocol (vstamp) on each edge of both graphs notes the clock when a message crosses, and around the driver's "
         "sleep, receive and transmit. A row is the mean of the fifth of all round trips in the middle, by how long they took: "
         "parts add up, as medians would not."

@@ -1,13 +1,14 @@
 """drivers.py - how a driver waits: processor time beside latency."""
+import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import tempfile
 import time
 
 import lab as labs
+import spent
 
 DRIVERS = ("interrupt", "adaptive", "poll")
 ATTEMPTS = 4
@@ -30,7 +31,8 @@ def run(lab):
     if polled["low"] < 190:
         lab.disturbed.append(f"two drivers that poll got only {labs.spread(polled, 0)} % of a processor instead of 200")
     section.text(
-        "Pings at an interval, between two processes over virtio. Processor time is that of both together, of all their threads, "
+        f"Pings at an interval, between two processes{f', {lab.apart()}' if lab.far else ' over virtio'}. Processor time is that of both "
+        "together, of all their threads, "
         "as the operating system counts it, while pings are under way: 200 % are two processors."
     )
     section.table(
@@ -43,22 +45,6 @@ def run(lab):
     return section
 
 
-def spent(process):
-    """(nanoseconds on a processor, switches) of all threads of a process and of those that it has started."""
-    children = read(f"/proc/{process.pid}/task/{process.pid}/children").split()
-    time_ns = switches = 0
-    for pid in [str(process.pid), *children]:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            time_ns += int(read(f"/proc/{pid}/task/{task}/schedstat").split()[0])
-            switches += int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", read(f"/proc/{pid}/task/{task}/status"), re.M)[1])
-    return time_ns, switches
-
-
-def read(path):
-    with open(path, encoding="ascii") as file:
-        return file.read()
-
-
 def measure(lab, driver, interval_us):
     """As ping; a machine that is busy elsewhere may give the processes so little time that no ping is answered."""
     for attempt in range(ATTEMPTS):
@@ -68,16 +54,49 @@ def measure(lab, driver, interval_us):
     raise labs.Failed(f"icmptest --driver {driver}: no ping was answered, {ATTEMPTS} times")
 
 
+ANSWERER = os.path.join(labs.ROOT, "graphs", "icmptest.dot")
+SPENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spent.py")
+ADDRESS = "10.77.0.2"
+
+
+@contextlib.contextmanager
+def answering(lab, driver):
+    """The host that answers on the other machine, if there is one: its process there. Without: icmptest starts it."""
+    if lab.far is None:
+        yield None
+        return
+    host = lab.far.words(os.path.join(lab.build, "xk"), "run", ANSWERER, "--end", "server", "--driver", driver, "--cores", lab.far.cores[1],
+                         *lab.far.of_end(1))
+    host[-1] = "echo $$ && " + host[-1]
+    with subprocess.Popen(host, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            pid = process.stdout.readline()
+            if " stands " not in (line := process.stderr.readline()):
+                raise labs.Failed(line.strip() or "the host that answers has ended")
+            yield int(pid)
+        finally:
+            process.terminate()
+
+
+def used(lab, pid, there):
+    """What all that pings and answers has used so far, on each machine."""
+    return [spent.of(pid), *([json.loads(lab.far.output(f"python3 {SPENT} {there}"))] if there else [])]
+
+
+def in_a_second(before, after, key):
+    return sum((b[key] - a[key]) / (b["at_s"] - a["at_s"]) for a, b in zip(before, after))
+
+
 def ping(lab, driver, interval_us, seconds):
     """Pings until it is enough; what is used up is counted from when they are under way. None: no ping was answered."""
-    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
-        command = [os.path.join(lab.build, "icmptest"), "--driver", driver, "--interval", f"{interval_us}us", "--count", "0",
-                   "--timeout", f"{min(3000000, 3000 * interval_us)}us", "--quiet", "--json", file.name]
+    with answering(lab, driver) as there, tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+        command = [os.path.join(lab.build, "icmptest"), *((ADDRESS, *lab.far.of_end(0)) if there else ()), "--driver", driver, "--interval",
+                   f"{interval_us}us", "--count", "0", "--timeout", f"{min(3000000, 3000 * interval_us)}us", "--quiet", "--json", file.name]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             process.stdout.readline()
-            before, started = spent(process), time.monotonic()
+            before = used(lab, process.pid, there)
             time.sleep(seconds)
-            after, lasted = spent(process), time.monotonic() - started
+            after = used(lab, process.pid, there)
             process.send_signal(signal.SIGINT)
             _, said = process.communicate()
         if process.returncode == 1 and not said.strip():
@@ -87,8 +106,8 @@ def ping(lab, driver, interval_us, seconds):
         result = json.load(file)
     return {
         "p50_us": result["rtt_ns"]["p50"] / 1000, "p99_us": result["rtt_ns"]["p99"] / 1000, "lost": result["lost"],
-        "processor_percent": (after[0] - before[0]) / lasted / 1e7,
-        "switches": (after[1] - before[1]) / (lasted * 1e6 / interval_us),
+        "processor_percent": 100 * in_a_second(before, after, "time_s"),
+        "switches": in_a_second(before, after, "switches") * interval_us / 1e6,
     }
 
 

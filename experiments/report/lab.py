@@ -9,16 +9,17 @@ REPEATS = 6  # the least number whose lowest and highest value hold the median w
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 
-class Failed(Exception):
-    """An experiment could not be made; says why."""
+sys.path.insert(0, os.path.join(ROOT, "experiments"))
+from programs import Failed
 
 
 class Lab:
     """Where programs are, what they run on, and how much of it."""
 
-    def __init__(self, build, cores, quick, progress):
+    def __init__(self, build, cores, quick, progress, far=None):
         self.build = os.path.abspath(build)
-        self.cores = cores
+        self.cores = cores  # of this machine
+        self.far = far  # the other machine (far.py), if the server is there
         self.quick = quick
         self.progress = progress
         self.disturbed = []
@@ -26,6 +27,14 @@ class Lab:
 
     def rounds(self, whole, quick):
         return quick if self.quick else whole
+
+    def ends(self):
+        """Options of udptest and chantest: their cores, and what joins them if they are on two machines."""
+        return ["--cores", ",".join(self.far.cores), *self.far.of_pair()] if self.far else ["--cores", self.cores]
+
+    def apart(self):
+        """Where ends() are, in words."""
+        return f"a machine for each host, over {self.far.links[0]}" if self.far else "a core for each host"
 
     def graph(self, name):
         return os.path.join(ROOT, "graphs", name)
@@ -60,13 +69,15 @@ class Lab:
     def bench(self, what, *arguments):
         return self.run("xk", "bench", what, *arguments)
 
-    def trips(self, program, *arguments, cores=None):
-        """All configurations of one program, REPEATS times: Trips."""
+    def trips(self, program, *arguments, together=False):
+        """All configurations of one program, REPEATS times: Trips. together: both hosts on one core, of this machine."""
+        core = self.cores.split(",", maxsplit=1)[0]
+        ends, where = (["--cores", f"{core},{core}"], "both hosts on one core") if together else (self.ends(), self.apart())
         documents = []
         for turn in range(REPEATS):
             self.progress(turn / REPEATS)
-            documents.append(self.run(program, "--cores", cores or self.cores, *arguments))
-        trips = Trips(documents)
+            documents.append(self.run(program, *ends, *arguments))
+        trips = Trips(documents, where)
         self.disturbed += trips.disturbances()
         return trips
 
@@ -98,8 +109,9 @@ def told_key(mode, handoff, threads, size):
 class Trips:
     """Round trips of several configurations, repeated: within each repetition they were measured in turn."""
 
-    def __init__(self, documents):
+    def __init__(self, documents, where):
         self.documents = documents
+        self.where = where  # the hosts are
         self.machine = documents[0]["machine"]
         self.runs = {}
         for document in documents:

@@ -1,5 +1,6 @@
 """machine.py - what the experiments ran on, and whether they had it for themselves."""
 import contextlib
+import json
 import os
 import resource
 import time
@@ -15,6 +16,7 @@ class Machine:
     def __init__(self, lab):
         self.lab = lab
         self.doctor = lab.run("xk", "doctor")
+        self.other = json.loads(lab.far.output(f"{os.path.join(lab.build, 'xk')} doctor --json -")) if lab.far else None
         self.floors = []
         self.sections = {}
 
@@ -26,13 +28,23 @@ class Machine:
     @contextlib.contextmanager
     def watched(self, name):
         """What other programs use of the processors while an experiment is made."""
-        busy, ours, started = busy_s(), ours_s(), time.monotonic()
+        before, started = self.others_s(), time.monotonic()
         yield  # raises if the experiment is interrupted: nothing is noted then
         lasted = time.monotonic() - started
-        others = max(0.0, 100 * (busy_s() - busy - (ours_s() - ours)) / lasted)
+        others = max(0.0, 100 * max(after - before for before, after in zip(before, self.others_s())) / lasted)
         self.sections[name] = {"seconds": lasted, "others_percent": others}
         if others > OTHERS_PERCENT:
             self.lab.disturbed.append(f"{name}: other programs used {others:.0f} % of a processor meanwhile")
+
+    def others_s(self):
+        """Processor time that other programs have had, on each machine."""
+        with open("/proc/stat", encoding="ascii") as file:
+            here = busy_s(file.readline()) - ours_s()
+        if self.lab.far is None:
+            return [here]
+        busy, serving = self.lab.far.output("head -1 /proc/stat; cat /proc/$PPID/stat").splitlines()
+        ours = sum(map(int, serving.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")  # the server's and its commands'
+        return [here, busy_s(busy) - ours]
 
     def told(self):
         """(what, value) for the page."""
@@ -44,6 +56,7 @@ class Machine:
         return [
             ("processor", f"{machine['processor']}; cores {self.lab.cores} of {machine['cores']}"),
             ("system", machine["system"]),
+            *self.other_told(),
             ("DPDK", checks["DPDK"].removeprefix("DPDK ")),
             ("processors that have nothing to do", checks["idle cores"]),
             ("how drivers wait", "asleep until an event descriptor is written to, unless an experiment says that they poll"),
@@ -52,8 +65,15 @@ class Machine:
             ("other programs, meanwhile", f"{min(others):.0f} to {max(others):.0f} % of a processor"),
         ]
 
+    def other_told(self):
+        if self.other is None:
+            return []
+        machine = self.other["machine"]
+        return [("the other machine, where the server is", f"{machine['processor']}; core {self.lab.far.cores[1]} of {machine['cores']}; "
+                 f"{machine['system']}; joined by {self.lab.far.links[0]}. What is on one core or over virtio is on this machine alone.")]
+
     def data(self):
-        return {"doctor": self.doctor, "floors": self.floors, "experiments": self.sections,
+        return {"doctor": self.doctor, "other": self.other, "floors": self.floors, "experiments": self.sections,
                 "disturbed": self.lab.disturbed, "cut_short": bool(self.lab.cut_short)}
 
 
@@ -61,13 +81,12 @@ def low_high(values):
     return f"{min(values)} to {max(values)}"
 
 
-def busy_s():
+def busy_s(line):
     """
     Processor time of everybody, by the system's count, which samples (who often sleeps for a moment is counted for less than it
-    was); and what the machine below has taken for others.
+    was); and what the machine below has taken for others. line: the first of /proc/stat.
     """
-    with open("/proc/stat", encoding="ascii") as file:
-        user, nice, system, _, _, interrupt, soft, stolen = map(int, file.readline().split()[1:9])
+    user, nice, system, _, _, interrupt, soft, stolen = map(int, line.split()[1:9])
     return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 

@@ -1,4 +1,5 @@
 """real.py - whether this machine agrees with the simulator on when to hand off: two hosts over virtio, three points."""
+import contextlib
 import json
 import os
 import signal
@@ -11,14 +12,16 @@ import sweeps
 
 POINTS = ((1, False), (100, True), (1000, True))  # work, and whether there are short questions beside: then handing off saves
 PATIENCE_S = 60
+CLIENT, SERVER = 0, 1
 
 
-def start(lab, core, graph, number, *more):
-    """A host; returns when it stands."""
-    process = subprocess.Popen(
-        [os.path.join(lab.build, "xk"), "run", graph, "--cores", core, "--mode", "ipp", "--driver", "adaptive",
-         "--set", f"port.dev=policies-{os.getpid()}-{number}", *more],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def start(lab, end, graph, number, *more):
+    """A host, 0 the client or 1 the server; returns when it stands."""
+    link = lab.far.of_end(end) if lab.far else ["--set", f"port.dev=policies-{os.getpid()}-{number}"]
+    core = (lab.far.cores if lab.far else lab.cores.split(","))[end]
+    command = [os.path.join(lab.build, "xk"), "run", graph, "--cores", core, "--mode", "ipp", "--driver", "adaptive", *link, *more]
+    process = subprocess.Popen(lab.far.words(*command) if lab.far and end == SERVER else command, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     line = process.stderr.readline()
     if " stands " not in line:
         process.kill()
@@ -38,14 +41,13 @@ def end(process):
 def measure(lab, graph, point, number):
     """Answers to a client that always waits for one piece of work and, if there are short questions, for one of them."""
     work_us, beside = point
-    cores = lab.cores.split(",")
     seconds = lab.rounds(0.5, 0.2)
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
-        server = start(lab, cores[-1], graph, number, "--set", f"vwork.up={work_us}us")
+        server = start(lab, SERVER, graph, number, "--set", f"vwork.up={work_us}us")
         try:
             asks = [f"{name}.{what}" for name in ("work", "short")[:1 + beside]
                     for what in ("peer=10.77.0.2", "rounds=100000000")]
-            client = start(lab, cores[0], sweeps.GRAPH, number, "--end", "client", "--json", file.name,
+            client = start(lab, CLIENT, sweeps.GRAPH, number, "--end", "client", "--json", file.name,
                            *(word for ask in asks for word in ("--set", ask)))
             time.sleep(seconds)
             end(client)
@@ -55,17 +57,29 @@ def measure(lab, graph, point, number):
     return {"works": counters["work.messages"], "shorts": counters["short.messages"], "seconds": seconds}
 
 
+@contextlib.contextmanager
+def graph_at_server(lab, graph):
+    """Its name on the machine where the server is."""
+    if lab.far is None:
+        yield graph
+        return
+    with open(graph, "rb") as file:
+        name = lab.far.put(file.read())
+    yield name
+    lab.far.remove(name)
+
+
 def compare(section, lab):
     """Carries on and hands off in turn; what all together are answered decides."""
     rows = []
     repeats = labs.REPEATS
-    with sweeps.Sweep(lab) as sweep:
+    with sweeps.Sweep(lab) as sweep, graph_at_server(lab, sweep.marked) as marked:
         for point in POINTS:
             runs = [[measure(lab, graph, point, f"{point[0]}-{turn}-{i}")
-                     for i, graph in enumerate((sweeps.GRAPH, sweep.marked))] for turn in range(repeats)]
+                     for i, graph in enumerate((sweeps.GRAPH, marked))] for turn in range(repeats)]
             none, explicit = zip(*runs)
             rows.append({"work_us": point[0], "beside": point[1], "none": none, "explicit": explicit})
-    tell(section, rows)
+    tell(section, rows, lab)
     return rows
 
 
@@ -79,14 +93,15 @@ def per_second(runs, key):
     return labs.spread(labs.interval([run[key] / run["seconds"] for run in runs]), 0)
 
 
-def tell(section, rows):
+def tell(section, rows, lab):
+    where = lab.apart() if lab.far else "over virtio"
     section.text(
-        "The same server on this machine, over virtio. A client always waits for one request for work and for one short question, "
+        f"The same server on this machine, {where}. A client always waits for one request for work and for one short question, "
         "or for the work alone. Drivers are adaptive, since to wake one that sleeps takes longer than a handoff: with drivers that "
         "only sleep, short work came back sooner with one."
     )
     section.table(
-        "On this machine, over virtio: answers a second",
+        f"On this machine, {where}: answers a second",
         ("work, policy", "work", "short questions"),
         [(f"{row['work_us']} us, {name}", per_second(row[policy], "works"), per_second(row[policy], "shorts"))
          for row in rows for policy, name in (("none", "in the driver"), ("explicit", "handed off"))],

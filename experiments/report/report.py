@@ -13,6 +13,7 @@ import time
 sys.dont_write_bytecode = True
 import lab as labs
 import machine as machines
+import far
 
 NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy", "endpoints", "components")
 
@@ -58,6 +59,7 @@ def main():
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
     parser.add_argument("--quick", action="store_true", help="fewer round trips, within six minutes")
     parser.add_argument("--only", default=",".join(NAMES), metavar="NAME,...", help=f"of {', '.join(NAMES)}")
+    far.add_options(parser)
     options = parser.parse_args()
     names = options.only.split(",")
     wrong = [name for name in names if name not in NAMES]
@@ -65,7 +67,7 @@ def main():
         parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(NAMES)}")
     try:
         os.makedirs(options.out, exist_ok=True)
-        lab = labs.Lab(options.build, options.cores, options.quick, None)
+        lab = labs.Lab(options.build, options.cores, options.quick, None, far.far_of(options))
         lab.machine = machines.Machine(lab)
         lab.machine.take_floor()
         sections = measure(lab, names)

@@ -73,7 +73,7 @@ def judge(section, apart, found):
         f"and {none:.1f} if the driver goes on with the caller, too: the figure that 1994 did not have."
     )
     saved = apart.saved_us(("regular", "-", 1, sizes[0]), ("ipp", "none", 1, sizes[0]))
-    section.check_saved(saved, f"{labs.bytes_of(sizes[0])}, {trips.APART}: without a handoff {labs.spread(saved)} us are saved.")
+    section.check_saved(saved, f"{labs.bytes_of(sizes[0])}, {apart.where}: without a handoff {labs.spread(saved)} us are saved.")
     per_call = apart.per_message(("ipp", "none", 1, sizes[0]), "context_switches")
     section.check(
         per_call < 0.05,

@@ -94,12 +94,22 @@ class Pool:
     def run(self, lab, program, rounds):
         with tempfile.TemporaryDirectory() as work:
             prefix = {end: os.path.join(work, end + ".") for end in ENDS}
-            files = [f"--set={end}:{node}.file={prefix[end]}{node}" for end in ENDS for node in self.nodes]
+            there = lab.far.output("mktemp -d").strip() if lab.far else work
+            files = [f"--set={end}:{node}.file={place}/{end}.{node}" for end, place in zip(ENDS, (work, there)) for node in self.nodes]
             self.documents.append(plain(lab, program, self.driver, rounds, "--graph", self.graph, *files))
+            if lab.far:
+                self.fetch(lab, there, prefix["server"])
             client, server = (End(prefix[end], self.nodes, self.marks) for end in ENDS)
         self.costs += [client.cost_ns, server.cost_ns]
         self.begun += client.begun
         self.trips += trips(client, server, self.last)
+
+    def fetch(self, lab, there, prefix):
+        """The server's stamps, from the other machine."""
+        for node in self.nodes:
+            with open(prefix + node, "w", encoding="utf-8") as file:
+                file.write(lab.far.output(f"cat {there}/server.{node}"))
+        lab.far.remove(there)
 
     def typical(self):
         """
@@ -117,6 +127,6 @@ class Pool:
 def plain(lab, program, driver, rounds, *arguments):
     """The document of a program without handoffs."""
     return lab.run(
-        program, "--cores", lab.cores, "--mode", "ipp", "--handoff", "none", "--driver", driver, "--rounds", str(rounds),
+        program, *lab.ends(), "--mode", "ipp", "--handoff", "none", "--driver", driver, "--rounds", str(rounds),
         *arguments,
     )

@@ -18,7 +18,7 @@ def run(lab):
     arguments = ("--size", trips.comma(published.SIZES), "--rounds", str(lab.rounds(5000, 200)))
     regular = lab.trips("udptest", *arguments, "--mode", "regular", "--threads", trips.comma(published.THREADS))
     compares = lab.trips("udptest", *arguments, "--mode", "regular,ipp", "--handoff", "none", "--threads", "1,3",
-                         cores=trips.one_core(lab))
+                         together=True)
     section.data = {"regular": trips.data(regular), "compared": trips.data(compares)}
     section.text(
         "The same datagrams as before. Here the fragments of one datagram arrive in one burst, much faster than they are "
@@ -78,7 +78,7 @@ def times(section, found):
         for threads in published.THREADS for was in (False, True)
     ]
     section.table(
-        f"Table 6: round trips in regular mode, in microseconds, {trips.APART}",
+        f"Table 6: round trips in regular mode, in microseconds, {found.where}",
         ("input threads", *(labs.bytes_of(size) for size in published.SIZES)), rows,
     )
 
@@ -91,7 +91,7 @@ def compared(section, found):
                      *(labs.spread(found.median_us(mode, handoff, threads, size)) for size in published.SIZES)))
         rows.append(("published", *map(str, was)))
     section.table(
-        f"Table 7: round trips in microseconds, {trips.TOGETHER}", ("mode, threads", *(labs.bytes_of(size) for size in published.SIZES)), rows
+        f"Table 7: round trips in microseconds, {found.where}", ("mode, threads", *(labs.bytes_of(size) for size in published.SIZES)), rows
     )
     for size in published.SIZES:
         one, three = (found.median_us("ipp", "none", threads, size) for threads in (1, 3))

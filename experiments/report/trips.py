@@ -6,19 +6,9 @@ def comma(numbers):
     return ",".join(map(str, numbers))
 
 
-APART = "a core for each host"
-TOGETHER = "both hosts on one core"
-
-
-def one_core(lab):
-    core = lab.cores.split(",", maxsplit=1)[0]
-    return f"{core},{core}"
-
-
 def measure(lab, program, *arguments):
-    """(apart, together): the same on two cores and on one."""
-    apart = lab.trips(program, *arguments)
-    return apart, lab.trips(program, *arguments, cores=one_core(lab))
+    """(apart, together): the same on two cores, or two machines, and on one core."""
+    return lab.trips(program, *arguments), lab.trips(program, *arguments, together=True)
 
 
 def data(found):
@@ -31,8 +21,8 @@ def both_data(apart, together):
 
 
 def both_times(section, apart, together, table, *arguments):
-    times(section, apart, f"{table}: round trips in microseconds, {APART}", *arguments)
-    times(section, together, f"{table}: round trips in microseconds, {TOGETHER}", *arguments)
+    for found in (apart, together):
+        times(section, found, f"{table}: round trips in microseconds, {found.where}", *arguments)
 
 
 def times(section, found, title, rows, sizes, was):
@@ -83,4 +73,4 @@ def plot_saved(section, found, rows, sizes):
         axes.axhline(0, color="black", linewidth=0.5)
         axes.legend()
 
-    section.plot(f"What is saved, compared with {rows[first].lower()}, {TOGETHER}; lines are 95 % intervals", draw)
+    section.plot(f"What is saved, compared with {rows[first].lower()}, {found.where}; lines are 95 % intervals", draw)

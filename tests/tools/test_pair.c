@@ -22,6 +22,7 @@ enum { SIZE_GOOD, SIZE_FAILS, SIZE_DIES, SIZE_EXITS, SIZE_WAITS };
 
 static struct pair_setup last_setup;
 static uint64_t asked;
+static const char *far_word; /* of the server that pair->far has started */
 
 static int
 end_setup(void *end, const struct pair_setup *setup, char *why, size_t why_len)
@@ -38,6 +39,8 @@ end_counts(void *end, struct pair_counts *counts)
 {
 	counts->messages = ++asked;
 	counts->frames = last_setup.threads;
+	if (far_word != NULL)
+		pair_counts_drop(counts, far_word, 1);
 	pair_counts_drop(counts, "ip.short", asked);
 }
 
@@ -72,6 +75,8 @@ be_an_end(int argc, char **argv)
 		return;
 	if (argc > 3 && strcmp(argv[3], "broken") == 0)
 		_exit(2);
+	if (argc > 4 && strncmp(argv[3], "--answer=", 9) == 0)
+		far_word = argv[4];
 	_exit(pair_serve(atoi(argv[1] + 10), &ops, NULL));
 }
 
@@ -143,6 +148,41 @@ TEST(both_processes_answer)
 	CHECK_EQ(result.rtt.count, 100);
 	CHECK_EQ(result.rounds, 100);
 	CHECK_EQ(pair_stop(&pair, true), 0);
+}
+
+TEST(a_server_elsewhere_is_driven_alike)
+{
+	static struct pair_counts counts;
+	static struct pair_result result;
+	char *told[] = { (char *)"test_pair", (char *)"it's \"here\" $HOME;  *", NULL };
+	struct pair_setup setup = { .threads = 7 };
+	struct pair pair;
+
+	pair_init(&pair, "test", -1);
+	pair.far = "env HERE=1 sh -c";
+	REQUIRE(pair_start(&pair, 2, told) == 0);
+	CHECK_EQ(pair_setup(&pair, &setup), 0);
+	CHECK_EQ(pair_counts(&pair, PAIR_SERVER, &counts), 0);
+	CHECK_EQ(counts.frames, 7);
+	CHECK_EQ(counts.drop_count, 2);
+	CHECK_STR(counts.drops[0].name, told[1]);
+	CHECK_EQ(pair_counts(&pair, PAIR_CLIENT, &counts), 0);
+	CHECK_EQ(counts.drop_count, 1);
+	CHECK_EQ(run(&pair, SIZE_GOOD, &result), 0);
+	CHECK_EQ(result.rounds, 100);
+	CHECK_EQ(pair_stop(&pair, true), 0);
+}
+
+TEST(a_server_elsewhere_that_is_not_there_is_told)
+{
+	struct pair pair;
+
+	pair_init(&pair, "test", -1);
+	pair.far = "/nonexistent/ssh";
+	listen_to_stderr();
+	CHECK_EQ(pair_start(&pair, 2, words), 1);
+	CHECK(was_said("/nonexistent/ssh"));
+	pair_stop(&pair, false);
 }
 
 TEST(what_an_end_refuses_is_told)

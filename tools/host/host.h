@@ -90,10 +90,11 @@ const char *host_graph_path(const char *file, char *path, size_t size);
 int host_load(struct host *host, const struct host_options *options);
 
 /*
- * Makes and enters the network that both processes of a pair will use, if the link needs one. `host` is one of the
- * pair, loaded. Call before this process has threads.
+ * Makes and enters the network that both processes of a pair will use, if the link needs one; with `far`, the processes
+ * are on two machines, and it only checks that this link joins them. `host` is one of the pair, loaded. Call before this
+ * process has threads.
  */
-int host_prepare_pair(const struct host *host);
+int host_prepare_pair(const struct host *host, bool far);
 
 /* Call host_close afterwards, also on failure. */
 int host_open(struct host *host, const struct host_options *options);

@@ -88,13 +88,27 @@ host_has_own_network(const struct host *host)
 }
 
 int
-host_prepare_pair(const struct host *host)
+host_prepare_pair(const struct host *host, bool far)
 {
 	bool is_tap = strcmp(host->options.link->name, "tap") == 0;
 	char client[NETNS_NAME], server[NETNS_NAME], bridge[NETNS_NAME], why[NETNS_WHY];
 	const char *const names[2] = { client, server };
 	int err;
 
+	if (far && !host->options.link->has_interface && !host->options.link->is_card) {
+		fprintf(stderr, "%s: --link %s joins hosts of one machine: --far has no use for it\n",
+			host->options.program, host->options.link->name);
+		return OPTIONS_MISUSE;
+	}
+	if (far && host_has_own_network(host)) {
+		fprintf(stderr,
+			"%s: --far: each end needs an interface: --set client:port.dev=NAME --set "
+			"server:port.dev=NAME\n",
+			host->options.program);
+		return OPTIONS_MISUSE;
+	}
+	if (far)
+		return 0;
 	if (host->options.link->is_card) {
 		fprintf(stderr,
 			"%s: a pair would need two network cards: start --server and --client by themselves, each with "

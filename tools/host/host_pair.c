@@ -1,8 +1,9 @@
-/* host_pair.c - see host_pair.h. Requests and answers are structs on a SOCK_SEQPACKET socket. */
+/* host_pair.c - see host_pair.h. Requests and answers are structs in a stream. */
 #define _GNU_SOURCE
 #include "tools/host/host_pair.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@
 #include "tools/options.h"
 #include "xkernel/base.h"
 
-enum { PAIR_START_MS = 60000, PAIR_ANSWER_MS = 30000, PAIR_ARGUMENTS = 256, PAIR_NAP_MS = 5 };
+enum { PAIR_START_MS = 60000, PAIR_ANSWER_MS = 30000, PAIR_ARGUMENTS = 256, PAIR_NAP_MS = 5, PAIR_LINE = 1 << 16 };
+enum { PAIR_FAR_IN = 0, PAIR_FAR_OUT = 3 }; /* descriptors of a server that was started by pair->far */
 enum pair_word { PAIR_READY, PAIR_SETUP, PAIR_COUNTS, PAIR_RUN };
 
 const char *const pair_end_names[PAIR_ENDS] = { "client", "server" };
@@ -112,10 +114,7 @@ __attribute__((noreturn)) static void
 pair_exec(int control, unsigned which, int argc, char **argv)
 {
 	char fd[32], end[32], *arguments[PAIR_ARGUMENTS + 3] = { argv[0], fd, end };
-	sigset_t none;
 
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	snprintf(fd, sizeof(fd), "--control=%d", dup(control));
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	snprintf(end, sizeof(end), "--end=%s", pair_end_names[which]);
@@ -127,23 +126,77 @@ pair_exec(int control, unsigned which, int argc, char **argv)
 	_exit(OPTIONS_FAILURE);
 }
 
+/* Adds a word to a line for a shell, in quotes. */
+static void
+pair_quote(FILE *line, const char *word)
+{
+	fputc('\'', line);
+	for (; *word != '\0'; word++)
+		if (*word == '\'')
+			fputs("'\\''", line);
+		else
+			fputc(*word, line);
+	fputs("' ", line);
+}
+
+/* Becomes the command that starts the server on another machine. */
+__attribute__((noreturn)) static void
+pair_exec_far(const char *far, int control, int argc, char **argv)
+{
+	char line[PAIR_LINE], command[PAIR_LINE], directory[PATH_MAX], program[PATH_MAX];
+	FILE *out = fmemopen(line, sizeof(line), "w");
+
+	if (out == NULL || getcwd(directory, sizeof(directory)) == NULL ||
+	    realpath("/proc/self/exe", program) == NULL) {
+		perror(far);
+		_exit(OPTIONS_FAILURE);
+	}
+	fputs("cd ", out);
+	pair_quote(out, directory);
+	fputs("&& exec ", out);
+	pair_quote(out, program);
+	fprintf(out, "--control=%d --end=%s --answer=%zu ", PAIR_FAR_IN, pair_end_names[PAIR_SERVER],
+		sizeof(struct pair_answer));
+	for (int i = 1; i < argc; i++)
+		pair_quote(out, argv[i]);
+	fprintf(out, "%d>&1 1>&2", PAIR_FAR_OUT);
+	if (fclose(out) != 0 || snprintf(command, sizeof(command), "exec %s \"$0\"", far) >= (int)sizeof(command)) {
+		fprintf(stderr, "%s: too many arguments\n", argv[0]);
+		_exit(OPTIONS_MISUSE);
+	}
+	dup2(control, STDIN_FILENO);
+	dup2(control, STDOUT_FILENO);
+	execl("/bin/sh", "sh", "-c", command, line, (char *)NULL);
+	perror("/bin/sh");
+	_exit(OPTIONS_FAILURE);
+}
+
 static int
 pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 {
+	const struct timeval patience = { .tv_sec = PAIR_ANSWER_MS / 1000 };
 	struct pair_end *end = &pair->ends[which];
+	sigset_t none;
 	int sockets[2];
 
 	if (argc + 3 > PAIR_ARGUMENTS) {
 		fprintf(stderr, "%s: too many arguments\n", pair->program);
 		return OPTIONS_MISUSE;
 	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
 		fprintf(stderr, "%s: no socket to the %s: %s\n", pair->program, pair_end_names[which], strerror(errno));
 		return OPTIONS_FAILURE;
 	}
+	/* An answer that has begun is waited for, and must not stop in the middle. */
+	setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	end->pid = pair_fork();
-	if (end->pid == 0)
+	if (end->pid == 0) {
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		if (which == PAIR_SERVER && pair->far != NULL)
+			pair_exec_far(pair->far, sockets[1], argc, argv);
 		pair_exec(sockets[1], which, argc, argv);
+	}
 	close(sockets[1]);
 	end->control = sockets[0];
 	if (end->pid > 0)
@@ -218,11 +271,13 @@ pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)
 			return OPTIONS_FAILURE;
 		}
 		if ((polls[which].revents & POLLIN) != 0) {
-			got = recv(pair->ends[which].control, answer, sizeof(*answer), 0);
+			got = recv(pair->ends[which].control, answer, sizeof(*answer), MSG_WAITALL);
 			if (got == (ssize_t)sizeof(*answer) && answer->word == word)
 				return 0;
-			if (got > 0)
+			if (got == (ssize_t)sizeof(*answer))
 				continue;
+			if (got != 0) /* not whole: it may still be there */
+				kill(pair->ends[which].pid, SIGKILL);
 			return pair_ended(pair, which, word == PAIR_READY);
 		}
 		for (unsigned i = 0; i < PAIR_ENDS; i++)
@@ -328,15 +383,33 @@ pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *
 	return result->error == 0 ? 0 : pair_complain(pair, PAIR_CLIENT, result->why);
 }
 
+/* Writes or reads the whole; false: that is not possible any more. */
+static bool
+pair_transfer(int fd, void *what, size_t size, bool writes)
+{
+	ssize_t done;
+
+	for (uint8_t *at = what; size > 0; at += done, size -= (size_t)done) {
+		do
+			done = writes ? write(fd, at, size) : read(fd, at, size);
+		while (done < 0 && errno == EINTR);
+		if (done <= 0)
+			return false;
+	}
+	return true;
+}
+
 int
 pair_serve(int control, const struct pair_end_ops *ops, void *end)
 {
 	const struct pair_end self = { .ops = ops, .end = end };
+	int out = control == PAIR_FAR_IN ? PAIR_FAR_OUT : control;
 	struct pair_answer answer = { .word = PAIR_READY };
 	struct pair_request request;
 
-	while (send(control, &answer, sizeof(answer), MSG_NOSIGNAL) == (ssize_t)sizeof(answer) &&
-	       recv(control, &request, sizeof(request), 0) == (ssize_t)sizeof(request) &&
+	signal(SIGPIPE, SIG_IGN);
+	while (pair_transfer(out, &answer, sizeof(answer), true) &&
+	       pair_transfer(control, &request, sizeof(request), false) &&
 	       pair_carry_out(&self, &request, control, &answer))
 		continue;
 	return OPTIONS_SUCCESS;

@@ -1,9 +1,10 @@
 /*
  * host_pair.h - drives the two ends of a measurement, client and server, from one program.
  *
- * An end is a process of its own (pair_start: the same program with two hidden options and a socket), or is in this
- * process: both ends of a link that joins hosts of one process, and a lone client, whose server cannot be asked. The
- * program sets both ends up, has the client run blocks of round trips, and asks for counts; pair_end_ops do the work.
+ * An end is a process of its own (pair_start: the same program with two hidden options and a socket; the server also on
+ * another machine), or is in this process: both ends of a link that joins hosts of one process, and a lone client, whose
+ * server cannot be asked. The program sets both ends up, has the client run blocks of round trips, and asks for counts;
+ * pair_end_ops do the work.
  * The processes die with their parent, and the pair fails as soon as one ends by itself. Main thread only. A status is
  * 0, or the exit status after a message.
  */
@@ -96,6 +97,7 @@ struct pair_answer {
 
 struct pair {
 	const char *program; /* in messages */
+	const char *far;     /* the command that starts the server on another machine (pair_start); NULL: here */
 	int signals;         /* readable when the program is to end (pair_signals) */
 	bool in_one_process; /* both ends have the same process_switches */
 	bool interrupted;    /* by a signal, which has been reported */
@@ -121,7 +123,12 @@ int pair_reap(pid_t pid, unsigned limit_ms);
 /* Makes a pair without ends. */
 void pair_init(struct pair *pair, const char *program, int signals);
 
-/* Runs this program with argv after "--control=FD --end=NAME" as each end, and waits until both call pair_serve. */
+/*
+ * Runs this program with argv after "--control=FD --end=NAME" as each end, and waits until both call pair_serve. With
+ * pair->far, the shell runs that command with one word added, a line for the shell of the other machine: it goes to this
+ * directory and runs this program there as the server, with control as its standard input and output. Both machines must
+ * have the same program at the same place; "--answer=SIZE" tells the server the size of this one's struct pair_answer.
+ */
 int pair_start(struct pair *pair, int argc, char **argv);
 
 /* Adds an end that is in this process. */
@@ -139,7 +146,7 @@ int pair_run(struct pair *pair, const struct pair_block *block, struct pair_resu
 /* Ends the processes: cleanly, within PAIR_END_MS and with a message if one fails, or else at once. */
 int pair_stop(struct pair *pair, bool cleanly);
 
-/* Serves requests in an end's process until the parent closes the socket. Returns the exit status. */
+/* Serves requests in an end's process until the parent closes the socket. control: the option's. Returns the exit status. */
 int pair_serve(int control, const struct pair_end_ops *ops, void *end);
 
 /* Adds after - before to sum. */

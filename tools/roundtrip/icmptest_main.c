@@ -399,7 +399,7 @@ icmptest_open(struct icmptest_job *job)
 	status = host_load(&job->server, &options[PAIR_SERVER]);
 	job->to = job->server.address;
 	if (status == 0)
-		status = host_prepare_pair(&job->server);
+		status = host_prepare_pair(&job->server, false);
 	host_close(&job->server);
 	host_sweep("icmptest");
 	if (status == 0)

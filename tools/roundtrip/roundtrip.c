@@ -148,6 +148,8 @@ roundtrip_line_ns(const struct roundtrip_job *job)
 {
 	const struct roundtrip_options *o = job->options;
 
+	if (o->far != NULL)
+		return 0;
 	return machine_cache_line_ns((unsigned)o->cores.value[0], (unsigned)o->cores.value[o->common.drivers]);
 }
 
@@ -177,6 +179,7 @@ roundtrip_init_job(struct roundtrip_job *job, const struct roundtrip_options *op
 	*job = (struct roundtrip_job){ .options = options,
 				       .shows_progress = isatty(STDERR_FILENO) && !options->common.trace };
 	pair_init(&job->pair, options->test->program->name, signals);
+	job->pair.far = options->far;
 }
 
 static int
@@ -215,10 +218,11 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 	uint32_t address = host.address;
 
 	if (status == 0)
-		status = host_prepare_pair(&host);
+		status = host_prepare_pair(&host, options->far != NULL);
 	host_close(&host);
 	for (unsigned i = 0; i < PAIR_ENDS && status == 0; i++)
-		status = host_capture_check(&ends[i]);
+		if (i == PAIR_CLIENT || options->far == NULL)
+			status = host_capture_check(&ends[i]);
 	if (status != 0)
 		return status;
 	/* The watchdog is a thread, and the network had to be made before there were any. */
@@ -332,7 +336,7 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 		compile_exec(options.graph, test->program->name, NULL, argc, argv);
 		return OPTIONS_FAILURE;
 	}
-	if (options.control != 0 && options.end != NULL) {
+	if (options.end != NULL) {
 		signals = -1;
 		options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
 		status = roundtrip_serve_pair(&options, link);

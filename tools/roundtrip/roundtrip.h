@@ -45,10 +45,10 @@ void roundtrip_finished(struct roundtrip_end *end, uint32_t max_packet);
 struct roundtrip_options {
 	const struct roundtrip_test *test;
 	struct host_common common;
-	const char *graph, *client, *end;
+	const char *graph, *client, *far, *end;
 	const char *preset, *costs; /* after roundtrip_complete: NULL unless the link is simulated */
 	struct options_numbers modes, handoffs, threads, cores, sizes, channels;
-	uint64_t rounds, control, seed;
+	uint64_t rounds, control, answer, seed;
 	bool server, compiled;
 	struct watch *watch;
 	char path[HOST_PATH]; /* of the default graph */
@@ -58,6 +58,9 @@ extern const char *const roundtrip_handoff_names[]; /* by enum pair_handoff */
 /* For a program's `shared`: all options but --size and --channels. */
 extern const struct options_option roundtrip_common_options[];
 extern const char roundtrip_footer[];
+
+/* Whether the end whose driver has the core `index` of --cores runs on this machine. */
+bool roundtrip_is_here(const struct roundtrip_options *options, unsigned index);
 
 /* Checks the options, fills in defaults and finds the link. Returns 0, or OPTIONS_MISUSE after a message. */
 int roundtrip_complete(struct roundtrip_options *options, const struct host_link **link);

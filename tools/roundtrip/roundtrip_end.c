@@ -278,7 +278,8 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 	/* Drivers that share a core, of either end, yield. */
 	for (unsigned i = 0; i < cores->count; i++)
 		for (unsigned j = 0; j < i; j++)
-			host.yields |= cores->value[i] == cores->value[j];
+			host.yields |= cores->value[i] == cores->value[j] && roundtrip_is_here(options, i) &&
+				       roundtrip_is_here(options, j);
 	/*
 	 * Each channel's caller holds a stack while it waits, callers of the previous block may not have given theirs
 	 * back, and other work takes some.

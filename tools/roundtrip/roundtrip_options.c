@@ -1,5 +1,6 @@
 /* roundtrip_options.c - the options of udptest and chantest, and their defaults. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "graphs/graph.h"
 #include "platform/sim/sim.h"
@@ -17,6 +18,9 @@ const struct options_option roundtrip_common_options[] = {
 	OPTION(FLAG, struct roundtrip_options, server, "server", NULL, "be only a server, until SIGINT or SIGTERM"),
 	OPTION(TEXT, struct roundtrip_options, client, "client", "ADDRESS",
 	       "be only a client, of the server at this address (10.77.0.2)"),
+	OPTION(TEXT, struct roundtrip_options, far, "far", "COMMAND",
+	       "have COMMAND start the server on another machine, with this program\n"
+	       "at the same place: --far 'ssh MACHINE'"),
 	OPTION(CHOICES, struct roundtrip_options, modes, "mode", "MODE,...",
 	       "who carries an arriving message up the graph:\n"
 	       "regular: a thread, given it by the driver\n"
@@ -46,12 +50,21 @@ const struct options_option roundtrip_common_options[] = {
 	       "a name, and what is otherwise: modern,thread_switch=5us"),
 	OPTION(FLAG, struct roundtrip_options, compiled, "compiled", NULL,
 	       "with the graph inside a program that is made for it"),
-	OPTION(NUMBER, struct roundtrip_options, control, "control", NULL, NULL, .min = 1, .max = INT32_MAX),
+	OPTION(NUMBER, struct roundtrip_options, control, "control", NULL, NULL, .max = INT32_MAX),
+	OPTION(NUMBER, struct roundtrip_options, answer, "answer", NULL, NULL, .max = INT32_MAX),
 	OPTION(TEXT, struct roundtrip_options, end, "end", NULL, NULL),
 	{ .name = NULL },
 };
 
 const char roundtrip_footer[] = "Exit status: 0 success, 1 failure (a refused graph, a lost peer), 2 misuse.";
+
+bool
+roundtrip_is_here(const struct roundtrip_options *options, unsigned index)
+{
+	bool is_server = options->end != NULL && strcmp(options->end, pair_end_names[PAIR_SERVER]) == 0;
+
+	return options->far == NULL || options->cores.count == 1 || is_server == (index >= options->cores.count / 2);
+}
 
 /* Makes a core for each driver of what was given: the client's, then the server's. */
 static int
@@ -66,7 +79,7 @@ roundtrip_complete_cores(struct roundtrip_options *options)
 		return options_misuse(options->test->program,
 				      "--cores takes two: the client's and the server's; or, with --drivers N, 2N");
 	for (unsigned i = 0; i < cores->count; i++)
-		if (!host_has_core(options->test->program, cores->value[i]))
+		if (roundtrip_is_here(options, i) && !host_has_core(options->test->program, cores->value[i]))
 			return OPTIONS_MISUSE;
 	if (cores->count == 0) {
 		/* one core after the other, and the first again if there are not enough */
@@ -86,8 +99,10 @@ roundtrip_check_ends(const struct roundtrip_options *options)
 	const struct options_program *program = options->test->program;
 	uint32_t host;
 
-	if (options->server && options->client != NULL)
-		return options_misuse(program, "--server and --client exclude each other");
+	if ((options->server) + (options->client != NULL) + (options->far != NULL) > 1)
+		return options_misuse(program, "--server, --client and --far exclude each other");
+	if (options->answer != 0 && options->answer != sizeof(struct pair_answer))
+		return options_misuse(program, "this program and the client's are not the same");
 	if (options->client != NULL && !xk_host_parse(options->client, &host))
 		return options_misuse(program, "--client: \"%s\" is not an address like 10.77.0.2", options->client);
 	if (options->server && options->modes.count > 1)
