@@ -85,8 +85,8 @@ dpdk_pci_check_lanes(const struct dpdk_device *device, uint16_t id, char *why, s
 		return 0; /* dpdk_device_start reports the error */
 	most = info.max_rx_queues < info.max_tx_queues ? info.max_rx_queues : info.max_tx_queues;
 	if (device->port_count > most)
-		snprintf(why, size, "the network card at %s has at most %u queues, and this host has %u drivers",
-			 device->name, most, device->port_count);
+		snprintf(why, size, "the network card at %s has at most %u queue%s, and this host has %u drivers",
+			 device->name, most, most == 1 ? "" : "s", device->port_count);
 	else if (info.flow_type_rss_offloads == 0)
 		snprintf(why, size, "the network card at %s does not spread frames over queues: take one driver",
 			 device->name);

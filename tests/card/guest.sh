@@ -1,6 +1,6 @@
 #!/bin/sh
-# guest.sh - the first and only program of the emulated machine that run.sh starts: hosts on its two cards, of the kind $CARD.
-# Prints `ok NAME` or `FAIL NAME: why`.
+# guest.sh - the first and only program of the two emulated machines that run.sh starts, $HOST near and far, each with a card of the
+# kind $CARD. Prints `ok NAME` or `FAIL NAME: why`.
 export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -12,6 +12,41 @@ done
 mount -t hugetlbfs huge /dev/hugepages
 echo 128 >/proc/sys/vm/nr_hugepages
 cd /hosts || exit
+
+# ---- two machines, one after the other ----
+
+# The second serial port leads to the other machine. What it is told before it listens is lost: far speaks until it is answered.
+stty -F /dev/ttyS1 raw -echo
+exec 3<>/dev/ttyS1
+step=0
+case $HOST in
+near)
+	read -r word <&3
+	echo here >&3
+	;;
+far)
+	while echo here; do sleep 1; done >&3 &
+	read -r word <&3
+	kill $!
+	;;
+esac
+
+# at HOST COMMAND...: on this machine, while the other waits.
+at() {
+	local host=$1
+	shift
+	step=$((step + 1))
+	if [ "$host" = "$HOST" ]; then
+		"$@"
+		echo $step >&3
+	else
+		until [ "$word" = $step ]; do
+			read -r word <&3
+		done
+	fi
+}
+
+# ---- what they do ----
 
 # told NAME WORDS COMMAND...: what it prints has these words.
 told() {
@@ -25,11 +60,40 @@ told() {
 	fi
 }
 
-# take CARD: from whatever driver has it, for vfio-pci.
+load() {
+	local module
+	for module in "$@"; do
+		insmod "/modules/$module.ko"
+	done
+}
+
+# From whatever driver has the card, for vfio-pci.
 take() {
-	[ ! -e "/sys/bus/pci/devices/$1/driver" ] || echo "$1" >"/sys/bus/pci/devices/$1/driver/unbind"
-	echo vfio-pci >"/sys/bus/pci/devices/$1/driver_override"
-	echo "$1" >/sys/bus/pci/drivers_probe
+	[ ! -e $device/driver ] || echo $card >$device/driver/unbind
+	echo vfio-pci >$device/driver_override
+	echo $card >/sys/bus/pci/drivers_probe
+}
+
+# Linux gets the card.
+give() {
+	load virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci failover net_failover virtio_net e1000e
+	sleep 1
+	interface=$(ls $device/net $device/virtio*/net 2>/dev/null | grep -v : | tail -n 1)
+	ip link set dev "$interface" up
+	ip addr add 10.77.0.9/24 dev "$interface"
+}
+
+# The kernel waits until the host has ended.
+begin_unbinding() {
+	echo $card >/sys/bus/pci/drivers/vfio-pci/unbind &
+	unbinder=$!
+	sleep 3
+}
+
+# run.sh obeys.
+cable() {
+	echo "cable $1"
+	sleep 8
 }
 
 # serve COMMAND...: in the background, as $server, once it serves.
@@ -48,53 +112,52 @@ end_server() {
 	wait $server
 }
 
-near=0000:00:03.0 far=0000:00:04.0
-for module in irqbypass vfio_virqfd vfio vfio_iommu_type1 vfio-pci-core vfio-pci; do
-	insmod /modules/$module.ko
-done
-told "a card without a driver is refused" "belongs to no driver" ./udptest --server --link $near --driver poll
-take $near
-told "xk doctor finds it" "PCI address *yes" ./xk doctor
+card=0000:00:03.0
+device=/sys/bus/pci/devices/$card
+load irqbypass vfio_virqfd vfio vfio_iommu_type1 vfio-pci-core vfio-pci
+at near told "a card without a driver is refused" "belongs to no driver" ./udptest --server --link $card --driver poll
+at near take
+at near told "xk doctor finds it" "PCI address *yes" ./xk doctor
+at far give
+at far told "a card of Linux's is refused" "belongs to the kernel's driver" ./udptest --server --link $card --driver poll
 
-# The far card is Linux's.
-for module in virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci failover net_failover virtio_net e1000e; do
-	insmod /modules/$module.ko
-done
-sleep 1
-interface=$(ls /sys/bus/pci/devices/$far/net /sys/bus/pci/devices/$far/virtio*/net 2>/dev/null | grep -v : | tail -n 1)
-ip link set dev "$interface" up
-ip addr add 10.77.0.9/24 dev "$interface"
-told "a card of Linux's is refused" "belongs to the kernel's driver" ./udptest --server --link $far --driver poll
-serve ./xk run graphs/host.dot --link $near --driver poll
-told "Linux pings a host that polls" " 0% packet loss" ping -c 5 -i 1 10.77.0.2
-echo cable off
-sleep 5
-told "a pulled cable carries nothing" "100% packet loss" ping -c 3 -W 2 10.77.0.2
-echo cable on
-sleep 8
-told "the host is there again when it is plugged in" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
-echo $near >/sys/bus/pci/drivers/vfio-pci/unbind &
-unbinder=$!
-sleep 3
-told "a host keeps a card that root takes away, until it ends" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
-end_server
-wait $unbinder
-told "... and then the card is free" "No such file" ls /sys/bus/pci/devices/$near/driver/
+at near serve ./xk run graphs/host.dot --link $card --driver poll
+at far told "Linux pings a host that polls" " 0% packet loss" ping -c 5 -i 1 10.77.0.2
+at near cable off
+at far told "a pulled cable carries nothing" "100% packet loss" ping -c 3 -W 2 10.77.0.2
+at near cable on
+at far told "the host is there again when it is plugged in" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
+at near begin_unbinding
+at far told "a host keeps a card that root takes away, until it ends" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
+at near end_server
+at near wait $unbinder
+at near told "... and then the card is free" "No such file" ls $device/driver/
 
-take $near
-take $far
-serve ./udptest --server --link $near --driver poll --cores 1
-told "two hosts that poll" " 1 .*ipp.* 0$" ./udptest --client 10.77.0.2 --link $far --driver poll --cores 0 --rounds 200 --mode ipp
-end_server
+at near take
+at far take
+at near serve ./udptest --server --link $card --driver poll
+at far told "two hosts that poll" " 1 .*ipp.* 0$" ./udptest --client 10.77.0.2 --link $card --driver poll --rounds 200 --mode ipp
+at near end_server
 case $CARD in
 e1000e)
-	told "interrupts that never come are refused" "cannot wake a sleeping driver" ./udptest --server --link $near --driver interrupt
+	at near told "interrupts that never come are refused" "cannot wake a sleeping driver" ./udptest --server --link $card --driver interrupt
+	at near told "two drivers are refused, because frames are not spread" "does not spread frames" \
+		./udptest --server --link $card --driver poll --drivers 2
 	;;
 *)
-	serve ./udptest --server --link $near --driver interrupt --cores 1
-	told "two hosts that sleep" " 1 .*ipp.* 0$" ./udptest --client 10.77.0.2 --link $far --driver interrupt --cores 0 --rounds 200 --mode ipp
-	end_server
+	at near serve ./udptest --server --link $card --driver interrupt --drivers 2 --json /tmp/json
+	# The seed determines the client's port, and so the queue, because DPDK gives the card a fixed key.
+	for seed in 1 2; do
+		at far told "two hosts that sleep, flow $seed" " 1 .*ipp.* 0$" ./udptest --client 10.77.0.2 --link $card --driver interrupt \
+			--drivers 2 --rounds 200 --mode ipp --set udp.seed=$seed
+	done
+	at near end_server
+	at near told "... and each of the server's two drivers has received one flow" \
+		'"drivers":\[{"fragments":[0-9]\{3,\},[^}]*},{"fragments":[0-9]\{3,\},' sh -c "tr -d ' \n' </tmp/json"
+	at near told "more drivers than queues are refused" "has at most 2 queues" \
+		./udptest --server --link $card --driver poll --drivers 3
 	;;
 esac
+exec 3>&- # which waits until the last word is sent
 echo ok the end
 poweroff -f

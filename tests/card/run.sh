@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh BUILD - hosts on network cards, in an emulated machine: qemu without KVM, Debian's kernel with an emulated IOMMU, and two
-# cards of a kind on one hub. guest.sh is what the machine does. Takes some minutes; for ./run test --long.
+# run.sh BUILD - hosts on network cards, in two emulated machines: qemu without KVM, Debian's kernel with an emulated IOMMU, and in
+# each a card of one kind. guest.sh is what the machines do. Takes some minutes; for ./run test --long.
 # shellcheck source=tests/system/common.sh
 . "$(dirname "$0")/../system/common.sh"
 
@@ -8,7 +8,7 @@ cards='virtio-net-pci e1000e'
 modules='virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci failover net_failover virtio_net e1000e
 	irqbypass vfio_virqfd vfio vfio_iommu_type1 vfio-pci-core vfio-pci'
 devices='bus_pci bus_vdev mempool_ring mempool_stack net_e1000 net_virtio net_vhost'
-words='sh mount mkdir cat echo insmod sleep ip poweroff grep ping kill timeout ls tr tail'
+words='sh stty mount mkdir cat echo insmod sleep ip poweroff grep ping kill timeout ls tr tail'
 kernel=$root/build/card
 image=$work/image
 
@@ -18,7 +18,7 @@ skip() {
 }
 
 [ "$(uname -m)" = x86_64 ] || skip "the emulated machine is an x86"
-for tool in qemu-system-x86_64 busybox cpio apt-get dpkg; do
+for tool in qemu-system-x86_64 busybox cpio apt-get dpkg unshare nsenter ip; do
 	command -v $tool >/dev/null || skip "there is no $tool"
 done
 
@@ -68,7 +68,7 @@ cp graphs/udptest.dot graphs/host.dot "$image/hosts/graphs/"
 cp tests/card/guest.sh "$image/init"
 (cd "$image" && find . | cpio -o -H newc 2>/dev/null | gzip -1 >"$work/image.gz")
 
-# obey LOG: pulls the first card's cable and plugs it in again when the machine says so.
+# obey LOG: pulls the near card's cable and plugs it in again when the machine says so.
 obey() {
 	local word
 	for word in off on; do
@@ -78,29 +78,53 @@ obey() {
 		python3 -c 'import socket, sys, time
 monitor = socket.socket(socket.AF_UNIX)
 monitor.connect(sys.argv[1])
-monitor.sendall(f"set_link card0 {sys.argv[2]}\n".encode())
+monitor.sendall(f"set_link card {sys.argv[2]}\n".encode())
 time.sleep(1)' "$work/monitor" $word
 	done
 }
 
+# machine HOST CARD SERIAL [OPTION]...: starts it, as $pid, with the card on the tap of its name.
+machine() {
+	local host=$1 device=$2 serial=$3
+	shift 3
+	spawn "$card-$host" timeout 900 nsenter --preserve-credentials -U -n -t "$network" \
+		qemu-system-x86_64 -machine q35,accel=tcg,kernel-irqchip=split -cpu max -smp 2 -m 1024 -nodefaults -display none \
+		-no-reboot -serial "file:$work/$card-$host.log" -serial "unix:$work/serial,$serial" "$@" \
+		-device intel-iommu,intremap=on,caching-mode=on -netdev "tap,id=tap,ifname=$host,queues=2,script=no,downscript=no" \
+		-device "$device,id=card,netdev=tap,romfile=,bus=pcie.0,addr=3" \
+		-kernel "$(ls "$kernel"/boot/vmlinuz-*)" -initrd "$work/image.gz" \
+		-append "console=ttyS0 intel_iommu=on panic=-1 quiet no_timer_check CARD=$card HOST=$host"
+}
+
+inside() {
+	nsenter --preserve-credentials -U -n -t "$network" "$@" 2>/dev/null
+}
+
+# The network that joins the machines: taps, because an emulated card on a hub or a socket has one queue.
+spawn network unshare -rn sleep infinity
+network=$pid
+within 10 inside ip link add cable up type bridge || skip "there can be no network of its own"
+for host in near far; do
+	inside ip tuntap add dev $host mode tap multi_queue && inside ip link set $host up master cable ||
+		skip "there can be no tap"
+done
+
 for card in $cards; do
 	options=
-	[ "$card" != virtio-net-pci ] || options=,disable-legacy=on,iommu_platform=on
-	nics=()
-	for i in 0 1; do
-		nics+=(-netdev "hubport,id=hub$i,hubid=0"
-			-device "$card,id=card$i,netdev=hub$i,mac=02:00:00:00:00:1$i,romfile=,bus=pcie.0,addr=$((3 + i))$options")
-	done
-	obey "$work/$card.log" &
+	[ "$card" != virtio-net-pci ] || options=,disable-legacy=on,iommu_platform=on,mq=on,rss=on
+	obey "$work/$card-near.log" &
 	obeyer=$!
-	timeout 900 qemu-system-x86_64 -machine q35,accel=tcg,kernel-irqchip=split -cpu max -smp 2 -m 1024 -nodefaults -display none \
-		-no-reboot -serial "file:$work/$card.log" -monitor "unix:$work/monitor,server=on,wait=off" -device intel-iommu,intremap=on,caching-mode=on \
-		-kernel "$(ls "$kernel"/boot/vmlinuz-*)" -initrd "$work/image.gz" \
-		-append "console=ttyS0 intel_iommu=on panic=-1 quiet no_timer_check CARD=$card" "${nics[@]}" >"$work/qemu.out" 2>&1 </dev/null
+	machine near "$card,mac=02:00:00:00:00:10$options" server=on -monitor "unix:$work/monitor,server=on,wait=off"
+	near=$pid
+	machine far "$card,mac=02:00:00:00:00:11$options" reconnect=1
+	wait "$near" "$pid"
 	kill $obeyer 2>/dev/null
 	wait $obeyer 2>/dev/null
-	tr -d '\r' <"$work/$card.log" | grep -aE '^(ok|FAIL) ' >"$work/told"
-	sed "s/^\(ok\|FAIL\) /\1 $card: /" "$work/told"
-	failures=$((failures + $(grep -c '^FAIL' "$work/told")))
-	check "$card: the machine got to its end" "$(tail -n 5 "$work/$card.log" "$work/qemu.out")" grep -q '^ok the end' "$work/told"
+	for host in near far; do
+		tr -d '\r' <"$work/$card-$host.log" | grep -aE '^(ok|FAIL) ' >"$work/told"
+		sed "s/^\(ok\|FAIL\) /\1 $card: /" "$work/told"
+		failures=$((failures + $(grep -c '^FAIL' "$work/told")))
+		check "$card: the $host machine got to its end" "$(tail -n 5 "$work/$card-$host.log" "$work/$card-$host.err")" \
+			grep -q '^ok the end' "$work/told"
+	done
 done
