@@ -38,7 +38,7 @@ limit_of() {
 	'system soak' | 'system once') echo $((long ? 3600 : 300)) ;;
 	'experiments report') echo 1800 ;;
 	'docs' | 'swarm'* | 'system package') echo $((long ? 3600 : 600)) ;;
-	'system '* | 'experiments '* | 'threads '* | 'cppcheck' | 'aarch64 '*) echo 900 ;;
+	'system '* | 'experiments '* | 'threads '* | 'cppcheck' | 'aarch64 '* | *'test_beside_attacks') echo 900 ;;
 	*) echo $((long ? 1200 : 400)) ;;
 	esac
 }

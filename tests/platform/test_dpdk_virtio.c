@@ -6,6 +6,8 @@
 
 #include "tests/platform/dpdk_peer.h"
 
+enum { PATIENCE_MS = 60000 }; /* with a peer that a busy machine starts */
+
 /* ---- pings ---- */
 
 /* Sends a frame and looks whether it comes back as it was. */
@@ -94,7 +96,7 @@ role_run(const char *what, const char *end, const char *how, const char *socket)
 	if (strstr(how, "nobody") != NULL)
 		clearenv();
 	if (host_start(&h) != 0 || !host_open(&h, strcmp(end, "server") == 0 ? XK_DPDK_SERVER : XK_DPDK_CLIENT, socket,
-					      8000, strstr(how, "sleep") != NULL)) {
+					      PATIENCE_MS, strstr(how, "sleep") != NULL)) {
 		fprintf(stderr, "peer: %s\n", h.why);
 		return 7;
 	}
@@ -133,7 +135,7 @@ check_virtio(enum xk_dpdk_end end, bool sleeps, const char *how)
 
 	p = peer_start("echo", other, how, socket_for(path, "pair"));
 	REQUIRE(host_start(&h) == 0);
-	CHECK(host_open(&h, end, path, 8000, sleeps));
+	CHECK(host_open(&h, end, path, PATIENCE_MS, sleeps));
 	if (h.port == NULL) {
 		fprintf(stderr, "%s\n", h.why);
 	} else {
@@ -191,7 +193,7 @@ TEST(virtio_carries_chains_and_views)
 	struct peer p = peer_start("echo", "server", "sleep", socket_for(path, "chains"));
 
 	REQUIRE(host_start(&h) == 0);
-	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, true));
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, PATIENCE_MS, true));
 	for (unsigned piece = 3; piece < 1600; piece += 97)
 		CHECK(ping_message(&h, msg_new(h.platform, piece, 1500, piece), piece, 1500));
 	owner = msg_new(h.platform, 4, 2000, 2000);
@@ -220,7 +222,7 @@ TEST(virtio_bursts_arrive_in_order)
 	struct peer p = peer_start("echo", "server", "poll", socket_for(path, "bursts"));
 
 	REQUIRE(host_start(&h) == 0);
-	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, false));
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, PATIENCE_MS, false));
 	for (unsigned round = 0; round < 20; round++) {
 		for (unsigned i = 0; i < 100; i++)
 			frames[i] = msg_new(h.platform, i, 60 + i, 80);
@@ -320,7 +322,7 @@ TEST(virtio_client_survives_its_killed_server_and_finds_the_next)
 	struct peer p = peer_start("echo", "server", "sleep", socket_for(path, "killed"));
 
 	REQUIRE(host_start(&h) == 0);
-	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, true));
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, PATIENCE_MS, true));
 	CHECK_EQ(ping_many(&h, 100), 100);
 	CHECK_EQ(peer_end(&p, SIGKILL), -SIGKILL);
 	for (unsigned i = 0; i < 1000 && xk_dpdk_port_is_up(h.port); i++)
@@ -334,7 +336,7 @@ TEST(virtio_client_survives_its_killed_server_and_finds_the_next)
 	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
 	CHECK(access(path, F_OK) == 0); /* left by the killed server */
 	p = peer_start("echo", "server", "sleep", path);
-	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, true));
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, PATIENCE_MS, true));
 	CHECK_EQ(ping_many(&h, 100), 100);
 	host_close(&h);
 	CHECK_EQ(peer_end(&p, SIGTERM), 0);
@@ -384,7 +386,7 @@ TEST(virtio_refuses_a_second_server_and_a_second_client)
 
 	REQUIRE(host_start(&h) == 0 && host_start(&second) == 0);
 	p = peer_start("echo", "server", "sleep", socket_for(path, "second"));
-	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, 8000, true));
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, PATIENCE_MS, true));
 	CHECK(!host_open(&second, XK_DPDK_SERVER, path, 0, true));
 	CHECK(strstr(second.why, "another server") != NULL);
 	CHECK(!host_open(&second, XK_DPDK_CLIENT, path, 50, true));
