@@ -219,6 +219,7 @@ export XK_COUNTERS_FILE="$PWD/$logs/counters"
 check "experiments report" /usr/bin/python3 tests/experiments/test_report.py build
 check "experiments components" /usr/bin/python3 tests/experiments/test_components.py build
 check "experiments endpoints" /usr/bin/python3 tests/experiments/test_endpoints.py build
+check "experiments trends" /usr/bin/python3 tests/experiments/test_trends.py build
 check "experiments two machines" /usr/bin/python3 tests/experiments/test_two_machines.py build
 # shellcheck disable=SC2086 # a command and its option, or nothing
 check "docs" $fixed_addresses tests/docs/run.sh build/sanitize

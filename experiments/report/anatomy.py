@@ -5,6 +5,7 @@ import lab as labs
 import stamps
 
 PROGRAMS = ("udptest", "chantest")
+FINEST_NS = 10  # below that, the clock's steps are all there is
 TWINS = ("s_twice", "s_calls")  # each has another vstamp right below: what is between is what a vstamp costs
 GROUPS = ("Wake-up", "Doorbell", "Dispatch", "Receive", "Protocols, up", "Application", "Protocols, down", "Transmit")
 COLORS = ("#777777", "#bbbbbb", "#c7803a", "#e0b070", "#4878a8", "#a83232", "#88aed0", "#6a9a58")
@@ -98,7 +99,7 @@ def run(lab):
     found = {program: measure(lab, program, number) for number, program in enumerate(PROGRAMS)}
     for program, (sleeping, polling, document) in found.items():
         table(section, program, sleeping, polling, document)
-    section.plot("Where a round trip's time goes, both ends together", lambda axes: bars(axes, found))
+    section.plot("The parts of a round trip, both ends together.", lambda axes: bars(axes, found), "Most of it is ringing and waking.")
     section.text(
         "The doorbell is what transmit takes more than in the same program polling, where nobody has to be rung: the system "
         "call that writes to the other side's event descriptor. Wake-up is all that passes from its return to the end of the "
@@ -137,7 +138,7 @@ def measure(lab, program, number):
     documents = []
     for turn in range(labs.REPEATS):
         lab.progress((number + turn / labs.REPEATS) / len(PROGRAMS))
-        documents.append(stamps.plain(lab, program, "interrupt", rounds))
+        documents.append(lab.run(program, *stamps.plain(lab, "interrupt", rounds)))
         sleeping.run(lab, program, rounds)
         polling.run(lab, program, rounds // 3)
     return Anatomy(sleeping), Anatomy(polling), documents
@@ -162,7 +163,7 @@ def parts_of(sleeping, polling):
 
 
 def figure(ns):
-    return str(round(ns))
+    return str(round(ns)) if ns >= FINEST_NS else f"< {FINEST_NS}"
 
 
 def share(ns, total):
@@ -209,21 +210,23 @@ def groups_of(sleeping, polling):
 
 def bars(axes, found):
     for place, (sleeping, polling, _) in enumerate(found.values()):
-        left = 0.0
-        for (group, ns), color in zip(groups_of(sleeping, polling).items(), COLORS):
-            axes.barh(place, ns / 1000, left=left, color=color, label=group if place == 0 else None)
-            left += ns / 1000
+        left, sums = 0.0, groups_of(sleeping, polling)
+        for (group, ns), color in zip(sums.items(), COLORS):
+            axes.barh(place, max(ns, 0) / 1000, left=left, color=color, edgecolor="white", linewidth=0.5, label=group if place == 0 else None)
+            if ns > 0.08 * sum(sums.values()):
+                axes.text(left + ns / 2000, place, f"{ns / 1000:.1f} µs", ha="center", va="center", color="white", fontsize="small")
+            left += max(ns, 0) / 1000
     axes.set_yticks(range(len(found)), list(found))
     axes.invert_yaxis()
-    axes.set_xlabel("microseconds of a round trip")
-    axes.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.15))
+    axes.set_xlabel("µs of a round trip")
+    axes.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.25))
 
 
 def answer(program, sums):
     total = sum(sums.values())
     woken, protocols = sums["Wake-up"] + sums["Doorbell"], sums["Protocols, up"] + sums["Protocols, down"] + sums["Application"]
-    return (f"{program}: {woken / 1000:.1f} of {total / 1000:.1f} us to ring and to be woken; all protocols at both ends, "
-            f"{protocols / 1000:.1f}.")
+    return (f"Of {program}'s {total / 1000:.1f} us, {woken / 1000:.1f} are ringing and waking, and {protocols / 1000:.1f} all protocols "
+            "and the application, at both ends.")
 
 
 def judge(section, program, sleeping, polling, documents):
@@ -243,7 +246,7 @@ def judge(section, program, sleeping, polling, documents):
     woken = sums["Wake-up"] + sums["Doorbell"]
     section.check(
         woken > total / 2,
-        f"{program}: to ring and to be woken takes {woken / total:.0%} of a round trip.",
+        f"{program}: to ring and to be woken takes {woken / total:.0%} of a round trip.", bears=True,
     )
     protocols = sums["Protocols, up"] + sums["Protocols, down"] + sums["Application"]
     section.check(

@@ -20,7 +20,8 @@ def run(lab):
         "A message goes there and back over BID, BLAST and the Ethernet, without IP. The published figures are of an Intel Paragon, "
         "where a context switch took 2300 processor cycles and more: most of a round trip."
     )
-    trips.both_times(section, apart, found, "Table 8", ROWS, published.BLAST_SIZES, published.TABLE8)
+    trips.both_times(section, apart, found, "table 8", ROWS, published.BLAST_SIZES, published.TABLE8)
+    trips.compare_saved(section, found, published.TABLE8, published.BLAST_SIZES, ("regular", "-"), ("ipp", "none"))
     trips.plot_saved(section, found, ROWS, published.BLAST_SIZES)
     for place, size in enumerate(published.BLAST_SIZES):
         regular, none = ("regular", "-", 1, size), ("ipp", "none", 1, size)

@@ -122,6 +122,9 @@ def judge(section, model, here):
         section.answer = "Not measured here."
         return
     wake = far["parts_ns"]["wake"]
+    section.compare(f"60 bytes and back: over {link}, drivers that sleep; Ethernet then", f"{far['measured_ns'] / 1000:.1f} us",
+                    f"{ethernet['measured_us']} us")
+    section.compare(f"... drivers that poll; {atm['frame']} bytes over ATM then", f"{near['measured_ns'] / 1000:.2f} us", f"{atm['measured_us']} us")
     called_ns = {(row["driver"], row["frame"]): row["measured_ns"] for row in here["calls"]}
     section.answer = (
         f"Then, an exchange of 60 bytes over Ethernet took {ethernet['measured_us']} us, of which {ethernet['published']['wire']} were on the "
@@ -131,7 +134,7 @@ def judge(section, model, here):
         added_us = calls["ethernet_dec"][0]["measured_us"] - ethernet["measured_us"]
         section.answer += (f" A call without arguments added {added_us} us to the {ethernet['measured_us']} then, and adds "
                            f"{(called_ns['poll', 60] - near['measured_ns']) / 1000:.2f} to the {near['measured_ns'] / 1000:.2f} now.")
-    section.check(wake > far["measured_ns"] / 2, "Here, where drivers sleep, most of a round trip is waking them.")
+    section.check(wake > far["measured_ns"] / 2, "Here, where drivers sleep, most of a round trip is waking them.", bears=True)
     if not here["far"]:
         section.check(0.5 < sum(near["parts_ns"].values()) / near["measured_ns"] < 1.5,
                       "Where they poll, the parts add up to the round trip to within half of it.")

@@ -8,6 +8,7 @@ import tempfile
 import time
 
 import lab as labs
+import looks
 import spent
 
 DRIVERS = ("interrupt", "adaptive", "poll")
@@ -25,7 +26,8 @@ def run(lab):
                                    for interval in INTERVALS_US for driver in DRIVERS]
     for turn in range(repeats):
         for number, row in enumerate(rows):
-            row["runs"].append(measure(lab, row["driver"], row["interval_us"]))
+            driver, interval_us = row["driver"], row["interval_us"]
+            row["runs"].append(lab.once([driver, interval_us], lambda driver=driver, us=interval_us: measure(lab, driver, us)))
             lab.progress((turn + (number + 1) / len(rows)) / repeats)
     polled = of({"runs": [run for row in rows if row["driver"] == "poll" for run in row["runs"]]}, "processor_percent")
     if polled["low"] < 190:
@@ -40,7 +42,8 @@ def run(lab):
         ("interval, driver", "median", "99 %", "processor time", "switches for each ping"), [told(row) for row in rows],
     )
     answer(section, rows)
-    section.plot("Latency and its price", lambda axes: plot(axes, rows))
+    section.plot("Latency and what it costs, a point for each interval.", lambda axes: plot(axes, rows),
+                 "Polling buys short round trips with whole processors.")
     judge(section, rows)
     return section
 
@@ -114,8 +117,8 @@ def ping(lab, driver, interval_us, seconds):
 def answer(section, rows):
     asleep, polling = ({key: of(row, key)["median"] for key in ("p50_us", "processor_percent")} for row in rows[:len(DRIVERS):2])
     section.answer = (
-        f"{polling['p50_us']:.1f} us a round trip instead of {asleep['p50_us']:.1f}, for {polling['processor_percent']:.0f} % of a "
-        f"processor instead of {asleep['processor_percent']:.0f} (a ping each {interval_text(rows[0])})."
+        f"With a ping each {interval_text(rows[0])}, a round trip between drivers that poll takes {polling['p50_us']:.1f} us instead of "
+        f"{asleep['p50_us']:.1f}, and {polling['processor_percent']:.0f} % of a processor instead of {asleep['processor_percent']:.0f}."
     )
 
 
@@ -133,15 +136,17 @@ def told(row):
 
 
 def plot(axes, rows):
-    for number, driver in enumerate(DRIVERS):
+    for driver in DRIVERS:
+        color, marker, style = looks.DRIVERS[driver]
         mine = [row for row in rows if row["driver"] == driver]
-        for row, marker in zip(mine, "osD"):
-            axes.plot(of(row, "processor_percent")["median"], of(row, "p50_us")["median"], marker, color=f"C{number}",
-                      label=f"{driver}, each {interval_text(row)}")
+        points = [(of(row, "processor_percent")["median"], of(row, "p50_us")["median"]) for row in mine]
+        axes.plot(*zip(*points), style, marker=marker, color=color, label=driver)
+        for (x, y), row in zip(points, mine):
+            axes.annotate(f"{row['interval_us'] / 1000:g} ms", (x, y), xytext=(5, 4), textcoords="offset points", fontsize="x-small")
     axes.set_yscale("log")
     axes.set_xlabel("processor time of both ends, %")
-    axes.set_ylabel("median round trip, us")
-    axes.legend(fontsize="small")
+    axes.set_ylabel("median round trip, µs")
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def judge(section, rows):
@@ -154,5 +159,5 @@ def judge(section, rows):
             f"A ping each {interval / 1000:g} ms: polling takes {labs.spread(trips['poll'])} us instead of "
             f"{labs.spread(trips['interrupt'])}, for {labs.spread(times['poll'], 0)} % of a processor instead of "
             f"{labs.spread(times['interrupt'], 0)}; adaptive, {labs.spread(trips['adaptive'])} us for "
-            f"{labs.spread(times['adaptive'], 0)} %.",
+            f"{labs.spread(times['adaptive'], 0)} %.", bears=True,
         )

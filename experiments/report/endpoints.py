@@ -183,8 +183,11 @@ def judge(section):
         f"there to the handler {best - handler:.0f} more (28). Each round trip takes {here['handler'][size][2][2]:.0f} us of the computation in "
         f"the handler, {here['tcp'][size][2][2]:.0f} by TCP (published, from its tables: 20 and 104).")
     told_then = {words: text for words, text, _ in statements(then)}
-    for words, text, agrees in statements(here):
-        section.check(agrees, f"{words} Here {text}; published: {told_then[words]}.")
+    for number, (words, text, agrees) in enumerate(statements(here)):
+        section.check(agrees, f"{words} Here {text}; published: {told_then[words]}.", bears=number < 2)
+    for rung in PUBLISHED:
+        section.compare(f"{section.data['cable'][rung]['title']}: a round trip of {size} bytes", f"{here[rung][size][0][2]:.1f} us",
+                        f"{then[rung][size][0][2]} us")
     rows = section.data["cable"]
     alone, awake = ({rung: row[str(size)][key]["mean"] / 1000 for rung, row in rows.items()} for key in ("alone", "awake"))
     woken = [rung for rung in rows if awake[rung] < alone[rung]]

@@ -22,18 +22,20 @@ def run(lab):
         "--rounds", str(lab.rounds(5000, 200)),
     )
     section.data = trips.both_data(found, together)
+    section.trips = found, together  # for hero.py
     section.text(
         "A datagram and its echo, over UDP, IP and an Ethernet with an MTU of 1500 bytes: 2000 bytes are two fragments, 4000 "
         "three. One input thread in regular mode. In IPP the driver puts fragments together, and hands over (if at all) only "
         "what is whole."
     )
-    trips.both_times(section, found, together, "Table 4", ROWS, published.SIZES, published.TABLE4)
+    trips.both_times(section, found, together, "table 4", ROWS, published.SIZES, published.TABLE4)
     whole = ("ipp", "server", 1, published.SIZES[-1])
     section.picture(
         f"Where messages of {labs.bytes_of(published.SIZES[-1])} leave the driver, handed off by the server: once a datagram, "
         "whatever its fragments", "udptest.dot",
         {("udptest", "udp"): trips.handed(found, whole), ("eth", "port"): trips.frames(found, whole)},
     )
+    trips.compare_saved(section, together, published.TABLE4, published.SIZES, ("regular", "-"), ("ipp", "none"))
     trips.plot_saved(section, together, ROWS, published.SIZES)
     judge(section, found, together)
     return section
@@ -62,5 +64,5 @@ def judge(section, apart, found):
         last < 2 * first,
         f"For three frames not three times as much is saved as for one, but {last / first:.1f} times ({was / was_first:.1f} in "
         "1994): the one thread that works on the first fragment takes the others without another switch. The next experiment "
-        "looks at that.",
+        "looks at that.", bears=True,
     )

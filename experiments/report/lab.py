@@ -16,13 +16,16 @@ from programs import Failed
 class Lab:
     """Where programs are, what they run on, and how much of it."""
 
-    def __init__(self, build, cores, quick, progress, far=None):
+    def __init__(self, build, cores, quick, far=None):
         self.build = os.path.abspath(build)
         self.cores = cores  # of this machine
         self.far = far  # the other machine (far.py), if the server is there
         self.quick = quick
-        self.progress = progress
-        self.disturbed = []
+        self.journal = None
+        self.chapter = ""  # the experiment that is being made
+        self.progress = lambda part: None
+        self.disturbed = []  # sentences on what makes figures less than they should be
+        self.noticed = []  # ... and on what may, a little
         self.cut_short = ""  # how much was measured before ctrl-C; empty: everything
 
     def rounds(self, whole, quick):
@@ -39,8 +42,15 @@ class Lab:
     def graph(self, name):
         return os.path.join(ROOT, "graphs", name)
 
+    def once(self, what, measure):
+        """measure()'s result, or what the interrupted report that this one goes on with has measured."""
+        return self.journal.once([self.chapter, *what], measure) if self.journal else measure()
+
     def run(self, program, *arguments):
         """The document that a program of the build directory writes."""
+        return self.once([program, *arguments], lambda: self.run_now(program, *arguments))
+
+    def run_now(self, program, *arguments):
         with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
             command = [os.path.join(self.build, program), *arguments, "--json", file.name]
             done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
@@ -50,6 +60,9 @@ class Lab:
 
     def run_told(self, program, *arguments):
         """The document of a program that writes it to its standard output."""
+        return self.once([program, *arguments], lambda: self.run_told_now(program, *arguments))
+
+    def run_told_now(self, program, *arguments):
         command = [os.path.join(self.build, program), *arguments, "--json"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
@@ -58,6 +71,9 @@ class Lab:
 
     def script(self, name, *arguments):
         """The document of a program in experiments/."""
+        return self.once([name, *arguments], lambda: self.script_now(name, *arguments))
+
+    def script_now(self, name, *arguments):
         with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
             self.progress(0)
             command = [sys.executable, os.path.join(ROOT, "experiments", name), self.build, *arguments, "--json", file.name]
@@ -78,7 +94,8 @@ class Lab:
             self.progress(turn / REPEATS)
             documents.append(self.run(program, *ends, *arguments))
         trips = Trips(documents, where)
-        self.disturbed += trips.disturbances()
+        self.disturbed += trips.losses()
+        self.noticed += trips.jumps()
         return trips
 
 
@@ -118,12 +135,14 @@ class Trips:
             for run in document["runs"]:
                 self.runs.setdefault(of_key(run), []).append(run)
 
-    def disturbances(self):
+    def losses(self):
         """Sentences on what makes these figures less than they should be."""
         for key, runs in self.runs.items():
             lost = sum(run["lost"] for run in runs)
             if lost:
                 yield f"{told_key(*key)}: {lost} messages were lost"
+
+    def jumps(self):
         lines = [document["machine"]["cache_line_ns"] for document in self.documents]
         pairs = [line for line in lines if line["before"] and line["after"]]
         for line in pairs:
@@ -165,13 +184,16 @@ def spread(value, digits=1):
 class Section:
     """A question, its answer, and what the answer stands on."""
 
-    def __init__(self, name, title, question):
+    def __init__(self, name, title, question, virtual=False):
         self.name = name
         self.title = title
         self.question = question
         self.answer = ""  # a sentence or two, for the page's beginning
-        self.parts = []  # ("text", words), ("table", title, head, rows), ("plot", draw), ("graph", file, labels)
+        self.parts = []  # ("text", words), ("table", title, head, rows), ("plot", title, draw, seen), ("graph", title, file, labels)
+        self.virtual = virtual  # what bears the answer is on virtual time, which nobody disturbs
+        self.compared = []  # (what, here, then)
         self.checks = []
+        self.disturbed = []  # sentences on what disturbed it
         self.data = {}
 
     def text(self, words):
@@ -180,24 +202,36 @@ class Section:
     def table(self, title, head, rows):
         self.parts.append(("table", title, head, rows))
 
-    def plot(self, title, draw):
-        """draw(axes) is called with matplotlib's."""
-        self.parts.append(("plot", title, draw))
+    def compare(self, what, here, then):
+        """A row of what was found here, beside what was published."""
+        self.compared.append((what, here, then))
+
+    def plot(self, title, draw, seen=""):
+        """draw(axes) is called with matplotlib's. seen: what is to be seen in it, if the answer is confirmed."""
+        self.parts.append(("plot", title, draw, seen))
 
     def picture(self, title, graph, labels):
         """The picture of a graph, {(upper, lower): (words, whether they are stressed)} on its edges."""
         self.parts.append(("graph", title, graph, labels))
 
-    def check(self, agrees, words):
-        """Whether the run agrees with what was published or promised, in words; None: it cannot tell."""
-        self.checks.append({"agrees": agrees if agrees is None else bool(agrees), "text": words})
+    def check(self, agrees, words, bears=False):
+        """Whether the run agrees with what was published or promised, in words; None: it cannot tell. bears: the answer."""
+        self.checks.append({"agrees": agrees if agrees is None else bool(agrees), "text": words, "bears": bears})
 
-    def check_saved(self, saved, words):
+    def check_saved(self, saved, words, bears=True):
         """Whether something is saved: not clear if repetitions do not agree on it."""
-        self.check(None if saved["low"] <= 0 < saved["high"] else saved["low"] > 0, words)
+        self.check(None if saved["low"] <= 0 < saved["high"] else saved["low"] > 0, words, bears)
+
+    def verdict(self):
+        """Whether the checks that bear the answer (all, if none is said to) agree. A disturbed run decides nothing."""
+        bearing = [check["agrees"] for check in self.checks if check["bears"]] or [check["agrees"] for check in self.checks]
+        if self.disturbed and not self.virtual:
+            return None
+        return False if False in bearing else None if None in bearing else True
 
 
-VERDICTS = {True: "yes", False: "NO", None: "unclear"}
+AGREES = {True: "yes", False: "NO", None: "unclear"}
+VERDICTS = {True: "confirmed", False: "contradicted", None: "unclear"}
 
 
 def fail(words):

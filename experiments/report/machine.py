@@ -22,17 +22,28 @@ class Machine:
 
     def take_floor(self):
         """A message there and back with nothing but DPDK, polling; and a cache line, before and after."""
+        self.lab.chapter = "machine"
         run = self.lab.run_told(FLOOR, "--cores", self.lab.cores, "--rounds", str(FLOOR_ROUNDS))
         self.floors.append({"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]})
+        core = self.lab.cores.split(",", maxsplit=1)[0]
+        for where, cores in (("apart", self.lab.cores), ("together", f"{core},{core}")):
+            run = self.lab.run_told(FLOOR, "--cores", cores, "--rounds", str(FLOOR_ROUNDS // 20), "--sleep")
+            self.floors[-1][f"asleep_{where}_ns"] = run["rtt_ns"]
 
     @contextlib.contextmanager
     def watched(self, name):
         """What other programs use of the processors while an experiment is made."""
         before, started = self.others_s(), time.monotonic()
+        self.lab.chapter = name
         yield  # raises if the experiment is interrupted: nothing is noted then
-        lasted = time.monotonic() - started
-        others = max(0.0, 100 * max(after - before for before, after in zip(before, self.others_s())) / lasted)
-        self.sections[name] = {"seconds": lasted, "others_percent": others}
+
+        def used():
+            lasted = time.monotonic() - started
+            others = max(0.0, 100 * max(after - before for before, after in zip(before, self.others_s())) / lasted)
+            return {"seconds": lasted, "others_percent": others}
+
+        self.sections[name] = self.lab.once(["watched"], used)
+        others = self.sections[name]["others_percent"]
         if others > OTHERS_PERCENT:
             self.lab.disturbed.append(f"{name}: other programs used {others:.0f} % of a processor meanwhile")
 
@@ -74,7 +85,8 @@ class Machine:
 
     def data(self):
         return {"doctor": self.doctor, "other": self.other, "floors": self.floors, "experiments": self.sections,
-                "disturbed": self.lab.disturbed, "cut_short": bool(self.lab.cut_short)}
+                "disturbed": self.lab.disturbed, "noticed": self.lab.noticed, "cut_short": bool(self.lab.cut_short),
+                "about": self.lab.about, "told": self.told()}
 
 
 def low_high(values):

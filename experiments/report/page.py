@@ -11,84 +11,228 @@ import tempfile
 import matplotlib
 
 matplotlib.use("svg")
-matplotlib.rcParams["svg.hashsalt"] = "report"
+matplotlib.rcParams.update({
+    "svg.hashsalt": "report", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10,
+    "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), "#010203")})  # see inline()
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
+import hero
 import lab as labs
 
-INTRO = """
-<p>A message arrives, and a thread is asleep that wants it. Usually the driver wakes a thread, which carries the message up
+INTRO = """A message arrives, and a thread is asleep that wants it. Usually the driver wakes a thread, which carries the message up
 through the protocols: <b>regular</b> mode, a context switch for each message. In <b>interrupt protocol processing</b> (IPP) the
 driver itself carries it up, and gives it to a thread (a <b>handoff</b>) only where it must: at an edge of the graph that is
-marked so, when a protocol has to wait, or when it has kept the driver for too long (a <b>budget</b>). What does that save, and
-when is it a mistake? M. Björkman asked it in 1994 ("Interrupt Protocol Processing in the x-kernel"); these are his tables,
-made on this machine, and what he left open. Where a section says <b>published</b>, it means his figures.</p>
+marked so, when a protocol has to wait, or when it has kept the driver for too long (a <b>budget</b>). What does that save, and when
+is it a mistake?"""
+
+METHOD = """
+<p>What is compared was measured in turn, in short blocks of one run, and each run was made six times. A figure is the median of the
+six; in brackets are the lowest and the highest, between which the true median lies with 97 % confidence. Times are full round trips,
+never halved.</p>
+<p><b>Confirmed</b>: the run agrees with what was published or is promised by the project. <b>Contradicted</b>: it does not. <b>Unclear</b>:
+the six repetitions disagree, or other programs used a processor meanwhile: a disturbed run decides nothing.</p>
+<h3>Threats to validity</h3>
+<ul>
+<li>Machines of 1993 to 2000 needed 20 times as long or more: compare shapes and ratios, not microseconds.</li>
+<li>Hosts are two programs on one machine, unless the page says that it is of two. Between two cores most of a round trip is waking a
+processor that halts, which a virtual machine makes dearer; on one core it is not in the way. So both are shown.</li>
+<li>A "driver" is a thread that sleeps until an event descriptor is written to, not an interrupt handler of a kernel.</li>
+<li>Every figure across processors moves with the time that a cache line takes from one to the other.</li>
+</ul>
 """
 
 STYLE = """
-body { font: 16px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5em; border-top: 1px solid #ccc; padding-top: 1em; }
-.question { font-style: italic; font-size: 1.15em; }
-table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; padding: .3em 0; }
-th, td { padding: .25em .8em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-th { white-space: normal; vertical-align: bottom; }
-th:first-child, td:first-child { text-align: left; white-space: normal; }
-table.machine td { text-align: left; white-space: normal; }
-tr.published td { color: #888; }
-ul.checks { list-style: none; padding-left: 0; } ul.checks li { padding-left: 5em; text-indent: -5em; }
-ul.checks span { display: inline-block; width: 5em; text-indent: 0; font-weight: bold; }
-.yes { color: #17692c; } .no { color: #a31515; } .unclear { color: #8a6100; }
-figure { margin: 1.5em 0; } figure.graph { display: inline-block; vertical-align: top; width: 49%; }
-figure svg { max-width: 100%; height: auto; } figcaption { font-weight: bold; }
-.disturbed { background: #fff3cd; padding: .5em 1em; }
-dt { font-weight: bold; margin-top: .6em; } dd { margin-left: 1.5em; }
+:root { --text: #1f2328; --faint: #667; --line: #d5d9de; --back: #fff; --box: #f5f6f8; }
+@media (prefers-color-scheme: dark) { :root { --text: #dfe3e8; --faint: #99a; --line: #3a4048; --back: #15181c; --box: #1f242a; } }
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0; color: var(--text); background: var(--back); }
+main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
+nav { font-size: .85rem; } nav ol { padding-left: 1.4rem; margin: .3rem 0; } nav a { color: var(--faint); text-decoration: none; }
+@media (min-width: 85rem) { body { display: grid; grid-template-columns: 17rem minmax(0, 62rem); }
+  nav { position: sticky; top: 0; height: 100vh; overflow: auto; padding: 2rem 0 0 1.5rem; } main { margin: 0; } }
+@media (max-width: 85rem) { nav { padding: .5rem 1rem; border-bottom: 1px solid var(--line); } nav ol { columns: 2; } }
+h1, h2, h3 { line-height: 1.25; } h1 { font-size: 1.7rem; margin: .5rem 0; } h2 { font-size: 1.15rem; margin: 0 0 .4rem; } h3 { font-size: 1rem; }
+section { border-top: 1px solid var(--line); padding: 1.1rem 0 .6rem; }
+.about { color: var(--faint); font-size: .85rem; } .about code { color: var(--text); }
+section > p { margin: .3rem 0; } .five li { margin: .35rem 0; }
+.verdict { font-size: .78rem; font-weight: 600; border: 1px solid; border-radius: .8em; padding: .05em .6em; white-space: nowrap; }
+.confirmed, .yes { color: #1a7f37; } .contradicted, .no { color: #c5302b; } .unclear { color: #9a6700; }
+@media (prefers-color-scheme: dark) { .confirmed, .yes { color: #4ac26b; } .contradicted, .no { color: #ff7b72; } .unclear { color: #d29922; } }
+.wide { overflow-x: auto; }
+@media (min-width: 60rem) { .beside:has(figure):has(table) { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 1.5rem; align-items: center; }
+  .beside td, .beside th { white-space: normal; padding: .18em .4em; } }
+table { border-collapse: collapse; margin: .6rem 0; font-size: .88rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: var(--faint); padding: .2em 0; }
+th, td { padding: .18em .7em; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; } th:first-child, td:first-child { text-align: left; white-space: normal; padding-left: 0; }
+table.words td { text-align: left; white-space: normal; }
+tr.published td { color: var(--faint); }
+details { margin: .3rem 0; } summary { cursor: pointer; color: var(--faint); font-size: .9rem; }
+details > *:not(summary) { margin-left: 1rem; }
+ul.checks { list-style: none; padding-left: 0; font-size: .9rem; } ul.checks li { padding-left: 4.5em; text-indent: -4.5em; margin: .15em 0; }
+ul.checks span { display: inline-block; width: 4.5em; text-indent: 0; font-weight: 600; }
+figure { margin: .6rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { font-size: .88rem; color: var(--faint); }
+figure.graph { display: inline-block; vertical-align: top; margin-right: 2rem; } figure.graph svg { background: #fff; border-radius: 4px; }
+.disturbed { background: var(--box); border-left: 4px solid #9a6700; padding: .4em 1em; font-size: .9rem; }
+@media (max-width: 40rem) { main { overflow-wrap: anywhere; } td, th { white-space: normal; padding: .18em .3em; } nav ol { columns: 1; } }
+@media print { nav { display: none; } body { display: block; font-size: 11px; } section { break-inside: avoid; } }
 """
 
 
-def svg_of(figure):
-    file = io.StringIO()
-    figure.savefig(file, format="svg", metadata={"Date": None})
-    return inline(file.getvalue())
+def text_of(words):
+    return re.sub(r"\bus\b", "µs", html.escape(words))
 
 
 def inline(text):
-    """An SVG document as a part of a page."""
-    return text[text.index("<svg"):]
+    """An SVG document as a part of a page, in the page's colour and font."""
+    text = text[text.index("<svg"):].replace("#010203", "currentColor")
+    return re.sub(r"font: ([\d.]+px) [^;\"]*", r"font: \1 system-ui, sans-serif", text)
 
 
-def plot(title, draw, out, name):
-    figure = Figure(figsize=(9, 4), layout="tight")
-    draw(figure.subplots())
-    svg = svg_of(figure)
-    with open(os.path.join(out, name), "w", encoding="utf-8") as file:
-        file.write(svg)
-    return f"<figure><figcaption>{html.escape(title)}</figcaption>{svg}</figure>"
+def slim(dot, names):
+    """The drawing of a graph with these nodes alone."""
+    kept = {node for node, name in re.findall(r"^\s*(n\d+) \[.*<b>(\w+)</b>", dot, re.M) if name in names}
+    lines = [line for line in dot.splitlines() if not (found := re.findall(r"\bn\d+\b(?= ->| \[|$)", line.split("[")[0] + "["))
+             or set(found) <= kept]
+    return "\n".join(line for line in lines if not line.lstrip().startswith("label="))
 
 
-def picture(title, graph, labels, lab):
-    """The graph as xk draws it, with words on some of its edges."""
-    with tempfile.TemporaryDirectory() as work:
-        source = os.path.join(work, "graph.dot")
-        subprocess.run([os.path.join(lab.build, "xk"), "draw", lab.graph(graph), "-o", source], check=True)
-        with open(source, encoding="utf-8") as file:
-            text = file.read()
-        names = {name: node for node, name in re.findall(r"^\s*(n\d+) \[.*<b>(\w+)</b>", text, re.M)}
+class Page:
+    """What is written, with one number for each table and figure."""
+
+    def __init__(self, lab, out):
+        self.lab, self.out = lab, out
+        self.tables = self.figures = 0
+
+    def plot(self, title, draw, name, size=(8.6, 3)):
+        figure = Figure(figsize=size, layout="tight")
+        figure.patch.set_alpha(0)
+        axes = figure.subplots()
+        axes.patch.set_alpha(0)
+        draw(axes)
+        for axis, kind in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
+            if "log" in kind:
+                axis.set_major_formatter("{x:g}")
+                axis.set_minor_formatter(NullFormatter())
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None})
+        with open(os.path.join(self.out, name + ".svg"), "w", encoding="utf-8") as picture:
+            picture.write(file.getvalue().replace("#010203", "#222222"))
+        self.figures += 1
+        return f"<figure>{inline(file.getvalue())}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>"
+
+    def picture(self, title, graph, labels):
+        """The edges of a graph that have words, as xk draws it."""
+        with tempfile.TemporaryDirectory() as work:
+            source = os.path.join(work, "graph.dot")
+            subprocess.run([os.path.join(self.lab.build, "xk"), "draw", self.lab.graph(graph), "-o", source], check=True)
+            with open(source, encoding="utf-8") as file:
+                dot = file.read()
+        if labels:
+            dot = slim(dot, {name for edge in labels for name in edge})
+        names = {name: node for node, name in re.findall(r"^\s*(n\d+) \[.*<b>(\w+)</b>", dot, re.M)}
         for (upper, lower), (words, marked) in labels.items():
             edge = f"{names[upper]} -> {names[lower]} ["
-            look = 'fontcolor="#c03030", color="#c03030", penwidth=2, ' if marked else ""
-            text = text.replace(edge, f'{edge}label="  {words}", {look}')
-        svg = subprocess.run(["dot", "-Tsvg"], input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return f'<figure class="graph"><figcaption>{html.escape(title)}</figcaption>{inline(svg)}</figure>'
+            look = 'fontcolor="#c0392b", color="#c0392b", penwidth=2, ' if marked else ""
+            dot = dot.replace(edge, f'{edge}label="  {words}", {look}')
+        svg = subprocess.run(["dot", "-Tsvg"], input=dot, stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.figures += 1
+        return (f'<figure class="graph">{inline(svg)}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>')
+
+    def table(self, title, head, rows, name=None):
+        self.tables += 1
+        link = f' (<a href="{name}.csv">CSV</a>)' if name else ""
+        lines = [f'<div class="wide"><table><caption>Table {self.tables}. {text_of(title)}{link}</caption>']
+        if any(head):
+            lines.append("<tr>" + "".join(f"<th>{text_of(text)}</th>" for text in head) + "</tr>")
+        for row in rows:
+            kind = ' class="published"' if "published" in row[0] else ""
+            lines.append(f"<tr{kind}>" + "".join(f"<td>{text_of(text)}</td>" for text in row) + "</tr>")
+        if name:
+            with open(os.path.join(self.out, name + ".csv"), "w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows([head, *rows])
+        return "\n".join(lines + ["</table></div>"])
+
+    # ---- a question ----
+
+    def section(self, number, section):
+        shown, folded = [], []
+        for place, (kind, *what) in enumerate(section.parts):
+            name = f"{section.name}-{place}"
+            if kind == "text":
+                folded.append(("text", what[0]))
+            elif kind == "plot":
+                title, draw, seen = what
+                folded.append(("plot", f"{title} {seen if section.verdict() else ''}".strip(), draw, name))
+            elif kind == "table":
+                folded.append(("table", *what, name))
+            else:
+                folded.append(("graph", *what))
+        first = next((part for part in folded if part[0] == "plot"), None)
+        if section.compared:
+            shown.append(self.table("Here, and as it was published.", ("", "here", "published"), section.compared))
+        if first:
+            shown.append(self.plot(*first[1:], (5.4, 2.9) if section.compared else (8.6, 2.7)))
+            folded.remove(first)
+        write = {"text": lambda words: f"<p>{text_of(words)}</p>", "plot": self.plot, "table": self.table, "graph": self.picture}
+        body = "\n".join(write[kind](*what) for kind, *what in folded)
+        return (f'<section id="{section.name}"><h2>{number}. {text_of(section.question)}</h2><p>{answer(section)}</p>'
+                + '<div class="beside">' + "\n".join(shown) + "</div>"
+                + f'<details><summary>How it was measured, with all tables (<a href="{section.name}.json">JSON</a>)</summary>{body}</details>'
+                + checks(section.checks) + "</section>")
 
 
-def table(title, head, rows):
-    lines = [f"<table><caption>{html.escape(title)}</caption>"]
-    if any(head):
-        lines.append("<tr>" + "".join(f"<th>{html.escape(text)}</th>" for text in head) + "</tr>")
-    for row in rows:
-        kind = ' class="published"' if "published" in row[0] else ""
-        lines.append(f"<tr{kind}>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>")
-    return "\n".join(lines + ["</table>"])
+def verdict(section):
+    word = labs.VERDICTS[section.verdict()]
+    return f'<span class="verdict {word}">{word}</span>'
+
+
+def answer(section):
+    """The answer and its mark. What the run contradicts is not given as the answer: what failed is."""
+    failed = [check["text"] for check in section.checks if check["agrees"] is False and (check["bears"] or not any(
+        other["bears"] for other in section.checks))]
+    words = section.answer
+    if section.verdict() is False:
+        words = f"Expected, and not found: {' '.join(failed[:2])} (What was measured: {section.answer})"
+    elif section.disturbed and section.verdict() is None:
+        words += " (The machine was disturbed.)"
+    return f"{text_of(words)} {verdict(section)}"
+
+
+def checks(found):
+    count = sum(check["agrees"] is True for check in found)
+    items = "\n".join(f'<li><span class="{labs.AGREES[check["agrees"]].lower()}">{labs.AGREES[check["agrees"]]}</span> '
+                      f"{text_of(check['text'])}</li>" for check in found)
+    return f'<details><summary>{count} of {len(found)} agree</summary><ul class="checks">{items}</ul></details>'
+
+
+# ---- the page ----
+
+
+def about(lab):
+    told = lab.about
+    return (f'<p class="about">{html.escape(told["date"])}, commit {html.escape(told["commit"])}, {told["minutes"]} minutes on '
+            f'{html.escape(lab.machine.doctor["machine"]["processor"])}. Again: <code>{html.escape(told["command"])}</code></p>')
+
+
+def warnings(lab):
+    cut = f'<div class="disturbed"><p>Cut short: {html.escape(lab.cut_short)}. <code>--resume</code> measures the rest.</p></div>'
+    if not lab.disturbed:
+        return cut if lab.cut_short else ""
+    items = "".join(f"<li>{text_of(text)}</li>" for text in dict.fromkeys(lab.disturbed))
+    words = "This run was disturbed, and leaves unclear what it disturbed:"
+    return ((cut if lab.cut_short else "")
+            + f'<div class="disturbed"><details><summary>{words[:-1]}.</summary><ul>{items}</ul></details></div>')
+
+
+def machine(lab):
+    rows = "".join(f"<tr><td>{text_of(what)}</td><td>{text_of(value)}</td></tr>" for what, value in lab.machine.told())
+    noticed = "".join(f"<li>{text_of(text)}</li>" for text in dict.fromkeys(lab.noticed))
+    return (f'<table class="words">{rows}</table><p><a href="machine.json">JSON</a></p>'
+            + (f"<details><summary>{len(dict.fromkeys(lab.noticed))} times the time of a cache line more than doubled or halved during a run"
+               f"</summary><ul>{noticed}</ul></details>" if noticed else ""))
 
 
 def write_json(path, document):
@@ -96,76 +240,29 @@ def write_json(path, document):
         json.dump(document, file, indent=1)
 
 
-def write_csv(path, head, rows):
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([head, *rows])
-
-
-def checks(found):
-    items = [
-        f'<li><span class="{labs.VERDICTS[check["agrees"]].lower()}">{labs.VERDICTS[check["agrees"]]}</span> '
-        f"{html.escape(check['text'])}</li>"
-        for check in found
-    ]
-    return '<ul class="checks">' + "\n".join(items) + "</ul>"
-
-
-def section_html(section, lab, out):
-    lines = [f'<h2 id="{section.name}">{html.escape(section.title)}</h2>',
-             f'<p class="question">{html.escape(section.question)}</p>']
-    for number, (kind, *what) in enumerate(section.parts):
-        name = f"{section.name}-{number}"
-        if kind == "text":
-            lines.append(f"<p>{html.escape(what[0])}</p>")
-        elif kind == "table":
-            lines.append(table(*what))
-            write_csv(os.path.join(out, name + ".csv"), *what[1:])
-        elif kind == "plot":
-            lines.append(plot(*what, out, name + ".svg"))
-        else:
-            lines.append(picture(*what, lab))
-    return "\n".join(lines + ["<p>What agrees with what was published, or is expected here:</p>", checks(section.checks)])
-
-
-def answers(sections):
-    """The page in short: each question, and what was found."""
-    items = "".join(
-        f'<dt><a href="#{s.name}">{html.escape(s.question)}</a></dt><dd>{html.escape(s.answer)}</dd>' for s in sections
-    )
-    return f"<dl>{items}</dl>"
-
-
-def machine_html(lab):
-    rows = "".join(f"<tr><td>{html.escape(what)}</td><td>{html.escape(value)}</td></tr>" for what, value in lab.machine.told())
-    return (
-        f'<table class="machine"><caption>Made on</caption>{rows}</table>'
-        "<p>Every figure across processors moves with the time that a cache line takes, so compare shapes and ratios with the "
-        "published ones, not microseconds.</p>"
-        "<p>What is compared was measured in turn, in short blocks of one run, and each run was made six times. A figure is "
-        "the median of the six; in brackets are the lowest and the highest, between which the true median lies with 95 % "
-        "confidence.</p>"
-    )
-
-
-def disturbances(lab):
-    cut = f'<div class="disturbed"><p>Cut short: {html.escape(lab.cut_short)}.</p></div>' if lab.cut_short else ""
-    if not lab.disturbed:
-        return cut
-    items = "".join(f"<li>{html.escape(text)}</li>" for text in dict.fromkeys(lab.disturbed))
-    words = "This run was disturbed; what is unclear or disagrees may come of it:"
-    return f'{cut}<div class="disturbed"><p>{words}</p><ul>{items}</ul></div>'
-
-
 def write(sections, lab, out):
     """index.html, and NAME.json and NAME-*.csv, NAME-*.svg of each section."""
-    write_json(os.path.join(out, "machine.json"), lab.machine.data())
-    for section in sections:
-        document = {key: getattr(section, key) for key in ("title", "question", "answer", "data", "checks")}
-        write_json(os.path.join(out, section.name + ".json"), document)
-    body = "\n".join(section_html(section, lab, out) for section in sections)
+    page = Page(lab, out)
+    named = {section.name: section for section in sections}
+    top = page.plot(hero.TITLE, lambda axes: hero.draw(axes, named, lab.machine), "hero", (8.6, 2.6)) if hero.can(named) else ""
+    five = "".join(f'<li><a href="#{name}">{text_of(named[name].title)}</a>: {answer(named[name])}</li>'
+                   for name in hero.FIVE if name in named)
+    body = "\n".join(page.section(number, section) for number, section in enumerate(sections, 1))
+    links = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a></li>' for section in sections)
     with open(os.path.join(out, "index.html"), "w", encoding="utf-8") as file:
         file.write(
-            f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>Interrupt protocol processing</title>'
-            f"<style>{STYLE}</style>\n<h1>What interrupt protocol processing saves on this machine</h1>\n{INTRO}"
-            f"{answers(sections)}{disturbances(lab)}{machine_html(lab)}\n{body}\n</html>\n"
-        )
+            '<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+            f"<title>Interrupt protocol processing</title><style>{STYLE}</style>\n"
+            f'<nav><ol>{links}</ol><a href="#machine">The machine</a><br><a href="#method">Method</a></nav>\n<main>'
+            f"<h1>What interrupt protocol processing saves on this machine</h1>{about(lab)}{warnings(lab)}<p>{INTRO}</p>{top}"
+            f'<ul class="five">{five}</ul>\n{body}\n<section id="machine"><h2>The machine</h2>{machine(lab)}</section>\n'
+            f'<section id="method"><h2>Method</h2>{METHOD}</section></main>\n</html>\n')
+    write_json(os.path.join(out, "machine.json"), lab.machine.data())
+    for section in sections:
+        document = {key: getattr(section, key) for key in ("title", "question", "answer", "data", "checks", "disturbed")}
+        document["verdict"] = labs.VERDICTS[section.verdict()]
+        document["parts"] = [[what for what in part if not callable(what)] for part in section.parts if part[0] != "graph"]
+        document["pictures"] = [[title, graph, list(labels.values())] for kind, title, graph, labels in
+                                (part for part in section.parts if part[0] == "graph")]
+        document["compared"] = section.compared
+        write_json(os.path.join(out, section.name + ".json"), document)

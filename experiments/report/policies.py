@@ -2,6 +2,7 @@
 import math
 
 import lab as labs
+import looks
 import real
 import sweeps
 
@@ -32,7 +33,7 @@ WAITING = {
 def run(lab):
     section = labs.Section(
         "policies", "Policies compared", "Which work should the driver do itself, and which should it hand off? How would a "
-        "graph's author choose a budget?"
+        "graph's author choose a budget?", virtual=True
     )
     section.text(
         "A server is asked for work, at random times, which it does before it answers; and others ask it short questions, "
@@ -120,8 +121,10 @@ def tell_break_even(section, rows):
         ("load, short questions a second", "break-even", "by the rule"),
         [(f"{row['load']:.0%}, {row['shorts']}", break_even_text(row), f"{rule_us(row['shorts']):.0f}") for row in rows],
     )
-    section.plot("What handing off costs (above 0) or saves (below), a request", lambda axes: plot_costs(axes, rows))
-    section.plot("99 % of the short questions are answered within", lambda axes: plot_short(axes, rows))
+    section.plot("What handing off costs a request (above 0) or saves it (below).", lambda axes: plot_costs(axes, rows),
+                 "It pays from the break-even on.")
+    section.plot("99 % of the short questions are answered within this time.", lambda axes: plot_short(axes, rows),
+                 "Work that is handed off does not delay them.")
     section.text(
         "The rule: of the short questions, s come in a second, so s w of them meet a request that keeps the driver for w, and "
         "each waits w/2. A handoff costs the request one thread switch T instead. The two are equal at w = sqrt(2 T / s), "
@@ -134,7 +137,7 @@ def tell_break_even(section, rows):
         section.check(
             None not in at and rule / 2 < min(at) and max(at) < 2 * rule,
             f"Load {row['load']:.0%}, {row['shorts']} short questions a second: handing off pays from {break_even_text(row)} us "
-            f"of work; the rule says {rule:.0f}, within a factor of two.",
+            f"of work; the rule says {rule:.0f}, within a factor of two.", bears=True,
         )
         slow, quick = (row["short_p99_us"][policy][-1] for policy in ("none", "explicit"))
         section.check(
@@ -156,26 +159,26 @@ def plot_costs(axes, rows):
                          label=f"load {row['load']:.0%}, {row['shorts']} short a second")
         axes.fill_between(row["works_us"], [m["low"] for m in middles], [m["high"] for m in middles],
                           color=line[0].get_color(), alpha=0.2, linewidth=0)
-    axes.axhline(0, color="#222222", linewidth=0.8)
+    axes.axhline(0, color="#010203", linewidth=0.8)
     axes.set_xscale("symlog", linthresh=5)
     axes.set_xlim(left=0)
     axes.set_yscale("symlog", linthresh=10)
-    axes.set_xlabel("work for each request, us")
-    axes.set_ylabel("us")
-    axes.legend(fontsize="small")
+    axes.set_xlabel("work for each request, µs")
+    axes.set_ylabel("µs")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def plot_short(axes, rows):
     for number, row in enumerate(row for row in rows if row["shorts"] == 20000):
-        for policy, style in (("none", "-"), ("explicit", "--")):
-            axes.plot(row["works_us"], [p["median"] for p in row["short_p99_us"][policy]], style, color=f"C{number}",
+        for policy, color in (("none", looks.IPP), ("explicit", looks.HANDOFF)):
+            axes.plot(row["works_us"], [p["median"] for p in row["short_p99_us"][policy]], ("-", "--", ":")[number], color=color,
                       label=f"load {row['load']:.0%}, " + ("in the driver" if policy == "none" else "handed off"))
     axes.set_xscale("symlog", linthresh=5)
     axes.set_xlim(left=0)
     axes.set_yscale("log")
-    axes.set_xlabel("work for each request, us")
-    axes.set_ylabel("us")
-    axes.legend(fontsize="small")
+    axes.set_xlabel("work for each request, µs")
+    axes.set_ylabel("µs")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 # ---- budgets ----
@@ -201,7 +204,7 @@ def budgets(section, sweep):
         ("work, policy", "short, median", "short, 99 %", "all, average", "handed off"), [budget_row(row) for row in rows],
     )
     section.plot(
-        "What the average request waits, by budget, if that is looked at within the work", lambda axes: plot_budgets(axes, rows)
+        "What the average request waits, by budget, if that is looked at within the work.", lambda axes: plot_budgets(axes, rows)
     )
     judge_budgets(section, rows)
 
@@ -228,19 +231,19 @@ def waits(rows, kind, policy, checkpoints=False):
 def plot_budgets(axes, rows):
     for number, kind in enumerate(KINDS):
         line = waits(rows, kind, "time", True)
-        axes.plot([budget for budget, _ in line], [wait["median"] for _, wait in line], marker="o", color=f"C{number}",
+        axes.plot([budget for budget, _ in line], [wait["median"] for _, wait in line], ("-", ":")[number], marker="o", color=looks.OTHER,
                   label=f"{kind}: budget")
         axes.fill_between([budget for budget, _ in line], [wait["low"] for _, wait in line],
-                          [wait["high"] for _, wait in line], color=f"C{number}", alpha=0.2, linewidth=0)
-        for policy, style in (("none", ":"), ("explicit", "--")):
-            axes.axhline(waits(rows, kind, policy)[0][1]["median"], linestyle=style, color=f"C{number}",
+                          [wait["high"] for _, wait in line], color=looks.OTHER, alpha=0.2, linewidth=0)
+        for policy, color in (("none", looks.IPP), ("explicit", looks.HANDOFF)):
+            axes.axhline(waits(rows, kind, policy)[0][1]["median"], linestyle=("-", ":")[number], color=color,
                          label=f"{kind}: " + ("in the driver" if policy == "none" else "handed off at an edge"))
     axes.axvline(rule_us(20000), color="#999999", linewidth=0.8, label="the rule's break-even")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("budget, us")
-    axes.set_ylabel("us")
-    axes.legend(fontsize="small")
+    axes.set_xlabel("budget, µs")
+    axes.set_ylabel("µs")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def judge_budgets(section, rows):

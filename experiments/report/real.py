@@ -75,7 +75,7 @@ def compare(section, lab):
     repeats = labs.REPEATS
     with sweeps.Sweep(lab) as sweep, graph_at_server(lab, sweep.marked) as marked:
         for point in POINTS:
-            runs = [[measure(lab, graph, point, f"{point[0]}-{turn}-{i}")
+            runs = [[lab.once(["real", point, i], lambda g=graph, n=f"{point[0]}-{turn}-{i}", p=point: measure(lab, g, p, n))
                      for i, graph in enumerate((sweeps.GRAPH, marked))] for turn in range(repeats)]
             none, explicit = zip(*runs)
             rows.append({"work_us": point[0], "beside": point[1], "none": none, "explicit": explicit})

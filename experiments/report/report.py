@@ -6,73 +6,112 @@ has the options.
 Exits 1 if an experiment could not be made; what does not agree is told on the page and at the end.
 """
 import argparse
+import datetime
 import os
+import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
 import lab as labs
-import machine as machines
 import far
+import journal
+import machine as machines
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy", "endpoints", "components")
+# In which order, and for how many seconds: all of it, and --quick.
+EXPERIMENTS = {"handoff": (15, 5), "rpc": (75, 25), "fragments": (110, 35), "threads": (130, 50), "blast": (45, 20), "policies": (130, 60),
+               "drivers": (90, 60), "anatomy": (60, 25), "endpoints": (230, 25), "components": (120, 20)}
 
 
-def progress_of(name, number, count):
-    """Shows how far an experiment has come, where somebody looks."""
-    def progress(part):
-        if sys.stderr.isatty():
-            print(f"\rreport: {number + 1} of {count}: {name} {part:.0%}   ", end="", file=sys.stderr, flush=True)
-    return progress
+class Progress:
+    """Tells how far it is and how long it may still take, where somebody looks."""
+
+    def __init__(self, names, quick):
+        self.names = names
+        self.usual = {name: EXPERIMENTS[name][quick] for name in names}
+        self.began = self.begun = time.monotonic()
+        self.done = []
+        self.is_seen = sys.stderr.isatty()
+
+    def part(self, part):
+        if not self.is_seen:
+            return
+        name = self.names[len(self.done)]
+        done = sum(self.usual[name] for name in self.done) + part * self.usual[name]
+        left = sum(self.usual.values()) - done
+        slower = (time.monotonic() - self.began) / done if done > 20 else 1  # than usual
+        print(f"\rreport: {len(self.done) + 1} of {len(self.names)}: {name} {part:.0%}, {left * slower / 60:.0f} min left   ", end="",
+              file=sys.stderr, flush=True)
+
+    def end(self, name):
+        self.done.append(name)
+        print(f"{chr(13) if self.is_seen else ''}report: {name}, {len(self.done)} of {len(self.names)}: "
+              f"{time.monotonic() - self.begun:.0f} s", file=sys.stderr, flush=True)
+        self.begun = time.monotonic()
 
 
 def measure(lab, names):
     """Returns the sections of all experiments, or of those that were done before ctrl-C."""
     sections = []
+    progress = Progress(names, lab.quick)
+    lab.progress = progress.part
     try:
-        for number, name in enumerate(names):
-            started = time.monotonic()
-            lab.progress = progress_of(name, number, len(names))
+        lab.machine.take_floor()
+        for name in names:
+            disturbed = len(lab.disturbed)
             with lab.machine.watched(name):
-                sections.append(__import__(name).run(lab))
-            print(f"{chr(13) if sys.stderr.isatty() else ''}report: {name}, {number + 1} of {len(names)}: "
-                  f"{time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+                section = __import__(name).run(lab)
+            section.disturbed = lab.disturbed[disturbed:]
+            sections.append(section)
+            progress.end(name)
         lab.machine.take_floor()
     except KeyboardInterrupt:
-        lab.cut_short = f"{len(sections)} of {len(names)} experiments were made"
+        missing = [name for name in names if name not in progress.done]
+        lab.cut_short = f"{len(sections)} of {len(names)} experiments were made; missing: {', '.join(missing) or 'the last floor'}"
     return sections
 
 
 def tell(sections, lab):
     if lab.cut_short:
-        print(f"CUT SHORT: {lab.cut_short}.")
+        print(f"CUT SHORT: {lab.cut_short}. With --resume it goes on.")
     for section in sections:
-        print(f"\n{section.title}: {section.answer}\n")
+        print(f"\n{section.title}: {labs.VERDICTS[section.verdict()]}: {section.answer}\n")
         for check in section.checks:
-            print(f"  {labs.VERDICTS[check['agrees']]:7} {check['text']}")
+            print(f"  {labs.AGREES[check['agrees']]:7} {check['text']}")
+
+
+def commit():
+    """This tree's, and whether it was changed since."""
+    done = subprocess.run(["git", "-C", labs.ROOT, "describe", "--always", "--dirty", "--abbrev=10"], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def main():
-    parser = argparse.ArgumentParser(description="the experiments of the 1994 report, on this machine")
+    parser = argparse.ArgumentParser(prog="report", description="the experiments of the papers, on this machine")
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("out", help="the directory for index.html and its figures")
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
     parser.add_argument("--quick", action="store_true", help="fewer round trips, within six minutes")
-    parser.add_argument("--only", default=",".join(NAMES), metavar="NAME,...", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--only", default=",".join(EXPERIMENTS), metavar="NAME,...", help=f"of {', '.join(EXPERIMENTS)}")
+    parser.add_argument("--resume", action="store_true", help="go on with a report that was interrupted")
     far.add_options(parser)
     options = parser.parse_args()
     names = options.only.split(",")
-    wrong = [name for name in names if name not in NAMES]
+    wrong = [name for name in names if name not in EXPERIMENTS]
     if wrong:
-        parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(NAMES)}")
+        parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(EXPERIMENTS)}")
     try:
         os.makedirs(options.out, exist_ok=True)
-        lab = labs.Lab(options.build, options.cores, options.quick, None, far.far_of(options))
+        lab = labs.Lab(options.build, options.cores, options.quick, far=far.far_of(options))
         lab.machine = machines.Machine(lab)
-        lab.machine.take_floor()
+        about = {"commit": commit(), "quick": options.quick, "cores": options.cores, "link": options.link or "none"}
+        lab.about = about | {"date": datetime.datetime.now().astimezone().isoformat(" ", "minutes"), "command": command_of(options)}
+        lab.journal = journal.Journal(os.path.join(options.out, "measured.jsonl"), about, options.resume)
         sections = measure(lab, names)
         if not sections:
             return labs.fail(f"interrupted: {lab.cut_short}")
+        lab.about["minutes"] = round(sum(section["seconds"] for section in lab.machine.sections.values()) / 60)
         import page
         page.write(sections, lab, options.out)
     except (labs.Failed, OSError, ImportError) as why:
@@ -82,6 +121,15 @@ def main():
     tell(sections, lab)
     print(f"\n{os.path.join(options.out, 'index.html')}")
     return 1 if lab.cut_short else 0
+
+
+def command_of(options):
+    """That repeats it, without the key."""
+    words = ["./run report"]
+    words += ["--quick"] if options.quick else []
+    words += ["--only", options.only] if options.only != ",".join(EXPERIMENTS) else []
+    words += ["--client", "KEY@ADDRESS", "--link", options.link] if options.client else []
+    return " ".join(words)
 
 
 sys.exit(main())

@@ -71,6 +71,9 @@ class Sweep:
         return [f"{name}={value}" for name, value in values.items()], ms
 
     def run(self, point, seed):
+        return self.lab.once(["sweep", point, seed], lambda: self.run_now(point, seed))
+
+    def run_now(self, point, seed):
         chosen, ms = self.settings(**point)
         command = [os.path.join(self.lab.build, "xk"), "run", NETWORK, "--link", "sim", "--seed", str(seed),
                    "--until", f"{ms + DRAIN_MS}ms", "--show", "host"]

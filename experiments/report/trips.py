@@ -1,5 +1,6 @@
 """trips.py - tables and plots of round trips, as several experiments have them."""
 import lab as labs
+import looks
 
 
 def comma(numbers):
@@ -22,7 +23,7 @@ def both_data(apart, together):
 
 def both_times(section, apart, together, table, *arguments):
     for found in (apart, together):
-        times(section, found, f"{table}: round trips in microseconds, {found.where}", *arguments)
+        times(section, found, f"After {table} of 1994: round trips in microseconds, {found.where}", *arguments)
 
 
 def times(section, found, title, rows, sizes, was):
@@ -56,6 +57,15 @@ def was_saved(table, sizes, size, slower, faster):
     return table[slower][place] - table[faster][place]
 
 
+def compare_saved(section, found, table, sizes, slower, faster):
+    """What the one takes less than the other, here and then."""
+    for place, size in enumerate(sizes):
+        saved, was = found.saved_us((*slower, 1, size), (*faster, 1, size)), was_saved(table, sizes, size, slower, faster)
+        part = saved["median"] / found.median_us(*slower, 1, size)["median"]
+        section.compare(f"{labs.bytes_of(size)}: saved of a round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
+                        f"{was} us, {was / table[slower][place]:.0%}")
+
+
 def plot_saved(section, found, rows, sizes):
     """What each configuration takes less than the first, by size."""
     first, *others = rows
@@ -64,13 +74,13 @@ def plot_saved(section, found, rows, sizes):
         width = 0.8 / len(others)
         for i, key in enumerate(others):
             saved = [found.saved_us((*first, 1, size), (*key, 1, size)) for size in sizes]
-            middle = [s["median"] for s in saved]
-            error = [[s["median"] - s["low"] for s in saved], [s["high"] - s["median"] for s in saved]]
             places = [place + (i - (len(others) - 1) / 2) * width for place in range(len(sizes))]
-            axes.bar(places, middle, width, yerr=error, capsize=3, label=rows[key])
+            axes.bar(places, [s["median"] for s in saved], width, yerr=looks.error(saved), error_kw=looks.ERROR, label=rows[key],
+                     **looks.bar(*key))
         axes.set_xticks(range(len(sizes)), [labs.bytes_of(size) for size in sizes])
-        axes.set_ylabel("microseconds saved of a round trip")
-        axes.axhline(0, color="black", linewidth=0.5)
-        axes.legend()
+        axes.set_ylabel("µs saved of a round trip")
+        axes.axhline(0, color="#010203", linewidth=0.5)
+        if len(others) > 1:
+            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
-    section.plot(f"What is saved, compared with {rows[first].lower()}, {found.where}; lines are 95 % intervals", draw)
+    section.plot(f"What is saved of a round trip in {rows[first].lower()} mode, {found.where}; lines are 97 % intervals.", draw)

@@ -1,0 +1,34 @@
+"""hero.py - the report in one figure, and which answers stand beside it."""
+import lab as labs
+import looks
+
+TITLE = ("A datagram of one byte there and back: what is saved by leaving it to the driver. Lines are 97 % intervals; dashed, a frame "
+         "with nothing but DPDK, whose ends sleep, too.")
+FIVE = ("handoff", "fragments", "rpc", "policies", "anatomy")
+ROWS = {("regular", "-"): "regular", ("ipp", "server"): "IPP, handoff at the server", ("ipp", "none"): "IPP"}
+
+
+def can(named):
+    return "fragments" in named
+
+
+def draw(axes, named, machine):
+    """From the experiment with datagrams: both placements of the hosts, and the floors."""
+    found = named["fragments"].trips
+    place, ticks = 0, []
+    for trips, floor in zip(found, ("apart", "together")):
+        top = place - 0.6
+        for (mode, handoff), words in ROWS.items():
+            us = trips.median_us(mode, handoff, 1, 1)
+            axes.barh(place, us["median"], height=0.8, xerr=looks.error([us]), error_kw=looks.ERROR, **looks.bar(mode, handoff))
+            axes.annotate(f"{us['median']:.1f} µs", (us["high"], place), xytext=(6, 0), textcoords="offset points", va="center")
+            ticks.append((place, words))
+            place += 1
+        if floor == "together" or " core " in trips.where:
+            floors = [taken[f"asleep_{floor}_ns"]["p50"] / 1000 for taken in machine.floors]
+            axes.plot([labs.median(floors)] * 2, [top, place - 0.4], **looks.FLOOR)
+        axes.text(0, top - 0.15, trips.where, va="bottom", fontweight="bold")
+        place += 0.9
+    axes.set_yticks([at for at, _ in ticks], [words for _, words in ticks])
+    axes.invert_yaxis()
+    axes.set_xlabel("µs")

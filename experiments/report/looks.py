@@ -1,0 +1,22 @@
+"""looks.py - one colour for one thing, in every figure; told apart without colour, too."""
+
+REGULAR, IPP, HANDOFF, OTHER = "#8a929c", "#2f6db5", "#c0392b", "#5b8c5a"
+FLOOR = {"linestyle": "--", "linewidth": 1.2, "color": "#010203"}
+ERROR = {"capsize": 2.5, "elinewidth": 0.9, "ecolor": "#010203"}
+DRIVERS = {"interrupt": (IPP, "o", "-"), "adaptive": (OTHER, "D", "-."), "poll": ("#b07d2b", "s", ":")}
+
+
+def bar(mode, handoff):
+    """How a bar of a mode looks."""
+    if mode == "regular":
+        return {"color": REGULAR}
+    if handoff in ("-", "none", "graph"):
+        return {"color": IPP}
+    hatch = {"client": "//", "server": "\\\\"}.get(handoff, "xx")
+    return {"color": HANDOFF, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+
+
+def error(values):
+    """matplotlib's form of what intervals reach beyond their medians."""
+    return [[v["median"] - v["low"] for v in values], [v["high"] - v["median"] for v in values]]
+
