@@ -42,6 +42,7 @@ struct path_layout {
 	uint8_t sum_from, sum_at;
 	uint8_t sum_lengths;              /* how often the length counts: in the pseudo-header, and in the header */
 	uint8_t counter_at, counter_step; /* 0: none */
+	bool has_whole;                   /* a layer limits whole messages (path->whole) */
 	uint8_t own_at;                   /* the top's header, if it has path_pop and path_push; 0: it has not */
 };
 
@@ -65,6 +66,7 @@ static const struct path_layout path_usual = {
 	.sum_lengths = 2,
 	.counter_at = 18,
 	.counter_step = 2,
+	.has_whole = true,
 };
 
 static const struct path_layout path_calls = {
@@ -109,7 +111,7 @@ struct path {
 	const struct path_shape *shape;
 	_Atomic uint16_t *counter;
 
-	const _Atomic uint32_t *whole; /* the payload's limit at its layer */
+	const _Atomic uint32_t *whole; /* the payload's limit at its layer; NULL: none */
 	uint32_t whole_less;           /* ... and the bytes that headers above take of it */
 	uint32_t longest;
 	uint64_t summed_sum, push_sum; /* of what is the same in each message */
@@ -303,7 +305,7 @@ path_layered(struct xk_port *port, struct xk_msg *m)
 
 /* Delivers m, whose headers are those of path, unless it is unusual: then it goes the layers' way. Takes m. */
 static PATH_INLINE void
-path_up_as(const struct path_layout *layout, struct xk_port *port, const struct path *path, struct xk_msg *m)
+path_up_as(const struct path_layout *layout, struct xk_port *port, struct xk_msg *m, const struct path *path)
 {
 	const uint8_t *p = m->data;
 	size_t end = 0;
@@ -331,34 +333,48 @@ path_up_as(const struct path_layout *layout, struct xk_port *port, const struct 
 	xk_pop_on(path->top, m);
 }
 
-/* Delivers m by path, if its headers are those of path. Takes m, unless it returns false. */
-static PATH_INLINE bool
-path_try_as(const struct path_layout *layout, struct xk_port *port, const struct path *path, struct xk_msg *m)
+/* What becomes of a message whose headers are not those of the path. Takes m. */
+typedef void path_otherwise(struct xk_port *port, struct xk_msg *m);
+
+/* Delivers m by path, if its headers are those of path. Takes m. */
+static PATH_INLINE void
+path_take_as(const struct path_layout *layout, struct xk_port *port, struct xk_msg *m, const struct path *path,
+	     path_otherwise *otherwise)
 {
-	if (xk_unlikely(!path_matches_as(layout, path, m)))
-		return false;
-	path_up_as(layout, port, path, m);
-	return true;
+	if (xk_likely(path_matches_as(layout, path, m)))
+		path_up_as(layout, port, m, path);
+	else
+		otherwise(port, m);
 }
 
-XK_APART static bool
-path_try_calls(struct xk_port *port, const struct path *path, struct xk_msg *m)
+XK_APART static void
+path_take_udp(struct xk_port *port, struct xk_msg *m, const struct path *path, path_otherwise *otherwise)
 {
-	return path_try_as(&path_calls, port, path, m);
+	path_take_as(&path_usual, port, m, path, otherwise);
 }
 
-XK_APART static bool
-path_try_any(struct xk_port *port, const struct path *path, struct xk_msg *m)
+XK_APART static void
+path_take_calls(struct xk_port *port, struct xk_msg *m, const struct path *path, path_otherwise *otherwise)
 {
-	return path_try_as(&path->shape->layout, port, path, m);
+	path_take_as(&path_calls, port, m, path, otherwise);
 }
 
-static PATH_INLINE bool
-path_try(struct xk_port *port, const struct path *path, struct xk_msg *m)
+XK_APART static void
+path_take_any(struct xk_port *port, struct xk_msg *m, const struct path *path, path_otherwise *otherwise)
+{
+	path_take_as(&path->shape->layout, port, m, path, otherwise);
+}
+
+/* As path_take_as. Each way on is a jump, for which no registers are saved. */
+static inline void
+path_take(struct xk_port *port, struct xk_msg *m, const struct path *path, path_otherwise *otherwise)
 {
 	if (xk_likely(path->kind == PATH_OF_UDP))
-		return path_try_as(&path_usual, port, path, m);
-	return path->kind == PATH_OF_CALLS ? path_try_calls(port, path, m) : path_try_any(port, path, m);
+		path_take_udp(port, m, path, otherwise);
+	else if (path->kind == PATH_OF_CALLS)
+		path_take_calls(port, m, path, otherwise);
+	else
+		path_take_any(port, m, path, otherwise);
 }
 
 static bool path_make(struct xk_port *port, const struct xk_msg *m);
@@ -368,9 +384,10 @@ static bool path_make(struct xk_port *port, const struct xk_msg *m);
  * Takes m.
  */
 XK_APART static void
-path_search(struct xk_port *port, struct xk_msg *m, uint32_t version)
+path_search(struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
+	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
 	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
 	uint32_t look = atomic_load_explicit(&paths->look, memory_order_relaxed);
 	const struct path_shape *shape;
@@ -393,13 +410,12 @@ path_search(struct xk_port *port, struct xk_msg *m, uint32_t version)
 	}
 	if (misses != 0)
 		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
-	if (xk_unlikely(!path_try(port, path, m)))
-		path_layered(port, m);
+	path_take(port, m, path, path_layered);
 }
 
 /* Delivers m, whose path is not the one that was taken last: the layers' way at once if many had none. Takes m. */
 XK_APART static void
-path_other(struct xk_port *port, struct xk_msg *m, uint32_t version)
+path_other(struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
 	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
@@ -408,7 +424,7 @@ path_other(struct xk_port *port, struct xk_msg *m, uint32_t version)
 		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
 		path_layered_here(port, m);
 	} else {
-		path_search(port, m, version);
+		path_search(port, m);
 	}
 }
 
@@ -472,11 +488,13 @@ xk_path_deliver_expected(struct xk_port *port, struct xk_msg *m, struct xk_map_p
 
 	if (paths->expected == atomic_load_explicit(&paths->map.table, memory_order_relaxed))
 		path = path_at(place);
-	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version) ||
-	    !path_try(port, path, m))
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version)) {
 		xk_path_deliver(port, m);
-	else if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0)
+		return;
+	}
+	if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0)
 		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
+	path_take(port, m, path, xk_path_deliver);
 }
 
 void
@@ -486,15 +504,16 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
 	const struct path *path = xk_map_peek(&paths->map);
 
-	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version) ||
-	    xk_unlikely(!path_try(port, path, m)))
-		path_other(port, m, version);
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version))
+		path_other(port, m);
+	else
+		path_take(port, m, path, path_other);
 }
 
 /* ---- down ---- */
 
 static PATH_INLINE int
-path_push_as(const struct path_layout *layout, const struct path *path, struct xk_session *s, struct xk_msg *m)
+path_push_as(const struct path_layout *layout, struct xk_session *s, struct xk_msg *m, const struct path *path)
 {
 	bool sums = layout == &path_usual || (layout->sum_at != 0 && path->sums);
 	size_t len = xk_msg_len(m), total;
@@ -505,7 +524,8 @@ path_push_as(const struct path_layout *layout, const struct path *path, struct x
 	if (xk_unlikely(atomic_load_explicit(&path->version, memory_order_relaxed) !=
 				atomic_load_explicit(path->valid, memory_order_relaxed) ||
 			atomic_load_explicit(path->unusual, memory_order_relaxed) || len > path->longest ||
-			len + path->whole_less > atomic_load_explicit(path->whole, memory_order_relaxed) ||
+			(layout->has_whole &&
+			 len + path->whole_less > atomic_load_explicit(path->whole, memory_order_relaxed)) ||
 			!xk_msg_has_room(m, path_pieces(layout) * PATH_PIECE)))
 		return s->protocol->type->session_ops->push(s, m);
 	sum = sums ? xk_msg_sum(m) : 0;
@@ -556,15 +576,21 @@ path_push_as(const struct path_layout *layout, const struct path *path, struct x
 }
 
 XK_APART static int
-path_push_any(const struct path *path, struct xk_session *s, struct xk_msg *m)
+path_push_udp(struct xk_session *s, struct xk_msg *m, const struct path *path)
 {
-	return path_push_as(&path->shape->layout, path, s, m);
+	return path_push_as(&path_usual, s, m, path);
 }
 
 XK_APART static int
-path_push_calls(const struct path *path, struct xk_session *s, struct xk_msg *m)
+path_push_any(struct xk_session *s, struct xk_msg *m, const struct path *path)
 {
-	return path_push_as(&path_calls, path, s, m);
+	return path_push_as(&path->shape->layout, s, m, path);
+}
+
+XK_APART static int
+path_push_calls(struct xk_session *s, struct xk_msg *m, const struct path *path)
+{
+	return path_push_as(&path_calls, s, m, path);
 }
 
 static int
@@ -573,8 +599,8 @@ path_push(struct xk_session *s, struct xk_msg *m)
 	const struct path *path = (const struct path *)atomic_load_explicit(&s->paths, memory_order_acquire);
 
 	if (xk_likely(path->kind == PATH_OF_UDP))
-		return path_push_as(&path_usual, path, s, m);
-	return path->kind == PATH_OF_CALLS ? path_push_calls(path, s, m) : path_push_any(path, s, m);
+		return path_push_udp(s, m, path);
+	return path->kind == PATH_OF_CALLS ? path_push_calls(s, m, path) : path_push_any(s, m, path);
 }
 
 /* ---- composing ---- */
@@ -725,6 +751,7 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	}
 	layout->len = (uint8_t)(layout->len + type->header);
 	if (layer.whole != NULL) {
+		layout->has_whole = true;
 		path->whole = layer.whole;
 		d->whole_from = layout->len;
 	}
@@ -760,7 +787,6 @@ path_choose_words(struct path_draft *d)
 static bool
 path_complete(struct path_draft *d, const uint8_t *p)
 {
-	static const _Atomic uint32_t no_limit = UINT32_MAX;
 	struct path_shape *shape = &d->shape;
 	struct path_layout *layout = &shape->layout;
 	struct path *path = &d->path;
@@ -801,10 +827,6 @@ path_complete(struct path_draft *d, const uint8_t *p)
 		return false;
 	path->longest = (uint32_t)(d->longest - layout->len);
 	path->whole_less = layout->len - d->whole_from;
-	if (path->whole == NULL) {
-		path->whole = &no_limit;
-		path->whole_less = 0;
-	}
 	return path_choose_words(d);
 }
 
