@@ -29,14 +29,6 @@
 /* ---- the header ---- */
 
 enum {
-	CHAN_AT_CHANNEL = 0, /* and flags, and status */
-	CHAN_AT_NUMBER = 8,  /* and sequence */
-	CHAN_AT_LENGTH = 16,
-};
-
-static_assert(CHAN_AT_LENGTH + 4 == CHAN_HEADER_LEN, "the header ends with its last field");
-
-enum {
 	CHAN_HOSTS = 16, /* expected hosts; there may be more */
 };
 
@@ -77,15 +69,10 @@ static const struct xk_field chan_fields[] = {
 static inline unsigned
 chan_header_pop(struct chan_header *h, struct xk_msg *m)
 {
-	uint64_t first = xk_get64(m->data + CHAN_AT_CHANNEL), second = xk_get64(m->data + CHAN_AT_NUMBER);
 	size_t length = xk_get32(m->data + CHAN_AT_LENGTH);
 	bool has_age, is_error;
 
-	h->channel = (uint32_t)(first >> 32);
-	h->flags = (uint16_t)(first >> 16);
-	h->status = (uint16_t)first;
-	h->number = (uint32_t)(second >> 32);
-	h->sequence = (uint32_t)second;
+	*h = chan_header_load(m->data);
 	if (xk_unlikely(length > xk_msg_len(m) - CHAN_HEADER_LEN))
 		return CHAN_BAD_LENGTH;
 	xk_msg_pop_in_place(m, CHAN_HEADER_LEN);
@@ -220,9 +207,11 @@ chan_fini(struct xk_protocol *self)
 
 /* ---- demux ---- */
 
-static void
-chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+/* Demultiplexes a message of any kind. */
+XK_APART static void
+chan_demux_any(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
+	const uint8_t *p = m->data;
 	struct chan_header h;
 	struct xk_session *s;
 	unsigned why = chan_header_pop(&h, m);
@@ -234,7 +223,25 @@ chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	s = xk_table_find(self, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
 	if (xk_unlikely(s == NULL) && (s = chan_end_accept((struct chan *)self, lls, m, &h)) == NULL)
 		return;
-	xk_pop(s, lls, m, &h);
+	xk_pop(s, lls, m, p);
+}
+
+/* Finds the session of the usual message, on the channel of the last one, by a few comparisons. */
+static void
+chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	const uint8_t *p = m->data;
+	struct chan_header h = chan_header_load(p);
+	struct xk_session *s = NULL;
+
+	if (xk_likely(chan_header_is_usual(&h) && xk_get32(p + CHAN_AT_LENGTH) == xk_msg_len(m) - CHAN_HEADER_LEN))
+		s = xk_table_last(self, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
+	if (xk_unlikely(s == NULL)) {
+		chan_demux_any(self, lls, m);
+		return;
+	}
+	xk_msg_pop_in_place(m, CHAN_HEADER_LEN);
+	xk_pop(s, lls, m, p);
 }
 
 /* ---- tables ---- */

@@ -68,6 +68,17 @@ chan_end_copy(struct chan_end *e, struct xk_msg *m)
 	return true;
 }
 
+/* As xk_ticket_release, of a copy: the ticket itself, whose address nobody takes, stays in registers. */
+static inline void
+chan_end_release(struct xk_ticket *ticket)
+{
+	if (xk_unlikely(ticket->keeper != NULL)) {
+		struct xk_ticket copy = *ticket;
+
+		xk_ticket_release(&copy);
+	}
+}
+
 /* Drops the copy. Moves the ticket to *ticket, for the caller to release without the lock. */
 static inline void
 chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
@@ -378,13 +389,13 @@ chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 
 /* Returns what the caller gets. A server itself only refuses a call, or says that the reply is gone. */
 static int
-chan_client_status(const struct chan_header *h)
+chan_client_status(unsigned flags, int status)
 {
-	if (xk_likely(h->status == 0))
+	if (xk_likely(status == 0))
 		return 0;
-	if (h->flags & CHAN_USER_MSG)
-		return -(int)chan_status_of_handler(-(int)h->status);
-	return h->status == ETIMEDOUT || h->status == ECONNREFUSED ? -(int)h->status : -EREMOTEIO;
+	if (flags & CHAN_USER_MSG)
+		return -(int)chan_status_of_handler(-status);
+	return status == ETIMEDOUT || status == ECONNREFUSED ? -status : -EREMOTEIO;
 }
 
 /* Decides what a word of the server changes and draws. Returns 0, or the reason to drop it. The lock is held. */
@@ -623,7 +634,7 @@ chan_end_finish(struct chan_end *e, struct chan_after *after)
 {
 	if (after->m != NULL)
 		chan_send(e, after->m, after->sequence, after->flags | CHAN_AGAIN, after->status);
-	xk_ticket_release(&after->ticket);
+	chan_end_release(&after->ticket);
 	if (!after->ended)
 		return;
 	if (after->call != NULL)
@@ -653,14 +664,15 @@ chan_end_expire(struct xk_event *event, void *argument)
 
 /* Handles m, which brings neither a reply nor a request that can be run. Gives the lock back, which is held. */
 XK_APART static void
-chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const struct chan_header *h)
+chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
+	const struct chan_header h = chan_header_load(hdr);
 	struct xk_protocol *self = e->session.protocol;
 	struct chan_after after = { .word = CHAN_SAY_NOTHING };
-	unsigned why = e->is_server ? chan_server_judge(e, h, &after) : chan_client_judge(e, h, &after);
+	unsigned why = e->is_server ? chan_server_judge(e, &h, &after) : chan_client_judge(e, &h, &after);
 
 	xk_unlock(&e->lock);
-	chan_say(self, lls, h, after.word);
+	chan_say(self, lls, &h, after.word);
 	chan_end_finish(e, &after);
 	if (why == 0)
 		xk_msg_free(m);
@@ -668,39 +680,47 @@ chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, 
 		xk_drop(self, m, why);
 }
 
+/* Acknowledges a reply whose header is at hdr. */
+XK_APART static void
+chan_client_ack(struct xk_protocol *self, struct xk_session *lls, const void *hdr)
+{
+	const struct chan_header h = chan_header_load(hdr);
+
+	chan_say(self, lls, &h, CHAN_SAY_ACK);
+}
+
 static void
 chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	struct chan_client *c = (struct chan_client *)session;
+	const struct chan_header h = chan_header_load(hdr);
 	struct chan_end *e = &c->end;
-	const struct chan_header *h = hdr;
-	struct chan_after after;
+	struct chan_after after = { .m = NULL };
 	bool is_current, waits;
 
-	after.m = NULL;
 	xk_lock(&e->lock);
-	if (xk_unlikely(!(h->flags & (CHAN_USER_MSG | CHAN_ERROR)))) {
-		chan_end_pop_word(e, lls, m, h);
+	if (xk_unlikely(!(h.flags & (CHAN_USER_MSG | CHAN_ERROR)))) {
+		chan_end_pop_word(e, lls, m, hdr);
 		return;
 	}
-	is_current = h->sequence == e->sequence;
+	is_current = h.sequence == e->sequence;
 	waits = is_current && e->state == CHAN_SENT;
 	if (xk_likely(waits)) {
 		/* Karn: after a repeat, the reply may answer either request */
 		if (xk_likely(e->tries == 0) && xk_unlikely(--e->measure_in == 0))
 			chan_end_measure(e, xk_now_ns(session->protocol) - e->sent_ns);
-		chan_client_end(c, chan_client_status(h), h->status == 0 ? m : NULL, &after);
+		chan_client_end(c, chan_client_status(h.flags, h.status), h.status == 0 ? m : NULL, &after);
 	} else if (is_current) {
 		e->in_doubt = false; /* the server is done with it after all */
 	}
 	xk_unlock(&e->lock);
-	if (is_current && (h->flags & CHAN_ACK_REQUESTED))
-		chan_say(session->protocol, lls, h, CHAN_SAY_ACK);
+	if (xk_unlikely(is_current && (h.flags & CHAN_ACK_REQUESTED)))
+		chan_client_ack(session->protocol, lls, hdr);
 	if (xk_unlikely(!waits)) {
 		xk_drop(session->protocol, m, CHAN_UNASKED);
 		return;
 	}
-	if (xk_unlikely(h->status != 0))
+	if (xk_unlikely(h.status != 0))
 		xk_msg_free(m);
 	chan_end_finish(e, &after);
 }
@@ -709,22 +729,22 @@ static void
 chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	struct chan_end *e = (struct chan_end *)session;
-	const struct chan_header *h = hdr;
+	const struct chan_header h = chan_header_load(hdr);
 	struct xk_ticket ticket;
 
 	xk_lock(&e->lock);
-	if (xk_unlikely(!(h->flags & CHAN_USER_MSG) || (int32_t)(h->sequence - e->sequence) <= 0 || e->disabled ||
+	if (xk_unlikely(!(h.flags & CHAN_USER_MSG) || (int32_t)(h.sequence - e->sequence) <= 0 || e->disabled ||
 			e->state == CHAN_EXECUTE || !chan_server_is_enabled(e))) {
-		chan_end_pop_word(e, lls, m, h);
+		chan_end_pop_word(e, lls, m, hdr);
 		return;
 	}
 	chan_end_forget(e, &ticket); /* the request acknowledges the last reply */
 	e->state = CHAN_EXECUTE;
-	e->sequence = h->sequence;
-	e->newer = h->sequence;
+	e->sequence = h.sequence;
+	e->newer = h.sequence;
 	xk_unlock(&e->lock);
-	xk_ticket_release(&ticket);
-	chan_server_run(e, m, h->sequence);
+	chan_end_release(&ticket);
+	chan_server_run(e, m, h.sequence);
 }
 
 /* ---- both ends: set up, disabled, closed ---- */

@@ -12,6 +12,7 @@
 #include "protocols/chan/chan.h"
 #include "protocols/estimate.h"
 #include "protocols/ticket.h"
+#include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
 
@@ -76,11 +77,37 @@ enum {
 	CHAN_STATUS_MAX = 4095, /* the highest error number */
 };
 
+/* Where the fields are. */
+enum {
+	CHAN_AT_CHANNEL = 0, /* and flags, and status */
+	CHAN_AT_NUMBER = 8,  /* and sequence */
+	CHAN_AT_LENGTH = 16,
+};
+
+static_assert(CHAN_AT_LENGTH + 4 == CHAN_HEADER_LEN, "the header ends with its last field");
+
 struct chan_header {
 	uint32_t channel, number; /* number: of the protocol above */
 	uint32_t sequence;
 	uint16_t flags, status; /* status: an error; in a request, the age of the call */
 };
+
+/* Loads the header at p. */
+static inline struct chan_header
+chan_header_load(const uint8_t *p)
+{
+	uint64_t first = xk_get64(p + CHAN_AT_CHANNEL), second = xk_get64(p + CHAN_AT_NUMBER);
+
+	return (struct chan_header){ (uint32_t)(first >> 32), (uint32_t)(second >> 32), (uint32_t)second,
+				     (uint16_t)(first >> 16), (uint16_t)first };
+}
+
+/* Returns whether h is a first request's, or that of a reply without an error. */
+static inline bool
+chan_header_is_usual(const struct chan_header *h)
+{
+	return (h->flags & ~CHAN_FROM_CLIENT) == CHAN_USER_MSG && h->status == 0;
+}
 
 TAILQ_HEAD(chan_ends, chan_end); /* oldest first */
 LIST_HEAD(chan_peers, chan_peer);
@@ -293,7 +320,7 @@ void chan_send(struct chan_end *e, struct xk_msg *m, uint32_t sequence, unsigned
 /* Answers h, which came up lls, by a header alone. */
 void chan_say(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h, enum chan_word word);
 
-/* ---- chan_end.c ---- */
+/* ---- chan_end.c; a pop's hdr is the address of the header, in front of the message ---- */
 
 int chan_client_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     struct xk_participants *participants, struct xk_session **session);
