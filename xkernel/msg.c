@@ -160,7 +160,9 @@ xk_msg_part(struct xk_msg *m, size_t offset, size_t len)
 		msg_append(&other, view);
 		len -= view->len;
 		offset = 0;
-		s = s->next;
+		do
+			s = s->next; /* the header of a fragment that was joined leaves an empty segment */
+		while (len > 0 && s->len == 0);
 	} while (len > 0);
 	other->id = m->id;
 	other->flags = m->flags;

@@ -86,7 +86,7 @@ chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 	ticket->keeper = NULL;
 	if (xk_unlikely(e->copy.m != NULL)) {
 		if (e->is_server)
-			chan_peer_unsave(e->peer, e->copy.m);
+			chan_peer_unsave(e->peer, e->copy.saved);
 		xk_msg_free(e->copy.m);
 		e->copy.m = NULL;
 	}
@@ -456,11 +456,14 @@ chan_server_keep(struct chan_end *e, struct xk_msg *reply)
 		e->copy.len = 0;
 		return true;
 	}
-	if (xk_unlikely(xk_msg_len(reply) > CHAN_SHORT && !chan_peer_save(e->peer, reply)))
-		return false;
+	if (xk_unlikely(xk_msg_len(reply) > CHAN_SHORT)) {
+		e->copy.saved = chan_peer_save(e->peer, reply);
+		if (e->copy.saved == 0)
+			return false;
+	}
 	if (xk_likely(chan_end_copy(e, reply)))
 		return true;
-	chan_peer_unsave(e->peer, reply);
+	chan_peer_unsave(e->peer, e->copy.saved);
 	return false;
 }
 

@@ -515,7 +515,7 @@ chan_cost_of_message(const struct xk_msg *m)
  * Lets a network use at most as many bytes as are free. So n networks that never acknowledge leave one part in n + 1
  * to all others, and a network whose hosts acknowledge gets what it needs of that.
  */
-bool
+uint64_t
 chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply)
 {
 	const struct chan *chan = peer->chan;
@@ -527,18 +527,17 @@ chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply)
 
 	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above)
 		fits &= atomic_fetch_add_explicit(&holder->saved, cost, memory_order_relaxed) + cost <= *limit++;
-	if (!fits)
-		chan_peer_unsave(peer, reply);
-	return fits;
+	if (fits)
+		return cost;
+	chan_peer_unsave(peer, cost);
+	return 0;
 }
 
 void
-chan_peer_unsave(struct chan_peer *peer, const struct xk_msg *reply)
+chan_peer_unsave(struct chan_peer *peer, uint64_t saved)
 {
-	uint64_t cost = chan_cost_of_message(reply);
-
 	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above)
-		atomic_fetch_sub_explicit(&holder->saved, cost, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&holder->saved, saved, memory_order_relaxed);
 }
 
 bool

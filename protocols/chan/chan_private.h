@@ -177,6 +177,7 @@ struct chan_peer {
 /* A message that may have to be sent again. */
 struct chan_copy {
 	struct xk_msg *m; /* NULL: a short one, in bytes */
+	uint64_t saved;   /* at a server: what chan_peer_save has counted for m */
 	uint32_t len;
 	uint8_t bytes[CHAN_SHORT];
 };
@@ -288,9 +289,9 @@ int chan_peer_join(struct chan_end *e, uint64_t boot);
 /* Takes e, which is closed, out of its host. rests: its channel must not be used before `lifetime` is over. */
 void chan_peer_leave(struct chan_end *e, bool rests);
 
-/* Counts the buffers of a long reply that is to be kept. Returns false if they are too many. */
-bool chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply);
-void chan_peer_unsave(struct chan_peer *peer, const struct xk_msg *reply);
+/* Counts the bytes of the buffers of a long reply that is to be kept, and returns them; 0: they are too many. */
+uint64_t chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply);
+void chan_peer_unsave(struct chan_peer *peer, uint64_t saved);
 
 /*
  * Counts e's message as sent again. Returns false if it must not be: it was sent again `most` times, or the bytes sent

@@ -127,6 +127,32 @@ TEST(a_reference_shares_the_bytes_and_outlives_the_original)
 	platform_end(platform);
 }
 
+TEST(a_reference_leaves_out_empty_segments)
+{
+	struct xk_platform *platform = platform_new();
+	struct xk_msg *m = patterned(platform, 3), *other;
+
+	xk_msg_join(m, CHAIN(platform, 4, 5));
+	REQUIRE(m->next != NULL && m->next->next != NULL);
+	m->next->len = 0; /* as a header leaves it that was taken off before a join */
+	m->total -= 4;
+	other = xk_msg_reference(m);
+	REQUIRE(other != NULL);
+	CHECK_EQ(segments(m), 3);
+	CHECK_EQ(segments(other), 2);
+	CHECK_EQ(out(platform), 5);
+	CHECK_EQ(xk_msg_len(other), 8);
+	CHECK(other->data == m->data && other->next->data == m->tail->data && other->tail == other->next);
+	xk_msg_free(other);
+	other = xk_msg_part(m, 3, 0);
+	REQUIRE(other != NULL);
+	CHECK_EQ(xk_msg_len(other), 0);
+	CHECK_EQ(segments(other), 1);
+	xk_msg_free(other);
+	xk_msg_free(m);
+	platform_end(platform);
+}
+
 /* ---- push ---- */
 
 TEST(push_stays_in_the_headroom_while_there_is_some)
