@@ -167,16 +167,12 @@ memory_count_down(struct memory_platform *self)
 		atomic_fetch_sub_explicit(&self->out, 1, memory_order_relaxed);
 }
 
-static struct memory_block *
-memory_block_alloc(struct memory_platform *self, size_t room)
+/* Allocates what is not kept. */
+XK_APART static struct memory_block *
+memory_block_malloc(struct memory_platform *self, size_t room)
 {
-	struct memory_block *block = self->kept == NULL ? NULL : self->kept->blocks;
+	struct memory_block *block;
 
-	if (block != NULL && room <= MEMORY_ROOM) {
-		self->kept->blocks = block->next_free;
-		block->segment.platform = &self->platform;
-		return block;
-	}
 	if (self->kept != NULL && room < MEMORY_ROOM)
 		room = MEMORY_ROOM;
 	block = malloc(sizeof(*block) + room);
@@ -190,6 +186,18 @@ memory_block_alloc(struct memory_platform *self, size_t room)
 	block->segment.len = block->segment.total = 0;
 	memory_list_add(self, &block->out, &block->segment);
 	memory_poison(block->fence, sizeof(block->fence));
+	return block;
+}
+
+static inline struct memory_block *
+memory_block_alloc(struct memory_platform *self, size_t room)
+{
+	struct memory_block *block = self->kept == NULL ? NULL : self->kept->blocks;
+
+	if (xk_unlikely(block == NULL || room > MEMORY_ROOM))
+		return memory_block_malloc(self, room);
+	self->kept->blocks = block->next_free;
+	block->segment.platform = &self->platform;
 	return block;
 }
 
@@ -236,21 +244,26 @@ memory_buffer_new(struct xk_platform *platform)
 	return memory_block_new(memory_of(platform), MEMORY_ROOM);
 }
 
-static struct xk_msg *
-memory_view_alloc(struct memory_platform *self)
+XK_APART static struct xk_msg *
+memory_view_malloc(struct memory_platform *self)
 {
-	struct xk_msg *segment = self->kept == NULL ? NULL : self->kept->views;
-	struct memory_view *view;
+	struct memory_view *view = malloc(sizeof(*view));
 
-	if (segment != NULL) {
-		self->kept->views = segment->link;
-		return segment;
-	}
-	view = malloc(sizeof(*view));
 	if (view == NULL)
 		return NULL;
 	memory_list_add(self, &view->out, &view->segment);
 	return &view->segment;
+}
+
+static inline struct xk_msg *
+memory_view_alloc(struct memory_platform *self)
+{
+	struct xk_msg *segment = self->kept == NULL ? NULL : self->kept->views;
+
+	if (xk_unlikely(segment == NULL))
+		return memory_view_malloc(self);
+	self->kept->views = segment->link;
+	return segment;
 }
 
 struct xk_msg *
