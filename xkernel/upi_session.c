@@ -287,9 +287,16 @@ xk_close(struct xk_session *s)
 	session_let_go(s, true);
 }
 
+/* With more than two references it is neither the last nor the last but the cache's, so that nothing needs the lock. */
 void
 xk_session_release(struct xk_session *s)
 {
+	uint32_t was = atomic_load_explicit(&s->references, memory_order_relaxed);
+
+	while ((was & UPI_COUNT) > 2)
+		if (atomic_compare_exchange_weak_explicit(&s->references, &was, was - 1, memory_order_acq_rel,
+							  memory_order_relaxed))
+			return;
 	session_let_go(s, false);
 }
 
