@@ -32,18 +32,6 @@
 
 /* ---- the header ---- */
 
-enum {
-	BLAST_PROTOCOL = 0,
-	BLAST_SEQUENCE = 4,
-	BLAST_LENGTH = 8,
-	BLAST_COUNT = 12,
-	BLAST_OP = 14,
-	BLAST_WIDTH = 15,
-	BLAST_MASK = 16,
-};
-
-static_assert(BLAST_MASK + 8 == BLAST_HEADER_LEN, "the header ends with its last field");
-
 enum { BLAST_BUCKETS_MAX = 4096 };
 
 /* Fragments, op and width of a short message, side by side as in the header. */
@@ -81,17 +69,6 @@ static inline struct xk_key
 blast_key(const struct xk_session *lls, uint32_t number)
 {
 	return (struct xk_key){ (uintptr_t)lls, number };
-}
-
-struct blast_header
-blast_header_load(const uint8_t *p)
-{
-	return (struct blast_header){ .protocol = xk_get32(p + BLAST_PROTOCOL),
-				      .sequence = xk_get32(p + BLAST_SEQUENCE),
-				      .length = xk_get32(p + BLAST_LENGTH),
-				      .fragments = xk_get16(p + BLAST_COUNT),
-				      .op = p[BLAST_OP],
-				      .mask = xk_get64(p + BLAST_MASK) };
 }
 
 /* Checks h, which is not a short message's; width is its width field. Returns 0, or the reason to drop the message. */
@@ -151,14 +128,17 @@ blast_header_store(uint8_t *p, const struct blast_header *h)
 	xk_put64(p + BLAST_MASK, h->mask);
 }
 
-bool
-blast_header_push(const struct blast_header *h, struct xk_msg **m)
+struct xk_msg *
+blast_header_push(const struct blast_header *h, struct xk_msg *m)
 {
-	uint8_t *p = xk_msg_push(m, BLAST_HEADER_LEN);
+	uint8_t *p = xk_msg_push(&m, BLAST_HEADER_LEN);
 
-	if (p != NULL)
-		blast_header_store(p, h);
-	return p != NULL;
+	if (xk_unlikely(p == NULL)) {
+		xk_msg_free(m);
+		return NULL;
+	}
+	blast_header_store(p, h);
+	return m;
 }
 
 /* ---- memory ---- */
@@ -495,8 +475,9 @@ blast_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m,
 XK_APART static void
 blast_demux_long(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct blast_header h = blast_header_load(m->data);
-	unsigned why = blast_header_check(&h, m->data[BLAST_WIDTH]);
+	const uint8_t *p = m->data;
+	struct blast_header h = blast_header_load(p);
+	unsigned why = blast_header_check(&h, p[BLAST_WIDTH]);
 	struct xk_session *s;
 
 	if (why == 0 && !blast_header_pop(m, h.length))
@@ -511,20 +492,17 @@ blast_demux_long(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 	}
 	s = xk_table_find(self, blast_key(lls, h.protocol));
 	if (s != NULL || (s = blast_accept(self, lls, m, h.protocol, h.op)) != NULL)
-		xk_pop(s, lls, m, &h);
+		xk_pop(s, lls, m, p);
 }
 
-static void
-blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+/* Demultiplexes m, a short message but for the length. Takes m. */
+XK_APART static void
+blast_demux_short(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
 	uint32_t number = xk_get32(p + BLAST_PROTOCOL);
 	struct xk_session *s;
 
-	if (xk_unlikely(!blast_header_is_short(p))) {
-		blast_demux_long(self, lls, m);
-		return;
-	}
 	if (xk_unlikely(!blast_header_pop(m, xk_get32(p + BLAST_LENGTH)))) {
 		xk_drop(self, m, BLAST_BAD_LENGTH);
 		return;
@@ -534,7 +512,16 @@ blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop_past(s, lls, m);
 }
 
-/* hdr: the header of a fragment, or NULL for a short message. */
+static void
+blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	if (xk_likely(blast_header_is_short(m->data)))
+		blast_demux_short(self, lls, m);
+	else
+		blast_demux_long(self, lls, m);
+}
+
+/* hdr: the address of a fragment's header, in front of m, or NULL for a short message. */
 static void
 blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {

@@ -9,6 +9,7 @@
 
 #include "protocols/estimate.h"
 #include "protocols/ticket.h"
+#include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
 
@@ -56,12 +57,37 @@ enum {
 	BLAST_FINISHED = 16,                               /* whole messages that a session remembers */
 };
 
+/* Where the fields are. */
+enum {
+	BLAST_PROTOCOL = 0,
+	BLAST_SEQUENCE = 4,
+	BLAST_LENGTH = 8,
+	BLAST_COUNT = 12,
+	BLAST_OP = 14,
+	BLAST_WIDTH = 15,
+	BLAST_MASK = 16,
+};
+
+static_assert(BLAST_MASK + 8 == BLAST_HEADER_LEN, "the header ends with its last field");
+
 struct blast_header {
 	uint32_t protocol, sequence, length;
 	unsigned fragments;
 	enum blast_op op;
 	uint64_t mask;
 };
+
+/* Loads the fields of the header at p. */
+static inline struct blast_header
+blast_header_load(const uint8_t *p)
+{
+	return (struct blast_header){ .protocol = xk_get32(p + BLAST_PROTOCOL),
+				      .sequence = xk_get32(p + BLAST_SEQUENCE),
+				      .length = xk_get32(p + BLAST_LENGTH),
+				      .fragments = xk_get16(p + BLAST_COUNT),
+				      .op = p[BLAST_OP],
+				      .mask = xk_get64(p + BLAST_MASK) };
+}
 
 /*
  * An entry of a list in order of time, the soonest first. Fragments do not move an entry: its handler compares the time
@@ -196,11 +222,8 @@ blast_session_is_confirmed(const struct blast_session *s)
 
 /* ---- blast.c ---- */
 
-/* Loads the fields of the header at p. */
-struct blast_header blast_header_load(const uint8_t *p);
-
-/* Pushes the header h onto *m. Returns false if there is no buffer. */
-bool blast_header_push(const struct blast_header *h, struct xk_msg **m);
+/* Pushes the header h onto m, which is taken. Returns the message, or NULL if there is no buffer. */
+struct xk_msg *blast_header_push(const struct blast_header *h, struct xk_msg *m);
 
 /* Returns uninitialised memory of `size` bytes, the same in all calls for a list. NULL: none. The lock is held. */
 void *blast_spare_take(_Atomic(struct blast_spare *) *spares, size_t size);
@@ -241,8 +264,8 @@ void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, 
 
 void blast_receive_fini(struct blast *blast);
 
-/* Adds the fragment m, whose header was h, to its message. Takes m. */
-void blast_receive(struct blast_session *s, struct xk_msg *m, const struct blast_header *h);
+/* Adds the fragment m, whose header is at p, to its message. Takes m. */
+void blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p);
 
 /* Sends a NACK for the message that is due first, or gives it up. Returns false if none is due at now_ns. */
 bool blast_receive_expire(struct blast *blast, uint64_t now_ns);

@@ -80,7 +80,9 @@ blast_receive_begin(struct blast_session *s, const struct blast_header *h, uint6
 		blast_spare_give(&blast->spare_partials, partial);
 		return NULL;
 	}
-	memset(partial, 0, offsetof(struct blast_partial, fragments) + h->fragments * sizeof(partial->fragments[0]));
+	memset(partial, 0, offsetof(struct blast_partial, fragments));
+	for (unsigned i = 0; i < h->fragments; i++)
+		partial->fragments[i] = NULL;
 	if (s->partial_count >= blast->peer_message_max)
 		blast_receive_evict(blast, s, NULL, out);
 	if (blast->partial_count >= blast->message_max)
@@ -123,6 +125,7 @@ blast_receive_place(struct blast_session *s, const struct blast_header *h, uint6
 		    struct blast_partial **place, struct blast_partial **out)
 {
 	struct blast_partial *partial = TAILQ_LAST(&s->partials, blast_partials);
+	uint32_t is_finished = 0;
 
 	while (partial != NULL && partial->sequence != h->sequence)
 		partial = TAILQ_PREV(partial, blast_partials, peer);
@@ -132,9 +135,10 @@ blast_receive_place(struct blast_session *s, const struct blast_header *h, uint6
 			return BLAST_INCONSISTENT;
 		return (partial->mask & h->mask) != 0 ? BLAST_DUPLICATE : 0;
 	}
-	for (unsigned i = 0; i < BLAST_FINISHED; i++)
-		if (s->finished[i] == h->sequence)
-			return BLAST_DUPLICATE;
+	for (unsigned i = 0; i < BLAST_FINISHED; i++) /* all, because several are compared at once */
+		is_finished |= s->finished[i] == h->sequence;
+	if (is_finished)
+		return BLAST_DUPLICATE;
 	if (h->op != BLAST_SEND)
 		return BLAST_UNKNOWN;
 	*place = blast_receive_begin(s, h, now_ns, out);
@@ -183,21 +187,22 @@ blast_receive_drop(struct blast_partial *partial, unsigned why)
 }
 
 void
-blast_receive(struct blast_session *s, struct xk_msg *m, const struct blast_header *h)
+blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p)
 {
+	const struct blast_header h = blast_header_load(p);
 	struct blast *blast = blast_of(s);
 	struct blast_partial *whole = NULL, *out = NULL, *partial;
 	uint64_t now_ns = xk_now_ns(&blast->protocol);
 	unsigned why;
 
 	xk_lock(&blast->lock);
-	why = blast_receive_place(s, h, now_ns, &partial, &out);
+	why = blast_receive_place(s, &h, now_ns, &partial, &out);
 	if (why == 0) {
 		while (s->fragment_count >= blast->peer_fragment_max)
 			blast_receive_evict(blast, s, partial, &out);
 		while (blast->fragment_count >= blast->fragment_max)
 			blast_receive_evict(blast, NULL, partial, &out);
-		blast_receive_store(partial, m, h, now_ns);
+		blast_receive_store(partial, m, &h, now_ns);
 		if (partial->received == partial->count) {
 			s->finished[s->finished_next++ % BLAST_FINISHED] = partial->sequence;
 			blast_receive_unlist(blast, partial);
@@ -272,11 +277,9 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 	if (!asks)
 		return true;
 	m = xk_msg_new(xk_platform_of(&blast->protocol), 0);
-	if (m != NULL && blast_header_push(&h, &m)) {
+	if (m != NULL && (m = blast_header_push(&h, m)) != NULL) {
 		xk_count(&blast->protocol, BLAST_NACKS_OUT);
 		xk_push(s->session.lls, m);
-	} else {
-		xk_msg_free(m);
 	}
 	xk_session_release(&s->session);
 	return true;

@@ -211,10 +211,10 @@ blast_send_fragment(struct blast_copy *copy, unsigned i, struct xk_msg *frame, e
 				  .op = op,
 				  .mask = UINT64_C(1) << i };
 
-	if (frame == NULL || !blast_header_push(&h, &frame)) {
-		xk_msg_free(frame);
+	if (frame != NULL)
+		frame = blast_header_push(&h, frame);
+	if (frame == NULL)
 		return -ENOBUFS;
-	}
 	frame->flags &= XK_MSG_TRACED;
 	return xk_push(s->session.lls, frame);
 }
