@@ -83,7 +83,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struc
 		return NULL;
 	memset(s, 0, size);
 	atomic_init(&s->ops, ops);
-	s->binding.pops = ops->pop == xk_pop_through ? 0 : XK_POPS_ITSELF;
+	s->binding.pops = ops->pop == xk_pop_through ? 0 : ops->pop_is_last ? XK_POPS_LAST : XK_POPS_ITSELF;
 	s->up = up;
 	s->protocol = self;
 	s->hlp_type = hlp_type;
@@ -136,21 +136,31 @@ upi_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m,
 	}
 }
 
-void
-xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+/* Pops to a session that is held meanwhile. */
+XK_APART static void
+upi_pop_held(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	struct xk_shepherd_head *self = xk_self_head();
 	struct xk_hold hold = { self->holds, s, false };
 
-	xk_debug_assert(xk_locks_held() == 0);
-	xk_session_used(s);
 	self->holds = &hold;
-	self->popped = s;
 	if (xk_unlikely(s->binding.pops & XK_POPS_IN_ORDER))
 		upi_pop_in_order(s, lls, m, hdr);
 	else
 		s->ops->pop(s, lls, m, hdr);
 	upi_unhold(xk_self_head(), &hold); /* read anew, which is cheaper than keeping a register */
+}
+
+void
+xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	xk_debug_assert(xk_locks_held() == 0);
+	xk_session_used(s);
+	xk_self_head()->popped = s;
+	if (s->binding.pops == XK_POPS_LAST)
+		s->ops->pop(s, lls, m, hdr);
+	else
+		upi_pop_held(s, lls, m, hdr);
 }
 
 void

@@ -600,6 +600,7 @@ static const struct xk_session_ops blast_session_ops = {
 	.setup = blast_session_setup,
 	.push = blast_push,
 	.pop = blast_pop,
+	.pop_is_last = true,
 	.close = blast_session_close,
 	.control = blast_session_control,
 	.path = blast_path,

@@ -897,6 +897,7 @@ static const struct xk_session_ops chan_client_session_ops = {
 	.size = sizeof(struct chan_client),
 	.push = chan_end_push,
 	.pop = chan_client_pop,
+	.pop_is_last = true,
 	.call = chan_client_call,
 	.call_async = chan_client_call_async,
 	.let_go = chan_end_let_go,

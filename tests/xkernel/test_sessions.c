@@ -54,6 +54,10 @@ static const struct xk_session_ops probe_closing_ops = { .push = probe_push,
 							 .pop = probe_pop_closing,
 							 .close = probe_closed };
 
+static const struct xk_session_ops probe_closing_last_ops = {
+	.push = probe_push, .pop = probe_pop_closing, .pop_is_last = true, .close = probe_closed
+};
+
 /* Waits in the session, then closes it as an hlp that has had enough. */
 static void
 probe_pop_then_close(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
@@ -108,14 +112,15 @@ probe_below(struct probe *probe)
 	return xk_session_new(wire, &below_ops, probe->middle, probe->middle, NULL);
 }
 
-TEST(what_a_parked_shepherd_pushes_on_outlives_a_session_that_closed_under_it)
+static void
+check_closing(const struct xk_session_ops *ops)
 {
 	struct probe probe;
 	struct host *h = probe_host(&probe, XK_IPP, 1);
 
 	REQUIRE(xk_kernel_start(h->kernel) == 0);
 	for (unsigned i = 0; i < 100; i++) {
-		probe.session = probe_session(&probe, &probe_closing_ops, probe_below(&probe));
+		probe.session = probe_session(&probe, ops, probe_below(&probe));
 		send_one(h, OP_ACT);
 		for (unsigned j = 0; j < 3; j++) {
 			send_one(h, OP_ECHO);
@@ -130,9 +135,31 @@ TEST(what_a_parked_shepherd_pushes_on_outlives_a_session_that_closed_under_it)
 	host_free(h);
 }
 
+TEST(what_a_parked_shepherd_pushes_on_outlives_a_session_that_closed_under_it)
+{
+	check_closing(&probe_closing_ops);
+}
+
+TEST(a_session_whose_pop_is_last_outlives_a_wait_in_it)
+{
+	check_closing(&probe_closing_last_ops);
+}
+
 static const struct xk_session_ops probe_through_ops = { .push = probe_push,
 							 .pop = xk_pop_through,
 							 .close = probe_closed };
+
+static void
+probe_pop_last(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	(void)lls;
+	(void)hdr;
+	xk_demux(s, m);
+}
+
+static const struct xk_session_ops probe_last_ops = {
+	.push = probe_push, .pop = probe_pop_last, .pop_is_last = true, .close = probe_closed
+};
 
 /* Messages go to the probe's session and through it to top, which closes it, waits twice, and answers on it. */
 static void
@@ -151,7 +178,7 @@ act_close_and_wait(struct top *top, struct xk_session *lls, struct xk_msg *m)
 }
 
 static void
-check_through(enum xk_mode mode, enum xk_resume resume)
+check_through(const struct xk_session_ops *ops, enum xk_mode mode, enum xk_resume resume)
 {
 	struct probe probe;
 	struct host *h = probe_host(&probe, mode, 2);
@@ -160,7 +187,7 @@ check_through(enum xk_mode mode, enum xk_resume resume)
 	h->top->protocol.resume = resume;
 	REQUIRE(xk_kernel_start(h->kernel) == 0);
 	for (unsigned i = 0; i < 50; i++) {
-		probe.session = probe_session(&probe, &probe_through_ops, probe_below(&probe));
+		probe.session = probe_session(&probe, ops, probe_below(&probe));
 		send_one(h, OP_ACT);
 		for (unsigned j = 0; j < 2; j++) {
 			send_one(h, OP_ECHO);
@@ -178,9 +205,16 @@ check_through(enum xk_mode mode, enum xk_resume resume)
 
 TEST(a_session_that_only_hands_on_outlives_the_waits_above_it)
 {
-	check_through(XK_IPP, XK_RESUME_THREAD);
-	check_through(XK_IPP, XK_RESUME_DRIVER);
-	check_through(XK_REGULAR, XK_RESUME_THREAD);
+	check_through(&probe_through_ops, XK_IPP, XK_RESUME_THREAD);
+	check_through(&probe_through_ops, XK_IPP, XK_RESUME_DRIVER);
+	check_through(&probe_through_ops, XK_REGULAR, XK_RESUME_THREAD);
+}
+
+TEST(a_session_whose_pop_is_last_outlives_the_waits_above_it)
+{
+	check_through(&probe_last_ops, XK_IPP, XK_RESUME_THREAD);
+	check_through(&probe_last_ops, XK_IPP, XK_RESUME_DRIVER);
+	check_through(&probe_last_ops, XK_REGULAR, XK_RESUME_THREAD);
 }
 
 static void
