@@ -166,7 +166,7 @@ shepherd_is_over(struct xk_shepherd *self)
 }
 
 /* Switches to other; the meter stands still until self continues. */
-static void
+static inline void
 shepherd_switch_away(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
 		     void *argument)
 {
@@ -180,7 +180,7 @@ shepherd_switch_away(struct xk_shepherd *self, struct xk_shepherd *other, void (
 }
 
 /* Lets the driver continue on another stack. Nobody sees `self` until `after` has run there. */
-static void
+static inline void
 shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void (*after)(struct xk_runner *, void *),
 		      void *argument)
 {
