@@ -46,7 +46,8 @@ processor that halts, which a virtual machine makes dearer; on one core it is no
 STYLE = """
 :root { --text: #1f2328; --faint: #667; --line: #d5d9de; --back: #fff; --box: #f5f6f8; }
 @media (prefers-color-scheme: dark) { :root { --text: #dfe3e8; --faint: #99a; --line: #3a4048; --back: #15181c; --box: #1f242a; } }
-* { box-sizing: border-box; }
+* { box-sizing: border-box; } a { color: #0b57d0; }
+@media (prefers-color-scheme: dark) { a { color: #7fb0ff; } }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0; color: var(--text); background: var(--back); }
 main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
 nav { font-size: .85rem; } nav ol { padding-left: 1.4rem; margin: .3rem 0; } nav a { color: var(--faint); text-decoration: none; }

@@ -62,7 +62,7 @@ def answer(section):
     told = [f"{break_even_text(row)} us at a load of {row['load']:.0%}" for row in section.data["break_even"]
             if row["shorts"] == PLACES[0][1]]
     section.answer = (
-        f"Short work itself; with {PLACES[0][1]} other messages a second, what takes longer than " + ", ".join(told) + " is better "
+        f"The driver does short work itself; with {PLACES[0][1]} other messages a second, what takes longer than " + ", ".join(told) + " is better "
         "handed off. That is sqrt(2 T / s), of the cost T of a thread switch and the rate s of the others; a budget, where work is "
         "unequal, had better be longer than that."
     )

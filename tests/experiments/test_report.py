@@ -18,9 +18,10 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments", "report")]
 sys.dont_write_bytecode = True
 import checks
+import lab as labs
 from checks import tell
 
 NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy")
@@ -232,6 +233,19 @@ def check_policies(out):
         tell(len(row["runs"]) == 6 and cells[3] == wanted, f"policies: {cells[0]}", f"{cells}, not {wanted}")
 
 
+def check_marks():
+    """What an answer stands on decides, and nothing on a machine that others used; but what is on virtual time."""
+    for agrees, disturbed, virtual, wanted in (
+            ([True, True], [], False, True), ([True, False], [], False, False), ([True, None], [], False, None),
+            ([True, True], ["others"], False, None), ([False], ["others"], False, None), ([True], ["others"], True, True)):
+        section = labs.Section("name", "title", "question", virtual)
+        section.check(False, "what bears nothing")
+        for agree in agrees:
+            section.check(agree, "what bears", bears=True)
+        section.disturbed = disturbed
+        tell(section.verdict() is wanted, f"marked {labs.VERDICTS[wanted]}: {agrees} {disturbed} {virtual}", str(section.verdict()))
+
+
 def check_refused(build):
     with tempfile.TemporaryDirectory() as out:
         status, output = report(out, build, "--only", "rpc,nothing")
@@ -281,6 +295,7 @@ def main():
             check_anatomy(out)
             check_machine(out, text)
             check_policies(out)
+    check_marks()
     check_refused(sys.argv[1])
     check_cut_short(sys.argv[1])
     print(f"{checks.failures} failed" if checks.failures else "the report is made")
