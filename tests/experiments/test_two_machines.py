@@ -226,7 +226,8 @@ def run_inside():
         while os.readlink(f"/proc/{holder.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
             time.sleep(0.01)
         subprocess.run(["sh", "-ec", CABLES.format(there=holder.pid)], check=True)
-        with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as there:
+        with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as there, tempfile.TemporaryDirectory() as sockets:
+            os.environ["XDG_RUNTIME_DIR"] = sockets  # in the usual one, hosts with other process numbers tidy up
             serving = Serving(holder.pid, there)
             check_refused(work)
             check_far()
