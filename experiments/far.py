@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 """far.py - runs commands on another machine, for experiments whose two ends are on two machines (class Far).
 
-    far.py serve [--link LINK] [--dev INTERFACE]    on the one: runs what the other asks for, until SIGINT or SIGTERM
-    far.py run ADDRESS[:PORT] LINE                  on the other: as `ssh MACHINE LINE`, with the key in XK_FAR_KEY
+    far.py serve [--link LINK] [--dev INTERFACE]    on one machine: runs what the other asks for, until SIGINT or SIGTERM
+    far.py run ADDRESS[:PORT] LINE                  on the other: like `ssh MACHINE LINE`; the key is in XK_FAR_KEY
 
-A line is run by the shell, in the directory of this project there; where it names this project's directory here, it names the
-one there. Input, output, signals and the exit status are the command's; it is killed when its caller ends.
+The shell there runs the line in its own copy of this project; paths into this copy are replaced by paths into that one. Input,
+output, signals and exit status are passed through. The command is killed when its caller ends.
 
-serve makes a key at each start and prints it. Whoever has it can run commands as the user that serves; who has not is sent
-away. What follows is neither encrypted nor signed: use a network that nobody else is on.
+serve makes a new key at each start and prints it. Anyone with the key can run commands as the user who serves; all others are
+refused. After that, nothing is encrypted or signed: use a network that nobody else is on.
 """
 import argparse
 import contextlib
 import hmac
 import json
 import os
+import queue
 import secrets
 import shlex
 import signal
@@ -24,6 +25,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
@@ -32,8 +34,9 @@ from programs import Failed
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 PORT = 7464
 NONCE = 32
-PATIENCE_S = 5  # with somebody who has not shown the key yet
-STRANGERS = 64  # at a time
+PROOF_S = 5  # to wait for the proof of the key
+STRANGERS = 64  # connections that may wait to prove it
+ANSWER_S = 60  # for the server to have time for one more
 FRAME = struct.Struct("!cI")  # its kind and its length
 FRAME_MAX = 1 << 20
 # Kinds of frames: the line (JSON), input, its end, a signal; output, errors, the exit status.
@@ -43,9 +46,12 @@ LINE, INPUT, END, SIGNAL, OUTPUT, ERRORS, STATUS = (bytes([letter]) for letter i
 # ---- frames ----
 
 
-def receive(connection, size):
+def receive(connection, size, until=None):
+    """Exactly so many bytes, until a time of the monotonic clock."""
     data = b""
     while len(data) < size:
+        if until is not None:
+            connection.settimeout(max(0.001, until - time.monotonic()))
         more = connection.recv(size - len(data))
         if not more:
             raise ConnectionError("the connection has ended")
@@ -58,6 +64,13 @@ def receive_frame(connection):
     if size > FRAME_MAX:
         raise ConnectionError("a frame is too long")
     return kind, receive(connection, size)
+
+
+def keep(connection):
+    """A connection whose other machine is gone ends, and small frames wait for nothing."""
+    for level, option, value in ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
+                                 (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)):
+        connection.setsockopt(level, option, value)
 
 
 class Sender:
@@ -85,21 +98,29 @@ def proof(key, nonce):
 
 
 class Command:
-    """A line that runs."""
+    """A running command."""
 
     def __init__(self, line, environment, sender):
         self.sender = sender
         self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "sh", "-c", line], cwd=ROOT, env=environment, bufsize=0,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        self.input = queue.SimpleQueue()  # None: its end. A command that reads nothing holds up nobody
         self.threads = [threading.Thread(target=sender.send_all_of, args=(kind, file.fileno()))
                         for kind, file in ((OUTPUT, self.process.stdout), (ERRORS, self.process.stderr))]
         for thread in self.threads:
             thread.start()
-        threading.Thread(target=self.await_end).start()
+        for target in (self.write_input, self.await_end):
+            threading.Thread(target=target, daemon=True).start()
+
+    def write_input(self):
+        with contextlib.suppress(OSError), self.process.stdin as file:
+            while (data := self.input.get()) is not None:
+                file.write(data)
 
     def await_end(self):
         status = self.process.wait()
-        self.signal(signal.SIGKILL)  # what it has left behind
+        self.input.put(None)
+        self.signal(signal.SIGKILL)  # whatever it left behind
         for thread in self.threads:
             thread.join()
         with contextlib.suppress(OSError):
@@ -111,13 +132,10 @@ class Command:
             os.killpg(self.process.pid, number)
 
     def take(self, kind, data):
-        with contextlib.suppress(OSError):  # a command need not read its input
-            if kind == INPUT:
-                self.process.stdin.write(data)
-            elif kind == END:
-                self.process.stdin.close()
-            elif kind == SIGNAL:
-                self.signal(int(data))
+        if kind in (INPUT, END):
+            self.input.put(data or None)
+        elif kind == SIGNAL:
+            self.signal(int(data))
 
 
 class Handler(socketserver.BaseRequestHandler):
@@ -126,18 +144,18 @@ class Handler(socketserver.BaseRequestHandler):
     def is_known(self):
         nonce = secrets.token_bytes(NONCE)
         with self.server.strangers:
-            self.request.settimeout(PATIENCE_S)
             self.request.sendall(nonce)
-            known = hmac.compare_digest(receive(self.request, NONCE), proof(self.server.key, nonce))
-            self.request.settimeout(None)
-        return known
+            shown = receive(self.request, NONCE, time.monotonic() + PROOF_S)
+        self.request.settimeout(None)
+        return hmac.compare_digest(shown, proof(self.server.key, nonce))
 
     def handle(self):
         try:
+            keep(self.request)
             known, sender = self.is_known(), Sender(self.request)
             if not known:
-                print(f"report: {self.client_address[0]} has not the key", file=sys.stderr, flush=True)
-                sender.send(ERRORS, b"report: this is not the key that the other machine has printed\n")
+                print(f"report: {self.client_address[0]} does not have the key", file=sys.stderr, flush=True)
+                sender.send(ERRORS, b"report: wrong key: use the one that the server printed\n")
                 sender.send(STATUS, b"255")
                 return
             kind, data = receive_frame(self.request)
@@ -167,8 +185,8 @@ class Server(socketserver.ThreadingTCPServer):
         self.strangers = threading.BoundedSemaphore(STRANGERS)
 
     def verify_request(self, request, client_address):
-        """Strangers wait in threads: no more than there is room for."""
-        return threading.active_count() < 4 * STRANGERS
+        """Limits the threads, since each waiting connection has one."""
+        return threading.active_count() < 16 * STRANGERS
 
     def handle_error(self, request, client_address):
         pass
@@ -178,14 +196,21 @@ def serve(options):
     end = signal.SIGINT, signal.SIGTERM
     for number in end:
         signal.signal(number, lambda *_: os._exit(0))  # commands end with this process
-    environment = {**os.environ, "XK_FAR_LINK": options.link, "XK_FAR_DEV": options.dev or options.link, "XK_FAR_CORES": options.cores}
+    environment = {**os.environ, "XK_FAR_LINK": options.link, "XK_FAR_DEV": options.dev or (options.link if is_card(options.link) else ""),
+                   "XK_FAR_CORES": options.cores}
     with Server((options.bind, options.port), environment) as server:
-        print(f"report: serves; on the other machine: ./run report --client {server.key}@ADDRESS:{server.server_address[1]} --link LINK, "
-              "where ADDRESS is one of this machine's", file=sys.stderr, flush=True)
+        print(f"report: serving. On the other machine: ./run report --client {server.key}@ADDRESS:{server.server_address[1]} --link LINK "
+              "(ADDRESS: any address of this machine)", file=sys.stderr, flush=True)
         server.serve_forever()
 
 
 # ---- asking ----
+
+
+def is_card(link):
+    """A PCI address, which needs no interface."""
+    return ":" in link
+
 
 
 def address_of(text):
@@ -195,14 +220,17 @@ def address_of(text):
 
 def run(options):
     """Returns the exit status of the line."""
-    with socket.create_connection(address_of(options.address), PATIENCE_S) as connection:
+    with socket.create_connection(address_of(options.address), ANSWER_S) as connection:
+        keep(connection)
         connection.sendall(proof(os.environ.get("XK_FAR_KEY", ""), receive(connection, NONCE)))
         connection.settimeout(None)
         sender = Sender(connection)
         sender.send(LINE, json.dumps({"line": options.line, "root": ROOT}).encode())
+        signals = queue.SimpleQueue()  # a handler must not wait for the sender's lock
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, _: sender.send(SIGNAL, str(number).encode()))
-        threading.Thread(target=send_input, args=(sender,), daemon=True).start()
+            signal.signal(number, lambda number, _: signals.put(number))
+        for target, argument in ((send_input, None), (send_signals, signals)):
+            threading.Thread(target=target, args=(sender, argument), daemon=True).start()
         while True:
             kind, data = receive_frame(connection)
             if kind == STATUS:
@@ -211,7 +239,13 @@ def run(options):
             write_all(2 if kind == ERRORS else 1, data)
 
 
-def send_input(sender):
+def send_signals(sender, signals):
+    with contextlib.suppress(OSError):
+        while True:
+            sender.send(SIGNAL, str(signals.get()).encode())
+
+
+def send_input(sender, _):
     sender.send_all_of(INPUT, 0)
     with contextlib.suppress(OSError):
         sender.send(END)
@@ -230,9 +264,11 @@ class Far:
         if key:
             os.environ["XK_FAR_KEY"] = key
         if "XK_FAR_KEY" not in os.environ:
-            raise Failed(f"--client {options.client} has no key: it is KEY@ADDRESS, as the server prints it")
+            raise Failed(f"--client {options.client} has no key: give KEY@ADDRESS, as the server prints it")
         if not options.link:
             raise Failed("--client needs --link: what joins the machines")
+        if not is_card(options.link) and not options.dev:
+            raise Failed(f"--link {options.link} needs --dev: an interface of this machine")
         self.prefix = [sys.executable, os.path.abspath(__file__), "run", self.address]
         theirs = self.output('printf "%s\\n" "$XK_FAR_LINK" "$XK_FAR_DEV" "$XK_FAR_CORES"').splitlines()
         # of the client and of the server
@@ -278,9 +314,9 @@ class Far:
 
 def add_options(parser):
     """Of programs whose server may be on another machine."""
-    parser.add_argument("--client", metavar="KEY@ADDRESS", help="the server is another machine's, as far.py serve prints it")
+    parser.add_argument("--client", metavar="KEY@ADDRESS", help="run the servers on the machine that printed KEY")
     parser.add_argument("--link", help="with --client: what joins the machines: af_packet, af_xdp, or the PCI address of a card")
-    parser.add_argument("--dev", metavar="INTERFACE", help="with --client: this machine's, if the link is not a card")
+    parser.add_argument("--dev", metavar="INTERFACE", help="with --client: this machine's interface, unless the link is a card")
 
 
 def far_of(options):
@@ -291,10 +327,10 @@ def main():
     parser = argparse.ArgumentParser(prog="far.py", description="runs commands on another machine")
     commands = parser.add_subparsers(dest="command", required=True)
     serving = commands.add_parser("serve", help="run what another machine asks for")
-    serving.add_argument("--link", default="", help="what joins the machines: af_packet, af_xdp, or the PCI address of a card (as the other says)")
-    serving.add_argument("--dev", default="", metavar="INTERFACE", help="this machine's, if the link is not a card (as the other says)")
+    serving.add_argument("--link", default="", help="what joins the machines: af_packet, af_xdp, or the PCI address of a card (default: what the client gives)")
+    serving.add_argument("--dev", default="", metavar="INTERFACE", help="this machine's interface, unless the link is a card (default: what the client gives)")
     serving.add_argument("--cores", default="0,1", metavar="A,B", help="the server's core is B (0,1)")
-    serving.add_argument("--bind", default="", metavar="ADDRESS", help="of this machine's addresses (all)")
+    serving.add_argument("--bind", default="", metavar="ADDRESS", help="listen on this address only (all)")
     serving.add_argument("--port", type=int, default=PORT, help=f"({PORT}; 0: any)")
     asking = commands.add_parser("run", help="run a line on another machine")
     asking.add_argument("address", metavar="ADDRESS[:PORT]")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""trends.py BUILD OLD - what has changed between two builds: each workload by both in turn, a pair of figures in each turn.
+"""trends.py BUILD OLD - compares two builds: they run each workload in turn, which gives a pair of figures per turn.
 
 A ratio is new over old, the median of all pairs; in brackets are the lowest and the highest, between which the true median lies with
-a confidence of 97 % (six pairs). What has changed is what is not 1 anywhere in between. Instructions (callgrind) vary only with what
-the clock makes happen meanwhile: less than 1 % is no change. --help has the options.
+a confidence of 97 % (six pairs). A ratio counts as a change if its interval excludes 1. Instruction counts (callgrind) hardly vary: they
+count from 1 % on. --help has the options.
 """
 import argparse
 import json
@@ -33,16 +33,16 @@ def first_ns(found):
 ONE_PROCESS = {
     "an echo, 1 byte": (("xk", "bench", "echo"), net_ns),
     "an echo, 1,472 bytes": (("xk", "bench", "echo", "--size", "1472"), net_ns),
-    "32 echoes a turn, one of them": (("xk", "bench", "echo", "--burst", "32"), net_ns),
+    "one of 32 echoes in a turn": (("xk", "bench", "echo", "--burst", "32"), net_ns),
     "a call, 1 byte": (("xk", "bench", "call"), lambda found: found["call_ns"]),
     "a call, 1,472 bytes": (("xk", "bench", "call", "--size", "1472"), lambda found: found["call_ns"]),
     "a handoff, regular mode": (("xk", "bench", "handoff"), lambda found: found["ways"]["regular"]["p50"]),
 }
 TWO_PROCESSES = {
     "a round trip, polling": (("udptest", *POLLING), first_ns),
-    "a round trip, asleep": (("udptest", "--mode", "ipp", "--handoff", "none"), first_ns),
+    "a round trip, sleeping drivers": (("udptest", "--mode", "ipp", "--handoff", "none"), first_ns),
     "... in regular mode": (("udptest", "--mode", "regular"), first_ns),
-    "a call between two, polling": (("chantest", *POLLING), first_ns),
+    "a call between processes, polling": (("chantest", *POLLING), first_ns),
 }
 COUNTED = ("an echo, 1 byte", "an echo, 1,472 bytes", "a call, 1 byte", "a call, 1,472 bytes")
 ENOUGH = 6  # pairs whose lowest and highest hold the median with 97 % confidence
@@ -83,7 +83,7 @@ class Trends:
     def tried(self, what, measure):
         try:
             return measure()
-        except (Failed, OSError, KeyError, IndexError, subprocess.SubprocessError) as why:
+        except (Failed, OSError, LookupError, TypeError, ValueError, subprocess.SubprocessError) as why:
             self.missing[what] = str(why)
             return None
 

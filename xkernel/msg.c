@@ -161,7 +161,7 @@ xk_msg_part(struct xk_msg *m, size_t offset, size_t len)
 		len -= view->len;
 		offset = 0;
 		do
-			s = s->next; /* the header of a fragment that was joined leaves an empty segment */
+			s = s->next; /* skip empty segments: the popped header of a joined fragment leaves one */
 		while (len > 0 && s->len == 0);
 	} while (len > 0);
 	other->id = m->id;

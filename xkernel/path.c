@@ -333,7 +333,7 @@ path_up_as(const struct path_layout *layout, struct xk_port *port, struct xk_msg
 	xk_pop_on(path->top, m);
 }
 
-/* What becomes of a message whose headers are not those of the path. Takes m. */
+/* Handles a message whose headers are not those of the path. Takes m. */
 typedef void path_otherwise(struct xk_port *port, struct xk_msg *m);
 
 /* Delivers m by path, if its headers are those of path. Takes m. */
@@ -365,7 +365,7 @@ path_take_any(struct xk_port *port, struct xk_msg *m, const struct path *path, p
 	path_take_as(&path->shape->layout, port, m, path, otherwise);
 }
 
-/* As path_take_as. Each way on is a jump, for which no registers are saved. */
+/* As path_take_as. Only tail calls, so no registers are saved. */
 static inline void
 path_take(struct xk_port *port, struct xk_msg *m, const struct path *path, path_otherwise *otherwise)
 {
@@ -492,7 +492,9 @@ xk_path_deliver_expected(struct xk_port *port, struct xk_msg *m, struct xk_map_p
 		xk_path_deliver(port, m);
 		return;
 	}
-	if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0)
+	/* The path near a place may be another conversation's: only a stranger's miss tells that conversations are many. */
+	if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0 &&
+	    atomic_load_explicit(place.slot, memory_order_relaxed) >> (64 - XK_MAP_TAG) == place.tag)
 		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
 	path_take(port, m, path, xk_path_deliver);
 }

@@ -136,7 +136,7 @@ upi_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m,
 	}
 }
 
-/* Pops to a session that is held meanwhile. */
+/* Calls the session's pop, holding the session until it returns. */
 XK_APART static void
 upi_pop_held(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {

@@ -91,7 +91,7 @@ struct xk_session_ops {
 	int (*setup)(struct xk_session *s, const void *how);
 	int (*push)(struct xk_session *s, struct xk_msg *m);
 	void (*pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
-	bool pop_is_last; /* pop uses s no more once it has handed a message on: so s need not be held meanwhile */
+	bool pop_is_last; /* pop no longer uses s once it has handed the message on, so s needs no hold */
 	int (*call)(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 	int (*call_async)(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 	int (*call_pop)(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr,
@@ -214,7 +214,7 @@ void xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch);
 enum xk_pops {
 	XK_POPS_ITSELF = 1 << 0,   /* call the session's own pop */
 	XK_POPS_IN_ORDER = 1 << 1, /* order=session */
-	XK_POPS_LAST = 1 << 2,     /* the session's own pop is pop_is_last */
+	XK_POPS_LAST = 1 << 2,     /* the session's own pop, which is pop_is_last */
 };
 
 /*

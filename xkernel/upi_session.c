@@ -287,7 +287,10 @@ xk_close(struct xk_session *s)
 	session_let_go(s, true);
 }
 
-/* With more than two references it is neither the last nor the last but the cache's, so that nothing needs the lock. */
+/*
+ * Gives a reference back. With more than two, it is neither the last one nor the last besides the cache's, so the lock is
+ * not needed.
+ */
 void
 xk_session_release(struct xk_session *s)
 {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """parts.py BUILD - the parts of a round trip on this machine, as in the tables of Thekkath and Levy, for each link and each way of
 waiting. Every part is measured by itself; their sum stands beside the measured round trip. Also, how long a driver should poll
-before it sleeps. With --client, the round trips between two machines too, whose way has no figure of its own: it is in what the
-other parts leave. --help has the options.
+before it sleeps. With --client, also round trips between two machines. The way between them is not measured by itself: it is part of
+the difference. --help has the options.
 """
 import argparse
 import json
@@ -85,7 +85,7 @@ class Parts:
         return found["echo_ns"] - found["rig_ns"]
 
     def ends(self):
-        """Where the two hosts of a round trip are, if not on this machine."""
+        """Returns the options that say where the two hosts run."""
         return ["--cores", ",".join(self.far.cores), *self.far.of_pair()] if self.far else ["--cores", self.cores]
 
     def trip_ns(self, program, waiting, ends, *arguments):
@@ -204,7 +204,7 @@ def main():
     options = parser.parse_args()
     if shutil.which("unshare") is None or min(options.rounds, options.turns) < 1:
         parser.error("needs unshare, and at least one round and turn")
-    return find_and_tell("parts", Parts(options).find, tell, options.json)
+    return find_and_tell("parts", lambda: Parts(options).find(), tell, options.json)
 
 
 if __name__ == "__main__":

@@ -131,21 +131,37 @@ class Cable:
 
 
 class Wire(Cable):
-    """What joins this machine and another one, far."""
+    """The link between this machine and another one, far. Its interfaces are not ours: they must be as they were before."""
 
     def __init__(self, far):
         self.far = far
+        self.attached = False
         self.devices, self.links, self.cores = far.devs, far.links, far.cores
         self.link = far.links[CLIENT]
         self.copies = {}
         self.addresses = tuple(self.address(end) for end in (CLIENT, SERVER))
 
     def address(self, end):
-        """That Linux has on an end's interface; None: there is none."""
+        """Returns Linux's address on an end's interface, or None."""
         done = subprocess.run(self.at(end, "ip", "-4", "-j", "address", "show", "dev", self.devices[end]), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
         found = [address["local"] for device in json.loads(done.stdout or "[]") for address in device.get("addr_info", ())]
         return found[0] if found else None
+
+    def attach(self, rung, files):
+        for end, device in enumerate(self.devices):
+            for command in (("ip", "link", "show", "dev", device), ("tc", "qdisc", "show", "dev", device)):
+                done = subprocess.run(self.at(end, *command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                      text=True, check=False)
+                if done.returncode != 0 or "xdp" in done.stdout or "clsact" in done.stdout:
+                    raise Failed(f"{device} has programs of its own: {done.stdout.strip()[-200:]}")
+        self.attached = True
+        super().attach(rung, files)
+
+    def detach(self, rung):
+        if self.attached:
+            super().detach(rung)
+        self.attached = False
 
     def files(self, file):
         if file not in self.copies:
@@ -246,7 +262,10 @@ class Ladder:
     @staticmethod
     def end_host(host):
         host.send_signal(signal.SIGINT)
-        return json.loads(host.communicate(timeout=PATIENCE_S)[0])["host"]
+        out = host.communicate(timeout=PATIENCE_S)[0]
+        if host.returncode != 0 or not out:
+            raise Failed(f"a host ended with status {host.returncode}")
+        return json.loads(out)["host"]
 
     def exchange(self, rung, size, cable, repeats, wait):
         """
@@ -475,7 +494,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1500, metavar="N", help="round trips of a run (1500)")
     parser.add_argument("--seconds", type=float, default=2, metavar="S", help="that the computation takes alone (2)")
     parser.add_argument("--only", default=",".join(TITLES), metavar="NAME,...", help=f"of {', '.join(TITLES)}")
-    parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio; with --client, it is the cable between them")
+    parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio; ignored with --client, which measures over the link")
     fars.add_options(parser)
     parser.add_argument("--json", metavar="FILE", help="what was measured")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)

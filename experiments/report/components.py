@@ -122,9 +122,9 @@ def judge(section, model, here):
         section.answer = "Not measured here."
         return
     wake = far["parts_ns"]["wake"]
-    section.compare(f"60 bytes and back: over {link}, drivers that sleep; Ethernet then", f"{far['measured_ns'] / 1000:.1f} us",
+    section.compare(f"60 bytes there and back over {link}, sleeping drivers; then: over Ethernet", f"{far['measured_ns'] / 1000:.1f} us",
                     f"{ethernet['measured_us']} us")
-    section.compare(f"... drivers that poll; {atm['frame']} bytes over ATM then", f"{near['measured_ns'] / 1000:.2f} us", f"{atm['measured_us']} us")
+    section.compare(f"... polling drivers; then: {atm['frame']} bytes over ATM", f"{near['measured_ns'] / 1000:.2f} us", f"{atm['measured_us']} us")
     called_ns = {(row["driver"], row["frame"]): row["measured_ns"] for row in here["calls"]}
     section.answer = (
         f"Then, an exchange of 60 bytes over Ethernet took {ethernet['measured_us']} us, of which {ethernet['published']['wire']} were on the "

@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -42,8 +43,8 @@ def run(lab):
         ("interval, driver", "median", "99 %", "processor time", "switches for each ping"), [told(row) for row in rows],
     )
     answer(section, rows)
-    section.plot("Latency and what it costs, a point for each interval.", lambda axes: plot(axes, rows),
-                 "Polling buys short round trips with whole processors.")
+    section.plot("Latency against processor time, one point per interval.", lambda axes: plot(axes, rows),
+                 "Polling buys short round trips at the price of whole processors.")
     judge(section, rows)
     return section
 
@@ -83,7 +84,7 @@ def answering(lab, driver):
 
 def used(lab, pid, there):
     """What all that pings and answers has used so far, on each machine."""
-    return [spent.of(pid), *([json.loads(lab.far.output(f"python3 {SPENT} {there}"))] if there else [])]
+    return [spent.of(pid), *([json.loads(lab.far.output(shlex.join(["python3", SPENT, str(there)])))] if there else [])]
 
 
 def in_a_second(before, after, key):

@@ -23,16 +23,16 @@ def run(lab):
         "into the interrupt handler, and what do both do to a computation on the same processor?")
     section.data = lab.script("endpoints/ladder.py", "--cores", lab.cores, *(lab.far.options() if lab.far else ()),
                               *(("--links", "cable", "--sizes", "32", "--rounds", "100", "--seconds", "0.1") if lab.quick else ()))
-    cable = (f"between two machines, by {lab.far.links[0]}. " if lab.far else
-             "a veth between two network namespaces, by its packet sockets: beneath each host's driver lies what is beneath the socket of the "
+    cable = (f"use the same link, {lab.far.links[0]}, between two machines. " if lab.far else
+             "stand on the same cable, a veth between two network namespaces, by its packet sockets: beneath each host's driver lies what is beneath the socket of the "
              "row \"packet socket\", where the paper's driver had the card. ")
     section.text(
         "J. M. Bjørndalen, O. J. Anshus, B. Vinter and T. Larsen asked it in 2000 (\"The Latency of User-to-User, Kernel-to-Kernel "
         "and Interrupt-to-Interrupt Level Communication\"). One message goes to and fro between two programs. Linux's sockets block; "
-        f"hosts with pingpong on LLP stand on the same cable, {cable}"
+        f"hosts with pingpong on LLP {cable}"
         "In the rows "
         "of Linux a program in its kernel sends the message back, and the other end is a packet socket's. "
-        "Over virtio (not between two machines) nothing of Linux's network is beneath them. A figure is the mean of the averages of five runs, of "
+        + ("" if lab.far else "Over virtio nothing of Linux's network is beneath them. ") + "A figure is the mean of the averages of five runs, of "
         f"{section.data['rounds']} round trips each, in brackets the least and the greatest.")
     section.picture("Where the ends of LLP stand (the paper's figure 1)", "pingpong.dot", {
         ("pingpong", "llp"): ("here a thread takes over: an application's or the kernel's", True),

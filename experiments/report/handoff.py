@@ -36,8 +36,8 @@ def run(lab):
         ],
     )
     switches(section, found)
-    section.plot("From the driver to the protocol on one core, medians; dashed, the system's own wake-up and switch.",
-                 lambda axes: bars(axes, ways), "A message that is carried costs nearly nothing.")
+    section.plot("Time from the driver to the protocol, on one core (medians); the dashed line is the system's own wake-up and switch.",
+                 lambda axes: bars(axes, ways), "Carrying a message in the driver costs almost nothing.")
     judge(section, found)
     return section
 
@@ -55,9 +55,9 @@ def switches(section, found):
 
 
 BARS = (
-    ("regular", "to a thread: regular", looks.REGULAR), ("ipp_handoff", "to a thread: IPP", looks.HANDOFF), ("ipp_none", "carried: IPP", looks.IPP),
-    ("blocked", "waited, on: regular", looks.REGULAR), ("resume_thread", "waited, on a thread: IPP", looks.HANDOFF),
-    ("resume_driver", "waited, in the driver: IPP", looks.IPP),
+    ("regular", "handed to a thread, regular", looks.REGULAR), ("ipp_handoff", "handed to a thread, IPP", looks.HANDOFF), ("ipp_none", "carried by the driver, IPP", looks.IPP),
+    ("blocked", "resumed, regular", looks.REGULAR), ("resume_thread", "resumed on a thread, IPP", looks.HANDOFF),
+    ("resume_driver", "resumed in the driver, IPP", looks.IPP),
 )
 
 
@@ -75,7 +75,7 @@ def bars(axes, ways):
 
 def judge(section, found):
     ratio, saved = found["ipp_to_regular"], found["saved_to_system"]
-    section.compare("a handoff in IPP, with the stack it begins on, over one in regular mode", labs.spread(ratio, 2),
+    section.compare("an IPP handoff, including its stack, relative to a regular one", labs.spread(ratio, 2),
                     f"{(published.TABLE2['ipp_handoff'] + published.TABLE2['stack']) / published.TABLE2['regular']:.2f}")
     section.compare("a handoff in regular mode", f"{found['ways']['regular']['p50'] / 1000:.2f} us", f"{published.TABLE2['regular']} us")
     section.check(

@@ -6,7 +6,7 @@ from programs import Failed
 
 
 class Journal:
-    """Results of measurements, in a file. about: what all of them depend on; a file about something else is not gone on with."""
+    """Results of measurements, in a file. about: what all of them depend on; a file about something else is refused."""
 
     def __init__(self, path, about, resumes):
         self.lock = threading.Lock()  # measurements on virtual time are made several at a time
@@ -20,21 +20,20 @@ class Journal:
 
     def read(self, path, about):
         try:
-            with open(path, encoding="utf-8") as file:
-                was, *lines = file.read().splitlines(keepends=True)
+            with open(path, "r+b") as file:
+                data = file.read()
+                file.truncate(data.rfind(b"\n") + 1)  # the last line may have been cut off
+            was, *lines = [json.loads(line) for line in data[:data.rfind(b"\n") + 1].splitlines()]
         except (OSError, ValueError) as why:
-            raise Failed(f"--resume: there is nothing to go on with: {why}") from None
-        was = json.loads(was)
+            raise Failed(f"--resume: nothing to resume: {why}") from None
         other = [f"{key} {was.get(key)} instead of {value}" for key, value in about.items() if was.get(key) != value]
         if other:
             raise Failed(f"--resume: {path} was measured with {', '.join(other)}")
-        for line in lines:
-            if line.endswith("\n"):  # the last may have been cut off
-                key, result = json.loads(line)
-                self.kept.setdefault(key, []).append(result)
+        for key, result in lines:
+            self.kept.setdefault(key, []).append(result)
 
     def once(self, what, measure):
-        """What was measured before under this name, one result after the other; then what is measured now."""
+        """Returns the next kept result of this name, or measures one and keeps it."""
         key = json.dumps(what)
         with self.lock:
             if self.kept.get(key):

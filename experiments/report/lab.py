@@ -43,8 +43,12 @@ class Lab:
         return os.path.join(ROOT, "graphs", name)
 
     def once(self, what, measure):
-        """measure()'s result, or what the interrupted report that this one goes on with has measured."""
+        """measure()'s result, or the one kept by the interrupted report that is resumed."""
         return self.journal.once([self.chapter, *what], measure) if self.journal else measure()
+
+    def kept(self, what):
+        """All results kept under this name, which are then gone."""
+        return self.journal.kept.pop(json.dumps([self.chapter, *what]), []) if self.journal else []
 
     def run(self, program, *arguments):
         """The document that a program of the build directory writes."""
@@ -228,6 +232,14 @@ class Section:
         if self.disturbed and not self.virtual:
             return None
         return False if False in bearing else None if None in bearing else True
+
+    def told(self):
+        """The answer, but what the run contradicts is not given as one."""
+        bear = [check for check in self.checks if check["bears"]] or self.checks
+        failed = [check["text"] for check in bear if check["agrees"] is False]
+        if self.verdict() is False:
+            return f"A check failed: {' '.join(failed[:2])} (Measured: {self.answer})"
+        return self.answer + (" (Other programs disturbed this measurement.)" if self.disturbed and self.verdict() is None else "")
 
 
 AGREES = {True: "yes", False: "NO", None: "unclear"}

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import resource
+import shlex
 import time
 
 OTHERS_PERCENT = 10  # of a processor, used by other programs meanwhile: more is told
@@ -16,33 +17,41 @@ class Machine:
     def __init__(self, lab):
         self.lab = lab
         self.doctor = lab.run("xk", "doctor")
-        self.other = json.loads(lab.far.output(f"{os.path.join(lab.build, 'xk')} doctor --json -")) if lab.far else None
+        self.other = json.loads(lab.far.output(shlex.join([os.path.join(lab.build, "xk"), "doctor", "--json", "-"]))) if lab.far else None
         self.floors = []
         self.sections = {}
 
     def take_floor(self):
-        """A message there and back with nothing but DPDK, polling; and a cache line, before and after."""
+        """A message there and back with nothing but DPDK, polling and asleep; and a cache line's time, before and after."""
         self.lab.chapter = "machine"
         run = self.lab.run_told(FLOOR, "--cores", self.lab.cores, "--rounds", str(FLOOR_ROUNDS))
-        self.floors.append({"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]})
+        floor = {"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]}
         core = self.lab.cores.split(",", maxsplit=1)[0]
         for where, cores in (("apart", self.lab.cores), ("together", f"{core},{core}")):
             run = self.lab.run_told(FLOOR, "--cores", cores, "--rounds", str(FLOOR_ROUNDS // 20), "--sleep")
-            self.floors[-1][f"asleep_{where}_ns"] = run["rtt_ns"]
+            floor[f"asleep_{where}_ns"] = run["rtt_ns"]
+        self.floors.append(floor)
 
     @contextlib.contextmanager
     def watched(self, name):
         """What other programs use of the processors while an experiment is made."""
         before, started = self.others_s(), time.monotonic()
         self.lab.chapter = name
-        yield  # raises if the experiment is interrupted: nothing is noted then
 
         def used():
             lasted = time.monotonic() - started
             others = max(0.0, 100 * max(after - before for before, after in zip(before, self.others_s())) / lasted)
             return {"seconds": lasted, "others_percent": others}
 
-        self.sections[name] = self.lab.once(["watched"], used)
+        parts = self.lab.kept(["interrupted"])  # what was measured before this is gone on with may have been disturbed, too
+        try:
+            yield
+        except BaseException:
+            self.lab.once(["interrupted"], used)
+            raise
+        parts.append(self.lab.once(["watched"], used))
+        self.sections[name] = {"seconds": sum(part["seconds"] for part in parts),
+                               "others_percent": max(part["others_percent"] for part in parts)}
         others = self.sections[name]["others_percent"]
         if others > OTHERS_PERCENT:
             self.lab.disturbed.append(f"{name}: other programs used {others:.0f} % of a processor meanwhile")
@@ -69,11 +78,11 @@ class Machine:
             ("system", machine["system"]),
             *self.other_told(),
             ("DPDK", checks["DPDK"].removeprefix("DPDK ")),
-            ("processors that have nothing to do", checks["idle cores"]),
+            ("idle processors", checks["idle cores"]),
             ("how drivers wait", "asleep until an event descriptor is written to, unless an experiment says that they poll"),
             ("a cache line, to the other core and back", f"{low_high(lines)} ns"),
             ("a message there and back with nothing but DPDK, polling", f"{low_high(bare)} ns"),
-            ("other programs, meanwhile", f"{min(others):.0f} to {max(others):.0f} % of a processor"),
+            ("used by other programs", f"{min(others):.0f} to {max(others):.0f} % of a processor"),
         ]
 
     def other_told(self):
@@ -81,7 +90,7 @@ class Machine:
             return []
         machine = self.other["machine"]
         return [("the other machine, where the server is", f"{machine['processor']}; core {self.lab.far.cores[1]} of {machine['cores']}; "
-                 f"{machine['system']}; joined by {self.lab.far.links[0]}. What is on one core or over virtio is on this machine alone.")]
+                 f"{machine['system']}; joined by {self.lab.far.links[0]}. Measurements on one core or over virtio use this machine only.")]
 
     def data(self):
         return {"doctor": self.doctor, "other": self.other, "floors": self.floors, "experiments": self.sections,

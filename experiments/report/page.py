@@ -21,23 +21,22 @@ from matplotlib.ticker import NullFormatter
 import hero
 import lab as labs
 
-INTRO = """A message arrives, and a thread is asleep that wants it. Usually the driver wakes a thread, which carries the message up
-through the protocols: <b>regular</b> mode, a context switch for each message. In <b>interrupt protocol processing</b> (IPP) the
-driver itself carries it up, and gives it to a thread (a <b>handoff</b>) only where it must: at an edge of the graph that is
-marked so, when a protocol has to wait, or when it has kept the driver for too long (a <b>budget</b>). What does that save, and when
-is it a mistake?"""
+INTRO = """A message arrives for a sleeping thread. Usually the driver wakes a thread, which carries the message up through the
+protocols: <b>regular</b> mode, one context switch per message. In <b>interrupt protocol processing</b> (IPP) the driver carries it up
+itself, and gives it to a thread (a <b>handoff</b>) only where it must: at a marked edge of the graph, when a protocol has to wait, or
+when the message has kept the driver too long (a <b>budget</b>). What does that save, and when is it a mistake?"""
 
 METHOD = """
-<p>What is compared was measured in turn, in short blocks of one run, and each run was made six times. A figure is the median of the
-six; in brackets are the lowest and the highest, between which the true median lies with 97 % confidence. Times are full round trips,
-never halved.</p>
-<p><b>Confirmed</b>: the run agrees with what was published or is promised by the project. <b>Contradicted</b>: it does not. <b>Unclear</b>:
+<p>Configurations that are compared were measured in turn, in short blocks of one run; each run was made six times. A figure is the
+median of the six; the lowest and highest are in brackets, and the true median lies between them with 97 % confidence. Times are full
+round trips, never halved.</p>
+<p><b>Confirmed</b>: the run agrees with what was published, or with what this project promises. <b>Contradicted</b>: it does not. <b>Unclear</b>:
 the six repetitions disagree, or other programs used a processor meanwhile: a disturbed run decides nothing.</p>
 <h3>Threats to validity</h3>
 <ul>
 <li>Machines of 1993 to 2000 needed 20 times as long or more: compare shapes and ratios, not microseconds.</li>
-<li>Hosts are two programs on one machine, unless the page says that it is of two. Between two cores most of a round trip is waking a
-processor that halts, which a virtual machine makes dearer; on one core it is not in the way. So both are shown.</li>
+<li>Hosts are two programs on one machine, unless the page names two machines. Across two cores, most of a round trip is waking a
+halted processor, which costs more on a virtual machine; on one core nothing has to be woken. So both are shown.</li>
 <li>A "driver" is a thread that sleeps until an event descriptor is written to, not an interrupt handler of a kernel.</li>
 <li>Every figure across processors moves with the time that a cache line takes from one to the other.</li>
 </ul>
@@ -173,7 +172,7 @@ class Page:
                 folded.append(("graph", *what))
         first = next((part for part in folded if part[0] == "plot"), None)
         if section.compared:
-            shown.append(self.table("Here, and as it was published.", ("", "here", "published"), section.compared))
+            shown.append(self.table("Measured here, and published.", ("", "here", "published"), section.compared))
         if first:
             shown.append(self.plot(*first[1:], (5.4, 2.9) if section.compared else (8.6, 2.7)))
             folded.remove(first)
@@ -191,15 +190,7 @@ def verdict(section):
 
 
 def answer(section):
-    """The answer and its mark. What the run contradicts is not given as the answer: what failed is."""
-    failed = [check["text"] for check in section.checks if check["agrees"] is False and (check["bears"] or not any(
-        other["bears"] for other in section.checks))]
-    words = section.answer
-    if section.verdict() is False:
-        words = f"Expected, and not found: {' '.join(failed[:2])} (What was measured: {section.answer})"
-    elif section.disturbed and section.verdict() is None:
-        words += " (The machine was disturbed.)"
-    return f"{text_of(words)} {verdict(section)}"
+    return f"{text_of(section.told())} {verdict(section)}"
 
 
 def checks(found):
@@ -215,7 +206,7 @@ def checks(found):
 def about(lab):
     told = lab.about
     return (f'<p class="about">{html.escape(told["date"])}, commit {html.escape(told["commit"])}, {told["minutes"]} minutes on '
-            f'{html.escape(lab.machine.doctor["machine"]["processor"])}. Again: <code>{html.escape(told["command"])}</code></p>')
+            f'{html.escape(lab.machine.doctor["machine"]["processor"])}. To repeat: <code>{html.escape(told["command"])}</code></p>')
 
 
 def warnings(lab):
@@ -223,16 +214,16 @@ def warnings(lab):
     if not lab.disturbed:
         return cut if lab.cut_short else ""
     items = "".join(f"<li>{text_of(text)}</li>" for text in dict.fromkeys(lab.disturbed))
-    words = "This run was disturbed, and leaves unclear what it disturbed:"
+    words = "Other activity disturbed this run; the answers affected are marked unclear."
     return ((cut if lab.cut_short else "")
-            + f'<div class="disturbed"><details><summary>{words[:-1]}.</summary><ul>{items}</ul></details></div>')
+            + f'<div class="disturbed"><details><summary>{words}</summary><ul>{items}</ul></details></div>')
 
 
 def machine(lab):
     rows = "".join(f"<tr><td>{text_of(what)}</td><td>{text_of(value)}</td></tr>" for what, value in lab.machine.told())
     noticed = "".join(f"<li>{text_of(text)}</li>" for text in dict.fromkeys(lab.noticed))
     return (f'<table class="words">{rows}</table><p><a href="machine.json">JSON</a></p>'
-            + (f"<details><summary>{len(dict.fromkeys(lab.noticed))} times the time of a cache line more than doubled or halved during a run"
+            + (f"<details><summary>During {len(dict.fromkeys(lab.noticed))} runs the time of a cache line more than doubled or halved"
                f"</summary><ul>{noticed}</ul></details>" if noticed else ""))
 
 

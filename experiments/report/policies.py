@@ -62,9 +62,9 @@ def answer(section):
     told = [f"{break_even_text(row)} us at a load of {row['load']:.0%}" for row in section.data["break_even"]
             if row["shorts"] == PLACES[0][1]]
     section.answer = (
-        f"The driver does short work itself; with {PLACES[0][1]} other messages a second, what takes longer than " + ", ".join(told) + " is better "
-        "handed off. That is sqrt(2 T / s), of the cost T of a thread switch and the rate s of the others; a budget, where work is "
-        "unequal, had better be longer than that."
+        f"The driver should do short work itself. With {PLACES[0][1]} other messages a second, work longer than " + ", ".join(told)
+        + " is better handed off: that is sqrt(2 T / s), for the cost T of a thread switch and the rate s of the others. Where work is "
+        "unequal, choose a budget longer than that."
     )
 
 
@@ -121,7 +121,7 @@ def tell_break_even(section, rows):
         ("load, short questions a second", "break-even", "by the rule"),
         [(f"{row['load']:.0%}, {row['shorts']}", break_even_text(row), f"{rule_us(row['shorts']):.0f}") for row in rows],
     )
-    section.plot("What handing off costs a request (above 0) or saves it (below).", lambda axes: plot_costs(axes, rows),
+    section.plot("What a handoff costs a request (above 0) or saves it (below 0).", lambda axes: plot_costs(axes, rows),
                  "It pays from the break-even on.")
     section.plot("99 % of the short questions are answered within this time.", lambda axes: plot_short(axes, rows),
                  "Work that is handed off does not delay them.")
@@ -204,7 +204,7 @@ def budgets(section, sweep):
         ("work, policy", "short, median", "short, 99 %", "all, average", "handed off"), [budget_row(row) for row in rows],
     )
     section.plot(
-        "What the average request waits, by budget, if that is looked at within the work.", lambda axes: plot_budgets(axes, rows)
+        "How long the average request waits, by budget, if the work itself checks its budget.", lambda axes: plot_budgets(axes, rows)
     )
     judge_budgets(section, rows)
 

@@ -65,8 +65,10 @@ def graph_at_server(lab, graph):
         return
     with open(graph, "rb") as file:
         name = lab.far.put(file.read())
-    yield name
-    lab.far.remove(name)
+    try:
+        yield name
+    finally:
+        lab.far.remove(name)
 
 
 def compare(section, lab):
@@ -94,14 +96,14 @@ def per_second(runs, key):
 
 
 def tell(section, rows, lab):
-    where = lab.apart() if lab.far else "over virtio"
+    where = f"between two machines, over {lab.far.links[0]}" if lab.far else "on this machine, over virtio"
     section.text(
-        f"The same server on this machine, {where}. A client always waits for one request for work and for one short question, "
+        f"The same server, {where}. A client always waits for one request for work and for one short question, "
         "or for the work alone. Drivers are adaptive, since to wake one that sleeps takes longer than a handoff: with drivers that "
         "only sleep, short work came back sooner with one."
     )
     section.table(
-        f"On this machine, {where}: answers a second",
+        f"{where[0].upper()}{where[1:]}: answers a second",
         ("work, policy", "work", "short questions"),
         [(f"{row['work_us']} us, {name}", per_second(row[policy], "works"), per_second(row[policy], "shorts"))
          for row in rows for policy, name in (("none", "in the driver"), ("explicit", "handed off"))],
@@ -110,6 +112,6 @@ def tell(section, rows, lab):
         ratio, saves = ratios(row), row["beside"]
         section.check(
             ratio["low"] > 1 if saves else ratio["high"] < 1,
-            f"On this machine, {row['work_us']} us of work, {'short questions' if saves else 'nobody'} beside: with a "
+            f"{where[0].upper()}{where[1:]}, {row['work_us']} us of work, {'short questions' if saves else 'nobody'} beside: with a "
             f"handoff {labs.spread(ratio, 2)} of the answers without. As on virtual time, handing off {'saves' if saves else 'costs'}.",
         )

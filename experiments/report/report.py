@@ -73,9 +73,9 @@ def measure(lab, names):
 
 def tell(sections, lab):
     if lab.cut_short:
-        print(f"CUT SHORT: {lab.cut_short}. With --resume it goes on.")
+        print(f"CUT SHORT: {lab.cut_short}. --resume continues it.")
     for section in sections:
-        print(f"\n{section.title}: {labs.VERDICTS[section.verdict()]}: {section.answer}\n")
+        print(f"\n{section.title}: {labs.VERDICTS[section.verdict()]}: {section.told()}\n")
         for check in section.checks:
             print(f"  {labs.AGREES[check['agrees']]:7} {check['text']}")
 
@@ -128,7 +128,7 @@ def command_of(options):
     words = ["./run report"]
     words += ["--quick"] if options.quick else []
     words += ["--only", options.only] if options.only != ",".join(EXPERIMENTS) else []
-    words += ["--client", "KEY@ADDRESS", "--link", options.link] if options.client else []
+    words += ["--client", "KEY@ADDRESS", "--link", options.link, *(["--dev", options.dev] if options.dev else [])] if options.client else []
     return " ".join(words)
 
 

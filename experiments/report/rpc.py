@@ -25,12 +25,13 @@ def run(lab):
         "A client calls a server, over CHAN, BID, BLAST and the Ethernet, with messages of the same size in both directions. "
         "Two processes; drivers sleep until something arrives. Times are full round trips."
     )
-    section.text(
-        "Between two cores nearly all of a round trip is to wake a processor that sleeps, which takes long, and longer at times, on "
-        "a virtual machine above all (see the last section): what protocols and threads do hardly shows beside it. With both "
-        "hosts on one core the processor does not sleep, and what is left is what the report asks for. So everything is made "
-        "twice, here and in the experiments that follow."
-    )
+    if not lab.far:
+        section.text(
+            "Between two cores nearly all of a round trip is to wake a processor that sleeps, which takes long, and longer at times, on "
+            "a virtual machine above all (see the last section): what protocols and threads do hardly shows beside it. With both "
+            "hosts on one core the processor does not sleep, and what is left is what the report asks for. So everything is made "
+            "twice, here and in the experiments that follow."
+        )
     trips.both_times(section, found, together, "table 3", ROWS, published.RPC_SIZES, published.TABLE3)
     section.text(
         "In 1994 a reply had to wake the client's thread, so that one handoff was left: the row without any is missing there. "

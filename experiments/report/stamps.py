@@ -103,9 +103,13 @@ class Pool:
             prefix = {end: os.path.join(work, end + ".") for end in ENDS}
             there = lab.far.output("mktemp -d").strip() if lab.far else work
             files = [f"--set={end}:{node}.file={place}/{end}.{node}" for end, place in zip(ENDS, (work, there)) for node in self.nodes]
-            document = lab.run_now(program, *plain(lab, self.driver, rounds), "--graph", self.graph, *files)
-            if lab.far:
-                self.fetch(lab, there, prefix["server"])
+            try:
+                document = lab.run_now(program, *plain(lab, self.driver, rounds), "--graph", self.graph, *files)
+                if lab.far:
+                    self.fetch(lab, there, prefix["server"])
+            finally:
+                if lab.far:
+                    lab.far.remove(there)
             client, server = (End(prefix[end], self.nodes, self.marks) for end in ENDS)
         return {"document": document, "costs_ns": [client.cost_ns, server.cost_ns], "begun": client.begun,
                 "trips_ns": trips(client, server, self.last)}
@@ -115,7 +119,6 @@ class Pool:
         for node in self.nodes:
             with open(prefix + node, "w", encoding="utf-8") as file:
                 file.write(lab.far.output(f"cat {there}/server.{node}"))
-        lab.far.remove(there)
 
     def typical(self):
         """

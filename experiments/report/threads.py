@@ -69,7 +69,7 @@ def switches(section, found):
                 f"{labs.bytes_of(size)}, eight threads: {many:.2f} switches a datagram of {fragments} fragments.", bears=True,
             )
     for size, (was, _), (was_many, _) in zip(published.SIZES, published.TABLE5[1], published.TABLE5[2]):
-        section.compare(f"{labs.bytes_of(size)}: switches for a datagram with one thread; with more",
+        section.compare(f"{labs.bytes_of(size)}: context switches per datagram, with one thread and with more",
                         f"{per_datagram(found, 1, size):.2f}; {per_datagram(found, 2, size):.2f} with two, {per_datagram(found, 8, size):.2f} "
                         "with eight", f"{was / 10000:.2f}; {was_many / 10000:.2f}")
 

@@ -62,7 +62,7 @@ def compare_saved(section, found, table, sizes, slower, faster):
     for place, size in enumerate(sizes):
         saved, was = found.saved_us((*slower, 1, size), (*faster, 1, size)), was_saved(table, sizes, size, slower, faster)
         part = saved["median"] / found.median_us(*slower, 1, size)["median"]
-        section.compare(f"{labs.bytes_of(size)}: saved of a round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
+        section.compare(f"{labs.bytes_of(size)}: saved per round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
                         f"{was} us, {was / table[slower][place]:.0%}")
 
 
@@ -78,9 +78,9 @@ def plot_saved(section, found, rows, sizes):
             axes.bar(places, [s["median"] for s in saved], width, yerr=looks.error(saved), error_kw=looks.ERROR, label=rows[key],
                      **looks.bar(*key))
         axes.set_xticks(range(len(sizes)), [labs.bytes_of(size) for size in sizes])
-        axes.set_ylabel("µs saved of a round trip")
+        axes.set_ylabel("µs saved per round trip")
         axes.axhline(0, color="#010203", linewidth=0.5)
         if len(others) > 1:
             axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
-    section.plot(f"What is saved of a round trip in {rows[first].lower()} mode, {found.where}; lines are 97 % intervals.", draw)
+    section.plot(f"Time saved per round trip compared with {rows[first].lower()} mode, {found.where}; error bars are 97 % intervals.", draw)

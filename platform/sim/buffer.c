@@ -167,7 +167,7 @@ memory_count_down(struct memory_platform *self)
 		atomic_fetch_sub_explicit(&self->out, 1, memory_order_relaxed);
 }
 
-/* Allocates what is not kept. */
+/* Allocates a block by malloc, because no kept one fits. */
 XK_APART static struct memory_block *
 memory_block_malloc(struct memory_platform *self, size_t room)
 {

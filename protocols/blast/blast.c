@@ -495,7 +495,7 @@ blast_demux_long(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 		xk_pop(s, lls, m, p);
 }
 
-/* Demultiplexes m, a short message but for the length. Takes m. */
+/* Demultiplexes m, a short message whose length is still unchecked. Takes m. */
 XK_APART static void
 blast_demux_short(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {

@@ -57,7 +57,7 @@ enum {
 	BLAST_FINISHED = 16,                               /* whole messages that a session remembers */
 };
 
-/* Where the fields are. */
+/* Offsets of the fields. */
 enum {
 	BLAST_PROTOCOL = 0,
 	BLAST_SEQUENCE = 4,

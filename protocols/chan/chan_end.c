@@ -68,7 +68,7 @@ chan_end_copy(struct chan_end *e, struct xk_msg *m)
 	return true;
 }
 
-/* As xk_ticket_release, of a copy: the ticket itself, whose address nobody takes, stays in registers. */
+/* As xk_ticket_release, but on a copy, so that the caller's ticket stays in registers. */
 static inline void
 chan_end_release(struct xk_ticket *ticket)
 {
@@ -685,10 +685,8 @@ chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, 
 
 /* Acknowledges a reply whose header is at hdr. */
 XK_APART static void
-chan_client_ack(struct xk_protocol *self, struct xk_session *lls, const void *hdr)
+chan_client_ack(struct xk_protocol *self, struct xk_session *lls, struct chan_header h)
 {
-	const struct chan_header h = chan_header_load(hdr);
-
 	chan_say(self, lls, &h, CHAN_SAY_ACK);
 }
 
@@ -718,7 +716,7 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	}
 	xk_unlock(&e->lock);
 	if (xk_unlikely(is_current && (h.flags & CHAN_ACK_REQUESTED)))
-		chan_client_ack(session->protocol, lls, hdr);
+		chan_client_ack(session->protocol, lls, h); /* the caller may have freed the message */
 	if (xk_unlikely(!waits)) {
 		xk_drop(session->protocol, m, CHAN_UNASKED);
 		return;

@@ -77,7 +77,7 @@ enum {
 	CHAN_STATUS_MAX = 4095, /* the highest error number */
 };
 
-/* Where the fields are. */
+/* Offsets of the fields. */
 enum {
 	CHAN_AT_CHANNEL = 0, /* and flags, and status */
 	CHAN_AT_NUMBER = 8,  /* and sequence */
@@ -102,7 +102,7 @@ chan_header_load(const uint8_t *p)
 				     (uint16_t)(first >> 16), (uint16_t)first };
 }
 
-/* Returns whether h is a first request's, or that of a reply without an error. */
+/* Returns whether h belongs to a first request, or to a reply without an error. */
 static inline bool
 chan_header_is_usual(const struct chan_header *h)
 {

@@ -101,7 +101,7 @@ def check_verdict(name, document, text):
     wanted = "contradicted" if False in agrees else "unclear" if None in agrees else "confirmed"
     if document["disturbed"] and name != "policies":
         wanted = "unclear"
-    marked = f"Expected, and not found: " in text[max(0, text.find(shown(document["answer"])) - 2000):text.find(shown(document["answer"]))]
+    marked = "A check failed: " in text[max(0, text.find(shown(document["answer"])) - 2000):text.find(shown(document["answer"]))]
     tell(document["verdict"] == wanted and (marked or wanted != "contradicted"), f"{name}: its answer is marked {wanted}", document["verdict"])
 
 
@@ -111,7 +111,7 @@ def check_numbers(out, page):
     for name in os.listdir(out):
         if name.endswith(".json"):
             there |= set(NUMBER.findall(read(out, name).replace("\\u00b5", "µ")))
-    words = [re.sub(r"(Table|Figure) \d+\.|\d+ of \d+ agree|^\d+ times the time|1994|97 %", "", words) for words in page.numbered]
+    words = [re.sub(r"(Table|Figure) \d+\.|\d+ of \d+ agree|^During \d+ runs|1994|97 %", "", words) for words in page.numbered]
     missing = {number for text in words for number in NUMBER.findall(text)} - there
     tell(not missing, "every number on the page is in the JSON beside it", str(sorted(missing)))
 
@@ -141,7 +141,7 @@ def check_machine(out, text):
     floors = [floor["rtt_ns"]["p50"] for floor in data["floors"]]
     tell(not missing and len(floors) == 2 and f"{min(floors)} to {max(floors)} ns" in text,
          "the page says what it was made on", f"{missing} {floors}")
-    tell(sorted(data["experiments"]) == sorted(NAMES) and ("This run was disturbed" in text) == bool(data["disturbed"]),
+    tell(sorted(data["experiments"]) == sorted(NAMES) and ("Other activity disturbed this run" in text) == bool(data["disturbed"]),
          "and whether others used it", str(data["disturbed"]))
 
 

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -31,7 +32,6 @@ import sweeps
 from checks import tell
 
 PATIENCE_S = 60
-STRANGER_S = 0.2
 SERVER, PORT = "10.79.0.2", fars.PORT
 CABLES = """
 ip link set lo up
@@ -82,6 +82,21 @@ def check_line(key):
     process.send_signal(signal.SIGINT)
     status, out, errors = finished(process)
     tell((status, out) == (5, "told\n"), "... and the caller's signals", f"{status} {out} {errors}")
+    process = far_run("trap 'exit 6' INT; echo ready; while :; do sleep 0.05; done", key, stdin=subprocess.PIPE)
+    process.stdout.readline()
+    threading.Thread(target=feed, args=(process.stdin,), daemon=True).start()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    process.wait(PATIENCE_S)
+    tell(process.returncode == 6, "... also if it reads nothing of much input", str(process.returncode))
+
+
+def feed(file):
+    try:
+        while True:
+            file.write("x" * 100000)
+    except OSError:
+        pass
 
 
 def alive(pid):
@@ -110,7 +125,7 @@ def check_ends(serving, number, what):
 
 def check_strangers(serving):
     status, out, errors = finished(far_run("echo ran", "0" * 32, stdin=subprocess.DEVNULL))
-    tell(status == 255 and out == "" and "not the key" in errors, "who has another key is sent away", f"{status} {out} {errors}")
+    tell(status == 255 and out == "" and "wrong key" in errors, "who has another key is sent away", f"{status} {out} {errors}")
     chance = random.Random(1)
     for number in range(50):
         with socket.create_connection((SERVER, PORT)) as stranger:
@@ -155,9 +170,10 @@ def check_report(serving, work):
 
 def check_refused(work):
     for words, arguments in (
-            ("not the key", ["--client", "00@" + SERVER, "--link", "af_packet", "--dev", "frames0"]),
+            ("wrong key", ["--client", "00@" + SERVER, "--link", "af_packet", "--dev", "frames0"]),
             ("has no key", ["--client", SERVER, "--link", "af_packet", "--dev", "frames0"]),
             ("needs --link", ["--client", "00@" + SERVER]),
+            ("needs --dev", ["--client", "00@" + SERVER, "--link", "af_packet"]),
             ("10.79.0.9", ["--client", "00@10.79.0.9", "--link", "af_packet", "--dev", "frames0"])):
         done = report(os.path.join(work, "refused"), "--only", "handoff", *arguments)
         tell(done.returncode == 1 and words in done.stdout and "Traceback" not in done.stdout, f"refused: {words}", done.stdout)
@@ -167,7 +183,8 @@ def check_far():
     """What --far refuses."""
     frames = ["--link", "af_packet", "--set", "client:port.dev=frames0", "--set", "server:port.dev=frames1"]
     for status, words, arguments in (
-            (2, "joins hosts of one machine", ["--far", "sh -c"]),
+            (2, "joins only hosts on one machine", ["--far", "sh -c"]),
+            (2, "joins only hosts on one machine", ["--far", "sh -c", "--link", "sim"]),
             (2, "each end needs an interface", ["--far", "sh -c", "--link", "af_packet"]),
             (2, "exclude each other", ["--far", "sh -c", "--server", *frames]),
             (2, "are not the same", ["--end", "server", "--control", "0", "--answer", "1"]),

@@ -96,7 +96,7 @@ host_prepare_pair(const struct host *host, bool far)
 	int err;
 
 	if (far && !host->options.link->has_interface && !host->options.link->is_card) {
-		fprintf(stderr, "%s: --link %s joins hosts of one machine: --far has no use for it\n",
+		fprintf(stderr, "%s: --link %s joins only hosts on one machine, so it cannot be used with --far\n",
 			host->options.program, host->options.link->name);
 		return OPTIONS_MISUSE;
 	}

@@ -187,7 +187,7 @@ pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 		fprintf(stderr, "%s: no socket to the %s: %s\n", pair->program, pair_end_names[which], strerror(errno));
 		return OPTIONS_FAILURE;
 	}
-	/* An answer that has begun is waited for, and must not stop in the middle. */
+	/* Bounds the wait for the rest of an answer that has begun. */
 	setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	end->pid = pair_fork();
 	if (end->pid == 0) {
@@ -276,7 +276,7 @@ pair_await(struct pair *pair, unsigned which, uint32_t word, int wait_ms)
 				return 0;
 			if (got == (ssize_t)sizeof(*answer))
 				continue;
-			if (got != 0) /* not whole: it may still be there */
+			if (got != 0) /* incomplete: the process may still be running */
 				kill(pair->ends[which].pid, SIGKILL);
 			return pair_ended(pair, which, word == PAIR_READY);
 		}
@@ -383,7 +383,7 @@ pair_run(struct pair *pair, const struct pair_block *block, struct pair_result *
 	return result->error == 0 ? 0 : pair_complain(pair, PAIR_CLIENT, result->why);
 }
 
-/* Writes or reads the whole; false: that is not possible any more. */
+/* Writes or reads all size bytes. Returns false at the end of the stream or on an error. */
 static bool
 pair_transfer(int fd, void *what, size_t size, bool writes)
 {

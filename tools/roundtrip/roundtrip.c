@@ -332,6 +332,10 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 	status = roundtrip_complete(&options, &link);
 	if (status != 0)
 		return status;
+	if (options.far != NULL && link->in_process)
+		return options_misuse(test->program,
+				      "--link %s joins only hosts on one machine, so it cannot be used with --far",
+				      link->name);
 	if (options.compiled && xk_program_graph == NULL) {
 		compile_exec(options.graph, test->program->name, NULL, argc, argv);
 		return OPTIONS_FAILURE;

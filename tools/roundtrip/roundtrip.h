@@ -59,7 +59,7 @@ extern const char *const roundtrip_handoff_names[]; /* by enum pair_handoff */
 extern const struct options_option roundtrip_common_options[];
 extern const char roundtrip_footer[];
 
-/* Whether the end whose driver has the core `index` of --cores runs on this machine. */
+/* Returns whether the end that uses entry `index` of --cores runs on this machine. */
 bool roundtrip_is_here(const struct roundtrip_options *options, unsigned index);
 
 /* Checks the options, fills in defaults and finds the link. Returns 0, or OPTIONS_MISUSE after a message. */

@@ -19,8 +19,8 @@ const struct options_option roundtrip_common_options[] = {
 	OPTION(TEXT, struct roundtrip_options, client, "client", "ADDRESS",
 	       "be only a client, of the server at this address (10.77.0.2)"),
 	OPTION(TEXT, struct roundtrip_options, far, "far", "COMMAND",
-	       "have COMMAND start the server on another machine, with this program\n"
-	       "at the same place: --far 'ssh MACHINE'"),
+	       "start the server on another machine, by --far 'ssh MACHINE'; this\n"
+	       "program must have the same path there"),
 	OPTION(CHOICES, struct roundtrip_options, modes, "mode", "MODE,...",
 	       "who carries an arriving message up the graph:\n"
 	       "regular: a thread, given it by the driver\n"
@@ -102,7 +102,7 @@ roundtrip_check_ends(const struct roundtrip_options *options)
 	if ((options->server) + (options->client != NULL) + (options->far != NULL) > 1)
 		return options_misuse(program, "--server, --client and --far exclude each other");
 	if (options->answer != 0 && options->answer != sizeof(struct pair_answer))
-		return options_misuse(program, "this program and the client's are not the same");
+		return options_misuse(program, "this program and the client's are not the same build");
 	if (options->client != NULL && !xk_host_parse(options->client, &host))
 		return options_misuse(program, "--client: \"%s\" is not an address like 10.77.0.2", options->client);
 	if (options->server && options->modes.count > 1)
