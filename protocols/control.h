@@ -58,6 +58,8 @@ enum xk_protocol_control_op {
 	XK_AM_REGISTER,       /* AM, protocol: struct xk_am_registration (am.h) */
 	XK_AM_GET_WAITING,    /* AM, session: uint32_t, number of requests that wait for answers to others */
 	XK_AM_GET_UNANSWERED, /* AM, session: uint32_t, number of unanswered requests */
+
+	XK_POST_BUFFERS, /* GM, BIP, session: struct xk_post (post.h) */
 };
 
 #endif

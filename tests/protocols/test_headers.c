@@ -258,6 +258,7 @@ static const struct example examples[] = {
 	{ "bid", BOOTS "wire:; bid: wire bidctl; user: bid#0x3000",
 	  "00003000 0a4d0002 a000000000000001 0000000000000000 c3c4c5", .begin = begin_bid, .local = XK_ANY },
 	{ "bidctl", BOOTS, ANSWER, .begin = begin_bidctl, .accepted = "first_contacts" },
+	{ "bip", "wire:; bip: wire; user: bip", "0009 0007 0000000d aabbccddee", .local = PORT },
 	{ "blast", "wire:; blast: wire; user: blast",
 	  "00003000 00000000 00000005 0000 01 40 0000000000000000 c3c4c5c6c7", .local = XK_ANY },
 	{ "blast", "wire:; blast: wire; user: blast", "00003000 00000009 00000003 0003 01 40 0000000000000004 38393a",
