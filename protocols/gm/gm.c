@@ -1,0 +1,861 @@
+/*
+ * gm.c - messages between ports of hosts, reliable and in order, as many under way as there are tokens; and deposits
+ * into registered memory. gm_send.c sends, gm_receive.c receives; the rest is here.
+ *
+ * Promise:      Messages of a session arrive in order, and each at most once. A message whose sender is told that it was
+ *               delivered was delivered once; if its session ends before, it was or was not. None reaches a boot of the
+ *               peer that was not there when it was pushed. Payloads are as intact as the frames are.
+ * Spec:         after GM 1.1 and GM+ as Chen and Watson describe them, "User Level Communication on Alpha Linux Systems":
+ *               fragments of at most 4 KB, an acknowledgement for each, no connections for the user. Our own 40-byte header
+ * Participants: the top of each stack is a port, 1 to 65535; the rest goes on to BID. Opening needs the remote port, and
+ *               chooses a local one from 49152 on if none is given. Enabling needs the local port.
+ * Sessions:     one per (host, local port, remote port). Opening exchanges nothing but BIDCTL's messages. When a session
+ *               is over, close_done tells the hlp: the peer has rebooted or forgotten it (-ECONNRESET), or there was no
+ *               progress for `patience` (-ETIMEDOUT). A closed session lives on until its messages have arrived.
+ * Tokens:       A push takes one of the session's `tokens`, and fails with -ENOBUFS if there is none; the message gives it
+ *               back when it is acknowledged (XK_GM_GET_TOKENS, and xk_gm_send in gm.h).
+ * Buffers:      A message arrives if a buffer is posted on its session (xk_post in post.h), and is refused otherwise: it
+ *               is sent again, and stops the messages of its own session alone. Each session has `buffers` that hold any
+ *               message and are posted again when the hlp has returned from it; with buffers=0 the hlp posts all.
+ * Deposits:     xk_gm_deposit writes to memory that the peer has registered (gm.h), checked packet by packet; the peer's
+ *               hlp is not told. One outside of it ends the session (-EFAULT), and what fitted may have been written.
+ * small=        how messages of up to 256 bytes are sent: `reference` (a header before the message's own buffer, as GM
+ *               does), `copy` (into the header's buffer, as GM+ does), `unreliable` (copied, sent once, without tokens; the
+ *               sender is told XK_GM_UNKNOWN). Longer ones and deposits are always reliable.
+ * Memory:       a host has `peer_sessions` passive sessions at most, and `held_peer` bytes of incomplete messages; all
+ *               together have `sessions` and `held`
+ * Assumes:      that BID keeps its promise, and that no packet is older than the time for which BIDCTL remembers a host
+ * Not done:     selective acknowledgements, priorities
+ * Graph:        gm -> bid, gm -> bidctl
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocols/gm/gm_private.h"
+#include "xkernel/bytes.h"
+#include "xkernel/trace.h"
+
+/*
+ * Why a packet is accepted once, without a handshake:
+ *
+ * Each packet of a boot has a number that is higher than all before, whatever session sent it. A session's packets also
+ * name the packet before (`previous`), or 0 once that was acknowledged. The receiver accepts a packet if its number is
+ * above the last one that it accepted, and nothing is missing in between: `previous` is 0 or not above that last one.
+ *
+ * A receiver may forget an idle session. It then remembers for the host, as `floor`, the highest number of all sessions
+ * that it has forgotten. A packet for a session that is not there must have a number above the floor, so that it was not
+ * accepted before; and no packet of its session may be missing, so `previous` must be 0. The sender's session goes on
+ * without noticing; a packet below the floor draws a RESET, because nobody knows whether it was accepted.
+ *
+ * `begin`, a number like those of packets, tells a sender's sessions apart: the first packet of a later one ends the
+ * receiver's session, so that an hlp never sees on one session what was sent on two. BID keeps boots apart.
+ */
+
+/* ---- the header ---- */
+
+enum {
+	GM_AT_PORTS = 0,
+	GM_AT_KIND = 4,
+	GM_AT_LENGTH = 6,
+	GM_AT_TOTAL = 8,
+	GM_AT_OFFSET = 12,
+	GM_AT_BEGIN = 16,
+	GM_AT_NUMBER = 24,
+	GM_AT_PREVIOUS = 32,
+};
+
+static_assert(GM_AT_PREVIOUS + 8 == GM_HEADER_LEN, "the header ends with its last field");
+
+static const struct xk_field_value gm_kinds[] = { { GM_DATA, "DATA" },         { GM_DEPOSIT, "DEPOSIT" },
+						  { GM_DATAGRAM, "DATAGRAM" }, { GM_ACK, "ACK" },
+						  { GM_RESET, "RESET" },       { 0, NULL } };
+
+static const struct xk_field gm_fields[] = {
+	{ .name = "source", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
+	{ .name = "destination", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
+	{ .name = "kind", .bits = 16, .kind = XK_VARIES, .values = gm_kinds },
+	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
+	{ .name = "total", .bits = 32, .kind = XK_VARIES, .help = "bytes of the message; in a DEPOSIT, the region" },
+	{ .name = "offset",
+	  .bits = 32,
+	  .kind = XK_VARIES,
+	  .help = "of the payload in the message or region; in a RESET, the reason" },
+	{ .name = "begin", .bits = 64, .kind = XK_VARIES, .help = "number of the sender's session" },
+	{ .name = "number", .bits = 64, .kind = XK_VARIES, .help = "of the packet, or of the one that is answered" },
+	{ .name = "previous",
+	  .bits = 64,
+	  .kind = XK_VARIES,
+	  .help = "number of the packet before; 0: it was acknowledged" },
+	{ .name = NULL },
+};
+
+/* Strips and checks the header of m, and cuts off padding. Returns 0, or the reason to drop m. */
+static unsigned
+gm_header_pop(struct gm_header *h, struct xk_msg *m)
+{
+	const uint8_t *p = m->data;
+
+	h->ports = xk_get32(p + GM_AT_PORTS);
+	h->kind = xk_get16(p + GM_AT_KIND);
+	h->length = xk_get16(p + GM_AT_LENGTH);
+	h->total = xk_get32(p + GM_AT_TOTAL);
+	h->offset = xk_get32(p + GM_AT_OFFSET);
+	h->begin = xk_get64(p + GM_AT_BEGIN);
+	h->number = xk_get64(p + GM_AT_NUMBER);
+	h->previous = xk_get64(p + GM_AT_PREVIOUS);
+	xk_msg_pop_in_place(m, GM_HEADER_LEN);
+	if (h->kind < GM_DATA || h->kind > GM_RESET || h->begin == 0 || (h->number == 0) != (h->kind == GM_DATAGRAM) ||
+	    h->number > UINT64_MAX >> 1 || h->previous >= h->number + (h->kind == GM_DATAGRAM))
+		return GM_BAD_KIND;
+	if (h->length > xk_msg_len(m) || h->length > GM_FRAGMENT_MAX)
+		return GM_BAD_LENGTH;
+	xk_msg_truncate(m, h->length);
+	switch (h->kind) {
+	case GM_DATA:
+		return h->offset > h->total || h->length > h->total - h->offset ? GM_BAD_LENGTH : 0;
+	case GM_DEPOSIT:
+		return 0;
+	case GM_DATAGRAM:
+		return h->length > GM_SMALL || h->total != h->length || h->offset != 0 ? GM_BAD_LENGTH : 0;
+	default:
+		return h->length != 0 ? GM_BAD_LENGTH : 0;
+	}
+}
+
+struct xk_msg *
+gm_frame(struct xk_protocol *self, const struct gm_header *h, uint64_t boot, struct xk_msg *m)
+{
+	uint8_t *p = xk_msg_push(&m, GM_HEADER_LEN);
+
+	if (p == NULL) {
+		xk_msg_free(m);
+		return NULL;
+	}
+	xk_put32(p + GM_AT_PORTS, h->ports);
+	xk_put16(p + GM_AT_KIND, (uint16_t)h->kind);
+	xk_put16(p + GM_AT_LENGTH, (uint16_t)h->length);
+	xk_put32(p + GM_AT_TOTAL, h->total);
+	xk_put32(p + GM_AT_OFFSET, h->offset);
+	xk_put64(p + GM_AT_BEGIN, h->begin);
+	xk_put64(p + GM_AT_NUMBER, h->number);
+	xk_put64(p + GM_AT_PREVIOUS, h->previous);
+	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FOR_BOOT, boot);
+	return m;
+}
+
+void
+gm_reset(struct xk_protocol *self, struct xk_session *lls, uint64_t boot, const struct gm_header *h,
+	 enum gm_reason reason)
+{
+	struct gm_header reset = { .ports = gm_turn_round(h->ports),
+				   .kind = GM_RESET,
+				   .offset = reason,
+				   .begin = h->begin,
+				   .number = h->number };
+	struct xk_msg *m = h->kind == GM_DATAGRAM ? NULL : xk_msg_new(xk_platform_of(self), 0);
+
+	if (m != NULL)
+		m = gm_frame(self, &reset, boot, m);
+	if (m == NULL)
+		return;
+	xk_count(self, GM_RESETS);
+	xk_push(lls, m);
+}
+
+/* ---- a session's timer and end ---- */
+
+bool
+gm_arm(struct gm_session *s, uint64_t at_ns)
+{
+	uint64_t now_ns = xk_now_ns(s->session.protocol);
+
+	if (s->timing) {
+		/* a handler that runs already will arm it again */
+		if (at_ns >= s->timer_ns || xk_event_cancel(&s->timer) != XK_EVENT_CANCELLED)
+			return true;
+	} else if (!xk_duplicate(&s->session)) {
+		return false;
+	}
+	s->timing = true;
+	s->timer_ns = at_ns;
+	xk_event_schedule(&s->timer, at_ns <= now_ns ? 0 : xk_us_of_ns(at_ns - now_ns));
+	return true;
+}
+
+void
+gm_end(struct gm_session *s, unsigned why, int err)
+{
+	struct xk_session *session = &s->session;
+	struct gm_slot slots[GM_TOKENS_MAX];
+	unsigned count;
+	bool first, known;
+
+	xk_lock(&s->lock);
+	first = s->error == 0;
+	known = s->known;
+	if (first)
+		s->error = err;
+	for (count = 0; count < s->count; count++)
+		slots[count] = *gm_slot(s, count);
+	s->count = 0;
+	gm_receive_clear(s);
+	xk_unlock(&s->lock);
+	if (first) /* what comes now is for another session, or for none */
+		xk_map_unbind(&session->protocol->table.sessions, &session->binding);
+	for (unsigned i = 0; i < count; i++) {
+		xk_drop(session->protocol, slots[i].m, why);
+		if (slots[i].send != NULL)
+			slots[i].send->done(slots[i].send, err);
+	}
+	if (!first)
+		return;
+	xk_trace(session->protocol, XK_TRACE_EVENTS, "session of %s is over: %s", xk_hlp_receive(session)->name,
+		 xk_drop_name(session->protocol->type, why));
+	if (known && why != XK_DROP_REFUSED)
+		xk_close_done(session);
+	if (s->passive && xk_duplicate(session))
+		xk_close(session); /* as an hlp would: out of the cache */
+}
+
+static void
+gm_expire(struct xk_event *event, void *argument)
+{
+	struct gm_session *s = argument;
+	uint64_t now_ns = xk_now_ns(s->session.protocol), patience_ns = gm_of(s)->patience_ns;
+	bool gives_up;
+
+	xk_lock(&s->lock);
+	s->timing = false;
+	gives_up = gm_send_late(s, now_ns);
+	if (s->count > 0 && !gives_up)
+		gm_arm(s, s->due_ns);
+	if (s->partial != NULL && now_ns - s->partial_ns >= patience_ns)
+		gm_receive_abandon(s, GM_ABANDONED);
+	if (s->partial != NULL)
+		gm_arm(s, s->partial_ns + patience_ns);
+	xk_unlock(&s->lock);
+	if (gives_up)
+		gm_end(s, GM_GAVE_UP, -ETIMEDOUT);
+	else
+		gm_transmit(s);
+	xk_session_release(&s->session);
+}
+
+/* ---- peers and their boots ---- */
+
+static struct xk_key
+gm_peer_key(uint32_t host)
+{
+	return (struct xk_key){ host, 0 };
+}
+
+static void
+gm_peer_free(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct gm_peer, retired));
+}
+
+/* Forgets peer if nothing needs it any more. The protocol's lock is held. */
+static void
+gm_peer_drop(struct gm *gm, struct gm_peer *peer)
+{
+	if (!TAILQ_EMPTY(&peer->sessions) || (!peer->lost && peer->floor != 0))
+		return;
+	xk_map_unbind(&gm->peers, &peer->binding);
+	xk_retire(gm->protocol.kernel, &peer->retired, gm_peer_free);
+}
+
+/* Returns the peer, made if there is none, or NULL: no memory. The protocol's lock is held. */
+static struct gm_peer *
+gm_peer_get(struct gm *gm, uint32_t host, uint64_t boot)
+{
+	struct gm_peer *peer = xk_map_resolve(&gm->peers, gm_peer_key(host));
+
+	if (peer != NULL || (peer = calloc(1, sizeof(*peer))) == NULL)
+		return peer;
+	peer->boot = boot;
+	TAILQ_INIT(&peer->sessions);
+	if (xk_map_bind(&gm->peers, &peer->binding, gm_peer_key(host), peer) == 0)
+		return peer;
+	free(peer);
+	return NULL;
+}
+
+/* Returns a session of another boot of the peer than this, with a reference, each once. NULL: none is left. */
+static struct gm_session *
+gm_outdated(struct gm *gm, uint32_t host, uint64_t boot)
+{
+	struct gm_session *s = NULL;
+	struct gm_peer *peer;
+
+	xk_lock(&gm->lock);
+	peer = xk_map_resolve(&gm->peers, gm_peer_key(host));
+	if (peer != NULL && peer->boot != boot) {
+		peer->boot = boot;
+		peer->floor = 0;
+	}
+	if (peer != NULL)
+		TAILQ_FOREACH (s, &peer->sessions, of_peer) {
+			if (s->boot == boot || s->told)
+				continue;
+			s->told = true;
+			if (xk_duplicate(&s->session))
+				break;
+		}
+	xk_unlock(&gm->lock);
+	return s;
+}
+
+/* Makes boot the host's, which BIDCTL has confirmed: sessions with others are over. No lock is held. */
+static void
+gm_meet(struct gm *gm, uint32_t host, uint64_t boot)
+{
+	struct gm_session *s;
+
+	while ((s = gm_outdated(gm, host, boot)) != NULL) {
+		gm_end(s, GM_PEER_GONE, -ECONNRESET);
+		xk_session_release(&s->session);
+	}
+}
+
+static void
+gm_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change change, const struct xk_bidctl_peer *told)
+{
+	struct gm *gm = (struct gm *)watcher->protocol;
+	struct gm_peer *peer;
+
+	if (told->boot != 0)
+		gm_meet(gm, told->host, told->boot);
+	xk_lock(&gm->lock);
+	peer = xk_map_resolve(&gm->peers, gm_peer_key(told->host));
+	if (peer != NULL) {
+		peer->lost = told->boot == 0;
+		gm_peer_drop(gm, peer);
+	}
+	xk_unlock(&gm->lock);
+}
+
+static struct xk_protocol *
+gm_bidctl(const struct xk_protocol *self)
+{
+	return xk_lower(self, 1);
+}
+
+/* ---- sessions ---- */
+
+/* Parameters of a new session. */
+struct gm_how {
+	uint32_t host, ports;
+	uint64_t boot, begin; /* begin 0: active */
+};
+
+static struct xk_key
+gm_key(const struct xk_session *lls, uint32_t ports)
+{
+	return (struct xk_key){ (uintptr_t)lls, ports };
+}
+
+/* Joins the peer's sessions. Returns 0, or -ESTALE (another boot is there), -EUSERS or -ENOMEM. */
+static int
+gm_join(struct gm_session *s, const struct gm_how *how)
+{
+	struct gm *gm = gm_of(s);
+	struct gm_session *other;
+	struct gm_peer *peer;
+	int err = 0;
+
+	xk_lock(&gm->lock);
+	peer = gm_peer_get(gm, how->host, how->boot);
+	if (peer == NULL)
+		err = -ENOMEM;
+	else if (peer->boot != how->boot)
+		err = -ESTALE;
+	else if (s->passive && peer->passive >= gm->peer_sessions)
+		err = -EUSERS;
+	if (err == 0) {
+		s->peer = peer;
+		s->arrived = peer->floor;
+		TAILQ_FOREACH (other, &peer->sessions, of_peer) /* one that is being closed */
+			if (other->ports == s->ports && other->arrived > s->arrived)
+				s->arrived = other->arrived;
+		TAILQ_INSERT_TAIL(&peer->sessions, s, of_peer);
+		peer->passive += s->passive;
+		peer->lost = false;
+	}
+	xk_unlock(&gm->lock);
+	return err;
+}
+
+static int
+gm_setup(struct xk_session *session, const void *argument)
+{
+	struct gm_session *s = (struct gm_session *)session;
+	struct gm *gm = (struct gm *)session->protocol;
+	const struct gm_how *how = argument;
+	uint32_t below;
+	int got = xk_control(session->lls, XK_GET_OPT_PACKET, &below, sizeof(below));
+
+	xk_event_init(&s->timer, session->protocol->kernel, gm_expire, s);
+	xk_lock_init(&s->lock, session->protocol);
+	s->boot = how->boot;
+	s->ports = how->ports;
+	s->peer_begin = how->begin;
+	s->passive = how->begin != 0;
+	s->known = !s->passive;
+	s->begin = atomic_fetch_add(&gm->number, 1) + 1;
+	s->last_number = s->begin;
+	s->window = gm->window;
+	s->timeout_ns = gm->timeout_ns;
+	s->ready_end = &s->ready;
+	xk_posted_add(&s->posted, XK_POSTED_OWN, (uint32_t)gm->buffers);
+	if (got < 0)
+		got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below));
+	if (got < 0)
+		return got;
+	if (below <= GM_HEADER_LEN)
+		return -EMSGSIZE;
+	s->fragment = below - GM_HEADER_LEN < GM_FRAGMENT_MAX ? below - GM_HEADER_LEN : GM_FRAGMENT_MAX;
+	return gm_join(s, how);
+}
+
+static void
+gm_close(struct xk_session *session)
+{
+	struct gm_session *s = (struct gm_session *)session;
+	struct gm *gm = gm_of(s);
+
+	for (; s->count > 0; s->count--) /* the kernel ends */
+		xk_drop(session->protocol, gm_slot(s, s->count - 1)->m, GM_CLOSED);
+	gm_receive_clear(s);
+	if (s->peer == NULL)
+		return;
+	xk_lock(&gm->lock);
+	TAILQ_REMOVE(&s->peer->sessions, s, of_peer);
+	s->peer->passive -= s->passive;
+	if (s->peer->boot == s->boot && s->peer->floor < s->arrived)
+		s->peer->floor = s->arrived;
+	gm_peer_drop(gm, s->peer);
+	xk_unlock(&gm->lock);
+}
+
+static bool
+gm_is_port(uint64_t port)
+{
+	return port > 0 && port <= UINT16_MAX;
+}
+
+/* Sets the host of lls and its confirmed boot. Returns 0 or -errno. */
+static int
+gm_ask(struct xk_protocol *self, struct xk_session *lls, struct gm_how *how)
+{
+	uint64_t host;
+	int err = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host));
+
+	if (err < 0)
+		return err;
+	how->host = (uint32_t)host;
+	err = xk_bidctl_known(gm_bidctl(self), how->host, &how->boot);
+	if (err == 0)
+		gm_meet((struct gm *)self, how->host, how->boot);
+	return err == 0 ? 0 : -EAGAIN;
+}
+
+static int
+gm_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	struct xk_participants *participants, struct xk_session **session)
+{
+	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
+	bool chooses = local == XK_ANY;
+	struct gm_how how = { .begin = 0 };
+	struct xk_session *lls;
+	int err;
+
+	if (!gm_is_port(remote) || (!gm_is_port(local) && !chooses))
+		return -EINVAL;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
+	if (err != 0)
+		return err;
+	err = gm_ask(self, lls, &how);
+	if (err != 0) {
+		xk_close(lls);
+		return err;
+	}
+	do {
+		if (chooses)
+			local = 49152 + atomic_fetch_add(&((struct gm *)self)->chosen, 1) % 16384;
+		how.ports = (uint32_t)(remote << 16 | local);
+	} while (chooses && xk_table_find(self, gm_key(lls, how.ports)) != NULL);
+	err = xk_table_open(self, gm_key(lls, how.ports), hlp_receive, hlp_type, lls, &how, session);
+	if (err == 0 && xk_bidctl_heard(gm_bidctl(self), how.host, how.boot, NULL) != 0) {
+		xk_close(*session); /* its reboot may have been told before the session was there */
+		err = -EAGAIN;
+	}
+	return err == -ESTALE ? -EAGAIN : err;
+}
+
+/* A port is enabled for all hosts. */
+static int
+gm_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+	       struct xk_key *key)
+{
+	uint64_t local = xk_participant_pop(&participants->local);
+
+	if (!gm_is_port(local))
+		return -EINVAL;
+	if (participants->local.depth != 0 || participants->remote.depth != 0)
+		return -EOPNOTSUPP;
+	*key = xk_table_number_key((uint32_t)local);
+	return 0;
+}
+
+static struct xk_key
+gm_passive_key_of(const struct xk_session *session)
+{
+	return xk_table_number_key((uint16_t)((const struct gm_session *)session)->ports);
+}
+
+/* Closes the peer's oldest idle passive session if it has as many as it may. */
+static void
+gm_make_room(struct gm *gm, uint32_t host)
+{
+	struct gm_session *s = NULL;
+	struct gm_peer *peer;
+
+	xk_lock(&gm->lock);
+	peer = xk_map_resolve(&gm->peers, gm_peer_key(host));
+	if (peer != NULL && peer->passive >= gm->peer_sessions)
+		TAILQ_FOREACH (s, &peer->sessions, of_peer)
+			if (s->passive && !s->timing && !s->told && xk_duplicate(&s->session))
+				break;
+	xk_unlock(&gm->lock);
+	if (s != NULL)
+		xk_close(&s->session); /* as an hlp would: out of the cache */
+}
+
+/* Makes a session for h, which belongs to none. Returns 0, or the reason to drop the packet. */
+XK_APART static unsigned
+gm_accept(struct xk_protocol *self, struct xk_session *lls, const struct gm_header *h, struct gm_how *how,
+	  struct xk_session **session)
+{
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key((uint16_t)h->ports));
+	struct xk_session *s;
+	int err;
+
+	if (h->kind == GM_ACK || h->kind == GM_RESET || enable == NULL)
+		return XK_DROP_NO_SESSION;
+	if (h->previous != 0)
+		return GM_GAP;
+	if (h->kind == GM_DATA && h->offset != 0)
+		return GM_STALE;
+	if (xk_bidctl_heard(gm_bidctl(self), how->host, how->boot, NULL) != 0)
+		return GM_STALE;
+	gm_meet((struct gm *)self, how->host, how->boot);
+	gm_make_room((struct gm *)self, how->host);
+	if (!xk_duplicate(lls))
+		return XK_DROP_NO_SESSION;
+	how->ports = h->ports;
+	how->begin = h->begin;
+	err = xk_table_add(self, gm_key(lls, h->ports), enable->hlp_receive, enable->hlp_type, lls, how, &s);
+	if (err != 0)
+		return err == -ESTALE || err == -EEXIST ? GM_STALE : err == -EUSERS ? GM_TOO_MANY : XK_DROP_NO_MEMORY;
+	/* its reboot may have been told before the session was there */
+	if (xk_bidctl_heard(gm_bidctl(self), how->host, how->boot, NULL) != 0) {
+		xk_close(s);
+		return GM_STALE;
+	}
+	xk_session_cache(s);
+	*session = s;
+	return 0;
+}
+
+static void
+gm_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	const struct gm_header *h = hdr;
+
+	if (h->kind == GM_ACK || h->kind == GM_RESET)
+		gm_pop_answer((struct gm_session *)session, m, h);
+	else
+		gm_pop_packet((struct gm_session *)session, m, h);
+}
+
+/* Ends s if h is of a later session of the peer's. Returns whether it was. */
+static bool
+gm_is_outdated(struct gm_session *s, const struct gm_header *h)
+{
+	bool is_later;
+
+	xk_lock(&s->lock);
+	is_later = s->passive && h->kind <= GM_DATAGRAM && h->begin > s->peer_begin;
+	xk_unlock(&s->lock);
+	if (is_later && xk_duplicate(&s->session)) {
+		gm_end(s, GM_PEER_GONE, -ECONNRESET);
+		xk_session_release(&s->session);
+	}
+	return is_later;
+}
+
+static void
+gm_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct gm_how how = { .boot = xk_msg_from_boot(m) };
+	struct xk_session *s = NULL;
+	struct gm_header h;
+	uint64_t host = 0;
+	unsigned why = gm_header_pop(&h, m);
+
+	if (why == 0 && (how.boot == 0 || xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) != sizeof(host)))
+		why = GM_STALE;
+	how.host = (uint32_t)host;
+	if (why == 0)
+		s = xk_table_find(self, gm_key(lls, h.ports));
+	if (s != NULL && (((struct gm_session *)s)->boot != how.boot || gm_is_outdated((struct gm_session *)s, &h)))
+		s = NULL;
+	if (why == 0 && s == NULL)
+		why = gm_accept(self, lls, &h, &how, &s);
+	if (why == 0) {
+		xk_pop(s, lls, m, &h);
+		return;
+	}
+	xk_drop(self, m, why);
+	if (why == GM_STALE && host != 0)
+		gm_reset(self, lls, how.boot, &h, GM_R_STALE);
+}
+
+/* ---- asking and registering ---- */
+
+static int
+gm_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	struct gm_session *s = (struct gm_session *)session;
+	const struct gm *gm = gm_of(s);
+	uint32_t value;
+
+	switch (op) {
+	case XK_POST_BUFFERS:
+		return xk_posted_control(&s->posted, buffer, len);
+	case XK_GM_GET_TOKENS:
+		xk_lock(&s->lock);
+		value = (uint32_t)gm->tokens - s->count;
+		xk_unlock(&s->lock);
+		break;
+	case XK_GET_MAX_PACKET:
+		value = (uint32_t)gm->longest;
+		break;
+	case XK_GET_OPT_PACKET:
+		value = s->fragment;
+		break;
+	default:
+		return -ENOTSUP;
+	}
+	return xk_answer(buffer, len, &value, sizeof(value));
+}
+
+static int
+gm_register(struct gm *gm, struct xk_gm_region *region)
+{
+	struct xk_gm_region *place = NULL;
+
+	if (region->base == NULL || region->len == 0 || region->port == 0)
+		return -EINVAL;
+	do
+		region->id = (uint32_t)xk_random(&gm->protocol);
+	while (region->id == 0);
+	xk_lock(&gm->lock);
+	for (unsigned i = 0; i < GM_REGIONS && place == NULL; i++)
+		if (gm->regions[i].id == 0)
+			place = &gm->regions[i];
+	if (place != NULL)
+		*place = *region;
+	xk_unlock(&gm->lock);
+	return place != NULL ? 0 : -ENOSPC;
+}
+
+static int
+gm_unregister(struct gm *gm, const struct xk_gm_region *region)
+{
+	int err = -ENOENT;
+
+	xk_lock(&gm->lock);
+	for (unsigned i = 0; i < GM_REGIONS && err != 0; i++)
+		if (region->id != 0 && gm->regions[i].id == region->id) {
+			gm->regions[i].id = 0;
+			err = 0;
+		}
+	xk_unlock(&gm->lock);
+	return err;
+}
+
+static int
+gm_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	if (op != XK_GM_REGISTER && op != XK_GM_UNREGISTER)
+		return -ENOTSUP;
+	if (len < sizeof(struct xk_gm_region))
+		return -EMSGSIZE;
+	return op == XK_GM_REGISTER ? gm_register((struct gm *)self, buffer)
+				    : gm_unregister((struct gm *)self, buffer);
+}
+
+static int
+gm_get_participants(struct xk_session *session, struct xk_participants *participants)
+{
+	uint32_t ports = ((const struct gm_session *)session)->ports;
+
+	if (!xk_participant_push(&participants->remote, ports >> 16) ||
+	    !xk_participant_push(&participants->local, ports & UINT16_MAX))
+		return -E2BIG;
+	return 0;
+}
+
+/* ---- init and fini ---- */
+
+static void
+gm_forget(void *object, void *context)
+{
+	struct gm_session *s = object;
+
+	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
+		xk_session_release(&s->session);
+}
+
+/* Sessions that are over are in no table. */
+static void
+gm_forget_peer(void *object, void *context)
+{
+	struct gm_peer *peer = object;
+	struct gm_session *s, *next;
+
+	for (s = TAILQ_FIRST(&peer->sessions); s != NULL; s = next) {
+		next = TAILQ_NEXT(s, of_peer);
+		gm_forget(s, NULL);
+	}
+}
+
+static void
+gm_peer_end(void *object, void *context)
+{
+	free(object);
+}
+
+static void
+gm_fini(struct xk_protocol *self)
+{
+	struct gm *gm = (struct gm *)self;
+
+	xk_map_for_each(&gm->peers, gm_forget_peer, NULL);
+	xk_map_for_each(&gm->peers, gm_peer_end, NULL);
+	xk_map_fini(&gm->peers);
+}
+
+static int
+gm_init(struct xk_protocol *self)
+{
+	static const char *const smalls[] = { "reference", "copy", "unreliable" };
+	struct gm *gm = (struct gm *)self;
+	struct xk_participants anybody = { .remote.depth = 0 };
+	unsigned small = 0;
+	int err;
+
+	while (small < XK_ARRAY_LENGTH(smalls) && strcmp(gm->small_text, smalls[small]) != 0)
+		small++;
+	if (small == XK_ARRAY_LENGTH(smalls) || gm->timeout_max_ns < gm->timeout_min_ns) {
+		xk_trace(self, XK_TRACE_NONE, "small is reference, copy or unreliable; timeout_max is not below timeout_min");
+		return -EINVAL;
+	}
+	gm->small = (enum gm_small)small;
+	xk_lock_init(&gm->lock, self);
+	err = xk_map_init(&gm->peers, self->kernel, 16);
+	if (err != 0)
+		return err;
+	atomic_store_explicit(&gm->chosen, (uint32_t)xk_random(self), memory_order_relaxed);
+	gm->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = gm_changed };
+	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	if (err != 0) {
+		xk_map_fini(&gm->peers);
+		return err;
+	}
+	xk_bidctl_watch(gm_bidctl(self), &gm->watcher);
+	return 0;
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops gm_session_ops = {
+	.size = sizeof(struct gm_session),
+	.setup = gm_setup,
+	.push = gm_push,
+	.pop = gm_pop,
+	.close = gm_close,
+	.control = gm_session_control,
+	.get_participants = gm_get_participants,
+};
+
+static const struct xk_protocol_ops gm_ops = {
+	.init = gm_init,
+	.fini = gm_fini,
+	.open = gm_open,
+	.passive_key = gm_passive_key,
+	.passive_key_of = gm_passive_key_of,
+	.demux = gm_demux,
+	.control = gm_control,
+};
+
+static const struct xk_role gm_lowers[] = {
+	{ "transport", XK_ASYNC, NULL, "carries messages to boots of hosts: bid" },
+	{ "bidctl", XK_CONTROL, "bidctl", "confirms hosts' boot ids" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_setting gm_settings[] = {
+	{ "tokens", XK_SETTING_UINT, offsetof(struct gm, tokens), "16", "messages of a session under way", 1,
+	  GM_TOKENS_MAX },
+	{ "window", XK_SETTING_UINT, offsetof(struct gm, window), "32", "packets of a session under way", 1, 65536 },
+	{ "longest", XK_SETTING_UINT, offsetof(struct gm, longest), "64k", "bytes of the longest message", 1,
+	  XK_MSG_MAX },
+	{ "small", XK_SETTING_STRING, offsetof(struct gm, small_text), "reference",
+	  "how messages of up to 256 bytes are sent: reference, copy, unreliable", 0, 0 },
+	{ "buffers", XK_SETTING_UINT, offsetof(struct gm, buffers), "16",
+	  "buffers of each session that are posted again by themselves", 0, XK_POSTED_MAX },
+	{ "timeout", XK_SETTING_TIME, offsetof(struct gm, timeout_ns), "20ms",
+	  "time until a packet is sent again, while no round trip is known", 1000, UINT64_C(60000000000) },
+	{ "timeout_min", XK_SETTING_TIME, offsetof(struct gm, timeout_min_ns), "1ms",
+	  "least time until a packet is sent again", 1000, UINT64_C(60000000000) },
+	{ "timeout_max", XK_SETTING_TIME, offsetof(struct gm, timeout_max_ns), "500ms", "longest such time", 1000,
+	  UINT64_C(60000000000) },
+	{ "patience", XK_SETTING_TIME, offsetof(struct gm, patience_ns), "10s",
+	  "time without progress after which a session is over", 1000, UINT64_C(3600000000000) },
+	{ "held", XK_SETTING_UINT, offsetof(struct gm, held_max), "16m", "bytes of incomplete messages", 0, 0 },
+	{ "held_peer", XK_SETTING_UINT, offsetof(struct gm, held_peer_max), "1m",
+	  "bytes of incomplete messages of one host", 0, 0 },
+	{ "peer_sessions", XK_SETTING_UINT, offsetof(struct gm, peer_sessions), "64", "passive sessions of one host", 1,
+	  1048576 },
+	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+};
+
+static const char *const gm_drops[] = {
+	"bad_kind",  "bad_length",   "stale",     "duplicate",  "gap",           "bad_ack", "unposted",
+	"no_room",   "too_long",     "too_many",  "inconsistent", "abandoned",   "bad_region", "out_of_bounds",
+	"too_big",   "no_token",     "gave_up",   "peer_gone",  "was_reset",     "closed",  NULL,
+};
+static const char *const gm_counters[] = { "accepted", "retransmitted", "resets", "deposited", "unreliable", NULL };
+
+static const struct xk_number_on gm_numbers[] = { { "bid", 208 }, { NULL, 0 } };
+
+const struct xk_protocol_type xk_type_gm = {
+	.name = "gm",
+	.help = "Reliable, ordered messages between ports, by tokens and posted buffers; deposits into registered memory.",
+	.ops = &gm_ops,
+	.session_ops = &gm_session_ops,
+	.header = GM_HEADER_LEN,
+	.fields = gm_fields,
+	.size = sizeof(struct gm),
+	.offers = XK_ASYNC,
+	.lowers = gm_lowers,
+	.numbers = gm_numbers,
+	.settings = gm_settings,
+	.drops = gm_drops,
+	.counters = gm_counters,
+	.session_max = 1024,
+};

@@ -1,0 +1,85 @@
+/*
+ * gm.h - GM's own calls: being told of a message's delivery, depositing into registered memory, free tokens. gm.c has
+ * the protocol; buffers for arriving messages are posted with xk_post (protocols/post.h).
+ *
+ *	struct xk_gm_send send = { .done = sent };	the caller's, until done
+ *	xk_gm_send(s, m, &send);
+ *
+ *	struct xk_gm_region region = { .base = memory, .len = sizeof(memory), .port = 7 };
+ *	xk_gm_register(gm, &region);			region.id is for the peers that may write
+ *	xk_gm_deposit(s, m, region_id, place, &send);	at a peer: the bytes of m to memory + place
+ */
+#ifndef XK_GM_H
+#define XK_GM_H
+
+#include "protocols/control.h"
+#include "xkernel/protocol.h"
+
+#define XK_GM_REQUEST XK_KIND('g', 'm', 'r', 'q') /* an annotation of a push: the address of a struct xk_gm_request */
+
+enum { XK_GM_UNKNOWN = 1 /* a status: sent unreliably (small=unreliable); it may arrive or not */ };
+
+/* A message whose sender is told of its end. The caller's; must exist until done, or until the kernel ends. */
+struct xk_gm_send {
+	/*
+	 * Runs once, in a shepherd, if the push has returned 0. May send. status:
+	 *	0		delivered: the user at the peer has returned from it; or deposited
+	 *	XK_GM_UNKNOWN	not known, and nobody waits for it
+	 *	-ETIMEDOUT	the session is over: no progress for `patience`
+	 *	-ECONNRESET	the session is over: the peer has rebooted, or forgotten or refused it
+	 *	-EFAULT		the session is over: a deposit outside of registered memory
+	 *	-EMSGSIZE	the session is over: the peer takes no message that long
+	 * After an error the message may have been delivered or not.
+	 */
+	void (*done)(struct xk_gm_send *send, int status);
+};
+
+/* What a push asks for besides. */
+struct xk_gm_request {
+	struct xk_gm_send *send; /* NULL: nobody is told */
+	uint32_t region, place;  /* region 0: no deposit */
+};
+
+/* Memory that peers may write to. The caller's; base must exist until it is unregistered. */
+struct xk_gm_region {
+	uint8_t *base;
+	uint32_t len;
+	uint16_t port; /* the local port of sessions that may write */
+	uint32_t id;   /* set by xk_gm_register: random, and not 0 */
+};
+
+/* Sends m; send->done tells of its end. Takes m. Returns as xk_push; done runs only after 0. */
+static inline int
+xk_gm_send(struct xk_session *s, struct xk_msg *m, struct xk_gm_send *send)
+{
+	struct xk_gm_request request = { .send = send };
+
+	xk_msg_annotate(m, XK_OF_PUSH, XK_GM_REQUEST, (uintptr_t)&request);
+	return xk_push(s, m);
+}
+
+/* Writes m into a region of the peer's, `place` bytes from its base. The peer's user is not told. As xk_gm_send. */
+static inline int
+xk_gm_deposit(struct xk_session *s, struct xk_msg *m, uint32_t region, uint32_t place, struct xk_gm_send *send)
+{
+	struct xk_gm_request request = { send, region, place };
+
+	xk_msg_annotate(m, XK_OF_PUSH, XK_GM_REQUEST, (uintptr_t)&request);
+	return xk_push(s, m);
+}
+
+/* Lets peers write to the region, and sets its id. Returns 0, -EINVAL (no bytes or no port) or -ENOSPC. Any context. */
+static inline int
+xk_gm_register(struct xk_protocol *gm, struct xk_gm_region *region)
+{
+	return xk_control_protocol(gm, XK_GM_REGISTER, region, sizeof(*region));
+}
+
+/* Ends that; nobody writes afterwards. Returns 0 or -ENOENT. */
+static inline int
+xk_gm_unregister(struct xk_protocol *gm, struct xk_gm_region *region)
+{
+	return xk_control_protocol(gm, XK_GM_UNREGISTER, region, sizeof(*region));
+}
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * gm_private.h - GM's state, for its parts and its tests. gm.c has the protocol.
+ */
+#ifndef XK_GM_PRIVATE_H
+#define XK_GM_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include "protocols/bid/bidctl.h"
+#include "protocols/estimate.h"
+#include "protocols/gm/gm.h"
+#include "protocols/post.h"
+#include "xkernel/event.h"
+#include "xkernel/protocol.h"
+
+enum gm_kind { GM_DATA = 1, GM_DEPOSIT, GM_DATAGRAM, GM_ACK, GM_RESET };
+
+enum gm_drop {
+	GM_BAD_KIND = XK_DROP_OWN,
+	GM_BAD_LENGTH,
+	GM_STALE, /* of or for a former boot or session */
+	GM_DUPLICATE,
+	GM_GAP,      /* something before it is missing */
+	GM_BAD_ACK,  /* names no packet under way; RESET too */
+	GM_UNPOSTED, /* no buffer is posted */
+	GM_NO_ROOM,  /* too many bytes of incomplete messages */
+	GM_TOO_LONG,
+	GM_TOO_MANY,     /* sessions of one host */
+	GM_INCONSISTENT, /* a fragment that does not follow the one before */
+	GM_ABANDONED,    /* the rest of a message never came */
+	GM_BAD_REGION,
+	GM_OUT_OF_BOUNDS,
+	/* of pushed messages */
+	GM_TOO_BIG,
+	GM_NO_TOKEN,
+	GM_GAVE_UP,
+	GM_PEER_GONE,
+	GM_WAS_RESET,
+	GM_CLOSED,
+};
+
+/* retransmitted: time-outs; resets: sent; unreliable: datagrams sent */
+enum gm_counter { GM_ACCEPTED, GM_RETRANSMITTED, GM_RESETS, GM_DEPOSITED, GM_UNRELIABLE };
+
+enum gm_reason { GM_R_STALE = 1, GM_R_REFUSED, GM_R_INCONSISTENT, GM_R_REGION, GM_R_BOUNDS, GM_R_TOO_LONG };
+
+enum gm_small { GM_REFERENCE, GM_COPY, GM_NOT_RELIABLE };
+
+enum {
+	GM_HEADER_LEN = 40,
+	GM_FRAGMENT_MAX = 4096,
+	GM_SMALL = 256, /* bytes of the longest message that the setting `small` concerns */
+	GM_TOKENS_MAX = 64,
+	GM_REGIONS = 64,
+};
+
+struct gm_header {
+	uint32_t ports; /* source << 16 | destination */
+	enum gm_kind kind;
+	uint32_t length; /* of the payload of this packet */
+	uint32_t total;  /* DATA: of the message; DEPOSIT: the region */
+	uint32_t offset; /* DATA: of this fragment; DEPOSIT: its place in the region; RESET: the reason */
+	uint64_t begin;  /* the number of the sender's session; of the receiver's in an ACK or RESET */
+	uint64_t number; /* of this packet, or of the one that is acknowledged or reset */
+	uint64_t previous;
+};
+
+struct gm {
+	struct xk_protocol protocol; /* first */
+	/* settings */
+	const char *small_text;
+	uint64_t tokens, window, longest, buffers, timeout_ns, timeout_min_ns, timeout_max_ns, patience_ns;
+	uint64_t held_max, held_peer_max, peer_sessions;
+
+	enum gm_small small;
+	struct xk_bidctl_watcher watcher;
+	_Atomic uint64_t number; /* the last one that was given to a packet or session: higher than all before, in this boot */
+	_Atomic uint32_t chosen; /* local ports so far */
+	_Atomic uint64_t held;   /* bytes of incomplete messages, as long as they will be */
+	struct xk_map peers;     /* struct gm_peer by host */
+	struct xk_lock lock;     /* protects the peers, and the fields below; taken after a session's */
+	struct xk_gm_region regions[GM_REGIONS]; /* id 0: free */
+};
+
+TAILQ_HEAD(gm_sessions, gm_session);
+
+/* A boot of a host: kept while it has sessions, or was told packets' numbers that may come again. */
+struct gm_peer {
+	struct xk_binding binding; /* by host */
+	uint64_t boot;
+	uint64_t floor; /* no packet up to this number is accepted for a session that was forgotten */
+	bool lost;      /* BIDCTL does not know it any more */
+	struct gm_sessions sessions; /* the oldest first */
+	unsigned passive;            /* how many of them strangers have made */
+	_Atomic uint64_t held;
+	struct xk_retired retired;
+};
+
+/* A message under way. */
+struct gm_slot {
+	struct xk_msg *m;
+	struct xk_gm_send *send;
+	uint64_t number;   /* of its first packet; those of the others follow */
+	uint64_t position; /* of its first packet among all of the session */
+	uint32_t count;    /* of packets */
+	uint32_t region, place;
+};
+
+struct gm_session {
+	struct xk_session session; /* first */
+	struct gm_peer *peer;
+	TAILQ_ENTRY(gm_session) of_peer;
+	uint64_t boot;  /* of the peer */
+	uint64_t begin; /* its own number: less than those of its packets, more than those of earlier sessions */
+	uint32_t ports; /* of arriving packets */
+	uint32_t fragment;
+	bool passive;
+	bool told;              /* of the peer's reboot; under the protocol's lock */
+	_Atomic bool timing;    /* the timer is pending, or its handler will check again; it holds a reference */
+	struct xk_posted posted; /* buffers for arriving messages */
+	struct xk_event timer;
+
+	struct xk_lock lock; /* protects the fields below, and changes of `timing` */
+	int error;           /* of a push; 0: not over */
+	bool known;          /* to the hlp */
+	uint64_t timer_ns;   /* when the timer fires */
+	/* sending: positions count packets; acked <= next <= sent <= end */
+	struct gm_slot slots[GM_TOKENS_MAX]; /* a ring */
+	unsigned first, count;
+	uint64_t acked, next, sent, end, last_number;
+	uint64_t window;
+	uint64_t timeout_ns, due_ns, progress_ns;
+	uint64_t timed, timed_ns; /* the packet whose acknowledgement is timed; timed_ns 0: none */
+	struct xk_estimate round_trip_us;
+	/* receiving: the user has had all up to `taken`; up to `arrived` all is here */
+	uint64_t peer_begin, taken;
+	_Atomic uint64_t arrived;
+	bool begun; /* a packet was accepted */
+	bool delivering;
+	struct xk_msg *ready, **ready_end; /* whole messages */
+	struct xk_msg *partial;
+	uint32_t partial_total;
+	int partial_class;
+	uint64_t partial_ns; /* of its last fragment */
+};
+
+static inline struct gm *
+gm_of(const struct gm_session *s)
+{
+	return (struct gm *)s->session.protocol;
+}
+
+static inline uint32_t
+gm_turn_round(uint32_t ports)
+{
+	return ports << 16 | ports >> 16;
+}
+
+/* ---- gm.c ---- */
+
+/* Puts header h before m (NULL: no payload), for s's boot of the peer alone. NULL: no buffer; m was freed. Takes m. */
+struct xk_msg *gm_frame(struct xk_protocol *self, const struct gm_header *h, uint64_t boot, struct xk_msg *m);
+
+/* Answers h, which came from this boot up lls, with a RESET. No lock is held. */
+void gm_reset(struct xk_protocol *self, struct xk_session *lls, uint64_t boot, const struct gm_header *h,
+	      enum gm_reason reason);
+
+/* Makes the timer fire at at_ns or before. Returns false if s is being closed. The lock of s is held. */
+bool gm_arm(struct gm_session *s, uint64_t at_ns);
+
+/* Ends s, for the reason why, with which messages under way are dropped and their senders told err. No lock is held. */
+void gm_end(struct gm_session *s, unsigned why, int err);
+
+/* ---- gm_send.c ---- */
+
+int gm_push(struct xk_session *session, struct xk_msg *m);
+
+/* Takes ACK or RESET m. No lock is held. */
+void gm_pop_answer(struct gm_session *s, struct xk_msg *m, const struct gm_header *h);
+
+/* The message under way at index i, the oldest being 0. */
+static inline struct gm_slot *
+gm_slot(struct gm_session *s, unsigned i)
+{
+	return &s->slots[(s->first + i) % GM_TOKENS_MAX];
+}
+
+/* Prepares to send the oldest packets again, if they are due. Returns whether s is to be given up. The lock is held. */
+bool gm_send_late(struct gm_session *s, uint64_t now_ns);
+
+/* Sends as many packets as the window allows. No lock is held. */
+void gm_transmit(struct gm_session *s);
+
+/* ---- gm_receive.c ---- */
+
+/* Takes DATA, DEPOSIT or DATAGRAM m. No lock is held. */
+void gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h);
+
+/* Drops an incomplete message for that reason. The lock is held. */
+void gm_receive_abandon(struct gm_session *s, unsigned why);
+
+/* Drops all that has arrived. The lock is held. */
+void gm_receive_clear(struct gm_session *s);
+
+#endif

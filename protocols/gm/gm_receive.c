@@ -1,0 +1,315 @@
+/*
+ * gm_receive.c - GM's receiving half: packets in order, incomplete messages, delivery, deposits. gm.c has the protocol,
+ * and says why a packet is accepted.
+ *
+ * A whole message waits in `ready` while another shepherd delivers the one before. It has a posted buffer by then, so
+ * buffers bound what waits. It is acknowledged when the user has returned from it; other packets when they arrive.
+ */
+#include "protocols/gm/gm_private.h"
+
+/* While a message waits in `ready`: the number of its last packet << 1, and whether to post its buffer again. */
+#define GM_WAITS XK_KIND('g', 'm', 'r', 'x')
+
+/* ---- incomplete messages ---- */
+
+/* Reserves room for an incomplete message of s that will be `total` bytes long. Returns false if there is none. */
+static bool
+gm_hold(struct gm_session *s, uint64_t total)
+{
+	struct gm *gm = gm_of(s);
+
+	if (atomic_fetch_add(&gm->held, total) + total <= gm->held_max) {
+		if (atomic_fetch_add(&s->peer->held, total) + total <= gm->held_peer_max)
+			return true;
+		atomic_fetch_sub(&s->peer->held, total);
+	}
+	atomic_fetch_sub(&gm->held, total);
+	return false;
+}
+
+static void
+gm_unhold(struct gm_session *s, uint64_t total)
+{
+	atomic_fetch_sub(&gm_of(s)->held, total);
+	atomic_fetch_sub(&s->peer->held, total);
+}
+
+void
+gm_receive_abandon(struct gm_session *s, unsigned why)
+{
+	if (s->partial == NULL)
+		return;
+	gm_unhold(s, s->partial_total);
+	xk_posted_add(&s->posted, (unsigned)s->partial_class, 1);
+	xk_drop(s->session.protocol, s->partial, why);
+	s->partial = NULL;
+}
+
+void
+gm_receive_clear(struct gm_session *s)
+{
+	struct xk_msg *m;
+
+	gm_receive_abandon(s, GM_ABANDONED);
+	while ((m = s->ready) != NULL) {
+		s->ready = m->link;
+		xk_drop(s->session.protocol, m, GM_ABANDONED);
+	}
+	s->ready_end = &s->ready;
+}
+
+/* ---- one packet; the lock is held ---- */
+
+/* Returns 0 if the packet is the next, or the reason to drop it. */
+static unsigned
+gm_judge(struct gm_session *s, const struct gm_header *h)
+{
+	if (s->error != 0 || h->begin < s->peer_begin)
+		return GM_STALE;
+	s->peer_begin = h->begin;
+	if (h->number <= s->arrived)
+		return s->begun ? GM_DUPLICATE : GM_STALE;
+	if (h->previous != 0 && (!s->begun || h->previous > s->arrived))
+		return GM_GAP;
+	return 0;
+}
+
+/* Adds a whole message, whose last packet is h, to those that are ready. */
+static void
+gm_receive_whole(struct gm_session *s, struct xk_msg *m, const struct gm_header *h, int class)
+{
+	xk_msg_annotate(m, XK_OF_PUSH, GM_WAITS, h->number << 1 | (class == XK_POSTED_OWN));
+	m->link = NULL;
+	*s->ready_end = m;
+	s->ready_end = &m->link;
+}
+
+/* Adds the fragment m. Returns 0; then m is taken. Or returns the reason to drop m. */
+static unsigned
+gm_receive_data(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
+{
+	int class;
+
+	if (h->offset == 0) {
+		if (h->total > gm_of(s)->longest)
+			return GM_TOO_LONG;
+		gm_receive_abandon(s, GM_ABANDONED);
+		class = xk_posted_take(&s->posted, h->total);
+		if (class < 0)
+			return GM_UNPOSTED;
+		if (h->length == h->total) {
+			gm_receive_whole(s, m, h, class);
+			return 0;
+		}
+		if (h->length == 0 || !gm_hold(s, h->total)) {
+			xk_posted_add(&s->posted, (unsigned)class, 1);
+			return h->length == 0 ? GM_INCONSISTENT : GM_NO_ROOM;
+		}
+		s->partial = m;
+		s->partial_total = h->total;
+		s->partial_class = class;
+	} else {
+		if (s->partial == NULL || h->total != s->partial_total || h->offset != xk_msg_len(s->partial) ||
+		    h->length == 0)
+			return GM_INCONSISTENT;
+		xk_msg_join(s->partial, m);
+	}
+	s->partial_ns = xk_now_ns(s->session.protocol);
+	if (xk_msg_len(s->partial) == s->partial_total) {
+		gm_unhold(s, s->partial_total);
+		m = s->partial;
+		s->partial = NULL;
+		gm_receive_whole(s, m, h, s->partial_class);
+	} else {
+		gm_arm(s, s->partial_ns + gm_of(s)->patience_ns);
+	}
+	return 0;
+}
+
+/* Writes m to the region that h names. Returns 0, or the reason to drop m. m stays the caller's. */
+static unsigned
+gm_receive_deposit(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
+{
+	struct gm *gm = gm_of(s);
+	unsigned why = GM_BAD_REGION;
+
+	xk_lock(&gm->lock);
+	for (unsigned i = 0; i < GM_REGIONS && why == GM_BAD_REGION; i++) {
+		const struct xk_gm_region *region = &gm->regions[i];
+
+		if (h->total == 0 || region->id != h->total || region->port != (uint16_t)s->ports)
+			continue;
+		why = GM_OUT_OF_BOUNDS;
+		if (h->offset <= region->len && h->length <= region->len - h->offset) {
+			xk_msg_copy_out(m, 0, region->base + h->offset, h->length);
+			why = 0;
+		}
+	}
+	xk_unlock(&gm->lock);
+	return why;
+}
+
+/* Takes what is next. Returns 0, or the reason to drop m; then the sender's copies of it will be judged again. */
+static unsigned
+gm_receive_next(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
+{
+	unsigned why = gm_judge(s, h);
+
+	if (why == 0 && h->kind == GM_DATA)
+		why = gm_receive_data(s, m, h);
+	else if (why == 0)
+		why = gm_receive_deposit(s, m, h);
+	if (why != 0)
+		return why;
+	if (h->kind == GM_DEPOSIT) {
+		xk_count(s->session.protocol, GM_DEPOSITED);
+		xk_msg_free(m);
+	}
+	s->begun = true;
+	s->arrived = h->number;
+	return 0;
+}
+
+/* ---- without the lock ---- */
+
+/* Acknowledges what the user has had. */
+static void
+gm_acknowledge(struct gm_session *s)
+{
+	struct gm_header h = { .ports = gm_turn_round(s->ports), .kind = GM_ACK };
+	struct xk_msg *m;
+
+	xk_lock(&s->lock);
+	h.begin = s->peer_begin;
+	h.number = s->taken;
+	xk_unlock(&s->lock);
+	m = h.number == 0 ? NULL : xk_msg_new(xk_platform_of(s->session.protocol), 0);
+	if (m != NULL)
+		m = gm_frame(s->session.protocol, &h, s->boot, m);
+	if (m != NULL)
+		xk_push(s->session.lls, m);
+}
+
+/* Delivers what is ready, unless another shepherd does, and acknowledges each message. */
+static void
+gm_deliver(struct gm_session *s)
+{
+	uint64_t waited = 0;
+	struct xk_msg *m;
+
+	for (;;) {
+		xk_lock(&s->lock);
+		if (waited == 0 && s->delivering) {
+			xk_unlock(&s->lock);
+			return;
+		}
+		if (waited != 0)
+			s->taken = waited >> 1;
+		m = s->ready;
+		s->delivering = m != NULL;
+		if (m == NULL)
+			s->taken = s->arrived;
+		else if ((s->ready = m->link) == NULL)
+			s->ready_end = &s->ready;
+		xk_unlock(&s->lock);
+		if (waited != 0 || m == NULL)
+			gm_acknowledge(s);
+		if (m == NULL)
+			return;
+		waited = *xk_msg_annotation(m, XK_OF_PUSH, GM_WAITS);
+		xk_msg_unannotate(m, XK_OF_PUSH);
+		xk_demux(&s->session, m);
+		if ((waited & 1) != 0)
+			xk_posted_add(&s->posted, XK_POSTED_OWN, 1);
+	}
+}
+
+/* Announces s to the hlp before its first message. Returns 0, or the reason to drop that. */
+static unsigned
+gm_announce(struct gm_session *s)
+{
+	struct xk_protocol *self = s->session.protocol;
+	bool known;
+
+	xk_lock(&s->lock);
+	known = s->known;
+	s->known = true;
+	xk_unlock(&s->lock);
+	if (known)
+		return 0;
+	if (xk_open_done(xk_hlp_receive(&s->session), self, &s->session, s->session.hlp_type) != 0)
+		return XK_DROP_REFUSED;
+	xk_count(self, GM_ACCEPTED);
+	return 0;
+}
+
+/* Delivers the datagram m, if there is a buffer. Takes m. */
+static void
+gm_pop_datagram(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
+{
+	bool is_stale;
+	int class;
+
+	xk_lock(&s->lock);
+	is_stale = s->error != 0 || h->begin < s->peer_begin;
+	if (!is_stale)
+		s->peer_begin = h->begin;
+	xk_unlock(&s->lock);
+	class = is_stale ? -1 : xk_posted_take(&s->posted, h->length);
+	if (class < 0) {
+		xk_drop(s->session.protocol, m, is_stale ? GM_STALE : GM_UNPOSTED);
+		return;
+	}
+	xk_demux(&s->session, m);
+	if (class == XK_POSTED_OWN)
+		xk_posted_add(&s->posted, XK_POSTED_OWN, 1);
+}
+
+/* Returns the reason to tell the sender, or 0: it is not told. */
+static enum gm_reason
+gm_reason_of(unsigned why, const struct gm_session *s)
+{
+	switch (why) {
+	case GM_STALE:
+		return s->begun ? 0 : GM_R_STALE;
+	case XK_DROP_REFUSED:
+		return GM_R_REFUSED;
+	case GM_INCONSISTENT:
+		return GM_R_INCONSISTENT;
+	case GM_BAD_REGION:
+		return GM_R_REGION;
+	case GM_OUT_OF_BOUNDS:
+		return GM_R_BOUNDS;
+	case GM_TOO_LONG:
+		return GM_R_TOO_LONG;
+	default:
+		return 0;
+	}
+}
+
+void
+gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
+{
+	unsigned why = h->kind == GM_DEPOSIT ? 0 : gm_announce(s);
+	enum gm_reason reason;
+
+	if (why == XK_DROP_REFUSED)
+		gm_end(s, why, -ECONNREFUSED);
+	if (why == 0 && h->kind == GM_DATAGRAM) {
+		gm_pop_datagram(s, m, h);
+		return;
+	}
+	if (why == 0) {
+		xk_lock(&s->lock);
+		why = gm_receive_next(s, m, h);
+		xk_unlock(&s->lock);
+	}
+	if (why != 0)
+		xk_drop(s->session.protocol, m, why);
+	if (why == 0)
+		gm_deliver(s);
+	else if (why == GM_DUPLICATE)
+		gm_acknowledge(s);
+	else if ((reason = gm_reason_of(why, s)) != 0)
+		gm_reset(s->session.protocol, s->session.lls, s->boot, h, reason);
+}

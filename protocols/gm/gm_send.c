@@ -1,0 +1,315 @@
+/*
+ * gm_send.c - GM's sending half: messages under way, acknowledgements, retransmission. gm.c has the protocol.
+ *
+ * A message under way has a slot, which holds it until its last packet is acknowledged. Packets are made from it when
+ * they are sent: at most `window` unacknowledged ones, fewer after a time-out (one more with each acknowledgement).
+ * Without an acknowledgement for longer than the round trip hardly ever takes, all is sent again from the oldest on.
+ */
+#include <errno.h>
+
+#include "protocols/gm/gm_private.h"
+
+/* ---- packets; the lock is held ---- */
+
+/* Returns the slot of the packet at position, which is under way. */
+static struct gm_slot *
+gm_slot_at(struct gm_session *s, uint64_t position)
+{
+	unsigned i = 0;
+
+	while (position - gm_slot(s, i)->position >= gm_slot(s, i)->count)
+		i++;
+	return gm_slot(s, i);
+}
+
+static uint64_t
+gm_number_at(struct gm_session *s, uint64_t position)
+{
+	const struct gm_slot *slot = gm_slot_at(s, position);
+
+	return slot->number + (position - slot->position);
+}
+
+/* Returns a message of the payload's len bytes from offset on: a copy of a small one if the settings say so. */
+static struct xk_msg *
+gm_payload(const struct gm_session *s, struct xk_msg *m, uint32_t offset, uint32_t len)
+{
+	struct xk_msg *copy;
+
+	if (gm_of(s)->small == GM_REFERENCE || xk_msg_len(m) > GM_SMALL)
+		return xk_msg_part(m, offset, len);
+	copy = xk_msg_new(xk_platform_of(s->session.protocol), len);
+	if (copy != NULL)
+		xk_msg_copy_out(m, offset, copy->data, len);
+	return copy;
+}
+
+/* Returns the packet at position. NULL: no buffer. */
+static struct xk_msg *
+gm_packet(struct gm_session *s, uint64_t position)
+{
+	const struct gm_slot *slot = gm_slot_at(s, position);
+	uint32_t total = (uint32_t)xk_msg_len(slot->m), offset = (uint32_t)(position - slot->position) * s->fragment;
+	struct gm_header h = {
+		.ports = gm_turn_round(s->ports),
+		.kind = slot->region != 0 ? GM_DEPOSIT : GM_DATA,
+		.length = total - offset < s->fragment ? total - offset : s->fragment,
+		.total = slot->region != 0 ? slot->region : total,
+		.offset = slot->place + offset,
+		.begin = s->begin,
+		.number = slot->number + (position - slot->position),
+		.previous = position == s->acked ? 0 : gm_number_at(s, position - 1),
+	};
+	struct xk_msg *m = gm_payload(s, slot->m, offset, h.length);
+
+	return m == NULL ? NULL : gm_frame(s->session.protocol, &h, s->boot, m);
+}
+
+/* Returns the next packet to send, or NULL: none, or no buffer, and the timer tries again. */
+static struct xk_msg *
+gm_next(struct gm_session *s)
+{
+	struct xk_msg *m;
+
+	if (s->error != 0 || s->next == s->end || s->next - s->acked >= s->window)
+		return NULL;
+	m = gm_packet(s, s->next);
+	if (m == NULL)
+		return NULL;
+	if (s->next == s->sent && s->timed_ns == 0) {
+		s->timed = s->next;
+		s->timed_ns = xk_now_ns(s->session.protocol);
+	}
+	if (++s->next > s->sent)
+		s->sent = s->next;
+	return m;
+}
+
+void
+gm_transmit(struct gm_session *s)
+{
+	struct xk_msg *m;
+
+	do {
+		xk_lock(&s->lock);
+		m = gm_next(s);
+		xk_unlock(&s->lock);
+		if (m != NULL)
+			xk_push(s->session.lls, m);
+	} while (m != NULL);
+}
+
+bool
+gm_send_late(struct gm_session *s, uint64_t now_ns)
+{
+	const struct gm *gm = gm_of(s);
+
+	if (s->count == 0 || now_ns < s->due_ns)
+		return false;
+	if (now_ns - s->progress_ns >= gm->patience_ns)
+		return true;
+	xk_count(s->session.protocol, GM_RETRANSMITTED);
+	s->next = s->acked;
+	s->window = 1;
+	s->timed_ns = 0; /* an acknowledgement could be of either */
+	s->timeout_ns = s->timeout_ns * 2 < gm->timeout_max_ns ? s->timeout_ns * 2 : gm->timeout_max_ns;
+	s->due_ns = now_ns + s->timeout_ns;
+	return false;
+}
+
+/* ---- pushing ---- */
+
+/* Makes m the last message under way. Returns 0, or the reason to drop it. The lock is held. */
+static unsigned
+gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *request)
+{
+	struct gm *gm = gm_of(s);
+	uint32_t len = (uint32_t)xk_msg_len(m), packets = len == 0 ? 1 : (len + s->fragment - 1) / s->fragment;
+	uint64_t now_ns = xk_now_ns(s->session.protocol);
+
+	if (s->error != 0)
+		return GM_CLOSED;
+	if (s->count >= gm->tokens)
+		return GM_NO_TOKEN;
+	if (!gm_arm(s, s->count > 0 ? s->due_ns : now_ns + s->timeout_ns))
+		return GM_CLOSED;
+	if (s->count == 0) {
+		s->due_ns = now_ns + s->timeout_ns;
+		s->progress_ns = now_ns;
+	}
+	s->last_number = atomic_fetch_add(&gm->number, packets) + packets;
+	*gm_slot(s, s->count++) = (struct gm_slot){ .m = m,
+						    .send = request->send,
+						    .number = s->last_number + 1 - packets,
+						    .position = s->end,
+						    .count = packets,
+						    .region = request->region,
+						    .place = request->place };
+	s->end += packets;
+	return 0;
+}
+
+/* Sends m, which is small, once. Takes m. */
+static int
+gm_push_datagram(struct gm_session *s, struct xk_msg *m, struct xk_gm_send *send)
+{
+	struct gm_header h = { .ports = gm_turn_round(s->ports),
+			       .kind = GM_DATAGRAM,
+			       .length = (uint32_t)xk_msg_len(m),
+			       .total = (uint32_t)xk_msg_len(m),
+			       .begin = s->begin };
+	struct xk_msg *copy = gm_payload(s, m, 0, h.length);
+	int err;
+
+	if (copy != NULL)
+		copy = gm_frame(s->session.protocol, &h, s->boot, copy);
+	if (copy == NULL) {
+		xk_drop(s->session.protocol, m, XK_DROP_NO_BUFFER);
+		return -ENOBUFS;
+	}
+	xk_msg_free(m);
+	xk_count(s->session.protocol, GM_UNRELIABLE);
+	err = xk_push(s->session.lls, copy);
+	if (err == 0 && send != NULL)
+		send->done(send, XK_GM_UNKNOWN);
+	return err;
+}
+
+int
+gm_push(struct xk_session *session, struct xk_msg *m)
+{
+	struct gm_session *s = (struct gm_session *)session;
+	const uint64_t *annotation = xk_msg_annotation(m, XK_OF_PUSH, XK_GM_REQUEST);
+	struct xk_gm_request request = { .send = NULL };
+	unsigned why;
+	int err;
+
+	if (annotation != NULL) {
+		request = *(const struct xk_gm_request *)(uintptr_t)*annotation;
+		xk_msg_unannotate(m, XK_OF_PUSH);
+	}
+	if (xk_msg_len(m) > gm_of(s)->longest) {
+		xk_drop(session->protocol, m, GM_TOO_BIG);
+		return -EMSGSIZE;
+	}
+	xk_lock(&s->lock);
+	err = s->error;
+	if (err == 0 && gm_of(s)->small == GM_NOT_RELIABLE && request.region == 0 && xk_msg_len(m) <= GM_SMALL) {
+		xk_unlock(&s->lock);
+		return gm_push_datagram(s, m, request.send);
+	}
+	why = gm_begin(s, m, &request);
+	xk_unlock(&s->lock);
+	if (why != 0) {
+		xk_drop(session->protocol, m, why);
+		return why == GM_NO_TOKEN ? -ENOBUFS : err != 0 ? err : -ECONNRESET;
+	}
+	gm_transmit(s);
+	return 0;
+}
+
+/* ---- answers ---- */
+
+/*
+ * Sets *position to that of the packet that h names. Returns 0, or the reason to drop h: it is of an old packet, or of
+ * one that was never sent. The lock is held.
+ */
+static unsigned
+gm_find_packet(struct gm_session *s, const struct gm_header *h, uint64_t *position)
+{
+	if (s->error != 0 || h->begin != s->begin)
+		return GM_STALE;
+	for (unsigned i = 0; i < s->count; i++) {
+		const struct gm_slot *slot = gm_slot(s, i);
+
+		*position = slot->position + (h->number - slot->number);
+		if (h->number - slot->number < slot->count)
+			return *position < s->acked ? GM_DUPLICATE : *position < s->sent ? 0 : GM_BAD_ACK;
+	}
+	return h->number <= s->last_number && (s->count == 0 || h->number < gm_slot(s, 0)->number) ? GM_DUPLICATE
+												      : GM_BAD_ACK;
+}
+
+/* Notes that all up to position has arrived. The lock is held. */
+static void
+gm_progress(struct gm_session *s, uint64_t position)
+{
+	const struct gm *gm = gm_of(s);
+	uint64_t now_ns = xk_now_ns(s->session.protocol);
+
+	s->acked = position + 1;
+	if (s->next < s->acked)
+		s->next = s->acked;
+	if (s->window < gm->window)
+		s->window++;
+	if (s->timed_ns != 0 && s->timed <= position) {
+		xk_estimate_add(&s->round_trip_us, (uint32_t)xk_us_of_ns(now_ns - s->timed_ns));
+		s->timed_ns = 0;
+		/* not before: after a time-out the longer time stays until a round trip is known (Karn and Partridge) */
+		s->timeout_ns = xk_estimate_bound(&s->round_trip_us) * 1000;
+		if (s->timeout_ns < gm->timeout_min_ns)
+			s->timeout_ns = gm->timeout_min_ns;
+		if (s->timeout_ns > gm->timeout_max_ns)
+			s->timeout_ns = gm->timeout_max_ns;
+	}
+	s->progress_ns = now_ns;
+	s->due_ns = now_ns + s->timeout_ns;
+	if (s->acked < s->end)
+		gm_arm(s, s->due_ns);
+}
+
+/* Frees whole messages that have arrived, and tells their senders. */
+static void
+gm_pop_ack(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
+{
+	struct gm_slot delivered[GM_TOKENS_MAX];
+	unsigned count = 0, why;
+	uint64_t position;
+
+	xk_lock(&s->lock);
+	why = gm_find_packet(s, h, &position);
+	if (why == 0)
+		gm_progress(s, position);
+	while (why == 0 && s->count > 0 && gm_slot(s, 0)->position + gm_slot(s, 0)->count <= s->acked) {
+		delivered[count++] = *gm_slot(s, 0);
+		s->first = (s->first + 1) % GM_TOKENS_MAX;
+		s->count--;
+	}
+	xk_unlock(&s->lock);
+	if (why != 0) {
+		xk_drop(s->session.protocol, m, why);
+		return;
+	}
+	xk_msg_free(m);
+	for (unsigned i = 0; i < count; i++) {
+		xk_msg_free(delivered[i].m);
+		if (delivered[i].send != NULL)
+			delivered[i].send->done(delivered[i].send, 0);
+	}
+	gm_transmit(s);
+}
+
+void
+gm_pop_answer(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
+{
+	uint64_t position;
+	unsigned why;
+	int err;
+
+	if (h->kind == GM_ACK) {
+		gm_pop_ack(s, m, h);
+		return;
+	}
+	xk_lock(&s->lock);
+	why = gm_find_packet(s, h, &position);
+	xk_unlock(&s->lock);
+	if (why != 0) {
+		xk_drop(s->session.protocol, m, why);
+		return;
+	}
+	xk_msg_free(m);
+	err = h->offset == GM_R_REGION || h->offset == GM_R_BOUNDS ? -EFAULT
+	      : h->offset == GM_R_TOO_LONG			   ? -EMSGSIZE
+								   : -ECONNRESET;
+	gm_end(s, GM_WAS_RESET, err);
+}
