@@ -183,13 +183,22 @@ gm_arm(struct gm_session *s, uint64_t at_ns)
 	return true;
 }
 
+bool
+gm_disarm(struct gm_session *s)
+{
+	if (s->count > 0 || s->partial != NULL || !s->timing || xk_event_cancel(&s->timer) != XK_EVENT_CANCELLED)
+		return false;
+	s->timing = false;
+	return true;
+}
+
 void
 gm_end(struct gm_session *s, unsigned why, int err)
 {
 	struct xk_session *session = &s->session;
 	struct gm_slot slots[GM_TOKENS_MAX];
 	unsigned count;
-	bool first, known;
+	bool first, known, disarmed;
 
 	xk_lock(&s->lock);
 	first = s->error == 0;
@@ -200,7 +209,10 @@ gm_end(struct gm_session *s, unsigned why, int err)
 		slots[count] = *gm_slot(s, count);
 	s->count = 0;
 	gm_receive_clear(s);
+	disarmed = gm_disarm(s);
 	xk_unlock(&s->lock);
+	if (disarmed)
+		xk_session_release(session); /* not the last: the caller has one, or pops through s */
 	if (first) /* what comes now is for another session, or for none */
 		xk_map_unbind(&session->protocol->table.sessions, &session->binding);
 	for (unsigned i = 0; i < count; i++) {
@@ -377,7 +389,7 @@ gm_join(struct gm_session *s, const struct gm_how *how)
 		s->peer = peer;
 		s->arrived = peer->floor;
 		TAILQ_FOREACH (other, &peer->sessions, of_peer) /* one that is being closed */
-			if (other->ports == s->ports && other->arrived > s->arrived)
+			if (other->ports == s->ports && other->boot == s->boot && other->arrived > s->arrived)
 				s->arrived = other->arrived;
 		TAILQ_INSERT_TAIL(&peer->sessions, s, of_peer);
 		peer->passive += s->passive;
@@ -515,22 +527,28 @@ gm_passive_key_of(const struct xk_session *session)
 	return xk_table_number_key((uint16_t)((const struct gm_session *)session)->ports);
 }
 
-/* Closes the peer's oldest idle passive session if it has as many as it may. */
-static void
-gm_make_room(struct gm *gm, uint32_t host)
+/*
+ * Returns whether a session may begin with h: it was not accepted for one that is forgotten. Closes the host's oldest
+ * idle passive session if it has as many as it may.
+ */
+static bool
+gm_admit(struct gm *gm, const struct gm_header *h, uint32_t host)
 {
 	struct gm_session *s = NULL;
 	struct gm_peer *peer;
+	bool admits;
 
 	xk_lock(&gm->lock);
 	peer = xk_map_resolve(&gm->peers, gm_peer_key(host));
-	if (peer != NULL && peer->passive >= gm->peer_sessions)
+	admits = peer == NULL || h->kind == GM_DATAGRAM || h->number > peer->floor;
+	if (admits && peer != NULL && peer->passive >= gm->peer_sessions)
 		TAILQ_FOREACH (s, &peer->sessions, of_peer)
 			if (s->passive && !s->timing && !s->told && xk_duplicate(&s->session))
 				break;
 	xk_unlock(&gm->lock);
 	if (s != NULL)
 		xk_close(&s->session); /* as an hlp would: out of the cache */
+	return admits;
 }
 
 /* Makes a session for h, which belongs to none. Returns 0, or the reason to drop the packet. */
@@ -551,9 +569,13 @@ gm_accept(struct xk_protocol *self, struct xk_session *lls, const struct gm_head
 	if (xk_bidctl_heard(gm_bidctl(self), how->host, how->boot, NULL) != 0)
 		return GM_STALE;
 	gm_meet((struct gm *)self, how->host, how->boot);
-	gm_make_room((struct gm *)self, how->host);
 	if (!xk_duplicate(lls))
 		return XK_DROP_NO_SESSION;
+	/* without the reference, lls could go with the session that makes room */
+	if (!gm_admit((struct gm *)self, h, how->host)) {
+		xk_session_release(lls);
+		return GM_STALE;
+	}
 	how->ports = h->ports;
 	how->begin = h->begin;
 	err = xk_table_add(self, gm_key(lls, h->ports), enable->hlp_receive, enable->hlp_type, lls, how, &s);

@@ -168,7 +168,13 @@ void gm_reset(struct xk_protocol *self, struct xk_session *lls, uint64_t boot, c
 /* Makes the timer fire at at_ns or before. Returns false if s is being closed. The lock of s is held. */
 bool gm_arm(struct gm_session *s, uint64_t at_ns);
 
-/* Ends s, for the reason why, with which messages under way are dropped and their senders told err. No lock is held. */
+/* Stops the timer if nothing waits for it. True: the caller gives back its reference. The lock of s is held. */
+bool gm_disarm(struct gm_session *s);
+
+/*
+ * Ends s: messages under way are dropped for the reason why, and their senders told err. The shepherd has a reference
+ * on s, or pops through it. No lock is held.
+ */
 void gm_end(struct gm_session *s, unsigned why, int err);
 
 /* ---- gm_send.c ---- */

@@ -291,6 +291,7 @@ void
 gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 {
 	unsigned why = h->kind == GM_DEPOSIT ? 0 : gm_announce(s);
+	bool disarmed = false;
 	enum gm_reason reason;
 
 	if (why == XK_DROP_REFUSED)
@@ -302,8 +303,12 @@ gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 	if (why == 0) {
 		xk_lock(&s->lock);
 		why = gm_receive_next(s, m, h);
+		if (h->offset != 0 && h->kind == GM_DATA)
+			disarmed = gm_disarm(s); /* of a message that is whole now */
 		xk_unlock(&s->lock);
 	}
+	if (disarmed)
+		xk_session_release(&s->session);
 	if (why != 0)
 		xk_drop(s->session.protocol, m, why);
 	if (why == 0)

@@ -17,6 +17,7 @@
 #include "protocols/blast/blast.c"
 #include "protocols/chan/chan.c"
 #include "protocols/eth.c"
+#include "protocols/gm/gm.c"
 #include "protocols/ip/ip_private.h"
 #include "protocols/marshal.c"
 #include "protocols/select.c"
@@ -39,6 +40,7 @@ enum headers_which {
 	HEADERS_SELECT,
 	HEADERS_AM,
 	HEADERS_MARSHAL,
+	HEADERS_GM,
 	HEADERS_COUNT
 };
 
@@ -561,6 +563,43 @@ headers_blast(struct headers *h)
 	headers_check_left(h, 24, 24 + header.length);
 }
 
+/* ---- GM ---- */
+
+static unsigned
+headers_gm_expected(const uint8_t *p, size_t len)
+{
+	uint64_t kind = headers_number(p + 4, 2), length = headers_number(p + 6, 2), total = headers_number(p + 8, 4);
+	uint64_t offset = headers_number(p + 12, 4), number = headers_number(p + 24, 8);
+	uint64_t previous = headers_number(p + 32, 8);
+
+	if (kind < 1 || kind > 5 || headers_number(p + 16, 8) == 0 || number >> 63 != 0)
+		return GM_BAD_KIND;
+	if (kind == GM_DATAGRAM ? number != 0 || previous != 0 : number == 0 || previous >= number)
+		return GM_BAD_KIND;
+	if (length > len - 40 || length > 4096)
+		return GM_BAD_LENGTH;
+	if (kind == GM_DATA)
+		return offset + length > total ? GM_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+	if (kind == GM_DATAGRAM)
+		return length > 256 || total != length || offset != 0 ? GM_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+	return kind != GM_DEPOSIT && length != 0 ? GM_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+}
+
+static void
+headers_gm(struct headers *h)
+{
+	struct gm_header header;
+	const uint8_t *p = h->bytes;
+
+	if (!headers_agree(gm_header_pop(&header, h->m), headers_gm_expected(p, h->len)))
+		return;
+	FUZZ_CHECK(header.ports == headers_number(p, 4) && header.kind == headers_number(p + 4, 2));
+	FUZZ_CHECK(header.length == headers_number(p + 6, 2) && header.total == headers_number(p + 8, 4));
+	FUZZ_CHECK(header.offset == headers_number(p + 12, 4) && header.begin == headers_number(p + 16, 8));
+	FUZZ_CHECK(header.number == headers_number(p + 24, 8) && header.previous == headers_number(p + 32, 8));
+	headers_check_left(h, 40, 40 + header.length);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -580,6 +619,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{ &xk_type_select, headers_select },
 		{ &xk_type_am, headers_am },
 		{ &xk_type_marshal, headers_marshal },
+		{ &xk_type_gm, headers_gm },
 	};
 	unsigned which;
 	struct headers h = { .bytes = data + HEADERS_CHOICES, .len = size - HEADERS_CHOICES };

@@ -14,7 +14,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/header.h"
 
-enum { ME = 0x0a4d0001, HOST = 0x0a4d0002, PORT = 7, MESSAGE_MAX = 64 };
+enum { ME = 0x0a4d0001, HOST = 0x0a4d0002, PORT = 7, MESSAGE_MAX = 80 };
 
 /* ---- messages ---- */
 
@@ -268,6 +268,10 @@ static const struct example examples[] = {
 	  "00001234 0003 0000 00000007 00000006 00000005 c3c4c5c6c7", .begin = begin_chan, .local = XK_ANY,
 	  .sequence_at = 15 },
 	{ "eth", "port:; eth: port; user: eth", "020000000001 0200000000aa 3000 c3c4c5", .local = XK_ANY },
+	{ "gm", BOOTS "wire:; bid: wire bidctl; gm: bid bidctl; user: gm",
+	  "000000d0 0a4d0002 a000000000000001 0000000000000000"
+	  "0009 0007 0003 0005 00000005 00000000 0000000000000064 0000000000000000 0000000000000000 c3c4c5c6c7",
+	  .begin = begin_bid, .local = PORT, .at = 24 },
 	{ "icmp", "wire:; ip: wire; icmp: ip; user: icmp",
 	  "4500 0021 0007 0000 4001 6639 0a4d0002 0a4d0001 0000 8830 1234 0001 aabbccddee", .begin = begin_icmp,
 	  .at = 20 },

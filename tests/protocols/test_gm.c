@@ -1,0 +1,559 @@
+/* test_gm.c - GM's sending half, opening, and asking. test_gm_received.c has the receiving half. */
+#include <limits.h>
+
+#include "tests/protocols/gm_rig.h"
+
+/* ---- opening ---- */
+
+TEST(gm_open_sends_nothing)
+{
+	struct rig *r = gm_rig("");
+	struct xk_session *s = open_it(r);
+	struct xk_participants participants = { .remote.depth = 0 };
+	uint32_t longest = 0;
+
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(xk_get_participants(s, &participants), 0);
+	CHECK_EQ(xk_participant_pop(&participants.remote), FAR);
+	CHECK_EQ(xk_participant_pop(&participants.local), PORT);
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &longest, sizeof(longest)), sizeof(longest));
+	CHECK_EQ(longest, 65536);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &longest, sizeof(longest)), sizeof(longest));
+	CHECK_EQ(longest, FRAGMENT);
+	CHECK_EQ(tokens(s), 16);
+	CHECK(rig_open(r, rig_to2(HOST, FAR, PORT)) == s); /* one session of these ports */
+	rig_free(r);
+}
+
+TEST(gm_refuses_what_is_no_port)
+{
+	struct rig *r = gm_rig("");
+	struct xk_participants both = at_port(PORT);
+
+	CHECK(rig_open(r, rig_to2(HOST, 0, PORT)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK(rig_open(r, rig_to2(HOST, FAR, 65536)) == NULL);
+	CHECK_EQ(rig_error(r), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
+	xk_participant_push(&both.remote, HOST);
+	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
+	rig_free(r);
+}
+
+TEST(gm_chooses_local_ports)
+{
+	struct rig *r = gm_rig("");
+	struct xk_participants to = { .remote = { 2, { HOST, FAR } } }, participants;
+	uint64_t ports[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct xk_session *s = rig_open(r, to);
+
+		REQUIRE(s != NULL);
+		CHECK_EQ(xk_get_participants(s, &participants), 0);
+		ports[i] = xk_participant_pop(&participants.local);
+		CHECK(ports[i] >= 49152);
+	}
+	CHECK(ports[0] != ports[1]);
+	rig_free(r);
+}
+
+TEST(gm_refuses_settings_that_are_none)
+{
+	CHECK_EQ(rig_refusal("wire:; wire2:; bidctl: wire2; bid: wire bidctl; gm: bid bidctl; gm.small=tiny; user: gm"),
+		 -EINVAL);
+	CHECK_EQ(rig_refusal("wire:; wire2:; bidctl: wire2; bid: wire bidctl; gm: bid bidctl; gm.timeout_min=2s;"
+			     "gm.timeout_max=1s; user: gm"),
+		 -EINVAL);
+}
+
+/* ---- sending ---- */
+
+TEST(gm_sends_and_is_told_of_the_delivery)
+{
+	struct rig *r = gm_rig("");
+	struct xk_session *s = open_it(r);
+	struct sending a, b;
+	struct packet p, q;
+
+	send_it(r, &a, s, 5);
+	send_it(r, &b, s, 0);
+	CHECK_EQ(a.pushed, 0);
+	CHECK_EQ(tokens(s), 14);
+	p = expect(r, GM_DATA);
+	q = expect(r, GM_DATA);
+	CHECK_EQ(p.h.length, 5);
+	CHECK_EQ(p.h.total, 5);
+	CHECK_EQ(p.h.previous, 0);
+	CHECK(p.h.begin != 0 && p.h.number > p.h.begin);
+	CHECK_EQ(p.payload[4], 4);
+	CHECK_EQ(q.h.length, 0);
+	CHECK_EQ(q.h.previous, p.h.number);
+	CHECK_EQ(a.times, 0);
+	answer(r, &p, GM_ACK, 0);
+	CHECK_EQ(a.times, 1);
+	CHECK_EQ(a.status, 0);
+	CHECK_EQ(b.times, 0);
+	answer(r, &q, GM_ACK, 0);
+	CHECK_EQ(b.times, 1);
+	CHECK_EQ(tokens(s), 16);
+	CHECK_EQ(rig_drops(r), 0);
+	gm_rig_end(r);
+}
+
+TEST(gm_acknowledgements_are_of_all_before)
+{
+	struct rig *r = gm_rig("");
+	struct xk_session *s = open_it(r);
+	struct sending sending[3];
+	struct packet p;
+
+	for (unsigned i = 0; i < 3; i++)
+		send_it(r, &sending[i], s, 5);
+	expect(r, GM_DATA);
+	p = expect(r, GM_DATA);
+	answer(r, &p, GM_ACK, 0);
+	CHECK_EQ(sending[0].times, 1);
+	CHECK_EQ(sending[1].times, 1);
+	CHECK_EQ(sending[2].times, 0);
+	gm_rig_end(r);
+}
+
+TEST(gm_has_no_more_messages_under_way_than_tokens)
+{
+	struct rig *r = gm_rig("gm.tokens=2");
+	struct xk_session *s = open_it(r);
+	struct sending sending[3];
+	struct packet p;
+
+	for (unsigned i = 0; i < 3; i++)
+		send_it(r, &sending[i], s, 5);
+	CHECK_EQ(sending[1].pushed, 0);
+	CHECK_EQ(sending[2].pushed, -ENOBUFS);
+	CHECK_EQ(sending[2].times, 0);
+	CHECK_EQ(rig_counter(r, "no_token"), 1);
+	CHECK_EQ(tokens(s), 0);
+	p = expect(r, GM_DATA);
+	answer(r, &p, GM_ACK, 0);
+	send_it(r, &sending[2], s, 5);
+	CHECK_EQ(sending[2].pushed, 0);
+	gm_rig_end(r);
+}
+
+TEST(gm_sends_long_messages_in_fragments_as_far_as_the_window_goes)
+{
+	struct rig *r = gm_rig("gm.window=2");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+	struct packet p[3];
+
+	send_it(r, &a, s, 2 * FRAGMENT + 7);
+	for (unsigned i = 0; i < 2; i++)
+		p[i] = expect(r, GM_DATA);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(p[0].h.length, FRAGMENT);
+	CHECK_EQ(p[0].h.total, 2 * FRAGMENT + 7);
+	CHECK_EQ(p[1].h.offset, FRAGMENT);
+	CHECK_EQ(p[1].h.number, p[0].h.number + 1);
+	CHECK_EQ(p[1].h.previous, p[0].h.number);
+	CHECK_EQ(p[1].payload[3], (FRAGMENT + 3) % 251);
+	answer(r, &p[0], GM_ACK, 0);
+	p[2] = expect(r, GM_DATA);
+	CHECK_EQ(p[2].h.length, 7);
+	CHECK_EQ(a.times, 0);
+	answer(r, &p[2], GM_ACK, 0);
+	CHECK_EQ(a.times, 1);
+	gm_rig_end(r);
+}
+
+TEST(gm_fragments_have_at_most_4_kb)
+{
+	uint32_t below = 9000;
+	struct rig *r = gm_rig("");
+	struct xk_session *s;
+	uint32_t opt = 0;
+
+	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
+	s = open_it(r);
+	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &opt, sizeof(opt)), sizeof(opt));
+	CHECK_EQ(opt, 4096);
+	below = BID_LEN + GM_HEADER_LEN;
+	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
+	CHECK(rig_open(r, rig_to2(HOST, FAR, PORT + 1)) == NULL);
+	CHECK_EQ(rig_error(r), -EMSGSIZE);
+	rig_free(r);
+}
+
+TEST(gm_sends_all_again_when_nothing_is_acknowledged)
+{
+	struct rig *r = gm_rig("gm.timeout=50ms; gm.timeout_max=80ms");
+	struct xk_session *s = open_it(r);
+	struct sending a, b;
+	struct packet p, q, again;
+
+	send_it(r, &a, s, 5);
+	send_it(r, &b, s, 6);
+	p = expect(r, GM_DATA);
+	q = expect(r, GM_DATA);
+	rig_advance_ms(r, 49);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1);
+	again = expect(r, GM_DATA); /* one, until it is acknowledged */
+	CHECK_EQ(again.h.number, p.h.number);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 79);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1);
+	expect(r, GM_DATA);
+	CHECK_EQ(rig_counter(r, "retransmitted"), 2);
+	answer(r, &p, GM_ACK, 0);
+	again = expect(r, GM_DATA);
+	CHECK_EQ(again.h.number, q.h.number);
+	CHECK_EQ(again.h.previous, 0); /* what was before it has arrived */
+	answer(r, &p, GM_ACK, 0);
+	CHECK_EQ(rig_counter(r, "duplicate"), 1);
+	answer(r, &q, GM_ACK, 0);
+	CHECK_EQ(b.times, 1);
+	answer(r, &q, GM_ACK, 0);
+	CHECK_EQ(rig_counter(r, "duplicate"), 2);
+	for (unsigned i = 0; i < 30; i++)
+		rig_advance_ms(r, 100);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* The acknowledgement of what was sent before the time-out is as good. */
+TEST(gm_late_acknowledgement_counts)
+{
+	struct rig *r = gm_rig("");
+	struct xk_session *s = open_it(r);
+	struct sending a, b;
+	struct packet q;
+
+	send_it(r, &a, s, 5);
+	send_it(r, &b, s, 6);
+	expect(r, GM_DATA);
+	q = expect(r, GM_DATA);
+	rig_advance_ms(r, 20);
+	expect(r, GM_DATA);
+	answer(r, &q, GM_ACK, 0);
+	CHECK_EQ(a.times, 1);
+	CHECK_EQ(b.times, 1);
+	rig_advance_ms(r, 1000);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(gm_learns_how_long_a_round_trip_takes)
+{
+	struct rig *r = gm_rig("gm.timeout=50ms");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+	struct packet p;
+
+	for (unsigned i = 0; i < 40; i++) {
+		send_it(r, &a, s, 5);
+		p = expect(r, GM_DATA);
+		rig_advance_ms(r, 20);
+		rig_expect_nothing_sent(r);
+		answer(r, &p, GM_ACK, 0);
+	}
+	send_it(r, &a, s, 5);
+	expect(r, GM_DATA);
+	rig_advance_ms(r, 30);
+	CHECK_EQ(rig_sent(r), 1);
+	CHECK_EQ(rig_counter(r, "retransmitted"), 1);
+	gm_rig_end(r);
+}
+
+TEST(gm_gives_up_when_there_is_no_progress)
+{
+	struct rig *r = gm_rig("gm.patience=1s");
+	struct xk_session *s = open_it(r);
+	struct sending a, b;
+
+	send_it(r, &a, s, 5);
+	send_it(r, &b, s, 5);
+	for (unsigned i = 0; i < 30; i++)
+		rig_advance_ms(r, 100);
+	CHECK_EQ(a.times, 1);
+	CHECK_EQ(a.status, -ETIMEDOUT);
+	CHECK_EQ(b.status, -ETIMEDOUT);
+	CHECK_EQ(rig_counter(r, "gave_up"), 2);
+	CHECK_EQ(rig_close_dones(r), 1);
+	rig_forget(r);
+	send_it(r, &a, s, 5);
+	CHECK_EQ(a.pushed, -ETIMEDOUT);
+	CHECK_EQ(rig_counter(r, "closed"), 1);
+	rig_expect_nothing_sent(r);
+	CHECK(rig_open(r, rig_to2(HOST, FAR, PORT)) != s); /* another begins */
+	rig_free(r);
+}
+
+TEST(gm_goes_on_when_there_are_buffers_again)
+{
+	struct rig *r = gm_rig("");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+
+	rig_limit_buffers(r, 1); /* the message itself */
+	send_it(r, &a, s, 5);
+	CHECK_EQ(a.pushed, 0);
+	rig_expect_nothing_sent(r);
+	rig_limit_buffers(r, UINT_MAX);
+	rig_advance_ms(r, 20);
+	expect(r, GM_DATA);
+	gm_rig_end(r);
+}
+
+TEST(gm_sends_on_after_the_hlp_has_closed)
+{
+	struct rig *r = gm_rig("");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+	struct packet p;
+
+	send_it(r, &a, s, 5);
+	rig_close(r, s);
+	expect(r, GM_DATA);
+	rig_advance_ms(r, 20);
+	p = expect(r, GM_DATA);
+	answer(r, &p, GM_ACK, 0);
+	CHECK_EQ(a.times, 1);
+	rig_advance_ms(r, 1000);
+	answer(r, &p, GM_ACK, 0); /* nobody's any more */
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	rig_free(r);
+}
+
+TEST(gm_refuses_what_is_too_big)
+{
+	struct rig *r = gm_rig("gm.longest=2000");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+
+	send_it(r, &a, s, 2001);
+	CHECK_EQ(a.pushed, -EMSGSIZE);
+	CHECK_EQ(rig_counter(r, "too_big"), 1);
+	send_it(r, &a, s, 2000);
+	CHECK_EQ(a.pushed, 0);
+	gm_rig_end(r);
+}
+
+/* ---- answers that are false ---- */
+
+TEST(gm_takes_no_acknowledgement_of_what_was_not_sent)
+{
+	struct rig *r = gm_rig("gm.window=1");
+	struct xk_session *s = open_it(r);
+	struct sending a, b;
+	struct packet p, forged;
+
+	send_it(r, &a, s, 5);
+	send_it(r, &b, s, 5); /* waits */
+	p = forged = expect(r, GM_DATA);
+	forged.h.number++; /* that is b's */
+	answer(r, &forged, GM_ACK, 0);
+	forged.h.number += 1000;
+	answer(r, &forged, GM_ACK, 0);
+	answer(r, &forged, GM_RESET, GM_R_STALE);
+	CHECK_EQ(rig_counter(r, "bad_ack"), 3);
+	forged = p;
+	forged.h.begin++; /* of another session's */
+	answer(r, &forged, GM_ACK, 0);
+	answer(r, &forged, GM_RESET, GM_R_STALE);
+	CHECK_EQ(rig_counter(r, "stale"), 2);
+	CHECK_EQ(a.times + b.times, 0);
+	answer(r, &p, GM_ACK, 0);
+	CHECK_EQ(a.times, 1);
+	gm_rig_end(r);
+}
+
+TEST(gm_takes_no_acknowledgement_of_another_host)
+{
+	struct rig *r = gm_rig("");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+	struct packet p, forged;
+
+	send_it(r, &a, s, 5);
+	p = expect(r, GM_DATA);
+	meet(r, OTHER, BOOT_B);
+	forged = packet(GM_ACK, p.h.number, 0, "");
+	forged.h.begin = p.h.begin;
+	forged.host = OTHER;
+	forged.boot = BOOT_B;
+	inject(r, forged);
+	CHECK_EQ(a.times, 0);
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	gm_rig_end(r);
+}
+
+TEST(gm_ends_a_session_that_the_peer_resets)
+{
+	static const struct {
+		enum gm_reason reason;
+		int status;
+	} cases[] = { { GM_R_STALE, -ECONNRESET },	{ GM_R_REFUSED, -ECONNRESET }, { GM_R_INCONSISTENT, -ECONNRESET },
+		      { GM_R_REGION, -EFAULT },		{ GM_R_BOUNDS, -EFAULT },      { GM_R_TOO_LONG, -EMSGSIZE },
+		      { (enum gm_reason)99, -ECONNRESET } };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		struct rig *r = gm_rig("");
+		struct xk_session *s = open_it(r);
+		struct sending a;
+		struct packet p;
+
+		send_it(r, &a, s, 5);
+		p = expect(r, GM_DATA);
+		answer(r, &p, GM_RESET, cases[i].reason);
+		CHECK_EQ(a.times, 1);
+		CHECK_EQ(a.status, cases[i].status);
+		CHECK_EQ(rig_counter(r, "was_reset"), 1);
+		CHECK_EQ(rig_close_dones(r), 1);
+		rig_free(r);
+	}
+}
+
+/* ---- reboots ---- */
+
+TEST(gm_sends_nothing_to_another_boot)
+{
+	struct rig *r = gm_rig("");
+	struct xk_session *s = open_it(r), *next;
+	struct sending a;
+	struct packet p;
+
+	send_it(r, &a, s, 5);
+	expect(r, GM_DATA);
+	meet(r, HOST, BOOT_B);
+	CHECK_EQ(a.times, 1);
+	CHECK_EQ(a.status, -ECONNRESET);
+	CHECK_EQ(rig_counter(r, "peer_gone"), 1);
+	CHECK_EQ(rig_close_dones(r), 1);
+	send_it(r, &a, s, 5);
+	CHECK_EQ(a.pushed, -ECONNRESET);
+	rig_advance_ms(r, 1000);
+	rig_expect_nothing_sent(r);
+	next = rig_open(r, rig_to2(HOST, FAR, PORT));
+	REQUIRE(next != NULL && next != s);
+	rig_forget(r);
+	send_it(r, &a, next, 5);
+	p = sent(r);
+	CHECK(p.boot == BOOT_B);
+	gm_rig_end(r);
+}
+
+/* ---- small messages ---- */
+
+static unsigned
+segments_of(const char *small, size_t len)
+{
+	char settings[64];
+	struct rig *r;
+	struct xk_session *s;
+	struct sending a;
+	unsigned buffers = 0;
+	bool was_sent = false;
+
+	/* with how many buffers the message can be sent: itself, and those that its packet needs */
+	while (!was_sent && ++buffers < 10) {
+		snprintf(settings, sizeof(settings), "gm.small=%s", small);
+		r = gm_rig(settings);
+		s = open_it(r);
+		rig_limit_buffers(r, buffers);
+		send_it(r, &a, s, len);
+		was_sent = rig_sent(r) > 0;
+		rig_limit_buffers(r, UINT_MAX);
+		gm_rig_end(r);
+	}
+	return buffers;
+}
+
+TEST(gm_copies_small_messages_if_it_is_told_to)
+{
+	CHECK_EQ(segments_of("copy", 256), 2);
+	CHECK(segments_of("reference", 256) > 2);
+	CHECK(segments_of("copy", 257) > 2);
+}
+
+TEST(gm_sends_small_messages_unreliably_if_it_is_told_to)
+{
+	struct rig *r = gm_rig("gm.small=unreliable; gm.tokens=1");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+	struct packet p;
+
+	for (unsigned i = 0; i < 3; i++) {
+		send_it(r, &a, s, 256);
+		CHECK_EQ(a.pushed, 0);
+		CHECK_EQ(a.times, 1);
+		CHECK_EQ(a.status, XK_GM_UNKNOWN);
+		p = expect(r, GM_DATAGRAM);
+		CHECK_EQ(p.h.number, 0);
+		CHECK_EQ(p.h.length, 256);
+	}
+	CHECK_EQ(rig_push(r, s, "aabb"), 0);
+	expect(r, GM_DATAGRAM);
+	CHECK_EQ(rig_counter(r, "unreliable"), 4);
+	rig_advance_ms(r, 1000);
+	rig_expect_nothing_sent(r);
+	send_it(r, &a, s, 257);
+	expect(r, GM_DATA);
+	CHECK_EQ(a.times, 0);
+	rig_limit_buffers(r, 1);
+	send_it(r, &a, s, 10);
+	CHECK_EQ(a.pushed, -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	rig_limit_buffers(r, UINT_MAX);
+	gm_rig_end(r);
+}
+
+/* ---- deposits ---- */
+
+TEST(gm_deposits_name_their_places)
+{
+	struct rig *r = gm_rig("gm.small=unreliable"); /* deposits are reliable all the same */
+	struct xk_session *s = open_it(r);
+	struct sending a, b;
+	struct packet p, q;
+
+	deposit(r, &a, s, FRAGMENT + 3, 0x1234, 1000);
+	deposit(r, &b, s, 2, 0x1235, 0);
+	p = expect(r, GM_DEPOSIT);
+	q = expect(r, GM_DEPOSIT);
+	CHECK_EQ(p.h.total, 0x1234);
+	CHECK_EQ(p.h.offset, 1000);
+	CHECK_EQ(q.h.offset, 1000 + FRAGMENT);
+	CHECK_EQ(q.h.length, 3);
+	q = expect(r, GM_DEPOSIT);
+	CHECK_EQ(q.h.total, 0x1235);
+	CHECK_EQ(q.h.offset, 0);
+	answer(r, &q, GM_ACK, 0);
+	CHECK_EQ(a.times, 1);
+	CHECK_EQ(a.status, 0);
+	CHECK_EQ(b.times, 1);
+	gm_rig_end(r);
+}
+
+TEST(gm_registers_regions)
+{
+	struct rig *r = gm_rig("");
+	struct xk_protocol *gm = rig_protocol(r, "gm");
+	static uint8_t memory[16];
+	struct xk_gm_region region = { .base = memory, .len = sizeof(memory), .port = PORT }, none = { .id = 0 };
+
+	CHECK_EQ(xk_gm_register(gm, &none), -EINVAL);
+	CHECK_EQ(xk_gm_unregister(gm, &none), -ENOENT);
+	for (unsigned i = 0; i < GM_REGIONS; i++) {
+		CHECK_EQ(xk_gm_register(gm, &region), 0);
+		CHECK(region.id != 0);
+	}
+	none = region;
+	CHECK_EQ(xk_gm_register(gm, &none), -ENOSPC);
+	CHECK_EQ(xk_gm_unregister(gm, &region), 0);
+	CHECK_EQ(xk_gm_unregister(gm, &region), -ENOENT);
+	CHECK_EQ(xk_gm_register(gm, &region), 0);
+	CHECK_EQ(xk_control_protocol(gm, XK_GM_REGISTER, &region, 1), -EMSGSIZE);
+	rig_free(r);
+}

@@ -1,0 +1,591 @@
+/* test_gm_received.c - GM's receiving half: what is delivered, what is refused, and how much is held. test_gm.c has the rest. */
+#include <limits.h>
+
+#include "tests/protocols/gm_rig.h"
+
+/* ---- in order, once ---- */
+
+TEST(gm_delivers_and_acknowledges)
+{
+	struct rig *r = gm_server("");
+
+	hear(r, 105, 0, "one");
+	expect_delivered(r, "one");
+	expect_ack(r, 105);
+	hear(r, 107, 105, ""); /* 106 was another session's */
+	expect_delivered(r, "");
+	expect_ack(r, 107);
+	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_counter(r, "accepted"), 1);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(gm_delivers_no_duplicate_and_nothing_out_of_order)
+{
+	struct rig *r = gm_server("");
+
+	hear(r, 105, 0, "one");
+	expect_ack(r, 105);
+	hear(r, 105, 0, "one");
+	expect_ack(r, 105); /* the first may have been lost */
+	CHECK_EQ(rig_counter(r, "duplicate"), 1);
+	hear(r, 109, 107, "three");
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "gap"), 1);
+	hear(r, 107, 105, "two");
+	expect_ack(r, 107);
+	hear(r, 109, 107, "three");
+	expect_ack(r, 109);
+	hear(r, 107, 0, "two");
+	expect_ack(r, 109);
+	expect_delivered(r, "one");
+	expect_delivered(r, "two");
+	expect_delivered(r, "three");
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+/* What comes before the first is known to be missing as long as the sender says so. */
+TEST(gm_begins_a_session_with_nothing_missing)
+{
+	struct rig *r = gm_server("");
+
+	hear(r, 107, 105, "two");
+	CHECK_EQ(rig_counter(r, "gap"), 1);
+	CHECK_EQ(rig_open_dones(r), 0);
+	hear(r, 105, 0, "one");
+	hear(r, 107, 105, "two");
+	expect_delivered(r, "one");
+	expect_delivered(r, "two");
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(gm_answers_on_the_session_of_a_stranger)
+{
+	struct rig *r = gm_server("");
+
+	hear(r, 105, 0, "one");
+	expect_ack(r, 105);
+	rig_forget(r);
+	CHECK_EQ(rig_push(r, rig_announced(r), "aabb"), 0);
+	CHECK_EQ(expect(r, GM_DATA).h.length, 2);
+	gm_rig_end(r);
+}
+
+TEST(gm_hears_only_enabled_ports)
+{
+	struct rig *r = gm_server("");
+	struct packet p = packet(GM_DATA, 105, 0, "one");
+
+	p.h.ports++;
+	inject(r, p);
+	CHECK_EQ(rig_counter(r, "no_session"), 1);
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
+	hear(r, 105, 0, "one");
+	CHECK_EQ(rig_counter(r, "no_session"), 2);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(gm_resets_a_session_that_the_hlp_refuses)
+{
+	struct rig *r = gm_server("");
+
+	rig_refuse(r, -EPERM);
+	hear(r, 105, 0, "one");
+	expect_reset(r, 105, GM_R_REFUSED);
+	CHECK_EQ(rig_counter(r, "refused"), 1);
+	CHECK_EQ(rig_counter(r, "resets"), 1);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+/* As if the user's demux had not returned. */
+TEST(gm_keeps_what_comes_while_a_message_is_being_delivered)
+{
+	struct rig *r = gm_server("gm.buffers=3");
+	struct gm_session *s;
+
+	hear(r, 105, 0, "one");
+	expect_delivered(r, "one");
+	expect_ack(r, 105);
+	s = (struct gm_session *)rig_announced(r);
+	s->delivering = true;
+	hear(r, 106, 105, "two");
+	hear_part(r, 107, 106, 6, 0, 3);
+	hear(r, 106, 105, "two");
+	expect_ack(r, 105); /* that it is here does not mean that the user has had it */
+	rig_expect_nothing_delivered(r);
+	rig_expect_nothing_sent(r);
+	s->delivering = false;
+	hear_part(r, 108, 107, 6, 3, 3);
+	expect_delivered(r, "two");
+	rig_expect_delivered(r, "000102030405");
+	expect_ack(r, 106);
+	expect_ack(r, 108);
+	rig_free(r);
+}
+
+/* ---- buffers ---- */
+
+TEST(gm_delivers_what_a_buffer_is_posted_for)
+{
+	struct rig *r = gm_server("gm.buffers=0");
+	struct xk_session *s;
+
+	hear(r, 105, 0, "one");
+	CHECK_EQ(rig_counter(r, "unposted"), 1);
+	rig_expect_nothing_delivered(r);
+	rig_expect_nothing_sent(r);
+	s = rig_announced(r); /* the hlp was told, so that it may post */
+	CHECK_EQ(xk_post(s, 2, 4), 0);
+	hear(r, 105, 0, "one");
+	CHECK_EQ(rig_counter(r, "unposted"), 2);
+	CHECK_EQ(xk_post(s, 4, 1), 0);
+	hear(r, 105, 0, "one");
+	expect_delivered(r, "one");
+	expect_ack(r, 105);
+	hear(r, 106, 105, "two");
+	CHECK_EQ(rig_counter(r, "unposted"), 3);
+	hear(r, 107, 106, "three");
+	CHECK_EQ(rig_counter(r, "gap"), 1);
+	rig_free(r);
+}
+
+/* The others of the same host go on. */
+TEST(gm_receiver_that_posts_nothing_stops_its_own_session_alone)
+{
+	struct rig *r = gm_server("gm.buffers=0");
+	struct packet p;
+
+	hear(r, 105, 0, "one");
+	for (unsigned i = 0; i < 1000; i++) {
+		p = packet(GM_DATA, 106 + i, i == 0 ? 0 : 105 + i, "two");
+		p.h.ports = (FAR + 1) << 16 | PORT;
+		inject(r, p);
+		if (i == 0)
+			CHECK_EQ(xk_post(rig_announced(r), 64, 1000), 0);
+		if (i == 0)
+			inject(r, p);
+		hear(r, 105, 0, "one");
+	}
+	CHECK_EQ(rig_delivered(r), 1000);
+	CHECK_EQ(rig_counter(r, "unposted"), 1002);
+	rig_forget(r);
+	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
+	rig_free(r);
+}
+
+/* ---- long messages ---- */
+
+TEST(gm_joins_fragments)
+{
+	struct rig *r = gm_server("");
+
+	hear_part(r, 105, 0, 8, 0, 3);
+	expect_ack(r, 105);
+	hear_part(r, 106, 105, 8, 3, 4);
+	expect_ack(r, 106);
+	rig_expect_nothing_delivered(r);
+	hear_part(r, 107, 106, 8, 7, 1);
+	rig_expect_delivered(r, "0001020304050607");
+	expect_ack(r, 107);
+	CHECK_EQ(((struct gm *)rig_protocol(r, "gm"))->held, 0);
+	rig_free(r);
+}
+
+TEST(gm_resets_fragments_that_do_not_follow)
+{
+	static const uint32_t cases[][4] = {
+		/* total, offset, length, reason */
+		{ 9, 3, 4, GM_R_INCONSISTENT },	     /* another message's length */
+		{ 8, 4, 4, GM_R_INCONSISTENT },	     /* a byte is missing */
+		{ 8, 2, 4, GM_R_INCONSISTENT },	     /* a byte again */
+		{ 8, 3, 0, GM_R_INCONSISTENT },	     /* nothing */
+		{ 100001, 0, 4, GM_R_TOO_LONG },     /* too long */
+		{ 9, 0, 0, GM_R_INCONSISTENT },	     /* another message, which begins with nothing */
+	};
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		struct rig *r = gm_server("");
+
+		hear_part(r, 105, 0, 8, 0, 3);
+		expect_ack(r, 105);
+		hear_part(r, 106, 105, cases[i][0], cases[i][1], cases[i][2]);
+		expect_reset(r, 106, cases[i][3]);
+		CHECK_EQ(rig_counter(r, cases[i][3] == GM_R_TOO_LONG ? "too_long" : "inconsistent"), 1);
+		rig_expect_nothing_delivered(r);
+		gm_rig_end(r);
+	}
+}
+
+TEST(gm_begins_no_session_in_the_middle_of_a_message)
+{
+	struct rig *r = gm_server("");
+
+	hear_part(r, 106, 0, 8, 3, 5);
+	expect_reset(r, 106, GM_R_STALE);
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	rig_free(r);
+}
+
+TEST(gm_abandons_a_message_whose_rest_never_comes)
+{
+	struct rig *r = gm_server("gm.patience=2s; gm.buffers=1");
+
+	hear_part(r, 105, 0, 8, 0, 3);
+	rig_advance_ms(r, 1000);
+	hear_part(r, 106, 105, 8, 3, 3);
+	rig_advance_ms(r, 1999);
+	CHECK_EQ(rig_counter(r, "abandoned"), 0);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(rig_counter(r, "abandoned"), 1);
+	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
+	rig_forget(r);
+	hear_part(r, 107, 106, 8, 6, 2);
+	expect_reset(r, 107, GM_R_INCONSISTENT);
+	hear(r, 108, 106, "new"); /* its buffer is there again */
+	expect_delivered(r, "new");
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(gm_holds_no_more_than_it_may)
+{
+	static const struct {
+		const char *settings;
+		bool has_other; /* whether another host has room left */
+	} cases[] = { { "gm.held_peer=10000", true }, { "gm.held=10000", false } };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		struct rig *r = gm_server(cases[i].settings);
+		struct packet p = packet(GM_DATA, 105, 0, "abc");
+
+		hear_part(r, 105, 0, 6000, 0, 1000);
+		p.h.ports = (FAR + 1) << 16 | PORT;
+		p.h.total = 6000;
+		inject(r, p);
+		CHECK_EQ(rig_counter(r, "no_room"), 1);
+		p.h.total = 4000;
+		inject(r, p);
+		CHECK_EQ(rig_counter(r, "no_room"), 1);
+		meet(r, OTHER, BOOT_B);
+		p.host = OTHER;
+		p.boot = BOOT_B;
+		p.h.total = 6000;
+		inject(r, p);
+		CHECK_EQ(rig_counter(r, "no_room"), cases[i].has_other ? 1 : 2);
+		gm_rig_end(r);
+	}
+}
+
+/* ---- sessions that come and go ---- */
+
+TEST(gm_ends_a_session_when_the_peer_begins_a_later_one)
+{
+	struct rig *r = gm_server("");
+	struct packet p = packet(GM_DATA, 203, 0, "new");
+	struct xk_session *old;
+
+	rig_keep(r, true);
+	hear(r, 105, 0, "old");
+	hear_part(r, 106, 105, 8, 0, 3);
+	old = rig_announced(r);
+	p.h.begin = 200;
+	inject(r, p);
+	expect_delivered(r, "old");
+	expect_delivered(r, "new");
+	CHECK(rig_announced(r) != old);
+	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_counter(r, "abandoned"), 1);
+	CHECK_EQ(rig_push(r, old, "aa"), -ECONNRESET);
+	rig_forget(r);
+	hear(r, 107, 0, "late");
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	rig_expect_nothing_delivered(r);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* A session that is forgotten costs the sender nothing, and lets no old packet in. */
+TEST(gm_goes_on_with_a_session_that_it_has_forgotten)
+{
+	struct rig *r = gm_server("gm.peer_sessions=1");
+	struct packet p = packet(GM_DATA, 110, 0, "other");
+
+	hear(r, 105, 0, "one");
+	hear(r, 107, 105, "two");
+	p.h.ports = (FAR + 1) << 16 | PORT;
+	p.h.begin = 109;
+	inject(r, p);
+	rig_forget(r);
+	CHECK_EQ(rig_open_dones(r), 2);
+	hear(r, 105, 0, "one"); /* copies of old packets */
+	expect_reset(r, 105, GM_R_STALE);
+	hear(r, 107, 0, "two");
+	expect_reset(r, 107, GM_R_STALE);
+	hear(r, 107, 105, "two");
+	hear(r, 112, 111, "four");
+	CHECK_EQ(rig_counter(r, "gap"), 2);
+	rig_expect_nothing_delivered(r);
+	hear(r, 111, 0, "three");
+	expect_delivered(r, "three");
+	hear(r, 112, 111, "four");
+	expect_delivered(r, "four");
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(gm_takes_no_more_sessions_of_a_host_than_it_may)
+{
+	struct rig *r = gm_server("gm.peer_sessions=1");
+	struct packet p = packet(GM_DATA, 110, 0, "other");
+
+	hear_part(r, 105, 0, 8, 0, 3); /* busy */
+	p.h.ports = (FAR + 1) << 16 | PORT;
+	inject(r, p);
+	CHECK_EQ(rig_counter(r, "too_many"), 1);
+	meet(r, OTHER, BOOT_B);
+	p.host = OTHER;
+	p.boot = BOOT_B;
+	inject(r, p);
+	expect_delivered(r, "other");
+	gm_rig_end(r);
+}
+
+TEST(gm_delivers_nothing_of_a_boot_that_is_over)
+{
+	struct rig *r = gm_server("");
+	struct packet p = packet(GM_DATA, 3, 0, "new");
+	struct gm_session *s;
+
+	rig_keep(r, true);
+	hear(r, 105, 0, "old");
+	hear_part(r, 106, 105, 8, 0, 3);
+	expect_delivered(r, "old");
+	s = (struct gm_session *)rig_announced(r);
+	meet(r, HOST, BOOT_B);
+	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_counter(r, "abandoned"), 1);
+	hear_part(r, 107, 106, 8, 3, 5); /* BID drops it */
+	rig_expect_nothing_delivered(r);
+	p.h.begin = 1;
+	p.boot = BOOT_B;
+	inject(r, p); /* its numbers begin anew */
+	expect_delivered(r, "new");
+	CHECK(rig_delivered_on(r) != &s->session);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* Packets whose boot is not known, because BID is not below or carries up the last of a boot. */
+TEST(gm_takes_no_packet_of_an_unknown_boot)
+{
+	struct rig *r = rig_new_graph("wire:; wire2:; bidctl: wire2; bidctl.broadcast=no; gm: wire bidctl; user: gm");
+
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
+	rig_inject(r, "0009 0007 0001 0000 00000000 00000000 0000000000000064 0000000000000065 0000000000000000");
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	rig_expect_nothing_sent(r);
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(gm_forgets_hosts_that_are_lost)
+{
+	struct rig *r = gm_server("bidctl.lifetime=1s; gm.peer_sessions=1");
+	struct gm *gm = (struct gm *)rig_protocol(r, "gm");
+	struct packet p = packet(GM_DATA, 110, 0, "other");
+
+	hear(r, 105, 0, "one");
+	p.h.ports = (FAR + 1) << 16 | PORT;
+	inject(r, p);
+	CHECK_EQ(xk_map_count(&gm->peers), 1);
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
+	CHECK_EQ(xk_map_count(&gm->peers), 1); /* the floor */
+	for (unsigned i = 0; i < 30; i++)
+		rig_advance_ms(r, 100);
+	CHECK_EQ(xk_map_count(&gm->peers), 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
+/* ---- datagrams ---- */
+
+TEST(gm_delivers_datagrams_as_they_come)
+{
+	struct rig *r = gm_server("gm.buffers=1");
+	struct packet p = packet(GM_DATAGRAM, 0, 0, "two");
+	struct gm_session *s;
+
+	inject(r, p);
+	expect_delivered(r, "two");
+	inject(r, p);
+	expect_delivered(r, "two");
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_open_dones(r), 1);
+	s = (struct gm_session *)rig_announced(r);
+	hear(r, 105, 0, "one"); /* pushed before them */
+	expect_delivered(r, "one");
+	expect_ack(r, 105);
+	CHECK_EQ(atomic_exchange(&s->posted.counts[XK_POSTED_OWN], 0), 1);
+	inject(r, p);
+	CHECK_EQ(rig_counter(r, "unposted"), 1);
+	p.h.begin--;
+	inject(r, p);
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	rig_free(r);
+}
+
+/* ---- deposits ---- */
+
+static uint8_t memory[100];
+
+static struct packet
+deposit_packet(uint64_t number, uint32_t region, uint32_t place, const char *text)
+{
+	struct packet p = packet(GM_DEPOSIT, number, number - 1, text);
+
+	if (number == 105)
+		p.h.previous = 0;
+	p.h.total = region;
+	p.h.offset = place;
+	return p;
+}
+
+static struct rig *
+rig_with_region(struct xk_gm_region *region, uint16_t port)
+{
+	struct rig *r = gm_server("");
+
+	memset(memory, 0, sizeof(memory));
+	*region = (struct xk_gm_region){ .base = memory + 10, .len = 20, .port = port };
+	CHECK_EQ(xk_gm_register(rig_protocol(r, "gm"), region), 0);
+	return r;
+}
+
+TEST(gm_deposits_in_order_and_tells_nobody)
+{
+	struct xk_gm_region region;
+	struct rig *r = rig_with_region(&region, PORT);
+
+	inject(r, deposit_packet(105, region.id, 0, "abcdef"));
+	expect_ack(r, 105);
+	inject(r, deposit_packet(106, region.id, 14, "uvwxyz"));
+	expect_ack(r, 106);
+	inject(r, deposit_packet(106, region.id, 0, "AB")); /* a duplicate */
+	expect_ack(r, 106);
+	inject(r, deposit_packet(107, region.id, 20, "")); /* nothing, at the end */
+	expect_ack(r, 107);
+	CHECK(memcmp(memory + 9, "\0abcdef\0\0\0\0\0\0\0\0uvwxyz\0", 22) == 0);
+	CHECK_EQ(rig_counter(r, "deposited"), 3);
+	CHECK_EQ(rig_open_dones(r), 0);
+	rig_expect_nothing_delivered(r);
+	hear(r, 108, 107, "done");
+	expect_delivered(r, "done");
+	CHECK_EQ(rig_open_dones(r), 1);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(gm_deposits_within_bounds_only)
+{
+	static const struct {
+		uint32_t place;
+		const char *text;
+	} cases[] = { { 15, "uvwxyz" }, { 20, "x" }, { 21, "" }, { 0xffffffff, "" }, { 0xffffffff, "ab" },
+		      { 0, "abcdefghijklmnopqrstu" } };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		struct xk_gm_region region;
+		struct rig *r = rig_with_region(&region, PORT);
+
+		inject(r, deposit_packet(105, region.id, cases[i].place, cases[i].text));
+		expect_reset(r, 105, GM_R_BOUNDS);
+		CHECK_EQ(rig_counter(r, "out_of_bounds"), 1);
+		CHECK_EQ(rig_counter(r, "deposited"), 0);
+		for (unsigned k = 0; k < sizeof(memory); k++)
+			CHECK_EQ(memory[k], 0);
+		rig_free(r);
+	}
+}
+
+TEST(gm_deposits_into_registered_memory_only)
+{
+	struct xk_gm_region region;
+	struct rig *r = rig_with_region(&region, PORT);
+
+	inject(r, deposit_packet(105, region.id ^ 1, 0, "abc"));
+	expect_reset(r, 105, GM_R_REGION);
+	inject(r, deposit_packet(105, 0, 0, "abc"));
+	expect_reset(r, 105, GM_R_REGION);
+	CHECK_EQ(xk_gm_unregister(rig_protocol(r, "gm"), &region), 0);
+	inject(r, deposit_packet(105, region.id, 0, "abc"));
+	expect_reset(r, 105, GM_R_REGION);
+	CHECK_EQ(rig_counter(r, "bad_region"), 3);
+	rig_free(r);
+	r = rig_with_region(&region, PORT + 1); /* another port's */
+	inject(r, deposit_packet(105, region.id, 0, "abc"));
+	expect_reset(r, 105, GM_R_REGION);
+	CHECK_EQ(memory[10], 0);
+	rig_free(r);
+}
+
+/* ---- what is malformed ---- */
+
+TEST(gm_drops_what_is_cut_off)
+{
+	struct rig *r = gm_server("");
+	struct packet p = packet(GM_DATA, 105, 0, "one");
+	uint8_t bytes[BID_LEN + GM_HEADER_LEN + BYTES];
+	size_t len = packet_store(r, &p, bytes);
+
+	for (size_t i = BID_LEN + 1; i < len; i++)
+		rig_inject_bytes(r, bytes, i);
+	CHECK_EQ(rig_counter(r, "short"), GM_HEADER_LEN - 1);
+	CHECK_EQ(rig_counter(r, "bad_length"), 3);
+	memset(bytes + len, 0, 20); /* padding */
+	rig_inject_bytes(r, bytes, len + 20);
+	expect_delivered(r, "one");
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(gm_drops_headers_that_nobody_sends)
+{
+	static const struct {
+		struct gm_header h;
+		const char *why;
+	} cases[] = {
+		{ { 0, 0, 3, 3, 0, 100, 105, 0 }, "bad_kind" },
+		{ { 0, GM_RESET + 1, 3, 3, 0, 100, 105, 0 }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 3, 0, 0, 105, 0 }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 3, 0, 100, 0, 0 }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 3, 0, 100, 105, 105 }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 3, 0, 100, UINT64_MAX, 0 }, "bad_kind" },
+		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 1, 0 }, "bad_kind" },
+		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 0, 1 }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 2, 0, 100, 105, 0 }, "bad_length" },
+		{ { 0, GM_DATA, 3, 10, 8, 100, 105, 0 }, "bad_length" },
+		{ { 0, GM_DATA, 3, 10, 11, 100, 105, 0 }, "bad_length" },
+		{ { 0, GM_DATAGRAM, 257, 257, 0, 100, 0, 0 }, "bad_length" },
+		{ { 0, GM_DATAGRAM, 3, 4, 0, 100, 0, 0 }, "bad_length" },
+		{ { 0, GM_DATAGRAM, 3, 3, 1, 100, 0, 0 }, "bad_length" },
+		{ { 0, GM_ACK, 3, 0, 0, 100, 105, 0 }, "bad_length" },
+		{ { 0, GM_RESET, 3, 0, 0, 100, 105, 0 }, "bad_length" },
+	};
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		struct rig *r = gm_server("");
+		struct packet p = { cases[i].h, HOST, BOOT_A, { 0 } };
+
+		p.h.ports = FAR << 16 | PORT;
+		inject(r, p);
+		CHECK_EQ(rig_counter(r, cases[i].why), 1);
+		rig_expect_nothing_delivered(r);
+		rig_expect_nothing_sent(r);
+		rig_free(r);
+	}
+}
