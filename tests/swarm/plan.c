@@ -42,6 +42,10 @@ static const struct plan_edge plan_bid_link[] = {
 	{ "traffic", "udp", "" }, { "udp", "bid", "" },     { "bid", "vnet", "" },
 	{ "bid", "bidctl", "" },  { "bidctl", "vnet", "" }, { NULL, NULL, NULL },
 };
+static const struct plan_edge plan_gm[] = {
+	{ "traffic", "gm", "" }, { "gm", "bid", "" },	  { "gm", "bidctl", "" }, { "bid", "ip", "" },
+	{ "bid", "bidctl", "" }, { "bidctl", "ip", "" }, { NULL, NULL, NULL },
+};
 static const struct plan_edge plan_blast[] = { { "traffic", "blast", "number=8" },
 					       { "blast", "vnet", "" },
 					       { NULL, NULL, NULL } };
@@ -80,6 +84,7 @@ const struct plan_scenario plan_scenarios[] = {
 	  { "intact" },
 	  PLAN_LONG },
 	{ "blast_ip", "the same over ip", plan_blast_ip, { "traffic" }, { "intact" }, PLAN_LONG },
+	{ "gm", "reliable messages between boots of hosts", plan_gm, { "traffic" }, { "ordered" }, PLAN_LONG },
 	{ .name = NULL },
 };
 
@@ -105,6 +110,13 @@ plan_has(const struct plan_scenario *scenario, const char *name)
 		if (strcmp(edge->upper, name) == 0)
 			return true;
 	return false;
+}
+
+/* Whether messages are sent until they arrive, so that short ones are worth a scenario of their own. */
+static bool
+plan_is_reliable(const struct plan_scenario *scenario)
+{
+	return plan_has(scenario, "stopwait") || plan_has(scenario, "gm");
 }
 
 /* ---- what all hosts share ---- */
@@ -164,7 +176,7 @@ plan_draw_sizes(struct plan_maker *maker)
 	maker->size_min = 40;
 	maker->size_max = plan_between(maker, 40, whole < 800 ? whole : 800);
 	maker->fragments = 1;
-	if (may_be_long && (!plan_has(maker->plan->scenario, "stopwait") || plan_has(maker->plan->scenario, "udp") ||
+	if (may_be_long && (!plan_is_reliable(maker->plan->scenario) || plan_has(maker->plan->scenario, "udp") ||
 			    plan_one_in(maker, 2))) {
 		maker->fragments = plan_between(maker, 2, most);
 		maker->size_max = maker->mtu + plan_between(maker, 1, (maker->mtu - 60) * (maker->fragments - 1));
@@ -215,6 +227,8 @@ plan_draw_times(struct plan_maker *maker)
 	/* by then who still sends to a dead one has given up */
 	plan->quiet_ns =
 		plan->stop_ns + 2000 * PLAN_MS + (maker->timeout_ns == all_ns ? 12 * maker->timeout_max_ns : 0);
+	if (plan_has(plan->scenario, "gm")) /* a host with few stacks may lose each second packet */
+		plan->quiet_ns += 20 * maker->timeout_max_ns;
 	plan->end_ns = plan->quiet_ns + 500 * PLAN_MS;
 }
 
@@ -233,7 +247,7 @@ plan_draw_shared(struct plan_maker *maker)
 	maker->identification = !crashes && plan_one_in(maker, 2) ? plan_between(maker, 1, 65535) : 0;
 	maker->local = plan_one_in(maker, 2) ? plan_between(maker, 3000, 3010) : 0;
 	maker->queue = plan_between(maker, 0, 16);
-	plan->patient = plan_one_in(maker, 2) && !crashes && !plan->is_long && plan_has(plan->scenario, "stopwait");
+	plan->patient = plan_one_in(maker, 2) && !crashes && !plan->is_long && plan_is_reliable(plan->scenario);
 	plan->scarce = plan_one_in(maker, 12) && !plan->patient;
 	plan->misled = !plan->patient && (plan->scenario->allows & PLAN_DAMAGE) != 0 && !maker->plan->is_long &&
 		       !plan->damages && (plan->checked || !plan_has(plan->scenario, "udp")) && plan_one_in(maker, 4);

@@ -73,6 +73,29 @@ plan_write_stopwait(struct plan_maker *maker)
 		   (unsigned)(maker->plan->patient ? PLAN_PATIENCE : plan_between(maker, 2, 10)));
 }
 
+/* A patient sender's session must not be forgotten, since its messages might be under way. */
+static void
+plan_write_gm(struct plan_maker *maker)
+{
+	static const char *const smalls[] = { "reference", "copy" };
+	uint64_t patience_ns = maker->timeout_max_ns * plan_between(maker, 3, 8);
+
+	plan_write(maker, ", tokens=%u, window=%u, buffers=%u, small=%s", (unsigned)plan_between(maker, 1, maker->plan->is_long ? 4 : 16),
+		   (unsigned)plan_between(maker, 1, 32), (unsigned)plan_between(maker, 1, 16),
+		   smalls[xk_chance_below(&maker->chance, 2)]);
+	plan_write_time(maker, "timeout", maker->timeout_ns);
+	plan_write_time(maker, "timeout_min", plan_between(maker, 1, maker->timeout_ns / 1000) * 1000);
+	plan_write_time(maker, "timeout_max", maker->timeout_max_ns);
+	plan_write_time(maker, "patience", maker->plan->patient ? UINT64_C(60000000000) : patience_ns);
+	if (maker->plan->patient)
+		return;
+	if (plan_one_in(maker, 3))
+		plan_write(maker, ", peer_sessions=%u", (unsigned)plan_between(maker, 1, 3));
+	if (plan_one_in(maker, 3))
+		plan_write(maker, ", held_peer=%u", (unsigned)(maker->size_max + plan_between(maker, 0, 1000)));
+	plan_write_sessions(maker);
+}
+
 static void
 plan_write_bid(struct plan_maker *maker)
 {
@@ -166,6 +189,7 @@ static const struct plan_node plan_nodes[] = {
 	{ "vdrop", plan_write_vdrop },   { "vdelay", plan_write_vdelay }, { "stopwait", plan_write_stopwait },
 	{ "eth", plan_write_sessions },  { "vnet", plan_write_sessions }, { "bid", plan_write_bid },
 	{ "bidctl", plan_write_bidctl }, { "blast", plan_write_blast },
+	{ "gm", plan_write_gm },
 };
 
 static const char *const plan_policies[] = { "implicit=handoff", "implicit=\"spin(20us)\"", "implicit=fail",
