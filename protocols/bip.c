@@ -122,7 +122,8 @@ bip_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 		return err;
 	do {
 		if (chooses)
-			local = BIP_CHOSEN_FIRST + atomic_fetch_add(&((struct bip *)self)->chosen, 1) % BIP_CHOSEN_COUNT;
+			local = BIP_CHOSEN_FIRST +
+				atomic_fetch_add(&((struct bip *)self)->chosen, 1) % BIP_CHOSEN_COUNT;
 		ports = (uint32_t)(remote << 16 | local);
 	} while (chooses && xk_table_find(self, bip_key(lls, ports)) != NULL);
 	return xk_table_open(self, bip_key(lls, ports), hlp_receive, hlp_type, lls, &ports, session);

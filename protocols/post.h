@@ -27,8 +27,8 @@ xk_post(struct xk_session *s, uint32_t size, uint32_t count)
 /* ---- for the protocols ---- */
 
 enum {
-	XK_POSTED_OWN = 0,     /* the class of buffers that hold any message, and that the protocol posts again itself */
-	XK_POSTED_CLASSES = 22, /* class i holds 2^(i - 1) bytes, up to XK_MSG_MAX */
+	XK_POSTED_OWN = 0, /* the class of buffers that hold any message, and that the protocol posts again itself */
+	XK_POSTED_CLASSES = 22,  /* class i holds 2^(i - 1) bytes, up to XK_MSG_MAX */
 	XK_POSTED_MAX = 1 << 16, /* buffers of a class */
 };
 
@@ -57,7 +57,7 @@ xk_posted_add(struct xk_posted *posted, unsigned class, uint32_t count)
 static inline int
 xk_posted_take(struct xk_posted *posted, size_t len)
 {
-	for (unsigned class = 0; class < XK_POSTED_CLASSES; class++) {
+	for (unsigned class = 0; class < XK_POSTED_CLASSES; class ++) {
 		uint32_t had = atomic_load_explicit(&posted->counts[class], memory_order_relaxed);
 
 		if (class != XK_POSTED_OWN && (size_t)1 << (class - 1) < len)

@@ -213,7 +213,7 @@ gm_end(struct gm_session *s, unsigned why, int err)
 	xk_unlock(&s->lock);
 	if (disarmed)
 		xk_session_release(session); /* not the last: the caller has one, or pops through s */
-	if (first) /* what comes now is for another session, or for none */
+	if (first)                           /* what comes now is for another session, or for none */
 		xk_map_unbind(&session->protocol->table.sessions, &session->binding);
 	for (unsigned i = 0; i < count; i++) {
 		xk_drop(session->protocol, slots[i].m, why);
@@ -308,7 +308,8 @@ gm_outdated(struct gm *gm, uint32_t host, uint64_t boot)
 		peer->floor = 0;
 	}
 	if (peer != NULL)
-		TAILQ_FOREACH (s, &peer->sessions, of_peer) {
+		TAILQ_FOREACH(s, &peer->sessions, of_peer)
+		{
 			if (s->boot == boot || s->told)
 				continue;
 			s->told = true;
@@ -388,9 +389,9 @@ gm_join(struct gm_session *s, const struct gm_how *how)
 	if (err == 0) {
 		s->peer = peer;
 		s->arrived = peer->floor;
-		TAILQ_FOREACH (other, &peer->sessions, of_peer) /* one that is being closed */
-			if (other->ports == s->ports && other->boot == s->boot && other->arrived > s->arrived)
-				s->arrived = other->arrived;
+		TAILQ_FOREACH(other, &peer->sessions, of_peer) /* one that is being closed */
+		if (other->ports == s->ports && other->boot == s->boot && other->arrived > s->arrived)
+			s->arrived = other->arrived;
 		TAILQ_INSERT_TAIL(&peer->sessions, s, of_peer);
 		peer->passive += s->passive;
 		peer->lost = false;
@@ -542,9 +543,9 @@ gm_admit(struct gm *gm, const struct gm_header *h, uint32_t host)
 	peer = xk_map_resolve(&gm->peers, gm_peer_key(host));
 	admits = peer == NULL || h->kind == GM_DATAGRAM || h->number > peer->floor;
 	if (admits && peer != NULL && peer->passive >= gm->peer_sessions)
-		TAILQ_FOREACH (s, &peer->sessions, of_peer)
-			if (s->passive && !s->timing && !s->told && xk_duplicate(&s->session))
-				break;
+		TAILQ_FOREACH(s, &peer->sessions, of_peer)
+	if (s->passive && !s->timing && !s->told && xk_duplicate(&s->session))
+		break;
 	xk_unlock(&gm->lock);
 	if (s != NULL)
 		xk_close(&s->session); /* as an hlp would: out of the cache */
@@ -602,7 +603,7 @@ gm_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, con
 		gm_pop_packet((struct gm_session *)session, m, h);
 }
 
-/* Ends s if h is of a later session of the peer's. Returns whether it was. */
+/* Returns whether h is of a later session of the peer's than s. */
 static bool
 gm_is_outdated(struct gm_session *s, const struct gm_header *h)
 {
@@ -611,11 +612,26 @@ gm_is_outdated(struct gm_session *s, const struct gm_header *h)
 	xk_lock(&s->lock);
 	is_later = s->passive && h->kind <= GM_DATAGRAM && h->begin > s->peer_begin;
 	xk_unlock(&s->lock);
-	if (is_later && xk_duplicate(&s->session)) {
+	return is_later;
+}
+
+/* Accepts h in place of s, which is of an earlier session of the peer's. As gm_accept. */
+XK_APART static unsigned
+gm_replace(struct gm_session *s, struct xk_session *lls, const struct gm_header *h, struct gm_how *how,
+	   struct xk_session **session)
+{
+	struct xk_protocol *self = s->session.protocol;
+	unsigned why;
+
+	if (!xk_duplicate(lls)) /* it could go with s */
+		return XK_DROP_NO_SESSION;
+	if (xk_duplicate(&s->session)) {
 		gm_end(s, GM_PEER_GONE, -ECONNRESET);
 		xk_session_release(&s->session);
 	}
-	return is_later;
+	why = gm_accept(self, lls, h, how, session);
+	xk_session_release(lls);
+	return why;
 }
 
 static void
@@ -632,10 +648,12 @@ gm_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	how.host = (uint32_t)host;
 	if (why == 0)
 		s = xk_table_find(self, gm_key(lls, h.ports));
-	if (s != NULL && (((struct gm_session *)s)->boot != how.boot || gm_is_outdated((struct gm_session *)s, &h)))
-		s = NULL;
+	if (s != NULL && ((struct gm_session *)s)->boot != how.boot)
+		s = NULL; /* unless BIDCTL says otherwise, the packet's boot is over */
 	if (why == 0 && s == NULL)
 		why = gm_accept(self, lls, &h, &how, &s);
+	else if (why == 0 && gm_is_outdated((struct gm_session *)s, &h))
+		why = gm_replace((struct gm_session *)s, lls, &h, &how, &s);
 	if (why == 0) {
 		xk_pop(s, lls, m, &h);
 		return;
@@ -716,8 +734,7 @@ gm_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 		return -ENOTSUP;
 	if (len < sizeof(struct xk_gm_region))
 		return -EMSGSIZE;
-	return op == XK_GM_REGISTER ? gm_register((struct gm *)self, buffer)
-				    : gm_unregister((struct gm *)self, buffer);
+	return op == XK_GM_REGISTER ? gm_register((struct gm *)self, buffer) : gm_unregister((struct gm *)self, buffer);
 }
 
 static int
@@ -783,7 +800,8 @@ gm_init(struct xk_protocol *self)
 	while (small < XK_ARRAY_LENGTH(smalls) && strcmp(gm->small_text, smalls[small]) != 0)
 		small++;
 	if (small == XK_ARRAY_LENGTH(smalls) || gm->timeout_max_ns < gm->timeout_min_ns) {
-		xk_trace(self, XK_TRACE_NONE, "small is reference, copy or unreliable; timeout_max is not below timeout_min");
+		xk_trace(self, XK_TRACE_NONE,
+			 "small is reference, copy or unreliable; timeout_max is not below timeout_min");
 		return -EINVAL;
 	}
 	gm->small = (enum gm_small)small;
@@ -857,9 +875,9 @@ static const struct xk_setting gm_settings[] = {
 };
 
 static const char *const gm_drops[] = {
-	"bad_kind",  "bad_length",   "stale",     "duplicate",  "gap",           "bad_ack", "unposted",
-	"no_room",   "too_long",     "too_many",  "inconsistent", "abandoned",   "bad_region", "out_of_bounds",
-	"too_big",   "no_token",     "gave_up",   "peer_gone",  "was_reset",     "closed",  NULL,
+	"bad_kind", "bad_length", "stale",    "duplicate",    "gap",       "bad_ack",    "unposted",
+	"no_room",  "too_long",   "too_many", "inconsistent", "abandoned", "bad_region", "out_of_bounds",
+	"too_big",  "no_token",   "gave_up",  "peer_gone",    "was_reset", "closed",     NULL,
 };
 static const char *const gm_counters[] = { "accepted", "retransmitted", "resets", "deposited", "unreliable", NULL };
 
@@ -867,7 +885,8 @@ static const struct xk_number_on gm_numbers[] = { { "bid", 208 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_gm = {
 	.name = "gm",
-	.help = "Reliable, ordered messages between ports, by tokens and posted buffers; deposits into registered memory.",
+	.help = "Reliable, ordered messages between ports, by tokens and posted buffers; deposits into registered "
+		"memory.",
 	.ops = &gm_ops,
 	.session_ops = &gm_session_ops,
 	.header = GM_HEADER_LEN,

@@ -74,11 +74,12 @@ struct gm {
 
 	enum gm_small small;
 	struct xk_bidctl_watcher watcher;
-	_Atomic uint64_t number; /* the last one that was given to a packet or session: higher than all before, in this boot */
-	_Atomic uint32_t chosen; /* local ports so far */
-	_Atomic uint64_t held;   /* bytes of incomplete messages, as long as they will be */
-	struct xk_map peers;     /* struct gm_peer by host */
-	struct xk_lock lock;     /* protects the peers, and the fields below; taken after a session's */
+	_Atomic uint64_t
+		number; /* the last one that was given to a packet or session: higher than all before, in this boot */
+	_Atomic uint32_t chosen;                 /* local ports so far */
+	_Atomic uint64_t held;                   /* bytes of incomplete messages, as long as they will be */
+	struct xk_map peers;                     /* struct gm_peer by host */
+	struct xk_lock lock;                     /* protects the peers, and the fields below; taken after a session's */
 	struct xk_gm_region regions[GM_REGIONS]; /* id 0: free */
 };
 
@@ -88,8 +89,8 @@ TAILQ_HEAD(gm_sessions, gm_session);
 struct gm_peer {
 	struct xk_binding binding; /* by host */
 	uint64_t boot;
-	uint64_t floor; /* no packet up to this number is accepted for a session that was forgotten */
-	bool lost;      /* BIDCTL does not know it any more */
+	uint64_t floor;              /* no packet up to this number is accepted for a session that was forgotten */
+	bool lost;                   /* BIDCTL does not know it any more */
 	struct gm_sessions sessions; /* the oldest first */
 	unsigned passive;            /* how many of them strangers have made */
 	_Atomic uint64_t held;
@@ -115,8 +116,8 @@ struct gm_session {
 	uint32_t ports; /* of arriving packets */
 	uint32_t fragment;
 	bool passive;
-	bool told;              /* of the peer's reboot; under the protocol's lock */
-	_Atomic bool timing;    /* the timer is pending, or its handler will check again; it holds a reference */
+	bool told;               /* of the peer's reboot; under the protocol's lock */
+	_Atomic bool timing;     /* the timer is pending, or its handler will check again; it holds a reference */
 	struct xk_posted posted; /* buffers for arriving messages */
 	struct xk_event timer;
 

@@ -227,7 +227,7 @@ gm_find_packet(struct gm_session *s, const struct gm_header *h, uint64_t *positi
 			return *position < s->acked ? GM_DUPLICATE : *position < s->sent ? 0 : GM_BAD_ACK;
 	}
 	return h->number <= s->last_number && (s->count == 0 || h->number < gm_slot(s, 0)->number) ? GM_DUPLICATE
-												      : GM_BAD_ACK;
+												   : GM_BAD_ACK;
 }
 
 /* Notes that all up to position has arrived. The lock is held. */
@@ -309,7 +309,7 @@ gm_pop_answer(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 	}
 	xk_msg_free(m);
 	err = h->offset == GM_R_REGION || h->offset == GM_R_BOUNDS ? -EFAULT
-	      : h->offset == GM_R_TOO_LONG			   ? -EMSGSIZE
+	      : h->offset == GM_R_TOO_LONG                         ? -EMSGSIZE
 								   : -ECONNRESET;
 	gm_end(s, GM_WAS_RESET, err);
 }

@@ -1,6 +1,6 @@
 /*
  * layers.c - the headers of Ethernet, ARP, IP, UDP and ICMP, field by field, what follows from other fields, and what
- * must hold in any header that a host sends; see packet.h. The RPC suite's headers are in layers_rpc.c.
+ * must hold in any header that a host sends; see packet.h. The RPC suite's headers, and GM's, are in layers_rpc.c.
  */
 #include <string.h>
 
@@ -122,7 +122,7 @@ static const struct carried {
 	{ &layer_ip, &layer_blast, 101 },      { &layer_ip, &layer_bid, 204 },
 	{ &layer_ip, &layer_bidctl, 205 },     { &layer_blast, &layer_udp, 17 },
 	{ &layer_blast, &layer_bid, 0x3005 },  { &layer_bid, &layer_udp, 17 },
-	{ &layer_bid, &layer_chan, 102 },
+	{ &layer_bid, &layer_chan, 102 },      { &layer_bid, &layer_gm, 208 },
 };
 
 uint64_t
@@ -391,5 +391,6 @@ icmp_check(const struct packet *packet, unsigned at, const uint8_t *header, size
 
 const struct layer_type layer_icmp = { "icmp", 8, icmp_fields, icmp_complete, icmp_check };
 
-const struct layer_type *const layer_types[] = { &layer_eth,   &layer_arp,    &layer_ip,  &layer_udp,  &layer_icmp,
-						 &layer_blast, &layer_bidctl, &layer_bid, &layer_chan, NULL };
+const struct layer_type *const layer_types[] = { &layer_eth,  &layer_arp,   &layer_ip,     &layer_udp,
+						 &layer_icmp, &layer_blast, &layer_bidctl, &layer_bid,
+						 &layer_chan, &layer_gm,    NULL };

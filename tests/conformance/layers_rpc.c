@@ -1,6 +1,6 @@
 /*
- * layers_rpc.c - the headers of BLAST, BIDCTL, BID and CHAN, field by field, as layers.c has the others; from what
- * protocols/blast/blast.c, bidctl.c, bid.c and chan.c promise at their tops.
+ * layers_rpc.c - the headers of BLAST, BIDCTL, BID, CHAN and GM, field by field, as layers.c has the others; from what
+ * protocols/blast/blast.c, bidctl.c, bid.c, chan.c and gm.c promise at their tops.
  */
 #include "tests/conformance/layers_private.h"
 
@@ -156,3 +156,45 @@ chan_check(const struct packet *packet, unsigned at, const uint8_t *header, size
 }
 
 const struct layer_type layer_chan = { "chan", CHAN_LENGTH, chan_fields, chan_complete, chan_check };
+
+/* ---- GM ---- */
+
+enum { GM_SRC, GM_DST, GM_KIND, GM_LEN, GM_TOTAL, GM_OFFSET, GM_BEGIN, GM_NUMBER, GM_PREVIOUS };
+
+enum { GM_LENGTH = 40, GM_KINDS = 5, USUAL_BEGIN = 100 };
+
+static const struct field gm_fields[] = {
+	{ "src", 0, 16, 1, 5000 },
+	{ "dst", 16, 16, 1, 2001 },
+	{ "kind", 32, 16, 1, 1 },
+	{ "len", 48, 16, 1, 0 },
+	{ "total", 64, 32, 1, 0 },
+	{ "offset", 96, 32, 1, 0 },
+	{ "begin", 128, 64, 1, USUAL_BEGIN },
+	{ "number", 192, 64, 1, 0 },
+	{ "previous", 256, 64, 1, 0 },
+	{ NULL, 0, 0, 0, 0 },
+};
+
+static void
+gm_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
+{
+	layer_compute(packet, at, GM_LEN, body_len - GM_LENGTH, header);
+	layer_compute(packet, at, GM_TOTAL, body_len - GM_LENGTH, header);
+}
+
+static const char *
+gm_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
+{
+	uint64_t kind = load(gm_fields, GM_KIND, header), number = load(gm_fields, GM_NUMBER, header);
+
+	if (kind == 0 || kind > GM_KINDS)
+		return "gm has another kind";
+	if (!layer_is_said(packet, at, GM_LEN) && load(gm_fields, GM_LEN, header) != *body_len - GM_LENGTH)
+		return "gm has a wrong length";
+	if (number != 0 && load(gm_fields, GM_PREVIOUS, header) >= number)
+		return "gm has a packet before that comes after";
+	return load(gm_fields, GM_BEGIN, header) == 0 ? "gm has no session" : NULL;
+}
+
+const struct layer_type layer_gm = { "gm", GM_LENGTH, gm_fields, gm_complete, gm_check };

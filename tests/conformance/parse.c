@@ -207,6 +207,11 @@ static const struct phrase {
 	{ &layer_chan, "ack-requested", "flags", "|4" },
 	{ &layer_chan, "negative-ack", "flags", "|8" },
 	{ &layer_chan, "error", "flags", "|16" },
+	{ &layer_gm, "data", "kind", "1" },
+	{ &layer_gm, "deposit", "kind", "2" },
+	{ &layer_gm, "datagram", "kind", "3" },
+	{ &layer_gm, "ack", "kind", "4" },
+	{ &layer_gm, "reset", "kind", "5" },
 	{ NULL, NULL, NULL, NULL },
 };
 

@@ -279,9 +279,9 @@ do_send(void *argument)
 	for (struct xk_msg *part = m; part != NULL; part = part->next)
 		for (uint32_t at = 0; at < part->len; at++)
 			part->data[at] = (uint8_t)(i++ % 251);
-	sending->pushed = sending->region == 0 ? xk_gm_send(sending->s, m, &sending->send)
-					       : xk_gm_deposit(sending->s, m, sending->region, sending->place,
-							       &sending->send);
+	sending->pushed = sending->region == 0
+				  ? xk_gm_send(sending->s, m, &sending->send)
+				  : xk_gm_deposit(sending->s, m, sending->region, sending->place, &sending->send);
 }
 
 /* Sends len bytes. */

@@ -98,7 +98,7 @@ TEST(bip_loses_a_long_message_that_nobody_has_posted_a_buffer_for)
 	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), LONG - 1);
 	inject_long(r, LONG);
 	CHECK_EQ(rig_counter(r, "unposted"), 1);
-	CHECK_EQ(xk_post(s, 256, 1), 0); /* too small */
+	CHECK_EQ(xk_post(s, 256, 1), 0);  /* too small */
 	CHECK_EQ(xk_post(s, 1023, 1), 0); /* counts as 512 */
 	inject_long(r, 513);
 	CHECK_EQ(rig_counter(r, "unposted"), 2);

@@ -394,8 +394,9 @@ TEST(gm_ends_a_session_that_the_peer_resets)
 	static const struct {
 		enum gm_reason reason;
 		int status;
-	} cases[] = { { GM_R_STALE, -ECONNRESET },	{ GM_R_REFUSED, -ECONNRESET }, { GM_R_INCONSISTENT, -ECONNRESET },
-		      { GM_R_REGION, -EFAULT },		{ GM_R_BOUNDS, -EFAULT },      { GM_R_TOO_LONG, -EMSGSIZE },
+	} cases[] = { { GM_R_STALE, -ECONNRESET },        { GM_R_REFUSED, -ECONNRESET },
+		      { GM_R_INCONSISTENT, -ECONNRESET }, { GM_R_REGION, -EFAULT },
+		      { GM_R_BOUNDS, -EFAULT },           { GM_R_TOO_LONG, -EMSGSIZE },
 		      { (enum gm_reason)99, -ECONNRESET } };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {

@@ -300,11 +300,13 @@ static const struct xk_protocol_type talker_type = {
 /* ---- hosts ---- */
 
 static const char talker_graph[] =
-	"digraph talker { graph [%s]; talker; gm [tokens=5, timeout=\"20ms\", timeout_max=\"200ms\", patience=\"3s\"%s];"
+	"digraph talker { graph [%s]; talker; gm [tokens=5, timeout=\"20ms\", timeout_max=\"200ms\", "
+	"patience=\"3s\"%s];"
 	"bidctl [timeout=\"20ms\", timeout_max=\"80ms\", interval=\"20ms\", keepalive=\"500ms\", lifetime=\"10s\", "
 	"broadcast_wait=\"100ms\"]; bid [interval=\"10ms\"];"
 	"vnet [address=\"10.77.0.%u/24\"]; arp [timeout=\"30ms\", tries=4];"
-	"talker -> gm; %s gm -> bidctl; bid -> bidctl; bidctl -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
+	"talker -> gm; %s gm -> bidctl; bid -> bidctl; bidctl -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> "
+	"port }";
 
 static const char short_path[] = "gm -> bid -> vnet;";
 

@@ -200,12 +200,12 @@ TEST(gm_resets_fragments_that_do_not_follow)
 {
 	static const uint32_t cases[][4] = {
 		/* total, offset, length, reason */
-		{ 9, 3, 4, GM_R_INCONSISTENT },	     /* another message's length */
-		{ 8, 4, 4, GM_R_INCONSISTENT },	     /* a byte is missing */
-		{ 8, 2, 4, GM_R_INCONSISTENT },	     /* a byte again */
-		{ 8, 3, 0, GM_R_INCONSISTENT },	     /* nothing */
-		{ 100001, 0, 4, GM_R_TOO_LONG },     /* too long */
-		{ 9, 0, 0, GM_R_INCONSISTENT },	     /* another message, which begins with nothing */
+		{ 9, 3, 4, GM_R_INCONSISTENT },  /* another message's length */
+		{ 8, 4, 4, GM_R_INCONSISTENT },  /* a byte is missing */
+		{ 8, 2, 4, GM_R_INCONSISTENT },  /* a byte again */
+		{ 8, 3, 0, GM_R_INCONSISTENT },  /* nothing */
+		{ 100001, 0, 4, GM_R_TOO_LONG }, /* too long */
+		{ 9, 0, 0, GM_R_INCONSISTENT },  /* another message, which begins with nothing */
 	};
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
@@ -495,8 +495,8 @@ TEST(gm_deposits_within_bounds_only)
 	static const struct {
 		uint32_t place;
 		const char *text;
-	} cases[] = { { 15, "uvwxyz" }, { 20, "x" }, { 21, "" }, { 0xffffffff, "" }, { 0xffffffff, "ab" },
-		      { 0, "abcdefghijklmnopqrstu" } };
+	} cases[] = { { 15, "uvwxyz" },   { 20, "x" },          { 21, "" },
+		      { 0xffffffff, "" }, { 0xffffffff, "ab" }, { 0, "abcdefghijklmnopqrstu" } };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
 		struct xk_gm_region region;

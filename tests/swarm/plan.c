@@ -43,7 +43,7 @@ static const struct plan_edge plan_bid_link[] = {
 	{ "bid", "bidctl", "" },  { "bidctl", "vnet", "" }, { NULL, NULL, NULL },
 };
 static const struct plan_edge plan_gm[] = {
-	{ "traffic", "gm", "" }, { "gm", "bid", "" },	  { "gm", "bidctl", "" }, { "bid", "ip", "" },
+	{ "traffic", "gm", "" }, { "gm", "bid", "" },    { "gm", "bidctl", "" }, { "bid", "ip", "" },
 	{ "bid", "bidctl", "" }, { "bidctl", "ip", "" }, { NULL, NULL, NULL },
 };
 static const struct plan_edge plan_blast[] = { { "traffic", "blast", "number=8" },

@@ -80,7 +80,8 @@ plan_write_gm(struct plan_maker *maker)
 	static const char *const smalls[] = { "reference", "copy" };
 	uint64_t patience_ns = maker->timeout_max_ns * plan_between(maker, 3, 8);
 
-	plan_write(maker, ", tokens=%u, window=%u, buffers=%u, small=%s", (unsigned)plan_between(maker, 1, maker->plan->is_long ? 4 : 16),
+	plan_write(maker, ", tokens=%u, window=%u, buffers=%u, small=%s",
+		   (unsigned)plan_between(maker, 1, maker->plan->is_long ? 4 : 16),
 		   (unsigned)plan_between(maker, 1, 32), (unsigned)plan_between(maker, 1, 16),
 		   smalls[xk_chance_below(&maker->chance, 2)]);
 	plan_write_time(maker, "timeout", maker->timeout_ns);
@@ -188,8 +189,7 @@ static const struct plan_node plan_nodes[] = {
 	{ "arp", plan_write_arp },       { "ip", plan_write_ip },         { "udp", plan_write_udp },
 	{ "vdrop", plan_write_vdrop },   { "vdelay", plan_write_vdelay }, { "stopwait", plan_write_stopwait },
 	{ "eth", plan_write_sessions },  { "vnet", plan_write_sessions }, { "bid", plan_write_bid },
-	{ "bidctl", plan_write_bidctl }, { "blast", plan_write_blast },
-	{ "gm", plan_write_gm },
+	{ "bidctl", plan_write_bidctl }, { "blast", plan_write_blast },   { "gm", plan_write_gm },
 };
 
 static const char *const plan_policies[] = { "implicit=handoff", "implicit=\"spin(20us)\"", "implicit=fail",
