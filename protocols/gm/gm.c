@@ -580,8 +580,16 @@ gm_accept(struct xk_protocol *self, struct xk_session *lls, const struct gm_head
 	how->ports = h->ports;
 	how->begin = h->begin;
 	err = xk_table_add(self, gm_key(lls, h->ports), enable->hlp_receive, enable->hlp_type, lls, how, &s);
+	if (err == -EEXIST) { /* another shepherd was faster */
+		s = xk_table_find(self, gm_key(lls, h->ports));
+		*session = s;
+		return s != NULL && ((struct gm_session *)s)->boot == how->boot ? 0 : XK_DROP_NO_SESSION;
+	}
 	if (err != 0)
-		return err == -ESTALE || err == -EEXIST ? GM_STALE : err == -EUSERS ? GM_TOO_MANY : XK_DROP_NO_MEMORY;
+		return err == -ENOMEM   ? XK_DROP_NO_MEMORY
+		       : err == -EUSERS ? GM_TOO_MANY
+		       : err == -ESTALE ? GM_STALE
+					: XK_DROP_NO_SESSION;
 	/* its reboot may have been told before the session was there */
 	if (xk_bidctl_heard(gm_bidctl(self), how->host, how->boot, NULL) != 0) {
 		xk_close(s);
@@ -603,16 +611,11 @@ gm_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, con
 		gm_pop_packet((struct gm_session *)session, m, h);
 }
 
-/* Returns whether h is of a later session of the peer's than s. */
+/* Returns whether h is of a later session of the peer's than s, which a stranger has made. */
 static bool
-gm_is_outdated(struct gm_session *s, const struct gm_header *h)
+gm_is_outdated(const struct gm_session *s, const struct gm_header *h)
 {
-	bool is_later;
-
-	xk_lock(&s->lock);
-	is_later = s->passive && h->kind <= GM_DATAGRAM && h->begin > s->peer_begin;
-	xk_unlock(&s->lock);
-	return is_later;
+	return s->passive && h->kind <= GM_DATAGRAM && h->begin > s->peer_begin;
 }
 
 /* Accepts h in place of s, which is of an earlier session of the peer's. As gm_accept. */
@@ -652,7 +655,7 @@ gm_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		s = NULL; /* unless BIDCTL says otherwise, the packet's boot is over */
 	if (why == 0 && s == NULL)
 		why = gm_accept(self, lls, &h, &how, &s);
-	else if (why == 0 && gm_is_outdated((struct gm_session *)s, &h))
+	else if (why == 0 && gm_is_outdated((const struct gm_session *)s, &h))
 		why = gm_replace((struct gm_session *)s, lls, &h, &how, &s);
 	if (why == 0) {
 		xk_pop(s, lls, m, &h);

@@ -134,9 +134,9 @@ struct gm_session {
 	uint64_t timed, timed_ns; /* the packet whose acknowledgement is timed; timed_ns 0: none */
 	struct xk_estimate round_trip_us;
 	/* receiving: the user has had all up to `taken`; up to `arrived` all is here */
-	uint64_t peer_begin, taken;
-	_Atomic uint64_t arrived;
-	bool begun; /* a packet was accepted */
+	uint64_t taken;
+	_Atomic uint64_t peer_begin, arrived; /* read without the lock */
+	bool begun;                           /* a packet was accepted */
 	bool delivering;
 	struct xk_msg *ready, **ready_end; /* whole messages */
 	struct xk_msg *partial;

@@ -172,7 +172,7 @@ gm_receive_next(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 
 /* ---- without the lock ---- */
 
-/* Acknowledges what the user has had. */
+/* Acknowledges what the user has had. A session that is over has dropped what it had not. */
 static void
 gm_acknowledge(struct gm_session *s)
 {
@@ -181,7 +181,7 @@ gm_acknowledge(struct gm_session *s)
 
 	xk_lock(&s->lock);
 	h.begin = s->peer_begin;
-	h.number = s->taken;
+	h.number = s->error == 0 ? s->taken : 0;
 	xk_unlock(&s->lock);
 	m = h.number == 0 ? NULL : xk_msg_new(xk_platform_of(s->session.protocol), 0);
 	if (m != NULL)

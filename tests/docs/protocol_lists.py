@@ -13,7 +13,7 @@ import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = "docs/protocols"
-PAGES = ("links.md", "internet.md", "rpc.md", "virtual.md", "test.md")
+PAGES = ("links.md", "internet.md", "rpc.md", "messages.md", "virtual.md", "test.md")
 INDEX = "README.md"
 
 

@@ -12,6 +12,7 @@
 #include "platform/sim/memory.h"
 #include "protocols/arp/arp.h"
 #include "tests/fuzz/attack.h"
+#include "tests/protocols/gm_rig.h"
 
 /* ---- memory that is short ---- */
 
@@ -193,6 +194,29 @@ TEST(every_allocation_of_a_call_may_fail_once)
 		CHECK_EQ(rig_sent(r), 1);
 		rig_forget(r);
 		rig_free(r);
+	}
+	CHECK(steps > 2 && steps < 50);
+}
+
+/* A packet of GM's for which there is no memory; when there is, it makes a session. (The rig allocates for deliveries.) */
+TEST(every_allocation_of_a_packet_may_fail_once)
+{
+	unsigned steps = 0;
+
+	for (bool failed = true; failed && steps < 50; steps++) {
+		struct rig *r = gm_server("gm.buffers=0");
+
+		allocation_failed = false;
+		allocations_left = steps;
+		hear(r, 105, 0, "one");
+		allocations_left = UINT_MAX;
+		failed = allocation_failed;
+		CHECK_EQ(rig_drops(r), 1);
+		CHECK(failed || rig_counter(r, "unposted") == 1);
+		hear(r, 105, 0, "one");
+		CHECK(rig_counter(r, "unposted") > 0);
+		CHECK_EQ(rig_drops(r), 2);
+		gm_rig_end(r);
 	}
 	CHECK(steps > 2 && steps < 50);
 }

@@ -1,5 +1,5 @@
 /*
- * gm_rig.h - for tests of GM: gm over BID and BIDCTL on fake wires, whose other side, the host HOST, the test plays.
+ * gm_rig.h - for tests of GM: gm over BID and BIDCTL on fake wires, whose other side, the host PARTNER, the test plays.
  */
 #ifndef TESTS_GM_RIG_H
 #define TESTS_GM_RIG_H
@@ -10,7 +10,7 @@
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 
-enum { ME = 0x0a4d0001, HOST = 0x0a4d0002, OTHER = 0x0a4d0003, NUMBER = 208, PORT = 7, FAR = 9 };
+enum { ME = 0x0a4d0001, PARTNER = 0x0a4d0002, STRANGER = 0x0a4d0003, NUMBER = 208, PORT = 7, FAR = 9 };
 enum { BID_LEN = 24, CONTROL_LEN = 40, FRAGMENT = 1500 - BID_LEN - GM_HEADER_LEN, BYTES = 1600 };
 
 #define BOOT_A UINT64_C(0xa000000000000001)
@@ -53,7 +53,7 @@ meet(struct rig *r, uint32_t host, uint64_t boot)
 	rig_wire_peer(r, host);
 }
 
-/* gm with these settings ("gm.tokens=1;..."); HOST is known. */
+/* gm with these settings ("gm.tokens=1;..."); PARTNER is known. */
 static inline struct rig *
 gm_rig(const char *settings)
 {
@@ -68,7 +68,7 @@ gm_rig(const char *settings)
 		 settings);
 	r = rig_new_graph(graph);
 	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
-	meet(r, HOST, BOOT_A);
+	meet(r, PARTNER, BOOT_A);
 	return r;
 }
 
@@ -91,7 +91,7 @@ gm_server(const char *settings)
 static inline struct xk_session *
 open_it(struct rig *r)
 {
-	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR, PORT));
+	struct xk_session *s = rig_open(r, rig_to2(PARTNER, FAR, PORT));
 
 	REQUIRE(s != NULL);
 	rig_forget(r);
@@ -117,12 +117,12 @@ struct packet {
 	uint8_t payload[BYTES];
 };
 
-/* A packet of HOST's port FAR to PORT; its payload is text. */
+/* A packet of PARTNER's port FAR to PORT; its payload is text. */
 static inline struct packet
 packet(enum gm_kind kind, uint64_t number, uint64_t previous, const char *text)
 {
 	uint32_t len = (uint32_t)strlen(text);
-	struct packet p = { { FAR << 16 | PORT, kind, len, len, 0, 100, number, previous }, HOST, BOOT_A, { 0 } };
+	struct packet p = { { FAR << 16 | PORT, kind, len, len, 0, 100, number, previous }, PARTNER, BOOT_A, { 0 } };
 
 	memcpy(p.payload, text, len);
 	return p;
@@ -196,7 +196,7 @@ sent(struct rig *r)
 	return p;
 }
 
-/* ... and must be of this kind, to HOST's boot A, between the usual ports. */
+/* ... and must be of this kind, to PARTNER's boot A, between the usual ports. */
 static inline struct packet
 expect(struct rig *r, enum gm_kind kind)
 {
@@ -226,7 +226,7 @@ expect_reset(struct rig *r, uint64_t number, enum gm_reason reason)
 	CHECK_EQ(p.h.offset, reason);
 }
 
-/* HOST answers packet p with an ACK or, with a reason, a RESET. */
+/* PARTNER answers packet p with an ACK or, with a reason, a RESET. */
 static inline void
 answer(struct rig *r, const struct packet *p, enum gm_kind kind, uint32_t reason)
 {

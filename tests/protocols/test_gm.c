@@ -21,7 +21,7 @@ TEST(gm_open_sends_nothing)
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &longest, sizeof(longest)), sizeof(longest));
 	CHECK_EQ(longest, FRAGMENT);
 	CHECK_EQ(tokens(s), 16);
-	CHECK(rig_open(r, rig_to2(HOST, FAR, PORT)) == s); /* one session of these ports */
+	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT)) == s); /* one session of these ports */
 	rig_free(r);
 }
 
@@ -30,12 +30,12 @@ TEST(gm_refuses_what_is_no_port)
 	struct rig *r = gm_rig("");
 	struct xk_participants both = at_port(PORT);
 
-	CHECK(rig_open(r, rig_to2(HOST, 0, PORT)) == NULL);
+	CHECK(rig_open(r, rig_to2(PARTNER, 0, PORT)) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, rig_to2(HOST, FAR, 65536)) == NULL);
+	CHECK(rig_open(r, rig_to2(PARTNER, FAR, 65536)) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
 	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
-	xk_participant_push(&both.remote, HOST);
+	xk_participant_push(&both.remote, PARTNER);
 	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
 	rig_free(r);
 }
@@ -43,7 +43,7 @@ TEST(gm_refuses_what_is_no_port)
 TEST(gm_chooses_local_ports)
 {
 	struct rig *r = gm_rig("");
-	struct xk_participants to = { .remote = { 2, { HOST, FAR } } }, participants;
+	struct xk_participants to = { .remote = { 2, { PARTNER, FAR } } }, participants;
 	uint64_t ports[2];
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -179,7 +179,7 @@ TEST(gm_fragments_have_at_most_4_kb)
 	CHECK_EQ(opt, 4096);
 	below = BID_LEN + GM_HEADER_LEN;
 	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
-	CHECK(rig_open(r, rig_to2(HOST, FAR, PORT + 1)) == NULL);
+	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT + 1)) == NULL);
 	CHECK_EQ(rig_error(r), -EMSGSIZE);
 	rig_free(r);
 }
@@ -286,7 +286,7 @@ TEST(gm_gives_up_when_there_is_no_progress)
 	CHECK_EQ(a.pushed, -ETIMEDOUT);
 	CHECK_EQ(rig_counter(r, "closed"), 1);
 	rig_expect_nothing_sent(r);
-	CHECK(rig_open(r, rig_to2(HOST, FAR, PORT)) != s); /* another begins */
+	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT)) != s); /* another begins */
 	rig_free(r);
 }
 
@@ -378,10 +378,10 @@ TEST(gm_takes_no_acknowledgement_of_another_host)
 
 	send_it(r, &a, s, 5);
 	p = expect(r, GM_DATA);
-	meet(r, OTHER, BOOT_B);
+	meet(r, STRANGER, BOOT_B);
 	forged = packet(GM_ACK, p.h.number, 0, "");
 	forged.h.begin = p.h.begin;
-	forged.host = OTHER;
+	forged.host = STRANGER;
 	forged.boot = BOOT_B;
 	inject(r, forged);
 	CHECK_EQ(a.times, 0);
@@ -427,7 +427,7 @@ TEST(gm_sends_nothing_to_another_boot)
 
 	send_it(r, &a, s, 5);
 	expect(r, GM_DATA);
-	meet(r, HOST, BOOT_B);
+	meet(r, PARTNER, BOOT_B);
 	CHECK_EQ(a.times, 1);
 	CHECK_EQ(a.status, -ECONNRESET);
 	CHECK_EQ(rig_counter(r, "peer_gone"), 1);
@@ -436,7 +436,7 @@ TEST(gm_sends_nothing_to_another_boot)
 	CHECK_EQ(a.pushed, -ECONNRESET);
 	rig_advance_ms(r, 1000);
 	rig_expect_nothing_sent(r);
-	next = rig_open(r, rig_to2(HOST, FAR, PORT));
+	next = rig_open(r, rig_to2(PARTNER, FAR, PORT));
 	REQUIRE(next != NULL && next != s);
 	rig_forget(r);
 	send_it(r, &a, next, 5);

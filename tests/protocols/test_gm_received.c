@@ -271,8 +271,8 @@ TEST(gm_holds_no_more_than_it_may)
 		p.h.total = 4000;
 		inject(r, p);
 		CHECK_EQ(rig_counter(r, "no_room"), 1);
-		meet(r, OTHER, BOOT_B);
-		p.host = OTHER;
+		meet(r, STRANGER, BOOT_B);
+		p.host = STRANGER;
 		p.boot = BOOT_B;
 		p.h.total = 6000;
 		inject(r, p);
@@ -347,8 +347,8 @@ TEST(gm_takes_no_more_sessions_of_a_host_than_it_may)
 	p.h.ports = (FAR + 1) << 16 | PORT;
 	inject(r, p);
 	CHECK_EQ(rig_counter(r, "too_many"), 1);
-	meet(r, OTHER, BOOT_B);
-	p.host = OTHER;
+	meet(r, STRANGER, BOOT_B);
+	p.host = STRANGER;
 	p.boot = BOOT_B;
 	inject(r, p);
 	expect_delivered(r, "other");
@@ -366,7 +366,7 @@ TEST(gm_delivers_nothing_of_a_boot_that_is_over)
 	hear_part(r, 106, 105, 8, 0, 3);
 	expect_delivered(r, "old");
 	s = (struct gm_session *)rig_announced(r);
-	meet(r, HOST, BOOT_B);
+	meet(r, PARTNER, BOOT_B);
 	CHECK_EQ(rig_close_dones(r), 1);
 	CHECK_EQ(rig_counter(r, "abandoned"), 1);
 	hear_part(r, 107, 106, 8, 3, 5); /* BID drops it */
@@ -579,7 +579,7 @@ TEST(gm_drops_headers_that_nobody_sends)
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
 		struct rig *r = gm_server("");
-		struct packet p = { cases[i].h, HOST, BOOT_A, { 0 } };
+		struct packet p = { cases[i].h, PARTNER, BOOT_A, { 0 } };
 
 		p.h.ports = FAR << 16 | PORT;
 		inject(r, p);

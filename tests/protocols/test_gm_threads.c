@@ -1,0 +1,259 @@
+/*
+ * test_gm_threads.c - GM under threads: two hosts, each with shepherds that open, send, long and short, and close, all at
+ * once, over links that lose, repeat and reorder. Messages of a session must come once and in order, and every sender must be
+ * told once, of a delivery only after it; also while GM is told now and then that the other host was booted, or is lost.
+ */
+#include "protocols/gm/gm_private.h"
+#include "tests/protocols/pair.h"
+
+enum {
+	TALKERS = 4, /* of each host */
+	OPENS = 12,  /* of each talker */
+	SENDS = 40,  /* on each session */
+	SESSIONS = 2 * TALKERS * OPENS,
+	LONG = 5000,
+	PORT = 7,
+	ALARMS = 30,
+	ALARM_US = 5000,
+	ADDRESS = 0x0a4d0001,
+};
+
+static const char graph_text[] =
+	"digraph gm { graph [%s]; talker; gm [timeout=\"5ms\", timeout_max=\"50ms\", patience=\"20s\", tokens=8];"
+	"bidctl [timeout=\"50ms\"];"
+	"vdrop [seed=%u, loss=\"2%%\", duplicate=\"3%%\", reorder=\"3%%\", reorder_time=\"1ms\", direction=both];"
+	"vnet [address=\"10.77.0.%u/24\"];"
+	"talker -> gm [%s]; gm -> bid [%s]; gm -> bidctl; bid -> vdrop -> vnet; bid -> bidctl; bidctl -> vnet;"
+	"vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
+
+/* A session that was opened. */
+struct conversation {
+	_Atomic unsigned delivered; /* messages */
+	_Atomic unsigned waiting;   /* whose senders were not told yet */
+	_Atomic bool failed;
+	unsigned pushed;
+};
+
+/* What one message's sender is told. Its first bytes are these numbers. */
+struct sending {
+	struct xk_gm_send send; /* first */
+	struct conversation *conversation;
+	unsigned index;
+	_Atomic bool ended;
+};
+
+struct both;
+
+struct talker {
+	struct xk_protocol protocol;
+	struct both *both;
+	unsigned host;
+};
+
+struct both {
+	struct pair pair;
+	struct talker *talkers[2];
+	struct conversation conversations[SESSIONS];
+	struct sending sendings[SESSIONS][SENDS];
+	_Atomic unsigned opened, good, failed, ended, disorder;
+	unsigned awaited;
+};
+
+static inline struct talker *
+talker_of(struct xk_protocol *self)
+{
+	return xk_container_of(self, struct talker, protocol);
+}
+
+static void
+talker_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct both *b = talker_of(self)->both;
+	uint32_t numbers[2];
+
+	CHECK(xk_msg_copy_out(m, 0, numbers, sizeof(numbers)) && numbers[0] < SESSIONS);
+	if (numbers[1] % 7 == 0)
+		xk_delay(self, 300);
+	if (atomic_fetch_add(&b->conversations[numbers[0]].delivered, 1) != numbers[1])
+		atomic_fetch_add(&b->disorder, 1);
+	xk_msg_free(m);
+}
+
+static void
+sending_done(struct xk_gm_send *send, int status)
+{
+	struct sending *sending = (struct sending *)send;
+	struct conversation *c = sending->conversation;
+
+	CHECK(!atomic_exchange(&sending->ended, true));
+	CHECK(status != 0 || atomic_load(&c->delivered) > sending->index);
+	if (status != 0)
+		atomic_store(&c->failed, true);
+	atomic_fetch_sub(&c->waiting, 1);
+}
+
+static int
+talker_init(struct xk_protocol *self)
+{
+	struct xk_participants here = { .local = { 1, { PORT } } };
+
+	return xk_open_enable(self, self, xk_lower(self, 0), &here);
+}
+
+static const struct xk_role talker_lowers[] = {
+	{ "messages", XK_ASYNC, NULL, "carries messages" },
+	{ NULL, 0, NULL, NULL },
+};
+
+static const struct xk_protocol_ops talker_ops = { .init = talker_init, .demux = talker_demux };
+
+static const struct xk_protocol_type talker_type = {
+	.name = "talker",
+	.help = "Sends to the other host.",
+	.ops = &talker_ops,
+	.size = sizeof(struct talker),
+	.lowers = talker_lowers,
+};
+
+/* Returns as xk_push. */
+static int
+send_one(struct talker *t, struct xk_session *s, unsigned number)
+{
+	struct both *b = t->both;
+	struct conversation *c = &b->conversations[number];
+	struct sending *sending = &b->sendings[number][c->pushed];
+	uint32_t numbers[2] = { number, c->pushed };
+	struct xk_msg *m = xk_msg_new(xk_platform_of(&t->protocol), c->pushed % 5 == 0 ? LONG : sizeof(numbers));
+	int err;
+
+	REQUIRE(m != NULL);
+	for (struct xk_msg *part = m; part != NULL; part = part->next)
+		memset(part->data, 1, part->len);
+	memcpy(m->data, numbers, sizeof(numbers));
+	*sending = (struct sending){ .send.done = sending_done, .conversation = c, .index = c->pushed };
+	atomic_fetch_add(&c->waiting, 1);
+	err = xk_gm_send(s, m, &sending->send);
+	if (err != 0)
+		atomic_fetch_sub(&c->waiting, 1);
+	else
+		c->pushed++;
+	return err;
+}
+
+static void
+talker_live(void *argument)
+{
+	struct talker *t = argument;
+	struct xk_protocol *self = &t->protocol;
+	struct both *b = t->both;
+
+	for (unsigned i = 0; i < OPENS;) {
+		struct xk_participants participants = { .remote = { 2, { ADDRESS + 1 - t->host, PORT } } };
+		struct conversation *c;
+		struct xk_session *s;
+		unsigned number;
+		int err = 0;
+
+		if (xk_open(self, self, xk_lower(self, 0), &participants, &s) != 0) {
+			xk_delay(self, 1000);
+			continue;
+		}
+		i++;
+		number = atomic_fetch_add(&b->opened, 1);
+		c = &b->conversations[number];
+		while (c->pushed < SENDS && (err == 0 || err == -ENOBUFS)) {
+			err = send_one(t, s, number);
+			if (err != 0)
+				xk_delay(self, 500);
+		}
+		xk_close(s);
+		while (atomic_load(&c->waiting) > 0)
+			xk_delay(self, 1000);
+		if (!atomic_load(&c->failed) && err == 0)
+			CHECK_EQ(atomic_load(&c->delivered), SENDS);
+		atomic_fetch_add(atomic_load(&c->failed) ? &b->failed : &b->good, 1);
+	}
+	atomic_fetch_add(&b->ended, 1);
+}
+
+/* Says that the other host has booted, although it has not: sessions end, and begin anew, while messages are under way. */
+static void
+raise_alarms(void *argument)
+{
+	struct talker *t = argument;
+	struct gm *gm = (struct gm *)xk_lower(&t->protocol, 0);
+
+	for (unsigned i = 0; i < ALARMS; i++) {
+		struct xk_bidctl_peer peer = { ADDRESS + 1 - t->host, i % 3 == 0 ? 0 : 1000 + i };
+
+		xk_delay(&t->protocol, ALARM_US);
+		gm->watcher.changed(&gm->watcher, i % 3 == 0 ? XK_BIDCTL_LOST : XK_BIDCTL_REBOOTED, &peer);
+	}
+	atomic_fetch_add(&t->both->ended, 1);
+}
+
+static bool
+both_have_ended(void *context)
+{
+	struct both *b = context;
+
+	return atomic_load(&b->ended) >= b->awaited;
+}
+
+static void
+check_messages(enum xk_mode mode, const char *policy, const char *mark, bool alarms)
+{
+	static struct both b;
+	char text[2048];
+
+	memset(&b, 0, sizeof(b));
+	b.awaited = 2 * (TALKERS + alarms);
+	pair_begin(&b.pair, mode);
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text), graph_text, policy, 7 + i, 1 + i, mark, mark);
+		compose(b.pair.kernels[i], &talker_type, text);
+		b.talkers[i] = (struct talker *)xk_kernel_find(b.pair.kernels[i], "talker");
+		b.talkers[i]->both = &b;
+		b.talkers[i]->host = i;
+	}
+	pair_start(&b.pair);
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned k = 0; k < TALKERS + (unsigned)alarms; k++)
+			CHECK_EQ(xk_thread_start(b.pair.kernels[i], "talker", k < TALKERS ? talker_live : raise_alarms,
+						 b.talkers[i]),
+				 0);
+	CHECK(pair_wait(both_have_ended, &b));
+	if (!both_have_ended(&b))
+		return; /* what hangs cannot be freed */
+	if (!alarms) {  /* a boot that comes again is none that GM need remember */
+		CHECK_EQ(atomic_load(&b.disorder), 0);
+		CHECK_EQ(atomic_load(&b.failed), 0);
+	}
+	pair_stop(&b.pair);
+	pair_end(&b.pair);
+}
+
+TEST(gm_under_threads_in_regular_mode)
+{
+	check_messages(XK_REGULAR, "resume=thread", "", false);
+}
+
+TEST(gm_under_threads_in_ipp_mode)
+{
+	check_messages(XK_IPP, "resume=driver", "", false);
+}
+
+TEST(gm_under_threads_in_ipp_mode_with_handoffs)
+{
+	check_messages(XK_IPP, "resume=thread", "handoff=explicit", false);
+}
+
+TEST(gm_whose_peer_is_said_to_boot_in_regular_mode)
+{
+	check_messages(XK_REGULAR, "resume=thread", "", true);
+}
+
+TEST(gm_whose_peer_is_said_to_boot_in_ipp_mode)
+{
+	check_messages(XK_IPP, "resume=thread", "handoff=explicit", true);
+}
