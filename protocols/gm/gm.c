@@ -298,7 +298,7 @@ gm_peer_get(struct gm *gm, uint32_t host, uint64_t boot)
 static struct gm_session *
 gm_outdated(struct gm *gm, uint32_t host, uint64_t boot)
 {
-	struct gm_session *s = NULL;
+	struct gm_session *s;
 	struct gm_peer *peer;
 
 	xk_lock(&gm->lock);
@@ -307,15 +307,11 @@ gm_outdated(struct gm *gm, uint32_t host, uint64_t boot)
 		peer->boot = boot;
 		peer->floor = 0;
 	}
-	if (peer != NULL)
-		TAILQ_FOREACH(s, &peer->sessions, of_peer)
-		{
-			if (s->boot == boot || s->told)
-				continue;
-			s->told = true;
-			if (xk_duplicate(&s->session))
-				break;
-		}
+	s = peer == NULL ? NULL : TAILQ_FIRST(&peer->sessions);
+	while (s != NULL && (s->boot == boot || s->told || !xk_duplicate(&s->session)))
+		s = TAILQ_NEXT(s, of_peer);
+	if (s != NULL)
+		s->told = true;
 	xk_unlock(&gm->lock);
 	return s;
 }
@@ -389,9 +385,10 @@ gm_join(struct gm_session *s, const struct gm_how *how)
 	if (err == 0) {
 		s->peer = peer;
 		s->arrived = peer->floor;
-		TAILQ_FOREACH(other, &peer->sessions, of_peer) /* one that is being closed */
-		if (other->ports == s->ports && other->boot == s->boot && other->arrived > s->arrived)
-			s->arrived = other->arrived;
+		/* one of the same ports may be being closed */
+		for (other = TAILQ_FIRST(&peer->sessions); other != NULL; other = TAILQ_NEXT(other, of_peer))
+			if (other->ports == s->ports && other->boot == s->boot && other->arrived > s->arrived)
+				s->arrived = other->arrived;
 		TAILQ_INSERT_TAIL(&peer->sessions, s, of_peer);
 		peer->passive += s->passive;
 		peer->lost = false;
@@ -543,9 +540,9 @@ gm_admit(struct gm *gm, const struct gm_header *h, uint32_t host)
 	peer = xk_map_resolve(&gm->peers, gm_peer_key(host));
 	admits = peer == NULL || h->kind == GM_DATAGRAM || h->number > peer->floor;
 	if (admits && peer != NULL && peer->passive >= gm->peer_sessions)
-		TAILQ_FOREACH(s, &peer->sessions, of_peer)
-	if (s->passive && !s->timing && !s->told && xk_duplicate(&s->session))
-		break;
+		s = TAILQ_FIRST(&peer->sessions);
+	while (s != NULL && (!s->passive || s->timing || s->told || !xk_duplicate(&s->session)))
+		s = TAILQ_NEXT(s, of_peer);
 	xk_unlock(&gm->lock);
 	if (s != NULL)
 		xk_close(&s->session); /* as an hlp would: out of the cache */
