@@ -1,9 +1,6 @@
 /*
- * roundtrip.c - measures how long a message takes to a peer and back if the driver hands every message to a thread
- * (regular), if the driver carries messages up itself (IPP), and how much IPP saves.
- *
- * Without --server or --client it starts both ends as processes and alternates the configurations in short blocks, so
- * that disturbances by the machine affect all of them alike.
+ * roundtrip.c - the main of programs that measure with a test protocol in a pair of hosts: makes the ends, has the
+ * program's test measure, and reports. Without --server or --client it starts both ends as processes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,14 +13,7 @@
 #include "tools/program/program_compile.h"
 #include "tools/roundtrip/roundtrip.h"
 
-enum {
-	ROUNDTRIP_BLOCKS = 20,    /* of a configuration, unless blocks would be too long */
-	ROUNDTRIP_BLOCK_MIN = 50, /* round trips */
-	ROUNDTRIP_BLOCK_MAX = 5000,
-	ROUNDTRIP_WARM_UP = 100,
-};
-
-/* ---- the comparison ---- */
+/* ---- the plan ---- */
 
 /* Removes the last digit of *number, in base list->count, and returns the value at this index. */
 static uint32_t
@@ -64,83 +54,6 @@ roundtrip_plan(struct roundtrip_job *job)
 	return true;
 }
 
-static int
-roundtrip_counts(struct roundtrip_job *job, struct pair_counts counts[PAIR_ENDS])
-{
-	int status = 0;
-
-	for (unsigned i = 0; i < PAIR_ENDS && status == 0; i++)
-		status = pair_counts(&job->pair, i, &counts[i]);
-	return status;
-}
-
-/* Runs a block of a configuration, after a warm-up, and adds its results. */
-static int
-roundtrip_block(struct roundtrip_job *job, struct roundtrip_run *run, uint64_t rounds)
-{
-	struct pair_block block = {
-		.host = job->server, .size = run->size, .channels = run->channels, .rounds = ROUNDTRIP_WARM_UP
-	};
-	const struct pair_result *result = &job->result;
-	int status = pair_setup(&job->pair, &run->setup);
-
-	if (status == 0 && !job->options->common.trace)
-		status = pair_run(&job->pair, &block, &job->result);
-	if (status == 0)
-		status = roundtrip_counts(job, job->before);
-	block.rounds = rounds;
-	if (status == 0)
-		status = pair_run(&job->pair, &block, &job->result);
-	if (status == 0)
-		status = roundtrip_counts(job, job->after);
-	if (status != 0)
-		return status;
-	histogram_merge(&run->rtt, &result->rtt);
-	run->rounds += result->rounds;
-	run->elapsed_ns += result->elapsed_ns;
-	run->lost += result->lost;
-	run->late += result->late;
-	run->bad += result->bad;
-	for (unsigned i = 0; i < PAIR_ENDS; i++)
-		pair_counts_add(&run->sum[i], &job->before[i], &job->after[i]);
-	return 0;
-}
-
-static void
-roundtrip_progress(const struct roundtrip_job *job, const struct roundtrip_run *run)
-{
-	uint64_t done = 0, all = job->run_count * job->options->rounds;
-
-	if (!job->shows_progress)
-		return;
-	for (unsigned i = 0; i < job->run_count; i++)
-		done += job->runs[i].rounds;
-	dprintf(STDERR_FILENO, "\r\033[K%s: %3.0f %%  %" PRIu32 " bytes, %s", job->options->test->program->name,
-		100.0 * (double)done / (double)all, run->size, host_modes[run->setup.mode]);
-	if (done == all)
-		dprintf(STDERR_FILENO, "\r\033[K");
-}
-
-/* Runs all configurations of one size and number of channels: a block of each, over and over. */
-static int
-roundtrip_compare(struct roundtrip_job *job, struct roundtrip_run *runs)
-{
-	uint64_t rounds = job->options->rounds, blocks = rounds / ROUNDTRIP_BLOCK_MIN;
-	int status = 0;
-
-	blocks = blocks < 1 ? 1 : blocks > ROUNDTRIP_BLOCKS ? ROUNDTRIP_BLOCKS : blocks;
-	if (rounds / blocks > ROUNDTRIP_BLOCK_MAX)
-		blocks = rounds / ROUNDTRIP_BLOCK_MAX;
-	for (uint64_t block = 0; block < blocks && status == 0; block++)
-		for (unsigned i = 0; i < job->per_size && status == 0; i++) {
-			uint64_t until = block + 1 == blocks ? rounds : rounds / blocks * (block + 1);
-
-			status = roundtrip_block(job, &runs[i], until - runs[i].rounds);
-			roundtrip_progress(job, &runs[i]);
-		}
-	return status;
-}
-
 /* ---- a measurement ---- */
 
 static uint64_t
@@ -157,10 +70,9 @@ roundtrip_line_ns(const struct roundtrip_job *job)
 static int
 roundtrip_measure(struct roundtrip_job *job)
 {
-	int status = 0, ended, written;
+	const struct roundtrip_test *test = job->options->test;
+	int status = test->measure(job), ended, written;
 
-	for (unsigned i = 0; i < job->run_count && status == 0; i += job->per_size)
-		status = roundtrip_compare(job, &job->runs[i]);
 	if (status != 0 && job->shows_progress)
 		fputc('\n', stderr);
 	if (status != 0 && !job->pair.interrupted)
@@ -168,7 +80,7 @@ roundtrip_measure(struct roundtrip_job *job)
 	ended = status == 0 ? pair_stop(&job->pair, true) : status;
 	if (status == 0)
 		job->machine.line_ns[1] = roundtrip_line_ns(job);
-	roundtrip_print(job);
+	test->print(job, job->json == stdout ? stderr : stdout);
 	written = roundtrip_json(job);
 	return ended != 0 ? ended : written;
 }
@@ -201,6 +113,7 @@ roundtrip_end_job(struct roundtrip_job *job)
 {
 	pair_stop(&job->pair, false);
 	free(job->runs);
+	free(job->own);
 	host_close_json(job->json);
 }
 

@@ -13,14 +13,16 @@
 
 /* ---- a program ---- */
 
+struct json;
 struct roundtrip_end;
+struct roundtrip_job;
 
 struct roundtrip_test {
-	/* Named as the test protocol; fills a struct roundtrip_options. */
-	const struct options_program *program;
-	const char *graph;   /* the default, below graphs/ */
-	const char *message; /* delivered once in each direction: "datagram" */
-	const char *answer;  /* "echo" */
+	const struct options_program *program; /* fills a struct roundtrip_options */
+	const char *protocol;                  /* the test protocol */
+	const char *graph;                     /* the default, below graphs/ */
+	const char *message;                   /* delivered once in each direction: "datagram" */
+	const char *answer;                    /* "echo" */
 	bool has_channels;
 	/*
 	 * Starts the block at the client, which then calls roundtrip_record, roundtrip_lost and, last,
@@ -29,6 +31,11 @@ struct roundtrip_test {
 	 * none of them.
 	 */
 	int (*start)(struct xk_protocol *protocol, const struct pair_block *block, struct roundtrip_end *end);
+	/* Measures every configuration, into job->runs or job->own. Returns a status. */
+	int (*measure)(struct roundtrip_job *job);
+	/* Print the results, and write them as elements of an array; also of a measurement that was cut short. */
+	void (*print)(const struct roundtrip_job *job, FILE *out);
+	void (*json)(const struct roundtrip_job *job, struct json *json);
 };
 
 /* Runs the program. Returns the status to exit with. */
@@ -117,16 +124,23 @@ struct roundtrip_job {
 	struct machine machine;
 	struct roundtrip_run *runs;
 	unsigned run_count, per_size;
+	void *own; /* the test's results, from malloc; NULL: none */
 	FILE *json;
 	bool shows_progress;
 	struct pair_counts before[PAIR_ENDS], after[PAIR_ENDS]; /* of the current block */
 	struct pair_result result;
 };
 
+/* ---- roundtrip_compare.c, roundtrip_report.c: udptest and chantest compare modes ---- */
+
+int roundtrip_compare(struct roundtrip_job *job);
+void roundtrip_print(const struct roundtrip_job *job, FILE *out);
+void roundtrip_json_runs(const struct roundtrip_job *job, struct json *json);
+
 /* ---- roundtrip_report.c ---- */
 
-/* Prints the tables on standard output, or on standard error if JSON goes there. */
-void roundtrip_print(const struct roundtrip_job *job);
+/* Prints "WHAT over LINK, ...". */
+void roundtrip_print_head(const struct roundtrip_job *job, const char *what, FILE *out);
 
 /* Writes the results to job->json, if there is one. Returns 0, or OPTIONS_FAILURE after a message. */
 int roundtrip_json(struct roundtrip_job *job);

@@ -226,7 +226,7 @@ roundtrip_end_begin(struct roundtrip_end *end, unsigned which)
 {
 	end->is_client = which == PAIR_CLIENT;
 	end->woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	end->test = host_find_type(&end->host, end->kind->program->name);
+	end->test = host_find_type(&end->host, end->kind->protocol);
 	if (end->woken < 0 || end->test == NULL)
 		return OPTIONS_FAILURE;
 	return host_start(&end->host);

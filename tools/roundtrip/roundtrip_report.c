@@ -87,6 +87,14 @@ roundtrip_json_begin(const struct roundtrip_job *job, struct json *json)
 	machine_json(&job->machine, json, "machine");
 }
 
+void
+roundtrip_json_runs(const struct roundtrip_job *job, struct json *json)
+{
+	for (unsigned i = 0; i < job->run_count; i++)
+		if (job->runs[i].rounds > 0)
+			roundtrip_json_run(job, json, &job->runs[i]);
+}
+
 int
 roundtrip_json(struct roundtrip_job *job)
 {
@@ -97,9 +105,7 @@ roundtrip_json(struct roundtrip_job *job)
 	roundtrip_json_begin(job, &json);
 	json_bool(&json, "cut_short", job->pair.interrupted);
 	json_array(&json, "runs");
-	for (unsigned i = 0; i < job->run_count; i++)
-		if (job->runs[i].rounds > 0)
-			roundtrip_json_run(job, &json, &job->runs[i]);
+	job->options->test->json(job, &json);
 	json_close(&json);
 	return host_end_json(job->options->test->program->name, job->options->common.json, &json);
 }
@@ -177,26 +183,30 @@ roundtrip_cores(const struct roundtrip_options *o, unsigned which, char *text, s
 }
 
 /* The times of simulated hosts are the model's, on any machine. */
-static void
-roundtrip_print_head(const struct roundtrip_job *job, FILE *out)
+void
+roundtrip_print_head(const struct roundtrip_job *job, const char *what, FILE *out)
 {
 	const struct roundtrip_options *o = job->options;
-	bool has_channels = o->test->has_channels;
 	char client[ROUNDTRIP_CORES], server[ROUNDTRIP_CORES];
 
 	if (o->preset != NULL)
-		fprintf(out, "Round trips over sim: %s, costs %s, seed %" PRIu64 ", driver %s\n\n", o->preset, o->costs,
+		fprintf(out, "%s over sim: %s, costs %s, seed %" PRIu64 ", driver %s\n\n", what, o->preset, o->costs,
 			o->seed, host_drivers[o->common.driver]);
 	else
-		fprintf(out, "Round trips over %s, driver %s, client on %s, server on %s%s\n\n", o->common.link,
+		fprintf(out, "%s over %s, driver %s, client on %s, server on %s%s\n\n", what, o->common.link,
 			host_drivers[o->common.driver], roundtrip_cores(o, PAIR_CLIENT, client, sizeof(client)),
 			roundtrip_cores(o, PAIR_SERVER, server, sizeof(server)),
 			job->machine.sanitized ? " (sanitizers: times mean nothing)" : "");
+}
+
+static void
+roundtrip_print_columns(const struct roundtrip_test *test, FILE *out)
+{
 	fprintf(out, "%s                                  round trip, us               context switches\n",
-		has_channels ? "         " : "");
+		test->has_channels ? "         " : "");
 	fprintf(out, "   bytes  %smode     threads handoff      median       90 %%       99 %% %*sper %s   lost%s\n",
-		has_channels ? "channels " : "", 10 - (int)strlen(o->test->message), "", o->test->message,
-		has_channels ? "   a second" : "");
+		test->has_channels ? "channels " : "", 10 - (int)strlen(test->message), "", test->message,
+		test->has_channels ? "   a second" : "");
 }
 
 /* Prints the columns that a run's line begins with in every table. */
@@ -303,10 +313,9 @@ roundtrip_print_losses(const struct roundtrip_job *job, FILE *out)
 }
 
 void
-roundtrip_print(const struct roundtrip_job *job)
+roundtrip_print(const struct roundtrip_job *job, FILE *out)
 {
 	const struct machine *machine = &job->machine;
-	FILE *out = job->json == stdout ? stderr : stdout;
 	uint64_t done = 0;
 	bool compared;
 
@@ -317,7 +326,8 @@ roundtrip_print(const struct roundtrip_job *job)
 			job->run_count * job->options->rounds);
 	if (done == 0)
 		return;
-	roundtrip_print_head(job, out);
+	roundtrip_print_head(job, "Round trips", out);
+	roundtrip_print_columns(job->options->test, out);
 	for (unsigned i = 0; i < job->run_count; i++)
 		if (job->runs[i].rounds > 0)
 			roundtrip_print_run(job, &job->runs[i], out);

@@ -60,10 +60,14 @@ udptest_main(int argc, char **argv)
 {
 	static const struct roundtrip_test test = {
 		.program = &udptest_program,
+		.protocol = "udptest",
 		.graph = "udptest.dot",
 		.message = "datagram",
 		.answer = "echo",
 		.start = udptest_start,
+		.measure = roundtrip_compare,
+		.print = roundtrip_print,
+		.json = roundtrip_json_runs,
 	};
 
 	return roundtrip_main(&test, argc, argv);
@@ -131,11 +135,15 @@ chantest_main(int argc, char **argv)
 {
 	static const struct roundtrip_test test = {
 		.program = &chantest_program,
+		.protocol = "chantest",
 		.graph = "chantest.dot",
 		.message = "message",
 		.answer = "reply",
 		.has_channels = true,
 		.start = chantest_start,
+		.measure = roundtrip_compare,
+		.print = roundtrip_print,
+		.json = roundtrip_json_runs,
 	};
 
 	return roundtrip_main(&test, argc, argv);
