@@ -176,6 +176,20 @@ xk_graph_attribute_put(struct xk_graph_attributes *attributes, const char *name,
 }
 
 void
+xk_graph_attribute_remove(struct xk_graph_attributes *attributes, const char *name)
+{
+	struct xk_graph_attribute *attribute = xk_graph_attribute_find(attributes, name);
+
+	if (attribute == NULL)
+		return;
+	free(attribute->name);
+	free(attribute->value);
+	attributes->count--;
+	memmove(attribute, attribute + 1,
+		(size_t)(attributes->list + attributes->count - attribute) * sizeof(*attribute));
+}
+
+void
 xk_graph_attributes_clear(struct xk_graph_attributes *attributes)
 {
 	for (unsigned i = 0; i < attributes->count; i++) {

@@ -257,6 +257,8 @@ struct xk_graph_attribute *xk_graph_attribute_add(struct xk_graph_attributes *at
 						  const char *value, unsigned line);
 /* Sets attribute name to a copy of value, in place of any value that it has. */
 void xk_graph_attribute_put(struct xk_graph_attributes *attributes, const char *name, const char *value, unsigned line);
+/* Removes attribute name, if it is in the list. */
+void xk_graph_attribute_remove(struct xk_graph_attributes *attributes, const char *name);
 void xk_graph_attributes_clear(struct xk_graph_attributes *attributes);
 
 /* Returns the index of the node called name, or -1. */

@@ -62,7 +62,7 @@ uint64_t xk_boots(const struct xk_protocol *self);
 /*
  * Computes for work_ns: keeps the processor busy. In the simulator, virtual time passes, frames
  * arrive meanwhile, and the driver interrupts a working thread. In the driver, messages pushed
- * before are sent first. A shepherd; holds no lock. Does not hand off: see xk_checkpoint.
+ * before are sent first, and with 0 nothing else is done. A shepherd; holds no lock. Does not hand off: see xk_checkpoint.
  */
 void xk_work(struct xk_protocol *self, uint64_t work_ns);
 

@@ -40,6 +40,7 @@ struct host_options {
 	unsigned end;     /* PAIR_CLIENT or PAIR_SERVER: which end of the link, and which addresses */
 	bool paired;      /* the other end has the same settings; their addresses are the server's */
 	const char *graph;
+	const char *top;                  /* protocol that takes the place of the graph's test protocol; NULL: none */
 	const struct options_texts *sets; /* "node.attribute=value"; "client:node..." for one end alone */
 	const struct host_link *link;
 	const char *link_name; /* as given; NULL: the link's own */

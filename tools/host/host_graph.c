@@ -205,6 +205,47 @@ host_address_all(struct host *host, struct xk_graph_errors *errors)
 	return 0;
 }
 
+static bool
+host_is_test(const struct xk_graph *graph, unsigned node)
+{
+	const struct xk_protocol_type *type = host_node_type(graph, node);
+	bool is_top = true;
+
+	for (unsigned i = 0; i < graph->edge_count; i++)
+		is_top &= graph->edges[i].lower != node;
+	return is_top && type != NULL && type->offers == 0 && type->lowers != NULL &&
+	       (type->lowers[0].needs & XK_ASYNC) != 0;
+}
+
+/* Puts options.top in the place of the first test protocol over messages: keeps its port (0: it has none) and policies. */
+static int
+host_replace_top(struct host *host, struct xk_graph_errors *errors)
+{
+	struct xk_graph *graph = host->graph;
+	const struct xk_setting *setting;
+	const char *port = "0";
+	unsigned node = 0;
+
+	while (node < graph->node_count && !host_is_test(graph, node))
+		node++;
+	if (node == graph->node_count) {
+		fprintf(stderr, "%s: %s has no test protocol over messages, whose place %s would take\n",
+			host->options.program, host->options.graph, host->options.top);
+		return -EINVAL;
+	}
+	setting = host_node_type(graph, node)->settings;
+	if (strcmp(host_node_type(graph, node)->name, host->options.top) == 0)
+		return 0;
+	for (; setting != NULL && setting->name != NULL; setting++)
+		if (strcmp(setting->name, "port") == 0)
+			port = NULL;
+		else
+			xk_graph_attribute_remove(&graph->nodes[node].attributes, setting->name);
+	if (port != NULL && host_set(host, errors, node, "port", port) != 0)
+		return -EINVAL;
+	return host_set(host, errors, node, "protocol", host->options.top);
+}
+
 int
 host_load(struct host *host, const struct host_options *options)
 {
@@ -213,7 +254,7 @@ host_load(struct host *host, const struct host_options *options)
 
 	*host = (struct host){ .options = *options };
 	host->graph = xk_graph_read(options->graph, &errors);
-	good = host->graph != NULL;
+	good = host->graph != NULL && (options->top == NULL || host_replace_top(host, &errors) == 0);
 	for (unsigned i = 0; i < options->sets->count && good; i++) {
 		const char *set = host_set_of(options->end, options->sets->text[i]);
 

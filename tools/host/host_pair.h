@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "protocols/test/logptest.h"
 #include "tools/histogram.h"
 
 enum { PAIR_CLIENT, PAIR_SERVER, PAIR_ENDS };
@@ -43,6 +44,7 @@ struct pair_block {
 	uint32_t host; /* the server */
 	uint32_t size, channels;
 	uint64_t rounds;
+	struct xk_logptest_loop loop; /* logp's */
 };
 
 struct pair_drop {
@@ -65,6 +67,7 @@ struct pair_result {
 	int32_t error; /* 0, or -errno and the reason in why */
 	char why[PAIR_WHY];
 	uint64_t rounds, lost, late, bad, elapsed_ns;
+	struct xk_logptest_times times; /* logp's */
 	struct histogram rtt;
 };
 

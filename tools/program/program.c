@@ -1,5 +1,5 @@
 /*
- * program.c - main of a program with a graph inside: udptest, chantest, icmptest and the words of xk, as its first
+ * program.c - main of a program with a graph inside: udptest, chantest, icmptest, logp and the words of xk, as its first
  * argument or, if options come first, as a pair's do that starts itself, as its own name.
  */
 #include "tools/program/program.h"
@@ -23,6 +23,7 @@ static const struct {
 	{ "udptest", udptest_main },
 	{ "chantest", chantest_main },
 	{ "icmptest", icmptest_main },
+	{ "logp", logp_main },
 };
 
 /* Words of xk whose operand is a graph: the one inside if there is none. */
@@ -32,7 +33,7 @@ static int
 program_help(void)
 {
 	printf("usage: PROGRAM WORD ...\n\n%s and its protocols, as a program. Its words are udptest, chantest, "
-	       "icmptest\n"
+	       "icmptest, logp\n"
 	       "and those of xk; the graph need not be said.\n\n",
 	       xk_program_graph->file);
 	return xk_main(2, (char *[]){ "xk", "--help", NULL });

@@ -5,5 +5,6 @@
 int udptest_main(int argc, char **argv);
 int chantest_main(int argc, char **argv);
 int icmptest_main(int argc, char **argv);
+int logp_main(int argc, char **argv);
 
 #endif

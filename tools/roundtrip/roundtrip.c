@@ -234,7 +234,15 @@ roundtrip_serve_pair(const struct roundtrip_options *options, const struct host_
 int
 roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 {
-	struct roundtrip_options options = { .test = test, .common = HOST_COMMON_INITIAL, .rounds = 10000, .seed = 1 };
+	struct roundtrip_options options = {
+		.test = test,
+		.common = HOST_COMMON_INITIAL,
+		.rounds = test->rounds,
+		.sizes = test->sizes,
+		.seed = 1,
+		.repeats = 7,
+		.messages = 64,
+	};
 	struct options_texts operands;
 	const struct host_link *link;
 	int signals, status;

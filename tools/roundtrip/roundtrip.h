@@ -20,9 +20,13 @@ struct roundtrip_job;
 struct roundtrip_test {
 	const struct options_program *program; /* fills a struct roundtrip_options */
 	const char *protocol;                  /* the test protocol */
-	const char *graph;                     /* the default, below graphs/ */
-	const char *message;                   /* delivered once in each direction: "datagram" */
-	const char *answer;                    /* "echo" */
+	bool takes_top;                        /* if the graph has another test protocol, takes its place */
+	/* unless --rounds and --size are given */
+	uint64_t rounds;
+	struct options_numbers sizes;
+	const char *graph;   /* the default, below graphs/ */
+	const char *message; /* delivered once in each direction: "datagram" */
+	const char *answer;  /* "echo" */
 	bool has_channels;
 	/*
 	 * Starts the block at the client, which then calls roundtrip_record, roundtrip_lost and, last,
@@ -56,6 +60,7 @@ struct roundtrip_options {
 	const char *preset, *costs; /* after roundtrip_complete: NULL unless the link is simulated */
 	struct options_numbers modes, handoffs, threads, cores, sizes, channels;
 	uint64_t rounds, control, answer, seed;
+	uint64_t repeats, messages; /* logp's */
 	bool server, compiled;
 	struct watch *watch;
 	char path[HOST_PATH]; /* of the default graph */
@@ -141,6 +146,9 @@ void roundtrip_json_runs(const struct roundtrip_job *job, struct json *json);
 
 /* Prints "WHAT over LINK, ...". */
 void roundtrip_print_head(const struct roundtrip_job *job, const char *what, FILE *out);
+/* Print a configuration as the first columns of a row, and write it as an object's first keys. */
+void roundtrip_print_setup(const struct roundtrip_job *job, const struct roundtrip_run *run, FILE *out);
+void roundtrip_json_setup(const struct roundtrip_job *job, const struct roundtrip_run *run, struct json *json);
 
 /* Writes the results to job->json, if there is one. Returns 0, or OPTIONS_FAILURE after a message. */
 int roundtrip_json(struct roundtrip_job *job);

@@ -257,6 +257,7 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.paired = !options->server && options->client == NULL,
 		.watch = options->watch,
 		.graph = options->graph,
+		.top = options->test->takes_top ? options->test->protocol : NULL,
 		.sets = &options->common.sets,
 		.link = link,
 		.link_name = options->common.link,

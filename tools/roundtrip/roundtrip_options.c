@@ -1,12 +1,10 @@
-/* roundtrip_options.c - the options of udptest and chantest, and their defaults. */
+/* roundtrip_options.c - the options of udptest, chantest and logp, and their defaults. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "graphs/graph.h"
 #include "platform/sim/sim.h"
 #include "tools/roundtrip/roundtrip.h"
-
-enum { ROUNDTRIP_ROUNDS_MAX = 1000000000 };
 
 #define ROUNDTRIP_PRESET "ethernet10"
 #define ROUNDTRIP_COSTS "decstation"
@@ -37,8 +35,6 @@ const struct options_option roundtrip_common_options[] = {
 	       "--drivers N these are for all drivers of each, or 2N: the client's\n"
 	       "first, second, ..., then the server's (one after the other)",
 	       .max = HOST_CORES_MAX),
-	OPTION(NUMBER, struct roundtrip_options, rounds, "rounds", "N",
-	       "round trips that are counted, of each size and mode (10000)", .min = 1, .max = ROUNDTRIP_ROUNDS_MAX),
 	OPTION(TEXT, struct roundtrip_options, graph, "graph", "FILE",
 	       "the protocol graph (that of the program's name in graphs/)"),
 	OPTION(NUMBER, struct roundtrip_options, seed, "seed", "S",
@@ -166,7 +162,6 @@ roundtrip_complete(struct roundtrip_options *options, const struct host_link **l
 	roundtrip_default(&options->modes, 2, XK_REGULAR, XK_IPP);
 	roundtrip_default(&options->handoffs, 1, PAIR_HANDOFF_GRAPH, 0);
 	roundtrip_default(&options->threads, 1, 1, 0);
-	roundtrip_default(&options->sizes, 1, 1, 0);
 	roundtrip_default(&options->channels, 1, 1, 0);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* roundtrip_report.c - the results of udptest and chantest: a table for people, JSON for programs. */
+/* roundtrip_report.c - the results: a table for people, JSON for programs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +24,17 @@ roundtrip_json_ends(struct json *json, const char *key, uint64_t client, uint64_
 	json_close(json);
 }
 
+void
+roundtrip_json_setup(const struct roundtrip_job *job, const struct roundtrip_run *run, struct json *json)
+{
+	json_string(json, "mode", host_modes[run->setup.mode]);
+	json_string(json, "handoff", roundtrip_handoff_names[run->setup.handoff]);
+	json_uint(json, "threads", run->setup.threads);
+	json_uint(json, "size", run->size);
+	if (job->options->test->has_channels)
+		json_uint(json, "channels", run->channels);
+}
+
 static void
 roundtrip_json_run(const struct roundtrip_job *job, struct json *json, const struct roundtrip_run *run)
 {
@@ -33,12 +44,7 @@ roundtrip_json_run(const struct roundtrip_job *job, struct json *json, const str
 	bool has_server = job->options->client == NULL;
 
 	json_object(json, NULL);
-	json_string(json, "mode", host_modes[run->setup.mode]);
-	json_string(json, "handoff", roundtrip_handoff_names[run->setup.handoff]);
-	json_uint(json, "threads", run->setup.threads);
-	json_uint(json, "size", run->size);
-	if (job->options->test->has_channels)
-		json_uint(json, "channels", run->channels);
+	roundtrip_json_setup(job, run, json);
 	json_uint(json, "rounds", run->rounds);
 	json_uint(json, "elapsed_ns", run->elapsed_ns);
 	histogram_json(&run->rtt, json, "rtt_ns");
@@ -218,14 +224,21 @@ roundtrip_print_size(const struct roundtrip_job *job, const struct roundtrip_run
 		fprintf(out, "%8" PRIu32 " ", run->channels);
 }
 
+void
+roundtrip_print_setup(const struct roundtrip_job *job, const struct roundtrip_run *run, FILE *out)
+{
+	roundtrip_print_size(job, run, out);
+	fprintf(out, "%-8s %7" PRIu32 " %-8s", host_modes[run->setup.mode], run->setup.threads,
+		roundtrip_handoff_text(run));
+}
+
 static void
 roundtrip_print_run(const struct roundtrip_job *job, const struct roundtrip_run *run, FILE *out)
 {
 	struct roundtrip_row row = roundtrip_row(run);
 
-	roundtrip_print_size(job, run, out);
-	fprintf(out, "%-8s %7" PRIu32 " %-8s %10.2f %10.2f %10.2f %14.2f %6" PRIu64, host_modes[run->setup.mode],
-		run->setup.threads, roundtrip_handoff_text(run), row.us50, row.us90, row.us99, row.switches, run->lost);
+	roundtrip_print_setup(job, run, out);
+	fprintf(out, " %10.2f %10.2f %10.2f %14.2f %6" PRIu64, row.us50, row.us90, row.us99, row.switches, run->lost);
 	if (job->options->test->has_channels)
 		fprintf(out, " %10.0f", row.rate);
 	fputc('\n', out);

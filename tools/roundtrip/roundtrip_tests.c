@@ -7,7 +7,12 @@
 #include "tools/program/program.h"
 #include "tools/roundtrip/roundtrip.h"
 
+#define ROUNDTRIP_ROUNDS                                                                                               \
+	OPTION(NUMBER, struct roundtrip_options, rounds, "rounds", "N",                                                \
+	       "round trips that are counted, of each size and mode (10000)", .min = 1, .max = 1000000000)
+
 static const struct options_option udptest_options[] = {
+	ROUNDTRIP_ROUNDS,
 	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a message (1)", .min = 1,
 	       .max = XK_UDPTEST_MAX),
 	{ .name = NULL },
@@ -61,6 +66,8 @@ udptest_main(int argc, char **argv)
 	static const struct roundtrip_test test = {
 		.program = &udptest_program,
 		.protocol = "udptest",
+		.rounds = 10000,
+		.sizes = { 1, { 1 } },
 		.graph = "udptest.dot",
 		.message = "datagram",
 		.answer = "echo",
@@ -74,6 +81,7 @@ udptest_main(int argc, char **argv)
 }
 
 static const struct options_option chantest_options[] = {
+	ROUNDTRIP_ROUNDS,
 	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a request and of its reply (1)",
 	       .max = XK_CHANTEST_MAX),
 	OPTION(NUMBERS, struct roundtrip_options, channels, "channels", "N,...",
@@ -136,6 +144,8 @@ chantest_main(int argc, char **argv)
 	static const struct roundtrip_test test = {
 		.program = &chantest_program,
 		.protocol = "chantest",
+		.rounds = 10000,
+		.sizes = { 1, { 1 } },
 		.graph = "chantest.dot",
 		.message = "message",
 		.answer = "reply",

@@ -332,10 +332,10 @@ xk_work(struct xk_protocol *self, uint64_t work_ns)
 	if (shepherd != NULL && xk_on_driver(shepherd))
 		for (struct xk_port *port = shepherd->driver->ports; port != NULL; port = port->beside)
 			xk_transmit_flush(port);
-	if (platform->ops->work != NULL) {
+	if (platform->ops->work != NULL)
 		platform->ops->work(platform, work_ns);
+	if (platform->ops->work != NULL || work_ns == 0)
 		return;
-	}
 	until_ns = platform->ops->now_ns(platform) + work_ns;
 	while (platform->ops->now_ns(platform) < until_ns)
 		continue;

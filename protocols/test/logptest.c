@@ -1,0 +1,555 @@
+/*
+ * logptest.c - the loops that measure LogP parameters, over any protocol that carries messages: a client that sends
+ * batches of messages and computes between them, and a server that answers as often as it is asked to.
+ *
+ * Spec:         J. Chen and W. Watson III, "User Level Communication on Alpha Linux Systems", figure 9: round trips (a),
+ *               send and spin (b), receive and spin (c). Here all three are batches of one kind (logptest.h), and the client
+ *               computes in each, so that the server needs no state.
+ * Participants: none above; below (remote: host, port; local: port), without the ports if `port` is 0
+ * Client:       A batch is sent from an event's handler, in the driver in IPP mode, each message given to the device before
+ *               the next is made. Whoever brings the last answer schedules the next batch. A program starts a run of batches
+ *               (logptest.h), or the setting `peer` does.
+ * Flow:         If a push is refused for want of room (-ENOBUFS), both ends try again, at later turns of the driver.
+ * Counters:     messages counts those of both ends; rounds and ..._ns describe the run that `peer` started
+ * Drops:        bad (of no kind, too long, or asks for too many answers), late (an answer that is not awaited)
+ * Not done:     a check of the contents, which would be part of what is measured; a server that limits whom it answers
+ * Graph:        logptest -> udp; logptest -> llp; logptest [port=0] -> blast
+ */
+#include "protocols/test/logptest.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "protocols/test/client_private.h"
+#include "xkernel/bytes.h"
+#include "xkernel/trace.h"
+
+enum {
+	LOGPTEST_SPINS = 16, /* timed before a run */
+	/* Between two looks whether the protocol below has room again: a part of the wait so far, but at least so long. */
+	LOGPTEST_POLL_PART = 64,
+	LOGPTEST_POLL_NS = 50,
+};
+enum logptest_drop { LOGPTEST_BAD = XK_DROP_OWN, LOGPTEST_LATE };
+enum logptest_counter {
+	LOGPTEST_COUNT_MESSAGES,
+	LOGPTEST_COUNT_LOST,
+	LOGPTEST_COUNT_UNSENT,
+	LOGPTEST_COUNT_ROUNDS,
+	LOGPTEST_COUNT_SENT,
+	LOGPTEST_COUNT_ANSWERED,
+	LOGPTEST_COUNT_APART,
+};
+
+static const char *const logptest_drops[] = { "bad", "late", NULL };
+static const char *const logptest_counters[] = { "messages", "lost",        "unsent",   "rounds",
+						 "sent_ns",  "answered_ns", "apart_ns", NULL };
+
+/* ---- the header ---- */
+
+enum { LOGPTEST_BATCH = 0, LOGPTEST_ANSWERS = 4, LOGPTEST_KIND = 6, LOGPTEST_HEADER_LEN = 8 };
+enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER };
+
+static_assert((int)LOGPTEST_HEADER_LEN == (int)XK_LOGPTEST_MIN, "the shortest message is its header");
+
+static const struct xk_field logptest_fields[] = {
+	{ .name = "batch", .bits = 32, .kind = XK_VARIES, .help = "its number at the client" },
+	{ .name = "answers", .bits = 16, .kind = XK_VARIES, .help = "that the server is asked for; 0 in an answer" },
+	{ .name = "kind", .bits = 16, .kind = XK_VARIES, .help = "1: a client's message; 2: an answer" },
+	{ .name = NULL },
+};
+
+/* ---- state ---- */
+
+/* In the turn, beside the number of answers to come: the batch is being sent. */
+#define LOGPTEST_SENDING (UINT32_C(1) << 31)
+
+/* Answers for which the protocol below had no room. */
+struct logptest_stream {
+	_Atomic bool busy;
+	struct xk_event event;
+	struct xk_session *s; /* a reference */
+	size_t size;
+	uint32_t batch, answers;
+	uint64_t until_ns; /* as the client's */
+};
+
+struct logptest {
+	struct client client; /* first */
+	/* settings */
+	uint64_t port, timeout_ns, sends, first_answers, last_answers;
+	struct xk_logptest_loop loop;
+
+	_Atomic bool running;
+	struct xk_session *session; /* the run's; NULL: not open */
+	struct xk_event sender, watchdog;
+	uint32_t next;     /* message of the batch, from 1 */
+	uint64_t until_ns; /* when a push that is refused is not tried again; 0: the last one was not refused */
+	_Atomic uint64_t
+		turn;      /* batch << 32 | what it waits for; 0 there: it is over, and who has found that goes on */
+	uint64_t watched;  /* the turn that the watchdog has seen */
+	uint64_t begun_ns; /* of the batch */
+	uint64_t heard_ns; /* when the last batch was over */
+	_Atomic uint64_t first_ns, last_ns; /* when answers came */
+	struct xk_logptest_run run;
+	struct xk_logptest_result result;
+	struct logptest_stream stream; /* the server's */
+	uint64_t sent_ns[XK_LOGPTEST_BATCHES], answered_ns[XK_LOGPTEST_BATCHES], apart_ns[XK_LOGPTEST_BATCHES];
+};
+
+/* Sends a message of size bytes down s, in the buffer of `old` (NULL: none) if nobody shares it. Takes old. As xk_push. */
+static int
+logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size_t size, uint32_t batch,
+	      uint32_t answers, enum logptest_kind kind)
+{
+	struct xk_msg *m = old;
+	int err = -ENOBUFS;
+
+	if (old == NULL || !xk_msg_is_writable(old)) {
+		xk_msg_free(old);
+		m = client_pattern_message(&l->client, (uint32_t)size);
+	}
+	if (m != NULL) {
+		xk_put32(m->data + LOGPTEST_BATCH, batch);
+		xk_put16(m->data + LOGPTEST_ANSWERS, (uint16_t)answers);
+		xk_put16(m->data + LOGPTEST_KIND, (uint16_t)kind);
+	}
+	if (m != NULL)
+		err = xk_push(s, m);
+	if (err != 0)
+		xk_count(&l->client.protocol, LOGPTEST_COUNT_UNSENT);
+	return err;
+}
+
+/* Has event go on at the driver's next turn, but not at the same instant of virtual time. False: it is too late. */
+static bool
+logptest_try_again(struct logptest *l, struct xk_event *event, uint64_t *until_ns)
+{
+	struct xk_protocol *self = &l->client.protocol;
+	uint64_t now_ns = xk_now_ns(self);
+
+	if (*until_ns == 0)
+		*until_ns = now_ns + l->timeout_ns;
+	if (now_ns >= *until_ns)
+		return false;
+	xk_work(self, LOGPTEST_POLL_NS + (now_ns + l->timeout_ns - *until_ns) / LOGPTEST_POLL_PART);
+	xk_event_schedule(event, 0);
+	return true;
+}
+
+/* ---- the client's batches ---- */
+
+static int
+logptest_compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static uint64_t
+logptest_median(uint64_t *times_ns, uint64_t count)
+{
+	qsort(times_ns, count, sizeof(*times_ns), logptest_compare);
+	return times_ns[count / 2];
+}
+
+static void
+logptest_finish(struct logptest *l, int err)
+{
+	struct xk_logptest_times *times = &l->result.times;
+	struct xk_logptest_run run = l->run;
+	struct xk_logptest_result result;
+
+	l->result.error = err;
+	if (l->result.rounds > 0) {
+		times->sent_ns = logptest_median(l->sent_ns, l->result.rounds);
+		times->answered_ns = logptest_median(l->answered_ns, l->result.rounds);
+		times->apart_ns = logptest_median(l->apart_ns, l->result.rounds);
+	}
+	result = l->result;
+	xk_event_cancel(&l->watchdog);
+	xk_close(l->session);
+	l->session = NULL;
+	atomic_store_explicit(&l->running, false, memory_order_release);
+	run.finished(run.argument, &result);
+}
+
+static void
+logptest_go_on(struct logptest *l)
+{
+	if (l->result.rounds < l->run.rounds)
+		xk_event_schedule(&l->sender, 0);
+	else
+		logptest_finish(l, 0);
+}
+
+/* Notes the times of a batch that is over: each is in the place of its number among those that were not lost. */
+static void
+logptest_end_batch(struct logptest *l)
+{
+	uint64_t last_ns = atomic_load_explicit(&l->last_ns, memory_order_relaxed), i = l->result.rounds++;
+
+	l->answered_ns[i] = last_ns - l->begun_ns;
+	l->apart_ns[i] = last_ns - atomic_load_explicit(&l->first_ns, memory_order_relaxed);
+	l->heard_ns = last_ns;
+	if (l->run.record != NULL)
+		l->run.record(l->run.argument, l->answered_ns[i]);
+	logptest_go_on(l);
+}
+
+/*
+ * Takes an answer, or LOGPTEST_SENDING, off what the batch waits for. Returns false if it is not waiting; stores what it
+ * still waits for.
+ */
+static bool
+logptest_take(struct logptest *l, uint32_t batch, uint32_t what, uint32_t *left)
+{
+	uint64_t turn = atomic_load_explicit(&l->turn, memory_order_acquire);
+
+	do {
+		uint32_t waits = (uint32_t)turn;
+
+		if (turn >> 32 != batch || (what == 1 && (waits & ~LOGPTEST_SENDING) == 0))
+			return false;
+		*left = waits - what;
+	} while (!atomic_compare_exchange_weak_explicit(&l->turn, &turn, turn - what, memory_order_acq_rel,
+							memory_order_acquire));
+	return true;
+}
+
+/* Sends a batch, or goes on with it: loops (a), (b) and (c) of the paper are one with different numbers. */
+static void
+logptest_send(struct xk_event *event, void *argument)
+{
+	struct logptest *l = argument;
+	struct xk_protocol *self = &l->client.protocol;
+	const struct xk_logptest_loop *loop = &l->run.loop;
+	uint64_t turn = atomic_load_explicit(&l->turn, memory_order_relaxed);
+	uint32_t batch = (uint32_t)(turn >> 32), left;
+
+	if ((turn & LOGPTEST_SENDING) == 0) {
+		batch++;
+		l->next = 1;
+		l->begun_ns = xk_now_ns(self);
+		l->until_ns = 0;
+		atomic_store_explicit(&l->turn, (uint64_t)batch << 32 | LOGPTEST_SENDING | (loop->first + loop->last),
+				      memory_order_release);
+	}
+	for (; l->next <= loop->sends; l->next++) {
+		uint32_t answers = (l->next == 1 ? loop->first : 0) + (l->next == loop->sends ? loop->last : 0);
+		int err = logptest_push(l, l->session, NULL, l->run.size, batch, answers, LOGPTEST_MESSAGE);
+
+		if (err == -ENOBUFS && logptest_try_again(l, event, &l->until_ns))
+			return;
+		if (err != -ENOBUFS)
+			l->until_ns = 0;
+		xk_work(self,
+			l->next < loop->sends ? loop->send_work_ns : 0); /* gives the message to the device first */
+	}
+	l->sent_ns[l->result.rounds] = xk_now_ns(self) - l->begun_ns;
+	if (logptest_take(l, batch, LOGPTEST_SENDING, &left) && left == 0)
+		logptest_end_batch(l);
+}
+
+static void
+logptest_hear(struct logptest *l, uint32_t batch, struct xk_msg *m)
+{
+	struct xk_protocol *self = &l->client.protocol;
+	uint64_t now_ns = xk_now_ns(self), turn = atomic_load_explicit(&l->turn, memory_order_acquire);
+	uint32_t all = l->run.loop.first + l->run.loop.last, left;
+
+	if (turn >> 32 == batch && (turn & (LOGPTEST_SENDING - 1)) == all)
+		atomic_store_explicit(&l->first_ns, now_ns, memory_order_relaxed);
+	if (turn >> 32 == batch)
+		atomic_store_explicit(&l->last_ns, now_ns, memory_order_relaxed);
+	if (!logptest_take(l, batch, 1, &left)) {
+		xk_drop(self, m, LOGPTEST_LATE);
+		return;
+	}
+	xk_msg_free(m);
+	if (left == 0)
+		logptest_end_batch(l);
+	else if (left != LOGPTEST_SENDING && l->run.loop.receive_work_ns > 0)
+		xk_work(self, l->run.loop.receive_work_ns);
+}
+
+/* Gives up a batch that has not gone on since the last look; one that is being sent is not lost. */
+static void
+logptest_watch(struct xk_event *event, void *argument)
+{
+	struct logptest *l = argument;
+	uint64_t turn = atomic_load_explicit(&l->turn, memory_order_acquire), now_ns = xk_now_ns(&l->client.protocol);
+	bool stands = turn == l->watched && (uint32_t)turn != 0 && (turn & LOGPTEST_SENDING) == 0;
+
+	if (!atomic_load_explicit(&l->running, memory_order_acquire))
+		return;
+	l->watched = turn;
+	xk_event_schedule(event, l->timeout_ns / 1000);
+	if (!stands || !atomic_compare_exchange_strong_explicit(&l->turn, &turn, turn >> 32 << 32, memory_order_acq_rel,
+								memory_order_relaxed))
+		return;
+	xk_count(&l->client.protocol, LOGPTEST_COUNT_LOST);
+	l->result.lost++;
+	if (l->run.lost != NULL)
+		l->run.lost(l->run.argument, now_ns - l->begun_ns);
+	if (now_ns >= l->heard_ns + l->client.silence_ns)
+		logptest_finish(l, -ETIMEDOUT);
+	else
+		logptest_go_on(l);
+}
+
+/* ---- runs ---- */
+
+/* Returns how long xk_work really takes, on average. */
+static uint64_t
+logptest_time_work(struct xk_protocol *self, uint64_t work_ns)
+{
+	uint64_t begun_ns = xk_now_ns(self);
+
+	for (unsigned i = 0; i < LOGPTEST_SPINS && work_ns > 0; i++)
+		xk_work(self, work_ns);
+	return (xk_now_ns(self) - begun_ns) / LOGPTEST_SPINS;
+}
+
+/* Opens the session, and begins the first batch. */
+static void
+logptest_begin(void *argument)
+{
+	struct logptest *l = argument;
+	struct xk_protocol *self = &l->client.protocol;
+	int err = client_open(self, l->run.host, (uint16_t)l->port, l->client.silence_ns, &l->session);
+
+	if (err == 0)
+		err = client_check_size(l->session, l->run.size, XK_LOGPTEST_MAX, &l->result.max_packet);
+	if (err != 0) {
+		logptest_finish(l, err);
+		return;
+	}
+	l->result.times.send_work_ns = logptest_time_work(self, l->run.loop.send_work_ns);
+	l->result.times.receive_work_ns = logptest_time_work(self, l->run.loop.receive_work_ns);
+	l->heard_ns = xk_now_ns(self);
+	xk_event_schedule(&l->watchdog, l->timeout_ns / 1000);
+	xk_event_schedule(&l->sender, 0);
+}
+
+int
+xk_logptest_start(struct xk_protocol *logptest, const struct xk_logptest_run *run)
+{
+	struct logptest *l = (struct logptest *)logptest;
+	const struct xk_logptest_loop *loop = &run->loop;
+	int err;
+
+	if (run->size < XK_LOGPTEST_MIN || run->size > XK_LOGPTEST_MAX || run->rounds == 0 ||
+	    run->rounds > XK_LOGPTEST_BATCHES || loop->sends == 0 || loop->sends > XK_LOGPTEST_MESSAGES ||
+	    loop->first > XK_LOGPTEST_MESSAGES || loop->last > XK_LOGPTEST_MESSAGES || loop->first + loop->last == 0 ||
+	    (loop->sends == 1 && loop->first + loop->last > XK_LOGPTEST_MESSAGES) || run->finished == NULL)
+		return -EINVAL;
+	if (atomic_exchange_explicit(&l->running, true, memory_order_acq_rel))
+		return -EBUSY;
+	l->run = *run;
+	l->result = (struct xk_logptest_result){ .error = 0 };
+	err = xk_thread_start(logptest->kernel, logptest->name, logptest_begin, l);
+	if (err != 0)
+		atomic_store_explicit(&l->running, false, memory_order_release);
+	return err;
+}
+
+static void
+logptest_own_finished(void *argument, const struct xk_logptest_result *result)
+{
+	struct xk_protocol *self = argument;
+	const struct xk_logptest_times *times = &result->times;
+
+	xk_counter_set(self, LOGPTEST_COUNT_ROUNDS, result->rounds);
+	xk_counter_set(self, LOGPTEST_COUNT_SENT, times->sent_ns);
+	xk_counter_set(self, LOGPTEST_COUNT_ANSWERED, times->answered_ns);
+	xk_counter_set(self, LOGPTEST_COUNT_APART, times->apart_ns);
+	xk_trace(self, XK_TRACE_EVENTS, "%s: %llu batches, %llu lost; sent in %llu ns, answered in %llu",
+		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->rounds,
+		 (unsigned long long)result->lost, (unsigned long long)times->sent_ns,
+		 (unsigned long long)times->answered_ns);
+}
+
+/* Starts the run that the settings describe. If that fails (no shepherd), tries again later. */
+static void
+logptest_start_by_itself(struct xk_event *event, void *argument)
+{
+	struct logptest *l = argument;
+	struct xk_logptest_run run = {
+		.host = l->client.peer,
+		.size = (uint32_t)l->client.size,
+		.rounds = l->client.rounds,
+		.loop = l->loop,
+		.finished = logptest_own_finished,
+		.argument = l,
+	};
+
+	if (xk_logptest_start(&l->client.protocol, &run) == -EAGAIN)
+		xk_event_schedule(event, CLIENT_RETRY_US);
+}
+
+/* ---- the server ---- */
+
+static void
+logptest_answer(struct logptest *l, struct xk_session *lls, struct xk_msg *m, uint32_t batch, uint32_t answers)
+{
+	struct logptest_stream *stream = &l->stream;
+	size_t size = xk_msg_len(m);
+	int err = 0;
+
+	while (answers > 1 && err != -ENOBUFS) {
+		err = logptest_push(l, lls, NULL, size, batch, 0, LOGPTEST_ANSWER);
+		answers -= err != -ENOBUFS;
+	}
+	if (err == -ENOBUFS)
+		xk_msg_free(m);
+	else
+		err = logptest_push(l, lls, m, size, batch, 0, LOGPTEST_ANSWER);
+	if (err != -ENOBUFS || atomic_exchange_explicit(&stream->busy, true, memory_order_acq_rel))
+		return;
+	if (!xk_duplicate(lls)) {
+		atomic_store_explicit(&stream->busy, false, memory_order_release);
+		return;
+	}
+	stream->s = lls;
+	stream->size = size;
+	stream->batch = batch;
+	stream->answers = answers;
+	stream->until_ns = 0;
+	xk_event_schedule(&stream->event, 0);
+}
+
+static void
+logptest_answer_on(struct xk_event *event, void *argument)
+{
+	struct logptest *l = argument;
+	struct logptest_stream *stream = &l->stream;
+	int err;
+
+	while (stream->answers > 0) {
+		err = logptest_push(l, stream->s, NULL, stream->size, stream->batch, 0, LOGPTEST_ANSWER);
+		if (err == -ENOBUFS && logptest_try_again(l, event, &stream->until_ns))
+			return;
+		if (err != -ENOBUFS)
+			stream->until_ns = 0;
+		stream->answers--;
+	}
+	xk_session_release(stream->s);
+	atomic_store_explicit(&stream->busy, false, memory_order_release);
+}
+
+/* ---- the protocol ---- */
+
+static int
+logptest_init(struct xk_protocol *self)
+{
+	struct logptest *l = (struct logptest *)self;
+	struct xk_participants participants = { .local.depth = 0 };
+	int err;
+
+	l->loop.sends = (uint32_t)l->sends;
+	l->loop.first = (uint32_t)l->first_answers;
+	l->loop.last = (uint32_t)l->last_answers;
+	if (l->port != 0)
+		xk_participant_push(&participants.local, l->port);
+	err = xk_open_enable(self, self, xk_lower(self, 0), &participants);
+	if (err != 0)
+		return err;
+	xk_event_init(&l->sender, self->kernel, logptest_send, l);
+	xk_event_init(&l->watchdog, self->kernel, logptest_watch, l);
+	xk_event_init(&l->stream.event, self->kernel, logptest_answer_on, l);
+	return client_init(&l->client, XK_LOGPTEST_MAX, logptest_start_by_itself);
+}
+
+static void
+logptest_fini(struct xk_protocol *self)
+{
+	struct logptest *l = (struct logptest *)self;
+
+	if (l->stream.busy)
+		xk_session_release(l->stream.s);
+	xk_close(l->session);
+	free(l->client.pattern);
+}
+
+static void
+logptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct logptest *l = (struct logptest *)self;
+	uint32_t batch = xk_get32(m->data + LOGPTEST_BATCH), answers = xk_get16(m->data + LOGPTEST_ANSWERS);
+	uint32_t kind = xk_get16(m->data + LOGPTEST_KIND);
+	size_t size = xk_msg_len(m);
+
+	xk_count(self, LOGPTEST_COUNT_MESSAGES);
+	if (kind == LOGPTEST_ANSWER) {
+		logptest_hear(l, batch, m);
+	} else if (kind != LOGPTEST_MESSAGE || answers > XK_LOGPTEST_MESSAGES || size > XK_LOGPTEST_MAX) {
+		xk_drop(self, m, LOGPTEST_BAD);
+	} else if (answers == 0) {
+		xk_msg_free(m);
+	} else {
+		logptest_answer(l, lls, m, batch, answers);
+	}
+}
+
+static const struct xk_role logptest_lowers[] = {
+	{ .name = "transport", .needs = XK_ASYNC, .help = "carries messages: udp, llp, blast" },
+	{ .name = NULL },
+};
+
+static const struct xk_number_on logptest_numbers[] = {
+	{ "bid", 209 }, { "blast", 0x3020 }, { "eth", 0x3020 }, { "ip", 209 }, { NULL, 0 }
+};
+
+#define LOGPTEST_WORK_MAX UINT64_C(1000000000)
+
+static const struct xk_setting logptest_settings[] = {
+	{ "port", XK_SETTING_UINT, offsetof(struct logptest, port), "2009",
+	  "port of the server; 0: the protocol below has no ports", 0, 65535 },
+	{ "timeout", XK_SETTING_TIME, offsetof(struct logptest, timeout_ns), "500ms",
+	  "time after which a batch that does not go on is lost", 1000000, UINT64_C(60000000000) },
+	{ "silence", XK_SETTING_TIME, offsetof(struct logptest, client.silence_ns), "10s",
+	  "time without the end of a batch after which a run fails", 1000000, UINT64_C(3600000000000) },
+	{ "peer", XK_SETTING_HOST, offsetof(struct logptest, client.peer), NULL,
+	  "server of a run that begins by itself", 0, 0 },
+	{ "rounds", XK_SETTING_UINT, offsetof(struct logptest, client.rounds), "100", "batches of that run", 1,
+	  XK_LOGPTEST_BATCHES },
+	{ "size", XK_SETTING_UINT, offsetof(struct logptest, client.size), "8", "bytes of its messages",
+	  XK_LOGPTEST_MIN, XK_LOGPTEST_MAX },
+	{ "sends", XK_SETTING_UINT, offsetof(struct logptest, sends), "1", "messages that the client sends in a batch",
+	  1, XK_LOGPTEST_MESSAGES },
+	{ "first_answers", XK_SETTING_UINT, offsetof(struct logptest, first_answers), "0", "answers to the first", 0,
+	  XK_LOGPTEST_MESSAGES },
+	{ "last_answers", XK_SETTING_UINT, offsetof(struct logptest, last_answers), "1", "... and to the last", 1,
+	  XK_LOGPTEST_MESSAGES },
+	{ "send_work", XK_SETTING_TIME, offsetof(struct logptest, loop.send_work_ns), "0s",
+	  "work between two messages that are sent", 0, LOGPTEST_WORK_MAX },
+	{ "receive_work", XK_SETTING_TIME, offsetof(struct logptest, loop.receive_work_ns), "0s",
+	  "... and between two that are received", 0, LOGPTEST_WORK_MAX },
+	{ "start", XK_SETTING_TIME, offsetof(struct logptest, client.start_ns), "0s", "time from the boot to its start",
+	  0, UINT64_C(86400000000000) },
+	{ .name = NULL },
+};
+
+static const struct xk_protocol_ops logptest_ops = {
+	.init = logptest_init,
+	.fini = logptest_fini,
+	.demux = logptest_demux,
+};
+
+const struct xk_protocol_type xk_type_logptest = {
+	.name = "logptest",
+	.help = "Batches of messages with work between them, and as many answers as are asked for: the loops that "
+		"measure "
+		"LogP parameters.",
+	.ops = &logptest_ops,
+	.size = sizeof(struct logptest),
+	.header = LOGPTEST_HEADER_LEN,
+	.fields = logptest_fields,
+	.lowers = logptest_lowers,
+	.numbers = logptest_numbers,
+	.settings = logptest_settings,
+	.drops = logptest_drops,
+	.counters = logptest_counters,
+};

@@ -1,0 +1,361 @@
+/*
+ * test_logptest.c - batches on a fake wire: what the server answers; what the client sends, awaits and times, on virtual
+ * time; losses, strays and a protocol below without room.
+ */
+#include <errno.h>
+
+#include "protocols/test/logptest.h"
+#include "tests/rig.h"
+#include "xkernel/bytes.h"
+#include "xkernel/event.h"
+
+#define SERVER "wire:; logptest: wire"
+
+enum { HOST = 0x0a4d0002, PORT = 2009, SIZE = 10, MS = 1000000 };
+
+/* What the callbacks were told. */
+static struct {
+	unsigned recorded, lost, finished;
+	uint64_t last_ns;
+	struct xk_logptest_result result;
+} told;
+
+static void
+on_record(void *argument, uint64_t answered_ns)
+{
+	told.recorded++;
+	told.last_ns = answered_ns;
+}
+
+static void
+on_lost(void *argument, uint64_t waited_ns)
+{
+	told.lost++;
+}
+
+static void
+on_finished(void *argument, const struct xk_logptest_result *result)
+{
+	told.finished++;
+	told.result = *result;
+}
+
+static int
+start(struct rig *r, uint64_t rounds, struct xk_logptest_loop loop)
+{
+	const struct xk_logptest_run run = { .host = HOST,
+					     .size = SIZE,
+					     .rounds = rounds,
+					     .loop = loop,
+					     .record = on_record,
+					     .lost = on_lost,
+					     .finished = on_finished };
+	int status;
+
+	memset(&told, 0, sizeof(told));
+	status = xk_logptest_start(rig_protocol(r, "logptest"), &run);
+	rig_advance_ms(r, 0);
+	return status;
+}
+
+/* Takes a message that was sent, which asks for `answers`. Returns its batch. */
+static uint32_t
+take(struct rig *r, uint32_t answers)
+{
+	uint8_t bytes[64];
+
+	REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == SIZE);
+	CHECK_EQ(xk_get16(bytes + 4), answers);
+	CHECK_EQ(xk_get16(bytes + 6), 1);
+	return xk_get32(bytes);
+}
+
+static void
+answer(struct rig *r, uint32_t batch)
+{
+	uint8_t bytes[SIZE] = { [7] = 2 };
+
+	xk_put32(bytes, batch);
+	rig_inject_bytes(r, bytes, sizeof(bytes));
+}
+
+static void
+make_room(struct xk_event *event, void *argument)
+{
+	rig_fail_sending(argument, 0);
+}
+
+/* Has the wire refuse what is sent, for a tenth of a millisecond. */
+static void
+refuse_for_a_while(struct rig *r, struct xk_event *event)
+{
+	rig_fail_sending(r, -ENOBUFS);
+	xk_event_init(event, rig_kernel(r), make_room, r);
+	xk_event_schedule(event, 100);
+}
+
+/* ---- the server ---- */
+
+TEST(logptest_server_answers_as_often_as_it_is_asked_to)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_inject(r, "00000007 0001 0001 aabb");
+	rig_expect_sent(r, "00000007 0000 0002 aabb");
+	rig_inject(r, "00000008 0003 0001 aabb");
+	rig_expect_sent(r, "00000008 0000 0002 .. ..");
+	rig_expect_sent(r, "00000008 0000 0002 .. ..");
+	rig_expect_sent(r, "00000008 0000 0002 aabb");
+	rig_inject(r, "00000009 0000 0001 aabb");
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "logptest", "messages"), 3);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(logptest_server_refuses_what_no_client_sends)
+{
+	static uint8_t bytes[XK_LOGPTEST_MAX + 1] = { [7] = 1 };
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_inject(r, "00000007 0001 0000");
+	rig_inject(r, "00000007 0001 0003");
+	rig_inject(r, "00000007 0401 0001"); /* 1025 answers */
+	rig_inject_bytes(r, bytes, sizeof(bytes));
+	CHECK_EQ(rig_counter_of(r, "logptest", "bad"), 4);
+	rig_inject(r, "00000007 0001 0002"); /* an answer, of no batch: it is not answered */
+	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
+	rig_inject_prefixes(r, "00000007 0001 0001");
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(logptest_server_waits_for_room)
+{
+	struct rig *r = rig_new_graph(SERVER);
+	struct xk_event event;
+
+	refuse_for_a_while(r, &event);
+	rig_inject(r, "00000007 0003 0001 aabb");
+	rig_advance_ms(r, 1);
+	CHECK(rig_counter_of(r, "logptest", "unsent") > 10);
+	for (unsigned i = 0; i < 3; i++)
+		rig_expect_sent(r, "00000007 0000 0002 .. ..");
+	rig_inject(r, "00000009 0002 0001 aabb"); /* there is room for the next */
+	CHECK_EQ(rig_sent(r), 2);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(logptest_server_gives_up_when_there_is_no_room_for_long)
+{
+	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=1ms");
+
+	rig_fail_sending(r, -ENOBUFS);
+	rig_inject(r, "00000007 0003 0001 aabb");
+	rig_inject(r, "00000008 0001 0001 aabb"); /* one waits at a time */
+	rig_advance_ms(r, 5);
+	rig_fail_sending(r, 0);
+	rig_advance_ms(r, 5);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* ---- the client ---- */
+
+TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last)
+{
+	struct rig *r = rig_new_graph(SERVER);
+	uint32_t batch;
+
+	CHECK_EQ(start(r, 2, (struct xk_logptest_loop){ .sends = 3, .first = 2, .last = 1 }), 0);
+	CHECK_EQ(rig_wire_remote(r), PORT);
+	batch = take(r, 2);
+	CHECK_EQ(take(r, 0), batch);
+	CHECK_EQ(take(r, 1), batch);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_expect_nothing_sent(r);
+		rig_advance_ms(r, 4);
+		answer(r, batch);
+	}
+	CHECK_EQ(told.recorded, 1);
+	CHECK_EQ(told.last_ns, 12 * MS);
+	answer(r, batch); /* one more */
+	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
+	CHECK_EQ(take(r, 2), batch + 1);
+	rig_forget(r);
+	for (unsigned i = 0; i < 3; i++)
+		answer(r, batch + 1);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.error, 0);
+	CHECK_EQ(told.result.rounds, 2);
+	CHECK_EQ(told.result.max_packet, 1500);
+	CHECK_EQ(told.result.times.answered_ns, 12 * MS); /* of two, the later */
+	CHECK_EQ(told.result.times.apart_ns, 8 * MS);
+	rig_free(r);
+}
+
+TEST(logptest_client_works_between_messages)
+{
+	struct rig *r = rig_new_graph(SERVER);
+	struct xk_logptest_loop loop = { .sends = 3, .last = 4, .send_work_ns = 5 * MS, .receive_work_ns = 7 * MS };
+	uint32_t batch;
+
+	CHECK_EQ(start(r, 1, loop), 0);
+	rig_advance_ms(r, 0);
+	batch = take(r, 0);
+	rig_forget(r);
+	for (unsigned i = 0; i < 4; i++)
+		answer(r, batch);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.times.sent_ns, 10 * MS);
+	CHECK_EQ(told.result.times.answered_ns, 31 * MS);
+	CHECK_EQ(told.result.times.apart_ns, 21 * MS);
+	CHECK_EQ(told.result.times.send_work_ns, 5 * MS);
+	CHECK_EQ(told.result.times.receive_work_ns, 7 * MS);
+	rig_free(r);
+}
+
+TEST(logptest_client_waits_for_room)
+{
+	struct rig *r = rig_new_graph(SERVER);
+	struct xk_event event;
+	uint32_t batch;
+
+	refuse_for_a_while(r, &event);
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 2, .last = 1 }), 0);
+	rig_advance_ms(r, 1);
+	CHECK(rig_counter_of(r, "logptest", "unsent") > 10);
+	batch = take(r, 0);
+	CHECK_EQ(take(r, 1), batch);
+	answer(r, batch);
+	CHECK_EQ(told.finished, 1);
+	CHECK(told.result.times.sent_ns >= 100000 && told.result.times.sent_ns < 110000);
+	rig_free(r);
+}
+
+TEST(logptest_client_loses_what_it_cannot_send)
+{
+	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=1ms; logptest.silence=5ms");
+
+	rig_fail_sending(r, -ENOBUFS);
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 2, .last = 1 }), 0);
+	rig_advance_ms(r, 20);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.error, -ETIMEDOUT);
+	rig_fail_sending(r, 0);
+	rig_free(r);
+}
+
+TEST(logptest_client_counts_batches_that_are_lost_and_goes_on)
+{
+	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=100ms; logptest.silence=1s");
+	uint32_t batch;
+
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 2, .last = 2 }), 0);
+	batch = take(r, 0);
+	rig_forget(r);
+	rig_advance_ms(r, 90);
+	answer(r, batch); /* the first of two */
+	rig_advance_ms(r, 90);
+	CHECK_EQ(told.lost, 0);
+	rig_advance_ms(r, 90);
+	CHECK_EQ(told.lost, 1);
+	answer(r, batch);
+	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
+	CHECK_EQ(take(r, 0), batch + 1);
+	rig_forget(r);
+	answer(r, batch + 1);
+	answer(r, batch + 1);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.rounds, 1);
+	CHECK_EQ(told.result.lost, 1);
+	CHECK_EQ(rig_counter_of(r, "logptest", "lost"), 1);
+	rig_free(r);
+}
+
+TEST(logptest_client_gives_up_on_a_silent_server)
+{
+	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=100ms; logptest.silence=1s");
+
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
+	for (unsigned i = 0; i < 20; i++)
+		rig_advance_ms(r, 100);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.error, -ETIMEDOUT);
+	CHECK_EQ(told.result.rounds, 0);
+	CHECK_EQ(told.result.times.answered_ns, 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(logptest_refuses_impossible_runs)
+{
+	struct rig *r = rig_new_graph(SERVER);
+	struct xk_logptest_loop good = { .sends = 1, .last = 1 };
+
+	CHECK_EQ(start(r, 0, good), -EINVAL);
+	CHECK_EQ(start(r, XK_LOGPTEST_BATCHES + 1, good), -EINVAL);
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .last = 1 }), -EINVAL);
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1 }), -EINVAL);
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1025, .last = 1 }), -EINVAL);
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .first = 1024, .last = 1 }), -EINVAL);
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 2, .last = 1025 }), -EINVAL);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(start(r, 1, good), 0);
+	CHECK_EQ(start(r, 1, good), -EBUSY);
+	answer(r, take(r, 1));
+	CHECK_EQ(told.finished, 1);
+	rig_free(r);
+}
+
+TEST(logptest_says_why_there_is_no_session)
+{
+	struct rig *r = rig_new_graph(SERVER);
+
+	rig_wire_refuse(r, -EINVAL);
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
+	CHECK_EQ(told.finished, 1);
+	CHECK_EQ(told.result.error, -EINVAL);
+	CHECK_EQ(told.result.max_packet, 0);
+	rig_free(r);
+}
+
+TEST(logptest_needs_no_ports_below)
+{
+	struct rig *r = rig_new_graph(SERVER "; logptest.port=0");
+
+	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
+	CHECK_EQ(rig_wire_remote(r), HOST);
+	answer(r, take(r, 1));
+	CHECK_EQ(told.finished, 1);
+	rig_free(r);
+}
+
+/* ---- the run that begins by itself ---- */
+
+TEST(logptest_starts_by_itself_where_it_is_told_a_peer)
+{
+	struct rig *r = rig_new_graph(SERVER "; logptest.peer=10.77.0.2; logptest.rounds=1; logptest.size=10; "
+					     "logptest.sends=2; logptest.first_answers=1; logptest.last_answers=1; "
+					     "logptest.send_work=3ms; logptest.start=1s");
+	uint32_t batch;
+
+	rig_advance_ms(r, 999);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1);
+	rig_advance_ms(r, 0);
+	batch = take(r, 1);
+	CHECK_EQ(take(r, 1), batch);
+	rig_advance_ms(r, 1);
+	answer(r, batch);
+	rig_advance_ms(r, 2);
+	answer(r, batch);
+	CHECK_EQ(rig_counter_of(r, "logptest", "rounds"), 1);
+	CHECK_EQ(rig_counter_of(r, "logptest", "sent_ns"), 3 * MS);
+	CHECK_EQ(rig_counter_of(r, "logptest", "answered_ns"), 6 * MS);
+	CHECK_EQ(rig_counter_of(r, "logptest", "apart_ns"), 2 * MS);
+	rig_advance_ms(r, 2000);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}

@@ -1,0 +1,128 @@
+#!/bin/bash
+# logp.sh BUILD - logp: on virtual time, LogP parameters are the costs that were put in, within 2 %, and bursts are predicted
+# within 10 %; on real links, between processes and in one, with lone ends and with --far, it measures whatever there is.
+. "$(dirname "$0")/common.sh"
+
+logp=$build/logp
+
+if [ "${2:-}" = inside ]; then
+	ip link add xkt-near type veth peer name xkt-far && ip link set xkt-near up && ip link set xkt-far up || exit 1
+	run 120 "$logp" --link af_packet --far 'sh -c' --set client:port.dev=xkt-near --set server:port.dev=xkt-far --rounds 3 \
+		--repeats 1 --mode ipp --json "$work/far.json"
+	check "--far" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+	document "--far: its document" "$work/far.json" 'len(runs) == 2 and all(r["g_ns"]["median"] != 0 for r in runs)'
+	exit
+fi
+
+# ---- on virtual time -----------------------------------------------------------------------------------------------------
+
+# is NAME EXPRESSION OPTION...: EXPRESSION holds of each run (r: medians by key) and in each, bursts are as predicted. In it,
+# near(key, value) is within 2 %; frame(bytes) is how long one of UDP/IP occupies a link of 10 Gb/s.
+is() {
+	local name=$1 expression=$2 why
+	shift 2
+	run 120 "$logp" --link sim --repeats 1 --rounds 5 --json "$work/is.json" "$@"
+	if [ "$status" -ne 0 ]; then
+		fail "$name" "status $status: $(tail -n 3 "$work/err")"
+	elif why=$(python3 - "$work/is.json" "$expression" 2>&1 <<'END'
+import json, sys
+
+runs = json.load(open(sys.argv[1]))["runs"]
+for run in runs:
+    r = {key: value["median"] if isinstance(value, dict) else value for key, value in run.items()}
+    near = lambda key, value: abs(r[key] - value) <= 0.02 * value or sys.exit(f"{key} is {r[key]}, not {value}: {r}")
+    frame = lambda size: -(-8 * (max(60, size + 42) + 12) // 10)
+    if not eval(f"({sys.argv[2]})", {"r": r, "near": near, "frame": frame, "max": max, "abs": abs}):
+        sys.exit(f"not so: {r}")
+    for burst in r["bursts"]:
+        predicted, measured = burst["predicted_ns"]["median"], burst["measured_ns"]["median"]
+        if abs(predicted - measured) > 0.1 * measured:
+            sys.exit(f"a burst of {burst['messages']} takes {measured}, not {predicted}: {r}")
+if not runs or len(runs[0]["bursts"]) != 3:
+    sys.exit("no bursts")
+END
+	); then ok "$name"; else fail "$name" "$why"; fi
+}
+
+cat >"$work/udp.dot" <<'END'
+digraph g { work [protocol=vwork, up="3us", down="2us"]; logptest -> work -> udp -> ip -> vnet -> eth -> port; vnet -> arp -> eth; }
+END
+cat >"$work/bytes.dot" <<'END'
+digraph g { work [protocol=vwork, up="400ns", down="860ns", down_kb="6250ns"]; logptest -> work -> udp -> ip -> vnet -> eth -> port; vnet -> arp -> eth; }
+END
+cat >"$work/stopwait.dot" <<'END'
+digraph g { work [protocol=vwork, up="3us", down="2us"]; logptest -> stopwait; stopwait -> work [number=253];
+	work -> ip -> vnet -> eth -> port; vnet -> arp -> eth; }
+END
+free='r["os_ns"] == 0 and r["or_ns"] == 0'
+wire='near("l_ns", 2 * frame(r["size"]) + 500)'
+
+is "a link's latency, gap and bandwidth" "$free and $wire and near('g_ns', frame(r['size']) + 10) and
+	(r['size'] == 64 or near('byte_gap_ns', 0.8)) and near('one_way', 1e9 * r['size'] / r['g_ns']) and
+	near('ping_pong', 1e9 * r['size'] / r['half_rtt_ns']) and near('both_ways', 2 * r['one_way'])" \
+	--preset rack10g --costs none --size 64,1024
+is "a shared link" "$free and (r['size'] == 64 or near('byte_gap_ns', 800)) and near('g_ns', 800 * (r['size'] + 66)) and
+	near('both_ways', r['one_way'])" --preset ethernet10 --costs none --size 64,1024
+is "protocols' costs" "near('os_ns', 2000) and near('or_ns', 3000) and near('g_ns', 3000) and $wire and
+	r['acknowledgements'] < 0.01" --graph "$work/udp.dot" --preset rack10g --costs none --size 64,1024
+is "protocols' costs for bytes" "near('os_ns', 860 + 6.25 * r['size']) and near('or_ns', 400) and
+	near('g_ns', 860 + 6.25 * r['size']) and $wire and (r['size'] == 64 or near('byte_gap_ns', 6.25))" \
+	--graph "$work/bytes.dot" --preset rack10g --costs none --size 64,1024
+is "a machine's costs" "near('or_ns', 3600) and r['os_ns'] == 0 and near('l_ns', 10060) and near('g_ns', 6060)" \
+	--preset atm140 --costs decstation --mode ipp --size 8
+is "frames' costs" "near('os_ns', 1000) and near('or_ns', 2000) and near('g_ns', 2000)" \
+	--preset rack10g --costs none,frame_in=2us,frame_out=1us --size 8
+is "receivers that sleep" "near('os_ns', 40) and near('or_ns', 40) and near('half_rtt_ns', 2 * frame(8) + 540 + 1500)" \
+	--preset rack10g --costs modern --mode ipp --size 8
+is "threads" "True" --preset rack10g --costs modern --mode regular --size 8,1024
+is "acknowledgements" "near('os_ns', 2000) and near('or_ns', 3000) and near('acknowledgements', 1)" \
+	--graph "$work/stopwait.dot" --preset rack10g --costs none --mode ipp --size 64
+is "more messages" "r['messages'] == 200 and near('or_ns', 3000)" --graph "$work/udp.dot" --preset rack10g --costs none \
+	--messages 200 --size 8
+
+run 60 "$logp" --link sim --preset rack10g --size 60000,65507 --repeats 2 --mode ipp --json "$work/long.json"
+document "long messages: few in a batch" "$work/long.json" \
+	'[r["messages"] for r in runs] == [2, 2] and all(len(r["bursts"]) == 1 and r["repeats"] == 2 for r in runs)'
+for paths in yes no; do
+	"$logp" --link sim --size 8 --repeats 1 --paths $paths --json - 2>"$work/$paths.err" | grep -v '"\(before\|after\)"' \
+		>"$work/$paths.json"
+done
+check "virtual time: the same with paths as without" "$(diff "$work/yes.json" "$work/no.json" | head -n 6)" \
+	cmp -s "$work/yes.json" "$work/no.json"
+
+# ---- graphs --------------------------------------------------------------------------------------------------------------
+
+for graph in udptest llp blasttest bid-ip stopwait traffic pingpong udptest-two udptest-multihomed; do
+	prints "graphs/$graph.dot" ' 32 .* (0\.9|1\.0).$' "$logp" --graph graphs/$graph.dot --link sim --size 8 --repeats 1 --rounds 3 \
+		--mode ipp
+done
+prints "losses" '[0-9]+ batches were lost' "$logp" --graph graphs/udptest-faults.dot --link sim --size 8 --repeats 1 --mode ipp
+expect "calls" 1 'chantest.dot has no test protocol over messages' "$logp" --graph graphs/chantest.dot --link sim
+expect "echoes" 1 'Operation not supported' "$logp" --graph graphs/icmptest.dot --link sim
+expect "too long" 1 'sends at most 1494 bytes in a message, not 1495' "$logp" --graph graphs/llp.dot --link sim --size 1495
+expect "too short" 2 '7' "$logp" --size 7
+run 60 "$build/xk" compile graphs/logptest.dot -o "$work/compiled"
+prints "compiled" ' 32 .* (0\.9|1\.0).$' "$work/compiled" logp --link sim --size 8 --repeats 1 --mode ipp
+
+# ---- real links ------------------------------------------------------------------------------------------------------------
+
+few=(--rounds 3 --repeats 2 --size 8,4000)
+for link in virtio ring memory memif; do
+	run 120 "$logp" --link $link "${few[@]}" --json "$work/$link.json"
+	check "$link" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+	document "$link: its document" "$work/$link.json" 'len(runs) == 4 and all(r["repeats"] == 2 and r["lost"] == 0 and
+		r["half_rtt_ns"]["min"] > 0 and r["bursts"][1]["measured_ns"]["min"] > 0 for r in runs)'
+done
+spawn server "$logp" --server --json "$work/server.json"
+server=$pid
+within 20 says server.err 'serving at' || fail serve "no server: $(tail -n 3 "$work/server.err")"
+run 120 "$logp" --client 10.77.0.2 "${few[@]}" --mode ipp --json "$work/lone.json"
+check "a lone client" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+end_server
+document "a lone server tells what it did" "$work/server.json" \
+	's["messages"] == s["counters"]["logptest.messages"] > 1000 and d["program"] == "logp"'
+if ! command -v ip >/dev/null || ! unshare -n true 2>/dev/null; then
+	echo "SKIPPED: --far: this user may not make a network, or there is no ip (iproute2)"
+else
+	unshare -n "$0" "$build" inside || failures=$((failures + 1))
+fi
