@@ -301,9 +301,10 @@ def settings_in(path):
 
 
 def check_tables(directory):
-    for program in ("udptest", "chantest", "xk bench echo", "xk bench call", "xk bench handoff"):
+    for program in ("udptest", "chantest", "logp", "xk bench echo", "xk bench call", "xk bench handoff"):
         check_names("docs/measuring.md", f"option of {program}", options_of(directory, program))
-    check_names("docs/measuring.md", "JSON key", keys_of(directory, "build/udptest --link sim --rounds 10 --json -"))
+    for command in ("build/udptest --link sim --rounds 10 --json -", "build/logp --link sim --repeats 1 --json -"):
+        check_names("docs/measuring.md", "JSON key", keys_of(directory, command))
     for program in ("xk doctor", "xk run", "xk stats", "icmptest"):
         check_names("docs/hosts.md", f"option of {program}", options_of(directory, program) - {"--help"})
     path = "docs/simulator.md"

@@ -14,7 +14,7 @@ blasttest.to=PEER blasttest.count=20 blasttest.size=4000 blasttest.timeout=100ms
 icmptest.to=PEER icmptest.count=20 icmptest.interval=5ms
 udptest.peer=PEER udptest.rounds=20 udptest.size=LONGEST
 chantest.peer=PEER chantest.rounds=20 chantest.size=LONGEST
-logptest.peer=PEER logptest.rounds=20 logptest.sends=8 logptest.size=LONGEST
+logptest.peer=PEER logptest.rounds=20 logptest.sends=2 logptest.size=LONGEST logptest.timeout=20ms
 pingpong.peer=PEER pingpong.rounds=20 pingpong.size=LONGEST
 '
 
