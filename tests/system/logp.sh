@@ -35,7 +35,7 @@ for run in runs:
     if not eval(f"({sys.argv[2]})", {"r": r, "near": near, "frame": frame, "max": max, "abs": abs}):
         sys.exit(f"not so: {r}")
     for burst in r["bursts"]:
-        predicted, measured = burst["predicted_ns"]["median"], burst["measured_ns"]["median"]
+        predicted, measured = burst["predicted_ns"], burst["measured_ns"]["median"]
         if abs(predicted - measured) > 0.1 * measured:
             sys.exit(f"a burst of {burst['messages']} takes {measured}, not {predicted}: {r}")
 if not runs or len(runs[0]["bursts"]) != 3:

@@ -48,9 +48,8 @@ enum logp_figure {
 	LOGP_BYTE_GAP, /* LogGP's G, a byte's */
 	LOGP_SEND,     /* g(D) of loop (b) */
 	LOGP_RECEIVE = LOGP_SEND + LOGP_WORKS,
-	LOGP_PREDICTED = LOGP_RECEIVE + LOGP_WORKS,
-	LOGP_MEASURED = LOGP_PREDICTED + LOGP_BURSTS,
-	LOGP_FIGURES = LOGP_MEASURED + LOGP_BURSTS,
+	LOGP_MEASURED = LOGP_RECEIVE + LOGP_WORKS,
+	LOGP_FIGURES = LOGP_MEASURED + LOGP_BURSTS, /* T of each burst */
 };
 
 /* A configuration, beside its struct roundtrip_run. */
@@ -187,21 +186,6 @@ logp_spin(struct roundtrip_job *job, struct roundtrip_run *run, const struct log
 	return 0;
 }
 
-/*
- * Returns how long a burst takes until its last message's answer. By LogP, messages follow each other by g; but the first of
- * them by no more than the overheads, as long as the credit lasts.
- */
-static double
-logp_predict(const double figures[LOGP_FIGURES], uint32_t messages)
-{
-	double overhead = figures[LOGP_OS] > figures[LOGP_OR] ? figures[LOGP_OS] : figures[LOGP_OR];
-	double gap = figures[LOGP_GAP] > overhead ? figures[LOGP_GAP] : overhead;
-	double gain = (messages - 1) * (gap - overhead);
-
-	return 2 * (figures[LOGP_OS] + figures[LOGP_L] + figures[LOGP_OR]) + (messages - 1) * gap -
-	       (gain < figures[LOGP_CREDIT] ? gain : figures[LOGP_CREDIT]);
-}
-
 /* Makes one repetition. */
 static int
 logp_repeat(struct roundtrip_job *job, struct roundtrip_run *run, struct logp_run *logp)
@@ -239,8 +223,6 @@ logp_repeat(struct roundtrip_job *job, struct roundtrip_run *run, struct logp_ru
 	figures[LOGP_ONE_WAY] = 1e9 * size / figures[LOGP_GAP];
 	figures[LOGP_PING_PONG] = 2e9 * size / rtt;
 	figures[LOGP_BOTH_WAYS] = 2e9 * size / both_gap;
-	for (unsigned i = 0; i < LOGP_BURSTS; i++)
-		figures[LOGP_PREDICTED + i] = logp_predict(figures, logp_bursts[i]);
 	for (unsigned i = 0; i < LOGP_FIGURES; i++)
 		logp->samples[i][logp->repeats] = figures[i];
 	logp->repeats++;
@@ -305,6 +287,23 @@ logp_summarize(const struct logp_run *logp, unsigned figure)
 	return (struct logp_summary){ sorted[logp->repeats / 2], sorted[0], sorted[logp->repeats - 1] };
 }
 
+/*
+ * Returns how long a burst takes until its last message's answer. By LogP, messages follow each other by g; but the first of
+ * them by no more than the overheads, as long as the credit lasts.
+ */
+static double
+logp_predict(const struct logp_run *logp, uint32_t messages)
+{
+	double send = logp_summarize(logp, LOGP_OS).median, receive = logp_summarize(logp, LOGP_OR).median;
+	double latency = logp_summarize(logp, LOGP_L).median, gap = logp_summarize(logp, LOGP_GAP).median;
+	double credit = logp_summarize(logp, LOGP_CREDIT).median, overhead = send > receive ? send : receive, gain;
+
+	if (gap < overhead)
+		gap = overhead;
+	gain = (messages - 1) * (gap - overhead);
+	return 2 * (send + latency + receive) + (messages - 1) * gap - (gain < credit ? gain : credit);
+}
+
 static void
 logp_json_figure(struct json *json, const char *key, const struct logp_run *logp, unsigned figure)
 {
@@ -348,7 +347,7 @@ logp_json(const struct roundtrip_job *job, struct json *json)
 		for (unsigned j = 0; j < LOGP_BURSTS && logp_bursts[j] <= logp->messages; j++) {
 			json_object(json, NULL);
 			json_uint(json, "messages", logp_bursts[j]);
-			logp_json_figure(json, "predicted_ns", logp, LOGP_PREDICTED + j);
+			json_double(json, "predicted_ns", logp_predict(logp, logp_bursts[j]));
 			logp_json_figure(json, "measured_ns", logp, LOGP_MEASURED + j);
 			json_close(json);
 		}
@@ -391,13 +390,13 @@ logp_print_bursts(const struct roundtrip_job *job, FILE *out)
 
 	for (unsigned i = 0; i < job->run_count && logp->repeats > 0; i++, logp++)
 		for (unsigned j = 0; j < LOGP_BURSTS && logp_bursts[j] <= logp->messages; j++) {
-			struct logp_summary predicted = logp_summarize(logp, LOGP_PREDICTED + j);
+			double predicted = logp_predict(logp, logp_bursts[j]);
 			struct logp_summary measured = logp_summarize(logp, LOGP_MEASURED + j);
 
 			roundtrip_print_setup(job, &job->runs[i], out);
 			fprintf(out, " %10" PRIu32 " %10.2f %10.2f %10.2f %10.2f %10.2f\n", logp_bursts[j],
-				predicted.median / 1e3, measured.median / 1e3, measured.low / 1e3, measured.high / 1e3,
-				predicted.median / measured.median);
+				predicted / 1e3, measured.median / 1e3, measured.low / 1e3, measured.high / 1e3,
+				predicted / measured.median);
 		}
 }
 
