@@ -38,12 +38,12 @@ enum logptest_counter {
 	LOGPTEST_COUNT_ROUNDS,
 	LOGPTEST_COUNT_SENT,
 	LOGPTEST_COUNT_ANSWERED,
-	LOGPTEST_COUNT_APART,
 };
 
 static const char *const logptest_drops[] = { "bad", "late", NULL };
-static const char *const logptest_counters[] = { "messages", "lost",        "unsent",   "rounds",
-						 "sent_ns",  "answered_ns", "apart_ns", NULL };
+static const char *const logptest_counters[] = {
+	"messages", "lost", "unsent", "rounds", "sent_ns", "answered_ns", NULL
+};
 
 /* ---- the header ---- */
 
@@ -85,16 +85,17 @@ struct logptest {
 	struct xk_event sender, watchdog;
 	uint32_t next;     /* message of the batch, from 1 */
 	uint64_t until_ns; /* when a push that is refused is not tried again; 0: the last one was not refused */
-	_Atomic uint64_t
-		turn;      /* batch << 32 | what it waits for; 0 there: it is over, and who has found that goes on */
-	uint64_t watched;  /* the turn that the watchdog has seen */
-	uint64_t begun_ns; /* of the batch */
-	uint64_t heard_ns; /* when the last batch was over */
-	_Atomic uint64_t first_ns, last_ns; /* when answers came */
+	/* batch << 32 | what it waits for. 0 there: it is over; whoever makes it 0 goes on. */
+	_Atomic uint64_t turn;
+	uint64_t watched;                 /* the turn that the watchdog has seen */
+	uint64_t begun_ns;                /* of the batch */
+	uint64_t heard_ns;                /* when the last batch was over */
+	_Atomic uint64_t last_ns;         /* when an answer of the batch came last */
+	_Atomic uint64_t receive_work_ns; /* of the run */
 	struct xk_logptest_run run;
 	struct xk_logptest_result result;
 	struct logptest_stream stream; /* the server's */
-	uint64_t sent_ns[XK_LOGPTEST_BATCHES], answered_ns[XK_LOGPTEST_BATCHES], apart_ns[XK_LOGPTEST_BATCHES];
+	uint64_t sent_ns[XK_LOGPTEST_BATCHES], answered_ns[XK_LOGPTEST_BATCHES];
 };
 
 /* Sends a message of size bytes down s, in the buffer of `old` (NULL: none) if nobody shares it. Takes old. As xk_push. */
@@ -113,9 +114,8 @@ logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size
 		xk_put32(m->data + LOGPTEST_BATCH, batch);
 		xk_put16(m->data + LOGPTEST_ANSWERS, (uint16_t)answers);
 		xk_put16(m->data + LOGPTEST_KIND, (uint16_t)kind);
-	}
-	if (m != NULL)
 		err = xk_push(s, m);
+	}
 	if (err != 0)
 		xk_count(&l->client.protocol, LOGPTEST_COUNT_UNSENT);
 	return err;
@@ -165,7 +165,6 @@ logptest_finish(struct logptest *l, int err)
 	if (l->result.rounds > 0) {
 		times->sent_ns = logptest_median(l->sent_ns, l->result.rounds);
 		times->answered_ns = logptest_median(l->answered_ns, l->result.rounds);
-		times->apart_ns = logptest_median(l->apart_ns, l->result.rounds);
 	}
 	result = l->result;
 	xk_event_cancel(&l->watchdog);
@@ -191,7 +190,6 @@ logptest_end_batch(struct logptest *l)
 	uint64_t last_ns = atomic_load_explicit(&l->last_ns, memory_order_relaxed), i = l->result.rounds++;
 
 	l->answered_ns[i] = last_ns - l->begun_ns;
-	l->apart_ns[i] = last_ns - atomic_load_explicit(&l->first_ns, memory_order_relaxed);
 	l->heard_ns = last_ns;
 	if (l->run.record != NULL)
 		l->run.record(l->run.argument, l->answered_ns[i]);
@@ -244,8 +242,8 @@ logptest_send(struct xk_event *event, void *argument)
 			return;
 		if (err != -ENOBUFS)
 			l->until_ns = 0;
-		xk_work(self,
-			l->next < loop->sends ? loop->send_work_ns : 0); /* gives the message to the device first */
+		/* gives the message to the device first */
+		xk_work(self, l->next < loop->sends ? loop->send_work_ns : 0);
 	}
 	l->sent_ns[l->result.rounds] = xk_now_ns(self) - l->begun_ns;
 	if (logptest_take(l, batch, LOGPTEST_SENDING, &left) && left == 0)
@@ -257,11 +255,10 @@ logptest_hear(struct logptest *l, uint32_t batch, struct xk_msg *m)
 {
 	struct xk_protocol *self = &l->client.protocol;
 	uint64_t now_ns = xk_now_ns(self), turn = atomic_load_explicit(&l->turn, memory_order_acquire);
-	uint32_t all = l->run.loop.first + l->run.loop.last, left;
+	uint64_t work_ns = atomic_load_explicit(&l->receive_work_ns, memory_order_relaxed);
+	uint32_t left;
 
-	if (turn >> 32 == batch && (turn & (LOGPTEST_SENDING - 1)) == all)
-		atomic_store_explicit(&l->first_ns, now_ns, memory_order_relaxed);
-	if (turn >> 32 == batch)
+	if (turn >> 32 == batch && (uint32_t)turn != 0)
 		atomic_store_explicit(&l->last_ns, now_ns, memory_order_relaxed);
 	if (!logptest_take(l, batch, 1, &left)) {
 		xk_drop(self, m, LOGPTEST_LATE);
@@ -270,8 +267,8 @@ logptest_hear(struct logptest *l, uint32_t batch, struct xk_msg *m)
 	xk_msg_free(m);
 	if (left == 0)
 		logptest_end_batch(l);
-	else if (left != LOGPTEST_SENDING && l->run.loop.receive_work_ns > 0)
-		xk_work(self, l->run.loop.receive_work_ns);
+	else if (left != LOGPTEST_SENDING && work_ns > 0)
+		xk_work(self, work_ns);
 }
 
 /* Gives up a batch that has not gone on since the last look; one that is being sent is not lost. */
@@ -348,6 +345,7 @@ xk_logptest_start(struct xk_protocol *logptest, const struct xk_logptest_run *ru
 	if (atomic_exchange_explicit(&l->running, true, memory_order_acq_rel))
 		return -EBUSY;
 	l->run = *run;
+	atomic_store_explicit(&l->receive_work_ns, loop->receive_work_ns, memory_order_relaxed);
 	l->result = (struct xk_logptest_result){ .error = 0 };
 	err = xk_thread_start(logptest->kernel, logptest->name, logptest_begin, l);
 	if (err != 0)
@@ -364,7 +362,6 @@ logptest_own_finished(void *argument, const struct xk_logptest_result *result)
 	xk_counter_set(self, LOGPTEST_COUNT_ROUNDS, result->rounds);
 	xk_counter_set(self, LOGPTEST_COUNT_SENT, times->sent_ns);
 	xk_counter_set(self, LOGPTEST_COUNT_ANSWERED, times->answered_ns);
-	xk_counter_set(self, LOGPTEST_COUNT_APART, times->apart_ns);
 	xk_trace(self, XK_TRACE_EVENTS, "%s: %llu batches, %llu lost; sent in %llu ns, answered in %llu",
 		 result->error == 0 ? "finished" : "failed", (unsigned long long)result->rounds,
 		 (unsigned long long)result->lost, (unsigned long long)times->sent_ns,

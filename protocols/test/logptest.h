@@ -30,7 +30,6 @@ struct xk_logptest_loop {
 struct xk_logptest_times {
 	uint64_t sent_ns;     /* until its last message was given to the device */
 	uint64_t answered_ns; /* until its last answer */
-	uint64_t apart_ns;    /* from its first answer to its last */
 	/* For how long the client really computed: the spin ends with a reading of the clock. Of a run, measured before it. */
 	uint64_t send_work_ns, receive_work_ns;
 };

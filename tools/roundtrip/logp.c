@@ -289,19 +289,19 @@ logp_summarize(const struct logp_run *logp, unsigned figure)
 
 /*
  * Returns how long a burst takes until its last message's answer. By LogP, messages follow each other by g; but the first of
- * them by no more than the overheads, as long as the credit lasts.
+ * them by the greater overhead, as long as the credit lasts. An overhead above g holds for lone messages only: a stream does
+ * not pay for waking its receiver.
  */
 static double
 logp_predict(const struct logp_run *logp, uint32_t messages)
 {
 	double send = logp_summarize(logp, LOGP_OS).median, receive = logp_summarize(logp, LOGP_OR).median;
-	double latency = logp_summarize(logp, LOGP_L).median, gap = logp_summarize(logp, LOGP_GAP).median;
-	double credit = logp_summarize(logp, LOGP_CREDIT).median, overhead = send > receive ? send : receive, gain;
+	double half_rtt = logp_summarize(logp, LOGP_HALF_RTT).median; /* Os + L + Or */
+	double gap = logp_summarize(logp, LOGP_GAP).median;
+	double credit = logp_summarize(logp, LOGP_CREDIT).median, overhead = send > receive ? send : receive;
+	double gain = (messages - 1) * (overhead < gap ? gap - overhead : gap);
 
-	if (gap < overhead)
-		gap = overhead;
-	gain = (messages - 1) * (gap - overhead);
-	return 2 * (send + latency + receive) + (messages - 1) * gap - (gain < credit ? gain : credit);
+	return 2 * half_rtt + (messages - 1) * gap - (gain < credit ? gain : credit);
 }
 
 static void
@@ -498,7 +498,7 @@ logp_main(int argc, char **argv)
 		.takes_top = true,
 		.rounds = 20,
 		.sizes = { 2, { 8, 1024 } },
-		.graph = "logptest.dot",
+		.graph = "logp.dot",
 		.message = "message",
 		.answer = "answer",
 		.start = logp_start,

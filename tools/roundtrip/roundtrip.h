@@ -1,7 +1,7 @@
 /*
- * roundtrip.h - programs that measure round trips with a test protocol in a pair of hosts: udptest and chantest. They
- * differ by a struct roundtrip_test; the rest of this file is shared by the files of the measurement. Main thread only,
- * except where noted.
+ * roundtrip.h - programs that measure with a test protocol in a pair of hosts: udptest, chantest and logp. They differ
+ * by a struct roundtrip_test; the rest of this file is shared by the files of the measurement. Main thread only, except
+ * where noted.
  */
 #ifndef ROUNDTRIP_H
 #define ROUNDTRIP_H
