@@ -288,20 +288,23 @@ logp_summarize(const struct logp_run *logp, unsigned figure)
 }
 
 /*
- * Returns how long a burst takes until its last message's answer. By LogP, messages follow each other by g; but the first of
- * them by the greater overhead, as long as the credit lasts. An overhead above g holds for lone messages only: a stream does
- * not pay for waking its receiver.
+ * Returns how long a burst takes until its last message's answer. By LogP, messages follow each other by g, or by an overhead
+ * that is greater; the first of them by the overheads alone, as long as the credit lasts. An Os above g is that of lone
+ * messages: a stream does not pay for waking its receiver.
  */
 static double
 logp_predict(const struct logp_run *logp, uint32_t messages)
 {
-	double send = logp_summarize(logp, LOGP_OS).median, receive = logp_summarize(logp, LOGP_OR).median;
-	double half_rtt = logp_summarize(logp, LOGP_HALF_RTT).median; /* Os + L + Or */
-	double gap = logp_summarize(logp, LOGP_GAP).median;
-	double credit = logp_summarize(logp, LOGP_CREDIT).median, overhead = send > receive ? send : receive;
-	double gain = (messages - 1) * (overhead < gap ? gap - overhead : gap);
+	double rtt = 2 * logp_summarize(logp, LOGP_HALF_RTT).median; /* 2 (Os + L + Or) */
+	double send = logp_summarize(logp, LOGP_OS).median, overhead = logp_summarize(logp, LOGP_OR).median;
+	double gap = logp_summarize(logp, LOGP_GAP).median, credit = logp_summarize(logp, LOGP_CREDIT).median, gain;
 
-	return 2 * half_rtt + (messages - 1) * gap - (gain < credit ? gain : credit);
+	if (gap < overhead)
+		gap = overhead;
+	if (overhead < send && send <= gap)
+		overhead = send;
+	gain = (messages - 1) * (gap - overhead);
+	return rtt + (messages - 1) * gap - (gain < credit ? gain : credit);
 }
 
 static void
