@@ -77,6 +77,7 @@ const struct plan_scenario plan_scenarios[] = {
 	  PLAN_LONG | PLAN_DAMAGE },
 	{ "bid", "datagrams between boots of hosts", plan_bid, { "traffic" }, { "intact" }, PLAN_LONG | PLAN_DAMAGE },
 	{ "bid_link", "the same without ip", plan_bid_link, { "traffic" }, { "intact" }, PLAN_DAMAGE },
+	{ "gm", "reliable messages between boots of hosts", plan_gm, { "traffic" }, { "ordered" }, PLAN_LONG },
 	{ "blast",
 	  "messages of several frames, some of which are sent again",
 	  plan_blast,
@@ -84,7 +85,6 @@ const struct plan_scenario plan_scenarios[] = {
 	  { "intact" },
 	  PLAN_LONG },
 	{ "blast_ip", "the same over ip", plan_blast_ip, { "traffic" }, { "intact" }, PLAN_LONG },
-	{ "gm", "reliable messages between boots of hosts", plan_gm, { "traffic" }, { "ordered" }, PLAN_LONG },
 	{ .name = NULL },
 };
 
