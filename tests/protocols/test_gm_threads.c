@@ -1,7 +1,8 @@
 /*
- * test_gm_threads.c - GM under threads: two hosts, each with shepherds that open, send, long and short, and close, all at
- * once, over links that lose, repeat and reorder. Messages of a session must come once and in order, and every sender must be
- * told once, of a delivery only after it; also while GM is told now and then that the other host was booted, or is lost.
+ * test_gm_threads.c - GM under threads: two hosts, each with shepherds that open, send, long and short, deposit and close,
+ * all at once, over links that lose, repeat and reorder. Messages of a session must come once and in order, and every
+ * sender must be told once, of a delivery only after it; also while GM is told now and then that the other host was booted,
+ * or is lost.
  */
 #include "protocols/gm/gm_private.h"
 #include "tests/protocols/pair.h"
@@ -48,6 +49,8 @@ struct talker {
 	struct xk_protocol protocol;
 	struct both *both;
 	unsigned host;
+	struct xk_gm_region region;
+	uint8_t memory[SESSIONS][LONG]; /* for a deposit of each session */
 };
 
 struct both {
@@ -96,7 +99,10 @@ static int
 talker_init(struct xk_protocol *self)
 {
 	struct xk_participants here = { .local = { 1, { PORT } } };
+	struct talker *t = talker_of(self);
 
+	t->region = (struct xk_gm_region){ .base = t->memory[0], .len = sizeof(t->memory), .port = PORT };
+	REQUIRE(xk_gm_register(xk_lower(self, 0), &t->region) == 0);
 	return xk_open_enable(self, self, xk_lower(self, 0), &here);
 }
 
@@ -141,6 +147,42 @@ send_one(struct talker *t, struct xk_session *s, unsigned number)
 }
 
 static void
+deposit_done(struct xk_gm_send *send, int status)
+{
+	struct sending *sending = (struct sending *)send;
+
+	if (status != 0)
+		atomic_store(&sending->conversation->failed, true);
+	atomic_store(&sending->ended, true);
+}
+
+/* Writes into the other host's memory, and looks whether it is there. */
+static void
+deposit_one(struct talker *t, struct xk_session *s, unsigned number)
+{
+	struct talker *other = t->both->talkers[1 - t->host];
+	struct sending sending = { .send.done = deposit_done, .conversation = &t->both->conversations[number] };
+	int err;
+
+	do {
+		struct xk_msg *m = xk_msg_new(xk_platform_of(&t->protocol), LONG);
+
+		REQUIRE(m != NULL);
+		for (struct xk_msg *part = m; part != NULL; part = part->next)
+			memset(part->data, (int)(number % 255 + 1), part->len);
+		err = xk_gm_deposit(s, m, other->region.id, number * LONG, &sending.send);
+	} while (err == -ENOBUFS && xk_delay(&t->protocol, 500) == 0);
+	if (err != 0)
+		return;
+	while (!atomic_load(&sending.ended))
+		xk_delay(&t->protocol, 500);
+	if (atomic_load(&sending.conversation->failed))
+		return;
+	for (unsigned i = 0; i < LONG; i++)
+		CHECK_EQ(other->memory[number][i], number % 255 + 1);
+}
+
+static void
 talker_live(void *argument)
 {
 	struct talker *t = argument;
@@ -166,6 +208,8 @@ talker_live(void *argument)
 			if (err != 0)
 				xk_delay(self, 500);
 		}
+		if (err == 0)
+			deposit_one(t, s, number);
 		xk_close(s);
 		while (atomic_load(&c->waiting) > 0)
 			xk_delay(self, 1000);
@@ -228,6 +272,7 @@ check_messages(enum xk_mode mode, const char *policy, const char *mark, bool ala
 	if (!alarms) {  /* a boot that comes again is none that GM need remember */
 		CHECK_EQ(atomic_load(&b.disorder), 0);
 		CHECK_EQ(atomic_load(&b.failed), 0);
+		CHECK(compose_count(b.pair.kernels[0], "gm", "deposited") >= TALKERS * OPENS);
 	}
 	pair_stop(&b.pair);
 	pair_end(&b.pair);
