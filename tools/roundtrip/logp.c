@@ -192,7 +192,7 @@ logp_repeat(struct roundtrip_job *job, struct roundtrip_run *run, struct logp_ru
 {
 	const struct xk_logptest_loop trip = { .sends = 1, .last = 1 };
 	const struct xk_logptest_loop both = { .sends = logp->messages, .first = logp->messages, .last = 1 };
-	double figures[LOGP_FIGURES] = { 0 }, size = run->size, rtt, stream, intercept, alone, both_gap;
+	double figures[LOGP_FIGURES] = { 0 }, size = run->size, stream = 0, intercept = 0, both_gap = 0, rtt, alone;
 	struct xk_logptest_times times;
 	int status = logp_block(job, run, &trip, &times);
 
