@@ -1,6 +1,13 @@
 """checks.py - for scripts that are tests: a line for each check, `ok` or `FAIL`, and how many have failed."""
 
+import re
+
 failures = 0
+
+
+def shown(words):
+    """As a report's page writes it."""
+    return re.sub(r"\bus\b", "µs", words)
 
 
 def tell(good, what, why=""):

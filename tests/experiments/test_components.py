@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 sys.dont_write_bytecode = True
 import checks
-from checks import tell
+from checks import shown, tell
 
 PARTS = os.path.join(ROOT, "experiments", "components", "parts.py")
 REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
@@ -78,7 +78,7 @@ def check_report(work):
         page = file.read()
     check_model(document["data"]["model"])
     check_here(document["data"]["here"])
-    tell("FDDI, DECstation, 1514 bytes" in page and document["answer"] in page, "tables and answer are on the page")
+    tell("FDDI, DECstation, 1514 bytes" in page and shown(document["answer"]) in page, "tables and answer are on the page")
 
 
 def programs(word):

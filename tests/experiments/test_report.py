@@ -22,7 +22,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments", "
 sys.dont_write_bytecode = True
 import checks
 import lab as labs
-from checks import tell
+from checks import shown, tell
 
 NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy")
 VOID = {"meta", "br"}
@@ -62,11 +62,6 @@ class Page(html.parser.HTMLParser):
         self.words.append(data)
         if not set(self.open) & {"svg", "style", "h1", "h2", "nav"} and self.ids[-1:] != ["method"]:
             self.numbered.append(data)
-
-
-def shown(words):
-    """As the page writes it."""
-    return re.sub(r"\bus\b", "µs", words)
 
 
 def read(out, name):
