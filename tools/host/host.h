@@ -92,7 +92,7 @@ int host_load(struct host *host, const struct host_options *options);
 
 /*
  * Makes and enters the network that both processes of a pair will use, if the link needs one; with `far`, the processes
- * are on two machines, and it only checks that the link can join them. `host` is one of the pair, loaded. Call before this
+ * are on two machines, and it only checks that each has an interface. `host` is one of the pair, loaded. Call before this
  * process has threads.
  */
 int host_prepare_pair(const struct host *host, bool far);

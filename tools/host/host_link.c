@@ -95,11 +95,6 @@ host_prepare_pair(const struct host *host, bool far)
 	const char *const names[2] = { client, server };
 	int err;
 
-	if (far && !host->options.link->has_interface && !host->options.link->is_card) {
-		fprintf(stderr, "%s: --link %s joins only hosts on one machine, so it cannot be used with --far\n",
-			host->options.program, host->options.link->name);
-		return OPTIONS_MISUSE;
-	}
 	if (far && host_has_own_network(host)) {
 		fprintf(stderr,
 			"%s: --far: each end needs an interface: --set client:port.dev=NAME --set "

@@ -253,7 +253,7 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 	status = roundtrip_complete(&options, &link);
 	if (status != 0)
 		return status;
-	if (options.far != NULL && link->in_process)
+	if (options.far != NULL && !link->has_interface && !link->is_card)
 		return options_misuse(test->program,
 				      "--link %s joins only hosts on one machine, so it cannot be used with --far",
 				      link->name);
