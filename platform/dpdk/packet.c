@@ -6,6 +6,9 @@
  * work and deliver datagrams that fit no frame. A socket cannot leave such a group, so another one replaces it, with
  * the same rings at the same address under the same descriptor. The new one has no group, does not receive what the
  * kernel itself sends, and never makes the driver wait for room. It also signals frames, which the driver does not.
+ *
+ * The group is named by the process and the interface, in 16 bits: another process that is just making its own, on another
+ * interface, may have the same name, and Linux refuses the second. It has left the group a moment later.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -30,6 +33,8 @@ enum {
 	DPDK_PACKET_ROOM = 4 * DPDK_PACKET_RING,
 	DPDK_PACKET_ARGUMENTS = 96,
 	DPDK_PACKET_LINE = 512,
+	DPDK_PACKET_TRIES = 100,
+	DPDK_PACKET_PAUSE_US = 10000,
 };
 
 #ifndef PACKET_IGNORE_OUTGOING
@@ -112,9 +117,14 @@ dpdk_packet_plug(struct dpdk_device *device, int *fd, char *why, size_t size)
 	dpdk_device_name(device, "net_af_packet");
 	snprintf(arguments, sizeof(arguments), "iface=%s,blocksz=%d,framesz=%d,framecnt=%d", interface->name,
 		 DPDK_PACKET_BLOCK, DPDK_PACKET_FRAME, DPDK_PACKET_FRAMES);
-	error = dpdk_device_plug(device, arguments, "DPDK makes no af_packet device", why, size);
-	if (error != 0)
-		return error;
+	for (unsigned tries = 1;; tries++) {
+		error = dpdk_device_plug(device, arguments, "DPDK makes no af_packet device", why, size);
+		if (error == 0)
+			break;
+		if (strstr(why, "PACKET_FANOUT") == NULL || tries == DPDK_PACKET_TRIES)
+			return error;
+		usleep(DPDK_PACKET_PAUSE_US);
+	}
 	*fd = dpdk_descriptors_new(&before, AF_PACKET);
 	error = dpdk_packet_replace(*fd, interface->index);
 	if (error != 0)
