@@ -9,10 +9,15 @@
  * Client:       A batch is sent from an event's handler, in the driver in IPP mode, each message given to the device before
  *               the next is made. Whoever brings the last answer schedules the next batch. A program starts a run of batches
  *               (logptest.h), or the setting `peer` does.
+ * Greeting:     A message may ask for many answers, so a server sends more than one only to a host that has received from
+ *               it: the message must show a token, which depends on the host. A client that will ask for more begins its run
+ *               with a batch of one greeting, whose answer tells the token, and sends one again after a loss: the server may
+ *               have booted.
  * Flow:         If a push is refused for want of room (-ENOBUFS), both ends try again, at later turns of the driver.
  * Counters:     messages counts those of both ends; rounds and ..._ns describe the run that `peer` started
- * Drops:        bad (of no kind, too long, or asks for too many answers), late (an answer that is not awaited)
- * Not done:     a check of the contents, which would be part of what is measured; a server that limits whom it answers
+ * Drops:        bad (of no kind, too long, or asks for too many answers), late (an answer that is not awaited), unproven
+ *               (asks for more than one answer, without the token)
+ * Not done:     a check of the contents, which would be part of what is measured
  * Graph:        logptest -> udp; logptest -> llp; logptest [port=0] -> blast
  */
 #include "protocols/test/logptest.h"
@@ -30,7 +35,7 @@ enum {
 	LOGPTEST_POLL_PART = 64,
 	LOGPTEST_POLL_NS = 50,
 };
-enum logptest_drop { LOGPTEST_BAD = XK_DROP_OWN, LOGPTEST_LATE };
+enum logptest_drop { LOGPTEST_BAD = XK_DROP_OWN, LOGPTEST_LATE, LOGPTEST_UNPROVEN };
 enum logptest_counter {
 	LOGPTEST_COUNT_MESSAGES,
 	LOGPTEST_COUNT_LOST,
@@ -40,26 +45,56 @@ enum logptest_counter {
 	LOGPTEST_COUNT_ANSWERED,
 };
 
-static const char *const logptest_drops[] = { "bad", "late", NULL };
+static const char *const logptest_drops[] = { "bad", "late", "unproven", NULL };
 static const char *const logptest_counters[] = {
 	"messages", "lost", "unsent", "rounds", "sent_ns", "answered_ns", NULL
 };
 
 /* ---- the header ---- */
 
-enum { LOGPTEST_BATCH = 0, LOGPTEST_ANSWERS = 4, LOGPTEST_KIND = 6, LOGPTEST_HEADER_LEN = 8 };
-enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER };
+/* The kind is in the upper 4 bits of its word, the number of answers in the others. */
+enum { LOGPTEST_BATCH = 0, LOGPTEST_KIND = 4, LOGPTEST_TOKEN = 6, LOGPTEST_HEADER_LEN = 8 };
+enum { LOGPTEST_KIND_SHIFT = 12, LOGPTEST_ANSWERS = (1 << LOGPTEST_KIND_SHIFT) - 1 };
+enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER, LOGPTEST_GREETING };
 
 static_assert((int)LOGPTEST_HEADER_LEN == (int)XK_LOGPTEST_MIN, "the shortest message is its header");
 
 static const struct xk_field logptest_fields[] = {
 	{ .name = "batch", .bits = 32, .kind = XK_VARIES, .help = "its number at the client" },
-	{ .name = "answers", .bits = 16, .kind = XK_VARIES, .help = "that the server is asked for; 0 in an answer" },
-	{ .name = "kind", .bits = 16, .kind = XK_VARIES, .help = "1: a client's message; 2: an answer" },
+	{ .name = "kind", .bits = 4, .kind = XK_VARIES, .help = "1: a client's message; 2: an answer; 3: a greeting" },
+	{ .name = "answers", .bits = 12, .kind = XK_VARIES, .help = "that the server is asked for; 0 in an answer" },
+	{ .name = "token", .bits = 16, .kind = XK_VARIES, .help = "the host's at the server" },
 	{ .name = NULL },
 };
 
+struct logptest_header {
+	uint32_t batch, answers;
+	enum logptest_kind kind;
+	uint16_t token;
+};
+
+static void
+logptest_store(uint8_t *at, const struct logptest_header *header)
+{
+	xk_put32(at + LOGPTEST_BATCH, header->batch);
+	xk_put16(at + LOGPTEST_KIND, (uint16_t)(header->kind << LOGPTEST_KIND_SHIFT | header->answers));
+	xk_put16(at + LOGPTEST_TOKEN, header->token);
+}
+
+static void
+logptest_load(const uint8_t *at, struct logptest_header *header)
+{
+	uint32_t word = xk_get16(at + LOGPTEST_KIND);
+
+	header->batch = xk_get32(at + LOGPTEST_BATCH);
+	header->kind = (enum logptest_kind)(word >> LOGPTEST_KIND_SHIFT);
+	header->answers = word & LOGPTEST_ANSWERS;
+	header->token = xk_get16(at + LOGPTEST_TOKEN);
+}
+
 /* ---- state ---- */
+
+static const struct xk_logptest_loop logptest_greeting = { .sends = 1, .last = 1 };
 
 /* In the turn, beside the number of answers to come: the batch is being sent. */
 #define LOGPTEST_SENDING (UINT32_C(1) << 31)
@@ -70,7 +105,8 @@ struct logptest_stream {
 	struct xk_event event;
 	struct xk_session *s; /* a reference */
 	size_t size;
-	uint32_t batch, answers;
+	struct logptest_header header;
+	uint32_t answers;  /* to come */
 	uint64_t until_ns; /* as the client's */
 };
 
@@ -83,8 +119,10 @@ struct logptest {
 	_Atomic bool running;
 	struct xk_session *session; /* the run's; NULL: not open */
 	struct xk_event sender, watchdog;
-	uint32_t next;     /* message of the batch, from 1 */
-	uint64_t until_ns; /* when a push that is refused is not tried again; 0: the last one was not refused */
+	bool greets;            /* with the batch */
+	_Atomic uint16_t token; /* of the last answer */
+	uint32_t next;          /* message of the batch, from 1 */
+	uint64_t until_ns;      /* when a push that is refused is not tried again; 0: the last one was not refused */
 	/* batch << 32 | what it waits for. 0 there: it is over; whoever makes it 0 goes on. */
 	_Atomic uint64_t turn;
 	uint64_t watched;                 /* the turn that the watchdog has seen */
@@ -94,14 +132,17 @@ struct logptest {
 	_Atomic uint64_t receive_work_ns; /* of the run */
 	struct xk_logptest_run run;
 	struct xk_logptest_result result;
-	struct logptest_stream stream; /* the server's */
+	/* the server's */
+	uint64_t secret;
+	struct logptest_stream stream;
+
 	uint64_t sent_ns[XK_LOGPTEST_BATCHES], answered_ns[XK_LOGPTEST_BATCHES];
 };
 
 /* Sends a message of size bytes down s, in the buffer of `old` (NULL: none) if nobody shares it. Takes old. As xk_push. */
 static int
-logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size_t size, uint32_t batch,
-	      uint32_t answers, enum logptest_kind kind)
+logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size_t size,
+	      const struct logptest_header *header)
 {
 	struct xk_msg *m = old;
 	int err = -ENOBUFS;
@@ -111,9 +152,7 @@ logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size
 		m = client_pattern_message(&l->client, (uint32_t)size);
 	}
 	if (m != NULL) {
-		xk_put32(m->data + LOGPTEST_BATCH, batch);
-		xk_put16(m->data + LOGPTEST_ANSWERS, (uint16_t)answers);
-		xk_put16(m->data + LOGPTEST_KIND, (uint16_t)kind);
+		logptest_store(m->data, header);
 		err = xk_push(s, m);
 	}
 	if (err != 0)
@@ -187,8 +226,15 @@ logptest_go_on(struct logptest *l)
 static void
 logptest_end_batch(struct logptest *l)
 {
-	uint64_t last_ns = atomic_load_explicit(&l->last_ns, memory_order_relaxed), i = l->result.rounds++;
+	uint64_t last_ns = atomic_load_explicit(&l->last_ns, memory_order_relaxed), i;
 
+	if (l->greets) {
+		l->greets = false;
+		l->heard_ns = last_ns;
+		logptest_go_on(l);
+		return;
+	}
+	i = l->result.rounds++;
 	l->answered_ns[i] = last_ns - l->begun_ns;
 	l->heard_ns = last_ns;
 	if (l->run.record != NULL)
@@ -222,22 +268,29 @@ logptest_send(struct xk_event *event, void *argument)
 {
 	struct logptest *l = argument;
 	struct xk_protocol *self = &l->client.protocol;
-	const struct xk_logptest_loop *loop = &l->run.loop;
+	const struct xk_logptest_loop *loop = l->greets ? &logptest_greeting : &l->run.loop;
 	uint64_t turn = atomic_load_explicit(&l->turn, memory_order_relaxed);
-	uint32_t batch = (uint32_t)(turn >> 32), left;
+	struct logptest_header header = {
+		.batch = (uint32_t)(turn >> 32),
+		.kind = l->greets ? LOGPTEST_GREETING : LOGPTEST_MESSAGE,
+		.token = atomic_load_explicit(&l->token, memory_order_relaxed),
+	};
+	uint32_t left;
 
 	if ((turn & LOGPTEST_SENDING) == 0) {
-		batch++;
+		header.batch++;
 		l->next = 1;
 		l->begun_ns = xk_now_ns(self);
 		l->until_ns = 0;
-		atomic_store_explicit(&l->turn, (uint64_t)batch << 32 | LOGPTEST_SENDING | (loop->first + loop->last),
+		atomic_store_explicit(&l->turn,
+				      (uint64_t)header.batch << 32 | LOGPTEST_SENDING | (loop->first + loop->last),
 				      memory_order_release);
 	}
 	for (; l->next <= loop->sends; l->next++) {
-		uint32_t answers = (l->next == 1 ? loop->first : 0) + (l->next == loop->sends ? loop->last : 0);
-		int err = logptest_push(l, l->session, NULL, l->run.size, batch, answers, LOGPTEST_MESSAGE);
+		int err;
 
+		header.answers = (l->next == 1 ? loop->first : 0) + (l->next == loop->sends ? loop->last : 0);
+		err = logptest_push(l, l->session, NULL, l->run.size, &header);
 		if (err == -ENOBUFS && logptest_try_again(l, event, &l->until_ns))
 			return;
 		if (err != -ENOBUFS)
@@ -246,21 +299,23 @@ logptest_send(struct xk_event *event, void *argument)
 		xk_work(self, l->next < loop->sends ? loop->send_work_ns : 0);
 	}
 	l->sent_ns[l->result.rounds] = xk_now_ns(self) - l->begun_ns;
-	if (logptest_take(l, batch, LOGPTEST_SENDING, &left) && left == 0)
+	if (logptest_take(l, header.batch, LOGPTEST_SENDING, &left) && left == 0)
 		logptest_end_batch(l);
 }
 
 static void
-logptest_hear(struct logptest *l, uint32_t batch, struct xk_msg *m)
+logptest_hear(struct logptest *l, const struct logptest_header *header, struct xk_msg *m)
 {
 	struct xk_protocol *self = &l->client.protocol;
 	uint64_t now_ns = xk_now_ns(self), turn = atomic_load_explicit(&l->turn, memory_order_acquire);
 	uint64_t work_ns = atomic_load_explicit(&l->receive_work_ns, memory_order_relaxed);
 	uint32_t left;
 
-	if (turn >> 32 == batch && (uint32_t)turn != 0)
+	if (turn >> 32 == header->batch && (uint32_t)turn != 0) {
 		atomic_store_explicit(&l->last_ns, now_ns, memory_order_relaxed);
-	if (!logptest_take(l, batch, 1, &left)) {
+		atomic_store_explicit(&l->token, header->token, memory_order_relaxed);
+	}
+	if (!logptest_take(l, header->batch, 1, &left)) {
 		xk_drop(self, m, LOGPTEST_LATE);
 		return;
 	}
@@ -269,6 +324,13 @@ logptest_hear(struct logptest *l, uint32_t batch, struct xk_msg *m)
 		logptest_end_batch(l);
 	else if (left != LOGPTEST_SENDING && work_ns > 0)
 		xk_work(self, work_ns);
+}
+
+/* Returns whether the run asks for more than one answer to a message. */
+static bool
+logptest_needs_token(const struct xk_logptest_loop *loop)
+{
+	return loop->first > 1 || loop->last > 1 || (loop->sends == 1 && loop->first + loop->last > 1);
 }
 
 /* Gives up a batch that has not gone on since the last look; one that is being sent is not lost. */
@@ -288,6 +350,7 @@ logptest_watch(struct xk_event *event, void *argument)
 		return;
 	xk_count(&l->client.protocol, LOGPTEST_COUNT_LOST);
 	l->result.lost++;
+	l->greets = logptest_needs_token(&l->run.loop);
 	if (l->run.lost != NULL)
 		l->run.lost(l->run.argument, now_ns - l->begun_ns);
 	if (now_ns >= l->heard_ns + l->client.silence_ns)
@@ -345,6 +408,7 @@ xk_logptest_start(struct xk_protocol *logptest, const struct xk_logptest_run *ru
 	if (atomic_exchange_explicit(&l->running, true, memory_order_acq_rel))
 		return -EBUSY;
 	l->run = *run;
+	l->greets = logptest_needs_token(loop);
 	atomic_store_explicit(&l->receive_work_ns, loop->receive_work_ns, memory_order_relaxed);
 	l->result = (struct xk_logptest_result){ .error = 0 };
 	err = xk_thread_start(logptest->kernel, logptest->name, logptest_begin, l);
@@ -388,21 +452,35 @@ logptest_start_by_itself(struct xk_event *event, void *argument)
 
 /* ---- the server ---- */
 
-static void
-logptest_answer(struct logptest *l, struct xk_session *lls, struct xk_msg *m, uint32_t batch, uint32_t answers)
+/* Returns what shows that a message's sender has received from this server. Forging it takes a guess of 16 bits. */
+static uint16_t
+logptest_token(const struct logptest *l, struct xk_session *lls)
 {
+	uint64_t peer = 0;
+
+	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) != sizeof(peer))
+		xk_control(lls, XK_GET_PEER_LINK, &peer, sizeof(peer));
+	return (uint16_t)(xk_hash_mix(xk_hash_mix(l->secret, peer), l->secret) >> 16);
+}
+
+/* Answers a message, in its buffer at last, as its header says. */
+static void
+logptest_answer(struct logptest *l, struct xk_session *lls, struct xk_msg *m, const struct logptest_header *header)
+{
+	struct logptest_header answer = { header->batch, 0, LOGPTEST_ANSWER, header->token };
 	struct logptest_stream *stream = &l->stream;
+	uint32_t answers = header->answers;
 	size_t size = xk_msg_len(m);
 	int err = 0;
 
 	while (answers > 1 && err != -ENOBUFS) {
-		err = logptest_push(l, lls, NULL, size, batch, 0, LOGPTEST_ANSWER);
+		err = logptest_push(l, lls, NULL, size, &answer);
 		answers -= err != -ENOBUFS;
 	}
 	if (err == -ENOBUFS)
 		xk_msg_free(m);
 	else
-		err = logptest_push(l, lls, m, size, batch, 0, LOGPTEST_ANSWER);
+		err = logptest_push(l, lls, m, size, &answer);
 	if (err != -ENOBUFS || atomic_exchange_explicit(&stream->busy, true, memory_order_acq_rel))
 		return;
 	if (!xk_duplicate(lls)) {
@@ -411,7 +489,7 @@ logptest_answer(struct logptest *l, struct xk_session *lls, struct xk_msg *m, ui
 	}
 	stream->s = lls;
 	stream->size = size;
-	stream->batch = batch;
+	stream->header = answer;
 	stream->answers = answers;
 	stream->until_ns = 0;
 	xk_event_schedule(&stream->event, 0);
@@ -425,7 +503,7 @@ logptest_answer_on(struct xk_event *event, void *argument)
 	int err;
 
 	while (stream->answers > 0) {
-		err = logptest_push(l, stream->s, NULL, stream->size, stream->batch, 0, LOGPTEST_ANSWER);
+		err = logptest_push(l, stream->s, NULL, stream->size, &stream->header);
 		if (err == -ENOBUFS && logptest_try_again(l, event, &stream->until_ns))
 			return;
 		if (err != -ENOBUFS)
@@ -453,6 +531,7 @@ logptest_init(struct xk_protocol *self)
 	err = xk_open_enable(self, self, xk_lower(self, 0), &participants);
 	if (err != 0)
 		return err;
+	l->secret = xk_random(self);
 	xk_event_init(&l->sender, self->kernel, logptest_send, l);
 	xk_event_init(&l->watchdog, self->kernel, logptest_watch, l);
 	xk_event_init(&l->stream.event, self->kernel, logptest_answer_on, l);
@@ -474,20 +553,25 @@ static void
 logptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct logptest *l = (struct logptest *)self;
-	uint32_t batch = xk_get32(m->data + LOGPTEST_BATCH), answers = xk_get16(m->data + LOGPTEST_ANSWERS);
-	uint32_t kind = xk_get16(m->data + LOGPTEST_KIND);
-	size_t size = xk_msg_len(m);
+	struct logptest_header header;
+	bool greets;
 
+	logptest_load(m->data, &header);
+	greets = header.kind == LOGPTEST_GREETING && header.answers == 1;
 	xk_count(self, LOGPTEST_COUNT_MESSAGES);
-	if (kind == LOGPTEST_ANSWER) {
-		logptest_hear(l, batch, m);
-	} else if (kind != LOGPTEST_MESSAGE || answers > XK_LOGPTEST_MESSAGES || size > XK_LOGPTEST_MAX) {
+	if (greets)
+		header.token = logptest_token(l, lls);
+	if (header.kind == LOGPTEST_ANSWER)
+		logptest_hear(l, &header, m);
+	else if ((header.kind != LOGPTEST_MESSAGE && !greets) || header.answers > XK_LOGPTEST_MESSAGES ||
+		 xk_msg_len(m) > XK_LOGPTEST_MAX)
 		xk_drop(self, m, LOGPTEST_BAD);
-	} else if (answers == 0) {
+	else if (header.answers == 0)
 		xk_msg_free(m);
-	} else {
-		logptest_answer(l, lls, m, batch, answers);
-	}
+	else if (header.answers > 1 && header.token != logptest_token(l, lls))
+		xk_drop(self, m, LOGPTEST_UNPROVEN);
+	else
+		logptest_answer(l, lls, m, &header);
 }
 
 static const struct xk_role logptest_lowers[] = {

@@ -279,7 +279,7 @@ static const struct example examples[] = {
 	{ "ip", "wire:; ip: wire; user: ip#17", "4500 0019 0007 0000 4011 6631 0a4d0002 0a4d0001 aabbccddee",
 	  .local = XK_ANY },
 	{ "llp", "wire:; llp: wire; user: llp", "0009 0007 000b aabbccddee", .local = PORT },
-	{ "logptest", "wire:; logptest: wire", "00000007 0001 0001", .accepted = "messages" },
+	{ "logptest", "wire:; logptest: wire", "00000007 1001 0000", .accepted = "messages" },
 	{ "marshal", "wire:; marshal: wire; user: marshal", "0104 c3c4c5", .local = XK_ANY },
 	{ "pingpong", "wire:; pingpong: wire", "00000001 00000bb8 0102030405060708 0000000000000000",
 	  .accepted = "messages" },

@@ -58,25 +58,45 @@ start(struct rig *r, uint64_t rounds, struct xk_logptest_loop loop)
 	return status;
 }
 
-/* Takes a message that was sent, which asks for `answers`. Returns its batch. */
+enum { MESSAGE = 0x1000, ANSWER = 0x2000, GREETING = 0x3000, TOKEN = 0x7777 };
+
+/* Takes a message that was sent, of this kind and for so many answers. Returns its batch. */
 static uint32_t
-take(struct rig *r, uint32_t answers)
+take_kind(struct rig *r, uint32_t kind, uint32_t token)
 {
 	uint8_t bytes[64];
 
 	REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == SIZE);
-	CHECK_EQ(xk_get16(bytes + 4), answers);
-	CHECK_EQ(xk_get16(bytes + 6), 1);
+	CHECK_EQ(xk_get16(bytes + 4), kind);
+	if (token != 0)
+		CHECK_EQ(xk_get16(bytes + 6), token);
 	return xk_get32(bytes);
+}
+
+static uint32_t
+take(struct rig *r, uint32_t answers)
+{
+	return take_kind(r, MESSAGE | answers, answers > 1 ? TOKEN : 0);
 }
 
 static void
 answer(struct rig *r, uint32_t batch)
 {
-	uint8_t bytes[SIZE] = { [7] = 2 };
+	uint8_t bytes[SIZE];
 
+	memset(bytes, 0, sizeof(bytes));
 	xk_put32(bytes, batch);
+	xk_put16(bytes + 4, ANSWER);
+	xk_put16(bytes + 6, TOKEN);
 	rig_inject_bytes(r, bytes, sizeof(bytes));
+}
+
+/* Answers the greeting of a run, or of what follows a loss. */
+static void
+welcome(struct rig *r)
+{
+	answer(r, take_kind(r, GREETING | 1, 0));
+	rig_advance_ms(r, 1);
 }
 
 static void
@@ -96,36 +116,79 @@ refuse_for_a_while(struct rig *r, struct xk_event *event)
 
 /* ---- the server ---- */
 
+/* Greets a server, and returns the token that it tells. */
+static unsigned
+greet(struct rig *r)
+{
+	uint8_t bytes[64];
+
+	rig_inject(r, "00000006 3001 0000 aabb");
+	REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == SIZE);
+	CHECK_EQ(xk_get32(bytes), 6);
+	CHECK_EQ(xk_get16(bytes + 4), ANSWER);
+	return xk_get16(bytes + 6);
+}
+
+/* Asks a server for answers. */
+static void
+ask(struct rig *r, uint32_t batch, unsigned answers, unsigned token)
+{
+	uint8_t bytes[SIZE] = { [8] = 0xaa, [9] = 0xbb };
+
+	xk_put32(bytes, batch);
+	xk_put16(bytes + 4, (uint16_t)(MESSAGE | answers));
+	xk_put16(bytes + 6, (uint16_t)token);
+	rig_inject_bytes(r, bytes, sizeof(bytes));
+}
+
 TEST(logptest_server_answers_as_often_as_it_is_asked_to)
 {
 	struct rig *r = rig_new_graph(SERVER);
+	unsigned token = greet(r);
 
-	rig_inject(r, "00000007 0001 0001 aabb");
-	rig_expect_sent(r, "00000007 0000 0002 aabb");
-	rig_inject(r, "00000008 0003 0001 aabb");
-	rig_expect_sent(r, "00000008 0000 0002 .. ..");
-	rig_expect_sent(r, "00000008 0000 0002 .. ..");
-	rig_expect_sent(r, "00000008 0000 0002 aabb");
-	rig_inject(r, "00000009 0000 0001 aabb");
+	rig_inject(r, "00000007 1001 0000 aabb");
+	rig_expect_sent(r, "00000007 2000 0000 aabb");
+	ask(r, 8, 3, token);
+	rig_expect_sent(r, "00000008 2000 .... .. ..");
+	rig_expect_sent(r, "00000008 2000 .... .. ..");
+	rig_expect_sent(r, "00000008 2000 .... aabb");
+	rig_inject(r, "00000009 1000 0000 aabb");
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter_of(r, "logptest", "messages"), 3);
+	CHECK_EQ(rig_counter_of(r, "logptest", "messages"), 4);
 	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(logptest_server_answers_once_who_has_not_greeted_it)
+{
+	struct rig *r = rig_new_graph(SERVER);
+	unsigned token = greet(r);
+
+	ask(r, 7, 2, token ^ 1);
+	ask(r, 8, 1024, token + 1);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "logptest", "unproven"), 2);
+	ask(r, 9, 1, token ^ 1);
+	CHECK_EQ(rig_sent(r), 1);
+	rig_forget(r);
 	rig_free(r);
 }
 
 TEST(logptest_server_refuses_what_no_client_sends)
 {
-	static uint8_t bytes[XK_LOGPTEST_MAX + 1] = { [7] = 1 };
+	static uint8_t bytes[XK_LOGPTEST_MAX + 1] = { [4] = 0x10, [5] = 1 };
 	struct rig *r = rig_new_graph(SERVER);
 
 	rig_inject(r, "00000007 0001 0000");
-	rig_inject(r, "00000007 0001 0003");
-	rig_inject(r, "00000007 0401 0001"); /* 1025 answers */
+	rig_inject(r, "00000007 4001 0000");
+	rig_inject(r, "00000007 1401 0000"); /* 1025 answers */
+	rig_inject(r, "00000007 3002 0000"); /* a greeting that asks for two */
+	rig_inject(r, "00000007 3000 0000");
 	rig_inject_bytes(r, bytes, sizeof(bytes));
-	CHECK_EQ(rig_counter_of(r, "logptest", "bad"), 4);
-	rig_inject(r, "00000007 0001 0002"); /* an answer, of no batch: it is not answered */
+	CHECK_EQ(rig_counter_of(r, "logptest", "bad"), 6);
+	rig_inject(r, "00000007 2001 0000"); /* an answer, of no batch: it is not answered */
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
-	rig_inject_prefixes(r, "00000007 0001 0001");
+	rig_inject_prefixes(r, "00000007 1001 0000");
 	rig_expect_nothing_sent(r);
 	rig_free(r);
 }
@@ -133,15 +196,16 @@ TEST(logptest_server_refuses_what_no_client_sends)
 TEST(logptest_server_waits_for_room)
 {
 	struct rig *r = rig_new_graph(SERVER);
+	unsigned token = greet(r);
 	struct xk_event event;
 
 	refuse_for_a_while(r, &event);
-	rig_inject(r, "00000007 0003 0001 aabb");
+	ask(r, 7, 3, token);
 	rig_advance_ms(r, 1);
 	CHECK(rig_counter_of(r, "logptest", "unsent") > 10);
 	for (unsigned i = 0; i < 3; i++)
-		rig_expect_sent(r, "00000007 0000 0002 .. ..");
-	rig_inject(r, "00000009 0002 0001 aabb"); /* there is room for the next */
+		rig_expect_sent(r, "00000007 2000 .... .. ..");
+	ask(r, 9, 2, token); /* there is room for the next */
 	CHECK_EQ(rig_sent(r), 2);
 	rig_forget(r);
 	rig_free(r);
@@ -150,10 +214,11 @@ TEST(logptest_server_waits_for_room)
 TEST(logptest_server_gives_up_when_there_is_no_room_for_long)
 {
 	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=1ms");
+	unsigned token = greet(r);
 
 	rig_fail_sending(r, -ENOBUFS);
-	rig_inject(r, "00000007 0003 0001 aabb");
-	rig_inject(r, "00000008 0001 0001 aabb"); /* one waits at a time */
+	ask(r, 7, 3, token);
+	ask(r, 8, 1, token); /* one waits at a time */
 	rig_advance_ms(r, 5);
 	rig_fail_sending(r, 0);
 	rig_advance_ms(r, 5);
@@ -170,6 +235,8 @@ TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last)
 
 	CHECK_EQ(start(r, 2, (struct xk_logptest_loop){ .sends = 3, .first = 2, .last = 1 }), 0);
 	CHECK_EQ(rig_wire_remote(r), PORT);
+	welcome(r);
+	CHECK_EQ(told.recorded, 0);
 	batch = take(r, 2);
 	CHECK_EQ(take(r, 0), batch);
 	CHECK_EQ(take(r, 1), batch);
@@ -179,7 +246,7 @@ TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last)
 		answer(r, batch);
 	}
 	CHECK_EQ(told.recorded, 1);
-	CHECK_EQ(told.last_ns, 12 * MS);
+	CHECK_EQ(told.last_ns / MS, 12);
 	answer(r, batch); /* one more */
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
 	CHECK_EQ(take(r, 2), batch + 1);
@@ -190,7 +257,7 @@ TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last)
 	CHECK_EQ(told.result.error, 0);
 	CHECK_EQ(told.result.rounds, 2);
 	CHECK_EQ(told.result.max_packet, 1500);
-	CHECK_EQ(told.result.times.answered_ns, 12 * MS); /* of two, the later */
+	CHECK_EQ(told.result.times.answered_ns / MS, 12); /* of two, the later */
 	rig_free(r);
 }
 
@@ -201,7 +268,7 @@ TEST(logptest_client_works_between_messages)
 	uint32_t batch;
 
 	CHECK_EQ(start(r, 1, loop), 0);
-	rig_advance_ms(r, 0);
+	welcome(r);
 	batch = take(r, 0);
 	rig_forget(r);
 	for (unsigned i = 0; i < 4; i++)
@@ -251,6 +318,7 @@ TEST(logptest_client_counts_batches_that_are_lost_and_goes_on)
 	uint32_t batch;
 
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 2, .last = 2 }), 0);
+	welcome(r);
 	batch = take(r, 0);
 	rig_forget(r);
 	rig_advance_ms(r, 90);
@@ -261,10 +329,11 @@ TEST(logptest_client_counts_batches_that_are_lost_and_goes_on)
 	CHECK_EQ(told.lost, 1);
 	answer(r, batch);
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
-	CHECK_EQ(take(r, 0), batch + 1);
+	welcome(r);
+	CHECK_EQ(take(r, 0), batch + 2);
 	rig_forget(r);
-	answer(r, batch + 1);
-	answer(r, batch + 1);
+	answer(r, batch + 2);
+	answer(r, batch + 2);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.rounds, 1);
 	CHECK_EQ(told.result.lost, 1);
