@@ -140,8 +140,8 @@ def measure(lab, program, number):
     sleeping, polling = stamps.Pool(path_of(program), "interrupt"), stamps.Pool(path_of(program), "poll")
     rounds = lab.rounds(3000, 300)
     documents = []
-    for turn in range(labs.REPEATS):
-        lab.progress((number + turn / labs.REPEATS) / len(PROGRAMS))
+    for turn in range(lab.repeats):
+        lab.progress((number + turn / lab.repeats) / len(PROGRAMS))
         documents.append(lab.run(program, *stamps.plain(lab, "interrupt", rounds)))
         sleeping.run(lab, program, rounds)
         polling.run(lab, program, rounds // 3)

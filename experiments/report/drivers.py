@@ -22,7 +22,7 @@ def run(lab):
     section = labs.Section(
         "drivers", "Drivers that sleep, poll, or both", "What does a driver that never sleeps gain, and what does it use up?"
     )
-    repeats = labs.REPEATS
+    repeats = lab.repeats
     rows = section.data["rows"] = [{"driver": driver, "interval_us": interval, "runs": []}
                                    for interval in INTERVALS_US for driver in DRIVERS]
     for turn in range(repeats):

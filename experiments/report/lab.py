@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 
-REPEATS = 6  # the least number whose lowest and highest value hold the median with 95 % confidence (1 - 2 / 2^6)
+REPEATS = 6  # unless told: the least number whose lowest and highest value hold the median with 95 % confidence
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 
@@ -16,11 +16,12 @@ from programs import Failed
 class Lab:
     """Where programs are, what they run on, and how much of it."""
 
-    def __init__(self, build, cores, quick, far=None):
+    def __init__(self, build, cores, quick, repeats=REPEATS, far=None):
         self.build = os.path.abspath(build)
         self.cores = cores  # of this machine
         self.far = far  # the other machine (far.py), if the server is there
         self.quick = quick
+        self.repeats = repeats
         self.journal = None
         self.chapter = ""  # the experiment that is being made
         self.progress = lambda part: None
@@ -90,12 +91,12 @@ class Lab:
         return self.run("xk", "bench", what, *arguments)
 
     def trips(self, program, *arguments, together=False):
-        """All configurations of one program, REPEATS times: Trips. together: both hosts on one core, of this machine."""
+        """All configurations of one program, as often as there are repetitions: Trips. together: both hosts on one core, of this machine."""
         core = self.cores.split(",", maxsplit=1)[0]
         ends, where = (["--cores", f"{core},{core}"], "both hosts on one core") if together else (self.ends(), self.apart())
         documents = []
-        for turn in range(REPEATS):
-            self.progress(turn / REPEATS)
+        for turn in range(self.repeats):
+            self.progress(turn / self.repeats)
             documents.append(self.run(program, *ends, *arguments))
         trips = Trips(documents, where)
         self.disturbed += trips.losses()
@@ -115,6 +116,11 @@ def median(values):
 def interval(values):
     """The median of a figure's repetitions, between the lowest and the highest of them."""
     return {"low": min(values), "median": median(values), "high": max(values)}
+
+
+def confidence(repeats):
+    """That the median lies between the lowest and the highest: it does not if all are on one side of it."""
+    return f"{100 * (1 - 2 / 2**repeats):.0f} %"
 
 
 def of_key(run):

@@ -27,11 +27,11 @@ itself, and gives it to a thread (a <b>handoff</b>) only where it must: at a mar
 when the message has kept the driver too long (a <b>budget</b>). What does that save, and when is it a mistake?"""
 
 METHOD = """
-<p>Configurations that are compared were measured in turn, in short blocks of one run; each run was made six times. A figure is the
-median of the six; the lowest and highest are in brackets, and the true median lies between them with 97 % confidence. Times are full
+<p>Configurations that are compared were measured in turn, in short blocks of one run; each run was made {repeats} times. A figure is
+the median of these; the lowest and highest are in brackets, and the true median lies between them with {confidence} confidence. Times are full
 round trips, never halved.</p>
 <p><b>Confirmed</b>: the run agrees with what was published, or with what this project promises. <b>Contradicted</b>: it does not. <b>Unclear</b>:
-the six repetitions disagree, or other programs used a processor meanwhile: a disturbed run decides nothing.</p>
+the repetitions disagree, or other programs used a processor meanwhile: a disturbed run decides nothing.</p>
 <h3>Threats to validity</h3>
 <ul>
 <li>Machines of 1993 to 2000 needed 20 times as long or more: compare shapes and ratios, not microseconds.</li>
@@ -236,7 +236,7 @@ def write(sections, lab, out):
     """index.html, and NAME.json and NAME-*.csv, NAME-*.svg of each section."""
     page = Page(lab, out)
     named = {section.name: section for section in sections}
-    top = page.plot(hero.TITLE, lambda axes: hero.draw(axes, named, lab.machine), "hero", (8.6, 2.6)) if hero.can(named) else ""
+    top = page.plot(hero.TITLE.format(labs.confidence(lab.repeats)), lambda axes: hero.draw(axes, named, lab.machine), "hero", (8.6, 2.6)) if hero.can(named) else ""
     five = "".join(f'<li><a href="#{name}">{text_of(named[name].title)}</a>: {answer(named[name])}</li>'
                    for name in hero.FIVE if name in named)
     body = "\n".join(page.section(number, section) for number, section in enumerate(sections, 1))
@@ -248,7 +248,7 @@ def write(sections, lab, out):
             f'<nav><ol>{links}</ol><a href="#machine">The machine</a><br><a href="#method">Method</a></nav>\n<main>'
             f"<h1>What interrupt protocol processing saves on this machine</h1>{about(lab)}{warnings(lab)}<p>{INTRO}</p>{top}"
             f'<ul class="five">{five}</ul>\n{body}\n<section id="machine"><h2>The machine</h2>{machine(lab)}</section>\n'
-            f'<section id="method"><h2>Method</h2>{METHOD}</section></main>\n</html>\n')
+            f'<section id="method"><h2>Method</h2>{METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats))}</section></main>\n</html>\n')
     write_json(os.path.join(out, "machine.json"), lab.machine.data())
     for section in sections:
         document = {key: getattr(section, key) for key in ("title", "question", "answer", "data", "checks", "disturbed")}

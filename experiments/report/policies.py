@@ -39,7 +39,7 @@ def run(lab):
         "A server is asked for work, at random times, which it does before it answers; and others ask it short questions, "
         "20000 a second unless said. All of it is on virtual time, with the simulator's costs of a modern machine: a thread "
         f"that has slept goes on after {SWITCH_US} us. Load is the share of the one processor that the work takes, of "
-        f"at most {sweeps.WORK_RATE_MAX} requests a second. Each point is run with six seeds. What each of all requests, "
+        f"at most {sweeps.WORK_RATE_MAX} requests a second. Each point is run with {lab.repeats} seeds. What each of all requests, "
         "long and short, has waited for its answer on the average is what policies are compared by."
     )
     with sweeps.Sweep(lab) as sweep:

@@ -74,7 +74,7 @@ def graph_at_server(lab, graph):
 def compare(section, lab):
     """Carries on and hands off in turn; what all together are answered decides."""
     rows = []
-    repeats = labs.REPEATS
+    repeats = lab.repeats
     with sweeps.Sweep(lab) as sweep, graph_at_server(lab, sweep.marked) as marked:
         for point in POINTS:
             runs = [[lab.once(["real", point, i], lambda g=graph, n=f"{point[0]}-{turn}-{i}", p=point: measure(lab, g, p, n))

@@ -26,9 +26,9 @@ EXPERIMENTS = {"handoff": (15, 5), "rpc": (75, 25), "fragments": (110, 35), "thr
 class Progress:
     """Tells how far it is and how long it may still take, where somebody looks."""
 
-    def __init__(self, names, quick):
+    def __init__(self, names, lab):
         self.names = names
-        self.usual = {name: EXPERIMENTS[name][quick] for name in names}
+        self.usual = {name: EXPERIMENTS[name][lab.quick] * lab.repeats / labs.REPEATS for name in names}
         self.began = self.begun = time.monotonic()
         self.done = []
         self.is_seen = sys.stderr.isatty()
@@ -53,7 +53,7 @@ class Progress:
 def measure(lab, names):
     """Returns the sections of all experiments, or of those that were done before ctrl-C."""
     sections = []
-    progress = Progress(names, lab.quick)
+    progress = Progress(names, lab)
     lab.progress = progress.part
     try:
         lab.machine.take_floor()
@@ -93,6 +93,8 @@ def main():
     parser.add_argument("out", help="the directory for index.html and its figures")
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
     parser.add_argument("--quick", action="store_true", help="fewer round trips, within six minutes")
+    parser.add_argument("--repeats", type=int, default=labs.REPEATS, metavar="N", choices=range(1, 100),
+                        help=f"how often each run is made ({labs.REPEATS}): with fewer, the intervals hold the median less often")
     parser.add_argument("--only", default=",".join(EXPERIMENTS), metavar="NAME,...", help=f"of {', '.join(EXPERIMENTS)}")
     parser.add_argument("--resume", action="store_true", help="go on with a report that was interrupted")
     far.add_options(parser)
@@ -103,9 +105,9 @@ def main():
         parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(EXPERIMENTS)}")
     try:
         os.makedirs(options.out, exist_ok=True)
-        lab = labs.Lab(options.build, options.cores, options.quick, far=far.far_of(options))
+        lab = labs.Lab(options.build, options.cores, options.quick, options.repeats, far=far.far_of(options))
         lab.machine = machines.Machine(lab)
-        about = {"commit": commit(), "quick": options.quick, "cores": options.cores, "link": options.link or "none"}
+        about = {"commit": commit(), "quick": options.quick, "repeats": options.repeats, "cores": options.cores, "link": options.link or "none"}
         lab.about = about | {"date": datetime.datetime.now().astimezone().isoformat(" ", "minutes"), "command": command_of(options)}
         lab.journal = journal.Journal(os.path.join(options.out, "measured.jsonl"), about, options.resume)
         sections = measure(lab, names)
@@ -127,6 +129,7 @@ def command_of(options):
     """That repeats it, without the key."""
     words = ["./run report"]
     words += ["--quick"] if options.quick else []
+    words += ["--repeats", str(options.repeats)] if options.repeats != labs.REPEATS else []
     words += ["--only", options.only] if options.only != ",".join(EXPERIMENTS) else []
     words += ["--client", "KEY@ADDRESS", "--link", options.link, *(["--dev", options.dev] if options.dev else [])] if options.client else []
     return " ".join(words)

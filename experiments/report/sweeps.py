@@ -36,14 +36,14 @@ class Sweep:
         self.work.cleanup()
 
     def of(self, points, begin, end):
-        """What came of each point, for each of REPEATS seeds; progress goes from begin to end."""
-        jobs = [(point, seed + 1) for point in points for seed in range(labs.REPEATS)]
+        """What came of each point, for each of so many seeds as there are repetitions; progress goes from begin to end."""
+        jobs = [(point, seed + 1) for point in points for seed in range(self.lab.repeats)]
         found = []
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             for result in pool.map(lambda job: self.run(*job), jobs):
                 found.append(result)
                 self.lab.progress(begin + (end - begin) * len(found) / len(jobs))
-        each = labs.REPEATS
+        each = self.lab.repeats
         return [found[i * each:(i + 1) * each] for i in range(len(points))]
 
     def settings(self, policy="none", work_us=0, load=0.5, shorts=20000, budget_us=None, resume=None, tail=0, checkpoints=0,

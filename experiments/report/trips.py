@@ -83,4 +83,5 @@ def plot_saved(section, found, rows, sizes):
         if len(others) > 1:
             axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
-    section.plot(f"Time saved per round trip compared with {rows[first].lower()} mode, {found.where}; error bars are 97 % intervals.", draw)
+    section.plot(f"Time saved per round trip compared with {rows[first].lower()} mode, {found.where}; error bars are "
+                 f"{labs.confidence(len(found.documents))} intervals.", draw)

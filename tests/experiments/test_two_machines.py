@@ -150,7 +150,7 @@ def report(*arguments):
 
 def check_report(serving, work):
     out = os.path.join(work, "report")
-    done = report(out, "--quick", "--only", "blast", *serving.options())
+    done = report(out, "--quick", "--repeats", "2", "--only", "blast", *serving.options())
     tell(done.returncode == 0, "a report between two machines", done.stdout)
     if done.returncode != 0:
         return
@@ -205,7 +205,7 @@ def some(what, measure):
 def check_chapters(serving):
     """What the report's chapters measure by themselves."""
     far = fars.Far(argparse.Namespace(client=f"{serving.key}@{SERVER}", link="af_packet", dev="frames0", cores="0,1"))
-    lab = labs.Lab(sys.argv[1], "0,1", True, far)
+    lab = labs.Lab(sys.argv[1], "0,1", True, far=far)
     pool = stamps.Pool(os.path.join(EXPERIMENTS, "report", "anatomy-udptest.dot"), "interrupt")
 
     def stamped():
