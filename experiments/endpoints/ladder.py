@@ -240,9 +240,9 @@ class Ladder:
 
     # ---- a row ----
 
-    def start_sockets(self, kind, size, cable, end, rounds, repeats):
+    def start_sockets(self, kind, size, cable, end, rounds, repeats, *options):
         command = [*self.pinned(end, self.tool("sockets")), "--kind", kind, "--dev", cable.devices[end], "--size", str(size), "--rounds",
-                   str(rounds), "--json"]
+                   str(rounds), "--json", *options]
         if end == CLIENT:
             command += ["--client", cable.addresses[SERVER] or "0.0.0.0", "--repeats", str(repeats)]
         return subprocess.Popen(cable.at(end, *command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -342,6 +342,19 @@ class Ladder:
             server.kill()
             server.wait()
 
+    def away_ns(self, kind, size, cable):
+        """How much of a round trip passes after the message left the client's kernel, and before the answer came there."""
+        with self.answering(kind, size, cable, self.rounds, 5):
+            client = self.start_sockets("packet" if kind in LINUX else kind, size, cable, CLIENT, self.rounds, 5, "--stamps")
+            try:
+                out, err = client.communicate(timeout=PATIENCE_S)
+            finally:
+                client.kill()
+                client.wait()
+        if client.returncode != 0:
+            raise Failed(f"{kind}: {err.decode().strip()}")
+        return statistics.median(json.loads(out)["aways_ns"])
+
     def exchange_sockets(self, kind, size, cable, rounds, repeats, wait):
         with self.answering(kind, size, cable, rounds, repeats):
             client = self.start_sockets("packet" if kind in LINUX else kind, size, cable, CLIENT, rounds, repeats)
@@ -376,6 +389,8 @@ class Ladder:
         took = []
         row = {"alone": self.exchange(rung, size, cable, 5, None),
                "awake": self.beside((CLIENT, SERVER), True, rung, size, cable, 5)}
+        if rung in LINUX or rung in ("udp", "packet"):
+            row["away_ns"] = self.away_ns(rung, size, cable)
         if rung == "napi":  # its thread is the kernel's, on whatever core
             return row
         row["computing"] = self.beside((SERVER,), False, rung, size, cable, 5)
@@ -451,11 +466,12 @@ def show(document):
     for name in ("cable", "virtio"):
         rows = document[name]
         for size in map(str, document["sizes"] if rows else ()):
-            print(f"\n{name}, {size} bytes: us a round trip{'':16}alone     awake computing   computation, times alone")
+            print(f"\n{name}, {size} bytes: us a round trip{'':16}alone  away of it     awake computing   computation, times alone")
             for row in rows.values():
                 cell = row[size]
-                print(f"  {row['title']:42}" + "".join(f"{cell[key]['mean'] / 1000:10.1f}" for key in ("alone", "awake", "computing")
-                                                      if key in cell), end="")
+                away = f"{cell['away_ns'] / 1000:12.1f}" if "away_ns" in cell else f"{'-':>12}"
+                print(f"  {row['title']:42}{cell['alone']['mean'] / 1000:10.1f}{away}"
+                      + "".join(f"{cell[key]['mean'] / 1000:10.1f}" for key in ("awake", "computing") if key in cell), end="")
                 print(f"{cell['computation_s'] / statistics.median(document['computation_s']):12.2f}" if "computation_s" in cell else "")
     for row in document["floors"]:
         llp, dpdk = (statistics.median(ns) / 1000 for ns in zip(*row["pairs"]))

@@ -1,17 +1,21 @@
 /*
  * sockets.c - the round trips of pingpong (protocols/test/pingpong.c) between two programs on Linux's own protocols: blocking
  * sockets of TCP, of UDP, and of raw Ethernet frames of LLP's type. Each end lowers the count in the message; the client
- * reads its clock when the count is full and when it is 0.
+ * reads its clock when the count is full and when it is 0. With --stamps it also asks its kernel when each message left it and
+ * when the answer arrived: the time between passes away from the client, on the link and at the server.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/errqueue.h>
 #include <linux/if_packet.h>
+#include <linux/net_tstamp.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -38,7 +42,7 @@ struct sockets_options {
 	unsigned kind;
 	const char *client, *dev;
 	uint64_t size, rounds, repeats;
-	bool json;
+	bool stamps, json;
 };
 
 static const struct options_option sockets_options[] = {
@@ -54,6 +58,8 @@ static const struct options_option sockets_options[] = {
 	  1000000, NULL },
 	{ "repeats", OPTIONS_NUMBER, offsetof(struct sockets_options, repeats), "N", "runs; SIGINT ends them (5)", 1,
 	  SOCKETS_REPEATS, NULL },
+	{ "stamps", OPTIONS_FLAG, offsetof(struct sockets_options, stamps), NULL,
+	  "also time what passes away from a client of udp or packet", 0, 0, NULL },
 	{ "json", OPTIONS_FLAG, offsetof(struct sockets_options, json), NULL, "JSON on standard output", 0, 0, NULL },
 	{ .name = NULL },
 };
@@ -86,6 +92,7 @@ struct sockets {
 		struct sockaddr_ll link;
 	} peer;
 	socklen_t peer_len;
+	uint64_t *away_ns; /* of each round trip of a run; NULL: not asked for */
 };
 
 static int
@@ -133,6 +140,80 @@ sockets_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- time away from the client ---- */
+
+/* Reads a message of the socket, or of its queue of stamps. Returns its length, or -1; stores the kernel's stamp, 0: it has none. */
+static ssize_t
+sockets_read_stamped(struct sockets *s, uint8_t *bytes, int flags, uint64_t *stamp_ns)
+{
+	union {
+		struct cmsghdr first;
+		uint8_t room[256];
+	} control;
+	struct iovec all = { bytes, SOCKETS_MAX };
+	struct msghdr m = {
+		.msg_iov = &all, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+	};
+	struct scm_timestamping stamps;
+	ssize_t n;
+
+	*stamp_ns = 0;
+	if (flags == 0) {
+		m.msg_name = &s->peer;
+		m.msg_namelen = sizeof(s->peer);
+	}
+	n = recvmsg(s->fd, &m, flags);
+	if (n >= 0 && flags == 0)
+		s->peer_len = m.msg_namelen;
+	for (struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m); c != NULL; c = CMSG_NXTHDR(&m, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPING) {
+			memcpy(&stamps, CMSG_DATA(c), sizeof(stamps));
+			*stamp_ns = (uint64_t)stamps.ts[0].tv_sec * 1000000000 + (uint64_t)stamps.ts[0].tv_nsec;
+		}
+	return n;
+}
+
+/* As sockets_receive, of UDP or a packet socket. Adds the time since the message before left, if both have stamps. */
+static bool
+sockets_receive_stamped(struct sockets *s, uint8_t *bytes, unsigned *count)
+{
+	uint8_t none[SOCKETS_MAX];
+	uint64_t left_ns = 0, came_ns, later_ns;
+	ssize_t n;
+
+	do {
+		n = sockets_read_stamped(s, bytes, 0, &came_ns);
+	} while (n >= 0 && (size_t)n < s->size && !sockets_end);
+	/* A server inside the kernel sends the same frame back, which is stamped again. */
+	while (sockets_read_stamped(s, none, MSG_ERRQUEUE | MSG_DONTWAIT, &later_ns) >= 0)
+		if (left_ns == 0)
+			left_ns = later_ns;
+	if (left_ns != 0 && came_ns > left_ns)
+		s->away_ns[(*count)++] = came_ns - left_ns;
+	return n >= (ssize_t)s->size;
+}
+
+static int
+sockets_compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Has the kernel stamp what leaves and what comes. */
+static int
+sockets_ask_stamps(struct sockets *s, uint64_t rounds)
+{
+	int kinds = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE |
+		    SOF_TIMESTAMPING_OPT_TSONLY;
+
+	s->away_ns = malloc(rounds * sizeof(*s->away_ns));
+	if (s->away_ns == NULL || setsockopt(s->fd, SOL_SOCKET, SO_TIMESTAMPING, &kinds, sizeof(kinds)) != 0)
+		return sockets_fail("--stamps");
+	return 0;
 }
 
 /* ---- opening ---- */
@@ -232,30 +313,37 @@ sockets_serve(struct sockets *s)
 	}
 }
 
-/* Returns a run's average round trip in nanoseconds; 0: the run was cut short. */
+/* Returns a run's average round trip in nanoseconds; 0: the run was cut short. Stores the median away, 0: there is none. */
 static uint64_t
-sockets_run(struct sockets *s, uint64_t rounds)
+sockets_run(struct sockets *s, uint64_t rounds, uint64_t *away_ns)
 {
 	uint8_t bytes[SOCKETS_MAX] = { 0 };
 	uint64_t begun_ns = sockets_now_ns();
+	unsigned count = 0;
 
 	xk_put32(bytes + 4, (uint32_t)(2 * rounds));
 	xk_put64(bytes + 8, begun_ns);
 	while (xk_get32(bytes + 4) > 0) {
-		if (sockets_end || !sockets_send(s, bytes) || !sockets_receive(s, bytes))
+		if (sockets_end || !sockets_send(s, bytes) ||
+		    !(s->away_ns == NULL ? sockets_receive(s, bytes) : sockets_receive_stamped(s, bytes, &count)))
 			return 0;
 		xk_put32(bytes + 4, xk_get32(bytes + 4) - 1);
 	}
-	return (sockets_now_ns() - xk_get64(bytes + 8)) / rounds;
+	begun_ns = xk_get64(bytes + 8);
+	if (count > 0)
+		qsort(s->away_ns, count, sizeof(*s->away_ns), sockets_compare);
+	*away_ns = count == 0 ? 0 : s->away_ns[count / 2];
+	return (sockets_now_ns() - begun_ns) / rounds;
 }
 
 static void
-sockets_tell(const struct sockets_options *o, const uint64_t *averages_ns, unsigned count)
+sockets_tell(const struct sockets_options *o, const uint64_t *averages_ns, const uint64_t *aways_ns, unsigned count)
 {
 	struct json json;
 
 	for (unsigned i = 0; i < count && !o->json; i++)
-		printf("%llu ns\n", (unsigned long long)averages_ns[i]);
+		printf(o->stamps ? "%llu ns, %llu of them away\n" : "%llu ns\n", (unsigned long long)averages_ns[i],
+		       (unsigned long long)aways_ns[i]);
 	if (!o->json)
 		return;
 	json_begin(&json, stdout);
@@ -267,6 +355,12 @@ sockets_tell(const struct sockets_options *o, const uint64_t *averages_ns, unsig
 	for (unsigned i = 0; i < count; i++)
 		json_uint(&json, NULL, averages_ns[i]);
 	json_close(&json);
+	if (o->stamps) {
+		json_array(&json, "aways_ns");
+		for (unsigned i = 0; i < count; i++)
+			json_uint(&json, NULL, aways_ns[i]);
+		json_close(&json);
+	}
 	json_close(&json);
 	json_end(&json);
 }
@@ -277,7 +371,7 @@ main(int argc, char **argv)
 	struct sockets_options o = { .size = 32, .rounds = 1500, .repeats = 5 };
 	struct sigaction interrupt = { .sa_handler = sockets_interrupt }; /* ends what waits */
 	struct timeval patience = { .tv_sec = 5 };
-	uint64_t averages_ns[SOCKETS_REPEATS];
+	uint64_t averages_ns[SOCKETS_REPEATS], aways_ns[SOCKETS_REPEATS];
 	struct options_texts operands;
 	unsigned count = 0;
 	struct sockets s;
@@ -297,9 +391,12 @@ main(int argc, char **argv)
 		return OPTIONS_SUCCESS;
 	}
 	setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)); /* for a message that is lost */
-	while (count < o.repeats && (averages_ns[count] = sockets_run(&s, o.rounds)) != 0)
+	o.stamps = o.stamps && s.kind != SOCKETS_TCP;
+	if (o.stamps && sockets_ask_stamps(&s, o.rounds) != 0)
+		return OPTIONS_FAILURE;
+	while (count < o.repeats && (averages_ns[count] = sockets_run(&s, o.rounds, &aways_ns[count])) != 0)
 		count++;
-	sockets_tell(&o, averages_ns, count);
+	sockets_tell(&o, averages_ns, aways_ns, count);
 	if (count == 0 && !sockets_end)
 		sockets_fail(errno == EAGAIN ? "a message was lost" : "the first run");
 	return count > 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;

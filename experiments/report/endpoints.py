@@ -195,6 +195,13 @@ def judge(section):
         "A core that has nothing to do halts, and wakes more slowly than a busy one changes to another thread. With a program of idle "
         f"priority on both, {len(woken)} of {len(rows)} round trips are shorter, from "
         f"{alone['handler']:.0f} to {awake['handler']:.0f} us in the handler and from {alone['tcp']:.0f} to {awake['tcp']:.0f} by TCP.")
+    away = {rung: row[str(size)]["away_ns"] / 1000 for rung, row in rows.items() if "away_ns" in row[str(size)]}
+    if "xdp" in away:
+        section.text(
+            f"One end alone in Linux's kernel: by generic XDP at the server a round trip takes {alone['xdp']:.1f} us, {alone['xdp'] / alone['udp']:.2f} "
+            f"of UDP's {alone['udp']:.1f}. The client's kernel tells when a message leaves it and when the answer comes: of UDP's round trip "
+            f"{away['udp']:.1f} us pass between, on the cable and at the server, of a packet socket's {away['packet']:.1f}, of XDP's "
+            f"{away['xdp']:.1f}. The rest is the client's, whatever answers.")
     for row in section.data["floors"]:
         llp, dpdk = (labs.median(ns) / 1000 for ns in zip(*row["pairs"]))
         section.text(f"With nothing beneath but DPDK (virtio, driver {row['driver']}, cores {row['cores']}), LLP's round trip in the handler "

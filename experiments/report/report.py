@@ -53,6 +53,7 @@ class Progress:
 def measure(lab, names):
     """Returns the sections of all experiments, or of those that were done before ctrl-C."""
     sections = []
+    experiments = {name: __import__(name) for name in names}  # now: Python may lose a ctrl-C while it imports
     progress = Progress(names, lab)
     lab.progress = progress.part
     try:
@@ -60,7 +61,7 @@ def measure(lab, names):
         for name in names:
             disturbed = len(lab.disturbed)
             with lab.machine.watched(name):
-                section = __import__(name).run(lab)
+                section = experiments[name].run(lab)
             section.disturbed = lab.disturbed[disturbed:]
             sections.append(section)
             progress.end(name)

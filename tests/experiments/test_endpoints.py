@@ -49,6 +49,7 @@ def check_cell(name, rung, cell):
         found = cell[key]
         tell(0 < found["min"] <= found["mean"] <= found["max"] and found["runs"] >= (1 if key == "disturbing" else REPEATS),
              f"{what}, {key}: averages of all runs", str(found))
+    tell((cell.get("away_ns", 0) > 0) == (rung in LINUX or rung in ("udp", "packet")), f"{what}: the time away from the client", str(cell))
     tell(rung == "napi" or cell["computation_s"] > 0, f"{what}: the computation beside it ends", str(cell))
 
 
