@@ -47,7 +47,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --text: #dfe3e8; --faint: #99a; --line: #3a4048; --back: #15181c; --box: #1f242a; } }
 * { box-sizing: border-box; } a { color: #0b57d0; }
 @media (prefers-color-scheme: dark) { a { color: #7fb0ff; } }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0; color: var(--text); background: var(--back); }
+body { font: 1rem/1.5 system-ui, sans-serif; margin: 0; color: var(--text); background: var(--back); }
 main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
 nav { font-size: .85rem; } nav ol { padding-left: 1.4rem; margin: .3rem 0; } nav a { color: var(--faint); text-decoration: none; }
 @media (min-width: 85rem) { body { display: grid; grid-template-columns: 17rem minmax(0, 62rem); }
@@ -61,7 +61,7 @@ section > p { margin: .3rem 0; } .five li { margin: .35rem 0; }
 .confirmed, .yes { color: #1a7f37; } .contradicted, .no { color: #c5302b; } .unclear { color: #9a6700; }
 @media (prefers-color-scheme: dark) { .confirmed, .yes { color: #4ac26b; } .contradicted, .no { color: #ff7b72; } .unclear { color: #d29922; } }
 .wide { overflow-x: auto; }
-@media (min-width: 60rem) { .beside:has(figure):has(table) { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 1.5rem; align-items: center; }
+@media print, (min-width: 60rem) { .beside:has(figure):has(table) { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 1.5rem; align-items: center; }
   .beside td, .beside th { white-space: normal; padding: .18em .4em; } }
 table { border-collapse: collapse; margin: .6rem 0; font-size: .88rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--faint); padding: .2em 0; }
@@ -77,7 +77,7 @@ figure { margin: .6rem 0; } figure svg { max-width: 100%; height: auto; } figcap
 figure.graph { display: inline-block; vertical-align: top; margin-right: 2rem; } figure.graph svg { background: #fff; border-radius: 4px; }
 .disturbed { background: var(--box); border-left: 4px solid #9a6700; padding: .4em 1em; font-size: .9rem; }
 @media (max-width: 40rem) { main { overflow-wrap: anywhere; } td, th { white-space: normal; padding: .18em .3em; } nav ol { columns: 1; } }
-@media print { nav { display: none; } body { display: block; font-size: 11px; } section { break-inside: avoid; } }
+@media print { html { font-size: 10px; } nav, section details { display: none; } body { display: block; } section { break-inside: avoid; } }
 """
 
 

@@ -101,13 +101,13 @@ static const struct xk_logptest_loop logptest_greeting = { .sends = 1, .last = 1
 
 /* Answers for which the protocol below had no room. */
 struct logptest_stream {
-	_Atomic bool busy;
 	struct xk_event event;
-	struct xk_session *s; /* a reference */
+	uint64_t until_ns;    /* as the client's; the event's own */
+	struct xk_lock lock;  /* protects the fields below */
+	struct xk_session *s; /* a reference; NULL: there are none to come */
 	size_t size;
 	struct logptest_header header;
-	uint32_t answers;  /* to come */
-	uint64_t until_ns; /* as the client's */
+	uint32_t answers; /* to come */
 };
 
 struct logptest {
@@ -463,12 +463,36 @@ logptest_token(const struct logptest *l, struct xk_session *lls)
 	return (uint16_t)(xk_hash_mix(xk_hash_mix(l->secret, peer), l->secret) >> 16);
 }
 
+/* Has the event send answers, after those that it still sends on the same session; on another, they are lost. */
+static void
+logptest_answer_later(struct logptest *l, struct xk_session *lls, size_t size, const struct logptest_header *answer,
+		      uint32_t answers)
+{
+	struct logptest_stream *stream = &l->stream;
+	bool begins;
+
+	xk_lock(&stream->lock);
+	begins = stream->s == NULL && xk_duplicate(lls);
+	if (begins) {
+		stream->s = lls;
+		stream->answers = 0;
+		stream->until_ns = 0;
+	}
+	if (stream->s == lls) {
+		stream->size = size;
+		stream->header = *answer;
+		stream->answers += answers;
+	}
+	xk_unlock(&stream->lock);
+	if (begins)
+		xk_event_schedule(&stream->event, 0);
+}
+
 /* Answers a message, in its buffer at last, as its header says. */
 static void
 logptest_answer(struct logptest *l, struct xk_session *lls, struct xk_msg *m, const struct logptest_header *header)
 {
 	struct logptest_header answer = { header->batch, 0, LOGPTEST_ANSWER, header->token };
-	struct logptest_stream *stream = &l->stream;
 	uint32_t answers = header->answers;
 	size_t size = xk_msg_len(m);
 	int err = 0;
@@ -481,18 +505,8 @@ logptest_answer(struct logptest *l, struct xk_session *lls, struct xk_msg *m, co
 		xk_msg_free(m);
 	else
 		err = logptest_push(l, lls, m, size, &answer);
-	if (err != -ENOBUFS || atomic_exchange_explicit(&stream->busy, true, memory_order_acq_rel))
-		return;
-	if (!xk_duplicate(lls)) {
-		atomic_store_explicit(&stream->busy, false, memory_order_release);
-		return;
-	}
-	stream->s = lls;
-	stream->size = size;
-	stream->header = answer;
-	stream->answers = answers;
-	stream->until_ns = 0;
-	xk_event_schedule(&stream->event, 0);
+	if (err == -ENOBUFS)
+		logptest_answer_later(l, lls, size, &answer, answers);
 }
 
 static void
@@ -500,18 +514,30 @@ logptest_answer_on(struct xk_event *event, void *argument)
 {
 	struct logptest *l = argument;
 	struct logptest_stream *stream = &l->stream;
+	struct logptest_header answer;
+	struct xk_session *s;
+	uint32_t sent = 0, left;
+	size_t size;
 	int err;
 
-	while (stream->answers > 0) {
-		err = logptest_push(l, stream->s, NULL, stream->size, &stream->header);
+	for (;; sent = 1) {
+		xk_lock(&stream->lock);
+		s = stream->s;
+		size = stream->size;
+		answer = stream->header;
+		left = stream->answers -= sent;
+		if (left == 0)
+			stream->s = NULL;
+		xk_unlock(&stream->lock);
+		if (left == 0)
+			break;
+		err = logptest_push(l, s, NULL, size, &answer);
 		if (err == -ENOBUFS && logptest_try_again(l, event, &stream->until_ns))
 			return;
 		if (err != -ENOBUFS)
 			stream->until_ns = 0;
-		stream->answers--;
 	}
-	xk_session_release(stream->s);
-	atomic_store_explicit(&stream->busy, false, memory_order_release);
+	xk_session_release(s);
 }
 
 /* ---- the protocol ---- */
@@ -535,6 +561,7 @@ logptest_init(struct xk_protocol *self)
 	xk_event_init(&l->sender, self->kernel, logptest_send, l);
 	xk_event_init(&l->watchdog, self->kernel, logptest_watch, l);
 	xk_event_init(&l->stream.event, self->kernel, logptest_answer_on, l);
+	xk_lock_init(&l->stream.lock, self);
 	return client_init(&l->client, XK_LOGPTEST_MAX, logptest_start_by_itself);
 }
 
@@ -543,7 +570,7 @@ logptest_fini(struct xk_protocol *self)
 {
 	struct logptest *l = (struct logptest *)self;
 
-	if (l->stream.busy)
+	if (l->stream.s != NULL)
 		xk_session_release(l->stream.s);
 	xk_close(l->session);
 	free(l->client.pattern);
