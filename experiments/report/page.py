@@ -29,7 +29,7 @@ when the message has kept the driver too long (a <b>budget</b>). What does that 
 METHOD = """
 <p>Configurations that are compared were measured in turn, in short blocks of one run; each run was made {repeats} times. A figure is
 the median of these; the lowest and highest are in brackets, and the true median lies between them with {confidence} confidence. Times are full
-round trips, never halved.</p>
+round trips, unless half of one is named.</p>
 <p><b>Confirmed</b>: the run agrees with what was published, or with what this project promises. <b>Contradicted</b>: it does not. <b>Unclear</b>:
 the repetitions disagree, or other programs used a processor meanwhile: a disturbed run decides nothing.</p>
 <h3>Threats to validity</h3>

@@ -20,7 +20,7 @@ import machine as machines
 
 # In which order, and for how many seconds: all of it, and --quick.
 EXPERIMENTS = {"handoff": (15, 5), "rpc": (75, 25), "fragments": (110, 35), "threads": (130, 50), "blast": (45, 20), "policies": (130, 60),
-               "drivers": (90, 60), "anatomy": (60, 25), "endpoints": (230, 25), "components": (120, 20)}
+               "drivers": (90, 60), "anatomy": (60, 25), "endpoints": (230, 25), "components": (120, 20), "userlevel": (60, 25)}
 
 
 class Progress:

@@ -24,7 +24,7 @@ import checks
 import lab as labs
 from checks import shown, tell
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy")
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy", "userlevel")
 REPEATS = 2
 VOID = {"meta", "br"}
 NUMBER = re.compile(r"(?<![\w.#])\d[\d.]*\d|(?<![\w.#])\d")
