@@ -237,7 +237,7 @@ def write(sections, lab, out):
     page = Page(lab, out)
     named = {section.name: section for section in sections}
     top = page.plot(hero.TITLE.format(labs.confidence(lab.repeats)), lambda axes: hero.draw(axes, named, lab.machine), "hero", (8.6, 2.6)) if hero.can(named) else ""
-    five = "".join(f'<li><a href="#{name}">{text_of(named[name].title)}</a>: {answer(named[name])}</li>'
+    five = "".join(f'<li><a href="#{name}">{text_of(named[name].question)}</a> {answer(named[name])}</li>'
                    for name in hero.FIVE if name in named)
     body = "\n".join(page.section(number, section) for number, section in enumerate(sections, 1))
     links = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a></li>' for section in sections)

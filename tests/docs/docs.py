@@ -27,6 +27,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -149,18 +150,14 @@ def build_edited(build, file, text, directory):
 
 def run(directory, commands):
     """Returns (status, output) of commands, as a reader would see them."""
-    try:
-        done = subprocess.run(
-            ["sh", "-eu", "-c", commands],
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=LIMIT_S,
-        )
-    except subprocess.TimeoutExpired as expired:
-        return None, (expired.output or b"").decode() + f"\n(not done after {LIMIT_S} s)"
-    return done.returncode, done.stdout.decode(errors="replace")
+    with subprocess.Popen(["sh", "-eu", "-c", commands], cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, start_new_session=True) as shell:
+        try:
+            output = shell.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)  # and what it has started
+            return None, shell.communicate()[0].decode(errors="replace") + f"\n(not done after {LIMIT_S} s)"
+    return shell.returncode, output
 
 
 def plain(line, numbers_vary):
