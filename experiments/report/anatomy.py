@@ -240,12 +240,12 @@ def judge(section, program, sleeping, polling, documents, on_one_machine):
     section.check(
         abs(total + sleeping.stamps() - with_stamps) < 0.1 * with_stamps,
         f"{program}: the parts and the stamps add up to {total + sleeping.stamps():.0f} ns; the program, with stamps, measured "
-        f"{with_stamps:.0f} ns.",
+        f"{with_stamps:.0f} ns.", bears=True,
     )
     section.check(
         abs(total - whole) < 0.2 * whole,
         f"{program}: without the stamps ({sleeping.stamps():.0f} ns; reading the clock and noting it takes {sleeping.stamp:.1f} ns, "
-        f"crossing a protocol more the rest) the parts add up to {total:.0f} ns; the same graph without stamps takes {whole:.0f} ns.",
+        f"crossing a protocol more the rest) the parts add up to {total:.0f} ns; the same graph without stamps takes {whole:.0f} ns.", bears=True,
     )
     woken = sums["Wake-up"] + sums["Doorbell"]
     section.check(

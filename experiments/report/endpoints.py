@@ -182,14 +182,18 @@ def judge(section):
         f"From TCP to the best end at user level {tcp - best:.0f} of {tcp:.0f} us are saved (published: 106 of 188), and from "
         f"there to the handler {best - handler:.0f} more (28). Each round trip takes {here['handler'][size][2][2]:.0f} us of the computation in "
         f"the handler, {here['tcp'][size][2][2]:.0f} by TCP (published, from its tables: 20 and 104).")
+    rows = section.data["cable"]
+    alone, awake = ({rung: row[str(size)][key]["mean"] / 1000 for rung, row in rows.items()} for key in ("alone", "awake"))
+    section.why = (
+        "Why: cores that halt while idle. Waking them is most of each round trip and differs from run to run by more than the ends do; with cores "
+        f"kept awake, TCP's takes {awake['tcp']:.0f} us and the handler's {awake['handler']:.0f}. And LLP's hosts are programs on Linux's packet "
+        "sockets, not in a card's interrupt handler.")
     told_then = {words: text for words, text, _ in statements(then)}
     for number, (words, text, agrees) in enumerate(statements(here)):
         section.check(agrees, f"{words} Here {text}; published: {told_then[words]}.", bears=number < 2)
     for rung in PUBLISHED:
         section.compare(f"{section.data['cable'][rung]['title']}: a round trip of {size} bytes", f"{here[rung][size][0][2]:.1f} us",
                         f"{then[rung][size][0][2]} us")
-    rows = section.data["cable"]
-    alone, awake = ({rung: row[str(size)][key]["mean"] / 1000 for rung, row in rows.items()} for key in ("alone", "awake"))
     woken = [rung for rung in rows if awake[rung] < alone[rung]]
     section.text(
         "A core that has nothing to do halts, and wakes more slowly than a busy one changes to another thread. With a program of idle "

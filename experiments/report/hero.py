@@ -28,7 +28,7 @@ def draw(axes, named, machine):
             floors = [taken[f"asleep_{floor}_ns"]["p50"] / 1000 for taken in machine.floors]
             axes.plot([labs.median(floors)] * 2, [top, place - 0.4], **looks.FLOOR)
         axes.text(0, top - 0.15, trips.where, va="bottom", fontweight="bold")
-        place += 0.9
+        place += 1.1
     axes.set_yticks([at for at, _ in ticks], [words for _, words in ticks])
     axes.invert_yaxis()
     axes.set_xlabel("µs")

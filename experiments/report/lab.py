@@ -199,6 +199,7 @@ class Section:
         self.title = title
         self.question = question
         self.answer = ""  # a sentence or two, for the page's beginning
+        self.why = ""  # what may explain checks that fail
         self.parts = []  # ("text", words), ("table", title, head, rows), ("plot", title, draw, seen), ("graph", title, file, labels)
         self.virtual = virtual  # what bears the answer is on virtual time, which nobody disturbs
         self.compared = []  # (what, here, then)
@@ -244,7 +245,7 @@ class Section:
         bear = [check for check in self.checks if check["bears"]] or self.checks
         failed = [check["text"] for check in bear if check["agrees"] is False]
         if self.verdict() is False:
-            return f"A check failed: {' '.join(failed[:2])} (Measured: {self.answer})"
+            return f"A check failed: {' '.join(failed[:2])} (Measured: {self.answer}){' ' * bool(self.why)}{self.why}"
         return self.answer + (" (Other programs disturbed this measurement.)" if self.disturbed and self.verdict() is None else "")
 
 

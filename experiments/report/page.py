@@ -29,7 +29,7 @@ when the message has kept the driver too long (a <b>budget</b>). What does that 
 METHOD = """
 <p>Configurations that are compared were measured in turn, in short blocks of one run; each run was made {repeats} times. A figure is
 the median of these; the lowest and highest are in brackets, and the true median lies between them with {confidence} confidence. Times are full
-round trips, unless half of one is named.</p>
+round trips, unless half of one is named. What one configuration saves is the median of the differences within each repetition.</p>
 <p><b>Confirmed</b>: the run agrees with what was published, or with what this project promises. <b>Contradicted</b>: it does not. <b>Unclear</b>:
 the repetitions disagree, or other programs used a processor meanwhile: a disturbed run decides nothing.</p>
 <h3>Threats to validity</h3>
@@ -54,7 +54,7 @@ nav { font-size: .85rem; } nav ol { padding-left: 1.4rem; margin: .3rem 0; } nav
   nav { position: sticky; top: 0; height: 100vh; overflow: auto; padding: 2rem 0 0 1.5rem; } main { margin: 0; } }
 @media (max-width: 85rem) { nav { padding: .5rem 1rem; border-bottom: 1px solid var(--line); } nav ol { columns: 2; } }
 h1, h2, h3 { line-height: 1.25; } h1 { font-size: 1.7rem; margin: .5rem 0; } h2 { font-size: 1.15rem; margin: 0 0 .4rem; } h3 { font-size: 1rem; }
-section { border-top: 1px solid var(--line); padding: 1.1rem 0 .6rem; }
+section { border-top: 1px solid var(--line); padding: .8rem 0 .3rem; }
 .about { color: var(--faint); font-size: .85rem; } .about code { color: var(--text); }
 section > p { margin: .3rem 0; } .five li { margin: .35rem 0; }
 .verdict { font-size: .78rem; font-weight: 600; border: 1px solid; border-radius: .8em; padding: .05em .6em; white-space: nowrap; }
@@ -71,6 +71,7 @@ table.words td { text-align: left; white-space: normal; }
 tr.published td { color: var(--faint); }
 details { margin: .3rem 0; } summary { cursor: pointer; color: var(--faint); font-size: .9rem; }
 details > *:not(summary) { margin-left: 1rem; }
+section > details { display: inline-block; vertical-align: top; margin-right: 2rem; } section > details[open] { display: block; }
 ul.checks { list-style: none; padding-left: 0; font-size: .9rem; } ul.checks li { padding-left: 4.5em; text-indent: -4.5em; margin: .15em 0; }
 ul.checks span { display: inline-block; width: 4.5em; text-indent: 0; font-weight: 600; }
 figure { margin: .6rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { font-size: .88rem; color: var(--faint); }
@@ -118,8 +119,8 @@ class Page:
                 axis.set_minor_formatter(NullFormatter())
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None})
-        with open(os.path.join(self.out, name + ".svg"), "w", encoding="utf-8") as picture:
-            picture.write(file.getvalue().replace("#010203", "#222222"))
+        figure.patch.set_alpha(1)
+        figure.savefig(os.path.join(self.out, name + ".svg"), metadata={"Date": None})
         self.figures += 1
         return f"<figure>{inline(file.getvalue())}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>"
 
@@ -174,7 +175,7 @@ class Page:
         if section.compared:
             shown.append(self.table("Measured here, and published.", ("", "here", "published"), section.compared))
         if first:
-            shown.append(self.plot(*first[1:], (5.4, 2.9) if section.compared else (8.6, 2.7)))
+            shown.append(self.plot(*first[1:], (5.4, 2.6) if section.compared else (8.6, 2.5)))
             folded.remove(first)
         write = {"text": lambda words: f"<p>{text_of(words)}</p>", "plot": self.plot, "table": self.table, "graph": self.picture}
         body = "\n".join(write[kind](*what) for kind, *what in folded)
@@ -209,14 +210,23 @@ def about(lab):
             f'{html.escape(lab.machine.doctor["machine"]["processor"])}. To repeat: <code>{html.escape(told["command"])}</code></p>')
 
 
-def warnings(lab):
+def warnings(lab, named):
     cut = f'<div class="disturbed"><p>Cut short: {html.escape(lab.cut_short)}. <code>--resume</code> measures the rest.</p></div>'
     if not lab.disturbed:
         return cut if lab.cut_short else ""
-    items = "".join(f"<li>{text_of(text)}</li>" for text in dict.fromkeys(lab.disturbed))
+    titles = [re.sub(r"^(\w+):", lambda name: f"{named[name[1]].title}:" if name[1] in named else name[0], text) for text in lab.disturbed]
+    items = "".join(f"<li>{text_of(text)}</li>" for text in dict.fromkeys(titles))
     words = "Other activity disturbed this run; the answers affected are marked unclear."
     return ((cut if lab.cut_short else "")
             + f'<div class="disturbed"><details><summary>{words}</summary><ul>{items}</ul></details></div>')
+
+
+def disagreeing(sections):
+    """All checks that fail, in one place."""
+    found = [(section, check["text"]) for section in sections for check in section.checks if check["agrees"] is False]
+    count = sum(len(section.checks) for section in sections)
+    items = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {text_of(text)}</li>' for section, text in found)
+    return f"<details><summary>{len(found)} of {count} checks disagree</summary><ul>{items}</ul></details>" if found else ""
 
 
 def machine(lab):
@@ -246,12 +256,12 @@ def write(sections, lab, out):
             '<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>Interrupt protocol processing</title><style>{STYLE}</style>\n"
             f'<nav><ol>{links}</ol><a href="#machine">The machine</a><br><a href="#method">Method</a></nav>\n<main>'
-            f"<h1>What interrupt protocol processing saves on this machine</h1>{about(lab)}{warnings(lab)}<p>{INTRO}</p>{top}"
-            f'<ul class="five">{five}</ul>\n{body}\n<section id="machine"><h2>The machine</h2>{machine(lab)}</section>\n'
+            f"<h1>What interrupt protocol processing saves on this machine</h1>{about(lab)}{warnings(lab, named)}<p>{INTRO}</p>{top}"
+            f'<ul class="five">{five}</ul>\n{disagreeing(sections)}\n{body}\n<section id="machine"><h2>The machine</h2>{machine(lab)}</section>\n'
             f'<section id="method"><h2>Method</h2>{METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats))}</section></main>\n</html>\n')
     write_json(os.path.join(out, "machine.json"), lab.machine.data())
     for section in sections:
-        document = {key: getattr(section, key) for key in ("title", "question", "answer", "data", "checks", "disturbed")}
+        document = {key: getattr(section, key) for key in ("title", "question", "answer", "why", "data", "checks", "disturbed")}
         document["verdict"] = labs.VERDICTS[section.verdict()]
         document["parts"] = [[what for what in part if not callable(what)] for part in section.parts if part[0] != "graph"]
         document["pictures"] = [[title, graph, list(labels.values())] for kind, title, graph, labels in

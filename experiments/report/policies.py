@@ -62,7 +62,8 @@ def answer(section):
     told = [f"{break_even_text(row)} us at a load of {row['load']:.0%}" for row in section.data["break_even"]
             if row["shorts"] == PLACES[0][1]]
     section.answer = (
-        f"The driver should do short work itself. With {PLACES[0][1]} other messages a second, work longer than " + ", ".join(told)
+        f"The driver should do short work itself. On virtual time, where a thread that has slept goes on after {SWITCH_US} us, and with "
+        f"{PLACES[0][1]} other messages a second, work longer than " + ", ".join(told)
         + " is better handed off: that is sqrt(2 T / s), for the cost T of a thread switch and the rate s of the others. Where work is "
         "unequal, choose a budget longer than that."
     )

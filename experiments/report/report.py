@@ -19,8 +19,8 @@ import journal
 import machine as machines
 
 # In which order, and for how many seconds: all of it, and --quick.
-EXPERIMENTS = {"handoff": (15, 5), "rpc": (75, 25), "fragments": (110, 35), "threads": (130, 50), "blast": (45, 20), "policies": (130, 60),
-               "drivers": (90, 60), "anatomy": (60, 25), "endpoints": (230, 25), "components": (120, 20), "userlevel": (60, 25)}
+EXPERIMENTS = {"handoff": (14, 5), "rpc": (60, 25), "fragments": (120, 35), "threads": (155, 50), "blast": (50, 20), "policies": (115, 60),
+               "drivers": (55, 40), "anatomy": (45, 25), "endpoints": (315, 25), "components": (125, 20), "userlevel": (22, 15)}
 
 
 class Progress:
