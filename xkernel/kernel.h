@@ -20,6 +20,7 @@
 #include "xkernel/protocol.h"
 
 struct xk_capture;
+struct xk_trace_sink;
 
 /* The shepherd that carries an arriving message up the graph. */
 enum xk_mode {
@@ -46,6 +47,7 @@ struct xk_kernel_config {
 	uint64_t adaptive_ns;       /* how long XK_DRIVER_ADAPTIVE polls after work; 0: 50 us */
 	FILE *trace;                /* NULL: standard error */
 	struct xk_capture *capture; /* receives the messages that taps show (capture.h); NULL: none */
+	struct xk_trace_sink *sink; /* receives the steps of the trace (trace.h); NULL: none */
 };
 
 /* Returns a host without protocols; NULL: no memory, or an impossible config. Copies config and its name. */

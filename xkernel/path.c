@@ -15,15 +15,16 @@ enum {
 	PATH_WORDS = 4, /* of 8 bytes, that hold what names sessions */
 	PATH_LENGTHS = 2,
 	PATH_LAYERS = 8,
-	PATH_SUMMED = 20,                             /* bytes of the header that has a checksum of its own */
-	PATH_SUM = 8,                                 /* ... and of the one whose checksum covers the payload */
-	PATH_SHAPES = 8,                              /* of a port */
-	PATH_DRY = 32,                                /* messages without a path in a row, ... */
-	PATH_LOOK = 8,                                /* ... from when on only one of so many is looked at, ... */
-	PATH_LOOK_MAX = 1024,                         /* ... or, where that never makes one, of up to so many */
-	PATH_MAX = 1 << 17,                           /* paths of a port */
-	PATH_MANY = 64,                               /* ... more than the first cache holds */
-	PATH_BLOCKS = XK_WATCH_ANY & ~XK_WATCH_OWNER, /* marks of an edge that no path crosses */
+	PATH_SUMMED = 20,     /* bytes of the header that has a checksum of its own */
+	PATH_SUM = 8,         /* ... and of the one whose checksum covers the payload */
+	PATH_SHAPES = 8,      /* of a port */
+	PATH_DRY = 32,        /* messages without a path in a row, ... */
+	PATH_LOOK = 8,        /* ... from when on only one of so many is looked at, ... */
+	PATH_LOOK_MAX = 1024, /* ... or, where that never makes one, of up to so many */
+	PATH_MAX = 1 << 17,   /* paths of a port */
+	PATH_MANY = 64,       /* ... more than the first cache holds */
+	/* marks of an edge that no path crosses */
+	PATH_BLOCKS = XK_WATCH_ANY & ~(XK_WATCH_OWNER | XK_WATCH_SINK),
 };
 
 typedef uint64_t path_piece __attribute__((vector_size(PATH_PIECE)));
@@ -514,6 +515,18 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 
 /* ---- down ---- */
 
+/* Shows m, which s pushes with all its headers, to those who watch the edge above the port. */
+XK_APART static void
+path_show(struct xk_session *s, struct xk_msg *m, const struct path *path)
+{
+	unsigned watch = xk_edge_watched(path->below->up, XK_WATCH_OWNER | XK_WATCH_SINK);
+
+	if (watch & XK_WATCH_SINK)
+		xk_trace_crossing(path->below, m, false);
+	if ((watch & XK_WATCH_OWNER) || XK_IS_DEBUG)
+		xk_msg_cross(m, s->protocol, path->below->protocol, false);
+}
+
 static PATH_INLINE int
 path_push_as(const struct path_layout *layout, struct xk_session *s, struct xk_msg *m, const struct path *path)
 {
@@ -572,8 +585,8 @@ path_push_as(const struct path_layout *layout, struct xk_session *s, struct xk_m
 		}
 		xk_checksum_store(p + layout->sum_at, checksum);
 	}
-	if (xk_unlikely(xk_edge_watched(path->below->up, XK_WATCH_OWNER)) || XK_IS_DEBUG)
-		xk_msg_cross(m, s->protocol, path->below->protocol, false);
+	if (xk_unlikely(xk_edge_watched(path->below->up, XK_WATCH_OWNER | XK_WATCH_SINK)) || XK_IS_DEBUG)
+		path_show(s, m, path);
 	return path->below->ops->push(path->below, m);
 }
 

@@ -1,7 +1,7 @@
 /*
- * trace.c - lines of trace: protocols' decisions, and every crossing of a traced message with
- * its header, the place where it runs, and the reasons for handoffs. A line is built on the
- * stack and written as a whole, so that lines of several threads do not mix.
+ * trace.c - protocols' decisions, every crossing of a traced message with its header and the place where it runs, the
+ * reasons for handoffs and drops: as lines, and as steps for a program's sink. A line is built on the stack and written
+ * as a whole, so that lines of several threads do not mix.
  */
 #include "xkernel/trace.h"
 
@@ -12,7 +12,7 @@
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
 
-enum { TRACE_LINE = 500, TRACE_BYTES = 24, TRACE_HEADER = 64, TRACE_FIELDS = 360 };
+enum { TRACE_LINE = 500, TRACE_BYTES = 24, TRACE_HEADER = 64, TRACE_FIELDS = 360, TRACE_PLACE = 48 };
 
 static const char *const trace_levels[] = { "none", "errors", "events", "messages" };
 static const char *const trace_reasons[] = { "explicit", "implicit", "time" };
@@ -28,57 +28,145 @@ xk_trace_level(const char *name)
 
 /* Prints where the caller runs: "driver, stack 3", "driver 1, stack 67", "thread 1", "outside". */
 static void
-trace_place(char *text, size_t len)
+trace_place(char text[TRACE_PLACE])
 {
 	static const char *const kinds[] = { "driver", "thread", "event thread", "application" };
 	struct xk_shepherd *self = xk_self();
 
 	if (self == NULL)
-		snprintf(text, len, "outside");
+		snprintf(text, TRACE_PLACE, "outside");
 	else if (self->detachable && xk_on_driver(self) && self->driver->index > 0)
-		snprintf(text, len, "driver %u, stack %u", self->driver->index, self->number);
+		snprintf(text, TRACE_PLACE, "driver %u, stack %u", self->driver->index, self->number);
 	else if (self->detachable && self->runner->kind == XK_RUN_POOL)
-		snprintf(text, len, "thread %u, stack %u", self->runner->number, self->number);
+		snprintf(text, TRACE_PLACE, "thread %u, stack %u", self->runner->number, self->number);
 	else if (self->detachable)
-		snprintf(text, len, "%s, stack %u", kinds[self->runner->kind], self->number);
+		snprintf(text, TRACE_PLACE, "%s, stack %u", kinds[self->runner->kind], self->number);
 	else
-		snprintf(text, len, "%s %u", kinds[self->runner->kind], self->runner->number);
+		snprintf(text, TRACE_PLACE, "%s %u", kinds[self->runner->kind], self->runner->number);
 }
+
+static uint64_t
+trace_now_ns(const struct xk_kernel *kernel)
+{
+	return kernel->platform->ops->now_ns(kernel->platform);
+}
+
+/* ---- for a sink ---- */
+
+/* Completes a step and shows it to the kernel's sink, if there is one. */
+static void
+trace_show(struct xk_kernel *kernel, struct xk_trace_step step)
+{
+	struct xk_trace_sink *sink = kernel->config.sink;
+	struct xk_shepherd *self = xk_self();
+	char place[TRACE_PLACE];
+
+	if (sink == NULL)
+		return;
+	trace_place(place);
+	step.now_ns = trace_now_ns(kernel);
+	step.load = self == NULL                    ? XK_TRACE_APPLICATION
+		    : self->load == XK_LOAD_MESSAGE ? XK_TRACE_MESSAGE
+		    : self->load == XK_LOAD_EVENT   ? XK_TRACE_EVENT
+						    : XK_TRACE_APPLICATION;
+	step.shepherd = self;
+	step.place = place;
+	sink->see(sink, &step);
+}
+
+void
+xk_trace_taken(struct xk_kernel *kernel, const struct xk_msg *m)
+{
+	trace_show(kernel, (struct xk_trace_step){ .kind = XK_TRACE_TAKEN, .m = m });
+}
+
+void
+xk_trace_replied(struct xk_session *s, const struct xk_msg *reply, bool up)
+{
+	trace_show(s->protocol->kernel,
+		   (struct xk_trace_step){ .kind = XK_TRACE_REPLIED, .session = s, .m = reply, .up = up });
+}
+
+void
+xk_trace_returned(const struct xk_edge *edge, bool up)
+{
+	trace_show(edge->lower->kernel, (struct xk_trace_step){ .kind = XK_TRACE_RETURNED, .edge = edge, .up = up });
+}
+
+void
+xk_trace_session(const struct xk_session *s, bool made)
+{
+	trace_show(s->protocol->kernel,
+		   (struct xk_trace_step){ .kind = made ? XK_TRACE_MADE : XK_TRACE_CLOSED, .session = s });
+}
+
+/* ---- lines ---- */
 
 /* Writes one line of the protocol called name, or of the kernel (NULL). Virtual times are exact: all digits. */
 static void
-trace_line(struct xk_kernel *kernel, const char *name, const char *format, va_list arguments)
+trace_line(struct xk_kernel *kernel, const char *name, const char *text)
 {
 	FILE *out = kernel->config.trace == NULL ? stderr : kernel->config.trace;
-	uint64_t now_ns = kernel->platform->ops->now_ns(kernel->platform);
+	uint64_t now_ns = trace_now_ns(kernel);
 	bool exact = kernel->platform->virtual_time;
-	char text[TRACE_LINE], line[TRACE_LINE + 200];
+	char line[TRACE_LINE + 200];
 
-	vsnprintf(text, sizeof(text), format, arguments);
 	snprintf(line, sizeof(line), "%6llu.%0*llu %s %s%s%s\n", (unsigned long long)(now_ns / 1000000000),
 		 exact ? 9 : 6, (unsigned long long)(now_ns % 1000000000 / (exact ? 1 : 1000)), kernel->config.name,
 		 name == NULL ? "" : name, name == NULL ? "" : ": ", text);
 	fputs(line, out);
 }
 
-void
-xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void
+trace_print(struct xk_kernel *kernel, const char *format, ...)
 {
+	char text[TRACE_LINE];
 	va_list arguments;
 
 	va_start(arguments, format);
-	trace_line(kernel, NULL, format, arguments);
+	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
+	trace_line(kernel, NULL, text);
 }
 
 void
-xk_trace_print(struct xk_protocol *self, const char *format, ...)
+xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...)
 {
+	char text[TRACE_LINE];
 	va_list arguments;
 
 	va_start(arguments, format);
-	trace_line(self->kernel, self->name, format, arguments);
+	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
+	trace_show(kernel, (struct xk_trace_step){ .kind = XK_TRACE_SAID, .text = text });
+	trace_line(kernel, NULL, text);
+}
+
+void
+xk_trace_print(struct xk_protocol *self, int level, const char *format, ...)
+{
+	char text[TRACE_LINE];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	trace_show(self->kernel, (struct xk_trace_step){ .kind = XK_TRACE_SAID, .protocol = self, .text = text });
+	if (self->trace_level >= level)
+		trace_line(self->kernel, self->name, text);
+}
+
+void
+xk_trace_drop(struct xk_protocol *self, const struct xk_msg *m, const char *reason)
+{
+	char text[TRACE_LINE];
+
+	trace_show(self->kernel,
+		   (struct xk_trace_step){ .kind = XK_TRACE_DROPPED, .protocol = self, .m = m, .text = reason });
+	if (self->trace_level < XK_TRACE_ERRORS)
+		return;
+	snprintf(text, sizeof(text), "#%u dropped: %s (%zu bytes)", m->id, reason, xk_msg_len(m));
+	trace_line(self->kernel, self->name, text);
 }
 
 /* Prints the header of upper at the start of m, field by field; if upper has none, m's first bytes in hexadecimal. */
@@ -102,26 +190,35 @@ trace_header(const struct xk_protocol *upper, const struct xk_msg *m, char *text
 }
 
 void
-xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up)
+xk_trace_crossing(struct xk_session *s, const struct xk_msg *m, bool up)
 {
-	char bytes[TRACE_FIELDS], place[48];
+	const struct xk_edge *edge = s->up;
+	struct xk_kernel *kernel = edge->lower->kernel;
+	char bytes[TRACE_FIELDS], place[TRACE_PLACE];
 
+	trace_show(kernel, (struct xk_trace_step){ .kind = XK_TRACE_CROSSED, .session = s, .m = m, .up = up });
+	if (!xk_edge_watched(edge, XK_WATCH_TRACE))
+		return;
 	trace_header(edge->upper, m, bytes, sizeof(bytes));
-	trace_place(place, sizeof(place));
-	xk_trace_kernel(edge->lower->kernel, "#%u %-4s %s -> %s %zu bytes [%s] (%s)", m->id, up ? "up" : "down",
-			up ? edge->lower->name : edge->upper->name, up ? edge->upper->name : edge->lower->name,
-			xk_msg_len(m), bytes, place);
+	trace_place(place);
+	trace_print(kernel, "#%u %-4s %s -> %s %zu bytes [%s] (%s)", m->id, up ? "up" : "down",
+		    up ? edge->lower->name : edge->upper->name, up ? edge->upper->name : edge->lower->name,
+		    xk_msg_len(m), bytes, place);
 }
 
 void
-xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge)
+xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, const struct xk_edge *edge)
 {
-	char place[48];
+	struct xk_kernel *kernel = self->kernel;
+	char place[TRACE_PLACE];
 
-	trace_place(place, sizeof(place));
+	trace_show(kernel, (struct xk_trace_step){ .kind = XK_TRACE_HANDOFF, .reason = reason, .edge = edge });
+	if (!kernel->prints_handoffs)
+		return;
+	trace_place(place);
 	if (edge == NULL)
-		xk_trace_kernel(self->kernel, "handoff: %s, now on %s", trace_reasons[reason], place);
+		trace_print(kernel, "handoff: %s, now on %s", trace_reasons[reason], place);
 	else
-		xk_trace_kernel(self->kernel, "handoff: %s, between %s and %s, now on %s", trace_reasons[reason],
-				edge->lower->name, edge->upper->name, place);
+		trace_print(kernel, "handoff: %s, between %s and %s, now on %s", trace_reasons[reason],
+			    edge->lower->name, edge->upper->name, place);
 }

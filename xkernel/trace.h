@@ -15,16 +15,59 @@ enum xk_trace_level {
 };
 
 /* Not for callers; use xk_trace. */
-__attribute__((format(printf, 2, 3))) void xk_trace_print(struct xk_protocol *self, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void xk_trace_print(struct xk_protocol *self, int level, const char *format, ...);
 
 /* Writes one line to the kernel's trace; a lower level costs a comparison. Any context; never waits for a lock. */
 #define xk_trace(self, level, ...)                                                                                     \
 	do {                                                                                                           \
-		if (xk_unlikely((self)->trace_level >= (level)))                                                       \
-			xk_trace_print((self), __VA_ARGS__);                                                           \
+		if (xk_unlikely((self)->told_level >= (level)))                                                        \
+			xk_trace_print((self), (level), __VA_ARGS__);                                                  \
 	} while (0)
 
 /* Returns the level called name ("none" ... "messages"), or -1. */
 int xk_trace_level(const char *name);
+
+/* ---- the same as data, for a program (kernel.h) ---- */
+
+enum xk_trace_kind {
+	XK_TRACE_TAKEN,    /* a driver took the frame m from a port; m has its number */
+	XK_TRACE_CROSSED,  /* m crosses the edge above `session` */
+	XK_TRACE_REPLIED,  /* m, the reply of a call, crosses that edge */
+	XK_TRACE_RETURNED, /* the call that handed a message across `edge` has returned, on the same shepherd */
+	XK_TRACE_HANDOFF,  /* the shepherd has left the driver for `reason`, at `edge` (NULL: none) */
+	XK_TRACE_DROPPED,  /* `protocol` drops m */
+	XK_TRACE_SAID,     /* `protocol` (NULL: the kernel) traces a decision */
+	XK_TRACE_MADE,     /* `session` is new */
+	XK_TRACE_CLOSED,   /* `session` will soon be freed */
+};
+
+/* What the shepherd carries. */
+enum xk_trace_load { XK_TRACE_MESSAGE, XK_TRACE_EVENT, XK_TRACE_APPLICATION };
+
+/* A step of the trace. Only its kind's members are set; everything is the kernel's, and valid during the call only. */
+struct xk_trace_step {
+	enum xk_trace_kind kind;
+	enum xk_handoff_reason reason;
+	bool up; /* the way of m */
+	const struct xk_msg *m;
+	const struct xk_session *session;
+	const struct xk_edge *edge;
+	const struct xk_protocol *protocol;
+	const char *text; /* what was said, or the name of the drop's reason */
+	/* of every kind */
+	uint64_t now_ns;
+	enum xk_trace_load load;
+	const void *shepherd; /* tells shepherds apart; NULL: a thread that is none */
+	const char *place;    /* where it runs: "driver, stack 3", "thread 1, stack 2" */
+};
+
+/*
+ * Receives the steps of a kernel, whatever the graph's levels are, in the order in which they happen, from all its
+ * threads. A program's own sink begins with this struct. Messages take the same paths (path.h) as without a sink: a
+ * message on a path crosses the edge above the path's top, and on the way down the one above the port.
+ */
+struct xk_trace_sink {
+	void (*see)(struct xk_trace_sink *sink, const struct xk_trace_step *step);
+};
 
 #endif

@@ -98,6 +98,8 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struc
 		s->binding.pops |= XK_POPS_IN_ORDER;
 	}
 	s->lls = lls;
+	if (xk_unlikely(self->told_level >= XK_TRACE_EVENTS))
+		xk_trace_session(s, true);
 	return s;
 }
 
@@ -189,9 +191,12 @@ upi_call_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 
 	xk_cross_down(s, m, &left);
 	result = s->ops->call(s, m, reply);
-	xk_meter_leave(&left);
-	if (result == 0)
+	if (result == 0) {
 		xk_msg_disown(*reply);
+		if (*reply != NULL && xk_edge_watched(s->up, XK_WATCH_SINK))
+			xk_trace_replied(s, *reply, true);
+	}
+	xk_meter_leave(&left);
 	return xk_reply_gather(xk_hlp_receive(s), result, reply);
 }
 

@@ -136,7 +136,8 @@ struct xk_protocol {
 	struct xk_edge **lowers; /* edges in the order of the type's roles, group by group */
 	unsigned lower_count;
 	unsigned session_max; /* passively opened sessions kept while idle */
-	int trace_level;      /* enum xk_trace_level */
+	int trace_level;      /* enum xk_trace_level: what is printed */
+	int told_level;       /* ... or shown to the kernel's sink (trace.h); from xk_kernel_rewatch */
 	/* the graph's policies for this node */
 	enum xk_implicit implicit;
 	enum xk_resume resume;
@@ -164,7 +165,9 @@ enum xk_watch {
 	XK_WATCH_TRACE = 1 << 26,        /* print each message */
 	XK_WATCH_COUNT = 1 << 27,        /* count and time messages */
 	XK_WATCH_OWNER = 1 << 28,        /* track the owners of messages */
-	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT | XK_WATCH_OWNER, /* apply on the way down too */
+	XK_WATCH_SINK = 1 << 29,         /* show each message to the kernel's sink (trace.h) */
+	/* apply on the way down too */
+	XK_WATCH_DOWN = XK_WATCH_TRACE | XK_WATCH_COUNT | XK_WATCH_OWNER | XK_WATCH_SINK,
 	XK_WATCH_ANY = XK_WATCH_DOWN | XK_WATCH_EXPLICIT | XK_WATCH_BUDGET,
 };
 

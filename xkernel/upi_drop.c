@@ -32,8 +32,8 @@ void
 xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
 {
 	xk_tally(&self->drops[reason]);
-	xk_trace(self, XK_TRACE_ERRORS, "#%u dropped: %s (%zu bytes)", m->id, xk_drop_name(self->type, reason),
-		 xk_msg_len(m));
+	if (xk_unlikely(self->told_level >= XK_TRACE_ERRORS))
+		xk_trace_drop(self, m, xk_drop_name(self->type, reason));
 	if (!xk_msg_is_given_up(m))
 		m->owner = self;
 	xk_msg_free(m);

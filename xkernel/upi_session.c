@@ -70,6 +70,8 @@ session_destroy(struct xk_session *s)
 						     memory_order_relaxed))
 		return; /* another shepherd has taken a reference since, or destroys it already */
 	xk_trace(s->protocol, XK_TRACE_EVENTS, "session of %s closed", xk_hlp_receive(s)->name);
+	if (xk_unlikely(s->protocol->told_level >= XK_TRACE_EVENTS))
+		xk_trace_session(s, false);
 	session_forget_paths(s);
 	if (s->map != NULL)
 		xk_map_unbind(s->map, &s->binding);

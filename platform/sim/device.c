@@ -20,7 +20,8 @@ device_of(struct xk_port *port)
 }
 
 static void
-device_record(struct sim_device *device, enum xk_sim_event event, const uint8_t *bytes, size_t len, const char *why)
+device_record(struct sim_device *device, enum xk_sim_event event, uint64_t number, const uint8_t *bytes, size_t len,
+	      const char *why)
 {
 	struct xk_sim *sim = device->host->sim;
 
@@ -31,7 +32,8 @@ device_record(struct sim_device *device, enum xk_sim_event event, const uint8_t 
 						 .device = device->number,
 						 .frame = bytes,
 						 .len = len,
-						 .why = why });
+						 .why = why,
+						 .number = number });
 }
 
 /* ---- frames under way ---- */
@@ -80,7 +82,7 @@ static void
 device_lose(struct sim_device *device, struct sim_frame *frame, uint64_t *counter, const char *why)
 {
 	*counter += 1;
-	device_record(device, XK_SIM_LOST, frame->bytes, frame->len, why);
+	device_record(device, XK_SIM_LOST, frame->number, frame->bytes, frame->len, why);
 	frame_free(device->host->sim, frame);
 }
 
@@ -99,7 +101,7 @@ device_fire(struct sim_timer *timer)
 		device_lose(device, frame, &host->counts.full, "full");
 		return;
 	}
-	device_record(device, XK_SIM_ARRIVED, frame->bytes, frame->len, frame->fault);
+	device_record(device, XK_SIM_ARRIVED, frame->number, frame->bytes, frame->len, frame->fault);
 	frame->next = NULL;
 	*device->last = frame;
 	device->last = &frame->next;
@@ -173,18 +175,21 @@ struct device_sending {
 	struct sim_device *from;
 	const uint8_t *bytes;
 	size_t len;
+	uint64_t number;
 };
 
-/* Returns a frame of these bytes, at `device`, with a timer that fires at at_ns. */
+/* Returns a copy of the frame being sent, at `device`, with a timer that fires at at_ns. */
 static struct sim_frame *
-device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer), uint64_t at_ns, const uint8_t *bytes,
-		size_t len)
+device_schedule(struct sim_device *device, void (*fire)(struct sim_timer *timer), uint64_t at_ns,
+		const struct device_sending *sending)
 {
-	struct sim_frame *frame = frame_alloc(device->host->sim, len);
+	struct sim_frame *frame = frame_alloc(device->host->sim, sending->len);
 
 	xk_assert(frame != NULL);
-	*frame = (struct sim_frame){ .timer.fire = fire, .device = device, .len = len };
-	memcpy(frame->bytes, bytes, len);
+	*frame = (struct sim_frame){
+		.timer.fire = fire, .device = device, .number = sending->number, .len = sending->len
+	};
+	memcpy(frame->bytes, sending->bytes, sending->len);
 	xk_assert(sim_timer_set(device->host->sim, &frame->timer, at_ns) == 0);
 	return frame;
 }
@@ -197,10 +202,10 @@ device_arrive(void *context, const struct sim_arrival *arrival)
 	struct sim_frame *frame;
 
 	if (arrival->lost) {
-		device_record(to, XK_SIM_LOST, sending->bytes, sending->len, arrival->fault);
+		device_record(to, XK_SIM_LOST, sending->number, sending->bytes, sending->len, arrival->fault);
 		return;
 	}
-	frame = device_schedule(to, device_fire, arrival->at_ns, sending->bytes, sending->len);
+	frame = device_schedule(to, device_fire, arrival->at_ns, sending);
 	frame->fault = arrival->fault;
 	for (size_t i = 0; i < 2; i++)
 		if (arrival->offset + i < frame->len)
@@ -213,7 +218,9 @@ device_begin(struct sim_timer *timer)
 {
 	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
 	struct sim_device *device = frame->device;
-	struct device_sending sending = { .from = device, .bytes = frame->bytes, .len = frame->len };
+	struct device_sending sending = {
+		.from = device, .bytes = frame->bytes, .len = frame->len, .number = frame->number
+	};
 
 	if (device->port != NULL && device->host->boots == frame->boot)
 		sim_link_begin(device->link->model, device->station, frame->bytes, frame->len,
@@ -227,7 +234,9 @@ static void
 device_send(struct sim_device *device, const struct xk_msg *m, uint64_t now_ns)
 {
 	struct xk_sim *sim = device->host->sim;
-	struct device_sending sending = { .from = device, .bytes = m->data, .len = xk_msg_len(m) };
+	struct device_sending sending = {
+		.from = device, .bytes = m->data, .len = xk_msg_len(m), .number = ++sim->frames
+	};
 	struct sim_frame *frame;
 	uint64_t begins_ns;
 
@@ -235,13 +244,13 @@ device_send(struct sim_device *device, const struct xk_msg *m, uint64_t now_ns)
 		xk_msg_copy_out(m, 0, sim->scratch, sending.len);
 		sending.bytes = sim->scratch;
 	}
-	device_record(device, XK_SIM_SENT, sending.bytes, sending.len, NULL);
+	device_record(device, XK_SIM_SENT, sending.number, sending.bytes, sending.len, NULL);
 	device->host->counts.frames_out++;
 	begins_ns = sim_link_send(device->link->model, device->station, sending.bytes, sending.len, now_ns,
 				  device_arrive, &sending);
 	if (begins_ns <= now_ns)
 		return;
-	frame = device_schedule(device, device_begin, begins_ns, sending.bytes, sending.len);
+	frame = device_schedule(device, device_begin, begins_ns, &sending);
 	frame->boot = device->host->boots;
 }
 

@@ -220,6 +220,7 @@ struct xk_sim_record {
 	const uint8_t *frame; /* the bytes, from the Ethernet header on */
 	size_t len;
 	const char *why; /* NULL, or the fault: "loss", "corrupt", "queue", ... */
+	uint64_t number; /* of the frame, from 1: what arrives or is lost has the number that was sent */
 };
 
 /* Calls see(context, record) for every event, in order; see must not change the world. NULL ends it. */

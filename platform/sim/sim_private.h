@@ -69,7 +69,7 @@ struct xk_sim {
 	struct xk_sim_link *links, **links_last;
 	void (*see)(void *context, const struct xk_sim_record *record);
 	void *see_context;
-	uint64_t hash;
+	uint64_t hash, frames;         /* frames: sent so far */
 	struct memory_kept kept;       /* buffers of all hosts */
 	struct sim_frame *kept_frames; /* by next; each has room for SIM_FRAME_KEPT bytes */
 	unsigned kept_frame_count;
@@ -148,6 +148,7 @@ struct sim_frame {
 	struct sim_timer timer;
 	struct sim_device *device; /* the sender's, while the frame waits for the link; then the receiver's */
 	uint64_t boot;             /* the sending host's boot */
+	uint64_t number;           /* for records */
 	struct sim_frame *next;    /* in the receiving device's queue */
 	const char *fault;         /* of a frame that arrives nevertheless */
 	size_t len;

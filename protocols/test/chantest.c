@@ -289,7 +289,7 @@ chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 
 	xk_count(self, CHANTEST_REQUESTS);
 	xk_count(self, CHANTEST_MESSAGES);
-	if (xk_unlikely(self->trace_level >= XK_TRACE_EVENTS))
+	if (xk_unlikely(self->told_level >= XK_TRACE_EVENTS))
 		chantest_tell(self, &m);
 	if (xk_unlikely(t->work_ns != 0))
 		xk_work(self, t->work_ns);

@@ -155,6 +155,7 @@ driver_number(struct xk_driver *driver, unsigned count)
 
 		m->id = atomic_fetch_add_explicit(&driver->kernel->message_id, 1, memory_order_relaxed) + 1;
 		m->flags |= XK_MSG_TRACED;
+		xk_trace_taken(driver->kernel, m);
 	}
 }
 

@@ -165,6 +165,8 @@ enum { XK_METER_EACH = 13 /* a prime: regular traffic is neither timed always no
 struct xk_meter_left {
 	struct xk_shepherd *self; /* NULL: nothing to return from */
 	_Atomic uint64_t *ns;
+	const struct xk_edge *shown; /* to the kernel's sink (trace.h); NULL: not */
+	bool up;
 };
 
 /* Counts a message that crosses edge. Call xk_meter_leave when the crossing call has returned. Any context. */
@@ -181,10 +183,19 @@ void xk_meter_go(struct xk_shepherd *self);
 void xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
 void xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
 
-/* Trace one line each: a message that crosses edge, the kernel's own, a handoff that has happened (trace.c). */
-void xk_trace_crossing(struct xk_edge *edge, struct xk_msg *m, bool up);
+/*
+ * Trace: the frame m that was taken, m crossing the edge above s, a reply that crosses it, the return of the call that
+ * handed a message across edge, a session that was made or closes, a drop, the kernel's own sentence, a handoff that has
+ * happened (trace.c). Where nothing is traced, they are not called.
+ */
+void xk_trace_taken(struct xk_kernel *kernel, const struct xk_msg *m);
+void xk_trace_crossing(struct xk_session *s, const struct xk_msg *m, bool up);
+void xk_trace_replied(struct xk_session *s, const struct xk_msg *reply, bool up);
+void xk_trace_returned(const struct xk_edge *edge, bool up);
+void xk_trace_session(const struct xk_session *s, bool made);
+void xk_trace_drop(struct xk_protocol *self, const struct xk_msg *m, const char *reason);
 __attribute__((format(printf, 2, 3))) void xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...);
-void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, struct xk_edge *edge);
+void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, const struct xk_edge *edge);
 
 /* ---- tables (table.c) ---- */
 
@@ -421,7 +432,8 @@ struct xk_kernel {
 	struct xk_epochs epochs;
 	_Atomic unsigned parked;
 	_Atomic bool budgeted; /* some edge has a budget: messages note when they start */
-	_Atomic bool traced;
+	_Atomic bool traced;   /* messages are numbered, handoffs traced */
+	bool prints_handoffs;  /* ... as lines, not only to the sink */
 	_Atomic bool stopping;
 	_Atomic uint32_t message_id;
 	_Atomic uint32_t path_version; /* of the paths that are valid */

@@ -205,24 +205,26 @@ xk_kernel_watch_owners(struct xk_kernel *kernel)
 void
 xk_kernel_rewatch(struct xk_kernel *kernel)
 {
-	bool budgeted = false, traced = false;
+	bool budgeted = false, printed = false, has_sink = kernel->config.sink != NULL;
 
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
-		traced = traced || p->trace_level >= XK_TRACE_MESSAGES;
+		printed = printed || p->trace_level >= XK_TRACE_MESSAGES;
+		p->told_level = has_sink && p->trace_level < XK_TRACE_EVENTS ? XK_TRACE_EVENTS : p->trace_level;
 		for (unsigned i = 0; i < p->lower_count; i++) {
 			struct xk_edge *edge = p->lowers[i];
-			unsigned watch = 0;
+			unsigned watch = has_sink ? XK_WATCH_SINK : 0;
 
 			if (!edge->never && (edge->budget_ns != 0 || kernel->budget_ns != 0))
 				watch |= XK_WATCH_BUDGET;
 			if (p->trace_level >= XK_TRACE_MESSAGES || edge->lower->trace_level >= XK_TRACE_MESSAGES)
 				watch |= XK_WATCH_TRACE;
-			xk_edge_watch(edge, XK_WATCH_BUDGET | XK_WATCH_TRACE, watch);
+			xk_edge_watch(edge, XK_WATCH_BUDGET | XK_WATCH_TRACE | XK_WATCH_SINK, watch);
 			budgeted = budgeted || watch & XK_WATCH_BUDGET;
 		}
 	}
 	atomic_store_explicit(&kernel->budgeted, budgeted, memory_order_relaxed);
-	atomic_store_explicit(&kernel->traced, traced, memory_order_relaxed);
+	kernel->prints_handoffs = printed;
+	atomic_store_explicit(&kernel->traced, printed || has_sink, memory_order_relaxed);
 }
 
 /* ---- initialising, freeing and looking up ---- */

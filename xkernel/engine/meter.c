@@ -28,7 +28,8 @@ xk_meter_enter(struct xk_edge *edge, enum xk_direction direction, struct xk_mete
 	struct xk_shepherd *self = xk_self();
 	bool is_timed;
 
-	*left = (struct xk_meter_left){ self, NULL };
+	left->self = self;
+	left->ns = NULL;
 	if (self == NULL)
 		return;
 	left->ns = self->meter.ns;
@@ -44,6 +45,8 @@ xk_meter_leave(const struct xk_meter_left *left)
 {
 	struct xk_shepherd *self = left->self;
 
+	if (left->shown != NULL)
+		xk_trace_returned(left->shown, left->up);
 	if (self == NULL)
 		return;
 	self->meter.depth--;

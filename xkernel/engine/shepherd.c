@@ -386,11 +386,13 @@ xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left)
 
 	if (watch & (XK_WATCH_EXPLICIT | XK_WATCH_BUDGET))
 		shepherd_cross(xk_self(), edge, watch);
-	if (watch & XK_WATCH_TRACE)
-		xk_trace_crossing(edge, m, true);
+	if (watch & (XK_WATCH_TRACE | XK_WATCH_SINK))
+		xk_trace_crossing(s, m, true);
 	if (watch & XK_WATCH_OWNER)
 		xk_msg_cross(m, s->protocol, edge->upper, true);
 	left->self = NULL;
+	left->shown = watch & XK_WATCH_SINK ? s->up : NULL;
+	left->up = true;
 	if (watch & XK_WATCH_COUNT)
 		xk_meter_enter(edge, XK_UPWARD, left);
 }
@@ -400,11 +402,13 @@ xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left
 {
 	unsigned watch = atomic_load_explicit(&s->up->watch, memory_order_relaxed);
 
-	if (watch & XK_WATCH_TRACE)
-		xk_trace_crossing(s->up, m, false);
+	if (watch & (XK_WATCH_TRACE | XK_WATCH_SINK))
+		xk_trace_crossing(s, m, false);
 	if (watch & XK_WATCH_OWNER)
 		xk_msg_cross(m, s->up->upper, s->protocol, false);
 	left->self = NULL;
+	left->shown = watch & XK_WATCH_SINK ? s->up : NULL;
+	left->up = false;
 	if (watch & XK_WATCH_COUNT)
 		xk_meter_enter(s->up, XK_DOWNWARD, left);
 }
@@ -414,7 +418,7 @@ void
 xk_demux_slow(struct xk_session *s, struct xk_msg *m)
 {
 	struct xk_protocol *self = xk_hlp_receive(s);
-	struct xk_meter_left left = { NULL, NULL };
+	struct xk_meter_left left = { .self = NULL };
 
 	if (xk_edge_watched(s->up, XK_WATCH_ANY))
 		xk_cross_up(s, m, &left);
@@ -439,7 +443,7 @@ int
 xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
 	struct xk_protocol *hlp = xk_hlp_receive(s);
-	struct xk_meter_left left = { NULL, NULL };
+	struct xk_meter_left left = { .self = NULL };
 	int result = -EOPNOTSUPP;
 
 	if (xk_edge_watched(s->up, XK_WATCH_ANY))
@@ -448,8 +452,11 @@ xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply
 		xk_drop(hlp, m, XK_DROP_UNEXPECTED);
 	else if ((result = xk_header_gather(hlp, &m)) == 0)
 		result = hlp->ops->call_demux(hlp, s, m, reply);
-	xk_meter_leave(&left);
-	if (result == 0)
+	if (result == 0) {
 		xk_msg_disown(*reply);
+		if (*reply != NULL && xk_edge_watched(s->up, XK_WATCH_SINK))
+			xk_trace_replied(s, *reply, false);
+	}
+	xk_meter_leave(&left);
 	return result;
 }
