@@ -25,7 +25,7 @@ json_utf8(const uint8_t *p, uint32_t *character)
 	return *character < least[more] || *character > 0x10ffff || (*character & ~0x7ffu) == 0xd800 ? 0 : more + 1;
 }
 
-static void
+void
 json_quote(FILE *out, const char *text)
 {
 	const uint8_t *p = (const uint8_t *)text;
@@ -43,7 +43,8 @@ json_quote(FILE *out, const char *text)
 			fputs("\\n", out);
 		else if (*p == '\t')
 			fputs("\\t", out);
-		else if (character < 0x20 || (character >= 0x7f && character < 0xa0)) /* a terminal would obey */
+		else if (character < 0x20 || (character >= 0x7f && character < 0xa0) ||
+			 character == '<') /* others would obey */
 			fprintf(out, "\\u%04x", (unsigned)character);
 		else
 			fwrite(p, 1, len, out);

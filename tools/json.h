@@ -39,6 +39,12 @@ void json_double(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 
+/*
+ * Writes a string alone, in its quotes. What a terminal or a page of HTML would obey (control characters, the sign <)
+ * is escaped.
+ */
+void json_quote(FILE *out, const char *text);
+
 #pragma GCC visibility pop
 
 #endif

@@ -11,6 +11,7 @@
 #include "platform/sim/memory.h"
 #include "tools/capture/capture_file.h"
 #include "tools/host/watch.h"
+#include "tools/journey/journey.h"
 #include "xkernel/trace.h"
 
 enum { HOST_MEMORY_MTU = 1500 };
@@ -105,6 +106,7 @@ host_make_kernel(struct host *host)
 		.yields = options->yields,
 		.adaptive_ns = options->spin_ns,
 		.capture = capture_sink(host->capture),
+		.sink = host->sink,
 	};
 	int status;
 
@@ -143,6 +145,7 @@ host_compose(struct host *host)
 	xk_graph_errors_clear(&errors);
 	if (err != 0)
 		return OPTIONS_FAILURE;
+	journey_graph(host->sink, host->kernel);
 	if (host->options.no_paths)
 		xk_kernel_set_paths(host->kernel, false);
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL && host->options.trace; p = p->next)

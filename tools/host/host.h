@@ -17,6 +17,7 @@
 struct capture;
 struct watch;
 struct xk_graph;
+struct xk_trace_sink;
 
 enum { HOST_PORTS = 4, HOST_PATH = 4096, HOST_DRIVERS_MAX = 16 };
 
@@ -57,6 +58,7 @@ struct host_options {
 	struct watch *watch; /* the program's watchdog; NULL: none */
 	bool telemetry;      /* start DPDK's own */
 	const char *pcap;    /* capture file for ports and taps (of a pair: FILE.client); NULL: none */
+	const char *journey; /* of --link sim: page of the run (tools/journey/journey.h); NULL: none */
 	/* of --link sim */
 	uint64_t seed;
 	const char *preset, *costs; /* the link's preset; costs for xk_sim_costs_parse */
@@ -67,8 +69,9 @@ struct host_world;
 
 struct host {
 	struct host_options options;
-	struct host_world *world; /* NULL: the real one */
-	struct capture *capture;  /* NULL: none */
+	struct host_world *world;   /* NULL: the real one */
+	struct capture *capture;    /* NULL: none */
+	struct xk_trace_sink *sink; /* NULL: none */
 	struct xk_graph *graph;
 	struct xk_platform *platforms[HOST_DRIVERS_MAX]; /* by driver */
 	struct xk_kernel *kernel;

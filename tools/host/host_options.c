@@ -43,6 +43,10 @@ const struct options_option host_common_options[] = {
 	  "of two hosts: FILE.client and FILE.server; of one, - is standard\n"
 	  "output, and what is printed goes to standard error",
 	  0, 0, NULL },
+	{ "journey", OPTIONS_TEXT, HOST_AT(journey), "FILE",
+	  "with --link sim: write each message's way as a page (FILE.html) to\n"
+	  "step through in a browser",
+	  0, 0, NULL },
 	{ "watchdog", OPTIONS_TEXT, HOST_AT(watchdog), "T",
 	  "tell which protocol has computed for so long without getting on;\n"
 	  "that ends a simulated run; 0: never tell (5s)",
@@ -97,6 +101,18 @@ host_common_watchdog(const struct options_program *program, struct host_common *
 }
 
 int
+host_common_journey(const struct options_program *program, const struct host_common *common, bool simulated)
+{
+	if (common->journey == NULL)
+		return 0;
+	if (common->journey[0] == '\0' || strcmp(common->journey, "-") == 0)
+		return options_misuse(program, "--journey: a file's name is missing");
+	if (!simulated)
+		return options_misuse(program, "--journey shows simulated hosts: it needs --link sim");
+	return 0;
+}
+
+int
 host_common_complete(const struct options_program *program, struct host_common *common, bool alone,
 		     const struct host_link **link)
 {
@@ -111,6 +127,8 @@ host_common_complete(const struct options_program *program, struct host_common *
 	if (common->pcap != NULL && common->pcap[0] == '\0')
 		return options_misuse(program, "--pcap: a file's name is missing");
 	if (host_link_find(program, common->link, driver, link) != 0)
+		return OPTIONS_MISUSE;
+	if (host_common_journey(program, common, (*link)->simulated) != 0)
 		return OPTIONS_MISUSE;
 	if (common->drivers > (*link)->drivers && (*link)->simulated)
 		return options_misuse(program, "--drivers %" PRIu64 ": a simulated host has one", common->drivers);

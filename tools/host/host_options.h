@@ -9,7 +9,7 @@ enum { HOST_DRIVER_ABSENT = 3, HOST_MODE_ABSENT = 2, HOST_THREADS_MAX = 256, HOS
 struct json;
 
 struct host_common {
-	const char *link, *json, *pcap, *watchdog, *spin;
+	const char *link, *json, *pcap, *journey, *watchdog, *spin;
 	char pcap_descriptor[24]; /* replaces `pcap` for --pcap - */
 	struct options_texts sets;
 	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
@@ -55,6 +55,9 @@ int host_common_complete(const struct options_program *program, struct host_comm
 
 /* With --pcap -, gives standard output to the capture; other output goes to standard error. Returns the same. */
 int host_common_take_output(const struct options_program *program, struct host_common *common);
+
+/* Checks --journey. Returns 0, or OPTIONS_MISUSE after a message. */
+int host_common_journey(const struct options_program *program, const struct host_common *common, bool simulated);
 
 /* Parses --watchdog. Returns 0, or OPTIONS_MISUSE after a message. */
 int host_common_watchdog(const struct options_program *program, struct host_common *common);

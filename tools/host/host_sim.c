@@ -7,11 +7,14 @@
 #include "tools/capture/capture_file.h"
 #include "tools/host/host_private.h"
 #include "tools/host/watch.h"
+#include "tools/journey/journey.h"
+#include "tools/output.h"
 
 struct host_world {
 	struct xk_sim *sim;
 	struct xk_sim_link *links[HOST_PORTS];
 	struct capture *captures[PAIR_ENDS]; /* of hosts that were closed */
+	struct journey *journey;             /* NULL: none */
 	unsigned users;
 };
 
@@ -22,6 +25,7 @@ host_boot(void *context, struct xk_sim_host *sim_host)
 	struct host *host = context;
 
 	host->platforms[0] = xk_sim_platform(sim_host);
+	host->sink = journey_sink(host->world->journey, host->options.name);
 	for (unsigned i = 0; i < host->port_count; i++) {
 		host->ports[i][0] = xk_sim_port_new(sim_host, i);
 		if (host->ports[i][0] == NULL) {
@@ -55,6 +59,21 @@ host_world_add(struct host_world *world, struct host *host, unsigned end)
 	return xk_sim_boot(sim_host) == 0 ? 0 : OPTIONS_FAILURE;
 }
 
+/* Opens the page of --journey. */
+static int
+host_world_journey(struct host_world *world, const struct host_options *options)
+{
+	if (options->journey == NULL)
+		return 0;
+	if (output_is_input(options->program, options->journey, options->graph))
+		return OPTIONS_FAILURE;
+	world->journey = journey_open(options->program, options->journey, options->graph, options->seed);
+	if (world->journey == NULL)
+		return OPTIONS_FAILURE;
+	xk_sim_watch(world->sim, journey_see, world->journey);
+	return 0;
+}
+
 int
 host_world_open(struct host hosts[2], const struct host_options options[2])
 {
@@ -72,6 +91,8 @@ host_world_open(struct host hosts[2], const struct host_options options[2])
 	watch_world(options[0].watch, world->sim);
 	world->users = 2;
 	hosts[0].world = hosts[1].world = world;
+	if (status == 0)
+		status = host_world_journey(world, &options[0]);
 	for (unsigned i = 0; i < hosts[0].port_count && status == 0; i++) {
 		world->links[i] = xk_sim_link_new(world->sim, hosts[0].port_names[i],
 						  &sim_link_preset_find(options[0].preset)->config);
@@ -94,9 +115,11 @@ host_world_close(struct host *host)
 	if (world->users > 0)
 		return 0;
 	watch_forget(host->options.watch, world->sim);
+	journey_stop(world->journey);
 	left = xk_sim_free(world->sim);
 	for (unsigned i = 0; i < PAIR_ENDS; i++)
 		status |= capture_close(world->captures[i]);
+	status |= journey_close(world->journey);
 	free(world);
 	if (left == 0)
 		return status;

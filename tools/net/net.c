@@ -7,6 +7,7 @@
 
 #include "graphs/graph.h"
 #include "tools/capture/pcapng.h"
+#include "tools/journey/journey.h"
 #include "tools/options.h"
 #include "xkernel/trace.h"
 
@@ -139,6 +140,7 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 		if (net->traces)
 			p->trace_level = XK_TRACE_MESSAGES;
 	}
+	journey_graph(journey_sink(net->journey, host->topology->name), kernel);
 	if (net->no_paths)
 		xk_kernel_set_paths(kernel, false);
 	err = xk_kernel_init(kernel, &failed);
@@ -164,6 +166,7 @@ net_boot(void *context, struct xk_sim_host *sim_host)
 		.core = -1,
 		.trace = host->net->trace,
 		.capture = host->net->capture == NULL ? NULL : &host->sink,
+		.sink = journey_sink(host->net->journey, host->topology->name),
 	};
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 

@@ -14,6 +14,7 @@
 #include "tools/net/net_settings.h"
 #include "xkernel/capture.h"
 
+struct journey;
 struct net;
 struct net_tap;
 struct pcapng;
@@ -41,7 +42,9 @@ struct net {
 	FILE *trace;            /* of the kernels */
 	bool traces;            /* of every message of every host */
 	bool no_paths;          /* on any host; set before net_open */
-	bool failed;            /* a host could not be booted, or has leaked buffers */
+	struct journey
+		*journey; /* receives the hosts' steps; set before net_open, closed after net_close; NULL: none */
+	bool failed;      /* a host could not be booted, or has leaked buffers */
 };
 
 /* Reads and checks the file, or size bytes of text, which messages call `file`. */

@@ -271,6 +271,7 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.trace = options->common.trace,
 		.no_paths = options->common.no_paths != 0,
 		.pcap = options->common.pcap,
+		.journey = options->common.journey,
 		.seed = options->seed,
 		.preset = options->preset,
 		.costs = options->costs,

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""embed.py OUT FILE...: files as a table in C, for `xk new` (tools/xk/xk_new.c)."""
+"""embed.py OUT NAME FILE...: files as a table NAMEs of struct NAME in C, each with the hash that content policies of HTML use."""
+import base64
+import hashlib
 import os
 import sys
 
-with open(sys.argv[1], "w", encoding="ascii") as out:
-    out.write("/* Files of docs/examples; a NULL name ends the table. */\n"
-              "static const struct {\n\tconst char *name, *text;\n} new_templates[] = {\n")
-    for path in sys.argv[2:]:
+out_path, name, *paths = sys.argv[1:]
+with open(out_path, "w", encoding="ascii") as out:
+    out.write("/* Files; a NULL name ends the table. */\n"
+              f"static const struct {name} {{\n\tconst char *name, *text, *sha256;\n}} {name}s[] = {{\n")
+    for path in paths:
         with open(path, "rb") as file:
             text = file.read()
         out.write('\t{ "%s",\n\t  "' % os.path.basename(path))
         out.write('"\n\t  "'.join("".join("\\%03o" % byte for byte in line) for line in text.splitlines(keepends=True)))
-        out.write('" },\n')
-    out.write("\t{ NULL, NULL },\n};\n")
+        out.write('",\n\t  "%s" },\n' % base64.b64encode(hashlib.sha256(text).digest()).decode())
+    out.write("\t{ NULL, NULL, NULL },\n};\n")

@@ -8,8 +8,10 @@
 
 #include "tools/host/host_pair.h"
 #include "tools/host/watch.h"
+#include "tools/journey/journey.h"
 #include "tools/json.h"
 #include "tools/net/net.h"
+#include "tools/output.h"
 #include "tools/xk/xk_run_private.h"
 
 struct run {
@@ -56,6 +58,7 @@ run_see(void *context, const struct xk_sim_record *record)
 	if (!run->options->quiet || record->frame == NULL)
 		run_print(record);
 	net_capture_see(&run->net, record);
+	journey_see(run->net.journey, record);
 }
 
 /* ---- a table: a column for each host or link, a row for each count ---- */
@@ -391,7 +394,7 @@ run_opened(struct run *run, uint64_t until_ns)
 {
 	int status = 0, written;
 
-	if (!run->options->quiet || run->options->common.pcap != NULL)
+	if (!run->options->quiet || run->options->common.pcap != NULL || run->net.journey != NULL)
 		xk_sim_watch(run->net.sim, run_see, run);
 	if (run->options->common.pcap != NULL)
 		status = net_capture_open(&run->net, run->options->common.pcap);
@@ -403,7 +406,25 @@ run_opened(struct run *run, uint64_t until_ns)
 		status = status != 0 ? status : written;
 	}
 	xk_sim_watch(run->net.sim, NULL, NULL);
+	journey_stop(run->net.journey);
 	return status;
+}
+
+/* Opens the page of --journey, if there is one. */
+static int
+run_open_journey(struct run *run, const char *file)
+{
+	const char *path = run->options->common.journey;
+
+	if (path == NULL)
+		return 0;
+	if (run->net.topology->host_count > JOURNEY_HOSTS)
+		return options_misuse(&run_program, "--journey shows up to %d hosts, and %s has %u", JOURNEY_HOSTS,
+				      file, run->net.topology->host_count);
+	if (output_is_input(run_program.name, path, file))
+		return OPTIONS_FAILURE;
+	run->net.journey = journey_open(run_program.name, path, file, run->seed);
+	return run->net.journey == NULL ? OPTIONS_FAILURE : 0;
 }
 
 int
@@ -414,6 +435,7 @@ run_network(struct run_options *options, const char *file)
 	struct host_common *common = &options->common;
 	struct watch *watch;
 	uint64_t until_ns;
+	struct journey *journey;
 	int status, closed;
 
 	if (options->seeds.count > 1)
@@ -429,7 +451,7 @@ run_network(struct run_options *options, const char *file)
 						    "file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
-	if (host_common_watchdog(&run_program, common) != 0)
+	if (host_common_watchdog(&run_program, common) != 0 || host_common_journey(&run_program, common, true) != 0)
 		return OPTIONS_MISUSE;
 	status = host_common_take_output(&run_program, common);
 	if (status != 0)
@@ -439,14 +461,18 @@ run_network(struct run_options *options, const char *file)
 	status = net_read(&run.net, run_program.name, file, common->sets.text, common->sets.count);
 	if (status == 0) {
 		run.net.no_paths = common->no_paths != 0;
-		status = net_open(&run.net, run.seed, stdout, common->trace);
+		status = run_open_journey(&run, file);
 	}
+	journey = run.net.journey; /* net_close forgets it */
+	if (status == 0)
+		status = net_open(&run.net, run.seed, stdout, common->trace);
 	if (status == 0) {
 		watch_world(watch, run.net.sim);
 		status = run_opened(&run, until_ns);
 		watch_forget(watch, run.net.sim);
 	}
 	closed = net_close(&run.net);
+	closed |= journey_close(journey);
 	watch_free(watch);
 	return status == 0 ? closed : status;
 }
