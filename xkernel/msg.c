@@ -7,6 +7,7 @@
  */
 #include "xkernel/msg.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "xkernel/checksum.h"
@@ -122,6 +123,34 @@ xk_msg_from(struct xk_platform *platform, const void *bytes, size_t len)
 	for (struct xk_msg *s = m; s != NULL; p += s->len, s = s->next)
 		memcpy(s->data, p, s->len);
 	return m;
+}
+
+struct xk_msg *
+xk_msg_lend(struct xk_platform *platform, const void *bytes, size_t len, void (*given_back)(void *context),
+	    void *context)
+{
+	struct xk_msg *m = NULL;
+
+	if (len <= XK_MSG_MAX)
+		m = platform->ops->buffer_lend(platform, bytes, len, given_back, context);
+	if (m != NULL)
+		m->total = m->len;
+	return m;
+}
+
+void *
+xk_lendable_new(struct xk_platform *platform, size_t len)
+{
+	return platform->ops->lendable_new == NULL ? malloc(len) : platform->ops->lendable_new(platform, len);
+}
+
+void
+xk_lendable_free(struct xk_platform *platform, void *bytes)
+{
+	if (platform->ops->lendable_free == NULL)
+		free(bytes);
+	else
+		platform->ops->lendable_free(platform, bytes);
 }
 
 /* Returns a further view of segment's bytes, which leaves segment the room in front; NULL: no buffer. */

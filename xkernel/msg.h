@@ -14,6 +14,9 @@
  * before a fragment is its neighbour's payload, and a message that is sent again may still lie in a ring with its first
  * headers.
  *
+ * A message can also show bytes of a program's own (xk_msg_lend), which nobody then writes to: its headers get segments
+ * of their own.
+ *
  * All functions run in any context, and none waits. One shepherd at a time uses a message; messages may share buffers.
  *
  * Source: the x-kernel manual's Message tool, with explicit ownership. Its "hidden owner of the header stack" is the
@@ -63,7 +66,7 @@ struct xk_msg {
 	uint32_t total;                            /* bytes of the message; valid in its first segment */
 	struct xk_msg *next;                       /* next segment, or NULL */
 	struct xk_msg *tail;                       /* last segment; valid in the first */
-	_Atomic uint16_t *references;              /* segments that view this buffer */
+	_Atomic uint16_t *references;              /* segments that view this buffer; of lent bytes never 1 */
 	uint8_t *floor;                            /* the buffer's first byte, the limit of pushes in place */
 	uint8_t *own_end;                          /* the bytes from floor to here are this view's: room for headers */
 	struct xk_platform *platform;              /* the buffer's */
@@ -134,7 +137,10 @@ xk_msg_len(const struct xk_msg *m)
 	return m->total;
 }
 
-/* Returns whether m alone uses its first segment's buffer, so that its owner may write anywhere there. */
+/*
+ * Returns whether m alone uses its first segment's buffer, so that its owner may write anywhere there. Never true of lent
+ * bytes.
+ */
 static inline bool
 xk_msg_is_writable(const struct xk_msg *m)
 {
@@ -146,6 +152,26 @@ struct xk_msg *xk_msg_new(struct xk_platform *platform, size_t len);
 
 /* Returns a new message with a copy of the len bytes at `bytes`, or NULL as xk_msg_new. */
 struct xk_msg *xk_msg_from(struct xk_platform *platform, const void *bytes, size_t len);
+
+/*
+ * Returns a message of the len (<= XK_MSG_MAX) bytes at `bytes`, which stay the caller's and are read where they are.
+ * They must exist, and nobody may write to them, until given_back(context) is called: once, when the last message with
+ * any of them has been freed, be it because it was dropped or by the device that sent it. A device may keep sent frames
+ * until it needs their places for others, or is closed.
+ *
+ * The thread that frees that message calls given_back, which may be one of the device's, and may hold locks: it may
+ * signal a semaphore, but must neither wait nor use the kernel otherwise. NULL: no buffer; nothing was lent.
+ */
+struct xk_msg *xk_msg_lend(struct xk_platform *platform, const void *bytes, size_t len,
+			   void (*given_back)(void *context), void *context);
+
+/*
+ * Returns len (<= XK_MSG_MAX) bytes of memory for xk_msg_lend that every device can read. Lent bytes in other memory are
+ * copied where another process or a network card would have to read them. NULL: no memory. xk_lendable_free frees it,
+ * when it has been given back; NULL is allowed.
+ */
+void *xk_lendable_new(struct xk_platform *platform, size_t len);
+void xk_lendable_free(struct xk_platform *platform, void *bytes);
 
 /*
  * Returns another message over the same bytes, read-only while shared, without room for headers. m stays the

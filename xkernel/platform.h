@@ -39,6 +39,19 @@ struct xk_platform_ops {
 	struct xk_msg *(*buffer_view)(struct xk_platform *platform, const struct xk_msg *segment);
 
 	/*
+	 * Returns a segment that shows the len (<= XK_MSG_MAX) bytes at `bytes`, without room for headers: data ==
+	 * floor == own_end, ceiling == data + len; the rest as of buffer_new. Its reference count, and that of its
+	 * views, is never 1: nobody writes there. When all of them have been freed, calls given_back(context). NULL:
+	 * none left.
+	 */
+	struct xk_msg *(*buffer_lend)(struct xk_platform *platform, const void *bytes, size_t len,
+				      void (*given_back)(void *context), void *context);
+
+	/* Implement xk_lendable_new and xk_lendable_free (msg.h). NULL, both: malloc and free. */
+	void *(*lendable_new)(struct xk_platform *platform, size_t len);
+	void (*lendable_free)(struct xk_platform *platform, void *bytes);
+
+	/*
 	 * Frees a segment, and its buffer with the last reference. A freed segment keeps a
 	 * length and a reference count of 0 until its memory is reused (xk_msg_is_given_up).
 	 */

@@ -6,6 +6,7 @@
  * that show its bytes, as xk_msg.references requires. An owner freed before its views stays until the last is freed.
  */
 #include <rte_errno.h>
+#include <rte_malloc.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
 #include <stdio.h>
@@ -164,6 +165,7 @@ dpdk_buffer_new(struct xk_platform *platform)
 struct xk_msg *
 dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 {
+	struct xk_msg *view;
 	struct rte_mbuf *m = rte_mbuf_raw_alloc(((struct dpdk_platform *)platform)->pool);
 
 	if (xk_unlikely(m == NULL))
@@ -171,7 +173,103 @@ dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	dpdk_take(m);
 	m->ol_flags = 0;
 	rte_pktmbuf_attach(m, dpdk_buffer_of(segment));
-	return dpdk_buffer_show(platform, m, segment->data, segment->len);
+	view = dpdk_buffer_show(platform, m, segment->data, segment->len);
+	view->floor = segment->floor; /* an mbuf knows less of a loan */
+	view->ceiling = segment->ceiling;
+	return view;
+}
+
+/* ---- lent bytes ---- */
+
+const _Atomic uint16_t dpdk_buffer_lent_count = 2;
+
+void
+dpdk_loan_end(void *bytes, void *argument)
+{
+	struct rte_mbuf *holder = argument;
+	struct dpdk_loan *loan = holder->buf_addr;
+	void (*given_back)(void *context) = loan->given_back;
+	void *context = loan->context;
+
+	(void)bytes; /* of the part that the last mbuf showed */
+	dpdk_after(&loan->shared);
+	dpdk_give(holder);
+	rte_mbuf_raw_free(holder);
+	given_back(context);
+}
+
+struct xk_msg *
+dpdk_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len, void (*given_back)(void *context),
+		 void *context)
+{
+	struct rte_mempool *pool = ((struct dpdk_platform *)platform)->pool;
+	struct rte_mbuf *both[2];
+	uint8_t *first = (uint8_t *)(uintptr_t)bytes;
+	struct dpdk_loan *loan;
+	struct xk_msg *segment;
+
+	if (xk_unlikely(rte_mempool_get_bulk(pool, (void **)both, 2) != 0))
+		return NULL;
+	dpdk_take(both[0]);
+	dpdk_take(both[1]);
+	loan = both[1]->buf_addr;
+	*loan = (struct dpdk_loan){ .shared = { .free_cb = dpdk_loan_end, .fcb_opaque = both[1], .refcnt = 1 },
+				    .given_back = given_back,
+				    .context = context,
+				    .bytes = bytes,
+				    .len = len };
+	both[0]->ol_flags = 0;
+	/* its length in DPDK is that of a whole frame's part at most, and set when that is sent */
+	rte_pktmbuf_attach_extbuf(both[0], first, RTE_BAD_IOVA, 0, &loan->shared);
+	segment = dpdk_buffer_show(platform, both[0], first, (uint32_t)len);
+	segment->ceiling = first + len;
+	return segment;
+}
+
+/* Looks for the bytes in DPDK's memory. If devices see physical addresses, they must lie in one page. */
+static rte_iova_t
+dpdk_loan_find(const struct dpdk_loan *loan)
+{
+	const uint8_t *last = loan->bytes + (loan->len == 0 ? 0 : loan->len - 1);
+	const struct rte_memseg_list *list = rte_mem_virt2memseg_list(loan->bytes);
+	const struct rte_memseg *page;
+
+	if (list == NULL || list->external || rte_mem_virt2memseg_list(last) != list)
+		return RTE_BAD_IOVA;
+	page = rte_mem_virt2memseg(loan->bytes, list);
+	if (page == NULL || page->iova == RTE_BAD_IOVA ||
+	    (rte_eal_iova_mode() != RTE_IOVA_VA && rte_mem_virt2memseg(last, list) != page))
+		return RTE_BAD_IOVA;
+	return page->iova + (rte_iova_t)(loan->bytes - (const uint8_t *)page->addr);
+}
+
+rte_iova_t
+dpdk_loan_iova(struct dpdk_loan *loan)
+{
+	rte_iova_t iova = atomic_load_explicit(&loan->iova, memory_order_relaxed);
+
+	if (iova == 0) {
+		iova = dpdk_loan_find(loan);
+		atomic_store_explicit(&loan->iova, iova, memory_order_relaxed);
+	}
+	return iova;
+}
+
+/* Aligned so that no page ends within. */
+void *
+dpdk_lendable_new(struct xk_platform *platform, size_t len)
+{
+	(void)platform;
+	if (len == 0)
+		len = 1;
+	return rte_malloc("xk_lendable", len, (unsigned)rte_align64pow2(len));
+}
+
+void
+dpdk_lendable_free(struct xk_platform *platform, void *bytes)
+{
+	(void)platform;
+	rte_free(bytes);
 }
 
 /* The reference count of freed segments: that of a freed mbuf is 1. */

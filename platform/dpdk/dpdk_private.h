@@ -78,18 +78,20 @@ dpdk_after(const void *what)
 #endif
 }
 
-/* Hands m, and the mbuf it is attached to, to DPDK. */
+/* Hands m, and the mbuf or the loan it is attached to, to DPDK. */
 static inline void
 dpdk_give(const struct rte_mbuf *m)
 {
 #ifdef XK_CONTEXT_TSAN
 	if (RTE_MBUF_CLONED(m))
 		dpdk_before(rte_mbuf_from_indirect((struct rte_mbuf *)(uintptr_t)m));
+	if (RTE_MBUF_HAS_EXTBUF(m))
+		dpdk_before(m->shinfo);
 #endif
 	dpdk_before(m);
 }
 
-/* Takes m, and the mbuf it is attached to, from DPDK. */
+/* Takes m, and the mbuf or the loan it is attached to, from DPDK. */
 static inline void
 dpdk_take(const struct rte_mbuf *m)
 {
@@ -97,6 +99,8 @@ dpdk_take(const struct rte_mbuf *m)
 #ifdef XK_CONTEXT_TSAN
 	if (RTE_MBUF_CLONED(m))
 		dpdk_after(rte_mbuf_from_indirect((struct rte_mbuf *)(uintptr_t)m));
+	if (RTE_MBUF_HAS_EXTBUF(m))
+		dpdk_after(m->shinfo);
 #endif
 }
 
@@ -129,6 +133,31 @@ dpdk_buffer_owner(struct rte_mbuf *m)
 	return RTE_MBUF_CLONED(m) ? rte_mbuf_from_indirect(m) : m;
 }
 
+/* Lent bytes, described in the data of an mbuf of its own, which no message shows. DPDK counts the mbufs attached. */
+struct dpdk_loan {
+	struct rte_mbuf_ext_shared_info shared; /* first: mbufs point to it */
+	void (*given_back)(void *context);
+	void *context;
+	const uint8_t *bytes;
+	size_t len;
+	_Atomic rte_iova_t iova; /* see dpdk_loan_iova; 0: not looked up yet */
+};
+
+/* The callback of DPDK that ends a loan. */
+void dpdk_loan_end(void *bytes, void *holder);
+
+/* Returns the loan that m shows a part of, or NULL. */
+static inline struct dpdk_loan *
+dpdk_buffer_loan(const struct rte_mbuf *m)
+{
+	if (xk_likely(!RTE_MBUF_HAS_EXTBUF(m)) || m->shinfo->free_cb != dpdk_loan_end)
+		return NULL;
+	return (struct dpdk_loan *)m->shinfo;
+}
+
+/* The reference count of all segments that show lent bytes. */
+extern const _Atomic uint16_t dpdk_buffer_lent_count;
+
 /* Initializes the segment in m's private area to show len bytes at data. */
 static inline struct xk_msg *
 dpdk_buffer_show(struct xk_platform *platform, struct rte_mbuf *m, uint8_t *data, uint32_t len)
@@ -143,6 +172,10 @@ dpdk_buffer_show(struct xk_platform *platform, struct rte_mbuf *m, uint8_t *data
 	segment->references = (_Atomic uint16_t *)(uintptr_t)&dpdk_buffer_owner(m)->refcnt;
 	segment->floor = m->buf_addr;
 	segment->ceiling = segment->own_end = segment->floor + m->buf_len;
+	if (xk_unlikely(dpdk_buffer_loan(m) != NULL)) {
+		segment->references = (_Atomic uint16_t *)(uintptr_t)&dpdk_buffer_lent_count;
+		segment->own_end = segment->floor;
+	}
 	segment->platform = platform;
 	segment->link = NULL;
 	segment->id = 0;
@@ -171,6 +204,16 @@ enum { DPDK_BUFFER_CACHE = 256, DPDK_BUFFER_CACHE_MAX = DPDK_BUFFER_CACHE * 3 / 
 
 struct xk_msg *dpdk_buffer_new(struct xk_platform *platform);
 struct xk_msg *dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
+struct xk_msg *dpdk_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len,
+				void (*given_back)(void *context), void *context);
+void *dpdk_lendable_new(struct xk_platform *platform, size_t len);
+void dpdk_lendable_free(struct xk_platform *platform, void *bytes);
+
+/*
+ * Returns the address of the first byte for readers outside of this process: other processes and network cards.
+ * RTE_BAD_IOVA: they cannot read all of the bytes.
+ */
+rte_iova_t dpdk_loan_iova(struct dpdk_loan *loan);
 void dpdk_buffer_free(struct xk_platform *platform, struct xk_msg *segment);
 unsigned dpdk_buffers_out(struct xk_platform *platform);
 
@@ -219,6 +262,7 @@ struct dpdk_device {
 	bool tells_link;                     /* DPDK reports whether there is a peer */
 	bool is_plugged;                     /* a virtual device, made by dpdk_device_plug */
 	bool can_chain;                      /* sends chains of mbufs */
+	bool is_read_outside;                /* others than this process read what it sends, in its memory */
 	bool spreads;                        /* the sending queue determines the peer's lane */
 	struct rte_mempool *pool;            /* its own, whose buffers it cannot send; NULL: the platform's */
 	char name[64];                       /* DPDK's */

@@ -113,6 +113,7 @@ dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 		return -ENODEV;
 	}
 	device->tells_link = true;
+	device->is_read_outside = true;
 	error = dpdk_pci_check_lanes(device, id, why, size);
 	if (error == 0)
 		error = dpdk_device_start(device, why, size);

@@ -2,8 +2,8 @@
  * port.c - a port: one queue in each direction of a DPDK device, which has several if it has lanes.
  *
  * Received mbufs are messages as they are. For sending, a chain of segments becomes a chain of mbufs; a chain with an
- * empty segment, or with too many, is copied into one mbuf. Lengths that a device reports are checked, because another
- * process is behind a virtual device.
+ * empty segment, with too many, or with lent bytes where the device's other end cannot read them, is copied into one mbuf.
+ * Lengths that a device reports are checked, because another process is behind a virtual device.
  *
  * DPDK's threads report when a peer comes or goes. Without a peer, frames to send are dropped, and the device is not
  * asked for frames or interrupts; a new peer wakes the driver. A frame that arrives just before its sender is reported
@@ -141,7 +141,25 @@ dpdk_port_free(struct xk_msg *frame)
 	}
 }
 
-/* Returns the frame as a chain of mbufs, or NULL if a segment is empty or the device cannot send such a chain. */
+/* Makes m show the segment's part of a loan alone. Returns false if the device's other end cannot read it there. */
+static bool
+dpdk_port_show_loan(const struct dpdk_device *device, struct rte_mbuf *m, const struct xk_msg *segment)
+{
+	struct dpdk_loan *loan = dpdk_buffer_loan(m);
+
+	if (device->is_read_outside) {
+		rte_iova_t iova = dpdk_loan_iova(loan);
+
+		if (iova == RTE_BAD_IOVA)
+			return false;
+		rte_mbuf_iova_set(m, iova + (rte_iova_t)(segment->data - loan->bytes));
+	}
+	m->buf_addr = segment->data;
+	m->buf_len = (uint16_t)segment->len;
+	return true;
+}
+
+/* Returns the frame as a chain of mbufs, or NULL if a segment is empty or the device cannot send it as it is. */
 static inline struct rte_mbuf *
 dpdk_port_chain(struct dpdk_port *self, struct xk_msg *frame)
 {
@@ -155,9 +173,11 @@ dpdk_port_chain(struct dpdk_port *self, struct xk_msg *frame)
 		if (xk_unlikely(segment->len == 0 || ++count > DPDK_PORT_CHAIN || (count > 1 && !device->can_chain) ||
 				m->pool == device->pool))
 			return NULL;
+		if (xk_unlikely(dpdk_buffer_loan(m) != NULL) && !dpdk_port_show_loan(device, m, segment))
+			return NULL;
 		m->data_off = (uint16_t)(segment->data - (uint8_t *)m->buf_addr);
 		m->data_len = (uint16_t)segment->len;
-		m->ol_flags &= RTE_MBUF_F_INDIRECT;
+		m->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
 		m->next = NULL;
 		if (last != NULL)
 			last->next = m;

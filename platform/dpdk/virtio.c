@@ -179,6 +179,7 @@ dpdk_virtio_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 	port->base.address = (dpdk_hash_address(self->path) & ~UINT64_C(1)) | config->end;
 	if (config->end == XK_DPDK_SERVER)
 		return dpdk_virtio_serve(port, why, size);
+	port->device->is_read_outside = true; /* the server copies from this process's memory */
 	dpdk_device_name(port->device, dpdk_virtio_client);
 	error = dpdk_socket_await(port, config->wait_ms, dpdk_virtio_attach, why, size);
 	if (error != 0)

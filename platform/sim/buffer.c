@@ -2,7 +2,8 @@
  * buffer.c - buffers from malloc.
  *
  * A block is a buffer with the descriptor of its first view; further views are separate descriptors. The last view to
- * be freed, whichever that is, frees the block.
+ * be freed, whichever that is, frees the block. Lent bytes have a block, too, whose own bytes are not used; one reference
+ * more than it has views keeps everybody from writing.
  *
  * A freed segment is marked (xk_msg_is_given_up) until it is reused or returned to malloc. Segments are listed in
  * debug builds, and wherever that costs messages nothing. Under the address sanitizer, the first descriptor, once
@@ -30,14 +31,15 @@ enum {
 	MEMORY_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT,
 	MEMORY_FENCE = 64,
 	MEMORY_REFERENCES = UINT16_MAX - 255, /* maximum of views of one block */
+	MEMORY_LENT = 1,                      /* reference of the lender's, without a view */
 };
 
 /* The members that free() may overwrite come first, so that the mark of a freed block survives for a while. */
 struct memory_block {
 	struct memory_block *next_free;
-	size_t room; /* bytes behind the fence; 0: the buffer is lent */
+	size_t room; /* bytes behind the fence */
 	struct memory_out out;
-	void (*given_back)(void *context); /* of a lent buffer */
+	void (*given_back)(void *context); /* NULL: the block shows its own bytes, and not lent ones */
 	void *context;
 	_Atomic uint16_t references; /* every view points here */
 	struct xk_msg segment;
@@ -179,6 +181,7 @@ memory_block_malloc(struct memory_platform *self, size_t room)
 	if (block == NULL)
 		return NULL;
 	block->room = room;
+	block->given_back = NULL;
 	block->segment.references = &block->references;
 	block->segment.floor = block->bytes;
 	block->segment.ceiling = block->bytes + room;
@@ -310,17 +313,21 @@ memory_view_free(struct memory_platform *self, struct xk_msg *segment)
 }
 
 /*
- * Frees a block without views, and counts its last view. Its first descriptor is in the state that it had when new. A
- * lent buffer is given back at the end: its owner may free the platform then.
+ * Frees a block without views, and counts its last view. Its first descriptor is in the state that it had when new.
+ * Lent bytes are given back at the end: their owner may free the platform then.
  */
 static void
 memory_block_free(struct memory_platform *self, struct memory_block *block)
 {
-	bool is_lent = block->room == 0;
 	void (*given_back)(void *context) = block->given_back;
 	void *context = block->context;
 
 	atomic_store_explicit(&block->references, 0, memory_order_relaxed);
+	if (xk_unlikely(given_back != NULL)) {
+		block->given_back = NULL;
+		block->segment.floor = block->bytes;
+		block->segment.ceiling = block->bytes + block->room;
+	}
 	if (self->kept != NULL && block->room == MEMORY_ROOM) {
 		block->next_free = self->kept->blocks;
 		self->kept->blocks = block;
@@ -329,7 +336,7 @@ memory_block_free(struct memory_platform *self, struct memory_block *block)
 		free(block);
 	}
 	memory_count_down(self);
-	if (xk_unlikely(is_lent))
+	if (xk_unlikely(given_back != NULL))
 		given_back(context);
 }
 
@@ -337,8 +344,11 @@ memory_block_free(struct memory_platform *self, struct memory_block *block)
 __attribute__((noinline)) static void
 memory_buffer_free_view(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment)
 {
+	uint16_t last;
+
 	if (xk_msg_is_given_up(segment))
 		xk_msg_misused(segment, "gives up");
+	last = block->given_back == NULL ? 1 : MEMORY_LENT + 1;
 	if (segment == &block->segment) {
 		segment->len = segment->total = 0;
 		segment->references = (_Atomic uint16_t *)(uintptr_t)&memory_given_up;
@@ -347,7 +357,7 @@ memory_buffer_free_view(struct memory_platform *self, struct memory_block *block
 	} else {
 		memory_view_free(self, segment);
 	}
-	if (atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) == 1) {
+	if (atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) == last) {
 		memory_unpoison(&block->segment, sizeof(block->segment));
 		block->segment.references = &block->references;
 		block->out.segment = &block->segment;
@@ -393,32 +403,21 @@ xk_memory_frame(struct xk_platform *platform, size_t len)
 }
 
 struct xk_msg *
-xk_memory_lend(struct xk_platform *platform, void *buffer, size_t room, size_t len, void (*given_back)(void *context),
-	       void *context)
+memory_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len, void (*given_back)(void *context),
+		   void *context)
 {
-	struct memory_platform *self = memory_of(platform);
+	struct xk_msg *m = memory_block_new(memory_of(platform), XK_MSG_HEADROOM);
 	struct memory_block *block;
-	struct xk_msg *m;
 
-	if (len > XK_MSG_MAX || !memory_count_up(self))
+	if (m == NULL)
 		return NULL;
-	block = calloc(1, sizeof(*block));
-	if (block == NULL) {
-		memory_count_down(self);
-		return NULL;
-	}
+	block = xk_container_of(m, struct memory_block, segment);
 	block->given_back = given_back;
 	block->context = context;
-	atomic_store_explicit(&block->references, 1, memory_order_relaxed);
-	m = &block->segment;
-	memory_reset(m);
-	m->references = &block->references;
-	m->floor = buffer;
-	m->data = m->floor + room;
-	m->ceiling = m->own_end = m->data + len;
-	m->len = m->total = (uint32_t)len;
-	m->platform = platform;
-	memory_list_add(self, &block->out, m);
+	atomic_store_explicit(&block->references, MEMORY_LENT + 1, memory_order_relaxed);
+	m->data = m->floor = m->own_end = (uint8_t *)(uintptr_t)bytes;
+	m->ceiling = m->data + len;
+	m->len = (uint32_t)len;
 	return m;
 }
 

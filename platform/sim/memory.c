@@ -133,6 +133,7 @@ static const struct xk_platform_ops memory_platform_ops = {
 	.now_ns = memory_now_ns,
 	.buffer_new = memory_buffer_new,
 	.buffer_view = memory_buffer_view,
+	.buffer_lend = memory_buffer_lend,
 	.buffer_free = memory_buffer_free,
 	.buffers_out = memory_buffers_out,
 	.each_out = memory_each_out,

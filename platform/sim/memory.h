@@ -2,8 +2,8 @@
  * memory.h - a platform in memory: buffers from malloc, ports that are queues, a virtual or a real clock.
  *
  * For tests, simulation, and programs that embed a graph: the far end of a port is C functions, which inject frames and
- * take transmitted ones. Every buffer but a lent one is one malloc and every view of it another, so that sanitizers see
- * each overrun and leak.
+ * take transmitted ones. Every buffer is one malloc and every view of it another, so that sanitizers see each overrun and
+ * leak.
  *
  * Threads: with the real clock, functions may be called from any thread unless they are marked "Set-up". With the
  * virtual clock, time passes only while the driver sleeps, which suits kernels that one thread runs.
@@ -42,15 +42,6 @@ void xk_memory_platform_recycle(struct xk_platform *platform);
  * enough. Returns NULL if there is no buffer.
  */
 struct xk_msg *xk_memory_frame(struct xk_platform *platform, size_t len);
-
-/*
- * Returns a message of len (<= XK_MSG_MAX) bytes of the caller's, from buffer + room on; headers may be put into the
- * `room` bytes before. All of it is the host's, and the caller must not write there, until given_back(context) is called
- * by the thread that frees the last message with any of it. given_back must neither wait nor call the kernel. It is not
- * called for what a simulated host has when it crashes. Returns NULL if there is no memory: nothing was lent.
- */
-struct xk_msg *xk_memory_lend(struct xk_platform *platform, void *buffer, size_t room, size_t len,
-			      void (*given_back)(void *context), void *context);
 
 /* ---- the virtual clock ---- */
 

@@ -56,6 +56,8 @@ void memory_wake(struct xk_platform *platform);
 
 struct xk_msg *memory_buffer_new(struct xk_platform *platform);
 struct xk_msg *memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
+struct xk_msg *memory_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len,
+				  void (*given_back)(void *context), void *context);
 void memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment);
 unsigned memory_buffers_out(struct xk_platform *platform);
 void memory_each_out(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment),

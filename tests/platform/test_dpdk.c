@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "tests/platform/dpdk_host.h"
+#include "tests/platform/lent.h"
 
 /* ---- the platform itself ---- */
 
@@ -148,6 +149,34 @@ TEST(an_empty_pool_gives_null_and_fills_again)
 	CHECK(h.platform->ops->buffer_new(h.platform) == NULL);
 	CHECK(h.platform->ops->buffer_view(h.platform, all[0]) == NULL);
 	CHECK_EQ(*all[0]->references, 1);
+	while (count > 0)
+		h.platform->ops->buffer_free(h.platform, all[--count]);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), 0);
+	xk_dpdk_stop(h.platform);
+}
+
+TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
+{
+	static struct xk_msg *all[BUFFERS];
+	_Atomic unsigned ended = 0;
+	unsigned count = 0;
+	struct host h;
+
+	REQUIRE(host_start(&h) == 0);
+	check_lending(h.platform);
+	check_loan_among_threads(h.platform);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), 0);
+	while (count < BUFFERS && (all[count] = h.platform->ops->buffer_new(h.platform)) != NULL)
+		count++;
+	for (unsigned left = 0; left < 2; left++) { /* a loan takes two */
+		CHECK(xk_msg_lend(h.platform, "words", 5, lent_ended, &ended) == NULL);
+		h.platform->ops->buffer_free(h.platform, all[--count]);
+	}
+	all[count] = xk_msg_lend(h.platform, "words", 5, lent_ended, &ended);
+	CHECK(lent_is(all[count], "words"));
+	CHECK_EQ(ended, 0);
+	xk_msg_free(all[count]);
+	CHECK_EQ(ended, 1);
 	while (count > 0)
 		h.platform->ops->buffer_free(h.platform, all[--count]);
 	CHECK_EQ(h.platform->ops->buffers_out(h.platform), 0);
@@ -485,4 +514,86 @@ TEST(views_and_their_owners_may_be_sent_one_after_the_other)
 	CHECK_EQ(*m->references, 1);
 	msg_free(m);
 	rings_close(&r);
+}
+
+/* A frame of a header and a loan of these bytes. */
+static struct xk_msg *
+lent_frame(struct host *h, unsigned seed, const uint8_t *bytes, size_t len, _Atomic unsigned *ended)
+{
+	struct xk_msg *m = xk_msg_lend(h->platform, bytes, len, lent_ended, ended);
+	uint8_t *header = m == NULL ? NULL : xk_msg_push(&m, HEADER);
+
+	for (unsigned i = 0; header != NULL && i < HEADER; i++)
+		header[i] = byte_at(seed, i);
+	return m;
+}
+
+TEST(lent_bytes_cross_a_ring_without_a_copy)
+{
+	enum { LONG = 100000, PIECE = 1000 };
+	uint8_t *bytes = malloc(LONG);
+	_Atomic unsigned ended = 0;
+	struct xk_msg *m, *rest, *got;
+	struct rings r;
+
+	REQUIRE(bytes != NULL && rings_open(&r));
+	for (size_t i = 0; i < LONG; i++)
+		bytes[i] = byte_at(3, HEADER + i);
+	REQUIRE(host_send(&r.a, lent_frame(&r.a, 3, bytes, PIECE, &ended)));
+	m = host_receive(&r.b);
+	REQUIRE(m != NULL && m->next != NULL);
+	CHECK(msg_is(m, 3, HEADER + PIECE));
+	CHECK(m->next->data == bytes && !xk_msg_is_writable(m->next));
+	REQUIRE(xk_msg_pop(&m, HEADER) != NULL);
+	memset(xk_msg_push(&m, HEADER + 1), 0, HEADER + 1); /* as a protocol that answers: not into the bytes before */
+	REQUIRE(host_send(&r.b, m));
+	CHECK_EQ(ended, 0);
+	m = host_receive(&r.a);
+	CHECK_EQ(xk_msg_len(m), HEADER + 1 + PIECE);
+	CHECK_EQ(bytes[0], byte_at(3, HEADER));
+	xk_msg_free(m);
+	CHECK_EQ(ended, 1);
+
+	/* parts of a long loan, of which some lie beyond what an mbuf can count */
+	rest = xk_msg_lend(r.a.platform, bytes, LONG, lent_ended, &ended);
+	for (unsigned i = 0; rest != NULL && i < LONG / PIECE; i++) {
+		m = xk_msg_len(rest) > PIECE ? xk_msg_split(&rest, PIECE) : rest;
+		if (m == rest)
+			rest = NULL;
+		memset(xk_msg_push(&m, HEADER), 0xee, HEADER);
+		REQUIRE(host_send(&r.a, m));
+		got = host_receive(&r.b);
+		REQUIRE(got != NULL && xk_msg_len(got) == HEADER + PIECE && xk_msg_pop(&got, HEADER) != NULL);
+		CHECK(got->next->data == bytes + i * PIECE && got->next->len == PIECE);
+		CHECK_EQ(ended, 1);
+		xk_msg_free(got);
+	}
+	CHECK_EQ(ended, 2);
+	rings_close(&r);
+	free(bytes);
+}
+
+TEST(a_ring_that_is_full_or_closed_gives_lent_bytes_back)
+{
+	static const uint8_t bytes[1400];
+	struct xk_msg *frames[400];
+	_Atomic unsigned ended = 0;
+	unsigned sent;
+	struct rings r;
+
+	REQUIRE(rings_open(&r));
+	for (unsigned i = 0; i < 400; i++)
+		frames[i] = lent_frame(&r.a, i, bytes, sizeof(bytes), &ended);
+	sent = r.a.port->ops->transmit(r.a.port, frames, 400);
+	CHECK(sent > 100 && sent < 400);
+	CHECK_EQ(ended, 0);
+	for (unsigned i = sent; i < 400; i++)
+		xk_msg_free(frames[i]);
+	CHECK_EQ(ended, 400 - sent);
+	frames[0] = lent_frame(&r.a, 0, bytes, sizeof(bytes), &ended);
+	xk_msg_join(frames[0], xk_msg_lend(r.a.platform, bytes, sizeof(bytes), lent_ended, &ended));
+	CHECK_EQ(r.a.port->ops->transmit(r.a.port, frames, 1), 1); /* dropped: too long */
+	CHECK_EQ(ended, 400 - sent + 2);
+	rings_close(&r);
+	CHECK_EQ(ended, 402);
 }

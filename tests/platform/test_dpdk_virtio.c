@@ -5,6 +5,7 @@
 #include <sys/un.h>
 
 #include "tests/platform/dpdk_peer.h"
+#include "tests/platform/lent.h"
 
 enum { PATIENCE_MS = 60000 }; /* with a peer that a busy machine starts */
 
@@ -211,6 +212,62 @@ TEST(virtio_carries_chains_and_views)
 	host_close(&h);
 	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
 	xk_dpdk_stop(h.platform);
+}
+
+/*
+ * Lends bytes to frames of one end. `held`: the device reads them after transmit has returned, so the loan of the first
+ * frame does not end with that.
+ */
+static void
+check_virtio_loans(enum xk_dpdk_end end, bool lendable, bool held)
+{
+	enum { LEN = 1000, FRAMES = 500 };
+	char path[128];
+	struct host h;
+	struct peer p =
+		peer_start("echo", end == XK_DPDK_SERVER ? "client" : "server", "sleep", socket_for(path, "loans"));
+	_Atomic unsigned ended = 0;
+	uint8_t *bytes;
+
+	REQUIRE(host_start(&h) == 0);
+	REQUIRE(host_open(&h, end, path, PATIENCE_MS, true));
+	CHECK(peer_is_ready(&p));
+	CHECK(host_is_joined(&h));
+	bytes = lendable ? xk_lendable_new(h.platform, LEN) : malloc(LEN);
+	REQUIRE(bytes != NULL);
+	for (unsigned i = 0; i < LEN; i++)
+		bytes[i] = byte_at(8, HEADER + i);
+	for (unsigned i = 1; i <= FRAMES; i++) {
+		struct xk_msg *m = segment_new(h.platform, 8, 0, HEADER);
+
+		msg_append(m, xk_msg_lend(h.platform, bytes, LEN, lent_ended, &ended));
+		REQUIRE(ping_message(&h, m, 8, HEADER + LEN));
+		CHECK(held ? ended < i : ended == i);
+	}
+	CHECK_EQ(peer_end(&p, SIGTERM), 0);
+	host_close(&h);
+	CHECK_EQ(ended, FRAMES);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
+	if (lendable)
+		xk_lendable_free(h.platform, bytes);
+	else
+		free(bytes);
+	xk_dpdk_stop(h.platform);
+}
+
+TEST(virtio_client_sends_lent_bytes_where_the_server_reads_them)
+{
+	check_virtio_loans(XK_DPDK_CLIENT, true, true);
+}
+
+TEST(virtio_client_copies_lent_bytes_that_the_server_cannot_read)
+{
+	check_virtio_loans(XK_DPDK_CLIENT, false, false);
+}
+
+TEST(virtio_server_sends_lent_bytes_of_any_memory)
+{
+	check_virtio_loans(XK_DPDK_SERVER, false, false);
 }
 
 TEST(virtio_bursts_arrive_in_order)

@@ -5,6 +5,7 @@
 
 #include "platform/clock.h"
 #include "platform/sim/memory.h"
+#include "tests/platform/lent.h"
 #include "tests/test.h"
 
 static struct xk_platform *
@@ -132,40 +133,23 @@ TEST(a_recycling_platform_gives_out_the_same_memory_again)
 	platform_end(platform);
 }
 
-static void
-count_given_back(void *context)
-{
-	++*(unsigned *)context;
-}
-
-TEST(a_lent_buffer_is_given_back_when_nobody_has_any_of_it)
+TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
 {
 	for (unsigned recycles = 0; recycles < 2; recycles++) {
 		struct xk_platform *platform = platform_new(XK_MEMORY_REAL);
-		uint8_t bytes[] = "....words";
-		struct xk_msg *m, *part;
-		unsigned given_back = 0;
+		_Atomic unsigned ended = 0;
+		struct xk_msg *m;
 
 		if (recycles)
 			xk_memory_platform_recycle(platform);
-		m = xk_memory_lend(platform, bytes, 4, 5, count_given_back, &given_back);
-		REQUIRE(m != NULL);
-		CHECK(is_text(m, "words"));
-		CHECK_EQ(out(platform), 1);
-		memcpy(xk_msg_push(&m, 4), "head", 4); /* in place, ... */
-		CHECK(m->next == NULL && memcmp(bytes, "headwords", 9) == 0);
-		memcpy(xk_msg_push(&m, 4), "more", 4); /* ... but not in front of the buffer */
-		CHECK(is_text(m, "moreheadwords") && m->next != NULL);
-		part = xk_msg_part(m, 9, 2);
+		check_lending(platform);
+		check_lending(platform); /* by the same memory */
+		m = text(platform, "in a buffer that was lent");
+		CHECK(xk_msg_is_writable(m) && m->data - m->floor == XK_MSG_HEADROOM);
 		xk_msg_free(m);
-		CHECK_EQ(given_back, 0);
-		CHECK(is_text(part, "or"));
-		xk_msg_free(part);
-		CHECK_EQ(given_back, 1);
-		CHECK(xk_memory_lend(platform, bytes, 0, XK_MSG_MAX + 1, count_given_back, &given_back) == NULL);
 		xk_memory_platform_limit(platform, 0);
-		CHECK(xk_memory_lend(platform, bytes, 0, 9, count_given_back, &given_back) == NULL);
-		CHECK_EQ(given_back, 1);
+		CHECK(xk_msg_lend(platform, "words", 5, lent_ended, &ended) == NULL);
+		CHECK_EQ(ended, 0);
 		platform_end(platform);
 	}
 }
@@ -453,6 +437,36 @@ TEST(connected_ports_share_no_buffer)
 	platform_end(there);
 }
 
+TEST(lent_bytes_leave_by_a_port_and_are_given_back_with_the_frame)
+{
+	struct xk_platform *here = platform_new(XK_MEMORY_VIRTUAL), *there = platform_new(XK_MEMORY_VIRTUAL);
+	struct xk_port *a = port_new(here, "a"), *b = port_new(there, "b"), *alone = port_new(here, "alone");
+	struct xk_msg *frames[3], *frame;
+	_Atomic unsigned ended = 0;
+
+	REQUIRE(xk_memory_connect(a, b) == 0);
+	for (unsigned i = 0; i < 3; i++) {
+		frames[i] = xk_msg_lend(here, "words", 5, lent_ended, &ended);
+		memcpy(xk_msg_push(&frames[i], 5), "head ", 5);
+	}
+	CHECK(transmit(a, frames[0]));
+	CHECK_EQ(ended, 1);
+	REQUIRE(receive(b, &frame, 1) == 1);
+	CHECK(is_text(frame, "head words"));
+	xk_msg_free(frame);
+	xk_memory_transmit_limit(a, 0);
+	CHECK(!transmit(a, frames[1])); /* which frees it */
+	CHECK_EQ(ended, 2);
+	CHECK(transmit(alone, frames[2]));
+	CHECK_EQ(ended, 2);
+	alone->ops->close(alone);
+	CHECK_EQ(ended, 3);
+	a->ops->close(a);
+	b->ops->close(b);
+	platform_end(here);
+	platform_end(there);
+}
+
 TEST(a_connected_port_takes_no_more_than_the_other_can_hold)
 {
 	struct xk_platform *here = platform_new(XK_MEMORY_VIRTUAL), *there = platform_new(XK_MEMORY_VIRTUAL);
@@ -735,6 +749,14 @@ TEST(threads_share_a_buffer_and_none_is_lost)
 		pthread_join(threads[i], &good);
 		CHECK(good != NULL);
 	}
+	platform_end(platform);
+}
+
+TEST(threads_share_a_loan_that_ends_once)
+{
+	struct xk_platform *platform = platform_new(XK_MEMORY_REAL);
+
+	check_loan_among_threads(platform);
 	platform_end(platform);
 }
 

@@ -1,4 +1,5 @@
 /* test_sim_crashes.c - simulated hosts that do not boot, crash, or have no room for what comes. */
+#include "tests/platform/lent.h"
 #include "tests/platform/stage.h"
 
 static void
@@ -120,6 +121,44 @@ TEST(a_host_crashes_while_shepherds_wait)
 TEST(a_host_crashes_with_messages_that_nobody_has_begun)
 {
 	check_crash(XK_REGULAR, false, 4, MS + 2 * US, do_note, "come@1002000 come@1002000 come@1002000 come@1002000 ");
+}
+
+static _Atomic unsigned loans_ended;
+
+/* Lends bytes, sends them, and keeps them while it waits. */
+static void
+do_lend(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	const struct man *man = top->argument;
+	struct xk_msg *lent = xk_msg_lend(m->platform, "words", 5, lent_ended, &loans_ended);
+
+	xk_msg_free(m);
+	REQUIRE(lent != NULL);
+	xk_push(lls, xk_msg_reference(lent));
+	xk_delay(&top->protocol, man->wait_us);
+	CHECK_EQ(loans_ended, 0);
+	xk_msg_free(lent);
+}
+
+TEST(a_host_that_crashes_gives_back_what_was_lent_to_it)
+{
+	struct sim_link_config slow = stage_wire;
+	struct stage stage;
+	struct man *man;
+
+	loans_ended = 0;
+	slow.rate = 160 * 1000;
+	stage_open(&stage, &slow);
+	CHECK_EQ(xk_sim_boot(stage_add(&stage, XK_IPP, &stage_free, 0, do_nothing)->host), 0);
+	man = stage_add(&stage, XK_IPP, &stage_free, 0, do_lend);
+	man->wait_us = 1000000;
+	CHECK_EQ(xk_sim_boot(man->host), 0);
+	stage_send_at(&stage, MS);
+	REQUIRE(xk_sim_at(stage.sim, 50 * MS, act_crash, man) == 0);
+	xk_sim_run(stage.sim, 60 * MS);
+	CHECK_EQ(loans_ended, 1);
+	stage_close(&stage);
+	CHECK_EQ(loans_ended, 1);
 }
 
 /* Frames that wait for the link, or at a full device, are lost with the host. */

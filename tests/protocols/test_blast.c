@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "tests/platform/lent.h"
 #include "tests/protocols/blast_peer.h"
 
 /* ---- short messages ---- */
@@ -107,7 +108,39 @@ TEST(blast_sends_sixty_four_fragments_and_no_more)
 	end(r);
 }
 
-/* ---- NACKs ---- */
+/* ---- lent bytes ---- */
+
+static const char lent[] = "0123456789abcdefghijABCDE"; /* as `message` */
+
+static int
+push_lent(struct rig *r, struct xk_session *s, _Atomic unsigned *ended)
+{
+	struct xk_msg *m = xk_msg_lend(rig_platform(r), lent, sizeof(lent) - 1, lent_ended, ended);
+
+	REQUIRE(m != NULL);
+	return xk_push(s, m);
+}
+
+TEST(blast_keeps_lent_bytes_until_the_peer_has_them)
+{
+	struct rig *r = new_rig("");
+	struct xk_session *s = open_to(r, HOST);
+	_Atomic unsigned ended = 0;
+	uint32_t sequence;
+
+	CHECK_EQ(push_lent(r, s, &ended), 0);
+	sequence = expect(r, BLAST_SEND, 0);
+	expect(r, BLAST_SEND, 1);
+	expect(r, BLAST_SEND, 2);
+	CHECK_EQ(ended, 0);
+	nack(r, sequence, 5);
+	expect(r, BLAST_RETRANSMIT, 1);
+	CHECK_EQ(ended, 0);
+	nack(r, sequence, 7);
+	end(r);
+	CHECK_EQ(ended, 1);
+	CHECK_STR(lent, message);
+}
 
 TEST(blast_sends_one_missing_fragment_again)
 {

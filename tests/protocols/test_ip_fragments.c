@@ -1,8 +1,10 @@
 /* test_ip_fragments.c - datagrams longer than what the link carries: cut up by IP when sent, put together when received. */
 #include <errno.h>
+#include <limits.h>
 
 #include "platform/sim/memory.h"
 #include "protocols/ip/ip.h"
+#include "tests/platform/lent.h"
 #include "tests/protocols/ip_datagrams.h"
 
 /* Takes one delivered message. False: it is not the pattern's first len bytes. */
@@ -153,6 +155,55 @@ TEST(buffers_may_run_out_in_the_middle)
 		rig_free(r);
 	}
 	CHECK(failed > 1 && failed < 16);
+}
+
+/* Each fragment gets a header of its own, and holds the bytes as long as it is there. */
+TEST(lent_bytes_are_given_back_with_the_last_fragment)
+{
+	static uint8_t bytes[4000], before[sizeof(bytes)];
+	unsigned failed = 0, count;
+
+	fill_pattern(bytes, 0, sizeof(bytes));
+	memcpy(before, bytes, sizeof(bytes));
+	for (unsigned spare = 0; spare < 16; spare++) {
+		struct rig *r = ip_rig();
+		struct xk_session *s = rig_open(r, rig_to(PEER));
+		_Atomic unsigned ended = 0;
+		struct xk_msg *m = xk_msg_lend(rig_platform(r), bytes, sizeof(bytes), lent_ended, &ended);
+		int status;
+
+		REQUIRE(m != NULL);
+		rig_limit_buffers(r, spare);
+		status = xk_push(s, m);
+		rig_limit_buffers(r, UINT_MAX);
+		failed += status != 0;
+		if (status == 0) {
+			CHECK_EQ(take_fragments(r, sizeof(bytes), &count), sizeof(bytes));
+			CHECK_EQ(count, 3);
+		}
+		rig_forget(r);
+		CHECK_EQ(ended, 1);
+		CHECK(memcmp(bytes, before, sizeof(bytes)) == 0);
+		rig_free(r);
+	}
+	CHECK(failed > 1 && failed < 16);
+}
+
+TEST(lent_bytes_that_cannot_be_sent_are_given_back)
+{
+	static const uint8_t bytes[65516];
+	struct rig *r = ip_rig();
+	struct xk_session *s = rig_open(r, rig_to(PEER));
+	_Atomic unsigned ended = 0;
+
+	CHECK_EQ(xk_push(s, xk_msg_lend(rig_platform(r), bytes, sizeof(bytes), lent_ended, &ended)), -EMSGSIZE);
+	CHECK_EQ(ended, 1);
+	rig_fail_sending(r, -ENOBUFS);
+	CHECK_EQ(xk_push(s, xk_msg_lend(rig_platform(r), bytes, 4000, lent_ended, &ended)), -ENOBUFS);
+	rig_fail_sending(r, 0);
+	rig_forget(r);
+	CHECK_EQ(ended, 2);
+	rig_free(r);
 }
 
 TEST(whole_datagrams_have_numbers_of_their_own)

@@ -1,4 +1,6 @@
 /* test_vdelay.c - what vdelay delays, on a virtual clock; then, with threads, that every message ends somewhere. */
+#include "tests/platform/lent.h"
+#include "tests/protocols/bare.h"
 #include "tests/protocols/threads.h"
 #include "tests/rig.h"
 
@@ -365,4 +367,22 @@ TEST(vdelay_gives_back_what_still_waits_at_the_end)
 	CHECK(xk_counter(d.vdelay, 0) >= 50);
 	CHECK_EQ(atomic_load(&d.threads.echo->delivered), 0);
 	threads_end(&d.threads);
+}
+
+TEST(vdelay_gives_back_lent_bytes_that_still_wait_at_the_end)
+{
+	struct bare b = bare_new("vdelay");
+	struct xk_session *s;
+	_Atomic unsigned ended = 0;
+
+	for (const struct xk_setting *setting = b.tested->type->settings; setting->name != NULL; setting++)
+		if (strcmp(setting->name, "down") == 0)
+			REQUIRE(xk_setting_parse(setting, "60s", b.tested, NULL, 0) == 0);
+	s = bare_session(&b);
+	CHECK_EQ(xk_push(s, xk_msg_lend(b.platform, "words", 5, lent_ended, &ended)), 0);
+	CHECK_EQ(xk_counter(b.tested, 0), 1);
+	CHECK_EQ(ended, 0);
+	xk_close(s);
+	bare_free(&b);
+	CHECK_EQ(ended, 1);
 }

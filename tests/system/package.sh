@@ -70,6 +70,10 @@ example() {
 
 example embed '47 bytes came out: hello'
 example embed_shout HELLO
+example embed_lend "1514 bytes came out, the last is p
+1514 bytes came out, the last is p
+the page is the program's again
+82 bytes came out, the last is p"
 needed=$(readelf -d "$work/embed" | grep -E 'NEEDED.*(librte|libevent)')
 check "embed does without DPDK" "$needed" test -z "$needed"
 # shellcheck disable=SC2046,SC2086
