@@ -15,8 +15,9 @@
  *               have booted.
  * Flow:         If a push is refused for want of room (-ENOBUFS), both ends try again, at later turns of the driver.
  * Counters:     messages counts those of both ends; rounds and ..._ns describe the run that `peer` started
- * Drops:        bad (of no kind, too long, or asks for too many answers), late (an answer that is not awaited), unproven
- *               (asks for more than one answer, without the token)
+ * Copies:       A run says who copies messages between its own memory and buffers, and each message who copies its answers.
+ * Drops:        bad (no such kind or way to copy, too long, or asks for too many answers), late (an answer that is not
+ *               awaited), unproven (asks for more than one answer, without the token)
  * Not done:     a check of the contents, which would be part of what is measured
  * Graph:        logptest -> udp; logptest -> llp; logptest [port=0] -> blast
  */
@@ -52,16 +53,17 @@ static const char *const logptest_counters[] = {
 
 /* ---- the header ---- */
 
-/* The kind is in the upper 4 bits of its word, the number of answers in the others. */
+/* One word has, from its upper end, who copies, the kind, and the number of answers. */
 enum { LOGPTEST_BATCH = 0, LOGPTEST_KIND = 4, LOGPTEST_TOKEN = 6, LOGPTEST_HEADER_LEN = 8 };
-enum { LOGPTEST_KIND_SHIFT = 12, LOGPTEST_ANSWERS = (1 << LOGPTEST_KIND_SHIFT) - 1 };
-enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER, LOGPTEST_GREETING };
+enum { LOGPTEST_COPIES_SHIFT = 14, LOGPTEST_KIND_SHIFT = 12, LOGPTEST_ANSWERS = (1 << LOGPTEST_KIND_SHIFT) - 1 };
+enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER, LOGPTEST_GREETING, LOGPTEST_KINDS = LOGPTEST_GREETING };
 
 static_assert((int)LOGPTEST_HEADER_LEN == (int)XK_LOGPTEST_MIN, "the shortest message is its header");
 
 static const struct xk_field logptest_fields[] = {
 	{ .name = "batch", .bits = 32, .kind = XK_VARIES, .help = "its number at the client" },
-	{ .name = "kind", .bits = 4, .kind = XK_VARIES, .help = "1: a client's message; 2: an answer; 3: a greeting" },
+	{ .name = "copies", .bits = 2, .kind = XK_VARIES, .help = "who copies: 0: the sender; 1: nobody; 2: both" },
+	{ .name = "kind", .bits = 2, .kind = XK_VARIES, .help = "1: a client's message; 2: an answer; 3: a greeting" },
 	{ .name = "answers", .bits = 12, .kind = XK_VARIES, .help = "that the server is asked for; 0 in an answer" },
 	{ .name = "token", .bits = 16, .kind = XK_VARIES, .help = "the host's at the server" },
 	{ .name = NULL },
@@ -69,6 +71,7 @@ static const struct xk_field logptest_fields[] = {
 
 struct logptest_header {
 	uint32_t batch, answers;
+	enum xk_logptest_copies copies;
 	enum logptest_kind kind;
 	uint16_t token;
 };
@@ -77,7 +80,8 @@ static void
 logptest_store(uint8_t *at, const struct logptest_header *header)
 {
 	xk_put32(at + LOGPTEST_BATCH, header->batch);
-	xk_put16(at + LOGPTEST_KIND, (uint16_t)(header->kind << LOGPTEST_KIND_SHIFT | header->answers));
+	xk_put16(at + LOGPTEST_KIND, (uint16_t)(header->copies << LOGPTEST_COPIES_SHIFT |
+						header->kind << LOGPTEST_KIND_SHIFT | header->answers));
 	xk_put16(at + LOGPTEST_TOKEN, header->token);
 }
 
@@ -87,10 +91,20 @@ logptest_load(const uint8_t *at, struct logptest_header *header)
 	uint32_t word = xk_get16(at + LOGPTEST_KIND);
 
 	header->batch = xk_get32(at + LOGPTEST_BATCH);
-	header->kind = (enum logptest_kind)(word >> LOGPTEST_KIND_SHIFT);
+	header->copies = (enum xk_logptest_copies)(word >> LOGPTEST_COPIES_SHIFT);
+	header->kind = (enum logptest_kind)(word >> LOGPTEST_KIND_SHIFT & LOGPTEST_KINDS);
 	header->answers = word & LOGPTEST_ANSWERS;
 	header->token = xk_get16(at + LOGPTEST_TOKEN);
 }
+
+/* ---- the bytes of messages ---- */
+
+/* Beside the protocol, because a device may have lent bytes when that is gone. */
+struct logptest_memory {
+	_Atomic uint32_t users; /* the protocol, and loans */
+	struct xk_platform *platform;
+	uint8_t outbox[XK_LOGPTEST_MAX], inbox[XK_LOGPTEST_MAX];
+};
 
 /* ---- state ---- */
 
@@ -135,11 +149,72 @@ struct logptest {
 	/* the server's */
 	uint64_t secret;
 	struct logptest_stream stream;
+	/* both ends' */
+	struct logptest_memory *memory;
+	struct xk_lock inbox_lock;
 
 	uint64_t sent_ns[XK_LOGPTEST_BATCHES], answered_ns[XK_LOGPTEST_BATCHES];
 };
 
-/* Sends a message of size bytes down s, in the buffer of `old` (NULL: none) if nobody shares it. Takes old. As xk_push. */
+/* ---- messages ---- */
+
+/* Returns the memory with one user, or NULL. */
+static struct logptest_memory *
+logptest_memory_new(struct xk_protocol *self)
+{
+	struct logptest_memory *memory = xk_lendable_new(xk_platform_of(self), sizeof(*memory));
+
+	if (memory == NULL)
+		return NULL;
+	atomic_init(&memory->users, 1);
+	memory->platform = xk_platform_of(self);
+	return memory;
+}
+
+/* Ends a use; also the callback of loans. */
+static void
+logptest_memory_release(void *context)
+{
+	struct logptest_memory *memory = context;
+
+	if (atomic_fetch_sub_explicit(&memory->users, 1, memory_order_acq_rel) == 1)
+		xk_lendable_free(memory->platform, memory);
+}
+
+/* Returns a message of size bytes, with room for the header in it and all others lent, or NULL: no buffer. */
+static struct xk_msg *
+logptest_lend(struct logptest *l, size_t size)
+{
+	struct logptest_memory *memory = l->memory;
+	struct xk_msg *m;
+
+	atomic_fetch_add_explicit(&memory->users, 1, memory_order_relaxed);
+	m = xk_msg_lend(xk_platform_of(&l->client.protocol), memory->outbox + LOGPTEST_HEADER_LEN,
+			size - LOGPTEST_HEADER_LEN, logptest_memory_release, memory);
+	if (m == NULL) {
+		logptest_memory_release(memory);
+		return NULL;
+	}
+	if (xk_msg_push(&m, LOGPTEST_HEADER_LEN) == NULL) {
+		xk_msg_free(m);
+		return NULL;
+	}
+	return m;
+}
+
+/* Copies a message of at most XK_LOGPTEST_MAX bytes to the receiver's memory. */
+static void
+logptest_copy_out(struct logptest *l, const struct xk_msg *m)
+{
+	xk_lock(&l->inbox_lock);
+	xk_msg_copy_out(m, 0, l->memory->inbox, xk_msg_len(m));
+	xk_unlock(&l->inbox_lock);
+}
+
+/*
+ * Sends a message of size bytes down s; if only the sender copies, in the buffer of `old` (NULL: none), unless others share
+ * that. Takes old. As xk_push.
+ */
 static int
 logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size_t size,
 	      const struct logptest_header *header)
@@ -147,9 +222,10 @@ logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size
 	struct xk_msg *m = old;
 	int err = -ENOBUFS;
 
-	if (old == NULL || !xk_msg_is_writable(old)) {
+	if (header->copies != XK_LOGPTEST_SENDER || old == NULL || !xk_msg_is_writable(old)) {
 		xk_msg_free(old);
-		m = client_pattern_message(&l->client, (uint32_t)size);
+		m = header->copies == XK_LOGPTEST_NOBODY ? logptest_lend(l, size)
+							 : client_pattern_message(&l->client, (uint32_t)size);
 	}
 	if (m != NULL) {
 		logptest_store(m->data, header);
@@ -274,6 +350,7 @@ logptest_send(struct xk_event *event, void *argument)
 		.batch = (uint32_t)(turn >> 32),
 		.kind = l->greets ? LOGPTEST_GREETING : LOGPTEST_MESSAGE,
 		.token = atomic_load_explicit(&l->token, memory_order_relaxed),
+		.copies = l->greets ? XK_LOGPTEST_SENDER : l->run.copies,
 	};
 	uint32_t left;
 
@@ -403,7 +480,8 @@ xk_logptest_start(struct xk_protocol *logptest, const struct xk_logptest_run *ru
 	if (run->size < XK_LOGPTEST_MIN || run->size > XK_LOGPTEST_MAX || run->rounds == 0 ||
 	    run->rounds > XK_LOGPTEST_BATCHES || loop->sends == 0 || loop->sends > XK_LOGPTEST_MESSAGES ||
 	    loop->first > XK_LOGPTEST_MESSAGES || loop->last > XK_LOGPTEST_MESSAGES || loop->first + loop->last == 0 ||
-	    (loop->sends == 1 && loop->first + loop->last > XK_LOGPTEST_MESSAGES) || run->finished == NULL)
+	    (loop->sends == 1 && loop->first + loop->last > XK_LOGPTEST_MESSAGES) ||
+	    run->copies >= XK_LOGPTEST_COPIES || run->finished == NULL)
 		return -EINVAL;
 	if (atomic_exchange_explicit(&l->running, true, memory_order_acq_rel))
 		return -EBUSY;
@@ -492,7 +570,9 @@ logptest_answer_later(struct logptest *l, struct xk_session *lls, size_t size, c
 static void
 logptest_answer(struct logptest *l, struct xk_session *lls, struct xk_msg *m, const struct logptest_header *header)
 {
-	struct logptest_header answer = { header->batch, 0, LOGPTEST_ANSWER, header->token };
+	struct logptest_header answer = {
+		.batch = header->batch, .copies = header->copies, .kind = LOGPTEST_ANSWER, .token = header->token
+	};
 	uint32_t answers = header->answers;
 	size_t size = xk_msg_len(m);
 	int err = 0;
@@ -562,7 +642,19 @@ logptest_init(struct xk_protocol *self)
 	xk_event_init(&l->watchdog, self->kernel, logptest_watch, l);
 	xk_event_init(&l->stream.event, self->kernel, logptest_answer_on, l);
 	xk_lock_init(&l->stream.lock, self);
-	return client_init(&l->client, XK_LOGPTEST_MAX, logptest_start_by_itself);
+	xk_lock_init(&l->inbox_lock, self);
+	l->memory = logptest_memory_new(self);
+	if (l->memory == NULL)
+		return -ENOMEM;
+	err = client_init(&l->client, XK_LOGPTEST_MAX, logptest_start_by_itself);
+	if (err != 0) {
+		logptest_memory_release(l->memory);
+		return err;
+	}
+	memcpy(l->memory->outbox, l->client.pattern, XK_LOGPTEST_MAX);
+	free(l->client.pattern);
+	l->client.pattern = l->memory->outbox;
+	return 0;
 }
 
 static void
@@ -573,7 +665,7 @@ logptest_fini(struct xk_protocol *self)
 	if (l->stream.s != NULL)
 		xk_session_release(l->stream.s);
 	xk_close(l->session);
-	free(l->client.pattern);
+	logptest_memory_release(l->memory);
 }
 
 static void
@@ -588,10 +680,12 @@ logptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	xk_count(self, LOGPTEST_COUNT_MESSAGES);
 	if (greets)
 		header.token = logptest_token(l, lls);
+	if (header.copies == XK_LOGPTEST_BOTH && xk_msg_len(m) <= XK_LOGPTEST_MAX)
+		logptest_copy_out(l, m);
 	if (header.kind == LOGPTEST_ANSWER)
 		logptest_hear(l, &header, m);
 	else if ((header.kind != LOGPTEST_MESSAGE && !greets) || header.answers > XK_LOGPTEST_MESSAGES ||
-		 xk_msg_len(m) > XK_LOGPTEST_MAX)
+		 header.copies >= XK_LOGPTEST_COPIES || xk_msg_len(m) > XK_LOGPTEST_MAX)
 		xk_drop(self, m, LOGPTEST_BAD);
 	else if (header.answers == 0)
 		xk_msg_free(m);

@@ -26,6 +26,14 @@ struct xk_logptest_loop {
 	uint64_t receive_work_ns; /* ... and after each answer, but the last */
 };
 
+/* Who copies the bytes of messages from its memory to buffers, or back, at both ends. */
+enum xk_logptest_copies {
+	XK_LOGPTEST_SENDER, /* the receiver leaves them in the buffers */
+	XK_LOGPTEST_NOBODY, /* the sender lends them (xk_msg_lend) */
+	XK_LOGPTEST_BOTH,
+	XK_LOGPTEST_COPIES,
+};
+
 /* Of a batch, from before its first push; of a run, the medians. */
 struct xk_logptest_times {
 	uint64_t sent_ns;     /* until its last message was given to the device */
@@ -52,6 +60,7 @@ struct xk_logptest_run {
 	uint32_t size; /* bytes of a message */
 	uint64_t rounds;
 	struct xk_logptest_loop loop;
+	enum xk_logptest_copies copies;
 	void (*record)(void *argument, uint64_t answered_ns); /* each batch; may be NULL */
 	void (*lost)(void *argument, uint64_t waited_ns);     /* each loss; may be NULL */
 	void (*finished)(void *argument, const struct xk_logptest_result *result);

@@ -3,6 +3,7 @@
  * time; losses, strays and a protocol below without room.
  */
 #include <errno.h>
+#include <limits.h>
 
 #include "protocols/test/logptest.h"
 #include "tests/rig.h"
@@ -41,12 +42,13 @@ on_finished(void *argument, const struct xk_logptest_result *result)
 }
 
 static int
-start(struct rig *r, uint64_t rounds, struct xk_logptest_loop loop)
+start_copying(struct rig *r, enum xk_logptest_copies copies, uint64_t rounds, struct xk_logptest_loop loop)
 {
 	const struct xk_logptest_run run = { .host = HOST,
 					     .size = SIZE,
 					     .rounds = rounds,
 					     .loop = loop,
+					     .copies = copies,
 					     .record = on_record,
 					     .lost = on_lost,
 					     .finished = on_finished };
@@ -58,7 +60,13 @@ start(struct rig *r, uint64_t rounds, struct xk_logptest_loop loop)
 	return status;
 }
 
-enum { MESSAGE = 0x1000, ANSWER = 0x2000, GREETING = 0x3000, TOKEN = 0x7777 };
+static int
+start(struct rig *r, uint64_t rounds, struct xk_logptest_loop loop)
+{
+	return start_copying(r, XK_LOGPTEST_SENDER, rounds, loop);
+}
+
+enum { MESSAGE = 0x1000, ANSWER = 0x2000, GREETING = 0x3000, NOBODY = 0x4000, BOTH = 0x8000, TOKEN = 0x7777 };
 
 /* Takes a message that was sent, of this kind and for so many answers. Returns its batch. */
 static uint32_t
@@ -80,15 +88,21 @@ take(struct rig *r, uint32_t answers)
 }
 
 static void
-answer(struct rig *r, uint32_t batch)
+answer_copying(struct rig *r, uint32_t batch, unsigned copies)
 {
 	uint8_t bytes[SIZE];
 
 	memset(bytes, 0, sizeof(bytes));
 	xk_put32(bytes, batch);
-	xk_put16(bytes + 4, ANSWER);
+	xk_put16(bytes + 4, (uint16_t)(copies | ANSWER));
 	xk_put16(bytes + 6, TOKEN);
 	rig_inject_bytes(r, bytes, sizeof(bytes));
+}
+
+static void
+answer(struct rig *r, uint32_t batch)
+{
+	answer_copying(r, batch, 0);
 }
 
 /* Answers the greeting of a run, or of what follows a loss. */
@@ -159,6 +173,35 @@ TEST(logptest_server_answers_as_often_as_it_is_asked_to)
 	rig_free(r);
 }
 
+/* Whoever copies, the peer gets the same bytes. */
+TEST(logptest_server_copies_as_it_is_asked_to)
+{
+	struct rig *r = rig_new_graph(SERVER);
+	unsigned token = greet(r);
+	uint8_t bytes[SIZE], first[SIZE];
+
+	rig_inject(r, "00000007 5001 0000 aabb");
+	REQUIRE(rig_take_sent(r, first, SIZE) == SIZE);
+	CHECK_EQ(xk_get16(first + 4), NOBODY | ANSWER);
+	rig_inject(r, "00000007 9001 0000 aabb");
+	REQUIRE(rig_take_sent(r, bytes, SIZE) == SIZE);
+	CHECK_EQ(xk_get16(bytes + 4), BOTH | ANSWER);
+	CHECK(memcmp(bytes + 8, first + 8, SIZE - 8) == 0); /* the server's bytes, and not the client's */
+	CHECK(bytes[8] != 0xaa || bytes[9] != 0xbb);
+	ask(r, 8, NOBODY | 2, token);
+	rig_expect_sent(r, "00000008 6000 .... .. ..");
+	rig_expect_sent(r, "00000008 6000 .... .. ..");
+	rig_limit_buffers(r, 1); /* for lent bytes, but not for a header, too */
+	rig_inject(r, "00000009 5001 0000 aabb");
+	rig_limit_buffers(r, UINT_MAX);
+	rig_advance_ms(r, 1);
+	CHECK(rig_counter_of(r, "logptest", "unsent") > 0);
+	rig_expect_sent(r, "00000009 6000 0000 .. ..");
+	CHECK_EQ(rig_drops(r), 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
 TEST(logptest_server_answers_once_who_has_not_greeted_it)
 {
 	struct rig *r = rig_new_graph(SERVER);
@@ -181,11 +224,12 @@ TEST(logptest_server_refuses_what_no_client_sends)
 
 	rig_inject(r, "00000007 0001 0000");
 	rig_inject(r, "00000007 4001 0000");
+	rig_inject(r, "00000007 d001 0000"); /* no such way to copy */
 	rig_inject(r, "00000007 1401 0000"); /* 1025 answers */
 	rig_inject(r, "00000007 3002 0000"); /* a greeting that asks for two */
 	rig_inject(r, "00000007 3000 0000");
 	rig_inject_bytes(r, bytes, sizeof(bytes));
-	CHECK_EQ(rig_counter_of(r, "logptest", "bad"), 6);
+	CHECK_EQ(rig_counter_of(r, "logptest", "bad"), 7);
 	rig_inject(r, "00000007 2001 0000"); /* an answer, of no batch: it is not answered */
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
 	rig_inject_prefixes(r, "00000007 1001 0000");
@@ -228,6 +272,28 @@ TEST(logptest_server_gives_up_when_there_is_no_room_for_long)
 }
 
 /* ---- the client ---- */
+
+TEST(logptest_client_copies_as_it_is_asked_to)
+{
+	static const unsigned copies[] = {
+		[XK_LOGPTEST_SENDER] = 0, [XK_LOGPTEST_NOBODY] = NOBODY, [XK_LOGPTEST_BOTH] = BOTH
+	};
+	uint8_t bytes[XK_LOGPTEST_COPIES][SIZE];
+
+	for (unsigned i = 0; i < XK_LOGPTEST_COPIES; i++) {
+		struct rig *r = rig_new_graph(SERVER);
+
+		CHECK_EQ(start_copying(r, i, 1, (struct xk_logptest_loop){ .sends = 2, .last = 1 }), 0);
+		REQUIRE(rig_take_sent(r, bytes[i], SIZE) == SIZE);
+		CHECK_EQ(xk_get16(bytes[i] + 4), copies[i] | MESSAGE);
+		CHECK(memcmp(bytes[i] + 8, bytes[0] + 8, SIZE - 8) == 0);
+		take_kind(r, copies[i] | MESSAGE | 1, 0);
+		answer_copying(r, xk_get32(bytes[i]), copies[i]);
+		CHECK_EQ(told.finished, 1);
+		CHECK_EQ(told.result.error, 0);
+		rig_free(r);
+	}
+}
 
 TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last)
 {
@@ -364,6 +430,7 @@ TEST(logptest_refuses_impossible_runs)
 
 	CHECK_EQ(start(r, 0, good), -EINVAL);
 	CHECK_EQ(start(r, XK_LOGPTEST_BATCHES + 1, good), -EINVAL);
+	CHECK_EQ(start_copying(r, XK_LOGPTEST_COPIES, 1, good), -EINVAL);
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .last = 1 }), -EINVAL);
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1 }), -EINVAL);
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1025, .last = 1 }), -EINVAL);

@@ -83,6 +83,13 @@ is "more messages" "r['messages'] == 200 and near('or_ns', 3000)" --graph "$work
 run 60 "$logp" --link sim --preset rack10g --size 60000,65507 --repeats 2 --mode ipp --json "$work/long.json"
 document "long messages: few in a batch" "$work/long.json" \
 	'[r["messages"] for r in runs] == [2, 2] and all(len(r["bursts"]) == 1 and r["repeats"] == 2 for r in runs)'
+run 60 "$logp" --link sim --preset rack10g --costs none --mode ipp --size 64,4000 --repeats 1 --rounds 3 \
+	--copies sender,nobody,both --json "$work/copies.json"
+document "who copies makes no difference on virtual time" "$work/copies.json" '([r["copies"] for r in runs] ==
+	2 * ["sender", "nobody", "both"] and len({r["g_ns"]["median"] for r in runs[:3]}) == 1 and
+	len({r["byte_gap_ns"]["median"] for r in runs[3:]}) == 1 and all(r["lost"] == 0 for r in runs))'
+check "... and the tables say so" "$(head -n 8 "$work/out")" grep -qE '^    4000  ipp +1 graph    nobody ' "$work/out"
+expect "a way to copy that there is not" 2 'copies' "$logp" --copies all
 for paths in yes no; do
 	"$logp" --link sim --size 8 --repeats 1 --paths $paths --json - 2>"$work/$paths.err" | grep -v '"\(before\|after\)"' \
 		>"$work/$paths.json"
@@ -109,9 +116,9 @@ prints "compiled" ' 32 .* (0\.9|1\.0).$' "$work/compiled" logp --link sim --size
 # A machine with more to do may stop a process for longer than a batch usually takes.
 few=(--rounds 3 --repeats 2 --size 8,4000 --set logptest.timeout=8s --set logptest.silence=20s)
 for link in virtio ring memory memif; do
-	run 120 "$logp" --link $link "${few[@]}" --json "$work/$link.json"
+	run 120 "$logp" --link $link "${few[@]}" --copies sender,nobody,both --json "$work/$link.json"
 	check "$link" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
-	document "$link: its document" "$work/$link.json" 'len(runs) == 4 and all(r["repeats"] == 2 and
+	document "$link: its document" "$work/$link.json" 'len(runs) == 12 and all(r["repeats"] == 2 and
 		r["half_rtt_ns"]["min"] > 0 and r["bursts"][1]["measured_ns"]["min"] > 0 for r in runs)'
 done
 spawn server "$logp" --server --json "$work/server.json"

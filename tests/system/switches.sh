@@ -63,6 +63,12 @@ document "every way has its times" "$work/handoff.json" \
 expect "a core that may not be used" 1 'core 900 may not be used' "$build/xk" bench handoff --core 900
 expect "more than there can be blocks" 2 'one to 10000 blocks' "$build/xk" bench handoff --rounds 10 --block 20
 
+run 120 "$build/xk" bench copy --size 64,1000000 --rounds 96 --json "$work/copy.json"
+check "xk bench copy" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+document "every size has its times by every way" "$work/copy.json" '([r["size"] for r in d["runs"]] == [64, 1000000] and
+	all(set(r) == {"size", "send-copy", "send-reference", "receive-copy", "receive-reference"} for r in d["runs"]))'
+prints "... and one way alone" ' 64 +0\.0 +[0-9.]+ +0\.0 ' "$build/xk" bench copy --size 64 --rounds 96 --way send-reference
+
 # Many conversations, each of which gets its path; what they will touch is fetched for a burst at a time.
 run 120 "$build/xk" bench echo --rounds 50000 --sessions 300 --burst 32 --json "$work/echo.json"
 document "many conversations go by paths" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9'

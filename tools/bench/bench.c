@@ -211,9 +211,8 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *usage;
 } bench_words[] = {
-	{ "echo", bench_echo_main, "echo [OPTION]..." },
-	{ "call", bench_call_main, "call [OPTION]..." },
-	{ "handoff", bench_handoff_main, "handoff [OPTION]..." },
+	{ "echo", bench_echo_main, "echo [OPTION]..." },      { "call", bench_call_main, "call [OPTION]..." },
+	{ "copy", bench_copy_main, "copy [OPTION]..." },      { "handoff", bench_handoff_main, "handoff [OPTION]..." },
 	{ "sim", bench_sim_main, "sim NETWORK [OPTION]..." },
 };
 
@@ -232,8 +231,8 @@ xk_bench_main(int argc, char **argv)
 		return OPTIONS_SUCCESS;
 	}
 	if (argc < 2)
-		fprintf(stderr, "xk bench: which benchmark? There are: echo, call, handoff, sim\n");
+		fprintf(stderr, "xk bench: which benchmark? There are: echo, call, copy, handoff, sim\n");
 	else
-		fprintf(stderr, "xk bench: \"%s\" is no benchmark; there are: echo, call, handoff, sim\n", what);
+		fprintf(stderr, "xk bench: \"%s\" is no benchmark; there are: echo, call, copy, handoff, sim\n", what);
 	return OPTIONS_MISUSE;
 }

@@ -87,6 +87,7 @@ int bench_report(const struct bench *bench);
 /* The words after `xk bench`. */
 int bench_echo_main(int argc, char **argv);
 int bench_call_main(int argc, char **argv);
+int bench_copy_main(int argc, char **argv);
 int bench_handoff_main(int argc, char **argv);
 int bench_sim_main(int argc, char **argv);
 

@@ -42,7 +42,7 @@ struct pair_setup {
 /* A block of round trips, run by the client. */
 struct pair_block {
 	uint32_t host; /* the server */
-	uint32_t size, channels;
+	uint32_t size, channels, copies;
 	uint64_t rounds;
 	struct xk_logptest_loop loop; /* logp's */
 };

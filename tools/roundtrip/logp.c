@@ -34,6 +34,9 @@ enum {
 
 static const uint32_t logp_bursts[LOGP_BURSTS] = { 2, 8, 32 };
 
+/* By enum xk_logptest_copies. */
+static const char *const logp_copies[] = { "sender", "nobody", "both", NULL };
+
 /* Times are in nanoseconds, bandwidths in bytes a second. */
 enum logp_figure {
 	LOGP_HALF_RTT,
@@ -69,7 +72,11 @@ logp_block(struct roundtrip_job *job, struct roundtrip_run *run, const struct xk
 	   struct xk_logptest_times *times)
 {
 	const struct pair_block block = {
-		.host = job->server, .size = run->size, .rounds = job->options->rounds, .loop = *loop
+		.host = job->server,
+		.size = run->size,
+		.copies = run->copies,
+		.rounds = job->options->rounds,
+		.loop = *loop,
 	};
 	int status = pair_run(&job->pair, &block, &job->result);
 
@@ -331,6 +338,7 @@ logp_json(const struct roundtrip_job *job, struct json *json)
 			continue;
 		json_object(json, NULL);
 		roundtrip_json_setup(job, &job->runs[i], json);
+		json_string(json, "copies", logp_copies[job->runs[i].copies]);
 		json_uint(json, "messages", logp->messages);
 		json_uint(json, "repeats", logp->repeats);
 		json_uint(json, "lost", job->runs[i].lost);
@@ -359,6 +367,23 @@ logp_json(const struct roundtrip_job *job, struct json *json)
 	}
 }
 
+/* Whether the tables say who copies: it was an option. */
+static bool
+logp_shows_copies(const struct roundtrip_job *job)
+{
+	const struct options_numbers *copies = &job->options->copies;
+
+	return copies->count > 1 || copies->value[0] != XK_LOGPTEST_SENDER;
+}
+
+static void
+logp_print_setup(const struct roundtrip_job *job, const struct roundtrip_run *run, FILE *out)
+{
+	roundtrip_print_setup(job, run, out);
+	if (logp_shows_copies(job))
+		fprintf(out, " %-6s", logp_copies[run->copies]);
+}
+
 /* Prints figures of each configuration, in a unit (G: as it is), with the lowest and the highest below. */
 static void
 logp_print_figures(const struct roundtrip_job *job, enum logp_figure first, enum logp_figure last, double unit,
@@ -370,9 +395,9 @@ logp_print_figures(const struct roundtrip_job *job, enum logp_figure first, enum
 	for (unsigned i = 0; i < job->run_count && logp->repeats > 0; i++, logp++)
 		for (unsigned row = 0; row < XK_ARRAY_LENGTH(rows); row++) {
 			if (row == 0)
-				roundtrip_print_setup(job, &job->runs[i], out);
+				logp_print_setup(job, &job->runs[i], out);
 			else
-				fprintf(out, "%35s", rows[row]);
+				fprintf(out, "%*s", logp_shows_copies(job) ? 42 : 35, rows[row]);
 			for (unsigned figure = first; figure <= last; figure++) {
 				struct logp_summary summary = logp_summarize(logp, figure);
 				const double values[] = { summary.median, summary.low, summary.high };
@@ -396,7 +421,7 @@ logp_print_bursts(const struct roundtrip_job *job, FILE *out)
 			double predicted = logp_predict(logp, logp_bursts[j]);
 			struct logp_summary measured = logp_summarize(logp, LOGP_MEASURED + j);
 
-			roundtrip_print_setup(job, &job->runs[i], out);
+			logp_print_setup(job, &job->runs[i], out);
 			fprintf(out, " %10" PRIu32 " %10.2f %10.2f %10.2f %10.2f %10.2f\n", logp_bursts[j],
 				predicted / 1e3, measured.median / 1e3, measured.low / 1e3, measured.high / 1e3,
 				predicted / measured.median);
@@ -406,7 +431,8 @@ logp_print_bursts(const struct roundtrip_job *job, FILE *out)
 static void
 logp_print(const struct roundtrip_job *job, FILE *out)
 {
-	static const char columns[] = "   bytes  mode     threads handoff ";
+	const char *columns = logp_shows_copies(job) ? "   bytes  mode     threads handoff  copies"
+						     : "   bytes  mode     threads handoff ";
 	const struct logp_run *logps = job->own;
 	uint64_t lost = 0;
 
@@ -437,6 +463,10 @@ logp_print(const struct roundtrip_job *job, FILE *out)
 static const struct options_option logp_options[] = {
 	OPTION(NUMBERS, struct roundtrip_options, sizes, "size", "N,...", "bytes of a message (8,1024)",
 	       .min = XK_LOGPTEST_MIN, .max = XK_LOGPTEST_MAX),
+	OPTION(CHOICES, struct roundtrip_options, copies, "copies", "WHO,...",
+	       "who copies messages between its own memory and buffers: sender,\n"
+	       "nobody (the sender lends its bytes), both (sender)",
+	       .choices = logp_copies),
 	OPTION(NUMBER, struct roundtrip_options, messages, "messages", "N",
 	       "messages of a batch; fewer, if they are long: 64 KiB in all (64)", .min = 2,
 	       .max = XK_LOGPTEST_MESSAGES),
@@ -483,6 +513,7 @@ logp_start(struct xk_protocol *protocol, const struct pair_block *block, struct 
 		.size = block->size,
 		.rounds = block->rounds,
 		.loop = block->loop,
+		.copies = (enum xk_logptest_copies)block->copies,
 		.record = roundtrip_record,
 		.lost = roundtrip_lost,
 		.finished = logp_finished,

@@ -25,13 +25,13 @@ roundtrip_digit(const struct options_numbers *list, size_t *number)
 	return value;
 }
 
-/* Plans each size with each number of channels, and for these each mode with each number of threads and handoff. */
+/* Plans each size with each number of channels, and for these each way to copy, mode, number of threads and handoff. */
 static bool
 roundtrip_plan(struct roundtrip_job *job)
 {
 	const struct roundtrip_options *o = job->options;
 	size_t configurations = (size_t)o->sizes.count * o->channels.count;
-	size_t most = configurations * o->modes.count * o->threads.count * o->handoffs.count;
+	size_t most = configurations * o->copies.count * o->modes.count * o->threads.count * o->handoffs.count;
 
 	job->runs = calloc(most, sizeof(*job->runs));
 	if (job->runs == NULL)
@@ -43,6 +43,7 @@ roundtrip_plan(struct roundtrip_job *job)
 		run->setup.handoff = roundtrip_digit(&o->handoffs, &number);
 		run->setup.threads = roundtrip_digit(&o->threads, &number);
 		run->setup.mode = roundtrip_digit(&o->modes, &number);
+		run->copies = roundtrip_digit(&o->copies, &number);
 		run->channels = roundtrip_digit(&o->channels, &number);
 		run->size = roundtrip_digit(&o->sizes, &number);
 		histogram_init(&run->rtt);

@@ -58,7 +58,7 @@ struct roundtrip_options {
 	struct host_common common;
 	const char *graph, *client, *far, *end;
 	const char *preset, *costs; /* after roundtrip_complete: NULL unless the link is simulated */
-	struct options_numbers modes, handoffs, threads, cores, sizes, channels;
+	struct options_numbers modes, handoffs, threads, cores, sizes, channels, copies;
 	uint64_t rounds, control, answer, seed;
 	uint64_t repeats, messages; /* logp's */
 	bool server, compiled;
@@ -115,7 +115,7 @@ void roundtrip_end_counts(void *argument, struct pair_counts *counts);
 /* One configuration and its results so far. */
 struct roundtrip_run {
 	struct pair_setup setup;
-	uint32_t size, channels;
+	uint32_t size, channels, copies;
 	uint64_t rounds, elapsed_ns;
 	struct histogram rtt;
 	struct pair_counts sum[PAIR_ENDS];

@@ -163,5 +163,6 @@ roundtrip_complete(struct roundtrip_options *options, const struct host_link **l
 	roundtrip_default(&options->handoffs, 1, PAIR_HANDOFF_GRAPH, 0);
 	roundtrip_default(&options->threads, 1, 1, 0);
 	roundtrip_default(&options->channels, 1, 1, 0);
+	roundtrip_default(&options->copies, 1, 0, 0);
 	return 0;
 }
