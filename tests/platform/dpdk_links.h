@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include "tests/platform/dpdk_peer.h"
+#include "tests/platform/lent.h"
 #include "tools/host/netns.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
@@ -113,6 +114,32 @@ ping_many(struct host *h, unsigned rounds)
 
 	for (unsigned i = 0; i < rounds; i++)
 		good += ping(h, i, 60 + i * 13 % (FRAME_MAX - 59), i % 3 == 0 ? 100 : FRAME_MAX);
+	return good;
+}
+
+/* Frames whose payload is lent. `ended` counts loans that have ended: all of them when the port is closed. */
+static inline unsigned
+ping_lent(struct host *h, unsigned rounds, _Atomic unsigned *ended)
+{
+	enum { LEN = 1000 };
+	static uint8_t bytes[LEN - HEADER];
+	unsigned good = 0;
+
+	for (unsigned i = 0; i < rounds; i++) {
+		struct xk_msg *m = frame_new(h, 5, LEN, LEN);
+
+		if (i == 0)
+			xk_msg_copy_out(m, HEADER, bytes, sizeof(bytes));
+		xk_msg_truncate(m, HEADER);
+		xk_msg_join(m, xk_msg_lend(h->platform, bytes, sizeof(bytes), lent_ended, ended));
+		if (!host_send(h, m)) {
+			msg_free(m);
+			break;
+		}
+		m = frame_receive(h);
+		good += frame_is(m, 5, LEN);
+		msg_free(m);
+	}
 	return good;
 }
 
@@ -270,6 +297,8 @@ static inline void
 check_echo(const char *link, const char *mine, const char *theirs, enum xk_dpdk_end end, bool sleeps, const char *how)
 {
 	struct peer p = peer_start("echo", link, theirs, end == XK_DPDK_SERVER ? "client" : "server", how);
+	_Atomic unsigned ended = 0;
+	unsigned lent = 0;
 	struct host h;
 
 	REQUIRE(host_start(&h) == 0);
@@ -278,11 +307,14 @@ check_echo(const char *link, const char *mine, const char *theirs, enum xk_dpdk_
 		CHECK(echo_begins(&h));
 		CHECK_EQ(h.port->can_sleep, strcmp(link, "memif") != 0);
 		CHECK_EQ(ping_many(&h, ROUNDS), ROUNDS);
+		lent = 50;
+		CHECK_EQ(ping_lent(&h, lent, &ended), lent);
 	} else {
 		CHECK_STR(h.why, "");
 	}
 	CHECK_EQ(peer_end(&p, SIGTERM), 0);
 	link_close(&h);
+	CHECK_EQ(ended, lent);
 }
 
 static inline const char *
