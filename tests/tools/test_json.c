@@ -50,6 +50,9 @@ TEST(strings_are_escaped)
 	doc_begin();
 	json_string(&doc.json, NULL, "a\"b\\c\nd\te\x01\x7f\xc2\x9b");
 	doc_is("\"a\\\"b\\\\c\\nd\\te\\u0001\\u007f\\u009b\"\n");
+	doc_begin();
+	json_string(&doc.json, NULL, "</script><!--");
+	doc_is("\"\\u003c/script>\\u003c!--\"\n");
 }
 
 TEST(utf8_passes_and_other_bytes_are_replaced)

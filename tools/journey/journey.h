@@ -1,6 +1,6 @@
 /*
- * journey.h - writes a simulated run as a page for a browser, to step through: each message's crossings in the graphs of
- * its hosts, headers, carriers, handoffs, drops, and the frames on the links.
+ * journey.h - writes a simulated run as a page for a browser, to step through: each message's crossings in the graphs
+ * of its hosts, headers, carriers, handoffs, drops, and the frames on the links.
  *
  * The page is one file. Its script and style are journey.js and journey.css; it loads nothing, and its content policy
  * forbids that. The steps are written as they happen, so memory stays small; after JOURNEY_STEPS the others are left
@@ -19,7 +19,7 @@
  * Which step belongs to which message is found out as the steps come:
  *
  *  - A push by a protocol that was handed nothing to push is a new message. What the protocols below push meanwhile on
- *    the same shepherd is the same message, as are its fragments, its frames, and what becomes of these at the receiver.
+ *    the same shepherd is the same message, as are its fragments and frames, and what becomes of these at the receiver.
  *  - A push by a protocol to which a message came up is a new one, because of that message: an answer, say.
  *  - A protocol with others above it that pushes, on its own account, a payload that it has pushed before sends that
  *    message again.
@@ -39,7 +39,7 @@ enum {
 
 struct journey;
 
-/* Creates or empties the file. Borrows program and path. title: a file; its last part is shown. NULL after a message. */
+/* Creates or empties the file. Borrows its arguments. title: a file; its name is shown. NULL after a message. */
 struct journey *journey_open(const char *program, const char *path, const char *title, uint64_t seed);
 
 /* Returns the sink of the host called name, the same for each of its boots; NULL if there are too many hosts. */
