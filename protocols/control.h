@@ -59,9 +59,10 @@ enum xk_protocol_control_op {
 	XK_AM_GET_WAITING,    /* AM, session: uint32_t, number of requests that wait for answers to others */
 	XK_AM_GET_UNANSWERED, /* AM, session: uint32_t, number of unanswered requests */
 
-	XK_GM_REGISTER,   /* GM, protocol: struct xk_gm_region (gm.h) */
-	XK_GM_UNREGISTER, /* GM, protocol: struct xk_gm_region */
 	XK_GM_GET_TOKENS, /* GM, session: uint32_t, number of messages that may be pushed */
+
+	XK_REGION_REGISTER,   /* GM, AM, protocol: struct xk_region (region.h) */
+	XK_REGION_UNREGISTER, /* GM, AM, protocol: struct xk_region */
 
 	XK_POST_BUFFERS, /* GM, BIP, session: struct xk_post (post.h) */
 };

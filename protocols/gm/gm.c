@@ -693,48 +693,11 @@ gm_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 }
 
 static int
-gm_register(struct gm *gm, struct xk_gm_region *region)
-{
-	struct xk_gm_region *place = NULL;
-
-	if (region->base == NULL || region->len == 0 || region->port == 0)
-		return -EINVAL;
-	do
-		region->id = (uint32_t)xk_random(&gm->protocol);
-	while (region->id == 0);
-	xk_lock(&gm->lock);
-	for (unsigned i = 0; i < GM_REGIONS && place == NULL; i++)
-		if (gm->regions[i].id == 0)
-			place = &gm->regions[i];
-	if (place != NULL)
-		*place = *region;
-	xk_unlock(&gm->lock);
-	return place != NULL ? 0 : -ENOSPC;
-}
-
-static int
-gm_unregister(struct gm *gm, const struct xk_gm_region *region)
-{
-	int err = -ENOENT;
-
-	xk_lock(&gm->lock);
-	for (unsigned i = 0; i < GM_REGIONS && err != 0; i++)
-		if (region->id != 0 && gm->regions[i].id == region->id) {
-			gm->regions[i].id = 0;
-			err = 0;
-		}
-	xk_unlock(&gm->lock);
-	return err;
-}
-
-static int
 gm_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	if (op != XK_GM_REGISTER && op != XK_GM_UNREGISTER)
+	if (op != XK_REGION_REGISTER && op != XK_REGION_UNREGISTER)
 		return -ENOTSUP;
-	if (len < sizeof(struct xk_gm_region))
-		return -EMSGSIZE;
-	return op == XK_GM_REGISTER ? gm_register((struct gm *)self, buffer) : gm_unregister((struct gm *)self, buffer);
+	return xk_regions_control(self, &((struct gm *)self)->regions, op, buffer, len);
 }
 
 static int
@@ -806,6 +769,7 @@ gm_init(struct xk_protocol *self)
 	}
 	gm->small = (enum gm_small)small;
 	xk_lock_init(&gm->lock, self);
+	xk_lock_init(&gm->regions.lock, self);
 	err = xk_map_init(&gm->peers, self->kernel, 16);
 	if (err != 0)
 		return err;

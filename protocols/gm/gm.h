@@ -5,14 +5,14 @@
  *	struct xk_gm_send send = { .done = sent };	the caller's, until done
  *	xk_gm_send(s, m, &send);
  *
- *	struct xk_gm_region region = { .base = memory, .len = sizeof(memory), .port = 7 };
- *	xk_gm_register(gm, &region);			region.id is for the peers that may write
+ *	xk_region_register(gm, &region);			region.id is for the peers that may write (region.h)
  *	xk_gm_deposit(s, m, region_id, place, &send);	at a peer: the bytes of m to memory + place
  */
 #ifndef XK_GM_H
 #define XK_GM_H
 
 #include "protocols/control.h"
+#include "protocols/region.h"
 #include "xkernel/protocol.h"
 
 #define XK_GM_REQUEST XK_KIND('g', 'm', 'r', 'q') /* an annotation of a push: the address of a struct xk_gm_request */
@@ -40,14 +40,6 @@ struct xk_gm_request {
 	uint32_t region, place;  /* region 0: no deposit */
 };
 
-/* Memory that peers may write to. The caller's; base must exist until it is unregistered. */
-struct xk_gm_region {
-	uint8_t *base;
-	uint32_t len;
-	uint16_t port; /* the local port of sessions that may write */
-	uint32_t id;   /* set by xk_gm_register: random, and not 0 */
-};
-
 /* Sends m; send->done tells of its end. Takes m. Returns as xk_push; done runs only after 0. */
 static inline int
 xk_gm_send(struct xk_session *s, struct xk_msg *m, struct xk_gm_send *send)
@@ -66,20 +58,6 @@ xk_gm_deposit(struct xk_session *s, struct xk_msg *m, uint32_t region, uint32_t 
 
 	xk_msg_annotate(m, XK_OF_PUSH, XK_GM_REQUEST, (uintptr_t)&request);
 	return xk_push(s, m);
-}
-
-/* Lets peers write to the region, and sets its id. Returns 0, -EINVAL (no bytes or no port) or -ENOSPC. Any context. */
-static inline int
-xk_gm_register(struct xk_protocol *gm, struct xk_gm_region *region)
-{
-	return xk_control_protocol(gm, XK_GM_REGISTER, region, sizeof(*region));
-}
-
-/* Ends that; nobody writes afterwards. Returns 0 or -ENOENT. */
-static inline int
-xk_gm_unregister(struct xk_protocol *gm, struct xk_gm_region *region)
-{
-	return xk_control_protocol(gm, XK_GM_UNREGISTER, region, sizeof(*region));
 }
 
 #endif

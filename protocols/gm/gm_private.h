@@ -51,7 +51,6 @@ enum {
 	GM_FRAGMENT_MAX = 4096,
 	GM_SMALL = 256, /* bytes of the longest message that the setting `small` concerns */
 	GM_TOKENS_MAX = 64,
-	GM_REGIONS = 64,
 };
 
 struct gm_header {
@@ -76,11 +75,11 @@ struct gm {
 	struct xk_bidctl_watcher watcher;
 	_Atomic uint64_t
 		number; /* the last one that was given to a packet or session: higher than all before, in this boot */
-	_Atomic uint32_t chosen;                 /* local ports so far */
-	_Atomic uint64_t held;                   /* bytes of incomplete messages, as long as they will be */
-	struct xk_map peers;                     /* struct gm_peer by host */
-	struct xk_lock lock;                     /* protects the peers, and the fields below; taken after a session's */
-	struct xk_gm_region regions[GM_REGIONS]; /* id 0: free */
+	_Atomic uint32_t chosen; /* local ports so far */
+	_Atomic uint64_t held;   /* bytes of incomplete messages, as long as they will be */
+	struct xk_map peers;     /* struct gm_peer by host */
+	struct xk_lock lock;     /* protects the peers; taken after a session's */
+	struct xk_regions regions;
 };
 
 TAILQ_HEAD(gm_sessions, gm_session);

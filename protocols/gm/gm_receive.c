@@ -130,23 +130,11 @@ gm_receive_data(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 static unsigned
 gm_receive_deposit(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 {
-	struct gm *gm = gm_of(s);
-	unsigned why = GM_BAD_REGION;
+	struct xk_region_part part = { h->total, h->offset, h->length };
+	uint8_t *begin;
+	int err = xk_regions_write(&gm_of(s)->regions, (uint16_t)s->ports, &part, 0, m, &begin);
 
-	xk_lock(&gm->lock);
-	for (unsigned i = 0; i < GM_REGIONS && why == GM_BAD_REGION; i++) {
-		const struct xk_gm_region *region = &gm->regions[i];
-
-		if (h->total == 0 || region->id != h->total || region->port != (uint16_t)s->ports)
-			continue;
-		why = GM_OUT_OF_BOUNDS;
-		if (h->offset <= region->len && h->length <= region->len - h->offset) {
-			xk_msg_copy_out(m, 0, region->base + h->offset, h->length);
-			why = 0;
-		}
-	}
-	xk_unlock(&gm->lock);
-	return why;
+	return err == 0 ? 0 : err == -EFAULT ? GM_OUT_OF_BOUNDS : GM_BAD_REGION;
 }
 
 /* Takes what is next. Returns 0, or the reason to drop m; then the sender's copies of it will be judged again. */

@@ -542,19 +542,19 @@ TEST(gm_registers_regions)
 	struct rig *r = gm_rig("");
 	struct xk_protocol *gm = rig_protocol(r, "gm");
 	static uint8_t memory[16];
-	struct xk_gm_region region = { .base = memory, .len = sizeof(memory), .port = PORT }, none = { .id = 0 };
+	struct xk_region region = { .base = memory, .len = sizeof(memory), .port = PORT }, none = { .id = 0 };
 
-	CHECK_EQ(xk_gm_register(gm, &none), -EINVAL);
-	CHECK_EQ(xk_gm_unregister(gm, &none), -ENOENT);
-	for (unsigned i = 0; i < GM_REGIONS; i++) {
-		CHECK_EQ(xk_gm_register(gm, &region), 0);
+	CHECK_EQ(xk_region_register(gm, &none), -EINVAL);
+	CHECK_EQ(xk_region_unregister(gm, &none), -ENOENT);
+	for (unsigned i = 0; i < XK_REGIONS; i++) {
+		CHECK_EQ(xk_region_register(gm, &region), 0);
 		CHECK(region.id != 0);
 	}
 	none = region;
-	CHECK_EQ(xk_gm_register(gm, &none), -ENOSPC);
-	CHECK_EQ(xk_gm_unregister(gm, &region), 0);
-	CHECK_EQ(xk_gm_unregister(gm, &region), -ENOENT);
-	CHECK_EQ(xk_gm_register(gm, &region), 0);
-	CHECK_EQ(xk_control_protocol(gm, XK_GM_REGISTER, &region, 1), -EMSGSIZE);
+	CHECK_EQ(xk_region_register(gm, &none), -ENOSPC);
+	CHECK_EQ(xk_region_unregister(gm, &region), 0);
+	CHECK_EQ(xk_region_unregister(gm, &region), -ENOENT);
+	CHECK_EQ(xk_region_register(gm, &region), 0);
+	CHECK_EQ(xk_control_protocol(gm, XK_REGION_REGISTER, &region, 1), -EMSGSIZE);
 	rig_free(r);
 }

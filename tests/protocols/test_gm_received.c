@@ -456,19 +456,19 @@ deposit_packet(uint64_t number, uint32_t region, uint32_t place, const char *tex
 }
 
 static struct rig *
-rig_with_region(struct xk_gm_region *region, uint16_t port)
+rig_with_region(struct xk_region *region, uint16_t port)
 {
 	struct rig *r = gm_server("");
 
 	memset(memory, 0, sizeof(memory));
-	*region = (struct xk_gm_region){ .base = memory + 10, .len = 20, .port = port };
-	CHECK_EQ(xk_gm_register(rig_protocol(r, "gm"), region), 0);
+	*region = (struct xk_region){ .base = memory + 10, .len = 20, .port = port };
+	CHECK_EQ(xk_region_register(rig_protocol(r, "gm"), region), 0);
 	return r;
 }
 
 TEST(gm_deposits_in_order_and_tells_nobody)
 {
-	struct xk_gm_region region;
+	struct xk_region region;
 	struct rig *r = rig_with_region(&region, PORT);
 
 	inject(r, deposit_packet(105, region.id, 0, "abcdef"));
@@ -499,7 +499,7 @@ TEST(gm_deposits_within_bounds_only)
 		      { 0xffffffff, "" }, { 0xffffffff, "ab" }, { 0, "abcdefghijklmnopqrstu" } };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
-		struct xk_gm_region region;
+		struct xk_region region;
 		struct rig *r = rig_with_region(&region, PORT);
 
 		inject(r, deposit_packet(105, region.id, cases[i].place, cases[i].text));
@@ -514,14 +514,14 @@ TEST(gm_deposits_within_bounds_only)
 
 TEST(gm_deposits_into_registered_memory_only)
 {
-	struct xk_gm_region region;
+	struct xk_region region;
 	struct rig *r = rig_with_region(&region, PORT);
 
 	inject(r, deposit_packet(105, region.id ^ 1, 0, "abc"));
 	expect_reset(r, 105, GM_R_REGION);
 	inject(r, deposit_packet(105, 0, 0, "abc"));
 	expect_reset(r, 105, GM_R_REGION);
-	CHECK_EQ(xk_gm_unregister(rig_protocol(r, "gm"), &region), 0);
+	CHECK_EQ(xk_region_unregister(rig_protocol(r, "gm"), &region), 0);
 	inject(r, deposit_packet(105, region.id, 0, "abc"));
 	expect_reset(r, 105, GM_R_REGION);
 	CHECK_EQ(rig_counter(r, "bad_region"), 3);

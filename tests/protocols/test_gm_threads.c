@@ -49,7 +49,7 @@ struct talker {
 	struct xk_protocol protocol;
 	struct both *both;
 	unsigned host;
-	struct xk_gm_region region;
+	struct xk_region region;
 	uint8_t memory[SESSIONS][LONG]; /* for a deposit of each session */
 };
 
@@ -101,8 +101,8 @@ talker_init(struct xk_protocol *self)
 	struct xk_participants here = { .local = { 1, { PORT } } };
 	struct talker *t = talker_of(self);
 
-	t->region = (struct xk_gm_region){ .base = t->memory[0], .len = sizeof(t->memory), .port = PORT };
-	REQUIRE(xk_gm_register(xk_lower(self, 0), &t->region) == 0);
+	t->region = (struct xk_region){ .base = t->memory[0], .len = sizeof(t->memory), .port = PORT };
+	REQUIRE(xk_region_register(xk_lower(self, 0), &t->region) == 0);
 	return xk_open_enable(self, self, xk_lower(self, 0), &here);
 }
 
