@@ -5,21 +5,12 @@
  * own reply or an error. Then the network heals, and calls must get through between all of them. With SELECT above CHAN a
  * call must be run as the procedure that it names, and who calls a procedure that nobody serves must be told so.
  */
-#include <stdlib.h>
-
-#include "graphs/graph.h"
-#include "platform/sim/sim.h"
 #include "protocols/chan/chan.h"
-#include "tests/random.h"
-#include "tests/test.h"
-
-#define MS UINT64_C(1000000)
+#include "tests/protocols/crash_net.h"
 
 enum {
-	HOSTS = 3,
 	CALLERS = 4, /* of each host; every other one does not wait in xk_call */
 	CALLS_MAX = 80000,
-	ADDRESS = 0x0a4d0001,
 	STAMP_LEN = 8,
 	ID_LEN = 8,
 	LATE_MS = 2,
@@ -65,32 +56,18 @@ struct caller {
 };
 
 struct world {
-	struct xk_sim *sim;
-	struct xk_sim_host *hosts[HOSTS];
-	struct xk_sim_link *lan;
+	struct net net; /* first */
 	enum xk_mode mode;
 	enum over over;
 	const char *policy, *path;
-	uint64_t seed;
 	uint32_t size_max;
 	struct entry *entries;
 	unsigned count;
 	bool stopped;
-	unsigned good[HOSTS][HOSTS], before[HOSTS][HOSTS];
+	unsigned good[NET_HOSTS][NET_HOSTS], before[NET_HOSTS][NET_HOSTS];
 	unsigned errors[ERRORS];
 	unsigned ran, misplaced;
 };
-
-struct place {
-	struct world *world;
-	unsigned host;
-};
-
-static uint64_t
-boots_of(const struct world *w, unsigned host)
-{
-	return xk_sim_host_boots(w->hosts[host]);
-}
 
 /* ---- the server's half ---- */
 
@@ -144,7 +121,7 @@ judge_run(struct world *w, unsigned host, struct xk_session *lls, const struct x
 	CHECK_EQ(e->to, host);
 	w->misplaced += w->over != OVER_CHAN && !is_in_place(e, lls);
 	CHECK_EQ(e->runs, 0);
-	CHECK(boots_of(w, host) <= e->to_boot);
+	CHECK(net_boots(&w->net, host) <= e->to_boot);
 	e->runs++;
 	w->ran++;
 	return e;
@@ -179,7 +156,7 @@ judge_error(const struct world *w, const struct entry *e, int status)
 static void
 judge_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
 {
-	uint64_t id = (uint64_t)(e - w->entries), took_ns = xk_sim_now_ns(w->sim) - e->begun_ns;
+	uint64_t id = (uint64_t)(e - w->entries), took_ns = xk_sim_now_ns(w->net.sim) - e->begun_ns;
 
 	CHECK_EQ(e->ends, 0);
 	e->ends++;
@@ -225,9 +202,9 @@ caller_enter(struct user *user, const struct called *called, uint64_t deadline_n
 			     .from = user->caller->host,
 			     .to = called->to,
 			     .procedure = called->procedure,
-			     .from_boot = boots_of(w, user->caller->host),
-			     .to_boot = boots_of(w, called->to),
-			     .begun_ns = xk_sim_now_ns(w->sim),
+			     .from_boot = net_boots(&w->net, user->caller->host),
+			     .to_boot = net_boots(&w->net, called->to),
+			     .begun_ns = xk_sim_now_ns(w->net.sim),
 			     .deadline_ns = w->over == OVER_POOL ? (DEADLINE_MS + POOL_WAIT_MS) * MS : deadline_ns,
 			     .size = (uint32_t)(ID_LEN + xk_random(&user->caller->protocol) % w->size_max) };
 	CHECK_EQ(xk_control(called->session, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
@@ -297,8 +274,9 @@ caller_open(struct caller *c, struct called *called)
 {
 	struct xk_participants participants;
 
-	*called = (struct called){ .to = (c->host + 1 + (unsigned)(xk_random(&c->protocol) % (HOSTS - 1))) % HOSTS };
-	participants = (struct xk_participants){ .remote = { 1, { ADDRESS + called->to } } };
+	*called = (struct called){ .to = (c->host + 1 + (unsigned)(xk_random(&c->protocol) % (NET_HOSTS - 1))) %
+					 NET_HOSTS };
+	participants = (struct xk_participants){ .remote = { 1, { NET_ADDRESS + called->to } } };
 	if (c->world->over != OVER_CHAN) {
 		called->procedure = (unsigned)(xk_random(&c->protocol) % (PROCEDURES + 1));
 		CHECK(xk_participant_push(&participants.remote, called->procedure));
@@ -431,59 +409,21 @@ static const char crowded_path[] = "chan [channels=3]; chan -> bid -> blast -> v
 static const char full_path[] =
 	"chan -> bid -> vsize -> vmux; vsize -> blast -> vmux -> vnet; vmux -> ip -> vnet; bidctl -> vmux;";
 
-static const struct xk_protocol_type **
-types_with_caller(void)
-{
-	static const struct xk_protocol_type *types[128];
-	unsigned count = 0;
-
-	while (xk_protocol_types[count] != NULL && count < XK_ARRAY_LENGTH(types) - 2) {
-		types[count] = xk_protocol_types[count];
-		count++;
-	}
-	types[count] = &caller_type;
-	return types;
-}
-
-static void
-build(struct xk_kernel *kernel, const struct world *w, unsigned host)
-{
-	struct xk_graph_errors errors = { 0 };
-	struct xk_graph *graph;
-	char text[2048];
-
-	snprintf(text, sizeof(text), caller_graph, w->policy, host + 1, overs[w->over], w->path);
-	graph = xk_graph_read_text("caller", text, strlen(text), &errors);
-	if (graph == NULL || xk_graph_check(graph, types_with_caller(), &errors) != 0 ||
-	    xk_graph_build(graph, kernel, &errors) != 0)
-		xk_graph_errors_print(&errors, stderr);
-	REQUIRE(errors.list == NULL);
-	xk_graph_free(graph);
-}
-
 static struct xk_kernel *
 boot(void *context, struct xk_sim_host *host)
 {
-	struct place *place = context;
-	struct world *w = place->world;
-	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
-					   .platform = xk_sim_platform(host),
-					   .mode = w->mode,
-					   .driver = XK_DRIVER_INTERRUPT,
-					   .threads = 3,
-					   .core = -1 };
-	struct xk_kernel *kernel = xk_kernel_new(&config);
-	struct xk_protocol *failed;
+	struct net_place *place = context;
+	struct world *w = (struct world *)place->net;
+	struct xk_kernel *kernel;
+	char text[2048];
 	struct caller *c;
 
-	REQUIRE(kernel != NULL);
-	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	build(kernel, w, place->host);
+	snprintf(text, sizeof(text), caller_graph, w->policy, place->host + 1, overs[w->over], w->path);
+	kernel = net_compose(host, w->mode, &caller_type, text);
 	c = (struct caller *)xk_kernel_find(kernel, "caller");
 	c->world = w;
 	c->host = place->host;
-	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-	REQUIRE(xk_kernel_start(kernel) == 0);
+	net_start(kernel);
 	for (unsigned i = 0; i < CALLERS; i++) {
 		c->users[i] = (struct user){ .caller = c, .number = i };
 		xk_semaphore_init(&c->users[i].told, &c->protocol, 0);
@@ -492,69 +432,13 @@ boot(void *context, struct xk_sim_host *host)
 	return kernel;
 }
 
-/* ---- what happens ---- */
-
-static uint64_t
-random_below(uint64_t *random, uint64_t bound)
-{
-	return next_random(random) % bound;
-}
-
-static void
-act_crash(void *context)
-{
-	struct place *place = context;
-
-	CHECK_EQ(xk_sim_crash(place->world->hosts[place->host]), 0);
-}
-
-static void
-act_boot(void *context)
-{
-	struct place *place = context;
-
-	if (!xk_sim_is_up(place->world->hosts[place->host]))
-		CHECK_EQ(xk_sim_boot(place->world->hosts[place->host]), 0);
-}
-
-static struct sim_link_config
-lan_of(uint64_t *random, bool faulty)
-{
-	struct sim_link_config config = sim_link_preset_find("hub100")->config;
-
-	config.kind = "switch";
-	config.latency_ns = 20000;
-	config.queue = 1000;
-	if (!faulty)
-		return config;
-	config.loss = SIM_ALWAYS / 100 * random_below(random, 31);
-	config.duplicate = SIM_ALWAYS / 100 * random_below(random, 20);
-	config.reorder = SIM_ALWAYS / 100 * random_below(random, 30);
-	config.reorder_ns = (1 + random_below(random, 60)) * MS;
-	return config;
-}
-
-/* Each host crashes a few times before the network heals, and comes back; now and then at once. */
-static void
-plan_crashes(struct world *w, struct place *places, uint64_t *random)
-{
-	for (unsigned i = 0; i < HOSTS; i++) {
-		uint64_t at_ms = 500, down_ms;
-
-		while ((at_ms += 300 + random_below(random, 4000)) < HEAL_MS - 2000) {
-			down_ms = random_below(random, 3) == 0 ? 0 : random_below(random, 1500);
-			REQUIRE(xk_sim_at(w->sim, at_ms * MS, act_crash, &places[i]) == 0);
-			REQUIRE(xk_sim_at(w->sim, (at_ms + down_ms) * MS, act_boot, &places[i]) == 0);
-			at_ms += down_ms;
-		}
-	}
-}
+/* ---- what must be ---- */
 
 static void
 judge_settled(struct world *w)
 {
-	for (unsigned from = 0; from < HOSTS; from++)
-		for (unsigned to = 0; to < HOSTS; to++)
+	for (unsigned from = 0; from < NET_HOSTS; from++)
+		for (unsigned to = 0; to < NET_HOSTS; to++)
 			if (from != to)
 				CHECK(w->good[from][to] > w->before[from][to]);
 }
@@ -566,11 +450,11 @@ judge_quiet(struct world *w)
 	for (unsigned i = 0; i < w->count; i++) {
 		const struct entry *e = &w->entries[i];
 
-		if (e->from_boot == boots_of(w, e->from))
+		if (e->from_boot == net_boots(&w->net, e->from))
 			CHECK_EQ(e->ends, 1);
 	}
-	for (unsigned i = 0; i < HOSTS; i++) {
-		struct caller *c = (struct caller *)xk_kernel_find(xk_sim_kernel(w->hosts[i]), "caller");
+	for (unsigned i = 0; i < NET_HOSTS; i++) {
+		struct caller *c = (struct caller *)xk_kernel_find(xk_sim_kernel(w->net.hosts[i]), "caller");
 
 		for (unsigned k = 0; k < CALLERS; k++)
 			CHECK(c->users[k].ended);
@@ -578,46 +462,23 @@ judge_quiet(struct world *w)
 }
 
 static void
-world_open(struct world *w, struct place *places, uint64_t *random)
-{
-	static const char *const names[HOSTS] = { "h1", "h2", "h3" };
-	struct sim_link_config config = lan_of(random, true);
-
-	w->sim = xk_sim_new(w->seed);
-	w->entries = calloc(CALLS_MAX, sizeof(*w->entries));
-	REQUIRE(w->sim != NULL && w->entries != NULL);
-	w->lan = xk_sim_link_new(w->sim, "lan", &config);
-	for (unsigned i = 0; i < HOSTS; i++) {
-		struct xk_sim_host_config host = { .name = names[i], .boot = boot, .context = &places[i] };
-
-		places[i] = (struct place){ w, i };
-		w->hosts[i] = xk_sim_host_new(w->sim, &host);
-		REQUIRE(xk_sim_attach(w->hosts[i], "port", w->lan, 0x020000000001 + i) == 0);
-	}
-	for (unsigned i = 0; i < HOSTS; i++)
-		CHECK_EQ(xk_sim_boot(w->hosts[i]), 0);
-}
-
-static void
 world_live(struct world *w, uint64_t seed, bool crashes)
 {
-	uint64_t random = seed * UINT64_C(0x9e3779b97f4a7c15);
-	struct sim_link_config good = lan_of(&random, false);
-	struct place places[HOSTS];
-
-	world_open(w, places, &random);
+	w->entries = calloc(CALLS_MAX, sizeof(*w->entries));
+	REQUIRE(w->entries != NULL);
+	net_open(&w->net, seed, boot);
 	if (crashes)
-		plan_crashes(w, places, &random);
-	xk_sim_run(w->sim, HEAL_MS * MS);
-	xk_sim_link_change(w->lan, &good);
-	xk_sim_run(w->sim, SETTLE_MS * MS);
+		net_plan_crashes(&w->net, HEAL_MS - 2000);
+	xk_sim_run(w->net.sim, HEAL_MS * MS);
+	net_heal(&w->net);
+	xk_sim_run(w->net.sim, SETTLE_MS * MS);
 	memcpy(w->before, w->good, sizeof(w->before));
-	xk_sim_run(w->sim, STOP_MS * MS);
+	xk_sim_run(w->net.sim, STOP_MS * MS);
 	judge_settled(w);
 	w->stopped = true;
-	xk_sim_run(w->sim, END_MS * MS);
+	xk_sim_run(w->net.sim, END_MS * MS);
 	judge_quiet(w);
-	CHECK_EQ(xk_sim_free(w->sim), 0);
+	CHECK_EQ(xk_sim_free(w->net.sim), 0);
 	free(w->entries);
 }
 
@@ -628,13 +489,12 @@ world_run(uint64_t seed, enum over over, const char *path, uint32_t size_max, bo
 			   .policy = seed % 2 == 0 ? "resume=driver" : "resume=thread",
 			   .over = over,
 			   .path = path,
-			   .seed = seed,
 			   .size_max = size_max };
 	unsigned failures = CU_get_number_of_failures(), good = 0;
 
 	world_live(&w, seed, crashes);
-	for (unsigned i = 0; i < HOSTS * HOSTS; i++)
-		good += w.good[i / HOSTS][i % HOSTS];
+	for (unsigned i = 0; i < NET_HOSTS * NET_HOSTS; i++)
+		good += w.good[i / NET_HOSTS][i % NET_HOSTS];
 	CHECK(good > 0 && w.ran >= good);
 	CHECK_EQ(w.misplaced, 0);
 	CHECK(over == OVER_CHAN || (w.errors[ENOSYS] > 0 && w.errors[EREMOTEIO] > 0));
@@ -645,57 +505,45 @@ world_run(uint64_t seed, enum over over, const char *path, uint32_t size_max, bo
 	return w.count;
 }
 
-/* How many networks: some, or with XK_TEST_LONG enough for a million calls. A world has one thread: races are elsewhere. */
-static uint64_t
-runs(uint64_t some)
-{
-	const char *lengthy = getenv("XK_TEST_LONG");
-
-#ifdef __SANITIZE_THREAD__
-	return 1;
-#endif
-	return lengthy == NULL || strcmp(lengthy, "0") == 0 ? some : 12 * some;
-}
-
 TEST(calls_are_run_at_most_once_whatever_the_network_does)
 {
-	for (uint64_t seed = 1; seed <= runs(8); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(8); seed++)
 		world_run(seed, OVER_CHAN, short_path, 60, false);
 }
 
 TEST(calls_are_run_at_most_once_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= runs(12); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(12); seed++)
 		world_run(1000000 + seed, OVER_CHAN, short_path, 60, true);
 }
 
 TEST(long_calls_are_run_at_most_once_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= runs(8); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(8); seed++)
 		world_run(2000000 + seed, OVER_CHAN, short_path, 5000, true);
 }
 
 TEST(calls_that_wait_above_bid_reach_no_other_boot)
 {
-	for (uint64_t seed = 1; seed <= runs(6); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
 		world_run(3000000 + seed, OVER_CHAN, late_path, seed % 2 == 0 ? 5000 : 60, true);
 }
 
 TEST(calls_are_run_at_most_once_where_channels_are_few)
 {
-	for (uint64_t seed = 1; seed <= runs(6); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
 		world_run(5000000 + seed, OVER_CHAN, crowded_path, seed % 2 == 0 ? 5000 : 60, seed % 3 != 0);
 }
 
 TEST(calls_by_several_ways_are_run_at_most_once_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= runs(4); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
 		world_run(4000000 + seed, OVER_CHAN, full_path, seed % 2 == 0 ? 5000 : 60, true);
 }
 
 TEST(procedures_are_run_at_most_once_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= runs(6); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
 		world_run(6000000 + seed, seed % 2 == 0 ? OVER_SELECT : OVER_POOL, short_path,
 			  seed % 3 == 0 ? 5000 : 60, seed % 4 != 0);
 }

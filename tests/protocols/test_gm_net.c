@@ -5,23 +5,14 @@
  * sender must be told once, of a delivery only if there was one; and no more messages are under way than there are tokens.
  * Then the network heals, and messages must get through between all hosts.
  */
-#include <stdlib.h>
-
-#include "graphs/graph.h"
-#include "platform/sim/sim.h"
 #include "protocols/gm/gm.h"
 #include "protocols/post.h"
-#include "tests/random.h"
-#include "tests/test.h"
-
-#define MS UINT64_C(1000000)
+#include "tests/protocols/crash_net.h"
 
 enum {
-	HOSTS = 3,
 	TALKERS = 3, /* of each host */
 	MESSAGES_MAX = 400000,
 	SESSIONS_MAX = 60000,
-	ADDRESS = 0x0a4d0001,
 	PORT = 7,
 	TOKENS = 5,
 	LATE = 16, /* buffers that the user posts, each when it has had a message */
@@ -55,31 +46,17 @@ struct host {
 };
 
 struct world {
-	struct xk_sim *sim;
-	struct xk_sim_host *hosts[HOSTS];
-	struct xk_sim_link *lan;
+	struct net net; /* first */
 	enum xk_mode mode;
 	const char *settings, *policy, *path;
-	uint64_t seed;
 	uint32_t size_max;
 	bool posts; /* the users post buffers themselves */
 	struct message *messages;
 	struct conversation *conversations;
 	unsigned message_count, conversation_count, delivered, told, failed;
-	unsigned good[HOSTS][HOSTS], before[HOSTS][HOSTS];
+	unsigned good[NET_HOSTS][NET_HOSTS], before[NET_HOSTS][NET_HOSTS];
 	bool stopped;
 };
-
-struct place {
-	struct world *world;
-	unsigned host;
-};
-
-static uint64_t
-boots_of(const struct world *w, unsigned host)
-{
-	return xk_sim_host_boots(w->hosts[host]);
-}
 
 static uint8_t
 byte_of(uint64_t id, size_t i)
@@ -119,7 +96,7 @@ judge_delivery(struct world *w, unsigned host, const struct xk_msg *m)
 	CHECK_EQ(c->to, host);
 	CHECK_EQ(e->deliveries, 0);
 	CHECK_EQ(e->index, c->delivered);
-	CHECK(boots_of(w, host) <= e->to_boot);
+	CHECK(net_boots(&w->net, host) <= e->to_boot);
 	e->deliveries++;
 	c->delivered = e->index + 1;
 	w->delivered++;
@@ -197,8 +174,8 @@ push_message(struct host *h, struct xk_session *s, unsigned conversation)
 			       .world = w,
 			       .conversation = conversation,
 			       .index = c->pushed,
-			       .from_boot = boots_of(w, h->number),
-			       .to_boot = boots_of(w, c->to),
+			       .from_boot = net_boots(&w->net, h->number),
+			       .to_boot = net_boots(&w->net, c->to),
 			       .size = (uint32_t)(8 + xk_random(&h->protocol) % w->size_max) };
 	m = xk_msg_new(xk_platform_of(&h->protocol), e->size);
 	REQUIRE(m != NULL);
@@ -250,8 +227,8 @@ host_talk(void *argument)
 	struct xk_protocol *self = &h->protocol;
 
 	while (!w->stopped) {
-		unsigned to = (h->number + 1 + (unsigned)(xk_random(self) % (HOSTS - 1))) % HOSTS;
-		struct xk_participants participants = { .remote = { 2, { ADDRESS + to, PORT } } };
+		unsigned to = (h->number + 1 + (unsigned)(xk_random(self) % (NET_HOSTS - 1))) % NET_HOSTS;
+		struct xk_participants participants = { .remote = { 2, { NET_ADDRESS + to, PORT } } };
 		struct xk_session *s;
 
 		if (xk_open(self, self, xk_lower(self, 0), &participants, &s) == 0) {
@@ -259,7 +236,7 @@ host_talk(void *argument)
 
 			REQUIRE(conversation < SESSIONS_MAX);
 			w->conversations[conversation] =
-				(struct conversation){ .from = h->number, .to = to, .to_boot = boots_of(w, to) };
+				(struct conversation){ .from = h->number, .to = to, .to_boot = net_boots(&w->net, to) };
 			talk(h, s, conversation);
 			xk_close(s);
 		}
@@ -316,127 +293,33 @@ static const char late_path[] = "vdelay [up=\"1ms\", down=\"1ms\", jitter=\"150m
 
 static const char blast_path[] = "gm -> bid -> blast -> vnet;";
 
-static const struct xk_protocol_type **
-types_with_talker(void)
-{
-	static const struct xk_protocol_type *types[128];
-	unsigned count = 0;
-
-	while (xk_protocol_types[count] != NULL && count < XK_ARRAY_LENGTH(types) - 2) {
-		types[count] = xk_protocol_types[count];
-		count++;
-	}
-	types[count] = &talker_type;
-	return types;
-}
-
-static void
-build(struct xk_kernel *kernel, const struct world *w, unsigned host)
-{
-	struct xk_graph_errors errors = { 0 };
-	struct xk_graph *graph;
-	char text[2048];
-
-	snprintf(text, sizeof(text), talker_graph, w->policy, w->settings, host + 1, w->path);
-	graph = xk_graph_read_text("talker", text, strlen(text), &errors);
-	if (graph == NULL || xk_graph_check(graph, types_with_talker(), &errors) != 0 ||
-	    xk_graph_build(graph, kernel, &errors) != 0)
-		xk_graph_errors_print(&errors, stderr);
-	REQUIRE(errors.list == NULL);
-	xk_graph_free(graph);
-}
-
 static struct xk_kernel *
 boot(void *context, struct xk_sim_host *host)
 {
-	struct place *place = context;
-	struct world *w = place->world;
-	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
-					   .platform = xk_sim_platform(host),
-					   .mode = w->mode,
-					   .driver = XK_DRIVER_INTERRUPT,
-					   .threads = 3,
-					   .core = -1 };
-	struct xk_kernel *kernel = xk_kernel_new(&config);
-	struct xk_protocol *failed;
+	struct net_place *place = context;
+	struct world *w = (struct world *)place->net;
+	struct xk_kernel *kernel;
+	char text[2048];
 	struct host *h;
 
-	REQUIRE(kernel != NULL);
-	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	build(kernel, w, place->host);
+	snprintf(text, sizeof(text), talker_graph, w->policy, w->settings, place->host + 1, w->path);
+	kernel = net_compose(host, w->mode, &talker_type, text);
 	h = (struct host *)xk_kernel_find(kernel, "talker");
 	h->world = w;
 	h->number = place->host;
-	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-	REQUIRE(xk_kernel_start(kernel) == 0);
+	net_start(kernel);
 	for (unsigned i = 0; i < TALKERS; i++)
 		CHECK_EQ(xk_thread_start(kernel, "talker", host_talk, h), 0);
 	return kernel;
 }
 
-/* ---- what happens ---- */
-
-static uint64_t
-random_below(uint64_t *random, uint64_t bound)
-{
-	return next_random(random) % bound;
-}
-
-static void
-act_crash(void *context)
-{
-	struct place *place = context;
-
-	CHECK_EQ(xk_sim_crash(place->world->hosts[place->host]), 0);
-}
-
-static void
-act_boot(void *context)
-{
-	struct place *place = context;
-
-	if (!xk_sim_is_up(place->world->hosts[place->host]))
-		CHECK_EQ(xk_sim_boot(place->world->hosts[place->host]), 0);
-}
-
-static struct sim_link_config
-lan_of(uint64_t *random, bool faulty)
-{
-	struct sim_link_config config = sim_link_preset_find("hub100")->config;
-
-	config.kind = "switch";
-	config.latency_ns = 20000;
-	config.queue = 1000;
-	if (!faulty)
-		return config;
-	config.loss = SIM_ALWAYS / 100 * (random_below(random, 3) == 0 ? 30 : random_below(random, 20));
-	config.duplicate = SIM_ALWAYS / 100 * random_below(random, 20);
-	config.reorder = SIM_ALWAYS / 100 * random_below(random, 30);
-	config.reorder_ns = (1 + random_below(random, 60)) * MS;
-	return config;
-}
-
-/* Each host crashes a few times before the network heals, and comes back; now and then at once. */
-static void
-plan_crashes(struct world *w, struct place *places, uint64_t *random)
-{
-	for (unsigned i = 0; i < HOSTS; i++) {
-		uint64_t at_ms = 500, down_ms;
-
-		while ((at_ms += 300 + random_below(random, 4000)) < HEAL_MS - 2000) {
-			down_ms = random_below(random, 3) == 0 ? 0 : random_below(random, 1500);
-			REQUIRE(xk_sim_at(w->sim, at_ms * MS, act_crash, &places[i]) == 0);
-			REQUIRE(xk_sim_at(w->sim, (at_ms + down_ms) * MS, act_boot, &places[i]) == 0);
-			at_ms += down_ms;
-		}
-	}
-}
+/* ---- what must be ---- */
 
 static void
 judge_settled(struct world *w)
 {
-	for (unsigned from = 0; from < HOSTS; from++)
-		for (unsigned to = 0; to < HOSTS; to++)
+	for (unsigned from = 0; from < NET_HOSTS; from++)
+		for (unsigned to = 0; to < NET_HOSTS; to++)
 			if (from != to)
 				CHECK(w->good[from][to] > w->before[from][to]);
 }
@@ -448,59 +331,36 @@ judge_quiet(struct world *w)
 	for (unsigned i = 0; i < w->message_count; i++) {
 		const struct message *e = &w->messages[i];
 
-		if (e->from_boot == boots_of(w, w->conversations[e->conversation].from))
+		if (e->from_boot == net_boots(&w->net, w->conversations[e->conversation].from))
 			CHECK_EQ(e->ends, 1);
 	}
-	for (unsigned i = 0; i < HOSTS; i++) {
-		struct xk_platform *platform = xk_sim_platform(w->hosts[i]);
+	for (unsigned i = 0; i < NET_HOSTS; i++) {
+		struct xk_platform *platform = xk_sim_platform(w->net.hosts[i]);
 
-		CHECK_EQ(((struct host *)xk_kernel_find(xk_sim_kernel(w->hosts[i]), "talker"))->ended, TALKERS);
+		CHECK_EQ(((struct host *)xk_kernel_find(xk_sim_kernel(w->net.hosts[i]), "talker"))->ended, TALKERS);
 		CHECK_EQ(platform->ops->buffers_out(platform), 0);
 	}
 }
 
 static void
-world_open(struct world *w, struct place *places, uint64_t *random)
-{
-	static const char *const names[HOSTS] = { "h1", "h2", "h3" };
-	struct sim_link_config config = lan_of(random, true);
-
-	w->sim = xk_sim_new(w->seed);
-	w->messages = calloc(MESSAGES_MAX, sizeof(*w->messages));
-	w->conversations = calloc(SESSIONS_MAX, sizeof(*w->conversations));
-	REQUIRE(w->sim != NULL && w->messages != NULL && w->conversations != NULL);
-	w->lan = xk_sim_link_new(w->sim, "lan", &config);
-	for (unsigned i = 0; i < HOSTS; i++) {
-		struct xk_sim_host_config host = { .name = names[i], .boot = boot, .context = &places[i] };
-
-		places[i] = (struct place){ w, i };
-		w->hosts[i] = xk_sim_host_new(w->sim, &host);
-		REQUIRE(xk_sim_attach(w->hosts[i], "port", w->lan, 0x020000000001 + i) == 0);
-	}
-	for (unsigned i = 0; i < HOSTS; i++)
-		CHECK_EQ(xk_sim_boot(w->hosts[i]), 0);
-}
-
-static void
 world_live(struct world *w, uint64_t seed, bool crashes)
 {
-	uint64_t random = seed * UINT64_C(0x9e3779b97f4a7c15);
-	struct sim_link_config good = lan_of(&random, false);
-	struct place places[HOSTS];
-
-	world_open(w, places, &random);
+	w->messages = calloc(MESSAGES_MAX, sizeof(*w->messages));
+	w->conversations = calloc(SESSIONS_MAX, sizeof(*w->conversations));
+	REQUIRE(w->messages != NULL && w->conversations != NULL);
+	net_open(&w->net, seed, boot);
 	if (crashes)
-		plan_crashes(w, places, &random);
-	xk_sim_run(w->sim, HEAL_MS * MS);
-	xk_sim_link_change(w->lan, &good);
-	xk_sim_run(w->sim, SETTLE_MS * MS);
+		net_plan_crashes(&w->net, HEAL_MS - 2000);
+	xk_sim_run(w->net.sim, HEAL_MS * MS);
+	net_heal(&w->net);
+	xk_sim_run(w->net.sim, SETTLE_MS * MS);
 	memcpy(w->before, w->good, sizeof(w->before));
-	xk_sim_run(w->sim, STOP_MS * MS);
+	xk_sim_run(w->net.sim, STOP_MS * MS);
 	judge_settled(w);
 	w->stopped = true;
-	xk_sim_run(w->sim, END_MS * MS);
+	xk_sim_run(w->net.sim, END_MS * MS);
 	judge_quiet(w);
-	CHECK_EQ(xk_sim_free(w->sim), 0);
+	CHECK_EQ(xk_sim_free(w->net.sim), 0);
 	free(w->messages);
 	free(w->conversations);
 }
@@ -513,7 +373,6 @@ world_run(uint64_t seed, const char *path, const char *settings, uint32_t size_m
 			   .path = path,
 			   .settings = settings,
 			   .posts = strstr(settings, "buffers=0") != NULL,
-			   .seed = seed,
 			   .size_max = size_max };
 	unsigned failures = CU_get_number_of_failures();
 
@@ -527,51 +386,39 @@ world_run(uint64_t seed, const char *path, const char *settings, uint32_t size_m
 	return w.delivered;
 }
 
-/* How many networks: some, or with XK_TEST_LONG enough for a million messages. A world has one thread: races are elsewhere. */
-static uint64_t
-runs(uint64_t some)
-{
-	const char *lengthy = getenv("XK_TEST_LONG");
-
-#ifdef __SANITIZE_THREAD__
-	return 1;
-#endif
-	return lengthy == NULL || strcmp(lengthy, "0") == 0 ? some : 12 * some;
-}
-
 TEST(messages_arrive_once_and_in_order_whatever_the_network_does)
 {
-	for (uint64_t seed = 1; seed <= runs(2); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(seed, short_path, seed % 2 == 0 ? ", small=copy" : "", 60, false);
 }
 
 TEST(messages_arrive_once_and_in_order_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= runs(4); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
 		world_run(1000000 + seed, short_path, "", 60, true);
 }
 
 TEST(long_messages_arrive_once_and_in_order_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= runs(3); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(3); seed++)
 		world_run(2000000 + seed, seed % 2 == 0 ? blast_path : short_path, "", 5000, true);
 }
 
 TEST(messages_that_wait_above_bid_reach_no_other_boot)
 {
-	for (uint64_t seed = 1; seed <= runs(3); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(3); seed++)
 		world_run(3000000 + seed, late_path, "", seed % 2 == 0 ? 5000 : 60, true);
 }
 
 TEST(messages_wait_for_buffers_that_are_posted)
 {
-	for (uint64_t seed = 1; seed <= runs(2); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(4000000 + seed, short_path, ", buffers=0", seed % 2 == 0 ? 5000 : 60, seed != 1);
 }
 
 /* Receivers forget sessions all the time: few of the senders' sessions then end without anybody's being gone. */
 TEST(messages_arrive_once_and_in_order_where_sessions_are_forgotten)
 {
-	for (uint64_t seed = 1; seed <= runs(3); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(3); seed++)
 		world_run(5000001 + 2 * seed, short_path, ", sessions=3, peer_sessions=2", 60, true);
 }
