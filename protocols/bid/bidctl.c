@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 #include "protocols/bid/bidctl_private.h"
-#include "protocols/bid/siphash.h"
+#include "protocols/siphash.h"
 #include "protocols/virtual/vnet.h"
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
