@@ -56,6 +56,7 @@ enum xk_protocol_control_op {
 	XK_CHAN_ABORT,
 
 	XK_AM_REGISTER,       /* AM, protocol: struct xk_am_registration (am.h) */
+	XK_AM_SET_TAG,        /* AM, session: uint64_t, what the session shows to its peer; before its first push */
 	XK_AM_GET_WAITING,    /* AM, session: uint32_t, number of requests that wait for answers to others */
 	XK_AM_GET_UNANSWERED, /* AM, session: uint32_t, number of unanswered requests */
 

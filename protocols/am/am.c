@@ -1,265 +1,465 @@
 /*
  * am.c - Active Messages: each message names the handler to run where it arrives, and the driver runs it at once
- * (demultiplexing by the message itself: Bjorkman 1994, 2.1).
+ * (demultiplexing by the message itself: Bjorkman 1994, 2.1). am_send.c requests, am_receive.c serves; sessions are here.
  *
- * Spec:         von Eicken, Culler, Goldstein and Schauer, "Active Messages" (1992), with a handler's number in place
- *               of its address, because hosts need not have the same core image; our own 20-byte header
- * Exchange:     Each REQUEST is answered once: by the REPLY of its handler, or by an ACK if there is no reply or no
- *               such handler. A broadcast request is neither run nor answered. A reply more than three times as long as
- *               its request, headers included, becomes an ACK, unless BID has confirmed the requesting host.
- * Promise:      that of the protocol below, without retransmission; a repeated request runs again, a repeated reply
- *               does not
- * Flow:         At most `outstanding` requests of a session are unanswered and `queue` others queued; more are refused.
- *               A request without an answer after `timeout` is lost, and makes room; the requester is not told.
+ * Promise:      A request is run at most once; it is answered, or comes back to its sender's endpoint with a status. None
+ *               runs in a boot of the peer, or for a session, other than the one that it was sent to. Requests may be run
+ *               in another order than that of their pushes, if some are lost. Bytes are as intact as the protocol below
+ *               delivers them.
+ * Spec:         after Mainwaring and Culler's AM-II, as Heath, Kaur, Martin and Nguyen use it, "Quantifying the Impact of
+ *               Architectural Scaling on Communication" (2001): endpoints, request, reply, bulk store, returned messages,
+ *               credits, three-way exchanges. Our own 32-byte header
+ * Participants: the top of each stack is an endpoint's name, 1 to 65535; the rest is for the protocol below, where AM's own
+ *               `port` comes next if that is set. Opening needs the remote name; without a local one, the session's is 0.
+ *               Enabling needs the local name.
+ * Exchange:     REQUEST, REPLY, TAKEN: the requester repeats the first until it has the second; the server keeps that, and
+ *               repeats it, until it has the third, or `patience` has passed. A request without a reply is acknowledged
+ *               (ACK), one that cannot be run refused (REFUSED); neither is kept.
+ * Stores:       xk_am_request with a region writes to memory that the peer has registered (region.h), in as many messages
+ *               as needed, checked one by one. The handler, if one is named, runs when all are there.
+ * Credits:      A session has at most `outstanding` requests under way, and not more than the peer grants (`credits`);
+ *               `queue` others wait; more are refused (-ENOBUFS).
+ * Sessions:     Each open makes another. The first push calls the peer: CALL, COOKIE, CALL, WELCOME. The cookie is a hash of
+ *               the caller's address, so strangers take no memory before they have shown that they receive what is sent
+ *               there, and draw no more than they send. Both ends have numbers of 64 random bits that are used once: what
+ *               names another end is dropped, and draws GONE. After that, or when a call is given up, requests come back,
+ *               and the next push calls again. A closed session lives on until its requests are answered or returned.
+ * Memory:       a host has at most `peer_sessions` passive sessions; all together, `sessions` idle ones and as many others.
+ *               Each keeps at most `credits` replies, and repeats no more than three times the bytes that it has replied.
  * Handoff:      The shepherd that brought a message runs its handler, in the driver if it can. It leaves the driver
- *               (counted as explicit) before a handler registered with may_wait, and before it sends queued requests.
- * Sessions:     active ones only; each open makes another. An answer finds its session by 64 random bits, whichever way
- *               it comes: no other host knows them, and no earlier boot had them. Strangers' requests take no memory. A
- *               closed session lives on until its requests are answered or lost.
- * Participants: those of the protocol below
- * Push:         the handler's number (2 bytes) and the arguments (xk_am_request). Nothing comes up: handlers run.
- * Not done:     retransmission; telling the requester that an answer was lost, or that there is no such handler
- * Graph:        am -> vnet, or anything else that carries messages to hosts: bid, blast, ip, stopwait
+ *               (counted as explicit) before a handler registered with may_wait.
+ * Not done:     order; flow control of replies, which are as many as requests
+ * Graph:        am -> vnet, am -> eth, am -> udp (port=N), or anything else that carries messages to hosts: bid, ip, blast
  */
-#include "protocols/am/am.h"
-
 #include <errno.h>
+#include <stdlib.h>
 
-#include "protocols/bid/boot.h"
-#include "xkernel/event.h"
-
-enum am_drop {
-	AM_BAD_KIND = XK_DROP_OWN,
-	AM_BAD_LENGTH,
-	AM_BAD_HANDLER, /* not below XK_AM_HANDLERS, or not 0 in an ACK */
-	AM_TO_ALL,
-	AM_NO_HANDLER, /* not registered here */
-	AM_STALE,      /* an answer to no unanswered request */
-	AM_QUEUE_FULL,
-	AM_BAD_REQUEST, /* pushed: shorter than a number, or a number too large */
-	AM_CLOSED,      /* the session was closed before the request could be sent */
-	AM_TOO_LONG,    /* a reply */
-};
-
-/* acks: received; acked: sent; left: handoffs off the driver */
-enum am_counter { AM_REQUESTS, AM_REPLIES, AM_ACKS, AM_ACKED, AM_UNSENT, AM_LOST, AM_LEFT };
-
-enum {
-	AM_OUTSTANDING_MAX = 64,
-	AM_REPLY_TIMES = 3, /* limit of a reply's length, in lengths of its request; not over BID */
-};
-
-struct am {
-	struct xk_protocol protocol;
-	uint64_t outstanding, queue, timeout_ns;
-	struct xk_am_handler handlers[XK_AM_HANDLERS];
-};
-
-/* A request that was sent. */
-struct am_request {
-	uint32_t sequence;
-	bool unanswered;
-	uint64_t due_ns;
-};
-
-struct am_session {
-	struct xk_session session;
-	uint64_t number;
-	struct xk_event timer; /* holds a reference on the session while pending */
-	struct xk_lock lock;   /* protects the fields below */
-	bool timing;           /* the timer is pending, or its handler will check again */
-	uint32_t sequence;     /* of the next request */
-	unsigned unanswered;
-	struct xk_msg *first, **last; /* requests that wait, headers in front */
-	unsigned waiting;
-	struct am_request requests[AM_OUTSTANDING_MAX]; /* the first `outstanding` are in use */
-};
+#include "protocols/am/am_private.h"
+#include "protocols/siphash.h"
+#include "xkernel/trace.h"
 
 /* ---- the header ---- */
 
 enum {
 	AM_AT_KIND = 0,
-	AM_AT_ZERO = 1,
+	AM_AT_COUNT = 1,
 	AM_AT_HANDLER = 2,
 	AM_AT_SEQUENCE = 4,
-	AM_AT_LENGTH = 8,
-	AM_AT_SESSION = 12,
-	AM_HEADER_LEN = 20,
+	AM_AT_OLDEST = 8,
+	AM_AT_LENGTH = 12,
+	AM_AT_TO = 16,
+	AM_AT_FROM = 24,
 };
 
-enum am_kind { AM_REQUEST = 1, AM_REPLY, AM_ACK };
-
-struct am_header {
-	enum am_kind kind;
-	unsigned handler;
-	uint32_t sequence;
-	uint64_t session;
-};
+static_assert(AM_AT_FROM + 8 == AM_HEADER_LEN, "the header ends with its last field");
 
 static const struct xk_field_value am_kinds[] = {
-	{ AM_REQUEST, "REQUEST" }, { AM_REPLY, "REPLY" }, { AM_ACK, "ACK" }, { 0, NULL }
+	{ AM_CALL, "CALL" },
+	{ AM_COOKIE, "COOKIE" },
+	{ AM_WELCOME, "WELCOME" },
+	{ AM_REQUEST, "REQUEST" },
+	{ AM_STORE, "STORE" },
+	{ AM_REPLY, "REPLY" },
+	{ AM_ACK, "ACK" },
+	{ AM_REFUSED, "REFUSED" },
+	{ AM_TAKEN, "TAKEN" },
+	{ AM_GONE, "GONE" },
+	{ 0, NULL },
 };
 
 static const struct xk_field am_fields[] = {
 	{ .name = "kind", .bits = 8, .kind = XK_VARIES, .values = am_kinds },
-	{ .name = "zero", .bits = 8, .kind = XK_FIXED },
-	{ .name = "handler", .bits = 16, .kind = XK_VARIES, .help = "number, below 256" },
-	{ .name = "sequence", .bits = 32, .kind = XK_VARIES },
+	{ .name = "words",
+	  .bits = 8,
+	  .kind = XK_VARIES,
+	  .help = "how many, 4 bytes each, come before the other bytes" },
+	{ .name = "handler",
+	  .bits = 16,
+	  .kind = XK_VARIES,
+	  .help = "number, below 256; 65535: none; in a CALL, the endpoint; in a WELCOME, credits; in REFUSED and "
+		  "GONE, the "
+		  "reason" },
+	{ .name = "sequence", .bits = 32, .kind = XK_VARIES, .help = "of the request, or of the one that is answered" },
+	{ .name = "oldest", .bits = 32, .kind = XK_VARIES, .help = "request of the sender's that is not answered" },
 	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
-	{ .name = "session", .bits = 64, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .help = "the requester's" },
+	{ .name = "to",
+	  .bits = 64,
+	  .kind = XK_NAMES_SESSION,
+	  .print = XK_PRINT_HEX,
+	  .help = "the receiver's session; in a CALL, the cookie" },
+	{ .name = "from",
+	  .bits = 64,
+	  .kind = XK_NAMES_SESSION,
+	  .print = XK_PRINT_HEX,
+	  .help = "the sender's session; in a COOKIE, that" },
 	{ .name = NULL },
 };
+
+/* Returns whether a message of this kind may have this handler. */
+static bool
+am_handler_is_good(const struct am_header *h)
+{
+	switch (h->kind) {
+	case AM_CALL:
+		return h->handler != 0;
+	case AM_WELCOME:
+		return h->handler > 0 && h->handler <= AM_SLOTS;
+	case AM_REQUEST:
+	case AM_STORE:
+		return h->handler < XK_AM_HANDLERS || h->handler == XK_AM_NONE;
+	case AM_REPLY:
+		return h->handler < XK_AM_HANDLERS;
+	case AM_REFUSED:
+	case AM_GONE:
+		return h->handler > 0 && h->handler < AM_R_END;
+	default:
+		return h->handler == 0;
+	}
+}
+
+/* Returns how many bytes a message of this kind has at least; *exactly: and no more. */
+static uint32_t
+am_least(const struct am_header *h, bool *exactly)
+{
+	*exactly = false;
+	switch (h->kind) {
+	case AM_REQUEST:
+	case AM_REPLY:
+		return 4 * h->count;
+	case AM_STORE:
+		return AM_STORE_LEN + 4 * h->count;
+	default:
+		*exactly = true;
+		return h->kind == AM_CALL ? AM_CALL_LEN : 0;
+	}
+}
 
 /* Strips and checks the header of m, and cuts off padding. Returns 0, or the reason to drop m. */
 static unsigned
 am_header_pop(struct am_header *h, struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
-	uint32_t length = xk_get32(p + AM_AT_LENGTH);
+	bool exactly;
+	uint32_t least;
 
-	*h = (struct am_header){ p[AM_AT_KIND], xk_get16(p + AM_AT_HANDLER), xk_get32(p + AM_AT_SEQUENCE),
-				 xk_get64(p + AM_AT_SESSION) };
+	*h = (struct am_header){
+		.kind = p[AM_AT_KIND],
+		.count = p[AM_AT_COUNT],
+		.handler = xk_get16(p + AM_AT_HANDLER),
+		.sequence = xk_get32(p + AM_AT_SEQUENCE),
+		.oldest = xk_get32(p + AM_AT_OLDEST),
+		.length = xk_get32(p + AM_AT_LENGTH),
+		.to = xk_get64(p + AM_AT_TO),
+		.from = xk_get64(p + AM_AT_FROM),
+	};
 	xk_msg_pop_in_place(m, AM_HEADER_LEN);
-	if (h->kind < AM_REQUEST || h->kind > AM_ACK || p[AM_AT_ZERO] != 0)
+	least = am_least(h, &exactly);
+	if (h->kind < AM_CALL || h->kind > AM_GONE || h->from == 0)
 		return AM_BAD_KIND;
-	if (length > xk_msg_len(m) || (h->kind == AM_ACK && length != 0))
+	if (h->count > XK_AM_WORDS || (exactly && h->count != 0) || h->length > xk_msg_len(m) || h->length < least ||
+	    (exactly && h->length > least))
 		return AM_BAD_LENGTH;
-	if (h->handler >= (h->kind == AM_ACK ? 1 : XK_AM_HANDLERS))
+	if (!am_handler_is_good(h))
 		return AM_BAD_HANDLER;
-	xk_msg_truncate(m, length);
+	xk_msg_truncate(m, h->length);
 	return 0;
 }
 
-/* Puts header h before *m. Returns false without a buffer, with *m unchanged. */
-static bool
-am_header_push(struct xk_msg **m, const struct am_header *h)
+void
+am_header_store(uint8_t *p, const struct am_header *h)
 {
-	uint32_t length = (uint32_t)xk_msg_len(*m);
-	uint8_t *p = xk_msg_push(m, AM_HEADER_LEN);
-
-	if (p == NULL)
-		return false;
 	p[AM_AT_KIND] = (uint8_t)h->kind;
-	p[AM_AT_ZERO] = 0;
+	p[AM_AT_COUNT] = (uint8_t)h->count;
 	xk_put16(p + AM_AT_HANDLER, (uint16_t)h->handler);
 	xk_put32(p + AM_AT_SEQUENCE, h->sequence);
-	xk_put32(p + AM_AT_LENGTH, length);
-	xk_put64(p + AM_AT_SESSION, h->session);
+	xk_put32(p + AM_AT_OLDEST, h->oldest);
+	xk_put32(p + AM_AT_LENGTH, h->length);
+	xk_put64(p + AM_AT_TO, h->to);
+	xk_put64(p + AM_AT_FROM, h->from);
+}
+
+unsigned
+am_header_handler(const uint8_t *p)
+{
+	return xk_get16(p + AM_AT_HANDLER);
+}
+
+void
+am_header_complete(uint8_t *p, uint32_t sequence, uint32_t oldest, uint64_t to, uint64_t from)
+{
+	xk_put32(p + AM_AT_SEQUENCE, sequence);
+	xk_put32(p + AM_AT_OLDEST, oldest);
+	xk_put64(p + AM_AT_TO, to);
+	xk_put64(p + AM_AT_FROM, from);
+}
+
+void
+am_send_header(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h)
+{
+	struct xk_msg *m = xk_msg_new(xk_platform_of(self), h->length);
+	uint8_t *p;
+
+	if (m == NULL) {
+		xk_count(self, AM_UNSENT);
+		return;
+	}
+	if (h->length > 0) { /* a CALL: the caller's endpoint, credits and tag */
+		xk_put16(m->data, h->call.name);
+		xk_put16(m->data + 2, h->call.credits);
+		xk_put64(m->data + 4, h->call.tag);
+	}
+	p = xk_msg_push(&m, AM_HEADER_LEN);
+	if (p == NULL) {
+		xk_msg_free(m);
+		xk_count(self, AM_UNSENT);
+		return;
+	}
+	am_header_store(p, h);
+	if (xk_push(lls, m) != 0)
+		xk_count(self, AM_UNSENT);
+}
+
+/* ---- a session's timer ---- */
+
+bool
+am_arm(struct am_session *s, uint64_t at_ns)
+{
+	uint64_t now_ns = xk_now_ns(s->session.protocol);
+
+	if (s->timing) {
+		/* a handler that runs already will arm it again */
+		if (at_ns >= s->timer_ns || xk_event_cancel(&s->timer) != XK_EVENT_CANCELLED)
+			return true;
+	} else if (!xk_duplicate(&s->session)) {
+		return false;
+	}
+	s->timing = true;
+	s->timer_ns = at_ns;
+	xk_event_schedule(&s->timer, at_ns <= now_ns ? 0 : xk_us_of_ns(at_ns - now_ns));
 	return true;
 }
 
-/* ---- requesting ---- */
+/* ---- calling ---- */
 
-/* Makes m the next request; there is room for it. The lock is held. */
+/* Begins to call the peer, or goes on, unless its number is known: then sends what waits. No lock is held. */
 static void
-am_begin(struct am_session *s, struct xk_msg *m)
+am_call(struct am_session *s)
 {
-	const struct am *am = (struct am *)s->session.protocol;
-	struct am_request *request = s->requests;
+	struct am *am = am_of(s);
+	struct am_header h = { .kind = AM_CALL, .handler = s->remote, .length = AM_CALL_LEN, .from = s->number };
+	uint64_t now_ns = xk_now_ns(&am->protocol);
 
-	while (request->unanswered)
-		request++;
-	*request = (struct am_request){ s->sequence++, true, xk_now_ns(&am->protocol) + am->timeout_ns };
-	s->unanswered++;
-	xk_put32(m->data + AM_AT_SEQUENCE, request->sequence);
+	xk_lock(&s->lock);
+	h.to = s->cookie;
+	h.call.name = s->local;
+	h.call.credits = (uint16_t)am->credits;
+	h.call.tag = s->tag;
+	s->call_due_ns = now_ns + s->call_timeout_ns;
+	am_arm(s, s->call_due_ns);
+	xk_unlock(&s->lock);
+	am_send_header(&am->protocol, s->session.lls, &h);
 }
 
-static int
-am_push(struct xk_session *session, struct xk_msg *m)
+void
+am_go_on(struct am_session *s)
 {
-	struct am_session *s = (struct am_session *)session;
-	const struct am *am = (struct am *)session->protocol;
-	struct am_header h = { .kind = AM_REQUEST, .session = s->number };
-	const uint8_t *p = xk_msg_pop(&m, XK_AM_NUMBER_LEN);
-	bool at_once = false;
-	unsigned why = 0;
+	struct am *am = am_of(s);
+	uint64_t now_ns = xk_now_ns(&am->protocol);
+	bool calls = false, knows;
 
-	if (p == NULL)
-		why = xk_msg_len(m) < XK_AM_NUMBER_LEN ? AM_BAD_REQUEST : XK_DROP_NO_BUFFER;
-	else if ((h.handler = xk_get16(p)) >= XK_AM_HANDLERS)
-		why = AM_BAD_REQUEST;
-	else if (!am_header_push(&m, &h))
-		why = XK_DROP_NO_BUFFER;
-	if (why == 0) {
-		xk_lock(&s->lock);
-		at_once = s->waiting == 0 && s->unanswered < am->outstanding;
-		if (at_once && !s->timing && !xk_duplicate(session)) {
-			why = AM_CLOSED;
-		} else if (at_once) {
-			if (!s->timing)
-				xk_event_schedule(&s->timer, xk_us_of_ns(am->timeout_ns));
-			s->timing = true;
-			am_begin(s, m);
-		} else if (s->waiting >= am->queue) {
-			why = AM_QUEUE_FULL;
-		} else {
-			m->link = NULL;
-			*s->last = m;
-			s->last = &m->link;
-			s->waiting++;
-		}
-		xk_unlock(&s->lock);
+	xk_lock(&s->lock);
+	knows = s->peer != 0;
+	if (!knows && !s->calling && s->called == 0) {
+		s->calling = true;
+		s->called_ns = now_ns;
+		s->call_timeout_ns = am->timeout_ns;
+		calls = true;
 	}
-	if (why != 0) {
-		xk_drop(session->protocol, m, why);
-		return why == AM_BAD_REQUEST ? -EINVAL : why == AM_CLOSED ? -ECONNRESET : -ENOBUFS;
-	}
-	return at_once ? xk_push(session->lls, m) : 0;
+	xk_unlock(&s->lock);
+	if (knows)
+		am_transmit(s);
+	else if (calls)
+		am_call(s);
 }
 
-/* Sends queued requests, as far as there is room for them. */
+/* Takes COOKIE or WELCOME m. No lock is held. */
 static void
-am_send_waiting(struct am_session *s)
+am_pop_called(struct am_session *s, struct xk_msg *m, const struct am_header *h)
 {
-	const struct am *am = (struct am *)s->session.protocol;
-	struct xk_msg *m;
+	bool is_good, is_welcome = h->kind == AM_WELCOME;
 
-	do {
-		xk_lock(&s->lock);
-		m = s->unanswered < am->outstanding ? s->first : NULL;
-		if (m != NULL) {
-			s->first = m->link;
-			if (--s->waiting == 0)
-				s->last = &s->first;
-			am_begin(s, m);
-		}
-		xk_unlock(&s->lock);
-		if (m != NULL)
-			xk_push(s->session.lls, m);
-	} while (m != NULL);
+	xk_lock(&s->lock);
+	is_good = s->calling && s->cookie != (is_welcome ? 0 : h->from);
+	if (is_good && is_welcome) {
+		s->peer = h->from;
+		s->credits = h->handler;
+		s->calling = false;
+		s->oldest = s->next = 0;
+		s->served_oldest = 0;
+		am_served_clear(s);
+	} else if (is_good) {
+		s->cookie = h->from;
+	}
+	xk_unlock(&s->lock);
+	if (!is_good) {
+		xk_drop(s->session.protocol, m, AM_STALE);
+		return;
+	}
+	xk_msg_free(m);
+	if (is_welcome)
+		am_transmit(s);
+	else
+		am_call(s);
 }
 
-/* Gives up due requests, and fires again when the next one is due. */
+/* ---- the end of a conversation ---- */
+
+int
+am_status_of(unsigned reason)
+{
+	switch (reason) {
+	case AM_R_NO_ENDPOINT:
+		return -ECONNREFUSED;
+	case AM_R_TAG:
+		return -EACCES;
+	case AM_R_NO_HANDLER:
+		return -ENOENT;
+	case AM_R_REGION:
+		return -EFAULT;
+	default:
+		return -ECONNRESET;
+	}
+}
+
+void
+am_end(struct am_session *s, int status)
+{
+	struct xk_session *session = &s->session;
+	struct xk_msg *list;
+	bool first = false;
+
+	xk_lock(&s->lock);
+	list = am_requests_take(s);
+	am_served_clear(s);
+	s->peer = s->cookie = 0;
+	s->calling = false;
+	if (s->called != 0) {
+		first = !s->over;
+		s->over = true;
+	}
+	xk_unlock(&s->lock);
+	am_return(s, list, status);
+	if (!first)
+		return;
+	xk_map_unbind(&session->protocol->table.sessions, &session->binding);
+	xk_close_done(session);
+	if (xk_duplicate(session))
+		xk_close(session); /* as an hlp would: out of the cache */
+}
+
+/* Takes GONE m: of the peer's session, or of the endpoint that was called. No lock is held. */
+static void
+am_pop_gone(struct am_session *s, struct xk_msg *m, const struct am_header *h)
+{
+	bool is_good;
+
+	xk_lock(&s->lock);
+	is_good = !s->over && h->from == (s->peer != 0 ? s->peer : s->cookie);
+	xk_unlock(&s->lock);
+	if (!is_good) {
+		xk_drop(s->session.protocol, m, AM_STALE);
+		return;
+	}
+	xk_msg_free(m);
+	am_end(s, am_status_of(h->handler));
+}
+
 static void
 am_expire(struct xk_event *event, void *argument)
 {
 	struct am_session *s = argument;
-	const struct am *am = (struct am *)s->session.protocol;
-	uint64_t now_ns = xk_now_ns(s->session.protocol), next_ns = UINT64_MAX;
+	struct am *am = am_of(s);
+	uint64_t now_ns = xk_now_ns(&am->protocol), next_ns, kept_ns;
+	struct xk_msg *late = NULL, *given_up = NULL, *m;
+	bool calls = false, ends = false, gave_up;
 
 	xk_lock(&s->lock);
-	for (unsigned i = 0; i < am->outstanding; i++) {
-		struct am_request *request = &s->requests[i];
+	s->timing = false;
+	next_ns = am_requests_due(s, now_ns, &late, &given_up);
+	kept_ns = am_served_due(s, now_ns);
+	if (kept_ns < next_ns)
+		next_ns = kept_ns;
+	if (s->calling && s->call_due_ns <= now_ns) {
+		ends = now_ns - s->called_ns >= am->patience_ns;
+		calls = !ends;
 
-		if (request->unanswered && request->due_ns <= now_ns) {
-			request->unanswered = false;
-			s->unanswered--;
-			xk_count(s->session.protocol, AM_LOST);
-		} else if (request->unanswered && request->due_ns < next_ns) {
-			next_ns = request->due_ns;
-		}
+		s->call_timeout_ns =
+			s->call_timeout_ns * 2 < am->timeout_max_ns ? s->call_timeout_ns * 2 : am->timeout_max_ns;
+	} else if (s->calling && s->call_due_ns < next_ns) {
+		next_ns = s->call_due_ns;
 	}
-	if (next_ns == UINT64_MAX && s->waiting > 0)
-		next_ns = now_ns + am->timeout_ns;
-	s->timing = next_ns != UINT64_MAX && xk_duplicate(&s->session);
-	if (s->timing)
-		xk_event_schedule(event, xk_us_of_ns(next_ns - now_ns));
+	gave_up = given_up != NULL;
+	if (next_ns != UINT64_MAX)
+		am_arm(s, next_ns);
 	xk_unlock(&s->lock);
-	am_send_waiting(s);
+	while ((m = late) != NULL) {
+		late = m->link;
+		xk_count(&am->protocol, AM_RETRANSMITTED);
+		xk_push(s->session.lls, m);
+	}
+	am_return(s, given_up, -ETIMEDOUT);
+	if (ends)
+		am_end(s, -ETIMEDOUT);
+	else if (calls)
+		am_call(s);
+	else if (gave_up)
+		am_transmit(s);
 	xk_session_release(&s->session);
 }
 
+/* ---- endpoints ---- */
+
+static struct am_endpoint_state *
+am_endpoint(const struct am *am, uint16_t name)
+{
+	struct am_endpoint_state *e = am->endpoints;
+
+	while (e != NULL && e->name != name)
+		e = e->next;
+	return e;
+}
+
+static int
+am_register(struct am *am, const struct xk_am_registration *registration)
+{
+	struct am_endpoint_state *e = am_endpoint(am, registration->name);
+
+	if (e == NULL) {
+		e = calloc(1, sizeof(*e));
+		if (e == NULL)
+			return -ENOMEM;
+		e->name = registration->name;
+		e->next = am->endpoints;
+		am->endpoints = e;
+	}
+	if (registration->number >= XK_AM_HANDLERS) {
+		e->endpoint = registration->endpoint;
+		return 0;
+	}
+	if (e->handlers[registration->number].run != NULL)
+		return -EEXIST;
+	e->handlers[registration->number] = registration->handler;
+	return 0;
+}
+
 /* ---- sessions ---- */
+
+/* Parameters of a new session. */
+struct am_how {
+	uint64_t number, called, address;
+	uint16_t local, remote;
+	uint32_t credits;
+};
 
 static struct xk_key
 am_key(uint64_t number)
@@ -267,47 +467,418 @@ am_key(uint64_t number)
 	return (struct xk_key){ number, 0 };
 }
 
-/* `how` is the header of the first request. */
+/* Returns what says where the peer of lls is: its host, or its address on the link. */
+static uint64_t
+am_address(struct xk_session *lls)
+{
+	uint64_t address;
+
+	if (xk_control(lls, XK_GET_PEER_HOST, &address, sizeof(address)) == sizeof(address) ||
+	    xk_control(lls, XK_GET_PEER_LINK, &address, sizeof(address)) == sizeof(address))
+		return address;
+	return 0;
+}
+
+static struct am_sessions *
+am_bucket(struct am *am, uint64_t address)
+{
+	return &am->passive[siphash(am->secret, address, 0) % AM_BUCKETS];
+}
+
+/* Joins the address's sessions. Returns 0, -EALREADY (the peer's session has one here, or had it lately) or -EUSERS. */
 static int
-am_setup(struct xk_session *session, const void *how)
+am_join(struct am_session *s)
+{
+	struct am *am = am_of(s);
+	struct am_sessions *bucket = am_bucket(am, s->address);
+	struct am_session *other;
+	unsigned count = 0;
+	int err = 0;
+
+	xk_lock(&am->lock);
+	for (other = TAILQ_FIRST(bucket); other != NULL; other = TAILQ_NEXT(other, of_address)) {
+		if (other->address != s->address)
+			continue;
+		count++;
+		if (other->called == s->called)
+			err = -EALREADY;
+	}
+	if (err == 0 && (count >= am->peer_sessions || am->passive_count >= 2 * am->protocol.session_max))
+		err = -EUSERS;
+	if (err == 0) {
+		TAILQ_INSERT_TAIL(bucket, s, of_address);
+		am->passive_count++;
+	}
+	xk_unlock(&am->lock);
+	return err;
+}
+
+static int
+am_setup(struct xk_session *session, const void *argument)
 {
 	struct am_session *s = (struct am_session *)session;
-	const struct am_header *first = how;
+	struct am *am = am_of(s);
+	const struct am_how *how = argument;
+	uint32_t below;
+	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below)), err;
 
 	xk_event_init(&s->timer, session->protocol->kernel, am_expire, s);
 	xk_lock_init(&s->lock, session->protocol);
-	s->number = first->session;
-	s->sequence = first->sequence;
+	s->number = how->number;
+	s->local = how->local;
+	s->remote = how->remote;
+	s->endpoint = am_endpoint(am, how->local);
+	s->address = how->address;
+	s->timeout_ns = am->timeout_ns;
 	s->last = &s->first;
-	return 0;
+	if (got < 0)
+		return got;
+	if (below <= AM_HEADER_LEN + AM_STORE_LEN + 4 * XK_AM_WORDS)
+		return -EMSGSIZE;
+	s->max_packet = below - AM_HEADER_LEN;
+	if (xk_control(session->lls, XK_GET_OPT_PACKET, &below, sizeof(below)) < 0 ||
+	    below <= AM_HEADER_LEN + AM_STORE_LEN + 4 * XK_AM_WORDS)
+		below = s->max_packet + AM_HEADER_LEN;
+	s->fragment = below - AM_HEADER_LEN - AM_STORE_LEN - 4 * XK_AM_WORDS;
+	if (how->called == 0)
+		return 0;
+	s->peer = s->called = how->called;
+	s->credits = how->credits;
+	err = am_join(s);
+	if (err != 0)
+		s->called = 0; /* it is in no list */
+	return err;
 }
 
 static int
 am_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	struct xk_participants *participants, struct xk_session **session)
 {
-	struct am_header first = { .kind = AM_REQUEST };
+	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
+	struct am *am = (struct am *)self;
+	struct am_how how = { .number = xk_random(self) };
 	struct xk_session *lls;
-	int err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
+	int err;
 
+	if (local == XK_ANY)
+		local = 0;
+	if (remote == 0 || remote > UINT16_MAX || local > UINT16_MAX)
+		return -EINVAL;
+	if (am->port != 0)
+		xk_participant_push(&participants->remote, am->port);
+	err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
 	if (err != 0)
 		return err;
-	first.sequence = (uint32_t)xk_random(self);
-	first.session = xk_random(self);
-	return xk_table_add(self, am_key(first.session), hlp_receive, hlp_type, lls, &first, session);
+	how.number += how.number == 0;
+	how.local = (uint16_t)local;
+	how.remote = (uint16_t)remote;
+	return xk_table_add(self, am_key(how.number), hlp_receive, hlp_type, lls, &how, session);
 }
 
-/* No request is unanswered, except in fini. */
+/* An endpoint is enabled for all hosts. */
+static int
+am_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+	       struct xk_key *key)
+{
+	uint64_t local = xk_participant_pop(&participants->local);
+
+	if (local == 0 || local > UINT16_MAX)
+		return -EINVAL;
+	if (participants->local.depth != 0 || participants->remote.depth != 0)
+		return -EOPNOTSUPP;
+	*key = xk_table_number_key((uint32_t)local);
+	return 0;
+}
+
+static struct xk_key
+am_passive_key_of(const struct xk_session *session)
+{
+	return xk_table_number_key(((const struct am_session *)session)->local);
+}
+
+/* No request is under way, except in fini. */
 static void
 am_close(struct xk_session *session)
 {
-	struct xk_msg *next;
+	struct am_session *s = (struct am_session *)session;
+	struct am *am = am_of(s);
+	struct xk_msg *list = am_requests_take(s), *m;
 
-	for (struct xk_msg *m = ((struct am_session *)session)->first; m != NULL; m = next) {
-		next = m->link;
+	while ((m = list) != NULL) {
+		list = m->link;
 		xk_drop(session->protocol, m, AM_CLOSED);
 	}
+	am_served_clear(s);
+	if (s->called == 0)
+		return;
+	xk_lock(&am->lock);
+	TAILQ_REMOVE(am_bucket(am, s->address), s, of_address);
+	am->passive_count--;
+	xk_unlock(&am->lock);
 }
+
+/* ---- being called ---- */
+
+static uint64_t
+am_cookie(const struct am *am, const struct am_header *h, uint64_t address)
+{
+	uint64_t hash = siphash(am->secret, h->from, address);
+
+	return hash + (hash == 0);
+}
+
+/* Returns the session that this caller has here, with a reference, or NULL. Makes room for one of the same address. */
+static struct am_session *
+am_find_called(struct am *am, const struct am_header *h, uint64_t address)
+{
+	struct am_session *s, *found = NULL, *idle = NULL;
+	unsigned count = 0;
+
+	xk_lock(&am->lock);
+	for (s = TAILQ_FIRST(am_bucket(am, address)); s != NULL; s = TAILQ_NEXT(s, of_address)) {
+		if (s->address != address)
+			continue;
+		count++;
+		if (s->called == h->from)
+			found = s;
+		if (idle == NULL && !s->timing)
+			idle = s;
+	}
+	if (found != NULL && !xk_duplicate(&found->session))
+		found = NULL;
+	if (found != NULL || count < am->peer_sessions || (idle != NULL && !xk_duplicate(&idle->session)))
+		idle = NULL;
+	xk_unlock(&am->lock);
+	if (idle != NULL)
+		xk_close(&idle->session); /* as an hlp would: out of the cache */
+	return found;
+}
+
+/* Makes a session for a caller who has shown its address. Returns it with a reference, or NULL: m was dropped. */
+static struct am_session *
+am_accept(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h, uint64_t address,
+	  struct xk_msg *m)
+{
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(h->handler));
+	struct am_how how = { .number = xk_random(self),
+			      .called = h->from,
+			      .address = address,
+			      .local = (uint16_t)h->handler,
+			      .remote = h->call.name,
+			      .credits = h->call.credits };
+	struct xk_session *session;
+	unsigned why = XK_DROP_NO_SESSION;
+	int err;
+
+	how.number += how.number == 0;
+	if (enable == NULL || !xk_duplicate(lls)) {
+		xk_drop(self, m, why);
+		return NULL;
+	}
+	err = xk_table_add(self, am_key(how.number), enable->hlp_receive, enable->hlp_type, lls, &how, &session);
+	if (err == 0 && xk_duplicate(session)) {
+		if (xk_session_announce(session) == 0) {
+			xk_count(self, AM_ACCEPTED);
+			xk_msg_free(m);
+			return (struct am_session *)session;
+		}
+		xk_session_release(session);
+		why = XK_DROP_REFUSED;
+	} else {
+		why = err == -ENOMEM ? XK_DROP_NO_MEMORY : err == -EUSERS ? AM_TOO_MANY : XK_DROP_NO_SESSION;
+	}
+	xk_drop(self, m, why);
+	return NULL;
+}
+
+/* Answers CALL m. */
+static void
+am_called(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct am_header *h)
+{
+	struct am *am = (struct am *)self;
+	uint64_t address = am_address(lls), cookie = am_cookie(am, h, address);
+	const struct am_endpoint_state *e = am_endpoint(am, (uint16_t)h->handler);
+	struct am_header answer = { .kind = AM_COOKIE, .to = h->from, .from = cookie };
+	const uint8_t *p = xk_msg_pop(&m, AM_CALL_LEN);
+	struct am_session *s;
+
+	if (p == NULL) {
+		xk_drop(self, m, XK_DROP_NO_BUFFER);
+		return;
+	}
+	h->call.name = xk_get16(p);
+	h->call.credits = xk_get16(p + 2);
+	h->call.tag = xk_get64(p + 4);
+	if (h->call.credits == 0 || h->call.credits > AM_SLOTS) {
+		xk_drop(self, m, AM_BAD_LENGTH);
+		return;
+	}
+	if (h->to != cookie) {
+		xk_msg_free(m);
+		am_send_header(self, lls, &answer);
+		return;
+	}
+	if (xk_table_enabled(self, xk_table_number_key(h->handler)) == NULL) {
+		answer.handler = AM_R_NO_ENDPOINT;
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+	} else if (e != NULL && e->endpoint.tag != 0 && e->endpoint.tag != h->call.tag) {
+		answer.handler = AM_R_TAG;
+		xk_drop(self, m, AM_BAD_TAG);
+	}
+	if (answer.handler != 0) {
+		answer.kind = AM_GONE;
+		am_send_header(self, lls, &answer);
+		return;
+	}
+	if (!xk_duplicate(lls)) { /* it could go with the session that makes room */
+		xk_drop(self, m, XK_DROP_NO_SESSION);
+		return;
+	}
+	s = am_find_called(am, h, address);
+	if (s == NULL)
+		s = am_accept(self, lls, h, address, m);
+	else
+		xk_msg_free(m);
+	if (s != NULL) {
+		answer.kind = AM_WELCOME;
+		answer.handler = (unsigned)am->credits;
+		answer.from = s->number;
+		am_send_header(self, lls, &answer);
+		xk_session_release(&s->session);
+	}
+	xk_session_release(lls);
+}
+
+/* ---- receiving ---- */
+
+static void
+am_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	struct am_session *s = (struct am_session *)session;
+	const struct am_header *h = hdr;
+
+	switch (h->kind) {
+	case AM_COOKIE:
+	case AM_WELCOME:
+		am_pop_called(s, m, h);
+		break;
+	case AM_REQUEST:
+	case AM_STORE:
+		am_pop_request(s, m, h);
+		break;
+	case AM_TAKEN:
+		am_pop_taken(s, m, h);
+		break;
+	case AM_GONE:
+		am_pop_gone(s, m, h);
+		break;
+	default:
+		am_pop_answer(s, m, h);
+		break;
+	}
+}
+
+static void
+am_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	struct am_header h, gone;
+	unsigned why = am_header_pop(&h, m);
+	struct xk_session *s;
+
+	if (why == 0 && (m->flags & XK_MSG_TO_ALL) != 0)
+		why = AM_TO_ALL;
+	if (why != 0) {
+		xk_drop(self, m, why);
+		return;
+	}
+	if (h.kind == AM_CALL) {
+		am_called(self, lls, m, &h);
+		return;
+	}
+	s = xk_table_find(self, am_key(h.to));
+	if (s != NULL) {
+		xk_pop(s, lls, m, &h);
+		return;
+	}
+	xk_drop(self, m, XK_DROP_NO_SESSION);
+	if (h.kind == AM_REQUEST || h.kind == AM_STORE) {
+		gone = (struct am_header){ .kind = AM_GONE, .handler = AM_R_FORGOTTEN, .to = h.from, .from = h.to };
+		am_send_header(self, lls, &gone);
+	}
+}
+
+/* ---- control ---- */
+
+static int
+am_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	struct am *am = (struct am *)self;
+
+	switch (op) {
+	case XK_AM_REGISTER:
+		return len < sizeof(struct xk_am_registration) ? -EMSGSIZE : am_register(am, buffer);
+	case XK_REGION_REGISTER:
+	case XK_REGION_UNREGISTER:
+		return xk_regions_control(self, &am->regions, op, buffer, len);
+	default:
+		return -ENOTSUP;
+	}
+}
+
+static int
+am_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+{
+	struct am_session *s = (struct am_session *)session;
+	uint32_t value;
+
+	switch (op) {
+	case XK_AM_SET_TAG:
+		if (len < sizeof(s->tag))
+			return -EMSGSIZE;
+		xk_lock(&s->lock);
+		memcpy(&s->tag, buffer, sizeof(s->tag));
+		xk_unlock(&s->lock);
+		return 0;
+	case XK_AM_GET_WAITING:
+	case XK_AM_GET_UNANSWERED:
+		xk_lock(&s->lock);
+		value = s->waiting;
+		if (op == XK_AM_GET_UNANSWERED) {
+			value = 0;
+			for (unsigned i = 0; i < AM_SLOTS; i++)
+				value += s->requests[i].m != NULL;
+		}
+		xk_unlock(&s->lock);
+		break;
+	case XK_GET_MAX_PACKET:
+		value = s->max_packet;
+		break;
+	case XK_GET_OPT_PACKET:
+		value = s->fragment + AM_STORE_LEN + 4 * XK_AM_WORDS;
+		break;
+	default:
+		return -ENOTSUP;
+	}
+	return xk_answer(buffer, len, &value, sizeof(value));
+}
+
+static int
+am_get_participants(struct xk_session *session, struct xk_participants *participants)
+{
+	const struct am_session *s = (const struct am_session *)session;
+	const struct am *am = (const struct am *)session->protocol;
+
+	if (am->port != 0) {
+		xk_participant_pop(&participants->remote);
+		xk_participant_pop(&participants->local);
+	}
+	if (!xk_participant_push(&participants->remote, s->remote) ||
+	    !xk_participant_push(&participants->local, s->local))
+		return -E2BIG;
+	return 0;
+}
+
+/* ---- init and fini ---- */
 
 static void
 am_forget(void *object, void *context)
@@ -321,177 +892,41 @@ am_forget(void *object, void *context)
 static void
 am_fini(struct xk_protocol *self)
 {
+	struct am *am = (struct am *)self;
+	struct am_endpoint_state *e;
+	struct am_session *s, *next;
+
 	xk_map_for_each(&self->table.sessions, am_forget, NULL);
+	for (unsigned i = 0; i < AM_BUCKETS; i++) /* sessions that are over are in no table */
+		for (s = TAILQ_FIRST(&am->passive[i]); s != NULL; s = next) {
+			next = TAILQ_NEXT(s, of_address);
+			am_forget(s, NULL);
+		}
+	while ((e = am->endpoints) != NULL) {
+		am->endpoints = e->next;
+		free(e);
+	}
 }
 
 static int
 am_init(struct xk_protocol *self)
 {
-	struct xk_participants anybody = { .remote.depth = 0 };
-
-	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-}
-
-/* ---- receiving ---- */
-
-/* Leaves the driver, before the shepherd waits or sends. */
-static void
-am_leave(struct xk_protocol *self)
-{
-	if (xk_handoff(self))
-		xk_count(self, AM_LEFT);
-}
-
-/* Runs the handler named in h for m, if there is one. Takes m. */
-static void
-am_run(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, const struct am_header *h,
-       struct xk_am_reply *reply)
-{
-	const struct xk_am_handler *handler = &((struct am *)self)->handlers[h->handler];
-
-	if (handler->run == NULL) {
-		xk_drop(self, m, AM_NO_HANDLER);
-		return;
-	}
-	xk_count(self, h->kind == AM_REQUEST ? AM_REQUESTS : AM_REPLIES);
-	if (handler->may_wait)
-		am_leave(self);
-	handler->run(handler->argument, lls, m, reply);
-}
-
-/*
- * Runs and answers request h. Its source address may be forged, so the answer must not be much longer than the request,
- * unless BID has confirmed the sender's boot.
- */
-static void
-am_requested(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, const struct am_header *h)
-{
-	size_t longest =
-		xk_msg_from_boot(m) != 0 ? SIZE_MAX : AM_REPLY_TIMES * (AM_HEADER_LEN + xk_msg_len(m)) - AM_HEADER_LEN;
-	struct am_header answer = { AM_ACK, 0, h->sequence, h->session };
-	struct xk_am_reply reply = { 0, NULL };
-
-	am_run(self, lls, m, h, &reply);
-	if (reply.m != NULL && xk_msg_len(reply.m) > longest) {
-		xk_drop(self, reply.m, AM_TOO_LONG);
-		reply.m = NULL;
-	}
-	if (reply.m != NULL) {
-		xk_assert(reply.number < XK_AM_HANDLERS);
-		answer.kind = AM_REPLY;
-		answer.handler = reply.number;
-	} else {
-		reply.m = xk_msg_new(xk_platform_of(self), 0);
-		xk_count(self, AM_ACKED);
-	}
-	if (reply.m == NULL || !am_header_push(&reply.m, &answer)) {
-		xk_msg_free(reply.m);
-		xk_count(self, AM_UNSENT);
-	} else if (xk_push(lls, reply.m) != 0) {
-		xk_count(self, AM_UNSENT);
-	}
-}
-
-static void
-am_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	struct am_session *s = (struct am_session *)session;
-	struct xk_protocol *self = session->protocol;
-	struct am_request *request = s->requests, *end = request + ((struct am *)self)->outstanding;
-	const struct am_header *h = hdr;
-	bool others_wait;
-
-	xk_lock(&s->lock);
-	while (request < end && !(request->unanswered && request->sequence == h->sequence))
-		request++;
-	if (request < end) {
-		request->unanswered = false;
-		s->unanswered--;
-	}
-	others_wait = s->waiting > 0;
-	xk_unlock(&s->lock);
-	if (request == end) {
-		xk_drop(self, m, AM_STALE);
-		return;
-	}
-	if (h->kind == AM_REPLY) {
-		am_run(self, lls, m, h, NULL);
-	} else {
-		xk_count(self, AM_ACKS);
-		xk_msg_free(m);
-	}
-	if (others_wait) {
-		am_leave(self);
-		am_send_waiting(s);
-	}
-}
-
-static void
-am_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct xk_session *s = NULL;
-	struct am_header h;
-	unsigned why = am_header_pop(&h, m);
-
-	if (why == 0 && (m->flags & XK_MSG_TO_ALL) != 0)
-		why = AM_TO_ALL;
-	if (why == 0 && h.kind != AM_REQUEST) {
-		s = xk_table_find(self, am_key(h.session));
-		why = s == NULL ? XK_DROP_NO_SESSION : 0;
-	}
-	if (why != 0)
-		xk_drop(self, m, why);
-	else if (s != NULL)
-		xk_pop(s, lls, m, &h);
-	else
-		am_requested(self, lls, m, &h);
-}
-
-/* ---- control ---- */
-
-static int
-am_control(struct xk_protocol *self, int op, void *buffer, size_t len)
-{
 	struct am *am = (struct am *)self;
-	const struct xk_am_registration *registration = buffer;
+	struct xk_participants here = { .local.depth = 0 };
 
-	if (op != XK_AM_REGISTER)
-		return -ENOTSUP;
-	if (len < sizeof(*registration))
-		return -EMSGSIZE;
-	if (registration->number >= XK_AM_HANDLERS || registration->handler.run == NULL)
+	if (am->timeout_max_ns < am->timeout_min_ns) {
+		xk_trace(self, XK_TRACE_NONE, "timeout_max is not below timeout_min");
 		return -EINVAL;
-	if (am->handlers[registration->number].run != NULL)
-		return -EEXIST;
-	am->handlers[registration->number] = registration->handler;
-	return 0;
-}
-
-static int
-am_session_control(struct xk_session *session, int op, void *buffer, size_t len)
-{
-	struct am_session *s = (struct am_session *)session;
-	uint32_t value, ours = AM_HEADER_LEN - XK_AM_NUMBER_LEN; /* the header replaces the number */
-	int got;
-
-	switch (op) {
-	case XK_AM_GET_WAITING:
-	case XK_AM_GET_UNANSWERED:
-		xk_lock(&s->lock);
-		value = op == XK_AM_GET_WAITING ? s->waiting : s->unanswered;
-		xk_unlock(&s->lock);
-		break;
-	case XK_GET_MAX_PACKET:
-	case XK_GET_OPT_PACKET:
-		got = xk_control(session->lls, op, &value, sizeof(value));
-		if (got < 0)
-			return got;
-		value -= value < ours ? value : ours;
-		break;
-	default:
-		return -ENOTSUP;
 	}
-	return xk_answer(buffer, len, &value, sizeof(value));
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(am->secret); i++)
+		am->secret[i] = xk_random(self);
+	xk_lock_init(&am->lock, self);
+	xk_lock_init(&am->regions.lock, self);
+	for (unsigned i = 0; i < AM_BUCKETS; i++)
+		TAILQ_INIT(&am->passive[i]);
+	if (am->port != 0)
+		xk_participant_push(&here.local, am->port);
+	return xk_open_enable(self, self, xk_lower(self, 0), &here);
 }
 
 /* ---- tables ---- */
@@ -503,12 +938,15 @@ static const struct xk_session_ops am_session_ops = {
 	.pop = am_pop,
 	.close = am_close,
 	.control = am_session_control,
+	.get_participants = am_get_participants,
 };
 
 static const struct xk_protocol_ops am_ops = {
 	.init = am_init,
 	.fini = am_fini,
 	.open = am_open,
+	.passive_key = am_passive_key,
+	.passive_key_of = am_passive_key_of,
 	.demux = am_demux,
 	.control = am_control,
 };
@@ -520,19 +958,36 @@ static const struct xk_role am_lowers[] = {
 
 static const struct xk_setting am_settings[] = {
 	{ "outstanding", XK_SETTING_UINT, offsetof(struct am, outstanding), "8",
-	  "maximum number of unanswered requests of a session", 1, AM_OUTSTANDING_MAX },
+	  "maximum number of unanswered requests of a session", 1, AM_SLOTS },
 	{ "queue", XK_SETTING_UINT, offsetof(struct am, queue), "16", "maximum number of queued requests of a session",
 	  0, 65536 },
+	{ "credits", XK_SETTING_UINT, offsetof(struct am, credits), "16",
+	  "requests that a session's peer may have under way", 1, AM_SLOTS },
+	{ "port", XK_SETTING_UINT, offsetof(struct am, port), "0",
+	  "AM's own port on the protocol below; 0: that has no ports", 0, 65535 },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct am, timeout_ns), "200ms",
-	  "time until an unanswered request is lost", 1000, UINT64_C(60000000000) },
+	  "time until a request is sent again, while no round trip is known", 1000, UINT64_C(60000000000) },
+	{ "timeout_min", XK_SETTING_TIME, offsetof(struct am, timeout_min_ns), "1ms",
+	  "least time until a request is sent again", 1000, UINT64_C(60000000000) },
+	{ "timeout_max", XK_SETTING_TIME, offsetof(struct am, timeout_max_ns), "500ms", "longest such time", 1000,
+	  UINT64_C(60000000000) },
+	{ "patience", XK_SETTING_TIME, offsetof(struct am, patience_ns), "10s",
+	  "time without an answer after which a request is returned, and for which a reply is kept", 1000,
+	  UINT64_C(3600000000000) },
+	{ "peer_sessions", XK_SETTING_UINT, offsetof(struct am, peer_sessions), "64", "passive sessions of one host", 1,
+	  1048576 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
 static const char *const am_drops[] = {
-	"bad_kind",   "bad_length",  "bad_handler", "to_all",   "no_handler", "stale",
-	"queue_full", "bad_request", "closed",      "too_long", NULL,
+	"bad_kind",    "bad_length", "bad_handler",   "to_all",    "no_handler",  "stale",    "duplicate", "no_credit",
+	"gap",         "bad_region", "out_of_bounds", "bad_tag",   "too_many",    "repeated", "too_long",  "queue_full",
+	"bad_request", "closed",     "gave_up",       "peer_gone", "undelivered", NULL,
 };
-static const char *const am_counters[] = { "requests", "replies", "acks", "acked", "unsent", "lost", "left", NULL };
+static const char *const am_counters[] = { "accepted", "requests", "stores",        "replies",
+					   "acks",     "acked",    "retransmitted", "replied_again",
+					   "returned", "expired",  "unsent",        "left",
+					   NULL };
 
 static const struct xk_number_on am_numbers[] = {
 	{ "bid", 206 }, { "blast", 0x3007 }, { "eth", 0x3007 }, { "ip", 206 }, { NULL, 0 }
@@ -552,4 +1007,5 @@ const struct xk_protocol_type xk_type_am = {
 	.settings = am_settings,
 	.drops = am_drops,
 	.counters = am_counters,
+	.session_max = 1024,
 };

@@ -123,6 +123,7 @@ static const struct carried {
 	{ &layer_ip, &layer_bidctl, 205 },     { &layer_blast, &layer_udp, 17 },
 	{ &layer_blast, &layer_bid, 0x3005 },  { &layer_bid, &layer_udp, 17 },
 	{ &layer_bid, &layer_chan, 102 },      { &layer_bid, &layer_gm, 208 },
+	{ &layer_eth, &layer_am, 0x3007 },     { &layer_ip, &layer_am, 206 },
 };
 
 uint64_t
@@ -393,4 +394,4 @@ const struct layer_type layer_icmp = { "icmp", 8, icmp_fields, icmp_complete, ic
 
 const struct layer_type *const layer_types[] = { &layer_eth,  &layer_arp,   &layer_ip,     &layer_udp,
 						 &layer_icmp, &layer_blast, &layer_bidctl, &layer_bid,
-						 &layer_chan, &layer_gm,    NULL };
+						 &layer_chan, &layer_gm,    &layer_am,     NULL };

@@ -1,6 +1,6 @@
 /*
- * layers_rpc.c - the headers of BLAST, BIDCTL, BID, CHAN and GM, field by field, as layers.c has the others; from what
- * protocols/blast/blast.c, bidctl.c, bid.c, chan.c and gm.c promise at their tops.
+ * layers_rpc.c - the headers of BLAST, BIDCTL, BID, CHAN, GM and AM, field by field, as layers.c has the others; from what
+ * protocols/blast/blast.c, bidctl.c, bid.c, chan.c, gm.c and am.c promise at their tops.
  */
 #include "tests/conformance/layers_private.h"
 
@@ -198,3 +198,39 @@ gm_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 }
 
 const struct layer_type layer_gm = { "gm", GM_LENGTH, gm_fields, gm_complete, gm_check };
+
+/* ---- AM ---- */
+
+enum { AM_KIND, AM_WORDS, AM_HANDLER, AM_SEQUENCE, AM_OLDEST, AM_LEN, AM_TO, AM_FROM };
+
+enum { AM_LENGTH = 32, AM_KINDS = 10, AM_CALL = 1, USUAL_NUMBER = 0xa11 };
+
+static const struct field am_fields[] = {
+	{ "kind", 0, 8, 1, 4 },      { "words", 8, 8, 1, 0 },
+	{ "handler", 16, 16, 1, 0 }, { "sequence", 32, 32, 1, 0 },
+	{ "oldest", 64, 32, 1, 0 },  { "len", 96, 32, 1, 0 },
+	{ "to", 128, 64, 1, 0 },     { "from", 192, 64, 1, USUAL_NUMBER },
+	{ NULL, 0, 0, 0, 0 },
+};
+
+static void
+am_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len)
+{
+	layer_compute(packet, at, AM_LEN, body_len - AM_LENGTH, header);
+}
+
+static const char *
+am_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
+{
+	uint64_t kind = load(am_fields, AM_KIND, header), len = *body_len - AM_LENGTH;
+
+	if (kind == 0 || kind > AM_KINDS)
+		return "am has another kind";
+	if (!layer_is_said(packet, at, AM_LEN) && load(am_fields, AM_LEN, header) != len)
+		return "am has a wrong length";
+	if (kind == AM_CALL ? len != 12 : kind < 4 || kind > 6 ? len != 0 : 4 * load(am_fields, AM_WORDS, header) > len)
+		return "am has a length that its kind cannot have";
+	return load(am_fields, AM_FROM, header) == 0 ? "am has no session" : NULL;
+}
+
+const struct layer_type layer_am = { "am", AM_LENGTH, am_fields, am_complete, am_check };

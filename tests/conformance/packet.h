@@ -117,7 +117,7 @@ struct packet {
 };
 
 extern const struct layer_type layer_eth, layer_arp, layer_ip, layer_udp, layer_icmp;
-extern const struct layer_type layer_blast, layer_bidctl, layer_bid, layer_chan, layer_gm;
+extern const struct layer_type layer_blast, layer_bidctl, layer_bid, layer_chan, layer_gm, layer_am;
 extern const struct layer_type *const layer_types[];
 
 /* What lower calls by this number; NULL: nothing that is described here. */

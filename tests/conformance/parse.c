@@ -212,6 +212,16 @@ static const struct phrase {
 	{ &layer_gm, "datagram", "kind", "3" },
 	{ &layer_gm, "ack", "kind", "4" },
 	{ &layer_gm, "reset", "kind", "5" },
+	{ &layer_am, "call", "kind", "1" },
+	{ &layer_am, "cookie", "kind", "2" },
+	{ &layer_am, "welcome", "kind", "3" },
+	{ &layer_am, "request", "kind", "4" },
+	{ &layer_am, "store", "kind", "5" },
+	{ &layer_am, "reply", "kind", "6" },
+	{ &layer_am, "ack", "kind", "7" },
+	{ &layer_am, "refused", "kind", "8" },
+	{ &layer_am, "taken", "kind", "9" },
+	{ &layer_am, "gone", "kind", "10" },
 	{ NULL, NULL, NULL, NULL },
 };
 

@@ -473,14 +473,23 @@ headers_marshal(struct headers *h)
 static unsigned
 headers_am_expected(const uint8_t *p, size_t len)
 {
-	uint64_t length;
+	/* of kinds 1 to 10: the bytes at least, whether they are all, the least and the greatest handler */
+	static const struct {
+		unsigned least, all, first, last;
+	} kinds[] = { { 12, 1, 1, 65535 }, { 0, 1, 0, 0 }, { 0, 1, 1, 64 }, { 0, 0, 0, 255 }, { 20, 0, 0, 255 },
+		      { 0, 0, 0, 255 },    { 0, 1, 0, 0 }, { 0, 1, 1, 5 },  { 0, 1, 0, 0 },   { 0, 1, 1, 5 } };
+	uint64_t length = headers_number(p + 12, 4), handler = headers_number(p + 2, 2), least;
+	unsigned kind = p[0] - 1u;
 
-	if (p[0] < 1 || p[0] > 3 || p[1] != 0)
+	if (kind >= 10 || headers_number(p + 24, 8) == 0)
 		return AM_BAD_KIND;
-	length = headers_number(p + 8, 4);
-	if (20 + length > len || (p[0] == 3 && length != 0))
+	least = kinds[kind].least + 4u * p[1];
+	if (p[1] > (kinds[kind].all ? 0 : 8) || 32 + length > len || length < least ||
+	    (kinds[kind].all && length != least))
 		return AM_BAD_LENGTH;
-	return headers_number(p + 2, 2) > (p[0] == 3 ? 0 : 255) ? AM_BAD_HANDLER : (unsigned)XK_DROP_NONE;
+	if ((kind == 3 || kind == 4) && handler == 0xffff)
+		return XK_DROP_NONE;
+	return handler < kinds[kind].first || handler > kinds[kind].last ? AM_BAD_HANDLER : (unsigned)XK_DROP_NONE;
 }
 
 static void
@@ -491,9 +500,10 @@ headers_am(struct headers *h)
 
 	if (!headers_agree(am_header_pop(&header, h->m), headers_am_expected(p, h->len)))
 		return;
-	FUZZ_CHECK(header.kind == p[0] && header.handler == headers_number(p + 2, 2));
-	FUZZ_CHECK(header.sequence == headers_number(p + 4, 4) && header.session == headers_number(p + 12, 8));
-	headers_check_left(h, 20, 20 + headers_number(p + 8, 4));
+	FUZZ_CHECK(header.kind == p[0] && header.count == p[1] && header.handler == headers_number(p + 2, 2));
+	FUZZ_CHECK(header.sequence == headers_number(p + 4, 4) && header.oldest == headers_number(p + 8, 4));
+	FUZZ_CHECK(header.to == headers_number(p + 16, 8) && header.from == headers_number(p + 24, 8));
+	headers_check_left(h, 32, 32 + headers_number(p + 12, 4));
 }
 
 /* ---- BLAST ---- */

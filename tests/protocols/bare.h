@@ -24,7 +24,19 @@ bare_push(struct xk_session *s, struct xk_msg *m)
 	return 0;
 }
 
-static const struct xk_session_ops bare_session_ops = { .push = bare_push, .pop = xk_pop_through };
+static inline int
+bare_control(struct xk_session *s, int op, void *buffer, size_t len)
+{
+	static const uint32_t longest = 1500;
+
+	return op == XK_GET_MAX_PACKET ? xk_answer(buffer, len, &longest, sizeof(longest)) : -ENOTSUP;
+}
+
+static const struct xk_session_ops bare_session_ops = {
+	.push = bare_push,
+	.pop = xk_pop_through,
+	.control = bare_control,
+};
 
 static inline int
 bare_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,

@@ -61,6 +61,7 @@ enum {
 	SIEGE_PARTY = 77,
 	SIEGE_SELECT = 2,
 	SIEGE_PROCEDURE = 5,
+	SIEGE_ENDPOINT = 6,
 	SIEGE_HANDLER = 1,
 };
 
@@ -350,13 +351,15 @@ siege_serve(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, 
 
 /* A handler of Active Messages: replies with as many bytes as the request says. */
 static inline void
-siege_handle(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply)
+siege_handle(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
 	uint32_t len = 0;
 
-	(void)lls;
+	(void)arrival;
 	if (reply != NULL && xk_msg_copy_out(m, 0, &len, sizeof(len)) && len > 0)
-		*reply = (struct xk_am_reply){ SIEGE_HANDLER, siege_reply(argument, 0, len) };
+		*reply = (struct xk_am_reply){ .given = true,
+					       .number = SIEGE_HANDLER,
+					       .m = siege_reply(argument, 0, len) };
 	xk_msg_free(m);
 }
 
@@ -446,11 +449,14 @@ siege_init(struct xk_protocol *self)
 	const struct xk_am_handler handler = { .run = siege_handle, .argument = party };
 	struct xk_participants anybody = { .remote.depth = 0 };
 	struct xk_participants procedure = { .local = { 1, { SIEGE_PROCEDURE } } };
+	struct xk_participants endpoint = { .local = { 1, { SIEGE_ENDPOINT } } };
 	int err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 
 	if (err == 0)
 		err = xk_open_enable(self, self, xk_lower(self, 1), &procedure);
-	return err != 0 ? err : xk_am_register(xk_lower(self, 2), SIEGE_HANDLER, &handler);
+	if (err == 0)
+		err = xk_open_enable(self, self, xk_lower(self, 2), &endpoint);
+	return err != 0 ? err : xk_am_register(xk_lower(self, 2), SIEGE_ENDPOINT, SIEGE_HANDLER, &handler);
 }
 
 static const struct xk_role siege_lowers[] = {

@@ -1,97 +1,104 @@
-/* test_am.c - Active Messages: handlers run where the message says, answers make room, and hostile messages do nothing. */
+/* test_am.c - Active Messages: sessions, requests that are made, answered and returned, and hostile messages. */
 #include <limits.h>
 
-#include "protocols/am/am.h"
-#include "protocols/bid/boot.h"
+#include "tests/protocols/am_rig.h"
 #include "tests/protocols/bare.h"
-#include "tests/rig.h"
-#include "xkernel/upi.h"
 
-enum { ADD = 3, SUM = 4, SLOW = 0x12, LAST = XK_AM_HANDLERS - 1 };
+enum { TELL = 4, LAST = XK_AM_HANDLERS - 1 };
 
 /* What the handlers have seen. */
 static struct {
-	unsigned adds, sums, slows;
-	size_t len;
-	bool replies, had_reply;
-	unsigned reply_number;
-	size_t longer; /* bytes by which a reply exceeds its request */
-	struct rig *r;
+	unsigned tells, returns;
+	struct xk_am_arrival arrival;
+	bool had_reply;
+	char text[64];
+	int status;
+	unsigned number;
 } seen;
 
 static void
-note(struct xk_msg *m, struct xk_am_reply *reply)
+take_text(struct xk_msg *m)
 {
-	seen.len = xk_msg_len(m);
-	seen.had_reply = reply != NULL;
-	if (seen.longer != 0) {
-		uint8_t *p = xk_msg_push(&m, seen.longer);
+	size_t len = xk_msg_len(m) < sizeof(seen.text) ? xk_msg_len(m) : sizeof(seen.text) - 1;
 
-		REQUIRE(p != NULL);
-		memset(p, 0xee, seen.longer);
-	}
-	if (reply != NULL && seen.replies)
-		*reply = (struct xk_am_reply){ seen.reply_number, m };
-	else
-		xk_msg_free(m);
+	CHECK(xk_msg_copy_out(m, 0, seen.text, len));
+	seen.text[len] = '\0';
+	xk_msg_free(m);
 }
 
 static void
-run_add(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply)
+tell(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
-	CHECK(lls != NULL);
 	++*(unsigned *)argument;
-	note(m, reply);
+	seen.arrival = *arrival;
+	seen.had_reply = reply != NULL;
+	take_text(m);
 }
 
-static const struct xk_am_handler handlers[] = {
-	{ run_add, &seen.adds, false },
-	{ run_add, &seen.sums, false },
-	{ run_add, &seen.slows, true },
-};
+static void
+returned(void *argument, struct xk_session *s, unsigned number, struct xk_msg *m, int status)
+{
+	++*(unsigned *)argument;
+	CHECK(s != NULL);
+	seen.number = number;
+	seen.status = status;
+	take_text(m);
+}
+
+static const struct xk_am_handler teller = { tell, &seen.tells, false };
+static const struct xk_am_endpoint with_returns = { .returned = returned, .argument = &seen.returns };
 
 static struct rig *
-am_rig(const char *settings)
+client_rig(const char *settings)
 {
 	struct rig *r = rig_new(settings);
 	struct xk_protocol *am = rig_protocol(r, "am");
 
 	memset(&seen, 0, sizeof(seen));
-	seen.r = r;
-	CHECK_EQ(xk_am_register(am, ADD, &handlers[0]), 0);
-	CHECK_EQ(xk_am_register(am, SUM, &handlers[1]), 0);
-	CHECK_EQ(xk_am_register(am, SLOW, &handlers[2]), 0);
+	CHECK_EQ(xk_am_register(am, NAME, TELL, &teller), 0);
+	CHECK_EQ(xk_am_set_endpoint(am, NAME, &with_returns), 0);
 	return r;
 }
 
-/* An answer to what was sent last as `request` (its header's bytes): the same sequence and session. */
-static void
-answer(struct rig *r, const uint8_t *request, uint8_t kind, uint8_t handler, size_t len)
-{
-	uint8_t bytes[64] = { kind, 0, 0, handler };
+/* ---- requesting ---- */
 
-	memcpy(bytes + 4, request + 4, 4);
-	bytes[11] = (uint8_t)len;
-	memcpy(bytes + 12, request + 12, 8);
-	rig_inject_bytes(r, bytes, 20 + len);
-}
+struct requesting {
+	struct xk_session *s;
+	struct xk_am_push push;
+	const char *text;
+	size_t len; /* of zeros; 0: text */
+	int status;
+};
 
 static void
-take(struct rig *r, uint8_t request[20])
+do_request(void *argument)
 {
-	CHECK(rig_take_sent(r, request, 20) >= 20);
+	struct requesting *q = argument;
+	struct xk_platform *platform = xk_platform_of(q->s->protocol);
+	struct xk_msg *m = NULL;
+
+	if (q->len != 0)
+		m = xk_msg_new(platform, q->len);
+	else if (q->text != NULL)
+		m = xk_msg_from(platform, q->text, strlen(q->text));
+	for (struct xk_msg *part = q->len != 0 ? m : NULL; part != NULL; part = part->next)
+		memset(part->data, 0, part->len);
+	q->status = xk_am_request(q->s, &q->push, m);
 }
 
-#define REPLY(r, request) answer(r, request, 2, SUM, 0)
-#define ACK(r, request) answer(r, request, 3, 0, 0)
-
-static struct xk_session *
-open_am(struct rig *r)
+static int
+request_push(struct rig *r, struct xk_session *s, struct xk_am_push push, const char *text, size_t len)
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
+	struct requesting q = { s, push, text, len, 0 };
 
-	REQUIRE(s != NULL);
-	return s;
+	REQUIRE(rig_do(r, do_request, &q));
+	return q.status;
+}
+
+static int
+request(struct rig *r, struct xk_session *s, unsigned number, const char *text)
+{
+	return request_push(r, s, (struct xk_am_push){ .number = number }, text, 0);
 }
 
 static uint32_t
@@ -103,347 +110,488 @@ count(struct xk_session *s, int op)
 	return value;
 }
 
-/* ---- requests that arrive ---- */
-
-TEST(a_request_runs_its_handler_and_is_acknowledged)
+TEST(the_first_request_calls_the_peer)
 {
-	struct rig *r = am_rig("am");
-
-	rig_inject(r, "01 00 0003 01020304 00000002 1112131415161718 c3c3 000000"); /* padded by the link */
-	CHECK_EQ(seen.adds, 1);
-	CHECK_EQ(seen.len, 2);
-	CHECK(seen.had_reply);
-	rig_expect_sent(r, "03 00 0000 01020304 00000000 1112131415161718");
-	CHECK_EQ(rig_counter(r, "requests"), 1);
-	CHECK_EQ(rig_counter(r, "acked"), 1);
-	CHECK_EQ(rig_counter(r, "left"), 0);
-	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
-}
-
-TEST(a_handler_replies_by_another)
-{
-	struct rig *r = am_rig("am");
-
-	seen.replies = true;
-	seen.reply_number = LAST;
-	rig_inject(r, "01 00 0003 01 | 020304 00000002 1112131415161718 | c3 | c4");
-	rig_expect_sent(r, "02 00 00ff 01020304 00000002 1112131415161718 c3c4");
-	CHECK_EQ(rig_counter(r, "acked"), 0);
-	rig_free(r);
-}
-
-/* The limit includes headers of 20 bytes: three times 24 is 72. */
-TEST(a_reply_that_is_long_for_its_request_is_not_sent)
-{
-	struct rig *r = am_rig("am");
-	uint8_t sent[128];
-
-	seen.replies = true;
-	seen.longer = 48;
-	rig_inject(r, "01 00 0003 01020304 00000004 1112131415161718 c3c4c5c6");
-	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 72);
-	CHECK_EQ(rig_counter(r, "too_long"), 0);
-	seen.longer = 49;
-	rig_inject(r, "01 00 0003 01020305 00000004 1112131415161718 c3c4c5c6");
-	rig_expect_sent(r, "03 00 0000 01020305 00000000 1112131415161718");
-	CHECK_EQ(rig_counter(r, "too_long"), 1);
-	CHECK_EQ(rig_counter(r, "acked"), 1);
-	rig_free(r);
-}
-
-static void
-do_request_confirmed(void *argument)
-{
-	static const uint8_t request[20] = { 1, 0, 0, ADD };
-	struct xk_msg *m = xk_msg_from(rig_platform(argument), request, sizeof(request));
-
-	REQUIRE(m != NULL);
-	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, 1);
-	xk_demux(rig_wire_session(argument), m);
-}
-
-TEST(a_reply_to_a_host_that_is_confirmed_may_be_long)
-{
-	struct rig *r = am_rig("am");
-	uint8_t sent[128];
-
-	seen.replies = true;
-	seen.longer = 100;
-	rig_inject(r, "01 00 0003 01020304 00000000 1112131415161718"); /* opens the session below */
-	CHECK_EQ(rig_counter(r, "too_long"), 1);
-	rig_forget(r);
-	CHECK(rig_do(r, do_request_confirmed, r));
-	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 120);
-	CHECK_EQ(rig_counter(r, "too_long"), 1);
-	rig_free(r);
-}
-
-/* Of the sender's place in its window, at least. */
-TEST(a_request_that_nobody_handles_is_acknowledged)
-{
-	struct rig *r = am_rig("am");
-
-	rig_inject(r, "01 00 0005 01020304 00000000 1112131415161718");
-	rig_expect_sent(r, "03 00 0000 01020304 00000000 1112131415161718");
-	CHECK_EQ(rig_counter(r, "no_handler"), 1);
-	CHECK_EQ(rig_counter(r, "requests"), 0);
-	rig_free(r);
-}
-
-TEST(a_handler_that_may_wait_runs_outside_of_the_driver)
-{
-	struct rig *r = am_rig("am");
-
-	rig_inject(r, "01 00 0012 01020304 00000000 1112131415161718");
-	CHECK_EQ(seen.slows, 1);
-	CHECK_EQ(rig_counter(r, "left"), 1);
-	rig_expect_sent(r, "03 *");
-	rig_free(r);
-}
-
-TEST(an_answer_that_cannot_be_sent_is_counted)
-{
-	struct rig *r = am_rig("am");
-
-	rig_fail_sending(r, -ENOBUFS);
-	rig_inject(r, "01 00 0003 01020304 00000000 1112131415161718");
-	CHECK_EQ(rig_counter(r, "unsent"), 1);
-	seen.replies = true;
-	rig_inject(r, "01 00 0003 01020304 00000000 1112131415161718");
-	CHECK_EQ(rig_counter(r, "unsent"), 2);
-	CHECK_EQ(rig_counter_of(r, "wire", "no_buffer"), 2);
-	rig_free(r);
-}
-
-/* ---- requests that are made ---- */
-
-struct requesting {
-	struct xk_session *s;
-	unsigned number;
-	size_t len;
-	int status;
-};
-
-static void
-do_request(void *argument)
-{
-	struct requesting *q = argument;
-	struct xk_msg *m = xk_msg_new(xk_platform_of(q->s->protocol), q->len);
-
-	REQUIRE(m != NULL);
-	memset(m->data, 0xc3, q->len);
-	q->status = xk_am_request(q->s, q->number, m);
-}
-
-static int
-request(struct rig *r, struct xk_session *s, unsigned number)
-{
-	struct requesting q = { s, number, 1, 0 };
-
-	REQUIRE(rig_do(r, do_request, &q));
-	return q.status;
-}
-
-TEST(a_request_names_its_handler_and_its_session)
-{
-	struct rig *r = am_rig("am");
+	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
-	uint8_t first[20], second[20];
+	struct message m;
+	uint64_t number;
 
-	CHECK_EQ(request(r, s, ADD), 0);
-	CHECK_EQ(rig_push(r, s, "00 | 12"), 0);
-	take(r, first);
-	take(r, second);
-	CHECK(memcmp(first, "\1\0\0\3", 4) == 0 && memcmp(first + 8, "\0\0\0\1", 4) == 0);
-	CHECK(memcmp(second, "\1\0\0\x12", 4) == 0 && memcmp(second + 8, "\0\0\0\0", 4) == 0);
-	CHECK(memcmp(first + 12, second + 12, 8) == 0);
-	CHECK_EQ(xk_get32(second + 4) - xk_get32(first + 4), 1);
-	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), 2);
-	answer(r, second, 2, SUM, 3);
-	CHECK_EQ(seen.sums, 1);
-	CHECK_EQ(seen.len, 3);
-	CHECK(!seen.had_reply);
-	ACK(r, first);
-	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), 0);
-	CHECK_EQ(rig_counter(r, "replies"), 1);
-	CHECK_EQ(rig_counter(r, "acks"), 1);
 	rig_expect_nothing_sent(r);
-	rig_advance_ms(r, 1000);
-	CHECK_EQ(rig_counter(r, "lost"), 0);
-	rig_free(r);
+	CHECK_EQ(request_push(r, s, (struct xk_am_push){ .number = 3, .count = 2, .words = { 5, 6 } }, "ab", 0), 0);
+	CHECK_EQ(count(s, XK_AM_GET_WAITING), 1);
+	number = answer_call(r);
+	m = expect(r, AM_REQUEST);
+	CHECK(m.h.to == PEER && m.h.from == number);
+	CHECK_EQ(m.h.handler, 3);
+	CHECK_EQ(m.h.count, 2);
+	CHECK_EQ(m.h.sequence, 0);
+	CHECK_EQ(m.h.oldest, 0);
+	CHECK_EQ(m.h.length, 10);
+	CHECK_EQ(memcmp(m.bytes, "\0\0\0\5\0\0\0\6ab", 10), 0);
+	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), 1);
+	answer(r, &m, AM_ACK, 0, "");
+	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), 0);
+	CHECK_EQ(rig_counter(r, "acks"), 1);
+	CHECK_EQ(request(r, s, 3, NULL), 0);
+	m = expect(r, AM_REQUEST);
+	CHECK_EQ(m.h.sequence, 1);
+	CHECK_EQ(m.h.oldest, 1);
+	CHECK_EQ(m.h.length, 0);
+	answer(r, &m, AM_ACK, 0, "");
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_drops(r), 0);
+	am_rig_end(r);
+}
+
+TEST(a_reply_runs_its_handler_once_and_is_taken)
+{
+	struct rig *r = client_rig("am");
+	struct xk_session *s = open_am(r);
+	struct message m;
+
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	answer_call(r);
+	m = expect(r, AM_REQUEST);
+	hear_bytes(r, (struct am_header){ AM_REPLY, 1, TELL, 0, 0, 7, m.h.from, PEER, { 0 } }, "\0\0\0\x2ayes", 7);
+	CHECK_EQ(seen.tells, 1);
+	CHECK_STR(seen.text, "yes");
+	CHECK_EQ(seen.arrival.count, 1);
+	CHECK_EQ(seen.arrival.words[0], 42);
+	CHECK(seen.arrival.session == s && !seen.had_reply);
+	CHECK_EQ(rig_counter(r, "replies"), 1);
+	expect_answer(r, AM_TAKEN, 0, 0);
+	answer(r, &m, AM_REPLY, TELL, "no"); /* the first TAKEN was lost */
+	expect_answer(r, AM_TAKEN, 0, 0);
+	CHECK_EQ(seen.tells, 1);
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	m = expect(r, AM_REQUEST);
+	answer(r, &m, AM_REPLY, LAST, "nobody's");
+	CHECK_EQ(rig_counter(r, "no_handler"), 1);
+	expect_answer(r, AM_TAKEN, 1, 0);
+	am_rig_end(r);
+}
+
+TEST(what_the_peer_refuses_comes_back)
+{
+	static const struct {
+		unsigned reason;
+		int status;
+	} reasons[] = { { AM_R_NO_HANDLER, -ENOENT }, { AM_R_REGION, -EFAULT }, { AM_R_FORGOTTEN, -ECONNRESET } };
+	struct rig *r = client_rig("am");
+	struct xk_session *s = open_am(r);
+	struct message m;
+
+	CHECK_EQ(request_push(r, s, (struct xk_am_push){ .number = 3, .count = 1, .words = { 0x41424344 } }, "e", 0),
+		 0);
+	answer_call(r);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(reasons); i++) {
+		m = expect(r, AM_REQUEST);
+		answer(r, &m, AM_REFUSED, reasons[i].reason, "");
+		CHECK_EQ(seen.returns, i + 1);
+		CHECK_EQ(seen.status, reasons[i].status);
+		CHECK_EQ(seen.number, 3);
+		CHECK_STR(seen.text, "ABCDe");
+		CHECK_EQ(request_push(r, s, (struct xk_am_push){ .number = 3, .count = 1, .words = { 0x41424344 } },
+				      "e", 0),
+			 0);
+	}
+	CHECK_EQ(rig_counter(r, "returned"), 3);
+	m = expect(r, AM_REQUEST);
+	answer(r, &m, AM_ACK, 0, "");
+	am_rig_end(r);
+}
+
+/* Of a session whose endpoint has no error handler. */
+TEST(what_comes_back_to_nobody_is_dropped)
+{
+	struct rig *r = client_rig("am patience=300ms");
+	struct xk_session *s = rig_open(r, rig_to2(PEER_HOST, THERE, XK_ANY));
+	struct message m;
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	answer_call(r);
+	m = expect(r, AM_REQUEST);
+	answer(r, &m, AM_REFUSED, AM_R_NO_HANDLER, "");
+	CHECK_EQ(rig_counter(r, "undelivered"), 1);
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	m = expect(r, AM_REQUEST);
+	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_FORGOTTEN, .to = m.h.from, .from = PEER }, "");
+	CHECK_EQ(rig_counter(r, "peer_gone"), 1);
+	CHECK_EQ(request(r, s, 3, "x"), 0); /* calls again */
+	answer_call(r);
+	expect(r, AM_REQUEST);
+	rig_advance_ms(r, 2000);
+	CHECK_EQ(rig_counter(r, "gave_up"), 1);
+	CHECK_EQ(seen.returns, 0);
+	am_rig_end(r);
+}
+
+TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned)
+{
+	struct rig *r = client_rig("am timeout=100ms timeout_max=400ms patience=1s");
+	struct xk_session *s = open_am(r);
+	struct message first, again;
+
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	answer_call(r);
+	first = expect(r, AM_REQUEST);
+	rig_advance_ms(r, 99);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 2);
+	again = expect(r, AM_REQUEST);
+	CHECK(again.h.sequence == first.h.sequence && again.bytes[0] == 'x');
+	rig_advance_ms(r, 198);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 4);
+	expect(r, AM_REQUEST);
+	CHECK_EQ(rig_counter(r, "retransmitted"), 2);
+	rig_advance_ms(r, 2000);
+	rig_forget(r);
+	CHECK_EQ(seen.returns, 1);
+	CHECK_EQ(seen.status, -ETIMEDOUT);
+	answer(r, &first, AM_ACK, 0, ""); /* too late */
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	CHECK_EQ(request(r, s, 3, "y"), 0); /* the session goes on */
+	again = expect(r, AM_REQUEST);
+	CHECK_EQ(again.h.sequence, 1);
+	CHECK_EQ(again.h.oldest, 1);
+	answer(r, &again, AM_ACK, 0, "");
+	am_rig_end(r);
+}
+
+TEST(the_others_do_not_wait_for_one_that_is_lost)
+{
+	struct rig *r = client_rig("am");
+	struct xk_session *s = open_am(r);
+	struct message m[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_EQ(request(r, s, 3, "x"), 0);
+	answer_call(r);
+	for (unsigned i = 0; i < 3; i++)
+		m[i] = expect(r, AM_REQUEST);
+	answer(r, &m[2], AM_ACK, 0, "");
+	answer(r, &m[1], AM_ACK, 0, "");
+	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), 1);
+	rig_advance_ms(r, 300);
+	m[1] = expect(r, AM_REQUEST);
+	CHECK_EQ(m[1].h.sequence, 0);
+	rig_expect_nothing_sent(r);
+	answer(r, &m[1], AM_ACK, 0, "");
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	CHECK_EQ(expect(r, AM_REQUEST).h.oldest, 3);
+	am_rig_end(r);
+}
+
+TEST(no_more_are_under_way_than_the_peer_has_credits_for)
+{
+	struct rig *r = client_rig("am outstanding=8 queue=2");
+	struct xk_session *s = open_am(r);
+	struct message m[8];
+
+	for (unsigned i = 0; i < 10; i++)
+		CHECK_EQ(request(r, s, 3, "x"), 0);
+	CHECK_EQ(request(r, s, 3, "x"), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "queue_full"), 1);
+	answer_call(r);
+	for (unsigned i = 0; i < CREDITS; i++)
+		m[i] = expect(r, AM_REQUEST);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), CREDITS);
+	CHECK_EQ(count(s, XK_AM_GET_WAITING), 10 - CREDITS);
+	answer(r, &m[1], AM_ACK, 0, "");
+	rig_expect_nothing_sent(r); /* the oldest holds it up */
+	answer(r, &m[0], AM_ACK, 0, "");
+	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 4);
+	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 5);
+	rig_expect_nothing_sent(r);
+	am_rig_end(r);
 }
 
 TEST(each_open_is_a_session_of_its_own)
 {
-	struct rig *r = am_rig("am");
+	struct rig *r = client_rig("am");
 	struct xk_session *a = open_am(r), *b = open_am(r);
-	uint8_t of_a[20], of_b[20];
+	struct message of_a, of_b;
 
 	CHECK(a != b);
-	CHECK_EQ(request(r, a, ADD), 0);
-	CHECK_EQ(request(r, b, ADD), 0);
-	take(r, of_a);
-	take(r, of_b);
-	CHECK(memcmp(of_a + 12, of_b + 12, 8) != 0);
-	ACK(r, of_a); /* whichever way it comes */
+	CHECK_EQ(request(r, a, 3, "x"), 0);
+	answer_call(r);
+	of_a = expect(r, AM_REQUEST);
+	CHECK_EQ(request(r, b, 3, "x"), 0);
+	answer_call(r);
+	of_b = expect(r, AM_REQUEST);
+	CHECK(of_a.h.from != of_b.h.from);
+	answer(r, &of_a, AM_ACK, 0, "");
 	CHECK_EQ(count(a, XK_AM_GET_UNANSWERED), 0);
 	CHECK_EQ(count(b, XK_AM_GET_UNANSWERED), 1);
 	rig_wire_refuse(r, -EHOSTUNREACH);
-	CHECK(rig_open(r, rig_to(6)) == NULL);
+	CHECK(rig_open(r, rig_to2(6, THERE, NAME)) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
-	rig_advance_ms(r, 1000);
-	rig_free(r);
+	am_rig_end(r);
 }
 
-TEST(an_answer_is_taken_once)
+TEST(an_endpoint_is_named_by_a_number)
 {
-	struct rig *r = am_rig("am");
-	struct xk_session *s = open_am(r);
-	uint8_t bytes[20];
+	static const uint64_t names[][2] = { { 0, NAME }, { 65536, NAME }, { XK_ANY, NAME }, { THERE, 65536 } };
+	struct rig *r = client_rig("am");
+	struct xk_participants none = { .local.depth = 0 }, more = { .local = { 2, { 1, NAME } } };
+	struct xk_participants got = { .local.depth = 0 };
 
-	CHECK_EQ(request(r, s, ADD), 0);
-	take(r, bytes);
-	REPLY(r, bytes);
-	REPLY(r, bytes);
-	ACK(r, bytes);
-	CHECK_EQ(seen.sums, 1);
-	CHECK_EQ(rig_counter(r, "stale"), 2);
-	bytes[7] ^= 1; /* never asked */
-	REPLY(r, bytes);
-	CHECK_EQ(rig_counter(r, "stale"), 3);
-	bytes[19] ^= 1; /* nobody's */
-	REPLY(r, bytes);
-	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	CHECK_EQ(seen.sums, 1);
-	rig_advance_ms(r, 1000);
-	rig_free(r);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(names); i++) {
+		CHECK(rig_open(r, rig_to2(PEER_HOST, names[i][0], names[i][1])) == NULL);
+		CHECK_EQ(rig_error(r), -EINVAL);
+	}
+	CHECK_EQ(rig_open_enable(r, none), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, more), -EOPNOTSUPP);
+	CHECK_EQ(xk_get_participants(open_am(r), &got), 0);
+	CHECK_EQ(got.remote.address[got.remote.depth - 1], THERE);
+	CHECK_EQ(got.local.address[got.local.depth - 1], NAME);
+	am_rig_end(r);
 }
 
-TEST(a_reply_that_nobody_handles_makes_room_all_the_same)
+TEST(a_call_is_repeated_and_given_up)
 {
-	struct rig *r = am_rig("am");
+	struct rig *r = client_rig("am timeout=100ms timeout_max=200ms patience=1s");
 	struct xk_session *s = open_am(r);
-	uint8_t bytes[20];
+	struct message m;
 
-	CHECK_EQ(request(r, s, ADD), 0);
-	take(r, bytes);
-	answer(r, bytes, 2, 9, 0);
-	CHECK_EQ(rig_counter(r, "no_handler"), 1);
-	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), 0);
-	rig_expect_nothing_sent(r);
-	rig_advance_ms(r, 1000);
-	rig_free(r);
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	m = expect(r, AM_CALL);
+	rig_advance_ms(r, 101);
+	CHECK(expect(r, AM_CALL).h.from == m.h.from);
+	rig_advance_ms(r, 2000);
+	rig_forget(r);
+	CHECK_EQ(seen.returns, 1);
+	CHECK_EQ(seen.status, -ETIMEDOUT);
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	answer_call(r); /* the next one calls again */
+	m = expect(r, AM_REQUEST);
+	answer(r, &m, AM_ACK, 0, "");
+	am_rig_end(r);
 }
 
-/* ---- how many ---- */
-
-/* ... and what an answer makes room for is sent outside of the driver. */
-TEST(requests_wait_for_room)
+TEST(a_call_may_be_refused)
 {
-	struct rig *r = am_rig("am outstanding=2 queue=2");
+	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
-	uint8_t bytes[4][20];
+	struct message m;
 
-	for (unsigned i = 0; i < 4; i++)
-		CHECK_EQ(request(r, s, ADD + i % 2), 0);
-	CHECK_EQ(request(r, s, ADD), -ENOBUFS);
-	CHECK_EQ(rig_counter(r, "queue_full"), 1);
-	CHECK_EQ(count(s, XK_AM_GET_WAITING), 2);
-	CHECK_EQ(rig_sent(r), 2);
-	take(r, bytes[0]);
-	take(r, bytes[1]);
-	ACK(r, bytes[1]);
-	CHECK_EQ(rig_counter(r, "left"), 1);
-	take(r, bytes[2]);
-	CHECK_EQ(bytes[2][3], ADD);
-	REPLY(r, bytes[0]);
-	CHECK_EQ(rig_counter(r, "left"), 2);
-	take(r, bytes[3]);
-	CHECK_EQ(bytes[3][3], SUM);
-	CHECK_EQ(xk_get32(bytes[3] + 4) - xk_get32(bytes[0] + 4), 3);
-	ACK(r, bytes[2]);
-	ACK(r, bytes[3]);
-	CHECK_EQ(rig_counter(r, "left"), 2); /* a little book-keeping: in the driver */
-	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), 0);
-	rig_expect_nothing_sent(r);
-	rig_advance_ms(r, 1000);
-	rig_free(r);
-}
-
-TEST(nothing_may_have_to_wait)
-{
-	struct rig *r = am_rig("am outstanding=1 queue=0");
-	struct xk_session *s = open_am(r);
-	uint8_t bytes[20];
-
-	CHECK_EQ(request(r, s, ADD), 0);
-	CHECK_EQ(request(r, s, ADD), -ENOBUFS);
-	take(r, bytes);
-	ACK(r, bytes);
-	CHECK_EQ(request(r, s, ADD), 0);
-	take(r, bytes);
-	ACK(r, bytes);
-	rig_advance_ms(r, 1000);
-	rig_free(r);
-}
-
-TEST(what_is_not_answered_in_time_is_lost_and_makes_room)
-{
-	struct rig *r = am_rig("am outstanding=1 timeout=100ms");
-	struct xk_session *s = open_am(r);
-	uint8_t first[20], second[20];
-
-	CHECK_EQ(request(r, s, ADD), 0);
-	CHECK_EQ(request(r, s, ADD), 0);
-	take(r, first);
-	rig_advance_ms(r, 99);
-	rig_expect_nothing_sent(r);
-	rig_advance_ms(r, 2);
-	take(r, second);
-	CHECK_EQ(rig_counter(r, "lost"), 1);
-	ACK(r, first);
+	CHECK_EQ(xk_am_set_tag(s, 77), 0);
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	m = expect(r, AM_CALL);
+	CHECK(xk_get64(m.bytes + 4) == 77);
+	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
+	expect(r, AM_CALL);
+	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_TAG, .to = m.h.from, .from = COOKIE + 1 }, "");
 	CHECK_EQ(rig_counter(r, "stale"), 1);
-	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), 1);
-	rig_advance_ms(r, 50);
-	ACK(r, second);
-	CHECK_EQ(request(r, s, ADD), 0); /* while the timer of the one before is pending */
-	take(r, first);
-	rig_advance_ms(r, 99);
-	CHECK_EQ(rig_counter(r, "lost"), 1);
-	rig_advance_ms(r, 2);
-	CHECK_EQ(rig_counter(r, "lost"), 2);
-	rig_free(r);
+	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_TAG, .to = m.h.from, .from = COOKIE }, "");
+	CHECK_EQ(seen.status, -EACCES);
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	m = expect(r, AM_CALL);
+	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
+	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_NO_ENDPOINT, .to = m.h.from, .from = COOKIE }, "");
+	CHECK_EQ(seen.status, -ECONNREFUSED);
+	CHECK_EQ(seen.returns, 2);
+	am_rig_end(r);
+}
+
+/* A peer that was booted again has another secret: its cookie is another one. */
+TEST(a_later_cookie_is_the_one)
+{
+	struct rig *r = client_rig("am");
+	struct xk_session *s = open_am(r);
+	struct message m;
+
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	m = expect(r, AM_CALL);
+	welcome(r, m.h.from); /* before it was asked back: nobody's */
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
+	CHECK(expect(r, AM_CALL).h.to == COOKIE);
+	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
+	CHECK_EQ(rig_counter(r, "stale"), 2);
+	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE + 1 }, "");
+	CHECK(expect(r, AM_CALL).h.to == COOKIE + 1);
+	welcome(r, m.h.from);
+	m = expect(r, AM_REQUEST);
+	welcome(r, m.h.from);
+	CHECK_EQ(rig_counter(r, "stale"), 3);
+	answer(r, &m, AM_ACK, 0, "");
+	am_rig_end(r);
 }
 
 TEST(a_session_that_is_closed_lives_until_all_is_answered)
 {
-	struct rig *r = am_rig("am outstanding=1");
+	struct rig *r = client_rig("am outstanding=1");
 	struct xk_session *s = open_am(r);
-	uint8_t bytes[20];
+	struct message m;
 
-	CHECK_EQ(request(r, s, ADD), 0);
-	CHECK_EQ(request(r, s, SUM), 0);
-	take(r, bytes);
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	CHECK_EQ(request(r, s, 3, "y"), 0);
 	rig_close(r, s);
+	answer_call(r);
+	m = expect(r, AM_REQUEST);
 	CHECK_EQ(rig_wire_sessions(r), 1);
-	ACK(r, bytes);
-	take(r, bytes);
-	REPLY(r, bytes);
-	CHECK_EQ(seen.sums, 1);
+	answer(r, &m, AM_ACK, 0, "");
+	m = expect(r, AM_REQUEST);
+	answer(r, &m, AM_REPLY, TELL, "z");
+	CHECK_EQ(seen.tells, 1);
+	expect(r, AM_TAKEN);
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	rig_free(r);
 }
 
-TEST(a_host_may_end_with_requests_under_way)
+TEST(what_is_pushed_must_be_a_request)
 {
-	struct bare b = bare_new("am");
-	struct xk_session *s = bare_session(&b);
+	struct rig *r = client_rig("am");
+	struct xk_session *s = open_am(r);
+	uint8_t little = 0;
 
+	CHECK_EQ(request(r, s, XK_AM_HANDLERS, "x"), -EINVAL);
+	CHECK_EQ(request_push(r, s, (struct xk_am_push){ .number = 3, .count = XK_AM_WORDS + 1 }, "x", 0), -EINVAL);
+	CHECK_EQ(rig_counter(r, "bad_request"), 2);
+	CHECK_EQ(count(s, XK_GET_MAX_PACKET), 1500 - AM_HEADER_LEN);
+	CHECK_EQ(count(s, XK_GET_OPT_PACKET), 1500 - AM_HEADER_LEN);
+	CHECK_EQ(request_push(r, s, (struct xk_am_push){ .number = 3 }, NULL, 1469), -EMSGSIZE);
+	CHECK_EQ(request_push(r, s, (struct xk_am_push){ .number = 3, .count = 1 }, NULL, 1465), -EMSGSIZE);
+	CHECK_EQ(rig_counter(r, "too_long"), 2);
+	CHECK_EQ(request_push(r, s, (struct xk_am_push){ .number = 3, .count = 1 }, NULL, 1464), 0);
+	CHECK_EQ(xk_control(s, XK_AM_SET_TAG, &little, sizeof(little)), -EMSGSIZE);
+	answer_call(r);
+	CHECK_EQ(expect(r, AM_REQUEST).h.length, 1468);
+	am_rig_end(r);
+}
+
+/* ---- stores ---- */
+
+TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler)
+{
+	struct xk_am_push push = {
+		.number = 3, .count = 1, .words = { 9 }, .part = { .region = 0xabcd, .place = 100 }
+	};
+	struct rig *r = client_rig("am");
+	struct xk_session *s = open_am(r);
+	uint32_t offset = 0, before = 0;
+	struct message m;
+
+	CHECK_EQ(request_push(r, s, push, NULL, 4000), 0);
+	answer_call(r);
+	do {
+		m = expect(r, AM_STORE);
+		CHECK_EQ(xk_get32(m.bytes), 0xabcd);
+		CHECK_EQ(xk_get32(m.bytes + 4), 100);
+		CHECK_EQ(xk_get32(m.bytes + 8), 4000);
+		CHECK_EQ(xk_get32(m.bytes + 12), offset);
+		CHECK_EQ(xk_get32(m.bytes + 16), before++);
+		offset += m.h.length - AM_STORE_LEN - 4 * m.h.count;
+		CHECK_EQ(m.h.handler, offset == 4000 ? 3 : XK_AM_NONE);
+		CHECK_EQ(m.h.count, offset == 4000);
+		answer(r, &m, offset == 4000 ? AM_REFUSED : AM_ACK, offset == 4000 ? AM_R_REGION : 0, "");
+	} while (offset < 4000);
+	CHECK_EQ(before, 3);
+	CHECK_EQ(seen.returns, 1);
+	CHECK_EQ(seen.status, -EFAULT);
+	push.number = XK_AM_NONE;
+	CHECK_EQ(request_push(r, s, push, NULL, 3000), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		m = expect(r, AM_STORE);
+		answer(r, &m, AM_REFUSED, AM_R_REGION, "");
+	}
+	CHECK_EQ(seen.returns, 2);
+	CHECK_EQ(rig_counter(r, "undelivered"), 2);
+	CHECK_EQ(request_push(r, s, push, NULL, 64000), -ENOBUFS);
+	CHECK(rig_counter(r, "queue_full") > 24);
+	am_rig_end(r);
+}
+
+/* ---- no buffers ---- */
+
+struct short_of {
+	struct rig *r;
+	struct xk_session *s;
+	unsigned buffers;
+	uint32_t region;
+	int status;
+};
+
+/* What shares the bytes of another has no room in front: headers need a buffer of their own. */
+static void
+request_and_keep(void *argument)
+{
+	struct short_of *q = argument;
+	struct xk_am_push push = { .number = 3, .count = 1, .part.region = q->region };
+	struct xk_msg *m = xk_msg_from(rig_platform(q->r), "xy", 2), *other = xk_msg_reference(m);
+
+	REQUIRE(m != NULL && other != NULL);
+	rig_limit_buffers(q->r, q->buffers);
+	q->status = xk_am_request(q->s, &push, other);
+	rig_limit_buffers(q->r, UINT_MAX);
+	xk_msg_free(m);
+}
+
+static void
+request_without_bytes(void *argument)
+{
+	struct short_of *q = argument;
+	struct xk_am_push push = { .number = 3 };
+
+	rig_limit_buffers(q->r, 0);
+	q->status = xk_am_request(q->s, &push, NULL);
+	rig_limit_buffers(q->r, UINT_MAX);
+}
+
+TEST(am_drops_for_want_of_a_buffer_or_tries_again)
+{
+	struct rig *r = client_rig("am");
+	struct short_of q = { r, open_am(r), 0, 0, 0 };
+	struct message m;
+
+	CHECK(rig_do(r, request_and_keep, &q));
+	CHECK_EQ(q.status, -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
+	for (q.region = 5; q.buffers < 2; q.buffers++) {
+		CHECK(rig_do(r, request_and_keep, &q));
+		CHECK_EQ(q.status, -ENOBUFS);
+	}
+	CHECK_EQ(rig_counter(r, "no_buffer"), 3);
+	CHECK(rig_do(r, request_without_bytes, &q));
+	CHECK_EQ(q.status, -ENOBUFS);
+	rig_expect_nothing_sent(r);
+	q.region = 0;
+	q.buffers = 1; /* for the headers; there is none for the call */
+	CHECK(rig_do(r, request_and_keep, &q));
+	CHECK_EQ(q.status, 0);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "unsent"), 1);
+	rig_advance_ms(r, 300);
+	answer_call(r);
+	m = expect(r, AM_REQUEST);
+	answer(r, &m, AM_ACK, 0, "");
+	CHECK(rig_do(r, request_and_keep, &q));
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "unsent"), 2);
+	rig_advance_ms(r, 1000);
+	m = expect(r, AM_REQUEST);
+	CHECK_EQ(memcmp(m.bytes, "\0\0\0\0xy", 6), 0);
+	answer(r, &m, AM_ACK, 0, "");
+	am_rig_end(r);
+}
+
+TEST(a_host_may_end_with_requests_that_wait)
+{
+	struct xk_participants there = { .remote = { 2, { PEER_HOST, THERE } } };
+	struct bare b = bare_new("am");
+	struct xk_session *s;
+
+	REQUIRE(xk_open(b.above, b.above, b.tested, &there, &s) == 0);
 	for (unsigned i = 0; i < 8 + 16; i++)
-		CHECK_EQ(xk_push(s, xk_msg_from(b.platform, "\0\3", 2)), 0);
-	CHECK_EQ(count(s, XK_AM_GET_WAITING), 16);
+		CHECK_EQ(xk_push(s, xk_msg_from(b.platform, "x", 1)), 0);
+	CHECK_EQ(count(s, XK_AM_GET_WAITING), 8 + 16);
 	xk_close(s);
 	bare_free(&b);
 }
@@ -452,24 +600,44 @@ TEST(a_host_may_end_with_requests_under_way)
 
 TEST(messages_that_make_no_sense_are_dropped)
 {
+#define REST "01020304 01020304 0000000"
+#define ENDS " 1112131415161718 2122232425262728 "
 	static const struct {
 		const char *hex, *drop;
 	} messages[] = {
 		{ "", "short" },
-		{ "01 00 0003 01020304 00000000 11121314151617", "short" },
-		{ "00 00 0003 01020304 00000000 1112131415161718", "bad_kind" },
-		{ "04 00 0003 01020304 00000000 1112131415161718", "bad_kind" },
-		{ "01 01 0003 01020304 00000000 1112131415161718", "bad_kind" },
-		{ "01 00 0003 01020304 00000001 1112131415161718", "bad_length" },
-		{ "01 00 0003 01020304 ffffffff 1112131415161718 01", "bad_length" },
-		{ "03 00 0000 01020304 00000001 1112131415161718 01", "bad_length" },
-		{ "01 00 0100 01020304 00000000 1112131415161718", "bad_handler" },
-		{ "02 00 ffff 01020304 00000000 1112131415161718", "bad_handler" },
-		{ "03 00 0001 01020304 00000000 1112131415161718", "bad_handler" },
-		{ "02 00 0003 01020304 00000000 1112131415161718", "no_session" },
-		{ "03 00 0000 01020304 00000000 1112131415161718", "no_session" },
+		{ "04 00 0003 " REST "0"
+		  " 1112131415161718 21222324252627",
+		  "short" },
+		{ "00 00 0003 " REST "0" ENDS, "bad_kind" },
+		{ "0b 00 0003 " REST "0" ENDS, "bad_kind" },
+		{ "04 00 0003 " REST "0 1112131415161718 0000000000000000", "bad_kind" },
+		{ "04 00 0003 " REST "1" ENDS, "bad_length" },
+		{ "04 01 0003 " REST "3" ENDS "010203", "bad_length" },
+		{ "04 09 0003 " REST "0" ENDS, "bad_length" },
+		{ "05 00 0003 " REST "4" ENDS "01020304", "bad_length" },
+		{ "06 01 0003 " REST "3" ENDS "010203", "bad_length" },
+		{ "07 00 0000 " REST "1" ENDS "01", "bad_length" },
+		{ "07 01 0000 " REST "0" ENDS, "bad_length" },
+		{ "01 00 0007 " REST "b" ENDS "00 09 00 03 00000000 000000", "bad_length" },
+		{ "01 00 0007 " REST "c" ENDS "00 09 00 00 00000000 00000000", "bad_length" },
+		{ "01 00 0007 " REST "c" ENDS "00 09 00 41 00000000 00000000", "bad_length" },
+		{ "01 00 0000 " REST "c" ENDS "00 09 00 03 00000000 00000000", "bad_handler" },
+		{ "02 00 0001 " REST "0" ENDS, "bad_handler" },
+		{ "03 00 0000 " REST "0" ENDS, "bad_handler" },
+		{ "03 00 0041 " REST "0" ENDS, "bad_handler" },
+		{ "04 00 0100 " REST "0" ENDS, "bad_handler" },
+		{ "06 00 ffff " REST "0" ENDS, "bad_handler" },
+		{ "08 00 0000 " REST "0" ENDS, "bad_handler" },
+		{ "0a 00 0006 " REST "0" ENDS, "bad_handler" },
+		{ "02 00 0000 " REST "0" ENDS, "no_session" },
+		{ "03 00 0004 " REST "0" ENDS, "no_session" },
+		{ "06 00 0004 " REST "0" ENDS, "no_session" },
+		{ "07 00 0000 " REST "0" ENDS, "no_session" },
+		{ "09 00 0000 " REST "0" ENDS, "no_session" },
+		{ "0a 00 0003 " REST "0" ENDS, "no_session" },
 	};
-	struct rig *r = am_rig("am");
+	struct rig *r = client_rig("am");
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(messages); i++) {
 		long before = rig_counter(r, messages[i].drop);
@@ -478,107 +646,75 @@ TEST(messages_that_make_no_sense_are_dropped)
 		CHECK_EQ(rig_counter(r, messages[i].drop), before + 1);
 	}
 	CHECK_EQ(rig_drops(r), XK_ARRAY_LENGTH(messages));
-	CHECK_EQ(seen.adds + seen.sums + seen.slows, 0);
 	rig_expect_nothing_sent(r);
-	rig_inject_prefixes(r, "01 00 0003 01020304 00000000 1112131415161718");
-	CHECK_EQ(rig_counter(r, "short"), 22);
+	rig_inject_prefixes(r, "04 00 0003 " REST "0" ENDS);
+	CHECK_EQ(rig_counter(r, "short"), 34);
+	rig_expect_nothing_sent(r);
 	rig_free(r);
 }
 
-TEST(what_is_pushed_must_be_a_request)
+/* Answers and forgeries that do not name both ends. */
+TEST(answers_of_others_are_stale)
 {
-	struct rig *r = am_rig("am");
+	static const enum am_kind kinds[] = { AM_REPLY, AM_ACK, AM_REFUSED, AM_TAKEN, AM_GONE, AM_REQUEST, AM_COOKIE };
+	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
+	struct message m;
 
-	CHECK_EQ(rig_push(r, s, ""), -EINVAL);
-	CHECK_EQ(rig_push(r, s, "00"), -EINVAL);
-	CHECK_EQ(rig_push(r, s, "0100"), -EINVAL);
-	CHECK_EQ(rig_counter(r, "bad_request"), 3);
-	rig_expect_nothing_sent(r);
-	rig_free(r);
-}
-
-/* Over a link: its answers would be everybody's. */
-TEST(requests_to_everybody_are_not_run)
-{
-	struct rig *r = rig_new_graph("port:; eth: port; am: eth; user: am");
-
-	memset(&seen, 0, sizeof(seen));
-	CHECK_EQ(xk_am_register(rig_protocol(r, "am"), ADD, &handlers[0]), 0);
-	rig_inject(r, "ffffffffffff 0200000000aa 3007 01 00 0003 01020304 00000000 1112131415161718");
-	CHECK_EQ(rig_counter(r, "to_all"), 1);
-	CHECK_EQ(seen.adds, 0);
-	rig_inject(r, "020000000001 0200000000aa 3007 01 00 0003 01020304 00000000 1112131415161718 0000");
-	rig_expect_sent(r, "0200000000aa 020000000001 3007 03 00 0000 01020304 00000000 1112131415161718");
-	CHECK_EQ(seen.adds, 1);
-	rig_free(r);
-}
-
-struct kept {
-	struct rig *r;
-	struct xk_session *s;
-	unsigned buffers;
-	int status;
-};
-
-/* What shares the bytes of another has no room in front: headers need a buffer of their own. */
-static void
-request_and_keep(void *argument)
-{
-	struct kept *kept = argument;
-	struct xk_msg *m = xk_msg_from(rig_platform(kept->r), "\0\3", 2), *other = xk_msg_reference(m);
-
-	REQUIRE(m != NULL && other != NULL);
-	rig_limit_buffers(kept->r, 0);
-	kept->status = kept->buffers == 0 ? xk_am_request(kept->s, ADD, other) : xk_push(kept->s, other);
-	rig_limit_buffers(kept->r, UINT_MAX);
-	xk_msg_free(m);
-}
-
-TEST(am_drops_for_want_of_a_buffer)
-{
-	struct rig *r = am_rig("am");
-	struct kept kept = { r, open_am(r), 0, 0 };
-
-	for (unsigned i = 0; i < 2; i++) {
-		kept.buffers = i;
-		CHECK(rig_do(r, request_and_keep, &kept));
-		CHECK_EQ(kept.status, -ENOBUFS);
-		CHECK_EQ(rig_counter(r, "no_buffer"), 1 + i);
+	CHECK_EQ(request(r, s, 3, "x"), 0);
+	answer_call(r);
+	m = expect(r, AM_REQUEST);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(kinds); i++) {
+		hear(r,
+		     (struct am_header){
+			     .kind = kinds[i],
+			     .handler = kinds[i] == AM_ACK || kinds[i] == AM_TAKEN || kinds[i] == AM_COOKIE ? 0 : 1,
+			     .to = m.h.from,
+			     .from = PEER + 1 },
+		     "");
+		CHECK_EQ(rig_counter(r, "stale"), i + 1);
 	}
+	m.h.sequence++; /* never asked */
+	answer(r, &m, AM_REPLY, TELL, "x");
+	CHECK_EQ(rig_counter(r, "stale"), XK_ARRAY_LENGTH(kinds) + 1);
+	CHECK_EQ(seen.tells + seen.returns, 0);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
+	m.h.sequence--;
+	answer(r, &m, AM_ACK, 0, "");
+	am_rig_end(r);
 }
 
-TEST(handlers_are_registered_once)
+TEST(handlers_and_regions_are_registered_once)
 {
-	struct rig *r = am_rig("am");
+	struct rig *r = client_rig("am");
 	struct xk_protocol *am = rig_protocol(r, "am");
 	struct xk_am_handler none = { NULL, NULL, false };
-	uint8_t little;
+	uint8_t memory[4], little;
+	struct xk_region region = { .base = memory, .len = sizeof(memory), .port = NAME };
 
-	CHECK_EQ(xk_am_register(am, ADD, &handlers[1]), -EEXIST);
-	CHECK_EQ(xk_am_register(am, XK_AM_HANDLERS, &handlers[1]), -EINVAL);
-	CHECK_EQ(xk_am_register(am, 9, &none), -EINVAL);
-	CHECK_EQ(xk_am_register(am, LAST, &handlers[1]), 0);
+	CHECK_EQ(xk_am_register(am, NAME, TELL, &teller), -EEXIST);
+	CHECK_EQ(xk_am_register(am, NAME, XK_AM_HANDLERS, &teller), -EINVAL);
+	CHECK_EQ(xk_am_register(am, NAME, 9, &none), -EINVAL);
+	CHECK_EQ(xk_am_register(am, NAME + 1, TELL, &teller), 0);
 	CHECK_EQ(xk_control_protocol(am, XK_AM_REGISTER, &little, sizeof(little)), -EMSGSIZE);
+	CHECK_EQ(xk_region_register(am, &region), 0);
+	CHECK_EQ(xk_region_unregister(am, &region), 0);
+	CHECK_EQ(xk_region_unregister(am, &region), -ENOENT);
 	rig_free(r);
 }
 
-TEST(lengths_are_those_below_less_the_header)
+TEST(times_that_contradict_each_other_are_refused)
 {
-	struct rig *r = am_rig("am");
-	struct xk_session *s = open_am(r);
-	uint32_t length;
-	uint64_t peer;
+	CHECK_EQ(rig_refusal("wire:; am: wire; am.timeout_min=2s; am.timeout_max=1s; user: am"), -EINVAL);
+}
 
-	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
-	CHECK_EQ(length, 1482); /* the handler's number included */
-	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), 4);
-	CHECK_EQ(length, 1482);
-	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0);
-	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), -ENOTSUP);
-	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &peer, sizeof(peer)), 8);
-	CHECK_EQ(peer, 5);
+TEST(am_has_a_port_where_the_protocol_below_has_ports)
+{
+	struct rig *r = rig_new("am port=3007");
+	struct xk_participants got = { .remote.depth = 0 };
+	struct xk_session *s = open_am(r);
+
+	CHECK_EQ(rig_wire_remote(r), 3007);
+	CHECK_EQ(xk_get_participants(s, &got), 0);
 	rig_free(r);
 }

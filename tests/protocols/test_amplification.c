@@ -187,19 +187,30 @@ tick_select(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* Requests whose handler replies with 1,400 bytes or not at all, and for a handler that does not exist. */
+/* Calls without a cookie and with a wrong one, requests for a long reply on no session, and answers that nobody awaits. */
 static void
 tick_am(struct siege *s)
 {
+	static const struct {
+		uint8_t kind, handler;
+		uint32_t length;
+	} variants[] = {
+		{ 1, SIEGE_ENDPOINT, 12 }, { 1, SIEGE_ENDPOINT, 12 }, { 4, SIEGE_HANDLER, 4 }, { 6, SIEGE_HANDLER, 0 }
+	};
 	struct siege_peer from = somebody(s);
-	uint32_t len = s->variant == 0 ? 1400 : 0;
 	struct siege_frame f;
+	uint8_t *p;
 
 	siege_from(&f, &from, SIEGE_AM);
-	siege_put32s(&f, 1U << 24 | (SIEGE_HANDLER + s->variant / 2), (uint32_t)s->ticks);
-	siege_put32s(&f, sizeof(len), 0);
-	xk_put32(siege_put(&f, 4), 1);
-	memcpy(siege_put(&f, sizeof(len)), &len, sizeof(len));
+	siege_put32s(&f, (uint32_t)variants[s->variant].kind << 24 | variants[s->variant].handler, (uint32_t)s->ticks);
+	siege_put32s(&f, 0, variants[s->variant].length);
+	xk_put64(siege_put(&f, 8), s->variant == 0 ? 0 : 1 + s->ticks);
+	xk_put64(siege_put(&f, 8), 1 + s->ticks);
+	p = siege_put(&f, variants[s->variant].length);
+	if (variants[s->variant].kind == 1)
+		xk_put32(p, SIEGE_ENDPOINT << 16 | 8);
+	else if (variants[s->variant].length > 0)
+		xk_put32(p, 1400);
 	siege_send(s, &f);
 }
 

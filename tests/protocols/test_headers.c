@@ -208,13 +208,25 @@ begin_bid(struct trial *t)
 }
 
 static void
-am_handle(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply)
+am_handle(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
 	(void)argument;
-	(void)lls;
+	(void)arrival;
 	(void)reply;
 	am_len = xk_msg_len(m);
 	xk_msg_free(m);
+}
+
+/* HOST's AM asks back who calls (kind 2), or welcomes the caller (kind 3, with credits). */
+static void
+answer_am_call(struct trial *t, uint8_t kind, uint8_t credits)
+{
+	uint8_t call[44], answer[32] = { kind, 0, 0, credits };
+
+	CHECK_EQ(rig_take_sent(t->r, call, sizeof(call)), sizeof(call));
+	memcpy(answer + 16, call + 24, 8);
+	memcpy(answer + 24, t->message.bytes + 24, 8);
+	rig_inject_bytes(t->r, answer, sizeof(answer));
 }
 
 /* The message answers the second of two requests. */
@@ -222,17 +234,22 @@ static void
 begin_am(struct trial *t)
 {
 	static const struct xk_am_handler handler = { .run = am_handle };
-	struct xk_session *s = rig_open(t->r, rig_to(HOST));
-	uint8_t request[20];
+	struct xk_session *s;
+	uint8_t request[32];
 
-	REQUIRE(s != NULL && xk_am_register(t->protocol, 4, &handler) == 0);
+	REQUIRE(xk_am_register(t->protocol, 0, 4, &handler) == 0);
+	s = rig_open(t->r, rig_to2(HOST, PORT, XK_ANY));
+	REQUIRE(s != NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		if (i > 0)
 			inject(t);
-		CHECK_EQ(rig_push(t->r, s, "0004"), 0);
+		rig_forget(t->r);
+		CHECK_EQ(rig_push(t->r, s, ""), 0);
+		for (uint8_t kind = 2; i == 0 && kind <= 3; kind++)
+			answer_am_call(t, kind, kind == 3 ? 8 : 0);
 		CHECK_EQ(rig_take_sent(t->r, request, sizeof(request)), sizeof(request));
 		change_bytes(&t->message, 4, request + 4, 4);
-		change_bytes(&t->message, 12, request + 12, 8);
+		change_bytes(&t->message, 16, request + 24, 8);
 	}
 }
 
@@ -250,8 +267,9 @@ begin_stopwait(struct trial *t)
 #define PING "icmptest.to=10.77.0.2; icmptest.size=0; icmptest.count=2; icmptest.interval=100ms"
 
 static const struct example examples[] = {
-	{ "am", "wire:; am: wire; user: am", "02 00 0004 00000000 00000005 0000000000000000 c3c4c5c6c7",
-	  .begin = begin_am, .accepted = "replies" },
+	{ "am", "wire:; am: wire; user: am",
+	  "06 00 0004 00000000 00000000 00000005 0000000000000000 1112131415161718 c3c4c5c6c7", .begin = begin_am,
+	  .accepted = "replies" },
 	{ "arp", "port:; eth: port; arp: eth",
 	  "ffffffffffff 0200000000aa 0806 0001 0800 06 04 0001 0200000000aa 0a4d0002 000000000000 0a4d0001",
 	  .begin = begin_arp, .at = 14, .accepted = "replies_out" },

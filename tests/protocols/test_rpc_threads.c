@@ -95,16 +95,16 @@ caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 }
 
 static void
-am_asked(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply)
+am_asked(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
 	struct caller *c = argument;
 
 	atomic_fetch_add(&c->both->asked, 1);
-	*reply = (struct xk_am_reply){ TELL, m };
+	*reply = (struct xk_am_reply){ .given = true, .number = TELL, .m = m };
 }
 
 static void
-am_told(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_reply *reply)
+am_told(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
 	struct caller *c = argument;
 
@@ -115,14 +115,15 @@ am_told(void *argument, struct xk_session *lls, struct xk_msg *m, struct xk_am_r
 static int
 caller_init(struct xk_protocol *self)
 {
-	struct xk_participants anybody = { .local = { 1, { PROCEDURE } } };
+	struct xk_participants anybody = { .local = { 1, { PROCEDURE } } }, everybody = anybody;
 	struct xk_protocol *am = xk_lower(self, 1);
 	struct xk_am_handler ask = { .run = am_asked, .argument = self }, slow = ask;
 	struct xk_am_handler tell = { .run = am_told, .argument = self };
 
 	slow.may_wait = true;
-	REQUIRE(xk_am_register(am, ASK, &ask) == 0 && xk_am_register(am, TELL, &tell) == 0);
-	REQUIRE(xk_am_register(am, ASK_SLOWLY, &slow) == 0);
+	REQUIRE(xk_am_register(am, PROCEDURE, ASK, &ask) == 0 && xk_am_register(am, PROCEDURE, TELL, &tell) == 0);
+	REQUIRE(xk_am_register(am, PROCEDURE, ASK_SLOWLY, &slow) == 0);
+	REQUIRE(xk_open_enable(self, self, am, &everybody) == 0);
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
@@ -209,8 +210,9 @@ open_to_other(struct caller *c, unsigned lower, struct xk_session **s)
 	struct xk_participants participants = { .remote = { 1, { ADDRESS + 1 - c->host } } };
 	struct xk_protocol *self = &c->protocol;
 
-	if (lower == 0)
-		xk_participant_push(&participants.remote, PROCEDURE);
+	xk_participant_push(&participants.remote, PROCEDURE);
+	if (lower == 1)
+		xk_participant_push(&participants.local, PROCEDURE);
 	return xk_open(self, self, xk_lower(self, lower), &participants, s);
 }
 
@@ -221,8 +223,11 @@ send_messages(struct caller *c)
 
 	if (open_to_other(c, 1, &s) != 0)
 		return;
-	for (unsigned i = 0; i < 6; i++)
-		xk_am_request(s, i % 2 == 0 ? ASK : ASK_SLOWLY, xk_msg_from(xk_platform_of(&c->protocol), "m", 1));
+	for (unsigned i = 0; i < 6; i++) {
+		struct xk_am_push push = { .number = i % 2 == 0 ? ASK : ASK_SLOWLY };
+
+		xk_am_request(s, &push, xk_msg_from(xk_platform_of(&c->protocol), "m", 1));
+	}
 	xk_close(s);
 }
 
