@@ -221,6 +221,38 @@ TEST(every_allocation_of_a_packet_may_fail_once)
 	CHECK(steps > 2 && steps < 50);
 }
 
+/* A call, with its cookie, for which there is no memory; when there is, it makes a session. */
+TEST(every_allocation_of_a_call_by_am_may_fail_once)
+{
+	static const uint8_t call[44] = { 1, 0, 0, 7, [15] = 12, [31] = 0x11, [33] = 9, [35] = 3 };
+	struct xk_participants here = { .local = { 1, { 7 } } };
+	unsigned steps = 0;
+
+	for (bool failed = true; failed && steps < 50; steps++) {
+		struct rig *r = rig_new("am");
+		uint8_t bytes[44], answer[32];
+
+		CHECK_EQ(rig_open_enable(r, here), 0);
+		memcpy(bytes, call, sizeof(call));
+		rig_inject_bytes(r, bytes, sizeof(bytes));
+		CHECK_EQ(rig_take_sent(r, answer, sizeof(answer)), sizeof(answer));
+		memcpy(bytes + 16, answer + 24, 8);
+		allocation_failed = false;
+		allocations_left = steps;
+		rig_inject_bytes(r, bytes, sizeof(bytes));
+		allocations_left = UINT_MAX;
+		failed = allocation_failed;
+		CHECK(failed || rig_counter(r, "accepted") == 1);
+		rig_forget(r);
+		rig_inject_bytes(r, bytes, sizeof(bytes));
+		CHECK_EQ(rig_take_sent(r, answer, sizeof(answer)), sizeof(answer));
+		CHECK_EQ(answer[0], 3);
+		CHECK_EQ(rig_counter(r, "accepted"), 1);
+		rig_free(r);
+	}
+	CHECK(steps > 2 && steps < 50);
+}
+
 /* ---- fragments of BLAST's ---- */
 
 static struct rig *

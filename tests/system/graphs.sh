@@ -28,7 +28,7 @@ between() {
 # longest GRAPH: bytes of its longest messages here: several frames, if the graph can send them.
 longest() {
 	case $1 in
-	*llp* | *bip* | *pingpong* | *direct* | am*) echo 1000 ;;
+	*llp* | *bip* | *pingpong* | *direct* | am | */am.dot) echo 1000 ;;
 	*) echo 4000 ;;
 	esac
 }
