@@ -46,6 +46,7 @@ static const struct plan_edge plan_gm[] = {
 	{ "traffic", "gm", "" }, { "gm", "bid", "" },    { "gm", "bidctl", "" }, { "bid", "ip", "" },
 	{ "bid", "bidctl", "" }, { "bidctl", "ip", "" }, { NULL, NULL, NULL },
 };
+static const struct plan_edge plan_am[] = { { "traffic", "am", "" }, { "am", "ip", "" }, { NULL, NULL, NULL } };
 static const struct plan_edge plan_blast[] = { { "traffic", "blast", "number=8" },
 					       { "blast", "vnet", "" },
 					       { NULL, NULL, NULL } };
@@ -68,16 +69,15 @@ const struct plan_scenario plan_scenarios[] = {
 	  { "traffic", "second" },
 	  { "intact", "intact" },
 	  PLAN_DAMAGE | PLAN_COUNTED },
-	{ "stopwait", "reliable messages", plan_stopwait, { "traffic" }, { "ordered" }, PLAN_LONG | PLAN_DAMAGE },
 	{ "both",
 	  "reliable messages and datagrams between the same hosts",
 	  plan_both,
 	  { "traffic", "second" },
 	  { "ordered", "intact" },
 	  PLAN_LONG | PLAN_DAMAGE },
+	{ "stopwait", "reliable messages", plan_stopwait, { "traffic" }, { "ordered" }, PLAN_LONG | PLAN_DAMAGE },
 	{ "bid", "datagrams between boots of hosts", plan_bid, { "traffic" }, { "intact" }, PLAN_LONG | PLAN_DAMAGE },
 	{ "bid_link", "the same without ip", plan_bid_link, { "traffic" }, { "intact" }, PLAN_DAMAGE },
-	{ "gm", "reliable messages between boots of hosts", plan_gm, { "traffic" }, { "ordered" }, PLAN_LONG },
 	{ "blast",
 	  "messages of several frames, some of which are sent again",
 	  plan_blast,
@@ -85,6 +85,8 @@ const struct plan_scenario plan_scenarios[] = {
 	  { "intact" },
 	  PLAN_LONG },
 	{ "blast_ip", "the same over ip", plan_blast_ip, { "traffic" }, { "intact" }, PLAN_LONG },
+	{ "gm", "reliable messages between boots of hosts", plan_gm, { "traffic" }, { "ordered" }, PLAN_LONG },
+	{ "am", "requests that are acknowledged", plan_am, { "traffic" }, { "once" }, PLAN_LONG },
 	{ .name = NULL },
 };
 
@@ -116,7 +118,7 @@ plan_has(const struct plan_scenario *scenario, const char *name)
 static bool
 plan_is_reliable(const struct plan_scenario *scenario)
 {
-	return plan_has(scenario, "stopwait") || plan_has(scenario, "gm");
+	return plan_has(scenario, "stopwait") || plan_has(scenario, "gm") || plan_has(scenario, "am");
 }
 
 /* ---- what all hosts share ---- */
@@ -227,7 +229,8 @@ plan_draw_times(struct plan_maker *maker)
 	/* by then who still sends to a dead one has given up */
 	plan->quiet_ns =
 		plan->stop_ns + 2000 * PLAN_MS + (maker->timeout_ns == all_ns ? 12 * maker->timeout_max_ns : 0);
-	if (plan_has(plan->scenario, "gm")) /* a host with few stacks may lose each second packet */
+	if (plan_has(plan->scenario, "gm") ||
+	    plan_has(plan->scenario, "am")) /* a host with few stacks may lose each second packet */
 		plan->quiet_ns += 20 * maker->timeout_max_ns;
 	plan->end_ns = plan->quiet_ns + 500 * PLAN_MS;
 }

@@ -97,6 +97,27 @@ plan_write_gm(struct plan_maker *maker)
 	plan_write_sessions(maker);
 }
 
+/* As gm, but a session that makes room ends its peer's conversation: each host may have one. */
+static void
+plan_write_am(struct plan_maker *maker)
+{
+	uint64_t patience_ns = maker->timeout_max_ns * plan_between(maker, 3, 8);
+
+	plan_write(maker, ", outstanding=%u, credits=%u, queue=%u", (unsigned)plan_between(maker, 1, 16),
+		   (unsigned)plan_between(maker, 1, 16), (unsigned)maker->queue);
+	plan_write_time(maker, "timeout", maker->timeout_ns);
+	plan_write_time(maker, "timeout_min", plan_between(maker, 1, maker->timeout_ns / 1000) * 1000);
+	plan_write_time(maker, "timeout_max", maker->timeout_max_ns);
+	plan_write_time(maker, "patience", maker->plan->patient ? UINT64_C(60000000000) : patience_ns);
+	if (maker->plan->patient)
+		return;
+	if (plan_one_in(maker, 3))
+		plan_write(maker, ", peer_sessions=%u", (unsigned)plan_between(maker, 1, 3));
+	if (plan_one_in(maker, 3))
+		plan_write(maker, ", sessions=%u",
+			   (unsigned)plan_between(maker, maker->plan->hosts, maker->plan->hosts + 8));
+}
+
 static void
 plan_write_bid(struct plan_maker *maker)
 {
@@ -190,6 +211,7 @@ static const struct plan_node plan_nodes[] = {
 	{ "vdrop", plan_write_vdrop },   { "vdelay", plan_write_vdelay }, { "stopwait", plan_write_stopwait },
 	{ "eth", plan_write_sessions },  { "vnet", plan_write_sessions }, { "bid", plan_write_bid },
 	{ "bidctl", plan_write_bidctl }, { "blast", plan_write_blast },   { "gm", plan_write_gm },
+	{ "am", plan_write_am },
 };
 
 static const char *const plan_policies[] = { "implicit=handoff", "implicit=\"spin(20us)\"", "implicit=fail",

@@ -60,6 +60,9 @@ run_tally_protocol(struct run *run, const struct xk_protocol *p)
 	if (run_is(p, "gm"))
 		run->given_up += run_dropped(p, "gave_up") + run_dropped(p, "peer_gone") + run_dropped(p, "was_reset") +
 				 run_dropped(p, "closed");
+	if (run_is(p, "am"))
+		run->given_up += run_dropped(p, "gave_up") + run_dropped(p, "peer_gone") +
+				 run_dropped(p, "undelivered") + run_dropped(p, "closed");
 	if (run_is(p, "vdelay"))
 		run->tally->faults[PLAN_VDELAY] += run_counter(p, "delayed");
 	if (!run_is(p, "vdrop"))

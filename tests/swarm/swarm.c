@@ -336,7 +336,7 @@ swarm_batch(struct swarm *swarm)
 static bool
 swarm_concerns(const struct mutants_scenario *mutants, const struct plan_scenario *scenario)
 {
-	static const char *const own[] = { "udp", "stopwait", "bid", "bidctl", "blast", "gm" };
+	static const char *const own[] = { "udp", "stopwait", "bid", "bidctl", "blast", "gm", "am" };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
 		size_t len = strlen(own[i]);
