@@ -29,6 +29,9 @@
 #include "tests/test.h"
 #include "xkernel/kernel.h"
 
+/* The rig itself allocates: a test in which memory is short lets it. */
+extern bool rig_allocates;
+
 struct rig;
 
 /* setting=value words may follow the type: "arp entries=4". Ends the test on failure. */

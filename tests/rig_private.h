@@ -165,8 +165,11 @@ struct rig {
 static inline void *
 rig_alloc(size_t size)
 {
-	void *p = calloc(1, size);
+	void *p;
 
+	rig_allocates = true;
+	p = calloc(1, size);
+	rig_allocates = false;
 	if (p == NULL)
 		abort();
 	return p;

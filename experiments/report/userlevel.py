@@ -25,7 +25,7 @@ def run(lab):
         for number, (name, (graph, options, _, _)) in enumerate(SYSTEMS.items()):
             sizes = SIZES if name == RAW else (*SIZES, *LONG)
             document = lab.run("logp", *lab.ends(), "--graph", lab.graph(graph), "--mode", "ipp", "--driver", "poll", "--size",
-                               ",".join(map(str, sizes)), "--repeats", "1", "--rounds", str(lab.rounds(40, 5)), *options)
+                               ",".join(map(str, sizes)), "--repeats", "1", "--rounds", str(lab.rounds(20, 5)), *options)
             for one in document["runs"]:
                 found[name].setdefault(str(one["size"]), []).append(one)
             lab.progress((turn + (number + 1) / len(SYSTEMS)) / lab.repeats)

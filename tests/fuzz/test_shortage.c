@@ -35,7 +35,8 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size);
 static bool
 must_fail(void)
 {
-	if (allocations_left == UINT_MAX || (xk_self() == NULL && !set_up_is_tested) || allocations_left-- > 0)
+	if (allocations_left == UINT_MAX || rig_allocates || (xk_self() == NULL && !set_up_is_tested) ||
+	    allocations_left-- > 0)
 		return false;
 	allocations_left = UINT_MAX;
 	allocation_failed = true;
