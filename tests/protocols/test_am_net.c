@@ -18,10 +18,17 @@ enum {
 	SLOTS = 16,     /* of a talker, for stores at each of the others */
 	LATE_MS = 1000, /* a copy of a message may still come so long after it was given up */
 	STORE_MAX = 5000,
+#ifdef __SANITIZE_THREAD__ /* takes long; a world has one thread, so races are found elsewhere */
+	HEAL_MS = 3000,
+	SETTLE_MS = 5000,
+	STOP_MS = 8000,
+	END_MS = 20000,
+#else
 	HEAL_MS = 8000,
 	SETTLE_MS = 12000,
 	STOP_MS = 20000,
 	END_MS = 35000,
+#endif
 };
 
 struct entry {
