@@ -264,7 +264,7 @@ def write(sections, lab, out):
         document = {key: getattr(section, key) for key in ("title", "question", "answer", "why", "data", "checks", "disturbed")}
         document["verdict"] = labs.VERDICTS[section.verdict()]
         document["parts"] = [[what for what in part if not callable(what)] for part in section.parts if part[0] != "graph"]
-        document["pictures"] = [[title, graph, list(labels.values())] for kind, title, graph, labels in
+        document["pictures"] = [[title, os.path.relpath(lab.graph(graph), labs.ROOT), list(labels.values())] for kind, title, graph, labels in
                                 (part for part in section.parts if part[0] == "graph")]
         document["compared"] = section.compared
         write_json(os.path.join(out, section.name + ".json"), document)

@@ -19,7 +19,8 @@ the first have been taken. Besides these blocks:
 - links lead to files and headings, and paths in backquotes exist;
 - docs/measuring.md, docs/hosts.md and docs/simulator.md name every option of their programs, the first and last every JSON
   key, docs/simulator.md and docs/links.md every setting of hosts and links;
-- the lists in docs/protocols/ are what the protocols declare (protocol_lists.py).
+- the lists in docs/protocols/ are what the protocols declare (protocol_lists.py);
+- README.md gives the answers of the report in docs/report/, as that one does.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one failed.
 """
@@ -33,9 +34,10 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments", "report")]
 sys.dont_write_bytecode = True
 import checks
+import hero
 import protocol_lists
 from checks import tell
 
@@ -314,6 +316,15 @@ def check_tables(directory):
     check_names("docs/links.md", "setting of a link", settings_in("platform/sim/link_settings.c"))
 
 
+def check_report():
+    """The answers beside the figure in README.md, and how sure they are."""
+    words = " ".join(read("README.md").replace("µs", "us").split())
+    for name in hero.FIVE:
+        document = json.loads(read(f"docs/report/{name}.json"))
+        wanted = f"**{document['question']}** {document['answer']} ({document['verdict']})"
+        tell(" ".join(wanted.split()) in words, f"README.md has the answer of docs/report/{name}.json", wanted)
+
+
 def main():
     if len(sys.argv) != 2 or not os.path.exists(os.path.join(sys.argv[1], "udptest")):
         print("usage: tests/docs/run.sh BUILD", file=sys.stderr)
@@ -328,6 +339,7 @@ def main():
             check_blocks(path, os.path.join(directory, "example" if path in EXAMPLES else "tree"), build)
             check_links(path)
         check_tables(os.path.join(directory, "tree"))
+        check_report()
         protocol_lists.check(build, tell)
     print(f"{checks.failures} failed" if checks.failures else "all is as it is written")
     return 1 if checks.failures else 0
