@@ -206,10 +206,13 @@ void
 xk_kernel_rewatch(struct xk_kernel *kernel)
 {
 	bool budgeted = false, printed = false, has_sink = kernel->config.sink != NULL;
+	int told;
 
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
 		printed = printed || p->trace_level >= XK_TRACE_MESSAGES;
-		p->told_level = has_sink && p->trace_level < XK_TRACE_EVENTS ? XK_TRACE_EVENTS : p->trace_level;
+		told = has_sink && p->trace_level < XK_TRACE_EVENTS ? XK_TRACE_EVENTS : p->trace_level;
+		if (p->told_level != told) /* a running host's stays: others read it */
+			p->told_level = told;
 		for (unsigned i = 0; i < p->lower_count; i++) {
 			struct xk_edge *edge = p->lowers[i];
 			unsigned watch = has_sink ? XK_WATCH_SINK : 0;
@@ -223,7 +226,8 @@ xk_kernel_rewatch(struct xk_kernel *kernel)
 		}
 	}
 	atomic_store_explicit(&kernel->budgeted, budgeted, memory_order_relaxed);
-	kernel->prints_handoffs = printed;
+	if (kernel->prints_handoffs != printed)
+		kernel->prints_handoffs = printed;
 	atomic_store_explicit(&kernel->traced, printed || has_sink, memory_order_relaxed);
 }
 
