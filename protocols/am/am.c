@@ -596,19 +596,23 @@ am_passive_key_of(const struct xk_session *session)
 	return xk_table_number_key(((const struct am_session *)session)->local);
 }
 
-/* No request is under way, except in fini. */
+/* No request is under way, except in fini. A shepherd may still be in the session's pop. */
 static void
 am_close(struct xk_session *session)
 {
 	struct am_session *s = (struct am_session *)session;
 	struct am *am = am_of(s);
-	struct xk_msg *list = am_requests_take(s), *m;
+	struct xk_msg *list, *m;
 
+	xk_lock(&s->lock);
+	s->over = true;
+	list = am_requests_take(s);
+	am_served_clear(s);
+	xk_unlock(&s->lock);
 	while ((m = list) != NULL) {
 		list = m->link;
 		xk_drop(session->protocol, m, AM_CLOSED);
 	}
-	am_served_clear(s);
 	if (s->called == 0)
 		return;
 	xk_lock(&am->lock);
