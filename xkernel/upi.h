@@ -98,7 +98,10 @@ struct xk_session_ops {
 			struct xk_msg **reply);
 	/* Runs when an hlp closes s, before its reference, perhaps not the last, is given back. Must not wait. */
 	void (*let_go)(struct xk_session *s);
-	/* Runs after the last reference, with s unbound; then s->lls is closed and s is freed. Must not wait. */
+	/*
+	 * Runs after the last reference, with s unbound; then s->lls is closed, and s freed once no shepherd is in it: one
+	 * may still be in s's pop. Must not wait, but for s's locks.
+	 */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
 	/* Says what s adds to paths (path.h); pop only hands on usual messages. If missing, paths end below s. */

@@ -435,9 +435,13 @@ gm_close(struct xk_session *session)
 	struct gm_session *s = (struct gm_session *)session;
 	struct gm *gm = gm_of(s);
 
+	xk_lock(&s->lock);
+	if (s->error == 0) /* a shepherd may still be in the pop */
+		s->error = -ECONNRESET;
 	for (; s->count > 0; s->count--) /* the kernel ends */
 		xk_drop(session->protocol, gm_slot(s, s->count - 1)->m, GM_CLOSED);
 	gm_receive_clear(s);
+	xk_unlock(&s->lock);
 	if (s->peer == NULL)
 		return;
 	xk_lock(&gm->lock);

@@ -622,7 +622,9 @@ stopwait_close(struct xk_session *session)
 {
 	struct stopwait_session *s = (struct stopwait_session *)session;
 
+	xk_lock(&s->lock); /* a shepherd may still be in the pop */
 	stopwait_drop_all(s, STOPWAIT_CLOSED);
+	xk_unlock(&s->lock);
 	xk_map_unbind(&((struct stopwait *)session->protocol)->callers, &s->caller);
 }
 
