@@ -26,6 +26,13 @@ struct net {
 	struct xk_sim_link *lan;
 	struct net_place places[NET_HOSTS];
 	uint64_t random;
+	unsigned good[NET_HOSTS][NET_HOSTS]; /* exchanges from one to another that ended well: the test counts */
+	bool stopped;                        /* the hosts begin no more of them */
+};
+
+/* When the network heals, must have settled, when the hosts stop, and when everything must have ended. */
+struct net_times {
+	uint64_t heal_ms, settle_ms, stop_ms, end_ms;
 };
 
 static inline uint64_t
@@ -146,6 +153,27 @@ net_heal(struct net *net)
 	struct sim_link_config good = net_lan(net, false);
 
 	xk_sim_link_change(net->lan, &good);
+}
+
+/* Lets the hosts of a network live until it ends. After it has settled, each must get through to each other one. */
+static inline void
+net_live(struct net *net, bool crashes, const struct net_times *times)
+{
+	unsigned before[NET_HOSTS][NET_HOSTS];
+
+	if (crashes)
+		net_plan_crashes(net, times->heal_ms - 2000);
+	xk_sim_run(net->sim, times->heal_ms * MS);
+	net_heal(net);
+	xk_sim_run(net->sim, times->settle_ms * MS);
+	memcpy(before, net->good, sizeof(before));
+	xk_sim_run(net->sim, times->stop_ms * MS);
+	for (unsigned from = 0; from < NET_HOSTS; from++)
+		for (unsigned to = 0; to < NET_HOSTS; to++)
+			if (from != to)
+				CHECK(net->good[from][to] > before[from][to]);
+	net->stopped = true;
+	xk_sim_run(net->sim, times->end_ms * MS);
 }
 
 /* How many networks: some, or with XK_TEST_LONG many. A world has one thread: races are elsewhere. */

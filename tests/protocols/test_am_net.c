@@ -18,18 +18,9 @@ enum {
 	SLOTS = 16,     /* of a talker, for stores at each of the others */
 	LATE_MS = 1000, /* a copy of a message may still come so long after it was given up */
 	STORE_MAX = 5000,
-#ifdef __SANITIZE_THREAD__ /* takes long; a world has one thread, so races are found elsewhere */
-	HEAL_MS = 3000,
-	SETTLE_MS = 5000,
-	STOP_MS = 8000,
-	END_MS = 20000,
-#else
-	HEAL_MS = 8000,
-	SETTLE_MS = 12000,
-	STOP_MS = 20000,
-	END_MS = 35000,
-#endif
 };
+
+static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 20000, .end_ms = 35000 };
 
 struct entry {
 	unsigned from, to;
@@ -63,9 +54,7 @@ struct world {
 	uint32_t size_max;
 	struct entry *entries;
 	unsigned count, ran, answered, returned;
-	unsigned good[NET_HOSTS][NET_HOSTS], before[NET_HOSTS][NET_HOSTS];
 	uint32_t regions[NET_HOSTS]; /* of the latest boot */
-	bool stopped;
 };
 
 static uint8_t
@@ -143,7 +132,7 @@ run_tell(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, 
 	xk_msg_free(m);
 	e->ends++;
 	w->answered++;
-	w->good[e->from][e->to]++;
+	w->net.good[e->from][e->to]++;
 }
 
 static void
@@ -234,7 +223,7 @@ talk(struct talker *t, struct xk_session *s, unsigned to)
 	struct xk_protocol *self = &t->host->protocol;
 	uint64_t messages = 1 + xk_random(self) % 60;
 
-	while (messages-- > 0 && !t->host->world->stopped) {
+	while (messages-- > 0 && !t->host->world->net.stopped) {
 		int err = send_request(t, s, to);
 		uint64_t pause_us = xk_random(self) % 4 == 0 ? xk_random(self) % 20000 : 0;
 
@@ -253,7 +242,7 @@ host_talk(void *argument)
 	struct host *h = t->host;
 	struct xk_protocol *self = &h->protocol;
 
-	while (!h->world->stopped) {
+	while (!h->world->net.stopped) {
 		unsigned to = (h->number + 1 + (unsigned)(xk_random(self) % (NET_HOSTS - 1))) % NET_HOSTS;
 		struct xk_participants participants = { .remote = { 2, { NET_ADDRESS + to, NAME } },
 							.local = { 1, { NAME } } };
@@ -344,15 +333,6 @@ boot(void *context, struct xk_sim_host *sim_host)
 
 /* ---- what must be ---- */
 
-static void
-judge_settled(struct world *w)
-{
-	for (unsigned from = 0; from < NET_HOSTS; from++)
-		for (unsigned to = 0; to < NET_HOSTS; to++)
-			if (from != to)
-				CHECK(w->good[from][to] > w->before[from][to]);
-}
-
 /* Every request of a boot that is there has ended, and nobody holds anything. */
 static void
 judge_quiet(struct world *w)
@@ -381,16 +361,7 @@ world_run(uint64_t seed, const char *path, const char *settings, uint32_t size_m
 	w.entries = calloc(MESSAGES_MAX, sizeof(*w.entries));
 	REQUIRE(w.entries != NULL);
 	net_open(&w.net, seed, boot);
-	if (crashes)
-		net_plan_crashes(&w.net, HEAL_MS - 2000);
-	xk_sim_run(w.net.sim, HEAL_MS * MS);
-	net_heal(&w.net);
-	xk_sim_run(w.net.sim, SETTLE_MS * MS);
-	memcpy(w.before, w.good, sizeof(w.before));
-	xk_sim_run(w.net.sim, STOP_MS * MS);
-	judge_settled(&w);
-	w.stopped = true;
-	xk_sim_run(w.net.sim, END_MS * MS);
+	net_live(&w.net, crashes, &times);
 	judge_quiet(&w);
 	CHECK_EQ(xk_sim_free(w.net.sim), 0);
 	CHECK(w.answered > 0 && w.ran >= w.answered);

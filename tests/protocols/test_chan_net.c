@@ -14,16 +14,15 @@ enum {
 	STAMP_LEN = 8,
 	ID_LEN = 8,
 	LATE_MS = 2,
-	HEAL_MS = 8000,
-	SETTLE_MS = 14000,
-	STOP_MS = 26000, /* by then each client has chosen each server, even if a call takes half a second */
-	END_MS = 49000,
 	ERRORS = 256,
 	PROCEDURES = 3, /* that each host serves; nobody serves the one after them */
 	DEADLINE_MIN_MS = 200,
 	DEADLINE_MS = 2200,
 	POOL_WAIT_MS = 500,
 };
+
+/* By stop_ms each client has chosen each server, even if a call takes half a second. */
+static const struct net_times times = { .heal_ms = 8000, .settle_ms = 14000, .stop_ms = 26000, .end_ms = 49000 };
 
 /* What callers call through. */
 enum over { OVER_CHAN, OVER_SELECT, OVER_POOL };
@@ -63,8 +62,6 @@ struct world {
 	uint32_t size_max;
 	struct entry *entries;
 	unsigned count;
-	bool stopped;
-	unsigned good[NET_HOSTS][NET_HOSTS], before[NET_HOSTS][NET_HOSTS];
 	unsigned errors[ERRORS];
 	unsigned ran, misplaced;
 };
@@ -169,7 +166,7 @@ judge_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
 	if (reply != NULL)
 		judge_reply(e, reply, id);
 	if (status == 0)
-		w->good[e->from][e->to]++;
+		w->net.good[e->from][e->to]++;
 }
 
 static void
@@ -258,7 +255,7 @@ caller_use(struct user *user, const struct called *called)
 	uint64_t calls = 1 + xk_random(self) % 12;
 	int status = 0;
 
-	while (calls-- > 0 && status != -ECONNRESET && !user->caller->world->stopped) {
+	while (calls-- > 0 && status != -ECONNRESET && !user->caller->world->net.stopped) {
 		status = caller_call(user, called);
 		if (status == -ECANCELED)
 			return status;
@@ -291,7 +288,7 @@ caller_live(void *argument)
 	struct xk_protocol *self = &user->caller->protocol;
 	int status = 0;
 
-	while (status != -ECANCELED && !user->caller->world->stopped) {
+	while (status != -ECANCELED && !user->caller->world->net.stopped) {
 		struct called called;
 		bool opened = caller_open(user->caller, &called);
 
@@ -434,15 +431,6 @@ boot(void *context, struct xk_sim_host *host)
 
 /* ---- what must be ---- */
 
-static void
-judge_settled(struct world *w)
-{
-	for (unsigned from = 0; from < NET_HOSTS; from++)
-		for (unsigned to = 0; to < NET_HOSTS; to++)
-			if (from != to)
-				CHECK(w->good[from][to] > w->before[from][to]);
-}
-
 /* Every call of a boot that is there has ended, and so has every caller. */
 static void
 judge_quiet(struct world *w)
@@ -467,16 +455,7 @@ world_live(struct world *w, uint64_t seed, bool crashes)
 	w->entries = calloc(CALLS_MAX, sizeof(*w->entries));
 	REQUIRE(w->entries != NULL);
 	net_open(&w->net, seed, boot);
-	if (crashes)
-		net_plan_crashes(&w->net, HEAL_MS - 2000);
-	xk_sim_run(w->net.sim, HEAL_MS * MS);
-	net_heal(&w->net);
-	xk_sim_run(w->net.sim, SETTLE_MS * MS);
-	memcpy(w->before, w->good, sizeof(w->before));
-	xk_sim_run(w->net.sim, STOP_MS * MS);
-	judge_settled(w);
-	w->stopped = true;
-	xk_sim_run(w->net.sim, END_MS * MS);
+	net_live(&w->net, crashes, &times);
 	judge_quiet(w);
 	CHECK_EQ(xk_sim_free(w->net.sim), 0);
 	free(w->entries);
@@ -494,7 +473,7 @@ world_run(uint64_t seed, enum over over, const char *path, uint32_t size_max, bo
 
 	world_live(&w, seed, crashes);
 	for (unsigned i = 0; i < NET_HOSTS * NET_HOSTS; i++)
-		good += w.good[i / NET_HOSTS][i % NET_HOSTS];
+		good += w.net.good[i / NET_HOSTS][i % NET_HOSTS];
 	CHECK(good > 0 && w.ran >= good);
 	CHECK_EQ(w.misplaced, 0);
 	CHECK(over == OVER_CHAN || (w.errors[ENOSYS] > 0 && w.errors[EREMOTEIO] > 0));

@@ -16,11 +16,9 @@ enum {
 	PORT = 7,
 	TOKENS = 5,
 	LATE = 16, /* buffers that the user posts, each when it has had a message */
-	HEAL_MS = 8000,
-	SETTLE_MS = 12000,
-	STOP_MS = 20000,
-	END_MS = 30000,
 };
+
+static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 20000, .end_ms = 30000 };
 
 /* A session that a talker has opened; numbered over all hosts and boots. */
 struct conversation {
@@ -54,8 +52,6 @@ struct world {
 	struct message *messages;
 	struct conversation *conversations;
 	unsigned message_count, conversation_count, delivered, told, failed;
-	unsigned good[NET_HOSTS][NET_HOSTS], before[NET_HOSTS][NET_HOSTS];
-	bool stopped;
 };
 
 static uint8_t
@@ -148,7 +144,7 @@ message_done(struct xk_gm_send *send, int status)
 	if (status == 0) {
 		CHECK_EQ(e->deliveries, 1);
 		e->world->told++;
-		e->world->good[c->from][c->to]++;
+		e->world->net.good[c->from][c->to]++;
 	} else {
 		CHECK(status == -ETIMEDOUT || status == -ECONNRESET);
 		e->world->failed++;
@@ -201,7 +197,7 @@ talk(struct host *h, struct xk_session *s, unsigned conversation)
 	struct xk_protocol *self = &h->protocol;
 	uint64_t messages = 1 + xk_random(self) % 60;
 
-	while (messages-- > 0 && !h->world->stopped) {
+	while (messages-- > 0 && !h->world->net.stopped) {
 		int err = push_message(h, s, conversation);
 		uint64_t pause_us = xk_random(self) % 4 == 0 ? xk_random(self) % 20000 : 0;
 
@@ -226,7 +222,7 @@ host_talk(void *argument)
 	struct world *w = h->world;
 	struct xk_protocol *self = &h->protocol;
 
-	while (!w->stopped) {
+	while (!w->net.stopped) {
 		unsigned to = (h->number + 1 + (unsigned)(xk_random(self) % (NET_HOSTS - 1))) % NET_HOSTS;
 		struct xk_participants participants = { .remote = { 2, { NET_ADDRESS + to, PORT } } };
 		struct xk_session *s;
@@ -315,15 +311,6 @@ boot(void *context, struct xk_sim_host *host)
 
 /* ---- what must be ---- */
 
-static void
-judge_settled(struct world *w)
-{
-	for (unsigned from = 0; from < NET_HOSTS; from++)
-		for (unsigned to = 0; to < NET_HOSTS; to++)
-			if (from != to)
-				CHECK(w->good[from][to] > w->before[from][to]);
-}
-
 /* Every message of a boot that is there has ended, and nobody holds anything. */
 static void
 judge_quiet(struct world *w)
@@ -349,16 +336,7 @@ world_live(struct world *w, uint64_t seed, bool crashes)
 	w->conversations = calloc(SESSIONS_MAX, sizeof(*w->conversations));
 	REQUIRE(w->messages != NULL && w->conversations != NULL);
 	net_open(&w->net, seed, boot);
-	if (crashes)
-		net_plan_crashes(&w->net, HEAL_MS - 2000);
-	xk_sim_run(w->net.sim, HEAL_MS * MS);
-	net_heal(&w->net);
-	xk_sim_run(w->net.sim, SETTLE_MS * MS);
-	memcpy(w->before, w->good, sizeof(w->before));
-	xk_sim_run(w->net.sim, STOP_MS * MS);
-	judge_settled(w);
-	w->stopped = true;
-	xk_sim_run(w->net.sim, END_MS * MS);
+	net_live(&w->net, crashes, &times);
 	judge_quiet(w);
 	CHECK_EQ(xk_sim_free(w->net.sim), 0);
 	free(w->messages);
