@@ -419,8 +419,8 @@ thread_lacks_token(void *token)
 }
 
 /*
- * The thread that runs the world waits by running it. It must not wait without a deadline for a post that never
- * comes.
+ * The thread that runs the world waits by running it. It must not wait without a deadline for a post that never comes.
+ * If the deadline has passed, others wait as well where another thread is ready, which goes first.
  */
 static void
 thread_wait_for(struct xk_platform *platform, struct xk_token *token, uint64_t deadline_ns)
@@ -430,7 +430,12 @@ thread_wait_for(struct xk_platform *platform, struct xk_token *token, uint64_t d
 
 	if (thread != NULL)
 		thread_pay(thread);
-	if (token->posted == 0 && thread != NULL) {
+	if (thread != NULL && deadline_ns <= sim->now_ns) {
+		if (thread->host->processor.ready_first != NULL) {
+			processor_end_wait(thread);
+			xk_fiber_rest(&thread->fiber);
+		}
+	} else if (token->posted == 0 && thread != NULL) {
 		token->waiter = thread;
 		thread_wait(thread, deadline_ns);
 		token->waiter = NULL;

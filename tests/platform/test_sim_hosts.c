@@ -375,6 +375,43 @@ TEST(an_event_that_waits_keeps_no_other_from_its_time)
 	check_events(XK_REGULAR);
 }
 
+/* As one that polls: it works, and is at once due again. */
+static void
+fire_again(struct xk_event *event, void *argument)
+{
+	struct man *man = argument;
+
+	xk_work(&man->top->protocol, 5 * US);
+	if (--man->times > 0)
+		xk_event_schedule(event, 0);
+}
+
+static void
+check_polling(enum xk_mode mode)
+{
+	struct stage stage;
+	struct man *man = stage_two(&stage, mode, &stage_free, do_nothing);
+
+	CHECK_EQ(xk_sim_boot(man->host), 0);
+	xk_event_init(&man->events[0], xk_sim_kernel(man->host), fire_again, man);
+	man->times = 100;
+	xk_event_schedule(&man->events[0], 10);
+	for (unsigned i = 0; i < 3; i++)
+		stage_send_at(&stage, (100 + 50 * i) * US);
+	xk_sim_run(stage.sim, 220 * US);
+	CHECK_EQ(atomic_load(&man->top->handled), 3);
+	CHECK(man->times > 0);
+	xk_sim_run(stage.sim, SECOND);
+	CHECK_EQ(man->times, 0);
+	stage_close(&stage);
+}
+
+TEST(an_event_that_is_due_again_at_once_keeps_no_message_waiting)
+{
+	check_polling(XK_IPP);
+	check_polling(XK_REGULAR);
+}
+
 static void
 application(void *argument)
 {

@@ -103,6 +103,12 @@ for graph in udptest llp blasttest bid-ip stopwait traffic pingpong udptest-two 
 	prints "graphs/$graph.dot" ' 32 .* (0\.9|1\.0).$' "$logp" --graph graphs/$graph.dot --link sim --size 8 --repeats 1 --rounds 3 \
 		--mode ipp
 done
+# In regular mode, a sender that polls for room must not keep its host from taking the acknowledgements.
+for graph in gm am; do
+	run 120 "$logp" --link sim --size 8,4000 --repeats 1 --rounds 3 --json "$work/both.json" --graph graphs/$graph.dot
+	document "graphs/$graph.dot: no batch is lost" "$work/both.json" \
+		'[r["mode"] for r in runs] == 2 * ["regular", "ipp"] and all(r["lost"] == 0 for r in runs)'
+done
 prints "losses" '[0-9]+ batches were lost' "$logp" --graph graphs/udptest-faults.dot --link sim --size 8 --repeats 1 --mode ipp
 expect "calls" 1 'chantest.dot has no test protocol over messages' "$logp" --graph graphs/chantest.dot --link sim
 expect "echoes" 1 'Operation not supported' "$logp" --graph graphs/icmptest.dot --link sim

@@ -56,16 +56,20 @@ xk_events_fini(struct xk_kernel *kernel)
 
 /* ---- the event thread of regular mode ---- */
 
-/* Fires due events until none is left, or another thread has taken over because a handler waited. */
+/*
+ * Fires the events that are due now, unless another thread takes over because a handler waited. Those that come due
+ * meanwhile belong to the next turn: a handler that works and schedules itself again must not keep others waiting.
+ */
 static void
 kernel_fire(struct xk_runner *runner)
 {
 	struct xk_kernel *kernel = runner->kernel;
 	struct xk_shepherd *self = &runner->shepherd;
+	uint64_t now_us = kernel_now_us(kernel);
 	struct xk_event *event;
 
 	while (kernel->mode == XK_REGULAR && kernel->events == runner &&
-	       (event = xk_wheel_take(kernel->wheel, kernel_now_us(kernel))) != NULL) {
+	       (event = xk_wheel_take(kernel->wheel, now_us)) != NULL) {
 		self->load = XK_LOAD_EVENT;
 		xk_bump(&runner->carried, 1);
 		xk_reader_enter(&self->reader);
@@ -105,7 +109,8 @@ kernel_events_thread(struct xk_runner *runner)
 			break;
 		kernel_fire(runner);
 		next_ns = kernel->mode == XK_REGULAR ? xk_wheel_next_ns(kernel->wheel) : UINT64_MAX;
-		if (kernel->events == runner && !kernel->events_kicked && next_ns / 1000 > kernel_now_us(kernel))
+		/* if something is due already, this takes no time, but lets threads go first that are ready */
+		if (kernel->events == runner && (!kernel->events_kicked || next_ns / 1000 <= kernel_now_us(kernel)))
 			xk_token_wait(kernel, &kernel->events_token, next_ns);
 	}
 	pthread_mutex_lock(&kernel->events_mutex);

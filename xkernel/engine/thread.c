@@ -116,8 +116,12 @@ xk_token_wait(struct xk_kernel *kernel, struct xk_token *token, uint64_t deadlin
 		return;
 	}
 	now_ns = platform->ops->now_ns(platform);
+	if (deadline_ns <= now_ns) {
+		sem_trywait(&token->semaphore);
+		return;
+	}
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until_ns = (uint64_t)until.tv_nsec + (deadline_ns > now_ns ? deadline_ns - now_ns : 0);
+	until_ns = (uint64_t)until.tv_nsec + (deadline_ns - now_ns);
 	until.tv_sec += (time_t)(until_ns / 1000000000);
 	until.tv_nsec = (long)(until_ns % 1000000000);
 	while (sem_clockwait(&token->semaphore, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
