@@ -20,8 +20,13 @@
  * Deposits:     xk_gm_deposit writes to memory that the peer has registered (gm.h), checked packet by packet; the peer's
  *               hlp is not told. One outside of it ends the session (-EFAULT), and what fitted may have been written.
  * small=        how messages of up to 256 bytes are sent: `reference` (a header before the message's own buffer, as GM
- *               does), `copy` (into the header's buffer, as GM+ does), `unreliable` (copied, sent once, without tokens; the
- *               sender is told XK_GM_UNKNOWN). Longer ones and deposits are always reliable.
+ *               does), `copy` (into the header's buffer, as GM+ does), `unreliable` (copied, and as with reliable=no and
+ *               flow=no)
+ * reliable=no   A message is sent once, its sender is told XK_GM_UNKNOWN, and nobody acknowledges it or keeps it. What
+ *               arrives is still in order, and once while the receiver remembers the session. Deposits stay reliable.
+ * flow=no       Neither tokens nor window; 64 messages are kept at most all the same. Without reliability, flow control
+ *               is a CREDIT from the receiver for each half of the tokens; if none comes for `timeout`, the sender goes on.
+ *               Each packet says what it is, so the two ends need not have the same settings.
  * Memory:       a host has `peer_sessions` passive sessions at most, and `held_peer` bytes of incomplete messages; all
  *               together have `sessions` and `held`
  * Assumes:      that BID keeps its promise, and that no packet is older than the time for which BIDCTL remembers a host
@@ -67,9 +72,11 @@ enum {
 
 static_assert(GM_AT_PREVIOUS + 8 == GM_HEADER_LEN, "the header ends with its last field");
 
-static const struct xk_field_value gm_kinds[] = { { GM_DATA, "DATA" },         { GM_DEPOSIT, "DEPOSIT" },
-						  { GM_DATAGRAM, "DATAGRAM" }, { GM_ACK, "ACK" },
-						  { GM_RESET, "RESET" },       { 0, NULL } };
+static const struct xk_field_value gm_kinds[] = {
+	{ GM_DATA, "DATA" }, { GM_DEPOSIT, "DEPOSIT" }, { GM_DATAGRAM, "DATAGRAM" },
+	{ GM_ACK, "ACK" },   { GM_RESET, "RESET" },     { GM_CREDIT, "CREDIT" },
+	{ 0, NULL }
+};
 
 static const struct xk_field gm_fields[] = {
 	{ .name = "source", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
@@ -82,11 +89,14 @@ static const struct xk_field gm_fields[] = {
 	  .kind = XK_VARIES,
 	  .help = "of the payload in the message or region; in a RESET, the reason" },
 	{ .name = "begin", .bits = 64, .kind = XK_VARIES, .help = "number of the sender's session" },
-	{ .name = "number", .bits = 64, .kind = XK_VARIES, .help = "of the packet, or of the one that is answered" },
+	{ .name = "number",
+	  .bits = 64,
+	  .kind = XK_VARIES,
+	  .help = "of the packet, or of the one that is answered; in a DATAGRAM, of the message among the session's" },
 	{ .name = "previous",
 	  .bits = 64,
 	  .kind = XK_VARIES,
-	  .help = "number of the packet before; 0: it was acknowledged" },
+	  .help = "number of the packet before; 0: it was acknowledged; in a DATAGRAM, not 0: asks for a CREDIT" },
 	{ .name = NULL },
 };
 
@@ -105,33 +115,28 @@ gm_header_pop(struct gm_header *h, struct xk_msg *m)
 	h->number = xk_get64(p + GM_AT_NUMBER);
 	h->previous = xk_get64(p + GM_AT_PREVIOUS);
 	xk_msg_pop_in_place(m, GM_HEADER_LEN);
-	if (h->kind < GM_DATA || h->kind > GM_RESET || h->begin == 0 || (h->number == 0) != (h->kind == GM_DATAGRAM) ||
-	    h->number > UINT64_MAX >> 1 || h->previous >= h->number + (h->kind == GM_DATAGRAM))
+	if (h->kind < GM_DATA || h->kind > GM_CREDIT || h->begin == 0 || h->number == 0 ||
+	    h->number > UINT64_MAX >> 2 || h->previous >= h->number + (h->kind == GM_DATAGRAM))
 		return GM_BAD_KIND;
 	if (h->length > xk_msg_len(m) || h->length > GM_FRAGMENT_MAX)
 		return GM_BAD_LENGTH;
 	xk_msg_truncate(m, h->length);
 	switch (h->kind) {
 	case GM_DATA:
+	case GM_DATAGRAM:
 		return h->offset > h->total || h->length > h->total - h->offset ? GM_BAD_LENGTH : 0;
 	case GM_DEPOSIT:
 		return 0;
-	case GM_DATAGRAM:
-		return h->length > GM_SMALL || h->total != h->length || h->offset != 0 ? GM_BAD_LENGTH : 0;
 	default:
 		return h->length != 0 ? GM_BAD_LENGTH : 0;
 	}
 }
 
-struct xk_msg *
-gm_frame(struct xk_protocol *self, const struct gm_header *h, uint64_t boot, struct xk_msg *m)
+void
+gm_header_store(struct xk_msg *m, const struct gm_header *h, uint64_t boot)
 {
-	uint8_t *p = xk_msg_push(&m, GM_HEADER_LEN);
+	uint8_t *p = m->data;
 
-	if (p == NULL) {
-		xk_msg_free(m);
-		return NULL;
-	}
 	xk_put32(p + GM_AT_PORTS, h->ports);
 	xk_put16(p + GM_AT_KIND, (uint16_t)h->kind);
 	xk_put16(p + GM_AT_LENGTH, (uint16_t)h->length);
@@ -141,6 +146,16 @@ gm_frame(struct xk_protocol *self, const struct gm_header *h, uint64_t boot, str
 	xk_put64(p + GM_AT_NUMBER, h->number);
 	xk_put64(p + GM_AT_PREVIOUS, h->previous);
 	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FOR_BOOT, boot);
+}
+
+struct xk_msg *
+gm_frame(const struct gm_header *h, uint64_t boot, struct xk_msg *m)
+{
+	if (xk_msg_push(&m, GM_HEADER_LEN) == NULL) {
+		xk_msg_free(m);
+		return NULL;
+	}
+	gm_header_store(m, h, boot);
 	return m;
 }
 
@@ -156,7 +171,7 @@ gm_reset(struct xk_protocol *self, struct xk_session *lls, uint64_t boot, const 
 	struct xk_msg *m = h->kind == GM_DATAGRAM ? NULL : xk_msg_new(xk_platform_of(self), 0);
 
 	if (m != NULL)
-		m = gm_frame(self, &reset, boot, m);
+		m = gm_frame(&reset, boot, m);
 	if (m == NULL)
 		return;
 	xk_count(self, GM_RESETS);
@@ -389,6 +404,7 @@ gm_join(struct gm_session *s, const struct gm_how *how)
 		for (other = TAILQ_FIRST(&peer->sessions); other != NULL; other = TAILQ_NEXT(other, of_peer))
 			if (other->ports == s->ports && other->boot == s->boot && other->arrived > s->arrived)
 				s->arrived = other->arrived;
+		s->taken = s->acked_to = s->arrived;
 		TAILQ_INSERT_TAIL(&peer->sessions, s, of_peer);
 		peer->passive += s->passive;
 		peer->lost = false;
@@ -562,11 +578,11 @@ gm_accept(struct xk_protocol *self, struct xk_session *lls, const struct gm_head
 	struct xk_session *s;
 	int err;
 
-	if (h->kind == GM_ACK || h->kind == GM_RESET || enable == NULL)
+	if (h->kind > GM_DATAGRAM || enable == NULL)
 		return XK_DROP_NO_SESSION;
-	if (h->previous != 0)
+	if (h->previous != 0 && h->kind != GM_DATAGRAM)
 		return GM_GAP;
-	if (h->kind == GM_DATA && h->offset != 0)
+	if (h->offset != 0 && h->kind != GM_DEPOSIT)
 		return GM_STALE;
 	if (xk_bidctl_heard(gm_bidctl(self), how->host, how->boot, NULL) != 0)
 		return GM_STALE;
@@ -606,7 +622,7 @@ gm_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, con
 {
 	const struct gm_header *h = hdr;
 
-	if (h->kind == GM_ACK || h->kind == GM_RESET)
+	if (h->kind > GM_DATAGRAM)
 		gm_pop_answer((struct gm_session *)session, m, h);
 	else
 		gm_pop_packet((struct gm_session *)session, m, h);
@@ -681,7 +697,7 @@ gm_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 		return xk_posted_control(&s->posted, buffer, len);
 	case XK_GM_GET_TOKENS:
 		xk_lock(&s->lock);
-		value = (uint32_t)gm->tokens - s->count;
+		value = gm_tokens(s);
 		xk_unlock(&s->lock);
 		break;
 	case XK_GET_MAX_PACKET:
@@ -824,6 +840,10 @@ static const struct xk_setting gm_settings[] = {
 	  XK_MSG_MAX },
 	{ "small", XK_SETTING_STRING, offsetof(struct gm, small_text), "reference",
 	  "how messages of up to 256 bytes are sent: reference, copy, unreliable", 0, 0 },
+	{ "reliable", XK_SETTING_BOOL, offsetof(struct gm, reliable), "yes",
+	  "whether messages are kept until they are acknowledged; no: they are sent once", 0, 0 },
+	{ "flow", XK_SETTING_BOOL, offsetof(struct gm, flow), "yes",
+	  "whether senders wait for receivers; no: without tokens and window", 0, 0 },
 	{ "buffers", XK_SETTING_UINT, offsetof(struct gm, buffers), "16",
 	  "buffers of each session that are posted again by themselves", 0, XK_POSTED_MAX },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct gm, timeout_ns), "20ms",
@@ -847,7 +867,8 @@ static const char *const gm_drops[] = {
 	"no_room",  "too_long",   "too_many", "inconsistent", "abandoned", "bad_region", "out_of_bounds",
 	"too_big",  "no_token",   "gave_up",  "peer_gone",    "was_reset", "closed",     NULL,
 };
-static const char *const gm_counters[] = { "accepted", "retransmitted", "resets", "deposited", "unreliable", NULL };
+static const char *const gm_counters[] = { "accepted",   "retransmitted", "resets",   "deposited",
+					   "unreliable", "skipped",       "restored", NULL };
 
 static const struct xk_number_on gm_numbers[] = { { "bid", 208 }, { NULL, 0 } };
 

@@ -17,7 +17,7 @@
 
 #define XK_GM_REQUEST XK_KIND('g', 'm', 'r', 'q') /* an annotation of a push: the address of a struct xk_gm_request */
 
-enum { XK_GM_UNKNOWN = 1 /* a status: sent unreliably (small=unreliable); it may arrive or not */ };
+enum { XK_GM_UNKNOWN = 1 /* a status: sent once (reliable=no, small=unreliable); it may arrive or not */ };
 
 /* A message whose sender is told of its end. The caller's; must exist until done, or until the kernel ends. */
 struct xk_gm_send {

@@ -13,7 +13,8 @@
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
 
-enum gm_kind { GM_DATA = 1, GM_DEPOSIT, GM_DATAGRAM, GM_ACK, GM_RESET };
+/* A DATAGRAM is sent once. Those up to that kind are packets of the sender's, the others answers. */
+enum gm_kind { GM_DATA = 1, GM_DEPOSIT, GM_DATAGRAM, GM_ACK, GM_RESET, GM_CREDIT };
 
 enum gm_drop {
 	GM_BAD_KIND = XK_DROP_OWN,
@@ -39,8 +40,8 @@ enum gm_drop {
 	GM_CLOSED,
 };
 
-/* retransmitted: time-outs; resets: sent; unreliable: datagrams sent */
-enum gm_counter { GM_ACCEPTED, GM_RETRANSMITTED, GM_RESETS, GM_DEPOSITED, GM_UNRELIABLE };
+/* retransmitted: time-outs; resets: sent; unreliable: datagrams sent; skipped: gaps between those that came */
+enum gm_counter { GM_ACCEPTED, GM_RETRANSMITTED, GM_RESETS, GM_DEPOSITED, GM_UNRELIABLE, GM_SKIPPED, GM_RESTORED };
 
 enum gm_reason { GM_R_STALE = 1, GM_R_REFUSED, GM_R_INCONSISTENT, GM_R_REGION, GM_R_BOUNDS, GM_R_TOO_LONG };
 
@@ -57,11 +58,12 @@ struct gm_header {
 	uint32_t ports; /* source << 16 | destination */
 	enum gm_kind kind;
 	uint32_t length; /* of the payload of this packet */
-	uint32_t total;  /* DATA: of the message; DEPOSIT: the region */
-	uint32_t offset; /* DATA: of this fragment; DEPOSIT: its place in the region; RESET: the reason */
+	uint32_t total;  /* of the message; DEPOSIT: the region */
+	uint32_t offset; /* of this fragment; DEPOSIT: its place in the region; RESET: the reason */
 	uint64_t begin;  /* the number of the sender's session; of the receiver's in an ACK or RESET */
-	uint64_t number; /* of this packet, or of the one that is acknowledged or reset */
-	uint64_t previous;
+	/* of this packet, or of the one that is acknowledged or reset; DATAGRAM, CREDIT: of the session's datagram */
+	uint64_t number;
+	uint64_t previous; /* DATAGRAM: not 0: its sender asks for a CREDIT */
 };
 
 struct gm {
@@ -70,6 +72,7 @@ struct gm {
 	const char *small_text;
 	uint64_t tokens, window, longest, buffers, timeout_ns, timeout_min_ns, timeout_max_ns, patience_ns;
 	uint64_t held_max, held_peer_max, peer_sessions;
+	bool reliable, flow;
 
 	enum gm_small small;
 	struct xk_bidctl_watcher watcher;
@@ -130,10 +133,13 @@ struct gm_session {
 	uint64_t acked, next, sent, end, last_number;
 	uint64_t window;
 	uint64_t timeout_ns, due_ns, progress_ns;
-	uint64_t timed, timed_ns; /* the packet whose acknowledgement is timed; timed_ns 0: none */
+	uint64_t datagrams, credited; /* numbers of the last one that was sent, and up to which their tokens are back */
+	uint64_t refused_ns;          /* when there was no token first since the last credit; 0: there was one */
+	uint64_t timed, timed_ns;     /* the packet whose acknowledgement is timed; timed_ns 0: none */
 	struct xk_estimate round_trip_us;
 	/* receiving: the user has had all up to `taken`; up to `arrived` all is here */
-	uint64_t taken;
+	uint64_t taken, acked_to;             /* acked_to: what the last acknowledgement was of */
+	uint64_t heard;                       /* number of the last datagram that was accepted */
 	_Atomic uint64_t peer_begin, arrived; /* read without the lock */
 	bool begun;                           /* a packet was accepted */
 	bool delivering;
@@ -158,8 +164,11 @@ gm_turn_round(uint32_t ports)
 
 /* ---- gm.c ---- */
 
-/* Puts header h before m (NULL: no payload), for s's boot of the peer alone. NULL: no buffer; m was freed. Takes m. */
-struct xk_msg *gm_frame(struct xk_protocol *self, const struct gm_header *h, uint64_t boot, struct xk_msg *m);
+/* Writes header h to the place for it at the beginning of m, for this boot of the peer alone. */
+void gm_header_store(struct xk_msg *m, const struct gm_header *h, uint64_t boot);
+
+/* Puts header h before m. NULL: no buffer; m was freed. Takes m. */
+struct xk_msg *gm_frame(const struct gm_header *h, uint64_t boot, struct xk_msg *m);
 
 /* Answers h, which came from this boot up lls, with a RESET. No lock is held. */
 void gm_reset(struct xk_protocol *self, struct xk_session *lls, uint64_t boot, const struct gm_header *h,
@@ -181,8 +190,18 @@ void gm_end(struct gm_session *s, unsigned why, int err);
 
 int gm_push(struct xk_session *session, struct xk_msg *m);
 
-/* Takes ACK or RESET m. No lock is held. */
+/* Takes ACK, RESET or CREDIT m. No lock is held. */
 void gm_pop_answer(struct gm_session *s, struct xk_msg *m, const struct gm_header *h);
+
+/* Returns how many more messages may be pushed. Kept messages are bounded without flow control, too. The lock is held. */
+static inline uint32_t
+gm_tokens(const struct gm_session *s)
+{
+	uint64_t under_way = s->count + (s->datagrams - s->credited);
+	uint64_t all = gm_of(s)->flow ? gm_of(s)->tokens : GM_TOKENS_MAX;
+
+	return (uint32_t)(under_way < all ? all - under_way : 0);
+}
 
 /* The message under way at index i, the oldest being 0. */
 static inline struct gm_slot *

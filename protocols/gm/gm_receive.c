@@ -4,11 +4,17 @@
  *
  * A whole message waits in `ready` while another shepherd delivers the one before. It has a posted buffer by then, so
  * buffers bound what waits. It is acknowledged when the user has returned from it; other packets when they arrive.
+ * A datagram goes the same way, but only its own number is judged, and it draws a CREDIT if its sender asks.
  */
 #include "protocols/gm/gm_private.h"
 
-/* While a message waits in `ready`: the number of its last packet << 1, and whether to post its buffer again. */
+/*
+ * While a message waits in `ready`: whether to post its buffer again, whether it is a datagram, and above these the number
+ * of its last packet; of a datagram, the number to answer with a CREDIT, or 0.
+ */
 #define GM_WAITS XK_KIND('g', 'm', 'r', 'x')
+
+enum { GM_WAITS_OWN = 1 << 0, GM_WAITS_DATAGRAM = 1 << 1, GM_WAITS_NUMBER = 2 /* shift */ };
 
 /* ---- incomplete messages ---- */
 
@@ -60,13 +66,31 @@ gm_receive_clear(struct gm_session *s)
 
 /* ---- one packet; the lock is held ---- */
 
+/* Returns 0 if the datagram is a later one, or the next packet of the last, or the reason to drop it. */
+static unsigned
+gm_judge_datagram(struct gm_session *s, const struct gm_header *h)
+{
+	if (h->offset != 0)
+		return h->number == s->heard ? 0 : GM_GAP;
+	if (h->number <= s->heard)
+		return GM_DUPLICATE;
+	if (s->heard != 0 && h->number > s->heard + 1)
+		xk_count(s->session.protocol, GM_SKIPPED);
+	s->heard = h->number;
+	return 0;
+}
+
 /* Returns 0 if the packet is the next, or the reason to drop it. */
 static unsigned
 gm_judge(struct gm_session *s, const struct gm_header *h)
 {
 	if (s->error != 0 || h->begin < s->peer_begin)
 		return GM_STALE;
+	if (h->begin > s->peer_begin)
+		s->heard = 0;
 	s->peer_begin = h->begin;
+	if (h->kind == GM_DATAGRAM)
+		return gm_judge_datagram(s, h);
 	if (h->number <= s->arrived)
 		return s->begun ? GM_DUPLICATE : GM_STALE;
 	if (h->previous != 0 && (!s->begun || h->previous > s->arrived))
@@ -78,7 +102,13 @@ gm_judge(struct gm_session *s, const struct gm_header *h)
 static void
 gm_receive_whole(struct gm_session *s, struct xk_msg *m, const struct gm_header *h, int class)
 {
-	xk_msg_annotate(m, XK_OF_PUSH, GM_WAITS, h->number << 1 | (class == XK_POSTED_OWN));
+	uint64_t waits = class == XK_POSTED_OWN ? GM_WAITS_OWN : 0;
+
+	if (h->kind == GM_DATAGRAM)
+		waits |= GM_WAITS_DATAGRAM;
+	if (h->kind == GM_DATA || h->previous != 0)
+		waits |= h->number << GM_WAITS_NUMBER;
+	xk_msg_annotate(m, XK_OF_PUSH, GM_WAITS, waits);
 	m->link = NULL;
 	*s->ready_end = m;
 	s->ready_end = &m->link;
@@ -93,7 +123,8 @@ gm_receive_data(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 	if (h->offset == 0) {
 		if (h->total > gm_of(s)->longest)
 			return GM_TOO_LONG;
-		gm_receive_abandon(s, GM_ABANDONED);
+		if (h->kind == GM_DATA || h->length < h->total) /* a whole datagram may come amid a reliable message */
+			gm_receive_abandon(s, GM_ABANDONED);
 		class = xk_posted_take(&s->posted, h->total);
 		if (class < 0)
 			return GM_UNPOSTED;
@@ -143,11 +174,11 @@ gm_receive_next(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 {
 	unsigned why = gm_judge(s, h);
 
-	if (why == 0 && h->kind == GM_DATA)
+	if (why == 0 && h->kind != GM_DEPOSIT)
 		why = gm_receive_data(s, m, h);
 	else if (why == 0)
 		why = gm_receive_deposit(s, m, h);
-	if (why != 0)
+	if (why != 0 || h->kind == GM_DATAGRAM)
 		return why;
 	if (h->kind == GM_DEPOSIT) {
 		xk_count(s->session.protocol, GM_DEPOSITED);
@@ -160,29 +191,32 @@ gm_receive_next(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 
 /* ---- without the lock ---- */
 
-/* Acknowledges what the user has had. A session that is over has dropped what it had not. */
+/* Answers number; 0: the last packet that the user has had. A session that is over has dropped what the user had not. */
 static void
-gm_acknowledge(struct gm_session *s)
+gm_answer(struct gm_session *s, enum gm_kind kind, uint64_t number)
 {
-	struct gm_header h = { .ports = gm_turn_round(s->ports), .kind = GM_ACK };
+	struct gm_header h = { .ports = gm_turn_round(s->ports), .kind = kind, .number = number };
 	struct xk_msg *m;
+	bool is_over;
 
 	xk_lock(&s->lock);
 	h.begin = s->peer_begin;
-	h.number = s->error == 0 ? s->taken : 0;
+	if (number == 0)
+		h.number = s->taken;
+	is_over = s->error != 0;
 	xk_unlock(&s->lock);
-	m = h.number == 0 ? NULL : xk_msg_new(xk_platform_of(s->session.protocol), 0);
+	m = is_over || h.number == 0 ? NULL : xk_msg_new(xk_platform_of(s->session.protocol), 0);
 	if (m != NULL)
-		m = gm_frame(s->session.protocol, &h, s->boot, m);
+		m = gm_frame(&h, s->boot, m);
 	if (m != NULL)
 		xk_push(s->session.lls, m);
 }
 
-/* Delivers what is ready, unless another shepherd does, and acknowledges each message. */
+/* Delivers what is ready, unless another shepherd does, and answers each message. */
 static void
 gm_deliver(struct gm_session *s)
 {
-	uint64_t waited = 0;
+	uint64_t waited = 0, ack, credit;
 	struct xk_msg *m;
 
 	for (;;) {
@@ -191,23 +225,28 @@ gm_deliver(struct gm_session *s)
 			xk_unlock(&s->lock);
 			return;
 		}
-		if (waited != 0)
-			s->taken = waited >> 1;
+		credit = waited & GM_WAITS_DATAGRAM ? waited >> GM_WAITS_NUMBER : 0;
+		if (waited != 0 && !(waited & GM_WAITS_DATAGRAM))
+			s->taken = waited >> GM_WAITS_NUMBER;
 		m = s->ready;
 		s->delivering = m != NULL;
 		if (m == NULL)
 			s->taken = s->arrived;
 		else if ((s->ready = m->link) == NULL)
 			s->ready_end = &s->ready;
+		ack = s->taken == s->acked_to ? 0 : s->taken;
+		s->acked_to = s->taken;
 		xk_unlock(&s->lock);
-		if (waited != 0 || m == NULL)
-			gm_acknowledge(s);
+		if (ack != 0)
+			gm_answer(s, GM_ACK, ack);
+		if (credit != 0)
+			gm_answer(s, GM_CREDIT, credit);
 		if (m == NULL)
 			return;
 		waited = *xk_msg_annotation(m, XK_OF_PUSH, GM_WAITS);
 		xk_msg_unannotate(m, XK_OF_PUSH);
 		xk_demux(&s->session, m);
-		if ((waited & 1) != 0)
+		if ((waited & GM_WAITS_OWN) != 0)
 			xk_posted_add(&s->posted, XK_POSTED_OWN, 1);
 	}
 }
@@ -229,28 +268,6 @@ gm_announce(struct gm_session *s)
 		return XK_DROP_REFUSED;
 	xk_count(self, GM_ACCEPTED);
 	return 0;
-}
-
-/* Delivers the datagram m, if there is a buffer. Takes m. */
-static void
-gm_pop_datagram(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
-{
-	bool is_stale;
-	int class;
-
-	xk_lock(&s->lock);
-	is_stale = s->error != 0 || h->begin < s->peer_begin;
-	if (!is_stale)
-		s->peer_begin = h->begin;
-	xk_unlock(&s->lock);
-	class = is_stale ? -1 : xk_posted_take(&s->posted, h->length);
-	if (class < 0) {
-		xk_drop(s->session.protocol, m, is_stale ? GM_STALE : GM_UNPOSTED);
-		return;
-	}
-	xk_demux(&s->session, m);
-	if (class == XK_POSTED_OWN)
-		xk_posted_add(&s->posted, XK_POSTED_OWN, 1);
 }
 
 /* Returns the reason to tell the sender, or 0: it is not told. */
@@ -284,14 +301,10 @@ gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 
 	if (why == XK_DROP_REFUSED)
 		gm_end(s, why, -ECONNREFUSED);
-	if (why == 0 && h->kind == GM_DATAGRAM) {
-		gm_pop_datagram(s, m, h);
-		return;
-	}
 	if (why == 0) {
 		xk_lock(&s->lock);
 		why = gm_receive_next(s, m, h);
-		if (h->offset != 0 && h->kind == GM_DATA)
+		if (h->offset != 0 && h->kind != GM_DEPOSIT)
 			disarmed = gm_disarm(s); /* of a message that is whole now */
 		xk_unlock(&s->lock);
 	}
@@ -301,8 +314,8 @@ gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 		xk_drop(s->session.protocol, m, why);
 	if (why == 0)
 		gm_deliver(s);
-	else if (why == GM_DUPLICATE)
-		gm_acknowledge(s);
+	else if (why == GM_DUPLICATE && h->kind != GM_DATAGRAM)
+		gm_answer(s, GM_ACK, 0);
 	else if ((reason = gm_reason_of(why, s)) != 0)
 		gm_reset(s->session.protocol, s->session.lls, s->boot, h, reason);
 }

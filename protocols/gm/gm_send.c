@@ -4,6 +4,7 @@
  * A message under way has a slot, which holds it until its last packet is acknowledged. Packets are made from it when
  * they are sent: at most `window` unacknowledged ones, fewer after a time-out (one more with each acknowledgement).
  * Without an acknowledgement for longer than the round trip hardly ever takes, all is sent again from the oldest on.
+ * A datagram has no slot: its packets are made of the message itself.
  */
 #include <errno.h>
 
@@ -62,7 +63,7 @@ gm_packet(struct gm_session *s, uint64_t position)
 	};
 	struct xk_msg *m = gm_payload(s, slot->m, offset, h.length);
 
-	return m == NULL ? NULL : gm_frame(s->session.protocol, &h, s->boot, m);
+	return m == NULL ? NULL : gm_frame(&h, s->boot, m);
 }
 
 /* Returns the next packet to send, or NULL: none, or no buffer, and the timer tries again. */
@@ -71,7 +72,7 @@ gm_next(struct gm_session *s)
 {
 	struct xk_msg *m;
 
-	if (s->error != 0 || s->next == s->end || s->next - s->acked >= s->window)
+	if (s->error != 0 || s->next == s->end || (gm_of(s)->flow && s->next - s->acked >= s->window))
 		return NULL;
 	m = gm_packet(s, s->next);
 	if (m == NULL)
@@ -123,13 +124,12 @@ gm_send_late(struct gm_session *s, uint64_t now_ns)
 static unsigned
 gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *request)
 {
-	struct gm *gm = gm_of(s);
 	uint32_t len = (uint32_t)xk_msg_len(m), packets = len == 0 ? 1 : (len + s->fragment - 1) / s->fragment;
 	uint64_t now_ns = xk_now_ns(s->session.protocol);
 
 	if (s->error != 0)
 		return GM_CLOSED;
-	if (s->count >= gm->tokens)
+	if (gm_tokens(s) == 0)
 		return GM_NO_TOKEN;
 	if (!gm_arm(s, s->count > 0 ? s->due_ns : now_ns + s->timeout_ns))
 		return GM_CLOSED;
@@ -137,7 +137,7 @@ gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *req
 		s->due_ns = now_ns + s->timeout_ns;
 		s->progress_ns = now_ns;
 	}
-	s->last_number = atomic_fetch_add(&gm->number, packets) + packets;
+	s->last_number = atomic_fetch_add(&gm_of(s)->number, packets) + packets;
 	*gm_slot(s, s->count++) = (struct gm_slot){ .m = m,
 						    .send = request->send,
 						    .number = s->last_number + 1 - packets,
@@ -149,27 +149,80 @@ gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *req
 	return 0;
 }
 
-/* Sends m, which is small, once. Takes m. */
+/*
+ * Numbers the datagram h and, with flow control, takes a token for it. The datagram asks for a CREDIT for each half of the
+ * tokens; if none has come for `timeout`, they are all back. Returns 0, or the reason to drop it. The lock is held.
+ */
+static unsigned
+gm_begin_datagram(struct gm_session *s, struct gm_header *h)
+{
+	const struct gm *gm = gm_of(s);
+	bool takes = !gm->reliable && gm->flow;
+	uint64_t now_ns;
+
+	if (s->error != 0)
+		return GM_CLOSED;
+	if (takes && gm_tokens(s) == 0) {
+		now_ns = xk_now_ns(s->session.protocol);
+		if (s->refused_ns == 0)
+			s->refused_ns = now_ns;
+		if (now_ns - s->refused_ns < gm->timeout_ns || s->credited == s->datagrams)
+			return GM_NO_TOKEN;
+		s->credited = s->datagrams;
+		xk_count(s->session.protocol, GM_RESTORED);
+	}
+	s->refused_ns = 0;
+	h->number = ++s->datagrams;
+	h->previous = takes && h->number % ((gm->tokens + 1) / 2) == 0;
+	if (!takes)
+		s->credited = s->datagrams;
+	return 0;
+}
+
+/* Sends m once. Takes m. No lock is held. */
 static int
 gm_push_datagram(struct gm_session *s, struct xk_msg *m, struct xk_gm_send *send)
 {
 	struct gm_header h = { .ports = gm_turn_round(s->ports),
 			       .kind = GM_DATAGRAM,
-			       .length = (uint32_t)xk_msg_len(m),
 			       .total = (uint32_t)xk_msg_len(m),
 			       .begin = s->begin };
-	struct xk_msg *copy = gm_payload(s, m, 0, h.length);
+	struct xk_msg *packet = m;
+	unsigned why;
 	int err;
 
-	if (copy != NULL)
-		copy = gm_frame(s->session.protocol, &h, s->boot, copy);
-	if (copy == NULL) {
-		xk_drop(s->session.protocol, m, XK_DROP_NO_BUFFER);
-		return -ENOBUFS;
+	xk_lock(&s->lock);
+	why = gm_begin_datagram(s, &h);
+	err = why == 0 || why == GM_NO_TOKEN ? -ENOBUFS : s->error;
+	xk_unlock(&s->lock);
+	if (why == 0 && gm_of(s)->small != GM_REFERENCE && h.total <= GM_SMALL)
+		packet = gm_payload(s, m, 0, h.total);
+	if (why != 0 || packet == NULL) {
+		xk_drop(s->session.protocol, m, why != 0 ? why : XK_DROP_NO_BUFFER);
+		return err;
 	}
-	xk_msg_free(m);
+	if (packet != m)
+		xk_msg_free(m);
+	m = packet;
 	xk_count(s->session.protocol, GM_UNRELIABLE);
-	err = xk_push(s->session.lls, copy);
+	do {
+		h.length = h.total - h.offset < s->fragment ? h.total - h.offset : s->fragment;
+		packet = m;
+		if (h.offset + h.length == h.total) {
+			m = NULL;
+		} else if ((packet = xk_msg_split(&m, h.length)) == NULL) {
+			xk_drop(s->session.protocol, m, XK_DROP_NO_BUFFER);
+			return -ENOBUFS;
+		}
+		packet = xk_push_header(&s->session, packet, GM_HEADER_LEN);
+		err = -ENOBUFS;
+		if (packet != NULL) {
+			gm_header_store(packet, &h, s->boot);
+			err = xk_push(s->session.lls, packet);
+		}
+		h.offset += h.length;
+	} while (err == 0 && m != NULL);
+	xk_msg_free(m);
 	if (err == 0 && send != NULL)
 		send->done(send, XK_GM_UNKNOWN);
 	return err;
@@ -180,6 +233,7 @@ gm_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct gm_session *s = (struct gm_session *)session;
 	const uint64_t *annotation = xk_msg_annotation(m, XK_OF_PUSH, XK_GM_REQUEST);
+	const struct gm *gm = gm_of(s);
 	struct xk_gm_request request = { .send = NULL };
 	unsigned why;
 	int err;
@@ -188,16 +242,14 @@ gm_push(struct xk_session *session, struct xk_msg *m)
 		request = *(const struct xk_gm_request *)(uintptr_t)*annotation;
 		xk_msg_unannotate(m, XK_OF_PUSH);
 	}
-	if (xk_msg_len(m) > gm_of(s)->longest) {
+	if (xk_msg_len(m) > gm->longest) {
 		xk_drop(session->protocol, m, GM_TOO_BIG);
 		return -EMSGSIZE;
 	}
+	if (request.region == 0 && (!gm->reliable || (gm->small == GM_NOT_RELIABLE && xk_msg_len(m) <= GM_SMALL)))
+		return gm_push_datagram(s, m, request.send);
 	xk_lock(&s->lock);
 	err = s->error;
-	if (err == 0 && gm_of(s)->small == GM_NOT_RELIABLE && request.region == 0 && xk_msg_len(m) <= GM_SMALL) {
-		xk_unlock(&s->lock);
-		return gm_push_datagram(s, m, request.send);
-	}
 	why = gm_begin(s, m, &request);
 	xk_unlock(&s->lock);
 	if (why != 0) {
@@ -258,6 +310,19 @@ gm_progress(struct gm_session *s, uint64_t position)
 		gm_arm(s, s->due_ns);
 }
 
+/* Notes that the user at the peer has had the datagrams up to that of h. Returns as gm_find_packet. The lock is held. */
+static unsigned
+gm_take_credit(struct gm_session *s, const struct gm_header *h)
+{
+	if (s->error != 0 || h->begin != s->begin)
+		return GM_STALE;
+	if (h->number <= s->credited || h->number > s->datagrams)
+		return h->number > s->datagrams ? GM_BAD_ACK : GM_DUPLICATE;
+	s->credited = h->number;
+	s->refused_ns = 0;
+	return 0;
+}
+
 /* Frees whole messages that have arrived, and tells their senders. */
 static void
 gm_pop_ack(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
@@ -301,13 +366,15 @@ gm_pop_answer(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 		return;
 	}
 	xk_lock(&s->lock);
-	why = gm_find_packet(s, h, &position);
+	why = h->kind == GM_CREDIT ? gm_take_credit(s, h) : gm_find_packet(s, h, &position);
 	xk_unlock(&s->lock);
 	if (why != 0) {
 		xk_drop(s->session.protocol, m, why);
 		return;
 	}
 	xk_msg_free(m);
+	if (h->kind == GM_CREDIT)
+		return;
 	err = h->offset == GM_R_REGION || h->offset == GM_R_BOUNDS ? -EFAULT
 	      : h->offset == GM_R_TOO_LONG                         ? -EMSGSIZE
 								   : -ECONNRESET;

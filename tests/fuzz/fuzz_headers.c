@@ -582,16 +582,14 @@ headers_gm_expected(const uint8_t *p, size_t len)
 	uint64_t offset = headers_number(p + 12, 4), number = headers_number(p + 24, 8);
 	uint64_t previous = headers_number(p + 32, 8);
 
-	if (kind < 1 || kind > 5 || headers_number(p + 16, 8) == 0 || number >> 63 != 0)
+	if (kind < 1 || kind > 6 || headers_number(p + 16, 8) == 0 || number >> 62 != 0)
 		return GM_BAD_KIND;
-	if (kind == GM_DATAGRAM ? number != 0 || previous != 0 : number == 0 || previous >= number)
+	if (number == 0 || (kind == GM_DATAGRAM ? previous > number : previous >= number))
 		return GM_BAD_KIND;
 	if (length > len - 40 || length > 4096)
 		return GM_BAD_LENGTH;
-	if (kind == GM_DATA)
+	if (kind == GM_DATA || kind == GM_DATAGRAM)
 		return offset + length > total ? GM_BAD_LENGTH : (unsigned)XK_DROP_NONE;
-	if (kind == GM_DATAGRAM)
-		return length > 256 || total != length || offset != 0 ? GM_BAD_LENGTH : (unsigned)XK_DROP_NONE;
 	return kind != GM_DEPOSIT && length != 0 ? GM_BAD_LENGTH : (unsigned)XK_DROP_NONE;
 }
 

@@ -491,7 +491,8 @@ TEST(gm_sends_small_messages_unreliably_if_it_is_told_to)
 		CHECK_EQ(a.times, 1);
 		CHECK_EQ(a.status, XK_GM_UNKNOWN);
 		p = expect(r, GM_DATAGRAM);
-		CHECK_EQ(p.h.number, 0);
+		CHECK_EQ(p.h.number, i + 1);
+		CHECK_EQ(p.h.previous, 0);
 		CHECK_EQ(p.h.length, 256);
 	}
 	CHECK_EQ(rig_push(r, s, "aabb"), 0);
@@ -507,6 +508,146 @@ TEST(gm_sends_small_messages_unreliably_if_it_is_told_to)
 	CHECK_EQ(a.pushed, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_limit_buffers(r, UINT_MAX);
+	gm_rig_end(r);
+}
+
+/* ---- without reliability, without flow control ---- */
+
+TEST(gm_sends_once_what_need_not_be_reliable)
+{
+	struct rig *r = gm_rig("gm.reliable=no; gm.flow=no");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+	struct packet p;
+
+	for (unsigned i = 0; i < 70; i++) {
+		send_it(r, &a, s, 2 * FRAGMENT + 7);
+		CHECK_EQ(a.pushed, 0);
+		CHECK_EQ(a.times, 1);
+		CHECK_EQ(a.status, XK_GM_UNKNOWN);
+		for (unsigned part = 0; part < 3; part++) {
+			p = expect(r, GM_DATAGRAM);
+			CHECK_EQ(p.h.number, i + 1);
+			CHECK_EQ(p.h.previous, 0);
+			CHECK_EQ(p.h.total, 2 * FRAGMENT + 7);
+			CHECK_EQ(p.h.offset, part * FRAGMENT);
+			CHECK_EQ(p.h.length, part < 2 ? FRAGMENT : 7);
+			CHECK_EQ(p.payload[5], (p.h.offset + 5) % 251);
+		}
+	}
+	CHECK_EQ(tokens(s), GM_TOKENS_MAX);
+	send_it(r, &a, s, 0);
+	expect(r, GM_DATAGRAM);
+	rig_advance_ms(r, 20000);
+	rig_expect_nothing_sent(r);
+	deposit(r, &a, s, 2, 0x1234, 0); /* is reliable all the same */
+	p = expect(r, GM_DEPOSIT);
+	answer(r, &p, GM_ACK, 0);
+	CHECK_EQ(a.status, 0);
+	CHECK_EQ(rig_drops(r), 0);
+	gm_rig_end(r);
+}
+
+TEST(gm_drops_a_datagram_for_which_there_is_no_buffer)
+{
+	struct rig *r = gm_rig("gm.reliable=no");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+	unsigned dropped = 0;
+
+	for (unsigned more = 1; more < 8; more++) { /* the message itself takes the first */
+		rig_limit_buffers(r, more);
+		send_it(r, &a, s, FRAGMENT + 7);
+		CHECK(a.pushed == 0 || a.pushed == -ENOBUFS);
+		CHECK_EQ(a.times, a.pushed == 0);
+		dropped += a.pushed != 0;
+		rig_limit_buffers(r, UINT_MAX);
+		rig_forget(r);
+	}
+	CHECK(dropped > 0 && a.pushed == 0);
+	CHECK_EQ(rig_drops(r), dropped);
+	gm_rig_end(r);
+}
+
+TEST(gm_takes_tokens_back_with_credits)
+{
+	struct rig *r = gm_rig("gm.reliable=no; gm.tokens=4; gm.timeout=50ms");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+	struct packet p, second, forged;
+
+	for (unsigned i = 1; i <= 4; i++) {
+		send_it(r, &a, s, 5);
+		CHECK_EQ(a.pushed, 0);
+		p = expect(r, GM_DATAGRAM);
+		CHECK_EQ(p.h.previous, i % 2 == 0); /* asks */
+		if (i == 2)
+			second = p;
+	}
+	CHECK_EQ(tokens(s), 0);
+	send_it(r, &a, s, 5);
+	CHECK_EQ(a.pushed, -ENOBUFS);
+	CHECK_EQ(a.times, 0);
+	CHECK_EQ(rig_counter(r, "no_token"), 1);
+	answer(r, &second, GM_CREDIT, 0);
+	CHECK_EQ(tokens(s), 2);
+	answer(r, &second, GM_CREDIT, 0);
+	CHECK_EQ(rig_counter(r, "duplicate"), 1);
+	forged = p;
+	forged.h.number = 5;
+	answer(r, &forged, GM_CREDIT, 0);
+	CHECK_EQ(rig_counter(r, "bad_ack"), 1);
+	forged = p;
+	forged.h.begin++;
+	answer(r, &forged, GM_CREDIT, 0);
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	CHECK_EQ(tokens(s), 2);
+	answer(r, &p, GM_CREDIT, 0);
+	CHECK_EQ(tokens(s), 4);
+	rig_expect_nothing_sent(r);
+	gm_rig_end(r);
+}
+
+TEST(gm_goes_on_when_credits_are_lost)
+{
+	struct rig *r = gm_rig("gm.reliable=no; gm.tokens=2; gm.timeout=50ms");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+
+	send_it(r, &a, s, 5);
+	send_it(r, &a, s, 5);
+	rig_advance_ms(r, 100); /* as long as nobody wants one */
+	send_it(r, &a, s, 5);
+	CHECK_EQ(a.pushed, -ENOBUFS);
+	rig_advance_ms(r, 49);
+	send_it(r, &a, s, 5);
+	CHECK_EQ(a.pushed, -ENOBUFS);
+	rig_advance_ms(r, 1);
+	send_it(r, &a, s, 5);
+	CHECK_EQ(a.pushed, 0);
+	CHECK_EQ(rig_counter(r, "restored"), 1);
+	CHECK_EQ(tokens(s), 1);
+	rig_forget(r);
+	gm_rig_end(r);
+}
+
+TEST(gm_waits_for_nobody_without_flow_control)
+{
+	struct rig *r = gm_rig("gm.flow=no; gm.tokens=1; gm.window=1; gm.longest=2k");
+	struct xk_session *s = open_it(r);
+	struct sending sending[GM_TOKENS_MAX + 1];
+	struct packet p = { .host = 0 };
+
+	for (unsigned i = 0; i <= GM_TOKENS_MAX; i++)
+		send_it(r, &sending[i], s, FRAGMENT + 1);
+	CHECK_EQ(sending[GM_TOKENS_MAX - 1].pushed, 0);
+	CHECK_EQ(sending[GM_TOKENS_MAX].pushed, -ENOBUFS); /* what is kept is bounded */
+	for (unsigned i = 0; i < 2 * GM_TOKENS_MAX; i++)
+		p = expect(r, GM_DATA);
+	rig_expect_nothing_sent(r);
+	answer(r, &p, GM_ACK, 0);
+	CHECK_EQ(sending[GM_TOKENS_MAX - 1].times, 1);
+	CHECK_EQ(tokens(s), GM_TOKENS_MAX);
 	gm_rig_end(r);
 }
 

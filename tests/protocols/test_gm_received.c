@@ -414,28 +414,134 @@ TEST(gm_forgets_hosts_that_are_lost)
 
 /* ---- datagrams ---- */
 
-TEST(gm_delivers_datagrams_as_they_come)
+static void
+hear_datagram(struct rig *r, uint64_t number, const char *text)
+{
+	inject(r, packet(GM_DATAGRAM, number, 0, text));
+}
+
+/* A fragment of one arrives: len bytes from offset on, of `total`. */
+static void
+hear_datagram_part(struct rig *r, uint64_t number, uint32_t total, uint32_t offset, uint32_t len)
+{
+	struct packet p = packet(GM_DATAGRAM, number, 0, "");
+
+	p.h.total = total;
+	p.h.offset = offset;
+	p.h.length = len;
+	for (uint32_t i = 0; i < len; i++)
+		p.payload[i] = (uint8_t)((offset + i) % 251);
+	inject(r, p);
+}
+
+TEST(gm_delivers_datagrams_in_order_and_once)
 {
 	struct rig *r = gm_server("gm.buffers=1");
-	struct packet p = packet(GM_DATAGRAM, 0, 0, "two");
+	struct packet p = packet(GM_DATAGRAM, 6, 0, "late");
 	struct gm_session *s;
 
-	inject(r, p);
+	hear_datagram(r, 3, "one");
+	expect_delivered(r, "one");
+	hear_datagram(r, 3, "one");
+	CHECK_EQ(rig_counter(r, "duplicate"), 1);
+	hear_datagram(r, 4, "two");
 	expect_delivered(r, "two");
-	inject(r, p);
-	expect_delivered(r, "two");
+	CHECK_EQ(rig_counter(r, "skipped"), 0);
+	hear_datagram(r, 6, "four");
+	expect_delivered(r, "four");
+	CHECK_EQ(rig_counter(r, "skipped"), 1);
+	hear_datagram(r, 5, "three");
+	CHECK_EQ(rig_counter(r, "duplicate"), 2);
+	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_open_dones(r), 1);
 	s = (struct gm_session *)rig_announced(r);
-	hear(r, 105, 0, "one"); /* pushed before them */
-	expect_delivered(r, "one");
+	hear(r, 105, 0, "kept"); /* reliable ones have other numbers */
+	expect_delivered(r, "kept");
 	expect_ack(r, 105);
 	CHECK_EQ(atomic_exchange(&s->posted.counts[XK_POSTED_OWN], 0), 1);
-	inject(r, p);
+	hear_datagram(r, 7, "five");
 	CHECK_EQ(rig_counter(r, "unposted"), 1);
 	p.h.begin--;
 	inject(r, p);
 	CHECK_EQ(rig_counter(r, "stale"), 1);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* The numbers of a later session of the peer begin again. */
+TEST(gm_delivers_datagrams_of_a_later_session)
+{
+	struct rig *r = gm_rig("");
+	struct packet p = packet(GM_DATAGRAM, 1, 0, "again");
+
+	open_it(r);
+	hear_datagram(r, 9, "nine");
+	expect_delivered(r, "nine");
+	p.h.begin++;
+	inject(r, p);
+	expect_delivered(r, "again");
+	gm_rig_end(r);
+}
+
+TEST(gm_puts_datagrams_together)
+{
+	struct rig *r = gm_server("gm.patience=1s");
+	uint8_t bytes[2000];
+
+	hear_datagram_part(r, 1, 2000, 1000, 1000); /* nobody knows its beginning, nor the session */
+	CHECK_EQ(rig_counter(r, "stale"), 1);
+	rig_expect_nothing_sent(r);
+	hear_datagram_part(r, 1, 2000, 0, 1000);
+	hear_datagram_part(r, 1, 2000, 1000, 1000);
+	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), 2000);
+	hear_datagram_part(r, 2, 3000, 0, 1000);
+	hear_datagram_part(r, 2, 3000, 2000, 1000);
+	CHECK_EQ(rig_counter(r, "inconsistent"), 1);
+	hear_datagram(r, 3, "three");
+	expect_delivered(r, "three");
+	hear_datagram_part(r, 2, 3000, 1000, 1000);
+	CHECK_EQ(rig_counter(r, "gap"), 1);
+	hear_datagram_part(r, 4, 3000, 0, 1000);
+	CHECK_EQ(rig_counter(r, "abandoned"), 1);
+	rig_advance_ms(r, 1000);
+	CHECK_EQ(rig_counter(r, "abandoned"), 2);
+	rig_expect_nothing_delivered(r);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+TEST(gm_delivers_a_datagram_amid_a_long_message)
+{
+	struct rig *r = gm_server("");
+	uint8_t bytes[2000];
+
+	hear_part(r, 105, 0, 2000, 0, 1000);
+	expect_ack(r, 105);
+	hear_datagram(r, 1, "short");
+	expect_delivered(r, "short");
+	rig_expect_nothing_sent(r);
+	hear_part(r, 106, 105, 2000, 1000, 1000);
+	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), 2000);
+	expect_ack(r, 106);
+	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
+}
+
+TEST(gm_gives_credit_for_datagrams_that_ask)
+{
+	struct rig *r = gm_server("");
+	struct packet p;
+
+	inject(r, packet(GM_DATAGRAM, 1, 0, "one"));
+	rig_expect_nothing_sent(r);
+	inject(r, packet(GM_DATAGRAM, 2, 1, "two"));
+	p = expect(r, GM_CREDIT);
+	CHECK_EQ(p.h.number, 2);
+	CHECK_EQ(p.h.begin, 100);
+	expect_delivered(r, "one");
+	expect_delivered(r, "two");
+	rig_expect_nothing_sent(r);
 	rig_free(r);
 }
 
@@ -560,21 +666,21 @@ TEST(gm_drops_headers_that_nobody_sends)
 		const char *why;
 	} cases[] = {
 		{ { 0, 0, 3, 3, 0, 100, 105, 0 }, "bad_kind" },
-		{ { 0, GM_RESET + 1, 3, 3, 0, 100, 105, 0 }, "bad_kind" },
+		{ { 0, GM_CREDIT + 1, 3, 3, 0, 100, 105, 0 }, "bad_kind" },
 		{ { 0, GM_DATA, 3, 3, 0, 0, 105, 0 }, "bad_kind" },
 		{ { 0, GM_DATA, 3, 3, 0, 100, 0, 0 }, "bad_kind" },
 		{ { 0, GM_DATA, 3, 3, 0, 100, 105, 105 }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 3, 0, 100, UINT64_MAX, 0 }, "bad_kind" },
-		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 1, 0 }, "bad_kind" },
-		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 0, 1 }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 3, 0, 100, UINT64_C(1) << 62, 0 }, "bad_kind" },
+		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 0, 0 }, "bad_kind" },
+		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 1, 2 }, "bad_kind" },
 		{ { 0, GM_DATA, 3, 2, 0, 100, 105, 0 }, "bad_length" },
 		{ { 0, GM_DATA, 3, 10, 8, 100, 105, 0 }, "bad_length" },
 		{ { 0, GM_DATA, 3, 10, 11, 100, 105, 0 }, "bad_length" },
-		{ { 0, GM_DATAGRAM, 257, 257, 0, 100, 0, 0 }, "bad_length" },
-		{ { 0, GM_DATAGRAM, 3, 4, 0, 100, 0, 0 }, "bad_length" },
-		{ { 0, GM_DATAGRAM, 3, 3, 1, 100, 0, 0 }, "bad_length" },
+		{ { 0, GM_DATAGRAM, 3, 2, 0, 100, 1, 0 }, "bad_length" },
+		{ { 0, GM_DATAGRAM, 3, 3, 1, 100, 1, 0 }, "bad_length" },
 		{ { 0, GM_ACK, 3, 0, 0, 100, 105, 0 }, "bad_length" },
 		{ { 0, GM_RESET, 3, 0, 0, 100, 105, 0 }, "bad_length" },
+		{ { 0, GM_CREDIT, 3, 0, 0, 100, 105, 0 }, "bad_length" },
 	};
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {

@@ -288,8 +288,8 @@ static const struct example examples[] = {
 	{ "eth", "port:; eth: port; user: eth", "020000000001 0200000000aa 3000 c3c4c5", .local = XK_ANY },
 	{ "gm", BOOTS "wire:; bid: wire bidctl; gm: bid bidctl; user: gm",
 	  "000000d0 0a4d0002 a000000000000001 0000000000000000"
-	  "0009 0007 0003 0005 00000005 00000000 0000000000000064 0000000000000000 0000000000000000 c3c4c5c6c7",
-	  .begin = begin_bid, .local = PORT, .at = 24 },
+	  "0009 0007 0001 0000 00000000 00000000 0000000000000064 0000000000000002 0000000000000000",
+	  .begin = begin_bid, .local = PORT, .at = 24, .sequence_at = 55 },
 	{ "icmp", "wire:; ip: wire; icmp: ip; user: icmp",
 	  "4500 0021 0007 0000 4001 6639 0a4d0002 0a4d0001 0000 8830 1234 0001 aabbccddee", .begin = begin_icmp,
 	  .at = 20 },
