@@ -47,5 +47,15 @@ expect "a network of the simulator" 0 'hash [0-9a-f]{16}' \
 	"${nobody[@]}" build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet
 expect "udptest of the simulator" 0 '' "${nobody[@]}" build/udptest --link sim --rounds 10
 expect "chantest of the simulator" 0 '' "${nobody[@]}" build/chantest --link sim --rounds 10
+expect "the first journey" 0 '' "${nobody[@]}" build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet \
+	--set client.udptest.rounds=1 --journey build/one.html
+check "the first journey has four frames" "it has not" \
+	python3 tests/system/journey.py check "$tree/build/one.html" 'frames() == 4 and "udptest" in names(1)'
+for chosen in '' '--link virtio' '--link 0000:01:00.0'; do
+	# shellcheck disable=SC2086 # two words or none
+	expect "a link of DPDK is refused: ${chosen:-by default}" 2 \
+		"needs DPDK, which this build is without; .[.]/run build. builds everything.*there are: memory, sim;" \
+		"${nobody[@]}" build/udptest $chosen --rounds 10
+done
 expect "another build finds everything done" 0 'built, without DPDK' "${nobody[@]}" CFLAGS=-O0 ./run build --sim
 check "nobody was asked for packages or rights" "$(cat "$work/asked")" [ ! -s "$work/asked" ]

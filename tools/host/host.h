@@ -23,6 +23,7 @@ enum { HOST_PORTS = 4, HOST_PATH = 4096, HOST_DRIVERS_MAX = 16 };
 
 struct host_link {
 	const char *name;
+	bool on_dpdk;    /* not in builds without DPDK */
 	bool in_process; /* joins two hosts of one process */
 	bool simulated;  /* on virtual time */
 	bool can_sleep;  /* the drivers interrupt and adaptive work */

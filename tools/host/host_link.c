@@ -14,21 +14,25 @@
 
 enum { HOST_VIRTIO_DRIVERS = 8, HOST_TEXT = 256 };
 
+#ifdef XK_HAVE_DPDK
+enum { HOST_HAS_DPDK = true };
+#else
+enum { HOST_HAS_DPDK = false };
+#endif
+
 /* ---- links ---- */
 
 static const struct host_link host_links[] = {
-#ifdef XK_HAVE_DPDK
 	/* two processes over shared memory */
-	{ .name = "virtio", .can_sleep = true, .drivers = HOST_VIRTIO_DRIVERS },
-	{ .name = "memif", .drivers = 1 },
+	{ .name = "virtio", .on_dpdk = true, .can_sleep = true, .drivers = HOST_VIRTIO_DRIVERS },
+	{ .name = "memif", .on_dpdk = true, .drivers = 1 },
 	/* two hosts of one process over DPDK's rings */
-	{ .name = "ring", .in_process = true, .drivers = HOST_DRIVERS_MAX },
+	{ .name = "ring", .on_dpdk = true, .in_process = true, .drivers = HOST_DRIVERS_MAX },
 	/* this machine's kernel; interfaces of the kernel, by a packet socket or an XDP socket */
-	{ .name = "tap", .can_sleep = true, .has_interface = true, .drivers = 1 },
-	{ .name = "af_packet", .can_sleep = true, .has_interface = true, .drivers = 1 },
-	{ .name = "af_xdp", .can_sleep = true, .has_interface = true, .drivers = 1 },
-	{ .name = "pci", .can_sleep = true, .is_card = true, .drivers = HOST_DRIVERS_MAX },
-#endif
+	{ .name = "tap", .on_dpdk = true, .can_sleep = true, .has_interface = true, .drivers = 1 },
+	{ .name = "af_packet", .on_dpdk = true, .can_sleep = true, .has_interface = true, .drivers = 1 },
+	{ .name = "af_xdp", .on_dpdk = true, .can_sleep = true, .has_interface = true, .drivers = 1 },
+	{ .name = "pci", .on_dpdk = true, .can_sleep = true, .is_card = true, .drivers = HOST_DRIVERS_MAX },
 	/* two hosts of one process over queues in memory; two simulated hosts on virtual time */
 	{ .name = "memory", .in_process = true, .can_sleep = true, .drivers = HOST_DRIVERS_MAX },
 	{ .name = "sim", .in_process = true, .simulated = true, .can_sleep = true, .drivers = 1 },
@@ -54,10 +58,18 @@ host_link_find(const struct options_program *program, const char *name, int driv
 
 	while (l < end && !(l->is_card ? host_is_pci_address(name) : strcmp(l->name, name) == 0))
 		l++;
-	if (l == end) {
+	if (l == end || (l->on_dpdk && !HOST_HAS_DPDK)) {
+		bool needs_dpdk = l < end;
+
 		for (l = host_links; l < end && len < sizeof(list); l++)
-			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ",
-						l->is_card ? "a PCI address" : l->name);
+			if (HOST_HAS_DPDK || !l->on_dpdk)
+				len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ",
+							l->is_card ? "a PCI address" : l->name);
+		if (needs_dpdk)
+			return options_misuse(program,
+					      "--link %s needs DPDK, which this build is without; `./run build` builds "
+					      "everything. In this build there are: %s",
+					      name, list);
 		return options_misuse(program, "--link %s is not available in this build; there are: %s", name, list);
 	}
 	*link = l;
