@@ -74,6 +74,30 @@ draw_row_setting(FILE *stream, const char *name, const char *value)
 	draw_row_end(stream);
 }
 
+void
+draw_legend_begin(FILE *stream)
+{
+	fputs("\tsubgraph cluster_legend {\n\tgraph [peripheries=0, margin=4, labelloc=b];\n"
+	      "\tlabel=<<table border=\"0\" cellspacing=\"0\" cellpadding=\"2\">",
+	      stream);
+}
+
+void
+draw_legend_row(FILE *stream, const char *swatch, const char *text)
+{
+	fprintf(stream,
+		"<tr><td><table border=\"0\" cellspacing=\"0\" cellpadding=\"0\" fixedsize=\"true\" width=\"26\" "
+		"height=\"10\"><tr><td fixedsize=\"true\" width=\"24\" height=\"8\" %s></td></tr></table></td>"
+		"<td align=\"left\"><font point-size=\"9\" color=\"" DRAW_FAINT "\">%s</font></td></tr>",
+		swatch, text);
+}
+
+void
+draw_legend_end(FILE *stream)
+{
+	fputs("</table>>;\n", stream);
+}
+
 const char *
 draw_base_name(const char *file)
 {
@@ -193,6 +217,11 @@ draw_node(FILE *stream, const struct xk_graph *graph, unsigned index, const stru
 		fputs("</font>", stream);
 	}
 	fputs("</td></tr>", stream);
+	if (node->type->fields != NULL && node->type->header != 0) {
+		draw_row_begin(stream, DRAW_FAINT);
+		fprintf(stream, "%u-byte header", node->type->header);
+		draw_row_end(stream);
+	}
 	draw_policy(stream, &node->policy, &graph->policy);
 	draw_settings(stream, node);
 	draw_note_rows(stream, &note);
@@ -289,6 +318,36 @@ draw_title(FILE *stream, const struct xk_graph *graph, const struct xk_graph_not
 	fputs("</table>>;\n", stream);
 }
 
+/* Begins the cluster of all nodes, with a legend of what occurs in the picture. */
+static void
+draw_legend(FILE *stream, const struct xk_graph *graph, bool heated)
+{
+	bool is_virtual = false, asks = false, hands_off = false, has_budget = graph->budget.budget_ns != 0;
+
+	for (unsigned i = 0; i < graph->node_count; i++)
+		is_virtual |= (graph->nodes[i].type->flags & XK_VIRTUAL) != 0;
+	for (unsigned i = 0; i < graph->edge_count; i++) {
+		asks |= graph->edges[i].role->needs == XK_CONTROL;
+		hands_off |= graph->edges[i].handoff == XK_GRAPH_EXPLICIT;
+		has_budget |= graph->edges[i].budget.budget_ns != 0;
+	}
+	draw_legend_begin(stream);
+	draw_legend_row(stream, DRAW_LEGEND_LINE("solid", "1", DRAW_LINE), "stands on: received messages go up");
+	if (asks)
+		draw_legend_row(stream, DRAW_LEGEND_LINE("dotted", "1", DRAW_LINE), "asks: no messages pass");
+	if (is_virtual)
+		draw_legend_row(stream, DRAW_LEGEND_BOX("dashed", DRAW_FILL_VIRTUAL), "virtual: no header");
+	if (hands_off)
+		draw_legend_row(stream, DRAW_LEGEND_LINE("solid", "3", DRAW_RED),
+				"going up, it leaves the driver here");
+	if (has_budget)
+		draw_legend_row(stream, DRAW_LEGEND_LINE("solid", "2", DRAW_AMBER),
+				"it leaves when this time is spent");
+	if (heated)
+		draw_legend_row(stream, DRAW_LEGEND_BOX("solid", "#f6a283"), "warmer: more of the time");
+	draw_legend_end(stream);
+}
+
 void
 xk_graph_draw(const struct xk_graph *graph, FILE *stream)
 {
@@ -308,10 +367,11 @@ xk_graph_draw_noted(const struct xk_graph *graph, const struct xk_graph_notes *n
 		"\tedge [fontname=\"Helvetica\", fontsize=10, color=\"%s\", penwidth=1.3, arrowsize=0.8];\n",
 		DRAW_INK, DRAW_INK, DRAW_LINE, DRAW_LINE);
 	draw_title(stream, graph, notes);
+	draw_legend(stream, graph, notes != NULL);
 	for (unsigned i = 0; i < graph->node_count; i++)
 		draw_node(stream, graph, i, notes);
 	for (unsigned i = 0; i < graph->node_count; i++)
 		for (unsigned k = 0; k < graph->nodes[i].lower_count; k++)
 			draw_edge(stream, graph, &graph->edges[graph->nodes[i].lowers[k]], notes);
-	fputs("}\n", stream);
+	fputs("\t}\n}\n", stream);
 }

@@ -20,6 +20,11 @@
 /* A label begins with this, and ends with "</table>". */
 #define DRAW_TABLE "<table border=\"0\" cellspacing=\"0\" cellpadding=\"1\">"
 
+/* What a row of the legend shows: a line of an edge, a frame of a node. */
+#define DRAW_LEGEND_LINE(style, width, colour)                                                                         \
+	"border=\"" width "\" sides=\"b\" style=\"" style "\" color=\"" colour "\""
+#define DRAW_LEGEND_BOX(style, fill) "border=\"1\" style=\"" style "\" color=\"" DRAW_LINE "\" bgcolor=\"" fill "\""
+
 enum { DRAW_VALUE_MAX = 40 };
 
 /*
@@ -33,6 +38,14 @@ void draw_row_begin(FILE *stream, const char *colour);
 void draw_row_end(FILE *stream);
 void draw_row(FILE *stream, const char *colour, const char *text);
 void draw_row_setting(FILE *stream, const char *name, const char *value);
+
+/*
+ * Begin a cluster, which is to hold all of the picture and must be closed by "}", with a legend at its bottom: its rows,
+ * each with something to look at (DRAW_LEGEND_) and a few plain words, and its end.
+ */
+void draw_legend_begin(FILE *stream);
+void draw_legend_row(FILE *stream, const char *swatch, const char *text);
+void draw_legend_end(FILE *stream);
 
 /* Returns what follows the last slash of file. */
 const char *draw_base_name(const char *file);

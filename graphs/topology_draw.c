@@ -1,6 +1,6 @@
 /*
  * topology_draw.c - a network as a picture, in DOT: hosts as boxes, links between several hosts as ellipses, links of
- * two hosts as edges. The hosts of a `count` are one box.
+ * two hosts as edges. The hosts of a large `count` are one box.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +8,18 @@
 #include "graphs/draw_private.h"
 #include "graphs/topology.h"
 
-enum { TOPOLOGY_ROWS_MAX = 8 };
+enum {
+	TOPOLOGY_ROWS_MAX = 8,
+	TOPOLOGY_SINGLE_MAX = 6, /* hosts of a count that are boxes of their own */
+};
+
+static_assert((int)TOPOLOGY_SINGLE_MAX >= (int)XK_TOPOLOGY_DEVICES_MAX, "see topology_draw_wire");
 
 struct topology_picture {
 	const struct xk_topology *topology;
 	FILE *stream;
-	bool *drawn;    /* by edge of the file: whether its link is in the picture */
-	unsigned *side; /* by link: the number of hosts beside it */
+	unsigned *box;  /* by host: the first host of its box */
+	unsigned *side; /* by link: the number of boxes beside it */
 };
 
 /* ---- rows ---- */
@@ -39,15 +44,30 @@ topology_draw_settings(FILE *stream, const struct xk_graph_attributes *settings)
 
 /* ---- hosts ---- */
 
-/* Returns how many hosts, from this one on, are of one node. */
-static unsigned
-topology_count_hosts(const struct xk_topology *topology, const struct xk_topology_host *host)
+/* Finds out which hosts are one box. */
+static void
+topology_fold(const struct topology_picture *picture)
 {
-	unsigned count = 1;
+	const struct xk_topology *topology = picture->topology;
 
-	while (host->number + count < topology->host_count && host[count].written == host->written)
-		count++;
-	return count;
+	for (unsigned first = 0, end; first < topology->host_count; first = end) {
+		end = first;
+		while (end < topology->host_count && topology->hosts[end].written == topology->hosts[first].written)
+			end++;
+		for (unsigned i = first; i < end; i++)
+			picture->box[i] = end - first > TOPOLOGY_SINGLE_MAX ? first : i;
+	}
+}
+
+/* Returns how many hosts are in the box that begins with host `first`. */
+static unsigned
+topology_count_hosts(const struct topology_picture *picture, unsigned first)
+{
+	unsigned end = first;
+
+	while (end < picture->topology->host_count && picture->box[end] == first)
+		end++;
+	return end - first;
 }
 
 /* Writes the address of device n of count hosts, or the first and the last. */
@@ -112,37 +132,31 @@ topology_draw_link(const struct topology_picture *picture, unsigned index)
 	fputs("</table>>];\n", stream);
 }
 
-/* Returns the first of the hosts that are one box with host. */
-static unsigned
-topology_box(const struct xk_topology *topology, unsigned host)
-{
-	while (host > 0 && topology->hosts[host - 1].written == topology->hosts[host].written)
-		host--;
-	return host;
-}
-
-/* Returns the box of the first host on link that is not in the box `from`. */
+/* Returns the host at the other end of a link of two. */
 static unsigned
 topology_other_end(const struct xk_topology *topology, unsigned link, unsigned from)
 {
 	for (unsigned i = 0; i < topology->host_count; i++)
 		for (unsigned k = 0; k < topology->hosts[i].device_count; k++)
-			if (topology->hosts[i].devices[k].link == link && topology_box(topology, i) != from)
-				return topology_box(topology, i);
+			if (topology->hosts[i].devices[k].link == link && i != from)
+				return i;
 	return from;
 }
 
+/*
+ * Draws a link of two hosts, once. Both are boxes of their own: the other end of a folded one's would need more devices
+ * than a host has.
+ */
 static void
 topology_draw_wire(const struct topology_picture *picture, unsigned from, unsigned index)
 {
 	const struct xk_topology_link *link = &picture->topology->links[index];
+	unsigned to = topology_other_end(picture->topology, index, from);
 	FILE *stream = picture->stream;
 
-	if (picture->drawn[link->written])
+	if (to < from)
 		return;
-	picture->drawn[link->written] = true;
-	fprintf(stream, "\th%u -- h%u [penwidth=2, label=<" DRAW_TABLE, from,
-		topology_other_end(picture->topology, index, from));
+	fprintf(stream, "\th%u -- h%u [penwidth=2, label=<" DRAW_TABLE, from, to);
 	draw_row(stream, DRAW_INK, link->preset);
 	topology_draw_settings(stream, &link->settings);
 	fputs("</table>>];\n", stream);
@@ -188,25 +202,45 @@ topology_draw_head(const struct topology_picture *picture)
 	fputs("</table>>;\n", stream);
 }
 
+/* Begins the cluster of all, with a legend of what occurs in the picture. */
+static void
+topology_draw_legend(const struct topology_picture *picture)
+{
+	bool has_wire = false, has_node = false;
+
+	for (unsigned i = 0; i < picture->topology->link_count; i++)
+		*(picture->topology->links[i].is_edge ? &has_wire : &has_node) = true;
+	draw_legend_begin(picture->stream);
+	draw_legend_row(picture->stream, DRAW_LEGEND_BOX("rounded", DRAW_FILL), "host: its graph, addresses, settings");
+	if (has_node)
+		draw_legend_row(picture->stream, DRAW_LEGEND_BOX("rounded", DRAW_FILL_PORT),
+				"link: its kind, settings");
+	if (has_wire)
+		draw_legend_row(picture->stream, DRAW_LEGEND_LINE("solid", "2", DRAW_LINE), "link of two hosts");
+	draw_legend_end(picture->stream);
+}
+
 void
 xk_topology_draw(const struct xk_topology *topology, FILE *stream)
 {
 	struct topology_picture picture = { .topology = topology, .stream = stream };
 
-	picture.drawn = calloc(topology->written->edge_count + 1, sizeof(*picture.drawn));
+	picture.box = calloc(topology->host_count + 1, sizeof(*picture.box));
 	picture.side = calloc(topology->link_count + 1, sizeof(*picture.side));
-	xk_assert(picture.drawn != NULL && picture.side != NULL);
+	xk_assert(picture.box != NULL && picture.side != NULL);
+	topology_fold(&picture);
 	topology_draw_head(&picture);
+	topology_draw_legend(&picture);
 	for (unsigned i = 0; i < topology->link_count; i++)
 		if (!topology->links[i].is_edge)
 			topology_draw_link(&picture, i);
 	for (unsigned i = 0, count; i < topology->host_count; i += count) {
-		count = topology_count_hosts(topology, &topology->hosts[i]);
+		count = topology_count_hosts(&picture, i);
 		topology_draw_host(&picture, &topology->hosts[i], count);
 	}
-	for (unsigned i = 0; i < topology->host_count; i += topology_count_hosts(topology, &topology->hosts[i]))
+	for (unsigned i = 0; i < topology->host_count; i += topology_count_hosts(&picture, i))
 		topology_draw_devices(&picture, &topology->hosts[i]);
-	fputs("}\n", stream);
-	free(picture.drawn);
+	fputs("\t}\n}\n", stream);
+	free(picture.box);
 	free(picture.side);
 }

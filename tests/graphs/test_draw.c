@@ -85,6 +85,7 @@ TEST(notes_are_rows_and_heat_is_a_colour)
 	CHECK(strstr(picture, "fillcolor=\"#f06a3d\"") != NULL);
 	CHECK(strstr(picture, "fillcolor=\"#fffdf7\"") != NULL);
 	CHECK(strstr(picture, ">role ") != NULL);
+	CHECK(strstr(picture, "warmer: ") != NULL && strstr(plain, "warmer: ") == NULL);
 	CHECK(strstr(plain, "#f06a3d") == NULL && strstr(plain, "role ") == NULL);
 	CHECK(oracle_counts(picture, XK_GRAPH_PROTOCOLS, 7, 7));
 	free(picture);
@@ -106,6 +107,35 @@ TEST(marks_and_policies_are_shown)
 	CHECK(shows("digraph g { ip -> eth -> port; udp -> ip [number=5]; }", "number 5"));
 	CHECK(shows("digraph g { udptest -> udp; " TYPES_LOWER "}", ">resolver<"));
 	CHECK(shows("digraph g { udptest -> udp; " TYPES_LOWER "}", "rounded,dashed"));
+}
+
+TEST(headers_have_their_sizes)
+{
+	CHECK(shows("digraph g { udptest -> udp; " TYPES_LOWER "}",
+		    "<b>udp</b></td></tr><tr><td><font point-size=\"10\" "
+		    "color=\"#6b7785\">8-byte header</font>"));
+	CHECK(shows("digraph g { udptest -> udp; " TYPES_LOWER "}", "<b>vnet</b></td></tr></table>"));
+}
+
+TEST(a_legend_explains_what_occurs)
+{
+	static const struct {
+		const char *graph, *words;
+	} rows[] = {
+		{ "digraph g { eth -> port [handoff=explicit] }", "leaves the driver here" },
+		{ "digraph g { eth -> port [budget=\"1us\"] }", "when this time is spent" },
+		{ "digraph g { budget=\"1us\" eth -> port }", "when this time is spent" },
+		{ "digraph g { udptest -> udp; " TYPES_LOWER "}", "no messages pass" },
+		{ "digraph g { udptest -> udp; " TYPES_LOWER "}", "virtual: no header" },
+	};
+	char *plain = drawn("digraph g { eth -> port }");
+
+	CHECK(strstr(plain, "stands on: received messages go up") != NULL);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(rows); i++) {
+		CHECK(shows(rows[i].graph, rows[i].words));
+		CHECK(strstr(plain, rows[i].words) == NULL);
+	}
+	free(plain);
 }
 
 TEST(what_a_file_says_is_escaped)

@@ -247,6 +247,24 @@ TEST(a_picture_shows_hosts_links_and_what_was_set)
 	free(picture);
 }
 
+TEST(few_hosts_of_a_count_are_drawn_one_by_one_and_more_are_folded)
+{
+	char *picture = drawn(HEAD "c [count=6]; c -- lan }");
+
+	CHECK(oracle_counts(picture, XK_GRAPH_NETWORK, 7, 6));
+	shows(picture, "<b>c6</b>");
+	shows(picture, ">10.77.0.6/24<");
+	free(picture);
+	picture = drawn(HEAD "c [count=7]; c -- lan }");
+	CHECK(oracle_counts(picture, XK_GRAPH_NETWORK, 2, 1));
+	shows(picture, "<b>c1 &#8230; c7</b>");
+	free(picture);
+	picture = drawn(HEAD "a; a -- lan; s [protocols=\"two.dot\"]; c [count=2]; c -- s [link=wide] }");
+	CHECK(oracle_counts(picture, XK_GRAPH_NETWORK, 5, 3));
+	shows(picture, "link of two hosts");
+	free(picture);
+}
+
 TEST(drawing_attributes_of_the_file_are_not_drawn)
 {
 	char *picture = drawn(HEAD "a [image=secret, label=secret]; a -- lan [URL=secret]; stylesheet=secret }");

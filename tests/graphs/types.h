@@ -57,6 +57,8 @@ static const struct xk_setting types_vnet_settings[] = {
 	{ .name = NULL },
 };
 
+static const struct xk_field types_udp_fields[] = { { .name = "ports", .bits = 64 }, { .name = NULL } };
+
 #define TYPES_TYPE(type_name, ...)                                                                                     \
 	static const struct xk_protocol_type types_##type_name = { .name = #type_name,                                 \
 								   .help = "for tests",                                \
@@ -71,7 +73,8 @@ TYPES_TYPE(vnet, .offers = XK_ASYNC, .flags = XK_VIRTUAL | XK_REPEATS, .lowers =
 	   .settings = types_vnet_settings, .session_max = 256);
 TYPES_TYPE(vtap, .offers = XK_ASYNC, .flags = XK_VIRTUAL, .lowers = types_network_role);
 TYPES_TYPE(ip, .offers = XK_ASYNC, .lowers = types_network_role, .numbers = types_ip_numbers, .number_max = 255);
-TYPES_TYPE(udp, .offers = XK_ASYNC, .lowers = types_network_role, .numbers = types_udp_numbers, .session_max = 8192);
+TYPES_TYPE(udp, .offers = XK_ASYNC, .lowers = types_network_role, .numbers = types_udp_numbers, .session_max = 8192,
+	   .header = 8, .fields = types_udp_fields);
 TYPES_TYPE(udptest, .lowers = types_network_role, .settings = types_udptest_settings);
 TYPES_TYPE(chan, .offers = XK_RPC, .lowers = types_chan_roles);
 TYPES_TYPE(bidctl, .offers = XK_ASYNC | XK_CONTROL, .lowers = types_network_role);

@@ -135,6 +135,17 @@ check "a host that is down" "$(cat "$work/err")" grep -Eq '\(down\)' "$work/err"
 run 30 "$xk" draw graphs/udptest.dot -o -
 check "draw -o -" "$(cat "$work/err")" grep -q '^<svg' "$work/out"
 check "... makes no file" "it does" test ! -e -
+run 30 "$xk" draw graphs/udptest-two.dot -o -
+check "a row has its middle in that of its node" "$(cat "$work/out")" python3 - "$work/out" <<'END'
+import re, sys
+
+nodes = re.findall(r'<g id="node\d+" class="node">(.*?)</g>', open(sys.argv[1]).read(), flags=re.S)
+assert len(nodes) == 8 and any("<tspan" in node for node in nodes)
+for node in nodes:
+    x = [float(x) for x in re.findall(r"(-?[\d.]+),-?[\d.]+", re.search(r' (?:d|points)="([^"]*)"', node)[1])]
+    rows = re.findall(r'<text text-anchor="(\w+)" x="(-?[\d.]+)"', node)
+    assert rows and all(how == "middle" and abs(float(at) - (min(x) + max(x)) / 2) < 0.01 for how, at in rows), node
+END
 run 30 "$xk" run graphs/net/pair-ethernet10.dot --link sim --until 10ms --pcap -
 check "run NETWORK --pcap -" "$(cat "$work/err")" [ "$(head -c 4 "$work/out" | od -An -tx1)" = " 0a 0d 0d 0a" ]
 check "... prints frames elsewhere" "it does not" grep -q ' sent ' "$work/err"

@@ -194,6 +194,34 @@ TEST(a_row_of_a_list_is_one_line)
 	pair_end();
 }
 
+TEST(a_picture_has_each_number_once)
+{
+	static const char *const once[] = { "100 up, 50 down",      "90 up, 50 down", "4 explicit, 6 time",
+					    "50 ns up, 40 ns down", "5 dropped",      "78.7 % of the time" };
+	char *text, *picture = NULL;
+	json_t *stats;
+	size_t len;
+	FILE *out;
+
+	pair_begin();
+	count_some();
+	text = told(stats_tell_document, 5000000000);
+	stats = json_loads(text, 0, NULL);
+	out = open_memstream(&picture, &len);
+	REQUIRE(stats != NULL && out != NULL);
+	stats_draw(pair.hosts[0].graph, stats, out);
+	fclose(out);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(once); i++) {
+		const char *found = strstr(picture, once[i]);
+
+		CHECK(found != NULL && strstr(found + 1, once[i]) == NULL);
+	}
+	free(picture);
+	json_decref(stats);
+	free(text);
+	pair_end();
+}
+
 /* Whatever bytes of a document are changed, it can be drawn if it is still JSON. */
 TEST(hostile_documents_can_be_drawn)
 {

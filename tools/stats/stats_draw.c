@@ -108,6 +108,7 @@ note_ways(struct xk_graph_note *note, const json_t *value)
 		note_add(note, "%s up, %s down", note_count(up, text[0]), note_count(down, text[1]));
 }
 
+/* A node has the times, an edge the counts: a node's are the sums of its edges'. */
 static void
 note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_note *note)
 {
@@ -128,8 +129,6 @@ note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_n
 		note->heat = sqrt(fmin(fmax(json_number_value(share), 0), 1));
 	}
 	note_time(note, node);
-	note_ways(note, node);
-	note_handoffs(note, node);
 	drops = json_object_get(node, "drops");
 	json_object_foreach(drops, drop_name, drop) dropped += note_get(node, "drops", drop_name);
 	if (dropped != 0)
@@ -148,7 +147,6 @@ note_edge(const struct xk_graph_notes *self, const char *upper, const char *lowe
 		    strcmp(note_string(edge, "role"), role) != 0)
 			continue;
 		note_ways(note, edge);
-		note_time(note, edge);
 		note_handoffs(note, edge);
 		return;
 	}

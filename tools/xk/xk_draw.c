@@ -4,10 +4,12 @@
  * process of its own, since its library leaks.
  */
 #include <errno.h>
-#include <signal.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "graphs/topology.h"
 #include "tools/output.h"
@@ -39,7 +41,8 @@ static const struct options_program draw_program = {
 	.name = "xk draw",
 	.usage = "GRAPH -o FILE [--stats HOST|FILE] [--set NODE.ATTRIBUTE=VALUE]...",
 	.about = "Draws a graph file, or a network file: hosts as boxes, links as ellipses, or as edges where they\n"
-		 "join two hosts; the hosts of a count are one box. In the picture of a graph messages arrive at\n"
+		 "join two hosts; the hosts of a count above six are one box. In the picture of a graph messages "
+		 "arrive at\n"
 		 "the bottom; a dashed frame is a virtual protocol, which has no header; a dotted edge is asked and\n"
 		 "carries no messages; red is an explicit handoff, amber a budget. With --stats a protocol is the\n"
 		 "warmer the more of the time is spent in it.\n"
@@ -62,26 +65,112 @@ draw_format(const char *file)
 	return NULL;
 }
 
+/* Returns the middle of the x in "x,y x,y ...", with letters between, to a quote. */
+static double
+draw_middle(const char *points)
+{
+	double low = HUGE_VAL, high = -HUGE_VAL;
+
+	while (*points != '\0' && *points != '"') {
+		char *end;
+		double x = strtod(points, &end);
+
+		if (end == points) {
+			points++;
+			continue;
+		}
+		low = fmin(low, x);
+		high = fmax(high, x);
+		if (*end == ',')
+			strtod(end + 1, &end);
+		points = end;
+	}
+	return (low + high) / 2;
+}
+
+/* Returns where the coordinates of a line's shape begin; NULL: it has none. */
+static const char *
+draw_shape(const char *line)
+{
+	static const char *const starts[] = { " points=\"", " d=\"M", " cx=\"" };
+
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(starts); i++) {
+		const char *start = strstr(line, starts[i]);
+
+		if (start != NULL)
+			return start + strlen(starts[i]);
+	}
+	return NULL;
+}
+
+/*
+ * Copies dot's SVG, with the rows of nodes and of the title in their middle. dot says where a piece of a row begins, and
+ * measures it by a font that others do not have.
+ */
+static void
+draw_svg(FILE *in, FILE *out)
+{
+	bool wants_middle = false, has_middle = false, in_row = false;
+	double middle = 0, y, row = 0;
+	char *line = NULL, *text_end;
+	size_t size = 0;
+
+	while (getline(&line, &size, in) > 0) {
+		int len = 0;
+
+		if (has_middle && sscanf(line, "<text text-anchor=\"start\" x=\"%*f\" y=\"%lf\"%n", &y, &len) == 1 &&
+		    len > 0 && (text_end = strstr(line, "</text>")) != NULL) {
+			*text_end = '\0';
+			if (in_row && y == row)
+				fprintf(out, "<tspan%s</tspan>", line + len);
+			else
+				fprintf(out, "%s<text text-anchor=\"middle\" x=\"%.2f\" y=\"%.2f\"%s",
+					in_row ? "</text>\n" : "", middle, y, line + len);
+			in_row = true;
+			row = y;
+			continue;
+		}
+		fputs(in_row ? "</text>\n" : "", out);
+		in_row = false;
+		if (strncmp(line, "<g ", 3) == 0) {
+			wants_middle =
+				strstr(line, "class=\"node\"") != NULL || strstr(line, "class=\"graph\"") != NULL;
+			has_middle = false;
+		} else if (wants_middle && !has_middle && draw_shape(line) != NULL) {
+			middle = draw_middle(draw_shape(line));
+			has_middle = true;
+		}
+		fputs(line, out);
+	}
+	free(line);
+}
+
 /* Draws one of graph and net on standard output, through dot unless the format is dot's own. 0, or OPTIONS_FAILURE. */
 static int
 draw(const struct xk_graph *graph, const struct xk_topology *net, const struct json_t *stats, const char *format)
 {
-	FILE *out = stdout;
-	char command[32];
+	bool is_dot = strcmp(format, "dot") == 0;
+	FILE *text = is_dot ? stdout : tmpfile(), *picture = NULL;
+	char command[32], bytes[4096];
+	size_t len;
 	int status;
 
-	if (strcmp(format, "dot") != 0) {
-		signal(SIGPIPE, SIG_IGN); /* if dot is missing */
-		snprintf(command, sizeof(command), "exec dot -T%s", format);
-		out = popen(command, "w");
-	}
-	if (out != NULL && net != NULL)
-		xk_topology_draw(net, out);
-	else if (out != NULL)
-		stats_draw(graph, stats, out);
-	if (out == stdout)
+	if (text != NULL && net != NULL)
+		xk_topology_draw(net, text);
+	else if (text != NULL)
+		stats_draw(graph, stats, text);
+	if (is_dot)
 		return OPTIONS_SUCCESS;
-	status = out == NULL ? -1 : pclose(out);
+	snprintf(command, sizeof(command), "exec dot -T%s", format);
+	if (text != NULL && fseek(text, 0, SEEK_SET) == 0 && dup2(fileno(text), STDIN_FILENO) >= 0)
+		picture = popen(command, "r");
+	if (picture != NULL && strcmp(format, "svg") == 0)
+		draw_svg(picture, stdout);
+	while (picture != NULL && (len = fread(bytes, 1, sizeof(bytes), picture)) > 0)
+		fwrite(bytes, 1, len, stdout);
+	status = picture == NULL ? -1 : pclose(picture);
+	if (text != NULL)
+		fclose(text);
 	if (status == 0)
 		return OPTIONS_SUCCESS;
 	if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == DRAW_NO_COMMAND))
