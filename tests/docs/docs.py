@@ -300,7 +300,8 @@ def settings_in(path):
 
 
 def check_tables(directory):
-    for program in ("udptest", "chantest", "logp", "xk bench echo", "xk bench call", "xk bench handoff"):
+    for program in ("udptest", "chantest", "logp", "xk bench echo", "xk bench call", "xk bench handoff",
+                    "xk bench message"):
         check_names("docs/measuring.md", f"option of {program}", options_of(directory, program))
     for command in ("build/udptest --link sim --rounds 10 --json -", "build/logp --link sim --repeats 1 --json -"):
         check_names("docs/measuring.md", "JSON key", keys_of(directory, command))

@@ -69,6 +69,19 @@ document "every size has its times by every way" "$work/copy.json" '([r["size"] 
 	all(set(r) == {"size", "send-copy", "send-reference", "receive-copy", "receive-reference"} for r in d["runs"]))'
 prints "... and one way alone" ' 64 +0\.0 +[0-9.]+ +0\.0 ' "$build/xk" bench copy --size 64 --rounds 96 --way send-reference
 
+for set in gm.flow=yes gm.reliable=no gm.small=unreliable; do
+	run 120 "$build/xk" bench message --rounds 2000 --set $set --json "$work/message.json"
+	check "xk bench message $set" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+	kept=$([ $set = gm.flow=yes ] && echo 4 || echo 0)
+	document "... keeps what must be acknowledged" "$work/message.json" \
+		"d['under_way'] == 4 and d['buffers'] == {'sender': $kept, 'receiver': 0} and d['per_message']['turns'] < 2.2"
+done
+run 120 "$build/xk" bench message --rounds 200 --size 16000 --json "$work/message.json"
+document "... and its receiver what is incomplete" "$work/message.json" 'd["buffers"]["receiver"] == 11'
+run 120 "$build/xk" bench message --rounds 200 --graph graphs/bip.dot --json "$work/message.json"
+document "... but nothing by bip" "$work/message.json" 'd["buffers"] == {"sender": 0, "receiver": 0}'
+expect "a message that bip cannot carry" 1 'message' "$build/xk" bench message --graph graphs/bip.dot --size 4000
+
 # Many conversations, each of which gets its path; what they will touch is fetched for a burst at a time.
 run 120 "$build/xk" bench echo --rounds 50000 --sessions 300 --burst 32 --json "$work/echo.json"
 document "many conversations go by paths" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9'

@@ -84,8 +84,9 @@ bench_core(const struct bench *bench, unsigned driver)
 bool
 bench_host_open(struct bench *bench, unsigned which, const struct bench_host *host)
 {
+	struct xk_platform *platform = host->platform == NULL ? bench->platforms[0] : host->platform;
 	const struct xk_kernel_config config = { .name = host->name,
-						 .platform = bench->platforms[0],
+						 .platform = platform,
 						 .mode = XK_IPP,
 						 .driver = XK_DRIVER_POLL,
 						 .core = bench_core(bench, 0) };
@@ -98,7 +99,8 @@ bench_host_open(struct bench *bench, unsigned which, const struct bench_host *ho
 	for (unsigned i = 1; i < bench->drivers; i++)
 		xk_assert(xk_kernel_add_driver(kernel, bench->platforms[i], bench_core(bench, i)) == (int)i);
 	for (unsigned i = 0; i < bench->drivers || i == 0; i++) {
-		struct xk_port *port = xk_memory_port_new(bench->platforms[i], "port", host->link, BENCH_MTU);
+		struct xk_port *port =
+			xk_memory_port_new(i == 0 ? platform : bench->platforms[i], "port", host->link, BENCH_MTU);
 
 		xk_assert(port != NULL);
 		port->driver = i;
@@ -211,8 +213,11 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *usage;
 } bench_words[] = {
-	{ "echo", bench_echo_main, "echo [OPTION]..." },      { "call", bench_call_main, "call [OPTION]..." },
-	{ "copy", bench_copy_main, "copy [OPTION]..." },      { "handoff", bench_handoff_main, "handoff [OPTION]..." },
+	{ "echo", bench_echo_main, "echo [OPTION]..." },
+	{ "call", bench_call_main, "call [OPTION]..." },
+	{ "copy", bench_copy_main, "copy [OPTION]..." },
+	{ "handoff", bench_handoff_main, "handoff [OPTION]..." },
+	{ "message", bench_message_main, "message [OPTION]..." },
 	{ "sim", bench_sim_main, "sim NETWORK [OPTION]..." },
 };
 
@@ -231,8 +236,9 @@ xk_bench_main(int argc, char **argv)
 		return OPTIONS_SUCCESS;
 	}
 	if (argc < 2)
-		fprintf(stderr, "xk bench: which benchmark? There are: echo, call, copy, handoff, sim\n");
+		fprintf(stderr, "xk bench: which benchmark? There are: echo, call, copy, handoff, message, sim\n");
 	else
-		fprintf(stderr, "xk bench: \"%s\" is no benchmark; there are: echo, call, copy, handoff, sim\n", what);
+		fprintf(stderr,
+			"xk bench: \"%s\" is no benchmark; there are: echo, call, copy, handoff, message, sim\n", what);
 	return OPTIONS_MISUSE;
 }

@@ -50,11 +50,12 @@ int bench_main(const struct bench_kind *kind, struct bench *bench, int argc, cha
 
 struct bench_host {
 	const char *name;
-	uint64_t link;       /* its port's address */
-	const char *address; /* setting before the user's where there is a vnet */
-	const char *policy;  /* the same, of any graph; NULL: none */
-	const char *test;    /* the protocol that the benchmark drives; NULL: none */
-	unsigned sessions;   /* limits of passively opened sessions are raised to keep so many */
+	uint64_t link;                /* its port's address */
+	const char *address;          /* setting before the user's where there is a vnet */
+	const char *policy;           /* the same, of any graph; NULL: none */
+	const char *test;             /* the protocol that the benchmark drives; NULL: none */
+	unsigned sessions;            /* limits of passively opened sessions are raised to keep so many */
+	struct xk_platform *platform; /* of its one driver; NULL: bench->platforms, of all hosts */
 	xk_memory_receive *receive;
 	xk_memory_transmit *transmit;
 	void *contexts[BENCH_DRIVERS]; /* of the drivers' lanes of the port */
@@ -89,6 +90,7 @@ int bench_echo_main(int argc, char **argv);
 int bench_call_main(int argc, char **argv);
 int bench_copy_main(int argc, char **argv);
 int bench_handoff_main(int argc, char **argv);
+int bench_message_main(int argc, char **argv);
 int bench_sim_main(int argc, char **argv);
 
 #endif
