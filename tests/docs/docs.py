@@ -20,6 +20,7 @@ the first have been taken. Besides these blocks:
 - docs/measuring.md, docs/hosts.md and docs/simulator.md name every option of their programs, the first and last every JSON
   key, docs/simulator.md and docs/links.md every setting of hosts and links;
 - the lists in docs/protocols/ are what the protocols declare (protocol_lists.py);
+- the figures in docs/figures and docs/img are up to date (figures.py);
 - README.md gives the answers of the report in docs/report/, as that one does.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one failed.
@@ -326,6 +327,22 @@ def check_report():
         tell(" ".join(wanted.split()) in words, f"README.md has the answer of docs/report/{name}.json", wanted)
 
 
+def check_figures(build, directory):
+    """The figures, byte for byte; of the pictures that dot lays out, the texts."""
+    made = os.path.join(directory, "figures")
+    os.mkdir(made)
+    ran = subprocess.run([sys.executable, os.path.join(ROOT, "docs/figures/figures.py"), build, made], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT)
+    tell(ran.returncode == 0, "docs/figures/figures.py BUILD", ran.stdout.decode(errors="replace"))
+    for name in sorted(os.listdir(made)):
+        folder = "docs/figures" if os.path.exists(os.path.join(ROOT, "docs/figures", name)) else "docs/img"
+        with open(os.path.join(made, name), encoding="utf-8") as file:
+            new, old = file.read(), read(f"{folder}/{name}")
+        if folder == "docs/img":
+            new, old = (sorted(re.findall(r">([^<>\n]+)</t", text)) for text in (new, old))
+        tell(new == old, f"{folder}/{name} is up to date", "make it anew: docs/figures/figures.py BUILD")
+
+
 def main():
     if len(sys.argv) != 2 or not os.path.exists(os.path.join(sys.argv[1], "udptest")):
         print("usage: tests/docs/run.sh BUILD", file=sys.stderr)
@@ -340,6 +357,7 @@ def main():
             check_blocks(path, os.path.join(directory, "example" if path in EXAMPLES else "tree"), build)
             check_links(path)
         check_tables(os.path.join(directory, "tree"))
+        check_figures(build, directory)
         check_report()
         protocol_lists.check(build, tell)
     print(f"{checks.failures} failed" if checks.failures else "all is as it is written")

@@ -859,6 +859,8 @@ journey_write_type(FILE *out, const struct xk_protocol_type *type)
 		}
 		if (f->is_bits)
 			fputs(",\"mask\":1", out);
+		if (f->rare != 0)
+			fputs(",\"rare\":1", out);
 		if (f->values != NULL) {
 			fputs(",\"values\":[", out);
 			for (const struct xk_field_value *v = f->values; v->name != NULL; v++) {

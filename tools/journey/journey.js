@@ -3,7 +3,7 @@
  * journey.js - steps through a run. journey.c has written it into the page as JSON:
  *
  * hosts   by number: name, nodes ({name, type, virtual, port}), edges ([upper, lower, "handoff" | "budget" | "control" | ""])
- * types   by name: header (bytes), fields (name, bits, kind, print, values), help
+ * types   by name: header (bytes), fields (name, bits, kind, print, mask, rare, values), help
  * places, links   names
  * steps   from 1 on:
  *   t  time in ns            h  host               k  kind: up, down (m crosses from node a to node b), handoff, drop,
