@@ -218,6 +218,7 @@ export XK_COUNTERS_FILE="$PWD/$logs/counters"
 # Those that take long begin first.
 check "experiments report" /usr/bin/python3 tests/experiments/test_report.py build
 check "experiments components" /usr/bin/python3 tests/experiments/test_components.py build
+check "experiments userlevel" /usr/bin/python3 tests/experiments/test_userlevel.py build
 check "experiments endpoints" /usr/bin/python3 tests/experiments/test_endpoints.py build
 check "experiments trends" /usr/bin/python3 tests/experiments/test_trends.py build
 check "experiments two machines" /usr/bin/python3 tests/experiments/test_two_machines.py build

@@ -86,8 +86,19 @@ device_lose(struct sim_device *device, struct sim_frame *frame, uint64_t *counte
 	frame_free(device->host->sim, frame);
 }
 
+/* Returns when the device's card has worked so long on a frame that is there at now_ns: one frame at a time. */
+static uint64_t
+device_card(struct sim_device *device, uint64_t now_ns, uint64_t work_ns)
+{
+	if (device->card_free_ns < now_ns)
+		device->card_free_ns = now_ns;
+	device->card_free_ns += work_ns;
+	return device->card_free_ns;
+}
+
+/* Hands a frame that has arrived to the driver. */
 static void
-device_fire(struct sim_timer *timer)
+device_deliver(struct sim_timer *timer)
 {
 	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
 	struct sim_device *device = frame->device;
@@ -108,6 +119,22 @@ device_fire(struct sim_timer *timer)
 	device->count++;
 	if (device->armed)
 		sim_platform_wake(&host->memory.platform);
+}
+
+static void
+device_fire(struct sim_timer *timer)
+{
+	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
+	struct sim_device *device = frame->device;
+	struct xk_sim *sim = device->host->sim;
+	uint64_t work_ns = sim_link_card_ns(&device->link->config, frame->len, false);
+
+	if (work_ns == 0) {
+		device_deliver(timer);
+		return;
+	}
+	timer->fire = device_deliver;
+	xk_assert(sim_timer_set(sim, timer, device_card(device, sim->now_ns, work_ns)) == 0);
 }
 
 static struct sim_frame *
@@ -231,19 +258,14 @@ device_begin(struct sim_timer *timer)
 }
 
 static void
-device_send(struct sim_device *device, const struct xk_msg *m, uint64_t now_ns)
+device_send(struct sim_device *device, const uint8_t *bytes, size_t len, uint64_t now_ns)
 {
-	struct xk_sim *sim = device->host->sim;
 	struct device_sending sending = {
-		.from = device, .bytes = m->data, .len = xk_msg_len(m), .number = ++sim->frames
+		.from = device, .bytes = bytes, .len = len, .number = ++device->host->sim->frames
 	};
 	struct sim_frame *frame;
 	uint64_t begins_ns;
 
-	if (m->next != NULL) {
-		xk_msg_copy_out(m, 0, sim->scratch, sending.len);
-		sending.bytes = sim->scratch;
-	}
 	device_record(device, XK_SIM_SENT, sending.number, sending.bytes, sending.len, NULL);
 	device->host->counts.frames_out++;
 	begins_ns = sim_link_send(device->link->model, device->station, sending.bytes, sending.len, now_ns,
@@ -254,13 +276,45 @@ device_send(struct sim_device *device, const struct xk_msg *m, uint64_t now_ns)
 	frame->boot = device->host->boots;
 }
 
+/* The card has done its part of a frame: it is sent, unless its host has gone down. */
+static void
+device_carded(struct sim_timer *timer)
+{
+	struct sim_frame *frame = xk_container_of(timer, struct sim_frame, timer);
+	struct sim_device *device = frame->device;
+	struct xk_sim *sim = device->host->sim;
+
+	device->card_count--;
+	if (device->link->last_ns < sim->now_ns)
+		device->link->last_ns = sim->now_ns;
+	if (device->port != NULL && device->host->boots == frame->boot)
+		device_send(device, frame->bytes, frame->len, device->link->last_ns);
+	frame_free(sim, frame);
+}
+
 bool
 sim_frame_forget(struct xk_sim *sim, struct sim_timer *timer)
 {
-	if (timer->fire != device_fire && timer->fire != device_begin)
+	if (timer->fire != device_fire && timer->fire != device_deliver && timer->fire != device_begin &&
+	    timer->fire != device_carded)
 		return false;
 	frame_free(sim, xk_container_of(timer, struct sim_frame, timer));
 	return true;
+}
+
+/* Sends the frame when the card has worked on it; the processor waits for that if it is to. */
+static void
+device_give(struct sim_device *device, const uint8_t *bytes, size_t len, uint64_t now_ns, uint64_t work_ns)
+{
+	const struct device_sending sending = { .bytes = bytes, .len = len };
+	const struct sim_link_config *config = &device->link->config;
+	uint64_t at_ns = device_card(device, now_ns, work_ns);
+	struct sim_frame *frame = device_schedule(device, device_carded, at_ns, &sending);
+
+	frame->boot = device->host->boots;
+	device->card_count++;
+	if (config->waits)
+		sim_processor_charge(device->host, at_ns - now_ns + sim_link_frame_ns(config, len));
 }
 
 /* Writes m into the controller and sends it, unless the host crashes meanwhile. */
@@ -268,17 +322,28 @@ static void
 device_write(struct sim_device *device, const struct xk_msg *m)
 {
 	struct xk_sim_host *host = device->host;
-	struct sim_link_writing writing = sim_link_write(&device->link->config, xk_msg_len(m));
-	uint64_t now_ns;
+	const struct sim_link_config *config = &device->link->config;
+	size_t len = xk_msg_len(m);
+	struct sim_link_writing writing = sim_link_write(config, len);
+	uint64_t card_ns = sim_link_card_ns(config, len, true), now_ns;
+	const uint8_t *bytes = m->data;
 
 	sim_processor_charge(host, writing.before_ns);
 	if (host->processor.frozen)
 		return;
 	now_ns = sim_platform_now_ns(&host->memory.platform);
-	/* The clock of a thread that owes time is ahead of others', but the model's must not go back. */
-	if (device->link->last_ns < now_ns)
-		device->link->last_ns = now_ns;
-	device_send(device, m, device->link->last_ns);
+	if (m->next != NULL) {
+		xk_msg_copy_out(m, 0, host->sim->scratch, len);
+		bytes = host->sim->scratch;
+	}
+	if (card_ns > 0) {
+		device_give(device, bytes, len, now_ns, card_ns);
+	} else {
+		/* The clock of a thread that owes time is ahead of others', but the model's must not go back. */
+		if (device->link->last_ns < now_ns)
+			device->link->last_ns = now_ns;
+		device_send(device, bytes, len, device->link->last_ns);
+	}
 	sim_processor_charge(host, writing.after_ns + host->config.costs.frame_out_ns);
 }
 
@@ -291,7 +356,7 @@ device_transmit(struct xk_port *port, struct xk_msg **frames, unsigned count)
 
 	for (sent = 0; sent < count; sent++) {
 		if (!host->processor.frozen) {
-			if (sim_link_room(device->link->model, device->station) == 0)
+			if (sim_link_room(device->link->model, device->station) <= device->card_count)
 				break;
 			device_write(device, frames[sent]);
 		}

@@ -37,6 +37,10 @@ struct sim_link_config {
 	uint64_t latency_kb_ns; /* what the controllers add for each 1000 bytes of a frame */
 	/* What the host's processor takes to write a frame into its controller, and to read one there. */
 	uint64_t write_ns, write_kb_ns, read_ns, read_kb_ns;
+	/* The processor of a station's card: of each frame, of 1000 bytes that it fetches or stores, to begin to fetch. */
+	uint64_t card_ns, card_kb_ns, dma_ns;
+	uint64_t pio; /* with dma_ns: bytes of the longest frame that is written; the card fetches longer ones */
+	bool waits;   /* the sender's processor waits until the card has sent the frame */
 	uint64_t frame_overhead; /* bytes sent with each frame that are not in it: preamble, checksum */
 	uint64_t frame_gap;      /* bytes of silence after each frame */
 	uint64_t frame_min;      /* bytes of the shortest frame with its Ethernet header; shorter ones are padded */
@@ -74,6 +78,11 @@ extern const char *const sim_link_preset_names[];
 /* Returns the preset called name, or NULL. */
 const struct sim_link_preset *sim_link_preset_find(const char *name);
 
+/*
+ * Parses a preset's name, which settings may follow: "myrinet,mtu=16000". Returns 0, or -EINVAL with a sentence in why.
+ */
+int sim_link_parse(const char *text, struct sim_link_config *config, char *why, size_t why_len);
+
 /* Checks config. Returns NULL if it makes a link, otherwise a sentence that says what is wrong. */
 const char *sim_link_check(const struct sim_link_config *config);
 
@@ -86,6 +95,9 @@ struct sim_link_writing {
 };
 
 struct sim_link_writing sim_link_write(const struct sim_link_config *config, size_t len);
+
+/* Returns for how long a station's card works on a frame that it sends, or has received. */
+uint64_t sim_link_card_ns(const struct sim_link_config *config, size_t len, bool sends);
 
 /* Returns for how long a host's processor reads a frame that has arrived. */
 uint64_t sim_link_read_ns(const struct sim_link_config *config, size_t len);

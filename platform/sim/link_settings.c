@@ -13,6 +13,7 @@ enum {
 	LINK_MTU_MAX = 65000,
 	LINK_QUEUE_MAX = 65536,
 	LINK_BURST_MAX = 65536,
+	LINK_TEXT = 256,
 };
 
 #define LINK_TIME_MAX (3600 * UINT64_C(1000000000))
@@ -39,6 +40,15 @@ const struct xk_setting sim_link_settings[] = {
 	{ LINK_SETTING("read", TIME, read_ns), "the receiver's processor reads a frame from its controller", 0,
 	  LINK_TIME_MAX },
 	{ LINK_SETTING("read_kb", TIME, read_kb_ns), "... and each 1000 bytes of it", 0, LINK_TIME_MAX },
+	{ LINK_SETTING("card", TIME, card_ns), "the card's own processor works on a frame, one at a time, at each end",
+	  0, LINK_TIME_MAX },
+	{ LINK_SETTING("card_kb", TIME, card_kb_ns),
+	  "... and on 1000 bytes that it fetches from the host or stores there", 0, LINK_TIME_MAX },
+	{ LINK_SETTING("dma", TIME, dma_ns),
+	  "... and to begin to fetch a frame that the host does not write; 0: it writes all", 0, LINK_TIME_MAX },
+	{ LINK_SETTING("pio", UINT, pio), "with dma: bytes of the longest frame that the host writes", 0,
+	  LINK_BYTES_MAX },
+	{ LINK_SETTING("waits", BOOL, waits), "the sender's processor waits until the card has sent a frame", 0, 0 },
 	{ LINK_SETTING("overhead", UINT, frame_overhead), "bytes sent with each frame: preamble, checksum", 0,
 	  LINK_BYTES_MAX },
 	{ LINK_SETTING("gap", UINT, frame_gap), "bytes of silence after each frame", 0, LINK_BYTES_MAX },
@@ -93,6 +103,44 @@ sim_link_set(struct sim_link_config *config, const char *name, const char *text,
 		return -EINVAL;
 	}
 	config->kind = link_kinds[kind];
+	return 0;
+}
+
+int
+sim_link_parse(const char *text, struct sim_link_config *config, char *why, size_t why_len)
+{
+	char copy[LINK_TEXT], *rest = copy, *word, *value;
+	const struct sim_link_preset *preset;
+	struct sim_link_config parsed;
+	const char *wrong;
+	int err = 0;
+
+	if (strlen(text) >= sizeof(copy)) {
+		snprintf(why, why_len, "longer than %d characters", LINK_TEXT - 1);
+		return -EINVAL;
+	}
+	memcpy(copy, text, strlen(text) + 1);
+	word = strsep(&rest, ",");
+	preset = sim_link_preset_find(word);
+	if (preset == NULL) {
+		snprintf(why, why_len, "there is no link \"%.40s\"; docs/links.md lists them", word);
+		return -EINVAL;
+	}
+	parsed = preset->config;
+	while (err == 0 && (word = strsep(&rest, ",")) != NULL) {
+		value = strchr(word, '=');
+		if (value != NULL)
+			*value++ = '\0';
+		err = value == NULL ? -ENOENT : sim_link_set(&parsed, word, value, why, why_len);
+		if (err == -ENOENT)
+			snprintf(why, why_len, "\"%.40s\": expected a setting of docs/links.md and =", word);
+	}
+	wrong = err == 0 ? sim_link_check(&parsed) : NULL;
+	if (wrong != NULL)
+		snprintf(why, why_len, "%s", wrong);
+	if (err != 0 || wrong != NULL)
+		return -EINVAL;
+	*config = parsed;
 	return 0;
 }
 
@@ -159,10 +207,21 @@ link_cells(const struct sim_link_config *config, size_t len)
 struct sim_link_writing
 sim_link_write(const struct sim_link_config *config, size_t len)
 {
-	uint64_t bytes_ns = config->write_kb_ns * len / 1000;
+	bool writes = config->dma_ns == 0 || len <= config->pio;
+	uint64_t bytes_ns = writes ? config->write_kb_ns * len / 1000 : 0;
 	uint64_t first_ns = bytes_ns == 0 ? 0 : bytes_ns / link_cells(config, len);
 
-	return (struct sim_link_writing){ .before_ns = config->write_ns + first_ns, .after_ns = bytes_ns - first_ns };
+	return (struct sim_link_writing){ .before_ns = (writes ? config->write_ns : 0) + first_ns,
+					  .after_ns = bytes_ns - first_ns };
+}
+
+uint64_t
+sim_link_card_ns(const struct sim_link_config *config, size_t len, bool sends)
+{
+	bool moves = !sends || (config->dma_ns != 0 && len > config->pio);
+
+	return link_linear_ns(config->card_ns + (sends && moves ? config->dma_ns : 0), moves ? config->card_kb_ns : 0,
+			      len);
 }
 
 uint64_t
@@ -245,6 +304,18 @@ const struct sim_link_preset sim_link_presets[] = {
 	    .mtu = 8192,
 	    .queue = 256,
 	    .cut_through = true } },
+	{ "lanai",
+	  "1.28 Gb/s Myrinet between two hosts, with GM on the LANai processors of their cards",
+	  { .kind = "wire",
+	    .rate = 1280 * LINK_MEGA,
+	    .latency_ns = 25,
+	    .card_ns = 3506,
+	    .card_kb_ns = 7143,
+	    .dma_ns = 1624,
+	    .pio = 78,
+	    .frame_overhead = 2,
+	    .mtu = 8192,
+	    .queue = 256 } },
 	{ "hub100",
 	  "100 Mb/s Ethernet through a hub; stations send in turn, without collisions",
 	  { .kind = "shared", .rate = 100 * LINK_MEGA, .latency_ns = 1000, LINK_ETHERNET, .queue = 64 } },
@@ -261,8 +332,8 @@ const struct sim_link_preset sim_link_presets[] = {
 	{ .name = NULL },
 };
 
-const char *const sim_link_preset_names[] = { "ethernet10", "fddi",     "atm140", "myrinet", "myrinet640", "hub100",
-					      "rack10g",    "rack100g", "wide",   "ideal",   NULL };
+const char *const sim_link_preset_names[] = { "ethernet10", "fddi",    "atm140",   "myrinet", "myrinet640", "lanai",
+					      "hub100",     "rack10g", "rack100g", "wide",    "ideal",      NULL };
 
 const struct sim_link_preset *
 sim_link_preset_find(const char *name)

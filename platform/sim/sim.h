@@ -101,7 +101,7 @@ struct xk_sim_costs {
 /* Maximum of one cost: sums stay far below 2^64. */
 #define XK_SIM_COST_MAX (60 * UINT64_C(1000000000))
 
-/* Costs of measured hosts: "none", "decstation", "modern". */
+/* Costs of measured hosts: "none", "decstation", "alpha", "modern". */
 struct xk_sim_costs_preset {
 	const char *name;
 	struct xk_sim_costs costs;

@@ -164,7 +164,9 @@ struct sim_device {
 	struct sim_frame *first, **last; /* arrived frames */
 	unsigned count;
 	bool armed;
-	struct xk_port *port; /* NULL: the host is down, or has not asked for it */
+	uint64_t card_free_ns; /* when its card has done all its work */
+	unsigned card_count;   /* frames to be sent that the card works on */
+	struct xk_port *port;  /* NULL: the host is down, or has not asked for it */
 };
 
 struct xk_sim_link {

@@ -43,6 +43,8 @@ TEST(each_preset_sends_as_fast_as_worked_out_by_hand)
 		{ "myrinet", 1514, 9475 },
 		{ "myrinet640", 60, 775 },
 		{ "myrinet640", 1514, 18950 },
+		{ "lanai", 60, 388 },
+		{ "lanai", 1514, 9475 },
 		{ "hub100", 60, 5760 },
 		{ "hub100", 1514, 122080 },
 		/* 57.6 ns, 1220.8 ns */

@@ -11,7 +11,8 @@ TEST(settings_are_set_from_text)
 		{ "cell_trailer", "8" }, { "mtu", "9180" },          { "queue", "64" },       { "cut_through", "yes" },
 		{ "loss", "25%" },       { "burst", "4" },           { "corrupt", "0.5" },    { "duplicate", "1" },
 		{ "reorder", "12.5%" },  { "reorder_delay", "1ms" }, { "latency_kb", "3us" }, { "write", "4us" },
-		{ "write_kb", "5us" },   { "read", "6us" },          { "read_kb", "7us" },
+		{ "write_kb", "5us" },   { "read", "6us" },          { "read_kb", "7us" },    { "card", "8us" },
+		{ "card_kb", "9us" },    { "dma", "10us" },          { "pio", "11" },         { "waits", "yes" },
 	};
 	struct sim_link_config config = { .kind = NULL };
 	char why[80];
@@ -35,6 +36,37 @@ TEST(settings_are_set_from_text)
 	CHECK_EQ(config.reorder_ns, 1000000);
 	CHECK(config.latency_kb_ns == 3000 && config.write_ns == 4000 && config.write_kb_ns == 5000);
 	CHECK(config.read_ns == 6000 && config.read_kb_ns == 7000);
+	CHECK(config.card_ns == 8000 && config.card_kb_ns == 9000 && config.dma_ns == 10000);
+	CHECK(config.pio == 11 && config.waits);
+}
+
+TEST(a_preset_is_named_with_what_is_otherwise)
+{
+	static const char *const wrong[][2] = {
+		{ "ethernet", "there is no link \"ethernet\"; docs/links.md lists them" },
+		{ "", "there is no link \"\"; docs/links.md lists them" },
+		{ "myrinet,speed=1", "\"speed\": expected a setting of docs/links.md and =" },
+		{ "myrinet,mtu", "\"mtu\": expected a setting of docs/links.md and =" },
+		{ "myrinet,mtu=67", "expects a number from 68 to 65000" },
+		{ "myrinet,cell=53,cell_payload=54", "cell_payload is 0, or more than the cell" },
+	};
+	struct sim_link_config config = nano("wire"), before = config;
+	char why[160], text[300];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(wrong); i++) {
+		CHECK_EQ(sim_link_parse(wrong[i][0], &config, why, sizeof(why)), -EINVAL);
+		CHECK_STR(why, wrong[i][1]);
+	}
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	CHECK_EQ(sim_link_parse(text, &config, why, sizeof(why)), -EINVAL);
+	CHECK_STR(why, "longer than 255 characters");
+	CHECK(memcmp(&config, &before, sizeof(config)) == 0);
+	CHECK_EQ(sim_link_parse("myrinet,mtu=16000,kind=wire,dma=2us", &config, why, sizeof(why)), 0);
+	CHECK_EQ(config.mtu, 16000);
+	CHECK_STR(config.kind, "wire");
+	CHECK_EQ(config.dma_ns, 2000);
+	CHECK_EQ(config.rate, 1280000000);
 }
 
 TEST(what_is_no_setting_is_refused_with_what_was_expected)

@@ -248,6 +248,67 @@ TEST(controllers_take_time_and_the_processors_time)
 	CHECK_EQ(costs_on(&link, XK_IPP, 1, 1100, 100, &free_of_cost, &counts), ns + free_kb_ns + 2 * 70000);
 }
 
+/* A card's processor works on each frame at both ends, and fetches those that the host's does not write. */
+TEST(cards_take_time_of_one_frame_after_the_other)
+{
+	struct sim_link_config link = lab_wire;
+	struct xk_sim_host_counts counts;
+	uint64_t free_ns = costs_of(XK_IPP, 1, 100, 100, &free_of_cost, &counts);
+	uint64_t free_kb_ns = costs_of(XK_IPP, 1, 1100, 100, &free_of_cost, &counts) - free_ns, ns;
+
+	link.card_ns = 2000;
+	link.write_ns = 500;
+	CHECK_EQ(costs_on(&link, XK_IPP, 1, 100, 100, &free_of_cost, &counts), free_ns + 4 * 2000 + 2 * 500);
+	CHECK_EQ(costs_on(&link, XK_REGULAR, 1, 100, 100, &free_of_cost, &counts), free_ns + 4 * 2000 + 2 * 500);
+	link.dma_ns = 3000;
+	link.pio = 200;
+	CHECK_EQ(costs_on(&link, XK_IPP, 1, 100, 100, &free_of_cost, &counts), free_ns + 4 * 2000 + 2 * 500);
+	link.pio = 100;
+	ns = costs_on(&link, XK_IPP, 1, 100, 100, &free_of_cost, &counts);
+	CHECK_EQ(ns, free_ns + 4 * 2000 + 2 * 3000);
+	CHECK(counts.busy_ns < 10000);
+	link.waits = true;
+	CHECK_EQ(costs_on(&link, XK_IPP, 1, 100, 100, &free_of_cost, &counts), ns);
+	CHECK(counts.busy_ns >= 100 * 5000 && counts.busy_ns < 110 * 7000);
+	link.waits = false;
+	link.card_kb_ns = 10000;
+	ns = costs_on(&link, XK_IPP, 1, 100, 100, &free_of_cost, &counts);
+	CHECK_EQ(costs_on(&link, XK_IPP, 1, 1100, 100, &free_of_cost, &counts), ns + free_kb_ns + 4 * 10000);
+	link = lab_wire;
+	link.card_ns = 50000; /* three frames each way: the last waits for two at its sender */
+	ns = costs_on(&link, XK_IPP, 1, 4000, 10, &free_of_cost, &counts);
+	CHECK(ns > 8 * 50000 && ns < 10 * 50000);
+}
+
+TEST(a_host_crashes_with_frames_on_its_card)
+{
+	struct sim_link_config link = lab_wire;
+	struct xk_sim_host_counts booted, counts;
+	struct machine *machine;
+	struct lab lab;
+
+	link.card_ns = 100 * MS;
+	lab_make(&lab, 1, &link);
+	for (unsigned i = 0; i < 2; i++)
+		CHECK_EQ(xk_sim_boot(lab_add(&lab, XK_IPP, 1, &free_of_cost)->host), 0);
+	machine = &lab.machines[0];
+	xk_sim_run(lab.sim, SECOND);
+	xk_sim_host_counts(machine->host, &booted);
+	REQUIRE(xk_udptest_start(xk_kernel_find(xk_sim_kernel(machine->host), "udptest"),
+				 &(struct xk_udptest_run){ .host = 0x0a000002,
+							   .size = 1,
+							   .rounds = 1,
+							   .finished = machine_finished,
+							   .argument = machine }) == 0);
+	xk_sim_run(lab.sim, SECOND + 50 * MS);
+	CHECK_EQ(xk_sim_crash(machine->host), 0);
+	CHECK_EQ(xk_sim_boot(machine->host), 0);
+	xk_sim_run(lab.sim, 3 * SECOND);
+	xk_sim_host_counts(machine->host, &counts);
+	CHECK_EQ(counts.frames_out, 2 * booted.frames_out);
+	CHECK_EQ(xk_sim_free(lab.sim), 0);
+}
+
 /* ---- who interrupts whom: fragments that take longer than the next one takes to arrive ---- */
 
 /* Work on the way of every frame, between ip and vnet, as vwork does it. */

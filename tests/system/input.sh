@@ -36,7 +36,7 @@ misuse 'wire is not available.*virtio' --link wire
 misuse 'interrupt is refused.*--driver poll' --link ring --driver interrupt
 misuse 'no lone end' --link ring --server
 misuse 'are of --link sim' --costs modern
-misuse 'expected one of none, decstation, modern' --link sim --costs fast
+misuse 'expected one of none, decstation, alpha, modern' --link sim --costs fast
 misuse '"thread=5us": expected NAME=TIME' --link sim --costs modern,thread=5us
 misuse 'exclude each other' --server --client 10.77.0.2
 misuse 'not an address' --client 10.77.0

@@ -72,6 +72,8 @@ is "a machine's costs" "near('or_ns', 3600) and r['os_ns'] == 0 and near('l_ns',
 	--preset atm140 --costs decstation --mode ipp --size 8
 is "frames' costs" "near('os_ns', 1000) and near('or_ns', 2000) and near('g_ns', 2000)" \
 	--preset rack10g --costs none,frame_in=2us,frame_out=1us --size 8
+is "cards" "$free and near('l_ns', 2 * frame(r['size']) + 500 + 2 * 3000) and near('g_ns', 3000)" \
+	--preset rack10g,card=3us --costs none --size 64
 is "receivers that sleep" "near('os_ns', 40) and near('or_ns', 40) and near('half_rtt_ns', 2 * frame(8) + 540 + 1500)" \
 	--preset rack10g --costs modern --mode ipp --size 8
 is "threads" "True" --preset rack10g --costs modern --mode regular --size 8,1024
@@ -104,12 +106,15 @@ for graph in udptest llp blasttest bid-ip stopwait traffic pingpong udptest-two 
 		--mode ipp
 done
 # In regular mode, a sender that polls for room must not keep its host from taking the acknowledgements.
-for graph in gm am; do
-	run 120 "$logp" --link sim --size 8,4000 --repeats 1 --rounds 3 --json "$work/both.json" --graph graphs/$graph.dot
-	document "graphs/$graph.dot: no batch is lost" "$work/both.json" \
+for options in gm.dot am.dot "gm.dot --set gm.flow=no" "gm.dot --set gm.reliable=no"; do
+	# shellcheck disable=SC2086 # a list of words
+	run 120 "$logp" --link sim --size 8,1000 --repeats 1 --rounds 3 --json "$work/both.json" --graph graphs/$options
+	document "graphs/$options: no batch is lost" "$work/both.json" \
 		'[r["mode"] for r in runs] == 2 * ["regular", "ipp"] and all(r["lost"] == 0 for r in runs)'
 done
 prints "losses" '[0-9]+ batches were lost' "$logp" --graph graphs/udptest-faults.dot --link sim --size 8 --repeats 1 --mode ipp
+expect "a link that there is not" 2 'there is no link "token"' "$logp" --link sim --preset token
+expect "what is no setting of a link" 2 '"speed": expected a setting' "$logp" --link sim --preset myrinet,speed=1
 expect "calls" 1 'chantest.dot has no test protocol over messages' "$logp" --graph graphs/chantest.dot --link sim
 expect "echoes" 1 'Operation not supported' "$logp" --graph graphs/icmptest.dot --link sim
 expect "too long" 1 'sends at most 1494 bytes in a message, not 1495' "$logp" --graph graphs/llp.dot --link sim --size 1495

@@ -129,8 +129,8 @@ TEST(costs_that_are_none_are_refused)
 {
 	char text[300];
 
-	refuse_costs("", "expected one of none, decstation, modern");
-	refuse_costs("modem", "expected one of none, decstation, modern");
+	refuse_costs("", "expected one of none, decstation, alpha, modern");
+	refuse_costs("modem", "expected one of none, decstation, alpha, modern");
 	refuse_costs("thread_switch=5us,modern", "\"modern\": expected NAME=TIME, NAME one of interrupt, frame_in, "
 						 "frame_out, stack_start, stack_switch, thread_switch");
 	refuse_costs("modern,", "\"\": expected NAME=TIME");
@@ -147,7 +147,7 @@ TEST(costs_that_are_none_are_refused)
 TEST(wrong_settings_of_hosts_are_refused_where_they_stand)
 {
 	refuse(HEAD "a [mode=ippp] }", "n.dot:2: mode of a is \"ippp\": expected regular or ipp");
-	refuse(HEAD "a [costs=many] }", "n.dot:2: costs of a is \"many\": expected one of none, decstation, modern");
+	refuse(HEAD "a [costs=many] }", "n.dot:2: costs of a is \"many\": expected one of none, decstation, alpha, modern");
 	refuse(HEAD "c [count=5, mode=x]; c -- lan }", "n.dot:2: mode of c1 is \"x\"");
 	refuse(HEAD "a [crash=\"1s,,2s\"] }", "n.dot:2: crash of a is \"1s,,2s\": expected times with commas");
 	refuse(HEAD "a [crash=\"1s,\"] }", "n.dot:2: crash of a is \"1s,\": expected times with commas");

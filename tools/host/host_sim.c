@@ -78,6 +78,8 @@ int
 host_world_open(struct host hosts[2], const struct host_options options[2])
 {
 	struct host_world *world = calloc(1, sizeof(*world));
+	struct sim_link_config link = { .kind = NULL };
+	char why[XK_SIM_COSTS_WHY];
 	int status = 0;
 
 	for (unsigned i = 0; i < 2 && status == 0; i++)
@@ -93,9 +95,10 @@ host_world_open(struct host hosts[2], const struct host_options options[2])
 	hosts[0].world = hosts[1].world = world;
 	if (status == 0)
 		status = host_world_journey(world, &options[0]);
+	if (status == 0 && sim_link_parse(options[0].preset, &link, why, sizeof(why)) != 0)
+		status = host_fail(&hosts[0], options[0].preset, why);
 	for (unsigned i = 0; i < hosts[0].port_count && status == 0; i++) {
-		world->links[i] = xk_sim_link_new(world->sim, hosts[0].port_names[i],
-						  &sim_link_preset_find(options[0].preset)->config);
+		world->links[i] = xk_sim_link_new(world->sim, hosts[0].port_names[i], &link);
 		if (world->links[i] == NULL)
 			status = host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
 	}

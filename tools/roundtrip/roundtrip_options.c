@@ -40,7 +40,8 @@ const struct options_option roundtrip_common_options[] = {
 	OPTION(NUMBER, struct roundtrip_options, seed, "seed", "S",
 	       "of --link sim: the same seed gives the same run (1)", .max = UINT64_MAX),
 	OPTION(TEXT, struct roundtrip_options, preset, "preset", "NAME",
-	       "of --link sim: what the link is like (ethernet10)"),
+	       "of --link sim: what the link is like (ethernet10):\n"
+	       "a name, and what is otherwise: myrinet,mtu=16000"),
 	OPTION(TEXT, struct roundtrip_options, costs, "costs", "COSTS",
 	       "of --link sim: what threads and stacks cost (decstation):\n"
 	       "a name, and what is otherwise: modern,thread_switch=5us"),
@@ -114,6 +115,7 @@ static int
 roundtrip_complete_simulated(struct roundtrip_options *options, const struct host_link *link)
 {
 	const struct options_program *program = options->test->program;
+	struct sim_link_config config;
 	struct xk_sim_costs costs;
 	char why[XK_SIM_COSTS_WHY];
 
@@ -125,9 +127,8 @@ roundtrip_complete_simulated(struct roundtrip_options *options, const struct hos
 		options->preset = ROUNDTRIP_PRESET;
 	if (options->costs == NULL)
 		options->costs = ROUNDTRIP_COSTS;
-	if (sim_link_preset_find(options->preset) == NULL)
-		return options_misuse(program, "--preset: there is no link \"%s\"; docs/links.md lists them",
-				      options->preset);
+	if (sim_link_parse(options->preset, &config, why, sizeof(why)) != 0)
+		return options_misuse(program, "--preset: %s", why);
 	if (xk_sim_costs_parse(options->costs, &costs, why, sizeof(why)) != 0)
 		return options_misuse(program, "--costs %s: %s", options->costs, why);
 	return 0;

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""model.py BUILD - GM, GM+ and BIP on Myrinet: table 1 and the bandwidths of J. Chen and W. Watson, "User Level Communication on Alpha
+Linux Systems" (2000), in the simulator. A few costs of the hosts and their cards are fitted to some of the figures, the others are
+predicted. Prints both beside the published ones. --help has the options.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.dont_write_bytecode = True
+from programs import find_and_tell
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+FIGURES = ("half_rtt_ns", "g_ns", "os_ns", "or_ns", "l_ns")
+TITLES = dict(zip(FIGURES, ("RTT/2", "g", "Os", "Or", "L")))
+PUBLISHED = {"GM": (14.76, 18.23, 0.86, 1.93, 11.91), "GM+": (12.78, 8.55, 2.02, 1.29, 9.47), "BIP": (6.65, 5.65, 5.04, 0.48, 1.13)}
+GIVEN = {"GM": ("half_rtt_ns", "os_ns"), "GM+": ("os_ns",), "BIP": ("half_rtt_ns", "os_ns", "or_ns", "l_ns")}
+GRAPHS = {"GM": ("gm.dot", ()), "GM+": ("gm.dot", ("gm.small=unreliable",)), "BIP": ("bip.dot", ())}
+SIZE, SMALL = 8, 256  # bytes: of table 1's messages, and of the longest that the processor writes
+LINK = "lanai,mtu=65000"  # 5 m of cable, no switch; its card is GM's, as it is fitted here
+BYTE_NS = 8 / 1.28  # on that link
+GM_FRAME, BIP_FRAME = 14 + 24 + 40, 14 + 8  # bytes around a message: Ethernet, BID and GM; Ethernet and BIP
+DMA_MB = 140  # the highest bandwidth that they measured
+SIZES = (8, 64, 128, 256, 512, 1024, 2048, 4096, 4160, 6144, 8192, 8256, 10240, 16384, 32768, 64992)
+WAYS = ("one_way", "ping_pong", "both_ways")
+MESSAGES = 64  # of a batch
+GRAIN_NS, STEPS = 1, 12
+
+
+def published_ns(name, figure):
+    return 1000 * PUBLISHED[name][FIGURES.index(figure)]
+
+
+def card_of(card_ns, dma_ns, pio_bytes, write_kb_ns, waits=False):
+    return {"card": card_ns, "card_kb": 1e6 / DMA_MB, "dma": dma_ns, "pio": pio_bytes, "write_kb": write_kb_ns, "waits": waits}
+
+
+def text_of(value):
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(round(value))
+
+
+def measure(build, name, host, card, sizes=(SIZE,)):
+    """{size: {figure: its median}} in nanoseconds and bytes a second, by logp on virtual time."""
+    times = ("card", "card_kb", "dma", "write_kb")
+    link = ",".join([LINK, *(f"{key}={text_of(value)}{'ns' if key in times else ''}" for key, value in card.items())])
+    return measure_on(build, name, link, f"none,frame_out={round(host[0])}ns,frame_in={round(host[1])}ns", sizes)
+
+
+def measure_on(build, name, link, host, sizes):
+    graph, sets = GRAPHS[name]
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+        command = [os.path.join(build, "logp"), "--link", "sim", "--mode", "ipp", "--preset", link, "--graph", os.path.join(ROOT, "graphs", graph),
+                   "--costs", host, "--size", ",".join(map(str, sizes)), "--messages", str(MESSAGES), "--repeats", "1", "--rounds", "3", "--json", file.name]
+        for text in sets:
+            command += ["--set", text]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise ValueError(done.stderr.strip())
+        runs = json.load(file)["runs"]
+    if any(run["lost"] for run in runs):
+        raise ValueError(f"{name}: batches were lost")
+    return {run["size"]: {figure: run[figure]["median"] for figure in (*FIGURES, *WAYS)} for run in runs}
+
+
+def fit(build, name, host_of, card_of_work):
+    """The card's work on a frame for which half a round trip takes as long as published: by secants."""
+    def error(work):
+        return measure(build, name, host_of(work), card_of_work(work))[SIZE]["half_rtt_ns"] - published_ns(name, "half_rtt_ns")
+
+    before, work = 0, 1000
+    error_before, now = error(before), error(work)
+    for _ in range(STEPS):
+        if abs(now) <= GRAIN_NS or now == error_before:
+            break
+        before, work, error_before = work, max(0, round(work - now * (work - before) / (now - error_before))), now
+        now = error(work)
+    if abs(now) > 10:
+        raise ValueError(f"{name}: no fit: {now:.0f} ns are left")
+    return work
+
+
+def costs(build):
+    """{system: (host, card)}, and what was fitted."""
+    gm_frame, bip_frame = SIZE + GM_FRAME, SIZE + BIP_FRAME
+    # GM+'s processor is busy longer than GM's because it writes the frame
+    write_kb_ns = (published_ns("GM+", "os_ns") - published_ns("GM", "os_ns")) * 1000 / gm_frame
+    # writing and fetching take as long for 256 bytes
+    dma_ns = SMALL * (write_kb_ns - 1e6 / DMA_MB) / 1000
+    gm_host = (published_ns("GM", "os_ns"), published_ns("GM", "or_ns"))
+
+    def gm_card(work):
+        return card_of(work, dma_ns, GM_FRAME, 0)  # an acknowledgement has no bytes of the host's, and is made on the card
+
+    def bip_card(work):
+        return card_of(work, dma_ns, SMALL + BIP_FRAME, write_kb_ns, waits=True)
+
+    def bip_host(work):
+        waited = write_kb_ns * bip_frame / 1000 + work + BYTE_NS * (bip_frame + 2)
+        return max(0, published_ns("BIP", "os_ns") - waited), published_ns("BIP", "or_ns")
+
+    gm_work = fit(build, "GM", lambda work: gm_host, gm_card)
+    bip_work = fit(build, "BIP", bip_host, bip_card)
+    fitted = {"write_kb_ns": write_kb_ns, "dma_ns": dma_ns, "card_kb_ns": 1e6 / DMA_MB, "gm_card_ns": gm_work, "bip_card_ns": bip_work,
+              "gm_out_ns": gm_host[0], "gm_in_ns": gm_host[1], "bip_out_ns": bip_host(bip_work)[0], "bip_in_ns": bip_host(bip_work)[1]}
+    return {"GM": (gm_host, gm_card(gm_work)), "GM+": (gm_host, card_of(gm_work, dma_ns, SMALL + GM_FRAME, write_kb_ns)),
+            "BIP": (bip_host(bip_work), bip_card(bip_work))}, fitted
+
+
+def features(bandwidths):
+    """What the paper says of its figures 5 to 7: (a name, in words, whether the model agrees)."""
+    def rate(name, way, size):
+        return bandwidths[name][way][size]
+
+    def byte_ns(name, less, more):
+        return (1e9 * more / rate(name, "one_way", more) - 1e9 * less / rate(name, "one_way", less)) / (more - less)
+
+    usable = (4096, 6144, 8192, 10240)
+    return [
+        ("small", "One way, up to 256 bytes GM is below GM+ and BIP.",
+         all(rate("GM", "one_way", size) < rate(other, "one_way", size) for other in ("GM+", "BIP") for size in (8, 64, 128, 256))),
+        ("knee", "One way, BIP has a knee at 256 bytes.", byte_ns("BIP", 128, 256) > 1.2 * byte_ns("BIP", 512, 1024)),
+        ("usable", "One way, from 4 to 10 KB GM and GM+ are above BIP.",
+         all(rate(name, "one_way", size) > rate("BIP", "one_way", size) for name in ("GM", "GM+") for size in usable)),
+        ("sawtooth", "One way, GM and GM+ have a sawtooth of 4 KB, and BIP has none.",
+         all((rate(name, "one_way", 64 + size) < rate(name, "one_way", size)) == (name != "BIP") for name in GRAPHS for size in (4096, 8192))),
+        ("ping_pong", "There and back in turn, BIP is above GM and GM+ up to 4 KB.",
+         all(rate("BIP", "ping_pong", size) > rate(name, "ping_pong", size) for name in ("GM", "GM+") for size in SIZES if size <= 4096)),
+        ("long_ping_pong", "... and for longer messages.",
+         all(rate("BIP", "ping_pong", size) > rate(name, "ping_pong", size) for name in ("GM", "GM+") for size in SIZES if size > 4096)),
+        ("both_ways", "Both ways at once, up to 256 bytes BIP and GM+ are above GM.",
+         all(rate(other, "both_ways", size) > rate("GM", "both_ways", size) for other in ("GM+", "BIP") for size in (8, 64, 128, 256))),
+        ("range", "The highest bandwidth is 140 MB/s at most, and the lowest of long messages 50 at least.",
+         all(50e6 <= rate(name, "one_way", 64992) <= 1.01e6 * DMA_MB for name in GRAPHS)),
+    ]
+
+
+def find(build):
+    """Everything, as the document that is printed."""
+    found, fitted = costs(build)
+    runs = {name: measure(build, name, host, card, SIZES) for name, (host, card) in found.items()}
+    table = {name: {figure: runs[name][SIZE][figure] for figure in FIGURES} for name in GRAPHS}
+    bandwidths = {name: {way: {size: runs[name][size][way] for size in SIZES} for way in WAYS} for name in GRAPHS}
+    return {"figures": TITLES, "published_us": {name: dict(zip(FIGURES, row)) for name, row in PUBLISHED.items()}, "given": GIVEN,
+            "fitted": fitted, "preset_ns": measure_on(build, "GM", LINK, "alpha", (SIZE,))[SIZE], "table_ns": table, "bandwidths": bandwidths,
+            "features": [{"name": name, "text": words, "agrees": agrees} for name, words, agrees in features(bandwidths)]}
+
+
+def tell(found):
+    print("us of 8 bytes" + "".join(f"{title:>22}" for title in found["figures"].values()))
+    for name, row in found["table_ns"].items():
+        cells = []
+        for figure, ns in row.items():
+            published = found["published_us"][name][figure]
+            how = "fitted" if figure in found["given"][name] else f"{100 * (ns / 1000 / published - 1):+.0f} %"
+            cells.append(f"{ns / 1000:.2f} ({published}) {how}")
+        print(f"{name:13}" + "".join(f"{cell:>22}" for cell in cells))
+    print("\nFitted: " + ", ".join(f"{name[:-3]} {ns:.0f} ns" for name, ns in found["fitted"].items()))
+    for way in WAYS:
+        print(f"\n{way.replace('_', ' ')}, MB/s" + "".join(f"{size:7}" for size in SIZES))
+        for name, ways in found["bandwidths"].items():
+            print(f"{name:16}" + "".join(f"{ways[way][size] / 1e6:7.1f}" for size in ways[way]))
+    print()
+    for feature in found["features"]:
+        print(f"{'as published' if feature['agrees'] else 'OTHERWISE':14}{feature['text']}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="the paper's systems on virtual time")
+    parser.add_argument("build", help="where the programs are")
+    parser.add_argument("--json", metavar="FILE", help="what was found")
+    options = parser.parse_args()
+    return find_and_tell("model", lambda: find(options.build), tell, options.json)
+
+
+sys.exit(main())
