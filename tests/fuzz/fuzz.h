@@ -67,7 +67,9 @@ enum {
 	FUZZ_SLOTS = 4,
 	FUZZ_FRAME_MAX = 2047,
 	FUZZ_SCRIPT_MAX = 1 << 16,
-	FUZZ_CALLS_GRAPH = 14,  /* of fuzz_hosts' graphs, the first of two of calls */
+	FUZZ_CALLS_GRAPH = 14, /* of fuzz_hosts' graphs, the first of two of calls */
+	FUZZ_GM_GRAPH = 16,
+	FUZZ_AM_GRAPH = 17,
 	FUZZ_SELECT_GRAPH = 31, /* the one of calls by number */
 };
 
@@ -90,6 +92,9 @@ size_t fuzz_traffic_make(uint8_t *script, size_t max, uint64_t seed);
 
 /* The same, for graphs of calls: what peers say to them. The first byte chooses such a graph of fuzz_hosts. */
 size_t fuzz_traffic_make_calls(uint8_t *script, size_t max, uint64_t seed);
+
+/* The same, for the graphs of GM and of Active Messages. */
+size_t fuzz_traffic_make_messages(uint8_t *script, size_t max, uint64_t seed);
 
 /* Changes a script in place: records, fields of frames. Returns its length. */
 size_t fuzz_traffic_mutate(uint8_t *script, size_t len, size_t max, uint64_t seed);

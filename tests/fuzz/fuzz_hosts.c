@@ -62,6 +62,8 @@ static const char *const hosts_known[] = {
 	"udptest-tapped.dot",
 	"chantest.dot",
 	"chantest-full.dot",
+	"gm.dot",
+	"am.dot",
 };
 
 /* What is set of each instance of a protocol. */

@@ -19,7 +19,8 @@ enum { FROM_CLIENT = 1, USER_MSG = 2 };
 /* ---- what a frame holds ---- */
 
 struct rpc_parts {
-	uint8_t *bidctl, *blast, *bid, *chan;
+	uint8_t *bidctl, *blast, *bid, *chan, *gm, *am;
+	size_t len; /* of gm or am, to the end of the frame */
 };
 
 /* A BID message of len bytes at p. */
@@ -31,6 +32,10 @@ rpc_find_bid(struct rpc_parts *parts, uint8_t *p, size_t len)
 	parts->bid = p;
 	if (len >= BID_LEN + CHAN_LEN && xk_get32(p) == CHAN_ON_BID)
 		parts->chan = p + BID_LEN;
+	if (xk_get32(p) == FUZZ_GM_ON_BID) {
+		parts->gm = p + BID_LEN;
+		parts->len = len - BID_LEN;
+	}
 }
 
 /* The first fragment of a message has what is above BLAST. */
@@ -66,6 +71,10 @@ rpc_find(uint8_t *frame, size_t len)
 		rpc_find_blast(&parts, p, len);
 	else if (type == BID_TYPE || type == BID_IP)
 		rpc_find_bid(&parts, p, len);
+	if (type == FUZZ_AM_TYPE) {
+		parts.am = p;
+		parts.len = len;
+	}
 	return parts;
 }
 
@@ -98,6 +107,10 @@ fuzz_rpc_remember(struct fuzz_rpc_memory *memory, const uint8_t *frame, size_t l
 		memory->channel = xk_get32(parts.chan);
 		memory->sequence = xk_get32(parts.chan + 12);
 	}
+	if (parts.gm != NULL)
+		fuzz_gm_remember(&memory->messages, parts.gm, parts.len);
+	if (parts.am != NULL)
+		fuzz_am_remember(&memory->messages, parts.am, parts.len);
 }
 
 static void
@@ -132,6 +145,10 @@ fuzz_rpc_recall(const struct fuzz_rpc_memory *memory, uint8_t *frame, size_t len
 		recall32(parts.chan, memory->channel);
 		recall32(parts.chan + 12, memory->sequence);
 	}
+	if (parts.gm != NULL)
+		fuzz_gm_recall(&memory->messages, parts.gm, parts.len);
+	if (parts.am != NULL)
+		fuzz_am_recall(&memory->messages, parts.am, parts.len);
 }
 
 /* ---- messages ---- */
@@ -206,13 +223,19 @@ make_chan(uint8_t *p, uint64_t *random, unsigned flags)
 	return CHAN_LEN + len;
 }
 
-static size_t
-make_bid(uint8_t *p, unsigned peer, uint64_t *random, unsigned flags)
+static void
+make_bid_header(uint8_t *p, unsigned peer, uint64_t *random, uint32_t number)
 {
-	xk_put32(p, (uint32_t)mostly(random, CHAN_ON_BID, 206));
+	xk_put32(p, (uint32_t)mostly(random, number, 206));
 	xk_put32(p + 4, FUZZ_PEER_HOST + (uint32_t)mostly(random, peer, draw(random, FUZZ_PEERS)));
 	xk_put64(p + 8, PEER_BOOT + mostly(random, peer, draw(random, 64)));
 	xk_put64(p + 16, mostly(random, UINT64_MAX, draw(random, 3)));
+}
+
+static size_t
+make_bid(uint8_t *p, unsigned peer, uint64_t *random, unsigned flags)
+{
+	make_bid_header(p, peer, random, CHAN_ON_BID);
 	if (chance(random, 24))
 		return BID_LEN;
 	return BID_LEN + make_chan(p + BID_LEN, random, flags);
@@ -267,18 +290,31 @@ fuzz_rpc_make_request(uint8_t *payload, unsigned peer, uint64_t *random, unsigne
 }
 
 size_t
+fuzz_rpc_make_gm(uint8_t *payload, unsigned peer, uint64_t *random, unsigned *type)
+{
+	*type = BID_TYPE;
+	make_bid_header(payload, peer, random, FUZZ_GM_ON_BID);
+	return BID_LEN + fuzz_gm_make(payload + BID_LEN, random);
+}
+
+size_t
 fuzz_rpc_make(uint8_t *payload, unsigned peer, uint64_t *random, unsigned *type)
 {
 	static const uint8_t flags[] = { 3, 3, 3, 7, 7, 5, 9, 1, 0, 2, 2, 2, 6, 4, 8, 16, 18, 22, 10, 31 };
 	static const uint8_t controls[] = { BIDCTL_QUERY, BIDCTL_RESPONSE, BIDCTL_QUERY | BIDCTL_RESPONSE,
 					    BIDCTL_BCAST };
 
-	switch (draw(random, 6)) {
+	switch (draw(random, 8)) {
 	case 0:
 		*type = chance(random, 4) ? BIDCTL_IP : BIDCTL_TYPE;
 		return make_bidctl(payload, peer, controls[draw(random, sizeof(controls))], 1 + draw(random, 9));
 	case 1:
 		return make_nack(payload, random, type);
+	case 2:
+		return fuzz_rpc_make_gm(payload, peer, random, type);
+	case 3:
+		*type = FUZZ_AM_TYPE;
+		return fuzz_am_make(payload, random);
 	default:
 		return make_message(payload, peer, random, flags[draw(random, sizeof(flags))], type);
 	}

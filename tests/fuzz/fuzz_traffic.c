@@ -536,6 +536,36 @@ fuzz_traffic_make_calls(uint8_t *script, size_t max, uint64_t seed)
 	return t.len;
 }
 
+size_t
+fuzz_traffic_make_messages(uint8_t *script, size_t max, uint64_t seed)
+{
+	struct traffic t = { script, 0, max, seed };
+	bool is_gm = chance(&t, 2);
+	unsigned count = 1 + draw(&t, 80), peer, type = FUZZ_AM_TYPE;
+	uint8_t payload[FUZZ_RPC_MAX];
+	size_t len;
+
+	if (max == 0)
+		return 0;
+	script[t.len++] = (uint8_t)(draw(&t, 8) | (is_gm ? FUZZ_GM_GRAPH : FUZZ_AM_GRAPH) << 3);
+	put_rpc_meeting(&t, 0); /* to whom the host itself sends */
+	while (count-- > 0) {
+		peer = chance(&t, 4) ? draw(&t, 3) : 0;
+		if (chance(&t, 12)) {
+			put_something(&t);
+		} else if (chance(&t, 8)) {
+			put_record(&t, FUZZ_TIME, draw(&t, 10), NULL, 0);
+		} else if (chance(&t, 8)) {
+			put_rpc_meeting(&t, draw(&t, 3));
+		} else {
+			len = is_gm ? fuzz_rpc_make_gm(payload, peer, &t.random, &type)
+				    : fuzz_am_make(payload, &t.random);
+			put_rpc_message(&t, peer, payload, len, type);
+		}
+	}
+	return t.len;
+}
+
 /* ---- mutation ---- */
 
 /* The length of the record that begins at p; at least 1. */

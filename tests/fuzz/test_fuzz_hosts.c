@@ -17,6 +17,11 @@ TEST(seeded_calls_break_no_graph_of_calls)
 	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, fuzz_traffic_make_calls));
 }
 
+TEST(seeded_messages_break_no_graph_of_gm_or_am)
+{
+	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, fuzz_traffic_make_messages));
+}
+
 /* Traffic, with records moved, doubled and damaged. */
 static size_t
 make_damaged(uint8_t *script, size_t max, uint64_t seed)
