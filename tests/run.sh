@@ -220,6 +220,7 @@ check "experiments report" /usr/bin/python3 tests/experiments/test_report.py bui
 check "experiments components" /usr/bin/python3 tests/experiments/test_components.py build
 check "experiments userlevel" /usr/bin/python3 tests/experiments/test_userlevel.py build
 check "experiments endpoints" /usr/bin/python3 tests/experiments/test_endpoints.py build
+check "experiments scaling" /usr/bin/python3 tests/experiments/test_scaling.py build
 check "experiments trends" /usr/bin/python3 tests/experiments/test_trends.py build
 check "experiments two machines" /usr/bin/python3 tests/experiments/test_two_machines.py build
 # shellcheck disable=SC2086 # a command and its option, or nothing

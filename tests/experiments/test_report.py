@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_report.py BUILD - whether experiments/report makes its page: every experiment, quickly (test_endpoints.py and test_components.py have their own);
-each table's figures are what follows from the measurements beside it; what cannot be made is told. What agrees with the 1994
+"""test_report.py BUILD - whether experiments/report makes its page: every experiment, quickly (test_endpoints.py, test_components.py and
+test_scaling.py have their own); each table's figures are what follows from the measurements beside it; what cannot be made is told. What agrees with the 1994
 report is not judged here: that depends on the machine.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.

@@ -1,0 +1,198 @@
+/*
+ * pages.c - what a page of a long message costs by copying, and by the page table: figure 9 of Heath, Kaur, Martin and Nguyen
+ * (2001). As in the paper, the cost of sharing pages between a user and a device is approximated by what a user can ask for:
+ * mlock and munlock, which pin pages and let them go, and two mprotect, which forbid writing and allow it again.
+ *
+ * `copy` takes its bytes from memory that is used in turn, `cached` always the same. All sizes and ways alternate; a figure is
+ * the median of the rounds.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "platform/clock.h"
+#include "tools/batches.h"
+#include "tools/json.h"
+#include "tools/options.h"
+
+enum { PAGES_PAGE = 4096, PAGES_SIZE_MAX = 1 << 20, PAGES_ROUNDS_MAX = 10000, PAGES_CALIBRATE_NS = 20000000 };
+
+enum pages_way { PAGES_COPY, PAGES_CACHED, PAGES_LOCK, PAGES_PROTECT, PAGES_WAYS };
+static const char *const pages_ways[] = { "copy_ns", "cached_ns", "lock_ns", "protect_ns" };
+
+struct pages {
+	/* options; first */
+	struct options_numbers sizes;
+	uint64_t rounds, memory;
+	bool json;
+
+	struct clock clock;
+	double ghz; /* of the counter; 0: there is none */
+	uint8_t *from, *to, *mapped;
+	size_t place;   /* in from, and in to */
+	int lock_error; /* 0: pages may be locked */
+	double ns[OPTIONS_LIST][PAGES_WAYS][PAGES_ROUNDS_MAX];
+};
+
+static const struct options_option pages_options[] = {
+	OPTION(NUMBERS, struct pages, sizes, "size", "N,...",
+	       "bytes (4096,8192,16384,32768,65536); mlock and mprotect round up to pages", .min = 1,
+	       .max = PAGES_SIZE_MAX),
+	OPTION(NUMBER, struct pages, rounds, "rounds", "N", "of each size and way (2000)", .min = 1,
+	       .max = PAGES_ROUNDS_MAX),
+	OPTION(NUMBER, struct pages, memory, "memory", "N", "bytes that are used in turn (67108864)",
+	       .min = PAGES_SIZE_MAX, .max = UINT64_C(1) << 32),
+	OPTION(FLAG, struct pages, json, "json", NULL, "JSON on standard output"),
+	{ .name = NULL },
+};
+
+static const struct options_program pages_program = {
+	.name = "pages",
+	.usage = "[OPTION]...",
+	.about = "Times copies, and changes of the page table, by size.",
+	.options = pages_options,
+};
+
+static int
+pages_lock(uint8_t *bytes, size_t size)
+{
+	return mlock(bytes, size) == 0 && munlock(bytes, size) == 0 ? 0 : errno;
+}
+
+/* Returns the nanoseconds of a way, once. */
+static double
+pages_once(struct pages *p, enum pages_way way, size_t size)
+{
+	uint64_t begun_ns;
+	size_t place;
+
+	if (way == PAGES_COPY && (p->place += size) + size > p->memory)
+		p->place = 0;
+	place = way == PAGES_COPY ? p->place : 0;
+	begun_ns = clock_now_ns(&p->clock);
+	switch (way) {
+	case PAGES_LOCK:
+		if (p->lock_error == 0)
+			p->lock_error = pages_lock(p->mapped, size);
+		break;
+	case PAGES_PROTECT:
+		xk_assert(mprotect(p->mapped, size, PROT_READ) == 0 &&
+			  mprotect(p->mapped, size, PROT_READ | PROT_WRITE) == 0);
+		break;
+	default:
+		memcpy(p->to + place, p->from + place, size);
+		__asm__ volatile("" : : "r"(p->to) : "memory"); /* the copy is wanted */
+	}
+	return (double)(clock_now_ns(&p->clock) - begun_ns);
+}
+
+/* Returns memory of pages that exist; `advice`: of which size. NULL: there is none. */
+static uint8_t *
+pages_map(size_t size, int advice)
+{
+	/* cppcheck-suppress invalidFunctionArg; -1 is what anonymous memory takes */
+	uint8_t *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (bytes == MAP_FAILED)
+		return NULL;
+	madvise(bytes, size, advice);
+	memset(bytes, 1, size);
+	return bytes;
+}
+
+static bool
+pages_begin(struct pages *p)
+{
+	struct clock_pair before;
+
+	clock_read(&before);
+	clock_calibrate(&p->clock, &before, PAGES_CALIBRATE_NS);
+	if (p->clock.has_counter)
+		p->ghz = (double)(UINT64_C(1) << 32) / (double)p->clock.scale;
+	p->from = pages_map(p->memory, MADV_NORMAL);
+	p->to = pages_map(p->memory, MADV_NORMAL);
+	p->mapped = pages_map(PAGES_SIZE_MAX, MADV_NOHUGEPAGE); /* a change of a part of a huge page would split it */
+	if (p->from == NULL || p->to == NULL || p->mapped == NULL) {
+		fprintf(stderr, "pages: %s\n", strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+static void
+pages_tell(struct pages *p)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	if (p->json) {
+		json_object(&json, NULL);
+		json_double(&json, "ghz", p->ghz);
+		json_string(&json, "lock_error", p->lock_error == 0 ? NULL : strerror(p->lock_error));
+		json_array(&json, "sizes");
+	} else {
+		printf("%8s %10s %10s %10s %10s  ns\n", "bytes", "copy", "cached", "mlock", "mprotect");
+	}
+	for (unsigned i = 0; i < p->sizes.count; i++) {
+		double medians[PAGES_WAYS];
+
+		for (unsigned way = 0; way < PAGES_WAYS; way++)
+			medians[way] = batches_median(p->ns[i][way], (unsigned)p->rounds);
+		if (!p->json) {
+			printf("%8" PRIu64 " %10.1f %10.1f %10.1f %10.1f\n", p->sizes.value[i], medians[PAGES_COPY],
+			       medians[PAGES_CACHED], medians[PAGES_LOCK], medians[PAGES_PROTECT]);
+			continue;
+		}
+		json_object(&json, NULL);
+		json_uint(&json, "size", p->sizes.value[i]);
+		for (unsigned way = 0; way < PAGES_WAYS; way++)
+			if (way == PAGES_LOCK && p->lock_error != 0)
+				json_null(&json, pages_ways[way]);
+			else
+				json_double(&json, pages_ways[way], medians[way]);
+		json_close(&json);
+	}
+	if (p->json) {
+		json_close(&json);
+		json_close(&json);
+		json_end(&json);
+	} else if (p->lock_error != 0) {
+		printf("Pages may not be locked: %s\n", strerror(p->lock_error));
+	}
+}
+
+/* Returns the exit status. */
+static int
+pages_run(struct pages *p)
+{
+	if (!pages_begin(p))
+		return OPTIONS_FAILURE;
+	for (uint64_t round = 0; round < p->rounds; round++)
+		for (unsigned i = 0; i < p->sizes.count; i++)
+			for (unsigned way = 0; way < PAGES_WAYS; way++)
+				p->ns[i][way][round] = pages_once(p, way, p->sizes.value[i]);
+	pages_tell(p);
+	return OPTIONS_SUCCESS;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct pages *p = calloc(1, sizeof(*p));
+	struct options_texts operands;
+	int status;
+
+	if (p == NULL)
+		return OPTIONS_FAILURE;
+	p->sizes = (struct options_numbers){ 5, { PAGES_PAGE, 8192, 16384, 32768, 65536 } };
+	p->rounds = 2000;
+	p->memory = UINT64_C(64) << 20;
+	status = options_parse(&pages_program, argc, argv, p, &operands);
+	if (status == OPTIONS_GO)
+		status = pages_run(p);
+	free(p);
+	return status;
+}

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""test_scaling.py BUILD - whether experiments/scaling computes and measures what it says: the model's arithmetic by figures; bursts by
+what was counted, and not by times; and the report tells both.
+
+Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments", "report")]
+sys.dont_write_bytecode = True
+import checks
+import lab as labs
+import scaling
+from checks import shown, tell
+from scaling import model
+
+REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
+READINGS = {  # general to special at 233 MHz, 550 MHz and 5 GHz
+    "each layer's rule for events, CPI as in the tables": (5.5, 4.47, 2.87),
+    "each layer's rule for events, CPI 2.0": (3.51, 3.12, 2.37),
+    "both by g = o_s + 2 o_r, CPI as in the tables": (4.54, 3.79, 2.63),
+    "both by g = o_s + 2 o_r, CPI 2.0": (2.89, 2.65, 2.18),
+}
+REPEATS = 2
+
+
+def near(a, b):
+    return abs(a - b) < 1e-9 * max(1, abs(b))
+
+
+def check_parameters():
+    """From the times of bursts back to the parameters that they were made of."""
+    for o_s, o_r, latency in ((1.0, 2.0, 5.0), (2.0, 2.0, 0.5), (3.0, 1.0, 4.0)):
+        rtt = 3 * o_s + 2 * o_r + 2 * latency
+        found = model.parameters(o_s, o_s + 2 * o_r, rtt)
+        tell(near(found[0], o_r) and near(found[1], latency), f"o_r and L of o_s {o_s}, o_r {o_r}, if the receiver is slower", str(found))
+        found = model.parameters(o_s, 2 * o_s + o_r, rtt)
+        tell(near(found[2], o_r), "... and o_r, if the sender is", str(found))
+    tell(model.events(630, 5326) == (2348, 4066), "events of receiving, by both rules", str(model.events(630, 5326)))
+
+
+def check_model():
+    tell(all(near(a, b) for a, b in zip(model.seconds(1000, 2, 1e9, 11, (9, 33e6)), (2e-6, 3e-6))), "equation 1", str(model.seconds(1000, 2, 1e9, 11, (9, 33e6))))
+    found = {reading.name: tuple(round(reading.of(mhz)[0], 2) for mhz in model.PREDICTED) for reading in model.readings()}
+    tell(found == READINGS, "the model's ratios, from the published counts", str(found))
+    best = model.nearest()
+    tell(best.name == "both by g = o_s + 2 o_r, CPI 2.0" and round(best.error(), 3) == 0.123, "... and which is the nearest", f"{best.name} {best.error()}")
+    tell(near(best.of(1e15, model.LATER_BUS)[0], best.limit()) and round(best.limit(), 2) == 1.59, "... whose limit is that of bus operations",
+         f"{best.limit()} {best.of(1e15, model.LATER_BUS)}")
+    ratio, special, general = model.from_shares(233)
+    tell(near(ratio, 3.30) and near(special, 0.21) and near(general, 0.11), "shares give what they are of", f"{ratio} {special} {general}")
+    tell([round(model.from_shares(mhz)[0], 2) for mhz in (550, 5000)] == [2.95, 2.35], "... and what follows from them",
+         str([model.from_shares(mhz) for mhz in (550, 5000)]))
+    tell(near(model.cycles_per_byte(model.BUDGET), 5) and near(model.budget(4096 * 5 / 3e9, 3e9), model.BUDGET), "the page budget")
+    tell(model.lines(52, False) == 6 and model.lines(53, False) == 7 and near(model.lines(52, True), 1.40625), "cache lines of a frame",
+         f"{model.lines(52, False)} {model.lines(53, False)} {model.lines(52, True)}")
+    printed = subprocess.run([sys.executable, model.__file__], stdout=subprocess.PIPE, text=True, check=False)
+    tell(printed.returncode == 0 and "2.89" in printed.stdout and "2.39" in printed.stdout, "the model by itself", printed.stdout)
+
+
+def bursts(*arguments):
+    """(status, document, what it complains of)"""
+    done = subprocess.run([os.path.join(sys.argv[1], scaling.BURSTS), *arguments, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, check=False)
+    return done.returncode, json.loads(done.stdout) if done.returncode == 0 else {}, done.stderr
+
+
+def check_bursts():
+    for name, (graph, _, _, _) in scaling.LAYERS.items():
+        for link in (("memory",), ("socket", "--together")):
+            status, document, why = bursts("--graph", os.path.join(ROOT, "graphs", graph), "--rounds", "3", "--size", "0,1400,65536", "--messages", "1,40",
+                                           "--link", *link)
+            tell(status == 0 and len(document["runs"]) == 6, f"{name}, {link[0]}: short ones, long ones, and stores", why)
+    for wrong, status, words in ((("--cores", "0"), 2, "takes two"), (("--together",), 2, "two processes"),
+                                 (("--graph", os.path.join(ROOT, "graphs", "udptest.dot"), "--link", "memory"), 1, "no udptest on am"),
+                                 (("--graph", "nowhere.dot", "--link", "memory"), 1, "nowhere.dot"),
+                                 (("--graph", os.path.join(ROOT, "graphs", "am.dot"), "--cores", "1022,1023", "--link", "socket"), 1, "a core")):
+        found, _, why = bursts(*wrong)
+        tell(found == status and words in why, f"{' '.join(wrong)} is refused", f"{found} {why}")
+
+
+def check_data(data):
+    for name, repeats in data["bursts"].items():
+        for runs in repeats:
+            figures = {(one["size"], one["messages"]): one for one in runs}
+            tell(set(figures) == {(size, messages) for size in scaling.SIZES for messages in (1, 4, 128)} | {(size, 16) for size in scaling.STORES},
+                 f"{name}: all bursts", str(list(figures)))
+            tell(all(0 < one["sent_ns"] <= one["answered_ns"] for one in runs), "... a message is sent before it is answered")
+            short, long = figures[0, 4], figures[0, 128]
+            uses = name == scaling.KERNEL
+            tell(short["calls_sent"] == uses and long["calls"] == 3 * uses, "... and its system calls: REQUEST, REPLY and TAKEN",
+                 f"{short['calls_sent']} {long['calls']}")
+            tell((0 < short["kernel_sent_ns"] < short["sent_ns"]) if uses else short["kernel_sent_ns"] == 0, "... which take a part of its time",
+                 f"{short['kernel_sent_ns']} {short['sent_ns']}")
+            stored = figures[scaling.STORES[-1], 16]["calls"]
+            tell(stored >= 2 * scaling.STORES[-1] / 1500 if uses else stored == 0, "... a store's are those of its packets, and of their answers", str(stored))
+        for runs, found in zip(repeats, data["parameters"][name]):
+            figures = {(one["size"], one["messages"]): one for one in runs}
+            wanted = model.parameters(figures[0, 4]["sent_ns"], figures[0, 128]["answered_ns"], figures[0, 1]["answered_ns"])
+            tell((found["or"], found["l"], found["by_sender"]) == wanted, f"{name}: parameters follow from bursts", str(found))
+
+
+def check_instructions(counted):
+    if shutil.which("valgrind") is None:
+        print("skipped: no valgrind")
+        return
+    special, general, kernel = (counted[name] for name in scaling.LAYERS)
+    tell(0 < special["4"] < general["4"], "UDP and IP take instructions to send", str(counted))
+    tell(all(one["128"] > 2 * one["4"] for one in counted.values()), "... and what is answered, more than twice as many as what is sent", str(counted))
+    tell(special["4"] < kernel["4"] < special["4"] + 1000, "... a system call, some around it", str(counted))
+    again = scaling.instructions(labs.Lab(sys.argv[1], "0,1", True), scaling.SPECIAL)
+    tell(all(abs(again[messages] - count) < 2 for messages, count in special.items()), "counting again gives nearly the same", f"{again} {special}")
+
+
+def check_pages(data):
+    for document in data["pages"]:
+        rows = document["sizes"]
+        tell([row["size"] for row in rows] == list(scaling.PAGES_SIZES) and all(row["copy_ns"] > 0 and row["protect_ns"] > 0 for row in rows),
+             "pages of all sizes", str(rows))
+        tell(all((row["lock_ns"] is None) == (document["lock_error"] is not None) for row in rows), "... locked, or not allowed to be", str(document))
+    page = data["page_sizes"]["4096"]
+    tell(all(near(page["budget"][key], page["copy_ns"][key] * data["ghz"] / 2) for key in ("low", "median", "high")), "the budget follows from the copy",
+         str(page))
+
+
+def check_report(work):
+    cores = f"{min(os.sched_getaffinity(0))},{max(os.sched_getaffinity(0))}"
+    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "scaling", "--quick", "--repeats", str(REPEATS), "--cores", cores]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    tell(done.returncode == 0, "the report makes its chapter", done.stdout)
+    if done.returncode != 0:
+        return
+    with open(os.path.join(work, "scaling.json"), encoding="utf-8") as file:
+        document = json.load(file)
+    with open(os.path.join(work, "index.html"), encoding="utf-8") as file:
+        page = file.read().replace("&#x27;", "'").replace("&quot;", '"')
+    check_data(document["data"])
+    check_instructions(document["data"]["instructions"])
+    check_pages(document["data"])
+    missing = [words for words in (document["answer"], *(check["text"] for check in document["checks"])) if shown(words) not in page]
+    tell(not missing and "published: AM-VIA, 233 MHz, 128" in page, "answer, checks and published tables are on the page", str(missing))
+
+
+def check_within():
+    for low, high, wanted in ((1, 2, True), (2, 4, None), (4, 5, False)):
+        tell(scaling.within({"low": low, "high": high}, 3) is wanted, f"{low} to {high} is {'' if wanted else 'not ' if wanted is False else 'perhaps '}within 3")
+
+
+check_parameters()
+check_model()
+check_within()
+check_bursts()
+with tempfile.TemporaryDirectory() as work:
+    check_report(work)
+sys.exit(1 if checks.failures else 0)
