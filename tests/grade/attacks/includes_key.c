@@ -1,0 +1,6 @@
+/* Compiles what it must not see into the program. */
+#include INSTRUCTOR "/key"
+
+ATTACK
+{
+}

@@ -1,0 +1,6 @@
+/* Is a file without end. */
+#include "/dev/zero"
+
+ATTACK
+{
+}

@@ -1,0 +1,15 @@
+/* Tells the grader of frames and messages that never were, of any length, and of timers without end. */
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+ATTACK
+{
+	static const uint8_t lies[] = "f\0\0\0\0f\0\0\0\5short"
+				      "d\0\0\0\0d\0\0\0\3abcd\0\0\0\10\12\115\0\1marks"
+				      "r\0\0\0\4\0\0\0\0r\0\0\0\0e\0\0\0\4\12\115\0\1e\0\0\0\1x"
+				      "t\0\0\0\10\0\0\0\0\0\0\0\0";
+
+	while (send(0, lies, sizeof(lies) - 1, 0) > 0)
+		continue;
+}

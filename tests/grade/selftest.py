@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""selftest.py BUILD [INSTRUCTOR] - whether the grader gives the marks that it has to give, and nothing can cheat or harm it.
+
+Makes a small instructor's folder of lab 0, whose answer is public. With INSTRUCTOR, a folder as docs/labs/instructor.md
+says, its answers and planted mistakes are tested, too. Prints a line for each check, `ok` or `FAIL`; exits 1 if one failed.
+
+ - a model answer gets all marks, with the public layout and with those of several students;
+ - each planted mistake loses exactly the marks that it has to lose;
+ - the skeletons have the marks below;
+ - each attack gets none, and does no harm;
+ - results, replays and hand-outs are what they have to be.
+"""
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tools", "grade")]
+sys.dont_write_bytecode = True
+import checks
+import grade
+import keys
+import sandbox as sandboxes
+from checks import tell
+
+# Checks that a skeleton passes.
+SKELETONS = {"sequence": {"delivers"}, "window": {"sends"}, "fragment": {"limits", "whole"}, "boot": set()}
+STUDENTS = ("alice", "bob")
+# What makes the answer of lab 0 do nothing: an attack gets no marks by working.
+USELESS = (("return xk_push(session->lls, m);", "xk_msg_free(m);\n\treturn 0;"), ("xk_pop(s, lls, m, NULL);", "xk_msg_free(m);"))
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def write(text, *path):
+    with open(os.path.join(*path), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def changed(text, changes):
+    for old, new in changes:
+        assert text.count(old) >= 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def files_of(lab, layout, text):
+    return {f"{lab.name}.c": text.encode(), f"{lab.name}.h": layout.header().encode()}
+
+
+def lost(result):
+    return {found["name"] for found in result["checks"] if found["marks"] != found["of"]}
+
+
+def said(result):
+    return "\n".join(f"{found['name']}: {found['why']}" for found in result["checks"] if found["why"]) + str(result["refused"] or "")
+
+
+def layout_of(lab, key, student):
+    return lab.layout(keys.number(key, "layout", lab.name, student))
+
+
+# ---- answers and mistakes --------------------------------------------------------------------------------------------
+
+
+def check_answers(sandbox, instructor):
+    """Every lab whose answer is in the folder."""
+    key = keys.read(instructor)
+    for lab in grade.LABS.values():
+        path = os.path.join(instructor, "answers", f"{lab.name}.c")
+        if not os.path.exists(path):
+            continue
+        answer = read(path)
+        for student in (None, *STUDENTS):
+            layout = lab.layout(0) if student is None else layout_of(lab, key, student)
+            result = grade.mark(sandbox, lab, files_of(lab, layout, answer), layout, key, student or "public")
+            tell(result["marks"] == lab.marks, f"{lab.name}: the answer has all marks: {student or 'public layout'}", said(result))
+            tell(not result["compiler"], f"{lab.name}: the answer compiles without a warning", result["compiler"])
+        for wrong in json.loads(read(instructor, "wrong", f"{lab.name}.json")):
+            layout = layout_of(lab, key, STUDENTS[0])
+            text = changed(answer, [(wrong["old"], wrong["new"])])
+            result = grade.mark(sandbox, lab, files_of(lab, layout, text), layout, key, STUDENTS[0])
+            tell(lost(result) == set(wrong["loses"]), f"{lab.name}: {wrong['name']} loses {' '.join(sorted(wrong['loses']))}",
+                 f"lost {sorted(lost(result))}\n{said(result)}")
+        other = files_of(lab, layout_of(lab, key, STUDENTS[1]), answer)
+        result = grade.mark(sandbox, lab, other, layout_of(lab, key, STUDENTS[0]), key, STUDENTS[0])
+        tell(result["marks"] < lab.marks // 2, f"{lab.name}: another student's header loses marks", str(result["marks"]))
+
+
+def check_skeletons(sandbox):
+    for lab in grade.LABS.values():
+        source = os.path.join(ROOT, "docs", "labs", lab.name)
+        header = read(source, f"{lab.name}.h")
+        tell(header == lab.layout(0).header(), f"{lab.name}: the public header is the public layout's", "run grade --hand-out")
+        if lab.name not in SKELETONS:
+            continue
+        layout = lab.layout(0)
+        result = grade.mark(sandbox, lab, files_of(lab, layout, read(source, f"{lab.name}.c")), layout, keys.PUBLIC, "public")
+        has = {found["name"] for found in result["checks"]} - lost(result)
+        tell(has == SKELETONS[lab.name], f"{lab.name}: the skeleton has the marks that it has to have", f"{sorted(has)}\n{said(result)}")
+        tell(not result["compiler"], f"{lab.name}: the skeleton compiles without a warning", result["compiler"])
+
+
+# ---- attacks ---------------------------------------------------------------------------------------------------------
+
+
+def processes_of(user):
+    """Processes of the sandbox's user, if it has one of its own."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == user:
+                found.append(name)
+        except OSError:
+            pass
+    return found
+
+
+def check_attacks(sandbox, instructor, work):
+    lab = grade.LABS[0]
+    layout = lab.layout(0)
+    useless = changed(read(instructor, "answers", "mark.c"), USELESS)
+    names = {"WORK": work, "INSTRUCTOR": instructor, "ROOT": ROOT}
+    head = "".join(f'#define {name} "{value}"\n' for name, value in names.items())
+    head += "#define ATTACK __attribute__((constructor)) static void attack(void)\n"
+    sandboxes.SILENCE_S = 2
+    before = set(os.listdir(work))
+    for name in sorted(os.listdir(os.path.join(HERE, "attacks"))):
+        attack = read(HERE, "attacks", name)
+        for word, value in names.items():
+            attack = attack.replace(f'{word} "/', f'"{value}/')
+        text = head + attack + useless
+        result = grade.mark(sandbox, lab, files_of(lab, layout, text), layout, keys.PUBLIC, "attacker", ("receives",))
+        words = json.dumps(result)
+        tell(result["marks"] == 0, f"attack {name}: no marks", words)
+        tell("HARM" not in words, f"attack {name}: no harm", words)
+        tell("\033" not in words and "\\u001b" not in words, f"attack {name}: nothing for a terminal to obey", words)
+    tell(set(os.listdir(work)) == before, "attacks have written no file", str(set(os.listdir(work)) - before))
+    if sandbox.user is not None:
+        until = time.monotonic() + 5
+        while processes_of(sandbox.user) and time.monotonic() < until:
+            time.sleep(0.1)
+        tell(not processes_of(sandbox.user), "attacks have left no process", str(processes_of(sandbox.user)))
+    result = grade.mark(sandbox, lab, files_of(lab, layout, useless), layout, keys.PUBLIC, "attacker")
+    tell(result["marks"] == 0 and result["refused"] is None, "without an attack, what attacks stand on runs and has no marks", said(result))
+    talk = head + '#include <stdio.h>\n#include <stdlib.h>\nATTACK { fprintf(stderr, "HARM\\n"); exit(1); }\n' + useless
+    result = grade.mark(sandbox, lab, files_of(lab, layout, talk), layout, keys.PUBLIC, "attacker")
+    tell("HARM" in json.dumps(result), "harm would have been heard of", said(result))
+
+
+def check_files(sandbox, instructor, work):
+    """What a student's folder may hold beside two files, or in their place."""
+    lab, layout = grade.LABS[0], grade.LABS[0].layout(0)
+    places = {"link": lambda path: os.symlink(os.path.join(instructor, "key"), path), "directory": os.mkdir, "fifo": os.mkfifo,
+              "nothing": lambda path: None, "huge": lambda path: write("/" * 300000, path)}
+    for name, make in places.items():
+        directory = os.path.join(work, name)
+        os.mkdir(directory)
+        make(os.path.join(directory, "mark.c"))
+        write(layout.header(), directory, "mark.h")
+        result = grade.grade(sandbox, lab, directory, keys.PUBLIC, "student", layout)
+        tell(result["refused"] and result["marks"] == 0 and len(result["checks"]) == len(lab.checks), f"{name} in the place of mark.c is refused",
+             str(result))
+    directory = os.path.join(work, "beside")
+    shutil.copytree(os.path.join(ROOT, "docs", "labs", "mark"), directory)
+    write("#error from a file that is not the lab's\n", directory, "bytes.h")
+    write(read(directory, "mark.c").replace('#include "xkernel/bytes.h"', '#include "bytes.h"'), directory, "mark.c")
+    result = grade.grade(sandbox, lab, directory, keys.PUBLIC, "student", layout)
+    tell(result["refused"] and "not the lab's" not in result["refused"], "other files in a student's folder are not taken", str(result))
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------
+
+
+def run(build, *arguments, path=None):
+    environment = dict(os.environ, **({"PATH": path} if path else {}))
+    done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "grade", "grade.py"), build, *arguments], env=environment,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def check_command(build, instructor, work):
+    many = os.path.join(work, "class")
+    os.mkdir(many)
+    for student in STUDENTS:
+        status, _, why = run(build, "0", "--hand-out", os.path.join(many, student), "--id", student, "--instructor", instructor)
+        tell(status == 0, f"hand-out for {student}", why)
+    headers = [read(many, student, "mark.h") for student in STUDENTS]
+    tell(headers[0] != headers[1], "students have headers of their own")
+    os.mkdir(os.path.join(many, "=cmd"))  # no student's name
+    text = read(many, "bob", "mark.c")
+    write(changed(text, [("m->data[MARK_MARK] != MARK_IS", "false")]), many, "bob", "mark.c")
+
+    status, output, why = run(build, "0", "--class", many, "--instructor", instructor, "--csv", "-")
+    rows = list(csv.DictReader(io.StringIO(output)))
+    tell(status == 0 and [(row["student"], row["marks"], row["refuses"]) for row in rows] == [("alice", "7", "2"), ("bob", "5", "0")],
+         "a class as CSV", output + why)
+    arguments = ("0", "--student", os.path.join(many, "bob"), "--id", "bob", "--instructor", instructor)
+    status, output, why = run(build, *arguments, "--json", "-", "--gradescope", os.path.join(work, "results.json"))
+    result, scope = json.loads(output), json.loads(read(work, "results.json"))
+    tell(status == 0 and result["marks"] == 5 and result["of"] == 7, "a result as JSON", output + why)
+    tell(scope["score"] == 5 and sum(test["score"] for test in scope["tests"]) == 5
+         and sum(test["max_score"] for test in scope["tests"]) == 7, "a result for Gradescope", json.dumps(scope))
+    status, text, _ = run(build, *arguments)
+    tell(status == 0 and text.rstrip().endswith("5 of 7"), "a result as text", text)
+
+    found = next(found for found in result["checks"] if found["seed"] is not None)
+    tell(found["replay"] in text and found["why"] in text, "the text has what was lost, why, and how to see it again", text)
+    command = found["replay"].replace("DIR", os.path.join(many, "bob")).split()[2:]
+    status, output, why = run(build, *command, "--pcap", os.path.join(work, "lost.pcap"))
+    tell(status == 1 and output.rstrip().endswith(f"{found['name']}: {found['why']}"), "the replay loses the same mark", output + why)
+    tell(re.search(r"arrived +\[.*mark.*length", output) is not None, "the replay shows frames field by field", output)
+    tell(os.path.getsize(os.path.join(work, "lost.pcap")) > 100, "the replay writes a capture")
+    status, output, why = run(build, *[word if word != str(found["seed"]) else "1" for word in command])
+    tell(output != "", "another seed is another run", why)
+
+    for arguments in (["0"], ["9", "--student", many], ["0", "--student", many, "--id", "../x"], ["0", "--student", many, "--check", "x", "--seed", "1"]):
+        tell(run(build, *arguments)[0] == 2, f"misuse: {' '.join(arguments[:1] + arguments[2:])}")
+    empty = os.path.join(work, "empty")
+    os.mkdir(empty)
+    status, output, why = run(build, "0", "--student", os.path.join(many, "bob"), path=empty)
+    tell(status == 1 and not output and "nothing is marked" in why, "without bubblewrap nothing is marked", output + why)
+    write("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n", empty, "bwrap")
+    os.chmod(os.path.join(empty, "bwrap"), 0o755)
+    status, output, why = run(build, "0", "--student", os.path.join(many, "bob"), path=empty)
+    tell(status == 1 and not output and "No permissions" in why, "where namespaces are forbidden nothing is marked", output + why)
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    try:
+        sandbox = sandboxes.Sandbox(build)
+    except sandboxes.Unusable as why:
+        print(f"SKIPPED: nothing was marked, so nobody knows whether the grader works here: {why}")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="xk-selftest-") as work:
+        os.chmod(work, 0o755)  # what keeps a student out is the sandbox
+        instructor = os.path.join(work, "instructor")
+        for folder in ("", "answers", "wrong"):
+            os.mkdir(os.path.join(instructor, folder))
+        write("a key for tests, which is no secret\n", instructor, "key")
+        shutil.copy(os.path.join(ROOT, "docs", "labs", "mark", "mark.c"), os.path.join(instructor, "answers"))
+        shutil.copy(os.path.join(HERE, "mark.json"), os.path.join(instructor, "wrong"))
+        try:
+            check_answers(sandbox, instructor)
+            if len(sys.argv) > 2:
+                check_answers(sandbox, sys.argv[2])
+            check_skeletons(sandbox)
+            check_command(build, instructor, work)
+            check_files(sandbox, instructor, work)
+            check_attacks(sandbox, instructor, work)
+        finally:
+            sandbox.close()
+    print(f"{checks.failures} failed" if checks.failures else "the grader works")
+    return 1 if checks.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

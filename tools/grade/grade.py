@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""grade.py BUILD N OPTION... - marks a lab: see docs/labs/README.md and docs/labs/instructor.md.
+
+Marks come only from the frames that the student's host sends and the messages that its user is given (world.py), and the
+student's C runs in a sandbox (sandbox.py). Exit status: 0, the lab was marked; 1, it was not; 2, misuse.
+"""
+import argparse
+import contextlib
+import csv
+import json
+import os
+import struct
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True
+import keys
+import lab_boot
+import lab_fragment
+import lab_mark
+import lab_sequence
+import lab_window
+from sandbox import ROOT, Ended, Refused, Sandbox, Unusable, plain, take
+from world import World, Wrong
+
+LABS = {lab.number: lab for lab in (lab_mark.LAB, lab_sequence.LAB, lab_window.LAB, lab_fragment.LAB, lab_boot.LAB)}
+
+
+# ---- one lab of one student ------------------------------------------------------------------------------------------
+
+
+def run_check(check, start, layout, seed, told=None):
+    """Returns None, or why the mark is lost."""
+    world = None
+    try:
+        world = World(start, layout, seed, told)
+        world.boot()
+        check.run(world)
+        return None
+    except Wrong as why:
+        return str(why)
+    except Ended as why:
+        return f"the host {why}"
+    finally:
+        if world is not None:
+            world.close()
+
+
+def mark(sandbox, lab, files, layout, key, student, only=None):
+    """Returns the result of a lab, ready for JSON. files: {name: contents}; only: checks to run, by name."""
+    result = {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0,
+              "of": lab.marks, "refused": None, "compiler": "", "checks": []}
+    try:
+        program, result["compiler"] = sandbox.compile(lab.name, files)
+    except Refused as why:
+        result["refused"] = str(why)
+        program = None
+    for check in lab.checks:
+        if only is not None and check.name not in only:
+            continue
+        found = {"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None}
+        for index in range(check.seeds if program else 0):
+            seed = keys.number(key, "seed", lab.name, student, check.name, index) >> 32
+            found["why"] = run_check(check, lambda *how: sandbox.start(program, *how), layout, seed)
+            if found["why"] is not None:
+                found["seed"] = seed
+                found["replay"] = (f"./run grade {lab.number} --student DIR --layout {layout.number:016x} "
+                                   f"--check {check.name} --seed {seed} --trace")
+                break
+        if program and found["why"] is None:
+            found["marks"] = check.marks
+        result["checks"].append(found)
+    result["marks"] = sum(found["marks"] for found in result["checks"])
+    if program:
+        os.remove(program)
+    return result
+
+
+def take_files(lab, directory):
+    return {name: take(directory, name) for name in (f"{lab.name}.c", f"{lab.name}.h")}
+
+
+def grade(sandbox, lab, directory, key, student, layout):
+    try:
+        files = take_files(lab, directory)
+    except Refused as why:
+        none = [{"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None}
+                for check in lab.checks]
+        return {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0,
+                "of": lab.marks, "refused": str(why), "compiler": "", "checks": none}
+    return mark(sandbox, lab, files, layout, key, student)
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+def as_text(result):
+    lines = [f"lab {result['lab']}, {result['name']}: {result['student']}, layout {result['layout']}", ""]
+    if result["refused"]:
+        lines += [result["refused"].rstrip(), ""]
+    elif result["compiler"]:
+        lines += ["The compiler says:", result["compiler"].rstrip(), ""]
+    for found in result["checks"]:
+        lines.append(f"{found['marks']:3} of {found['of']}  {found['name']:12} {found['what']}")
+        if found["seed"] is not None:
+            lines += [f"          {line}" for line in f"{found['why']}\nseed {found['seed']}: {found['replay']}".split("\n")]
+    return "\n".join(lines + ["", f"{result['marks']:3} of {result['of']}", ""])
+
+
+def as_gradescope(result):
+    """The results.json of Gradescope's autograders."""
+    return {
+        "score": result["marks"],
+        "output": result["refused"] or result["compiler"],
+        "tests": [{"name": f"{found['name']}: {found['what']}", "score": found["marks"], "max_score": found["of"],
+                   "output": "" if found["seed"] is None else f"{found['why']}\n{found['replay']}", "visibility": "visible"}
+                  for found in result["checks"]],
+    }
+
+
+@contextlib.contextmanager
+def writing(path):
+    if path == "-":
+        yield sys.stdout
+    else:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            yield file
+
+
+def write_json(path, value):
+    with writing(path) as file:
+        json.dump(value, file, indent=1)
+        file.write("\n")
+
+
+def write_csv(path, lab, results):
+    """A row for each student: marks in all, then for each check."""
+    with writing(path) as file:
+        rows = csv.writer(file)
+        rows.writerow(["student", "marks", "of", *(check.name for check in lab.checks), "refused"])
+        for result in results:
+            marks = {found["name"]: found["marks"] for found in result["checks"]}
+            rows.writerow([result["student"], result["marks"], result["of"], *(marks[check.name] for check in lab.checks),
+                           "yes" if result["refused"] else "no"])
+
+
+# ---- one check again -------------------------------------------------------------------------------------------------
+
+
+class Capture:
+    """Writes frames as pcap with nanoseconds: each where the host sent it, or where it arrived."""
+
+    def __init__(self, path):
+        self.file = open(path, "wb")
+        self.file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
+
+    def frame(self, now, data):
+        self.file.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(data), len(data)) + data)
+
+
+def describe(layout, event, data):
+    """A line of --trace: the fields of a frame of the lab, or the bytes of anything else."""
+    values = layout.unpack(data[14:]) if event != "delivered" and data[12:14] == b"\x88\xb5" else None
+    if values is None:
+        return f"{len(data)} bytes {data[:32].hex()}" if event == "delivered" or len(data) < 14 else \
+            f"{len(data)} bytes, type {data[12:14].hex()}, {data[14:46].hex()}"
+    names = {value: name for name, (value, _) in layout.numbers.items()}
+    fields = ", ".join(f"{field.name} " + str(names.get(values[field.name], values[field.name]) if field.values
+                                              else values[field.name]) for field in layout.fields)
+    payload = data[14 + layout.size :]
+    return f"[{fields}] and {len(payload)} bytes {payload[:16].hex()}"
+
+
+def replay(sandbox, lab, directory, layout, name, seed, trace, pcap):
+    """Runs one check with one seed, and shows what happens. Returns whether the mark is kept."""
+    capture = Capture(pcap) if pcap else None
+
+    def told(now, event, data):
+        if capture is not None and event != "delivered":
+            capture.frame(now, data)
+        if trace:
+            print(f"{now / 1e9:14.9f} {event:9} {describe(layout, event, data)}")
+
+    program, said = sandbox.compile(lab.name, take_files(lab, directory))
+    if said:
+        print(said, file=sys.stderr)
+    why = run_check(lab.check(name), lambda *how: sandbox.start(program, *how), layout, seed, told)
+    if capture is not None:
+        capture.file.close()
+    print(f"{name}: " + ("right" if why is None else why))
+    return why is None
+
+
+# ---- what a student is given -----------------------------------------------------------------------------------------
+
+
+def hand_out(lab, layout, directory):
+    """Writes a lab's files for a student, with the student's own header file."""
+    source = os.path.join(ROOT, "docs", "labs", lab.name)
+    os.makedirs(directory, exist_ok=True)
+    for name in sorted(os.listdir(source)):
+        with open(os.path.join(source, name), encoding="utf-8") as file:
+            text = file.read()
+        with open(os.path.join(directory, name), "x", encoding="utf-8") as file:
+            file.write(layout.header() if name == f"{lab.name}.h" else text)
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="./run grade", usage="./run grade N --student DIR [OPTION]...",
+                                     description="Marks a lab: docs/labs/README.md.", allow_abbrev=False)
+    parser.add_argument("lab", type=int, nargs="?", choices=sorted(LABS), metavar="N", help="the lab's number")
+    parser.add_argument("--student", metavar="DIR", help="the folder with the student's .c and .h")
+    parser.add_argument("--class", dest="many", metavar="DIR", help="a folder with one folder for each student, called by name")
+    parser.add_argument("--id", default="student", metavar="STUDENT", help="the student's name, which decides layout and seeds")
+    parser.add_argument("--instructor", metavar="DIR", help="the folder with the key: docs/labs/instructor.md")
+    parser.add_argument("--layout", type=lambda text: int(text, 16), metavar="HEX", help="the layout of NAME.h, in the place of --id's")
+    parser.add_argument("--json", metavar="FILE", help="the result as JSON; - is standard output")
+    parser.add_argument("--gradescope", metavar="FILE", help="the result as Gradescope's results.json")
+    parser.add_argument("--csv", metavar="FILE", help="with --class: a row for each student")
+    parser.add_argument("--hand-out", metavar="DIR", help="write the lab's files for --id into DIR instead of marking")
+    parser.add_argument("--check", metavar="NAME", help="run only this check, with --seed")
+    parser.add_argument("--seed", type=int, metavar="S", help="the seed of --check")
+    parser.add_argument("--trace", action="store_true", help="with --check: print what happens")
+    parser.add_argument("--pcap", metavar="FILE", help="with --check: write the frames as pcap")
+    parser.add_argument("--selftest", action="store_true", help="test the grader itself; with --instructor, also its answers")
+    o = parser.parse_args(arguments)
+    if not o.selftest and (o.lab is None or [o.student, o.many, o.hand_out].count(None) != 2):
+        parser.error("N, and one of --student, --class and --hand-out, say what to do")
+    if (o.check is None) != (o.seed is None) or (o.check is not None and o.student is None):
+        parser.error("--check, --seed and --student go together")
+    if o.check is not None and LABS[o.lab].check(o.check) is None:
+        parser.error(f"--check: lab {o.lab} has " + ", ".join(check.name for check in LABS[o.lab].checks))
+    if not keys.is_id(o.id):
+        parser.error("--id: a student's name is made of letters, digits and . _ @ -")
+    return o
+
+
+def layout_of(o, lab, key, student):
+    if o.layout is not None:
+        return lab.layout(o.layout)
+    return lab.layout(keys.number(key, "layout", lab.name, student) if o.instructor else 0)
+
+
+def run(build, o):
+    lab = LABS[o.lab]
+    key = keys.read(o.instructor) if o.instructor else keys.PUBLIC
+    if o.hand_out:
+        hand_out(lab, layout_of(o, lab, key, o.id), o.hand_out)
+        return 0
+    sandbox = Sandbox(build)
+    try:
+        if o.check:
+            return 0 if replay(sandbox, lab, o.student, layout_of(o, lab, key, o.id), o.check, o.seed, o.trace, o.pcap) else 1
+        if o.many:
+            names = sorted(name for name in os.listdir(o.many) if keys.is_id(name) and os.path.isdir(os.path.join(o.many, name)))
+            results = [grade(sandbox, lab, os.path.join(o.many, name), key, name, layout_of(o, lab, key, name)) for name in names]
+        else:
+            results = [grade(sandbox, lab, o.student, key, o.id, layout_of(o, lab, key, o.id))]
+    finally:
+        sandbox.close()
+    if "-" not in (o.json, o.gradescope, o.csv):
+        print("\n".join(as_text(result) for result in results), end="")
+    if o.json:
+        write_json(o.json, results if o.many else results[0])
+    if o.gradescope:
+        write_json(o.gradescope, results if o.many else as_gradescope(results[0]))
+    if o.csv:
+        write_csv(o.csv, lab, results)
+    return 0
+
+
+def main():
+    build, o = sys.argv[1], parse(sys.argv[2:])
+    if o.selftest:
+        os.execv(sys.executable, [sys.executable, os.path.join(ROOT, "tests", "grade", "selftest.py"), build]
+                 + ([os.path.abspath(o.instructor)] if o.instructor else []))
+    try:
+        return run(build, o)
+    except Unusable as why:
+        print(f"grade: nothing is marked: {why}", file=sys.stderr)
+    except (OSError, ValueError, Refused) as why:
+        print(f"grade: {plain(str(why))}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,432 @@
+"""lab_boot.py - lab 4: at most once, although hosts crash (docs/labs/boot.md)."""
+from labs import Check, Choice, Field, Lab, Layout
+from world import ENOBUFS, MS, PEER, S, need, short
+
+WORD = 1 << 16
+QUEUE = 16
+KINDS = ("call", "welcome", "data", "ack", "gone")
+
+
+def layout(number):
+    choice = Choice("boot", number)
+    fields = [
+        Field("kind", 1, "what the frame is", values=KINDS),
+        Field("mine", 4, "the sender's end", print_as="XK_PRINT_HEX"),
+        Field("yours", 4, "the receiver's end, 0 if the sender does not know it", print_as="XK_PRINT_HEX"),
+        Field("number", 2, "of DATA and its ACK"),
+        Field("length", 2, "of header and payload", kind="XK_LENGTH", covers="XK_COVERS_MESSAGE"),
+    ]
+    values = choice.different((1, 2, 3, 4, 5), 1, 255)
+    comments = ("The kinds.", "", "", "", "")
+    return Layout("boot", number, choice.order(fields), {
+        **{kind: (value, comment) for kind, value, comment in zip(KINDS, values, comments)},
+        "first": (choice.between(0, 0, WORD - 1), "The number of the first DATA of a conversation; after 65535 comes 0."),
+        "timeout_ms": (choice.between(20, 10, 40) * 10, "Milliseconds until a frame without an answer is sent again."),
+        "retries": (choice.between(5, 3, 8), "DATA is sent again so many times, then given up."),
+        "queue": (QUEUE, "Messages that are not acknowledged, under way or waiting, at most."),
+    })
+
+
+def timeout(w):
+    return w.layout["timeout_ms"] * MS
+
+
+def frame(w, kind, mine, yours=0, number=0, payload=b"", **changes):
+    values = {"kind": w.layout[kind] if isinstance(kind, str) else kind, "mine": mine, "yours": yours, "number": number % WORD,
+              "length": w.layout.size + len(payload), **changes}
+    return w.layout.pack(**values) + payload
+
+
+def read(w, data):
+    """Returns (kind, mine, yours, number, payload) of a frame of the host, which has to be right."""
+    values = w.layout.unpack(data)
+    need(values is not None, f"a frame of the host is shorter than the header: {short(data)}")
+    need(values["length"] == len(data), f"a frame of {len(data)} bytes has the length {values['length']}")
+    names = {w.layout[name]: name for name in KINDS}
+    need(values["kind"] in names, f"a frame of the host has the kind {values['kind']}")
+    kind, payload = names[values["kind"]], data[w.layout.size :]
+    need(kind == "data" or not payload, f"a frame {kind.upper()} has a payload")
+    if kind != "gone":
+        need(values["mine"] >> 16 == w.boots, f"{kind.upper()} of the end {values['mine']:08x}, which is not of boot {w.boots}")
+    return kind, values["mine"], values["yours"], values["number"], payload
+
+
+def sent(w):
+    return [read(w, data) for data in w.take_sent()]
+
+
+def one(w, kind, what):
+    """Returns the only frame that the host has sent, which is of this kind."""
+    found = sent(w)
+    need(len(found) == 1 and found[0][0] == kind,
+         f"{what}: the host sent {', '.join(one_[0].upper() for one_ in found) or 'nothing'}, not {kind.upper()}")
+    return found[0]
+
+
+def called(w, mine, peer=PEER):
+    """The peer calls. Returns the host's end."""
+    w.frame(frame(w, "call", mine), peer)
+    _, end, yours, _, _ = one(w, "welcome", "to a CALL")
+    need(yours == mine, f"a WELCOME is for the end {yours:08x}, not {mine:08x}")
+    return end
+
+
+def calls(w, mine, message):
+    """The host sends message, first of a new conversation. Returns the host's end; its DATA is under way."""
+    need(w.send(message) == 0, "a push failed")
+    return answered(w, mine, message)
+
+
+def answered(w, mine, message):
+    _, end, yours, _, _ = one(w, "call", "the first message")
+    need(yours == 0, "a CALL names an end")
+    w.frame(frame(w, "welcome", mine, end))
+    need(one(w, "data", "to a WELCOME")[1:] == (end, mine, w.layout["first"], message), "the first DATA is wrong")
+    return end
+
+
+def an_end(w, boots=None):
+    boots = boots if boots is not None else w.random.randint(10, 1000)
+    return boots << 16 | w.random.randint(1, 5)
+
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
+
+
+def check_call(w):
+    w.open()
+    message, mine = w.bytes(1, 200), an_end(w)
+    w.send(message)
+    _, end, yours, _, _ = one(w, "call", "the first message")
+    need(yours == 0, "a CALL names an end")
+    for _ in range(8):
+        w.run(timeout(w) - 5 * MS)
+        need(not w.sent, "a CALL was sent again before its time-out")
+        need(w.run_until(lambda: w.sent, timeout(w) // 2), "a CALL was not sent again after its time-out")
+        need(one(w, "call", "after a time-out")[1:3] == (end, 0), "a CALL was sent again with another end")
+        w.run(MS)
+    w.frame(frame(w, "welcome", mine, end))
+    need(one(w, "data", "to a WELCOME")[1:] == (end, mine, w.layout["first"], message), "the first DATA is wrong")
+    w.frame(frame(w, "ack", mine, end, w.layout["first"]))
+    w.run(10 * timeout(w))
+    need(not w.sent, "the host goes on sending after the ACK of its only message")
+
+
+def check_answers(w):
+    mine = an_end(w)
+    end = called(w, mine)
+    need(called(w, mine) == end, "a CALL that came twice has ends of its own")
+    other = called(w, an_end(w), 3)
+    need(other != end, "two neighbours talk to the same end")
+    w.run(10 * timeout(w))
+    need(not w.sent, "the host sends though its user has sent nothing")
+
+
+def check_delivers(w):
+    mine, first = an_end(w), w.layout["first"]
+    end = called(w, mine)
+    messages = [w.bytes(0, 300) for _ in range(10)]
+    for index, message in enumerate(messages):
+        w.frame(frame(w, "data", mine, end, first + index + 1 + w.random.randint(0, 2), w.bytes(5)))
+        w.expect_got([], "a message ahead of its turn")
+        need(not sent(w), "a message ahead of its turn was answered")
+        for turn in range(w.random.randint(1, 3)):
+            w.frame(frame(w, "data", mine, end, first + index, message) + w.bytes(0, 20))
+            w.expect_got([message] if turn == 0 else [], f"message {index + 1}, for the {turn + 1}. time")
+            need(one(w, "ack", "to DATA")[1:4] == (end, mine, (first + index) % WORD), "an ACK is wrong")
+    w.frame(frame(w, "data", mine, end, first, messages[0]))
+    w.expect_got([], "the first message, again")
+    need(one(w, "ack", "to old DATA")[3] == first, "an ACK is wrong")
+
+
+def check_again(w):
+    w.open()
+    mine, first = an_end(w), w.layout["first"]
+    messages = [w.bytes(1, 100) for _ in range(QUEUE)]
+    end = calls(w, mine, messages[0])
+    need([w.send(message) for message in messages[1:]] == [0] * (QUEUE - 1), "a push failed")
+    need(w.send(b"x") == -ENOBUFS, f"push {QUEUE + 1} did not return -ENOBUFS")
+    for index, message in enumerate(messages):
+        for _ in range(w.random.randint(0, 2)):
+            w.run(timeout(w) - 5 * MS)
+            need(not w.sent, "a message was sent before its turn, or before its time-out")
+            need(w.run_until(lambda: w.sent, timeout(w) // 2), "a message was not sent again after its time-out")
+            need(one(w, "data", "after a time-out")[1:] == (end, mine, (first + index) % WORD, message), "DATA sent again is wrong")
+        w.frame(frame(w, "ack", mine, end, first + index + 1))
+        w.frame(frame(w, "ack", mine, end, first + index - 1))
+        need(not sent(w), "an ACK of another message has an effect")
+        w.frame(frame(w, "ack", mine, end, first + index))
+        if index + 1 < len(messages):
+            need(one(w, "data", "to an ACK")[1:] == (end, mine, (first + index + 1) % WORD, messages[index + 1]), "the next DATA is wrong")
+    w.run(10 * timeout(w))
+    need(not w.sent, "the host goes on sending after the last ACK")
+
+
+def check_stale(w):
+    mine, first = an_end(w), w.layout["first"]
+    stranger = 1 << 16 | 9
+    w.frame(frame(w, "data", mine, stranger, first, b"for nobody"))
+    need(one(w, "gone", "to DATA for an end that never was")[1:3] == (stranger, mine), "a GONE is wrong")
+    end = called(w, mine)
+    for wrong in (end ^ 1 << 16, end + 7, 0):
+        w.frame(frame(w, "data", mine, wrong, first, w.bytes(20)))
+        w.expect_got([], "DATA for another end")
+        need(one(w, "gone", "to DATA for another end")[1:3] == (wrong, mine), "a GONE is wrong")
+        for kind in ("welcome", "ack", "gone"):
+            w.frame(frame(w, kind, mine, wrong, first))
+        need(not sent(w), "a WELCOME, ACK or GONE for another end was answered")
+    message = w.bytes(20)
+    for length in (w.layout.size - 1, w.layout.size + len(message) + 1):
+        w.frame(frame(w, "data", mine, end, first, message, length=length))
+    strange = next(kind for kind in range(256) if kind not in [w.layout[name] for name in KINDS])
+    w.frame(frame(w, strange, mine, end, first, message))
+    w.expect_got([], "DATA with a wrong length or kind")
+    need(not sent(w), "a frame with a wrong length or kind was answered")
+    w.frame(frame(w, "data", mine, end, first, message))
+    w.expect_got([message], "DATA for the right end")
+
+
+def check_newer(w):
+    """The peer crashes, and comes back with another end."""
+    first = w.layout["first"]
+    boots = w.random.randint(10, 100)
+    mine = an_end(w, boots)
+    end = called(w, mine)
+    old = [w.bytes(20) for _ in range(4)]
+    for index, message in enumerate(old):
+        w.frame(frame(w, "data", mine, end, first + index, message))
+    w.expect_got(old, "before the crash")
+    w.take_sent()
+    newer = an_end(w, boots + 1)
+    end = called(w, newer)
+    late = w.bytes(20)
+    for number in (0, 3, 4):
+        w.frame(frame(w, "data", mine, end, first + number, late))
+    w.frame(frame(w, "call", mine))
+    w.frame(frame(w, "ack", mine, end, first))
+    w.expect_got([], "DATA of an end that is dead")
+    need(not [kind for kind, *_ in sent(w) if kind not in ("gone",)], "a frame of an end that is dead was answered")
+    new = [w.bytes(20) for _ in range(4)]
+    for index, message in enumerate(new):
+        w.frame(frame(w, "data", newer, end, first + index, message))
+    w.expect_got(new, "of the new end")
+
+
+def check_gone(w):
+    w.open()
+    mine, first = an_end(w), w.layout["first"]
+    messages = [w.bytes(20) for _ in range(4)]
+    end = calls(w, mine, messages[0])
+    w.frame(frame(w, "ack", mine, end, first))
+    sent(w)
+    for message in messages[1:]:
+        w.send(message)
+    need(one(w, "data", "the second message")[4] == messages[1], "the second DATA is wrong")
+    for lie in (frame(w, "gone", mine + 1, end), frame(w, "gone", mine, end + 1), frame(w, "gone", 0, end)):
+        w.frame(lie)
+    need(not sent(w), "a GONE of another conversation had an effect")
+    w.frame(frame(w, "gone", mine, end))
+    newer = mine + (1 << 16)
+    again = answered(w, newer, messages[2])
+    need(again != end, "a conversation after a GONE has the end of the one before")
+    w.frame(frame(w, "ack", newer, again, first))
+    need(one(w, "data", "to an ACK")[1:] == (again, newer, (first + 1) % WORD, messages[3]), "the next DATA is wrong")
+    w.frame(frame(w, "ack", newer, again, first + 1))
+    w.run(10 * timeout(w))
+    need(not w.sent, "a message was sent again that may have been delivered before the crash")
+
+
+def check_gives_up(w):
+    w.open()
+    mine = an_end(w)
+    messages = [w.bytes(20) for _ in range(2)]
+    end = calls(w, mine, messages[0])
+    w.send(messages[1])
+    w.run((w.layout["retries"] + 3) * timeout(w) * 3 // 2)
+    found = sent(w)
+    again = [payload for kind, _, _, _, payload in found if kind == "data"]
+    need(again == [messages[0]] * w.layout["retries"], f"DATA was sent again {len(again)} times, not {w.layout['retries']}")
+    need(found[-1][0] == "call" and found[-1][1] not in (0, end), "after giving up the host does not call with a new end")
+    w.frame(frame(w, "welcome", mine, found[-1][1]))
+    need(one(w, "data", "to a WELCOME")[1:] == (found[-1][1], mine, w.layout["first"], messages[1]), "the DATA of the new end is wrong")
+
+
+def check_crash(w):
+    """The host crashes. What was for its earlier ends is for nobody."""
+    mine, first = an_end(w), w.layout["first"]
+    ends, message = [], w.bytes(20)
+    for _ in range(3):
+        ends.append(called(w, mine))
+        w.frame(frame(w, "data", mine, ends[-1], first, message))
+        w.expect_got([message], "a message")
+        w.take_sent()
+        w.crash()
+        w.run(S)
+        w.boot()
+        for end in ends:
+            w.frame(frame(w, "data", mine, end, first, message))
+            w.frame(frame(w, "data", mine, end, first + 1, message))
+            w.expect_got([], "a message for an end before the crash")
+            need([(kind, *rest[:2]) for kind, *rest in sent(w)] == [("gone", end, mine)] * 2,
+                 "DATA for an end before the crash was not answered by GONE")
+        message = w.bytes(20)
+    need(len(set(ends)) == len(ends), "an end was used twice")
+
+
+# ---- the other host --------------------------------------------------------------------------------------------------
+
+
+class End:
+    """The lab's rules, in Python, for one neighbour."""
+
+    def __init__(self, w, boots, send, deliver):
+        self.w, self.boots, self.count, self.send, self.deliver = w, boots, 0, send, deliver
+        self.queue, self.due, self.tries = [], None, 0
+        self.restart()
+
+    def restart(self):
+        self.count += 1
+        self.mine, self.yours = self.boots << 16 | self.count, 0
+        self.numbers()
+
+    def numbers(self):
+        self.next = self.expected = self.w.layout["first"]
+        if self.tries:
+            self.queue.pop(0)
+        self.tries = 0
+
+    def push(self, message):
+        self.queue.append(message)
+        if len(self.queue) == 1:
+            self.say()
+
+    def say(self):
+        """Sends what has to be answered."""
+        self.due = self.w.now + timeout(self.w) if self.queue else None
+        if self.queue and not self.yours:
+            self.send(frame(self.w, "call", self.mine))
+        elif self.queue:
+            self.tries += 1
+            self.send(frame(self.w, "data", self.mine, self.yours, self.next, self.queue[0]))
+
+    def tick(self):
+        if self.due is not None and self.w.now >= self.due:
+            if self.tries > self.w.layout["retries"]:
+                self.restart()
+            self.say()
+
+    def hear(self, data):
+        w = self.w
+        values = w.layout.unpack(data)
+        kind = next(name for name in KINDS if w.layout[name] == values["kind"])
+        mine, yours, number = values["mine"], values["yours"], values["number"]
+        if kind == "gone":
+            if (mine, yours) == (self.yours, self.mine) and self.yours:
+                self.restart()
+                self.say()
+            return
+        if kind != "call" and yours != self.mine:
+            if kind == "data":
+                self.send(frame(w, "gone", yours, mine))
+            return
+        if mine < self.yours:
+            return
+        fresh = mine > self.yours
+        if fresh:
+            if self.yours:
+                self.numbers()
+            self.yours = mine
+        if kind == "call":
+            self.send(frame(w, "welcome", self.mine, mine))
+        if kind == "data":
+            ahead = (number - self.expected + WORD // 2) % WORD - WORD // 2
+            if ahead == 0:
+                self.deliver(data[w.layout.size :])
+                self.expected = (self.expected + 1) % WORD
+            if ahead <= 0:
+                self.send(frame(w, "ack", self.mine, mine, number))
+        if kind == "ack" and self.tries and number == self.next:
+            self.queue.pop(0)
+            self.next, self.tries = (self.next + 1) % WORD, 0
+            self.say()
+        if fresh:
+            self.say()
+
+
+def check_storm(w):
+    """Both hosts crash, on a link that loses, doubles and delays by seconds. Nothing is delivered twice, or out of order."""
+    ours, theirs, peer_got, faults = [], [], [], [True]
+    chance = w.random.random
+
+    def carry(data, arrive):
+        for _ in range(1 + (faults[0] and chance() < 0.1)):
+            if faults[0] and chance() < 0.1:
+                continue
+            delay = MS + int(chance() * 10 * MS) if not faults[0] or chance() < 0.9 else int(chance() * 3 * S) + MS
+            w.at(w.now + delay, lambda: arrive(data))
+
+    def to_host(data):
+        carry(data, w.frame)
+
+    def new_peer(boots):
+        return End(w, boots, to_host, peer_got.append)
+
+    peers = [new_peer(1)]
+
+    def hear(_, data):
+        read(w, data)
+        carry(data, lambda what: peers[-1].hear(what))
+
+    def talk(ns, every):
+        end = w.now + ns
+        while w.now < end:
+            if chance() < every:
+                ours.append(w.bytes(16))
+                w.send(ours[-1])
+            if chance() < every:
+                theirs.append(w.bytes(16))
+                peers[-1].push(theirs[-1])
+            w.run(20 * MS)
+            peers[-1].tick()
+
+    w.hear = hear
+    w.open()
+    for _ in range(6):
+        talk(int((0.5 + chance()) * S), 0.1)
+        if chance() < 0.5:
+            w.crash()
+            w.run(int(chance() * S))
+            w.boot()
+            w.open()
+        else:
+            peers.append(new_peer(len(peers) + 1))
+    faults[0] = False
+    talk(30 * S, 0)
+    done = len(ours), len(theirs)
+    ours.extend(w.bytes(16) for _ in range(5))
+    theirs.extend(w.bytes(16) for _ in range(5))
+    for mine, its in zip(ours[done[0] :], theirs[done[1] :]):
+        w.send(mine)
+        peers[-1].push(its)
+    talk(10 * S, 0)
+    for what, messages, got in (("the host's user", theirs, w.take_got()), ("the peer's user", ours, peer_got)):
+        places = {message: index for index, message in enumerate(messages)}
+        need(all(message in places for message in got), f"{what} got a message that was never sent")
+        order = [places[message] for message in got]
+        need(len(set(order)) == len(order), f"{what} got a message twice")
+        need(order == sorted(order), f"{what} got messages out of order")
+        need(order[-4:] == list(range(len(messages) - 4, len(messages))), f"{what} did not get the last messages, sent when all was calm")
+
+
+LAB = Lab(4, "boot", layout, [
+    Check("call", 3, "the first message calls the peer, again and again", check_call),
+    Check("answers", 2, "a CALL has its WELCOME", check_answers),
+    Check("delivers", 3, "DATA is delivered once, in order, and acknowledged", check_delivers),
+    Check("again", 3, "DATA is sent again, one at a time", check_again),
+    Check("stale", 3, "frames for other ends have no effect, and DATA its GONE", check_stale),
+    Check("newer", 3, "a peer that was booted again begins afresh", check_newer),
+    Check("gone", 3, "what may have been delivered before a crash is not sent again", check_gone),
+    Check("gives_up", 2, "a silent peer is given up", check_gives_up),
+    Check("crash", 4, "the host remembers nothing but its boots", check_crash),
+    Check("storm", 6, "both crash, and nothing is delivered twice", check_storm, seeds=6),
+])

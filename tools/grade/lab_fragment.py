@@ -1,0 +1,255 @@
+"""lab_fragment.py - lab 3: messages that are longer than a frame (docs/labs/fragment.md)."""
+from labs import Check, Choice, Field, Lab, Layout
+from world import EMSGSIZE, MS, need, short
+
+WORD = 1 << 16
+MTU = 1500
+
+
+def layout(number):
+    choice = Choice("fragment", number)
+    fields = [
+        Field("id", 2, "of the message"),
+        Field("offset", 2, "of the payload in the message, in units"),
+        Field("total", 2, "bytes of the message"),
+        Field("length", 2, "of header and payload", kind="XK_LENGTH", covers="XK_COVERS_MESSAGE"),
+    ]
+    if choice.of(False, (False, True)):
+        fields.append(Field("spare", choice.between(1, 1, 2), "0 when sent"))
+    return Layout("fragment", number, choice.order(fields), {
+        "first": (WORD - choice.between(10, 5, 15), "The id of the first message; after 65535 comes 0."),
+        "unit": (choice.of(8, (2, 4, 8, 16)), "Bytes of a unit, in which offsets are counted."),
+        "longest": (choice.between(16, 9, 30) * 1024, "Bytes of the longest message."),
+        "partial": (choice.between(4, 3, 6), "Messages of a neighbour that are kept while parts of them are missing, at most."),
+        "timeout_ms": (choice.between(50, 30, 90) * 10, "Milliseconds that such a message is kept, from its first fragment on."),
+    })
+
+
+def piece(w):
+    """Bytes of every fragment but the last."""
+    return (MTU - w.layout.size) // w.layout["unit"] * w.layout["unit"]
+
+
+def frame(w, ident, offset, message_len, payload, **changes):
+    """offset in bytes."""
+    values = {"id": ident % WORD, "offset": offset // w.layout["unit"], "total": message_len,
+              "length": w.layout.size + len(payload), **changes}
+    return w.layout.pack(**values) + payload
+
+
+def fragments(w, ident, message, size=None):
+    """The frames of a message, in order."""
+    size = size or piece(w)
+    starts = range(0, max(1, len(message)), size)
+    return [frame(w, ident, start, len(message), message[start : start + size]) for start in starts]
+
+
+def a_size(w, pieces):
+    """A size for which a message has so many pieces, with its length."""
+    unit = w.layout["unit"]
+    size = unit * w.random.randint(2, 60)
+    return size, (pieces - 1) * size + w.random.randint(1, size)
+
+
+def first(w):
+    return w.layout["first"]
+
+
+# ---- checks: sending -------------------------------------------------------------------------------------------------
+
+
+def check_sends(w):
+    w.open()
+    size, longest = piece(w), w.layout["longest"]
+    lengths = [1, size - 1, size, size + 1, 2 * size, 0, w.random.randint(3 * size, longest), longest]
+    for index, length in enumerate(lengths + [w.random.randint(0, longest) for _ in range(12)]):
+        message = w.bytes(length)
+        need(w.send(message) == 0, f"the push of {length} bytes failed")
+        sent, wanted = w.take_sent(), fragments(w, first(w) + index, message)
+        need(len(sent) == len(wanted), f"a message of {length} bytes was sent as {len(sent)} frames, not {len(wanted)}")
+        for number, one in enumerate(wanted):
+            need(sent[number] == one, f"fragment {number + 1} of {length} bytes was sent as {short(sent[number])}")
+
+
+def check_limits(w):
+    w.open()
+    longest = w.layout["longest"]
+    for length in (longest + 1, 65536):
+        need(w.send(w.bytes(length)) == -EMSGSIZE, f"a push of {length} bytes did not return -EMSGSIZE")
+    need(not w.take_sent(), "a part of a message was sent that is too long")
+    message = w.bytes(10)
+    need(w.send(message) == 0, "a push failed")
+    need(w.take_sent() == fragments(w, first(w), message), "a message that was too long has taken an id")
+
+
+# ---- checks: receiving -----------------------------------------------------------------------------------------------
+
+
+def check_whole(w):
+    messages = [w.bytes(0, 100) for _ in range(20)] + [w.bytes(piece(w)), b""]
+    for index, message in enumerate(messages):
+        w.frame(fragments(w, first(w) + index, message)[0] + (w.bytes(0, 30) if len(message) < 200 else b""))
+    w.expect_got(messages, "messages of one fragment")
+
+
+def check_order(w):
+    messages = [w.bytes(1, w.layout["longest"]) for _ in range(6)] + [w.bytes(w.layout["longest"])]
+    for index, message in enumerate(messages):
+        for one in fragments(w, first(w) + index, message):
+            w.frame(one)
+    w.expect_got(messages, "fragments in order")
+
+
+def check_disorder(w):
+    """So many messages at a time as are kept, mixed, some fragments double."""
+    for turn in range(4):
+        messages, frames = {}, []
+        for index in range(w.layout["partial"]):
+            size, length = a_size(w, w.random.randint(2, 9))
+            ident = first(w) + turn * w.layout["partial"] + index
+            messages[ident] = w.bytes(length)
+            mine = fragments(w, ident, messages[ident], size)
+            keyed = sorted((w.random.random(), ident, one) for one in mine)
+            # a double of another one than the last, and before that, which would begin the message again
+            frames += keyed + [(keyed[-1][0] * w.random.random(), ident, w.random.choice(keyed[:-1])[2])]
+        wanted, missing, had = [], {ident: len(fragments_of(frames, ident)) for ident in messages}, set()
+        for _, ident, one in sorted(frames):
+            w.frame(one)
+            if (ident, one) not in had:
+                had.add((ident, one))
+                missing[ident] -= 1
+                if missing[ident] == 0:
+                    wanted.append(messages[ident])
+        w.expect_got(wanted, "fragments out of order")
+
+
+def fragments_of(frames, ident):
+    return {one for _, its, one in frames if its == ident}
+
+
+def check_lies(w):
+    """Fragments that cannot be change nothing, not even the message that they claim to be of."""
+    unit, size = w.layout["unit"], w.layout["unit"] * 4
+    for turn in range(3):
+        ident, message = first(w) + turn, w.bytes(3 * size - 1)
+        good, total = fragments(w, ident, message, size), 3 * size - 1
+        lies = [
+            frame(w, ident, size, total, message[size:] + b"x"),  # beyond the end
+            frame(w, ident, 0, total, message + w.bytes(40)),
+            frame(w, ident, 65535 * unit, total, message[:unit]),
+            frame(w, ident, size, total, b""),  # nothing
+            frame(w, ident, size, total, message[size : size + unit + 1]),  # no whole units, and not the end
+            frame(w, ident, size, total, message[size : 2 * size], length=w.layout.size + size + 1),
+            frame(w, ident, size, total, message[size : 2 * size], length=w.layout.size - 1),
+            frame(w, ident + 100, 0, w.layout["longest"] + 1, message[:size]),
+            frame(w, ident + 100, 0, 0, message[:size]),
+            good[1][: w.layout.size - 1],
+        ]
+        w.random.shuffle(lies)
+        w.frame(good[0])
+        for lie in lies:
+            w.frame(lie)
+        w.frame(good[2])
+        w.expect_got([], "fragments that cannot be")
+        w.frame(good[1])
+        w.expect_got([message], "after fragments that cannot be")
+    message = w.bytes(w.layout["longest"] + 1)
+    for one in fragments(w, first(w) + 200, message):
+        w.frame(one)
+    w.expect_got([], "a message that is too long")
+
+
+def check_conflicts(w):
+    unit, size = w.layout["unit"], w.layout["unit"] * 4
+    total = 3 * size
+    for turn in range(6):
+        ident, message = first(w) + turn, w.bytes(total)
+        good = fragments(w, ident, message, size)
+        conflicts = [
+            frame(w, ident, 0, total, message[: size - unit]),
+            frame(w, ident, 0, total, message[: size + unit]),
+            frame(w, ident, unit, total, message[unit:size]),
+            frame(w, ident, size - unit, total, w.bytes(size)),
+            frame(w, ident, size, total + size, message[size : 2 * size]),
+            frame(w, ident, 0, total - unit, message[:size]),
+        ]
+        w.frame(good[0])
+        w.frame(conflicts[turn])
+        w.frame(good[1])
+        w.frame(good[2])
+        w.expect_got([], "a message whose fragments contradict each other")
+        w.run(2 * w.layout["timeout_ms"] * MS)
+    # As many bytes as the message has, but not all of them.
+    for turn, spans in enumerate((((0, 2), (0, 1), (3, 4)), ((0, 2), (1, 2), (3, 4)), ((1, 3), (0, 2)))):
+        message = w.bytes(4 * size)
+        for low, high in spans:
+            w.frame(frame(w, first(w) + 30 + turn, low * size, len(message), message[low * size : high * size]))
+        w.expect_got([], "a message whose fragments overlap")
+    w.run(2 * w.layout["timeout_ms"] * MS)
+    message = w.bytes(total)
+    for one in fragments(w, first(w) + 50, message, size):
+        w.frame(one)
+    w.expect_got([message], "after messages that contradict themselves")
+
+
+def check_timeout(w):
+    time = w.layout["timeout_ms"] * MS
+    size, length = a_size(w, 4)
+    for turn, wait in enumerate((time - 5 * MS, time + 20 * MS, time - 5 * MS, 3 * time)):
+        message = w.bytes(length)
+        parts = fragments(w, first(w) + turn, message, size)
+        w.frame(parts[1])
+        w.run(wait // 2)
+        w.frame(parts[0])
+        w.frame(parts[3])
+        w.run(wait - wait // 2)
+        w.frame(parts[2])
+        w.expect_got([message] if wait < time else [], f"fragments of {wait / MS:.0f} ms, when {time // MS} are allowed")
+
+
+def check_evicts(w):
+    """One more than are kept: the oldest goes. Many more: memory is bounded."""
+    kept = w.layout["partial"]
+    size, length = a_size(w, 2)
+    messages = [w.bytes(length) for _ in range(kept + 1)]
+    parts = [fragments(w, first(w) + index, message, size) for index, message in enumerate(messages)]
+    for first_part, _ in parts:
+        w.frame(first_part)
+        w.run(MS)
+    for _, second in parts[1:]:
+        w.frame(second)
+    w.expect_got(messages[1:], "messages that are kept")
+    w.frame(parts[0][1])
+    w.expect_got([], "the oldest message, which is not kept")
+    for index in range(5000):
+        w.frame(frame(w, 1000 + index, 0, w.layout["longest"], bytes(w.layout["unit"])))
+        if index % 500 == 0:
+            w.expect_got([], "messages with one fragment each")
+    message = w.bytes(w.layout["longest"])
+    for one in fragments(w, 30000, message):
+        w.frame(one)
+    w.expect_got([message], "a message after thousands that never become whole")
+
+
+def check_peers(w):
+    size, length = a_size(w, 2)
+    messages = {peer: w.bytes(length) for peer in (1, 3, 7)}
+    parts = {peer: fragments(w, first(w), message, size) for peer, message in messages.items()}
+    for number in (1, 0):
+        for peer in messages:
+            w.frame(parts[peer][number], peer)
+    w.expect_got(list(messages.values()), "messages of three hosts with the same id")
+
+
+LAB = Lab(3, "fragment", layout, [
+    Check("sends", 4, "messages are cut into as few fragments as possible", check_sends),
+    Check("limits", 1, "messages that are too long are refused", check_limits),
+    Check("whole", 2, "messages of one fragment are delivered", check_whole),
+    Check("order", 3, "fragments in order become a message", check_order),
+    Check("disorder", 4, "... and so do fragments in any order, of several messages", check_disorder),
+    Check("lies", 3, "fragments that cannot be have no effect", check_lies),
+    Check("conflicts", 2, "fragments that contradict each other end their message", check_conflicts, seeds=1),
+    Check("timeout", 2, "messages that do not become whole are given up in time", check_timeout),
+    Check("evicts", 2, "so many of them are kept, and no more", check_evicts, seeds=1),
+    Check("peers", 1, "neighbours do not disturb each other", check_peers),
+])

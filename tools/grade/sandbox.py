@@ -1,0 +1,279 @@
+"""sandbox.py - compiles and runs what a student has written where it can do no harm.
+
+A sandbox is bubblewrap's: user, process, network, mount and other namespaces of its own. It sees /usr and the files it is
+given, read-only, and nothing else of this machine: no home, no /etc, no grader, no network but a loopback of its own.
+Programs in it are nobody there, with limits on processor time, memory, processes and files; what they print is read up to
+a limit. A grader that is root becomes a user that nobody else is first.
+
+Where bubblewrap cannot make namespaces, nothing is run: Unusable says why.
+"""
+import os
+import pwd
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import tempfile
+import threading
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Public headers that a protocol may include: those that `meson install` installs.
+HEADERS = ("xkernel", "protocols", "graphs", "platform/sim")
+FLAGS = ["-std=gnu11", "-O1", "-g1", "-Wall", "-fstack-clash-protection", "-fno-strict-aliasing", "-pthread"]
+
+MIB = 1 << 20
+COMPILE_S, COMPILE_MEMORY, COMPILE_PROCESSES = 30, 1024 * MIB, 64
+SCRATCH = 128 * MIB  # files of a compiler, in memory
+PROGRAM_MAX = 64 * MIB
+RUN_S, RUN_MEMORY, RUN_PROCESSES = 20, 1024 * MIB, 1
+SILENCE_S = 10  # the longest wait for the answer to one step
+ANSWER_MAX, ANSWER_RECORDS = 4 * MIB, 20000
+SAID_MAX = 4096
+
+
+class Unusable(Exception):
+    """There can be no sandbox here."""
+
+
+class Refused(Exception):
+    """The student's files cannot be taken, or do not compile."""
+
+
+class Ended(Exception):
+    """The student's process ended, is silent, or does not speak as labhost.c does."""
+
+
+def plain(text):
+    """Untrusted text without what a terminal would obey."""
+    return "".join(c if c == "\n" or c.isprintable() else "?" for c in text.replace("\t", "    "))
+
+
+def take(directory, name, limit=256 * 1024):
+    """Returns the contents of a regular file of a student's: no link, no device, not too long."""
+    path = os.path.join(directory, name)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as why:
+        raise Refused(f"{name} cannot be read: {why.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Refused(f"{name} is no regular file")
+    with os.fdopen(descriptor, "rb") as file:
+        contents = file.read(limit + 1)
+    if len(contents) > limit:
+        raise Refused(f"{name} is longer than {limit} bytes")
+    return contents
+
+
+class Limited:
+    """A program's output, read up to a limit by a thread, so that the program never waits for us."""
+
+    def __init__(self, stream, limit):
+        self.stream, self.limit, self.bytes, self.over = stream, limit, b"", False
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+
+    def _read(self):
+        while True:
+            more = self.stream.read1(65536)
+            if not more:
+                return
+            self.over = self.over or len(self.bytes) + len(more) > self.limit
+            self.bytes = (self.bytes + more)[: self.limit]
+
+    def end(self):
+        self.thread.join(5)
+        return self.bytes
+
+
+class Sandbox:
+    def __init__(self, build):
+        self.directory = tempfile.mkdtemp(prefix="xk-grade-")
+        os.chmod(self.directory, 0o755)
+        self.count = 0
+        self.user = self._user()
+        self.library = os.path.join(self.directory, "libxkernel.a")
+        self.tree = os.path.join(self.directory, "tree")
+        try:
+            shutil.copyfile(os.path.join(build, "libxkernel.a"), self.library)
+        except OSError as why:
+            self.close()
+            raise Unusable(f"{build} has no library: {why.strerror}") from None
+        for folder in HEADERS:
+            for at, _, names in os.walk(os.path.join(ROOT, folder)):
+                there = os.path.join(self.tree, os.path.relpath(at, ROOT))
+                for name in names:
+                    if name.endswith(".h") and not name.endswith("_private.h"):
+                        os.makedirs(there, exist_ok=True)
+                        shutil.copyfile(os.path.join(at, name), os.path.join(there, name))
+        shutil.copyfile(os.path.join(HERE, "labhost.c"), os.path.join(self.tree, "labhost.c"))
+        for at, folders, names in os.walk(self.directory):
+            for name in folders:
+                os.chmod(os.path.join(at, name), 0o755)
+            for name in names:
+                os.chmod(os.path.join(at, name), 0o644)
+        try:
+            self._try()
+        except Unusable:
+            self.close()
+            raise
+
+    @staticmethod
+    def _user():
+        """For root, a user that owns nothing; otherwise None."""
+        if os.getuid() != 0:
+            return None
+        taken = {entry.pw_uid for entry in pwd.getpwall()}
+        return next(uid for uid in range(64999, 1000, -1) if uid not in taken)
+
+    def close(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _command(self, mounts, scratch, limits, command):
+        words = ["bwrap", "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--clearenv",
+                 "--uid", "65534", "--gid", "65534", "--hostname", "lab", "--setenv", "PATH", "/usr/bin",
+                 "--setenv", "LC_ALL", "C", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
+                 "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev"]
+        for outside, inside in mounts:
+            words += ["--ro-bind", outside, inside]
+        if scratch:
+            words += ["--size", str(scratch), "--tmpfs", "/tmp"]
+        words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp" if scratch else "/"]
+        return words + ["prlimit"] + [f"--{name}={value}:{value}" for name, value in limits.items()] + ["--"] + command
+
+    def _start(self, command, **streams):
+        as_nobody = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
+        return subprocess.Popen(command, start_new_session=True, cwd="/", **as_nobody, **streams)
+
+    @staticmethod
+    def _limits(seconds, memory, processes, longest):
+        return {"cpu": seconds, "as": memory, "nproc": processes, "fsize": longest, "nofile": 64, "core": 0, "memlock": 0,
+                "msgqueue": 0}
+
+    def _try(self):
+        """Makes sure that a sandbox can be made and that its limits hold."""
+        if shutil.which("bwrap") is None:
+            raise Unusable("bubblewrap is not installed (Debian package bubblewrap)")
+        command = self._command([(self.library, "/libxkernel.a")], SCRATCH, self._limits(5, RUN_MEMORY, COMPILE_PROCESSES, MIB), ["/usr/bin/true"])
+        with self._start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            said = process.communicate(timeout=60)[1]
+        if process.returncode != 0:
+            raise Unusable("bubblewrap can make no sandbox here: " + plain(said.decode(errors="replace")).strip())
+
+    def compile(self, name, files):
+        """Compiles a lab's host of a student's files ({name: contents}). Returns (program, the compiler's words)."""
+        self.count += 1
+        source = os.path.join(self.directory, f"source{self.count}")
+        os.mkdir(source, 0o755)
+        for file, contents in files.items():
+            with open(os.path.join(source, file), "wb") as out:
+                out.write(contents)
+            os.chmod(os.path.join(source, file), 0o644)
+        script = 'out=$1 && shift && gcc "$@" -o "$out" && cat "$out"'
+        command = self._command(
+            [(self.tree, "/xk"), (self.library, "/libxkernel.a"), (source, "/student")], SCRATCH,
+            self._limits(COMPILE_S, COMPILE_MEMORY, COMPILE_PROCESSES, PROGRAM_MAX),
+            ["sh", "-c", script, "sh", "/tmp/host", *FLAGS, f"-DLABHOST_LAB={name}", "-I/xk", "/xk/labhost.c",
+             f"/student/{name}.c", "/libxkernel.a"])
+        process = self._start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        output, words = Limited(process.stdout, PROGRAM_MAX), Limited(process.stderr, 16 * SAID_MAX)
+        try:
+            status = process.wait(timeout=2 * COMPILE_S)
+        except subprocess.TimeoutExpired:
+            kill(process)
+            status = None
+        program, said = output.end(), plain(words.end().decode(errors="replace"))
+        process.stdout.close()
+        process.stderr.close()
+        shutil.rmtree(source)
+        if status is None:
+            raise Refused(f"{name}.c: the compiler was not done after {2 * COMPILE_S} seconds")
+        if status != 0 or output.over:
+            raise Refused(f"{name}.c does not compile:\n{said}")
+        path = os.path.join(self.directory, f"host{self.count}")
+        with open(path, "wb") as out:
+            out.write(program)
+        os.chmod(path, 0o755)
+        return path, said
+
+    def start(self, program, chance, boots):
+        return Process(self, program, chance, boots)
+
+
+def kill(process):
+    """Ends a sandbox with all its processes: the kernel ends a process namespace with its first process."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+class Process:
+    """The student's host: one boot of it."""
+
+    def __init__(self, sandbox, program, chance, boots):
+        self.socket, theirs = socket.socketpair()
+        command = sandbox._command([(program, "/host")], 0,
+                                   sandbox._limits(RUN_S, RUN_MEMORY, RUN_PROCESSES, 0), ["/host", str(chance), str(boots)])
+        self.process = sandbox._start(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        theirs.close()
+        self.said = Limited(self.process.stderr, SAID_MAX)
+        self.socket.settimeout(SILENCE_S)
+        self.buffer = b""
+
+    def step(self, now, items):
+        """Lets the host do what items (a list of (kind, bytes)) and its timers ask for at this time.
+
+        Returns ([(kind, bytes)], the time of its next timer), all of which may be lies."""
+        try:
+            self.socket.sendall(b"".join(
+                struct.pack(">cI", kind, len(data)) + data
+                for kind, data in [(b"T", struct.pack(">Q", now)), *items, (b"G", b"")]))
+            return self._answer()
+        except socket.timeout:
+            raise Ended(f"gave no answer for {SILENCE_S} seconds, at {now / 1e9:.6f} s of virtual time") from None
+        except OSError:
+            raise Ended(self._why()) from None
+
+    def _read(self, count):
+        while len(self.buffer) < count:
+            more = self.socket.recv(65536)
+            if not more:
+                raise Ended(self._why())
+            self.buffer += more
+        data, self.buffer = self.buffer[:count], self.buffer[count:]
+        return data
+
+    def _answer(self):
+        records, size = [], 0
+        while True:
+            kind, length = struct.unpack(">cI", self._read(5))
+            size += length
+            if kind not in b"fdret" or size > ANSWER_MAX or len(records) >= ANSWER_RECORDS:
+                raise Ended("sent without end, or what labhost.c does not send")
+            data = self._read(length)
+            if kind == b"t":
+                if length != 8:
+                    raise Ended("sent what labhost.c does not send")
+                return records, struct.unpack(">Q", data)[0]
+            records.append((kind, data))
+
+    def _why(self):
+        try:
+            status = self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            return "closed the connection to the grader"
+        said = plain(self.said.end().decode(errors="replace")).strip()
+        # bubblewrap passes on a signal as 128 + its number
+        how = f"signal {status - 128} ({signal.strsignal(status - 128)})" if 128 < status < 160 else f"status {status}"
+        return f"ended with {how}" + (f"; it said: {said}" if said else "")
+
+    def close(self):
+        kill(self.process)
+        self.socket.close()
+        self.said.end()
+        self.process.stderr.close()
