@@ -17,6 +17,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,6 +31,7 @@ SCRATCH = 128 * MIB  # files of a compiler, in memory
 PROGRAM_MAX = 64 * MIB
 RUN_S, RUN_MEMORY, RUN_PROCESSES = 20, 1024 * MIB, 1
 SILENCE_S = 10  # the longest wait for the answer to one step
+PATIENCE_S = 60  # ... and for all answers of a process together
 ANSWER_MAX, ANSWER_RECORDS = 4 * MIB, 20000
 SAID_MAX = 4096
 
@@ -222,25 +224,36 @@ class Process:
         self.process = sandbox._start(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         theirs.close()
         self.said = Limited(self.process.stderr, SAID_MAX)
-        self.socket.settimeout(SILENCE_S)
-        self.buffer = b""
+        self.buffer, self.patience, self.deadline = b"", PATIENCE_S, 0
 
     def step(self, now, items):
         """Lets the host do what items (a list of (kind, bytes)) and its timers ask for at this time.
 
         Returns ([(kind, bytes)], the time of its next timer), all of which may be lies."""
+        began = time.monotonic()
+        self.deadline = began + min(SILENCE_S, self.patience)
         try:
+            self._hurry()
             self.socket.sendall(b"".join(
                 struct.pack(">cI", kind, len(data)) + data
                 for kind, data in [(b"T", struct.pack(">Q", now)), *items, (b"G", b"")]))
             return self._answer()
         except socket.timeout:
-            raise Ended(f"gave no answer for {SILENCE_S} seconds, at {now / 1e9:.6f} s of virtual time") from None
+            raise Ended(f"did not answer in time, at {now / 1e9:.6f} s of virtual time") from None
         except OSError:
             raise Ended(self._why()) from None
+        finally:
+            self.patience -= time.monotonic() - began
+
+    def _hurry(self):
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise socket.timeout
+        self.socket.settimeout(left)
 
     def _read(self, count):
         while len(self.buffer) < count:
+            self._hurry()
             more = self.socket.recv(65536)
             if not more:
                 raise Ended(self._why())

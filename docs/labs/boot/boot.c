@@ -287,6 +287,24 @@ boot_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, &h);
 }
 
+/* ---- the end of the host ---- */
+
+/* Cancels the timer of a session, which then needs its reference no more. */
+static void
+boot_forget(void *object, void *context)
+{
+	struct boot_session *s = object;
+
+	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
+		xk_session_release(&s->session);
+}
+
+static void
+boot_fini(struct xk_protocol *self)
+{
+	xk_map_for_each(&self->table.sessions, boot_forget, NULL);
+}
+
 /* ---- tables ---- */
 
 static const struct xk_session_ops boot_session_ops = {
@@ -299,6 +317,7 @@ static const struct xk_session_ops boot_session_ops = {
 
 static const struct xk_protocol_ops boot_ops = {
 	.init = boot_init,
+	.fini = boot_fini,
 	.open = boot_open,
 	.passive_key = boot_passive_key,
 	.passive_key_of = boot_passive_key_of,

@@ -148,6 +148,7 @@ TEST(what_may_have_been_delivered_is_not_sent_again_after_gone)
 	arrive(r, BOOT_WELCOME, PEER + (1 << 16), next, 0, "");
 	CHECK(sent(r, BOOT_DATA, next, PEER + (1 << 16), BOOT_FIRST, "two"));
 	arrive(r, BOOT_ACK, PEER + (1 << 16), next, BOOT_FIRST, "");
+	rig_advance_ms(r, 10 * BOOT_TIMEOUT_MS);
 	rig_expect_nothing_sent(r);
 	rig_free(r);
 }

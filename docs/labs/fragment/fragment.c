@@ -221,6 +221,24 @@ fragment_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 		xk_pop(s, lls, m, &h);
 }
 
+/* ---- the end of the host ---- */
+
+/* Cancels the timer of a session, which then needs its reference no more. */
+static void
+fragment_forget(void *object, void *context)
+{
+	struct fragment_session *s = object;
+
+	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
+		xk_session_release(&s->session);
+}
+
+static void
+fragment_fini(struct xk_protocol *self)
+{
+	xk_map_for_each(&self->table.sessions, fragment_forget, NULL);
+}
+
 /* ---- asking ---- */
 
 static int
@@ -244,6 +262,7 @@ static const struct xk_session_ops fragment_session_ops = {
 
 static const struct xk_protocol_ops fragment_ops = {
 	.init = fragment_init,
+	.fini = fragment_fini,
 	.open = fragment_open,
 	.passive_key = fragment_passive_key,
 	.passive_key_of = fragment_passive_key_of,

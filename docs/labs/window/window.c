@@ -235,6 +235,24 @@ window_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, &h);
 }
 
+/* ---- the end of the host ---- */
+
+/* Cancels the timer of a session, which then needs its reference no more. */
+static void
+window_forget(void *object, void *context)
+{
+	struct window_session *s = object;
+
+	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
+		xk_session_release(&s->session);
+}
+
+static void
+window_fini(struct xk_protocol *self)
+{
+	xk_map_for_each(&self->table.sessions, window_forget, NULL);
+}
+
 /* ---- tables ---- */
 
 static const struct xk_session_ops window_session_ops = {
@@ -247,6 +265,7 @@ static const struct xk_session_ops window_session_ops = {
 
 static const struct xk_protocol_ops window_ops = {
 	.init = window_init,
+	.fini = window_fini,
 	.open = window_open,
 	.passive_key = window_passive_key,
 	.passive_key_of = window_passive_key_of,
