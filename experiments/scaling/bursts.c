@@ -407,8 +407,9 @@ bursts_host_open(struct bursts *b, unsigned which)
 {
 	static const struct xk_protocol_type *const types[] = { &bursts_type, NULL };
 	char outstanding[32];
+	/* A process may lose its core for some milliseconds: what it has not answered is not lost. */
 	const char *const sets[] = { which == CLIENT ? "vnet.address=10.77.0.1/24" : "vnet.address=10.77.0.2/24",
-				     outstanding, "am.queue=64", NULL };
+				     outstanding, "am.queue=64", "am.timeout_min=20ms", NULL };
 	const struct xk_graph_source source = { .file = b->options.graph, .sets = sets, .types = types };
 	struct bursts_end *end = &b->ends[which];
 	struct xk_port *port = bursts_port_open(b, which);
