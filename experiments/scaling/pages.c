@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,8 @@ pages_tell(struct pages *p)
 
 		for (unsigned way = 0; way < PAGES_WAYS; way++)
 			medians[way] = batches_median(p->ns[i][way], (unsigned)p->rounds);
+		if (p->lock_error != 0)
+			medians[PAGES_LOCK] = NAN; /* null in JSON */
 		if (!p->json) {
 			printf("%8" PRIu64 " %10.1f %10.1f %10.1f %10.1f\n", p->sizes.value[i], medians[PAGES_COPY],
 			       medians[PAGES_CACHED], medians[PAGES_LOCK], medians[PAGES_PROTECT]);
@@ -149,10 +152,7 @@ pages_tell(struct pages *p)
 		json_object(&json, NULL);
 		json_uint(&json, "size", p->sizes.value[i]);
 		for (unsigned way = 0; way < PAGES_WAYS; way++)
-			if (way == PAGES_LOCK && p->lock_error != 0)
-				json_null(&json, pages_ways[way]);
-			else
-				json_double(&json, pages_ways[way], medians[way]);
+			json_double(&json, pages_ways[way], medians[way]);
 		json_close(&json);
 	}
 	if (p->json) {
