@@ -20,7 +20,7 @@ import machine as machines
 
 # In which order, and for how many seconds: all of it, and --quick.
 EXPERIMENTS = {"handoff": (14, 5), "rpc": (60, 25), "fragments": (120, 35), "threads": (155, 50), "blast": (50, 20), "policies": (115, 60),
-               "drivers": (55, 40), "anatomy": (45, 25), "endpoints": (315, 25), "components": (125, 20), "userlevel": (22, 15), "scaling": (70, 30)}
+               "drivers": (55, 40), "anatomy": (45, 25), "endpoints": (315, 25), "components": (125, 20), "userlevel": (75, 45), "scaling": (70, 30)}
 
 
 class Progress:

@@ -1,10 +1,18 @@
 """userlevel.py - what functionality costs: table 1 of Chen and Watson, "User Level Communication on Alpha Linux Systems"."""
+import re
+import shutil
+import subprocess
+
 import lab as labs
 import looks
 
 RELIABLE, UNACKNOWLEDGED, RAW, GENERAL = "GM", "GM+", "BIP", "UDP/IP"
+UNCONTROLLED, SENT_ONCE, NEITHER = "GM without flow control", "GM without reliability", "GM without both"
 SYSTEMS = {  # the graph, settings, what it gives, and how it is drawn
     RELIABLE: ("gm.dot", (), "reliable, in order, flow control", (looks.HANDOFF, "o")),
+    UNCONTROLLED: ("gm.dot", ("--set", "gm.flow=no"), "reliable, in order", (looks.HANDOFF, "v")),
+    SENT_ONCE: ("gm.dot", ("--set", "gm.reliable=no"), "in order, flow control", (looks.IPP, "<")),
+    NEITHER: ("gm.dot", ("--set", "gm.reliable=no", "--set", "gm.flow=no"), "in order", (looks.IPP, ">")),
     UNACKNOWLEDGED: ("gm.dot", ("--set", "gm.small=unreliable"), "the same, but up to 256 bytes are not acknowledged", (looks.IPP, "D")),
     RAW: ("bip.dot", (), "nothing", (looks.OTHER, "s")),
     GENERAL: ("logp.dot", (), "nothing, but through any network", (looks.REGULAR, "^")),
@@ -14,6 +22,9 @@ PUBLISHED = {RELIABLE: (14.76, 18.23, 0.86, 1.93, 11.91), UNACKNOWLEDGED: (12.78
              RAW: (6.65, 5.65, 5.04, 0.48, 1.13)}
 SIZES = (8, 64, 256, 257, 512, 1024, 1480)  # BIP carries no more than a frame
 LONG = (4096, 16384, 65000)
+BENCH_GRAPHS = {GENERAL: "udptest.dot"}  # with udptest at the top
+COUNTED = 10000  # messages whose instructions are counted
+FRAGMENTED = 16000
 WAYS = {"one_way": "one way", "ping_pong": "there and back in turn", "both_ways": "both at once"}
 
 
@@ -32,7 +43,7 @@ def run(lab):
     section.text(
         "J. Chen and W. Watson compared three systems on a Myrinet in 2000, where programs reach the network's card without their operating "
         "system. GM's messages are reliable, in order and under flow control. GM+ sends short ones without acknowledgements. BIP has none of these. "
-        "Each is a protocol here (UDP/IP is the usual way), below one program, between two processes that poll. LogP's parameters say where a "
+        "Each is a protocol here (UDP/IP is the usual way), and GM's flow control and reliability can be switched off one by one; they run below one program, between two processes that poll. LogP's parameters say where a "
         "message's time goes: the sender's processor is busy for Os, the receiver's for Or, the way between takes L, and one "
         "message follows another after g. They come from loops of messages with work between them (docs/measuring.md).")
     section.table(
@@ -40,14 +51,122 @@ def run(lab):
         [row for name in SYSTEMS for row in (
             (f"{name}: {SYSTEMS[name][2]}", *(labs.spread(us(found, name, 8, figure), 2) for figure in FIGURES)),
             ("published", *(map(str, PUBLISHED[name]) if name in PUBLISHED else "-" * len(FIGURES))))])
+    section.data["parts"] = parts = {name: spent(lab, name) for name in SYSTEMS}
+    costs(section, parts)
+    section.data["model"] = model = lab.script("userlevel/model.py")
+    simulated(section, model)
     for way, words in WAYS.items():
         section.table(
             f"Bandwidth, {words}: MB/s", ("", *map(labs.bytes_of, (*SIZES, *LONG))),
             [(name, *(f"{bandwidth(found, name, size, way)['median']:.0f}" if str(size) in found[name] else "-" for size in (*SIZES, *LONG)))
              for name in SYSTEMS])
     section.plot("Half a round trip, by the length of a message.", lambda axes: plot(axes, found), "What a layer promises costs more than its bytes.")
+    features(section, found, model)
     judge(section, found)
     return section
+
+
+# ---- what each function costs ----
+
+
+def spent(lab, name):
+    """Nanoseconds, instructions and buffers of a message, in one process."""
+    graph, options, _, _ = SYSTEMS[name]
+    options = ("--graph", lab.graph(BENCH_GRAPHS.get(name, graph)), *options)
+    one = lab.bench("message", *options, "--rounds", str(lab.rounds(200000, 20000)))
+    parts = {"ns": one["message_ns"], "under_way": one["under_way"], "buffers": one["buffers"],
+             "instructions": {end: lab.once(["instructions", name, end], lambda end=end: instructions(lab, end, options)) for end in one["buffers"]}}
+    if name != RAW:
+        parts["fragmented"] = lab.bench("message", *options, "--rounds", "1000", "--size", str(FRAGMENTED))["buffers"]
+    return parts
+
+
+def instructions(lab, end, options):
+    """Of a message at one end; or why they cannot be counted."""
+    if shutil.which("valgrind") is None:
+        return "there is no valgrind"
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no", f"{lab.build}/xk", "bench", "message",
+               "--count", end, "--rounds", str(COUNTED), *options]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    collected = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode != 0 or collected is None:
+        return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "valgrind has failed"
+    return int(collected[1]) / COUNTED
+
+
+def costs(section, parts):
+    def count(name, end):
+        number = parts[name]["instructions"][end]
+        return "-" if isinstance(number, str) else f"{number:.0f}"
+
+    section.table(
+        "What each function costs a message of 8 bytes in one process, without a wire: the instructions of its sender and of its receiver, answers "
+        f"included, the nanoseconds of both; and the buffers held when {parts[RELIABLE]['under_way']} messages are under way, and when all but the last "
+        f"frame of one of {FRAGMENTED} bytes have come",
+        ("", "sender, instructions", "receiver, instructions", "ns", "sender holds", "receiver holds", "... of a long message"),
+        [(name, count(name, "sender"), count(name, "receiver"), f"{one['ns']:.0f}", str(one["buffers"]["sender"]), str(one["buffers"]["receiver"]),
+          str(one["fragmented"]["receiver"]) if "fragmented" in one else "-") for name, one in parts.items()])
+    why = next((number for one in parts.values() for number in one["instructions"].values() if isinstance(number, str)), None)
+    if why is not None:
+        section.text(f"Instructions were not counted: {why}.")
+        return
+
+    def more(name, than):
+        return {end: round(parts[name]["instructions"][end] - parts[than]["instructions"][end]) for end in ("sender", "receiver")}
+
+    flow, reliability, order = more(SENT_ONCE, NEITHER), more(UNCONTROLLED, NEITHER), more(NEITHER, RAW)
+    both = more(RELIABLE, UNCONTROLLED)
+    held = parts[RELIABLE]["buffers"]["sender"]
+    section.text(
+        f"Flow control costs {flow['sender']} instructions at the sender and {flow['receiver']} at the receiver where messages are sent once, because "
+        f"one credit serves half of the tokens, and {both['sender']} and {both['receiver']} where they are reliable, because acknowledgements return "
+        "tokens anyway; it holds no memory, and bounds what reliability holds. "
+        f"Reliability costs {reliability['sender']} and {reliability['receiver']} instructions, one more frame for each message, and the sender "
+        f"{held} buffers for {parts[RELIABLE]['under_way']} messages, until they are acknowledged. "
+        f"What remains (order, boots of hosts, fragments) costs {order['sender']} and {order['receiver']} more than BIP.")
+    total = {name: sum(one["instructions"].values()) for name, one in parts.items()}
+    section.check(total[RELIABLE] > total[SENT_ONCE] > total[NEITHER] > total[RAW],
+                  f"Each function costs instructions: {total[RELIABLE]:.0f} a message with both, {total[SENT_ONCE]:.0f} without reliability, "
+                  f"{total[NEITHER]:.0f} without both, {total[RAW]:.0f} with BIP.")
+    section.check(parts[SENT_ONCE]["buffers"]["sender"] == 0 < held, f"Only reliability holds a sender's buffers: {held} for {parts[RELIABLE]['under_way']} messages.")
+
+
+# ---- in the simulator ----
+
+
+def simulated(section, model):
+    def cell(name, figure):
+        us, then = model["table_ns"][name][figure] / 1000, model["published_us"][name][figure]
+        return f"{us:.2f} ({then}), " + ("fitted" if figure in model["given"][name] else f"{100 * (us / then - 1):+.0f} %")
+
+    section.table("Table 1 in the simulator (experiments/userlevel/model.py): microseconds, published in brackets; fitted, or the prediction's error",
+                  ("", *model["figures"].values()), [(name, *(cell(name, figure) for figure in row)) for name, row in model["table_ns"].items()])
+    fitted = model["fitted"]
+    section.text(
+        f"The hosts of 2000 have cards with a processor of their own, which works {fitted['gm_card_ns'] / 1000:.1f} us on a frame of GM's, and {fitted['bip_card_ns'] / 1000:.1f} on one of BIP's, at "
+        f"each end. A card begins to fetch a frame in {fitted['dma_ns'] / 1000:.1f} us, or the host's processor writes it at {1e6 / fitted['write_kb_ns']:.0f} MB/s. "
+        "The predicted gaps of GM and GM+ are too short: the published ones and their L fit together only if nearly all of the work was at one end. Their "
+        "ratio is as published: a message that is fetched and acknowledged occupies the cards more than twice as long.")
+
+
+def features(section, found, model):
+    """What the paper says of its figures 5 to 7."""
+    def rate(name, way, size):
+        return bandwidth(found, name, size, way)["median"]
+
+    def byte_ns(name, less, more):
+        return (more / rate(name, "one_way", more) - less / rate(name, "one_way", less)) * 1000 / (more - less)
+
+    small = (8, 64, 256)
+    here = {
+        "small": all(rate(RELIABLE, "one_way", size) < rate(other, "one_way", size) for other in (UNACKNOWLEDGED, RAW) for size in small),
+        "knee": byte_ns(RAW, 64, 256) > 1.2 * byte_ns(RAW, 512, 1024),
+        "ping_pong": all(rate(RAW, "ping_pong", size) > rate(name, "ping_pong", size) for name in (RELIABLE, UNACKNOWLEDGED) for size in SIZES),
+        "both_ways": all(rate(other, "both_ways", size) > rate(RELIABLE, "both_ways", size) for other in (UNACKNOWLEDGED, RAW) for size in small),
+    }
+    agrees = {True: "yes", False: "no", None: "-"}
+    section.table("What the paper says of its bandwidths", ("", "in the simulator", "here"),
+                  [(one["text"], agrees[one["agrees"]], agrees[here.get(one["name"])]) for one in model["features"]])
 
 
 def values(found, name, size, figure):
@@ -68,7 +187,8 @@ def saved(found, slower, faster, figure, size=8):
 
 
 def plot(axes, found):
-    for name, (_, _, _, (color, marker)) in SYSTEMS.items():
+    for name in (RELIABLE, UNACKNOWLEDGED, RAW, GENERAL):
+        color, marker = SYSTEMS[name][3]
         sizes = [size for size in SIZES if str(size) in found[name]]
         times = [us(found, name, size, "half_rtt_ns") for size in sizes]
         axes.errorbar(sizes, [t["median"] for t in times], looks.error(times), color=color, marker=marker, markersize=4, capsize=2)

@@ -120,6 +120,29 @@ gm_send_late(struct gm_session *s, uint64_t now_ns)
 
 /* ---- pushing ---- */
 
+/* Returns whether there is a token. Those of datagrams are back if no CREDIT has come for `timeout`. The lock is held. */
+static bool
+gm_has_token(struct gm_session *s)
+{
+	uint64_t now_ns;
+
+	if (gm_tokens(s) > 0) {
+		s->refused_ns = 0;
+		return true;
+	}
+	if (s->credited == s->datagrams)
+		return false;
+	now_ns = xk_now_ns(s->session.protocol);
+	if (s->refused_ns == 0)
+		s->refused_ns = now_ns;
+	if (now_ns - s->refused_ns < gm_of(s)->timeout_ns)
+		return false;
+	s->refused_ns = 0;
+	s->credited = s->datagrams;
+	xk_count(s->session.protocol, GM_RESTORED);
+	return gm_tokens(s) > 0;
+}
+
 /* Makes m the last message under way. Returns 0, or the reason to drop it. The lock is held. */
 static unsigned
 gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *request)
@@ -129,7 +152,7 @@ gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *req
 
 	if (s->error != 0)
 		return GM_CLOSED;
-	if (gm_tokens(s) == 0)
+	if (!gm_has_token(s))
 		return GM_NO_TOKEN;
 	if (!gm_arm(s, s->count > 0 ? s->due_ns : now_ns + s->timeout_ns))
 		return GM_CLOSED;
@@ -150,28 +173,19 @@ gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *req
 }
 
 /*
- * Numbers the datagram h and, with flow control, takes a token for it. The datagram asks for a CREDIT for each half of the
- * tokens; if none has come for `timeout`, they are all back. Returns 0, or the reason to drop it. The lock is held.
+ * Numbers the datagram h and, with flow control, takes a token for it and asks for a CREDIT for each half of them. Returns 0,
+ * or the reason to drop it. The lock is held.
  */
 static unsigned
 gm_begin_datagram(struct gm_session *s, struct gm_header *h)
 {
 	const struct gm *gm = gm_of(s);
 	bool takes = !gm->reliable && gm->flow;
-	uint64_t now_ns;
 
 	if (s->error != 0)
 		return GM_CLOSED;
-	if (takes && gm_tokens(s) == 0) {
-		now_ns = xk_now_ns(s->session.protocol);
-		if (s->refused_ns == 0)
-			s->refused_ns = now_ns;
-		if (now_ns - s->refused_ns < gm->timeout_ns || s->credited == s->datagrams)
-			return GM_NO_TOKEN;
-		s->credited = s->datagrams;
-		xk_count(s->session.protocol, GM_RESTORED);
-	}
-	s->refused_ns = 0;
+	if (takes && !gm_has_token(s))
+		return GM_NO_TOKEN;
 	h->number = ++s->datagrams;
 	h->previous = takes && h->number % ((gm->tokens + 1) / 2) == 0;
 	if (!takes)

@@ -627,6 +627,13 @@ TEST(gm_goes_on_when_credits_are_lost)
 	CHECK_EQ(a.pushed, 0);
 	CHECK_EQ(rig_counter(r, "restored"), 1);
 	CHECK_EQ(tokens(s), 1);
+	send_it(r, &a, s, 5);
+	deposit(r, &a, s, 5, 0x1234, 0);
+	CHECK_EQ(a.pushed, -ENOBUFS);
+	rig_advance_ms(r, 50);
+	deposit(r, &a, s, 5, 0x1234, 0);
+	CHECK_EQ(a.pushed, 0);
+	CHECK_EQ(rig_counter(r, "restored"), 2);
 	rig_forget(r);
 	gm_rig_end(r);
 }
