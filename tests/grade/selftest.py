@@ -7,13 +7,14 @@ says, its answers and planted mistakes are tested, too. Prints a line for each c
  - a model answer gets all marks, with the public layout and with those of several students;
  - each planted mistake loses exactly the marks that it has to lose;
  - the skeletons have the marks below;
- - each attack gets none, and does no harm;
+ - each attack gets none, and does no harm; nor does a host that answers at random;
  - results, replays and hand-outs are what they have to be.
 """
 import csv
 import io
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -28,12 +29,15 @@ sys.dont_write_bytecode = True
 import checks
 import grade
 import keys
+import labs
 import sandbox as sandboxes
+import world
 from checks import tell
 
 # Checks that a skeleton passes.
 SKELETONS = {"sequence": {"delivers"}, "window": {"sends"}, "fragment": {"limits", "whole"}, "boot": set()}
 STUDENTS = ("alice", "bob")
+LIARS = 20  # for each check
 # What makes the answer of lab 0 do nothing: an attack gets no marks by working.
 USELESS = (("return xk_push(session->lls, m);", "xk_msg_free(m);\n\treturn 0;"), ("xk_pop(s, lls, m, NULL);", "xk_msg_free(m);"))
 
@@ -159,6 +163,47 @@ def check_attacks(sandbox, instructor, work):
     tell("HARM" in json.dumps(result), "harm would have been heard of", said(result))
 
 
+class Liar:
+    """A host that answers at random, mostly with frames that look like the lab's."""
+
+    def __init__(self, layout, seed):
+        self.layout, self.random = layout, random.Random(seed)
+        self.odd, self.often = self.random.random() ** 3, self.random.random()
+
+    def step(self, now, items):
+        chance, records = self.random.random, [(b"r", bytes(4)) for kind, _ in items if kind in (b"O", b"S")]
+        for _ in range(int(chance() * 4 * self.often)):
+            numbers = {"length": self.layout.size, **{field.name: int(chance() * 6) for field in self.layout.fields
+                                                      if chance() < 0.9 and field.name not in ("length", "checksum")}}
+            if "kind" in self.layout.at and chance() < 0.9:
+                numbers["kind"] = self.layout[self.random.choice(self.layout.by_name["kind"].values)]
+            payload = self.random.randbytes(int(chance() * 30))
+            numbers["length"] += len(payload) if chance() < 0.9 else int(chance() * 100)
+            frame = self.layout.pack(**numbers) + payload
+            if "checksum" in self.layout.at and chance() < 0.9:
+                frame = self.layout.pack(checksum=labs.checksum(frame), **numbers) + payload
+            to = world.link(self.random.choice((1, 3, 7, 9)) if chance() < 0.9 else int(chance() * 256))
+            kind = 0x88B5 if chance() < 0.9 else self.random.choice((0x0806, 0x0800))
+            frame = to + world.link(2) + kind.to_bytes(2, "big") + frame
+            records.append((b"f", frame if chance() < 0.95 else frame[: int(chance() * len(frame))]))
+            if chance() < self.odd:
+                records.append((self.random.choice((b"d", b"e", b"r")), self.random.randbytes(int(chance() * 12))))
+        return records, self.random.choice((world.NEVER, 0, now, now + world.MS, int(chance() * 2**64)))
+
+    def close(self):
+        pass
+
+
+def check_lies():
+    """Whatever a host says, each check ends with a judgement, and without marks."""
+    for lab in grade.LABS.values():
+        for check in lab.checks:
+            whys = {str(grade.run_check(check, lambda *how, seed=seed: Liar(lab.layout(seed), seed), lab.layout(seed), seed))
+                    for seed in range(LIARS)}
+            tell(not [why for why in whys if why == "None" or grade.CANNOT_JUDGE in why],
+                 f"{lab.name}: {check.name}: a host that answers at random is judged", "\n".join(sorted(whys)[:5]))
+
+
 def check_files(sandbox, instructor, work):
     """What a student's folder may hold beside two files, or in their place."""
     lab, layout = grade.LABS[0], grade.LABS[0].layout(0)
@@ -259,6 +304,7 @@ def main():
             check_skeletons(sandbox)
             check_command(build, instructor, work)
             check_files(sandbox, instructor, work)
+            check_lies()
             check_attacks(sandbox, instructor, work)
         finally:
             sandbox.close()

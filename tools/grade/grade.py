@@ -11,6 +11,7 @@ import json
 import os
 import struct
 import sys
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -21,10 +22,13 @@ import lab_fragment
 import lab_mark
 import lab_sequence
 import lab_window
+import sandbox as sandboxes
 from sandbox import ROOT, Ended, Refused, Sandbox, Unusable, plain, take
 from world import World, Wrong
 
 LABS = {lab.number: lab for lab in (lab_mark.LAB, lab_sequence.LAB, lab_window.LAB, lab_fragment.LAB, lab_boot.LAB)}
+CANNOT_JUDGE = "the grader cannot judge this, please report it"
+SILENT_MAX = 3  # checks in which a host may be silent before the others are not run: each takes SILENCE_S
 
 
 # ---- one lab of one student ------------------------------------------------------------------------------------------
@@ -42,6 +46,9 @@ def run_check(check, start, layout, seed, told=None):
         return str(why)
     except Ended as why:
         return f"the host {why}"
+    except Exception as why:  # a mistake of the check's, which a student must not gain from, nor other students lose by
+        traceback.print_exc()
+        return f"{CANNOT_JUDGE}: {why!r}"
     finally:
         if world is not None:
             world.close()
@@ -56,19 +63,21 @@ def mark(sandbox, lab, files, layout, key, student, only=None):
     except Refused as why:
         result["refused"] = str(why)
         program = None
+    silent = 0
     for check in lab.checks:
         if only is not None and check.name not in only:
             continue
         found = {"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None}
-        for index in range(check.seeds if program else 0):
+        for index in range(check.seeds if program and silent < SILENT_MAX else 0):
             seed = keys.number(key, "seed", lab.name, student, check.name, index) >> 32
             found["why"] = run_check(check, lambda *how: sandbox.start(program, *how), layout, seed)
             if found["why"] is not None:
                 found["seed"] = seed
                 found["replay"] = (f"./run grade {lab.number} --student DIR --layout {layout.number:016x} "
                                    f"--check {check.name} --seed {seed} --trace")
+                silent += sandboxes.IN_TIME in found["why"]
                 break
-        if program and found["why"] is None:
+        if found["why"] is None:
             found["marks"] = check.marks
         result["checks"].append(found)
     result["marks"] = sum(found["marks"] for found in result["checks"])
@@ -103,7 +112,9 @@ def as_text(result):
         lines += ["The compiler says:", result["compiler"].rstrip(), ""]
     for found in result["checks"]:
         lines.append(f"{found['marks']:3} of {found['of']}  {found['name']:12} {found['what']}")
-        if found["seed"] is not None:
+        if found["seed"] is None and found["why"] and not result["refused"]:
+            lines.append(f"          {found['why']}")
+        elif found["seed"] is not None:
             lines += [f"          {line}" for line in f"{found['why']}\nseed {found['seed']}: {found['replay']}".split("\n")]
     return "\n".join(lines + ["", f"{result['marks']:3} of {result['of']}", ""])
 

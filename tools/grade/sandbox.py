@@ -34,6 +34,7 @@ SILENCE_S = 10  # the longest wait for the answer to one step
 PATIENCE_S = 60  # ... and for all answers of a process together
 ANSWER_MAX, ANSWER_RECORDS = 4 * MIB, 20000
 SAID_MAX = 4096
+IN_TIME = "did not answer in time"
 
 
 class Unusable(Exception):
@@ -239,7 +240,7 @@ class Process:
                 for kind, data in [(b"T", struct.pack(">Q", now)), *items, (b"G", b"")]))
             return self._answer()
         except socket.timeout:
-            raise Ended(f"did not answer in time, at {now / 1e9:.6f} s of virtual time") from None
+            raise Ended(f"{IN_TIME}, at {now / 1e9:.6f} s of virtual time") from None
         except OSError:
             raise Ended(self._why()) from None
         finally:
