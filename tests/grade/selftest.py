@@ -270,6 +270,17 @@ def check_command(build, instructor, work):
     status, output, why = run(build, *[word if word != str(found["seed"]) else "1" for word in command])
     tell(output != "", "another seed is another run", why)
 
+    asked, answers = os.path.join(work, "questions"), os.path.join(work, "answers.json")
+    status, output, why = run(build, *arguments, "--questions", asked, "--answers", answers)
+    text, answers = read(asked), json.loads(read(answers))["answers"]
+    tell(status == 0 and answers and all(answer["question"] in text for answer in answers), "questions about a run", text + why)
+    command = re.search(r"\./run grade (.*)", text)[1].replace("DIR", os.path.join(many, "bob")).split()
+    trace = [line.split() for line in run(build, *command)[1].splitlines()]
+    times = [float(words[0]) for words in trace if len(words) > 1 and words[1] == "delivered"]
+    found = next(answer for answer in answers if "messages has the user been given" in answer["question"])
+    until = float(re.search(r"by ([0-9.]+) s", found["question"])[1])
+    tell(found["answer"] == sum(time_ <= until for time_ in times) > 0, "a question's answer is in the trace", str(found))
+
     for arguments in (["0"], ["9", "--student", many], ["0", "--student", many, "--id", "../x"], ["0", "--student", many, "--check", "x", "--seed", "1"]):
         tell(run(build, *arguments)[0] == 2, f"misuse: {' '.join(arguments[:1] + arguments[2:])}")
     empty = os.path.join(work, "empty")

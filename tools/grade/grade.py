@@ -9,6 +9,7 @@ import contextlib
 import csv
 import json
 import os
+import random
 import struct
 import sys
 import traceback
@@ -22,6 +23,7 @@ import lab_fragment
 import lab_mark
 import lab_sequence
 import lab_window
+import questions
 import sandbox as sandboxes
 from sandbox import ROOT, Ended, Refused, Sandbox, Unusable, plain, take
 from world import World, Wrong
@@ -46,6 +48,8 @@ def run_check(check, start, layout, seed, told=None):
         return str(why)
     except Ended as why:
         return f"the host {why}"
+    except OSError:
+        raise
     except Exception as why:  # a mistake of the check's, which a student must not gain from, nor other students lose by
         traceback.print_exc()
         return f"{CANNOT_JUDGE}: {why!r}"
@@ -176,9 +180,8 @@ def describe(layout, event, data):
     if values is None:
         return f"{len(data)} bytes {data[:32].hex()}" if event == "delivered" or len(data) < 14 else \
             f"{len(data)} bytes, type {data[12:14].hex()}, {data[14:46].hex()}"
-    names = {value: name for name, (value, _) in layout.numbers.items()}
-    fields = ", ".join(f"{field.name} " + str(names.get(values[field.name], values[field.name]) if field.values
-                                              else values[field.name]) for field in layout.fields)
+    names = {field.name: {layout[name]: name.upper() for name in field.values} for field in layout.fields}
+    fields = ", ".join(f"{field.name} {names[field.name].get(values[field.name], values[field.name])}" for field in layout.fields)
     payload = data[14 + layout.size :]
     return f"[{fields}] and {len(payload)} bytes {payload[:16].hex()}"
 
@@ -188,19 +191,40 @@ def replay(sandbox, lab, directory, layout, name, seed, trace, pcap):
     capture = Capture(pcap) if pcap else None
 
     def told(now, event, data):
-        if capture is not None and event != "delivered":
+        if capture is not None and event in ("sent", "arrived", "down"):
             capture.frame(now, data)
-        if trace:
+        if event == "said":
+            print("".join(f"{'':4}{line.lstrip()}\n" for line in plain(data.decode(errors="replace")).splitlines()), end="")
+        elif trace:
             print(f"{now / 1e9:14.9f} {event:9} {describe(layout, event, data)}")
 
     program, said = sandbox.compile(lab.name, take_files(lab, directory))
     if said:
         print(said, file=sys.stderr)
-    why = run_check(lab.check(name), lambda *how: sandbox.start(program, *how), layout, seed, told)
+    why = run_check(lab.check(name), lambda *how: sandbox.start(program, *how, trace), layout, seed, told)
     if capture is not None:
         capture.file.close()
     print(f"{name}: " + ("right" if why is None else why))
     return why is None
+
+
+# ---- questions -------------------------------------------------------------------------------------------------------
+
+
+def question(sandbox, lab, directory, layout, seed, o):
+    """Runs the student's host, and writes questions about that run, and their answers."""
+    events = []
+    program, _ = sandbox.compile(lab.name, take_files(lab, directory))
+    run_check(lab.check(lab.story), lambda *how: sandbox.start(program, *how), layout, seed, lambda *event: events.append(event))
+    found = questions.ask(layout, events, random.Random(seed))
+    with writing(o.questions) as file:
+        file.write(f"Lab {lab.number}, {lab.name}: questions for {o.id}\n\nAbout this run of your host. Frames are those of "
+                   f"{lab.name}, in the order of the trace, from 1:\n\n    ./run grade {lab.number} --student DIR --layout "
+                   f"{layout.number:016x} --check {lab.story} --seed {seed} --trace\n\n")
+        file.writelines(f"{number}. {text}\n" for number, (text, _) in enumerate(found, 1))
+    write_json(o.answers, {"lab": lab.number, "student": o.id, "seed": seed,
+                           "answers": [{"question": text, "answer": answer} for text, answer in found]})
+    return 0 if found else 1
 
 
 # ---- what a student is given -----------------------------------------------------------------------------------------
@@ -233,6 +257,8 @@ def parse(arguments):
     parser.add_argument("--gradescope", metavar="FILE", help="the result as Gradescope's results.json")
     parser.add_argument("--csv", metavar="FILE", help="with --class: a row for each student")
     parser.add_argument("--hand-out", metavar="DIR", help="write the lab's files for --id into DIR instead of marking")
+    parser.add_argument("--questions", metavar="FILE", help="with --student: write questions about a run of the student's host")
+    parser.add_argument("--answers", metavar="FILE", help="... and their answers")
     parser.add_argument("--check", metavar="NAME", help="run only this check, with --seed")
     parser.add_argument("--seed", type=int, metavar="S", help="the seed of --check")
     parser.add_argument("--trace", action="store_true", help="with --check: print what happens")
@@ -245,6 +271,8 @@ def parse(arguments):
         parser.error("--check, --seed and --student go together")
     if o.check is not None and LABS[o.lab].check(o.check) is None:
         parser.error(f"--check: lab {o.lab} has " + ", ".join(check.name for check in LABS[o.lab].checks))
+    if (o.questions is None) != (o.answers is None) or (o.questions is not None and o.student is None):
+        parser.error("--questions, --answers and --student go together")
     if not keys.is_id(o.id):
         parser.error("--id: a student's name is made of letters, digits and . _ @ -")
     return o
@@ -266,6 +294,9 @@ def run(build, o):
     try:
         if o.check:
             return 0 if replay(sandbox, lab, o.student, layout_of(o, lab, key, o.id), o.check, o.seed, o.trace, o.pcap) else 1
+        if o.questions:
+            seed = keys.number(key, "questions", lab.name, o.id) >> 32
+            return question(sandbox, lab, o.student, layout_of(o, lab, key, o.id), seed, o)
         if o.many:
             names = sorted(name for name in os.listdir(o.many) if keys.is_id(name) and os.path.isdir(os.path.join(o.many, name)))
             results = [grade(sandbox, lab, os.path.join(o.many, name), key, name, layout_of(o, lab, key, name)) for name in names]

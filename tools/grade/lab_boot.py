@@ -429,4 +429,4 @@ LAB = Lab(4, "boot", layout, [
     Check("gives_up", 2, "a silent peer is given up", check_gives_up),
     Check("crash", 4, "the host remembers nothing but its boots", check_crash),
     Check("storm", 6, "both crash, and nothing is delivered twice", check_storm, seeds=6),
-])
+], story="storm")

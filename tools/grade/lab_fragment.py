@@ -115,6 +115,7 @@ def check_disorder(w):
         wanted, missing, had = [], {ident: len(fragments_of(frames, ident)) for ident in messages}, set()
         for _, ident, one in sorted(frames):
             w.frame(one)
+            w.run(w.random.randint(1, 3) * MS)
             if (ident, one) not in had:
                 had.add((ident, one))
                 missing[ident] -= 1
@@ -252,4 +253,4 @@ LAB = Lab(3, "fragment", layout, [
     Check("timeout", 2, "messages that do not become whole are given up in time", check_timeout),
     Check("evicts", 2, "so many of them are kept, and no more", check_evicts, seeds=1),
     Check("peers", 1, "neighbours do not disturb each other", check_peers),
-])
+], story="disorder")

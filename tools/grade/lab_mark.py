@@ -31,6 +31,7 @@ def check_receives(w):
     messages = [w.bytes(1, 1200) for _ in range(5)]
     for message in messages:
         w.frame(marked(w, message))
+        w.run(MS)
     w.expect_got(messages, "in order")
 
 
@@ -58,4 +59,4 @@ LAB = Lab(0, "mark", layout, [
     Check("receives", 2, "messages are delivered without the header", check_receives),
     Check("padding", 1, "what follows the message is cut off", check_padding),
     Check("refuses", 2, "wrong marks and lengths are dropped", check_refuses),
-])
+], story="receives")

@@ -95,7 +95,7 @@ def play(w, numbers, what):
         if receiver.hear(number % WORD):
             wanted.append(payload)
         w.frame(frame(w, "data", number, payload))
-    w.run(MS)
+        w.run(w.random.randint(1, 3) * MS)
     w.expect_got(wanted, what)
     return receiver.counts
 
@@ -205,4 +205,4 @@ LAB = Lab(1, "sequence", layout, [
     Check("reports", 3, "a REPORT has the right counts", check_reports),
     Check("jumps", 2, "numbers may jump, and old messages are dropped", check_jumps),
     Check("peers", 1, "each neighbour has a conversation of its own", check_peers),
-])
+], story="late")

@@ -370,4 +370,4 @@ LAB = Lab(2, "window", layout, [
     Check("refuses", 2, "damaged frames change nothing", check_refuses),
     Check("speed", 2, "a window is sent in a round trip", check_speed),
     Check("link", 4, "both ways over a bad link", check_link, seeds=4),
-])
+], story="link")

@@ -2,7 +2,7 @@
  * labhost.c - the student's host of a lab: a graph with the student's protocol, on virtual time, in lockstep with the
  * grader. The grader (sandbox.py) compiles this file together with the student's, and runs it in a sandbox.
  *
- *     labhost CHANCE BOOTS        the seed of xk_random, and the number of this boot
+ *     labhost CHANCE BOOTS [trace]        the seed of xk_random, the number of this boot; what the protocols do is told
  *
  * Standard input is a stream socket, the only connection to the grader. Records go both ways: a kind (1 byte), a length
  * (4 bytes, big-endian), and as many bytes. The grader sends
@@ -19,10 +19,12 @@
  *     d host message      a message that was delivered to the user
  *     r result            what an O or S returned: 0 or -errno, 4 bytes
  *     e host              the session with this host has ended: its protocol has told the user so
+ *     s text              with trace: lines of the kernel's trace (xkernel/trace.h)
  *     t time              when the next timer is due; UINT64_MAX: none is
  *
  * The process belongs to the student's code as much as to this file: the grader believes nothing of what it says.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/chance.h"
 #include "xkernel/kernel.h"
+#include "xkernel/trace.h"
 
 #define LABHOST_TEXT(name) LABHOST_QUOTE(name)
 #define LABHOST_QUOTE(name) #name
@@ -125,6 +128,14 @@ static void
 labhost_tell_result(struct labhost *host, int result)
 {
 	xk_put32(labhost_tell(host, 'r', 4), (uint32_t)result);
+}
+
+/* Takes what the kernel writes to its trace. */
+static ssize_t
+labhost_trace(void *context, const char *text, size_t len)
+{
+	memcpy(labhost_tell(context, 's', len), text, len);
+	return (ssize_t)len;
 }
 
 /* ---- the user: the protocol on top of the student's ---- */
@@ -376,8 +387,9 @@ labhost_boots(struct xk_platform *platform)
 }
 
 static void
-labhost_boot(struct labhost *host)
+labhost_boot(struct labhost *host, bool traces)
 {
+	static const cookie_io_functions_t trace = { .write = labhost_trace };
 	static const struct xk_protocol_type *const types[] = { &labhost_user_type, &LABHOST_TYPE(LABHOST_LAB), NULL };
 	static const char *const sets[] = { "vnet.address=10.77.0.2/24", NULL };
 	static const char graph[] = "digraph lab { user -> " LABHOST_TEXT(LABHOST_LAB) "; " LABHOST_TEXT(
@@ -395,6 +407,9 @@ labhost_boot(struct labhost *host)
 	xk_memory_platform_limit(host->platform, LABHOST_BUFFERS);
 	host->port = xk_memory_port_new(host->platform, "port", LABHOST_LINK | LABHOST_SELF, LABHOST_MTU);
 	config.platform = host->platform;
+	config.trace = traces ? fopencookie(host, "w", trace) : NULL;
+	if (config.trace != NULL)
+		setvbuf(config.trace, NULL, _IOLBF, BUFSIZ);
 	host->kernel = xk_kernel_new(&config);
 	if (host->port == NULL || host->kernel == NULL)
 		labhost_fail("no memory");
@@ -402,6 +417,9 @@ labhost_boot(struct labhost *host)
 	xk_kernel_add_port(host->kernel, host->port);
 	if (xk_graph_compose(&source, host->kernel, stderr) != 0)
 		labhost_fail("the graph is refused");
+	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL && traces; p = p->next)
+		p->trace_level = XK_TRACE_MESSAGES;
+	xk_kernel_rewatch(host->kernel);
 	xk_kernel_watch_owners(host->kernel);
 	host->user = xk_kernel_find(host->kernel, "user");
 	((struct labhost_user *)host->user)->host = host;
@@ -412,11 +430,11 @@ main(int argc, char **argv)
 {
 	struct labhost host = { .boots = 1 };
 
-	if (argc != 3)
-		labhost_fail("usage: labhost CHANCE BOOTS");
+	if (argc < 3)
+		labhost_fail("usage: labhost CHANCE BOOTS [trace]");
 	xk_chance_init(&host.chance, strtoull(argv[1], NULL, 0), 0);
 	host.boots = strtoull(argv[2], NULL, 0);
-	labhost_boot(&host);
+	labhost_boot(&host, argc > 3);
 	while (labhost_obey(&host))
 		continue;
 	return 0;

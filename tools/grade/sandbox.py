@@ -7,8 +7,10 @@ a limit. A grader that is root becomes a user that nobody else is first.
 
 Where bubblewrap cannot make namespaces, nothing is run: Unusable says why.
 """
+import contextlib
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -126,11 +128,14 @@ class Sandbox:
 
     @staticmethod
     def _user():
-        """For root, a user that owns nothing; otherwise None."""
+        """For root, a user that owns nothing and runs nothing; otherwise None."""
         if os.getuid() != 0:
             return None
         taken = {entry.pw_uid for entry in pwd.getpwall()}
-        return next(uid for uid in range(64999, 1000, -1) if uid not in taken)
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                taken.add(os.stat(f"/proc/{name}").st_uid)
+        return random.SystemRandom().choice([uid for uid in range(30000, 60000) if uid not in taken])
 
     def close(self):
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -202,8 +207,8 @@ class Sandbox:
         os.chmod(path, 0o755)
         return path, said
 
-    def start(self, program, chance, boots):
-        return Process(self, program, chance, boots)
+    def start(self, program, chance, boots, trace=False):
+        return Process(self, program, chance, boots, trace)
 
 
 def kill(process):
@@ -218,10 +223,10 @@ def kill(process):
 class Process:
     """The student's host: one boot of it."""
 
-    def __init__(self, sandbox, program, chance, boots):
+    def __init__(self, sandbox, program, chance, boots, trace=False):
         self.socket, theirs = socket.socketpair()
         command = sandbox._command([(program, "/host")], 0,
-                                   sandbox._limits(RUN_S, RUN_MEMORY, RUN_PROCESSES, 0), ["/host", str(chance), str(boots)])
+                                   sandbox._limits(RUN_S, RUN_MEMORY, RUN_PROCESSES, 0), ["/host", str(chance), str(boots), *["trace"] * trace])
         self.process = sandbox._start(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         theirs.close()
         self.said = Limited(self.process.stderr, SAID_MAX)
@@ -267,7 +272,7 @@ class Process:
         while True:
             kind, length = struct.unpack(">cI", self._read(5))
             size += length
-            if kind not in b"fdret" or size > ANSWER_MAX or len(records) >= ANSWER_RECORDS:
+            if kind not in b"fdrest" or size > ANSWER_MAX or len(records) >= ANSWER_RECORDS:
                 raise Ended("sent without end, or what labhost.c does not send")
             data = self._read(length)
             if kind == b"t":

@@ -121,6 +121,8 @@ class World:
                 self.got.append((self.now, data[3], data[4:]))
             elif kind == b"e" and len(data) == 4:
                 self.ended.append((self.now, data[3]))
+            elif kind == b"s":
+                self._tell("said", data)
             elif kind == b"r" and len(data) == 4:
                 self.results.append(struct.unpack(">i", data)[0])
 
