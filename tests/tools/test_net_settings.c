@@ -147,7 +147,8 @@ TEST(costs_that_are_none_are_refused)
 TEST(wrong_settings_of_hosts_are_refused_where_they_stand)
 {
 	refuse(HEAD "a [mode=ippp] }", "n.dot:2: mode of a is \"ippp\": expected regular or ipp");
-	refuse(HEAD "a [costs=many] }", "n.dot:2: costs of a is \"many\": expected one of none, decstation, alpha, modern");
+	refuse(HEAD "a [costs=many] }",
+	       "n.dot:2: costs of a is \"many\": expected one of none, decstation, alpha, modern");
 	refuse(HEAD "c [count=5, mode=x]; c -- lan }", "n.dot:2: mode of c1 is \"x\"");
 	refuse(HEAD "a [crash=\"1s,,2s\"] }", "n.dot:2: crash of a is \"1s,,2s\": expected times with commas");
 	refuse(HEAD "a [crash=\"1s,\"] }", "n.dot:2: crash of a is \"1s,\": expected times with commas");

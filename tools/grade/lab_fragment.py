@@ -243,7 +243,7 @@ def check_peers(w):
 
 
 LAB = Lab(3, "fragment", layout, [
-    Check("sends", 4, "messages are cut into as few fragments as possible", check_sends),
+    Check("sends", 4, "messages are cut as rule 1 says", check_sends),
     Check("limits", 1, "messages that are too long are refused", check_limits),
     Check("whole", 2, "messages of one fragment are delivered", check_whole),
     Check("order", 3, "fragments in order become a message", check_order),

@@ -165,7 +165,7 @@ fragment_push(struct xk_session *session, struct xk_msg *m)
 	struct fragment_session *s = (struct fragment_session *)session;
 	struct fragment_header h = { .total = (uint16_t)xk_msg_len(m) };
 
-	/* HOLE 4: cut m up (xk_msg_split), if it is too long for a frame. */
+	/* HOLE 4: cut m up (xk_msg_split), if it has more bytes than the whole units that fit into a frame. */
 	if (xk_msg_len(m) > s->room - FRAGMENT_HEADER_LEN) {
 		xk_drop(session->protocol, m, FRAGMENT_TOO_BIG);
 		return -EMSGSIZE;
