@@ -105,6 +105,11 @@ for graph in udptest llp blasttest bid-ip stopwait traffic pingpong udptest-two 
 	prints "graphs/$graph.dot" ' 32 .* (0\.9|1\.0).$' "$logp" --graph graphs/$graph.dot --link sim --size 8 --repeats 1 --rounds 3 \
 		--mode ipp
 done
+# Where the last answer comes behind acknowledgements.
+for graph in gm am am-udp; do
+	prints "graphs/$graph.dot, on a fast link" ' 32 .* (0\.9|1\.0).$' "$logp" --graph graphs/$graph.dot --link sim --preset myrinet \
+		--size 8 --repeats 1 --rounds 3 --mode ipp
+done
 # In regular mode, a sender that polls for room must not keep its host from taking the acknowledgements.
 for options in gm.dot am.dot "gm.dot --set gm.flow=no" "gm.dot --set gm.reliable=no"; do
 	# shellcheck disable=SC2086 # a list of words

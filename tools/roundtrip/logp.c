@@ -44,7 +44,7 @@ enum logp_figure {
 	LOGP_OS,
 	LOGP_OR,
 	LOGP_L,
-	LOGP_CREDIT, /* what a stream gains on RTT + (N - 1) g at its beginning */
+	LOGP_CREDIT, /* what a stream gains on RTT + (N - 1) g at its beginning; negative: what it loses */
 	LOGP_ONE_WAY,
 	LOGP_PING_PONG,
 	LOGP_BOTH_WAYS,
@@ -225,8 +225,6 @@ logp_repeat(struct roundtrip_job *job, struct roundtrip_run *run, struct logp_ru
 	figures[LOGP_GAP] = figures[LOGP_SEND];
 	figures[LOGP_L] = rtt / 2 - figures[LOGP_OS] - figures[LOGP_OR];
 	figures[LOGP_CREDIT] = rtt + (logp->messages - 1) * figures[LOGP_GAP] - stream;
-	if (figures[LOGP_CREDIT] < 0)
-		figures[LOGP_CREDIT] = 0;
 	figures[LOGP_ONE_WAY] = 1e9 * size / figures[LOGP_GAP];
 	figures[LOGP_PING_PONG] = 2e9 * size / rtt;
 	figures[LOGP_BOTH_WAYS] = 2e9 * size / both_gap;
@@ -298,20 +296,28 @@ logp_summarize(const struct logp_run *logp, unsigned figure)
  * Returns how long a burst takes until its last message's answer. By LogP, messages follow each other by g, or by an overhead
  * that is greater; the first of them by the overheads alone, as long as the credit lasts. An Os above g is that of lone
  * messages: a stream does not pay for waking its receiver.
+ *
+ * A receiver sends what it has to send at the end of its turn. The first message has a turn of its own, and others gather
+ * meanwhile. So the last answer comes behind the acknowledgements of those, one Or each, as far as the sender was not done
+ * with them already, which a negative credit shows.
  */
 static double
 logp_predict(const struct logp_run *logp, uint32_t messages)
 {
 	double rtt = 2 * logp_summarize(logp, LOGP_HALF_RTT).median; /* 2 (Os + L + Or) */
 	double send = logp_summarize(logp, LOGP_OS).median, overhead = logp_summarize(logp, LOGP_OR).median;
-	double gap = logp_summarize(logp, LOGP_GAP).median, credit = logp_summarize(logp, LOGP_CREDIT).median, gain;
+	double gap = logp_summarize(logp, LOGP_GAP).median, credit = logp_summarize(logp, LOGP_CREDIT).median;
+	double more = messages - 1, gain, behind;
 
 	if (gap < overhead)
 		gap = overhead;
+	behind = logp_is_acknowledged(logp) ? (more - 1) * overhead : 0;
 	if (overhead < send && send <= gap)
 		overhead = send;
-	gain = (messages - 1) * (gap - overhead);
-	return rtt + (messages - 1) * gap - (gain < credit ? gain : credit);
+	gain = more * (gap - overhead);
+	if (credit < 0)
+		return rtt + more * gap + (behind < -credit ? behind : -credit);
+	return rtt + more * gap - (gain < credit ? gain : credit);
 }
 
 static void
