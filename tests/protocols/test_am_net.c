@@ -381,13 +381,13 @@ TEST(requests_are_run_once_whatever_the_network_does)
 
 TEST(requests_are_run_once_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= net_runs(3); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(1000000 + seed, special_path, "", seed % 2 == 0 ? 60 : 1400, true);
 }
 
 TEST(requests_over_a_general_protocol_are_run_once_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= net_runs(3); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(2000000 + seed, general_path, "", seed % 2 == 0 ? 60 : 1400, true);
 }
 

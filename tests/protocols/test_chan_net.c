@@ -486,31 +486,31 @@ world_run(uint64_t seed, enum over over, const char *path, uint32_t size_max, bo
 
 TEST(calls_are_run_at_most_once_whatever_the_network_does)
 {
-	for (uint64_t seed = 1; seed <= net_runs(8); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
 		world_run(seed, OVER_CHAN, short_path, 60, false);
 }
 
 TEST(calls_are_run_at_most_once_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= net_runs(12); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(8); seed++)
 		world_run(1000000 + seed, OVER_CHAN, short_path, 60, true);
 }
 
 TEST(long_calls_are_run_at_most_once_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= net_runs(8); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
 		world_run(2000000 + seed, OVER_CHAN, short_path, 5000, true);
 }
 
 TEST(calls_that_wait_above_bid_reach_no_other_boot)
 {
-	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
 		world_run(3000000 + seed, OVER_CHAN, late_path, seed % 2 == 0 ? 5000 : 60, true);
 }
 
 TEST(calls_are_run_at_most_once_where_channels_are_few)
 {
-	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
 		world_run(5000000 + seed, OVER_CHAN, crowded_path, seed % 2 == 0 ? 5000 : 60, seed % 3 != 0);
 }
 
@@ -522,7 +522,7 @@ TEST(calls_by_several_ways_are_run_at_most_once_whoever_crashes)
 
 TEST(procedures_are_run_at_most_once_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
 		world_run(6000000 + seed, seed % 2 == 0 ? OVER_SELECT : OVER_POOL, short_path,
 			  seed % 3 == 0 ? 5000 : 60, seed % 4 != 0);
 }

@@ -381,19 +381,19 @@ TEST(messages_arrive_once_and_in_order_whatever_the_network_does)
 
 TEST(messages_arrive_once_and_in_order_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(1000000 + seed, short_path, "", 60, true);
 }
 
 TEST(long_messages_arrive_once_and_in_order_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= net_runs(3); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(2000000 + seed, seed % 2 == 0 ? blast_path : short_path, "", 5000, true);
 }
 
 TEST(messages_that_wait_above_bid_reach_no_other_boot)
 {
-	for (uint64_t seed = 1; seed <= net_runs(3); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(3000000 + seed, late_path, "", seed % 2 == 0 ? 5000 : 60, true);
 }
 
@@ -406,7 +406,7 @@ TEST(messages_wait_for_buffers_that_are_posted)
 /* Receivers forget sessions all the time: few of the senders' sessions then end without anybody's being gone. */
 TEST(messages_arrive_once_and_in_order_where_sessions_are_forgotten)
 {
-	for (uint64_t seed = 1; seed <= net_runs(3); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(5000001 + 2 * seed, short_path, ", sessions=3, peer_sessions=2", 60, true);
 }
 
@@ -418,7 +418,7 @@ TEST(messages_arrive_once_and_in_order_without_flow_control)
 
 TEST(messages_that_are_sent_once_arrive_once_and_in_order_if_at_all)
 {
-	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(7000000 + seed, short_path, seed % 2 == 0 ? ", reliable=no" : ", reliable=no, flow=no",
 			  seed < 3 ? 60 : 5000, seed != 1);
 }
