@@ -10,6 +10,7 @@ import csv
 import json
 import os
 import random
+import re
 import struct
 import sys
 import traceback
@@ -102,7 +103,11 @@ def grade(sandbox, lab, directory, key, student, layout):
                 for check in lab.checks]
         return {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0,
                 "of": lab.marks, "refused": str(why), "compiler": "", "checks": none}
-    return mark(sandbox, lab, files, layout, key, student)
+    result = mark(sandbox, lab, files, layout, key, student)
+    named = re.search("layout ([0-9a-f]{16})", str(files[f"{lab.name}.h"][:400]))
+    if named and named[1] != result["layout"]:
+        result["note"] = f"{lab.name}.h is of layout {named[1]}, and was marked with another: add --layout {named[1]}"
+    return result
 
 
 def make_sure(sandbox):
@@ -122,6 +127,8 @@ def as_text(result):
         lines += [result["refused"].rstrip(), ""]
     elif result["compiler"]:
         lines += ["The compiler says:", result["compiler"].rstrip(), ""]
+    if "note" in result:
+        lines += [result["note"], ""]
     for found in result["checks"]:
         lines.append(f"{found['marks']:3} of {found['of']}  {found['name']:12} {found['what']}")
         if found["seed"] is None and found["why"] and not result["refused"]:
