@@ -105,6 +105,8 @@ def check_call(w):
         need(w.run_until(lambda: w.sent, timeout(w) // 2), "a CALL was not sent again after its time-out")
         need(one(w, "call", "after a time-out")[1:3] == (end, 0), "a CALL was sent again with another end")
         w.run(MS)
+    w.frame(frame(w, "welcome", mine, end ^ 1 << 16))
+    need(not sent(w), "a WELCOME for another end had an effect")
     w.frame(frame(w, "welcome", mine, end))
     need(one(w, "data", "to a WELCOME")[1:] == (end, mine, w.layout["first"], message), "the first DATA is wrong")
     w.frame(frame(w, "ack", mine, end, w.layout["first"]))
@@ -155,6 +157,8 @@ def check_again(w):
         w.frame(frame(w, "ack", mine, end, first + index + 1))
         w.frame(frame(w, "ack", mine, end, first + index - 1))
         need(not sent(w), "an ACK of another message has an effect")
+        w.run(w.random.choice((0, timeout(w) // 2)))
+        need(not w.sent, "a message was sent again before its time-out")
         w.frame(frame(w, "ack", mine, end, first + index))
         if index + 1 < len(messages):
             need(one(w, "data", "to an ACK")[1:] == (end, mine, (first + index + 1) % WORD, messages[index + 1]), "the next DATA is wrong")
@@ -184,6 +188,13 @@ def check_stale(w):
     need(not sent(w), "a frame with a wrong length or kind was answered")
     w.frame(frame(w, "data", mine, end, first, message))
     w.expect_got([message], "DATA for the right end")
+    w.take_sent()
+    w.open()
+    message = w.bytes(20)
+    need(w.send(message) == 0, "a push failed")
+    need(one(w, "data", "a message")[1:] == (end, mine, first, message), "DATA is wrong")
+    w.frame(frame(w, "ack", mine, end ^ 1 << 16, first))
+    need(w.run_until(lambda: w.sent, 2 * timeout(w)), "an ACK for another end had an effect")
 
 
 def check_newer(w):
