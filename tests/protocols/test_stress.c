@@ -642,7 +642,8 @@ TEST(handoffs_in_order_account_for_every_frame)
 /*
  * Few peers, so that they have paths; every few milliseconds these are void, and now and then their sessions end. How many
  * messages go by paths meanwhile depends on the machine. Once the uppers have ended some do, but how soon depends on how
- * rarely the port has come to look for paths.
+ * rarely the port has come to look for paths. (The count is of frames taken less those that went by layers: a frame that the
+ * driver has just taken makes it too high for a moment.)
  */
 static void
 stress_paths(enum xk_mode mode)
@@ -654,7 +655,7 @@ stress_paths(enum xk_mode mode)
 	stress_load(t, 2 * STRESS_DATAGRAMS, 2);
 	stress_wait(t);
 	before = stress_by_path(t);
-	for (unsigned loads = 0; loads < STRESS_LOADS && stress_by_path(t) == before; loads++) {
+	for (unsigned loads = 0; loads < STRESS_LOADS && stress_by_path(t) <= before; loads++) {
 		stress_load(t, STRESS_DATAGRAMS, 2);
 		stress_wait(t);
 	}
