@@ -420,7 +420,7 @@ thread_lacks_token(void *token)
 
 /*
  * The thread that runs the world waits by running it. It must not wait without a deadline for a post that never comes.
- * If the deadline has passed, others wait as well where another thread is ready, which goes first.
+ * Any other thread whose deadline has passed lets a ready thread run first.
  */
 static void
 thread_wait_for(struct xk_platform *platform, struct xk_token *token, uint64_t deadline_ns)
