@@ -14,8 +14,11 @@
  * Not done:     fragmentation (of a frame's length, unless blast or ip is below), checksum
  * Graph:        bip -> vnet, bip -> blast, bip -> ip
  */
+#include <string.h>
+
 #include "protocols/post.h"
 #include "xkernel/bytes.h"
+#include "xkernel/path.h"
 #include "xkernel/protocol.h"
 
 enum bip_drop { BIP_BAD_LENGTH = XK_DROP_OWN, BIP_UNPOSTED, BIP_TOO_BIG };
@@ -57,8 +60,9 @@ struct bip {
 };
 
 struct bip_session {
-	struct xk_session session; /* first */
-	uint32_t ports;            /* of arriving messages: source << 16 | destination */
+	struct xk_session session;      /* first */
+	uint32_t ports;                 /* of arriving messages: source << 16 | destination */
+	uint8_t header[BIP_HEADER_LEN]; /* of messages pushed, but for the length */
 	uint32_t max_packet;
 	struct xk_posted posted;
 };
@@ -100,6 +104,8 @@ bip_setup(struct xk_session *session, const void *how)
 	if (err < 0 || below < BIP_HEADER_LEN)
 		return err < 0 ? err : -EMSGSIZE;
 	s->ports = *(const uint32_t *)how;
+	xk_put16(s->header + BIP_SOURCE, (uint16_t)s->ports);
+	xk_put16(s->header + BIP_DESTINATION, (uint16_t)(s->ports >> 16));
 	s->max_packet = below - BIP_HEADER_LEN;
 	xk_posted_add(&s->posted, XK_POSTED_OWN, (uint32_t)((struct bip *)session->protocol)->buffers);
 	return 0;
@@ -179,8 +185,7 @@ bip_push(struct xk_session *session, struct xk_msg *m)
 	m = xk_push_header(session, m, BIP_HEADER_LEN);
 	if (m == NULL)
 		return -ENOBUFS;
-	xk_put16(m->data + BIP_SOURCE, (uint16_t)s->ports);
-	xk_put16(m->data + BIP_DESTINATION, (uint16_t)(s->ports >> 16));
+	memcpy(m->data, s->header, BIP_HEADER_LEN);
 	xk_put32(m->data + BIP_LENGTH, (uint32_t)xk_msg_len(m));
 	return xk_push(session->lls, m);
 }
@@ -221,6 +226,36 @@ bip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		xk_pop(s, lls, m, NULL);
 }
 
+/* ---- paths ---- */
+
+static struct xk_session *
+bip_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	return xk_table_find(self, bip_key(lls, xk_get32(p + BIP_SOURCE)));
+}
+
+static void
+bip_path(struct xk_session *session, struct xk_path_layer *layer)
+{
+	const struct bip_session *s = (const struct bip_session *)session;
+
+	layer->header = s->header;
+	layer->longest = s->max_packet;
+}
+
+/* Long messages go the layers' way, because bip_pop finds them a buffer. */
+static bool
+bip_path_pop(struct xk_session *session, struct xk_msg *m, const uint8_t *p, uint64_t state)
+{
+	return xk_msg_len(m) - (size_t)(p - m->data) <= BIP_HEADER_LEN + BIP_SHORT;
+}
+
+static bool
+bip_path_push(struct xk_session *session, struct xk_msg *m, uint8_t *p)
+{
+	return true;
+}
+
 /* ---- asking ---- */
 
 static int
@@ -252,6 +287,9 @@ static const struct xk_session_ops bip_session_ops = {
 	.push = bip_push,
 	.pop = bip_pop,
 	.control = bip_control,
+	.path = bip_path,
+	.path_pop = bip_path_pop,
+	.path_push = bip_path_push,
 	.get_participants = bip_get_participants,
 };
 
@@ -261,6 +299,7 @@ static const struct xk_protocol_ops bip_ops = {
 	.passive_key = bip_passive_key,
 	.passive_key_of = bip_passive_key_of,
 	.demux = bip_demux,
+	.find = bip_find,
 };
 
 static const struct xk_role bip_lowers[] = {
