@@ -121,11 +121,11 @@ struct gm_session {
 	bool told;               /* of the peer's reboot; under the protocol's lock */
 	_Atomic bool timing;     /* the timer is pending, or its handler will check again; it holds a reference */
 	struct xk_posted posted; /* buffers for arriving messages */
+	_Atomic bool known;      /* to the hlp */
 	struct xk_event timer;
 
 	struct xk_lock lock; /* protects the fields below, and changes of `timing` */
 	int error;           /* of a push; 0: not over */
-	bool known;          /* to the hlp */
 	uint64_t timer_ns;   /* when the timer fires */
 	/* sending: positions count packets; acked <= next <= sent <= end */
 	struct gm_slot slots[GM_TOKENS_MAX]; /* a ring */

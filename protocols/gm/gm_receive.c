@@ -191,40 +191,38 @@ gm_receive_next(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 
 /* ---- without the lock ---- */
 
-/* Answers number; 0: the last packet that the user has had. A session that is over has dropped what the user had not. */
+/* Answers the packet of that number, of the peer's session `begin`; 0 of either: there is none to answer. */
 static void
-gm_answer(struct gm_session *s, enum gm_kind kind, uint64_t number)
+gm_answer(struct gm_session *s, enum gm_kind kind, uint64_t number, uint64_t begin)
 {
-	struct gm_header h = { .ports = gm_turn_round(s->ports), .kind = kind, .number = number };
-	struct xk_msg *m;
-	bool is_over;
+	struct gm_header h = { .ports = gm_turn_round(s->ports), .kind = kind, .number = number, .begin = begin };
+	struct xk_msg *m = number == 0 || begin == 0 ? NULL : xk_msg_new(xk_platform_of(s->session.protocol), 0);
 
-	xk_lock(&s->lock);
-	h.begin = s->peer_begin;
-	if (number == 0)
-		h.number = s->taken;
-	is_over = s->error != 0;
-	xk_unlock(&s->lock);
-	m = is_over || h.number == 0 ? NULL : xk_msg_new(xk_platform_of(s->session.protocol), 0);
 	if (m != NULL)
 		m = gm_frame(&h, s->boot, m);
 	if (m != NULL)
 		xk_push(s->session.lls, m);
 }
 
-/* Delivers what is ready, unless another shepherd does, and answers each message. */
+/* Returns the peer's session whose packets may be answered, or 0: s is over, and has dropped what its user had not. */
+static uint64_t
+gm_answered(const struct gm_session *s)
+{
+	return s->error == 0 ? s->peer_begin : 0;
+}
+
+/* Delivers what is ready, unless another shepherd does, and answers each message. Gives up the lock, which is held. */
 static void
 gm_deliver(struct gm_session *s)
 {
-	uint64_t waited = 0, ack, credit;
+	uint64_t waited = 0, ack, credit, begin;
 	struct xk_msg *m;
 
+	if (s->delivering) {
+		xk_unlock(&s->lock);
+		return;
+	}
 	for (;;) {
-		xk_lock(&s->lock);
-		if (waited == 0 && s->delivering) {
-			xk_unlock(&s->lock);
-			return;
-		}
 		credit = waited & GM_WAITS_DATAGRAM ? waited >> GM_WAITS_NUMBER : 0;
 		if (waited != 0 && !(waited & GM_WAITS_DATAGRAM))
 			s->taken = waited >> GM_WAITS_NUMBER;
@@ -236,11 +234,10 @@ gm_deliver(struct gm_session *s)
 			s->ready_end = &s->ready;
 		ack = s->taken == s->acked_to ? 0 : s->taken;
 		s->acked_to = s->taken;
+		begin = gm_answered(s);
 		xk_unlock(&s->lock);
-		if (ack != 0)
-			gm_answer(s, GM_ACK, ack);
-		if (credit != 0)
-			gm_answer(s, GM_CREDIT, credit);
+		gm_answer(s, GM_ACK, ack, begin);
+		gm_answer(s, GM_CREDIT, credit, begin);
 		if (m == NULL)
 			return;
 		waited = *xk_msg_annotation(m, XK_OF_PUSH, GM_WAITS);
@@ -248,6 +245,7 @@ gm_deliver(struct gm_session *s)
 		xk_demux(&s->session, m);
 		if ((waited & GM_WAITS_OWN) != 0)
 			xk_posted_add(&s->posted, XK_POSTED_OWN, 1);
+		xk_lock(&s->lock);
 	}
 }
 
@@ -256,13 +254,8 @@ static unsigned
 gm_announce(struct gm_session *s)
 {
 	struct xk_protocol *self = s->session.protocol;
-	bool known;
 
-	xk_lock(&s->lock);
-	known = s->known;
-	s->known = true;
-	xk_unlock(&s->lock);
-	if (known)
+	if (xk_likely(atomic_load(&s->known)) || atomic_exchange(&s->known, true))
 		return 0;
 	if (xk_open_done(xk_hlp_receive(&s->session), self, &s->session, s->session.hlp_type) != 0)
 		return XK_DROP_REFUSED;
@@ -296,6 +289,7 @@ void
 gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 {
 	unsigned why = h->kind == GM_DEPOSIT ? 0 : gm_announce(s);
+	uint64_t taken = 0, begin = 0;
 	bool disarmed = false;
 	enum gm_reason reason;
 
@@ -306,16 +300,20 @@ gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 		why = gm_receive_next(s, m, h);
 		if (h->offset != 0 && h->kind != GM_DEPOSIT)
 			disarmed = gm_disarm(s); /* of a message that is whole now */
-		xk_unlock(&s->lock);
+		taken = s->taken;
+		begin = gm_answered(s);
+		if (why == 0)
+			gm_deliver(s);
+		else
+			xk_unlock(&s->lock);
 	}
 	if (disarmed)
 		xk_session_release(&s->session);
-	if (why != 0)
-		xk_drop(s->session.protocol, m, why);
 	if (why == 0)
-		gm_deliver(s);
-	else if (why == GM_DUPLICATE && h->kind != GM_DATAGRAM)
-		gm_answer(s, GM_ACK, 0);
+		return;
+	xk_drop(s->session.protocol, m, why);
+	if (why == GM_DUPLICATE && h->kind != GM_DATAGRAM)
+		gm_answer(s, GM_ACK, taken, begin);
 	else if ((reason = gm_reason_of(why, s)) != 0)
 		gm_reset(s->session.protocol, s->session.lls, s->boot, h, reason);
 }

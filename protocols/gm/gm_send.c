@@ -66,12 +66,13 @@ gm_packet(struct gm_session *s, uint64_t position)
 	return m == NULL ? NULL : gm_frame(&h, s->boot, m);
 }
 
-/* Returns the next packet to send, or NULL: none, or no buffer, and the timer tries again. */
+/* Returns the next packet to send, and whether others wait. NULL: none, or no buffer, and the timer tries again. */
 static struct xk_msg *
-gm_next(struct gm_session *s)
+gm_next(struct gm_session *s, bool *more)
 {
 	struct xk_msg *m;
 
+	*more = false;
 	if (s->error != 0 || s->next == s->end || (gm_of(s)->flow && s->next - s->acked >= s->window))
 		return NULL;
 	m = gm_packet(s, s->next);
@@ -83,6 +84,7 @@ gm_next(struct gm_session *s)
 	}
 	if (++s->next > s->sent)
 		s->sent = s->next;
+	*more = s->next != s->end;
 	return m;
 }
 
@@ -90,14 +92,15 @@ void
 gm_transmit(struct gm_session *s)
 {
 	struct xk_msg *m;
+	bool more;
 
 	do {
 		xk_lock(&s->lock);
-		m = gm_next(s);
+		m = gm_next(s, &more);
 		xk_unlock(&s->lock);
 		if (m != NULL)
 			xk_push(s->session.lls, m);
-	} while (m != NULL);
+	} while (more);
 }
 
 bool
@@ -249,6 +252,8 @@ gm_push(struct xk_session *session, struct xk_msg *m)
 	const uint64_t *annotation = xk_msg_annotation(m, XK_OF_PUSH, XK_GM_REQUEST);
 	const struct gm *gm = gm_of(s);
 	struct xk_gm_request request = { .send = NULL };
+	struct xk_msg *packet = NULL;
+	bool more = false;
 	unsigned why;
 	int err;
 
@@ -265,12 +270,17 @@ gm_push(struct xk_session *session, struct xk_msg *m)
 	xk_lock(&s->lock);
 	err = s->error;
 	why = gm_begin(s, m, &request);
+	if (why == 0)
+		packet = gm_next(s, &more);
 	xk_unlock(&s->lock);
 	if (why != 0) {
 		xk_drop(session->protocol, m, why);
 		return why == GM_NO_TOKEN ? -ENOBUFS : err != 0 ? err : -ECONNRESET;
 	}
-	gm_transmit(s);
+	if (packet != NULL)
+		xk_push(session->lls, packet);
+	if (more)
+		gm_transmit(s);
 	return 0;
 }
 
@@ -344,6 +354,7 @@ gm_pop_ack(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 	struct gm_slot delivered[GM_TOKENS_MAX];
 	unsigned count = 0, why;
 	uint64_t position;
+	bool more;
 
 	xk_lock(&s->lock);
 	why = gm_find_packet(s, h, &position);
@@ -354,6 +365,7 @@ gm_pop_ack(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 		s->first = (s->first + 1) % GM_TOKENS_MAX;
 		s->count--;
 	}
+	more = s->next != s->end;
 	xk_unlock(&s->lock);
 	if (why != 0) {
 		xk_drop(s->session.protocol, m, why);
@@ -365,7 +377,8 @@ gm_pop_ack(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 		if (delivered[i].send != NULL)
 			delivered[i].send->done(delivered[i].send, 0);
 	}
-	gm_transmit(s);
+	if (more)
+		gm_transmit(s);
 }
 
 void
