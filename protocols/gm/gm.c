@@ -27,6 +27,9 @@
  * flow=no       Neither tokens nor window; 64 messages are kept at most all the same. Without reliability, flow control
  *               is a CREDIT from the receiver for each half of the tokens; if none comes for `timeout`, the sender goes on.
  *               Each packet says what it is, so the two ends need not have the same settings.
+ * ack_delay=T   An acknowledgement waits up to T for those of later packets, and then says all at once. Some packets do not
+ *               permit that: one in each half of the tokens or window, those that come again, and those of messages whose
+ *               sender wants to be told. A round trip then takes two packets instead of four.
  * Memory:       a host has `peer_sessions` passive sessions at most, and `held_peer` bytes of incomplete messages; all
  *               together have `sessions` and `held`
  * Assumes:      that BID keeps its promise, and that no packet is older than the time for which BIDCTL remembers a host
@@ -61,7 +64,7 @@
 
 enum {
 	GM_AT_PORTS = 0,
-	GM_AT_KIND = 4,
+	GM_AT_KIND = 4, /* below a bit, `patient` */
 	GM_AT_LENGTH = 6,
 	GM_AT_TOTAL = 8,
 	GM_AT_OFFSET = 12,
@@ -69,6 +72,8 @@ enum {
 	GM_AT_NUMBER = 24,
 	GM_AT_PREVIOUS = 32,
 };
+
+enum { GM_PATIENT = 1 << 15 };
 
 static_assert(GM_AT_PREVIOUS + 8 == GM_HEADER_LEN, "the header ends with its last field");
 
@@ -81,7 +86,8 @@ static const struct xk_field_value gm_kinds[] = {
 static const struct xk_field gm_fields[] = {
 	{ .name = "source", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
 	{ .name = "destination", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
-	{ .name = "kind", .bits = 16, .kind = XK_VARIES, .values = gm_kinds },
+	{ .name = "patient", .bits = 1, .kind = XK_VARIES, .help = "the acknowledgement may wait" },
+	{ .name = "kind", .bits = 15, .kind = XK_VARIES, .values = gm_kinds },
 	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
 	{ .name = "total", .bits = 32, .kind = XK_VARIES, .help = "bytes of the message; in a DEPOSIT, the region" },
 	{ .name = "offset",
@@ -107,7 +113,8 @@ gm_header_pop(struct gm_header *h, struct xk_msg *m)
 	const uint8_t *p = m->data;
 
 	h->ports = xk_get32(p + GM_AT_PORTS);
-	h->kind = xk_get16(p + GM_AT_KIND);
+	h->kind = xk_get16(p + GM_AT_KIND) & ~GM_PATIENT;
+	h->patient = (xk_get16(p + GM_AT_KIND) & GM_PATIENT) != 0;
 	h->length = xk_get16(p + GM_AT_LENGTH);
 	h->total = xk_get32(p + GM_AT_TOTAL);
 	h->offset = xk_get32(p + GM_AT_OFFSET);
@@ -138,7 +145,7 @@ gm_header_store(struct xk_msg *m, const struct gm_header *h, uint64_t boot)
 	uint8_t *p = m->data;
 
 	xk_put32(p + GM_AT_PORTS, h->ports);
-	xk_put16(p + GM_AT_KIND, (uint16_t)h->kind);
+	xk_put16(p + GM_AT_KIND, (uint16_t)(h->kind | (h->patient ? GM_PATIENT : 0)));
 	xk_put16(p + GM_AT_LENGTH, (uint16_t)h->length);
 	xk_put32(p + GM_AT_TOTAL, h->total);
 	xk_put32(p + GM_AT_OFFSET, h->offset);
@@ -201,7 +208,8 @@ gm_arm(struct gm_session *s, uint64_t at_ns)
 bool
 gm_disarm(struct gm_session *s)
 {
-	if (s->count > 0 || s->partial != NULL || !s->timing || xk_event_cancel(&s->timer) != XK_EVENT_CANCELLED)
+	if (s->count > 0 || s->partial != NULL || s->taken != s->acked_to || !s->timing ||
+	    xk_event_cancel(&s->timer) != XK_EVENT_CANCELLED)
 		return false;
 	s->timing = false;
 	return true;
@@ -266,6 +274,7 @@ gm_expire(struct xk_event *event, void *argument)
 		gm_end(s, GM_GAVE_UP, -ETIMEDOUT);
 	else
 		gm_transmit(s);
+	gm_acknowledge_late(s, now_ns);
 	xk_session_release(&s->session);
 }
 
@@ -851,6 +860,9 @@ static const struct xk_setting gm_settings[] = {
 	{ "timeout_min", XK_SETTING_TIME, offsetof(struct gm, timeout_min_ns), "1ms",
 	  "least time until a packet is sent again", 1000, UINT64_C(60000000000) },
 	{ "timeout_max", XK_SETTING_TIME, offsetof(struct gm, timeout_max_ns), "500ms", "longest such time", 1000,
+	  UINT64_C(60000000000) },
+	{ "ack_delay", XK_SETTING_TIME, offsetof(struct gm, ack_delay_ns), "0s",
+	  "time that an acknowledgement waits for others, less than the peers' timeout_min; 0: none waits", 0,
 	  UINT64_C(60000000000) },
 	{ "patience", XK_SETTING_TIME, offsetof(struct gm, patience_ns), "10s",
 	  "time without progress after which a session is over", 1000, UINT64_C(3600000000000) },

@@ -64,13 +64,15 @@ struct gm_header {
 	/* of this packet, or of the one that is acknowledged or reset; DATAGRAM, CREDIT: of the session's datagram */
 	uint64_t number;
 	uint64_t previous; /* DATAGRAM: not 0: its sender asks for a CREDIT */
+	bool patient;      /* the acknowledgement may wait */
 };
 
 struct gm {
 	struct xk_protocol protocol; /* first */
 	/* settings */
 	const char *small_text;
-	uint64_t tokens, window, longest, buffers, timeout_ns, timeout_min_ns, timeout_max_ns, patience_ns;
+	uint64_t tokens, window, longest, buffers, timeout_ns, timeout_min_ns, timeout_max_ns, patience_ns,
+		ack_delay_ns;
 	uint64_t held_max, held_peer_max, peer_sessions;
 	bool reliable, flow;
 
@@ -139,6 +141,7 @@ struct gm_session {
 	struct xk_estimate round_trip_us;
 	/* receiving: the user has had all up to `taken`; up to `arrived` all is here */
 	uint64_t taken, acked_to;             /* acked_to: what the last acknowledgement was of */
+	uint64_t asked, ack_due_ns;           /* asked: the last packet that was not patient */
 	uint64_t heard;                       /* number of the last datagram that was accepted */
 	_Atomic uint64_t peer_begin, arrived; /* read without the lock */
 	bool begun;                           /* a packet was accepted */
@@ -220,6 +223,9 @@ void gm_transmit(struct gm_session *s);
 
 /* Takes DATA, DEPOSIT or DATAGRAM m. No lock is held. */
 void gm_pop_packet(struct gm_session *s, struct xk_msg *m, const struct gm_header *h);
+
+/* Acknowledges what has waited for that long enough. No lock is held. */
+void gm_acknowledge_late(struct gm_session *s, uint64_t now_ns);
 
 /* Drops an incomplete message for that reason. The lock is held. */
 void gm_receive_abandon(struct gm_session *s, unsigned why);

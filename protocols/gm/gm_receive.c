@@ -3,7 +3,8 @@
  * and says why a packet is accepted.
  *
  * A whole message waits in `ready` while another shepherd delivers the one before. It has a posted buffer by then, so
- * buffers bound what waits. It is acknowledged when the user has returned from it; other packets when they arrive.
+ * buffers bound what waits. It is acknowledged when the user has returned from it; other packets when they arrive; both
+ * later if they are patient.
  * A datagram goes the same way, but only its own number is judged, and it draws a CREDIT if its sender asks.
  */
 #include "protocols/gm/gm_private.h"
@@ -57,6 +58,7 @@ gm_receive_clear(struct gm_session *s)
 	struct xk_msg *m;
 
 	gm_receive_abandon(s, GM_ABANDONED);
+	s->acked_to = s->taken;
 	while ((m = s->ready) != NULL) {
 		s->ready = m->link;
 		xk_drop(s->session.protocol, m, GM_ABANDONED);
@@ -186,7 +188,29 @@ gm_receive_next(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 	}
 	s->begun = true;
 	s->arrived = h->number;
+	if (!h->patient)
+		s->asked = h->number;
 	return 0;
+}
+
+/* Notes that the user has had all up to taken. Returns the number to acknowledge now, or 0. The lock is held. */
+static uint64_t
+gm_take(struct gm_session *s, uint64_t taken)
+{
+	uint64_t delay_ns = gm_of(s)->ack_delay_ns;
+	bool waits = s->taken != s->acked_to;
+
+	if (taken == s->taken)
+		return 0;
+	s->taken = taken;
+	if (delay_ns != 0 && s->asked <= s->acked_to) {
+		if (!waits)
+			s->ack_due_ns = xk_now_ns(s->session.protocol) + delay_ns;
+		if (waits || gm_arm(s, s->ack_due_ns))
+			return 0;
+	}
+	s->acked_to = taken;
+	return taken;
 }
 
 /* ---- without the lock ---- */
@@ -215,7 +239,7 @@ gm_answered(const struct gm_session *s)
 static void
 gm_deliver(struct gm_session *s)
 {
-	uint64_t waited = 0, ack, credit, begin;
+	uint64_t waited = 0, taken, ack, credit, begin;
 	struct xk_msg *m;
 
 	if (s->delivering) {
@@ -224,16 +248,14 @@ gm_deliver(struct gm_session *s)
 	}
 	for (;;) {
 		credit = waited & GM_WAITS_DATAGRAM ? waited >> GM_WAITS_NUMBER : 0;
-		if (waited != 0 && !(waited & GM_WAITS_DATAGRAM))
-			s->taken = waited >> GM_WAITS_NUMBER;
+		taken = waited == 0 || (waited & GM_WAITS_DATAGRAM) ? s->taken : waited >> GM_WAITS_NUMBER;
 		m = s->ready;
 		s->delivering = m != NULL;
 		if (m == NULL)
-			s->taken = s->arrived;
+			taken = s->arrived;
 		else if ((s->ready = m->link) == NULL)
 			s->ready_end = &s->ready;
-		ack = s->taken == s->acked_to ? 0 : s->taken;
-		s->acked_to = s->taken;
+		ack = gm_take(s, taken);
 		begin = gm_answered(s);
 		xk_unlock(&s->lock);
 		gm_answer(s, GM_ACK, ack, begin);
@@ -247,6 +269,19 @@ gm_deliver(struct gm_session *s)
 			xk_posted_add(&s->posted, XK_POSTED_OWN, 1);
 		xk_lock(&s->lock);
 	}
+}
+
+void
+gm_acknowledge_late(struct gm_session *s, uint64_t now_ns)
+{
+	uint64_t number = 0, begin;
+
+	xk_lock(&s->lock);
+	begin = gm_answered(s);
+	if (s->taken != s->acked_to && (now_ns >= s->ack_due_ns || !gm_arm(s, s->ack_due_ns)))
+		number = s->acked_to = s->taken;
+	xk_unlock(&s->lock);
+	gm_answer(s, GM_ACK, number, begin);
 }
 
 /* Announces s to the hlp before its first message. Returns 0, or the reason to drop that. */

@@ -45,6 +45,19 @@ gm_payload(const struct gm_session *s, struct xk_msg *m, uint32_t offset, uint32
 	return copy;
 }
 
+/*
+ * Returns whether the acknowledgement of the packet at position, of slot, may wait: before the tokens or the window are
+ * used up, another packet will ask for one. The lock is held.
+ */
+static bool
+gm_is_patient(const struct gm_session *s, const struct gm_slot *slot, uint64_t position)
+{
+	const struct gm *gm = gm_of(s);
+
+	return gm->ack_delay_ns != 0 && slot->send == NULL && position % ((gm->tokens + 1) / 2) != 0 &&
+	       position + 1 - s->acked < s->window / 2;
+}
+
 /* Returns the packet at position. NULL: no buffer. */
 static struct xk_msg *
 gm_packet(struct gm_session *s, uint64_t position)
@@ -60,6 +73,7 @@ gm_packet(struct gm_session *s, uint64_t position)
 		.begin = s->begin,
 		.number = slot->number + (position - slot->position),
 		.previous = position == s->acked ? 0 : gm_number_at(s, position - 1),
+		.patient = gm_is_patient(s, slot, position),
 	};
 	struct xk_msg *m = gm_payload(s, slot->m, offset, h.length);
 

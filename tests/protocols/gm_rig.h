@@ -122,7 +122,9 @@ static inline struct packet
 packet(enum gm_kind kind, uint64_t number, uint64_t previous, const char *text)
 {
 	uint32_t len = (uint32_t)strlen(text);
-	struct packet p = { { FAR << 16 | PORT, kind, len, len, 0, 100, number, previous }, PARTNER, BOOT_A, { 0 } };
+	struct packet p = {
+		{ FAR << 16 | PORT, kind, len, len, 0, 100, number, previous, false }, PARTNER, BOOT_A, { 0 }
+	};
 
 	memcpy(p.payload, text, len);
 	return p;
@@ -138,7 +140,7 @@ packet_store(struct rig *r, const struct packet *p, uint8_t *bytes)
 	xk_put64(bytes + 8, p->boot);
 	xk_put64(bytes + 16, xk_bidctl_own(rig_protocol(r, "bidctl"), p->host));
 	xk_put32(h, p->h.ports);
-	xk_put16(h + 4, (uint16_t)p->h.kind);
+	xk_put16(h + 4, (uint16_t)(p->h.kind | (p->h.patient ? 0x8000 : 0)));
 	xk_put16(h + 6, (uint16_t)p->h.length);
 	xk_put32(h + 8, p->h.total);
 	xk_put32(h + 12, p->h.offset);
@@ -189,8 +191,9 @@ sent(struct rig *r)
 	if (len < BID_LEN + GM_HEADER_LEN)
 		return p;
 	p.boot = xk_get64(bytes + 16);
-	p.h = (struct gm_header){ xk_get32(h),      xk_get16(h + 4),  xk_get16(h + 6),  xk_get32(h + 8),
-				  xk_get32(h + 12), xk_get64(h + 16), xk_get64(h + 24), xk_get64(h + 32) };
+	p.h = (struct gm_header){ xk_get32(h),      xk_get16(h + 4) & 0x7fff, xk_get16(h + 6),
+				  xk_get32(h + 8),  xk_get32(h + 12),         xk_get64(h + 16),
+				  xk_get64(h + 24), xk_get64(h + 32),         h[4] >> 7 };
 	CHECK_EQ(len, BID_LEN + GM_HEADER_LEN + (long)p.h.length);
 	memcpy(p.payload, h + GM_HEADER_LEN, p.h.length);
 	return p;

@@ -223,6 +223,32 @@ TEST(gm_sends_all_again_when_nothing_is_acknowledged)
 }
 
 /* The acknowledgement of what was sent before the time-out is as good. */
+/* One packet in each half of the tokens does not, nor one that is sent again, nor one whose sender wants to be told. */
+TEST(gm_lets_acknowledgements_wait_if_it_is_told_to)
+{
+	static const bool patient[] = { false, true, true, true, false, true, false };
+	struct rig *r = gm_rig("gm.tokens=8; gm.ack_delay=1ms");
+	struct xk_session *s = open_it(r);
+	struct sending told;
+	struct packet p;
+
+	for (unsigned i = 0; i < 6; i++)
+		CHECK_EQ(rig_push(r, s, "aa"), 0);
+	send_it(r, &told, s, 1);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(patient); i++) {
+		p = expect(r, GM_DATA);
+		CHECK_EQ(p.h.patient, patient[i]);
+		if (i == 0)
+			answer(r, &p, GM_ACK, 0);
+	}
+	rig_advance_ms(r, 20);
+	p = expect(r, GM_DATA);
+	CHECK_EQ(p.h.previous, 0); /* the second again */
+	CHECK(!p.h.patient);
+	rig_expect_nothing_sent(r);
+	gm_rig_end(r);
+}
+
 TEST(gm_late_acknowledgement_counts)
 {
 	struct rig *r = gm_rig("");

@@ -46,6 +46,61 @@ TEST(gm_delivers_no_duplicate_and_nothing_out_of_order)
 	rig_free(r);
 }
 
+/* A packet arrives whose acknowledgement may wait. */
+static void
+hear_patient(struct rig *r, uint64_t number, uint64_t previous, const char *text)
+{
+	struct packet p = packet(GM_DATA, number, previous, text);
+
+	p.h.patient = true;
+	inject(r, p);
+	expect_delivered(r, text);
+}
+
+TEST(gm_acknowledges_patient_packets_together)
+{
+	struct rig *r = gm_server("gm.ack_delay=5ms");
+
+	hear_patient(r, 105, 0, "one");
+	rig_advance_ms(r, 3);
+	hear_patient(r, 106, 105, "two");
+	rig_advance_ms(r, 1);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1);
+	expect_ack(r, 106);
+	hear_patient(r, 107, 106, "three");
+	hear(r, 108, 107, "four"); /* its sender asks */
+	expect_delivered(r, "four");
+	expect_ack(r, 108);
+	rig_advance_ms(r, 10);
+	rig_expect_nothing_sent(r);
+	hear_patient(r, 109, 108, "five");
+	hear(r, 109, 108, "five"); /* ... because it has waited for long */
+	expect_ack(r, 109);
+	gm_rig_end(r);
+}
+
+TEST(gm_acknowledges_patient_packets_at_once_without_a_delay)
+{
+	struct rig *r = gm_server("");
+
+	hear_patient(r, 105, 0, "one");
+	expect_ack(r, 105);
+	rig_free(r);
+}
+
+/* ... and the acknowledgement that waits with it. */
+TEST(gm_session_ends_while_acknowledgements_wait)
+{
+	struct rig *r = gm_server("gm.ack_delay=5ms");
+
+	hear_patient(r, 105, 0, "one");
+	meet(r, PARTNER, BOOT_B);
+	rig_advance_ms(r, 10);
+	rig_expect_nothing_sent(r);
+	gm_rig_end(r);
+}
+
 /* What comes before the first is known to be missing as long as the sender says so. */
 TEST(gm_begins_a_session_with_nothing_missing)
 {
@@ -665,22 +720,22 @@ TEST(gm_drops_headers_that_nobody_sends)
 		struct gm_header h;
 		const char *why;
 	} cases[] = {
-		{ { 0, 0, 3, 3, 0, 100, 105, 0 }, "bad_kind" },
-		{ { 0, GM_CREDIT + 1, 3, 3, 0, 100, 105, 0 }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 3, 0, 0, 105, 0 }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 3, 0, 100, 0, 0 }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 3, 0, 100, 105, 105 }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 3, 0, 100, UINT64_C(1) << 62, 0 }, "bad_kind" },
-		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 0, 0 }, "bad_kind" },
-		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 1, 2 }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 2, 0, 100, 105, 0 }, "bad_length" },
-		{ { 0, GM_DATA, 3, 10, 8, 100, 105, 0 }, "bad_length" },
-		{ { 0, GM_DATA, 3, 10, 11, 100, 105, 0 }, "bad_length" },
-		{ { 0, GM_DATAGRAM, 3, 2, 0, 100, 1, 0 }, "bad_length" },
-		{ { 0, GM_DATAGRAM, 3, 3, 1, 100, 1, 0 }, "bad_length" },
-		{ { 0, GM_ACK, 3, 0, 0, 100, 105, 0 }, "bad_length" },
-		{ { 0, GM_RESET, 3, 0, 0, 100, 105, 0 }, "bad_length" },
-		{ { 0, GM_CREDIT, 3, 0, 0, 100, 105, 0 }, "bad_length" },
+		{ { 0, 0, 3, 3, 0, 100, 105, 0, false }, "bad_kind" },
+		{ { 0, GM_CREDIT + 1, 3, 3, 0, 100, 105, 0, false }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 3, 0, 0, 105, 0, false }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 3, 0, 100, 0, 0, false }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 3, 0, 100, 105, 105, false }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 3, 0, 100, UINT64_C(1) << 62, 0, false }, "bad_kind" },
+		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 0, 0, false }, "bad_kind" },
+		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 1, 2, false }, "bad_kind" },
+		{ { 0, GM_DATA, 3, 2, 0, 100, 105, 0, false }, "bad_length" },
+		{ { 0, GM_DATA, 3, 10, 8, 100, 105, 0, false }, "bad_length" },
+		{ { 0, GM_DATA, 3, 10, 11, 100, 105, 0, false }, "bad_length" },
+		{ { 0, GM_DATAGRAM, 3, 2, 0, 100, 1, 0, false }, "bad_length" },
+		{ { 0, GM_DATAGRAM, 3, 3, 1, 100, 1, 0, false }, "bad_length" },
+		{ { 0, GM_ACK, 3, 0, 0, 100, 105, 0, false }, "bad_length" },
+		{ { 0, GM_RESET, 3, 0, 0, 100, 105, 0, false }, "bad_length" },
+		{ { 0, GM_CREDIT, 3, 0, 0, 100, 105, 0, false }, "bad_length" },
 	};
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {

@@ -88,6 +88,8 @@ plan_write_gm(struct plan_maker *maker)
 	plan_write_time(maker, "timeout_min", plan_between(maker, 1, maker->timeout_ns / 1000) * 1000);
 	plan_write_time(maker, "timeout_max", maker->timeout_max_ns);
 	plan_write_time(maker, "patience", maker->plan->patient ? UINT64_C(60000000000) : patience_ns);
+	if (maker->plan->seed / 32 % 2 == 1) /* not by chance, so that the rest of the plan stays as it was */
+		plan_write_time(maker, "ack_delay", maker->timeout_ns / (1 + maker->plan->seed % 8));
 	if (maker->plan->patient)
 		return;
 	if (plan_one_in(maker, 3))
