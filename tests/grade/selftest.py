@@ -8,6 +8,7 @@ says, its answers and planted mistakes are tested, too. Prints a line for each c
  - each planted mistake loses exactly the marks that it has to lose;
  - the skeletons have the marks below;
  - each attack gets none, and does no harm; nor does a host that answers at random;
+ - a student's tests get the marks of the mistakes that they find, and tests that cheat get none;
  - results, replays and hand-outs are what they have to be.
 """
 import csv
@@ -30,6 +31,7 @@ import checks
 import grade
 import keys
 import labs
+import mutants
 import sandbox as sandboxes
 import world
 from checks import tell
@@ -39,6 +41,8 @@ SKELETONS = {"sequence": {"delivers"}, "window": {"sends"}, "fragment": {"limits
 STUDENTS = ("alice", "bob")
 LIARS = 20  # for each check
 # What makes the answer of lab 0 do nothing: an attack gets no marks by working.
+# Mistakes that are left for tests of lab 0, so that they are tried in short time.
+FOR_TESTS = ("padding not cut off", "mark not checked", "no upper bound")
 USELESS = (("return xk_push(session->lls, m);", "xk_msg_free(m);\n\treturn 0;"), ("xk_pop(s, lls, m, NULL);", "xk_msg_free(m);"))
 
 
@@ -114,6 +118,69 @@ def check_skeletons(sandbox):
         has = {found["name"] for found in result["checks"]} - lost(result)
         tell(has == SKELETONS[lab.name], f"{lab.name}: the skeleton has the marks that it has to have", f"{sorted(has)}\n{said(result)}")
         tell(not result["compiler"], f"{lab.name}: the skeleton compiles without a warning", result["compiler"])
+
+
+# ---- students' tests --------------------------------------------------------------------------------------------------
+
+
+def check_tests(sandbox, build, instructor):
+    """Every lab whose answer and mistakes are in the instructor's folder; the instructor's tests have to find all of them."""
+    key = keys.read(instructor)
+    for lab in grade.LABS.values():
+        try:
+            of_lab = mutants.Mutants(sandbox, build, lab, instructor)
+        except mutants.Missing:
+            continue
+        tell(True, f"{lab.name}: the tests handed out leave {len(of_lab.mistakes)} mistakes to find: "
+             + ", ".join(mistake["name"] for mistake in of_lab.mistakes))
+        path = os.path.join(instructor, "answers", f"test_{lab.name}.c")
+        if os.path.exists(path):
+            found, why = of_lab.mark(read(path).encode(), layout_of(lab, key, STUDENTS[0]), of_lab.mistakes)
+            missed = [mistake["name"] for mistake in of_lab.mistakes if mistake not in found]
+            tell(not missed and why is None, f"{lab.name}: the instructor's tests find all of them", f"{why or ''} {missed}")
+
+
+# Tests that are none, by what they do before main, and whether they pass with the answer.
+TESTS_THAT_CHEAT = {
+    "pass always": ("_exit(0);", True),
+    "fail always": ("_exit(1);", False),
+    "crash": ("__builtin_trap();", False),
+    "take for ever": ("for (volatile int n = 0;; n++) continue;", False),
+    "fail at random, mostly": ("unsigned char n; if (getentropy(&n, 1) != 0 || n != 0) _exit(1);", False),
+    "kill all that they see": ("kill(-1, SIGKILL); kill(getppid(), SIGKILL);", True),
+    "look for what they are linked with": (
+        'const char *const paths[] = { "/student", "/xk", "/tmp", "/libxkernel.a", INSTRUCTOR };\n'
+        "for (unsigned i = 0; i < 5; i++) if (open(paths[i], O_RDONLY) >= 0) _exit(1);\n"
+        'if (getenv("HOME") != NULL || strcmp(program_invocation_name, "/test") != 0) _exit(1);', True),
+    "write all over": ('char s[9]; for (int fd = 1; fd < 64; fd++) dprintf(fd, "HARM: 8 of 8\\n  Test: HARM ...FAILED\\n");\n'
+                       "_exit(1);", False),
+}
+
+
+def check_tests_cheat(sandbox, build, instructor):
+    lab, layout = grade.LABS[0], grade.LABS[0].layout(7)
+    of_lab = mutants.Mutants(sandbox, build, lab, instructor)
+    given = read(ROOT, "docs", "labs", "mark", "test_mark.c")
+    tell(len(of_lab.mistakes) == len(FOR_TESTS), "where the tests handed out find all mistakes, all are left", str(of_lab.mistakes))
+    chosen = {student: [mistake["name"] for mistake in of_lab.choose(keys.PUBLIC, student)] for student in ("a", "b", "c", "d", "e")}
+    tell(len({tuple(names) for names in chosen.values()}) > 1 and of_lab.choose(keys.PUBLIC, "a") == of_lab.choose(keys.PUBLIC, "a"),
+         "students have mutants of their own", str(chosen))
+    codes = {of_lab._variant(None, layout, mutants.disguise(random.Random(seed))) for seed in range(3)}
+    tell(len(codes) == 3, "the same variant has other code each time")
+    mutants.ANSWERS, mutants.MUTANT_RUNS, sandboxes.TEST_S = 1, 1, 2
+    head = '#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n'
+    head += f'#include "tests/rig.h"\n#define INSTRUCTOR "{instructor}"\n'
+    for name, (does, passes) in TESTS_THAT_CHEAT.items():
+        text = f"{head}TEST(nothing)\n{{\n}}\n__attribute__((constructor)) static void cheat(void)\n{{\n{does}\n}}\n"
+        found, why = of_lab.mark(text.encode(), layout, of_lab.mistakes[:passes])
+        tell(not found and (why is None) == passes and "HARM" not in str(why), f"tests that {name} find nothing", f"{found} {why}")
+    for name, text in (("include the answer", '#include "mark.c"\n'), ("assemble it", '__asm__(".incbin \\"/student/mark.c\\"");\n'),
+                       ("bring a protocol of this name", "const int xk_type_mark = 1;\n")):
+        found, why = of_lab.mark((given + text).encode(), layout, [])
+        tell(not found and why and "compile" in why and "MARK_BAD" not in why, f"tests that {name} are refused", f"{found} {why}")
+    wrong = changed(given, [("rig_expect_nothing_delivered(r);", "rig_expect_delivered(r, \"00\");")])
+    found, why = of_lab.mark(wrong.encode(), layout, [])
+    tell(not found and why.endswith("right answer: wrong_marks_and_lengths_are_dropped"), "tests that fail with the answer find nothing", str(why))
 
 
 # ---- attacks ---------------------------------------------------------------------------------------------------------
@@ -246,11 +313,24 @@ def check_command(build, instructor, work):
     os.mkdir(os.path.join(many, "=cmd"))  # no student's name
     text = read(many, "bob", "mark.c")
     write(changed(text, [("m->data[MARK_MARK] != MARK_IS", "false")]), many, "bob", "mark.c")
+    text = read(many, "bob", "test_mark.c")
+    write(text[: text.index("TEST(wrong_marks_and_lengths_are_dropped)")], many, "bob", "test_mark.c")
 
-    status, output, why = run(build, "0", "--class", many, "--instructor", instructor, "--csv", "-")
+    status, output, why = run(build, "0", "--class", many, "--instructor", instructor, "--tests", "7", "--csv", "-", "--json",
+                              os.path.join(work, "class.json"))
     rows = list(csv.DictReader(io.StringIO(output)))
-    tell(status == 0 and [(row["student"], row["marks"], row["refuses"]) for row in rows] == [("alice", "7", "2"), ("bob", "5", "0")],
-         "a class as CSV", output + why)
+    tell(status == 0 and [(row["student"], row["marks"], row["of"], row["refuses"], row["tests"], row["tests_found"], row["tests_of"]) for row in rows]
+         == [("alice", "14", "14", "2", "7", "3", "3"), ("bob", "7", "14", "0", "2", "1", "3")], "a class as CSV, with marks for tests", output + why)
+    tested = json.loads(read(work, "class.json"))[1]
+    tell(sorted(tested["tests"]["missed"]) == ["mark not checked", "no upper bound"], "the JSON has what tests have missed", str(tested["tests"]))
+    tell("  2 of 7  tests        tests found 1 of 3 planted mistakes\n" in grade.as_text(tested), "the text has what tests have found",
+         grade.as_text(tested))
+    scope = grade.as_gradescope(tested)
+    tell(scope["score"] == 7 and scope["tests"][-1]["name"] == "tests found 1 of 3 planted mistakes" and scope["tests"][-1]["score"] == 2
+         and scope["tests"][-1]["max_score"] == 7, "Gradescope has what tests have found", json.dumps(scope))
+    tests = grade.tests_of(None, build, grade.LABS[0], keys.PUBLIC, grade.parse(["0", "--student", many, "--tests", "7"]))
+    text = grade.as_text(dict(tested, tests=tests(many, "bob", None)))
+    tell("  0 of 0  tests" in text and "not marked: without an instructor's folder" in text, "without an instructor's folder tests have no marks", text)
     arguments = ("0", "--student", os.path.join(many, "bob"), "--id", "bob", "--instructor", instructor)
     status, output, why = run(build, *arguments, "--json", "-", "--gradescope", os.path.join(work, "results.json"))
     result, scope = json.loads(output), json.loads(read(work, "results.json"))
@@ -281,7 +361,8 @@ def check_command(build, instructor, work):
     until = float(re.search(r"by ([0-9.]+) s", found["question"])[1])
     tell(found["answer"] == sum(time_ <= until for time_ in times) > 0, "a question's answer is in the trace", str(found))
 
-    for arguments in (["0"], ["9", "--student", many], ["0", "--student", many, "--id", "../x"], ["0", "--student", many, "--check", "x", "--seed", "1"]):
+    for arguments in (["0"], ["9", "--student", many], ["0", "--student", many, "--id", "../x"], ["0", "--student", many, "--check", "x", "--seed", "1"],
+                      ["0", "--student", many, "--tests", "-1"], ["0", "--student", many, "--tests", "7", "--check", "sends", "--seed", "1"]):
         tell(run(build, *arguments)[0] == 2, f"misuse: {' '.join(arguments[:1] + arguments[2:])}")
     empty = os.path.join(work, "empty")
     os.mkdir(empty)
@@ -316,11 +397,17 @@ def main():
             check_answers(sandbox, instructor)
             if len(sys.argv) > 2:
                 check_answers(sandbox, sys.argv[2])
+                check_tests(sandbox, build, sys.argv[2])
             check_skeletons(sandbox)
-            check_command(build, instructor, work)
+            few = os.path.join(work, "few")
+            shutil.copytree(instructor, few)
+            planted = [mistake for mistake in json.loads(read(instructor, "wrong", "mark.json")) if mistake["name"] in FOR_TESTS]
+            write(json.dumps(planted), few, "wrong", "mark.json")
+            check_command(build, few, work)
             check_files(sandbox, instructor, work)
             check_lies()
             check_attacks(sandbox, instructor, work)
+            check_tests_cheat(sandbox, build, few)
         finally:
             sandbox.close()
     print(f"{checks.failures} failed" if checks.failures else "the grader works")

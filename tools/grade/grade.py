@@ -24,6 +24,7 @@ import lab_fragment
 import lab_mark
 import lab_sequence
 import lab_window
+import mutants
 import questions
 import sandbox as sandboxes
 from sandbox import ROOT, Ended, Refused, Sandbox, Unusable, plain, take
@@ -95,19 +96,43 @@ def take_files(lab, directory):
     return {name: take(directory, name) for name in (f"{lab.name}.c", f"{lab.name}.h")}
 
 
-def grade(sandbox, lab, directory, key, student, layout):
+def grade(sandbox, lab, directory, key, student, layout, tests=None):
+    """tests(directory, student, layout) returns the result of the student's tests, or None."""
     try:
         files = take_files(lab, directory)
     except Refused as why:
         none = [{"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None}
                 for check in lab.checks]
-        return {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0,
-                "of": lab.marks, "refused": str(why), "compiler": "", "checks": none}
-    result = mark(sandbox, lab, files, layout, key, student)
-    named = re.search("layout ([0-9a-f]{16})", str(files[f"{lab.name}.h"][:400]))
-    if named and named[1] != result["layout"]:
-        result["note"] = f"{lab.name}.h is of layout {named[1]}, and was marked with another: add --layout {named[1]}"
+        result = {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0,
+                  "of": lab.marks, "refused": str(why), "compiler": "", "checks": none}
+    else:
+        result = mark(sandbox, lab, files, layout, key, student)
+        named = re.search("layout ([0-9a-f]{16})", str(files[f"{lab.name}.h"][:400]))
+        if named and named[1] != result["layout"]:
+            result["note"] = f"{lab.name}.h is of layout {named[1]}, and was marked with another: add --layout {named[1]}"
+    if tests is not None:
+        result["tests"] = tests(directory, student, layout)
+        for name in ("marks", "of"):
+            result[name] += result["tests"][name]
     return result
+
+
+def tests_of(sandbox, build, lab, key, o):
+    """Returns what marks the tests of students: a function for grade, or None."""
+    if o.tests is None:
+        return None
+    try:
+        if o.instructor is None:
+            raise mutants.Missing("without an instructor's folder there is no answer to plant mistakes in")
+        of_lab = mutants.Mutants(sandbox, build, lab, o.instructor)
+    except mutants.Missing as why:
+        none = {"found": 0, "mistakes": 0, "marks": 0, "of": 0, "missed": [], "why": f"not marked: {why}"}
+        return lambda *_: none
+    return lambda directory, student, layout: mutants.result_of(of_lab, directory, key, student, layout, o.tests)
+
+
+def about_tests(tests):
+    return f"tests found {tests['found']} of {tests['mistakes']} planted mistakes"
 
 
 def make_sure(sandbox):
@@ -135,18 +160,23 @@ def as_text(result):
             lines.append(f"          {found['why']}")
         elif found["seed"] is not None:
             lines += [f"          {line}" for line in f"{found['why']}\nseed {found['seed']}: {found['replay']}".split("\n")]
+    if "tests" in result:
+        tests = result["tests"]
+        lines.append(f"{tests['marks']:3} of {tests['of']}  {'tests':12} {about_tests(tests)}")
+        lines += [f"          {line}" for line in (tests["why"] or "").rstrip().splitlines()]
     return "\n".join(lines + ["", f"{result['marks']:3} of {result['of']}", ""])
 
 
 def as_gradescope(result):
     """The results.json of Gradescope's autograders."""
-    return {
-        "score": result["marks"],
-        "output": result["refused"] or result["compiler"],
-        "tests": [{"name": f"{found['name']}: {found['what']}", "score": found["marks"], "max_score": found["of"],
-                   "output": "" if found["seed"] is None else f"{found['why']}\n{found['replay']}", "visibility": "visible"}
-                  for found in result["checks"]],
-    }
+    lines = [{"name": f"{found['name']}: {found['what']}", "score": found["marks"], "max_score": found["of"],
+              "output": "" if found["seed"] is None else f"{found['why']}\n{found['replay']}", "visibility": "visible"}
+             for found in result["checks"]]
+    if "tests" in result:
+        tests = result["tests"]
+        lines.append({"name": about_tests(tests), "score": tests["marks"], "max_score": tests["of"], "output": tests["why"] or "",
+                      "visibility": "visible"})
+    return {"score": result["marks"], "output": result["refused"] or result["compiler"], "tests": lines}
 
 
 @contextlib.contextmanager
@@ -165,14 +195,17 @@ def write_json(path, value):
 
 
 def write_csv(path, lab, results):
-    """A row for each student: marks in all, then for each check."""
+    """A row for each student: marks in all, then for each check, and what the student's tests found."""
     with writing(path) as file:
         rows = csv.writer(file)
-        rows.writerow(["student", "marks", "of", *(check.name for check in lab.checks), "refused"])
+        tested = any("tests" in result for result in results)
+        rows.writerow(["student", "marks", "of", *(check.name for check in lab.checks), "refused",
+                       *(("tests", "tests_found", "tests_of") if tested else ())])
         for result in results:
             marks = {found["name"]: found["marks"] for found in result["checks"]}
             rows.writerow([result["student"], result["marks"], result["of"], *(marks[check.name] for check in lab.checks),
-                           "yes" if result["refused"] else "no"])
+                           "yes" if result["refused"] else "no",
+                           *((result["tests"][name] for name in ("marks", "found", "mistakes")) if tested else ())])
 
 
 # ---- one check again -------------------------------------------------------------------------------------------------
@@ -268,6 +301,8 @@ def parse(arguments):
     parser.add_argument("--id", default="student", metavar="STUDENT", help="the student's name, which decides layout and seeds")
     parser.add_argument("--instructor", metavar="DIR", help="the folder with the key: docs/labs/instructor.md")
     parser.add_argument("--layout", type=lambda text: int(text, 16), metavar="HEX", help="the layout of NAME.h, in the place of --id's")
+    parser.add_argument("--tests", type=int, metavar="MARKS",
+                        help="also mark the student's own test_NAME.c, by the mistakes planted in the instructor's answer that it finds")
     parser.add_argument("--json", metavar="FILE", help="the result as JSON; - is standard output")
     parser.add_argument("--gradescope", metavar="FILE", help="the result as Gradescope's results.json")
     parser.add_argument("--csv", metavar="FILE", help="with --class: a row for each student")
@@ -288,6 +323,8 @@ def parse(arguments):
         parser.error(f"--check: lab {o.lab} has " + ", ".join(check.name for check in LABS[o.lab].checks))
     if (o.questions is None) != (o.answers is None) or (o.questions is not None and o.student is None):
         parser.error("--questions, --answers and --student go together")
+    if o.tests is not None and (o.tests < 0 or o.check or o.questions or o.hand_out or o.selftest):
+        parser.error("--tests: marks, not below 0, for --student or --class")
     if not keys.is_id(o.id):
         parser.error("--id: a student's name is made of letters, digits and . _ @ -")
     return o
@@ -313,11 +350,13 @@ def run(build, o):
             seed = keys.number(key, "questions", lab.name, o.id) >> 32
             return question(sandbox, lab, o.student, layout_of(o, lab, key, o.id), seed, o)
         make_sure(sandbox)
+        tests = tests_of(sandbox, build, lab, key, o)
         if o.many:
             names = sorted(name for name in os.listdir(o.many) if keys.is_id(name) and os.path.isdir(os.path.join(o.many, name)))
-            results = [grade(sandbox, lab, os.path.join(o.many, name), key, name, layout_of(o, lab, key, name)) for name in names]
+            results = [grade(sandbox, lab, os.path.join(o.many, name), key, name, layout_of(o, lab, key, name), tests)
+                       for name in names]
         else:
-            results = [grade(sandbox, lab, o.student, key, o.id, layout_of(o, lab, key, o.id))]
+            results = [grade(sandbox, lab, o.student, key, o.id, layout_of(o, lab, key, o.id), tests)]
     finally:
         sandbox.close()
     if "-" not in (o.json, o.gradescope, o.csv):

@@ -25,6 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Public headers that a protocol may include: those that `meson install` installs.
 HEADERS = ("xkernel", "protocols", "graphs", "platform/sim")
+TEST_HEADERS = ("compose.h", "random.h", "rig.h", "rig_private.h", "test.h")
 FLAGS = ["-std=gnu11", "-O1", "-g1", "-Wall", "-fstack-clash-protection", "-fno-strict-aliasing", "-pthread"]
 
 MIB = 1 << 20
@@ -32,6 +33,7 @@ COMPILE_S, COMPILE_MEMORY, COMPILE_PROCESSES = 30, 1024 * MIB, 64
 SCRATCH = 128 * MIB  # files of a compiler, in memory
 PROGRAM_MAX = 64 * MIB
 RUN_S, RUN_MEMORY, RUN_PROCESSES = 20, 1024 * MIB, 1
+TEST_S = 5  # for all tests of a program
 SILENCE_S = 10  # the longest wait for the answer to one step
 PATIENCE_S = 60  # ... and for all answers of a process together
 ANSWER_MAX, ANSWER_RECORDS = 4 * MIB, 20000
@@ -114,6 +116,9 @@ class Sandbox:
                     if name.endswith(".h") and not name.endswith("_private.h"):
                         os.makedirs(there, exist_ok=True)
                         shutil.copyfile(os.path.join(at, name), os.path.join(there, name))
+        os.mkdir(os.path.join(self.tree, "tests"))
+        for name in TEST_HEADERS:
+            shutil.copyfile(os.path.join(ROOT, "tests", name), os.path.join(self.tree, "tests", name))
         shutil.copyfile(os.path.join(HERE, "labhost.c"), os.path.join(self.tree, "labhost.c"))
         for at, folders, names in os.walk(self.directory):
             for name in folders:
@@ -171,41 +176,78 @@ class Sandbox:
         if process.returncode != 0:
             raise Unusable("bubblewrap can make no sandbox here: " + plain(said.decode(errors="replace")).strip())
 
+    @contextlib.contextmanager
+    def _folder(self, files):
+        """A folder with these files ({name: contents}), as long as it is needed."""
+        with tempfile.TemporaryDirectory(dir=self.directory) as folder:
+            os.chmod(folder, 0o755)
+            for name, contents in files.items():
+                with open(os.path.join(folder, name), "wb") as out:
+                    out.write(contents)
+                os.chmod(os.path.join(folder, name), 0o644)
+            yield folder
+
+    def _gcc(self, files, what, arguments):
+        """Runs the compiler, which finds files in /student. Returns (what it has written, its words)."""
+        script = 'out=$1 && shift && gcc "$@" -o "$out" && cat "$out"'
+        with self._folder(files) as source:
+            command = self._command(
+                [(self.tree, "/xk"), (self.library, "/libxkernel.a"), (source, "/student")], SCRATCH,
+                self._limits(COMPILE_S, COMPILE_MEMORY, COMPILE_PROCESSES, PROGRAM_MAX),
+                ["sh", "-c", script, "sh", "/tmp/out", *arguments])
+            process = self._start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            output, words = Limited(process.stdout, PROGRAM_MAX), Limited(process.stderr, 16 * SAID_MAX)
+            try:
+                status = process.wait(timeout=2 * COMPILE_S)
+            except subprocess.TimeoutExpired:
+                kill(process)
+                status = None
+            written, said = output.end(), plain(words.end().decode(errors="replace"))
+            process.stdout.close()
+            process.stderr.close()
+        if status is None:
+            raise Refused(f"{what}: the compiler was not done after {2 * COMPILE_S} seconds")
+        if status != 0 or output.over:
+            raise Refused(f"{what} does not compile:\n{said}")
+        return written, said
+
+    def _program(self, contents):
+        self.count += 1
+        path = os.path.join(self.directory, f"program{self.count}")
+        with open(path, "wb") as out:
+            out.write(contents)
+        os.chmod(path, 0o755)
+        return path
+
     def compile(self, name, files):
         """Compiles a lab's host of a student's files ({name: contents}). Returns (program, the compiler's words)."""
-        self.count += 1
-        source = os.path.join(self.directory, f"source{self.count}")
-        os.mkdir(source, 0o755)
-        for file, contents in files.items():
-            with open(os.path.join(source, file), "wb") as out:
-                out.write(contents)
-            os.chmod(os.path.join(source, file), 0o644)
-        script = 'out=$1 && shift && gcc "$@" -o "$out" && cat "$out"'
-        command = self._command(
-            [(self.tree, "/xk"), (self.library, "/libxkernel.a"), (source, "/student")], SCRATCH,
-            self._limits(COMPILE_S, COMPILE_MEMORY, COMPILE_PROCESSES, PROGRAM_MAX),
-            ["sh", "-c", script, "sh", "/tmp/host", *FLAGS, f"-DLABHOST_LAB={name}", "-I/xk", "/xk/labhost.c",
-             f"/student/{name}.c", "/libxkernel.a"])
-        process = self._start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        output, words = Limited(process.stdout, PROGRAM_MAX), Limited(process.stderr, 16 * SAID_MAX)
+        contents, said = self._gcc(files, f"{name}.c", [*FLAGS, f"-DLABHOST_LAB={name}", "-I/xk", "/xk/labhost.c", f"/student/{name}.c",
+                                                        "/libxkernel.a"])
+        return self._program(contents), said
+
+    def compile_object(self, name, files, options=()):
+        """Compiles one of files alone. Returns its object."""
+        return self._gcc(files, name, [*FLAGS, *options, "-I/xk", "-c", f"/student/{name}"])[0]
+
+    def link(self, what, objects):
+        """Links objects to a program of tests (tests/rig.h). Returns the program."""
+        files = {f"{number}.o": contents for number, contents in enumerate(objects)}
+        contents, _ = self._gcc(files, what, ["-s", "-Wl,--build-id=none", "-pthread", *(f"/student/{name}" for name in files), "/libxkernel.a", "-lcunit"])
+        return self._program(contents + bytes(-len(contents) % MIB))  # nearly all are of one size
+
+    def run(self, program):
+        """Runs a program of tests. Returns (its exit status, None if it was not done in time; what it printed first)."""
+        command = self._command([(program, "/test")], 0, self._limits(TEST_S, RUN_MEMORY, RUN_PROCESSES, 0), ["/test"])
+        process = self._start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        printed = Limited(process.stdout, 16 * SAID_MAX)
         try:
-            status = process.wait(timeout=2 * COMPILE_S)
+            status = process.wait(timeout=TEST_S)
         except subprocess.TimeoutExpired:
             kill(process)
             status = None
-        program, said = output.end(), plain(words.end().decode(errors="replace"))
+        output = printed.end().decode(errors="replace")
         process.stdout.close()
-        process.stderr.close()
-        shutil.rmtree(source)
-        if status is None:
-            raise Refused(f"{name}.c: the compiler was not done after {2 * COMPILE_S} seconds")
-        if status != 0 or output.over:
-            raise Refused(f"{name}.c does not compile:\n{said}")
-        path = os.path.join(self.directory, f"host{self.count}")
-        with open(path, "wb") as out:
-            out.write(program)
-        os.chmod(path, 0o755)
-        return path, said
+        return status, output
 
     def start(self, program, chance, boots, trace=False):
         return Process(self, program, chance, boots, trace)
