@@ -9,7 +9,7 @@ says, its answers and planted mistakes are tested, too. Prints a line for each c
  - the skeletons have the marks below;
  - each attack gets none, and does no harm; nor does a host that answers at random;
  - a student's tests get the marks of the mistakes that they find, and tests that cheat get none;
- - results, replays and hand-outs are what they have to be.
+ - results, replays, their journeys and hand-outs are what they have to be.
 """
 import csv
 import io
@@ -29,6 +29,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tools", "grade"
 sys.dont_write_bytecode = True
 import checks
 import grade
+import journey
 import keys
 import labs
 import mutants
@@ -295,11 +296,61 @@ def check_files(sandbox, instructor, work):
 # ---- the command line ------------------------------------------------------------------------------------------------
 
 
+WRITES = None  # where commands write what they are not told to write elsewhere
+
+
 def run(build, *arguments, path=None):
     environment = dict(os.environ, **({"PATH": path} if path else {}))
     done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "grade", "grade.py"), build, *arguments], env=environment,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+                          cwd=WRITES, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def data_of(page):
+    """The data in a page of a journey; one that is not right has none."""
+    found = re.findall(r'<script type="application/json" id="journey">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found[0]) if len(found) == 1 else {"steps": [], "hosts": []}
+
+
+def check_page(work, trace, why):
+    """The journey of a replay shows what its trace shows."""
+    page = read(work, "refuses.html")
+    data = data_of(page)
+    steps = data["steps"]
+    frames = [step["n"] for step in steps if step["k"] == "arrived" and step["h"] == 0]
+    tell(frames == [int(size) + 17 if "[" in line else int(size) for line in trace.splitlines()
+                    for size in re.findall(r"arrived .*?(\d+) bytes", line)] and frames, "the journey has the frames of the trace", str(frames))
+    names = [node["name"] for node in data["hosts"][0]["nodes"]]
+    crossings = {f"{names[step['a']]}>{names[step['b']]}" for step in steps if step["k"] == "up" and step["h"] == 0}
+    tell({"port>eth", "eth>vnet", "vnet>mark", "mark>user"} <= crossings, "the journey goes up through the student's host", str(crossings))
+    dropped = [(names[step["a"]], step["reason"]) for step in steps if step["k"] == "drop"]
+    tell(dropped.count(("mark", "bad_length")) == 2, "the journey names drops", str(dropped))
+    up = next(step for step in steps if step["k"] == "up" and names[step["b"]] == "mark")
+    tell(steps[up["c"] - 1]["m"] == up["m"] and up["x"].startswith(steps[0]["x"] if steps[0]["k"] == "down" else up["x"][:6]),
+         "a message has one number on both hosts", str(up))
+    tell(f"The check says: {why}" in page, "the journey says why the mark is lost")
+
+
+def check_hostile_page(work):
+    """A process that writes nonsense in the place of its steps spoils no page, and has no script in it."""
+    lab, layout = grade.LABS[0], grade.LABS[0].layout(0)
+    bad = "</script><script>alert(1)</script>"
+    graph = {"name": bad, "nodes": [{"name": bad, "type": "mark"}, {"name": "up", "type": "mark"}], "edges": [[1, 0, bad], [0, 9, ""]],
+             "types": {"mark": {"header": 3, "help": bad, "fields": []}}}
+    lines = [graph, {"t": 0, "k": "up", "h": 7, "m": 1, "a": 0, "b": 1, "n": 3, "x": bad, "c": 5, "because": -1, "w": bad},
+             {"t": 1, "k": "say", "a": 0, "text": bad, "c": 2, "s": 3}, {"t": 2, "k": "up", "a": 9, "b": 1, "n": 1}, {"k": []}, {"t": "x", "k": "drop"},
+             {"t": 3, "k": "sent", "frame": 1}, [1], 7, {"t": 4, "k": "drop", "a": 1, "reason": bad, "path": [99], "n": 1e400}]
+    text = "\n".join(json.dumps(line) for line in lines) + "\n" + "[" * 100000 + '\n{"t": 5, "k": "up'
+    frame = world.link(2) + world.link(1) + b"\x88\xb5" + bytes(20)
+    for journeys in ([text.encode()], [b"\xff\0\n" * 100], [b""], [], [text.replace('"help"', '"helps"').encode()]):
+        events = [(0, "booted", b""), (1, "arrived", frame), (2, "sent", frame), (2, "sent", b"short"), (3, "crashed", b""), (4, "down", frame)]
+        journey.write(os.path.join(work, "hostile.html"), lab, layout, "title", 1, bad, events, journeys)
+        page = read(work, "hostile.html")
+        steps = data_of(page)["steps"]
+        tell([step["k"] for step in steps if step["h"] == 0 and step["k"] not in ("up", "say", "drop")]
+             == ["booted", "arrived", "sent", "crashed", "lost"] and page.count("<script") == 2 and "alert(1)<" not in page
+             and all(0 < step[name] <= place for place, step in enumerate(steps) for name in ("c", "because", "again") if name in step),
+             "nonsense of a process leaves the page as it has to be", json.dumps(steps)[:2000])
 
 
 def check_command(build, instructor, work):
@@ -336,7 +387,8 @@ def check_command(build, instructor, work):
     result, scope = json.loads(output), json.loads(read(work, "results.json"))
     tell(status == 0 and result["marks"] == 5 and result["of"] == 7, "a result as JSON", output + why)
     tell(scope["score"] == 5 and sum(test["score"] for test in scope["tests"]) == 5
-         and sum(test["max_score"] for test in scope["tests"]) == 7, "a result for Gradescope", json.dumps(scope))
+         and sum(test["max_score"] for test in scope["tests"]) == 7 and "--journey refuses.html" in json.dumps(scope),
+         "a result for Gradescope", json.dumps(scope))
     status, text, _ = run(build, *arguments)
     tell(status == 0 and text.rstrip().endswith("5 of 7"), "a result as text", text)
 
@@ -344,6 +396,8 @@ def check_command(build, instructor, work):
     tell(found["replay"] in text and found["why"] in text, "the text has what was lost, why, and how to see it again", text)
     command = found["replay"].replace("DIR", os.path.join(many, "bob")).split()[2:]
     status, output, why = run(build, *command, "--pcap", os.path.join(work, "lost.pcap"))
+    check_page(work, output, found["why"])
+    check_hostile_page(work)
     tell(status == 1 and output.rstrip().endswith(f"{found['name']}: {found['why']}"), "the replay loses the same mark", output + why)
     tell(re.search(r"arrived +\[.*mark.*length", output) is not None, "the replay shows frames field by field", output)
     tell(os.path.getsize(os.path.join(work, "lost.pcap")) > 100, "the replay writes a capture")
@@ -379,6 +433,7 @@ def check_command(build, instructor, work):
 
 
 def main():
+    global WRITES
     build = os.path.abspath(sys.argv[1])
     try:
         sandbox = sandboxes.Sandbox(build)
@@ -387,6 +442,7 @@ def main():
         return 0
     with tempfile.TemporaryDirectory(prefix="xk-selftest-") as work:
         os.chmod(work, 0o755)  # what keeps a student out is the sandbox
+        WRITES = work
         instructor = os.path.join(work, "instructor")
         for folder in ("", "answers", "wrong"):
             os.mkdir(os.path.join(instructor, folder))

@@ -18,6 +18,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
+import journey
 import keys
 import lab_boot
 import lab_fragment
@@ -80,7 +81,7 @@ def mark(sandbox, lab, files, layout, key, student, only=None):
             if found["why"] is not None:
                 found["seed"] = seed
                 found["replay"] = (f"./run grade {lab.number} --student DIR --layout {layout.number:016x} "
-                                   f"--check {check.name} --seed {seed} --trace")
+                                   f"--check {check.name} --seed {seed} --trace --journey {check.name}.html")
                 silent += sandboxes.IN_TIME in found["why"]
                 break
         if found["why"] is None:
@@ -224,9 +225,12 @@ class Capture:
 
 def describe(layout, event, data):
     """A line of --trace: the fields of a frame of the lab, or the bytes of anything else."""
-    values = layout.unpack(data[14:]) if event != "delivered" and data[12:14] == b"\x88\xb5" else None
+    if event in ("booted", "crashed"):
+        return ""
+    is_message = event in ("pushed", "delivered")
+    values = layout.unpack(data[14:]) if not is_message and data[12:14] == b"\x88\xb5" else None
     if values is None:
-        return f"{len(data)} bytes {data[:32].hex()}" if event == "delivered" or len(data) < 14 else \
+        return f"{len(data)} bytes {data[:32].hex()}" if is_message or len(data) < 14 else \
             f"{len(data)} bytes, type {data[12:14].hex()}, {data[14:46].hex()}"
     names = {field.name: {layout[name]: name.upper() for name in field.values} for field in layout.fields}
     fields = ", ".join(f"{field.name} {names[field.name].get(values[field.name], values[field.name])}" for field in layout.fields)
@@ -234,25 +238,34 @@ def describe(layout, event, data):
     return f"[{fields}] and {len(payload)} bytes {payload[:16].hex()}"
 
 
-def replay(sandbox, lab, directory, layout, name, seed, trace, pcap):
+def replay(sandbox, lab, directory, layout, o):
     """Runs one check with one seed, and shows what happens. Returns whether the mark is kept."""
-    capture = Capture(pcap) if pcap else None
+    capture = Capture(o.pcap) if o.pcap else None
+    events, processes = [], []
 
     def told(now, event, data):
+        if o.journey:
+            events.append((now, event, data))
         if capture is not None and event in ("sent", "arrived", "down"):
             capture.frame(now, data)
         if event == "said":
             print("".join(f"{'':4}{line.lstrip()}\n" for line in plain(data.decode(errors="replace")).splitlines()), end="")
-        elif trace:
-            print(f"{now / 1e9:14.9f} {event:9} {describe(layout, event, data)}")
+        elif o.trace:
+            print(f"{now / 1e9:14.9f} {event:9} {describe(layout, event, data)}".rstrip())
+
+    def start(*how):
+        processes.append(sandbox.start(program, *how, *(["trace"] if o.trace else []), *(["journey"] if o.journey else [])))
+        return processes[-1]
 
     program, said = sandbox.compile(lab.name, take_files(lab, directory))
     if said:
         print(said, file=sys.stderr)
-    why = run_check(lab.check(name), lambda *how: sandbox.start(program, *how, trace), layout, seed, told)
+    why = run_check(lab.check(o.check), start, layout, o.seed, told)
     if capture is not None:
         capture.file.close()
-    print(f"{name}: " + ("right" if why is None else why))
+    if o.journey:
+        journey.write(o.journey, lab, layout, f"{lab.name}: {o.check}", o.seed, why, events, [process.journey for process in processes])
+    print(f"{o.check}: " + ("right" if why is None else why))
     return why is None
 
 
@@ -263,7 +276,8 @@ def question(sandbox, lab, directory, layout, seed, o):
     """Runs the student's host, and writes questions about that run, and their answers."""
     events = []
     program, _ = sandbox.compile(lab.name, take_files(lab, directory))
-    run_check(lab.check(lab.story), lambda *how: sandbox.start(program, *how), layout, seed, lambda *event: events.append(event))
+    run_check(lab.check(lab.story), lambda *how: sandbox.start(program, *how), layout, seed,
+              lambda *event: events.append(event) if event[1] in ("sent", "arrived", "delivered") else None)
     found = questions.ask(layout, events, random.Random(seed))
     with writing(o.questions) as file:
         file.write(f"Lab {lab.number}, {lab.name}: questions for {o.id}\n\nAbout this run of your host. Frames are those of "
@@ -313,6 +327,7 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, metavar="S", help="the seed of --check")
     parser.add_argument("--trace", action="store_true", help="with --check: print what happens")
     parser.add_argument("--pcap", metavar="FILE", help="with --check: write the frames as pcap")
+    parser.add_argument("--journey", metavar="FILE", help="with --check: write the run as a page to step through: docs/journeys.md")
     parser.add_argument("--selftest", action="store_true", help="test the grader itself; with --instructor, also its answers")
     o = parser.parse_args(arguments)
     if not o.selftest and (o.lab is None or [o.student, o.many, o.hand_out].count(None) != 2):
@@ -345,7 +360,7 @@ def run(build, o):
     sandbox = Sandbox(build)
     try:
         if o.check:
-            return 0 if replay(sandbox, lab, o.student, layout_of(o, lab, key, o.id), o.check, o.seed, o.trace, o.pcap) else 1
+            return 0 if replay(sandbox, lab, o.student, layout_of(o, lab, key, o.id), o) else 1
         if o.questions:
             seed = keys.number(key, "questions", lab.name, o.id) >> 32
             return question(sandbox, lab, o.student, layout_of(o, lab, key, o.id), seed, o)

@@ -2,7 +2,7 @@
  * labhost.c - the student's host of a lab: a graph with the student's protocol, on virtual time, in lockstep with the
  * grader. The grader (sandbox.py) compiles this file together with the student's, and runs it in a sandbox.
  *
- *     labhost CHANCE BOOTS [trace]        the seed of xk_random, the number of this boot; what the protocols do is told
+ *     labhost CHANCE BOOTS [trace] [journey]     the seed of xk_random, the number of this boot; what is told besides
  *
  * Standard input is a stream socket, the only connection to the grader. Records go both ways: a kind (1 byte), a length
  * (4 bytes, big-endian), and as many bytes. The grader sends
@@ -20,6 +20,7 @@
  *     r result            what an O or S returned: 0 or -errno, 4 bytes
  *     e host              the session with this host has ended: its protocol has told the user so
  *     s text              with trace: lines of the kernel's trace (xkernel/trace.h)
+ *     j text              with journey: lines of tools/journey/journey.h, as soon as they are written
  *     t time              when the next timer is due; UINT64_MAX: none is
  *
  * The process belongs to the student's code as much as to this file: the grader believes nothing of what it says.
@@ -34,6 +35,7 @@
 
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
+#include "tools/journey/journey.h"
 #include "xkernel/bytes.h"
 #include "xkernel/chance.h"
 #include "xkernel/kernel.h"
@@ -47,6 +49,7 @@
 extern const struct xk_protocol_type LABHOST_TYPE(LABHOST_LAB);
 
 /* Hosts 10.77.0.1 to 10.77.0.254 have the link addresses 02:00:00:00:00:01 and so on; the student's is number 2. */
+#define LABHOST_NAME "student"
 #define LABHOST_NETWORK UINT32_C(0x0a4d0000)
 #define LABHOST_LINK UINT64_C(0x020000000000)
 
@@ -67,6 +70,8 @@ struct labhost {
 	struct xk_platform_ops ops;                 /* the platform's, with chance and boots */
 	struct xk_chance chance;
 	uint64_t boots;
+	struct journey *journey; /* NULL: none */
+	uint64_t frames;         /* of the journey */
 	uint8_t *input, *output;
 	size_t input_size, output_size, output_len;
 };
@@ -118,10 +123,24 @@ labhost_tell(struct labhost *host, char kind, size_t len)
 	return p + LABHOST_HEAD;
 }
 
+/* Adds a frame to the journey. */
+static void
+labhost_see(struct labhost *host, enum xk_sim_event event, const uint8_t *frame, size_t len)
+{
+	struct journey_frame_seen seen = {
+		.event = event, .host = LABHOST_NAME, .link = "link", .frame = frame, .len = len
+	};
+
+	seen.at_ns = host->platform->ops->now_ns(host->platform);
+	seen.number = ++host->frames;
+	journey_see_frame(host->journey, &seen);
+}
+
 static void
 labhost_sent(void *context, const uint8_t *bytes, size_t len)
 {
 	memcpy(labhost_tell(context, 'f', len), bytes, len);
+	labhost_see(context, XK_SIM_SENT, bytes, len);
 }
 
 static void
@@ -135,6 +154,31 @@ static ssize_t
 labhost_trace(void *context, const char *text, size_t len)
 {
 	memcpy(labhost_tell(context, 's', len), text, len);
+	return (ssize_t)len;
+}
+
+static void
+labhost_write(const uint8_t *p, size_t len)
+{
+	while (len > 0) {
+		ssize_t count = send(STDIN_FILENO, p, len, MSG_NOSIGNAL);
+
+		if (count <= 0)
+			labhost_fail("the grader is gone");
+		p += count;
+		len -= (size_t)count;
+	}
+}
+
+/* Takes what the journey writes. It is told at once: the next step may be the last. */
+static ssize_t
+labhost_journey(void *context, const char *text, size_t len)
+{
+	uint8_t head[LABHOST_HEAD] = { 'j' };
+
+	xk_put32(head + 1, (uint32_t)len);
+	labhost_write(head, sizeof(head));
+	labhost_write((const uint8_t *)text, len);
 	return (ssize_t)len;
 }
 
@@ -303,19 +347,6 @@ labhost_set_time(struct labhost *host, const uint8_t *p, size_t len)
 		xk_memory_advance(host->platform, wanted_ns - now_ns);
 }
 
-static void
-labhost_write(const uint8_t *p, size_t len)
-{
-	while (len > 0) {
-		ssize_t count = send(STDIN_FILENO, p, len, MSG_NOSIGNAL);
-
-		if (count <= 0)
-			labhost_fail("the grader is gone");
-		p += count;
-		len -= (size_t)count;
-	}
-}
-
 /* Returns false at the end of the stream. */
 static bool
 labhost_read(uint8_t *p, size_t len)
@@ -349,6 +380,7 @@ labhost_obey(struct labhost *host)
 		labhost_set_time(host, host->input, len);
 		return true;
 	case 'F':
+		labhost_see(host, XK_SIM_ARRIVED, host->input, len);
 		xk_memory_inject_bytes(host->port, host->input, len);
 		labhost_turn(host);
 		return true;
@@ -387,14 +419,14 @@ labhost_boots(struct xk_platform *platform)
 }
 
 static void
-labhost_boot(struct labhost *host, bool traces)
+labhost_boot(struct labhost *host, bool traces, bool journeys)
 {
-	static const cookie_io_functions_t trace = { .write = labhost_trace };
+	static const cookie_io_functions_t trace = { .write = labhost_trace }, journey = { .write = labhost_journey };
 	static const struct xk_protocol_type *const types[] = { &labhost_user_type, &LABHOST_TYPE(LABHOST_LAB), NULL };
 	static const char *const sets[] = { "vnet.address=10.77.0.2/24", NULL };
 	static const char graph[] = "digraph lab { user -> " LABHOST_TEXT(LABHOST_LAB) "; " LABHOST_TEXT(
 		LABHOST_LAB) " -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port; }";
-	struct xk_kernel_config config = { .name = "student", .mode = XK_IPP, .core = -1 };
+	struct xk_kernel_config config = { .name = LABHOST_NAME, .mode = XK_IPP, .core = -1 };
 	struct xk_graph_source source = { .text = graph, .sets = sets, .types = types };
 
 	host->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
@@ -410,6 +442,15 @@ labhost_boot(struct labhost *host, bool traces)
 	config.trace = traces ? fopencookie(host, "w", trace) : NULL;
 	if (config.trace != NULL)
 		setvbuf(config.trace, NULL, _IOLBF, BUFSIZ);
+	if (journeys) {
+		FILE *lines = fopencookie(host, "w", journey);
+
+		if (lines == NULL)
+			labhost_fail("no memory");
+		setvbuf(lines, NULL, _IOLBF, BUFSIZ);
+		host->journey = journey_open_lines(lines);
+		config.sink = journey_sink(host->journey, LABHOST_NAME);
+	}
 	host->kernel = xk_kernel_new(&config);
 	if (host->port == NULL || host->kernel == NULL)
 		labhost_fail("no memory");
@@ -419,6 +460,7 @@ labhost_boot(struct labhost *host, bool traces)
 		labhost_fail("the graph is refused");
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL && traces; p = p->next)
 		p->trace_level = XK_TRACE_MESSAGES;
+	journey_graph(config.sink, host->kernel);
 	xk_kernel_rewatch(host->kernel);
 	xk_kernel_watch_owners(host->kernel);
 	host->user = xk_kernel_find(host->kernel, "user");
@@ -429,12 +471,17 @@ int
 main(int argc, char **argv)
 {
 	struct labhost host = { .boots = 1 };
+	bool traces = false, journeys = false;
 
 	if (argc < 3)
-		labhost_fail("usage: labhost CHANCE BOOTS [trace]");
+		labhost_fail("usage: labhost CHANCE BOOTS [trace] [journey]");
+	for (int i = 3; i < argc; i++) {
+		traces |= strcmp(argv[i], "trace") == 0;
+		journeys |= strcmp(argv[i], "journey") == 0;
+	}
 	xk_chance_init(&host.chance, strtoull(argv[1], NULL, 0), 0);
 	host.boots = strtoull(argv[2], NULL, 0);
-	labhost_boot(&host, argc > 3);
+	labhost_boot(&host, traces, journeys);
 	while (labhost_obey(&host))
 		continue;
 	return 0;

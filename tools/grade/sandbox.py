@@ -25,7 +25,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Public headers that a protocol may include: those that `meson install` installs.
 HEADERS = ("xkernel", "protocols", "graphs", "platform/sim")
-TEST_HEADERS = ("compose.h", "random.h", "rig.h", "rig_private.h", "test.h")
+# ... and those of tests, and of labhost.c.
+MORE_HEADERS = ("tests/compose.h", "tests/random.h", "tests/rig.h", "tests/rig_private.h", "tests/test.h", "tools/journey/journey.h")
 FLAGS = ["-std=gnu11", "-O1", "-g1", "-Wall", "-fstack-clash-protection", "-fno-strict-aliasing", "-pthread"]
 
 MIB = 1 << 20
@@ -36,6 +37,7 @@ RUN_S, RUN_MEMORY, RUN_PROCESSES = 20, 1024 * MIB, 1
 TEST_S = 5  # for all tests of a program
 SILENCE_S = 10  # the longest wait for the answer to one step
 PATIENCE_S = 60  # ... and for all answers of a process together
+JOURNEY_MAX = 16 * MIB
 ANSWER_MAX, ANSWER_RECORDS = 4 * MIB, 20000
 SAID_MAX = 4096
 IN_TIME = "did not answer in time"
@@ -103,9 +105,11 @@ class Sandbox:
         self.count = 0
         self.user = self._user()
         self.library = os.path.join(self.directory, "libxkernel.a")
+        self.programs = os.path.join(self.directory, "libxkernel-programs.a")  # for journeys
         self.tree = os.path.join(self.directory, "tree")
         try:
-            shutil.copyfile(os.path.join(build, "libxkernel.a"), self.library)
+            for path in (self.library, self.programs):
+                shutil.copyfile(os.path.join(build, os.path.basename(path)), path)
         except OSError as why:
             self.close()
             raise Unusable(f"{build} has no library: {why.strerror}") from None
@@ -116,9 +120,9 @@ class Sandbox:
                     if name.endswith(".h") and not name.endswith("_private.h"):
                         os.makedirs(there, exist_ok=True)
                         shutil.copyfile(os.path.join(at, name), os.path.join(there, name))
-        os.mkdir(os.path.join(self.tree, "tests"))
-        for name in TEST_HEADERS:
-            shutil.copyfile(os.path.join(ROOT, "tests", name), os.path.join(self.tree, "tests", name))
+        for name in MORE_HEADERS:
+            os.makedirs(os.path.dirname(os.path.join(self.tree, name)), exist_ok=True)
+            shutil.copyfile(os.path.join(ROOT, name), os.path.join(self.tree, name))
         shutil.copyfile(os.path.join(HERE, "labhost.c"), os.path.join(self.tree, "labhost.c"))
         for at, folders, names in os.walk(self.directory):
             for name in folders:
@@ -192,7 +196,8 @@ class Sandbox:
         script = 'out=$1 && shift && gcc "$@" -o "$out" && cat "$out"'
         with self._folder(files) as source:
             command = self._command(
-                [(self.tree, "/xk"), (self.library, "/libxkernel.a"), (source, "/student")], SCRATCH,
+                [(self.tree, "/xk"), (self.library, "/libxkernel.a"), (self.programs, "/libxkernel-programs.a"), (source, "/student")],
+                SCRATCH,
                 self._limits(COMPILE_S, COMPILE_MEMORY, COMPILE_PROCESSES, PROGRAM_MAX),
                 ["sh", "-c", script, "sh", "/tmp/out", *arguments])
             process = self._start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -222,7 +227,7 @@ class Sandbox:
     def compile(self, name, files):
         """Compiles a lab's host of a student's files ({name: contents}). Returns (program, the compiler's words)."""
         contents, said = self._gcc(files, f"{name}.c", [*FLAGS, f"-DLABHOST_LAB={name}", "-I/xk", "/xk/labhost.c", f"/student/{name}.c",
-                                                        "/libxkernel.a"])
+                                                        "/libxkernel-programs.a", "/libxkernel.a"])
         return self._program(contents), said
 
     def compile_object(self, name, files, options=()):
@@ -249,8 +254,9 @@ class Sandbox:
         process.stdout.close()
         return status, output
 
-    def start(self, program, chance, boots, trace=False):
-        return Process(self, program, chance, boots, trace)
+    def start(self, program, chance, boots, *words):
+        """words: "trace", "journey"."""
+        return Process(self, program, chance, boots, words)
 
 
 def kill(process):
@@ -265,14 +271,15 @@ def kill(process):
 class Process:
     """The student's host: one boot of it."""
 
-    def __init__(self, sandbox, program, chance, boots, trace=False):
+    def __init__(self, sandbox, program, chance, boots, words=()):
         self.socket, theirs = socket.socketpair()
         command = sandbox._command([(program, "/host")], 0,
-                                   sandbox._limits(RUN_S, RUN_MEMORY, RUN_PROCESSES, 0), ["/host", str(chance), str(boots), *["trace"] * trace])
+                                   sandbox._limits(RUN_S, RUN_MEMORY, RUN_PROCESSES, 0), ["/host", str(chance), str(boots), *words])
         self.process = sandbox._start(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         theirs.close()
         self.said = Limited(self.process.stderr, SAID_MAX)
         self.buffer, self.patience, self.deadline = b"", PATIENCE_S, 0
+        self.journey = bytearray()  # lines, the last of which may be cut
 
     def step(self, now, items):
         """Lets the host do what items (a list of (kind, bytes)) and its timers ask for at this time.
@@ -314,9 +321,13 @@ class Process:
         while True:
             kind, length = struct.unpack(">cI", self._read(5))
             size += length
-            if kind not in b"fdrest" or size > ANSWER_MAX or len(records) >= ANSWER_RECORDS:
+            if kind not in b"fdrestj" or size > ANSWER_MAX or len(records) >= ANSWER_RECORDS:
                 raise Ended("sent without end, or what labhost.c does not send")
             data = self._read(length)
+            if kind == b"j":
+                self.journey += data[: JOURNEY_MAX - len(self.journey)]
+                size -= length
+                continue
             if kind == b"t":
                 if length != 8:
                     raise Ended("sent what labhost.c does not send")

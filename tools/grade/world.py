@@ -46,7 +46,7 @@ class World:
 
     def __init__(self, start, layout, seed, told=None):
         self.start, self.layout, self.random = start, layout, random.Random(seed)
-        self.told = told  # told(now, event, data): for --trace and --pcap
+        self.told = told  # told(now, event, data): for --trace, --pcap, --journey and --questions
         self.now = 0
         self.boots = 0
         self.agenda = []  # (time, order, function)
@@ -64,6 +64,7 @@ class World:
         self.boots += 1
         self.host = self.start(self.random.getrandbits(63), self.boots)
         self.wake = NEVER
+        self._tell("booted", b"")
         self._step([])
 
     def crash(self):
@@ -71,6 +72,7 @@ class World:
         self.host.close()
         self.host = None
         self.wake = NEVER
+        self._tell("crashed", b"")
 
     def close(self):
         if self.host is not None:
@@ -173,6 +175,7 @@ class World:
     def send(self, message, peer=PEER):
         """The host's user sends a message. Returns what the push returned, None if it has not returned."""
         self.results.clear()
+        self._tell("pushed", message)
         self._step([(b"S", address(peer) + message)])
         return self.results[0] if self.results else None
 

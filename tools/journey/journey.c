@@ -102,7 +102,7 @@ struct journey {
 	uint64_t seed, last_ns;
 	FILE *out;
 	uint32_t steps, messages, left_out;
-	bool stopped;
+	bool stopped, lines; /* lines: without a page */
 	struct journey_host *hosts[JOURNEY_HOSTS];
 	unsigned host_count;
 	struct journey_frame frames[JOURNEY_FRAMES]; /* by number */
@@ -222,8 +222,8 @@ journey_begin(struct journey *journey, const char *kind, const struct journey_ho
 	}
 	while (journey->hosts[number] != host)
 		number++;
-	fprintf(journey->out, "%s{\"t\":%" PRIu64 ",\"k\":\"%s\",\"h\":%u", journey->steps == 0 ? "" : ",\n", now_ns,
-		kind, number);
+	fprintf(journey->out, "%s{\"t\":%" PRIu64 ",\"k\":\"%s\",\"h\":%u",
+		journey->steps == 0 || journey->lines ? "" : ",\n", now_ns, kind, number);
 	journey->steps++;
 	journey->last_ns = now_ns;
 	return true;
@@ -252,7 +252,10 @@ journey_text(struct journey *journey, const char *name, const char *text)
 static void
 journey_place(struct journey *journey, const struct xk_trace_step *step)
 {
-	fprintf(journey->out, ",\"w\":%u", journey_name(&journey->places, &journey->place_count, step->place));
+	if (journey->lines)
+		journey_text(journey, "w", step->place);
+	else
+		fprintf(journey->out, ",\"w\":%u", journey_name(&journey->places, &journey->place_count, step->place));
 }
 
 static void
@@ -287,7 +290,7 @@ journey_message(struct journey *journey, const struct xk_msg *m, size_t header)
 static void
 journey_end(struct journey *journey)
 {
-	fputc('}', journey->out);
+	fputs(journey->lines ? "}\n" : "}", journey->out);
 }
 
 /* ---- sessions ---- */
@@ -706,39 +709,46 @@ journey_crashed(struct journey_host *host)
 }
 
 /* Writes a frame's step, and notes where the frame is now. */
-static void
-journey_see_frame(struct journey *journey, struct journey_host *host, const struct xk_sim_record *record)
+void
+journey_see_frame(struct journey *journey, const struct journey_frame_seen *seen)
 {
 	static const char *const kinds[] = {
 		[XK_SIM_SENT] = "sent", [XK_SIM_ARRIVED] = "arrived", [XK_SIM_LOST] = "lost"
 	};
-	struct journey_frame *frame = journey_frame(journey->frames, record->number);
+	struct journey_host *host = journey == NULL ? NULL : journey_host(journey, seen->host);
+	struct journey_frame *frame;
 	struct journey_origin origin = { 0, 0 };
-	uint64_t hash = journey_hash_bytes(record->frame, record->len);
+	uint64_t hash;
 
-	if (record->event == XK_SIM_SENT)
-		origin = journey_bytes_take(host->leaving, &host->leaving_count, hash, record->len);
+	if (host == NULL)
+		return;
+	frame = journey_frame(journey->frames, seen->number);
+	hash = journey_hash_bytes(seen->frame, seen->len);
+	if (seen->event == XK_SIM_SENT)
+		origin = journey_bytes_take(host->leaving, &host->leaving_count, hash, seen->len);
 	else if (frame != NULL)
 		origin = frame->origin;
-	if (!journey_begin(journey, kinds[record->event], host, record->at_ns))
+	else if (seen->event == XK_SIM_ARRIVED) /* from nobody whose sending was seen */
+		origin.message = ++journey->messages;
+	if (!journey_begin(journey, kinds[seen->event], host, seen->at_ns))
 		return;
 	journey_number(journey, "m", origin.message);
 	journey_number(journey, "c", origin.step);
-	journey_number(journey, "frame", record->number);
-	fprintf(journey->out, ",\"link\":%u,\"n\":%zu",
-		journey_name(&journey->links, &journey->link_count, xk_sim_link_name(record->link)), record->len);
-	if (record->event == XK_SIM_SENT || record->why != NULL)
-		journey_hex(journey, record->frame, record->len);
-	if (record->why != NULL)
-		journey_text(journey, "reason", record->why);
+	journey_number(journey, "frame", seen->number);
+	fprintf(journey->out, ",\"link\":%u,\"n\":%zu", journey_name(&journey->links, &journey->link_count, seen->link),
+		seen->len);
+	if (seen->event == XK_SIM_SENT || seen->why != NULL)
+		journey_hex(journey, seen->frame, seen->len);
+	if (seen->why != NULL)
+		journey_text(journey, "reason", seen->why);
 	journey_end(journey);
 	origin.step = journey->steps;
-	if (record->event == XK_SIM_SENT)
-		journey->frames[record->number % JOURNEY_FRAMES] =
-			(struct journey_frame){ .number = record->number, .origin = origin };
-	else if (record->event == XK_SIM_ARRIVED)
+	if (seen->event == XK_SIM_SENT)
+		journey->frames[seen->number % JOURNEY_FRAMES] =
+			(struct journey_frame){ .number = seen->number, .origin = origin };
+	else if (seen->event == XK_SIM_ARRIVED)
 		journey_bytes_add(host->waiting, &host->waiting_count,
-				  (struct journey_bytes){ .origin = origin, .hash = hash, .len = record->len });
+				  (struct journey_bytes){ .origin = origin, .hash = hash, .len = seen->len });
 }
 
 void
@@ -752,7 +762,14 @@ journey_see(void *to, const struct xk_sim_record *record)
 		return;
 	host = xk_container_of(sink, struct journey_host, sink);
 	if (record->frame != NULL) {
-		journey_see_frame(journey, host, record);
+		journey_see_frame(journey, &(struct journey_frame_seen){ .event = record->event,
+									 .at_ns = record->at_ns,
+									 .host = host->name,
+									 .link = xk_sim_link_name(record->link),
+									 .frame = record->frame,
+									 .len = record->len,
+									 .why = record->why,
+									 .number = record->number });
 		return;
 	}
 	host->is_down = record->event == XK_SIM_CRASHED;
@@ -783,51 +800,6 @@ journey_carries(const struct xk_edge *edge)
 	while (role->name != NULL && strcmp(role->name, edge->role) != 0)
 		role++;
 	return role->needs != XK_CONTROL;
-}
-
-void
-journey_graph(struct xk_trace_sink *sink, struct xk_kernel *kernel)
-{
-	struct journey_host *host = sink == NULL ? NULL : xk_container_of(sink, struct journey_host, sink);
-	const char *comma = "";
-	unsigned count = 0;
-	FILE *out;
-
-	if (host == NULL || host->graph != NULL)
-		return;
-	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next)
-		count = p->index + 1;
-	host->is_stood_on = calloc(count + 1, sizeof(bool));
-	out = open_memstream(&host->graph, &host->graph_size);
-	xk_assert(host->is_stood_on != NULL && out != NULL);
-	fputs("\"nodes\":[", out);
-	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next) {
-		journey_type(host->journey, p->type);
-		fprintf(out, "%s{\"name\":", comma);
-		json_quote(out, p->name);
-		fputs(",\"type\":", out);
-		json_quote(out, p->type->name);
-		fprintf(out, "%s%s}", p->type->flags & XK_VIRTUAL ? ",\"virtual\":1" : "",
-			p->type->flags & XK_PORT ? ",\"port\":1" : "");
-		comma = ",";
-	}
-	fputs("],\"edges\":[", out);
-	comma = "";
-	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next)
-		for (unsigned i = 0; i < p->lower_count; i++) {
-			const struct xk_edge *edge = p->lowers[i];
-			bool carries = journey_carries(edge);
-
-			host->is_stood_on[edge->lower->index] |= carries;
-			fprintf(out, "%s[%u,%u,\"%s\"]", comma, p->index, edge->lower->index,
-				!carries                                   ? "control"
-				: xk_edge_watched(edge, XK_WATCH_EXPLICIT) ? "handoff"
-				: edge->budget_ns != 0                     ? "budget"
-									   : "");
-			comma = ",";
-		}
-	fputc(']', out);
-	xk_assert(fclose(out) == 0);
 }
 
 /* Writes a type's header as it declares it. */
@@ -875,6 +847,75 @@ journey_write_type(FILE *out, const struct xk_protocol_type *type)
 	fputs("]}", out);
 }
 
+static void
+journey_write_types(struct journey *journey)
+{
+	fputs("\"types\":{", journey->out);
+	for (unsigned i = 0; i < journey->type_count; i++) {
+		fputs(i == 0 ? "" : journey->lines ? "," : ",\n", journey->out);
+		journey_write_type(journey->out, journey->types[i]);
+	}
+	fputc('}', journey->out);
+}
+
+/* Writes a host's graph, and the types that are known, as a line. */
+static void
+journey_write_graph(const struct journey_host *host)
+{
+	fputs("{\"name\":", host->journey->out);
+	json_quote(host->journey->out, host->name);
+	fprintf(host->journey->out, ",%s,", host->graph);
+	journey_write_types(host->journey);
+	fputs("}\n", host->journey->out);
+}
+
+void
+journey_graph(struct xk_trace_sink *sink, struct xk_kernel *kernel)
+{
+	struct journey_host *host = sink == NULL ? NULL : xk_container_of(sink, struct journey_host, sink);
+	const char *comma = "";
+	unsigned count = 0;
+	FILE *out;
+
+	if (host == NULL || host->graph != NULL)
+		return;
+	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next)
+		count = p->index + 1;
+	host->is_stood_on = calloc(count + 1, sizeof(bool));
+	out = open_memstream(&host->graph, &host->graph_size);
+	xk_assert(host->is_stood_on != NULL && out != NULL);
+	fputs("\"nodes\":[", out);
+	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next) {
+		journey_type(host->journey, p->type);
+		fprintf(out, "%s{\"name\":", comma);
+		json_quote(out, p->name);
+		fputs(",\"type\":", out);
+		json_quote(out, p->type->name);
+		fprintf(out, "%s%s}", p->type->flags & XK_VIRTUAL ? ",\"virtual\":1" : "",
+			p->type->flags & XK_PORT ? ",\"port\":1" : "");
+		comma = ",";
+	}
+	fputs("],\"edges\":[", out);
+	comma = "";
+	for (struct xk_protocol *p = xk_kernel_first(kernel); p != NULL; p = p->next)
+		for (unsigned i = 0; i < p->lower_count; i++) {
+			const struct xk_edge *edge = p->lowers[i];
+			bool carries = journey_carries(edge);
+
+			host->is_stood_on[edge->lower->index] |= carries;
+			fprintf(out, "%s[%u,%u,\"%s\"]", comma, p->index, edge->lower->index,
+				!carries                                   ? "control"
+				: xk_edge_watched(edge, XK_WATCH_EXPLICIT) ? "handoff"
+				: edge->budget_ns != 0                     ? "budget"
+									   : "");
+			comma = ",";
+		}
+	fputc(']', out);
+	xk_assert(fclose(out) == 0);
+	if (host->journey->lines)
+		journey_write_graph(host);
+}
+
 /* ---- the page ---- */
 
 static const struct page_file *
@@ -914,6 +955,16 @@ journey_open(const char *program, const char *path, const char *title, uint64_t 
 	return journey;
 }
 
+struct journey *
+journey_open_lines(FILE *out)
+{
+	struct journey *journey = calloc(1, sizeof(*journey));
+
+	xk_assert(journey != NULL);
+	*journey = (struct journey){ .program = "journey", .path = "lines", .title = "", .out = out, .lines = true };
+	return journey;
+}
+
 void
 journey_stop(struct journey *journey)
 {
@@ -929,9 +980,44 @@ journey_write_names(FILE *out, const char *key, char **names, unsigned count)
 		if (i > 0)
 			fputc(',', out);
 		json_quote(out, names[i]);
-		free(names[i]);
 	}
 	fputc(']', out);
+}
+
+/* Writes the page behind the steps. */
+static void
+journey_write_end(struct journey *journey)
+{
+	FILE *out = journey->out;
+
+	fputs("],\n\"hosts\":[", out);
+	for (unsigned i = 0; i < journey->host_count; i++) {
+		fputs(i == 0 ? "{\"name\":" : ",\n{\"name\":", out);
+		json_quote(out, journey->hosts[i]->name);
+		fprintf(out, ",%s}",
+			journey->hosts[i]->graph == NULL ? "\"nodes\":[],\"edges\":[]" : journey->hosts[i]->graph);
+	}
+	fputs("],\n", out);
+	journey_write_types(journey);
+	journey_write_names(out, "places", journey->places, journey->place_count);
+	journey_write_names(out, "links", journey->links, journey->link_count);
+	fputs(",\n\"title\":", out);
+	json_quote(out, journey->title);
+	fprintf(out, ",\"seed\":\"%" PRIu64 "\",\"leftOut\":%" PRIu32 "}</script>\n<script>%s</script>\n</html>\n",
+		journey->seed, journey->left_out, journey_file("journey.js")->text);
+	if (journey->left_out > 0)
+		fprintf(stderr,
+			"%s: --journey %s has the first %d steps, until %" PRIu64 ".%06" PRIu64 " s; %" PRIu32
+			" are left out: make the run shorter\n",
+			journey->program, journey->path, JOURNEY_STEPS, journey->last_ns / 1000000000,
+			journey->last_ns / 1000 % 1000000, journey->left_out);
+}
+
+static void
+journey_names_free(char **names, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		free(names[i]);
 	free(names);
 }
 
@@ -950,41 +1036,20 @@ journey_host_free(struct journey_host *host)
 int
 journey_close(struct journey *journey)
 {
-	FILE *out = journey == NULL ? NULL : journey->out;
 	int status = 0;
 
 	if (journey == NULL)
 		return 0;
-	fputs("],\n\"hosts\":[", out);
-	for (unsigned i = 0; i < journey->host_count; i++) {
-		fputs(i == 0 ? "{\"name\":" : ",\n{\"name\":", out);
-		json_quote(out, journey->hosts[i]->name);
-		fprintf(out, ",%s}",
-			journey->hosts[i]->graph == NULL ? "\"nodes\":[],\"edges\":[]" : journey->hosts[i]->graph);
-		journey_host_free(journey->hosts[i]);
-	}
-	fputs("],\n\"types\":{", out);
-	for (unsigned i = 0; i < journey->type_count; i++) {
-		fputs(i == 0 ? "" : ",\n", out);
-		journey_write_type(out, journey->types[i]);
-	}
-	free(journey->types);
-	fputc('}', out);
-	journey_write_names(out, "places", journey->places, journey->place_count);
-	journey_write_names(out, "links", journey->links, journey->link_count);
-	fputs(",\n\"title\":", out);
-	json_quote(out, journey->title);
-	fprintf(out, ",\"seed\":\"%" PRIu64 "\",\"leftOut\":%" PRIu32 "}</script>\n<script>%s</script>\n</html>\n",
-		journey->seed, journey->left_out, journey_file("journey.js")->text);
-	if (journey->left_out > 0)
-		fprintf(stderr,
-			"%s: --journey %s has the first %d steps, until %" PRIu64 ".%06" PRIu64 " s; %" PRIu32
-			" are left out: make the run shorter\n",
-			journey->program, journey->path, JOURNEY_STEPS, journey->last_ns / 1000000000,
-			journey->last_ns / 1000 % 1000000, journey->left_out);
-	if (fflush(out) != 0 || ferror(out))
+	if (!journey->lines)
+		journey_write_end(journey);
+	if (fflush(journey->out) != 0 || ferror(journey->out))
 		status = journey_fail(journey, errno);
-	fclose(out);
+	fclose(journey->out);
+	for (unsigned i = 0; i < journey->host_count; i++)
+		journey_host_free(journey->hosts[i]);
+	journey_names_free(journey->places, journey->place_count);
+	journey_names_free(journey->links, journey->link_count);
+	free(journey->types);
 	free(journey);
 	return status;
 }

@@ -29,6 +29,8 @@
 #ifndef JOURNEY_H
 #define JOURNEY_H
 
+#include <stdio.h>
+
 #include "platform/sim/sim.h"
 #include "xkernel/trace.h"
 
@@ -42,6 +44,12 @@ struct journey;
 /* Creates or empties the file. Borrows its arguments. title: a file; its name is shown. NULL after a message. */
 struct journey *journey_open(const char *program, const char *path, const char *title, uint64_t seed);
 
+/*
+ * Begins a journey without a page, for a program that makes one of several: a line of JSON for each graph and each step,
+ * in which places are written by name. Takes out.
+ */
+struct journey *journey_open_lines(FILE *out);
+
 /* Returns the sink of the host called name, the same for each of its boots; NULL if there are too many hosts. */
 struct xk_trace_sink *journey_sink(struct journey *journey, const char *name);
 
@@ -50,6 +58,19 @@ void journey_graph(struct xk_trace_sink *sink, struct xk_kernel *kernel);
 
 /* Adds a record of the world; the journey is the context of xk_sim_watch. */
 void journey_see(void *journey, const struct xk_sim_record *record);
+
+/* Adds what happened to a frame of a host that is in no world of the simulator's; event: XK_SIM_SENT, ARRIVED or LOST. */
+struct journey_frame_seen {
+	enum xk_sim_event event;
+	uint64_t at_ns;
+	const char *host, *link;
+	const uint8_t *frame;
+	size_t len;
+	const char *why; /* as in struct xk_sim_record, like number */
+	uint64_t number;
+};
+
+void journey_see_frame(struct journey *journey, const struct journey_frame_seen *seen);
 
 /* Leaves out what comes from now on: call it before the hosts are closed. */
 void journey_stop(struct journey *journey);
