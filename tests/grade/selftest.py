@@ -9,6 +9,7 @@ says, its answers and planted mistakes are tested, too. Prints a line for each c
  - the skeletons have the marks below;
  - each attack gets none, and does no harm; nor does a host that answers at random;
  - a student's tests get the marks of the mistakes that they find, and tests that cheat get none;
+ - questions about a run have the answers that they have to have;
  - results, replays, their journeys and hand-outs are what they have to be.
 """
 import csv
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -31,8 +33,13 @@ import checks
 import grade
 import journey
 import keys
+import lab_boot
+import lab_fragment
+import lab_sequence
+import lab_window
 import labs
 import mutants
+import questions
 import sandbox as sandboxes
 import world
 from checks import tell
@@ -270,6 +277,11 @@ def check_lies():
                     for seed in range(LIARS)}
             tell(not [why for why in whys if why == "None" or grade.CANNOT_JUDGE in why],
                  f"{lab.name}: {check.name}: a host that answers at random is judged", "\n".join(sorted(whys)[:5]))
+        for seed in range(LIARS):
+            layout, events = lab.layout(seed), []
+            grade.run_check(lab.check(lab.story), lambda *how, seed=seed: Liar(lab.layout(seed), seed), layout, seed,
+                            lambda *event, events=events: events.append(event))
+            questions.ask(lab, layout, events, random.Random(seed))
 
 
 def check_files(sandbox, instructor, work):
@@ -291,6 +303,74 @@ def check_files(sandbox, instructor, work):
     write(read(directory, "mark.c").replace('#include "xkernel/bytes.h"', '#include "bytes.h"'), directory, "mark.c")
     result = grade.grade(sandbox, lab, directory, keys.PUBLIC, "student", layout)
     tell(result["refused"] and "not the lab's" not in result["refused"], "other files in a student's folder are not taken", str(result))
+
+
+# ---- questions -------------------------------------------------------------------------------------------------------
+
+
+def arrives(*frames):
+    return [("arrived", world.link(2) + world.link(1) + b"\x88\xb5" + frame) for frame in frames]
+
+
+def sends(*frames):
+    return [("sent", world.link(1) + world.link(2) + b"\x88\xb5" + frame) for frame in frames]
+
+
+def delivers(*messages):
+    return [("delivered", message) for message in messages]
+
+
+BOOTED, CRASHED, PUSHED, TIMER = [("booted", b"")], [("crashed", b"")], [("pushed", b"x")], [("timer", b"")]
+
+
+def stories():
+    """Yields (lab, layout, what happens, [(what is in a question, its answer)])."""
+    for number in (0, 5):
+        w = types.SimpleNamespace(layout=lab_window.layout(number))
+        first = lab_window.first(w)
+        data, ack = lambda n: lab_window.data(w, first + n, b"message %d" % n), lambda n: lab_window.ack(w, first + n)
+        yield lab_window.LAB, w.layout, (
+            BOOTED + PUSHED + sends(data(0)) + TIMER + sends(data(0)) + arrives(ack(1)) + PUSHED * 2 + sends(data(1))
+            + arrives(ack(2)) + sends(data(2)) + arrives(data(1)) + sends(ack(0)) + arrives(data(0)) + delivers(b"message 0", b"message 1")
+            + sends(ack(2)) + arrives(data(0)) + sends(ack(2))
+        ), [("host send frame 2 of", "a"), ("host send frame 3 of", "c"), ("host send frame 4 of", "b"), ("host send frame 5 of", "e"), ("host send frame 6 of", "d"),
+            ("host send frame 7 of", "f"), ("Frame 3 that arrives brings", 4)]
+        w = types.SimpleNamespace(layout=lab_sequence.layout(number))
+        first = lab_sequence.first(w)
+        come = [arrives(lab_sequence.frame(w, "data", first + n, b"%d" % n)) for n in (0, 2, 1, 2)]
+        yield lab_sequence.LAB, w.layout, (
+            BOOTED + come[0] + delivers(b"0") + come[1] + delivers(b"2") + come[2] + delivers(b"1") + come[3]
+        ), [("Frame 4 that arrives brings", 2), ("Frame 3 that arrives is late", 1), ("right after frame 2", 1)]
+        w = types.SimpleNamespace(layout=lab_fragment.layout(number))
+        size = 4 * w.layout["unit"]
+        other, message = bytes(2 * size), bytes(3 * size - 1)
+        parts = arrives(*lab_fragment.fragments(w, 7, message, size))
+        yield lab_fragment.LAB, w.layout, (
+            BOOTED + arrives(lab_fragment.fragments(w, 6, other, size)[0]) + parts[2:] + parts[:1] * 2 + parts[1:2] + delivers(message)
+        ), [("message 1 for the user made", [3, 5, 2]), ("missing right after frame 2 ", 2 * size), ("missing right after frame 3 ", size),
+            ("keep fragments right after frame 2 ", 2)]
+        w = types.SimpleNamespace(layout=lab_boot.layout(number))
+        mine, newer, end, other = 5 << 16 | 1, 6 << 16 | 1, 1 << 16 | 1, 2 << 16 | 1
+        frame = lambda kind, *ends: lab_boot.frame(w, kind, *ends)
+        yield lab_boot.LAB, w.layout, (
+            BOOTED + arrives(frame("call", mine)) + sends(frame("welcome", end, mine)) + arrives(frame("data", mine, end, 3)) + delivers(b"")
+            + sends(frame("ack", end, mine, 3)) + arrives(frame("data", mine, end, 3)) + sends(frame("ack", end, mine, 3)) + CRASHED + BOOTED
+            + arrives(frame("data", mine, end, 4)) + sends(frame("gone", end, mine)) + PUSHED + sends(frame("call", other)) + TIMER
+            + sends(frame("call", other)) + arrives(frame("welcome", mine, other)) + sends(frame("data", other, mine)) + arrives(frame("call", newer))
+            + sends(frame("welcome", other, newer)) + arrives(frame("data", mine, other, 4)) + arrives(frame("gone", newer, other))
+            + sends(frame("call", other + 1)) + TIMER + sends(frame("call", other + 2))
+        ), [("Frame 3 that arrives is DATA", "c"), ("Frame 4 that arrives is DATA", "a"), ("Frame 7 that arrives is DATA", "b"),
+            ("Frame 5 that the host sends is a CALL", "a"), ("Frame 6 that the host sends is a CALL", "b"),
+            ("Frame 9 that the host sends is a CALL", "c"), ("Frame 10 that the host sends is a CALL", "d"), ("after its first crash", 4)]
+
+
+def check_questions():
+    for lab, layout, story, wanted in stories():
+        run_ = questions.Run(layout, [(time_, *what) for time_, what in enumerate(story)])
+        found = {text: answer for seed in range(200) for text, answer in lab.questions(run_, random.Random(seed))}
+        wrong = [(text, answer, {its for question, its in found.items() if text in question and its != answer}) for text, answer in wanted
+                 if [its for question, its in found.items() if text in question] != [answer]]
+        tell(not wrong, f"{lab.name}: the lab's own questions have the right answers, layout {layout.number}", f"{wrong}\n{found}")
 
 
 # ---- the command line ------------------------------------------------------------------------------------------------
@@ -462,6 +542,7 @@ def main():
             check_command(build, few, work)
             check_files(sandbox, instructor, work)
             check_lies()
+            check_questions()
             check_attacks(sandbox, instructor, work)
             check_tests_cheat(sandbox, build, few)
         finally:

@@ -244,6 +244,8 @@ def replay(sandbox, lab, directory, layout, o):
     events, processes = [], []
 
     def told(now, event, data):
+        if event == "timer":
+            return
         if o.journey:
             events.append((now, event, data))
         if capture is not None and event in ("sent", "arrived", "down"):
@@ -276,13 +278,12 @@ def question(sandbox, lab, directory, layout, seed, o):
     """Runs the student's host, and writes questions about that run, and their answers."""
     events = []
     program, _ = sandbox.compile(lab.name, take_files(lab, directory))
-    run_check(lab.check(lab.story), lambda *how: sandbox.start(program, *how), layout, seed,
-              lambda *event: events.append(event) if event[1] in ("sent", "arrived", "delivered") else None)
-    found = questions.ask(layout, events, random.Random(seed))
+    run_check(lab.check(lab.story), lambda *how: sandbox.start(program, *how), layout, seed, lambda *event: events.append(event))
+    found = questions.ask(lab, layout, events, random.Random(seed))
     with writing(o.questions) as file:
         file.write(f"Lab {lab.number}, {lab.name}: questions for {o.id}\n\nAbout this run of your host. Frames are those of "
                    f"{lab.name}, in the order of the trace, from 1:\n\n    ./run grade {lab.number} --student DIR --layout "
-                   f"{layout.number:016x} --check {lab.story} --seed {seed} --trace\n\n")
+                   f"{layout.number:016x} --check {lab.story} --seed {seed} --trace --journey {lab.story}.html\n\n")
         file.writelines(f"{number}. {text}\n" for number, (text, _) in enumerate(found, 1))
     write_json(o.answers, {"lab": lab.number, "student": o.id, "seed": seed,
                            "answers": [{"question": text, "answer": answer} for text, answer in found]})

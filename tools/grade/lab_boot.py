@@ -1,5 +1,6 @@
 """lab_boot.py - lab 4: at most once, although hosts crash (docs/labs/boot.md)."""
 from labs import Check, Choice, Field, Lab, Layout
+from questions import any_of, choose
 from world import ENOBUFS, MS, PEER, S, need, short
 
 WORD = 1 << 16
@@ -429,6 +430,61 @@ def check_storm(w):
         need(order[-4:] == list(range(len(messages) - 4, len(messages))), f"{what} did not get the last messages, sent when all was calm")
 
 
+# ---- questions -------------------------------------------------------------------------------------------------------
+
+
+WHY_NOT = {
+    "boot": "it is for an end that the host had before it crashed",
+    "dead": "it is from an end of the peer that is dead: the host has heard of a newer one",
+    "old": "the user has been given it before",
+    "ahead": "it is ahead of its turn",
+}
+WHY_CALL = {
+    "push": "the user has pushed a message, and there is no conversation",
+    "again": "the same CALL was not answered in time",
+    "gone": "the peer has answered GONE",
+    "silent": "the peer did not acknowledge DATA, and is given up",
+}
+
+
+def questions(run, chance):
+    kinds = {run.layout[name]: name for name in KINDS}
+    refused, calls, given, called = [], [], set(), set()
+    ends = {}  # boot: the end that the host uses, and the newest of the peer that it knows, as it has written them itself
+    for frame in run.frames:
+        mine, yours, number, kind = (frame.values[name] for name in ("mine", "yours", "number", "kind"))
+        own, newest = ends.get(frame.boots, (0, 0))
+        kind = kinds.get(kind)
+        if frame.is_sent and kind != "gone":
+            ends[frame.boots] = mine, max(newest if mine == own else 0, yours)
+        if frame.is_sent and kind == "call":
+            if mine in called and frame.cause == "timer":
+                calls.append((frame, "again"))
+            elif mine not in called and isinstance(frame.cause, str):
+                calls.append((frame, "push" if frame.cause == "pushed" else "silent"))
+            elif mine not in called and kinds.get(frame.cause.values["kind"]) == "gone":
+                calls.append((frame, "gone"))
+            called.add(mine)
+        if not frame.is_sent and kind == "data":
+            which = (mine, yours, number)
+            if frame.delivered:
+                given.add(which)
+            elif yours >> 16 < frame.boots:
+                refused.append((frame, "boot"))
+            elif yours == own and mine < newest:
+                refused.append((frame, "dead"))
+            elif yours == own and mine == newest and which in given:
+                refused.append((frame, "old"))
+    for frames, reasons, text in ((refused, WHY_NOT, "Frame {} that arrives is DATA, and the user is not given its message. Why?"),
+                                  (calls, WHY_CALL, "Frame {} that the host sends is a CALL. Why?")):
+        for what in any_of(sorted({what for _, what in frames}), chance):
+            for frame, _ in any_of([found for found in frames if found[1] == what], chance):
+                choice, answer = choose(reasons, what)
+                yield f"{text.format(frame.place)} {choice}", answer
+    for frame in [frame for frame in run.sent if frame.boots > 1][:1]:
+        yield "Which is the first frame that the host sends after its first crash? Give its place among those that it sends.", frame.place
+
+
 LAB = Lab(4, "boot", layout, [
     Check("call", 3, "the first message calls the peer, again and again", check_call),
     Check("answers", 2, "a CALL has its WELCOME", check_answers),
@@ -440,4 +496,4 @@ LAB = Lab(4, "boot", layout, [
     Check("gives_up", 2, "a silent peer is given up", check_gives_up),
     Check("crash", 4, "the host remembers nothing but its boots", check_crash),
     Check("storm", 6, "both crash, and nothing is delivered twice", check_storm, seeds=6),
-], story="storm")
+], story="storm", questions=questions)

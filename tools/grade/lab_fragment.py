@@ -1,5 +1,6 @@
 """lab_fragment.py - lab 3: messages that are longer than a frame (docs/labs/fragment.md)."""
 from labs import Check, Choice, Field, Lab, Layout
+from questions import any_of
 from world import EMSGSIZE, MS, need, short
 
 WORD = 1 << 16
@@ -242,6 +243,34 @@ def check_peers(w):
     w.expect_got(list(messages.values()), "messages of three hosts with the same id")
 
 
+# ---- questions -------------------------------------------------------------------------------------------------------
+
+
+def questions(run, chance):
+    """Of a run in which nothing contradicts, and no message is given up."""
+    parts, left, open_, made_of = {}, [], [], []
+    for frame in run.arrived:
+        ident, offset = frame.values["id"], frame.values["offset"]
+        mine = parts.setdefault(ident, {})
+        if offset not in mine:
+            mine[offset] = frame
+            missing = frame.values["total"] - sum(len(part.payload) for part in mine.values())
+            left.append((frame, missing))
+            open_ = [other for other in open_ if other != ident] + [ident] * (missing > 0)
+        frame.open = len(open_)
+    for number, (_, data, last) in enumerate(run.messages, 1):
+        mine = parts.get(last.values["id"], {}) if last else {}
+        if len(mine) > 1 and b"".join(mine[offset].payload for offset in sorted(mine)) == data:
+            made_of.append((number, [mine[offset].place for offset in sorted(mine)]))
+    for number, places in any_of(made_of, chance):
+        yield (f"Of which frames is message {number} for the user made, from its first byte to its last? Give their places among those that "
+               "arrive; of a fragment that came twice, the first."), places
+    for frame, missing in any_of([(frame, missing) for frame, missing in left if missing > 0], chance):
+        yield f"How many bytes of its message are missing right after frame {frame.place} has arrived?", missing
+    for frame in any_of([frame for frame in run.arrived if frame.open > 1], chance):
+        yield f"Of how many messages does the host keep fragments right after frame {frame.place} has arrived?", frame.open
+
+
 LAB = Lab(3, "fragment", layout, [
     Check("sends", 4, "messages are cut as rule 1 says", check_sends),
     Check("limits", 1, "messages that are too long are refused", check_limits),
@@ -253,4 +282,4 @@ LAB = Lab(3, "fragment", layout, [
     Check("timeout", 2, "messages that do not become whole are given up in time", check_timeout),
     Check("evicts", 2, "so many of them are kept, and no more", check_evicts, seeds=1),
     Check("peers", 1, "neighbours do not disturb each other", check_peers),
-], story="disorder")
+], story="disorder", questions=questions)

@@ -1,5 +1,6 @@
 """lab_mark.py - lab 0, worked: a mark in front of each message (docs/labs/README.md)."""
 from labs import Check, Choice, Field, Lab, Layout
+from questions import any_of
 from world import MS, need
 
 
@@ -54,9 +55,19 @@ def check_refuses(w):
     w.expect_got([message], "a good message after bad ones")
 
 
+# ---- questions -------------------------------------------------------------------------------------------------------
+
+
+def questions(run, chance):
+    for frame in any_of([frame for frame in run.arrived if frame.delivered == 1], chance):
+        message = next(data for _, data, last in run.messages if last is frame)
+        yield (f"How many bytes of frame {frame.place} that arrives, Ethernet's header included, was the user not given?",
+               len(frame.data) - len(message))
+
+
 LAB = Lab(0, "mark", layout, [
     Check("sends", 2, "each message is sent behind the header", check_sends),
     Check("receives", 2, "messages are delivered without the header", check_receives),
     Check("padding", 1, "what follows the message is cut off", check_padding),
     Check("refuses", 2, "wrong marks and lengths are dropped", check_refuses),
-], story="receives")
+], story="receives", questions=questions)

@@ -2,6 +2,7 @@
 import struct
 
 from labs import Check, Choice, Field, Lab, Layout
+from questions import any_of
 from world import MS, need, short
 
 HISTORY = 64
@@ -195,6 +196,32 @@ def check_peers(w):
          "each conversation has numbers of its own")
 
 
+# ---- questions -------------------------------------------------------------------------------------------------------
+
+
+def questions(run, chance):
+    """Of a run without an ASK."""
+    receiver, first_with, late, twice, missing = Receiver(run), {}, [], [], {}
+    for frame in run.arrived:
+        number = frame.values["number"]
+        if frame.values["kind"] != run.layout["data"] or frame.values["length"] != len(frame.bytes):
+            return
+        if number in first_with:
+            twice.append(frame)
+        elif (receiver.expected - number) % WORD < WORD // 2 and number != receiver.expected:
+            late.append((frame, sum((other - number) % WORD < WORD // 2 for other in first_with)))
+        first_with.setdefault(number, frame)
+        receiver.hear(number)
+        missing[frame] = receiver.counts["missing"]
+    for frame in any_of([frame for frame in twice if frame.delivered == 0], chance):
+        yield (f"Frame {frame.place} that arrives brings a message that has come before. In which frame? Give its place among those that "
+               "arrive."), first_with[frame.values["number"]].place
+    for frame, ahead in any_of([(frame, ahead) for frame, ahead in late if frame.delivered == 1], chance):
+        yield f"Frame {frame.place} that arrives is late. How many messages that were sent after it have arrived before it?", ahead
+    for frame in any_of([frame for frame in missing if missing[frame] > 0], chance):
+        yield f"If an ASK came right after frame {frame.place} that arrives, how many messages would the REPORT have as missing?", missing[frame]
+
+
 LAB = Lab(1, "sequence", layout, [
     Check("numbers", 3, "each message is sent with the next number", check_numbers),
     Check("delivers", 2, "messages in order are delivered as they were sent", check_delivers),
@@ -205,4 +232,4 @@ LAB = Lab(1, "sequence", layout, [
     Check("reports", 3, "a REPORT has the right counts", check_reports),
     Check("jumps", 2, "numbers may jump, and old messages are dropped", check_jumps),
     Check("peers", 1, "each neighbour has a conversation of its own", check_peers),
-], story="late")
+], story="late", questions=questions)

@@ -1,5 +1,6 @@
 """lab_window.py - lab 2: a sliding window over a bad link (docs/labs/window.md)."""
 from labs import Check, Choice, Field, Lab, Layout, checksum
+from questions import any_of, choose
 from world import ENOBUFS, MS, S, US, need, short
 
 WORD = 1 << 16
@@ -357,6 +358,62 @@ def check_link(w):
     converse(w, link, [w.bytes(0, 300) for _ in range(120)], [w.bytes(0, 300) for _ in range(120)], 120 * S)
 
 
+# ---- questions -------------------------------------------------------------------------------------------------------
+
+
+WHY_SENT = {
+    "again": "it was sent before, and its time-out has passed",
+    "window": "an ACK has made room for it in the window",
+    "push": "the user has just pushed its message",
+    "expected": "it answers DATA with the number that was expected",
+    "early": "it answers DATA that came before its turn",
+    "old": "it answers DATA that the user had been given before",
+}
+
+
+def is_right(run, frame):
+    return checksum(frame.bytes) == 0 and frame.values["length"] == len(frame.bytes)
+
+
+def questions(run, chance):
+    size, kinds = run.layout["size"], {run.layout[name]: name for name in ("data", "ack")}
+    had, early, because, under_way, delivered = set(), [], [], [], 0
+    oldest = following = first(run)  # of the host's DATA: not acknowledged, not sent yet
+    for frame in run.frames:
+        number, kind, cause = frame.values["number"], kinds.get(frame.values["kind"]), frame.cause
+        if not is_right(run, frame):
+            continue
+        if not frame.is_sent and kind == "ack":
+            oldest = number if (number - oldest) % WORD <= (following - oldest) % WORD else oldest
+        elif not frame.is_sent and kind == "data":
+            frame.ahead = (number - first(run) - delivered + WORD // 2) % WORD - WORD // 2
+            if 0 < frame.ahead < size and number not in had:
+                early.append((frame, (number - first(run)) % WORD))
+            had.add(number)
+            delivered += frame.delivered
+        elif kind == "data":
+            if cause == "timer" and (number - oldest) % WORD < (following - oldest) % WORD:
+                because.append((frame, "again"))
+            elif number == following and cause == "pushed":
+                because.append((frame, "push"))
+            elif number == following and cause != "timer" and kinds.get(cause.values["kind"]) == "ack":
+                because.append((frame, "window"))
+            following = (following + (number == following)) % WORD
+            under_way.append((frame, (following - oldest) % WORD))
+        elif kind == "ack" and hasattr(cause, "ahead") and cause.ahead < size:
+            because.append((frame, "expected" if cause.ahead == 0 else "old" if cause.ahead < 0 else "early"))
+    for what in any_of(sorted({what for _, what in because}), chance):
+        for frame, _ in any_of([found for found in because if found[1] == what], chance):
+            text, answer = choose(WHY_SENT, what)
+            yield f"Why does the host send frame {frame.place} of those that it sends? {text}", answer
+    waited = [(frame, *run.messages[index][1:]) for frame, index in early if index < len(run.messages)]
+    for frame, _, last in any_of([found for found in waited if found[1] == found[0].payload and found[2] is not None], chance):
+        yield (f"Frame {frame.place} that arrives brings a message before its turn. With which frame does the user get that message? Give "
+               "its place among those that arrive."), last.place
+    for frame, count in any_of(under_way[size:], chance):
+        yield f"How many messages are under way, not acknowledged, right after the host has sent frame {frame.place} of its own?", count
+
+
 LAB = Lab(2, "window", layout, [
     Check("sends", 2, "messages are sent with the next number and a checksum", check_sends),
     Check("window", 4, "as many messages are under way as may be, and no more", check_window),
@@ -370,4 +427,4 @@ LAB = Lab(2, "window", layout, [
     Check("refuses", 2, "damaged frames change nothing", check_refuses),
     Check("speed", 2, "a window is sent in a round trip", check_speed),
     Check("link", 4, "both ways over a bad link", check_link, seeds=4),
-], story="link")
+], story="link", questions=questions)

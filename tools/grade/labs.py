@@ -111,10 +111,12 @@ class Check:
 
 
 class Lab:
-    """layout(number) returns a Layout; story names the check whose run is asked about (questions.py)."""
+    """layout(number) returns a Layout; story names the check whose run is asked about.
 
-    def __init__(self, number, name, layout, checks, story):
-        self.number, self.name, self.layout, self.checks, self.story = number, name, layout, checks, story
+    questions(run, chance) yields questions of the lab's own and their answers (questions.py)."""
+
+    def __init__(self, number, name, layout, checks, story, questions):
+        self.number, self.name, self.layout, self.checks, self.story, self.questions = number, name, layout, checks, story, questions
         self.marks = sum(check.marks for check in checks)
 
     def check(self, name):

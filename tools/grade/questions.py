@@ -1,45 +1,71 @@
 """questions.py - questions about a run of the student's own host: its author can answer them from the trace.
 
-The run depends on the student's layout, seed and program. Answers are numbers.
+The run depends on the student's layout, seed and program. Answers are numbers, lists of them, or letters of a choice, and
+follow from frames, messages and times. Each lab has questions of its own (Lab.questions); those in this file fit all.
 """
 
-COUNT = 5
-LOOKED_AT = 400  # events from the beginning of the run
+COUNT, OWN = 5, 3  # questions; of them the lab's own, if it has so many
+LOOKED_AT = 400  # frames and messages from the beginning of the run
 
 
 class Frame:
-    """A frame of the lab, sent by the host or arriving there, and what it led to until the next one arrived."""
+    """A frame of the lab, sent by the host or arriving there, and what it led to until the next one arrived.
 
-    def __init__(self, now, data, values):
-        self.now, self.data, self.values = now, data, values
+    place counts from 1 among the frames that are sent, or that arrive; cause is what the host was told last before it sent
+    this one: "pushed", "timer", or the frame that arrived."""
+
+    def __init__(self, place, now, data, values, size, boots, cause=None):
+        self.place, self.now, self.data, self.values, self.boots, self.cause = place, now, data, values, boots, cause
+        self.is_sent = cause is not None
+        self.bytes = data[14:]  # behind the Ethernet header
+        self.payload = self.bytes[size:]
         self.sent = self.delivered = 0
 
 
-def read(layout, events):
-    """Returns (sent, arrived, deliveries): frames, frames, and times."""
-    sent, arrived, deliveries = [], [], []
-    for now, event, data in events[:LOOKED_AT]:
-        if event == "delivered":
-            deliveries.append(now)
-            if arrived and arrived[-1].now == now:
-                arrived[-1].delivered += 1
-        elif event in ("sent", "arrived") and data[12:14] == b"\x88\xb5":
-            values = layout.unpack(data[14:])
-            if values is None:
-                continue
-            (sent if event == "sent" else arrived).append(Frame(now, data, values))
-            if event == "sent" and arrived and arrived[-1].now == now:
-                arrived[-1].sent += 1
-    return sent, arrived, deliveries
+class Run:
+    """What happened: frames sent and arrived, and messages for the user: (time, data, the frame that led to it or None)."""
+
+    def __init__(self, layout, events):
+        self.layout = layout
+        self.sent, self.arrived, self.messages = [], [], []
+        self.frames = []  # sent or arrived, in order
+        boots, cause = 0, "pushed"
+        for now, event, data in events:
+            last = cause if isinstance(cause, Frame) else None
+            values = layout.unpack(data[14:]) if event in ("sent", "arrived") and data[12:14] == b"\x88\xb5" else None
+            if event == "booted":
+                boots, cause = boots + 1, "timer"
+            elif event in ("pushed", "timer"):
+                cause = event
+            elif event == "delivered":
+                self.messages.append((now, data, last))
+                if last is not None:
+                    last.delivered += 1
+            elif event == "arrived":
+                cause = "timer"  # ARP, and what is too short
+                if values is not None:
+                    cause = Frame(len(self.arrived) + 1, now, data, values, layout.size, boots)
+                    self.arrived.append(cause)
+                    self.frames.append(cause)
+            elif values is not None:
+                self.sent.append(Frame(len(self.sent) + 1, now, data, values, layout.size, boots, cause))
+                self.frames.append(self.sent[-1])
+                if last is not None:
+                    last.sent += 1
+            if len(self.sent) + len(self.arrived) + len(self.messages) == LOOKED_AT:
+                return
+
+    def times(self):
+        return [now for now, _, _ in self.messages]
 
 
 def seconds(ns):
     return f"{ns / 10**9:.9f} s"
 
 
-def all_questions(layout, events, chance):
+def of_all(run, chance):
     """Yields (question, answer), all that this run has."""
-    sent, arrived, deliveries = read(layout, events)
+    layout, sent, arrived, deliveries = run.layout, run.sent, run.arrived, run.times()
     plain = [field for field in layout.fields if not field.values and field.kind == "XK_VARIES" and field.name != "spare"]
     for field in plain if len(sent) > 4 else ():
         place = chance.randint(3, len(sent) - 1)
@@ -77,9 +103,24 @@ def all_questions(layout, events, chance):
         yield f"How many messages has the user been given by {seconds(until)}, this time included?", sum(now <= until for now in deliveries)
 
 
-def ask(layout, events, chance):
-    """Returns [(question, answer)], COUNT of those that this run has, or all."""
-    found = list(all_questions(layout, events, chance))
-    while len(found) > COUNT:
+def some(found, count, chance):
+    while len(found) > count:
         found.pop(int(chance.random() * len(found)))
     return found
+
+
+def any_of(frames, chance):
+    """Returns [one of frames], or [] if there are none."""
+    return [frames[int(chance.random() * len(frames))]] if frames else []
+
+
+def choose(reasons, which):
+    """Returns (the reasons as a choice, the letter of which): for a question that ends with "Why?"."""
+    return " ".join(f"({chr(97 + place)}) {text};" for place, text in enumerate(reasons.values()))[:-1] + ".", chr(97 + list(reasons).index(which))
+
+
+def ask(lab, layout, events, chance):
+    """Returns [(question, answer)], COUNT of those that this run has, or all."""
+    run = Run(layout, events)
+    own = some(list(lab.questions(run, chance)), OWN, chance)
+    return own + some(list(of_all(run, chance)), COUNT - len(own), chance)

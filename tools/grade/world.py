@@ -97,6 +97,7 @@ class World:
             if self.agenda and self.agenda[0][0] <= self.now:
                 heapq.heappop(self.agenda)[2]()
             else:
+                self._tell("timer", b"")
                 self._step([])
 
     def run_until(self, done, ns):
