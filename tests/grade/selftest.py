@@ -19,6 +19,7 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,7 @@ import labs
 import mutants
 import questions
 import sandbox as sandboxes
+import seccomp
 import world
 from checks import tell
 
@@ -215,16 +217,27 @@ def check_attacks(sandbox, instructor, work):
     head += "#define ATTACK __attribute__((constructor)) static void attack(void)\n"
     sandboxes.SILENCE_S = 2
     before = set(os.listdir(work))
-    for name in sorted(os.listdir(os.path.join(HERE, "attacks"))):
+
+    def attacked(name):
         attack = read(HERE, "attacks", name)
         for word, value in names.items():
             attack = attack.replace(f'{word} "/', f'"{value}/')
-        text = head + attack + useless
-        result = grade.mark(sandbox, lab, files_of(lab, layout, text), layout, keys.PUBLIC, "attacker", ("receives",))
+        return grade.mark(sandbox, lab, files_of(lab, layout, head + attack + useless), layout, keys.PUBLIC, "attacker", ("receives",))
+
+    for name in sorted(os.listdir(os.path.join(HERE, "attacks"))):
+        if name == "calls_kernel.c" and sandbox.filter is None:
+            continue
+        result = attacked(name)
         words = json.dumps(result)
         tell(result["marks"] == 0, f"attack {name}: no marks", words)
         tell("HARM" not in words, f"attack {name}: no harm", words)
         tell("\033" not in words and "\\u001b" not in words, f"attack {name}: nothing for a terminal to obey", words)
+    filter_, sandbox.filter = sandbox.filter, struct.pack("<HBBI", seccomp.RETURN, 0, 0, seccomp.ALLOW)
+    harm = json.dumps(attacked("calls_kernel.c"))
+    tell(all(call in harm for call in ("HARM: unshare", "HARM: ptrace", "HARM: add_key", "HARM: socket")),
+         "without the filter of system calls there would be harm", harm)
+    tell("HARM" not in json.dumps(attacked("opens_network.c")), "... but still no network")
+    sandbox.filter = filter_
     tell(set(os.listdir(work)) == before, "attacks have written no file", str(set(os.listdir(work)) - before))
     if sandbox.user is not None:
         until = time.monotonic() + 5

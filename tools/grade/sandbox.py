@@ -2,8 +2,8 @@
 
 A sandbox is bubblewrap's: user, process, network, mount and other namespaces of its own. It sees /usr and the files it is
 given, read-only, and nothing else of this machine: no home, no /etc, no grader, no network but a loopback of its own.
-Programs in it are nobody there, with limits on processor time, memory, processes and files; what they print is read up to
-a limit. A grader that is root becomes a user that nobody else is first.
+Programs in it are nobody there, with limits on processor time, memory, processes and files, and a filter of system calls
+(seccomp.py); what they print is read up to a limit. A grader that is root becomes a user that nobody else is first.
 
 Where bubblewrap cannot make namespaces, nothing is run: Unusable says why.
 """
@@ -20,6 +20,8 @@ import subprocess
 import tempfile
 import threading
 import time
+
+import seccomp
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -100,6 +102,10 @@ class Limited:
 
 class Sandbox:
     def __init__(self, build):
+        try:
+            self.filter = seccomp.program()
+        except (OSError, subprocess.CalledProcessError) as why:
+            raise Unusable(f"the compiler does not say which system calls there are: {why}") from None
         self.directory = tempfile.mkdtemp(prefix="xk-grade-")
         os.chmod(self.directory, 0o755)
         self.count = 0
@@ -163,7 +169,16 @@ class Sandbox:
 
     def _start(self, command, **streams):
         as_nobody = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
-        return subprocess.Popen(command, start_new_session=True, cwd="/", **as_nobody, **streams)
+        if self.filter is None:
+            return subprocess.Popen(command, start_new_session=True, cwd="/", **as_nobody, **streams)
+        reader, writer = os.pipe()  # which holds far more than a filter
+        os.write(writer, self.filter)
+        os.close(writer)
+        try:
+            return subprocess.Popen([command[0], "--seccomp", str(reader), *command[1:]], start_new_session=True, cwd="/",
+                                    pass_fds=(reader,), **as_nobody, **streams)
+        finally:
+            os.close(reader)
 
     @staticmethod
     def _limits(seconds, memory, processes, longest):
