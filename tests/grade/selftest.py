@@ -50,9 +50,9 @@ from checks import tell
 SKELETONS = {"sequence": {"delivers"}, "window": {"sends"}, "fragment": {"limits", "whole"}, "boot": set()}
 STUDENTS = ("alice", "bob")
 LIARS = 20  # for each check
-# What makes the answer of lab 0 do nothing: an attack gets no marks by working.
-# Mistakes that are left for tests of lab 0, so that they are tried in short time.
+# Mistakes on which tests of lab 0 are tried: a few, because each takes time.
 FOR_TESTS = ("padding not cut off", "mark not checked", "no upper bound")
+# What makes the answer of lab 0 do nothing: an attack gets no marks by working.
 USELESS = (("return xk_push(session->lls, m);", "xk_msg_free(m);\n\treturn 0;"), ("xk_pop(s, lls, m, NULL);", "xk_msg_free(m);"))
 
 
