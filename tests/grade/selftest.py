@@ -424,7 +424,7 @@ def check_page(work, trace, why):
     tell(f"The check says: {why}" in page, "the journey says why the mark is lost")
 
 
-def check_hostile_page(work):
+def check_hostile_page():
     """A process that writes nonsense in the place of its steps spoils no page, and has no script in it."""
     lab, layout = grade.LABS[0], grade.LABS[0].layout(0)
     bad = "</script><script>alert(1)</script>"
@@ -437,8 +437,9 @@ def check_hostile_page(work):
     frame = world.link(2) + world.link(1) + b"\x88\xb5" + bytes(20)
     for journeys in ([text.encode()], [b"\xff\0\n" * 100], [b""], [], [text.replace('"help"', '"helps"').encode()]):
         events = [(0, "booted", b""), (1, "arrived", frame), (2, "sent", frame), (2, "sent", b"short"), (3, "crashed", b""), (4, "down", frame)]
-        journey.write(os.path.join(work, "hostile.html"), lab, layout, "title", 1, bad, events, journeys)
-        page = read(work, "hostile.html")
+        file = io.StringIO()
+        journey.write(file, lab, layout, "title", 1, bad, events, journeys)
+        page = file.getvalue()
         steps = data_of(page)["steps"]
         tell([step["k"] for step in steps if step["h"] == 0 and step["k"] not in ("up", "say", "drop")]
              == ["booted", "arrived", "sent", "crashed", "lost"] and page.count("<script") == 2 and "alert(1)<" not in page
@@ -490,12 +491,22 @@ def check_command(build, instructor, work):
     command = found["replay"].replace("DIR", os.path.join(many, "bob")).split()[2:]
     status, output, why = run(build, *command, "--pcap", os.path.join(work, "lost.pcap"))
     check_page(work, output, found["why"])
-    check_hostile_page(work)
+    check_hostile_page()
     tell(status == 1 and output.rstrip().endswith(f"{found['name']}: {found['why']}"), "the replay loses the same mark", output + why)
     tell(re.search(r"arrived +\[.*mark.*length", output) is not None, "the replay shows frames field by field", output)
     tell(os.path.getsize(os.path.join(work, "lost.pcap")) > 100, "the replay writes a capture")
     status, output, why = run(build, *[word if word != str(found["seed"]) else "1" for word in command])
     tell(output != "", "another seed is another run", why)
+    falls = os.path.join(work, "falls")
+    shutil.copytree(os.path.join(many, "bob"), falls)
+    write(changed(read(falls, "mark.c"), [("xk_pop(s, lls, m, NULL);", "__builtin_trap();")]), falls, "mark.c")
+    instead = {os.path.join(many, "bob"): falls, "refuses.html": "-"}
+    _, page, why = run(build, *[instead.get(word, word) for word in command if word != "--trace"])
+    steps = data_of(page)["steps"]
+    names = [node["name"] for node in (data_of(page)["hosts"] or [{"nodes": []}])[0]["nodes"]]
+    tell("ended with signal" in page and "ended with signal" in why
+         and [names[step["b"]] for step in steps if step["k"] == "up"][-1:] == ["mark"], "the journey of a host that crashes ends where it does",
+         why + str(steps[-3:]))
 
     asked, answers = os.path.join(work, "questions"), os.path.join(work, "answers.json")
     status, output, why = run(build, *arguments, "--questions", asked, "--answers", answers)
@@ -509,7 +520,7 @@ def check_command(build, instructor, work):
     tell(found["answer"] == sum(time_ <= until for time_ in times) > 0, "a question's answer is in the trace", str(found))
 
     for arguments in (["0"], ["9", "--student", many], ["0", "--student", many, "--id", "../x"], ["0", "--student", many, "--check", "x", "--seed", "1"],
-                      ["0", "--student", many, "--tests", "-1"], ["0", "--student", many, "--tests", "7", "--check", "sends", "--seed", "1"]):
+                      ["0", "--student", many, "--tests", "-1"], ["0", "--student", many, "--journey", "x.html"], ["0", "--student", many, "--tests", "7", "--check", "sends", "--seed", "1"]):
         tell(run(build, *arguments)[0] == 2, f"misuse: {' '.join(arguments[:1] + arguments[2:])}")
     empty = os.path.join(work, "empty")
     os.mkdir(empty)

@@ -242,6 +242,7 @@ def replay(sandbox, lab, directory, layout, o):
     """Runs one check with one seed, and shows what happens. Returns whether the mark is kept."""
     capture = Capture(o.pcap) if o.pcap else None
     events, processes = [], []
+    out = sys.stderr if o.journey == "-" else sys.stdout
 
     def told(now, event, data):
         if event == "timer":
@@ -251,9 +252,9 @@ def replay(sandbox, lab, directory, layout, o):
         if capture is not None and event in ("sent", "arrived", "down"):
             capture.frame(now, data)
         if event == "said":
-            print("".join(f"{'':4}{line.lstrip()}\n" for line in plain(data.decode(errors="replace")).splitlines()), end="")
+            print("".join(f"{'':4}{line.lstrip()}\n" for line in plain(data.decode(errors="replace")).splitlines()), end="", file=out)
         elif o.trace:
-            print(f"{now / 1e9:14.9f} {event:9} {describe(layout, event, data)}".rstrip())
+            print(f"{now / 1e9:14.9f} {event:9} {describe(layout, event, data)}".rstrip(), file=out)
 
     def start(*how):
         processes.append(sandbox.start(program, *how, *(["trace"] if o.trace else []), *(["journey"] if o.journey else [])))
@@ -266,8 +267,9 @@ def replay(sandbox, lab, directory, layout, o):
     if capture is not None:
         capture.file.close()
     if o.journey:
-        journey.write(o.journey, lab, layout, f"{lab.name}: {o.check}", o.seed, why, events, [process.journey for process in processes])
-    print(f"{o.check}: " + ("right" if why is None else why))
+        with writing(o.journey) as file:
+            journey.write(file, lab, layout, f"{lab.name}: {o.check}", o.seed, why, events, [process.journey for process in processes])
+    print(f"{o.check}: " + ("right" if why is None else why), file=out)
     return why is None
 
 
@@ -337,6 +339,8 @@ def parse(arguments):
         parser.error("--check, --seed and --student go together")
     if o.check is not None and LABS[o.lab].check(o.check) is None:
         parser.error(f"--check: lab {o.lab} has " + ", ".join(check.name for check in LABS[o.lab].checks))
+    if o.check is None and (o.journey or o.trace or o.pcap):
+        parser.error("--trace, --pcap and --journey are of --check")
     if (o.questions is None) != (o.answers is None) or (o.questions is not None and o.student is None):
         parser.error("--questions, --answers and --student go together")
     if o.tests is not None and (o.tests < 0 or o.check or o.questions or o.hand_out or o.selftest):

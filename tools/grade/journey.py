@@ -234,8 +234,8 @@ def steps_of(page, events, boots):
         boot.until(None)
 
 
-def write(path, lab, layout, title, seed, why, events, journeys):
-    """Writes the page. journeys: what each process has written; why: None, or why the mark is lost."""
+def write(file, lab, layout, title, seed, why, events, journeys):
+    """Writes the page to file. journeys: what each process has written; why: None, or why the mark is lost."""
     page = Page(lab, layout)
     read = [read_lines(text) for text in journeys]
     page.add_student(next((graph for graph, _ in read if graph is not None), None))
@@ -247,13 +247,12 @@ def write(path, lab, layout, title, seed, why, events, journeys):
     note = (f'<span class="key">{html.escape(f"The check says: {verdict}.")} Frames and their times are the grader\'s; all else inside the '
             "student's host is what its process says of itself.</span>\n</footer>")
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
-    with open(path, "w", encoding="utf-8") as file:
-        file.write('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; "
-                   f"script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'\">\n"
-                   '<meta name="viewport" content="width=device-width">\n<title>A journey</title>\n'
-                   f"<style>{style}</style>\n</head>\n{body.replace('</footer>', note)}"
-                   f'<script type="application/json" id="journey">{data}</script>\n<script>{script}</script>\n</html>\n')
+    file.write('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+               "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; "
+               f"script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'\">\n"
+               '<meta name="viewport" content="width=device-width">\n<title>A journey</title>\n'
+               f"<style>{style}</style>\n</head>\n{body.replace('</footer>', note)}"
+               f'<script type="application/json" id="journey">{data}</script>\n<script>{script}</script>\n</html>\n')
 
 
 def open_text(name):
