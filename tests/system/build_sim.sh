@@ -1,6 +1,6 @@
 #!/bin/bash
-# build_sim.sh BUILD - ./run build --sim as an unprivileged user, in a copy of the tree: it builds what the tutorial
-# needs, installs nothing, and reports what is missing.
+# build_sim.sh BUILD - ./run build --sim as an unprivileged user, in a copy of the tree: it builds what the tutorial and
+# the labs need, installs nothing, and reports what is missing.
 . "$(dirname "$0")/common.sh"
 tree=$work/tree
 bin=$work/bin
@@ -39,6 +39,15 @@ for said in 'missing: meson' 'missing: ninja [(]package ninja-build of Debian' '
 	check "a bare system: $said" "$(cat "$work/err")" grep -qE "$said" "$work/err"
 done
 
+# ---- options that are wrong, or ask for help, build nothing ------------------------------------------------------------------
+
+expect "help of run grade" 0 '' "${nobody[@]}" ./run grade --help
+for wrong in '' 9 '0 --student x --check none --seed 1'; do
+	# shellcheck disable=SC2086 # some words or none
+	expect "misuse of run grade: $wrong" 2 '^usage: ./run grade' "${nobody[@]}" ./run grade $wrong
+done
+check "nothing was built" "$(ls "$tree/build")" [ ! -e "$tree/build/build.ninja" ]
+
 # ---- it builds, and what it has built runs -------------------------------------------------------------------------------
 
 limit=540 expect "run build --sim as a user without rights" 0 'built, without DPDK: build/xk' \
@@ -58,4 +67,17 @@ for chosen in '' '--link virtio' '--link 0000:01:00.0'; do
 		"${nobody[@]}" build/udptest $chosen --rounds 10
 done
 expect "another build finds everything done" 0 'built, without DPDK' "${nobody[@]}" CFLAGS=-O0 ./run build --sim
+
+# ---- a lab: its program and its marks, without DPDK, too ----------------------------------------------------------------------
+
+mkdir "$tree/lab"
+cp docs/labs/mark/mark* "$tree/lab"
+chmod -R a+rX "$tree/lab"
+limit=540 expect "run build --with after build --sim" 0 'built: build-with/xk' "${nobody[@]}" CFLAGS=-O0 ./run build --with lab
+check "... is without DPDK" "$(cut -c-200 "$tree/build-with/.made")" grep -q -- -Ddpdk=disabled "$tree/build-with/.made"
+expect "the lab's network" 0 'hash [0-9a-f]{16}' "${nobody[@]}" build-with/xk run lab/mark-net.dot --link sim --until 1s --quiet
+run 300 "${nobody[@]}" CFLAGS=-O0 ./run grade 0 --student lab
+check "its marks, if there can be a sandbox" "$(cat "$work/out" "$work/err")" eval \
+	'grep -q "7 of 7" "$work/out" || grep -q "nothing is marked" "$work/err"'
+check "build/ is still without DPDK" "$(cut -c-200 "$tree/build/.made")" grep -q -- -Ddpdk=disabled "$tree/build/.made"
 check "nobody was asked for packages or rights" "$(cat "$work/asked")" [ ! -s "$work/asked" ]

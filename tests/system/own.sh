@@ -29,6 +29,16 @@ for name in pong tock; do
 	prints "$name runs" ' 0$' build-with/udptest --graph "$own/${name}test.dot" --link sim --rounds 20 --mode ipp --size 100
 done
 sed -i 's/h.length > xk_msg_len(m)/false/' "$own/pong.c"
-limit=400 expect "a mistake in one is found by its tests" 1 'failed: .*with_test_pong' ./run build --with "$own"
+printf '\n#include <stdlib.h>\nTEST(it_ends)\n{\n\tabort();\n}\n' >>"$own/test_pong.c"
+printf '\n#include <stdlib.h>\nTEST(it_leaks)\n{\n\tCHECK(malloc(10) != NULL);\n}\n' >>"$own/test_tock.c"
+timeout -k 5 400 ./run build --with "$own" >"$work/out" 2>"$work/err" </dev/null
+status=$?
+check "a mistake in one is found by its tests" "status $status" [ "$status" -eq 1 ]
+for said in '2 of [0-9]+ tests of .*/test_pong\.c: pong_[a-z_]+, it_ends' '0 of [0-9]+ tests of .*/test_tock\.c: leaks'; do
+	check "... first and last: $said" "$(cat "$work/err")" [ "$(grep -cE "^run: failed: $said" "$work/err")" -eq 2 ]
+done
+check "... with the line that is wrong, once" "$(cat "$work/err")" [ "$(grep -cE '/test_pong\.c:[0-9]+' "$work/err")" -eq \
+	"$(grep -cE '^    .*/test_pong\.c:[0-9]+: .* is [0-9]+, not [0-9]+' "$work/err")" ]
+check "... and where memory was leaked" "$(cat "$work/err")" says err 'it_leaks .*/test_tock\.c:[0-9]+'
 expect "no such directory" 1 'is no directory' ./run build --with "$work/none"
 expect "no directory" 2 'unknown: build --with' ./run build --with

@@ -2,7 +2,8 @@
 """grade.py BUILD N OPTION... - marks a lab: see docs/labs/README.md and docs/labs/instructor.md.
 
 Marks come only from the frames that the student's host sends and the messages that its user is given (world.py), and the
-student's C runs in a sandbox (sandbox.py). Exit status: 0, the lab was marked; 1, it was not; 2, misuse.
+student's C runs in a sandbox (sandbox.py). Exit status: 0, the lab was marked; 1, it was not; 2, misuse. With an
+empty BUILD nothing is done: 3 if the options are in order.
 """
 import argparse
 import contextlib
@@ -34,6 +35,7 @@ from world import World, Wrong
 LABS = {lab.number: lab for lab in (lab_mark.LAB, lab_sequence.LAB, lab_window.LAB, lab_fragment.LAB, lab_boot.LAB)}
 CANNOT_JUDGE = "the grader cannot judge this, please report it"
 SILENT_MAX = 3  # checks in which a host may be silent before the others are not run: each takes SILENCE_S
+IN_ORDER = 3  # the exit status where only the options are looked at
 
 
 # ---- one lab of one student ------------------------------------------------------------------------------------------
@@ -392,6 +394,8 @@ def run(build, o):
 
 def main():
     build, o = sys.argv[1], parse(sys.argv[2:])
+    if not build:
+        return IN_ORDER
     if o.selftest:
         os.execv(sys.executable, [sys.executable, os.path.join(ROOT, "tests", "grade", "selftest.py"), build]
                  + ([os.path.abspath(o.instructor)] if o.instructor else []))
