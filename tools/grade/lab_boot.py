@@ -106,6 +106,10 @@ def check_call(w):
         need(w.run_until(lambda: w.sent, timeout(w) // 2), "a CALL was not sent again after its time-out")
         need(one(w, "call", "after a time-out")[1:3] == (end, 0), "a CALL was sent again with another end")
         w.run(MS)
+    for kind in KINDS:
+        w.frame(frame(w, kind, 0, 0 if kind == "call" else end, w.layout["first"], b"for nobody" if kind == "data" else b""))
+        w.expect_got([], "DATA of the end 0")
+        need(not sent(w), f"{kind.upper()} of the end 0, which is no end, had an effect")
     w.frame(frame(w, "welcome", mine, end ^ 1 << 16))
     need(not sent(w), "a WELCOME for another end had an effect")
     w.frame(frame(w, "welcome", mine, end))
@@ -332,6 +336,8 @@ class End:
         values = w.layout.unpack(data)
         kind = next(name for name in KINDS if w.layout[name] == values["kind"])
         mine, yours, number = values["mine"], values["yours"], values["number"]
+        if mine == 0:
+            return
         if kind == "gone":
             if (mine, yours) == (self.yours, self.mine) and self.yours:
                 self.restart()

@@ -5,6 +5,7 @@ from world import EMSGSIZE, MS, need, short
 
 WORD = 1 << 16
 MTU = 1500
+BUFFERS = 4096  # of the host: labhost.c
 
 
 def layout(number):
@@ -192,6 +193,16 @@ def check_conflicts(w):
     for one in fragments(w, first(w) + 50, message, size):
         w.frame(one)
     w.expect_got([message], "after messages that contradict themselves")
+    # A fragment that is a whole message contradicts nothing.
+    for turn, length in enumerate((total, size, 0)):
+        ident, message, whole = first(w) + 60 + turn, w.bytes(total), w.bytes(length)
+        good = fragments(w, ident, message, size)
+        w.frame(good[0])
+        w.frame(frame(w, ident, 0, length, whole))
+        w.expect_got([whole], "a whole message with the id of one that is put together")
+        w.frame(good[1])
+        w.frame(good[2])
+        w.expect_got([message], "a message with the id of a whole one that came meanwhile")
 
 
 def check_timeout(w):
@@ -209,6 +220,23 @@ def check_timeout(w):
         w.expect_got([message] if wait < time else [], f"fragments of {wait / MS:.0f} ms, when {time // MS} are allowed")
 
 
+    # Memory comes back although no other fragment comes: twice as much does not fit into the host.
+    unit, pieces = w.layout["unit"], 512
+    for turn in range(2):
+        messages = [w.bytes(pieces * unit) for _ in range(BUFFERS * 3 // 4 // pieces)]
+        parts = [fragments(w, first(w) + index, message, unit) for index, message in enumerate(messages)]
+        for index, message in enumerate(messages):
+            for part in parts[index][:-1]:
+                w.frame(part, 11 + 20 * turn + index)
+        need(w.wake <= w.now + time + MS, "no timer of the host is due when the time of a message is over")
+        w.expect_got([], "messages without their last fragments")
+        if turn == 0:
+            w.run(2 * time)
+    for index, part in enumerate(parts):
+        w.frame(part[-1], 31 + index)
+    w.expect_got(messages, "after messages that have to be given up although no other fragment comes")
+
+
 def check_evicts(w):
     """One more than are kept: the oldest goes. Many more: memory is bounded."""
     kept = w.layout["partial"]
@@ -218,6 +246,9 @@ def check_evicts(w):
     for first_part, _ in parts:
         w.frame(first_part)
         w.run(MS)
+    whole = w.bytes(20)
+    w.frame(fragments(w, first(w) + kept + 1, whole)[0])
+    w.expect_got([whole], "a message of one fragment, which need not be kept")
     for _, second in parts[1:]:
         w.frame(second)
     w.expect_got(messages[1:], "messages that are kept")

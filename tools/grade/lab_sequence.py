@@ -7,6 +7,7 @@ from world import MS, need, short
 
 HISTORY = 64
 WORD = 1 << 32
+AHEAD = (1, HISTORY // 2, HISTORY - 2, HISTORY - 1, HISTORY, HISTORY + 1, 100, 2 * HISTORY - 2, 2 * HISTORY - 1, 2 * HISTORY)
 COUNTS = ("delivered", "missing", "late", "duplicate", "old")
 
 
@@ -42,7 +43,8 @@ class Receiver:
     """The counts that a receiver has to have."""
 
     def __init__(self, w):
-        self.expected, self.had = first(w), set()
+        self.expected = first(w)
+        self.had = {(self.expected - behind) % WORD for behind in range(1, HISTORY + 1)}  # numbers before the first one
         self.counts = dict.fromkeys(COUNTS, 0)
 
     def hear(self, number):
@@ -88,9 +90,9 @@ def expect_report(w, wanted, peer=1):
         need(found[name] == wanted.get(name, 0) % WORD, f"REPORT: {name} is {found[name]}, not {wanted.get(name, 0) % WORD}")
 
 
-def play(w, numbers, what):
+def play(w, numbers, what, receiver=None):
     """The peer's messages with these numbers arrive; those that have to be are delivered. Returns the counts."""
-    receiver, wanted = Receiver(w), []
+    receiver, wanted = receiver or Receiver(w), []
     for number in numbers:
         payload = w.bytes(1, 200)
         if receiver.hear(number % WORD):
@@ -171,11 +173,20 @@ def check_reports(w):
 
 
 def check_jumps(w):
-    start = first(w)
+    start, receiver = first(w), Receiver(w)
+    play(w, [start - 1, start - HISTORY, start - HISTORY - 1, start + 3, start - 1, start - 20, start, start + 1, start + 2],
+         "with numbers before the first one", receiver)
+    newest = start + 3
+    for ahead in w.random.sample(AHEAD, len(AHEAD)):
+        # All that is remembered has come. Some of it is remembered now, and some numbers are missing until they come late.
+        newest += 1 + ahead
+        others = w.random.sample(range(newest - HISTORY + 1, newest), HISTORY - 1)
+        play(w, [newest, *others[: HISTORY // 2], *others, newest, newest - HISTORY], f"after a message that was ahead by {ahead}", receiver)
+    start = newest + 1
     far = start + w.random.randint(1000, 1 << 30)
     numbers = [start, start + 1, far, start + 2, far - HISTORY, far - HISTORY + 1, far - HISTORY + 1, far - 1, far + HISTORY, far,
                far + 1, far + (1 << 31) - 1 + HISTORY]
-    expect_report(w, play(w, numbers, "with numbers that jump"))
+    expect_report(w, play(w, numbers, "with numbers that jump", receiver))
 
 
 def check_peers(w):

@@ -5,6 +5,7 @@ from world import ENOBUFS, MS, S, US, need, short
 
 WORD = 1 << 16
 QUEUE = 64
+BUFFERS = 4096  # of the host: labhost.c
 
 
 def layout(number):
@@ -27,7 +28,7 @@ def layout(number):
         "data": (data, "Kinds: a message of the user, and its acknowledgement."),
         "ack": (ack, ""),
         "first": (WORD - choice.between(24, 20, 60), "The number of the first message; after 65535 comes 0."),
-        "size": (choice.between(8, 5, 12), "Messages under way, at most."),
+        "size": (choice.between(7, 5, 12), "Messages under way, at most."),
         "timeout_ms": (choice.between(20, 10, 40) * 10, "Milliseconds until a message without an answer is sent again."),
         "queue": (QUEUE, "Messages that are not acknowledged, under way or waiting, at most."),
     })
@@ -188,14 +189,24 @@ def check_again(w):
     for _ in range(size):
         w.send(w.bytes(10))
     need(sent_data(w) == numbers(w, 0, size), "the first messages were not sent")
-    for _ in range(5):
-        w.run(timeout(w) - 5 * MS)
+    for turn in range(5):
+        w.run(timeout(w) * 3 // 4)
+        for number in (0, -1, size + 1, WORD // 2) if turn % 2 else ():
+            w.frame(ack(w, first(w) + number))
+        w.run(timeout(w) // 4 - 5 * MS)
         need(not sent_data(w), "a message was sent again before its time-out")
-        need(w.run_until(lambda: w.sent, timeout(w) // 2), "the oldest message was not sent again after its time-out")
+        need(w.run_until(lambda: w.sent, timeout(w) // 2), "the oldest message was not sent again after its time-out"
+             + (", or an ACK that does not count has begun it anew" if turn % 2 else ""))
         w.run(MS)
         sent = sent_data(w)
         need(sent[0] == numbers(w, 0, 1)[0], "not the oldest message was sent again first")
         need(set(sent) <= set(numbers(w, 0, size)) and len(sent) <= size, "more was sent again than is under way")
+    w.run(timeout(w) // 2)
+    w.frame(ack(w, first(w) + 1))
+    w.run(timeout(w) - 5 * MS)
+    need(not sent_data(w), "an ACK that counts has not begun the time-out anew")
+    need(w.run_until(lambda: w.sent, timeout(w) // 2), "the oldest message was not sent again after its time-out")
+    need(sent_data(w)[:1] == numbers(w, 1, 1), "not the oldest message was sent again first")
     w.frame(ack(w, first(w) + size))
     w.run(10 * timeout(w))
     need(not sent_data(w), "a message was sent again after its acknowledgement")
@@ -238,6 +249,14 @@ def check_keeps(w):
         w.expect_got(messages, "messages that were kept")
         done += size
         need(sent_acks(w)[-1:] == numbers(w, done, 1), "messages that were kept are not acknowledged")
+    # One message so often that the host has no buffers any more, if it keeps them all.
+    messages = [w.bytes(20) for _ in range(2)]
+    w.frame(data(w, first(w) + done + 1, messages[1]))
+    for turn in range(BUFFERS + 100):
+        w.frame(data(w, first(w) + done + 1, w.bytes(20)))
+        w.take_sent()
+    w.frame(data(w, first(w) + done, messages[0]))
+    w.expect_got(messages, "a message that came too early, again and again")
 
 
 def check_twice(w):
@@ -258,6 +277,7 @@ def check_outside(w):
     size, message = w.layout["size"], w.bytes(20)
     for ahead in (size, size + 1, 1000, WORD // 2 - 1, -1, -5):
         w.frame(data(w, first(w) + ahead, message))
+        need(ahead < 0 or sent_acks(w) == numbers(w, 0, 1), "a message ahead of the window was not answered by an ACK with the expected number")
     w.expect_got([], "messages outside the window")
     messages = [w.bytes(20) for _ in range(size + 2)]
     for i, one in enumerate(messages):

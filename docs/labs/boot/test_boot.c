@@ -152,3 +152,24 @@ TEST(what_may_have_been_delivered_is_not_sent_again_after_gone)
 	rig_expect_nothing_sent(r);
 	rig_free(r);
 }
+
+TEST(no_end_is_called_0)
+{
+	struct rig *r = rig_new("boot");
+	struct xk_session *s = rig_open(r, rig_to(STATION));
+	uint32_t end;
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push_bytes(r, s, "abc", 3), 0);
+	end = end_in(r, BOOT_CALL);
+	arrive(r, BOOT_CALL, 0, 0, 0, "");
+	arrive(r, BOOT_WELCOME, 0, end, 0, "");
+	arrive(r, BOOT_GONE, 0, end, 0, "");
+	CHECK_EQ(rig_counter(r, "stale"), 3);
+	rig_expect_nothing_sent(r);
+	arrive(r, BOOT_WELCOME, PEER, end, 0, "");
+	CHECK(sent(r, BOOT_DATA, end, PEER, BOOT_FIRST, "abc"));
+	arrive(r, BOOT_ACK, PEER, end, BOOT_FIRST, "");
+	rig_advance_ms(r, 10 * BOOT_TIMEOUT_MS);
+	rig_free(r);
+}

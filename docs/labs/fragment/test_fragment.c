@@ -165,3 +165,17 @@ TEST(only_so_many_messages_are_kept)
 	CHECK(delivered(r, 2 * size));
 	end(r);
 }
+
+TEST(a_whole_message_leaves_the_fragments_of_its_id_alone)
+{
+	struct rig *r = enabled_rig();
+	size_t size = 4 * FRAGMENT_UNIT;
+
+	arrive(r, 7, 0, 2 * size, size);
+	arrive(r, 7, 0, size, size);
+	CHECK(delivered(r, size));
+	arrive(r, 7, size, 2 * size, size);
+	CHECK(delivered(r, 2 * size));
+	CHECK_EQ(rig_counter(r, "conflict"), 0);
+	end(r);
+}

@@ -135,3 +135,36 @@ TEST(a_question_is_answered_with_the_counts)
 	rig_forget(r);
 	rig_free(r);
 }
+
+TEST(a_jump_forgets_what_is_further_back_than_the_history)
+{
+	struct rig *r = enabled_rig();
+
+	arrive(r, SEQUENCE_DATA, SEQUENCE_FIRST, "one");
+	arrive(r, SEQUENCE_DATA, SEQUENCE_FIRST + SEQUENCE_HISTORY + 1, "newest");
+	arrive(r, SEQUENCE_DATA, SEQUENCE_FIRST + SEQUENCE_HISTORY, "late");
+	arrive(r, SEQUENCE_DATA, SEQUENCE_FIRST + 2, "late, too");
+	arrive(r, SEQUENCE_DATA, SEQUENCE_FIRST + 1, "old");
+	arrive(r, SEQUENCE_DATA, SEQUENCE_FIRST + SEQUENCE_HISTORY, "late");
+	CHECK(delivered(r, "one"));
+	CHECK(delivered(r, "newest"));
+	CHECK(delivered(r, "late"));
+	CHECK(delivered(r, "late, too"));
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_counter(r, "old"), 1);
+	CHECK_EQ(rig_counter(r, "duplicate"), 1);
+	rig_free(r);
+}
+
+TEST(numbers_before_the_first_one_count_as_delivered)
+{
+	struct rig *r = enabled_rig();
+
+	arrive(r, SEQUENCE_DATA, SEQUENCE_FIRST - 1, "before");
+	arrive(r, SEQUENCE_DATA, SEQUENCE_FIRST + 1, "two");
+	arrive(r, SEQUENCE_DATA, SEQUENCE_FIRST - 2, "before");
+	CHECK(delivered(r, "two"));
+	rig_expect_nothing_delivered(r);
+	CHECK_EQ(rig_counter(r, "duplicate"), 2);
+	rig_free(r);
+}

@@ -163,3 +163,51 @@ TEST(early_messages_wait_for_their_turn)
 	rig_expect_nothing_delivered(r);
 	rig_free(r);
 }
+
+TEST(an_early_message_that_comes_twice_is_kept_once)
+{
+	struct rig *r = enabled_rig();
+
+	arrive(r, WINDOW_DATA, WINDOW_FIRST + 1, "two");
+	CHECK(sent(r, WINDOW_ACK, WINDOW_FIRST, ""));
+	arrive(r, WINDOW_DATA, WINDOW_FIRST + 1, "other bytes"); /* the first copy stays */
+	CHECK(sent(r, WINDOW_ACK, WINDOW_FIRST, ""));
+	CHECK_EQ(rig_counter(r, "duplicate"), 1);
+	arrive(r, WINDOW_DATA, WINDOW_FIRST, "one");
+	CHECK(sent(r, WINDOW_ACK, WINDOW_FIRST + 2, ""));
+	CHECK(delivered(r, "one"));
+	CHECK(delivered(r, "two"));
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(messages_outside_the_window_are_dropped_and_answered)
+{
+	struct rig *r = enabled_rig();
+
+	arrive(r, WINDOW_DATA, WINDOW_FIRST + WINDOW_SIZE, "too early");
+	CHECK(sent(r, WINDOW_ACK, WINDOW_FIRST, ""));
+	CHECK_EQ(rig_counter(r, "outside"), 1);
+	arrive(r, WINDOW_DATA, WINDOW_FIRST, "one");
+	CHECK(sent(r, WINDOW_ACK, WINDOW_FIRST + 1, ""));
+	CHECK(delivered(r, "one"));
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
+
+TEST(an_ack_that_does_not_count_does_not_begin_the_timeout_anew)
+{
+	struct rig *r = rig_new("window");
+	struct xk_session *s = rig_open(r, rig_to(STATION));
+
+	REQUIRE(s != NULL);
+	CHECK_EQ(rig_push_bytes(r, s, "abc", 3), 0);
+	CHECK(sent(r, WINDOW_DATA, WINDOW_FIRST, "abc"));
+	rig_advance_ms(r, WINDOW_TIMEOUT_MS - 1);
+	arrive(r, WINDOW_ACK, WINDOW_FIRST, "");
+	rig_advance_ms(r, 2);
+	CHECK(sent(r, WINDOW_DATA, WINDOW_FIRST, "abc"));
+	arrive(r, WINDOW_ACK, WINDOW_FIRST + 1, "");
+	rig_advance_ms(r, 10 * WINDOW_TIMEOUT_MS);
+	rig_free(r);
+}

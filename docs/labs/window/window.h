@@ -24,7 +24,7 @@ enum {
 #define WINDOW_FIRST 65512
 
 /* Messages under way, at most. */
-#define WINDOW_SIZE 8
+#define WINDOW_SIZE 7
 
 /* Milliseconds until a message without an answer is sent again. */
 #define WINDOW_TIMEOUT_MS 200
