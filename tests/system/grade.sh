@@ -14,20 +14,36 @@ cat "$work/out"
 
 # ---- each lab's header is shown field by field, with the numbers that a student's header gives it -----------------------------
 
+# shown NAME LAB FOLDER CAPTURE [kinds]: each frame of the lab has each of its fields, by name.
+# With `kinds`, its kind is a known one, too, which a skeleton's need not be.
+shown() {
+	local name=$1 lab=$2 folder=$3 header=$3/own/$2.h field filter="eth.type == 0x88b5" frames
+	tshark -X "lua_script:$folder/$lab.lua" -r "$4" -O "xk_$lab" >"$folder/shown" 2>/dev/null
+	frames=$(tshark -r "$4" -Y "$filter" 2>/dev/null | wc -l)
+	check "$name: there are frames" "none" [ "$frames" -gt 0 ]
+	for field in $(sed -n 's/.*{ \.name = "\([a-z]*\)".*/\1/p' "$header"); do
+		check "$name: tshark shows $field" "$(head -n 20 "$folder/shown")" [ "$(grep -c "^    $field: " "$folder/shown")" -eq "$frames" ]
+		filter="$filter && xk_$lab.$field"
+	done
+	check "$name: every field can be filtered by" "$filter" \
+		[ "$(tshark -X "lua_script:$folder/$lab.lua" -r "$4" -Y "$filter" 2>/dev/null | wc -l)" -eq "$frames" ]
+	! grep -q "\.values" "$header" || [ -z "${5:-}" ] || check "$name: tshark names kinds" "$(head -n 20 "$folder/shown")" \
+		[ "$(grep -cE '^    kind: [A-Z]+ [(][0-9]+[)]' "$folder/shown")" -eq "$frames" ]
+}
+
+# fields_shown LAB NUMBER CHECK LAYOUT: in the capture of a check, and of the lab's network.
 fields_shown() {
-	local lab=$1 number=$2 folder=$work/$1 field wanted
+	local lab=$1 number=$2 layout=$4 folder=$work/$1-$4
 	mkdir "$folder"
-	/usr/bin/python3 "$root/tools/grade/grade.py" "$fast" "$number" --hand-out "$folder/own" --layout 5eed >"$work/out" 2>&1
+	/usr/bin/python3 "$root/tools/grade/grade.py" "$fast" "$number" --hand-out "$folder/own" --layout "$layout" >"$work/out" 2>&1
 	limit=120 expect "$lab: a program with a student's protocol" 0 '' "$fast/xk" compile "$folder/own/$lab.dot" --with "$folder/own/$lab.c" -o "$folder/xk"
 	expect "$lab: its network is right" 0 '' "$folder/xk" check "$folder/own/$lab-net.dot"
 	expect "$lab: it writes a dissector" 0 '' "$folder/xk" dissectors -o "$folder/$lab.lua"
-	/usr/bin/python3 "$root/tools/grade/grade.py" "$fast" "$number" --student "$folder/own" --layout 5eed --check "$3" --seed 7 \
+	/usr/bin/python3 "$root/tools/grade/grade.py" "$fast" "$number" --student "$folder/own" --layout "$layout" --check "$3" --seed 7 \
 		--pcap "$folder/lab.pcap" >"$work/out" 2>&1
-	tshark -X "lua_script:$folder/$lab.lua" -r "$folder/lab.pcap" -O "xk_$lab" >"$folder/shown" 2>/dev/null
-	wanted=$(sed -n 's/.*{ \.name = "\([a-z]*\)".*/\1/p' "$folder/own/$lab.h")
-	for field in $wanted; do
-		check "$lab: tshark shows $field" "$(head -n 20 "$folder/shown")" grep -q "^    $field: " "$folder/shown"
-	done
+	shown "$lab, layout $layout" "$lab" "$folder" "$folder/lab.pcap" kinds
+	"$folder/xk" run "$folder/own/$lab-net.dot" --link sim --until 200ms --quiet --set cable.corrupt=0 --pcap "$folder/net.pcapng" >"$work/out" 2>&1
+	shown "$lab, layout $layout, its network" "$lab" "$folder" "$folder/net.pcapng"
 }
 
 if ! command -v tshark >/dev/null; then
@@ -35,9 +51,11 @@ if ! command -v tshark >/dev/null; then
 elif [ ! -x "$fast/xk" ]; then
 	echo "SKIPPED: there are no programs in $fast"
 else
-	fields_shown mark 0 receives
-	fields_shown sequence 1 delivers
-	fields_shown window 2 receives
-	fields_shown fragment 3 order
-	fields_shown boot 4 delivers
+	for layout in 0 5eed; do
+		fields_shown mark 0 receives $layout
+		fields_shown sequence 1 delivers $layout
+		fields_shown window 2 receives $layout
+		fields_shown fragment 3 order $layout
+		fields_shown boot 4 delivers $layout
+	done
 fi
