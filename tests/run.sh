@@ -7,6 +7,7 @@ export LC_ALL=C
 long=${1:-0}
 passed=0
 failed=0
+used=0 # seconds of processor time, by all
 logs=build/logs/tests
 export ASAN_OPTIONS="detect_stack_use_after_return=0:strict_string_checks=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}"
@@ -18,15 +19,18 @@ export XK_TEST_LONG="$long"
 fixed_addresses=
 ! setarch -R true 2>/dev/null || fixed_addresses='setarch -R'
 
-# tell VERDICT SECONDS TEXT
+# tell VERDICT SECONDS TEXT: SECONDS are those that it took and, of processor time, those that it used.
 tell() {
-	printf '%-7s %3s s  %s\n' "$1" "$2" "$3"
+	printf '%-7s %3s s, %3s used  %s\n' "$1" "${2% *}" "${2#* }" "$3"
 }
 
 # Where the output of the test called NAME goes.
 log_of() {
 	printf '%s' "$logs/$(printf '%s' "$1" | tr ' /' '__').log"
 }
+
+# The system's Python, of whose packages some have need. Others may be scripts that first look for a version, a thousand times.
+python=$logs/bin
 
 # ---- several tests at a time ---------------------------------------------------------------------------------------------
 
@@ -43,14 +47,19 @@ limit_of() {
 	esac
 }
 
-# logged NAME COMMAND...: runs it; its output goes to NAME's log, its status and seconds to the log's .status.
+# logged NAME COMMAND...: runs it; its output goes to NAME's log; its status, the seconds that it took and those of the
+# processor that it used, to the log's .status.
 logged() {
-	local started=$SECONDS
+	local started=$SECONDS status
 	log=$(log_of "$1")
 	limit=$(limit_of "$1")
 	shift
 	timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
-	echo "$? $((SECONDS - started))" >"$log.status"
+	status=$?
+	times >"$log.status"
+	awk -v status="$status" -v took=$((SECONDS - started)) 'NR == 2 { split($1 $2, part, /[ms]/)
+		printf "%d %d %.0f\n", status, took, 60 * (part[1] + part[3]) + part[2] + part[4] }' "$log.status" >"$log.used" &&
+		mv "$log.used" "$log.status"
 }
 
 # status_of NAME STATUS: prints the status in words.
@@ -65,6 +74,7 @@ status_of() {
 judge_check() {
 	log=$(log_of "$1")
 	read -r status seconds <"$log.status"
+	used=$((used + ${seconds#* }))
 	if [ "$status" -eq 0 ]; then
 		passed=$((passed + 1))
 		tell passed "$seconds" "$1"
@@ -84,6 +94,7 @@ cunit_summary() {
 judge_cunit() {
 	log=$(log_of "$1")
 	read -r status seconds <"$log.status"
+	used=$((used + ${seconds#* }))
 	summary=$(cunit_summary "$log")
 	good=${summary% *}
 	bad=${summary#* }
@@ -100,36 +111,67 @@ judge_cunit() {
 	fi
 }
 
-# What runs, by process: how it is judged, and its name.
+# What runs, by process: its lane, how it is judged, and its name.
 declare -A running=()
+
+# Two lanes of tests run side by side, with a process for each core in either: programs that talk to each other, and mostly
+# wait for it, and tests that mostly compute. So there is always something to do while others wait. A lane that is done
+# leaves its place to the other one.
+talking=()
+computing=()
+declare -A busy=([talking]=0 [computing]=0)
+cores=$(nproc)
 
 # One that runs is waited for, and judged.
 settle() {
-	local ended kind name
+	local ended lane kind name
 	wait -n -p ended "${!running[@]}"
-	read -r kind name <<<"${running[$ended]}"
+	read -r lane kind name <<<"${running[$ended]}"
 	unset "running[$ended]"
+	busy[$lane]=$((busy[$lane] - 1))
 	"judge_$kind" "$name"
 }
 
-# One test more than there are cores: many wait for a link or a clock.
-jobs=$(($(nproc) + 1))
-
-# begin KIND NAME COMMAND...: it runs from now on, beside others.
-begin() {
-	local kind=$1
-	shift
-	while [ "${#running[@]}" -ge "$jobs" ]; do
-		settle
-	done
+# start LANE KIND NAME COMMAND...: it runs from now on, beside others.
+start() {
+	local lane=$1 kind=$2
+	shift 2
 	logged "$@" &
-	running[$!]="$kind $1"
+	running[$!]="$lane $kind $1"
+	busy[$lane]=$((busy[$lane] + 1))
 }
 
-settle_all() {
-	while [ "${#running[@]}" -gt 0 ]; do
-		settle
+# start_next LANE: the next of the lane's; what it was is text for the shell.
+start_next() {
+	local -n waiting=$1
+	local words=${waiting[0]}
+	waiting=("${waiting[@]:1}")
+	eval "start $1 $words"
+}
+
+# run_all: all that was begun, and judges it.
+run_all() {
+	while [ $((${#talking[@]} + ${#computing[@]} + ${#running[@]})) -gt 0 ]; do
+		if [ ${#running[@]} -ge $((2 * cores)) ]; then
+			settle
+		elif [ ${#talking[@]} -gt 0 ] && { [ "${busy[talking]}" -lt "$cores" ] || [ ${#computing[@]} -eq 0 ]; }; then
+			start_next talking
+		elif [ ${#computing[@]} -gt 0 ]; then
+			start_next computing
+		else
+			settle
+		fi
 	done
+}
+
+# begin KIND NAME COMMAND...
+begin() {
+	local words
+	printf -v words '%q ' "$@"
+	case $2 in
+	experiments* | system* | docs | card | bench* | 'threads udptest' | *'test_dpdk'*) talking+=("$words") ;;
+	*) computing+=("$words") ;;
+	esac
 }
 
 # check NAME COMMAND...
@@ -165,14 +207,19 @@ format() {
 		xargs -0 clang-format --dry-run -Werror
 }
 
-# What gcc does not see, in release and in debug builds. tests/cppcheck.txt says what is left alone, and why.
+# cpp_check_as DEFINITION FILE...
+cpp_check_as() {
+	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr --std=c11 \
+		--suppressions-list=tests/cppcheck.txt --library=posix -I . --template=gcc -DXK_HAVE_DPDK -D__x86_64__ \
+		-D__GNUC__=12 "$@"
+}
+
+# What gcc does not see: in release builds, and in debug builds of the files that differ in these, or include a header of
+# their folder that does. tests/cppcheck.txt says what is left alone, and why.
 cpp_check() {
-	for build in -U -D; do
-		cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr --std=c11 \
-			--suppressions-list=tests/cppcheck.txt --library=posix -j 2 -I . --template=gcc \
-			${build}XK_DEBUG -DXK_HAVE_DPDK -D__x86_64__ -D__GNUC__=12 \
-			xkernel protocols platform graphs tools experiments docs || return
-	done
+	cpp_check_as -UXK_DEBUG xkernel protocols platform graphs tools experiments docs || return
+	# shellcheck disable=SC2046 # a list of words
+	cpp_check_as -DXK_DEBUG xkernel platform $(grep -lrw XK_DEBUG --include='*.c' protocols graphs tools experiments docs)
 }
 
 # The stack switch of the other architecture. CUnit is not there for it: tests/cross/ has what test.h needs of it.
@@ -196,7 +243,7 @@ swarm_sanitized() {
 # A simulated world does the same on the other architecture, frame by frame.
 cross_replay() {
 	# shellcheck disable=SC2086 # a command and its option, or nothing
-	aarch64-linux-gnu-gcc -std=gnu11 -O1 -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
+	aarch64-linux-gnu-gcc -std=gnu11 -O0 -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
 		-fno-strict-aliasing -fstack-clash-protection -I . -o build/logs/tests/replay_aarch64 tests/cross/replay.c \
 		xkernel/*.c xkernel/engine/*.c xkernel/engine/switch_aarch64.S protocols/*.c protocols/*/*.c platform/sim/*.c platform/clock.c platform/lane.c &&
 		qemu-aarch64 build/logs/tests/replay_aarch64 >build/logs/tests/replay_there &&
@@ -211,7 +258,9 @@ if [ "${2:-}" = --only ]; then
 fi
 
 rm -rf "$logs"
-mkdir -p "$logs"
+mkdir -p "$python"
+ln -s /usr/bin/python3 "$python/python3"
+export PATH="$PWD/$python:$PATH"
 # Where hosts of debug builds note which of their counters were not zero; looked at in the end.
 export XK_COUNTERS_FILE="$PWD/$logs/counters"
 
@@ -244,16 +293,17 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	for example in asp seq; do
 		cunit "sanitized docs/examples/test_$example" $fixed_addresses "build/sanitize/tests/example_test_$example"
 	done
-	unit threads build/tsan 'xkernel tools' $fixed_addresses
-	# The others stand on a rig, which has no second thread.
-	for source in $(grep -lE 'XK_REGULAR|xk_thread_start|pthread' tests/protocols/test_*.c); do
+	unit threads build/tsan tools $fixed_addresses
+	# The others have one thread, or stand on a rig, which has none of its own.
+	for source in $(grep -lE 'XK_REGULAR|xk_thread_start|pthread' tests/xkernel/test_*.c tests/protocols/test_*.c); do
 		name=$(basename "$source" .c)
+		folder=$(basename "$(dirname "$source")")
 		# A simulated network has one thread, and much to do.
 		[ "$name" = "${name%_net}" ] || [ "$long" -ne 0 ] || continue
 		# Its other tests need no threads, and one sends 65,537 requests: longer than all the rest.
 		part=
 		[ "$name" != test_icmptest ] || part=hosts_ping_each_other
-		cunit "threads protocols/$name" $fixed_addresses build/tsan/tests/$name $part
+		cunit "threads $folder/$name" $fixed_addresses build/tsan/tests/$name $part
 	done
 	for name in test_memory test_dpdk test_dpdk_lanes test_dpdk_virtio; do
 		cunit "threads platform/$name" $fixed_addresses build/tsan/tests/$name
@@ -284,7 +334,7 @@ if [ "$long" -ne 0 ]; then
 			name=$(basename "$source" .c)
 			case $name in
 			test_pair | test_dpdk_lanes | test_dpdk_virtio | test_dpdk_links)
-				tell SKIPPED 0 "valgrind $folder/$name: it starts itself again, and finds valgrind"
+				tell SKIPPED '0 0' "valgrind $folder/$name: it starts itself again, and finds valgrind"
 				continue
 				;;
 			esac
@@ -296,9 +346,10 @@ if [ "$long" -ne 0 ]; then
 	check "valgrind udptest" $memcheck build/plain/udptest --link memory --cores "$core,$core" --rounds 20 --size 1,4000 \
 		--threads 2 --handoff none,both --set udptest.timeout=20s
 fi
-settle_all
+run_all
 check "counters" tests/counters.py build/sanitize/xk "$XK_COUNTERS_FILE"
-settle_all
+run_all
 
+echo "$SECONDS s, $used of processor time on $(nproc) cores"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
