@@ -21,6 +21,12 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=0}:exitcode=9
 export LSAN_OPTIONS="${LSAN_OPTIONS:-suppressions=$(dirname "$(realpath "$0")")/../lsan.supp:print_suppressions=0}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}:exitcode=99"
 
+# few_or MANY: how often something is repeated that finds its mistakes at once, mostly: a few times, or with --long MANY. Ends
+# that poll wait for their turn on a machine with other work, for each message.
+few_or() {
+	if [ "${XK_TEST_LONG:-0}" = 1 ]; then echo "$1"; else echo $((($1 + 4) / 5)); fi
+}
+
 build=$(realpath "$1")
 root=$(realpath "$(dirname "$0")/../..")
 udptest=$build/udptest

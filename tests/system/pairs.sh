@@ -15,44 +15,46 @@ pair() {
 	fi
 }
 
+many=$(few_or 100)
 for driver in poll interrupt adaptive; do
-	pair "$driver" 100 20 'd["driver"] == "'$driver'"' --driver $driver --size 1,1000,4000,65507 \
+	pair "$driver" "$many" 20 'd["driver"] == "'$driver'"' --driver $driver --size 1,1000,4000,65507 \
 		--mode regular,ipp --handoff none,client,server,both
-	pair "$driver, threads" 60 27 True --driver $driver --size 1,4000,65507 --handoff none,both --threads 1,2,3
-	pair "$driver, one core" 60 4 True --driver $driver --size 1,4000 --handoff none --cores 0,0
+	pair "$driver, threads" "$many" 27 True --driver $driver --size 1,4000,65507 --handoff none,both --threads 1,2,3
+	pair "$driver, one core" "$many" 4 True --driver $driver --size 1,4000 --handoff none --cores 0,0
 done
 pair "one mode" 30 1 'r["mode"] == "ipp"' --mode ipp
 pair "rounds that do not divide" 1013 2 True
 pair "many sizes" 20 16 True --size 7,8,9,1472,1473,2952,2953,32768
 
-# Where messages leave the driver is the graph's to say where --handoff does not.
+# Where messages leave the driver is the graph's to say where --handoff does not, over any link.
+over=(--link memory)
 everywhere='r["mode"] == "regular" or r["handoffs"]["explicit"] == 2 * r["rounds"]'
 nowhere='sum(r["handoffs"].values()) == 0'
-pair "udptest.dot" 50 4 "$nowhere" --size 1,65507
-pair "udptest-explicit.dot" 50 4 "$everywhere" --size 1,65507 --graph graphs/udptest-explicit.dot
-pair "udptest-explicit.dot, overridden" 50 2 "$nowhere" --graph graphs/udptest-explicit.dot --handoff none
-pair "udptest-budget.dot" 50 4 True --size 1,65507 --graph graphs/udptest-budget.dot
-pair "udptest-reassembly.dot" 50 4 True --size 1,65507 --graph graphs/udptest-reassembly.dot
-pair "udptest-multihomed.dot" 50 4 "$nowhere" --size 1,65507 --graph graphs/udptest-multihomed.dot
-pair "udptest-two.dot" 50 4 "$nowhere" --size 1,65507 --graph graphs/udptest-two.dot
+pair "udptest.dot" 50 4 "$nowhere" --size 1,65507 "${over[@]}"
+pair "udptest-explicit.dot" 50 4 "$everywhere" --size 1,65507 --graph graphs/udptest-explicit.dot "${over[@]}"
+pair "udptest-explicit.dot, overridden" 50 2 "$nowhere" --graph graphs/udptest-explicit.dot --handoff none "${over[@]}"
+pair "udptest-budget.dot" 50 4 True --size 1,65507 --graph graphs/udptest-budget.dot "${over[@]}"
+pair "udptest-reassembly.dot" 50 4 True --size 1,65507 --graph graphs/udptest-reassembly.dot "${over[@]}"
+pair "udptest-multihomed.dot" 50 4 "$nowhere" --size 1,65507 --graph graphs/udptest-multihomed.dot "${over[@]}"
+pair "udptest-two.dot" 50 4 "$nowhere" --size 1,65507 --graph graphs/udptest-two.dot "${over[@]}"
 
 # A budget that everything exceeds: for all messages, and for what was put together from fragments.
 always='r["mode"] == "regular" or r["handoffs"]["time"] >= r["rounds"] and r["handoffs"]["explicit"] == 0'
 sed 's/budget="20us", carry=8/budget="10ns"/' graphs/udptest-budget.dot >"$work/budget.dot"
-pair "a budget that is too small" 50 4 "$always" --size 1,65507 --graph "$work/budget.dot"
+pair "a budget that is too small" 50 4 "$always" --size 1,65507 --graph "$work/budget.dot" "${over[@]}"
 sed 's/budget="20us"/budget="10ns"/' graphs/udptest-reassembly.dot >"$work/reassembly.dot"
-pair "a budget that is too small, above ip" 50 4 "$always" --size 1,65507 --graph "$work/reassembly.dot"
+pair "a budget that is too small, above ip" 50 4 "$always" --size 1,65507 --graph "$work/reassembly.dot" "${over[@]}"
 
 # Who goes on with what waited, and what waiting does.
 for policy in 'implicit=fail' 'implicit="spin(20us)"' 'resume=driver' 'resume=thread'; do
 	sed "s/^digraph udptest {/&\n\tgraph [$policy];/" graphs/udptest.dot >"$work/policy.dot"
-	pair "$policy" 50 4 "$nowhere" --size 1,4000 --graph "$work/policy.dot"
+	pair "$policy" 50 4 "$nowhere" --size 1,4000 --graph "$work/policy.dot" "${over[@]}"
 done
 
-pair "ring" 100 10 'd["link"] == "ring"' --link ring --driver poll --size 1,65507 --handoff none,client,server,both
+pair "ring" "$many" 10 'd["link"] == "ring"' --link ring --driver poll --size 1,65507 --handoff none,client,server,both
 pair "ring, the driver not chosen" 50 2 'd["driver"] == "poll"' --link ring
 for driver in poll interrupt adaptive; do
-	pair "memory, $driver" 50 6 True --link memory --driver $driver --size 1,4000 --handoff none,both
+	pair "memory, $driver" "$many" 6 True --link memory --driver $driver --size 1,4000 --handoff none,both
 done
 
 echo kept >"$work/kept.json"
@@ -67,11 +69,12 @@ expect "--set at the server alone" 1 'client: .*10\.77\.0\.2 has not answered' "
 	--set server:udptest.serve=no --set client:udptest.silence=1s --set client:udptest.timeout=100ms
 
 # Ends that go at the same moment, each with two links: the one finds the other gone while it is closing.
-for ((i = 0; i < 25; i++)); do
+times=$(few_or 25)
+for ((i = 0; i < times; i++)); do
 	run 30 "$udptest" --graph graphs/udptest-multihomed.dot --driver poll --cores 0,0 --mode ipp --rounds 20
 	[ "$status" -eq 0 ] || break
 done
-check "25 pairs that end together" "status $status: $(tail -n 3 "$work/err")" [ $i -eq 25 ]
+check "$times pairs that end together" "status $status: $(tail -n 3 "$work/err")" [ $i -eq "$times" ]
 
 # Every crossing is told, and where a message left the driver.
 run 30 "$udptest" --mode ipp --rounds 2 --trace --handoff server
