@@ -13,7 +13,7 @@ enum {
 	ROUNDTRIP_BLOCKS = 20,    /* of a configuration, unless blocks would be too long */
 	ROUNDTRIP_BLOCK_MIN = 50, /* round trips */
 	ROUNDTRIP_BLOCK_MAX = 5000,
-	ROUNDTRIP_WARM_UP = 100,
+	ROUNDTRIP_WARM_UP = 100, /* at most: as many as are counted */
 };
 
 static int
@@ -31,7 +31,10 @@ static int
 roundtrip_block(struct roundtrip_job *job, struct roundtrip_run *run, uint64_t rounds)
 {
 	struct pair_block block = {
-		.host = job->server, .size = run->size, .channels = run->channels, .rounds = ROUNDTRIP_WARM_UP
+		.host = job->server,
+		.size = run->size,
+		.channels = run->channels,
+		.rounds = rounds < ROUNDTRIP_WARM_UP ? rounds : ROUNDTRIP_WARM_UP,
 	};
 	const struct pair_result *result = &job->result;
 	int status = pair_setup(&job->pair, &run->setup);
