@@ -7,7 +7,9 @@
 
 #include <CUnit/CUnit.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Adds a test to the program's only suite; called by TEST before main. */
@@ -44,5 +46,14 @@ void test_register(const char *name, void (*run)(void));
 
 /* For what the rest of a test stands on: ends the test when false. */
 #define REQUIRE(condition) CU_ASSERT_FATAL(condition)
+
+/* Returns whether tests are to take their long forms: ./run test --long, or XK_TEST_LONG=1. */
+static inline bool
+test_is_long(void)
+{
+	const char *given = getenv("XK_TEST_LONG");
+
+	return given != NULL && strcmp(given, "0") != 0;
+}
 
 #endif

@@ -180,12 +180,10 @@ net_live(struct net *net, bool crashes, const struct net_times *times)
 static inline uint64_t
 net_runs(uint64_t some)
 {
-	const char *lengthy = getenv("XK_TEST_LONG");
-
 #ifdef __SANITIZE_THREAD__
 	return 1;
 #endif
-	return lengthy == NULL || strcmp(lengthy, "0") == 0 ? some : 12 * some;
+	return test_is_long() ? 12 * some : some;
 }
 
 #endif

@@ -251,8 +251,7 @@ TEST(random_frames_leave_nothing_behind)
 {
 	struct rig *r = ip_rig_with("ip.reassembly_timeout=1s;");
 	uint64_t state = UINT64_C(0x1234567);
-	const char *lengthy = getenv("XK_TEST_LONG");
-	unsigned rounds = lengthy != NULL && atoi(lengthy) != 0 ? 200000 : 5000;
+	unsigned rounds = test_is_long() ? 200000 : 5000;
 
 	rig_open_enable(r, anybody());
 	for (unsigned i = 0; i < rounds; i++) {

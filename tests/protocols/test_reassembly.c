@@ -524,7 +524,7 @@ random_datagram(struct bench *b, uint16_t id, uint64_t *state)
 TEST(random_fragmentations_in_random_order)
 {
 	struct bench *b = bench_new(&wide);
-	unsigned rounds = getenv("XK_TEST_LONG") != NULL && atoi(getenv("XK_TEST_LONG")) != 0 ? 5000 : 100;
+	unsigned rounds = test_is_long() ? 5000 : 100;
 
 	for (unsigned round = 1; round <= rounds; round++) {
 		uint64_t seed = round * UINT64_C(0x9e3779b97f4a7c15), state = seed;

@@ -600,8 +600,7 @@ TEST(random_datagrams_leave_nothing_behind)
 {
 	struct rig *r = udp_rig_with("udp.sessions=4;");
 	uint64_t state = UINT64_C(0x7654321);
-	const char *lengthy = getenv("XK_TEST_LONG");
-	unsigned rounds = lengthy != NULL && atoi(lengthy) != 0 ? 200000 : 5000;
+	unsigned rounds = test_is_long() ? 200000 : 5000;
 
 	rig_open_enable(r, at_port(PORT));
 	rig_open_enable(r, at_port(PORT + 2));
