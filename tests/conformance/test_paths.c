@@ -16,7 +16,7 @@
 #include "tests/random.h"
 #include "tests/test.h"
 
-enum { KINDS = 4, ROUNDS = 6, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
+enum { KINDS = 4, ROUNDS = 4, ROUNDS_LONG = 20, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
 
 enum { BY_LAYERS, BY_PATHS, DIFFER_HOSTS };
 
@@ -270,7 +270,7 @@ TEST(all_scripts_give_the_same)
 	} kinds[KINDS] = { { "/bid/", 0 }, { "/blast/", 0 }, { "/chan/", 0 }, { "/rfc768/", 0 } };
 	struct recording r = { .frames = calloc(DIFFER_FRAMES, sizeof(*r.frames)) };
 	static char why[SCRIPT_WHY];
-	unsigned frames = 0;
+	unsigned frames = 0, rounds = test_is_long() ? ROUNDS_LONG : ROUNDS;
 	glob_t scripts;
 
 	REQUIRE(r.frames != NULL);
@@ -288,7 +288,7 @@ TEST(all_scripts_give_the_same)
 				good = false;
 			}
 		}
-		for (unsigned round = 0; good && round <= ROUNDS; round++, frames += r.count)
+		for (unsigned round = 0; good && round <= rounds; round++, frames += r.count)
 			good = compare(&r, round);
 		CHECK(good);
 		for (unsigned k = 0; k < KINDS; k++)

@@ -334,7 +334,8 @@ try_with(const struct attack *attack, uint64_t client_ns, unsigned loss)
 	REQUIRE(xk_sim_at(s->sim, xk_sim_now_ns(s->sim) + client_ns, boot_client, s) == 0);
 	siege_run(s, client_ns + CALLING);
 	s->stops = true;
-	siege_run(s, 20 * SIEGE_S);
+	s->every_ns = 10 * SIEGE_MS; /* the enemy only answers now */
+	siege_run(s, 11 * SIEGE_S);  /* longer than a call's deadline */
 	judge(s, loss > 0);
 	siege_free(s);
 }

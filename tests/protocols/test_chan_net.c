@@ -22,7 +22,7 @@ enum {
 };
 
 /* By stop_ms each client has chosen each server, even if a call takes half a second. */
-static const struct net_times times = { .heal_ms = 8000, .settle_ms = 14000, .stop_ms = 26000, .end_ms = 49000 };
+static const struct net_times times = { .heal_ms = 8000, .settle_ms = 14000, .stop_ms = 18000, .end_ms = 41000 };
 
 /* What callers call through. */
 enum over { OVER_CHAN, OVER_SELECT, OVER_POOL };
