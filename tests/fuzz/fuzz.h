@@ -104,7 +104,7 @@ size_t fuzz_traffic_mutate(uint8_t *script, size_t len, size_t max, uint64_t see
 /*
  * Calls LLVMFuzzerTestOneInput with the inputs that make writes (at most max bytes) from `runs` seeds, in a child, and
  * prints the seed where one fails. XK_FUZZ_SEED=N in the environment: with the seed N alone, in this process.
- * XK_TEST_LONG=1: 8 times as many. False: one failed.
+ * XK_TEST_LONG=1: 16 times as many. False: one failed.
  */
 bool fuzz_runs(unsigned runs, size_t max, size_t (*make)(uint8_t *input, size_t max, uint64_t seed));
 

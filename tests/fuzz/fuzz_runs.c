@@ -14,7 +14,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-enum { RUNS_LONG = 8, RUNS_LEAK_EVERY = 64, RUNS_FILE_MAX = 1 << 16 };
+enum { RUNS_LONG = 16, RUNS_LEAK_EVERY = 64, RUNS_FILE_MAX = 1 << 16 };
 
 /* Of the leak sanitizer, where there is one. */
 __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);

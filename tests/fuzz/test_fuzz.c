@@ -9,7 +9,7 @@ TEST(the_corpus_breaks_nothing)
 
 TEST(seeded_traffic_breaks_nothing)
 {
-	CHECK(fuzz_runs(1500, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
+	CHECK(fuzz_runs(750, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
 }
 
 /* Traffic, with records moved, doubled and damaged. */
@@ -25,7 +25,7 @@ make_damaged(uint8_t *script, size_t max, uint64_t seed)
 
 TEST(damaged_traffic_breaks_nothing)
 {
-	CHECK(fuzz_runs(1500, FUZZ_SCRIPT_MAX, make_damaged));
+	CHECK(fuzz_runs(750, FUZZ_SCRIPT_MAX, make_damaged));
 }
 
 /* Bytes at random are scripts too. */
@@ -41,5 +41,5 @@ make_noise(uint8_t *script, size_t max, uint64_t seed)
 
 TEST(noise_breaks_nothing)
 {
-	CHECK(fuzz_runs(500, FUZZ_SCRIPT_MAX, make_noise));
+	CHECK(fuzz_runs(250, FUZZ_SCRIPT_MAX, make_noise));
 }

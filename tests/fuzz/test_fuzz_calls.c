@@ -26,5 +26,5 @@ make_fates(uint8_t *script, size_t max, uint64_t seed)
 
 TEST(seeded_fates_break_no_call)
 {
-	CHECK(fuzz_runs(300, SCRIPT_MAX, make_fates));
+	CHECK(fuzz_runs(150, SCRIPT_MAX, make_fates));
 }

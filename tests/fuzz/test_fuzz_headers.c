@@ -17,5 +17,5 @@ make_damaged(uint8_t *input, size_t max, uint64_t seed)
 
 TEST(a_damaged_corpus_breaks_no_loader)
 {
-	CHECK(fuzz_runs(20000, INPUT_MAX, make_damaged));
+	CHECK(fuzz_runs(10000, INPUT_MAX, make_damaged));
 }

@@ -9,17 +9,17 @@ TEST(the_corpus_breaks_no_graph)
 
 TEST(seeded_traffic_breaks_no_graph)
 {
-	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
+	CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
 }
 
 TEST(seeded_calls_break_no_graph_of_calls)
 {
-	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, fuzz_traffic_make_calls));
+	CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_calls));
 }
 
 TEST(seeded_messages_break_no_graph_of_gm_or_am)
 {
-	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, fuzz_traffic_make_messages));
+	CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_messages));
 }
 
 /* Traffic, with records moved, doubled and damaged. */
@@ -35,5 +35,5 @@ make_damaged(uint8_t *script, size_t max, uint64_t seed)
 
 TEST(damaged_traffic_breaks_no_graph)
 {
-	CHECK(fuzz_runs(600, FUZZ_SCRIPT_MAX, make_damaged));
+	CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, make_damaged));
 }

@@ -17,5 +17,5 @@ make_damaged(uint8_t *input, size_t max, uint64_t seed)
 
 TEST(a_damaged_corpus_breaks_no_network)
 {
-	CHECK(fuzz_runs(1500, INPUT_MAX, make_damaged));
+	CHECK(fuzz_runs(750, INPUT_MAX, make_damaged));
 }
