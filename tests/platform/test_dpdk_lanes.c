@@ -25,10 +25,10 @@
 enum {
 	LANES_MAX = 4,
 	PEERS = 64,
-	ROUNDS = 40,
+	ROUNDS = 10,
 	WINDOW = 16, /* requests on their way at a time */
 	SIZE = 64,
-	MESSAGES = 300,
+	MESSAGES = 100,
 	ENDED_BADLY = 5,
 };
 
@@ -444,7 +444,7 @@ ring_close(struct wide ends[2])
 	}
 }
 
-enum { SENDERS = 2, ORDERED = 400 /* frames of each conversation from each sender */ };
+enum { SENDERS = 2, ORDERED = 150 /* frames of each conversation from each sender */ };
 
 struct sender {
 	struct xk_port *port;

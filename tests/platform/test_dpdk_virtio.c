@@ -7,7 +7,10 @@
 #include "tests/platform/dpdk_peer.h"
 #include "tests/platform/lent.h"
 
-enum { PATIENCE_MS = 60000 }; /* with a peer that a busy machine starts */
+enum {
+	PATIENCE_MS = 60000, /* with a peer that a busy machine starts */
+	PINGS = 300,
+};
 
 /* ---- pings ---- */
 
@@ -143,7 +146,7 @@ check_virtio(enum xk_dpdk_end end, bool sleeps, const char *how)
 		CHECK(h.port->can_sleep);
 		CHECK(peer_is_ready(&p));
 		CHECK(host_is_joined(&h));
-		CHECK_EQ(ping_many(&h, 2000), 2000);
+		CHECK_EQ(ping_many(&h, PINGS), PINGS);
 	}
 	CHECK_EQ(peer_end(&p, SIGTERM), 0);
 	host_close(&h);

@@ -20,9 +20,9 @@
 #include "tests/compose.h"
 
 #ifdef __SANITIZE_THREAD__
-enum { STRESS_DATAGRAMS = 3000 };
+enum { STRESS_DATAGRAMS = 1000 };
 #else
-enum { STRESS_DATAGRAMS = 20000 };
+enum { STRESS_DATAGRAMS = 8000 };
 #endif
 
 enum {
