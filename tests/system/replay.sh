@@ -1,6 +1,6 @@
 #!/bin/bash
 # replay.sh BUILD [BUILD]... - the same seed is the same run: what `xk run` prints, counts and captures is the same to the
-# byte, time after time, at other addresses, and from every build: the ones given (else BUILD, build and build/tsan) and
+# byte, time after time, at other addresses, and from every build: the ones given (else build and BUILD; with --long build/tsan, too) and
 # one by clang 14, made here. Another seed is another run.
 . "$(dirname "$0")/common.sh"
 
@@ -95,7 +95,9 @@ builds=()
 if [ $# -gt 1 ]; then
 	for other; do builds+=("$(realpath "$other")"); done
 else
-	for other in "$build" "$root/build" "$root/build/tsan"; do
+	others=("$root/build" "$build")
+	[ "${XK_TEST_LONG:-0}" != 1 ] || others+=("$root/build/tsan")
+	for other in "${others[@]}"; do
 		if [ -x "$other/xk" ]; then builds+=("$other"); else echo "SKIPPED: there is no $other/xk"; fi
 	done
 fi
@@ -104,7 +106,7 @@ fi
 clang=$root/build/clang
 clang_build() {
 	[ -f "$clang/build.ninja" ] ||
-		CC=clang-14 meson setup "$clang" -Ddpdk=disabled -Dtests=false || return
+		CC=clang-14 meson setup "$clang" -Ddpdk=disabled -Dtests=false -Ddebug=false || return
 	ninja -C "$clang" xk
 }
 if ! command -v clang-14 >/dev/null; then
@@ -161,7 +163,7 @@ replay() {
 		sim "$other" other "$network" 7 "$until"
 		check "$name: by ${other#"$root/"}" "it differs from ${builds[0]}" same first other
 	done
-	sim "${builds[1]}" other "$network" 8 "$until"
+	sim "${builds[0]}" other "$network" 8 "$until"
 	check "$name: another seed, another run" "the traces are the same" \
 		eval '! cmp -s "$work/first.trace" "$work/other.trace"'
 }
@@ -184,16 +186,16 @@ replay "$networks/sixty.dot" 30ms 'booted' 'sent switch'
 # ---- at other addresses ----------------------------------------------------------------------------------------------------
 
 # The run of the first test, where stacks, heap and code lie elsewhere and fresh memory is full of rubbish.
-sim "${builds[1]}" first "$networks/faults-net.dot" 7 100ms
+sim "${builds[0]}" first "$networks/faults-net.dot" 7 100ms
 for number in 1 2 3; do
 	MALLOC_PERTURB_=$((number * 77)) NUMBER=$(printf "%0$((number * 1001))d" 0) \
-		setarch "$(uname -m)" timeout 240 "${builds[1]}/xk" run "$networks/faults-net.dot" --link sim --seed 7 \
+		setarch "$(uname -m)" timeout 240 "${builds[0]}/xk" run "$networks/faults-net.dot" --link sim --seed 7 \
 		--until 100ms --trace >"$work/other.trace" 2>"$work/other.said" </dev/null
 	check "random addresses, time $number" "the traces differ" cmp "$work/first.trace" "$work/other.trace"
 done
 
 # What is watched changes nothing: the last line of the summary has the hash of all that happened.
-run 60 "${builds[1]}/xk" run "$networks/faults-net.dot" --link sim --seed 7 --until 100ms --quiet
+run 60 "${builds[0]}/xk" run "$networks/faults-net.dot" --link sim --seed 7 --until 100ms --quiet
 check "watched or not, the hash is the same" "$(tail -n 1 "$work/err") or $(tail -n 1 "$work/first.said")" \
 	[ "$(tail -n 1 "$work/err")" = "$(tail -n 1 "$work/first.said")" ]
 
@@ -202,7 +204,7 @@ check "watched or not, the hash is the same" "$(tail -n 1 "$work/err") or $(tail
 # decodes NETWORK UNTIL: tshark reads as many frames as were sent, came and were lost, and calls none malformed.
 decodes() {
 	local told shown
-	sim "${builds[1]}" first "$1" 7 "$2" --set "${3:-graph.costs=none}"
+	sim "${builds[0]}" first "$1" 7 "$2" --set "${3:-graph.costs=none}"
 	told=$(grep -cE '^ *[0-9]+\.[0-9]{9} [^ ]+ (sent|arrived|lost) ' "$work/first.trace")
 	shown=$(tshark -n -r "$work/first.pcapng" -T fields -e frame.number 2>"$work/tshark.said" | wc -l)
 	[ "$told" -gt 100 ] && [ "$told" -eq "$shown" ] || { echo "$told frames told, $shown read" >&2; return 1; }
