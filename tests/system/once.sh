@@ -1,5 +1,5 @@
 #!/bin/bash
-# once.sh BUILD [SECONDS] - at most once, over DPDK and with processes that are killed: for SECONDS (12, or 300 where
+# once.sh BUILD [SECONDS] - at most once, over DPDK and with processes that are killed: for SECONDS (6, or 300 where
 # XK_TEST_LONG is 1) a client calls by four channels, and client and server are killed in turn, or stopped for a while, and
 # start again. Each client numbers its calls differently, and each server tells which it runs. In the end no call was run
 # twice, by one boot of the server or by two, and no reply was another call's.
@@ -11,7 +11,7 @@
 . "$(dirname "$0")/common.sh"
 
 chantest=$build/chantest
-seconds=${2:-$([ "${XK_TEST_LONG:-0}" = 1 ] && echo 300 || echo 12)}
+seconds=${2:-$([ "${XK_TEST_LONG:-0}" = 1 ] && echo 300 || echo 6)}
 
 skip() {
 	echo "SKIPPED: $1: nothing shows that calls are run once where processes are killed"

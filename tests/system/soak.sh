@@ -1,5 +1,5 @@
 #!/bin/bash
-# soak.sh BUILD [SECONDS [SEED]] - what comes and goes, for SECONDS (20, or 1500 where XK_TEST_LONG is 1): hosts that
+# soak.sh BUILD [SECONDS [SEED]] - what comes and goes, for SECONDS (8, or 1500 where XK_TEST_LONG is 1): hosts that
 # crash in the simulator; servers that stand all the time on a bad network, while their clients are killed and start
 # again, and servers that are killed; a pair whose mode is changed all the time; pairs with options at random. Nothing may
 # be lost or dropped where the network is good, nothing reported by a sanitizer, nothing leaked, and who stands does not
@@ -13,7 +13,7 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=0}:quarantine
 # Which counters chance reaches, is not for others to rely on.
 unset XK_COUNTERS_FILE
 
-seconds=${2:-$([ "${XK_TEST_LONG:-0}" = 1 ] && echo 1500 || echo 20)}
+seconds=${2:-$([ "${XK_TEST_LONG:-0}" = 1 ] && echo 1500 || echo 8)}
 seed=${3:-$(($(date +%s) % 32768))}
 RANDOM=$seed
 count=0

@@ -29,6 +29,9 @@ else
 	cores=0,1
 fi
 file=$work/switches.json
+# Benchmarks as people run them.
+fast=$root/build
+[ -x "$fast/xk" ] || fast=$build
 
 run 120 "$udptest" --cores $cores --rounds 2000 --handoff none --json "$file"
 echo "# switches per datagram: regular $(figures "$file" "$regular"), ipp $(figures "$file" "$ipp")"
@@ -51,7 +54,7 @@ document "a handoff costs the switch that it saved" "$file" "-0.5 <= $saved <= 0
 
 # ---- the handoff by itself -----------------------------------------------------------------------------------------
 
-run 120 "$build/xk" bench handoff --rounds 400 --block 100 --json "$work/handoff.json"
+run 120 "$fast/xk" bench handoff --rounds 400 --block 100 --json "$work/handoff.json"
 check "xk bench handoff" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 each='4 * (d["counts"]["warm"] + 100)'
 document "each message that was to leave the driver has left it" "$work/handoff.json" \
@@ -60,37 +63,37 @@ document "each wait has ended as it was to" "$work/handoff.json" \
 	"d['counts']['resumes_driver'] == $each and $each <= d['counts']['resumes_thread'] <= 2 * $each"
 document "every way has its times" "$work/handoff.json" \
 	'len(d["ways"]) == 8 and all(w["min"] <= w["p50"] <= w["p99"] <= w["max"] for w in d["ways"].values())'
-expect "a core that may not be used" 1 'core 900 may not be used' "$build/xk" bench handoff --core 900
-expect "more than there can be blocks" 2 'one to 10000 blocks' "$build/xk" bench handoff --rounds 10 --block 20
+expect "a core that may not be used" 1 'core 900 may not be used' "$fast/xk" bench handoff --core 900
+expect "more than there can be blocks" 2 'one to 10000 blocks' "$fast/xk" bench handoff --rounds 10 --block 20
 
-run 120 "$build/xk" bench copy --size 64,1000000 --rounds 96 --json "$work/copy.json"
+run 120 "$fast/xk" bench copy --size 64,1000000 --rounds 96 --json "$work/copy.json"
 check "xk bench copy" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 document "every size has its times by every way" "$work/copy.json" '([r["size"] for r in d["runs"]] == [64, 1000000] and
 	all(set(r) == {"size", "send-copy", "send-reference", "receive-copy", "receive-reference"} for r in d["runs"]))'
-prints "... and one way alone" ' 64 +0\.0 +[0-9.]+ +0\.0 ' "$build/xk" bench copy --size 64 --rounds 96 --way send-reference
+prints "... and one way alone" ' 64 +0\.0 +[0-9.]+ +0\.0 ' "$fast/xk" bench copy --size 64 --rounds 96 --way send-reference
 
 for set in gm.flow=yes gm.reliable=no gm.small=unreliable; do
-	run 120 "$build/xk" bench message --rounds 2000 --set $set --json "$work/message.json"
+	run 120 "$fast/xk" bench message --rounds 2000 --set $set --json "$work/message.json"
 	check "xk bench message $set" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 	kept=$([ $set = gm.flow=yes ] && echo 4 || echo 0)
 	document "... keeps what must be acknowledged" "$work/message.json" \
 		"d['under_way'] == 4 and d['buffers'] == {'sender': $kept, 'receiver': 0} and d['per_message']['turns'] < 2.2"
 done
-run 120 "$build/xk" bench message --rounds 200 --size 16000 --json "$work/message.json"
+run 120 "$fast/xk" bench message --rounds 200 --size 16000 --json "$work/message.json"
 document "... and its receiver what is incomplete" "$work/message.json" 'd["buffers"]["receiver"] == 11'
-run 120 "$build/xk" bench message --rounds 200 --graph graphs/bip.dot --json "$work/message.json"
+run 120 "$fast/xk" bench message --rounds 200 --graph graphs/bip.dot --json "$work/message.json"
 document "... but nothing by bip" "$work/message.json" 'd["buffers"] == {"sender": 0, "receiver": 0}'
-expect "a message that bip cannot carry" 1 'message' "$build/xk" bench message --graph graphs/bip.dot --size 4000
+expect "a message that bip cannot carry" 1 'message' "$fast/xk" bench message --graph graphs/bip.dot --size 4000
 
 # Many conversations, each of which gets its path; what they will touch is fetched for a burst at a time.
-run 120 "$build/xk" bench echo --rounds 50000 --sessions 300 --burst 32 --json "$work/echo.json"
+run 120 "$fast/xk" bench echo --rounds 50000 --sessions 300 --burst 32 --json "$work/echo.json"
 document "many conversations go by paths" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9'
-run 120 "$build/xk" bench echo --rounds 1000 --turns --json "$work/echo.json"
+run 120 "$fast/xk" bench echo --rounds 1000 --turns --json "$work/echo.json"
 document "by a program's turns, too" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9 and d["per_echo"]["turns"] >= 1'
-run 120 "$build/xk" bench echo --rounds 5000 --drivers 2 --sessions 20 --json "$work/echo.json"
+run 120 "$fast/xk" bench echo --rounds 5000 --drivers 2 --sessions 20 --json "$work/echo.json"
 # The counting begins with the first driver's warm-up over, when the other may have done all its rounds.
 document "and by two drivers side by side" "$work/echo.json" 'd["drivers"] == 2 and d["per_echo"]["by_path"] > 0.3'
-expect "turns of two drivers" 2 'is for one driver' "$build/xk" bench echo --drivers 2 --turns
+expect "turns of two drivers" 2 'is for one driver' "$fast/xk" bench echo --drivers 2 --turns
 
 # ---- idle ----------------------------------------------------------------------------------------------------------
 
