@@ -16,11 +16,12 @@ from programs import Failed
 class Lab:
     """Where programs are, what they run on, and how much of it."""
 
-    def __init__(self, build, cores, quick, repeats=REPEATS, far=None):
+    def __init__(self, build, cores, quick, repeats=REPEATS, far=None, brief=False):
         self.build = os.path.abspath(build)
         self.cores = cores  # of this machine
         self.far = far  # the other machine (far.py), if the server is there
         self.quick = quick
+        self.brief = brief  # even less: for tests, which look at what is made of figures, not at these
         self.repeats = repeats
         self.journal = None
         self.chapter = ""  # the experiment that is being made
@@ -30,6 +31,8 @@ class Lab:
         self.cut_short = ""  # how much was measured before ctrl-C; empty: everything
 
     def rounds(self, whole, quick):
+        if self.brief:
+            return max(1, quick // 4) if isinstance(quick, int) else quick / 4
         return quick if self.quick else whole
 
     def ends(self):

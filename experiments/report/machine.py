@@ -8,7 +8,7 @@ import time
 
 OTHERS_PERCENT = 10  # of a processor, used by other programs meanwhile: more is told
 FLOOR = os.path.join("experiments", "floors", "bare_dpdk_echo")
-FLOOR_ROUNDS = 20000
+FLOOR_ROUNDS = (20000, 2000)  # and with --quick
 
 
 class Machine:
@@ -24,11 +24,12 @@ class Machine:
     def take_floor(self):
         """A message there and back with nothing but DPDK, polling and asleep; and a cache line's time, before and after."""
         self.lab.chapter = "machine"
-        run = self.lab.run_told(FLOOR, "--cores", self.lab.cores, "--rounds", str(FLOOR_ROUNDS))
+        rounds = self.lab.rounds(*FLOOR_ROUNDS)
+        run = self.lab.run_told(FLOOR, "--cores", self.lab.cores, "--rounds", str(rounds))
         floor = {"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]}
         core = self.lab.cores.split(",", maxsplit=1)[0]
         for where, cores in (("apart", self.lab.cores), ("together", f"{core},{core}")):
-            run = self.lab.run_told(FLOOR, "--cores", cores, "--rounds", str(FLOOR_ROUNDS // 20), "--sleep")
+            run = self.lab.run_told(FLOOR, "--cores", cores, "--rounds", str(rounds // 20), "--sleep")
             floor[f"asleep_{where}_ns"] = run["rtt_ns"]
         self.floors.append(floor)
 

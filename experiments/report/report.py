@@ -94,19 +94,21 @@ def main():
     parser.add_argument("out", help="the directory for index.html and its figures")
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
     parser.add_argument("--quick", action="store_true", help="fewer round trips, within six minutes")
+    parser.add_argument("--brief", action="store_true", help=argparse.SUPPRESS)  # --quick with a quarter of the round trips, for tests
     parser.add_argument("--repeats", type=int, default=labs.REPEATS, metavar="N", choices=range(1, 100),
                         help=f"how often each run is made ({labs.REPEATS}): with fewer, the intervals hold the median less often")
     parser.add_argument("--only", default=",".join(EXPERIMENTS), metavar="NAME,...", help=f"of {', '.join(EXPERIMENTS)}")
     parser.add_argument("--resume", action="store_true", help="go on with a report that was interrupted")
     far.add_options(parser)
     options = parser.parse_args()
+    options.quick |= options.brief
     names = options.only.split(",")
     wrong = [name for name in names if name not in EXPERIMENTS]
     if wrong:
         parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(EXPERIMENTS)}")
     try:
         os.makedirs(options.out, exist_ok=True)
-        lab = labs.Lab(options.build, options.cores, options.quick, options.repeats, far=far.far_of(options))
+        lab = labs.Lab(options.build, options.cores, options.quick, options.repeats, far=far.far_of(options), brief=options.brief)
         lab.machine = machines.Machine(lab)
         about = {"commit": commit(), "quick": options.quick, "repeats": options.repeats, "cores": options.cores, "link": options.link or "none"}
         lab.about = about | {"date": datetime.datetime.now().astimezone().isoformat(" ", "minutes"), "command": command_of(options)}

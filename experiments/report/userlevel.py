@@ -85,13 +85,14 @@ def instructions(lab, end, options):
     """Of a message at one end; or why they cannot be counted."""
     if shutil.which("valgrind") is None:
         return "there is no valgrind"
+    rounds = lab.rounds(COUNTED, COUNTED)
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no", f"{lab.build}/xk", "bench", "message",
-               "--count", end, "--rounds", str(COUNTED), *options]
+               "--count", end, "--rounds", str(rounds), *options]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     collected = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or collected is None:
         return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "valgrind has failed"
-    return int(collected[1]) / COUNTED
+    return int(collected[1]) / rounds
 
 
 def costs(section, parts):

@@ -70,6 +70,8 @@ def check_virtio(work):
             document = json.load(stream)
         tell(list(document["virtio"]) == ["handler"], "... has its row", str(document))
         check_rows("virtio", document["virtio"], rounds)
+        tell([(row["driver"], row["ratio"] > 0) for row in document["floors"]] == [("poll", True), ("interrupt", True)], "... beside DPDK alone",
+             str(document["floors"]))
 
 
 def check_model(work):
@@ -87,7 +89,7 @@ def check_model(work):
 
 
 def check_report(work):
-    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "endpoints", "--quick"]
+    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "endpoints", "--brief"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     tell(done.returncode == 0, "the report makes its chapter", done.stdout)
     if done.returncode != 0:

@@ -282,7 +282,7 @@ def main():
         print("usage: tests/experiments/test_report.py BUILD", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as out:
-        status, output = report(out, sys.argv[1], "--quick", "--repeats", str(REPEATS), "--only", ",".join(NAMES))
+        status, output = report(out, sys.argv[1], "--brief", "--repeats", str(REPEATS), "--only", ",".join(NAMES))
         tell(status == 0, "every experiment, quickly", output)
         if status == 0:
             _, text = check_page(out)
