@@ -287,8 +287,8 @@ cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
 check "aarch64 replay" "$0" "$long" --only cross_replay
 # shellcheck disable=SC2086 # a command and its option, or nothing
 {
-	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build/sanitize
-	check "experiments overload" $fixed_addresses experiments/overload/sweep.py build/sanitize --seconds 0.05 --loads 50,100,200
+	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build
+	check "experiments overload" $fixed_addresses experiments/overload/sweep.py build --seconds 0.05 --loads 50,100,200
 	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments fuzz conformance' $fixed_addresses
 	for example in asp seq; do
 		cunit "sanitized docs/examples/test_$example" $fixed_addresses "build/sanitize/tests/example_test_$example"

@@ -67,7 +67,7 @@ def check_here(here):
 
 
 def check_report(work):
-    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "components", "--quick"]
+    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "components", "--brief"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     tell(done.returncode == 0, "the report makes its chapter", done.stdout)
     if done.returncode != 0:

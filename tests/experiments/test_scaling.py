@@ -132,7 +132,7 @@ def check_pages(data):
 
 def check_report(work):
     cores = f"{min(os.sched_getaffinity(0))},{max(os.sched_getaffinity(0))}"
-    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "scaling", "--quick", "--repeats", str(REPEATS), "--cores", cores]
+    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "scaling", "--brief", "--repeats", str(REPEATS), "--cores", cores]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     tell(done.returncode == 0, "the report makes its chapter", done.stdout)
     if done.returncode != 0:
