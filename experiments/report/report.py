@@ -8,6 +8,7 @@ Exits 1 if an experiment could not be made; what does not agree is told on the p
 import argparse
 import datetime
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -82,7 +83,9 @@ def tell(sections, lab):
 
 
 def commit():
-    """This tree's, and whether it was changed since."""
+    """This tree's, and whether it was changed since; "unknown" without git."""
+    if shutil.which("git") is None:
+        return "unknown"
     done = subprocess.run(["git", "-C", labs.ROOT, "describe", "--always", "--dirty", "--abbrev=10"], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True, check=False)
     return done.stdout.strip() or "unknown"

@@ -242,6 +242,14 @@ def check_marks():
         tell(section.verdict() is wanted, f"marked {labs.VERDICTS[wanted]}: {agrees} {disturbed} {virtual}", str(section.verdict()))
 
 
+def check_without_git(build):
+    path, os.environ["PATH"] = os.environ["PATH"], "/nonexistent"
+    with tempfile.TemporaryDirectory() as out:
+        status, output = report(out, build, "--brief", "--repeats", "1", "--only", "handoff")
+        tell(status == 0 and json.loads(read(out, "machine.json"))["about"]["commit"] == "unknown", "a report without git", output)
+    os.environ["PATH"] = path
+
+
 def check_refused(build):
     with tempfile.TemporaryDirectory() as out:
         status, output = report(out, build, "--only", "rpc,nothing")
@@ -292,6 +300,7 @@ def main():
             check_machine(out, text)
             check_policies(out)
     check_marks()
+    check_without_git(sys.argv[1])
     check_refused(sys.argv[1])
     check_cut_short(sys.argv[1])
     print(f"{checks.failures} failed" if checks.failures else "the report is made")

@@ -267,11 +267,12 @@ def main():
         run_inside()
         return 1 if checks.failures else 0
     unshare = ["unshare", *(() if os.geteuid() == 0 else ("-r",)), "-n"]
+    unshare += ["--kill-child", "-p", "-f", "--mount-proc"]
     tried = subprocess.run([*unshare, "true"], stderr=subprocess.PIPE, text=True, check=False)
     if tried.returncode != 0:
         print(f"skipped: no network namespaces: {tried.stderr.strip()}")
         return 0
-    return subprocess.run([*unshare, "--kill-child", "-p", "-f", "--mount-proc", sys.executable, *sys.argv, "inside"], check=False).returncode
+    return subprocess.run([*unshare, sys.executable, *sys.argv, "inside"], check=False).returncode
 
 
 sys.exit(main())
