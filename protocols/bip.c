@@ -250,6 +250,7 @@ bip_path_pop(struct xk_session *session, struct xk_msg *m, const uint8_t *p, uin
 	return xk_msg_len(m) - (size_t)(p - m->data) <= BIP_HEADER_LEN + BIP_SHORT;
 }
 
+/* The header needs nothing but its length. */
 static bool
 bip_path_push(struct xk_session *session, struct xk_msg *m, uint8_t *p)
 {

@@ -85,7 +85,7 @@ def instructions(lab, end, options):
     """Of a message at one end; or why they cannot be counted."""
     if shutil.which("valgrind") is None:
         return "there is no valgrind"
-    rounds = lab.rounds(COUNTED, COUNTED)
+    rounds = lab.rounds(COUNTED, COUNTED)  # counts are exact: only tests need fewer
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no", f"{lab.build}/xk", "bench", "message",
                "--count", end, "--rounds", str(rounds), *options]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)

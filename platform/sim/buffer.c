@@ -247,34 +247,26 @@ memory_buffer_new(struct xk_platform *platform)
 	return memory_block_new(memory_of(platform), MEMORY_ROOM);
 }
 
-/* Makes view, which is counted, another view of segment's block. */
-static inline struct xk_msg *
-memory_view_show(struct memory_platform *self, struct xk_msg *view, const struct xk_msg *segment)
-{
-	atomic_fetch_add_explicit(segment->references, 1, memory_order_relaxed);
-	view->data = segment->data;
-	view->len = segment->len;
-	view->total = 0;
-	view->references = segment->references;
-	view->floor = segment->floor;
-	view->ceiling = segment->ceiling;
-	view->platform = &self->platform;
-	memory_reset(view);
-	return view;
-}
-
-/* Allocates a view by malloc, because none is kept. Apart, as all that calls malloc, so that the usual way saves no register. */
 XK_APART static struct xk_msg *
-memory_view_malloc(struct memory_platform *self, const struct xk_msg *segment)
+memory_view_malloc(struct memory_platform *self)
 {
 	struct memory_view *view = malloc(sizeof(*view));
 
-	if (view == NULL) {
-		memory_count_down(self);
+	if (view == NULL)
 		return NULL;
-	}
 	memory_list_add(self, &view->out, &view->segment);
-	return memory_view_show(self, &view->segment, segment);
+	return &view->segment;
+}
+
+static inline struct xk_msg *
+memory_view_alloc(struct memory_platform *self)
+{
+	struct xk_msg *segment = self->kept == NULL ? NULL : self->kept->views;
+
+	if (xk_unlikely(segment == NULL))
+		return memory_view_malloc(self);
+	self->kept->views = segment->link;
+	return segment;
 }
 
 struct xk_msg *
@@ -287,11 +279,37 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 		return NULL;
 	if (!memory_count_up(self))
 		return NULL;
-	view = self->kept == NULL ? NULL : self->kept->views;
-	if (xk_unlikely(view == NULL))
-		return memory_view_malloc(self, segment);
-	self->kept->views = view->link;
-	return memory_view_show(self, view, segment);
+	view = memory_view_alloc(self);
+	if (view == NULL) {
+		memory_count_down(self);
+		return NULL;
+	}
+	atomic_fetch_add_explicit(segment->references, 1, memory_order_relaxed);
+	view->data = segment->data;
+	view->len = segment->len;
+	view->total = 0;
+	view->references = segment->references;
+	view->floor = segment->floor;
+	view->ceiling = segment->ceiling;
+	view->platform = platform;
+	memory_reset(view);
+	return view;
+}
+
+static void
+memory_view_free(struct memory_platform *self, struct xk_msg *segment)
+{
+	struct memory_view *view = xk_container_of(segment, struct memory_view, segment);
+
+	segment->len = segment->total = 0;
+	segment->references = (_Atomic uint16_t *)(uintptr_t)&memory_given_up;
+	if (self->kept != NULL) {
+		segment->link = self->kept->views;
+		self->kept->views = segment;
+		return;
+	}
+	memory_list_remove(self, &view->out);
+	free(view);
 }
 
 /*
@@ -322,10 +340,23 @@ memory_block_free(struct memory_platform *self, struct memory_block *block)
 		given_back(context);
 }
 
-/* Gives back the reference of a view that is gone; `last` is the count that the last one finds. */
-static inline void
-memory_view_gone(struct memory_platform *self, struct memory_block *block, uint16_t last)
+/* Slow half of memory_buffer_free: the buffer has had further views, or the segment was freed before. */
+__attribute__((noinline)) static void
+memory_buffer_free_view(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment)
 {
+	uint16_t last;
+
+	if (xk_msg_is_given_up(segment))
+		xk_msg_misused(segment, "gives up");
+	last = block->given_back == NULL ? 1 : MEMORY_LENT + 1;
+	if (segment == &block->segment) {
+		segment->len = segment->total = 0;
+		segment->references = (_Atomic uint16_t *)(uintptr_t)&memory_given_up;
+		block->out.segment = NULL;
+		memory_poison(segment, sizeof(*segment));
+	} else {
+		memory_view_free(self, segment);
+	}
 	if (atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) == last) {
 		memory_unpoison(&block->segment, sizeof(block->segment));
 		block->segment.references = &block->references;
@@ -334,40 +365,6 @@ memory_view_gone(struct memory_platform *self, struct memory_block *block, uint1
 	} else {
 		memory_count_down(self);
 	}
-}
-
-XK_APART static void
-memory_view_discard(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment, uint16_t last)
-{
-	struct memory_view *view = xk_container_of(segment, struct memory_view, segment);
-
-	memory_list_remove(self, &view->out);
-	free(view);
-	memory_view_gone(self, block, last);
-}
-
-/* Slow half of memory_buffer_free: the buffer has had further views, or the segment was freed before. */
-XK_APART static void
-memory_buffer_free_view(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment)
-{
-	uint16_t last;
-
-	if (xk_msg_is_given_up(segment))
-		xk_msg_misused(segment, "gives up");
-	last = block->given_back == NULL ? 1 : MEMORY_LENT + 1;
-	segment->len = segment->total = 0;
-	segment->references = (_Atomic uint16_t *)(uintptr_t)&memory_given_up;
-	if (segment == &block->segment) {
-		block->out.segment = NULL;
-		memory_poison(segment, sizeof(*segment));
-	} else if (xk_likely(self->kept != NULL)) {
-		segment->link = self->kept->views;
-		self->kept->views = segment;
-	} else {
-		memory_view_discard(self, block, segment, last);
-		return;
-	}
-	memory_view_gone(self, block, last);
 }
 
 void

@@ -27,9 +27,9 @@
  * flow=no       Neither tokens nor window; 64 messages are kept at most all the same. Without reliability, flow control
  *               is a CREDIT from the receiver for each half of the tokens; if none comes for `timeout`, the sender goes on.
  *               Each packet says what it is, so the two ends need not have the same settings.
- * ack_delay=T   An acknowledgement waits up to T for those of later packets, and then says all at once. Some packets do not
- *               permit that: one in each half of the tokens or window, those that come again, and those of messages whose
- *               sender wants to be told. A round trip then takes two packets instead of four.
+ * ack_delay=T   An acknowledgement may wait up to T, and then covers all packets that came meanwhile. Some packets want theirs at
+ *               once: one in each half of the tokens or window, the first ones after a time-out, and those of messages whose
+ *               sender wants to be told. A ping-pong then takes hardly more than two packets a round trip instead of four.
  * Memory:       a host has `peer_sessions` passive sessions at most, and `held_peer` bytes of incomplete messages; all
  *               together have `sessions` and `held`
  * Assumes:      that BID keeps its promise, and that no packet is older than the time for which BIDCTL remembers a host
@@ -64,7 +64,7 @@
 
 enum {
 	GM_AT_PORTS = 0,
-	GM_AT_KIND = 4, /* below a bit, `patient` */
+	GM_AT_KIND = 4, /* the highest bit is `patient` */
 	GM_AT_LENGTH = 6,
 	GM_AT_TOTAL = 8,
 	GM_AT_OFFSET = 12,

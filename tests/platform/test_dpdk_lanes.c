@@ -25,12 +25,12 @@
 enum {
 	LANES_MAX = 4,
 	PEERS = 64,
-	ROUNDS = 10,
 	WINDOW = 16, /* requests on their way at a time */
 	SIZE = 64,
-	MESSAGES = 100,
 	ENDED_BADLY = 5,
 };
+#define ROUNDS (test_is_long() ? 40u : 10u)
+#define MESSAGES (test_is_long() ? 300u : 100u)
 
 static const char role_variable[] = "XK_TEST_DPDK_LANES_ROLE";
 static const struct echo_end server_end = { 0x020000000001, 0x0a010001, 2001 };
@@ -444,7 +444,8 @@ ring_close(struct wide ends[2])
 	}
 }
 
-enum { SENDERS = 2, ORDERED = 150 /* frames of each conversation from each sender */ };
+enum { SENDERS = 2 };
+#define ORDERED (test_is_long() ? 400u : 150u) /* frames of each conversation from each sender */
 
 struct sender {
 	struct xk_port *port;

@@ -20,9 +20,9 @@
 #include "tests/compose.h"
 
 #ifdef __SANITIZE_THREAD__
-enum { STRESS_DATAGRAMS = 1000 };
+#define STRESS_DATAGRAMS (test_is_long() ? 3000u : 1000u)
 #else
-enum { STRESS_DATAGRAMS = 8000 };
+#define STRESS_DATAGRAMS (test_is_long() ? 20000u : 8000u)
 #endif
 
 enum {

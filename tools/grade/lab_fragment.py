@@ -1,11 +1,10 @@
 """lab_fragment.py - lab 3: messages that are longer than a frame (docs/labs/fragment.md)."""
 from labs import Check, Choice, Field, Lab, Layout
 from questions import any_of
-from world import EMSGSIZE, MS, need, short
+from world import BUFFERS, EMSGSIZE, MS, need, short
 
 WORD = 1 << 16
 MTU = 1500
-BUFFERS = 4096  # of the host: labhost.c
 
 
 def layout(number):

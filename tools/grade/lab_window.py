@@ -1,11 +1,10 @@
 """lab_window.py - lab 2: a sliding window over a bad link (docs/labs/window.md)."""
 from labs import Check, Choice, Field, Lab, Layout, checksum
 from questions import any_of, choose
-from world import ENOBUFS, MS, S, US, need, short
+from world import BUFFERS, ENOBUFS, MS, S, US, need, short
 
 WORD = 1 << 16
 QUEUE = 64
-BUFFERS = 4096  # of the host: labhost.c
 
 
 def layout(number):

@@ -13,6 +13,7 @@ import struct
 US, MS, S = 1000, 1000 * 1000, 1000 * 1000 * 1000
 HOST = 2  # the student's: 10.77.0.2, 02:00:00:00:00:02
 PEER = 1
+BUFFERS = 4096  # of the host: labhost.c
 ETHERTYPE, ARP = 0x88B5, 0x0806  # IEEE 802's for local experiments
 STEPS_MAX = 50000
 FRAME_MAX = 14 + 1500

@@ -59,7 +59,7 @@ void journey_graph(struct xk_trace_sink *sink, struct xk_kernel *kernel);
 /* Adds a record of the world; the journey is the context of xk_sim_watch. */
 void journey_see(void *journey, const struct xk_sim_record *record);
 
-/* Adds what happened to a frame of a host that is in no world of the simulator's; event: XK_SIM_SENT, ARRIVED or LOST. */
+/* What happened to a frame; event: XK_SIM_SENT, XK_SIM_ARRIVED or XK_SIM_LOST. */
 struct journey_frame_seen {
 	enum xk_sim_event event;
 	uint64_t at_ns;
@@ -70,6 +70,7 @@ struct journey_frame_seen {
 	uint64_t number;
 };
 
+/* Adds it, for a host that is in no world of the simulator's. Borrows its arguments. journey may be NULL. */
 void journey_see_frame(struct journey *journey, const struct journey_frame_seen *seen);
 
 /* Leaves out what comes from now on: call it before the hosts are closed. */
