@@ -210,17 +210,34 @@ xk_msg_reference(struct xk_msg *m)
 	return xk_msg_part(m, 0, m->total);
 }
 
+/* Frees one segment. */
+static inline void
+msg_give_up(struct xk_msg *segment, uintptr_t here)
+{
+	segment->given_up_at = here;
+	segment->own_end = NULL; /* sends a push onto a freed message the slow way, which notices */
+	msg_segment_free(segment);
+}
+
+XK_APART static void
+msg_give_up_all(struct xk_msg *m, uintptr_t here)
+{
+	for (struct xk_msg *next; m != NULL; m = next) {
+		next = m->next;
+		msg_give_up(m, here);
+	}
+}
+
+/* Most messages have one segment; then this is only tail calls, and saves no registers. */
 void
 xk_msg_free_here(struct xk_msg *m, uintptr_t here)
 {
-	while (m != NULL) {
-		struct xk_msg *next = m->next;
-
-		m->given_up_at = here;
-		m->own_end = NULL; /* sends a push onto a freed message the slow way, which notices */
-		msg_segment_free(m);
-		m = next;
-	}
+	if (m == NULL)
+		return;
+	if (m->next == NULL)
+		msg_give_up(m, here);
+	else
+		msg_give_up_all(m, here);
 }
 
 uint8_t *

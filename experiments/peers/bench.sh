@@ -39,7 +39,7 @@ cc -O3 -w -o "$work/peers" -I"$here" -I"$lwip/include" "$here/peers.c" "$lwip"/c
 	"$lwip/netif/ethernet.c" $(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --cflags xkernel) "$build/tools/libtools.a" \
 	$(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --libs xkernel) || die "peers.c cannot be compiled"
 
-echo "UDP messages through two stacks in one process, ns: the least of 40 blocks in turn. Each is embedded in the program's own loop, has"
+echo "UDP messages through two stacks in one process, ns: the least of 400 blocks in turn. Each is embedded in the program's own loop, has"
 echo "buffers of its own into which what arrives is copied, and makes and verifies all checksums."
 printf '%-14s %6s %10s %12s %7s\n' '' bytes x-kernel "${version##*/}" ratio
 for way in echo call; do

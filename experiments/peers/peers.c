@@ -27,7 +27,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/kernel.h"
 
-enum { BLOCKS = 40, ROUNDS = 10000, PORT = 2001, FRAME = ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE };
+enum { BLOCKS = 400, ROUNDS = 4000, PORT = 2001, FRAME = ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE };
 
 enum { CLIENT, SERVER, ENDS };
 

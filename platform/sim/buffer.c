@@ -312,32 +312,43 @@ memory_view_free(struct memory_platform *self, struct xk_msg *segment)
 	free(view);
 }
 
-/*
- * Frees a block without views, and counts its last view. Its first descriptor is in the state that it had when new.
- * Lent bytes are given back at the end: their owner may free the platform then.
- */
-static void
+/* As memory_block_free, of one that is not kept. */
+XK_APART static void
+memory_block_return(struct memory_platform *self, struct memory_block *block)
+{
+	memory_list_remove(self, &block->out);
+	free(block);
+	memory_count_down(self);
+}
+
+/* Frees a block without views, and counts its last view. Its first descriptor is in the state that it had when new. */
+static inline void
 memory_block_free(struct memory_platform *self, struct memory_block *block)
+{
+	struct memory_kept *kept = self->kept;
+
+	atomic_store_explicit(&block->references, 0, memory_order_relaxed);
+	if (xk_unlikely(kept == NULL || block->room != MEMORY_ROOM)) {
+		memory_block_return(self, block);
+		return;
+	}
+	block->next_free = kept->blocks;
+	kept->blocks = block;
+	memory_count_down(self);
+}
+
+/* As memory_block_free, for lent bytes. They are given back at the end: their owner may free the platform then. */
+static void
+memory_block_give_back(struct memory_platform *self, struct memory_block *block)
 {
 	void (*given_back)(void *context) = block->given_back;
 	void *context = block->context;
 
-	atomic_store_explicit(&block->references, 0, memory_order_relaxed);
-	if (xk_unlikely(given_back != NULL)) {
-		block->given_back = NULL;
-		block->segment.floor = block->bytes;
-		block->segment.ceiling = block->bytes + block->room;
-	}
-	if (self->kept != NULL && block->room == MEMORY_ROOM) {
-		block->next_free = self->kept->blocks;
-		self->kept->blocks = block;
-	} else {
-		memory_list_remove(self, &block->out);
-		free(block);
-	}
-	memory_count_down(self);
-	if (xk_unlikely(given_back != NULL))
-		given_back(context);
+	block->given_back = NULL;
+	block->segment.floor = block->bytes;
+	block->segment.ceiling = block->bytes + block->room;
+	memory_block_free(self, block);
+	given_back(context);
 }
 
 /* Slow half of memory_buffer_free: the buffer has had further views, or the segment was freed before. */
@@ -361,7 +372,10 @@ memory_buffer_free_view(struct memory_platform *self, struct memory_block *block
 		memory_unpoison(&block->segment, sizeof(block->segment));
 		block->segment.references = &block->references;
 		block->out.segment = &block->segment;
-		memory_block_free(self, block);
+		if (block->given_back != NULL)
+			memory_block_give_back(self, block);
+		else
+			memory_block_free(self, block);
 	} else {
 		memory_count_down(self);
 	}

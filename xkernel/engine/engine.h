@@ -526,9 +526,10 @@ xk_shepherd_arrive(void)
 	struct xk_runner *runner = xk_self()->runner;
 	void (*after)(struct xk_runner *, void *) = runner->after;
 
-	runner->after = NULL;
-	if (after != NULL)
+	if (after != NULL) {
+		runner->after = NULL;
 		after(runner, runner->after_argument);
+	}
 }
 
 /*
@@ -544,8 +545,10 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 	struct xk_context *new = to == NULL ? &runner->own : &to->context;
 
 	xk_bump(&runner->stack_switches, 1);
-	runner->after = after;
-	runner->after_argument = argument;
+	if (after != NULL) { /* otherwise there is none: what arrives takes it away */
+		runner->after = after;
+		runner->after_argument = argument;
+	}
 	if (to != NULL) {
 		to->runner = runner;
 		to->head.lane = runner->shepherd.head.lane;

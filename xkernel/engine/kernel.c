@@ -226,10 +226,11 @@ xk_kernel_turn(struct xk_kernel *kernel)
 {
 	struct xk_driver *driver = &kernel->driver;
 
-	xk_assert(!kernel->started && kernel->mode == XK_IPP && kernel->driver_count == 1);
-	xk_assert(xk_self() == NULL && kernel->platform->threads == NULL);
-	if (xk_unlikely(!xk_driver_turns_here(driver)))
+	xk_assert(xk_self() == NULL && kernel->mode == XK_IPP);
+	if (xk_unlikely(!xk_driver_turns_here(driver))) {
+		xk_assert(!kernel->started && kernel->driver_count == 1 && kernel->platform->threads == NULL);
 		kernel_begin_turns(driver);
+	}
 	xk_shepherd_switch(&driver->runner, NULL, driver->resting, false, NULL, NULL);
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);

@@ -172,27 +172,33 @@ transmit_is_full(const struct xk_transmit *transmit)
 	return transmit->count == XK_ARRAY_LENGTH(transmit->batch);
 }
 
-/*
- * Sends m, after what waits in the queue, if the caller takes the driver's turns, or if nobody holds transmit and nothing
- * waits. Returns false if not, or if the device is full: m is still the caller's.
- */
+/* Sends m after what waits. Holding transmit. Returns false if the device is full: m is still the caller's. */
+static inline bool
+transmit_send_after(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_transmit *transmit = port->transmit;
+
+	if (xk_unlikely(transmit_is_behind(transmit) || transmit_is_full(transmit)))
+		xk_transmit_flush(port);
+	if (xk_unlikely(transmit_is_behind(transmit) || transmit_is_full(transmit)))
+		return false;
+	transmit->batch[transmit->count++] = m;
+	xk_transmit_send(port);
+	return true;
+}
+
+/* Sends m if nobody holds transmit and nothing waits. Returns false if not: m is still the caller's. */
 static bool
 transmit_at_once(struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_transmit *transmit = port->transmit;
-	bool holds = xk_self() == NULL && xk_driver_turns_here(transmit->driver), sends;
+	bool sends;
 
-	if (!holds && (atomic_load_explicit(&transmit->held, memory_order_relaxed) != 0 ||
-		       transmit_is_behind(transmit) || !transmit_try_help(transmit)))
+	if (atomic_load_explicit(&transmit->held, memory_order_relaxed) != 0 || transmit_is_behind(transmit) ||
+	    !transmit_try_help(transmit))
 		return false;
-	if (transmit_is_behind(transmit))
-		xk_transmit_flush(port);
-	sends = !transmit_is_behind(transmit) && !transmit_is_full(transmit);
-	if (sends)
-		transmit->batch[transmit->count++] = m;
-	xk_transmit_flush(port);
-	if (!holds)
-		xk_transmit_release(port);
+	sends = transmit_send_after(port, m);
+	xk_transmit_release(port);
 	return sends;
 }
 
@@ -285,8 +291,11 @@ transmit_otherwise(struct xk_port *port, struct xk_protocol *owner, struct xk_ms
 __attribute__((noinline)) static int
 transmit_or_drop(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m, unsigned full)
 {
-	int status = transmit_otherwise(port, owner, m);
+	int status;
 
+	if (xk_self() == NULL && xk_driver_turns_here(port->transmit->driver) && transmit_send_after(port, m))
+		return 0;
+	status = transmit_otherwise(port, owner, m);
 	if (status != 0)
 		xk_drop(owner, m, full);
 	return status;
