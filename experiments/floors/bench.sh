@@ -51,12 +51,23 @@ median() {
 	sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
 }
 
+# ratio A B [TIMES]
 ratio() {
-	awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'
+	awk -v a="$1" -v b="$2" -v times="${3:-1}" 'BEGIN { printf "%.2f", times * a / b }'
 }
 
 minus() {
 	awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", a - b }'
+}
+
+# choose_rig OPTION...: what the benchmark itself does is the same in all rows of one size and one burst. So they share its
+# least nanoseconds, since other programs disturb it for some rows only.
+choose_rig() {
+	case $* in
+	*--burst*) rig=rig-burst ;;
+	*--size*) rig=rig${*##*--size } ;;
+	*) rig=rig-single ;;
+	esac
 }
 
 # note NAME COMMAND...: a block: notes the nanoseconds of one round, and how many of them are the rig's.
@@ -68,13 +79,13 @@ note() {
 	*) "$@" --rounds "$((rounds / blocks))" ;;
 	esac >"$scratch/json"
 	number echo_ns <"$scratch/json" >>"$scratch/$name.echo"
-	number rig_ns <"$scratch/json" >>"$scratch/$name.rig"
+	number rig_ns <"$scratch/json" >>"$scratch/$rig.rig"
 }
 
 # row NAME LABEL FLOOR-NS FLOOR-INSTRUCTIONS: totals, what the benchmark itself takes, what is left, and the ratios.
 row() {
 	echo_ns=$(least <"$scratch/$1.echo")
-	rig_ns=$(least <"$scratch/$1.rig")
+	rig_ns=$(least <"$scratch/$rig.rig")
 	net_ns=$(minus "$echo_ns" "$rig_ns")
 	instructions=$(cat "$scratch/$1.instructions")
 	net=$((instructions - rig_instructions))
@@ -131,6 +142,7 @@ each_row() {
 echo_block() {
 	name=$1
 	shift 2
+	choose_rig "$@"
 	note "$name" "$build/xk" bench echo --json - "$@"
 }
 
@@ -138,10 +150,8 @@ echo_row() {
 	name=$1 label=$2
 	shift 2
 	per_round "$build/xk" bench echo "$@" >"$scratch/$name.instructions"
-	case $* in
-	*--burst*) rig_instructions=$burst_instructions ;;
-	*) rig_instructions=$single_instructions ;;
-	esac
+	choose_rig "$@"
+	rig_instructions=$(cat "$scratch/$rig.instructions")
 	row "$name" "$label" "$floor_ns" "$floor"
 	case $name in
 	nulls) for_each_layer ;;
@@ -151,16 +161,18 @@ echo_row() {
 echo_table() {
 	block=0
 	while [ $((block += 1)) -le $blocks ]; do
+		choose_rig
 		note fused "$build/experiments/floors/fused" --json
 		each_row echo_block
 	done
-	single_instructions=$(per_round "$build/xk" bench echo --alone)
-	burst_instructions=$(per_round "$build/xk" bench echo --alone --burst 32)
+	per_round "$build/xk" bench echo --alone >"$scratch/rig-single.instructions"
+	per_round "$build/xk" bench echo --alone --burst 32 >"$scratch/rig-burst.instructions"
 	per_round "$build/experiments/floors/fused" --json >"$scratch/fused.instructions"
 	echo "UDP echo of 1 byte in one process, per echo: the least of $blocks blocks in turn. \`rig' is the benchmark's own:"
 	echo "making and checking frames."
 	heading
-	rig_instructions=$single_instructions
+	choose_rig
+	rig_instructions=$(cat "$scratch/rig-single.instructions")
 	row fused 'one function'
 	floor_ns=$net_ns
 	floor=$net
@@ -169,6 +181,7 @@ echo_table() {
 
 # of_size BYTES: rows of the one function and the graph for messages of that size, each against a rig that is as large.
 of_size() {
+	choose_rig --size "$1"
 	block=0
 	while [ $((block += 1)) -le $blocks ]; do
 		note "fused.$1" "$build/experiments/floors/fused" --json --size "$1"
@@ -297,17 +310,32 @@ call_instructions() {
 	call_row 1472
 }
 
-# One driver, and two side by side, each on a core of its own, with a lane of the port and peers of its own.
+# echo_of CORES FILE OPTION...: appends the nanoseconds of an echo on those cores to FILE.
+echo_of() {
+	on=$1
+	file=$2
+	shift 2
+	taskset -c "$on" "$build/xk" bench echo --rounds $((rounds / 2)) --json - "$@" | number echo_ns >>"$scratch/$file"
+}
+
+# One driver; two side by side, each on a core of its own, with a lane of the port and peers of its own; and two programs
+# with a driver each, which share nothing but the machine.
 drivers_table() {
-	for run in 1 2 3 4 5; do
-		for drivers in 1 2; do
-			"$build/xk" bench echo --drivers $drivers --rounds "$rounds" --json - | number echo_ns >>"$scratch/drivers$drivers"
-		done
+	for block in $(seq $blocks); do
+		echo_of "${cores%,*}" one
+		echo_of "$cores" two --drivers 2
+		echo_of "${cores%,*}" first &
+		echo_of "${cores#*,}" second
+		wait
 	done
-	one=$(median <"$scratch/drivers1")
-	two=$(median <"$scratch/drivers2")
-	awk -v one="$one" -v two="$two" 'BEGIN { printf "Two drivers of one host, each on a core: %.1f ns an echo, alone %.1f; together %.2f times one\n",
-		two, one, 2 * one / two }'
+	paste "$scratch/first" "$scratch/second" | awk '{ print ($1 + $2) / 2 }' >"$scratch/apart"
+	one=$(least <"$scratch/one")
+	two=$(least <"$scratch/two")
+	apart=$(least <"$scratch/apart")
+	echo "Drivers side by side, each on a core: ns of an echo, the least of $blocks blocks in turn, and echoes in the time of one's"
+	printf '%-26s %8s %8s\n' '' 'ns' 'echoes'
+	printf '%-26s %8.1f %8.2f\n' 'one driver' "$one" 1 'two drivers of one host' "$two" "$(ratio "$one" "$two" 2)" \
+		'two programs' "$apart" "$(ratio "$one" "$apart" 2)"
 }
 
 echo_table
