@@ -471,7 +471,6 @@ xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned coun
 		if (path == NULL)
 			continue;
 		__builtin_prefetch(path->top);
-		__builtin_prefetch((const char *)path->top + 64);
 		__builtin_prefetch((const void *)path->unusual_up);
 		__builtin_prefetch((const void *)path->unusual);
 		__builtin_prefetch((const void *)path->counter);

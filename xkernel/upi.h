@@ -232,16 +232,16 @@ struct xk_session {
 	_Atomic(const struct xk_session_ops *) ops; /* its type's, or those of its paths (path.h) */
 	struct xk_edge *up;                         /* the edge to hlp_receive */
 	struct xk_session *lls;                     /* the session below, for pushes; referenced */
-	_Atomic(struct xk_session *) above;         /* the session on this one, set by the protocol above */
+	_Atomic(struct xk_path *) paths;            /* that lead here */
 
 	_Alignas(64) _Atomic uint32_t references; /* permanent ones and holds of parked shepherds (upi_session.c) */
 	bool cached;                              /* opened passively and kept while idle; under protocol's lock */
 	bool closing;                 /* closed by an hlp: goes once only the cache refers to it; likewise */
 	struct xk_protocol *protocol; /* the owner */
 	struct xk_protocol *hlp_type;
-	struct xk_order *order;          /* the queue of poppers; NULL: no order=session */
-	_Atomic(struct xk_path *) paths; /* that lead here */
-	union {                          /* the first until it is closed, then the second */
+	struct xk_order *order;             /* the queue of poppers; NULL: no order=session */
+	_Atomic(struct xk_session *) above; /* the session on this one, set by the protocol above */
+	union {                             /* the first until it is closed, then the second */
 		struct {
 			struct xk_session *cache_next, *cache_previous;
 			struct xk_map *map; /* where it is bound; NULL: nowhere */

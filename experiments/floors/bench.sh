@@ -60,8 +60,8 @@ minus() {
 	awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", a - b }'
 }
 
-# choose_rig OPTION...: what the benchmark itself does is the same in all rows of one size and one burst. So they share its
-# least nanoseconds, since other programs disturb it for some rows only.
+# choose_rig OPTION...: the rig of a row with these options. All rows of one size and one burst share one, and its least
+# time, because other programs disturb the measurement of some rows only.
 choose_rig() {
 	case $* in
 	*--burst*) rig=rig-burst ;;

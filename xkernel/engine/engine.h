@@ -545,7 +545,7 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 	struct xk_context *new = to == NULL ? &runner->own : &to->context;
 
 	xk_bump(&runner->stack_switches, 1);
-	if (after != NULL) { /* otherwise there is none: what arrives takes it away */
+	if (after != NULL) { /* otherwise it is NULL already: xk_shepherd_arrive clears it */
 		runner->after = after;
 		runner->after_argument = argument;
 	}

@@ -172,7 +172,7 @@ transmit_is_full(const struct xk_transmit *transmit)
 	return transmit->count == XK_ARRAY_LENGTH(transmit->batch);
 }
 
-/* Sends m after what waits. Holding transmit. Returns false if the device is full: m is still the caller's. */
+/* Sends m after what is queued. Holding transmit. Returns false if the device is full: m is still the caller's. */
 static inline bool
 transmit_send_after(struct xk_port *port, struct xk_msg *m)
 {
