@@ -8,7 +8,7 @@ build=$1
 cores=$2
 rounds=${XK_BENCH_ROUNDS:-1000000}
 trips=${XK_BENCH_TRIPS:-100000}
-blocks=20
+blocks=40
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
@@ -76,7 +76,7 @@ note() {
 	shift
 	case $* in
 	*65536*) "$@" --rounds "$rounds" ;;
-	*) "$@" --rounds "$((rounds / blocks))" ;;
+	*) "$@" --rounds "$((rounds / 20))" ;;
 	esac >"$scratch/json"
 	number echo_ns <"$scratch/json" >>"$scratch/$name.echo"
 	number rig_ns <"$scratch/json" >>"$scratch/$rig.rig"
