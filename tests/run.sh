@@ -8,6 +8,7 @@ long=${1:-0}
 passed=0
 failed=0
 used=0 # seconds of processor time, by all
+failures=() # what is told again in the end
 logs=build/logs/tests
 export ASAN_OPTIONS="detect_stack_use_after_return=0:strict_string_checks=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}"
@@ -18,6 +19,11 @@ export XK_TEST_LONG="$long"
 # The sanitizers of gcc 12 do not find room for their shadow where addresses are very random.
 fixed_addresses=
 ! setarch -R true 2>/dev/null || fixed_addresses='setarch -R'
+
+# failed_with TEXT: a test that has failed; what its log says of it, in the end once more.
+failed_with() {
+	failures+=("$1"$'\n'"$(grep -aE '^ *(FAIL|[0-9]+\. .* - |.*(ERROR|SUMMARY|WARNING): )' "$log" | head -n 5 | cut -c 1-300)")
+}
 
 # tell VERDICT SECONDS TEXT: SECONDS are those that it took and, of processor time, those that it used.
 tell() {
@@ -82,6 +88,7 @@ judge_check() {
 		failed=$((failed + 1))
 		tell FAILED "$seconds" "$1 ($(status_of "$1" "$status"); $log)"
 		tail -n 30 "$log" | sed 's/^/    /'
+		failed_with "$1"
 	fi
 }
 
@@ -108,6 +115,7 @@ judge_cunit() {
 	else
 		tell FAILED "$seconds" "$1 (${bad:-1} of $((${good:-0} + ${bad:-1})), $(status_of "$1" "$status"); $log)"
 		grep -vE ' \.\.\.passed$|^ *$' "$log" | tail -n 40 | sed 's/^/    /'
+		failed_with "$1"
 	fi
 }
 
@@ -350,6 +358,9 @@ run_all
 check "counters" tests/counters.py build/sanitize/xk "$XK_COUNTERS_FILE"
 run_all
 
+for failure in "${failures[@]}"; do
+	echo "FAILED: $failure"
+done
 echo "$SECONDS s, $used of processor time on $(nproc) cores"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
