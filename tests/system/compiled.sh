@@ -90,6 +90,7 @@ expect "... not with one" 1 'tick_answer' "$xk" compile "$work/tick.dot" --with 
 expect "no output" 2 'what to make' "$xk" compile graphs/udptest.dot
 expect "no graph" 1 'nowhere.dot' "$xk" compile nowhere.dot -o "$work/none"
 expect "... with a protocol of one's own" 1 'nowhere.dot' "$xk" compile nowhere.dot --with "$work/udp.c" -o "$work/none"
+expect "neither" 2 'neither a graph nor a protocol' "$xk" compile -o "$work/none"
 expect "no protocol" 1 'nowhere.c' "$xk" compile graphs/udptest.dot --with nowhere.c -o "$work/none"
 printf 'int x = ;\n' >"$work/wrong.c"
 expect "no C" 1 'wrong.c:1' "$xk" compile graphs/udptest.dot --with "$work/wrong.c" -o "$work/none"

@@ -5,8 +5,6 @@
 
 xk=$build/xk
 own=$work/own
-# Two whole builds: quickly.
-export CFLAGS='-O0 -g0'
 
 prints "a protocol is begun" 'next: ./run build --with' "$xk" new pong -o "$own"
 prints "a layer is begun" 'tock/tocktest.dot' "$xk" new tock --layer -o "$work/tock"
@@ -28,6 +26,11 @@ for name in pong tock; do
 	prints "$name is known" "^$name: " build-with/xk protocols $name
 	prints "$name runs" ' 0$' build-with/udptest --graph "$own/${name}test.dot" --link sim --rounds 20 --mode ipp --size 100
 done
+prints "a pair of programs, too" ' 0$' build-with/udptest --graph "$own/pongtest.dot" --rounds 20 --mode ipp --size 100
+expect "udptest is udptest" 2 '^udptest: "nothing" is not an option' build-with/udptest nothing
+expect "... and xk is xk" 2 '^xk: there is no word "nothing"' build-with/xk nothing
+rm -rf "$work/tock"/*.c
+expect "a folder without a protocol" 1 'no protocol is in' ./run build --with "$work/tock"
 sed -i 's/h.length > xk_msg_len(m)/false/' "$own/pong.c"
 printf '\n#include <stdlib.h>\nTEST(it_ends)\n{\n\tabort();\n}\n' >>"$own/test_pong.c"
 printf '\n#include <stdlib.h>\nTEST(it_leaks)\n{\n\tCHECK(malloc(10) != NULL);\n}\n' >>"$own/test_tock.c"
@@ -40,5 +43,8 @@ done
 check "... with the line that is wrong, once" "$(cat "$work/err")" [ "$(grep -cE '/test_pong\.c:[0-9]+' "$work/err")" -eq \
 	"$(grep -cE '^    .*/test_pong\.c:[0-9]+: .* is [0-9]+, not [0-9]+' "$work/err")" ]
 check "... and where memory was leaked" "$(cat "$work/err")" says err 'it_leaks .*/test_tock\.c:[0-9]+'
+rm "$own"/test_*
+printf 'int tock_unused(int a) { return 0; }\n' >>"$own/tock.c"
+expect "a mistake that does not compile" 1 'tock.c:.* no previous prototype' ./run build --with "$own"
 expect "no such directory" 1 'is no directory' ./run build --with "$work/none"
 expect "no directory" 2 'unknown: build --with' ./run build --with

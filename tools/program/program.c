@@ -1,6 +1,7 @@
 /*
- * program.c - main of a program with a graph inside: udptest, chantest, icmptest, logp and the words of xk, as its first
- * argument or, if options come first, as a pair's do that starts itself, as its own name.
+ * program.c - main of what `xk compile` makes. With a graph inside: udptest, chantest, icmptest, logp and the words of xk, as
+ * its first argument or, if options come first, as a pair's do that starts itself, as its own name. Without: by its name one
+ * of these, or xk.
  */
 #include "tools/program/program.h"
 
@@ -42,18 +43,21 @@ program_help(void)
 static int
 program_main(int argc, char **argv)
 {
-	char *arguments[PROGRAM_ARGUMENTS + 2] = { argv[0], argc > 1 ? argv[1] : NULL, (char *)xk_program_graph->file };
+	char *arguments[PROGRAM_ARGUMENTS + 2] = { argv[0], argc > 1 ? argv[1] : NULL };
 	const char *slash = strrchr(argv[0], '/'), *called = slash == NULL ? argv[0] : slash + 1;
 	const char *word = argc > 1 ? argv[1] : "";
+	bool has_graph = xk_program_graph != NULL;
 
-	if (strcmp(word, "--help") == 0)
+	if (has_graph && strcmp(word, "--help") == 0)
 		return program_help();
+	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_programs); i++)
+		if (strcmp(called, program_programs[i].name) == 0 && (!has_graph || word[0] == '-' || word[0] == '\0'))
+			return program_programs[i].run(argc, argv);
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_programs); i++)
 		if (strcmp(word, program_programs[i].name) == 0)
 			return program_programs[i].run(argc - 1, argv + 1);
-	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_programs); i++)
-		if (strcmp(called, program_programs[i].name) == 0 && (word[0] == '-' || word[0] == '\0'))
-			return program_programs[i].run(argc, argv);
+	if (!has_graph)
+		return xk_main(argc, argv);
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(program_graph_words); i++) {
 		if (strcmp(word, program_graph_words[i]) != 0 || (argc > 2 && argv[2][0] != '-'))
 			continue;
@@ -61,6 +65,7 @@ program_main(int argc, char **argv)
 			fprintf(stderr, "%s: too many arguments\n", word);
 			return OPTIONS_MISUSE;
 		}
+		arguments[2] = (char *)xk_program_graph->file;
 		memcpy(&arguments[3], &argv[2], (size_t)(argc - 1) * sizeof(*argv));
 		return xk_main(argc + 1, arguments);
 	}

@@ -1,9 +1,9 @@
 /*
  * program_compile.c - see program_compile.h.
  *
- * What is compiled is the graph file's text as a string, a table of protocols, and the user's own protocols. The table
- * replaces the library's (protocols/meson.build), and the graph the one of graphs/program.c. The compiler reads them
- * from a nameless file, and no shell sees a name. Headers and libraries come from the build directory or the
+ * What is compiled is the graph file's text as a string, if there is one, a table of protocols, and the user's own
+ * protocols. The table replaces the library's (protocols/meson.build), and the graph the one of graphs/program.c. The
+ * compiler reads them from a nameless file, and no shell sees a name. Headers and libraries come from the build directory or the
  * installation that this program is in.
  */
 #define _GNU_SOURCE
@@ -208,6 +208,16 @@ compile_write_protocols(FILE *stream, const struct options_texts *with)
 	fputs("\tNULL,\n};\n\n", stream);
 }
 
+static void
+compile_write_graph(FILE *stream, const char *file, const char *text)
+{
+	fputs("static const struct xk_graph_source source = { .file = ", stream);
+	compile_write_string(stream, file);
+	fputs(", .text =\n\t", stream);
+	compile_write_string(stream, text);
+	fputs(" };\nconst struct xk_graph_source *const xk_program_graph = &source;\n", stream);
+}
+
 /* Returns a descriptor of what is compiled, at its beginning, or -1 after a message. */
 static int
 compile_write(const char *file, const char *text, const struct options_texts *with)
@@ -219,11 +229,8 @@ compile_write(const char *file, const char *text, const struct options_texts *wi
 	if (good) {
 		fputs("#include \"graphs/graph.h\"\n\n", stream);
 		compile_write_protocols(stream, with);
-		fputs("static const struct xk_graph_source source = { .file = ", stream);
-		compile_write_string(stream, file);
-		fputs(", .text =\n\t", stream);
-		compile_write_string(stream, text);
-		fputs(" };\nconst struct xk_graph_source *const xk_program_graph = &source;\n", stream);
+		if (text != NULL)
+			compile_write_graph(stream, file, text);
 		good = fclose(stream) == 0 && lseek(memory, 0, SEEK_SET) == 0;
 	}
 	if (good)
@@ -318,8 +325,8 @@ compile_is_accepted(const char *program)
 	return good;
 }
 
-bool
-compile_make(const char *file, const struct options_texts *with, const char *output)
+static bool
+compile_graph(const char *file, const struct options_texts *with, const char *output)
 {
 	struct xk_graph_errors errors = { .list = NULL };
 	struct xk_graph *graph = with->count > 0 ? xk_graph_read(file, &errors)
@@ -344,6 +351,12 @@ compile_make(const char *file, const struct options_texts *with, const char *out
 	free(text);
 	xk_graph_free(graph);
 	return good;
+}
+
+bool
+compile_make(const char *file, const struct options_texts *with, const char *output)
+{
+	return file == NULL ? compile_build(NULL, NULL, with, output) : compile_graph(file, with, output);
 }
 
 void

@@ -1,5 +1,5 @@
 /*
- * program_compile.h - makes programs with a graph inside (`xk compile`). Messages go to standard error. Main thread
+ * program_compile.h - makes programs with a graph inside, or with protocols of the user's own (`xk compile`). Messages go to standard error. Main thread
  * only, before there are others.
  */
 #ifndef PROGRAM_COMPILE_H
@@ -10,9 +10,9 @@
 #include "tools/options.h"
 
 /*
- * Makes the program `output` of the graph file and the C files of `with`, which define protocols or are parts of one; or
- * an object for a program of the user's own (xk_program_graph in graphs/graph.h) if that is called NAME.o. Returns true
- * on success.
+ * Makes the program `output` of the graph file (NULL: none) and the C files of `with`, which define protocols or are
+ * parts of one; or an object for a program of the user's own (xk_program_graph in graphs/graph.h) if that is called
+ * NAME.o. Returns true on success.
  */
 bool compile_make(const char *file, const struct options_texts *with, const char *output);
 

@@ -1,4 +1,4 @@
-/* xk_compile.c - `xk compile GRAPH -o PROGRAM`; program_compile.c does it. */
+/* xk_compile.c - `xk compile [GRAPH] -o PROGRAM`; program_compile.c does it. */
 #include <string.h>
 
 #include "tools/options.h"
@@ -21,12 +21,12 @@ static const struct options_option compile_options[] = {
 
 static const struct options_program compile_program = {
 	.name = "xk compile",
-	.usage = "GRAPH -o PROGRAM [--with NAME.c]...",
+	.usage = "[GRAPH] -o PROGRAM [--with NAME.c]...",
 	.about = "Makes a program with the graph inside, and with protocols of your own. PROGRAM --help tells what it "
 		 "can\n"
-		 "do. Exit status 1: the graph is refused, or cannot be compiled.",
+		 "do. Without GRAPH it is an xk with these protocols, and udptest and the others if it is called so.\n"
+		 "Exit status 1: the graph is refused, or cannot be compiled.",
 	.options = compile_options,
-	.operands_min = 1,
 	.operands_max = 1,
 };
 
@@ -44,10 +44,13 @@ xk_compile_main(int argc, char **argv)
 	if (strcmp(o.output, "-") == 0)
 		return options_misuse(&compile_program,
 				      "-o -: a program cannot be written to standard output: name a file");
-	if (output_is_input(compile_program.name, o.output, operands.text[0]))
+	if (operands.count == 0 && o.with.count == 0)
+		return options_misuse(&compile_program, "neither a graph nor a protocol");
+	if (operands.count > 0 && output_is_input(compile_program.name, o.output, operands.text[0]))
 		return OPTIONS_FAILURE;
 	for (unsigned i = 0; i < o.with.count; i++)
 		if (output_is_input(compile_program.name, o.output, o.with.text[i]))
 			return OPTIONS_FAILURE;
-	return compile_make(operands.text[0], &o.with, o.output) ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
+	return compile_make(operands.count > 0 ? operands.text[0] : NULL, &o.with, o.output) ? OPTIONS_SUCCESS
+											     : OPTIONS_FAILURE;
 }

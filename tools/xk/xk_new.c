@@ -35,8 +35,8 @@ static const struct options_program new_program = {
 	.name = "xk new",
 	.usage = "NAME [--layer] [-o DIR]",
 	.about = "Begins a protocol: writes NAME.c, test_NAME.c and NAMEtest.dot into DIR. They are a protocol that\n"
-		 "works, to be changed into yours. `./run build --with DIR` builds it into build/xk and the other\n"
-		 "programs, and runs its tests. docs/writing-a-protocol.md explains every line.",
+		 "works, to be changed into yours. `./run build --with DIR` builds it into build-with/xk and the\n"
+		 "other programs, and runs its tests. docs/writing-a-protocol.md explains every line.",
 	.options = new_options,
 	.operands_min = 1,
 	.operands_max = 1,
