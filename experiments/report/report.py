@@ -141,4 +141,5 @@ def command_of(options):
     return " ".join(words)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
