@@ -195,6 +195,10 @@ class Virtio:
         pass
 
 
+class EndedBefore(Failed):
+    """Round trips that were to last as long as a computation."""
+
+
 class Ladder:
     def __init__(self, options, work):
         self.build = os.path.abspath(options.build)
@@ -207,6 +211,7 @@ class Ladder:
         if self.far:
             self.cores = self.far.cores
         self.times = 0
+        self.longer = 1  # runs beside a computation, where it takes longer than usual
         self.missing = {}
 
     def tool(self, name):
@@ -272,7 +277,7 @@ class Ladder:
         Averages of runs in nanoseconds, and the hosts' counts. wait() returns when the exchange has lasted long enough; None: after
         `repeats` runs. With wait, runs are shorter, so that little is cut off; None is returned if none has ended.
         """
-        rounds = self.rounds if wait is None else max(1, self.rounds // 2)
+        rounds = self.rounds if wait is None else max(1, self.longer * self.rounds // 2)
         if rung in ("tcp", "udp") and None in cable.addresses:
             raise Failed(f"Linux has no address on {' or '.join(d for d, a in zip(cable.devices, cable.addresses) if a is None)}")
         if rung in SOCKETS or rung in LINUX:
@@ -309,7 +314,7 @@ class Ladder:
     @staticmethod
     def must_last(rung, runs, repeats):
         if runs >= repeats:
-            raise Failed(f"{rung}: its round trips ended before the computation")
+            raise EndedBefore(f"{rung}: its round trips ended before the computation")
 
     def answerer(self):
         """The program for Linux's kernel, compiled."""
@@ -394,10 +399,14 @@ class Ladder:
         if rung == "napi":  # its thread is the kernel's, on whatever core
             return row
         row["computing"] = self.beside((SERVER,), False, rung, size, cable, 5)
-        times = self.times
-        while (found := self.exchange(rung, size, cable, 1000, lambda: took.append(self.compute(times)))) is None:
-            times *= 2
-            if took[-1] > PATIENCE_S:
+        times, found = self.times, None
+        while found is None:
+            try:
+                found = self.exchange(rung, size, cable, 1000, lambda: took.append(self.compute(times)))
+                times *= 1 if found else 2
+            except EndedBefore:
+                self.longer *= 2
+            if found is None and took[-1] > PATIENCE_S:
                 raise Failed(f"{rung}: no run has ended beside the computation")
         row["disturbing"] = found
         row["computation_s"] = took[-1] * self.times / times
