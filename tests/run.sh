@@ -8,7 +8,7 @@ long=${1:-0}
 passed=0
 failed=0
 used=0 # seconds of processor time, by all
-failures=() # what is told again in the end
+failures=() # repeated at the end
 logs=build/logs/tests
 export ASAN_OPTIONS="detect_stack_use_after_return=0:strict_string_checks=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}"
@@ -20,9 +20,12 @@ export XK_TEST_LONG="$long"
 fixed_addresses=
 ! setarch -R true 2>/dev/null || fixed_addresses='setarch -R'
 
-# failed_with TEXT: a test that has failed; what its log says of it, in the end once more.
+# failed_with TEXT: notes a failed test and the lines of its log that say why, to repeat them at the end.
 failed_with() {
-	failures+=("$1"$'\n'"$(grep -aE '^ *(FAIL|[0-9]+\. .* - |.*(ERROR|SUMMARY|WARNING): )' "$log" | head -n 5 | cut -c 1-300)")
+	local why
+	why=$(grep -aE '^ *(FAIL|Test: .*FAILED|[0-9]+\. .* - )|(ERROR|SUMMARY|WARNING|[Ee]rror): |[Aa]ssert' "$log" | head -n 5)
+	[ -n "$why" ] || why=$(tail -n 5 "$log")
+	failures+=("$1"$'\n'"$(printf '%s' "$why" | cut -c 1-300 | sed 's/^/    /')")
 }
 
 # tell VERDICT SECONDS TEXT: SECONDS are those that it took and, of processor time, those that it used.
@@ -88,7 +91,7 @@ judge_check() {
 		failed=$((failed + 1))
 		tell FAILED "$seconds" "$1 ($(status_of "$1" "$status"); $log)"
 		tail -n 30 "$log" | sed 's/^/    /'
-		failed_with "$1"
+		failed_with "$1 ($(status_of "$1" "$status"); $log)"
 	fi
 }
 
@@ -115,7 +118,7 @@ judge_cunit() {
 	else
 		tell FAILED "$seconds" "$1 (${bad:-1} of $((${good:-0} + ${bad:-1})), $(status_of "$1" "$status"); $log)"
 		grep -vE ' \.\.\.passed$|^ *$' "$log" | tail -n 40 | sed 's/^/    /'
-		failed_with "$1"
+		failed_with "$1 ($(status_of "$1" "$status"); $log)"
 	fi
 }
 

@@ -46,6 +46,7 @@ FLOOR_SIZE = 32
 FLOOR_HEADERS = 14 + 20 + 8 - 14 - 6  # by how much UDP's are longer than LLP's
 FLOOR_TURNS = 5
 PATIENCE_S = 60
+LONGER_MAX = 64
 STAND_S = 20
 WORK = "/media"  # in a namespace where it is empty
 
@@ -196,7 +197,7 @@ class Virtio:
 
 
 class EndedBefore(Failed):
-    """Round trips that were to last as long as a computation."""
+    """The round trips ended before the computation."""
 
 
 class Ladder:
@@ -211,7 +212,6 @@ class Ladder:
         if self.far:
             self.cores = self.far.cores
         self.times = 0
-        self.longer = 1  # runs beside a computation, where it takes longer than usual
         self.missing = {}
 
     def tool(self, name):
@@ -272,12 +272,13 @@ class Ladder:
             raise Failed(f"a host ended with status {host.returncode}")
         return json.loads(out)["host"]
 
-    def exchange(self, rung, size, cable, repeats, wait):
+    def exchange(self, rung, size, cable, repeats, wait, longer=1):
         """
         Averages of runs in nanoseconds, and the hosts' counts. wait() returns when the exchange has lasted long enough; None: after
-        `repeats` runs. With wait, runs are shorter, so that little is cut off; None is returned if none has ended.
+        `repeats` runs. With wait, runs have `longer` halves of the usual round trips, so that little is cut off; None is returned if none
+        has ended.
         """
-        rounds = self.rounds if wait is None else max(1, self.longer * self.rounds // 2)
+        rounds = self.rounds if wait is None else max(1, longer * self.rounds // 2)
         if rung in ("tcp", "udp") and None in cable.addresses:
             raise Failed(f"Linux has no address on {' or '.join(d for d, a in zip(cable.devices, cable.addresses) if a is None)}")
         if rung in SOCKETS or rung in LINUX:
@@ -399,15 +400,19 @@ class Ladder:
         if rung == "napi":  # its thread is the kernel's, on whatever core
             return row
         row["computing"] = self.beside((SERVER,), False, rung, size, cable, 5)
-        times, found = self.times, None
+        times, longer, found = self.times, 1, None
         while found is None:
             try:
-                found = self.exchange(rung, size, cable, 1000, lambda: took.append(self.compute(times)))
-                times *= 1 if found else 2
+                found = self.exchange(rung, size, cable, 1000, lambda: took.append(self.compute(times)), longer)
             except EndedBefore:
-                self.longer *= 2
-            if found is None and took[-1] > PATIENCE_S:
-                raise Failed(f"{rung}: no run has ended beside the computation")
+                if longer >= LONGER_MAX:
+                    raise
+                longer *= 2
+                continue
+            if found is None:
+                times *= 2
+                if took[-1] > PATIENCE_S:
+                    raise Failed(f"{rung}: no run has ended beside the computation")
         row["disturbing"] = found
         row["computation_s"] = took[-1] * self.times / times
         return row

@@ -33,7 +33,7 @@ enum {
 	SOCKETS_MAX = 1500,
 	SOCKETS_REPEATS = 1000,
 	SOCKETS_TRIES = 100,     /* of connecting, a twentieth of a second each */
-	SOCKETS_UNSTAMPED = 100, /* round trips before the first with stamps, a hundredth of a second each */
+	SOCKETS_UNSTAMPED = 500, /* round trips to wait for the first stamps, one per 10 ms */
 };
 
 enum sockets_kind { SOCKETS_TCP, SOCKETS_UDP, SOCKETS_PACKET };
@@ -337,6 +337,21 @@ sockets_run(struct sockets *s, uint64_t rounds, uint64_t *away_ns)
 	return (sockets_now_ns() - begun_ns) / rounds;
 }
 
+/* The kernel begins to stamp received messages asynchronously: on a busy machine that takes a while. */
+static int
+sockets_await_stamps(struct sockets *s)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	uint64_t away_ns;
+
+	for (unsigned i = 0; i < SOCKETS_UNSTAMPED && sockets_run(s, 1, &away_ns) != 0; i++) {
+		if (away_ns != 0)
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+	return sockets_fail("--stamps: no message was stamped");
+}
+
 static void
 sockets_tell(const struct sockets_options *o, const uint64_t *averages_ns, const uint64_t *aways_ns, unsigned count)
 {
@@ -395,10 +410,8 @@ main(int argc, char **argv)
 	o.stamps = o.stamps && s.kind != SOCKETS_TCP;
 	if (o.stamps && sockets_ask_stamps(&s, o.rounds) != 0)
 		return OPTIONS_FAILURE;
-	/* The kernel stamps what comes only after a thread of its own has run, for which a busy machine needs time. */
-	for (unsigned i = 0;
-	     o.stamps && i < SOCKETS_UNSTAMPED && sockets_run(&s, 1, &aways_ns[0]) != 0 && aways_ns[0] == 0; i++)
-		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	if (o.stamps && sockets_await_stamps(&s) != 0)
+		return OPTIONS_FAILURE;
 	while (count < o.repeats && (averages_ns[count] = sockets_run(&s, o.rounds, &aways_ns[count])) != 0)
 		count++;
 	sockets_tell(&o, averages_ns, aways_ns, count);

@@ -40,10 +40,9 @@ def check_model(model):
 
 
 def check_parts(what, parts, driver):
-    """All are there, and a bell only where a driver sleeps. A service is a difference of two times, as a wake-up is: on a busy machine it
-    may be anything."""
-    tell(set(parts) == {"way", "device", "service", "bell", "wake"} and parts["way"] > 0 and parts["device"] >= 0
-         and (parts["bell"] > 0) == (driver == "interrupt") and (driver == "interrupt" or parts["wake"] == 0), what, str(parts))
+    """All parts are present, and only a sleeping driver has a bell. Service, device and wake-up are differences of times, which on a busy
+    machine can come out as anything, so they are not judged."""
+    tell(set(parts) == {"way", "device", "service", "bell", "wake"} and parts["way"] > 0 and (parts["bell"] > 0) == (driver == "interrupt") and (driver == "interrupt" or parts["wake"] == 0), what, str(parts))
 
 
 def check_here(here):

@@ -28,9 +28,10 @@ for name in pong tock; do
 done
 prints "a pair of programs, too" ' 0$' build-with/udptest --graph "$own/pongtest.dot" --rounds 20 --mode ipp --size 100
 expect "udptest is udptest" 2 '^udptest: "nothing" is not an option' build-with/udptest nothing
+expect "... which does not compile others" 1 'a program that xk compile made has none' build-with/udptest --compiled --rounds 10
 expect "... and xk is xk" 2 '^xk: there is no word "nothing"' build-with/xk nothing
 rm -rf "$work/tock"/*.c
-expect "a folder without a protocol" 1 'no protocol is in' ./run build --with "$work/tock"
+expect "a folder without a protocol" 1 'no C file besides tests is in' ./run build --with "$work/tock"
 sed -i 's/h.length > xk_msg_len(m)/false/' "$own/pong.c"
 printf '\n#include <stdlib.h>\nTEST(it_ends)\n{\n\tabort();\n}\n' >>"$own/test_pong.c"
 printf '\n#include <stdlib.h>\nTEST(it_leaks)\n{\n\tCHECK(malloc(10) != NULL);\n}\n' >>"$own/test_tock.c"

@@ -1,7 +1,9 @@
 /*
- * program.c - main of what `xk compile` makes. With a graph inside: udptest, chantest, icmptest, logp and the words of xk, as
- * its first argument or, if options come first, as a pair's do that starts itself, as its own name. Without: by its name one
- * of these, or xk.
+ * program.c - main of what `xk compile` makes.
+ *
+ * With a graph inside, it is udptest, chantest, icmptest, logp or a word of xk: its first argument says which or, if
+ * options come first, as when a pair starts itself, its own name. Without a graph, its own name says which; any other
+ * name is xk.
  */
 #include "tools/program/program.h"
 

@@ -3,8 +3,8 @@
  *
  * What is compiled is the graph file's text as a string, if there is one, a table of protocols, and the user's own
  * protocols. The table replaces the library's (protocols/meson.build), and the graph the one of graphs/program.c. The
- * compiler reads them from a nameless file, and no shell sees a name. Headers and libraries come from the build directory or the
- * installation that this program is in.
+ * compiler reads them from a nameless file, and no shell sees a name. Headers and libraries come from the build
+ * directory or the installation that this program is in.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -136,7 +136,9 @@ compile_find_place(struct compile_place *place)
 	snprintf(file, sizeof(file), "%s/libxkernel-programs.a", place->libraries + 2);
 	if (access(file, R_OK) == 0)
 		return true;
-	fprintf(stderr, "compile: the libraries of this xk are not there: %s\n", place->libraries + 2);
+	fprintf(stderr,
+		"compile: the libraries of this xk are not there: %s; a program that xk compile made has none\n",
+		place->libraries + 2);
 	return false;
 }
 

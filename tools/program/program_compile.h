@@ -1,6 +1,6 @@
 /*
- * program_compile.h - makes programs with a graph inside, or with protocols of the user's own (`xk compile`). Messages go to standard error. Main thread
- * only, before there are others.
+ * program_compile.h - makes programs with a graph inside, or with protocols of the user's own (`xk compile`). Messages go
+ * to standard error. Main thread only, before there are others.
  */
 #ifndef PROGRAM_COMPILE_H
 #define PROGRAM_COMPILE_H
