@@ -125,7 +125,8 @@ class Command:
             thread.join()
         with contextlib.suppress(OSError):
             self.sender.send(STATUS, str(status).encode())
-            self.sender.connection.shutdown(socket.SHUT_RDWR)
+            # The client closes: if this end did, input that comes late would reset the connection, and lose what is not read yet.
+            self.sender.connection.shutdown(socket.SHUT_WR)
 
     def signal(self, number):
         with contextlib.suppress(ProcessLookupError):
@@ -157,6 +158,8 @@ class Handler(socketserver.BaseRequestHandler):
                 print(f"report: {self.client_address[0]} does not have the key", file=sys.stderr, flush=True)
                 sender.send(ERRORS, b"report: wrong key: use the one that the server printed\n")
                 sender.send(STATUS, b"255")
+                self.request.shutdown(socket.SHUT_WR)
+                receive(self.request, FRAME_MAX, time.monotonic() + PROOF_S)  # until the client closes, likewise
                 return
             kind, data = receive_frame(self.request)
             if kind != LINE:

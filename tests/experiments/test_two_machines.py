@@ -91,6 +91,26 @@ def check_line(key):
     tell(process.returncode == 6, "... also if it reads nothing of much input", str(process.returncode))
 
 
+def check_slow(key):
+    """A client that reads slowly, and ends its input late, still gets everything."""
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((SERVER, PORT))
+        client.sendall(fars.proof(key, fars.receive(client, fars.NONCE)))
+        words = json.dumps({"line": "head -c 20000 /dev/zero", "root": ROOT}).encode()
+        client.sendall(fars.FRAME.pack(fars.LINE, len(words)) + words)
+        time.sleep(0.5)  # meanwhile the line ends
+        client.sendall(fars.FRAME.pack(fars.END, 0))
+        output, status, why = b"", None, ""
+        try:
+            while status is None:
+                kind, data = fars.receive_frame(client)
+                output, status = (output + data, None) if kind == fars.OUTPUT else (output, data)
+        except OSError as error:
+            why = str(error)
+    tell((len(output), status) == (20000, b"0"), "... and all of its output, however slowly it is read", f"{len(output)} {status} {why}")
+
+
 def feed(file):
     try:
         while True:
@@ -249,6 +269,7 @@ def run_inside():
             check_refused(work)
             check_far()
             check_line(serving.key)
+            check_slow(serving.key)
             check_strangers(serving)
             check_ends(serving, signal.SIGKILL, "its caller")
             check_report(serving, work)
