@@ -159,7 +159,7 @@ class Handler(socketserver.BaseRequestHandler):
                 sender.send(ERRORS, b"report: wrong key: use the one that the server printed\n")
                 sender.send(STATUS, b"255")
                 self.request.shutdown(socket.SHUT_WR)
-                receive(self.request, FRAME_MAX, time.monotonic() + PROOF_S)  # until the client closes, likewise
+                receive(self.request, 1 << 16, time.monotonic() + PROOF_S)  # until the client closes, likewise
                 return
             kind, data = receive_frame(self.request)
             if kind != LINE:
