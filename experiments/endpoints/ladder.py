@@ -46,7 +46,7 @@ FLOOR_SIZE = 32
 FLOOR_HEADERS = 14 + 20 + 8 - 14 - 6  # by how much UDP's are longer than LLP's
 FLOOR_TURNS = 5
 PATIENCE_S = 60
-LONGER_MAX = 64
+LONGER_MAX = 64  # halves of the usual round trips
 STAND_S = 20
 WORK = "/media"  # in a namespace where it is empty
 
@@ -408,10 +408,9 @@ class Ladder:
                 if longer >= LONGER_MAX:
                     raise
                 longer *= 2
-                continue
-            if found is None:
-                times *= 2
-                if took[-1] > PATIENCE_S:
+            else:
+                times *= 1 if found else 2
+                if not found and took[-1] > PATIENCE_S:
                     raise Failed(f"{rung}: no run has ended beside the computation")
         row["disturbing"] = found
         row["computation_s"] = took[-1] * self.times / times

@@ -408,9 +408,7 @@ main(int argc, char **argv)
 	}
 	setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)); /* for a message that is lost */
 	o.stamps = o.stamps && s.kind != SOCKETS_TCP;
-	if (o.stamps && sockets_ask_stamps(&s, o.rounds) != 0)
-		return OPTIONS_FAILURE;
-	if (o.stamps && sockets_await_stamps(&s) != 0)
+	if (o.stamps && (sockets_ask_stamps(&s, o.rounds) != 0 || sockets_await_stamps(&s) != 0))
 		return OPTIONS_FAILURE;
 	while (count < o.repeats && (averages_ns[count] = sockets_run(&s, o.rounds, &aways_ns[count])) != 0)
 		count++;

@@ -1,4 +1,4 @@
-/* program.h - programs that those which `xk compile` makes have as words (program.c). */
+/* program.h - the mains that a program made by `xk compile` has as words (program.c). */
 #ifndef PROGRAM_H
 #define PROGRAM_H
 
