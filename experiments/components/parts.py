@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """parts.py BUILD - the parts of a round trip on this machine, as in the tables of Thekkath and Levy, for each link and each way of
 waiting. Every part is measured by itself; their sum stands beside the measured round trip. Also, how long a driver should poll
-before it sleeps. With --client, also round trips between two machines. The way between them is not measured by itself: it is part of
+before it sleeps. With --far, also round trips between two machines. The way between them is not measured by itself: it is part of
 the difference. --help has the options.
 """
 import argparse
@@ -108,7 +108,7 @@ class Parts:
         rows = {}
         links = {link: (way, drivers, ["--cores", self.cores, "--link", link]) for link, (way, drivers) in LINKS.items()}
         if self.far:
-            links[f"{self.far.links[0]}, two machines"] = ("unknown", ("poll", "interrupt"), self.ends())
+            links[f"{self.far.links[0]}, {self.far.ends}"] = ("unknown", ("poll", "interrupt"), self.ends())
         for link, (way, drivers, ends) in links.items():
             for driver in drivers:
                 for frame in FRAMES:
@@ -172,7 +172,7 @@ class Parts:
 
     def find(self):
         found = middle([self.turn() for _ in range(self.turns)])
-        return {"cores": self.cores, "turns": self.turns, "far": self.far.links[0] if self.far else None, **{name: list(rows.values()) for name, rows in found.items()},
+        return {"cores": self.cores, "turns": self.turns, "far": f"{self.far.links[0]}, {self.far.ends}" if self.far else None, **{name: list(rows.values()) for name, rows in found.items()},
                 "missing": self.missing}
 
 

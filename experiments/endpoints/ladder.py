@@ -4,7 +4,7 @@ Larsen, "The Latency of User-to-User, Kernel-to-Kernel and Interrupt-to-Interrup
 
 One message goes to and fro between two programs, each on a core. Linux's sockets and this project's hosts do it on the same cable
 (veth) between two network namespaces, which go with the program, however it ends; hosts alone do it over virtio, too. Or, with
---client, on a cable between two machines. Each is measured alone, with a computation on the server's core, and alone while
+--far, on a cable between two machines. Each is measured alone, with a computation on the server's core, and alone while
 idle-priority programs keep both cores awake.
 --help has the options.
 """
@@ -222,14 +222,11 @@ class Ladder:
 
     # ---- the computation ----
 
-    def workload(self, end, *options, idle=False):
-        command = self.pinned(end, self.tool("workload"), *options, idle=idle)
-        return self.far.words(*command) if self.far and end == SERVER else command
-
     def compute(self, times):
         """Seconds that it takes on the server's core."""
-        done = subprocess.run(self.workload(SERVER, "--times", str(times), "--json"), check=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+        command = self.pinned(SERVER, self.tool("workload"), "--times", str(times), "--json")
+        done = subprocess.run(self.far.words(*command) if self.far else command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              preexec_fn=die_with_parent)
         return json.loads(done.stdout)["seconds"]
 
     def calibrate(self):
@@ -240,8 +237,13 @@ class Ladder:
 
     def computing(self, ends, idle):
         """Programs that compute until they are killed, one on the core of each end."""
-        return [subprocess.Popen(self.workload(end, "--times", "0", idle=idle), stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
-                for end in ends]
+        return [self.start(None, end, self.pinned(end, self.tool("workload"), "--times", "0", idle=idle)) for end in ends]
+
+    def start(self, cable, end, command, **more):
+        """A program at an end of the cable (None: not on it), until it is killed. more: Popen's."""
+        if self.far and end == SERVER:
+            return self.far.start(command, **more)
+        return subprocess.Popen(cable.at(end, *command) if cable else command, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent, **more)
 
     # ---- a row ----
 
@@ -250,8 +252,7 @@ class Ladder:
                    str(rounds), "--json", *options]
         if end == CLIENT:
             command += ["--client", cable.addresses[SERVER] or "0.0.0.0", "--repeats", str(repeats)]
-        return subprocess.Popen(cable.at(end, *command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                preexec_fn=die_with_parent)
+        return self.start(cable, end, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def start_host(self, rung, size, cable, end, rounds, repeats):
         settings = [*HOSTS[rung][1], f"size={size}", f"rounds={rounds}", f"repeats={repeats}"]
@@ -261,8 +262,7 @@ class Ladder:
                    *cable.arguments, "--end", ("client", "server")[end], "--json", "-", "--set", f"port.dev={cable.devices[end]}"]
         for setting in settings:
             command += ["--set", "pingpong." + setting]
-        return subprocess.Popen(cable.at(end, *command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                preexec_fn=die_with_parent)
+        return self.start(cable, end, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     @staticmethod
     def end_host(host):
@@ -502,7 +502,7 @@ def measure_inside(options):
 
 def measure_outside(options):
     """Goes on inside, or where the machine forbids that, without the cable."""
-    if options.client:
+    if options.far:
         with tempfile.TemporaryDirectory() as work:
             return measure(options, work)
     # A process namespace ends with its first program, and the network namespaces with the last of theirs.
@@ -523,7 +523,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1500, metavar="N", help="round trips of a run (1500)")
     parser.add_argument("--seconds", type=float, default=2, metavar="S", help="that the computation takes alone (2)")
     parser.add_argument("--only", default=",".join(TITLES), metavar="NAME,...", help=f"of {', '.join(TITLES)}")
-    parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio; ignored with --client, which measures over the link")
+    parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio; ignored with --far, which measures over the link")
     fars.add_options(parser)
     parser.add_argument("--json", metavar="FILE", help="what was measured")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)

@@ -121,11 +121,11 @@ def run(lab):
         )
     section.picture("Stamps on the edges of udptest", path_of("udptest"), {})
     if lab.far:
-        section.text("Between two machines the way of the frames cannot be separated from the wake-up: both are in its row.")
+        section.text(f"Between {lab.far.ends} the way of the frames cannot be separated from the wake-up: both are in its row.")
     for program, (sleeping, polling, document) in found.items():
         judge(section, program, sleeping, polling, document, not lab.far)
     section.answer = " ".join(
-        answer(program, groups_of(sleeping, polling), "ringing, waking and the way between the machines" if lab.far else "ringing and waking")
+        answer(program, groups_of(sleeping, polling), "ringing, waking and the way between the hosts" if lab.far else "ringing and waking")
         for program, (sleeping, polling, _) in found.items()
     )
     return section

@@ -69,10 +69,8 @@ def answering(lab, driver):
     if lab.far is None:
         yield None
         return
-    host = lab.far.words(os.path.join(lab.build, "xk"), "run", ANSWERER, "--end", "server", "--driver", driver, "--cores", lab.far.cores[1],
-                         *lab.far.of_end(1))
-    host[-1] = "echo $$ && " + host[-1]
-    with subprocess.Popen(host, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    host = [os.path.join(lab.build, "xk"), "run", ANSWERER, "--end", "server", "--driver", driver, "--cores", lab.far.cores[1], *lab.far.of_end(1)]
+    with lab.far.start(["sh", "-c", 'echo $$ && exec "$@"', "sh", *host], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             pid = process.stdout.readline()
             if " stands " not in (line := process.stderr.readline()):

@@ -24,7 +24,7 @@ def run(lab):
     section.data = lab.script("endpoints/ladder.py", "--cores", lab.cores, *(lab.far.options() if lab.far else ()),
                               *(("--links", "cable", "--sizes", "32", "--rounds", str(lab.rounds(0, 100)), "--seconds",
                                  str(lab.rounds(0, 0.1))) if lab.quick else ()))
-    cable = (f"use the same link, {lab.far.links[0]}, between two machines. " if lab.far else
+    cable = (f"use the same link, {lab.far.links[0]}, between {lab.far.ends}. " if lab.far else
              "stand on the same cable, a veth between two network namespaces, by its packet sockets: beneath each host's driver lies what is beneath the socket of the "
              "row \"packet socket\", where the paper's driver had the card. ")
     section.text(

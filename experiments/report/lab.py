@@ -41,7 +41,9 @@ class Lab:
 
     def apart(self):
         """Where ends() are, in words."""
-        return f"a machine for each host, over {self.far.links[0]}" if self.far else "a core for each host"
+        if self.far is None:
+            return "a core for each host"
+        return f"{'a machine for each host' if self.far.are_two else self.far.ends}, over {self.far.links[0]}"
 
     def graph(self, name):
         return os.path.join(ROOT, "graphs", name)

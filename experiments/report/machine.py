@@ -36,13 +36,12 @@ class Machine:
     @contextlib.contextmanager
     def watched(self, name):
         """What other programs use of the processors while an experiment is made."""
-        before, started = self.others_s(), time.monotonic()
+        there, before, started = self.busy_there_percent(), others_s(), time.monotonic()
         self.lab.chapter = name
 
         def used():
             lasted = time.monotonic() - started
-            others = max(0.0, 100 * max(after - before for before, after in zip(before, self.others_s())) / lasted)
-            return {"seconds": lasted, "others_percent": others}
+            return {"seconds": lasted, "others_percent": max(0.0, 100 * (others_s() - before) / lasted, there, self.busy_there_percent())}
 
         parts = self.lab.kept(["interrupted"])  # what was measured before this is gone on with may have been disturbed, too
         try:
@@ -57,15 +56,12 @@ class Machine:
         if others > OTHERS_PERCENT:
             self.lab.disturbed.append(f"{name}: other programs used {others:.0f} % of a processor meanwhile")
 
-    def others_s(self):
-        """Processor time that other programs have had, on each machine."""
-        with open("/proc/stat", encoding="ascii") as file:
-            here = busy_s(file.readline()) - ours_s()
-        if self.lab.far is None:
-            return [here]
-        busy, serving = self.lab.far.output("head -1 /proc/stat; cat /proc/$PPID/stat").splitlines()
-        ours = sum(map(int, serving.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")  # the server's and its commands'
-        return [here, busy_s(busy) - ours]
+    def busy_there_percent(self):
+        """What programs use of a processor of the other machine in a second in which none of ours runs; of one machine, 0: the other count has them."""
+        if self.lab.far is None or not self.lab.far.are_two:
+            return 0.0
+        before, after = map(busy_s, self.lab.far.output("head -1 /proc/stat; sleep 1; head -1 /proc/stat").splitlines())
+        return 100 * (after - before)
 
     def told(self):
         """(what, value) for the page."""
@@ -90,7 +86,7 @@ class Machine:
         if self.other is None:
             return []
         machine = self.other["machine"]
-        return [("the other machine, where the server is", f"{machine['processor']}; core {self.lab.far.cores[1]} of {machine['cores']}; "
+        return [("the other machine, where the server is" if self.lab.far.are_two else "the other system, where the server is, on this machine", f"{machine['processor']}; core {self.lab.far.cores[1]} of {machine['cores']}; "
                  f"{machine['system']}; joined by {self.lab.far.links[0]}. Measurements on one core or over virtio use this machine only.")]
 
     def data(self):
@@ -110,6 +106,12 @@ def busy_s(line):
     """
     user, nice, system, _, _, interrupt, soft, stolen = map(int, line.split()[1:9])
     return (user + nice + system + interrupt + soft + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+def others_s():
+    """Processor time that other programs have had on this machine."""
+    with open("/proc/stat", encoding="ascii") as file:
+        return busy_s(file.readline()) - ours_s()
 
 
 def ours_s():

@@ -20,8 +20,8 @@ def start(lab, end, graph, number, *more):
     link = lab.far.of_end(end) if lab.far else ["--set", f"port.dev=policies-{os.getpid()}-{number}"]
     core = (lab.far.cores if lab.far else lab.cores.split(","))[end]
     command = [os.path.join(lab.build, "xk"), "run", graph, "--cores", core, "--mode", "ipp", "--driver", "adaptive", *link, *more]
-    process = subprocess.Popen(lab.far.words(*command) if lab.far and end == SERVER else command, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    process = lab.far.start(command, **pipes) if lab.far and end == SERVER else subprocess.Popen(command, stdin=subprocess.DEVNULL, **pipes)
     line = process.stderr.readline()
     if " stands " not in line:
         process.kill()
@@ -96,7 +96,7 @@ def per_second(runs, key):
 
 
 def tell(section, rows, lab):
-    where = f"between two machines, over {lab.far.links[0]}" if lab.far else "on this machine, over virtio"
+    where = f"between {lab.far.ends}, over {lab.far.links[0]}" if lab.far else "on this machine, over virtio"
     section.text(
         f"The same server, {where}. A client always waits for one request for work and for one short question, "
         "or for the work alone. Drivers are adaptive, since to wake one that sleeps takes longer than a handoff: with drivers that "

@@ -132,12 +132,12 @@ def main():
 
 
 def command_of(options):
-    """That repeats it, without the key."""
+    """That repeats it, without the other machine's name."""
     words = ["./run report"]
     words += ["--quick"] if options.quick else []
     words += ["--repeats", str(options.repeats)] if options.repeats != labs.REPEATS else []
     words += ["--only", options.only] if options.only != ",".join(EXPERIMENTS) else []
-    words += ["--client", "KEY@ADDRESS", "--link", options.link, *(["--dev", options.dev] if options.dev else [])] if options.client else []
+    words += ["--far", "USER@HOST", "--link", options.link, *(["--dev", options.dev] if options.dev else [])] if options.far else []
     return " ".join(words)
 
 
