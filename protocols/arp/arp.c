@@ -4,7 +4,8 @@
  * Spec:         RFC 826, for IPv4 over Ethernet; the packet is a header of 28 bytes, without a payload
  * Participants: none; VNET calls it (arp.h)
  * Learning:     An entry is made when this host asks, or is asked; every other packet at most updates an existing entry
- *               (RFC 826's merge).
+ *               (RFC 826's merge). The packet says which station its sender is, not the frame: virtual routers send for
+ *               another station. Requests from outside this host's network are answered and teach nothing.
  * Table:        bounded; the least recently used entry makes room, unless a shepherd waits for it. Strangers can make
  *               this host ask for any number of hosts that do not exist (by forwarding, or by answering). So once
  *               hosts being asked for fill half of a full table, they replace one another, and known ones stay.
@@ -39,11 +40,12 @@ enum {
 	ARP_COUNT_POLLS,       /* requests to one station */
 	ARP_COUNT_MOVED,       /* followed hosts, to another link address */
 	ARP_COUNT_LOST,        /* followed hosts that did not answer */
+	ARP_COUNT_FOREIGN,     /* requests to this host from outside its network */
 };
 
 static const char *const arp_counters[] = {
-	"requests_in", "replies_in",  "others", "requests_out", "replies_out", "learned",
-	"replaced",    "unreachable", "polls",  "moved",        "lost",        NULL,
+	"requests_in", "replies_in", "others", "requests_out", "replies_out", "learned", "replaced",
+	"unreachable", "polls",      "moved",  "lost",         "foreign",     NULL,
 };
 
 enum {
@@ -51,8 +53,8 @@ enum {
 	ARP_DROP_BAD_PROTOCOL,
 	ARP_DROP_BAD_LENGTH,
 	ARP_DROP_BAD_OPERATION,
-	ARP_DROP_BAD_SENDER,  /* not the frame's source */
-	ARP_DROP_BAD_ADDRESS, /* no host of this network */
+	ARP_DROP_BAD_SENDER,  /* its link address names no other station */
+	ARP_DROP_BAD_ADDRESS, /* no host, or not one that is asked from here */
 	ARP_DROP_CONFLICT,    /* another station claims our address; traced */
 	ARP_DROP_UNASKED,     /* a reply */
 	ARP_DROP_QUEUE_FULL,  /* the oldest of too many queued for a host, or one of too many in all */
@@ -97,7 +99,10 @@ static const struct xk_field arp_fields[] = {
 	{ .name = "hardware_length", .bits = 8, .kind = XK_FIXED, .usual = ARP_LINK_LEN },
 	{ .name = "protocol_length", .bits = 8, .kind = XK_FIXED, .usual = ARP_HOST_LEN },
 	{ .name = "operation", .bits = 16, .values = arp_operations },
-	{ .name = "sender_link", .bits = 48, .kind = XK_FIXED, .print = XK_PRINT_LINK, .help = "the frame's source" },
+	{ .name = "sender_link",
+	  .bits = 48,
+	  .print = XK_PRINT_LINK,
+	  .help = "a station's; the frame may be another's" },
 	{ .name = "sender_host", .bits = 32, .print = XK_PRINT_HOST, .help = "0: a probe" },
 	{ .name = "target_link", .bits = 48, .print = XK_PRINT_LINK, .help = "not looked at" },
 	{ .name = "target_host", .bits = 32, .print = XK_PRINT_HOST },
@@ -110,9 +115,12 @@ struct arp_packet {
 	uint32_t sender_host, target_host;
 };
 
-/* Loads the packet at p and checks its fields. Returns 0, or the reason to drop it. */
+/*
+ * Loads the packet at p and checks its fields. Returns 0, or the reason to drop it. The sender need not be the frame's
+ * source: a virtual router names its virtual link address (RFC 5798, 8.1.2). A group's is refused (RFC 1812, 3.3.2).
+ */
 static unsigned
-arp_packet_load(struct arp_packet *packet, const uint8_t *p)
+arp_packet_load(const struct arp *arp, struct arp_packet *packet, const uint8_t *p)
 {
 	if (xk_get16(p + ARP_HARDWARE) != ARP_ETHERNET)
 		return ARP_DROP_BAD_HARDWARE;
@@ -127,6 +135,8 @@ arp_packet_load(struct arp_packet *packet, const uint8_t *p)
 	packet->sender_host = xk_get32(p + ARP_SENDER_HOST);
 	packet->target_link = xk_get48(p + ARP_TARGET_LINK);
 	packet->target_host = xk_get32(p + ARP_TARGET_HOST);
+	if (packet->sender_link == 0 || packet->sender_link == arp->link || xk_eth_is_group(packet->sender_link))
+		return ARP_DROP_BAD_SENDER;
 	return XK_DROP_NONE;
 }
 
@@ -646,9 +656,19 @@ xk_arp_set_follower(struct xk_protocol *self, const struct xk_arp_follower *foll
 
 /* ---- arriving packets ---- */
 
+/* Returns whether host, which is not on network, can be a host on another one. */
+static bool
+arp_is_foreign(const struct xk_network *network, uint32_t host)
+{
+	uint32_t mask = (uint32_t)(UINT64_MAX << (32 - network->bits));
+
+	return ((host ^ network->host) & mask) != 0 && host >> 24 != 0 && host >> 24 != 127 && host >> 28 < 0xe;
+}
+
 /*
  * Learns from a packet (RFC 826's merge), unless this host has no address. Makes a new entry only if this host is asked
- * for. Sets *mine if the packet is for this host. Returns 0, or the reason to drop it. The lock is held.
+ * for. A request is answered whatever network its sender is on, but nothing is learned of other networks. Sets *mine if
+ * the packet is for this host. Returns 0, or the reason to drop it. The lock is held.
  */
 static unsigned
 arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct arp_todo *todo)
@@ -662,13 +682,18 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 		return is_reply ? ARP_DROP_UNASKED : XK_DROP_NONE;
 	if (packet->sender_host == own)
 		return ARP_DROP_CONFLICT;
-	/* a request from host 0 is a probe (RFC 5227) */
-	if (packet->sender_host == 0 ? is_reply : !xk_arp_is_neighbour(&arp->network, packet->sender_host))
-		return ARP_DROP_BAD_ADDRESS;
+	if (!is_reply && packet->sender_host == 0) /* a probe (RFC 5227) */
+		return XK_DROP_NONE;
+	if (!xk_arp_is_neighbour(&arp->network, packet->sender_host)) {
+		if (is_reply || !*mine || !arp_is_foreign(&arp->network, packet->sender_host))
+			return ARP_DROP_BAD_ADDRESS;
+		xk_count(&arp->protocol, ARP_COUNT_FOREIGN);
+		return XK_DROP_NONE;
+	}
 	e = arp_find(arp, packet->sender_host);
 	if (is_reply && (e == NULL || (!*mine && !announces)))
 		return ARP_DROP_UNASKED;
-	if (e == NULL && *mine && packet->sender_host != 0) {
+	if (e == NULL && *mine) {
 		e = arp_insert(arp, packet->sender_host, true, todo);
 		if (e != NULL)
 			xk_count(&arp->protocol, ARP_COUNT_LEARNED);
@@ -678,49 +703,59 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 	return XK_DROP_NONE;
 }
 
+/* Answers a request that came up lls, to the station that the request names. Returns 0, or the reason to drop it. */
+static unsigned
+arp_reply(struct arp *arp, struct xk_session *lls, const struct arp_packet *request)
+{
+	struct arp_packet packet = { ARP_REPLY, arp->link, request->sender_link, request->target_host,
+				     request->sender_host };
+	struct xk_participants participants = { .remote = { 1, { request->sender_link } } };
+	struct xk_protocol *self = &arp->protocol;
+	struct xk_session *to = NULL;
+	struct xk_msg *m;
+	uint64_t link;
+
+	if ((xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) != sizeof(link) || link != request->sender_link) &&
+	    xk_open(self, self, xk_lower(self, 0), &participants, &to) != 0)
+		return XK_DROP_NO_MEMORY;
+	m = arp_packet_make(self, &packet);
+	if (m != NULL) {
+		xk_count(self, ARP_COUNT_REPLIES_OUT);
+		xk_push(to != NULL ? to : lls, m);
+	}
+	xk_close(to);
+	return m != NULL ? XK_DROP_NONE : XK_DROP_NO_BUFFER;
+}
+
 static void
 arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct arp *arp = (struct arp *)self;
-	struct arp_packet packet, answer;
-	struct xk_msg *reply = NULL;
+	struct arp_packet packet;
 	struct arp_todo todo;
-	uint64_t link;
-	bool mine = false, asks, must_reply;
-	unsigned why = arp_packet_load(&packet, m->data);
+	bool mine = false, asks;
+	unsigned why = arp_packet_load(arp, &packet, m->data);
 
 	xk_msg_pop_in_place(m, ARP_PACKET_LEN);
-	if (why == XK_DROP_NONE &&
-	    (xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) <= 0 || link != packet.sender_link))
-		why = ARP_DROP_BAD_SENDER;
-	if (why == XK_DROP_NONE) {
-		arp_lock(arp, &todo);
-		why = arp_receive(arp, &packet, &mine, &todo);
-		xk_unlock(&arp->lock);
-	}
-	if (why == ARP_DROP_CONFLICT)
-		xk_trace(self, XK_TRACE_ERRORS, "%012llx claims this host's address",
-			 (unsigned long long)packet.sender_link);
 	if (why != XK_DROP_NONE) {
 		xk_drop(self, m, why);
 		return;
 	}
+	arp_lock(arp, &todo);
+	why = arp_receive(arp, &packet, &mine, &todo);
+	xk_unlock(&arp->lock);
+	if (why == ARP_DROP_CONFLICT)
+		xk_trace(self, XK_TRACE_ERRORS, "%012llx claims this host's address",
+			 (unsigned long long)packet.sender_link);
 	asks = packet.operation == ARP_REQUEST;
-	must_reply = asks && mine;
-	xk_count(self, !asks ? ARP_COUNT_REPLIES_IN : mine ? ARP_COUNT_REQUESTS_IN : ARP_COUNT_OTHERS);
-	if (must_reply) {
-		answer = (struct arp_packet){ ARP_REPLY, arp->link, packet.sender_link, packet.target_host,
-					      packet.sender_host };
-		reply = arp_packet_make(self, &answer);
-	}
-	if (must_reply && reply == NULL)
-		xk_drop(self, m, XK_DROP_NO_BUFFER);
-	else
+	if (why == XK_DROP_NONE)
+		xk_count(self, !asks ? ARP_COUNT_REPLIES_IN : mine ? ARP_COUNT_REQUESTS_IN : ARP_COUNT_OTHERS);
+	if (why == XK_DROP_NONE && asks && mine)
+		why = arp_reply(arp, lls, &packet);
+	if (why == XK_DROP_NONE)
 		xk_msg_free(m); /* only padding is left */
-	if (reply != NULL) {
-		xk_count(self, ARP_COUNT_REPLIES_OUT);
-		xk_push(lls, reply);
-	}
+	else
+		xk_drop(self, m, why);
 	arp_finish(arp, &todo);
 }
 

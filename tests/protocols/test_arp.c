@@ -75,6 +75,17 @@ known(struct rig *r, uint32_t host)
 	return asking.status == 0 ? asking.link : 0;
 }
 
+static void
+inject_request_of(struct rig *r, unsigned host)
+{
+	char frame[256];
+
+	snprintf(frame, sizeof(frame),
+		 EVERYBODY "0200000000%02x 0806" REQUEST "0200000000%02x 0a4d00%02x" NOBODY MY_HOST, host, host, host);
+	rig_inject(r, frame);
+	rig_forget(r);
+}
+
 TEST(arp_asks_and_learns_from_the_answer)
 {
 	struct rig *r = arp_rig("");
@@ -270,17 +281,20 @@ TEST(arp_checks_every_field)
 	CHECK_EQ(rig_counter(r, "bad_length"), 2);
 	rig_inject(r, EVERYBODY PEER "0806 0001 0800 06 04 0003" PEER PEER_HOST NOBODY MY_HOST);
 	CHECK_EQ(rig_counter(r, "bad_operation"), 1);
-	rig_inject(r, EVERYBODY PEER "0806" REQUEST OTHER PEER_HOST NOBODY MY_HOST);
-	CHECK_EQ(rig_counter(r, "bad_sender"), 1);
-	CHECK_EQ(rig_drops(r), 6);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST NOBODY PEER_HOST NOBODY MY_HOST);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST EVERYBODY PEER_HOST NOBODY MY_HOST);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST "01005e000001" PEER_HOST NOBODY MY_HOST);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST ME PEER_HOST NOBODY MY_HOST);
+	CHECK_EQ(rig_counter(r, "bad_sender"), 4);
+	CHECK_EQ(rig_drops(r), 9);
 	CHECK_EQ(known(r, PEER_NUMBER), 0);
 	rig_expect_nothing_sent(r);
 	rig_free(r);
 }
 
-TEST(arp_drops_senders_that_are_no_hosts_of_its_network)
+TEST(arp_drops_senders_that_can_be_no_hosts)
 {
-	static const char *const hosts[] = { "0a4d0103", "0a4d0000", "0a4d00ff", "ffffffff", "e0000001" };
+	static const char *const hosts[] = { "0a4d0000", "0a4d00ff", "ffffffff", "e0000001", "7f000001", "00000001" };
 	struct rig *r = arp_rig("");
 	char frame[256];
 
@@ -292,6 +306,41 @@ TEST(arp_drops_senders_that_are_no_hosts_of_its_network)
 	rig_inject(r, ME PEER "0806" REPLY PEER "00000000" ME MY_HOST);
 	CHECK_EQ(rig_counter(r, "bad_address"), XK_ARRAY_LENGTH(hosts) + 1);
 	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* A neighbour with a wider prefix, or Linux, which asks with any of its addresses. */
+TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing)
+{
+	struct rig *r = arp_rig("arp.entries=1");
+
+	inject_request_of(r, 0x10);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "0a4d0509" NOBODY MY_HOST);
+	rig_expect_sent(r, PEER ME "0806" REPLY ME MY_HOST PEER "0a4d0509");
+	CHECK_EQ(rig_counter(r, "foreign"), 1);
+	CHECK_EQ(rig_counter(r, "learned"), 1);
+	CHECK_EQ(known(r, 0x0a4d0010), 0x020000000010);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "0a4d0509" NOBODY OTHER_HOST); /* not for this host */
+	rig_inject(r, ME PEER "0806" REPLY PEER "0a4d0509" ME MY_HOST);
+	CHECK_EQ(rig_counter(r, "bad_address"), 2);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* The packet has the virtual link address, the frame the physical one (RFC 5798, 8.1.2). */
+TEST(arp_believes_the_packet_and_not_the_frame)
+{
+	struct rig *r = arp_rig("");
+	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
+
+	CHECK(!rig_do(r, ask, &asking));
+	rig_forget(r);
+	rig_inject(r, ME OTHER "0806" REPLY PEER PEER_HOST ME MY_HOST);
+	CHECK_EQ(asking.status, 0);
+	CHECK_EQ(asking.link, PEER_LINK);
+	rig_inject(r, EVERYBODY OTHER "0806" REQUEST PEER PEER_HOST NOBODY MY_HOST);
+	rig_expect_sent(r, ANSWER_TO_PEER);
+	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
 	rig_free(r);
 }
 
@@ -448,17 +497,6 @@ TEST(arp_tells_of_no_change_on_a_foreign_thread)
 }
 
 /* ---- a full table ---- */
-
-static void
-inject_request_of(struct rig *r, unsigned host)
-{
-	char frame[256];
-
-	snprintf(frame, sizeof(frame),
-		 EVERYBODY "0200000000%02x 0806" REQUEST "0200000000%02x 0a4d00%02x" NOBODY MY_HOST, host, host, host);
-	rig_inject(r, frame);
-	rig_forget(r);
-}
 
 TEST(arp_replaces_what_was_not_used_for_longest)
 {

@@ -77,9 +77,9 @@ hostile_arp_packets(struct hostile *h)
 		unsigned offset;
 		uint8_t value;
 	} fields[] = {
-		{ "arp.bad_hardware", 1, 6 },    { "arp.bad_protocol", 3, 6 },   { "arp.bad_length", 4, 7 },
-		{ "arp.bad_length", 5, 16 },     { "arp.bad_operation", 7, 0 },  { "arp.bad_operation", 7, 3 },
-		{ "arp.bad_operation", 6, 255 }, { "arp.bad_sender", 13, 0x77 },
+		{ "arp.bad_hardware", 1, 6 },    { "arp.bad_protocol", 3, 6 },  { "arp.bad_length", 4, 7 },
+		{ "arp.bad_length", 5, 16 },     { "arp.bad_operation", 7, 0 }, { "arp.bad_operation", 7, 3 },
+		{ "arp.bad_operation", 6, 255 }, { "arp.bad_sender", 8, 0x77 },
 	};
 
 	hostile_arp(h, 1, HOSTILE_HOST, HOSTILE_SERVER);
@@ -104,7 +104,7 @@ hostile_arp_lies(struct hostile *h)
 	} lies[] = {
 		{ "arp.bad_address", 2, 0, HOSTILE_SERVER },
 		{ "arp.bad_address", 1, 0x0a4dffff, HOSTILE_SERVER },
-		{ "arp.bad_address", 1, 0x08080808, HOSTILE_SERVER },
+		{ "arp.bad_address", 1, 0x7f080808, HOSTILE_SERVER },
 		{ "arp.conflict", 1, HOSTILE_SERVER, HOSTILE_SERVER },
 		{ "arp.conflict", 2, HOSTILE_SERVER, HOSTILE_HOST },
 		{ "arp.unasked", 2, 0x0a4d0050, HOSTILE_SERVER },
