@@ -19,7 +19,7 @@
 #include "protocols/post.h"
 #include "xkernel/bytes.h"
 #include "xkernel/path.h"
-#include "xkernel/protocol.h"
+#include "xkernel/ports.h"
 
 enum bip_drop { BIP_BAD_LENGTH = XK_DROP_OWN, BIP_UNPOSTED, BIP_TOO_BIG };
 
@@ -51,12 +51,10 @@ bip_header_pop(struct xk_msg *m)
 
 /* ---- state ---- */
 
-enum { BIP_CHOSEN_FIRST = 49152, BIP_CHOSEN_COUNT = 65536 - BIP_CHOSEN_FIRST };
-
 struct bip {
 	struct xk_protocol protocol; /* first */
 	uint64_t buffers;            /* setting */
-	_Atomic uint32_t chosen;     /* ports so far */
+	struct xk_ports ports;
 };
 
 struct bip_session {
@@ -78,10 +76,13 @@ bip_key(struct xk_session *lls, uint32_t ports)
 	return (struct xk_key){ (uintptr_t)lls, UINT64_C(1) << 32 | ports };
 }
 
-static bool
-bip_is_port(uint64_t port)
+static struct xk_key
+bip_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
 {
-	return port > 0 && port <= UINT16_MAX;
+	uint32_t *ports = how;
+
+	*ports = (*ports & ~UINT32_C(0xffff)) | local;
+	return bip_key(lls, *ports);
 }
 
 /* ---- opening ---- */
@@ -91,6 +92,7 @@ bip_init(struct xk_protocol *self)
 {
 	struct xk_participants anybody = { .remote.depth = 0 };
 
+	xk_ports_init(&((struct bip *)self)->ports, XK_PORTS_FIRST, XK_PORTS_LAST, 0);
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
@@ -116,38 +118,14 @@ bip_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	 struct xk_participants *participants, struct xk_session **session)
 {
 	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	bool chooses = local == XK_ANY;
-	struct xk_session *lls;
-	uint32_t ports;
+	uint32_t ports = (uint32_t)remote << 16;
+	struct xk_opening opening = { hlp_receive, hlp_type, NULL, local, true, bip_key_of, &ports };
 	int err;
 
-	if (!bip_is_port(remote) || (!bip_is_port(local) && !chooses))
+	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
 		return -EINVAL;
-	err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
-	if (err != 0)
-		return err;
-	do {
-		if (chooses)
-			local = BIP_CHOSEN_FIRST +
-				atomic_fetch_add(&((struct bip *)self)->chosen, 1) % BIP_CHOSEN_COUNT;
-		ports = (uint32_t)(remote << 16 | local);
-	} while (chooses && xk_table_find(self, bip_key(lls, ports)) != NULL);
-	return xk_table_open(self, bip_key(lls, ports), hlp_receive, hlp_type, lls, &ports, session);
-}
-
-/* An enable names a local port, for all stations. */
-static int
-bip_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
-		struct xk_key *key)
-{
-	uint64_t local = xk_participant_pop(&participants->local);
-
-	if (!bip_is_port(local))
-		return -EINVAL;
-	if (participants->local.depth != 0 || participants->remote.depth != 0)
-		return -EOPNOTSUPP;
-	*key = xk_table_number_key((uint32_t)local);
-	return 0;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
+	return err != 0 ? err : xk_ports_open(self, &((struct bip *)self)->ports, &opening, session);
 }
 
 static struct xk_key
@@ -297,7 +275,7 @@ static const struct xk_session_ops bip_session_ops = {
 static const struct xk_protocol_ops bip_ops = {
 	.init = bip_init,
 	.open = bip_open,
-	.passive_key = bip_passive_key,
+	.passive_key = xk_ports_passive_key,
 	.passive_key_of = bip_passive_key_of,
 	.demux = bip_demux,
 	.find = bip_find,

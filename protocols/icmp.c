@@ -27,6 +27,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 #include "xkernel/platform.h"
+#include "xkernel/ports.h"
 #include "xkernel/trace.h"
 
 enum icmp_drop {
@@ -156,7 +157,7 @@ struct icmp {
 	bool echo;
 	uint64_t rate, burst, seed;
 
-	_Atomic uint32_t next_id;
+	struct xk_ports ids; /* of sessions, to choose from */
 	struct xk_lock lock; /* protects what follows */
 	uint64_t credit_ns;  /* saved time; each bit of an error costs some */
 	uint64_t filled_ns;  /* when credit_ns was updated */
@@ -482,36 +483,26 @@ static const struct xk_session_ops icmp_session_ops = {
 	.get_participants = icmp_get_participants,
 };
 
+static struct xk_key
+icmp_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
+{
+	*(uint16_t *)how = (uint16_t)local;
+	return icmp_key((uint16_t)local, lls);
+}
+
 static int
 icmp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	uint64_t wanted = xk_participant_pop(&participants->local);
-	uint16_t id = (uint16_t)wanted;
-	struct xk_session *lls;
+	uint16_t id;
+	struct xk_opening opening = { hlp_receive, hlp_type,    NULL, xk_participant_pop(&participants->local),
+				      false,       icmp_key_of, &id };
 	int err;
 
-	if (wanted != XK_ANY && wanted > UINT16_MAX)
+	if (opening.local != XK_ANY && opening.local > UINT16_MAX)
 		return -EINVAL;
-	err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
-	if (err != 0)
-		return err;
-	err = -EADDRINUSE;
-	for (uint32_t tries = wanted == XK_ANY ? UINT16_MAX + 1 : 1; err == -EADDRINUSE && tries > 0; tries--) {
-		if (wanted == XK_ANY)
-			id = (uint16_t)atomic_fetch_add(&((struct icmp *)self)->next_id, 1);
-		if (xk_table_find(self, icmp_key(id, lls)) != NULL)
-			continue;
-		if (!xk_duplicate(lls)) {
-			err = -ENOMEM;
-			break;
-		}
-		err = xk_table_add(self, icmp_key(id, lls), hlp_receive, hlp_type, lls, &id, session);
-		if (err == -EEXIST)
-			err = -EADDRINUSE;
-	}
-	xk_close(lls);
-	return err;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls);
+	return err != 0 ? err : xk_ports_open(self, &((struct icmp *)self)->ids, &opening, session);
 }
 
 /* Refuses all enables. */
@@ -547,7 +538,7 @@ icmp_init(struct xk_protocol *self)
 	icmp->filled_ns = xk_now_ns(self);
 	if (icmp->seed == 0)
 		icmp->seed = xk_random(self);
-	atomic_store_explicit(&icmp->next_id, (uint32_t)icmp->seed, memory_order_relaxed);
+	xk_ports_init(&icmp->ids, 0, UINT16_MAX, icmp->seed);
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 

@@ -14,7 +14,7 @@
  */
 #include "xkernel/bytes.h"
 #include "xkernel/path.h"
-#include "xkernel/protocol.h"
+#include "xkernel/ports.h"
 
 enum llp_drop { LLP_BAD_LENGTH = XK_DROP_OWN, LLP_TOO_BIG };
 
@@ -44,11 +44,9 @@ llp_header_pop(struct xk_msg *m)
 
 /* ---- state ---- */
 
-enum { LLP_CHOSEN_FIRST = 49152, LLP_CHOSEN_COUNT = 65536 - LLP_CHOSEN_FIRST };
-
 struct llp {
 	struct xk_protocol protocol; /* first */
-	_Atomic uint32_t chosen;     /* endpoints so far */
+	struct xk_ports endpoints;   /* to choose from */
 };
 
 struct llp_session {
@@ -75,10 +73,13 @@ llp_key(struct xk_session *lls, uint32_t endpoints)
 	return (struct xk_key){ (uintptr_t)lls, (uint64_t)1 << 32 | endpoints };
 }
 
-static bool
-llp_is_endpoint(uint64_t endpoint)
+static struct xk_key
+llp_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
 {
-	return endpoint > 0 && endpoint <= UINT16_MAX;
+	uint32_t *endpoints = how;
+
+	*endpoints = llp_endpoints(local, *endpoints >> 16);
+	return llp_key(lls, *endpoints);
 }
 
 /* ---- opening ---- */
@@ -88,6 +89,7 @@ llp_init(struct xk_protocol *self)
 {
 	struct xk_participants anybody = { .remote.depth = 0 };
 
+	xk_ports_init(&((struct llp *)self)->endpoints, XK_PORTS_FIRST, XK_PORTS_LAST, 0);
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
@@ -112,50 +114,14 @@ llp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	 struct xk_participants *participants, struct xk_session **session)
 {
 	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	bool chooses = local == XK_ANY;
-	struct xk_session *lls;
+	uint32_t endpoints = llp_endpoints(0, remote);
+	struct xk_opening opening = { hlp_receive, hlp_type, NULL, local, false, llp_key_of, &endpoints };
 	int err;
 
-	if (!llp_is_endpoint(remote) || (!llp_is_endpoint(local) && !chooses))
+	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
 		return -EINVAL;
-	err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
-	if (err != 0)
-		return err;
-	err = -EEXIST;
-	for (unsigned tries = chooses ? LLP_CHOSEN_COUNT : 1; err == -EEXIST && tries > 0; tries--) {
-		const struct xk_enable *enable;
-		uint32_t endpoints;
-
-		if (chooses)
-			local = LLP_CHOSEN_FIRST +
-				atomic_fetch_add(&((struct llp *)self)->chosen, 1) % LLP_CHOSEN_COUNT;
-		enable = xk_table_enabled(self, xk_table_number_key((uint32_t)local));
-		if (enable != NULL && (chooses || enable->hlp_receive != hlp_receive))
-			continue;
-		endpoints = llp_endpoints(local, remote);
-		if (!xk_duplicate(lls))
-			err = -ENOMEM;
-		else
-			err = xk_table_add(self, llp_key(lls, endpoints), hlp_receive, hlp_type, lls, &endpoints,
-					   session);
-	}
-	xk_close(lls);
-	return err == -EEXIST ? -EADDRINUSE : err;
-}
-
-/* An enable names a local endpoint, for all stations. */
-static int
-llp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
-		struct xk_key *key)
-{
-	uint64_t local = xk_participant_pop(&participants->local);
-
-	if (!llp_is_endpoint(local))
-		return -EINVAL;
-	if (xk_participant_pop(&participants->local) != XK_ANY || xk_participant_pop(&participants->remote) != XK_ANY)
-		return -EOPNOTSUPP;
-	*key = xk_table_number_key((uint32_t)local);
-	return 0;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
+	return err != 0 ? err : xk_ports_open(self, &((struct llp *)self)->endpoints, &opening, session);
 }
 
 static struct xk_key
@@ -250,7 +216,7 @@ static const struct xk_session_ops llp_session_ops = {
 static const struct xk_protocol_ops llp_ops = {
 	.init = llp_init,
 	.open = llp_open,
-	.passive_key = llp_passive_key,
+	.passive_key = xk_ports_passive_key,
 	.passive_key_of = llp_passive_key_of,
 	.demux = llp_demux,
 	.find = llp_find,

@@ -23,7 +23,7 @@
 #include "xkernel/checksum.h"
 #include "xkernel/path.h"
 #include "xkernel/platform.h"
-#include "xkernel/protocol.h"
+#include "xkernel/ports.h"
 
 enum udp_drop { UDP_DROP_BAD_LENGTH = XK_DROP_OWN, UDP_DROP_BAD_CHECKSUM, UDP_DROP_TOO_BIG /* pushed */ };
 static const char *const udp_drops[] = { "bad_length", "bad_checksum", "too_big", NULL };
@@ -91,7 +91,7 @@ struct udp {
 	bool checksum; /* settings */
 	uint64_t seed;
 
-	_Atomic uint32_t next_anonymous;
+	struct xk_ports ports;
 };
 
 struct udp_session {
@@ -127,7 +127,7 @@ udp_init(struct xk_protocol *self)
 
 	if (udp->seed == 0)
 		udp->seed = xk_random(self);
-	atomic_store_explicit(&udp->next_anonymous, (uint32_t)udp->seed, memory_order_relaxed);
+	xk_ports_init(&udp->ports, XK_PORTS_FIRST, XK_PORTS_LAST, udp->seed);
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
@@ -171,61 +171,28 @@ udp_setup(struct xk_session *session, const void *how)
 	return 0;
 }
 
-static bool
-udp_is_port(uint64_t port)
+static struct xk_key
+udp_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
 {
-	return port > 0 && port <= UINT16_MAX;
+	uint32_t *ports = how;
+
+	*ports = udp_ports(local, *ports >> 16);
+	return udp_key(*ports, lls);
 }
 
 static int
 udp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	 struct xk_participants *participants, struct xk_session **session)
 {
-	enum { UDP_PORTS = XK_UDP_ANONYMOUS_LAST - XK_UDP_ANONYMOUS_FIRST + 1 };
 	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	bool chooses = local == XK_ANY;
-	struct xk_session *lls;
+	uint32_t ports = udp_ports(0, remote);
+	struct xk_opening opening = { hlp_receive, hlp_type, NULL, local, false, udp_key_of, &ports };
 	int err;
 
-	if (!udp_is_port(remote) || (!udp_is_port(local) && !chooses))
+	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
 		return -EINVAL;
-	err = xk_open(self, self, xk_lower(self, 0), participants, &lls);
-	if (err != 0)
-		return err;
-	err = -EEXIST;
-	for (unsigned tries = chooses ? UDP_PORTS : 1; err == -EEXIST && tries > 0; tries--) {
-		const struct xk_enable *enable;
-		uint32_t ports;
-
-		if (chooses)
-			local = XK_UDP_ANONYMOUS_FIRST +
-				atomic_fetch_add(&((struct udp *)self)->next_anonymous, 1) % UDP_PORTS;
-		enable = xk_table_enabled(self, xk_table_number_key((uint32_t)local));
-		if (enable != NULL && (chooses || enable->hlp_receive != hlp_receive))
-			continue;
-		ports = udp_ports(local, remote);
-		if (!xk_duplicate(lls))
-			err = -ENOMEM;
-		else
-			err = xk_table_add(self, udp_key(ports, lls), hlp_receive, hlp_type, lls, &ports, session);
-	}
-	xk_close(lls);
-	return err == -EEXIST ? -EADDRINUSE : err;
-}
-
-/* A local port is enabled for all hosts. */
-static int
-udp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
-		struct xk_key *key)
-{
-	uint64_t local = xk_participant_pop(&participants->local);
-
-	if (!udp_is_port(local))
-		return -EINVAL;
-	if (xk_participant_pop(&participants->local) != XK_ANY || xk_participant_pop(&participants->remote) != XK_ANY)
-		return -EOPNOTSUPP;
-	*key = xk_table_number_key((uint32_t)local);
-	return 0;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls);
+	return err != 0 ? err : xk_ports_open(self, &((struct udp *)self)->ports, &opening, session);
 }
 
 static struct xk_key
@@ -435,7 +402,7 @@ static const struct xk_session_ops udp_session_ops = {
 static const struct xk_protocol_ops udp_ops = {
 	.init = udp_init,
 	.open = udp_open,
-	.passive_key = udp_passive_key,
+	.passive_key = xk_ports_passive_key,
 	.passive_key_of = udp_passive_key_of,
 	.demux = udp_demux,
 	.find = udp_find,

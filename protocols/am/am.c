@@ -36,6 +36,7 @@
 
 #include "protocols/am/am_private.h"
 #include "protocols/siphash.h"
+#include "xkernel/ports.h"
 #include "xkernel/trace.h"
 
 /* ---- the header ---- */
@@ -562,7 +563,7 @@ am_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 
 	if (local == XK_ANY)
 		local = 0;
-	if (remote == 0 || remote > UINT16_MAX || local > UINT16_MAX)
+	if (!xk_is_port(remote) || local > UINT16_MAX)
 		return -EINVAL;
 	if (am->port != 0)
 		xk_participant_push(&participants->remote, am->port);
@@ -573,21 +574,6 @@ am_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 	how.local = (uint16_t)local;
 	how.remote = (uint16_t)remote;
 	return xk_table_add(self, am_key(how.number), hlp_receive, hlp_type, lls, &how, session);
-}
-
-/* An endpoint is enabled for all hosts. */
-static int
-am_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
-	       struct xk_key *key)
-{
-	uint64_t local = xk_participant_pop(&participants->local);
-
-	if (local == 0 || local > UINT16_MAX)
-		return -EINVAL;
-	if (participants->local.depth != 0 || participants->remote.depth != 0)
-		return -EOPNOTSUPP;
-	*key = xk_table_number_key((uint32_t)local);
-	return 0;
 }
 
 static struct xk_key
@@ -949,7 +935,7 @@ static const struct xk_protocol_ops am_ops = {
 	.init = am_init,
 	.fini = am_fini,
 	.open = am_open,
-	.passive_key = am_passive_key,
+	.passive_key = xk_ports_passive_key,
 	.passive_key_of = am_passive_key_of,
 	.demux = am_demux,
 	.control = am_control,

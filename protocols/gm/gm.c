@@ -478,12 +478,6 @@ gm_close(struct xk_session *session)
 	xk_unlock(&gm->lock);
 }
 
-static bool
-gm_is_port(uint64_t port)
-{
-	return port > 0 && port <= UINT16_MAX;
-}
-
 /* Sets the host of lls and its confirmed boot. Returns 0 or -errno. */
 static int
 gm_ask(struct xk_protocol *self, struct xk_session *lls, struct gm_how *how)
@@ -500,52 +494,40 @@ gm_ask(struct xk_protocol *self, struct xk_session *lls, struct gm_how *how)
 	return err == 0 ? 0 : -EAGAIN;
 }
 
+static struct xk_key
+gm_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *argument)
+{
+	struct gm_how *how = argument;
+
+	how->ports = (how->ports & ~UINT32_C(0xffff)) | local;
+	return gm_key(lls, how->ports);
+}
+
 static int
 gm_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	struct xk_participants *participants, struct xk_session **session)
 {
 	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	bool chooses = local == XK_ANY;
-	struct gm_how how = { .begin = 0 };
-	struct xk_session *lls;
+	struct gm_how how = { .ports = (uint32_t)remote << 16 };
+	struct xk_opening opening = { hlp_receive, hlp_type, NULL, local, true, gm_key_of, &how };
 	int err;
 
-	if (!gm_is_port(remote) || (!gm_is_port(local) && !chooses))
+	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
 		return -EINVAL;
-	err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
+	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
 	if (err != 0)
 		return err;
-	err = gm_ask(self, lls, &how);
+	err = gm_ask(self, opening.lls, &how);
 	if (err != 0) {
-		xk_close(lls);
+		xk_close(opening.lls);
 		return err;
 	}
-	do {
-		if (chooses)
-			local = 49152 + atomic_fetch_add(&((struct gm *)self)->chosen, 1) % 16384;
-		how.ports = (uint32_t)(remote << 16 | local);
-	} while (chooses && xk_table_find(self, gm_key(lls, how.ports)) != NULL);
-	err = xk_table_open(self, gm_key(lls, how.ports), hlp_receive, hlp_type, lls, &how, session);
+	err = xk_ports_open(self, &((struct gm *)self)->ports, &opening, session);
 	if (err == 0 && xk_bidctl_heard(gm_bidctl(self), how.host, how.boot, NULL) != 0) {
 		xk_close(*session); /* its reboot may have been told before the session was there */
 		err = -EAGAIN;
 	}
 	return err == -ESTALE ? -EAGAIN : err;
-}
-
-/* A port is enabled for all hosts. */
-static int
-gm_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
-	       struct xk_key *key)
-{
-	uint64_t local = xk_participant_pop(&participants->local);
-
-	if (!gm_is_port(local))
-		return -EINVAL;
-	if (participants->local.depth != 0 || participants->remote.depth != 0)
-		return -EOPNOTSUPP;
-	*key = xk_table_number_key((uint32_t)local);
-	return 0;
 }
 
 static struct xk_key
@@ -802,7 +784,7 @@ gm_init(struct xk_protocol *self)
 	err = xk_map_init(&gm->peers, self->kernel, 16);
 	if (err != 0)
 		return err;
-	atomic_store_explicit(&gm->chosen, (uint32_t)xk_random(self), memory_order_relaxed);
+	xk_ports_init(&gm->ports, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
 	gm->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = gm_changed };
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0) {
@@ -829,7 +811,7 @@ static const struct xk_protocol_ops gm_ops = {
 	.init = gm_init,
 	.fini = gm_fini,
 	.open = gm_open,
-	.passive_key = gm_passive_key,
+	.passive_key = xk_ports_passive_key,
 	.passive_key_of = gm_passive_key_of,
 	.demux = gm_demux,
 	.control = gm_control,

@@ -11,6 +11,7 @@
 #include "protocols/gm/gm.h"
 #include "protocols/post.h"
 #include "xkernel/event.h"
+#include "xkernel/ports.h"
 #include "xkernel/protocol.h"
 
 /* A DATAGRAM is sent once. Those up to that kind are packets of the sender's, the others answers. */
@@ -80,10 +81,10 @@ struct gm {
 	struct xk_bidctl_watcher watcher;
 	_Atomic uint64_t
 		number; /* the last one that was given to a packet or session: higher than all before, in this boot */
-	_Atomic uint32_t chosen; /* local ports so far */
-	_Atomic uint64_t held;   /* bytes of incomplete messages, as long as they will be */
-	struct xk_map peers;     /* struct gm_peer by host */
-	struct xk_lock lock;     /* protects the peers; taken after a session's */
+	struct xk_ports ports;
+	_Atomic uint64_t held; /* bytes of incomplete messages, as long as they will be */
+	struct xk_map peers;   /* struct gm_peer by host */
+	struct xk_lock lock;   /* protects the peers; taken after a session's */
 	struct xk_regions regions;
 };
 

@@ -23,6 +23,7 @@
 
 #include "protocols/stopwait/stopwait_private.h"
 #include "xkernel/bytes.h"
+#include "xkernel/ports.h"
 #include "xkernel/trace.h"
 
 /*
@@ -73,7 +74,7 @@ struct stopwait {
 
 	/* self->table: sessions by (own identifier, ports), for all frames but a CALL */
 	struct xk_map callers; /* passive sessions by (the caller's identifier, ports), for a CALL */
-	_Atomic uint32_t next_anonymous;
+	struct xk_ports ports;
 };
 
 static inline const struct stopwait *
@@ -347,27 +348,25 @@ stopwait_key(uint64_t id, uint32_t ports)
 }
 
 /*
- * Adds a session for the ports of h, with a peer h.from (0: active, and the peer not known). Draws h.to, its own
- * identifier. Where boots are counted it contains their number: no two of 65,536 boots draw the same. Takes lls, also
- * on failure. Returns 0 or -errno.
+ * Draws h.to, the identifier of a new end, and returns its key. Where boots are counted it contains their number: no two
+ * of 65,536 boots draw the same.
  */
-static int
-stopwait_new(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
-	     struct xk_session *lls, struct stopwait_header h, struct xk_session **session)
+static struct xk_key
+stopwait_draw(struct xk_protocol *self, struct stopwait_header *h)
 {
 	uint64_t boots = xk_boots(self);
 	unsigned tries = 0;
 	struct xk_key key;
 
 	do {
-		h.to = xk_random(self);
+		h->to = xk_random(self);
 		if (boots != 0)
-			h.to = boots << 48 | h.to >> 16;
-		if (h.to == 0)
-			h.to = 1;
-		key = stopwait_key(h.to, h.ports);
+			h->to = boots << 48 | h->to >> 16;
+		if (h->to == 0)
+			h->to = 1;
+		key = stopwait_key(h->to, h->ports);
 	} while (xk_table_find(self, key) != NULL && ++tries < 8);
-	return xk_table_add(self, key, hlp_receive, hlp_type, lls, &h, session);
+	return key;
 }
 
 static int
@@ -395,48 +394,28 @@ stopwait_setup(struct xk_session *session, const void *how)
 	return 0;
 }
 
-static bool
-stopwait_is_port(uint64_t port)
+static struct xk_key
+stopwait_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
 {
-	return port > 0 && port <= UINT16_MAX;
+	struct stopwait_header *h = how;
+
+	h->ports = (h->ports & ~UINT32_C(0xffff)) | local;
+	return stopwait_draw(self, h);
 }
 
 static int
 stopwait_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	      struct xk_participants *participants, struct xk_session **session)
 {
-	struct stopwait *stopwait = (struct stopwait *)self;
 	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	struct stopwait_header h = { .from = 0 };
-	struct xk_session *lls;
+	struct stopwait_header h = { .ports = (uint32_t)remote << 16 };
+	struct xk_opening opening = { hlp_receive, hlp_type, NULL, local, false, stopwait_key_of, &h };
 	int err;
 
-	if (local == XK_ANY) {
-		local = atomic_fetch_add_explicit(&stopwait->next_anonymous, 1, memory_order_relaxed);
-		local = STOPWAIT_ANONYMOUS_FIRST + local % (UINT16_MAX + 1 - STOPWAIT_ANONYMOUS_FIRST);
-	}
-	if (!stopwait_is_port(remote) || !stopwait_is_port(local))
+	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
 		return -EINVAL;
-	err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
-	if (err != 0)
-		return err;
-	h.ports = (uint32_t)(remote << 16 | local);
-	return stopwait_new(self, hlp_receive, hlp_type, lls, h, session);
-}
-
-/* A port is enabled for all hosts. */
-static int
-stopwait_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
-		     struct xk_key *key)
-{
-	uint64_t local = xk_participant_pop(&participants->local);
-
-	if (!stopwait_is_port(local))
-		return -EINVAL;
-	if (participants->local.depth != 0 || participants->remote.depth != 0)
-		return -EOPNOTSUPP;
-	*key = xk_table_number_key((uint32_t)local);
-	return 0;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
+	return err != 0 ? err : xk_ports_open(self, &((struct stopwait *)self)->ports, &opening, session);
 }
 
 static struct xk_key
@@ -452,7 +431,9 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 {
 	struct xk_map *callers = &((struct stopwait *)self)->callers;
 	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key((uint16_t)h->ports));
+	struct stopwait_header how = *h;
 	struct xk_session *s;
+	struct xk_key key;
 
 	if (enable == NULL)
 		return XK_DROP_NO_SESSION;
@@ -461,7 +442,8 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 		return STOPWAIT_TOO_MANY;
 	if (!xk_duplicate(lls))
 		return XK_DROP_NO_SESSION;
-	if (stopwait_new(self, enable->hlp_receive, enable->hlp_type, lls, *h, &s) != 0)
+	key = stopwait_draw(self, &how);
+	if (xk_table_add(self, key, enable->hlp_receive, enable->hlp_type, lls, &how, &s) != 0)
 		return XK_DROP_NO_MEMORY;
 	if (xk_map_bind(callers, &((struct stopwait_session *)s)->caller, stopwait_key(h->from, h->ports), s) != 0) {
 		xk_close(s);
@@ -678,7 +660,7 @@ stopwait_init(struct xk_protocol *self)
 	err = xk_map_init(&stopwait->callers, self->kernel, 16);
 	if (err != 0)
 		return err;
-	atomic_store_explicit(&stopwait->next_anonymous, (uint32_t)xk_random(self), memory_order_relaxed);
+	xk_ports_init(&stopwait->ports, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 	if (err != 0)
 		xk_map_fini(&stopwait->callers);
@@ -701,7 +683,7 @@ static const struct xk_protocol_ops stopwait_ops = {
 	.init = stopwait_init,
 	.fini = stopwait_fini,
 	.open = stopwait_open,
-	.passive_key = stopwait_passive_key,
+	.passive_key = xk_ports_passive_key,
 	.passive_key_of = stopwait_passive_key_of,
 	.demux = stopwait_demux,
 };

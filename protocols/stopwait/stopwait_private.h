@@ -9,7 +9,7 @@
 
 enum stopwait_kind { STOPWAIT_CALL = 1, STOPWAIT_WELCOME, STOPWAIT_DATA, STOPWAIT_ACK, STOPWAIT_GONE };
 
-enum { STOPWAIT_HEADER_LEN = 30, STOPWAIT_ANONYMOUS_FIRST = 49152 };
+enum { STOPWAIT_HEADER_LEN = 30 };
 
 /* One end. */
 struct stopwait_session {

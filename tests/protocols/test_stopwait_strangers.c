@@ -3,6 +3,7 @@
  * settings, and of anything at all.
  */
 #include "tests/protocols/stopwait_peer.h"
+#include "xkernel/ports.h"
 
 /* ---- what is no packet ---- */
 
@@ -161,7 +162,7 @@ TEST(stopwait_says_who_takes_part)
 	anonymous = rig_open(r, to);
 	REQUIRE(anonymous != NULL);
 	CHECK_EQ(xk_get_participants(anonymous, &got), 0);
-	CHECK(xk_participant_pop(&got.local) >= STOPWAIT_ANONYMOUS_FIRST);
+	CHECK(xk_participant_pop(&got.local) >= XK_PORTS_FIRST);
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &optimal, sizeof(optimal)), sizeof(optimal));
 	CHECK_EQ(optimal, 1500 - STOPWAIT_HEADER_LEN);
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &optimal, 1), -EMSGSIZE);

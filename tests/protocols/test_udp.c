@@ -14,6 +14,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 #include "xkernel/platform.h"
+#include "xkernel/ports.h"
 
 enum { ME = 0x0a4d0001, PEER = 0x0a4d0002, BROADCAST = 0x0a4d00ff, MAX = 65515, WHOLE = 1480, PORT = 7, FAR_PORT = 9 };
 
@@ -259,7 +260,7 @@ TEST(a_local_port_is_chosen)
 		struct xk_session *s = rig_open(r, to_port(FAR_PORT));
 
 		REQUIRE(s != NULL);
-		CHECK(local_port(s) >= XK_UDP_ANONYMOUS_FIRST);
+		CHECK(local_port(s) >= XK_PORTS_FIRST);
 		CHECK(local_port(s) != last);
 		last = local_port(s);
 	}

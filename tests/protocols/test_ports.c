@@ -1,0 +1,143 @@
+/*
+ * test_ports.c - local numbers that are chosen (xkernel/ports.h), by each protocol that chooses: none is anybody else's, all
+ * come round, and when all are taken the open fails by name.
+ */
+#include "tests/protocols/gm_rig.h"
+#include "xkernel/ports.h"
+
+enum { BROADCAST = 0x0a4d00ff, COUNT = XK_PORTS_LAST - XK_PORTS_FIRST + 1 };
+
+struct chooser {
+	const char *name, *graph; /* NULL: GM's own rig */
+	uint64_t host;
+	bool is_random;  /* its first number */
+	bool is_endless; /* many sessions may have one number */
+};
+
+#define ON_IP "port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
+
+static const struct chooser choosers[] = {
+	{ "udp", ON_IP "udp: ip; user: udp", BROADCAST, true, false },
+	{ "llp", "wire:; llp: wire; user: llp", PARTNER, false, false },
+	{ "bip", "wire:; bip: wire; user: bip", PARTNER, false, false },
+	{ "gm", NULL, PARTNER, true, false },
+	{ "stopwait", "wire:; stopwait: wire; user: stopwait", PARTNER, true, true },
+};
+
+static struct rig *
+chooser_rig(const struct chooser *c)
+{
+	return c->graph == NULL ? gm_rig("gm.sessions=65536") : rig_new_graph(c->graph);
+}
+
+/* Opens without a local number. Returns the one that was chosen, or 0. */
+static uint64_t
+choose(struct rig *r, const struct chooser *c, struct xk_session **session)
+{
+	struct xk_participants to = { .remote = { 2, { c->host, FAR } } }, participants = { .local.depth = 0 };
+
+	*session = rig_open(r, to);
+	if (*session == NULL)
+		return 0;
+	REQUIRE(xk_get_participants(*session, &participants) == 0);
+	return xk_participant_pop(&participants.local);
+}
+
+/* Opens a session with each number but one that is enabled. */
+static void
+try_all(const struct chooser *c)
+{
+	struct rig *r = chooser_rig(c);
+	struct xk_session *s, *one = NULL;
+	uint64_t first = choose(r, c, &s), enabled, last, number = first, one_number = 0;
+	unsigned opened = 1;
+
+	CHECK(first >= XK_PORTS_FIRST && first <= XK_PORTS_LAST);
+	enabled = first + 100 <= XK_PORTS_LAST ? first + 100 : first + 100 - COUNT;
+	CHECK_EQ(rig_open_enable(r, at_port(enabled)), 0);
+	for (unsigned i = 1; i < COUNT - 1; i++) {
+		last = number;
+		number = choose(r, c, &s);
+		opened += number != 0;
+		CHECK(number != enabled && number != first);
+		if (last != XK_PORTS_LAST && last + 1 != enabled && number != 0)
+			CHECK_EQ(number, last + 1);
+		if (i == 1000) {
+			one = s;
+			one_number = number;
+		}
+	}
+	CHECK_EQ(opened, COUNT - 1);
+	if (!c->is_endless) {
+		CHECK_EQ(choose(r, c, &s), 0);
+		CHECK_EQ(rig_error(r), -EADDRINUSE);
+		rig_close(r, one);
+	}
+	CHECK_EQ(choose(r, c, &s), c->is_endless ? first : one_number);
+	CHECK_EQ(rig_open_disable(r, at_port(enabled)), 0);
+	CHECK(c->is_endless || choose(r, c, &s) == enabled);
+	rig_free(r);
+}
+
+TEST(all_numbers_are_chosen_but_those_that_are_taken)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(choosers); i++) {
+		printf("%s ", choosers[i].name);
+		fflush(stdout);
+		try_all(&choosers[i]);
+	}
+}
+
+TEST(the_first_number_is_random_where_strangers_might_guess_it)
+{
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(choosers); i++) {
+		uint64_t numbers[8];
+		bool differ = false;
+
+		for (unsigned j = 0; j < XK_ARRAY_LENGTH(numbers); j++) {
+			struct rig *r = chooser_rig(&choosers[i]);
+			struct xk_session *s;
+
+			numbers[j] = choose(r, &choosers[i], &s);
+			differ |= numbers[j] != numbers[0];
+			rig_free(r);
+		}
+		CHECK_EQ(differ, choosers[i].is_random);
+	}
+}
+
+/* One that another upper has enabled is refused also where it is named. */
+TEST(a_number_of_anothers_cannot_be_named)
+{
+	static const char *const graphs[] = {
+		ON_IP "udp: ip; user: udp; user2: udp",
+		"wire:; llp: wire; user: llp; user2: llp",
+		"wire:; bip: wire; user: bip; user2: bip",
+		"wire:; stopwait: wire; user: stopwait; user2: stopwait",
+		NULL, /* GM */
+	};
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(graphs); i++) {
+		struct rig *r = graphs[i] == NULL ? gm_rig("user2: gm") : rig_new_graph(graphs[i]);
+		uint64_t host = graphs[i] == NULL ? PARTNER : BROADCAST;
+
+		rig_user(r, "user2");
+		CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
+		rig_user(r, "user");
+		CHECK(rig_open(r, rig_to2(host, FAR, PORT)) == NULL);
+		CHECK_EQ(rig_error(r), -EADDRINUSE);
+		rig_user(r, "user2");
+		CHECK(rig_open(r, rig_to2(host, FAR, PORT)) != NULL);
+		rig_free(r);
+	}
+}
+
+TEST(the_count_wraps_round)
+{
+	struct xk_ports ports;
+
+	xk_ports_init(&ports, 10, 12, UINT64_MAX);
+	CHECK_EQ(ports.first, 10);
+	CHECK_EQ(ports.count, 3);
+	CHECK(ports.chosen < 3);
+}

@@ -1,0 +1,69 @@
+/*
+ * ports.h - local numbers of sessions (ports, endpoints, identifiers) that an opener names or that are chosen for it, and
+ * enables by such a number.
+ *
+ *	struct xk_ports ports;				of the protocol
+ *	xk_ports_init(&asp->ports, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
+ *	...
+ *	struct xk_opening opening = { hlp_receive, hlp_type, lls, local, false, asp_key_of, &how };
+ *	return xk_ports_open(self, &asp->ports, &opening, session);
+ *
+ * A number is chosen in turn, from a first one of the protocol's choice on, so that one comes back as late as possible.
+ */
+#ifndef XK_PORTS_H
+#define XK_PORTS_H
+
+#include <stdatomic.h>
+
+#include "xkernel/protocol.h"
+
+enum { XK_PORTS_FIRST = 49152, XK_PORTS_LAST = UINT16_MAX }; /* the usual range to choose from (RFC 6335, 6) */
+
+/* A protocol's numbers to choose from. */
+struct xk_ports {
+	uint32_t first, count;
+	_Atomic uint32_t chosen; /* so far, added to a first value */
+};
+
+/* What a session is opened with. */
+struct xk_opening {
+	struct xk_protocol *hlp_receive, *hlp_type;
+	struct xk_session *lls; /* the caller's reference, which the open takes */
+	uint64_t local;         /* XK_ANY: choose */
+	bool shares;            /* a session with this local number that the same hlps have opened is shared */
+	/* Returns the key of a session on lls with this local number, and notes the number in `how`. */
+	struct xk_key (*key)(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how);
+	void *how; /* for setup */
+};
+
+/* Returns whether a participant's address is a port: 1 to 65535. */
+static inline bool
+xk_is_port(uint64_t address)
+{
+	return address > 0 && address <= UINT16_MAX;
+}
+
+/* Sets the range to choose from, `last` included, and which of its numbers is the first one: seed, modulo their count. */
+static inline void
+xk_ports_init(struct xk_ports *ports, uint32_t first, uint32_t last, uint64_t seed)
+{
+	ports->first = first;
+	ports->count = last - first + 1;
+	atomic_store_explicit(&ports->chosen, (uint32_t)(seed % ports->count), memory_order_relaxed);
+}
+
+/*
+ * Opens a session with a local number that no other session to the same peer has. A chosen one is not enabled either; one
+ * that is named may be enabled by hlp_receive. Any shepherd; never waits. Takes opening->lls, also on failure. Returns
+ *	0
+ *	-EADDRINUSE	the number is taken; or all are, if one is to be chosen
+ *	-errno		as xk_table_add
+ */
+int xk_ports_open(struct xk_protocol *self, struct xk_ports *ports, const struct xk_opening *opening,
+		  struct xk_session **session);
+
+/* A passive_key: the local port on top of the stack, for all peers. -EINVAL: no port; -EOPNOTSUPP: something is below it. */
+int xk_ports_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+			 struct xk_key *key);
+
+#endif
