@@ -30,6 +30,16 @@ prints "a pair of programs, too" ' 0$' build-with/udptest --graph "$own/pongtest
 expect "udptest is udptest" 2 '^udptest: "nothing" is not an option' build-with/udptest nothing
 expect "... which does not compile others" 1 'a program that xk compile made has none' build-with/udptest --compiled --rounds 10
 expect "... and xk is xk" 2 '^xk: there is no word "nothing"' build-with/xk nothing
+# Whatever a field is called, Wireshark finds it: by a name without the characters that filters do not have.
+mkdir "$work/odd"
+sed 's/"source"/"the \\"first\\"\\n\\\\ port]]"/; s/\.help = "port"/.help = "a port\\nor two"/' "$own/pong.c" >"$work/odd/pong.c"
+expect "a field has an odd name" 0 '' "$xk" compile --with "$work/odd/pong.c" -o "$work/odd/xk"
+expect "... which is written for Wireshark" 0 '' "$work/odd/xk" dissectors "$own/pongtest.dot" -o "$work/odd/all.lua"
+if command -v tshark >/dev/null; then
+	expect "... in a capture" 0 '' build-with/udptest --graph "$own/pongtest.dot" --link sim --rounds 2 --mode ipp --pcap "$work/odd/frames"
+	check "... and read by it" "no such field" eval 'tshark -n -X "lua_script:$work/odd/all.lua" -r "$work/odd/frames.client" -T fields \
+		-e xk_pong.the_20_22first_22_0a_5c_20port_5d_5d >"$work/odd/read" 2>"$work/odd/said" && grep -q "^[0-9]" "$work/odd/read"'
+fi
 rm -rf "$work/tock"/*.c
 expect "a folder without a protocol" 1 'no C file besides tests is in' ./run build --with "$work/tock"
 sed -i 's/h.length > xk_msg_len(m)/false/' "$own/pong.c"

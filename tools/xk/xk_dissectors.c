@@ -6,6 +6,7 @@
  * number in the header; protocols on eth or ip are in Wireshark's own tables. What Wireshark knows by itself is left
  * to it.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,6 +68,51 @@ dissectors_find_upper(const struct xk_protocol_type *type, size_t *at)
 	return NULL;
 }
 
+/* ---- words ---- */
+
+/* Writes text as a Lua string, whatever is in it. */
+static void
+dissectors_write_string(FILE *stream, const char *text)
+{
+	putc('"', stream);
+	for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++)
+		fprintf(stream, *c < ' ' || *c == 0x7f || *c == '"' || *c == '\\' ? "\\%03u" : "%c", *c);
+	putc('"', stream);
+}
+
+/* Writes name as a part of a filter's name, where few characters are allowed: the others by their number. */
+static void
+dissectors_write_name(FILE *stream, const char *name)
+{
+	for (const unsigned char *c = (const unsigned char *)name; *c != '\0'; c++)
+		fprintf(stream, *c < 0x80 && (isalnum(*c) || *c == '_' || *c == '-') ? "%c" : "_%02x", *c);
+}
+
+/* Writes "xk_TYPE.FIELD.BIT", "LABEL": how a field is filtered by and shown. bit: NULL if it is the whole field. */
+static void
+dissectors_write_names(FILE *stream, const char *type, const char *field, const char *bit)
+{
+	fputs("\"xk_", stream);
+	dissectors_write_name(stream, type);
+	putc('.', stream);
+	dissectors_write_name(stream, field);
+	if (bit != NULL) {
+		putc('.', stream);
+		dissectors_write_name(stream, bit);
+	}
+	fputs("\", ", stream);
+	dissectors_write_string(stream, bit != NULL ? bit : field);
+}
+
+/* Writes TABLE[TYPE]. */
+static void
+dissectors_write_of(FILE *stream, const char *table, const struct xk_protocol_type *type)
+{
+	fprintf(stream, "%s[", table);
+	dissectors_write_string(stream, type->name);
+	putc(']', stream);
+}
+
 /* ---- fields ---- */
 
 /* The bytes that a field lies in, which Wireshark reads as one number. */
@@ -104,14 +150,16 @@ dissectors_write_field(FILE *stream, const char *type, const struct xk_field *fi
 		fprintf(stream, "bytes");
 	else
 		fprintf(stream, "uint%zu", range.count * 8);
-	fprintf(stream, "(\"xk_%s.%s\", \"%s\"", type, field->name, field->name);
+	putc('(', stream);
+	dissectors_write_names(stream, type, field->name, NULL);
 	if (is_number && range.count <= 8 && !is_odd) {
 		fprintf(stream, ", base.%s, ", field->print == XK_PRINT_HEX || field->is_bits ? "HEX" : "DEC");
 		if (field->values != NULL && !field->is_bits) {
 			const char *before = "{ ";
 
 			for (const struct xk_field_value *v = field->values; v->name != NULL; v++) {
-				fprintf(stream, "%s[%" PRIu64 "] = \"%s\"", before, v->value, v->name);
+				fprintf(stream, "%s[%" PRIu64 "] = ", before, v->value);
+				dissectors_write_string(stream, v->name);
 				before = ", ";
 			}
 			fputs(" }", stream);
@@ -124,9 +172,9 @@ dissectors_write_field(FILE *stream, const char *type, const struct xk_field *fi
 	fprintf(stream, "), { %zu, %zu }\n", range.first, range.count);
 	for (const struct xk_field_value *v = field->values; field->is_bits && v != NULL && v->name != NULL; v++) {
 		++*n;
-		fprintf(stream,
-			"f[%u], at[%u] = ProtoField.bool(\"xk_%s.%s.%s\", \"%s\", %zu, nil, 0x%" PRIx64 "), at[%u]\n",
-			*n, *n, type, field->name, v->name, v->name, range.count * 8, v->value << shift, *n - 1);
+		fprintf(stream, "f[%u], at[%u] = ProtoField.bool(", *n, *n);
+		dissectors_write_names(stream, type, field->name, v->name);
+		fprintf(stream, ", %zu, nil, 0x%" PRIx64 "), at[%u]\n", range.count * 8, v->value << shift, *n - 1);
 	}
 }
 
@@ -163,7 +211,9 @@ dissectors_write_rest(FILE *stream, const struct xk_protocol_type *type)
 			dissectors_write_number(stream, field, part_at);
 			fputs(" == 0", stream);
 		}
-		fprintf(stream, "\n\tif whole then done = uppers.%s:try(", type->name);
+		fputs("\n\tif whole then done = ", stream);
+		dissectors_write_of(stream, "uppers", type);
+		fputs(":try(", stream);
 		dissectors_write_number(stream, upper, at);
 		fputs(", rest, pinfo, tree) end\n", stream);
 	}
@@ -176,21 +226,26 @@ dissectors_write_protocol(FILE *stream, const struct xk_protocol_type *type)
 	unsigned n = 0;
 	size_t at = 0;
 
-	fprintf(stream,
-		"\ndo -- %s: %s\nlocal p = Proto(\"xk_%s\", \"x-kernel %s\")\nlocal f, at = p.fields, {}\nprotocols.%s "
-		"= p\n",
-		type->name, type->help, type->name, type->name, type->name);
-	if (dissectors_find_upper(type, &at) != NULL)
-		fprintf(stream,
-			"uppers.%s = DissectorTable.new(\"xk_%s.upper\", \"x-kernel %s\", ftypes.UINT32, base.HEX)\n",
-			type->name, type->name, type->name);
+	fputs("\ndo\nlocal name = ", stream);
+	dissectors_write_string(stream, type->name);
+	fputs("\nlocal p = Proto(\"xk_", stream);
+	dissectors_write_name(stream, type->name);
+	fputs("\", \"x-kernel \" .. name)\nlocal f, at = p.fields, {}\n", stream);
+	dissectors_write_of(stream, "protocols", type);
+	fputs(" = p\n", stream);
+	if (dissectors_find_upper(type, &at) != NULL) {
+		dissectors_write_of(stream, "uppers", type);
+		fputs(" = DissectorTable.new(\"xk_", stream);
+		dissectors_write_name(stream, type->name);
+		fputs(".upper\", \"x-kernel \" .. name, ftypes.UINT32, base.HEX)\n", stream);
+	}
 	at = 0;
 	for (const struct xk_field *field = type->fields; field->name != NULL; at += field->bits, field++)
 		dissectors_write_field(stream, type->name, field, at, &n);
 	fprintf(stream,
 		"function p.dissector(tvb, pinfo, tree)\n\tif tvb:len() < %" PRIu32 " then return 0 end\n"
-		"\tpinfo.cols.protocol = \"%s\"\n\tlocal t = tree:add(p, tvb(0, %" PRIu32 "))\n",
-		type->header, type->name, type->header);
+		"\tpinfo.cols.protocol = name\n\tlocal t = tree:add(p, tvb(0, %" PRIu32 "))\n",
+		type->header, type->header);
 	fputs("\tfor i, bytes in ipairs(at) do t:add(f[i], tvb(bytes[1], bytes[2])) end\n", stream);
 	dissectors_write_rest(stream, type);
 	fputs("\treturn tvb:len()\nend\nend\n", stream);
@@ -206,16 +261,19 @@ dissectors_write_number_on(FILE *stream, const struct xk_protocol_type *upper, c
 	bool is_ours = dissectors_is_ours(upper);
 	size_t at;
 
-	if (is_ours && table != NULL && table[0] != '\0')
-		fprintf(stream, "DissectorTable.get(\"%s\"):add(%" PRIu32 ", protocols.%s)\n", table, number,
-			upper->name);
-	if (table != NULL || lower->fields == NULL || dissectors_find_upper(lower, &at) == NULL)
+	if (table != NULL && is_ours && table[0] != '\0')
+		fprintf(stream, "DissectorTable.get(\"%s\")", table);
+	else if (table == NULL && lower->fields != NULL && dissectors_find_upper(lower, &at) != NULL &&
+		 (is_ours || dissectors_known_table(upper) != NULL))
+		dissectors_write_of(stream, "uppers", lower);
+	else
 		return;
+	fprintf(stream, ":add(%" PRIu32 ", ", number);
 	if (is_ours)
-		fprintf(stream, "uppers.%s:add(%" PRIu32 ", protocols.%s)\n", lower->name, number, upper->name);
-	else if (dissectors_known_table(upper) != NULL)
-		fprintf(stream, "uppers.%s:add(%" PRIu32 ", Dissector.get(\"%s\"))\n", lower->name, number,
-			upper->name);
+		dissectors_write_of(stream, "protocols", upper);
+	else
+		fprintf(stream, "Dissector.get(\"%s\")", upper->name);
+	fputs(")\n", stream);
 }
 
 /* Writes the number that an edge gives to upper, on each lower that it leads to, also through virtual protocols. */
