@@ -251,6 +251,12 @@ swarm_sanitized() {
 		grep -xFf "$logs/swarm_hash.txt" "$logs/swarm.txt"
 }
 
+# The other C library of Linux has all that the framework, protocols, graphs and the simulator need.
+musl() {
+	musl-gcc -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -fsyntax-only -I . -I platform/compat -DXK_NO_SEM_CLOCKWAIT \
+		xkernel/*.c xkernel/engine/*.c protocols/*.c protocols/*/*.c graphs/*.c platform/*.c platform/sim/*.c
+}
+
 # A simulated world does the same on the other architecture, frame by frame.
 cross_replay() {
 	# shellcheck disable=SC2086 # a command and its option, or nothing
@@ -293,6 +299,7 @@ check "threads udptest" tests/soak/threads.sh build/tsan
 check "swarm mutants" build/mutated/build/tests/swarm/swarm --mutants --seeds 1-2000
 check "clang-format" "$0" "$long" --only format
 check "cppcheck" "$0" "$long" --only cpp_check
+check "musl" "$0" "$long" --only musl
 check "layers" tests/layers.py build
 cunit "aarch64 xkernel/test_stack" "$0" "$long" --only cross_stack
 check "aarch64 replay" "$0" "$long" --only cross_replay

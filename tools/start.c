@@ -10,12 +10,14 @@
 #include "xkernel/engine/where.h"
 #include "xkernel/protocol.h"
 
+#ifdef __GLIBC__
 static ssize_t
 start_write_plain(void *raw, const char *text, size_t len)
 {
 	xk_graph_print_plain(text, len, true, raw);
 	return fflush(raw) == 0 ? (ssize_t)len : 0;
 }
+#endif
 
 /* The length of the array comes from the program's symbol table; a list of unknown length passes. */
 static bool
@@ -35,20 +37,30 @@ start_check_list(const struct xk_symbols *symbols, const char *program, const ch
 	return false;
 }
 
+/* From now on, what a message quotes cannot steer a terminal. Only with glibc: elsewhere, stderr is a constant. */
+static void
+start_make_plain(void)
+{
+#ifdef __GLIBC__
+	FILE *plain = fopencookie(stderr, "w", (cookie_io_functions_t){ .write = start_write_plain });
+
+	if (plain == NULL)
+		return;
+	/* Each message is written in one piece. */
+	setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
+	setvbuf(plain, NULL, _IONBF, 0);
+	stderr = plain;
+#endif
+}
+
 int
 start_main(int (*run)(int argc, char **argv), int argc, char **argv)
 {
-	FILE *plain = fopencookie(stderr, "w", (cookie_io_functions_t){ .write = start_write_plain });
 	struct xk_symbols *symbols = xk_symbols_new();
 	bool good = true, failed;
 	int status;
 
-	if (plain != NULL) {
-		/* Each message is written in one piece. */
-		setvbuf(stderr, NULL, _IOFBF, BUFSIZ);
-		setvbuf(plain, NULL, _IONBF, 0);
-		stderr = plain;
-	}
+	start_make_plain();
 	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++) {
 		const struct xk_protocol_type *type = xk_protocol_types[i];
 

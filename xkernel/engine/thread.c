@@ -85,6 +85,30 @@ xk_runner_switches(const struct xk_runner *runner)
 
 /* ---- tokens ---- */
 
+#ifdef XK_NO_SEM_CLOCKWAIT
+enum { THREAD_SLICE_NS = 100000000 };
+
+/* By the clock that can be set, so in slices: a change makes one of them shorter or longer, not the whole wait. */
+static int
+sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until)
+{
+	struct timespec now, slice;
+	int64_t left_ns;
+
+	clock_gettime(clock, &now);
+	clock_gettime(CLOCK_REALTIME, &slice);
+	left_ns = (until->tv_sec - now.tv_sec) * INT64_C(1000000000) + until->tv_nsec - now.tv_nsec;
+	slice.tv_nsec += left_ns < 0 ? 0 : left_ns < THREAD_SLICE_NS ? left_ns : THREAD_SLICE_NS;
+	slice.tv_sec += slice.tv_nsec / 1000000000;
+	slice.tv_nsec %= 1000000000;
+	if (sem_timedwait(semaphore, &slice) == 0)
+		return 0;
+	if (left_ns > THREAD_SLICE_NS)
+		errno = EINTR; /* as if a signal had come: the caller waits again */
+	return -1;
+}
+#endif
+
 void
 xk_token_init(struct xk_token *token)
 {
