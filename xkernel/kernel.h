@@ -104,7 +104,10 @@ struct xk_protocol *xk_kernel_first(struct xk_kernel *kernel);
 /* Starts each driver on a thread of its own, and the pool. */
 int xk_kernel_start(struct xk_kernel *kernel);
 
-/* Ends the drivers and the pool, and waits for them. Parked shepherds get -ECANCELED and unwind. */
+/*
+ * Ends the drivers and the pool, and waits for them. Parked shepherds get -ECANCELED and unwind; messages and event
+ * handlers among them that wait without bound, or have for a second, are reported on standard error.
+ */
 void xk_kernel_stop(struct xk_kernel *kernel);
 
 /* Runs the first driver in this thread, others in threads, until xk_kernel_halt (often at the end of virtual time). */
@@ -188,6 +191,35 @@ struct xk_kernel_stats {
 
 void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
 
+/* What a shepherd carries; XK_LOADS: nothing, it is a foreign thread. */
+enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION, XK_LOADS };
+
+/* What ends a wait: its time-out, a signal that the waiting code expects, or perhaps nothing (process.h). */
+enum xk_wait_end { XK_WAIT_TIMED, XK_WAIT_SIGNALLED, XK_WAIT_FOREVER };
+
+/* Waiting shepherds of one load and kind of wait, in one function of one protocol. */
+struct xk_parked {
+	const struct xk_protocol *protocol; /* the semaphore's owner */
+	enum xk_load load;
+	enum xk_wait_end end;
+	uintptr_t from; /* the code that waits, for xk_where_function (engine/where.h) */
+	unsigned count;
+	uint64_t longest_ns; /* how long the first has waited */
+};
+
+/*
+ * Stores what waits in kernel, in at most `room` groups, and returns their number. What finds no room
+ * is counted in the last group. At any time; any thread.
+ */
+unsigned xk_kernel_parked(struct xk_kernel *kernel, struct xk_parked *groups, unsigned room);
+
+/* Returns whether a message waits XK_FOREVER, which is its protocol's mistake. As xk_kernel_parked. */
+bool xk_kernel_is_stuck(struct xk_kernel *kernel);
+
+/* "messages", "timed": names of enum xk_load and enum xk_wait_end, for counts. */
+extern const char *const xk_load_names[XK_LOADS + 1];
+extern const char *const xk_wait_end_names[XK_WAIT_FOREVER + 1];
+
 /*
  * Stores one driver's counts: its own, and the handoffs, parks and resumes of shepherds
  * on its stacks. Those that belong to no driver are 0: stalled, foreign_waits,
@@ -196,11 +228,11 @@ void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
 void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk_kernel_stats *stats);
 
 /*
- * Calls see(context, tid, progress) for each driver, pool thread and event thread,
- * for watchdogs; progress changes with every turn, message or event. Any thread but
- * these. see runs with mutexes held that they may need: it must not wait for them.
+ * Calls see(context, tid, progress, rests) for each driver, pool thread and event thread, for
+ * watchdogs; progress changes with every turn, message or event; rests: the thread waits for
+ * work, or in xk_semaphore_wait. Any thread but these. see runs with mutexes held that they may need: it must not wait for them.
  */
-void xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress),
+void xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress, bool rests),
 			   void *context);
 
 /* The counts of struct xk_kernel_stats (uint64_t each) by name; a NULL name ends the list. */

@@ -20,6 +20,8 @@ struct xk_session;
 struct xk_shepherd;
 
 #define XK_FOREVER UINT64_MAX
+/* As XK_FOREVER, by a caller that knows what ends the wait: a timer of its own, or work that cannot fail to come. */
+#define XK_UNTIL_SIGNALLED (UINT64_MAX - 1)
 
 /* Returns the running shepherd, the same across handoffs and parks; NULL: main, or a foreign thread. Any context. */
 #if defined(__x86_64__)
@@ -116,9 +118,11 @@ struct xk_semaphore {
 void xk_semaphore_init(struct xk_semaphore *semaphore, struct xk_protocol *owner, unsigned count);
 
 /*
- * Takes one, waiting at most timeout_us (0: not at all; XK_FOREVER). Any shepherd that holds
- * no lock, or a foreign thread, which blocks and is counted. In IPP mode a shepherd leaves the
- * driver to wait (reason implicit). On any error the caller unwinds. Returns 0, -ETIMEDOUT, or
+ * Takes one, waiting at most timeout_us (0: not at all; XK_FOREVER; XK_UNTIL_SIGNALLED). Any shepherd of
+ * the owner's host that holds no lock, or a foreign thread, which blocks and is counted. In IPP mode a
+ * shepherd leaves the driver to wait (reason implicit). A shepherd that carries an arriving message must not
+ * wait XK_FOREVER: debug builds abort, others report it when the host stops (xk_kernel_stop). On any
+ * error the caller unwinds. Returns 0, -ETIMEDOUT, or
  * - -EAGAIN: timeout_us is 0, or the graph says implicit=fail;
  * - -ENOBUFS: no stack was left for the driver (counted as no_stack);
  * - -ECANCELED: the kernel is stopping.
@@ -140,6 +144,9 @@ struct xk_lock {
 
 /* Returns the number of xk_locks that the running shepherd holds. Any context; for assertions. */
 unsigned xk_locks_held(void);
+
+/* Reports that the running shepherd holds a lock although it `does` ("pushes a message"), and aborts. */
+__attribute__((noreturn, cold)) void xk_lock_refuse(const char *does);
 
 void xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner);
 

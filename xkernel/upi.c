@@ -17,6 +17,7 @@ xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk
 {
 	int status;
 
+	xk_debug_unlocked("opens a session");
 	*session = NULL;
 	if (llp->ops->open == NULL)
 		return -EOPNOTSUPP;
@@ -130,7 +131,7 @@ upi_unhold(struct xk_shepherd_head *self, struct xk_hold *hold)
 XK_APART static void
 upi_pop_in_order(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	if (xk_semaphore_wait(&s->order->turn, XK_FOREVER) == 0) {
+	if (xk_semaphore_wait(&s->order->turn, XK_UNTIL_SIGNALLED) == 0) {
 		s->ops->pop(s, lls, m, hdr);
 		xk_semaphore_signal(&s->order->turn);
 	} else {
@@ -156,7 +157,7 @@ upi_pop_held(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, con
 void
 xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	xk_debug_assert(xk_locks_held() == 0);
+	xk_debug_unlocked("pops a message");
 	xk_session_used(s);
 	xk_self_head()->popped = s;
 	if (s->binding.pops == XK_POPS_LAST)
@@ -203,6 +204,7 @@ upi_call_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 int
 xk_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 {
+	xk_debug_unlocked("calls");
 	*reply = NULL;
 	xk_debug_cross_down(s, m);
 	if (s->ops->call == NULL) {
@@ -230,6 +232,7 @@ upi_call_async_watched(struct xk_session *s, struct xk_msg *m, struct xk_call *c
 int
 xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 {
+	xk_debug_unlocked("calls");
 	xk_debug_cross_down(s, m);
 	if (s->ops->call_async == NULL) {
 		xk_drop(s->protocol, m, XK_DROP_UNEXPECTED);
@@ -265,7 +268,7 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	self->popped = s;
 	if (!(s->binding.pops & XK_POPS_IN_ORDER)) {
 		result = s->ops->call_pop(s, lls, m, hdr, reply);
-	} else if ((result = xk_semaphore_wait(&s->order->turn, XK_FOREVER)) == 0) {
+	} else if ((result = xk_semaphore_wait(&s->order->turn, XK_UNTIL_SIGNALLED)) == 0) {
 		result = s->ops->call_pop(s, lls, m, hdr, reply);
 		xk_semaphore_signal(&s->order->turn);
 	} else {

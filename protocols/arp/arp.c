@@ -481,7 +481,7 @@ xk_arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 		e->waiters++;
 		while (err == 0 && e->round == round && e->state == ARP_ASKING) {
 			arp_unlock(arp, &todo);
-			err = xk_semaphore_wait(&e->answered, XK_FOREVER);
+			err = xk_semaphore_wait(&e->answered, XK_UNTIL_SIGNALLED);
 			arp_lock(arp, &todo);
 		}
 		e->waiters--;

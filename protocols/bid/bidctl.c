@@ -636,7 +636,7 @@ bidctl_confirm(struct xk_protocol *self, uint32_t host, uint64_t *boot)
 		peer->holds++;
 		xk_unlock(&b->lock);
 		bidctl_send_to_host(b, &output, NULL);
-		err = xk_semaphore_wait(&waiter.semaphore, XK_FOREVER);
+		err = xk_semaphore_wait(&waiter.semaphore, XK_UNTIL_SIGNALLED);
 		xk_lock(&b->lock);
 		peer->holds--;
 		if (waiter.done) {

@@ -309,7 +309,7 @@ blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, st
 	struct blast *blast = blast_of(s);
 	struct blast_peer *peer = atomic_load_explicit(&s->peer, memory_order_acquire);
 	bool no_wait = ticket != NULL && ticket->no_wait;
-	int err = blast_send_wait(blast, peer, no_wait ? 0 : XK_FOREVER);
+	int err = blast_send_wait(blast, peer, no_wait ? 0 : XK_UNTIL_SIGNALLED);
 
 	if (err != 0 && no_wait && blast_send_displace(blast, peer))
 		err = blast_send_wait(blast, peer, 0);

@@ -344,7 +344,7 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 		return status;
 	after.ticket.keeper = NULL;
 	while (!ended) { /* a signal may be left of an earlier call */
-		int err = xk_semaphore_wait(&c->ended, XK_FOREVER);
+		int err = xk_semaphore_wait(&c->ended, XK_UNTIL_SIGNALLED);
 
 		xk_lock(&c->end.lock);
 		if (xk_unlikely(err != 0))

@@ -6,6 +6,7 @@
  * Control:      the protocol below answers
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "xkernel/event.h"
 #include "xkernel/virtual.h"
@@ -18,6 +19,8 @@ struct mistake {
 	struct xk_event event;
 	struct xk_session *session;
 	struct xk_msg *kept;
+	struct xk_semaphore never, unset;
+	struct xk_lock lock;
 	volatile uint64_t spun;
 };
 
@@ -61,12 +64,52 @@ mistake_keep(struct mistake *self, struct xk_session *s, struct xk_msg *m)
 	xk_event_schedule(&self->event, 1000);
 }
 
+/* The semaphore of whoever comes first, on any host. */
+static struct xk_semaphore *
+mistake_static_semaphore(struct mistake *self)
+{
+	static struct xk_semaphore semaphore;
+
+	if (semaphore.owner == NULL)
+		xk_semaphore_init(&semaphore, &self->protocol, 0);
+	return &semaphore;
+}
+
+/* Waits as no message may, if it is to. */
+static void
+mistake_wait(struct mistake *self, uint64_t count)
+{
+	if (mistake_makes(self, "waits_forever", count))
+		xk_semaphore_wait(&self->never, XK_FOREVER);
+	if (mistake_makes(self, "waits_long", count))
+		xk_delay(&self->protocol, UINT64_C(3600000000));
+	if (mistake_makes(self, "refuses_to_end", count))
+		while (xk_delay(&self->protocol, UINT64_C(3600000000)) != 0)
+			continue;
+	if (mistake_makes(self, "unset_semaphore", count))
+		xk_semaphore_wait(&self->unset, 1000);
+	if (strcmp(self->makes, "static_semaphore") == 0)
+		xk_semaphore_wait(mistake_static_semaphore(self), 1000);
+	if (strcmp(self->makes, "set_again") == 0) {
+		xk_semaphore_init(&self->never, &self->protocol, 0);
+		xk_semaphore_wait(&self->never, XK_UNTIL_SIGNALLED);
+	}
+	while (mistake_makes(self, "sleeps", count)) /* the watchdog's question interrupts it */
+		sleep(3600);
+	if (mistake_makes(self, "locked_wait", count)) {
+		xk_lock(&self->lock);
+		xk_delay(&self->protocol, 1000);
+	}
+}
+
 static int
 mistake_push(struct xk_session *s, struct xk_msg *m)
 {
 	struct mistake *self = mistake_of(s);
 	uint64_t count = ++self->downs;
 
+	if (mistake_makes(self, "locked_push", count))
+		xk_lock(&self->lock);
 	if (mistake_makes(self, "loop_push", count))
 		mistake_spin(self);
 	if (mistake_makes(self, "freed_and_pushed", count))
@@ -91,6 +134,12 @@ mistake_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 
 	(void)lls;
 	(void)hdr;
+	mistake_wait(self, count);
+	if (mistake_makes(self, "locked_end", count)) {
+		xk_lock(&self->lock);
+		xk_msg_free(m);
+		return;
+	}
 	if (mistake_makes(self, "loop_pop", count))
 		mistake_spin(self);
 	if (mistake_makes(self, "never_freed", count))
@@ -119,6 +168,8 @@ mistake_init(struct xk_protocol *protocol)
 	struct mistake *self = (struct mistake *)protocol;
 
 	xk_event_init(&self->event, protocol->kernel, mistake_push_kept, self);
+	xk_semaphore_init(&self->never, protocol, 0);
+	xk_lock_init(&self->lock, protocol);
 	if (mistake_makes(self, "loop_init", self->at))
 		mistake_spin(self);
 	return 0;

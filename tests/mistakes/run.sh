@@ -53,5 +53,46 @@ untraced freed_twice 'it was freed in mistake_pop'
 untraced freed_and_delivered 'it was freed in mistake_pop'
 untraced delivered_twice 'a message that was given up already, crossing "mistake" -> "udptest" upward'
 
+# ---- waiting, and locks ------------------------------------------------------------------------------------------------
+
+# waits MISTAKE STATUS PATTERN: both hosts make it, in a simulated network.
+waits() {
+	expect "$1 in xk run" "$2" "$3" "$xk" run "$net" --link sim --quiet --until 2s --watchdog 500ms \
+		--set "server.mistake.makes=$1" --set "client.mistake.makes=$1"
+}
+
+waits waits_forever 1 'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for 2 s, without a time-out: demux and pop must not wait'
+check "waits_forever in xk run: it is in the table" "$(cat "$work/out" "$work/err")" \
+	grep -q '^mistake.messages_parked  *1  *1$' "$work/err"
+waits waits_long 0 'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for 2 s, with a time-out'
+waits refuses_to_end 1 'watchdog: host "server", protocol "mistake" has computed for 0.5 s.*in its operation pop [(]mistake_pop'
+waits unset_semaphore 134 'host "server", protocol "mistake" waits, crossing "udp" -> "mistake" upward.*; the semaphore was never initialized'
+waits static_semaphore 134 'host "client", protocol "mistake" waits.*; the semaphore of host "server", protocol "mistake" is another host.s'
+waits set_again 134 'the semaphore of host "server", protocol "mistake" was initialized again while shepherds waited on it'
+waits sleeps 1 'watchdog: host "server", protocol "mistake" has been blocked in a system call for 0.5 s, crossing "udp" -> "mistake" upward'
+waits locked_wait 134 'host "server", protocol "mistake" waits, crossing "udp" -> "mistake" upward.*, and holds a lock'
+waits locked_push 134 'a lock is held for too long: host "server"'
+waits locked_end 134 'a lock is held for too long: host "server": a message has ended and left a lock taken'
+
+# On threads of the operating system: told when the host stops, and by `xk run --json`; a host that sleeps in a pop is told of
+# while it does, and a second signal ends it.
+for mode in ipp regular; do
+	expect "waits_forever in udptest, mode $mode" 1 \
+		'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for [0-9.]* s, without a time-out' \
+		"$udptest" --graph "$graph" --link memory --mode "$mode" --rounds 20 --set server:mistake.makes=waits_forever \
+		--set udptest.timeout=20ms
+	spawn "$mode" "$udptest" --graph "$graph" --link memory --mode "$mode" --rounds 100 --watchdog 300ms \
+		--set server:mistake.makes=sleeps --set udptest.timeout=60s
+	within 60 grep -q watchdog "$work/$mode.err"
+	check "sleeps in udptest, mode $mode: it is named" "$(tail -n 2 "$work/$mode.err")" \
+		grep -q 'watchdog: host "server", protocol "mistake" has been blocked in a system call for 0.3 s, crossing "udp" -> "mistake" upward' \
+		"$work/$mode.err"
+	kill "$pid"
+	sleep 0.3 # two at once are one
+	kill "$pid"
+	await_end "$pid" 20
+	check "sleeps in udptest, mode $mode: a second signal ends it" "status $status" [ "$status" -eq 143 ]
+done
+
 expect "a list without its end" 1 'protocol "mistake": its list `drops` does not end with NULL' "$build/tests/xk_unended" protocols
 expect "no mistake" 0 '' "$xk" run "$net" --link sim --quiet

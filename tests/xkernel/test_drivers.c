@@ -138,7 +138,7 @@ wait_and_look(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	struct xk_shepherd *self;
 	bool right;
 
-	if (xk_semaphore_wait(&top->semaphore, XK_FOREVER) != 0) {
+	if (xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED) != 0) {
 		xk_drop(&top->protocol, m, TOP_NOT_WAITED);
 		return;
 	}

@@ -81,6 +81,60 @@ TEST(stopping_ends_the_waits_of_event_handlers)
 	}
 }
 
+/* ---- what waits ---- */
+
+static void
+act_wait(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	(void)lls;
+	if (m->data[1] == 0)
+		xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED);
+	else
+		xk_delay(&top->protocol, m->data[1] * 1000);
+	xk_msg_free(m);
+}
+
+static const struct xk_parked *
+parked_of(const struct xk_parked *groups, unsigned count, enum xk_wait_end end)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (groups[i].end == end)
+			return &groups[i];
+	return NULL;
+}
+
+TEST(what_waits_is_told_by_protocol_kind_and_time)
+{
+	const struct xk_kernel_config config = { .mode = XK_IPP };
+	struct host *h = host_build_on(XK_MEMORY_VIRTUAL, &config, false);
+	const struct xk_parked *signalled, *timed;
+	struct xk_parked groups[4];
+	unsigned count;
+
+	host_init(h);
+	h->top->act = act_wait;
+	CHECK_EQ(xk_kernel_parked(h->kernel, groups, 4), 0);
+	for (unsigned i = 0; i < 3; i++)
+		host_send(h, OP_ACT, i < 2 ? 0 : 200);
+	for (unsigned turns = 0; turns < 10; turns++)
+		xk_kernel_turn(h->kernel);
+	xk_memory_advance(h->platform, 50000000);
+	count = xk_kernel_parked(h->kernel, groups, 4);
+	CHECK_EQ(count, 2);
+	signalled = parked_of(groups, count, XK_WAIT_SIGNALLED);
+	timed = parked_of(groups, count, XK_WAIT_TIMED);
+	REQUIRE(signalled != NULL && timed != NULL);
+	CHECK(signalled->protocol == &h->top->protocol);
+	CHECK_EQ(signalled->load, XK_LOAD_MESSAGE);
+	CHECK_EQ(signalled->count, 2);
+	CHECK_EQ(timed->count, 1);
+	CHECK_EQ(timed->longest_ns, 50000000);
+	CHECK(!xk_kernel_is_stuck(h->kernel));
+	CHECK_EQ(xk_kernel_parked(h->kernel, groups, 1), 1); /* the rest is counted in the last group */
+	CHECK_EQ(groups[0].count, 3);
+	host_free(h);
+}
+
 /* ---- stacks ---- */
 
 static void

@@ -44,7 +44,7 @@ probe_pop_closing(struct xk_session *s, struct xk_session *lls, struct xk_msg *m
 	(void)lls;
 	(void)hdr;
 	xk_close(s);
-	if (xk_semaphore_wait(&top->semaphore, XK_FOREVER) != 0)
+	if (xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED) != 0)
 		xk_drop(&top->protocol, m, TOP_NOT_WAITED);
 	else
 		xk_push(s, m);
@@ -67,7 +67,7 @@ probe_pop_then_close(struct xk_session *s, struct xk_session *lls, struct xk_msg
 	(void)lls;
 	(void)hdr;
 	xk_msg_free(m);
-	xk_semaphore_wait(&top->semaphore, XK_FOREVER);
+	xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED);
 	xk_close(s);
 }
 
@@ -173,7 +173,7 @@ act_close_and_wait(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	}
 	xk_close(lls);
 	for (unsigned i = 0; i < 2; i++)
-		CHECK_EQ(xk_semaphore_wait(&top->semaphore, XK_FOREVER), 0);
+		CHECK_EQ(xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED), 0);
 	xk_push(lls, m);
 }
 

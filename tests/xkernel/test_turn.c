@@ -88,7 +88,7 @@ waits_and_counts(void *argument)
 {
 	struct host *h = argument;
 
-	if (xk_semaphore_wait(&h->top->semaphore, XK_FOREVER) == 0)
+	if (xk_semaphore_wait(&h->top->semaphore, XK_UNTIL_SIGNALLED) == 0)
 		h->top->counted++;
 }
 

@@ -80,13 +80,13 @@ top_wait(struct top *top, uint8_t op)
 {
 	switch (op) {
 	case OP_WAIT:
-		return xk_semaphore_wait(&top->semaphore, XK_FOREVER);
+		return xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED);
 	case OP_TIMEOUT:
 		return xk_semaphore_wait(&top->never, 500) == -ETIMEDOUT ? 0 : -EIO;
 	case OP_NESTED:
-		if (xk_semaphore_wait(&top->semaphore, XK_FOREVER) != 0)
+		if (xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED) != 0)
 			return -EIO;
-		return xk_semaphore_wait(&top->semaphore, XK_FOREVER);
+		return xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED);
 	default:
 		return 0;
 	}

@@ -238,6 +238,7 @@ host_start(struct host *host)
 void
 host_end(struct host *host)
 {
+	host->is_stuck |= host->kernel != NULL && xk_kernel_is_stuck(host->kernel);
 	if (host->world != NULL)
 		return;
 	if (host->started)
@@ -278,8 +279,10 @@ int
 host_close(struct host *host)
 {
 	int status = 0, captured = 0;
+	bool is_stuck;
 
 	host_end(host);
+	is_stuck = host->is_stuck;
 	if (host->world != NULL) {
 		status = host_world_close(host);
 	} else {
@@ -290,6 +293,8 @@ host_close(struct host *host)
 	}
 	xk_graph_free(host->graph);
 	*host = (struct host){ .port_count = 0 };
+	if (status == 0 && is_stuck)
+		status = OPTIONS_FAILURE;
 	return status != 0 ? status : captured;
 }
 

@@ -83,6 +83,7 @@ struct host {
 	unsigned port_count;
 	uint32_t address; /* the host's first */
 	bool started;
+	bool is_stuck; /* a message waited for ever when the host ended */
 };
 
 /* Returns true if every --set has the form node.attribute=value; prints a message otherwise. */
@@ -130,7 +131,10 @@ int host_capture_check(const struct host_options *options);
  */
 void host_end(struct host *host);
 
-/* Stops and frees everything. Returns OPTIONS_FAILURE if buffers have not come back or the capture is incomplete. */
+/*
+ * Stops and frees everything. Returns OPTIONS_FAILURE if buffers have not come back, a message waits for ever, or the
+ * capture is incomplete.
+ */
 int host_close(struct host *host);
 
 /* Returns the first protocol of a type, or NULL after a message. */

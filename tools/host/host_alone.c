@@ -16,6 +16,9 @@
 
 #include "graphs/graph.h"
 #include "tools/json.h"
+#include "xkernel/engine/where.h"
+
+enum { HOST_PARKED = 32 };
 
 /* ---- signals ---- */
 
@@ -267,6 +270,27 @@ host_json_counts(struct json *json, const struct pair_counts *counts)
 }
 
 void
+host_json_parked(struct xk_kernel *kernel, struct json *json)
+{
+	struct xk_parked groups[HOST_PARKED];
+	unsigned count = xk_kernel_parked(kernel, groups, HOST_PARKED);
+	char function[XK_WHERE_FUNCTION];
+
+	json_array(json, "parked");
+	for (unsigned i = 0; i < count; i++) {
+		json_object(json, NULL);
+		json_string(json, "protocol", groups[i].protocol->name);
+		json_string(json, "what", xk_load_names[groups[i].load]);
+		json_string(json, "wait", xk_wait_end_names[groups[i].end]);
+		json_string(json, "function", xk_where_function(groups[i].from, function));
+		json_uint(json, "count", groups[i].count);
+		json_uint(json, "longest_ns", groups[i].longest_ns);
+		json_close(json);
+	}
+	json_close(json);
+}
+
+void
 host_json_drivers(const struct host *host, struct json *json)
 {
 	struct xk_kernel_stats stats;
@@ -330,6 +354,7 @@ host_json(struct host *host, struct json *json, const char *key)
 	if (getrusage(RUSAGE_SELF, &usage) == 0)
 		json_uint(json, "process_switches", (uint64_t)usage.ru_nvcsw);
 	host_json_counts(json, &counts);
+	host_json_parked(host->kernel, json);
 	host_json_counters(host, json);
 	json_close(json);
 }

@@ -112,14 +112,16 @@ host_world_close(struct host *host)
 {
 	struct host_world *world = host->world;
 	int status = 0;
-	unsigned left;
+	unsigned left = 0;
 
 	world->captures[--world->users] = host->capture;
 	if (world->users > 0)
 		return 0;
-	watch_forget(host->options.watch, world->sim);
 	journey_stop(world->journey);
-	left = xk_sim_free(world->sim);
+	for (struct xk_sim_host *other = xk_sim_first_host(world->sim); other != NULL; other = xk_sim_next_host(other))
+		left += xk_sim_crash(other); /* under the watchdog: a shepherd may refuse to end */
+	watch_forget(host->options.watch, world->sim);
+	left += xk_sim_free(world->sim);
 	for (unsigned i = 0; i < PAIR_ENDS; i++)
 		status |= capture_close(world->captures[i]);
 	status |= journey_close(world->journey);

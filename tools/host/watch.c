@@ -37,15 +37,19 @@ enum {
 struct watch_thread {
 	int tid;
 	uint64_t progress, since_ns;
+	uint64_t spent_ns; /* of processor time, by the last check */
+	unsigned blocked;  /* successive checks that found it in one and the same system call */
 	bool told, seen;
 };
 
 struct watch {
 	const char *program;
 	uint64_t limit_ns;
-	int from, to;          /* the signalfd, and the pipe for the first signal; -1: none */
-	int stop;              /* an eventfd that ends the thread */
-	uint64_t signalled_ns; /* time of the first signal; 0: none yet */
+	int look_ms;            /* between two checks */
+	unsigned blocked_looks; /* that last for limit_ns */
+	int from, to;           /* the signalfd, and the pipe for the first signal; -1: none */
+	int stop;               /* an eventfd that ends the thread */
+	uint64_t signalled_ns;  /* time of the first signal; 0: none yet */
 	pthread_t thread;
 	pthread_mutex_t mutex; /* over the rest */
 	struct xk_kernel *kernels[WATCH_HOSTS];
@@ -107,9 +111,40 @@ watch_ask(int tid, struct watch_question *question)
 
 /* ---- the watchdog ---- */
 
-/* Prints where a thread is, in one write, because others may print. Ends the program if the world is simulated. */
+/*
+ * Returns whether the thread waits in a system call that does not write: output may wait for its reader, and that is no
+ * protocol's fault.
+ */
+static bool
+watch_is_blocked(int tid)
+{
+	char path[64], line[256] = "", *state;
+	long call = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "re");
+	if (file == NULL)
+		return false;
+	state = fgets(line, sizeof(line), file) == NULL ? NULL : strrchr(line, ')');
+	fclose(file);
+	if (state == NULL || strncmp(state, ") S", 3) != 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	file = fopen(path, "re");
+	if (file != NULL && fscanf(file, "%ld", &call) != 1)
+		call = -1;
+	if (file != NULL)
+		fclose(file);
+	return call != SYS_write && call != SYS_writev;
+}
+
+/*
+ * Prints where a thread that `does` ("has computed") is, in one write, because others may print. Ends the program if the
+ * world is simulated.
+ */
 static void
-watch_tell(struct watch *watch, int tid)
+watch_tell(struct watch *watch, int tid, const char *does)
 {
 	struct watch_question *question = calloc(1, sizeof(*question));
 	char verb[64], *text = NULL;
@@ -119,7 +154,7 @@ watch_tell(struct watch *watch, int tid)
 	if (question == NULL || sem_init(&question->answered, 0, 0) != 0 ||
 	    (line = open_memstream(&text, &len)) == NULL)
 		return;
-	snprintf(verb, sizeof(verb), "has computed for %.3g s", (double)watch->limit_ns / 1e9);
+	snprintf(verb, sizeof(verb), "%s for %.3g s", does, (double)watch->limit_ns / 1e9);
 	fprintf(line, "%s: watchdog: ", watch->program);
 	if (watch->sim != NULL && xk_sim_booting(watch->sim) != NULL)
 		fprintf(line, "host \"%s\" boots: ", xk_sim_booting(watch->sim));
@@ -144,7 +179,7 @@ watch_tell(struct watch *watch, int tid)
 
 /* Reports the thread if `progress` has not changed for too long. */
 static void
-watch_look_at(void *context, int tid, uint64_t progress)
+watch_look_at(void *context, int tid, uint64_t progress, bool rests)
 {
 	struct watch *watch = context;
 	struct watch_thread *thread = watch->threads, *end = watch->threads + watch->thread_count;
@@ -169,8 +204,16 @@ watch_look_at(void *context, int tid, uint64_t progress)
 		thread->told = false;
 	} else if (!thread->told && now_ns - thread->since_ns >= watch->limit_ns) {
 		thread->told = true;
-		watch_tell(watch, tid);
+		watch_tell(watch, tid, "has computed");
 	}
+	/* A thread that is only kept from running, by a busy machine or a stopped program, waits in no call. */
+	if (thread->told || rests || thread->spent_ns != now_ns || !watch_is_blocked(tid))
+		thread->blocked = 0;
+	else if (++thread->blocked > watch->blocked_looks) {
+		thread->told = true;
+		watch_tell(watch, tid, "has been blocked in a system call");
+	}
+	thread->spent_ns = now_ns;
 }
 
 static void
@@ -185,7 +228,7 @@ watch_look(struct watch *watch)
 		if (watch->kernels[i] != NULL)
 			xk_kernel_each_thread(watch->kernels[i], watch_look_at, watch);
 	if (watch->sim != NULL)
-		watch_look_at(watch, watch->sim_tid, xk_sim_steps(watch->sim));
+		watch_look_at(watch, watch->sim_tid, xk_sim_steps(watch->sim), false);
 	for (unsigned i = 0; i < watch->thread_count; i++)
 		if (watch->threads[i].seen)
 			watch->threads[kept++] = watch->threads[i];
@@ -233,9 +276,8 @@ static void *
 watch_main(void *argument)
 {
 	struct watch *watch = argument;
-	uint64_t look_ms = watch->limit_ns / WATCH_LOOKS / 1000000 + 1;
 	struct pollfd polls[] = { { .fd = watch->from, .events = POLLIN }, { .fd = watch->stop, .events = POLLIN } };
-	int wait_ms = watch->limit_ns == 0 ? -1 : look_ms < WATCH_LOOK_MS ? (int)look_ms : WATCH_LOOK_MS;
+	int wait_ms = watch->limit_ns == 0 ? -1 : watch->look_ms;
 
 	while (polls[1].revents == 0) {
 		int ready = poll(polls, XK_ARRAY_LENGTH(polls), wait_ms);
@@ -253,6 +295,7 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 {
 	struct sigaction action = { .sa_sigaction = watch_answer, .sa_flags = SA_SIGINFO | SA_RESTART };
 	struct watch *watch = calloc(1, sizeof(*watch));
+	uint64_t look_ms = limit_ns / WATCH_LOOKS / 1000000 + 1;
 	struct xk_where where;
 	sigset_t all, before;
 	int ends[2] = { -1, -1 }, err;
@@ -261,6 +304,8 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 		return NULL;
 	watch->program = program;
 	watch->limit_ns = limit_ns;
+	watch->look_ms = (int)(look_ms < WATCH_LOOK_MS ? look_ms : WATCH_LOOK_MS);
+	watch->blocked_looks = (unsigned)(limit_ns / 1000000) / (unsigned)watch->look_ms + 1;
 	watch->stop = eventfd(0, EFD_CLOEXEC);
 	if (watch->stop < 0 || (*signals >= 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0))
 		goto fail;

@@ -1,10 +1,12 @@
 /*
- * watch.h - a watchdog thread: reports threads that compute without progress, and lets a second signal end the program
- * at once, whatever it is doing. Signals within 100 ms count as one.
+ * watch.h - a watchdog thread: reports threads that compute or block without progress, and lets a second signal end the
+ * program at once, whatever it is doing. Signals within 100 ms count as one.
  *
  * Progress is a driver's turns, a pool thread's messages and events, or the steps of a simulated world. Time is the
- * thread's processor time, so a busy machine or a stopped program raises no alarm. Each standstill is reported once; it
- * ends a simulated world's program with OPTIONS_FAILURE, because nothing else can happen there.
+ * thread's processor time, so a busy machine or a stopped program raises no alarm; a thread blocked in a system call,
+ * where it uses none, is found by repeated checks. Waiting for work, for a signal (xk_semaphore_wait) or for a reader of
+ * output is no standstill. Each standstill is reported once; it ends a simulated world's program with OPTIONS_FAILURE,
+ * because nothing else can happen there.
  */
 #ifndef WATCH_H
 #define WATCH_H

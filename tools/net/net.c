@@ -386,30 +386,47 @@ net_capture_open(struct net *net, const char *path)
 /* ---- closing ---- */
 
 static void
-net_close_host(struct net *net, struct net_host *host)
+net_close_host(struct net_host *host)
 {
-	unsigned left = host->sim == NULL ? 0 : xk_sim_crash(host->sim);
 	struct net_tap *tap;
 
-	if (left > 0)
-		fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program, host->topology->name, left);
-	net->failed |= left > 0;
 	while ((tap = host->taps) != NULL) {
 		host->taps = tap->next;
 		free(tap);
 	}
 }
 
-int
-net_close(struct net *net)
+void
+net_stop(struct net *net)
 {
-	int err = pcapng_close(net->capture), status;
+	int err = pcapng_close(net->capture);
 
 	net->capture = NULL; /* taps see nothing of the end */
 	if (err != 0)
 		net->failed |= net_capture_fail(net, -err) != 0;
+	for (unsigned i = 0; net->hosts != NULL && i < net->topology->host_count; i++) {
+		struct xk_sim_host *sim = net->hosts[i].sim;
+		unsigned left;
+
+		if (sim == NULL)
+			continue;
+		net->failed |= xk_sim_is_up(sim) && xk_kernel_is_stuck(xk_sim_kernel(sim));
+		left = xk_sim_crash(sim);
+		if (left > 0)
+			fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program,
+				net->hosts[i].topology->name, left);
+		net->failed |= left > 0;
+	}
+}
+
+int
+net_close(struct net *net)
+{
+	int status;
+
+	net_stop(net);
 	for (unsigned i = 0; net->hosts != NULL && i < net->topology->host_count; i++)
-		net_close_host(net, &net->hosts[i]);
+		net_close_host(&net->hosts[i]);
 	net->failed |= xk_sim_free(net->sim) > 0;
 	status = net->failed ? OPTIONS_FAILURE : 0;
 	free(net->capture_bytes);

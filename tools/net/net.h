@@ -69,7 +69,13 @@ void net_capture_see(struct net *net, const struct xk_sim_record *record);
  */
 void net_heal(struct net *net);
 
-/* Frees everything. Fails if a host could not be booted, buffers have leaked, or the capture is incomplete. */
+/* Ends the capture, and stops the hosts that are up; net_close does so too, if need be. */
+void net_stop(struct net *net);
+
+/*
+ * Frees everything. Fails if a host could not be booted, buffers have leaked, a message waited for ever when
+ * the hosts stopped, or the capture is incomplete.
+ */
 int net_close(struct net *net);
 
 /* Returns the host of this name, or NULL. */

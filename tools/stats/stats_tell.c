@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include "graphs/graph.h"
+#include "tools/host/host_alone.h"
 #include "tools/host/host_options.h"
 #include "tools/json.h"
 #include "tools/stats/stats_server.h"
+#include "xkernel/engine/where.h"
 
-enum { TELL_NAME = 24, TELL_EDGE = 2 * 64 + 8 };
+enum { TELL_NAME = 24, TELL_EDGE = 2 * 64 + 8, TELL_PARKED = 32 };
 
 static const char *const tell_reasons[XK_HANDOFF_REASONS] = { "explicit", "implicit", "time" };
 static const char *const tell_directions[XK_DIRECTIONS] = { "up", "down" };
@@ -188,6 +190,7 @@ stats_tell_document(const struct host *host, const struct stats_about *about, FI
 	json_close(&json);
 	xk_kernel_stats(host->kernel, &stats);
 	tell_kernel_stats(&json, "kernel", &stats);
+	host_json_parked(host->kernel, &json);
 	tell_ports(&json, host);
 	json_close(&json);
 	return json_end(&json);
@@ -341,6 +344,25 @@ tell_driver_rows(struct tell_tables *t)
 	}
 }
 
+/* A row for each place in a protocol's code where something waits. */
+static void
+tell_parked_rows(struct tell_tables *t)
+{
+	struct xk_parked groups[TELL_PARKED];
+	unsigned count = xk_kernel_parked(t->host->kernel, groups, TELL_PARKED);
+	char function[XK_WHERE_FUNCTION];
+
+	if (count > 0)
+		fprintf(t->out, "\n%-*s %9s %12s %9s %12s  %s\n", TELL_NAME, "parked", "count", "what", "wait",
+			"longest s", "in");
+	for (unsigned i = 0; i < count; i++) {
+		tell_name(t, "%.63s", groups[i].protocol->name);
+		fprintf(t->out, " %9u %12s %9s %12.3f  %s\n", groups[i].count, xk_load_names[groups[i].load],
+			xk_wait_end_names[groups[i].end], (double)groups[i].longest_ns / 1e9,
+			xk_where_function(groups[i].from, function));
+	}
+}
+
 /* Calls tell for p and those after it in the kernel's list, uppers first. */
 static void
 tell_each(struct tell_tables *t, struct xk_protocol *p, void (*tell)(struct tell_tables *t, struct xk_protocol *p))
@@ -377,6 +399,7 @@ stats_tell_tables(const struct host *host, const struct stats_about *about, FILE
 	t.title = "counters";
 	tell_each(&t, first, tell_counter_rows);
 	tell_driver_rows(&t);
+	tell_parked_rows(&t);
 	about->before->at_ns = about->now_ns;
 	return !t.failed;
 }

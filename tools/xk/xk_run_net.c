@@ -66,6 +66,7 @@ run_see(void *context, const struct xk_sim_record *record)
 enum {
 	RUN_COLUMNS = 20,
 	RUN_NAME = 160,
+	RUN_PARKED = 32,
 	TABLE_WIDTH = 110,
 	TABLE_NAMES = 24, /* narrowest column of names */
 	TABLE_LEAST = 8,  /* narrowest column of counts */
@@ -222,6 +223,19 @@ run_table_print(const struct run_table *table, const char *own, const char *show
 
 /* ---- what was counted ---- */
 
+/* Returns the number of messages that wait in p. */
+static unsigned
+run_messages_parked(const struct xk_protocol *p)
+{
+	struct xk_parked groups[RUN_PARKED];
+	unsigned groups_count = xk_kernel_parked(p->kernel, groups, RUN_PARKED), count = 0;
+
+	for (unsigned i = 0; i < groups_count; i++)
+		if (groups[i].protocol == p && groups[i].load == XK_LOAD_MESSAGE)
+			count += groups[i].count;
+	return count;
+}
+
 /* Calls tell for each count of a host and, if it is up, of its protocols and its kernel since it was booted. */
 static void
 run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name, uint64_t count), void *to)
@@ -248,6 +262,7 @@ run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name,
 	tell(to, "handoffs_time", stats.handoffs[XK_HANDOFF_TIME]);
 	tell(to, "fallbacks", stats.fallbacks);
 	tell(to, "overruns", stats.overruns);
+	tell(to, "no_stack", stats.no_stack);
 	for (struct xk_protocol *p = xk_kernel_first(xk_sim_kernel(host)); p != NULL; p = p->next) {
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++) {
 			snprintf(name, sizeof(name), "%s.%s", p->name, p->type->counters[i]);
@@ -257,6 +272,8 @@ run_tell_host(struct xk_sim_host *host, void (*tell)(void *to, const char *name,
 			snprintf(name, sizeof(name), "%s.%s", p->name, xk_drop_name(p->type, i));
 			tell(to, name, p->drops[i]);
 		}
+		snprintf(name, sizeof(name), "%s.messages_parked", p->name);
+		tell(to, name, run_messages_parked(p));
 	}
 }
 
@@ -469,6 +486,7 @@ run_network(struct run_options *options, const char *file)
 	if (status == 0) {
 		watch_world(watch, run.net.sim);
 		status = run_opened(&run, until_ns);
+		net_stop(&run.net); /* under the watchdog: a shepherd may refuse to end */
 		watch_forget(watch, run.net.sim);
 	}
 	closed = net_close(&run.net);

@@ -119,6 +119,7 @@ driver_carry(struct xk_shepherd *self, struct xk_driver *driver, unsigned index)
 		xk_deliver(port, m);
 		xk_shepherd_charge(self, false);
 	}
+	xk_debug_let_go(self);
 	if (xk_unlikely(self->head.kept != NULL))
 		xk_shepherd_is_out(self);
 }
@@ -138,6 +139,7 @@ driver_fire(struct xk_shepherd *self)
 	self->load = XK_LOAD_EVENT;
 	xk_shepherd_is_out(self);
 	event->handler(event, event->argument);
+	xk_debug_let_go(self);
 	xk_shepherd_is_out(self);
 	xk_wheel_fired(wheel, event);
 	if (xk_on_driver(self))
@@ -297,7 +299,9 @@ driver_sleep(struct xk_driver *driver)
 		/* A sleeping driver reads nothing, nor does its stack, so that others can reclaim. */
 		xk_reader_leave(&xk_self()->reader);
 		xk_reader_leave(&driver->runner.shepherd.reader);
+		atomic_store_explicit(&driver->runner.rests, true, memory_order_relaxed);
 		driver->platform->ops->sleep(driver->platform, deadline_ns);
+		atomic_store_explicit(&driver->runner.rests, false, memory_order_relaxed);
 		xk_reader_enter(&driver->runner.shepherd.reader);
 	}
 	atomic_store_explicit(&driver->sleeping, 0, memory_order_seq_cst);

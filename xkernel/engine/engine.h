@@ -24,15 +24,16 @@ struct xk_waiter {
 	struct xk_semaphore *semaphore;
 	struct xk_shepherd *shepherd; /* the parked one, or NULL */
 	struct xk_token *token;       /* what the blocked thread waits on, or NULL */
-	uint64_t spin_until_ns;       /* if signalled before then, the driver resumes it, whatever the policy */
+	uint64_t since_ns;
+	uintptr_t from;         /* the code that waits */
+	uint8_t load, end;      /* enum xk_load of what waits (XK_LOADS: a foreign thread), enum xk_wait_end */
+	uint64_t spin_until_ns; /* if signalled before then, the driver resumes it, whatever the policy */
 	struct xk_event timeout;
 	int result;
 	int early;           /* the error that came before it was queued, or 0; under the semaphore's lock */
 	bool queued;         /* under the semaphore's lock */
 	bool is_application; /* a thread of application code blocks */
 };
-
-enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION };
 
 /* The meter of a shepherd, used by its own thread only. */
 struct xk_meter {
@@ -52,8 +53,9 @@ struct xk_shepherd {
 	bool in_loop;             /* free, and still inside the driver's loop: it need not be prepared again */
 	uint8_t load;             /* enum xk_load */
 	unsigned locks;           /* xk_locks held */
-	uint64_t started_ns;      /* budgets: when the driver took up the message; time parked is added */
-	struct xk_shepherd *next; /* in the list of free stacks, or runnable */
+	const struct xk_protocol *lock_owner; /* of the one that was taken last; debug builds */
+	uint64_t started_ns;                  /* budgets: when the driver took up the message; time parked is added */
+	struct xk_shepherd *next;             /* in the list of free stacks, or runnable */
 	struct xk_context context;
 	void (*application)(void *argument);
 	void *argument;
@@ -79,6 +81,7 @@ struct xk_runner {
 	_Atomic uint64_t stack_switches, clock_reads, locks; /* this thread's counts */
 	_Atomic uint64_t carried; /* messages, shepherds and events; drivers count turns instead */
 	_Atomic uint64_t atomics; /* read-modify-writes; debug builds: counted.h */
+	_Atomic bool rests;       /* waits for work or a signal: no watchdog need look at it */
 
 	struct xk_context own;            /* the thread's own stack, while it runs a detachable one */
 	struct xk_shepherd shepherd;      /* the thread's, on its own stack */
@@ -302,6 +305,31 @@ void xk_runner_end(struct xk_runner *runner);
 
 /* Reports each protocol of kernel that still holds messages on standard error. After everything else is freed. */
 void xk_owner_tell_lost(struct xk_kernel *kernel);
+
+/* ---- waiting (parked.c) ---- */
+
+/* Reports that the running shepherd must not wait on semaphore, and aborts. */
+__attribute__((noreturn, cold)) void xk_wait_refuse(const struct xk_semaphore *semaphore, const char *why);
+
+/*
+ * Reports, on standard error, messages and event handlers of kernel that wait without bound or have waited for long.
+ * Before their waits are cancelled.
+ */
+void xk_parked_tell(struct xk_kernel *kernel);
+
+/* As xk_parked_tell, for all that waits still: the waits have been cancelled, and the kernel does not come to rest. */
+void xk_parked_tell_left(struct xk_kernel *kernel);
+
+/* Reports that self, whose message, event or application has ended, holds a lock, and aborts. */
+__attribute__((noreturn, cold)) void xk_lock_refuse_end(const struct xk_shepherd *self);
+
+/* Does so, in debug builds, if self holds one. */
+static inline void
+xk_debug_let_go(const struct xk_shepherd *self)
+{
+	if (XK_IS_DEBUG && xk_unlikely(self->locks != 0))
+		xk_lock_refuse_end(self);
+}
 
 /* ---- transmit (transmit.c) ---- */
 

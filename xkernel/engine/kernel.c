@@ -379,10 +379,12 @@ xk_kernel_stop(struct xk_kernel *kernel)
 	if (!kernel->started)
 		return;
 	kernel_pause(kernel, true);
+	xk_parked_tell(kernel);
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
 	xk_waiters_cancel(kernel);
-	while (!kernel_wait_quiet(kernel, true))
-		xk_trace_kernel(kernel, "stopping: shepherds are still under way");
+	for (bool told = false; !kernel_wait_quiet(kernel, true); told = true)
+		if (!told)
+			xk_parked_tell_left(kernel);
 	xk_events_end(kernel);
 	kernel_end_drivers(&kernel->driver);
 	xk_pool_resize(kernel, 0);
@@ -396,6 +398,7 @@ kernel_unwind(struct xk_kernel *kernel)
 	if (kernel_is_quiet(kernel, true))
 		return;
 	kernel_pause(kernel, true);
+	xk_parked_tell(kernel);
 	xk_waiters_cancel(kernel);
 	while (!kernel_is_quiet(kernel, true)) {
 		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {

@@ -74,6 +74,7 @@ kernel_fire(struct xk_runner *runner)
 		xk_bump(&runner->carried, 1);
 		xk_reader_enter(&self->reader);
 		event->handler(event, event->argument);
+		xk_debug_let_go(self);
 		xk_shepherd_is_out(self);
 		xk_wheel_fired(kernel->wheel, event);
 		xk_reader_leave(&self->reader);

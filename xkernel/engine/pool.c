@@ -263,8 +263,10 @@ pool_do(struct xk_runner *runner, const struct xk_work *work)
 		own->driver = work->port->transmit->driver;
 		xk_reader_enter(&own->reader);
 		xk_deliver(work->port, work->m);
+		if (xk_unlikely(own->locks != 0))
+			xk_lock_refuse_end(own);
 		xk_shepherd_is_out(own);
-		xk_assert(own->locks == 0 && own->head.holds == NULL);
+		xk_assert(own->head.holds == NULL);
 		xk_reader_leave(&own->reader);
 	}
 	atomic_fetch_sub_explicit(&runner->kernel->busy, 1, memory_order_release);

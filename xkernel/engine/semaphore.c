@@ -45,8 +45,11 @@ semaphore_unqueue(struct xk_semaphore *semaphore, struct xk_waiter *waiter)
 {
 	struct xk_waiter **at = &semaphore->first;
 
-	while (*at != waiter)
+	while (*at != waiter) {
+		if (*at == NULL)
+			xk_wait_refuse(semaphore, "was initialized again while shepherds waited on it");
 		at = &(*at)->next;
+	}
 	*at = waiter->next;
 	if (semaphore->last == &waiter->next)
 		semaphore->last = at;
@@ -237,16 +240,48 @@ semaphore_block(struct xk_shepherd *self, struct xk_semaphore *semaphore, struct
 	return waiter->result;
 }
 
+/* Aborts if the wait is a mistake. */
+static void
+semaphore_check(const struct xk_semaphore *semaphore, const struct xk_shepherd *self, uint64_t timeout_us)
+{
+	if (xk_unlikely(semaphore->owner == NULL))
+		xk_wait_refuse(semaphore, "was never initialized");
+	if (self == NULL)
+		return;
+	if (xk_unlikely(self->locks != 0))
+		xk_lock_refuse("waits");
+	/* The hosts of a process live and die apart: neither could end this wait of the other's. */
+	if (xk_unlikely(self->kernel != semaphore->owner->kernel))
+		xk_wait_refuse(semaphore,
+			       "is another host's: keep it in the protocol's or session's struct, never in a "
+			       "static variable");
+	if (XK_IS_DEBUG && timeout_us == XK_FOREVER && self->load == XK_LOAD_MESSAGE)
+		xk_wait_refuse(semaphore,
+			       "may never be signalled (XK_FOREVER): a message must not wait; process.h tells "
+			       "when it may");
+}
+
+/* Returns the time without a reading of the clock where there is one that is recent. */
+static uint64_t
+semaphore_now_ns(struct xk_kernel *kernel, const struct xk_shepherd *self)
+{
+	if (self != NULL && xk_on_driver(self))
+		return self->driver->now_ns;
+	return kernel->platform->ops->now_ns(kernel->platform);
+}
+
+/* from: the code that waits. */
 static int
-semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
+semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us, uintptr_t from)
 {
 	struct xk_shepherd *self = xk_self();
-	struct xk_kernel *kernel = semaphore->owner->kernel;
+	struct xk_kernel *kernel;
 	struct xk_waiter waiter;
-	bool parks = self != NULL && self->detachable;
+	bool parks = self != NULL && self->detachable, is_timed = timeout_us < XK_UNTIL_SIGNALLED;
 	int result;
 
-	xk_assert(self == NULL || self->locks == 0);
+	semaphore_check(semaphore, self, timeout_us);
+	kernel = semaphore->owner->kernel;
 	if (atomic_load_explicit(&kernel->stopping, memory_order_seq_cst))
 		return -ECANCELED;
 	if (parks && xk_on_driver(self) && semaphore->owner->implicit == XK_IMPLICIT_FAIL)
@@ -256,11 +291,15 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 	waiter.semaphore = semaphore;
 	waiter.shepherd = NULL;
 	waiter.token = NULL;
+	waiter.since_ns = semaphore_now_ns(kernel, self);
+	waiter.from = from;
+	waiter.load = self == NULL ? XK_LOADS : self->load;
+	waiter.end = is_timed ? XK_WAIT_TIMED : timeout_us == XK_FOREVER ? XK_WAIT_FOREVER : XK_WAIT_SIGNALLED;
 	waiter.spin_until_ns = 0;
 	waiter.result = waiter.early = 0;
 	waiter.is_application = waiter.queued = false;
 	waiter_list(kernel, &waiter);
-	if (timeout_us != XK_FOREVER) {
+	if (is_timed) {
 		xk_wheel_prepare(kernel->wheel, &waiter.timeout, semaphore_time_out, &waiter);
 		xk_event_schedule(&waiter.timeout, timeout_us);
 	}
@@ -268,11 +307,14 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 		result = semaphore_park(self, semaphore, &waiter);
 	else
 		result = semaphore_block(self, semaphore, &waiter);
-	while (timeout_us != XK_FOREVER && xk_event_cancel(&waiter.timeout) == XK_EVENT_RUNNING)
+	while (is_timed && xk_event_cancel(&waiter.timeout) == XK_EVENT_RUNNING)
 		sched_yield();
 	waiter_unlist(kernel, &waiter);
 	return result;
 }
+
+/* Returns the address of the call that the innermost function which is not inlined returns to. */
+#define SEMAPHORE_CALLER() ((uintptr_t)__builtin_return_address(0) - 1)
 
 int
 xk_semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
@@ -286,7 +328,7 @@ xk_semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 	}
 	if (taken)
 		return 0;
-	return timeout_us == 0 ? -EAGAIN : semaphore_wait(semaphore, timeout_us);
+	return timeout_us == 0 ? -EAGAIN : semaphore_wait(semaphore, timeout_us, SEMAPHORE_CALLER());
 }
 
 void
@@ -314,7 +356,7 @@ xk_delay(struct xk_protocol *owner, uint64_t delay_us)
 	int result;
 
 	xk_semaphore_init(&never, owner, 0);
-	result = xk_semaphore_wait(&never, delay_us == 0 ? 1 : delay_us);
+	result = semaphore_wait(&never, delay_us == 0 ? 1 : delay_us, SEMAPHORE_CALLER());
 	return result == -ETIMEDOUT ? 0 : result;
 }
 
@@ -327,7 +369,8 @@ xk_work(struct xk_protocol *self, uint64_t work_ns)
 	struct xk_shepherd *shepherd = xk_self();
 	uint64_t until_ns;
 
-	xk_assert(xk_locks_held() == 0);
+	if (xk_unlikely(xk_locks_held() != 0))
+		xk_lock_refuse("computes (xk_work)");
 	/* The driver's batch need not wait for the end of this turn, which is work_ns later. */
 	if (shepherd != NULL && xk_on_driver(shepherd))
 		for (struct xk_port *port = shepherd->driver->ports; port != NULL; port = port->beside)
@@ -364,10 +407,12 @@ xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner)
 }
 
 static inline void
-lock_count(struct xk_shepherd *self)
+lock_count(struct xk_shepherd *self, const struct xk_lock *lock)
 {
 	if (xk_unlikely(self == NULL))
 		return;
+	if (XK_IS_DEBUG)
+		self->lock_owner = lock->owner;
 	self->locks++;
 	xk_bump(&self->runner->locks, 1);
 }
@@ -384,7 +429,7 @@ xk_lock_try(struct xk_lock *lock)
 {
 	if (!lock_take(lock))
 		return false;
-	lock_count(xk_self());
+	lock_count(xk_self(), lock);
 	return true;
 }
 
@@ -416,7 +461,7 @@ lock_wait(struct xk_lock *lock)
 
 	if (self != NULL && self->detachable && xk_on_driver(self) && self->locks == 0) {
 		if (lock_spin(lock, self)) {
-			lock_count(self);
+			lock_count(self, lock);
 			return;
 		}
 		xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL);
@@ -424,14 +469,14 @@ lock_wait(struct xk_lock *lock)
 	for (unsigned tries = 1; !lock_take(lock); tries++)
 		if (tries % LOCK_YIELD_EVERY == 0)
 			sched_yield();
-	lock_count(self);
+	lock_count(self, lock);
 }
 
 void
 xk_lock(struct xk_lock *lock)
 {
 	if (xk_likely(atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) == 0))
-		lock_count(xk_self());
+		lock_count(xk_self(), lock);
 	else
 		lock_wait(lock);
 }

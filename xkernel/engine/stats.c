@@ -122,17 +122,18 @@ xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned index, struct xk_kerne
 /* ---- progress of threads ---- */
 
 static void
-stats_see(struct xk_runner *runner, uint64_t progress, void (*see)(void *context, int tid, uint64_t progress),
-	  void *context)
+stats_see(struct xk_runner *runner, uint64_t progress,
+	  void (*see)(void *context, int tid, uint64_t progress, bool rests), void *context)
 {
 	int tid = atomic_load_explicit(&runner->tid, memory_order_acquire);
 
 	if (tid != 0)
-		see(context, tid, progress);
+		see(context, tid, progress, atomic_load_explicit(&runner->rests, memory_order_relaxed));
 }
 
 void
-xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress), void *context)
+xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress, bool rests),
+		      void *context)
 {
 	for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver)
 		stats_see(&driver->runner, atomic_load_explicit(&driver->turns, memory_order_relaxed), see, context);

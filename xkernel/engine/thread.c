@@ -123,17 +123,13 @@ xk_token_fini(struct xk_token *token)
 	sem_destroy(&token->semaphore);
 }
 
-void
-xk_token_wait(struct xk_kernel *kernel, struct xk_token *token, uint64_t deadline_ns)
+/* Waits on the system's semaphore. */
+static void
+token_wait(struct xk_platform *platform, struct xk_token *token, uint64_t deadline_ns)
 {
-	struct xk_platform *platform = kernel->platform;
 	uint64_t now_ns, until_ns;
 	struct timespec until;
 
-	if (platform->threads != NULL) {
-		platform->threads->wait(platform, token, deadline_ns);
-		return;
-	}
 	if (deadline_ns == UINT64_MAX) {
 		while (sem_wait(&token->semaphore) != 0)
 			continue;
@@ -150,6 +146,23 @@ xk_token_wait(struct xk_kernel *kernel, struct xk_token *token, uint64_t deadlin
 	until.tv_nsec = (long)(until_ns % 1000000000);
 	while (sem_clockwait(&token->semaphore, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
 		continue;
+}
+
+void
+xk_token_wait(struct xk_kernel *kernel, struct xk_token *token, uint64_t deadline_ns)
+{
+	struct xk_platform *platform = kernel->platform;
+	struct xk_shepherd *self = xk_self();
+
+	if (platform->threads != NULL) {
+		platform->threads->wait(platform, token, deadline_ns);
+		return;
+	}
+	if (self != NULL)
+		atomic_store_explicit(&self->runner->rests, true, memory_order_relaxed);
+	token_wait(platform, token, deadline_ns);
+	if (self != NULL)
+		atomic_store_explicit(&self->runner->rests, false, memory_order_relaxed);
 }
 
 void

@@ -412,3 +412,15 @@ xk_where_print_functions(const struct xk_where *where, FILE *out)
 	where_print_functions(where, frames, at, out);
 	xk_symbols_free(symbols);
 }
+
+char *
+xk_where_function(uintptr_t address, char name[XK_WHERE_FUNCTION])
+{
+	struct xk_symbols *symbols = xk_symbols_new();
+	struct xk_symbol symbol = { .name = "?" };
+
+	xk_symbol_find(symbols, address, &symbol);
+	snprintf(name, XK_WHERE_FUNCTION, "%.*s", (int)strcspn(symbol.name, "."), symbol.name);
+	xk_symbols_free(symbols);
+	return name;
+}

@@ -38,6 +38,11 @@ void xk_where_print(const struct xk_where *where, const char *verb, FILE *out);
 /* Prints only the functions: " (asp_find < asp_demux < ...)"; nothing if none has a name. As xk_where_print. */
 void xk_where_print_functions(const struct xk_where *where, FILE *out);
 
+enum { XK_WHERE_FUNCTION = 64 /* bytes that xk_where_function needs */ };
+
+/* Writes the name of the function that contains address; "?": unknown. Returns name. As xk_where_print. */
+char *xk_where_function(uintptr_t address, char name[XK_WHERE_FUNCTION]);
+
 /* ---- names of the running program's functions and objects; slow ---- */
 
 struct xk_symbols;
