@@ -115,12 +115,9 @@ struct arp_packet {
 	uint32_t sender_host, target_host;
 };
 
-/*
- * Loads the packet at p and checks its fields. Returns 0, or the reason to drop it. The sender need not be the frame's
- * source: a virtual router names its virtual link address (RFC 5798, 8.1.2). A group's is refused (RFC 1812, 3.3.2).
- */
+/* Loads the packet at p and checks its fields. Returns 0, or the reason to drop it. */
 static unsigned
-arp_packet_load(const struct arp *arp, struct arp_packet *packet, const uint8_t *p)
+arp_packet_load(struct arp_packet *packet, const uint8_t *p)
 {
 	if (xk_get16(p + ARP_HARDWARE) != ARP_ETHERNET)
 		return ARP_DROP_BAD_HARDWARE;
@@ -135,8 +132,6 @@ arp_packet_load(const struct arp *arp, struct arp_packet *packet, const uint8_t 
 	packet->sender_host = xk_get32(p + ARP_SENDER_HOST);
 	packet->target_link = xk_get48(p + ARP_TARGET_LINK);
 	packet->target_host = xk_get32(p + ARP_TARGET_HOST);
-	if (packet->sender_link == 0 || packet->sender_link == arp->link || xk_eth_is_group(packet->sender_link))
-		return ARP_DROP_BAD_SENDER;
 	return XK_DROP_NONE;
 }
 
@@ -666,6 +661,16 @@ arp_is_foreign(const struct xk_network *network, uint32_t host)
 }
 
 /*
+ * Returns whether packets may go to link. The frame's source may be another one: a virtual router's packets name its
+ * virtual link address (RFC 5798, 8.1.2). A group's is refused (RFC 1812, 3.3.2).
+ */
+static bool
+arp_is_station(const struct arp *arp, uint64_t link)
+{
+	return link != 0 && link != arp->link && !xk_eth_is_group(link);
+}
+
+/*
  * Learns from a packet (RFC 826's merge), unless this host has no address. Makes a new entry only if this host is asked
  * for. A request is answered whatever network its sender is on, but nothing is learned of other networks. Sets *mine if
  * the packet is for this host. Returns 0, or the reason to drop it. The lock is held.
@@ -678,6 +683,8 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 	struct arp_entry *e;
 
 	*mine = own != 0 && packet->target_host == own;
+	if (!arp_is_station(arp, packet->sender_link))
+		return ARP_DROP_BAD_SENDER;
 	if (own == 0)
 		return is_reply ? ARP_DROP_UNASKED : XK_DROP_NONE;
 	if (packet->sender_host == own)
@@ -734,7 +741,7 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	struct arp_packet packet;
 	struct arp_todo todo;
 	bool mine = false, asks;
-	unsigned why = arp_packet_load(arp, &packet, m->data);
+	unsigned why = arp_packet_load(&packet, m->data);
 
 	xk_msg_pop_in_place(m, ARP_PACKET_LEN);
 	if (why != XK_DROP_NONE) {
