@@ -147,6 +147,17 @@ xk_msg_is_writable(const struct xk_msg *m)
 	return atomic_load_explicit(m->references, memory_order_acquire) == 1;
 }
 
+/* Returns the number of buffers that m holds. */
+static inline unsigned
+xk_msg_buffers(const struct xk_msg *m)
+{
+	unsigned count = 0;
+
+	for (; m != NULL; m = m->next)
+		count++;
+	return count;
+}
+
 /* Returns a new message of len undefined bytes behind XK_MSG_HEADROOM; NULL: no buffer, or len > XK_MSG_MAX. */
 struct xk_msg *xk_msg_new(struct xk_platform *platform, size_t len);
 

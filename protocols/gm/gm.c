@@ -30,8 +30,10 @@
  * ack_delay=T   An acknowledgement may wait up to T, and then covers all packets that came meanwhile. Some packets want theirs at
  *               once: one in each half of the tokens or window, the first ones after a time-out, and those of messages whose
  *               sender wants to be told. A ping-pong then takes hardly more than two packets a round trip instead of four.
- * Memory:       a host has `peer_sessions` passive sessions at most, and `held_peer` bytes of incomplete messages; all
- *               together have `sessions` and `held`
+ * Memory:       a host has `peer_sessions` passive sessions at most, and `held_peer` bytes of buffers with messages that are
+ *               incomplete, wait for the user, or are not acknowledged; all together have `sessions` and `held` (share.h)
+ * Again:        A session sends again at most three times as many bytes as it has sent for the first time, and three times
+ *               those that were acknowledged (budget.h). The last repetition waits until half of `patience` is over.
  * Assumes:      that BID keeps its promise, and that no packet is older than the time for which BIDCTL remembers a host
  * Not done:     selective acknowledgements, priorities
  * Graph:        gm -> bid, gm -> bidctl
@@ -228,8 +230,10 @@ gm_end(struct gm_session *s, unsigned why, int err)
 	known = s->known;
 	if (first)
 		s->error = err;
-	for (count = 0; count < s->count; count++)
+	for (count = 0; count < s->count; count++) {
 		slots[count] = *gm_slot(s, count);
+		xk_share_give(s->share, slots[count].buffers);
+	}
 	s->count = 0;
 	gm_receive_clear(s);
 	disarmed = gm_disarm(s);
@@ -451,7 +455,8 @@ gm_setup(struct xk_session *session, const void *argument)
 	if (below <= GM_HEADER_LEN)
 		return -EMSGSIZE;
 	s->fragment = below - GM_HEADER_LEN < GM_FRAGMENT_MAX ? below - GM_HEADER_LEN : GM_FRAGMENT_MAX;
-	return gm_join(s, how);
+	s->share = xk_shares_join(&gm->shares, how->host);
+	return s->share == NULL ? -ENOMEM : gm_join(s, how);
 }
 
 static void
@@ -463,10 +468,13 @@ gm_close(struct xk_session *session)
 	xk_lock(&s->lock);
 	if (s->error == 0) /* a shepherd may still be in the pop */
 		s->error = -ECONNRESET;
-	for (; s->count > 0; s->count--) /* the kernel ends */
+	for (; s->count > 0; s->count--) { /* the kernel ends */
+		xk_share_give(s->share, gm_slot(s, s->count - 1)->buffers);
 		xk_drop(session->protocol, gm_slot(s, s->count - 1)->m, GM_CLOSED);
+	}
 	gm_receive_clear(s);
 	xk_unlock(&s->lock);
+	xk_shares_leave(&gm->shares, s->share);
 	if (s->peer == NULL)
 		return;
 	xk_lock(&gm->lock);
@@ -760,6 +768,7 @@ gm_fini(struct xk_protocol *self)
 	xk_map_for_each(&gm->peers, gm_forget_peer, NULL);
 	xk_map_for_each(&gm->peers, gm_peer_end, NULL);
 	xk_map_fini(&gm->peers);
+	xk_shares_fini(&gm->shares);
 }
 
 static int
@@ -784,15 +793,21 @@ gm_init(struct xk_protocol *self)
 	err = xk_map_init(&gm->peers, self->kernel, 16);
 	if (err != 0)
 		return err;
+	err = xk_shares_init(&gm->shares, self, xk_share_buffers(gm->held_max), xk_share_buffers(gm->held_peer_max));
+	if (err != 0)
+		goto fail;
 	xk_ports_init(&gm->ports, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
 	gm->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = gm_changed };
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-	if (err != 0) {
-		xk_map_fini(&gm->peers);
-		return err;
-	}
+	if (err != 0)
+		goto fail_shares;
 	xk_bidctl_watch(gm_bidctl(self), &gm->watcher);
 	return 0;
+fail_shares:
+	xk_shares_fini(&gm->shares);
+fail:
+	xk_map_fini(&gm->peers);
+	return err;
 }
 
 /* ---- tables ---- */
@@ -848,9 +863,13 @@ static const struct xk_setting gm_settings[] = {
 	  UINT64_C(60000000000) },
 	{ "patience", XK_SETTING_TIME, offsetof(struct gm, patience_ns), "10s",
 	  "time without progress after which a session is over", 1000, UINT64_C(3600000000000) },
-	{ "held", XK_SETTING_UINT, offsetof(struct gm, held_max), "16m", "bytes of incomplete messages", 0, 0 },
-	{ "held_peer", XK_SETTING_UINT, offsetof(struct gm, held_peer_max), "1m",
-	  "bytes of incomplete messages of one host", 0, 0 },
+	{ "held", XK_SETTING_UINT, offsetof(struct gm, held_max), "8m",
+	  "bytes of buffers of messages that are incomplete, wait for the user, or are not acknowledged; each counts "
+	  "with "
+	  "2 KiB, however little is in it",
+	  0, UINT64_C(1) << 40 },
+	{ "held_peer", XK_SETTING_UINT, offsetof(struct gm, held_peer_max), "2m",
+	  "bytes of such buffers for one host, and at most as many as remain for others", 0, UINT64_C(1) << 40 },
 	{ "peer_sessions", XK_SETTING_UINT, offsetof(struct gm, peer_sessions), "64", "passive sessions of one host", 1,
 	  1048576 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
@@ -861,8 +880,8 @@ static const char *const gm_drops[] = {
 	"no_room",  "too_long",   "too_many", "inconsistent", "abandoned", "bad_region", "out_of_bounds",
 	"too_big",  "no_token",   "gave_up",  "peer_gone",    "was_reset", "closed",     NULL,
 };
-static const char *const gm_counters[] = { "accepted",   "retransmitted", "resets",   "deposited",
-					   "unreliable", "skipped",       "restored", NULL };
+static const char *const gm_counters[] = { "accepted", "retransmitted", "resets",   "deposited", "unreliable",
+					   "skipped",  "restored",      "withheld", NULL };
 
 static const struct xk_number_on gm_numbers[] = { { "bid", 208 }, { NULL, 0 } };
 

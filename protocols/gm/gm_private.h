@@ -7,12 +7,14 @@
 #include <sys/queue.h>
 
 #include "protocols/bid/bidctl.h"
+#include "protocols/budget.h"
 #include "protocols/estimate.h"
 #include "protocols/gm/gm.h"
 #include "protocols/post.h"
 #include "xkernel/event.h"
 #include "xkernel/ports.h"
 #include "xkernel/protocol.h"
+#include "xkernel/share.h"
 
 /* A DATAGRAM is sent once. Those up to that kind are packets of the sender's, the others answers. */
 enum gm_kind { GM_DATA = 1, GM_DEPOSIT, GM_DATAGRAM, GM_ACK, GM_RESET, GM_CREDIT };
@@ -25,7 +27,7 @@ enum gm_drop {
 	GM_GAP,      /* something before it is missing */
 	GM_BAD_ACK,  /* names no packet under way; RESET too */
 	GM_UNPOSTED, /* no buffer is posted */
-	GM_NO_ROOM,  /* too many bytes of incomplete messages */
+	GM_NO_ROOM,  /* too many buffers are kept for its host; of pushed messages, too */
 	GM_TOO_LONG,
 	GM_TOO_MANY,     /* sessions of one host */
 	GM_INCONSISTENT, /* a fragment that does not follow the one before */
@@ -41,8 +43,18 @@ enum gm_drop {
 	GM_CLOSED,
 };
 
-/* retransmitted: time-outs; resets: sent; unreliable: datagrams sent; skipped: gaps between those that came */
-enum gm_counter { GM_ACCEPTED, GM_RETRANSMITTED, GM_RESETS, GM_DEPOSITED, GM_UNRELIABLE, GM_SKIPPED, GM_RESTORED };
+/* retransmitted: time-outs; resets: sent; unreliable: datagrams sent; skipped: gaps between those that came;
+ * withheld: packets that were due again, but for the budget */
+enum gm_counter {
+	GM_ACCEPTED,
+	GM_RETRANSMITTED,
+	GM_RESETS,
+	GM_DEPOSITED,
+	GM_UNRELIABLE,
+	GM_SKIPPED,
+	GM_RESTORED,
+	GM_WITHHELD
+};
 
 enum gm_reason { GM_R_STALE = 1, GM_R_REFUSED, GM_R_INCONSISTENT, GM_R_REGION, GM_R_BOUNDS, GM_R_TOO_LONG };
 
@@ -82,9 +94,9 @@ struct gm {
 	_Atomic uint64_t
 		number; /* the last one that was given to a packet or session: higher than all before, in this boot */
 	struct xk_ports ports;
-	_Atomic uint64_t held; /* bytes of incomplete messages, as long as they will be */
-	struct xk_map peers;   /* struct gm_peer by host */
-	struct xk_lock lock;   /* protects the peers; taken after a session's */
+	struct xk_shares shares; /* of buffers that are kept for hosts */
+	struct xk_map peers;     /* struct gm_peer by host */
+	struct xk_lock lock;     /* protects the peers; taken after a session's */
 	struct xk_regions regions;
 };
 
@@ -98,7 +110,6 @@ struct gm_peer {
 	bool lost;                   /* BIDCTL does not know it any more */
 	struct gm_sessions sessions; /* the oldest first */
 	unsigned passive;            /* how many of them strangers have made */
-	_Atomic uint64_t held;
 	struct xk_retired retired;
 };
 
@@ -109,12 +120,14 @@ struct gm_slot {
 	uint64_t number;   /* of its first packet; those of the others follow */
 	uint64_t position; /* of its first packet among all of the session */
 	uint32_t count;    /* of packets */
+	uint32_t buffers;  /* that m holds */
 	uint32_t region, place;
 };
 
 struct gm_session {
 	struct xk_session session; /* first */
 	struct gm_peer *peer;
+	struct xk_share *share; /* the host's, of buffers */
 	TAILQ_ENTRY(gm_session) of_peer;
 	uint64_t boot;  /* of the peer */
 	uint64_t begin; /* its own number: less than those of its packets, more than those of earlier sessions */
@@ -140,6 +153,7 @@ struct gm_session {
 	uint64_t refused_ns;          /* when there was no token first since the last credit; 0: there was one */
 	uint64_t timed, timed_ns;     /* the packet whose acknowledgement is timed; timed_ns 0: none */
 	struct xk_estimate round_trip_us;
+	struct xk_budget budget; /* of packets that are sent again */
 	/* receiving: the user has had all up to `taken`; up to `arrived` all is here */
 	uint64_t taken, acked_to;             /* acked_to: what the last acknowledgement was of */
 	uint64_t asked, ack_due_ns;           /* asked: the last packet that was not patient */
@@ -150,6 +164,8 @@ struct gm_session {
 	struct xk_msg *ready, **ready_end; /* whole messages */
 	struct xk_msg *partial;
 	uint32_t partial_total;
+	uint32_t partial_fragment; /* bytes of each fragment; the last may be shorter */
+	uint32_t partial_room;     /* buffers taken for it */
 	int partial_class;
 	uint64_t partial_ns; /* of its last fragment */
 };

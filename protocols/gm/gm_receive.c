@@ -2,8 +2,11 @@
  * gm_receive.c - GM's receiving half: packets in order, incomplete messages, delivery, deposits. gm.c has the protocol,
  * and says why a packet is accepted.
  *
- * A whole message waits in `ready` while another shepherd delivers the one before. It has a posted buffer by then, so
- * buffers bound what waits. It is acknowledged when the user has returned from it; other packets when they arrive; both
+ * An incomplete message takes buffers of its host's share for all its fragments when the first one comes: these are of one
+ * length, so their number is known.
+ *
+ * A whole message waits in `ready` while another shepherd delivers the one before. It has a posted buffer by then, and
+ * those that must wait take buffers of the host's share, too. It is acknowledged when the user has returned from it; other packets when they arrive; both
  * later if they are patient.
  * A datagram goes the same way, but only its own number is judged, and it draws a CREDIT if its sender asks.
  */
@@ -19,34 +22,12 @@ enum { GM_WAITS_OWN = 1 << 0, GM_WAITS_DATAGRAM = 1 << 1, GM_WAITS_NUMBER = 2 /*
 
 /* ---- incomplete messages ---- */
 
-/* Reserves room for an incomplete message of s that will be `total` bytes long. Returns false if there is none. */
-static bool
-gm_hold(struct gm_session *s, uint64_t total)
-{
-	struct gm *gm = gm_of(s);
-
-	if (atomic_fetch_add(&gm->held, total) + total <= gm->held_max) {
-		if (atomic_fetch_add(&s->peer->held, total) + total <= gm->held_peer_max)
-			return true;
-		atomic_fetch_sub(&s->peer->held, total);
-	}
-	atomic_fetch_sub(&gm->held, total);
-	return false;
-}
-
-static void
-gm_unhold(struct gm_session *s, uint64_t total)
-{
-	atomic_fetch_sub(&gm_of(s)->held, total);
-	atomic_fetch_sub(&s->peer->held, total);
-}
-
 void
 gm_receive_abandon(struct gm_session *s, unsigned why)
 {
 	if (s->partial == NULL)
 		return;
-	gm_unhold(s, s->partial_total);
+	xk_share_give(s->share, s->partial_room);
 	xk_posted_add(&s->posted, (unsigned)s->partial_class, 1);
 	xk_drop(s->session.protocol, s->partial, why);
 	s->partial = NULL;
@@ -61,6 +42,7 @@ gm_receive_clear(struct gm_session *s)
 	s->acked_to = s->taken;
 	while ((m = s->ready) != NULL) {
 		s->ready = m->link;
+		xk_share_give(s->share, xk_msg_buffers(m));
 		xk_drop(s->session.protocol, m, GM_ABANDONED);
 	}
 	s->ready_end = &s->ready;
@@ -100,12 +82,20 @@ gm_judge(struct gm_session *s, const struct gm_header *h)
 	return 0;
 }
 
-/* Adds a whole message, whose last packet is h, to those that are ready. */
-static void
-gm_receive_whole(struct gm_session *s, struct xk_msg *m, const struct gm_header *h, int class)
+/*
+ * Adds m, a message whose last packet is h, to those that are ready. It has `room` buffers of the host's share. Returns false
+ * if it would have to wait, and there is no more room.
+ */
+static bool
+gm_receive_ready(struct gm_session *s, struct xk_msg *m, const struct gm_header *h, int class, uint32_t room)
 {
+	uint32_t needed = s->delivering ? xk_msg_buffers(m) : 0; /* otherwise it is delivered at once */
 	uint64_t waits = class == XK_POSTED_OWN ? GM_WAITS_OWN : 0;
 
+	if (needed > room && !xk_share_take(s->share, needed - room))
+		return false;
+	if (needed < room)
+		xk_share_give(s->share, room - needed);
 	if (h->kind == GM_DATAGRAM)
 		waits |= GM_WAITS_DATAGRAM;
 	if (h->kind == GM_DATA || h->previous != 0)
@@ -114,12 +104,53 @@ gm_receive_whole(struct gm_session *s, struct xk_msg *m, const struct gm_header 
 	m->link = NULL;
 	*s->ready_end = m;
 	s->ready_end = &m->link;
+	return true;
 }
 
-/* Adds the fragment m. Returns 0; then m is taken. Or returns the reason to drop m. */
+/* Begins a message of several fragments with m, the first. Returns 0, or the reason to drop m. */
+static unsigned
+gm_receive_first(struct gm_session *s, struct xk_msg *m, const struct gm_header *h, int class)
+{
+	uint32_t fragments = h->length == 0 ? 0 : (h->total + h->length - 1) / h->length;
+
+	if (fragments == 0)
+		return GM_INCONSISTENT;
+	if (!xk_share_take(s->share, fragments * xk_msg_buffers(m)))
+		return GM_NO_ROOM;
+	s->partial = m;
+	s->partial_total = h->total;
+	s->partial_fragment = h->length;
+	s->partial_room = fragments * xk_msg_buffers(m);
+	s->partial_class = class;
+	return 0;
+}
+
+/* Joins the fragment m, not the first, to the incomplete message. Returns 0, or the reason to drop m. */
+static unsigned
+gm_receive_other(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
+{
+	uint32_t buffers;
+
+	if (s->partial == NULL || h->total != s->partial_total || h->offset != xk_msg_len(s->partial) ||
+	    h->length == 0 ||
+	    (h->length != s->partial_fragment &&
+	     (h->offset + h->length != h->total || h->length > s->partial_fragment)))
+		return GM_INCONSISTENT;
+	buffers = xk_msg_buffers(s->partial) + xk_msg_buffers(m);
+	if (buffers > s->partial_room) { /* the protocol below has it in more pieces than the first */
+		if (!xk_share_take(s->share, buffers - s->partial_room))
+			return GM_NO_ROOM;
+		s->partial_room = buffers;
+	}
+	xk_msg_join(s->partial, m);
+	return 0;
+}
+
+/* Adds the packet m. Returns 0; then m is taken. Or returns the reason to drop m. */
 static unsigned
 gm_receive_data(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 {
+	unsigned why;
 	int class;
 
 	if (h->offset == 0) {
@@ -130,29 +161,24 @@ gm_receive_data(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 		class = xk_posted_take(&s->posted, h->total);
 		if (class < 0)
 			return GM_UNPOSTED;
-		if (h->length == h->total) {
-			gm_receive_whole(s, m, h, class);
-			return 0;
-		}
-		if (h->length == 0 || !gm_hold(s, h->total)) {
+		if (h->length == h->total)
+			why = gm_receive_ready(s, m, h, class, 0) ? 0 : GM_NO_ROOM;
+		else
+			why = gm_receive_first(s, m, h, class);
+		if (why != 0)
 			xk_posted_add(&s->posted, (unsigned)class, 1);
-			return h->length == 0 ? GM_INCONSISTENT : GM_NO_ROOM;
-		}
-		s->partial = m;
-		s->partial_total = h->total;
-		s->partial_class = class;
+		if (why != 0 || h->length == h->total)
+			return why;
 	} else {
-		if (s->partial == NULL || h->total != s->partial_total || h->offset != xk_msg_len(s->partial) ||
-		    h->length == 0)
-			return GM_INCONSISTENT;
-		xk_msg_join(s->partial, m);
+		why = gm_receive_other(s, m, h);
+		if (why != 0)
+			return why;
 	}
 	s->partial_ns = xk_now_ns(s->session.protocol);
 	if (xk_msg_len(s->partial) == s->partial_total) {
-		gm_unhold(s, s->partial_total);
 		m = s->partial;
 		s->partial = NULL;
-		gm_receive_whole(s, m, h, s->partial_class);
+		gm_receive_ready(s, m, h, s->partial_class, s->partial_room); /* which is enough */
 	} else {
 		gm_arm(s, s->partial_ns + gm_of(s)->patience_ns);
 	}
@@ -240,6 +266,7 @@ static void
 gm_deliver(struct gm_session *s)
 {
 	uint64_t waited = 0, taken, ack, credit, begin;
+	bool has_room = false; /* of the host's share: all but the first, which did not have to wait */
 	struct xk_msg *m;
 
 	if (s->delivering) {
@@ -255,6 +282,9 @@ gm_deliver(struct gm_session *s)
 			taken = s->arrived;
 		else if ((s->ready = m->link) == NULL)
 			s->ready_end = &s->ready;
+		if (has_room)
+			xk_share_give(s->share, xk_msg_buffers(m));
+		has_room = true;
 		ack = gm_take(s, taken);
 		begin = gm_answered(s);
 		xk_unlock(&s->lock);

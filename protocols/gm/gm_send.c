@@ -31,6 +31,16 @@ gm_number_at(struct gm_session *s, uint64_t position)
 	return slot->number + (position - slot->position);
 }
 
+/* Returns the payload's length of the packet at position. */
+static uint32_t
+gm_len_at(struct gm_session *s, uint64_t position)
+{
+	const struct gm_slot *slot = gm_slot_at(s, position);
+	uint32_t rest = (uint32_t)(xk_msg_len(slot->m) - (position - slot->position) * s->fragment);
+
+	return rest < s->fragment ? rest : s->fragment;
+}
+
 /* Returns a message of the payload's len bytes from offset on: a copy of a small one if the settings say so. */
 static struct xk_msg *
 gm_payload(const struct gm_session *s, struct xk_msg *m, uint32_t offset, uint32_t len)
@@ -67,7 +77,7 @@ gm_packet(struct gm_session *s, uint64_t position)
 	struct gm_header h = {
 		.ports = gm_turn_round(s->ports),
 		.kind = slot->region != 0 ? GM_DEPOSIT : GM_DATA,
-		.length = total - offset < s->fragment ? total - offset : s->fragment,
+		.length = gm_len_at(s, position),
 		.total = slot->region != 0 ? slot->region : total,
 		.offset = slot->place + offset,
 		.begin = s->begin,
@@ -80,6 +90,21 @@ gm_packet(struct gm_session *s, uint64_t position)
 	return m == NULL ? NULL : gm_frame(&h, s->boot, m);
 }
 
+/*
+ * Takes the packet at `next`, which was sent before, from the budget. Returns false if that does not allow it: the timer tries
+ * again. The last repetition waits for the second half of `patience`, so that a short silence does not use up all.
+ */
+static bool
+gm_may_repeat(struct gm_session *s)
+{
+	bool is_late = xk_now_ns(s->session.protocol) - s->progress_ns >= gm_of(s)->patience_ns / 2;
+
+	if (xk_budget_take(&s->budget, GM_HEADER_LEN + gm_len_at(s, s->next), is_late ? 0 : 1))
+		return true;
+	xk_count(s->session.protocol, GM_WITHHELD);
+	return false;
+}
+
 /* Returns the next packet to send, and whether others wait. NULL: none, or no buffer, and the timer tries again. */
 static struct xk_msg *
 gm_next(struct gm_session *s, bool *more)
@@ -89,6 +114,8 @@ gm_next(struct gm_session *s, bool *more)
 	*more = false;
 	if (s->error != 0 || s->next == s->end || (gm_of(s)->flow && s->next - s->acked >= s->window))
 		return NULL;
+	if (s->next < s->sent && !gm_may_repeat(s))
+		return NULL;
 	m = gm_packet(s, s->next);
 	if (m == NULL)
 		return NULL;
@@ -96,8 +123,10 @@ gm_next(struct gm_session *s, bool *more)
 		s->timed = s->next;
 		s->timed_ns = xk_now_ns(s->session.protocol);
 	}
-	if (++s->next > s->sent)
+	if (++s->next > s->sent) {
 		s->sent = s->next;
+		xk_budget_note(&s->budget, xk_msg_len(m));
+	}
 	*more = s->next != s->end;
 	return m;
 }
@@ -165,14 +194,19 @@ static unsigned
 gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *request)
 {
 	uint32_t len = (uint32_t)xk_msg_len(m), packets = len == 0 ? 1 : (len + s->fragment - 1) / s->fragment;
+	uint32_t buffers = xk_msg_buffers(m);
 	uint64_t now_ns = xk_now_ns(s->session.protocol);
 
 	if (s->error != 0)
 		return GM_CLOSED;
 	if (!gm_has_token(s))
 		return GM_NO_TOKEN;
-	if (!gm_arm(s, s->count > 0 ? s->due_ns : now_ns + s->timeout_ns))
+	if (!xk_share_take(s->share, buffers))
+		return GM_NO_ROOM;
+	if (!gm_arm(s, s->count > 0 ? s->due_ns : now_ns + s->timeout_ns)) {
+		xk_share_give(s->share, buffers);
 		return GM_CLOSED;
+	}
 	if (s->count == 0) {
 		s->due_ns = now_ns + s->timeout_ns;
 		s->progress_ns = now_ns;
@@ -183,6 +217,7 @@ gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *req
 						    .number = s->last_number + 1 - packets,
 						    .position = s->end,
 						    .count = packets,
+						    .buffers = buffers,
 						    .region = request->region,
 						    .place = request->place };
 	s->end += packets;
@@ -289,7 +324,7 @@ gm_push(struct xk_session *session, struct xk_msg *m)
 	xk_unlock(&s->lock);
 	if (why != 0) {
 		xk_drop(session->protocol, m, why);
-		return why == GM_NO_TOKEN ? -ENOBUFS : err != 0 ? err : -ECONNRESET;
+		return why == GM_NO_TOKEN || why == GM_NO_ROOM ? -ENOBUFS : err != 0 ? err : -ECONNRESET;
 	}
 	if (packet != NULL)
 		xk_push(session->lls, packet);
@@ -327,7 +362,8 @@ gm_progress(struct gm_session *s, uint64_t position)
 	const struct gm *gm = gm_of(s);
 	uint64_t now_ns = xk_now_ns(s->session.protocol);
 
-	s->acked = position + 1;
+	for (; s->acked <= position; s->acked++) /* who answers may be sent more again */
+		xk_budget_note(&s->budget, GM_HEADER_LEN + gm_len_at(s, s->acked));
 	if (s->next < s->acked)
 		s->next = s->acked;
 	if (s->window < gm->window)
@@ -375,7 +411,8 @@ gm_pop_ack(struct gm_session *s, struct xk_msg *m, const struct gm_header *h)
 	if (why == 0)
 		gm_progress(s, position);
 	while (why == 0 && s->count > 0 && gm_slot(s, 0)->position + gm_slot(s, 0)->count <= s->acked) {
-		delivered[count++] = *gm_slot(s, 0);
+		delivered[count] = *gm_slot(s, 0);
+		xk_share_give(s->share, delivered[count++].buffers);
 		s->first = (s->first + 1) % GM_TOKENS_MAX;
 		s->count--;
 	}

@@ -292,6 +292,93 @@ TEST(gm_learns_how_long_a_round_trip_takes)
 	gm_rig_end(r);
 }
 
+/* A silent peer is sent three times as much again, the last time in the second half of `patience`; and then nothing. */
+TEST(gm_sends_few_times_again_to_a_peer_that_does_not_answer)
+{
+	static const size_t lens[] = { 1, 1000, 3 * FRAGMENT };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lens); i++) {
+		struct rig *r = gm_rig("gm.buffers=64");
+		struct xk_session *s = open_it(r);
+		uint64_t first = 0, again = 0, last_number = 0;
+		unsigned late = 0;
+		struct sending a;
+		struct packet p;
+
+		send_it(r, &a, s, lens[i]);
+		for (unsigned ms = 0; ms < 11000; ms += 10) {
+			while ((p = sent(r)).h.kind != 0) {
+				*(p.h.number > last_number ? &first : &again) += p.h.length + 100;
+				last_number = p.h.number > last_number ? p.h.number : last_number;
+				late += ms >= 5000;
+			}
+			rig_advance_ms(r, 10);
+		}
+		CHECK_EQ(a.status, -ETIMEDOUT);
+		CHECK(again > first && again <= 3 * first);
+		CHECK(late > 0);
+		CHECK(rig_counter(r, "withheld") > 0);
+		rig_free(r);
+	}
+}
+
+/* Each acknowledgement lets more be sent again, so that a session on a bad path goes on. */
+TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time)
+{
+	struct rig *r = gm_rig("");
+	struct xk_session *s = open_it(r);
+	struct sending a;
+	struct packet p = { .host = 0 };
+
+	for (unsigned i = 0; i < 50; i++) {
+		unsigned heard = 0;
+
+		send_it(r, &a, s, 5);
+		for (unsigned ms = 0; ms < 8000 && a.times == 0; ms += 10) {
+			while (rig_sent(r) > 0) {
+				p = sent(r);
+				heard++;
+			}
+			if (heard >= 3)
+				answer(r, &p, GM_ACK, 0);
+			rig_advance_ms(r, 10);
+		}
+		CHECK_EQ(a.times, 1);
+		CHECK_EQ(a.status, 0);
+	}
+	gm_rig_end(r);
+}
+
+/* What is not acknowledged holds its buffers: a host has a share of them, all its sessions together. */
+TEST(gm_keeps_no_more_for_a_host_than_its_share)
+{
+	struct rig *r = gm_rig("gm.held_peer=16k; gm.held=20k"); /* 8 and 10 buffers; so 5 for the first of two */
+	struct xk_session *s = open_it(r), *other = rig_open(r, rig_to2(PARTNER, FAR, PORT + 1)), *third;
+	struct packet p;
+
+	REQUIRE(other != NULL);
+	rig_forget(r);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_EQ(rig_push(r, s, "aa"), 0);
+	for (unsigned i = 0; i < 3; i++)
+		p = expect(r, GM_DATA);
+	CHECK_EQ(rig_push(r, other, "aa"), 0);
+	CHECK_EQ(rig_push(r, other, "aa"), 0);
+	CHECK_EQ(rig_push(r, other, "aa"), -ENOBUFS); /* as many as remain */
+	CHECK_EQ(rig_push(r, s, "aa"), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_room"), 2);
+	meet(r, STRANGER, BOOT_B);
+	third = rig_open(r, rig_to2(STRANGER, FAR, PORT));
+	REQUIRE(third != NULL);
+	rig_forget(r);
+	CHECK_EQ(rig_push(r, third, "aa"), 0); /* another host has room */
+	CHECK_EQ(rig_counter(r, "no_room"), 2);
+	rig_wire_peer(r, PARTNER);
+	answer(r, &p, GM_ACK, 0);
+	CHECK_EQ(rig_push(r, s, "aa"), 0); /* there is room again */
+	gm_rig_end(r);
+}
+
 TEST(gm_gives_up_when_there_is_no_progress)
 {
 	struct rig *r = gm_rig("gm.patience=1s");

@@ -241,13 +241,13 @@ TEST(gm_joins_fragments)
 
 	hear_part(r, 105, 0, 8, 0, 3);
 	expect_ack(r, 105);
-	hear_part(r, 106, 105, 8, 3, 4);
+	hear_part(r, 106, 105, 8, 3, 3);
 	expect_ack(r, 106);
 	rig_expect_nothing_delivered(r);
-	hear_part(r, 107, 106, 8, 7, 1);
+	hear_part(r, 107, 106, 8, 6, 2);
 	rig_expect_delivered(r, "0001020304050607");
 	expect_ack(r, 107);
-	CHECK_EQ(((struct gm *)rig_protocol(r, "gm"))->held, 0);
+	CHECK_EQ(((struct gm *)rig_protocol(r, "gm"))->shares.all.held, 0);
 	rig_free(r);
 }
 
@@ -255,9 +255,12 @@ TEST(gm_resets_fragments_that_do_not_follow)
 {
 	static const uint32_t cases[][4] = {
 		/* total, offset, length, reason */
-		{ 9, 3, 4, GM_R_INCONSISTENT },  /* another message's length */
-		{ 8, 4, 4, GM_R_INCONSISTENT },  /* a byte is missing */
-		{ 8, 2, 4, GM_R_INCONSISTENT },  /* a byte again */
+		{ 9, 3, 3, GM_R_INCONSISTENT },  /* another message's length */
+		{ 8, 4, 3, GM_R_INCONSISTENT },  /* a byte is missing */
+		{ 8, 2, 3, GM_R_INCONSISTENT },  /* a byte again */
+		{ 8, 3, 2, GM_R_INCONSISTENT },  /* shorter than the first, and not the last */
+		{ 8, 3, 4, GM_R_INCONSISTENT },  /* longer */
+		{ 8, 3, 5, GM_R_INCONSISTENT },  /* ... and the last */
 		{ 8, 3, 0, GM_R_INCONSISTENT },  /* nothing */
 		{ 100001, 0, 4, GM_R_TOO_LONG }, /* too long */
 		{ 9, 0, 0, GM_R_INCONSISTENT },  /* another message, which begins with nothing */
@@ -307,33 +310,76 @@ TEST(gm_abandons_a_message_whose_rest_never_comes)
 	rig_free(r);
 }
 
+/* Six fragments of a message hold six buffers of 2 KiB, however short they are. */
 TEST(gm_holds_no_more_than_it_may)
 {
 	static const struct {
 		const char *settings;
-		bool has_other; /* whether another host has room left */
-	} cases[] = { { "gm.held_peer=10000", true }, { "gm.held=10000", false } };
+		unsigned hosts; /* which have room for such a message */
+	} cases[] = { { "gm.held_peer=20k", 3 }, { "gm.held=36k", 2 }, { "gm.held=22k", 0 } };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
 		struct rig *r = gm_server(cases[i].settings);
-		struct packet p = packet(GM_DATA, 105, 0, "abc");
+		struct packet p = packet(GM_DATA, 105, 0, "a");
+		unsigned refused = 0;
 
-		hear_part(r, 105, 0, 6000, 0, 1000);
-		p.h.ports = (FAR + 1) << 16 | PORT;
-		p.h.total = 6000;
+		for (unsigned host = 0; host < 3; host++) {
+			p.host = host == 0 ? PARTNER : STRANGER + host;
+			p.boot = BOOT_A + host;
+			if (host > 0)
+				meet(r, p.host, p.boot);
+			for (unsigned session = 0; session < 2; session++) {
+				p.h.ports = (FAR + session) << 16 | PORT;
+				p.h.total = 6;
+				inject(r, p);
+				refused += host >= cases[i].hosts || session > 0;
+				CHECK_EQ(rig_counter(r, "no_room"), refused);
+			}
+		}
+		p.h.total = 1;
+		p.h.number++;
 		inject(r, p);
-		CHECK_EQ(rig_counter(r, "no_room"), 1);
-		p.h.total = 4000;
-		inject(r, p);
-		CHECK_EQ(rig_counter(r, "no_room"), 1);
-		meet(r, STRANGER, BOOT_B);
-		p.host = STRANGER;
-		p.boot = BOOT_B;
-		p.h.total = 6000;
-		inject(r, p);
-		CHECK_EQ(rig_counter(r, "no_room"), cases[i].has_other ? 1 : 2);
+		expect_delivered(r, "a"); /* holds nothing */
+		CHECK(((struct gm *)rig_protocol(r, "gm"))->shares.all.held == 6 * cases[i].hosts);
 		gm_rig_end(r);
 	}
+}
+
+/* The first fragment says how many buffers its message will hold. */
+TEST(gm_refuses_a_message_in_too_many_pieces)
+{
+	struct rig *r = gm_server("gm.held_peer=2m");
+
+	hear_part(r, 105, 0, 8000, 0, 1);
+	CHECK_EQ(rig_counter(r, "no_room"), 1);
+	hear_part(r, 105, 0, 1024, 0, 1);
+	expect_ack(r, 105);
+	CHECK_EQ(rig_counter(r, "no_room"), 1);
+	gm_rig_end(r);
+}
+
+/* A later fragment in more pieces than the first takes as many more buffers, or is refused; the message can still arrive. */
+TEST(gm_counts_the_pieces_of_each_fragment)
+{
+	struct rig *r = gm_server("gm.held_peer=6k"); /* three buffers */
+	struct packet p = packet(GM_DATA, 106, 105, "defg");
+	uint8_t bytes[BID_LEN + GM_HEADER_LEN + BYTES];
+	char text[400];
+	size_t len;
+
+	p.h.total = 12;
+	p.h.offset = 4;
+	hear_part(r, 105, 0, 12, 0, 4);
+	expect_ack(r, 105);
+	len = packet_store(r, &p, bytes);
+	text[0] = '\0';
+	for (size_t i = 0; i < len; i++)
+		sprintf(text + strlen(text), "%s%02x", i > len - 4 ? "|" : "", bytes[i]);
+	rig_inject(r, text);
+	CHECK_EQ(rig_counter(r, "no_room"), 1);
+	inject(r, p);
+	expect_ack(r, 106);
+	gm_rig_end(r);
 }
 
 /* ---- sessions that come and go ---- */

@@ -1,0 +1,76 @@
+/*
+ * share.h - shares of the buffers that a protocol keeps for other hosts: incomplete messages, messages and replies that are
+ * not acknowledged. What counts is whole buffers, however few bytes are in them.
+ *
+ * A host gets at most its limit, and at most as many buffers as then remain for all others: one host leaves at least half,
+ * and no number of hosts takes all (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
+ *
+ *	xk_shares_init(&gm->shares, self, buffers of all, buffers of a host);
+ *	s->share = xk_shares_join(&gm->shares, host);		in a session's setup
+ *	if (!xk_share_take(s->share, xk_msg_buffers(m)))	before m is stored
+ *		xk_drop(self, m, GM_NO_ROOM);
+ *	xk_share_give(s->share, xk_msg_buffers(m));		after it was stored
+ *	xk_shares_leave(&gm->shares, s->share);			when the session ends
+ */
+#ifndef XK_SHARE_H
+#define XK_SHARE_H
+
+#include <stdatomic.h>
+
+#include "xkernel/map.h"
+#include "xkernel/protocol.h"
+
+/* What one holder has, or all below it have. */
+struct xk_share {
+	struct xk_share *of;   /* what it is a part of; NULL: all */
+	uint32_t max;          /* most buffers */
+	bool leaves;           /* holds at most as many as remain of all */
+	_Atomic uint32_t held; /* buffers */
+};
+
+/* Returns the number of buffers of the usual size that have so many bytes. */
+static inline uint32_t
+xk_share_buffers(uint64_t bytes)
+{
+	return bytes / XK_MSG_SEGMENT < UINT32_MAX / 2 ? (uint32_t)(bytes / XK_MSG_SEGMENT) : UINT32_MAX / 2;
+}
+
+static inline uint32_t
+xk_share_held(const struct xk_share *share)
+{
+	return atomic_load_explicit(&share->held, memory_order_relaxed);
+}
+
+/* Gives back `count` buffers of share. Any context. */
+static inline void
+xk_share_give(struct xk_share *share, uint32_t count)
+{
+	for (; share != NULL; share = share->of)
+		atomic_fetch_sub_explicit(&share->held, count, memory_order_relaxed);
+}
+
+/* Takes `count` buffers, or none if they exceed a limit. Returns whether they were taken. Any context. */
+bool xk_share_take(struct xk_share *share, uint32_t count);
+
+/* ---- the shares of hosts, by address ---- */
+
+struct xk_shares {
+	struct xk_share all;
+	uint32_t own_max;
+	struct xk_lock lock;
+	struct xk_map holders; /* under the lock */
+};
+
+/* Sets the limits, in buffers. Returns 0 or -ENOMEM. Main thread. */
+int xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t all_max, uint32_t own_max);
+
+/* Frees all shares; nobody uses them any more. */
+void xk_shares_fini(struct xk_shares *shares);
+
+/* Returns the share of the host at address, with a reference; NULL: no memory. Any shepherd. */
+struct xk_share *xk_shares_join(struct xk_shares *shares, uint64_t address);
+
+/* Gives back a reference on share, of which this holder has given back all. Ignores NULL. Any shepherd. */
+void xk_shares_leave(struct xk_shares *shares, struct xk_share *share);
+
+#endif
