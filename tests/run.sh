@@ -43,7 +43,8 @@ python=$logs/bin
 
 # ---- several tests at a time ---------------------------------------------------------------------------------------------
 
-# limit_of NAME: prints the test's time limit in seconds: ten times the usual time or more, since machines may be busy.
+# limit_of NAME: prints a test's limit in seconds of processor time for each of its processes: several times the usual.
+# By the clock, tests may take ten times as long, since machines may be busy, but no longer than an hour.
 limit_of() {
 	case $1 in
 	'valgrind '* | soak*) echo 1800 ;;
@@ -56,14 +57,21 @@ limit_of() {
 	esac
 }
 
+# clock_limit_of NAME
+clock_limit_of() {
+	local limit=$((10 * $(limit_of "$1")))
+	echo $((long || limit < 3600 ? limit : 3600))
+}
+
 # logged NAME COMMAND...: runs it; its output goes to NAME's log; its status, the seconds that it took and those of the
 # processor that it used, to the log's .status.
 logged() {
-	local started=$SECONDS status
+	local started=$SECONDS status clock
 	log=$(log_of "$1")
-	limit=$(limit_of "$1")
+	ulimit -S -t "$(limit_of "$1")"
+	clock=$(clock_limit_of "$1")
 	shift
-	timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
+	timeout -k 10 "$clock" "$@" >"$log" 2>&1 </dev/null
 	status=$?
 	times >"$log.status"
 	awk -v status="$status" -v took=$((SECONDS - started)) 'NR == 2 { split($1 $2, part, /[ms]/)
@@ -74,7 +82,8 @@ logged() {
 # status_of NAME STATUS: prints the status in words.
 status_of() {
 	case $2 in
-	124 | 137) echo "status $2: not done after $(limit_of "$1") s" ;;
+	124 | 137) echo "status $2: not done after $(clock_limit_of "$1") s" ;;
+	152) echo "status $2: not done after $(limit_of "$1") s of processor time" ;;
 	*) echo "status $2" ;;
 	esac
 }

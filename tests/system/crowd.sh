@@ -7,7 +7,7 @@
 crowd() {
 	local name=$1
 	shift
-	if timeout 100 "$build/experiments/crowd/crowd" "$@" >"$work/$name.out" 2>"$work/$name.err"; then
+	if limited 100 "$build/experiments/crowd/crowd" "$@" >"$work/$name.out" 2>"$work/$name.err"; then
 		ok "$name: every call is run once"
 	else
 		fail "$name: every call is run once" "status $?: $(tail -n 3 "$work/$name.err")"

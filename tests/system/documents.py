@@ -11,6 +11,7 @@ Prints one line and exits 1 if something does not hold.
 
 import collections
 import json
+import re
 import sys
 
 COUNTS = ("rounds", "messages", "fragments", "fallbacks", "overruns", "lost")
@@ -115,6 +116,13 @@ def wrong_in_document(d, rounds, count, expression, wrong_in=wrong_in_run):
             yield f"{r['mode']}, {r['handoff']}, {r['threads']} threads, {r['size']} bytes: {what}"
 
 
+def figures(expression, found):
+    """What the expression names of the object or objects found, in one line that can be read."""
+    keys = re.findall(r"\w+", expression)
+    named = [{key: one[key] for key in keys if key in one} for one in (found if isinstance(found, list) else [found or {}])]
+    return str(named)[:400]
+
+
 def main(kind, name, file, *more):
     try:
         with open(file, encoding="utf-8") as stream:
@@ -126,11 +134,12 @@ def main(kind, name, file, *more):
             server = d.get("server")
             drops = collections.Counter(server["drops"]) if server is not None else None
             names = {"d": d, "s": server, "drops": drops, "runs": d.get("runs")}
-            wrong = [] if eval(more[0], names) else [f"not so: {more[0]}; {server if server else d.get('runs')}"]
+            wrong = [] if eval(more[0], names) else [f"{figures(more[0], server or d.get('runs'))}: not so: {more[0]}"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         wrong = [f"{file}: {error!r}"]
     print(f"FAIL {name}: {'; '.join(wrong)}" if wrong else f"ok {name}")
     return 1 if wrong else 0
 
 
-sys.exit(main(*sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

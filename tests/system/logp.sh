@@ -27,20 +27,22 @@ is() {
 	run 120 "$fast" --link sim --repeats 1 --rounds 5 --json "$work/is.json" "$@"
 	if [ "$status" -ne 0 ]; then
 		fail "$name" "status $status: $(tail -n 3 "$work/err")"
-	elif why=$(python3 - "$work/is.json" "$expression" 2>&1 <<'END'
+	elif why=$(PYTHONPATH=$root/tests/system PYTHONDONTWRITEBYTECODE=1 python3 - "$work/is.json" "$expression" 2>&1 <<'END'
 import json, sys
+
+from documents import figures
 
 runs = json.load(open(sys.argv[1]))["runs"]
 for run in runs:
     r = {key: value["median"] if isinstance(value, dict) else value for key, value in run.items()}
-    near = lambda key, value: abs(r[key] - value) <= 0.02 * value or sys.exit(f"{key} is {r[key]}, not {value}: {r}")
+    near = lambda key, value: abs(r[key] - value) <= 0.02 * value or sys.exit(f"{key} is {r[key]}, not {value}, at size {r['size']}, {r['mode']}")
     frame = lambda size: -(-8 * (max(60, size + 42) + 12) // 10)
     if not eval(f"({sys.argv[2]})", {"r": r, "near": near, "frame": frame, "max": max, "abs": abs}):
-        sys.exit(f"not so: {r}")
+        sys.exit(f"{figures(sys.argv[2], r)}: not so: {sys.argv[2]}")
     for burst in r["bursts"]:
         predicted, measured = burst["predicted_ns"], burst["measured_ns"]["median"]
         if abs(predicted - measured) > 0.1 * measured:
-            sys.exit(f"a burst of {burst['messages']} takes {measured}, not {predicted}: {r}")
+            sys.exit(f"a burst of {burst['messages']} takes {measured}, not {predicted}, at size {r['size']}, {r['mode']}")
 if not runs or len(runs[0]["bursts"]) != 3:
     sys.exit("no bursts")
 END

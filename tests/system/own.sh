@@ -45,7 +45,7 @@ expect "a folder without a protocol" 1 'no C file besides tests is in' ./run bui
 sed -i 's/h.length > xk_msg_len(m)/false/' "$own/pong.c"
 printf '\n#include <stdlib.h>\nTEST(it_ends)\n{\n\tabort();\n}\n' >>"$own/test_pong.c"
 printf '\n#include <stdlib.h>\nTEST(it_leaks)\n{\n\tCHECK(malloc(10) != NULL);\n}\n' >>"$own/test_tock.c"
-timeout -k 5 400 ./run build --with "$own" >"$work/out" 2>"$work/err" </dev/null
+limited 400 ./run build --with "$own" >"$work/out" 2>"$work/err" </dev/null
 status=$?
 check "a mistake in one is found by its tests" "status $status" [ "$status" -eq 1 ]
 for said in '2 of [0-9]+ tests of .*/test_pong\.c: pong_[a-z_]+, it_ends' '0 of [0-9]+ tests of .*/test_tock\.c: leaks'; do

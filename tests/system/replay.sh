@@ -126,7 +126,7 @@ sim() {
 	local directory=$1 name=$2 network=$3 seed=$4 until=$5
 	shift 5
 	rm -f "$work/$name".{trace,said,json,pcapng}
-	timeout -k 5 120 "$directory/xk" run "$network" --link sim --seed "$seed" --until "$until" --trace \
+	limited 120 "$directory/xk" run "$network" --link sim --seed "$seed" --until "$until" --trace \
 		--json "$work/$name.json" --pcap "$work/$name.pcapng" "$@" \
 		>"$work/$name.trace" 2>"$work/$name.said" </dev/null || fail "xk run $name" "$(tail -n 3 "$work/$name.said")"
 	is_clean "$work/$name.said" || fail "clean: $name" "see above"

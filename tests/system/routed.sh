@@ -10,7 +10,7 @@ network=graphs/net/routed.dot
 run() {
 	local name=$1
 	shift
-	if timeout 60 "$build/xk" run "$network" --link sim --until 6s --quiet --json "$work/$name.json" "$@" \
+	if limited 60 "$build/xk" run "$network" --link sim --until 6s --quiet --json "$work/$name.json" "$@" \
 		>"$work/$name.out" 2>"$work/$name.err"; then
 		ok "$name: ran"
 	else
