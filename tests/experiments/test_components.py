@@ -24,7 +24,7 @@ REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
 EXCHANGES = {"ethernet_dec": [257.2, 3145.6], "ethernet_sparc": [264.2, 2604.6], "fddi_dec": [267.1, 893.8], "atm_dec": [73.1, 670.1]}
 CALLS = {"ethernet_dec": [340.2, 2052.4], "ethernet_sparc": [347.2, 1785.4], "fddi_dec": [350.1, 931.4], "atm_dec": [163.3, 703.7]}
 ALWAYS = ("virtio", "ring")  # the links that need no permission
-PATIENCE_S = 60
+PATIENCE_S = 600
 
 
 def check_model(model):

@@ -25,7 +25,7 @@ SOCKETS = ("tcp", "udp", "packet")
 LINUX = ("napi", "xdp", "tc")  # not every machine lets its users, or even root, have programs in its kernel
 HOSTS = ("user", "static", "kernel", "handler")
 REPEATS = 5
-PATIENCE_S = 60
+PATIENCE_S = 600
 
 
 def check_counts(name, rung, cell, rounds):

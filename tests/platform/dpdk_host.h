@@ -15,8 +15,10 @@ enum {
 	BUFFERS = 4096,
 	HEADER = 14,
 	FRAME_MAX = 1514,
-	PATIENCE_NS = 2000000000, /* a frame that has not come by then is lost */
 };
+
+static const uint64_t PATIENCE_NS =
+	UINT64_C(30000000000); /* a frame that has not come by then is lost, however busy the machine */
 
 struct host {
 	struct xk_platform *platform;

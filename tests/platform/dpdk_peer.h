@@ -89,7 +89,7 @@ role_is_ready(void)
 static inline bool
 link_is_up(struct host *h, bool up)
 {
-	uint64_t until = now_ns(h) + 5 * (uint64_t)PATIENCE_NS;
+	uint64_t until = now_ns(h) + PATIENCE_NS;
 
 	while (xk_dpdk_port_is_up(h->port) != up && now_ns(h) < until) {
 		h->platform->ops->poll_control(h->platform);
