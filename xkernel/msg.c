@@ -95,6 +95,8 @@ xk_msg_new(struct xk_platform *platform, size_t len)
 
 	if (len > XK_MSG_MAX)
 		return NULL;
+	if (len > XK_MSG_SHORT && platform->ops->is_short != NULL && xk_unlikely(platform->ops->is_short(platform)))
+		return NULL;
 	do {
 		struct xk_msg *segment = msg_segment_new(platform);
 		size_t room;

@@ -32,6 +32,18 @@ struct xk_platform_ops {
 	struct xk_msg *(*buffer_new)(struct xk_platform *platform);
 
 	/*
+	 * Returns true if only the reserve is left: buffers that ports receive into, and that headers and short messages
+	 * are made in (xk_msg_new). buffer_view and buffer_lend fail then. NULL: there is no reserve.
+	 */
+	bool (*is_short)(struct xk_platform *platform);
+
+	/*
+	 * Returns the number of buffers that messages may be kept in at a time: all but the reserve, and but those that
+	 * devices and the caches of `threads` threads hold. NULL: no limit.
+	 */
+	unsigned (*buffers)(struct xk_platform *platform, unsigned threads);
+
+	/*
 	 * Returns another segment over the buffer of `segment`, which gets one more reference:
 	 * the same data and len; total, next, id and flags zero; tail itself; own_end is the caller's to set. NULL:
 	 * none left.
@@ -188,6 +200,7 @@ struct xk_port {
 	uint8_t apart[64]; /* so that other drivers, which read what is above, share no cache line with the counts */
 	_Atomic uint64_t frames_in, frames_out;
 	_Atomic uint64_t unheard; /* frames dropped as no_session, because there was no receiver */
+	uint64_t starved_ns;      /* when it last lacked buffers; 0: not yet */
 };
 
 /*
@@ -195,6 +208,13 @@ struct xk_port {
  * For the port protocol. Main thread, or when nothing runs.
  */
 void xk_port_listen(struct xk_port *port, struct xk_session *session);
+
+/*
+ * Called by the platform when port had no buffer to receive into: `frames` were lost, or (0) an unknown number waits in
+ * the device. Counts these frames, or once, as `no_buffer` of the protocol on the port. Says so on standard error unless
+ * the last time was less than a second ago. The port's driver, in receive.
+ */
+void xk_port_starved(struct xk_port *port, unsigned frames);
 
 /*
  * Sends frame m through the lane of the caller's driver: the one in which the shepherd runs or from which it came; for

@@ -4,9 +4,29 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static void
+share_give(struct xk_share *share, uint32_t count)
+{
+	for (; share != NULL; share = share->of)
+		atomic_fetch_sub_explicit(&share->held, count, memory_order_relaxed);
+}
+
+void
+xk_share_give(struct xk_share *share, uint32_t count)
+{
+	struct xk_protocol *keeper = NULL;
+
+	for (const struct xk_share *part = share; part != NULL; part = part->of)
+		keeper = part->keeper;
+	share_give(share, count);
+	if (keeper != NULL)
+		xk_unkeep(keeper, count);
+}
+
 bool
 xk_share_take(struct xk_share *share, uint32_t count)
 {
+	struct xk_protocol *keeper = NULL;
 	uint32_t leaving = 0; /* what a part that leaves as many has */
 	bool fits = true;
 
@@ -18,11 +38,17 @@ xk_share_take(struct xk_share *share, uint32_t count)
 		fits &= held <= part->max;
 		if (part->leaves && held > leaving)
 			leaving = held;
+		keeper = part->keeper;
 		if (part->of == NULL)
 			fits = fits && leaving <= part->max - held;
 	}
+	if (fits && keeper != NULL) {
+		fits = count <= xk_keep_room(keeper);
+		if (fits)
+			xk_keep(keeper, count);
+	}
 	if (!fits)
-		xk_share_give(share, count);
+		share_give(share, count);
 	return fits;
 }
 
@@ -38,7 +64,7 @@ struct share_holder {
 int
 xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t all_max, uint32_t own_max)
 {
-	shares->all = (struct xk_share){ .max = all_max };
+	shares->all = (struct xk_share){ .max = all_max, .keeper = self };
 	shares->own_max = own_max;
 	xk_lock_init(&shares->lock, self);
 	return xk_map_init(&shares->holders, self->kernel, 16);

@@ -3,7 +3,8 @@
  * not acknowledged. What counts is whole buffers, however few bytes are in them.
  *
  * A host gets at most its limit, and at most as many buffers as then remain for all others: one host leaves at least half,
- * and no number of hosts takes all (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
+ * and no number of hosts takes all (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). In the same way, all
+ * of a protocol's shares together leave as much of the host's buffers to other protocols (xk_keep, in upi.h).
  *
  *	xk_shares_init(&gm->shares, self, buffers of all, buffers of a host);
  *	s->share = xk_shares_join(&gm->shares, host);		in a session's setup
@@ -22,10 +23,11 @@
 
 /* What one holder has, or all below it have. */
 struct xk_share {
-	struct xk_share *of;   /* what it is a part of; NULL: all */
-	uint32_t max;          /* most buffers */
-	bool leaves;           /* holds at most as many as remain of all */
-	_Atomic uint32_t held; /* buffers */
+	struct xk_share *of;        /* what it is a part of; NULL: all */
+	struct xk_protocol *keeper; /* of all: the protocol whose kept buffers (xk_keep) these are; NULL: none */
+	uint32_t max;               /* most buffers */
+	bool leaves;                /* holds at most as many as remain of all */
+	_Atomic uint32_t held;      /* buffers */
 };
 
 /* Returns the number of buffers of the usual size that have so many bytes. */
@@ -42,12 +44,7 @@ xk_share_held(const struct xk_share *share)
 }
 
 /* Gives back `count` buffers of share. Any context. */
-static inline void
-xk_share_give(struct xk_share *share, uint32_t count)
-{
-	for (; share != NULL; share = share->of)
-		atomic_fetch_sub_explicit(&share->held, count, memory_order_relaxed);
-}
+void xk_share_give(struct xk_share *share, uint32_t count);
 
 /* Takes `count` buffers, or none if they exceed a limit. Returns whether they were taken. Any context. */
 bool xk_share_take(struct xk_share *share, uint32_t count);

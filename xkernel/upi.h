@@ -146,6 +146,7 @@ struct xk_protocol {
 	enum xk_resume resume;
 	bool order_session;
 	uint64_t spin_ns;
+	_Atomic unsigned kept;     /* buffers (xk_keep) */
 	_Atomic uint64_t *drops;   /* by reason */
 	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
 	struct xk_table table;
@@ -499,6 +500,20 @@ unsigned xk_drop_count(const struct xk_protocol_type *type);
 
 /* Counts and traces the reason, then frees m. Takes m. Any context. */
 void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
+
+/*
+ * A protocol that stores messages counts their buffers (xk_msg_buffers) here while it stores them, and stores no more
+ * than it has room for; it drops what it cannot store (XK_DROP_NO_BUFFER), or something older. As many buffers are left
+ * to others as it has itself: alone it gets half of all, beside another one a third, and so on. So no protocol makes the
+ * host deaf, or another one unable to store anything (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
+ *
+ * xk_keep_limit returns how many self may keep now, xk_keep_room how many more that is. Several shepherds at a time may
+ * exceed it slightly. Any context.
+ */
+unsigned xk_keep_limit(const struct xk_protocol *self);
+unsigned xk_keep_room(const struct xk_protocol *self);
+void xk_keep(struct xk_protocol *self, unsigned count);
+void xk_unkeep(struct xk_protocol *self, unsigned count);
 
 /*
  * Counts one of the type's own events (position in its `counters`). Any context. Each driver has a lane

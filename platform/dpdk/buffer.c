@@ -150,10 +150,54 @@ dpdk_buffer_pool_new_lent(unsigned count, char *why, size_t size)
 
 /* ---- buffers ---- */
 
+/*
+ * How many buffers allocations leave in the pool, beside the caches. A cache takes DPDK_BUFFER_CACHE at a time. The last
+ * ones are for devices alone: virtio's driver fills its ring at once, or not at all.
+ */
+enum {
+	DPDK_BUFFER_LAST = DPDK_DEVICE_RING + XK_BURST + DPDK_BUFFER_CACHE,
+	DPDK_BUFFER_RESERVE = DPDK_BUFFER_LAST + 256,
+};
+
+/* Returns true if the thread can allocate a buffer and leave that many. */
+static inline bool
+dpdk_buffer_leaves(const struct rte_mempool *pool, unsigned left)
+{
+	unsigned core = rte_lcore_id(); /* of a thread that has no cache: DPDK's LCORE_ID_ANY */
+
+	if (xk_likely(core < RTE_MAX_LCORE) && xk_likely(pool->local_cache[core].len > 0))
+		return true;
+	return rte_mempool_get_ops(pool->ops_index)->get_count(pool) > left;
+}
+
+bool
+dpdk_buffers_are_short(struct xk_platform *platform)
+{
+	return !dpdk_buffer_leaves(((struct dpdk_platform *)platform)->pool, DPDK_BUFFER_RESERVE);
+}
+
+bool
+dpdk_buffers_are_out(struct xk_platform *platform)
+{
+	return !dpdk_buffer_leaves(((struct dpdk_platform *)platform)->pool, DPDK_DEVICE_RING);
+}
+
+unsigned
+dpdk_buffers(struct xk_platform *platform, unsigned threads)
+{
+	const struct dpdk_platform *self = dpdk_owner_of(platform);
+	unsigned size = self->pool->size, cached = threads * DPDK_BUFFER_CACHE_MAX;
+	unsigned taken = DPDK_BUFFER_RESERVE + (cached < size / 2 ? cached : size / 2) +
+			 atomic_load_explicit(&self->in_rings, memory_order_relaxed);
+
+	return size > taken ? size - taken : 0;
+}
+
 struct xk_msg *
 dpdk_buffer_new(struct xk_platform *platform)
 {
-	struct rte_mbuf *m = rte_mbuf_raw_alloc(((struct dpdk_platform *)platform)->pool);
+	struct rte_mempool *pool = ((struct dpdk_platform *)platform)->pool;
+	struct rte_mbuf *m = xk_likely(dpdk_buffer_leaves(pool, DPDK_BUFFER_LAST)) ? rte_mbuf_raw_alloc(pool) : NULL;
 
 	if (xk_unlikely(m == NULL))
 		return NULL;
@@ -165,8 +209,9 @@ dpdk_buffer_new(struct xk_platform *platform)
 struct xk_msg *
 dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 {
+	struct rte_mempool *pool = ((struct dpdk_platform *)platform)->pool;
 	struct xk_msg *view;
-	struct rte_mbuf *m = rte_mbuf_raw_alloc(((struct dpdk_platform *)platform)->pool);
+	struct rte_mbuf *m = xk_likely(dpdk_buffer_leaves(pool, DPDK_BUFFER_RESERVE)) ? rte_mbuf_raw_alloc(pool) : NULL;
 
 	if (xk_unlikely(m == NULL))
 		return NULL;
@@ -208,7 +253,8 @@ dpdk_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len, vo
 	struct dpdk_loan *loan;
 	struct xk_msg *segment;
 
-	if (xk_unlikely(rte_mempool_get_bulk(pool, (void **)both, 2) != 0))
+	if (xk_unlikely(!dpdk_buffer_leaves(pool, DPDK_BUFFER_RESERVE) ||
+			rte_mempool_get_bulk(pool, (void **)both, 2) != 0))
 		return NULL;
 	dpdk_take(both[0]);
 	dpdk_take(both[1]);

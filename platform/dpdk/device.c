@@ -170,6 +170,16 @@ dpdk_device_bring_up(struct dpdk_device *self)
 	return error == 0 ? rte_eth_dev_start(self->id) : error;
 }
 
+/* Adds the places in the device's rings to what its platform's pool must fill; sign -1: subtracts. */
+static void
+dpdk_device_count_rings(const struct dpdk_device *self, int sign)
+{
+	struct dpdk_platform *owner = dpdk_owner_of(self->ports[0]->base.platform);
+
+	atomic_fetch_add_explicit(&owner->in_rings, (unsigned)sign * self->port_count * 2 * DPDK_DEVICE_RING,
+				  memory_order_relaxed);
+}
+
 int
 dpdk_device_start(struct dpdk_device *self, char *why, size_t size)
 {
@@ -184,6 +194,7 @@ dpdk_device_start(struct dpdk_device *self, char *why, size_t size)
 		return error;
 	}
 	self->is_started = true;
+	dpdk_device_count_rings(self, 1);
 	for (unsigned i = 0; i < self->port_count; i++)
 		dpdk_port_watch(self->ports[i]);
 	return 0;
@@ -264,6 +275,8 @@ dpdk_device_unplug(struct dpdk_device *self)
 	self->id = UINT16_MAX;
 	if (self->is_plugged)
 		rte_eal_hotplug_remove("vdev", self->name);
+	if (self->is_started)
+		dpdk_device_count_rings(self, -1);
 	self->is_plugged = self->is_started = false;
 }
 

@@ -14,7 +14,10 @@
 
 #include "platform/dpdk/dpdk_private.h"
 
-enum { DPDK_SLEEP_MIN_NS = 1000 }; /* going to sleep takes longer than that */
+enum {
+	DPDK_SLEEP_MIN_NS = 1000,      /* going to sleep takes longer than that */
+	DPDK_STARVED_NS = 1000 * 1000, /* sleep without buffers to receive into */
+};
 
 uint64_t
 dpdk_now_ns(struct xk_platform *platform)
@@ -49,6 +52,12 @@ dpdk_sleep(struct xk_platform *platform, uint64_t deadline_ns)
 	struct dpdk_platform *self = (struct dpdk_platform *)platform;
 	int flags = EVLOOP_ONCE;
 
+	/* Frames that wait in a device wake nobody when buffers come back. */
+	if (xk_unlikely(self->is_starved)) {
+		uint64_t soon_ns = clock_now_ns(&self->clock) + DPDK_STARVED_NS;
+
+		deadline_ns = deadline_ns < soon_ns ? deadline_ns : soon_ns;
+	}
 	if (deadline_ns != UINT64_MAX && !dpdk_set_timer(self, deadline_ns))
 		flags = EVLOOP_NONBLOCK;
 	event_base_loop(self->events, flags);
@@ -119,6 +128,8 @@ dpdk_thread_end(struct xk_platform *platform)
 static const struct xk_platform_ops dpdk_ops = {
 	.now_ns = dpdk_now_ns,
 	.buffer_new = dpdk_buffer_new,
+	.is_short = dpdk_buffers_are_short,
+	.buffers = dpdk_buffers,
 	.buffer_view = dpdk_buffer_view,
 	.buffer_lend = dpdk_buffer_lend,
 	.lendable_new = dpdk_lendable_new,

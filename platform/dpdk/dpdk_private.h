@@ -39,10 +39,12 @@ struct dpdk_platform {
 	struct dpdk_platform *owner; /* owns the pool: itself, or the platform of the kernel's first driver */
 	struct rte_mempool *pool;
 	_Atomic unsigned borrowed;            /* messages in buffers of devices' own pools */
+	_Atomic unsigned in_rings;            /* places for buffers in the rings of open devices */
 	struct rte_mempool *left[DPDK_POOLS]; /* pools of closed devices */
 	unsigned left_count;
 	struct event_base *events;
 	struct event *wake_event, *timer_event;
+	bool is_starved;   /* a port found too few buffers when it looked last */
 	uint64_t timer_ns; /* time at which the timer fires, or fired unseen; UINT64_MAX: not set */
 	int wake_fd, timer_fd;
 };
@@ -105,6 +107,8 @@ dpdk_take(const struct rte_mbuf *m)
 }
 
 /* ---- buffer.c ---- */
+
+enum { DPDK_DEVICE_RING = 256 }; /* of a device, each way */
 
 /* Size of an mbuf's private area, which holds its segment. */
 #ifdef XK_DEBUG
@@ -203,6 +207,11 @@ struct rte_mempool *dpdk_buffer_pool_new_lent(unsigned count, char *why, size_t 
 enum { DPDK_BUFFER_CACHE = 256, DPDK_BUFFER_CACHE_MAX = DPDK_BUFFER_CACHE * 3 / 2 };
 
 struct xk_msg *dpdk_buffer_new(struct xk_platform *platform);
+bool dpdk_buffers_are_short(struct xk_platform *platform);
+unsigned dpdk_buffers(struct xk_platform *platform, unsigned threads);
+
+/* Returns true if a device of the calling driver may be unable to fill its ring. */
+bool dpdk_buffers_are_out(struct xk_platform *platform);
 struct xk_msg *dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
 struct xk_msg *dpdk_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len,
 				void (*given_back)(void *context), void *context);
@@ -251,8 +260,6 @@ extern const struct dpdk_link dpdk_link_virtio, dpdk_link_memif, dpdk_link_ring,
 	dpdk_link_xdp, dpdk_link_pci;
 
 /* ---- device.c ---- */
-
-enum { DPDK_DEVICE_RING = 256 };
 
 /* A device. Each of its queues, the lanes, is a port. */
 struct dpdk_device {
@@ -314,6 +321,7 @@ struct dpdk_port {
 	bool is_watched;         /* the event is in the loop */
 	int nudge;               /* see dpdk_port_watch_fd */
 	struct dpdk_gate *gate;  /* the device's; NULL: none needed */
+	bool is_starved;         /* the last receive found no frame, and too few buffers */
 	_Atomic bool up;         /* there is a peer, and it uses this lane */
 	_Atomic bool is_sending; /* some driver sends by this queue; used with several lanes */
 	_Atomic bool is_arming;  /* the driver is enabling or disabling interrupts */

@@ -109,6 +109,18 @@ malformed:
 	return NULL;
 }
 
+/* Looks, as no frame has come, whether that is for want of buffers. Counts each time that this begins. */
+static inline void
+dpdk_port_look_for_buffers(struct dpdk_port *self)
+{
+	bool was_starved = self->is_starved;
+
+	self->is_starved = dpdk_buffers_are_out(self->base.platform);
+	((struct dpdk_platform *)self->base.platform)->is_starved = self->is_starved;
+	if (xk_unlikely(self->is_starved && !was_starved))
+		xk_port_starved(&self->base, 0);
+}
+
 static unsigned
 dpdk_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 {
@@ -120,6 +132,10 @@ dpdk_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 		return 0;
 	count = rte_eth_rx_burst(self->id, self->queue, mbufs, (uint16_t)(max < XK_BURST ? max : XK_BURST));
 	dpdk_port_leave(self);
+	if (count == 0) {
+		dpdk_port_look_for_buffers(self);
+		return 0;
+	}
 	for (unsigned i = 0; i < count; i++) {
 		frames[taken] = dpdk_port_take(self, mbufs[i]);
 		if (xk_likely(frames[taken] != NULL))

@@ -31,6 +31,7 @@ enum {
 	MEMORY_ROOM = XK_MSG_HEADROOM + XK_MSG_SEGMENT,
 	MEMORY_FENCE = 64,
 	MEMORY_REFERENCES = UINT16_MAX - 255, /* maximum of views of one block */
+	MEMORY_RESERVE = 64,                  /* most buffers that only ports and short messages get */
 	MEMORY_LENT = 1,                      /* reference of the lender's, without a view */
 };
 
@@ -139,6 +140,35 @@ memory_forget_out(struct memory_platform *self)
 
 /* ---- counting ---- */
 
+/* Returns the reserve: a part of a small limit, and enough for a burst of frames and answers of a large one. */
+static inline unsigned
+memory_reserve(unsigned limit)
+{
+	return limit / 32 < MEMORY_RESERVE ? limit / 32 : MEMORY_RESERVE;
+}
+
+/* Returns the limit for all but ports (left: half of the reserve) and for payload (left: the reserve). */
+static unsigned
+memory_limit(struct memory_platform *self, bool is_payload)
+{
+	unsigned limit = atomic_load_explicit(&self->limit, memory_order_relaxed), reserve = memory_reserve(limit);
+
+	return limit - (is_payload ? reserve : reserve / 2);
+}
+
+bool
+memory_buffers_are_short(struct xk_platform *platform)
+{
+	return memory_buffers_out(platform) >= memory_limit(memory_of(platform), true);
+}
+
+unsigned
+memory_buffers(struct xk_platform *platform, unsigned threads)
+{
+	(void)threads;
+	return memory_limit(memory_of(platform), true);
+}
+
 /* Counts one more segment in use. Returns false if that exceeds the limit. */
 static inline bool
 memory_count_up(struct memory_platform *self)
@@ -244,7 +274,11 @@ memory_block_new(struct memory_platform *self, size_t room)
 struct xk_msg *
 memory_buffer_new(struct xk_platform *platform)
 {
-	return memory_block_new(memory_of(platform), MEMORY_ROOM);
+	struct memory_platform *self = memory_of(platform);
+
+	if (xk_unlikely(memory_buffers_out(platform) >= memory_limit(self, false)))
+		return NULL;
+	return memory_block_new(self, MEMORY_ROOM);
 }
 
 XK_APART static struct xk_msg *
@@ -275,7 +309,8 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	struct memory_platform *self = memory_of(platform);
 	struct xk_msg *view;
 
-	if (atomic_load_explicit(segment->references, memory_order_relaxed) >= MEMORY_REFERENCES)
+	if (atomic_load_explicit(segment->references, memory_order_relaxed) >= MEMORY_REFERENCES ||
+	    memory_buffers_are_short(platform))
 		return NULL;
 	if (!memory_count_up(self))
 		return NULL;
@@ -420,7 +455,8 @@ struct xk_msg *
 memory_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len, void (*given_back)(void *context),
 		   void *context)
 {
-	struct xk_msg *m = memory_block_new(memory_of(platform), XK_MSG_HEADROOM);
+	bool is_short = memory_buffers_are_short(platform);
+	struct xk_msg *m = is_short ? NULL : memory_block_new(memory_of(platform), XK_MSG_HEADROOM);
 	struct memory_block *block;
 
 	if (m == NULL)

@@ -182,6 +182,7 @@ device_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 
 		if (m == NULL) {
 			device_lose(device, frame, &host->counts.no_buffer, "no_buffer");
+			xk_port_starved(port, 1);
 			continue;
 		}
 		memcpy(m->data, frame->bytes, frame->len);

@@ -24,6 +24,8 @@ host_boots(struct xk_platform *platform)
 static const struct xk_platform_ops host_platform_ops = {
 	.now_ns = sim_platform_now_ns,
 	.buffer_new = memory_buffer_new,
+	.is_short = memory_buffers_are_short,
+	.buffers = memory_buffers,
 	.buffer_view = memory_buffer_view,
 	.buffer_lend = memory_buffer_lend,
 	.buffer_free = memory_buffer_free,

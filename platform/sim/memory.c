@@ -132,6 +132,8 @@ memory_work(struct xk_platform *platform, uint64_t work_ns)
 static const struct xk_platform_ops memory_platform_ops = {
 	.now_ns = memory_now_ns,
 	.buffer_new = memory_buffer_new,
+	.is_short = memory_buffers_are_short,
+	.buffers = memory_buffers,
 	.buffer_view = memory_buffer_view,
 	.buffer_lend = memory_buffer_lend,
 	.buffer_free = memory_buffer_free,

@@ -55,6 +55,8 @@ void memory_wake(struct xk_platform *platform);
 /* ---- buffer.c: operations of xk_platform_ops ---- */
 
 struct xk_msg *memory_buffer_new(struct xk_platform *platform);
+bool memory_buffers_are_short(struct xk_platform *platform);
+unsigned memory_buffers(struct xk_platform *platform, unsigned threads);
 struct xk_msg *memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
 struct xk_msg *memory_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len,
 				  void (*given_back)(void *context), void *context);

@@ -17,6 +17,7 @@ struct memory_port {
 	struct memory_queue arrived, sent;
 	unsigned transmit_limit;
 	bool armed;
+	_Atomic bool starved;     /* a frame found no buffer of this end's since the last receive */
 	struct memory_wire *wire; /* NULL: not connected */
 	unsigned side, lane;      /* position on the wire */
 	xk_memory_receive *receive;
@@ -99,6 +100,9 @@ memory_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	struct memory_port *self = memory_port_of(port);
 	unsigned count = 0;
 
+	if (xk_unlikely(atomic_load_explicit(&self->starved, memory_order_relaxed)) &&
+	    atomic_exchange_explicit(&self->starved, false, memory_order_relaxed))
+		xk_port_starved(port, 0);
 	pthread_mutex_lock(&self->lock);
 	while (count < max && self->arrived.count > 0)
 		frames[count++] = memory_queue_get(&self->arrived);
@@ -124,8 +128,10 @@ memory_wire_carry(struct memory_port *to, const struct xk_msg *m, unsigned limit
 {
 	struct xk_msg *copy = xk_memory_frame(to->port.platform, xk_msg_len(m));
 
-	if (copy == NULL)
+	if (copy == NULL) {
+		atomic_store_explicit(&to->starved, true, memory_order_relaxed);
 		return false;
+	}
 	xk_msg_copy_out(m, 0, copy->data, copy->len);
 	if (memory_port_arrive(to, copy, limit))
 		return true;

@@ -12,8 +12,10 @@
  *               address to their sender.
  * Fragments:    are sent without copying. Arriving ones wait (ip_reassembly.h), each with its whole buffer: size the
  *               pool for reassembly_bytes.
- * Identification: odd for whole datagrams, counted per session; even for fragmented ones, counted per instance, so that
- *               numbers that reassembly depends on do not repeat within 32,768 datagrams.
+ * Identification: odd for whole datagrams, counted per session; even for fragmented ones: a secret function of addresses
+ *               and protocol, plus a count that few others share (RFC 7739, 5.4). So a host cannot tell the numbers, nor
+ *               the traffic, of others from its own, and numbers that reassembly depends on do not repeat within 32,768
+ *               fragmented datagrams, even if the session was closed meanwhile.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; ip.h; from below XK_VNET_UNSENT
  * Not done:     options of our own, multicast, redirects
  * Graph:        ip -> vnet, or any protocol that takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
@@ -26,6 +28,7 @@
 #include <string.h>
 
 #include "protocols/ip/ip_private.h"
+#include "protocols/siphash.h"
 #include "xkernel/path.h"
 #include "xkernel/trace.h"
 
@@ -184,6 +187,19 @@ ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded
 	}
 }
 
+/* Counts the buffers of fragments that wait as kept. Under the lock, after each change of the table. */
+static void
+ip_count_reassembly(struct ip *ip)
+{
+	uint32_t kept = ip->reassembly.pinned / IP_REASSEMBLY_BUFFER;
+
+	if (kept > ip->kept)
+		xk_keep(&ip->protocol, kept - ip->kept);
+	else if (kept < ip->kept)
+		xk_unkeep(&ip->protocol, ip->kept - kept);
+	ip->kept = kept;
+}
+
 static void
 ip_tick(struct xk_event *event, void *argument)
 {
@@ -192,6 +208,7 @@ ip_tick(struct xk_event *event, void *argument)
 
 	xk_lock(&ip->lock);
 	ip->ticking = ip_reassembly_tick(&ip->reassembly, &discarded);
+	ip_count_reassembly(ip);
 	if (ip->ticking)
 		xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
 	xk_unlock(&ip->lock);
@@ -223,9 +240,8 @@ ip_init(struct xk_protocol *self)
 		return got < 0 ? got : -EADDRNOTAVAIL;
 	}
 	ip->interfaces = (unsigned)got / (unsigned)sizeof(ip->interface[0]);
-	if (ip->seed == 0)
-		ip->seed = xk_random(self);
-	atomic_store_explicit(&ip->fragment_id, (uint16_t)(ip->seed & ~UINT64_C(1)), memory_order_relaxed);
+	ip->key[0] = ip->seed != 0 ? ip->seed : xk_random(self);
+	ip->key[1] = ip->seed != 0 ? 0 : xk_random(self);
 	xk_lock_init(&ip->lock, self);
 	xk_event_init(&ip->tick, self->kernel, ip_tick, ip);
 	xk_event_init(&ip->path_tick, self->kernel, ip_fault_tick, ip);
@@ -257,7 +273,7 @@ ip_setup(struct xk_session *session, const void *argument)
 	struct ip *ip = (struct ip *)session->protocol;
 	uint32_t max_packet;
 	unsigned index = 0;
-	uint64_t mixed = ip->seed ^ ((uint64_t)how->remote << 32 | how->destination);
+	uint64_t hash = siphash(ip->key, (uint64_t)how->remote << 32 | how->destination, how->protocol);
 	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
 
 	if (got < (int)sizeof(max_packet) || max_packet < IP_MTU_MIN)
@@ -272,10 +288,9 @@ ip_setup(struct xk_session *session, const void *argument)
 	s->whole_flags = ip->pmtu ? IP_DONT_FRAGMENT : 0;
 	atomic_store_explicit(&s->any_lls, how->opened, memory_order_relaxed);
 	atomic_store_explicit(&s->whole_max, ip_fault_whole_max(ip, s), memory_order_relaxed);
-	/* two rounds: after one, the hosts would tell the difference of two sessions' numbers */
-	mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-	atomic_store_explicit(&s->id, (uint16_t)(mixed >> 48) | 1, memory_order_relaxed);
+	atomic_store_explicit(&s->id, (uint16_t)hash | 1, memory_order_relaxed);
+	s->fragment_first = (uint16_t)(hash >> 16) & 0xfffe;
+	s->fragment_count = (uint16_t)(hash >> 32) % IP_FRAGMENT_COUNTS;
 	ip_header_prepare(s->header, (uint8_t)ip->ttl, how->protocol, s->local, s->remote);
 	s->sum = ip_header_sum(s->header);
 	xk_put16(s->header + IP_FRAGMENT, s->whole_flags); /* for paths: ip_header_store adds it itself */
@@ -398,7 +413,8 @@ ip_push_long(struct xk_session *session, struct xk_msg *m, uint32_t whole_max)
 		return -EMSGSIZE;
 	}
 	memcpy(t.header, s->header, IP_HEADER_LEN);
-	t.id = atomic_fetch_add_explicit(&ip->fragment_id, 2, memory_order_relaxed);
+	t.id = (uint16_t)(s->fragment_first + 2 * atomic_fetch_add_explicit(&ip->fragment_counts[s->fragment_count], 1,
+									    memory_order_relaxed));
 	xk_count(session->protocol, IP_COUNT_FRAGMENTED);
 	return ip_forward_fragments(&t, session->lls, m, 0);
 }
@@ -424,6 +440,17 @@ ip_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
+/* Limits reassembly to what the host has room for; what waits longest makes room then, as at any other limit. */
+static void
+ip_limit_reassembly(struct ip *ip)
+{
+	uint64_t bytes = (uint64_t)xk_keep_limit(&ip->protocol) * IP_REASSEMBLY_BUFFER;
+
+	ip->reassembly.limits.bytes = bytes < ip->limits.bytes ? bytes : ip->limits.bytes;
+	ip->reassembly.least_bytes = ip->reassembly.limits.bytes < ip->limits.source_bytes ? ip->reassembly.limits.bytes
+											   : ip->limits.source_bytes;
+}
+
 /* Takes fragment m, whose header lies in front. Returns the datagram if m completes it, else NULL. */
 static struct xk_msg *
 ip_reassemble(struct ip *ip, struct xk_msg *m)
@@ -446,7 +473,9 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s", h.id,
 		 xk_msg_len(m), fragment.offset, fragment.more ? "" : ", the last");
 	xk_lock(&ip->lock);
+	ip_limit_reassembly(ip);
 	m = ip_reassembly_add(&ip->reassembly, &fragment, m, &discarded);
+	ip_count_reassembly(ip);
 	if (!ip->ticking && ip->reassembly.datagrams > 0) {
 		ip->ticking = true;
 		xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);

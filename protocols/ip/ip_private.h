@@ -45,6 +45,7 @@ enum { IP_RESERVED = 0x8000, IP_DONT_FRAGMENT = 0x4000, IP_MORE = 0x2000, IP_OFF
 
 enum {
 	IP_VERSION_4_NO_OPTIONS = 0x45,
+	IP_FRAGMENT_COUNTS = 1024,
 	IP_QUOTED = 8,   /* bytes behind the header that identify a datagram to its sender (RFC 792) */
 	IP_MTU_MIN = 68, /* RFC 791, 3.2 */
 };
@@ -153,10 +154,13 @@ struct ip {
 	unsigned interfaces;
 	struct ip_route route[IP_ROUTES]; /* longest prefix first */
 	unsigned routes;
-	_Atomic uint16_t fragment_id; /* even */
+	uint64_t key[2]; /* of identifications: secret */
+	_Atomic uint16_t
+		fragment_counts[IP_FRAGMENT_COUNTS]; /* fragmented datagrams sent, by hash of the session's key */
 
 	struct xk_lock lock; /* protects what follows */
 	struct ip_reassembly reassembly;
+	uint32_t kept; /* its buffers, as counted by xk_keep */
 	struct xk_event tick;
 	bool ticking; /* tick is scheduled, or its handler has yet to look at the table */
 	struct ip_path *path;
@@ -184,6 +188,9 @@ struct ip_session {
 	uint16_t whole_flags;       /* IP_FRAGMENT of whole datagrams */
 	_Atomic bool any_lls;       /* accepts datagrams from every session below */
 	_Atomic uint16_t id;        /* of the next whole datagram: odd */
+	uint16_t
+		fragment_first; /* of fragmented datagrams, plus twice the count of fragment_counts[fragment_count]: even */
+	uint16_t fragment_count;
 	uint8_t header[IP_HEADER_LEN];
 	uint64_t sum; /* of header */
 };

@@ -390,6 +390,13 @@ TEST(every_buffer_may_be_missing)
 		rig_limit_buffers(r, n + 1);
 		attack(r, (struct piece){ PEER, 1, 800, 800, true, .data = datagram });
 		rig_limit_buffers(r, UINT_MAX);
+		if (n < 3) { /* IP may keep half of the buffers that there are: too few for these fragments */
+			CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 0);
+			CHECK_EQ(rig_drops(r), 3);
+			rig_forget(r);
+			end(r);
+			continue;
+		}
 		CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 1);
 		if (rig_counter_of(r, "udptest", "unsent") == 0) {
 			CHECK_EQ(rig_sent(r), 2);

@@ -6,6 +6,8 @@
 
 #include "tests/platform/dpdk_peer.h"
 #include "tests/platform/lent.h"
+#include "xkernel/kernel.h"
+#include "xkernel/upi.h"
 
 enum { PATIENCE_MS = 60000 }; /* with a peer that a busy machine starts */
 #define PINGS (test_is_long() ? 2000u : 300u)
@@ -369,6 +371,61 @@ TEST(virtio_server_outlives_clients_that_leave_are_killed_or_talk_nonsense)
 	CHECK(!xk_dpdk_port_is_up(h.port));
 	host_close(&h);
 	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
+	xk_dpdk_stop(h.platform);
+}
+
+/* Takes every buffer that a protocol can have. */
+static void
+take_buffers(struct host *h, struct xk_msg **all, unsigned *count)
+{
+	while (*count < BUFFERS && (all[*count] = h->platform->ops->buffer_new(h->platform)) != NULL)
+		(*count)++;
+}
+
+/* A protocol that keeps all that it gets, and takes what is left: the port says so, once. It hears again afterwards. */
+TEST(a_port_without_buffers_counts_that)
+{
+	enum { MESSAGES = 1200 };
+	static struct xk_msg *sent[MESSAGES], *all[BUFFERS];
+	_Atomic uint64_t drops[XK_DROP_OWN] = { 0 };
+	struct xk_protocol protocol = { .name = "port", .drops = drops };
+	struct xk_session receiver = { .protocol = &protocol };
+	struct xk_kernel_config config = { .name = "starving", .stacks = 2, .core = -1 };
+	unsigned count = 0, i;
+	char path[128];
+	struct host h;
+	struct peer p = peer_start("echo", "server", "sleep", socket_for(path, "starved"));
+
+	REQUIRE(host_start(&h) == 0);
+	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, PATIENCE_MS, false));
+	config.platform = h.platform;
+	protocol.kernel = xk_kernel_new(&config);
+	REQUIRE(protocol.kernel != NULL);
+	h.port->receiver = &receiver;
+	CHECK_EQ(ping_many(&h, 100), 100);
+	CHECK_EQ(drops[XK_DROP_NO_BUFFER], 0);
+	for (i = 0; i < MESSAGES; i++)
+		REQUIRE((sent[i] = msg_new(h.platform, i, 100, 100)) != NULL);
+	for (i = 0; i < MESSAGES && drops[XK_DROP_NO_BUFFER] == 0; i++) {
+		take_buffers(&h, all, &count);
+		CHECK(host_send(&h, sent[i]));
+		if ((all[count] = host_receive(&h)) != NULL)
+			count++;
+	}
+	CHECK_EQ(drops[XK_DROP_NO_BUFFER], 1);
+	while (i < MESSAGES)
+		msg_free(sent[i++]);
+	while (count > 0)
+		msg_free(all[--count]);
+	while (h.port->ops->receive(h.port, all, 1) == 1) /* what had to wait */
+		msg_free(all[0]);
+	CHECK_EQ(ping_many(&h, 100), 100);
+	CHECK_EQ(drops[XK_DROP_NO_BUFFER], 1);
+	h.port->receiver = NULL;
+	xk_kernel_free(protocol.kernel);
+	host_close(&h);
+	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
+	CHECK_EQ(peer_end(&p, SIGTERM), 0);
 	xk_dpdk_stop(h.platform);
 }
 

@@ -1,6 +1,7 @@
 /* test_gm.c - GM's sending half, opening, and asking. test_gm_received.c has the receiving half. */
 #include <limits.h>
 
+#include "platform/sim/memory.h"
 #include "tests/protocols/gm_rig.h"
 
 /* ---- opening ---- */
@@ -407,12 +408,17 @@ TEST(gm_goes_on_when_there_are_buffers_again)
 {
 	struct rig *r = gm_rig("");
 	struct xk_session *s = open_it(r);
+	struct xk_msg *others[8];
 	struct sending a;
 
-	rig_limit_buffers(r, 1); /* the message itself */
-	send_it(r, &a, s, 5);
+	rig_limit_buffers(r, 9);
+	for (unsigned i = 0; i < 8; i++)
+		others[i] = xk_memory_frame(rig_platform(r), 1);
+	send_it(r, &a, s, 5); /* the message itself has the last buffer */
 	CHECK_EQ(a.pushed, 0);
 	rig_expect_nothing_sent(r);
+	for (unsigned i = 0; i < 8; i++)
+		xk_msg_free(others[i]);
 	rig_limit_buffers(r, UINT_MAX);
 	rig_advance_ms(r, 20);
 	expect(r, GM_DATA);

@@ -374,3 +374,113 @@ TEST(a_longest_datagram_makes_it_there_in_pieces_of_576_bytes)
 	CHECK(delivered_pattern(r, XK_IP_MAX_PACKET));
 	rig_free(r);
 }
+
+/* ---- identifications ---- */
+
+/* The identification of the datagram of 3000 bytes that s sends. */
+static uint16_t
+fragmented_id(struct rig *r, struct xk_session *s)
+{
+	static uint8_t bytes[3000], got[MTU];
+
+	CHECK_EQ(rig_push_bytes(r, s, bytes, sizeof(bytes)), 0);
+	REQUIRE(rig_take_sent(r, got, sizeof(got)) > HEADER);
+	rig_forget(r);
+	return xk_get16(got + 4);
+}
+
+/* Hosts have numbers and counts of their own: none learns from its own what others get, nor how much (RFC 7739). */
+TEST(rfc7739_fragments_to_one_host_tell_nothing_of_those_to_others)
+{
+	enum { HOSTS = 60 };
+	unsigned sequential = 0, disturbed = 0;
+	uint16_t first[HOSTS];
+	struct xk_session *s[HOSTS];
+	struct rig *r = ip_rig();
+
+	for (unsigned i = 0; i < HOSTS; i++) {
+		s[i] = rig_open(r, rig_to(PEER + i));
+		REQUIRE(s[i] != NULL);
+		first[i] = fragmented_id(r, s[i]);
+		CHECK_EQ(first[i] % 2, 0);
+		sequential += i > 0 && first[i] == (uint16_t)(first[i - 1] + 2);
+	}
+	CHECK(sequential < 3);
+	for (unsigned i = 0; i < 50; i++)
+		fragmented_id(r, s[0]);
+	for (unsigned i = 1; i < HOSTS; i++) /* two hosts may share a count, but few do */
+		disturbed += fragmented_id(r, s[i]) != (uint16_t)(first[i] + 2);
+	CHECK(disturbed < 10);
+	CHECK_EQ(fragmented_id(r, s[0]), (uint16_t)(first[0] + 2 * 51));
+	rig_free(r);
+}
+
+/* Fragments of a session's last datagrams may still be under way when the next session with that host sends. */
+TEST(numbers_of_fragments_go_on_when_a_session_is_made_again)
+{
+	struct rig *r = ip_rig();
+	struct xk_session *s = rig_open(r, rig_to(PEER));
+	uint16_t id;
+
+	REQUIRE(s != NULL);
+	fragmented_id(r, s);
+	id = fragmented_id(r, s);
+	rig_close(r, s);
+	s = rig_open(r, rig_to(PEER));
+	REQUIRE(s != NULL);
+	CHECK_EQ(fragmented_id(r, s), (uint16_t)(id + 2));
+	rig_free(r);
+}
+
+/* ---- what is left to others ---- */
+
+/* Several protocols that keep all they can have equal parts, and leave another one. */
+TEST(what_a_protocol_keeps_is_left_to_others_too)
+{
+	static const char *const names[] = { "ip", "user", "wire" };
+	struct rig *r = ip_rig();
+	unsigned kept[3] = { 0 }, all = 0;
+
+	rig_limit_buffers(r, 1000);
+	for (unsigned turn = 0; turn < 64; turn++)
+		for (unsigned i = 0; i < 3; i++) {
+			unsigned room = xk_keep_room(rig_protocol(r, names[i]));
+
+			xk_keep(rig_protocol(r, names[i]), room);
+			kept[i] += room;
+			if (turn == 0 && i == 0)
+				CHECK(room > 450 && room <= 500);
+		}
+	for (unsigned i = 0; i < 3; i++) {
+		all += kept[i];
+		xk_unkeep(rig_protocol(r, names[i]), kept[i]);
+	}
+	CHECK(all > 700 && all < 850);
+	CHECK(xk_keep_room(rig_protocol(r, "user")) > 450);
+	rig_free(r);
+}
+
+TEST(fragments_give_way_to_what_others_keep)
+{
+	struct rig *r = ip_rig_with("ip.reassembly_datagrams=64; ip.reassembly_source_datagrams=64;");
+	struct xk_protocol *user = rig_protocol(r, "user");
+
+	rig_open_enable(r, anybody());
+	rig_limit_buffers(r, 60);
+	for (uint16_t id = 0; id < 40; id++)
+		inject_fragment(r, id, 0, 8, true);
+	CHECK_EQ(rig_counter(r, "evicted") > 5, true);
+	CHECK(rig_platform(r)->ops->buffers_out(rig_platform(r)) <= 30);
+	xk_keep(user, 20);
+	inject_fragment(r, 40, 0, 8, true);
+	CHECK(rig_platform(r)->ops->buffers_out(rig_platform(r)) <= 21);
+	inject_fragment(r, 40, 8, 16, false); /* the youngest is still whole */
+	CHECK_EQ(rig_counter(r, "reassembled"), 1);
+	rig_forget(r);
+	rig_advance_ms(r, 40000);
+	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
+	CHECK_EQ(atomic_load(&rig_protocol(r, "ip")->kept), 0);
+	xk_unkeep(user, 20);
+	rig_limit_buffers(r, UINT_MAX);
+	rig_free(r);
+}

@@ -1,4 +1,6 @@
 /* test_share.c - shares of a protocol's buffers (xkernel/share.h). */
+#include <limits.h>
+
 #include "tests/rig.h"
 #include "xkernel/share.h"
 
@@ -67,4 +69,34 @@ TEST(bytes_count_as_usual_buffers)
 	CHECK_EQ(xk_share_buffers(2047), 0);
 	CHECK_EQ(xk_share_buffers(1 << 20), 512);
 	CHECK_EQ(xk_share_buffers(UINT64_MAX), UINT32_MAX / 2);
+}
+
+/* What hosts have of one protocol's buffers, the protocol keeps: it leaves as much to other protocols. */
+TEST(shares_leave_as_much_of_the_host_to_other_protocols)
+{
+	struct rig *r = rig_new("llp");
+	struct xk_protocol *llp = rig_protocol(r, "llp"), *user = rig_protocol(r, "user");
+	struct xk_share *share;
+	struct xk_shares shares;
+	uint32_t got = 0;
+
+	REQUIRE(xk_shares_init(&shares, llp, 10000, 10000) == 0);
+	share = xk_shares_join(&shares, 1);
+	REQUIRE(share != NULL);
+	rig_limit_buffers(r, 320); /* 10 of them are the reserve */
+	xk_keep(user, 10);
+	while (xk_share_take(share, 1))
+		got++;
+	CHECK_EQ(got, 150);
+	CHECK_EQ(llp->kept, 150);
+	CHECK_EQ(xk_share_held(share), 150);
+	xk_unkeep(user, 10);
+	CHECK(xk_share_take(share, 5));
+	CHECK(!xk_share_take(share, 1));
+	xk_share_give(share, 155);
+	CHECK_EQ(llp->kept, 0);
+	rig_limit_buffers(r, UINT_MAX);
+	xk_shares_leave(&shares, share);
+	xk_shares_fini(&shares);
+	rig_free(r);
 }

@@ -459,6 +459,7 @@ struct xk_kernel {
 	struct xk_port *ports;
 	struct xk_epochs epochs;
 	_Atomic unsigned parked;
+	_Atomic unsigned kept; /* buffers, by all protocols (xk_keep) */
 	_Atomic bool budgeted; /* some edge has a budget: messages note when they start */
 	_Atomic bool traced;   /* messages are numbered, handoffs traced */
 	bool prints_handoffs;  /* ... as lines, not only to the sink */

@@ -1,9 +1,13 @@
 /* services.c - what a kernel supplies to its protocols and to the tools that they use. */
+#include <limits.h>
 #include <sys/random.h>
 
 #include "xkernel/capture.h"
 #include "xkernel/engine/engine.h"
 #include "xkernel/map.h"
+
+enum { SERVICES_THREADS = 2 /* the main thread's, and that of events: they may hold buffers, too */ };
+#define SERVICES_EPISODE_NS UINT64_C(1000000000)
 
 /* ---- the host ---- */
 
@@ -38,6 +42,75 @@ xk_boots(const struct xk_protocol *self)
 	struct xk_platform *platform = self->kernel->platform;
 
 	return platform->ops->boots == NULL ? 0 : platform->ops->boots(platform);
+}
+
+/* ---- buffers ---- */
+
+XK_APART void
+xk_port_starved(struct xk_port *port, unsigned frames)
+{
+	struct xk_platform *platform = port->platform;
+	struct xk_session *receiver = port->receiver;
+	uint64_t now_ns = platform->ops->now_ns(platform), before_ns = port->starved_ns;
+	struct xk_kernel *kernel;
+
+	port->starved_ns = now_ns | 1;
+	if (receiver == NULL) {
+		atomic_fetch_add_explicit(&port->unheard, frames, memory_order_relaxed);
+		return;
+	}
+	kernel = receiver->protocol->kernel;
+	atomic_fetch_add_explicit(&receiver->protocol->drops[XK_DROP_NO_BUFFER], frames > 0 ? frames : 1,
+				  memory_order_relaxed);
+	if (before_ns != 0 && now_ns - before_ns < SERVICES_EPISODE_NS)
+		return;
+	xk_trace_kernel(
+		kernel,
+		"%s has no buffer to receive into: frames are lost (no_buffer). See `xk stats` for the protocol "
+		"whose messages take the buffers (kept), and lower its limits",
+		port->name);
+}
+
+static unsigned
+services_load(const _Atomic unsigned *count)
+{
+	return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+unsigned
+xk_keep_limit(const struct xk_protocol *self)
+{
+	const struct xk_kernel *kernel = self->kernel;
+	struct xk_platform *platform = kernel->platform;
+	unsigned threads = kernel->driver_count + kernel->pool.threads + SERVICES_THREADS;
+	unsigned all, others = services_load(&kernel->kept) - services_load(&self->kept);
+
+	if (platform->ops->buffers == NULL)
+		return UINT_MAX;
+	all = platform->ops->buffers(platform, threads);
+	return all > others ? (all - others) / 2 : 0;
+}
+
+unsigned
+xk_keep_room(const struct xk_protocol *self)
+{
+	unsigned limit = xk_keep_limit(self), kept = services_load(&self->kept);
+
+	return limit > kept ? limit - kept : 0;
+}
+
+void
+xk_keep(struct xk_protocol *self, unsigned count)
+{
+	atomic_fetch_add_explicit(&self->kept, count, memory_order_relaxed);
+	atomic_fetch_add_explicit(&self->kernel->kept, count, memory_order_relaxed);
+}
+
+void
+xk_unkeep(struct xk_protocol *self, unsigned count)
+{
+	atomic_fetch_sub_explicit(&self->kept, count, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&self->kernel->kept, count, memory_order_relaxed);
 }
 
 /* ---- randomness ---- */
