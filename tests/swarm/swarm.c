@@ -26,9 +26,9 @@
 
 enum {
 	SWARM_FAILURES_MAX = 10, /* then the batch ends */
-	SWARM_REAL_TIME = 30,    /* seconds of processor time for a run; by the clock, ten times as many ... */
-	SWARM_MUTANT_TIME = 5, /* ... of a mutant, many of which never end */
-	SWARM_BATCH = 200,     /* runs from which on every kind of fault must have happened */
+	SWARM_REAL_TIME = 30,    /* seconds of processor time; ten times as many by the clock */
+	SWARM_MUTANT_TIME = 5,   /* the same of a mutant: many never end */
+	SWARM_BATCH = 200,       /* runs from which on every kind of fault must have happened */
 };
 
 struct swarm_options {
