@@ -137,6 +137,9 @@ void rig_wire_peer(struct rig *r, uint64_t peer);
  */
 void rig_answer(struct rig *r, int op, const void *bytes, size_t len);
 
+/* Returns how often sessions of fake wires were told that their peer does not answer (xk_unanswered). */
+unsigned rig_unanswered(const struct rig *r);
+
 /* ---- calls (rig_call.c): fake wires carry them, fake users make and serve them ---- */
 
 /*

@@ -150,6 +150,7 @@ struct rig {
 	struct rig_opening *openings; /* newest first */
 	struct rig_action *actions;
 	struct rig_answer answers[RIG_ANSWERS];
+	unsigned unanswered; /* advice to wires */
 	unsigned answer_count;
 	unsigned open_dones, wire_baseline;
 	int error, refuse, fail_sending;

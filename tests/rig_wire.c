@@ -63,6 +63,7 @@ rig_wire_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 	int status = rig_wire_control(s->protocol, op, buffer, len);
 	uint64_t remote = rig_wire_session_of(s)->remote;
 
+	rig_fake_of(s->protocol)->rig->unanswered += op == XK_UNANSWERED;
 	if (status != -ENOTSUP || (op != XK_GET_PEER_LINK && op != XK_GET_PEER_HOST))
 		return status;
 	if (len < sizeof(remote))
@@ -360,6 +361,12 @@ rig_wire_peer(struct rig *r, uint64_t peer)
 {
 	r->wire->peer = peer;
 	r->wire->newest = NULL;
+}
+
+unsigned
+rig_unanswered(const struct rig *r)
+{
+	return r->unanswered;
 }
 
 void

@@ -549,6 +549,7 @@ enum xk_control_op {
 	XK_GET_LINK_ADDRESS,  /* uint64_t: the port's own link address */
 	XK_GET_PEER_LINK,     /* uint64_t: the peer's link address */
 	XK_GET_OFFLOADS,      /* uint32_t: enum xk_port_offload of the port below (platform.h) */
+	XK_UNANSWERED,        /* see xk_unanswered */
 	XK_CONTROL_OWN = 100, /* the first of the protocols' own */
 };
 
@@ -559,6 +560,18 @@ enum xk_control_op {
  */
 int xk_control(struct xk_session *s, int op, void *buffer, size_t len);
 int xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len);
+
+/*
+ * Advises the protocols below s that its peer has not answered in time: the protocol that knows neighbours verifies
+ * where this one is (RFC 1122, 2.3.2.1). Call it at each time-out, before sending again, on the session that the message
+ * went down. Sends nothing itself and never waits. Any context, also with locks held.
+ */
+static inline void
+xk_unanswered(struct xk_session *s)
+{
+	if (s != NULL)
+		xk_control(s, XK_UNANSWERED, NULL, 0);
+}
 
 /* Writes a control operation's answer to buffer, and returns as it does. */
 static inline int

@@ -403,6 +403,8 @@ am_expire(struct xk_event *event, void *argument)
 	if (next_ns != UINT64_MAX)
 		am_arm(s, next_ns);
 	xk_unlock(&s->lock);
+	if (late != NULL || calls)
+		xk_unanswered(s->session.lls);
 	while ((m = late) != NULL) {
 		late = m->link;
 		xk_count(&am->protocol, AM_RETRANSMITTED);

@@ -10,8 +10,8 @@
  *               this host ask for any number of hosts that do not exist (by forwarding, or by answering). So once
  *               hosts being asked for fill half of a full table, they replace one another, and known ones stay.
  * Following:    A sender that uses a host for long is told when its link address changes, becomes too old or is lost.
- *               Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1). Unused addresses
- *               are not asked for. An address that changes unasked is believed only as long as asking takes, so a
+ *               Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1), and so does the advice
+ *               that a host does not answer. Unused addresses are not asked for. An address that changes unasked is believed only as long as asking takes, so a
  *               wrong one does not last.
  * Not done:     announcing and probing the own address (RFC 5227), several addresses on one link
  * Graph:        vnet -> arp; arp -> eth
@@ -41,11 +41,12 @@ enum {
 	ARP_COUNT_MOVED,       /* followed hosts, to another link address */
 	ARP_COUNT_LOST,        /* followed hosts that did not answer */
 	ARP_COUNT_FOREIGN,     /* requests to this host from outside its network */
+	ARP_COUNT_VERIFIED,    /* addresses asked for again because their hosts do not answer */
 };
 
 static const char *const arp_counters[] = {
-	"requests_in", "replies_in", "others", "requests_out", "replies_out", "learned", "replaced",
-	"unreachable", "polls",      "moved",  "lost",         "foreign",     NULL,
+	"requests_in", "replies_in", "others", "requests_out", "replies_out", "learned",  "replaced",
+	"unreachable", "polls",      "moved",  "lost",         "foreign",     "verified", NULL,
 };
 
 enum {
@@ -253,6 +254,13 @@ arp_is_known(struct arp *arp, const struct arp_entry *e)
 	return e->state == ARP_KNOWN && xk_now_ns(&arp->protocol) < e->expires_ns;
 }
 
+/* Returns whether only the station that e had was asked so far: messages still go there. */
+static bool
+arp_is_polling(const struct arp_entry *e)
+{
+	return e->state == ARP_ASKING && e->tries == 0 && e->link != 0;
+}
+
 /* Makes e the most recently used of its state. */
 static void
 arp_use(struct arp *arp, struct arp_entry *e)
@@ -350,6 +358,7 @@ arp_insert(struct arp *arp, uint32_t host, bool learning, struct arp_todo *todo)
 	}
 	e->host = host;
 	e->link = 0;
+	e->verify_ns = 0;
 	LIST_INSERT_HEAD(arp_bucket(arp, host), e, bucket);
 	return e;
 }
@@ -362,10 +371,23 @@ arp_ask(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
 	e->tries = 1;
 	e->is_polled = e->is_to_tell = e->is_doubted = false;
 	e->round++;
+	e->verify_ns = xk_now_ns(&arp->protocol) + arp->verify_gap_ns;
 	if (e->waiters == 0)
 		xk_semaphore_init(&e->answered, &arp->protocol, 0);
 	xk_event_schedule(&e->timer, arp->timeout_ns / 1000);
 	todo->asked = e->host;
+}
+
+/* Makes e ASKING; the timer asks: first the station that e had, if any, then all. */
+static void
+arp_verify(struct arp *arp, struct arp_entry *e)
+{
+	struct arp_todo later;
+
+	arp_ask(arp, e, &later);
+	e->tries = 0;
+	e->is_polled = e->link != 0;
+	xk_event_schedule(&e->timer, 0);
 }
 
 /* Finds or makes the entry of host, KNOWN and believed, or ASKING. Returns NULL if none may be replaced. */
@@ -384,14 +406,14 @@ arp_get(struct arp *arp, uint32_t host, struct arp_todo *todo)
 }
 
 /*
- * Makes e KNOWN, or confirms it. An address that replaces another unasked may be wrong. So it is believed only as long
- * as asking in vain takes, and repeating it does not prolong that.
+ * Makes e KNOWN, or confirms it. An address that replaces another unasked, or while only the other's station is asked,
+ * may be wrong. So it is believed only as long as asking in vain takes, and repeating it does not prolong that.
  */
 static void
 arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_todo *todo)
 {
 	uint64_t believed_ns = arp->age_ns, soon_ns = arp->timeout_ns * arp->tries;
-	bool was_known = e->state == ARP_KNOWN;
+	bool was_known = e->state == ARP_KNOWN || (arp_is_polling(e) && e->link != link);
 
 	if (!was_known || !e->is_doubted) {
 		e->is_doubted = was_known && e->link != link;
@@ -525,11 +547,9 @@ arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks)
 			err = -EHOSTUNREACH;
 		else if ((e = arp_get(arp, host, &todo)) == NULL)
 			err = -ENOBUFS;
-		if (err == 0) { /* the timer asks, first the station that the host had */
+		if (err == 0) {
 			todo.asked = 0;
-			e->tries = 0;
-			e->is_polled = e->link != 0;
-			xk_event_schedule(&e->timer, 0);
+			arp_verify(arp, e);
 		}
 	}
 	if (err == 0) {
@@ -588,6 +608,16 @@ arp_enqueue(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *ou
 	return XK_DROP_NONE;
 }
 
+/* Returns whether e became too old lately: messages go on while its station is asked. */
+static bool
+arp_is_stale(struct arp *arp, const struct arp_entry *e)
+{
+	uint64_t now_ns = xk_now_ns(&arp->protocol);
+
+	return e->state == ARP_KNOWN && !e->is_doubted && now_ns >= e->expires_ns &&
+	       now_ns - e->expires_ns < arp->age_ns;
+}
+
 int
 xk_arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
 {
@@ -598,11 +628,14 @@ xk_arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
 	uint64_t link = 0;
 
 	arp_lock(arp, &todo);
+	e = arp_find(arp, output->host);
+	if (e != NULL && arp_is_stale(arp, e))
+		arp_verify(arp, e);
 	if (!arp_may_ask(arp, output->host))
 		why = ARP_DROP_UNRESOLVED;
 	else if ((e = arp_get(arp, output->host, &todo)) == NULL)
 		why = ARP_DROP_TABLE_FULL;
-	else if (e->state == ARP_KNOWN)
+	else if (e->state == ARP_KNOWN || arp_is_polling(e))
 		link = e->link;
 	else
 		why = arp_enqueue(arp, e, output, &todo);
@@ -617,6 +650,22 @@ xk_arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
 }
 
 void
+xk_arp_unanswered(struct xk_protocol *self, uint32_t host, uint64_t link)
+{
+	struct arp *arp = (struct arp *)self;
+	struct arp_entry *e;
+
+	xk_lock(&arp->lock);
+	e = arp_find(arp, host);
+	if (arp->verify_gap_ns != 0 && e != NULL && arp_is_known(arp, e) && (link == 0 || e->link == link) &&
+	    xk_now_ns(self) >= e->verify_ns) {
+		xk_count(self, ARP_COUNT_VERIFIED);
+		arp_verify(arp, e);
+	}
+	xk_unlock(&arp->lock);
+}
+
+void
 xk_arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
 {
 	struct arp *arp = (struct arp *)self;
@@ -625,7 +674,7 @@ xk_arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
 
 	arp_lock(arp, &todo);
 	e = arp_find(arp, host);
-	if (e != NULL && arp_is_known(arp, e) && e->link != link)
+	if (e != NULL && (arp_is_known(arp, e) || arp_is_polling(e)) && e->link != link)
 		arp_ask(arp, e, &todo);
 	arp_unlock(arp, &todo);
 }
@@ -837,11 +886,14 @@ static const struct xk_setting arp_settings[] = {
 	  1, 1 << 20 },
 	{ "queue", XK_SETTING_UINT, offsetof(struct arp, queue_max), "48",
 	  "maximum number of messages queued for one host", 1, 1024 },
-	{ "age", XK_SETTING_TIME, offsetof(struct arp, age_ns), "600s", "how long an answer is believed", 1000,
+	{ "age", XK_SETTING_TIME, offsetof(struct arp, age_ns), "30s", "how long an answer is believed", 1000,
 	  UINT64_C(86400000000000) },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct arp, timeout_ns), "500ms", "time until the next request", 1000,
 	  UINT64_C(60000000000) },
 	{ "tries", XK_SETTING_UINT, offsetof(struct arp, tries), "3", "requests before a host is unreachable", 1, 100 },
+	{ "verify", XK_SETTING_TIME, offsetof(struct arp, verify_gap_ns), "1s",
+	  "minimum time between verifications of the address of a host that does not answer its callers; 0: none", 0,
+	  UINT64_C(86400000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

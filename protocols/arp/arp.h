@@ -67,6 +67,13 @@ int xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link);
 int xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link);
 
 /*
+ * Reports that host, to which messages go at the station `link` (0: unknown), does not answer them. Verifies a known
+ * address, at most once in `verify`: asks that station, then all. Meanwhile, messages still go there. Any context, also
+ * with locks held; sends nothing itself.
+ */
+void xk_arp_unanswered(struct xk_protocol *arp, uint32_t host, uint64_t link);
+
+/*
  * Reports that frames of host come from the station `link` (0: none of this link). If ARP knows another link address of
  * host, it broadcasts a request, and messages for host are queued until the answer. Any shepherd; never waits.
  */

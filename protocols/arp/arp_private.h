@@ -32,10 +32,11 @@ struct arp_entry {
 	uint32_t host;
 	uint64_t link; /* the last one known; 0: none */
 	uint64_t expires_ns;
-	bool is_followed; /* the follower is told when the timer fires, at the latest */
-	bool is_to_tell;  /* it is told when the timer fires, whatever is known then */
-	bool is_polled;   /* the next request goes to link alone */
-	bool is_doubted;  /* link replaced another unasked: no packet prolongs expires_ns */
+	uint64_t verify_ns; /* the earliest time to verify link on advice */
+	bool is_followed;   /* the follower is told when the timer fires, at the latest */
+	bool is_to_tell;    /* it is told when the timer fires, whatever is known then */
+	bool is_polled;     /* the next request goes to link alone */
+	bool is_doubted;    /* link replaced another unasked: no packet prolongs expires_ns */
 	unsigned tries;
 	unsigned waiters; /* shepherds; they keep the entry from being replaced */
 	uint64_t round;   /* number of askings: waiters of an older one have failed */
@@ -47,7 +48,7 @@ struct arp_entry {
 
 struct arp {
 	struct xk_protocol protocol; /* first */
-	uint64_t entry_count, queue_max, age_ns, timeout_ns, tries;
+	uint64_t entry_count, queue_max, age_ns, timeout_ns, tries, verify_gap_ns;
 	uint64_t link;
 	struct xk_session *broadcast;
 	xk_event_handler *timeout;       /* of entries */

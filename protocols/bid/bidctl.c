@@ -78,6 +78,7 @@ struct bidctl_output {
 	uint32_t host;           /* 0: send nothing; UINT32_MAX: broadcast */
 	uint64_t boot;           /* the host's known boot; 0: unknown */
 	uint64_t request, reply; /* tags of a question and of the question that is answered; 0: none */
+	bool again;              /* the question was asked before, and not answered */
 };
 
 /* ---- the header ---- */
@@ -275,6 +276,7 @@ bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_output *output)
 	for (unsigned i = 0; i < peer->tries && delay_ns < b->timeout_max_ns; i++)
 		delay_ns *= 2;
 	*output = (struct bidctl_output){ .host = peer->host, .boot = peer->boot, .request = peer->tag };
+	output->again = peer->tries > 0;
 	bidctl_peer_schedule(peer, delay_ns < b->timeout_max_ns ? delay_ns : b->timeout_max_ns);
 }
 
@@ -436,6 +438,8 @@ bidctl_send_to_host(struct bidctl *b, const struct bidctl_output *output, struct
 		xk_count(self, BIDCTL_UNSENT);
 		return;
 	}
+	if (output->again)
+		xk_unanswered(to);
 	bidctl_send(b, to, output);
 	xk_close(to);
 }
@@ -786,7 +790,7 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 	xk_unlock(&b->lock);
 	if (is_limited)
 		return;
-	output = (struct bidctl_output){ h->host, h->source, output.request, h->request };
+	output = (struct bidctl_output){ h->host, h->source, output.request, h->request, false };
 	if (leads_to > 0)
 		bidctl_send(b, lls, &output);
 	else
@@ -800,7 +804,7 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 static unsigned
 bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
-	struct bidctl_output answer = { h->host, h->source, 0, h->request };
+	struct bidctl_output answer = { h->host, h->source, 0, h->request, false };
 	uint64_t way = bidctl_way(lls);
 	struct bidctl_peer *peer;
 	unsigned why = BIDCTL_UNASKED;

@@ -237,7 +237,7 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 	struct blast_header h;
 	struct blast_due *due;
 	struct xk_msg *m;
-	bool asks;
+	bool asks, is_in_vain;
 
 	xk_lock(&blast->lock);
 	due = TAILQ_FIRST(&blast->partials);
@@ -273,9 +273,12 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 					   .op = BLAST_NACK,
 					   .mask = partial->mask };
 	}
+	is_in_vain = partial->silences > 1;
 	xk_unlock(&blast->lock);
 	if (!asks)
 		return true;
+	if (is_in_vain)
+		xk_unanswered(s->session.lls);
 	m = xk_msg_new(xk_platform_of(&blast->protocol), 0);
 	if (m != NULL && (m = blast_header_push(&h, m)) != NULL) {
 		xk_count(&blast->protocol, BLAST_NACKS_OUT);

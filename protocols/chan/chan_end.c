@@ -150,6 +150,7 @@ chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
 static bool
 chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after)
 {
+	xk_unanswered(e->session.lls);
 	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
 		    !chan_peer_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
 	e->tries++;

@@ -153,6 +153,7 @@ gm_send_late(struct gm_session *s, uint64_t now_ns)
 
 	if (s->count == 0 || now_ns < s->due_ns)
 		return false;
+	xk_unanswered(s->session.lls);
 	if (now_ns - s->progress_ns >= gm->patience_ns)
 		return true;
 	xk_count(s->session.protocol, GM_RETRANSMITTED);

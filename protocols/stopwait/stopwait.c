@@ -333,6 +333,8 @@ stopwait_expire(struct xk_event *event, void *argument)
 	if (s->timing)
 		stopwait_schedule(s, s->due_ns - now_ns);
 	xk_unlock(&s->lock);
+	if (late)
+		xk_unanswered(s->session.lls);
 	stopwait_transmit(s->session.lls, frame);
 	if (gives_up)
 		stopwait_end(s, STOPWAIT_GAVE_UP, -ETIMEDOUT);

@@ -427,6 +427,7 @@ logptest_watch(struct xk_event *event, void *argument)
 		return;
 	xk_count(&l->client.protocol, LOGPTEST_COUNT_LOST);
 	l->result.lost++;
+	xk_unanswered(l->session);
 	l->greets = logptest_needs_token(&l->run.loop);
 	if (l->run.lost != NULL)
 		l->run.lost(l->run.argument, now_ns - l->begun_ns);

@@ -129,6 +129,7 @@ messages_look(struct messages *t, uint64_t *wait_ns)
 			ticket = messages_ticket(slot);
 			t->lost++;
 			messages_count(t, MESSAGES_LOST_COUNT);
+			xk_unanswered(t->session);
 			if (t->kind->missed != NULL)
 				t->kind->missed(t, t->oldest, true);
 		} else if (due_ns > now_ns && due_ns != UINT64_MAX) {

@@ -308,8 +308,10 @@ pingpong_run(struct pingpong *p, struct xk_session *s, uint32_t run)
 			idle_ns = xk_now_ns(&p->client.protocol);
 		else
 			is_late = is_late || xk_now_ns(&p->client.protocol) >= idle_ns + p->timeout_ns;
-		if (is_late && pingpong_give_up(p, turn))
+		if (is_late && pingpong_give_up(p, turn)) {
+			xk_unanswered(s);
 			return -ETIMEDOUT;
+		}
 	}
 	return 0;
 }

@@ -119,6 +119,7 @@ udptest_watch(struct xk_event *event, void *argument)
 	xk_count(self, UDPTEST_LOST);
 	xk_trace(self, XK_TRACE_ERRORS, "request %llu is lost", (unsigned long long)turn);
 	u->result.lost++;
+	xk_unanswered(atomic_load_explicit(&u->session, memory_order_relaxed));
 	if (u->run.lost != NULL)
 		u->run.lost(u->run.argument, now_ns - sent_ns);
 	if (now_ns >= atomic_load_explicit(&u->heard_ns, memory_order_relaxed) + u->client.silence_ns)

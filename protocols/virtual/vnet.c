@@ -9,7 +9,9 @@
  * Following:    ARP reports changes of a neighbour's link address to opened sessions. A session that moves keeps the
  *               link's session that it was opened on, because a push may be under way there, and pushes on another
  *               one (`moved`), with a lock and a reference for each push. Once ARP doubts an address, the next push
- *               triggers a query and still uses the old address. Idle sessions send no queries.
+ *               triggers a query and still uses the old address. Idle sessions send no queries. The advice that the
+ *               peer does not answer (xk_unanswered) is ARP's; on a passive session, whose host is unknown, it has no
+ *               effect.
  * Not done:     multicast
  * Graph:        vnet -> eth; vnet -> arp; and once more for each further interface (address2, ...)
  */
@@ -680,6 +682,10 @@ vnet_session_control(struct xk_session *session, int op, void *buffer, size_t le
 		if (op == XK_VNET_LEADS_TO)
 			return vnet_leads_to(vnet, s, asked);
 		return op == XK_VNET_FOLLOW ? vnet_follow_opened(vnet, s, asked) : vnet_doubt(vnet, s, asked);
+	case XK_UNANSWERED:
+		if (peer < UINT32_MAX)
+			xk_arp_unanswered(vnet_resolver(vnet, s->interface), (uint32_t)peer, link);
+		return 0;
 	case XK_VNET_GET_INTERFACE:
 		return xk_answer(buffer, len, interface, sizeof(*interface));
 	case XK_GET_PEER_LINK:

@@ -496,6 +496,90 @@ TEST(arp_tells_of_no_change_on_a_foreign_thread)
 	rig_free(r);
 }
 
+/* ---- hosts that do not answer ---- */
+
+#define MY_POLL PEER ME "0806" REQUEST ME MY_HOST NOBODY PEER_HOST
+
+static void
+advise(struct rig *r, uint32_t host, uint64_t link)
+{
+	xk_arp_unanswered(rig_protocol(r, "arp"), host, link);
+	rig_advance_ms(r, 1); /* its timer asks */
+}
+
+TEST(arp_verifies_the_address_of_a_host_that_does_not_answer)
+{
+	struct rig *r = arp_rig("arp.timeout=100ms; arp.tries=2");
+
+	rig_inject(r, ASKS_ME);
+	rig_forget(r);
+	advise(r, PEER_NUMBER, PEER_LINK);
+	rig_expect_sent(r, MY_POLL);
+	rig_inject(r, PEER_REPLY);
+	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
+	rig_advance_ms(r, 999);
+	advise(r, PEER_NUMBER, PEER_LINK);
+	rig_expect_sent(r, MY_POLL);
+	rig_advance_ms(r, 100);
+	rig_expect_sent(r, MY_REQUEST);
+	rig_inject(r, ME OTHER "0806" REPLY OTHER PEER_HOST ME MY_HOST);
+	CHECK_EQ(known(r, PEER_NUMBER), OTHER_LINK);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter(r, "verified"), 2);
+	CHECK_EQ(rig_counter(r, "polls"), 2);
+	rig_free(r);
+}
+
+/* However often it is advised, by whomever. */
+TEST(arp_verifies_an_address_at_most_once_a_second)
+{
+	struct rig *r = arp_rig("arp.age=1000s");
+
+	rig_inject(r, ASKS_ME);
+	rig_forget(r);
+	for (unsigned i = 0; i < 1000; i++) {
+		advise(r, PEER_NUMBER, 0);
+		rig_inject(r, PEER_REPLY);
+		rig_advance_ms(r, 9);
+	}
+	CHECK_EQ(rig_counter(r, "requests_out"), 10);
+	CHECK_EQ(rig_counter(r, "polls"), 10); /* and no broadcast while it answers */
+	rig_forget(r);
+	rig_free(r);
+}
+
+TEST(arp_verifies_only_what_it_knows)
+{
+	struct rig *r = arp_rig("arp.age=10s");
+
+	advise(r, PEER_NUMBER, 0); /* of which it knows nothing */
+	rig_inject(r, ASKS_ME);
+	rig_forget(r);
+	advise(r, PEER_NUMBER, OTHER_LINK); /* which messages do not go to any more */
+	advise(r, 0x0b000001, 0);
+	rig_advance_ms(r, 10000);
+	advise(r, PEER_NUMBER, PEER_LINK); /* too old: the next message asks */
+	CHECK_EQ(rig_counter(r, "verified"), 0);
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* Only the station that has it was asked, so nobody else can have been told to answer. */
+TEST(arp_doubts_another_stations_answer_to_a_question_to_one)
+{
+	struct rig *r = arp_rig("arp.timeout=100ms; arp.tries=3");
+
+	rig_inject(r, ASKS_ME);
+	rig_forget(r);
+	advise(r, PEER_NUMBER, PEER_LINK);
+	rig_expect_sent(r, MY_POLL);
+	rig_inject(r, ME OTHER "0806" REPLY OTHER PEER_HOST ME MY_HOST);
+	CHECK_EQ(known(r, PEER_NUMBER), OTHER_LINK);
+	rig_advance_ms(r, 301);
+	CHECK_EQ(known(r, PEER_NUMBER), 0);
+	rig_free(r);
+}
+
 /* ---- a full table ---- */
 
 TEST(arp_replaces_what_was_not_used_for_longest)
@@ -581,6 +665,31 @@ TEST(arp_keeps_a_few_messages_until_the_answer_comes)
 	CHECK_EQ(outputs.link, PEER_LINK);
 	CHECK(rig_do(r, output_one, &outputs)); /* known now */
 	CHECK_EQ(outputs.sent, 5);
+	rig_free(r);
+}
+
+TEST(arp_sends_messages_where_they_went_while_it_asks_that_station)
+{
+	struct rig *r = arp_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+
+	rig_inject(r, ASKS_ME);
+	rig_forget(r);
+	rig_advance_ms(r, 10001);
+	CHECK(rig_do(r, output_one, &outputs)); /* too old, but not for long */
+	CHECK_EQ(outputs.sent, 1);
+	rig_expect_sent(r, MY_POLL);
+	rig_advance_ms(r, 100);
+	rig_expect_sent(r, MY_REQUEST);
+	CHECK(rig_do(r, output_one, &outputs)); /* silent */
+	CHECK_EQ(outputs.sent, 1);
+	rig_inject(r, ME OTHER "0806" REPLY OTHER PEER_HOST ME MY_HOST);
+	CHECK_EQ(outputs.sent, 2);
+	CHECK_EQ(outputs.link, OTHER_LINK);
+	rig_advance_ms(r, 20001);
+	CHECK(rig_do(r, output_one, &outputs)); /* nobody knows who is there now */
+	CHECK_EQ(outputs.sent, 2);
+	rig_expect_sent(r, MY_REQUEST);
 	rig_free(r);
 }
 

@@ -207,6 +207,7 @@ TEST(gm_sends_all_again_when_nothing_is_acknowledged)
 	rig_advance_ms(r, 1);
 	expect(r, GM_DATA);
 	CHECK_EQ(rig_counter(r, "retransmitted"), 2);
+	CHECK_EQ(rig_unanswered(r), 2);
 	answer(r, &p, GM_ACK, 0);
 	again = expect(r, GM_DATA);
 	CHECK_EQ(again.h.number, q.h.number);

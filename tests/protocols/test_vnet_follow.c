@@ -204,6 +204,52 @@ TEST(vnet_asks_for_a_neighbour_that_arp_had_no_room_for)
 	rig_free(r);
 }
 
+TEST(vnet_asks_for_a_neighbour_that_its_upper_gets_no_answers_from)
+{
+	struct rig *r = rig_new_graph(BELOW "; arp.timeout=100ms; user/ip: vnet");
+	struct xk_session *s = open_to_peer(r);
+
+	rig_advance_ms(r, 1000);
+	xk_unanswered(s);
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, MY_POLL);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_expect_sent(r, TO_PEER "01");
+	rig_advance_ms(r, 100);
+	rig_expect_sent(r, MY_REQUEST);
+	rig_inject(r, ME OTHER REPLY OTHER PEER_HOST ME MY_HOST);
+	CHECK_EQ(rig_push(r, s, "02"), 0);
+	rig_expect_sent(r, OTHER ME "0800 02");
+	rig_expect_nothing_sent(r);
+	rig_free(r);
+}
+
+/* Whose host is unknown, or everybody. */
+TEST(vnet_asks_for_no_stranger_that_its_upper_gets_no_answers_from)
+{
+	struct rig *r = rig_new_graph(GRAPH);
+	struct xk_session *all, *lazy;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, EVERYBODY PEER REQUEST PEER PEER_HOST NOBODY MY_HOST);
+	rig_forget(r);
+	rig_advance_ms(r, 1000);
+	rig_inject(r, FROM_PEER "01");
+	rig_expect_delivered(r, "01");
+	xk_unanswered(rig_delivered_on(r));
+	all = rig_open(r, rig_to(0x0a4d00ff));
+	xk_unanswered(all);
+	rig_advance_ms(r, 1);
+	rig_expect_nothing_sent(r);
+	lazy = rig_open(r, lazily(PEER_NUMBER));
+	xk_unanswered(lazy);
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, MY_POLL);
+	CHECK_EQ(rig_push(r, lazy, "02"), 0);
+	rig_expect_sent(r, TO_PEER "02");
+	rig_free(r);
+}
+
 /* An upper says that it has opened a session which a frame has caused. */
 static void
 follow_peer(void *session)
