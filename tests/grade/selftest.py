@@ -7,17 +7,20 @@ says, its answers and planted mistakes are tested, too. Prints a line for each c
  - a model answer gets all marks, with the public layout and with those of several students;
  - each planted mistake loses exactly the marks that it has to lose;
  - the skeletons have the marks below;
- - each attack gets none, and does no harm; nor does a host that answers at random;
+ - each attack gets none, and does no harm; nor does a host that answers at random, or one that costs too much;
+ - what marks tell of a run is of no use for other files;
  - a student's tests get the marks of the mistakes that they find, and tests that cheat get none;
  - questions about a run have the answers that they have to have;
  - results, replays, their journeys and hand-outs are what they have to be.
 """
+import contextlib
 import csv
 import io
 import json
 import os
 import random
 import re
+import resource
 import shutil
 import struct
 import subprocess
@@ -50,8 +53,14 @@ from checks import tell
 SKELETONS = {"sequence": {"delivers"}, "window": {"sends"}, "fragment": {"limits", "whole"}, "boot": set()}
 STUDENTS = ("alice", "bob")
 LIARS = 20  # for each check
+SUBMISSIONS = 10  # handed in, one after the other
+MEMORY_MAX = 512  # MiB of the grader, whatever it marks
 # Mistakes on which tests of lab 0 are tried: a few, because each takes time.
 FOR_TESTS = ("padding not cut off", "mark not checked", "no upper bound")
+# What the marks say of attacks.
+WHYS = {"slow.c": "ended with status 3", "prints_marks.c": "ended with status 0", "loops.c": "did not answer in time",
+        "dribbles.c": "did not answer in time", "lies_at_length.c": "sent what labhost.c does not send",
+        "tells_without_end.c": "sent what labhost.c does not send"}
 # What makes the answer of lab 0 do nothing: an attack gets no marks by working.
 USELESS = (("return xk_push(session->lls, m);", "xk_msg_free(m);\n\treturn 0;"), ("xk_pop(s, lls, m, NULL);", "xk_msg_free(m);"))
 
@@ -218,11 +227,14 @@ def check_attacks(sandbox, instructor, work):
     sandboxes.SILENCE_S = 2
     before = set(os.listdir(work))
 
-    def attacked(name):
+    def files(name):
         attack = read(HERE, "attacks", name)
         for word, value in names.items():
             attack = attack.replace(f'{word} "/', f'"{value}/')
-        return grade.mark(sandbox, lab, files_of(lab, layout, head + attack + useless), layout, keys.PUBLIC, "attacker", ("receives",))
+        return files_of(lab, layout, head + attack + useless)
+
+    def attacked(name, only=("receives",)):
+        return grade.mark(sandbox, lab, files(name), layout, keys.PUBLIC, "attacker", only)
 
     for name in sorted(os.listdir(os.path.join(HERE, "attacks"))):
         if name == "calls_kernel.c" and sandbox.filter is None:
@@ -232,6 +244,32 @@ def check_attacks(sandbox, instructor, work):
         tell(result["marks"] == 0, f"attack {name}: no marks", words)
         tell("HARM" not in words, f"attack {name}: no harm", words)
         tell("\033" not in words and "\\u001b" not in words, f"attack {name}: nothing for a terminal to obey", words)
+        text = grade.as_text(result)
+        tell(len(re.findall("^ *[0-9]+ of [0-9]+", text, re.MULTILINE)) == 2, f"attack {name}: no words that look like the grader's", text)
+        if name in WHYS:
+            tell(WHYS[name] in words, f"attack {name}: the marks say that it {WHYS[name]}", words)
+    for limits, limit, name, why in (
+            (sandboxes.LAB_BUDGET, {sandboxes.WAITING: 1}, "slow.c", "used up its budget for all checks: 1 seconds of waiting"),
+            (sandboxes.LAB_BUDGET, {sandboxes.STEPS: 5}, "answers_without_end.c", "used up its budget for all checks: 5 steps"),
+            (sandboxes.RUN_BUDGET, {sandboxes.ANSWERS: 8}, "answers_without_end.c", "used up its budget for a run: 8 MiB of answers")):
+        usual = dict(limits)
+        limits.update(limit)
+        result = attacked(name, None)
+        limits.update(usual)
+        run_ = [found for found in result["checks"] if found["seed"] is not None]
+        tell(result["marks"] == 0 and why in said(result), f"attack {name}: the marks name the budget: {why}", said(result))
+        tell(limits is sandboxes.RUN_BUDGET or (len(run_) <= 2 and f"not run: the host {why}" in said(result)),
+             f"attack {name}: the other checks are not run", said(result))
+    folder = os.path.join(work, "tells")
+    os.mkdir(folder)
+    for name, text in files("tells_without_end.c").items():
+        write(text.decode(), folder, name)
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()):
+        command = grade.parse(["0", "--student", folder, "--check", "receives", "--seed", "1", "--trace", "--journey", os.path.join(folder, "page")])
+        kept = grade.replay(sandbox, lab, folder, layout, command)
+    sizes = len(out.getvalue()), os.path.getsize(os.path.join(folder, "page"))
+    tell(not kept and max(sizes) < 1 << 26, "a trace and a journey without end are cut off", str(sizes))
+    shutil.rmtree(folder)
     filter_, sandbox.filter = sandbox.filter, struct.pack("<HBBI", seccomp.RETURN, 0, 0, seccomp.ALLOW)
     harm = json.dumps(attacked("calls_kernel.c"))
     tell(all(call in harm for call in ("HARM: unshare", "HARM: ptrace", "HARM: add_key", "HARM: socket")),
@@ -249,6 +287,73 @@ def check_attacks(sandbox, instructor, work):
     talk = head + '#include <stdio.h>\n#include <stdlib.h>\nATTACK { fprintf(stderr, "HARM\\n"); exit(1); }\n' + useless
     result = grade.mark(sandbox, lab, files_of(lab, layout, talk), layout, keys.PUBLIC, "attacker")
     tell("HARM" in json.dumps(result), "harm would have been heard of", said(result))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    tell(peak < MEMORY_MAX, f"attacks have left the grader below {MEMORY_MAX} MiB", f"{peak} MiB")
+
+
+class Marker:
+    """A host of lab 0 that is right about what arrives. Notes what it has answered."""
+
+    def __init__(self, layout, answers):
+        self.layout, self.answers = layout, answers
+
+    def step(self, now, items):
+        records = [(b"r", bytes(4)) for kind, _ in items if kind in (b"O", b"S")]
+        for frame in (data for kind, data in items if kind == b"F"):
+            values = self.layout.unpack(frame[14:])
+            if values and values["mark"] == self.layout["is"] and self.layout.size <= values["length"] <= len(frame) - 14:
+                records.append((b"d", bytes(3) + frame[11:12] + frame[14 + self.layout.size : 14 + values["length"]]))
+        self.answers.append(records)
+        return records, world.NEVER
+
+    def close(self):
+        pass
+
+
+class Parrot(Marker):
+    """A host that does not look at what arrives: it repeats answers."""
+
+    def step(self, now, items):
+        return self.answers.pop(0) if self.answers else [], world.NEVER
+
+
+def check_resubmission(work):
+    """Whoever knows all about the runs that earlier marks have named, knows nothing about those of other files."""
+    lab, key = grade.LABS[0], b"a key for tests, which is no secret"
+    layout = layout_of(lab, key, "eve")
+
+    def compile_(name, files):
+        program = os.path.join(work, "program")
+        write("", program)
+        return program, ""
+
+    def learn(known, found):
+        """Adds to known what a right host answers in the run of a lost mark, by the chance that this run gives it."""
+        answers, chances = [], []
+
+        def start(chance, boots):
+            chances.append(chance)
+            return Marker(layout, answers)
+        grade.run_check(lab.check(found["name"]), start, layout, found["seed"])
+        known[chances[0]] = answers
+
+    def marks_of(text_of):
+        known, marks = {}, []
+        parrots = types.SimpleNamespace(compile=compile_, start=lambda _, budget, chance, boots: Parrot(layout, list(known.get(chance, ()))))
+        for _ in range(SUBMISSIONS):
+            result = grade.mark(parrots, lab, files_of(lab, layout, text_of(known)), layout, key, "eve")
+            marks.append(result["marks"])
+            for found in result["checks"]:
+                if found["seed"] is not None:
+                    learn(known, found)
+        return marks
+
+    marks = marks_of(lambda known: json.dumps(sorted(known)))
+    tell(not any(marks), f"who learns from the marks of {SUBMISSIONS} submissions, and looks at no frame, gains nothing", str(marks))
+    marks = marks_of(lambda known: "")
+    tell(marks[-1] > 0, "... though it would from seeds that do not change", str(marks))
+    draws, chance = world.Draws(1, "world"), world.World(None, layout, 1).chance.getrandbits(63)
+    tell(chance not in [draws.getrandbits(63) for _ in range(1000)], "what a host is given to draw from tells nothing of its run")
 
 
 class Liar:
@@ -435,7 +540,9 @@ def check_hostile_page():
              {"t": 3, "k": "sent", "frame": 1}, [1], 7, {"t": 4, "k": "drop", "a": 1, "reason": bad, "path": [99], "n": 1e400}]
     text = "\n".join(json.dumps(line) for line in lines) + "\n" + "[" * 100000 + '\n{"t": 5, "k": "up'
     frame = world.link(2) + world.link(1) + b"\x88\xb5" + bytes(20)
-    for journeys in ([text.encode()], [b"\xff\0\n" * 100], [b""], [], [text.replace('"help"', '"helps"').encode()]):
+    for journeys in ([text.encode()], [b"\xff\0\n" * 100], [b""], [], [text.replace('"help"', '"helps"').encode()],
+                     [text.replace('"fields": []', '"fields": [{"bits": 1, "values": [[1e400, "x"]]}]').encode()],
+                     [b'{"t": 1, "k": "say", "text": ' + b"[" * 900 + b"]" * 900 + b"}\n"]):
         events = [(0, "booted", b""), (1, "arrived", frame), (2, "sent", frame), (2, "sent", b"short"), (3, "crashed", b""), (4, "down", frame)]
         file = io.StringIO()
         journey.write(file, lab, layout, "title", 1, bad, events, journeys)
@@ -445,6 +552,33 @@ def check_hostile_page():
              == ["booted", "arrived", "sent", "crashed", "lost"] and page.count("<script") == 2 and "alert(1)<" not in page
              and all(0 < step[name] <= place for place, step in enumerate(steps) for name in ("c", "because", "again") if name in step),
              "nonsense of a process leaves the page as it has to be", json.dumps(steps)[:2000])
+
+
+    many = "".join(json.dumps({"t": 1, "k": "say", "a": 0, "text": "x", "w": str(number)}) + "\n" for number in range(3 * journey.STEPS))
+    file = io.StringIO()
+    journey.write(file, lab, layout, "title", 1, None, [(0, "booted", b"")], [(json.dumps(graph) + "\n" + many).encode()])
+    data = data_of(file.getvalue())
+    tell(len(data["steps"]) == journey.STEPS and len(data["places"]) <= journey.PLACES + 1, "a page has no more steps and places than it can show",
+         f"{len(data['steps'])} {len(data['places'])}")
+
+
+def check_class_goes_on(many):
+    """Where the grader fails on a student, or is interrupted, the others keep their results."""
+    lab = grade.LABS[0]
+
+    def one(failure):
+        def mark(directory, student):
+            if student == failure[0]:
+                raise failure[1]
+            return grade.no_marks(lab, lab.layout(0), student, None)
+        return mark
+
+    for failure, wanted in ((("alice", OSError("disk full")), [("alice", "not marked: the grader has failed: disk full"), ("bob", None)]),
+                            (("bob", KeyboardInterrupt()), [("alice", None)])):
+        with contextlib.redirect_stderr(io.StringIO()) as told:
+            results, whole = grade.mark_class(grade.parse(["0", "--class", many]), lab, one(failure), lambda _: lab.layout(0), lambda *_: None)
+        tell([(result["student"], result["refused"]) for result in results] == wanted and not whole and ("alice is" in told.getvalue() or "1 of 2" in told.getvalue()),
+             f"a class where {type(failure[1]).__name__} comes keeps its results", f"{results} {told.getvalue()}")
 
 
 def check_command(build, instructor, work):
@@ -466,6 +600,7 @@ def check_command(build, instructor, work):
     rows = list(csv.DictReader(io.StringIO(output)))
     tell(status == 0 and [(row["student"], row["marks"], row["of"], row["refuses"], row["tests"], row["tests_found"], row["tests_of"]) for row in rows]
          == [("alice", "14", "14", "2", "7", "3", "3"), ("bob", "7", "14", "0", "2", "1", "3")], "a class as CSV, with marks for tests", output + why)
+    tell("grade: not marked: '=cmd' is no student's name" in why and "2 of 2: bob, 7 of 14" in why, "what is no student's folder is named", why)
     tested = json.loads(read(work, "class.json"))[1]
     tell(sorted(tested["tests"]["missed"]) == ["mark not checked", "no upper bound"], "the JSON has what tests have missed", str(tested["tests"]))
     tell("  2 of 7  tests        tests found 1 of 3 planted mistakes\n" in grade.as_text(tested), "the text has what tests have found",
@@ -473,6 +608,7 @@ def check_command(build, instructor, work):
     scope = grade.as_gradescope(tested)
     tell(scope["score"] == 7 and scope["tests"][-1]["name"] == "tests found 1 of 3 planted mistakes" and scope["tests"][-1]["score"] == 2
          and scope["tests"][-1]["max_score"] == 7, "Gradescope has what tests have found", json.dumps(scope))
+    check_class_goes_on(many)
     tests = grade.tests_of(None, build, grade.LABS[0], keys.PUBLIC, grade.parse(["0", "--student", many, "--tests", "7"]))
     text = grade.as_text(dict(tested, tests=tests(many, "bob", None)))
     tell("  0 of 0  tests" in text and "not marked: without an instructor's folder" in text, "without an instructor's folder tests have no marks", text)
@@ -566,6 +702,7 @@ def main():
             check_command(build, few, work)
             check_files(sandbox, instructor, work)
             check_lies()
+            check_resubmission(work)
             check_questions()
             check_attacks(sandbox, instructor, work)
             check_tests_cheat(sandbox, build, few)

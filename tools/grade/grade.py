@@ -10,7 +10,6 @@ import contextlib
 import csv
 import json
 import os
-import random
 import re
 import struct
 import sys
@@ -28,17 +27,22 @@ import lab_sequence
 import lab_window
 import mutants
 import questions
-import sandbox as sandboxes
-from sandbox import ROOT, Ended, Refused, Sandbox, Unusable, plain, take
+from keys import Draws
+from sandbox import ROOT, TOLD, Budget, Ended, Refused, Sandbox, Unusable, plain, quoted, take
 from world import World, Wrong
 
 LABS = {lab.number: lab for lab in (lab_mark.LAB, lab_sequence.LAB, lab_window.LAB, lab_fragment.LAB, lab_boot.LAB)}
 CANNOT_JUDGE = "the grader cannot judge this, please report it"
-SILENT_MAX = 3  # checks in which a host may be silent before the others are not run: each takes SILENCE_S
+WHY_MAX = 400  # characters of why a mark is lost
 IN_ORDER = 3  # the exit status where only the options are looked at
 
 
 # ---- one lab of one student ------------------------------------------------------------------------------------------
+
+
+def starter(sandbox, program, budget, *words):
+    """Returns what a World starts the host with, each time that it boots."""
+    return lambda chance, boots: sandbox.start(program, budget, chance, boots, *words)
 
 
 def run_check(check, start, layout, seed, told=None):
@@ -50,7 +54,7 @@ def run_check(check, start, layout, seed, told=None):
         check.run(world)
         return None
     except Wrong as why:
-        return str(why)
+        return str(why)[:WHY_MAX]
     except Ended as why:
         return f"the host {why}"
     except OSError:
@@ -63,28 +67,35 @@ def run_check(check, start, layout, seed, told=None):
             world.close()
 
 
+def no_marks(lab, layout, student, why):
+    """Returns the result of a lab of which nothing could be run."""
+    checks = [{"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None} for check in lab.checks]
+    return {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0, "of": lab.marks,
+            "refused": why, "compiler": "", "checks": checks}
+
+
 def mark(sandbox, lab, files, layout, key, student, only=None):
     """Returns the result of a lab, ready for JSON. files: {name: contents}; only: checks to run, by name."""
-    result = {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0,
-              "of": lab.marks, "refused": None, "compiler": "", "checks": []}
+    result = dict(no_marks(lab, layout, student, None), checks=[])
     try:
         program, result["compiler"] = sandbox.compile(lab.name, files)
     except Refused as why:
         result["refused"] = str(why)
         program = None
-    silent = 0
+    budget = Budget()
     for check in lab.checks:
         if only is not None and check.name not in only:
             continue
         found = {"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None}
-        for index in range(check.seeds if program and silent < SILENT_MAX else 0):
-            seed = keys.number(key, "seed", lab.name, student, check.name, index) >> 32
-            found["why"] = run_check(check, lambda *how: sandbox.start(program, *how), layout, seed)
+        if budget.over:
+            found["why"] = f"not run: the host {budget.over}"
+        for index in range(check.seeds if program and not budget.over else 0):
+            seed = keys.seed(key, files, lab.name, student, check.name, index)
+            found["why"] = run_check(check, starter(sandbox, program, budget.run()), layout, seed)
             if found["why"] is not None:
                 found["seed"] = seed
                 found["replay"] = (f"./run grade {lab.number} --student DIR --layout {layout.number:016x} "
                                    f"--check {check.name} --seed {seed} --trace --journey {check.name}.html")
-                silent += sandboxes.IN_TIME in found["why"]
                 break
         if found["why"] is None:
             found["marks"] = check.marks
@@ -104,10 +115,7 @@ def grade(sandbox, lab, directory, key, student, layout, tests=None):
     try:
         files = take_files(lab, directory)
     except Refused as why:
-        none = [{"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None}
-                for check in lab.checks]
-        result = {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0,
-                  "of": lab.marks, "refused": str(why), "compiler": "", "checks": none}
+        result = no_marks(lab, layout, student, str(why))
     else:
         result = mark(sandbox, lab, files, layout, key, student)
         named = re.search("layout ([0-9a-f]{16})", str(files[f"{lab.name}.h"][:400]))
@@ -154,7 +162,7 @@ def as_text(result):
     if result["refused"]:
         lines += [result["refused"].rstrip(), ""]
     elif result["compiler"]:
-        lines += ["The compiler says:", result["compiler"].rstrip(), ""]
+        lines += ["The compiler says:", quoted(result["compiler"]), ""]
     if "note" in result:
         lines += [result["note"], ""]
     for found in result["checks"]:
@@ -179,7 +187,7 @@ def as_gradescope(result):
         tests = result["tests"]
         lines.append({"name": about_tests(tests), "score": tests["marks"], "max_score": tests["of"], "output": tests["why"] or "",
                       "visibility": "visible"})
-    return {"score": result["marks"], "output": result["refused"] or result["compiler"], "tests": lines}
+    return {"score": result["marks"], "output": result["refused"] or quoted(result["compiler"]), "tests": lines}
 
 
 @contextlib.contextmanager
@@ -245,11 +253,12 @@ def replay(sandbox, lab, directory, layout, o):
     capture = Capture(o.pcap) if o.pcap else None
     events, processes = [], []
     out = sys.stderr if o.journey == "-" else sys.stdout
+    words = [word for word in TOLD if getattr(o, word)]
 
     def told(now, event, data):
         if event == "timer":
             return
-        if o.journey:
+        if o.journey and event != "said":
             events.append((now, event, data))
         if capture is not None and event in ("sent", "arrived", "down"):
             capture.frame(now, data)
@@ -259,18 +268,22 @@ def replay(sandbox, lab, directory, layout, o):
             print(f"{now / 1e9:14.9f} {event:9} {describe(layout, event, data)}".rstrip(), file=out)
 
     def start(*how):
-        processes.append(sandbox.start(program, *how, *(["trace"] if o.trace else []), *(["journey"] if o.journey else [])))
+        processes.append(starter(sandbox, program, budget, *words)(*how))
         return processes[-1]
 
     program, said = sandbox.compile(lab.name, take_files(lab, directory))
     if said:
-        print(said, file=sys.stderr)
+        print(quoted(said), file=sys.stderr)
+    budget = Budget().run()
     why = run_check(lab.check(o.check), start, layout, o.seed, told)
     if capture is not None:
         capture.file.close()
     if o.journey:
         with writing(o.journey) as file:
             journey.write(file, lab, layout, f"{lab.name}: {o.check}", o.seed, why, events, [process.journey for process in processes])
+    for word in words:
+        if not budget.has_room(TOLD[word], 0):
+            print(f"grade: the {word} is too long, and its end was left out", file=sys.stderr)
     print(f"{o.check}: " + ("right" if why is None else why), file=out)
     return why is None
 
@@ -278,12 +291,13 @@ def replay(sandbox, lab, directory, layout, o):
 # ---- questions -------------------------------------------------------------------------------------------------------
 
 
-def question(sandbox, lab, directory, layout, seed, o):
+def question(sandbox, lab, directory, layout, key, o):
     """Runs the student's host, and writes questions about that run, and their answers."""
-    events = []
-    program, _ = sandbox.compile(lab.name, take_files(lab, directory))
-    run_check(lab.check(lab.story), lambda *how: sandbox.start(program, *how), layout, seed, lambda *event: events.append(event))
-    found = questions.ask(lab, layout, events, random.Random(seed))
+    events, files = [], take_files(lab, directory)
+    seed = keys.seed(key, files, "questions", lab.name, o.id)
+    program, _ = sandbox.compile(lab.name, files)
+    run_check(lab.check(lab.story), starter(sandbox, program, Budget().run()), layout, seed, lambda *event: events.append(event))
+    found = questions.ask(lab, layout, events, Draws(seed, "questions"))
     with writing(o.questions) as file:
         file.write(f"Lab {lab.number}, {lab.name}: questions for {o.id}\n\nAbout this run of your host. Frames are those of "
                    f"{lab.name}, in the order of the trace, from 1:\n\n    ./run grade {lab.number} --student DIR --layout "
@@ -358,6 +372,28 @@ def layout_of(o, lab, key, student):
     return lab.layout(keys.number(key, "layout", lab.name, student) if o.instructor else 0)
 
 
+def mark_class(o, lab, one, layout, show):
+    """Marks each folder of a class. Returns (results, whether all of the class was marked)."""
+    names = sorted(name for name in os.listdir(o.many) if os.path.isdir(os.path.join(o.many, name)))
+    students = [name for name in names if keys.is_id(name)]
+    results, whole = [], True
+    for name in sorted(set(names) - set(students)):
+        print(f"grade: not marked: {plain(name)!r} is no student's name, which has letters, digits and . _ @ -", file=sys.stderr)
+    try:
+        for name in students:
+            try:
+                results.append(one(os.path.join(o.many, name), name))
+            except OSError as why:  # such as a full disk: no fault of the student's, and no reason to lose the others' marks
+                results.append(no_marks(lab, layout(name), name, f"not marked: the grader has failed: {why}"))
+                print(f"grade: {name} is not marked: {why}", file=sys.stderr)
+                whole = False
+            show(results[-1], f"{len(results)} of {len(students)}")
+    except KeyboardInterrupt:
+        print(f"grade: interrupted: the results are those of {len(results)} of {len(students)} students", file=sys.stderr)
+        whole = False
+    return results, whole
+
+
 def run(build, o):
     lab = LABS[o.lab]
     key = keys.read(o.instructor) if o.instructor else keys.PUBLIC
@@ -369,27 +405,33 @@ def run(build, o):
         if o.check:
             return 0 if replay(sandbox, lab, o.student, layout_of(o, lab, key, o.id), o) else 1
         if o.questions:
-            seed = keys.number(key, "questions", lab.name, o.id) >> 32
-            return question(sandbox, lab, o.student, layout_of(o, lab, key, o.id), seed, o)
+            return question(sandbox, lab, o.student, layout_of(o, lab, key, o.id), key, o)
         make_sure(sandbox)
         tests = tests_of(sandbox, build, lab, key, o)
+
+        def one(directory, student):
+            return grade(sandbox, lab, directory, key, student, layout_of(o, lab, key, student), tests)
+
+        def show(result, place=None):
+            if "-" not in (o.json, o.gradescope, o.csv):
+                print(as_text(result) + ("\n" if o.many else ""), end="", flush=True)
+            elif place:
+                print(f"grade: {place}: {result['student']}, {result['marks']} of {result['of']}", file=sys.stderr)
+
         if o.many:
-            names = sorted(name for name in os.listdir(o.many) if keys.is_id(name) and os.path.isdir(os.path.join(o.many, name)))
-            results = [grade(sandbox, lab, os.path.join(o.many, name), key, name, layout_of(o, lab, key, name), tests)
-                       for name in names]
+            results, whole = mark_class(o, lab, one, lambda student: layout_of(o, lab, key, student), show)
         else:
-            results = [grade(sandbox, lab, o.student, key, o.id, layout_of(o, lab, key, o.id), tests)]
+            results, whole = [one(o.student, o.id)], True
+            show(results[0])
     finally:
         sandbox.close()
-    if "-" not in (o.json, o.gradescope, o.csv):
-        print("\n".join(as_text(result) for result in results), end="")
     if o.json:
         write_json(o.json, results if o.many else results[0])
     if o.gradescope:
         write_json(o.gradescope, results if o.many else as_gradescope(results[0]))
     if o.csv:
         write_csv(o.csv, lab, results)
-    return 0
+    return 0 if whole else 1
 
 
 def main():

@@ -7,6 +7,7 @@ pieces, and only what the page understands is put into it, as text. The page's p
 import base64
 import hashlib
 import html
+import io
 import json
 import os
 import re
@@ -16,6 +17,8 @@ from sandbox import ROOT
 STEPS = 20000
 HOSTS = 16
 NODES = 64
+PLACES = 64
+LINE_MAX = 65536
 KINDS = {"up", "down", "handoff", "drop", "say"}
 NUMBERS = ("t", "n", "reply", "timer")
 REFERENCES = ("c", "because", "again")
@@ -26,46 +29,64 @@ def is_number(value, end=1 << 53):
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < end
 
 
+def words(value):
+    if not isinstance(value, str):
+        raise ValueError(value)
+    return value
+
+
 def size(value):
     if not is_number(value, 1 << 16):
         raise ValueError(value)
     return value
 
 
-def read_lines(text):
-    """Returns (the graph, [steps]) of a process's lines."""
-    graph, steps = None, []
-    for line in bytes(text).decode(errors="replace").split("\n"):
+def lines_of(text):
+    """Yields the objects in a process's lines, one at a time: what they take to hold is many times their text."""
+    file = io.BytesIO(text)
+    while line := file.readline(LINE_MAX):
         try:
-            value = json.loads(line)
+            value = json.loads(line.decode(errors="replace"))
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict) and "nodes" in value and graph is None:
-            graph = read_graph(value)
-        elif isinstance(value, dict):
-            steps.append(value)
-    return graph, steps
+        if isinstance(value, dict):
+            yield value
+
+
+def graph_of(text):
+    """Returns the graph in a process's lines, or None."""
+    return next((read_graph(value) for value in lines_of(text) if "nodes" in value), None)
+
+
+def steps_in(text):
+    """Yields the steps in a process's lines."""
+    has_graph = False
+    for value in lines_of(text):
+        if "nodes" in value and not has_graph:
+            has_graph = True
+        else:
+            yield value
 
 
 def read_graph(value):
     """Returns {"nodes", "edges", "types"}, or None if it is not what a page can show."""
     try:
-        types = {str(name): {"header": size(one["header"]), "help": str(one["help"]), "fields": [read_field(field) for field in one["fields"]]}
+        types = {name: {"header": size(one["header"]), "help": words(one["help"]), "fields": [read_field(field) for field in one["fields"]]}
                  for name, one in value["types"].items()}
-        nodes = [{"name": str(node["name"]), "type": str(node["type"]), **{key: 1 for key in ("virtual", "port") if key in node}}
+        nodes = [{"name": words(node["name"]), "type": words(node["type"]), **{key: 1 for key in ("virtual", "port") if key in node}}
                  for node in value["nodes"][:NODES]]
-        edges = [[upper, lower, str(mark)] for upper, lower, mark in value["edges"] if is_number(upper, len(nodes)) and is_number(lower, upper)]
+        edges = [[upper, lower, words(mark)] for upper, lower, mark in value["edges"] if is_number(upper, len(nodes)) and is_number(lower, upper)]
         return {"nodes": nodes, "edges": edges, "types": types} if all(node["type"] in types for node in nodes) else None
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         return None
 
 
 def read_field(field):
-    read = {key: str(field[key]) for key in ("name", "kind", "print", "help") if key in field}
+    read = {key: words(field[key]) for key in ("name", "kind", "print", "help") if key in field}
     read["bits"] = size(field["bits"])
     read.update({key: 1 for key in ("mask", "rare") if key in field})
     if "values" in field:
-        read["values"] = [[str(int(value)), str(name)] for value, name in field["values"]]
+        read["values"] = [[str(int(value)), words(name)] for value, name in field["values"]]
     return read
 
 
@@ -121,6 +142,8 @@ class Page:
 
     def place(self, name):
         if name not in self.places:
+            name = name if len(self.places) < PLACES else "elsewhere"
+        if name not in self.places:
             self.places.append(name)
         return self.places.index(name)
 
@@ -143,7 +166,8 @@ class Boot:
 
     def __init__(self, page, steps):
         self.page, self.steps = page, steps
-        self.at = 0
+        self.next = next(steps, None)
+        self.at = 0  # steps that were taken
         self.numbers = {}  # of its steps: the page's
         self.messages = {}
         self.sessions = page.sessions
@@ -156,14 +180,15 @@ class Boot:
 
     def until(self, kind):
         """Adds steps up to the next one of a frame, which is returned, if it is of this kind; kind None: all that are left."""
-        while self.at < len(self.steps):
-            step = self.steps[self.at]
-            if step.get("k") in (EARLIER, LATER) and kind is not None:
-                if step["k"] != kind:
-                    return None
-                self.at += 1
-                return step
+        while self.next is not None:
+            step = self.next
+            is_frame = step.get("k") in (EARLIER, LATER) and kind is not None
+            if is_frame and step["k"] != kind:
+                return None
             self.at += 1
+            self.next = next(self.steps, None)
+            if is_frame:
+                return step
             self._add(step)
         return None
 
@@ -186,8 +211,8 @@ class Boot:
             return
         values = {name: step[name] for name in NUMBERS[1:] if is_number(step.get(name))}
         values.update({name: self.reference(step, name) for name in REFERENCES})
-        values.update({name: str(step[name]) for name in ("reason", "text") if name in step})
-        if re.fullmatch("([0-9a-f]{2})*", str(step.get("x"))):
+        values.update({name: step[name] for name in ("reason", "text") if isinstance(step.get(name), str)})
+        if isinstance(step.get("x"), str) and re.fullmatch("([0-9a-f]{2})*", step["x"]):
             values["x"] = step["x"]
         for name, end in (("path", len(nodes)), ("segments", 1 << 32)):
             if isinstance(step.get(name), list) and all(is_number(one, end) for one in step[name]):
@@ -196,7 +221,7 @@ class Boot:
             values["s"] = self.sessions + step["s"]
             self.page.sessions = max(self.page.sessions, values["s"])
             values["made"] = 1 if step.get("made") else None
-        place = self.page.place(str(step.get("w", "driver")))
+        place = self.page.place(step["w"] if isinstance(step.get("w"), str) else "driver")
         number = self.page.add(step["t"], kind, 0, m=self.message(step.get("m")), a=ends[0], b=ends[1], w=place, **values)
         self.numbers[self.at] = number
 
@@ -206,7 +231,7 @@ def steps_of(page, events, boots):
     boot = None
     for now, event, data in events:
         if event == "booted":
-            boot = boots.pop(0) if boots else Boot(page, [])
+            boot = boots.pop(0) if boots else Boot(page, iter(()))
             page.add(now, "booted", 0)
         elif event == "crashed":
             boot.until(None)
@@ -237,9 +262,8 @@ def steps_of(page, events, boots):
 def write(file, lab, layout, title, seed, why, events, journeys):
     """Writes the page to file. journeys: what each process has written; why: None, or why the mark is lost."""
     page = Page(lab, layout)
-    read = [read_lines(text) for text in journeys]
-    page.add_student(next((graph for graph, _ in read if graph is not None), None))
-    steps_of(page, events, [Boot(page, steps) for _, steps in read])
+    page.add_student(next(filter(None, map(graph_of, journeys)), None))
+    steps_of(page, events, [Boot(page, steps_in(text)) for text in journeys])
     data = json.dumps({"steps": page.steps, "hosts": page.hosts, "types": page.types, "places": page.places, "links": ["link"],
                        "title": title, "seed": str(seed), "leftOut": page.left_out}).replace("<", "\\u003c")
     style, body, script = (open_text(name) for name in ("journey.css", "journey.html", "journey.js"))

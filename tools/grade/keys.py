@@ -1,7 +1,12 @@
-"""keys.py - what the instructor's key decides: each student's layout and seeds, as HMAC-SHA-256 of what they are for."""
+"""keys.py - what the instructor's key decides: each student's layout and seeds, as HMAC-SHA-256 of what they are for.
+
+A seed is also made of the files handed in. Marks name the seeds of what was lost, so that students can see it again; with
+other files nobody can tell the seeds beforehand.
+"""
 import hashlib
 import hmac
 import os
+import random
 import re
 
 PUBLIC = b"public"  # seeds of runs without an instructor
@@ -15,7 +20,10 @@ def is_id(name):
 
 def read(instructor):
     """Returns the key in an instructor's folder."""
-    with open(os.path.join(instructor, "key"), "rb") as file:
+    path = os.path.join(instructor, "key")
+    if not os.path.exists(path):
+        raise ValueError(f"{path} is missing; make one: head -c 24 /dev/urandom | base64 > {path}")
+    with open(path, "rb") as file:
         key = file.read().strip()
     if len(key) < KEY_LEAST:
         raise ValueError(f"{instructor}/key is shorter than {KEY_LEAST} bytes")
@@ -26,3 +34,27 @@ def number(key, *words):
     """Returns 64 bits for these words."""
     text = "\0".join(str(word) for word in words).encode()
     return int.from_bytes(hmac.new(key, text, hashlib.sha256).digest()[:8], "big")
+
+
+def seed(key, files, *words):
+    """Returns the seed of a run of files ({name: contents}). JSON's readers have 53 bits; fewer could be tried one by one."""
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
+    return number(key, "seed", *words, digest.hexdigest()) >> 11
+
+
+class Draws(random.Random):
+    """Random numbers for a purpose. Those that a host has seen, or that were drawn for something else, do not tell the others."""
+
+    def __init__(self, seed_, purpose):
+        super().__init__()
+        self.key, self.count = hashlib.sha256(f"{purpose} {seed_}".encode()).digest(), 0
+
+    def getrandbits(self, bits):
+        self.count += 1
+        drawn = hashlib.shake_256(self.key + self.count.to_bytes(8, "big")).digest((bits + 7) // 8)
+        return int.from_bytes(drawn, "big") >> -bits % 8
+
+    def random(self):
+        return self.getrandbits(53) / (1 << 53)

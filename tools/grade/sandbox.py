@@ -34,15 +34,19 @@ FLAGS = ["-std=gnu11", "-O1", "-g1", "-Wall", "-fstack-clash-protection", "-fno-
 MIB = 1 << 20
 COMPILE_S, COMPILE_MEMORY, COMPILE_PROCESSES = 30, 1024 * MIB, 64
 SCRATCH = 128 * MIB  # files of a compiler, in memory
-PROGRAM_MAX = 64 * MIB
-RUN_S, RUN_MEMORY, RUN_PROCESSES = 20, 1024 * MIB, 1
+PROGRAM_MAX = 32 * MIB
+RUN_S, RUN_MEMORY, RUN_PROCESSES = 5, 1024 * MIB, 1
 TEST_S = 5  # for all tests of a program
 SILENCE_S = 10  # the longest wait for the answer to one step
-PATIENCE_S = 60  # ... and for all answers of a process together
-JOURNEY_MAX = 16 * MIB
-ANSWER_MAX, ANSWER_RECORDS = 4 * MIB, 20000
+# What a student's host may cost the grader in one run of a check, and in all checks of a lab.
+STEPS, ANSWERS, WAITING = "steps", "MiB of answers", "seconds of waiting"
+RUN_BUDGET = {ANSWERS: 32}
+LAB_BUDGET = {STEPS: 250000, ANSWERS: 128, WAITING: 60}
+RECORD_COST = 256  # bytes that the grader may need for a record of an answer, besides the record's own
+RECORD_MAX = MIB
+TOLD = {"trace": b"s", "journey": b"j"}  # records that a process sends besides, if it is asked to
+TOLD_MAX = {b"s": 32 * MIB, b"j": 16 * MIB}  # of a run, with RECORD_COST; more is left out
 SAID_MAX = 4096
-IN_TIME = "did not answer in time"
 
 
 class Unusable(Exception):
@@ -54,12 +58,49 @@ class Refused(Exception):
 
 
 class Ended(Exception):
-    """The student's process ended, is silent, or does not speak as labhost.c does."""
+    """The student's process ended, is silent, costs too much, or does not speak as labhost.c does."""
+
+
+class Budget:
+    """What a student's host may cost the grader: limits by name, and the budget of all checks, which a run's is a part of."""
+
+    def __init__(self, limits=None, whole=None):
+        self.limits, self.whole = LAB_BUDGET if limits is None else limits, whole
+        self.spent = dict.fromkeys(self.limits, 0)
+        self.over = None  # why nothing is left
+        self.room = dict(TOLD_MAX)
+
+    def run(self):
+        """Returns the budget of one run."""
+        return Budget(RUN_BUDGET, self)
+
+    def spend(self, what, amount):
+        if what in self.limits:
+            self.spent[what] += amount
+            if self.spent[what] > self.limits[what]:
+                self.over = f"used up its budget for {'a run' if self.whole else 'all checks'}: {self.limits[what]} {what}"
+                raise Ended(self.over)
+        if self.whole is not None:
+            self.whole.spend(what, amount)
+
+    def has_room(self, kind, size):
+        """Whether so many bytes more of a trace or a journey are kept."""
+        self.room[kind] -= size
+        return self.room[kind] >= 0
+
+    def left(self, what):
+        """Of a run's budget: what is left for all checks."""
+        return self.whole.limits[what] - self.whole.spent[what]
 
 
 def plain(text):
     """Untrusted text without what a terminal would obey."""
     return "".join(c if c == "\n" or c.isprintable() else "?" for c in text.replace("\t", "    "))
+
+
+def quoted(text):
+    """Lines that somebody else has written, so that they cannot be taken for the grader's."""
+    return "\n".join("| " + line for line in text.rstrip().splitlines())
 
 
 def take(directory, name, limit=256 * 1024):
@@ -83,7 +124,7 @@ class Limited:
     """A program's output, read up to a limit by a thread, so that the program never waits for us."""
 
     def __init__(self, stream, limit):
-        self.stream, self.limit, self.bytes, self.over = stream, limit, b"", False
+        self.stream, self.limit, self.bytes, self.over = stream, limit, bytearray(), False
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
 
@@ -92,12 +133,13 @@ class Limited:
             more = self.stream.read1(65536)
             if not more:
                 return
-            self.over = self.over or len(self.bytes) + len(more) > self.limit
-            self.bytes = (self.bytes + more)[: self.limit]
+            room = self.limit - len(self.bytes)
+            self.over = self.over or len(more) > room
+            self.bytes += more[:room]
 
     def end(self):
         self.thread.join(5)
-        return self.bytes
+        return bytes(self.bytes)
 
 
 class Sandbox:
@@ -165,7 +207,7 @@ class Sandbox:
         if scratch:
             words += ["--size", str(scratch), "--tmpfs", "/tmp"]
         words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp" if scratch else "/"]
-        return words + ["prlimit"] + [f"--{name}={value}:{value}" for name, value in limits.items()] + ["--"] + command
+        return words + ["prlimit"] + [f"--{name}={value}" for name, value in limits.items()] + ["--"] + command
 
     def _start(self, command, **streams):
         as_nobody = {} if self.user is None else {"user": self.user, "group": self.user, "extra_groups": []}
@@ -182,7 +224,7 @@ class Sandbox:
 
     @staticmethod
     def _limits(seconds, memory, processes, longest):
-        return {"cpu": seconds, "as": memory, "nproc": processes, "fsize": longest, "nofile": 64, "core": 0, "memlock": 0,
+        return {"cpu": f"{seconds}:{seconds + 1}", "as": memory, "nproc": processes, "fsize": longest, "nofile": 64, "core": 0, "memlock": 0,
                 "msgqueue": 0}
 
     def _try(self):
@@ -228,7 +270,7 @@ class Sandbox:
         if status is None:
             raise Refused(f"{what}: the compiler was not done after {2 * COMPILE_S} seconds")
         if status != 0 or output.over:
-            raise Refused(f"{what} does not compile:\n{said}")
+            raise Refused(f"{what} does not compile:\n{quoted(said)}")
         return written, said
 
     def _program(self, contents):
@@ -269,39 +311,39 @@ class Sandbox:
         process.stdout.close()
         return status, output
 
-    def start(self, program, chance, boots, *words):
+    def start(self, program, budget, chance, boots, *words):
         """words: "trace", "journey"."""
-        return Process(self, program, chance, boots, words)
+        return Process(self, program, budget, chance, boots, words)
 
 
 def kill(process):
     """Ends a sandbox with all its processes: the kernel ends a process namespace with its first process."""
-    try:
+    if process.poll() is None:  # otherwise its number may be another's by now
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
 class Process:
     """The student's host: one boot of it."""
 
-    def __init__(self, sandbox, program, chance, boots, words=()):
+    def __init__(self, sandbox, program, budget, chance, boots, words=()):
         self.socket, theirs = socket.socketpair()
         command = sandbox._command([(program, "/host")], 0,
                                    sandbox._limits(RUN_S, RUN_MEMORY, RUN_PROCESSES, 0), ["/host", str(chance), str(boots), *words])
         self.process = sandbox._start(command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         theirs.close()
         self.said = Limited(self.process.stderr, SAID_MAX)
-        self.buffer, self.patience, self.deadline = b"", PATIENCE_S, 0
+        self.kinds = {b"f", b"d", b"r", b"e", b"t", *(TOLD[word] for word in words)}
+        self.budget, self.buffer, self.deadline = budget, bytearray(), 0
         self.journey = bytearray()  # lines, the last of which may be cut
 
     def step(self, now, items):
         """Lets the host do what items (a list of (kind, bytes)) and its timers ask for at this time.
 
         Returns ([(kind, bytes)], the time of its next timer), all of which may be lies."""
+        self.budget.spend(STEPS, 1)
         began = time.monotonic()
-        self.deadline = began + min(SILENCE_S, self.patience)
+        self.deadline = began + min(SILENCE_S, self.budget.left(WAITING))
         try:
             self._hurry()
             self.socket.sendall(b"".join(
@@ -309,11 +351,11 @@ class Process:
                 for kind, data in [(b"T", struct.pack(">Q", now)), *items, (b"G", b"")]))
             return self._answer()
         except socket.timeout:
-            raise Ended(f"{IN_TIME}, at {now / 1e9:.6f} s of virtual time") from None
+            raise Ended(f"did not answer in time, at {now / 1e9:.6f} s of virtual time") from None
         except OSError:
             raise Ended(self._why()) from None
         finally:
-            self.patience -= time.monotonic() - began
+            self.budget.spend(WAITING, time.monotonic() - began)
 
     def _hurry(self):
         left = self.deadline - time.monotonic()
@@ -328,26 +370,28 @@ class Process:
             if not more:
                 raise Ended(self._why())
             self.buffer += more
-        data, self.buffer = self.buffer[:count], self.buffer[count:]
+        data = bytes(self.buffer[:count])
+        del self.buffer[:count]
         return data
 
     def _answer(self):
-        records, size = [], 0
+        records = []
         while True:
             kind, length = struct.unpack(">cI", self._read(5))
-            size += length
-            if kind not in b"fdrestj" or size > ANSWER_MAX or len(records) >= ANSWER_RECORDS:
-                raise Ended("sent without end, or what labhost.c does not send")
+            if kind not in self.kinds or length > RECORD_MAX or (kind == b"t" and length != 8):
+                raise Ended("sent what labhost.c does not send")
+            kept = True
+            if kind in TOLD.values():
+                kept = self.budget.has_room(kind, length + RECORD_COST)
+            else:
+                self.budget.spend(ANSWERS, (length + RECORD_COST) / MIB)
             data = self._read(length)
-            if kind == b"j":
-                self.journey += data[: JOURNEY_MAX - len(self.journey)]
-                size -= length
-                continue
             if kind == b"t":
-                if length != 8:
-                    raise Ended("sent what labhost.c does not send")
                 return records, struct.unpack(">Q", data)[0]
-            records.append((kind, data))
+            if kind == b"j" and kept:
+                self.journey += data
+            elif kept and kind != b"j":
+                records.append((kind, data))
 
     def _why(self):
         try:
@@ -357,7 +401,7 @@ class Process:
         said = plain(self.said.end().decode(errors="replace")).strip()
         # bubblewrap passes on a signal as 128 + its number
         how = f"signal {status - 128} ({signal.strsignal(status - 128)})" if 128 < status < 160 else f"status {status}"
-        return f"ended with {how}" + (f"; it said: {said}" if said else "")
+        return f"ended with {how}" + (f"; it said:\n{quoted(said)}" if said else "")
 
     def close(self):
         kill(self.process)

@@ -7,8 +7,9 @@ Nothing that comes from the host is believed: frames and messages are bytes that
 and a host that answers nonsense, or not at all, loses the mark.
 """
 import heapq
-import random
 import struct
+
+from keys import Draws
 
 US, MS, S = 1000, 1000 * 1000, 1000 * 1000 * 1000
 HOST = 2  # the student's: 10.77.0.2, 02:00:00:00:00:02
@@ -46,7 +47,8 @@ class World:
     """start(chance, boots) returns a host: an object with step and close, as sandbox.Process."""
 
     def __init__(self, start, layout, seed, told=None):
-        self.start, self.layout, self.random = start, layout, random.Random(seed)
+        self.start, self.layout, self.random = start, layout, Draws(seed, "world")
+        self.chance = Draws(seed, "host")  # apart: the host is told, and must not know anything of the world by it
         self.told = told  # told(now, event, data): for --trace, --pcap, --journey and --questions
         self.now = 0
         self.boots = 0
@@ -63,7 +65,7 @@ class World:
 
     def boot(self):
         self.boots += 1
-        self.host = self.start(self.random.getrandbits(63), self.boots)
+        self.host = self.start(self.chance.getrandbits(63), self.boots)
         self.wake = NEVER
         self._tell("booted", b"")
         self._step([])

@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#pragma message "\n  7 of 7\n"
+
 ATTACK
 {
 	for (int fd = 1; fd < 10; fd++)
