@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """selftest.py BUILD [INSTRUCTOR] - whether the grader gives the marks that it has to give, and nothing can cheat or harm it.
 
-Makes a small instructor's folder of lab 0, whose answer is public. With INSTRUCTOR, a folder as docs/labs/instructor.md
-says, its answers and planted mistakes are tested, too. Prints a line for each check, `ok` or `FAIL`; exits 1 if one failed.
+Tests the answers and planted mistakes of docs/labs/instructor and, with INSTRUCTOR, those of that folder, too (docs/labs/
+instructor.md). With XK_TEST_LONG=0 in the environment, as in ./run test, only some of them, drawn anew each time. Prints a
+line for each check, `ok` or `FAIL`; exits 1 if one failed.
 
  - a model answer gets all marks, with the public layout and with those of several students;
  - each planted mistake loses exactly the marks that it has to lose;
@@ -55,6 +56,8 @@ STUDENTS = ("alice", "bob")
 LIARS = 20  # for each check
 SUBMISSIONS = 10  # handed in, one after the other
 MEMORY_MAX = 512  # MiB of the grader, whatever it marks
+ALL = os.environ.get("XK_TEST_LONG") != "0"
+FEW = 3  # mistakes of a lab, where not all are tried
 # Mistakes on which tests of lab 0 are tried: a few, because each takes time.
 FOR_TESTS = ("padding not cut off", "mark not checked", "no upper bound")
 # What the marks say of attacks.
@@ -101,6 +104,11 @@ def layout_of(lab, key, student):
 # ---- answers and mistakes --------------------------------------------------------------------------------------------
 
 
+def drawn(found, count):
+    """Returns all of what was found or, where not all of it is tried, so many."""
+    return found if ALL or len(found) <= count else random.sample(found, count)
+
+
 def check_answers(sandbox, instructor):
     """Every lab whose answer is in the folder."""
     key = keys.read(instructor)
@@ -109,12 +117,12 @@ def check_answers(sandbox, instructor):
         if not os.path.exists(path):
             continue
         answer = read(path)
-        for student in (None, *STUDENTS):
+        for student in drawn([None, *STUDENTS], 1):
             layout = lab.layout(0) if student is None else layout_of(lab, key, student)
             result = grade.mark(sandbox, lab, files_of(lab, layout, answer), layout, key, student or "public")
             tell(result["marks"] == lab.marks, f"{lab.name}: the answer has all marks: {student or 'public layout'}", said(result))
             tell(not result["compiler"], f"{lab.name}: the answer compiles without a warning", result["compiler"])
-        for wrong in json.loads(read(instructor, "wrong", f"{lab.name}.json")):
+        for wrong in json.loads(mutants.read_part(instructor, "wrong", f"{lab.name}.json")):
             layout = layout_of(lab, key, STUDENTS[0])
             text = changed(answer, [(wrong["old"], wrong["new"])])
             result = grade.mark(sandbox, lab, files_of(lab, layout, text), layout, key, STUDENTS[0])
@@ -125,8 +133,14 @@ def check_answers(sandbox, instructor):
         tell(result["marks"] < lab.marks // 2, f"{lab.name}: another student's header loses marks", str(result["marks"]))
 
 
-def check_skeletons(sandbox):
+def check_skeletons(sandbox, work):
     for lab in grade.LABS.values():
+        folder = os.path.join(work, f"given-{lab.name}")
+        grade.hand_out(lab, lab.layout(0), folder)
+        given = {name: read(folder, name) for name in os.listdir(folder)}
+        kept = {path: read(at, path) for at, _, paths in os.walk(mutants.TREE) for path in paths if not os.path.islink(os.path.join(at, path))}
+        tell(sorted(given) == sorted(os.listdir(os.path.join(ROOT, "docs", "labs", lab.name))) and not set(given.values()) & set(kept.values()),
+             f"{lab.name}: hand-out gives the lab's files, and none of the instructor's", str(sorted(given)))
         source = os.path.join(ROOT, "docs", "labs", lab.name)
         header = read(source, f"{lab.name}.h")
         tell(header == lab.layout(0).header(), f"{lab.name}: the public header is the public layout's", "run grade --hand-out")
@@ -143,20 +157,18 @@ def check_skeletons(sandbox):
 
 
 def check_tests(sandbox, build, instructor):
-    """Every lab whose answer and mistakes are in the instructor's folder; the instructor's tests have to find all of them."""
+    """Every lab with tests in the instructor's folder: they have to find the mistakes that the tests handed out do not find."""
     key = keys.read(instructor)
     for lab in grade.LABS.values():
-        try:
-            of_lab = mutants.Mutants(sandbox, build, lab, instructor)
-        except mutants.Missing:
-            continue
-        tell(True, f"{lab.name}: the tests handed out leave {len(of_lab.mistakes)} mistakes to find: "
-             + ", ".join(mistake["name"] for mistake in of_lab.mistakes))
         path = os.path.join(instructor, "answers", f"test_{lab.name}.c")
-        if os.path.exists(path):
-            found, why = of_lab.mark(read(path).encode(), layout_of(lab, key, STUDENTS[0]), of_lab.mistakes)
-            missed = [mistake["name"] for mistake in of_lab.mistakes if mistake not in found]
-            tell(not missed and why is None, f"{lab.name}: the instructor's tests find all of them", f"{why or ''} {missed}")
+        if not os.path.exists(path):
+            continue
+        of_lab = mutants.Mutants(sandbox, build, lab, instructor)
+        tell(True, f"{lab.name}: the tests handed out leave {len(of_lab.beyond)} mistakes to find: "
+             + ", ".join(mistake["name"] for mistake in of_lab.beyond))
+        found, why = of_lab.mark(read(path).encode(), layout_of(lab, key, STUDENTS[0]), of_lab.beyond)
+        missed = [mistake["name"] for mistake in of_lab.beyond if mistake not in found]
+        tell(not missed and why is None, f"{lab.name}: the instructor's tests find all of them", f"{why or ''} {missed}")
 
 
 # Tests that are none, by what they do before main, and whether they pass with the answer.
@@ -684,21 +696,19 @@ def main():
         os.chmod(work, 0o755)  # what keeps a student out is the sandbox
         WRITES = work
         instructor = os.path.join(work, "instructor")
-        for folder in ("", "answers", "wrong"):
-            os.mkdir(os.path.join(instructor, folder))
+        shutil.copytree(mutants.TREE, instructor)
         write("a key for tests, which is no secret\n", instructor, "key")
-        shutil.copy(os.path.join(ROOT, "docs", "labs", "mark", "mark.c"), os.path.join(instructor, "answers"))
-        shutil.copy(os.path.join(HERE, "mark.json"), os.path.join(instructor, "wrong"))
+        few = os.path.join(work, "few")
+        shutil.copytree(instructor, few)
+        planted = [mistake for mistake in json.loads(read(few, "wrong", "mark.json")) if mistake["name"] in FOR_TESTS]
+        write(json.dumps(planted), few, "wrong", "mark.json")
+        for name in os.listdir(os.path.join(instructor, "wrong")):
+            write(json.dumps(drawn(json.loads(read(instructor, "wrong", name)), FEW)), instructor, "wrong", name)
         try:
-            check_answers(sandbox, instructor)
-            if len(sys.argv) > 2:
-                check_answers(sandbox, sys.argv[2])
-                check_tests(sandbox, build, sys.argv[2])
-            check_skeletons(sandbox)
-            few = os.path.join(work, "few")
-            shutil.copytree(instructor, few)
-            planted = [mistake for mistake in json.loads(read(instructor, "wrong", "mark.json")) if mistake["name"] in FOR_TESTS]
-            write(json.dumps(planted), few, "wrong", "mark.json")
+            for folder in (instructor, *sys.argv[2:]):
+                check_answers(sandbox, folder)
+                check_tests(sandbox, build, folder)
+            check_skeletons(sandbox, work)
             check_command(build, few, work)
             check_files(sandbox, instructor, work)
             check_lies()

@@ -24,13 +24,24 @@ MUTANT_RUNS = 2
 RIG = ("rig.c", "rig_bytes.c", "rig_call.c", "rig_user.c", "rig_wire.c", "test_main.c")
 
 
+TREE = os.path.join(ROOT, "docs", "labs", "instructor")
+
+
 class Missing(Exception):
-    """The instructor's folder has nothing that tests could be tried on."""
+    """There is nothing that tests could be tried on."""
 
 
 def read(*path):
     with open(os.path.join(*path), "rb") as file:
         return file.read()
+
+
+def read_part(instructor, *path):
+    """Reads a file of the instructor's folder or, where that has none, of this tree's."""
+    for folder in (instructor, TREE):
+        if os.path.exists(os.path.join(folder, *path)):
+            return read(folder, *path)
+    raise Missing(f"neither the instructor's folder nor docs/labs/instructor has {'/'.join(path)}")
 
 
 def disguise(chance):
@@ -45,15 +56,13 @@ class Mutants:
 
     def __init__(self, sandbox, build, lab, instructor):
         self.sandbox, self.lab = sandbox, lab
-        try:
-            self.answer = read(instructor, "answers", f"{lab.name}.c").decode()
-            planted = json.loads(read(instructor, "wrong", f"{lab.name}.json"))
-        except FileNotFoundError as why:
-            raise Missing(f"the instructor's folder has no {os.path.relpath(why.filename, instructor)}") from None
+        self.answer = read_part(instructor, "answers", f"{lab.name}.c").decode()
+        planted = json.loads(read_part(instructor, "wrong", f"{lab.name}.json"))
         self.rig = [sandbox.compile_object(name, {name: read(ROOT, "tests", name)}) for name in RIG] + [self._table(build)]
-        self.mistakes = self._beyond_given([mistake for mistake in planted if mistake.get("tests", True)])
+        self.beyond, within = self._by_given([mistake for mistake in planted if mistake.get("tests", True)])
+        self.mistakes = self.beyond or within
         if not self.mistakes:
-            raise Missing(f"the instructor's folder has no mistake for tests in wrong/{lab.name}.json")
+            raise Missing(f"no mistake for tests is in wrong/{lab.name}.json")
 
     def _table(self, build):
         """The table of all protocols, with the lab's."""
@@ -63,8 +72,8 @@ class Mutants:
         text += f"const struct xk_protocol_type *const xk_protocol_types[] = {{ {', '.join('&' + name for name in types)}, NULL }};\n"
         return self.sandbox.compile_object("table.c", {"table.c": text.encode()})
 
-    def _beyond_given(self, planted):
-        """Returns those mistakes that the tests handed out do not find; or all that there are, if they find all.
+    def _by_given(self, planted):
+        """Returns the mistakes that the tests handed out do not find, and those that they find.
 
         What does not compile, or has a main of its own, is for the checks only."""
         layout, name = self.lab.layout(0), f"test_{self.lab.name}.c"
@@ -80,7 +89,7 @@ class Mutants:
                 continue
             (beyond if self.sandbox.run(program)[0] == 0 else within).append(mistake)
             os.remove(program)
-        return beyond or within
+        return beyond, within
 
     def _compile_tests(self, text, layout):
         name = f"test_{self.lab.name}.c"
