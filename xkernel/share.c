@@ -27,7 +27,7 @@ bool
 xk_share_take(struct xk_share *share, uint32_t count)
 {
 	struct xk_protocol *keeper = NULL;
-	uint32_t leaving = 0; /* what a part that leaves as many has */
+	uint32_t leaving = 0; /* the most that one has which leaves as many */
 	bool fits = true;
 
 	if (count > UINT32_MAX / 4) /* so that no sum wraps round */
@@ -40,7 +40,7 @@ xk_share_take(struct xk_share *share, uint32_t count)
 			leaving = held;
 		keeper = part->keeper;
 		if (part->of == NULL)
-			fits = fits && leaving <= part->max - held;
+			fits = fits && leaving <= part->max - (held - count);
 	}
 	if (fits && keeper != NULL) {
 		fits = count <= xk_keep_room(keeper);

@@ -178,6 +178,7 @@ chan_init(struct xk_protocol *self)
 	    chan->timeout_max_ns > chan->silence_ns || chan->lifetime_ns < 2 * chan->silence_ns)
 		return -EINVAL;
 	xk_lock_init(&chan->lock, self);
+	chan->all.saved = (struct xk_share){ .max = xk_share_buffers(chan->saved_max), .keeper = self };
 	xk_event_init(&chan->forget, self->kernel, chan_peer_expire, chan);
 	err = xk_map_init(&chan->holders, self->kernel, CHAN_HOSTS);
 	if (err != 0)

@@ -86,7 +86,7 @@ chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 	ticket->keeper = NULL;
 	if (xk_unlikely(e->copy.m != NULL)) {
 		if (e->is_server)
-			chan_peer_unsave(e->peer, e->copy.saved);
+			xk_share_give(&e->peer->own.saved, e->copy.saved);
 		xk_msg_free(e->copy.m);
 		e->copy.m = NULL;
 	}
@@ -100,16 +100,12 @@ chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 static inline void
 chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 {
-	_Atomic uint64_t *first = &e->peer->first;
-
 	e->tries = 0;
 	e->repeats = 0;
 	e->asked = false;
 	e->sent_ns = now_ns;
 	e->due_ns = now_ns + e->timeout_ns;
-	/* no read-modify-write: of two additions at once one may be lost, which only lets less be repeated */
-	atomic_store_explicit(first, atomic_load_explicit(first, memory_order_relaxed) + e->copy.len + CHAN_HEADER_LEN,
-			      memory_order_relaxed);
+	xk_budget_note(&e->peer->again, e->copy.len + CHAN_HEADER_LEN);
 }
 
 /* Returns whether the ticket's keeper still retransmits the message by itself. */
@@ -145,7 +141,8 @@ chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
 
 /*
  * Puts into *after what a time-out sends: the message, or a question, which is a header alone, if only_asks, for a
- * message of several packets, or if the message must not be sent again now. Returns whether it is a question.
+ * message of several packets, or if the message must not be sent again now; a server sends nothing if it has asked too much
+ * already. Returns whether it is a question.
  */
 static bool
 chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after)
@@ -157,6 +154,10 @@ chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_
 	e->measure_in = 1;
 	chan_end_set_timeout(e, e->timeout_ns * 2);
 	e->due_ns = now_ns + e->timeout_ns;
+	if (only_asks && e->is_server && !chan_peer_may_ask(e, now_ns)) {
+		xk_count(e->session.protocol, CHAN_WITHHELD);
+		return true;
+	}
 	if (only_asks) {
 		after->m = xk_msg_new(xk_platform_of(e->session.protocol), 0);
 		after->sequence = e->sequence;
@@ -458,13 +459,13 @@ chan_server_keep(struct chan_end *e, struct xk_msg *reply)
 		return true;
 	}
 	if (xk_unlikely(xk_msg_len(reply) > CHAN_SHORT)) {
-		e->copy.saved = chan_peer_save(e->peer, reply);
-		if (e->copy.saved == 0)
+		e->copy.saved = xk_msg_buffers(reply);
+		if (!xk_share_take(&e->peer->own.saved, e->copy.saved))
 			return false;
 	}
-	if (xk_likely(chan_end_copy(e, reply)))
+	if (xk_likely(chan_end_copy(e, reply))) /* a short one always is */
 		return true;
-	chan_peer_unsave(e->peer, e->copy.saved);
+	xk_share_give(&e->peer->own.saved, e->copy.saved);
 	return false;
 }
 
@@ -614,8 +615,9 @@ chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 			xk_count(self, CHAN_GIVEN_UP);
 			chan_server_is_acked(e, &after->ticket);
 		} else {
-			xk_count(self, CHAN_REPEATED);
 			chan_end_retry(e, false, now_ns, after);
+			if (after->flags != 0)
+				xk_count(self, CHAN_REPEATED);
 		}
 	}
 	if (e->state == CHAN_SENT)

@@ -26,10 +26,9 @@
 #define CHAN_MINUTE_NS UINT64_C(60000000000)
 
 enum {
-	CHAN_NETWORK_BITS = 8,   /* low bits of an address: the host within its network */
-	CHAN_LOOKED_AT = 32,     /* channels of a host that are tried for eviction */
-	CHAN_MEMORIES = 16,      /* limit of memories, times `channels`; half of it where a host evicts its own */
-	CHAN_REPEATED_BYTES = 3, /* bytes that may be sent again to a host, for each byte sent for the first time */
+	CHAN_NETWORK_BITS = 8, /* low bits of an address: the host within its network */
+	CHAN_LOOKED_AT = 32,   /* channels of a host that are tried for eviction */
+	CHAN_MEMORIES = 16,    /* limit of memories, times `channels`; half of it where a host evicts its own */
 };
 
 /* ---- lists of past channels; the lock is held ---- */
@@ -88,6 +87,7 @@ chan_holder_join(struct chan_holder *holder, struct chan_holder *above)
 	if (holder->above != NULL)
 		return;
 	holder->above = above;
+	holder->saved.of = &above->saved;
 	LIST_INSERT_HEAD(&above->below, holder, beside);
 }
 
@@ -133,6 +133,8 @@ chan_peer_become_client(struct chan_peer *peer, uint64_t station)
 			chan_holder_free_unused(chan, above);
 			return -ENOMEM;
 		}
+		if (holder->above == NULL)
+			holder->saved = (struct xk_share){ .max = UINT32_MAX, .leaves = i > 0 /* a network */ };
 		chan_holder_join(holder, above);
 		above = holder;
 	}
@@ -214,7 +216,8 @@ chan_peer_get(struct chan *chan, uint32_t host)
 		return peer;
 	peer->chan = chan;
 	peer->host = host;
-	peer->minute_ns = xk_now_ns(&chan->protocol);
+	peer->own.saved.max = xk_share_buffers(chan->peer_saved_max);
+	peer->again.minute_ns = xk_now_ns(&chan->protocol);
 	TAILQ_INIT(&peer->ends[false]);
 	TAILQ_INIT(&peer->ends[true]);
 	LIST_INSERT_HEAD(&chan->list, peer, beside);
@@ -253,7 +256,7 @@ chan_peer_unlink(struct chan_end *e)
 
 /* Moves all ends of a list to *taken, each with a reference. Those that are being closed are only taken out. */
 static void
-chan_peer_take(struct chan_ends *ends, struct chan_ends *taken)
+chan_peer_take_ends(struct chan_ends *ends, struct chan_ends *taken)
 {
 	struct chan_end *e;
 
@@ -500,69 +503,34 @@ chan_peer_leave(struct chan_end *e, bool rests)
 
 /* ---- how much is kept, and sent again ---- */
 
-/* Returns the bytes of a message's buffers, however little is in them. */
-static uint64_t
-chan_cost_of_message(const struct xk_msg *m)
+/* Takes len bytes from the peer's budget, for what concerns e's message. Returns as chan_peer_may_repeat. */
+static bool
+chan_peer_take(struct chan_end *e, uint64_t len, uint64_t now_ns)
 {
-	uint64_t cost = 0;
+	struct chan_peer *peer = e->peer;
+	bool may;
 
-	for (; m != NULL; m = m->next)
-		cost += m->len < XK_MSG_SEGMENT ? XK_MSG_SEGMENT : m->len;
-	return cost;
+	if (!xk_lock_try(&peer->chan->lock))
+		return false;
+	xk_budget_turn(&peer->again, e->copy.len + CHAN_HEADER_LEN, now_ns);
+	may = xk_budget_take(&peer->again, len, 0);
+	xk_unlock(&peer->chan->lock);
+	return may;
 }
 
-/*
- * Lets a network use at most as many bytes as are free. So n networks that never acknowledge leave one part in n + 1
- * to all others, and a network whose hosts acknowledge gets what it needs of that.
- */
-uint64_t
-chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply)
+bool
+chan_peer_may_ask(struct chan_end *e, uint64_t now_ns)
 {
-	const struct chan *chan = peer->chan;
-	uint64_t cost = chan_cost_of_message(reply);
-	uint64_t all = atomic_load_explicit(&chan->all.saved, memory_order_relaxed);
-	uint64_t rest = all < chan->saved_max ? chan->saved_max - all : 0;
-	const uint64_t limits[] = { chan->peer_saved_max, rest, UINT64_MAX, chan->saved_max }, *limit = limits;
-	bool fits = true;
-
-	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above)
-		fits &= atomic_fetch_add_explicit(&holder->saved, cost, memory_order_relaxed) + cost <= *limit++;
-	if (fits)
-		return cost;
-	chan_peer_unsave(peer, cost);
-	return 0;
-}
-
-void
-chan_peer_unsave(struct chan_peer *peer, uint64_t saved)
-{
-	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above)
-		atomic_fetch_sub_explicit(&holder->saved, saved, memory_order_relaxed);
+	return chan_peer_take(e, CHAN_HEADER_LEN, now_ns);
 }
 
 bool
 chan_peer_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns)
 {
-	struct chan_peer *peer = e->peer;
-	uint64_t first = atomic_load_explicit(&peer->first, memory_order_relaxed);
-	uint64_t bytes = e->copy.len + CHAN_HEADER_LEN;
-	bool may;
-
-	if (e->repeats >= most || !xk_lock_try(&peer->chan->lock))
+	if (e->repeats >= most || !chan_peer_take(e, e->copy.len + CHAN_HEADER_LEN, now_ns))
 		return false;
-	if (now_ns - peer->minute_ns >= CHAN_MINUTE_NS) {
-		peer->minute_ns = now_ns;
-		/* this message, which may have been sent before the minute began, counts as sent in it */
-		peer->first_before = first - (bytes < first ? bytes : first);
-		peer->repeated = 0;
-	}
-	may = peer->repeated + bytes <= CHAN_REPEATED_BYTES * (first - peer->first_before);
-	if (may) {
-		peer->repeated += bytes;
-		e->repeats++;
-	}
-	xk_unlock(&peer->chan->lock);
-	return may;
+	e->repeats++;
+	return true;
 }
 
 /* ---- events ---- */
@@ -583,9 +551,9 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 		is_void = change == XK_BIDCTL_REBOOTED ||
 			  (change == XK_BIDCTL_FIRST_CONTACT && peer->boot != 0 && peer->boot != changed->boot);
 		if (is_void || change == XK_BIDCTL_LOST)
-			chan_peer_take(&peer->ends[false], &taken);
+			chan_peer_take_ends(&peer->ends[false], &taken);
 		if (is_void) {
-			chan_peer_take(&peer->ends[true], &taken);
+			chan_peer_take_ends(&peer->ends[true], &taken);
 			chan_peer_forget(peer);
 		}
 		if (changed->boot != 0)
@@ -629,8 +597,8 @@ chan_peer_fini(struct chan *chan)
 	for (peer = LIST_FIRST(&chan->list); peer != NULL; peer = next) {
 		next = LIST_NEXT(peer, beside);
 		chan_peer_forget(peer);
-		chan_peer_take(&peer->ends[false], &taken);
-		chan_peer_take(&peer->ends[true], &taken);
+		chan_peer_take_ends(&peer->ends[false], &taken);
+		chan_peer_take_ends(&peer->ends[true], &taken);
 		chan_peer_free_unused(peer);
 	}
 	while ((e = TAILQ_FIRST(&taken)) != NULL) {

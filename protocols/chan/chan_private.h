@@ -9,12 +9,14 @@
 #include <sys/queue.h>
 
 #include "protocols/bid/bidctl.h"
+#include "protocols/budget.h"
 #include "protocols/chan/chan.h"
 #include "protocols/estimate.h"
 #include "protocols/ticket.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/share.h"
 
 enum chan_drop {
 	CHAN_BAD_LENGTH = XK_DROP_OWN,
@@ -120,9 +122,9 @@ struct chan_holder {
 	struct chan_holders below;
 	struct chan_holder *most; /* of those below, the one that held the most, which was most_was; NULL: unknown */
 	uint64_t most_was;
-	uint64_t held;          /* channels, and what their hosts cost */
-	unsigned memories;      /* channels evicted but remembered */
-	_Atomic uint64_t saved; /* bytes of buffers of long replies */
+	uint64_t held;         /* channels, and what their hosts cost */
+	unsigned memories;     /* channels evicted but remembered */
+	struct xk_share saved; /* buffers of long replies */
 	struct xk_binding binding;
 	struct xk_retired retired;
 };
@@ -169,15 +171,13 @@ struct chan_peer {
 	struct chan_ends ends[2]; /* by is_server */
 	struct chan_pasts idle;   /* closed channels of clients here */
 	struct chan_pasts evicted;
-	_Atomic uint64_t first; /* bytes of messages sent for the first time */
-	/* the current minute: bytes sent again in it, its beginning, and `first` then */
-	uint64_t repeated, minute_ns, first_before;
+	struct xk_budget again; /* of what is sent again */
 };
 
 /* A message that may have to be sent again. */
 struct chan_copy {
 	struct xk_msg *m; /* NULL: a short one, in bytes */
-	uint64_t saved;   /* at a server: what chan_peer_save has counted for m */
+	uint32_t saved;   /* at a server: buffers that m has of the peer's share */
 	uint32_t len;
 	uint8_t bytes[CHAN_SHORT];
 };
@@ -289,15 +289,12 @@ int chan_peer_join(struct chan_end *e, uint64_t boot);
 /* Takes e, which is closed, out of its host. rests: its channel must not be used before `lifetime` is over. */
 void chan_peer_leave(struct chan_end *e, bool rests);
 
-/* Counts the bytes of the buffers of a long reply that is to be kept, and returns them; 0: they are too many. */
-uint64_t chan_peer_save(struct chan_peer *peer, const struct xk_msg *reply);
-void chan_peer_unsave(struct chan_peer *peer, uint64_t saved);
-
 /*
- * Counts e's message as sent again. Returns false if it must not be: it was sent again `most` times, or the bytes sent
- * again to the peer in this minute would be more than three times those sent for the first time. Never waits: returns
- * false also if the chan's lock is taken. The end's lock is held.
+ * Count e's message, or a question about it, as sent again. Return false if it must not be: the message was sent again `most`
+ * times, or the bytes sent again to the peer in this minute would be more than three times those sent for the first time.
+ * Never wait: return false also if the chan's lock is taken. The end's lock is held.
  */
+bool chan_peer_may_ask(struct chan_end *e, uint64_t now_ns);
 bool chan_peer_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns);
 
 /* Handles a change that BIDCTL reports. */

@@ -87,7 +87,7 @@ caller_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_se
 {
 	caller_of(self)->opened++;
 	if (caller_of(self)->open_waits)
-		CHECK_EQ(xk_semaphore_wait(&caller_of(self)->go, XK_FOREVER), 0);
+		CHECK_EQ(xk_semaphore_wait(&caller_of(self)->go, XK_UNTIL_SIGNALLED), 0);
 	return caller_of(self)->refuses;
 }
 
@@ -108,7 +108,7 @@ caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 	c->executed++;
 	CHECK_EQ(++c->running, 1);
 	if (c->waits)
-		CHECK_EQ(xk_semaphore_wait(&c->go, XK_FOREVER), 0);
+		CHECK_EQ(xk_semaphore_wait(&c->go, XK_UNTIL_SIGNALLED), 0);
 	c->running--;
 	if (c->fails == 0 && !c->replies_nothing && c->reply_len == 0) {
 		*reply = m;

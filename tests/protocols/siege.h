@@ -97,6 +97,7 @@ struct siege_flow {
 	uint64_t in;           /* in frames that claimed to be from it */
 	uint64_t out;          /* in frames for it */
 	uint64_t first, again; /* of these, with payload: new, and repeated */
+	uint64_t asked;        /* ... in questions whether it has arrived */
 	uint64_t over;         /* the maximum of out - SIEGE_TIMES * in, before the host was confirmed */
 	uint64_t again_over;   /* the maximum of again - SIEGE_TIMES * first */
 };
@@ -262,6 +263,18 @@ siege_content(const uint8_t *frame, size_t len)
 	return hash == 0 ? 1 : hash;
 }
 
+/* Returns whether a frame of the server's asks for an acknowledgement, and bears nothing else. */
+static inline bool
+siege_is_question(const uint8_t *frame, size_t len)
+{
+	size_t at;
+	unsigned type = siege_above(frame, len, &at);
+
+	return type == SIEGE_BID && len >= at + SIEGE_BID_LEN + SIEGE_CHAN_LEN &&
+	       (xk_get16(frame + at + SIEGE_BID_LEN + 4) &
+		(SIEGE_FROM_CLIENT | SIEGE_USER_MSG | SIEGE_ACK_REQUESTED)) == SIEGE_ACK_REQUESTED;
+}
+
 /* Returns whether this payload was sent before, and remembers it. */
 static inline bool
 siege_is_again(struct siege *s, uint64_t content)
@@ -291,6 +304,8 @@ siege_meter_out(struct siege *s, const uint8_t *frame, size_t len)
 	flow->out += len;
 	if (!flow->confirmed && flow->out > SIEGE_TIMES * flow->in + flow->over)
 		flow->over = flow->out - SIEGE_TIMES * flow->in;
+	if (content == 0)
+		flow->asked += siege_is_question(frame, len) ? len : 0;
 	if (content == 0)
 		return;
 	*(siege_is_again(s, content) ? &flow->again : &flow->first) += len;

@@ -559,7 +559,7 @@ TEST(chan_without_buffers_a_long_reply_is_sent_and_not_kept)
 	go(r);
 	CHECK_EQ(expect(r, CHAN_USER_MSG, 5, NULL).len, 100);
 	CHECK_EQ(rig_counter(r, "unsaved"), 1);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved, 0);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 0);
 	rig_limit_buffers(r, UINT32_MAX);
 	chan_rig_end(r);
 }
@@ -595,9 +595,9 @@ TEST(chan_client_reboot_frees_the_reply_that_is_kept)
 	caller_in(r)->reply_len = 100;
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, NULL);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved, XK_MSG_SEGMENT);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 1);
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved, 0);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 0);
 	rig_advance_ms(r, 10000);
 	rig_expect_nothing_sent(r);
 	chan_rig_end(r);

@@ -241,10 +241,10 @@ TEST(chan_replies_that_nobody_acknowledges_keep_nobody_out)
 		say(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
-	CHECK_EQ(chan_in(r)->all.saved, 4 * XK_MSG_SEGMENT);
+	CHECK_EQ(chan_in(r)->all.saved.held, 4);
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 2), 2);
-	CHECK_EQ(chan_in(r)->all.saved, 2 * XK_MSG_SEGMENT); /* the buffers have come back */
+	CHECK_EQ(chan_in(r)->all.saved.held, 2); /* the buffers have come back */
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
 	chan_rig_end(r);
@@ -408,21 +408,21 @@ TEST(chan_replies_to_one_network_leave_room_for_those_to_another)
 		say(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
-	CHECK_EQ(chan_in(r)->all.saved, 5 * XK_MSG_SEGMENT);
+	CHECK_EQ(chan_in(r)->all.saved.held, 5);
 	CHECK_EQ(rig_counter(r, "unsaved"), 3);
 	from(r, 2, OTHER);
 	for (uint32_t i = 0; i < 4; i++) {
 		say(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
-	CHECK_EQ(chan_in(r)->all.saved, 8 * XK_MSG_SEGMENT);
+	CHECK_EQ(chan_in(r)->all.saved.held, 8);
 	CHECK_EQ(rig_counter(r, "unsaved"), 4);
 	for (uint32_t i = 0; i < 4; i++)
 		say(r, i, 0, 2); /* acknowledged */
-	CHECK_EQ(chan_in(r)->all.saved, 5 * XK_MSG_SEGMENT);
+	CHECK_EQ(chan_in(r)->all.saved.held, 5);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	CHECK_EQ(chan_in(r)->all.saved, 0);
+	CHECK_EQ(chan_in(r)->all.saved.held, 0);
 	chan_rig_end(r);
 }
 

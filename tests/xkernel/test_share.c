@@ -25,7 +25,7 @@ TEST(a_holder_takes_no_more_than_its_limit)
 TEST(holders_leave_as_much_as_they_have)
 {
 	struct xk_share all = { .max = 120 }, own[6];
-	static const uint32_t gets[] = { 60, 30, 15, 7, 4, 2 };
+	static const uint32_t gets[] = { 60, 30, 15, 8, 4, 2 };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
 		uint32_t got = 0;
