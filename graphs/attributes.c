@@ -30,15 +30,17 @@ struct attributes_target {
 };
 
 /*
- * graphviz's drawing attributes, from its documentation. The graph's include those of subgraphs and clusters, which the
- * scan does not keep apart.
+ * graphviz's drawing attributes, from its documentation, among them what it writes back (-Txdot). The graph's include
+ * those of subgraphs and clusters, which the scan does not keep apart. `name` and `key` are networkx's, for a graph and
+ * for one of several edges between two nodes.
  */
 static const struct {
 	unsigned where;
 	const char *names;
 } attributes_drawing[] = {
 	{ ATTRIBUTES_GRAPH,
-	  " Damping K TBbalance URL _background area bb bgcolor center charset class cluster clusterrank color "
+	  " _draw_ _ldraw_ name Damping K TBbalance URL _background area bb bgcolor center charset class cluster "
+	  "clusterrank color "
 	  "colorscheme comment compound concentrate defaultdist dim dimen diredgeconstraints dpi epsilon esep "
 	  "fillcolor "
 	  "fontcolor fontname fontnames fontpath fontsize forcelabels gradientangle href id imagepath inputscale label "
@@ -49,12 +51,14 @@ static const struct {
 	  "ranksep ratio remincross repulsiveforce resolution root rotate rotation scale searchsize sep showboxes size "
 	  "smoothing sortv splines start style stylesheet target tooltip truecolor viewport voro_margin xdotversion " },
 	{ ATTRIBUTES_NODE,
-	  " URL area class color colorscheme comment distortion fillcolor fixedsize fontcolor fontname fontsize "
+	  " _draw_ _ldraw_ URL area class color colorscheme comment distortion fillcolor fixedsize fontcolor fontname "
+	  "fontsize "
 	  "gradientangle group height href id image imagepos imagescale label labelloc layer margin nojustify ordering "
 	  "orientation penwidth peripheries pin pos rects regular root samplepoints shape shapefile showboxes sides "
 	  "skew sortv style target tooltip vertices width xlabel xlp z " },
 	{ ATTRIBUTES_EDGE,
-	  " URL arrowhead arrowsize arrowtail class color colorscheme comment constraint decorate dir edgeURL edgehref "
+	  " _draw_ _hdraw_ _hldraw_ _ldraw_ _tdraw_ _tldraw_ key URL arrowhead arrowsize arrowtail class color "
+	  "colorscheme comment constraint decorate dir edgeURL edgehref "
 	  "edgetarget edgetooltip fillcolor fontcolor fontname fontsize headURL head_lp headclip headhref headlabel "
 	  "headport headtarget headtooltip href id label labelURL labelangle labeldistance labelfloat labelfontcolor "
 	  "labelfontname labelfontsize labelhref labeltarget labeltooltip layer len lhead lp ltail minlen nojustify "
@@ -293,15 +297,18 @@ attributes_ill_typed(struct attributes_check *check, const char *of, const struc
 	attributes_refuse(check, a->line, "%s of %s is \"%.80s\": expected %s", a->name, of, a->value, expected);
 }
 
+/* Of any setting but a string. */
+union attributes_value {
+	uint64_t number;
+	struct xk_network network;
+	bool flag;
+};
+
 void
 attributes_check_setting(struct attributes_check *check, const char *of, const struct xk_setting *setting,
 			 const struct xk_graph_attribute *a)
 {
-	union {
-		uint64_t number;
-		struct xk_network network;
-		bool flag;
-	} place = { 0 };
+	union attributes_value place = { 0 };
 	struct xk_setting there = *setting;
 	char why[160] = "another value";
 
@@ -405,6 +412,29 @@ attributes_check_graph(struct attributes_check *check)
 	attributes_check_all(&target, &graph->attributes);
 }
 
+/*
+ * Removes what graphviz wrote under the name of a setting (`width`): the setting cannot have this value, and the node has
+ * a position, too.
+ */
+static void
+attributes_remove_layout(struct xk_graph_node *node)
+{
+	const struct xk_setting *settings =
+		xk_graph_attribute_find(&node->attributes, "pos") == NULL ? NULL : node->type->settings;
+	union attributes_value place;
+	char why[160];
+
+	for (const struct xk_setting *s = settings; s != NULL && s->name != NULL; s++) {
+		const struct xk_graph_attribute *a = xk_graph_attribute_find(&node->attributes, s->name);
+		struct xk_setting there = *s;
+
+		there.offset = 0;
+		if (a != NULL && s->type != XK_SETTING_STRING && attributes_draws(ATTRIBUTES_NODE, s->name) &&
+		    xk_setting_parse(&there, a->value, &place, why, sizeof(why)) != 0)
+			xk_graph_attribute_remove(&node->attributes, s->name);
+	}
+}
+
 void
 attributes_check_node(struct attributes_check *check, struct xk_graph_node *node)
 {
@@ -413,8 +443,26 @@ attributes_check_node(struct attributes_check *check, struct xk_graph_node *node
 	};
 
 	node->policy = check->graph->policy;
-	if (node->type != NULL) /* otherwise nothing is known of its attributes */
-		attributes_check_all(&target, &node->attributes);
+	if (node->type == NULL) /* nothing is known of its attributes */
+		return;
+	attributes_remove_layout(node);
+	attributes_check_all(&target, &node->attributes);
+}
+
+/* Refuses two edges of one key between two nodes: in DOT they are one edge. */
+static void
+attributes_check_key(struct attributes_check *check, const struct xk_graph_edge *edge, const char *of)
+{
+	const struct xk_graph_attribute *key = xk_graph_attribute_find(&edge->attributes, "key"), *other;
+
+	for (const struct xk_graph_edge *e = check->graph->edges; key != NULL && e < edge; e++) {
+		other = xk_graph_attribute_find(&e->attributes, "key");
+		if (e->upper == edge->upper && e->lower == edge->lower && other != NULL &&
+		    strcmp(other->value, key->value) == 0)
+			attributes_refuse(check, key->line,
+					  "%s has the key \"%.80s\" twice, which makes one edge of two", of,
+					  key->value);
+	}
 }
 
 void
@@ -432,6 +480,7 @@ attributes_check_edge(struct attributes_check *check, struct xk_graph_edge *edge
 	edge->number = 0;
 	memset(&edge->budget, 0, sizeof(edge->budget));
 	attributes_check_all(&target, &edge->attributes);
+	attributes_check_key(check, edge, of);
 	if (edge->handoff == XK_GRAPH_NEVER && edge->budget.budget_ns != 0)
 		attributes_refuse(check, edge->line,
 				  "%s has handoff=never and a budget: the one forbids what the other asks for", of);

@@ -106,6 +106,37 @@ check_one_too_many(struct check_places *places, const struct xk_graph_edge *edge
 				    check_list_roles(places->node->type, list, sizeof(list)));
 }
 
+static bool
+check_fits(const struct xk_role *role, const struct xk_protocol_type *type)
+{
+	return role->type == NULL || strcmp(role->type, type->name) == 0;
+}
+
+/*
+ * Gives role-less edges the first places that they fit, if graphviz has laid the graph out: it writes a node's edges in
+ * an order of its own.
+ */
+static void
+check_place_fitting(struct check_places *places, bool *placed)
+{
+	const struct xk_graph *graph = places->check->graph;
+	bool laid_out = xk_graph_attribute_find(&graph->attributes, "bb") != NULL;
+
+	for (unsigned place = 0; laid_out && place < places->groups * places->roles; place++) {
+		const struct xk_role *role = &places->node->type->lowers[place % places->roles];
+
+		for (unsigned i = 0; i < places->edge_count && places->edge_at[place] < 0; i++) {
+			const struct xk_protocol_type *type = graph->nodes[places->edges[i].lower].type;
+
+			if (placed[i] || type == NULL || !check_fits(role, type) || (role->needs & ~type->offers) ||
+			    xk_graph_attribute_find(&places->edges[i].attributes, "role") != NULL)
+				continue;
+			placed[i] = true;
+			places->edge_at[place] = (int)i;
+		}
+	}
+}
+
 /* Gives role-less edges the places that are left, in the order in which they are written. */
 static void
 check_place_others(struct check_places *places, const bool *placed)
@@ -148,12 +179,6 @@ check_list_realms(unsigned realms, char *text, size_t size)
 	if (text[0] != '\0')
 		text[strlen(text) - 1] = '\0';
 	return realms == 0 ? " nothing" : text;
-}
-
-static bool
-check_fits(const struct xk_role *role, const struct xk_protocol_type *type)
-{
-	return role->type == NULL || strcmp(role->type, type->name) == 0;
 }
 
 /* Refuses a lower that is not what its role asks for. */
@@ -245,6 +270,7 @@ check_roles(struct attributes_check *check, struct xk_graph_node *node, const un
 		places.edge_at[i] = -1;
 	for (unsigned role = 0; role < places.roles; role++)
 		check_place_named(&places, role, placed);
+	check_place_fitting(&places, placed);
 	check_place_others(&places, placed);
 	for (unsigned i = 0; i < count; i++) {
 		if (places.edge_at[i] < 0 && !places.wrong)

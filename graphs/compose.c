@@ -154,8 +154,8 @@ xk_graph_compose(const struct xk_graph_source *source, struct xk_kernel *kernel,
 	if (graph != NULL && err == 0) {
 		err = xk_kernel_init(kernel, &failed);
 		if (err != 0)
-			xk_graph_errors_add(&errors, file, 0, "%s cannot be initialised: %s",
-					    failed == NULL ? "the graph" : failed->name, strerror(-err));
+			xk_graph_errors_add(&errors, file, 0, "%s cannot start: its init has failed (%s)",
+					    failed == NULL ? "the graph" : failed->name, xk_error(err));
 	}
 	if (stream != NULL)
 		xk_graph_errors_print(&errors, stream);

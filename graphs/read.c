@@ -18,7 +18,7 @@ read_file(const char *file, size_t *size, struct xk_graph_errors *errors)
 	char *text;
 
 	if (stream == NULL || fstat(fileno(stream), &status) != 0) {
-		xk_graph_errors_add(errors, file, 0, "cannot be read: %s", strerror(errno));
+		xk_graph_errors_add(errors, file, 0, "cannot be read: %s", xk_error(errno));
 		if (stream != NULL)
 			fclose(stream);
 		return NULL;
@@ -33,7 +33,7 @@ read_file(const char *file, size_t *size, struct xk_graph_errors *errors)
 	*size = fread(text, 1, room, stream);
 	text[*size] = '\0';
 	if (ferror(stream)) {
-		xk_graph_errors_add(errors, file, 0, "cannot be read: %s", strerror(errno));
+		xk_graph_errors_add(errors, file, 0, "cannot be read: %s", xk_error(errno));
 		free(text);
 		text = NULL;
 	}

@@ -327,6 +327,20 @@ scan_nodes(struct scan_state *state, int node)
 	xk_graph_attributes_clear(&list);
 }
 
+/* Takes the rest of a statement that only names a line's end, which pydot writes after graphs that it has read. */
+static bool
+scan_blank(struct scan_state *state, const char *name)
+{
+	struct xk_graph_attributes list = { 0 };
+
+	if ((strcmp(name, "\\n") != 0 && strcmp(name, "\\r\\n") != 0) ||
+	    (state->token != ';' && state->token != '}' && state->token != '['))
+		return false;
+	scan_list(state, &list);
+	xk_graph_attributes_clear(&list);
+	return true;
+}
+
 /* Takes a statement that begins with an ID: an attribute of the graph, nodes, or edges. */
 static void
 scan_named(struct scan_state *state)
@@ -341,7 +355,7 @@ scan_named(struct scan_state *state)
 		if (scan_value(state, name, line, &list))
 			scan_graph_attributes(state, &list);
 		xk_graph_attributes_clear(&list);
-	} else if (name != NULL) {
+	} else if (name != NULL && !scan_blank(state, name)) {
 		node = scan_node_rest(state, name, html, line);
 	}
 	free(name);

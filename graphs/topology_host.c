@@ -65,7 +65,9 @@ topology_find_graph(const struct topology_load *load, const char *file)
 {
 	static const char *const above[] = { "", "../" };
 	const char *network = load->topology->file, *slash = strrchr(network, '/');
-	size_t len = slash == NULL ? 0 : (size_t)(slash - network) + 1;
+	bool is_stream =
+		strncmp(network, "/dev/", 5) == 0; /* standard input, or a pipe's copy: the working directory */
+	size_t len = slash == NULL || is_stream ? 0 : (size_t)(slash - network) + 1;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(above) && file[0] != '/'; i++) {
 		char *path = topology_join_text(network, len, above[i], file);

@@ -10,6 +10,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "xkernel/base.h"
+
+/* Longest directory for sockets, whose whole paths have 107 characters at most. */
+enum { PRIVATE_LONGEST = 60 };
+
 /* Returns whether path is a directory of this user that this process can write to and no other user can. */
 static bool
 private_is(const char *path)
@@ -27,14 +32,14 @@ private_make(const char *path, bool make, char *why, size_t size)
 	int error = make && mkdir(path, 0700) != 0 && errno != EEXIST ? -errno : 0;
 
 	if (error != 0) {
-		snprintf(why, size, "%s cannot be made (%s)", path, strerror(-error));
+		snprintf(why, size, "%s cannot be made (%s)", path, xk_error(error));
 		return error;
 	}
 	if (private_is(path))
 		return 0;
 	error = access(path, F_OK) != 0 ? -errno : -EACCES;
 	if (error == -ENOENT)
-		snprintf(why, size, "%s: %s", path, strerror(ENOENT));
+		snprintf(why, size, "%s: %s", path, xk_error(error));
 	else
 		snprintf(why, size, "%s is not a directory of yours alone", path);
 	return error;
@@ -45,7 +50,8 @@ private_directory(char *path, size_t size, bool make, char *why, size_t why_size
 {
 	const char *given = getenv("XDG_RUNTIME_DIR");
 
-	if (given != NULL && given[0] == '/' && strlen(given) < size && private_is(given)) {
+	if (given != NULL && given[0] == '/' && strlen(given) < size && strlen(given) <= PRIVATE_LONGEST &&
+	    private_is(given)) {
 		strcpy(path, given);
 		return 0;
 	}

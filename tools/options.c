@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/input.h"
 #include "xkernel/base.h"
 
 const char *const options_yes_no[] = { "yes", "no", NULL };
@@ -69,6 +70,7 @@ options_help(const struct options_program *program, const struct options_all *al
 		if (o->help != NULL)
 			options_help_one(o->name, o->argument, o->help);
 	options_help_one("help", NULL, "this text");
+	options_help_one("version", NULL, "versions and licence");
 	if (program->footer != NULL)
 		printf("\n%s\n", program->footer);
 }
@@ -142,6 +144,7 @@ options_take(const struct options_program *program, const struct options_option 
 		*(bool *)value = true;
 		return 0;
 	case OPTIONS_TEXT:
+	case OPTIONS_FILE:
 		*(const char **)value = text;
 		return 0;
 	case OPTIONS_TEXT_ANY:
@@ -190,6 +193,18 @@ options_complain(const struct options_program *program, const struct options_all
 		options_misuse(program, "%.*s is short for several options: %s", (int)len, word, several);
 }
 
+/* Files come last: a wrong command line reads nothing, and of an option that is given twice the last counts. */
+static void
+options_read(const struct options_all *all, void *into)
+{
+	for (const struct options_option *o = all->list; o < all->list + all->count; o++) {
+		const char **file = (const char **)((char *)into + o->offset);
+
+		if (o->kind == OPTIONS_FILE && *file != NULL)
+			*file = input_file(*file);
+	}
+}
+
 static enum options_result
 options_operands(const struct options_program *program, int argc, char **argv, struct options_texts *operands)
 {
@@ -204,7 +219,8 @@ options_operands(const struct options_program *program, int argc, char **argv, s
 		options_misuse(program, "an argument is missing: %s %s", program->name, program->usage);
 	else {
 		for (; optind < argc; optind++)
-			operands->text[operands->count++] = argv[optind];
+			operands->text[operands->count++] =
+				program->reads_operands ? input_file(argv[optind]) : argv[optind];
 		return OPTIONS_GO;
 	}
 	return OPTIONS_WRONG;
@@ -234,8 +250,13 @@ options_parse(const struct options_program *program, int argc, char **argv, void
 	for (;;) {
 		int got = getopt_long(argc, argv, ":", table, NULL);
 
-		if (got == -1)
-			return options_operands(program, argc, argv, operands);
+		if (got == -1) {
+			enum options_result result = options_operands(program, argc, argv, operands);
+
+			if (result == OPTIONS_GO)
+				options_read(&all, into);
+			return result;
+		}
 		if (got == OPTIONS_FIRST + (int)all.count) {
 			options_help(program, &all);
 			return OPTIONS_HELPED;

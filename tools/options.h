@@ -29,6 +29,7 @@ struct options_texts {
 enum options_kind {
 	OPTIONS_FLAG,     /* bool */
 	OPTIONS_TEXT,     /* const char * */
+	OPTIONS_FILE,     /* const char *: a file that is read, as input_file returns it */
 	OPTIONS_TEXT_ANY, /* struct options_texts: may be given several times */
 	OPTIONS_NUMBER,   /* uint64_t between min and max */
 	OPTIONS_NUMBERS,  /* struct options_numbers: "1,1000", each between min and max */
@@ -73,6 +74,7 @@ struct options_program {
 	const struct options_option *options;
 	struct options_shared shared[OPTIONS_SHARED];
 	unsigned operands_min, operands_max;
+	bool reads_operands; /* they are files that are read: as OPTIONS_FILE */
 };
 
 /* All but OPTIONS_GO are exit statuses. */

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,14 @@ void
 output_print_name(const char *name)
 {
 	xk_graph_print_plain(name, strlen(name), false, stdout);
+}
+
+FILE *
+output_memory(void)
+{
+	int fd = memfd_create("output", MFD_CLOEXEC);
+
+	return fd < 0 ? NULL : fdopen(fd, "w+");
 }
 
 FILE *

@@ -14,6 +14,9 @@ void output_print_name(const char *name);
  */
 int output_take(void);
 
+/* Makes a file in memory, to write and read. NULL: errno says why. */
+FILE *output_memory(void);
+
 /* Opens a file to be written, as the value of an option: "-" is standard output. NULL: errno says why. */
 FILE *output_open(const char *file);
 

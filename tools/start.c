@@ -3,12 +3,18 @@
 #include "tools/start.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "graphs/graph.h"
+#include "tools/compile_config.h"
 #include "tools/options.h"
 #include "xkernel/engine/where.h"
 #include "xkernel/protocol.h"
+#ifdef XK_HAVE_DPDK
+#include "platform/dpdk/dpdk.h"
+#endif
 
 #ifdef __GLIBC__
 static ssize_t
@@ -53,6 +59,30 @@ start_make_plain(void)
 #endif
 }
 
+static int
+start_version(void)
+{
+#ifdef XK_HAVE_DPDK
+	const char *platform = xk_dpdk_version();
+#else
+	const char *platform = "without DPDK";
+#endif
+
+	printf("%s (x-kernel) %s, %s\nBSD 3-Clause License; no warranty, to the extent permitted by law\n",
+	       program_invocation_short_name, COMPILE_VERSION, platform);
+	return OPTIONS_SUCCESS;
+}
+
+/* Whether the arguments ask for the version, which needs no other argument to be right. */
+static bool
+start_asks_version(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--version") == 0)
+			return true;
+	return false;
+}
+
 int
 start_main(int (*run)(int argc, char **argv), int argc, char **argv)
 {
@@ -70,10 +100,12 @@ start_main(int (*run)(int argc, char **argv), int argc, char **argv)
 	xk_symbols_free(symbols);
 	if (!good)
 		return OPTIONS_FAILURE;
-	status = run(argc, argv);
+	signal(SIGXFSZ, SIG_IGN);
+	status = start_asks_version(argc, argv) ? start_version() : run(argc, argv);
 	failed = ferror(stdout);
 	if (fflush(stdout) == 0 && !failed)
 		return status;
-	fprintf(stderr, "%s: standard output cannot be written\n", program_invocation_short_name);
+	fprintf(stderr, "%s: standard output cannot be written: %s\n", program_invocation_short_name,
+		failed ? "the disk is full, or it is closed" : xk_error(errno));
 	return status == OPTIONS_SUCCESS ? OPTIONS_FAILURE : status;
 }

@@ -1,8 +1,31 @@
-/* base.c - the end of a program whose assertion failed. */
+/* base.c - the texts of errors, and the end of a program whose assertion failed. */
 #include "xkernel/base.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+const char *
+xk_error(int error)
+{
+	switch (error < 0 ? -error : error) {
+	case EAGAIN:
+		return "Resource temporarily unavailable: `ulimit -u` limits threads and processes";
+	case EFBIG:
+		return "File too large: `ulimit -f` limits what a process may write";
+	case EMFILE:
+		return "Too many open files: `ulimit -n` limits them";
+	case ENFILE:
+		return "Too many open files in the system: fs.file-max limits them";
+	case ENOMEM:
+		return "Cannot allocate memory: free some, or raise `ulimit -v` or the container's limit";
+	case EPERM:
+		return "Operation not permitted: it takes root, or a container that allows it";
+	default:
+		return strerror(error < 0 ? -error : error);
+	}
+}
 
 void
 xk_assert_failed(const char *what, const char *file, int line)

@@ -43,6 +43,12 @@ xk_here(void)
 
 #define XK_ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
+/*
+ * Returns the text of an error (errno or -errno), with what limits the process where it may be a limit. Never the whole
+ * message: that names what was asked, too. Not for several threads at once for errors that the C library makes up.
+ */
+const char *xk_error(int error);
+
 /* Prints what failed and where, then aborts. Never returns. Any context. */
 __attribute__((noreturn, cold)) void xk_assert_failed(const char *what, const char *file, int line);
 

@@ -111,7 +111,7 @@ dpdk_device_plug(struct dpdk_device *device, const char *arguments, const char *
 	dpdk_eal_log_reset();
 	error = rte_eal_hotplug_add("vdev", device->name, arguments);
 	if (error != 0)
-		snprintf(why, size, "%s (%s): %s", what, strerror(-error), dpdk_eal_log_text(text, sizeof(text)));
+		snprintf(why, size, "%s (%s): %s", what, xk_error(error), dpdk_eal_log_text(text, sizeof(text)));
 	device->is_plugged = error == 0;
 	return error;
 }
@@ -190,7 +190,7 @@ dpdk_device_start(struct dpdk_device *self, char *why, size_t size)
 		error = dpdk_device_bring_up(self);
 	if (error != 0) {
 		snprintf(why, size, "the device of port %s does not start (%s): %s", self->ports[0]->name,
-			 strerror(-error), dpdk_eal_log_text(text, sizeof(text)));
+			 xk_error(error), dpdk_eal_log_text(text, sizeof(text)));
 		return error;
 	}
 	self->is_started = true;

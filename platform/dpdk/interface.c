@@ -162,7 +162,7 @@ dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size)
 		port->base.mtu = self->mtu;
 	error = dpdk_interface_listen(port);
 	if (error != 0)
-		snprintf(why, size, "the network interface %s cannot be watched: %s", self->name, strerror(-error));
+		snprintf(why, size, "the network interface %s cannot be watched: %s", self->name, xk_error(error));
 	else
 		dpdk_interface_update(port);
 	return error;
@@ -218,7 +218,7 @@ dpdk_interface_claim(struct dpdk_interface *self, char *why, size_t size)
 		snprintf(why, size, "another program of this kind uses %s: end it, or take another interface",
 			 self->name);
 	else
-		snprintf(why, size, "the interface %s cannot be claimed: %s", self->name, strerror(-self->claim_fd));
+		snprintf(why, size, "the interface %s cannot be claimed: %s", self->name, xk_error(self->claim_fd));
 	return self->claim_fd;
 }
 
@@ -239,7 +239,7 @@ dpdk_interface_new(struct dpdk_device *device, const char *name, char *why, size
 	strcpy(self->name, name);
 	self->ioctl_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (self->ioctl_fd < 0) {
-		snprintf(why, size, "no socket to ask for %s: %s", name, strerror(errno));
+		snprintf(why, size, "no socket to ask for %s: %s", name, xk_error(errno));
 		return -errno;
 	}
 	dpdk_interface_look(self);

@@ -128,7 +128,7 @@ dpdk_packet_plug(struct dpdk_device *device, int *fd, char *why, size_t size)
 	*fd = dpdk_descriptors_new(&before, AF_PACKET);
 	error = dpdk_packet_replace(*fd, interface->index);
 	if (error != 0)
-		snprintf(why, size, "the packet socket on %s cannot be set up: %s", interface->name, strerror(-error));
+		snprintf(why, size, "the packet socket on %s cannot be set up: %s", interface->name, xk_error(error));
 	return error;
 }
 

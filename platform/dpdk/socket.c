@@ -234,7 +234,7 @@ dpdk_socket_clear(const struct dpdk_socket *self, char *why, size_t size)
 		return 0;
 	snprintf(why, size,
 		 "%s is in the way and cannot be used (%s): remove it, or take another socket with port.dev=", path,
-		 strerror(-error));
+		 xk_error(error));
 	return error;
 }
 
@@ -257,7 +257,7 @@ dpdk_socket_serve(struct dpdk_device *device, char *why, size_t size)
 	if (self->claim_fd == -EADDRINUSE)
 		snprintf(why, size, "another server has %s: end it, or take another socket with port.dev=", self->path);
 	else if (self->claim_fd < 0)
-		snprintf(why, size, "no socket can be made at %s: %s", self->path, strerror(-self->claim_fd));
+		snprintf(why, size, "no socket can be made at %s: %s", self->path, xk_error(self->claim_fd));
 	return self->claim_fd < 0 ? self->claim_fd : dpdk_socket_clear(self, why, size);
 }
 
@@ -292,7 +292,7 @@ dpdk_socket_reach(struct dpdk_socket *self, char *why, size_t size)
 	if (error != 0) {
 		snprintf(why, size,
 			 "no server on %s (%s): start the server, or name its socket with port.dev=", self->path,
-			 strerror(-error));
+			 xk_error(error));
 		return error;
 	}
 	if (self->claim_fd < 0)

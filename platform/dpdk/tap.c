@@ -33,7 +33,7 @@ dpdk_tap_is_possible(char *why, size_t size)
 		return dpdk_interface_may(CAP_NET_ADMIN, "link tap", why, size);
 	}
 	snprintf(why, size, "%s cannot be opened (%s): load the module (modprobe tun), or give it to the container",
-		 dpdk_tap_tun, strerror(error));
+		 dpdk_tap_tun, xk_error(error));
 	return -error;
 }
 

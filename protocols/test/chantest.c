@@ -86,7 +86,7 @@ chantest_call(struct chantest *t, struct xk_session *s, struct xk_msg **m)
 	now_ns = xk_now_ns(self);
 	xk_count(self, err != 0 ? CHANTEST_FAILED : CHANTEST_MESSAGES);
 	if (err != 0) {
-		xk_trace(self, XK_TRACE_ERRORS, "a call has failed: %s", strerror(-err));
+		xk_trace(self, XK_TRACE_ERRORS, "a call has failed: %s", xk_error(err));
 	} else {
 		p = xk_msg_peek(m, client_number_len(reply_size));
 		is_right = p != NULL && client_number_is(p, reply_size, number) &&

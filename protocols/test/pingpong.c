@@ -371,7 +371,7 @@ pingpong_measure(struct pingpong *p)
 		}
 	}
 	if (err != 0)
-		xk_trace(self, XK_TRACE_ERRORS, "failed after %u runs: %s", done, strerror(-err));
+		xk_trace(self, XK_TRACE_ERRORS, "failed after %u runs: %s", done, xk_error(err));
 	xk_close(atomic_exchange_explicit(&p->session, NULL, memory_order_acq_rel));
 }
 
@@ -386,7 +386,7 @@ pingpong_main(void *argument)
 	while (p->waits && (err = xk_semaphore_wait(&p->arrived, XK_FOREVER)) == 0)
 		pingpong_take(p);
 	if (err != 0 && err != -ECANCELED)
-		xk_trace(&p->client.protocol, XK_TRACE_ERRORS, "the end's thread cannot wait: %s", strerror(-err));
+		xk_trace(&p->client.protocol, XK_TRACE_ERRORS, "the end's thread cannot wait: %s", xk_error(err));
 }
 
 /* ---- the protocol ---- */

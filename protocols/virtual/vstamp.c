@@ -276,7 +276,7 @@ vstamp_init(struct xk_protocol *self)
 	vstamp->stream = fopen(vstamp->file, "w");
 	if (vstamp->stream == NULL) {
 		err = -errno;
-		xk_trace(self, XK_TRACE_NONE, "%s cannot be written: %s", vstamp->file, strerror(errno));
+		xk_trace(self, XK_TRACE_NONE, "%s cannot be written: %s", vstamp->file, xk_error(errno));
 		return err;
 	}
 	vstamp->ring = malloc(records * sizeof(*vstamp->ring));
@@ -300,7 +300,7 @@ vstamp_fini(struct xk_protocol *self)
 	vstamp_write(vstamp);
 	free(vstamp->ring);
 	if (fclose(vstamp->stream) != 0)
-		xk_trace(self, XK_TRACE_NONE, "%s is not complete: %s", vstamp->file, strerror(errno));
+		xk_trace(self, XK_TRACE_NONE, "%s is not complete: %s", vstamp->file, xk_error(errno));
 }
 
 /* ---- messages ---- */

@@ -117,6 +117,33 @@ TEST(a_protocols_setting_goes_before_a_drawing_attribute_of_its_name)
 			  "size of udptest is \"10\"");
 }
 
+TEST(what_graphviz_writes_back_is_let_through)
+{
+	types_accept("digraph g { graph [_draw_=\"c 9\", bb=\"0,0,54,252\", xdotversion=1.7, name=g];"
+		     "eth [_draw_=\"e 27\", _ldraw_=\"T 27\", pos=\"27,234\", width=0.75];"
+		     "eth -> port [_draw_=\"B 4\", _hdraw_=\"P 3\", _tdraw_=\"P 3\", _hldraw_=\"T\", _tldraw_=\"T\", "
+		     "key=0] }");
+	types_refuse_with("digraph g { eth -> port; eth [_draws_=1] }", "unknown attribute \"_draws_\" of eth");
+	types_accept("digraph g { \"\\n\"; eth -> port; \"\\r\\n\" [pos=\"1,2\"]; \"\\n\" }");
+	types_refuse_with("digraph g { eth -> port; \"\\n\" -> port }", "holds more than letters");
+}
+
+TEST(a_setting_on_a_node_with_a_position_may_be_graphvizs)
+{
+	types_accept("digraph g { udptest [width=\"1.336\", pos=\"1,2\"] udptest -> udp; " TYPES_LOWER "}");
+	types_refuse_with("digraph g { udptest [width=\"1.336\"] udptest -> udp; " TYPES_LOWER "}",
+			  "width of udptest is");
+	types_refuse_with("digraph g { eth [number=\"1.336\", pos=\"1,2\"] eth -> port }",
+			  "number is no attribute of a node");
+}
+
+TEST(a_laid_out_graph_has_its_edges_in_any_order)
+{
+	types_accept("digraph g { bb=\"0,0,1,1\"; vnet -> arp; vnet -> eth; arp -> eth; eth -> port }");
+	types_refuse_with("digraph g { vnet -> arp; vnet -> eth; arp -> eth; eth -> port }", "write [role=resolver]");
+	types_refuse_with("digraph g { bb=\"0,0,1,1\"; vnet -> arp; arp -> eth; eth -> port }", "lacks its lower link");
+}
+
 static void
 refuse_value(const char *attribute, const char *part)
 {

@@ -114,7 +114,7 @@ TEST(a_protocol_that_cannot_be_initialised_is_named)
 	static const char *const sets[] = { "vnet.address=10.0.0.2/24", "port.dev=elsewhere", NULL };
 
 	check_refused((struct xk_graph_source){ .text = COMPOSE_ECHO, .sets = sets }, -ENODEV,
-		      "graph: port cannot be initialised: No such device\n");
+		      "graph: port cannot start: its init has failed (No such device)\n");
 }
 
 TEST(a_kernel_is_composed_once)

@@ -49,6 +49,7 @@ static const struct xk_setting types_port_settings[] = {
 static const struct xk_setting types_udptest_settings[] = {
 	{ "port", XK_SETTING_UINT, TYPES_SETTING(number), "2001", "the port", 1, 65535 },
 	{ "size", XK_SETTING_UINT, TYPES_SETTING(time_ns), "1", "also an attribute of graphviz", 1, 9 },
+	{ "width", XK_SETTING_UINT, TYPES_SETTING(time_ns), "1", "also what graphviz writes", 1, 9 },
 	{ "serve", XK_SETTING_BOOL, TYPES_SETTING(flag), "yes", "answers", 0, 0 },
 	{ .name = NULL },
 };

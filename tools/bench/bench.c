@@ -14,7 +14,7 @@ enum { BENCH_MTU = 1500 };
 
 const struct options_option bench_options[] = {
 	OPTION(FLAG, struct bench, compiled, "compiled", NULL, "with the graph inside a program that is made for it"),
-	OPTION(TEXT, struct bench, graph, "graph", "FILE", "the graph (see above)"),
+	OPTION(FILE, struct bench, graph, "graph", "FILE", "the graph (see above)"),
 	OPTION(TEXT_ANY, struct bench, sets, "set", "NODE.ATTRIBUTE=VALUE", "a setting of the graph"),
 	OPTION(CHOICE, struct bench, no_paths, "paths", "YES", "no: every message goes the layers' way (yes)",
 	       .choices = options_yes_no),
@@ -115,11 +115,12 @@ bench_host_open(struct bench *bench, unsigned which, const struct bench_host *ho
 		if (err == 0 && host->test != NULL && xk_kernel_find(kernel, host->test) == NULL)
 			err = -ENOENT;
 		if (err != 0)
-			fprintf(stderr, "%s: %s: %s: %s\n", bench->kind->program->name, bench->graph,
+			fprintf(stderr, "%s: %s: %s is missing or cannot start (%s)\n", bench->kind->program->name,
+				bench->graph,
 				failed != NULL       ? failed->name
 				: host->test != NULL ? host->test
 						     : "the graph",
-				strerror(-err));
+				xk_error(err));
 	}
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
@@ -198,7 +199,8 @@ int
 bench_report(const struct bench *bench)
 {
 	if (bench->json != NULL && !bench_write(bench)) {
-		fprintf(stderr, "%s: %s: %s\n", bench->kind->program->name, bench->json, strerror(errno));
+		fprintf(stderr, "%s: --json %s cannot be written: %s\n", bench->kind->program->name, bench->json,
+			xk_error(errno));
 		return OPTIONS_FAILURE;
 	}
 	if (bench->json == NULL || strcmp(bench->json, "-") != 0)

@@ -330,7 +330,8 @@ call_run(struct bench *common)
 	}
 	xk_context_disown(&own);
 	if (good && bench->err != 0)
-		fprintf(stderr, "xk bench call: call %" PRIu64 ": %s\n", bench->batches.done, strerror(-bench->err));
+		fprintf(stderr, "xk bench call: call %" PRIu64 " has failed: %s\n", bench->batches.done,
+			xk_error(bench->err));
 	if (!good || bench->err != 0)
 		return OPTIONS_FAILURE;
 	bench->call_ns = batches_median_ns(&bench->batches);

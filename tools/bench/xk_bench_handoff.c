@@ -194,7 +194,7 @@ handoff_host_start(struct handoff *bench)
 	if (err == 0)
 		err = xk_kernel_start(bench->common.kernels[0]);
 	if (err != 0)
-		fprintf(stderr, "xk bench handoff: no host: %s\n", strerror(-err));
+		fprintf(stderr, "xk bench handoff: no host can be made: %s\n", xk_error(err));
 	return err == 0;
 }
 
@@ -219,8 +219,8 @@ handoff_messages(struct handoff *bench, enum handoff_way way)
 	err = xk_kernel_reconfigure(bench->common.kernels[0], regular ? XK_REGULAR : XK_IPP,
 				    way == WAY_BLOCKED ? 2 : 1);
 	if (m == NULL || err != 0) {
-		fprintf(stderr, "xk bench handoff: %s: %s\n", handoff_texts[way].text,
-			strerror(m == NULL ? ENOMEM : -err));
+		fprintf(stderr, "xk bench handoff: a message by way of %s cannot be sent: %s\n",
+			handoff_texts[way].text, xk_error(m == NULL ? ENOMEM : -err));
 		xk_msg_free(m);
 		return false;
 	}

@@ -306,7 +306,8 @@ message_measure(struct message_bench *bench)
 		err = message_hold(bench);
 	xk_close(bench->session);
 	if (err != 0)
-		fprintf(stderr, "xk bench message: message %" PRIu64 ": %s\n", bench->batches.done, strerror(-err));
+		fprintf(stderr, "xk bench message: message %" PRIu64 " cannot be sent: %s\n", bench->batches.done,
+			xk_error(err));
 	return err == 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }
 

@@ -39,6 +39,7 @@ static const struct options_program bench_sim_program = {
 	.options = bench_sim_table,
 	.operands_min = 1,
 	.operands_max = 1,
+	.reads_operands = true,
 };
 
 static uint64_t

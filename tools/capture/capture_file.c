@@ -97,7 +97,7 @@ capture_now_ns(const struct capture *capture)
 static int
 capture_fail(const struct capture *capture, const char *what, int err)
 {
-	fprintf(stderr, "%s: --pcap %s %s: %s\n", capture->program, capture->path, what, strerror(err));
+	fprintf(stderr, "%s: --pcap %s %s: %s\n", capture->program, capture->path, what, xk_error(err));
 	return OPTIONS_FAILURE;
 }
 

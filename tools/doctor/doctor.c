@@ -106,7 +106,7 @@ doctor_judge_link(const struct doctor_facts *facts, struct doctor_report *report
 		doctor_advise(finding, "%sapt-get install %s", doctor_sudo(facts), kind->package);
 	} else if (link == DOCTOR_TAP && facts->errors[DOCTOR_TRY_TUN] != 0) {
 		finding = doctor_find(report, DOCTOR_LINK, kind->name, DOCTOR_MISSING,
-				      "/dev/net/tun cannot be opened: %s", strerror(facts->errors[DOCTOR_TRY_TUN]));
+				      "/dev/net/tun cannot be opened: %s", xk_error(facts->errors[DOCTOR_TRY_TUN]));
 		if (facts->errors[DOCTOR_TRY_TUN] == EACCES)
 			doctor_advise(finding, "sudo chmod 666 /dev/net/tun");
 		else
@@ -242,7 +242,7 @@ doctor_judge(const struct doctor_facts *facts, struct doctor_report *report)
 		doctor_find(report, DOCTOR_MACHINE, "namespaces", DOCTOR_MISSING,
 			    "no network namespace can be made (%s), and none in a user namespace "
 			    "(%s): tests against Linux are skipped",
-			    strerror(facts->errors[DOCTOR_TRY_NETNS]), strerror(facts->errors[DOCTOR_TRY_USERNS]));
+			    xk_error(facts->errors[DOCTOR_TRY_NETNS]), xk_error(facts->errors[DOCTOR_TRY_USERNS]));
 	for (unsigned i = 0; i < DOCTOR_TOOLS && facts->tools[i].name != NULL; i++) {
 		const struct doctor_tool *tool = &facts->tools[i];
 		struct doctor_finding *finding = doctor_find(

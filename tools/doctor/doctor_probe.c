@@ -274,7 +274,7 @@ doctor_try(const char *link, enum xk_driver_policy driver, struct doctor_trial *
 	while ((arguments[count] = strsep(&rest, " ")) != NULL)
 		count++;
 	if (graph < 0 || write(graph, doctor_graph, (size_t)len) != len || pipe2(said, O_CLOEXEC | O_NONBLOCK) != 0) {
-		snprintf(trial->why, sizeof(trial->why), "%s", strerror(errno));
+		snprintf(trial->why, sizeof(trial->why), "%s", xk_error(errno));
 		return;
 	}
 	doctor_missing_places(places);

@@ -48,7 +48,7 @@ host_open_platform(struct host *host)
 	for (unsigned i = 0; i < host_driver_count(host); i++) {
 		host->platforms[i] = xk_memory_platform_new(XK_MEMORY_REAL);
 		if (host->platforms[i] == NULL)
-			return host_fail(host, "the platform in memory", strerror(ENOMEM));
+			return host_fail(host, "the platform in memory", "no memory for it");
 	}
 	return 0;
 }
@@ -66,13 +66,14 @@ host_open_queues(struct host hosts[2])
 							   HOST_LINK_ADDRESS + 256 * i + end + 1, HOST_MEMORY_MTU);
 
 				if (port == NULL)
-					return host_fail(&hosts[end], hosts[end].port_names[i], strerror(ENOMEM));
+					return host_fail(&hosts[end], hosts[end].port_names[i],
+							 "no memory for this port");
 				port->driver = lane;
 				hosts[end].ports[i][lane] = port;
 			}
 		if (xk_memory_connect_lanes(hosts[0].ports[i], counts[0], hosts[1].ports[i], counts[1],
 					    XK_MEMORY_BY_FLOW) != 0)
-			return host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
+			return host_fail(&hosts[0], hosts[0].port_names[i], "no memory for this port");
 	}
 	return 0;
 }
@@ -118,12 +119,14 @@ host_make_kernel(struct host *host)
 		return status;
 	host->kernel = xk_kernel_new(&config);
 	if (host->kernel == NULL)
-		return host_fail(host, "the kernel", strerror(ENOMEM));
+		return host_fail(host, "the kernel",
+				 "no memory or no threads for it: fewer --threads, or `ulimit -v`, `ulimit -u`");
 	for (unsigned i = 1; i < host_driver_count(host); i++) {
 		int added = xk_kernel_add_driver(host->kernel, host->platforms[i], host_core(host, i));
 
 		if (added < 0)
-			return host_fail(host, "a further driver", strerror(-added));
+			return host_fail(host, "a further driver cannot be made: take fewer --drivers",
+					 xk_error(added));
 	}
 	for (unsigned i = 0; i < host->port_count; i++)
 		for (unsigned lane = 0; lane < host_driver_count(host); lane++)
@@ -152,7 +155,10 @@ host_compose(struct host *host)
 		p->trace_level = XK_TRACE_MESSAGES;
 	err = xk_kernel_init(host->kernel, &failed);
 	if (err != 0)
-		return host_fail(host, failed == NULL ? "the graph" : failed->name, strerror(-err));
+		fprintf(stderr, "%s: %s: %s cannot start: its init has failed (%s)\n", host->options.program,
+			host->options.name, failed == NULL ? "the graph" : failed->name, xk_error(err));
+	if (err != 0)
+		return OPTIONS_FAILURE;
 	if (host->options.trace || HOST_WATCHES_OWNERS)
 		xk_kernel_watch_owners(host->kernel);
 	return 0;
@@ -228,7 +234,7 @@ host_start(struct host *host)
 	int err = xk_kernel_start(host->kernel);
 
 	if (err != 0)
-		return host_fail(host, "the driver cannot be started", strerror(-err));
+		return host_fail(host, "the driver cannot be started", xk_error(err));
 	host->started = true;
 	if (host->world == NULL)
 		watch_kernel(host->options.watch, host->kernel);

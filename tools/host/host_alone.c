@@ -95,7 +95,7 @@ host_companion_start(struct host_companion *companion, const struct host_options
 
 	*companion = (struct host_companion){ .alive = -1 };
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-		fprintf(stderr, "%s: no socket to the server: %s\n", options->program, strerror(errno));
+		fprintf(stderr, "%s: no socket to the server: %s\n", options->program, xk_error(errno));
 		return OPTIONS_FAILURE;
 	}
 	companion->pid = pair_fork();
@@ -106,7 +106,7 @@ host_companion_start(struct host_companion *companion, const struct host_options
 	close(ends[1]);
 	companion->alive = polls[0].fd = ends[0];
 	if (companion->pid < 0) {
-		fprintf(stderr, "%s: the server cannot be started: %s\n", options->program, strerror(errno));
+		fprintf(stderr, "%s: the server cannot be started: %s\n", options->program, xk_error(errno));
 		companion->pid = 0;
 		return OPTIONS_FAILURE;
 	}

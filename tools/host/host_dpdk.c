@@ -59,7 +59,7 @@ host_begin_telemetry(struct host *host, void (*asked)(void *context), void *cont
 {
 	int err = xk_dpdk_telemetry_begin(host->kernel, asked, context);
 
-	return err == 0 ? 0 : host_fail(host, "DPDK's telemetry", strerror(-err));
+	return err == 0 ? 0 : host_fail(host, "DPDK's telemetry", xk_error(err));
 }
 
 void

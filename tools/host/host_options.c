@@ -81,7 +81,8 @@ host_common_take_output(const struct options_program *program, struct host_commo
 		return options_misuse(program, "--json - and --pcap -: there is one standard output");
 	fd = output_take();
 	if (fd < 0) {
-		fprintf(stderr, "%s: --pcap -: %s\n", program->name, strerror(errno));
+		fprintf(stderr, "%s: --pcap -: no further descriptor for standard output: %s\n", program->name,
+			xk_error(errno));
 		return OPTIONS_FAILURE;
 	}
 	snprintf(common->pcap_descriptor, sizeof(common->pcap_descriptor), PCAPNG_DESCRIPTOR "%d", fd);
@@ -216,7 +217,7 @@ host_open_json(const char *program, const char *file, FILE **out)
 	*out = output_open(file);
 	if (*out != NULL)
 		return 0;
-	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, strerror(errno));
+	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, xk_error(errno));
 	return OPTIONS_FAILURE;
 }
 
@@ -226,7 +227,7 @@ host_end_json(const char *program, const char *file, struct json *json)
 	json_close(json);
 	if (json_end(json))
 		return 0;
-	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, strerror(errno));
+	fprintf(stderr, "%s: --json %s cannot be written: %s\n", program, file, xk_error(errno));
 	return OPTIONS_FAILURE;
 }
 

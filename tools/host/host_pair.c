@@ -122,7 +122,9 @@ pair_exec(int control, unsigned which, int argc, char **argv)
 		arguments[i + 2] = argv[i];
 	arguments[argc + 2] = NULL;
 	execv("/proc/self/exe", arguments);
-	perror("/proc/self/exe");
+	fprintf(stderr, "%s: this program cannot be started again as the %s (/proc/self/exe): %s\n", argv[0],
+		pair_end_names[which], xk_error(errno));
+	fflush(stderr);
 	_exit(OPTIONS_FAILURE);
 }
 
@@ -184,7 +186,7 @@ pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 		return OPTIONS_MISUSE;
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
-		fprintf(stderr, "%s: no socket to the %s: %s\n", pair->program, pair_end_names[which], strerror(errno));
+		fprintf(stderr, "%s: no socket to the %s: %s\n", pair->program, pair_end_names[which], xk_error(errno));
 		return OPTIONS_FAILURE;
 	}
 	/* Bounds the wait for the rest of an answer that has begun. */
@@ -202,7 +204,7 @@ pair_spawn(struct pair *pair, unsigned which, int argc, char **argv)
 	if (end->pid > 0)
 		return 0;
 	end->pid = 0;
-	fprintf(stderr, "%s: the %s cannot be started: %s\n", pair->program, pair_end_names[which], strerror(errno));
+	fprintf(stderr, "%s: the %s cannot be started: %s\n", pair->program, pair_end_names[which], xk_error(errno));
 	return OPTIONS_FAILURE;
 }
 

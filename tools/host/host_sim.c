@@ -29,7 +29,7 @@ host_boot(void *context, struct xk_sim_host *sim_host)
 	for (unsigned i = 0; i < host->port_count; i++) {
 		host->ports[i][0] = xk_sim_port_new(sim_host, i);
 		if (host->ports[i][0] == NULL) {
-			host_fail(host, host->port_names[i], strerror(ENOMEM));
+			host_fail(host, host->port_names[i], "no memory for it");
 			return NULL;
 		}
 	}
@@ -51,11 +51,11 @@ host_world_add(struct host_world *world, struct host *host, unsigned end)
 		return host_fail(host, "costs", why);
 	sim_host = xk_sim_host_new(world->sim, &config);
 	if (sim_host == NULL)
-		return host_fail(host, "the simulated host", strerror(ENOMEM));
+		return host_fail(host, "the simulated host", "no memory for it");
 	for (unsigned i = 0; i < host->port_count; i++)
 		if (xk_sim_attach(sim_host, host->port_names[i], world->links[i],
 				  HOST_LINK_ADDRESS + 256 * i + end + 1) != 0)
-			return host_fail(host, host->port_names[i], strerror(ENOMEM));
+			return host_fail(host, host->port_names[i], "no memory for it");
 	return xk_sim_boot(sim_host) == 0 ? 0 : OPTIONS_FAILURE;
 }
 
@@ -88,7 +88,7 @@ host_world_open(struct host hosts[2], const struct host_options options[2])
 		world->sim = xk_sim_new(options[0].seed);
 	if (world == NULL || world->sim == NULL) {
 		free(world);
-		return host_fail(&hosts[0], "the simulated world", strerror(ENOMEM));
+		return host_fail(&hosts[0], "the simulated world", "no memory for it");
 	}
 	watch_world(options[0].watch, world->sim);
 	world->users = 2;
@@ -100,7 +100,7 @@ host_world_open(struct host hosts[2], const struct host_options options[2])
 	for (unsigned i = 0; i < hosts[0].port_count && status == 0; i++) {
 		world->links[i] = xk_sim_link_new(world->sim, hosts[0].port_names[i], &link);
 		if (world->links[i] == NULL)
-			status = host_fail(&hosts[0], hosts[0].port_names[i], strerror(ENOMEM));
+			status = host_fail(&hosts[0], hosts[0].port_names[i], "no memory for it");
 	}
 	for (unsigned i = 0; i < 2 && status == 0; i++)
 		status = host_world_add(world, &hosts[i], i);

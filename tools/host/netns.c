@@ -50,7 +50,7 @@ netns_fail(char *why, size_t size, const char *what, const char *name)
 {
 	int err = errno;
 
-	snprintf(why, size, "%s %s: %s", what, name, strerror(err));
+	snprintf(why, size, "%s %s: %s", what, name, xk_error(err));
 	return -err;
 }
 
@@ -111,7 +111,7 @@ netns_enter(char *why, size_t size)
 		snprintf(why, size,
 			 "this user may not make a network of its own (%s): run it as root, or have user namespaces "
 			 "allowed (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone)",
-			 strerror(err));
+			 xk_error(err));
 		return -err;
 	}
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(netns_settings); i++)

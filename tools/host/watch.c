@@ -323,7 +323,7 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 		*signals = ends[0];
 		return watch;
 	}
-	fprintf(stderr, "%s: no thread to watch it: %s\n", program, strerror(err));
+	fprintf(stderr, "%s: no thread to watch it: %s\n", program, xk_error(err));
 	close(ends[0]);
 	close(ends[1]);
 fail:

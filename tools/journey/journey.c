@@ -116,7 +116,7 @@ struct journey {
 static int
 journey_fail(const struct journey *journey, int err)
 {
-	fprintf(stderr, "%s: --journey %s cannot be written: %s\n", journey->program, journey->path, strerror(err));
+	fprintf(stderr, "%s: --journey %s cannot be written: %s\n", journey->program, journey->path, xk_error(err));
 	return OPTIONS_FAILURE;
 }
 

@@ -44,7 +44,7 @@ net_begin(struct net *net, const char *program, struct xk_topology *topology, st
 		net->hosts = calloc(topology->host_count + 1, sizeof(*net->hosts));
 		net->links = calloc(topology->link_count + 1, sizeof(struct xk_sim_link *));
 		if (net->hosts == NULL || net->links == NULL)
-			status = net_fail(net, topology->file, strerror(ENOMEM));
+			status = net_fail(net, topology->file, "no memory for its hosts and links");
 	}
 	for (unsigned i = 0; status == 0 && i < topology->host_count; i++) {
 		struct net_host *host = &net->hosts[i];
@@ -147,8 +147,8 @@ net_compose(struct net_host *host, struct xk_kernel *kernel)
 	if (err == 0)
 		xk_kernel_watch_owners(kernel);
 	if (err != 0)
-		fprintf(stderr, "%s: %s: %s: %s\n", net->program, host->topology->name,
-			failed == NULL ? "the graph" : failed->name, strerror(-err));
+		fprintf(stderr, "%s: %s: %s cannot start: its init has failed (%s)\n", net->program,
+			host->topology->name, failed == NULL ? "the graph" : failed->name, xk_error(err));
 	return err;
 }
 
@@ -244,7 +244,7 @@ net_open_host(struct net *net, struct net_host *host)
 
 	host->sim = xk_sim_host_new(net->sim, &config);
 	if (host->sim == NULL)
-		return net_fail(net, topology->name, strerror(ENOMEM));
+		return net_fail(net, topology->name, "no memory for this host");
 	for (unsigned i = 0; i < topology->device_count && err == 0; i++) {
 		const struct xk_topology_device *device = &topology->devices[i];
 
@@ -252,7 +252,7 @@ net_open_host(struct net *net, struct net_host *host)
 	}
 	if (err == 0)
 		err = net_schedule(host);
-	return err == 0 ? 0 : net_fail(net, topology->name, strerror(-err));
+	return err == 0 ? 0 : net_fail(net, topology->name, "no memory for its ports and events");
 }
 
 int
@@ -267,14 +267,14 @@ net_open(struct net *net, uint64_t seed, FILE *trace, bool traces)
 	xk_sim_expect(net->topology->host_count);
 	net->sim = xk_sim_new(seed);
 	if (net->sim == NULL)
-		return net_fail(net, "the simulated world", strerror(ENOMEM));
+		return net_fail(net, "the simulated world", "no memory for it");
 	for (unsigned i = 0; i < net->topology->link_count && status == 0; i++) {
 		const struct xk_topology_link *link = &net->topology->links[i];
 
 		net_link_config_of(net->topology, link, &config, &errors); /* net_read has checked it */
 		net->links[i] = xk_sim_link_new(net->sim, link->name, &config);
 		if (net->links[i] == NULL)
-			status = net_fail(net, link->name, strerror(ENOMEM));
+			status = net_fail(net, link->name, "no memory for this link");
 	}
 	for (unsigned i = 0; i < net->topology->host_count && status == 0; i++)
 		status = net_open_host(net, &net->hosts[i]);
@@ -306,7 +306,7 @@ net_heal(struct net *net)
 static int
 net_capture_fail(const struct net *net, int err)
 {
-	fprintf(stderr, "%s: --pcap %s cannot be written: %s\n", net->program, net->capture_path, strerror(err));
+	fprintf(stderr, "%s: --pcap %s cannot be written: %s\n", net->program, net->capture_path, xk_error(err));
 	return OPTIONS_FAILURE;
 }
 

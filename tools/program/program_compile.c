@@ -25,6 +25,7 @@
 
 #include "graphs/graph.h"
 #include "tools/compile_config.h"
+#include "tools/output.h"
 
 enum {
 	COMPILE_ARGUMENTS = 512,
@@ -102,7 +103,7 @@ compile_run(const struct compile_command *command, int input, int output)
 		execvp(command->arguments[0], command->arguments);
 	}
 	if (child <= 0) {
-		fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], strerror(errno));
+		fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], xk_error(errno));
 		fflush(stderr);
 	}
 	if (child == 0)
@@ -214,7 +215,7 @@ static void
 compile_write_graph(FILE *stream, const char *file, const char *text)
 {
 	fputs("static const struct xk_graph_source source = { .file = ", stream);
-	compile_write_string(stream, file);
+	compile_write_string(stream, strncmp(file, "/dev/", 5) == 0 ? "graph.dot" : file);
 	fputs(", .text =\n\t", stream);
 	compile_write_string(stream, text);
 	fputs(" };\nconst struct xk_graph_source *const xk_program_graph = &source;\n", stream);
@@ -237,7 +238,7 @@ compile_write(const char *file, const char *text, const struct options_texts *wi
 	}
 	if (good)
 		return memory;
-	fprintf(stderr, "compile: no memory for what is compiled: %s\n", strerror(errno));
+	fprintf(stderr, "compile: no memory for what is compiled: %s\n", xk_error(errno));
 	if (memory >= 0)
 		close(memory);
 	return -1;
@@ -259,7 +260,7 @@ compile_ask_packages(char *libraries, size_t size)
 		return true;
 	COMPILE_ADD(&ask, "pkg-config", "--libs");
 	compile_words(&ask, packages);
-	answer = tmpfile();
+	answer = output_memory();
 	good = answer != NULL && compile_run(&ask, -1, fileno(answer));
 	if (good) {
 		rewind(answer);
@@ -316,7 +317,7 @@ compile_is_accepted(const char *program)
 {
 	struct compile_command command = { .count = 0 };
 	char path[PATH_MAX];
-	FILE *said = tmpfile();
+	FILE *said = output_memory();
 	bool good;
 
 	snprintf(path, sizeof(path), "%s%s", strchr(program, '/') == NULL ? "./" : "", program);
@@ -377,10 +378,12 @@ compile_exec(const char *file, const char *word, const char *what, int argc, cha
 	COMPILE_ADD(&command, "compiled", word, what);
 	for (int i = 1; i < argc; i++)
 		compile_argument(&command, argv[i]);
+	/* of --graph, the last counts: not a pipe that has been read */
+	COMPILE_ADD(&command, "--graph", file);
 	fflush(NULL);
 	if (compile_is_whole(&command)) {
 		fexecve(program, command.arguments, environ);
-		fprintf(stderr, "compile: the program cannot be run: %s\n", strerror(errno));
+		fprintf(stderr, "compile: the program cannot be run: %s\n", xk_error(errno));
 	}
 	close(program);
 }

@@ -69,7 +69,7 @@ static const struct options_option icmptest_options[] = {
 	OPTION(NUMBER, struct icmptest_options, pattern, "pattern", "N",
 	       "what the data is made of, besides its place and the number (0)", .max = UINT8_MAX),
 	OPTION(FLAG, struct icmptest_options, quiet, "quiet", NULL, "no line for each reply"),
-	OPTION(TEXT, struct icmptest_options, graph, "graph", "FILE", "the protocol graph (graphs/icmptest.dot)"),
+	OPTION(FILE, struct icmptest_options, graph, "graph", "FILE", "the protocol graph (graphs/icmptest.dot)"),
 	{ .name = NULL },
 };
 
@@ -307,7 +307,7 @@ icmptest_explain(const struct icmptest_job *job, int err)
 	else if (err == -EDEADLK)
 		fprintf(stderr, "icmptest: nothing happens any more: the engine stands still\n");
 	else
-		fprintf(stderr, "icmptest: no pings to %s: %s\n", to, strerror(-err));
+		fprintf(stderr, "icmptest: no pings to %s: %s\n", to, xk_error(err));
 	return OPTIONS_FAILURE;
 }
 

@@ -13,6 +13,8 @@
 #include "tools/program/program_compile.h"
 #include "tools/roundtrip/roundtrip.h"
 
+enum { ROUNDTRIP_ARGUMENTS = 250 };
+
 /* ---- the plan ---- */
 
 /* Removes the last digit of *number, in base list->count, and returns the value at this index. */
@@ -118,6 +120,20 @@ roundtrip_end_job(struct roundtrip_job *job)
 	host_close_json(job->json);
 }
 
+/* Starts the ends. Of --graph the last counts, and a pipe can be read only once (tools/input.h). */
+static int
+roundtrip_start_pair(struct roundtrip_job *job, int argc, char **argv)
+{
+	char *arguments[ROUNDTRIP_ARGUMENTS + 2], graph[] = "--graph";
+
+	if (argc > ROUNDTRIP_ARGUMENTS)
+		return options_misuse(job->options->test->program, "too many arguments");
+	memcpy(arguments, argv, (size_t)argc * sizeof(*argv));
+	arguments[argc] = graph;
+	arguments[argc + 1] = (char *)(uintptr_t)job->options->graph;
+	return pair_start(&job->pair, argc + 2, arguments);
+}
+
 /* Runs two processes. Checks their graph and files first, so that each mistake is reported once. */
 static int
 roundtrip_run_pair(const struct roundtrip_options *options, const struct host_link *link, int argc, char **argv,
@@ -146,7 +162,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 	status = roundtrip_begin(&job);
 	if (status == 0) {
 		host_sweep("pair");
-		status = pair_start(&job.pair, argc, argv);
+		status = roundtrip_start_pair(&job, argc, argv);
 	}
 	if (status == 0)
 		status = roundtrip_measure(&job);

@@ -139,7 +139,7 @@ roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *bloc
 	else if (result->error == -EDEADLK)
 		snprintf(why, PAIR_WHY, "nothing happens any more: the engine stands still");
 	else
-		snprintf(why, PAIR_WHY, "no session to %s: %s", host, strerror(-result->error));
+		snprintf(why, PAIR_WHY, "no session to %s: %s", host, xk_error(result->error));
 }
 
 static bool
@@ -195,7 +195,7 @@ roundtrip_end_setup(void *argument, const struct pair_setup *setup, char *why, s
 
 	if (err != 0)
 		snprintf(why, why_len, "the mode cannot be changed to %s with %" PRIu32 " threads: %s",
-			 host_modes[setup->mode], setup->threads, strerror(-err));
+			 host_modes[setup->mode], setup->threads, xk_error(err));
 	else
 		roundtrip_set_handoff(end, (enum pair_handoff)setup->handoff);
 	return err;

@@ -35,7 +35,7 @@ const struct options_option roundtrip_common_options[] = {
 	       "--drivers N these are for all drivers of each, or 2N: the client's\n"
 	       "first, second, ..., then the server's (one after the other)",
 	       .max = HOST_CORES_MAX),
-	OPTION(TEXT, struct roundtrip_options, graph, "graph", "FILE",
+	OPTION(FILE, struct roundtrip_options, graph, "graph", "FILE",
 	       "the protocol graph (that of the program's name in graphs/)"),
 	OPTION(NUMBER, struct roundtrip_options, seed, "seed", "S",
 	       "of --link sim: the same seed gives the same run (1)", .max = UINT64_MAX),

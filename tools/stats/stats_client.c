@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "platform/private.h"
+#include "xkernel/base.h"
 
 enum { STATS_PATH = 256, STATS_PATIENCE_S = 5, STATS_CHUNK = 64 * 1024 };
 
@@ -94,7 +95,8 @@ stats_list(struct stats_hosts *hosts, char *why, size_t size)
 		return err == -ENOENT ? 0 : err;
 	entries = opendir(directory);
 	if (entries == NULL) {
-		snprintf(why, size, "%s: %s", directory, strerror(errno));
+		snprintf(why, size, "the directory of running hosts, %s, cannot be read: %s", directory,
+			 xk_error(errno));
 		return -errno;
 	}
 	while ((entry = readdir(entries)) != NULL && hosts->count < STATS_HOSTS) {
@@ -196,7 +198,7 @@ stats_ask(const char *name, const char *form, unsigned period_ms, char **text, c
 	snprintf(why, size, "%s: %s", name,
 		 err == -EAGAIN       ? "it does not answer"
 		 : err == -ECONNRESET ? "it has ended or hung up before all was told"
-				      : strerror(-err));
+				      : xk_error(err));
 	free(*text);
 	*text = NULL;
 	return err;

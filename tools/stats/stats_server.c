@@ -363,7 +363,7 @@ stats_server_start(struct host *host, struct stats_server **result, char *why, s
 	int err;
 
 	*result = NULL;
-	snprintf(why, size, "%s", strerror(ENOMEM));
+	snprintf(why, size, "no memory or thread for them");
 	if (server == NULL)
 		return -ENOMEM;
 	server->host = host;
@@ -378,7 +378,8 @@ stats_server_start(struct host *host, struct stats_server **result, char *why, s
 	if (err == 0) {
 		err = server_listen(server);
 		if (err != 0)
-			snprintf(why, size, "%s: %s", server->address.sun_path, strerror(-err));
+			snprintf(why, size, "the socket %s cannot be made: %s", server->address.sun_path,
+				 xk_error(err));
 	}
 	if (err == 0) {
 		sigfillset(&all); /* signals are for other threads */

@@ -118,7 +118,7 @@ stats_save(const struct stats_options *o, const char *name)
 		free(text);
 	if (output_close(out))
 		return OPTIONS_SUCCESS;
-	snprintf(why, sizeof(why), "--json %.200s cannot be written: %s", o->json, strerror(errno));
+	snprintf(why, sizeof(why), "--json %.200s cannot be written: %s", o->json, xk_error(errno));
 	return stats_fail(why);
 }
 

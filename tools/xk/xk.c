@@ -44,7 +44,7 @@ xk_help(FILE *stream)
 	fprintf(stream, "usage: xk WORD ...\n\nProtocols composed by a graph file.\n\n");
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(xk_words); i++)
 		fprintf(stream, "  %-12s %s\n", xk_words[i].word, xk_words[i].help);
-	fprintf(stream, "\nxk WORD --help says more.\n");
+	fprintf(stream, "\nxk WORD --help says more; --version prints versions and licence.\n");
 }
 
 int

@@ -22,6 +22,7 @@ static const struct options_program check_program = {
 	.options = check_options,
 	.operands_min = 1,
 	.operands_max = 1,
+	.reads_operands = true,
 };
 
 int

@@ -29,6 +29,7 @@ static const struct options_program compile_program = {
 		 "Exit status 1: the graph is refused, or cannot be compiled.",
 	.options = compile_options,
 	.operands_max = 1,
+	.reads_operands = true,
 };
 
 int

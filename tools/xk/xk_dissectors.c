@@ -35,6 +35,7 @@ static const struct options_program dissectors_program = {
 		 "graph's edges give them. eth, arp, ip, icmp and udp are Wireshark's own.",
 	.options = dissectors_options,
 	.operands_max = 1,
+	.reads_operands = true,
 };
 
 /* Returns the dissector table above a protocol that Wireshark knows itself, "" if it has none. NULL: it is unknown. */
@@ -346,6 +347,6 @@ xk_dissectors_main(int argc, char **argv)
 	if (output_close(stream))
 		return OPTIONS_SUCCESS;
 	fprintf(stderr, "xk dissectors: %s cannot be written: %s\n",
-		strcmp(o.output, "-") == 0 ? "standard output" : o.output, strerror(errno));
+		strcmp(o.output, "-") == 0 ? "standard output" : o.output, xk_error(errno));
 	return OPTIONS_FAILURE;
 }

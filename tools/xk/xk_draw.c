@@ -28,7 +28,7 @@ static const struct options_option draw_options[] = {
 	OPTION(TEXT, struct draw_options, output, "output", "FILE",
 	       "-o FILE too; NAME.svg, NAME.png, NAME.pdf, or NAME.dot: what dot is given;\n"
 	       "- is standard output, as SVG"),
-	OPTION(TEXT, struct draw_options, stats, "stats", "HOST|FILE",
+	OPTION(FILE, struct draw_options, stats, "stats", "HOST|FILE",
 	       "of a graph: with what a host has counted that runs it (xk stats),\n"
 	       "looked at for a second; or with what NAME.json says, which\n"
 	       "`xk stats --json` has written"),
@@ -50,6 +50,7 @@ static const struct options_program draw_program = {
 	.options = draw_options,
 	.operands_min = 1,
 	.operands_max = 1,
+	.reads_operands = true,
 };
 
 /* Returns the format by the end of a file's name, svg if it has none; NULL: it is no format. */
@@ -150,7 +151,7 @@ static int
 draw(const struct xk_graph *graph, const struct xk_topology *net, const struct json_t *stats, const char *format)
 {
 	bool is_dot = strcmp(format, "dot") == 0;
-	FILE *text = is_dot ? stdout : tmpfile(), *picture = NULL;
+	FILE *text = is_dot ? stdout : output_memory(), *picture = NULL;
 	char command[32], bytes[4096];
 	size_t len;
 	int status;
@@ -161,16 +162,21 @@ draw(const struct xk_graph *graph, const struct xk_topology *net, const struct j
 		stats_draw(graph, stats, text);
 	if (is_dot)
 		return OPTIONS_SUCCESS;
+	if (text == NULL || fflush(text) != 0) {
+		fprintf(stderr, "xk draw: no memory for what dot is given: %s\n", xk_error(errno));
+		if (text != NULL)
+			fclose(text);
+		return OPTIONS_FAILURE;
+	}
 	snprintf(command, sizeof(command), "exec dot -T%s", format);
-	if (text != NULL && fseek(text, 0, SEEK_SET) == 0 && dup2(fileno(text), STDIN_FILENO) >= 0)
+	if (fseek(text, 0, SEEK_SET) == 0 && dup2(fileno(text), STDIN_FILENO) >= 0)
 		picture = popen(command, "r");
 	if (picture != NULL && strcmp(format, "svg") == 0)
 		draw_svg(picture, stdout);
 	while (picture != NULL && (len = fread(bytes, 1, sizeof(bytes), picture)) > 0)
 		fwrite(bytes, 1, len, stdout);
 	status = picture == NULL ? -1 : pclose(picture);
-	if (text != NULL)
-		fclose(text);
+	fclose(text);
 	if (status == 0)
 		return OPTIONS_SUCCESS;
 	if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == DRAW_NO_COMMAND))
@@ -215,11 +221,11 @@ xk_draw_main(int argc, char **argv)
 	if (o.stats != NULL && stats == NULL)
 		fprintf(stderr, "xk draw: %s\n", why);
 	else if (strcmp(o.output, "-") != 0 && freopen(o.output, "w", stdout) == NULL)
-		fprintf(stderr, "xk draw: %s cannot be written: %s\n", o.output, strerror(errno));
+		fprintf(stderr, "xk draw: %s cannot be written: %s\n", o.output, xk_error(errno));
 	else
 		status = draw(graph, net, stats, format);
 	if (status == OPTIONS_SUCCESS && fflush(stdout) != 0) {
-		fprintf(stderr, "xk draw: %s cannot be written: %s\n", o.output, strerror(errno));
+		fprintf(stderr, "xk draw: %s cannot be written: %s\n", o.output, xk_error(errno));
 		clearerr(stdout); /* start_main need not repeat it */
 		status = OPTIONS_FAILURE;
 	}

@@ -102,7 +102,8 @@ new_write_text(FILE *stream, const char *text, const char *example, const char *
 static int
 new_fail(const char *path)
 {
-	fprintf(stderr, "xk new: %s cannot be written: %s\n", path, strerror(errno));
+	fprintf(stderr, "xk new: %s cannot be written: %s%s\n", path, xk_error(errno),
+		errno == EEXIST ? "; take another name or directory, or remove it" : "");
 	return OPTIONS_FAILURE;
 }
 

@@ -55,6 +55,7 @@ const struct options_program run_program = {
 		    { host_common_options, offsetof(struct run_options, common) } },
 	.operands_min = 1,
 	.operands_max = 1,
+	.reads_operands = true,
 };
 
 /* ---- one host ---- */

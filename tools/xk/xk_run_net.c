@@ -343,7 +343,7 @@ run_summary(const struct run *run)
 	run_table_print(&links, "link", show, stderr);
 	good = !hosts.no_memory && !links.no_memory;
 	if (!good)
-		fprintf(stderr, "xk run: %s\n", strerror(ENOMEM));
+		fprintf(stderr, "xk run: no memory for the table of counts\n");
 	else
 		good = run_show_is_known(show, &hosts);
 	free(hosts.rows);

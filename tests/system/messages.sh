@@ -1,0 +1,107 @@
+#!/bin/bash
+# messages.sh BUILD - messages for the person who caused a fault: each names what was asked, what is wrong and what to
+# do; and files from pipes, files of other graph tools, versions.
+. "$(dirname "$0")/common.sh"
+xk=$build/xk
+
+# ---- graphs from pipes --------------------------------------------------------------------------------------------------
+
+# piped NAME COMMAND...: reads the graph on standard input, from a pipe.
+piped() {
+	local name=$1
+	shift
+	# shellcheck disable=SC2016 # for the inner shell
+	expect "$name" 0 '' bash -c 'set -o pipefail; cat "$0" | "$@"' "$graph" "$@"
+}
+graph=graphs/udptest.dot
+piped "a graph on standard input" "$xk" check -
+check "... by its name" "$(cat "$work/out")" grep -q '^/dev/stdin: ok, 7 protocols' "$work/out"
+piped "/dev/stdin, too" "$xk" check /dev/stdin
+piped "a picture of it" "$xk" draw - -o "$work/piped.dot"
+piped "round trips, two processes" "$udptest" --graph - --rounds 10 --mode ipp
+piped "a benchmark" "$xk" bench echo --graph - --rounds 100
+piped "dissectors" "$xk" dissectors - -o "$work/piped.lua"
+graph=graphs/chantest.dot
+piped "calls" "$build/chantest" --graph - --rounds 10 --mode regular
+graph=graphs/icmptest.dot
+piped "pings" "$build/icmptest" --graph - --count 2 --interval 1ms
+graph=graphs/net/pair-ethernet10.dot
+piped "a network, its files from the working directory" env -C graphs/net "$xk" run - --link sim --quiet \
+	--set client.udptest.rounds=1
+expect "a graph of process substitution" 0 '' "$udptest" --graph <(cat graphs/udptest.dot) --rounds 10 --mode ipp
+expect "... is refused with its line" 1 '^/dev/fd/[0-9]+:1: .*digraph' "$xk" check <(echo nonsense)
+mkfifo "$work/fifo"
+cat graphs/udptest.dot >"$work/fifo" &
+expect "a named pipe" 0 '' "$udptest" --graph="$work/fifo" --rounds 10 --mode ipp
+# shellcheck disable=SC2016 # for the inner shell
+expect "a pipe without a graph" 1 '^/dev/stdin:1: there is no graph' bash -c ': | "$@"' empty "$xk" check -
+# shellcheck disable=SC2016
+expect "a pipe without an end" 1 '^/dev/stdin: is longer than' bash -c 'yes | "$@"' endless "$xk" check -
+# shellcheck disable=SC2016
+expect "no standard input" 1 '^/dev/stdin: cannot be read' bash -c 'exec "$@" <&-' closed "$xk" check -
+
+# ---- graphs of other tools ----------------------------------------------------------------------------------------------
+
+# drawn NAME FILE: a tool's file is accepted.
+drawn() {
+	expect "$1" 0 '' "$xk" check "$2"
+}
+if command -v dot >/dev/null; then
+	for graph in graphs/*.dot; do
+		for tool in 'dot -Tdot' 'dot -Txdot' 'neato -Txdot'; do
+			$tool "$graph" -o "$work/laid.dot" 2>/dev/null
+			drawn "$tool $graph" "$work/laid.dot"
+		done
+	done
+else
+	ok "graphs of dot (not tried: graphviz is not here)"
+fi
+cat >"$work/networkx.dot" <<'END'
+digraph "udptest" {
+	graph [name=udptest];
+"\n";
+udptest -> udp  [key=0];
+udp -> ip  [key=0];
+ip [ttl=32];
+ip -> vnet  [key=0];
+vnet -> eth  [key=0];
+vnet -> arp  [key=0];
+eth -> port  [key=0];
+arp -> eth  [key=0];
+"\n" [pos="1,2"];
+}
+END
+drawn "what networkx writes of a graph that it has read" "$work/networkx.dot"
+expect "... but no edge to a line's end" 1 '"\\n" holds more than letters' \
+	"$xk" check <(sed '3s/.*/udp -> "\\n";/' "$work/networkx.dot")
+
+# ---- limits and files ---------------------------------------------------------------------------------------------------
+
+# limited NAME PATTERN ULIMIT COMMAND...
+limited() {
+	local name=$1 pattern=$2 amount=$3
+	shift 3
+	# shellcheck disable=SC2016 # for the inner shell; the test's own output is a file, too
+	expect "$name" 1 "$pattern" bash -c "set -o pipefail; (ulimit $amount; \"\$@\" 2>&1) | cat >&2" limited "$@"
+}
+bad="run graphs/net/bad.dot --link sim --quiet --until 20s"
+# shellcheck disable=SC2086 # a command
+limited "a capture at the limit of files" '--pcap .*/big cannot be written: File too large.*ulimit -f' '-f 40' \
+	"$xk" $bad --pcap "$work/big"
+# shellcheck disable=SC2086
+limited "a document at the limit of files" '--json .*/big cannot be written: File too large' '-f 1' "$xk" $bad --json "$work/big"
+limited "a page at the limit of files" '--journey .*/big cannot be written: File too large' '-f 1' \
+	"$xk" run graphs/net/pair-ethernet10.dot --link sim --quiet --journey "$work/big"
+limited "dissectors at the limit of files" '/big cannot be written: File too large' '-f 1' "$xk" dissectors -o "$work/big"
+limited "a picture at the limit of files" 'for what dot is given: File too large' '-f 1' \
+	"$xk" draw graphs/chantest.dot -o "$work/big.svg"
+
+# ---- versions -----------------------------------------------------------------------------------------------------------
+
+for program in xk udptest chantest icmptest logp 'xk check' 'xk run'; do
+	# shellcheck disable=SC2086 # a program and its word
+	run 20 $build/$program --version
+	check "$program --version" "status $status: $(cat "$work/out")" \
+		grep -qE '^[a-z]+ \(x-kernel\) [0-9]+\.[0-9.]+, (DPDK [0-9.]+|without DPDK)$' "$work/out"
+	check "... has the licence" "$(cat "$work/out")" grep -q 'BSD 3-Clause' "$work/out"
+done
