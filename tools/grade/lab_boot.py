@@ -100,7 +100,7 @@ def check_call(w):
     w.send(message)
     _, end, yours, _, _ = one(w, "call", "the first message")
     need(yours == 0, "a CALL names an end")
-    for _ in range(8):
+    for _ in range(w.layout["retries"] + 3):  # a CALL is never given up
         w.run(timeout(w) - 5 * MS)
         need(not w.sent, "a CALL was sent again before its time-out")
         need(w.run_until(lambda: w.sent, timeout(w) // 2), "a CALL was not sent again after its time-out")
@@ -273,6 +273,10 @@ def check_crash(w):
     ends, message = [], w.bytes(20)
     for _ in range(3):
         ends.append(called(w, mine))
+        for end in ends[:-1]:
+            w.frame(frame(w, "data", mine, end, first, w.bytes(20)))
+            w.expect_got([], "a message for an end before the crash, after a CALL")
+            need(one(w, "gone", "to DATA for an end before the crash")[1:3] == (end, mine), "a GONE is wrong")
         w.frame(frame(w, "data", mine, ends[-1], first, message))
         w.expect_got([message], "a message")
         w.take_sent()
@@ -373,7 +377,7 @@ class End:
 
 def check_storm(w):
     """Both hosts crash, on a link that loses, doubles and delays by seconds. Nothing is delivered twice, or out of order."""
-    ours, theirs, peer_got, faults = [], [], [], [True]
+    ours, theirs, peer_got, past, faults = [], [], [], [], [True]
     chance = w.random.random
 
     def carry(data, arrive):
@@ -384,6 +388,7 @@ def check_storm(w):
             w.at(w.now + delay, lambda: arrive(data))
 
     def to_host(data):
+        past.append(data)
         carry(data, w.frame)
 
     def new_peer(boots):
@@ -399,13 +404,15 @@ def check_storm(w):
         end = w.now + ns
         while w.now < end:
             if chance() < every:
-                ours.append(w.bytes(16))
-                w.send(ours[-1])
+                say(ours, w.send)
             if chance() < every:
-                theirs.append(w.bytes(16))
-                peers[-1].push(theirs[-1])
+                say(theirs, peers[-1].push)
             w.run(20 * MS)
             peers[-1].tick()
+
+    def say(messages, send):
+        messages.append(w.bytes(16))
+        send(messages[-1])
 
     w.hear = hear
     w.open()
@@ -420,20 +427,38 @@ def check_storm(w):
             peers.append(new_peer(len(peers) + 1))
     faults[0] = False
     talk(30 * S, 0)
-    done = len(ours), len(theirs)
-    ours.extend(w.bytes(16) for _ in range(5))
-    theirs.extend(w.bytes(16) for _ in range(5))
-    for mine, its in zip(ours[done[0] :], theirs[done[1] :]):
-        w.send(mine)
-        peers[-1].push(its)
+    calm = len(ours), len(theirs)
+    # When all is calm, each crashes once more, and all frames of the past arrive again.
+    for crash in ("host", "peer"):
+        if crash == "host":
+            w.crash()
+            w.run(S)
+            w.boot()
+            w.open()
+            say(ours, w.send)
+            talk(S, 0)
+        else:
+            peers.append(new_peer(len(peers) + 1))
+        say(theirs, peers[-1].push)
+        talk(S, 0)
+        for data in list(past):
+            w.frame(data)
+        talk(S, 0)
+        for _ in range(5):
+            say(ours, w.send)
+            say(theirs, peers[-1].push)
+        talk(30 * S, 0)
+    peers.append(new_peer(len(peers) + 1))
+    w.send(w.bytes(16))  # is lost: the peer that has crashed might have had it
+    say(ours, w.send)
     talk(10 * S, 0)
-    for what, messages, got in (("the host's user", theirs, w.take_got()), ("the peer's user", ours, peer_got)):
+    for what, messages, got, first in (("the host's user", theirs, w.take_got(), calm[1]), ("the peer's user", ours, peer_got, calm[0])):
         places = {message: index for index, message in enumerate(messages)}
         need(all(message in places for message in got), f"{what} got a message that was never sent")
         order = [places[message] for message in got]
         need(len(set(order)) == len(order), f"{what} got a message twice")
         need(order == sorted(order), f"{what} got messages out of order")
-        need(order[-4:] == list(range(len(messages) - 4, len(messages))), f"{what} did not get the last messages, sent when all was calm")
+        need(order[first - len(messages) :] == list(range(first, len(messages))), f"{what} did not get all messages that were sent when all was calm")
 
 
 # ---- questions -------------------------------------------------------------------------------------------------------

@@ -155,6 +155,16 @@ def check_lies(w):
         w.expect_got([], "fragments that cannot be")
         w.frame(good[1])
         w.expect_got([message], "after fragments that cannot be")
+    # Nor do they take the place of a message that is kept.
+    messages = [w.bytes(2 * size) for _ in range(w.layout["partial"])]
+    parts = [fragments(w, first(w) + 10 + index, message, size) for index, message in enumerate(messages)]
+    for part, _ in parts:
+        w.frame(part)
+    w.frame(frame(w, first(w) + 30, 0, 2 * size, b""))
+    w.frame(frame(w, first(w) + 31, 0, 2 * size, bytes(size - 1)))
+    for _, part in parts:
+        w.frame(part)
+    w.expect_got(messages, "messages that were kept before fragments that cannot be")
     message = w.bytes(w.layout["longest"] + 1)
     for one in fragments(w, first(w) + 200, message):
         w.frame(one)

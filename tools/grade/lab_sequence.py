@@ -146,7 +146,7 @@ def check_refuses(w):
 
 def check_duplicates(w):
     start, numbers = first(w), []
-    for i in range(40):
+    for i in range(70):  # beyond the last number
         numbers += [start + i] * w.random.randint(1, 3)
         if w.random.random() < 0.3:
             numbers.append(start + w.random.randint(0, i))
