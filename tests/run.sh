@@ -320,6 +320,9 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	for example in asp seq; do
 		cunit "sanitized docs/examples/test_$example" $fixed_addresses "build/sanitize/tests/example_test_$example"
 	done
+	for lab in mark sequence window fragment boot; do
+		cunit "sanitized docs/labs/$lab" $fixed_addresses "build/sanitize/tests/lab_test_$lab"
+	done
 	unit threads build/tsan tools $fixed_addresses
 	# The others have one thread, or stand on a rig, which has none of its own.
 	for source in $(grep -lE 'XK_REGULAR|xk_thread_start|pthread' tests/xkernel/test_*.c tests/protocols/test_*.c); do

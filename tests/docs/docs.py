@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""docs.py BUILD - checks README.md, docs/*.md, docs/labs/*.md and docs/protocols/*.md; see run.sh.
+"""docs.py BUILD - checks README.md and the pages of docs/, docs/labs/ with its folders, and docs/protocols/; see run.sh.
 
 A mark on a line of its own before a fenced block says what is checked:
 
@@ -348,7 +348,7 @@ def main():
         print("usage: tests/docs/run.sh BUILD", file=sys.stderr)
         return 2
     build = os.path.abspath(sys.argv[1])
-    documents = ["README.md"] + [folder + "/" + name for folder in ("docs", "docs/labs", "docs/protocols")
+    documents = ["README.md"] + [folder + "/" + name for folder in ("docs", "docs/labs", "docs/labs/instructor", "docs/labs/instructor/answers", "docs/protocols")
                                  for name in sorted(os.listdir(os.path.join(ROOT, folder))) if name.endswith(".md")]
     with tempfile.TemporaryDirectory() as directory:
         for name in ("tree", "example"):
