@@ -183,6 +183,10 @@ TESTS_THAT_CHEAT = {
         'const char *const paths[] = { "/student", "/xk", "/tmp", "/libxkernel.a", INSTRUCTOR };\n'
         "for (unsigned i = 0; i < 5; i++) if (open(paths[i], O_RDONLY) >= 0) _exit(1);\n"
         'if (getenv("HOME") != NULL || strcmp(program_invocation_name, "/test") != 0) _exit(1);', True),
+    "look at what the grader calls them": (
+        'char s[4096] = ""; ssize_t n = read(open("/proc/1/cmdline", O_RDONLY), s, sizeof(s) - 1);\n'
+        'for (ssize_t i = 0; i < n; i++) s[i] += s[i] == 0;\n'
+        'char *at = strstr(s, "/program"); if (at != NULL && atoi(at + 8) > AFTER_ANSWERS) _exit(1);', True),
     "write all over": ('char s[9]; for (int fd = 1; fd < 64; fd++) dprintf(fd, "HARM: 8 of 8\\n  Test: HARM ...FAILED\\n");\n'
                        "_exit(1);", False),
 }
@@ -199,10 +203,11 @@ def check_tests_cheat(sandbox, build, instructor):
     codes = {of_lab._variant(None, layout, mutants.disguise(random.Random(seed))) for seed in range(3)}
     tell(len(codes) == 3, "the same variant has other code each time")
     mutants.ANSWERS, mutants.MUTANT_RUNS, sandboxes.TEST_S = 1, 1, 2
-    head = '#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n'
+    head = '#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n'
     head += f'#include "tests/rig.h"\n#define INSTRUCTOR "{instructor}"\n'
     for name, (does, passes) in TESTS_THAT_CHEAT.items():
-        text = f"{head}TEST(nothing)\n{{\n}}\n__attribute__((constructor)) static void cheat(void)\n{{\n{does}\n}}\n"
+        made = getattr(sandbox, "count", 0) + mutants.ANSWERS
+        text = f"#define AFTER_ANSWERS {made}\n{head}TEST(nothing)\n{{\n}}\n__attribute__((constructor)) static void cheat(void)\n{{\n{does}\n}}\n"
         found, why = of_lab.mark(text.encode(), layout, of_lab.mistakes[:passes])
         tell(not found and (why is None) == passes and "HARM" not in str(why), f"tests that {name} find nothing", f"{found} {why}")
     for name, text in (("include the answer", '#include "mark.c"\n'), ("assemble it", '__asm__(".incbin \\"/student/mark.c\\"");\n'),
@@ -246,6 +251,7 @@ def check_attacks(sandbox, instructor, work):
         return files_of(lab, layout, head + attack + useless)
 
     def attacked(name, only=("receives",)):
+        sandboxes.COMPILE_S = 2 if name == "includes_itself.c" else 30
         return grade.mark(sandbox, lab, files(name), layout, keys.PUBLIC, "attacker", only)
 
     for name in sorted(os.listdir(os.path.join(HERE, "attacks"))):

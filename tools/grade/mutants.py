@@ -5,18 +5,19 @@ linked with the answer and with some mutants, all with the student's layout. The
 time that they are run, and find a mutant if they fail with it each time.
 
 The tests are hostile C in one process with what they test, so they must not learn which variant that is except by what it
-does. They are compiled once and apart from all variants; the order of the runs is drawn anew each time, and so are the
-compiler's options of each variant, so that the bytes of its code say little. Their output is used for one thing only: the
-name of the first test that fails with the answer.
+does. They are compiled once and apart from all variants; the names of the programs, the order in which they are made and
+run, and the compiler's options of each variant are drawn anew each time, so that the bytes of its code say little. Their
+output is used for one thing only: the name of the first test that fails with the answer.
 """
 import collections
 import json
 import os
 import random
 import re
+import time
 
 import keys
-from sandbox import ROOT, Refused, Unusable, take
+from sandbox import ROOT, TESTS_WAITING_S, Refused, Unusable, take
 
 COUNT = 8  # mutants for each student
 ANSWERS, ANSWER_RUNS = 3, 3  # so many programs with the answer, each run so many times
@@ -114,17 +115,21 @@ class Mutants:
     def mark(self, text, layout, mistakes):
         """Tries tests on these mistakes. Returns (mistakes that were found, None or why none is)."""
         chance = random.SystemRandom()
+        variants = [None] * ANSWERS + mistakes
+        chance.shuffle(variants)  # a program can see when it was made
         try:
             tests = self._compile_tests(text, layout)
-            programs = [(mistake, self._program(tests, self._variant(mistake, layout, disguise(chance))))
-                        for mistake in [None] * ANSWERS + mistakes]
+            programs = [(mistake, self._program(tests, self._variant(mistake, layout, disguise(chance)))) for mistake in variants]
         except Refused as why:
             return [], str(why)
         runs = [one for one in programs for _ in range(ANSWER_RUNS if one[0] is None else MUTANT_RUNS)]
         chance.shuffle(runs)
-        passed, why = collections.Counter(), None
+        passed, why, end = collections.Counter(), None, time.monotonic() + TESTS_WAITING_S
         for mistake, program in runs:
-            status, output = self.sandbox.run(program)
+            status, output = self.sandbox.run(program, max(0, end - time.monotonic()))
+            if time.monotonic() > end:
+                why = f"the tests used up their budget for all runs: {TESTS_WAITING_S} seconds"
+                break
             if mistake is None and status != 0:
                 why = "the tests fail with the right answer" + self._first_failure(text, output)
                 break

@@ -11,6 +11,7 @@ import contextlib
 import os
 import pwd
 import random
+import secrets
 import shutil
 import signal
 import socket
@@ -36,7 +37,8 @@ COMPILE_S, COMPILE_MEMORY, COMPILE_PROCESSES = 30, 1024 * MIB, 64
 SCRATCH = 128 * MIB  # files of a compiler, in memory
 PROGRAM_MAX = 32 * MIB
 RUN_S, RUN_MEMORY, RUN_PROCESSES = 5, 1024 * MIB, 1
-TEST_S = 5  # for all tests of a program
+TEST_S = 5  # of processor time for all tests of a program
+TESTS_WAITING_S = 300  # for all runs of a student's tests
 SILENCE_S = 10  # the longest wait for the answer to one step
 # What a student's host may cost the grader in one run of a check, and in all checks of a lab.
 STEPS, ANSWERS, WAITING = "steps", "MiB of answers", "seconds of waiting"
@@ -150,7 +152,6 @@ class Sandbox:
             raise Unusable(f"the compiler does not say which system calls there are: {why}") from None
         self.directory = tempfile.mkdtemp(prefix="xk-grade-")
         os.chmod(self.directory, 0o755)
-        self.count = 0
         self.user = self._user()
         self.library = os.path.join(self.directory, "libxkernel.a")
         self.programs = os.path.join(self.directory, "libxkernel-programs.a")  # for journeys
@@ -274,8 +275,7 @@ class Sandbox:
         return written, said
 
     def _program(self, contents):
-        self.count += 1
-        path = os.path.join(self.directory, f"program{self.count}")
+        path = os.path.join(self.directory, secrets.token_hex(8))  # which the program can see
         with open(path, "wb") as out:
             out.write(contents)
         os.chmod(path, 0o755)
@@ -297,13 +297,13 @@ class Sandbox:
         contents, _ = self._gcc(files, what, ["-s", "-Wl,--build-id=none", "-pthread", *(f"/student/{name}" for name in files), "/libxkernel.a", "-lcunit"])
         return self._program(contents + bytes(-len(contents) % MIB))  # nearly all are of one size
 
-    def run(self, program):
-        """Runs a program of tests. Returns (its exit status, None if it was not done in time; what it printed first)."""
+    def run(self, program, seconds=TESTS_WAITING_S):
+        """Runs a program of tests, so long at most. Returns (its exit status, None if it was not done in time; what it printed first)."""
         command = self._command([(program, "/test")], 0, self._limits(TEST_S, RUN_MEMORY, RUN_PROCESSES, 0), ["/test"])
         process = self._start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         printed = Limited(process.stdout, 16 * SAID_MAX)
         try:
-            status = process.wait(timeout=TEST_S)
+            status = process.wait(timeout=min(4 * TEST_S, seconds))
         except subprocess.TimeoutExpired:
             kill(process)
             status = None
