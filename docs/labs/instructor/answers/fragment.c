@@ -106,11 +106,11 @@ fragment_setup(struct xk_session *session, const void *how)
 	struct fragment_session *s = (struct fragment_session *)session;
 	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &s->room, sizeof(s->room));
 
-	if (got < 0 || s->room < FRAGMENT_HEADER_LEN + FRAGMENT_UNIT)
-		return got < 0 ? got : -EMSGSIZE;
 	xk_lock_init(&s->lock, session->protocol);
 	xk_event_init(&s->timer, session->protocol->kernel, fragment_expire, s);
 	s->next = FRAGMENT_FIRST;
+	if (got < 0 || s->room < FRAGMENT_HEADER_LEN + FRAGMENT_UNIT)
+		return got < 0 ? got : -EMSGSIZE; /* the session is closed */
 	return 0;
 }
 

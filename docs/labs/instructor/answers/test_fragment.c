@@ -350,3 +350,14 @@ TEST(neighbours_have_ids_of_their_own)
 	CHECK(delivered(r, 2 * SIZE));
 	end(r);
 }
+
+TEST(a_protocol_below_that_carries_too_little_is_refused)
+{
+	struct rig *r = rig_new("fragment");
+	uint32_t room = FRAGMENT_HEADER_LEN + FRAGMENT_UNIT - 1;
+
+	rig_answer(r, XK_GET_MAX_PACKET, &room, sizeof(room));
+	CHECK(rig_open(r, rig_to(STATION)) == NULL);
+	CHECK_EQ(rig_error(r), -EMSGSIZE);
+	rig_free(r);
+}
