@@ -253,7 +253,7 @@ boot_meet(struct boot_session *s, uint32_t yours)
 	s->yours = yours;
 }
 
-/* Begins as a new end, which knows no peer. If ends are used up, it is 0: nobody answers that one. */
+/* Begins as a new end, which knows no peer. If this boot's ends are used up it is 0, and says and hears nothing. */
 static void
 boot_begin_again(struct boot_session *s, unsigned why)
 {
@@ -271,7 +271,7 @@ boot_say(struct boot_session *s)
 	struct xk_protocol *self = s->session.protocol;
 	struct boot_header h = { .kind = BOOT_CALL, .mine = s->mine };
 
-	if (s->count == 0)
+	if (s->count == 0 || s->mine == 0)
 		return NULL;
 	s->due_ns = xk_now_ns(self) + BOOT_TIMEOUT_NS;
 	boot_start_timer(s, BOOT_TIMEOUT_NS);
@@ -358,7 +358,7 @@ boot_refuse(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, 
 static bool
 boot_is_for(const struct boot_session *s, const struct boot_header *h)
 {
-	return h->mine != 0 && (h->kind == BOOT_CALL || (h->yours == s->mine && s->mine != 0));
+	return h->mine != 0 && s->mine != 0 && (h->kind == BOOT_CALL || h->yours == s->mine);
 }
 
 /* Rules 4 and 5: does what the peer's h says. Returns 0, or the reason to drop h. The lock is held. */

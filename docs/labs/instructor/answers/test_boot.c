@@ -433,3 +433,22 @@ TEST(a_silent_peer_is_given_up_after_so_many_repetitions)
 	CHECK(sent_only(r, BOOT_DATA, next, PEER, BOOT_FIRST + 1, "other"));
 	end_test(r, next, PEER);
 }
+
+TEST(no_end_of_a_boot_is_used_twice)
+{
+	struct rig *r = enabled_rig();
+	uint32_t end = called_by(r, PEER), first = end, last = test_is_long() ? 65535 : 100;
+
+	for (uint32_t i = 2; i <= last; i++) {
+		arrive(r, BOOT_GONE, PEER, end, 0, "");
+		CHECK_EQ(called_by(r, PEER), ++end);
+	}
+	CHECK_EQ(end & 0xffff, last);
+	arrive(r, BOOT_GONE, PEER, end, 0, "");
+	arrive(r, BOOT_CALL, PEER, 0, 0, "");
+	CHECK_EQ(end_in(r, BOOT_WELCOME), last == 65535 ? 0 : end + 1); /* 0: no answer */
+	arrive(r, BOOT_DATA, PEER, first, BOOT_FIRST, "one");
+	CHECK(sent_only(r, BOOT_GONE, first, PEER, 0, ""));
+	rig_expect_nothing_delivered(r);
+	rig_free(r);
+}
