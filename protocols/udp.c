@@ -24,9 +24,16 @@
 #include "xkernel/path.h"
 #include "xkernel/platform.h"
 #include "xkernel/ports.h"
+#include "xkernel/protocol.h"
+#include "xkernel/trace.h"
 
-enum udp_drop { UDP_DROP_BAD_LENGTH = XK_DROP_OWN, UDP_DROP_BAD_CHECKSUM, UDP_DROP_TOO_BIG /* pushed */ };
-static const char *const udp_drops[] = { "bad_length", "bad_checksum", "too_big", NULL };
+enum udp_drop {
+	UDP_DROP_BAD_LENGTH = XK_DROP_OWN,
+	UDP_DROP_BAD_CHECKSUM,
+	UDP_DROP_TOO_BIG,  /* pushed */
+	UDP_DROP_UNSUMMED, /* the sender left the checksum to a device that does not exist */
+};
+static const char *const udp_drops[] = { "bad_length", "bad_checksum", "too_big", "unsummed", NULL };
 
 /* ---- the header ---- */
 
@@ -43,6 +50,7 @@ static const struct xk_field udp_fields[] = {
 	  .print = XK_PRINT_HEX,
 	  .covers = XK_COVERS_PSEUDO,
 	  .drop = UDP_DROP_BAD_CHECKSUM,
+	  .left = UDP_DROP_UNSUMMED,
 	  .help = "0: none" },
 	{ .name = NULL },
 };
@@ -92,6 +100,7 @@ struct udp {
 	uint64_t seed;
 
 	struct xk_ports ports;
+	_Atomic bool has_told; /* how to have checksums computed */
 };
 
 struct udp_session {
@@ -115,6 +124,20 @@ static inline uint32_t
 udp_ports(uint64_t local, uint64_t remote)
 {
 	return (uint32_t)(remote << 16 | local);
+}
+
+/* Returns the reason to drop payload m, whose checksum is wrong. */
+static unsigned
+udp_why_bad(struct udp *udp, const struct xk_msg *m, uint64_t pseudo_sum)
+{
+	if (!xk_sum_is_left(pseudo_sum + xk_sum_of16((uint16_t)(xk_msg_len(m) + XK_UDP_HEADER_LEN)),
+			    m->data - XK_UDP_HEADER_LEN + UDP_CHECKSUM))
+		return UDP_DROP_BAD_CHECKSUM;
+	if (!atomic_exchange_explicit(&udp->has_told, true, memory_order_relaxed))
+		xk_trace(&udp->protocol, XK_TRACE_NONE,
+			 "datagrams arrive whose sender left the checksum to a device that does not exist, and are "
+			 "dropped (unsummed): `ethtool -K NAME tx off` at the sender's end");
+	return UDP_DROP_UNSUMMED;
 }
 
 /* ---- opening ---- */
@@ -264,7 +287,7 @@ udp_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, u
 	if (xk_sum_is_intact(sum + xk_msg_sum_segments(m)))
 		xk_pop(s, lls, m, NULL);
 	else
-		xk_drop(s->protocol, m, UDP_DROP_BAD_CHECKSUM);
+		xk_drop(s->protocol, m, udp_why_bad((struct udp *)s->protocol, m, ((struct udp_session *)s)->pop_sum));
 }
 
 /* Delivers datagram m, which has no padding, to s if it is intact. Takes m. */
@@ -304,7 +327,7 @@ udp_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 	if (why == 0 && udp_ask_sums(lls, &push_sum, &pop_sum) != 0)
 		why = XK_DROP_NO_SESSION;
 	if (why == 0 && !udp_is_intact(m, pop_sum))
-		why = UDP_DROP_BAD_CHECKSUM;
+		why = udp_why_bad((struct udp *)self, m, pop_sum);
 	if (why == 0 && xk_table_enabled(self, port) == NULL) {
 		xk_ip_refuse(lls, XK_FAULT_PORT, m, XK_UDP_HEADER_LEN);
 		why = XK_DROP_NO_SESSION;

@@ -126,6 +126,16 @@ xk_sum_is_intact(uint64_t sum)
 	return sum % 0xffff == 0;
 }
 
+/*
+ * Returns whether the checksum at p is the sum of its pseudo-header alone, not complemented: its sender left the rest to
+ * a device (Linux calls that CHECKSUM_PARTIAL).
+ */
+static inline bool
+xk_sum_is_left(uint64_t pseudo_sum, const uint8_t *p)
+{
+	return xk_sum_fold(pseudo_sum) == xk_sum_load16(p);
+}
+
 /* Returns the checksum to compare with zero, or to store with xk_checksum_store. */
 static inline uint16_t
 xk_checksum_finish(uint64_t sum)

@@ -89,7 +89,7 @@ struct path_shape {
 		size_t at;
 	} word[PATH_WORDS];
 	struct path_layout layout;
-	uint8_t sum_drop; /* reason */
+	uint8_t sum_drop, sum_left; /* reasons */
 	struct xk_protocol *sum_protocol;
 	struct xk_protocol *top; /* the protocol */
 };
@@ -304,6 +304,18 @@ path_layered(struct xk_port *port, struct xk_msg *m)
 	path_layered_here(port, m);
 }
 
+/* Drops m, whose headers are at p and whose checksum is wrong, or left to a device. Takes m. */
+XK_APART static void
+path_drop_summed(const struct path_layout *layout, const struct path *path, struct xk_msg *m, const uint8_t *p,
+		 size_t end)
+{
+	const struct path_shape *shape = path->shape;
+	bool is_left =
+		xk_sum_is_left(path->pop_sum + xk_sum_of16((uint16_t)(end - layout->sum_from)), p + layout->sum_at);
+
+	xk_drop(shape->sum_protocol, m, is_left ? shape->sum_left : shape->sum_drop);
+}
+
 /* Delivers m, whose headers are those of path, unless it is unusual: then it goes the layers' way. Takes m. */
 static PATH_INLINE void
 path_up_as(const struct path_layout *layout, struct xk_port *port, struct xk_msg *m, const struct path *path)
@@ -327,7 +339,7 @@ path_up_as(const struct path_layout *layout, struct xk_port *port, struct xk_msg
 			       xk_sum_of16((uint16_t)(end - layout->sum_from));
 
 		if (xk_unlikely(!xk_sum_is_intact(sum + xk_msg_sum(m)))) {
-			xk_drop(path->shape->sum_protocol, m, path->shape->sum_drop);
+			path_drop_summed(layout, path, m, p, end);
 			return;
 		}
 	}
@@ -659,6 +671,7 @@ path_add_checksum(struct path_draft *d, struct xk_protocol *self, const struct x
 	layout->sum_from = layout->len;
 	layout->sum_at = (uint8_t)at;
 	shape->sum_drop = (uint8_t)field->drop;
+	shape->sum_left = (uint8_t)(field->left != 0 ? field->left : field->drop);
 	shape->sum_protocol = self;
 	d->path.pop_sum = layer->pop_sum;
 	d->path.push_sum = layer->push_sum;

@@ -571,6 +571,27 @@ TEST(every_flipped_bit_is_noticed)
 	rig_free(r);
 }
 
+/* As Linux does for an interface that it believes to compute checksums: before there is a session, and to one. */
+TEST(a_checksum_that_was_left_to_a_device_is_dropped_by_its_own_name)
+{
+	struct rig *r = udp_rig();
+	uint8_t bytes[64], pseudo[12] = { [9] = 17, [11] = 11 };
+	size_t len = build(bytes, FAR_PORT, PORT, "\xaa\xbb\xcc", 3);
+
+	xk_put32(pseudo, PEER);
+	xk_put32(pseudo + 4, ME);
+	xk_checksum_store(bytes + 6, xk_sum_fold(xk_sum(0, pseudo, sizeof(pseudo))));
+	rig_open_enable(r, at_port(PORT));
+	rig_inject_bytes(r, bytes, len);
+	CHECK_EQ(rig_counter(r, "unsummed"), 1);
+	inject(r, FAR_PORT, PORT);
+	rig_expect_delivered(r, "aabbcc");
+	rig_inject_bytes(r, bytes, len);
+	CHECK_EQ(rig_counter(r, "unsummed"), 2);
+	CHECK_EQ(rig_counter(r, "bad_checksum"), 0);
+	rig_free(r);
+}
+
 TEST(a_checksum_of_zero_is_none)
 {
 	struct rig *r = udp_rig();
