@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 
+#include "protocols/eth.h"
 #include "xkernel/kernel.h"
 #include "xkernel/trace.h"
 
@@ -21,6 +22,7 @@ static const char *const port_drops[] = { "too_long", "tx_full", NULL };
 struct port {
 	struct xk_protocol protocol;
 	const char *dev;
+	uint64_t address; /* of the link; 0: the device's */
 	struct xk_port *port;
 };
 
@@ -33,6 +35,15 @@ port_init(struct xk_protocol *self)
 	if (port->port == NULL) {
 		xk_trace(self, XK_TRACE_NONE, "there is no port called %s", port->dev);
 		return -ENODEV;
+	}
+	/* the platform gives the port the address of the setting, if it can */
+	if (port->address != 0 && (port->address != port->port->address || xk_eth_is_group(port->address))) {
+		xk_trace(self, XK_TRACE_NONE,
+			 "the link address %012llx cannot be the port's, which has %012llx: it names a group, or the "
+			 "link "
+			 "takes no other",
+			 (unsigned long long)port->address, (unsigned long long)port->port->address);
+		return -EADDRNOTAVAIL;
 	}
 	if (port->port->receiver != NULL) {
 		xk_trace(self, XK_TRACE_NONE, "port %s has another protocol on it already", port->dev);
@@ -112,6 +123,8 @@ static const struct xk_protocol_ops port_ops = {
 
 static const struct xk_setting port_settings[] = {
 	{ "dev", XK_SETTING_STRING, offsetof(struct port, dev), "port", "name of the port to stand on", 0, 0 },
+	{ "address", XK_SETTING_LINK, offsetof(struct port, address), NULL,
+	  "link address; without it, the device's, or one that is invented for this host", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

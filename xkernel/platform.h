@@ -11,6 +11,7 @@
 
 #include <semaphore.h>
 
+#include "xkernel/event.h"
 #include "xkernel/msg.h"
 
 struct xk_context;
@@ -164,6 +165,13 @@ struct xk_port_ops {
 	int (*arm)(struct xk_port *port);
 	void (*disarm)(struct xk_port *port);
 
+	/*
+	 * Calls see for each count of the port and its device, by name; is_drop: it counts lost frames. Any thread. NULL:
+	 * there are none.
+	 */
+	void (*counts)(struct xk_port *port, void (*see)(void *context, const char *name, uint64_t count, bool is_drop),
+		       void *context);
+
 	/* Closes the port, which no driver uses. */
 	void (*close)(struct xk_port *port);
 };
@@ -181,9 +189,10 @@ enum {
 struct xk_port {
 	const struct xk_port_ops *ops;
 	struct xk_platform *platform;
-	const char *name;  /* the value of `port.dev` */
-	uint64_t address;  /* link address, 48 bits */
-	uint32_t mtu;      /* bytes of the longest payload of a frame, without Ethernet header */
+	const char *name; /* the value of `port.dev` */
+	uint64_t address; /* link address, 48 bits */
+	_Atomic uint32_t
+		mtu;       /* bytes of the longest payload of a frame, without Ethernet header; see xk_port_changed */
 	unsigned offloads; /* enum xk_port_offload */
 	bool can_sleep;    /* arm succeeds */
 	unsigned driver;   /* index of the driver that takes its frames */
@@ -197,6 +206,7 @@ struct xk_port {
 	struct xk_port *next;           /* in the kernel's list */
 	struct xk_port *beside;         /* in its driver's list */
 	struct xk_port *around;         /* in its driver's ring */
+	struct xk_event changes;        /* tells all protocols (xk_port_changed) */
 	uint8_t apart[64]; /* so that other drivers, which read what is above, share no cache line with the counts */
 	_Atomic uint64_t frames_in, frames_out;
 	_Atomic uint64_t unheard; /* frames dropped as no_session, because there was no receiver */
@@ -215,6 +225,12 @@ void xk_port_listen(struct xk_port *port, struct xk_session *session);
  * the last time was less than a second ago. The port's driver, in receive.
  */
 void xk_port_starved(struct xk_port *port, unsigned frames);
+
+/*
+ * Tells all protocols, lowers first and in an event, that the port has another MTU (XK_PORT_CHANGED, upi.h). Does nothing
+ * for a port that belongs to no kernel yet. For the platform. Any context.
+ */
+void xk_port_changed(struct xk_port *port);
 
 /*
  * Sends frame m through the lane of the caller's driver: the one in which the shepherd runs or from which it came; for

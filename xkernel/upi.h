@@ -542,14 +542,19 @@ void xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value);
 
 /* Control operations of the framework. Those of protocols are in protocols/control.h. */
 enum xk_control_op {
-	XK_GET_MAX_PACKET,    /* bytes of the longest message that may be pushed */
-	XK_GET_OPT_PACKET,    /* bytes of the longest that is not fragmented */
-	XK_GET_MY_HOST,       /* uint64_t: this host's address (the highest layer that has one answers) */
-	XK_GET_PEER_HOST,     /* uint64_t */
-	XK_GET_LINK_ADDRESS,  /* uint64_t: the port's own link address */
-	XK_GET_PEER_LINK,     /* uint64_t: the peer's link address */
-	XK_GET_OFFLOADS,      /* uint32_t: enum xk_port_offload of the port below (platform.h) */
-	XK_UNANSWERED,        /* see xk_unanswered */
+	XK_GET_MAX_PACKET,   /* bytes of the longest message that may be pushed */
+	XK_GET_OPT_PACKET,   /* bytes of the longest that is not fragmented */
+	XK_GET_MY_HOST,      /* uint64_t: this host's address (the highest layer that has one answers) */
+	XK_GET_PEER_HOST,    /* uint64_t */
+	XK_GET_LINK_ADDRESS, /* uint64_t: the port's own link address */
+	XK_GET_PEER_LINK,    /* uint64_t: the peer's link address */
+	XK_GET_OFFLOADS,     /* uint32_t: enum xk_port_offload of the port below (platform.h) */
+	XK_UNANSWERED,       /* see xk_unanswered */
+	/*
+	 * Told to every protocol, lowers first, without a buffer: a port has another MTU. A protocol asks again below
+	 * what it keeps of answers. Must not wait.
+	 */
+	XK_PORT_CHANGED,
 	XK_CONTROL_OWN = 100, /* the first of the protocols' own */
 };
 

@@ -168,13 +168,4 @@ int xk_dpdk_ring_open_lanes(struct xk_platform *const *const platforms[2], unsig
  */
 bool xk_dpdk_port_is_up(const struct xk_port *port);
 
-/* Frames that a port, or each lane of it, dropped. May be read at any time. */
-struct xk_dpdk_port_counts {
-	uint64_t no_peer;   /* sent without a peer */
-	uint64_t too_long;  /* sent, but too long for the link */
-	uint64_t malformed; /* received with lengths outside their buffers: the peer is broken or hostile */
-};
-
-void xk_dpdk_port_counts(const struct xk_port *port, struct xk_dpdk_port_counts *counts);
-
 #endif

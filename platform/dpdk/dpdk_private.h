@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <pthread.h>
 #include <rte_mbuf.h>
 #include <sys/types.h>
 
@@ -25,9 +26,6 @@ int dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, cha
 /* Clears DPDK's log, and returns the errors logged since, in one line. */
 void dpdk_eal_log_reset(void);
 const char *dpdk_eal_log_text(char *text, size_t size);
-
-/* Ignores the signal if its default action, which ends the process, is set. */
-void dpdk_ignore_signal(int number);
 
 /* ---- dpdk.c ---- */
 
@@ -254,6 +252,30 @@ struct dpdk_link {
 
 	/* Frees device->state when the device is gone, or was never made. May be NULL. */
 	void (*closed)(struct dpdk_device *device);
+
+	/*
+	 * Receive and send frames as rte_eth_rx_burst and rte_eth_tx_burst do, by a descriptor of the link's own. NULL:
+	 * DPDK's driver does.
+	 */
+	unsigned (*receive)(struct dpdk_port *port, struct rte_mbuf **frames, unsigned max);
+	unsigned (*transmit)(struct dpdk_port *port, struct rte_mbuf **frames, unsigned count);
+
+	/* Adds what the device has counted since the last call to the port's counts. Any thread. May be NULL. */
+	void (*count)(struct dpdk_port *port);
+
+	/* ---- of links on an interface ---- */
+
+	bool is_other_end; /* the interface is the other end of the cable */
+
+	/* Takes the interface that is there again. In the driver. Returns 0 or -errno. NULL: nothing is to be done. */
+	int (*reopen)(struct dpdk_port *port, char *why, size_t size);
+
+	/*
+	 * Return a descriptor of the network namespace in which the link's interface is, and store the interface's
+	 * name. NULL: the link loses an interface that leaves its namespace. They return -errno on failure.
+	 */
+	int (*space)(struct dpdk_port *port);
+	int (*name)(struct dpdk_port *port, char *name);
 };
 
 extern const struct dpdk_link dpdk_link_virtio, dpdk_link_memif, dpdk_link_ring, dpdk_link_tap, dpdk_link_packet,
@@ -268,6 +290,7 @@ struct dpdk_device {
 	bool is_started;
 	bool tells_link;                     /* DPDK reports whether there is a peer */
 	bool is_plugged;                     /* a virtual device, made by dpdk_device_plug */
+	bool is_card;                        /* a network card, with counts of its own */
 	bool can_chain;                      /* sends chains of mbufs */
 	bool is_read_outside;                /* others than this process read what it sends, in its memory */
 	bool spreads;                        /* the sending queue determines the peer's lane */
@@ -312,6 +335,29 @@ struct dpdk_gate {
 	_Atomic unsigned inside; /* threads that use the devices, or are looking whether they may */
 };
 
+/* What a port counts, in the order of dpdk_port_count_names. */
+enum dpdk_count {
+	DPDK_COUNT_NO_PEER,  /* sent without a peer */
+	DPDK_COUNT_TOO_LONG, /* sent, but too long for the link */
+	DPDK_COUNT_UNSENT,   /* sent, but refused by the device */
+	DPDK_COUNT_MALFORMED,
+	DPDK_COUNT_RX_TOO_LONG, /* received, but longer than a buffer */
+	DPDK_COUNT_RX_JOINED,   /* received, but joined of several by a kernel */
+	DPDK_COUNT_RX_UNSUMMED, /* received, but without a checksum, which cannot be completed here */
+	DPDK_COUNT_RX_MISSED,   /* lost before the port, because there was no room */
+	DPDK_COUNT_DROPS,       /* those above are lost frames */
+
+	DPDK_COUNT_RENAMED = DPDK_COUNT_DROPS, /* news of the interface */
+	DPDK_COUNT_MOVED,
+	DPDK_COUNT_DELETED,
+	DPDK_COUNT_RETURNED,
+	DPDK_COUNT_MTU_CHANGED,
+	DPDK_COUNT_ADDRESS_CHANGED,
+	DPDK_COUNT_DOWNS,
+	DPDK_COUNT_UPS,
+	DPDK_COUNTS
+};
+
 struct dpdk_port {
 	struct xk_port base;
 	struct dpdk_device *device;
@@ -319,13 +365,13 @@ struct dpdk_port {
 	struct event *event;     /* for the watched descriptor; NULL: cannot sleep */
 	bool has_interrupts;     /* they are enabled before a sleep; otherwise the descriptor reports frames */
 	bool is_watched;         /* the event is in the loop */
-	int nudge;               /* see dpdk_port_watch_fd */
 	struct dpdk_gate *gate;  /* the device's; NULL: none needed */
 	bool is_starved;         /* the last receive found no frame, and too few buffers */
 	_Atomic bool up;         /* there is a peer, and it uses this lane */
 	_Atomic bool is_sending; /* some driver sends by this queue; used with several lanes */
 	_Atomic bool is_arming;  /* the driver is enabling or disabling interrupts */
-	_Atomic uint64_t no_peer, too_long, malformed;
+	_Atomic bool has_told;   /* what the user can do about frames that were joined */
+	_Atomic uint64_t counts[DPDK_COUNTS];
 	char name[108]; /* the port's: as long as a socket's path may be */
 };
 
@@ -346,11 +392,27 @@ void dpdk_port_close_all(struct dpdk_port *port);
 void dpdk_port_watch(struct dpdk_port *port);
 
 /*
- * Lets the port sleep on fd, which becomes readable by itself when frames arrive; it is watched while there is a
- * peer. nudge: 0, or a signal that DPDK's driver needs before it receives, and that is sent to the thread when fd is
- * readable.
+ * Lets the port sleep on fd, in place of the descriptor before, if any. fd becomes readable by itself when frames
+ * arrive; it is watched while there is a peer.
  */
-void dpdk_port_watch_fd(struct dpdk_port *port, int fd, int nudge);
+void dpdk_port_watch_fd(struct dpdk_port *port, int fd);
+
+/* Adds to a count. Any thread. */
+static inline void
+dpdk_port_count(struct dpdk_port *port, enum dpdk_count count, uint64_t add)
+{
+	atomic_fetch_add_explicit(&port->counts[count], add, memory_order_relaxed);
+}
+
+/* Writes a line to the trace of the port's kernel, if the port is in use: standard error by default. Any thread. */
+__attribute__((format(printf, 2, 3))) void dpdk_port_tell(struct dpdk_port *port, const char *format, ...);
+
+/* Changes the MTU of a port, and tells the protocols above. Any thread. */
+void dpdk_port_set_mtu(struct dpdk_port *port, uint32_t mtu);
+
+/* Shuts the gate and waits until nobody is inside, or opens it. Not in a device's receive or transmit. */
+void dpdk_gate_shut(struct dpdk_gate *gate);
+void dpdk_gate_open(struct dpdk_gate *gate);
 
 /* Records whether this lane has a peer, and wakes its driver. Any thread. */
 void dpdk_port_set_up(struct dpdk_port *port, bool up);
@@ -361,9 +423,19 @@ void dpdk_port_await_disarmed(struct dpdk_port *port);
 /* Watches the descriptor of dpdk_port_watch_fd, or not, after a peer came or went. In the driver, or before it runs. */
 void dpdk_port_rewatch(struct dpdk_port *port);
 
-/* Returns a hash of the text, and a link address made from it. */
+/* Returns a hash of the text. */
 uint64_t dpdk_hash(const char *text);
-uint64_t dpdk_hash_address(const char *text);
+
+/* ---- address.c ---- */
+
+/*
+ * Returns a link address for the port called `what` of this host: locally administered, unicast, the same at each
+ * start, and another one on another host, in another network namespace and for another `what`. Its lowest bit is 0.
+ */
+uint64_t dpdk_address_invent(const char *what);
+
+/* Writes "02:00:00:00:00:01". */
+void dpdk_address_print(uint64_t address, char text[18]);
 
 /* ---- socket.c: the socket at which two processes meet ---- */
 
@@ -417,30 +489,67 @@ void dpdk_umask_restore(mode_t mask);
 
 /* ---- interface.c: a network interface of the operating system ---- */
 
-struct dpdk_interface {
-	char name[16];
-	int claim_fd;
-	int ioctl_fd;    /* a socket in the interface's network namespace */
-	int netlink_fd;  /* reports changes */
-	int socket_fd;   /* DPDK's driver's; -1: not known */
-	uint64_t socket; /* inode of socket_fd */
-	int index;       /* 0: the interface did not exist */
-	uint32_t mtu;
-	uint8_t address[6];
-	struct event *event;
+/* What the system has counted of an interface. */
+struct dpdk_interface_counts {
+	uint64_t rx_dropped, rx_missed, rx_errors, tx_dropped, tx_errors;
 };
 
-/* Sets device->state to the interface called `name`, claimed for this process, which need not exist. */
-int dpdk_interface_new(struct dpdk_device *device, const char *name, char *why, size_t size);
+struct dpdk_interface_state {
+	int index; /* 0: there is none */
+	char name[16], kind[16];
+	unsigned flags, type;
+	uint32_t mtu;
+	uint8_t address[6], own_address[6]; /* own: the card's, whatever it was set to */
+	bool is_moved;                      /* it leaves for another network namespace */
+	struct dpdk_interface_counts counts;
+};
 
-/* Fails if the interface does not exist or is down. */
-int dpdk_interface_is_there(const struct dpdk_interface *self, char *why, size_t size);
+/* A link's own state begins with it. */
+struct dpdk_interface {
+	char wanted[16];                     /* the name that was given */
+	struct dpdk_interface_state now;     /* ... and the last, with its name, of an interface that is gone */
+	struct dpdk_interface_counts before; /* when it was taken */
+	struct dpdk_port *port;              /* NULL: not attached yet */
+	int claim_fd;
+	int ask_fd, news_fd; /* netlink sockets in the interface's network namespace */
+	int filter_fd;       /* see dpdk_interface_accept; -1: not needed */
+	int socket_fd;       /* the link's socket; -1: it has none, or it is not known */
+	uint64_t socket;     /* inode of socket_fd */
+	struct event *event;
+	pthread_mutex_t asking; /* protects ask_fd and answer */
+	_Alignas(8) uint8_t answer[16384], news[16384];
+};
+
+/*
+ * Sets device->state to a new state of state_size bytes for the interface called `name`, claimed for this process, which
+ * need not exist.
+ */
+int dpdk_interface_new(struct dpdk_device *device, size_t state_size, const char *name, char *why, size_t size);
+
+/* Stores the link address of the network namespace's first card, or else of its first cable. Returns false if none. */
+bool dpdk_interface_first(uint8_t address[6]);
+
+/* Fails if frames of the interface are not Ethernet's, and says what to take instead. */
+int dpdk_interface_is_ethernet(const struct dpdk_interface_state *now, char *why, size_t size);
+
+/*
+ * Fails if the interface does not exist, is no Ethernet or is down, or if this process lacks one of the `count`
+ * capabilities at `needed`, which `what` needs.
+ */
+int dpdk_interface_check(const struct dpdk_interface *self, const unsigned *needed, unsigned count, const char *what,
+			 char *why, size_t size);
 
 /* Fails if this process lacks a capability (such as CAP_NET_RAW), which `what` needs. */
 int dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size);
 
-/* Takes the port's address and MTU from the interface, and keeps the port up while the interface is. */
+/*
+ * Takes the port's MTU from the interface, and its address if it has none, keeps the port up while the interface is, and
+ * tells and counts the interface's news.
+ */
 int dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size);
+
+/* Stores what the system has counted of the interface since it was taken. Any thread. */
+void dpdk_interface_count(struct dpdk_interface *self, struct dpdk_interface_counts *counts);
 
 /* The descriptors that are sockets of some domain: a bit for each of the first 4096. */
 struct dpdk_descriptors {

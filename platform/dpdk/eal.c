@@ -238,7 +238,8 @@ dpdk_eal_init(const char *lcores, unsigned memory_mb, bool hugepages, bool telem
 	return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
 }
 
-void
+/* Ignores the signal if its default action, which ends the process, is set. */
+static void
 dpdk_ignore_signal(int number)
 {
 	struct sigaction action;

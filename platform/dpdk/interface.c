@@ -1,18 +1,24 @@
 /*
- * interface.c - the operating system's network interface under a device, in the network namespace that the process had
- * when the port was opened. It is claimed, so that a second user is refused, and watched, so that the port is up while
- * the interface is.
+ * interface.c - the operating system's network interface under a device. It is claimed, so that a second user is
+ * refused, and its news are followed by netlink: its state, MTU, address and name, its leaving and its return.
+ *
+ * The interface is found by its name once, and known by its index from then on: a rename changes nothing. When it is
+ * deleted or moved to another network namespace, the port goes down, and waits for an interface of that name: the one
+ * that was given, or the last one. A link that has the interface itself (a tap's descriptor) follows it to the other
+ * namespace.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/if_packet.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <net/if_arp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,7 +27,7 @@
 #include "platform/dpdk/dpdk_private.h"
 #include "xkernel/bytes.h"
 
-enum { DPDK_INTERFACE_NEWS = 8192, DPDK_INTERFACE_LIST = 200 };
+enum { DPDK_INTERFACE_LIST = 200, DPDK_INTERFACE_NEWS_ROOM = 1 << 20 };
 
 /* ---- capabilities ---- */
 
@@ -51,121 +57,513 @@ dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size
 	return -EPERM;
 }
 
-/* ---- state of the interface ---- */
+/* ---- netlink ---- */
 
-static bool
-dpdk_interface_ask(const struct dpdk_interface *self, unsigned long request, struct ifreq *answer)
+/* Opens a netlink socket of the calling thread's network namespace. Returns -errno on failure. */
+static int
+dpdk_netlink_open(unsigned groups)
 {
-	memset(answer, 0, sizeof(*answer));
-	memcpy(answer->ifr_name, self->name, sizeof(self->name));
-	return ioctl(self->ioctl_fd, request, answer) == 0;
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = groups };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), error;
+	int room = DPDK_INTERFACE_NEWS_ROOM;
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return fd;
+	error = -errno;
+	close(fd);
+	return error;
 }
 
-static unsigned
-dpdk_interface_flags(const struct dpdk_interface *self)
+/* Copies an attribute of at most `size` bytes. */
+static void
+dpdk_netlink_copy(const struct rtattr *attribute, void *to, size_t size)
 {
-	struct ifreq answer;
+	size_t len = RTA_PAYLOAD(attribute);
 
-	if (!dpdk_interface_ask(self, SIOCGIFINDEX, &answer) || answer.ifr_ifindex != self->index)
-		return 0;
-	return dpdk_interface_ask(self, SIOCGIFFLAGS, &answer) ? (unsigned short)answer.ifr_flags : 0;
+	memcpy(to, RTA_DATA(attribute), len < size ? len : size);
 }
 
 static void
-dpdk_interface_look(struct dpdk_interface *self)
+dpdk_netlink_kind(struct rtattr *info, struct dpdk_interface_state *state)
 {
-	struct ifreq answer;
+	struct rtattr *one = RTA_DATA(info);
+	int len = (int)RTA_PAYLOAD(info);
 
-	self->index = dpdk_interface_ask(self, SIOCGIFINDEX, &answer) ? answer.ifr_ifindex : 0;
-	if (dpdk_interface_ask(self, SIOCGIFMTU, &answer))
-		self->mtu = (uint32_t)answer.ifr_mtu;
-	if (dpdk_interface_ask(self, SIOCGIFHWADDR, &answer))
-		memcpy(self->address, answer.ifr_hwaddr.sa_data, sizeof(self->address));
+	for (; RTA_OK(one, len); one = RTA_NEXT(one, len))
+		if (one->rta_type == IFLA_INFO_KIND)
+			dpdk_netlink_copy(one, state->kind, sizeof(state->kind) - 1);
+}
+
+static void
+dpdk_netlink_counts(const struct rtattr *attribute, struct dpdk_interface_state *state)
+{
+	struct rtnl_link_stats64 all = { 0 };
+
+	dpdk_netlink_copy(attribute, &all, sizeof(all));
+	state->counts.rx_dropped = all.rx_dropped;
+	state->counts.rx_missed = all.rx_missed_errors;
+	state->counts.rx_errors = all.rx_errors;
+	state->counts.tx_dropped = all.tx_dropped;
+	state->counts.tx_errors = all.tx_errors;
+}
+
+/* Reads a message about a link. */
+static void
+dpdk_netlink_read(struct nlmsghdr *message, struct dpdk_interface_state *state)
+{
+	const struct ifinfomsg *about = NLMSG_DATA(message);
+	struct rtattr *one = IFLA_RTA(about);
+	int len = (int)IFLA_PAYLOAD(message);
+
+	*state = (struct dpdk_interface_state){ .index = about->ifi_index, .flags = about->ifi_flags };
+	state->type = about->ifi_type;
+	for (; RTA_OK(one, len); one = RTA_NEXT(one, len))
+		switch (one->rta_type & NLA_TYPE_MASK) {
+		case IFLA_IFNAME:
+			dpdk_netlink_copy(one, state->name, sizeof(state->name) - 1);
+			break;
+		case IFLA_MTU:
+			dpdk_netlink_copy(one, &state->mtu, sizeof(state->mtu));
+			break;
+		case IFLA_ADDRESS:
+			dpdk_netlink_copy(one, state->address, sizeof(state->address));
+			break;
+		case IFLA_PERM_ADDRESS:
+			dpdk_netlink_copy(one, state->own_address, sizeof(state->own_address));
+			break;
+		case IFLA_LINKINFO:
+			dpdk_netlink_kind(one, state);
+			break;
+		case IFLA_STATS64:
+			dpdk_netlink_counts(one, state);
+			break;
+		case IFLA_NEW_NETNSID:
+			state->is_moved = true;
+			break;
+		default:
+			break;
+		}
+	if (xk_get48(state->own_address) == 0)
+		memcpy(state->own_address, state->address, sizeof(state->own_address));
+}
+
+/* Asks for a link, by its index or else its name. Returns 0 or -errno; -ENODEV: there is none. */
+static int
+dpdk_netlink_ask(int fd, void *buffer, size_t size, int index, const char *name, struct dpdk_interface_state *state)
+{
+	struct {
+		struct nlmsghdr header;
+		struct ifinfomsg about;
+		struct rtattr attribute;
+		char name[IFNAMSIZ];
+	} request = { .header = { .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST },
+		      .about = { .ifi_index = index },
+		      .attribute = { .rta_type = IFLA_IFNAME, .rta_len = RTA_LENGTH(IFNAMSIZ) } };
+	struct nlmsghdr *message = buffer;
+	ssize_t got;
+
+	if (index == 0)
+		snprintf(request.name, sizeof(request.name), "%s", name);
+	request.header.nlmsg_len = index == 0 ? sizeof(request) : offsetof(typeof(request), attribute);
+	while (recv(fd, buffer, size, MSG_DONTWAIT) > 0) /* an answer that nobody waited for */
+		;
+	/* Netlink answers a request for one link before send returns. */
+	if (send(fd, &request, request.header.nlmsg_len, 0) < 0)
+		return -errno;
+	got = recv(fd, buffer, size, MSG_DONTWAIT);
+	if (got < 0)
+		return -errno;
+	if (!NLMSG_OK(message, (size_t)got) || message->nlmsg_type != RTM_NEWLINK)
+		return -ENODEV;
+	dpdk_netlink_read(message, state);
+	return 0;
+}
+
+/* Asks for the interface: by index if it has one, else by the name. Any thread. */
+static int
+dpdk_interface_ask(struct dpdk_interface *self, const char *name, struct dpdk_interface_state *state)
+{
+	int error;
+
+	pthread_mutex_lock(&self->asking);
+	error = dpdk_netlink_ask(self->ask_fd, self->answer, sizeof(self->answer), name == NULL ? self->now.index : 0,
+				 name, state);
+	pthread_mutex_unlock(&self->asking);
+	return error;
+}
+
+/* ---- state of the interface ---- */
+
+/* Changes what other threads may read meanwhile. */
+static void
+dpdk_interface_set(struct dpdk_interface *self, const struct dpdk_interface_state *now)
+{
+	pthread_mutex_lock(&self->asking);
+	if (self->now.index == 0)
+		self->before = now->counts;
+	self->now = *now;
+	pthread_mutex_unlock(&self->asking);
+}
+
+static void
+dpdk_interface_forget(struct dpdk_interface *self)
+{
+	pthread_mutex_lock(&self->asking);
+	self->now.index = 0;
+	pthread_mutex_unlock(&self->asking);
 }
 
 int
+dpdk_interface_is_ethernet(const struct dpdk_interface_state *now, char *why, size_t size)
+{
+	if (now->type == ARPHRD_ETHER)
+		return 0;
+	if ((now->flags & IFF_LOOPBACK) != 0)
+		snprintf(why, size,
+			 "%s is the loopback device, which has no Ethernet: between programs of one machine use link "
+			 "virtio, or a veth (ip link add NAME type veth peer name OTHER)",
+			 now->name);
+	else if (strcmp(now->kind, "tun") == 0)
+		snprintf(why, size,
+			 "%s is a tun, which carries IP datagrams without Ethernet: make a tap (ip tuntap add dev NAME "
+			 "mode tap), and use link tap",
+			 now->name);
+	else
+		snprintf(why, size,
+			 "%s is no Ethernet interface (hardware type %u%s%s): take one that `ip link` lists with "
+			 "link/ether",
+			 now->name, now->type, now->kind[0] != '\0' ? ", kind " : "", now->kind);
+	return -EPROTOTYPE;
+}
+
+static int
 dpdk_interface_is_there(const struct dpdk_interface *self, char *why, size_t size)
 {
-	if (self->index == 0) {
-		struct if_nameindex *all = if_nameindex();
-		char list[DPDK_INTERFACE_LIST] = "";
-		size_t len = 0;
+	struct if_nameindex *all = self->now.index == 0 ? if_nameindex() : NULL;
+	char list[DPDK_INTERFACE_LIST] = "";
+	size_t len = 0;
 
-		for (struct if_nameindex *one = all; one != NULL && one->if_index != 0 && len < sizeof(list); one++)
-			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ",
-						one->if_name);
-		if_freenameindex(all);
-		snprintf(why, size, "there is no network interface \"%s\": name one with port.dev=; there are: %s",
-			 self->name, list);
-		return -ENODEV;
-	}
-	if ((dpdk_interface_flags(self) & IFF_UP) != 0)
+	if (self->now.index != 0)
 		return 0;
-	snprintf(why, size, "the network interface %s is down: ip link set %s up", self->name, self->name);
+	for (struct if_nameindex *one = all; one != NULL && one->if_index != 0 && len < sizeof(list); one++)
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len == 0 ? "" : ", ", one->if_name);
+	if_freenameindex(all);
+	snprintf(why, size, "there is no network interface \"%s\": name one with port.dev=; there are: %s",
+		 self->wanted, list);
+	return -ENODEV;
+}
+
+int
+dpdk_interface_check(const struct dpdk_interface *self, const unsigned *needed, unsigned count, const char *what,
+		     char *why, size_t size)
+{
+	int error = dpdk_interface_is_there(self, why, size);
+
+	for (unsigned i = 0; i < count && error == 0; i++)
+		error = dpdk_interface_may(needed[i], what, why, size);
+	if (error == 0)
+		error = dpdk_interface_is_ethernet(&self->now, why, size);
+	if (error != 0 || (self->now.flags & IFF_UP) != 0)
+		return error;
+	snprintf(why, size, "the network interface %s is down: ip link set %s up", self->wanted, self->wanted);
 	return -ENETDOWN;
 }
 
-/* ---- changes of the interface ---- */
-
-static void
-dpdk_interface_update(struct dpdk_port *port)
+static bool
+dpdk_interface_is_up(const struct dpdk_interface_state *now)
 {
-	struct dpdk_interface *self = port->device->state;
-	unsigned flags = dpdk_interface_flags(self);
-	bool up = (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0;
+	return now->index != 0 && (now->flags & IFF_UP) != 0 && (now->flags & IFF_RUNNING) != 0;
+}
+
+/* Puts the port up or down, as the interface is. */
+static void
+dpdk_interface_switch(struct dpdk_interface *self)
+{
+	bool up = dpdk_interface_is_up(&self->now);
 	socklen_t len = sizeof(int);
 	int ignored;
 
 	/* The socket remembers that its interface was down, and would refuse to send once more: clear its error. */
 	if (self->socket_fd >= 0)
 		getsockopt(self->socket_fd, SOL_SOCKET, SO_ERROR, &ignored, &len);
-	if (up != dpdk_device_is_up(port->device))
-		dpdk_device_set_up(port->device, up);
-	dpdk_port_rewatch(port);
+	if (up != dpdk_device_is_up(self->port->device))
+		dpdk_device_set_up(self->port->device, up);
+	dpdk_port_rewatch(self->port);
 }
 
-/* Reads the messages, in the driver, and asks the interface itself for its state. */
+static uint32_t
+dpdk_interface_mtu(const struct dpdk_interface_state *now)
+{
+	return now->mtu < DPDK_PORT_MTU ? now->mtu : DPDK_PORT_MTU;
+}
+
+/*
+ * Lets frames to the port's address pass the filter of a network card: the interface may have another address by now,
+ * or the port was given one. Does nothing where the system lets all frames pass. The request lasts as long as the
+ * socket.
+ */
+static void
+dpdk_interface_accept(struct dpdk_interface *self)
+{
+	struct packet_mreq request = { .mr_ifindex = self->now.index, .mr_type = PACKET_MR_UNICAST, .mr_alen = 6 };
+
+	if (self->filter_fd >= 0)
+		close(self->filter_fd);
+	self->filter_fd = -1;
+	if (self->now.index == 0 || self->port->base.address == xk_get48(self->now.address) ||
+	    self->port->device->link->is_other_end)
+		return;
+	self->filter_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* protocol 0: receives nothing */
+	xk_put48(request.mr_address, self->port->base.address);
+	if (self->filter_fd >= 0)
+		setsockopt(self->filter_fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof(request));
+}
+
+/* ---- news; in the driver ---- */
+
+static void
+dpdk_interface_went(struct dpdk_interface *self, bool is_moved)
+{
+	dpdk_port_count(self->port, is_moved ? DPDK_COUNT_MOVED : DPDK_COUNT_DELETED, 1);
+	dpdk_port_tell(self->port, "the interface %s was %s: the port is down until one of that name is back",
+		       self->now.name, is_moved ? "moved to another network namespace" : "deleted");
+	dpdk_interface_forget(self);
+	dpdk_interface_switch(self);
+}
+
+/* Enters the network namespace of `space`, which this closes, and stores new sockets. Returns 0 or -errno. */
+static int
+dpdk_interface_enter(struct dpdk_interface *self, int space)
+{
+	int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC), ask = -1, news = -1, error = 0;
+
+	if (home < 0 || setns(space, CLONE_NEWNET) != 0) {
+		error = -errno;
+	} else {
+		ask = dpdk_netlink_open(0);
+		news = dpdk_netlink_open(RTMGRP_LINK);
+		if (setns(home, CLONE_NEWNET) != 0)
+			xk_assert(!"the thread is back in its network namespace");
+		error = ask < 0 ? ask : news < 0 ? news : 0;
+	}
+	if (error == 0 && (dup3(ask, self->ask_fd, O_CLOEXEC) < 0 || dup3(news, self->news_fd, O_CLOEXEC) < 0))
+		error = -errno;
+	if (ask >= 0)
+		close(ask);
+	if (news >= 0)
+		close(news);
+	if (home >= 0)
+		close(home);
+	close(space);
+	return error;
+}
+
+/* Follows the interface, which was moved, to its namespace, if the link has it in its hands. Returns whether it has. */
+static bool
+dpdk_interface_follow(struct dpdk_interface *self)
+{
+	const struct dpdk_link *link = self->port->device->link;
+	int space = link->space == NULL ? -1 : link->space(self->port), error;
+	struct dpdk_interface_state now = self->now;
+	char name[IFNAMSIZ];
+
+	if (space < 0 || link->name(self->port, name) != 0)
+		return false;
+	dpdk_port_count(self->port, DPDK_COUNT_MOVED, 1);
+	event_del(self->event);
+	pthread_mutex_lock(&self->asking);
+	error = dpdk_interface_enter(self, space);
+	pthread_mutex_unlock(&self->asking);
+	event_add(self->event, NULL);
+	if (error == 0)
+		error = dpdk_interface_ask(self, name, &now);
+	if (error != 0) /* its state is not known: frames tell */
+		now.flags |= IFF_UP | IFF_RUNNING;
+	dpdk_interface_set(self, &now);
+	dpdk_port_tell(self->port, "the interface %s was moved to another network namespace: the port goes on there%s",
+		       self->now.name, error == 0 ? "" : ", without news of it");
+	dpdk_interface_switch(self);
+	return true;
+}
+
+/* Takes an interface of the right name, after the port's own was deleted or moved. */
+static void
+dpdk_interface_came(struct dpdk_interface *self, const struct dpdk_interface_state *now)
+{
+	const struct dpdk_link *link = self->port->device->link;
+	char why[XK_DPDK_WHY] = "";
+	int error;
+
+	if (dpdk_interface_is_ethernet(now, why, sizeof(why)) != 0) {
+		dpdk_port_tell(self->port, "%s", why);
+		return;
+	}
+	dpdk_interface_set(self, now);
+	error = link->reopen == NULL ? 0 : link->reopen(self->port, why, sizeof(why));
+	if (error != 0) {
+		dpdk_interface_forget(self);
+		dpdk_port_tell(self->port, "the interface %s is back, and cannot be used: %s", now->name, why);
+		return;
+	}
+	dpdk_port_count(self->port, DPDK_COUNT_RETURNED, 1);
+	dpdk_port_tell(self->port, "the interface %s is back, %s", now->name,
+		       dpdk_interface_is_up(now) ? "and up" : "and down");
+	dpdk_interface_accept(self);
+	dpdk_port_set_mtu(self->port, dpdk_interface_mtu(now));
+	dpdk_interface_switch(self);
+}
+
+static void
+dpdk_interface_tell_mtu(struct dpdk_interface *self, uint32_t before)
+{
+	dpdk_port_count(self->port, DPDK_COUNT_MTU_CHANGED, 1);
+	dpdk_port_tell(self->port, "the interface %s has an MTU of %u now (%u before); the port's is %u",
+		       self->now.name, self->now.mtu, before, dpdk_interface_mtu(&self->now));
+	dpdk_port_set_mtu(self->port, dpdk_interface_mtu(&self->now));
+}
+
+/* Notes what has changed at the interface. */
+static void
+dpdk_interface_note(struct dpdk_interface *self, const struct dpdk_interface_state *now)
+{
+	struct dpdk_interface_state before = self->now;
+	bool up = dpdk_interface_is_up(now), was_up = dpdk_interface_is_up(&before);
+	char text[18];
+
+	dpdk_interface_set(self, now);
+	if (strcmp(now->name, before.name) != 0) {
+		dpdk_port_count(self->port, DPDK_COUNT_RENAMED, 1);
+		dpdk_port_tell(self->port, "the interface %s is called %s now", before.name, now->name);
+	}
+	if (now->mtu != before.mtu)
+		dpdk_interface_tell_mtu(self, before.mtu);
+	if (memcmp(now->address, before.address, sizeof(now->address)) != 0) {
+		dpdk_port_count(self->port, DPDK_COUNT_ADDRESS_CHANGED, 1);
+		dpdk_address_print(xk_get48(now->address), text);
+		dpdk_port_tell(self->port, "the interface %s has the link address %s now; the port keeps its own",
+			       now->name, text);
+		dpdk_interface_accept(self);
+	}
+	if (up != was_up) {
+		dpdk_port_count(self->port, up ? DPDK_COUNT_UPS : DPDK_COUNT_DOWNS, 1);
+		dpdk_port_tell(self->port, "the interface %s is %s", now->name,
+			       up                           ? "up"
+			       : (now->flags & IFF_UP) == 0 ? "down"
+							    : "without a carrier");
+	}
+	dpdk_interface_switch(self);
+}
+
+/* Whether an interface of this name takes the place of the one that is gone. */
+static bool
+dpdk_interface_is_wanted(const struct dpdk_interface *self, const char *name)
+{
+	return strcmp(name, self->wanted) == 0 || strcmp(name, self->now.name) == 0;
+}
+
+static void
+dpdk_interface_hear(struct dpdk_interface *self, struct nlmsghdr *message)
+{
+	struct dpdk_interface_state now;
+
+	if (message->nlmsg_type != RTM_NEWLINK && message->nlmsg_type != RTM_DELLINK)
+		return;
+	/* a bridge tells of its ports in another family: RTM_DELLINK is then their leaving it */
+	if (((const struct ifinfomsg *)NLMSG_DATA(message))->ifi_family != AF_UNSPEC)
+		return;
+	dpdk_netlink_read(message, &now);
+	if (self->now.index != 0 && now.index == self->now.index) {
+		if (message->nlmsg_type == RTM_NEWLINK)
+			dpdk_interface_note(self, &now);
+		else if (!now.is_moved || !dpdk_interface_follow(self))
+			dpdk_interface_went(self, now.is_moved);
+	} else if (self->now.index == 0 && message->nlmsg_type == RTM_NEWLINK &&
+		   dpdk_interface_is_wanted(self, now.name)) {
+		dpdk_interface_came(self, &now);
+	}
+}
+
+/* Asks for the state where news were lost. */
+static void
+dpdk_interface_catch_up(struct dpdk_interface *self)
+{
+	struct dpdk_interface_state now;
+	bool was_there = self->now.index != 0;
+	int error = was_there ? dpdk_interface_ask(self, NULL, &now) : -ENODEV;
+
+	if (error == 0)
+		dpdk_interface_note(self, &now);
+	else if (was_there && error == -ENODEV)
+		dpdk_interface_went(self, false);
+	if (error == -ENODEV &&
+	    (dpdk_interface_ask(self, self->wanted, &now) == 0 || dpdk_interface_ask(self, self->now.name, &now) == 0))
+		dpdk_interface_came(self, &now);
+}
+
 static void
 dpdk_interface_changed(evutil_socket_t fd, short what, void *argument)
 {
-	char news[DPDK_INTERFACE_NEWS];
+	struct dpdk_interface *self = argument;
+	ssize_t got;
 
 	(void)what;
-	while (recv(fd, news, sizeof(news), MSG_DONTWAIT) > 0 || errno == ENOBUFS)
-		;
-	dpdk_interface_update(argument);
+	while ((got = recv(fd, self->news, sizeof(self->news), MSG_DONTWAIT)) > 0 || errno == ENOBUFS) {
+		size_t left = got > 0 ? (size_t)got : 0;
+		struct nlmsghdr *message = (struct nlmsghdr *)self->news;
+
+		if (got < 0)
+			dpdk_interface_catch_up(self);
+		for (; NLMSG_OK(message, left); message = NLMSG_NEXT(message, left))
+			dpdk_interface_hear(self, message);
+	}
 }
 
-static int
-dpdk_interface_listen(struct dpdk_port *port)
-{
-	struct dpdk_interface *self = port->device->state;
-	struct event_base *events = ((struct dpdk_platform *)port->base.platform)->events;
-	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
-
-	self->netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-	if (self->netlink_fd < 0 || bind(self->netlink_fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-		return -errno;
-	self->event = event_new(events, self->netlink_fd, EV_READ | EV_ET | EV_PERSIST, dpdk_interface_changed, port);
-	return self->event != NULL && event_add(self->event, NULL) == 0 ? 0 : -ENOMEM;
-}
+/* ---- the port's ---- */
 
 int
 dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size)
 {
 	struct dpdk_interface *self = port->device->state;
+	struct event_base *events = ((struct dpdk_platform *)port->base.platform)->events;
 	int error;
 
-	dpdk_interface_look(self);
-	port->base.address = xk_get48(self->address);
-	if (self->mtu < port->base.mtu)
-		port->base.mtu = self->mtu;
-	error = dpdk_interface_listen(port);
-	if (error != 0)
-		snprintf(why, size, "the network interface %s cannot be watched: %s", self->name, xk_error(error));
-	else
-		dpdk_interface_update(port);
-	return error;
+	self->port = port;
+	self->news_fd = dpdk_netlink_open(RTMGRP_LINK);
+	error = self->news_fd < 0 ? self->news_fd : dpdk_interface_ask(self, self->wanted, &self->now);
+	if (error == 0) {
+		self->event =
+			event_new(events, self->news_fd, EV_READ | EV_ET | EV_PERSIST, dpdk_interface_changed, self);
+		error = self->event != NULL && event_add(self->event, NULL) == 0 ? 0 : -ENOMEM;
+	}
+	if (error != 0) {
+		snprintf(why, size, "the network interface %s cannot be watched: %s", self->wanted, xk_error(error));
+		return error;
+	}
+	self->before = self->now.counts;
+	if (port->base.address == 0)
+		port->base.address = xk_get48(self->now.address);
+	port->base.mtu = dpdk_interface_mtu(&self->now);
+	dpdk_interface_accept(self);
+	dpdk_interface_switch(self);
+	return 0;
+}
+
+void
+dpdk_interface_count(struct dpdk_interface *self, struct dpdk_interface_counts *counts)
+{
+	struct dpdk_interface_state now;
+
+	*counts = (struct dpdk_interface_counts){ 0 };
+	if (self->port == NULL || dpdk_interface_ask(self, NULL, &now) != 0)
+		return;
+	counts->rx_dropped = now.counts.rx_dropped - self->before.rx_dropped;
+	counts->rx_missed = now.counts.rx_missed - self->before.rx_missed;
+	counts->rx_errors = now.counts.rx_errors - self->before.rx_errors;
+	counts->tx_dropped = now.counts.tx_dropped - self->before.tx_dropped;
+	counts->tx_errors = now.counts.tx_errors - self->before.tx_errors;
 }
 
 /* ---- the socket of a DPDK driver ---- */
@@ -199,6 +597,40 @@ dpdk_descriptors_new(const struct dpdk_descriptors *before, int domain)
 	return -1;
 }
 
+/* ---- the host's other interfaces ---- */
+
+/* Returns 0 if a host is known by this interface for long: 1, rather by this than by none; 2: not at all. */
+static unsigned
+dpdk_interface_rank(const struct dpdk_interface_state *now)
+{
+	if (now->type != ARPHRD_ETHER)
+		return 2;
+	if (now->kind[0] == '\0')
+		return 0;
+	return strcmp(now->kind, "veth") == 0 || strcmp(now->kind, "macvlan") == 0 ? 1 : 2;
+}
+
+bool
+dpdk_interface_first(uint8_t address[6])
+{
+	struct if_nameindex *all = if_nameindex();
+	struct dpdk_interface_state now;
+	int fd = dpdk_netlink_open(0);
+	unsigned best = 2;
+	_Alignas(8) uint8_t answer[16384];
+
+	for (struct if_nameindex *one = all; fd >= 0 && one != NULL && one->if_index != 0; one++)
+		if (dpdk_netlink_ask(fd, answer, sizeof(answer), (int)one->if_index, NULL, &now) == 0 &&
+		    dpdk_interface_rank(&now) < best) {
+			best = dpdk_interface_rank(&now);
+			memcpy(address, now.own_address, sizeof(now.own_address));
+		}
+	if_freenameindex(all);
+	if (fd >= 0)
+		close(fd);
+	return best < 2;
+}
+
 /* ---- making and freeing ---- */
 
 /* Claims the interface. The claim includes the network namespace: each may have an interface of this name. */
@@ -210,22 +642,22 @@ dpdk_interface_claim(struct dpdk_interface *self, char *why, size_t size)
 
 	if (stat("/proc/thread-self/ns/net", &space) != 0)
 		space.st_ino = 0;
-	snprintf(what, sizeof(what), "interface-%llu-%s", (unsigned long long)space.st_ino, self->name);
+	snprintf(what, sizeof(what), "interface-%llu-%s", (unsigned long long)space.st_ino, self->wanted);
 	self->claim_fd = dpdk_claim(what);
 	if (self->claim_fd >= 0)
 		return 0;
 	if (self->claim_fd == -EADDRINUSE)
 		snprintf(why, size, "another program of this kind uses %s: end it, or take another interface",
-			 self->name);
+			 self->wanted);
 	else
-		snprintf(why, size, "the interface %s cannot be claimed: %s", self->name, xk_error(self->claim_fd));
+		snprintf(why, size, "the interface %s cannot be claimed: %s", self->wanted, xk_error(self->claim_fd));
 	return self->claim_fd;
 }
 
 int
-dpdk_interface_new(struct dpdk_device *device, const char *name, char *why, size_t size)
+dpdk_interface_new(struct dpdk_device *device, size_t state_size, const char *name, char *why, size_t size)
 {
-	struct dpdk_interface *self = calloc(1, sizeof(*self));
+	struct dpdk_interface *self = calloc(1, state_size);
 	bool is_name = name[0] != '\0' && strlen(name) < IFNAMSIZ && strpbrk(name, "/:,= \t\n[]\"") == NULL;
 
 	if (self == NULL || !is_name) {
@@ -235,14 +667,15 @@ dpdk_interface_new(struct dpdk_device *device, const char *name, char *why, size
 		return -EINVAL;
 	}
 	device->state = self;
-	self->claim_fd = self->netlink_fd = self->socket_fd = -1;
-	strcpy(self->name, name);
-	self->ioctl_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (self->ioctl_fd < 0) {
-		snprintf(why, size, "no socket to ask for %s: %s", name, xk_error(errno));
-		return -errno;
+	pthread_mutex_init(&self->asking, NULL);
+	self->claim_fd = self->news_fd = self->socket_fd = self->filter_fd = -1;
+	strcpy(self->wanted, name);
+	self->ask_fd = dpdk_netlink_open(0);
+	if (self->ask_fd < 0) {
+		snprintf(why, size, "no socket to ask for %s: %s", name, xk_error(self->ask_fd));
+		return self->ask_fd;
 	}
-	dpdk_interface_look(self);
+	dpdk_interface_ask(self, name, &self->now);
 	return dpdk_interface_claim(self, why, size);
 }
 
@@ -255,10 +688,13 @@ dpdk_interface_free(struct dpdk_device *device)
 		return;
 	if (self->event != NULL)
 		event_free(self->event);
-	if (self->netlink_fd >= 0)
-		close(self->netlink_fd);
-	if (self->ioctl_fd >= 0)
-		close(self->ioctl_fd);
+	if (self->news_fd >= 0)
+		close(self->news_fd);
+	if (self->ask_fd >= 0)
+		close(self->ask_fd);
+	if (self->filter_fd >= 0)
+		close(self->filter_fd);
 	dpdk_unclaim(self->claim_fd);
+	pthread_mutex_destroy(&self->asking);
 	free(self);
 }

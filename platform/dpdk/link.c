@@ -51,6 +51,7 @@ xk_dpdk_open_lanes(struct xk_platform *const *platforms, unsigned count, const s
 	port = dpdk_port_new(platforms, count, config->name, link, why, size);
 	if (port == NULL)
 		return -ENOMEM;
+	port->base.address = config->address;
 	dpdk_eal_log_reset();
 	error = link->open(port, &whole, why, size);
 	if (error != 0) {

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <rte_alarm.h>
 #include <rte_ethdev.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -41,15 +40,6 @@ static struct {
 
 /* ---- the gate ---- */
 
-/* Shuts the gate and waits until nobody is inside. */
-static void
-dpdk_memif_shut(void)
-{
-	atomic_store_explicit(&dpdk_memif.gate.is_shut, true, memory_order_seq_cst);
-	while (atomic_load_explicit(&dpdk_memif.gate.inside, memory_order_seq_cst) > 0)
-		sched_yield();
-}
-
 /* Runs in the interrupt thread, which sleeps here while the gate is open. */
 static void
 dpdk_memif_turn(void *argument)
@@ -57,7 +47,7 @@ dpdk_memif_turn(void *argument)
 	const struct timespec open = { 0, DPDK_MEMIF_OPEN_NS };
 	bool any = false, going;
 
-	dpdk_memif_shut();
+	dpdk_gate_shut(&dpdk_memif.gate);
 	pthread_mutex_lock(&dpdk_memif.lock);
 	for (unsigned i = 0; i < dpdk_memif.count; i++) {
 		bool up = dpdk_device_is_linked(dpdk_memif.devices[i]);
@@ -69,9 +59,9 @@ dpdk_memif_turn(void *argument)
 	going = dpdk_memif.count > 0;
 	pthread_mutex_unlock(&dpdk_memif.lock);
 	if (any) {
-		atomic_store_explicit(&dpdk_memif.gate.is_shut, false, memory_order_seq_cst);
+		dpdk_gate_open(&dpdk_memif.gate);
 		nanosleep(&open, NULL);
-		dpdk_memif_shut();
+		dpdk_gate_shut(&dpdk_memif.gate);
 	}
 	if (going)
 		rte_eal_alarm_set(any ? DPDK_MEMIF_SHUT_US : DPDK_MEMIF_LOOK_US, dpdk_memif_turn, argument);
@@ -181,7 +171,7 @@ dpdk_memif_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config
 	self = device->state;
 	self->is_shy = true;
 	port->gate = &dpdk_memif.gate;
-	port->base.address = (dpdk_hash_address(self->path) & ~UINT64_C(1)) | config->end;
+	port->base.address = dpdk_address_invent(self->path) | config->end;
 	dpdk_device_name(device, "net_memif");
 	if (config->end == XK_DPDK_CLIENT)
 		return dpdk_socket_await(port, config->wait_ms, dpdk_memif_attach, why, size);

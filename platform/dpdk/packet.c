@@ -2,28 +2,30 @@
  * packet.c - link `af_packet`: a network interface of the operating system, by a packet socket. The operating system
  * keeps the interface and receives its frames, too.
  *
- * DPDK's driver puts its socket into a fanout group that reassembles IP fragments: the kernel would do the graph's
- * work and deliver datagrams that fit no frame. A socket cannot leave such a group, so another one replaces it, with
- * the same rings at the same address under the same descriptor. The new one has no group, does not receive what the
- * kernel itself sends, and never makes the driver wait for room. It also signals frames, which the driver does not.
+ * The socket is our own, and not that of DPDK's af_packet driver. That driver reads frames without what the kernel
+ * says about them: which checksums were left to a device, which frames were joined or cut, and which were lost. It also
+ * joins a fanout group that reassembles IP fragments, and sends by a ring that drops in silence. Here, frames are
+ * received by a ring, each behind the header that virtio has for it (PACKET_VNET_HDR), and sent by sendmmsg, which
+ * reports each frame that the interface refuses.
  *
- * The group is named by the process and the interface, in 16 bits: another process that is just making its own, on another
- * interface, may have the same name, and Linux refuses the second. It has left the group a moment later.
+ * A checksum that the sender left to a device is completed at once, so that no frame leaves this port without one, be it
+ * to a protocol, a capture or another link. It is summed once, as a checksum that is verified.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/virtio_net.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "platform/dpdk/dpdk_private.h"
+#include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
 
 enum {
 	DPDK_PACKET_FRAME = 2048,
@@ -31,35 +33,215 @@ enum {
 	DPDK_PACKET_FRAMES = 512,
 	DPDK_PACKET_RING = DPDK_PACKET_FRAME * DPDK_PACKET_FRAMES,
 	DPDK_PACKET_ROOM = 4 * DPDK_PACKET_RING,
-	DPDK_PACKET_ARGUMENTS = 96,
-	DPDK_PACKET_LINE = 512,
-	DPDK_PACKET_TRIES = 100,
-	DPDK_PACKET_PAUSE_US = 10000,
+	DPDK_PACKET_PIECES = 2 * XK_BURST,
+	DPDK_PACKET_ADDRESSES = 12, /* bytes before a VLAN's tag */
+	DPDK_PACKET_TAG = 4,
+	DPDK_PACKET_SCTP = 8, /* where its checksum is, which is none of the Internet's */
 };
 
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23
 #endif
 
-/* Returns the address of socket fd's rings, the one to receive and the one to send, or NULL if they are not mapped. */
-static void *
-dpdk_packet_rings(int fd)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	unsigned long start, end, inode;
-	char line[DPDK_PACKET_LINE];
-	void *found = NULL;
-	struct stat status;
+static_assert((int)DPDK_PACKET_FRAME <= (int)XK_MSG_SEGMENT, "a frame of the ring fits into a buffer");
 
-	if (maps == NULL)
-		return NULL;
-	while (fstat(fd, &status) == 0 && found == NULL && fgets(line, sizeof(line), maps) != NULL)
-		if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &start, &end, &inode) == 3 && inode == status.st_ino &&
-		    strstr(line, "socket:") != NULL && end - start == 2 * DPDK_PACKET_RING)
-			found = (void *)(uintptr_t)start;
-	fclose(maps);
-	return found;
+struct dpdk_packet {
+	struct dpdk_interface interface; /* with the socket */
+	uint8_t *ring;
+	unsigned next; /* frame of the ring */
+};
+
+/* ---- receiving ---- */
+
+static struct virtio_net_hdr *
+dpdk_packet_about(struct tpacket2_hdr *frame)
+{
+	return (struct virtio_net_hdr *)((uint8_t *)frame + frame->tp_mac - sizeof(struct virtio_net_hdr));
 }
+
+/* Says once how the user can get frames that kernels do not join. */
+static void
+dpdk_packet_tell_joined(struct dpdk_port *port)
+{
+	const struct dpdk_packet *self = port->device->state;
+
+	if (atomic_exchange_explicit(&port->has_told, true, memory_order_relaxed))
+		return;
+	dpdk_port_tell(
+		port,
+		"frames of several joined by a kernel arrive, and are dropped (rx_joined): if the peer is a "
+		"kernel, `ethtool -K ITS_END gso off tso off` there; if %s is a card, `ethtool -K %s gro off lro "
+		"off` here",
+		self->interface.now.name, self->interface.now.name);
+}
+
+/* Completes the checksum that was left to a device, or else counts the frame. Returns whether it is whole. */
+static bool
+dpdk_packet_sum(struct dpdk_port *port, uint8_t *bytes, size_t len, const struct virtio_net_hdr *about)
+{
+	size_t from = about->csum_start, at = from + about->csum_offset;
+	uint16_t sum;
+
+	if (at + 2 > len || about->csum_offset == DPDK_PACKET_SCTP) {
+		dpdk_port_count(port, DPDK_COUNT_RX_UNSUMMED, 1);
+		return false;
+	}
+	sum = xk_checksum_finish(xk_sum(0, bytes + from, len - from));
+	xk_checksum_store(bytes + at, sum != 0 ? sum : 0xffff); /* to UDP, 0 means that there is none */
+	return true;
+}
+
+/* Puts back the VLAN's tag, which the kernel took out. VLAN 0 is no VLAN, only a priority. */
+static void
+dpdk_packet_tag(struct rte_mbuf *m, const struct tpacket2_hdr *frame)
+{
+	uint16_t type = (frame->tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 ? frame->tp_vlan_tpid : ETH_P_8021Q;
+	uint8_t *before = rte_pktmbuf_mtod(m, uint8_t *), *bytes;
+
+	if ((frame->tp_status & TP_STATUS_VLAN_VALID) == 0 || (frame->tp_vlan_tci & 0xfff) == 0)
+		return;
+	bytes = (uint8_t *)rte_pktmbuf_prepend(m, DPDK_PACKET_TAG);
+	memmove(bytes, before, DPDK_PACKET_ADDRESSES);
+	xk_put16(bytes + DPDK_PACKET_ADDRESSES, type);
+	xk_put16(bytes + DPDK_PACKET_ADDRESSES + 2, frame->tp_vlan_tci);
+}
+
+/* Returns whether the frame is whole and a single one; counts it otherwise. */
+static bool
+dpdk_packet_is_good(struct dpdk_port *port, struct tpacket2_hdr *frame)
+{
+	bool is_joined = dpdk_packet_about(frame)->gso_type != VIRTIO_NET_HDR_GSO_NONE;
+
+	if (!is_joined && frame->tp_len == frame->tp_snaplen)
+		return true;
+	dpdk_port_count(port, is_joined ? DPDK_COUNT_RX_JOINED : DPDK_COUNT_RX_TOO_LONG, 1);
+	if (is_joined)
+		dpdk_packet_tell_joined(port);
+	return false;
+}
+
+/* Copies the frame into m. Returns false if it was dropped. */
+static bool
+dpdk_packet_copy(struct dpdk_port *port, struct rte_mbuf *m, struct tpacket2_hdr *frame)
+{
+	const struct virtio_net_hdr *about = dpdk_packet_about(frame);
+	uint8_t *bytes = rte_pktmbuf_mtod(m, uint8_t *);
+
+	memcpy(bytes, (uint8_t *)frame + frame->tp_mac, frame->tp_snaplen);
+	m->pkt_len = m->data_len = (uint16_t)frame->tp_snaplen;
+	if ((about->flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) != 0 && !dpdk_packet_sum(port, bytes, m->data_len, about))
+		return false;
+	if (about->flags != 0)
+		m->ol_flags |= RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+	dpdk_packet_tag(m, frame);
+	return true;
+}
+
+static unsigned
+dpdk_packet_receive(struct dpdk_port *port, struct rte_mbuf **frames, unsigned max)
+{
+	struct dpdk_packet *self = port->device->state;
+	unsigned taken = 0;
+
+	for (unsigned i = 0; i < max; i++) {
+		struct tpacket2_hdr *frame = (struct tpacket2_hdr *)(self->ring + self->next * DPDK_PACKET_FRAME);
+		struct rte_mbuf *m = NULL;
+
+		if ((__atomic_load_n(&frame->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0)
+			break;
+		if (xk_likely(dpdk_packet_is_good(port, frame))) {
+			m = rte_pktmbuf_alloc(((struct dpdk_platform *)port->base.platform)->pool);
+			if (m == NULL) /* the frame stays in the ring */
+				break;
+		}
+		if (m != NULL && dpdk_packet_copy(port, m, frame))
+			frames[taken++] = m;
+		else
+			rte_pktmbuf_free(m);
+		__atomic_store_n(&frame->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+		self->next = (self->next + 1) % DPDK_PACKET_FRAMES;
+	}
+	return taken;
+}
+
+/* ---- sending ---- */
+
+/* Notes that the kernel refused a frame. Returns whether it is lost; otherwise it may be sent again. */
+static bool
+dpdk_packet_is_lost(struct dpdk_port *port, int error)
+{
+	switch (error) {
+	case EINTR:
+	case EAGAIN:
+	case ENOBUFS:
+	case ENOMEM:
+		return false;
+	case EMSGSIZE:
+		dpdk_port_count(port, DPDK_COUNT_TOO_LONG, 1);
+		return true;
+	case ENETDOWN:
+	case ENXIO:
+	case ENODEV:
+		dpdk_port_count(port, DPDK_COUNT_NO_PEER, 1);
+		return true;
+	default:
+		dpdk_port_count(port, DPDK_COUNT_UNSENT, 1);
+		return true;
+	}
+}
+
+/* Sends as many of the frames as fit into one call. Returns how many were taken. */
+static unsigned
+dpdk_packet_send(struct dpdk_port *port, struct rte_mbuf **frames, unsigned count)
+{
+	static const struct virtio_net_hdr plain = { .gso_type = VIRTIO_NET_HDR_GSO_NONE };
+	const struct dpdk_packet *self = port->device->state;
+	struct mmsghdr messages[XK_BURST];
+	struct iovec pieces[DPDK_PACKET_PIECES];
+	unsigned used = 0, ready = 0;
+	int sent;
+
+	for (; ready < count && ready < XK_BURST && used + 1 + frames[ready]->nb_segs <= DPDK_PACKET_PIECES; ready++) {
+		struct msghdr header = { .msg_iov = &pieces[used], .msg_iovlen = 1 + (size_t)frames[ready]->nb_segs };
+
+		pieces[used++] = (struct iovec){ (void *)(uintptr_t)&plain, sizeof(plain) };
+		for (const struct rte_mbuf *m = frames[ready]; m != NULL; m = m->next)
+			pieces[used++] = (struct iovec){ rte_pktmbuf_mtod(m, void *), m->data_len };
+		messages[ready] = (struct mmsghdr){ .msg_hdr = header };
+	}
+	sent = sendmmsg(self->interface.socket_fd, messages, ready, MSG_DONTWAIT);
+	if (sent < 0)
+		sent = dpdk_packet_is_lost(port, errno);
+	for (int i = 0; i < sent; i++)
+		rte_pktmbuf_free(frames[i]);
+	return (unsigned)sent;
+}
+
+static unsigned
+dpdk_packet_transmit(struct dpdk_port *port, struct rte_mbuf **frames, unsigned count)
+{
+	unsigned sent = 0, taken = 1;
+
+	for (; sent < count && taken > 0; sent += taken)
+		taken = dpdk_packet_send(port, frames + sent, count - sent);
+	return sent;
+}
+
+/* ---- counts ---- */
+
+/* The kernel forgets what it has told: two callers share it. */
+static void
+dpdk_packet_count(struct dpdk_port *port)
+{
+	const struct dpdk_packet *self = port->device->state;
+	struct tpacket_stats stats;
+	socklen_t len = sizeof(stats);
+
+	if (getsockopt(self->interface.socket_fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len) == 0)
+		dpdk_port_count(port, DPDK_COUNT_RX_MISSED, stats.tp_drops);
+}
+
+/* ---- opening and closing ---- */
 
 static bool
 dpdk_packet_set(int fd, int option, int value)
@@ -67,95 +249,95 @@ dpdk_packet_set(int fd, int option, int value)
 	return setsockopt(fd, SOL_PACKET, option, &value, sizeof(value)) == 0;
 }
 
-static bool
-dpdk_packet_make_rings(int fd)
-{
-	const struct tpacket_req rings = { .tp_block_size = DPDK_PACKET_BLOCK,
-					   .tp_block_nr = DPDK_PACKET_RING / DPDK_PACKET_BLOCK,
-					   .tp_frame_size = DPDK_PACKET_FRAME,
-					   .tp_frame_nr = DPDK_PACKET_FRAMES };
-	int room = DPDK_PACKET_ROOM;
-
-	dpdk_packet_set(fd, PACKET_IGNORE_OUTGOING, 1);
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) != 0)
-		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-	return dpdk_packet_set(fd, PACKET_VERSION, TPACKET_V2) && dpdk_packet_set(fd, PACKET_LOSS, 1) &&
-	       setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &rings, sizeof(rings)) == 0 &&
-	       setsockopt(fd, SOL_PACKET, PACKET_TX_RING, &rings, sizeof(rings)) == 0;
-}
-
-/* Replaces descriptor fd by another socket on the same interface, with rings at the same address. 0 or -errno. */
+/* Directs the interface's frames to the socket. Returns 0 or -errno. */
 static int
-dpdk_packet_replace(int fd, int interface)
+dpdk_packet_bind(const struct dpdk_packet *self)
 {
 	const struct sockaddr_ll address = { .sll_family = AF_PACKET,
 					     .sll_protocol = htons(ETH_P_ALL),
-					     .sll_ifindex = interface };
-	void *rings = dpdk_packet_rings(fd), *mapped = MAP_FAILED;
-	int other = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), error = 0;
+					     .sll_ifindex = self->interface.now.index };
 
-	if (other >= 0 && dpdk_packet_make_rings(other) && rings != NULL)
-		mapped = mmap(rings, 2 * DPDK_PACKET_RING, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, other, 0);
-	if (mapped == MAP_FAILED || dup3(other, fd, O_CLOEXEC) < 0 ||
-	    bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0)
-		error = rings == NULL || errno == 0 ? -ENXIO : -errno;
-	if (other >= 0)
-		close(other);
-	return error;
+	return bind(self->interface.socket_fd, (const struct sockaddr *)&address, sizeof(address)) == 0 ? 0 : -errno;
 }
 
-/* Makes the device and finds its socket's descriptor. */
+/* Makes the socket and its ring, which receives nothing yet. Returns 0 or -errno. */
 static int
-dpdk_packet_plug(struct dpdk_device *device, int *fd, char *why, size_t size)
+dpdk_packet_make(struct dpdk_packet *self)
 {
-	const struct dpdk_interface *interface = device->state;
-	struct dpdk_descriptors before;
-	char arguments[DPDK_PACKET_ARGUMENTS];
-	int error;
+	const struct tpacket_req ring = { .tp_block_size = DPDK_PACKET_BLOCK,
+					  .tp_block_nr = DPDK_PACKET_RING / DPDK_PACKET_BLOCK,
+					  .tp_frame_size = DPDK_PACKET_FRAME,
+					  .tp_frame_nr = DPDK_PACKET_FRAMES };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), room = DPDK_PACKET_ROOM;
+	void *mapped;
 
-	dpdk_descriptors_find(&before, AF_PACKET);
-	dpdk_device_name(device, "net_af_packet");
-	snprintf(arguments, sizeof(arguments), "iface=%s,blocksz=%d,framesz=%d,framecnt=%d", interface->name,
-		 DPDK_PACKET_BLOCK, DPDK_PACKET_FRAME, DPDK_PACKET_FRAMES);
-	for (unsigned tries = 1;; tries++) {
-		error = dpdk_device_plug(device, arguments, "DPDK makes no af_packet device", why, size);
-		if (error == 0)
-			break;
-		if (strstr(why, "PACKET_FANOUT") == NULL || tries == DPDK_PACKET_TRIES)
-			return error;
-		usleep(DPDK_PACKET_PAUSE_US);
-	}
-	*fd = dpdk_descriptors_new(&before, AF_PACKET);
-	error = dpdk_packet_replace(*fd, interface->index);
-	if (error != 0)
-		snprintf(why, size, "the packet socket on %s cannot be set up: %s", interface->name, xk_error(error));
-	return error;
+	self->interface.socket_fd = fd;
+	if (fd < 0)
+		return -errno;
+	dpdk_packet_set(fd, PACKET_IGNORE_OUTGOING, 1);
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) != 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	if (!dpdk_packet_set(fd, PACKET_VERSION, TPACKET_V2) || !dpdk_packet_set(fd, PACKET_VNET_HDR, 1) ||
+	    setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof(ring)) != 0)
+		return -errno;
+	mapped = mmap(NULL, DPDK_PACKET_RING, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (mapped == MAP_FAILED)
+		return -errno;
+	self->ring = mapped;
+	return dpdk_packet_bind(self);
 }
 
 static int
 dpdk_packet_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
 {
+	static const unsigned needed = CAP_NET_RAW;
 	struct dpdk_device *device = port->device;
-	int fd = -1, error = dpdk_interface_new(device, config->device, why, size);
+	int error = dpdk_interface_new(device, sizeof(struct dpdk_packet), config->device, why, size);
+	struct dpdk_packet *self = device->state;
 
 	if (error == 0)
-		error = dpdk_interface_is_there(device->state, why, size);
-	if (error == 0)
-		error = dpdk_interface_may(CAP_NET_RAW, "link af_packet", why, size);
-	if (error == 0)
-		error = dpdk_packet_plug(device, &fd, why, size);
-	if (error == 0)
-		error = dpdk_device_start(device, why, size);
+		error = dpdk_interface_check(&self->interface, &needed, 1, "link af_packet", why, size);
 	if (error != 0)
 		return error;
-	((struct dpdk_interface *)device->state)->socket_fd = fd;
-	dpdk_port_watch_fd(port, fd, 0);
+	error = dpdk_packet_make(self);
+	if (error != 0) {
+		snprintf(why, size, "the packet socket on %s cannot be set up: %s", config->device, xk_error(error));
+		return error;
+	}
+	device->can_chain = true;
+	dpdk_port_watch_fd(port, self->interface.socket_fd);
 	return dpdk_interface_attach(port, why, size);
+}
+
+static int
+dpdk_packet_reopen(struct dpdk_port *port, char *why, size_t size)
+{
+	int error = dpdk_packet_bind(port->device->state);
+
+	if (error != 0)
+		snprintf(why, size, "%s", xk_error(error));
+	return error;
+}
+
+static void
+dpdk_packet_closed(struct dpdk_device *device)
+{
+	struct dpdk_packet *self = device->state;
+
+	if (self != NULL && self->ring != NULL)
+		munmap(self->ring, DPDK_PACKET_RING);
+	if (self != NULL && self->interface.socket_fd >= 0)
+		close(self->interface.socket_fd);
+	dpdk_interface_free(device);
 }
 
 const struct dpdk_link dpdk_link_packet = {
 	.about = { "af_packet", "a network interface of the kernel, by a packet socket", XK_DPDK_NEEDS_INTERFACE, true,
 		   1 },
 	.open = dpdk_packet_open,
-	.closed = dpdk_interface_free,
+	.closed = dpdk_packet_closed,
+	.receive = dpdk_packet_receive,
+	.transmit = dpdk_packet_transmit,
+	.count = dpdk_packet_count,
+	.reopen = dpdk_packet_reopen,
 };

@@ -119,8 +119,18 @@ dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 		error = dpdk_device_start(device, why, size);
 	if (error != 0)
 		return error;
-	if (rte_eth_macaddr_get(id, &address) == 0)
+	device->is_card = true;
+	if (port->base.address != 0) {
+		xk_put48(address.addr_bytes, port->base.address);
+		if (rte_eth_dev_default_mac_addr_set(id, &address) != 0 && rte_eth_promiscuous_enable(id) != 0) {
+			snprintf(why, size,
+				 "the card %s takes no other link address than its own: leave port.address out",
+				 device->name);
+			return -ENOTSUP;
+		}
+	} else if (rte_eth_macaddr_get(id, &address) == 0) {
 		port->base.address = xk_get48(address.addr_bytes);
+	}
 	if (rte_eth_dev_get_mtu(id, &mtu) == 0 && mtu < port->base.mtu)
 		port->base.mtu = mtu;
 	if (rte_eth_link_get_nowait(id, &link) != 0 || link.link_status == RTE_ETH_LINK_UP)

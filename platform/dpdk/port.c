@@ -15,13 +15,14 @@
  */
 #include <rte_ethdev.h>
 #include <sched.h>
-#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "platform/dpdk/dpdk_private.h"
 #include "platform/lane.h"
+#include "xkernel/trace.h"
 
 enum {
 	DPDK_PORT_CHAIN = 16, /* a longer chain would fill the ring with small pieces */
@@ -29,6 +30,20 @@ enum {
 };
 
 /* ---- devices behind a gate ---- */
+
+void
+dpdk_gate_shut(struct dpdk_gate *gate)
+{
+	atomic_store_explicit(&gate->is_shut, true, memory_order_seq_cst);
+	while (atomic_load_explicit(&gate->inside, memory_order_seq_cst) > 0)
+		sched_yield();
+}
+
+void
+dpdk_gate_open(struct dpdk_gate *gate)
+{
+	atomic_store_explicit(&gate->is_shut, false, memory_order_seq_cst);
+}
 
 /* Enters if the gate is open; otherwise yields, because the thread that shut it may need this core. */
 static bool
@@ -99,13 +114,16 @@ dpdk_port_take(struct dpdk_port *self, struct rte_mbuf *m)
 		goto malformed;
 	head = dpdk_port_segment(&self->base, m);
 	head->total = head->len;
+	if (xk_unlikely((m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD) &&
+	    self->device->link->receive != NULL)
+		head->flags = XK_MSG_TRANSPORT_SUM_GOOD;
 	if (xk_unlikely(m->pool == self->device->pool))
 		atomic_fetch_add_explicit(&dpdk_owner_of(self->base.platform)->borrowed, 1, memory_order_relaxed);
 	if (xk_likely(m->next == NULL) || dpdk_port_take_chain(&self->base, head, m->next))
 		return head;
 malformed:
 	rte_pktmbuf_free(m);
-	atomic_fetch_add_explicit(&self->malformed, 1, memory_order_relaxed);
+	dpdk_port_count(self, DPDK_COUNT_MALFORMED, 1);
 	return NULL;
 }
 
@@ -130,7 +148,12 @@ dpdk_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 
 	if (xk_unlikely(!atomic_load_explicit(&self->up, memory_order_relaxed) || !dpdk_port_enter(self)))
 		return 0;
-	count = rte_eth_rx_burst(self->id, self->queue, mbufs, (uint16_t)(max < XK_BURST ? max : XK_BURST));
+	if (max > XK_BURST)
+		max = XK_BURST;
+	if (xk_unlikely(self->device->link->receive != NULL))
+		count = self->device->link->receive(self, mbufs, max);
+	else
+		count = rte_eth_rx_burst(self->id, self->queue, mbufs, (uint16_t)max);
 	dpdk_port_leave(self);
 	if (count == 0) {
 		dpdk_port_look_for_buffers(self);
@@ -285,7 +308,10 @@ dpdk_port_burst(struct dpdk_port *self, struct xk_msg **frames, unsigned count)
 
 	if (ready > 0 && dpdk_port_enter(self)) {
 		dpdk_port_give(mbufs, ready);
-		sent = rte_eth_tx_burst(self->id, self->queue, mbufs, (uint16_t)ready);
+		if (xk_unlikely(self->device->link->transmit != NULL))
+			sent = self->device->link->transmit(self, mbufs, ready);
+		else
+			sent = rte_eth_tx_burst(self->id, self->queue, mbufs, (uint16_t)ready);
 		dpdk_port_leave(self);
 	}
 	if (xk_unlikely(copied != 0))
@@ -293,7 +319,7 @@ dpdk_port_burst(struct dpdk_port *self, struct xk_msg **frames, unsigned count)
 	if (xk_unlikely(sent == ready && ready < count &&
 			frames[ready]->total - 1 >= self->base.mtu + DPDK_PORT_HEADERS)) {
 		dpdk_port_free(frames[sent++]);
-		atomic_fetch_add_explicit(&self->too_long, 1, memory_order_relaxed);
+		dpdk_port_count(self, DPDK_COUNT_TOO_LONG, 1);
 	}
 	return sent;
 }
@@ -303,7 +329,7 @@ dpdk_port_discard(struct dpdk_port *self, struct xk_msg **frames, unsigned count
 {
 	for (unsigned i = 0; i < count; i++)
 		dpdk_port_free(frames[i]);
-	atomic_fetch_add_explicit(&self->no_peer, count, memory_order_relaxed);
+	dpdk_port_count(self, DPDK_COUNT_NO_PEER, count);
 	return count;
 }
 
@@ -400,12 +426,9 @@ dpdk_port_disarm(struct xk_port *port)
 static void
 dpdk_port_ready(evutil_socket_t fd, short what, void *argument)
 {
-	const struct dpdk_port *self = argument;
-
 	(void)fd;
 	(void)what;
-	if (self->nudge != 0)
-		pthread_kill(pthread_self(), self->nudge);
+	(void)argument;
 }
 
 static void
@@ -413,7 +436,10 @@ dpdk_port_listen_at(struct dpdk_port *self, int fd)
 {
 	struct event_base *events = ((struct dpdk_platform *)self->base.platform)->events;
 
-	self->event = event_new(events, fd, EV_READ | EV_ET | EV_PERSIST, dpdk_port_ready, self);
+	if (self->event != NULL)
+		event_free(self->event);
+	self->is_watched = false;
+	self->event = event_new(events, fd, EV_READ | EV_ET | EV_PERSIST, dpdk_port_ready, NULL);
 	self->base.can_sleep = self->event != NULL;
 }
 
@@ -431,9 +457,8 @@ dpdk_port_rewatch(struct dpdk_port *port)
 }
 
 void
-dpdk_port_watch_fd(struct dpdk_port *port, int fd, int nudge)
+dpdk_port_watch_fd(struct dpdk_port *port, int fd)
 {
-	port->nudge = nudge;
 	if (fd >= 0)
 		dpdk_port_listen_at(port, fd);
 	dpdk_port_rewatch(port);
@@ -483,14 +508,82 @@ xk_dpdk_port_is_up(const struct xk_port *port)
 	return atomic_load_explicit(&((const struct dpdk_port *)port)->up, memory_order_acquire);
 }
 
-void
-xk_dpdk_port_counts(const struct xk_port *port, struct xk_dpdk_port_counts *counts)
-{
-	const struct dpdk_port *self = (const struct dpdk_port *)port;
+/* ---- counts and news ---- */
 
-	counts->no_peer = atomic_load_explicit(&self->no_peer, memory_order_relaxed);
-	counts->too_long = atomic_load_explicit(&self->too_long, memory_order_relaxed);
-	counts->malformed = atomic_load_explicit(&self->malformed, memory_order_relaxed);
+static const char *const dpdk_port_count_names[DPDK_COUNTS] = {
+	"no_peer",     "device_too_long", "device_refused", "malformed", "rx_too_long", "rx_joined",
+	"rx_unsummed", "rx_missed",       "renamed",        "moved",     "deleted",     "returned",
+	"mtu_changed", "address_changed", "downs",          "ups",
+};
+
+/* Reports what a device of DPDK's has counted, at its first lane. */
+static void
+dpdk_port_see_device(struct dpdk_port *self, void (*see)(void *context, const char *name, uint64_t count, bool is_drop),
+		     void *context)
+{
+	struct rte_eth_stats stats;
+
+	if (!self->device->is_started || self->device->id == UINT16_MAX || self->queue != 0 ||
+	    rte_eth_stats_get(self->device->id, &stats) != 0)
+		return;
+	see(context, "device_missed", stats.imissed, true);
+	see(context, "device_rx_errors", stats.ierrors, true);
+	see(context, "device_no_buffer", stats.rx_nombuf, false);
+	/* DPDK's drivers of virtual links also count there what they did not take, which is sent again */
+	if (self->device->is_card)
+		see(context, "device_tx_errors", stats.oerrors, true);
+}
+
+static void
+dpdk_port_see_interface(struct dpdk_port *self,
+			void (*see)(void *context, const char *name, uint64_t count, bool is_drop), void *context)
+{
+	struct dpdk_interface_counts c;
+	bool other = self->device->link->is_other_end;
+
+	if (self->device->link->about.needs != XK_DPDK_NEEDS_INTERFACE || self->device->state == NULL)
+		return;
+	dpdk_interface_count(self->device->state, &c);
+	see(context, "interface_rx_dropped", other ? c.tx_dropped : c.rx_dropped, true);
+	see(context, "interface_rx_missed", other ? 0 : c.rx_missed, true);
+	see(context, "interface_rx_errors", other ? c.tx_errors : c.rx_errors, true);
+	see(context, "interface_tx_dropped", other ? c.rx_dropped : c.tx_dropped, true);
+	see(context, "interface_tx_errors", other ? c.rx_errors : c.tx_errors, true);
+}
+
+static void
+dpdk_port_counts(struct xk_port *port, void (*see)(void *context, const char *name, uint64_t count, bool is_drop),
+		 void *context)
+{
+	struct dpdk_port *self = (struct dpdk_port *)port;
+
+	if (self->device->link->count != NULL)
+		self->device->link->count(self);
+	for (unsigned i = 0; i < DPDK_COUNTS; i++)
+		see(context, dpdk_port_count_names[i], atomic_load_explicit(&self->counts[i], memory_order_relaxed),
+		    i < DPDK_COUNT_DROPS);
+	dpdk_port_see_device(self, see, context);
+	dpdk_port_see_interface(self, see, context);
+}
+
+void
+dpdk_port_tell(struct dpdk_port *port, const char *format, ...)
+{
+	char text[XK_DPDK_WHY];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	if (port->base.receiver != NULL)
+		xk_trace(port->base.receiver->protocol, XK_TRACE_NONE, "%s", text);
+}
+
+void
+dpdk_port_set_mtu(struct dpdk_port *port, uint32_t mtu)
+{
+	if (atomic_exchange_explicit(&port->base.mtu, mtu, memory_order_relaxed) != mtu)
+		xk_port_changed(&port->base);
 }
 
 /* ---- opening and closing ---- */
@@ -504,13 +597,6 @@ dpdk_hash(const char *text)
 	for (; *text != '\0'; text++)
 		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
 	return hash;
-}
-
-/* Returns a locally administered unicast address. */
-uint64_t
-dpdk_hash_address(const char *text)
-{
-	return (uint64_t)0x02 << 40 | (dpdk_hash(text) & 0xffffffffff);
 }
 
 /* Closes the device with its last port. That frees all ports, which are told of the peer until then. */
@@ -531,6 +617,7 @@ static const struct xk_port_ops dpdk_port_ops = {
 	.transmit = dpdk_port_transmit,
 	.arm = dpdk_port_arm,
 	.disarm = dpdk_port_disarm,
+	.counts = dpdk_port_counts,
 	.close = dpdk_port_close,
 };
 

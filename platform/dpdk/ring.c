@@ -95,7 +95,7 @@ dpdk_ring_start(struct dpdk_port *port, struct dpdk_ring *ring, unsigned end, ch
 	device->state = ring;
 	device->spreads = device->port_count > 1;
 	snprintf(device->name, sizeof(device->name), "net_ring_%s", in[0]->name);
-	port->base.address = dpdk_hash_address(device->name);
+	port->base.address = dpdk_address_invent(device->name);
 	dpdk_device_set_up(device, true);
 	dpdk_eal_log_reset();
 	if (rte_eth_from_rings(in[0]->name, in, device->port_count, out, device->port_count, 0) < 0) {

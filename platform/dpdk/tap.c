@@ -3,89 +3,243 @@
  * interface is bridged to.
  *
  * The interface is the other end of the cable, so our end has another link address: a bridge could not tell them apart
- * otherwise. DPDK's driver receives only after the process has got a real-time signal. Any thread may get it, a moment
- * after the descriptor became readable; so a thread that the descriptor has woken sends itself another.
+ * otherwise. The descriptor of /dev/net/tun is read and written here, and not by DPDK's driver, which opens no tap of a
+ * single queue, receives only after a real-time signal, and does not follow an interface that was deleted and made again.
+ * The descriptor stays the interface's wherever that goes.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/if_tun.h>
+#include <linux/sockios.h>
 #include <net/if.h>
-#include <rte_ethdev.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "platform/dpdk/dpdk_private.h"
 
-enum { DPDK_TAP_ARGUMENTS = 96 };
+enum { DPDK_TAP_PIECES = 16 };
+
+#ifndef TUNGETDEVNETNS
+#define TUNGETDEVNETNS _IO('T', 227)
+#endif
 
 static const char dpdk_tap_tun[] = "/dev/net/tun";
 
-static int
-dpdk_tap_is_possible(char *why, size_t size)
-{
-	int fd = open(dpdk_tap_tun, O_RDWR | O_CLOEXEC), error = errno;
+struct dpdk_tap {
+	struct dpdk_interface interface;
+	int fd;
+};
 
-	if (fd >= 0) {
-		close(fd);
-		return dpdk_interface_may(CAP_NET_ADMIN, "link tap", why, size);
+/* ---- receiving and sending ---- */
+
+static unsigned
+dpdk_tap_receive(struct dpdk_port *port, struct rte_mbuf **frames, unsigned max)
+{
+	const struct dpdk_tap *self = port->device->state;
+	unsigned taken = 0;
+
+	for (unsigned i = 0; i < max; i++) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(((struct dpdk_platform *)port->base.platform)->pool);
+		struct iovec pieces[2];
+		uint8_t rest;
+		ssize_t got;
+
+		if (m == NULL) /* the frame stays in the interface */
+			break;
+		/* The kernel cuts a frame in silence: the byte after the buffer tells. */
+		pieces[0] = (struct iovec){ rte_pktmbuf_mtod(m, void *), rte_pktmbuf_tailroom(m) };
+		pieces[1] = (struct iovec){ &rest, sizeof(rest) };
+		got = readv(self->fd, pieces, 2);
+		if (got > 0 && (size_t)got <= pieces[0].iov_len) {
+			m->pkt_len = m->data_len = (uint16_t)got;
+			frames[taken++] = m;
+			continue;
+		}
+		rte_pktmbuf_free(m);
+		if (got <= 0)
+			break;
+		dpdk_port_count(port, DPDK_COUNT_RX_TOO_LONG, 1);
 	}
-	snprintf(why, size, "%s cannot be opened (%s): load the module (modprobe tun), or give it to the container",
-		 dpdk_tap_tun, xk_error(error));
-	return -error;
+	return taken;
 }
 
-/* Makes the device. An existing interface keeps its address, which the driver would change. */
-static int
-dpdk_tap_plug(struct dpdk_port *port, char *why, size_t size)
+/* Returns false if the interface has no room. */
+static bool
+dpdk_tap_send(struct dpdk_port *port, const struct rte_mbuf *frame)
 {
-	const struct dpdk_interface *self = port->device->state;
-	const uint8_t *a = self->address;
-	char arguments[DPDK_TAP_ARGUMENTS], what[96];
-	int len = snprintf(arguments, sizeof(arguments), "iface=%s", self->name);
+	const struct dpdk_tap *self = port->device->state;
+	struct iovec pieces[DPDK_TAP_PIECES];
+	unsigned used = 0;
 
-	if (self->index != 0)
-		snprintf(arguments + len, sizeof(arguments) - (size_t)len, ",mac=%02x:%02x:%02x:%02x:%02x:%02x", a[0],
-			 a[1], a[2], a[3], a[4], a[5]);
-	snprintf(what, sizeof(what), "DPDK makes no tap of %s", self->name);
-	dpdk_device_name(port->device, "net_tap");
-	return dpdk_device_plug(port->device, arguments, what, why, size);
+	for (const struct rte_mbuf *m = frame; m != NULL; m = m->next)
+		pieces[used++] = (struct iovec){ rte_pktmbuf_mtod(m, void *), m->data_len };
+	if (writev(self->fd, pieces, (int)used) >= 0)
+		return true;
+	switch (errno) {
+	case EINTR:
+	case EAGAIN:
+	case ENOBUFS:
+	case ENOMEM:
+		return false;
+	case EIO:    /* the interface is down */
+	case EBADFD: /* ... or gone */
+		dpdk_port_count(port, DPDK_COUNT_NO_PEER, 1);
+		return true;
+	default:
+		dpdk_port_count(port, DPDK_COUNT_UNSENT, 1);
+		return true;
+	}
+}
+
+static unsigned
+dpdk_tap_transmit(struct dpdk_port *port, struct rte_mbuf **frames, unsigned count)
+{
+	unsigned sent = 0;
+
+	for (; sent < count && dpdk_tap_send(port, frames[sent]); sent++)
+		rte_pktmbuf_free(frames[sent]);
+	return sent;
+}
+
+/* ---- opening and closing ---- */
+
+/* Takes the interface of this name, which is made if there is none, or one queue of it. Returns 0 or -errno. */
+static int
+dpdk_tap_take(const struct dpdk_tap *self, const char *name)
+{
+	struct ifreq request = { .ifr_flags = IFF_TAP | IFF_NO_PI };
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	if (ioctl(self->fd, TUNSETIFF, &request) == 0)
+		return 0;
+	if (errno != EINVAL)
+		return -errno;
+	request.ifr_flags |= IFF_MULTI_QUEUE; /* it was made with several queues */
+	return ioctl(self->fd, TUNSETIFF, &request) == 0 ? 0 : -errno;
+}
+
+static int
+dpdk_tap_say(const struct dpdk_tap *self, int error, char *why, size_t size)
+{
+	const char *name = self->interface.wanted;
+
+	if (error == -EINVAL && self->interface.now.index != 0)
+		snprintf(why, size, "%s is no tap: use link af_packet for other interfaces", name);
+	else if (error == -EBUSY)
+		snprintf(why, size,
+			 "another program has the tap %s: end it, or take another name with port.dev=", name);
+	else if (error == -EPERM)
+		snprintf(why, size, "the tap %s belongs to another user", name);
+	else
+		snprintf(why, size, "the kernel makes no tap called %s: %s", name, xk_error(error));
+	return error;
+}
+
+static int
+dpdk_tap_switch_on(const char *name)
+{
+	struct ifreq request = { .ifr_flags = 0 };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = -errno;
+
+	if (fd < 0)
+		return error;
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	error = ioctl(fd, SIOCGIFFLAGS, &request) != 0 ? -errno : 0;
+	request.ifr_flags |= IFF_UP;
+	if (error == 0 && ioctl(fd, SIOCSIFFLAGS, &request) != 0)
+		error = -errno;
+	close(fd);
+	return error;
 }
 
 static int
 dpdk_tap_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
 {
-	struct ifreq request = { 0 };
-	struct dpdk_interface *self;
-	int fd, error = dpdk_interface_new(port->device, config->device, why, size);
+	int error = dpdk_interface_new(port->device, sizeof(struct dpdk_tap), config->device, why, size);
+	struct dpdk_tap *self = port->device->state;
 
-	if (error == 0)
-		error = dpdk_tap_is_possible(why, size);
+	if (error == 0 && self->interface.now.index != 0)
+		error = dpdk_interface_is_ethernet(&self->interface.now, why, size);
 	if (error != 0)
 		return error;
-	self = port->device->state;
-	memcpy(request.ifr_name, self->name, sizeof(self->name));
-	request.ifr_mtu = (int)self->mtu;
-	dpdk_ignore_signal(SIGIO); /* sent by the kernel instead of a real-time signal if it has no memory */
-	error = dpdk_tap_plug(port, why, size);
-	if (error == 0)
-		error = dpdk_device_start(port->device, why, size);
+	self->fd = open(dpdk_tap_tun, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (self->fd < 0) {
+		error = -errno;
+		snprintf(why, size,
+			 "%s cannot be opened (%s): load the module (modprobe tun), or give it to the container",
+			 dpdk_tap_tun, xk_error(error));
+		return error;
+	}
+	error = dpdk_interface_may(CAP_NET_ADMIN, "link tap", why, size);
 	if (error != 0)
 		return error;
-	if (request.ifr_mtu != 0)
-		ioctl(self->ioctl_fd, SIOCSIFMTU, &request);
-	fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, port->queue);
-	dpdk_port_watch_fd(port, fd, fd < 0 ? 0 : fcntl(fd, F_GETSIG));
-	error = dpdk_interface_attach(port, why, size);
-	port->base.address = dpdk_hash_address(self->name) ^ (uint64_t)getpid();
-	return error;
+	error = dpdk_tap_take(self, config->device);
+	if (error != 0)
+		return dpdk_tap_say(self, error, why, size);
+	error = dpdk_tap_switch_on(config->device);
+	if (error != 0) {
+		snprintf(why, size, "the tap %s cannot be switched on: %s", config->device, xk_error(error));
+		return error;
+	}
+	if (port->base.address == 0)
+		port->base.address = dpdk_address_invent(config->device);
+	port->device->can_chain = true;
+	dpdk_port_watch_fd(port, self->fd);
+	return dpdk_interface_attach(port, why, size);
+}
+
+static int
+dpdk_tap_reopen(struct dpdk_port *port, char *why, size_t size)
+{
+	const struct dpdk_tap *self = port->device->state;
+	int error = dpdk_tap_take(self, self->interface.now.name);
+
+	return error == 0 ? 0 : dpdk_tap_say(self, error, why, size);
+}
+
+static int
+dpdk_tap_space(struct dpdk_port *port)
+{
+	int space = ioctl(((struct dpdk_tap *)port->device->state)->fd, TUNGETDEVNETNS);
+
+	return space < 0 ? -errno : space;
+}
+
+static int
+dpdk_tap_name(struct dpdk_port *port, char *name)
+{
+	struct ifreq answer;
+
+	if (ioctl(((struct dpdk_tap *)port->device->state)->fd, TUNGETIFF, &answer) != 0)
+		return -errno;
+	memcpy(name, answer.ifr_name, IFNAMSIZ);
+	return 0;
+}
+
+static void
+dpdk_tap_closed(struct dpdk_device *device)
+{
+	struct dpdk_tap *self = device->state;
+
+	if (self != NULL && self->fd > 0)
+		close(self->fd);
+	dpdk_interface_free(device);
 }
 
 const struct dpdk_link dpdk_link_tap = {
 	.about = { "tap", "this machine's kernel, or whatever it bridges the interface to (tap)",
 		   XK_DPDK_NEEDS_INTERFACE, true, 1 },
 	.open = dpdk_tap_open,
-	.closed = dpdk_interface_free,
+	.closed = dpdk_tap_closed,
+	.receive = dpdk_tap_receive,
+	.transmit = dpdk_tap_transmit,
+	.is_other_end = true,
+	.reopen = dpdk_tap_reopen,
+	.space = dpdk_tap_space,
+	.name = dpdk_tap_name,
 };

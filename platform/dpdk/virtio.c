@@ -176,7 +176,7 @@ dpdk_virtio_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 	self = port->device->state;
 	port->device->tells_link = true;
 	port->device->spreads = port->device->port_count > 1;
-	port->base.address = (dpdk_hash_address(self->path) & ~UINT64_C(1)) | config->end;
+	port->base.address = dpdk_address_invent(self->path) | config->end;
 	if (config->end == XK_DPDK_SERVER)
 		return dpdk_virtio_serve(port, why, size);
 	port->device->is_read_outside = true; /* the server copies from this process's memory */

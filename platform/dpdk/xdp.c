@@ -8,10 +8,12 @@
  */
 #include <dlfcn.h>
 #include <linux/capability.h>
+#include <linux/if_xdp.h>
 #include <rte_mempool.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -33,6 +35,15 @@ enum { DPDK_XDP_ARGUMENTS = 96, DPDK_XDP_BUFFERS = 4096, DPDK_XDP_TRIES = 20, DP
 #ifndef AF_XDP
 #define AF_XDP 44
 #endif
+#ifndef SOL_XDP
+#define SOL_XDP 283
+#endif
+
+struct dpdk_xdp {
+	struct dpdk_interface interface; /* with DPDK's socket */
+	struct dpdk_gate gate;
+	_Atomic uint64_t missed; /* the kernel's count at the last look */
+};
 
 static int
 dpdk_xdp_say_nothing(int level, const char *format, va_list arguments)
@@ -104,68 +115,121 @@ dpdk_xdp_start_patiently(struct dpdk_device *device, const char *interface, char
 	return error;
 }
 
+/* Makes the device on the interface, and finds its socket. */
 static int
-dpdk_xdp_may(const struct dpdk_interface *interface, char *why, size_t size)
+dpdk_xdp_take(struct dpdk_port *port, const char *name, char *why, size_t size)
 {
-	static const unsigned needed[] = { CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF };
-	int error = dpdk_interface_is_there(interface, why, size);
+	struct dpdk_interface *interface = port->device->state;
+	struct dpdk_descriptors before;
+	struct stat status;
+	int fd, error;
 
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(needed) && error == 0; i++)
-		error = dpdk_interface_may(needed[i], "link af_xdp", why, size);
-	return error;
+	dpdk_descriptors_find(&before, AF_XDP);
+	error = dpdk_xdp_start_patiently(port->device, name, why, size);
+	if (error != 0)
+		return error;
+	fd = dpdk_descriptors_new(&before, AF_XDP);
+	if (fd >= 0 && fstat(fd, &status) == 0) {
+		interface->socket_fd = fd;
+		interface->socket = status.st_ino;
+	}
+	dpdk_port_watch_fd(port, fd);
+	return 0;
 }
 
 static int
 dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, char *why, size_t size)
 {
+	static const unsigned needed[] = { CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF };
 	struct dpdk_device *device = port->device;
 	const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
-	struct dpdk_interface *interface;
-	struct dpdk_descriptors before;
-	struct stat status;
-	int fd, error = dpdk_interface_new(device, config->device, why, size);
+	int error = dpdk_interface_new(device, sizeof(struct dpdk_xdp), config->device, why, size);
+	struct dpdk_xdp *self = device->state;
 
 	if (error == 0)
-		error = dpdk_xdp_may(device->state, why, size);
+		error = dpdk_interface_check(&self->interface, needed, XK_ARRAY_LENGTH(needed), "link af_xdp", why,
+					     size);
 	if (error != 0)
 		return error;
 	setrlimit(RLIMIT_MEMLOCK, &unlimited); /* the buffers count as locked memory */
 	dpdk_xdp_quiet();
-	dpdk_descriptors_find(&before, AF_XDP);
-	error = dpdk_xdp_start_patiently(device, config->device, why, size);
-	if (error != 0)
-		return error;
-	fd = dpdk_descriptors_new(&before, AF_XDP);
-	interface = device->state;
-	if (fd >= 0 && fstat(fd, &status) == 0) {
-		interface->socket_fd = fd;
-		interface->socket = status.st_ino;
-	}
-	dpdk_port_watch_fd(port, fd, 0);
-	return dpdk_interface_attach(port, why, size);
+	port->gate = &self->gate;
+	error = dpdk_xdp_take(port, config->device, why, size);
+	return error != 0 ? error : dpdk_interface_attach(port, why, size);
 }
 
-/* Keeps the pool for the platform while it has messages, which may outlive the port but not the platform. */
+/* Lets go of the pool and the socket of a device that is gone. */
 static void
-dpdk_xdp_closed(struct dpdk_device *device)
+dpdk_xdp_leave(struct dpdk_device *device)
 {
 	struct dpdk_platform *platform = dpdk_owner_of(device->ports[0]->base.platform);
-	const struct dpdk_interface *interface = device->state;
+	struct dpdk_interface *interface = device->state;
 	struct stat status;
 
+	/* Messages may outlive the device, but not the platform. */
 	if (atomic_load_explicit(&platform->borrowed, memory_order_acquire) > 0 && platform->left_count < DPDK_POOLS)
 		platform->left[platform->left_count++] = device->pool;
 	else
 		rte_mempool_free(device->pool);
+	device->pool = NULL;
 	/* DPDK's driver leaves its socket open, which would keep the queue in use. */
 	if (interface != NULL && interface->socket_fd >= 0 && fstat(interface->socket_fd, &status) == 0 &&
 	    S_ISSOCK(status.st_mode) && status.st_ino == interface->socket)
 		close(interface->socket_fd);
+	if (interface != NULL)
+		interface->socket_fd = -1;
+}
+
+/* The XDP program and the socket's place went with the interface: a new device takes the new one. */
+static int
+dpdk_xdp_reopen(struct dpdk_port *port, char *why, size_t size)
+{
+	struct dpdk_platform *platform = dpdk_owner_of(port->base.platform);
+	struct dpdk_xdp *self = port->device->state;
+	int error;
+
+	/* The first device's pool may be in use as long as the process: do not take one more each time. */
+	if (platform->left_count == DPDK_POOLS) {
+		snprintf(why, size, "it went and came too often: start the program again");
+		return -ENOMEM;
+	}
+	dpdk_gate_shut(&self->gate);
+	dpdk_device_unplug(port->device);
+	dpdk_xdp_leave(port->device);
+	error = dpdk_xdp_take(port, self->interface.now.name, why, size);
+	dpdk_gate_open(&self->gate);
+	return error;
+}
+
+static void
+dpdk_xdp_closed(struct dpdk_device *device)
+{
+	dpdk_xdp_leave(device);
 	dpdk_interface_free(device);
+}
+
+/* What the kernel found no room for: a buffer, or a place in the ring. */
+static void
+dpdk_xdp_count(struct dpdk_port *port)
+{
+	struct dpdk_xdp *self = port->device->state;
+	struct xdp_statistics now;
+	socklen_t len = sizeof(now);
+	uint64_t missed, before;
+
+	memset(&now, 0, sizeof(now));
+	if (getsockopt(self->interface.socket_fd, SOL_XDP, XDP_STATISTICS, &now, &len) != 0)
+		return;
+	missed = now.rx_dropped + now.rx_ring_full;
+	before = atomic_exchange_explicit(&self->missed, missed, memory_order_relaxed);
+	if (missed > before)
+		dpdk_port_count(port, DPDK_COUNT_RX_MISSED, missed - before);
 }
 
 const struct dpdk_link dpdk_link_xdp = {
 	.about = { "af_xdp", "a network interface of the kernel, by an XDP socket", XK_DPDK_NEEDS_INTERFACE, true, 1 },
 	.open = dpdk_xdp_open,
 	.closed = dpdk_xdp_closed,
+	.count = dpdk_xdp_count,
+	.reopen = dpdk_xdp_reopen,
 };

@@ -271,23 +271,21 @@ ip_setup(struct xk_session *session, const void *argument)
 	const struct ip_session_how *how = argument;
 	struct ip_session *s = (struct ip_session *)session;
 	struct ip *ip = (struct ip *)session->protocol;
-	uint32_t max_packet;
 	unsigned index = 0;
 	uint64_t hash = siphash(ip->key, (uint64_t)how->remote << 32 | how->destination, how->protocol);
-	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	int err;
 
-	if (got < (int)sizeof(max_packet) || max_packet < IP_MTU_MIN)
-		return got < 0 ? got : -EMSGSIZE;
 	s->remote = how->remote;
 	s->destination = s->local = how->destination;
 	if (ip_kind(ip, how->destination, &index) != XK_VNET_MINE) { /* a broadcast */
 		ip_kind(ip, how->remote, &index);
 		s->local = ip->interface[index].host;
 	}
-	s->link_max = max_packet - IP_HEADER_LEN < XK_IP_MAX_PACKET ? max_packet - IP_HEADER_LEN : XK_IP_MAX_PACKET;
+	err = ip_fault_set_longest(ip, s);
+	if (err != 0)
+		return err;
 	s->whole_flags = ip->pmtu ? IP_DONT_FRAGMENT : 0;
 	atomic_store_explicit(&s->any_lls, how->opened, memory_order_relaxed);
-	atomic_store_explicit(&s->whole_max, ip_fault_whole_max(ip, s), memory_order_relaxed);
 	atomic_store_explicit(&s->id, (uint16_t)hash | 1, memory_order_relaxed);
 	s->fragment_first = (uint16_t)(hash >> 16) & 0xfffe;
 	s->fragment_count = (uint16_t)(hash >> 32) % IP_FRAGMENT_COUNTS;
@@ -580,6 +578,26 @@ ip_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 	return ip_answer(op, buffer, len, atomic_load_explicit(&s->whole_max, memory_order_relaxed), s->local);
 }
 
+static void
+ip_link_visit(void *object, void *context)
+{
+	ip_fault_set_longest(context, object);
+}
+
+/* XK_PORT_CHANGED: where the link carries no datagrams any more, the port drops them as too long. */
+static int
+ip_links_changed(struct ip *ip)
+{
+	struct xk_vnet_interface now[XK_VNET_INTERFACES];
+
+	if (xk_control_protocol(xk_lower(&ip->protocol, 0), XK_VNET_GET_INTERFACES, now, sizeof(now)) < 0)
+		return 0;
+	for (unsigned i = 0; i < ip->interfaces; i++)
+		ip->interface[i].max_packet = now[i].max_packet;
+	xk_map_for_each(&ip->protocol.table.sessions, ip_link_visit, ip);
+	return 0;
+}
+
 static int
 ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
@@ -588,6 +606,8 @@ ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 	if (op == XK_VNET_UNSENT)
 		return ip_fault_unsent(ip, buffer);
+	if (op == XK_PORT_CHANGED)
+		return ip_links_changed(ip);
 	return ip_answer(op, buffer, len, first->max_packet - IP_HEADER_LEN, first->host);
 }
 

@@ -107,17 +107,22 @@ ip_path_payload(const struct ip_session *s, uint32_t mtu)
 	return mtu == 0 || mtu - IP_HEADER_LEN > s->link_max ? s->link_max : mtu - IP_HEADER_LEN;
 }
 
-uint32_t
-ip_fault_whole_max(struct ip *ip, const struct ip_session *s)
+int
+ip_fault_set_longest(struct ip *ip, struct ip_session *s)
 {
 	const struct ip_path *path;
-	uint32_t mtu;
+	uint32_t mtu, max_packet;
+	int got = xk_control(s->session.lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
 
+	if (got < (int)sizeof(max_packet) || max_packet < IP_MTU_MIN)
+		return got < 0 ? got : -EMSGSIZE;
+	s->link_max = max_packet - IP_HEADER_LEN < XK_IP_MAX_PACKET ? max_packet - IP_HEADER_LEN : XK_IP_MAX_PACKET;
 	xk_lock(&ip->lock);
 	path = ip->paths == 0 ? NULL : ip_path_find(ip, s->remote);
 	mtu = path == NULL ? 0 : path->mtu;
 	xk_unlock(&ip->lock);
-	return ip_path_payload(s, mtu);
+	atomic_store_explicit(&s->whole_max, ip_path_payload(s, mtu), memory_order_relaxed);
+	return 0;
 }
 
 static void

@@ -183,7 +183,7 @@ struct ip_session {
 	uint32_t remote;
 	uint32_t destination;       /* of arriving datagrams */
 	uint32_t local;             /* the address it sends from */
-	uint32_t link_max;          /* longest payload that the session below carries in one piece */
+	_Atomic uint32_t link_max;  /* longest payload that the session below carries in one piece */
 	_Atomic uint32_t whole_max; /* longest that the path carries so, as far as known: at most link_max */
 	uint16_t whole_flags;       /* IP_FRAGMENT of whole datagrams */
 	_Atomic bool any_lls;       /* accepts datagrams from every session below */
@@ -260,8 +260,11 @@ void ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session,
 /* As the control operation XK_VNET_UNSENT (vnet.h). */
 int ip_fault_unsent(struct ip *ip, const struct xk_msg *m);
 
-/* Returns the longest payload that s, a new session, sends in one piece. */
-uint32_t ip_fault_whole_max(struct ip *ip, const struct ip_session *s);
+/*
+ * Sets link_max and whole_max of s, a new session or one whose link has changed. Returns 0, or -EMSGSIZE: the link
+ * carries no datagrams; or the error of the session below.
+ */
+int ip_fault_set_longest(struct ip *ip, struct ip_session *s);
 
 extern const struct xk_ip_ops ip_fault_ops;
 

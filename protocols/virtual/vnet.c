@@ -621,6 +621,18 @@ vnet_path(struct xk_session *s, struct xk_path_layer *layer)
 
 /* ---- control ---- */
 
+/* XK_PORT_CHANGED */
+static int
+vnet_links_changed(struct vnet *vnet)
+{
+	uint32_t max_packet;
+
+	for (unsigned i = 0; i < vnet->interface_count; i++)
+		if (xk_control_protocol(vnet_link(vnet, i), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet)) >= 0)
+			vnet->interfaces[i].max_packet = max_packet;
+	return 0;
+}
+
 /* XK_VNET_FOLLOW: an upper has opened the passive session s for host. */
 static int
 vnet_follow_opened(struct vnet *vnet, struct vnet_session *s, uint64_t host)
@@ -717,10 +729,12 @@ vnet_get_participants(struct xk_session *session, struct xk_participants *partic
 static int
 vnet_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	const struct vnet *vnet = (const struct vnet *)self;
+	struct vnet *vnet = (struct vnet *)self;
 	uint64_t host = vnet->interfaces[0].host;
 
 	switch (op) {
+	case XK_PORT_CHANGED:
+		return vnet_links_changed(vnet);
 	case XK_VNET_GET_INTERFACES:
 		return xk_answer(buffer, len, vnet->interfaces, vnet->interface_count * sizeof(vnet->interfaces[0]));
 	case XK_GET_MY_HOST:

@@ -33,12 +33,12 @@ enum {
 
 /* In the machine's byte order. */
 struct xk_vnet_interface {
-	uint32_t host;       /* our address there */
-	uint32_t mask;       /* of the network */
-	uint32_t broadcast;  /* of the network; 0: it has none (/31, /32) */
-	uint32_t max_packet; /* longest message through it */
-	unsigned offloads;   /* enum xk_port_offload */
-	unsigned index;      /* in the order of the graph */
+	uint32_t host;               /* our address there */
+	uint32_t mask;               /* of the network */
+	uint32_t broadcast;          /* of the network; 0: it has none (/31, /32) */
+	_Atomic uint32_t max_packet; /* longest message through it; changes with the link */
+	unsigned offloads;           /* enum xk_port_offload */
+	unsigned index;              /* in the order of the graph */
 };
 
 enum xk_vnet_kind {

@@ -105,6 +105,32 @@ host_send(struct host *h, struct xk_msg *m)
 	return true;
 }
 
+struct port_count {
+	const char *name;
+	uint64_t count;
+};
+
+static inline void
+port_count_see(void *context, const char *name, uint64_t count, bool is_drop)
+{
+	struct port_count *wanted = context;
+
+	(void)is_drop;
+	if (strcmp(name, wanted->name) == 0)
+		wanted->count = count;
+}
+
+/* A count of the port's, which must have one of this name. */
+static inline uint64_t
+port_count(struct xk_port *port, const char *name)
+{
+	struct port_count wanted = { name, UINT64_MAX };
+
+	port->ops->counts(port, port_count_see, &wanted);
+	CHECK(wanted.count != UINT64_MAX);
+	return wanted.count;
+}
+
 /* ---- messages, without the Message tool ---- */
 
 static inline void

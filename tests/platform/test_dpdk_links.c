@@ -1,10 +1,5 @@
 /* test_dpdk_links.c - what links memif, tap, af_packet and af_xdp carry. */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
-#include <pthread.h>
-
 #include "tests/platform/dpdk_links.h"
 
 /* ---- an echo over each link ---- */
@@ -130,47 +125,6 @@ TEST(what_the_kernel_sends_is_not_received)
 	CHECK_EQ(ours.port->ops->receive(ours.port, &m, 1), 0);
 	link_close(&ours);
 	link_close(&kernels);
-}
-
-static _Atomic bool group_is_held;
-
-/* Holds DPDK's fanout group of this process and an interface, on another interface, for as long as a program may. */
-static void *
-group_hold(void *argument)
-{
-	const char *const *names = argument;
-	struct sockaddr_ll address = { .sll_family = AF_PACKET,
-				       .sll_protocol = htons(ETH_P_ALL),
-				       .sll_ifindex = (int)if_nametoindex(names[1]) };
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), group = PACKET_FANOUT_HASH << 16;
-
-	group |= (getpid() ^ (int)if_nametoindex(names[0])) & 0xffff;
-	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
-	CHECK_EQ(setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &group, sizeof(group)), 0);
-	atomic_store(&group_is_held, true);
-	usleep(100000);
-	close(fd);
-	return NULL;
-}
-
-TEST(another_process_may_have_the_fanout_group)
-{
-	const char *names[2];
-	struct cable c;
-	struct host h;
-	pthread_t thread;
-
-	if (!cable_new(&c, 9))
-		return;
-	names[0] = c.names[0];
-	names[1] = c.names[1];
-	REQUIRE(host_start(&h) == 0);
-	REQUIRE(pthread_create(&thread, NULL, group_hold, names) == 0);
-	while (!atomic_load(&group_is_held))
-		usleep(100);
-	CHECK(link_open(&h, "af_packet", c.names[0], XK_DPDK_CLIENT, false));
-	pthread_join(thread, NULL);
-	link_close(&h);
 }
 
 /* ---- addresses and lengths ---- */

@@ -56,7 +56,6 @@ static void
 check_ups_and_downs(const char *link, const struct cable *c)
 {
 	struct peer p = peer_start("echo", link, c->names[1], "server", "sleep");
-	struct xk_dpdk_port_counts counts;
 	struct host h;
 
 	REQUIRE(host_start(&h) == 0);
@@ -65,8 +64,7 @@ check_ups_and_downs(const char *link, const struct cable *c)
 	REQUIRE(interface_switch(c->names[0], false));
 	CHECK(link_is_up(&h, false));
 	CHECK(host_send(&h, frame_new(&h, 2, 100, 100)));
-	xk_dpdk_port_counts(h.port, &counts);
-	CHECK_EQ(counts.no_peer, 1);
+	CHECK_EQ(port_count(h.port, "no_peer"), 1);
 	REQUIRE(interface_switch(c->names[0], true));
 	CHECK(link_is_up(&h, true));
 	CHECK(echo_begins(&h));

@@ -431,7 +431,6 @@ TEST(a_port_without_buffers_counts_that)
 
 TEST(virtio_client_survives_its_killed_server_and_finds_the_next)
 {
-	struct xk_dpdk_port_counts counts;
 	char path[128];
 	struct host h;
 	struct peer p = peer_start("echo", "server", "sleep", socket_for(path, "killed"));
@@ -445,8 +444,7 @@ TEST(virtio_client_survives_its_killed_server_and_finds_the_next)
 	CHECK(!xk_dpdk_port_is_up(h.port));
 	for (unsigned i = 0; i < 1000; i++)
 		CHECK(host_send(&h, msg_new(h.platform, i, 100, 100)));
-	xk_dpdk_port_counts(h.port, &counts);
-	CHECK_EQ(counts.no_peer, 1000);
+	CHECK_EQ(port_count(h.port, "no_peer"), 1000);
 	host_close(&h);
 	CHECK_EQ(h.platform->ops->buffers_out(h.platform), h.began);
 	CHECK(access(path, F_OK) == 0); /* left by the killed server */

@@ -94,6 +94,31 @@ TEST(fragments_around_the_link_s_limits)
 	rig_free(r);
 }
 
+/* Open sessions follow, down and up; new ones do too, and so does what is forwarded (vnet's answer). */
+TEST(datagrams_follow_the_mtu_of_the_link)
+{
+	struct rig *r = ip_rig();
+	struct xk_session *s = rig_open(r, rig_to(PEER));
+	struct xk_vnet_interface now = interface;
+	struct xk_protocol *ip = rig_protocol(r, "ip");
+	static const uint32_t mtus[] = { 1006, MTU };
+
+	check_fragments(r, s, 1480, 1);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(mtus); i++) {
+		uint32_t whole = 0;
+
+		now.max_packet = mtus[i];
+		rig_answer(r, XK_GET_MAX_PACKET, &mtus[i], sizeof(mtus[i]));
+		rig_answer(r, XK_VNET_GET_INTERFACES, &now, sizeof(now));
+		CHECK_EQ(ip->ops->control(ip, XK_PORT_CHANGED, NULL, 0), 0);
+		check_fragments(r, s, mtus[i] - HEADER, 1);
+		check_fragments(r, s, mtus[i] - HEADER + 1, 2);
+		CHECK_EQ(xk_control_protocol(ip, XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
+		CHECK_EQ(whole, mtus[i] - HEADER);
+	}
+	rig_free(r);
+}
+
 /* A link whose limit is no multiple of 8 behind the header. */
 TEST(fragments_are_multiples_of_eight)
 {

@@ -1,6 +1,7 @@
 /* test_port.c - the port protocol, on a port in memory. */
 #include <errno.h>
 
+#include "protocols/virtual/vnet.h"
 #include "tests/rig.h"
 
 #define ON_PORT "port:; user: port"
@@ -84,6 +85,30 @@ TEST(port_answers_what_it_is)
 	CHECK_EQ(xk_control_protocol(port, XK_GET_MAX_PACKET, &packet, 3), -EMSGSIZE);
 	CHECK_EQ(xk_control_protocol(port, XK_CONTROL_OWN, &packet, sizeof(packet)), -ENOTSUP);
 	rig_free(r);
+}
+
+TEST(all_protocols_are_told_of_another_mtu)
+{
+	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
+				      "user: ip#17");
+	struct xk_port *port = xk_kernel_find_port(rig_kernel(r), "port");
+	struct xk_vnet_interface interface;
+	uint32_t whole;
+
+	port->mtu = 1000;
+	xk_port_changed(port);
+	rig_advance_ms(r, 1);
+	CHECK(xk_control_protocol(rig_protocol(r, "vnet"), XK_VNET_GET_INTERFACES, &interface, sizeof(interface)) > 0);
+	CHECK_EQ(interface.max_packet, 1000);
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
+	CHECK_EQ(whole, 980);
+	rig_free(r);
+}
+
+TEST(a_port_has_the_address_of_its_setting_or_is_refused)
+{
+	rig_free(rig_new_graph("port:; port.address=02:00:00:00:00:01; user: port"));
+	CHECK_EQ(rig_refusal("port:; port.address=02:00:00:00:00:99; user: port"), -EADDRNOTAVAIL);
 }
 
 TEST(port_refuses_a_graph_without_its_port)

@@ -328,6 +328,46 @@ host_counter(const struct xk_protocol *protocol, const char *name)
 	return 0;
 }
 
+struct host_port_counts {
+	void (*see)(void *context, const char *name, uint64_t count, bool is_drop);
+	void *context;
+	const char *node;
+};
+
+static void
+host_see_port_count(void *context, const char *name, uint64_t count, bool is_drop)
+{
+	const struct host_port_counts *all = context;
+	char whole[PAIR_NAME];
+
+	snprintf(whole, sizeof(whole), "%.30s.%.30s", all->node, name);
+	all->see(all->context, whole, count, is_drop);
+}
+
+void
+host_each_port_count(const struct host *host,
+		     void (*see)(void *context, const char *name, uint64_t count, bool is_drop), void *context)
+{
+	struct host_port_counts all = { .see = see, .context = context };
+
+	for (unsigned i = 0; i < host->port_count; i++) {
+		all.node = host->port_nodes[i];
+		for (unsigned lane = 0; lane < host_driver_count(host); lane++) {
+			struct xk_port *port = host->ports[i][lane];
+
+			if (port != NULL && port->ops->counts != NULL)
+				port->ops->counts(port, host_see_port_count, &all);
+		}
+	}
+}
+
+static void
+host_count_port_drop(void *context, const char *name, uint64_t count, bool is_drop)
+{
+	if (is_drop)
+		pair_counts_drop(context, name, count);
+}
+
 static void
 host_count_drops(struct host *host, struct pair_counts *counts)
 {
@@ -348,10 +388,9 @@ host_count_drops(struct host *host, struct pair_counts *counts)
 			struct xk_port *port = host->ports[i][lane];
 
 			pair_counts_drop(counts, name, atomic_load_explicit(&port->unheard, memory_order_relaxed));
-			if (host_is_on_dpdk(host))
-				host_count_device(host, i, port, counts);
 		}
 	}
+	host_each_port_count(host, host_count_port_drop, counts);
 }
 
 void

@@ -80,6 +80,7 @@ struct host {
 	const char *port_names[HOST_PORTS];                  /* the setting `dev` of each */
 	const char *port_nodes[HOST_PORTS];                  /* the names of their protocols */
 	bool port_is_set[HOST_PORTS];                        /* `dev` was given, by the graph or by --set */
+	uint64_t port_addresses[HOST_PORTS];                 /* the setting `address` of each; 0: none */
 	unsigned port_count;
 	uint32_t address; /* the host's first */
 	bool started;
@@ -144,6 +145,10 @@ unsigned host_driver_count(const struct host *host);
 
 /* Fills in all counts except messages and process_switches. */
 void host_counts(struct host *host, struct pair_counts *counts);
+
+/* Calls see for each count of the host's ports and devices, "NODE.COUNT"; is_drop: it counts lost frames. Any thread. */
+void host_each_port_count(const struct host *host,
+			  void (*see)(void *context, const char *name, uint64_t count, bool is_drop), void *context);
 
 /* Returns a counter of the protocol, or 0 if it has none of this name. */
 uint64_t host_counter(const struct xk_protocol *protocol, const char *name);

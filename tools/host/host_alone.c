@@ -208,6 +208,13 @@ host_print_count(FILE *out, const char *name, uint64_t count)
 		fprintf(out, "%-40s %12" PRIu64 "\n", name, count);
 }
 
+static void
+host_print_port_count(void *out, const char *name, uint64_t count, bool is_drop)
+{
+	if (!is_drop)
+		host_print_count(out, name, count);
+}
+
 void
 host_print_counts(struct host *host, FILE *out)
 {
@@ -219,6 +226,7 @@ host_print_counts(struct host *host, FILE *out)
 	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 			host_print_count(out, host_counter_name(p, i, name), xk_counter(p, i));
+	host_each_port_count(host, host_print_port_count, out);
 	for (unsigned i = 0; i < counts.drop_count; i++)
 		host_print_count(out, counts.drops[i].name, counts.drops[i].count);
 	host_print_count(out, "frames received", counts.frames);
@@ -239,6 +247,13 @@ host_print_counts(struct host *host, FILE *out)
 	host_print_count(out, "stalled", counts.stalled);
 }
 
+static void
+host_json_port_count(void *json, const char *name, uint64_t count, bool is_drop)
+{
+	if (!is_drop)
+		json_uint(json, name, count);
+}
+
 void
 host_json_counters(const struct host *host, struct json *json)
 {
@@ -248,6 +263,7 @@ host_json_counters(const struct host *host, struct json *json)
 	for (const struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL; p = p->next)
 		for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
 			json_uint(json, host_counter_name(p, i, name), xk_counter(p, i));
+	host_each_port_count(host, host_json_port_count, json);
 	json_close(json);
 }
 

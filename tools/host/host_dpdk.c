@@ -80,6 +80,7 @@ host_open_ports(struct host *host)
 			.name = host->port_names[i],
 			.device = host_device(host, i, name),
 			.end = host->options.end == PAIR_CLIENT ? XK_DPDK_CLIENT : XK_DPDK_SERVER,
+			.address = host->port_addresses[i],
 		};
 
 		if (xk_dpdk_open_lanes(host->platforms, host_driver_count(host), &config, host->ports[i], why,
@@ -108,19 +109,4 @@ host_open_rings(struct host hosts[2])
 			return host_fail(&hosts[0], names[0], why);
 	}
 	return 0;
-}
-
-void
-host_count_device(const struct host *host, unsigned port, const struct xk_port *lane, struct pair_counts *counts)
-{
-	struct xk_dpdk_port_counts device;
-	char name[PAIR_NAME];
-
-	xk_dpdk_port_counts(lane, &device);
-	snprintf(name, sizeof(name), "%.40s.no_peer", host->port_nodes[port]);
-	pair_counts_drop(counts, name, device.no_peer);
-	snprintf(name, sizeof(name), "%.40s.device_too_long", host->port_nodes[port]);
-	pair_counts_drop(counts, name, device.too_long);
-	snprintf(name, sizeof(name), "%.40s.malformed", host->port_nodes[port]);
-	pair_counts_drop(counts, name, device.malformed);
 }

@@ -98,10 +98,12 @@ static int
 host_name_ports(struct host *host, struct xk_graph_errors *errors)
 {
 	struct xk_graph *graph = host->graph;
-	char name[HOST_TEXT];
+	const struct xk_setting link = { .name = "address", .type = XK_SETTING_LINK };
+	char name[HOST_TEXT], why[HOST_TEXT]; /* the check of the graph says what is wrong with an address */
 
 	for (unsigned i = 0; i < graph->node_count; i++) {
 		const struct xk_protocol_type *type = host_node_type(graph, i);
+		const char *address = host_node_attribute(graph, i, "address");
 		const char *dev = host_node_attribute(graph, i, "dev");
 
 		if (type == NULL || (type->flags & XK_PORT) == 0)
@@ -112,6 +114,8 @@ host_name_ports(struct host *host, struct xk_graph_errors *errors)
 			return -EINVAL;
 		}
 		host->port_is_set[host->port_count] = dev != NULL;
+		if (address != NULL)
+			xk_setting_parse(&link, address, &host->port_addresses[host->port_count], why, sizeof(why));
 		if (dev == NULL) {
 			snprintf(name, sizeof(name), "%.100s%.63s", host->options.meeting, graph->nodes[i].name);
 			if (host_set(host, errors, i, "dev", name) != 0)

@@ -39,7 +39,6 @@ int host_open_ports(struct host *host);
 int host_open_rings(struct host hosts[2]);
 
 /* Adds the drops that the device of a port's lane has counted. */
-void host_count_device(const struct host *host, unsigned port, const struct xk_port *lane, struct pair_counts *counts);
 
 /* ---- host_sim.c: --link sim ---- */
 

@@ -129,6 +129,13 @@ tell_kernel_stats(struct json *json, const char *key, const struct xk_kernel_sta
 }
 
 static void
+tell_port_count(void *json, const char *name, uint64_t count, bool is_drop)
+{
+	(void)is_drop;
+	json_uint(json, name, count);
+}
+
+static void
 tell_ports(struct json *json, const struct host *host)
 {
 	json_array(json, "ports");
@@ -143,6 +150,11 @@ tell_ports(struct json *json, const struct host *host)
 			json_uint(json, "frames_in", tell_load(&port->frames_in));
 			json_uint(json, "frames_out", tell_load(&port->frames_out));
 			json_uint(json, "unheard", tell_load(&port->unheard));
+			if (port->ops->counts != NULL) {
+				json_object(json, "counts");
+				port->ops->counts(port, tell_port_count, json);
+				json_close(json);
+			}
 			json_close(json);
 		}
 	json_close(json);
@@ -298,7 +310,7 @@ tell_edge_rows(struct tell_tables *t, struct xk_protocol *p)
 
 /* Prints a row unless the count is zero. */
 static void
-tell_count_row(struct tell_tables *t, const struct xk_protocol *p, const char *name, uint64_t count)
+tell_count_row(struct tell_tables *t, const char *name, uint64_t count)
 {
 	double rate = tell_rate(t, count);
 
@@ -307,23 +319,46 @@ tell_count_row(struct tell_tables *t, const struct xk_protocol *p, const char *n
 	if (t->title != NULL)
 		fprintf(t->out, "\n%-*s %9s %11s\n", TELL_NAME, t->title, "/s", "all");
 	t->title = NULL;
-	tell_name(t, "%.63s.%.63s", p->name, name);
+	tell_name(t, "%s", name);
 	fprintf(t->out, " %9.0f %11" PRIu64 "\n", rate, count);
+}
+
+static void
+tell_protocol_count_row(struct tell_tables *t, const struct xk_protocol *p, const char *name, uint64_t count)
+{
+	char whole[TELL_EDGE];
+
+	snprintf(whole, sizeof(whole), "%.63s.%.63s", p->name, name);
+	tell_count_row(t, whole, count);
 }
 
 static void
 tell_drop_rows(struct tell_tables *t, struct xk_protocol *p)
 {
 	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
-		tell_count_row(t, p, xk_drop_name(p->type, i), tell_load(&p->drops[i]));
+		tell_protocol_count_row(t, p, xk_drop_name(p->type, i), tell_load(&p->drops[i]));
+}
+
+static void
+tell_port_drop_row(void *tables, const char *name, uint64_t count, bool is_drop)
+{
+	if (is_drop)
+		tell_count_row(tables, name, count);
+}
+
+static void
+tell_port_counter_row(void *tables, const char *name, uint64_t count, bool is_drop)
+{
+	if (!is_drop)
+		tell_count_row(tables, name, count);
 }
 
 static void
 tell_counter_rows(struct tell_tables *t, struct xk_protocol *p)
 {
 	for (unsigned i = 0; p->type->counters != NULL && p->type->counters[i] != NULL; i++)
-		tell_count_row(t, p, p->type->counters[i], xk_counter(p, i));
-	tell_count_row(t, p, "kept", atomic_load_explicit(&p->kept, memory_order_relaxed));
+		tell_protocol_count_row(t, p, p->type->counters[i], xk_counter(p, i));
+	tell_protocol_count_row(t, p, "kept", atomic_load_explicit(&p->kept, memory_order_relaxed));
 }
 
 static void
@@ -398,8 +433,10 @@ stats_tell_tables(const struct host *host, const struct stats_about *about, FILE
 	tell_each(&t, first, tell_edge_rows);
 	t.title = "drops";
 	tell_each(&t, first, tell_drop_rows);
+	host_each_port_count(host, tell_port_drop_row, &t);
 	t.title = "counters";
 	tell_each(&t, first, tell_counter_rows);
+	host_each_port_count(host, tell_port_counter_row, &t);
 	tell_driver_rows(&t);
 	tell_parked_rows(&t);
 	about->before->at_ns = about->now_ns;

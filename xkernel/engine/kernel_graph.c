@@ -18,6 +18,25 @@ xk_kernel_find_port(struct xk_kernel *kernel, const char *name)
 	return NULL;
 }
 
+static void
+kernel_tell_port_changed(struct xk_event *event, void *argument)
+{
+	struct xk_port *port = argument;
+
+	(void)event;
+	/* Not xk_control_protocol, which would ask the protocols below. */
+	for (struct xk_protocol *p = xk_kernel_first(port->transmit->driver->kernel); p != NULL; p = p->next)
+		if (p->ops->control != NULL)
+			p->ops->control(p, XK_PORT_CHANGED, NULL, 0);
+}
+
+void
+xk_port_changed(struct xk_port *port)
+{
+	if (port->transmit != NULL)
+		xk_event_schedule(&port->changes, 0);
+}
+
 void
 xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
 {
@@ -29,6 +48,7 @@ xk_kernel_add_port(struct xk_kernel *kernel, struct xk_port *port)
 	port->transmit = calloc(1, sizeof(*port->transmit));
 	xk_assert(port->transmit != NULL);
 	port->transmit->driver = driver;
+	xk_event_init(&port->changes, kernel, kernel_tell_port_changed, port);
 	port->transmit->last = &port->transmit->first;
 	port->runner = &driver->runner;
 
@@ -281,6 +301,7 @@ xk_kernel_free_graph(struct xk_kernel *kernel)
 		xk_transmit_free(port);
 		xk_paths_fini(port);
 		free(port->transmit);
+		xk_event_cancel(&port->changes);
 		port->ops->close(port);
 	}
 	for (struct xk_device *device = kernel->devices, *next; device != NULL; device = next) {

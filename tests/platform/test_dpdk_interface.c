@@ -1,0 +1,566 @@
+/*
+ * test_dpdk_interface.c - what a port on a network interface of the operating system takes, counts and follows: frames
+ * as other kernels send them, and an interface that changes under it.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <linux/ethtool.h>
+#include <linux/if_packet.h>
+#include <linux/sockios.h>
+#include <linux/virtio_net.h>
+#include <net/ethernet.h>
+#include <sys/uio.h>
+
+#include "tests/platform/dpdk_links.h"
+
+enum { UDP_LEN = 8, SUM_AT = HEADER + IP_LEN + 6, PAYLOAD = 101, DATAGRAM = HEADER + IP_LEN + UDP_LEN + PAYLOAD };
+
+/* ---- a kernel at the other end ---- */
+
+/* A socket that sends frames on the interface as a kernel does: with what it says about them. */
+static int
+wire_open(const char *name)
+{
+	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(name) };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0), one = 1, room = 1 << 24;
+
+	REQUIRE(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+	REQUIRE(setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof(one)) == 0);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
+	return fd;
+}
+
+static bool
+wire_send(int fd, struct virtio_net_hdr about, const void *frame, size_t len)
+{
+	struct iovec pieces[] = { { &about, sizeof(about) }, { (void *)(uintptr_t)frame, len } };
+
+	return writev(fd, pieces, 2) == (ssize_t)(sizeof(about) + len);
+}
+
+/* Writes a datagram whose checksum is only the pseudo-header's sum. Returns the checksum that it should have. */
+static uint16_t
+datagram_write(uint8_t *frame, size_t payload)
+{
+	uint8_t *ip = frame + HEADER, *udp = ip + IP_LEN;
+	uint16_t len = (uint16_t)(UDP_LEN + payload);
+	uint64_t pseudo;
+
+	frame_write_header(frame);
+	xk_put16(frame + 12, ETHERTYPE_IP);
+	memset(ip, 0, IP_LEN);
+	ip[0] = 0x45;
+	xk_put16(ip + 2, (uint16_t)(IP_LEN + len));
+	ip[8] = 64;
+	ip[9] = IPPROTO_UDP;
+	xk_put32(ip + 12, 0x0a4d0001);
+	xk_put32(ip + 16, 0x0a4d0002);
+	xk_checksum_store(ip + 10, xk_checksum_finish(xk_sum(0, ip, IP_LEN)));
+	xk_put16(udp, 1000);
+	xk_put16(udp + 2, 2001);
+	xk_put16(udp + 4, len);
+	pseudo = xk_sum(0, ip + 12, 8) + xk_sum_of16(IPPROTO_UDP) + xk_sum_of16(len);
+	for (size_t i = 0; i < payload; i++)
+		udp[UDP_LEN + i] = byte_at(3, i);
+	xk_checksum_store(udp + 6, xk_sum_fold(pseudo));
+	return xk_checksum_finish(xk_sum(0, udp, len));
+}
+
+/* Lets the interface leave checksums and segmentation to a device, as it does unless it is told otherwise. */
+static void
+offloads_on(const char *name)
+{
+	static const uint32_t what[] = { ETHTOOL_STXCSUM, ETHTOOL_SSG, ETHTOOL_STSO, ETHTOOL_SGSO };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(what); i++) {
+		struct ethtool_value value = { what[i], 1 };
+		struct ifreq r = { .ifr_data = (char *)&value };
+
+		CHECK(interface_ask(name, SIOCETHTOOL, &r));
+	}
+}
+
+static const struct virtio_net_hdr sum_is_left = { .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+						   .csum_start = HEADER + IP_LEN,
+						   .csum_offset = 6 };
+
+struct end {
+	struct cable cable;
+	struct host host;
+	int wire;
+};
+
+/* A port on one end of a new cable, and the wire at the other. Returns false if there can be none. */
+static bool
+end_open(struct end *e, const char *link, unsigned number)
+{
+	memset(e, 0, sizeof(*e));
+	if (!cable_new(&e->cable, number) || (strcmp(link, "af_xdp") == 0 && !xdp_is_possible(&e->cable)))
+		return false;
+	REQUIRE(host_start(&e->host) == 0);
+	REQUIRE(link_open(&e->host, link, e->cable.names[0], XK_DPDK_CLIENT, true));
+	CHECK(link_is_up(&e->host, true));
+	e->wire = wire_open(e->cable.names[1]);
+	return true;
+}
+
+static void
+end_close(struct end *e)
+{
+	close(e->wire);
+	link_close(&e->host);
+}
+
+/* Lets the port see frames that it drops: those before the one that it receives. */
+static void
+end_sends_plain(struct end *e)
+{
+	uint8_t frame[DATAGRAM];
+	struct xk_msg *m;
+
+	datagram_write(frame, PAYLOAD);
+	CHECK(wire_send(e->wire, (struct virtio_net_hdr){ 0 }, frame, sizeof(frame)));
+	m = frame_receive(&e->host);
+	CHECK(m != NULL && m->total == DATAGRAM && m->flags == 0);
+	msg_free(m);
+}
+
+/* ---- frames as kernels send them ---- */
+
+TEST(a_checksum_that_was_left_to_a_device_is_completed)
+{
+	uint8_t frame[DATAGRAM];
+	uint16_t want, got;
+	struct xk_msg *m;
+	struct end e;
+
+	if (!end_open(&e, "af_packet", 20))
+		return;
+	offloads_on(e.cable.names[1]);
+	want = datagram_write(frame, PAYLOAD);
+	CHECK(wire_send(e.wire, sum_is_left, frame, sizeof(frame)));
+	m = frame_receive(&e.host);
+	REQUIRE(m != NULL && m->total == DATAGRAM);
+	memcpy(&got, m->data + SUM_AT, sizeof(got));
+	CHECK_EQ(got, want);
+	CHECK_EQ(m->flags, XK_MSG_TRANSPORT_SUM_GOOD);
+	msg_free(m);
+	end_sends_plain(&e);
+	end_close(&e);
+}
+
+TEST(a_checksum_that_cannot_be_completed_drops_the_frame_by_name)
+{
+	struct virtio_net_hdr about = sum_is_left;
+	uint8_t frame[DATAGRAM];
+	struct end e;
+
+	if (!end_open(&e, "af_packet", 21))
+		return;
+	offloads_on(e.cable.names[1]);
+	about.csum_offset = 8; /* SCTP's */
+	datagram_write(frame, PAYLOAD);
+	CHECK(wire_send(e.wire, about, frame, sizeof(frame)));
+	end_sends_plain(&e);
+	CHECK_EQ(port_count(e.host.port, "rx_unsummed"), 1);
+	end_close(&e);
+}
+
+TEST(frames_that_a_kernel_joined_are_dropped_by_name)
+{
+	struct virtio_net_hdr about = sum_is_left;
+	uint8_t frame[DATAGRAM];
+	struct end e;
+
+	if (!end_open(&e, "af_packet", 22))
+		return;
+	offloads_on(e.cable.names[1]);
+	about.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+	about.hdr_len = HEADER + IP_LEN + 20;
+	about.gso_size = 20;
+	about.csum_offset = 16;
+	datagram_write(frame, PAYLOAD);
+	frame[HEADER + 9] = IPPROTO_TCP;
+	frame[HEADER + IP_LEN + 12] = 5 << 4;
+	CHECK(wire_send(e.wire, about, frame, sizeof(frame)));
+	end_sends_plain(&e);
+	CHECK_EQ(port_count(e.host.port, "rx_joined"), 1);
+	end_close(&e);
+}
+
+/* A tag that the kernel took out is put back: the frame is none of the untagged network. */
+TEST(a_tagged_frame_keeps_its_tag)
+{
+	static const uint16_t tags[] = { 0x2005, 0xe000 };
+	uint8_t frame[DATAGRAM + 4];
+	struct xk_msg *m;
+	struct end e;
+
+	if (!end_open(&e, "af_packet", 23))
+		return;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(tags); i++) {
+		datagram_write(frame, PAYLOAD);
+		memmove(frame + 16, frame + 12, DATAGRAM - 12);
+		xk_put16(frame + 12, 0x8100);
+		xk_put16(frame + 14, tags[i]);
+		CHECK(wire_send(e.wire, (struct virtio_net_hdr){ 0 }, frame, sizeof(frame)));
+		m = frame_receive(&e.host);
+		REQUIRE(m != NULL);
+		if (i == 0) {
+			CHECK_EQ(m->total, sizeof(frame));
+			CHECK(memcmp(m->data, frame, sizeof(frame)) == 0);
+		} else { /* a priority alone */
+			CHECK_EQ(m->total, DATAGRAM);
+			CHECK_EQ(xk_get16(m->data + 12), ETHERTYPE_IP);
+		}
+		msg_free(m);
+	}
+	end_close(&e);
+}
+
+static bool
+interface_set_mtu(const char *name, int mtu)
+{
+	struct ifreq r = { .ifr_mtu = mtu };
+
+	return interface_ask(name, SIOCSIFMTU, &r);
+}
+
+TEST(a_frame_longer_than_a_buffer_is_counted)
+{
+	enum { LONG = 4000 };
+	static uint8_t frame[LONG];
+	struct end e;
+	int fd;
+
+	if (!end_open(&e, "af_packet", 24))
+		return;
+	REQUIRE(interface_set_mtu(e.cable.names[0], 9000) && interface_set_mtu(e.cable.names[1], 9000));
+	datagram_write(frame, LONG - HEADER - IP_LEN - UDP_LEN);
+	CHECK(wire_send(e.wire, (struct virtio_net_hdr){ 0 }, frame, sizeof(frame)));
+	end_sends_plain(&e);
+	CHECK_EQ(port_count(e.host.port, "rx_too_long"), 1);
+	CHECK_EQ(e.host.port->mtu, 1500);
+	end_close(&e);
+
+	REQUIRE(host_start(&e.host) == 0);
+	REQUIRE(link_open(&e.host, "tap", "long24", XK_DPDK_CLIENT, true));
+	CHECK(link_is_up(&e.host, true));
+	REQUIRE(interface_set_mtu("long24", 9000));
+	fd = e.wire = wire_open("long24");
+	CHECK(wire_send(fd, (struct virtio_net_hdr){ 0 }, frame, sizeof(frame)));
+	end_sends_plain(&e);
+	CHECK_EQ(port_count(e.host.port, "rx_too_long"), 1);
+	end_close(&e);
+}
+
+/* Nobody receives meanwhile: what the ring does not hold is lost, and counted. */
+TEST(what_the_ring_has_no_room_for_is_counted)
+{
+	enum { SENT = 2000 };
+	uint8_t frame[DATAGRAM];
+	struct xk_msg *all[XK_BURST];
+	unsigned got = 0, count;
+	struct end e;
+
+	if (!end_open(&e, "af_packet", 25))
+		return;
+	datagram_write(frame, PAYLOAD);
+	for (unsigned i = 0; i < SENT; i++)
+		CHECK(wire_send(e.wire, (struct virtio_net_hdr){ 0 }, frame, sizeof(frame)));
+	while ((count = e.host.port->ops->receive(e.host.port, all, XK_BURST)) > 0)
+		for (unsigned i = 0; i < count; i++, got++)
+			msg_free(all[i]);
+	CHECK(got > 0 && got < SENT);
+	CHECK_EQ(got + port_count(e.host.port, "rx_missed") + port_count(e.host.port, "interface_rx_dropped"), SENT);
+	end_close(&e);
+}
+
+/* ---- an interface that changes ---- */
+
+static bool
+command(const char *format, ...)
+{
+	char text[200];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	return system(text) == 0;
+}
+
+static bool
+has_ip(void)
+{
+	bool has = command("ip -V >/dev/null 2>&1");
+
+	if (!has)
+		skipped("ip, of the package iproute2, is needed to change an interface");
+	return has;
+}
+
+/* Whether the count gets there in time. */
+static bool
+comes_to(struct host *h, const char *name, uint64_t count)
+{
+	uint64_t until = now_ns(h) + 10 * (uint64_t)PATIENCE_NS;
+
+	while (port_count(h->port, name) < count && now_ns(h) < until) {
+		h->platform->ops->poll_control(h->platform);
+		usleep(1000);
+	}
+	return port_count(h->port, name) == count;
+}
+
+/* Whether a frame still gets through both ways: from the far end by its socket, and to it. */
+static void
+check_carries(struct end *e)
+{
+	struct timeval patience = { 10, 0 };
+	uint8_t bytes[FRAME_MAX];
+	struct sockaddr_ll address = { .sll_family = AF_PACKET,
+				       .sll_protocol = htons(FRAME_TYPE),
+				       .sll_ifindex = (int)if_nametoindex(e->cable.names[1]) };
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(FRAME_TYPE));
+
+	CHECK(link_is_up(&e->host, true));
+	end_sends_plain(e);
+	REQUIRE(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	CHECK(host_send(&e->host, frame_new(&e->host, 4, 100, 100)));
+	CHECK_EQ(recv(fd, bytes, sizeof(bytes), 0), 100);
+	close(fd);
+}
+
+static void
+check_rename(const char *link, unsigned number)
+{
+	struct end e;
+
+	if (!has_ip() || !end_open(&e, link, number))
+		return;
+	REQUIRE(command("ip link set %s down && ip link set %s name other%u && ip link set other%u up",
+			e.cable.names[0], e.cable.names[0], number, number));
+	CHECK(comes_to(&e.host, "renamed", 1));
+	CHECK(comes_to(&e.host, "ups", 1) && comes_to(&e.host, "downs", 1));
+	check_carries(&e);
+	end_close(&e);
+}
+
+TEST(a_renamed_interface_is_the_same)
+{
+	check_rename("af_packet", 30);
+	check_rename("af_xdp", 31);
+}
+
+static void
+check_mtu(const char *link, unsigned number)
+{
+	struct end e;
+
+	if (!end_open(&e, link, number))
+		return;
+	REQUIRE(interface_set_mtu(e.cable.names[0], 1300));
+	CHECK(comes_to(&e.host, "mtu_changed", 1));
+	CHECK_EQ(e.host.port->mtu, 1300);
+	CHECK(host_send(&e.host, frame_new(&e.host, 1, 1400, 1400)));
+	CHECK_EQ(port_count(e.host.port, "device_too_long"), 1);
+	check_carries(&e);
+	REQUIRE(interface_set_mtu(e.cable.names[0], 1500));
+	CHECK(comes_to(&e.host, "mtu_changed", 2));
+	CHECK_EQ(e.host.port->mtu, 1500);
+	end_close(&e);
+}
+
+TEST(a_port_follows_the_mtu)
+{
+	check_mtu("af_packet", 32);
+	check_mtu("af_xdp", 33);
+}
+
+/* Before the port has heard of it: the kernel refuses the frame, and says why. */
+TEST(a_frame_that_the_interface_refuses_is_counted)
+{
+	struct end e;
+
+	if (!end_open(&e, "af_packet", 34))
+		return;
+	REQUIRE(interface_set_mtu(e.cable.names[0], 1300));
+	CHECK(host_send(&e.host, frame_new(&e.host, 1, 1400, 1400)));
+	CHECK_EQ(port_count(e.host.port, "device_too_long"), 1);
+	CHECK_EQ(port_count(e.host.port, "mtu_changed"), 0);
+	end_close(&e);
+}
+
+static void
+check_return(const char *link, unsigned number)
+{
+	const char *names[2];
+	char why[NETNS_WHY] = "";
+	struct end e;
+
+	if (!has_ip() || !end_open(&e, link, number))
+		return;
+	names[0] = e.cable.names[0];
+	names[1] = e.cable.names[1];
+	for (unsigned i = 1; i <= 2; i++) {
+		close(e.wire);
+		REQUIRE(command("ip link del %s", names[1]));
+		CHECK(comes_to(&e.host, "deleted", i));
+		CHECK(!xk_dpdk_port_is_up(e.host.port));
+		CHECK(host_send(&e.host, frame_new(&e.host, 1, 100, 100)));
+		CHECK_EQ(port_count(e.host.port, "no_peer"), i);
+		REQUIRE(netns_veth(names, number + 100 * i, why, sizeof(why)) == 0);
+		e.wire = wire_open(names[1]);
+		CHECK(comes_to(&e.host, "returned", i));
+		check_carries(&e);
+	}
+	end_close(&e);
+}
+
+TEST(a_deleted_interface_is_taken_when_it_is_back)
+{
+	check_return("af_packet", 35);
+	check_return("af_xdp", 36);
+}
+
+/* An interface of the right name that is none of Ethernet is left alone. */
+TEST(another_kind_of_interface_does_not_take_the_place)
+{
+	struct end e;
+
+	if (!has_ip() || access("/dev/net/tun", F_OK) != 0 || !end_open(&e, "af_packet", 37))
+		return;
+	REQUIRE(command("ip link del %s", e.cable.names[0]));
+	CHECK(comes_to(&e.host, "deleted", 1));
+	REQUIRE(command("ip tuntap add dev %s mode tun", e.cable.names[0]));
+	for (unsigned i = 0; i < 50; i++) {
+		e.host.platform->ops->poll_control(e.host.platform);
+		usleep(1000);
+	}
+	CHECK_EQ(port_count(e.host.port, "returned"), 0);
+	CHECK(!xk_dpdk_port_is_up(e.host.port));
+	end_close(&e);
+}
+
+TEST(a_deleted_tap_is_taken_when_it_is_back)
+{
+	struct host h;
+
+	if (skipped(why_no_network) || !has_ip() || access("/dev/net/tun", F_OK) != 0)
+		return;
+	REQUIRE(host_start(&h) == 0);
+	REQUIRE(link_open(&h, "tap", "back38", XK_DPDK_CLIENT, true));
+	CHECK(link_is_up(&h, true));
+	REQUIRE(command("ip link del back38"));
+	CHECK(comes_to(&h, "deleted", 1));
+	CHECK(host_send(&h, frame_new(&h, 1, 100, 100)));
+	REQUIRE(command("ip tuntap add dev back38 mode tap && ip link set back38 up"));
+	CHECK(comes_to(&h, "returned", 1));
+	CHECK(link_is_up(&h, true));
+	link_close(&h);
+}
+
+/* The interface's own address is another thing than the port's, which its neighbours know. */
+TEST(a_port_keeps_its_address_when_the_interface_gets_another)
+{
+	struct ifreq r = { .ifr_hwaddr = { .sa_family = 1, .sa_data = { 2, 0, 0, 0, 0x88, 0x77 } } };
+	uint64_t before;
+	struct end e;
+
+	if (!end_open(&e, "af_packet", 39))
+		return;
+	before = e.host.port->address;
+	REQUIRE(interface_ask(e.cable.names[0], SIOCSIFHWADDR, &r));
+	CHECK(comes_to(&e.host, "address_changed", 1));
+	CHECK_EQ(e.host.port->address, before);
+	check_carries(&e);
+	end_close(&e);
+}
+
+/* ---- refusals, and taps ---- */
+
+TEST(what_is_no_ethernet_is_refused)
+{
+	struct host h;
+
+	if (skipped(why_no_network) || !has_ip() || access("/dev/net/tun", F_OK) != 0)
+		return;
+	REQUIRE(command("ip tuntap add dev tun40 mode tun && ip link set tun40 up && ip link set lo up"));
+	REQUIRE(host_start(&h) == 0);
+	CHECK(!link_open(&h, "af_packet", "tun40", XK_DPDK_CLIENT, false));
+	CHECK(strstr(h.why, "tun40 is a tun") != NULL && strstr(h.why, "mode tap") != NULL);
+	CHECK(!link_open(&h, "tap", "tun40", XK_DPDK_CLIENT, false));
+	CHECK(strstr(h.why, "tun40 is a tun") != NULL);
+	CHECK(!link_open(&h, "af_packet", "lo", XK_DPDK_CLIENT, false));
+	CHECK(strstr(h.why, "lo is the loopback device") != NULL);
+	CHECK(!link_open(&h, "tap", "lo", XK_DPDK_CLIENT, false));
+	CHECK(strstr(h.why, "lo is the loopback device") != NULL);
+	link_close(&h);
+}
+
+TEST(a_tap_is_opened_with_as_many_queues_as_it_has)
+{
+	static const char *const queues[] = { "", "multi_queue" };
+	struct host h, other;
+
+	if (skipped(why_no_network) || !has_ip() || access("/dev/net/tun", F_OK) != 0)
+		return;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(queues); i++) {
+		REQUIRE(command("ip tuntap add dev queue%u mode tap %s", i, queues[i]));
+		REQUIRE(host_start(&h) == 0);
+		CHECK(link_open(&h, "tap", i == 0 ? "queue0" : "queue1", XK_DPDK_CLIENT, true));
+		CHECK(link_is_up(&h, true));
+		link_close(&h);
+	}
+	REQUIRE(host_start(&other) == 0);
+	if (cable_new(&(struct cable){ 0 }, 41)) {
+		CHECK(!link_open(&other, "tap", "eth41", XK_DPDK_CLIENT, true));
+		CHECK(strstr(other.why, "eth41 is no tap: use link af_packet") != NULL);
+	}
+	link_close(&other);
+}
+
+TEST(an_invented_address_is_the_same_at_each_start_and_of_one_interface)
+{
+	uint64_t first[2];
+	struct host h;
+
+	if (skipped(why_no_network) || access("/dev/net/tun", F_OK) != 0)
+		return;
+	for (unsigned i = 0; i < 3; i++) {
+		REQUIRE(host_start(&h) == 0);
+		REQUIRE(link_open(&h, "tap", i == 2 ? "other42" : "same42", XK_DPDK_CLIENT, true));
+		CHECK_EQ(h.port->address >> 40 & 3, 2);
+		if (i == 0)
+			first[0] = h.port->address;
+		else if (i == 1)
+			CHECK_EQ(h.port->address, first[0]);
+		else
+			CHECK(h.port->address != first[0]);
+		link_close(&h);
+	}
+}
+
+TEST(a_port_has_the_address_that_it_is_given)
+{
+	static const char *const links[] = { "tap", "af_packet" };
+	struct xk_dpdk_port_config config = { .name = "port", .device = "given43", .address = 0x020000000143 };
+	struct cable c = { .names = { "" } };
+	struct host h;
+
+	if (!cable_new(&c, 43) || access("/dev/net/tun", F_OK) != 0)
+		return;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(links); i++) {
+		REQUIRE(host_start(&h) == 0);
+		h.began = h.platform->ops->buffers_out(h.platform);
+		config.link = links[i];
+		if (i == 1)
+			config.device = c.names[0];
+		h.port = xk_dpdk_open(h.platform, &config, h.why, sizeof(h.why));
+		REQUIRE(h.port != NULL);
+		CHECK_EQ(h.port->address, 0x020000000143);
+		link_close(&h);
+	}
+}
