@@ -130,8 +130,10 @@ struct siege {
 	struct xk_sim_link *lan;
 	struct xk_sim_host *server, *client, *enemy;
 	struct xk_port *ports[SIEGE_STATIONS];
-	bool stops;        /* the client makes no more calls */
-	uint64_t works_us; /* how long the handler of a call waits */
+	bool stops;         /* the client makes no more calls */
+	uint64_t works_us;  /* how long the handler of a call waits */
+	unsigned buffers;   /* of the server; 0: many */
+	const char *beside; /* statements that add to the graph; NULL: none */
 
 	/* the enemy */
 	struct siege_peer peers[SIEGE_PEERS];
@@ -495,7 +497,7 @@ static const char siege_graph[] =
 	"digraph siege { party -> chan [number=77]; party -> select -> chan; party -> am -> vmux; chan -> bid; "
 	"chan -> bidctl; bid -> vsize; bid -> bidctl; vsize -> vmux; vsize -> blast; blast -> vmux; bidctl -> vmux;"
 	"vmux -> vnet; vmux -> ip; icmp -> ip; udp -> ip; udptest -> udp; ip -> vnet; vnet -> eth; vnet -> arp; "
-	"arp -> eth; eth -> port; ip [gateway=\"10.77.0.254\"]; vnet [address=\"10.77.0.%u/24\"] }";
+	"arp -> eth; eth -> port; ip [gateway=\"10.77.0.254\"]; vnet [address=\"10.77.0.%u/24\"]; %s }";
 
 static inline struct xk_kernel *
 siege_boot(void *context, struct xk_sim_host *host)
@@ -516,7 +518,7 @@ siege_boot(void *context, struct xk_sim_host *host)
 
 	REQUIRE(kernel != NULL);
 	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	snprintf(text, sizeof(text), siege_graph, is_server ? 1U : 2U);
+	snprintf(text, sizeof(text), siege_graph, is_server ? 1U : 2U, s->beside != NULL ? s->beside : "");
 	compose(kernel, &siege_type, text);
 	party = (struct siege_party *)xk_kernel_find(kernel, "party");
 	party->siege = s;
@@ -558,20 +560,27 @@ siege_add(struct siege *s, const char *name, bool is_enemy)
 		config.boot = siege_boot_enemy;
 	else
 		config.costs = xk_sim_costs_find("modern")->costs;
+	if (strcmp(name, "server") == 0)
+		config.buffers = s->buffers;
 	host = xk_sim_host_new(s->sim, &config);
 	REQUIRE(host != NULL);
 	return host;
 }
 
-/* Makes a siege. The link loses `loss` frames of a thousand. The client is down at first. */
+/*
+ * Makes a siege. The link loses `loss` frames of a thousand. The server has `buffers` (0: many), both hosts the statements
+ * `beside` in their graph. The client is down at first.
+ */
 static inline struct siege *
-siege_new(unsigned loss)
+siege_new_with(unsigned loss, unsigned buffers, const char *beside)
 {
 	static const char *const devices[SIEGE_STATIONS] = { "a", "b", "c", "d" };
 	struct siege *s = calloc(1, sizeof(*s));
 	struct sim_link_config lan = sim_link_preset_find("rack10g")->config;
 
 	REQUIRE(s != NULL);
+	s->buffers = buffers;
+	s->beside = beside;
 	s->sim = xk_sim_new(7);
 	REQUIRE(s->sim != NULL);
 	lan.rate = 1000000000;
@@ -588,6 +597,12 @@ siege_new(unsigned loss)
 	xk_sim_watch(s->sim, siege_see, s);
 	REQUIRE(xk_sim_boot(s->enemy) == 0 && xk_sim_boot(s->server) == 0);
 	return s;
+}
+
+static inline struct siege *
+siege_new(unsigned loss)
+{
+	return siege_new_with(loss, 0, NULL);
 }
 
 static inline long

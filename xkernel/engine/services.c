@@ -83,12 +83,14 @@ xk_keep_limit(const struct xk_protocol *self)
 	const struct xk_kernel *kernel = self->kernel;
 	struct xk_platform *platform = kernel->platform;
 	unsigned threads = kernel->driver_count + kernel->pool.threads + SERVICES_THREADS;
-	unsigned all, others = services_load(&kernel->kept) - services_load(&self->kept);
+	unsigned own = services_load(&self->kept), others = services_load(&kernel->kept) - own, all, limit;
 
 	if (platform->ops->buffers == NULL)
 		return UINT_MAX;
 	all = platform->ops->buffers(platform, threads);
-	return all > others ? (all - others) / 2 : 0;
+	limit = all > others ? (all - others) / 2 : 0;
+	/* whoever has taken the rest, such as messages on their way */
+	return limit > own && platform->ops->is_short(platform) ? own : limit;
 }
 
 unsigned
