@@ -241,7 +241,7 @@ ip_init(struct xk_protocol *self)
 	}
 	ip->interfaces = (unsigned)got / (unsigned)sizeof(ip->interface[0]);
 	ip->key[0] = ip->seed != 0 ? ip->seed : xk_random(self);
-	ip->key[1] = ip->seed != 0 ? 0 : xk_random(self);
+	ip->key[1] = ~ip->key[0]; /* 64 secret bits are enough */
 	xk_lock_init(&ip->lock, self);
 	xk_event_init(&ip->tick, self->kernel, ip_tick, ip);
 	xk_event_init(&ip->path_tick, self->kernel, ip_fault_tick, ip);
