@@ -183,7 +183,7 @@ struct blast_copy {
 	uint64_t arrived;              /* under the lock: the fragments that NACKs have named */
 	struct blast_credit left;      /* under the lock: what may still be sent again */
 	uint32_t sequence;
-	unsigned count;
+	unsigned count, buffers;        /* fragments; segments of m */
 	bool listed;                    /* under the lock: in lists and bucket, which is one of the references */
 	_Atomic unsigned references;    /* the last one to give one back frees it */
 	_Atomic unsigned sent;          /* fragments, for the first time */

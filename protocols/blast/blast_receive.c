@@ -26,6 +26,7 @@ blast_receive_unlist(struct blast *blast, struct blast_partial *partial)
 	TAILQ_REMOVE(&partial->session->partials, partial, peer);
 	blast->partial_count--;
 	blast->fragment_count -= partial->received;
+	xk_unkeep(&blast->protocol, partial->received);
 	partial->session->partial_count--;
 	partial->session->fragment_count -= partial->received;
 }
@@ -145,6 +146,31 @@ blast_receive_place(struct blast_session *s, const struct blast_header *h, uint6
 	return *place == NULL ? XK_DROP_NO_MEMORY : 0;
 }
 
+/*
+ * Makes room among the host's buffers for a fragment of partial: if there is none, the oldest other message of the same
+ * session has to go. Returns 0, or the reason to drop the fragment; partial then ends if it has none.
+ */
+static unsigned
+blast_receive_make_room(struct blast_partial *partial, struct blast_partial **out)
+{
+	struct blast_session *s = partial->session;
+	struct blast *blast = blast_of(s);
+
+	if (xk_likely(xk_keep_room(&blast->protocol) > 0))
+		return 0;
+	if (s->fragment_count > partial->received) {
+		blast_receive_evict(blast, s, partial, out);
+		if (xk_keep_room(&blast->protocol) > 0)
+			return 0;
+	}
+	if (partial->received == 0) {
+		blast_receive_unlist(blast, partial);
+		partial->next = *out;
+		*out = partial;
+	}
+	return XK_DROP_NO_BUFFER;
+}
+
 /* Stores fragment m, which is new and fits, and measures the path by it. */
 static void
 blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struct blast_header *h, uint64_t now_ns)
@@ -162,6 +188,7 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 	partial->received++;
 	s->fragment_count++;
 	blast->fragment_count++;
+	xk_keep(&blast->protocol, 1);
 	partial->credit += 1 + h->length / BLAST_NACK_BYTES;
 	partial->silences = 0;
 	partial->last_ns = now_ns;
@@ -202,6 +229,9 @@ blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p)
 			blast_receive_evict(blast, s, partial, &out);
 		while (blast->fragment_count >= blast->fragment_max)
 			blast_receive_evict(blast, NULL, partial, &out);
+		why = blast_receive_make_room(partial, &out);
+	}
+	if (why == 0) {
 		blast_receive_store(partial, m, &h, now_ns);
 		if (partial->received == partial->count) {
 			s->finished[s->finished_next++ % BLAST_FINISHED] = partial->sequence;

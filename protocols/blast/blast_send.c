@@ -41,6 +41,8 @@ blast_copy_release(struct blast_copy *copy)
 	if (atomic_fetch_sub_explicit(&copy->references, 1, memory_order_acq_rel) != 1)
 		return;
 	xk_msg_free(copy->m);
+	if (copy->holder != NULL)
+		xk_unkeep(&blast->protocol, copy->buffers);
 	blast_send_free_slot(blast, copy->holder);
 	xk_session_release(&copy->session->session);
 	blast_spare_give(&blast->spare_copies, copy);
@@ -317,6 +319,15 @@ blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, st
 	return no_wait ? 0 : err;
 }
 
+/* Returns whether the host has room for so many more buffers of copies; the oldest copy of the most may have to go. */
+static bool
+blast_send_has_room(struct blast *blast, struct blast_peer *peer, unsigned buffers)
+{
+	if (xk_likely(xk_keep_room(&blast->protocol) >= buffers))
+		return true;
+	return blast_send_displace(blast, peer) && xk_keep_room(&blast->protocol) >= buffers;
+}
+
 /* ---- messages ---- */
 
 /*
@@ -343,6 +354,7 @@ blast_send_begin(struct blast_session *s, struct xk_msg *m, unsigned count, stru
 						       .frames = BLAST_AGAIN * (int64_t)count },
 					     .sequence = blast_send_number(blast, s),
 					     .count = count,
+					     .buffers = xk_msg_buffers(kept),
 					     .references = 1,
 					     .m = kept };
 		if (is_new) {
@@ -350,8 +362,10 @@ blast_send_begin(struct blast_session *s, struct xk_msg *m, unsigned count, stru
 			blast_again_add(s, copy->left.bytes, copy->left.frames);
 			s->credits[0].has_sent = true;
 		}
-		if (holder != NULL)
+		if (holder != NULL) {
+			xk_keep(&blast->protocol, copy->buffers);
 			blast_send_list(blast, copy, now_ns);
+		}
 	}
 	xk_unlock(&blast->lock);
 	if (copy != NULL)
@@ -395,6 +409,10 @@ blast_send(struct blast_session *s, struct xk_msg *m)
 	if (err != 0) {
 		xk_drop(&blast->protocol, m, BLAST_NO_SLOT);
 		return err == -EAGAIN ? -ENOBUFS : err;
+	}
+	if (holder != NULL && !blast_send_has_room(blast, holder, xk_msg_buffers(m))) {
+		blast_send_free_slot(blast, holder);
+		holder = NULL;
 	}
 	copy = blast_send_begin(s, m, count, holder, is_new);
 	if (copy == NULL)

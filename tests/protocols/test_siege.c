@@ -21,8 +21,8 @@ enum {
 };
 
 #define PROBER_HOST (SIEGE_ENEMY + PROBER)
-#define EVERY (100 * SIEGE_US) /* between the enemy's bursts */
-#define PROBE (5 * SIEGE_MS)   /* between the prober's questions; it asks again for one without an answer */
+#define EVERY ((test_is_long() ? 400 : 100) * SIEGE_US) /* between the enemy's bursts */
+#define PROBE (5 * SIEGE_MS) /* between the prober's questions; it asks again for one without an answer */
 
 static const char besides[] =
 	"udptest2 [protocol=udptest]; udptest3 [protocol=udptest]; udptest4 [protocol=udptest]; udptest5 "
@@ -160,7 +160,7 @@ send_blast(struct siege_of *o, uint32_t n)
 	struct siege_frame f;
 
 	siege_from(&f, o->enemy, SIEGE_BLAST);
-	siege_put_blast(&f, n / 16 + 1, 64000, 64, SIEGE_SEND, UINT64_C(1) << n % 16);
+	siege_put_blast(&f, n / 16 + 1, 1000, 64, SIEGE_SEND, UINT64_C(1) << n % 16);
 	siege_put(&f, 1000);
 	siege_send(o->s, &f);
 }
@@ -185,7 +185,10 @@ send_bidctl(struct siege_of *o, uint32_t n)
 	struct siege_peer other = *o->enemy;
 
 	other.boot += n % 2 == 0 ? n : 0;
-	siege_send_bidctl(o->s, &other, SIEGE_SERVER, n % 4 == 3 ? SIEGE_RESPONSE : SIEGE_QUERY, n, n, n);
+	if (n % 4 == 3)
+		siege_send_bidctl(o->s, &other, SIEGE_SERVER, SIEGE_RESPONSE, o->enemy->server_boot, 0, n);
+	else
+		siege_send_bidctl(o->s, &other, SIEGE_SERVER, SIEGE_QUERY, 0, n, 0);
 }
 
 /* CHAN: calls on ever other channels, whose long replies nobody acknowledges. */
