@@ -7,7 +7,7 @@ fast=$root/build
 	echo "SKIPPED: there is no library in $fast"
 	exit
 }
-# What a user of `./run grade --selftest` would see.
+# What a user of `./run grade --selftest` would see, with a few of the planted mistakes; with --long, all.
 /usr/bin/python3 "$root/tools/grade/grade.py" "$fast" --selftest >"$work/out" 2>&1 || fail selftest "see below"
 cat "$work/out"
 ! grep -q '^SKIPPED' "$work/out" || exit
