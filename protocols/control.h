@@ -68,4 +68,16 @@ enum xk_protocol_control_op {
 	XK_POST_BUFFERS, /* GM, BIP, session: struct xk_post (post.h) */
 };
 
+/* Returns what says where the peer of session lls is: its host, or its address on the link. 0: neither is known. */
+static inline uint64_t
+xk_peer_address(struct xk_session *lls)
+{
+	uint64_t address;
+
+	if (xk_control(lls, XK_GET_PEER_HOST, &address, sizeof(address)) == sizeof(address) ||
+	    xk_control(lls, XK_GET_PEER_LINK, &address, sizeof(address)) == sizeof(address))
+		return address;
+	return 0;
+}
+
 #endif

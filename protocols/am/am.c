@@ -25,7 +25,10 @@
  *               names another end is dropped, and draws GONE. After that, or when a call is given up, requests come back,
  *               and the next push calls again. A closed session lives on until its requests are answered or returned.
  * Memory:       a host has at most `peer_sessions` passive sessions; all together, `sessions` idle ones and as many others.
- *               Each keeps at most `credits` replies, and repeats no more than three times the bytes that it has replied.
+ *               Each keeps at most `credits` replies, and repeats no more than three times the bytes that it has replied. A
+ *               host's requests and replies that are kept have `kept_peer` bytes of buffers, all together `kept` (share.h).
+ * Again:        Requests are sent again three times as many bytes as for the first time, and three times those that were
+ *               answered (budget.h). The last repetition waits until half of `patience` is over.
  * Handoff:      The shepherd that brought a message runs its handler, in the driver if it can. It leaves the driver
  *               (counted as explicit) before a handler registered with may_wait.
  * Not done:     order; flow control of replies, which are as many as requests
@@ -470,18 +473,6 @@ am_key(uint64_t number)
 	return (struct xk_key){ number, 0 };
 }
 
-/* Returns what says where the peer of lls is: its host, or its address on the link. */
-static uint64_t
-am_address(struct xk_session *lls)
-{
-	uint64_t address;
-
-	if (xk_control(lls, XK_GET_PEER_HOST, &address, sizeof(address)) == sizeof(address) ||
-	    xk_control(lls, XK_GET_PEER_LINK, &address, sizeof(address)) == sizeof(address))
-		return address;
-	return 0;
-}
-
 static struct am_sessions *
 am_bucket(struct am *am, uint64_t address)
 {
@@ -534,6 +525,9 @@ am_setup(struct xk_session *session, const void *argument)
 	s->address = how->address;
 	s->timeout_ns = am->timeout_ns;
 	s->last = &s->first;
+	s->share = xk_shares_join(&am->shares, xk_peer_address(session->lls));
+	if (s->share == NULL)
+		return -ENOMEM;
 	if (got < 0)
 		return got;
 	if (below <= AM_HEADER_LEN + AM_STORE_LEN + 4 * XK_AM_WORDS)
@@ -601,6 +595,7 @@ am_close(struct xk_session *session)
 		list = m->link;
 		xk_drop(session->protocol, m, AM_CLOSED);
 	}
+	xk_shares_leave(&am->shares, s->share);
 	if (s->called == 0)
 		return;
 	xk_lock(&am->lock);
@@ -688,7 +683,7 @@ static void
 am_called(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct am_header *h)
 {
 	struct am *am = (struct am *)self;
-	uint64_t address = am_address(lls), cookie = am_cookie(am, h, address);
+	uint64_t address = xk_peer_address(lls), cookie = am_cookie(am, h, address);
 	const struct am_endpoint_state *e = am_endpoint(am, (uint16_t)h->handler);
 	struct am_header answer = { .kind = AM_COOKIE, .to = h->from, .from = cookie };
 	const uint8_t *p = xk_msg_pop(&m, AM_CALL_LEN);
@@ -898,6 +893,7 @@ am_fini(struct xk_protocol *self)
 		am->endpoints = e->next;
 		free(e);
 	}
+	xk_shares_fini(&am->shares);
 }
 
 static int
@@ -905,6 +901,7 @@ am_init(struct xk_protocol *self)
 {
 	struct am *am = (struct am *)self;
 	struct xk_participants here = { .local.depth = 0 };
+	int err;
 
 	if (am->timeout_max_ns < am->timeout_min_ns) {
 		xk_trace(self, XK_TRACE_NONE, "timeout_max is not below timeout_min");
@@ -918,7 +915,13 @@ am_init(struct xk_protocol *self)
 		TAILQ_INIT(&am->passive[i]);
 	if (am->port != 0)
 		xk_participant_push(&here.local, am->port);
-	return xk_open_enable(self, self, xk_lower(self, 0), &here);
+	err = xk_shares_init(&am->shares, self, xk_share_buffers(am->kept_max), xk_share_buffers(am->kept_peer_max));
+	if (err != 0)
+		return err;
+	err = xk_open_enable(self, self, xk_lower(self, 0), &here);
+	if (err != 0)
+		xk_shares_fini(&am->shares);
+	return err;
 }
 
 /* ---- tables ---- */
@@ -968,18 +971,23 @@ static const struct xk_setting am_settings[] = {
 	  UINT64_C(3600000000000) },
 	{ "peer_sessions", XK_SETTING_UINT, offsetof(struct am, peer_sessions), "64", "passive sessions of one host", 1,
 	  1048576 },
+	{ "kept", XK_SETTING_UINT, offsetof(struct am, kept_max), "8m",
+	  "bytes of buffers of requests and replies that are kept; each counts with 2 KiB, however little is in it",
+	  XK_MSG_SEGMENT, UINT64_C(1) << 40 },
+	{ "kept_peer", XK_SETTING_UINT, offsetof(struct am, kept_peer_max), "2m",
+	  "bytes of such buffers for one host, and at most as many as remain for others", XK_MSG_SEGMENT,
+	  UINT64_C(1) << 40 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
 static const char *const am_drops[] = {
 	"bad_kind",    "bad_length", "bad_handler",   "to_all",    "no_handler",  "stale",    "duplicate", "no_credit",
 	"gap",         "bad_region", "out_of_bounds", "bad_tag",   "too_many",    "repeated", "too_long",  "queue_full",
-	"bad_request", "closed",     "gave_up",       "peer_gone", "undelivered", NULL,
+	"bad_request", "closed",     "gave_up",       "peer_gone", "undelivered", "no_room",  NULL,
 };
-static const char *const am_counters[] = { "accepted", "requests", "stores",        "replies",
-					   "acks",     "acked",    "retransmitted", "replied_again",
-					   "returned", "expired",  "unsent",        "left",
-					   NULL };
+static const char *const am_counters[] = { "accepted", "requests",      "stores",        "replies",  "acks",
+					   "acked",    "retransmitted", "replied_again", "returned", "expired",
+					   "unsent",   "left",          "unkept",        "withheld", NULL };
 
 static const struct xk_number_on am_numbers[] = {
 	{ "bid", 206 }, { "blast", 0x3007 }, { "eth", 0x3007 }, { "ip", 206 }, { NULL, 0 }

@@ -7,9 +7,11 @@
 #include <sys/queue.h>
 
 #include "protocols/am/am.h"
+#include "protocols/budget.h"
 #include "protocols/estimate.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
+#include "xkernel/share.h"
 
 enum am_kind {
 	AM_CALL = 1,
@@ -47,6 +49,7 @@ enum am_drop {
 	AM_GAVE_UP,
 	AM_PEER_GONE,
 	AM_UNDELIVERED, /* refused by the peer */
+	AM_NO_ROOM,     /* too many buffers are kept for its host */
 };
 
 /* replies: run; acks, refusals: received; acked: sent; expired: replies that nobody has taken; left: handoffs */
@@ -63,6 +66,8 @@ enum am_counter {
 	AM_EXPIRED,
 	AM_UNSENT,
 	AM_LEFT,
+	AM_UNKEPT,   /* replies that were sent once */
+	AM_WITHHELD, /* requests that were due again, but for the budget */
 };
 
 enum {
@@ -113,10 +118,11 @@ struct am {
 	struct xk_protocol protocol; /* first */
 	/* settings */
 	uint64_t outstanding, queue, credits, port, timeout_ns, timeout_min_ns, timeout_max_ns, patience_ns,
-		peer_sessions;
+		peer_sessions, kept_max, kept_peer_max;
 
 	struct am_endpoint_state *endpoints; /* change only before the kernel runs */
 	struct xk_regions regions;
+	struct xk_shares shares;                /* of buffers that are kept for hosts */
 	uint64_t secret[2];                     /* of cookies */
 	struct xk_lock lock;                    /* protects the fields below; taken after a session's */
 	struct am_sessions passive[AM_BUCKETS]; /* by address, the oldest first */
@@ -149,6 +155,7 @@ struct am_session {
 	uint16_t local, remote;    /* endpoints */
 	uint32_t max_packet, fragment;
 	const struct am_endpoint_state *endpoint; /* the local one; NULL: nothing is registered for it */
+	struct xk_share *share;                   /* the host's, of buffers */
 	TAILQ_ENTRY(am_session) of_address;
 	struct xk_event timer;
 
@@ -170,6 +177,7 @@ struct am_session {
 	unsigned waiting;
 	uint64_t timeout_ns;
 	struct xk_estimate round_trip_us;
+	struct xk_budget budget; /* of requests that are sent again */
 	/* serving */
 	uint32_t served_oldest; /* the peer has had the answers to all before */
 	struct am_served served[AM_SLOTS];

@@ -11,8 +11,11 @@
 /* ---- slots; the lock is held ---- */
 
 static void
-am_free_slot(struct am_served *served)
+am_free_slot(struct am_session *s, struct am_served *served)
 {
+	if (served->m == NULL)
+		return;
+	xk_share_give(s->share, xk_msg_buffers(served->m));
 	xk_msg_free(served->m);
 	served->m = NULL;
 }
@@ -24,7 +27,7 @@ am_forget_before(struct am_session *s, uint32_t oldest)
 	for (unsigned i = 0; i < AM_SLOTS && am_before(s->served_oldest, oldest); i++) {
 		struct am_served *served = &s->served[s->served_oldest++ % AM_SLOTS];
 
-		am_free_slot(served);
+		am_free_slot(s, served);
 		served->progress = AM_NEVER;
 	}
 	if (am_before(s->served_oldest, oldest))
@@ -35,7 +38,7 @@ void
 am_served_clear(struct am_session *s)
 {
 	for (unsigned i = 0; i < AM_SLOTS; i++) {
-		am_free_slot(&s->served[i]);
+		am_free_slot(s, &s->served[i]);
 		s->served[i].progress = AM_NEVER;
 	}
 }
@@ -49,7 +52,7 @@ am_served_due(struct am_session *s, uint64_t now_ns)
 		struct am_served *served = &s->served[i];
 
 		if (served->progress == AM_KEPT && served->until_ns <= now_ns) {
-			am_free_slot(served);
+			am_free_slot(s, served);
 			served->progress = AM_DONE;
 			xk_count(s->session.protocol, AM_EXPIRED);
 		} else if (served->progress == AM_KEPT && served->until_ns < next_ns) {
@@ -90,7 +93,7 @@ am_judge(struct am_session *s, const struct am_header *h, const struct am_store 
 		return AM_DUPLICATE;
 	if (store != NULL && !am_is_complete(s, h, store->before))
 		return AM_GAP;
-	am_free_slot(served);
+	am_free_slot(s, served);
 	*served = (struct am_served){ .sequence = h->sequence, .progress = AM_RUNNING };
 	return 0;
 }
@@ -241,16 +244,22 @@ am_served_finish(struct am_session *s, const struct am_header *h, unsigned why, 
 		len = (uint32_t)xk_msg_len(m);
 		s->again =
 			s->again + AM_AGAIN_TIMES * len < AM_AGAIN_MAX ? s->again + AM_AGAIN_TIMES * len : AM_AGAIN_MAX;
-		served->m = m;
-		served->until_ns = xk_now_ns(&am->protocol) + am->patience_ns;
 		copy = am_packet(s, m, h->sequence, 0);
-		am_arm(s, served->until_ns);
+		if (xk_share_take(s->share, xk_msg_buffers(m))) {
+			served->m = m;
+			served->until_ns = xk_now_ns(&am->protocol) + am->patience_ns;
+			am_arm(s, served->until_ns);
+			m = NULL;
+		} else { /* who asks again is told that it is gone */
+			served->progress = AM_NOT_DONE;
+			served->reason = AM_R_FORGOTTEN;
+			xk_count(&am->protocol, AM_UNKEPT);
+		}
 	}
 	xk_unlock(&s->lock);
 	if (served != NULL)
 		am_answer(s, h, progress, reason, copy);
-	else
-		xk_msg_free(m);
+	xk_msg_free(m);
 }
 
 /*
@@ -337,7 +346,7 @@ am_pop_taken(struct am_session *s, struct xk_msg *m, const struct am_header *h)
 	xk_lock(&s->lock);
 	if (!s->over && s->peer == h->from) {
 		if (served->progress == AM_KEPT && served->sequence == h->sequence) {
-			am_free_slot(served);
+			am_free_slot(s, served);
 			served->progress = AM_DONE;
 			why = 0;
 		}

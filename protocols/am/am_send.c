@@ -138,11 +138,16 @@ static unsigned
 am_enqueue(struct am_session *s, struct xk_msg *list, unsigned messages)
 {
 	const struct am *am = am_of(s);
+	uint32_t buffers = 0;
 
+	for (const struct xk_msg *m = list; m != NULL; m = m->link)
+		buffers += xk_msg_buffers(m);
 	if (s->over || !am_arm(s, xk_now_ns(&am->protocol) + s->timeout_ns))
 		return AM_CLOSED;
 	if (s->waiting + (s->next - s->oldest) + messages > am->outstanding + am->queue)
 		return AM_QUEUE_FULL;
+	if (!xk_share_take(s->share, buffers))
+		return AM_NO_ROOM;
 	*s->last = list;
 	while (*s->last != NULL)
 		s->last = &(*s->last)->link;
@@ -232,6 +237,7 @@ am_next(struct am_session *s, bool *more)
 		s->last = &s->first;
 	s->requests[s->next % AM_SLOTS] =
 		(struct am_request){ m, now_ns, now_ns + s->timeout_ns, s->timeout_ns, false };
+	xk_budget_note(&s->budget, xk_msg_len(m));
 	copy = am_packet(s, m, s->next, s->oldest);
 	s->next++;
 	am_arm(s, now_ns + s->timeout_ns);
@@ -263,6 +269,21 @@ am_advance(struct am_session *s)
 		s->oldest++;
 }
 
+/*
+ * Takes the request from the budget. Returns false if it must not be sent again now: the timer tries again. The last
+ * repetition waits for the second half of `patience`, so that a short silence does not use up all. The lock is held.
+ */
+static bool
+am_may_repeat(struct am_session *s, const struct am_request *request, uint64_t now_ns)
+{
+	bool is_late = now_ns - request->begun_ns >= am_of(s)->patience_ns / 2;
+
+	if (xk_budget_take(&s->budget, xk_msg_len(request->m), is_late ? 0 : 1))
+		return true;
+	xk_count(s->session.protocol, AM_WITHHELD);
+	return false;
+}
+
 uint64_t
 am_requests_due(struct am_session *s, uint64_t now_ns, struct xk_msg **late, struct xk_msg **given_up)
 {
@@ -276,6 +297,7 @@ am_requests_due(struct am_session *s, uint64_t now_ns, struct xk_msg **late, str
 		if (request->m == NULL)
 			continue;
 		if (request->due_ns <= now_ns && now_ns - request->begun_ns >= am->patience_ns) {
+			xk_share_give(s->share, xk_msg_buffers(request->m));
 			*given_up = request->m;
 			given_up = &request->m->link;
 			*given_up = NULL;
@@ -283,7 +305,7 @@ am_requests_due(struct am_session *s, uint64_t now_ns, struct xk_msg **late, str
 			continue;
 		}
 		if (request->due_ns <= now_ns) {
-			copy = am_packet(s, request->m, sequence, s->oldest);
+			copy = am_may_repeat(s, request, now_ns) ? am_packet(s, request->m, sequence, s->oldest) : NULL;
 			if (copy != NULL) {
 				*late = copy;
 				late = &copy->link;
@@ -335,6 +357,8 @@ am_pop_answer(struct am_session *s, struct xk_msg *m, const struct am_header *h)
 	if (is_peer && !am_before(h->sequence, s->oldest) && request->m != NULL) {
 		answered = request->m;
 		request->m = NULL;
+		xk_share_give(s->share, xk_msg_buffers(answered));
+		xk_budget_note(&s->budget, xk_msg_len(answered)); /* who answers may be sent more again */
 		am_time(s, request);
 		am_advance(s);
 	}
@@ -376,6 +400,8 @@ am_requests_take(struct am_session *s)
 		request->m = NULL;
 	}
 	*last = s->first;
+	for (const struct xk_msg *m = list; m != NULL; m = m->link)
+		xk_share_give(s->share, xk_msg_buffers(m));
 	s->first = NULL;
 	s->last = &s->first;
 	s->waiting = 0;

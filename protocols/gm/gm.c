@@ -864,12 +864,12 @@ static const struct xk_setting gm_settings[] = {
 	{ "patience", XK_SETTING_TIME, offsetof(struct gm, patience_ns), "10s",
 	  "time without progress after which a session is over", 1000, UINT64_C(3600000000000) },
 	{ "held", XK_SETTING_UINT, offsetof(struct gm, held_max), "8m",
-	  "bytes of buffers of messages that are incomplete, wait for the user, or are not acknowledged; each counts "
-	  "with "
-	  "2 KiB, however little is in it",
-	  0, UINT64_C(1) << 40 },
+	  "bytes of buffers of messages that are incomplete, wait for the user, or are not acknowledged; each "
+	  "counts with 2 KiB, however little is in it",
+	  XK_MSG_SEGMENT, UINT64_C(1) << 40 },
 	{ "held_peer", XK_SETTING_UINT, offsetof(struct gm, held_peer_max), "2m",
-	  "bytes of such buffers for one host, and at most as many as remain for others", 0, UINT64_C(1) << 40 },
+	  "bytes of such buffers for one host, and at most as many as remain for others", XK_MSG_SEGMENT,
+	  UINT64_C(1) << 40 },
 	{ "peer_sessions", XK_SETTING_UINT, offsetof(struct gm, peer_sessions), "64", "passive sessions of one host", 1,
 	  1048576 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },

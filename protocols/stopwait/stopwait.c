@@ -15,12 +15,16 @@
  *               that strangers can make.
  * Failure:      An unanswered message is sent again after `timeout`, which doubles up to `timeout_max`. After `retries`
  *               the session is dead: queued messages are dropped (gave_up), close_done tells the hlp, and pushes fail
- *               with -ETIMEDOUT. GONE has the same effect at once (peer_gone, -ECONNRESET).
+ *               with -ETIMEDOUT. GONE has the same effect at once (peer_gone, -ECONNRESET). An end that a stranger has
+ *               made sends again three times as many bytes as for the first time, and as it was sent, in a minute
+ *               (budget.h; withheld): it may have to wait for that.
+ * Memory:       a host's messages that are not acknowledged have `kept_peer` bytes of buffers, all together `kept` (share.h)
  * Not done:     more than one message under way, measuring the round trip, telling the peer of a close
  * Graph:        stopwait -> ip [number=253], or anything else that carries messages to hosts
  */
 #include <errno.h>
 
+#include "protocols/control.h"
 #include "protocols/stopwait/stopwait_private.h"
 #include "xkernel/bytes.h"
 #include "xkernel/ports.h"
@@ -55,10 +59,20 @@ enum stopwait_drop {
 	STOPWAIT_GAVE_UP,
 	STOPWAIT_PEER_GONE,
 	STOPWAIT_CLOSED,
+	STOPWAIT_NO_ROOM, /* too many buffers are kept for its host */
 };
 
-/* called: ends made by strangers; accepted: those of them that were announced */
-enum stopwait_counter { STOPWAIT_CALLED, STOPWAIT_ACCEPTED, STOPWAIT_RETRANSMITTED, STOPWAIT_GONE_SENT };
+/*
+ * called: ends made by strangers; accepted: those of them that were announced; withheld: messages that were due again, but for
+ * the budget
+ */
+enum stopwait_counter {
+	STOPWAIT_CALLED,
+	STOPWAIT_ACCEPTED,
+	STOPWAIT_RETRANSMITTED,
+	STOPWAIT_GONE_SENT,
+	STOPWAIT_WITHHELD,
+};
 
 struct stopwait_header {
 	uint32_t ports; /* source << 16 | destination */
@@ -70,11 +84,12 @@ struct stopwait_header {
 struct stopwait {
 	struct xk_protocol protocol;
 	/* settings */
-	uint64_t queue, retries, timeout_ns, timeout_max_ns;
+	uint64_t queue, retries, timeout_ns, timeout_max_ns, kept_max, kept_peer_max;
 
 	/* self->table: sessions by (own identifier, ports), for all frames but a CALL */
 	struct xk_map callers; /* passive sessions by (the caller's identifier, ports), for a CALL */
 	struct xk_ports ports;
+	struct xk_shares shares; /* of buffers that are kept for hosts */
 };
 
 static inline const struct stopwait *
@@ -199,6 +214,7 @@ stopwait_dequeue(struct stopwait_session *s)
 	struct xk_msg *m = s->first;
 
 	s->first = m->link;
+	xk_share_give(s->share, xk_msg_buffers(m));
 	if (--s->count == 0)
 		s->last = &s->first;
 	return m;
@@ -212,8 +228,22 @@ stopwait_drop_all(struct stopwait_session *s, unsigned why)
 }
 
 /*
+ * Takes the message under way from the budget of an end that a stranger has made. Returns false if it must not be sent again
+ * now. The last repetition waits for the second half of the retries, so that a short silence does not use up all.
+ */
+static bool
+stopwait_may_repeat(struct stopwait_session *s)
+{
+	bool is_late = s->tries > stopwait_of(s)->retries / 2;
+	uint64_t len = xk_msg_len(s->first) + STOPWAIT_HEADER_LEN;
+
+	xk_budget_turn(&s->budget, len, xk_now_ns(s->session.protocol));
+	return !s->passive || xk_budget_take(&s->budget, len, is_late ? 0 : 1);
+}
+
+/*
  * Returns the frame that the peer must answer: the CALL, or the message under way, for the first time or `again`.
- * Returns NULL if nothing is queued, or without a buffer; the timer then tries again.
+ * Returns NULL if nothing is queued, without a buffer, or if it must not be sent again now; the timer then tries again.
  */
 static struct xk_msg *
 stopwait_say(struct stopwait_session *s, bool again)
@@ -235,6 +265,12 @@ stopwait_say(struct stopwait_session *s, bool again)
 		s->timeout_ns = stopwait->timeout_ns;
 	}
 	s->due_ns = xk_now_ns(s->session.protocol) + s->timeout_ns;
+	if (!calls && !again) {
+		xk_budget_note(&s->budget, xk_msg_len(s->first) + STOPWAIT_HEADER_LEN);
+	} else if (!calls && !stopwait_may_repeat(s)) {
+		xk_count(s->session.protocol, STOPWAIT_WITHHELD);
+		return NULL;
+	}
 	return stopwait_frame(s->session.protocol, &h, calls ? NULL : s->first);
 }
 
@@ -265,7 +301,11 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 	} else if (s->count > stopwait_of(s)->queue) {
 		why = STOPWAIT_QUEUE_FULL;
 		err = -ENOBUFS;
+	} else if (!xk_share_take(s->share, xk_msg_buffers(m))) {
+		why = STOPWAIT_NO_ROOM;
+		err = -ENOBUFS;
 	} else if (!s->timing && !xk_duplicate(session)) {
+		xk_share_give(s->share, xk_msg_buffers(m));
 		why = STOPWAIT_CLOSED;
 		err = -ECONNRESET;
 	} else {
@@ -387,6 +427,9 @@ stopwait_setup(struct xk_session *session, const void *how)
 	s->passive = h->from != 0;
 	s->known = !s->passive;
 	s->last = &s->first;
+	s->share = xk_shares_join(&((struct stopwait *)session->protocol)->shares, xk_peer_address(session->lls));
+	if (s->share == NULL)
+		return -ENOMEM;
 	got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below));
 	if (got < 0)
 		return got;
@@ -469,6 +512,7 @@ stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
 		return XK_DROP_NO_SESSION;
 	if (h->from != s->peer)
 		return STOPWAIT_STALE;
+	xk_budget_note(&s->budget, STOPWAIT_HEADER_LEN); /* who is heard may be sent more again */
 	if (ahead < 0)
 		return STOPWAIT_DUPLICATE;
 	if (ahead > 0 || s->delivering)
@@ -531,6 +575,7 @@ stopwait_hear(struct stopwait_session *s, const struct stopwait_header *h)
 		return 0;
 	if (s->count == 0 || h->sequence != s->sequence)
 		return (int32_t)(h->sequence - s->sequence) < 0 ? STOPWAIT_DUPLICATE : STOPWAIT_BAD_SEQUENCE;
+	xk_budget_note(&s->budget, xk_msg_len(s->first) + STOPWAIT_HEADER_LEN);
 	xk_msg_free(stopwait_dequeue(s));
 	s->sequence++;
 	return 0;
@@ -605,11 +650,13 @@ static void
 stopwait_close(struct xk_session *session)
 {
 	struct stopwait_session *s = (struct stopwait_session *)session;
+	struct stopwait *stopwait = (struct stopwait *)session->protocol;
 
 	xk_lock(&s->lock); /* a shepherd may still be in the pop */
 	stopwait_drop_all(s, STOPWAIT_CLOSED);
 	xk_unlock(&s->lock);
-	xk_map_unbind(&((struct stopwait *)session->protocol)->callers, &s->caller);
+	xk_shares_leave(&stopwait->shares, s->share);
+	xk_map_unbind(&stopwait->callers, &s->caller);
 }
 
 static int
@@ -648,6 +695,7 @@ stopwait_fini(struct xk_protocol *self)
 {
 	xk_map_for_each(&self->table.sessions, stopwait_forget, NULL);
 	xk_map_fini(&((struct stopwait *)self)->callers);
+	xk_shares_fini(&((struct stopwait *)self)->shares);
 }
 
 static int
@@ -662,10 +710,17 @@ stopwait_init(struct xk_protocol *self)
 	err = xk_map_init(&stopwait->callers, self->kernel, 16);
 	if (err != 0)
 		return err;
+	err = xk_shares_init(&stopwait->shares, self, xk_share_buffers(stopwait->kept_max),
+			     xk_share_buffers(stopwait->kept_peer_max));
+	if (err != 0)
+		goto fail;
 	xk_ports_init(&stopwait->ports, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-	if (err != 0)
-		xk_map_fini(&stopwait->callers);
+	if (err == 0)
+		return 0;
+	xk_shares_fini(&stopwait->shares);
+fail:
+	xk_map_fini(&stopwait->callers);
 	return err;
 }
 
@@ -704,14 +759,20 @@ static const struct xk_setting stopwait_settings[] = {
 	  "longest retransmission timeout", 1000, UINT64_C(3600000000000) },
 	{ "retries", XK_SETTING_UINT, offsetof(struct stopwait, retries), "10",
 	  "retransmissions of a message before the session is given up", 0, 1000 },
+	{ "kept", XK_SETTING_UINT, offsetof(struct stopwait, kept_max), "8m",
+	  "bytes of buffers of messages that are not acknowledged; each counts with 2 KiB, however little is in it",
+	  XK_MSG_SEGMENT, UINT64_C(1) << 40 },
+	{ "kept_peer", XK_SETTING_UINT, offsetof(struct stopwait, kept_peer_max), "2m",
+	  "bytes of such buffers for one host, and at most as many as remain for others", XK_MSG_SEGMENT,
+	  UINT64_C(1) << 40 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
 static const char *const stopwait_drops[] = { "bad_length",   "bad_checksum", "bad_kind", "stale",      "duplicate",
 					      "bad_sequence", "too_many",     "too_big",  "queue_full", "gave_up",
-					      "peer_gone",    "closed",       NULL };
+					      "peer_gone",    "closed",       "no_room",  NULL };
 
-static const char *const stopwait_counters[] = { "called", "accepted", "retransmitted", "gone", NULL };
+static const char *const stopwait_counters[] = { "called", "accepted", "retransmitted", "gone", "withheld", NULL };
 
 static const struct xk_number_on stopwait_numbers[] = { { "bid", 253 }, { NULL, 0 } };
 

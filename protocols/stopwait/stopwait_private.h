@@ -4,8 +4,10 @@
 #ifndef XK_STOPWAIT_PRIVATE_H
 #define XK_STOPWAIT_PRIVATE_H
 
+#include "protocols/budget.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/share.h"
 
 enum stopwait_kind { STOPWAIT_CALL = 1, STOPWAIT_WELCOME, STOPWAIT_DATA, STOPWAIT_ACK, STOPWAIT_GONE };
 
@@ -17,6 +19,7 @@ struct stopwait_session {
 	uint64_t id;    /* of this end */
 	uint32_t ports; /* as in arriving frames: source << 16 | destination */
 	uint32_t max_packet;
+	struct xk_share *share;   /* the host's, of buffers */
 	bool passive;             /* made by a CALL */
 	struct xk_binding caller; /* in `callers`, if passive */
 	struct xk_event timer;    /* holds a reference on the session while pending */
@@ -32,6 +35,7 @@ struct stopwait_session {
 	uint32_t sequence; /* of the first */
 	unsigned tries;    /* its retransmissions */
 	uint64_t timeout_ns, due_ns;
+	struct xk_budget budget; /* of messages that are sent again */
 	/* receiving */
 	uint32_t expected;
 	bool delivering; /* `expected` is on its way up */

@@ -1,6 +1,7 @@
 /* test_am.c - Active Messages: sessions, requests that are made, answered and returned, and hostile messages. */
 #include <limits.h>
 
+#include "platform/sim/memory.h"
 #include "tests/protocols/am_rig.h"
 #include "tests/protocols/bare.h"
 
@@ -549,8 +550,11 @@ TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 {
 	struct rig *r = client_rig("am");
 	struct short_of q = { r, open_am(r), 0, 0, 0 };
+	struct xk_msg *others[8]; /* so that AM may keep a part of the buffers */
 	struct message m;
 
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++)
+		others[i] = xk_memory_frame(rig_platform(r), 1);
 	CHECK(rig_do(r, request_and_keep, &q));
 	CHECK_EQ(q.status, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
@@ -579,6 +583,51 @@ TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 	m = expect(r, AM_REQUEST);
 	CHECK_EQ(memcmp(m.bytes, "\0\0\0\0xy", 6), 0);
 	answer(r, &m, AM_ACK, 0, "");
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++)
+		xk_msg_free(others[i]);
+	am_rig_end(r);
+}
+
+/* A silent peer is sent three times as much again, the last time in the second half of `patience`. */
+TEST(am_sends_few_times_again_to_a_peer_that_does_not_answer)
+{
+	struct rig *r = client_rig("am");
+	struct xk_session *s = open_am(r);
+	unsigned times = 0, late = 0;
+
+	CHECK_EQ(rig_push(r, s, "aabb"), 0);
+	answer_call(r);
+	for (unsigned ms = 0; ms < 11000; ms += 10) {
+		while (rig_sent(r) > 0) {
+			times += expect(r, AM_REQUEST).h.kind == AM_REQUEST;
+			late += ms >= 5000;
+		}
+		rig_advance_ms(r, 10);
+	}
+	CHECK_EQ(times, 4);
+	CHECK_EQ(late, 1);
+	CHECK(rig_counter(r, "withheld") > 5);
+	CHECK_EQ(rig_counter(r, "returned"), 1);
+	am_rig_end(r);
+}
+
+TEST(am_keeps_no_more_for_a_host_than_its_share)
+{
+	struct rig *r = client_rig("am kept_peer=6k"); /* three buffers, for all sessions */
+	struct xk_session *s = open_am(r), *other = open_am(r);
+	struct message m;
+
+	CHECK_EQ(rig_push(r, s, "aa"), 0);
+	answer_call(r);
+	m = expect(r, AM_REQUEST);
+	CHECK_EQ(rig_push(r, s, "aa"), 0);
+	expect(r, AM_REQUEST);
+	CHECK_EQ(rig_push(r, other, "aa"), 0);
+	CHECK_EQ(rig_push(r, other, "aa"), -ENOBUFS);
+	CHECK_EQ(rig_push(r, s, "aa"), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_room"), 2);
+	answer(r, &m, AM_ACK, 0, "");
+	CHECK_EQ(rig_push(r, other, "aa"), 0);
 	am_rig_end(r);
 }
 

@@ -270,6 +270,31 @@ TEST(a_reply_is_kept_until_it_is_taken)
 	am_rig_end(r);
 }
 
+/* Beyond the host's share of buffers a reply is sent once. Its request is not run again, and is told that it is gone. */
+TEST(a_host_has_a_share_of_the_replies_that_are_kept)
+{
+	struct rig *r = server_rig("am kept_peer=4k"); /* two buffers */
+	uint64_t b = call_as(r, PEER, NAME, 0);
+
+	seen.replies = true;
+	for (uint32_t i = 0; i < 3; i++) {
+		ask(r, b, ADD, i, 0, "x");
+		expect_answer(r, AM_REPLY, i, SUM);
+	}
+	CHECK_EQ(rig_counter(r, "unkept"), 1);
+	ask(r, b, ADD, 1, 0, "x");
+	expect_answer(r, AM_REPLY, 1, SUM);
+	ask(r, b, ADD, 2, 0, "x");
+	expect_answer(r, AM_REFUSED, 2, AM_R_FORGOTTEN);
+	CHECK_EQ(seen.runs, 3);
+	taken(r, b, 0, 0);
+	ask(r, b, ADD, 3, 0, "x"); /* there is room again */
+	expect_answer(r, AM_REPLY, 3, SUM);
+	CHECK_EQ(rig_counter(r, "unkept"), 1);
+	am_rig_end(r);
+	CHECK_EQ(seen.runs, 4);
+}
+
 TEST(a_long_reply_is_repeated_three_times)
 {
 	struct rig *r = server_rig("am");

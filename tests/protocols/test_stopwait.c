@@ -4,6 +4,7 @@
  */
 #include <limits.h>
 
+#include "platform/sim/memory.h"
 #include "tests/protocols/stopwait_peer.h"
 
 /* ---- calling ---- */
@@ -247,14 +248,39 @@ TEST(stopwait_counts_retries_for_each_message)
 	end(r);
 }
 
+/* Messages that are not acknowledged hold their buffers: a host has a share of them, all its sessions together. */
+TEST(stopwait_keeps_no_more_for_a_host_than_its_share)
+{
+	struct rig *r = rig_new("stopwait kept_peer=6k"); /* three buffers */
+	uint64_t id;
+	struct xk_session *other = open_it(r), *s = open_and_call(r, "x", &id);
+
+	expect(r, STOPWAIT_DATA, 0);
+	CHECK_EQ(push(r, s, "y"), 0);
+	CHECK_EQ(push(r, other, "x"), 0);
+	rig_forget(r);
+	CHECK_EQ(push(r, other, "y"), -ENOBUFS);
+	CHECK_EQ(push(r, s, "y"), -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_room"), 2);
+	answer(r, STOPWAIT_ACK, 0, 0xb, id);
+	CHECK_EQ(push(r, s, "z"), 0);
+	rig_forget(r);
+	end(r);
+}
+
 TEST(stopwait_goes_on_when_there_are_buffers_again)
 {
 	struct rig *r = rig_new("stopwait");
 	struct xk_session *s = open_it(r);
+	struct xk_msg *others[8]; /* so that STOPWAIT may keep a part of the buffers */
 
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++)
+		others[i] = xk_memory_frame(rig_platform(r), 1);
 	rig_limit_buffers(r, 1); /* the message itself */
 	CHECK_EQ(push(r, s, "x"), 0);
 	rig_expect_nothing_sent(r);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++)
+		xk_msg_free(others[i]);
 	rig_limit_buffers(r, UINT_MAX);
 	rig_advance_ms(r, 200);
 	expect(r, STOPWAIT_CALL, 0);

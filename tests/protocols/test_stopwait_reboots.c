@@ -178,7 +178,7 @@ net_push(struct net *n, unsigned by, unsigned max)
 }
 
 static void
-net_run(struct net *n, unsigned steps, unsigned max)
+net_run(struct net *n, unsigned steps, unsigned max, unsigned ms)
 {
 	for (unsigned i = 0; i < steps; i++) {
 		uint64_t what = draw(&n->random, 10);
@@ -187,7 +187,7 @@ net_run(struct net *n, unsigned steps, unsigned max)
 			net_push(n, (unsigned)what, max);
 		else if (what == 2)
 			for (unsigned to = 0; to < 2; to++)
-				rig_advance_ms(n->rigs[to], 100);
+				rig_advance_ms(n->rigs[to], ms);
 		else if (n->count > 0)
 			net_land(n);
 		net_collect(n);
@@ -206,10 +206,10 @@ TEST(stopwait_delivers_all_once_in_order_over_a_bad_network)
 		n.rigs[0] = rig_new("stopwait queue=4 retries=1000");
 		n.rigs[1] = server_new("queue=4 retries=1000");
 		n.sessions[0] = open_it(n.rigs[0]);
-		net_run(&n, 2000, 70);
+		net_run(&n, 2000, 70, 100);
 		CHECK(n.pushed[0] > 0 && n.pushed[1] > 0);
 		n.loss = 0;
-		net_run(&n, 2000, 0);
+		net_run(&n, 2000, 0, 2000); /* a budget may have to be renewed */
 		CHECK_EQ(n.delivered[0], n.pushed[1]);
 		CHECK_EQ(n.delivered[1], n.pushed[0]);
 		if (seed % 8 > 0)
@@ -244,7 +244,7 @@ TEST(stopwait_delivers_nothing_twice_while_hosts_reboot)
 
 			n.sessions[0] = open_it(n.rigs[0]);
 			n.sessions[1] = NULL;
-			net_run(&n, 300, UINT_MAX);
+			net_run(&n, 300, UINT_MAX, 100);
 			end(n.rigs[who]);
 			n.rigs[who] = who == 0 ? rig_new("stopwait queue=4 retries=5") : server_that_keeps();
 			n.before[who] = n.pushed[!who];

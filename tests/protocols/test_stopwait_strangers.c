@@ -185,6 +185,30 @@ TEST(stopwait_shuts_down_with_messages_under_way)
 
 /* ---- anything at all ---- */
 
+/* A peer that is never heard again is sent three times as much again, the last time in the second half of the retries. */
+TEST(stopwait_sends_few_times_again_to_a_stranger_that_does_not_answer)
+{
+	struct rig *r = server_new("timeout=100ms timeout_max=500ms");
+	uint64_t id = call(r, 0xa);
+	unsigned times = 0, late = 0;
+
+	inject(r, packet(STOPWAIT_DATA, 0, 0xa, id, "x"));
+	expect(r, STOPWAIT_ACK, 0);
+	CHECK_EQ(push(r, rig_announced(r), "y"), 0);
+	for (unsigned ms = 0; ms < 8000; ms += 100) {
+		for (; rig_sent(r) > 0; times++) {
+			expect(r, STOPWAIT_DATA, 0);
+			late += ms > 2000;
+		}
+		rig_advance_ms(r, 100);
+	}
+	CHECK_EQ(times, 6); /* three times itself, and what was heard of it */
+	CHECK_EQ(late, 1);
+	CHECK(rig_counter(r, "withheld") > 3);
+	CHECK_EQ(rig_counter(r, "gave_up"), 1);
+	end(r);
+}
+
 TEST(stopwait_survives_what_strangers_make_up)
 {
 	uint64_t state = 7, from[4] = { 0xa, 0xb, 0, 1 }, to[4] = { 0, 0xa, 0, 0 };
