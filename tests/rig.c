@@ -48,15 +48,18 @@ rig_type_new(struct rig *r, const char *name, const struct xk_protocol_ops *ops,
 	return &t->type;
 }
 
-/* name without the digits at its end */
+/*
+ * Cuts digits off the end of name, as many as it takes to make it a protocol's: udp2 is an instance of udp, unless there is
+ * a protocol udp2. Fakes have no digits.
+ */
 static void
 rig_stem(const char *name, char *stem)
 {
 	size_t len = strlen(name);
 
-	while (len > 0 && isdigit((unsigned char)name[len - 1]))
-		len--;
-	snprintf(stem, RIG_NAME, "%.*s", (int)len, name);
+	snprintf(stem, RIG_NAME, "%s", name);
+	while (xk_protocol_type_find(stem) == NULL && len > 0 && isdigit((unsigned char)stem[len - 1]))
+		stem[--len] = '\0';
 }
 
 static struct xk_protocol *
@@ -164,7 +167,8 @@ rig_add_protocol(struct rig *r, const char *name)
 		rig_add_port(r, own);
 	type = xk_protocol_type_find(stem);
 	if (type == NULL)
-		fprintf(stderr, "\nrig: no protocol is called %s\n", stem);
+		fprintf(stderr, "\nrig: no protocol is called %s%s%s\n", own, strcmp(own, stem) == 0 ? "" : " or ",
+			strcmp(own, stem) == 0 ? "" : stem);
 	REQUIRE(type != NULL);
 	p = xk_kernel_add_protocol(r->kernel, type, own);
 	REQUIRE(p != NULL);
@@ -229,11 +233,14 @@ rig_idle(void *context)
 static struct rig *
 rig_begin(void)
 {
+	static bool lists_end; /* of the protocols; looking takes long */
 	struct xk_kernel_config config = { .name = "rig", .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .core = -1 };
 	struct rig *r = rig_alloc(sizeof(*r));
 	uint32_t packet = RIG_MTU, none = 0;
 	uint64_t link = RIG_LINK + 1;
 
+	lists_end = lists_end || xk_protocol_lists_check("rig");
+	REQUIRE(lists_end);
 	rig_list_init(&r->sent);
 	rig_list_init(&r->delivered);
 	r->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);

@@ -10,7 +10,6 @@
 #include "graphs/graph.h"
 #include "tools/compile_config.h"
 #include "tools/options.h"
-#include "xkernel/engine/where.h"
 #include "xkernel/protocol.h"
 #ifdef XK_HAVE_DPDK
 #include "platform/dpdk/dpdk.h"
@@ -24,24 +23,6 @@ start_write_plain(void *raw, const char *text, size_t len)
 	return fflush(raw) == 0 ? (ssize_t)len : 0;
 }
 #endif
-
-/* The length of the array comes from the program's symbol table; a list of unknown length passes. */
-static bool
-start_check_list(const struct xk_symbols *symbols, const char *program, const char *type, const char *name,
-		 const char *const *list)
-{
-	struct xk_symbol array;
-	size_t length;
-
-	if (list == NULL || !xk_symbol_find(symbols, (uintptr_t)list, &array))
-		return true;
-	length = (array.start + array.size - (uintptr_t)list) / sizeof(*list);
-	for (size_t i = 0; i < length; i++)
-		if (list[i] == NULL)
-			return true;
-	fprintf(stderr, "%s: protocol \"%s\": its list `%s` does not end with NULL\n", program, type, name);
-	return false;
-}
 
 /* From now on, what a message quotes cannot steer a terminal. Only with glibc: elsewhere, stderr is a constant. */
 static void
@@ -86,19 +67,11 @@ start_asks_version(int argc, char **argv)
 int
 start_main(int (*run)(int argc, char **argv), int argc, char **argv)
 {
-	struct xk_symbols *symbols = xk_symbols_new();
-	bool good = true, failed;
+	bool failed;
 	int status;
 
 	start_make_plain();
-	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++) {
-		const struct xk_protocol_type *type = xk_protocol_types[i];
-
-		good &= start_check_list(symbols, argv[0], type->name, "drops", type->drops);
-		good &= start_check_list(symbols, argv[0], type->name, "counters", type->counters);
-	}
-	xk_symbols_free(symbols);
-	if (!good)
+	if (!xk_protocol_lists_check(argv[0]))
 		return OPTIONS_FAILURE;
 	signal(SIGXFSZ, SIG_IGN);
 	status = start_asks_version(argc, argv) ? start_version() : run(argc, argv);

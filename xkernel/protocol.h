@@ -110,6 +110,13 @@ xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply)
 /* All built-in protocols, sorted by name; NULL ends the list. Generated from protocols/meson.build. */
 extern const struct xk_protocol_type *const xk_protocol_types[];
 
+/*
+ * Returns whether each list of each built-in protocol (lowers, numbers, settings, fields and their values, drops,
+ * counters) ends as it must: without its end, it would be read beyond it. Names those that do not on standard error,
+ * after `program`. A list whose length the program's symbols do not tell passes.
+ */
+bool xk_protocol_lists_check(const char *program);
+
 /* Returns the type called name, or NULL. */
 const struct xk_protocol_type *xk_protocol_type_find(const char *name);
 

@@ -179,23 +179,49 @@ mistake_init(struct xk_protocol *protocol)
 
 static const struct xk_protocol_ops mistake_ops = { .init = mistake_init, XK_VIRTUAL_OPS };
 
+/* Lists without an end are found before anything runs: MISTAKE_UNENDED is the letter of the one that has none. */
+#ifndef MISTAKE_UNENDED
+#define MISTAKE_UNENDED 0
+#endif
+
 static const struct xk_role mistake_lowers[] = {
 	{ "lower", XK_ASYNC, NULL, "where the messages come from and go to" },
+#if MISTAKE_UNENDED != 'l'
 	{ NULL, 0, NULL, NULL },
+#endif
 };
 
-/* This mistake is found before anything runs. */
-#ifdef MISTAKE_UNENDED
-static const char *const mistake_drops[] = { "late", "early" };
-#else
-static const char *const mistake_drops[] = { "late", "early", NULL };
+static const char *const mistake_drops[] = {
+	"late",
+	"early",
+#if MISTAKE_UNENDED != 'd'
+	NULL,
 #endif
+};
 
 static const struct xk_setting mistake_settings[] = {
 	{ "makes", XK_SETTING_STRING, offsetof(struct mistake, makes), "none", "the mistake", 0, 0 },
 	{ "at", XK_SETTING_UINT, offsetof(struct mistake, at), "5", "the message", 1, 1000000 },
+#if MISTAKE_UNENDED != 's'
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+#endif
 };
+
+#if MISTAKE_UNENDED == 'f' || MISTAKE_UNENDED == 'v'
+static const struct xk_field_value mistake_values[] = {
+	{ 1, "one" },
+#if MISTAKE_UNENDED != 'v'
+	{ 0, NULL },
+#endif
+};
+
+static const struct xk_field mistake_fields[] = {
+	{ .name = "field", .bits = 8, .values = mistake_values },
+#if MISTAKE_UNENDED != 'f'
+	{ .name = NULL },
+#endif
+};
+#endif
 
 const struct xk_protocol_type xk_type_mistake = {
 	.name = "mistake",
@@ -206,6 +232,9 @@ const struct xk_protocol_type xk_type_mistake = {
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,
 	.lowers = mistake_lowers,
+#if MISTAKE_UNENDED == 'f' || MISTAKE_UNENDED == 'v'
+	.fields = mistake_fields,
+#endif
 	.settings = mistake_settings,
 	.drops = mistake_drops,
 	.session_max = 256,

@@ -94,5 +94,8 @@ for mode in ipp regular; do
 	check "sleeps in udptest, mode $mode: a second signal ends it" "status $status" [ "$status" -eq 143 ]
 done
 
-expect "a list without its end" 1 'protocol "mistake": its list `drops` does not end with NULL' "$build/tests/xk_unended" protocols
+for list in drops settings lowers fields values; do
+	expect "a list without its end: $list" 1 'protocol "mistake": its list `'$list'` does not end with ' \
+		"$build/tests/xk_unended_$list" protocols
+done
 expect "no mistake" 0 '' "$xk" run "$net" --link sim --quiet
