@@ -11,23 +11,49 @@
 
 /* ---- the text of `set` ---- */
 
+/*
+ * Cuts the next setting off *rest and returns it, or NULL. Settings are separated by blanks and ';'; what stands between
+ * single quotes belongs to one, without the quotes. *open: its quotes do not close.
+ */
+static char *
+topology_next_set(char **rest, bool *open)
+{
+	char *from = *rest + strspn(*rest, " \t\r\n;"), *set = from, *to = from;
+	bool quoted = false;
+
+	if (*from == '\0')
+		return NULL;
+	for (; *from != '\0' && (quoted || strchr(" \t\r\n;", *from) == NULL); from++)
+		if (*from == '\'')
+			quoted = !quoted;
+		else
+			*to++ = *from;
+	*rest = *from == '\0' ? from : from + 1;
+	*to = '\0';
+	*open = quoted;
+	return set;
+}
+
 void
 topology_parse_sets(struct topology_load *load, const char *of, const struct xk_graph_attributes *attributes,
 		    struct xk_graph_attributes *into)
 {
 	const struct xk_graph_attribute *a = xk_graph_attribute_find(attributes, "set");
-	char *copy, *rest = NULL;
+	char *copy, *rest, *set;
+	bool open;
 
 	if (a == NULL || a->html || strlen(a->value) > XK_TOPOLOGY_SET_MAX)
 		return;
-	copy = xk_graph_copy(a->value);
-	for (char *set = strtok_r(copy, " \t\r\n;", &rest); set != NULL; set = strtok_r(NULL, " \t\r\n;", &rest)) {
+	copy = rest = xk_graph_copy(a->value);
+	while ((set = topology_next_set(&rest, &open)) != NULL) {
 		char *equals = strchr(set, '='), *dot;
 
 		if (equals != NULL)
 			*equals = '\0';
 		dot = strrchr(set, '.');
-		if (equals == NULL || dot == NULL || dot == set || dot[1] == '\0')
+		if (open)
+			attributes_refuse(&load->check, a->line, "set of %s has a quote ' that does not close", of);
+		else if (equals == NULL || dot == NULL || dot == set || dot[1] == '\0')
 			attributes_refuse(&load->check, a->line,
 					  "set of %s holds \"%.80s\", which is not of the form node.attribute=value",
 					  of, set);

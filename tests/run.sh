@@ -317,7 +317,7 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 	check "experiments ipp1994" $fixed_addresses tests/experiments/test_ipp1994.py build
 	check "experiments overload" $fixed_addresses experiments/overload/sweep.py build --seconds 0.05 --loads 50,100,200
 	unit sanitized build/sanitize 'xkernel protocols graphs platform tools experiments fuzz conformance' $fixed_addresses
-	for example in asp seq; do
+	for example in adder asp seq tally; do
 		cunit "sanitized docs/examples/test_$example" $fixed_addresses "build/sanitize/tests/example_test_$example"
 	done
 	for lab in mark sequence window fragment boot; do

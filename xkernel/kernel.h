@@ -48,7 +48,13 @@ struct xk_kernel_config {
 	FILE *trace;                /* NULL: standard error */
 	struct xk_capture *capture; /* receives the messages that taps show (capture.h); NULL: none */
 	struct xk_trace_sink *sink; /* receives the steps of the trace (trace.h); NULL: none */
+	/* Called when a protocol first asks to end the host (xk_host_end), in any thread; must not wait. NULL: nothing. */
+	void (*ended)(void *context);
+	void *ended_context;
 };
+
+/* Whether protocols have asked to end a host. */
+enum xk_ended { XK_ENDED_NOT, XK_ENDED_WELL, XK_ENDED_BADLY };
 
 /* Returns a host without protocols; NULL: no memory, or an impossible config. Copies config and its name. */
 struct xk_kernel *xk_kernel_new(const struct xk_kernel_config *config);
@@ -140,6 +146,9 @@ void xk_kernel_halt(struct xk_kernel *kernel);
  * two seconds (parked ones do not count); -EAGAIN, -ENOMEM: a thread could not be made.
  */
 int xk_kernel_reconfigure(struct xk_kernel *kernel, enum xk_mode mode, unsigned threads);
+
+/* Returns whether a protocol has asked to end this host. Any context. */
+enum xk_ended xk_kernel_ended(const struct xk_kernel *kernel);
 
 /* Returns the current mode. Any context. */
 enum xk_mode xk_kernel_mode(const struct xk_kernel *kernel);

@@ -68,6 +68,13 @@ uint64_t xk_boots(const struct xk_protocol *self);
  */
 void xk_work(struct xk_protocol *self, uint64_t work_ns);
 
+/*
+ * Asks the program to end this host with status 0 (success) or another (failure), as a client does that has done its
+ * work. A failure prevails over success. `xk run` then ends a host, and exits accordingly; the hosts of a simulated
+ * network go on, and the run's exit status tells. Any context; never waits.
+ */
+void xk_host_end(struct xk_protocol *self, int status);
+
 /* A session whose pop is running. Lies on the shepherd's stack (xk_pop in upi.h). */
 struct xk_hold {
 	struct xk_hold *below;

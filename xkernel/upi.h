@@ -516,21 +516,28 @@ void xk_keep(struct xk_protocol *self, unsigned count);
 void xk_unkeep(struct xk_protocol *self, unsigned count);
 
 /*
- * Counts one of the type's own events (position in its `counters`). Any context. Each driver has a lane
+ * Adds n to one of the type's own counters (position in its `counters`). Any context. Each driver has a lane
  * that nothing else writes; only foreign threads, and shepherds outside of drivers, add atomically.
  */
 static inline void
-xk_count(struct xk_protocol *self, unsigned counter)
+xk_count_by(struct xk_protocol *self, unsigned counter, uint64_t n)
 {
 	const struct xk_shepherd_head *head = xk_self_head();
 	unsigned lane = xk_likely(head != NULL) ? head->lane : 0;
 	_Atomic uint64_t *count = &self->counts[lane][counter];
 
 	if (xk_likely(lane != 0))
-		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
 				      memory_order_relaxed);
 	else
-		atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(count, n, memory_order_relaxed);
+}
+
+/* Counts one of the type's own events. As xk_count_by. */
+static inline void
+xk_count(struct xk_protocol *self, unsigned counter)
+{
+	xk_count_by(self, counter, 1);
 }
 
 /* Returns the counter's value over all lanes. Any context. */

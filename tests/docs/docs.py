@@ -10,8 +10,13 @@ A mark on a line of its own before a fenced block says what is checked:
   <!-- output: numbers vary -->     ... where each number may be another; the text is pasted from a run
   <!-- edit FILE -->                a change, as lines of a diff, to one of the example's files; commands run with the
                                     programs built from it, until the next heading
+  <!-- step -->                     commands that change the reader's tree: run in a copy of this one
+  <!-- step FILE -->                a change, as lines of a diff, to one of its files
   <!-- quote FILE -->               FILE contains these lines in one piece
   <!-- demo -->                     nothing: ./run demo has printed it somewhere
+
+After a page's steps, meson takes the copy, each protocol that a step has added is in its table, and each test among its
+programs.
 
 Commands run in a tree like this one; those of docs/writing-a-protocol.md and docs/tutorial.md in a tree where the steps of
 the first have been taken. Besides these blocks:
@@ -29,6 +34,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,6 +59,11 @@ EXAMPLE_FILES = {
     "tests/protocols/test_asp.c": "docs/examples/test_asp.c",
     "graphs/asptest.dot": "docs/examples/asptest.dot",
     "graphs/seqtest.dot": "docs/examples/seqtest.dot",
+    "graphs/addertest.dot": "docs/examples/addertest.dot",
+    "graphs/addernet.dot": "docs/examples/addernet.dot",
+    "graphs/tallytest.dot": "docs/examples/tallytest.dot",
+    "protocols/adder.c": "docs/examples/adder.c",
+    "protocols/tally.c": "docs/examples/tally.c",
 }
 EXAMPLE_PROGRAMS = {
     "xk": "tests/xk_example",
@@ -216,8 +227,53 @@ def check_edit(where, file, diff, directory, build):
         tell(False, f"{where} edit {file}", str(why))
 
 
+def copy_for_steps(directory):
+    """Makes a tree like this one; what steps change are copies."""
+    os.makedirs(directory)
+    for name in os.listdir(ROOT):
+        source, copied = os.path.join(ROOT, name), os.path.join(directory, name)
+        if name in ("protocols", "tests", "graphs"):
+            shutil.copytree(source, copied)
+        elif name != "build":
+            os.symlink(source, copied)
+
+
+def check_step(where, file, text, directory):
+    """Takes a step in the copy, which the first one makes."""
+    if not os.path.exists(directory):
+        copy_for_steps(directory)
+    if not file:
+        status, output = run(directory, text)
+        tell(status == 0, f"{where} step: {text.splitlines()[0]}", output)
+        return
+    with open(os.path.join(directory, file), encoding="utf-8") as before:
+        changed = edit(before.read(), text)
+    if changed is not None:
+        with open(os.path.join(directory, file), "w", encoding="utf-8") as after:
+            after.write(changed)
+    tell(changed is not None, f"{where} step {file}", f"no such lines in {file}, or not once")
+
+
+def check_steps(path, directory):
+    """After a page's steps, what they have added is built."""
+    if not os.path.exists(directory):
+        return
+    added = {os.path.join(folder, name) for folder in ("protocols", "tests/protocols")
+             for name in os.listdir(os.path.join(directory, folder))
+             if not os.path.exists(os.path.join(ROOT, folder, name)) and name.endswith(".c")}
+    status, output = run(directory, "meson setup -Ddpdk=disabled -Dtests=true build && cat build/protocols/protocol_table.c &&"
+                                    " meson introspect --targets build")
+    for name in sorted(added):
+        stem = os.path.basename(name).removesuffix(".c")
+        wanted = f'"name": "{stem}"' if stem.startswith("test_") else f"&xk_type_{stem},"
+        tell(status == 0 and wanted in output and f"/{name}" in output, f"{path}: its steps add {name}",
+             f"not in the build, which says {output[-2000:]}")
+    tell(bool(added), f"{path}: its steps add files", "none")
+
+
 def check_blocks(path, directory, build):
     output = ""
+    steps = os.path.join(os.path.dirname(directory), "steps-" + os.path.basename(path))
     for line, mark, text in blocks(read(path)):
         where = f"{path}:{line}"
         if mark is None or mark[0] == "demo" or (mark[0] == "heading" and path not in EXAMPLES):
@@ -234,11 +290,14 @@ def check_blocks(path, directory, build):
             check_edit(where, detail, text, directory, build)
         elif kind == "heading" and path in EXAMPLES:
             take_programs(directory, {name: os.path.join(build, program) for name, program in EXAMPLE_PROGRAMS.items()})
+        elif kind == "step":
+            check_step(where, detail, text, steps)
         elif kind == "quote":
             there = "\n" + text + "\n" in "\n" + read(detail)
             tell(there, f"{where} quotes {detail}", "is not there as it is written here")
         else:
             tell(False, f"{where} mark", f"there is no mark {kind}")
+    check_steps(path, steps)
 
 
 def anchors(path):

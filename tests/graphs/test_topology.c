@@ -190,6 +190,20 @@ TEST(set_is_for_hosts_links_and_their_graphs)
 	xk_topology_free(net);
 }
 
+TEST(a_value_in_set_may_have_blanks)
+{
+	struct xk_topology *net =
+		good("graph g { graph [protocols=\"one.dot\"]\n"
+		     "lan [link=ethernet10]; a -- lan;\n"
+		     "a [set=\"ip.routes='put a 1; get a' ip.trace=events 'udptest.peer=10.1.0.1'\"]; }");
+
+	REQUIRE(net->host_count == 1 && net->hosts[0].set_count == 3);
+	CHECK_STR(net->hosts[0].sets[0], "ip.routes=put a 1; get a");
+	CHECK_STR(net->hosts[0].sets[1], "ip.trace=events");
+	CHECK_STR(net->hosts[0].sets[2], "udptest.peer=10.1.0.1");
+	xk_topology_free(net);
+}
+
 TEST(names_with_dots_can_be_set)
 {
 	static const char *const sets[] = { "a.b.threads=9", "a.b.udptest.port=5", "a.c1.threads=3" };

@@ -94,6 +94,7 @@ TEST(values_that_are_none_are_refused)
 	refuse("graph g {\nnetwork=\"224.0.0.0/24\" }", ":2: network of the graph is \"224.0.0.0/24\": hosts cannot");
 	refuse(HEAD "a -- lan;\na [set=\"udptest.port\"] }",
 	       ":3: set of a holds \"udptest.port\", which is not of the form");
+	refuse(HEAD "a -- lan;\na [set=\"udptest.port='3\"] }", ":3: set of a has a quote ' that does not close");
 	refuse(HEAD "a -- lan;\na [set=\"port=3\"] }", ":3: set of a holds \"port\", which is not of the form");
 }
 

@@ -195,6 +195,16 @@ pings "the next start" --count 3
 check "... removes what a killed one left" "$(ls "$XDG_RUNTIME_DIR")" \
 	[ -z "$(find "$XDG_RUNTIME_DIR" -name '*icmptest*')" ]
 
+# ---- it ends by itself ---------------------------------------------------------------------------------------------------
+
+for link in virtio tap memif ring; do
+	case $link in
+	ring) wanted=2 said='there is no lone end' ;;
+	*) wanted=0 said='stands at' ;;
+	esac
+	expect "--until on $link" "$wanted" "$said" "$build/xk" run $echoes --link "$link" --end server --until 300ms
+done
+
 # ---- refusals --------------------------------------------------------------------------------------------------------------
 
 refused() {
@@ -204,9 +214,10 @@ refused() {
 }
 refused 2 'an argument is missing' xk run
 refused 2 'one argument too many' xk run $echoes more
-refused 2 '--until, --quiet, --seed and --show are of network files' xk run $echoes --until 1s
-refused 2 '--until, --quiet, --seed and --show are of network files' xk run $echoes --quiet
-refused 2 '--until, --quiet, --seed and --show are of network files' xk run $echoes --seed 1
+refused 2 'no time such as' xk run $echoes --until soon
+refused 2 'no time such as' xk run $echoes --until 0s
+refused 2 '--quiet, --seed and --show are of network files' xk run $echoes --quiet
+refused 2 '--quiet, --seed and --show are of network files' xk run $echoes --seed 1
 refused 2 'are of a host' xk run graphs/net/pair-ethernet10.dot --link sim --mode ipp
 refused 2 'are of a host' xk run graphs/net/pair-ethernet10.dot --link sim --driver poll
 refused 2 'are of a host' xk run graphs/net/pair-ethernet10.dot --link sim --end client

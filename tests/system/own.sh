@@ -8,24 +8,36 @@ own=$work/own
 
 prints "a protocol is begun" 'next: ./run build --with' "$xk" new pong -o "$own"
 prints "a layer is begun" 'tock/tocktest.dot' "$xk" new tock --layer -o "$work/tock"
+prints "a virtual layer is begun" 'tock/mete2test.dot' "$xk" new mete2 --virtual -o "$work/tock"
+prints "client and server are begun" 'tock/pricenet.dot' "$xk" new price --rpc -o "$work/tock"
 check "they are called what they are to be called" "$(cat "$own"/* "$work/tock"/*)" eval \
-	'! grep -qwE "asp|seq|ASP|SEQ|(asp|seq|ASP|SEQ)_.*" "$own"/* "$work/tock"/*'
+	'! grep -qwiE "(asp|seq|tally|adder)(test|net)?|(asp|seq|tally|adder)_.*|.*example.*" "$own"/* "$work/tock"/*'
 expect "nothing is written over" 1 'pong.c cannot be written: File exists' "$xk" new pong -o "$own"
 expect "a name that is taken" 1 'there is a protocol udp already' "$xk" new udp -o "$own"
 for name in 9 Pong a-b ../x '' aaaaaaaaaaaaaaaaaaaaaaaaa; do
 	expect "no name: $name" 2 'a name is' "$xk" new "$name" -o "$own"
 done
+# What would not compile, or be something else: words of C, of graphs, of the tests, of --set, names of the library.
+for name in int new errno linux typeof node graph digraph host link user wire2 xk xk_push rig_new atomic sem test_pong; do
+	expect "no name: $name" 2 "\"$name\" is .*: take another name" "$xk" new "$name" -o "$work/none"
+done
+expect "one kind" 2 'exclude each other' "$xk" new ping --rpc --layer
 expect "no place" 1 'cannot be written' "$xk" new pong -o "$work/none/own"
 
 cp "$work"/tock/* "$own"
 before=$(git status --porcelain 2>/dev/null)
 limit=400 expect "they are built" 0 '' ./run build --with "$own"
-check "... and their tests are run" "$(cat "$work/err")" eval 'says err "passed: .*/test_pong.c" && says err "passed: .*/test_tock.c"'
+check "... and their tests are run" "$(cat "$work/err")" [ "$(grep -cE 'passed: .*/test_(pong|tock|mete2|price).c' "$work/err")" -eq 4 ]
 check "no file of the tree has changed" "$(git status --porcelain 2>/dev/null)" [ "$(git status --porcelain 2>/dev/null)" = "$before" ]
 for name in pong tock; do
 	prints "$name is known" "^$name: " build-with/xk protocols $name
 	prints "$name runs" ' 0$' build-with/udptest --graph "$own/${name}test.dot" --link sim --rounds 20 --mode ipp --size 100
 done
+prints "mete2 runs" ' 0$' build-with/udptest --graph "$own/mete2test.dot" --link sim --rounds 20 --mode ipp --size 100
+run 60 build-with/xk run "$own/pricenet.dot" --link sim --quiet --set client.price.ends=yes --show price
+check "client and server run" "$(cat "$work/err")" says err '^price.answered +0 +3$'
+expect "a client that fails ends its host so" 1 'price.failed' build-with/xk run "$own/pricenet.dot" --link sim --quiet --until 100s \
+	--set client.price.peer=10.77.0.9 --set client.price.ends=yes --set cable.loss=100%
 prints "a pair of programs, too" ' 0$' build-with/udptest --graph "$own/pongtest.dot" --rounds 20 --mode ipp --size 100
 expect "udptest is udptest" 2 '^udptest: "nothing" is not an option' build-with/udptest nothing
 expect "... which does not compile others" 1 'a program that xk compile made has none' build-with/udptest --compiled --rounds 10

@@ -81,6 +81,35 @@ TEST(stopping_ends_the_waits_of_event_handlers)
 	}
 }
 
+/* ---- the clock ---- */
+
+static void
+act_read_clock(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	(void)lls;
+	for (unsigned i = 0; i < m->data[1]; i++)
+		xk_now_ns(&top->protocol);
+	xk_msg_free(m);
+}
+
+TEST(readings_of_the_clock_by_a_protocol_are_counted)
+{
+	const struct xk_kernel_config config = { .mode = XK_IPP };
+	struct host *h = host_build_on(XK_MEMORY_VIRTUAL, &config, false);
+	uint64_t before;
+
+	host_init(h);
+	h->top->act = act_read_clock;
+	host_send(h, OP_ACT, 0);
+	host_run(h);
+	before = host_stats(h).clock_reads;
+	host_send(h, OP_ACT, 100);
+	host_run(h);
+	CHECK(host_stats(h).clock_reads - before >= 100);
+	CHECK(host_stats(h).clock_reads - before < 200);
+	host_free(h);
+}
+
 /* ---- what waits ---- */
 
 static void

@@ -95,7 +95,7 @@ top_wait(struct top *top, uint8_t op)
 static inline void
 top_compute(struct top *top, uint8_t op)
 {
-	uint64_t until = xk_now_ns(&top->protocol) + 100000;
+	uint64_t until = op == OP_BUSY ? xk_now_ns(&top->protocol) + 100000 : 0;
 
 	if (op == OP_BUSY)
 		while (xk_now_ns(&top->protocol) < until)

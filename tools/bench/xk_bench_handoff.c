@@ -134,7 +134,7 @@ probe_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	} else {
 		probe->is_signalled_next = true;
 		xk_memory_inject(bench->port, m);
-		xk_semaphore_wait(&probe->signal, XK_FOREVER);
+		xk_semaphore_wait(&probe->signal, XK_UNTIL_SIGNALLED);
 		m = xk_memory_frame(bench->common.platforms[0], HANDOFF_FRAME);
 		xk_assert(m != NULL);
 		probe_note(bench, probe->signalled_ns, m);

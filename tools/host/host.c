@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "graphs/graph.h"
@@ -92,6 +93,16 @@ host_core(const struct host *host, unsigned driver)
 	return host->options.cores == NULL ? -1 : (int)host->options.cores[driver];
 }
 
+/* A protocol has asked to end the host. */
+static void
+host_note_ended(void *context)
+{
+	const struct host *host = context;
+
+	if (host->options.ended_fd > 0)
+		eventfd_write(host->options.ended_fd, 1);
+}
+
 static int
 host_make_kernel(struct host *host)
 {
@@ -108,6 +119,8 @@ host_make_kernel(struct host *host)
 		.adaptive_ns = options->spin_ns,
 		.capture = capture_sink(host->capture),
 		.sink = host->sink,
+		.ended = host_note_ended,
+		.ended_context = host,
 	};
 	int status;
 

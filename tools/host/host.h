@@ -57,6 +57,7 @@ struct host_options {
 	bool yields, trace;
 	bool no_paths;       /* even if the graph has them */
 	struct watch *watch; /* the program's watchdog; NULL: none */
+	int ended_fd;        /* an eventfd that a protocol's wish to end the host is written to; 0: none */
 	bool telemetry;      /* start DPDK's own */
 	const char *pcap;    /* capture file for ports and taps (of a pair: FILE.client); NULL: none */
 	const char *journey; /* of --link sim: page of the run (tools/journey/journey.h); NULL: none */

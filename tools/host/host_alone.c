@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "graphs/graph.h"
+#include "platform/clock.h"
 #include "tools/json.h"
 #include "xkernel/engine/where.h"
 
@@ -47,17 +48,44 @@ host_open_alone(struct host *host, const struct host_options *options, int signa
 	return status;
 }
 
+/* Waits for a signal, which it takes, for `other` (-1: none) to become readable, or until end_ns. */
+static void
+host_await(int signals, int other, uint64_t end_ns)
+{
+	struct pollfd polls[] = { { .fd = signals, .events = POLLIN }, { .fd = other, .events = POLLIN } };
+	uint64_t now_ns = clock_system_ns(), left_ns;
+	char info[128]; /* a struct signalfd_siginfo, not used */
+	struct timespec left;
+	int ready = -1;
+	ssize_t got;
+
+	while (ready < 0 && now_ns < end_ns) {
+		left_ns = end_ns - now_ns;
+		left = (struct timespec){ .tv_sec = (time_t)(left_ns / 1000000000),
+					  .tv_nsec = (long)(left_ns % 1000000000) };
+		ready = ppoll(polls, XK_ARRAY_LENGTH(polls), end_ns == UINT64_MAX ? NULL : &left, NULL);
+		if (ready < 0 && errno != EINTR)
+			return;
+		now_ns = clock_system_ns();
+	}
+	if (polls[0].revents == 0)
+		return;
+	got = read(signals, info, sizeof(info));
+	(void)got;
+}
+
 void
 host_await_signal(int signals)
 {
-	struct pollfd polls = { .fd = signals, .events = POLLIN };
-	char info[128]; /* a struct signalfd_siginfo, not used */
-	ssize_t got;
+	host_await(signals, -1, UINT64_MAX);
+}
 
-	while (poll(&polls, 1, -1) < 0 && errno == EINTR)
-		continue;
-	got = read(signals, info, sizeof(info));
-	(void)got;
+void
+host_await_end(const struct host *host, int signals, uint64_t until_ns)
+{
+	int ended = host->options.ended_fd > 0 ? host->options.ended_fd : -1;
+
+	host_await(signals, ended, until_ns == 0 ? UINT64_MAX : clock_system_ns() + until_ns);
 }
 
 /* ---- a companion ---- */

@@ -15,6 +15,9 @@ int host_open_alone(struct host *host, const struct host_options *options, int s
 /* Waits for a signal and takes it. The next one ends the process at once, even during shutdown (watch.h). */
 void host_await_signal(int signals);
 
+/* Likewise, or until a protocol ends the host (ended_fd of its options), or until_ns have passed (0: no limit). */
+void host_await_end(const struct host *host, int signals, uint64_t until_ns);
+
 /* A child process, killed if the program ends without stopping it. */
 struct host_companion {
 	pid_t pid; /* 0: none */

@@ -410,7 +410,8 @@ net_stop(struct net *net)
 
 		if (sim == NULL)
 			continue;
-		net->failed |= xk_sim_is_up(sim) && xk_kernel_is_stuck(xk_sim_kernel(sim));
+		net->failed |= xk_sim_is_up(sim) && (xk_kernel_is_stuck(xk_sim_kernel(sim)) ||
+						     xk_kernel_ended(xk_sim_kernel(sim)) == XK_ENDED_BADLY);
 		left = xk_sim_crash(sim);
 		if (left > 0)
 			fprintf(stderr, "%s: %s: %u buffers have not come back\n", net->program,

@@ -73,8 +73,8 @@ void net_heal(struct net *net);
 void net_stop(struct net *net);
 
 /*
- * Frees everything. Fails if a host could not be booted, buffers have leaked, a message waited for ever when
- * the hosts stopped, or the capture is incomplete.
+ * Frees everything. Fails if a host could not be booted, buffers have leaked, a message waited for ever or a
+ * protocol had ended its host as a failure when the hosts stopped, or the capture is incomplete.
  */
 int net_close(struct net *net);
 

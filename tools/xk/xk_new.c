@@ -3,7 +3,8 @@
  * --with`.
  *
  * They are the documentation's examples (docs/examples) under another name: asp, which has addresses and sessions of
- * its own, or seq, a layer between two protocols. docs/writing-a-protocol.md explains and tests them.
+ * its own; seq, a layer with a header between two protocols; tally, a layer without one; or adder, client and server of
+ * calls. docs/writing-a-protocol.md explains and tests them.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -20,12 +21,16 @@ enum { NEW_NAME_MAX = 24, NEW_PATH_MAX = 4096 };
 
 struct new_choices {
 	const char *output;
-	bool layer;
+	bool layer, is_virtual, rpc;
 };
 
 static const struct options_option new_options[] = {
 	OPTION(FLAG, struct new_choices, layer, "layer", NULL,
 	       "a layer between two protocols, without addresses of its own"),
+	OPTION(FLAG, struct new_choices, is_virtual, "virtual", NULL,
+	       "a layer without a header, for any edge of a graph"),
+	OPTION(FLAG, struct new_choices, rpc, "rpc", NULL,
+	       "client and server of calls, and a network (NAMEnet.dot) with both"),
 	OPTION(TEXT, struct new_choices, output, "output", "DIR",
 	       "-o DIR too; the directory (NAME), made if it is not there"),
 	{ .name = NULL },
@@ -33,7 +38,7 @@ static const struct options_option new_options[] = {
 
 static const struct options_program new_program = {
 	.name = "xk new",
-	.usage = "NAME [--layer] [-o DIR]",
+	.usage = "NAME [--layer | --virtual | --rpc] [-o DIR]",
 	.about = "Begins a protocol: writes NAME.c, test_NAME.c and NAMEtest.dot into DIR. They are a protocol that\n"
 		 "works, to be changed into yours. `./run build --with DIR` builds it into build-with/xk and the\n"
 		 "other programs, and runs its tests. docs/writing-a-protocol.md explains every line.",
@@ -56,7 +61,8 @@ new_is_example(const char *text, size_t at, const char *example)
 	for (size_t i = 0; i < len; i++)
 		if ((isupper((unsigned char)text[at + i]) != 0) != is_upper)
 			return false;
-	return !isalpha((unsigned char)text[at + len]) || strncmp(text + at + len, "test", 4) == 0;
+	return !isalpha((unsigned char)text[at + len]) || strncmp(text + at + len, "test", 4) == 0 ||
+	       strncmp(text + at + len, "net", 3) == 0;
 }
 
 /* Returns the length of a phrase at text by which an example says what it is; 0: there is none. */
@@ -69,6 +75,7 @@ new_skip(const char *text)
 		": the example of docs/writing-a-protocol.md",
 		": an example of docs/writing-a-protocol.md",
 		": the example of the documentation",
+		": an example of the documentation",
 		": the smallest example of the documentation",
 	};
 
@@ -95,6 +102,94 @@ new_write_text(FILE *stream, const char *text, const char *example, const char *
 		}
 		at += skip;
 	}
+}
+
+/* Returns whether `text`, of len characters, is one of the words. */
+static bool
+new_is_one_of(const char *text, size_t len, const char *const *words)
+{
+	while (*words != NULL && (strlen(*words) != len || strncmp(text, *words, len) != 0))
+		words++;
+	return *words != NULL;
+}
+
+/* Returns what else is called name, so that a protocol cannot be; NULL: nothing. */
+static const char *
+new_other(const char *name)
+{
+	/* C's and C++'s keywords, and what compilers define; generated code has `struct NAME`. */
+	static const char *const words[] = {
+		"alignas",     "alignof",
+		"and",         "and_eq",
+		"asm",         "auto",
+		"bitand",      "bitor",
+		"bool",        "break",
+		"case",        "catch",
+		"char",        "char16_t",
+		"char32_t",    "char8_t",
+		"class",       "co_await",
+		"co_return",   "co_yield",
+		"compl",       "concept",
+		"const",       "const_cast",
+		"consteval",   "constexpr",
+		"constinit",   "continue",
+		"decltype",    "default",
+		"delete",      "do",
+		"double",      "dynamic_cast",
+		"else",        "enum",
+		"errno",       "explicit",
+		"export",      "extern",
+		"false",       "float",
+		"for",         "friend",
+		"goto",        "if",
+		"inline",      "int",
+		"linux",       "long",
+		"mutable",     "namespace",
+		"new",         "noexcept",
+		"not",         "not_eq",
+		"nullptr",     "offsetof",
+		"operator",    "or",
+		"or_eq",       "private",
+		"protected",   "public",
+		"register",    "reinterpret_cast",
+		"requires",    "restrict",
+		"return",      "short",
+		"signed",      "sizeof",
+		"static",      "static_assert",
+		"static_cast", "struct",
+		"switch",      "template",
+		"this",        "thread_local",
+		"throw",       "true",
+		"try",         "typedef",
+		"typeid",      "typename",
+		"typeof",      "union",
+		"unix",        "unsigned",
+		"using",       "virtual",
+		"void",        "volatile",
+		"wchar_t",     "while",
+		"xor",         "xor_eq",
+		NULL,
+	};
+	static const char *const dot[] = { "digraph", "edge", "graph", "node", "strict", "subgraph", NULL };
+	/* Of the library, whose names begin so, of the C library, and of --set and --show. */
+	static const char *const libraries[] = { "xk", "atomic", "pthread", "sem", "sim", "rig", "main", NULL };
+	static const char *const places[] = { "host", "link", NULL };
+	static const char *const fakes[] = { "user", "wire", NULL };
+	size_t len = strlen(name), first = strcspn(name, "_"), stem = len;
+
+	while (stem > 0 && isdigit((unsigned char)name[stem - 1]))
+		stem--;
+	if (new_is_one_of(name, len, words))
+		return "a word of C or C++";
+	if (new_is_one_of(name, len, dot))
+		return "a word of graph files";
+	if (new_is_one_of(name, len, places))
+		return "what --set and --show call something else";
+	if (new_is_one_of(name, stem, fakes))
+		return "a fake protocol of the tests (tests/rig.h)";
+	if (new_is_one_of(name, first, libraries))
+		return "how a library's own names begin";
+	return strncmp(name, "test_", 5) == 0 ? "how files of tests begin" : NULL;
 }
 
 /* ---- files ---- */
@@ -131,7 +226,8 @@ xk_new_main(int argc, char **argv)
 {
 	struct new_choices choices = { .output = NULL };
 	struct options_texts operands;
-	const char *name, *example, *directory;
+	const char *name, *example, *directory, *other;
+	unsigned kinds;
 	size_t len;
 	int status;
 
@@ -140,11 +236,17 @@ xk_new_main(int argc, char **argv)
 		return status;
 	name = operands.text[0];
 	len = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
-	example = choices.layer ? "seq" : "asp";
+	kinds = choices.layer + choices.is_virtual + choices.rpc;
+	example = choices.layer ? "seq" : choices.is_virtual ? "tally" : choices.rpc ? "adder" : "asp";
 	directory = choices.output == NULL ? name : choices.output;
 	if (name[len] != '\0' || len > NEW_NAME_MAX || !islower((unsigned char)name[0]))
 		return options_misuse(&new_program, "a name is at most %d letters a to z, digits and _, a letter first",
 				      NEW_NAME_MAX);
+	if (kinds > 1)
+		return options_misuse(&new_program, "--layer, --virtual and --rpc exclude each other");
+	other = new_other(name);
+	if (other != NULL)
+		return options_misuse(&new_program, "\"%s\" is %s: take another name", name, other);
 	if (xk_protocol_type_find(name) != NULL) {
 		fprintf(stderr, "xk new: there is a protocol %s already\n", name);
 		return OPTIONS_FAILURE;

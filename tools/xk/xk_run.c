@@ -3,6 +3,8 @@
  * Network files: xk_run_net.c.
  */
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "graphs/graph.h"
 #include "tools/host/host_alone.h"
@@ -29,7 +31,8 @@ static const struct options_option run_options[] = {
 	       "same run (1)",
 	       .max = UINT64_MAX),
 	OPTION(TEXT, struct run_options, until, "until", "T",
-	       "of a network: how much virtual time passes: 500ms, 10s (1s)"),
+	       "how long it lasts: 500ms, 10s; of a network, in virtual time\n"
+	       "(1s); of a host, in real time (until a signal)"),
 	OPTION(FLAG, struct run_options, quiet, "quiet", NULL, "of a network: do not print frames"),
 	OPTION(TEXT, struct run_options, show, "show", "NODE,...",
 	       "of a network: print the counts of these protocols only; `host`\n"
@@ -43,13 +46,14 @@ const struct options_program run_program = {
 	.name = "xk run",
 	.usage = "GRAPH|NETWORK [OPTION]...",
 	.about = "Of a graph file (digraph): a host with these protocols, which stands on its link until SIGINT,\n"
-		 "SIGTERM or SIGHUP, and then tells what it has counted. A second signal ends it at once.\n\n"
+		 "SIGTERM or SIGHUP, --until, or until one of its protocols ends it, and then tells what it has\n"
+		 "counted. A second signal ends it at once.\n\n"
 		 "Of a network file (graph), with --link sim: its hosts and links in the simulator, on virtual time.\n"
 		 "Each frame, boot and crash is a line on standard output; what was counted, and a hash of all that\n"
 		 "happened, come at the end on standard error. Settings there are of a host or link, of a host's\n"
 		 "graph (--set HOST.NODE.ATTR=VALUE), of every host's (--set graph.NODE.ATTR=VALUE).",
-	.footer = "Exit status: 0 success, 1 failure (a refused file, a link or host that does not work, lost\n"
-		  "buffers), 2 misuse.",
+	.footer = "Exit status: 0 success, 1 failure (a refused file, a link or host that does not work, a protocol\n"
+		  "that ended its host so, lost buffers, messages that wait for ever), 2 misuse.",
 	.options = run_options,
 	.shared = { { host_single_options, offsetof(struct run_options, single) },
 		    { host_common_options, offsetof(struct run_options, common) } },
@@ -67,9 +71,9 @@ run_host_asked(void *server)
 	stats_server_count(server, RUN_TELEMETRY_S);
 }
 
-/* Lets the host stand until a signal comes. Returns 0, or the status to exit with. */
+/* Lets the host stand until its end. Returns 0, or the status to exit with. */
 static int
-run_host_stand(const struct run_options *options, struct host *host, int signals)
+run_host_stand(const struct run_options *options, struct host *host, int signals, uint64_t until_ns)
 {
 	struct stats_server *stats;
 	char why[STATS_WHY];
@@ -81,7 +85,8 @@ run_host_stand(const struct run_options *options, struct host *host, int signals
 		status = host_begin_telemetry(host, run_host_asked, stats);
 	if (status == 0) {
 		host_print_standing(host);
-		host_await_signal(signals);
+		host_await_end(host, signals, until_ns);
+		status = xk_kernel_ended(host->kernel) == XK_ENDED_BADLY ? OPTIONS_FAILURE : 0;
 	}
 	if (options->telemetry && host_is_on_dpdk(host))
 		host_end_telemetry(host);
@@ -119,13 +124,15 @@ run_host(struct run_options *options, const char *file)
 	struct host_options settings;
 	struct host host = { .port_count = 0 };
 	struct watch *watch;
-	int signals, status, closed;
+	int signals, status, closed, reported;
+	uint64_t until_ns = 0;
 	FILE *out;
 
-	if (options->until != NULL || options->quiet || options->seeds.count > 0 || options->show != NULL)
+	if (options->quiet || options->seeds.count > 0 || options->show != NULL)
 		return options_misuse(&run_program,
-				      "--until, --quiet, --seed and --show are of network files, and %s is a graph",
-				      file);
+				      "--quiet, --seed and --show are of network files, and %s is a graph", file);
+	if (options->until != NULL && (!xk_time_parse(options->until, &until_ns) || until_ns == 0))
+		return options_misuse(&run_program, "--until: \"%s\" is no time such as 500ms or 10s", options->until);
 	status = host_common_complete(&run_program, &options->common, true, &link);
 	if (status == 0)
 		status = host_single_complete(&run_program, &options->single, options->common.drivers);
@@ -140,17 +147,21 @@ run_host(struct run_options *options, const char *file)
 	settings.graph = file;
 	settings.watch = watch;
 	settings.telemetry = options->telemetry;
+	settings.ended_fd = eventfd(0, EFD_CLOEXEC);
 	status = host_open_json(run_program.name, options->common.json, &out);
 	if (status == 0)
 		status = host_open_alone(&host, &settings, signals);
 	if (status == 0)
 		status = host_start(&host);
-	if (status == 0)
-		status = run_host_stand(options, &host, signals);
-	if (status == 0)
-		status = run_host_report(options, &host, out);
+	if (status == 0) {
+		status = run_host_stand(options, &host, signals, until_ns);
+		reported = run_host_report(options, &host, out);
+		status = status != 0 ? status : reported;
+	}
 	host_close_json(out);
 	closed = host_close(&host);
+	if (settings.ended_fd > 0)
+		close(settings.ended_fd);
 	watch_free(watch);
 	return status != 0 ? status : closed;
 }

@@ -488,6 +488,7 @@ struct xk_kernel {
 	struct xk_protocol *initialised;       /* protocols, once their inits have succeeded; else NULL */
 	_Atomic unsigned applications;         /* threads of application code */
 	_Atomic unsigned applications_blocked; /* those among them that wait and are not yet woken */
+	_Atomic enum xk_ended ended;
 	struct xk_device *devices;
 	/* waiting */
 	_Atomic uint32_t waiters_lock;

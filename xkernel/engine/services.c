@@ -32,7 +32,10 @@ uint64_t
 xk_now_ns(const struct xk_protocol *self)
 {
 	struct xk_platform *platform = self->kernel->platform;
+	struct xk_shepherd *shepherd = xk_self();
 
+	if (xk_likely(shepherd != NULL))
+		return xk_clock(self->kernel, shepherd->runner);
 	return platform->ops->now_ns(platform);
 }
 
@@ -172,4 +175,27 @@ void
 xk_retire(struct xk_kernel *kernel, struct xk_retired *retired, void (*release)(struct xk_retired *retired))
 {
 	xk_epochs_retire(&kernel->epochs, retired, release);
+}
+
+/* ---- the end ---- */
+
+void
+xk_host_end(struct xk_protocol *self, int status)
+{
+	struct xk_kernel *kernel = self->kernel;
+	enum xk_ended before = XK_ENDED_NOT;
+
+	if (!atomic_compare_exchange_strong(&kernel->ended, &before, status == 0 ? XK_ENDED_WELL : XK_ENDED_BADLY)) {
+		if (status != 0)
+			atomic_store(&kernel->ended, XK_ENDED_BADLY);
+		return;
+	}
+	if (kernel->config.ended != NULL)
+		kernel->config.ended(kernel->config.ended_context);
+}
+
+enum xk_ended
+xk_kernel_ended(const struct xk_kernel *kernel)
+{
+	return atomic_load(&kernel->ended);
 }

@@ -1,0 +1,282 @@
+/*
+ * adder.c - adds numbers on another host, by calls: an example of docs/writing-a-protocol.md.
+ *
+ * Request:      4 bytes: op (1: add), a byte of zero, the count of numbers; the numbers, of 32 bits each
+ * Reply:        the same header: op 2, count 1, and the total; or op 3, count 0: the total has more than 32 bits
+ * Settings:     peer (the server; a host without one only serves), values (what to add, "1 2 3"), calls (how often),
+ *               ends (end the host after the last call: successfully if all were answered)
+ * Drops:        bad_op, bad_length
+ * Counters:     served, answered, failed
+ * Not done:     versions
+ * Graph:        adder -> chan
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "xkernel/bytes.h"
+#include "xkernel/event.h"
+#include "xkernel/protocol.h"
+#include "xkernel/trace.h"
+
+enum adder_drop { ADDER_DROP_BAD_OP = XK_DROP_OWN, ADDER_DROP_BAD_LENGTH };
+enum adder_counter { ADDER_SERVED, ADDER_ANSWERED, ADDER_FAILED };
+enum adder_op { ADDER_ADD = 1, ADDER_TOTAL, ADDER_OVERFLOW };
+
+/* A stranger's request is bounded: so is the room for its numbers. */
+enum {
+	ADDER_HEADER_LEN = 4,
+	ADDER_VALUE_LEN = 4,
+	ADDER_VALUES_MAX = 256,
+	ADDER_RETRY_US = 100 * 1000,
+	ADDER_TRIES = 3
+};
+
+struct adder {
+	struct xk_protocol protocol; /* first */
+	uint32_t peer;
+	uint64_t calls;
+	const char *values;
+	bool ends;
+	struct xk_event starter;
+};
+
+/* ---- messages ---- */
+
+static const struct xk_field_value adder_op_values[] = {
+	{ ADDER_ADD, "add" },
+	{ ADDER_TOTAL, "total" },
+	{ ADDER_OVERFLOW, "overflow" },
+	{ .name = NULL },
+};
+
+static const struct xk_field adder_fields[] = {
+	{ .name = "op", .bits = 8, .kind = XK_VARIES, .values = adder_op_values },
+	{ .name = "zero", .bits = 8, .kind = XK_VARIES },
+	{ .name = "count", .bits = 16, .kind = XK_VARIES, .help = "numbers that follow" },
+	{ .name = NULL },
+};
+
+static struct xk_msg *
+adder_message(struct xk_protocol *self, enum adder_op op, const uint32_t *values, size_t count)
+{
+	uint8_t bytes[ADDER_HEADER_LEN + ADDER_VALUES_MAX * ADDER_VALUE_LEN] = { (uint8_t)op };
+
+	xk_put16(bytes + 2, (uint16_t)count);
+	for (size_t i = 0; i < count; i++)
+		xk_put32(bytes + ADDER_HEADER_LEN + i * ADDER_VALUE_LEN, values[i]);
+	return xk_msg_from(xk_platform_of(self), bytes, ADDER_HEADER_LEN + count * ADDER_VALUE_LEN);
+}
+
+/* Reads m's numbers. Takes m. Returns their count, or -EBADMSG if m, which is dropped then, is none of ours. */
+static int
+adder_read(struct xk_protocol *self, struct xk_msg *m, unsigned op_min, unsigned op_max, unsigned *op,
+	   uint32_t values[ADDER_VALUES_MAX])
+{
+	uint8_t bytes[ADDER_VALUES_MAX * ADDER_VALUE_LEN];
+	size_t count = xk_get16(m->data + 2), len = count * ADDER_VALUE_LEN;
+
+	*op = m->data[0];
+	if (*op < op_min || *op > op_max) {
+		xk_drop(self, m, ADDER_DROP_BAD_OP);
+		return -EBADMSG;
+	}
+	if (count > ADDER_VALUES_MAX || xk_msg_len(m) != ADDER_HEADER_LEN + len) {
+		xk_drop(self, m, ADDER_DROP_BAD_LENGTH);
+		return -EBADMSG;
+	}
+	xk_msg_copy_out(m, ADDER_HEADER_LEN, bytes, len);
+	xk_msg_free(m);
+	for (size_t i = 0; i < count; i++)
+		values[i] = xk_get32(bytes + i * ADDER_VALUE_LEN);
+	return (int)count;
+}
+
+/* ---- the server ---- */
+
+static int
+adder_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
+{
+	uint32_t values[ADDER_VALUES_MAX], total;
+	uint64_t exact = 0;
+	unsigned op;
+	int count = adder_read(self, m, ADDER_ADD, ADDER_ADD, &op, values);
+
+	if (count < 0)
+		return count;
+	for (int i = 0; i < count; i++)
+		exact += values[i];
+	total = (uint32_t)exact;
+	*reply = adder_message(self, exact > UINT32_MAX ? ADDER_OVERFLOW : ADDER_TOTAL, &total, exact <= UINT32_MAX);
+	if (*reply == NULL)
+		return -ENOBUFS;
+	xk_count(self, ADDER_SERVED);
+	return 0;
+}
+
+/* ---- the client ---- */
+
+/* Has the server at s add the numbers: *total. Returns 0, -EOVERFLOW, or why the call failed. */
+static int
+adder_call(struct xk_protocol *self, struct xk_session *s, const uint32_t *values, size_t count, uint32_t *total)
+{
+	struct xk_msg *m = adder_message(self, ADDER_ADD, values, count), *reply;
+	uint32_t answer[ADDER_VALUES_MAX];
+	unsigned op;
+	int status = m == NULL ? -ENOBUFS : xk_call(s, m, &reply); /* takes m */
+
+	*total = 0;
+	if (status == 0)
+		status = adder_read(self, reply, ADDER_TOTAL, ADDER_OVERFLOW, &op, answer);
+	if (status < 0)
+		return status;
+	if (op == ADDER_OVERFLOW)
+		return -EOVERFLOW;
+	if (status != 1)
+		return -EBADMSG;
+	*total = answer[0];
+	return 0;
+}
+
+/* Opens a channel to the server, which may come up later than this host. Returns 0 or -errno. */
+static int
+adder_reach(struct adder *a, struct xk_session **s)
+{
+	struct xk_protocol *self = &a->protocol;
+	int status = -EHOSTUNREACH;
+
+	for (unsigned tries = 0; status != 0 && status != -ECANCELED && tries < ADDER_TRIES; tries++) {
+		struct xk_participants server = { .remote.depth = 0 }; /* xk_open consumes them */
+
+		if (tries > 0 && xk_delay(self, ADDER_RETRY_US) != 0)
+			return -ECANCELED;
+		xk_participant_push(&server.remote, a->peer);
+		status = xk_open(self, self, xk_lower(self, 0), &server, s);
+	}
+	return status;
+}
+
+/* Makes the calls. Returns the last one's status; -ECANCELED: the host is stopping. */
+static int
+adder_call_all(struct adder *a, struct xk_session *s)
+{
+	struct xk_protocol *self = &a->protocol;
+	uint32_t values[ADDER_VALUES_MAX], total;
+	size_t count = 0;
+	int status = 0;
+
+	for (char *next = (char *)a->values, *end; count < ADDER_VALUES_MAX; next = end) {
+		values[count] = (uint32_t)strtoul(next, &end, 0);
+		if (end == next)
+			break;
+		count++;
+	}
+	for (uint64_t i = 0; i < a->calls && status != -ECANCELED; i++) {
+		status = adder_call(self, s, values, count, &total);
+		xk_count(self, status == 0 ? ADDER_ANSWERED : ADDER_FAILED);
+		if (status == 0)
+			xk_trace(self, XK_TRACE_EVENTS, "the total is %u", (unsigned)total);
+		else
+			xk_trace(self, XK_TRACE_NONE, "the call failed: %s", strerror(-status));
+	}
+	return status;
+}
+
+/* A shepherd of its own, which may wait. */
+static void
+adder_client(void *argument)
+{
+	struct adder *a = argument;
+	struct xk_protocol *self = &a->protocol;
+	struct xk_session *s;
+	int status = adder_reach(a, &s);
+
+	if (status == 0) {
+		status = adder_call_all(a, s);
+		xk_close(s);
+	} else if (status != -ECANCELED) {
+		xk_count(self, ADDER_FAILED);
+		xk_trace(self, XK_TRACE_NONE, "no channel to the server: %s", strerror(-status));
+	}
+	if (a->ends && status != -ECANCELED)
+		xk_host_end(self, xk_counter(self, ADDER_FAILED) > 0);
+}
+
+/* init may not wait, so the client starts when the host runs. */
+static void
+adder_start(struct xk_event *event, void *argument)
+{
+	struct adder *a = argument;
+
+	if (xk_thread_start(a->protocol.kernel, a->protocol.name, adder_client, a) != 0)
+		xk_event_schedule(event, ADDER_RETRY_US);
+}
+
+static int
+adder_init(struct xk_protocol *self)
+{
+	struct adder *a = (struct adder *)self;
+	struct xk_participants anybody = { .remote.depth = 0 };
+
+	xk_event_init(&a->starter, self->kernel, adder_start, a);
+	if (a->peer != 0)
+		xk_event_schedule(&a->starter, 0);
+	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+}
+
+static void
+adder_fini(struct xk_protocol *self)
+{
+	xk_event_cancel(&((struct adder *)self)->starter);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_protocol_ops adder_ops = {
+	.init = adder_init,
+	.fini = adder_fini,
+	.call_demux = adder_call_demux,
+};
+
+static const struct xk_role adder_lowers[] = {
+	{ .name = "transport", .needs = XK_RPC, .help = "carries the calls" },
+	{ .name = NULL },
+};
+static const struct xk_number_on adder_numbers[] = { { "chan", 40 }, { .lower = NULL } };
+static const struct xk_setting adder_settings[] = {
+	{ .name = "peer",
+	  .type = XK_SETTING_HOST,
+	  .offset = offsetof(struct adder, peer),
+	  .help = "the server of a client, which begins by itself" },
+	{ .name = "values",
+	  .type = XK_SETTING_STRING,
+	  .offset = offsetof(struct adder, values),
+	  .initial = "1 2 3",
+	  .help = "what the client has added" },
+	{ .name = "calls",
+	  .type = XK_SETTING_UINT,
+	  .offset = offsetof(struct adder, calls),
+	  .initial = "1",
+	  .help = "how often" },
+	{ .name = "ends",
+	  .type = XK_SETTING_BOOL,
+	  .offset = offsetof(struct adder, ends),
+	  .initial = "no",
+	  .help = "end the host after the last call" },
+	{ .name = NULL },
+};
+static const char *const adder_drops[] = { "bad_op", "bad_length", NULL };
+static const char *const adder_counters[] = { "served", "answered", "failed", NULL };
+
+const struct xk_protocol_type xk_type_adder = {
+	.name = "adder",
+	.help = "Adds numbers by calls: an example of the documentation.",
+	.ops = &adder_ops,
+	.header = ADDER_HEADER_LEN,
+	.fields = adder_fields,
+	.size = sizeof(struct adder),
+	.lowers = adder_lowers,
+	.numbers = adder_numbers,
+	.settings = adder_settings,
+	.drops = adder_drops,
+	.counters = adder_counters,
+};

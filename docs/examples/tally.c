@@ -1,0 +1,89 @@
+/*
+ * tally.c - counts messages and bytes, and drops long messages: an example of docs/writing-a-protocol.md.
+ *
+ * Participants: those of the protocol below
+ * Control:      the protocol below answers
+ * Settings:     longest (bytes of a message at this edge; 0: any)
+ * Drops:        too_long
+ * Counters:     up, down (messages), bytes_up, bytes_down
+ * Not done:     calls (RPC); a longest message of its own in XK_GET_MAX_PACKET
+ * Graph:        udptest -> tally -> udp, or any other edge
+ */
+#include "xkernel/virtual.h"
+
+enum tally_drop { TALLY_DROP_TOO_LONG = XK_DROP_OWN };
+enum tally_counter { TALLY_UP, TALLY_DOWN, TALLY_BYTES_UP, TALLY_BYTES_DOWN };
+
+struct tally {
+	struct xk_protocol protocol; /* first */
+	uint64_t longest;
+};
+
+/* Counts m and passes it on, or drops it. Takes m. Returns as xk_push; 0 upward. */
+static int
+tally_carry(struct xk_session *session, struct xk_msg *m, enum xk_way way)
+{
+	struct xk_protocol *self = session->protocol;
+	struct tally *t = (struct tally *)self;
+	size_t len = xk_msg_len(m);
+
+	if (t->longest != 0 && len > t->longest) {
+		xk_drop(self, m, TALLY_DROP_TOO_LONG);
+		return way == XK_WAY_DOWN ? -EMSGSIZE : 0;
+	}
+	xk_count(self, way == XK_WAY_UP ? TALLY_UP : TALLY_DOWN);
+	xk_count_by(self, way == XK_WAY_UP ? TALLY_BYTES_UP : TALLY_BYTES_DOWN, len);
+	return xk_virtual_pass(session, m, way);
+}
+
+static int
+tally_push(struct xk_session *session, struct xk_msg *m)
+{
+	return tally_carry(session, m, XK_WAY_DOWN);
+}
+
+static void
+tally_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	tally_carry(session, m, XK_WAY_UP);
+}
+
+/* ---- tables ---- */
+
+static const struct xk_session_ops tally_session_ops = {
+	.push = tally_push,
+	.pop = tally_pop,
+	.pop_is_last = true,
+	.close = xk_virtual_session_close,
+};
+
+static const struct xk_protocol_ops tally_ops = { XK_VIRTUAL_OPS };
+
+static const struct xk_role tally_lowers[] = {
+	{ .name = "lower", .needs = XK_ASYNC, .help = "carries the messages" },
+	{ .name = NULL },
+};
+static const struct xk_setting tally_settings[] = {
+	{ .name = "longest",
+	  .type = XK_SETTING_UINT,
+	  .offset = offsetof(struct tally, longest),
+	  .help = "bytes of a message; longer ones are dropped; 0: any" },
+	{ .name = NULL },
+};
+static const char *const tally_drops[] = { "too_long", NULL };
+static const char *const tally_counters[] = { "up", "down", "bytes_up", "bytes_down", NULL };
+
+const struct xk_protocol_type xk_type_tally = {
+	.name = "tally",
+	.help = "Counts messages and bytes, and drops long messages: an example of the documentation.",
+	.ops = &tally_ops,
+	.session_ops = &tally_session_ops,
+	.size = sizeof(struct tally),
+	.offers = XK_ASYNC,
+	.flags = XK_VIRTUAL,
+	.lowers = tally_lowers,
+	.settings = tally_settings,
+	.drops = tally_drops,
+	.counters = tally_counters,
+	.session_max = 256,
+};
