@@ -41,7 +41,7 @@ rig_wire_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 		return rig_of(s)->fail_sending;
 	xk_semaphore_init(&pending.answered, s->protocol, 0);
 	rig_pend(rig_of(s), &pending);
-	CHECK_EQ(xk_semaphore_wait(&pending.answered, XK_FOREVER), 0);
+	CHECK_EQ(xk_semaphore_wait(&pending.answered, XK_UNTIL_SIGNALLED), 0);
 	*reply = pending.reply;
 	return pending.status;
 }

@@ -1,0 +1,27 @@
+#!/bin/bash
+# unwritable.sh BUILD - ./run in a tree that another user owns says so; it never ends without a word.
+. "$(dirname "$0")/common.sh"
+
+tree="$work/a tree with blanks"
+mkdir "$tree"
+cp run "$tree"
+
+# refused NAME [WORDS]: ./run build as a user who may not write there.
+refused() {
+	expect "$1" 1 "${2:-cannot be written}" setpriv --reuid=65534 --regid=65534 --clear-groups "$tree/run" build
+}
+
+if [ "$(id -u)" -ne 0 ]; then
+	echo "SKIPPED: a tree of another user: it takes root to be two users"
+else
+	refused "the tree is another user's"
+	mkdir "$tree/build"
+	chmod 777 "$tree"
+	refused "build/ is another user's"
+	mkdir "$tree/build/logs"
+	chmod 777 "$tree/build"
+	refused "build/logs/ is another user's"
+	touch "$tree/build/logs/setup.log"
+	chmod 1777 "$tree/build/logs" # files may be made there, not removed
+	refused "a log is another user's" 'cannot be removed and made afresh'
+fi
