@@ -57,7 +57,7 @@ LIARS = 20  # for each check
 SUBMISSIONS = 10  # handed in, one after the other
 MEMORY_MAX = 512  # MiB of the grader, whatever it marks
 ALL = os.environ.get("XK_TEST_LONG") != "0"
-FEW = 2  # mistakes of a lab, where not all are tried
+FEW = 2  # mistakes of a lab, in ./run test
 # Mistakes on which tests of lab 0 are tried: a few, because each takes time.
 FOR_TESTS = ("padding not cut off", "mark not checked", "no upper bound")
 # What the marks say of attacks.
@@ -105,7 +105,7 @@ def layout_of(lab, key, student):
 
 
 def drawn(found, count):
-    """Returns all of what was found or, where not all of it is tried, so many."""
+    """Returns all, or `count` of them in ./run test."""
     return found if ALL or len(found) <= count else random.sample(found, count)
 
 
@@ -308,7 +308,7 @@ def check_attacks(sandbox, instructor, work):
 
 
 class Marker:
-    """A host of lab 0 that is right about what arrives. Notes what it has answered."""
+    """A host of lab 0 that receives correctly, and records its answers."""
 
     def __init__(self, layout, answers):
         self.layout, self.answers = layout, answers
@@ -327,14 +327,14 @@ class Marker:
 
 
 class Parrot(Marker):
-    """A host that does not look at what arrives: it repeats answers."""
+    """A host that ignores frames and repeats recorded answers."""
 
     def step(self, now, items):
         return self.answers.pop(0) if self.answers else [], world.NEVER
 
 
 def check_resubmission(work):
-    """Whoever knows all about the runs that earlier marks have named, knows nothing about those of other files."""
+    """Knowledge of all runs that earlier marks have named does not help with other files."""
     lab, key = grade.LABS[0], b"a key for tests, which is no secret"
     layout = layout_of(lab, key, "eve")
 
@@ -344,7 +344,7 @@ def check_resubmission(work):
         return program, ""
 
     def learn(known, found):
-        """Adds to known what a right host answers in the run of a lost mark, by the chance that this run gives it."""
+        """Adds a right host's answers in the run of a lost mark to `known`, by the chance that this run gives the host."""
         answers, chances = [], []
 
         def start(chance, boots):
@@ -365,9 +365,9 @@ def check_resubmission(work):
         return marks
 
     marks = marks_of(lambda known: json.dumps(sorted(known)))
-    tell(not any(marks), f"who learns from the marks of {SUBMISSIONS} submissions, and looks at no frame, gains nothing", str(marks))
+    tell(not any(marks), f"an answer that ignores frames gains nothing from the marks of {SUBMISSIONS} submissions", str(marks))
     marks = marks_of(lambda known: "")
-    tell(marks[-1] > 0, "... though it would from seeds that do not change", str(marks))
+    tell(marks[-1] > 0, "... as it would if seeds did not change", str(marks))
     draws, chance = world.Draws(1, "world"), world.World(None, layout, 1).chance.getrandbits(63)
     tell(chance not in [draws.getrandbits(63) for _ in range(1000)], "what a host is given to draw from tells nothing of its run")
 
@@ -579,7 +579,7 @@ def check_hostile_page():
 
 
 def check_class_goes_on(many):
-    """Where the grader fails on a student, or is interrupted, the others keep their results."""
+    """If the grader fails on a student, or is interrupted, the others keep their results."""
     lab = grade.LABS[0]
 
     def one(failure):

@@ -41,7 +41,7 @@ IN_ORDER = 3  # the exit status where only the options are looked at
 
 
 def starter(sandbox, program, budget, *words):
-    """Returns what a World starts the host with, each time that it boots."""
+    """Returns a function with which a World starts the host at each boot."""
     return lambda chance, boots: sandbox.start(program, budget, chance, boots, *words)
 
 
@@ -68,7 +68,7 @@ def run_check(check, start, layout, seed, told=None):
 
 
 def no_marks(lab, layout, student, why):
-    """Returns the result of a lab of which nothing could be run."""
+    """Returns the result of a lab without a check that was run."""
     checks = [{"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None} for check in lab.checks]
     return {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0, "of": lab.marks,
             "refused": why, "compiler": "", "checks": checks}

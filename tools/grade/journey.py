@@ -42,7 +42,7 @@ def size(value):
 
 
 def lines_of(text):
-    """Yields the objects in a process's lines, one at a time: what they take to hold is many times their text."""
+    """Yields the objects in a process's lines, one at a time: all together would need many times the memory of the text."""
     file = io.BytesIO(text)
     while line := file.readline(LINE_MAX):
         try:

@@ -1,7 +1,7 @@
 """keys.py - what the instructor's key decides: each student's layout and seeds, as HMAC-SHA-256 of what they are for.
 
-A seed is also made of the files handed in. Marks name the seeds of what was lost, so that students can see it again; with
-other files nobody can tell the seeds beforehand.
+A seed also depends on the files handed in. Marks name the seeds of lost runs, so that students can repeat those; seeds for
+other files cannot be predicted from them.
 """
 import hashlib
 import hmac
@@ -37,7 +37,7 @@ def number(key, *words):
 
 
 def seed(key, files, *words):
-    """Returns the seed of a run of files ({name: contents}). JSON's readers have 53 bits; fewer could be tried one by one."""
+    """Returns the seed of a run of files ({name: contents}): 53 bits, exact in JSON, and too many to be tried one by one."""
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
@@ -45,7 +45,7 @@ def seed(key, files, *words):
 
 
 class Draws(random.Random):
-    """Random numbers for a purpose. Those that a host has seen, or that were drawn for something else, do not tell the others."""
+    """Random numbers for one purpose, which cannot be predicted from numbers already seen, or drawn for another purpose."""
 
     def __init__(self, seed_, purpose):
         super().__init__()

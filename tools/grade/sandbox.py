@@ -40,7 +40,7 @@ RUN_S, RUN_MEMORY, RUN_PROCESSES = 5, 1024 * MIB, 1
 TEST_S = 5  # of processor time for all tests of a program
 TESTS_WAITING_S = 300  # for all runs of a student's tests
 SILENCE_S = 10  # the longest wait for the answer to one step
-# What a student's host may cost the grader in one run of a check, and in all checks of a lab.
+# Costs of a student's host: limits for one run of a check, and for all checks of a lab.
 STEPS, ANSWERS, WAITING = "steps", "MiB of answers", "seconds of waiting"
 RUN_BUDGET = {ANSWERS: 32}
 LAB_BUDGET = {STEPS: 250000, ANSWERS: 128, WAITING: 60}
@@ -64,7 +64,7 @@ class Ended(Exception):
 
 
 class Budget:
-    """What a student's host may cost the grader: limits by name, and the budget of all checks, which a run's is a part of."""
+    """Costs of a student's host, by name, and their limits. A run's budget is a part of the budget of all checks, `whole`."""
 
     def __init__(self, limits=None, whole=None):
         self.limits, self.whole = LAB_BUDGET if limits is None else limits, whole
@@ -77,6 +77,7 @@ class Budget:
         return Budget(RUN_BUDGET, self)
 
     def spend(self, what, amount):
+        """Adds a cost. Raises Ended if it is above a limit."""
         if what in self.limits:
             self.spent[what] += amount
             if self.spent[what] > self.limits[what]:
@@ -86,12 +87,12 @@ class Budget:
             self.whole.spend(what, amount)
 
     def has_room(self, kind, size):
-        """Whether so many bytes more of a trace or a journey are kept."""
+        """Returns whether `size` more bytes of a trace or a journey are kept."""
         self.room[kind] -= size
         return self.room[kind] >= 0
 
     def left(self, what):
-        """Of a run's budget: what is left for all checks."""
+        """Returns, for a run's budget, the amount left for all checks."""
         return self.whole.limits[what] - self.whole.spent[what]
 
 
@@ -101,7 +102,7 @@ def plain(text):
 
 
 def quoted(text):
-    """Lines that somebody else has written, so that they cannot be taken for the grader's."""
+    """Marks lines that somebody else has written, so that none looks like the grader's."""
     return "\n".join("| " + line for line in text.rstrip().splitlines())
 
 
@@ -298,7 +299,7 @@ class Sandbox:
         return self._program(contents + bytes(-len(contents) % MIB))  # nearly all are of one size
 
     def run(self, program, seconds=TESTS_WAITING_S):
-        """Runs a program of tests, so long at most. Returns (its exit status, None if it was not done in time; what it printed first)."""
+        """Runs a program of tests for at most `seconds`. Returns (its exit status, None if it was not done in time; its first output)."""
         command = self._command([(program, "/test")], 0, self._limits(TEST_S, RUN_MEMORY, RUN_PROCESSES, 0), ["/test"])
         process = self._start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         printed = Limited(process.stdout, 16 * SAID_MAX)

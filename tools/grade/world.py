@@ -48,7 +48,7 @@ class World:
 
     def __init__(self, start, layout, seed, told=None):
         self.start, self.layout, self.random = start, layout, Draws(seed, "world")
-        self.chance = Draws(seed, "host")  # apart: the host is told, and must not know anything of the world by it
+        self.chance = Draws(seed, "host")  # apart, because the host sees these numbers
         self.told = told  # told(now, event, data): for --trace, --pcap, --journey and --questions
         self.now = 0
         self.boots = 0
