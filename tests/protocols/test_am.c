@@ -518,6 +518,7 @@ struct short_of {
 	unsigned buffers;
 	uint32_t region;
 	int status;
+	size_t len; /* 0: 2 */
 };
 
 /* What shares the bytes of another has no room in front: headers need a buffer of their own. */
@@ -526,7 +527,9 @@ request_and_keep(void *argument)
 {
 	struct short_of *q = argument;
 	struct xk_am_push push = { .number = 3, .count = 1, .part.region = q->region };
-	struct xk_msg *m = xk_msg_from(rig_platform(q->r), "xy", 2), *other = xk_msg_reference(m);
+	static const char text[AM_SHORT + 1] = "xy";
+	struct xk_msg *m = xk_msg_from(rig_platform(q->r), text, q->len == 0 ? 2 : q->len),
+		      *other = xk_msg_reference(m);
 
 	REQUIRE(m != NULL && other != NULL);
 	rig_limit_buffers(q->r, q->buffers);
@@ -549,7 +552,7 @@ request_without_bytes(void *argument)
 TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 {
 	struct rig *r = client_rig("am");
-	struct short_of q = { r, open_am(r), 0, 0, 0 };
+	struct short_of q = { r, open_am(r), 0, 0, 0, 0 };
 	struct xk_msg *others[8]; /* so that AM may keep a part of the buffers */
 	struct message m;
 
@@ -567,15 +570,24 @@ TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 	CHECK_EQ(q.status, -ENOBUFS);
 	rig_expect_nothing_sent(r);
 	q.region = 0;
-	q.buffers = 1; /* for the headers; there is none for the call */
+	q.buffers = 1; /* for the headers: then only the reserve is left */
+	CHECK(rig_do(r, request_and_keep, &q));
+	CHECK_EQ(q.status, -ENOBUFS);
+	CHECK_EQ(rig_counter(r, "no_room"), 1);
+	q.buffers = 2;
 	CHECK(rig_do(r, request_and_keep, &q));
 	CHECK_EQ(q.status, 0);
+	expect(r, AM_CALL);
+	rig_limit_buffers(r, 0); /* there is none to call again */
+	rig_advance_ms(r, 200);
 	rig_expect_nothing_sent(r);
+	rig_limit_buffers(r, UINT_MAX);
 	CHECK_EQ(rig_counter(r, "unsent"), 1);
-	rig_advance_ms(r, 300);
+	rig_advance_ms(r, 400);
 	answer_call(r);
 	m = expect(r, AM_REQUEST);
 	answer(r, &m, AM_ACK, 0, "");
+	q.len = AM_SHORT + 1; /* of which a view is sent, behind a header */
 	CHECK(rig_do(r, request_and_keep, &q));
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "unsent"), 2);

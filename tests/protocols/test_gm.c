@@ -412,10 +412,10 @@ TEST(gm_goes_on_when_there_are_buffers_again)
 	struct xk_msg *others[8];
 	struct sending a;
 
-	rig_limit_buffers(r, 9);
+	rig_limit_buffers(r, 10);
 	for (unsigned i = 0; i < 8; i++)
 		others[i] = xk_memory_frame(rig_platform(r), 1);
-	send_it(r, &a, s, 5); /* the message itself has the last buffer */
+	send_it(r, &a, s, 5); /* the message has the last but one: none is left for its header */
 	CHECK_EQ(a.pushed, 0);
 	rig_expect_nothing_sent(r);
 	for (unsigned i = 0; i < 8; i++)
