@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "protocols/siphash.h"
 #include "protocols/test/client_private.h"
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
@@ -54,7 +55,13 @@ static const char *const logptest_counters[] = {
 /* ---- the header ---- */
 
 /* One word has, from its upper end, who copies, the kind, and the number of answers. */
-enum { LOGPTEST_BATCH = 0, LOGPTEST_KIND = 4, LOGPTEST_TOKEN = 6, LOGPTEST_HEADER_LEN = 8 };
+enum {
+	LOGPTEST_BATCH = 0,
+	LOGPTEST_KIND = 4,
+	LOGPTEST_LENGTH = 6,
+	LOGPTEST_HEADER_LEN = 8,
+	LOGPTEST_PROOF_LEN = LOGPTEST_HEADER_LEN + 8, /* of the header and a token */
+};
 enum { LOGPTEST_COPIES_SHIFT = 14, LOGPTEST_KIND_SHIFT = 12, LOGPTEST_ANSWERS = (1 << LOGPTEST_KIND_SHIFT) - 1 };
 enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER, LOGPTEST_GREETING, LOGPTEST_KINDS = LOGPTEST_GREETING };
 
@@ -65,7 +72,10 @@ static const struct xk_field logptest_fields[] = {
 	{ .name = "copies", .bits = 2, .kind = XK_VARIES, .help = "who copies: 0: the sender; 1: nobody; 2: both" },
 	{ .name = "kind", .bits = 2, .kind = XK_VARIES, .help = "1: a client's message; 2: an answer; 3: a greeting" },
 	{ .name = "answers", .bits = 12, .kind = XK_VARIES, .help = "that the server is asked for; 0 in an answer" },
-	{ .name = "token", .bits = 16, .kind = XK_VARIES, .help = "the host's at the server" },
+	{ .name = "length",
+	  .bits = 16,
+	  .kind = XK_VARIES,
+	  .help = "not 0: 8 bytes follow, the host's token at the server; several answers have so many bytes each" },
 	{ .name = NULL },
 };
 
@@ -73,8 +83,16 @@ struct logptest_header {
 	uint32_t batch, answers;
 	enum xk_logptest_copies copies;
 	enum logptest_kind kind;
-	uint16_t token;
+	uint16_t length; /* of several answers; 0: no token follows */
+	uint64_t token;
 };
+
+/* Returns the bytes of the header, and of the token, if there is one. */
+static inline size_t
+logptest_header_len(const struct logptest_header *header)
+{
+	return header->length != 0 ? LOGPTEST_PROOF_LEN : LOGPTEST_HEADER_LEN;
+}
 
 static void
 logptest_store(uint8_t *at, const struct logptest_header *header)
@@ -82,19 +100,27 @@ logptest_store(uint8_t *at, const struct logptest_header *header)
 	xk_put32(at + LOGPTEST_BATCH, header->batch);
 	xk_put16(at + LOGPTEST_KIND, (uint16_t)(header->copies << LOGPTEST_COPIES_SHIFT |
 						header->kind << LOGPTEST_KIND_SHIFT | header->answers));
-	xk_put16(at + LOGPTEST_TOKEN, header->token);
+	xk_put16(at + LOGPTEST_LENGTH, header->length);
+	if (header->length != 0)
+		xk_put64(at + LOGPTEST_HEADER_LEN, header->token);
 }
 
+/* Loads the header of m, and a token. Without the whole token, there is none. */
 static void
-logptest_load(const uint8_t *at, struct logptest_header *header)
+logptest_load(const struct xk_msg *m, struct logptest_header *header)
 {
+	const uint8_t *at = m->data;
 	uint32_t word = xk_get16(at + LOGPTEST_KIND);
+	uint8_t token[8];
 
 	header->batch = xk_get32(at + LOGPTEST_BATCH);
 	header->copies = (enum xk_logptest_copies)(word >> LOGPTEST_COPIES_SHIFT);
 	header->kind = (enum logptest_kind)(word >> LOGPTEST_KIND_SHIFT & LOGPTEST_KINDS);
 	header->answers = word & LOGPTEST_ANSWERS;
-	header->token = xk_get16(at + LOGPTEST_TOKEN);
+	header->length = xk_get16(at + LOGPTEST_LENGTH);
+	if (header->length != 0 && !xk_msg_copy_out(m, LOGPTEST_HEADER_LEN, token, sizeof(token)))
+		header->length = 0;
+	header->token = header->length != 0 ? xk_get64(token) : 0;
 }
 
 /* ---- the bytes of messages ---- */
@@ -134,7 +160,7 @@ struct logptest {
 	struct xk_session *session; /* the run's; NULL: not open */
 	struct xk_event sender, watchdog;
 	bool greets;            /* with the batch */
-	_Atomic uint16_t token; /* of the last answer */
+	_Atomic uint64_t token; /* of the last greeting's answer */
 	uint32_t next;          /* message of the batch, from 1 */
 	uint64_t until_ns;      /* when a push that is refused is not tried again; 0: the last one was not refused */
 	/* batch << 32 | what it waits for. 0 there: it is over; whoever makes it 0 goes on. */
@@ -147,7 +173,7 @@ struct logptest {
 	struct xk_logptest_run run;
 	struct xk_logptest_result result;
 	/* the server's */
-	uint64_t secret;
+	uint64_t secret[2];
 	struct logptest_stream stream;
 	/* both ends' */
 	struct logptest_memory *memory;
@@ -181,21 +207,21 @@ logptest_memory_release(void *context)
 		xk_lendable_free(memory->platform, memory);
 }
 
-/* Returns a message of size bytes, with room for the header in it and all others lent, or NULL: no buffer. */
+/* Returns a message of size bytes, with room for a header of `header_len` in it and all others lent, or NULL: no buffer. */
 static struct xk_msg *
-logptest_lend(struct logptest *l, size_t size)
+logptest_lend(struct logptest *l, size_t size, size_t header_len)
 {
 	struct logptest_memory *memory = l->memory;
 	struct xk_msg *m;
 
 	atomic_fetch_add_explicit(&memory->users, 1, memory_order_relaxed);
-	m = xk_msg_lend(xk_platform_of(&l->client.protocol), memory->outbox + LOGPTEST_HEADER_LEN,
-			size - LOGPTEST_HEADER_LEN, logptest_memory_release, memory);
+	m = xk_msg_lend(xk_platform_of(&l->client.protocol), memory->outbox + header_len, size - header_len,
+			logptest_memory_release, memory);
 	if (m == NULL) {
 		logptest_memory_release(memory);
 		return NULL;
 	}
-	if (xk_msg_push(&m, LOGPTEST_HEADER_LEN) == NULL) {
+	if (xk_msg_push(&m, header_len) == NULL) {
 		xk_msg_free(m);
 		return NULL;
 	}
@@ -212,7 +238,7 @@ logptest_copy_out(struct logptest *l, const struct xk_msg *m)
 }
 
 /*
- * Sends a message of size bytes down s; if only the sender copies, in the buffer of `old` (NULL: none), unless others share
+ * Sends a message of size bytes, or as many as the header has, down s; if only the sender copies, in the buffer of `old` (NULL: none), unless others share
  * that. Takes old. As xk_push.
  */
 static int
@@ -220,11 +246,15 @@ logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size
 	      const struct logptest_header *header)
 {
 	struct xk_msg *m = old;
+	size_t header_len = logptest_header_len(header);
 	int err = -ENOBUFS;
 
-	if (header->copies != XK_LOGPTEST_SENDER || old == NULL || !xk_msg_is_writable(old)) {
+	if (size < header_len)
+		size = header_len;
+	if (header->copies != XK_LOGPTEST_SENDER || old == NULL || !xk_msg_is_writable(old) || old->len < header_len ||
+	    xk_msg_len(old) != size) {
 		xk_msg_free(old);
-		m = header->copies == XK_LOGPTEST_NOBODY ? logptest_lend(l, size)
+		m = header->copies == XK_LOGPTEST_NOBODY ? logptest_lend(l, size, header_len)
 							 : client_pattern_message(&l->client, (uint32_t)size);
 	}
 	if (m != NULL) {
@@ -367,6 +397,7 @@ logptest_send(struct xk_event *event, void *argument)
 		int err;
 
 		header.answers = (l->next == 1 ? loop->first : 0) + (l->next == loop->sends ? loop->last : 0);
+		header.length = l->greets || header.answers > 1 ? (uint16_t)l->run.size : 0;
 		err = logptest_push(l, l->session, NULL, l->run.size, &header);
 		if (err == -ENOBUFS && logptest_try_again(l, event, &l->until_ns))
 			return;
@@ -390,7 +421,8 @@ logptest_hear(struct logptest *l, const struct logptest_header *header, struct x
 
 	if (turn >> 32 == header->batch && (uint32_t)turn != 0) {
 		atomic_store_explicit(&l->last_ns, now_ns, memory_order_relaxed);
-		atomic_store_explicit(&l->token, header->token, memory_order_relaxed);
+		if (header->length != 0)
+			atomic_store_explicit(&l->token, header->token, memory_order_relaxed);
 	}
 	if (!logptest_take(l, header->batch, 1, &left)) {
 		xk_drop(self, m, LOGPTEST_LATE);
@@ -531,15 +563,15 @@ logptest_start_by_itself(struct xk_event *event, void *argument)
 
 /* ---- the server ---- */
 
-/* Returns what shows that a message's sender has received from this server. Forging it takes a guess of 16 bits. */
-static uint16_t
+/* Returns what shows that a message's sender has received from this server. Forging it takes a guess of 64 bits. */
+static uint64_t
 logptest_token(const struct logptest *l, struct xk_session *lls)
 {
 	uint64_t peer = 0;
 
 	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) != sizeof(peer))
 		xk_control(lls, XK_GET_PEER_LINK, &peer, sizeof(peer));
-	return (uint16_t)(xk_hash_mix(xk_hash_mix(l->secret, peer), l->secret) >> 16);
+	return siphash(l->secret, peer, 0);
 }
 
 /* Has the event send answers, after those that it still sends on the same session; on another, they are lost. */
@@ -571,13 +603,15 @@ logptest_answer_later(struct logptest *l, struct xk_session *lls, size_t size, c
 static void
 logptest_answer(struct logptest *l, struct xk_session *lls, struct xk_msg *m, const struct logptest_header *header)
 {
-	struct logptest_header answer = {
-		.batch = header->batch, .copies = header->copies, .kind = LOGPTEST_ANSWER, .token = header->token
-	};
+	struct logptest_header answer = { .batch = header->batch, .copies = header->copies, .kind = LOGPTEST_ANSWER };
 	uint32_t answers = header->answers;
-	size_t size = xk_msg_len(m);
+	size_t size = answers > 1 ? header->length : xk_msg_len(m);
 	int err = 0;
 
+	if (header->kind == LOGPTEST_GREETING) {
+		answer.length = header->length;
+		answer.token = logptest_token(l, lls);
+	}
 	while (answers > 1 && err != -ENOBUFS) {
 		err = logptest_push(l, lls, NULL, size, &answer);
 		answers -= err != -ENOBUFS;
@@ -638,7 +672,8 @@ logptest_init(struct xk_protocol *self)
 	err = xk_open_enable(self, self, xk_lower(self, 0), &participants);
 	if (err != 0)
 		return err;
-	l->secret = xk_random(self);
+	l->secret[0] = xk_random(self);
+	l->secret[1] = ~l->secret[0]; /* 64 secret bits are enough */
 	xk_event_init(&l->sender, self->kernel, logptest_send, l);
 	xk_event_init(&l->watchdog, self->kernel, logptest_watch, l);
 	xk_event_init(&l->stream.event, self->kernel, logptest_answer_on, l);
@@ -676,11 +711,9 @@ logptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	struct logptest_header header;
 	bool greets;
 
-	logptest_load(m->data, &header);
-	greets = header.kind == LOGPTEST_GREETING && header.answers == 1;
+	logptest_load(m, &header);
+	greets = header.kind == LOGPTEST_GREETING && header.answers == 1 && header.length != 0;
 	xk_count(self, LOGPTEST_COUNT_MESSAGES);
-	if (greets)
-		header.token = logptest_token(l, lls);
 	if (header.copies == XK_LOGPTEST_BOTH && xk_msg_len(m) <= XK_LOGPTEST_MAX)
 		logptest_copy_out(l, m);
 	if (header.kind == LOGPTEST_ANSWER)
@@ -690,7 +723,8 @@ logptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 		xk_drop(self, m, LOGPTEST_BAD);
 	else if (header.answers == 0)
 		xk_msg_free(m);
-	else if (header.answers > 1 && header.token != logptest_token(l, lls))
+	else if (header.answers > 1 && (header.length < LOGPTEST_HEADER_LEN || header.length > xk_msg_len(m) ||
+					header.token != logptest_token(l, lls)))
 		xk_drop(self, m, LOGPTEST_UNPROVEN);
 	else
 		logptest_answer(l, lls, m, &header);

@@ -66,18 +66,22 @@ start(struct rig *r, uint64_t rounds, struct xk_logptest_loop loop)
 	return start_copying(r, XK_LOGPTEST_SENDER, rounds, loop);
 }
 
-enum { MESSAGE = 0x1000, ANSWER = 0x2000, GREETING = 0x3000, NOBODY = 0x4000, BOTH = 0x8000, TOKEN = 0x7777 };
+enum { MESSAGE = 0x1000, ANSWER = 0x2000, GREETING = 0x3000, NOBODY = 0x4000, BOTH = 0x8000, PROVEN = 16 };
+
+#define TOKEN UINT64_C(0x7777123456789abc)
 
 /* Takes a message that was sent, of this kind and for so many answers. Returns its batch. */
 static uint32_t
-take_kind(struct rig *r, uint32_t kind, uint32_t token)
+take_kind(struct rig *r, uint32_t kind, uint64_t token)
 {
+	bool is_proven = token != 0 || kind == (GREETING | 1);
 	uint8_t bytes[64];
 
-	REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == SIZE);
+	REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == (is_proven ? PROVEN : SIZE));
 	CHECK_EQ(xk_get16(bytes + 4), kind);
+	CHECK_EQ(xk_get16(bytes + 6), is_proven ? SIZE : 0);
 	if (token != 0)
-		CHECK_EQ(xk_get16(bytes + 6), token);
+		CHECK_EQ(xk_get64(bytes + 8), token);
 	return xk_get32(bytes);
 }
 
@@ -95,7 +99,6 @@ answer_copying(struct rig *r, uint32_t batch, unsigned copies)
 	memset(bytes, 0, sizeof(bytes));
 	xk_put32(bytes, batch);
 	xk_put16(bytes + 4, (uint16_t)(copies | ANSWER));
-	xk_put16(bytes + 6, TOKEN);
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 }
 
@@ -109,7 +112,13 @@ answer(struct rig *r, uint32_t batch)
 static void
 welcome(struct rig *r)
 {
-	answer(r, take_kind(r, GREETING | 1, 0));
+	uint8_t bytes[PROVEN];
+
+	xk_put32(bytes, take_kind(r, GREETING | 1, 0));
+	xk_put16(bytes + 4, ANSWER);
+	xk_put16(bytes + 6, SIZE);
+	xk_put64(bytes + 8, TOKEN);
+	rig_inject_bytes(r, bytes, sizeof(bytes));
 	rig_advance_ms(r, 1);
 }
 
@@ -131,41 +140,42 @@ refuse_for_a_while(struct rig *r, struct xk_event *event)
 /* ---- the server ---- */
 
 /* Greets a server, and returns the token that it tells. */
-static unsigned
+static uint64_t
 greet(struct rig *r)
 {
 	uint8_t bytes[64];
 
-	rig_inject(r, "00000006 3001 0000 aabb");
-	REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == SIZE);
+	rig_inject(r, "00000006 3001 000a 0000 0000 0000 0000");
+	REQUIRE(rig_take_sent(r, bytes, sizeof(bytes)) == PROVEN);
 	CHECK_EQ(xk_get32(bytes), 6);
 	CHECK_EQ(xk_get16(bytes + 4), ANSWER);
-	return xk_get16(bytes + 6);
+	return xk_get64(bytes + 8);
 }
 
 /* Asks a server for answers. */
 static void
-ask(struct rig *r, uint32_t batch, unsigned answers, unsigned token)
+ask(struct rig *r, uint32_t batch, unsigned answers, uint64_t token)
 {
-	uint8_t bytes[SIZE] = { [8] = 0xaa, [9] = 0xbb };
+	uint8_t bytes[PROVEN];
 
 	xk_put32(bytes, batch);
 	xk_put16(bytes + 4, (uint16_t)(MESSAGE | answers));
-	xk_put16(bytes + 6, (uint16_t)token);
-	rig_inject_bytes(r, bytes, sizeof(bytes));
+	xk_put16(bytes + 6, answers > 1 ? SIZE : 0);
+	xk_put64(bytes + 8, token);
+	rig_inject_bytes(r, bytes, answers > 1 ? PROVEN : SIZE);
 }
 
 TEST(logptest_server_answers_as_often_as_it_is_asked_to)
 {
 	struct rig *r = rig_new_graph(SERVER);
-	unsigned token = greet(r);
+	uint64_t token = greet(r);
 
 	rig_inject(r, "00000007 1001 0000 aabb");
 	rig_expect_sent(r, "00000007 2000 0000 aabb");
 	ask(r, 8, 3, token);
 	rig_expect_sent(r, "00000008 2000 .... .. ..");
 	rig_expect_sent(r, "00000008 2000 .... .. ..");
-	rig_expect_sent(r, "00000008 2000 .... aabb");
+	rig_expect_sent(r, "00000008 2000 .... .. ..");
 	rig_inject(r, "00000009 1000 0000 aabb");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "logptest", "messages"), 4);
@@ -177,7 +187,7 @@ TEST(logptest_server_answers_as_often_as_it_is_asked_to)
 TEST(logptest_server_copies_as_it_is_asked_to)
 {
 	struct rig *r = rig_new_graph(SERVER);
-	unsigned token = greet(r);
+	uint64_t token = greet(r);
 	uint8_t bytes[SIZE], first[SIZE];
 
 	rig_inject(r, "00000007 5001 0000 aabb");
@@ -205,12 +215,16 @@ TEST(logptest_server_copies_as_it_is_asked_to)
 TEST(logptest_server_answers_once_who_has_not_greeted_it)
 {
 	struct rig *r = rig_new_graph(SERVER);
-	unsigned token = greet(r);
+	uint64_t token = greet(r);
 
 	ask(r, 7, 2, token ^ 1);
 	ask(r, 8, 1024, token + 1);
+	for (unsigned bit = 0; bit < 64; bit++)
+		ask(r, 8, 2, token ^ UINT64_C(1) << bit);
+	rig_inject(r, "00000007 1002 0000");                   /* none */
+	rig_inject(r, "00000007 1002 000a 0000 0000 0000 00"); /* not the whole of it */
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter_of(r, "logptest", "unproven"), 2);
+	CHECK_EQ(rig_counter_of(r, "logptest", "unproven"), 68);
 	ask(r, 9, 1, token ^ 1);
 	CHECK_EQ(rig_sent(r), 1);
 	rig_forget(r);
@@ -224,10 +238,10 @@ TEST(logptest_server_refuses_what_no_client_sends)
 
 	rig_inject(r, "00000007 0001 0000");
 	rig_inject(r, "00000007 4001 0000");
-	rig_inject(r, "00000007 d001 0000"); /* no such way to copy */
-	rig_inject(r, "00000007 1401 0000"); /* 1025 answers */
-	rig_inject(r, "00000007 3002 0000"); /* a greeting that asks for two */
-	rig_inject(r, "00000007 3000 0000");
+	rig_inject(r, "00000007 d001 0000");                     /* no such way to copy */
+	rig_inject(r, "00000007 1401 0000");                     /* 1025 answers */
+	rig_inject(r, "00000007 3002 0010 0000 0000 0000 0000"); /* a greeting that asks for two */
+	rig_inject(r, "00000007 3001 0000");                     /* ... without room for the token */
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	CHECK_EQ(rig_counter_of(r, "logptest", "bad"), 7);
 	rig_inject(r, "00000007 2001 0000"); /* an answer, of no batch: it is not answered */
@@ -240,7 +254,7 @@ TEST(logptest_server_refuses_what_no_client_sends)
 TEST(logptest_server_waits_for_room)
 {
 	struct rig *r = rig_new_graph(SERVER);
-	unsigned token = greet(r);
+	uint64_t token = greet(r);
 	struct xk_event event;
 
 	refuse_for_a_while(r, &event);
@@ -259,7 +273,7 @@ TEST(logptest_server_waits_for_room)
 TEST(logptest_server_gives_up_when_there_is_no_room_for_long)
 {
 	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=1ms");
-	unsigned token = greet(r);
+	uint64_t token = greet(r);
 
 	rig_fail_sending(r, -ENOBUFS);
 	ask(r, 7, 3, token);
