@@ -265,7 +265,8 @@ struct dpdk_link {
 
 	/* ---- of links on an interface ---- */
 
-	bool is_other_end; /* the interface is the other end of the cable */
+	bool is_other_end;    /* the interface is the other end of the cable */
+	bool is_missed_twice; /* what the link missed is also among the interface's drops */
 
 	/* Takes the interface that is there again. In the driver. Returns 0 or -errno. NULL: nothing is to be done. */
 	int (*reopen)(struct dpdk_port *port, char *why, size_t size);

@@ -538,12 +538,15 @@ static void
 dpdk_port_see_interface(struct dpdk_port *self,
 			void (*see)(void *context, const char *name, uint64_t count, bool is_drop), void *context)
 {
+	uint64_t missed = atomic_load_explicit(&self->counts[DPDK_COUNT_RX_MISSED], memory_order_relaxed);
 	struct dpdk_interface_counts c;
 	bool other = self->device->link->is_other_end;
 
 	if (self->device->link->about.needs != XK_DPDK_NEEDS_INTERFACE || self->device->state == NULL)
 		return;
 	dpdk_interface_count(self->device->state, &c);
+	if (self->device->link->is_missed_twice)
+		c.rx_dropped -= c.rx_dropped < missed ? c.rx_dropped : missed;
 	see(context, "interface_rx_dropped", other ? c.tx_dropped : c.rx_dropped, true);
 	see(context, "interface_rx_missed", other ? 0 : c.rx_missed, true);
 	see(context, "interface_rx_errors", other ? c.tx_errors : c.rx_errors, true);

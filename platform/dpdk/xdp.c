@@ -126,8 +126,13 @@ dpdk_xdp_take(struct dpdk_port *port, const char *name, char *why, size_t size)
 
 	dpdk_descriptors_find(&before, AF_XDP);
 	error = dpdk_xdp_start_patiently(port->device, name, why, size);
-	if (error != 0)
+	if (error != 0) {
+		size_t len = strlen(why);
+
+		snprintf(why + len, size - len,
+			 "; bridges and some drivers take no XDP socket: use link af_packet there");
 		return error;
+	}
 	fd = dpdk_descriptors_new(&before, AF_XDP);
 	if (fd >= 0 && fstat(fd, &status) == 0) {
 		interface->socket_fd = fd;
@@ -231,5 +236,6 @@ const struct dpdk_link dpdk_link_xdp = {
 	.open = dpdk_xdp_open,
 	.closed = dpdk_xdp_closed,
 	.count = dpdk_xdp_count,
+	.is_missed_twice = true,
 	.reopen = dpdk_xdp_reopen,
 };
