@@ -605,3 +605,37 @@ TEST(a_host_answers_whatever_a_confirmed_one_does_to_all_protocols)
 {
 	stand(&all_attacks);
 }
+
+/* Whoever takes all buffers, the port counts each frame that it could not receive, and hears again afterwards. */
+TEST(a_port_counts_what_it_has_no_buffer_for)
+{
+	struct siege_of o = { .attack = &attacks[0] };
+	struct siege *s = siege_new_with(0, BUFFERS, besides);
+	struct xk_platform *platform = xk_sim_platform(s->server);
+	struct xk_msg *taken = NULL, *m;
+
+	o.s = s;
+	s->data[0] = (uint64_t)(uintptr_t)&o;
+	s->hear = hear;
+	siege_attack(s, NULL, EVERY, 0);
+	siege_run(s, SIEGE_S / 10);
+	while ((m = xk_memory_frame(platform, 1)) != NULL) {
+		m->link = taken;
+		taken = m;
+	}
+	for (unsigned i = 0; i < 10; i++) {
+		ask_arp(s);
+		siege_run(s, SIEGE_MS);
+	}
+	CHECK_EQ(siege_counter(s, "port", "no_buffer"), 10);
+	while ((m = taken) != NULL) {
+		taken = m->link;
+		xk_msg_free(m);
+	}
+	probe(&o);
+	siege_run(s, 10 * SIEGE_MS);
+	CHECK_EQ(o.answered[ARP], 1);
+	CHECK_EQ(o.answered[ECHO], 1);
+	CHECK_EQ(siege_counter(s, "port", "no_buffer"), 10);
+	siege_free(s);
+}
