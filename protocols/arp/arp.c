@@ -13,7 +13,8 @@
  *               Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1), and so does the advice
  *               that a host does not answer. Unused addresses are not asked for. An address that changes unasked is believed only as long as asking takes, so a
  *               wrong one does not last.
- * Not done:     announcing and probing the own address (RFC 5227), several addresses on one link
+ * Own address:  announced, defended, and on request probed first (arp_own.c)
+ * Not done:     several addresses on one link
  * Graph:        vnet -> arp; arp -> eth
  */
 #include "protocols/arp/arp.h"
@@ -42,11 +43,16 @@ enum {
 	ARP_COUNT_LOST,        /* followed hosts that did not answer */
 	ARP_COUNT_FOREIGN,     /* requests to this host from outside its network */
 	ARP_COUNT_VERIFIED,    /* addresses asked for again because their hosts do not answer */
+	ARP_COUNT_PROBES,
+	ARP_COUNT_ANNOUNCEMENTS,
+	ARP_COUNT_DEFENDED, /* announcements because another station claims our address */
+	ARP_COUNT_LEFT,     /* addresses not used because another station does */
 };
 
 static const char *const arp_counters[] = {
-	"requests_in", "replies_in", "others", "requests_out", "replies_out", "learned",  "replaced",
-	"unreachable", "polls",      "moved",  "lost",         "foreign",     "verified", NULL,
+	"requests_in", "replies_in",  "others",        "requests_out", "replies_out", "learned",
+	"replaced",    "unreachable", "polls",         "moved",        "lost",        "foreign",
+	"verified",    "probes",      "announcements", "defended",     "left",        NULL,
 };
 
 enum {
@@ -56,7 +62,7 @@ enum {
 	ARP_DROP_BAD_OPERATION,
 	ARP_DROP_BAD_SENDER,  /* its link address names no other station */
 	ARP_DROP_BAD_ADDRESS, /* no host, or not one that is asked from here */
-	ARP_DROP_CONFLICT,    /* another station claims our address; traced */
+	ARP_DROP_CONFLICT,    /* another station claims our address */
 	ARP_DROP_UNASKED,     /* a reply */
 	ARP_DROP_QUEUE_FULL,  /* the oldest of too many queued for a host, or one of too many in all */
 	ARP_DROP_UNRESOLVED,  /* no answer */
@@ -157,15 +163,6 @@ arp_packet_make(struct xk_protocol *self, const struct arp_packet *packet)
 
 /* ---- work for after the lock ---- */
 
-struct arp_todo {
-	struct arp_queue queue; /* messages to be sent to link, or dropped */
-	uint64_t link;          /* 0: drop them */
-	struct xk_msg *oldest;  /* dropped to make room in a queue; NULL: none */
-	uint32_t changed;       /* the host that the follower is told of; 0: none */
-	uint32_t own, asked;    /* asked: the host to be asked for; 0: none */
-	uint64_t station;       /* the only one to be asked; 0: broadcast */
-};
-
 /* Takes the lock, with nothing to do yet. */
 static void
 arp_lock(struct arp *arp, struct arp_todo *todo)
@@ -174,6 +171,23 @@ arp_lock(struct arp *arp, struct arp_todo *todo)
 	STAILQ_INIT(&todo->queue);
 	xk_lock(&arp->lock);
 	todo->own = arp->network.host;
+}
+
+/* Broadcasts a probe or an announcement of the own address. */
+static void
+arp_say(struct arp *arp, enum arp_says says)
+{
+	static const unsigned counters[] = { [ARP_SAYS_PROBE] = ARP_COUNT_PROBES,
+					     [ARP_SAYS_ANNOUNCEMENT] = ARP_COUNT_ANNOUNCEMENTS,
+					     [ARP_SAYS_DEFENCE] = ARP_COUNT_DEFENDED };
+	uint32_t own = arp->wanted.host;
+	struct arp_packet packet = { ARP_REQUEST, arp->link, 0, says == ARP_SAYS_PROBE ? 0 : own, own };
+	struct xk_msg *m = arp_packet_make(&arp->protocol, &packet);
+
+	if (m == NULL)
+		return;
+	xk_count(&arp->protocol, counters[says]);
+	xk_push(arp->broadcast, m);
 }
 
 /* Tells the follower, sends or drops messages, and sends a request; without a buffer the timer sends the next one. */
@@ -187,6 +201,14 @@ arp_finish(struct arp *arp, struct arp_todo *todo)
 	struct arp_waiting *waiting;
 	struct xk_msg *m;
 
+	if (todo->claimant != 0)
+		arp_own_warn(arp, todo);
+	if (todo->leaves)
+		xk_count(self, ARP_COUNT_LEFT);
+	if ((todo->is_used || todo->is_unused) && arp->user.used != NULL)
+		arp->user.used(&arp->user, todo->is_used);
+	if (todo->says != ARP_SAYS_NOTHING)
+		arp_say(arp, todo->says);
 	if (todo->changed != 0 && arp->follower.changed != NULL)
 		arp->follower.changed(&arp->follower, todo->changed);
 	while ((waiting = STAILQ_FIRST(&todo->queue)) != NULL) {
@@ -204,7 +226,7 @@ arp_finish(struct arp *arp, struct arp_todo *todo)
 	}
 	if (todo->oldest != NULL)
 		xk_drop(self, todo->oldest, ARP_DROP_QUEUE_FULL);
-	if (todo->asked == 0)
+	if (todo->asked == 0 || todo->own == 0)
 		return;
 	if (todo->station != 0)
 		xk_open(self, self, xk_lower(self, 0), &participants, &one); /* if it fails, all are asked */
@@ -469,6 +491,18 @@ arp_timeout(struct xk_event *event, void *argument)
 	arp_unlock(arp, &todo);
 }
 
+/* Probes or announces the own address. */
+static void
+arp_own(struct xk_event *event, void *argument)
+{
+	struct arp *arp = argument;
+	struct arp_todo todo;
+
+	arp_lock(arp, &todo);
+	arp_own_tick(arp, &todo);
+	arp_unlock(arp, &todo);
+}
+
 /* ---- questions from above ---- */
 
 static bool
@@ -683,13 +717,20 @@ int
 xk_arp_set_address(struct xk_protocol *self, const struct xk_network *network)
 {
 	struct arp *arp = (struct arp *)self;
+	struct arp_todo todo;
 
 	if (network->bits > 32 || network->host == 0)
 		return -EINVAL;
-	xk_lock(&arp->lock);
-	arp->network = *network;
-	xk_unlock(&arp->lock);
+	arp_lock(arp, &todo);
+	arp_own_set(arp, network, &todo);
+	arp_unlock(arp, &todo);
 	return 0;
+}
+
+void
+xk_arp_set_user(struct xk_protocol *self, const struct xk_arp_user *user)
+{
+	((struct arp *)self)->user = *user;
 }
 
 void
@@ -734,10 +775,12 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 	*mine = own != 0 && packet->target_host == own;
 	if (!arp_is_station(arp, packet->sender_link))
 		return ARP_DROP_BAD_SENDER;
+	if (arp_own_is_claimed(arp, packet->sender_host, packet->target_host, !is_reply)) {
+		arp_own_conflict(arp, packet->sender_link, todo);
+		return ARP_DROP_CONFLICT;
+	}
 	if (own == 0)
 		return is_reply ? ARP_DROP_UNASKED : XK_DROP_NONE;
-	if (packet->sender_host == own)
-		return ARP_DROP_CONFLICT;
 	if (!is_reply && packet->sender_host == 0) /* a probe (RFC 5227) */
 		return XK_DROP_NONE;
 	if (!xk_arp_is_neighbour(&arp->network, packet->sender_host)) {
@@ -800,9 +843,6 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	arp_lock(arp, &todo);
 	why = arp_receive(arp, &packet, &mine, &todo);
 	xk_unlock(&arp->lock);
-	if (why == ARP_DROP_CONFLICT)
-		xk_trace(self, XK_TRACE_ERRORS, "%012llx claims this host's address",
-			 (unsigned long long)packet.sender_link);
 	asks = packet.operation == ARP_REQUEST;
 	if (why == XK_DROP_NONE)
 		xk_count(self, !asks ? ARP_COUNT_REPLIES_IN : mine ? ARP_COUNT_REQUESTS_IN : ARP_COUNT_OTHERS);
@@ -823,6 +863,7 @@ arp_fini(struct xk_protocol *self)
 	struct arp *arp = (struct arp *)self;
 	struct xk_participants nobody = { .remote.depth = 0 };
 
+	xk_event_cancel(&arp->own);
 	xk_open_disable(self, self, xk_lower(self, 0), &nobody);
 	xk_close(arp->broadcast);
 	for (unsigned i = 0; i < arp->used_count; i++) {
@@ -858,7 +899,9 @@ arp_init(struct xk_protocol *self)
 	arp->entries = reallocarray(NULL, arp->entry_count, sizeof(*arp->entries));
 	for (unsigned i = 0; i < ARP_STATES; i++)
 		TAILQ_INIT(&arp->lists[i]);
-	err = arp->buckets == NULL || arp->entries == NULL ? -ENOMEM : 0;
+	err = arp_own_init(arp, arp_own);
+	if (err == 0 && (arp->buckets == NULL || arp->entries == NULL))
+		err = -ENOMEM;
 	if (err == 0)
 		err = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link, sizeof(arp->link));
 	if (err >= 0)
@@ -894,6 +937,14 @@ static const struct xk_setting arp_settings[] = {
 	{ "verify", XK_SETTING_TIME, offsetof(struct arp, verify_gap_ns), "1s",
 	  "minimum time between verifications of the address of a host that does not answer its callers; 0: none", 0,
 	  UINT64_C(86400000000000) },
+	{ "announcements", XK_SETTING_UINT, offsetof(struct arp, announcements), "0",
+	  "announcements of this host's address, 2s apart, when it is set; programs set 2 for real links", 0, 10 },
+	{ "probe", XK_SETTING_BOOL, offsetof(struct arp, probe), "no",
+	  "probe this host's address for 5 to 8 seconds before it is used", 0, 0 },
+	{ "conflict", XK_SETTING_STRING, offsetof(struct arp, conflict_text), "defend",
+	  "if another station uses this host's address: defend it, at most every 10s; once: defend it once, and leave "
+	  "it at the next conflict within 10s; leave it. An address that was left is probed every minute",
+	  0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

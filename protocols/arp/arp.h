@@ -14,6 +14,17 @@ struct xk_arp_follower {
 	void (*changed)(const struct xk_arp_follower *follower, uint32_t host);
 };
 
+/* The protocol that sends from this host's address; one for each ARP. */
+struct xk_arp_user {
+	struct xk_protocol *protocol;
+	unsigned interface; /* the user's */
+	/*
+	 * The address may be used, or not: it is being probed, or another station has it. In the first case also from
+	 * xk_arp_set_address. Must not wait.
+	 */
+	void (*used)(const struct xk_arp_user *user, bool is_used);
+};
+
 /* A message for a host whose link address may be unknown. */
 struct xk_arp_output {
 	uint32_t host;
@@ -37,8 +48,14 @@ xk_arp_is_neighbour(const struct xk_network *network, uint32_t host)
 	return network->bits >= 31 || ((host & rest) != 0 && (host & rest) != rest);
 }
 
-/* Sets this host's address, for which ARP answers requests. Returns 0 or -EINVAL. Any context. */
+/*
+ * Sets this host's address, for which ARP answers requests; announces it or, if the setting `probe` says so, first
+ * probes it. Returns 0 or -EINVAL. Any context.
+ */
 int xk_arp_set_address(struct xk_protocol *arp, const struct xk_network *network);
+
+/* Sets the user, which is copied. init only, before xk_arp_set_address. */
+void xk_arp_set_user(struct xk_protocol *arp, const struct xk_arp_user *user);
 
 /* Sets the follower, which is copied. init only. */
 void xk_arp_set_follower(struct xk_protocol *arp, const struct xk_arp_follower *follower);

@@ -44,19 +44,24 @@ enum vnet_counter {
 
 static const char *const vnet_counters[] = { "to_self", "moved", NULL };
 
+enum { VNET_DROP_NO_ADDRESS = XK_DROP_OWN }; /* the interface's address must not be used (RFC 5227) */
+
+static const char *const vnet_drops[] = { "no_address", NULL };
+
 struct vnet {
 	struct xk_protocol protocol;
 	struct xk_network addresses[XK_VNET_INTERFACES];
 	unsigned interface_count;
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
-	struct xk_lock lock; /* protects the buckets; taken before a session's lock */
+	_Atomic bool is_unused[XK_VNET_INTERFACES]; /* their addresses are being probed, or another station's */
+	struct xk_lock lock;                        /* protects the buckets; taken before a session's lock */
 	unsigned bucket_mask;
 	struct vnet_bucket *buckets; /* opened sessions, by host: several uppers may open the same host */
 };
 
 /* Passive sessions are in the table (xkernel/table.h), opened ones in a bucket. */
 struct vnet_session {
-	struct xk_session session; /* marked: lazy, moved, stale or has_left; lls is NULL if lazy */
+	struct xk_session session; /* marked: lazy, moved, stale, has_left or no address; lls is NULL if lazy */
 	unsigned interface;        /* index */
 	_Atomic uint64_t host;     /* the neighbour; XK_ANY: passive, and not opened since */
 	LIST_ENTRY(vnet_session) same_bucket;
@@ -131,6 +136,7 @@ vnet_setup(struct xk_session *session, const void *how)
 	xk_lock_init(&s->lock, session->protocol);
 	s->link = vnet_link_of(session->lls);
 	s->host = XK_ANY;
+	xk_session_mark(session, vnet->is_unused[s->interface]);
 	return 0;
 }
 
@@ -164,7 +170,10 @@ vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 static void
 vnet_set_marked(struct vnet_session *s)
 {
-	xk_session_mark(&s->session, s->moved != NULL || s->is_stale || s->has_left);
+	const struct vnet *vnet = (const struct vnet *)s->session.protocol;
+
+	xk_session_mark(&s->session, s->session.lls == NULL || s->moved != NULL || s->is_stale || s->has_left ||
+					     vnet->is_unused[s->interface]);
 }
 
 static void
@@ -324,6 +333,36 @@ vnet_ask(struct vnet *vnet, struct vnet_session *s)
 		vnet_set_stale(s, true);
 }
 
+/* ---- the own addresses ---- */
+
+static void
+vnet_mark(void *session, void *context)
+{
+	struct vnet_session *s = session;
+
+	xk_lock(&s->lock);
+	vnet_set_marked(s);
+	xk_unlock(&s->lock);
+}
+
+/* Makes sessions send, or not, from an address that may be used, or not. */
+static void
+vnet_used(const struct xk_arp_user *user, bool is_used)
+{
+	struct vnet *vnet = (struct vnet *)user->protocol;
+	struct vnet_session *s;
+
+	vnet->is_unused[user->interface] = !is_used;
+	if (vnet->buckets == NULL) /* in init */
+		return;
+	xk_map_for_each(&vnet->protocol.table.sessions, vnet_mark, NULL);
+	xk_lock(&vnet->lock);
+	for (unsigned i = 0; i <= vnet->bucket_mask; i++)
+		LIST_FOREACH(s, &vnet->buckets[i], same_bucket)
+	vnet_mark(s, NULL);
+	xk_unlock(&vnet->lock);
+}
+
 /* ---- init and fini ---- */
 
 static int
@@ -332,6 +371,7 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 	struct xk_network *network = &vnet->addresses[index];
 	struct xk_vnet_interface *interface = &vnet->interfaces[index];
 	struct xk_arp_follower follower = { &vnet->protocol, index, vnet_changed };
+	struct xk_arp_user user = { &vnet->protocol, index, vnet_used };
 	uint32_t max_packet, offloads;
 	int err;
 
@@ -353,6 +393,7 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 	};
 	interface->broadcast = network->bits >= 31 ? 0 : network->host | ~interface->mask;
 	xk_arp_set_follower(vnet_resolver(vnet, index), &follower);
+	xk_arp_set_user(vnet_resolver(vnet, index), &user);
 	return xk_arp_set_address(vnet_resolver(vnet, index), network);
 }
 
@@ -569,7 +610,7 @@ vnet_unsent(const struct xk_arp_output *output)
 		hlp->ops->control(hlp, XK_VNET_UNSENT, output->m, sizeof(*output->m));
 }
 
-/* Pushes on a session that is lazy, stale or moved. */
+/* Pushes on a session that is marked. */
 XK_APART static int
 vnet_push_marked(struct vnet_session *s, struct xk_msg *m)
 {
@@ -577,6 +618,10 @@ vnet_push_marked(struct vnet_session *s, struct xk_msg *m)
 	struct xk_session *moved;
 	int status;
 
+	if (vnet->is_unused[s->interface]) {
+		xk_drop(&vnet->protocol, m, VNET_DROP_NO_ADDRESS);
+		return -EADDRNOTAVAIL;
+	}
 	if (s->session.lls == NULL) {
 		struct xk_arp_output output = {
 			.host = (uint32_t)s->host,
@@ -798,6 +843,7 @@ const struct xk_protocol_type xk_type_vnet = {
 	.flags = XK_VIRTUAL | XK_REPEATS,
 	.lowers = vnet_lowers,
 	.settings = vnet_settings,
+	.drops = vnet_drops,
 	.counters = vnet_counters,
 	.session_max = 256,
 };

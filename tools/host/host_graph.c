@@ -181,6 +181,20 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 	return host_set(host, errors, node, setting->name, text);
 }
 
+/*
+ * Makes a host on a real link announce its address: its neighbours may know it by another link address. Elsewhere nobody
+ * can, and a trace shows only what protocols say to each other.
+ */
+static int
+host_announce(struct host *host, struct xk_graph_errors *errors, unsigned node, const char *setting)
+{
+	bool is_real = host->options.link != NULL && host->options.link->on_dpdk;
+
+	if (!is_real || host_node_attribute(host->graph, node, setting) != NULL)
+		return 0;
+	return host_set(host, errors, node, setting, "2");
+}
+
 /* Sets all addresses: a protocol has one for each group of lowers (address, address2, ...). */
 static int
 host_address_all(struct host *host, struct xk_graph_errors *errors)
@@ -199,6 +213,9 @@ host_address_all(struct host *host, struct xk_graph_errors *errors)
 			groups += graph->edges[e].upper == i;
 		groups = roles == 0 ? 0 : groups / roles;
 		for (; setting != NULL && setting->name != NULL && groups > 0; setting++) {
+			if (strcmp(setting->name, "announcements") == 0 &&
+			    host_announce(host, errors, i, setting->name) != 0)
+				return -EINVAL;
 			if (setting->type != XK_SETTING_NETWORK || strncmp(setting->name, "address", 7) != 0)
 				continue;
 			if (host_address_node(host, errors, i, link++, setting) != 0)

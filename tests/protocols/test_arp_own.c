@@ -1,0 +1,173 @@
+/* test_arp_own.c - arp and vnet: this host's own address, announced, defended, probed and left (RFC 5227). */
+#include "protocols/arp/arp.h"
+#include "tests/protocols/vnet_rig.h"
+
+#define OWN(settings) "port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/24; user/ip: vnet;" settings
+#define ANNOUNCEMENT EVERYBODY ME REQUEST ME MY_HOST NOBODY MY_HOST
+#define PROBE EVERYBODY ME REQUEST ME "00000000" NOBODY MY_HOST
+#define CLAIM EVERYBODY OTHER REQUEST OTHER MY_HOST NOBODY PEER_HOST
+#define ASKS_ME EVERYBODY PEER REQUEST PEER PEER_HOST NOBODY MY_HOST
+#define MY_ANSWER PEER ME REPLY ME MY_HOST PEER PEER_HOST
+
+TEST(arp_announces_its_address_at_once_and_again_after_two_seconds)
+{
+	struct rig *r = rig_new_graph(OWN("arp.announcements=2"));
+
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	rig_advance_ms(r, 1998);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	rig_advance_ms(r, 100000);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "arp", "announcements"), 2);
+	CHECK_EQ(rig_counter_of(r, "arp", "requests_out"), 0);
+	rig_free(r);
+}
+
+TEST(arp_announces_each_new_address)
+{
+	struct rig *r = rig_new_graph(OWN("arp.announcements=1"));
+	const struct xk_network other = { 0x0a4d0009, 24 };
+
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	CHECK_EQ(xk_arp_set_address(rig_protocol(r, "arp"), &other), 0);
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, EVERYBODY ME REQUEST ME "0a4d0009" NOBODY "0a4d0009");
+	rig_free(r);
+}
+
+TEST(arp_defends_its_address_at_most_every_ten_seconds)
+{
+	struct rig *r = rig_new_graph(OWN(""));
+
+	for (unsigned i = 0; i < 3; i++) {
+		rig_inject(r, CLAIM);
+		rig_expect_sent(r, ANNOUNCEMENT);
+		for (unsigned again = 0; again < 99; again++) { /* a storm of claims draws nothing more */
+			rig_advance_ms(r, 100);
+			rig_inject(r, CLAIM);
+		}
+		rig_expect_nothing_sent(r);
+		rig_advance_ms(r, 100);
+	}
+	CHECK_EQ(rig_counter_of(r, "arp", "defended"), 3);
+	CHECK_EQ(rig_counter_of(r, "arp", "conflict"), 300);
+	CHECK_EQ(rig_counter_of(r, "arp", "left"), 0);
+	rig_inject(r, ASKS_ME); /* it is still ours */
+	rig_expect_sent(r, MY_ANSWER);
+	rig_free(r);
+}
+
+/* A session of ours that can send, or cannot for want of an address. */
+static void
+check_use(struct rig *r, struct xk_session *s, bool is_used)
+{
+	CHECK_EQ(rig_push(r, s, "01"), is_used ? 0 : -EADDRNOTAVAIL);
+	if (is_used)
+		rig_expect_sent(r, TO_PEER "01");
+	rig_inject(r, ASKS_ME);
+	if (is_used)
+		rig_expect_sent(r, MY_ANSWER);
+	rig_expect_nothing_sent(r);
+}
+
+TEST(arp_leaves_its_address_at_the_second_conflict_if_that_is_wanted)
+{
+	struct rig *r = rig_new_graph(OWN("arp.conflict=once; arp.announcements=1; arp.age=1000s"));
+	struct xk_session *s;
+
+	rig_advance_ms(r, 1);
+	rig_forget(r);
+	s = open_to_peer(r);
+	rig_inject(r, CLAIM);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	rig_advance_ms(r, 10000);
+	rig_inject(r, CLAIM); /* late enough */
+	rig_expect_sent(r, ANNOUNCEMENT);
+	check_use(r, s, true);
+	rig_inject(r, CLAIM);
+	CHECK_EQ(rig_counter_of(r, "arp", "left"), 1);
+	check_use(r, s, false);
+	CHECK_EQ(rig_counter_of(r, "vnet", "no_address"), 1);
+	CHECK(rig_open(r, rig_to(0x0a4d0004)) == NULL);
+	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_advance_ms(r, 59000);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 1001);
+	rig_expect_sent(r, PROBE); /* perhaps the other one has gone */
+	rig_advance_ms(r, 6000);
+	rig_expect_sent(r, PROBE);
+	rig_expect_sent(r, PROBE);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	check_use(r, s, true);
+	rig_free(r);
+}
+
+TEST(arp_leaves_its_address_at_once_if_that_is_wanted)
+{
+	struct rig *r = rig_new_graph(OWN("arp.conflict=leave"));
+	struct xk_session *passive;
+
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, FROM_PEER "02");
+	rig_expect_delivered(r, "02");
+	passive = rig_delivered_on(r);
+	check_use(r, passive, true);
+	rig_inject(r, CLAIM);
+	rig_expect_nothing_sent(r);
+	check_use(r, passive, false);
+	rig_free(r);
+}
+
+TEST(arp_probes_its_address_before_it_is_used_if_that_is_wanted)
+{
+	struct rig *r = rig_new_graph(OWN("arp.probe=yes; arp.announcements=1"));
+
+	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == NULL);
+	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_advance_ms(r, 1000);
+	rig_expect_sent(r, PROBE);
+	rig_inject(r, ASKS_ME); /* not yet */
+	rig_advance_ms(r, 6000);
+	rig_expect_sent(r, PROBE);
+	rig_expect_sent(r, PROBE);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	CHECK_EQ(rig_counter_of(r, "arp", "probes"), 3);
+	check_use(r, open_to_peer(r), true);
+	rig_free(r);
+}
+
+/* Another host has it, or probes it at the same time. */
+TEST(arp_does_not_use_an_address_that_another_station_has)
+{
+	static const char *const claims[] = { ME OTHER REPLY OTHER MY_HOST ME "00000000", CLAIM,
+					      EVERYBODY OTHER REQUEST OTHER "00000000" NOBODY MY_HOST };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(claims); i++) {
+		struct rig *r = rig_new_graph(OWN("arp.probe=yes; arp.announcements=1"));
+
+		rig_advance_ms(r, 1000);
+		rig_expect_sent(r, PROBE);
+		rig_inject(r, claims[i]);
+		CHECK_EQ(rig_counter_of(r, "arp", "left"), 1);
+		rig_advance_ms(r, 59000);
+		rig_expect_nothing_sent(r);
+		rig_advance_ms(r, 1001);
+		rig_expect_sent(r, PROBE);
+		rig_inject(r, claims[i]);
+		rig_advance_ms(r, 1000);
+		rig_expect_nothing_sent(r);
+		rig_free(r);
+	}
+}
+
+TEST(arp_refuses_a_policy_that_is_none)
+{
+	char graph[256];
+
+	snprintf(graph, sizeof(graph), OWN("arp.conflict=perhaps"));
+	CHECK_EQ(rig_refusal(graph), -EINVAL);
+}
