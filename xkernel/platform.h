@@ -227,7 +227,7 @@ void xk_port_listen(struct xk_port *port, struct xk_session *session);
 void xk_port_starved(struct xk_port *port, unsigned frames);
 
 /*
- * Tells all protocols, lowers first and in an event, that the port has another MTU (XK_PORT_CHANGED, upi.h). Does nothing
+ * Tells all protocols, lowers first and in an event, that the port is up again or has another MTU (XK_PORT_CHANGED, upi.h). Does nothing
  * for a port that belongs to no kernel yet. For the platform. Any context.
  */
 void xk_port_changed(struct xk_port *port);

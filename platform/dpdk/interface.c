@@ -289,8 +289,11 @@ dpdk_interface_switch(struct dpdk_interface *self)
 	/* The socket remembers that its interface was down, and would refuse to send once more: clear its error. */
 	if (self->socket_fd >= 0)
 		getsockopt(self->socket_fd, SOL_SOCKET, SO_ERROR, &ignored, &len);
-	if (up != dpdk_device_is_up(self->port->device))
+	if (up != dpdk_device_is_up(self->port->device)) {
 		dpdk_device_set_up(self->port->device, up);
+		if (up)
+			xk_port_changed(&self->port->base);
+	}
 	dpdk_port_rewatch(self->port);
 }
 

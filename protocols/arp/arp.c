@@ -913,10 +913,25 @@ arp_init(struct xk_protocol *self)
 	return err;
 }
 
+/* XK_PORT_CHANGED: stations may have missed the announcements while the link was down. */
+static int
+arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	struct arp *arp = (struct arp *)self;
+
+	if (op != XK_PORT_CHANGED)
+		return -ENOTSUP;
+	xk_lock(&arp->lock);
+	arp_own_announce(arp);
+	xk_unlock(&arp->lock);
+	return 0;
+}
+
 static const struct xk_protocol_ops arp_ops = {
 	.init = arp_init,
 	.fini = arp_fini,
 	.demux = arp_demux,
+	.control = arp_control,
 };
 
 static const struct xk_role arp_lowers[] = {

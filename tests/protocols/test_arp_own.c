@@ -39,6 +39,18 @@ TEST(arp_announces_each_new_address)
 	rig_free(r);
 }
 
+TEST(arp_announces_its_address_again_when_the_port_changes)
+{
+	struct rig *r = rig_new_graph(OWN("arp.announcements=1"));
+
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "arp"), XK_PORT_CHANGED, NULL, 0), 0);
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	rig_free(r);
+}
+
 TEST(arp_defends_its_address_at_most_every_ten_seconds)
 {
 	struct rig *r = rig_new_graph(OWN(""));
