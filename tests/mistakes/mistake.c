@@ -151,6 +151,8 @@ mistake_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	}
 	if (mistake_makes(self, "freed_and_delivered", count))
 		xk_msg_free(m);
+	if (mistake_makes(self, "popped_too_much", count))
+		xk_msg_pop_in_place(m, xk_msg_len(m) + 1);
 	if (mistake_makes(self, "delivered_twice", count))
 		xk_demux(s, m);
 	xk_demux(s, m);

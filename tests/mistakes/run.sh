@@ -42,6 +42,7 @@ made kept_and_pushed 'pushes to "udp" a message that it gave away before: "port"
 made kept_and_freed 'pushes to "udp" a message that it has freed or dropped itself.*it was freed in mistake_push'
 made freed_twice 'gives up a message that it has given up already.*it was freed in mistake_pop'
 made freed_and_delivered 'delivers to "udptest" a message that it has freed or dropped itself.*it was freed in mistake_pop'
+made popped_too_much 'has taken more bytes off a message than there were'
 made delivered_twice 'delivers to "udptest" a message that it gave away before'
 lost "$xk" run "$net" --link sim --quiet --set server.mistake.makes=never_freed
 lost "$udptest" --graph "$graph" --link sim --mode ipp --rounds 20 --trace --set server:mistake.makes=never_freed

@@ -108,6 +108,23 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 	owner_end(from->kernel, m);
 }
 
+/*
+ * Reports that m, which `from` hands on, is shorter than nothing. The upcall before may have passed unseen, because it looks
+ * so long: the last known owner is the culprit.
+ */
+__attribute__((noreturn, cold, noinline)) static void
+owner_refuse_length(const struct xk_msg *m, const struct xk_protocol *from)
+{
+	const struct xk_protocol *owner = owner_in(from->kernel, m->owner);
+
+	fprintf(stderr,
+		"a message is shorter than its header: host \"%s\", protocol \"%s\" has taken more bytes off a "
+		"message than there were\n",
+		from->kernel->config.name, owner == NULL ? from->name : owner->name);
+	fflush(stdout);
+	abort();
+}
+
 /* ---- at a crossing ---- */
 
 /*
@@ -130,6 +147,8 @@ owner_is_other(const struct xk_msg *m, const struct xk_protocol *from)
 void
 xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up)
 {
+	if (xk_unlikely(m->total > XK_MSG_MAX)) /* lengths have no sign */
+		owner_refuse_length(m, from);
 	if (xk_unlikely(xk_msg_is_given_up(m)) || xk_unlikely(owner_is_other(m, from)))
 		owner_refuse(m, from, to, up);
 	m->owner = to;
