@@ -394,6 +394,31 @@ attributes_check_all(struct attributes_target *target, const struct xk_graph_att
 				  "carry of %s is without effect: it has no budget of its own", target->of);
 }
 
+bool
+attributes_next_address(const struct xk_graph *graph, struct attributes_address *at)
+{
+	char why[160];
+
+	for (; at->node < graph->node_count; at->node++, at->setting = at->number = 0) {
+		const struct xk_graph_node *node = &graph->nodes[at->node];
+		const struct xk_setting *settings = node->type == NULL ? NULL : node->type->settings;
+
+		while (settings != NULL && settings[at->setting].name != NULL) {
+			struct xk_setting setting = settings[at->setting++];
+
+			if (setting.type != XK_SETTING_ADDRESS)
+				continue;
+			at->number++;
+			setting.offset = 0;
+			at->attribute = xk_graph_attribute_find(&node->attributes, setting.name);
+			if (at->attribute != NULL && !at->attribute->html &&
+			    xk_setting_parse(&setting, at->attribute->value, &at->network, why, sizeof(why)) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
 /* ---- what has attributes ---- */
 
 void

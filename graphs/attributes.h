@@ -32,6 +32,17 @@ const struct xk_setting *attributes_find_setting(const struct xk_setting *settin
 void attributes_check_setting(struct attributes_check *check, const char *of, const struct xk_setting *setting,
 			      const struct xk_graph_attribute *a);
 
+/* An address of a host that a node's settings give; begins as zeroes. */
+struct attributes_address {
+	unsigned node, setting; /* where the search goes on: indexes */
+	unsigned number;        /* among the addresses that the node can have */
+	const struct xk_graph_attribute *attribute;
+	struct xk_network network;
+};
+
+/* Finds the next address in graph, whose nodes have their types. False: there is none. */
+bool attributes_next_address(const struct xk_graph *graph, struct attributes_address *at);
+
 /* ---- did you mean ---- */
 
 /* The known name that an unknown one is probably meant to be. Begins as { .name = the unknown one }. */

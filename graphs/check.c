@@ -263,6 +263,24 @@ check_all_numbers(struct attributes_check *check)
 	free(numbers.used);
 }
 
+/* ---- addresses ---- */
+
+static void
+check_addresses(struct attributes_check *check)
+{
+	const struct xk_graph *graph = check->graph;
+	struct attributes_address a = { .node = 0 }, b;
+
+	while (attributes_next_address(graph, &a))
+		for (b = a; attributes_next_address(graph, &b);)
+			if (a.network.host == b.network.host)
+				attributes_refuse(check, b.attribute->line,
+						  "%s of %s is \"%.80s\", and so is %s of %s: every interface "
+						  "has an address of its own",
+						  b.attribute->name, check_name(check, b.node), b.attribute->value,
+						  a.attribute->name, check_name(check, a.node));
+}
+
 /* ---- marks ---- */
 
 /* Refuses marks on an edge below a protocol that lends its lowers' sessions: messages only cross the edge above it. */
@@ -358,6 +376,7 @@ xk_graph_check(struct xk_graph *graph, const struct xk_protocol_type *const *typ
 	for (unsigned i = 0; i < graph->node_count; i++)
 		check_one_upper(&check, i);
 	check_port(&check);
+	check_addresses(&check);
 	if (!cyclic)
 		check_all_numbers(&check);
 	if (!graph->refused)

@@ -91,8 +91,8 @@ topology_number_device(struct topology_load *load, struct xk_topology_device *de
 struct topology_claim {
 	uint64_t number;
 	unsigned link; /* 0: the number must be unique on all links */
+	unsigned line;
 	const struct xk_topology_host *host;
-	const struct xk_topology_device *device;
 };
 
 static int
@@ -107,48 +107,79 @@ topology_compare_claims(const void *a, const void *b)
 	return left->host->number < right->host->number ? -1 : left->host->number > right->host->number;
 }
 
+/* Refuses numbers that occur twice. Frees claims. */
 static void
-topology_refuse_claim(struct topology_load *load, const struct topology_claim *a, const struct topology_claim *b,
-		      bool is_link_address)
+topology_refuse_claims(struct topology_load *load, struct topology_claim *claims, unsigned count, bool is_link_address)
 {
-	const struct topology_claim *later = a->device->line > b->device->line ? a : b;
-	uint64_t n = a->number;
 	char text[32];
 
-	if (is_link_address)
-		snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(n >> 40 & 255),
-			 (unsigned)(n >> 32 & 255), (unsigned)(n >> 24 & 255), (unsigned)(n >> 16 & 255),
-			 (unsigned)(n >> 8 & 255), (unsigned)(n & 255));
-	else
-		xk_host_print((uint32_t)n, text);
-	attributes_refuse(&load->check, later->device->line, "%s and %s both have the address %s", a->host->name,
-			  b->host->name, text);
+	if (count > 0)
+		qsort(claims, count, sizeof(*claims), topology_compare_claims);
+	for (unsigned i = 1; i < count; i++) {
+		const struct topology_claim *a = &claims[i - 1], *b = &claims[i];
+		uint64_t n = a->number;
+
+		if (n != b->number || a->link != b->link)
+			continue;
+		if (is_link_address)
+			snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", (unsigned)(n >> 40 & 255),
+				 (unsigned)(n >> 32 & 255), (unsigned)(n >> 24 & 255), (unsigned)(n >> 16 & 255),
+				 (unsigned)(n >> 8 & 255), (unsigned)(n & 255));
+		else
+			xk_host_print((uint32_t)n, text);
+		attributes_refuse(&load->check, a->line > b->line ? a->line : b->line,
+				  "%s and %s both have the address %s", a->host->name, b->host->name, text);
+	}
+	free(claims);
 }
 
-/* Refuses link addresses that occur twice on one link, or host addresses that occur twice at all. */
+/* Refuses link addresses that occur twice on one link. */
 static void
-topology_check_claims(struct topology_load *load, bool is_link_address)
+topology_check_link_addresses(struct topology_load *load)
 {
 	const struct xk_topology *topology = load->topology;
-	struct topology_claim *claims = calloc((size_t)topology->host_count * XK_TOPOLOGY_DEVICES_MAX, sizeof(*claims));
+	struct topology_claim *claims = NULL;
 	unsigned count = 0;
 
-	xk_assert(claims != NULL);
 	for (unsigned i = 0; i < topology->host_count; i++)
 		for (unsigned k = 0; k < topology->hosts[i].device_count; k++) {
 			const struct xk_topology_device *device = &topology->hosts[i].devices[k];
 
-			if (is_link_address || device->host != 0)
-				claims[count++] =
-					(struct topology_claim){ is_link_address ? device->address : device->host,
-								 is_link_address ? device->link : 0,
-								 &topology->hosts[i], device };
+			claims = xk_graph_grow(claims, count, sizeof(*claims));
+			claims[count++] = (struct topology_claim){ device->address, device->link, device->line,
+								   &topology->hosts[i] };
 		}
-	qsort(claims, count, sizeof(*claims), topology_compare_claims);
-	for (unsigned i = 1; i < count; i++)
-		if (claims[i - 1].number == claims[i].number && claims[i - 1].link == claims[i].link)
-			topology_refuse_claim(load, &claims[i - 1], &claims[i], is_link_address);
-	free(claims);
+	topology_refuse_claims(load, claims, count, true);
+}
+
+/* Refuses host addresses that occur twice: of devices, or given in a host's graph or sets in place of its devices'. */
+static void
+topology_check_host_addresses(struct topology_load *load)
+{
+	const struct xk_topology *topology = load->topology;
+	struct topology_claim *claims = NULL;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < topology->host_count; i++) {
+		const struct xk_topology_host *host = &topology->hosts[i];
+		struct attributes_address given = { .node = 0 };
+		bool is_given[XK_TOPOLOGY_DEVICES_MAX] = { false };
+
+		while (host->checked != NULL && attributes_next_address(host->checked, &given)) {
+			if (given.number <= XK_TOPOLOGY_DEVICES_MAX)
+				is_given[given.number - 1] = true;
+			claims = xk_graph_grow(claims, count, sizeof(*claims));
+			claims[count++] = (struct topology_claim){ given.network.host, 0, host->line, host };
+		}
+		for (unsigned k = 0; k < host->device_count; k++) {
+			if (host->devices[k].host == 0 || is_given[k])
+				continue;
+			claims = xk_graph_grow(claims, count, sizeof(*claims));
+			claims[count++] =
+				(struct topology_claim){ host->devices[k].host, 0, host->devices[k].line, host };
+		}
+	}
+	topology_refuse_claims(load, claims, count, false);
 }
 
 void
@@ -167,6 +198,6 @@ topology_number(struct topology_load *load)
 		}
 	free(by_link);
 	free(pools);
-	topology_check_claims(load, false);
-	topology_check_claims(load, true);
+	topology_check_host_addresses(load);
+	topology_check_link_addresses(load);
 }

@@ -19,7 +19,7 @@ static const struct topology_own {
 	{ TOPOLOGY_DEVICE, TOPOLOGY_OWN("address", XK_SETTING_LINK, 0, 0) },
 	{ TOPOLOGY_HOST, TOPOLOGY_OWN("count", XK_SETTING_UINT, 1, XK_TOPOLOGY_HOSTS_MAX) },
 	{ TOPOLOGY_DEVICE | TOPOLOGY_WIRE, TOPOLOGY_OWN("dev", XK_SETTING_STRING, 0, 0) },
-	{ TOPOLOGY_DEVICE, TOPOLOGY_OWN("host", XK_SETTING_NETWORK, 0, 0) },
+	{ TOPOLOGY_DEVICE, TOPOLOGY_OWN("host", XK_SETTING_ADDRESS, 0, 0) },
 	{ TOPOLOGY_LINK | TOPOLOGY_WIRE, TOPOLOGY_OWN("link", XK_SETTING_STRING, 0, 0) },
 	{ TOPOLOGY_GRAPH | TOPOLOGY_LINK | TOPOLOGY_WIRE, TOPOLOGY_OWN("network", XK_SETTING_NETWORK, 0, 0) },
 	{ TOPOLOGY_GRAPH | TOPOLOGY_HOST, TOPOLOGY_OWN("protocols", XK_SETTING_STRING, 0, 0) },
@@ -127,23 +127,19 @@ topology_check_preset(struct topology_load *load, const char *of, const struct x
 			  attributes_guessed(&guess), topology_list_presets(load, list, sizeof(list)));
 }
 
-/* Refuses a network that hosts cannot be in or, if is_host, an address that no host can have. */
+/* Refuses a network that hosts cannot be in. */
 static void
-topology_check_address(struct topology_load *load, const char *of, const struct xk_graph_attribute *a,
-		       const struct xk_network *network, bool is_host)
+topology_check_network(struct topology_load *load, const char *of, const struct xk_graph_attribute *a,
+		       const struct xk_network *network)
 {
 	uint32_t rest = network->bits == 0 ? UINT32_MAX : (uint32_t)((UINT64_C(1) << (32 - network->bits)) - 1);
-	bool is_unicast = network->bits != 0 && network->host != 0 && network->host >> 28 < 0xe;
-	bool is_end = network->bits < 31 && ((network->host & rest) == 0 || (network->host & rest) == rest);
+	const char *refusal = xk_host_refusal(network->host, network->bits == 0 ? 0 : 32);
 	char text[16];
 
-	if (is_host && (!is_unicast || is_end))
-		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": no host can have this address",
-				  a->name, of, a->value);
-	else if (!is_host && !is_unicast)
-		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": hosts cannot have addresses of it",
-				  a->name, of, a->value);
-	else if (!is_host && (network->host & rest) != 0)
+	if (refusal != NULL)
+		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": hosts cannot have addresses of it: %s",
+				  a->name, of, a->value, refusal);
+	else if ((network->host & rest) != 0)
 		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": that network is %s/%u", a->name, of,
 				  a->value, xk_host_print(network->host & ~rest, text), network->bits);
 }
@@ -158,9 +154,8 @@ topology_check_own(struct topology_load *load, const char *of, const struct xk_g
 
 	if (strcmp(a->name, "link") == 0)
 		topology_check_preset(load, of, a);
-	else if ((strcmp(a->name, "network") == 0 || strcmp(a->name, "host") == 0) &&
-		 topology_value(&only, a->name, &network))
-		topology_check_address(load, of, a, &network, a->name[0] == 'h');
+	else if (strcmp(a->name, "network") == 0 && topology_value(&only, a->name, &network))
+		topology_check_network(load, of, a, &network);
 	else if (strcmp(a->name, "address") == 0 && topology_value(&only, a->name, &address) &&
 		 (address == 0 || address >> 40 & 1))
 		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": no device can have this address",

@@ -36,6 +36,7 @@ enum xk_setting_type {
 	XK_SETTING_STRING,      /* const char *, owned by the kernel */
 	XK_SETTING_HOST,        /* uint32_t: "10.77.0.1" */
 	XK_SETTING_NETWORK,     /* struct xk_network: "10.77.0.1/24" */
+	XK_SETTING_ADDRESS,     /* struct xk_network: the same, of a host in that network (xk_host_refusal) */
 	XK_SETTING_LINK,        /* uint64_t, 48 bits: "02:00:00:00:00:01" */
 	XK_SETTING_RATE,        /* uint64_t, bits per second: "10Mb/s", "1.28Gb/s", "622kb/s", "9600b/s", "0" */
 	XK_SETTING_PROBABILITY, /* uint64_t, parts of 2^32, rounded: "0.01", "1%", "0", "1" (2^32) */
@@ -137,6 +138,11 @@ char *xk_setting_print(enum xk_setting_type type, uint64_t value, char *text);
 /* Parse a time ("20us", "3ms", "2s", "500ns") or an IPv4 address ("10.77.0.1"). Return false if it is none. */
 bool xk_time_parse(const char *text, uint64_t *ns);
 bool xk_host_parse(const char *text, uint32_t *host);
+/*
+ * Returns why no host in a network of `bits` leading bits (32: not known) can have the address, as "the network's own
+ * address", or NULL. Any context.
+ */
+const char *xk_host_refusal(uint32_t host, uint32_t bits);
 /* Prints an IPv4 address into text (at least 16 bytes). Returns text. */
 char *xk_host_print(uint32_t host, char *text);
 

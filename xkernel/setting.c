@@ -264,6 +264,30 @@ xk_host_parse(const char *text, uint32_t *host)
 	return true;
 }
 
+const char *
+xk_host_refusal(uint32_t host, uint32_t bits)
+{
+	uint32_t rest = bits == 0 ? UINT32_MAX : (uint32_t)((UINT64_C(1) << (32 - bits)) - 1);
+
+	if (host >> 24 == 0)
+		return "an address of no host (0.0.0.0/8)";
+	if (host >> 24 == 127)
+		return "a loopback address (127.0.0.0/8), which stays in its host";
+	if (host == UINT32_MAX)
+		return "the broadcast address of every network";
+	if (host >> 28 == 0xe)
+		return "a group's address (multicast, 224.0.0.0/4)";
+	if (host >> 28 == 0xf)
+		return "a reserved address (240.0.0.0/4)";
+	if (bits == 0)
+		return "in no network: 0 bits name none";
+	if (bits < 31 && (host & rest) == 0)
+		return "the network's own address";
+	if (bits < 31 && (host & rest) == rest)
+		return "the network's broadcast address";
+	return NULL;
+}
+
 char *
 xk_host_print(uint32_t host, char *text)
 {
@@ -312,6 +336,8 @@ static const struct setting_kind {
 	[XK_SETTING_HOST] = { "an address such as 10.77.0.1", NULL, NULL, sizeof(uint32_t) },
 	[XK_SETTING_NETWORK] = { "an address with the bits of its network, such as 10.77.0.1/24", NULL, NULL,
 				 sizeof(struct xk_network) },
+	[XK_SETTING_ADDRESS] = { "an address with the bits of its network, such as 10.77.0.1/24", NULL, NULL,
+				 sizeof(struct xk_network) },
 	[XK_SETTING_LINK] = { "a link address such as 02:00:00:00:00:01", NULL, NULL, sizeof(uint64_t) },
 	[XK_SETTING_RATE] = { "a rate such as 10Mb/s, 1.28Gb/s or 0", "a rate", ", such as 10Mb/s or 1.28Gb/s",
 			      sizeof(uint64_t) },
@@ -336,6 +362,7 @@ setting_value_parse(enum xk_setting_type type, const char *text, void *value)
 	case XK_SETTING_HOST:
 		return xk_host_parse(text, value);
 	case XK_SETTING_NETWORK:
+	case XK_SETTING_ADDRESS:
 		return setting_network_parse(text, value);
 	case XK_SETTING_LINK:
 		return setting_link_parse(text, value);
@@ -351,6 +378,8 @@ xk_setting_parse(const struct xk_setting *setting, const char *text, void *insta
 	const struct setting_kind *kind = &setting_kinds[setting->type];
 	bool has_limits = kind->limited != NULL && (setting->min != 0 || setting->max != 0);
 	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
+	const char *refusal = NULL;
+	bool is_good = true;
 	void *place = (char *)instance + setting->offset;
 	/* Parsed apart from its place: refused text leaves the setting unchanged. */
 	union {
@@ -371,12 +400,18 @@ xk_setting_parse(const struct xk_setting *setting, const char *text, void *insta
 		*(char **)place = copy;
 		return 0;
 	}
-	if (setting_value_parse(setting->type, text, &value) &&
+	if (!setting_value_parse(setting->type, text, &value))
+		is_good = false;
+	else if (setting->type == XK_SETTING_ADDRESS)
+		refusal = xk_host_refusal(value.network.host, value.network.bits);
+	if (is_good && refusal == NULL &&
 	    (!has_limits || (value.number >= setting->min && value.number <= setting->max))) {
 		memcpy(place, &value, kind->size);
 		return 0;
 	}
-	if (has_limits)
+	if (refusal != NULL)
+		snprintf(why, why_len, "expects %s, and not %s", kind->expected, refusal);
+	else if (has_limits)
 		snprintf(why, why_len, "expects %s from %s to %s%s", kind->limited,
 			 xk_setting_print(setting->type, setting->min, min),
 			 xk_setting_print(setting->type, setting->max, max), kind->example);

@@ -375,8 +375,10 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 	uint32_t max_packet, offloads;
 	int err;
 
-	if (network->bits == 0 || network->host == 0 || !xk_arp_is_neighbour(network, network->host)) {
-		xk_trace(&vnet->protocol, XK_TRACE_NONE, "interface %u has no address, or one of no host", index + 1);
+	if (network->bits == 0 || !xk_arp_is_neighbour(network, network->host)) {
+		xk_trace(&vnet->protocol, XK_TRACE_NONE,
+			 "interface %u has no address: give it one, such as --set %s.address%.*s=10.77.0.1/24",
+			 index + 1, vnet->protocol.name, index > 0, &"1234"[index]);
 		return -EADDRNOTAVAIL;
 	}
 	err = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
@@ -826,10 +828,10 @@ static const struct xk_role vnet_lowers[] = {
 #define VNET_ADDRESS(i) offsetof(struct vnet, addresses[i])
 
 static const struct xk_setting vnet_settings[] = {
-	{ "address", XK_SETTING_NETWORK, VNET_ADDRESS(0), NULL, "this host's address on the first link", 0, 0 },
-	{ "address2", XK_SETTING_NETWORK, VNET_ADDRESS(1), NULL, "this host's address on the second link", 0, 0 },
-	{ "address3", XK_SETTING_NETWORK, VNET_ADDRESS(2), NULL, "this host's address on the third link", 0, 0 },
-	{ "address4", XK_SETTING_NETWORK, VNET_ADDRESS(3), NULL, "this host's address on the fourth link", 0, 0 },
+	{ "address", XK_SETTING_ADDRESS, VNET_ADDRESS(0), NULL, "this host's address on the first link", 0, 0 },
+	{ "address2", XK_SETTING_ADDRESS, VNET_ADDRESS(1), NULL, "this host's address on the second link", 0, 0 },
+	{ "address3", XK_SETTING_ADDRESS, VNET_ADDRESS(2), NULL, "this host's address on the third link", 0, 0 },
+	{ "address4", XK_SETTING_ADDRESS, VNET_ADDRESS(3), NULL, "this host's address on the fourth link", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -137,6 +137,13 @@ TEST(a_setting_on_a_node_with_a_position_may_be_graphvizs)
 			  "number is no attribute of a node");
 }
 
+TEST(two_interfaces_have_two_addresses)
+{
+	types_refuse_with("digraph g { vnet [address=\"10.0.0.1/24\"] second [protocol=vnet, address=\"10.0.0.1/16\"]"
+			  "vnet -> eth; vnet -> arp; second -> eth; second -> arp; arp -> eth; eth -> port }",
+			  "address of vnet is \"10.0.0.1/24\", and so is address of second");
+}
+
 TEST(a_laid_out_graph_has_its_edges_in_any_order)
 {
 	types_accept("digraph g { bb=\"0,0,1,1\"; vnet -> arp; vnet -> eth; arp -> eth; eth -> port }");

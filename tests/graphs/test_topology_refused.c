@@ -85,7 +85,8 @@ TEST(values_that_are_none_are_refused)
 	refuse(HEAD "a -- lan\n[host=\"10.77.0.1\"] }",
 	       ":3: host of a -- lan is \"10.77.0.1\": expects an address with");
 	refuse(HEAD "a -- lan\n[host=\"10.77.0.0/24\"] }",
-	       ":3: host of a -- lan is \"10.77.0.0/24\": no host can have");
+	       ":3: host of a -- lan is \"10.77.0.0/24\": expects an address with the bits of its network, such as "
+	       "10.77.0.1/24, and not the network's own address");
 	refuse(HEAD "a -- lan\n[address=\"03:00:00:00:00:00\"] }",
 	       ":3: address of a -- lan is \"03:00:00:00:00:00\": no "
 	       "device can have");

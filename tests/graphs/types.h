@@ -54,7 +54,7 @@ static const struct xk_setting types_udptest_settings[] = {
 	{ .name = NULL },
 };
 static const struct xk_setting types_vnet_settings[] = {
-	{ "address", XK_SETTING_NETWORK, TYPES_SETTING(network), NULL, "the host's", 0, 0 },
+	{ "address", XK_SETTING_ADDRESS, TYPES_SETTING(network), NULL, "the host's", 0, 0 },
 	{ .name = NULL },
 };
 

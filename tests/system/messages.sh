@@ -75,6 +75,50 @@ drawn "what networkx writes of a graph that it has read" "$work/networkx.dot"
 expect "... but no edge to a line's end" 1 '"\\n" holds more than letters' \
 	"$xk" check <(sed '3s/.*/udp -> "\\n";/' "$work/networkx.dot")
 
+# ---- addresses ----------------------------------------------------------------------------------------------------------
+
+# Each address of no one host, and what it is.
+while read -r address what; do
+	expect "ping of $address" 2 "\"$address\" is not an address.* but $what" "$build/icmptest" "$address" --count 1
+	expect "round trips with $address" 2 "\"$address\" is not an address.* but $what" "$udptest" --client "$address" --rounds 1
+	expect "calls of $address" 2 "\"$address\" is not an address.* but $what" "$build/chantest" --client "$address" --rounds 1
+	expect "a host at $address" 1 "address of vnet is \"$address/24\": .*not $what" "$xk" run graphs/host.dot \
+		--set vnet.address="$address/24"
+done <<'END'
+127.0.0.1 a loopback address
+0.0.0.0 an address of no host
+0.1.2.3 an address of no host
+224.0.0.1 a group's address
+239.1.2.3 a group's address
+240.0.0.1 a reserved address
+255.255.255.255 the broadcast address
+END
+while read -r address what; do
+	for client in "icmptest $address" "udptest --client $address" "chantest --client $address"; do
+		# shellcheck disable=SC2086 # a program and its options
+		expect "$client" 1 "$address is the $what.*vnet.address is 10.77.0.1.24" $build/$client
+	done
+done <<'END'
+10.77.0.1 address of this host itself
+10.77.0.0 network's own address
+10.77.0.255 network's broadcast address
+END
+expect "a host at its network's address" 1 '10.77.0.0/24": .*not the network.s own' "$udptest" --set vnet.address=10.77.0.0/24
+expect "a host at its broadcast address" 1 '10.77.3.255/22": .*not the network.s broadcast' "$udptest" \
+	--set vnet.address=10.77.3.255/22
+same=(--set client:vnet.address=10.1.0.1/24 --set server:vnet.address=10.1.0.1/16)
+for link in virtio ring sim; do
+	expect "both ends at one address, $link" 1 '10.1.0.1 is the address of this host itself' "$udptest" --link $link "${same[@]}"
+done
+for link in virtio ring; do
+	expect "both ends of pings, $link" 1 '10.1.0.1 is the address of this host itself' "$build/icmptest" --link $link "${same[@]}"
+done
+expect "two interfaces at one address" 1 'address2 of vnet is "10.1.0.1/24", and so is address of vnet' \
+	"$xk" check graphs/udptest-two.dot --set vnet.address=10.1.0.1/24 --set vnet.address2=10.1.0.1/24
+pair=graphs/net/pair-ethernet10.dot
+expect "two hosts of a network at one address" 1 'client and server both have the address 10.9.0.9' "$xk" run $pair \
+	--link sim --set client.vnet.address=10.9.0.9/24 --set server.vnet.address=10.9.0.9/24
+
 # ---- limits and files ---------------------------------------------------------------------------------------------------
 
 # limited NAME PATTERN ULIMIT COMMAND...

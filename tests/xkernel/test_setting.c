@@ -94,6 +94,46 @@ TEST(what_is_no_number_is_refused)
 		      "0x10000000000000000", "18014398509481984k", "99999999999999999999999999999999", "\xff");
 }
 
+TEST(an_address_is_one_that_a_host_can_have)
+{
+	static const struct xk_setting address = SETTING(network, XK_SETTING_ADDRESS);
+	static const struct {
+		const char *text, *refusal; /* NULL: accepted */
+	} cases[] = {
+		{ "10.77.0.1/24", NULL },
+		{ "10.77.0.0/16", "the network's own address" },
+		{ "10.77.1.0/16", NULL },
+		{ "10.77.0.0/31", NULL },
+		{ "10.77.0.255/32", NULL },
+		{ "1.0.0.1/1", NULL },
+		{ "223.255.255.254/24", NULL },
+		{ "10.77.0.0/24", "the network's own address" },
+		{ "10.77.0.255/24", "the network's broadcast address" },
+		{ "10.77.0.3/30", "the network's broadcast address" },
+		{ "127.255.255.255/32", "a loopback address" },
+		{ "224.0.0.0/32", "a group's address" },
+		{ "239.255.255.255/24", "a group's address" },
+		{ "240.0.0.0/32", "a reserved address" },
+		{ "255.255.255.254/31", "a reserved address" },
+		{ "255.255.255.255/32", "the broadcast address of every network" },
+		{ "0.0.0.0/0", "an address of no host" },
+		{ "0.255.255.255/32", "an address of no host" },
+		{ "10.77.0.1/0", "in no network" },
+	};
+	struct instance instance;
+	char text[200];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
+		int result = xk_setting_parse(&address, cases[i].text, &instance, text, sizeof(text));
+
+		CHECK_EQ(result, cases[i].refusal == NULL ? 0 : -EINVAL);
+		if (cases[i].refusal != NULL)
+			CHECK(strstr(text, cases[i].refusal) != NULL);
+	}
+	CHECK_REFUSED(&address, "expects an address with the bits of its network, such as 10.77.0.1/24", "10.77.0.1",
+		      "");
+}
+
 TEST(numbers_keep_to_their_limits)
 {
 	struct xk_setting limited = number;

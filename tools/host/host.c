@@ -34,6 +34,15 @@ host_is_on_dpdk(const struct host *host)
 }
 #endif
 
+bool
+host_peer_is_gone(const struct host *host)
+{
+	for (unsigned i = 0; i < host->port_count && host_is_on_dpdk(host); i++)
+		if (!host_port_is_up(host->ports[i][0]))
+			return true;
+	return false;
+}
+
 int
 host_fail(const struct host *host, const char *what, const char *why)
 {
@@ -218,6 +227,8 @@ host_open_all(struct host *hosts, const struct host_options *options, unsigned c
 		if (status == 0)
 			status = host_open_platform(&hosts[i]);
 	}
+	if (status == 0 && count == 2)
+		status = host_check_pair(&hosts[0], &hosts[1]);
 	if (status == 0 && host_is_on_dpdk(hosts))
 		status = count == 1 ? host_open_ports(hosts) : host_open_rings(hosts);
 	else if (status == 0)

@@ -46,6 +46,7 @@ struct host_options {
 	const struct options_texts *sets; /* "node.attribute=value"; "client:node..." for one end alone */
 	const struct host_link *link;
 	const char *link_name; /* as given; NULL: the link's own */
+	uint32_t peer;         /* the host that is to answer, checked by host_load; 0: any */
 	const char *meeting;   /* prefix for the names of ports without `dev`, for private links; "" */
 	enum xk_mode mode;
 	enum xk_driver_policy driver;
@@ -93,6 +94,24 @@ bool host_sets_are_good(const struct options_program *program, const struct opti
 
 /* Finds `file` in graphs/ of the working directory, or else of the build or installation. Returns path. */
 const char *host_graph_path(const char *file, char *path, size_t size);
+
+/*
+ * Checks that `peer` can answer this host: it is none of its own addresses, and no network's own or broadcast address.
+ * Returns 0, or OPTIONS_FAILURE after a message.
+ */
+int host_check_peer(const struct host *host, uint32_t peer);
+
+/* Returns whether a port of the host has lost the other end of its link. */
+bool host_peer_is_gone(const struct host *host);
+
+/* Checks that no address of the server's is the client's. */
+int host_check_pair(const struct host *client, const struct host *server);
+
+/*
+ * Reads an address from the command line. `what` precedes it in messages. Returns 0, or OPTIONS_MISUSE after a message
+ * if it is none that a host can have.
+ */
+int host_address_parse(const struct options_program *program, const char *what, const char *text, uint32_t *address);
 
 /* Only reads and checks the graph: sets host->graph and host->address. Call host_close afterwards, also on failure. */
 int host_load(struct host *host, const struct host_options *options);

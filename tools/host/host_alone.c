@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "graphs/attributes.h"
 #include "graphs/graph.h"
 #include "platform/clock.h"
 #include "tools/json.h"
@@ -167,26 +168,6 @@ host_companion_stop(struct host_companion *companion, const char *program)
 
 /* ---- addresses ---- */
 
-/* Returns the next address among the settings from *node and *setting on, or NULL. */
-static const char *
-host_next_address(const struct host *host, unsigned *node, unsigned *setting)
-{
-	for (; *node < host->graph->node_count; ++*node, *setting = 0) {
-		const struct xk_graph_node *n = &host->graph->nodes[*node];
-		const struct xk_setting *settings = n->type == NULL ? NULL : n->type->settings;
-
-		while (settings != NULL && settings[*setting].name != NULL) {
-			const struct xk_setting *s = &settings[(*setting)++];
-			const struct xk_graph_attribute *given =
-				s->type != XK_SETTING_NETWORK ? NULL : xk_graph_attribute_find(&n->attributes, s->name);
-
-			if (given != NULL)
-				return given->value;
-		}
-	}
-	return NULL;
-}
-
 /* "02:00:00:00:00:01" */
 static const char *
 host_link_address_print(uint64_t address, char text[18])
@@ -200,13 +181,13 @@ void
 host_print_standing(const struct host *host)
 {
 	const struct host_options *options = &host->options;
-	const char *address, *before = " at ";
-	unsigned node = 0, setting = 0;
+	struct attributes_address address = { .node = 0 };
+	const char *before = " at ";
 	char text[18];
 
 	fprintf(stderr, "%s: %s stands", options->program, options->graph);
-	for (; (address = host_next_address(host, &node, &setting)) != NULL; before = ", ")
-		fprintf(stderr, "%s%s", before, address);
+	for (; attributes_next_address(host->graph, &address); before = ", ")
+		fprintf(stderr, "%s%s", before, address.attribute->value);
 	for (unsigned i = 0; i < host->port_count; i++)
 		fprintf(stderr, "%s%s \"%s\" (%s)", i == 0 ? " on " : ", ", options->link->name, host->port_names[i],
 			host_link_address_print(host->ports[i][0]->address, text));
@@ -378,17 +359,16 @@ void
 host_json(struct host *host, struct json *json, const char *key)
 {
 	struct pair_counts counts = { 0 };
-	unsigned node = 0, setting = 0;
+	struct attributes_address address = { .node = 0 };
 	struct rusage usage;
-	const char *address;
 
 	host_counts(host, &counts);
 	json_object(json, key);
 	json_string(json, "mode", host_modes[host->options.mode]);
 	json_uint(json, "threads", host->options.threads);
 	json_array(json, "addresses");
-	while ((address = host_next_address(host, &node, &setting)) != NULL)
-		json_string(json, NULL, address);
+	while (attributes_next_address(host->graph, &address))
+		json_string(json, NULL, address.attribute->value);
 	json_close(json);
 	host_json_ports(host, json);
 	host_json_drivers(host, json);

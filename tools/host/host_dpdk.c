@@ -54,6 +54,12 @@ host_stop_dpdk(struct xk_platform *platform)
 	xk_dpdk_stop(platform);
 }
 
+bool
+host_port_is_up(const struct xk_port *port)
+{
+	return xk_dpdk_port_is_up(port);
+}
+
 int
 host_begin_telemetry(struct host *host, void (*asked)(void *context), void *context)
 {

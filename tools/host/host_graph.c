@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "graphs/attributes.h"
 #include "graphs/graph.h"
 
 enum { HOST_TEXT = 256, HOST_NETWORK_BITS = 24 };
@@ -161,7 +162,7 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 	bool is_client = host->options.end == PAIR_CLIENT;
 	struct xk_network network = { HOST_NETWORK + link * HOST_NETWORK_STEP + (is_client ? 1 : 2),
 				      HOST_NETWORK_BITS };
-	const struct xk_setting parsed = { .name = "address", .type = XK_SETTING_NETWORK };
+	const struct xk_setting parsed = { .name = "address", .type = XK_SETTING_ADDRESS };
 	char text[HOST_TEXT], host_text[16], why[HOST_TEXT];
 
 	if (given != NULL && xk_setting_parse(&parsed, given, &network, why, sizeof(why)) != 0)
@@ -216,7 +217,7 @@ host_address_all(struct host *host, struct xk_graph_errors *errors)
 			if (strcmp(setting->name, "announcements") == 0 &&
 			    host_announce(host, errors, i, setting->name) != 0)
 				return -EINVAL;
-			if (setting->type != XK_SETTING_NETWORK || strncmp(setting->name, "address", 7) != 0)
+			if (setting->type != XK_SETTING_ADDRESS)
 				continue;
 			if (host_address_node(host, errors, i, link++, setting) != 0)
 				return -EINVAL;
@@ -268,6 +269,53 @@ host_replace_top(struct host *host, struct xk_graph_errors *errors)
 }
 
 int
+host_address_parse(const struct options_program *program, const char *what, const char *text, uint32_t *address)
+{
+	bool is_one = xk_host_parse(text, address);
+	const char *refusal = is_one ? xk_host_refusal(*address, 32) : NULL;
+
+	if (is_one && refusal == NULL)
+		return 0;
+	return options_misuse(program, "%s\"%s\" is not an address like 10.77.0.2%s%s", what, text,
+			      refusal == NULL ? "" : ", of one host, but ", refusal == NULL ? "" : refusal);
+}
+
+int
+host_check_peer(const struct host *host, uint32_t peer)
+{
+	struct attributes_address own = { .node = 0 };
+	char text[16];
+
+	while (attributes_next_address(host->graph, &own)) {
+		bool on_link = own.network.bits > 0 && (own.network.host ^ peer) >> (32 - own.network.bits) == 0;
+		const char *refusal = on_link ? xk_host_refusal(peer, own.network.bits) : NULL;
+
+		if (own.network.host == peer)
+			refusal = "the address of this host itself, which sends nothing to itself";
+		if (refusal == NULL)
+			continue;
+		fprintf(stderr,
+			"%s: %s: %s is %s (%s.%s is %s): name the other host's address, or give this one another with "
+			"--set\n",
+			host->options.program, host->options.name, xk_host_print(peer, text), refusal,
+			host->graph->nodes[own.node].name, own.attribute->name, own.attribute->value);
+		return OPTIONS_FAILURE;
+	}
+	return 0;
+}
+
+int
+host_check_pair(const struct host *client, const struct host *server)
+{
+	struct attributes_address address = { .node = 0 };
+	int status = 0;
+
+	while (status == 0 && attributes_next_address(server->graph, &address))
+		status = host_check_peer(client, address.network.host);
+	return status;
+}
+
+int
 host_load(struct host *host, const struct host_options *options)
 {
 	struct xk_graph_errors errors = { .list = NULL };
@@ -286,5 +334,7 @@ host_load(struct host *host, const struct host_options *options)
 		good = false;
 	xk_graph_errors_print(&errors, stderr);
 	xk_graph_errors_clear(&errors);
+	if (good && options->peer != 0)
+		return host_check_peer(host, options->peer);
 	return good ? 0 : OPTIONS_FAILURE;
 }

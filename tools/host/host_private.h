@@ -32,6 +32,8 @@ void host_interface_name(char *name, unsigned port, const char *whose);
 int host_start_dpdk(struct host *host);
 void host_stop_dpdk(struct xk_platform *platform);
 
+bool host_port_is_up(const struct xk_port *port);
+
 /* Opens host's ports, whose other ends are in other processes. */
 int host_open_ports(struct host *host);
 

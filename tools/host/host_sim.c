@@ -84,6 +84,8 @@ host_world_open(struct host hosts[2], const struct host_options options[2])
 
 	for (unsigned i = 0; i < 2 && status == 0; i++)
 		status = host_begin(&hosts[i], &options[i]);
+	if (status == 0)
+		status = host_check_pair(&hosts[0], &hosts[1]);
 	if (world != NULL)
 		world->sim = xk_sim_new(options[0].seed);
 	if (world == NULL || world->sim == NULL) {

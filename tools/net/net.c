@@ -113,7 +113,7 @@ net_set_protocol(const struct net_host *host, struct xk_protocol *p, unsigned *p
 	char why[NET_WHY];
 
 	for (const struct xk_setting *s = p->type->settings; s != NULL && s->name != NULL; s++) {
-		if (s->type == XK_SETTING_NETWORK && strncmp(s->name, "address", 7) == 0)
+		if (s->type == XK_SETTING_ADDRESS)
 			net_set_address(host, p, s, addresses++);
 		if (is_port && strcmp(s->name, "dev") == 0 && *ports < host->topology->device_count &&
 		    !net_is_given(host, p, s->name))

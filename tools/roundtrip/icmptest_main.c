@@ -22,6 +22,7 @@
 #include "tools/program/program.h"
 
 enum {
+	ICMPTEST_SILENT_S = 10,    /* without a reply, until that is told */
 	ICMPTEST_STILL_S = 30,     /* beyond interval and timeout, without an event: the engine stands still */
 	ICMPTEST_PIPE = 256 << 10, /* bytes of events that wait to be printed, if the system allows so many */
 };
@@ -102,8 +103,8 @@ icmptest_complete(struct icmptest_options *options, const struct options_texts *
 {
 	bool alone = operands->count > 0;
 
-	if (alone && (!xk_host_parse(operands->text[0], &options->host) || options->host == 0))
-		return options_misuse(&icmptest_program, "\"%s\" is not an address like 10.77.0.2", operands->text[0]);
+	if (alone && host_address_parse(&icmptest_program, "", operands->text[0], &options->host) != 0)
+		return OPTIONS_MISUSE;
 	if (!icmptest_time("interval", options->interval, &options->interval_ns) ||
 	    !icmptest_time("timeout", options->timeout, &options->timeout_ns) ||
 	    host_common_complete(&icmptest_program, &options->common, alone, link) != 0 ||
@@ -271,10 +272,13 @@ icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
 				  { .fd = job->signals, .events = POLLIN },
 				  { .fd = job->companion.alive, .events = POLLIN } };
 	struct xk_icmptest_event event;
+	uint64_t heard_ns = xk_now_ns(test);
+	bool is_told = false;
 	ssize_t got = -1;
 
 	while (got != 0) {
 		int ready = poll(polls, 3, limit_ms < INT32_MAX ? (int)limit_ms : -1);
+		char to[16];
 
 		if (ready == 0)
 			return -EDEADLK;
@@ -285,9 +289,21 @@ icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
 				polls[i].fd = -1;
 				xk_icmptest_stop(test);
 			}
-		while ((got = read(job->events[0], &event, sizeof(event))) > 0)
+		while ((got = read(job->events[0], &event, sizeof(event))) > 0) {
+			if (event.kind == XK_ICMPTEST_REPLY)
+				heard_ns = xk_now_ns(test);
+			is_told &= event.kind != XK_ICMPTEST_REPLY;
 			if (!job->options->quiet)
 				icmptest_print_event(job, &event);
+		}
+		if (!is_told && xk_now_ns(test) >= heard_ns + ICMPTEST_SILENT_S * UINT64_C(1000000000)) {
+			is_told = true;
+			fprintf(stderr, "icmptest: %s has not answered for %d s%s; going on\n",
+				xk_host_print(job->to, to), ICMPTEST_SILENT_S,
+				host_peer_is_gone(&job->host) ? ": its end of the link is gone, as when it is killed"
+							      : "");
+			fflush(stderr);
+		}
 	}
 	return atomic_load_explicit(&job->done, memory_order_acquire) ? 0 : -EDEADLK;
 }
@@ -385,6 +401,7 @@ icmptest_open(struct icmptest_job *job)
 		options[i].meeting = meeting;
 		options[i].yields |= o->host == 0;
 	}
+	options[PAIR_CLIENT].peer = o->host;
 	if (o->host != 0 || job->link->in_process)
 		icmptest_watch(job, options);
 	if (o->host != 0)
@@ -397,7 +414,10 @@ icmptest_open(struct icmptest_job *job)
 		return status != 0 ? status : host_start(&job->server);
 	}
 	status = host_load(&job->server, &options[PAIR_SERVER]);
-	job->to = job->server.address;
+	job->to = options[PAIR_CLIENT].peer = job->server.address;
+	if (status == 0)
+		status = host_load(&job->host, &options[PAIR_CLIENT]);
+	host_close(&job->host);
 	if (status == 0)
 		status = host_prepare_pair(&job->server, false);
 	host_close(&job->server);

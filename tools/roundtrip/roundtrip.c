@@ -143,10 +143,16 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 						roundtrip_host_options(options, link, PAIR_SERVER) };
 	struct roundtrip_job job;
 	struct watch *watch;
-	struct host host;
+	struct host host, client;
 	int status = host_load(&host, &ends[PAIR_SERVER]);
 	uint32_t address = host.address;
 
+	if (status == 0) {
+		status = host_load(&client, &ends[PAIR_CLIENT]);
+		if (status == 0)
+			status = host_check_pair(&client, &host);
+		host_close(&client);
+	}
 	if (status == 0)
 		status = host_prepare_pair(&host, options->far != NULL);
 	host_close(&host);
@@ -189,6 +195,8 @@ roundtrip_run_here(const struct roundtrip_options *options, const struct host_li
 	char address[16];
 
 	ends[first].owns_process = true;
+	if (options->client != NULL)
+		xk_host_parse(options->client, &settings[PAIR_CLIENT].peer);
 	roundtrip_init_job(&job, options, signals);
 	job.pair.in_one_process = both;
 	if (!both)
@@ -216,7 +224,7 @@ roundtrip_run_here(const struct roundtrip_options *options, const struct host_li
 		status = roundtrip_json_server(&job, &ends[PAIR_SERVER]);
 	} else if (status == 0) {
 		if (!both)
-			xk_host_parse(options->client, &job.server);
+			job.server = settings[PAIR_CLIENT].peer;
 		status = roundtrip_measure(&job);
 	}
 	roundtrip_end_job(&job);

@@ -8,12 +8,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "graphs/graph.h"
 #include "tools/roundtrip/roundtrip.h"
 
 enum {
-	ROUNDTRIP_STACKS = 64,  /* a kernel's default */
+	ROUNDTRIP_STACKS = 64, /* a kernel's default */
+	ROUNDTRIP_LOOK_NS = 1000000000,
 	ROUNDTRIP_STILL_S = 60, /* without a round trip or a loss until the engine counts as stuck */
 };
+
+/* The default of the test protocols' setting `silence`. */
+#define ROUNDTRIP_SILENCE_NS UINT64_C(10000000000)
 
 void
 roundtrip_record(void *argument, uint64_t rtt_ns)
@@ -58,11 +63,31 @@ roundtrip_report_losses(struct roundtrip_end *end, uint64_t reported)
 	return losses;
 }
 
-/* Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -EDEADLK if a minute passed in vain. */
+/* Returns how long the server may be silent: the test protocol's setting and the second between two looks at it. */
+static uint64_t
+roundtrip_silence_ns(const struct roundtrip_end *end)
+{
+	const struct xk_graph *graph = end->host.graph;
+	const struct xk_graph_attribute *given = NULL;
+	int node = xk_graph_node_find(graph, end->test->name);
+	uint64_t ns = ROUNDTRIP_SILENCE_NS;
+
+	if (node >= 0)
+		given = xk_graph_attribute_find(&graph->nodes[node].attributes, "silence");
+	if (given != NULL)
+		xk_time_parse(given->value, &ns);
+	return ns + ROUNDTRIP_LOOK_NS;
+}
+
+/*
+ * Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -ETIMEDOUT if the server was silent for too
+ * long (a call that waits may not notice), -EDEADLK if a minute passed in vain.
+ */
 static int
 roundtrip_await(struct roundtrip_end *end, int stop)
 {
-	uint64_t reported = 0, moves = 0, value;
+	uint64_t reported = 0, moves = 0, value, rounds = 0, heard_ns = xk_now_ns(end->test);
+	uint64_t silence_ns = roundtrip_silence_ns(end);
 	unsigned still_s = 0;
 
 	while (!atomic_load_explicit(&end->done, memory_order_acquire)) {
@@ -74,6 +99,12 @@ roundtrip_await(struct roundtrip_end *end, int stop)
 			return -ECANCELED;
 		if (ready > 0 && read(end->woken, &value, sizeof(value)) > 0)
 			reported = roundtrip_report_losses(end, reported);
+		if (rounds != atomic_load_explicit(&end->moves, memory_order_relaxed)) {
+			rounds = atomic_load_explicit(&end->moves, memory_order_relaxed);
+			heard_ns = xk_now_ns(end->test);
+		} else if (xk_now_ns(end->test) >= heard_ns + silence_ns) {
+			return -ETIMEDOUT;
+		}
 		still_s = ready == 0 && moved == moves ? still_s + 1 : 0;
 		moves = moved;
 		if (still_s == ROUNDTRIP_STILL_S)
@@ -125,8 +156,10 @@ roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *bloc
 
 	xk_host_print(block->host, host);
 	if (result->error == -ETIMEDOUT)
-		snprintf(why, PAIR_WHY, "%s has not answered for too long (is %s --server running there?)", host,
-			 program);
+		snprintf(why, PAIR_WHY, "%s has not answered for too long (is %s --server running there?)%s", host,
+			 program,
+			 host_peer_is_gone(&end->host) ? ": its end of the link is gone, so it has ended or was killed"
+						       : "");
 	else if (result->error == -EHOSTUNREACH)
 		snprintf(why, PAIR_WHY,
 			 "nobody on the link has the address %s and runs this graph (is %s --server running?)", host,

@@ -100,8 +100,8 @@ roundtrip_check_ends(const struct roundtrip_options *options)
 		return options_misuse(program, "--server, --client and --far exclude each other");
 	if (options->answer != 0 && options->answer != sizeof(struct pair_answer))
 		return options_misuse(program, "this program and the client's are not the same build");
-	if (options->client != NULL && !xk_host_parse(options->client, &host))
-		return options_misuse(program, "--client: \"%s\" is not an address like 10.77.0.2", options->client);
+	if (options->client != NULL && host_address_parse(program, "--client: ", options->client, &host) != 0)
+		return OPTIONS_MISUSE;
 	if (options->server && options->modes.count > 1)
 		return options_misuse(program, "a lone --server runs in one --mode");
 	if (options->server && options->threads.count > 1)

@@ -32,9 +32,11 @@ static const struct options_program protocols_program = {
 };
 
 static const char *const protocols_setting_types[] = {
-	[XK_SETTING_UINT] = "number",       [XK_SETTING_BOOL] = "yes or no", [XK_SETTING_TIME] = "time",
-	[XK_SETTING_STRING] = "text",       [XK_SETTING_HOST] = "host",      [XK_SETTING_NETWORK] = "host/bits",
-	[XK_SETTING_LINK] = "link address", [XK_SETTING_RATE] = "rate",      [XK_SETTING_PROBABILITY] = "probability",
+	[XK_SETTING_UINT] = "number",       [XK_SETTING_BOOL] = "yes or no",
+	[XK_SETTING_TIME] = "time",         [XK_SETTING_STRING] = "text",
+	[XK_SETTING_HOST] = "host",         [XK_SETTING_NETWORK] = "host/bits",
+	[XK_SETTING_ADDRESS] = "host/bits", [XK_SETTING_LINK] = "link address",
+	[XK_SETTING_RATE] = "rate",         [XK_SETTING_PROBABILITY] = "probability",
 };
 
 static void
