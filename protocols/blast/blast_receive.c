@@ -7,13 +7,16 @@
  * silences in a row the message is given up.
  *
  * A stranger, whose address may be forged (blast_private.h), draws about as many bytes of NACKs as it has sent of a
- * message.
+ * message; a confirmed host, which may fall silent, three times as many.
  */
 #include <stdlib.h>
 
 #include "protocols/blast/blast_private.h"
 
-enum { BLAST_NACK_BYTES = 64 }; /* of a stranger's fragment, which allow one NACK more */
+enum {
+	BLAST_NACK_BYTES = 64,     /* of a fragment, which allow one NACK more */
+	BLAST_NACKS_CONFIRMED = 3, /* that a fragment of a confirmed host allows, besides; a stranger's allows one */
+};
 
 /* ---- the lists of partials; the lock is held ---- */
 
@@ -189,7 +192,7 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 	s->fragment_count++;
 	blast->fragment_count++;
 	xk_keep(&blast->protocol, 1);
-	partial->credit += 1 + h->length / BLAST_NACK_BYTES;
+	partial->credit += (blast_session_is_confirmed(s) ? BLAST_NACKS_CONFIRMED : 1) + h->length / BLAST_NACK_BYTES;
 	partial->silences = 0;
 	partial->last_ns = now_ns;
 	if (partial->received < partial->count)
@@ -292,10 +295,10 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 	partial->silences++;
 	partial->nacked_ns = 0;
 	blast_receive_wait(blast, partial, now_ns);
-	/* a stranger pays for each NACK with what it has sent */
-	asks = (partial->credit > 0 || blast_session_is_confirmed(s)) && xk_duplicate(&s->session);
+	/* each NACK is paid for with what was sent */
+	asks = partial->credit > 0 && xk_duplicate(&s->session);
 	if (asks) {
-		partial->credit -= partial->credit > 0;
+		partial->credit--;
 		partial->nacked_ns = now_ns;
 		h = (struct blast_header){ .protocol = s->number,
 					   .sequence = partial->sequence,
