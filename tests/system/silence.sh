@@ -1,0 +1,35 @@
+#!/bin/bash
+# silence.sh BUILD - clients whose server is killed: they find out within their silence, and say what has happened.
+. "$(dirname "$0")/common.sh"
+xk=$build/xk
+
+# Each client finds out within ten seconds of silence, and a little; calls, too, which wait longer by themselves.
+silent=()
+for program in udptest chantest; do
+	spawn "server-$program" "$build/$program" --server --set port.dev="$program"
+	within 20 says "server-$program.err" 'serving at' || fail "$program" "no server"
+	silent+=("$pid")
+	spawn "client-$program" "$build/$program" --client 10.77.0.2 --set port.dev="$program" --mode ipp --rounds 1000000000
+	silent+=("$pid")
+done
+spawn server-icmptest "$xk" run graphs/icmptest.dot --set port.dev=icmptest
+within 20 says server-icmptest.err 'stands at' || fail icmptest "no host"
+silent+=("$pid")
+spawn client-icmptest "$build/icmptest" 10.77.0.2 --set port.dev=icmptest --count 0 --interval 10ms --quiet
+silent+=("$pid")
+for at in 1 3 5; do
+	await_traffic "${silent[$at]}" || fail "a killed server" "there is no traffic"
+	kill -KILL "${silent[$((at - 1))]}"
+done
+for at in 1 3; do
+	await_end "${silent[$at]}" 19
+	check "a client of a killed server ends (${at})" "status $status" [ "$status" -eq 1 ]
+done
+for program in udptest chantest icmptest; do
+	check "$program says that its server is gone" "$(tail -n 3 "$work/client-$program.err")" \
+		within 19 says "client-$program.err" '10\.77\.0\.2 has not answered.*end of the link is gone'
+done
+kill -INT "$pid"
+await_end "$pid" 20
+check "... and goes on until it is ended" "status $status" [ "$status" -eq 0 ]
+rm -f "$XDG_RUNTIME_DIR"/*.sock # of the killed ones
