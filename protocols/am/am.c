@@ -27,8 +27,8 @@
  * Memory:       a host has at most `peer_sessions` passive sessions; all together, `sessions` idle ones and as many others.
  *               Each keeps at most `credits` replies, and repeats no more than three times the bytes that it has replied. A
  *               host's requests and replies that are kept have `kept_peer` bytes of buffers, all together `kept` (share.h).
- * Again:        Requests are sent again three times as many bytes as for the first time, and three times those that were
- *               answered (budget.h). The last repetition waits until half of `patience` is over.
+ * Again:        Requests of a passive session are sent again three times as many bytes as for the first time, and three
+ *               times those that were answered (budget.h). The last repetition waits until half of `patience` is over.
  * Handoff:      The shepherd that brought a message runs its handler, in the driver if it can. It leaves the driver
  *               (counted as explicit) before a handler registered with may_wait.
  * Not done:     order; flow control of replies, which are as many as requests

@@ -270,15 +270,16 @@ am_advance(struct am_session *s)
 }
 
 /*
- * Takes the request from the budget. Returns false if it must not be sent again now: the timer tries again. The last
- * repetition waits for the second half of `patience`, so that a short silence does not use up all. The lock is held.
+ * Takes the request from the budget of a passive session: what is sent in others is this host's own decision. Returns
+ * false if it must not be sent again now: the timer tries again. The last repetition waits for the second half of
+ * `patience`, so that a short silence does not use up all. The lock is held.
  */
 static bool
 am_may_repeat(struct am_session *s, const struct am_request *request, uint64_t now_ns)
 {
 	bool is_late = now_ns - request->begun_ns >= am_of(s)->patience_ns / 2;
 
-	if (xk_budget_take(&s->budget, xk_msg_len(request->m), is_late ? 0 : 1))
+	if (s->called == 0 || xk_budget_take(&s->budget, xk_msg_len(request->m), is_late ? 0 : 1))
 		return true;
 	xk_count(s->session.protocol, AM_WITHHELD);
 	return false;

@@ -32,8 +32,8 @@
  *               sender wants to be told. A ping-pong then takes hardly more than two packets a round trip instead of four.
  * Memory:       a host has `peer_sessions` passive sessions at most, and `held_peer` bytes of buffers with messages that are
  *               incomplete, wait for the user, or are not acknowledged; all together have `sessions` and `held` (share.h)
- * Again:        A session sends again at most three times as many bytes as it has sent for the first time, and three times
- *               those that were acknowledged (budget.h). The last repetition waits until half of `patience` is over.
+ * Again:        A passive session sends again at most three times as many bytes as it has sent for the first time, and three
+ *               times those that were acknowledged (budget.h). The last repetition waits until half of `patience` is over.
  * Assumes:      that BID keeps its promise, and that no packet is older than the time for which BIDCTL remembers a host
  * Not done:     selective acknowledgements, priorities
  * Graph:        gm -> bid, gm -> bidctl

@@ -91,15 +91,16 @@ gm_packet(struct gm_session *s, uint64_t position)
 }
 
 /*
- * Takes the packet at `next`, which was sent before, from the budget. Returns false if that does not allow it: the timer tries
- * again. The last repetition waits for the second half of `patience`, so that a short silence does not use up all.
+ * Takes the packet at `next`, which was sent before, from the budget of a session that a stranger made: what is sent in others
+ * is this host's own decision. Returns false if the budget does not allow it: the timer tries again. The last repetition
+ * waits for the second half of `patience`, so that a short silence does not use up all.
  */
 static bool
 gm_may_repeat(struct gm_session *s)
 {
 	bool is_late = xk_now_ns(s->session.protocol) - s->progress_ns >= gm_of(s)->patience_ns / 2;
 
-	if (xk_budget_take(&s->budget, GM_HEADER_LEN + gm_len_at(s, s->next), is_late ? 0 : 1))
+	if (!s->passive || xk_budget_take(&s->budget, GM_HEADER_LEN + gm_len_at(s, s->next), is_late ? 0 : 1))
 		return true;
 	xk_count(s->session.protocol, GM_WITHHELD);
 	return false;

@@ -358,8 +358,8 @@ vnet_used(const struct xk_arp_user *user, bool is_used)
 	xk_map_for_each(&vnet->protocol.table.sessions, vnet_mark, NULL);
 	xk_lock(&vnet->lock);
 	for (unsigned i = 0; i <= vnet->bucket_mask; i++)
-		LIST_FOREACH(s, &vnet->buckets[i], same_bucket)
-	vnet_mark(s, NULL);
+		for (s = LIST_FIRST(&vnet->buckets[i]); s != NULL; s = LIST_NEXT(s, same_bucket))
+			vnet_mark(s, NULL);
 	xk_unlock(&vnet->lock);
 }
 

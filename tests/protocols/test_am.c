@@ -600,29 +600,6 @@ TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 	am_rig_end(r);
 }
 
-/* A silent peer is sent three times as much again, the last time in the second half of `patience`. */
-TEST(am_sends_few_times_again_to_a_peer_that_does_not_answer)
-{
-	struct rig *r = client_rig("am");
-	struct xk_session *s = open_am(r);
-	unsigned times = 0, late = 0;
-
-	CHECK_EQ(rig_push(r, s, "aabb"), 0);
-	answer_call(r);
-	for (unsigned ms = 0; ms < 11000; ms += 10) {
-		while (rig_sent(r) > 0) {
-			times += expect(r, AM_REQUEST).h.kind == AM_REQUEST;
-			late += ms >= 5000;
-		}
-		rig_advance_ms(r, 10);
-	}
-	CHECK_EQ(times, 4);
-	CHECK_EQ(late, 1);
-	CHECK(rig_counter(r, "withheld") > 5);
-	CHECK_EQ(rig_counter(r, "returned"), 1);
-	am_rig_end(r);
-}
-
 TEST(am_keeps_no_more_for_a_host_than_its_share)
 {
 	struct rig *r = client_rig("am kept_peer=6k"); /* three buffers, for all sessions */

@@ -339,6 +339,27 @@ TEST(a_session_whose_peer_is_gone_is_over)
 	am_rig_end(r);
 }
 
+/* A peer that called and is silent then is sent three times as much again, the last time in the second half of `patience`. */
+TEST(am_sends_few_times_again_to_a_caller_that_does_not_answer)
+{
+	struct rig *r = server_rig("am");
+	unsigned times = 0, late = 0;
+
+	call_as(r, PEER, NAME, 0);
+	CHECK_EQ(rig_push(r, rig_announced(r), "aabb"), 0);
+	for (unsigned ms = 0; ms < 11000; ms += 10) {
+		while (rig_sent(r) > 0) {
+			times += expect(r, AM_REQUEST).h.kind == AM_REQUEST;
+			late += ms >= 5000;
+		}
+		rig_advance_ms(r, 10);
+	}
+	CHECK_EQ(times, 4);
+	CHECK_EQ(late, 1);
+	CHECK(rig_counter(r, "withheld") > 5);
+	am_rig_end(r);
+}
+
 /* The peer has credits for three. */
 TEST(a_server_has_as_many_under_way_as_the_caller_said)
 {

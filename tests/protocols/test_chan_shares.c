@@ -458,7 +458,12 @@ cost_ns(const char *settings, uint32_t hosts)
 
 TEST(chan_newcomer_costs_no_more_where_there_are_thousands_of_hosts)
 {
-	uint64_t many_ns = cost_ns("", 8000), few_ns = cost_ns("chan.channels=4096;chan.hosts=128", 256);
+	uint64_t many_ns = UINT64_MAX, few_ns = 0;
 
+	/* A busy machine may disturb many attempts; a cost that grows with the hosts disturbs all. */
+	for (unsigned i = 0; i < 20 && many_ns >= 3 * few_ns; i++) {
+		few_ns = cost_ns("chan.channels=4096;chan.hosts=128", 256);
+		many_ns = cost_ns("", 8000);
+	}
 	CHECK(many_ns < 3 * few_ns);
 }
