@@ -512,7 +512,7 @@ stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
 		return XK_DROP_NO_SESSION;
 	if (h->from != s->peer)
 		return STOPWAIT_STALE;
-	xk_budget_note(&s->budget, STOPWAIT_HEADER_LEN); /* who is heard may be sent more again */
+	xk_budget_note(&s->budget, STOPWAIT_HEADER_LEN); /* a peer that is heard earns retransmissions */
 	if (ahead < 0)
 		return STOPWAIT_DUPLICATE;
 	if (ahead > 0 || s->delivering)

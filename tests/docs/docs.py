@@ -22,8 +22,9 @@ Commands run in a tree like this one; those of docs/writing-a-protocol.md and do
 the first have been taken. Besides these blocks:
 
 - links lead to files and headings, and paths in backquotes exist;
-- docs/measuring.md, docs/hosts.md and docs/simulator.md name every option of their programs, the first and last every JSON
-  key, docs/simulator.md and docs/links.md every setting of hosts and links;
+- docs/measuring.md, docs/hosts.md and docs/simulator.md name every option of their programs but `--help` and `--version`,
+  which README.md names; the first and last every JSON key, docs/simulator.md and docs/links.md every setting of hosts and
+  links;
 - the lists in docs/protocols/ are what the protocols declare (protocol_lists.py);
 - the figures in docs/figures and docs/img are up to date (figures.py);
 - README.md gives the answers of the report in docs/report/, as that one does.
@@ -50,6 +51,8 @@ from checks import tell
 
 TOPS = ("xkernel", "protocols", "platform", "graphs", "tools", "experiments", "tests", "docs")
 EXAMPLES = ("docs/writing-a-protocol.md", "docs/tutorial.md")
+# Options of every program; README.md names them.
+EVERYWHERE = {"--help", "--version"}
 # Options of xk run that are for a host on a real link only.
 HOST_OPTIONS = {"--mode", "--driver", "--drivers", "--threads", "--cores", "--end", "--telemetry"}
 # The reader's files and where they are in this tree; the reader's programs and where they are in the build.
@@ -347,7 +350,8 @@ def check_names(path, what, names):
 
 
 def options_of(directory, program):
-    return set(re.findall(r"^  (--[\w\-]+)", run(directory, f"build/{program} --help")[1], flags=re.M))
+    options = set(re.findall(r"^  (--[\w\-]+)", run(directory, f"build/{program} --help")[1], flags=re.M))
+    return options - EVERYWHERE if EVERYWHERE <= options else set()
 
 
 def keys_of(directory, command):
@@ -366,9 +370,9 @@ def check_tables(directory):
     for command in ("build/udptest --link sim --rounds 10 --json -", "build/logp --link sim --repeats 1 --json -"):
         check_names("docs/measuring.md", "JSON key", keys_of(directory, command))
     for program in ("xk doctor", "xk run", "xk stats", "icmptest"):
-        check_names("docs/hosts.md", f"option of {program}", options_of(directory, program) - {"--help"})
+        check_names("docs/hosts.md", f"option of {program}", options_of(directory, program))
     path = "docs/simulator.md"
-    check_names(path, "option of xk bench sim", options_of(directory, "xk bench sim") - {"--help"})
+    check_names(path, "option of xk bench sim", options_of(directory, "xk bench sim"))
     check_names(path, "option of xk run", options_of(directory, "xk run") - HOST_OPTIONS)
     found = keys_of(directory, "build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet --json -")
     check_names(path, "JSON key", {name for name in found if "." not in name} - {"client", "server", "cable"})
