@@ -438,8 +438,8 @@ attributes_check_graph(struct attributes_check *check)
 }
 
 /*
- * Removes what graphviz wrote under the name of a setting (`width`): the setting cannot have this value, and the node has
- * a position, too.
+ * Removes what graphviz wrote under the name of a setting (`width`): the setting cannot have this value, and the node
+ * has a position, too.
  */
 static void
 attributes_remove_layout(struct xk_graph_node *node)

@@ -1,6 +1,6 @@
 /*
- * budget.h - what may be sent again to a peer: three times as many bytes as were sent to it for the first time. So a peer that
- * does not answer, or asks again and again, draws no more traffic than that.
+ * budget.h - a peer's budget of retransmissions: three times the bytes sent to it for the first time. A peer that does
+ * not answer, or repeats its requests, draws no more traffic than that.
  *
  *	xk_budget_note(&s->budget, len);	a message is sent for the first time
  *	if (xk_budget_take(&s->budget, len, 0))	may it be sent again?
@@ -16,20 +16,20 @@
 
 enum {
 	XK_BUDGET_TIMES = 3,
-	XK_BUDGET_HEADERS = 58, /* bytes of headers below, which each message costs: of ETH, IP and BID */
+	XK_BUDGET_HEADERS = 58, /* bytes that the headers of ETH, IP and BID add to each message */
 };
 
 #define XK_BUDGET_MINUTE_NS UINT64_C(60000000000)
 
 struct xk_budget {
 	_Atomic uint64_t first; /* bytes sent for the first time */
-	/* bytes sent again; of the current minute, its beginning and `first` then. Their user serialises the changes. */
+	/* bytes sent again; the current minute's beginning, and `first` at that time. The user serialises changes. */
 	uint64_t again, minute_ns, first_before;
 };
 
 /*
- * Adds a message of len bytes that is sent for the first time. Any context. Several at once may lose some, which only lets
- * less be sent again.
+ * Adds a message of len bytes that is sent for the first time. Any context. Concurrent additions may be lost, which
+ * only makes the budget smaller.
  */
 static inline void
 xk_budget_note(struct xk_budget *budget, uint64_t len)
@@ -39,7 +39,7 @@ xk_budget_note(struct xk_budget *budget, uint64_t len)
 	atomic_store_explicit(&budget->first, first + len + XK_BUDGET_HEADERS, memory_order_relaxed);
 }
 
-/* Begins a new minute at now_ns if the last one is over. The message of len bytes at hand counts as sent in it. */
+/* Begins a new minute at now_ns if the last one is over; the message of len bytes at hand counts as sent in the new. */
 static inline void
 xk_budget_turn(struct xk_budget *budget, uint64_t len, uint64_t now_ns)
 {
@@ -54,8 +54,8 @@ xk_budget_turn(struct xk_budget *budget, uint64_t len, uint64_t now_ns)
 }
 
 /*
- * Takes a message of len bytes that is to be sent again. Returns false if it must not be: fewer than `spare` others like it
- * would be left.
+ * Charges the repetition of a message of len bytes. Returns false, and charges nothing, if the budget does not suffice
+ * for it and `spare` more like it: the message must not be sent.
  */
 static inline bool
 xk_budget_take(struct xk_budget *budget, uint64_t len, unsigned spare)

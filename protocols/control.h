@@ -68,7 +68,7 @@ enum xk_protocol_control_op {
 	XK_POST_BUFFERS, /* GM, BIP, session: struct xk_post (post.h) */
 };
 
-/* Returns what says where the peer of session lls is: its host, or its address on the link. 0: neither is known. */
+/* Returns the address of the peer of session lls: its host, or else its link address; 0: neither is known. */
 static inline uint64_t
 xk_peer_address(struct xk_session *lls)
 {

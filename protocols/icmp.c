@@ -157,7 +157,7 @@ struct icmp {
 	bool echo;
 	uint64_t rate, burst, seed;
 
-	struct xk_ports ids; /* of sessions, to choose from */
+	struct xk_ports ids; /* identifiers for sessions */
 	struct xk_lock lock; /* protects what follows */
 	uint64_t credit_ns;  /* saved time; each bit of an error costs some */
 	uint64_t filled_ns;  /* when credit_ns was updated */

@@ -36,7 +36,7 @@ port_init(struct xk_protocol *self)
 		xk_trace(self, XK_TRACE_NONE, "there is no port called %s", port->dev);
 		return -ENODEV;
 	}
-	/* the platform gives the port the address of the setting, if it can */
+	/* if it can, the platform has given the port the setting's address */
 	if (port->address != 0 && (port->address != port->port->address || xk_eth_is_group(port->address))) {
 		xk_trace(self, XK_TRACE_NONE,
 			 "the link address %012llx cannot be the port's, which has %012llx: it names a group, or the "
@@ -124,7 +124,7 @@ static const struct xk_protocol_ops port_ops = {
 static const struct xk_setting port_settings[] = {
 	{ "dev", XK_SETTING_STRING, offsetof(struct port, dev), "port", "name of the port to stand on", 0, 0 },
 	{ "address", XK_SETTING_LINK, offsetof(struct port, address), NULL,
-	  "link address; without it, the device's, or one that is invented for this host", 0, 0 },
+	  "link address; without it, the device's, or one generated for this host", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

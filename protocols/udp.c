@@ -100,7 +100,7 @@ struct udp {
 	uint64_t seed;
 
 	struct xk_ports ports;
-	_Atomic bool has_told; /* how to have checksums computed */
+	_Atomic bool has_told; /* the user was told how to get checksums computed */
 };
 
 struct udp_session {

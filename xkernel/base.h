@@ -44,8 +44,8 @@ xk_here(void)
 #define XK_ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
 /*
- * Returns the text of an error (errno or -errno), with what limits the process where it may be a limit. Never the whole
- * message: that names what was asked, too. Not for several threads at once for errors that the C library makes up.
+ * Returns the text of an error (errno or -errno), with the limit that may have caused it. For the end of a message that
+ * names the operation and its object. Any thread, but errors unknown to the C library share one buffer.
  */
 const char *xk_error(int error);
 

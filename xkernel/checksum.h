@@ -127,8 +127,8 @@ xk_sum_is_intact(uint64_t sum)
 }
 
 /*
- * Returns whether the checksum at p is the sum of its pseudo-header alone, not complemented: its sender left the rest to
- * a device (Linux calls that CHECKSUM_PARTIAL).
+ * Returns whether the checksum at p is the sum of its pseudo-header alone, not complemented: its sender left the rest
+ * to a device (CHECKSUM_PARTIAL in Linux).
  */
 static inline bool
 xk_sum_is_left(uint64_t pseudo_sum, const uint8_t *p)

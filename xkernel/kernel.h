@@ -48,7 +48,9 @@ struct xk_kernel_config {
 	FILE *trace;                /* NULL: standard error */
 	struct xk_capture *capture; /* receives the messages that taps show (capture.h); NULL: none */
 	struct xk_trace_sink *sink; /* receives the steps of the trace (trace.h); NULL: none */
-	/* Called when a protocol first asks to end the host (xk_host_end), in any thread; must not wait. NULL: nothing. */
+	/*
+	 * Called when a protocol first asks to end the host (xk_host_end), in any thread; must not wait. NULL: nothing.
+	 */
 	void (*ended)(void *context);
 	void *ended_context;
 };
@@ -111,8 +113,8 @@ struct xk_protocol *xk_kernel_first(struct xk_kernel *kernel);
 int xk_kernel_start(struct xk_kernel *kernel);
 
 /*
- * Ends the drivers and the pool, and waits for them. Parked shepherds get -ECANCELED and unwind; messages and event
- * handlers among them that wait without bound, or have for a second, are reported on standard error.
+ * Ends the drivers and the pool, and waits for them. Parked shepherds get -ECANCELED and unwind. Messages and event
+ * handlers among them that wait without bound, or have waited for a second, are reported on standard error.
  */
 void xk_kernel_stop(struct xk_kernel *kernel);
 
@@ -217,8 +219,8 @@ struct xk_parked {
 };
 
 /*
- * Stores what waits in kernel, in at most `room` groups, and returns their number. What finds no room
- * is counted in the last group. At any time; any thread.
+ * Stores the waiting shepherds of kernel in at most `room` groups, and returns the number of groups. The last
+ * group also counts those that fit no other. At any time; any thread.
  */
 unsigned xk_kernel_parked(struct xk_kernel *kernel, struct xk_parked *groups, unsigned room);
 
@@ -239,7 +241,8 @@ void xk_kernel_driver_stats(struct xk_kernel *kernel, unsigned driver, struct xk
 /*
  * Calls see(context, tid, progress, rests) for each driver, pool thread and event thread, for
  * watchdogs; progress changes with every turn, message or event; rests: the thread waits for
- * work, or in xk_semaphore_wait. Any thread but these. see runs with mutexes held that they may need: it must not wait for them.
+ * work, or in xk_semaphore_wait. Any thread but these. see runs with mutexes held that these
+ * threads may need: it must not wait for them.
  */
 void xk_kernel_each_thread(struct xk_kernel *kernel, void (*see)(void *context, int tid, uint64_t progress, bool rests),
 			   void *context);

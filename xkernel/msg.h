@@ -35,7 +35,7 @@ enum {
 	XK_MSG_HEADROOM = 128, /* bytes in front of a new message, for headers */
 	XK_MSG_SEGMENT = 2048, /* least payload bytes of a fresh segment */
 	XK_MSG_MAX = 1 << 20,  /* bytes of the longest message: no length can wrap */
-	XK_MSG_SHORT = 64,     /* bytes of the longest message that is made of the host's reserve of buffers */
+	XK_MSG_SHORT = 64,     /* bytes of the longest message that may use the host's reserve of buffers */
 	XK_MSG_WAY = 8,        /* crossings that a message remembers in debug builds */
 };
 
@@ -160,8 +160,8 @@ xk_msg_buffers(const struct xk_msg *m)
 }
 
 /*
- * Returns a new message of len undefined bytes behind XK_MSG_HEADROOM; NULL: no buffer, or len > XK_MSG_MAX. Messages of
- * up to XK_MSG_SHORT bytes, such as acknowledgements, may use the host's reserve of buffers.
+ * Returns a new message of len undefined bytes behind XK_MSG_HEADROOM; NULL: no buffer, or len > XK_MSG_MAX. Messages
+ * of up to XK_MSG_SHORT bytes, such as acknowledgements, may use the host's reserve of buffers.
  */
 struct xk_msg *xk_msg_new(struct xk_platform *platform, size_t len);
 

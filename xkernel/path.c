@@ -304,7 +304,7 @@ path_layered(struct xk_port *port, struct xk_msg *m)
 	path_layered_here(port, m);
 }
 
-/* Drops m, whose headers are at p and whose checksum is wrong, or left to a device. Takes m. */
+/* Drops m, whose headers are at p and whose checksum is wrong or was left to a device. Takes m. */
 XK_APART static void
 path_drop_summed(const struct path_layout *layout, const struct path *path, struct xk_msg *m, const uint8_t *p,
 		 size_t end)

@@ -33,14 +33,14 @@ struct xk_platform_ops {
 	struct xk_msg *(*buffer_new)(struct xk_platform *platform);
 
 	/*
-	 * Returns true if only the reserve is left: buffers that ports receive into, and that headers and short messages
-	 * are made in (xk_msg_new). buffer_view and buffer_lend fail then. NULL: there is no reserve.
+	 * Returns true if only the reserve is left: buffers for receiving, headers and short messages (xk_msg_new).
+	 * buffer_view and buffer_lend fail then. NULL: there is no reserve.
 	 */
 	bool (*is_short)(struct xk_platform *platform);
 
 	/*
-	 * Returns the number of buffers that messages may be kept in at a time: all but the reserve, and but those that
-	 * devices and the caches of `threads` threads hold. NULL: no limit.
+	 * Returns the number of buffers that protocols may keep at a time: all except the reserve, the devices' and
+	 * those in the caches of `threads` threads. NULL: no limit.
 	 */
 	unsigned (*buffers)(struct xk_platform *platform, unsigned threads);
 
@@ -166,8 +166,8 @@ struct xk_port_ops {
 	void (*disarm)(struct xk_port *port);
 
 	/*
-	 * Calls see for each count of the port and its device, by name; is_drop: it counts lost frames. Any thread. NULL:
-	 * there are none.
+	 * Calls see for each count of the port and its device, by name; is_drop: it counts lost frames. Any thread.
+	 * NULL: there are none.
 	 */
 	void (*counts)(struct xk_port *port, void (*see)(void *context, const char *name, uint64_t count, bool is_drop),
 		       void *context);
@@ -221,14 +221,14 @@ void xk_port_listen(struct xk_port *port, struct xk_session *session);
 
 /*
  * Called by the platform when port had no buffer to receive into: `frames` were lost, or (0) an unknown number waits in
- * the device. Counts these frames, or once, as `no_buffer` of the protocol on the port. Says so on standard error unless
- * the last time was less than a second ago. The port's driver, in receive.
+ * the device. Adds `frames`, or 1, to `no_buffer` of the protocol on the port. Reports it on standard error, at most
+ * once a second. The port's driver, in receive.
  */
 void xk_port_starved(struct xk_port *port, unsigned frames);
 
 /*
- * Tells all protocols, lowers first and in an event, that the port is up again or has another MTU (XK_PORT_CHANGED, upi.h). Does nothing
- * for a port that belongs to no kernel yet. For the platform. Any context.
+ * Tells all protocols, lowers first and in an event, that the port is up again or has another MTU (XK_PORT_CHANGED,
+ * upi.h). Does nothing for a port that belongs to no kernel yet. For the platform. Any context.
  */
 void xk_port_changed(struct xk_port *port);
 

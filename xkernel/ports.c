@@ -13,7 +13,7 @@ ports_try(struct xk_protocol *self, const struct xk_opening *o, uint32_t local, 
 
 	if (enable != NULL && (chooses || enable->hlp_receive != o->hlp_receive))
 		return -EEXIST;
-	if (chooses && xk_table_find(self, key) != NULL) /* before a session is made in vain */
+	if (chooses && xk_table_find(self, key) != NULL) /* saves making a session in vain */
 		return -EEXIST;
 	if (!xk_duplicate(o->lls))
 		return -ENOMEM;

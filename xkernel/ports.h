@@ -1,5 +1,5 @@
 /*
- * ports.h - local numbers of sessions (ports, endpoints, identifiers) that an opener names or that are chosen for it, and
+ * ports.h - local numbers of sessions (ports, endpoints, identifiers), named by the opener or chosen for it, and
  * enables by such a number.
  *
  *	struct xk_ports ports;				of the protocol
@@ -8,7 +8,7 @@
  *	struct xk_opening opening = { hlp_receive, hlp_type, lls, local, false, asp_key_of, &how };
  *	return xk_ports_open(self, &asp->ports, &opening, session);
  *
- * A number is chosen in turn, from a first one of the protocol's choice on, so that one comes back as late as possible.
+ * Numbers are chosen in turn, beginning where the protocol's seed says: each returns as late as possible.
  */
 #ifndef XK_PORTS_H
 #define XK_PORTS_H
@@ -22,7 +22,7 @@ enum { XK_PORTS_FIRST = 49152, XK_PORTS_LAST = UINT16_MAX }; /* the usual range 
 /* A protocol's numbers to choose from. */
 struct xk_ports {
 	uint32_t first, count;
-	_Atomic uint32_t chosen; /* so far, added to a first value */
+	_Atomic uint32_t chosen; /* how many so far, plus the offset of the first */
 };
 
 /* What a session is opened with. */
@@ -43,7 +43,7 @@ xk_is_port(uint64_t address)
 	return address > 0 && address <= UINT16_MAX;
 }
 
-/* Sets the range to choose from, `last` included, and which of its numbers is the first one: seed, modulo their count. */
+/* Sets the range to choose from, `last` included, and the offset of the first choice: seed, modulo the range's size. */
 static inline void
 xk_ports_init(struct xk_ports *ports, uint32_t first, uint32_t last, uint64_t seed)
 {
@@ -53,16 +53,19 @@ xk_ports_init(struct xk_ports *ports, uint32_t first, uint32_t last, uint64_t se
 }
 
 /*
- * Opens a session with a local number that no other session to the same peer has. A chosen one is not enabled either; one
- * that is named may be enabled by hlp_receive. Any shepherd; never waits. Takes opening->lls, also on failure. Returns
+ * Opens a session with a local number that no other session to the same peer has. A chosen number is not enabled
+ * either; a named one may be, by hlp_receive. Any shepherd; never waits. Takes opening->lls, also on failure. Returns
  *	0
- *	-EADDRINUSE	the number is taken; or all are, if one is to be chosen
+ *	-EADDRINUSE	the named number is taken, or, if one is to be chosen, all are
  *	-errno		as xk_table_add
  */
 int xk_ports_open(struct xk_protocol *self, struct xk_ports *ports, const struct xk_opening *opening,
 		  struct xk_session **session);
 
-/* A passive_key: the local port on top of the stack, for all peers. -EINVAL: no port; -EOPNOTSUPP: something is below it. */
+/*
+ * A passive_key: the local port on top of the stack, for all peers. -EINVAL: no port; -EOPNOTSUPP: the stack has more
+ * below it.
+ */
 int xk_ports_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 			 struct xk_key *key);
 

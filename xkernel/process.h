@@ -20,7 +20,10 @@ struct xk_session;
 struct xk_shepherd;
 
 #define XK_FOREVER UINT64_MAX
-/* As XK_FOREVER, by a caller that knows what ends the wait: a timer of its own, or work that cannot fail to come. */
+/*
+ * As XK_FOREVER, for waits that are certain to end: by a timer of the caller's own, or by work that cannot fail to
+ * come.
+ */
 #define XK_UNTIL_SIGNALLED (UINT64_MAX - 1)
 
 /* Returns the running shepherd, the same across handoffs and parks; NULL: main, or a foreign thread. Any context. */
@@ -69,9 +72,9 @@ uint64_t xk_boots(const struct xk_protocol *self);
 void xk_work(struct xk_protocol *self, uint64_t work_ns);
 
 /*
- * Asks the program to end this host with status 0 (success) or another (failure), as a client does that has done its
- * work. A failure prevails over success. `xk run` then ends a host, and exits accordingly; the hosts of a simulated
- * network go on, and the run's exit status tells. Any context; never waits.
+ * Asks the program to end this host with status 0 (success) or another (failure), for example when a client has done
+ * its work. A failure prevails over success. `xk run` then ends a single host; those of a simulated network run on.
+ * Either way, its exit status shows a failure. Any context; never waits.
  */
 void xk_host_end(struct xk_protocol *self, int status);
 

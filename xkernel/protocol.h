@@ -113,8 +113,8 @@ extern const struct xk_protocol_type *const xk_protocol_types[];
 
 /*
  * Returns whether each list of each built-in protocol (lowers, numbers, settings, fields and their values, drops,
- * counters) ends as it must: without its end, it would be read beyond it. Names those that do not on standard error,
- * after `program`. A list whose length the program's symbols do not tell passes.
+ * counters) has its end marker. Names those without one on standard error, after `program`. A list whose length is not
+ * among the program's symbols passes.
  */
 bool xk_protocol_lists_check(const char *program);
 
@@ -139,8 +139,8 @@ char *xk_setting_print(enum xk_setting_type type, uint64_t value, char *text);
 bool xk_time_parse(const char *text, uint64_t *ns);
 bool xk_host_parse(const char *text, uint32_t *host);
 /*
- * Returns why no host in a network of `bits` leading bits (32: not known) can have the address, as "the network's own
- * address", or NULL. Any context.
+ * Returns why no host in a network of `bits` leading bits (32: not known) can have the address, such as "the network's
+ * own address"; NULL: one can. Any context.
  */
 const char *xk_host_refusal(uint32_t host, uint32_t bits);
 /* Prints an IPv4 address into text (at least 16 bytes). Returns text. */

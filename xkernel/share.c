@@ -27,7 +27,7 @@ bool
 xk_share_take(struct xk_share *share, uint32_t count)
 {
 	struct xk_protocol *keeper = NULL;
-	uint32_t leaving = 0; /* the most that one has which leaves as many */
+	uint32_t leaving = 0; /* largest holding of a share with `leaves` */
 	bool fits = true;
 
 	if (count > UINT32_MAX / 4) /* so that no sum wraps round */

@@ -1,10 +1,10 @@
 /*
- * share.h - shares of the buffers that a protocol keeps for other hosts: incomplete messages, messages and replies that are
- * not acknowledged. What counts is whole buffers, however few bytes are in them.
+ * share.h - shares of the buffers that a protocol keeps for other hosts: incomplete messages, and unacknowledged
+ * messages and replies. A buffer counts as one, however few bytes it holds.
  *
- * A host gets at most its limit, and at most as many buffers as then remain for all others: one host leaves at least half,
- * and no number of hosts takes all (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). In the same way, all
- * of a protocol's shares together leave as much of the host's buffers to other protocols (xk_keep, in upi.h).
+ * A host gets at most its limit, and at most as many buffers as then remain for all others: one host leaves at least
+ * half, and no number of hosts takes all (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). In the
+ * same way, all of a protocol's shares together leave buffers to other protocols (xk_keep, in upi.h).
  *
  *	xk_shares_init(&gm->shares, self, buffers of all, buffers of a host);
  *	s->share = xk_shares_join(&gm->shares, host);		in a session's setup
@@ -21,16 +21,16 @@
 #include "xkernel/map.h"
 #include "xkernel/protocol.h"
 
-/* What one holder has, or all below it have. */
+/* The buffers of one holder, or of all holders together. */
 struct xk_share {
-	struct xk_share *of;        /* what it is a part of; NULL: all */
-	struct xk_protocol *keeper; /* of all: the protocol whose kept buffers (xk_keep) these are; NULL: none */
+	struct xk_share *of;        /* the share that contains this one; NULL: none, it is the outermost */
+	struct xk_protocol *keeper; /* of the outermost: the protocol that keeps the buffers (xk_keep); NULL: none */
 	uint32_t max;               /* most buffers */
-	bool leaves;                /* holds at most as many as remain of all */
+	bool leaves;                /* holds at most as many as remain of the outermost */
 	_Atomic uint32_t held;      /* buffers */
 };
 
-/* Returns the number of buffers of the usual size that have so many bytes. */
+/* Returns the number of buffers of the usual size that `bytes` fill. */
 static inline uint32_t
 xk_share_buffers(uint64_t bytes)
 {
@@ -61,13 +61,13 @@ struct xk_shares {
 /* Sets the limits, in buffers. Returns 0 or -ENOMEM. Main thread. */
 int xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t all_max, uint32_t own_max);
 
-/* Frees all shares; nobody uses them any more. */
+/* Frees all shares, which must not be in use any more. */
 void xk_shares_fini(struct xk_shares *shares);
 
 /* Returns the share of the host at address, with a reference; NULL: no memory. Any shepherd. */
 struct xk_share *xk_shares_join(struct xk_shares *shares, uint64_t address);
 
-/* Gives back a reference on share, of which this holder has given back all. Ignores NULL. Any shepherd. */
+/* Gives back a reference on share, after the buffers taken with it. Ignores NULL. Any shepherd. */
 void xk_shares_leave(struct xk_shares *shares, struct xk_share *share);
 
 #endif

@@ -502,13 +502,13 @@ unsigned xk_drop_count(const struct xk_protocol_type *type);
 void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
 
 /*
- * A protocol that stores messages counts their buffers (xk_msg_buffers) here while it stores them, and stores no more
- * than it has room for; it drops what it cannot store (XK_DROP_NO_BUFFER), or something older. As many buffers are left
- * to others as it has itself: alone it gets half of all, beside another one a third, and so on. So no protocol makes the
- * host deaf, or another one unable to store anything (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
+ * A protocol that stores messages counts their buffers (xk_msg_buffers) here while it stores them. Without room, it
+ * drops the new message (XK_DROP_NO_BUFFER) or an older one. It leaves at least as many buffers as it keeps: alone it
+ * gets half of all, beside another such protocol a third, and so on. Therefore no protocol keeps the host from
+ * receiving, or another protocol from storing (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
  *
- * xk_keep_limit returns how many self may keep now, xk_keep_room how many more that is. Several shepherds at a time may
- * exceed it slightly. Any context.
+ * xk_keep_limit returns how many buffers self may keep now, xk_keep_room how many of these are left. Concurrent
+ * shepherds may exceed the limit slightly. Any context.
  */
 unsigned xk_keep_limit(const struct xk_protocol *self);
 unsigned xk_keep_room(const struct xk_protocol *self);
@@ -558,8 +558,8 @@ enum xk_control_op {
 	XK_GET_OFFLOADS,     /* uint32_t: enum xk_port_offload of the port below (platform.h) */
 	XK_UNANSWERED,       /* see xk_unanswered */
 	/*
-	 * Told to every protocol, lowers first, without a buffer: a port has another MTU. A protocol asks again below
-	 * what it keeps of answers. Must not wait.
+	 * Told to every protocol, lowers first, without a buffer: a port is up again or has another MTU. A protocol
+	 * that keeps answers from below asks for them again. Must not wait.
 	 */
 	XK_PORT_CHANGED,
 	XK_CONTROL_OWN = 100, /* the first of the protocols' own */
@@ -574,9 +574,9 @@ int xk_control(struct xk_session *s, int op, void *buffer, size_t len);
 int xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len);
 
 /*
- * Advises the protocols below s that its peer has not answered in time: the protocol that knows neighbours verifies
- * where this one is (RFC 1122, 2.3.2.1). Call it at each time-out, before sending again, on the session that the message
- * went down. Sends nothing itself and never waits. Any context, also with locks held.
+ * Advises the protocols below s that its peer has not answered in time: the protocol that knows neighbours then
+ * verifies this one's address (RFC 1122, 2.3.2.1). Call it at each time-out, before sending again, on the session that
+ * the message went down. Sends nothing itself and never waits. Any context, also with locks held.
  */
 static inline void
 xk_unanswered(struct xk_session *s)

@@ -522,8 +522,8 @@ struct dpdk_interface {
 };
 
 /*
- * Sets device->state to a new state of state_size bytes for the interface called `name`, claimed for this process, which
- * need not exist.
+ * Sets device->state to a new state of state_size bytes for the interface called `name`, claimed for this process,
+ * which need not exist.
  */
 int dpdk_interface_new(struct dpdk_device *device, size_t state_size, const char *name, char *why, size_t size);
 
@@ -544,8 +544,8 @@ int dpdk_interface_check(const struct dpdk_interface *self, const unsigned *need
 int dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size);
 
 /*
- * Takes the port's MTU from the interface, and its address if it has none, keeps the port up while the interface is, and
- * tells and counts the interface's news.
+ * Takes the port's MTU from the interface, and its address if it has none, keeps the port up while the interface is,
+ * and tells and counts the interface's news.
  */
 int dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size);
 

@@ -8,8 +8,8 @@
  * received by a ring, each behind the header that virtio has for it (PACKET_VNET_HDR), and sent by sendmmsg, which
  * reports each frame that the interface refuses.
  *
- * A checksum that the sender left to a device is completed at once, so that no frame leaves this port without one, be it
- * to a protocol, a capture or another link. It is summed once, as a checksum that is verified.
+ * A checksum that the sender left to a device is completed at once, so that no frame leaves this port without one, be
+ * it to a protocol, a capture or another link. It is summed once, as a checksum that is verified.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

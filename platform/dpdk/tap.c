@@ -4,8 +4,8 @@
  *
  * The interface is the other end of the cable, so our end has another link address: a bridge could not tell them apart
  * otherwise. The descriptor of /dev/net/tun is read and written here, and not by DPDK's driver, which opens no tap of a
- * single queue, receives only after a real-time signal, and does not follow an interface that was deleted and made again.
- * The descriptor stays the interface's wherever that goes.
+ * single queue, receives only after a real-time signal, and does not follow an interface that was deleted and made
+ * again. The descriptor stays the interface's wherever that goes.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -27,8 +27,8 @@ struct xk_platform *xk_memory_platform_new(enum xk_memory_clock clock);
 void xk_memory_platform_free(struct xk_platform *platform);
 
 /*
- * Limits the segments in use (xk_platform_ops.buffers_out) to count; initially UINT_MAX. Of these, a 32nd (at most 64) is
- * the reserve: payload (xk_platform_ops.is_short) leaves all of it, headers and short messages half. Any thread.
+ * Limits the segments in use (xk_platform_ops.buffers_out) to count; initially UINT_MAX. Of these, a 32nd (at most 64)
+ * is the reserve: payload (xk_platform_ops.is_short) leaves all of it, headers and short messages half. Any thread.
  */
 void xk_memory_platform_limit(struct xk_platform *platform, unsigned count);
 

@@ -25,10 +25,11 @@
  *               names another end is dropped, and draws GONE. After that, or when a call is given up, requests come back,
  *               and the next push calls again. A closed session lives on until its requests are answered or returned.
  * Memory:       a host has at most `peer_sessions` passive sessions; all together, `sessions` idle ones and as many others.
- *               Each keeps at most `credits` replies, and repeats no more than three times the bytes that it has replied. A
- *               host's requests and replies that are kept have `kept_peer` bytes of buffers, all together `kept` (share.h).
- * Again:        Requests of a passive session are sent again three times as many bytes as for the first time, and three
- *               times those that were answered (budget.h). The last repetition waits until half of `patience` is over.
+ *               Each keeps at most `credits` replies, and repeats at most three times the bytes of its replies. One
+ *               host's requests and replies keep at most `kept_peer` bytes of buffers, those of all hosts `kept`
+ *               (share.h).
+ * Again:        A passive session retransmits at most three times the bytes of its first transmissions, and three times
+ *               those answered (budget.h). The last repetition waits until half of `patience` is over.
  * Handoff:      The shepherd that brought a message runs its handler, in the driver if it can. It leaves the driver
  *               (counted as explicit) before a handler registered with may_wait.
  * Not done:     order; flow control of replies, which are as many as requests
@@ -972,7 +973,8 @@ static const struct xk_setting am_settings[] = {
 	{ "peer_sessions", XK_SETTING_UINT, offsetof(struct am, peer_sessions), "64", "passive sessions of one host", 1,
 	  1048576 },
 	{ "kept", XK_SETTING_UINT, offsetof(struct am, kept_max), "8m",
-	  "bytes of buffers of requests and replies that are kept; each counts with 2 KiB, however little is in it",
+	  "bytes of buffers of requests and replies that are kept; each buffer counts as 2 KiB, however little it "
+	  "holds",
 	  XK_MSG_SEGMENT, UINT64_C(1) << 40 },
 	{ "kept_peer", XK_SETTING_UINT, offsetof(struct am, kept_peer_max), "2m",
 	  "bytes of such buffers for one host, and at most as many as remain for others", XK_MSG_SEGMENT,

@@ -49,7 +49,7 @@ enum am_drop {
 	AM_GAVE_UP,
 	AM_PEER_GONE,
 	AM_UNDELIVERED, /* refused by the peer */
-	AM_NO_ROOM,     /* too many buffers are kept for its host */
+	AM_NO_ROOM,     /* too many buffers are kept for the message's host */
 };
 
 /* replies: run; acks, refusals: received; acked: sent; expired: replies that nobody has taken; left: handoffs */
@@ -66,8 +66,8 @@ enum am_counter {
 	AM_EXPIRED,
 	AM_UNSENT,
 	AM_LEFT,
-	AM_UNKEPT,   /* replies that were sent once */
-	AM_WITHHELD, /* requests that were due again, but for the budget */
+	AM_UNKEPT,   /* replies without room to be kept: they are sent once */
+	AM_WITHHELD, /* retransmissions of requests that the budget did not allow */
 };
 
 enum {
@@ -122,7 +122,7 @@ struct am {
 
 	struct am_endpoint_state *endpoints; /* change only before the kernel runs */
 	struct xk_regions regions;
-	struct xk_shares shares;                /* of buffers that are kept for hosts */
+	struct xk_shares shares;                /* of hosts, in the buffers kept for them */
 	uint64_t secret[2];                     /* of cookies */
 	struct xk_lock lock;                    /* protects the fields below; taken after a session's */
 	struct am_sessions passive[AM_BUCKETS]; /* by address, the oldest first */
@@ -177,7 +177,7 @@ struct am_session {
 	unsigned waiting;
 	uint64_t timeout_ns;
 	struct xk_estimate round_trip_us;
-	struct xk_budget budget; /* of requests that are sent again */
+	struct xk_budget budget; /* of retransmitted requests */
 	/* serving */
 	uint32_t served_oldest; /* the peer has had the answers to all before */
 	struct am_served served[AM_SLOTS];

@@ -250,7 +250,7 @@ am_served_finish(struct am_session *s, const struct am_header *h, unsigned why, 
 			served->until_ns = xk_now_ns(&am->protocol) + am->patience_ns;
 			am_arm(s, served->until_ns);
 			m = NULL;
-		} else { /* who asks again is told that it is gone */
+		} else { /* a repeated request is told that the reply is gone */
 			served->progress = AM_NOT_DONE;
 			served->reason = AM_R_FORGOTTEN;
 			xk_count(&am->protocol, AM_UNKEPT);

@@ -270,9 +270,9 @@ am_advance(struct am_session *s)
 }
 
 /*
- * Takes the request from the budget of a passive session: what is sent in others is this host's own decision. Returns
- * false if it must not be sent again now: the timer tries again. The last repetition waits for the second half of
- * `patience`, so that a short silence does not use up all. The lock is held.
+ * Charges a repetition of the request to the budget of a passive session; others have none, because this host decides
+ * what they send. Returns false if it is not allowed now: the timer tries again. The last repetition waits for the second
+ * half of `patience`: a short silence does not use them all up. The lock is held.
  */
 static bool
 am_may_repeat(struct am_session *s, const struct am_request *request, uint64_t now_ns)
@@ -359,7 +359,7 @@ am_pop_answer(struct am_session *s, struct xk_msg *m, const struct am_header *h)
 		answered = request->m;
 		request->m = NULL;
 		xk_share_give(s->share, xk_msg_buffers(answered));
-		xk_budget_note(&s->budget, xk_msg_len(answered)); /* who answers may be sent more again */
+		xk_budget_note(&s->budget, xk_msg_len(answered)); /* a peer that answers earns retransmissions */
 		am_time(s, request);
 		am_advance(s);
 	}

@@ -4,15 +4,15 @@
  * Spec:         RFC 826, for IPv4 over Ethernet; the packet is a header of 28 bytes, without a payload
  * Participants: none; VNET calls it (arp.h)
  * Learning:     An entry is made when this host asks, or is asked; every other packet at most updates an existing entry
- *               (RFC 826's merge). The packet says which station its sender is, not the frame: virtual routers send for
- *               another station. Requests from outside this host's network are answered and teach nothing.
+ *               (RFC 826's merge). The sender's link address is the packet's, not the frame's: they differ for virtual
+ *               routers. Requests from outside this host's network are answered and teach nothing.
  * Table:        bounded; the least recently used entry makes room, unless a shepherd waits for it. Strangers can make
- *               this host ask for any number of hosts that do not exist (by forwarding, or by answering). So once
- *               hosts being asked for fill half of a full table, they replace one another, and known ones stay.
+ *               this host ask for any number of hosts that do not exist (by forwarding, or by answering). Therefore,
+ *               once unresolved hosts fill half of a full table, they replace one another, and known hosts stay.
  * Following:    A sender that uses a host for long is told when its link address changes, becomes too old or is lost.
- *               Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1), and so does the advice
- *               that a host does not answer. Unused addresses are not asked for. An address that changes unasked is believed only as long as asking takes, so a
- *               wrong one does not last.
+ *               Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1). The advice that a host
+ *               does not answer has the same effect. Unused addresses are not asked for. An unsolicited change of
+ *               address is believed only for the time that a query takes, so a wrong one does not last.
  * Own address:  announced, defended, and on request probed first (arp_own.c)
  * Not done:     several addresses on one link
  * Graph:        vnet -> arp; arp -> eth
@@ -46,7 +46,7 @@ enum {
 	ARP_COUNT_PROBES,
 	ARP_COUNT_ANNOUNCEMENTS,
 	ARP_COUNT_DEFENDED, /* announcements because another station claims our address */
-	ARP_COUNT_LEFT,     /* addresses not used because another station does */
+	ARP_COUNT_LEFT,     /* addresses left because another station uses them */
 };
 
 static const char *const arp_counters[] = {
@@ -61,7 +61,7 @@ enum {
 	ARP_DROP_BAD_LENGTH,
 	ARP_DROP_BAD_OPERATION,
 	ARP_DROP_BAD_SENDER,  /* its link address names no other station */
-	ARP_DROP_BAD_ADDRESS, /* no host, or not one that is asked from here */
+	ARP_DROP_BAD_ADDRESS, /* the sender is no host, or not on this network and does not ask for this host */
 	ARP_DROP_CONFLICT,    /* another station claims our address */
 	ARP_DROP_UNASKED,     /* a reply */
 	ARP_DROP_QUEUE_FULL,  /* the oldest of too many queued for a host, or one of too many in all */
@@ -276,7 +276,7 @@ arp_is_known(struct arp *arp, const struct arp_entry *e)
 	return e->state == ARP_KNOWN && xk_now_ns(&arp->protocol) < e->expires_ns;
 }
 
-/* Returns whether only the station that e had was asked so far: messages still go there. */
+/* Returns whether e's old station is being asked, and no other yet: messages still go there. */
 static bool
 arp_is_polling(const struct arp_entry *e)
 {
@@ -400,7 +400,7 @@ arp_ask(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
 	todo->asked = e->host;
 }
 
-/* Makes e ASKING; the timer asks: first the station that e had, if any, then all. */
+/* Makes e ASKING; the timer asks: first e's old station, if any, then all. */
 static void
 arp_verify(struct arp *arp, struct arp_entry *e)
 {
@@ -428,8 +428,8 @@ arp_get(struct arp *arp, uint32_t host, struct arp_todo *todo)
 }
 
 /*
- * Makes e KNOWN, or confirms it. An address that replaces another unasked, or while only the other's station is asked,
- * may be wrong. So it is believed only as long as asking in vain takes, and repeating it does not prolong that.
+ * Makes e KNOWN, or confirms it. An address that replaces another without a query, or while only the old station is
+ * asked, may be wrong: it is believed only for the time of an unanswered query, and repeating it does not prolong that.
  */
 static void
 arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_todo *todo)
@@ -642,7 +642,7 @@ arp_enqueue(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *ou
 	return XK_DROP_NONE;
 }
 
-/* Returns whether e became too old lately: messages go on while its station is asked. */
+/* Returns whether e became too old recently: messages still go to its station while that is asked. */
 static bool
 arp_is_stale(struct arp *arp, const struct arp_entry *e)
 {
@@ -751,8 +751,8 @@ arp_is_foreign(const struct xk_network *network, uint32_t host)
 }
 
 /*
- * Returns whether packets may go to link. The frame's source may be another one: a virtual router's packets name its
- * virtual link address (RFC 5798, 8.1.2). A group's is refused (RFC 1812, 3.3.2).
+ * Returns whether packets may go to link. The frame's source may differ: a virtual router's packets name its virtual
+ * link address (RFC 5798, 8.1.2). Group addresses are refused (RFC 1812, 3.3.2).
  */
 static bool
 arp_is_station(const struct arp *arp, uint64_t link)

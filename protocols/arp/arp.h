@@ -19,8 +19,8 @@ struct xk_arp_user {
 	struct xk_protocol *protocol;
 	unsigned interface; /* the user's */
 	/*
-	 * The address may be used, or not: it is being probed, or another station has it. In the first case also from
-	 * xk_arp_set_address. Must not wait.
+	 * Called when the address may be used (also from xk_arp_set_address), or may not: it is being probed, or
+	 * another station has it. Must not wait.
 	 */
 	void (*used)(const struct xk_arp_user *user, bool is_used);
 };
@@ -49,8 +49,8 @@ xk_arp_is_neighbour(const struct xk_network *network, uint32_t host)
 }
 
 /*
- * Sets this host's address, for which ARP answers requests; announces it or, if the setting `probe` says so, first
- * probes it. Returns 0 or -EINVAL. Any context.
+ * Sets this host's address, for which ARP answers requests; announces it, with the setting `probe` after probing it.
+ * Returns 0 or -EINVAL. Any context.
  */
 int xk_arp_set_address(struct xk_protocol *arp, const struct xk_network *network);
 
@@ -84,9 +84,9 @@ int xk_arp_follow(struct xk_protocol *arp, uint32_t host, uint64_t *link);
 int xk_arp_ask(struct xk_protocol *arp, uint32_t host, uint64_t link);
 
 /*
- * Reports that host, to which messages go at the station `link` (0: unknown), does not answer them. Verifies a known
- * address, at most once in `verify`: asks that station, then all. Meanwhile, messages still go there. Any context, also
- * with locks held; sends nothing itself.
+ * Reports that host does not answer messages sent to the station `link` (0: unknown). Verifies a known address, at most
+ * once in `verify`: asks that station, then all. Meanwhile, messages still go there. Any context, also with locks held;
+ * sends nothing itself.
  */
 void xk_arp_unanswered(struct xk_protocol *arp, uint32_t host, uint64_t link);
 

@@ -49,7 +49,7 @@ arp_own_schedule(struct arp *arp, uint64_t delay_ns)
 	xk_event_schedule(&arp->own, delay_ns / 1000);
 }
 
-/* Makes this host use the address, or not. */
+/* Starts or stops using the address. */
 static void
 arp_own_use(struct arp *arp, bool is_used, struct arp_todo *todo)
 {
@@ -106,7 +106,7 @@ arp_own_is_claimed(const struct arp *arp, uint32_t sender, uint32_t target, bool
 {
 	uint32_t own = arp->wanted.host;
 
-	if (arp->phase == ARP_PROBING) /* another host's probe, too: neither takes the address */
+	if (arp->phase == ARP_PROBING) /* another host's probe is a conflict, too: neither takes the address */
 		return own != 0 && (sender == own || (sender == 0 && target == own && is_request));
 	return own != 0 && sender == own;
 }

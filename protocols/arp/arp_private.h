@@ -34,9 +34,9 @@ struct arp_entry {
 	uint64_t expires_ns;
 	uint64_t verify_ns; /* the earliest time to verify link on advice */
 	bool is_followed;   /* the follower is told when the timer fires, at the latest */
-	bool is_to_tell;    /* it is told when the timer fires, whatever is known then */
+	bool is_to_tell;    /* the follower is told when the timer fires, whatever is known then */
 	bool is_polled;     /* the next request goes to link alone */
-	bool is_doubted;    /* link replaced another unasked: no packet prolongs expires_ns */
+	bool is_doubted;    /* link replaced another without a query: no packet prolongs expires_ns */
 	unsigned tries;
 	unsigned waiters; /* shepherds; they keep the entry from being replaced */
 	uint64_t round;   /* number of askings: waiters of an older one have failed */
@@ -74,7 +74,7 @@ struct arp {
 	enum arp_policy policy;
 	struct xk_event own;       /* the next probe or announcement */
 	struct xk_lock lock;       /* protects the fields below */
-	struct xk_network network; /* host is 0 while it must not be used */
+	struct xk_network network; /* its host is 0 while the address must not be used */
 	struct xk_network wanted;  /* the address that was set */
 	enum arp_phase phase;
 	unsigned said;                 /* probes or announcements sent in this phase */
@@ -116,7 +116,7 @@ int arp_own_init(struct arp *arp, xk_event_handler *tick);
 /* Begins to use network's address, or to probe it. */
 void arp_own_set(struct arp *arp, const struct xk_network *network, struct arp_todo *todo);
 
-/* Announces an address in use anew: stations may have missed it. */
+/* Announces an address in use again: stations may have missed it. */
 void arp_own_announce(struct arp *arp);
 
 /* Does what is due. */

@@ -78,7 +78,7 @@ struct bidctl_output {
 	uint32_t host;           /* 0: send nothing; UINT32_MAX: broadcast */
 	uint64_t boot;           /* the host's known boot; 0: unknown */
 	uint64_t request, reply; /* tags of a question and of the question that is answered; 0: none */
-	bool again;              /* the question was asked before, and not answered */
+	bool again;              /* the question was asked before without an answer */
 };
 
 /* ---- the header ---- */

@@ -17,8 +17,8 @@
  * Again:        A message is sent again at most three times over, in bytes and in frames, and each fragment at most 16
  *               times. All sessions with a peer share a pace: a burst of 64 fragments, then 64 per usual delay of its
  *               NACKs. What a session sends again in a minute is at most three times what it sends for the first time.
- * Strangers:    Unconfirmed hosts share one peer's limits. A stranger's fragment draws one NACK, and one per 64 bytes; a
- *               confirmed host's three, and as many.
+ * Strangers:    Unconfirmed hosts share one peer's limits. Each fragment allows one NACK, a confirmed host's three, and
+ *               one more per 64 bytes.
  * Sessions:     one per (session below, protocol above). Where the protocol below has a session for each direction
  *               (VNET), a protocol that has enabled hears its peers on the passive one.
  * Not done:     a NACK at once when the last fragment comes after a hole

@@ -204,7 +204,7 @@ struct blast_partial {
 	uint32_t length, last_length; /* of all fragments but the last, and of that; 0: not known */
 	unsigned count, received;
 	unsigned silences;                         /* waits in a row that brought nothing new */
-	unsigned credit;                           /* NACKs that are paid for with the bytes that came */
+	unsigned credit;                           /* NACKs that the bytes received so far still allow */
 	struct xk_msg *fragments[BLAST_FRAGMENTS]; /* only the first `count` are set */
 };
 

@@ -6,16 +6,16 @@
  * than the usual time from a NACK to what it brings, doubled by each NACK that brings nothing. After `nacks` such
  * silences in a row the message is given up.
  *
- * A stranger, whose address may be forged (blast_private.h), draws about as many bytes of NACKs as it has sent of a
- * message; a confirmed host, which may fall silent, three times as many.
+ * A stranger, whose address may be forged (blast_private.h), draws about as many bytes of NACKs as it has sent of the
+ * message; a confirmed host, which may fall silent, up to three times as many.
  */
 #include <stdlib.h>
 
 #include "protocols/blast/blast_private.h"
 
 enum {
-	BLAST_NACK_BYTES = 64,     /* of a fragment, which allow one NACK more */
-	BLAST_NACKS_CONFIRMED = 3, /* that a fragment of a confirmed host allows, besides; a stranger's allows one */
+	BLAST_NACK_BYTES = 64,     /* bytes of a fragment that allow one more NACK */
+	BLAST_NACKS_CONFIRMED = 3, /* NACKs that any fragment of a confirmed host allows; a stranger's allows one */
 };
 
 /* ---- the lists of partials; the lock is held ---- */
@@ -150,8 +150,8 @@ blast_receive_place(struct blast_session *s, const struct blast_header *h, uint6
 }
 
 /*
- * Makes room among the host's buffers for a fragment of partial: if there is none, the oldest other message of the same
- * session has to go. Returns 0, or the reason to drop the fragment; partial then ends if it has none.
+ * Makes room among the host's buffers for a fragment of partial, by dropping the session's oldest other message if need
+ * be. Returns 0, or the reason to drop the fragment; partial then ends if it has no fragment.
  */
 static unsigned
 blast_receive_make_room(struct blast_partial *partial, struct blast_partial **out)
@@ -295,7 +295,7 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 	partial->silences++;
 	partial->nacked_ns = 0;
 	blast_receive_wait(blast, partial, now_ns);
-	/* each NACK is paid for with what was sent */
+	/* the peer's bytes pay for each NACK */
 	asks = partial->credit > 0 && xk_duplicate(&s->session);
 	if (asks) {
 		partial->credit--;

@@ -319,7 +319,7 @@ blast_send_take_slot(struct blast_session *s, const struct xk_ticket *ticket, st
 	return no_wait ? 0 : err;
 }
 
-/* Returns whether the host has room for so many more buffers of copies; the oldest copy of the most may have to go. */
+/* Returns whether the host has room to keep `buffers` more, if need be after dropping the oldest copy of the most. */
 static bool
 blast_send_has_room(struct blast *blast, struct blast_peer *peer, unsigned buffers)
 {

@@ -140,9 +140,9 @@ chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
 }
 
 /*
- * Puts into *after what a time-out sends: the message, or a question, which is a header alone, if only_asks, for a
- * message of several packets, or if the message must not be sent again now; a server sends nothing if it has asked too much
- * already. Returns whether it is a question.
+ * Puts into *after what a time-out sends: the message, or a question (a header alone) if only_asks, if the message has
+ * several packets, or if it must not be sent again now. A server that has asked too much sends nothing. Returns whether
+ * it is a question.
  */
 static bool
 chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_after *after)

@@ -28,7 +28,7 @@
 enum {
 	CHAN_NETWORK_BITS = 8, /* low bits of an address: the host within its network */
 	CHAN_LOOKED_AT = 32,   /* channels of a host that are tried for eviction */
-	CHAN_MEMORIES = 16,    /* limit of memories, times `channels`; half of it where a host evicts its own */
+	CHAN_MEMORIES = 16,    /* memories per `channels`; half of that if a host evicts its own channels */
 };
 
 /* ---- lists of past channels; the lock is held ---- */
@@ -503,7 +503,7 @@ chan_peer_leave(struct chan_end *e, bool rests)
 
 /* ---- how much is kept, and sent again ---- */
 
-/* Takes len bytes from the peer's budget, for what concerns e's message. Returns as chan_peer_may_repeat. */
+/* Charges len bytes, about e's message, to the peer's budget. Returns as chan_peer_may_repeat. */
 static bool
 chan_peer_take(struct chan_end *e, uint64_t len, uint64_t now_ns)
 {

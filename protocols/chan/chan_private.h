@@ -122,7 +122,7 @@ struct chan_holder {
 	struct chan_holders below;
 	struct chan_holder *most; /* of those below, the one that held the most, which was most_was; NULL: unknown */
 	uint64_t most_was;
-	uint64_t held;         /* channels, and what their hosts cost */
+	uint64_t held;         /* channels, plus the costs of their hosts */
 	unsigned memories;     /* channels evicted but remembered */
 	struct xk_share saved; /* buffers of long replies */
 	struct xk_binding binding;
@@ -171,7 +171,7 @@ struct chan_peer {
 	struct chan_ends ends[2]; /* by is_server */
 	struct chan_pasts idle;   /* closed channels of clients here */
 	struct chan_pasts evicted;
-	struct xk_budget again; /* of what is sent again */
+	struct xk_budget again; /* of retransmissions */
 };
 
 /* A message that may have to be sent again. */
@@ -290,9 +290,9 @@ int chan_peer_join(struct chan_end *e, uint64_t boot);
 void chan_peer_leave(struct chan_end *e, bool rests);
 
 /*
- * Count e's message, or a question about it, as sent again. Return false if it must not be: the message was sent again `most`
- * times, or the bytes sent again to the peer in this minute would be more than three times those sent for the first time.
- * Never wait: return false also if the chan's lock is taken. The end's lock is held.
+ * Charge e's message, or a question about it, to the peer's budget. Return false if it must not be sent: the message
+ * was sent again `most` times, or the peer's retransmissions of this minute would exceed three times the bytes sent for
+ * the first time. Never wait: return false also if the chan's lock is taken. The end's lock is held.
  */
 bool chan_peer_may_ask(struct chan_end *e, uint64_t now_ns);
 bool chan_peer_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns);

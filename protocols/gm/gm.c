@@ -27,13 +27,15 @@
  * flow=no       Neither tokens nor window; 64 messages are kept at most all the same. Without reliability, flow control
  *               is a CREDIT from the receiver for each half of the tokens; if none comes for `timeout`, the sender goes on.
  *               Each packet says what it is, so the two ends need not have the same settings.
- * ack_delay=T   An acknowledgement may wait up to T, and then covers all packets that came meanwhile. Some packets want theirs at
- *               once: one in each half of the tokens or window, the first ones after a time-out, and those of messages whose
- *               sender wants to be told. A ping-pong then takes hardly more than two packets a round trip instead of four.
- * Memory:       a host has `peer_sessions` passive sessions at most, and `held_peer` bytes of buffers with messages that are
- *               incomplete, wait for the user, or are not acknowledged; all together have `sessions` and `held` (share.h)
- * Again:        A passive session sends again at most three times as many bytes as it has sent for the first time, and three
- *               times those that were acknowledged (budget.h). The last repetition waits until half of `patience` is over.
+ * ack_delay=T   An acknowledgement may wait up to T, and then covers all packets that came meanwhile. Some packets ask
+ *               for one at once: one in each half of the tokens or window, the first ones after a time-out, and those
+ *               of messages whose sender wants to be told. A ping-pong then takes little more than two packets a round
+ *               trip instead of four.
+ * Memory:       A host has at most `peer_sessions` passive sessions, and `held_peer` bytes of buffers with messages
+ *               that are incomplete, undelivered or unacknowledged; all hosts together have `sessions` and `held`
+ *               (share.h).
+ * Again:        A passive session retransmits at most three times the bytes of its first transmissions, and three times those
+ *               acknowledged (budget.h). The last repetition waits until half of `patience` is over.
  * Assumes:      that BID keeps its promise, and that no packet is older than the time for which BIDCTL remembers a host
  * Not done:     selective acknowledgements, priorities
  * Graph:        gm -> bid, gm -> bidctl
@@ -864,8 +866,8 @@ static const struct xk_setting gm_settings[] = {
 	{ "patience", XK_SETTING_TIME, offsetof(struct gm, patience_ns), "10s",
 	  "time without progress after which a session is over", 1000, UINT64_C(3600000000000) },
 	{ "held", XK_SETTING_UINT, offsetof(struct gm, held_max), "8m",
-	  "bytes of buffers of messages that are incomplete, wait for the user, or are not acknowledged; each "
-	  "counts with 2 KiB, however little is in it",
+	  "bytes of buffers of messages that are incomplete, undelivered or unacknowledged; each buffer counts as "
+	  "2 KiB, however little it holds",
 	  XK_MSG_SEGMENT, UINT64_C(1) << 40 },
 	{ "held_peer", XK_SETTING_UINT, offsetof(struct gm, held_peer_max), "2m",
 	  "bytes of such buffers for one host, and at most as many as remain for others", XK_MSG_SEGMENT,

@@ -27,7 +27,7 @@ enum gm_drop {
 	GM_GAP,      /* something before it is missing */
 	GM_BAD_ACK,  /* names no packet under way; RESET too */
 	GM_UNPOSTED, /* no buffer is posted */
-	GM_NO_ROOM,  /* too many buffers are kept for its host; of pushed messages, too */
+	GM_NO_ROOM,  /* too many buffers are kept for the message's host; also drops pushed messages */
 	GM_TOO_LONG,
 	GM_TOO_MANY,     /* sessions of one host */
 	GM_INCONSISTENT, /* a fragment that does not follow the one before */
@@ -43,8 +43,10 @@ enum gm_drop {
 	GM_CLOSED,
 };
 
-/* retransmitted: time-outs; resets: sent; unreliable: datagrams sent; skipped: gaps between those that came;
- * withheld: packets that were due again, but for the budget */
+/*
+ * retransmitted: time-outs; resets: sent; unreliable: datagrams sent; skipped: gaps between those that came;
+ * withheld: retransmissions of packets that the budget did not allow
+ */
 enum gm_counter {
 	GM_ACCEPTED,
 	GM_RETRANSMITTED,
@@ -94,7 +96,7 @@ struct gm {
 	_Atomic uint64_t
 		number; /* the last one that was given to a packet or session: higher than all before, in this boot */
 	struct xk_ports ports;
-	struct xk_shares shares; /* of buffers that are kept for hosts */
+	struct xk_shares shares; /* of hosts, in the buffers kept for them */
 	struct xk_map peers;     /* struct gm_peer by host */
 	struct xk_lock lock;     /* protects the peers; taken after a session's */
 	struct xk_regions regions;
@@ -153,7 +155,7 @@ struct gm_session {
 	uint64_t refused_ns;          /* when there was no token first since the last credit; 0: there was one */
 	uint64_t timed, timed_ns;     /* the packet whose acknowledgement is timed; timed_ns 0: none */
 	struct xk_estimate round_trip_us;
-	struct xk_budget budget; /* of packets that are sent again */
+	struct xk_budget budget; /* of retransmitted packets */
 	/* receiving: the user has had all up to `taken`; up to `arrived` all is here */
 	uint64_t taken, acked_to;             /* acked_to: what the last acknowledgement was of */
 	uint64_t asked, ack_due_ns;           /* asked: the last packet that was not patient */
@@ -165,7 +167,7 @@ struct gm_session {
 	struct xk_msg *partial;
 	uint32_t partial_total;
 	uint32_t partial_fragment; /* bytes of each fragment; the last may be shorter */
-	uint32_t partial_room;     /* buffers taken for it */
+	uint32_t partial_room;     /* buffers taken for the incomplete message */
 	int partial_class;
 	uint64_t partial_ns; /* of its last fragment */
 };

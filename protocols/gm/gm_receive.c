@@ -2,12 +2,12 @@
  * gm_receive.c - GM's receiving half: packets in order, incomplete messages, delivery, deposits. gm.c has the protocol,
  * and says why a packet is accepted.
  *
- * An incomplete message takes buffers of its host's share for all its fragments when the first one comes: these are of one
- * length, so their number is known.
+ * The first fragment of a message takes buffers of its host's share for all of them: fragments are of one length, so
+ * their number is known.
  *
- * A whole message waits in `ready` while another shepherd delivers the one before. It has a posted buffer by then, and
- * those that must wait take buffers of the host's share, too. It is acknowledged when the user has returned from it; other packets when they arrive; both
- * later if they are patient.
+ * A whole message waits in `ready` while another shepherd delivers the one before. It has a posted buffer by then;
+ * waiting messages take buffers of the host's share, too. A message is acknowledged when the user has returned from
+ * it, other packets when they arrive; both later if they are patient.
  * A datagram goes the same way, but only its own number is judged, and it draws a CREDIT if its sender asks.
  */
 #include "protocols/gm/gm_private.h"
@@ -83,8 +83,8 @@ gm_judge(struct gm_session *s, const struct gm_header *h)
 }
 
 /*
- * Adds m, a message whose last packet is h, to those that are ready. It has `room` buffers of the host's share. Returns false
- * if it would have to wait, and there is no more room.
+ * Adds m, a message whose last packet is h and which has `room` buffers of the host's share, to the ready ones. Returns
+ * false if it would have to wait, and the share has no room for it.
  */
 static bool
 gm_receive_ready(struct gm_session *s, struct xk_msg *m, const struct gm_header *h, int class, uint32_t room)
@@ -137,7 +137,7 @@ gm_receive_other(struct gm_session *s, struct xk_msg *m, const struct gm_header 
 	     (h->offset + h->length != h->total || h->length > s->partial_fragment)))
 		return GM_INCONSISTENT;
 	buffers = xk_msg_buffers(s->partial) + xk_msg_buffers(m);
-	if (buffers > s->partial_room) { /* the protocol below has it in more pieces than the first */
+	if (buffers > s->partial_room) { /* this fragment came in more pieces than the first */
 		if (!xk_share_take(s->share, buffers - s->partial_room))
 			return GM_NO_ROOM;
 		s->partial_room = buffers;

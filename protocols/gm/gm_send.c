@@ -91,9 +91,9 @@ gm_packet(struct gm_session *s, uint64_t position)
 }
 
 /*
- * Takes the packet at `next`, which was sent before, from the budget of a session that a stranger made: what is sent in others
- * is this host's own decision. Returns false if the budget does not allow it: the timer tries again. The last repetition
- * waits for the second half of `patience`, so that a short silence does not use up all.
+ * Charges a repetition of the packet at `next` to the budget of a session that a stranger made; others have none, because
+ * this host decides what they send. Returns false if it is not allowed now: the timer tries again. The last repetition
+ * waits for the second half of `patience`: a short silence does not use them all up.
  */
 static bool
 gm_may_repeat(struct gm_session *s)
@@ -364,7 +364,7 @@ gm_progress(struct gm_session *s, uint64_t position)
 	const struct gm *gm = gm_of(s);
 	uint64_t now_ns = xk_now_ns(s->session.protocol);
 
-	for (; s->acked <= position; s->acked++) /* who answers may be sent more again */
+	for (; s->acked <= position; s->acked++) /* a peer that answers earns retransmissions */
 		xk_budget_note(&s->budget, GM_HEADER_LEN + gm_len_at(s, s->acked));
 	if (s->next < s->acked)
 		s->next = s->acked;

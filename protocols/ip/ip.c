@@ -10,12 +10,12 @@
  *               an upper opened accepts its peer's datagrams from every session below.
  * Broadcast:    may be opened, and received. A session that receives broadcasts sends from the interface's own
  *               address to their sender.
- * Fragments:    are sent without copying. Arriving ones wait (ip_reassembly.h), each with its whole buffer: size the
- *               pool for reassembly_bytes.
- * Identification: odd for whole datagrams, counted per session; even for fragmented ones: a secret function of addresses
- *               and protocol, plus a count that few others share (RFC 7739, 5.4). So a host cannot tell the numbers, nor
- *               the traffic, of others from its own, and numbers that reassembly depends on do not repeat within 32,768
- *               fragmented datagrams, even if the session was closed meanwhile.
+ * Fragments:    are sent without copying. Arriving ones wait (ip_reassembly.h), each in a whole buffer: size the pool
+ *               for reassembly_bytes.
+ * Identification: odd and counted per session for whole datagrams; even for fragmented ones: a secret function of
+ *               addresses and protocol, plus a count that few others share (RFC 7739, 5.4). Thus no host can predict
+ *               another's numbers, or infer its traffic, from its own, and the numbers of fragmented datagrams do not
+ *               repeat within 32,768 of them, even if the session was closed meanwhile.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; ip.h; from below XK_VNET_UNSENT
  * Not done:     options of our own, multicast, redirects
  * Graph:        ip -> vnet, or any protocol that takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
@@ -187,7 +187,7 @@ ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded
 	}
 }
 
-/* Counts the buffers of fragments that wait as kept. Under the lock, after each change of the table. */
+/* Counts the waiting fragments' buffers as kept (xk_keep). Under the lock, after each change of the table. */
 static void
 ip_count_reassembly(struct ip *ip)
 {
@@ -438,7 +438,7 @@ ip_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Limits reassembly to what the host has room for; what waits longest makes room then, as at any other limit. */
+/* Limits reassembly to the buffers that the host has left; as at any other limit, the oldest datagram makes room. */
 static void
 ip_limit_reassembly(struct ip *ip)
 {
@@ -584,7 +584,7 @@ ip_link_visit(void *object, void *context)
 	ip_fault_set_longest(context, object);
 }
 
-/* XK_PORT_CHANGED: where the link carries no datagrams any more, the port drops them as too long. */
+/* XK_PORT_CHANGED. If a link no longer carries datagrams, the port drops them as too long. */
 static int
 ip_links_changed(struct ip *ip)
 {

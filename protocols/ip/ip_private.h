@@ -160,7 +160,7 @@ struct ip {
 
 	struct xk_lock lock; /* protects what follows */
 	struct ip_reassembly reassembly;
-	uint32_t kept; /* its buffers, as counted by xk_keep */
+	uint32_t kept; /* its buffers that xk_keep counts */
 	struct xk_event tick;
 	bool ticking; /* tick is scheduled, or its handler has yet to look at the table */
 	struct ip_path *path;
@@ -188,8 +188,7 @@ struct ip_session {
 	uint16_t whole_flags;       /* IP_FRAGMENT of whole datagrams */
 	_Atomic bool any_lls;       /* accepts datagrams from every session below */
 	_Atomic uint16_t id;        /* of the next whole datagram: odd */
-	uint16_t
-		fragment_first; /* of fragmented datagrams, plus twice the count of fragment_counts[fragment_count]: even */
+	uint16_t fragment_first;    /* of fragmented datagrams, plus twice fragment_counts[fragment_count]: even */
 	uint16_t fragment_count;
 	uint8_t header[IP_HEADER_LEN];
 	uint64_t sum; /* of header */

@@ -16,9 +16,10 @@
  * Failure:      An unanswered message is sent again after `timeout`, which doubles up to `timeout_max`. After `retries`
  *               the session is dead: queued messages are dropped (gave_up), close_done tells the hlp, and pushes fail
  *               with -ETIMEDOUT. GONE has the same effect at once (peer_gone, -ECONNRESET). An end that a stranger has
- *               made sends again three times as many bytes as for the first time, and as it was sent, in a minute
- *               (budget.h; withheld): it may have to wait for that.
- * Memory:       a host's messages that are not acknowledged have `kept_peer` bytes of buffers, all together `kept` (share.h)
+ *               made retransmits, in a minute, at most three times the bytes of its first transmissions and of what it
+ *               received (budget.h); a retransmission beyond that waits (withheld).
+ * Memory:       One host's unacknowledged messages keep at most `kept_peer` bytes of buffers, those of all hosts `kept`
+ *               (share.h).
  * Not done:     more than one message under way, measuring the round trip, telling the peer of a close
  * Graph:        stopwait -> ip [number=253], or anything else that carries messages to hosts
  */
@@ -59,12 +60,12 @@ enum stopwait_drop {
 	STOPWAIT_GAVE_UP,
 	STOPWAIT_PEER_GONE,
 	STOPWAIT_CLOSED,
-	STOPWAIT_NO_ROOM, /* too many buffers are kept for its host */
+	STOPWAIT_NO_ROOM, /* too many buffers are kept for the message's host */
 };
 
 /*
- * called: ends made by strangers; accepted: those of them that were announced; withheld: messages that were due again, but for
- * the budget
+ * called: ends made by strangers; accepted: those of them that were announced; withheld: retransmissions that the
+ * budget did not allow
  */
 enum stopwait_counter {
 	STOPWAIT_CALLED,
@@ -89,7 +90,7 @@ struct stopwait {
 	/* self->table: sessions by (own identifier, ports), for all frames but a CALL */
 	struct xk_map callers; /* passive sessions by (the caller's identifier, ports), for a CALL */
 	struct xk_ports ports;
-	struct xk_shares shares; /* of buffers that are kept for hosts */
+	struct xk_shares shares; /* of hosts, in the buffers kept for them */
 };
 
 static inline const struct stopwait *
@@ -228,8 +229,9 @@ stopwait_drop_all(struct stopwait_session *s, unsigned why)
 }
 
 /*
- * Takes the message under way from the budget of an end that a stranger has made. Returns false if it must not be sent again
- * now. The last repetition waits for the second half of the retries, so that a short silence does not use up all.
+ * Charges a repetition of the message under way to the budget of an end that a stranger has made. Returns false if it
+ * is not allowed now. The last repetition waits for the second half of the retries: a short silence does not use them
+ * all up.
  */
 static bool
 stopwait_may_repeat(struct stopwait_session *s)
@@ -390,8 +392,8 @@ stopwait_key(uint64_t id, uint32_t ports)
 }
 
 /*
- * Draws h.to, the identifier of a new end, and returns its key. Where boots are counted it contains their number: no two
- * of 65,536 boots draw the same.
+ * Draws h.to, the identifier of a new end, and returns its key. If boots are counted, it contains the boot's number: no
+ * two of 65,536 boots draw the same identifier.
  */
 static struct xk_key
 stopwait_draw(struct xk_protocol *self, struct stopwait_header *h)
@@ -760,7 +762,7 @@ static const struct xk_setting stopwait_settings[] = {
 	{ "retries", XK_SETTING_UINT, offsetof(struct stopwait, retries), "10",
 	  "retransmissions of a message before the session is given up", 0, 1000 },
 	{ "kept", XK_SETTING_UINT, offsetof(struct stopwait, kept_max), "8m",
-	  "bytes of buffers of messages that are not acknowledged; each counts with 2 KiB, however little is in it",
+	  "bytes of buffers of unacknowledged messages; each buffer counts as 2 KiB, however little it holds",
 	  XK_MSG_SEGMENT, UINT64_C(1) << 40 },
 	{ "kept_peer", XK_SETTING_UINT, offsetof(struct stopwait, kept_peer_max), "2m",
 	  "bytes of such buffers for one host, and at most as many as remain for others", XK_MSG_SEGMENT,

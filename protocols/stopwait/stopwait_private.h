@@ -35,7 +35,7 @@ struct stopwait_session {
 	uint32_t sequence; /* of the first */
 	unsigned tries;    /* its retransmissions */
 	uint64_t timeout_ns, due_ns;
-	struct xk_budget budget; /* of messages that are sent again */
+	struct xk_budget budget; /* of retransmissions */
 	/* receiving */
 	uint32_t expected;
 	bool delivering; /* `expected` is on its way up */

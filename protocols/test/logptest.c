@@ -60,7 +60,7 @@ enum {
 	LOGPTEST_KIND = 4,
 	LOGPTEST_LENGTH = 6,
 	LOGPTEST_HEADER_LEN = 8,
-	LOGPTEST_PROOF_LEN = LOGPTEST_HEADER_LEN + 8, /* of the header and a token */
+	LOGPTEST_PROOF_LEN = LOGPTEST_HEADER_LEN + 8, /* the header and a token */
 };
 enum { LOGPTEST_COPIES_SHIFT = 14, LOGPTEST_KIND_SHIFT = 12, LOGPTEST_ANSWERS = (1 << LOGPTEST_KIND_SHIFT) - 1 };
 enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER, LOGPTEST_GREETING, LOGPTEST_KINDS = LOGPTEST_GREETING };
@@ -87,7 +87,7 @@ struct logptest_header {
 	uint64_t token;
 };
 
-/* Returns the bytes of the header, and of the token, if there is one. */
+/* Returns the length of the header with its token, if it has one. */
 static inline size_t
 logptest_header_len(const struct logptest_header *header)
 {
@@ -105,7 +105,7 @@ logptest_store(uint8_t *at, const struct logptest_header *header)
 		xk_put64(at + LOGPTEST_HEADER_LEN, header->token);
 }
 
-/* Loads the header of m, and a token. Without the whole token, there is none. */
+/* Loads the header of m with its token; an incomplete token counts as none. */
 static void
 logptest_load(const struct xk_msg *m, struct logptest_header *header)
 {
@@ -207,7 +207,7 @@ logptest_memory_release(void *context)
 		xk_lendable_free(memory->platform, memory);
 }
 
-/* Returns a message of size bytes, with room for a header of `header_len` in it and all others lent, or NULL: no buffer. */
+/* Returns a message of size bytes: room for a header of `header_len`, and all others lent. NULL: no buffer. */
 static struct xk_msg *
 logptest_lend(struct logptest *l, size_t size, size_t header_len)
 {
@@ -238,8 +238,8 @@ logptest_copy_out(struct logptest *l, const struct xk_msg *m)
 }
 
 /*
- * Sends a message of size bytes, or as many as the header has, down s; if only the sender copies, in the buffer of `old` (NULL: none), unless others share
- * that. Takes old. As xk_push.
+ * Sends a message of size bytes, or the header's length if that is longer, down s. If only the sender copies, reuses
+ * the buffer of `old` (NULL: none), unless others share it. Takes old. As xk_push.
  */
 static int
 logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size_t size,
@@ -266,7 +266,7 @@ logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size
 	return err;
 }
 
-/* Has event go on at the driver's next turn, but not at the same instant of virtual time. False: it is too late. */
+/* Schedules event for the driver's next turn, but a later instant of virtual time. Returns false if it is too late. */
 static bool
 logptest_try_again(struct logptest *l, struct xk_event *event, uint64_t *until_ns)
 {
@@ -563,7 +563,7 @@ logptest_start_by_itself(struct xk_event *event, void *argument)
 
 /* ---- the server ---- */
 
-/* Returns what shows that a message's sender has received from this server. Forging it takes a guess of 64 bits. */
+/* Returns the token that proves that a message's sender receives what this server sends: a guess of 64 bits. */
 static uint64_t
 logptest_token(const struct logptest *l, struct xk_session *lls)
 {

@@ -9,9 +9,8 @@
  * Following:    ARP reports changes of a neighbour's link address to opened sessions. A session that moves keeps the
  *               link's session that it was opened on, because a push may be under way there, and pushes on another
  *               one (`moved`), with a lock and a reference for each push. Once ARP doubts an address, the next push
- *               triggers a query and still uses the old address. Idle sessions send no queries. The advice that the
- *               peer does not answer (xk_unanswered) is ARP's; on a passive session, whose host is unknown, it has no
- *               effect.
+ *               triggers a query and still uses the old address. Idle sessions send no queries. ARP gets the advice
+ *               that the peer does not answer (xk_unanswered), except from passive sessions, whose host is unknown.
  * Not done:     multicast
  * Graph:        vnet -> eth; vnet -> arp; and once more for each further interface (address2, ...)
  */
@@ -53,7 +52,7 @@ struct vnet {
 	struct xk_network addresses[XK_VNET_INTERFACES];
 	unsigned interface_count;
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
-	_Atomic bool is_unused[XK_VNET_INTERFACES]; /* their addresses are being probed, or another station's */
+	_Atomic bool is_unused[XK_VNET_INTERFACES]; /* its address is being probed, or is another station's */
 	struct xk_lock lock;                        /* protects the buckets; taken before a session's lock */
 	unsigned bucket_mask;
 	struct vnet_bucket *buckets; /* opened sessions, by host: several uppers may open the same host */
@@ -345,7 +344,7 @@ vnet_mark(void *session, void *context)
 	xk_unlock(&s->lock);
 }
 
-/* Makes sessions send, or not, from an address that may be used, or not. */
+/* Lets sessions send from the interface's address, or not, as ARP says. */
 static void
 vnet_used(const struct xk_arp_user *user, bool is_used)
 {

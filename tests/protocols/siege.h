@@ -568,8 +568,8 @@ siege_add(struct siege *s, const char *name, bool is_enemy)
 }
 
 /*
- * Makes a siege. The link loses `loss` frames of a thousand. The server has `buffers` (0: many), both hosts the statements
- * `beside` in their graph. The client is down at first.
+ * Makes a siege. The link loses `loss` frames of a thousand. The server has `buffers` (0: many), both hosts the
+ * statements `beside` in their graph. The client is down at first.
  */
 static inline struct siege *
 siege_new_with(unsigned loss, unsigned buffers, const char *beside)

@@ -1,6 +1,6 @@
 /*
- * test_neighbours.c - honest neighbours that change, for every protocol that expects answers: a conversation between two
- * hosts goes on when one of them comes back, with the same link address or another. Virtual time.
+ * test_neighbours.c - honest neighbours that change, for every protocol that expects answers: a conversation between
+ * two hosts goes on when one of them comes back, with the same link address or another. Virtual time.
  */
 #include "platform/sim/sim.h"
 #include "tests/compose.h"

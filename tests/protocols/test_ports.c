@@ -1,6 +1,6 @@
 /*
- * test_ports.c - local numbers that are chosen (xkernel/ports.h), by each protocol that chooses: none is anybody else's, all
- * come round, and when all are taken the open fails by name.
+ * test_ports.c - local numbers that are chosen (xkernel/ports.h), by each protocol that chooses: none is anybody
+ * else's, all come round, and when all are taken the open fails by name.
  */
 #include "tests/protocols/gm_rig.h"
 #include "xkernel/ports.h"

@@ -1,9 +1,9 @@
 /*
- * test_siege.c - one confirmed host does its worst to each protocol in turn: the host beneath still answers ARP and echoes,
- * and an honest client's calls, from few buffers, and every frame that it does not answer has a name.
+ * test_siege.c - one confirmed host does its worst to each protocol in turn: the host beneath still answers ARP and
+ * echoes, and an honest client's calls, from few buffers, and every frame that it does not answer has a name.
  *
- * Prints for each protocol the longest times on the virtual clock, the least buffers that were free, and what was dropped.
- * With XK_TEST_LONG=1 each attack lasts a minute.
+ * Prints for each protocol the longest times on the virtual clock, the least buffers that were free, and what was
+ * dropped. With XK_TEST_LONG=1 each attack lasts a minute.
  */
 #include "protocols/test/traffic.h"
 #include "protocols/test/udptest.h"
@@ -507,7 +507,10 @@ messages_up(const struct xk_edge *edge)
 	return atomic_load_explicit(&edge->counts[XK_UPWARD].messages, memory_order_relaxed);
 }
 
-/* Checks that of a protocol that stores nothing, all that came up went on up or was dropped by a name. Returns how much. */
+/*
+ * Checks that of a protocol that stores nothing, all that came up went on up or was dropped by a name. Returns how
+ * much.
+ */
 static uint64_t
 check_layer(struct xk_kernel *kernel, const char *name)
 {

@@ -166,7 +166,9 @@ unsigned host_driver_count(const struct host *host);
 /* Fills in all counts except messages and process_switches. */
 void host_counts(struct host *host, struct pair_counts *counts);
 
-/* Calls see for each count of the host's ports and devices, "NODE.COUNT"; is_drop: it counts lost frames. Any thread. */
+/*
+ * Calls see for each count of the host's ports and devices, "NODE.COUNT"; is_drop: it counts lost frames. Any thread.
+ */
 void host_each_port_count(const struct host *host,
 			  void (*see)(void *context, const char *name, uint64_t count, bool is_drop), void *context);
 

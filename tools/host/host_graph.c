@@ -183,8 +183,8 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 }
 
 /*
- * Makes a host on a real link announce its address: its neighbours may know it by another link address. Elsewhere nobody
- * can, and a trace shows only what protocols say to each other.
+ * Makes a host on a real link announce its address: its neighbours may know it by another link address. Elsewhere
+ * nobody can, and a trace shows only what protocols say to each other.
  */
 static int
 host_announce(struct host *host, struct xk_graph_errors *errors, unsigned node, const char *setting)

@@ -140,8 +140,8 @@ watch_is_blocked(int tid)
 }
 
 /*
- * Prints where a thread that `does` ("has computed") is, in one write, because others may print. Ends the program if the
- * world is simulated.
+ * Prints where a thread that `does` ("has computed") is, in one write, because others may print. Ends the program if
+ * the world is simulated.
  */
 static void
 watch_tell(struct watch *watch, int tid, const char *does)

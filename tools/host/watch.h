@@ -4,9 +4,9 @@
  *
  * Progress is a driver's turns, a pool thread's messages and events, or the steps of a simulated world. Time is the
  * thread's processor time, so a busy machine or a stopped program raises no alarm; a thread blocked in a system call,
- * where it uses none, is found by repeated checks. Waiting for work, for a signal (xk_semaphore_wait) or for a reader of
- * output is no standstill. Each standstill is reported once; it ends a simulated world's program with OPTIONS_FAILURE,
- * because nothing else can happen there.
+ * where it uses none, is found by repeated checks. Waiting for work, for a signal (xk_semaphore_wait) or for a reader
+ * of output is no standstill. Each standstill is reported once; it ends a simulated world's program with
+ * OPTIONS_FAILURE, because nothing else can happen there.
  */
 #ifndef WATCH_H
 #define WATCH_H

@@ -80,8 +80,8 @@ roundtrip_silence_ns(const struct roundtrip_end *end)
 }
 
 /*
- * Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -ETIMEDOUT if the server was silent for too
- * long (a call that waits may not notice), -EDEADLK if a minute passed in vain.
+ * Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -ETIMEDOUT if the server was silent for
+ * too long (a call that waits may not notice), -EDEADLK if a minute passed in vain.
  */
 static int
 roundtrip_await(struct roundtrip_end *end, int stop)

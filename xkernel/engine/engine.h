@@ -313,17 +313,17 @@ __attribute__((noreturn, cold)) void xk_wait_refuse(const struct xk_semaphore *s
 
 /*
  * Reports, on standard error, messages and event handlers of kernel that wait without bound or have waited for long.
- * Before their waits are cancelled.
+ * Call it before their waits are cancelled.
  */
 void xk_parked_tell(struct xk_kernel *kernel);
 
-/* As xk_parked_tell, for all that waits still: the waits have been cancelled, and the kernel does not come to rest. */
+/* As xk_parked_tell, for all that still wait although their waits have been cancelled: the kernel does not stop. */
 void xk_parked_tell_left(struct xk_kernel *kernel);
 
 /* Reports that self, whose message, event or application has ended, holds a lock, and aborts. */
 __attribute__((noreturn, cold)) void xk_lock_refuse_end(const struct xk_shepherd *self);
 
-/* Does so, in debug builds, if self holds one. */
+/* In debug builds, calls xk_lock_refuse_end if self holds a lock. */
 static inline void
 xk_debug_let_go(const struct xk_shepherd *self)
 {

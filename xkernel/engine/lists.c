@@ -1,4 +1,4 @@
-/* lists.c - checks that the lists in protocols' declarations end. Their lengths come from the program's symbol table. */
+/* lists.c - checks the end markers of lists in protocols' declarations, whose lengths the symbol table tells. */
 #include <stdio.h>
 
 #include "xkernel/engine/where.h"
@@ -11,7 +11,7 @@ struct lists {
 	bool good;
 };
 
-/* Checks a list whose entries have `size` bytes and begin with a pointer, or have it at `offset`; NULL ends the list. */
+/* Checks a list of entries of `size` bytes with a pointer at `offset`; NULL ends the list. */
 static bool
 lists_see(struct lists *lists, const char *name, const void *list, size_t size, size_t offset)
 {

@@ -109,8 +109,8 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 }
 
 /*
- * Reports that m, which `from` hands on, is shorter than nothing. The upcall before may have passed unseen, because it looks
- * so long: the last known owner is the culprit.
+ * Reports that m, which `from` hands on, has a negative length. A length has no sign, so m looks very long, and earlier
+ * upcalls may not have noticed: the last known owner is the culprit.
  */
 __attribute__((noreturn, cold, noinline)) static void
 owner_refuse_length(const struct xk_msg *m, const struct xk_protocol *from)

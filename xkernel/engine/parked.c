@@ -1,6 +1,6 @@
 /*
- * parked.c - what waits in a kernel, for its counts and for reports; and reports of protocols that must not wait, or hold
- * a lock for too long. None of this is on the fast path.
+ * parked.c - lists waiting shepherds, for counts and reports; and reports waits that are mistakes, and locks held for
+ * too long. None of this is on the fast path.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "xkernel/engine/where.h"
 
 enum { PARKED_GROUPS = 32 };
-#define PARKED_LONG_NS (1000 * 1000 * 1000ull) /* a message that has waited for so long is reported at the end */
+#define PARKED_LONG_NS (1000 * 1000 * 1000ull) /* a message that has waited this long is reported at the end */
 
 const char *const xk_load_names[] = { "messages", "events", "applications", "threads" };
 const char *const xk_wait_end_names[] = { "timed", "signalled", "forever" };

@@ -250,7 +250,7 @@ semaphore_check(const struct xk_semaphore *semaphore, const struct xk_shepherd *
 		return;
 	if (xk_unlikely(self->locks != 0))
 		xk_lock_refuse("waits");
-	/* The hosts of a process live and die apart: neither could end this wait of the other's. */
+	/* The hosts of a process start and stop independently: neither could end this wait of the other's. */
 	if (xk_unlikely(self->kernel != semaphore->owner->kernel))
 		xk_wait_refuse(semaphore,
 			       "is another host's: keep it in the protocol's or session's struct, never in a "
@@ -261,7 +261,7 @@ semaphore_check(const struct xk_semaphore *semaphore, const struct xk_shepherd *
 			       "when it may");
 }
 
-/* Returns the time without a reading of the clock where there is one that is recent. */
+/* Returns the time: a recent reading of the clock if there is one, or else a new one. */
 static uint64_t
 semaphore_now_ns(struct xk_kernel *kernel, const struct xk_shepherd *self)
 {
@@ -313,7 +313,7 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us, uintptr_t fr
 	return result;
 }
 
-/* Returns the address of the call that the innermost function which is not inlined returns to. */
+/* Returns the address of the call to the innermost function that is not inlined. */
 #define SEMAPHORE_CALLER() ((uintptr_t)__builtin_return_address(0) - 1)
 
 int

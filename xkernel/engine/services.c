@@ -6,7 +6,7 @@
 #include "xkernel/engine/engine.h"
 #include "xkernel/map.h"
 
-enum { SERVICES_THREADS = 2 /* the main thread's, and that of events: they may hold buffers, too */ };
+enum { SERVICES_THREADS = 2 /* the main thread and the event thread, which may hold buffers, too */ };
 #define SERVICES_EPISODE_NS UINT64_C(1000000000)
 
 /* ---- the host ---- */
@@ -92,7 +92,7 @@ xk_keep_limit(const struct xk_protocol *self)
 		return UINT_MAX;
 	all = platform->ops->buffers(platform, threads);
 	limit = all > others ? (all - others) / 2 : 0;
-	/* whoever has taken the rest, such as messages on their way */
+	/* others, such as messages on their way, may have taken the rest */
 	return limit > own && platform->ops->is_short(platform) ? own : limit;
 }
 

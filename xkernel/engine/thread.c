@@ -88,7 +88,7 @@ xk_runner_switches(const struct xk_runner *runner)
 #ifdef XK_NO_SEM_CLOCKWAIT
 enum { THREAD_SLICE_NS = 100000000 };
 
-/* By the clock that can be set, so in slices: a change makes one of them shorter or longer, not the whole wait. */
+/* Waits in slices, by the clock that can be set: a change affects one slice, not the whole wait. */
 static int
 sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until)
 {

@@ -93,7 +93,7 @@ boot_frame(struct xk_protocol *self, struct boot_header h, struct xk_msg *payloa
 	return m;
 }
 
-/* Sends a frame, unless it is NULL for want of a buffer: any lost frame is sent, or asked for, again. No lock is held. */
+/* Sends a frame, if there was a buffer for it: any lost frame is sent, or asked for, again. No lock is held. */
 static void
 boot_transmit(struct xk_session *lls, struct xk_msg *frame)
 {

@@ -166,7 +166,7 @@ sequence_judge(struct sequence_session *s, uint32_t number)
 	int32_t ahead = (int32_t)(number - s->expected); /* half of all numbers are ahead, 0 of 4294967295, too */
 
 	if (ahead >= 0) {
-		/* The window moves until its bit 0 is this message. In C, a shift by all 64 bits or more is undefined. */
+		/* Moves the window until its bit 0 is this message. In C, a shift by 64 bits or more is undefined. */
 		s->had = (ahead < SEQUENCE_HISTORY - 1 ? s->had << (ahead + 1) : 0) | 1;
 		s->expected = number + 1;
 		s->counts[SEQUENCE_MISSING] += (uint32_t)ahead;

@@ -1,6 +1,6 @@
 /*
- * test_boot.c - own tests of lab 4, beside those that are handed out: rule by rule, what each kind of frame may do, and what
- * it may not.
+ * test_boot.c - own tests of lab 4, beside those that are handed out: what each kind of frame may and may not do, rule
+ * by rule.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * test_fragment.c - own tests of lab 3, beside those that are handed out: where messages are cut, what contradicts, and that
- * memory comes back.
+ * test_fragment.c - own tests of lab 3, beside those that are handed out: where messages are cut, contradicting
+ * fragments, and memory that comes back.
  */
 #include <errno.h>
 #include <stdlib.h>

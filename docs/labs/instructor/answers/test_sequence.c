@@ -1,6 +1,6 @@
 /*
- * test_sequence.c - own tests of lab 1, beside those that are handed out: the limits of the history, jumps beyond it, the
- * counts, and what a frame may not do.
+ * test_sequence.c - own tests of lab 1, beside those that are handed out: the limits of the history, jumps beyond it,
+ * the counts, and what a frame may not do.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
- * test_window.c - own tests of lab 2, beside those that are handed out: which ACKs count, when messages are sent again, what
- * is kept, and that nothing of it leaks.
+ * test_window.c - own tests of lab 2, beside those that are handed out: which ACKs count, when messages are sent again,
+ * what is kept, and that nothing of it leaks.
  */
 #include <errno.h>
 #include <stdlib.h>
