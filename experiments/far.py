@@ -1,4 +1,4 @@
-"""far.py - the other machine of experiments whose two ends are on two machines (class Far): commands run there by the user's own ssh."""
+"""far.py - the other machine of experiments between two machines (class Far): commands run there by the user's own ssh."""
 import os
 import shlex
 import shutil
@@ -9,7 +9,7 @@ from programs import Failed
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15")
 BOOT = "/proc/sys/kernel/random/boot_id"  # containers and namespaces of one machine share it
-# Runs a command until it ends, or until standard input does: ssh passes no signals on, but its input ends with its caller, and with itself.
+# Runs a command until it, or standard input, ends: ssh forwards no signals, but its input ends with its caller or itself.
 UNTIL_INPUT_ENDS = ("exec 3<&0; {} </dev/null 3<&- & pid=$!; "
                     "{{ cat <&3; kill $pid; sleep 10; kill -KILL $pid; }} >/dev/null 2>&1 & wait $pid; status=$?; kill $!; exit $status")
 

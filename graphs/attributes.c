@@ -30,9 +30,9 @@ struct attributes_target {
 };
 
 /*
- * graphviz's drawing attributes, from its documentation, among them what it writes back (-Txdot). The graph's include
- * those of subgraphs and clusters, which the scan does not keep apart. `name` and `key` are networkx's, for a graph and
- * for one of several edges between two nodes.
+ * graphviz's drawing attributes, from its documentation, including those that it writes back (-Txdot). The graph's
+ * include those of subgraphs and clusters, which the scan does not distinguish. `name` and `key` are networkx's, for a
+ * graph and for one of several edges between two nodes.
  */
 static const struct {
 	unsigned where;
@@ -438,8 +438,8 @@ attributes_check_graph(struct attributes_check *check)
 }
 
 /*
- * Removes what graphviz wrote under the name of a setting (`width`): the setting cannot have this value, and the node
- * has a position, too.
+ * Removes attributes that graphviz wrote under the name of a setting (`width`): the setting cannot have the value, and
+ * the node has a position, too.
  */
 static void
 attributes_remove_layout(struct xk_graph_node *node)
@@ -474,7 +474,7 @@ attributes_check_node(struct attributes_check *check, struct xk_graph_node *node
 	attributes_check_all(&target, &node->attributes);
 }
 
-/* Refuses two edges of one key between two nodes: in DOT they are one edge. */
+/* Refuses two edges with the same key between two nodes: in DOT they are one edge. */
 static void
 attributes_check_key(struct attributes_check *check, const struct xk_graph_edge *edge, const char *of)
 {

@@ -113,8 +113,8 @@ check_fits(const struct xk_role *role, const struct xk_protocol_type *type)
 }
 
 /*
- * Gives role-less edges the first places that they fit, if graphviz has laid the graph out: it writes a node's edges in
- * an order of its own.
+ * Gives each edge without a role the first place that fits, if graphviz has laid the graph out: it reorders a node's
+ * edges.
  */
 static void
 check_place_fitting(struct check_places *places, bool *placed)

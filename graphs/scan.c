@@ -327,7 +327,7 @@ scan_nodes(struct scan_state *state, int node)
 	xk_graph_attributes_clear(&list);
 }
 
-/* Takes the rest of a statement that only names a line's end, which pydot writes after graphs that it has read. */
+/* Takes the rest of a statement that consists of an escaped newline: pydot writes one after graphs that it has read. */
 static bool
 scan_blank(struct scan_state *state, const char *name)
 {

@@ -152,7 +152,7 @@ topology_check_link_addresses(struct topology_load *load)
 	topology_refuse_claims(load, claims, count, true);
 }
 
-/* Refuses host addresses that occur twice: of devices, or given in a host's graph or sets in place of its devices'. */
+/* Refuses duplicate host addresses: devices', or those that a host's graph or sets give instead. */
 static void
 topology_check_host_addresses(struct topology_load *load)
 {

@@ -127,7 +127,7 @@ topology_check_preset(struct topology_load *load, const char *of, const struct x
 			  attributes_guessed(&guess), topology_list_presets(load, list, sizeof(list)));
 }
 
-/* Refuses a network that hosts cannot be in. */
+/* Refuses a network without addresses for hosts. */
 static void
 topology_check_network(struct topology_load *load, const char *of, const struct xk_graph_attribute *a,
 		       const struct xk_network *network)

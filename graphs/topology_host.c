@@ -12,8 +12,8 @@
 /* ---- the text of `set` ---- */
 
 /*
- * Cuts the next setting off *rest and returns it, or NULL. Settings are separated by blanks and ';'; what stands
- * between single quotes belongs to one, without the quotes. *open: its quotes do not close.
+ * Cuts the next setting off *rest and returns it, or NULL. Settings are separated by blanks and ';', except between
+ * single quotes, which are removed. *open: its quotes do not close.
  */
 static char *
 topology_next_set(char **rest, bool *open)

@@ -7,7 +7,7 @@
 
 /*
  * Finds the user's run-time directory: $XDG_RUNTIME_DIR or, if that is missing, not private or too long for the path of
- * a socket in it, /tmp/xk-UID. If `make` is set, makes the latter when it is missing. Returns 0, or -errno with the
+ * a socket in it, /tmp/xk-UID. If `make` is set, makes /tmp/xk-UID if it is missing. Returns 0, or -errno with the
  * reason in why. Any thread.
  */
 int private_directory(char *path, size_t size, bool make, char *why, size_t why_size);

@@ -49,8 +49,8 @@ rig_type_new(struct rig *r, const char *name, const struct xk_protocol_ops *ops,
 }
 
 /*
- * Cuts digits off the end of name, as many as it takes to make it a protocol's: udp2 is an instance of udp, unless
- * there is a protocol udp2. Fakes have no digits.
+ * Cuts digits off the end of name until it is a protocol's: udp2 is an instance of udp, unless there is a protocol
+ * udp2. Fakes have no digits.
  */
 static void
 rig_stem(const char *name, char *stem)

@@ -260,7 +260,7 @@ swarm_sanitized() {
 		grep -xFf "$logs/swarm_hash.txt" "$logs/swarm.txt"
 }
 
-# The other C library of Linux has all that the framework, protocols, graphs and the simulator need.
+# musl has all that the framework, protocols, graphs and the simulator need of a C library.
 musl() {
 	musl-gcc -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -fsyntax-only -I . -I platform/compat -DXK_NO_SEM_CLOCKWAIT \
 		xkernel/*.c xkernel/engine/*.c protocols/*.c protocols/*/*.c graphs/*.c platform/*.c platform/sim/*.c

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Names for a named pipe's copy, which needs a descriptor of its own. */
+/* Names for the copy of a named pipe, which needs its own descriptor. */
 static const char *const input_names[] = { "/dev/fd/3", "/dev/fd/4", "/dev/fd/5", "/dev/fd/6",
 					   "/dev/fd/7", "/dev/fd/8", "/dev/fd/9" };
 
@@ -29,7 +29,7 @@ input_descriptor(const char *file)
 	return -1;
 }
 
-/* Whether what is read is gone afterwards. */
+/* Returns whether reading consumes the contents. */
 static bool
 input_is_stream(int fd)
 {
@@ -38,7 +38,7 @@ input_is_stream(int fd)
 	return fstat(fd, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || isatty(fd));
 }
 
-/* Copies what fd has to tell into memory. Returns a descriptor of the copy, or -1. */
+/* Copies fd's contents into memory. Returns a descriptor of the copy, or -1. */
 static int
 input_copy(int fd)
 {

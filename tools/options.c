@@ -193,7 +193,7 @@ options_complain(const struct options_program *program, const struct options_all
 		options_misuse(program, "%.*s is short for several options: %s", (int)len, word, several);
 }
 
-/* Files come last: a wrong command line reads nothing, and of an option that is given twice the last counts. */
+/* Files are read last: a wrong command line reads none, and an option given twice only its last. */
 static void
 options_read(const struct options_all *all, void *into)
 {

@@ -74,7 +74,7 @@ struct options_program {
 	const struct options_option *options;
 	struct options_shared shared[OPTIONS_SHARED];
 	unsigned operands_min, operands_max;
-	bool reads_operands; /* they are files that are read: as OPTIONS_FILE */
+	bool reads_operands; /* operands are files to read, as OPTIONS_FILE */
 };
 
 /* All but OPTIONS_GO are exit statuses. */

@@ -24,7 +24,7 @@ start_write_plain(void *raw, const char *text, size_t len)
 }
 #endif
 
-/* From now on, what a message quotes cannot steer a terminal. Only with glibc: elsewhere, stderr is a constant. */
+/* Keeps quoted text in messages from controlling a terminal. Only with glibc: elsewhere, stderr is a constant. */
 static void
 start_make_plain(void)
 {
@@ -54,7 +54,7 @@ start_version(void)
 	return OPTIONS_SUCCESS;
 }
 
-/* Whether the arguments ask for the version, which needs no other argument to be right. */
+/* Returns whether the arguments ask for the version, even if other arguments are wrong. */
 static bool
 start_asks_version(int argc, char **argv)
 {

@@ -1,4 +1,4 @@
-/* address.c - link addresses that are invented for ports whose device has none. */
+/* address.c - link addresses generated for ports whose device has none. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,9 +23,8 @@ dpdk_address_read(const char *path, char word[DPDK_ADDRESS_WORD])
 }
 
 /*
- * Each part alone may be equal on hosts that meet: clones of a machine share its id and name, containers of a machine
- * its id and perhaps their names, and every namespace may have a "tap0". Nothing that a restart of the program changes
- * is a part.
+ * Hosts on one link may share any single input: clones of a machine have one id and name, its containers one id and
+ * perhaps one name, and every namespace may have a "tap0". No input changes when the program is restarted.
  */
 uint64_t
 dpdk_address_invent(const char *what)

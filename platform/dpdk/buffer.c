@@ -151,8 +151,8 @@ dpdk_buffer_pool_new_lent(unsigned count, char *why, size_t size)
 /* ---- buffers ---- */
 
 /*
- * How many buffers allocations leave in the pool, beside the caches. A cache takes DPDK_BUFFER_CACHE at a time. The
- * last ones are for devices alone: virtio's driver fills its ring at once, or not at all.
+ * Buffers that allocations leave in the pool, outside the caches. A cache takes DPDK_BUFFER_CACHE at a time. The last
+ * buffers are for devices only: virtio's driver fills its ring at once, or not at all.
  */
 enum {
 	DPDK_BUFFER_LAST = DPDK_DEVICE_RING + XK_BURST + DPDK_BUFFER_CACHE,

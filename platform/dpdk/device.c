@@ -170,7 +170,7 @@ dpdk_device_bring_up(struct dpdk_device *self)
 	return error == 0 ? rte_eth_dev_start(self->id) : error;
 }
 
-/* Adds the places in the device's rings to what its platform's pool must fill; sign -1: subtracts. */
+/* Adds (sign 1) or subtracts (-1) the slots of the device's rings, which its platform's pool must fill. */
 static void
 dpdk_device_count_rings(const struct dpdk_device *self, int sign)
 {

@@ -52,7 +52,7 @@ dpdk_sleep(struct xk_platform *platform, uint64_t deadline_ns)
 	struct dpdk_platform *self = (struct dpdk_platform *)platform;
 	int flags = EVLOOP_ONCE;
 
-	/* Frames that wait in a device wake nobody when buffers come back. */
+	/* When buffers come back, frames that wait in a device wake no driver. */
 	if (xk_unlikely(self->is_starved)) {
 		uint64_t soon_ns = clock_now_ns(&self->clock) + DPDK_STARVED_NS;
 

@@ -37,7 +37,7 @@ struct dpdk_platform {
 	struct dpdk_platform *owner; /* owns the pool: itself, or the platform of the kernel's first driver */
 	struct rte_mempool *pool;
 	_Atomic unsigned borrowed;            /* messages in buffers of devices' own pools */
-	_Atomic unsigned in_rings;            /* places for buffers in the rings of open devices */
+	_Atomic unsigned in_rings;            /* slots for buffers in the rings of open devices */
 	struct rte_mempool *left[DPDK_POOLS]; /* pools of closed devices */
 	unsigned left_count;
 	struct event_base *events;
@@ -106,7 +106,7 @@ dpdk_take(const struct rte_mbuf *m)
 
 /* ---- buffer.c ---- */
 
-enum { DPDK_DEVICE_RING = 256 }; /* of a device, each way */
+enum { DPDK_DEVICE_RING = 256 }; /* slots of a device's ring, each way */
 
 /* Size of an mbuf's private area, which holds its segment. */
 #ifdef XK_DEBUG
@@ -254,8 +254,8 @@ struct dpdk_link {
 	void (*closed)(struct dpdk_device *device);
 
 	/*
-	 * Receive and send frames as rte_eth_rx_burst and rte_eth_tx_burst do, by a descriptor of the link's own. NULL:
-	 * DPDK's driver does.
+	 * Receive and send frames as rte_eth_rx_burst and rte_eth_tx_burst do, by the link's own descriptor. NULL:
+	 * DPDK's driver does it.
 	 */
 	unsigned (*receive)(struct dpdk_port *port, struct rte_mbuf **frames, unsigned max);
 	unsigned (*transmit)(struct dpdk_port *port, struct rte_mbuf **frames, unsigned count);
@@ -266,9 +266,9 @@ struct dpdk_link {
 	/* ---- of links on an interface ---- */
 
 	bool is_other_end;    /* the interface is the other end of the cable */
-	bool is_missed_twice; /* what the link missed is also among the interface's drops */
+	bool is_missed_twice; /* the interface's drops include the frames that the link missed */
 
-	/* Takes the interface that is there again. In the driver. Returns 0 or -errno. NULL: nothing is to be done. */
+	/* Takes an interface that has returned. In the driver. Returns 0 or -errno. NULL: there is nothing to do. */
 	int (*reopen)(struct dpdk_port *port, char *why, size_t size);
 
 	/*
@@ -343,10 +343,10 @@ enum dpdk_count {
 	DPDK_COUNT_UNSENT,   /* sent, but refused by the device */
 	DPDK_COUNT_MALFORMED,
 	DPDK_COUNT_RX_TOO_LONG, /* received, but longer than a buffer */
-	DPDK_COUNT_RX_JOINED,   /* received, but joined of several by a kernel */
-	DPDK_COUNT_RX_UNSUMMED, /* received, but without a checksum, which cannot be completed here */
-	DPDK_COUNT_RX_MISSED,   /* lost before the port, because there was no room */
-	DPDK_COUNT_DROPS,       /* those above are lost frames */
+	DPDK_COUNT_RX_JOINED,   /* received, but joined from several by a kernel */
+	DPDK_COUNT_RX_UNSUMMED, /* received, but with a missing checksum that cannot be completed here */
+	DPDK_COUNT_RX_MISSED,   /* lost before the port, for want of room */
+	DPDK_COUNT_DROPS,       /* the counts above are of lost frames */
 
 	DPDK_COUNT_RENAMED = DPDK_COUNT_DROPS, /* news of the interface */
 	DPDK_COUNT_MOVED,
@@ -371,7 +371,7 @@ struct dpdk_port {
 	_Atomic bool up;         /* there is a peer, and it uses this lane */
 	_Atomic bool is_sending; /* some driver sends by this queue; used with several lanes */
 	_Atomic bool is_arming;  /* the driver is enabling or disabling interrupts */
-	_Atomic bool has_told;   /* what the user can do about frames that were joined */
+	_Atomic bool has_told;   /* the user was told how to avoid joined frames */
 	_Atomic uint64_t counts[DPDK_COUNTS];
 	char name[108]; /* the port's: as long as a socket's path may be */
 };
@@ -430,8 +430,8 @@ uint64_t dpdk_hash(const char *text);
 /* ---- address.c ---- */
 
 /*
- * Returns a link address for the port called `what` of this host: locally administered, unicast, the same at each
- * start, and another one on another host, in another network namespace and for another `what`. Its lowest bit is 0.
+ * Returns a link address for this host's port called `what`: locally administered, unicast, the same at each start, and
+ * different on another host, in another network namespace and for another `what`. Its lowest bit is 0.
  */
 uint64_t dpdk_address_invent(const char *what);
 
@@ -501,15 +501,15 @@ struct dpdk_interface_state {
 	unsigned flags, type;
 	uint32_t mtu;
 	uint8_t address[6], own_address[6]; /* own: the card's, whatever it was set to */
-	bool is_moved;                      /* it leaves for another network namespace */
+	bool is_moved;                      /* it is moving to another network namespace */
 	struct dpdk_interface_counts counts;
 };
 
-/* A link's own state begins with it. */
+/* The link's own state begins with this struct. */
 struct dpdk_interface {
 	char wanted[16];                     /* the name that was given */
-	struct dpdk_interface_state now;     /* ... and the last, with its name, of an interface that is gone */
-	struct dpdk_interface_counts before; /* when it was taken */
+	struct dpdk_interface_state now;     /* the last known one, with its name, if the interface is gone */
+	struct dpdk_interface_counts before; /* when the interface was taken */
 	struct dpdk_port *port;              /* NULL: not attached yet */
 	int claim_fd;
 	int ask_fd, news_fd; /* netlink sockets in the interface's network namespace */
@@ -527,10 +527,10 @@ struct dpdk_interface {
  */
 int dpdk_interface_new(struct dpdk_device *device, size_t state_size, const char *name, char *why, size_t size);
 
-/* Stores the link address of the network namespace's first card, or else of its first cable. Returns false if none. */
+/* Stores the link address of the network namespace's first card, or else of its first veth or macvlan. False: none. */
 bool dpdk_interface_first(uint8_t address[6]);
 
-/* Fails if frames of the interface are not Ethernet's, and says what to take instead. */
+/* Fails if the interface is not Ethernet; `why` then names alternatives. */
 int dpdk_interface_is_ethernet(const struct dpdk_interface_state *now, char *why, size_t size);
 
 /*
@@ -544,8 +544,8 @@ int dpdk_interface_check(const struct dpdk_interface *self, const unsigned *need
 int dpdk_interface_may(unsigned capability, const char *what, char *why, size_t size);
 
 /*
- * Takes the port's MTU from the interface, and its address if it has none, keeps the port up while the interface is,
- * and tells and counts the interface's news.
+ * Takes the port's MTU from the interface, and its address if the port has none, keeps the port up while the interface
+ * is, and reports and counts the interface's changes.
  */
 int dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size);
 

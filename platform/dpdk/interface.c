@@ -1,11 +1,10 @@
 /*
  * interface.c - the operating system's network interface under a device. It is claimed, so that a second user is
- * refused, and its news are followed by netlink: its state, MTU, address and name, its leaving and its return.
+ * refused, and followed by netlink: its state, MTU, address and name, its departure and its return.
  *
  * The interface is found by its name once, and known by its index from then on: a rename changes nothing. When it is
- * deleted or moved to another network namespace, the port goes down, and waits for an interface of that name: the one
- * that was given, or the last one. A link that has the interface itself (a tap's descriptor) follows it to the other
- * namespace.
+ * deleted or moved to another network namespace, the port goes down, and waits for an interface with the given name or
+ * the last one. A link that holds the interface itself (a tap's descriptor) follows it to the other namespace.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -168,7 +167,7 @@ dpdk_netlink_ask(int fd, void *buffer, size_t size, int index, const char *name,
 	if (index == 0)
 		snprintf(request.name, sizeof(request.name), "%s", name);
 	request.header.nlmsg_len = index == 0 ? sizeof(request) : offsetof(typeof(request), attribute);
-	while (recv(fd, buffer, size, MSG_DONTWAIT) > 0) /* an answer that nobody waited for */
+	while (recv(fd, buffer, size, MSG_DONTWAIT) > 0) /* discards late answers */
 		;
 	/* Netlink answers a request for one link before send returns. */
 	if (send(fd, &request, request.header.nlmsg_len, 0) < 0)
@@ -197,7 +196,7 @@ dpdk_interface_ask(struct dpdk_interface *self, const char *name, struct dpdk_in
 
 /* ---- state of the interface ---- */
 
-/* Changes what other threads may read meanwhile. */
+/* Changes the state, which other threads may be reading. */
 static void
 dpdk_interface_set(struct dpdk_interface *self, const struct dpdk_interface_state *now)
 {
@@ -278,7 +277,7 @@ dpdk_interface_is_up(const struct dpdk_interface_state *now)
 	return now->index != 0 && (now->flags & IFF_UP) != 0 && (now->flags & IFF_RUNNING) != 0;
 }
 
-/* Puts the port up or down, as the interface is. */
+/* Sets the port up or down, as the interface is. */
 static void
 dpdk_interface_switch(struct dpdk_interface *self)
 {
@@ -325,7 +324,7 @@ dpdk_interface_accept(struct dpdk_interface *self)
 		setsockopt(self->filter_fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof(request));
 }
 
-/* ---- news; in the driver ---- */
+/* ---- changes; in the driver ---- */
 
 static void
 dpdk_interface_went(struct dpdk_interface *self, bool is_moved)
@@ -364,7 +363,7 @@ dpdk_interface_enter(struct dpdk_interface *self, int space)
 	return error;
 }
 
-/* Follows the interface, which was moved, to its namespace, if the link has it in its hands. Returns whether it has. */
+/* Follows the interface to the namespace that it was moved to, if the link can. Returns whether it did. */
 static bool
 dpdk_interface_follow(struct dpdk_interface *self)
 {
@@ -383,7 +382,7 @@ dpdk_interface_follow(struct dpdk_interface *self)
 	event_add(self->event, NULL);
 	if (error == 0)
 		error = dpdk_interface_ask(self, name, &now);
-	if (error != 0) /* its state is not known: frames tell */
+	if (error != 0) /* its state is unknown: only frames show it */
 		now.flags |= IFF_UP | IFF_RUNNING;
 	dpdk_interface_set(self, &now);
 	dpdk_port_tell(self->port, "the interface %s was moved to another network namespace: the port goes on there%s",
@@ -392,7 +391,7 @@ dpdk_interface_follow(struct dpdk_interface *self)
 	return true;
 }
 
-/* Takes an interface of the right name, after the port's own was deleted or moved. */
+/* Takes a new interface with the right name, after the port's own was deleted or moved. */
 static void
 dpdk_interface_came(struct dpdk_interface *self, const struct dpdk_interface_state *now)
 {
@@ -428,7 +427,7 @@ dpdk_interface_tell_mtu(struct dpdk_interface *self, uint32_t before)
 	dpdk_port_set_mtu(self->port, dpdk_interface_mtu(&self->now));
 }
 
-/* Notes what has changed at the interface. */
+/* Handles a change of the interface. */
 static void
 dpdk_interface_note(struct dpdk_interface *self, const struct dpdk_interface_state *now)
 {
@@ -460,7 +459,7 @@ dpdk_interface_note(struct dpdk_interface *self, const struct dpdk_interface_sta
 	dpdk_interface_switch(self);
 }
 
-/* Whether an interface of this name takes the place of the one that is gone. */
+/* Returns whether an interface called name replaces the one that is gone. */
 static bool
 dpdk_interface_is_wanted(const struct dpdk_interface *self, const char *name)
 {
@@ -474,7 +473,7 @@ dpdk_interface_hear(struct dpdk_interface *self, struct nlmsghdr *message)
 
 	if (message->nlmsg_type != RTM_NEWLINK && message->nlmsg_type != RTM_DELLINK)
 		return;
-	/* a bridge tells of its ports in another family: RTM_DELLINK is then their leaving it */
+	/* bridges use another family for their ports: there, RTM_DELLINK means that a port left the bridge */
 	if (((const struct ifinfomsg *)NLMSG_DATA(message))->ifi_family != AF_UNSPEC)
 		return;
 	dpdk_netlink_read(message, &now);
@@ -489,7 +488,7 @@ dpdk_interface_hear(struct dpdk_interface *self, struct nlmsghdr *message)
 	}
 }
 
-/* Asks for the state where news were lost. */
+/* Asks for the state after notifications were lost. */
 static void
 dpdk_interface_catch_up(struct dpdk_interface *self)
 {
@@ -602,7 +601,7 @@ dpdk_descriptors_new(const struct dpdk_descriptors *before, int domain)
 
 /* ---- the host's other interfaces ---- */
 
-/* Returns 0 if a host is known by this interface for long: 1, rather by this than by none; 2: not at all. */
+/* Returns how well the interface identifies a host in the long run: 0: well, 1: better than nothing, 2: not at all. */
 static unsigned
 dpdk_interface_rank(const struct dpdk_interface_state *now)
 {

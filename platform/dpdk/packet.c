@@ -2,14 +2,13 @@
  * packet.c - link `af_packet`: a network interface of the operating system, by a packet socket. The operating system
  * keeps the interface and receives its frames, too.
  *
- * The socket is our own, and not that of DPDK's af_packet driver. That driver reads frames without what the kernel
- * says about them: which checksums were left to a device, which frames were joined or cut, and which were lost. It also
- * joins a fanout group that reassembles IP fragments, and sends by a ring that drops in silence. Here, frames are
- * received by a ring, each behind the header that virtio has for it (PACKET_VNET_HDR), and sent by sendmmsg, which
- * reports each frame that the interface refuses.
+ * The socket is our own, not that of DPDK's af_packet driver. That driver ignores the kernel's metadata: which
+ * checksums were left to a device, which frames were joined or cut, and which were lost. It also joins a fanout group
+ * that reassembles IP fragments, and sends by a ring that drops silently. Here, frames are received by a ring, each
+ * behind a virtio header (PACKET_VNET_HDR), and sent by sendmmsg, which reports each frame that the interface refuses.
  *
- * A checksum that the sender left to a device is completed at once, so that no frame leaves this port without one, be
- * it to a protocol, a capture or another link. It is summed once, as a checksum that is verified.
+ * A checksum that the sender left to a device is completed at once: no protocol, capture or other link gets a frame
+ * without one. Completing takes one pass over the frame, like verifying.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -36,7 +35,7 @@ enum {
 	DPDK_PACKET_PIECES = 2 * XK_BURST,
 	DPDK_PACKET_ADDRESSES = 12, /* bytes before a VLAN's tag */
 	DPDK_PACKET_TAG = 4,
-	DPDK_PACKET_SCTP = 8, /* where its checksum is, which is none of the Internet's */
+	DPDK_PACKET_SCTP = 8, /* offset of SCTP's checksum, which is not the Internet checksum */
 };
 
 #ifndef PACKET_IGNORE_OUTGOING
@@ -59,7 +58,7 @@ dpdk_packet_about(struct tpacket2_hdr *frame)
 	return (struct virtio_net_hdr *)((uint8_t *)frame + frame->tp_mac - sizeof(struct virtio_net_hdr));
 }
 
-/* Says once how the user can get frames that kernels do not join. */
+/* Prints once how to keep kernels from joining frames. */
 static void
 dpdk_packet_tell_joined(struct dpdk_port *port)
 {
@@ -75,7 +74,7 @@ dpdk_packet_tell_joined(struct dpdk_port *port)
 		self->interface.now.name, self->interface.now.name);
 }
 
-/* Completes the checksum that was left to a device, or else counts the frame. Returns whether it is whole. */
+/* Completes the checksum that was left to a device. Otherwise, counts the frame and returns false. */
 static bool
 dpdk_packet_sum(struct dpdk_port *port, uint8_t *bytes, size_t len, const struct virtio_net_hdr *about)
 {
@@ -91,7 +90,7 @@ dpdk_packet_sum(struct dpdk_port *port, uint8_t *bytes, size_t len, const struct
 	return true;
 }
 
-/* Puts back the VLAN's tag, which the kernel took out. VLAN 0 is no VLAN, only a priority. */
+/* Puts back the VLAN tag, which the kernel took out. VLAN 0 is no VLAN, only a priority. */
 static void
 dpdk_packet_tag(struct rte_mbuf *m, const struct tpacket2_hdr *frame)
 {
@@ -106,7 +105,7 @@ dpdk_packet_tag(struct rte_mbuf *m, const struct tpacket2_hdr *frame)
 	xk_put16(bytes + DPDK_PACKET_ADDRESSES + 2, frame->tp_vlan_tci);
 }
 
-/* Returns whether the frame is whole and a single one; counts it otherwise. */
+/* Returns whether the frame is complete and not joined from several; otherwise counts it. */
 static bool
 dpdk_packet_is_good(struct dpdk_port *port, struct tpacket2_hdr *frame)
 {
@@ -229,7 +228,7 @@ dpdk_packet_transmit(struct dpdk_port *port, struct rte_mbuf **frames, unsigned 
 
 /* ---- counts ---- */
 
-/* The kernel forgets what it has told: two callers share it. */
+/* Adds the kernel's count, which each reading resets. */
 static void
 dpdk_packet_count(struct dpdk_port *port)
 {

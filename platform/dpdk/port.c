@@ -127,7 +127,7 @@ malformed:
 	return NULL;
 }
 
-/* Looks, as no frame has come, whether that is for want of buffers. Counts each time that this begins. */
+/* Checks, after no frame came, whether buffers are short. Counts each beginning of such a shortage. */
 static inline void
 dpdk_port_look_for_buffers(struct dpdk_port *self)
 {
@@ -516,7 +516,7 @@ static const char *const dpdk_port_count_names[DPDK_COUNTS] = {
 	"mtu_changed", "address_changed", "downs",          "ups",
 };
 
-/* Reports what a device of DPDK's has counted, at its first lane. */
+/* Reports the counts of DPDK's device, for its first lane only. */
 static void
 dpdk_port_see_device(struct dpdk_port *self, void (*see)(void *context, const char *name, uint64_t count, bool is_drop),
 		     void *context)
@@ -529,7 +529,7 @@ dpdk_port_see_device(struct dpdk_port *self, void (*see)(void *context, const ch
 	see(context, "device_missed", stats.imissed, true);
 	see(context, "device_rx_errors", stats.ierrors, true);
 	see(context, "device_no_buffer", stats.rx_nombuf, false);
-	/* DPDK's drivers of virtual links also count there what they did not take, which is sent again */
+	/* DPDK's drivers of virtual links also count frames there that they did not take, and that are sent again */
 	if (self->device->is_card)
 		see(context, "device_tx_errors", stats.oerrors, true);
 }

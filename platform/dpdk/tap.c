@@ -1,11 +1,11 @@
 /*
- * tap.c - link `tap`: the peer is this machine's operating system, through an interface made for the port, or what that
- * interface is bridged to.
+ * tap.c - link `tap`: the peer is this machine's operating system, through an interface made for the port, or a host
+ * that the interface is bridged to.
  *
- * The interface is the other end of the cable, so our end has another link address: a bridge could not tell them apart
- * otherwise. The descriptor of /dev/net/tun is read and written here, and not by DPDK's driver, which opens no tap of a
- * single queue, receives only after a real-time signal, and does not follow an interface that was deleted and made
- * again. The descriptor stays the interface's wherever that goes.
+ * The interface is the other end of the cable, so our end has another link address: otherwise, a bridge could not tell
+ * them apart. The descriptor of /dev/net/tun is read and written here, not by DPDK's driver, which cannot open a
+ * single-queue tap, receives only after a real-time signal, and does not follow an interface that was deleted and made
+ * again. The descriptor stays valid when the interface moves.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -51,7 +51,7 @@ dpdk_tap_receive(struct dpdk_port *port, struct rte_mbuf **frames, unsigned max)
 
 		if (m == NULL) /* the frame stays in the interface */
 			break;
-		/* The kernel cuts a frame in silence: the byte after the buffer tells. */
+		/* The kernel truncates frames silently: the byte after the buffer shows it. */
 		pieces[0] = (struct iovec){ rte_pktmbuf_mtod(m, void *), rte_pktmbuf_tailroom(m) };
 		pieces[1] = (struct iovec){ &rest, sizeof(rest) };
 		got = readv(self->fd, pieces, 2);
@@ -119,7 +119,7 @@ dpdk_tap_take(const struct dpdk_tap *self, const char *name)
 		return 0;
 	if (errno != EINVAL)
 		return -errno;
-	request.ifr_flags |= IFF_MULTI_QUEUE; /* it was made with several queues */
+	request.ifr_flags |= IFF_MULTI_QUEUE; /* the interface was made with several queues */
 	return ioctl(self->fd, TUNSETIFF, &request) == 0 ? 0 : -errno;
 }
 

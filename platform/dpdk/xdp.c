@@ -193,7 +193,7 @@ dpdk_xdp_reopen(struct dpdk_port *port, char *why, size_t size)
 	struct dpdk_xdp *self = port->device->state;
 	int error;
 
-	/* The first device's pool may be in use as long as the process: do not take one more each time. */
+	/* The first device's pool may be in use as long as the process: the number of pools must be bounded. */
 	if (platform->left_count == DPDK_POOLS) {
 		snprintf(why, size, "it went and came too often: start the program again");
 		return -ENOMEM;
@@ -213,7 +213,7 @@ dpdk_xdp_closed(struct dpdk_device *device)
 	dpdk_interface_free(device);
 }
 
-/* What the kernel found no room for: a buffer, or a place in the ring. */
+/* Counts frames for which the kernel had no buffer or no slot in the ring. */
 static void
 dpdk_xdp_count(struct dpdk_port *port)
 {

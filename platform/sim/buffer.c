@@ -140,14 +140,14 @@ memory_forget_out(struct memory_platform *self)
 
 /* ---- counting ---- */
 
-/* Returns the reserve: a part of a small limit, and enough for a burst of frames and answers of a large one. */
+/* Returns the reserve: enough for a burst of frames and answers, or a part of a small limit. */
 static inline unsigned
 memory_reserve(unsigned limit)
 {
 	return limit / 32 < MEMORY_RESERVE ? limit / 32 : MEMORY_RESERVE;
 }
 
-/* Returns the limit for all but ports (left: half of the reserve) and for payload (left: the reserve). */
+/* Returns the limit for payload, which leaves the reserve, or for short messages, which leave half of it. */
 static unsigned
 memory_limit(struct memory_platform *self, bool is_payload)
 {

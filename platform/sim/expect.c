@@ -34,7 +34,7 @@ expect_growth(void)
 	return (uintptr_t)end;
 }
 
-/* Makes the heap grow by this much at a time from now on, where the C library can (glibc). */
+/* Makes the heap grow in steps of size from now on, if the C library can (glibc). */
 static bool
 expect_pad(size_t size)
 {

@@ -64,7 +64,7 @@ mistake_keep(struct mistake *self, struct xk_session *s, struct xk_msg *m)
 	xk_event_schedule(&self->event, 1000);
 }
 
-/* The semaphore of whoever comes first, on any host. */
+/* Initialized by the first caller, on any host. */
 static struct xk_semaphore *
 mistake_static_semaphore(struct mistake *self)
 {
@@ -75,7 +75,7 @@ mistake_static_semaphore(struct mistake *self)
 	return &semaphore;
 }
 
-/* Waits as no message may, if it is to. */
+/* Waits as no message may, if the mistake asks for it. */
 static void
 mistake_wait(struct mistake *self, uint64_t count)
 {
@@ -181,7 +181,7 @@ mistake_init(struct xk_protocol *protocol)
 
 static const struct xk_protocol_ops mistake_ops = { .init = mistake_init, XK_VIRTUAL_OPS };
 
-/* Lists without an end are found before anything runs: MISTAKE_UNENDED is the letter of the one that has none. */
+/* Lists without an end are found before anything runs. MISTAKE_UNENDED is the letter of the list without one. */
 #ifndef MISTAKE_UNENDED
 #define MISTAKE_UNENDED 0
 #endif

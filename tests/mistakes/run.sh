@@ -75,8 +75,8 @@ waits locked_wait 134 'host "server", protocol "mistake" waits, crossing "udp" -
 waits locked_push 134 'a lock is held for too long: host "server"'
 waits locked_end 134 'a lock is held for too long: host "server": a message has ended and left a lock taken'
 
-# On threads of the operating system: told when the host stops, and by `xk run --json`; a host that sleeps in a pop is told of
-# while it does, and a second signal ends it.
+# On threads of the operating system, waits are reported when the host stops, and by `xk run --json`; a host that sleeps
+# in a pop is reported meanwhile, and a second signal ends it.
 for mode in ipp regular; do
 	expect "waits_forever in udptest, mode $mode" 1 \
 		'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for [0-9.]* s, without a time-out' \

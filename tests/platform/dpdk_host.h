@@ -120,7 +120,7 @@ port_count_see(void *context, const char *name, uint64_t count, bool is_drop)
 		wanted->count = count;
 }
 
-/* A count of the port's, which must have one of this name. */
+/* Returns the port's count of this name, which must exist. */
 static inline uint64_t
 port_count(struct xk_port *port, const char *name)
 {

@@ -136,9 +136,9 @@ TEST(views_share_bytes_and_outlive_their_owner)
 	xk_dpdk_stop(h.platform);
 }
 
-enum { RESERVE = 1024, RING = 256 }; /* at most so many buffers are left in reserve; at least a ring's */
+enum { RESERVE = 1024, RING = 256 }; /* bounds of the reserve: at most 1024 buffers, at least a ring's */
 
-/* What is left when payload is refused suffices for headers and acknowledgements; what is left then, for a device. */
+/* When payload is refused, enough is left for headers and acknowledgements; after these, enough for a device. */
 TEST(a_pool_has_a_reserve_for_short_messages)
 {
 	static struct xk_msg *all[BUFFERS];

@@ -1,6 +1,6 @@
 /*
- * test_dpdk_interface.c - what a port on a network interface of the operating system takes, counts and follows: frames
- * as other kernels send them, and an interface that changes under it.
+ * test_dpdk_interface.c - a port on a network interface of the operating system: frames as other kernels send them, and
+ * an interface that changes while the port is open.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@ enum { UDP_LEN = 8, SUM_AT = HEADER + IP_LEN + 6, PAYLOAD = 101, DATAGRAM = HEAD
 
 /* ---- a kernel at the other end ---- */
 
-/* A socket that sends frames on the interface as a kernel does: with what it says about them. */
+/* Opens a socket that sends frames on the interface as a kernel does: with metadata. */
 static int
 wire_open(const char *name)
 {
@@ -90,7 +90,7 @@ struct end {
 	int wire;
 };
 
-/* A port on one end of a new cable, and the wire at the other. Returns false if there can be none. */
+/* Makes a new cable with a port on one end and the wire at the other. Returns false if it cannot. */
 static bool
 end_open(struct end *e, const char *link, unsigned number)
 {
@@ -127,7 +127,7 @@ end_carries_plain(struct end *e)
 	return good;
 }
 
-/* Lets the port see frames that it drops: those before the one that it receives. */
+/* Lets the port take and drop the frames before the next one that it receives. */
 static void
 end_sends_plain(struct end *e)
 {
@@ -197,7 +197,7 @@ TEST(frames_that_a_kernel_joined_are_dropped_by_name)
 	end_close(&e);
 }
 
-/* A tag that the kernel took out is put back: the frame is none of the untagged network. */
+/* A VLAN tag that the kernel took out is put back: the frame does not belong to the untagged network. */
 TEST(a_tagged_frame_keeps_its_tag)
 {
 	static const uint16_t tags[] = { 0x2005, 0xe000 };
@@ -263,7 +263,7 @@ TEST(a_frame_longer_than_a_buffer_is_counted)
 	end_close(&e);
 }
 
-/* Nobody receives meanwhile: what the ring does not hold is lost, and counted. */
+/* While the port does not receive, frames beyond the ring's size are lost and counted. */
 static void
 check_missed(const char *link, unsigned number)
 {
@@ -316,7 +316,7 @@ has_ip(void)
 	return has;
 }
 
-/* Whether the count gets there in time. */
+/* Returns whether the count gets there in time. */
 static bool
 comes_to(struct host *h, const char *name, uint64_t count)
 {
@@ -329,7 +329,7 @@ comes_to(struct host *h, const char *name, uint64_t count)
 	return port_count(h->port, name) == count;
 }
 
-/* Whether a frame still gets through both ways: from the far end by its socket, and to it. */
+/* Returns whether a frame still gets through in both directions. */
 static void
 check_carries(struct end *e)
 {
@@ -399,7 +399,7 @@ TEST(a_port_follows_the_mtu)
 	check_mtu("af_xdp", 33);
 }
 
-/* Before the port has heard of it: the kernel refuses the frame, and says why. */
+/* Before the port knows of the change, the kernel refuses the frame and says why. */
 TEST(a_frame_that_the_interface_refuses_is_counted)
 {
 	struct end e;
@@ -445,7 +445,7 @@ TEST(a_deleted_interface_is_taken_when_it_is_back)
 	check_return("af_xdp", 36);
 }
 
-/* An interface of the right name that is none of Ethernet is left alone. */
+/* An interface with the right name that is not Ethernet is ignored. */
 TEST(another_kind_of_interface_does_not_take_the_place)
 {
 	struct end e;
@@ -482,7 +482,7 @@ TEST(a_deleted_tap_is_taken_when_it_is_back)
 	link_close(&h);
 }
 
-/* The interface's own address is another thing than the port's, which its neighbours know. */
+/* The port keeps its address, which its neighbours know, when the interface's changes. */
 TEST(a_port_keeps_its_address_when_the_interface_gets_another)
 {
 	struct ifreq r = { .ifr_hwaddr = { .sa_family = 1, .sa_data = { 2, 0, 0, 0, 0x88, 0x77 } } };

@@ -374,7 +374,7 @@ TEST(virtio_server_outlives_clients_that_leave_are_killed_or_talk_nonsense)
 	xk_dpdk_stop(h.platform);
 }
 
-/* Takes every buffer that a protocol can have. */
+/* Takes every buffer that a protocol can get. */
 static void
 take_buffers(struct host *h, struct xk_msg **all, unsigned *count)
 {
@@ -382,7 +382,7 @@ take_buffers(struct host *h, struct xk_msg **all, unsigned *count)
 		(*count)++;
 }
 
-/* A protocol that keeps all that it gets, and takes what is left: the port says so, once. It hears again afterwards. */
+/* If a protocol takes all buffers, the port reports it once. Afterwards, the port receives again. */
 TEST(a_port_without_buffers_counts_that)
 {
 	enum { MESSAGES = 1200 };

@@ -265,7 +265,7 @@ siege_content(const uint8_t *frame, size_t len)
 	return hash == 0 ? 1 : hash;
 }
 
-/* Returns whether a frame of the server's asks for an acknowledgement, and bears nothing else. */
+/* Returns whether the server's frame only asks for an acknowledgement. */
 static inline bool
 siege_is_question(const uint8_t *frame, size_t len)
 {
@@ -568,8 +568,8 @@ siege_add(struct siege *s, const char *name, bool is_enemy)
 }
 
 /*
- * Makes a siege. The link loses `loss` frames of a thousand. The server has `buffers` (0: many), both hosts the
- * statements `beside` in their graph. The client is down at first.
+ * Makes a siege. The link loses `loss` frames of a thousand. The server has `buffers` (0: many), and `beside` is added
+ * to both hosts' graphs. The client is down at first.
  */
 static inline struct siege *
 siege_new_with(unsigned loss, unsigned buffers, const char *beside)

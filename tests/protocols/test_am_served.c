@@ -271,7 +271,7 @@ TEST(a_reply_is_kept_until_it_is_taken)
 }
 
 /*
- * Beyond the host's share of buffers a reply is sent once. Its request is not run again, and is told that it is gone.
+ * Beyond the host's share of buffers, a reply is sent once. A repeated request is not run: it learns that it is gone.
  */
 TEST(a_host_has_a_share_of_the_replies_that_are_kept)
 {

@@ -422,7 +422,7 @@ try_again_from(void (*tick)(struct siege *s), uint64_t every_ns, unsigned varian
 	flow = siege_flow(s, host);
 	CHECK(flow->confirmed && flow->first > 0);
 	CHECK_EQ(flow->again_over, 0);
-	/* no BLAST under a short one, which has limits of its own */
+	/* no BLAST below a short message: BLAST has its own limits */
 	CHECK(reply_len(s) <= SIEGE_FRAME ? flow->again + flow->asked <= SIEGE_TIMES * flow->first
 					  : flow->asked <= flow->first / 20);
 	printf("%" PRIu64 ".%02" PRIu64 " ", flow->again / flow->first, 100 * flow->again / flow->first % 100);

@@ -309,7 +309,7 @@ TEST(arp_drops_senders_that_can_be_no_hosts)
 	rig_free(r);
 }
 
-/* A neighbour with a wider prefix, or Linux, which asks with any of its addresses. */
+/* Neighbours with a wider prefix ask so, and Linux, which asks with any of its addresses. */
 TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing)
 {
 	struct rig *r = arp_rig("arp.entries=1");
@@ -530,7 +530,7 @@ TEST(arp_verifies_the_address_of_a_host_that_does_not_answer)
 	rig_free(r);
 }
 
-/* However often it is advised, by whomever. */
+/* The number and the source of advice do not matter. */
 TEST(arp_verifies_an_address_at_most_once_a_second)
 {
 	struct rig *r = arp_rig("arp.age=1000s");
@@ -564,7 +564,7 @@ TEST(arp_verifies_only_what_it_knows)
 	rig_free(r);
 }
 
-/* Only the station that has it was asked, so nobody else can have been told to answer. */
+/* Only the station that has the address was asked, so no other has a reason to answer. */
 TEST(arp_doubts_another_stations_answer_to_a_question_to_one)
 {
 	struct rig *r = arp_rig("arp.timeout=100ms; arp.tries=3");

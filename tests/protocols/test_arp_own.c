@@ -73,7 +73,7 @@ TEST(arp_defends_its_address_at_most_every_ten_seconds)
 	rig_free(r);
 }
 
-/* A session of ours that can send, or cannot for want of an address. */
+/* Checks that a session can send, or cannot for want of an address. */
 static void
 check_use(struct rig *r, struct xk_session *s, bool is_used)
 {
@@ -152,7 +152,7 @@ TEST(arp_probes_its_address_before_it_is_used_if_that_is_wanted)
 	rig_free(r);
 }
 
-/* Another host has it, or probes it at the same time. */
+/* Another host has the address, or probes it at the same time. */
 TEST(arp_does_not_use_an_address_that_another_station_has)
 {
 	static const char *const claims[] = { ME OTHER REPLY OTHER MY_HOST ME "00000000", CLAIM,

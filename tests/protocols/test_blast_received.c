@@ -242,7 +242,7 @@ TEST(blast_gives_a_message_up_that_takes_too_long)
 	end(r);
 }
 
-/* A confirmed host that falls silent draws three NACKs with a frame, and one with each 64 bytes. */
+/* A confirmed host that falls silent draws three NACKs for a frame, and one more for each 64 bytes. */
 TEST(blast_confirmed_host_draws_few_nacks_with_a_frame)
 {
 	struct rig *r = new_known("");

@@ -295,8 +295,8 @@ TEST(gm_learns_how_long_a_round_trip_takes)
 }
 
 /*
- * A peer that made the session and is silent then is sent three times as much again, the last time in the second half of
- * `patience`; and then nothing.
+ * A peer that made the session and then falls silent gets three retransmissions, the last one in the second half of
+ * `patience`, and then nothing.
  */
 TEST(gm_sends_few_times_again_to_a_stranger_that_does_not_answer)
 {
@@ -328,7 +328,7 @@ TEST(gm_sends_few_times_again_to_a_stranger_that_does_not_answer)
 	}
 }
 
-/* Each acknowledgement lets more be sent again, so that a session on a bad path goes on. */
+/* Each acknowledgement permits more retransmissions, so a session on a bad path survives. */
 TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time)
 {
 	struct rig *r = gm_server("");
@@ -358,7 +358,7 @@ TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time)
 	gm_rig_end(r);
 }
 
-/* What is not acknowledged holds its buffers: a host has a share of them, all its sessions together. */
+/* Unacknowledged messages hold their buffers: a host has one share for all its sessions. */
 TEST(gm_keeps_no_more_for_a_host_than_its_share)
 {
 	struct rig *r = gm_rig("gm.held_peer=16k; gm.held=20k"); /* 8 and 10 buffers; so 5 for the first of two */

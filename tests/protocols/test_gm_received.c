@@ -358,10 +358,7 @@ TEST(gm_refuses_a_message_in_too_many_pieces)
 	gm_rig_end(r);
 }
 
-/*
- * A later fragment in more pieces than the first takes as many more buffers, or is refused; the message can still
- * arrive.
- */
+/* A later fragment in more pieces than the first takes more buffers, or is refused; the message can still arrive. */
 TEST(gm_counts_the_pieces_of_each_fragment)
 {
 	struct rig *r = gm_server("gm.held_peer=6k"); /* three buffers */

@@ -94,7 +94,7 @@ TEST(fragments_around_the_link_s_limits)
 	rig_free(r);
 }
 
-/* Open sessions follow, down and up; new ones do too, and so does what is forwarded (vnet's answer). */
+/* Open sessions follow the change, down and up; so do new ones, and forwarded datagrams (vnet's answer). */
 TEST(datagrams_follow_the_mtu_of_the_link)
 {
 	struct rig *r = ip_rig();
@@ -414,7 +414,7 @@ fragmented_id(struct rig *r, struct xk_session *s)
 	return xk_get16(got + 4);
 }
 
-/* Hosts have numbers and counts of their own: none learns from its own what others get, nor how much (RFC 7739). */
+/* Each host has its own numbers and counts: none reveals another's numbers, or how many it gets (RFC 7739). */
 TEST(rfc7739_fragments_to_one_host_tell_nothing_of_those_to_others)
 {
 	enum { HOSTS = 60 };
@@ -459,7 +459,7 @@ TEST(numbers_of_fragments_go_on_when_a_session_is_made_again)
 
 /* ---- what is left to others ---- */
 
-/* Several protocols that keep all they can have equal parts, and leave another one. */
+/* Several protocols that keep all they can get equal shares, and leave another such share. */
 TEST(what_a_protocol_keeps_is_left_to_others_too)
 {
 	static const char *const names[] = { "ip", "user", "wire" };

@@ -11,12 +11,12 @@
 enum { CLIENT, OTHER_CLIENT, SERVER, OTHER_SERVER, HOSTS };
 
 enum {
-	QUIET_S = 10,   /* until whatever begins has begun */
+	QUIET_S = 10,   /* until everything has started */
 	DOWN_S = 1,     /* how long a host is away */
 	PATIENCE_S = 3, /* after which the conversation must go on */
 };
 
-/* A test protocol, and what stands below it down to vnet. */
+/* A test protocol, and the protocols between it and vnet. */
 struct stack {
 	const char *top, *graph;
 	const char *client; /* attributes that make it a client */
@@ -105,7 +105,7 @@ world_open(struct world *w, const struct stack *stack)
 	}
 }
 
-/* What the pair of hosts that the stack counts at has counted since the boot of the one that is up. */
+/* Returns the stack's count at its pair of hosts, since the boot of the one that is up. */
 static long
 world_count(struct world *w)
 {
@@ -121,7 +121,7 @@ world_run(struct world *w, uint64_t seconds)
 	xk_sim_run(w->sim, xk_sim_now_ns(w->sim) + seconds * S);
 }
 
-/* A conversation, during which host `from` goes and `to` comes in its place. */
+/* Runs a conversation during which host `from` goes down and `to` takes its place. */
 static void
 world_change(const struct stack *stack, unsigned from, unsigned to)
 {

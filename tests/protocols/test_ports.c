@@ -1,6 +1,6 @@
 /*
- * test_ports.c - local numbers that are chosen (xkernel/ports.h), by each protocol that chooses: none is anybody
- * else's, all come round, and when all are taken the open fails by name.
+ * test_ports.c - chosen local numbers (xkernel/ports.h), for each protocol that chooses some: none is in use, all are
+ * chosen in turn, and when all are taken, the open fails with -EADDRINUSE.
  */
 #include "tests/protocols/gm_rig.h"
 #include "xkernel/ports.h"
@@ -43,7 +43,7 @@ choose(struct rig *r, const struct chooser *c, struct xk_session **session)
 	return xk_participant_pop(&participants.local);
 }
 
-/* Opens a session with each number but one that is enabled. */
+/* Opens a session with each number except an enabled one. */
 static void
 try_all(const struct chooser *c)
 {
@@ -106,7 +106,7 @@ TEST(the_first_number_is_random_where_strangers_might_guess_it)
 	}
 }
 
-/* One that another upper has enabled is refused also where it is named. */
+/* A number that another upper has enabled is refused even if it is named. */
 TEST(a_number_of_anothers_cannot_be_named)
 {
 	static const char *const graphs[] = {

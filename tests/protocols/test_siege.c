@@ -1,9 +1,9 @@
 /*
- * test_siege.c - one confirmed host does its worst to each protocol in turn: the host beneath still answers ARP and
- * echoes, and an honest client's calls, from few buffers, and every frame that it does not answer has a name.
+ * test_siege.c - one confirmed host attacks each protocol in turn: with few buffers, the attacked host still answers
+ * ARP, echoes and an honest client's calls, and counts every frame that it does not answer.
  *
- * Prints for each protocol the longest times on the virtual clock, the least buffers that were free, and what was
- * dropped. With XK_TEST_LONG=1 each attack lasts a minute.
+ * Prints for each protocol the longest times on the virtual clock, the lowest number of free buffers, and the drops.
+ * With XK_TEST_LONG=1 each attack lasts a minute.
  */
 #include "protocols/test/traffic.h"
 #include "protocols/test/udptest.h"
@@ -11,8 +11,8 @@
 #include "xkernel/upi.h"
 
 enum {
-	BUFFERS = 1024, /* of the server: less than any of its protocols would take */
-	RESERVE = 32,   /* of these, the part that a protocol cannot have */
+	BUFFERS = 1024, /* of the server: fewer than any of its protocols would take */
+	RESERVE = 32,   /* of these, the part that no protocol gets */
 	BURST = 8,      /* frames at a time */
 	PROBER = 2,     /* the station of an honest neighbour, which asks by ARP and for echoes */
 	PROBES = 1 << 16,
@@ -81,7 +81,7 @@ send_nothing(struct siege_of *o, uint32_t n)
 	(void)n;
 }
 
-/* ARP: ever other neighbours, who ask for the server, and claim to have moved. */
+/* ARP: ever new neighbours, which ask for the server and claim to have moved. */
 static void
 send_arp(struct siege_of *o, uint32_t n)
 {
@@ -98,7 +98,7 @@ send_arp(struct siege_of *o, uint32_t n)
 	siege_send(o->s, &f);
 }
 
-/* ICMP: long echoes, of which many are in pieces that never end. */
+/* ICMP: long echoes, many of them as endless fragments. */
 static void
 send_icmp(struct siege_of *o, uint32_t n)
 {
@@ -116,7 +116,7 @@ send_icmp(struct siege_of *o, uint32_t n)
 	siege_send(o->s, &f);
 }
 
-/* IP: the first eight bytes of ever other datagrams, for protocols that there are. */
+/* IP: the first eight bytes of ever new datagrams, for existing protocols. */
 static void
 send_ip(struct siege_of *o, uint32_t n)
 {
@@ -130,7 +130,7 @@ send_ip(struct siege_of *o, uint32_t n)
 	siege_send(o->s, &f);
 }
 
-/* UDP: long echoes to ever other ports, and to ports that nobody has. */
+/* UDP: long echoes to ever new ports, and to unused ports. */
 static void
 send_udp(struct siege_of *o, uint32_t n)
 {
@@ -153,7 +153,7 @@ send_traffic(struct siege_of *o, uint32_t n)
 	siege_send(o->s, &f);
 }
 
-/* BLAST: ever other messages of 64 fragments, of which one is sent. */
+/* BLAST: ever new messages of 64 fragments, only one of which is sent. */
 static void
 send_blast(struct siege_of *o, uint32_t n)
 {
@@ -191,14 +191,14 @@ send_bidctl(struct siege_of *o, uint32_t n)
 		siege_send_bidctl(o->s, &other, SIEGE_SERVER, SIEGE_QUERY, 0, n, 0);
 }
 
-/* CHAN: calls on ever other channels, whose long replies nobody acknowledges. */
+/* CHAN: calls on ever new channels, whose long replies are never acknowledged. */
 static void
 send_chan(struct siege_of *o, uint32_t n)
 {
 	siege_send_request(o->s, o->enemy, n / 2, n % 2 == 0 ? 0 : SIEGE_ACK_REQUESTED, 5, 1, 30000);
 }
 
-/* SELECT: the same for procedures, some of which there are not. */
+/* SELECT: the same for procedures, some of which do not exist. */
 static void
 send_select(struct siege_of *o, uint32_t n)
 {
@@ -238,7 +238,7 @@ put_gm(struct siege_of *o, unsigned port, uint32_t total, uint32_t offset, size_
 	siege_send(o->s, &f);
 }
 
-/* GM: messages of which all but the end is sent; of other ports, pieces of a byte. */
+/* GM: messages without their ends; from other ports, fragments of one byte. */
 static void
 send_gm_pieces(struct siege_of *o, uint32_t n)
 {
@@ -247,7 +247,7 @@ send_gm_pieces(struct siege_of *o, uint32_t n)
 	put_gm(o, 1 + n / 40 % 16000, 60000, i * len, len, o->n - i, i == 0 ? 0 : o->n - 1);
 }
 
-/* ... whose echoes nobody acknowledges. */
+/* ... whose echoes are never acknowledged. */
 static void
 send_gm_echoes(struct siege_of *o, uint32_t n)
 {
@@ -274,7 +274,7 @@ put_am(struct siege_of *o, unsigned kind, unsigned handler, uint32_t sequence, u
 	siege_send(o->s, &f);
 }
 
-/* AM: sessions, by cookies that were given, and requests with long replies that nobody acknowledges. */
+/* AM: sessions, with valid cookies, and requests whose long replies are never acknowledged. */
 static void
 send_am(struct siege_of *o, uint32_t n)
 {
@@ -289,7 +289,7 @@ send_am(struct siege_of *o, uint32_t n)
 		put_am(o, 4, SIEGE_HANDLER, 1 + n % 1000, o->session, &len, sizeof(len));
 }
 
-/* STOPWAIT: calls of ever other ends, and data for none. */
+/* STOPWAIT: calls of ever new ends, and data for no end. */
 static void
 send_stopwait(struct siege_of *o, uint32_t n)
 {
@@ -308,7 +308,7 @@ send_stopwait(struct siege_of *o, uint32_t n)
 	siege_send(o->s, &f);
 }
 
-/* LLP and BIP: long echoes to ever other ports. */
+/* LLP and BIP: long echoes to ever new ports. */
 static void
 send_ports(struct siege_of *o, uint32_t n, unsigned type)
 {
@@ -507,10 +507,7 @@ messages_up(const struct xk_edge *edge)
 	return atomic_load_explicit(&edge->counts[XK_UPWARD].messages, memory_order_relaxed);
 }
 
-/*
- * Checks that of a protocol that stores nothing, all that came up went on up or was dropped by a name. Returns how
- * much.
- */
+/* Checks that a protocol that stores nothing passed up or counted as dropped all that came up. Returns the number. */
 static uint64_t
 check_layer(struct xk_kernel *kernel, const char *name)
 {
@@ -609,7 +606,7 @@ TEST(a_host_answers_whatever_a_confirmed_one_does_to_all_protocols)
 	stand(&all_attacks);
 }
 
-/* Whoever takes all buffers, the port counts each frame that it could not receive, and hears again afterwards. */
+/* If all buffers are taken, the port counts each frame that it cannot receive, and receives again afterwards. */
 TEST(a_port_counts_what_it_has_no_buffer_for)
 {
 	struct siege_of o = { .attack = &attacks[0] };

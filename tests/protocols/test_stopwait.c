@@ -247,7 +247,7 @@ TEST(stopwait_counts_retries_for_each_message)
 	end(r);
 }
 
-/* Messages that are not acknowledged hold their buffers: a host has a share of them, all its sessions together. */
+/* Unacknowledged messages hold their buffers: a host has one share for all its sessions. */
 TEST(stopwait_keeps_no_more_for_a_host_than_its_share)
 {
 	struct rig *r = rig_new("stopwait kept_peer=6k"); /* three buffers */

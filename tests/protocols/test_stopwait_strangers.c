@@ -185,9 +185,7 @@ TEST(stopwait_shuts_down_with_messages_under_way)
 
 /* ---- anything at all ---- */
 
-/*
- * A peer that is never heard again is sent three times as much again, the last time in the second half of the retries.
- */
+/* A peer that falls silent gets three times the bytes again, the last ones in the second half of the retries. */
 TEST(stopwait_sends_few_times_again_to_a_stranger_that_does_not_answer)
 {
 	struct rig *r = server_new("timeout=100ms timeout_max=500ms");

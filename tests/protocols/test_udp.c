@@ -571,7 +571,7 @@ TEST(every_flipped_bit_is_noticed)
 	rig_free(r);
 }
 
-/* As Linux does for an interface that it believes to compute checksums: before there is a session, and to one. */
+/* Linux sends so on interfaces that offload checksums. Tested without and with a session. */
 TEST(a_checksum_that_was_left_to_a_device_is_dropped_by_its_own_name)
 {
 	struct rig *r = udp_rig();

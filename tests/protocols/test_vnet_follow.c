@@ -224,7 +224,7 @@ TEST(vnet_asks_for_a_neighbour_that_its_upper_gets_no_answers_from)
 	rig_free(r);
 }
 
-/* Whose host is unknown, or everybody. */
+/* Their host is unknown, or all hosts. */
 TEST(vnet_asks_for_no_stranger_that_its_upper_gets_no_answers_from)
 {
 	struct rig *r = rig_new_graph(GRAPH);

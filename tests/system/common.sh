@@ -123,8 +123,8 @@ end_of() {
 	done
 }
 
-# Limits are seconds that a machine to itself needs at most, as processor time of each process; by the clock, which a busy
-# machine stretches, they are ten times wider.
+# Limits are seconds of each process's processor time that an idle machine needs at most; by the clock, which depends on
+# the load, they are ten times wider.
 
 # limited SECONDS COMMAND...: status 124 if it took too long by the clock, 152 if by processor time.
 limited() (
@@ -163,7 +163,7 @@ says() {
 	grep -qE -- "$2" "$work/$1" 2>/dev/null
 }
 
-# Whether a process takes SIGTERM in its own way by now, and would not just end.
+# Whether a process handles SIGTERM by now: otherwise, it would just end.
 takes_signals() {
 	awk '/^Sig(Blk|Cgt)/ { taken = taken substr($2, 13, 1) } END { exit taken !~ /[4567cdef]/ }' "/proc/$1/status" 2>/dev/null
 }

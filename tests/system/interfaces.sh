@@ -1,7 +1,7 @@
 #!/bin/bash
-# interfaces.sh BUILD - hosts on interfaces that change while they run, and Linux beyond them as it is by default: it leaves
-# checksums to devices, joins segments, and sends long frames. Each news is a line on standard error and a counter; each
-# lost frame has a name.
+# interfaces.sh BUILD - hosts on interfaces that change while they run, with a default Linux at the other end: it leaves
+# checksums to devices, joins segments, and sends long frames. Each change is a line on standard error and a counter;
+# each lost frame is counted by name.
 #
 #     linux: vb, 10.77.0.1 --- va, ours, 10.77.0.2
 . "$(dirname "$0")/common.sh"
@@ -65,7 +65,7 @@ counted() {
 		**d['host']['drops']})] if $2]"
 }
 
-# hears NAME TEXT: the host says so on standard error.
+# hears NAME TEXT: the host prints TEXT on standard error.
 hears() {
 	check "$1: it is said" "$(tail -n 3 "$work/host.err")" within 20 says host.err "$2"
 }
@@ -160,7 +160,7 @@ fall "all that"
 counted "each is counted" "c['port.renamed'] == 1 and c['port.mtu_changed'] == 2 and c['port.moved'] == 1 and \
 	c['port.deleted'] == 1 and c['port.returned'] == 2 and c['port.address_changed'] == 1 and c['port.downs'] >= 2"
 
-# ---- what cannot be taken --------------------------------------------------------------------------------------------------
+# ---- interfaces that are refused -------------------------------------------------------------------------------------
 
 at "$ours" ip link set va mtu 9000
 at "$linux" ip link set vb mtu 9000
@@ -172,7 +172,7 @@ counted "a frame longer than a buffer is counted" "c['port.rx_too_long'] == 1 an
 at "$ours" ip link set va mtu 1500
 at "$linux" ip link set vb mtu 1500
 
-# More datagrams than the ring holds, to a host that is stopped: what arrived and what was counted is what was sent.
+# A stopped host gets more datagrams than the ring holds: arrived and counted ones add up to those sent.
 stand af_packet va
 at "$linux" "$peer" ping 10.77.0.2 1 56
 kill -STOP "$host"

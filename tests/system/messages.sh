@@ -1,6 +1,6 @@
 #!/bin/bash
-# messages.sh BUILD - messages for the person who caused a fault: each names what was asked, what is wrong and what to
-# do; and files from pipes, files of other graph tools, versions.
+# messages.sh BUILD - error messages, each of which names the request, the fault and the remedy; and files from pipes,
+# files of other graph tools, versions.
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 
@@ -77,7 +77,7 @@ expect "... but no edge to a line's end" 1 '"\\n" holds more than letters' \
 
 # ---- addresses ----------------------------------------------------------------------------------------------------------
 
-# Each address of no one host, and what it is.
+# Each address that no single host can have, and its kind.
 while read -r address what; do
 	expect "ping of $address" 2 "\"$address\" is not an address.* but $what" "$build/icmptest" "$address" --count 1
 	expect "round trips with $address" 2 "\"$address\" is not an address.* but $what" "$udptest" --client "$address" --rounds 1

@@ -17,7 +17,7 @@ expect "a name that is taken" 1 'there is a protocol udp already' "$xk" new udp 
 for name in 9 Pong a-b ../x '' aaaaaaaaaaaaaaaaaaaaaaaaa; do
 	expect "no name: $name" 2 'a name is' "$xk" new "$name" -o "$own"
 done
-# What would not compile, or be something else: words of C, of graphs, of the tests, of --set, names of the library.
+# Names that would not compile or that mean something else: words of C, graphs, tests and --set, names of the library.
 for name in int new errno linux typeof node graph digraph host link user wire2 xk xk_push rig_new atomic sem test_pong; do
 	expect "no name: $name" 2 "\"$name\" is .*: take another name" "$xk" new "$name" -o "$work/none"
 done
@@ -42,7 +42,7 @@ prints "a pair of programs, too" ' 0$' build-with/udptest --graph "$own/pongtest
 expect "udptest is udptest" 2 '^udptest: "nothing" is not an option' build-with/udptest nothing
 expect "... which does not compile others" 1 'a program that xk compile made has none' build-with/udptest --compiled --rounds 10
 expect "... and xk is xk" 2 '^xk: there is no word "nothing"' build-with/xk nothing
-# Whatever a field is called, Wireshark finds it: by a name without the characters that filters do not have.
+# Wireshark finds a field of any name: the filter's name lacks the characters that filters cannot have.
 mkdir "$work/odd"
 sed 's/"source"/"the \\"first\\"\\n\\\\ port]]"/; s/\.help = "port"/.help = "a port\\nor two"/' "$own/pong.c" >"$work/odd/pong.c"
 expect "a field has an odd name" 0 '' "$xk" compile --with "$work/odd/pong.c" -o "$work/odd/xk"

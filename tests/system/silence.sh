@@ -1,9 +1,9 @@
 #!/bin/bash
-# silence.sh BUILD - clients whose server is killed: they find out within their silence, and say what has happened.
+# silence.sh BUILD - clients whose server is killed: they notice within the setting `silence`, and report it.
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 
-# Each client finds out within ten seconds of silence, and a little; calls, too, which wait longer by themselves.
+# Each client notices within little more than ten seconds of silence; so do those that wait in calls, which last longer.
 silent=()
 for program in udptest chantest; do
 	spawn "server-$program" "$build/$program" --server --set port.dev="$program"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# unwritable.sh BUILD - ./run in a tree that another user owns says so; it never ends without a word.
+# unwritable.sh BUILD - ./run in another user's tree reports that; it never ends silently.
 . "$(dirname "$0")/common.sh"
 
 tree="$work/a tree with blanks"

@@ -71,7 +71,7 @@ TEST(bytes_count_as_usual_buffers)
 	CHECK_EQ(xk_share_buffers(UINT64_MAX), UINT32_MAX / 2);
 }
 
-/* What hosts have of one protocol's buffers, the protocol keeps: it leaves as much to other protocols. */
+/* Buffers in hosts' shares count as kept by the protocol: it leaves as many to other protocols. */
 TEST(shares_leave_as_much_of_the_host_to_other_protocols)
 {
 	struct rig *r = rig_new("llp");

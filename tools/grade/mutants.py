@@ -29,7 +29,7 @@ TREE = os.path.join(ROOT, "docs", "labs", "instructor")
 
 
 class Missing(Exception):
-    """There is nothing that tests could be tried on."""
+    """There is no answer or mutant to try tests on."""
 
 
 def read(*path):

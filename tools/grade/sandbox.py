@@ -46,8 +46,8 @@ RUN_BUDGET = {ANSWERS: 32}
 LAB_BUDGET = {STEPS: 250000, ANSWERS: 128, WAITING: 60}
 RECORD_COST = 256  # bytes that the grader may need for a record of an answer, besides the record's own
 RECORD_MAX = MIB
-TOLD = {"trace": b"s", "journey": b"j"}  # records that a process sends besides, if it is asked to
-TOLD_MAX = {b"s": 32 * MIB, b"j": 16 * MIB}  # of a run, with RECORD_COST; more is left out
+TOLD = {"trace": b"s", "journey": b"j"}  # additional records that a process sends on request
+TOLD_MAX = {b"s": 32 * MIB, b"j": 16 * MIB}  # for a run, including RECORD_COST; the rest is dropped
 SAID_MAX = 4096
 
 
@@ -102,7 +102,7 @@ def plain(text):
 
 
 def quoted(text):
-    """Marks lines that somebody else has written, so that none looks like the grader's."""
+    """Marks foreign lines, so that none looks like the grader's."""
     return "\n".join("| " + line for line in text.rstrip().splitlines())
 
 

@@ -58,7 +58,7 @@ struct host_options {
 	bool yields, trace;
 	bool no_paths;       /* even if the graph has them */
 	struct watch *watch; /* the program's watchdog; NULL: none */
-	int ended_fd;        /* an eventfd that a protocol's wish to end the host is written to; 0: none */
+	int ended_fd;        /* an eventfd that is written to when a protocol ends the host; 0: none */
 	bool telemetry;      /* start DPDK's own */
 	const char *pcap;    /* capture file for ports and taps (of a pair: FILE.client); NULL: none */
 	const char *journey; /* of --link sim: page of the run (tools/journey/journey.h); NULL: none */
@@ -86,7 +86,7 @@ struct host {
 	unsigned port_count;
 	uint32_t address; /* the host's first */
 	bool started;
-	bool is_stuck; /* a message waited for ever when the host ended */
+	bool is_stuck; /* a message was waiting without bound when the host ended */
 };
 
 /* Returns true if every --set has the form node.attribute=value; prints a message otherwise. */
@@ -96,20 +96,20 @@ bool host_sets_are_good(const struct options_program *program, const struct opti
 const char *host_graph_path(const char *file, char *path, size_t size);
 
 /*
- * Checks that `peer` can answer this host: it is none of its own addresses, and no network's own or broadcast address.
- * Returns 0, or OPTIONS_FAILURE after a message.
+ * Checks that `peer` can answer this host: it is not one of its own addresses, nor a network's own or broadcast
+ * address. Returns 0, or OPTIONS_FAILURE after a message.
  */
 int host_check_peer(const struct host *host, uint32_t peer);
 
 /* Returns whether a port of the host has lost the other end of its link. */
 bool host_peer_is_gone(const struct host *host);
 
-/* Checks that no address of the server's is the client's. */
+/* Checks that client and server have no common address. */
 int host_check_pair(const struct host *client, const struct host *server);
 
 /*
  * Reads an address from the command line. `what` precedes it in messages. Returns 0, or OPTIONS_MISUSE after a message
- * if it is none that a host can have.
+ * if no host can have it.
  */
 int host_address_parse(const struct options_program *program, const char *what, const char *text, uint32_t *address);
 
@@ -166,9 +166,7 @@ unsigned host_driver_count(const struct host *host);
 /* Fills in all counts except messages and process_switches. */
 void host_counts(struct host *host, struct pair_counts *counts);
 
-/*
- * Calls see for each count of the host's ports and devices, "NODE.COUNT"; is_drop: it counts lost frames. Any thread.
- */
+/* Calls see for each count of the host's ports and devices, "NODE.COUNT"; is_drop: of lost frames. Any thread. */
 void host_each_port_count(const struct host *host,
 			  void (*see)(void *context, const char *name, uint64_t count, bool is_drop), void *context);
 

@@ -45,7 +45,7 @@ void host_json_counts(struct json *json, const struct pair_counts *counts);
 /* Writes the object `counters`, of all protocols. */
 void host_json_counters(const struct host *host, struct json *json);
 
-/* Writes the array `parked`: what waits in the kernel, by protocol. */
+/* Writes the array `parked`: the kernel's waiting shepherds, by protocol. */
 void host_json_parked(struct xk_kernel *kernel, struct json *json);
 
 /* Writes the array `drivers`: each one's frames received, and its context switches. */

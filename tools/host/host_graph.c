@@ -100,7 +100,7 @@ host_name_ports(struct host *host, struct xk_graph_errors *errors)
 {
 	struct xk_graph *graph = host->graph;
 	const struct xk_setting link = { .name = "address", .type = XK_SETTING_LINK };
-	char name[HOST_TEXT], why[HOST_TEXT]; /* the check of the graph says what is wrong with an address */
+	char name[HOST_TEXT], why[HOST_TEXT]; /* why is ignored: the graph's check reports bad addresses */
 
 	for (unsigned i = 0; i < graph->node_count; i++) {
 		const struct xk_protocol_type *type = host_node_type(graph, i);
@@ -183,8 +183,8 @@ host_address_node(struct host *host, struct xk_graph_errors *errors, unsigned no
 }
 
 /*
- * Makes a host on a real link announce its address: its neighbours may know it by another link address. Elsewhere
- * nobody can, and a trace shows only what protocols say to each other.
+ * Makes a host on a real link announce its address: neighbours may know another link address for it. On other links
+ * none can, and traces stay free of announcements.
  */
 static int
 host_announce(struct host *host, struct xk_graph_errors *errors, unsigned node, const char *setting)

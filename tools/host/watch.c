@@ -46,7 +46,7 @@ struct watch {
 	const char *program;
 	uint64_t limit_ns;
 	int look_ms;            /* between two checks */
-	unsigned blocked_looks; /* that last for limit_ns */
+	unsigned blocked_looks; /* number of checks in limit_ns */
 	int from, to;           /* the signalfd, and the pipe for the first signal; -1: none */
 	int stop;               /* an eventfd that ends the thread */
 	uint64_t signalled_ns;  /* time of the first signal; 0: none yet */
@@ -112,7 +112,7 @@ watch_ask(int tid, struct watch_question *question)
 /* ---- the watchdog ---- */
 
 /*
- * Returns whether the thread waits in a system call that does not write: output may wait for its reader, and that is no
+ * Returns whether the thread waits in a system call other than a write: output may wait for its reader, which is no
  * protocol's fault.
  */
 static bool
@@ -206,7 +206,7 @@ watch_look_at(void *context, int tid, uint64_t progress, bool rests)
 		thread->told = true;
 		watch_tell(watch, tid, "has computed");
 	}
-	/* A thread that is only kept from running, by a busy machine or a stopped program, waits in no call. */
+	/* A busy machine or a stopped program keeps threads from running, but not in a system call. */
 	if (thread->told || rests || thread->spent_ns != now_ns || !watch_is_blocked(tid))
 		thread->blocked = 0;
 	else if (++thread->blocked > watch->blocked_looks) {

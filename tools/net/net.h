@@ -69,7 +69,7 @@ void net_capture_see(struct net *net, const struct xk_sim_record *record);
  */
 void net_heal(struct net *net);
 
-/* Ends the capture, and stops the hosts that are up; net_close does so too, if need be. */
+/* Ends the capture, and stops the hosts that are up. net_close also does this if need be. */
 void net_stop(struct net *net);
 
 /*

@@ -378,7 +378,7 @@ compile_exec(const char *file, const char *word, const char *what, int argc, cha
 	COMPILE_ADD(&command, "compiled", word, what);
 	for (int i = 1; i < argc; i++)
 		compile_argument(&command, argv[i]);
-	/* of --graph, the last counts: not a pipe that has been read */
+	/* the last --graph counts: this one replaces a pipe that has been read */
 	COMPILE_ADD(&command, "--graph", file);
 	fflush(NULL);
 	if (compile_is_whole(&command)) {

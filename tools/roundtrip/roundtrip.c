@@ -120,7 +120,7 @@ roundtrip_end_job(struct roundtrip_job *job)
 	host_close_json(job->json);
 }
 
-/* Starts the ends. Of --graph the last counts, and a pipe can be read only once (tools/input.h). */
+/* Starts the ends. The last --graph counts, and a pipe can be read only once (tools/input.h). */
 static int
 roundtrip_start_pair(struct roundtrip_job *job, int argc, char **argv)
 {

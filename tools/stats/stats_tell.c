@@ -381,7 +381,7 @@ tell_driver_rows(struct tell_tables *t)
 	}
 }
 
-/* A row for each place in a protocol's code where something waits. */
+/* Writes a row for each function of a protocol in which shepherds wait. */
 static void
 tell_parked_rows(struct tell_tables *t)
 {

@@ -71,7 +71,7 @@ dissectors_find_upper(const struct xk_protocol_type *type, size_t *at)
 
 /* ---- words ---- */
 
-/* Writes text as a Lua string, whatever is in it. */
+/* Writes any text as a Lua string. */
 static void
 dissectors_write_string(FILE *stream, const char *text)
 {
@@ -81,7 +81,7 @@ dissectors_write_string(FILE *stream, const char *text)
 	putc('"', stream);
 }
 
-/* Writes name as a part of a filter's name, where few characters are allowed: the others by their number. */
+/* Writes name as a part of a filter's name, where few characters are allowed; others become their numbers. */
 static void
 dissectors_write_name(FILE *stream, const char *name)
 {
@@ -89,7 +89,7 @@ dissectors_write_name(FILE *stream, const char *name)
 		fprintf(stream, *c < 0x80 && (isalnum(*c) || *c == '_' || *c == '-') ? "%c" : "_%02x", *c);
 }
 
-/* Writes "xk_TYPE.FIELD.BIT", "LABEL": how a field is filtered by and shown. bit: NULL if it is the whole field. */
+/* Writes "xk_TYPE.FIELD.BIT", "LABEL": a field's name in filters, and its label. bit: NULL for the whole field. */
 static void
 dissectors_write_names(FILE *stream, const char *type, const char *field, const char *bit)
 {

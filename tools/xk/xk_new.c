@@ -1,6 +1,6 @@
 /*
- * xk_new.c - `xk new NAME`: begins a protocol: writes its file, its tests and a graph, as a directory for `./run build
- * --with`.
+ * xk_new.c - `xk new NAME`: begins a protocol, as a directory for `./run build --with` with its file, its tests and a
+ * graph.
  *
  * They are the documentation's examples (docs/examples) under another name: asp, which has addresses and sessions of
  * its own; seq, a layer with a header between two protocols; tally, a layer without one; or adder, client and server of
@@ -113,7 +113,7 @@ new_is_one_of(const char *text, size_t len, const char *const *words)
 	return *words != NULL;
 }
 
-/* Returns what else is called name, so that a protocol cannot be; NULL: nothing. */
+/* Returns what name already means, so that no protocol can have it; NULL: nothing. */
 static const char *
 new_other(const char *name)
 {
@@ -171,7 +171,7 @@ new_other(const char *name)
 		NULL,
 	};
 	static const char *const dot[] = { "digraph", "edge", "graph", "node", "strict", "subgraph", NULL };
-	/* Of the library, whose names begin so, of the C library, and of --set and --show. */
+	/* prefixes of the library's names; names of the C library, and of --set and --show */
 	static const char *const libraries[] = { "xk", "atomic", "pthread", "sem", "sim", "rig", "main", NULL };
 	static const char *const places[] = { "host", "link", NULL };
 	static const char *const fakes[] = { "user", "wire", NULL };

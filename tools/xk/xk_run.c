@@ -71,7 +71,7 @@ run_host_asked(void *server)
 	stats_server_count(server, RUN_TELEMETRY_S);
 }
 
-/* Lets the host stand until its end. Returns 0, or the status to exit with. */
+/* Runs the host until its end. Returns 0, or the status to exit with. */
 static int
 run_host_stand(const struct run_options *options, struct host *host, int signals, uint64_t until_ns)
 {

@@ -1,4 +1,4 @@
-/* Keeps the preprocessor busy for ever. */
+/* Keeps the preprocessor busy without end. */
 #if __INCLUDE_LEVEL__ < 190
 /* clang-format off */
 #include "mark.c"
