@@ -271,8 +271,8 @@ am_advance(struct am_session *s)
 
 /*
  * Charges a repetition of the request to the budget of a passive session; others have none, because this host decides
- * what they send. Returns false if it is not allowed now: the timer tries again. The last repetition waits for the second
- * half of `patience`: a short silence does not use them all up. The lock is held.
+ * what they send. Returns false if it is not allowed now: the timer tries again. The last repetition waits for the
+ * second half of `patience`: a short silence does not use them all up. The lock is held.
  */
 static bool
 am_may_repeat(struct am_session *s, const struct am_request *request, uint64_t now_ns)

@@ -34,8 +34,8 @@
  * Memory:       A host has at most `peer_sessions` passive sessions, and `held_peer` bytes of buffers with messages
  *               that are incomplete, undelivered or unacknowledged; all hosts together have `sessions` and `held`
  *               (share.h).
- * Again:        A passive session retransmits at most three times the bytes of its first transmissions, and three times those
- *               acknowledged (budget.h). The last repetition waits until half of `patience` is over.
+ * Again:        A passive session retransmits at most three times the bytes of its first transmissions, and three times
+ *               those acknowledged (budget.h). The last repetition waits until half of `patience` is over.
  * Assumes:      that BID keeps its promise, and that no packet is older than the time for which BIDCTL remembers a host
  * Not done:     selective acknowledgements, priorities
  * Graph:        gm -> bid, gm -> bidctl

@@ -91,9 +91,9 @@ gm_packet(struct gm_session *s, uint64_t position)
 }
 
 /*
- * Charges a repetition of the packet at `next` to the budget of a session that a stranger made; others have none, because
- * this host decides what they send. Returns false if it is not allowed now: the timer tries again. The last repetition
- * waits for the second half of `patience`: a short silence does not use them all up.
+ * Charges a repetition of the packet at `next` to the budget of a session that a stranger made; others have none,
+ * because this host decides what they send. Returns false if it is not allowed now: the timer tries again. The last
+ * repetition waits for the second half of `patience`: a short silence does not use them all up.
  */
 static bool
 gm_may_repeat(struct gm_session *s)

@@ -341,7 +341,7 @@ TEST(a_session_whose_peer_is_gone_is_over)
 	am_rig_end(r);
 }
 
-/* A peer that called and is silent then is sent three times as much again, the last time in the second half of `patience`. */
+/* A peer that called and then falls silent gets three retransmissions, the last in the second half of `patience`. */
 TEST(am_sends_few_times_again_to_a_caller_that_does_not_answer)
 {
 	struct rig *r = server_rig("am");
