@@ -190,7 +190,8 @@ dpdk_buffers(struct xk_platform *platform, unsigned threads)
 	unsigned taken = DPDK_BUFFER_RESERVE + (cached < size / 2 ? cached : size / 2) +
 			 atomic_load_explicit(&self->in_rings, memory_order_relaxed);
 
-	return size > taken ? size - taken : 0;
+	/* Rings and caches are never all full at once; dpdk_buffers_are_short has the last word. */
+	return size > taken && size - taken > size / 8 ? size - taken : size / 8;
 }
 
 struct xk_msg *

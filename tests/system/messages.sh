@@ -121,23 +121,23 @@ expect "two hosts of a network at one address" 1 'client and server both have th
 
 # ---- limits and files ---------------------------------------------------------------------------------------------------
 
-# limited NAME PATTERN ULIMIT COMMAND...
-limited() {
+# at_limit NAME PATTERN ULIMIT COMMAND...
+at_limit() {
 	local name=$1 pattern=$2 amount=$3
 	shift 3
 	# shellcheck disable=SC2016 # for the inner shell; the test's own output is a file, too
-	expect "$name" 1 "$pattern" bash -c "set -o pipefail; (ulimit $amount; \"\$@\" 2>&1) | cat >&2" limited "$@"
+	expect "$name" 1 "$pattern" bash -c "set -o pipefail; (ulimit $amount; \"\$@\" 2>&1) | cat >&2" at_limit "$@"
 }
 bad="run graphs/net/bad.dot --link sim --quiet --until 20s"
 # shellcheck disable=SC2086 # a command
-limited "a capture at the limit of files" '--pcap .*/big cannot be written: File too large.*ulimit -f' '-f 40' \
+at_limit "a capture at the limit of files" '--pcap .*/big cannot be written: File too large.*ulimit -f' '-f 40' \
 	"$xk" $bad --pcap "$work/big"
 # shellcheck disable=SC2086
-limited "a document at the limit of files" '--json .*/big cannot be written: File too large' '-f 1' "$xk" $bad --json "$work/big"
-limited "a page at the limit of files" '--journey .*/big cannot be written: File too large' '-f 1' \
+at_limit "a document at the limit of files" '--json .*/big cannot be written: File too large' '-f 1' "$xk" $bad --json "$work/big"
+at_limit "a page at the limit of files" '--journey .*/big cannot be written: File too large' '-f 1' \
 	"$xk" run graphs/net/pair-ethernet10.dot --link sim --quiet --journey "$work/big"
-limited "dissectors at the limit of files" '/big cannot be written: File too large' '-f 1' "$xk" dissectors -o "$work/big"
-limited "a picture at the limit of files" 'for what dot is given: File too large' '-f 1' \
+at_limit "dissectors at the limit of files" '/big cannot be written: File too large' '-f 1' "$xk" dissectors -o "$work/big"
+at_limit "a picture at the limit of files" 'for what dot is given: File too large' '-f 1' \
 	"$xk" draw graphs/chantest.dot -o "$work/big.svg"
 
 # ---- versions -----------------------------------------------------------------------------------------------------------

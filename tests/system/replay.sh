@@ -18,7 +18,7 @@ graph faults {
 	old [count=3, mode=regular, threads=2, costs=decstation, crash="30ms,61ms", boot="45ms,80ms"];
 	new [count=3, costs=modern, stacks=4];
 	late [start="10ms", stagger="3ms", interrupt="900ns", frame_out="700ns", crash="61ms"];
-	poor [buffers=12, mode=regular];
+	poor [buffers=2, mode=regular, costs=decstation];
 	lan [link=rack10g, rate="100Mb/s", queue=3, loss="3%", burst=4, duplicate="3%", reorder="4%",
 		reorder_delay="800us", corrupt="2%"];
 	old -- lan; new -- lan; late -- lan; poor -- lan;
