@@ -200,6 +200,8 @@ plan_draw_load(struct plan_maker *maker)
 	uint64_t most = maker->rate / 3 / (bits * maker->plan->hosts * maker->traffics);
 
 	maker->load = peers * plan_between(maker, 8, 60 / maker->plan->hosts + 10);
+	if (plan_has(maker->plan->scenario, "am")) /* so that later ones are answered before a late copy comes */
+		maker->load *= 4;
 	if (maker->load > most)
 		maker->load = most;
 	if (maker->load == 0)
