@@ -3,6 +3,11 @@
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 
+# With every long batch damaged, only the short greetings between them come through: this server is not silent.
+spawn client-logp "$build/logp" --graph graphs/udptest-faults.dot --link memory --mode ipp --size 16 --rounds 3 --repeats 1 \
+	--set vdrop.seed=1 --set vdrop.loss=4% --set udptest.silence=4s
+lossy=$pid
+
 # Each client notices within little more than ten seconds of silence; so do those that wait in calls, which last longer.
 silent=()
 for program in udptest chantest; do
@@ -32,4 +37,8 @@ done
 kill -INT "$pid"
 await_end "$pid" 20
 check "... and goes on until it is ended" "status $status" [ "$status" -eq 0 ]
+kill -INT "$lossy"
+await_end "$lossy" 20
+check "logp does not call a server silent that answers greetings" "$(tail -n 3 "$work/client-logp.err")" \
+	[ "$(grep -c 'has not answered' "$work/client-logp.err")" -eq 0 ]
 rm -f "$XDG_RUNTIME_DIR"/*.sock # of the killed ones

@@ -81,12 +81,12 @@ roundtrip_silence_ns(const struct roundtrip_end *end)
 
 /*
  * Waits for the run to finish. Returns 0, -ECANCELED if stop became readable, -ETIMEDOUT if the server was silent for
- * too long (a call that waits may not notice), -EDEADLK if a minute passed in vain.
+ * too long (without a loss or an answer, as a call that waits), -EDEADLK if a minute passed in vain.
  */
 static int
 roundtrip_await(struct roundtrip_end *end, int stop)
 {
-	uint64_t reported = 0, moves = 0, value, rounds = 0, heard_ns = xk_now_ns(end->test);
+	uint64_t reported = 0, moves = 0, value, moved_ns = xk_now_ns(end->test);
 	uint64_t silence_ns = roundtrip_silence_ns(end);
 	unsigned still_s = 0;
 
@@ -99,12 +99,10 @@ roundtrip_await(struct roundtrip_end *end, int stop)
 			return -ECANCELED;
 		if (ready > 0 && read(end->woken, &value, sizeof(value)) > 0)
 			reported = roundtrip_report_losses(end, reported);
-		if (rounds != atomic_load_explicit(&end->moves, memory_order_relaxed)) {
-			rounds = atomic_load_explicit(&end->moves, memory_order_relaxed);
-			heard_ns = xk_now_ns(end->test);
-		} else if (xk_now_ns(end->test) >= heard_ns + silence_ns) {
+		if (moved != moves)
+			moved_ns = xk_now_ns(end->test);
+		else if (xk_now_ns(end->test) >= moved_ns + silence_ns)
 			return -ETIMEDOUT;
-		}
 		still_s = ready == 0 && moved == moves ? still_s + 1 : 0;
 		moves = moved;
 		if (still_s == ROUNDTRIP_STILL_S)
