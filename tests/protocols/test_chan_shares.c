@@ -442,7 +442,8 @@ cost_ns(const char *settings, uint32_t hosts)
 	}
 	for (uint32_t i = 0; i < 100; i++) {
 		from(r, 2, OTHER + hosts + i);
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun); /* the process's is coarse under a limit of processor time */
+		/* The process's clock is coarse under a limit of processor time. */
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
 		say(r, 0, REQUEST, 1);
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &over);
 		ns = (uint64_t)(over.tv_sec - begun.tv_sec) * 1000000000 + (uint64_t)over.tv_nsec -
