@@ -5,7 +5,7 @@
  * Participants: none; VNET calls it (arp.h)
  * Learning:     An entry is made when this host asks, or is asked; every other packet at most updates an existing entry
  *               (RFC 826's merge). The sender's link address is the packet's, not the frame's: they differ for virtual
- *               routers. Requests from outside this host's network are answered and teach nothing.
+ *               routers. Requests from other hosts than neighbours are answered and teach nothing.
  * Table:        bounded; the least recently used entry makes room, unless a shepherd waits for it. Strangers can make
  *               this host ask for any number of hosts that do not exist (by forwarding, or by answering). Therefore,
  *               once unresolved hosts fill half of a full table, they replace one another, and known hosts stay.
@@ -506,11 +506,15 @@ arp_own(struct xk_event *event, void *argument)
 /* ---- questions from above ---- */
 
 static bool
+arp_is_neighbour(const struct arp *arp, uint32_t host)
+{
+	return xk_arp_is_neighbour(&arp->network, host) || (host == arp->onlink && host != 0);
+}
+
+static bool
 arp_may_ask(const struct arp *arp, uint32_t host)
 {
-	const struct xk_network *network = &arp->network;
-
-	return network->host != 0 && host != network->host && xk_arp_is_neighbour(network, host);
+	return arp->network.host != 0 && host != arp->network.host && arp_is_neighbour(arp, host);
 }
 
 int
@@ -728,6 +732,12 @@ xk_arp_set_address(struct xk_protocol *self, const struct xk_network *network)
 }
 
 void
+xk_arp_set_onlink(struct xk_protocol *self, uint32_t host)
+{
+	((struct arp *)self)->onlink = host;
+}
+
+void
 xk_arp_set_user(struct xk_protocol *self, const struct xk_arp_user *user)
 {
 	((struct arp *)self)->user = *user;
@@ -783,7 +793,7 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 		return is_reply ? ARP_DROP_UNASKED : XK_DROP_NONE;
 	if (!is_reply && packet->sender_host == 0) /* a probe (RFC 5227) */
 		return XK_DROP_NONE;
-	if (!xk_arp_is_neighbour(&arp->network, packet->sender_host)) {
+	if (!arp_is_neighbour(arp, packet->sender_host)) {
 		if (is_reply || !*mine || !arp_is_foreign(&arp->network, packet->sender_host))
 			return ARP_DROP_BAD_ADDRESS;
 		xk_count(&arp->protocol, ARP_COUNT_FOREIGN);

@@ -54,6 +54,9 @@ xk_arp_is_neighbour(const struct xk_network *network, uint32_t host)
  */
 int xk_arp_set_address(struct xk_protocol *arp, const struct xk_network *network);
 
+/* Makes host a neighbour beside those of the network; 0: none. init only. */
+void xk_arp_set_onlink(struct xk_protocol *arp, uint32_t host);
+
 /* Sets the user, which is copied. init only, before xk_arp_set_address. */
 void xk_arp_set_user(struct xk_protocol *arp, const struct xk_arp_user *user);
 

@@ -68,6 +68,7 @@ struct arp {
 	xk_event_handler *timeout;       /* of entries */
 	struct xk_arp_follower follower; /* changed is NULL: none */
 	struct xk_arp_user user;         /* used is NULL: none */
+	uint32_t onlink;                 /* a neighbour beside those of the network; 0: none */
 	uint64_t announcements;
 	bool probe;
 	const char *conflict_text;

@@ -54,16 +54,20 @@ static int
 ip_route_add(struct ip *ip, struct ip_route route, const char *text)
 {
 	struct ip_route *at = ip->route, *end = at + ip->routes;
-	const char *wrong;
 	unsigned index;
+	enum xk_vnet_kind kind = ip_kind(ip, route.gateway, &index);
+	const char *wrong;
 	int err = -EINVAL;
 
 	while (at < end && (at->mask > route.mask || (at->mask == route.mask && at->network != route.network)))
 		at++;
 	if ((route.network & ~route.mask) != 0) {
 		wrong = "has bits set behind its prefix";
-	} else if (ip_kind(ip, route.gateway, &index) != XK_VNET_ON_LINK) {
-		wrong = "has a gateway that is no neighbour on any network of ours";
+	} else if (kind == XK_VNET_ELSEWHERE) {
+		wrong = "has a gateway on none of our networks: if it is on the link all the same, name it in "
+			"vnet.onlink";
+	} else if (kind != XK_VNET_ON_LINK) {
+		wrong = "has a gateway that is an address of ours, or all hosts'";
 	} else if (at < end && at->mask == route.mask) {
 		wrong = "is for a network that has a route already";
 		err = -EEXIST;
@@ -138,7 +142,8 @@ ip_is_to_all(const struct ip *ip, uint32_t host)
 	enum xk_vnet_kind kind = ip_kind(ip, host, &index);
 
 	if (kind == XK_VNET_ON_LINK) /* the network itself: the old broadcast address */
-		return ip->interface[index].broadcast != 0 && (host & ~ip->interface[index].mask) == 0;
+		return ip->interface[index].broadcast != 0 &&
+		       host == (ip->interface[index].host & ip->interface[index].mask);
 	return kind == XK_VNET_BROADCAST || host >= UINT32_C(0xe0000000);
 }
 

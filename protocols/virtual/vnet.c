@@ -2,6 +2,7 @@
  * vnet.c - hosts by their IPv4 addresses, over one link or several: a virtual protocol, without a header.
  *
  * Participants: vnet.h. Opening a host that is on none of the networks fails with -ENETUNREACH: VNET does not route.
+ *               The setting `onlink` adds one host to a link's network.
  * Sessions:     A passive session, caused by a frame, stands on the link's session (virtual.h), so messages come up
  *               without a map. It always answers the station that its frames come from. Its host is unknown:
  *               get_participants gives XK_ANY. Opened sessions are one per neighbour and upper; messages come up them
@@ -50,6 +51,7 @@ static const char *const vnet_drops[] = { "no_address", NULL };
 struct vnet {
 	struct xk_protocol protocol;
 	struct xk_network addresses[XK_VNET_INTERFACES];
+	uint32_t onlink[XK_VNET_INTERFACES]; /* 0: none */
 	unsigned interface_count;
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
 	_Atomic bool is_unused[XK_VNET_INTERFACES]; /* its address is being probed, or is another station's */
@@ -364,6 +366,21 @@ vnet_used(const struct xk_arp_user *user, bool is_used)
 
 /* ---- init and fini ---- */
 
+/* Returns whether the interface's setting `onlink` names no host, after a trace. */
+static bool
+vnet_refuses_onlink(struct vnet *vnet, unsigned index)
+{
+	const struct xk_network *network = &vnet->addresses[index];
+	uint32_t onlink = vnet->onlink[index], mask = (uint32_t)(UINT64_MAX << (32 - network->bits));
+	const char *refusal = xk_host_refusal(onlink, ((onlink ^ network->host) & mask) == 0 ? network->bits : 32);
+	char host[16];
+
+	if (refusal != NULL)
+		xk_trace(&vnet->protocol, XK_TRACE_NONE, "onlink%.*s=%s is %s; it names one host, such as a gateway",
+			 index > 0, &"1234"[index], xk_host_print(onlink, host), refusal);
+	return refusal != NULL;
+}
+
 static int
 vnet_interface_init(struct vnet *vnet, unsigned index)
 {
@@ -371,7 +388,7 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 	struct xk_vnet_interface *interface = &vnet->interfaces[index];
 	struct xk_arp_follower follower = { &vnet->protocol, index, vnet_changed };
 	struct xk_arp_user user = { &vnet->protocol, index, vnet_used };
-	uint32_t max_packet, offloads;
+	uint32_t max_packet, offloads, onlink = vnet->onlink[index];
 	int err;
 
 	if (network->bits == 0 || !xk_arp_is_neighbour(network, network->host)) {
@@ -380,6 +397,8 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 			 index + 1, vnet->protocol.name, index > 0, &"1234"[index]);
 		return -EADDRNOTAVAIL;
 	}
+	if (onlink != 0 && vnet_refuses_onlink(vnet, index))
+		return -EINVAL;
 	err = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
 	if (err < 0)
 		return err;
@@ -391,8 +410,10 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 		.max_packet = max_packet,
 		.offloads = offloads,
 		.index = index,
+		.onlink = onlink,
 	};
 	interface->broadcast = network->bits >= 31 ? 0 : network->host | ~interface->mask;
+	xk_arp_set_onlink(vnet_resolver(vnet, index), onlink);
 	xk_arp_set_follower(vnet_resolver(vnet, index), &follower);
 	xk_arp_set_user(vnet_resolver(vnet, index), &user);
 	return xk_arp_set_address(vnet_resolver(vnet, index), network);
@@ -825,12 +846,18 @@ static const struct xk_role vnet_lowers[] = {
 };
 
 #define VNET_ADDRESS(i) offsetof(struct vnet, addresses[i])
+#define VNET_ONLINK(i) offsetof(struct vnet, onlink[i])
 
 static const struct xk_setting vnet_settings[] = {
 	{ "address", XK_SETTING_ADDRESS, VNET_ADDRESS(0), NULL, "this host's address on the first link", 0, 0 },
 	{ "address2", XK_SETTING_ADDRESS, VNET_ADDRESS(1), NULL, "this host's address on the second link", 0, 0 },
 	{ "address3", XK_SETTING_ADDRESS, VNET_ADDRESS(2), NULL, "this host's address on the third link", 0, 0 },
 	{ "address4", XK_SETTING_ADDRESS, VNET_ADDRESS(3), NULL, "this host's address on the fourth link", 0, 0 },
+	{ "onlink", XK_SETTING_HOST, VNET_ONLINK(0), NULL,
+	  "a host on the first link outside the address's network, such as a gateway", 0, 0 },
+	{ "onlink2", XK_SETTING_HOST, VNET_ONLINK(1), NULL, "such a host on the second link", 0, 0 },
+	{ "onlink3", XK_SETTING_HOST, VNET_ONLINK(2), NULL, "such a host on the third link", 0, 0 },
+	{ "onlink4", XK_SETTING_HOST, VNET_ONLINK(3), NULL, "such a host on the fourth link", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

@@ -39,6 +39,7 @@ struct xk_vnet_interface {
 	_Atomic uint32_t max_packet; /* longest message through it; changes with the link */
 	unsigned offloads;           /* enum xk_port_offload */
 	unsigned index;              /* in the order of the graph */
+	uint32_t onlink;             /* a neighbour outside the network; 0: none */
 };
 
 enum xk_vnet_kind {
@@ -50,7 +51,8 @@ enum xk_vnet_kind {
 
 /*
  * Returns the kind of host, seen from `count` interfaces (of XK_VNET_GET_INTERFACES), and sets *index to its interface
- * unless it is elsewhere. 255.255.255.255 is a broadcast on the first interface. Any context.
+ * unless it is elsewhere. 255.255.255.255 is a broadcast on the first interface; an interface's `onlink` is there,
+ * whatever the networks of others. Any context.
  */
 static inline enum xk_vnet_kind
 xk_vnet_kind(const struct xk_vnet_interface *interfaces, unsigned count, uint32_t host, unsigned *index)
@@ -59,13 +61,14 @@ xk_vnet_kind(const struct xk_vnet_interface *interfaces, unsigned count, uint32_
 
 	for (unsigned i = 0; i < count; i++) {
 		const struct xk_vnet_interface *interface = &interfaces[i];
+		bool is_named = host == interface->onlink && host != 0;
 		bool on_link = ((host ^ interface->host) & interface->mask) == 0;
 
 		if (host == interface->host) {
 			*index = i;
 			return XK_VNET_MINE;
 		}
-		if (kind != XK_VNET_ELSEWHERE || (!on_link && host != UINT32_MAX))
+		if (!is_named && (kind != XK_VNET_ELSEWHERE || (!on_link && host != UINT32_MAX)))
 			continue;
 		*index = i;
 		kind = host == UINT32_MAX || (host == interface->broadcast && host != 0) ? XK_VNET_BROADCAST

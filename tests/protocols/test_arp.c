@@ -327,6 +327,34 @@ TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing)
 	rig_free(r);
 }
 
+/* A gateway, as `ip route add ... onlink` makes it: that one host, and no other outside the network. */
+TEST(arp_knows_one_neighbour_outside_its_network)
+{
+	struct rig *r = arp_rig("");
+	struct asking gateway = { rig_protocol(r, "arp"), 0xac1f0101, 0, 0 }, another = gateway;
+
+	another.host++;
+	xk_arp_set_onlink(gateway.arp, gateway.host);
+	CHECK(!rig_do(r, ask, &gateway));
+	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY "ac1f0101");
+	rig_inject(r, ME PEER "0806" REPLY PEER "ac1f0101" ME MY_HOST);
+	CHECK_EQ(gateway.status, 0);
+	CHECK_EQ(gateway.link, PEER_LINK);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "ac1f0101" NOBODY MY_HOST);
+	rig_expect_sent(r, PEER ME "0806" REPLY ME MY_HOST PEER "ac1f0101");
+	CHECK_EQ(rig_counter(r, "foreign"), 0);
+	CHECK(rig_do(r, ask, &another));
+	CHECK_EQ(another.status, -EHOSTUNREACH);
+	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "ac1f0102" NOBODY MY_HOST);
+	rig_forget(r);
+	CHECK_EQ(rig_counter(r, "foreign"), 1);
+	CHECK_EQ(known(r, another.host), 0);
+	rig_inject(r, ME PEER "0806" REPLY PEER "ac1f0102" ME MY_HOST);
+	rig_inject(r, ME PEER "0806" REPLY PEER "00000000" ME MY_HOST);
+	CHECK_EQ(rig_counter(r, "bad_address"), 2);
+	rig_free(r);
+}
+
 /* The packet has the virtual link address, the frame the physical one (RFC 5798, 8.1.2). */
 TEST(arp_believes_the_packet_and_not_the_frame)
 {

@@ -129,6 +129,30 @@ TEST(hosts_elsewhere_go_through_the_gateway)
 }
 
 static void
+prepare_onlink(struct rig *r)
+{
+	struct xk_vnet_interface one = interface;
+
+	one.onlink = 0xac1f0100;
+	rig_answer(r, XK_VNET_GET_INTERFACES, &one, sizeof(one));
+}
+
+/* Its address is judged by no prefix: 172.31.1.0 is the network itself in none that this host knows. */
+TEST(a_gateway_outside_the_prefix_is_a_host_like_others)
+{
+	struct rig *r = rig_new_prepared("wire:; ip: wire; ip.gateway=172.31.1.0; user: ip#17", prepare_onlink);
+	struct datagram d = usual();
+
+	REQUIRE(rig_open(r, rig_to(FAR)) != NULL);
+	CHECK_EQ(rig_wire_remote(r), 0xac1f0100);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	d.source = 0xac1f0100;
+	inject(r, &d);
+	rig_expect_delivered(r, "aabbccddee");
+	rig_free(r);
+}
+
+static void
 check_hop(struct rig *r, uint32_t remote, uint64_t hop)
 {
 	struct xk_session *s = rig_open(r, rig_to(remote));
@@ -176,6 +200,10 @@ TEST(wrong_routes_are_refused)
 	CHECK_EQ(refusal_of("routes=10.1.0.0/16=10.78.0.9"), -EINVAL);
 	CHECK_EQ(refusal_of("gateway=10.77.0.1"), -EINVAL);
 	CHECK_EQ(refusal_of("gateway=10.77.0.255"), -EINVAL);
+	CHECK_EQ(refusal_of("gateway=172.31.1.1"), -EINVAL);
+	CHECK_EQ(refusal_of("gateway=172.31.1.1; vnet.onlink=172.31.1.2"), -EINVAL);
+	CHECK_EQ(refusal_of("gateway=172.31.1.1; vnet.onlink=172.31.1.1"), 0);
+	CHECK_EQ(refusal_of("gateway=172.31.1.0; vnet.onlink=172.31.1.0"), 0);
 	CHECK_EQ(refusal_of("routes=00000000000000000000000000000000000000000000000000000000000000000000000000"),
 		 -EINVAL);
 	CHECK_EQ(refusal_of("routes=10.1.0.0/16=10.77.0.9,"), 0);

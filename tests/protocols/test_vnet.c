@@ -432,6 +432,33 @@ TEST(vnet_refuses_a_graph_without_addresses)
 	CHECK_EQ(rig_refusal("port:; eth: port; arp: eth; vnet: eth arp"), -EADDRNOTAVAIL);
 }
 
+TEST(vnet_knows_one_neighbour_outside_its_network)
+{
+	struct rig *r = rig_new_graph(TWO_LINKS "; vnet.onlink2=10.77.0.9");
+	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
+	unsigned index = 9;
+
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vnet"), XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces)),
+		 2 * sizeof(interfaces[0]));
+	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4d0009, &index),
+		 XK_VNET_ON_LINK); /* more precise than the first link */
+	CHECK_EQ(index, 1);
+	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0, &index), XK_VNET_ELSEWHERE);
+	CHECK(rig_open(r, rig_to(0x0a4d0009)) == NULL);
+	rig_expect_sent(r, EVERYBODY ME2 REQUEST ME2 "0a4e0002" NOBODY "0a4d0009");
+	rig_wire(r, "port2");
+	rig_inject(r, ME2 PEER REPLY PEER "0a4d0009" ME2 "0a4e0002");
+	CHECK(rig_opened(r) != NULL);
+	rig_free(r);
+}
+
+TEST(vnet_refuses_a_neighbour_that_is_no_host)
+{
+	CHECK_EQ(rig_refusal(BELOW "; vnet.onlink=10.77.0.255"), -EINVAL);
+	CHECK_EQ(rig_refusal(BELOW "; vnet.onlink=224.0.0.1"), -EINVAL);
+	CHECK_EQ(rig_refusal(BELOW "; vnet.onlink=10.78.0.255"), 0);
+}
+
 TEST(vnet_knows_links_of_two_hosts)
 {
 	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp;"
