@@ -11,7 +11,8 @@
  * Buffers:      xk_post (post.h), for long messages on a session; besides, each session has `buffers` that hold one of
  *               any length each and are posted again when the protocol above has returned from a message
  * Drops:        bad_length, unposted, too_big (pushed)
- * Not done:     fragmentation (of a frame's length, unless blast or ip is below), checksum
+ * Not done:     fragmentation (of a frame's length, unless blast or ip is below), checksum; sessions that follow a peer to
+ *               another link address: it needs new ones
  * Graph:        bip -> vnet, bip -> blast, bip -> ip
  */
 #include <string.h>

@@ -9,7 +9,7 @@
  *               remote endpoint; a missing local one is chosen from 49152 on. Enabling needs the local one.
  * Sessions:     one per (station, local endpoint, remote endpoint), whatever session below messages come up
  * Drops:        bad_length, too_big (pushed)
- * Not done:     fragmentation, checksum
+ * Not done:     fragmentation, checksum; sessions that follow a peer to another link address: it needs new ones
  * Graph:        llp -> vnet, which asks ARP for stations by their hosts' addresses
  */
 #include "xkernel/bytes.h"
