@@ -1,6 +1,9 @@
 /* test_arp_own.c - arp and vnet: this host's own address, announced, defended, probed and left (RFC 5227). */
+#include <limits.h>
+
 #include "protocols/arp/arp.h"
 #include "tests/protocols/vnet_rig.h"
+#include "xkernel/engine/engine.h"
 
 #define OWN(settings) "port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/24; user/ip: vnet;" settings
 #define ANNOUNCEMENT EVERYBODY ME REQUEST ME MY_HOST NOBODY MY_HOST
@@ -71,6 +74,39 @@ TEST(arp_defends_its_address_at_most_every_ten_seconds)
 	rig_inject(r, ASKS_ME); /* it is still ours */
 	rig_expect_sent(r, MY_ANSWER);
 	rig_free(r);
+}
+
+/* Counts the places where `part` is in text. */
+static unsigned
+count_of(const char *text, const char *part)
+{
+	unsigned count = 0;
+
+	for (; (text = strstr(text, part)) != NULL; text++)
+		count++;
+	return count;
+}
+
+/* At first after 10 s, then each time after twice as long. */
+TEST(arp_warns_of_a_conflict_less_and_less_often)
+{
+	struct rig *r = rig_new_graph(OWN(""));
+	char *text = NULL;
+	size_t size;
+	FILE *trace = open_memstream(&text, &size);
+
+	REQUIRE(trace != NULL);
+	rig_kernel(r)->config.trace = trace;
+	for (unsigned s = 0; s < 1000; s++) {
+		rig_inject(r, CLAIM);
+		rig_advance_ms(r, 1000);
+	}
+	rig_forget(r);
+	rig_free(r);
+	fclose(trace);
+	CHECK_EQ(count_of(text, "address conflict: 10.77.0.2 is also used by the station 02:00:00:00:00:bb"), 7);
+	CHECK_EQ(count_of(text, "this host keeps it"), 7);
+	free(text);
 }
 
 /* Checks that a session can send, or cannot for want of an address. */
@@ -150,6 +186,38 @@ TEST(arp_probes_its_address_before_it_is_used_if_that_is_wanted)
 	CHECK_EQ(rig_counter_of(r, "arp", "probes"), 3);
 	check_use(r, open_to_peer(r), true);
 	rig_free(r);
+}
+
+/* Advances virtual time until the next frame. Returns how many milliseconds that took. */
+static unsigned
+next_sent_ms(struct rig *r)
+{
+	unsigned ms = 0;
+
+	for (; rig_sent(r) == 0 && ms < 10000; ms++)
+		rig_advance_ms(r, 1);
+	rig_forget(r);
+	return ms;
+}
+
+/* Hosts that start together must not probe together (RFC 5227, 2.1.1). */
+TEST(arp_probes_at_random_times)
+{
+	enum { HOSTS = 20 };
+	unsigned wait_min = UINT_MAX, wait_max = 0, gap_min = UINT_MAX, gap_max = 0;
+
+	for (unsigned i = 0; i < HOSTS; i++) {
+		struct rig *r = rig_new_graph(OWN("arp.probe=yes"));
+		unsigned wait = next_sent_ms(r), gap = next_sent_ms(r);
+
+		wait_min = wait < wait_min ? wait : wait_min;
+		wait_max = wait > wait_max ? wait : wait_max;
+		gap_min = gap < gap_min ? gap : gap_min;
+		gap_max = gap > gap_max ? gap : gap_max;
+		rig_free(r);
+	}
+	CHECK(wait_max <= 1001 && wait_max - wait_min > 200);
+	CHECK(gap_min >= 999 && gap_max <= 2001 && gap_max - gap_min > 200);
 }
 
 /* Another host has the address, or probes it at the same time. */

@@ -152,17 +152,23 @@ greet(struct rig *r)
 	return xk_get64(bytes + 8);
 }
 
-/* Asks a server for answers. */
+/* Asks a server for answers of `len` bytes each (0: one answer, as long as the message). */
 static void
-ask(struct rig *r, uint32_t batch, unsigned answers, uint64_t token)
+ask_for(struct rig *r, uint32_t batch, unsigned answers, unsigned len, uint64_t token)
 {
 	uint8_t bytes[PROVEN];
 
 	xk_put32(bytes, batch);
 	xk_put16(bytes + 4, (uint16_t)(MESSAGE | answers));
-	xk_put16(bytes + 6, answers > 1 ? SIZE : 0);
+	xk_put16(bytes + 6, (uint16_t)len);
 	xk_put64(bytes + 8, token);
-	rig_inject_bytes(r, bytes, answers > 1 ? PROVEN : SIZE);
+	rig_inject_bytes(r, bytes, len > 0 ? PROVEN : SIZE);
+}
+
+static void
+ask(struct rig *r, uint32_t batch, unsigned answers, uint64_t token)
+{
+	ask_for(r, batch, answers, answers > 1 ? SIZE : 0, token);
 }
 
 TEST(logptest_server_answers_as_often_as_it_is_asked_to)
@@ -231,6 +237,46 @@ TEST(logptest_server_answers_once_who_has_not_greeted_it)
 	rig_free(r);
 }
 
+TEST(logptest_token_proves_one_host_to_one_server)
+{
+	struct rig *r = rig_new_graph(SERVER), *other = rig_new_graph(SERVER);
+	uint64_t token;
+
+	rig_wire_peer(r, HOST);
+	rig_wire_peer(other, HOST);
+	token = greet(r);
+	CHECK(greet(other) != token);
+	rig_wire_peer(r, HOST + 1);
+	ask(r, 7, 2, token);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "logptest", "unproven"), 1);
+	rig_wire_peer(r, HOST);
+	ask(r, 7, 2, token);
+	CHECK_EQ(rig_sent(r), 2);
+	rig_forget(r);
+	rig_free(r);
+	rig_free(other);
+}
+
+TEST(logptest_answers_are_no_longer_than_the_message_and_no_shorter_than_a_header)
+{
+	static const unsigned wrong[] = { 1, 7, PROVEN + 1, UINT16_MAX };
+	struct rig *r = rig_new_graph(SERVER);
+	uint64_t token = greet(r);
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(wrong); i++)
+		ask_for(r, 7, 2, wrong[i], token);
+	rig_expect_nothing_sent(r);
+	CHECK_EQ(rig_counter_of(r, "logptest", "unproven"), XK_ARRAY_LENGTH(wrong));
+	ask_for(r, 8, 2, 8, token);
+	ask_for(r, 9, 2, PROVEN, token);
+	rig_expect_sent(r, "00000008 2000 0000");
+	rig_expect_sent(r, "00000008 2000 0000");
+	CHECK_EQ(rig_sent(r), 2);
+	rig_forget(r);
+	rig_free(r);
+}
+
 TEST(logptest_server_refuses_what_no_client_sends)
 {
 	static uint8_t bytes[XK_LOGPTEST_MAX + 1] = { [4] = 0x10, [5] = 1 };
@@ -242,8 +288,9 @@ TEST(logptest_server_refuses_what_no_client_sends)
 	rig_inject(r, "00000007 1401 0000");                     /* 1025 answers */
 	rig_inject(r, "00000007 3002 0010 0000 0000 0000 0000"); /* a greeting that asks for two */
 	rig_inject(r, "00000007 3001 0000");                     /* ... without room for the token */
+	rig_inject(r, "00000007 3001 0010 0000 0000 0000 00");   /* ... or for the whole of it */
 	rig_inject_bytes(r, bytes, sizeof(bytes));
-	CHECK_EQ(rig_counter_of(r, "logptest", "bad"), 7);
+	CHECK_EQ(rig_counter_of(r, "logptest", "bad"), 8);
 	rig_inject(r, "00000007 2001 0000"); /* an answer, of no batch: it is not answered */
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
 	rig_inject_prefixes(r, "00000007 1001 0000");
