@@ -88,11 +88,7 @@ for mode in ipp regular; do
 	check "sleeps in udptest, mode $mode: it is named" "$(tail -n 2 "$work/$mode.err")" \
 		grep -q 'watchdog: host "server", protocol "mistake" has been blocked in a system call for 0.3 s, crossing "udp" -> "mistake" upward' \
 		"$work/$mode.err"
-	kill "$pid"
-	sleep 0.3 # two at once are one
-	kill "$pid"
-	await_end "$pid" 20
-	check "sleeps in udptest, mode $mode: a second signal ends it" "status $status" [ "$status" -eq 143 ]
+	ended_by_two "sleeps in udptest, mode $mode" TERM 143
 done
 
 for list in drops settings lowers fields values; do

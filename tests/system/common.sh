@@ -159,6 +159,23 @@ await_end() {
 	fi
 }
 
+# Whether no signal waits for $pid.
+heard() {
+	grep -q '^ShdPnd:	0*$' "/proc/$pid/status"
+}
+
+# ended_by_two NAME SIGNAL STATUS: the first signal leaves $pid as it is, the second ends it.
+ended_by_two() {
+	local name=$1 signal=$2
+	kill -s "$signal" "$pid"
+	within 20 heard
+	sleep 0.5 # two within 100 ms are one
+	check "$name: the first SIG$signal does not end it" "it did" runs "$pid"
+	kill -s "$signal" "$pid"
+	await_end "$pid" 20
+	check "$name: the second SIG$signal does" "status $status" [ "$status" -eq "$3" ]
+}
+
 says() {
 	grep -qE -- "$2" "$work/$1" 2>/dev/null
 }

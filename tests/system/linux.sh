@@ -13,36 +13,10 @@ xk=$build/xk
 kernel_host=10.88.0.1
 our_host=10.88.0.2
 
-skip() {
-	echo "SKIPPED: $1: nothing shows that Linux understands us"
-	exit 0
-}
-
-command -v ip >/dev/null || skip "no ip (package iproute2)"
-command -v nsenter >/dev/null || skip "no nsenter (package util-linux)"
-unshare -n true 2>/dev/null || skip "this user may not make network namespaces"
+unshown="Linux understands us"
+. "$root/tests/system/networks.sh"
 
 # ---- the wire --------------------------------------------------------------------------------------------------------
-
-# namespace NAME: a network namespace that lives as long as its holder; its pid in $NAME.
-namespace() {
-	spawn "$1" unshare -n sleep 600
-	printf -v "$1" '%s' "$pid"
-	within 10 other_network "$pid"
-	at "$pid" ip link set lo up
-	at "$pid" sh -c 'for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done' 2>/dev/null
-}
-
-other_network() {
-	[ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/$$/ns/net)" ]
-}
-
-# at NAMESPACE COMMAND...
-at() {
-	local holder=$1
-	shift
-	nsenter -t "$holder" -n "$@"
-}
 
 namespace linux
 namespace middle

@@ -13,24 +13,11 @@
 chantest=$build/chantest
 seconds=${2:-$([ "${XK_TEST_LONG:-0}" = 1 ] && echo 300 || echo 6)}
 
-skip() {
-	echo "SKIPPED: $1: nothing shows that calls are run once where processes are killed"
-	exit 0
-}
+unshown="calls are run once where processes are killed"
+. "$root/tests/system/networks.sh"
 
-command -v ip >/dev/null || skip "no ip (package iproute2)"
-command -v nsenter >/dev/null || skip "no nsenter (package util-linux)"
-unshare -n true 2>/dev/null || skip "this user may not make network namespaces"
-
-other_network() {
-	[ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/$$/ns/net)" ]
-}
-
-spawn wire unshare -n sleep 900
-wire=$pid
-within 10 other_network "$wire"
+namespace wire
 at=(nsenter -t "$wire" -n)
-"${at[@]}" sh -c 'for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done' 2>/dev/null
 "${at[@]}" ip link add c0 type veth peer name s0 2>"$work/veth" || skip "no veth devices here ($(cat "$work/veth"))"
 "${at[@]}" ip link set c0 up
 "${at[@]}" ip link set s0 up

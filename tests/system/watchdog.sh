@@ -31,27 +31,11 @@ computes() {
 	[ "${fields[11]:-0}" -ge 100 ]
 }
 
-heard() {
-	grep -q '^ShdPnd:	0*$' "/proc/$pid/status"
-}
-
-# ended NAME SIGNAL STATUS: the first signal leaves $pid as it is, the second ends it.
-ended() {
-	local name=$1 signal=$2
-	kill -s "$signal" "$pid"
-	within 20 heard
-	sleep 0.5 # two at once are one
-	check "$name: the first SIG$signal does not end it" "it did" runs "$pid"
-	kill -s "$signal" "$pid"
-	await_end "$pid" 20
-	check "$name: the second SIG$signal does" "status $status" [ "$status" -eq "$3" ]
-}
-
 for signal in HUP:129 INT:130 TERM:143; do
 	# Background processes of a shell ignore SIGINT.
 	spawn net env --default-signal=INT "$xk" run "$net" --link sim --quiet --watchdog 0 --set server.mistake.makes=loop_pop
 	within 60 computes
-	ended "xk run in the simulator" "${signal%:*}" "${signal#*:}"
+	ended_by_two "xk run in the simulator" "${signal%:*}" "${signal#*:}"
 done
 
 # ---- threads of the operating system: it is told, and the host goes on -------------------------------------------------
@@ -63,7 +47,7 @@ for mode in ipp regular; do
 	check "udptest in mode $mode: it is named" "$(tail -n 2 "$work/$mode.err")" \
 		grep -q 'udptest: watchdog: host "server", protocol "mistake" has computed for 0.2 s, crossing "udp" -> "mistake" upward' \
 		"$work/$mode.err"
-	ended "udptest in mode $mode" TERM 143
+	ended_by_two "udptest in mode $mode" TERM 143
 	check "udptest in mode $mode: it is named once" "$(cat "$work/$mode.err")" \
 		[ "$(grep -c watchdog "$work/$mode.err")" -eq 1 ]
 done

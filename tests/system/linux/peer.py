@@ -17,7 +17,7 @@ import struct
 import sys
 import time
 
-PATIENCE_S = 5
+PATIENCE_S = 60
 SIOCETHTOOL = 0x8946
 ETHTOOL_SET = {"SRXCSUM": 0x15, "STXCSUM": 0x17, "SSG": 0x19, "STSO": 0x1F, "SGSO": 0x24, "SGRO": 0x2C}
 IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_MTU = 10, 2, 14
