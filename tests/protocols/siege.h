@@ -674,16 +674,16 @@ static inline void
 siege_send(struct siege *s, struct siege_frame *f)
 {
 	struct xk_port *port = s->ports[f->station];
-	struct xk_msg *m = xk_memory_frame(port->platform, f->len);
 	uint8_t *ip = f->bytes + SIEGE_ETH_LEN;
+	struct xk_msg *m;
 
-	REQUIRE(m != NULL);
 	if (xk_get16(f->bytes + 12) == SIEGE_IP) {
 		xk_put16(ip + 2, (uint16_t)(f->len - SIEGE_ETH_LEN));
 		xk_put16(ip + 10, 0);
 		xk_checksum_store(ip + 10, xk_checksum_finish(xk_sum(0, ip, SIEGE_IP_LEN)));
 	}
-	memcpy(m->data, f->bytes, f->len);
+	m = xk_msg_from(port->platform, f->bytes, f->len);
+	REQUIRE(m != NULL);
 	if (port->ops->transmit(port, &m, 1) == 0)
 		xk_msg_free(m);
 }
@@ -796,6 +796,32 @@ siege_send_nack(struct siege *s, const struct siege_peer *peer, uint32_t sequenc
 	siege_from(&f, peer, SIEGE_BLAST);
 	siege_put_blast(&f, sequence, 0, count, SIEGE_NACK, 1);
 	siege_send(s, &f);
+}
+
+/* Asks for the server's link address, as the neighbour `host` at a station. */
+static inline void
+siege_ask_arp(struct siege *s, unsigned station, uint32_t host)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	siege_frame_begin(&f, UINT64_C(0xffffffffffff), station, SIEGE_ARP);
+	p = siege_put(&f, 28);
+	xk_put32(p, 0x00010800);
+	xk_put32(p + 4, 0x06040001);
+	xk_put48(p + 8, SIEGE_LINK + 0xa0 + station);
+	xk_put32(p + 14, host);
+	xk_put32(p + 24, SIEGE_SERVER);
+	siege_send(s, &f);
+}
+
+/* Returns whether f is the answer. */
+static inline bool
+siege_is_arp_answer(const struct siege_frame *f)
+{
+	const uint8_t *p = f->bytes + SIEGE_ETH_LEN;
+
+	return xk_get16(f->bytes + 12) == SIEGE_ARP && xk_get16(p + 6) == 2 && xk_get32(p + 14) == SIEGE_SERVER;
 }
 
 /* ---- what the enemy does by itself ---- */

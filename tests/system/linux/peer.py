@@ -6,12 +6,17 @@
     udp ADDRESS PORT COUNT SIZE...  the same with datagrams to an echo server
     echo PORT                   an echo server of datagrams, until it is told to end
     closed ADDRESS PORT         a datagram to a port nobody has: it must be refused by an ICMP message
+    probe DEVICE ADDRESS        an ARP request and an echo request in turn, each repeated until it is answered, until it is
+                                told to end; prints how many were answered and repeated, and the longest times as JSON
     mtu ADDRESS SIZE            a datagram of SIZE with DF, again and again until the kernel knows that it is too long
 """
 import ctypes
 import errno
 import fcntl
+import json
 import os
+import select
+import signal
 import socket
 import struct
 import sys
@@ -129,6 +134,47 @@ def closed(address, port):
     return 1
 
 
+def probe(device, address):
+    ended = []
+    signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+    wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+    wire.bind((device, 0x0806))
+    own = wire.getsockname()[4]
+    target = socket.inet_aton(address)
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    raw.connect((address, 0))
+    sender = socket.inet_aton(raw.getsockname()[0])
+    query = b"\xff" * 6 + own + struct.pack(">HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1) + own + sender + bytes(6) + target
+    counts = {"arp": 0, "arp_again": 0, "echo": 0, "echo_again": 0, "arp_ms": 0, "echo_ms": 0}
+    last = False
+    while not last:
+        last = bool(ended)  # a whole round after that
+        number = (counts["echo"] + 1) & 0xFFFF
+        head = struct.pack(">HH", os.getpid() & 0xFFFF, number)
+        echo_request = struct.pack(">BBH", 8, 0, checksum(b"\x08\0\0\0" + head)) + head
+        for name, ends, question, is_answer in (
+                ("arp", wire, query, lambda p: p[20:22] == b"\0\2" and p[28:32] == target),
+                ("echo", raw, echo_request, lambda p: p[20] == 0 and p[24:28] == head)):
+            begun = now = time.monotonic()
+            asked = None
+            while True:
+                if asked is None or now - asked > 0.5:
+                    counts[name + "_again"] += asked is not None
+                    ends.send(question)
+                    asked = now
+                if select.select([ends], [], [], 0.5)[0] and is_answer(ends.recv(2000)):
+                    break
+                now = time.monotonic()
+                if now - begun > PATIENCE_S:
+                    print("no answer to %s" % name, file=sys.stderr)
+                    return 1
+            counts[name] += 1
+            counts[name + "_ms"] = max(counts[name + "_ms"], round(1000 * (time.monotonic() - begun), 3))
+        time.sleep(0.005)
+    print(json.dumps(counts))
+    return 0
+
+
 def mtu(address, size):
     data = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     data.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
@@ -145,7 +191,8 @@ def mtu(address, size):
 
 
 def main():
-    words = {"quiet": quiet, "ping": ping, "udp": udp, "echo": echo, "closed": closed, "mtu": mtu}
+    words = {"quiet": quiet, "ping": ping, "udp": udp, "echo": echo, "closed": closed, "probe": probe,
+             "mtu": mtu}
     if len(sys.argv) < 2 or sys.argv[1] not in words:
         print(__doc__, file=sys.stderr)
         return 2

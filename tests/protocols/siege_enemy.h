@@ -1,0 +1,378 @@
+/*
+ * siege_enemy.h - the attacks of one confirmed host: frames for each protocol in turn, or for all at once. Above siege.h,
+ * for the simulator (test_siege.c) and for a real link (tests/system/siege.c).
+ */
+#ifndef TESTS_SIEGE_ENEMY_H
+#define TESTS_SIEGE_ENEMY_H
+
+#include "protocols/test/traffic.h"
+#include "protocols/test/udptest.h"
+#include "tests/protocols/siege.h"
+
+enum { ENEMY_LONGEST = 1400 /* bytes of a frame's payload */ };
+
+struct siege_enemy {
+	struct siege *s;
+	struct siege_peer *peer;  /* the host that the enemy plays */
+	uint64_t n;               /* its frames so far */
+	uint64_t cookie, session; /* of AM */
+};
+
+struct enemy_attack {
+	const char *name;
+	/* Sends one frame, the n-th. */
+	void (*send)(struct siege_enemy *e, uint32_t n);
+};
+
+static inline void
+enemy_put_udp(struct siege_frame *f, unsigned source, unsigned destination, size_t len)
+{
+	uint8_t *p = siege_put(f, 8 + len);
+
+	xk_put16(p, (uint16_t)source);
+	xk_put16(p + 2, (uint16_t)destination);
+	xk_put16(p + 4, (uint16_t)(8 + len)); /* without a checksum */
+}
+
+/* Begins an IP datagram of the enemy's, or of `host` beside it, to the server. */
+static inline void
+enemy_begin_ip(struct siege_frame *f, uint32_t host, unsigned protocol)
+{
+	siege_frame_begin(f, SIEGE_LINK + 1, 0, SIEGE_IP);
+	siege_put_ip(f, host, SIEGE_SERVER, protocol);
+}
+
+static inline void
+enemy_nothing(struct siege_enemy *e, uint32_t n)
+{
+	(void)e;
+	(void)n;
+}
+
+/* ARP: ever new neighbours, which ask for the server and claim to have moved. */
+static inline void
+enemy_arp(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	siege_frame_begin(&f, n % 2 == 0 ? SIEGE_LINK + 1 : UINT64_C(0xffffffffffff), 0, SIEGE_ARP);
+	p = siege_put(&f, 28);
+	xk_put32(p, 0x00010800);
+	xk_put32(p + 4, 0x06040001 + n % 2);
+	xk_put48(p + 8, SIEGE_LINK + 0xa0);
+	xk_put32(p + 14, 0x0a4d0020 + n % 200);
+	xk_put32(p + 24, SIEGE_SERVER);
+	siege_send(e->s, &f);
+}
+
+/* ICMP: long echoes, many of them as endless fragments. */
+static inline void
+enemy_icmp(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	enemy_begin_ip(&f, e->peer->host, SIEGE_IP_ICMP);
+	if (n % 2 == 0)
+		xk_put16(f.bytes + SIEGE_ETH_LEN + 6, 0x2000);
+	xk_put16(f.bytes + SIEGE_ETH_LEN + 4, (uint16_t)n);
+	p = siege_put(&f, ENEMY_LONGEST);
+	p[0] = 8;
+	xk_put32(p + 4, n);
+	xk_checksum_store(p + 2, xk_checksum_finish(xk_sum(0, p, ENEMY_LONGEST)));
+	siege_send(e->s, &f);
+}
+
+/* IP: the first eight bytes of ever new datagrams, for existing protocols. */
+static inline void
+enemy_ip(struct siege_enemy *e, uint32_t n)
+{
+	static const uint8_t protocols[] = { SIEGE_IP_UDP, SIEGE_IP_ICMP, 253, SIEGE_IP_BLAST };
+	struct siege_frame f;
+
+	enemy_begin_ip(&f, n % 4 == 0 ? SIEGE_FAR + n : e->peer->host, protocols[n / 4 % 4]);
+	xk_put16(f.bytes + SIEGE_ETH_LEN + 4, (uint16_t)(n / 16));
+	xk_put16(f.bytes + SIEGE_ETH_LEN + 6, (uint16_t)(0x2000 | n % 16 * 2));
+	siege_put(&f, 8);
+	siege_send(e->s, &f);
+}
+
+/* UDP: long echoes to ever new ports, and to unused ports. */
+static inline void
+enemy_udp(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_frame f;
+
+	enemy_begin_ip(&f, e->peer->host, SIEGE_IP_UDP);
+	enemy_put_udp(&f, n & 0xffff, n % 4 == 0 ? n % 2001 : XK_UDPTEST_PORT, ENEMY_LONGEST);
+	siege_send(e->s, &f);
+}
+
+static inline void
+enemy_traffic(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_frame f;
+
+	enemy_begin_ip(&f, e->peer->host, SIEGE_IP_UDP);
+	enemy_put_udp(&f, n & 0xffff, XK_TRAFFIC_PORT, 40 + n % ENEMY_LONGEST);
+	for (size_t i = 42; i < f.len; i += 4)
+		f.bytes[i] = (uint8_t)(n >> i % 16);
+	siege_send(e->s, &f);
+}
+
+/* BLAST: ever new messages of 64 fragments, only one of which is sent. */
+static inline void
+enemy_blast(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_frame f;
+
+	siege_from(&f, e->peer, SIEGE_BLAST);
+	siege_put_blast(&f, n / 16 + 1, 1000, 64, SIEGE_SEND, UINT64_C(1) << n % 16);
+	siege_put(&f, 1000);
+	siege_send(e->s, &f);
+}
+
+static inline void
+enemy_bid(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_peer other = *e->peer;
+	struct siege_frame f;
+
+	other.boot += n % 3 == 0 ? n : 0;
+	siege_from(&f, &other, SIEGE_BID);
+	siege_put_bid(&f, &other);
+	xk_put32(f.bytes + SIEGE_ETH_LEN, n % 4 == 0 ? n : SIEGE_CHAN);
+	siege_put(&f, n % ENEMY_LONGEST);
+	siege_send(e->s, &f);
+}
+
+static inline void
+enemy_bidctl(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_peer other = *e->peer;
+
+	other.boot += n % 2 == 0 ? n : 0;
+	if (n % 4 == 3)
+		siege_send_bidctl(e->s, &other, SIEGE_SERVER, SIEGE_RESPONSE, e->peer->server_boot, 0, n);
+	else
+		siege_send_bidctl(e->s, &other, SIEGE_SERVER, SIEGE_QUERY, 0, n, 0);
+}
+
+/* CHAN: long calls on ever new channels, whose longer replies are never acknowledged. */
+static inline void
+enemy_chan(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	siege_from(&f, e->peer, SIEGE_BID);
+	siege_put_bid(&f, e->peer);
+	siege_put_chan(&f, n / 2, SIEGE_FROM_CLIENT | SIEGE_USER_MSG | (n % 2 == 0 ? 0 : SIEGE_ACK_REQUESTED), 5,
+		       ENEMY_LONGEST);
+	p = siege_put(&f, ENEMY_LONGEST);
+	memcpy(p, (const uint64_t[]){ 1, 30000 }, 16); /* as struct siege_party reads it */
+	siege_send(e->s, &f);
+}
+
+/* SELECT: the same for procedures, some of which do not exist. */
+static inline void
+enemy_select(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	siege_from(&f, e->peer, SIEGE_BID);
+	siege_put_bid(&f, e->peer);
+	siege_put_chan(&f, n, SIEGE_FROM_CLIENT | SIEGE_USER_MSG, 5, 24);
+	xk_put32(f.bytes + f.len - 12, SIEGE_SELECT); /* instead of the party's number */
+	p = siege_put(&f, 24);
+	xk_put32(p, n % 8 == 0 ? n : SIEGE_PROCEDURE);
+	memset(p + 8, 0, 16);
+	siege_send(e->s, &f);
+}
+
+static inline void
+enemy_put_gm(struct siege_enemy *e, unsigned port, uint32_t total, uint32_t offset, size_t len, uint64_t begin,
+	     uint64_t previous)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	siege_from(&f, e->peer, SIEGE_BID);
+	siege_put_bid(&f, e->peer);
+	xk_put32(f.bytes + SIEGE_ETH_LEN, 208);
+	p = siege_put(&f, 40 + len);
+	xk_put16(p, (uint16_t)port);
+	xk_put16(p + 2, XK_UDPTEST_PORT);
+	xk_put16(p + 4, 1);
+	xk_put16(p + 6, (uint16_t)len);
+	xk_put32(p + 8, total);
+	xk_put32(p + 12, offset);
+	xk_put64(p + 16, begin);
+	xk_put64(p + 24, e->n);
+	xk_put64(p + 32, previous);
+	siege_send(e->s, &f);
+}
+
+/* GM: messages without their ends; from other ports, fragments of one byte. */
+static inline void
+enemy_gm_pieces(struct siege_enemy *e, uint32_t n)
+{
+	uint32_t i = n % 40, len = n / 40 % 2 == 0 ? ENEMY_LONGEST : 1;
+
+	enemy_put_gm(e, 1 + n / 40 % 16000, 60000, i * len, len, e->n - i, i == 0 ? 0 : e->n - 1);
+}
+
+/* ... whose echoes are never acknowledged. */
+static inline void
+enemy_gm_echoes(struct siege_enemy *e, uint32_t n)
+{
+	enemy_put_gm(e, 1 + n % 16000, ENEMY_LONGEST, 0, ENEMY_LONGEST, e->n, 0);
+}
+
+/* ... of several fragments. */
+static inline void
+enemy_gm_long_echoes(struct siege_enemy *e, uint32_t n)
+{
+	uint32_t i = n % 43, len = i < 42 ? ENEMY_LONGEST : 60000 - 42 * ENEMY_LONGEST;
+
+	enemy_put_gm(e, 1 + n / 43 % 16000, 60000, i * ENEMY_LONGEST, len, e->n - i, i == 0 ? 0 : e->n - 1);
+}
+
+static inline void
+enemy_put_am(struct siege_enemy *e, unsigned kind, unsigned handler, uint32_t sequence, uint64_t to, const void *bytes,
+	     size_t len)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	siege_from(&f, e->peer, SIEGE_AM);
+	p = siege_put(&f, 32 + len);
+	p[0] = (uint8_t)kind;
+	xk_put16(p + 2, (uint16_t)handler);
+	xk_put32(p + 4, sequence);
+	xk_put32(p + 8, 1);
+	xk_put32(p + 12, (uint32_t)len);
+	xk_put64(p + 16, to);
+	xk_put64(p + 24, UINT64_C(0xe0000000) + e->n / 1000);
+	memcpy(p + 32, bytes, len);
+	siege_send(e->s, &f);
+}
+
+/* AM: sessions, with valid cookies, and requests whose long replies are never acknowledged. */
+static inline void
+enemy_am(struct siege_enemy *e, uint32_t n)
+{
+	const uint8_t call[12] = { 0, 9, 0, 64 };
+	const uint32_t len = ENEMY_LONGEST;
+
+	if (n % 1000 == 0)
+		e->cookie = e->session = 0;
+	if (e->session == 0)
+		enemy_put_am(e, 1, SIEGE_ENDPOINT, 0, e->cookie, call, sizeof(call));
+	else
+		enemy_put_am(e, 4, SIEGE_HANDLER, 1 + n % 1000, e->session, &len, sizeof(len));
+}
+
+/* STOPWAIT: calls of ever new ends, and data for no end. */
+static inline void
+enemy_stopwait(struct siege_enemy *e, uint32_t n)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	enemy_begin_ip(&f, e->peer->host, 253);
+	p = siege_put(&f, 30);
+	xk_put16(p, (uint16_t)n);
+	xk_put16(p + 2, XK_UDPTEST_PORT);
+	xk_put16(p + 4, 30);
+	xk_put16(p + 8, n % 4 == 3 ? 3 : 1);
+	xk_put64(p + 14, n + 1);
+	xk_put64(p + 22, n % 4 == 3 ? n : 0);
+	xk_checksum_store(p + 6, xk_checksum_finish(xk_sum(0, p, 30)));
+	siege_send(e->s, &f);
+}
+
+/* LLP and BIP: long echoes to ever new ports. */
+static inline void
+enemy_ports(struct siege_enemy *e, uint32_t n, unsigned type)
+{
+	struct siege_frame f;
+	uint8_t *p;
+
+	siege_from(&f, e->peer, type);
+	p = siege_put(&f, ENEMY_LONGEST);
+	xk_put16(p, (uint16_t)(n % 65535 + 1));
+	xk_put16(p + 2, XK_UDPTEST_PORT);
+	if (type == 0x6008)
+		xk_put16(p + 4, ENEMY_LONGEST);
+	else
+		xk_put32(p + 4, ENEMY_LONGEST);
+	siege_send(e->s, &f);
+}
+
+static inline void
+enemy_llp(struct siege_enemy *e, uint32_t n)
+{
+	enemy_ports(e, n, 0x6008);
+}
+
+static inline void
+enemy_bip(struct siege_enemy *e, uint32_t n)
+{
+	enemy_ports(e, n, 0x3008);
+}
+
+static const struct enemy_attack enemy_attacks[] = {
+	{ "nothing", enemy_nothing },
+	{ "arp", enemy_arp },
+	{ "icmp", enemy_icmp },
+	{ "ip", enemy_ip },
+	{ "udp", enemy_udp },
+	{ "traffic", enemy_traffic },
+	{ "blast", enemy_blast },
+	{ "bid", enemy_bid },
+	{ "bidctl", enemy_bidctl },
+	{ "chan", enemy_chan },
+	{ "select", enemy_select },
+	{ "gm (pieces)", enemy_gm_pieces },
+	{ "gm (echoes)", enemy_gm_echoes },
+	{ "gm (long)", enemy_gm_long_echoes },
+	{ "am", enemy_am },
+	{ "stopwait", enemy_stopwait },
+	{ "llp", enemy_llp },
+	{ "bip", enemy_bip },
+};
+
+static inline void
+enemy_all(struct siege_enemy *e, uint32_t n)
+{
+	enemy_attacks[n % XK_ARRAY_LENGTH(enemy_attacks)].send(e, n / XK_ARRAY_LENGTH(enemy_attacks));
+}
+
+static const struct enemy_attack enemy_all_attacks = { "all at once", enemy_all };
+
+/* Sends the attack's next frame. */
+static inline void
+enemy_send(struct siege_enemy *e, const struct enemy_attack *attack)
+{
+	e->n++;
+	attack->send(e, (uint32_t)e->n);
+}
+
+/* Takes what a frame to the enemy tells it. */
+static inline void
+enemy_hear(struct siege_enemy *e, const struct siege_frame *f)
+{
+	const uint8_t *p = f->bytes + SIEGE_ETH_LEN;
+
+	if (f->station != 0 || f->len < SIEGE_ETH_LEN + 32 || xk_get16(f->bytes + 12) != SIEGE_AM)
+		return;
+	if (p[0] == 2)
+		e->cookie = xk_get64(p + 24);
+	if (p[0] == 3)
+		e->session = xk_get64(p + 24);
+}
+
+#endif
