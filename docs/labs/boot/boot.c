@@ -289,7 +289,7 @@ boot_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, which then needs its reference no more. */
+/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 boot_forget(void *object, void *context)
 {

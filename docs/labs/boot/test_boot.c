@@ -37,7 +37,7 @@ arrive(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned numb
 	rig_inject_bytes(r, p, frame_of(p, kind, mine, yours, number, payload));
 }
 
-/* Whether the frame that was sent next is this one. */
+/* Returns whether the next sent frame is this one. */
 static bool
 sent(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned number, const char *payload)
 {
@@ -47,7 +47,7 @@ sent(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned number
 	return rig_take_sent(r, got, sizeof(got)) == (long)len && memcmp(got, wanted, len) == 0;
 }
 
-/* Takes a frame of this kind, which the host has sent, and returns the host's end in it; 0: it is another one. */
+/* Takes the next sent frame. Returns the host's end in it; 0: it is of another kind. */
 static uint32_t
 end_in(struct rig *r, uint8_t kind)
 {
@@ -58,7 +58,7 @@ end_in(struct rig *r, uint8_t kind)
 		       : 0;
 }
 
-/* Whether the user was given this message next. */
+/* Returns whether the user was given this message next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {

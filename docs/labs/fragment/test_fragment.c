@@ -46,7 +46,7 @@ arrive(struct rig *r, unsigned id, size_t offset, size_t total, size_t len)
 	rig_inject_bytes(r, p, fragment_of(p, id, offset, total, len));
 }
 
-/* Whether the user was given the message of so many bytes next. */
+/* Returns whether the user was given the message with this number of bytes next. */
 static bool
 delivered(struct rig *r, size_t total)
 {
@@ -58,7 +58,7 @@ delivered(struct rig *r, size_t total)
 	return is_right;
 }
 
-/* Ends a test: what is kept of messages is given up. */
+/* Ends a test, after incomplete messages were given up. */
 static void
 end(struct rig *r)
 {

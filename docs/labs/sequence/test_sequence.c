@@ -34,7 +34,7 @@ arrive(struct rig *r, uint8_t kind, uint32_t number, const char *payload)
 	rig_inject_bytes(r, p, frame_of(p, kind, number, payload));
 }
 
-/* Whether the user was given this message next. */
+/* Returns whether the user was given this message next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {

@@ -42,7 +42,7 @@ arrive(struct rig *r, uint8_t kind, unsigned number, const char *payload)
 	rig_inject_bytes(r, p, frame_of(p, kind, number, payload));
 }
 
-/* Whether the frame that was sent next is this one. */
+/* Returns whether the next sent frame is this one. */
 static bool
 sent(struct rig *r, uint8_t kind, unsigned number, const char *payload)
 {
@@ -52,7 +52,7 @@ sent(struct rig *r, uint8_t kind, unsigned number, const char *payload)
 	return rig_take_sent(r, got, sizeof(got)) == (long)len && memcmp(got, wanted, len) == 0;
 }
 
-/* Whether the user was given this message next. */
+/* Returns whether the user was given this message next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {

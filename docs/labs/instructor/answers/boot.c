@@ -14,7 +14,7 @@
  *     yours 0, nothing queued         idle
  *     yours 0, messages queued        calling: CALL is sent again and again
  *     yours known, nothing queued     idle
- *     yours known, messages queued    the first message is under way: DATA is sent again, so many times
+ *     yours known, messages queued    the first message is under way: DATA is sent again, BOOT_RETRIES times
  * Numbers, and whether a message is under way, belong to one pair of ends, `mine` and `yours`. When either end changes,
  * they begin again, and a message that was under way is dropped: it may have been delivered.
  */
@@ -345,7 +345,7 @@ boot_answer(struct xk_protocol *self, struct xk_session *lls, const struct boot_
 	boot_transmit(lls, boot_frame(self, answer, NULL));
 }
 
-/* Rule 2: drops m, with header h, which is of the end 0 or for an end that is not here. Takes m. */
+/* Rule 2: drops m, whose header h names no sender, or an end that this host does not have. Takes m. */
 static void
 boot_refuse(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, const struct boot_header *h)
 {
@@ -354,7 +354,7 @@ boot_refuse(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, 
 		boot_answer(self, lls, h, BOOT_GONE, h->yours);
 }
 
-/* Rule 2: whether h is for this end. A CALL is for whoever is here. The lock is held. */
+/* Rule 2: returns whether h is for this end. A CALL is for any end. The lock is held. */
 static bool
 boot_is_for(const struct boot_session *s, const struct boot_header *h)
 {
@@ -470,7 +470,7 @@ boot_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, which then needs its reference no more. */
+/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 boot_forget(void *object, void *context)
 {

@@ -297,7 +297,7 @@ fragment_at(const struct xk_msg *piece)
 	return (uint32_t)*xk_msg_annotation(piece, XK_OF_MESSAGE, FRAGMENT_AT);
 }
 
-/* Puts m among the pieces of its message. Returns 0, or the reason why it cannot be there. The lock is held. */
+/* Puts m among the pieces of its message. Returns 0, or the reason to drop m. The lock is held. */
 static unsigned
 fragment_insert(struct fragment_message *message, const struct fragment_header *h, struct xk_msg *m)
 {
@@ -350,7 +350,7 @@ fragment_keep(struct fragment_session *s, struct xk_msg *m, const struct fragmen
 	return message->bytes < message->total ? NULL : fragment_join(fragment_remove(s, message));
 }
 
-/* Delivers a message that is whole, be it by this fragment. Takes m. */
+/* Keeps the fragment m, and delivers its message if that is whole. Takes m. */
 static void
 fragment_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -388,7 +388,7 @@ fragment_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, which then needs its reference no more. */
+/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 fragment_forget(void *object, void *context)
 {

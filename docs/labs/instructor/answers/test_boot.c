@@ -36,7 +36,7 @@ arrive(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned numb
 	rig_inject_bytes(r, p, frame_of(p, kind, mine, yours, number, payload));
 }
 
-/* Whether the frame that was sent next is this one. */
+/* Returns whether the next sent frame is this one. */
 static bool
 sent(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned number, const char *payload)
 {
@@ -46,7 +46,7 @@ sent(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned number
 	return rig_take_sent(r, got, sizeof(got)) == (long)len && memcmp(got, wanted, len) == 0;
 }
 
-/* Takes a frame of this kind, which the host has sent, and returns the host's end in it; 0: it is another one. */
+/* Takes the next sent frame. Returns the host's end in it; 0: it is of another kind. */
 static uint32_t
 end_in(struct rig *r, uint8_t kind)
 {
@@ -57,7 +57,7 @@ end_in(struct rig *r, uint8_t kind)
 		       : 0;
 }
 
-/* Whether the user was given this message next. */
+/* Returns whether the user was given this message next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {
@@ -76,14 +76,14 @@ enabled_rig(void)
 	return r;
 }
 
-/* Whether the frame that was sent next is this one, and the only one. */
+/* Returns whether the next sent frame is this one, and the only one. */
 static bool
 sent_only(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned number, const char *payload)
 {
 	return sent(r, kind, mine, yours, number, payload) && rig_sent(r) == 0;
 }
 
-/* Lets time pass until just before the time-out, in which nothing is sent, and then until it is over. */
+/* Checks that nothing is sent before the time-out, and lets it expire. */
 static void
 wait_for_timeout(struct rig *r)
 {
@@ -92,7 +92,7 @@ wait_for_timeout(struct rig *r)
 	rig_advance_ms(r, 1);
 }
 
-/* PEER calls. Returns the host's end. */
+/* Makes PEER call. Returns the host's end. */
 static uint32_t
 called_by(struct rig *r, uint32_t peer)
 {
@@ -105,7 +105,7 @@ called_by(struct rig *r, uint32_t peer)
 	return end;
 }
 
-/* A rig whose user has pushed "one" and so many others, with a conversation with PEER: "one" is under way. */
+/* Returns a rig with a conversation with PEER, whose user has pushed "one", which is under way, and `others` more. */
 static struct rig *
 rig_with_one_under_way(unsigned others, struct xk_session **s, uint32_t *end)
 {

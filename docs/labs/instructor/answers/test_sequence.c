@@ -33,7 +33,7 @@ arrive(struct rig *r, uint8_t kind, uint32_t number, const char *payload)
 	rig_inject_bytes(r, p, frame_of(p, kind, number, payload));
 }
 
-/* Whether the user was given this message next. */
+/* Returns whether the user was given this message next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {
@@ -52,7 +52,7 @@ enabled_rig(void)
 	return r;
 }
 
-/* DATA with this number arrives, and is delivered. */
+/* Checks that DATA with this number is delivered. */
 static bool
 is_delivered(struct rig *r, uint32_t number)
 {
@@ -60,7 +60,7 @@ is_delivered(struct rig *r, uint32_t number)
 	return delivered(r, "abc");
 }
 
-/* DATA with this number arrives, and is dropped for this reason. */
+/* Checks that DATA with this number is dropped for this reason. */
 static bool
 is_dropped(struct rig *r, uint32_t number, const char *reason)
 {
@@ -70,7 +70,7 @@ is_dropped(struct rig *r, uint32_t number, const char *reason)
 	return rig_delivered(r) == 0 && rig_counter(r, reason) == before + 1;
 }
 
-/* Whether an ASK is answered by a REPORT with its number and these counts. */
+/* Returns whether an ASK is answered by a REPORT with its number and these counts. */
 static bool
 reports(struct rig *r, uint32_t delivered, uint32_t missing, uint32_t late, uint32_t duplicate, uint32_t old)
 {

@@ -41,7 +41,7 @@ arrive(struct rig *r, uint8_t kind, unsigned number, const char *payload)
 	rig_inject_bytes(r, p, frame_of(p, kind, number, payload));
 }
 
-/* Whether the frame that was sent next is this one. */
+/* Returns whether the next sent frame is this one. */
 static bool
 sent(struct rig *r, uint8_t kind, unsigned number, const char *payload)
 {
@@ -51,7 +51,7 @@ sent(struct rig *r, uint8_t kind, unsigned number, const char *payload)
 	return rig_take_sent(r, got, sizeof(got)) == (long)len && memcmp(got, wanted, len) == 0;
 }
 
-/* Whether the user was given this message next. */
+/* Returns whether the user was given this message next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {
@@ -70,7 +70,7 @@ enabled_rig(void)
 	return r;
 }
 
-/* Whether the messages from number `first` on were sent, so many, and nothing else. */
+/* Returns whether `count` messages from number `first` on were sent, and nothing else. */
 static bool
 sent_from(struct rig *r, unsigned first, unsigned count)
 {
@@ -80,7 +80,7 @@ sent_from(struct rig *r, unsigned first, unsigned count)
 	return rig_sent(r) == 0;
 }
 
-/* A rig whose user has pushed so many messages on s. */
+/* Returns a rig whose user has pushed `count` messages on s. */
 static struct rig *
 rig_with_pushed(unsigned count, struct xk_session **s)
 {
@@ -104,7 +104,7 @@ end(struct rig *r, unsigned count)
 	rig_free(r);
 }
 
-/* DATA with this number arrives, and is answered by an ACK with that one. */
+/* Checks that DATA with this number is answered by an ACK with that one. */
 static bool
 is_answered(struct rig *r, unsigned number, const char *payload, unsigned expected)
 {

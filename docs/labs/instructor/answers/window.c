@@ -87,7 +87,7 @@ struct window_session {
 	uint16_t expected;                 /* number of the next message to deliver */
 	struct xk_msg *early[WINDOW_SIZE]; /* a ring of messages from the expected one on; NULL: it has not come */
 	unsigned turn;                     /* the place of the expected one in it */
-	bool delivering; /* a shepherd delivers what has its turn; others only put their messages into the ring */
+	bool delivering; /* a shepherd delivers messages in turn; others only put theirs into the ring */
 };
 
 /* Frames that are made with the lock held and pushed without it, linked by xk_msg.link. */
@@ -121,7 +121,7 @@ window_dequeue(struct window_session *s)
 	return m;
 }
 
-/* Removes and returns the message that has its turn. NULL: it has not come. The lock is held. */
+/* Removes and returns the message whose turn it is. NULL: it has not come. The lock is held. */
 static struct xk_msg *
 window_take(struct window_session *s)
 {
@@ -274,7 +274,7 @@ window_push(struct xk_session *session, struct xk_msg *m)
 	return 0;
 }
 
-/* All messages before h->number have arrived, if that can be. Sends what the window has room for then. */
+/* Takes note of an ACK: all messages before h->number have arrived. Sends as many more as the window has room for. */
 static void
 window_pop_ack(struct window_session *s, const struct window_header *h)
 {
@@ -341,7 +341,7 @@ window_keep(struct window_session *s, struct xk_msg *m, uint16_t number)
 	return 0;
 }
 
-/* Keeps or drops m, delivers all that has its turn now, and answers. Takes m. */
+/* Keeps or drops m, delivers all messages whose turn has come, and answers. Takes m. */
 static void
 window_pop_data(struct window_session *s, struct xk_session *lls, struct xk_msg *m, const struct window_header *h)
 {
@@ -405,7 +405,7 @@ window_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, which then needs its reference no more. */
+/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 window_forget(void *object, void *context)
 {
