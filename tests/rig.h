@@ -11,7 +11,7 @@
  *
  * Graphs: rig_new(TYPE) is `user -> TYPE -> wire`, with one wire per role (wire, wire2, ...). rig_new_graph takes
  * statements separated by ';', lowers first:
- *	name: lower lower ...	an instance; its type is called like it, perhaps without digits at its end
+ *	name: lower lower ...	an instance; its type has the same name, or that without digits at its end
  *	name.setting=value	one of its settings, or sessions, implicit, trace
  * `user`, `user2`... are fake users, `wire`, `wire2`... fake wires; user/ip is one whose type is called "ip" (which
  * matters where numbers are looked up), port, port2... the real port protocol over a port of the rig's own, whose link

@@ -127,12 +127,14 @@ def check_program(far):
 
 
 def start_sleeper(far, what):
-    """(what to kill, process number there): a program that sleeps there, and another one here that started it."""
+    """Starts a program there that sleeps, by itself or by a caller here. Returns (what to kill, the sleeper's number there)."""
     line = ["sh", "-c", "echo $$; exec sleep 1000"]
     if what == "it is killed":
         process = far.start(line, stdout=subprocess.PIPE, text=True)
     else:
-        caller = f"import sys, time; sys.path[:0] = {[os.path.dirname(os.path.abspath(__file__)), *sys.path]}; import test_two_machines as t; p = t.far_of().start({line}); time.sleep(1000)"
+        paths = [os.path.dirname(os.path.abspath(__file__)), *sys.path]
+        caller = (f"import sys, time; sys.path[:0] = {paths}; import test_two_machines as t; "
+                  f"p = t.far_of().start({line}); time.sleep(1000)")
         process = subprocess.Popen([sys.executable, "-c", caller, *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
     return process, int(process.stdout.readline())
 

@@ -127,7 +127,7 @@ end_carries_plain(struct end *e)
 	return good;
 }
 
-/* Lets the port take and drop the frames before the next one that it receives. */
+/* Lets the port take the frames before this one, which it drops. */
 static void
 end_sends_plain(struct end *e)
 {
@@ -320,7 +320,7 @@ has_ip(void)
 static bool
 comes_to(struct host *h, const char *name, uint64_t count)
 {
-	uint64_t until = now_ns(h) + 10 * (uint64_t)PATIENCE_NS;
+	uint64_t until = now_ns(h) + PATIENCE_NS;
 
 	while (port_count(h->port, name) < count && now_ns(h) < until) {
 		h->platform->ops->poll_control(h->platform);
@@ -329,11 +329,11 @@ comes_to(struct host *h, const char *name, uint64_t count)
 	return port_count(h->port, name) == count;
 }
 
-/* Returns whether a frame still gets through in both directions. */
+/* Checks that frames still get through in both directions. */
 static void
 check_carries(struct end *e)
 {
-	struct timeval patience = { 10, 0 };
+	struct timeval patience = { 30, 0 };
 	bool carries = false;
 	uint8_t bytes[FRAME_MAX];
 	struct sockaddr_ll address = { .sll_family = AF_PACKET,

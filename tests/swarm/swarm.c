@@ -371,7 +371,7 @@ swarm_run_mutants(struct swarm *swarm, const struct mutants_scenario *mutants)
 	}
 }
 
-/* Whether the seed fails without a mutant, so that its failure says nothing about one. */
+/* Returns whether the seed fails without a mutant: then its failure says nothing about one. */
 static bool
 swarm_fails_anyway(struct swarm *swarm)
 {
