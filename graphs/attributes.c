@@ -297,7 +297,7 @@ attributes_ill_typed(struct attributes_check *check, const char *of, const struc
 	attributes_refuse(check, a->line, "%s of %s is \"%.80s\": expected %s", a->name, of, a->value, expected);
 }
 
-/* Of any setting but a string. */
+/* The value of any setting except a string. */
 union attributes_value {
 	uint64_t number;
 	struct xk_network network;

@@ -137,7 +137,7 @@ topology_check_network(struct topology_load *load, const char *of, const struct 
 	char text[16];
 
 	if (refusal != NULL)
-		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": hosts cannot have addresses of it: %s",
+		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": no host can have an address in it: %s",
 				  a->name, of, a->value, refusal);
 	else if ((network->host & rest) != 0)
 		attributes_refuse(&load->check, a->line, "%s of %s is \"%.80s\": that network is %s/%u", a->name, of,

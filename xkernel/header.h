@@ -51,8 +51,8 @@ struct xk_field {
 	uint64_t rare;    /* bits that lead a message another way if they differ from `usual`: fragments, options */
 	bool is_own;      /* of XK_FIXED: path_pop (upi.h) checks it instead of a path's comparison: it may change */
 	enum xk_field_covers covers;
-	unsigned drop; /* the reason where a XK_CHECKSUM is wrong (upi.h) */
-	unsigned left; /* ... where a XK_COVERS_PSEUDO one was left to a device (checksum.h); 0: as `drop` */
+	unsigned drop; /* the reason to drop a message whose XK_CHECKSUM is wrong (upi.h) */
+	unsigned left; /* ... whose XK_COVERS_PSEUDO one was left to a device (checksum.h); 0: as `drop` */
 	bool is_bits;  /* the values are bits of a mask */
 	bool is_upper; /* number of the protocol above, whose header follows */
 	bool is_part;  /* if not 0, a part of a longer message follows instead */

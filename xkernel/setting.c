@@ -280,7 +280,7 @@ xk_host_refusal(uint32_t host, uint32_t bits)
 	if (host >> 28 == 0xf)
 		return "a reserved address (240.0.0.0/4)";
 	if (bits == 0)
-		return "in no network: 0 bits name none";
+		return "an address with 0 bits, which name no network";
 	if (bits < 31 && (host & rest) == 0)
 		return "the network's own address";
 	if (bits < 31 && (host & rest) == rest)

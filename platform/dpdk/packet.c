@@ -68,7 +68,7 @@ dpdk_packet_tell_joined(struct dpdk_port *port)
 		return;
 	dpdk_port_tell(
 		port,
-		"frames of several joined by a kernel arrive, and are dropped (rx_joined): if the peer is a "
+		"frames that a kernel joined from several arrive, and are dropped (rx_joined): if the peer is a "
 		"kernel, `ethtool -K ITS_END gso off tso off` there; if %s is a card, `ethtool -K %s gro off lro "
 		"off` here",
 		self->interface.now.name, self->interface.now.name);

@@ -163,7 +163,7 @@ dpdk_xdp_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	return error != 0 ? error : dpdk_interface_attach(port, why, size);
 }
 
-/* Lets go of the pool and the socket of a device that is gone. */
+/* Releases the pool and the socket of a device that is gone. */
 static void
 dpdk_xdp_leave(struct dpdk_device *device)
 {
@@ -195,7 +195,7 @@ dpdk_xdp_reopen(struct dpdk_port *port, char *why, size_t size)
 
 	/* The first device's pool may be in use as long as the process: the number of pools must be bounded. */
 	if (platform->left_count == DPDK_POOLS) {
-		snprintf(why, size, "it went and came too often: start the program again");
+		snprintf(why, size, "the interface was made again too often: restart the program");
 		return -ENOMEM;
 	}
 	dpdk_gate_shut(&self->gate);

@@ -967,8 +967,9 @@ static const struct xk_setting arp_settings[] = {
 	{ "probe", XK_SETTING_BOOL, offsetof(struct arp, probe), "no",
 	  "probe this host's address for 5 to 8 seconds before it is used", 0, 0 },
 	{ "conflict", XK_SETTING_STRING, offsetof(struct arp, conflict_text), "defend",
-	  "if another station uses this host's address: defend it, at most every 10s; once: defend it once, and leave "
-	  "it at the next conflict within 10s; leave it. An address that was left is probed every minute",
+	  "the reaction if another station uses this host's address: defend: announce it again, at most every 10s; "
+	  "once: the same, but leave it at the next conflict within 10s; leave: leave it at once. An address that was "
+	  "left is probed every minute",
 	  0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };

@@ -75,7 +75,7 @@ static const struct xk_field logptest_fields[] = {
 	{ .name = "length",
 	  .bits = 16,
 	  .kind = XK_VARIES,
-	  .help = "not 0: 8 bytes follow, the host's token at the server; several answers have so many bytes each" },
+	  .help = "bytes of each of several answers; if not 0, the host's token at the server follows, 8 bytes" },
 	{ .name = NULL },
 };
 

@@ -92,7 +92,7 @@ TEST(values_that_are_none_are_refused)
 	       "device can have");
 	refuse("graph g {\nnetwork=\"10.77.0.5/24\" }", ":2: network of the graph is \"10.77.0.5/24\": that network is "
 							"10.77.0.0/24\n");
-	refuse("graph g {\nnetwork=\"224.0.0.0/24\" }", ":2: network of the graph is \"224.0.0.0/24\": hosts cannot");
+	refuse("graph g {\nnetwork=\"224.0.0.0/24\" }", ":2: network of the graph is \"224.0.0.0/24\": no host can");
 	refuse(HEAD "a -- lan;\na [set=\"udptest.port\"] }",
 	       ":3: set of a holds \"udptest.port\", which is not of the form");
 	refuse(HEAD "a -- lan;\na [set=\"udptest.port='3\"] }", ":3: set of a has a quote ' that does not close");

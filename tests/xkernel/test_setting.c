@@ -118,7 +118,7 @@ TEST(an_address_is_one_that_a_host_can_have)
 		{ "255.255.255.255/32", "the broadcast address of every network" },
 		{ "0.0.0.0/0", "an address of no host" },
 		{ "0.255.255.255/32", "an address of no host" },
-		{ "10.77.0.1/0", "in no network" },
+		{ "10.77.0.1/0", "an address with 0 bits" },
 	};
 	struct instance instance;
 	char text[200];

@@ -68,7 +68,7 @@ def run_check(check, start, layout, seed, told=None):
 
 
 def no_marks(lab, layout, student, why):
-    """Returns the result of a lab without a check that was run."""
+    """Returns the result of a lab of which no check was run."""
     checks = [{"name": check.name, "what": check.what, "marks": 0, "of": check.marks, "why": "not run", "seed": None} for check in lab.checks]
     return {"lab": lab.number, "name": lab.name, "student": student, "layout": f"{layout.number:016x}", "marks": 0, "of": lab.marks,
             "refused": why, "compiler": "", "checks": checks}

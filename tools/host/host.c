@@ -142,7 +142,7 @@ host_make_kernel(struct host *host)
 	host->kernel = xk_kernel_new(&config);
 	if (host->kernel == NULL)
 		return host_fail(host, "the kernel",
-				 "no memory or no threads for it: fewer --threads, or `ulimit -v`, `ulimit -u`");
+				 "no memory or threads for it: take fewer --threads, or raise `ulimit -v` or `-u`");
 	for (unsigned i = 1; i < host_driver_count(host); i++) {
 		int added = xk_kernel_add_driver(host->kernel, host->platforms[i], host_core(host, i));
 
@@ -176,11 +176,11 @@ host_compose(struct host *host)
 	for (struct xk_protocol *p = xk_kernel_first(host->kernel); p != NULL && host->options.trace; p = p->next)
 		p->trace_level = XK_TRACE_MESSAGES;
 	err = xk_kernel_init(host->kernel, &failed);
-	if (err != 0)
+	if (err != 0) {
 		fprintf(stderr, "%s: %s: %s cannot start: its init has failed (%s)\n", host->options.program,
 			host->options.name, failed == NULL ? "the graph" : failed->name, xk_error(err));
-	if (err != 0)
 		return OPTIONS_FAILURE;
+	}
 	if (host->options.trace || HOST_WATCHES_OWNERS)
 		xk_kernel_watch_owners(host->kernel);
 	return 0;

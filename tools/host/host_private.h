@@ -40,8 +40,6 @@ int host_open_ports(struct host *host);
 /* Opens and joins the ports of two hosts. */
 int host_open_rings(struct host hosts[2]);
 
-/* Adds the drops that the device of a port's lane has counted. */
-
 /* ---- host_sim.c: --link sim ---- */
 
 /* As host_open_both. */

@@ -184,12 +184,12 @@ new_other(const char *name)
 	if (new_is_one_of(name, len, dot))
 		return "a word of graph files";
 	if (new_is_one_of(name, len, places))
-		return "what --set and --show call something else";
+		return "a word with another meaning in --set and --show";
 	if (new_is_one_of(name, stem, fakes))
 		return "a fake protocol of the tests (tests/rig.h)";
 	if (new_is_one_of(name, first, libraries))
-		return "how a library's own names begin";
-	return strncmp(name, "test_", 5) == 0 ? "how files of tests begin" : NULL;
+		return "the beginning of a library's own names";
+	return strncmp(name, "test_", 5) == 0 ? "the beginning of test files' names" : NULL;
 }
 
 /* ---- files ---- */

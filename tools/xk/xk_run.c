@@ -53,7 +53,7 @@ const struct options_program run_program = {
 		 "happened, come at the end on standard error. Settings there are of a host or link, of a host's\n"
 		 "graph (--set HOST.NODE.ATTR=VALUE), of every host's (--set graph.NODE.ATTR=VALUE).",
 	.footer = "Exit status: 0 success, 1 failure (a refused file, a link or host that does not work, a protocol\n"
-		  "that ended its host so, lost buffers, messages that wait for ever), 2 misuse.",
+		  "that ended its host as a failure, lost buffers, messages that wait for ever), 2 misuse.",
 	.options = run_options,
 	.shared = { { host_single_options, offsetof(struct run_options, single) },
 		    { host_common_options, offsetof(struct run_options, common) } },

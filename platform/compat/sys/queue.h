@@ -1,6 +1,6 @@
 /*
- * sys/queue.h for C libraries that have none (musl): those of the BSD macros that this project uses. glibc's own is used
- * where there is one.
+ * sys/queue.h for C libraries without one (musl): the BSD macros that this project uses. Elsewhere, the library's own is
+ * used.
  */
 #ifndef XK_COMPAT_SYS_QUEUE_H
 #define XK_COMPAT_SYS_QUEUE_H
