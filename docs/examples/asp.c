@@ -2,16 +2,16 @@
  * asp.c - "a simple protocol", the example of docs/writing-a-protocol.md: datagrams between ports, without a checksum.
  *
  * Spec:         the x-kernel tutorial's ASP; a 6-byte header: source port, destination port, length (header included)
- * Participants: the top of each stack is a port, 0 to 65535; the rest is for the protocol below. Opening needs the
+ * Participants: the top of each stack is a port, 1 to 65535; the rest is for the protocol below. Opening needs the
  *               remote port; a missing local one is chosen from 49152 on. Enabling needs the local port.
  * Sessions:     one per (local port, remote port, session below)
  * Drops:        bad_length, too_big (pushed)
  * Counters:     opened (sessions opened by strangers' messages)
- * Not done:     checksum; refusing an active open from a port that another protocol has enabled
+ * Not done:     checksum
  * Graph:        asp -> ip, or anything else that carries messages to hosts
  */
 #include "xkernel/bytes.h"
-#include "xkernel/protocol.h"
+#include "xkernel/ports.h"
 
 enum asp_drop { ASP_DROP_BAD_LENGTH = XK_DROP_OWN, ASP_DROP_TOO_BIG };
 enum asp_counter { ASP_OPENED };
@@ -47,10 +47,9 @@ asp_header_store(uint8_t *p, struct asp_header h)
 
 /* ---- state ---- */
 
-enum { ASP_CHOSEN_FIRST = 49152, ASP_CHOSEN_COUNT = 65536 - ASP_CHOSEN_FIRST };
 struct asp {
 	struct xk_protocol protocol; /* first */
-	_Atomic uint32_t chosen;     /* ports so far */
+	struct xk_ports ports;       /* to choose from */
 };
 
 struct asp_session {
@@ -63,6 +62,16 @@ static struct xk_key
 asp_key(uint16_t local, uint16_t remote, const struct xk_session *lls)
 {
 	return (struct xk_key){ (uintptr_t)lls, (uint32_t)local << 16 | remote };
+}
+
+/* As asp_key, of a header whose destination is still to be set to `local`. */
+static struct xk_key
+asp_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
+{
+	struct asp_header *h = how;
+
+	h->destination = (uint16_t)local;
+	return asp_key(h->destination, h->source, lls);
 }
 
 /* `how` is a header such as the session will receive. */
@@ -89,20 +98,8 @@ asp_init(struct xk_protocol *self)
 {
 	struct xk_participants anybody = { .remote.depth = 0 };
 
+	xk_ports_init(&((struct asp *)self)->ports, XK_PORTS_FIRST, XK_PORTS_LAST, 0);
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-}
-
-/* Chooses h's destination: a port neither in use towards this peer nor enabled. Returns false if there is none. */
-static bool
-asp_choose_port(struct asp *asp, struct asp_header *h, const struct xk_session *lls)
-{
-	for (unsigned tries = 0; tries < ASP_CHOSEN_COUNT; tries++) {
-		h->destination = (uint16_t)(ASP_CHOSEN_FIRST + atomic_fetch_add(&asp->chosen, 1) % ASP_CHOSEN_COUNT);
-		if (xk_table_enabled(&asp->protocol, xk_table_number_key(h->destination)) == NULL &&
-		    xk_table_find(&asp->protocol, asp_key(h->destination, h->source, lls)) == NULL)
-			return true;
-	}
-	return false;
 }
 
 static int
@@ -110,34 +107,16 @@ asp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	 struct xk_participants *participants, struct xk_session **session)
 {
 	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	struct asp_header h = { .source = (uint16_t)remote, .destination = (uint16_t)local };
-	struct xk_session *lls;
+	struct asp_header h = { .source = (uint16_t)remote };
+	struct xk_opening opening = {
+		.hlp_receive = hlp_receive, .hlp_type = hlp_type, .local = local, .key = asp_key_of, .how = &h
+	};
 	int err;
 
-	if (remote > UINT16_MAX || (local > UINT16_MAX && local != XK_ANY))
+	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
 		return -EINVAL;
-	err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
-	if (err != 0)
-		return err;
-	if (local == XK_ANY && !asp_choose_port((struct asp *)self, &h, lls)) {
-		xk_close(lls);
-		return -EADDRINUSE;
-	}
-	err = xk_table_add(self, asp_key(h.destination, h.source, lls), hlp_receive, hlp_type, lls, &h, session);
-	return err == -EEXIST ? -EADDRINUSE : err;
-}
-
-/* An enable names a local port, for all hosts. */
-static int
-asp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
-		struct xk_key *key)
-{
-	uint64_t local = xk_participant_pop(&participants->local);
-
-	if (local > UINT16_MAX)
-		return -EINVAL;
-	*key = xk_table_number_key((uint32_t)local);
-	return participants->local.depth != 0 || participants->remote.depth != 0 ? -EOPNOTSUPP : 0;
+	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
+	return err != 0 ? err : xk_ports_open(self, &((struct asp *)self)->ports, &opening, session);
 }
 
 static struct xk_key
@@ -219,7 +198,7 @@ static const struct xk_session_ops asp_session_ops = {
 static const struct xk_protocol_ops asp_ops = {
 	.init = asp_init,
 	.open = asp_open,
-	.passive_key = asp_passive_key,
+	.passive_key = xk_ports_passive_key,
 	.passive_key_of = asp_passive_key_of,
 	.demux = asp_demux,
 };

@@ -119,6 +119,20 @@ TEST(asp_chooses_a_port)
 	rig_free(r);
 }
 
+TEST(asp_opens_nothing_from_another_protocols_port)
+{
+	struct rig *r = rig_new_graph("wire:; asp: wire; user: asp; user2: asp");
+
+	rig_user(r, "user2");
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
+	rig_user(r, "user");
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) == NULL);
+	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_user(r, "user2");
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
+	rig_free(r);
+}
+
 TEST(asp_refuses_what_it_cannot_open)
 {
 	struct rig *r = rig_new("asp");
