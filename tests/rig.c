@@ -233,14 +233,14 @@ rig_idle(void *context)
 static struct rig *
 rig_begin(void)
 {
-	static bool lists_end; /* of the protocols; looking takes long */
+	static bool declared; /* of the protocols; looking takes long */
 	struct xk_kernel_config config = { .name = "rig", .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .core = -1 };
 	struct rig *r = rig_alloc(sizeof(*r));
 	uint32_t packet = RIG_MTU, none = 0;
 	uint64_t link = RIG_LINK + 1;
 
-	lists_end = lists_end || xk_protocol_lists_check("rig");
-	REQUIRE(lists_end);
+	declared = declared || xk_protocol_types_check("rig");
+	REQUIRE(declared);
 	rig_list_init(&r->sent);
 	rig_list_init(&r->delivered);
 	r->platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);

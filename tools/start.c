@@ -71,7 +71,7 @@ start_main(int (*run)(int argc, char **argv), int argc, char **argv)
 	int status;
 
 	start_make_plain();
-	if (!xk_protocol_lists_check(argv[0]))
+	if (!xk_protocol_types_check(argv[0]))
 		return OPTIONS_FAILURE;
 	signal(SIGXFSZ, SIG_IGN);
 	status = start_asks_version(argc, argv) ? start_version() : run(argc, argv);

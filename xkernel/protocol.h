@@ -112,11 +112,11 @@ xk_reply_gather(struct xk_protocol *self, int result, struct xk_msg **reply)
 extern const struct xk_protocol_type *const xk_protocol_types[];
 
 /*
- * Returns whether each list of each built-in protocol (lowers, numbers, settings, fields and their values, drops,
- * counters) has its end marker. Names those without one on standard error, after `program`. A list whose length is not
- * among the program's symbols passes.
+ * Returns whether the declaration of each built-in protocol is sound: names, ends of lists, sizes, operations, bits of
+ * fields, settings. Says on standard error, after `program`, what is not. What only the symbol table tells (the length
+ * of a list, the name of a type's object) passes in a stripped program. Main thread.
  */
-bool xk_protocol_lists_check(const char *program);
+bool xk_protocol_types_check(const char *program);
 
 /* Returns the type called name, or NULL. */
 const struct xk_protocol_type *xk_protocol_type_find(const char *name);
@@ -131,6 +131,9 @@ bool xk_number_find(const struct xk_protocol_type *upper, const struct xk_protoc
 int xk_setting_parse(const struct xk_setting *setting, const char *text, void *instance, char *why, size_t why_len);
 
 enum { XK_SETTING_TEXT = 32 /* bytes that xk_setting_print needs */ };
+
+/* Returns the size of a value of this type. Any context. */
+size_t xk_setting_size(enum xk_setting_type type);
 
 /* Prints a number, time, rate or probability in the coarsest exact unit, as xk_setting_parse reads it. Returns text. */
 char *xk_setting_print(enum xk_setting_type type, uint64_t value, char *text);

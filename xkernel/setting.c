@@ -333,6 +333,7 @@ static const struct setting_kind {
 	[XK_SETTING_BOOL] = { "yes, no, true, false, 0 or 1", NULL, NULL, sizeof(bool) },
 	[XK_SETTING_TIME] = { "a time such as 20us, 3ms or 2s", "a time", ", such as 20us, 3ms or 2s",
 			      sizeof(uint64_t) },
+	[XK_SETTING_STRING] = { "a text", NULL, NULL, sizeof(const char *) },
 	[XK_SETTING_HOST] = { "an address such as 10.77.0.1", NULL, NULL, sizeof(uint32_t) },
 	[XK_SETTING_NETWORK] = { "an address with the bits of its network, such as 10.77.0.1/24", NULL, NULL,
 				 sizeof(struct xk_network) },
@@ -370,6 +371,12 @@ setting_value_parse(enum xk_setting_type type, const char *text, void *value)
 		break;
 	}
 	return false;
+}
+
+size_t
+xk_setting_size(enum xk_setting_type type)
+{
+	return setting_kinds[type].size;
 }
 
 int

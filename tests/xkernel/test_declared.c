@@ -1,0 +1,151 @@
+/* test_declared.c - the check of protocols' declarations: each mistake is refused by a sentence that names it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/test.h"
+#include "xkernel/protocol.h"
+
+struct toy {
+	struct xk_protocol protocol; /* first */
+	uint64_t number;
+	const char *text;
+};
+
+static int
+toy_push(struct xk_session *s, struct xk_msg *m)
+{
+	(void)s;
+	(void)m;
+	return 0;
+}
+
+static void
+toy_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
+{
+	(void)s;
+	(void)lls;
+	(void)m;
+	(void)hdr;
+}
+
+static const struct xk_protocol_ops toy_ops = { .init = NULL };
+static const struct xk_session_ops toy_session_ops = { .push = toy_push, .pop = toy_pop };
+static const struct xk_field toy_fields[] = { { .name = "kind", .bits = 8 }, { .name = NULL } };
+static const struct xk_setting toy_settings[] = {
+	{ .name = "number", .type = XK_SETTING_UINT, .offset = offsetof(struct toy, number), .initial = "7" },
+	{ .name = "text", .type = XK_SETTING_STRING, .offset = offsetof(struct toy, text), .initial = "none" },
+	{ .name = NULL },
+};
+static const struct xk_protocol_type sound = {
+	.name = "toy",
+	.ops = &toy_ops,
+	.session_ops = &toy_session_ops,
+	.header = 1,
+	.fields = toy_fields,
+	.size = sizeof(struct toy),
+	.offers = XK_ASYNC,
+	.settings = toy_settings,
+};
+
+struct xk_protocol_type xk_type_toy; /* the only one; each test changes it */
+
+const struct xk_protocol_type *const xk_protocol_types[] = { &xk_type_toy, NULL };
+
+/* Returns what the check of xk_type_toy says, without its newline; "": nothing, it is sound. */
+static const char *
+said(void)
+{
+	static char text[512];
+	FILE *file = tmpfile();
+	int before = dup(STDERR_FILENO);
+	bool good;
+
+	REQUIRE(file != NULL && before >= 0);
+	fflush(stderr);
+	dup2(fileno(file), STDERR_FILENO);
+	good = xk_protocol_types_check("test");
+	fflush(stderr);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	rewind(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	text[strcspn(text, "\n")] = '\0';
+	CHECK_EQ(good, text[0] == '\0');
+	return text;
+}
+
+TEST(sound_declarations_pass)
+{
+	xk_type_toy = sound;
+	CHECK_STR(said(), "");
+	xk_type_toy.session_ops = NULL;
+	CHECK_STR(said(), "");
+}
+
+TEST(types_are_called_as_their_objects)
+{
+	xk_type_toy = sound;
+	xk_type_toy.name = "boy";
+	CHECK_STR(said(),
+		  "test: the protocol that xk_type_toy declares has another name, boy: its file, its name and the "
+		  "object xk_type_NAME must be called alike");
+	xk_type_toy.name = NULL;
+	CHECK_STR(said(), "test: the protocol that xk_type_toy declares has no name: its file, its name and the object "
+			  "xk_type_NAME must be called alike");
+}
+
+TEST(sizes_hold_what_the_framework_keeps)
+{
+	struct xk_session_ops ops = toy_session_ops;
+
+	xk_type_toy = sound;
+	xk_type_toy.size = 0;
+	CHECK(strstr(said(), "protocol \"toy\": its `size` is 0, less than a struct xk_protocol") != NULL);
+	xk_type_toy = sound;
+	xk_type_toy.session_ops = &ops;
+	ops.size = sizeof(void *);
+	CHECK(strstr(said(), "the `size` of its sessions is 8, less than a struct xk_session") != NULL);
+}
+
+TEST(operations_are_there)
+{
+	struct xk_session_ops ops = { .push = toy_push };
+
+	xk_type_toy = sound;
+	xk_type_toy.ops = NULL;
+	CHECK_STR(said(), "test: protocol \"toy\": it has no `ops`");
+	xk_type_toy = sound;
+	xk_type_toy.session_ops = &ops;
+	CHECK_STR(said(), "test: protocol \"toy\": it offers XK_ASYNC, and its `session_ops` have no `pop`");
+	ops = (struct xk_session_ops){ .pop = toy_pop };
+	CHECK_STR(said(), "test: protocol \"toy\": it offers XK_ASYNC, and its `session_ops` have no `push`");
+}
+
+TEST(fields_are_the_header)
+{
+	xk_type_toy = sound;
+	xk_type_toy.header = 2;
+	CHECK_STR(said(), "test: protocol \"toy\": its `fields` have 8 bits, and its `header` 2 bytes, 16 bits");
+	xk_type_toy.header = 0;
+	CHECK_STR(said(), "test: protocol \"toy\": its `fields` have 8 bits, and its `header` 0 bytes, 0 bits");
+}
+
+TEST(settings_lie_in_the_instance)
+{
+	struct xk_setting settings[] = { toy_settings[0], toy_settings[2] };
+
+	xk_type_toy = sound;
+	xk_type_toy.settings = settings;
+	settings[0].offset = 0;
+	CHECK(strstr(said(), "protocol \"toy\": the `offset` of its setting number is outside") != NULL);
+	settings[0].offset = sizeof(struct toy) - 4;
+	CHECK(strstr(said(), "protocol \"toy\": the `offset` of its setting number is outside") != NULL);
+	settings[0] = toy_settings[0];
+	settings[0].initial = "seven";
+	CHECK_STR(said(),
+		  "test: protocol \"toy\": the `initial` of its setting number is \"seven\": it expects a number such "
+		  "as 64, 0x40 or 16k");
+}

@@ -1,0 +1,178 @@
+/*
+ * declared.c - checks protocols' declarations before anything runs. The symbol table tells the lengths of lists, and what
+ * the program calls a type.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "xkernel/engine/where.h"
+#include "xkernel/protocol.h"
+
+struct declared {
+	const struct xk_symbols *symbols;
+	const char *program;
+	const struct xk_protocol_type *type;
+	bool good;
+};
+
+/* Reports what is wrong with the type. */
+__attribute__((format(printf, 2, 3))) static void
+declared_refuse(struct declared *d, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	fprintf(stderr, "%s: protocol \"%s\": ", d->program, d->type->name);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+	va_end(arguments);
+	d->good = false;
+}
+
+/* Checks a list of entries of `size` bytes with a pointer at `offset`; NULL ends the list. */
+static bool
+lists_see(struct declared *d, const char *name, const void *list, size_t size, size_t offset)
+{
+	struct xk_symbol array;
+	const void *pointer;
+	size_t length;
+
+	if (list == NULL || !xk_symbol_find(d->symbols, (uintptr_t)list, &array))
+		return true;
+	length = (array.start + array.size - (uintptr_t)list) / size;
+	for (size_t i = 0; i < length; i++) {
+		memcpy(&pointer, (const char *)list + i * size + offset, sizeof(pointer));
+		if (pointer == NULL)
+			return true;
+	}
+	declared_refuse(d, "its list `%s` does not end with %s", name,
+			size == sizeof(pointer) ? "NULL" : "an entry whose name is NULL");
+	return false;
+}
+
+/* Returns whether all lists of the type have their ends. */
+static bool
+lists_see_all(struct declared *d, const struct xk_protocol_type *type)
+{
+	bool has_end;
+
+	lists_see(d, "drops", type->drops, sizeof(*type->drops), 0);
+	lists_see(d, "counters", type->counters, sizeof(*type->counters), 0);
+	lists_see(d, "lowers", type->lowers, sizeof(*type->lowers), offsetof(struct xk_role, name));
+	lists_see(d, "numbers", type->numbers, sizeof(*type->numbers), offsetof(struct xk_number_on, lower));
+	lists_see(d, "settings", type->settings, sizeof(*type->settings), offsetof(struct xk_setting, name));
+	has_end = lists_see(d, "fields", type->fields, sizeof(*type->fields), offsetof(struct xk_field, name));
+	for (const struct xk_field *f = type->fields; has_end && f != NULL && f->name != NULL; f++)
+		lists_see(d, "values", f->values, sizeof(*f->values), offsetof(struct xk_field_value, name));
+	return d->good;
+}
+
+/* Checks that the type is called as its object, xk_type_NAME, by which the program's table finds it. */
+static bool
+declared_name(struct declared *d, const struct xk_protocol_type *type)
+{
+	static const char prefix[] = "xk_type_";
+	struct xk_symbol object;
+	bool known = xk_symbol_find(d->symbols, (uintptr_t)type, &object);
+	const char *called = known && strncmp(object.name, prefix, strlen(prefix)) == 0 ? object.name : NULL;
+
+	if (type->name != NULL && (called == NULL || strcmp(called + strlen(prefix), type->name) == 0))
+		return true;
+	fprintf(stderr,
+		"%s: the protocol that %s declares has %s%s: its file, its name and the object xk_type_NAME "
+		"must be called alike\n",
+		d->program, called == NULL ? "a type" : called, type->name == NULL ? "no name" : "another name, ",
+		type->name == NULL ? "" : type->name);
+	d->good = false;
+	return false;
+}
+
+/* Checks sizes, and operations that the framework calls without asking whether they are there. */
+static void
+declared_operations(struct declared *d, const struct xk_protocol_type *type)
+{
+	const struct xk_session_ops *ops = type->session_ops;
+
+	if (type->size < sizeof(struct xk_protocol))
+		declared_refuse(d,
+				"its `size` is %zu, less than a struct xk_protocol: give the size of its own "
+				"struct, which begins with that",
+				type->size);
+	if (type->ops == NULL)
+		declared_refuse(d, "it has no `ops`");
+	if (ops == NULL)
+		return;
+	if (ops->size != 0 && ops->size < sizeof(struct xk_session))
+		declared_refuse(d,
+				"the `size` of its sessions is %zu, less than a struct xk_session: give the size "
+				"of its own struct, which begins with that",
+				ops->size);
+	if ((type->offers & XK_ASYNC) != 0 && ops->push == NULL)
+		declared_refuse(d, "it offers XK_ASYNC, and its `session_ops` have no `push`");
+	else if ((type->offers & XK_ASYNC) != 0 && ops->pop == NULL && (type->flags & XK_PORT) == 0)
+		declared_refuse(d, "it offers XK_ASYNC, and its `session_ops` have no `pop`");
+}
+
+static void
+declared_fields(struct declared *d, const struct xk_protocol_type *type)
+{
+	unsigned bits = 0;
+
+	for (const struct xk_field *f = type->fields; f != NULL && f->name != NULL; f++)
+		bits += f->bits;
+	if (type->fields != NULL && bits != type->header * 8)
+		declared_refuse(d, "its `fields` have %u bits, and its `header` %u bytes, %u bits", bits, type->header,
+				type->header * 8);
+}
+
+/* Checks that each setting lies in the protocol's own part of an instance, and that its initial value is one. */
+static void
+declared_settings(struct declared *d, const struct xk_protocol_type *type)
+{
+	void *instance = calloc(1, type->size);
+	char why[256];
+
+	for (const struct xk_setting *s = type->settings; s != NULL && s->name != NULL && instance != NULL; s++) {
+		if (s->offset < sizeof(struct xk_protocol) || s->offset + xk_setting_size(s->type) > type->size)
+			declared_refuse(d,
+					"the `offset` of its setting %s is outside of what its struct has after "
+					"struct xk_protocol, bytes %zu to %zu (it is %zu)",
+					s->name, sizeof(struct xk_protocol), type->size, s->offset);
+		else if (s->initial != NULL && xk_setting_parse(s, s->initial, instance, why, sizeof(why)) != 0)
+			declared_refuse(d, "the `initial` of its setting %s is \"%s\": it %s", s->name, s->initial,
+					why);
+		else if (s->type == XK_SETTING_STRING)
+			free(*(char **)((char *)instance + s->offset));
+	}
+	free(instance);
+}
+
+/* Later checks rely on earlier ones. */
+static void
+declared_see(struct declared *d, const struct xk_protocol_type *type)
+{
+	bool good = d->good;
+
+	d->type = type;
+	d->good = true;
+	if (declared_name(d, type) && lists_see_all(d, type))
+		declared_operations(d, type);
+	if (d->good) {
+		declared_fields(d, type);
+		declared_settings(d, type);
+	}
+	d->good = d->good && good;
+}
+
+bool
+xk_protocol_types_check(const char *program)
+{
+	struct xk_symbols *symbols = xk_symbols_new();
+	struct declared d = { .symbols = symbols, .program = program, .good = true };
+
+	for (unsigned i = 0; xk_protocol_types[i] != NULL; i++)
+		declared_see(&d, xk_protocol_types[i]);
+	xk_symbols_free(symbols);
+	return d.good;
+}
