@@ -29,7 +29,11 @@ read_file(const char *file, size_t *size, struct xk_graph_errors *errors)
 		return NULL;
 	}
 	text = malloc(room + 1);
-	xk_assert(text != NULL);
+	if (text == NULL) {
+		xk_graph_errors_add(errors, file, 0, "cannot be read: %s", xk_error(ENOMEM));
+		fclose(stream);
+		return NULL;
+	}
 	*size = fread(text, 1, room, stream);
 	text[*size] = '\0';
 	if (ferror(stream)) {

@@ -3,9 +3,12 @@
 #include "tools/start.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "graphs/graph.h"
 #include "tools/compile_config.h"
@@ -14,6 +17,8 @@
 #ifdef XK_HAVE_DPDK
 #include "platform/dpdk/dpdk.h"
 #endif
+
+enum { START_STACK_KB = 512 };
 
 #ifdef __GLIBC__
 static ssize_t
@@ -64,16 +69,62 @@ start_asks_version(int argc, char **argv)
 	return false;
 }
 
+/* Names the limit that ends this program. */
+static void
+start_tell_time(int number)
+{
+	static const char text[] = "the processor time is used up: `ulimit -t` limits it\n";
+	ssize_t written = write(STDERR_FILENO, text, sizeof(text) - 1);
+
+	(void)written;
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+/*
+ * Fills the place of a closed output with a descriptor that cannot be written. Otherwise a socket or device could get its
+ * number, and what is printed.
+ */
+static void
+start_fill(int fd)
+{
+	int filler;
+
+	if (fcntl(fd, F_GETFD) >= 0)
+		return;
+	filler = open("/dev/null", O_RDONLY);
+	if (filler >= 0 && filler != fd) {
+		dup2(filler, fd);
+		close(filler);
+	}
+}
+
+/* Refuses to run where the program would be killed without a word. */
+static bool
+start_has_stack(void)
+{
+	struct rlimit stack;
+
+	if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >> 10 >= START_STACK_KB)
+		return true;
+	fprintf(stderr, "%s: a stack may have %lu KiB, and %d are needed: see `ulimit -s`\n",
+		program_invocation_short_name, (unsigned long)(stack.rlim_cur >> 10), START_STACK_KB);
+	return false;
+}
+
 int
 start_main(int (*run)(int argc, char **argv), int argc, char **argv)
 {
 	bool failed;
 	int status;
 
+	start_fill(STDOUT_FILENO);
+	start_fill(STDERR_FILENO);
 	start_make_plain();
-	if (!xk_protocol_types_check(argv[0]))
+	if (!start_has_stack() || !xk_protocol_types_check(argv[0]))
 		return OPTIONS_FAILURE;
 	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGXCPU, start_tell_time);
 	status = start_asks_version(argc, argv) ? start_version() : run(argc, argv);
 	failed = ferror(stdout);
 	if (fflush(stdout) == 0 && !failed)

@@ -11,7 +11,10 @@ xk_error(int error)
 {
 	switch (error < 0 ? -error : error) {
 	case EAGAIN:
-		return "Resource temporarily unavailable: `ulimit -u` limits threads and processes";
+		return "Resource temporarily unavailable: `ulimit -u` limits threads and processes, `ulimit -v` their "
+		       "memory";
+	case EBADF:
+		return "Bad file descriptor: it is closed";
 	case EFBIG:
 		return "File too large: `ulimit -f` limits what a process may write";
 	case EMFILE:
@@ -20,8 +23,12 @@ xk_error(int error)
 		return "Too many open files in the system: fs.file-max limits them";
 	case ENOMEM:
 		return "Cannot allocate memory: free some, or raise `ulimit -v` or the container's limit";
+	case ENOSPC:
+		return "No space left on device: free some, or take another place";
 	case EPERM:
 		return "Operation not permitted: it takes root, or a container that allows it";
+	case EROFS:
+		return "Read-only file system: take another place, or make this one writable";
 	default:
 		return strerror(error < 0 ? -error : error);
 	}
@@ -30,6 +37,9 @@ xk_error(int error)
 void
 xk_assert_failed(const char *what, const char *file, int line)
 {
-	fprintf(stderr, "%s:%d: this must hold and does not: %s\n", file, line, what);
+	const char *why = errno == ENOMEM ? xk_error(ENOMEM) : "";
+
+	fprintf(stderr, "%s:%d: this must hold and does not: %s%s%s\n", file, line, what, *why != '\0' ? "; " : "",
+		why);
 	abort();
 }

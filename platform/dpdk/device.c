@@ -105,13 +105,12 @@ dpdk_device_name(struct dpdk_device *device, const char *kind)
 int
 dpdk_device_plug(struct dpdk_device *device, const char *arguments, const char *what, char *why, size_t size)
 {
-	char text[XK_DPDK_WHY / 2];
 	int error;
 
 	dpdk_eal_log_reset();
 	error = rte_eal_hotplug_add("vdev", device->name, arguments);
 	if (error != 0)
-		snprintf(why, size, "%s (%s): %s", what, xk_error(error), dpdk_eal_log_text(text, sizeof(text)));
+		dpdk_why(error, what, why, size);
 	device->is_plugged = error == 0;
 	return error;
 }
@@ -183,14 +182,14 @@ dpdk_device_count_rings(const struct dpdk_device *self, int sign)
 int
 dpdk_device_start(struct dpdk_device *self, char *why, size_t size)
 {
-	char text[XK_DPDK_WHY / 2];
+	char what[XK_DPDK_WHY / 2];
 	int error = rte_eth_dev_get_port_by_name(self->name, &self->id);
 
 	if (error == 0)
 		error = dpdk_device_bring_up(self);
 	if (error != 0) {
-		snprintf(why, size, "the device of port %s does not start (%s): %s", self->ports[0]->name,
-			 xk_error(error), dpdk_eal_log_text(text, sizeof(text)));
+		snprintf(what, sizeof(what), "the device of port %s does not start", self->ports[0]->name);
+		dpdk_why(error, what, why, size);
 		return error;
 	}
 	self->is_started = true;

@@ -207,9 +207,12 @@ dpdk_platform_new(char *why, size_t size)
 int
 xk_dpdk_start(const struct xk_dpdk_config *config, struct xk_platform **platform, char *why, size_t size)
 {
-	struct dpdk_platform *self = dpdk_platform_new(why, size);
-	int error;
+	struct dpdk_platform *self;
+	int error = dpdk_eal_check_files(why, size);
 
+	if (error != 0)
+		return error;
+	self = dpdk_platform_new(why, size);
 	if (self == NULL)
 		return -ENOMEM;
 	error = dpdk_eal_start(config, &self->clock, why, size);

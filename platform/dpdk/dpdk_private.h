@@ -21,11 +21,20 @@
 /* Functions here with `why` return 0, or -errno with the reason in why, unless they say otherwise. */
 
 /* Starts DPDK, once per process, and copies its clock. */
+/* Fails if this process may open too few files: libevent would end the process, and DPDK does not report a shortage. */
+int dpdk_eal_check_files(char *why, size_t size);
+
+/* Fails if DPDK's memory may be no file, which another process needs to share it. */
+int dpdk_eal_check_shared(char *why, size_t size);
+
 int dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, char *why, size_t size);
 
 /* Clears DPDK's log, and returns the errors logged since, in one line. */
 void dpdk_eal_log_reset(void);
 const char *dpdk_eal_log_text(char *text, size_t size);
+
+/* Writes what failed in DPDK, the error, DPDK's log since its reset, and limits of the process that may be the cause. */
+void dpdk_why(int error, const char *what, char *why, size_t size);
 
 /* ---- dpdk.c ---- */
 
@@ -552,12 +561,14 @@ int dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size);
 /* Stores what the system has counted of the interface since it was taken. Any thread. */
 void dpdk_interface_count(struct dpdk_interface *self, struct dpdk_interface_counts *counts);
 
-/* The descriptors that are sockets of some domain: a bit for each of the first 4096. */
+/* The descriptors of this process that are sockets of some domain. */
 struct dpdk_descriptors {
-	uint64_t bits[64];
+	unsigned count;
+	int fds[64];
 };
 
-void dpdk_descriptors_find(struct dpdk_descriptors *self, int domain);
+/* Returns false if the system does not list this process's descriptors, or there are too many such sockets. */
+bool dpdk_descriptors_find(struct dpdk_descriptors *self, int domain);
 
 /* Returns a socket of this domain that did not exist `before`, or -1. */
 int dpdk_descriptors_new(const struct dpdk_descriptors *before, int domain);

@@ -32,12 +32,15 @@ enum {
 	DPDK_EAL_HUGEPAGE_MB = 2,
 	DPDK_EAL_HUGEPAGE_LOG2 = 21,
 	DPDK_EAL_ARGUMENTS = 16 + 2 * XK_DPDK_PCI,
+	DPDK_LIMIT_AMPLE = 4096,
+	DPDK_ERRNO = 1000,         /* DPDK's own error numbers begin there */
 	DPDK_EAL_DESCRIPTORS = 64, /* a port and its vhost device take about 20; DPDK does not report a shortage */
 };
 
 static struct {
 	pthread_mutex_t lock;
 	bool is_started, hugepages;
+	unsigned memory_mb;
 	char directory[PATH_MAX];  /* DPDK's run-time directory, to be removed at the end; "": it was there before */
 	char pci[XK_DPDK_PCI][16]; /* devices that DPDK was started with */
 	struct clock clock;
@@ -83,6 +86,40 @@ dpdk_eal_log_text(char *text, size_t size)
 		len--;
 	text[len] = '\0';
 	return len > 0 ? text : "DPDK gave no reason";
+}
+
+/* ---- reasons ---- */
+
+/* Limits that make DPDK fail without naming them. */
+static const struct {
+	int resource;
+	unsigned shift;
+	const char *text;
+} dpdk_limits[] = {
+	{ RLIMIT_AS, 20, "MiB by `ulimit -v`" },
+	{ RLIMIT_DATA, 20, "MiB by `ulimit -d`" },
+	{ RLIMIT_NPROC, 0, "threads and processes by `ulimit -u`" },
+};
+
+void
+dpdk_why(int error, const char *what, char *why, size_t size)
+{
+	char log[XK_DPDK_WHY / 2];
+	struct rlimit limit;
+	size_t len;
+
+	/* DPDK's drivers return -1 for any error: it is no EPERM. */
+	len = (size_t)snprintf(why, size, "%s (%s): %s", what,
+			       error == -1           ? "DPDK's driver fails"
+			       : -error < DPDK_ERRNO ? xk_error(error)
+						     : rte_strerror(-error),
+			       dpdk_eal_log_text(log, sizeof(log)));
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dpdk_limits) && len < size; i++)
+		if (getrlimit((__rlimit_resource_t)dpdk_limits[i].resource, &limit) == 0 &&
+		    limit.rlim_cur >> dpdk_limits[i].shift < DPDK_LIMIT_AMPLE)
+			len += (size_t)snprintf(why + len, size - len, "; limited to %lu %s",
+						(unsigned long)(limit.rlim_cur >> dpdk_limits[i].shift),
+						dpdk_limits[i].text);
 }
 
 /* ---- memory ---- */
@@ -133,8 +170,8 @@ dpdk_eal_lcores(char *text, size_t size, const cpu_set_t *allowed, int core)
 	snprintf(text + len, size - len, ")");
 }
 
-static int
-dpdk_eal_check(const struct xk_dpdk_config *config, const cpu_set_t *allowed, char *why, size_t size)
+int
+dpdk_eal_check_files(char *why, size_t size)
 {
 	struct rlimit descriptors;
 
@@ -143,6 +180,41 @@ dpdk_eal_check(const struct xk_dpdk_config *config, const cpu_set_t *allowed, ch
 			 (unsigned long)descriptors.rlim_cur, DPDK_EAL_DESCRIPTORS);
 		return -EMFILE;
 	}
+	return 0;
+}
+
+int
+dpdk_eal_check_shared(char *why, size_t size)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_FSIZE, &files) != 0 || files.rlim_cur >> 20 >= dpdk_eal.memory_mb)
+		return 0;
+	snprintf(why, size,
+		 "a file of this process may have %lu KiB, and shared memory is one of %u MiB: see `ulimit -f`",
+		 (unsigned long)(files.rlim_cur >> 10), dpdk_eal.memory_mb);
+	return -EFBIG;
+}
+
+/* Fails if DPDK would not find the processors, and print all its options. */
+static int
+dpdk_eal_check_system(const cpu_set_t *allowed, char *why, size_t size)
+{
+	char path[64];
+	int core = 0;
+
+	while (core < CPU_SETSIZE - 1 && !CPU_ISSET(core, allowed))
+		core++;
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/core_id", core);
+	if (access(path, F_OK) == 0)
+		return 0;
+	snprintf(why, size, "%s is missing, by which DPDK finds its cores: mount -t sysfs sysfs /sys", path);
+	return -ENOENT;
+}
+
+static int
+dpdk_eal_check(const struct xk_dpdk_config *config, const cpu_set_t *allowed, char *why, size_t size)
+{
 	if (config->core >= 0 && (config->core >= CPU_SETSIZE || !CPU_ISSET(config->core, allowed))) {
 		snprintf(why, size, "core %d is not among those this process may run on: see `taskset -p $$`, `nproc`",
 			 config->core);
@@ -157,7 +229,7 @@ dpdk_eal_check(const struct xk_dpdk_config *config, const cpu_set_t *allowed, ch
 		snprintf(why, size, "%u MB of memory: at most %d", config->memory_mb, DPDK_EAL_MEMORY_MAX_MB);
 		return -EINVAL;
 	}
-	return 0;
+	return dpdk_eal_check_system(allowed, why, size);
 }
 
 /* Adds the configured PCI devices; DPDK looks at no others. A second start must not have new ones. */
@@ -253,12 +325,13 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 {
 	struct clock_pair before;
 	unsigned memory_mb = dpdk_eal_memory_mb(config);
-	char lcores[1024], text[XK_DPDK_WHY / 2];
+	char lcores[1024], what[80];
 	FILE *log;
 	int error;
 
 	dpdk_ignore_signal(SIGPIPE); /* DPDK writes to sockets whose other end may have died */
 	clock_read(&before);
+	dpdk_eal.memory_mb = memory_mb;
 	dpdk_eal.hugepages = config->hugepages != XK_DPDK_HUGEPAGES_NEVER && dpdk_eal_has_hugepages(memory_mb);
 	if ((config->hugepages == XK_DPDK_HUGEPAGES_ALWAYS || config->pci[0] != NULL) && !dpdk_eal.hugepages) {
 		snprintf(why, size,
@@ -285,8 +358,9 @@ dpdk_eal_start_once(const struct xk_dpdk_config *config, const cpu_set_t *allowe
 		clock_calibrate(&dpdk_eal.clock, &before, DPDK_EAL_CLOCK_SPAN_NS);
 		return 0;
 	}
-	snprintf(why, size, "DPDK does not start with %u MB %s huge pages (%s): %s", memory_mb,
-		 dpdk_eal.hugepages ? "in" : "without", rte_strerror(-error), dpdk_eal_log_text(text, sizeof(text)));
+	snprintf(what, sizeof(what), "DPDK does not start with %u MB %s huge pages", memory_mb,
+		 dpdk_eal.hugepages ? "in" : "without");
+	dpdk_why(error, what, why, size);
 	return error;
 }
 

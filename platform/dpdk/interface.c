@@ -7,6 +7,7 @@
  * the last one. A link that holds the interface itself (a tap's descriptor) follows it to the other namespace.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/if_packet.h>
@@ -579,23 +580,39 @@ dpdk_descriptors_is(int fd, int domain)
 	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &is, &len) == 0 && is == domain;
 }
 
-enum { DPDK_DESCRIPTORS = 64 * (int)XK_ARRAY_LENGTH(((struct dpdk_descriptors *)NULL)->bits) };
-
-void
+bool
 dpdk_descriptors_find(struct dpdk_descriptors *self, int domain)
 {
-	memset(self, 0, sizeof(*self));
-	for (int fd = 0; fd < DPDK_DESCRIPTORS; fd++)
-		if (dpdk_descriptors_is(fd, domain))
-			self->bits[fd / 64] |= UINT64_C(1) << fd % 64;
+	DIR *directory = opendir("/proc/self/fd");
+	const struct dirent *entry;
+
+	self->count = 0;
+	while (directory != NULL && self->count < XK_ARRAY_LENGTH(self->fds) && (entry = readdir(directory)) != NULL)
+		if (entry->d_name[0] != '.' && dpdk_descriptors_is(atoi(entry->d_name), domain))
+			self->fds[self->count++] = atoi(entry->d_name);
+	if (directory != NULL)
+		closedir(directory);
+	return directory != NULL && self->count < XK_ARRAY_LENGTH(self->fds);
+}
+
+static bool
+dpdk_descriptors_has(const struct dpdk_descriptors *self, int fd)
+{
+	for (unsigned i = 0; i < self->count; i++)
+		if (self->fds[i] == fd)
+			return true;
+	return false;
 }
 
 int
 dpdk_descriptors_new(const struct dpdk_descriptors *before, int domain)
 {
-	for (int fd = 0; fd < DPDK_DESCRIPTORS; fd++)
-		if ((before->bits[fd / 64] >> fd % 64 & 1) == 0 && dpdk_descriptors_is(fd, domain))
-			return fd;
+	struct dpdk_descriptors now;
+
+	dpdk_descriptors_find(&now, domain);
+	for (unsigned i = 0; i < now.count; i++)
+		if (!dpdk_descriptors_has(before, now.fds[i]))
+			return now.fds[i];
 	return -1;
 }
 
@@ -652,7 +669,8 @@ dpdk_interface_claim(struct dpdk_interface *self, char *why, size_t size)
 		snprintf(why, size, "another program of this kind uses %s: end it, or take another interface",
 			 self->wanted);
 	else
-		snprintf(why, size, "the interface %s cannot be claimed: %s", self->wanted, xk_error(self->claim_fd));
+		snprintf(why, size, "the interface %s cannot be claimed in /run/xk or /tmp: %s", self->wanted,
+			 xk_error(self->claim_fd));
 	return self->claim_fd;
 }
 

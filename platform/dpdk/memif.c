@@ -112,8 +112,11 @@ dpdk_memif_make_whole(struct dpdk_socket *self, char *why, size_t size)
 
 	if (self->path[0] == '/')
 		return 0;
-	if (getcwd(here, sizeof(here)) != NULL &&
-	    snprintf(whole, sizeof(whole), "%s/%s", here, self->path) < (int)sizeof(self->path)) {
+	if (getcwd(here, sizeof(here)) == NULL) {
+		snprintf(why, size, "the working directory is gone (%s): give the whole path", xk_error(errno));
+		return -ENOENT;
+	}
+	if (snprintf(whole, sizeof(whole), "%s/%s", here, self->path) < (int)sizeof(self->path)) {
 		strcpy(self->path, whole);
 		return 0;
 	}
@@ -173,8 +176,10 @@ dpdk_memif_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config
 	port->gate = &dpdk_memif.gate;
 	port->base.address = dpdk_address_invent(self->path) | config->end;
 	dpdk_device_name(device, "net_memif");
-	if (config->end == XK_DPDK_CLIENT)
-		return dpdk_socket_await(port, config->wait_ms, dpdk_memif_attach, why, size);
+	if (config->end == XK_DPDK_CLIENT) {
+		error = dpdk_eal_check_shared(why, size);
+		return error != 0 ? error : dpdk_socket_await(port, config->wait_ms, dpdk_memif_attach, why, size);
+	}
 	error = dpdk_socket_serve(device, why, size);
 	if (error != 0)
 		return error;

@@ -99,7 +99,7 @@ dpdk_ring_start(struct dpdk_port *port, struct dpdk_ring *ring, unsigned end, ch
 	dpdk_device_set_up(device, true);
 	dpdk_eal_log_reset();
 	if (rte_eth_from_rings(in[0]->name, in, device->port_count, out, device->port_count, 0) < 0) {
-		snprintf(why, size, "DPDK's ring driver makes no port (%s)", rte_strerror(rte_errno));
+		dpdk_why(-rte_errno, "DPDK's ring driver makes no port", why, size);
 		return -ENOMEM;
 	}
 	device->is_plugged = true;

@@ -179,6 +179,9 @@ dpdk_virtio_open(struct dpdk_port *port, const struct xk_dpdk_port_config *confi
 	port->base.address = dpdk_address_invent(self->path) | config->end;
 	if (config->end == XK_DPDK_SERVER)
 		return dpdk_virtio_serve(port, why, size);
+	error = dpdk_eal_check_shared(why, size);
+	if (error != 0)
+		return error;
 	port->device->is_read_outside = true; /* the server copies from this process's memory */
 	dpdk_device_name(port->device, dpdk_virtio_client);
 	error = dpdk_socket_await(port, config->wait_ms, dpdk_virtio_attach, why, size);

@@ -124,7 +124,12 @@ dpdk_xdp_take(struct dpdk_port *port, const char *name, char *why, size_t size)
 	struct stat status;
 	int fd, error;
 
-	dpdk_descriptors_find(&before, AF_XDP);
+	if (!dpdk_descriptors_find(&before, AF_XDP)) {
+		snprintf(why, size, "%s",
+			 before.count > 0 ? "this process has too many XDP sockets of its own: close some"
+					  : "the XDP socket would not be found: mount /proc, or use link af_packet");
+		return -ENOENT;
+	}
 	error = dpdk_xdp_start_patiently(port->device, name, why, size);
 	if (error != 0) {
 		size_t len = strlen(why);

@@ -291,7 +291,7 @@ fi
 
 if unshare -m true 2>/dev/null; then
 	# shellcheck disable=SC2016 # for the inner shell
-	expect "a read-only /tmp" 1 '/tmp/xk-4077 cannot be made \(Read-only file system\).*XDG_RUNTIME_DIR' \
+	expect "a read-only /tmp" 1 '/tmp/xk-4077 cannot be made \(Read-only file system.*\).*XDG_RUNTIME_DIR' \
 		unshare -m sh -c 'mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp && shift &&
 			exec env -u XDG_RUNTIME_DIR setpriv --reuid=4077 --regid=4077 --clear-groups "$@"' sh - \
 		env -C "$work/copy" "$work/copy/build/udptest" --rounds 10

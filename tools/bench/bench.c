@@ -95,7 +95,10 @@ bench_host_open(struct bench *bench, unsigned which, const struct bench_host *ho
 	struct xk_protocol *failed = NULL;
 	int err = -EINVAL;
 
-	xk_assert(kernel != NULL);
+	if (kernel == NULL) {
+		fprintf(stderr, "%s: no host can be made: %s\n", bench->kind->program->name, xk_error(ENOMEM));
+		return false;
+	}
 	for (unsigned i = 1; i < bench->drivers; i++)
 		xk_assert(xk_kernel_add_driver(kernel, bench->platforms[i], bench_core(bench, i)) == (int)i);
 	for (unsigned i = 0; i < bench->drivers || i == 0; i++) {

@@ -39,10 +39,12 @@ int
 host_open_alone(struct host *host, const struct host_options *options, int signals)
 {
 	pthread_t listener;
-	int status;
+	int status = pthread_create(&listener, NULL, host_listen, &signals);
 
-	if (pthread_create(&listener, NULL, host_listen, &signals) != 0)
+	if (status != 0) {
+		fprintf(stderr, "%s: no thread to wait for signals: %s\n", options->program, xk_error(status));
 		return OPTIONS_FAILURE;
+	}
 	status = host_open(host, options);
 	pthread_cancel(listener);
 	pthread_join(listener, NULL);

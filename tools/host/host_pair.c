@@ -115,14 +115,20 @@ pair_exec(int control, unsigned which, int argc, char **argv)
 {
 	char fd[32], end[32], *arguments[PAIR_ARGUMENTS + 3] = { argv[0], fd, end };
 
-	snprintf(fd, sizeof(fd), "--control=%d", dup(control));
+	control = dup(control);
+	if (control < 0) {
+		fprintf(stderr, "%s: no socket for the %s: %s\n", argv[0], pair_end_names[which], xk_error(errno));
+		fflush(stderr);
+		_exit(OPTIONS_FAILURE);
+	}
+	snprintf(fd, sizeof(fd), "--control=%d", control);
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	snprintf(end, sizeof(end), "--end=%s", pair_end_names[which]);
 	for (int i = 1; i < argc; i++)
 		arguments[i + 2] = argv[i];
 	arguments[argc + 2] = NULL;
 	execv("/proc/self/exe", arguments);
-	fprintf(stderr, "%s: this program cannot be started again as the %s (/proc/self/exe): %s\n", argv[0],
+	fprintf(stderr, "%s: this program cannot be started again as the %s (is /proc mounted?): %s\n", argv[0],
 		pair_end_names[which], xk_error(errno));
 	fflush(stderr);
 	_exit(OPTIONS_FAILURE);
@@ -150,7 +156,8 @@ pair_exec_far(const char *far, int control, int argc, char **argv)
 
 	if (out == NULL || getcwd(directory, sizeof(directory)) == NULL ||
 	    realpath("/proc/self/exe", program) == NULL) {
-		perror(far);
+		fprintf(stderr, "%s: no command line for --far %s: %s\n", argv[0], far, xk_error(errno));
+		fflush(stderr);
 		_exit(OPTIONS_FAILURE);
 	}
 	fputs("cd ", out);
@@ -169,7 +176,8 @@ pair_exec_far(const char *far, int control, int argc, char **argv)
 	dup2(control, STDIN_FILENO);
 	dup2(control, STDOUT_FILENO);
 	execl("/bin/sh", "sh", "-c", command, line, (char *)NULL);
-	perror("/bin/sh");
+	fprintf(stderr, "%s: --far %s: /bin/sh cannot be run: %s\n", argv[0], far, xk_error(errno));
+	fflush(stderr);
 	_exit(OPTIONS_FAILURE);
 }
 

@@ -300,15 +300,19 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	sigset_t all, before;
 	int ends[2] = { -1, -1 }, err;
 
-	if (watch == NULL)
-		return NULL;
+	if (watch == NULL) {
+		err = ENOMEM;
+		goto fail;
+	}
 	watch->program = program;
 	watch->limit_ns = limit_ns;
 	watch->look_ms = (int)(look_ms < WATCH_LOOK_MS ? look_ms : WATCH_LOOK_MS);
 	watch->blocked_looks = (unsigned)(limit_ns / 1000000) / (unsigned)watch->look_ms + 1;
 	watch->stop = eventfd(0, EFD_CLOEXEC);
-	if (watch->stop < 0 || (*signals >= 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0))
+	if (watch->stop < 0 || (*signals >= 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)) {
+		err = errno;
 		goto fail;
+	}
 	watch->from = *signals;
 	watch->to = ends[1];
 	pthread_mutex_init(&watch->mutex, NULL);
@@ -323,11 +327,12 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 		*signals = ends[0];
 		return watch;
 	}
-	fprintf(stderr, "%s: no thread to watch it: %s\n", program, xk_error(err));
 	close(ends[0]);
 	close(ends[1]);
 fail:
-	close(watch->stop);
+	fprintf(stderr, "%s: no thread to watch it: %s\n", program, xk_error(err));
+	if (watch != NULL)
+		close(watch->stop);
 	free(watch);
 	return NULL;
 }

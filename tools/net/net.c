@@ -22,7 +22,7 @@ struct net_tap {
 
 /* A stack and its guard page are two mappings. */
 #define NET_NO_STACKS                                                                                                  \
-	"no memory for its stacks; `stacks` asks for fewer, and vm.max_map_count limits those of all hosts"
+	"no memory for its stacks; `stacks` asks for fewer, vm.max_map_count and `ulimit -v` limit those of all hosts"
 
 static int
 net_fail(const struct net *net, const char *what, const char *why)

@@ -123,8 +123,11 @@ compile_find_place(struct compile_place *place)
 	char exe[PATH_MAX / 2], file[PATH_MAX], *directory;
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
-	if (len <= 0)
+	if (len <= 0) {
+		fprintf(stderr, "compile: /proc/self/exe does not tell where this program is (is /proc mounted?): %s\n",
+			xk_error(errno));
 		return false;
+	}
 	exe[len] = '\0';
 	directory = dirname(exe);
 	snprintf(place->libraries, sizeof(place->libraries), "-L%s", directory);

@@ -258,7 +258,11 @@ roundtrip_end_begin(struct roundtrip_end *end, unsigned which)
 	end->is_client = which == PAIR_CLIENT;
 	end->woken = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	end->test = host_find_type(&end->host, end->kind->protocol);
-	if (end->woken < 0 || end->test == NULL)
+	if (end->woken < 0) {
+		fprintf(stderr, "%s: no descriptor to wait on: %s\n", end->kind->program->name, xk_error(errno));
+		return OPTIONS_FAILURE;
+	}
+	if (end->test == NULL)
 		return OPTIONS_FAILURE;
 	return host_start(&end->host);
 }

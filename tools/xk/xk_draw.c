@@ -179,7 +179,9 @@ draw(const struct xk_graph *graph, const struct xk_topology *net, const struct j
 	fclose(text);
 	if (status == 0)
 		return OPTIONS_SUCCESS;
-	if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == DRAW_NO_COMMAND))
+	if (picture == NULL)
+		fprintf(stderr, "xk draw: dot cannot be run: %s\n", xk_error(errno));
+	else if (status < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == DRAW_NO_COMMAND))
 		fprintf(stderr, "xk draw: dot cannot be run; it is in the package graphviz, and -o NAME.dot does "
 				"without it\n");
 	else

@@ -189,7 +189,7 @@ xk_reached_note(struct xk_kernel *kernel)
 	/* One write, so that many processes can share the file. */
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 	if (file < 0 || write(file, text, len) != (ssize_t)len)
-		perror(path);
+		fprintf(stderr, "XK_COUNTERS_FILE %s cannot be written: %s\n", path, xk_error(errno));
 	if (file >= 0)
 		close(file);
 	free(text);
