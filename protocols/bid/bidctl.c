@@ -10,7 +10,9 @@
  *               answers the last message, so the exchange ends.
  * Asking:       hosts that are opened (confirm), that sent a message with a strange boot id (heard), that broadcast a
  *               boot, and now and then those in use. Hosts that never answered (strangers) have no timer and share a
- *               rate; only hosts that answer, or are being opened (peers), take memory.
+ *               rate; only hosts that answer, or are being opened (peers), take memory. A message in the name of a
+ *               peer that is not in use pays for its question and one repetition: what is sent to a host that is gone
+ *               is at most three times what is sent in its name.
  * Ways:         A peer is where its latest answer came from: the tag shows that this station receives frames for
  *               the host. A message from another station does not count as the peer's and causes a question; an answer
  *               from there moves the peer. No message for a host goes to another station that claims its address,
@@ -267,7 +269,7 @@ bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_output *output)
 	if (peer->asking) {
 		peer->tries++;
 	} else {
-		peer->asking = true;
+		peer->asking = peer->paid = true;
 		peer->suspected = false;
 		peer->tries = 0;
 		peer->tag = xk_random(&b->protocol) | 1;
@@ -492,6 +494,20 @@ bidctl_tell(struct bidctl_peer *peer)
 
 /* ---- a peer's timer ---- */
 
+/* Asks again, unless only messages in the peer's name have caused the question, and none pays for a repetition. */
+static void
+bidctl_peer_ask_again(struct bidctl_peer *peer, struct bidctl_output *output)
+{
+	bool is_ours = !SLIST_EMPTY(&peer->waiters) || (peer->uses > 0 && peer->boot != 0),
+	     asks = is_ours || peer->paid;
+
+	bidctl_peer_ask(peer, output);
+	if (!asks)
+		output->host = 0;
+	peer->paid = false;
+	xk_count(&peer->bidctl->protocol, asks ? BIDCTL_RETRIES : BIDCTL_LIMITED);
+}
+
 /* Asks, forgets an unused peer, or gives up one that does not answer. The lock is held. */
 static void
 bidctl_act(struct bidctl_peer *peer, struct bidctl_output *output)
@@ -499,8 +515,7 @@ bidctl_act(struct bidctl_peer *peer, struct bidctl_output *output)
 	struct bidctl *b = peer->bidctl;
 
 	if (peer->asking && peer->tries < b->retries) {
-		xk_count(&b->protocol, BIDCTL_RETRIES);
-		bidctl_peer_ask(peer, output);
+		bidctl_peer_ask_again(peer, output);
 	} else if (peer->asking) {
 		xk_count(&b->protocol, peer->boot != 0 ? BIDCTL_LOSSES : BIDCTL_UNREACHABLE);
 		if (peer->boot != 0)
@@ -736,8 +751,10 @@ bidctl_compare(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, st
 			return 0;
 		err = -EREMCHG;
 	}
-	if (peer->asking)
+	if (peer->asking) {
+		peer->paid = true;
 		return err;
+	}
 	if (xk_now_ns(&b->protocol) - peer->asked_ns < b->interval_ns)
 		xk_count(&b->protocol, BIDCTL_LIMITED);
 	else

@@ -45,6 +45,7 @@ struct bidctl_peer {
 	uint32_t holds; /* shepherds that use it again when they next have the lock */
 	uint8_t tries;
 	bool asking;    /* a question with `tag` is under way */
+	bool paid;      /* by a message in its name: the question may be repeated once */
 	bool suspected; /* the host has announced a boot; the timer asks */
 	bool telling;   /* a shepherd is telling the watchers, until `told` equals `boot` */
 	bool pending;   /* the timer is pending, or its handler is about to look */

@@ -337,6 +337,69 @@ TEST(am_sends_little_to_hosts_that_are_merely_claimed)
 	try_strangers(tick_am, 4);
 }
 
+/* ---- boots that a confirmed host's frames claim ---- */
+
+/* A message of BID's, a query, or an announcement, in the name of the enemy's host, each from another boot; one every so many ticks. */
+static void
+tick_claimed_boots(struct siege *s)
+{
+	struct siege_peer claimed = s->peers[0];
+	struct siege_frame f;
+
+	if (s->ticks % s->data[0] != 0)
+		return;
+	claimed.boot += 1 + s->ticks;
+	if (s->variant == 0) {
+		siege_from(&f, &claimed, SIEGE_BID);
+		siege_put_bid(&f, &claimed);
+		siege_send(s, &f);
+	} else {
+		siege_send_bidctl(s, &claimed, SIEGE_SERVER, s->variant == 1 ? SIEGE_QUERY : 4, 0,
+				  s->variant == 1 ? 1 + s->ticks : 0, 0);
+	}
+}
+
+/* Returns the ratio of out to in, in thousandths, after a confirmed host has gone and another claims its boots. */
+static uint64_t
+try_claimed_boots(unsigned variant, uint32_t host, unsigned station, uint64_t every_ms)
+{
+	struct siege *s = siege_new(0);
+	struct siege_flow *flow = siege_flow(s, host);
+	uint64_t in, out;
+
+	s->variant = variant;
+	siege_introduce(s, siege_play(s, host, station, 0xe1));
+	siege_attack(s, NULL, SIEGE_MS, 0);
+	siege_run(s, SIEGE_S);
+	CHECK(flow->confirmed && s->peers[0].server_boot != 0);
+	s->peers[0].is_silent = true;
+	in = flow->in;
+	out = flow->out;
+	s->data[0] = every_ms;
+	siege_attack(s, tick_claimed_boots, SIEGE_MS, 20 * every_ms * SIEGE_MS);
+	siege_run(s, 20 * every_ms * SIEGE_MS);
+	s->every_ns = SIEGE_S;
+	siege_run(s, 60 * SIEGE_S);
+	in = flow->in - in;
+	out = flow->out - out;
+	CHECK(in > 0);
+	CHECK(out <= SIEGE_TIMES * in);
+	siege_free(s);
+	return 1000 * out / in;
+}
+
+TEST(boots_that_are_claimed_for_a_confirmed_host_draw_few_questions)
+{
+	for (unsigned variant = 0; variant < 3; variant++)
+		for (uint64_t every_ms = 200; every_ms <= 25000; every_ms *= 5) {
+			uint64_t near = try_claimed_boots(variant, SIEGE_ENEMY, 0, every_ms);
+			uint64_t far = try_claimed_boots(variant, SIEGE_FAR, SIEGE_BY_ROUTER, every_ms);
+
+			printf("%" PRIu64 ".%02" PRIu64 " %" PRIu64 ".%02" PRIu64 " ", near / 1000, near % 1000 / 10,
+			       far / 1000, far % 1000 / 10);
+		}
+}
+
 /* ---- retransmissions to confirmed hosts ---- */
 
 /* Makes a call every so many ticks, each on a channel of its own. */
