@@ -515,6 +515,10 @@ unsigned xk_keep_room(const struct xk_protocol *self);
 void xk_keep(struct xk_protocol *self, unsigned count);
 void xk_unkeep(struct xk_protocol *self, unsigned count);
 
+/* Abort, naming the protocol, unless its type declares this counter, or a header of len bytes. For debug builds. */
+void xk_counter_check(const struct xk_protocol *self, unsigned counter);
+void xk_push_header_check(const struct xk_protocol *self, size_t len);
+
 /*
  * Adds n to one of the type's own counters (position in its `counters`). Any context. Each driver has a lane
  * that nothing else writes; only foreign threads, and shepherds outside of drivers, add atomically.
@@ -526,6 +530,8 @@ xk_count_by(struct xk_protocol *self, unsigned counter, uint64_t n)
 	unsigned lane = xk_likely(head != NULL) ? head->lane : 0;
 	_Atomic uint64_t *count = &self->counts[lane][counter];
 
+	if (XK_IS_DEBUG)
+		xk_counter_check(self, counter);
 	if (xk_likely(lane != 0))
 		atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
 				      memory_order_relaxed);
@@ -610,6 +616,8 @@ struct xk_msg *xk_push_header_segment(struct xk_session *s, struct xk_msg *m, si
 static inline struct xk_msg *
 xk_push_header(struct xk_session *s, struct xk_msg *m, size_t len)
 {
+	if (XK_IS_DEBUG)
+		xk_push_header_check(s->protocol, len);
 	if (xk_unlikely(!xk_msg_has_room(m, len)))
 		return xk_push_header_segment(s, m, len);
 	xk_msg_push_in_place(m, len);

@@ -2,6 +2,9 @@
 #include "xkernel/upi.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
@@ -28,9 +31,47 @@ xk_drop_name(const struct xk_protocol_type *type, unsigned reason)
 	return reason < XK_DROP_OWN ? upi_common_drops[reason] : type->drops[reason - XK_DROP_OWN];
 }
 
+/* Reports a use of what the type of self does not declare. */
+__attribute__((noreturn, cold, format(printf, 2, 3))) static void
+upi_refuse(const struct xk_protocol *self, const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "a type does not declare what is used: host \"%s\", protocol \"%s\" ",
+		self->kernel->config.name, self->name);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	fflush(stdout);
+	abort();
+}
+
+void
+xk_counter_check(const struct xk_protocol *self, unsigned counter)
+{
+	const char *const *names = self->type->counters;
+	unsigned count = 0;
+
+	while (names != NULL && names[count] != NULL)
+		count++;
+	if (counter >= count)
+		upi_refuse(self, "counts its counter %u (from 0), and `counters` has %u", counter, count);
+}
+
+void
+xk_push_header_check(const struct xk_protocol *self, size_t len)
+{
+	if (len > xk_header_gathers(self->type))
+		upi_refuse(self, "pushes a header of %zu bytes, and its `header` has %u", len, self->type->header);
+}
+
 void
 xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
 {
+	if (XK_IS_DEBUG && (reason == 0 || reason >= xk_drop_count(self->type)))
+		upi_refuse(self, "drops a message for reason %u: its own begin at XK_DROP_OWN, %u, and `drops` has %u",
+			   reason, XK_DROP_OWN, xk_drop_count(self->type) - XK_DROP_OWN);
 	xk_tally(&self->drops[reason]);
 	if (xk_unlikely(self->told_level >= XK_TRACE_ERRORS))
 		xk_trace_drop(self, m, xk_drop_name(self->type, reason));

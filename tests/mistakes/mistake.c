@@ -112,6 +112,14 @@ mistake_push(struct xk_session *s, struct xk_msg *m)
 		xk_lock(&self->lock);
 	if (mistake_makes(self, "loop_push", count))
 		mistake_spin(self);
+	if (mistake_makes(self, "undeclared_header", count))
+		m = xk_push_header(s, m, 4);
+	if (mistake_makes(self, "undeclared_counter", count))
+		xk_count(&self->protocol, 1);
+	if (mistake_makes(self, "undeclared_drop", count))
+		xk_drop(&self->protocol, xk_msg_reference(m), XK_DROP_OWN + 2);
+	if (mistake_makes(self, "unnamed_drop", count))
+		xk_drop(&self->protocol, xk_msg_reference(m), 0);
 	if (mistake_makes(self, "freed_and_pushed", count))
 		xk_msg_free(m);
 	if (mistake_makes(self, "dropped_and_pushed", count))
