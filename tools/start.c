@@ -83,7 +83,7 @@ start_tell_time(int number)
 
 /*
  * Fills the place of a closed output with a descriptor that cannot be written. Otherwise a socket or device could get its
- * number, and what is printed.
+ * number, and the program's output.
  */
 static void
 start_fill(int fd)

@@ -202,10 +202,10 @@ struct xk_kernel_stats {
 
 void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
 
-/* What a shepherd carries; XK_LOADS: nothing, it is a foreign thread. */
+/* A shepherd's load; XK_LOADS: none, it is a foreign thread. */
 enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION, XK_LOADS };
 
-/* What ends a wait: its time-out, a signal that the waiting code expects, or perhaps nothing (process.h). */
+/* The end of a wait: its time-out, a signal that the waiting code expects, or perhaps none (process.h). */
 enum xk_wait_end { XK_WAIT_TIMED, XK_WAIT_SIGNALLED, XK_WAIT_FOREVER };
 
 /* Waiting shepherds of one load and kind of wait, in one function of one protocol. */

@@ -25,7 +25,7 @@ struct xk_ports {
 	_Atomic uint32_t chosen; /* how many so far, plus the offset of the first */
 };
 
-/* What a session is opened with. */
+/* The arguments of an open. */
 struct xk_opening {
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_session *lls; /* the caller's reference, which the open takes */

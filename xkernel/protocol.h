@@ -113,8 +113,8 @@ extern const struct xk_protocol_type *const xk_protocol_types[];
 
 /*
  * Returns whether the declaration of each built-in protocol is sound: names, ends of lists, sizes, operations, bits of
- * fields, settings. Says on standard error, after `program`, what is not. What only the symbol table tells (the length
- * of a list, the name of a type's object) passes in a stripped program. Main thread.
+ * fields, settings. Reports each fault on standard error, after `program`. Lengths of lists and names of types' objects
+ * come from the symbol table: a stripped program passes these checks. Main thread.
  */
 bool xk_protocol_types_check(const char *program);
 

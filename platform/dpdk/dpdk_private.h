@@ -345,7 +345,7 @@ struct dpdk_gate {
 	_Atomic unsigned inside; /* threads that use the devices, or are looking whether they may */
 };
 
-/* What a port counts, in the order of dpdk_port_count_names. */
+/* A port's counts, in the order of dpdk_port_count_names. */
 enum dpdk_count {
 	DPDK_COUNT_NO_PEER,  /* sent without a peer */
 	DPDK_COUNT_TOO_LONG, /* sent, but too long for the link */
@@ -499,7 +499,7 @@ void dpdk_umask_restore(mode_t mask);
 
 /* ---- interface.c: a network interface of the operating system ---- */
 
-/* What the system has counted of an interface. */
+/* The system's counts of an interface. */
 struct dpdk_interface_counts {
 	uint64_t rx_dropped, rx_missed, rx_errors, tx_dropped, tx_errors;
 };
@@ -558,7 +558,7 @@ int dpdk_interface_may(unsigned capability, const char *what, char *why, size_t 
  */
 int dpdk_interface_attach(struct dpdk_port *port, char *why, size_t size);
 
-/* Stores what the system has counted of the interface since it was taken. Any thread. */
+/* Stores the system's counts of the interface since it was taken. Any thread. */
 void dpdk_interface_count(struct dpdk_interface *self, struct dpdk_interface_counts *counts);
 
 /* The descriptors of this process that are sockets of some domain. */

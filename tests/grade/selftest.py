@@ -61,7 +61,7 @@ FEW = 2  # mistakes of a lab, in ./run test
 # Mistakes on which tests of lab 0 are tried: a few, because each takes time.
 FOR_TESTS = ("padding not cut off", "mark not checked", "no upper bound")
 SILENT = "did not answer in time"
-# What the marks say of attacks: patterns.
+# Patterns of the words of marks about attacks.
 WHYS = {"slow.c": "ended with status 3", "prints_marks.c": "ended with status 0", "loops.c": SILENT, "dribbles.c": SILENT,
         "lies_at_length.c": "sent what labhost.c does not send", "tells_without_end.c": "sent what labhost.c does not send",
         "asks_for_links.c": "used up its budget for a run: 32 MiB of answers",

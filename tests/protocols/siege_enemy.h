@@ -361,7 +361,7 @@ enemy_send(struct siege_enemy *e, const struct enemy_attack *attack)
 	attack->send(e, (uint32_t)e->n);
 }
 
-/* Takes what a frame to the enemy tells it. */
+/* Learns from a frame to the enemy. */
 static inline void
 enemy_hear(struct siege_enemy *e, const struct siege_frame *f)
 {

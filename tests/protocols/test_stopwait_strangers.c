@@ -202,7 +202,7 @@ TEST(stopwait_sends_few_times_again_to_a_stranger_that_does_not_answer)
 		}
 		rig_advance_ms(r, 100);
 	}
-	CHECK_EQ(times, 6); /* three times itself, and what was heard of it */
+	CHECK_EQ(times, 6); /* for three times its own bytes, and those heard from the peer */
 	CHECK_EQ(late, 1);
 	CHECK(rig_counter(r, "withheld") > 3);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);

@@ -32,7 +32,7 @@ enum {
 	STRESS_AHEAD = 600,  /* frames that may wait at the port */
 	STRESS_NAPS = 60000, /* a bound for what hangs, not for what is slow */
 	STRESS_LOADS = 50,   /* as well */
-	STRESS_SAME = 20,    /* naps after which a count is what it will stay */
+	STRESS_SAME = 20,    /* naps without a change after which a count is final */
 	STRESS_OPENERS = 3,
 	STRESS_MTU = 600,
 	STRESS_MAX = 4 * 540,

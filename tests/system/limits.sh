@@ -8,7 +8,7 @@ programs=$build
 [ ! -x "$build/../udptest" ] || programs=$(realpath "$build/..")
 bare='(Too many open files|Cannot allocate memory|Resource temporarily unavailable|File too large|Invalid argument|not permitted)$'
 
-# fault: what is wrong with the end of the last run, or nothing.
+# fault: prints the fault in the end of the last run, if any.
 fault() {
 	if [ "$status" -gt 2 ]; then
 		echo "status $status"

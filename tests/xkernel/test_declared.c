@@ -53,7 +53,7 @@ struct xk_protocol_type xk_type_toy; /* the only one; each test changes it */
 
 const struct xk_protocol_type *const xk_protocol_types[] = { &xk_type_toy, NULL };
 
-/* Returns what the check of xk_type_toy says, without its newline; "": nothing, it is sound. */
+/* Returns the report of the check of xk_type_toy, without its newline; "": the type is sound. */
 static const char *
 said(void)
 {

@@ -22,7 +22,7 @@
 #include "tools/program/program.h"
 
 enum {
-	ICMPTEST_SILENT_S = 10,    /* without a reply, until that is told */
+	ICMPTEST_SILENT_S = 10,    /* without a reply until that is reported */
 	ICMPTEST_STILL_S = 30,     /* beyond interval and timeout, without an event: the engine stands still */
 	ICMPTEST_PIPE = 256 << 10, /* bytes of events that wait to be printed, if the system allows so many */
 };

@@ -1,6 +1,6 @@
 /*
- * declared.c - checks protocols' declarations before anything runs. The symbol table tells the lengths of lists, and what
- * the program calls a type.
+ * declared.c - checks protocols' declarations before anything runs. The lengths of lists and the names of types' objects
+ * come from the symbol table.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct declared {
 	bool good;
 };
 
-/* Reports what is wrong with the type. */
+/* Reports a fault of the type. */
 __attribute__((format(printf, 2, 3))) static void
 declared_refuse(struct declared *d, const char *format, ...)
 {
