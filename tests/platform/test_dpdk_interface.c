@@ -448,19 +448,24 @@ TEST(a_deleted_interface_is_taken_when_it_is_back)
 /* An interface with the right name that is not Ethernet is ignored. */
 TEST(another_kind_of_interface_does_not_take_the_place)
 {
+	const char *names[2];
+	char why[NETNS_WHY] = "";
 	struct end e;
 
 	if (!has_ip() || access("/dev/net/tun", F_OK) != 0 || !end_open(&e, "af_packet", 37))
 		return;
-	REQUIRE(command("ip link del %s", e.cable.names[0]));
+	names[0] = e.cable.names[0];
+	names[1] = e.cable.names[1];
+	REQUIRE(command("ip link del %s", names[0]));
 	CHECK(comes_to(&e.host, "deleted", 1));
-	REQUIRE(command("ip tuntap add dev %s mode tun", e.cable.names[0]));
-	for (unsigned i = 0; i < 50; i++) {
-		e.host.platform->ops->poll_control(e.host.platform);
-		usleep(1000);
-	}
-	CHECK_EQ(port_count(e.host.port, "returned"), 0);
+	REQUIRE(command("ip tuntap add dev %s mode tun && ip link set %s up", names[0], names[0]));
+	e.host.platform->ops->poll_control(e.host.platform);
 	CHECK(!xk_dpdk_port_is_up(e.host.port));
+	REQUIRE(command("ip link del %s", names[0]));
+	REQUIRE(netns_veth(names, 137, why, sizeof(why)) == 0);
+	CHECK(link_is_up(&e.host, true)); /* by then, it has had all news */
+	CHECK_EQ(port_count(e.host.port, "returned"), 1);
+	CHECK_EQ(port_count(e.host.port, "deleted"), 1);
 	end_close(&e);
 }
 
