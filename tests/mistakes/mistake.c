@@ -102,6 +102,18 @@ mistake_wait(struct mistake *self, uint64_t count)
 	}
 }
 
+/* Replaces m by a new message, and pushes that on its own session instead of the one below: for ever. */
+static int
+mistake_push_again(struct mistake *self, struct xk_session *s, struct xk_msg *m)
+{
+	int status;
+
+	xk_msg_free(m);
+	status = xk_push(s, xk_msg_new(xk_platform_of(&self->protocol), 1));
+	self->spun++; /* no tail call */
+	return status;
+}
+
 static int
 mistake_push(struct xk_session *s, struct xk_msg *m)
 {
@@ -112,6 +124,10 @@ mistake_push(struct xk_session *s, struct xk_msg *m)
 		xk_lock(&self->lock);
 	if (mistake_makes(self, "loop_push", count))
 		mistake_spin(self);
+	if (mistake_makes(self, "null_session", count))
+		return xk_push(self->session, m); /* NULL */
+	if (strcmp(self->makes, "pushes_to_itself") == 0)
+		return mistake_push_again(self, s, m);
 	if (mistake_makes(self, "undeclared_header", count))
 		m = xk_push_header(s, m, 4);
 	if (mistake_makes(self, "undeclared_counter", count))
@@ -155,6 +171,10 @@ mistake_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	if (mistake_makes(self, "freed_twice", count)) {
 		xk_msg_free(m);
 		xk_msg_free(m);
+		return;
+	}
+	if (mistake_makes(self, "null_message", count)) {
+		xk_demux(s, self->kept); /* NULL */
 		return;
 	}
 	if (mistake_makes(self, "freed_and_delivered", count))

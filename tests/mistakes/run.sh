@@ -91,6 +91,20 @@ for mode in ipp regular; do
 	ended_by_two "sleeps in udptest, mode $mode" TERM 143
 done
 
+# ---- crashes, in a simulated network and on threads of the operating system ------------------------------------------
+
+# crashes MISTAKE WHERE
+crashes() {
+	expect "$1 in xk run" 139 "crash: host \"server\", protocol \"mistake\" has used an address that is not its own.*$2" \
+		"$xk" run "$net" --link sim --quiet --set "server.mistake.makes=$1"
+}
+
+crashes null_session 'in its operation push [(]mistake_push'
+crashes pushes_to_itself 'in its operation push [(]mistake_push < mistake_push'
+crashes null_message 'in its operation pop [(]mistake_pop'
+expect "null_message in udptest" 139 'crash: host "server", protocol "mistake" has used an address' \
+	"$udptest" --graph "$graph" --link memory --mode ipp --rounds 20 --set server:mistake.makes=null_message
+
 for list in drops settings lowers fields values; do
 	expect "a list without its end: $list" 1 'protocol "mistake": its list `'$list'` does not end with ' \
 		"$build/tests/xk_unended_$list" protocols

@@ -19,6 +19,7 @@
 
 #include "platform/clock.h"
 #include "platform/sim/sim.h"
+#include "tools/host/crash.h"
 #include "tools/host/host_pair.h"
 #include "tools/options.h"
 #include "xkernel/engine/where.h"
@@ -319,6 +320,7 @@ watch_new(const char *program, int *signals, uint64_t limit_ns)
 	sigemptyset(&action.sa_mask);
 	sigaction(watch_signal(), &action, NULL);
 	xk_where_note(&where); /* the unwinder's first run may load libraries: not in the handler */
+	crash_tell(program);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&watch->thread, NULL, watch_main, watch);
