@@ -1,6 +1,8 @@
 """programs.py - what the experiments' programs share: how they fail, end with whoever started them, and tell what they found."""
 import ctypes
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,12 +17,45 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def words_of(why):
+    """An error in words: what it is about, what is wrong, and what helps."""
+    if isinstance(why, OSError) and why.filename is not None:
+        helps = {errno.ENOENT: "is the name right, and is it built (./run build)?", errno.ENOTDIR: "is the name right?"}
+        return f"{why.filename}: {why.strerror}: {helps.get(why.errno, 'name another place, or mend this one')}"
+    if isinstance(why, subprocess.CalledProcessError):
+        said = why.stderr.decode(errors="replace") if isinstance(why.stderr, bytes) else why.stderr or ""
+        return f"{' '.join(map(str, why.cmd))} ended with status {why.returncode}: {said.strip()[-200:] or 'see above'}"
+    if isinstance(why, json.JSONDecodeError):
+        return f"what should be JSON is not ({why}): {why.doc[:60]!r}"
+    return str(why)
+
+
+def exit_with(main):
+    """Ends this program with the status that main() returns. Reports a failure in one line."""
+    name = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    try:
+        status = main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        status = 128 + signal.SIGINT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left of the output is flushed at the exit
+        status = 1
+    except (Failed, OSError, ValueError, subprocess.SubprocessError) as why:
+        print(f"{name}: {words_of(why)}", file=sys.stderr)
+        status = 1
+    sys.exit(status)
+
+
 def find_and_tell(name, find, tell, file):
     """Tells the document that find() returns, and writes it as JSON to file (None: nowhere). Returns the exit status."""
     try:
+        if file:
+            open(file, "a", encoding="utf-8").close()  # fails before anything is measured
         found = find()
     except (Failed, OSError, ValueError, subprocess.SubprocessError) as why:
-        print(f"{name}: {why}", file=sys.stderr)
+        print(f"{name}: {words_of(why)}", file=sys.stderr)
         return 1
     tell(found)
     if file:

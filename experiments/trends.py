@@ -15,7 +15,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
-from programs import Failed, die_with_parent, find_and_tell
+from programs import Failed, die_with_parent, exit_with, find_and_tell
 
 PATIENCE_S = 600
 POLLING = ("--mode", "ipp", "--handoff", "none", "--driver", "poll")
@@ -146,4 +146,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

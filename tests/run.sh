@@ -297,6 +297,7 @@ check "experiments userlevel" /usr/bin/python3 tests/experiments/test_userlevel.
 check "experiments endpoints" /usr/bin/python3 tests/experiments/test_endpoints.py build
 check "experiments scaling" /usr/bin/python3 tests/experiments/test_scaling.py build
 check "experiments trends" /usr/bin/python3 tests/experiments/test_trends.py build
+check "experiments failures" /usr/bin/python3 tests/experiments/test_failures.py build
 check "experiments two machines" /usr/bin/python3 tests/experiments/test_two_machines.py build
 # shellcheck disable=SC2086 # a command and its option, or nothing
 check "docs" $fixed_addresses tests/docs/run.sh build/sanitize

@@ -15,7 +15,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 import far as fars
-from programs import Failed, die_with_parent, find_and_tell
+from programs import Failed, die_with_parent, exit_with, find_and_tell
 
 # Which way a frame takes over each link, and how drivers can wait there.
 LINKS = {"virtio": ("memory", ("poll", "interrupt")), "ring": ("memory", ("poll",)), "tap": ("tap", ("poll", "interrupt")),
@@ -208,4 +208,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

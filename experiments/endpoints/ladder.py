@@ -22,7 +22,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
 import far as fars
-from programs import Failed, die_with_parent, find_and_tell
+from programs import Failed, die_with_parent, exit_with, find_and_tell
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 GRAPH = os.path.join(ROOT, "graphs", "pingpong.dot")
@@ -535,4 +535,4 @@ def main():
     return find_and_tell("ladder", lambda: measure_inside(options) if options.inside else measure_outside(options), show, options.json)
 
 
-sys.exit(main())
+exit_with(main)

@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
-from programs import find_and_tell
+from programs import exit_with, find_and_tell
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 NETWORK = os.path.join(ROOT, "experiments", "endpoints", "machines.dot")
@@ -85,4 +85,4 @@ def main():
     return find_and_tell("model", lambda: find(options.build), tell, options.json)
 
 
-sys.exit(main())
+exit_with(main)

@@ -96,17 +96,13 @@ def main():
     parser.add_argument("--begin", choices=BEGIN, default="receiver", help="whose work the bytes are at first")
     parser.add_argument("--check", action="store_true", help="whether the graph file has what is found")
     options = parser.parse_args()
-    try:
-        print("costs, us (up_kb, down_kb: for 1000 bytes), step by step")
-        parameters = fit(options)
-        good = tell(options, parameters)
-        if options.check and parameters != model.read_parameters(options.graph):
-            print(f"\nNOT what is in {options.graph}")
-            good = False
-    except model.Failed as why:
-        print(f"fit.py: {why}", file=sys.stderr)
-        return 1
+    print("costs, us (up_kb, down_kb: for 1000 bytes), step by step")
+    parameters = fit(options)
+    good = tell(options, parameters)
+    if options.check and parameters != model.read_parameters(options.graph):
+        print(f"\nNOT what is in {options.graph}")
+        good = False
     return 0 if good else 1
 
 
-sys.exit(main())
+model.exit_with(main)

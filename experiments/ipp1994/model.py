@@ -10,6 +10,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), ".."))
+
+from programs import Failed, exit_with
+
 # As the program was called, links and all: whoever runs it in a tree of links means what is in that.
 ROOT = os.path.abspath(os.path.join(os.path.dirname(sys.argv[0]), "..", ".."))
 GRAPH = "graphs/udptest-1994.dot"
@@ -55,10 +59,6 @@ REGULAR_HANDOFF_NS, IPP_HANDOFF_NS, STACK_START_NS = 30700, 32200, 3600
 # What the fit finds, as settings of vwork in the graph.
 PARAMETERS = ("up", "up_kb", "down_kb")
 FULL_FRAGMENT = 1500
-
-
-class Failed(Exception):
-    """The model could not be run; says why."""
 
 
 def simulate(build, graph, modes, sizes=SIZES, rounds=200, sets=(), costs="decstation"):

@@ -278,18 +278,14 @@ def main():
     parser.add_argument("--set", action="append", default=[], metavar="NODE.ATTR=VALUE", help="as udptest's")
     parser.add_argument("--costs", default="decstation", help="as udptest's (decstation)")
     options = parser.parse_args()
-    try:
-        outcome = run(options)
-        print_tables(outcome)
-        print_words(outcome)
-        if options.json:
-            with open(options.json, "w", encoding="utf-8") as file:
-                json.dump(document(outcome), file, indent=1, ensure_ascii=False)
-                file.write("\n")
-    except (model.Failed, OSError) as why:
-        print(f"tables.py: {why}", file=sys.stderr)
-        return 1
+    outcome = run(options)
+    print_tables(outcome)
+    print_words(outcome)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(document(outcome), file, indent=1, ensure_ascii=False)
+            file.write("\n")
     return 0 if all(found["agrees"] for found in outcome.checks) else 1
 
 
-sys.exit(main())
+model.exit_with(main)

@@ -16,6 +16,10 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+
+from programs import exit_with
+
 LOADS = (10, 25, 50, 75, 90, 100, 110, 125, 150, 200)
 MODES = ("regular", "ipp")
 # Messages a second, among which capacity is looked for: a host that works 10 us for each does less than the first.
@@ -164,6 +168,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="sim: another one, another run")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
+    if options.json:
+        open(options.json, "a", encoding="ascii").close()  # fails before anything is measured
     rows = sweep(options)
     show(rows)
     if options.json:
@@ -177,4 +183,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

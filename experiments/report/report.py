@@ -18,6 +18,7 @@ import lab as labs
 import far
 import journal
 import machine as machines
+from programs import words_of
 
 # In which order, and for how many seconds: all of it, and --quick.
 EXPERIMENTS = {"handoff": (14, 5), "rpc": (60, 25), "fragments": (120, 35), "threads": (155, 50), "blast": (50, 20), "policies": (115, 60),
@@ -122,8 +123,8 @@ def main():
         lab.about["minutes"] = round(sum(section["seconds"] for section in lab.machine.sections.values()) / 60)
         import page
         page.write(sections, lab, options.out)
-    except (labs.Failed, OSError, ImportError) as why:
-        return labs.fail(why)
+    except (labs.Failed, OSError, ImportError, ValueError, subprocess.SubprocessError) as why:
+        return labs.fail(words_of(why))
     except KeyboardInterrupt:
         return labs.fail("interrupted before anything was measured")
     tell(sections, lab)

@@ -22,4 +22,6 @@ def of(pid):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not sys.argv[1].isdigit():
+        sys.exit("usage: spent.py PID")
     print(json.dumps(of(int(sys.argv[1]))))

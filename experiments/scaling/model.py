@@ -5,6 +5,7 @@ its operations on the I/O bus (equation 1), and how many instructions a page's c
 
 Run by itself, it prints what the model makes of the published counts, and what they published.
 """
+import os
 import sys
 
 # Tables 1 and 2, by MHz and messages of a burst: instructions, cycles, operations on the I/O bus (I/O and memory space) a message.
@@ -151,4 +152,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    from programs import exit_with
+    exit_with(main)

@@ -12,7 +12,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True
-from programs import find_and_tell
+from programs import exit_with, find_and_tell
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FIGURES = ("half_rtt_ns", "g_ns", "os_ns", "or_ns", "l_ns")
@@ -176,4 +176,4 @@ def main():
     return find_and_tell("model", lambda: find(options.build), tell, options.json)
 
 
-sys.exit(main())
+exit_with(main)

@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""test_failures.py BUILD - the experiments' scripts report what is missing in one line: no traceback, no bare error of the system."""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+BUILT = ("components/model", "components/parts", "endpoints/model", "endpoints/ladder", "userlevel/model", "overload/sweep")
+failures = 0
+
+
+def tell(good, name, why):
+    global failures
+    failures += not good
+    print(f"ok {name}" if good else f"FAIL {name}: {why}")
+
+
+def refused(name, words, *arguments):
+    done = subprocess.run([sys.executable, os.path.join(ROOT, "experiments", f"{name}.py"), *arguments], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    good = done.returncode == 1 and "Traceback" not in done.stderr and "[Errno" not in done.stderr and words in done.stderr
+    tell(good, f"{name} {' '.join(arguments)}", f"status {done.returncode}: {done.stderr[-300:]}")
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    with tempfile.NamedTemporaryFile() as file:
+        for name in BUILT:
+            refused(name, "/nonexistent", "/nonexistent")
+            refused(name, file.name, file.name)
+            refused(name, "/proc/nowhere: No such file", build, "--json", "/proc/nowhere")
+        refused("trends", "/proc/nowhere: No such file", build, build, "--json", "/proc/nowhere")
+        refused("report/report", "name another place", build, file.name)
+    for name in ("ipp1994/tables", "ipp1994/fit"):
+        refused(name, "./run build", "--build", "/nonexistent")
+        refused(name, "/nonexistent.dot", "--build", build, "--graph", "/nonexistent.dot")
+    refused("report/spent", "usage: spent.py PID")
+    with subprocess.Popen([sys.executable, os.path.join(ROOT, "experiments/scaling/model.py")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as closed:
+        closed.stdout.close()
+        words = closed.stderr.read()
+    tell("Traceback" not in words, "a reader that has gone", words[-300:])
+    with subprocess.Popen([sys.executable, os.path.join(ROOT, "experiments/overload/sweep.py"), build], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True) as swept:
+        while not os.path.exists(f"/proc/{swept.pid}/task/{swept.pid}/children") or \
+                not open(f"/proc/{swept.pid}/task/{swept.pid}/children", encoding="ascii").read():
+            if swept.poll() is not None:
+                break
+        os.killpg(swept.pid, signal.SIGINT)
+        words = swept.stderr.read()
+    tell(swept.returncode == 130 and words == "sweep: interrupted\n", "ctrl-C", f"status {swept.returncode}: {words[-300:]}")
+    return 1 if failures else 0
+
+
+sys.exit(main())
