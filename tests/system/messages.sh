@@ -149,3 +149,22 @@ for program in xk udptest chantest icmptest logp 'xk check' 'xk run'; do
 		grep -qE '^[a-z]+ \(x-kernel\) [0-9]+\.[0-9.]+, (DPDK [0-9.]+|without DPDK)$' "$work/out"
 	check "... has the licence" "$(cat "$work/out")" grep -q 'BSD 3-Clause' "$work/out"
 done
+for word in --version help; do
+	run 20 ./run $word
+	check "./run $word" "status $status: $(tail -n 2 "$work/err")" [ "$status" -eq 0 ]
+done
+
+# ---- what is refused before anything is built, and what is worked around ------------------------------------------------
+
+mkdir "$work/a tree, its 50% and ümlaut"
+cp run "$work/a tree, its 50% and ümlaut"
+for flags in 'CC=gcc -m32' 'CFLAGS=-m32' 'CFLAGS=-O2 -mx32'; do
+	expect "$flags" 1 '32-bit pointers; supported are .*: remove -m' env "$flags" "$work/a tree, its 50% and ümlaut/run" build --sim
+done
+long=$work/run/$(printf 'd%.0s' {1..100})
+mkdir -m 700 "$long"
+for link in virtio memif; do
+	expect "a run-time directory that is too long for a socket, $link" 0 '' env XDG_RUNTIME_DIR="$long" "$udptest" --rounds 10 \
+		--mode ipp --link $link
+done
+rmdir "$long"
