@@ -115,7 +115,8 @@ void
 arp_own_conflict(struct arp *arp, uint64_t link, struct arp_todo *todo)
 {
 	uint64_t now_ns = xk_now_ns(&arp->protocol);
-	bool is_recent = arp->defend_ns > now_ns, leaves = arp->policy == ARP_LEAVE || arp->phase == ARP_PROBING;
+	bool is_recent = arp->defend_ns > now_ns, was_used = arp->phase == ARP_USED;
+	bool leaves = arp->policy == ARP_LEAVE || !was_used;
 
 	if (leaves || (is_recent && arp->policy == ARP_ONCE)) {
 		arp_own_use(arp, false, todo);
@@ -125,7 +126,7 @@ arp_own_conflict(struct arp *arp, uint64_t link, struct arp_todo *todo)
 		arp->defend_ns = now_ns + ARP_DEFEND_NS;
 		todo->says = ARP_SAYS_DEFENCE;
 	}
-	if (now_ns < arp->warn_ns && !leaves)
+	if (now_ns < arp->warn_ns && !(leaves && was_used))
 		return;
 	arp->warn_gap_ns = arp->warn_gap_ns == 0 ? ARP_DEFEND_NS : arp->warn_gap_ns * 2;
 	if (arp->warn_gap_ns > ARP_WARN_MAX_NS)

@@ -87,14 +87,18 @@ count_of(const char *text, const char *part)
 	return count;
 }
 
-/* At first after 10 s, then each time after twice as long. */
-TEST(arp_warns_of_a_conflict_less_and_less_often)
+/* Injects claims of the own address for 1,000 s, one each second. Returns the number of warnings that say `what`. */
+static unsigned
+warnings(const char *settings, const char *what)
 {
-	struct rig *r = rig_new_graph(OWN(""));
-	char *text = NULL;
+	char graph[512], *text = NULL;
 	size_t size;
+	unsigned count;
 	FILE *trace = open_memstream(&text, &size);
+	struct rig *r;
 
+	snprintf(graph, sizeof(graph), OWN("%s"), settings);
+	r = rig_new_graph(graph);
 	REQUIRE(trace != NULL);
 	rig_kernel(r)->config.trace = trace;
 	for (unsigned s = 0; s < 1000; s++) {
@@ -104,9 +108,18 @@ TEST(arp_warns_of_a_conflict_less_and_less_often)
 	rig_forget(r);
 	rig_free(r);
 	fclose(trace);
-	CHECK_EQ(count_of(text, "address conflict: 10.77.0.2 is also used by the station 02:00:00:00:00:bb"), 7);
-	CHECK_EQ(count_of(text, "this host keeps it"), 7);
+	count = count_of(text, "address conflict: 10.77.0.2 is also used by the station 02:00:00:00:00:bb");
+	CHECK_EQ(count_of(text, what), count);
 	free(text);
+	return count;
+}
+
+/* At first after 10 s, then each time after twice as long; of an address that is not used, as well. */
+TEST(arp_warns_of_a_conflict_less_and_less_often)
+{
+	CHECK_EQ(warnings("", "this host keeps it"), 7);
+	CHECK_EQ(warnings("arp.conflict=leave", "this host does not use it"), 7);
+	CHECK_EQ(warnings("arp.probe=yes", "this host does not use it"), 7);
 }
 
 /* Checks that a session can send, or cannot for want of an address. */
