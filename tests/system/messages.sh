@@ -119,6 +119,32 @@ pair=graphs/net/pair-ethernet10.dot
 expect "two hosts of a network at one address" 1 'client and server both have the address 10.9.0.9' "$xk" run $pair \
 	--link sim --set client.vnet.address=10.9.0.9/24 --set server.vnet.address=10.9.0.9/24
 
+# Two hosts with one address on a cable, and Linux with it: each is told of the other while it runs.
+# shellcheck disable=SC2016 # for the inner shell
+if unshare -n ip link add va type veth peer name vb 2>/dev/null; then
+	spawn pair unshare -n bash -c 'ip link add va type veth peer name vb && ip link set va up && ip link set vb up || exit
+		for end in va vb; do
+			"$0" run graphs/host.dot --link af_packet --set port.dev=$end --set vnet.address=10.77.0.2/24 2>"$1/$end.err" &
+		done
+		trap "kill -TERM \$(jobs -p); wait; exit" TERM
+		wait' "$xk" "$work"
+	for end in va vb; do
+		check "a host at $end is told of another with its address" "$(tail -n 2 "$work/$end.err")" within 20 says $end.err \
+			'address conflict: 10.77.0.2 is also used by the station .*give one of the two another address'
+	done
+	kill -TERM "$pid"
+	await_end "$pid" 20
+	spawn beside unshare -n bash -c 'ip link add va type veth peer name vb && ip link set va up && ip link set vb up &&
+		ip addr add 10.77.0.2/24 dev vb || exit
+		exec "$0" run graphs/host.dot --link af_packet --set port.dev=va --set vnet.address=10.77.0.2/24 --set arp.probe=yes' "$xk"
+	check "a host that probes is told of Linux with its address" "$(tail -n 2 "$work/beside.err")" within 20 says beside.err \
+		'address conflict: 10.77.0.2 is also used by the station'
+	kill -TERM "$pid" 2>/dev/null
+	await_end "$pid" 20
+else
+	ok "one address twice on a cable (not tried: it takes root and veth)"
+fi
+
 # ---- limits and files ---------------------------------------------------------------------------------------------------
 
 # at_limit NAME PATTERN ULIMIT COMMAND...
