@@ -8,6 +8,9 @@
     closed ADDRESS PORT         a datagram to a port nobody has: it must be refused by an ICMP message
     probe DEVICE ADDRESS        an ARP request and an echo request in turn, each repeated until it is answered, until it is
                                 told to end; prints how many were answered and repeated, and the longest times as JSON
+    watch ADDRESS [SOURCE]      an echo request every 50 ms, until it is told to end; a line for each answer
+    announce DEVICE ADDRESS LINK  a gratuitous ARP request: ADDRESS is at LINK, which the frame comes from
+    virtual DEVICE ADDRESS LINK   answers ARP's requests for ADDRESS with LINK, in frames from DEVICE's own link address
     mtu ADDRESS SIZE            a datagram of SIZE with DF, again and again until the kernel knows that it is too long
 """
 import ctypes
@@ -89,6 +92,56 @@ def ping(address, count, *sizes):
                 print("no right answer to echo request %d of %d bytes" % (number, size), file=sys.stderr)
                 wrong += 1
     return wrong != 0
+
+
+def watch(address, source="0.0.0.0"):
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    raw.bind((source, 0))
+    due, number = time.monotonic(), 0
+    while True:
+        wait = due - time.monotonic()
+        if wait <= 0:
+            due, number = time.monotonic() + 0.05, (number + 1) & 0xFFFF
+            head = struct.pack(">HH", os.getpid() & 0xFFFF, number)
+            try:
+                raw.sendto(struct.pack(">BBH", 8, 0, checksum(b"\x08\0\0\0" + head)) + head, (address, 0))
+            except OSError:  # nobody answers ARP now
+                pass
+            continue
+        raw.settimeout(wait)
+        try:
+            answer = raw.recvfrom(1 << 17)[0]
+        except OSError:
+            continue
+        answer = answer[(answer[0] & 15) * 4:]
+        if answer[0] == 0 and struct.unpack_from(">H", answer, 4)[0] == os.getpid() & 0xFFFF:
+            print("seq", struct.unpack_from(">H", answer, 6)[0], flush=True)
+
+
+def arp_of(operation, link, host, to_link, to_host):
+    return struct.pack(">HHBBH", 1, 0x800, 6, 4, operation) + link + host + to_link + to_host
+
+
+def packet_socket(device):
+    raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x806))
+    raw.bind((device, 0x806))
+    return raw
+
+
+def announce(device, address, link):
+    link, host = bytes.fromhex(link.replace(":", "")), socket.inet_aton(address)
+    packet_socket(device).send(b"\xff" * 6 + link + b"\x08\x06" + arp_of(1, link, host, bytes(6), host))
+    return 0
+
+
+def virtual(device, address, link):
+    link, host, raw = bytes.fromhex(link.replace(":", "")), socket.inet_aton(address), packet_socket(device)
+    own = raw.getsockname()[4]
+    print("ready", flush=True)
+    while True:
+        frame = raw.recv(2000)
+        if frame[20:22] == b"\0\1" and frame[38:42] == host:
+            raw.send(frame[6:12] + own + b"\x08\x06" + arp_of(2, link, host, frame[22:28], frame[28:32]))
 
 
 def udp(address, port, count, *sizes):
@@ -192,7 +245,8 @@ def mtu(address, size):
 
 def main():
     words = {"quiet": quiet, "ping": ping, "udp": udp, "echo": echo, "closed": closed, "probe": probe,
-             "mtu": mtu}
+             "mtu": mtu, "watch": watch, "announce": announce,
+             "virtual": virtual}
     if len(sys.argv) < 2 or sys.argv[1] not in words:
         print(__doc__, file=sys.stderr)
         return 2
