@@ -31,7 +31,7 @@ enum {
 	STRESS_WINDOW = 64,
 	STRESS_AHEAD = 600,  /* frames that may wait at the port */
 	STRESS_NAPS = 60000, /* a bound for what hangs, not for what is slow */
-	STRESS_LOADS = 50,   /* as well */
+	STRESS_LOADS = 2000, /* likewise */
 	STRESS_SAME = 20,    /* naps without a change after which a count is final */
 	STRESS_OPENERS = 3,
 	STRESS_MTU = 600,
