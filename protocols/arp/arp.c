@@ -207,6 +207,8 @@ arp_finish(struct arp *arp, struct arp_todo *todo)
 		xk_count(self, ARP_COUNT_LEFT);
 	if ((todo->is_used || todo->is_unused) && arp->user.used != NULL)
 		arp->user.used(&arp->user, todo->is_used);
+	if (todo->probes)
+		arp_say(arp, ARP_SAYS_PROBE);
 	if (todo->says != ARP_SAYS_NOTHING)
 		arp_say(arp, todo->says);
 	if (todo->changed != 0 && arp->follower.changed != NULL)

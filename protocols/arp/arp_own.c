@@ -85,16 +85,20 @@ arp_own_announce(struct arp *arp)
 void
 arp_own_tick(struct arp *arp, struct arp_todo *todo)
 {
-	if (arp->phase == ARP_PROBING && arp->said < ARP_PROBES) {
+	bool was_probed = arp->phase == ARP_PROBING;
+
+	if (was_probed && arp->said < ARP_PROBES) {
 		todo->says = ARP_SAYS_PROBE;
 		arp_own_schedule(arp, ++arp->said == ARP_PROBES
 					      ? ARP_ANNOUNCE_WAIT_NS
 					      : ARP_PROBE_MIN_NS + xk_random(&arp->protocol) % ARP_PROBE_SPREAD_NS);
 		return;
 	}
-	if (arp->phase == ARP_PROBING)
+	if (was_probed)
 		arp_own_use(arp, true, todo);
 	if (arp->phase == ARP_USED && arp->said < arp->announcements) {
+		/* Hosts that do not answer an announcement of their address, such as Linux, answer a probe. */
+		todo->probes = arp->said == 0 && !was_probed;
 		todo->says = ARP_SAYS_ANNOUNCEMENT;
 		if (++arp->said < arp->announcements)
 			arp_own_schedule(arp, ARP_ANNOUNCE_NS);

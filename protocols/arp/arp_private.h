@@ -103,6 +103,7 @@ struct arp_todo {
 	uint32_t changed;       /* the host that the follower is told of; 0: none */
 	uint32_t own, asked;    /* asked: the host to be asked for; 0: none */
 	uint64_t station;       /* the only one to be asked; 0: broadcast */
+	bool probes;            /* before it says anything else */
 	enum arp_says says;
 	bool is_used, is_unused; /* the user is told that the own address may be used, or not */
 	bool leaves;             /* in the warning: the address is left */

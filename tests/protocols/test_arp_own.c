@@ -17,6 +17,7 @@ TEST(arp_announces_its_address_at_once_and_again_after_two_seconds)
 	struct rig *r = rig_new_graph(OWN("arp.announcements=2"));
 
 	rig_advance_ms(r, 1);
+	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
 	rig_advance_ms(r, 1998);
 	rig_expect_nothing_sent(r);
@@ -35,9 +36,11 @@ TEST(arp_announces_each_new_address)
 	const struct xk_network other = { 0x0a4d0009, 24 };
 
 	rig_advance_ms(r, 1);
+	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
 	CHECK_EQ(xk_arp_set_address(rig_protocol(r, "arp"), &other), 0);
 	rig_advance_ms(r, 1);
+	rig_expect_sent(r, EVERYBODY ME REQUEST ME "00000000" NOBODY "0a4d0009");
 	rig_expect_sent(r, EVERYBODY ME REQUEST ME "0a4d0009" NOBODY "0a4d0009");
 	rig_free(r);
 }
@@ -47,9 +50,25 @@ TEST(arp_announces_its_address_again_when_the_port_changes)
 	struct rig *r = rig_new_graph(OWN("arp.announcements=1"));
 
 	rig_advance_ms(r, 1);
+	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "arp"), XK_PORT_CHANGED, NULL, 0), 0);
 	rig_advance_ms(r, 1);
+	rig_expect_sent(r, PROBE);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	rig_free(r);
+}
+
+/* Linux answers a probe of its address, but no announcement of it. */
+TEST(arp_hears_of_a_host_that_answers_only_probes)
+{
+	struct rig *r = rig_new_graph(OWN("arp.announcements=1"));
+
+	rig_advance_ms(r, 1);
+	rig_expect_sent(r, PROBE);
+	rig_expect_sent(r, ANNOUNCEMENT);
+	rig_inject(r, ME OTHER REPLY OTHER MY_HOST ME "00000000");
+	CHECK_EQ(rig_counter_of(r, "arp", "conflict"), 1);
 	rig_expect_sent(r, ANNOUNCEMENT);
 	rig_free(r);
 }
