@@ -230,6 +230,9 @@ resign() {
 # routed WHO
 routed() {
 	local name="$1 asks beyond a virtual router"
+	for i in 0 1 2; do # they know the virtual link address where it was last
+		at "$middle" ip link set br$i type bridge fdb_flush
+	done
 	cable "$asking" a0 br0
 	cable "$changing" b0 br1 $first
 	cable "$another" c0 br2 $second
