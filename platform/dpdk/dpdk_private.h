@@ -20,13 +20,13 @@
 
 /* Functions here with `why` return 0, or -errno with the reason in why, unless they say otherwise. */
 
-/* Starts DPDK, once per process, and copies its clock. */
 /* Fails if this process may open too few files: libevent would end the process, and DPDK does not report a shortage. */
 int dpdk_eal_check_files(char *why, size_t size);
 
 /* Fails if DPDK's memory may be no file, which another process needs to share it. */
 int dpdk_eal_check_shared(char *why, size_t size);
 
+/* Starts DPDK, once per process, and copies its clock. */
 int dpdk_eal_start(const struct xk_dpdk_config *config, struct clock *clock, char *why, size_t size);
 
 /* Clears DPDK's log, and returns the errors logged since, in one line. */

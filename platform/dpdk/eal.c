@@ -196,7 +196,7 @@ dpdk_eal_check_shared(char *why, size_t size)
 	return -EFBIG;
 }
 
-/* Fails if DPDK would not find the processors, and print all its options. */
+/* Fails without the files in which DPDK finds the processors: it would print all its options instead of a reason. */
 static int
 dpdk_eal_check_system(const cpu_set_t *allowed, char *why, size_t size)
 {

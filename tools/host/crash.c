@@ -21,7 +21,7 @@ static const struct crash_kind {
 	{ SIGSEGV, "has used an address that is not its own (NULL, or a stack that is full)" },
 	{ SIGBUS, "has used an address that is not its own (SIGBUS)" },
 	{ SIGFPE, "has divided by zero" },
-	{ SIGILL, "has executed what is no instruction" },
+	{ SIGILL, "has executed an illegal instruction" },
 };
 
 /* When it returns, the instruction faults again, and the signal's default action ends the program. */

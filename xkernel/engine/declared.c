@@ -32,7 +32,7 @@ declared_refuse(struct declared *d, const char *format, ...)
 
 /* Checks a list of entries of `size` bytes with a pointer at `offset`; NULL ends the list. */
 static bool
-lists_see(struct declared *d, const char *name, const void *list, size_t size, size_t offset)
+declared_list(struct declared *d, const char *name, const void *list, size_t size, size_t offset)
 {
 	struct xk_symbol array;
 	const void *pointer;
@@ -53,18 +53,18 @@ lists_see(struct declared *d, const char *name, const void *list, size_t size, s
 
 /* Returns whether all lists of the type have their ends. */
 static bool
-lists_see_all(struct declared *d, const struct xk_protocol_type *type)
+declared_lists(struct declared *d, const struct xk_protocol_type *type)
 {
 	bool has_end;
 
-	lists_see(d, "drops", type->drops, sizeof(*type->drops), 0);
-	lists_see(d, "counters", type->counters, sizeof(*type->counters), 0);
-	lists_see(d, "lowers", type->lowers, sizeof(*type->lowers), offsetof(struct xk_role, name));
-	lists_see(d, "numbers", type->numbers, sizeof(*type->numbers), offsetof(struct xk_number_on, lower));
-	lists_see(d, "settings", type->settings, sizeof(*type->settings), offsetof(struct xk_setting, name));
-	has_end = lists_see(d, "fields", type->fields, sizeof(*type->fields), offsetof(struct xk_field, name));
+	declared_list(d, "drops", type->drops, sizeof(*type->drops), 0);
+	declared_list(d, "counters", type->counters, sizeof(*type->counters), 0);
+	declared_list(d, "lowers", type->lowers, sizeof(*type->lowers), offsetof(struct xk_role, name));
+	declared_list(d, "numbers", type->numbers, sizeof(*type->numbers), offsetof(struct xk_number_on, lower));
+	declared_list(d, "settings", type->settings, sizeof(*type->settings), offsetof(struct xk_setting, name));
+	has_end = declared_list(d, "fields", type->fields, sizeof(*type->fields), offsetof(struct xk_field, name));
 	for (const struct xk_field *f = type->fields; has_end && f != NULL && f->name != NULL; f++)
-		lists_see(d, "values", f->values, sizeof(*f->values), offsetof(struct xk_field_value, name));
+		declared_list(d, "values", f->values, sizeof(*f->values), offsetof(struct xk_field_value, name));
 	return d->good;
 }
 
@@ -156,7 +156,7 @@ declared_see(struct declared *d, const struct xk_protocol_type *type)
 
 	d->type = type;
 	d->good = true;
-	if (declared_name(d, type) && lists_see_all(d, type))
+	if (declared_name(d, type) && declared_lists(d, type))
 		declared_operations(d, type);
 	if (d->good) {
 		declared_fields(d, type);
