@@ -8,6 +8,8 @@ import subprocess
 from programs import Failed
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HELLO = "the-output-of-a-command"  # begins the first answer: whatever precedes it is the shell's
 BOOT = "/proc/sys/kernel/random/boot_id"  # containers and namespaces of one machine share it
 # Runs a command until it, or standard input, ends: ssh forwards no signals, but its input ends with its caller or itself.
 UNTIL_INPUT_ENDS = ("exec 3<&0; {} </dev/null 3<&- & pid=$!; "
@@ -65,13 +67,25 @@ class Far:
             raise Failed(f"--link {options.link} needs --dev: an interface of each machine: HERE,THERE")
         self.devs = both(options.dev or options.link)
         self.cores = options.cores.split(",")[0], options.cores.split(",")[-1]
-        program = os.path.join(os.path.abspath(options.build), "xk")
-        found = self.output(f"test -x {shlex.quote(program)} && echo built; cat {BOOT}; true").split()
-        if found[:1] != ["built"]:
-            raise Failed(f"--far {self.host}: {program} is not there: put this commit into the same directory there, and run ./run build")
-        with open(BOOT, encoding="ascii") as file:
-            self.are_two = found[1:] not in ([], [file.read().strip()])
+        self.are_two = self.look(os.path.join(os.path.abspath(options.build), "xk"))
         self.ends = "two machines" if self.are_two else "two systems on one machine"
+
+    def look(self, program):
+        """Returns whether the other system is on another machine. Fails if experiments could not run there."""
+        line = (f"echo {HELLO}; test -x {shlex.quote(program)} && echo built || echo; cat {BOOT} || echo; "
+                f"git -C {shlex.quote(ROOT)} rev-parse HEAD || echo")
+        banner, _, said = self.output(line).partition(HELLO + "\n")
+        if banner:
+            raise Failed(f"--far {self.host}: the shell there prints {banner.splitlines()[0]!r} before a command's output: "
+                         "let its start file (~/.bashrc?) print only where the shell is interactive")
+        built, boot, commit = said.split("\n")[:3]
+        here = subprocess.run(["sh", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.split("\n")
+        again = "put this commit into the same directory there, and run ./run build"
+        if not built:
+            raise Failed(f"--far {self.host}: {program} is not there: {again}")
+        if commit and here[3] and commit != here[3]:
+            raise Failed(f"--far {self.host}: {ROOT} is at commit {commit[:10]} there, at {here[3][:10]} here: {again}")
+        return bool(boot) and boot != here[2]
 
     def options(self):
         """Those that make another program's Far."""
@@ -102,13 +116,15 @@ class Far:
         """What a line prints there, given its input."""
         done = subprocess.run(self.line(line), input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode != 0:
+            said = done.stderr.decode(errors="replace").split("\n")
+            why = next((words.strip() for words in reversed(said) if words.strip()), f"`{line}` ended with status {done.returncode}")
             hint = f" (`ssh {self.host} true` must work without a password)" if done.returncode == 255 else ""
-            raise Failed(f"--far {self.host}: {line}: {done.stderr.decode(errors='replace').strip()[-400:]}{hint}")
+            raise Failed(f"--far {self.host}: {why}{hint}")
         return done.stdout.decode()
 
     def put(self, data):
         """The name of a file there with this data; remove() it."""
-        return self.output('f=$(mktemp) && cat >"$f" && echo "$f"', data).strip()
+        return self.output('f=$(mktemp) || exit; cat >"$f" && echo "$f" || { rm "$f"; exit 1; }', data).strip()
 
     def remove(self, *files):
         self.output("rm -rf " + shlex.join(files))

@@ -7,6 +7,7 @@ Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -165,14 +166,33 @@ def check_report(work):
          "... with what the server has counted", str(apart[:1]))
 
 
+def far_that_says(said):
+    """A Far whose other system answers the first question with this."""
+    output = fars.Far.output
+    fars.Far.output = lambda *_: said
+    try:
+        return far_of()
+    finally:
+        fars.Far.output = output
+
+
 def check_two():
     """Systems of which one has another boot id are two machines."""
     tell(far_of().ends == "two systems on one machine", "systems with one boot id are on one machine")
-    output = fars.Far.output
-    for ends, said in (("two machines", "built\nanother\n"), ("two systems on one machine", "built\n")):
-        fars.Far.output = lambda *_: said
-        tell(far_of().ends == ends, f"... with {said.split()}, {ends}")
-    fars.Far.output = output
+    for ends, said in (("two machines", "built\nanother\n\n"), ("two systems on one machine", "built\n\n\n")):
+        tell(far_that_says(f"{fars.HELLO}\n{said}").ends == ends, f"... with {said.split()}, {ends}")
+
+
+def check_looked_at():
+    """What Far finds at its first look."""
+    for what, words, said in (("nothing is built there", "is not there", f"{fars.HELLO}\n\nanother\n\n"),
+                              ("another commit", "is at commit 0123456789 there, at ", f"{fars.HELLO}\nbuilt\nanother\n{'0123456789' * 4}\n"),
+                              ("a shell with a banner", "prints 'Welcome' before", f"Welcome\nto this\n{fars.HELLO}\nbuilt\nanother\n\n")):
+        try:
+            far_that_says(said)
+            tell(False, f"refused: {what}")
+        except fars.Failed as why:
+            tell(words in str(why) and "\n" not in str(why), f"refused: {what}", str(why))
 
 
 def check_refused(work):
@@ -185,14 +205,39 @@ def check_refused(work):
             ("needs --dev", ["--far", "other", "--link", "af_packet"])):
         done = report(os.path.join(work, "refused"), "--only", "handoff", *arguments)
         tell(done.returncode == 1 and words in done.stdout and "Traceback" not in done.stdout, f"refused: {words}", done.stdout)
-    built = sys.argv[1]
-    sys.argv[1] = work
+
+
+def check_ssh(work):
+    """What ssh says is one line, without the command that it was to run."""
+    known, key = os.path.join(work, "known"), os.path.join(work, "user.pub")
+    frames = ["--link", "af_packet", "--dev", "frames0,frames1"]
+    with open(os.path.join(work, "user.pub"), encoding="ascii") as file:
+        another = f"{SERVER} {file.read()}"
+    for what, words, file, text in (("a host key that is not known", "Host key verification failed", known, ""),
+                                    ("another host key", "Host key verification failed", known, another),
+                                    ("no key that the server accepts", "Permission denied", key, "")):
+        with open(file, encoding="ascii") as right:
+            kept = right.read()
+        Sshd.write(work, os.path.basename(file), text)
+        done = report(os.path.join(work, "refused"), "--only", "handoff", "--far", "other", *frames)
+        Sshd.write(work, os.path.basename(file), kept)
+        tell(done.returncode == 1 and words in done.stdout and done.stdout.count("\n") == 1 and "boot_id" not in done.stdout, f"refused: {what}", done.stdout)
+
+
+def check_full(there):
+    """A file that does not fit there is refused in one line, and not left there."""
+    def limited(self, line):
+        return [*fars.SSH, self.host, "exec sh -c " + shlex.quote("trap '' XFSZ; ulimit -f 1; " + line)]
+
+    far, line = far_of(), fars.Far.line
+    fars.Far.line = limited
     try:
-        far_of()
-        tell(False, "refused: nothing is built there")
+        far.put(b"x" * 100000)
+        tell(False, "a file that does not fit")
     except fars.Failed as why:
-        tell("is not there" in str(why), "refused: nothing is built there", str(why))
-    sys.argv[1] = built
+        tell("File too large" in str(why) and "\n" not in str(why) and not os.listdir(there), "a file that does not fit", f"{why} {os.listdir(there)}")
+    finally:
+        fars.Far.line = line
 
 
 def check_far():
@@ -264,7 +309,10 @@ def run_inside():
             sshd = Sshd(holder.pid, work, there, sockets)
             try:
                 check_refused(work)
+                check_ssh(work)
                 check_two()
+                check_looked_at()
+                check_full(there)
                 check_far()
                 check_program(far_of())
                 check_report(work)
