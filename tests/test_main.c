@@ -13,6 +13,7 @@ static struct {
 	void (*run)(void);
 } tests[TEST_MAX];
 static unsigned test_count;
+static pid_t running; /* this process while its tests run; 0: they are over */
 
 void
 test_register(const char *name, void (*run)(void))
@@ -32,6 +33,16 @@ is_chosen(const char *name, int argc, char **argv)
 	return argc == 1;
 }
 
+/* Fails if tested code has ended the program. A child of a test may end as it likes. */
+static void
+at_exit(void)
+{
+	if (running != getpid())
+		return;
+	fprintf(stderr, "exit() was called in the middle of a test\n");
+	_exit(1);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -47,7 +58,11 @@ main(int argc, char **argv)
 		if (is_chosen(tests[i].name, argc, argv))
 			CU_add_test(suite, tests[i].name, tests[i].run);
 	CU_basic_set_mode(CU_BRM_VERBOSE);
+	running = getpid();
+	if (atexit(at_exit) != 0)
+		return 1;
 	CU_basic_run_tests();
+	running = 0;
 	failed = CU_get_number_of_tests_failed() + CU_get_number_of_suites_failed();
 	if (CU_get_number_of_tests_run() == 0) {
 		fprintf(stderr, "%s: no test was run\n", argv[0]);
