@@ -18,6 +18,7 @@
 		struct type *sle_next;                                                                                 \
 	}
 #define SLIST_FIRST(head) ((head)->slh_first)
+#define SLIST_EMPTY(head) ((head)->slh_first == NULL)
 #define SLIST_NEXT(element, field) ((element)->field.sle_next)
 #define SLIST_INSERT_HEAD(head, element, field)                                                                        \
 	do {                                                                                                           \
