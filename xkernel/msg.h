@@ -95,6 +95,14 @@ xk_msg_is_given_up(const struct xk_msg *m)
 /* Names a freed message's user, its function and the last owner, and aborts. `what` is a verb: "splits". */
 __attribute__((noreturn, cold)) void xk_msg_misused(const struct xk_msg *m, const char *what);
 
+/* In debug builds, calls xk_msg_misused if m was freed: the accessors' fast paths do not notice. */
+static inline void
+xk_msg_debug_live(const struct xk_msg *m, const char *what)
+{
+	if (XK_IS_DEBUG && xk_unlikely(xk_msg_is_given_up(m)))
+		xk_msg_misused(m, what);
+}
+
 /* Clears the owner of m (NULL: none): replies reach their next owner without crossing an edge. */
 static inline void
 xk_msg_disown(struct xk_msg *m)
@@ -108,6 +116,9 @@ xk_msg_disown(struct xk_msg *m)
  * (xk_kernel_watch_owners) and `from` does not own m. For each crossing in debug builds, else where owners are tracked.
  */
 void xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up);
+
+/* Names the protocols and aborts if owners are tracked and m, which is popped at a session of `to`, belongs to another. */
+void xk_msg_pops(const struct xk_msg *m, const struct xk_protocol *to);
 
 static inline void
 xk_msg_annotate(struct xk_msg *m, enum xk_annotation_place place, uint32_t kind, uint64_t value)
@@ -135,6 +146,7 @@ xk_msg_unannotate(struct xk_msg *m, enum xk_annotation_place place)
 static inline size_t
 xk_msg_len(const struct xk_msg *m)
 {
+	xk_msg_debug_live(m, "asks the length of");
 	return m->total;
 }
 
@@ -227,6 +239,7 @@ xk_msg_push_in_place(struct xk_msg *m, size_t len)
 {
 	uint8_t *p = m->data - len;
 
+	xk_msg_debug_live(m, "puts a header on");
 	m->data = p;
 	m->len += (uint32_t)len;
 	m->total += (uint32_t)len;
@@ -257,6 +270,7 @@ xk_msg_peek(struct xk_msg **m, size_t len)
 	struct xk_msg *head = *m;
 	const uint8_t *p = head->data;
 
+	xk_msg_debug_live(head, "reads");
 	if (xk_unlikely(head->len < len)) {
 		p = xk_msg_pull_up(&head, len);
 		*m = head;
@@ -268,6 +282,7 @@ xk_msg_peek(struct xk_msg **m, size_t len)
 static inline void
 xk_msg_pop_in_place(struct xk_msg *m, size_t len)
 {
+	xk_msg_debug_live(m, "takes bytes off");
 	m->data += len;
 	m->len -= (uint32_t)len;
 	m->total -= (uint32_t)len;
@@ -305,6 +320,7 @@ xk_msg_cut_in_place(struct xk_msg *m, size_t len)
 static inline void
 xk_msg_truncate(struct xk_msg *m, size_t len)
 {
+	xk_msg_debug_live(m, "cuts");
 	if (m->total <= len)
 		return;
 	if (xk_unlikely(m->len < len || m->next != NULL)) {

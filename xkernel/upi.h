@@ -273,6 +273,14 @@ xk_debug_cross_down(struct xk_session *s, struct xk_msg *m)
 		xk_msg_cross(m, s->up->upper, s->protocol, false);
 }
 
+/* Checks, in debug builds, that m, which is popped at s, belongs to the protocol of s. */
+static inline void
+xk_debug_pops(struct xk_session *s, struct xk_msg *m)
+{
+	if (XK_IS_DEBUG)
+		xk_msg_pops(m, s->protocol);
+}
+
 /* Checks, in debug builds, that the running shepherd holds no lock. */
 static inline void
 xk_debug_unlocked(const char *does)
@@ -412,6 +420,7 @@ xk_pop_on(struct xk_session *s, struct xk_msg *m)
 static inline void
 xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
+	xk_debug_pops(s, m);
 	if (xk_likely(s->binding.pops == 0))
 		xk_pop_on(s, m);
 	else

@@ -128,6 +128,8 @@ mistake_push(struct xk_session *s, struct xk_msg *m)
 		return xk_push(self->session, m); /* NULL */
 	if (strcmp(self->makes, "pushes_to_itself") == 0)
 		return mistake_push_again(self, s, m);
+	if (mistake_makes(self, "pushes_on_its_own", count))
+		return xk_push(s, m);
 	if (mistake_makes(self, "undeclared_header", count))
 		m = xk_push_header(s, m, 4);
 	if (mistake_makes(self, "undeclared_counter", count))
@@ -156,7 +158,6 @@ mistake_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	struct mistake *self = mistake_of(s);
 	uint64_t count = ++self->ups;
 
-	(void)lls;
 	(void)hdr;
 	mistake_wait(self, count);
 	if (mistake_makes(self, "locked_end", count)) {
@@ -168,6 +169,26 @@ mistake_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 		mistake_spin(self);
 	if (mistake_makes(self, "never_freed", count))
 		return;
+	if (mistake_makes(self, "unlocks", count))
+		xk_unlock(&self->lock);
+	if (mistake_makes(self, "delivers_below", count)) {
+		xk_demux(lls, m);
+		return;
+	}
+	if (mistake_makes(self, "pops_below", count)) {
+		xk_pop(lls, lls, m, NULL);
+		return;
+	}
+	if (mistake_makes(self, "freed_and_measured", count)) {
+		xk_msg_free(m);
+		self->spun += xk_msg_len(m);
+		return;
+	}
+	if (mistake_makes(self, "freed_and_cut", count)) {
+		xk_msg_free(m);
+		xk_msg_truncate(m, 0);
+		return;
+	}
 	if (mistake_makes(self, "freed_twice", count)) {
 		xk_msg_free(m);
 		xk_msg_free(m);
@@ -202,16 +223,25 @@ mistake_init(struct xk_protocol *protocol)
 	xk_lock_init(&self->lock, protocol);
 	if (mistake_makes(self, "loop_init", self->at))
 		mistake_spin(self);
+	if (mistake_makes(self, "waits_in_init", self->at))
+		xk_delay(protocol, 1000);
 	return 0;
 }
 
 /* ---- tables ---- */
 
-static const struct xk_protocol_ops mistake_ops = { .init = mistake_init, XK_VIRTUAL_OPS };
-
 /* Lists without an end are found before anything runs. MISTAKE_UNENDED is the letter of the list without one. */
 #ifndef MISTAKE_UNENDED
 #define MISTAKE_UNENDED 0
+#endif
+
+/* Operations that are missing, too. */
+#ifdef MISTAKE_LACKS_OPEN
+static const struct xk_protocol_ops mistake_ops = { .init = mistake_init };
+#elif defined(MISTAKE_LACKS_DEMUX)
+static const struct xk_protocol_ops mistake_ops = { .init = mistake_init, .open = xk_virtual_open };
+#else
+static const struct xk_protocol_ops mistake_ops = { .init = mistake_init, XK_VIRTUAL_OPS };
 #endif
 
 static const struct xk_role mistake_lowers[] = {

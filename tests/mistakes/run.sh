@@ -70,6 +70,7 @@ waits refuses_to_end 1 'watchdog: host "server", protocol "mistake" has computed
 waits unset_semaphore 134 'host "server", protocol "mistake" waits, crossing "udp" -> "mistake" upward.*; the semaphore was never initialized'
 waits static_semaphore 134 'host "client", protocol "mistake" waits.*; the semaphore of host "server", protocol "mistake" is another host.s'
 waits set_again 134 'the semaphore of host "server", protocol "mistake" was initialized again while shepherds waited on it'
+waits waits_in_init 134 'the semaphore of host "server", protocol "mistake" is waited for in an init, before anything runs'
 waits sleeps 1 'watchdog: host "server", protocol "mistake" has been blocked in a system call for 0.5 s, crossing "udp" -> "mistake" upward'
 waits locked_wait 134 'host "server", protocol "mistake" waits, crossing "udp" -> "mistake" upward.*, and holds a lock'
 waits locked_push 134 'a lock is held for too long: host "server"'
@@ -109,4 +110,7 @@ for list in drops settings lowers fields values; do
 	expect "a list without its end: $list" 1 'protocol "mistake": its list `'$list'` does not end with ' \
 		"$build/tests/xk_unended_$list" protocols
 done
+expect "no open" 1 'protocol "mistake": it offers XK_ASYNC, and its `ops` have no `open`' "$build/tests/xk_lacks_open" protocols
+expect "no demux" 1 'protocol "mistake": it stands on others, and its `ops` have neither `demux` nor `call_demux`' \
+	"$build/tests/xk_lacks_demux" protocols
 expect "no mistake" 0 '' "$xk" run "$net" --link sim --quiet

@@ -30,7 +30,19 @@ toy_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const vo
 	(void)hdr;
 }
 
-static const struct xk_protocol_ops toy_ops = { .init = NULL };
+static int
+toy_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	 struct xk_participants *participants, struct xk_session **session)
+{
+	(void)self;
+	(void)hlp_receive;
+	(void)hlp_type;
+	(void)participants;
+	(void)session;
+	return -1;
+}
+
+static const struct xk_protocol_ops toy_ops = { .open = toy_open };
 static const struct xk_session_ops toy_session_ops = { .push = toy_push, .pop = toy_pop };
 static const struct xk_field toy_fields[] = { { .name = "kind", .bits = 8 }, { .name = NULL } };
 static const struct xk_setting toy_settings[] = {

@@ -101,6 +101,10 @@ declared_operations(struct declared *d, const struct xk_protocol_type *type)
 				type->size);
 	if (type->ops == NULL)
 		declared_refuse(d, "it has no `ops`");
+	else if ((type->offers & XK_ASYNC) != 0 && type->ops->open == NULL)
+		declared_refuse(d, "it offers XK_ASYNC, and its `ops` have no `open`");
+	else if (ops != NULL && type->lowers != NULL && type->ops->demux == NULL && type->ops->call_demux == NULL)
+		declared_refuse(d, "it stands on others, and its `ops` have neither `demux` nor `call_demux`");
 	if (ops == NULL)
 		return;
 	if (ops->size != 0 && ops->size < sizeof(struct xk_session))

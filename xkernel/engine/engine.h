@@ -320,6 +320,9 @@ void xk_parked_tell(struct xk_kernel *kernel);
 /* As xk_parked_tell, for all that still wait although their waits have been cancelled: the kernel does not stop. */
 void xk_parked_tell_left(struct xk_kernel *kernel);
 
+/* Reports that the calling thread unlocks lock, which nobody holds, and aborts. */
+__attribute__((noreturn, cold)) void xk_unlock_refuse(const struct xk_lock *lock);
+
 /* Reports that self, whose message, event or application has ended, holds a lock, and aborts. */
 __attribute__((noreturn, cold)) void xk_lock_refuse_end(const struct xk_shepherd *self);
 
@@ -473,6 +476,7 @@ struct xk_kernel {
 	bool started;                   /* drivers run on threads of their own */
 	_Atomic uint64_t seeds;         /* state of xk_kernel_seed */
 	bool no_paths;                  /* xk_kernel_set_paths */
+	bool initializes;               /* an init runs: nothing can end a wait */
 	bool watches_owners;            /* crossings abort if the sender does not own the message */
 	_Atomic unsigned next_to_start; /* application code goes to the drivers in turn */
 

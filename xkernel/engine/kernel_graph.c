@@ -277,7 +277,9 @@ xk_kernel_init(struct xk_kernel *kernel, struct xk_protocol **failed)
 		int err = xk_table_init(p);
 
 		if (err == 0 && p->ops->init != NULL) {
+			kernel->initializes = true;
 			err = p->ops->init(p);
+			kernel->initializes = false;
 			if (err != 0)
 				xk_table_fini(p);
 		}

@@ -66,14 +66,20 @@ owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
 void
 xk_msg_misused(const struct xk_msg *m, const char *what)
 {
+	const struct xk_protocol_type *type;
 	const struct xk_protocol *owner;
 	struct xk_where where;
 	char verb[128];
 
 	xk_where_note(&where);
 	owner = owner_in(where.kernel, m->owner);
+	type = owner == NULL ? NULL : xk_where_type(&where);
 	fprintf(stderr, "a message is not its user's: ");
-	if (owner != NULL) {
+	if (type != NULL && type != owner->type) {
+		snprintf(verb, sizeof(verb), "%s a message that it gave away before", what);
+		xk_where_print(&where, verb, stderr);
+		fprintf(stderr, ": \"%s\" had it last, and has given it up", owner->name);
+	} else if (owner != NULL) {
 		/* The last owner is the culprit: a later crossing would have been refused. */
 		fprintf(stderr, "host \"%s\", protocol \"%s\" %s a message that it has given up already",
 			where.kernel->config.name, owner->name, what);
@@ -93,6 +99,18 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 	struct xk_where where;
 
 	xk_where_note(&where);
+	/* The session names `from`; the code that runs may be another protocol's. */
+	if (owner == to && !xk_msg_is_given_up(m) && xk_where_type(&where) == to->type && from->type != to->type) {
+		fprintf(stderr,
+			"a session is not its user's: host \"%s\", protocol \"%s\" %s a message to itself: it has "
+			"given %s",
+			to->kernel->config.name, to->name, up ? "delivers" : "pushes",
+			up ? "xk_demux" : "xk_push its own session instead of the one below");
+		if (up)
+			fprintf(stderr, " the session of \"%s\" below instead of its own", from->name);
+		xk_where_print_functions(&where, stderr);
+		owner_end(from->kernel, m);
+	}
 	fprintf(stderr, "a message is not its user's: host \"%s\", protocol \"%s\" %s \"%s\" a message ",
 		from->kernel->config.name, from->name, up ? "delivers to" : "pushes to", to->name);
 	if (!xk_msg_is_given_up(m))
@@ -155,6 +173,26 @@ xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_p
 #ifdef XK_DEBUG
 	m->way[m->crossings++ % XK_MSG_WAY] = to;
 #endif
+}
+
+void
+xk_msg_pops(const struct xk_msg *m, const struct xk_protocol *to)
+{
+	const struct xk_protocol *owner;
+	struct xk_where where;
+
+	if (xk_likely(!owner_is_other(m, to)))
+		return;
+	xk_where_note(&where);
+	owner = owner_in(to->kernel, m->owner);
+	fprintf(stderr,
+		"a session is not its user's: host \"%s\", %s%s%s pops a message at a session of \"%s\": xk_pop takes "
+		"a "
+		"session of the protocol that has the message",
+		to->kernel->config.name, owner == NULL ? "the owner" : "protocol \"", owner == NULL ? "" : owner->name,
+		owner == NULL ? "" : "\"", to->name);
+	xk_where_print_functions(&where, stderr);
+	owner_end(to->kernel, m);
 }
 
 /* ---- messages that were never freed ---- */

@@ -56,6 +56,22 @@ xk_lock_refuse(const char *does)
 }
 
 void
+xk_unlock_refuse(const struct xk_lock *lock)
+{
+	struct xk_where where;
+
+	xk_where_note(&where);
+	fprintf(stderr, "a lock that is not held is given back: ");
+	xk_where_print(&where, "unlocks", stderr);
+	if (lock->owner != NULL)
+		fprintf(stderr, "; the lock is of protocol \"%s\"\n", lock->owner->name);
+	else
+		fprintf(stderr, "; the lock was never initialized\n");
+	fflush(stdout);
+	abort();
+}
+
+void
 xk_lock_refuse_end(const struct xk_shepherd *self)
 {
 	static const char *const loads[] = { "a message", "an event handler", "an application" };

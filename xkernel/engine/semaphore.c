@@ -246,6 +246,9 @@ semaphore_check(const struct xk_semaphore *semaphore, const struct xk_shepherd *
 {
 	if (xk_unlikely(semaphore->owner == NULL))
 		xk_wait_refuse(semaphore, "was never initialized");
+	if (xk_unlikely(semaphore->owner->kernel->initializes))
+		xk_wait_refuse(semaphore, "is waited for in an init, before anything runs that could end the wait: "
+					  "wait in an event handler or in an application's shepherd");
 	if (self == NULL)
 		return;
 	if (xk_unlikely(self->locks != 0))
@@ -486,6 +489,8 @@ xk_unlock(struct xk_lock *lock)
 {
 	struct xk_shepherd *self = xk_self();
 
+	if (XK_IS_DEBUG && atomic_load_explicit(&lock->held, memory_order_relaxed) == 0)
+		xk_unlock_refuse(lock);
 	if (xk_likely(self != NULL))
 		self->locks--;
 	atomic_store_explicit(&lock->held, 0, memory_order_release);

@@ -401,6 +401,17 @@ xk_where_print(const struct xk_where *where, const char *verb, FILE *out)
 	xk_symbols_free(symbols);
 }
 
+const struct xk_protocol_type *
+xk_where_type(const struct xk_where *where)
+{
+	struct xk_symbols *symbols = xk_symbols_new();
+	struct where_frame frames[XK_WHERE_FRAMES];
+	unsigned at = where_find_all(where, symbols, frames);
+
+	xk_symbols_free(symbols);
+	return at < where->count ? frames[at].type : NULL;
+}
+
 /* Begins with the innermost function of a protocol: the library's functions below it say nothing about the mistake. */
 void
 xk_where_print_functions(const struct xk_where *where, FILE *out)

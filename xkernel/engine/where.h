@@ -14,6 +14,7 @@
 
 struct xk_kernel;
 struct xk_protocol;
+struct xk_protocol_type;
 
 enum { XK_WHERE_FRAMES = 40 };
 
@@ -34,6 +35,9 @@ void xk_where_note(struct xk_where *where);
  * upward, in its operation demux (asp_find < asp_demux < ...)`. The kernel must still exist. Not for signal handlers.
  */
 void xk_where_print(const struct xk_where *where, const char *verb, FILE *out);
+
+/* Returns the type whose code the thread executes, or NULL. As xk_where_print. */
+const struct xk_protocol_type *xk_where_type(const struct xk_where *where);
 
 /* Prints only the functions: " (asp_find < asp_demux < ...)"; nothing if none has a name. As xk_where_print. */
 void xk_where_print_functions(const struct xk_where *where, FILE *out);
