@@ -48,11 +48,19 @@ def exit_with(main):
     sys.exit(status)
 
 
+def touch(file):
+    """Fails if a document cannot be written there: before anything is measured."""
+    try:
+        open(file, "a", encoding="utf-8").close()
+    except OSError as why:
+        raise Failed(f"{file} cannot be written: {why.strerror}: name another place, or make its directory") from None
+
+
 def find_and_tell(name, find, tell, file):
     """Tells the document that find() returns, and writes it as JSON to file (None: nowhere). Returns the exit status."""
     try:
         if file:
-            open(file, "a", encoding="utf-8").close()  # fails before anything is measured
+            touch(file)
         found = find()
     except (Failed, OSError, ValueError, subprocess.SubprocessError) as why:
         print(f"{name}: {words_of(why)}", file=sys.stderr)

@@ -26,6 +26,7 @@
 #include "tools/json.h"
 #include "tools/machine.h"
 #include "tools/options.h"
+#include "xkernel/base.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 
@@ -77,10 +78,11 @@ static const struct options_program parts_program = {
 	.options = parts_options,
 };
 
+/* Reports errno. advice: what to do, or "". */
 static int
-parts_fail(const char *what)
+parts_fail(const char *what, const char *advice)
 {
-	fprintf(stderr, "parts: %s: %s\n", what, strerror(errno));
+	fprintf(stderr, "parts: %s: %s%s\n", what, xk_error(errno), advice);
 	return -1;
 }
 
@@ -157,10 +159,11 @@ parts_memory(const struct parts_options *o, double *ns)
 
 	memory.options = o;
 	if (!parts_pin(o->cores.value[0]))
-		return parts_fail("a core");
+		return parts_fail("a core of --cores",
+				  ": name others (`taskset -p $$` tells which this process may use)");
 	errno = pthread_create(&answerer, NULL, parts_answer, &memory);
 	if (errno != 0)
-		return parts_fail("a thread");
+		return parts_fail("a second thread", "");
 	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
 		uint64_t begun_ns = clock_system_ns();
 
@@ -188,15 +191,16 @@ parts_bell(const struct parts_options *o, double *ns)
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
 	if (fd < 0)
-		return parts_fail("eventfd");
+		return parts_fail("an eventfd", "");
 	if (!parts_pin(o->cores.value[0]))
-		return parts_fail("a core");
+		return parts_fail("a core of --cores",
+				  ": name others (`taskset -p $$` tells which this process may use)");
 	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
 		uint64_t begun_ns = clock_system_ns();
 
 		for (uint64_t i = 0; i < o->rounds; i++)
 			if (write(fd, &one, sizeof(one)) != sizeof(one))
-				return parts_fail("eventfd");
+				return parts_fail("an eventfd", "");
 		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)o->rounds;
 	}
 	close(fd);
@@ -209,7 +213,7 @@ parts_wake(const struct parts_options *o, double *ns)
 	uint32_t *each = calloc(o->rounds, sizeof(*each));
 
 	if (each == NULL)
-		return parts_fail("wake");
+		return parts_fail("memory for --rounds", "");
 	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
 		double sum = 0;
 
@@ -237,7 +241,7 @@ parts_open_packet(const char *name)
 
 	address.sll_ifindex = (int)if_nametoindex(name);
 	if (fd < 0 || address.sll_ifindex == 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-		parts_fail(name);
+		parts_fail(name, ": --from and --to name interfaces; packet sockets take root");
 		return -1;
 	}
 	return fd;
@@ -251,7 +255,7 @@ parts_open_tap(const char *name)
 
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
 	if (fd < 0 || ioctl(fd, TUNSETIFF, &request) != 0) {
-		parts_fail(name);
+		parts_fail(name, ": --from and --to name taps that nobody uses; /dev/net/tun takes root");
 		return -1;
 	}
 	return fd;
@@ -291,7 +295,8 @@ parts_linux(const struct parts_options *o, double *ns)
 	if (from < 0 || to < 0)
 		return -1;
 	if (!parts_pin(o->cores.value[0]))
-		return parts_fail("a core");
+		return parts_fail("a core of --cores",
+				  ": name others (`taskset -p $$` tells which this process may use)");
 	xk_put16(frame + 12, PARTS_TYPE);
 	for (unsigned i = 0; i < PARTS_TRIES && !parts_carry(from, to, frame, o->size, number++, PARTS_TRY_NS); i++)
 		usleep(PARTS_TRY_NS / 1000);
@@ -300,7 +305,8 @@ parts_linux(const struct parts_options *o, double *ns)
 
 		for (uint64_t i = 0; i < o->rounds; i++)
 			if (!parts_carry(from, to, frame, o->size, number++, PARTS_PATIENCE_NS))
-				return parts_fail("a frame");
+				return parts_fail("a frame did not arrive at --to",
+						  ": are both interfaces up, and on one cable?");
 		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)o->rounds;
 	}
 	close(from);

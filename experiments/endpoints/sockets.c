@@ -24,6 +24,7 @@
 
 #include "tools/json.h"
 #include "tools/options.h"
+#include "xkernel/base.h"
 #include "xkernel/bytes.h"
 
 enum {
@@ -99,7 +100,7 @@ struct sockets {
 static int
 sockets_fail(const char *what)
 {
-	fprintf(stderr, "sockets: %s: %s\n", what, strerror(errno));
+	fprintf(stderr, "sockets: %s: %s\n", what, xk_error(errno));
 	return -1;
 }
 
@@ -239,7 +240,7 @@ sockets_open_packet(struct sockets *s, const char *dev)
 	s->peer_len = sizeof(s->peer.link);
 	s->fd = socket(AF_PACKET, SOCK_DGRAM, htons(SOCKETS_TYPE));
 	if (s->fd < 0 || bind(s->fd, &s->peer.any, s->peer_len) != 0)
-		return sockets_fail("a packet socket on --dev");
+		return sockets_fail("a packet socket, which takes root, on the interface --dev");
 	return 0;
 }
 
@@ -256,7 +257,7 @@ sockets_connect(struct sockets *s)
 			close(s->fd);
 		usleep(50000);
 	}
-	return sockets_fail("no server");
+	return sockets_fail("no server at --client; start this program there first, without --client");
 }
 
 static int
@@ -266,7 +267,7 @@ sockets_accept(struct sockets *s, const struct sockaddr_in *here)
 
 	if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
 	    bind(listener, (const struct sockaddr *)here, sizeof(*here)) != 0 || listen(listener, 1) != 0)
-		return sockets_fail("a server's socket");
+		return sockets_fail("a server's socket; only one server runs in a system");
 	sockets_announce();
 	s->fd = accept(listener, NULL, NULL);
 	close(listener);
@@ -286,7 +287,7 @@ sockets_open(struct sockets *s, const struct sockets_options *o)
 	s->peer_len = sizeof(s->peer.in);
 	if (o->client != NULL && inet_pton(AF_INET, o->client, &s->peer.in.sin_addr) != 1) {
 		errno = EINVAL;
-		return sockets_fail("--client");
+		return sockets_fail("--client takes an IPv4 address");
 	}
 	if (s->kind == SOCKETS_TCP)
 		return o->client != NULL ? sockets_connect(s) : sockets_accept(s, &here);
@@ -349,7 +350,7 @@ sockets_await_stamps(struct sockets *s)
 			return 0;
 		nanosleep(&pause, NULL);
 	}
-	return sockets_fail("--stamps: no message was stamped");
+	return sockets_fail("no message was stamped; measure without --stamps");
 }
 
 static void
@@ -414,6 +415,6 @@ main(int argc, char **argv)
 		count++;
 	sockets_tell(&o, averages_ns, aways_ns, count);
 	if (count == 0 && !sockets_end)
-		sockets_fail(errno == EAGAIN ? "a message was lost" : "the first run");
+		sockets_fail(errno == EAGAIN ? "a message was lost; is the server still there?" : "the first run");
 	return count > 0 ? OPTIONS_SUCCESS : OPTIONS_FAILURE;
 }

@@ -34,6 +34,7 @@
 #include "tools/json.h"
 #include "tools/machine.h"
 #include "tools/options.h"
+#include "xkernel/base.h"
 #include "xkernel/bytes.h"
 
 enum {
@@ -122,6 +123,15 @@ bare_limit_features(const char *socket)
 				1ULL << VIRTIO_NET_F_GUEST_UFO | 1ULL << VIRTIO_NET_F_HOST_TSO4 |
 				1ULL << VIRTIO_NET_F_HOST_TSO6 | 1ULL << VIRTIO_NET_F_HOST_ECN |
 				1ULL << VIRTIO_NET_F_HOST_UFO);
+}
+
+/* Tells why an end does not start. */
+static void
+bare_tell(const char *end, int error)
+{
+	fprintf(stderr,
+		"bare_dpdk_echo: the %s does not start: %s; DPDK may say more above, and --cores names its cores\n",
+		end, xk_error(error));
 }
 
 /* Starts DPDK's only device. vhost: the server's socket, or NULL. 0 or -errno. */
@@ -256,7 +266,7 @@ bare_server(const struct bare_options *o, const char *socket, bool yields, int r
 		error = bare_start_port(&port, socket);
 	if (error == 0 && write(ready_fd, "", 1) == 1)
 		bare_serve(&port);
-	fprintf(stderr, "bare_dpdk_echo: the server does not start: %s\n", strerror(-error));
+	bare_tell("server", error);
 	_exit(1);
 }
 
@@ -545,7 +555,7 @@ bare_client(const struct bare_options *o, const char *socket, bool yields, bool 
 	if (error == 0)
 		error = bare_start_port(&port, NULL);
 	if (error != 0) {
-		fprintf(stderr, "bare_dpdk_echo: the client does not start: %s\n", strerror(-error));
+		bare_tell("client", error);
 		return false;
 	}
 	good = o->window > 1 ? bare_count(&port, o, asks) : bare_measure(&port, o, histogram);
@@ -639,7 +649,7 @@ main(int argc, char **argv)
 		return options_misuse(&bare_program,
 				      "--server is swap or, with a --window, fused or the path of a socket");
 	if (mkdtemp(directory) == NULL) {
-		perror("bare_dpdk_echo: /tmp");
+		fprintf(stderr, "bare_dpdk_echo: no directory for a socket can be made in /tmp: %s\n", xk_error(errno));
 		return OPTIONS_FAILURE;
 	}
 	snprintf(socket, sizeof(socket), "%s/socket", directory);

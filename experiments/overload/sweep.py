@@ -18,7 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 
-from programs import exit_with
+from programs import exit_with, touch
 
 LOADS = (10, 25, 50, 75, 90, 100, 110, 125, 150, 200)
 MODES = ("regular", "ipp")
@@ -169,7 +169,7 @@ def main():
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     if options.json:
-        open(options.json, "a", encoding="ascii").close()  # fails before anything is measured
+        touch(options.json)
     rows = sweep(options)
     show(rows)
     if options.json:

@@ -37,6 +37,7 @@
 #include "tools/batches.h"
 #include "tools/json.h"
 #include "tools/options.h"
+#include "xkernel/base.h"
 #include "xkernel/kernel.h"
 #include "xkernel/process.h"
 
@@ -173,7 +174,7 @@ struct bursts {
 static bool
 bursts_fail(const char *what, int error)
 {
-	fprintf(stderr, "bursts: %s: %s\n", what, strerror(error));
+	fprintf(stderr, "bursts: %s: %s\n", what, xk_error(error));
 	return false;
 }
 
@@ -430,7 +431,7 @@ bursts_host_open(struct bursts *b, unsigned which)
 	err = xk_graph_compose(&source, end->kernel, stderr);
 	top = err == 0 ? xk_kernel_find(end->kernel, "udptest") : NULL;
 	if (top == NULL || strcmp(xk_lower(top, 0)->type->name, "am") != 0)
-		return bursts_fail("no udptest on am in the graph", EINVAL);
+		return bursts_fail("--graph takes one with udptest on am, and this has none", EINVAL);
 	end->am = xk_lower(top, 0);
 	err = xk_am_register(end->am, BURSTS_NAME, which == CLIENT ? BURSTS_TELL : BURSTS_ASK, &handler);
 	if (err == 0 && which == SERVER) {
@@ -504,7 +505,7 @@ bursts_await(struct bursts *b, bool (*is_done)(const struct bursts *b))
 		if (atomic_load_explicit(&b->shared->failed, memory_order_relaxed))
 			return false; /* the server has said why */
 		if (clock_system_ns() > until_ns)
-			return bursts_fail("the server", ETIMEDOUT);
+			return bursts_fail("the server has not answered; name --cores that are not busy", ETIMEDOUT);
 	}
 	return true;
 }
@@ -713,7 +714,8 @@ bursts_pin(uint64_t core)
 
 	CPU_ZERO(&set);
 	CPU_SET(core, &set);
-	return sched_setaffinity(0, sizeof(set), &set) == 0 || bursts_fail("a core", errno);
+	return sched_setaffinity(0, sizeof(set), &set) == 0 ||
+	       bursts_fail("a core of --cores (`taskset -p $$` tells which this process may use)", errno);
 }
 
 /* The server's process. */

@@ -18,6 +18,7 @@
 #include "tools/batches.h"
 #include "tools/json.h"
 #include "tools/options.h"
+#include "xkernel/base.h"
 
 enum { PAGES_PAGE = 4096, PAGES_SIZE_MAX = 1 << 20, PAGES_ROUNDS_MAX = 10000, PAGES_CALIBRATE_NS = 20000000 };
 
@@ -117,7 +118,7 @@ pages_begin(struct pages *p)
 	p->to = pages_map(p->memory, MADV_NORMAL);
 	p->mapped = pages_map(PAGES_SIZE_MAX, MADV_NOHUGEPAGE); /* a change of a part of a huge page would split it */
 	if (p->from == NULL || p->to == NULL || p->mapped == NULL) {
-		fprintf(stderr, "pages: %s\n", strerror(errno));
+		fprintf(stderr, "pages: no memory to copy between: %s\n", xk_error(errno));
 		return false;
 	}
 	return true;
@@ -132,7 +133,7 @@ pages_tell(struct pages *p)
 	if (p->json) {
 		json_object(&json, NULL);
 		json_double(&json, "ghz", p->ghz);
-		json_string(&json, "lock_error", p->lock_error == 0 ? NULL : strerror(p->lock_error));
+		json_string(&json, "lock_error", p->lock_error == 0 ? NULL : xk_error(p->lock_error));
 		json_array(&json, "sizes");
 	} else {
 		printf("%8s %10s %10s %10s %10s  ns\n", "bytes", "copy", "cached", "mlock", "mprotect");
@@ -160,7 +161,7 @@ pages_tell(struct pages *p)
 		json_close(&json);
 		json_end(&json);
 	} else if (p->lock_error != 0) {
-		printf("Pages may not be locked: %s\n", strerror(p->lock_error));
+		printf("Pages may not be locked (`ulimit -l` limits them): %s\n", xk_error(p->lock_error));
 	}
 }
 

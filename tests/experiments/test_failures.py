@@ -24,19 +24,31 @@ def refused(name, words, *arguments):
     tell(good, f"{name} {' '.join(arguments)}", f"status {done.returncode}: {done.stderr[-300:]}")
 
 
+def failed(build, program, words, *arguments):
+    """A program of the experiments says what it lacks."""
+    done = subprocess.run([os.path.join(build, "experiments", program), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+    good = done.returncode == 1 and words in done.stderr
+    tell(good, f"{program} {' '.join(arguments)}", f"status {done.returncode}: {done.stderr[-300:]}")
+
+
 def main():
     build = os.path.abspath(sys.argv[1])
     with tempfile.NamedTemporaryFile() as file:
         for name in BUILT:
             refused(name, "/nonexistent", "/nonexistent")
             refused(name, file.name, file.name)
-            refused(name, "/proc/nowhere: No such file", build, "--json", "/proc/nowhere")
-        refused("trends", "/proc/nowhere: No such file", build, build, "--json", "/proc/nowhere")
+            refused(name, "/proc/nowhere cannot be written: No such file", build, "--json", "/proc/nowhere")
+        refused("trends", "/proc/nowhere cannot be written: No such file", build, build, "--json", "/proc/nowhere")
         refused("report/report", "name another place", build, file.name)
     for name in ("ipp1994/tables", "ipp1994/fit"):
         refused(name, "./run build", "--build", "/nonexistent")
         refused(name, "/nonexistent.dot", "--build", build, "--graph", "/nonexistent.dot")
     refused("report/spent", "usage: spent.py PID")
+    failed(build, "components/parts", "--from and --to name interfaces", "--kind", "packet", "--from", "nowhere", "--to",
+           "nowhere")
+    failed(build, "scaling/bursts", "taskset", "--cores", "0,1023")
+    failed(build, "endpoints/sockets", "--client takes an IPv4 address", "--kind", "udp", "--client", "nowhere")
     with subprocess.Popen([sys.executable, os.path.join(ROOT, "experiments/scaling/model.py")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as closed:
         closed.stdout.close()
