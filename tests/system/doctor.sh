@@ -68,6 +68,15 @@ else
 	echo "SKIPPED: this user cannot become another: nobody has looked at an unprivileged user's report"
 fi
 
+if unshare -m umount -l /sys 2>/dev/null; then
+	# shellcheck disable=SC2016 # for the inner shell
+	expect "no /sys" 1 '' unshare -m sh -c 'umount -l /sys; exec "$0" doctor' "$xk"
+	check "... without which ring does not work" "$(cat "$work/out")" grep -qE '^  ring +NO .*mount -t sysfs' "$work/out"
+	check "... nor is the clock known" "$(cat "$work/out")" grep -q "the system's is unknown," "$work/out"
+else
+	echo "SKIPPED: /sys cannot be unmounted: nobody has looked at a report without it"
+fi
+
 # ---- misuse --------------------------------------------------------------------------------------------------------------
 
 expect "an operand" 2 'nothing else is expected' "$xk" doctor virtio

@@ -166,6 +166,18 @@ at_limit "dissectors at the limit of files" '/big cannot be written: File too la
 at_limit "a picture at the limit of files" 'for what dot is given: File too large' '-f 1' \
 	"$xk" draw graphs/chantest.dot -o "$work/big.svg"
 
+expect "xk new in no directory" 1 'none/two cannot be written: No such file or directory; first: mkdir -p .*/none$' \
+	"$xk" new mine -o "$work/none/two"
+if "$xk" --version | grep -q 'without DPDK'; then
+	ok "no pkg-config (not tried: this build needs none)"
+else
+	expect "no pkg-config" 1 'pkg-config cannot be run: No such file or directory: install it' \
+		env PATH=/nonexistent "$xk" compile graphs/udptest.dot -o "$work/compiled"
+	check "... and nothing is said of its packages" "$(cat "$work/err")" [ "$(wc -l <"$work/err")" -eq 1 ]
+	expect "a package that pkg-config lacks" 1 'libdpdk' env PKG_CONFIG_LIBDIR=/nonexistent PKG_CONFIG_PATH= \
+		"$xk" compile graphs/udptest.dot -o "$work/compiled"
+fi
+
 # ---- versions -----------------------------------------------------------------------------------------------------------
 
 for program in xk udptest chantest icmptest logp 'xk check' 'xk run'; do

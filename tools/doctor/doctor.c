@@ -59,7 +59,7 @@ static const struct doctor_kind {
 			    "; tried, between two processes", "librte-net-vhost23 librte-net-virtio23", NULL },
 	[DOCTOR_MEMIF] = { "memif", "two processes over shared memory, other programs too",
 			   "; tried, between two processes", "librte-net-memif23", NULL },
-	[DOCTOR_RING] = { "ring", "two hosts in one process; needs nothing", "", "librte-net-ring23", NULL },
+	[DOCTOR_RING] = { "ring", "two hosts in one process; needs nothing", "; tried", "librte-net-ring23", NULL },
 	[DOCTOR_TAP] = { "tap", "an interface of its own; the kernel is the peer", "; tried, in a network of its own",
 			 "librte-net-tap23", "cap_net_admin" },
 	[DOCTOR_AF_PACKET] = { "af_packet", "any interface of the kernel's, by a packet socket",
@@ -182,7 +182,8 @@ doctor_judge_processor(const struct doctor_facts *facts, struct doctor_report *r
 		doctor_find(report, DOCTOR_MACHINE, "clock", DOCTOR_COULD_BE_BETTER,
 			    "the system's is %s, the processor's counter is %s: "
 			    "reading it may be slow, and times less exact",
-			    facts->clock, facts->is_tsc_steady ? "steady" : "not known to be steady");
+			    facts->clock[0] == '\0' ? "unknown" : facts->clock,
+			    facts->is_tsc_steady ? "steady" : "not known to be steady");
 	if (!facts->has_halt_poll) /* only virtual machines have it */
 		return;
 	if (facts->halt_poll_ns != 0)

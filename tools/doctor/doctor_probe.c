@@ -330,6 +330,7 @@ doctor_probe(struct doctor_facts *facts)
 	facts->has_driver[DOCTOR_AF_XDP] = xk_dpdk_has_driver("net_af_xdp");
 	doctor_try("virtio", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_VIRTIO]);
 	doctor_try("memif", XK_DRIVER_POLL, &facts->trials[DOCTOR_MEMIF]);
+	doctor_try("ring", XK_DRIVER_POLL, &facts->trials[DOCTOR_RING]);
 	doctor_try("tap", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_TAP]);
 	doctor_try("af_packet", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_AF_PACKET]);
 	doctor_try("af_xdp", XK_DRIVER_INTERRUPT, &facts->trials[DOCTOR_AF_XDP]);

@@ -80,7 +80,7 @@ compile_is_whole(const struct compile_command *command)
 
 /*
  * Runs the command with these descriptors as standard input and output (-1: this program's), and waits for it. It ends
- * when this program does. Returns true if it succeeded.
+ * when this program does. Returns true if it succeeded. A command that cannot be run is reported.
  */
 static bool
 compile_run(const struct compile_command *command, int input, int output)
@@ -103,7 +103,8 @@ compile_run(const struct compile_command *command, int input, int output)
 		execvp(command->arguments[0], command->arguments);
 	}
 	if (child <= 0) {
-		fprintf(stderr, "compile: %s cannot be run: %s\n", command->arguments[0], xk_error(errno));
+		fprintf(stderr, "compile: %s cannot be run: %s%s\n", command->arguments[0], xk_error(errno),
+			errno == ENOENT ? ": install it, or add its directory to PATH" : "");
 		fflush(stderr);
 	}
 	if (child == 0)
@@ -249,7 +250,7 @@ compile_write(const char *file, const char *text, const struct options_texts *wi
 
 /* ---- the program ---- */
 
-/* Reads what pkg-config tells of the libraries that ours need. False after a message. */
+/* Reads what pkg-config tells of the libraries that ours need. False after a message, its own or ours. */
 static bool
 compile_ask_packages(char *libraries, size_t size)
 {
@@ -271,8 +272,6 @@ compile_ask_packages(char *libraries, size_t size)
 	}
 	if (answer != NULL)
 		fclose(answer);
-	if (!good)
-		fprintf(stderr, "compile: pkg-config does not know %s\n", COMPILE_PACKAGES);
 	return good;
 }
 

@@ -197,8 +197,14 @@ new_other(const char *name)
 static int
 new_fail(const char *path)
 {
-	fprintf(stderr, "xk new: %s cannot be written: %s%s\n", path, xk_error(errno),
-		errno == EEXIST ? "; take another name or directory, or remove it" : "");
+	const char *slash = strrchr(path, '/');
+	bool lacks_parent = errno == ENOENT && slash != NULL;
+
+	fprintf(stderr, "xk new: %s cannot be written: %s%s%.*s\n", path, xk_error(errno),
+		errno == EEXIST ? "; take another name or directory, or remove it"
+		: lacks_parent  ? "; first: mkdir -p "
+				: "",
+		lacks_parent ? (int)(slash - path) : 0, path);
 	return OPTIONS_FAILURE;
 }
 
