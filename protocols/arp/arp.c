@@ -842,7 +842,7 @@ static void
 arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct arp *arp = (struct arp *)self;
-	struct arp_packet packet;
+	struct arp_packet packet = { .operation = 0 };
 	struct arp_todo todo;
 	bool mine = false, asks;
 	unsigned why = arp_packet_load(&packet, m->data);
