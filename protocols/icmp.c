@@ -563,7 +563,7 @@ static const struct xk_setting icmp_settings[] = {
 	  "long-term rate of sent errors, with IP's header; 0: none", 0, 0 },
 	{ "burst", XK_SETTING_UINT, offsetof(struct icmp, burst), "6000", "bytes of errors that may be sent at once",
 	  576, 1 << 20 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct icmp, seed), "0", "first identifier; 0: random", 0, 0 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct icmp, seed), "0", "key of the identifiers; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

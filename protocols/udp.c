@@ -441,7 +441,7 @@ static const struct xk_role udp_lowers[] = {
 static const struct xk_setting udp_settings[] = {
 	{ "checksum", XK_SETTING_BOOL, offsetof(struct udp, checksum), "yes", "whether to checksum sent messages", 0,
 	  0 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct udp, seed), "0", "first anonymous port; 0: random", 0, 0 },
+	{ "seed", XK_SETTING_UINT, offsetof(struct udp, seed), "0", "key of the anonymous ports; 0: random", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 

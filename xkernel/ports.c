@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "xkernel/siphash.h"
+
 /* Opens with this local number. -EEXIST: it is taken. lls stays the caller's. */
 static int
 ports_try(struct xk_protocol *self, const struct xk_opening *o, uint32_t local, struct xk_session **session)
@@ -22,17 +24,32 @@ ports_try(struct xk_protocol *self, const struct xk_opening *o, uint32_t local, 
 	return xk_table_add(self, key, o->hlp_receive, o->hlp_type, o->lls, o->how, session);
 }
 
+/* Returns the offset of the numbers chosen for the peer of lls. */
+static uint32_t
+ports_offset(const struct xk_ports *ports, struct xk_session *lls)
+{
+	const uint64_t key[2] = { ports->seed, ~ports->seed }; /* 64 secret bits are enough */
+	struct xk_participants peer = { .remote.depth = 0 };
+	uint64_t hash = 0;
+
+	if (ports->seed != 0 && xk_get_participants(lls, &peer) == 0)
+		for (unsigned i = 0; i < peer.remote.depth; i++)
+			hash = siphash(key, hash, peer.remote.address[i]);
+	return (uint32_t)(hash % ports->count);
+}
+
 int
 xk_ports_open(struct xk_protocol *self, struct xk_ports *ports, const struct xk_opening *o, struct xk_session **session)
 {
 	bool chooses = o->local == XK_ANY;
-	uint32_t local = (uint32_t)o->local;
+	uint32_t local = (uint32_t)o->local, offset = chooses ? ports_offset(ports, o->lls) : 0;
 	int err = -EEXIST;
 
 	for (uint32_t tries = chooses ? ports->count : 1; err == -EEXIST && tries > 0; tries--) {
 		if (chooses)
 			local = ports->first +
-				atomic_fetch_add_explicit(&ports->chosen, 1, memory_order_relaxed) % ports->count;
+				(atomic_fetch_add_explicit(&ports->chosen, 1, memory_order_relaxed) + offset) %
+					ports->count;
 		err = ports_try(self, o, local, session);
 	}
 	xk_close(o->lls);

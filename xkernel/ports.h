@@ -8,7 +8,8 @@
  *	struct xk_opening opening = { hlp_receive, hlp_type, lls, local, false, asp_key_of, &how };
  *	return xk_ports_open(self, &asp->ports, &opening, session);
  *
- * Numbers are chosen in turn, beginning where the protocol's seed says: each returns as late as possible.
+ * Numbers are chosen in turn, so each returns as late as possible. A secret seed gives each peer an offset of its own
+ * (RFC 6056, 3.3.3), so no host can tell from the numbers that it sees which ones another host is given.
  */
 #ifndef XK_PORTS_H
 #define XK_PORTS_H
@@ -22,7 +23,8 @@ enum { XK_PORTS_FIRST = 49152, XK_PORTS_LAST = UINT16_MAX }; /* the usual range 
 /* A protocol's numbers to choose from. */
 struct xk_ports {
 	uint32_t first, count;
-	_Atomic uint32_t chosen; /* how many so far, plus the offset of the first */
+	uint64_t seed;           /* key of the peers' offsets; 0: all offsets are 0 */
+	_Atomic uint32_t chosen; /* how many so far */
 };
 
 /* The arguments of an open. */
@@ -43,13 +45,14 @@ xk_is_port(uint64_t address)
 	return address > 0 && address <= UINT16_MAX;
 }
 
-/* Sets the range to choose from, `last` included, and the offset of the first choice: seed, modulo the range's size. */
+/* Sets the range to choose from, `last` included, and the secret seed. 0: the first choice is `first`, for any peer. */
 static inline void
 xk_ports_init(struct xk_ports *ports, uint32_t first, uint32_t last, uint64_t seed)
 {
 	ports->first = first;
 	ports->count = last - first + 1;
-	atomic_store_explicit(&ports->chosen, (uint32_t)(seed % ports->count), memory_order_relaxed);
+	ports->seed = seed;
+	atomic_store_explicit(&ports->chosen, 0, memory_order_relaxed);
 }
 
 /*

@@ -24,9 +24,9 @@
 #include <stdlib.h>
 
 #include "protocols/bid/bidctl_private.h"
-#include "protocols/siphash.h"
 #include "protocols/virtual/vnet.h"
 #include "xkernel/bytes.h"
+#include "xkernel/siphash.h"
 #include "xkernel/trace.h"
 
 static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",  "stale",

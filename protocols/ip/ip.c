@@ -28,8 +28,8 @@
 #include <string.h>
 
 #include "protocols/ip/ip_private.h"
-#include "protocols/siphash.h"
 #include "xkernel/path.h"
+#include "xkernel/siphash.h"
 #include "xkernel/trace.h"
 
 static const char *const ip_drops[] = {

@@ -26,9 +26,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "protocols/siphash.h"
 #include "protocols/test/client_private.h"
 #include "xkernel/bytes.h"
+#include "xkernel/siphash.h"
 #include "xkernel/trace.h"
 
 enum {

@@ -2,7 +2,7 @@
  * test_bidctl_contact.c - how BIDCTL comes to know who asks it, before his first message comes: answers that are questions,
  * too, whose tags nobody remembers.
  */
-#include "protocols/siphash.h"
+#include "xkernel/siphash.h"
 
 #include "tests/protocols/bidctl_rig.h"
 
