@@ -174,7 +174,7 @@ struct bursts {
 static bool
 bursts_fail(const char *what, int error)
 {
-	fprintf(stderr, "bursts: %s: %s\n", what, xk_error(error));
+	fprintf(stderr, "bursts: %s%s%s\n", what, error == 0 ? "" : ": ", error == 0 ? "" : xk_error(error));
 	return false;
 }
 
@@ -431,7 +431,7 @@ bursts_host_open(struct bursts *b, unsigned which)
 	err = xk_graph_compose(&source, end->kernel, stderr);
 	top = err == 0 ? xk_kernel_find(end->kernel, "udptest") : NULL;
 	if (top == NULL || strcmp(xk_lower(top, 0)->type->name, "am") != 0)
-		return bursts_fail("--graph takes one with udptest on am, and this has none", EINVAL);
+		return bursts_fail("--graph takes one with udptest on am, and this has none", 0);
 	end->am = xk_lower(top, 0);
 	err = xk_am_register(end->am, BURSTS_NAME, which == CLIENT ? BURSTS_TELL : BURSTS_ASK, &handler);
 	if (err == 0 && which == SERVER) {

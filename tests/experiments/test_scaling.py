@@ -78,7 +78,7 @@ def check_bursts():
                                            "--link", *link)
             tell(status == 0 and len(document["runs"]) == 6, f"{name}, {link[0]}: short ones, long ones, and stores", why)
     for wrong, status, words in ((("--cores", "0"), 2, "takes two"), (("--together",), 2, "two processes"),
-                                 (("--graph", os.path.join(ROOT, "graphs", "udptest.dot"), "--link", "memory"), 1, "no udptest on am"),
+                                 (("--graph", os.path.join(ROOT, "graphs", "udptest.dot"), "--link", "memory"), 1, "udptest on am"),
                                  (("--graph", "nowhere.dot", "--link", "memory"), 1, "nowhere.dot"),
                                  (("--graph", os.path.join(ROOT, "graphs", "am.dot"), "--cores", "1022,1023", "--link", "socket"), 1, "a core")):
         found, _, why = bursts(*wrong)

@@ -76,9 +76,10 @@ xk_msg_misused(const struct xk_msg *m, const char *what)
 	type = owner == NULL ? NULL : xk_where_type(&where);
 	fprintf(stderr, "a message is not its user's: ");
 	if (type != NULL && type != owner->type) {
-		snprintf(verb, sizeof(verb), "%s a message that it gave away before", what);
+		/* either may be the culprit: it kept the message, or was handed a freed one */
+		snprintf(verb, sizeof(verb), "%s a message that was given up already", what);
 		xk_where_print(&where, verb, stderr);
-		fprintf(stderr, ": \"%s\" had it last, and has given it up", owner->name);
+		fprintf(stderr, ": \"%s\" had it last", owner->name);
 	} else if (owner != NULL) {
 		/* The last owner is the culprit: a later crossing would have been refused. */
 		fprintf(stderr, "host \"%s\", protocol \"%s\" %s a message that it has given up already",
@@ -186,9 +187,8 @@ xk_msg_pops(const struct xk_msg *m, const struct xk_protocol *to)
 	xk_where_note(&where);
 	owner = owner_in(to->kernel, m->owner);
 	fprintf(stderr,
-		"a session is not its user's: host \"%s\", %s%s%s pops a message at a session of \"%s\": xk_pop takes "
-		"a "
-		"session of the protocol that has the message",
+		"a session is not its user's: host \"%s\", %s%s%s pops a message at a session of \"%s\": "
+		"xk_pop takes a session of the protocol that has the message",
 		to->kernel->config.name, owner == NULL ? "the owner" : "protocol \"", owner == NULL ? "" : owner->name,
 		owner == NULL ? "" : "\"", to->name);
 	xk_where_print_functions(&where, stderr);
