@@ -124,7 +124,7 @@ parts_take(struct parts_memory *memory, unsigned end, uint64_t number, uint64_t 
 	return true;
 }
 
-/* Moves this thread to core. Returns false with errno set if it may not run there. */
+/* Moves this thread to core. Returns false after a message if it may not run there. */
 static bool
 parts_pin(uint64_t core)
 {
@@ -133,7 +133,8 @@ parts_pin(uint64_t core)
 	CPU_ZERO(&set);
 	CPU_SET(core, &set);
 	errno = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
-	return errno == 0;
+	return errno == 0 ||
+	       parts_fail("a core of --cores", ": name others (`taskset -p $$` tells which this process may use)") == 0;
 }
 
 static void *
@@ -159,8 +160,7 @@ parts_memory(const struct parts_options *o, double *ns)
 
 	memory.options = o;
 	if (!parts_pin(o->cores.value[0]))
-		return parts_fail("a core of --cores",
-				  ": name others (`taskset -p $$` tells which this process may use)");
+		return -1;
 	errno = pthread_create(&answerer, NULL, parts_answer, &memory);
 	if (errno != 0)
 		return parts_fail("a second thread", "");
@@ -176,10 +176,7 @@ parts_memory(const struct parts_options *o, double *ns)
 	}
 	pthread_join(answerer, NULL);
 	atomic_fetch_add(&memory.sum, sum);
-	if (!atomic_load(&memory.failed))
-		return 0;
-	fprintf(stderr, "parts: the other core may not be used\n");
-	return -1;
+	return atomic_load(&memory.failed) ? -1 : 0;
 }
 
 /* ---- bells and sleepers ---- */
@@ -193,8 +190,7 @@ parts_bell(const struct parts_options *o, double *ns)
 	if (fd < 0)
 		return parts_fail("an eventfd", "");
 	if (!parts_pin(o->cores.value[0]))
-		return parts_fail("a core of --cores",
-				  ": name others (`taskset -p $$` tells which this process may use)");
+		return -1;
 	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
 		uint64_t begun_ns = clock_system_ns();
 
@@ -295,8 +291,7 @@ parts_linux(const struct parts_options *o, double *ns)
 	if (from < 0 || to < 0)
 		return -1;
 	if (!parts_pin(o->cores.value[0]))
-		return parts_fail("a core of --cores",
-				  ": name others (`taskset -p $$` tells which this process may use)");
+		return -1;
 	xk_put16(frame + 12, PARTS_TYPE);
 	for (unsigned i = 0; i < PARTS_TRIES && !parts_carry(from, to, frame, o->size, number++, PARTS_TRY_NS); i++)
 		usleep(PARTS_TRY_NS / 1000);
