@@ -38,6 +38,7 @@ cd "$root" || exit 1
 
 failures=0
 spawned=()
+exec {never}<> <(:) # nothing is ever written to it
 
 ok() {
 	printf 'ok %s\n' "$1"
@@ -89,27 +90,32 @@ spawn() {
 }
 
 is_on_its_own() {
-	gone "$1" || [ "$(readlink "/proc/$1/exe")" != "$(readlink "/proc/$$/exe")" ]
+	gone "$1" || ! [ "/proc/$1/exe" -ef "/proc/$$/exe" ]
 }
 
-# The parent of process $1, and its state; nothing if there is no such process.
-process_status() {
-	sed 's/.*) \(.\) \([0-9]*\) .*/\2 \1/' "/proc/$1/stat" 2>/dev/null
+# read_status PID: a process's state in $state and its parent in $parent; both are empty if it is not there. Starts no
+# process, as all that is asked over and over should not.
+read_status() {
+	local line=
+	{ IFS= read -r -d '' line <"/proc/$1/stat"; } 2>/dev/null
+	line=${line##*) }
+	state=${line:0:1}
+	line=${line#? }
+	parent=${line%% *}
 }
 
 runs() {
-	case $(process_status "$1") in
-	'' | *Z | *X) return 1 ;;
-	esac
+	local state parent
+	read_status "$1"
+	[[ $state == [!ZX] ]]
 }
 
 # Each process that $1 has started and that is still there.
 children_of() {
-	local directory
+	local directory state parent
 	for directory in /proc/[0-9]*; do
-		case $(process_status "${directory#/proc/}") in
-		"$1 "[!ZX]) echo "${directory#/proc/}" ;;
-		esac
+		read_status "${directory#/proc/}"
+		[[ $parent != "$1" || $state != [!ZX] ]] || echo "${directory#/proc/}"
 	done
 }
 
@@ -136,12 +142,11 @@ limited() (
 
 # within SECONDS COMMAND...: the command comes true in time.
 within() {
-	local until
-	until=$(($(milliseconds) + $1 * 10000))
+	local until=$((${EPOCHREALTIME/./} + $1 * 10000000))
 	shift
 	while ! "$@"; do
-		[ "$(milliseconds)" -lt "$until" ] || return 1
-		sleep 0.02
+		[ "${EPOCHREALTIME/./}" -lt "$until" ] || return 1
+		read -r -t 0.02 -u "$never" || : # a sleep without a process
 	done
 }
 
