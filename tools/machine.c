@@ -31,8 +31,8 @@
 /* With sanitizers the times mean nothing, so a short measurement is enough. */
 enum {
 	MACHINE_BATCHES = 41,
-	MACHINE_TRIPS = MACHINE_SANITIZED ? 50 : 1000,
-	MACHINE_PATIENCE = 1000000,
+	MACHINE_TRIPS = MACHINE_SANITIZED ? 50 : 200,
+	MACHINE_PATIENCE = 10000,
 	MACHINE_YIELDS = 20000,
 };
 

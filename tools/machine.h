@@ -35,7 +35,7 @@ bool machine_has_core(unsigned core);
 int machine_core(unsigned index);
 
 /*
- * Returns the round trip of a cache line between threads on cores a and b, the median of many; takes about 20 ms.
+ * Returns the round trip of a cache line between threads on cores a and b, the median of many; takes about 2 ms.
  * 0: a is b, or one of them may not be used.
  */
 uint64_t machine_cache_line_ns(unsigned a, unsigned b);
