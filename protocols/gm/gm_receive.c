@@ -13,12 +13,17 @@
 #include "protocols/gm/gm_private.h"
 
 /*
- * While a message waits in `ready`: whether to post its buffer again, whether it is a datagram, and above these the number
- * of its last packet; of a datagram, the number to answer with a CREDIT, or 0.
+ * While a message waits in `ready`: whether to post its buffer again, whether it is a datagram, whether it has buffers of
+ * the host's share, and above these the number of its last packet; of a datagram, the number to answer with a CREDIT, or 0.
  */
 #define GM_WAITS XK_KIND('g', 'm', 'r', 'x')
 
-enum { GM_WAITS_OWN = 1 << 0, GM_WAITS_DATAGRAM = 1 << 1, GM_WAITS_NUMBER = 2 /* shift */ };
+enum {
+	GM_WAITS_OWN = 1 << 0,
+	GM_WAITS_DATAGRAM = 1 << 1,
+	GM_WAITS_ROOM = 1 << 2,
+	GM_WAITS_NUMBER = 3, /* shift */
+};
 
 /* ---- incomplete messages ---- */
 
@@ -33,6 +38,18 @@ gm_receive_abandon(struct gm_session *s, unsigned why)
 	s->partial = NULL;
 }
 
+/* m is no longer among the ready ones. Returns what was noted of it. */
+static uint64_t
+gm_receive_unready(struct gm_session *s, struct xk_msg *m)
+{
+	uint64_t waits = *xk_msg_annotation(m, XK_OF_PUSH, GM_WAITS);
+
+	xk_msg_unannotate(m, XK_OF_PUSH);
+	if ((waits & GM_WAITS_ROOM) != 0)
+		xk_share_give(s->share, xk_msg_buffers(m));
+	return waits;
+}
+
 void
 gm_receive_clear(struct gm_session *s)
 {
@@ -42,7 +59,7 @@ gm_receive_clear(struct gm_session *s)
 	s->acked_to = s->taken;
 	while ((m = s->ready) != NULL) {
 		s->ready = m->link;
-		xk_share_give(s->share, xk_msg_buffers(m));
+		gm_receive_unready(s, m);
 		xk_drop(s->session.protocol, m, GM_ABANDONED);
 	}
 	s->ready_end = &s->ready;
@@ -90,7 +107,7 @@ static bool
 gm_receive_ready(struct gm_session *s, struct xk_msg *m, const struct gm_header *h, int class, uint32_t room)
 {
 	uint32_t needed = s->delivering ? xk_msg_buffers(m) : 0; /* otherwise it is delivered at once */
-	uint64_t waits = class == XK_POSTED_OWN ? GM_WAITS_OWN : 0;
+	uint64_t waits = (class == XK_POSTED_OWN ? GM_WAITS_OWN : 0) | (s->delivering ? GM_WAITS_ROOM : 0);
 
 	if (needed > room && !xk_share_take(s->share, needed - room))
 		return false;
@@ -266,7 +283,6 @@ static void
 gm_deliver(struct gm_session *s)
 {
 	uint64_t waited = 0, taken, ack, credit, begin;
-	bool has_room = false; /* of the host's share: all but the first, which did not have to wait */
 	struct xk_msg *m;
 
 	if (s->delivering) {
@@ -275,16 +291,15 @@ gm_deliver(struct gm_session *s)
 	}
 	for (;;) {
 		credit = waited & GM_WAITS_DATAGRAM ? waited >> GM_WAITS_NUMBER : 0;
-		taken = waited == 0 || (waited & GM_WAITS_DATAGRAM) ? s->taken : waited >> GM_WAITS_NUMBER;
+		taken = waited >> GM_WAITS_NUMBER == 0 || (waited & GM_WAITS_DATAGRAM) != 0 ? s->taken
+											    : waited >> GM_WAITS_NUMBER;
 		m = s->ready;
 		s->delivering = m != NULL;
 		if (m == NULL)
 			taken = s->arrived;
 		else if ((s->ready = m->link) == NULL)
 			s->ready_end = &s->ready;
-		if (has_room)
-			xk_share_give(s->share, xk_msg_buffers(m));
-		has_room = true;
+		waited = m == NULL ? 0 : gm_receive_unready(s, m);
 		ack = gm_take(s, taken);
 		begin = gm_answered(s);
 		xk_unlock(&s->lock);
@@ -292,8 +307,6 @@ gm_deliver(struct gm_session *s)
 		gm_answer(s, GM_CREDIT, credit, begin);
 		if (m == NULL)
 			return;
-		waited = *xk_msg_annotation(m, XK_OF_PUSH, GM_WAITS);
-		xk_msg_unannotate(m, XK_OF_PUSH);
 		xk_demux(&s->session, m);
 		if ((waited & GM_WAITS_OWN) != 0)
 			xk_posted_add(&s->posted, XK_POSTED_OWN, 1);

@@ -230,6 +230,7 @@ ip_fini(struct xk_protocol *self)
 	xk_event_cancel(&ip->path_tick);
 	free(ip->path);
 	ip_reassembly_fini(&ip->reassembly);
+	ip_count_reassembly(ip);
 }
 
 static int

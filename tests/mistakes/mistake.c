@@ -160,6 +160,8 @@ mistake_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 
 	(void)hdr;
 	mistake_wait(self, count);
+	if (mistake_makes(self, "keeps", count))
+		xk_keep(&self->protocol, 3);
 	if (mistake_makes(self, "locked_end", count)) {
 		xk_lock(&self->lock);
 		xk_msg_free(m);

@@ -47,6 +47,9 @@ made delivered_twice 'delivers to "udptest" a message that it gave away before'
 lost "$xk" run "$net" --link sim --quiet --set server.mistake.makes=never_freed
 lost "$udptest" --graph "$graph" --link sim --mode ipp --rounds 20 --trace --set server:mistake.makes=never_freed
 
+expect "keeps in xk run" 0 'host "server", protocol "mistake" counts 3 buffers as kept at its end [(]xk_keep[)]' \
+	"$xk" run "$net" --link sim --quiet --set server.mistake.makes=keeps
+
 untraced freed_and_pushed 'crossing "udptest" -> "mistake" -> "udp".*it was freed in mistake_push'
 untraced dropped_and_pushed 'puts a header on a message that was given up already.*: "mistake" had it last'
 untraced kept_and_freed 'it was freed in mistake_push'

@@ -9,7 +9,10 @@
 #include "protocols/test/udptest.h"
 #include "tests/protocols/siege.h"
 
-enum { ENEMY_LONGEST = 1400 /* bytes of a frame's payload */ };
+enum {
+	ENEMY_LONGEST = 1400,     /* bytes of a frame's payload */
+	ENEMY_BEGIN = 40 * 43 - 1 /* its next frame begins a message in each attack that sends several frames of one */
+};
 
 struct siege_enemy {
 	struct siege *s;
@@ -22,6 +25,7 @@ struct enemy_attack {
 	const char *name;
 	/* Sends one frame, the n-th. */
 	void (*send)(struct siege_enemy *e, uint32_t n);
+	bool keeps; /* the server keeps buffers for the enemy */
 };
 
 static inline void
@@ -142,7 +146,7 @@ enemy_bid(struct siege_enemy *e, uint32_t n)
 	other.boot += n % 3 == 0 ? n : 0;
 	siege_from(&f, &other, SIEGE_BID);
 	siege_put_bid(&f, &other);
-	xk_put32(f.bytes + SIEGE_ETH_LEN, n % 4 == 0 ? n : SIEGE_CHAN);
+	xk_put32(f.bytes + f.len - SIEGE_BID_LEN, n % 4 == 0 ? n : SIEGE_CHAN);
 	siege_put(&f, n % ENEMY_LONGEST);
 	siege_send(e->s, &f);
 }
@@ -201,7 +205,7 @@ enemy_put_gm(struct siege_enemy *e, unsigned port, uint32_t total, uint32_t offs
 
 	siege_from(&f, e->peer, SIEGE_BID);
 	siege_put_bid(&f, e->peer);
-	xk_put32(f.bytes + SIEGE_ETH_LEN, 208);
+	xk_put32(f.bytes + f.len - SIEGE_BID_LEN, 208);
 	p = siege_put(&f, 40 + len);
 	xk_put16(p, (uint16_t)port);
 	xk_put16(p + 2, XK_UDPTEST_PORT);
@@ -298,10 +302,12 @@ enemy_stopwait(struct siege_enemy *e, uint32_t n)
 static inline void
 enemy_ports(struct siege_enemy *e, uint32_t n, unsigned type)
 {
+	struct siege_peer beside = *e->peer;
 	struct siege_frame f;
 	uint8_t *p;
 
-	siege_from(&f, e->peer, type);
+	beside.on_ip = false;
+	siege_from(&f, &beside, type);
 	p = siege_put(&f, ENEMY_LONGEST);
 	xk_put16(p, (uint16_t)(n % 65535 + 1));
 	xk_put16(p + 2, XK_UDPTEST_PORT);
@@ -325,24 +331,24 @@ enemy_bip(struct siege_enemy *e, uint32_t n)
 }
 
 static const struct enemy_attack enemy_attacks[] = {
-	{ "nothing", enemy_nothing },
-	{ "arp", enemy_arp },
-	{ "icmp", enemy_icmp },
-	{ "ip", enemy_ip },
-	{ "udp", enemy_udp },
-	{ "traffic", enemy_traffic },
-	{ "blast", enemy_blast },
-	{ "bid", enemy_bid },
-	{ "bidctl", enemy_bidctl },
-	{ "chan", enemy_chan },
-	{ "select", enemy_select },
-	{ "gm (pieces)", enemy_gm_pieces },
-	{ "gm (echoes)", enemy_gm_echoes },
-	{ "gm (long)", enemy_gm_long_echoes },
-	{ "am", enemy_am },
-	{ "stopwait", enemy_stopwait },
-	{ "llp", enemy_llp },
-	{ "bip", enemy_bip },
+	{ "nothing", enemy_nothing, false },
+	{ "arp", enemy_arp, false },
+	{ "icmp", enemy_icmp, false },
+	{ "ip", enemy_ip, false },
+	{ "udp", enemy_udp, false },
+	{ "traffic", enemy_traffic, false },
+	{ "blast", enemy_blast, true },
+	{ "bid", enemy_bid, false },
+	{ "bidctl", enemy_bidctl, false },
+	{ "chan", enemy_chan, true },
+	{ "select", enemy_select, false },
+	{ "gm (pieces)", enemy_gm_pieces, true },
+	{ "gm (echoes)", enemy_gm_echoes, true },
+	{ "gm (long)", enemy_gm_long_echoes, true },
+	{ "am", enemy_am, true },
+	{ "stopwait", enemy_stopwait, false },
+	{ "llp", enemy_llp, false },
+	{ "bip", enemy_bip, false },
 };
 
 static inline void
@@ -351,7 +357,7 @@ enemy_all(struct siege_enemy *e, uint32_t n)
 	enemy_attacks[n % XK_ARRAY_LENGTH(enemy_attacks)].send(e, n / XK_ARRAY_LENGTH(enemy_attacks));
 }
 
-static const struct enemy_attack enemy_all_attacks = { "all at once", enemy_all };
+static const struct enemy_attack enemy_all_attacks = { "all at once", enemy_all, true };
 
 /* Sends the attack's next frame. */
 static inline void
@@ -365,9 +371,11 @@ enemy_send(struct siege_enemy *e, const struct enemy_attack *attack)
 static inline void
 enemy_hear(struct siege_enemy *e, const struct siege_frame *f)
 {
-	const uint8_t *p = f->bytes + SIEGE_ETH_LEN;
+	size_t at;
+	unsigned type = siege_above(f->bytes, f->len, &at);
+	const uint8_t *p = f->bytes + at;
 
-	if (f->station != 0 || f->len < SIEGE_ETH_LEN + 32 || xk_get16(f->bytes + 12) != SIEGE_AM)
+	if (f->station != e->peer->station || type != SIEGE_AM || f->len < at + 32)
 		return;
 	if (p[0] == 2)
 		e->cookie = xk_get64(p + 24);

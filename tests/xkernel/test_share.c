@@ -53,6 +53,7 @@ TEST(the_sessions_of_a_host_have_one_share)
 	CHECK(first != NULL && first == second && first != other);
 	CHECK(xk_share_take(first, 8) && !xk_share_take(second, 1) && xk_share_take(other, 8));
 	xk_share_give(first, 8);
+	xk_share_give(other, 8);
 	xk_shares_leave(&shares, first);
 	CHECK(xk_shares_join(&shares, 1) == second);
 	xk_shares_leave(&shares, second);

@@ -303,7 +303,10 @@ void xk_runner_end(struct xk_runner *runner);
 
 /* ---- owners of messages (owner.c) ---- */
 
-/* Reports each protocol of kernel that still holds messages on standard error. After everything else is freed. */
+/*
+ * Reports each protocol of kernel that still holds messages on standard error, or counts buffers that it does not have:
+ * of these, debug builds abort. After everything else is freed.
+ */
 void xk_owner_tell_lost(struct xk_kernel *kernel);
 
 /* ---- waiting (parked.c) ---- */

@@ -233,11 +233,27 @@ owner_tell_lost_of(const struct owner_lost *lost)
 	fputc('\n', stderr);
 }
 
+/* Buffers that p counts and no longer has are room that no protocol of the host gets any more. */
+static void
+owner_tell_kept(const struct xk_protocol *p)
+{
+	int kept = (int)atomic_load_explicit(&p->kept, memory_order_relaxed);
+
+	if (kept == 0)
+		return;
+	fprintf(stderr, "host \"%s\", protocol \"%s\" counts %d buffers as kept at its end (xk_keep)\n",
+		p->kernel->config.name, p->name, kept);
+	if (XK_IS_DEBUG)
+		abort();
+}
+
 void
 xk_owner_tell_lost(struct xk_kernel *kernel)
 {
 	struct xk_platform *platform = kernel->platform;
 
+	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
+		owner_tell_kept(p);
 	if (platform->ops->each_out == NULL || platform->ops->buffers_out(platform) == 0)
 		return;
 	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
