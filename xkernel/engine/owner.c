@@ -102,13 +102,16 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 	xk_where_note(&where);
 	/* The session names `from`; the code that runs may be another protocol's. */
 	if (owner == to && !xk_msg_is_given_up(m) && xk_where_type(&where) == to->type && from->type != to->type) {
-		fprintf(stderr,
-			"a session is not its user's: host \"%s\", protocol \"%s\" %s a message to itself: it has "
-			"given %s",
-			to->kernel->config.name, to->name, up ? "delivers" : "pushes",
-			up ? "xk_demux" : "xk_push its own session instead of the one below");
+		fprintf(stderr, "a session is not its user's: host \"%s\", protocol \"%s\" ", to->kernel->config.name,
+			to->name);
 		if (up)
-			fprintf(stderr, " the session of \"%s\" below instead of its own", from->name);
+			fprintf(stderr,
+				"delivers a message to itself: it has given xk_demux the session of \"%s\" below "
+				"instead of its own",
+				from->name);
+		else
+			fprintf(stderr, "pushes a message to itself: it has given xk_push its own session instead of "
+					"the one below");
 		xk_where_print_functions(&where, stderr);
 		owner_end(from->kernel, m);
 	}
