@@ -90,7 +90,9 @@ spawn() {
 }
 
 is_on_its_own() {
-	gone "$1" || ! [ "/proc/$1/exe" -ef "/proc/$$/exe" ]
+	local words ours
+	{ mapfile -d '' words <"/proc/$1/cmdline" && mapfile -d '' ours <"/proc/$$/cmdline"; } 2>/dev/null
+	gone "$1" || [ "${words[*]}" != "${ours[*]}" ]
 }
 
 # read_status PID: a process's state in $state and its parent in $parent; both are empty if it is not there. Starts no
