@@ -47,8 +47,12 @@ drawn() {
 	expect "$1" 0 '' "$xk" check "$2"
 }
 if command -v dot >/dev/null; then
+	tools=('dot -Tdot' 'dot -Txdot' 'neato -Txdot')
+	turn=0
 	for graph in graphs/*.dot; do
-		for tool in 'dot -Tdot' 'dot -Txdot' 'neato -Txdot'; do
+		turn=$(((turn + 1) % 3))
+		[ "${XK_TEST_LONG:-0}" = 1 ] && by=("${tools[@]}") || by=("${tools[turn]}")
+		for tool in "${by[@]}"; do
 			$tool "$graph" -o "$work/laid.dot" 2>/dev/null
 			drawn "$tool $graph" "$work/laid.dot"
 		done
