@@ -37,9 +37,10 @@ host_is_on_dpdk(const struct host *host)
 bool
 host_peer_is_gone(const struct host *host)
 {
-	for (unsigned i = 0; i < host->port_count && host_is_on_dpdk(host); i++)
-		if (!host_port_is_up(host->ports[i][0]))
-			return true;
+	if (host_is_on_dpdk(host))
+		for (unsigned i = 0; i < host->port_count; i++)
+			if (!host_port_is_up(host->ports[i][0]))
+				return true;
 	return false;
 }
 
@@ -229,7 +230,7 @@ host_open_all(struct host *hosts, const struct host_options *options, unsigned c
 	}
 	if (status == 0 && count == 2)
 		status = host_check_pair(&hosts[0], &hosts[1]);
-	if (status == 0 && host_is_on_dpdk(hosts))
+	if (host_is_on_dpdk(hosts) && status == 0)
 		status = count == 1 ? host_open_ports(hosts) : host_open_rings(hosts);
 	else if (status == 0)
 		status = count == 1 ? host_fail(hosts, options->link->name, "there is no lone end")

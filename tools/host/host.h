@@ -129,7 +129,10 @@ int host_open_both(struct host hosts[2], const struct host_options options[2]);
 
 int host_start(struct host *host);
 
-/* Without DPDK the constant lets gcc drop the calls into host_dpdk.c, which is not built, even unoptimized. */
+/*
+ * Without DPDK the constant, first in a condition, lets compilers drop the calls into host_dpdk.c, which is not built,
+ * even unoptimized.
+ */
 #ifdef XK_HAVE_DPDK
 bool host_is_on_dpdk(const struct host *host);
 #else

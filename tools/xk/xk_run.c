@@ -81,14 +81,14 @@ run_host_stand(const struct run_options *options, struct host *host, int signals
 
 	if (stats_server_start(host, &stats, why, sizeof(why)) != 0)
 		fprintf(stderr, "%s: no `xk stats` of this host: %s\n", run_program.name, why);
-	if (options->telemetry && host_is_on_dpdk(host))
+	if (host_is_on_dpdk(host) && options->telemetry)
 		status = host_begin_telemetry(host, run_host_asked, stats);
 	if (status == 0) {
 		host_print_standing(host);
 		host_await_end(host, signals, until_ns);
 		status = xk_kernel_ended(host->kernel) == XK_ENDED_BADLY ? OPTIONS_FAILURE : 0;
 	}
-	if (options->telemetry && host_is_on_dpdk(host))
+	if (host_is_on_dpdk(host) && options->telemetry)
 		host_end_telemetry(host);
 	stats_server_stop(stats);
 	return status;
