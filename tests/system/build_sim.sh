@@ -51,7 +51,7 @@ check "nothing was built" "there is a build directory" [ ! -e "$tree/build" ]
 # ---- it builds, and what it has built runs -------------------------------------------------------------------------------
 
 limit=540 expect "run build --sim as a user without rights" 0 'built, without DPDK: build/xk' \
-	"${nobody[@]}" CFLAGS=-O0 ./run build --sim
+	"${nobody[@]}" "CFLAGS=-O0 -g0" ./run build --sim
 expect "a network of the simulator" 0 'hash [0-9a-f]{16}' \
 	"${nobody[@]}" build/xk run graphs/net/pair-ethernet10.dot --link sim --quiet
 expect "udptest of the simulator" 0 '' "${nobody[@]}" build/udptest --link sim --rounds 10
@@ -66,17 +66,17 @@ for chosen in '' '--link virtio' '--link 0000:01:00.0'; do
 		"needs DPDK, which this build is without; .[.]/run build. builds everything.*there are: memory, sim;" \
 		"${nobody[@]}" build/udptest $chosen --rounds 10
 done
-expect "another build finds everything done" 0 'built, without DPDK' "${nobody[@]}" CFLAGS=-O0 ./run build --sim
+expect "another build finds everything done" 0 'built, without DPDK' "${nobody[@]}" "CFLAGS=-O0 -g0" ./run build --sim
 
 # ---- a lab: its program and its marks, without DPDK, too ----------------------------------------------------------------------
 
 mkdir "$tree/lab"
 cp docs/labs/mark/* "$tree/lab"
 chmod -R a+rX "$tree/lab"
-limit=540 expect "run build --with after build --sim" 0 'passed: .*/test_mark.c' "${nobody[@]}" CFLAGS=-O0 ./run build --with lab
+limit=540 expect "run build --with after build --sim" 0 'passed: .*/test_mark.c' "${nobody[@]}" "CFLAGS=-O0 -g0" ./run build --with lab
 expect "... is without DPDK" 2 'needs DPDK' "${nobody[@]}" build-with/udptest --rounds 10
 expect "the lab's network" 0 'hash [0-9a-f]{16}' "${nobody[@]}" build-with/xk run lab/mark-net.dot --link sim --until 1s --quiet
-run 300 "${nobody[@]}" CFLAGS=-O0 ./run grade 0 --student lab
+run 300 "${nobody[@]}" "CFLAGS=-O0 -g0" ./run grade 0 --student lab
 check "its marks, if there can be a sandbox" "$(cat "$work/out" "$work/err")" eval \
 	'grep -q "7 of 7" "$work/out" || grep -q "nothing is marked" "$work/err"'
 check "build/ is still without DPDK" "$(cut -c-200 "$tree/build/.made")" grep -q -- -Ddpdk=disabled "$tree/build/.made"
