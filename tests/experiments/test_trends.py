@@ -48,13 +48,13 @@ def check_instructions(build):
     if shutil.which("valgrind") is None:
         print("skipped: there is no valgrind")
         return
-    options = argparse.Namespace(build=build, old=build, rounds=0, turns=0, cores="0,1", counted=2000)
+    options = argparse.Namespace(build=build, old=build, rounds=0, turns=0, cores="0,1", counted=500)
     count = trends.Trends(options).instructions("an echo, 1 byte", "new")
     tell(200 < count < 5000, "instructions of an echo", str(count))
 
 
 def check_refused(build):
-    done = run(build, "/nonexistent", "--rounds", "100", "--turns", "1")
+    done = run("/nonexistent", build, "--rounds", "100", "--turns", "1")
     tell(done.returncode == 1 and "Traceback" not in done.stderr and "nothing can be measured" in done.stderr, "programs that are not there", done.stderr)
 
 
