@@ -113,10 +113,11 @@ def main():
     try:
         os.makedirs(options.out, exist_ok=True)
         lab = labs.Lab(options.build, options.cores, options.quick, options.repeats, far=far.far_of(options), brief=options.brief)
-        lab.machine = machines.Machine(lab)
         about = {"commit": commit(), "quick": options.quick, "repeats": options.repeats, "cores": options.cores, "link": options.link or "none"}
         lab.about = about | {"date": datetime.datetime.now().astimezone().isoformat(" ", "minutes"), "command": command_of(options)}
+        os.stat(os.path.join(lab.build, "xk"))  # a wrong directory must not cost what was measured with another one
         lab.journal = journal.Journal(os.path.join(options.out, "measured.jsonl"), about, options.resume)
+        lab.machine = machines.Machine(lab)
         sections = measure(lab, names)
         if not sections:
             return labs.fail(f"interrupted: {lab.cut_short}")

@@ -34,8 +34,8 @@ def run(lab):
     found = section.data["systems"] = {name: {} for name in SYSTEMS}  # {name: {size: [a run for each repetition]}}
     for turn in range(lab.repeats):
         for number, (name, (graph, options, _, _)) in enumerate(SYSTEMS.items()):
-            sizes = SIZES if name == RAW else (*SIZES, *LONG)
-            document = lab.run("logp", *lab.ends(), "--graph", lab.graph(graph), "--mode", "ipp", "--driver", "poll", "--size",
+            sizes = SIZES if name == RAW or lab.brief else (*SIZES, *LONG)
+            document = lab.run("logp", *lab.ends(), "--graph", lab.graph(graph), "--mode", "ipp", "--driver", "adaptive" if lab.brief else "poll", "--size",
                                ",".join(map(str, sizes)), "--repeats", "1", "--rounds", str(lab.rounds(20, 5)), *options)
             for one in document["runs"]:
                 found[name].setdefault(str(one["size"]), []).append(one)
