@@ -283,7 +283,7 @@ class Ladder:
             raise Failed(f"Linux has no address on {' or '.join(d for d, a in zip(cable.devices, cable.addresses) if a is None)}")
         if rung in SOCKETS or rung in LINUX:
             return self.exchange_sockets(rung, size, cable, rounds, repeats, wait)
-        seconds = 0.3 + rounds * repeats * 60e-6
+        seconds = min(0.3, rounds * 2e-3) + rounds * repeats * 60e-6
         while True:
             hosts = [self.start_host(rung, size, cable, end, rounds, repeats) for end in (CLIENT, SERVER)]
             try:
