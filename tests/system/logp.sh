@@ -136,11 +136,15 @@ prints "compiled" ' 32 .* (0\.9|1\.0).$' "$work/compiled" logp --link sim --size
 
 # A machine with more to do may stop a process for longer than a batch usually takes.
 few=(--rounds 3 --repeats 2 --size 8,4000 --set logptest.timeout=8s --set logptest.silence=20s)
-for link in virtio ring memory memif; do
-	run 120 "$logp" --link $link "${few[@]}" --copies sender,nobody,both --json "$work/$link.json"
+# Every link, and every way to copy; with --long, every way over every link.
+for pair in 'virtio sender,nobody,both' 'ring sender' 'memory nobody' 'memif both'; do
+	read -r link copies <<<"$pair"
+	[ "${XK_TEST_LONG:-0}" != 1 ] || copies=sender,nobody,both
+	run 120 "$logp" --link "$link" "${few[@]}" --copies "$copies" --json "$work/$link.json"
 	check "$link" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
-	document "$link: its document" "$work/$link.json" 'len(runs) == 12 and all(r["repeats"] == 2 and
-		r["half_rtt_ns"]["min"] > 0 and r["bursts"][1]["measured_ns"]["min"] > 0 for r in runs)'
+	document "$link: its document" "$work/$link.json" "[(r['size'], r['mode'], r['copies']) for r in runs] == [(size, mode, copies)
+		for size in (8, 4000) for copies in '$copies'.split(',') for mode in ('regular', 'ipp')] and all(r['repeats'] == 2 and
+		r['half_rtt_ns']['min'] > 0 and r['bursts'][1]['measured_ns']['min'] > 0 for r in runs)"
 done
 spawn server "$logp" --server --json "$work/server.json"
 server=$pid
