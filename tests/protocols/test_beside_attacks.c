@@ -7,6 +7,19 @@
 
 enum { HELD = 64, ANSWERING = 4096 };
 
+/* The server's channels: as many as by default, with --long, or an eighth of everything, so that they are taken sooner. */
+static unsigned
+channels_each(void)
+{
+	return test_is_long() ? 1024 : 128;
+}
+
+static const char *
+settings(void)
+{
+	return test_is_long() ? NULL : "chan [channels=8192, hosts=256, peer_channels=128];";
+}
+
 /* Channels of calls in the client's name; those of calls in the enemy's own name begin at OWN. */
 enum { FORGED = 0x7000, FORGED_COUNT = 512 };
 #define OWN UINT32_C(0xf0000000)
@@ -209,8 +222,8 @@ begin_far(struct siege *s)
 static void
 call_of_next(struct siege *s, uint64_t len)
 {
-	siege_send_request(s, &s->peers[s->data[CHANNEL] % HELD], (uint32_t)(s->data[CHANNEL] / HELD % 1024), 0, 5,
-			   ++s->ids, len);
+	siege_send_request(s, &s->peers[s->data[CHANNEL] % HELD], (uint32_t)(s->data[CHANNEL] / HELD % channels_each()),
+			   0, 5, ++s->ids, len);
 	s->data[CHANNEL]++;
 }
 
@@ -240,7 +253,7 @@ tick_forged(struct siege *s)
 static void
 tick_channels(struct siege *s)
 {
-	for (unsigned i = 0; i < (s->data[CHANNEL] < HELD * 1024 ? 16 : 1); i++)
+	for (unsigned i = 0; i < (s->data[CHANNEL] < HELD * channels_each() ? 16 : 1); i++)
 		call_of_next(s, 16);
 }
 
@@ -321,7 +334,7 @@ judge(struct siege *s, bool is_lossy)
 static void
 try_with(const struct attack *attack, uint64_t client_ns, unsigned loss)
 {
-	struct siege *s = siege_new(loss);
+	struct siege *s = siege_new_with(loss, 0, settings());
 
 	s->ids = 2;
 	s->variant = attack->variant;
@@ -341,10 +354,37 @@ try_with(const struct attack *attack, uint64_t client_ns, unsigned loss)
 }
 
 static void
-try_beside(const struct attack *attack)
+try_early(const struct attack *attack)
 {
 	try_with(attack, 0, 10);
+}
+
+static void
+try_at_height(const struct attack *attack)
+{
 	try_with(attack, 2 * SIEGE_S, 0);
+}
+
+static void
+try_beside(const struct attack *attack)
+{
+	try_early(attack);
+	try_at_height(attack);
+}
+
+/* Tries two variants: with --long each at both times. */
+static void
+try_variants(struct attack *attack)
+{
+	if (test_is_long())
+		try_beside(attack);
+	else
+		try_early(attack);
+	attack->variant = 1;
+	if (test_is_long())
+		try_beside(attack);
+	else
+		try_at_height(attack);
 }
 
 TEST(calls_beside_nothing)
@@ -406,16 +446,14 @@ TEST(calls_beside_long_replies_to_many_addresses_of_one_machine)
 {
 	struct attack attack = { .begin = begin_held, .tick = tick_many_long_replies, .every_ns = SIEGE_MS };
 
-	for (; attack.variant < 2; attack.variant++)
-		try_beside(&attack);
+	try_variants(&attack);
 }
 
 TEST(calls_beside_long_replies_to_many_networks)
 {
 	struct attack attack = { .begin = begin_far, .tick = tick_many_long_replies, .every_ns = SIEGE_MS };
 
-	for (; attack.variant < 2; attack.variant++)
-		try_beside(&attack);
+	try_variants(&attack);
 }
 
 TEST(calls_beside_requests_of_hosts_that_there_are_not)

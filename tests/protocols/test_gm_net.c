@@ -20,7 +20,7 @@ enum {
 	LATE = 16,    /* buffers that the user posts, each when it has had a message */
 };
 
-static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 14000, .end_ms = 24000 };
+static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 13000, .end_ms = 23000 };
 
 /* A session that a talker has opened; numbered over all hosts and boots. */
 struct conversation {
