@@ -16,7 +16,7 @@
 #include "tests/random.h"
 #include "tests/test.h"
 
-enum { KINDS = 4, ROUNDS = 4, ROUNDS_LONG = 20, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
+enum { KINDS = 4, ROUNDS = 2, ROUNDS_LONG = 20, DIFFER_FRAMES = 4096, DIFFER_LONG = 2048, DIFFER_TEXT = 256 };
 
 enum { BY_LAYERS, BY_PATHS, DIFFER_HOSTS };
 

@@ -20,7 +20,7 @@ enum {
 	LATE = 16,    /* buffers that the user posts, each when it has had a message */
 };
 
-static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 13000, .end_ms = 23000 };
+static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 14000, .end_ms = 24000 };
 
 /* A session that a talker has opened; numbered over all hosts and boots. */
 struct conversation {
@@ -381,7 +381,7 @@ TEST(messages_arrive_once_and_in_order_whatever_the_network_does)
 
 TEST(messages_arrive_once_and_in_order_whoever_crashes)
 {
-	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(1); seed++)
 		world_run(1000000 + seed, short_path, "", 60, true);
 }
 
@@ -406,14 +406,14 @@ TEST(messages_wait_for_buffers_that_are_posted)
 /* Receivers forget sessions all the time: few of the senders' sessions then end without anybody's being gone. */
 TEST(messages_arrive_once_and_in_order_where_sessions_are_forgotten)
 {
-	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
+	for (uint64_t seed = 1; seed <= net_runs(1); seed++)
 		world_run(5000001 + 2 * seed, short_path, ", sessions=3, peer_sessions=2", 60, true);
 }
 
 TEST(messages_arrive_once_and_in_order_without_flow_control)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
-		world_run(6000000 + seed, short_path, ", flow=no", seed % 2 == 0 ? 5000 : 60, true);
+		world_run(6000000 + seed, short_path, ", flow=no", seed % 2 == 0 ? 2000 : 60, true);
 }
 
 TEST(messages_that_are_sent_once_arrive_once_and_in_order_if_at_all)

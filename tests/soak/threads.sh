@@ -17,11 +17,9 @@ pair() {
 	fi
 }
 
-for driver in interrupt poll adaptive; do
-	pair "virtio, $driver" --link virtio --driver $driver
-done
-pair "virtio, a budget" --link virtio --graph graphs/udptest-budget.dot
-pair "virtio, two links" --link virtio --graph graphs/udptest-multihomed.dot
+pair "virtio, interrupt" --link virtio --driver interrupt
+pair "virtio, poll, a budget" --link virtio --driver poll --graph graphs/udptest-budget.dot
+pair "virtio, adaptive, two links" --link virtio --driver adaptive --graph graphs/udptest-multihomed.dot
 pair "memif" --link memif --driver poll
 pair "ring" --link ring --driver poll
 for driver in interrupt adaptive; do
@@ -40,8 +38,7 @@ calls() {
 	fi
 }
 
-calls "calls, virtio, interrupt" --link virtio --driver interrupt --size 1,4000
-calls "calls, virtio, poll" --link virtio --driver poll --threads 2
+calls "calls, virtio, interrupt" --link virtio --driver interrupt --size 1,4000 --threads 2
 calls "calls, memory" --link memory --threads 2
 
 client=("$udptest" --client 10.77.0.2 --set udptest.timeout=20s)

@@ -27,7 +27,7 @@
 enum {
 	SWARM_FAILURES_MAX = 10, /* then the batch ends */
 	SWARM_REAL_TIME = 30,    /* seconds of processor time; ten times as many by the clock */
-	SWARM_MUTANT_TIME = 5,   /* the same for a mutant: many never end */
+	SWARM_MUTANT_TIME = 1,   /* the same for a mutant: many never end */
 	SWARM_BATCH = 200,       /* runs from which on every kind of fault must have happened */
 };
 
