@@ -337,7 +337,11 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 		cunit "threads $folder/$name" $fixed_addresses build/tsan/tests/$name $part
 	done
 	for name in test_memory test_dpdk test_dpdk_lanes test_dpdk_virtio; do
-		cunit "threads platform/$name" $fixed_addresses build/tsan/tests/$name
+		# Of the links between two processes, those tests in which messages go.
+		part=
+		[ "$name" != test_dpdk_virtio ] || [ "$long" -ne 0 ] ||
+			part='client_sleeps_and_server_sleeps server_polls_and_client_sleeps chains lent_bytes bursts outlives finds_the_next'
+		cunit "threads platform/$name" $fixed_addresses build/tsan/tests/$name $part
 	done
 	cunit "threads platform/test_dpdk_links" $fixed_addresses build/tsan/tests/test_dpdk_links \
 		$([ "$long" -ne 0 ] || echo memif)

@@ -51,8 +51,7 @@ for mode in regular ipp; do
 	for driver in interrupt adaptive poll; do
 		stand $echoes --mode $mode --driver $driver --json "$work/host.json"
 		for size in 0 65507; do
-			pings "ping of $size bytes, $mode, $driver" 10.77.0.2 --mode $mode --driver $driver --size $size \
-				--count 10 --interval 20ms
+			pings "ping of $size bytes, $mode, $driver" 10.77.0.2 --mode $mode --driver $driver --size $size --count 10
 		done
 		stood "the host, $mode, $driver" INT '^icmp.requests +20$'
 		document "... and its document" "$work/host.json" '(d["program"] == "xk run" and d["host"]["mode"] == "'$mode'"
@@ -86,7 +85,7 @@ pings "a pair, two processes" --size 3000 --count 50
 check "a line for each reply" "$(cat "$work/out")" \
 	[ "$(grep -c '^3000 bytes from 10.77.0.2: seq [0-9]*, [0-9.]* us$' "$work/out")" -eq 50 ]
 check "a summary" "$(cat "$work/out")" grep -q '^10.77.0.2: 50 sent, 50 received, 0 lost (0 %)' "$work/out"
-pings "a pair, polling" --driver poll --count 20 --interval 20ms
+pings "a pair, polling" --driver poll --count 20
 for link in ring memory; do
 	pings "a pair, in one process, $link" --link $link --size 9000 --mode regular
 done

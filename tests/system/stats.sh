@@ -71,6 +71,8 @@ expect "... and one must be chosen" 1 '2 hosts may be meant' "$xk" stats --json 
 run 20 "$xk" stats "$second" --once --interval 100ms
 check "a process's number is a name" "$(cat "$work/err")" grep -q 'mode regular' "$work/out"
 expect "another name is none" 1 'no host is called none' "$xk" stats none
+ended "a host ends while it offers its counts" "$second"
+check "... and takes its socket along" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of "te_st_-$second")" ]
 
 # ---- what is counted ---------------------------------------------------------------------------------------------------
 
@@ -174,8 +176,6 @@ expect "--json into nowhere" 1 'cannot be written' "$xk" stats "$host" --interva
 kill -INT "$pings"
 await_end "$pings" 20
 check "pings have gone on all the time" "status $status: $(tail -n 3 "$work/pings.err")" [ "$status" -eq 0 ]
-ended "a host ends while it offers its counts" "$second"
-check "... and takes its socket along" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of "te_st_-$second")" ]
 spawn watcher "$xk" stats "$host" --interval 100ms
 watcher=$pid
 within 20 shown_often watcher || says watcher.out 'edge' || fail watcher "it shows nothing"
