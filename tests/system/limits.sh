@@ -24,7 +24,7 @@ under() {
 	local flag=$1 value=$2 why name
 	shift 2
 	# shellcheck disable=SC2016 # for the inner shell
-	run 60 bash -c 'ulimit "$0" "$1" && shift && "$@" 2>&1 >/dev/null | cat >&2; exit ${PIPESTATUS[0]}' "$flag" "$value" \
+	run 60 bash -c '(ulimit "$0" "$1" && shift && exec "$@") 2>&1 >/dev/null | cat >&2; exit ${PIPESTATUS[0]}' "$flag" "$value" \
 		${user:+setpriv --reuid="$user" --regid="$user" --clear-groups env -u XDG_RUNTIME_DIR} "$@"
 	why=$(fault)
 	name="ulimit $flag $value, ${*##*/}"

@@ -21,7 +21,7 @@
 #include "tools/histogram.h"
 
 enum { PAIR_CLIENT, PAIR_SERVER, PAIR_ENDS };
-enum { PAIR_HANDOFFS = 3, PAIR_DROPS = 128, PAIR_NAME = 64, PAIR_WHY = 200, PAIR_END_MS = 10000 };
+enum { PAIR_HANDOFFS = 3, PAIR_DROPS = 128, PAIR_NAME = 64, PAIR_WHY = 256, PAIR_END_MS = 10000 };
 
 /* The values of --handoff: the end whose test protocol leaves the driver. */
 enum pair_handoff {

@@ -145,6 +145,19 @@ roundtrip_simulate(struct roundtrip_end *end, int stop)
 	return ended ? 0 : -EDEADLK;
 }
 
+/* Adds a limit under which a link may carry nothing: DPDK's vhost does not say that it cannot map the client's memory. */
+static void
+roundtrip_add_limit(char *why)
+{
+	size_t len = strlen(why);
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur >> 30 == 0)
+		snprintf(why + len, PAIR_WHY - len,
+			 "; or the link's memory does not fit into the %lu MiB of `ulimit -v`",
+			 (unsigned long)(limit.rlim_cur >> 20));
+}
+
 /* Writes into result->why what its error means. */
 static void
 roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *block, struct pair_result *result)
@@ -171,6 +184,8 @@ roundtrip_explain(const struct roundtrip_end *end, const struct pair_block *bloc
 		snprintf(why, PAIR_WHY, "nothing happens any more: the engine stands still");
 	else
 		snprintf(why, PAIR_WHY, "no session to %s: %s", host, xk_error(result->error));
+	if (result->error == -ETIMEDOUT || result->error == -EHOSTUNREACH)
+		roundtrip_add_limit(why);
 }
 
 static bool
