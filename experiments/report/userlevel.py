@@ -75,7 +75,8 @@ def spent(lab, name):
     options = ("--graph", lab.graph(BENCH_GRAPHS.get(name, graph)), *options)
     one = lab.bench("message", *options, "--rounds", str(lab.rounds(200000, 20000)))
     parts = {"ns": one["message_ns"], "under_way": one["under_way"], "buffers": one["buffers"],
-             "instructions": {end: lab.once(["instructions", name, end], lambda end=end: instructions(lab, end, options)) for end in one["buffers"]}}
+             "instructions": {end: lab.once(["instructions", name, end], lambda end=end: instructions(lab, end, options))
+                              for end in one["buffers"] if not lab.brief or name not in (UNACKNOWLEDGED, GENERAL)}}
     if name != RAW:
         parts["fragmented"] = lab.bench("message", *options, "--rounds", "1000", "--size", str(FRAGMENTED))["buffers"]
     return parts
@@ -97,7 +98,7 @@ def instructions(lab, end, options):
 
 def costs(section, parts):
     def count(name, end):
-        number = parts[name]["instructions"][end]
+        number = parts[name]["instructions"].get(end, "")
         return "-" if isinstance(number, str) else f"{number:.0f}"
 
     section.table(
