@@ -22,12 +22,17 @@ for driver in poll interrupt adaptive; do
 	pair "$driver, threads" "$many" 27 True --driver $driver --size 1,4000,65507 --handoff none,both --threads 1,2,3
 	pair "$driver, one core" "$many" 4 True --driver $driver --size 1,4000 --handoff none --cores 0,0
 done
-pair "one mode" 30 1 'r["mode"] == "ipp"' --mode ipp
-pair "rounds that do not divide" 1013 2 True
-pair "many sizes" 20 16 True --size 7,8,9,1472,1473,2952,2953,32768
 
-# Where messages leave the driver is the graph's to say where --handoff does not, over any link.
+# What is the same over any link.
 over=(--link memory)
+pair "one mode" 30 1 'r["mode"] == "ipp"' --mode ipp "${over[@]}"
+pair "rounds that do not divide" 1013 2 True "${over[@]}"
+pair "many sizes" 20 16 True --size 7,8,9,1472,1473,2952,2953,32768 "${over[@]}"
+pair "--set for both ends" 20 2 True --set vnet.address=10.99.1.2/30 "${over[@]}"
+pair "--set for either end" 20 2 True --set client:vnet.address=10.98.0.7/16 --set server:vnet.address=10.98.0.9/16 \
+	"${over[@]}"
+
+# Where messages leave the driver is the graph's to say where --handoff does not.
 everywhere='r["mode"] == "regular" or r["handoffs"]["explicit"] == 2 * r["rounds"]'
 nowhere='sum(r["handoffs"].values()) == 0'
 pair "udptest.dot" 50 4 "$nowhere" --size 1,65507 "${over[@]}"
@@ -62,8 +67,6 @@ expect "a graph that is refused" 1 'there is no udptest' "$udptest" --link memor
 	--json "$work/kept.json"
 check "... leaves the results of another run" "$(cat "$work/kept.json")" grep -q kept "$work/kept.json"
 
-pair "--set for both ends" 20 2 True --set vnet.address=10.99.1.2/30
-pair "--set for either end" 20 2 True --set client:vnet.address=10.98.0.7/16 --set server:vnet.address=10.98.0.9/16
 pair "--set of a port" 20 2 True --set port.dev=elsewhere
 expect "--set at the server alone" 1 'client: .*10\.77\.0\.2 has not answered' "$udptest" --rounds 10 \
 	--set server:udptest.serve=no --set client:udptest.silence=1s --set client:udptest.timeout=100ms
