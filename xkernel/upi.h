@@ -517,7 +517,8 @@ void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
  * receiving, or another protocol from storing (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
  *
  * xk_keep_limit returns how many buffers self may keep now, xk_keep_room how many of these are left. Concurrent
- * shepherds may exceed the limit slightly. Any context.
+ * shepherds may exceed the limit slightly. Any context. When a kernel ends, each protocol's count must be 0 again; other
+ * counts are reported, and debug builds abort.
  */
 unsigned xk_keep_limit(const struct xk_protocol *self);
 unsigned xk_keep_room(const struct xk_protocol *self);

@@ -111,6 +111,7 @@ def main():
     if wrong:
         parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(EXPERIMENTS)}")
     try:
+        import page  # so that a missing package is reported before anything is measured
         os.makedirs(options.out, exist_ok=True)
         lab = labs.Lab(options.build, options.cores, options.quick, options.repeats, far=far.far_of(options), brief=options.brief)
         about = {"commit": commit(), "quick": options.quick, "repeats": options.repeats, "cores": options.cores, "link": options.link or "none"}
@@ -122,7 +123,6 @@ def main():
         if not sections:
             return labs.fail(f"interrupted: {lab.cut_short}")
         lab.about["minutes"] = round(sum(section["seconds"] for section in lab.machine.sections.values()) / 60)
-        import page
         page.write(sections, lab, options.out)
     except (labs.Failed, OSError, ImportError, ValueError, subprocess.SubprocessError) as why:
         return labs.fail(words_of(why))

@@ -17,9 +17,9 @@ def tell(good, name, why):
     print(f"ok {name}" if good else f"FAIL {name}: {why}")
 
 
-def refused(name, words, *arguments):
+def refused(name, words, *arguments, **environment):
     done = subprocess.run([sys.executable, os.path.join(ROOT, "experiments", f"{name}.py"), *arguments], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False, env=os.environ | environment)
     good = done.returncode == 1 and "Traceback" not in done.stderr and "[Errno" not in done.stderr and words in done.stderr
     tell(good, f"{name} {' '.join(arguments)}", f"status {done.returncode}: {done.stderr[-300:]}")
 
@@ -44,6 +44,12 @@ def main():
     for name in ("ipp1994/tables", "ipp1994/fit"):
         refused(name, "./run build", "--build", "/nonexistent")
         refused(name, "/nonexistent.dot", "--build", build, "--graph", "/nonexistent.dot")
+    with tempfile.TemporaryDirectory() as directory:
+        with open(os.path.join(directory, "matplotlib.py"), "w", encoding="ascii") as file:
+            file.write("raise ImportError(\"No module named 'matplotlib'\")\n")
+        out = os.path.join(directory, "out")
+        refused("report/report", "matplotlib", build, out, PYTHONPATH=directory)
+        tell(not os.path.exists(out), "... before anything is measured", "there is a report")
     refused("report/spent", "usage: spent.py PID")
     failed(build, "components/parts", "--from and --to name interfaces", "--kind", "packet", "--from", "nowhere", "--to",
            "nowhere")
