@@ -657,15 +657,17 @@ bursts_measure(struct bursts *b)
 	return true;
 }
 
-/* Returns how often the client has sent a message again. */
+/* Returns how often the client has sent a message again, or received one that the server had sent again. */
 static uint64_t
 bursts_retransmitted(const struct xk_protocol *am)
 {
-	unsigned i = 0;
+	unsigned counter = 0, drop = 0;
 
-	while (strcmp(am->type->counters[i], "retransmitted") != 0)
-		i++;
-	return xk_counter(am, i);
+	while (strcmp(am->type->counters[counter], "retransmitted") != 0)
+		counter++;
+	while (strcmp(xk_drop_name(am->type, drop), "duplicate") != 0)
+		drop++;
+	return xk_counter(am, counter) + atomic_load_explicit(&am->drops[drop], memory_order_relaxed);
 }
 
 static void

@@ -94,8 +94,9 @@ def check_data(data):
             tell(all(0 < one["sent_ns"] <= one["answered_ns"] for one in runs), "... a message is sent before it is answered")
             short, long = figures[0, 4], figures[0, 128]
             uses = name == scaling.KERNEL
-            tell(short["calls_sent"] == uses and long["calls"] == 3 * uses, "... and its system calls: REQUEST, REPLY and TAKEN",
-                 f"{short['calls_sent']} {long['calls']}")
+            again = data["retransmitted"] > 0 and long["calls"] > 3 * uses  # on a busy machine
+            tell(short["calls_sent"] == uses and (long["calls"] == 3 * uses or again), "... and its system calls: REQUEST, REPLY and TAKEN",
+                 f"{short['calls_sent']} {long['calls']}, {data['retransmitted']} sent again")
             tell((0 < short["kernel_sent_ns"] < short["sent_ns"]) if uses else short["kernel_sent_ns"] == 0, "... which take a part of its time",
                  f"{short['kernel_sent_ns']} {short['sent_ns']}")
             stored = figures[scaling.STORES[-1], 16]["calls"]
