@@ -3,8 +3,9 @@
  * (2001). As in the paper, the cost of sharing pages between a user and a device is approximated by what a user can ask for:
  * mlock and munlock, which pin pages and let them go, and two mprotect, which forbid writing and allow it again.
  *
- * `copy` takes its bytes from memory that is used in turn, `cached` always the same. All sizes and ways alternate; a figure is
- * the median of the rounds.
+ * `copy` takes its bytes from memory that is used in turn: none is read or written again before all the rest, which no cache
+ * holds. `cached` always takes the same bytes, so they are in the first level of the caches that holds both copies. All sizes
+ * and ways alternate; a figure is the median of the rounds.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "platform/clock.h"
 #include "tools/batches.h"
@@ -20,7 +22,15 @@
 #include "tools/options.h"
 #include "xkernel/base.h"
 
-enum { PAGES_PAGE = 4096, PAGES_SIZE_MAX = 1 << 20, PAGES_ROUNDS_MAX = 10000, PAGES_CALIBRATE_NS = 20000000 };
+enum {
+	PAGES_PAGE = 4096,
+	PAGES_SIZE_MAX = 1 << 20,
+	PAGES_ROUNDS_MAX = 10000,
+	PAGES_CALIBRATE_NS = 20000000,
+	PAGES_CACHES = 3
+};
+
+#define PAGES_MEMORY_MAX (UINT64_C(1) << 32)
 
 enum pages_way { PAGES_COPY, PAGES_CACHED, PAGES_LOCK, PAGES_PROTECT, PAGES_WAYS };
 static const char *const pages_ways[] = { "copy_ns", "cached_ns", "lock_ns", "protect_ns" };
@@ -34,7 +44,8 @@ struct pages {
 	struct clock clock;
 	double ghz; /* of the counter; 0: there is none */
 	uint8_t *from, *to, *mapped;
-	size_t place;   /* in from, and in to */
+	size_t place; /* in from, and in to: of the next copy */
+	uint64_t caches[PAGES_CACHES];
 	int lock_error; /* 0: pages may be locked */
 	double ns[OPTIONS_LIST][PAGES_WAYS][PAGES_ROUNDS_MAX];
 };
@@ -45,8 +56,9 @@ static const struct options_option pages_options[] = {
 	       .max = PAGES_SIZE_MAX),
 	OPTION(NUMBER, struct pages, rounds, "rounds", "N", "of each size and way (2000)", .min = 1,
 	       .max = PAGES_ROUNDS_MAX),
-	OPTION(NUMBER, struct pages, memory, "memory", "N", "bytes that are used in turn (67108864)",
-	       .min = PAGES_SIZE_MAX, .max = UINT64_C(1) << 32),
+	OPTION(NUMBER, struct pages, memory, "memory", "N",
+	       "bytes that are used in turn (four times the largest cache, at least 67108864)", .min = PAGES_SIZE_MAX,
+	       .max = PAGES_MEMORY_MAX),
 	OPTION(FLAG, struct pages, json, "json", NULL, "JSON on standard output"),
 	{ .name = NULL },
 };
@@ -58,10 +70,30 @@ static const struct options_program pages_program = {
 	.options = pages_options,
 };
 
+/* Of the levels' caches for data, in bytes; 0: there is none, or the system does not say. */
+static void
+pages_find_caches(uint64_t caches[PAGES_CACHES])
+{
+	static const int names[PAGES_CACHES] = { _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE };
+
+	for (unsigned i = 0; i < PAGES_CACHES; i++) {
+		long size = sysconf(names[i]);
+
+		caches[i] = size > 0 ? (uint64_t)size : 0;
+	}
+}
+
 static int
 pages_lock(uint8_t *bytes, size_t size)
 {
 	return mlock(bytes, size) == 0 && munlock(bytes, size) == 0 ? 0 : errno;
+}
+
+static void
+pages_copy(struct pages *p, size_t place, size_t size)
+{
+	memcpy(p->to + place, p->from + place, size);
+	__asm__ volatile("" : : "r"(p->to) : "memory"); /* the copy is wanted */
 }
 
 /* Returns the nanoseconds of a way, once. */
@@ -69,11 +101,14 @@ static double
 pages_once(struct pages *p, enum pages_way way, size_t size)
 {
 	uint64_t begun_ns;
-	size_t place;
+	size_t place = 0;
 
-	if (way == PAGES_COPY && (p->place += size) + size > p->memory)
-		p->place = 0;
-	place = way == PAGES_COPY ? p->place : 0;
+	if (way == PAGES_COPY) {
+		place = p->place + size <= p->memory ? p->place : 0;
+		p->place = place + size;
+	} else if (way == PAGES_CACHED) {
+		pages_copy(p, 0, size); /* the other ways have used the caches, too */
+	}
 	begun_ns = clock_now_ns(&p->clock);
 	switch (way) {
 	case PAGES_LOCK:
@@ -85,8 +120,7 @@ pages_once(struct pages *p, enum pages_way way, size_t size)
 			  mprotect(p->mapped, size, PROT_READ | PROT_WRITE) == 0);
 		break;
 	default:
-		memcpy(p->to + place, p->from + place, size);
-		__asm__ volatile("" : : "r"(p->to) : "memory"); /* the copy is wanted */
+		pages_copy(p, place, size);
 	}
 	return (double)(clock_now_ns(&p->clock) - begun_ns);
 }
@@ -133,6 +167,11 @@ pages_tell(struct pages *p)
 	if (p->json) {
 		json_object(&json, NULL);
 		json_double(&json, "ghz", p->ghz);
+		json_uint(&json, "memory", p->memory);
+		json_array(&json, "caches");
+		for (unsigned i = 0; i < PAGES_CACHES; i++)
+			json_uint(&json, NULL, p->caches[i]);
+		json_close(&json);
 		json_string(&json, "lock_error", p->lock_error == 0 ? NULL : xk_error(p->lock_error));
 		json_array(&json, "sizes");
 	} else {
@@ -190,7 +229,11 @@ main(int argc, char **argv)
 		return OPTIONS_FAILURE;
 	p->sizes = (struct options_numbers){ 5, { PAGES_PAGE, 8192, 16384, 32768, 65536 } };
 	p->rounds = 2000;
+	pages_find_caches(p->caches);
 	p->memory = UINT64_C(64) << 20;
+	for (unsigned i = 0; i < PAGES_CACHES; i++)
+		if (4 * p->caches[i] > p->memory)
+			p->memory = 4 * p->caches[i] < PAGES_MEMORY_MAX ? 4 * p->caches[i] : PAGES_MEMORY_MAX;
 	status = options_parse(&pages_program, argc, argv, p, &operands);
 	if (status == OPTIONS_GO)
 		status = pages_run(p);
