@@ -5,7 +5,6 @@ import lab as labs
 import stamps
 
 PROGRAMS = ("udptest", "chantest")
-FINEST_NS = 10  # below that, the clock's steps are all there is
 TWINS = ("s_twice", "s_calls")  # each has another vstamp right below: what is between is what a vstamp costs
 GROUPS = ("Wake-up", "Doorbell", "Dispatch", "Receive", "Protocols, up", "Application", "Protocols, down", "Transmit")
 COLORS = ("#777777", "#bbbbbb", "#c7803a", "#e0b070", "#4878a8", "#a83232", "#88aed0", "#6a9a58")
@@ -110,8 +109,8 @@ def run(lab):
     )
     section.text(
         "Parts are less what stamps cost: between two vstamps, what is between two that follow each other directly; elsewhere, "
-        "one reading of the clock. The clock goes in steps of some nanoseconds: of what takes less than ten, here and there "
-        "less than nothing is left."
+        "one reading of the clock. The clock goes in steps of some nanoseconds, so figures below ten mean little, and some are "
+        "negative; they are shown so that rows and columns add up."
     )
     for program, (sleeping, _, _) in found.items():
         pool = sleeping.pool
@@ -166,8 +165,9 @@ def parts_of(sleeping, polling):
     return rows
 
 
-def figure(ns):
-    return str(round(ns)) if ns >= FINEST_NS else f"< {FINEST_NS}"
+def shown(ns):
+    """What is less than the clock's steps, too, so that rows and columns add up."""
+    return str(round(ns))
 
 
 def share(ns, total):
@@ -177,15 +177,15 @@ def share(ns, total):
 def table(section, program, sleeping, polling, documents):
     rows = parts_of(sleeping, polling)
     total = sleeping.outside + sum(part.both() for part, _ in rows)
-    lines = [("wake-up: from the doorbell to the end of the sleep", "", "", figure(sleeping.outside),
+    lines = [("wake-up: from the doorbell to the end of the sleep", "", "", shown(sleeping.outside),
               share(sleeping.outside, total), "")]
     for part, other in rows:
-        lines.append((part.text, figure(part.client), figure(part.server), figure(part.both()), share(part.both(), total),
-                      "" if other is None else figure(other.both())))
+        lines.append((part.text, shown(part.client), shown(part.server), shown(part.both()), share(part.both(), total),
+                      "" if other is None else shown(other.both())))
     whole, with_stamps = measured(documents), measured(sleeping.pool.documents)
     lines += [
-        ("all parts", "", "", figure(total), share(total, total), ""),
-        ("and the stamps", "", "", figure(sleeping.stamps()), "", figure(polling.stamps())),
+        ("all parts", "", "", shown(total), share(total, total), ""),
+        ("and the stamps", "", "", shown(sleeping.stamps()), "", shown(polling.stamps())),
         ("measured by the program, with stamps", "", "", labs.spread(with_stamps, 0), "", ""),
         ("measured by the program, without any", "", "", labs.spread(whole, 0), "", ""),
     ]

@@ -12,11 +12,11 @@ def can(named):
     return "fragments" in named
 
 
-def draw(axes, named, machine):
-    """From the experiment with datagrams: both placements of the hosts, and the floors."""
+def draw(axes, named):
+    """From the experiment with datagrams: both placements of the hosts, and DPDK alone, which took its turn."""
     found = named["fragments"].trips
     place, ticks = 0, []
-    for trips, floor in zip(found, ("apart", "together")):
+    for trips in found:
         top = place - 0.6
         for (mode, handoff), words in ROWS.items():
             us = trips.median_us(mode, handoff, 1, 1)
@@ -24,9 +24,8 @@ def draw(axes, named, machine):
             axes.annotate(f"{us['median']:.1f} µs", (us["high"], place), xytext=(6, 0), textcoords="offset points", va="center")
             ticks.append((place, words))
             place += 1
-        if floor == "together" or " core " in trips.where:
-            floors = [taken[f"asleep_{floor}_ns"]["p50"] / 1000 for taken in machine.floors]
-            axes.plot([labs.median(floors)] * 2, [top, place - 0.4], **looks.FLOOR)
+        if trips.floors:
+            axes.plot([labs.median(trips.floors) / 1000] * 2, [top, place - 0.4], **looks.FLOOR)
         axes.text(0, top - 0.15, trips.where, va="bottom", fontweight="bold")
         place += 1.1
     axes.set_yticks([at for at, _ in ticks], [words for _, words in ticks])

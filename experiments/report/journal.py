@@ -1,46 +1,84 @@
-"""journal.py - what has been measured, line by line, so that an interrupted report can go on where it ended."""
+"""journal.py - what has been measured, line by line, so that a report can go on where it ended, or be made again."""
 import json
+import os
 import threading
 
 from programs import Failed
 
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+
+
+def text_of(what):
+    """JSON that is the same wherever the checkout is: a result's name, or the result."""
+    return json.dumps(what).replace(ROOT + os.sep, "")
+
+
+def load(data, path):
+    """(what the results depend on, {name: results}) of a file's whole lines."""
+    try:
+        about, *lines = [json.loads(line) for line in data.splitlines()]
+        kept = {}
+        for key, result in lines:
+            kept.setdefault(key, []).append(result)
+    except ValueError as why:
+        raise Failed(f"{path} is no record of a report's measurements: {why}") from None
+    return about, kept
+
 
 class Journal:
-    """Results of measurements, in a file. about: what all of them depend on; a file about something else is refused."""
+    """
+    Results of measurements, in a file. about: what all of them depend on; a file about something else is refused. first: what else
+    is to be known of the report, from when it was begun.
+    """
 
-    def __init__(self, path, about, resumes):
+    def __init__(self, path, about, first, resumes):
         self.lock = threading.Lock()  # measurements on virtual time are made several at a time
         self.kept = {}
+        self.about = about | first
         if resumes:
             self.read(path, about)
         else:
             with open(path, "w", encoding="utf-8") as file:
-                file.write(json.dumps(about) + "\n")
+                file.write(json.dumps(self.about) + "\n")
         self.file = open(path, "a", encoding="utf-8")
 
     def read(self, path, about):
         try:
             with open(path, "r+b") as file:
                 data = file.read()
-                file.truncate(data.rfind(b"\n") + 1)  # the last line may have been cut off
-            was, *lines = [json.loads(line) for line in data[:data.rfind(b"\n") + 1].splitlines()]
-        except (OSError, ValueError) as why:
+                whole = data.rfind(b"\n") + 1  # the last line may have been cut off
+                file.truncate(whole)
+        except OSError as why:
             raise Failed(f"--resume: nothing to resume: {why}") from None
-        other = [f"{key} {was.get(key)} instead of {value}" for key, value in about.items() if was.get(key) != value]
+        self.about, self.kept = load(data[:whole], path)
+        other = [f"{key} {self.about.get(key)} instead of {value}" for key, value in about.items() if self.about.get(key) != value]
         if other:
             raise Failed(f"--resume: {path} was measured with {', '.join(other)}")
-        for key, result in lines:
-            self.kept.setdefault(key, []).append(result)
 
     def once(self, what, measure):
         """Returns the next kept result of this name, or measures one and keeps it."""
-        key = json.dumps(what)
+        key = text_of(what)
         with self.lock:
             if self.kept.get(key):
                 return self.kept[key].pop(0)
         # As a reader of the file will get it: numbers as keys become text, and tuples lists.
-        text = json.dumps(measure())
+        text = text_of(measure())
         with self.lock:
             self.file.write(json.dumps([key, json.loads(text)]) + "\n")
             self.file.flush()
         return json.loads(text)
+
+
+class Record:
+    """A journal that is only read: its report is made again, and nothing is measured."""
+
+    def __init__(self, path):
+        self.path = path
+        with open(path, "rb") as file:
+            self.about, self.kept = load(file.read(), path)
+
+    def once(self, what, _):
+        try:
+            return self.kept[text_of(what)].pop(0)
+        except (KeyError, IndexError):
+            raise Failed(f"{self.path} has no result of {text_of(what)}: it is of another version, or not whole") from None

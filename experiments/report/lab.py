@@ -7,11 +7,13 @@ import sys
 import tempfile
 
 CLIENTS = {"udptest": "udptest", "chantest": "chantest", "logp": "logptest"}  # a program's, in its own graph
+FLOOR = os.path.join("experiments", "floors", "bare_dpdk_echo")
 REPEATS = 6  # unless told: the least number whose lowest and highest value hold the median with 95 % confidence
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 
 sys.path.insert(0, os.path.join(ROOT, "experiments"))
+import journal
 from programs import Failed
 
 
@@ -26,6 +28,7 @@ class Lab:
         self.brief = brief  # even less: for tests, which look at what is made of figures, not at these
         self.repeats = repeats
         self.journal = None
+        self.measures = True  # false: everything is in the journal
         self.chapter = ""  # the experiment that is being made
         self.progress = lambda part: None
         self.disturbed = []  # sentences on what makes figures less than they should be
@@ -56,7 +59,7 @@ class Lab:
 
     def kept(self, what):
         """All results kept under this name, which are then gone."""
-        return self.journal.kept.pop(json.dumps([self.chapter, *what]), []) if self.journal else []
+        return self.journal.kept.pop(journal.text_of([self.chapter, *what]), []) if self.journal else []
 
     def run(self, program, *arguments):
         """The document that a program of the build directory writes."""
@@ -97,15 +100,25 @@ class Lab:
     def bench(self, what, *arguments):
         return self.run("xk", "bench", what, *arguments)
 
-    def trips(self, program, *arguments, together=False):
-        """All configurations of one program, as often as there are repetitions: Trips. together: both hosts on one core, of this machine."""
+    def floor_asleep_ns(self, cores):
+        """A message there and back with nothing but DPDK, and ends that sleep."""
+        run = self.run_told(FLOOR, "--cores", cores, "--rounds", str(self.rounds(1000, 100)), "--sleep")
+        return run["rtt_ns"]["p50"]
+
+    def trips(self, program, *arguments, together=False, floor=False):
+        """
+        All configurations of one program, as often as there are repetitions: Trips. together: both hosts on one core, of this
+        machine. floor: DPDK alone takes its turn, too, unless there are two machines.
+        """
         core = self.cores.split(",", maxsplit=1)[0]
         ends, where = (["--cores", f"{core},{core}"], "both hosts on one core") if together else (self.ends(), self.apart())
-        documents = []
+        documents, floors = [], []
         for turn in range(self.repeats):
             self.progress(turn / self.repeats)
             documents.append(self.run(program, *ends, *arguments))
-        trips = Trips(documents, where)
+            if floor and (together or not self.far):
+                floors.append(self.floor_asleep_ns(ends[1]))
+        trips = Trips(documents, where, floors)
         self.disturbed += trips.losses()
         self.noticed += trips.jumps()
         return trips
@@ -154,8 +167,9 @@ def told_key(mode, handoff, threads, size):
 class Trips:
     """Round trips of several configurations, repeated: within each repetition they were measured in turn."""
 
-    def __init__(self, documents, where):
+    def __init__(self, documents, where, floors=()):
         self.documents = documents
+        self.floors = floors  # DPDK alone took so many nanoseconds, in each repetition
         self.where = where  # the hosts are
         self.machine = documents[0]["machine"]
         self.runs = {}
@@ -186,6 +200,10 @@ class Trips:
         pairs = zip(self.runs[slower], self.runs[faster])
         return interval([(a["rtt_ns"]["p50"] - b["rtt_ns"]["p50"]) / 1000 for a, b in pairs])
 
+    def above_floor_us(self, key):
+        """What a configuration takes more than DPDK alone, from differences within each repetition."""
+        return interval([(run["rtt_ns"]["p50"] - floor) / 1000 for run, floor in zip(self.runs[key], self.floors)])
+
     def per_message(self, key, count):
         """A count of both ends, of run[count]'s ends if it has them, for each message delivered."""
         runs = self.runs[key]
@@ -200,6 +218,11 @@ class Trips:
 # ---- what an experiment has to say ----
 
 
+def is_saved(saved):
+    """Whether something is saved; None: repetitions do not agree on it."""
+    return None if saved["low"] <= 0 < saved["high"] else saved["low"] > 0
+
+
 def bytes_of(size):
     return "1 byte" if size == 1 else f"{size} bytes"
 
@@ -207,6 +230,10 @@ def bytes_of(size):
 def spread(value, digits=1):
     """'12.3 (12.1 to 12.6)'"""
     return f"{value['median']:.{digits}f} ({value['low']:.{digits}f} to {value['high']:.{digits}f})"
+
+
+AGREES = {True: "yes", False: "NO", None: "unclear"}
+VERDICTS = {True: "confirmed", False: "contradicted", None: "unclear"}
 
 
 class Section:
@@ -218,22 +245,36 @@ class Section:
         self.question = question
         self.answer = ""  # a sentence or two, for the page's beginning
         self.why = ""  # what may explain checks that fail
-        self.parts = []  # ("text", words), ("table", title, head, rows), ("plot", title, draw, seen), ("graph", title, file, labels)
+        self.parts = []  # ("text", words), ("table", title, head, rows, judged), ("plot", title, draw, seen), ("graph", title, file, labels)
         self.virtual = virtual  # what bears the answer is on virtual time, which nobody disturbs
-        self.compared = []  # (what, here, then)
+        self.compared = []  # (what, here, then, agrees)
         self.checks = []
+        self.unjudged = []  # (published figures that no check is about, why)
         self.disturbed = []  # sentences on what disturbed it
         self.data = {}
 
     def text(self, words):
         self.parts.append(("text", words))
 
-    def table(self, title, head, rows):
-        self.parts.append(("table", title, head, rows))
+    def table(self, title, head, rows, judged="", unjudged=""):
+        """
+        judged: which checks are about its published figures; unjudged: of which there is none, and why. A table with published
+        figures needs one of them.
+        """
+        has_published = any("published" in str(text) for text in (title, *head, *(row[0] for row in rows)))
+        if has_published and not judged and not unjudged:
+            raise Failed(f"{self.name}: nothing judges the published figures of \"{title}\"")
+        if unjudged:
+            self.unjudged.append((title, unjudged))
+        self.parts.append(("table", title, head, rows, " ".join(filter(None, (judged and f"Judged: {judged}.", unjudged and f"Not judged: {unjudged}.")))))
 
-    def compare(self, what, here, then):
-        """A row of what was found here, beside what was published."""
-        self.compared.append((what, here, then))
+    def compare(self, what, here, then, agrees, bears=False):
+        """A row of what was found here, beside what was published. agrees, bears: as of check(); or why nothing can be told, in words."""
+        if isinstance(agrees, str):
+            self.unjudged.append((what, agrees))
+        else:
+            self.check(agrees, f"{what}: {here}; published {then}.", bears)
+        self.compared.append((what, here, then, f"not judged: {agrees}" if isinstance(agrees, str) else AGREES[agrees]))
 
     def plot(self, title, draw, seen=""):
         """draw(axes) is called with matplotlib's. seen: what is to be seen in it, if the answer is confirmed."""
@@ -248,8 +289,8 @@ class Section:
         self.checks.append({"agrees": agrees if agrees is None else bool(agrees), "text": words, "bears": bears})
 
     def check_saved(self, saved, words, bears=True):
-        """Whether something is saved: not clear if repetitions do not agree on it."""
-        self.check(None if saved["low"] <= 0 < saved["high"] else saved["low"] > 0, words, bears)
+        """Whether something is saved."""
+        self.check(is_saved(saved), words, bears)
 
     def verdict(self):
         """Whether the checks that bear the answer (all, if none is said to) agree. A disturbed run decides nothing."""
@@ -265,10 +306,6 @@ class Section:
         if self.verdict() is False:
             return f"A check failed: {' '.join(failed[:2])} (Measured: {self.answer}){' ' * bool(self.why)}{self.why}"
         return self.answer + (" (Other programs disturbed this measurement.)" if self.disturbed and self.verdict() is None else "")
-
-
-AGREES = {True: "yes", False: "NO", None: "unclear"}
-VERDICTS = {True: "confirmed", False: "contradicted", None: "unclear"}
 
 
 def fail(words):

@@ -6,8 +6,9 @@ import resource
 import shlex
 import time
 
+import lab as labs
+
 OTHERS_PERCENT = 10  # of a processor, used by other programs meanwhile: more is told
-FLOOR = os.path.join("experiments", "floors", "bare_dpdk_echo")
 FLOOR_ROUNDS = (20000, 2000)  # and with --quick
 
 
@@ -22,16 +23,10 @@ class Machine:
         self.sections = {}
 
     def take_floor(self):
-        """A message there and back with nothing but DPDK, polling and asleep; and a cache line's time, before and after."""
+        """A message there and back with nothing but DPDK, polling; and a cache line's time, before and after."""
         self.lab.chapter = "machine"
-        rounds = self.lab.rounds(*FLOOR_ROUNDS)
-        run = self.lab.run_told(FLOOR, "--cores", self.lab.cores, "--rounds", str(rounds))
-        floor = {"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]}
-        core = self.lab.cores.split(",", maxsplit=1)[0]
-        for where, cores in (("apart", self.lab.cores), ("together", f"{core},{core}")):
-            run = self.lab.run_told(FLOOR, "--cores", cores, "--rounds", str(rounds // 20), "--sleep")
-            floor[f"asleep_{where}_ns"] = run["rtt_ns"]
-        self.floors.append(floor)
+        run = self.lab.run_told(labs.FLOOR, "--cores", self.lab.cores, "--rounds", str(self.lab.rounds(*FLOOR_ROUNDS)))
+        self.floors.append({"rtt_ns": run["rtt_ns"], "cache_line_ns": run["machine"]["cache_line_ns"]})
 
     @contextlib.contextmanager
     def watched(self, name):
@@ -47,7 +42,8 @@ class Machine:
         try:
             yield
         except BaseException:
-            self.lab.once(["interrupted"], used)
+            if self.lab.measures:
+                self.lab.once(["interrupted"], used)
             raise
         parts.append(self.lab.once(["watched"], used))
         self.sections[name] = {"seconds": sum(part["seconds"] for part in parts),

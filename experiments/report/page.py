@@ -64,6 +64,7 @@ section > p { margin: .3rem 0; } .five li { margin: .35rem 0; }
 @media print, (min-width: 60rem) { .beside:has(figure):has(table) { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 1.5rem; align-items: center; }
   .beside td, .beside th { white-space: normal; padding: .18em .4em; } }
 table { border-collapse: collapse; margin: .6rem 0; font-size: .88rem; font-variant-numeric: tabular-nums; }
+.judged { color: var(--faint); font-size: .8rem; margin: -.3rem 0 .6rem; }
 caption { text-align: left; color: var(--faint); padding: .2em 0; }
 th, td { padding: .18em .7em; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { white-space: normal; vertical-align: bottom; } th:first-child, td:first-child { text-align: left; white-space: normal; padding-left: 0; }
@@ -142,7 +143,7 @@ class Page:
         self.figures += 1
         return (f'<figure class="graph">{inline(svg)}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>')
 
-    def table(self, title, head, rows, name=None):
+    def table(self, title, head, rows, judged="", name=None):
         self.tables += 1
         link = f' (<a href="{name}.csv">CSV</a>)' if name else ""
         lines = [f'<div class="wide"><table><caption>Table {self.tables}. {text_of(title)}{link}</caption>']
@@ -154,7 +155,7 @@ class Page:
         if name:
             with open(os.path.join(self.out, name + ".csv"), "w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows([head, *rows])
-        return "\n".join(lines + ["</table></div>"])
+        return "\n".join(lines + ["</table></div>"] + [f'<p class="judged">{text_of(judged)}</p>'] * bool(judged))
 
     # ---- a question ----
 
@@ -173,7 +174,7 @@ class Page:
                 folded.append(("graph", *what))
         first = next((part for part in folded if part[0] == "plot"), None)
         if section.compared:
-            shown.append(self.table("Measured here, and published.", ("", "here", "published"), section.compared))
+            shown.append(self.table("Measured here, and published.", ("", "here", "published", "agrees"), section.compared))
         if first:
             shown.append(self.plot(*first[1:], (5.4, 2.6) if section.compared else (8.6, 2.5)))
             folded.remove(first)
@@ -187,7 +188,9 @@ class Page:
 
 def verdict(section):
     word = labs.VERDICTS[section.verdict()]
-    return f'<span class="verdict {word}">{word}</span>'
+    others = [check for check in section.checks if check["agrees"] is False]
+    but = f"; {len(others)} of {len(section.checks)} checks disagree" if word == "confirmed" and others else ""
+    return f'<span class="verdict {word}">{word}{but}</span>'
 
 
 def answer(section):
@@ -221,12 +224,18 @@ def warnings(lab, named):
             + f'<div class="disturbed"><details><summary>{words}</summary><ul>{items}</ul></details></div>')
 
 
-def disagreeing(sections):
-    """All checks that fail, in one place."""
-    found = [(section, check["text"]) for section in sections for check in section.checks if check["agrees"] is False]
+def summary(sections):
+    """All checks that fail or cannot tell, and all that is not checked, in one place."""
     count = sum(len(section.checks) for section in sections)
-    items = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {text_of(text)}</li>' for section, text in found)
-    return f"<details><summary>{len(found)} of {count} checks disagree</summary><ul>{items}</ul></details>" if found else ""
+    found = {"disagree": [(section, check["text"]) for section in sections for check in section.checks if check["agrees"] is False],
+             "are unclear": [(section, check["text"]) for section in sections for check in section.checks if check["agrees"] is None],
+             "": [(section, f"{what}: {why}.") for section in sections for what, why in section.unjudged]}
+    lists = []
+    for words, texts in found.items():
+        items = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {text_of(text)}</li>' for section, text in texts)
+        head = f"{len(texts)} of {count} checks {words}" if words else f"{len(texts)} comparisons with published figures are not judged"
+        lists.append(f"<details><summary>{head}</summary><ul>{items}</ul></details>" if texts else f"<p>{head}</p>")
+    return "\n".join(lists)
 
 
 def machine(lab):
@@ -246,7 +255,7 @@ def write(sections, lab, out):
     """index.html, and NAME.json and NAME-*.csv, NAME-*.svg of each section."""
     page = Page(lab, out)
     named = {section.name: section for section in sections}
-    top = page.plot(hero.TITLE.format(labs.confidence(lab.repeats)), lambda axes: hero.draw(axes, named, lab.machine), "hero", (8.6, 2.6)) if hero.can(named) else ""
+    top = page.plot(hero.TITLE.format(labs.confidence(lab.repeats)), lambda axes: hero.draw(axes, named), "hero", (8.6, 2.6)) if hero.can(named) else ""
     five = "".join(f'<li><a href="#{name}">{text_of(named[name].question)}</a> {answer(named[name])}</li>'
                    for name in hero.FIVE if name in named)
     body = "\n".join(page.section(number, section) for number, section in enumerate(sections, 1))
@@ -257,7 +266,7 @@ def write(sections, lab, out):
             f"<title>Interrupt protocol processing</title><style>{STYLE}</style>\n"
             f'<nav><ol>{links}</ol><a href="#machine">The machine</a><br><a href="#method">Method</a></nav>\n<main>'
             f"<h1>What interrupt protocol processing saves on this machine</h1>{about(lab)}{warnings(lab, named)}<p>{INTRO}</p>{top}"
-            f'<ul class="five">{five}</ul>\n{disagreeing(sections)}\n{body}\n<section id="machine"><h2>The machine</h2>{machine(lab)}</section>\n'
+            f'<ul class="five">{five}</ul>\n{summary(sections)}\n{body}\n<section id="machine"><h2>The machine</h2>{machine(lab)}</section>\n'
             f'<section id="method"><h2>Method</h2>{METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats))}</section></main>\n</html>\n')
     write_json(os.path.join(out, "machine.json"), lab.machine.data())
     for section in sections:
@@ -267,4 +276,5 @@ def write(sections, lab, out):
         document["pictures"] = [[title, os.path.relpath(lab.graph(graph), labs.ROOT), list(labels.values())] for kind, title, graph, labels in
                                 (part for part in section.parts if part[0] == "graph")]
         document["compared"] = section.compared
+        document["unjudged"] = section.unjudged
         write_json(os.path.join(out, section.name + ".json"), document)

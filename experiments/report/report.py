@@ -92,6 +92,16 @@ def commit():
     return done.stdout.strip() or "unknown"
 
 
+def again(options):
+    """The record that --again names; its report's options become these."""
+    record = journal.Record(options.again)
+    if record.about["link"] != "none":
+        raise labs.Failed(f"--again: {options.again} is of two machines, of which the other one's part is not kept")
+    for name in ("quick", "repeats", "cores", "brief", "only"):
+        setattr(options, name, record.about[name])
+    return record
+
+
 def main():
     parser = argparse.ArgumentParser(prog="report", description="the experiments of the papers, on this machine")
     parser.add_argument("build", help="where the programs are")
@@ -103,6 +113,7 @@ def main():
                         help=f"how often each run is made ({labs.REPEATS}): with fewer, the intervals hold the median less often")
     parser.add_argument("--only", default=",".join(EXPERIMENTS), metavar="NAME,...", help=f"of {', '.join(EXPERIMENTS)}")
     parser.add_argument("--resume", action="store_true", help="go on with a report that was interrupted")
+    parser.add_argument("--again", metavar="FILE", help="measure nothing: make the report of this measured.jsonl again, with the options that it was made with")
     far.add_options(parser)
     options = parser.parse_args()
     options.quick |= options.brief
@@ -113,11 +124,16 @@ def main():
     try:
         import page  # so that a missing package is reported before anything is measured
         os.makedirs(options.out, exist_ok=True)
+        kept = again(options) if options.again else None
         lab = labs.Lab(options.build, options.cores, options.quick, options.repeats, far=far.far_of(options), brief=options.brief)
-        about = {"commit": commit(), "quick": options.quick, "repeats": options.repeats, "cores": options.cores, "link": options.link or "none"}
-        lab.about = about | {"date": datetime.datetime.now().astimezone().isoformat(" ", "minutes"), "command": command_of(options)}
         os.stat(os.path.join(lab.build, "xk"))  # a wrong directory must not cost what was measured with another one
-        lab.journal = journal.Journal(os.path.join(options.out, "measured.jsonl"), about, options.resume)
+        about = {"commit": commit(), "quick": options.quick, "repeats": options.repeats, "cores": options.cores, "link": options.link or "none"}
+        first = {"date": datetime.datetime.now().astimezone().isoformat(" ", "minutes"), "command": command_of(options), "brief": options.brief,
+                 "only": options.only}
+        lab.journal = kept or journal.Journal(os.path.join(options.out, "measured.jsonl"), about, first, options.resume)
+        lab.measures = kept is None
+        lab.about = dict(lab.journal.about)
+        names = options.only.split(",")
         lab.machine = machines.Machine(lab)
         sections = measure(lab, names)
         if not sections:

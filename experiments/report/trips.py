@@ -7,23 +7,28 @@ def comma(numbers):
     return ",".join(map(str, numbers))
 
 
-def measure(lab, program, *arguments):
+def measure(lab, program, *arguments, floor=False):
     """(apart, together): the same on two cores, or two machines, and on one core."""
-    return lab.trips(program, *arguments), lab.trips(program, *arguments, together=True)
+    return lab.trips(program, *arguments, floor=floor), lab.trips(program, *arguments, together=True, floor=floor)
 
 
 def data(found):
     """What the run has measured, for its JSON: every repetition."""
-    return {"machine": found.machine, "repetitions": [document["runs"] for document in found.documents]}
+    return {"machine": found.machine, "repetitions": [document["runs"] for document in found.documents], "floors_ns": found.floors}
 
 
 def both_data(apart, together):
-    return data(apart) | {"together": data(together)["repetitions"]}
+    return data(apart) | {"together": data(together)["repetitions"], "together_floors_ns": together.floors}
 
 
-def both_times(section, apart, together, table, *arguments):
+ALIKE = 0.005  # published times that differ by less, as a part of them: no order was meant
+ALIKE_HERE = 0.10  # what they may then differ by here
+
+
+def both_times(section, apart, together, table, rows, sizes, was):
     for found in (apart, together):
-        times(section, found, f"After {table} of 1994: round trips in microseconds, {found.where}", *arguments)
+        times(section, found, f"After {table} of 1994: round trips in microseconds, {found.where}", rows, sizes, was)
+        judge_orders(section, found, rows, sizes, was)
 
 
 def times(section, found, title, rows, sizes, was):
@@ -35,7 +40,36 @@ def times(section, found, title, rows, sizes, was):
             body.append(("published", *map(str, was[mode, handoff])))
         else:
             body.append(("published", *("-" for _ in sizes)))
-    section.table(title, ("", *(labs.bytes_of(size) for size in sizes)), body)
+    section.table(title, ("", *(labs.bytes_of(size) for size in sizes)), body,
+                  judged="which of every two published rows is less, at each size; not the times themselves, of another machine")
+
+
+def judge_orders(section, found, rows, sizes, was):
+    """
+    Of every two published configurations: whether the one that took less then takes less here, at each size. rows, was: by mode,
+    handoff and, unless there is one, input threads.
+    """
+    names = [key for key in rows if key in was]
+    for i, one in enumerate(names):
+        for other in names[i + 1:]:
+            told = [order(found, one, other, size, was[one][place], was[other][place]) for place, size in enumerate(sizes)]
+            verdicts = [agrees for agrees, _ in told]
+            section.check(False if False in verdicts else None if None in verdicts else True,
+                          f"{found.where[0].upper()}{found.where[1:]}, {rows[one]} against {rows[other]}: {'; '.join(words for _, words in told)}.")
+
+
+def order(found, one, other, size, was_one, was_other):
+    """(whether the difference has the published sign, or is as small as that was; the difference in words)."""
+    slower, faster = ((*key, *((1,) if len(key) == 2 else ()), size) for key in (one, other))
+    more = found.saved_us(slower, faster)
+    words = f"{labs.bytes_of(size)} {more['median']:+.1f} us ({more['low']:+.1f} to {more['high']:+.1f}; published {was_one - was_other:+d})"
+    if abs(was_one - was_other) < ALIKE * was_one:
+        limit = ALIKE_HERE * found.median_us(*slower)["median"]
+        apart = more["low"] > limit or more["high"] < -limit
+        return (True if -limit <= more["low"] and more["high"] <= limit else False if apart else None), words
+    if was_one < was_other:
+        more = {"low": -more["high"], "high": -more["low"]}
+    return labs.is_saved(more), words
 
 
 def handed(found, key):
@@ -57,13 +91,13 @@ def was_saved(table, sizes, size, slower, faster):
     return table[slower][place] - table[faster][place]
 
 
-def compare_saved(section, found, table, sizes, slower, faster):
-    """What the one takes less than the other, here and then."""
+def compare_saved(section, found, table, sizes, slower, faster, words):
+    """What the one takes less than the other, here and then; words: what saves it."""
     for place, size in enumerate(sizes):
         saved, was = found.saved_us((*slower, 1, size), (*faster, 1, size)), was_saved(table, sizes, size, slower, faster)
         part = saved["median"] / found.median_us(*slower, 1, size)["median"]
-        section.compare(f"{labs.bytes_of(size)}: saved per round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
-                        f"{was} us, {was / table[slower][place]:.0%}")
+        section.compare(f"{labs.bytes_of(size)}: {words} saves of a round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
+                        f"{was} us, {was / table[slower][place]:.0%}", labs.is_saved(saved), bears=True)
 
 
 def plot_saved(section, found, rows, sizes):

@@ -16,6 +16,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments", "
 sys.dont_write_bytecode = True
 import checks
 import lab as labs
+import near as nears
 import scaling
 from checks import shown, tell
 from scaling import model
@@ -27,6 +28,8 @@ READINGS = {  # general to special at 233 MHz, 550 MHz and 5 GHz
     "both by g = o_s + 2 o_r, CPI as in the tables": (4.54, 3.79, 2.63),
     "both by g = o_s + 2 o_r, CPI 2.0": (2.89, 2.65, 2.18),
 }
+FAILED = ("special layer's share of I/O is 17% at 233", "general layer's share of I/O is 9% at 233", "general layer's share of I/O is 19% at 550", "ratio is 2.95 at 550",
+          "ratio is 2.89 at 233", "ratio is 2.76 at 400", "ratio is 2.65 at 550")
 REPEATS = 2
 
 
@@ -149,14 +152,27 @@ def check_report(work):
     tell(not missing and "published: AM-VIA, 233 MHz, 128" in page, "answer, checks and published tables are on the page", str(missing))
 
 
-def check_within():
-    for low, high, wanted in ((1, 2, True), (2, 4, None), (4, 5, False)):
-        tell(scaling.within({"low": low, "high": high}, 3) is wanted, f"{low} to {high} is {'' if wanted else 'not ' if wanted is False else 'perhaps '}within 3")
+def check_near():
+    for low, high, wanted in ((0, 1, False), (1, 2.5, None), (2, 3, True), (2.5, 4, None), (1, 4, None), (4, 5, False)):
+        tell(nears.within({"low": low, "high": high}, 2, 3) is wanted, f"{low} to {high} is {'' if wanted else 'not ' if wanted is False else 'perhaps '}from 2 to 3")
+    tell(nears.near(nears.exactly(1.14), 1) and nears.near(nears.exactly(1.16), 1) is False and nears.near(nears.exactly(3.4), 1, 3), "what is near a ratio, or several")
+    tell(nears.near_share(nears.exactly(0.22), 0.13) and nears.near_share(nears.exactly(0.24), 0.13) is False, "what is near a share")
+    tell([nears.all_of(verdicts) for verdicts in ((True, True), (True, None), (None, False))] == [True, None, False], "whether all agree")
+
+
+def check_judged():
+    """Which cells of the model's table fail: each is judged."""
+    section = labs.Section("scaling", "", "")
+    scaling.judge_model(section)
+    failed = [check["text"] for check in section.checks if not check["agrees"]]
+    tell(len(section.checks) == 18 and len(failed) == len(FAILED) and all(words in text for words, text in zip(FAILED, failed)), "published cells that the model misses",
+         str(failed))
 
 
 check_parameters()
 check_model()
-check_within()
+check_near()
+check_judged()
 check_bursts()
 with tempfile.TemporaryDirectory() as work:
     check_report(work)
