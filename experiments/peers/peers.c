@@ -25,6 +25,7 @@
 #include "platform/sim/memory.h"
 #include "tools/bench/echo_frame.h"
 #include "xkernel/bytes.h"
+#include "xkernel/checksum.h"
 #include "xkernel/kernel.h"
 
 enum { BLOCKS = 400, ROUNDS = 4000, PORT = 2001, FRAME = ECHO_FRAME_HEADERS + ECHO_FRAME_MAX_SIZE };
@@ -278,6 +279,15 @@ sys_now(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (u32_t)(now.tv_sec * 1000 + now.tv_nsec / 1000000);
 }
+
+#if PEERS_CHECKSUM == 4
+/* As lwIP wants it: not complemented. */
+unsigned short
+peers_checksum(const void *bytes, int len)
+{
+	return (unsigned short)~xk_checksum_finish(xk_sum(0, bytes, (size_t)len));
+}
+#endif
 
 static void
 lwip_begin(bool calls)
