@@ -85,7 +85,7 @@ def times(section, found):
         ("input threads", *(labs.bytes_of(size) for size in published.SIZES)), rows,
         judged="which of every two numbers of threads takes less, at each size; not the times themselves, of another machine",
     )
-    trips.judge_orders(section, found, {("regular", "-", threads): f"{threads} threads" for threads in published.THREADS}, published.SIZES,
+    trips.judge_orders(section, found, {("regular", "-", threads): f"{threads} thread{'s' * (threads > 1)}" for threads in published.THREADS}, published.SIZES,
                        {("regular", "-", threads): us for threads, us in published.TABLE6.items()})
 
 

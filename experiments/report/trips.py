@@ -21,8 +21,8 @@ def both_data(apart, together):
     return data(apart) | {"together": data(together)["repetitions"], "together_floors_ns": together.floors}
 
 
-ALIKE = 0.005  # published times that differ by less, as a part of them: no order was meant
-ALIKE_HERE = 0.10  # what they may then differ by here
+ALIKE = 0.01  # published times that differ by less, as a part of them: no order was meant
+ALIKE_HERE = 0.10  # how far they may then differ the other way here
 
 
 def both_times(section, apart, together, table, rows, sizes, was):
@@ -59,16 +59,15 @@ def judge_orders(section, found, rows, sizes, was):
 
 
 def order(found, one, other, size, was_one, was_other):
-    """(whether the difference has the published sign, or is as small as that was; the difference in words)."""
+    """(whether the difference has the published sign, or is small, if that was; the difference in words)."""
     slower, faster = ((*key, *((1,) if len(key) == 2 else ()), size) for key in (one, other))
     more = found.saved_us(slower, faster)
     words = f"{labs.bytes_of(size)} {more['median']:+.1f} us ({more['low']:+.1f} to {more['high']:+.1f}; published {was_one - was_other:+d})"
-    if abs(was_one - was_other) < ALIKE * was_one:
-        limit = ALIKE_HERE * found.median_us(*slower)["median"]
-        apart = more["low"] > limit or more["high"] < -limit
-        return (True if -limit <= more["low"] and more["high"] <= limit else False if apart else None), words
     if was_one < was_other:
         more = {"low": -more["high"], "high": -more["low"]}
+    if abs(was_one - was_other) < ALIKE * was_one:
+        limit = -ALIKE_HERE * found.median_us(*slower)["median"]
+        return (True if more["low"] >= limit else False if more["high"] < limit else None), words
     return labs.is_saved(more), words
 
 
