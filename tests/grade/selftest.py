@@ -28,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -690,6 +691,14 @@ def check_command(build, instructor, work):
     tell(status == 1 and not output and "No permissions" in why, "where namespaces are forbidden nothing is marked", output + why)
 
 
+def make(function, *arguments):
+    """What a check does not expect is a failed check, and the others are still made."""
+    try:
+        function(*arguments)
+    except Exception:
+        tell(False, f"{function.__name__} comes to its end", traceback.format_exc())
+
+
 def main():
     global WRITES
     build = os.path.abspath(sys.argv[1])
@@ -708,20 +717,22 @@ def main():
         shutil.copytree(instructor, few)
         planted = [mistake for mistake in json.loads(read(few, "wrong", "mark.json")) if mistake["name"] in FOR_TESTS]
         write(json.dumps(planted), few, "wrong", "mark.json")
-        for name in os.listdir(os.path.join(instructor, "wrong")):
-            write(json.dumps(drawn(json.loads(read(instructor, "wrong", name)), FEW)), instructor, "wrong", name)
+        for name in os.listdir(os.path.join(instructor, "wrong")) if not ALL else ():
+            planted = json.loads(read(instructor, "wrong", name))
+            of_both = [mistake for mistake in planted if mistake.get("tests", True)]  # for the checks, and for a student's tests
+            write(json.dumps(random.sample(of_both, FEW)), instructor, "wrong", name)
         try:
             for folder in (instructor, *sys.argv[2:]):
-                check_answers(sandbox, folder)
-                check_tests(sandbox, build, folder)
-            check_skeletons(sandbox, work)
-            check_command(build, few, work)
-            check_files(sandbox, instructor, work)
-            check_lies()
-            check_resubmission(work)
-            check_questions()
-            check_attacks(sandbox, instructor, work)
-            check_tests_cheat(sandbox, build, few)
+                make(check_answers, sandbox, folder)
+                make(check_tests, sandbox, build, folder)
+            make(check_skeletons, sandbox, work)
+            make(check_command, build, few, work)
+            make(check_files, sandbox, instructor, work)
+            make(check_lies)
+            make(check_resubmission, work)
+            make(check_questions)
+            make(check_attacks, sandbox, instructor, work)
+            make(check_tests_cheat, sandbox, build, few)
         finally:
             sandbox.close()
     print(f"{checks.failures} failed" if checks.failures else "the grader works")
