@@ -24,9 +24,14 @@ ALONE, SHORT, LONG = 1, 4, 128  # messages of a burst
 WORDS = 16  # bytes of a request's and a reply's words
 SIZES = (0, 64, 256, 512, 1024, 1400)  # in one frame
 STORES, STORED = (4096, 16384), 16  # bytes of stores, and how many are a burst
-PAGES_SIZES = (4096, 8192, 16384, 32768, 65536)
+PAGES_SIZES = (4096, 8192, 16384, 32768, 65536, 131072, 262144)
+SMALL = 65536  # bytes, to which the paper found registration as dear as changes of the page table
+WAYS = {"copy_ns": "copy from memory", "cached_ns": "copy, cached", "lock_ns": "mlock, munlock", "protect_ns": "two mprotect",
+        "receive_ns": "receive: mremap, mprotect", "register_ns": "register"}
 COUNTED = 20  # bursts that callgrind counts: exactly, so only tests need fewer
 EXPECTED = (2, 3)  # times: what the paper's conclusion says of the general layer's overhead
+CLOCKS = (233, 550, 1000, 3000, 5000)  # MHz: measured in the paper, and predicted
+LITTLE = 2  # times: less than this has "changed little" while the clock doubled with each generation
 ALIKE_L = 0.10  # what two layers' L on one link may differ by, as a part of half a round trip: so little that it is no layer's
 COPIES = (  # of a message's bytes, and other reads of all of them, at either end, by layer
     ("the program's bytes into a buffer", ("copy", "copy", "copy")),
@@ -44,6 +49,7 @@ def run(lab):
         "Is a specialized messaging layer still worth it, now that processors have grown so much faster than what they are connected to?")
     data = section.data
     data["bursts"] = {name: [] for name in LAYERS}
+    data["alone"] = {name: [] for name in (SPECIAL, GENERAL)}
     data["pages"], data["copy"], data["retransmitted"] = [], [], 0
     for turn in range(lab.repeats):
         for number, name in enumerate(LAYERS):
@@ -51,7 +57,9 @@ def run(lab):
             data["bursts"][name].append([one for document in documents for one in document["runs"]])
             data["retransmitted"] += sum(document["retransmitted"] for document in documents)
             lab.progress((turn + (number + 1) / (len(LAYERS) + 1)) / lab.repeats)
-        data["pages"].append(lab.run_told(PAGES, "--size", told(PAGES_SIZES), "--rounds", str(lab.rounds(2000, 200))))
+        for name, repeats in data["alone"].items():
+            repeats.append(bursts(lab, name, (0,), (SHORT,), lab.rounds(2000, 200), "memory")["runs"])
+        data["pages"].append(lab.run_told(PAGES, "--size", told(PAGES_SIZES), "--rounds", str(lab.rounds(600, 60))))
         data["copy"].append(lab.bench("copy", "--size", told(PAGES_SIZES), "--way", "send-copy,send-reference", "--rounds",
                                       str(lab.rounds(6400, 640)))["runs"])
     data["ghz"] = labs.median([document["ghz"] for document in data["pages"]])
@@ -65,6 +73,7 @@ def run(lab):
     loggp(section, data)
     events(section, data)
     scaled(section, data)
+    by_clock(section, data)
     long_messages(section, data)
     page_budget(section, data)
     judge(section, data)
@@ -78,9 +87,9 @@ def told(numbers):
 # ---- measuring ----
 
 
-def bursts(lab, name, sizes, messages, rounds):
-    graph, link, _, _ = LAYERS[name]
-    return lab.run_told(BURSTS, "--graph", lab.graph(graph), "--link", link, "--cores", lab.cores, "--size", told(sizes), "--messages",
+def bursts(lab, name, sizes, messages, rounds, link=None):
+    graph, usual, _, _ = LAYERS[name]
+    return lab.run_told(BURSTS, "--graph", lab.graph(graph), "--link", link or usual, "--cores", lab.cores, "--size", told(sizes), "--messages",
                         told(messages), "--rounds", str(rounds))
 
 
@@ -151,6 +160,22 @@ def spread_of(found, figure, unit=1.0):
 def ratios(data, general):
     """o_s + o_r relative to the specialized layer's, from each repetition."""
     return labs.interval([a["both"] / b["both"] for a, b in zip(data["parameters"][general], data["parameters"][SPECIAL])])
+
+
+def device_ns(data, name):
+    """(the layer's own part of o_s, what the way to the device adds to it), in each repetition."""
+    return [(of(alone, 0, SHORT, "sent_ns"), of(runs, 0, SHORT, "sent_ns") - of(alone, 0, SHORT, "sent_ns"))
+            for alone, runs in zip(data["alone"][name], data["bursts"][name])]
+
+
+def device_share(data, name):
+    return [device / (own + device) for own, device in device_ns(data, name)]
+
+
+def equation_us(data, name, mhz):
+    """(of the layer's instructions, of the way to the device) in o_s, at another clock: equation 1 with what was measured here."""
+    own, device = (labs.median(part) for part in zip(*device_ns(data, name)))
+    return own / 1000 * data["ghz"] * 1000 / mhz, device / 1000
 
 
 def are_counted(data):
@@ -275,6 +300,38 @@ def scaled(section, data):
         f"the bus operations. No way gives 2.39 at 550 MHz: the published ratio and shares of I/O at 233 MHz imply {model.from_shares(550)[0]:.2f} there.")
 
 
+def by_clock(section, data):
+    """Figures 1 and 4 to 7."""
+    best, here = model.nearest(), data["ghz"] * 1000
+    clocks = (*CLOCKS, here)
+    tables = {"AM-VIA": model.SPECIAL, "AM-UDP": model.GENERAL}
+    rows = []
+    for place, (name, table) in enumerate(tables.items()):
+        sent, all_us = ([1e6 * sum(times) for times in found] for found in (
+            [model.sending(table, mhz) for mhz in clocks], [best.times(mhz)[place] for mhz in clocks]))
+        rows.append((f"{name} by equation 1: o_s", *(f"{us:.2f}" for us in sent)))
+        rows.append((f"{name} by equation 1: o_r", *(f"{both - us:.2f}" for both, us in zip(all_us, sent))))
+        counted = {mhz: (by_messages[SHORT][1] / mhz, (by_messages[LONG][1] - by_messages[SHORT][1]) / 2 / mhz) for mhz, by_messages in table.items()}
+        rows += [(f"published: {name}, {what} of its cycles", *(f"{counted[mhz][which]:.2f}" if mhz in counted else "-" for mhz in clocks)) for which, what in enumerate(("o_s", "o_r"))]
+    for name in LAYERS:
+        if name != KERNEL:
+            rows.append((f"{name} by equation 1: o_s", *(f"{sum(equation_us(data, name, mhz)):.2f}" for mhz in clocks)))
+        rows += [(f"{name}, measured: {what}", *("-",) * len(CLOCKS), labs.spread(spread_of(data["parameters"][name], figure, 1000), 2))
+                 for figure, what in (("os", "o_s"), ("or", "o_r"), ("l", "L"))]
+    section.table("After figures 4 and 6: o_s, o_r and L by the processor's clock, microseconds",
+                  ("", *(f"{mhz} MHz" if mhz < 1000 else f"{mhz / 1000:g} GHz" for mhz in CLOCKS), f"{data['ghz']:.2f} GHz, as here"), rows,
+                  judged="o_s + o_r by equation 1 against the cycles of the tables; whether the special layer's has changed little; the footnote's ratios at 3 and 5 GHz",
+                  unjudged="L of figures 1, 4 and 6, and their other points, which are not in the text; L against the clock here, because this machine's cannot be changed")
+    section.plot("After figure 4: o_s by the processor's clock.", lambda axes: plot_overheads(axes, data))
+    section.plot("After figures 5 and 7: the share of overheads that does not shrink as the clock grows.", lambda axes: plot_shares(axes, data))
+    own, device = (labs.interval(part) for part in zip(*device_ns(data, SPECIAL)))
+    section.text(
+        "The published lines are equation 1 with the counts of 233 MHz; the points are cycles of tables 1 and 2 divided by the clock, with o_r from g = o_s + 2 o_r. The lines of the layers here are "
+        f"equation 1, too: the same bursts were sent in one thread, over memory, where nothing but the layer works, and a message took {labs.spread(own, 0)} ns on Ethernet. That part is assumed to follow the clock. "
+        f"The rest of o_s is the way to the device, virtio's driver and the cache lines that it moves, {labs.spread(device, 0)} ns. It is assumed to stay, as I/O did in the paper; virtio's instructions "
+        "are in it, so its share is an upper limit. System calls on loopback are instructions, and reach no bus.")
+
+
 def long_messages(section, data):
     ghz = data["ghz"]
     rows = []
@@ -301,31 +358,47 @@ def cache_of(document, size):
 
 
 def page_budget(section, data):
-    rows, sizes = [], {}
+    first = data["pages"][0]
+    sizes = {}
     for place, size in enumerate(PAGES_SIZES):
-        one = {way: labs.interval([document["sizes"][place][way] for document in data["pages"]])
-               for way in ("copy_ns", "cached_ns", "lock_ns", "protect_ns") if data["pages"][0]["sizes"][place][way] is not None}
+        one = {way: labs.interval([document["sizes"][place][way] for document in data["pages"]]) for way in WAYS if first["sizes"][place][way] is not None}
+        if "lock_ns" in one:
+            one["send_ns"] = labs.interval([document["sizes"][place]["lock_ns"] + document["sizes"][place]["protect_ns"] for document in data["pages"]])
         one |= {way: labs.interval([runs[place][way] for runs in data["copy"]]) for way in ("send-copy", "send-reference")}
         for way, name in (("copy_ns", "budget"), ("cached_ns", "cached_budget")):
             one[name] = {key: model.budget(ns / 1e9, data["ghz"] * 1e9) for key, ns in one[way].items()}
         sizes[str(size)] = one
-        rows.append((labs.bytes_of(size), *(labs.spread(one[way], 0) if way in one else "-" for way in (
-            "copy_ns", "cached_ns", "lock_ns", "protect_ns", "send-copy", "send-reference", "budget", "cached_budget")),
-                     cache_of(data["pages"][0], size)))
     data["page_sizes"] = sizes
-    rows.append(("published: 4096 bytes", "-", "-", "-", "-", "-", "-", str(model.BUDGET), "-", "-"))
-    section.table("After figures 9 and 10: nanoseconds to copy so many bytes, or to change their pages; and the instructions that a copy is worth",
-                  ("", "copy from memory", "copy, cached", "mlock, munlock", "two mprotect", "a message's copy", "a message's loan",
-                   f"budget, instructions at CPI {model.CPI}", "budget, cached", "the cache"), rows,
-                  judged="the budget of a page, and of two; whether one page is cheaper to copy, and many are cheaper to map")
+
+    def cells(one, *ways):
+        return [labs.spread(one[way], 0) if way in one else "-" for way in ways]
+
+    section.plot("After figure 9: what a message's bytes cost by copying them, and by changing and registering their pages.", lambda axes: plot_pages(axes, sizes))
+    section.table("After figure 9: nanoseconds to copy so many bytes, or to change or register their pages", ("", *WAYS.values()),
+                  [(labs.bytes_of(int(size)), *cells(one, *WAYS)) for size, one in sizes.items()]
+                  + [("published: 4096 bytes", *("-",) * 5, f"about {1000 * model.REGISTERED_US}")],
+                  judged="whether one page is cheaper to copy, and many are cheaper to map; whether registration costs what changes of the page table do, and beyond "
+                  f"{SMALL >> 10} KB nearly what a copy does", unjudged="the time of registration itself, of another machine")
+    section.text(
+        "To send without a copy, a kernel pins pages and forbids writing to them, and undoes both later: mlock, munlock and two mprotect stand for it, as in the paper. To receive, it puts "
+        "the pages that have come in the place of the receiver's, which it takes back: mremap, and mprotect to allow writing, stand for it. Registration makes memory known to a device once: "
+        "in the paper by VIA's driver, here by the call for an XDP socket, which pins the pages and maps them for the driver. "
+        + ("It may not be made here: " + first["register_error"] + ". " if first["register_error"] else "")
+        + "No IOMMU takes part: two processes share memory, and a system call is all that a page's change needs.")
+    section.table("After figure 10: the instructions that a copy is worth, beside a message's copy and its loan in nanoseconds",
+                  ("", f"budget at CPI {model.CPI}", "budget, cached", "the cache", "a message's copy", "a message's loan"),
+                  [(labs.bytes_of(int(size)), *cells(one, "budget", "cached_budget"), cache_of(first, int(size)), *cells(one, "send-copy", "send-reference"))
+                   for size, one in sizes.items()]
+                  + [(f"published: {size} bytes", str(model.BUDGET * size // model.PAGE), *("-",) * 4) for size in (model.PAGE, 2 * model.PAGE)],
+                  judged="the budget of a page, and of two", unjudged="figure 10's measured points, which are not in the text")
     page = sizes[str(model.PAGE)]
     bandwidth = model.PAGE / page["copy_ns"]["median"]
     section.text(
         f"The page budget is the time of a page's copy, in instructions. {model.BUDGET} were predicted for any fast processor, because memory bandwidth was "
         f"expected to grow with the clock: {model.cycles_per_byte(model.BUDGET):.0f} cycles a byte. The prediction failed because caches, prefetching and vector "
-        f"copies made a byte much cheaper: a core here copies {bandwidth:.1f} bytes a nanosecond from memory that no cache holds ({data['pages'][0]['memory'] >> 20} MiB, used in turn), "
+        f"copies made a byte much cheaper: a core here copies {bandwidth:.1f} bytes a nanosecond from memory that no cache holds ({first['memory'] >> 20} MiB, used in turn), "
         f"{data['ghz'] / bandwidth:.2f} cycles a byte, and {model.PAGE / page['cached_ns']['median']:.1f} from its "
-        f"{cache_of(data['pages'][0], model.PAGE)} cache. A page's copy is then worth {page['budget']['median']:.0f} instructions, which one system "
+        f"{cache_of(first, model.PAGE)} cache. A page's copy is then worth {page['budget']['median']:.0f} instructions, which one system "
         "call may use up. A lent message avoids both: its bytes are sent from the program's memory, which the device can read anyway, so that nothing is "
         "done for each page (docs/embedding.md).")
 
@@ -354,6 +427,54 @@ def plot_ratios(axes, data):
     axes.legend(fontsize="small")
 
 
+def clock_axis(axes):
+    axes.set_xscale("log")
+    axes.set_xticks([233, 550, 1000, 2500, 5000])
+    axes.set_xlabel("MHz")
+    axes.legend(fontsize="small")
+
+
+def clocks_by_bus():
+    """The paper's clocks, for each I/O bus that goes with them."""
+    return [([low * (high / low) ** (i / 20) for i in range(21)], bus) for low, high, bus in ((200, 1000, model.NOW_BUS), (1000, 6000, model.LATER_BUS))]
+
+
+OF_PAPER = (("AM-VIA", model.SPECIAL, "-."), ("AM-UDP", model.GENERAL, "--"))
+
+
+def plot_overheads(axes, data):
+    for name, table, style in OF_PAPER:
+        for place, (clocks, bus) in enumerate(clocks_by_bus()):
+            axes.plot(clocks, [1e6 * sum(model.sending(table, mhz, bus)) for mhz in clocks], **looks.FLOOR | {"linestyle": style}, label=f"{name}, equation 1" if place == 0 else None)
+        axes.plot(list(table), [by_messages[SHORT][1] / mhz for mhz, by_messages in table.items()], "v" if table is model.SPECIAL else "^", color=looks.HANDOFF, label=f"{name}, published")
+    for name, (_, _, _, (color, marker)) in LAYERS.items():
+        found = spread_of(data["parameters"][name], "os", 1000)
+        if name in data["alone"]:
+            clocks = [mhz for some, _ in clocks_by_bus() for mhz in some]
+            axes.plot(clocks, [sum(equation_us(data, name, mhz)) for mhz in clocks], color=color, linewidth=1)
+        axes.errorbar([data["ghz"] * 1000], [found["median"]], looks.error([found]), color=color, marker=marker, capsize=2.5, linestyle="none", label=name)
+    axes.set_yscale("log")
+    axes.set_ylabel("us")
+    clock_axis(axes)
+
+
+def plot_shares(axes, data):
+    best = model.nearest()
+    for place, (name, table, style) in enumerate(OF_PAPER):
+        for part, (clocks, bus) in enumerate(clocks_by_bus()):
+            axes.plot(clocks, [100 * model.share(best.times(mhz, bus)[place]) for mhz in clocks], **looks.FLOOR | {"linestyle": style}, label=f"{name}, equation 1" if part == 0 else None)
+        axes.plot(list(model.SHARES), [100 * shares[place] for shares in model.SHARES.values()], "v" if table is model.SPECIAL else "^", color=looks.HANDOFF, label=f"{name}, published")
+    for name in data["alone"]:
+        color, marker = LAYERS[name][3]
+        clocks = [mhz for some, _ in clocks_by_bus() for mhz in some]
+        found = labs.interval([100 * share for share in device_share(data, name)])
+        axes.plot(clocks, [100 * model.share(equation_us(data, name, mhz)) for mhz in clocks], color=color, linewidth=1)
+        axes.errorbar([data["ghz"] * 1000], [found["median"]], looks.error([found]), color=color, marker=marker, capsize=2.5, linestyle="none", label=f"{name}: o_s")
+    axes.set_ylabel("%")
+    axes.set_ylim(0, 100)
+    clock_axis(axes)
+
+
 def plot_bytes(axes, data):
     for name, (_, _, _, (color, marker)) in LAYERS.items():
         spent = [labs.interval([of(runs, size, SHORT, "sent_ns") * data["ghz"] for runs in data["bursts"][name]]) for size in SIZES]
@@ -363,6 +484,22 @@ def plot_bytes(axes, data):
     axes.set_xlabel("bytes")
     axes.set_ylabel("cycles")
     axes.set_ylim(bottom=0)
+    axes.legend(fontsize="small")
+
+
+def plot_pages(axes, sizes):
+    for way, words, look in (("copy_ns", "copy from memory", {"color": looks.HANDOFF, "marker": "o"}), ("cached_ns", "copy, cached", {"color": looks.HANDOFF, "linestyle": ":"}),
+                             ("send_ns", "send: lock and protect", {"color": looks.IPP, "marker": "s"}), ("receive_ns", "receive: remap", {"color": looks.OTHER, "marker": "^"}),
+                             ("register_ns", "register", {"color": looks.REGULAR, "marker": "D"})):
+        found = [(int(size) / 1024, one[way]) for size, one in sizes.items() if way in one]
+        if found:
+            axes.errorbar([size for size, _ in found], [one["median"] / 1000 for _, one in found],
+                          [[ns / 1000 for ns in side] for side in looks.error([one for _, one in found])], markersize=4, capsize=2, label=words, **look)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks([size >> 10 for size in PAGES_SIZES])
+    axes.set_xlabel("KB")
+    axes.set_ylabel("us")
     axes.legend(fontsize="small")
 
 
@@ -385,6 +522,7 @@ def judge(section, data):
                    "our own UDP/IP has neither.)")
     judge_events(section, data, inside)
     judge_model(section)
+    judge_clock(section, data)
     judge_bytes(section, data)
     judge_pages(section, data)
     sending = {name: (counted or {}).get(str(SHORT)) for name, counted in data["instructions"].items()}
@@ -460,6 +598,30 @@ def judge_model(section):
         judge_cell(section, f"By the model, the ratio is {here:.2f} at {mhz} MHz", here, then, f"measured in the paper: {then}")
 
 
+def judge_clock(section, data):
+    """Figures 1 and 4 to 7: what the text says of them, and no other check tells."""
+    best, here = model.nearest(), data["ghz"] * 1000
+    for place, (name, table, _) in enumerate(OF_PAPER):
+        for mhz in table:
+            us, then = 1e6 * sum(best.times(mhz)[place]), model.overheads(table[mhz], False)[1] / mhz
+            judge_cell(section, f"By equation 1, {name}'s o_s + o_r is {us:.1f} us at {mhz} MHz", us, then, f"by the cycles of its table: {then:.1f} us")
+    for mhz, bus, then in model.FASTER:
+        ratio = best.of(mhz, bus)[0]
+        judge_cell(section, f"By the model, with a bus of {bus[1] / 1e6:.0f} MHz, the ratio is {ratio:.2f} at {mhz} MHz", ratio, then, f"predicted by the paper: {then}")
+    slow, fast, later = (best.of(mhz, bus)[0] for mhz, bus, _ in model.FASTER)
+    section.check(fast > slow and later < fast, f"A faster bus makes the general layer dearer again, {slow:.2f} to {fast:.2f} times, until the clock has grown further: {later:.2f}; in the paper, too.")
+    then = model.overheads(model.SPECIAL[550], False)[1] / 550
+    change = labs.interval([one["both"] / 1000 / then for one in data["parameters"][SPECIAL]])
+    section.compare(f"the special layer's o_s + o_r at {data['ghz']:.2f} GHz, relative to AM-VIA's at 550 MHz ({then:.1f} us by its cycles)", labs.spread(change, 3),
+                    "\"changed little since 1992\", while the clock grew twelvefold", near.within(change, 1 / LITTLE, LITTLE))
+    for name, table in ((SPECIAL, model.SPECIAL), (GENERAL, model.GENERAL)):
+        share, then = labs.interval(device_share(data, name)), model.share(model.sending(table, here))
+        section.compare(f"the share of o_s that the way to the device takes, {name}", near.percent(share), f"{then:.0%} predicted for I/O at this clock", near.near_share(share, then))
+    more = labs.interval([a - b for a, b in zip(device_share(data, SPECIAL), device_share(data, GENERAL))])
+    section.check_saved(more, f"The way to the device is a greater share of the special layer's o_s than of the general one's, as I/O was at every clock in the paper: by {100 * more['median']:.0f} points "
+                        f"({100 * more['low']:.0f} to {100 * more['high']:.0f}).", bears=False)
+
+
 def judge_cell(section, words, here, then, published):
     section.check(near.near(near.exactly(here), then), f"{words}, {here / then - 1:+.0%}; {published}.")
 
@@ -487,7 +649,31 @@ def judge_pages(section, data):
     section.check(near.near(twice, 2), f"A copy of {2 * model.PAGE} bytes is worth {labs.spread(twice, 2)} times the instructions of one of {model.PAGE}; published 2 times.")
     if "lock_ns" not in page:
         return
-    for place, sign, words in ((first, 1, "it is cheaper to copy than to change the page table, as the paper estimated of one page"),
-                               (last, -1, "it is cheaper to change the page table than to copy, as the paper implies for more than a page")):
-        saved = labs.interval([sign * (one["sizes"][place]["lock_ns"] + one["sizes"][place]["protect_ns"] - one["sizes"][place]["copy_ns"]) for one in data["pages"]])
-        section.check_saved(saved, f"For {PAGES_SIZES[place]} bytes {words}: by {labs.spread(saved, 0)} ns.", bears=False)
+
+    def saved_by(place, sign, *ways):
+        return labs.interval([sign * (sum(one["sizes"][place][way] for way in ways) - one["sizes"][place]["copy_ns"]) for one in data["pages"]])
+
+    send = ("lock_ns", "protect_ns")
+    for side, ways in (("send", send), ("receive", ("receive_ns",))):
+        for place, sign, words in ((first, 1, "it is cheaper to copy than to change the page table, as the paper estimated of one page"),
+                                   (last, -1, "it is cheaper to change the page table than to copy, as the paper implies for more than a page")):
+            saved = saved_by(place, sign, *ways)
+            section.check_saved(saved, f"To {side} {PAGES_SIZES[place]} bytes {words}: by {labs.spread(saved, 0)} ns.", bears=False)
+    easier = labs.interval([sum(one["sizes"][first][way] for way in send) - one["sizes"][first]["receive_ns"] for one in data["pages"]])
+    section.check_saved(easier, f"To receive a page is easier than to send it, as the paper says of what a kernel must do: by {labs.spread(easier, 0)} ns.", bears=False)
+    if "register_ns" in page:
+        judge_registered(section, data["pages"], send)
+
+
+def judge_registered(section, documents, send):
+    """Figure 9's registration: as dear as changes of the page table up to SMALL bytes, and beyond that nearly as a copy."""
+    small, last = PAGES_SIZES.index(SMALL), len(PAGES_SIZES) - 1
+    for place in (0, small):
+        ratio = labs.interval([one["sizes"][place]["register_ns"] / sum(one["sizes"][place][way] for way in send) for one in documents])
+        section.compare(f"registering {PAGES_SIZES[place]} bytes, relative to changing their page table", labs.spread(ratio, 2), "\"very close\"", near.near(ratio, 1))
+
+    def more(one, way):
+        return one["sizes"][last][way] - one["sizes"][small][way]
+
+    ratio = labs.interval([more(one, "register_ns") / more(one, "copy_ns") for one in documents])
+    section.compare(f"registering a byte beyond {SMALL >> 10} KB, relative to copying it", labs.spread(ratio, 2), "\"approaching copying cost\"", near.near(ratio, 1))

@@ -26,6 +26,8 @@ CPI = 2.0  # which the paper assumes for page tables, "consistent with" those of
 
 NOW_BUS = (9, 33e6)  # cycles of an operation, Hz
 LATER_BUS = (7, 66e6)
+FASTER_BUS = (7, 133e6)  # the footnote's "optimistic assumption"
+FASTER = ((3000, LATER_BUS, 2.25), (3000, FASTER_BUS, 2.30), (5000, FASTER_BUS, 2.12))  # the ratios that it gives
 
 
 def bus_of(mhz):
@@ -67,6 +69,17 @@ def overheads(table, sends_twice):
     return tuple(short + events(short, long)[sends_twice] for short, long in zip(table[4], table[128]))
 
 
+def sending(table, mhz, bus=None, cpi=CPI):
+    """Of o_s alone, by the counts of 233 MHz: (seconds of instructions, of bus operations)."""
+    instructions, _, operations = table[233][4]
+    return seconds(instructions, cpi, mhz * 1e6, operations, bus or bus_of(mhz))
+
+
+def share(times):
+    """Of what does not grow with the clock."""
+    return times[1] / sum(times)
+
+
 class Reading:
     """A way to read the published counts: those of 233 MHz, which stay as they are."""
 
@@ -77,9 +90,13 @@ class Reading:
             instructions, cycles, operations = overheads(table[233], sends_twice and general)
             self.layers.append((instructions, cpi or cycles / instructions, operations))
 
+    def times(self, mhz, bus=None):
+        """Of the special layer and of the general one: (seconds of instructions, of bus operations)."""
+        return [seconds(instructions, cpi, mhz * 1e6, operations, bus or bus_of(mhz)) for instructions, cpi, operations in self.layers]
+
     def of(self, mhz, bus=None):
         """(ratio of general to special, share of I/O in the special layer, in the general one)"""
-        times = [seconds(instructions, cpi, mhz * 1e6, operations, bus or bus_of(mhz)) for instructions, cpi, operations in self.layers]
+        times = self.times(mhz, bus)
         special, general = (sum(parts) for parts in times)
         return general / special, times[0][1] / special, times[1][1] / general
 

@@ -1,19 +1,25 @@
 /*
  * pages.c - what a page of a long message costs by copying, and by the page table: figure 9 of Heath, Kaur, Martin and Nguyen
- * (2001). As in the paper, the cost of sharing pages between a user and a device is approximated by what a user can ask for:
- * mlock and munlock, which pin pages and let them go, and two mprotect, which forbid writing and allow it again.
+ * (2001). As in the paper, the cost of sharing pages between a user and a device is approximated by what a user can ask for.
+ * To send: mlock and munlock, which pin pages and let them go, and two mprotect, which forbid writing and allow it again. To
+ * receive: mremap puts pages that have come in the place of the receiver's, which go back to the kernel, and mprotect allows
+ * writing to them. `register` is the call that gives memory to a network device: an XDP socket's XDP_UMEM_REG, which pins the
+ * pages and maps them for the driver. It needs CAP_NET_RAW.
  *
  * `copy` takes its bytes from memory that is used in turn: none is read or written again before all the rest, which no cache
  * holds. `cached` always takes the same bytes, so they are in the first level of the caches that holds both copies. All sizes
  * and ways alternate; a figure is the median of the rounds.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/if_xdp.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "platform/clock.h"
@@ -32,8 +38,10 @@ enum {
 
 #define PAGES_MEMORY_MAX (UINT64_C(1) << 32)
 
-enum pages_way { PAGES_COPY, PAGES_CACHED, PAGES_LOCK, PAGES_PROTECT, PAGES_WAYS };
-static const char *const pages_ways[] = { "copy_ns", "cached_ns", "lock_ns", "protect_ns" };
+enum pages_way { PAGES_COPY, PAGES_CACHED, PAGES_LOCK, PAGES_PROTECT, PAGES_RECEIVE, PAGES_REGISTER, PAGES_WAYS };
+static const char *const pages_ways[] = {
+	"copy_ns", "cached_ns", "lock_ns", "protect_ns", "receive_ns", "register_ns"
+};
 
 struct pages {
 	/* options; first */
@@ -44,15 +52,17 @@ struct pages {
 	struct clock clock;
 	double ghz; /* of the counter; 0: there is none */
 	uint8_t *from, *to, *mapped;
-	size_t place; /* in from, and in to: of the next copy */
+	uint8_t *arrived, *received; /* pages that have come, and those that they replace */
+	size_t place;                /* in from, and in to: of the next copy */
 	uint64_t caches[PAGES_CACHES];
 	int lock_error; /* 0: pages may be locked */
+	int register_error;
 	double ns[OPTIONS_LIST][PAGES_WAYS][PAGES_ROUNDS_MAX];
 };
 
 static const struct options_option pages_options[] = {
 	OPTION(NUMBERS, struct pages, sizes, "size", "N,...",
-	       "bytes (4096,8192,16384,32768,65536); mlock and mprotect round up to pages", .min = 1,
+	       "bytes (4096,8192,16384,32768,65536); all but copies round up to pages", .min = 1,
 	       .max = PAGES_SIZE_MAX),
 	OPTION(NUMBER, struct pages, rounds, "rounds", "N", "of each size and way (2000)", .min = 1,
 	       .max = PAGES_ROUNDS_MAX),
@@ -89,6 +99,43 @@ pages_lock(uint8_t *bytes, size_t size)
 	return mlock(bytes, size) == 0 && munlock(bytes, size) == 0 ? 0 : errno;
 }
 
+/* Registers p->mapped with a socket of its own, whose end lets it go. Returns the nanoseconds of the call. */
+static double
+pages_register(struct pages *p, size_t size)
+{
+	struct xdp_umem_reg memory = { .addr = (uintptr_t)p->mapped, .chunk_size = PAGES_PAGE };
+	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+	uint64_t begun_ns, ended_ns;
+
+	memory.len = (size + PAGES_PAGE - 1) / PAGES_PAGE * PAGES_PAGE;
+	begun_ns = clock_now_ns(&p->clock);
+	if (fd < 0 || setsockopt(fd, SOL_XDP, XDP_UMEM_REG, &memory, sizeof(memory)) != 0)
+		p->register_error = errno;
+	ended_ns = clock_now_ns(&p->clock);
+	if (fd >= 0)
+		close(fd);
+	return (double)(ended_ns - begun_ns);
+}
+
+/* Makes pages that have come. */
+static void
+pages_arrive(struct pages *p, size_t size)
+{
+	/* cppcheck-suppress invalidFunctionArg; -1 is what anonymous memory takes */
+	uint8_t *bytes = mmap(p->arrived, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	xk_assert(bytes == p->arrived);
+	memset(bytes, 1, size);
+	xk_assert(mprotect(bytes, size, PROT_READ) == 0);
+}
+
+static void
+pages_receive(struct pages *p, size_t size)
+{
+	xk_assert(mremap(p->arrived, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, p->received) == p->received &&
+		  mprotect(p->received, size, PROT_READ | PROT_WRITE) == 0);
+}
+
 static void
 pages_copy(struct pages *p, size_t place, size_t size)
 {
@@ -108,6 +155,10 @@ pages_once(struct pages *p, enum pages_way way, size_t size)
 		p->place = place + size;
 	} else if (way == PAGES_CACHED) {
 		pages_copy(p, 0, size); /* the other ways have used the caches, too */
+	} else if (way == PAGES_RECEIVE) {
+		pages_arrive(p, size);
+	} else if (way == PAGES_REGISTER) {
+		return p->register_error == 0 ? pages_register(p, size) : 0;
 	}
 	begun_ns = clock_now_ns(&p->clock);
 	switch (way) {
@@ -118,6 +169,9 @@ pages_once(struct pages *p, enum pages_way way, size_t size)
 	case PAGES_PROTECT:
 		xk_assert(mprotect(p->mapped, size, PROT_READ) == 0 &&
 			  mprotect(p->mapped, size, PROT_READ | PROT_WRITE) == 0);
+		break;
+	case PAGES_RECEIVE:
+		pages_receive(p, size);
 		break;
 	default:
 		pages_copy(p, place, size);
@@ -151,7 +205,9 @@ pages_begin(struct pages *p)
 	p->from = pages_map(p->memory, MADV_NORMAL);
 	p->to = pages_map(p->memory, MADV_NORMAL);
 	p->mapped = pages_map(PAGES_SIZE_MAX, MADV_NOHUGEPAGE); /* a change of a part of a huge page would split it */
-	if (p->from == NULL || p->to == NULL || p->mapped == NULL) {
+	p->arrived = pages_map(PAGES_SIZE_MAX, MADV_NOHUGEPAGE);
+	p->received = pages_map(PAGES_SIZE_MAX, MADV_NOHUGEPAGE);
+	if (p->from == NULL || p->to == NULL || p->mapped == NULL || p->arrived == NULL || p->received == NULL) {
 		fprintf(stderr, "pages: no memory to copy between: %s\n", xk_error(errno));
 		return false;
 	}
@@ -173,9 +229,11 @@ pages_tell(struct pages *p)
 			json_uint(&json, NULL, p->caches[i]);
 		json_close(&json);
 		json_string(&json, "lock_error", p->lock_error == 0 ? NULL : xk_error(p->lock_error));
+		json_string(&json, "register_error", p->register_error == 0 ? NULL : xk_error(p->register_error));
 		json_array(&json, "sizes");
 	} else {
-		printf("%8s %10s %10s %10s %10s  ns\n", "bytes", "copy", "cached", "mlock", "mprotect");
+		printf("%8s %10s %10s %10s %10s %10s %10s  ns\n", "bytes", "copy", "cached", "mlock", "mprotect",
+		       "receive", "register");
 	}
 	for (unsigned i = 0; i < p->sizes.count; i++) {
 		double medians[PAGES_WAYS];
@@ -184,9 +242,13 @@ pages_tell(struct pages *p)
 			medians[way] = batches_median(p->ns[i][way], (unsigned)p->rounds);
 		if (p->lock_error != 0)
 			medians[PAGES_LOCK] = NAN; /* null in JSON */
+		if (p->register_error != 0)
+			medians[PAGES_REGISTER] = NAN;
 		if (!p->json) {
-			printf("%8" PRIu64 " %10.1f %10.1f %10.1f %10.1f\n", p->sizes.value[i], medians[PAGES_COPY],
-			       medians[PAGES_CACHED], medians[PAGES_LOCK], medians[PAGES_PROTECT]);
+			printf("%8" PRIu64, p->sizes.value[i]);
+			for (unsigned way = 0; way < PAGES_WAYS; way++)
+				printf(" %10.1f", medians[way]);
+			printf("\n");
 			continue;
 		}
 		json_object(&json, NULL);
@@ -199,9 +261,12 @@ pages_tell(struct pages *p)
 		json_close(&json);
 		json_close(&json);
 		json_end(&json);
-	} else if (p->lock_error != 0) {
-		printf("Pages may not be locked (`ulimit -l` limits them): %s\n", xk_error(p->lock_error));
+		return;
 	}
+	if (p->lock_error != 0)
+		printf("Pages may not be locked (`ulimit -l` limits them): %s\n", xk_error(p->lock_error));
+	if (p->register_error != 0)
+		printf("Pages may not be registered (CAP_NET_RAW allows it): %s\n", xk_error(p->register_error));
 }
 
 /* Returns the exit status. */

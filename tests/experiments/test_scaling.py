@@ -60,6 +60,10 @@ def check_model():
     tell(near(ratio, 3.30) and near(special, 0.21) and near(general, 0.11), "shares give what they are of", f"{ratio} {special} {general}")
     tell([round(model.from_shares(mhz)[0], 2) for mhz in (550, 5000)] == [2.95, 2.35], "... and what follows from them",
          str([model.from_shares(mhz) for mhz in (550, 5000)]))
+    times = model.sending({233: {4: (1000, 0, 11)}}, 1000, (9, 33e6))
+    tell(all(near(a, b) for a, b in zip(times, (2e-6, 3e-6))) and near(model.share(times), 0.6), "equation 1 of o_s alone, and its share of I/O", str(times))
+    tell(all(near(sum(general) / sum(special), best.of(mhz)[0]) for mhz in model.PREDICTED for special, general in (best.times(mhz),)), "times have the ratio of the model")
+    tell([round(best.of(mhz, bus)[0], 2) for mhz, bus, _ in model.FASTER] == [2.37, 2.64, 2.45], "a faster bus", str([best.of(mhz, bus) for mhz, bus, _ in model.FASTER]))
     tell(near(model.cycles_per_byte(model.BUDGET), 5) and near(model.budget(4096 * 5 / 3e9, 3e9), model.BUDGET), "the page budget")
     tell(model.lines(52, False) == 6 and model.lines(53, False) == 7 and near(model.lines(52, True), 1.40625), "cache lines of a frame",
          f"{model.lines(52, False)} {model.lines(53, False)} {model.lines(52, True)}")
@@ -108,6 +112,12 @@ def check_data(data):
             figures = {(one["size"], one["messages"]): one for one in runs}
             wanted = model.parameters(figures[0, 4]["sent_ns"], figures[0, 128]["answered_ns"], figures[0, 1]["answered_ns"])
             tell((found["or"], found["l"], found["by_sender"]) == wanted, f"{name}: parameters follow from bursts", str(found))
+    for name, alone in data["alone"].items():
+        parts = scaling.device_ns(data, name)
+        tell(all(own == runs[0]["sent_ns"] and near(own + device, found["os"]) for runs, (own, device), found in zip(alone, parts, data["parameters"][name])),
+             f"{name}: o_s is the layer's own part, and the device's", str(parts))
+        here = scaling.equation_us(data, name, data["ghz"] * 1000)
+        tell(all(near(a, b) for a, b in zip(scaling.equation_us(data, name, data["ghz"] * 500), (2 * here[0], here[1]))), "... of which the first follows the clock", str(here))
 
 
 def check_instructions(counted):
@@ -128,6 +138,8 @@ def check_pages(data):
         rows = document["sizes"]
         tell([row["size"] for row in rows] == list(scaling.PAGES_SIZES) and all(row["copy_ns"] > 0 and row["protect_ns"] > 0 for row in rows),
              "pages of all sizes", str(rows))
+        tell(all(row["receive_ns"] > 0 and (row["register_ns"] is None) == (document["register_error"] is not None) for row in rows),
+             "... received, and registered, or not allowed to be", str(document))
         tell(all((row["lock_ns"] is None) == (document["lock_error"] is not None) for row in rows), "... locked, or not allowed to be", str(document))
     page = data["page_sizes"]["4096"]
     tell(all(near(page["budget"][key], page["copy_ns"][key] * data["ghz"] / 2) for key in ("low", "median", "high")), "the budget follows from the copy",
