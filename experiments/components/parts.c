@@ -1,6 +1,6 @@
 /*
  * parts.c - the parts of a round trip between two hosts, each by itself: what a frame's way through memory or through Linux's
- * network takes where nobody sleeps, signalling an eventfd, waking a thread.
+ * network takes where nobody sleeps, signalling an eventfd, waking a thread by it.
  *
  * Prints each of several blocks' average for one way, in nanoseconds. parts.py adds them up.
  */
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -55,7 +56,7 @@ static const struct options_option parts_options[] = {
 	{ "kind", OPTIONS_CHOICE, offsetof(struct parts_options, kind), "KIND",
 	  "memory: one core copies a frame into shared memory, and the other reads it; both spin (memory)\n"
 	  "bell: eventfd, with nobody listening\n"
-	  "wake: from the wake-up call until a sleeping thread runs\n"
+	  "wake: eventfd, from its ringing until a thread that slept on it runs\n"
 	  "packet: from one packet socket to the other, through Linux, by one thread that spins\n"
 	  "tap: from one tap interface to the other, likewise",
 	  0, 0, parts_kinds },
@@ -203,28 +204,77 @@ parts_bell(const struct parts_options *o, double *ns)
 	return 0;
 }
 
+/* Two threads that ring each other's bells, and sleep as drivers do. */
+struct parts_sleepers {
+	const struct parts_options *options;
+	int bells[2], sleeps[2]; /* eventfds, and the epolls that have them */
+	_Atomic bool failed;
+};
+
+static bool
+parts_ring(const struct parts_sleepers *sleepers, unsigned end)
+{
+	static const uint64_t one = 1;
+
+	return write(sleepers->bells[end], &one, sizeof(one)) == sizeof(one);
+}
+
+static bool
+parts_sleep(const struct parts_sleepers *sleepers, unsigned end)
+{
+	struct epoll_event event;
+	int count;
+
+	do
+		count = epoll_wait(sleepers->sleeps[end], &event, 1, -1);
+	while (count < 0 && errno == EINTR);
+	return count == 1;
+}
+
+static void *
+parts_ring_back(void *argument)
+{
+	struct parts_sleepers *sleepers = argument;
+	uint64_t count = PARTS_BLOCKS * sleepers->options->rounds;
+
+	if (!parts_pin(sleepers->options->cores.value[1]))
+		atomic_store(&sleepers->failed, true);
+	for (uint64_t i = 0; i < count && parts_sleep(sleepers, 1) && parts_ring(sleepers, 0); i++)
+		continue;
+	return NULL;
+}
+
 static int
 parts_wake(const struct parts_options *o, double *ns)
 {
-	uint32_t *each = calloc(o->rounds, sizeof(*each));
+	struct parts_sleepers sleepers = { .options = o };
+	pthread_t other;
 
-	if (each == NULL)
-		return parts_fail("memory for --rounds", "");
-	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
-		double sum = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		/* Each ring ends a sleep; so nobody reads the eventfds. */
+		struct epoll_event rung = { .events = EPOLLIN | EPOLLET };
 
-		if (!machine_wake_ns((unsigned)o->cores.value[0], (unsigned)o->cores.value[1], each,
-				     (unsigned)o->rounds)) {
-			free(each);
-			fprintf(stderr, "parts: no threads that wake each other\n");
-			return -1;
-		}
-		for (uint64_t i = 0; i < o->rounds; i++)
-			sum += each[i];
-		ns[block] = sum / (double)o->rounds;
+		sleepers.bells[i] = eventfd(0, EFD_CLOEXEC);
+		sleepers.sleeps[i] = epoll_create1(EPOLL_CLOEXEC);
+		if (sleepers.bells[i] < 0 || sleepers.sleeps[i] < 0 ||
+		    epoll_ctl(sleepers.sleeps[i], EPOLL_CTL_ADD, sleepers.bells[i], &rung) != 0)
+			return parts_fail("an eventfd", "");
 	}
-	free(each);
-	return 0;
+	if (!parts_pin(o->cores.value[0]))
+		return -1;
+	errno = pthread_create(&other, NULL, parts_ring_back, &sleepers);
+	if (errno != 0)
+		return parts_fail("a second thread", "");
+	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
+		uint64_t begun_ns = clock_system_ns();
+
+		for (uint64_t i = 0; i < o->rounds; i++)
+			if (!parts_ring(&sleepers, 1) || !parts_sleep(&sleepers, 0))
+				return parts_fail("an eventfd", "");
+		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)(2 * o->rounds);
+	}
+	pthread_join(other, NULL);
+	return atomic_load(&sleepers.failed) ? -1 : 0;
 }
 
 /* ---- through Linux ---- */

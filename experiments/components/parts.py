@@ -168,11 +168,12 @@ class Parts:
             alone[way] = {frame: self.tried(f"{way} by itself", self.part_ns, way, frame) for frame in FRAMES}
         alone["device"] = {frame: self.tried("DPDK by itself", self.device_ns, frame, way_ns) if way_ns is not None else None
                            for frame, way_ns in alone["memory"].items()}
-        return {"rows": self.rows(alone), "calls": self.calls(alone), "spins": self.spins()}
+        return {"rows": self.rows(alone), "calls": self.calls(alone), "spins": self.spins()}, alone["wake"]
 
     def find(self):
-        found = middle([self.turn() for _ in range(self.turns)])
-        return {"cores": self.cores, "turns": self.turns, "far": f"{self.far.links[0]}, {self.far.ends}" if self.far else None, **{name: list(rows.values()) for name, rows in found.items()},
+        turns, wakes_ns = zip(*(self.turn() for _ in range(self.turns)))
+        found = middle(turns)
+        return {"cores": self.cores, "turns": self.turns, "wakes_ns": wakes_ns, "far": f"{self.far.links[0]}, {self.far.ends}" if self.far else None, **{name: list(rows.values()) for name, rows in found.items()},
                 "missing": self.missing}
 
 

@@ -2,8 +2,10 @@
 import os
 
 import lab as labs
+import near
 import stamps
 
+WAKING = os.path.join("experiments", "components", "parts")  # two threads that wake each other
 PROGRAMS = ("udptest", "chantest")
 TWINS = ("s_twice", "s_calls")  # each has another vstamp right below: what is between is what a vstamp costs
 GROUPS = ("Wake-up", "Doorbell", "Dispatch", "Receive", "Protocols, up", "Application", "Protocols, down", "Transmit")
@@ -95,7 +97,8 @@ def run(lab):
         "sleep, receive and transmit. A row is the mean of the fifth of all round trips in the middle, by how long they took: "
         "parts add up, as medians would not."
     )
-    found = {program: measure(lab, program, number) for number, program in enumerate(PROGRAMS)}
+    alone = []  # a wake-up by itself, in turn with the others
+    found = {program: measure(lab, program, number, alone) for number, program in enumerate(PROGRAMS)}
     for program, (sleeping, polling, document) in found.items():
         table(section, program, sleeping, polling, document)
     section.plot("The parts of a round trip, both ends together.", lambda axes: bars(axes, found),
@@ -118,6 +121,8 @@ def run(lab):
             f"{program}: of {pool.begun} visits at the client {len(pool.trips)} are of the usual kind, and are counted here: one "
             "message wakes either driver, and it sleeps again after one message."
         )
+    if alone:
+        wakes(lab, section, found, labs.interval(alone))
     section.picture("Stamps on the edges of udptest", path_of("udptest"), {})
     if lab.far:
         section.text(f"Between {lab.far.ends} the way of the frames cannot be separated from the wake-up: both are in its row.")
@@ -130,11 +135,32 @@ def run(lab):
     return section
 
 
+def wakes(lab, section, found, alone):
+    """One wake-up: of two threads that do nothing else, and of the drivers. alone: an interval in nanoseconds."""
+    lab.wakes[section.name] = section.data["wake_alone_ns"] = alone
+    rows = [("two threads that do nothing else", "", "", us(alone))]
+    for program, (sleeping, polling, _) in found.items():
+        sums = groups_of(sleeping, polling)
+        bell, rest = sums["Doorbell"] / 2, sums["Wake-up"] / 2
+        rows.append((f"{program}'s drivers", f"{bell / 1000:.1f}", f"{rest / 1000:.1f}", f"{(bell + rest) / 1000:.1f}"))
+        section.check(near.near({"low": (bell + rest) / alone["high"], "high": (bell + rest) / alone["low"]}, 1),
+                      f"{program}: waking a driver takes {(bell + rest) / 1000:.1f} us with its doorbell; a thread that does nothing else, measured in turn "
+                      f"with it, {us(alone)}: the same within {near.NEAR:.0%}.")
+    section.table("One wake-up of a thread on another core, in microseconds: from ringing until it runs", ("", "doorbell", "wake-up", "both"), rows)
+    section.text(
+        "The doorbell returns after the other core was told, which has begun to wake by then: only both together are a wake-up. Two threads that "
+        "wake each other by the same system calls cannot be divided so.")
+
+
+def us(ns):
+    return labs.spread({key: value / 1000 for key, value in ns.items()})
+
+
 def path_of(program):
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), f"anatomy-{program}.dot")
 
 
-def measure(lab, program, number):
+def measure(lab, program, number, alone):
     """(sleeping, polling, {graph: measured round trips in nanoseconds}): what is compared takes turns."""
     sleeping, polling = stamps.Pool(path_of(program), "interrupt"), stamps.Pool(path_of(program), "poll")
     rounds = lab.rounds(3000, 300)
@@ -144,6 +170,8 @@ def measure(lab, program, number):
         documents.append(lab.run(program, *stamps.plain(lab, "interrupt", rounds)))
         sleeping.run(lab, program, rounds)
         polling.run(lab, program, rounds // 3)
+        if not lab.far:
+            alone.append(labs.median(lab.run_told(WAKING, "--kind", "wake", "--cores", lab.cores, "--rounds", str(rounds // 10))["ns"]))
     return Anatomy(sleeping), Anatomy(polling), documents
 
 

@@ -33,6 +33,7 @@ class Lab:
         self.progress = lambda part: None
         self.disturbed = []  # sentences on what makes figures less than they should be
         self.noticed = []  # ... and on what may, a little
+        self.wakes = {}  # by chapter: how long waking a thread on the other core takes by itself, an interval in nanoseconds
         self.cut_short = ""  # how much was measured before ctrl-C; empty: everything
 
     def rounds(self, whole, quick):

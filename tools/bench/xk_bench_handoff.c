@@ -86,6 +86,7 @@ struct handoff {
 	double medians[WAYS][HANDOFF_BLOCKS_MAX]; /* of each block */
 	struct histogram all[WAYS];
 	uint64_t yield_ns, across_ns;
+	struct clock_pair begun;
 };
 
 static unsigned
@@ -298,6 +299,16 @@ handoff_block(struct handoff *bench, enum handoff_way way)
 
 /* ---- results ---- */
 
+/* Returns the rate of the processor's counter, over the whole run, in MHz; 0: it has no steady one. */
+static double
+handoff_counter_mhz(const struct handoff *bench)
+{
+	struct clock clock = { .scale = 0 };
+
+	clock_calibrate(&clock, &bench->begun, 0);
+	return clock.has_counter ? 1000.0 * (UINT64_C(1) << 32) / (double)clock.scale : 0;
+}
+
 /* The median over the blocks, and where it lies with 95 % confidence (by its rank). */
 struct interval {
 	double low, median, high;
@@ -359,6 +370,7 @@ handoff_write(const struct bench *common, struct json *json)
 	json_close(json);
 	json_uint(json, "yield_ns", bench->yield_ns);
 	json_uint(json, "across_ns", bench->across_ns);
+	json_double(json, "counter_mhz", handoff_counter_mhz(bench));
 	interval_json(json, "ipp_to_regular", handoff_ratio(bench, WAY_IPP_HANDOFF, WAYS, WAY_REGULAR));
 	interval_json(json, "saved_to_system", handoff_ratio(bench, WAY_REGULAR, WAY_IPP_NONE, WAY_SYSTEM));
 }
@@ -429,6 +441,7 @@ handoff_run(struct bench *common)
 		fprintf(stderr, "xk bench handoff: core %u may not be used\n", core);
 		return OPTIONS_FAILURE;
 	}
+	clock_read(&bench->begun);
 	sem_init(&bench->ended, 0, 0);
 	for (enum handoff_way way = 0; way < WAYS; way++)
 		histogram_init(&bench->all[way]);
