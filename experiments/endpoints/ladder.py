@@ -48,6 +48,7 @@ FLOOR_TURNS = 5
 PATIENCE_S = 60
 LONGER_MAX = 64  # halves of the usual round trips
 STAND_S = 20
+STREAM_BYTES, STREAM_RUNS = 1 << 23, 6  # of a stream's run, at most
 WORK = "/media"  # in a namespace where it is empty
 
 
@@ -98,6 +99,11 @@ class Cable:
                               check=False)
         if done.returncode != 0:
             raise Failed(f"{command[-1]}: {done.stderr.strip()[-200:]}")
+
+    def split(self):
+        """Makes Linux give this cable frames of its own length, instead of up to 64 KB of TCP's at a time."""
+        for end, device in enumerate(self.devices):
+            self.must(end, "ip", "link", "set", "dev", device, "gso_max_segs", "1")
 
     def attach(self, rung, files):
         """Makes the server's interface answer by itself. files: the program, at each end."""
@@ -348,6 +354,13 @@ class Ladder:
             server.kill()
             server.wait()
 
+    def stream(self, size, cable):
+        """Nanoseconds from one message of a stream to the next, averages of runs."""
+        rounds = max(1, min(self.rounds, STREAM_BYTES // size))
+        if None in cable.addresses:
+            raise Failed("Linux has no address on the link")
+        return self.exchange_sockets("stream", size, cable, rounds, STREAM_RUNS, None)
+
     def away_ns(self, kind, size, cable):
         """How much of a round trip passes after the message left the client's kernel, and before the answer came there."""
         with self.answering(kind, size, cable, self.rounds, 5):
@@ -474,7 +487,38 @@ def measure(options, work, no_cable=None):
     return {**document, "missing": ladder.missing}
 
 
+def measure_streams(options, work, no_cable=None):
+    """Bandwidth of Linux's TCP over the cable. Between two machines, their interfaces are left as they are."""
+    ladder = Ladder(options, work)
+    document = {"sizes": ladder.sizes, "streams": {}, "missing": {}}
+    try:
+        if no_cable:
+            raise Failed(no_cable)
+        cable = Wire(ladder.far) if ladder.far else Cable(ladder.cores)
+        try:
+            for name in ("large", *([] if ladder.far else ["frames"])):
+                if name == "frames":
+                    cable.split()
+                document["streams"][name] = {str(size): ladder.stream(size, cable) for size in ladder.sizes}
+        finally:
+            cable.close()
+    except (Failed, OSError, subprocess.SubprocessError) as why:
+        document["missing"]["streams"] = str(why)
+    return document
+
+
+def show_streams(document):
+    for name, cells in document["streams"].items():
+        for size, cell in cells.items():
+            print(f"TCP, {name}: {size:>6} bytes: {1000 * int(size) / cell['median']:8.1f} MB/s")
+    for what, why in document["missing"].items():
+        print(f"not measured: {what}: {why}")
+
+
 def show(document):
+    if "streams" in document:
+        show_streams(document)
+        return
     print(file=sys.stderr)
     for name in ("cable", "virtio"):
         rows = document[name]
@@ -497,14 +541,18 @@ def show(document):
 def measure_inside(options):
     """Measures in namespaces of its own, on a file system that ends with them."""
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", WORK], check=True)
-    return measure(options, WORK)
+    return of(options)(options, WORK)
+
+
+def of(options):
+    return measure_streams if options.streams else measure
 
 
 def measure_outside(options):
     """Goes on inside, or where the machine forbids that, without the cable."""
     if options.far:
         with tempfile.TemporaryDirectory() as work:
-            return measure(options, work)
+            return of(options)(options, work)
     # A process namespace ends with its first program, and the network namespaces with the last of theirs.
     mapped = () if os.geteuid() == 0 else ("-r",)  # only root, and not that of a namespace, may have programs in Linux's kernel
     unshare = ["unshare", *mapped, "-m", "-n", "-p", "-f", "--kill-child", "--mount-proc"]
@@ -512,7 +560,7 @@ def measure_outside(options):
     if tried.returncode == 0:
         os.execvp(unshare[0], [*unshare, sys.executable, *sys.argv, "--inside"])
     with tempfile.TemporaryDirectory() as work:
-        return measure(options, work, no_cable=tried.stderr.strip())
+        return of(options)(options, work, no_cable=tried.stderr.strip())
 
 
 def main():
@@ -524,6 +572,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=2, metavar="S", help="that the computation takes alone (2)")
     parser.add_argument("--only", default=",".join(TITLES), metavar="NAME,...", help=f"of {', '.join(TITLES)}")
     parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio; ignored with --far, which measures over the link")
+    parser.add_argument("--streams", action="store_true", help="instead, the bandwidth of TCP over the cable, for messages of each size")
     fars.add_options(parser)
     parser.add_argument("--json", metavar="FILE", help="what was measured")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)

@@ -3,6 +3,7 @@
  * sockets of TCP, of UDP, and of raw Ethernet frames of LLP's type. Each end lowers the count in the message; the client
  * reads its clock when the count is full and when it is 0. With --stamps it also asks its kernel when each message left it and
  * when the answer arrived: the time between passes away from the client, on the link and at the server.
+ * A stream's run is messages one way over TCP, the last of which is answered: their average is the time between two.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,13 +33,15 @@ enum {
 	SOCKETS_PORT = 2009,
 	SOCKETS_MIN = 24, /* count and clock, as pingpong's header */
 	SOCKETS_MAX = 1500,
+	SOCKETS_LONGEST = 1400,     /* message, unless it is a stream's */
+	SOCKETS_STREAM_MAX = 65536, /* bytes of a stream's message */
 	SOCKETS_REPEATS = 1000,
 	SOCKETS_TRIES = 100,     /* of connecting, a twentieth of a second each */
 	SOCKETS_UNSTAMPED = 500, /* round trips to wait for the first stamps, one per 10 ms */
 };
 
-enum sockets_kind { SOCKETS_TCP, SOCKETS_UDP, SOCKETS_PACKET };
-static const char *const sockets_kinds[] = { "tcp", "udp", "packet", NULL };
+enum sockets_kind { SOCKETS_TCP, SOCKETS_UDP, SOCKETS_PACKET, SOCKETS_STREAM };
+static const char *const sockets_kinds[] = { "tcp", "udp", "packet", "stream", NULL };
 
 struct sockets_options {
 	unsigned kind;
@@ -48,16 +51,16 @@ struct sockets_options {
 };
 
 static const struct options_option sockets_options[] = {
-	{ "kind", OPTIONS_CHOICE, offsetof(struct sockets_options, kind), "KIND", "tcp, udp or packet (tcp)", 0, 0,
-	  sockets_kinds },
+	{ "kind", OPTIONS_CHOICE, offsetof(struct sockets_options, kind), "KIND", "tcp, udp, packet or stream (tcp)", 0,
+	  0, sockets_kinds },
 	{ "client", OPTIONS_TEXT, offsetof(struct sockets_options, client), "ADDRESS",
 	  "be the client of the server at this address; packet: of any", 0, 0, NULL },
 	{ "dev", OPTIONS_TEXT, offsetof(struct sockets_options, dev), "NAME", "the interface of packet sockets", 0, 0,
 	  NULL },
-	{ "size", OPTIONS_NUMBER, offsetof(struct sockets_options, size), "N", "bytes of a message (32)", SOCKETS_MIN,
-	  1400, NULL },
-	{ "rounds", OPTIONS_NUMBER, offsetof(struct sockets_options, rounds), "N", "round trips of a run (1500)", 1,
-	  1000000, NULL },
+	{ "size", OPTIONS_NUMBER, offsetof(struct sockets_options, size), "N",
+	  "bytes of a message, at most 1400 unless it is a stream's (32)", SOCKETS_MIN, SOCKETS_STREAM_MAX, NULL },
+	{ "rounds", OPTIONS_NUMBER, offsetof(struct sockets_options, rounds), "N",
+	  "round trips of a run, or messages of a stream's, the same at both ends (1500)", 1, 1000000, NULL },
 	{ "repeats", OPTIONS_NUMBER, offsetof(struct sockets_options, repeats), "N", "runs; SIGINT ends them (5)", 1,
 	  SOCKETS_REPEATS, NULL },
 	{ "stamps", OPTIONS_FLAG, offsetof(struct sockets_options, stamps), NULL,
@@ -130,7 +133,7 @@ sockets_receive(struct sockets *s, uint8_t *bytes)
 static bool
 sockets_send(const struct sockets *s, const uint8_t *bytes)
 {
-	if (s->kind == SOCKETS_TCP)
+	if (s->kind == SOCKETS_TCP || s->kind == SOCKETS_STREAM)
 		return send(s->fd, bytes, s->size, MSG_NOSIGNAL) == (ssize_t)s->size;
 	return sendto(s->fd, bytes, s->size, 0, &s->peer.any, s->peer_len) == (ssize_t)s->size;
 }
@@ -289,7 +292,7 @@ sockets_open(struct sockets *s, const struct sockets_options *o)
 		errno = EINVAL;
 		return sockets_fail("--client takes an IPv4 address");
 	}
-	if (s->kind == SOCKETS_TCP)
+	if (s->kind == SOCKETS_TCP || s->kind == SOCKETS_STREAM)
 		return o->client != NULL ? sockets_connect(s) : sockets_accept(s, &here);
 	s->fd = socket(AF_INET, SOCK_DGRAM, 0);
 	if (s->fd < 0 || (o->client == NULL && bind(s->fd, (const struct sockaddr *)&here, sizeof(here)) != 0))
@@ -313,6 +316,40 @@ sockets_serve(struct sockets *s)
 		if (!sockets_send(s, bytes))
 			return;
 	}
+}
+
+/* Reads what the client streams, and answers each run. */
+static void
+sockets_serve_stream(struct sockets *s, uint64_t rounds)
+{
+	static uint8_t bytes[SOCKETS_STREAM_MAX];
+	uint64_t left = rounds * s->size;
+	ssize_t n;
+
+	while (!sockets_end && (n = recv(s->fd, bytes, left < sizeof(bytes) ? left : sizeof(bytes), 0)) > 0) {
+		left -= (uint64_t)n;
+		if (left > 0)
+			continue;
+		left = rounds * s->size;
+		if (send(s->fd, bytes, 1, MSG_NOSIGNAL) != 1)
+			return;
+	}
+}
+
+/* Returns the average time between a run's messages in nanoseconds; 0: the run was cut short. */
+static uint64_t
+sockets_stream(struct sockets *s, uint64_t rounds)
+{
+	static uint8_t bytes[SOCKETS_STREAM_MAX];
+	uint64_t begun_ns = sockets_now_ns();
+	int no = 0, yes = 1;
+
+	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &no, sizeof(no)); /* Linux may put short messages together */
+	for (uint64_t i = 0; i < rounds; i++)
+		if (sockets_end || !sockets_send(s, bytes))
+			return 0;
+	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* what it still holds leaves */
+	return recv(s->fd, bytes, 1, 0) == 1 ? (sockets_now_ns() - begun_ns) / rounds : 0;
 }
 
 /* Returns a run's average round trip in nanoseconds; 0: the run was cut short. Stores the median away, 0: there is none. */
@@ -396,22 +433,31 @@ main(int argc, char **argv)
 
 	if (status != OPTIONS_GO)
 		return status;
+	if (o.kind != SOCKETS_STREAM && o.size > SOCKETS_LONGEST) {
+		fprintf(stderr, "sockets: --size: at most %u bytes, unless it is a stream's\n", SOCKETS_LONGEST);
+		return OPTIONS_MISUSE;
+	}
 	s = (struct sockets){ .kind = (enum sockets_kind)o.kind, .size = o.size };
 	sigaction(SIGINT, &interrupt, NULL);
 	sigaction(SIGTERM, &interrupt, NULL);
 	if (sockets_open(&s, &o) != 0)
 		return OPTIONS_FAILURE;
 	if (o.client == NULL) {
-		if (s.kind != SOCKETS_TCP)
+		if (s.kind == SOCKETS_UDP || s.kind == SOCKETS_PACKET)
 			sockets_announce();
-		sockets_serve(&s);
+		if (s.kind == SOCKETS_STREAM)
+			sockets_serve_stream(&s, o.rounds);
+		else
+			sockets_serve(&s);
 		return OPTIONS_SUCCESS;
 	}
 	setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)); /* for a message that is lost */
-	o.stamps = o.stamps && s.kind != SOCKETS_TCP;
+	o.stamps = o.stamps && (s.kind == SOCKETS_UDP || s.kind == SOCKETS_PACKET);
 	if (o.stamps && (sockets_ask_stamps(&s, o.rounds) != 0 || sockets_await_stamps(&s) != 0))
 		return OPTIONS_FAILURE;
-	while (count < o.repeats && (averages_ns[count] = sockets_run(&s, o.rounds, &aways_ns[count])) != 0)
+	while (count < o.repeats &&
+	       (averages_ns[count] = s.kind == SOCKETS_STREAM ? sockets_stream(&s, o.rounds)
+							      : sockets_run(&s, o.rounds, &aways_ns[count])) != 0)
 		count++;
 	sockets_tell(&o, averages_ns, aways_ns, count);
 	if (count == 0 && !sockets_end)
