@@ -165,7 +165,7 @@ def measure(lab, program, number, alone):
     sleeping, polling = stamps.Pool(path_of(program), "interrupt"), stamps.Pool(path_of(program), "poll")
     rounds = lab.rounds(3000, 300)
     documents = []
-    for turn in range(lab.repeats):
+    for turn in range(1 if lab.brief else lab.repeats):
         lab.progress((number + turn / lab.repeats) / len(PROGRAMS))
         documents.append(lab.run(program, *stamps.plain(lab, "interrupt", rounds)))
         sleeping.run(lab, program, rounds)

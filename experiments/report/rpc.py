@@ -18,7 +18,7 @@ def run(lab):
     found, together = trips.measure(
         lab,
         "chantest", "--size", trips.comma(published.RPC_SIZES), "--mode", "regular,ipp", "--handoff", "client,none",
-        "--rounds", str(lab.rounds(5000, 200)),
+        "--rounds", str(lab.rounds(4000, 200)),
     )
     section.data = trips.both_data(found, together)
     section.text(
