@@ -26,7 +26,7 @@ import lab as labs
 import report as reports
 from checks import shown, tell
 
-NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "policies", "drivers", "anatomy", "userlevel")
+NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "acks", "policies", "drivers", "anatomy", "userlevel")
 REPEATS = 2
 OPTIONS = ("--brief", "--repeats", str(REPEATS), "--only", ",".join(NAMES))
 VOID = {"meta", "br"}
