@@ -5,10 +5,9 @@ import shutil
 import signal
 import subprocess
 
-from programs import Failed
+from programs import ROOT, Failed
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15")
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HELLO = "the-output-of-a-command"  # begins the first answer: whatever precedes it is the shell's
 BOOT = "/proc/sys/kernel/random/boot_id"  # containers and namespaces of one machine share it
 # Runs a command until it, or standard input, ends: ssh forwards no signals, but its input ends with its caller or itself.

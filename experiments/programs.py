@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # the checkout
+
 
 class Failed(Exception):
     """Something could not be measured; says why."""

@@ -7,7 +7,7 @@ failures = 0
 
 def shown(words):
     """As a report's page writes it."""
-    return re.sub(r"\bus\b", "µs", words)
+    return re.sub(r"\bus\b", "µs", words).replace("`", "")
 
 
 def tell(good, what, why=""):

@@ -29,10 +29,10 @@ def run(lab):
     trips.compare_saved(section, found, published.TABLE8, published.BLAST_SIZES, ("regular", "-"), ("ipp", "none"),
                         "IPP")
     trips.plot_saved(section, found, ROWS, published.BLAST_SIZES)
-    dear(lab, section)
+    dear_words = dear(lab, section)
     section.answer = "On one core: " + "; ".join(
         f"{labs.bytes_of(size)}: {found.median_us('regular', '-', 1, size)['median']:.1f} us in regular mode, "
-        f"{found.median_us('ipp', 'none', 1, size)['median']:.1f} in the driver" for size in published.BLAST_SIZES) + "."
+        f"{found.median_us('ipp', 'none', 1, size)['median']:.1f} in the driver" for size in published.BLAST_SIZES) + f". {dear_words}"
     return section
 
 
@@ -49,7 +49,7 @@ def shares(found):
 
 
 def dear(lab, section):
-    """On virtual time: the share of a round trip that is saved, by what a switch costs."""
+    """On virtual time: the share of a round trip that is saved, by what a switch costs. Returns it in words."""
     then = shares({(mode, size): us for (mode, _), row in published.TABLE8.items() for size, us in zip(published.BLAST_SIZES, row)})
     first, *others = published.BLAST_SIZES
     # a round trip has two switches; what was saved of the shortest tells what one took
@@ -76,13 +76,14 @@ def dear(lab, section):
         share = shares(fitted)[size]
         section.check(abs(share - then[size]) < 0.03,
                       f"On virtual time: with the switch that {first} bytes imply, {fitted_us:.1f} us, {share:.0%} of {labs.bytes_of(size)}' round trip are "
-                      f"saved (published {then[size]:.0%}).")
+                      f"saved (published {then[size]:.0%}).", bears=True)
     section.check(shares(sweep[1])[first] < 0.02 < 0.2 < shares(least)[first],
                   f"On virtual time: with a switch of 1 us {shares(sweep[1])[first]:.1%} of the shortest round trip are saved, with one of {PARAGON_SWITCH_US} us, "
-                  f"the least that was published, {shares(least)[first]:.0%}: what IPP is worth is what a switch costs.")
-    section.check(fitted_us >= PARAGON_SWITCH_US,
-                  f"The switch that the published savings imply, {fitted_us:.1f} us, is no less than the published {PARAGON_SWITCH_US} us (2300 cycles and more at "
-                  "50 MHz).")
+                  f"the least that was published, {shares(least)[first]:.0%}: what IPP is worth is what a switch costs.", bears=True)
+    section.text(f"The switch that the published savings imply, {fitted_us:.1f} us, and the published one, {PARAGON_SWITCH_US} us or more (2300 cycles and more at 50 MHz), "
+                 "fit together. Both are of the paper: nothing measured here is in them.")
+    return (f"On virtual time IPP saves {shares(sweep[1])[first]:.1%} of the shortest round trip where a switch takes 1 us, and {shares(fitted)[first]:.0%} where it "
+            f"takes {fitted_us:.1f}, as on the Paragon.")
 
 
 def plot_shares(axes, sweep, then, fitted_us):

@@ -101,7 +101,8 @@ def measured(section, here):
     section.picture("The most direct call", "chantest-direct.dot", {("bid", "vmux"): ("decided when a channel is opened", True)})
     section.text(
         "The way over virtio and rings is memory: a frame is copied by one core and read by the other. Over the others it is Linux's: a "
-        "thread sends on one interface and takes the frame from the other. Between two machines it was not measured by itself. A polling "
+        "thread sends on one interface and takes the frame from the other. "
+        + (f"Over {here['far']} it was not measured by itself. " if here["far"] else "") + "A polling "
         "driver rings nobody and never sleeps. Ringing is what it takes where nobody listens; ringing and waking together are a wake-up, "
         f"measured by itself: {labs.spread(wake_us(here))} us. What the parts leave unexplained is in the difference. Its causes are not measured; likely "
         "ones are, for a tap, the signals that Linux sends DPDK for frames, and the cold caches of a driver that has slept.")

@@ -103,6 +103,7 @@ def judge(section, found):
         "switch to it.",
     )
     none, regular = (found["ways"][way]["p50"] for way in ("ipp_none", "regular"))
+    section.check(none < regular, f"A message that the driver carries reaches its protocol sooner: after {none} ns, given to a thread after {regular}.")
     section.answer = (
         f"Given to a thread, a message reaches its protocol after {regular} ns, carried by the driver after {none}. To begin in the driver and leave "
         f"it takes {ratio['median']:.2f} times as long as to be given to a thread at once (1.17 in 1994)."

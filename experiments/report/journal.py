@@ -3,9 +3,7 @@ import json
 import os
 import threading
 
-from programs import Failed
-
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+from programs import ROOT, Failed
 
 
 def text_of(what):

@@ -8,13 +8,12 @@ import tempfile
 
 CLIENTS = {"udptest": "udptest", "chantest": "chantest", "logp": "logptest"}  # a program's, in its own graph
 FLOOR = os.path.join("experiments", "floors", "bare_dpdk_echo")
+JUMP = 2  # times: on a virtual machine a cache line's time changes between levels that are farther apart; within one it varies by half
 REPEATS = 6  # unless told: the least number whose lowest and highest value hold the median with 95 % confidence
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
-
-sys.path.insert(0, os.path.join(ROOT, "experiments"))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import journal
-from programs import Failed
+from programs import ROOT, Failed
 
 
 class Lab:
@@ -32,8 +31,8 @@ class Lab:
         self.chapter = ""  # the experiment that is being made
         self.progress = lambda part: None
         self.disturbed = []  # sentences on what makes figures less than they should be
-        self.noticed = []  # ... and on what may, a little
         self.wakes = {}  # by chapter: how long waking a thread on the other core takes by itself, an interval in nanoseconds
+        self.lines_ns = []  # a cache line's times between the cores, in the order in which programs measured them
         self.cut_short = ""  # how much was measured before ctrl-C; empty: everything
 
     def rounds(self, whole, quick):
@@ -51,12 +50,18 @@ class Lab:
             return "a core for each host"
         return f"{'a machine for each host' if self.far.are_two else self.far.ends}, over {self.far.links[0]}"
 
+    def hosts(self):
+        """What hosts are, in words."""
+        return f"programs on {self.far.ends}, unless both are on one core or joined by virtio" if self.far else "two programs on one machine"
+
     def graph(self, name):
         return os.path.join(ROOT, "graphs", name)
 
     def once(self, what, measure):
         """measure()'s result, or the one kept by the interrupted report that is resumed."""
-        return self.journal.once([self.chapter, *what], measure) if self.journal else measure()
+        found = self.journal.once([self.chapter, *what], measure) if self.journal else measure()
+        self.lines_ns += lines_of(found)
+        return found
 
     def kept(self, what):
         """All results kept under this name, which are then gone."""
@@ -121,8 +126,13 @@ class Lab:
                 floors.append(self.floor_asleep_ns(ends[1]))
         trips = Trips(documents, where, floors)
         self.disturbed += trips.losses()
-        self.noticed += trips.jumps()
         return trips
+
+
+def lines_of(found):
+    """What a cache line took between the cores, before and after a program that has measured it."""
+    document = found.get("document", found) if isinstance(found, dict) else {}
+    return [ns for ns in document.get("machine", {}).get("cache_line_ns", {}).values() if ns]
 
 
 def patience(program, arguments):
@@ -185,13 +195,6 @@ class Trips:
             if lost:
                 yield f"{told_key(*key)}: {lost} messages were lost"
 
-    def jumps(self):
-        lines = [document["machine"]["cache_line_ns"] for document in self.documents]
-        pairs = [line for line in lines if line["before"] and line["after"]]
-        for line in pairs:
-            if max(line["before"], line["after"]) > 2 * min(line["before"], line["after"]):
-                yield f"the cache line between the cores took {line['before']} ns before a run, {line['after']} ns after"
-
     def median_us(self, *key):
         """Median round trips in microseconds, with their interval over the repetitions."""
         return interval([run["rtt_ns"]["p50"] / 1000 for run in self.runs[key]])
@@ -252,6 +255,7 @@ class Section:
         self.checks = []
         self.unjudged = []  # (published figures that no check is about, why)
         self.disturbed = []  # sentences on what disturbed it
+        self.line_ns = None  # (least, greatest) time of a cache line between the cores meanwhile
         self.data = {}
 
     def text(self, words):
@@ -293,6 +297,10 @@ class Section:
         """Whether something is saved."""
         self.check(is_saved(saved), words, bears)
 
+    def jumped(self):
+        """Whether a cache line's time jumped meanwhile."""
+        return self.line_ns is not None and self.line_ns[1] > JUMP * self.line_ns[0]
+
     def verdict(self):
         """Whether the checks that bear the answer (all, if none is said to) agree. A disturbed run decides nothing."""
         bearing = [check["agrees"] for check in self.checks if check["bears"]] or [check["agrees"] for check in self.checks]
@@ -310,5 +318,5 @@ class Section:
 
 
 def fail(words):
-    print(f"report: {words}", file=sys.stderr)
+    print(f"report: {'; '.join(words.splitlines())}", file=sys.stderr)
     return 1

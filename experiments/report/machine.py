@@ -30,7 +30,8 @@ class Machine:
 
     @contextlib.contextmanager
     def watched(self, name):
-        """What other programs use of the processors while an experiment is made."""
+        """What other programs use of the processors while an experiment is made, and what a cache line takes: from the last time before it."""
+        lines = max(0, len(self.lab.lines_ns) - 1)
         there, before, started = self.busy_there_percent(), others_s(), time.monotonic()
         self.lab.chapter = name
 
@@ -45,9 +46,12 @@ class Machine:
             if self.lab.measures:
                 self.lab.once(["interrupted"], used)
             raise
+        self.lab.run_told(labs.FLOOR, "--cores", self.lab.cores, "--rounds", "1")  # measures the line, too
         parts.append(self.lab.once(["watched"], used))
+        measured = self.lab.lines_ns[lines:]
         self.sections[name] = {"seconds": sum(part["seconds"] for part in parts),
-                               "others_percent": max(part["others_percent"] for part in parts)}
+                               "others_percent": max(part["others_percent"] for part in parts),
+                               "line_ns": [min(measured), max(measured)] if measured else None}
         others = self.sections[name]["others_percent"]
         if others > OTHERS_PERCENT:
             self.lab.disturbed.append(f"{name}: other programs used {others:.0f} % of a processor meanwhile")
@@ -63,7 +67,6 @@ class Machine:
         """(what, value) for the page."""
         machine = self.doctor["machine"]
         checks = {name: check["text"] for name, check in self.doctor["checks"].items()}
-        lines = [floor["cache_line_ns"][when] for floor in self.floors for when in ("before", "after")]
         bare = [floor["rtt_ns"]["p50"] for floor in self.floors]
         others = [section["others_percent"] for section in self.sections.values()]
         return [
@@ -73,7 +76,7 @@ class Machine:
             ("DPDK", checks["DPDK"].removeprefix("DPDK ")),
             ("idle processors", checks["idle cores"]),
             ("how drivers wait", "asleep until an event descriptor is written to, unless an experiment says that they poll"),
-            ("a cache line, to the other core and back", f"{low_high(lines)} ns"),
+            ("a cache line, to the other core and back", f"{low_high(self.lab.lines_ns)} ns"),
             ("a message there and back with nothing but DPDK, polling", f"{low_high(bare)} ns"),
             ("used by other programs", f"{min(others):.0f} to {max(others):.0f} % of a processor"),
         ]
@@ -87,12 +90,12 @@ class Machine:
 
     def data(self):
         return {"doctor": self.doctor, "other": self.other, "floors": self.floors, "experiments": self.sections,
-                "disturbed": self.lab.disturbed, "noticed": self.lab.noticed, "cut_short": bool(self.lab.cut_short),
+                "disturbed": self.lab.disturbed, "cut_short": bool(self.lab.cut_short),
                 "about": self.lab.about, "told": self.told()}
 
 
 def low_high(values):
-    return f"{min(values)} to {max(values)}"
+    return f"{min(values)} to {max(values)}" if values else "unknown"
 
 
 def busy_s(line):

@@ -12,7 +12,7 @@ import matplotlib
 
 matplotlib.use("svg")
 matplotlib.rcParams.update({
-    "svg.hashsalt": "report", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10,
+    "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10,
     "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), "#010203")})  # see inline()
 from matplotlib.figure import Figure
@@ -35,12 +35,16 @@ the repetitions disagree, or other programs used a processor meanwhile: a distur
 <h3>Threats to validity</h3>
 <ul>
 <li>Machines of 1993 to 2000 needed 20 times as long or more: compare shapes and ratios, not microseconds.</li>
-<li>Hosts are two programs on one machine, unless the page names two machines. Across two cores, most of a round trip is waking a
+<li>Hosts are {hosts}. Across two cores, most of a round trip is waking a
 halted processor, which costs more on a virtual machine; on one core nothing has to be woken. So both are shown.</li>
 <li>A "driver" is a thread that sleeps until an event descriptor is written to, not an interrupt handler of a kernel.</li>
 <li>Every figure across processors moves with the time that a cache line takes from one to the other.</li>
 </ul>
 """
+
+JUMP = "a jump of a cache line's time between the cores, with which every time across cores changes"
+JUMPED = """Meanwhile a cache line's time between the cores jumped: it was {} to {} ns. The times across cores are of more than one such
+time; those on one core, or on virtual time, are not concerned."""
 
 STYLE = """
 :root { --text: #1f2328; --faint: #667; --line: #d5d9de; --back: #fff; --box: #f5f6f8; }
@@ -50,12 +54,14 @@ STYLE = """
 body { font: 1rem/1.5 system-ui, sans-serif; margin: 0; color: var(--text); background: var(--back); }
 main { max-width: 60rem; margin: 0 auto; padding: 1rem; }
 nav { font-size: .85rem; } nav ol { padding-left: 1.4rem; margin: .3rem 0; } nav a { color: var(--faint); text-decoration: none; }
+#contents { position: absolute; opacity: 0; } label { display: none; }
 @media (min-width: 85rem) { body { display: grid; grid-template-columns: 17rem minmax(0, 62rem); }
   nav { position: sticky; top: 0; height: 100vh; overflow: auto; padding: 2rem 0 0 1.5rem; } main { margin: 0; } }
 @media (max-width: 85rem) { nav { padding: .5rem 1rem; border-bottom: 1px solid var(--line); } nav ol { columns: 2; } }
 h1, h2, h3 { line-height: 1.25; } h1 { font-size: 1.7rem; margin: .5rem 0; } h2 { font-size: 1.15rem; margin: 0 0 .4rem; } h3 { font-size: 1rem; }
 section { border-top: 1px solid var(--line); padding: .8rem 0 .3rem; }
 .about { color: var(--faint); font-size: .85rem; } .about code { color: var(--text); }
+code { display: inline-block; max-width: 100%; overflow-x: auto; white-space: nowrap; vertical-align: bottom; }
 section > p { margin: .3rem 0; } .five li { margin: .35rem 0; }
 .verdict { font-size: .78rem; font-weight: 600; border: 1px solid; border-radius: .8em; padding: .05em .6em; white-space: nowrap; }
 .confirmed, .yes { color: #1a7f37; } .contradicted, .no { color: #c5302b; } .unclear { color: #9a6700; }
@@ -76,15 +82,20 @@ section > details { display: inline-block; vertical-align: top; margin-right: 2r
 ul.checks { list-style: none; padding-left: 0; font-size: .9rem; } ul.checks li { padding-left: 4.5em; text-indent: -4.5em; margin: .15em 0; }
 ul.checks span { display: inline-block; width: 4.5em; text-indent: 0; font-weight: 600; }
 figure { margin: .6rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { font-size: .88rem; color: var(--faint); }
+.narrow { display: none; }
 figure.graph { display: inline-block; vertical-align: top; margin-right: 2rem; } figure.graph svg { background: #fff; border-radius: 4px; }
 .disturbed { background: var(--box); border-left: 4px solid #9a6700; padding: .4em 1em; font-size: .9rem; }
-@media (max-width: 40rem) { main { overflow-wrap: anywhere; } td, th { white-space: normal; padding: .18em .3em; } nav ol { columns: 1; } }
+@media (max-width: 40rem) { main { overflow-wrap: break-word; } td, th { white-space: normal; padding: .18em .3em; }
+  figure, figure.graph { overflow-x: auto; margin-right: 0; max-width: 100%; } figure svg { max-width: none; } .narrow svg { max-width: 100%; } figcaption { position: sticky; left: 0; }
+  label { display: block; cursor: pointer; } label::before { content: "\\25b8  "; } #contents:checked + label::before { content: "\\25be  "; }
+  #contents:focus-visible + label { outline: 2px solid; } #contents:not(:checked) ~ * { display: none; } #contents:not(:checked) + label { display: block; }
+  .broad { display: none; } .narrow { display: block; } nav ol { columns: 1; } ul.five { padding-left: 1.1rem; } details > *:not(summary) { margin-left: 0; } }
 @media print { html { font-size: 10px; } nav, section details { display: none; } body { display: block; } section { break-inside: avoid; } }
 """
 
 
 def text_of(words):
-    return re.sub(r"\bus\b", "µs", html.escape(words))
+    return re.sub("`([^`]+)`", r"<code>\1</code>", re.sub(r"\bus\b", "µs", html.escape(words)))
 
 
 def inline(text):
@@ -108,7 +119,16 @@ class Page:
         self.lab, self.out = lab, out
         self.tables = self.figures = 0
 
-    def plot(self, title, draw, name, size=(8.6, 3)):
+    def plot(self, title, draw, name, size=(8.6, 3), narrow=None):
+        """narrow: another size, for a narrow page."""
+        self.figures += 1
+        drawn = self.drawn(draw, name, size)
+        if narrow:
+            drawn = f'<div class="broad">{drawn}</div><div class="narrow">{self.drawn(draw, None, narrow)}</div>'
+        return f"<figure>{drawn}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>"
+
+    def drawn(self, draw, name, size):
+        """The picture as a part of the page, and as a file of this name (None: not)."""
         figure = Figure(figsize=size, layout="tight")
         figure.patch.set_alpha(0)
         axes = figure.subplots()
@@ -119,11 +139,13 @@ class Page:
                 axis.set_major_formatter("{x:g}")
                 axis.set_minor_formatter(NullFormatter())
         file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None})
-        figure.patch.set_alpha(1)
-        figure.savefig(os.path.join(self.out, name + ".svg"), metadata={"Date": None})
-        self.figures += 1
-        return f"<figure>{inline(file.getvalue())}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>"
+        # a salt of its own: a hatch that another figure names alike would not be drawn while that one is hidden
+        with matplotlib.rc_context({"svg.hashsalt": f"{self.figures} {size}"}):
+            figure.savefig(file, format="svg", metadata={"Date": None})
+            if name:
+                figure.patch.set_alpha(1)
+                figure.savefig(os.path.join(self.out, name + ".svg"), metadata={"Date": None})
+        return inline(file.getvalue())
 
     def picture(self, title, graph, labels):
         """The edges of a graph that have words, as xk draws it."""
@@ -180,7 +202,7 @@ class Page:
             folded.remove(first)
         write = {"text": lambda words: f"<p>{text_of(words)}</p>", "plot": self.plot, "table": self.table, "graph": self.picture}
         body = "\n".join(write[kind](*what) for kind, *what in folded)
-        return (f'<section id="{section.name}"><h2>{number}. {text_of(section.question)}</h2><p>{answer(section)}</p>'
+        return (f'<section id="{section.name}"><h2>{number}. {text_of(section.question)}</h2><p>{answer(section)}</p>{jumped(section)}'
                 + '<div class="beside">' + "\n".join(shown) + "</div>"
                 + f'<details><summary>How it was measured, with all tables (<a href="{section.name}.json">JSON</a>)</summary>{body}</details>'
                 + checks(section.checks) + "</section>")
@@ -195,6 +217,10 @@ def verdict(section):
 
 def answer(section):
     return f"{text_of(section.told())} {verdict(section)}"
+
+
+def jumped(section):
+    return f"<p class=\"judged\">{JUMPED.format(*section.line_ns)}</p>" if section.jumped() else ""
 
 
 def checks(found):
@@ -235,15 +261,15 @@ def summary(sections):
         items = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {text_of(text)}</li>' for section, text in texts)
         head = f"{len(texts)} of {count} checks {words}" if words else f"{len(texts)} comparisons with published figures are not judged"
         lists.append(f"<details><summary>{head}</summary><ul>{items}</ul></details>" if texts else f"<p>{head}</p>")
+    met = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {section.line_ns[0]} to {section.line_ns[1]} ns</li>'
+                  for section in sections if section.jumped())
+    lists.append(f"<details><summary>Experiments that met {JUMP}</summary><ul>{met}</ul></details>" if met else f"<p>No experiment met {JUMP}</p>")
     return "\n".join(lists)
 
 
 def machine(lab):
     rows = "".join(f"<tr><td>{text_of(what)}</td><td>{text_of(value)}</td></tr>" for what, value in lab.machine.told())
-    noticed = "".join(f"<li>{text_of(text)}</li>" for text in dict.fromkeys(lab.noticed))
-    return (f'<table class="words">{rows}</table><p><a href="machine.json">JSON</a></p>'
-            + (f"<details><summary>During {len(dict.fromkeys(lab.noticed))} runs the time of a cache line more than doubled or halved"
-               f"</summary><ul>{noticed}</ul></details>" if noticed else ""))
+    return f'<div class="wide"><table class="words">{rows}</table></div><p><a href="machine.json">JSON</a></p>'
 
 
 def write_json(path, document):
@@ -255,7 +281,7 @@ def write(sections, lab, out):
     """index.html, and NAME.json and NAME-*.csv, NAME-*.svg of each section."""
     page = Page(lab, out)
     named = {section.name: section for section in sections}
-    top = page.plot(hero.TITLE.format(labs.confidence(lab.repeats)), lambda axes: hero.draw(axes, named), "hero", (8.6, 2.6)) if hero.can(named) else ""
+    top = page.plot(hero.TITLE.format(labs.confidence(lab.repeats)), lambda axes: hero.draw(axes, named), "hero", (8.6, 2.6), (4.1, 2.8)) if hero.can(named) else ""
     five = "".join(f'<li><a href="#{name}">{text_of(named[name].question)}</a> {answer(named[name])}</li>'
                    for name in hero.FIVE if name in named)
     body = "\n".join(page.section(number, section) for number, section in enumerate(sections, 1))
@@ -264,13 +290,13 @@ def write(sections, lab, out):
         file.write(
             '<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>Interrupt protocol processing</title><style>{STYLE}</style>\n"
-            f'<nav><ol>{links}</ol><a href="#machine">The machine</a><br><a href="#method">Method</a></nav>\n<main>'
+            f'<nav><input type="checkbox" id="contents"><label for="contents">Contents</label><ol>{links}</ol><a href="#machine">The machine</a><br><a href="#method">Method</a></nav>\n<main>'
             f"<h1>What interrupt protocol processing saves on this machine</h1>{about(lab)}{warnings(lab, named)}<p>{INTRO}</p>{top}"
             f'<ul class="five">{five}</ul>\n{summary(sections)}\n{body}\n<section id="machine"><h2>The machine</h2>{machine(lab)}</section>\n'
-            f'<section id="method"><h2>Method</h2>{METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats))}</section></main>\n</html>\n')
+            f'<section id="method"><h2>Method</h2>{METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats), hosts=lab.hosts())}</section></main>\n</html>\n')
     write_json(os.path.join(out, "machine.json"), lab.machine.data())
     for section in sections:
-        document = {key: getattr(section, key) for key in ("title", "question", "answer", "why", "data", "checks", "disturbed")}
+        document = {key: getattr(section, key) for key in ("title", "question", "answer", "why", "data", "checks", "disturbed", "line_ns")}
         document["verdict"] = labs.VERDICTS[section.verdict()]
         document["parts"] = [[what for what in part if not callable(what)] for part in section.parts if part[0] != "graph"]
         document["pictures"] = [[title, os.path.relpath(lab.graph(graph), labs.ROOT), list(labels.values())] for kind, title, graph, labels in

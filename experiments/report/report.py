@@ -65,6 +65,7 @@ def measure(lab, names):
             with lab.machine.watched(name):
                 section = experiments[name].run(lab)
             section.disturbed = lab.disturbed[disturbed:]
+            section.line_ns = lab.machine.sections[name]["line_ns"]
             sections.append(section)
             progress.end(name)
         lab.machine.take_floor()
@@ -96,7 +97,7 @@ def again(options):
     """The record that --again names; its report's options become these."""
     record = journal.Record(options.again)
     if record.about["link"] != "none":
-        raise labs.Failed(f"--again: {options.again} is of two machines, of which the other one's part is not kept")
+        raise labs.Failed(f"--again: {options.again} is of a report with --far, and does not keep what the other system said of itself")
     for name in ("quick", "repeats", "cores", "brief", "only"):
         setattr(options, name, record.about[name])
     return record
@@ -117,14 +118,14 @@ def main():
     far.add_options(parser)
     options = parser.parse_args()
     options.quick |= options.brief
-    names = options.only.split(",")
-    wrong = [name for name in names if name not in EXPERIMENTS]
-    if wrong:
-        parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(EXPERIMENTS)}")
     try:
+        kept = again(options) if options.again else None
+        names = options.only.split(",")
+        wrong = [name for name in names if name not in EXPERIMENTS]
+        if wrong:
+            parser.error(f"there is no experiment {wrong[0]}, only: {', '.join(EXPERIMENTS)}")
         import page  # so that a missing package is reported before anything is measured
         os.makedirs(options.out, exist_ok=True)
-        kept = again(options) if options.again else None
         lab = labs.Lab(options.build, options.cores, options.quick, options.repeats, far=far.far_of(options), brief=options.brief)
         os.stat(os.path.join(lab.build, "xk"))  # a wrong directory must not cost what was measured with another one
         about = {"commit": commit(), "quick": options.quick, "repeats": options.repeats, "cores": options.cores, "link": options.link or "none"}
@@ -133,7 +134,6 @@ def main():
         lab.journal = kept or journal.Journal(os.path.join(options.out, "measured.jsonl"), about, first, options.resume)
         lab.measures = kept is None
         lab.about = dict(lab.journal.about)
-        names = options.only.split(",")
         lab.machine = machines.Machine(lab)
         sections = measure(lab, names)
         if not sections:

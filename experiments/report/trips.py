@@ -1,6 +1,7 @@
 """trips.py - tables and plots of round trips, as several experiments have them."""
 import lab as labs
 import looks
+import near
 
 
 def comma(numbers):
@@ -46,23 +47,28 @@ def times(section, found, title, rows, sizes, was):
 
 def judge_orders(section, found, rows, sizes, was):
     """
-    Of every two published configurations: whether the one that took less then takes less here, at each size. rows, was: by mode,
+    At each size, whether of every two published configurations the one that took less then takes less here. rows, was: by mode,
     handoff and, unless there is one, input threads.
     """
     names = [key for key in rows if key in was]
-    for i, one in enumerate(names):
-        for other in names[i + 1:]:
-            told = [order(found, one, other, size, was[one][place], was[other][place]) for place, size in enumerate(sizes)]
-            verdicts = [agrees for agrees, _ in told]
-            section.check(False if False in verdicts else None if None in verdicts else True,
-                          f"{found.where[0].upper()}{found.where[1:]}, {rows[one]} against {rows[other]}: {'; '.join(words for _, words in told)}.")
+    for place, size in enumerate(sizes):
+        told = {True: [], False: [], None: []}
+        for i, one in enumerate(names):
+            for other in names[i + 1:]:
+                agrees, words = order(found, one, other, size, was[one][place], was[other][place])
+                told[agrees].append(f"{rows[one]} against {rows[other]} {words}")
+        where, pairs = f"{found.where[0].upper()}{found.where[1:]}, {labs.bytes_of(size)}", sum(map(len, told.values()))
+        shown = "".join(f"; {name}: {'; '.join(told[agrees])}" for agrees, name in ((False, "reversed"), (None, "unclear")) if told[agrees])
+        section.check(near.all_of(agrees for agrees, texts in told.items() if texts),
+                      f"{where}: of every two rows, the one that took less takes less, in {len(told[True])} of {pairs} pairs{shown}." if pairs > 1 else
+                      f"{where}: {''.join(sum(told.values(), []))}.")
 
 
 def order(found, one, other, size, was_one, was_other):
     """(whether the difference has the published sign, or is small, if that was; the difference in words)."""
     slower, faster = ((*key, *((1,) if len(key) == 2 else ()), size) for key in (one, other))
     more = found.saved_us(slower, faster)
-    words = f"{labs.bytes_of(size)} {more['median']:+.1f} us ({more['low']:+.1f} to {more['high']:+.1f}; published {was_one - was_other:+d})"
+    words = f"{more['median']:+.1f} us ({more['low']:+.1f} to {more['high']:+.1f}; published {was_one - was_other:+d})"
     if was_one < was_other:
         more = {"low": -more["high"], "high": -more["low"]}
     if abs(was_one - was_other) < ALIKE * was_one:
