@@ -569,7 +569,7 @@ def main():
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
     parser.add_argument("--sizes", default="32,1024", metavar="N,...", help="bytes of a message (32,1024)")
     parser.add_argument("--rounds", type=int, default=1500, metavar="N", help="round trips of a run (1500)")
-    parser.add_argument("--seconds", type=float, default=2, metavar="S", help="that the computation takes alone (2)")
+    parser.add_argument("--seconds", type=float, default=1, metavar="S", help="that the computation takes alone (1)")
     parser.add_argument("--only", default=",".join(TITLES), metavar="NAME,...", help=f"of {', '.join(TITLES)}")
     parser.add_argument("--links", default="cable,virtio", metavar="NAME,...", help="of cable, virtio; ignored with --far, which measures over the link")
     parser.add_argument("--streams", action="store_true", help="instead, the bandwidth of TCP over the cable, for messages of each size")

@@ -142,6 +142,36 @@ def check_order():
          str((agrees, wrong, unclear)))
 
 
+def check_judge():
+    """What the report makes of table 1 to 6, if the published figures were measured here, and if those of two ends were exchanged."""
+    import endpoints
+    import lab as labs
+
+    def cell(rung, size):
+        alone, beside, seconds, per_second = endpoints.PUBLISHED[rung][size]
+        ns = [dict(zip(("min", "max", "mean"), (us * 1000 for us in three))) for three in (alone, beside)]
+        counts = {"server": {"messages": 1, "process_switches": 1 if rung == "handler" else 2}}
+        return {"alone": ns[0], "awake": ns[0] | {"counts": counts}, "computing": ns[1], "disturbing": {"mean": 1e9 / per_second}, "computation_s": seconds[2]}
+
+    def judged(ends):
+        rows = {rung: {"title": rung, **{str(size): cell(ends.get(rung, rung), size) for size in (32, 1024)}} for rung in endpoints.PUBLISHED}
+        rows["xdp"] = {"title": "xdp", "32": cell("udp", 32) | {"away_ns": 1}}  # and no other row has that
+        section = labs.Section("endpoints", "", "")
+        section.data = {"cable": rows, "sizes": [32, 1024], "computation_s": [endpoints.PUBLISHED_ALONE_S], "floors": []}
+        endpoints.judge_orders(section, "cable", "over the cable")
+        endpoints.judge(section)
+        return section
+
+    same = judged({})
+    tell(False not in [check["agrees"] for check in same.checks] and same.verdict() is True, "the report of the published figures agrees with them",
+         str([check for check in same.checks if check["agrees"] is not True]))
+    exchanged = judged({"tcp": "handler", "handler": "tcp"})
+    tell(exchanged.verdict() is False and all(check["agrees"] is False for check in exchanged.checks if " faster of every two ends " in check["text"]),
+         "... and not with TCP and the handler exchanged", str(exchanged.checks))
+    thread = [check["agrees"] for check in exchanged.checks if "second thread" in check["text"]]
+    tell(thread == [False] and "changes threads 2.0 times" in exchanged.why, "... whose second thread explains nothing then", f"{thread} {exchanged.why}")
+
+
 def namespace_of(pid):
     try:
         return os.readlink(f"/proc/{pid}/ns/pid")
@@ -189,6 +219,7 @@ def check_kill(word, rung):
 
 check_statements()
 check_order()
+check_judge()
 with tempfile.TemporaryDirectory() as work:
     check_report(work)
     check_virtio(work)

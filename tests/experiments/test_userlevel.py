@@ -63,7 +63,7 @@ def check_judged():
 
 class Measured:
     """A lab with these documents."""
-    repeats, far, cores = 2, None, "0,1"
+    repeats, far, cores, brief = 2, None, "0,1", False
 
     def __init__(self, document):
         self.document = document
