@@ -249,7 +249,7 @@ class Section:
         self.question = question
         self.answer = ""  # a sentence or two, for the page's beginning
         self.why = ""  # what may explain checks that fail
-        self.parts = []  # ("text", words), ("table", title, head, rows, judged), ("plot", title, draw, seen), ("graph", title, file, labels)
+        self.parts = []  # ("text", words), ("table", title, head, rows, judged), ("plot", title, draw, seen, small), ("graph", title, file, labels)
         self.virtual = virtual  # what bears the answer is on virtual time, which nobody disturbs
         self.compared = []  # (what, here, then, agrees)
         self.checks = []
@@ -281,9 +281,9 @@ class Section:
             self.check(agrees, f"{what}: {here}; published {then}.", bears)
         self.compared.append((what, here, then, f"not judged: {agrees}" if isinstance(agrees, str) else AGREES[agrees]))
 
-    def plot(self, title, draw, seen=""):
-        """draw(axes) is called with matplotlib's. seen: what is to be seen in it, if the answer is confirmed."""
-        self.parts.append(("plot", title, draw, seen))
+    def plot(self, title, draw, seen="", small=False):
+        """draw(axes) is called with matplotlib's. seen: what is to be seen in it, if the answer is confirmed. small: beside others like it."""
+        self.parts.append(("plot", title, draw, seen, small))
 
     def picture(self, title, graph, labels):
         """The picture of a graph, {(upper, lower): (words, whether they are stressed)} on its edges."""

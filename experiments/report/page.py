@@ -83,6 +83,7 @@ ul.checks { list-style: none; padding-left: 0; font-size: .9rem; } ul.checks li 
 ul.checks span { display: inline-block; width: 4.5em; text-indent: 0; font-weight: 600; }
 figure { margin: .6rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { font-size: .88rem; color: var(--faint); }
 .narrow { display: none; }
+figure.small { display: inline-block; vertical-align: top; width: 22rem; max-width: 100%; margin-right: 1rem; }
 figure.graph { display: inline-block; vertical-align: top; margin-right: 2rem; } figure.graph svg { background: #fff; border-radius: 4px; }
 .disturbed { background: var(--box); border-left: 4px solid #9a6700; padding: .4em 1em; font-size: .9rem; }
 @media (max-width: 40rem) { main { overflow-wrap: break-word; } td, th { white-space: normal; padding: .18em .3em; }
@@ -112,6 +113,9 @@ def slim(dot, names):
     return "\n".join(line for line in lines if not line.lstrip().startswith("label="))
 
 
+USUAL, SMALL = (8.6, 3), (3.6, 2.6)  # inches of a plot; two small ones stand side by side, or one on a narrow page
+
+
 class Page:
     """What is written, with one number for each table and figure."""
 
@@ -119,13 +123,13 @@ class Page:
         self.lab, self.out = lab, out
         self.tables = self.figures = 0
 
-    def plot(self, title, draw, name, size=(8.6, 3), narrow=None):
+    def plot(self, title, draw, name, size, narrow=None):
         """narrow: another size, for a narrow page."""
         self.figures += 1
         drawn = self.drawn(draw, name, size)
         if narrow:
             drawn = f'<div class="broad">{drawn}</div><div class="narrow">{self.drawn(draw, None, narrow)}</div>'
-        return f"<figure>{drawn}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>"
+        return f"<figure{' class=small' * (size == SMALL)}>{drawn}<figcaption>Figure {self.figures}. {text_of(title)}</figcaption></figure>"
 
     def drawn(self, draw, name, size):
         """The picture as a part of the page, and as a file of this name (None: not)."""
@@ -188,8 +192,8 @@ class Page:
             if kind == "text":
                 folded.append(("text", what[0]))
             elif kind == "plot":
-                title, draw, seen = what
-                folded.append(("plot", f"{title} {seen if section.verdict() else ''}".strip(), draw, name))
+                title, draw, seen, small = what
+                folded.append(("plot", f"{title} {seen if section.verdict() else ''}".strip(), draw, name, SMALL if small else USUAL))
             elif kind == "table":
                 folded.append(("table", *what, name))
             else:
@@ -198,7 +202,7 @@ class Page:
         if section.compared:
             shown.append(self.table("Measured here, and published.", ("", "here", "published", "agrees"), section.compared))
         if first:
-            shown.append(self.plot(*first[1:], (5.4, 2.6) if section.compared else (8.6, 2.5)))
+            shown.append(self.plot(*first[1:4], (5.4, 2.6) if section.compared else (8.6, 2.5)))
             folded.remove(first)
         write = {"text": lambda words: f"<p>{text_of(words)}</p>", "plot": self.plot, "table": self.table, "graph": self.picture}
         body = "\n".join(write[kind](*what) for kind, *what in folded)

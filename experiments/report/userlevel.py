@@ -14,7 +14,7 @@ SYSTEMS = {  # the graph, settings, what it gives, and how it is drawn
     UNCONTROLLED: ("gm.dot", ("--set", "gm.flow=no"), "reliable, in order", (looks.HANDOFF, "v")),
     SENT_ONCE: ("gm.dot", ("--set", "gm.reliable=no"), "in order, flow control", (looks.IPP, "<")),
     NEITHER: ("gm.dot", ("--set", "gm.reliable=no", "--set", "gm.flow=no"), "in order", (looks.IPP, ">")),
-    UNACKNOWLEDGED: ("gm.dot", ("--set", "gm.small=unreliable"), "the same, but up to 256 bytes are not acknowledged", (looks.IPP, "D")),
+    UNACKNOWLEDGED: ("gm.dot", ("--set", "gm.small=unreliable"), "as GM, but up to 256 bytes are not acknowledged", (looks.IPP, "D")),
     RAW: ("bip.dot", (), "nothing", (looks.OTHER, "s")),
     GENERAL: ("logp.dot", (), "nothing, but through any network", (looks.REGULAR, "^")),
 }
@@ -32,7 +32,6 @@ PAIRS = ((RELIABLE, UNACKNOWLEDGED), (RELIABLE, RAW), (UNACKNOWLEDGED, RAW))
 WAYS = {"one_way": "one way", "ping_pong": "there and back in turn", "both_ways": "both at once"}
 FIGURE = {"one_way": 5, "ping_pong": 6, "both_ways": 7}
 LINES = {RELIABLE: "-", UNACKNOWLEDGED: "--", RAW: "-.", GENERAL: ":"}
-TICKS = (8, 64, 256, 1024, 4096, 16384, 65536)
 STREAMED = (64, 256, 1024, 4096, 16384, 65536)
 TCP = {"large": "TCP, up to 64 KB at a time", "frames": "TCP, in frames of 1500 bytes"}
 PART = 0.60  # of the hardware's bandwidth, published of TCP
@@ -80,8 +79,8 @@ def run(lab):
     features(section, found, model)
     timers(section, model)
     copies(section, lab, model)
-    streams(section, lab, found)
     judge(section, found)
+    streams(section, lab, found)
     return section
 
 
@@ -191,12 +190,12 @@ def draw_curves(axes, lines, unit, marks=()):
     for size in marks:
         axes.axvline(size, color="#010203", linewidth=0.4, linestyle=":")
     axes.set_xscale("log", base=2)
-    axes.set_xticks([tick for tick in TICKS if tick <= 2 * max(max(points) for _, points in lines.values())])
+    axes.set_xticks([16, 256, 4096, 65536] if max(max(points) for _, points in lines.values()) > 8192 else [16, 64, 256, 1024, 4096])
     axes.minorticks_off()
     axes.set_xlabel("bytes")
     axes.set_ylabel(unit)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left")
+    axes.legend(loc="upper left", fontsize=8)
 
 
 def look_of(name):
@@ -214,19 +213,20 @@ def curves(section, found, model):
     sizes = sorted(rates[RAW]["one_way"])
     section.table("Bandwidths in the simulator: MB/s", ("bytes", *(f"{name}, {words}" for words in WAYS.values() for name in rates)),
                   [(str(size), *(f"{rates[name][way][size] / 1e6:.1f}" for way in WAYS for name in rates)) for size in sizes])
-    fetched = {"a card's fetch (DMA)": (looks.FLOOR, {size: rate / 1e6 for size, rate in of_model(model["copies"]["DMA"]).items()})}
+    fetched = {"DMA": (looks.FLOOR, {size: rate / 1e6 for size, rate in of_model(model["copies"]["DMA"]).items()})}
     for way, words in WAYS.items():
         lines = {name: (look_of(name), {size: rate / 1e6 for size, rate in ways[way].items()}) for name, ways in rates.items()}
         section.plot(f"Bandwidth {words}, in the simulator (the paper's figure {FIGURE[way]}); dotted: 256 bytes, where GM+ and BIP begin to fetch, and multiples "
-                     "of 4 KB, GM's longest fragment.",
-                     lambda axes, lines=lines | (fetched if way == "one_way" else {}): draw_curves(axes, lines, "MB/s", (256, 4096, 8192, 12288, 16384)))
+                     f"of 4 KB, GM's longest fragment.{' DMA: what a card fetches.' if way == 'one_way' else ''}",
+                     lambda axes, lines=lines | (fetched if way == "one_way" else {}): draw_curves(axes, lines, "MB/s", (256, 4096, 8192, 12288, 16384)), small=True)
     halves = {name: (look_of(name), {size: 1e6 * size / rate for size, rate in ways["ping_pong"].items() if size <= 4096}) for name, ways in rates.items()}
-    section.plot("Half a round trip in the simulator (the paper's figure 8); dotted: 256 bytes.", lambda axes: draw_curves(axes, halves, "RTT/2, µs", (256,)))
+    section.plot("Half a round trip in the simulator (the paper's figure 8); dotted: 256 bytes.", lambda axes: draw_curves(axes, halves, "RTT/2, µs", (256,)),
+                 small=True)
     for way, words in WAYS.items():
         lines = {name: (look_of(name), {int(size): bandwidth(found, name, size, way) for size in found[name]})
                  for name in (RELIABLE, UNACKNOWLEDGED, RAW, GENERAL)}
         section.plot(f"Bandwidth {words}, here (the paper's figure {FIGURE[way]}); dotted: 256 bytes, and {FRAGMENT}, GM's longest fragment in frames of 1500 bytes.",
-                     lambda axes, lines=lines: draw_curves(axes, lines, "MB/s", (256, FRAGMENT)))
+                     lambda axes, lines=lines: draw_curves(axes, lines, "MB/s", (256, FRAGMENT)), small=True)
 
 
 def features(section, found, model):
@@ -329,7 +329,7 @@ def copies(section, lab, model):
     section.plot("To the card, as the model has it: by the host's processor (PIO), and fetched by the card (DMA) (the paper's figure 4). Both take as long for 256 bytes "
                  "(dotted), which is given.",
                  lambda axes: draw_curves(axes, {"PIO": ({"color": looks.IPP, "marker": "D"}, rates["PIO"]), "DMA": ({"color": looks.HANDOFF, "marker": "o"}, rates["DMA"])},
-                                          "MB/s", (256,)))
+                                          "MB/s", (256,)), small=True)
     runs = [lab.bench("copy", "--size", ",".join(map(str, COPIED)), "--way", ",".join(COPY_WAYS), "--rounds", str(lab.rounds(3200, 320)))["runs"]
             for _ in range(lab.repeats)]
     ns = section.data["copies"] = {way: {size: [run[place][way] for run in runs] for place, size in enumerate(COPIED)} for way in COPY_WAYS}
@@ -341,7 +341,7 @@ def copies(section, lab, model):
     section.plot("A message sent by copy and by reference here, and received by copy, up to 4 KB (the paper's figure 4); dotted: 256 bytes.",
                  lambda axes: draw_curves(axes, {words: ({"color": color, "marker": marker}, {size: labs.interval(ns[way][size]) for size in drawn})
                                                  for (way, words), (color, marker) in zip(COPY_WAYS.items(), ((looks.IPP, "D"), (looks.HANDOFF, "o"), (looks.OTHER, "s")))},
-                                          "ns", (256,)))
+                                          "ns", (256,)), small=True)
 
     def saves(size):
         return labs.interval([b - a for a, b in zip(ns["send-copy"][size], ns["send-reference"][size])])
@@ -382,7 +382,7 @@ def streams(section, lab, found):
     section.plot("Linux's TCP, and the raw link (BIP) with frames of up to 1500 bytes (the paper's figure 1).", lambda axes: draw_curves(
         axes, {**{TCP[name]: ({"color": color, "marker": marker, "linestyle": style}, rates[name])
                   for name, (color, marker, style) in {"large": (looks.HANDOFF, "o", "-"), "frames": (looks.IPP, "D", "--")}.items() if name in rates},
-               "raw link": (look_of(RAW), raw)}, "MB/s"))
+               "raw link": (look_of(RAW), raw)}, "MB/s"), small=True)
     best = {name: max(cells.values(), key=lambda cell: cell["median"]) for name, cells in rates.items()}
     name = "frames" if "frames" in best else "large"
     top = max(raw.values(), key=lambda cell: cell["median"])
