@@ -434,7 +434,7 @@ main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	if (o.kind != SOCKETS_STREAM && o.size > SOCKETS_LONGEST) {
-		fprintf(stderr, "sockets: --size: at most %u bytes, unless it is a stream's\n", SOCKETS_LONGEST);
+		fprintf(stderr, "sockets: --size: at most %d bytes, unless it is a stream's\n", SOCKETS_LONGEST);
 		return OPTIONS_MISUSE;
 	}
 	s = (struct sockets){ .kind = (enum sockets_kind)o.kind, .size = o.size };

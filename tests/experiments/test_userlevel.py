@@ -102,6 +102,9 @@ def check_streams():
         return section.checks[0]["agrees"]
 
     tell((judged(0.59, 0.61), judged(1.18, 1.22), judged(0.4, 0.61)) == (True, False, None), "figure 1: as published, twice that, and unclear")
+    section = labs.Section("userlevel", "", "")
+    userlevel.streams(section, Measured({"missing": {"streams": "no cable"}}), {})
+    tell(not section.checks and "no cable" in section.unjudged[0][1], "... and not judged where it is not measured", str(section.unjudged))
 
 
 def check_features(model):
