@@ -102,8 +102,8 @@ bench_host_open(struct bench *bench, unsigned which, const struct bench_host *ho
 	for (unsigned i = 1; i < bench->drivers; i++)
 		xk_assert(xk_kernel_add_driver(kernel, bench->platforms[i], bench_core(bench, i)) == (int)i);
 	for (unsigned i = 0; i < bench->drivers || i == 0; i++) {
-		struct xk_port *port =
-			xk_memory_port_new(i == 0 ? platform : bench->platforms[i], "port", host->link, BENCH_MTU);
+		struct xk_port *port = xk_memory_port_new(i == 0 ? platform : bench->platforms[i], "port", host->link,
+							  bench->mtu == 0 ? BENCH_MTU : (uint32_t)bench->mtu);
 
 		xk_assert(port != NULL);
 		port->driver = i;

@@ -20,6 +20,7 @@ struct bench {
 	bool compiled, alone;
 	unsigned no_paths; /* of options_yes_no */
 	uint64_t size, rounds;
+	uint64_t mtu; /* of the ports; 0: 1500 */
 
 	const struct bench_kind *kind;
 	uint64_t drivers;                             /* of each host; 0: 1 */

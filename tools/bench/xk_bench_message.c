@@ -42,6 +42,8 @@ enum {
 		1 << 16,  /* ... until the first message is sent again: its receiver had to ask who its sender is */
 	MESSAGE_HELD = 4, /* messages under way, of which buffers are counted */
 	MESSAGE_PORT = 2009,
+	MESSAGE_MTU_MIN = 68, /* RFC 791 */
+	MESSAGE_MTU_MAX = 65535,
 	MESSAGE_COUNTER = 0, /* logptest's `messages` */
 };
 
@@ -75,6 +77,8 @@ static const struct options_option message_options[] = {
 	       .max = XK_LOGPTEST_MAX),
 	OPTION(NUMBER, struct message_bench, common.rounds, "rounds", "N", "messages that count (200000)", .min = 1,
 	       .max = UINT32_MAX),
+	OPTION(NUMBER, struct message_bench, common.mtu, "mtu", "N",
+	       "bytes of a frame after its Ethernet header (1500)", .min = MESSAGE_MTU_MIN, .max = MESSAGE_MTU_MAX),
 	OPTION(CHOICE, struct message_bench, counted, "count", "END",
 	       "under callgrind with --collect-atstart=no, collects the\n"
 	       "instructions of the sender or the receiver, in the rounds that\n"
