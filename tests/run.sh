@@ -296,6 +296,7 @@ check "experiments components" /usr/bin/python3 tests/experiments/test_component
 check "experiments userlevel" /usr/bin/python3 tests/experiments/test_userlevel.py build
 check "experiments endpoints" /usr/bin/python3 tests/experiments/test_endpoints.py build
 check "experiments scaling" /usr/bin/python3 tests/experiments/test_scaling.py build
+check "experiments planted" /usr/bin/python3 tests/experiments/test_planted.py
 check "experiments trends" /usr/bin/python3 tests/experiments/test_trends.py build
 check "experiments failures" /usr/bin/python3 tests/experiments/test_failures.py build
 check "experiments two machines" /usr/bin/python3 tests/experiments/test_two_machines.py build
