@@ -31,6 +31,9 @@ WAYS = {"copy_ns": "copy from memory", "cached_ns": "copy, cached", "lock_ns": "
 COUNTED = 20  # bursts that callgrind counts: exactly, so only tests need fewer
 EXPECTED = (2, 3)  # times: what the paper's conclusion says of the general layer's overhead
 CLOCKS = (233, 550, 1000, 3000, 5000)  # MHz: measured in the paper, and predicted
+COUNTERS = "/sys/bus/event_source/devices/cpu"  # Linux's, of the processor's events
+WAITS = {"poll": "polling, a core for each end", "interrupt": "asleep until a message comes, both ends on one core"}
+THREADS = (1, 4)  # that share an endpoint, in regular mode
 LITTLE = 2  # times: less than this has "changed little" while the clock doubled with each generation
 ALIKE_L = 0.10  # what two layers' L on one link may differ by, as a part of half a round trip: so little that it is no layer's
 COPIES = (  # of a message's bytes, and other reads of all of them, at either end, by layer
@@ -49,6 +52,8 @@ def run(lab):
         "Is a specialized messaging layer still worth it, now that processors have grown so much faster than what they are connected to?")
     data = section.data
     data["bursts"] = {name: [] for name in LAYERS}
+    data["waits"] = {driver: [] for driver in WAITS}
+    data["answers"] = {"reply": [], "returned": []}
     data["alone"] = {name: [] for name in (SPECIAL, GENERAL)}
     data["pages"], data["copy"], data["retransmitted"] = [], [], 0
     for turn in range(lab.repeats):
@@ -59,11 +64,16 @@ def run(lab):
             lab.progress((turn + (number + 1) / (len(LAYERS) + 1)) / lab.repeats)
         for name, repeats in data["alone"].items():
             repeats.append(bursts(lab, name, (0,), (SHORT,), lab.rounds(2000, 200), "memory")["runs"])
+        for answer, repeats in data["answers"].items():
+            repeats.append(bursts(lab, SPECIAL, (0,), (SHORT,), lab.rounds(2000, 200), "memory", ("--returned",) if answer == "returned" else ())["runs"])
+        for driver, repeats in data["waits"].items():
+            repeats.append(waits(lab, driver))
         data["pages"].append(lab.run_told(PAGES, "--size", told(PAGES_SIZES), "--rounds", str(lab.rounds(600, 60))))
         data["copy"].append(lab.bench("copy", "--size", told(PAGES_SIZES), "--way", "send-copy,send-reference", "--rounds",
                                       str(lab.rounds(6400, 640)))["runs"])
     data["ghz"] = labs.median([document["ghz"] for document in data["pages"]])
     data["instructions"] = {name: lab.once(["instructions", name], lambda name=name: instructions(lab, name)) for name in LAYERS}
+    data["counters"] = lab.once(["counters"], lambda: os.path.isdir(COUNTERS))
     if shutil.which("valgrind") is None:
         section.text("Instructions were not counted: valgrind is not installed.")
     data["parameters"] = {name: parameters(repeats) for name, repeats in data["bursts"].items()}
@@ -74,6 +84,7 @@ def run(lab):
     events(section, data)
     scaled(section, data)
     by_clock(section, data)
+    functions(section, data)
     long_messages(section, data)
     page_budget(section, data)
     judge(section, data)
@@ -87,10 +98,17 @@ def told(numbers):
 # ---- measuring ----
 
 
-def bursts(lab, name, sizes, messages, rounds, link=None):
+def waits(lab, driver):
+    """Requests that are acknowledged, there and back: the driver runs the handlers, or threads that share the endpoint do."""
+    core = lab.cores.split(",", maxsplit=1)[0]
+    return lab.run("udptest", "--graph", lab.graph(LAYERS[SPECIAL][0]), "--cores", lab.cores if driver == "poll" else f"{core},{core}", "--driver", driver, "--size",
+                   str(WORDS), "--mode", "regular,ipp", "--handoff", "none", "--threads", told(THREADS), "--rounds", str(lab.rounds(1000, 40)))
+
+
+def bursts(lab, name, sizes, messages, rounds, link=None, options=()):
     graph, usual, _, _ = LAYERS[name]
     return lab.run_told(BURSTS, "--graph", lab.graph(graph), "--link", link or usual, "--cores", lab.cores, "--size", told(sizes), "--messages",
-                        told(messages), "--rounds", str(rounds))
+                        told(messages), "--rounds", str(rounds), *options)
 
 
 def collected(lab, name, functions, messages, rounds):
@@ -246,7 +264,8 @@ def events(section, data):
                   f"{'' if are_counted(data) else '; ratios of instructions and cycles an instruction, because without valgrind nothing is counted'}")
     section.text(
         "Instructions are those of the layers and the program, counted by callgrind in runs of their own, with both ends in one thread. They exclude the "
-        "virtio device's and the kernel's. The kernel's part is known as time only: the program times each system call, which includes the way into the kernel and "
+        f"virtio device's and the kernel's. The kernel's cannot be counted so: callgrind does not see them, and the processor's counters, which the paper used, are {'not used, because few virtual machines offer them' if data['counters'] else 'not offered by this machine'}. "
+        "The kernel's part is known as time only: the program times each system call, which includes the way into the kernel and "
         "out of it. Calls that found nothing are left out. Cycles are time by the processor's counter; in long bursts they include waiting for the slower end. "
         "Between two processes there is no I/O bus. Two things stand for it: doorbells, of which there are none because both ends poll, and cache lines that go "
         "from one core to the other. These were not counted, but follow from virtio's rings (16 bytes for a frame's descriptor, 2 and 8 for its entries, 12 for a "
@@ -330,6 +349,25 @@ def by_clock(section, data):
         f"equation 1, too: the same bursts were sent in one thread, over memory, where nothing but the layer works, and a message took {labs.spread(own, 0)} ns on Ethernet. That part is assumed to follow the clock. "
         f"The rest of o_s is the way to the device, virtio's driver and the cache lines that it moves, {labs.spread(device, 0)} ns. It is assumed to stay, as I/O did in the paper; virtio's instructions "
         "are in it, so its share is an upper limit. System calls on loopback are instructions, and reach no bus.")
+
+
+def waited(data):
+    return {driver: labs.Trips(documents, WAITS[driver]) for driver, documents in data["waits"].items()}
+
+
+def functions(section, data):
+    """What AM-II has besides messages: blocking, threads and errors."""
+    found = waited(data)
+    rows = []
+    for words, key in (("the driver", ("ipp", "none", THREADS[0], WORDS)), *((f"{threads} thread{'s' * (threads > 1)}", ("regular", "-", threads, WORDS)) for threads in THREADS)):
+        rows.append((words, *(cell for trips in found.values() for cell in (labs.spread(trips.median_us(*key)), f"{trips.per_message(key, 'context_switches'):.1f}"))))
+    section.table(f"What AM-II's blocking and threads cost {SPECIAL}: round trips of acknowledged requests in microseconds, and context switches for each message",
+                  ("handlers are run by", *(head for words in WAITS.values() for head in (f"ends {words}", "switches"))), rows)
+    reply, returned = (labs.interval([of(runs, 0, SHORT, "answered_ns") for runs in data["answers"][answer]]) for answer in data["answers"])
+    section.text(
+        "The paper chose AM-II for its threads, blocking and error handling, and gives no figures of them. Here an endpoint blocks if its driver sleeps until a message comes; with threads, each message is given to one of those that "
+        f"share the endpoint. Errors: a request whose handler the server does not have comes back to its sender's endpoint. In one thread, over memory, a message of a burst of {SHORT} takes both ends {labs.spread(returned, 0)} ns until it has come back, "
+        f"and {labs.spread(reply, 0)} until it is replied to; replies are kept until they were taken. The lock with which threads share an endpoint is in every figure of this chapter.")
 
 
 def long_messages(section, data):
@@ -525,6 +563,7 @@ def judge(section, data):
     judge_clock(section, data)
     judge_bytes(section, data)
     judge_pages(section, data)
+    judge_threads(section, data)
     sending = {name: (counted or {}).get(str(SHORT)) for name, counted in data["instructions"].items()}
     added = f"{sending[GENERAL] - sending[SPECIAL]:.0f} instructions" if sending[SPECIAL] else "some hundred instructions"
     section.text(
@@ -677,3 +716,12 @@ def judge_registered(section, documents, send):
 
     ratio = labs.interval([more(one, "register_ns") / more(one, "copy_ns") for one in documents])
     section.compare(f"registering a byte beyond {SMALL >> 10} KB, relative to copying it", labs.spread(ratio, 2), "\"approaching copying cost\"", near.near(ratio, 1))
+
+
+def judge_threads(section, data):
+    one, several = (("regular", "-", threads, WORDS) for threads in THREADS)
+    for trips in waited(data).values():
+        for slower, faster, words in ((one, ("ipp", "none", THREADS[0], WORDS), "An endpoint whose handlers the driver runs answers sooner than one with a thread"),
+                                      (several, one, f"An endpoint with one thread answers sooner than one with {THREADS[-1]}, if there is one message at a time")):
+            saved = trips.saved_us(slower, faster)
+            section.check_saved(saved, f"{words}, with ends {trips.where}: by {labs.spread(saved)} us.", bears=False)

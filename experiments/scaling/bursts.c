@@ -54,7 +54,8 @@ enum {
 	BURSTS_NAME = 7, /* of the endpoint */
 	BURSTS_ASK = 1,  /* handlers */
 	BURSTS_TELL = 2,
-	BURSTS_WORDS = 4, /* of each request and reply */
+	BURSTS_NOBODY = 3, /* not registered */
+	BURSTS_WORDS = 4,  /* of each request and reply */
 	BURSTS_WINDOW = 16,
 	BURSTS_MTU = 1500,
 	BURSTS_FRAME = 14 + BURSTS_MTU,
@@ -79,7 +80,7 @@ static const char *const bursts_links[] = { "virtio", "socket", "memory", NULL }
 struct bursts_options {
 	const char *graph;
 	unsigned link;
-	bool together, json;
+	bool together, returned, json;
 	struct options_numbers cores, sizes, messages;
 	uint64_t rounds;
 };
@@ -92,6 +93,8 @@ static const struct options_option bursts_options[] = {
 	       "memory: one thread, on a clock that stands still (virtio)",
 	       .choices = bursts_links),
 	OPTION(FLAG, struct bursts_options, together, "together", NULL, "socket: both ends in one thread, in turn"),
+	OPTION(FLAG, struct bursts_options, returned, "returned", NULL,
+	       "requests name a handler that the server has not, and come back"),
 	OPTION(NUMBERS, struct bursts_options, cores, "cores", "A,B", "of client and server (0,1)", .max = 1023),
 	OPTION(NUMBERS, struct bursts_options, sizes, "size", "N,...",
 	       "bytes of a request, besides four words (0); stores if they fit no packet", .max = BURSTS_SIZE_MAX),
@@ -171,6 +174,7 @@ struct bursts {
 	uint32_t max_packet;
 	uint32_t region; /* the server's, where stores go; 0: not known yet */
 	uint64_t size;   /* of the burst's messages */
+	unsigned number; /* their handler's */
 	uint64_t sent, replies;
 	uint64_t retransmitted;
 	/* the server's */
@@ -356,6 +360,18 @@ bursts_tell(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *
 	xk_msg_free(m);
 }
 
+/* The client's, of requests that come back: answers, too. */
+static void
+bursts_returned(void *argument, struct xk_session *s, unsigned number, struct xk_msg *m, int status)
+{
+	struct bursts *b = argument;
+
+	(void)s;
+	if (number == BURSTS_NOBODY && status == -ENOENT)
+		b->replies++;
+	xk_msg_free(m);
+}
+
 /* ---- hosts ---- */
 
 #ifdef XK_HAVE_DPDK
@@ -425,6 +441,7 @@ bursts_host_open(struct bursts *b, unsigned which)
 		.name = which == CLIENT ? "client" : "server", .platform = end->platform, .mode = XK_IPP, .core = -1
 	};
 	struct xk_am_handler handler = { .run = which == CLIENT ? bursts_tell : bursts_ask, .argument = b };
+	struct xk_am_endpoint endpoint = { .returned = bursts_returned, .argument = b };
 	struct xk_protocol *top;
 	int err;
 
@@ -441,6 +458,8 @@ bursts_host_open(struct bursts *b, unsigned which)
 		return bursts_fail("--graph takes one with udptest on am, and this has none", 0);
 	end->am = xk_lower(top, 0);
 	err = xk_am_register(end->am, BURSTS_NAME, which == CLIENT ? BURSTS_TELL : BURSTS_ASK, &handler);
+	if (err == 0 && which == CLIENT)
+		err = xk_am_set_endpoint(end->am, BURSTS_NAME, &endpoint);
 	if (err == 0 && which == SERVER) {
 		b->memory = (struct xk_region){ .base = b->bytes, .len = BURSTS_SIZE_MAX, .port = BURSTS_NAME };
 		err = xk_region_register(end->am, &b->memory);
@@ -559,7 +578,7 @@ bursts_has_credit(const struct bursts *b)
 BURSTS_NAMED static int
 bursts_request(struct bursts *b)
 {
-	struct xk_am_push push = { .number = BURSTS_ASK, .count = BURSTS_WORDS };
+	struct xk_am_push push = { .number = b->number, .count = BURSTS_WORDS };
 	struct xk_msg *m = NULL;
 
 	if (b->size > 0) {
@@ -603,6 +622,7 @@ bursts_begin(struct bursts *b)
 	if (xk_control(b->session, XK_GET_OPT_PACKET, &longest, sizeof(longest)) != sizeof(longest))
 		return bursts_fail("the length of a packet", ENOTSUP);
 	b->max_packet = longest - 4 * BURSTS_WORDS;
+	b->number = BURSTS_ASK;
 	err = bursts_request(b);
 	return err == 0 ? bursts_await(b, bursts_is_answered) : bursts_fail("the first request", -err);
 }
@@ -645,6 +665,8 @@ bursts_measure(struct bursts *b)
 	const struct bursts_options *o = &b->options;
 	double sample[BURSTS_FIGURES];
 
+	if (o->returned)
+		b->number = BURSTS_NOBODY;
 	for (uint64_t round = 0; round < BURSTS_WARM_UP + o->rounds; round++)
 		for (unsigned i = 0; i < o->sizes.count; i++)
 			for (unsigned j = 0; j < o->messages.count; j++) {

@@ -84,6 +84,8 @@ def check_bursts():
             status, document, why = bursts("--graph", os.path.join(ROOT, "graphs", graph), "--rounds", "3", "--size", "0,1400,65536", "--messages", "1,40",
                                            "--link", *link)
             tell(status == 0 and len(document["runs"]) == 6, f"{graph}, {link[0]}: short ones, long ones, and stores", why)
+    status, document, why = bursts("--graph", os.path.join(ROOT, "graphs", "am.dot"), "--rounds", "3", "--messages", "1,40", "--link", "memory", "--returned")
+    tell(status == 0 and len(document["runs"]) == 2, "requests come back from a server without their handler", why)
     for wrong, status, words in ((("--cores", "0"), 2, "takes two"), (("--together",), 2, "two processes"),
                                  (("--graph", os.path.join(ROOT, "graphs", "udptest.dot"), "--link", "memory"), 1, "udptest on am"),
                                  (("--graph", "nowhere.dot", "--link", "memory"), 1, "nowhere.dot"),
@@ -118,6 +120,13 @@ def check_data(data):
              f"{name}: o_s is the layer's own part, and the device's", str(parts))
         here = scaling.equation_us(data, name, data["ghz"] * 1000)
         tell(all(near(a, b) for a, b in zip(scaling.equation_us(data, name, data["ghz"] * 500), (2 * here[0], here[1]))), "... of which the first follows the clock", str(here))
+
+
+def check_functions(data):
+    for driver, documents in data["waits"].items():
+        tell(all(document["driver"] == driver and {(run["mode"], run["threads"]) for run in document["runs"]} == {(mode, threads) for mode in ("regular", "ipp") for threads in scaling.THREADS}
+                 and all(run["messages"] > 0 for run in document["runs"]) for document in documents), f"blocking and threads: {driver}", str(documents)[:400])
+    tell(all(runs[0]["answered_ns"] > 0 for repeats in data["answers"].values() for runs in repeats), "replies, and requests that come back", str(data["answers"]))
 
 
 def check_instructions(counted):
@@ -158,6 +167,7 @@ def check_report(work):
     with open(os.path.join(work, "index.html"), encoding="utf-8") as file:
         page = file.read().replace("&#x27;", "'").replace("&quot;", '"')
     check_data(document["data"])
+    check_functions(document["data"])
     check_instructions(document["data"]["instructions"])
     check_pages(document["data"])
     missing = [words for words in (document["answer"], *(check["text"] for check in document["checks"])) if shown(words) not in page]
