@@ -22,7 +22,7 @@ from programs import words_of
 
 # In which order, and for how many seconds: all of it, and --quick.
 EXPERIMENTS = {"handoff": (14, 5), "rpc": (57, 25), "fragments": (140, 40), "threads": (147, 50), "blast": (50, 20), "acks": (15, 8), "policies": (115, 60),
-               "drivers": (55, 40), "anatomy": (45, 25), "endpoints": (270, 25), "components": (125, 20), "userlevel": (86, 50), "scaling": (70, 30)}
+               "drivers": (55, 40), "anatomy": (45, 25), "endpoints": (270, 25), "components": (125, 20), "userlevel": (86, 50), "scaling": (85, 40)}
 
 
 class Progress:

@@ -469,7 +469,7 @@ def clock_axis(axes):
     axes.set_xscale("log")
     axes.set_xticks([233, 550, 1000, 2500, 5000])
     axes.set_xlabel("MHz")
-    axes.legend(fontsize="small")
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def clocks_by_bus():
@@ -484,7 +484,7 @@ def plot_overheads(axes, data):
     for name, table, style in OF_PAPER:
         for place, (clocks, bus) in enumerate(clocks_by_bus()):
             axes.plot(clocks, [1e6 * sum(model.sending(table, mhz, bus)) for mhz in clocks], **looks.FLOOR | {"linestyle": style}, label=f"{name}, equation 1" if place == 0 else None)
-        axes.plot(list(table), [by_messages[SHORT][1] / mhz for mhz, by_messages in table.items()], "v" if table is model.SPECIAL else "^", color=looks.HANDOFF, label=f"{name}, published")
+        axes.plot(list(table), [by_messages[SHORT][1] / mhz for mhz, by_messages in table.items()], "v" if table is model.SPECIAL else "^", color=looks.HANDOFF, label=f"{name}, its cycles")
     for name, (_, _, _, (color, marker)) in LAYERS.items():
         found = spread_of(data["parameters"][name], "os", 1000)
         if name in data["alone"]:
