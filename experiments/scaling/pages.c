@@ -122,11 +122,10 @@ static void
 pages_arrive(struct pages *p, size_t size)
 {
 	/* cppcheck-suppress invalidFunctionArg; -1 is what anonymous memory takes */
-	uint8_t *bytes = mmap(p->arrived, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-
-	xk_assert(bytes == p->arrived);
-	memset(bytes, 1, size);
-	xk_assert(mprotect(bytes, size, PROT_READ) == 0);
+	p->arrived = mmap(p->arrived, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	xk_assert(p->arrived != MAP_FAILED);
+	memset(p->arrived, 1, size);
+	xk_assert(mprotect(p->arrived, size, PROT_READ) == 0);
 }
 
 static void
