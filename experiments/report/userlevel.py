@@ -393,7 +393,7 @@ def streams(section, lab, found):
             f"The raw link, here shared memory between two processes, carries {top['median']:.0f} MB/s by BIP; TCP {best['frames']['median']:.0f} in frames as long, which is "
             f"what the check compares, and {best['large']['median']:.0f} where Linux moves up to 64 KB through its protocols at once, as a card of today lets it. No wire "
             f"limits either: what is compared is only processors' work for 1500 bytes, {1.5e6 / best['frames']['median']:.0f} ns by TCP and {1.5e6 / top['median']:.0f} by BIP. "
-            "The paper's wire, which had to be filled, made the two more alike.")
+            + ("The paper's wire, which had to be filled, made the two more alike." if part["median"] < PART else ""))
 
 
 def values(found, name, size, figure):

@@ -297,6 +297,9 @@ def check_ladder(work):
              "... each rung, but Linux's own where it has no address", str(document["missing"]))
         counts = document["cable"].get("handler", {}).get("32", {}).get("alone", {}).get("counts")
         tell(counts and counts["server"]["messages"] >= 250, "... with what the server has counted", str(counts))
+    done = subprocess.run([sys.executable, os.path.join(EXPERIMENTS, "endpoints", "ladder.py"), sys.argv[1], "--streams", *options()], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    tell(done.returncode == 0 and "not measured: streams: Linux has no address on the link" in done.stdout, "... whose TCP has no bandwidth there", done.stdout)
 
 
 def run_inside():
