@@ -341,8 +341,8 @@ def by_clock(section, data):
                   ("", *(f"{mhz} MHz" if mhz < 1000 else f"{mhz / 1000:g} GHz" for mhz in CLOCKS), f"{data['ghz']:.2f} GHz, as here"), rows,
                   judged="o_s + o_r by equation 1 against the cycles of the tables; whether the special layer's has changed little; the footnote's ratios at 3 and 5 GHz",
                   unjudged="L of figures 1, 4 and 6, and their other points, which are not in the text; L against the clock here, because this machine's cannot be changed")
-    section.plot("After figure 4: o_s by the processor's clock.", lambda axes: plot_overheads(axes, data))
-    section.plot("After figures 5 and 7: the share of overheads that does not shrink as the clock grows.", lambda axes: plot_shares(axes, data))
+    section.plot("After figure 4: o_s by the processor's clock.", lambda axes: plot_overheads(axes, data), small=True)
+    section.plot("After figures 5 and 7: the share of overheads that does not shrink as the clock grows.", lambda axes: plot_shares(axes, data), small=True)
     own, device = (labs.interval(part) for part in zip(*device_ns(data, SPECIAL)))
     section.text(
         "The published lines are equation 1 with the counts of 233 MHz; the points are cycles of tables 1 and 2 divided by the clock, with o_r from g = o_s + 2 o_r. The lines of the layers here are "
@@ -382,7 +382,7 @@ def long_messages(section, data):
     section.table(f"After figure 8: cycles to send each further byte, by least squares from {SIZES[1]} to {SIZES[-1]} bytes",
                   ("", "all", "in user mode", "in system calls"), rows,
                   judged="the special layer's cycles for a byte; what a second copy adds; whether the kernel's part is the greater one")
-    section.plot("After figure 8: cycles to send a message, by its bytes.", lambda axes: plot_bytes(axes, data))
+    section.plot("After figure 8: cycles to send a message, by its bytes.", lambda axes: plot_bytes(axes, data), small=True)
     section.table("What touches all bytes of a message", ("", *LAYERS), [(what, *cells) for what, cells in COPIES])
     section.text(
         "In the paper, long messages cost the special layer 1.65 cycles a byte. The general one made two copies, one in AM and one in the kernel, because "
@@ -411,7 +411,7 @@ def page_budget(section, data):
     def cells(one, *ways):
         return [labs.spread(one[way], 0) if way in one else "-" for way in ways]
 
-    section.plot("After figure 9: what a message's bytes cost by copying them, and by changing and registering their pages.", lambda axes: plot_pages(axes, sizes))
+    section.plot("After figure 9: what a message's bytes cost by copying them, and by changing and registering their pages.", lambda axes: plot_pages(axes, sizes), small=True)
     section.table("After figure 9: nanoseconds to copy so many bytes, or to change or register their pages", ("", *WAYS.values()),
                   [(labs.bytes_of(int(size)), *cells(one, *WAYS)) for size, one in sizes.items()]
                   + [("published: 4096 bytes", *("-",) * 5, f"about {1000 * model.REGISTERED_US}")],
@@ -465,11 +465,15 @@ def plot_ratios(axes, data):
     axes.legend(fontsize="small")
 
 
+def legend_above(axes):
+    axes.legend(fontsize="x-small", ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1), columnspacing=1, borderpad=0)
+
+
 def clock_axis(axes):
     axes.set_xscale("log")
     axes.set_xticks([233, 550, 1000, 2500, 5000])
     axes.set_xlabel("MHz")
-    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+    legend_above(axes)
 
 
 def clocks_by_bus():
@@ -522,7 +526,7 @@ def plot_bytes(axes, data):
     axes.set_xlabel("bytes")
     axes.set_ylabel("cycles")
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize="small")
+    legend_above(axes)
 
 
 def plot_pages(axes, sizes):
@@ -538,7 +542,7 @@ def plot_pages(axes, sizes):
     axes.set_xticks([size >> 10 for size in PAGES_SIZES])
     axes.set_xlabel("KB")
     axes.set_ylabel("us")
-    axes.legend(fontsize="small")
+    legend_above(axes)
 
 
 # ---- what agrees ----

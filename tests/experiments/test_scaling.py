@@ -191,7 +191,35 @@ def check_judged():
          str(failed))
 
 
+def judged_clock(share, times):
+    """What is said of o_s in which the way to the device takes so much of what is predicted, and of an o_s + o_r so many times AM-VIA's."""
+    data = {"ghz": 2.6, "parameters": {scaling.SPECIAL: [{"both": 1000 * times * model.overheads(model.SPECIAL[550], False)[1] / 550}]}, "alone": {}, "bursts": {}}
+    for name, table in ((scaling.SPECIAL, model.SPECIAL), (scaling.GENERAL, model.GENERAL)):
+        own_ns = 100 * (1 - share * model.share(model.sending(table, 2600)))
+        for kind, ns in (("alone", own_ns), ("bursts", 100)):
+            data[kind][name] = [[{"size": 0, "messages": scaling.SHORT, "sent_ns": ns}]]
+    section = labs.Section("scaling", "", "")
+    scaling.judge_clock(section, data)
+    return [check["agrees"] for check in section.checks][-4:]
+
+
+def judged_pages(factor):
+    """What is said of registration that takes so many times what changes of the page table do, and a copy."""
+    section = labs.Section("scaling", "", "")
+    documents = [{"sizes": [{"lock_ns": size, "protect_ns": size, "register_ns": 2 * factor * size, "copy_ns": 2 * size} for size in scaling.PAGES_SIZES]}]
+    scaling.judge_registered(section, documents, ("lock_ns", "protect_ns"))
+    return [check["agrees"] for check in section.checks]
+
+
+def check_planted():
+    """Figures as published agree, and planted ones do not."""
+    tell(judged_clock(1, 1) == [True] * 4 and judged_clock(0.5, 2.5) == [False, False, False, True] and judged_clock(-1, 0.4) == [False] * 4,
+         "o_s and shares by the clock, as published and otherwise", f"{judged_clock(1, 1)} {judged_clock(0.5, 2.5)} {judged_clock(-1, 0.4)}")
+    tell(judged_pages(1) == [True] * 3 and judged_pages(2) == [False] * 3, "registration, as published and otherwise", f"{judged_pages(1)} {judged_pages(2)}")
+
+
 check_parameters()
+check_planted()
 check_model()
 check_near()
 check_judged()
