@@ -573,7 +573,8 @@ def judge(section, data):
     section.text(
         "What twenty-five years changed: the bus. The model counts operations that a processor waits for. Devices have done away with them: they read "
         "descriptors from memory, a doorbell is written without waiting for it, and a device that polls needs none. So the predicted floor, the ratio of bus operations, is "
-        f"not there, and protocols cost what their instructions do: UDP and IP add {added} to sending a message. The overhead of connectivity, which the paper weighed, is "
+        f"not there: the way to the device, at most {labs.median(device_share(data, SPECIAL)):.0%} of the special layer's o_s, is the same for both layers in user mode, "
+        f"and what differs are instructions, of which UDP and IP add {added.removesuffix(' instructions')} to sending a message. The overhead of connectivity, which the paper weighed, is "
         f"{kernel['median']:.1f} times the special layer's through the kernel, and {general['median']:.2f} times in user mode. Clocks stopped growing near the last prediction's 5 GHz; "
         "what grew instead is what a core does and copies in a cycle.")
 
