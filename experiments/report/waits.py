@@ -83,8 +83,8 @@ def measure(lab):
         for way, runs in found.items():
             if way == "later" and turn == 0:
                 work_ns = max(0, round(found["client"][0]["client"] - found["none"][0]["client"]))
-            options = ("none" if way == "later" else way, work_ns if way == "later" else 0, rounds)
-            runs.append(lab.once(["parts", *options], lambda options=options: parts(lab, *options)))
+            options = ("none", work_ns, rounds) if way == "later" else (way, 0, rounds)
+            runs.append(lab.once(["parts", way, rounds], lambda options=options: parts(lab, *options)))
         kept.append(lab.once(["awake", *arguments], lambda: trips_awake(lab, arguments)))
         polling.append(lab.run("udptest", *arguments, "--driver", "poll"))
     return found, labs.Trips(kept, "cores kept awake"), labs.Trips(polling, "drivers that poll")
