@@ -93,6 +93,7 @@ PLANTS = {
         "handing off and carrying in the driver exchanged": members("ipp_none", "regular"),
         "IPP's handoff takes twice as long": multiply(2, "ipp_to_regular"),
         "what is saved, with the other sign": multiply(-1, "saved_to_system"),
+        "a switch takes a thirtieth": multiply(1 / 30, "yield_ns"),
     },
     "rpc": {
         "regular mode and a handoff at the client exchanged": labels(run("regular"), run("ipp", "client")),
@@ -102,6 +103,7 @@ PLANTS = {
     "fragments": {
         "regular mode and IPP without a handoff exchanged": labels(run("regular"), run("ipp", "none")),
         "twice as long in three frames, in regular mode": multiply(2, "mode=regular .* size=4000 .*/p50"),
+        "three times as long without a handoff, between cores that are kept awake": multiply(3, '"awake".* handoff=none .*/p50'),
     },
     "threads": {
         "one thread and eight exchanged": labels({"threads": 1}, {"threads": 8}),
@@ -135,6 +137,7 @@ PLANTS = {
         "polling and sleeping drivers exchanged": labels({"driver": "poll"}, {"driver": "interrupt"}),
         "simulated exchanges take twice as long": multiply(2, "exchanges/.*/us$"),
         "two wake-ups take twice as long": multiply(2, "parts_ns/wake"),
+        "a packet in fragments takes a twentieth": multiply(1 / 20, '"68".*message_ns'),
     },
     "userlevel": {
         "GM and BIP exchanged": keys("graphs/gm.dot", "graphs/bip.dot"),
