@@ -146,9 +146,9 @@ class Page:
         # a salt of its own: a hatch that another figure names alike would not be drawn while that one is hidden
         with matplotlib.rc_context({"svg.hashsalt": f"{self.figures} {size}"}):
             figure.savefig(file, format="svg", metadata={"Date": None})
-            if name:
-                figure.patch.set_alpha(1)
-                figure.savefig(os.path.join(self.out, name + ".svg"), metadata={"Date": None})
+        if name:
+            with open(os.path.join(self.out, name + ".svg"), "w", encoding="utf-8") as svg:
+                svg.write(re.sub("<svg[^>]*>", r'\g<0><rect width="100%" height="100%" fill="#ffffff"/>', file.getvalue(), count=1))
         return inline(file.getvalue())
 
     def picture(self, title, graph, labels):
