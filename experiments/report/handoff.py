@@ -114,6 +114,7 @@ def judge(section, found):
         "in the chapter on the anatomy of a wake-up."
     )
     driver, thread = found["ways"]["resume_driver"]["p50"], found["ways"]["resume_thread"]["p50"]
+    section.check(driver < thread, f"A stack that waited goes on sooner in the driver: after {driver} ns, on a thread after {thread}.")
     section.text(
         f"Waiting need not cost a switch either: a stack that waited goes on in the driver after {driver} ns, and on a thread "
         f"after {thread} ns. The 1994 report's CHAN could do only the latter (table 3)."

@@ -262,6 +262,12 @@ def judge_budgets(section, rows):
         f"It need not be met exactly: from {min(good)} to {max(good)} us it is within a factor of two of that; the break-even "
         f"of handing off is {rule_us(20000):.0f}.",
     )
+    marked = next(row["runs"] for row in rows if (row["kind"], row["policy"]) == ("equal", "explicit"))
+    for row in rows:
+        if row["kind"] == "equal" and row["checkpoints"] and row["budget_us"] < KINDS["equal"]["work_us"]:
+            more = labs.interval([a["all_mean_us"] - b["all_mean_us"] for a, b in zip(row["runs"], marked)])
+            section.check_saved(more, f"Equal work: with a budget of {row['budget_us']} us, shorter than the work, a request pays for both, and waits {labs.spread(more)} us "
+                                "longer on the average than handed off at an edge.", bears=False)
     late = waits(rows, "unequal", "time", False)
     section.check(
         all(wait["median"] >= 0.99 * none["median"] for _, wait in late),
@@ -327,11 +333,22 @@ def overload(section, sweep):
             f"{work} us, too much of it: whichever way of IPP is chosen, at least {least:.0f} requests are answered a second, of "
             f"{labs.spread(rates['in the driver'], 0)} in the driver; in regular mode {labs.spread(rates['regular mode'], 0)}.",
         )
-    section.text(
-        "No policy helps short questions then: when all stacks are handed off the driver carries on itself (fallbacks), as if "
-        "there were no policy, and they wait until the queue before it is worked off. Throughput does not suffer: threads that "
-        "always have work are not switched to."
+    least = min(of(row["runs"], "short_p50_us")["low"] for row in found)
+    usual = waits_of_short(section.data["budgets"])
+    section.check(
+        least > 100 * usual["high"],
+        f"No policy saves short questions from too much work: their median is at least {least / 1000:.2f} ms, more than 100 times the "
+        f"{labs.spread(usual)} us at half the load.",
     )
+    section.text(
+        "When all stacks are handed off the driver carries on itself (fallbacks), as if there were no policy, and short questions wait "
+        "until the queue before it is worked off. Throughput suffers little: threads that always have work are not switched to."
+    )
+
+
+def waits_of_short(rows):
+    """The median of short questions beside equal work that the driver carries."""
+    return next(of(row["runs"], "short_p50_us") for row in rows if (row["kind"], row["policy"]) == ("equal", "none"))
 
 
 def waiting(section, sweep):
@@ -350,6 +367,8 @@ def waiting(section, sweep):
         f"What waits anyway need not be handed off before: it leaves the driver when it waits, and a request takes "
         f"{labs.spread(thread)} us instead of {labs.spread(mark)}.",
     )
+    thread, driver = (sum(run["thread_switches"] for run in found[name]) for name in list(WAITING)[:2])
+    section.check(driver == 0 < thread, f"What waited goes on in the driver without a switch of threads; on a thread, with {thread} for all.")
     driver, both = (of(found[name], "short_p99_us") for name in list(WAITING)[1:3])
     section.check(
         both["high"] < driver["low"],

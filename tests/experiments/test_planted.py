@@ -130,7 +130,7 @@ PLANTS = {
         "the way between the hosts, with the other sign": multiply(-1, "trips_ns/\\d+/1$"),
     },
     "endpoints": {
-        "TCP and the handler exchanged": members("tcp", "handler"),
+        "TCP and the kernel level exchanged": members("tcp", "kernel"),
         "twice as long in the handler": multiply(2, "cable/handler/\\d+/(alone|awake|computing)/"),
     },
     "components": {
