@@ -23,7 +23,7 @@ def run(lab):
     section.data = trips.both_data(apart, found)
     section.text(
         "A message goes there and back over BID, BLAST and the Ethernet, without IP. The published figures are of an Intel Paragon, "
-        "where a context switch took 2300 processor cycles and more: most of a round trip."
+        "where a context switch took 2300 processor cycles and more, and what IPP saved was more than half of the shortest round trip."
     )
     trips.both_times(section, apart, found, "table 8", ROWS, published.BLAST_SIZES, published.TABLE8)
     trips.compare_saved(section, found, published.TABLE8, published.BLAST_SIZES, ("regular", "-"), ("ipp", "none"),
@@ -85,7 +85,7 @@ def dear(lab, section):
     section.text(f"The switch that the published savings imply, {fitted_us:.1f} us, and the published one, {PARAGON_SWITCH_US} us or more (2300 cycles and more at 50 MHz), "
                  "fit together. Both are of the paper: nothing measured here is in them.")
     return (f"On virtual time IPP saves {shares(sweep[1])[first]:.1%} of the shortest round trip where a switch takes 1 us, and {shares(fitted)[first]:.0%} where it "
-            f"takes {fitted_us:.1f}, as on the Paragon.")
+            f"takes {fitted_us:.1f}, as the Paragon's savings imply.")
 
 
 def plot_shares(axes, sweep, then, fitted_us):

@@ -214,8 +214,9 @@ class Page:
 
 def verdict(section):
     word = labs.VERDICTS[section.verdict()]
-    others = [check for check in section.checks if check["agrees"] is False]
-    but = f"; {len(others)} of {len(section.checks)} checks disagree" if word == "confirmed" and others else ""
+    others = [sum(check["agrees"] is agrees for check in section.checks) for agrees in (False, None)]
+    told = " and ".join(f"{count} {words}" for count, words in zip(others, ("disagree", "are unclear")) if count)
+    but = f"; of {len(section.checks)} checks {told}" if word == "confirmed" and told else ""
     return f'<span class="verdict {word}">{word}{but}</span>'
 
 
@@ -262,7 +263,8 @@ def summary(sections):
              "": [(section, f"{what}: {why}.") for section in sections for what, why in section.unjudged]}
     lists = []
     for words, texts in found.items():
-        items = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {text_of(text)}</li>' for section, text in texts)
+        items = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a><ul>{"".join(mine)}</ul></li>' for section in sections
+                        if (mine := [f"<li>{text_of(text)}</li>" for one, text in texts if one is section]))
         head = f"{len(texts)} of {count} checks {words}" if words else f"{len(texts)} comparisons with published figures are not judged"
         lists.append(f"<details><summary>{head}</summary><ul>{items}</ul></details>" if texts else f"<p>{head}</p>")
     met = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {section.line_ns[0]} to {section.line_ns[1]} ns</li>'

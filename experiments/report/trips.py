@@ -29,7 +29,8 @@ ALIKE_HERE = 0.10  # how far they may then differ the other way here
 def both_times(section, apart, together, table, rows, sizes, was):
     for found in (apart, together):
         times(section, found, f"After {table} of 1994: round trips in microseconds, {found.where}", rows, sizes, was)
-        judge_orders(section, found, rows, sizes, was)
+        if found is apart or len(was) > 2:  # a single pair on one core is what compare_saved() judges
+            judge_orders(section, found, rows, sizes, was)
 
 
 def times(section, found, title, rows, sizes, was):
