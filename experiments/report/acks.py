@@ -32,7 +32,6 @@ def run(lab):
     section.table("A message and its echo over Active Messages", ("", "round trip, us", "handoffs", "switches of threads"),
                   [(words, labs.spread(rtt(found, way)), *(f"{each(found, way, count):.2f}" for count in ("handoffs", "context_switches")))
                    for way, words in WAYS.items()])
-    section.picture("Below am, both leave the driver", ACKS, {("am", "vnet"): (f"{each(found, BOTH, 'handoffs'):.2f} handoffs a round trip", True)})
     judge(section, found)
     return section
 

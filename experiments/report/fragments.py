@@ -42,8 +42,8 @@ def run(lab):
     judge(section, found, together)
     if not lab.far:
         halting, awake = waits.tell(lab, section, found)
-        section.answer += (f" Whether a handoff at the client makes that longer depends on whether cores halt: without it, {labs.spread(halting)} us are saved "
-                           f"where they do, and {labs.spread(awake)} where they are kept awake.")
+        section.answer += (f" Against a handoff at the client, to have none saves {labs.spread(halting)} us where cores halt, and {labs.spread(awake)} where they are "
+                           "kept awake.")
     return section
 
 

@@ -15,7 +15,7 @@ def run(lab):
         "threads", "Input threads", "How many context switches does a message in fragments cost, and what has that to do with "
         "the number of input threads?"
     )
-    arguments = ("--size", trips.comma(published.SIZES), "--rounds", str(lab.rounds(4000, 200)))
+    arguments = ("--size", trips.comma(published.SIZES), "--rounds", str(lab.rounds(3500, 200)))
     regular = lab.trips("udptest", *arguments, "--mode", "regular", "--threads", trips.comma(published.THREADS))
     compares = lab.trips("udptest", *arguments, "--mode", "regular,ipp", "--handoff", "none", "--threads", "1,3",
                          together=True)
