@@ -34,9 +34,9 @@ round trips, unless half of one is named. What one configuration saves is the me
 the repetitions disagree, or other programs used a processor meanwhile: a disturbed run decides nothing.</p>
 <h3>Threats to validity</h3>
 <ul>
-<li>Machines of 1993 to 2000 needed 20 times as long or more: compare shapes and ratios, not microseconds.</li>
+<li>The machines of 1993 to 2001 were slower, and not all of their parts by as much: compare shapes and ratios, not microseconds.</li>
 <li>Hosts are {hosts}. Across two cores, most of a round trip is waking a
-halted processor, which costs more on a virtual machine; on one core nothing has to be woken. So both are shown.</li>
+halted processor; on one core nothing has to be woken. So both are shown.</li>
 <li>A "driver" is a thread that sleeps until an event descriptor is written to, not an interrupt handler of a kernel.</li>
 <li>Every figure across processors moves with the time that a cache line takes from one to the other.</li>
 </ul>

@@ -146,6 +146,14 @@ def tell_break_even(section, rows):
             f"... and at {row['works_us'][-1]} us the slowest 1 % of the short questions take {labs.spread(slow, 0)} us or more "
             f"if the driver carries all, and {labs.spread(quick)} if it hands off.",
         )
+    judge_loads(section, rows)
+
+
+def judge_loads(section, rows):
+    low, high = (next(row for row in rows if (row["load"], row["shorts"]) == (load, 20000)) for load in (0.2, 0.8))
+    section.check(None not in high["break_even_us"] + low["break_even_us"] and min(high["break_even_us"]) > max(low["break_even_us"]),
+                  f"Where threads have hardly a pause a handoff costs more: it pays from {break_even_text(high)} us at a load of {high['load']:.0%}, from "
+                  f"{break_even_text(low)} at {low['load']:.0%}.")
 
 
 def break_even_text(row):
@@ -252,9 +260,9 @@ def judge_budgets(section, rows):
     line = waits(rows, "unequal", "time", True)
     budget, best = min(line, key=lambda point: point[1]["median"])
     section.check(
-        best["median"] < min(none["low"], mark["low"]),
-        f"Unequal work: with a budget of {budget} us a request waits {labs.spread(best)} us on the average, less than in the "
-        f"driver ({labs.spread(none)}) and than handed off at an edge ({labs.spread(mark)}).",
+        best["median"] < min(none["low"], mark["low"]) and budget > rule_us(20000),
+        f"Unequal work: with a budget of {budget} us, longer than the break-even, a request waits {labs.spread(best)} us on the average, less than in the "
+        f"driver ({labs.spread(none)}) and than handed off at an edge ({labs.spread(mark)}).", bears=True,
     )
     good = [budget for budget, wait in line if wait["median"] < 2 * best["median"]]
     section.check(

@@ -99,8 +99,8 @@ def tell(section, rows, lab):
     where = f"between {lab.far.ends}, over {lab.far.links[0]}" if lab.far else "on this machine, over virtio"
     section.text(
         f"The same server, {where}. A client always waits for one request for work and for one short question, "
-        "or for the work alone. Drivers are adaptive, since to wake one that sleeps takes longer than a handoff: with drivers that "
-        "only sleep, short work came back sooner with one."
+        "or for the work alone. Drivers are adaptive, since waking one that sleeps takes longer than a handoff (the chapters on handoffs and on "
+        "the anatomy of a wake-up)."
     )
     section.table(
         f"{where[0].upper()}{where[1:]}: answers a second",
