@@ -117,11 +117,12 @@ def plot_saved(section, found, rows, sizes):
             places = [place + (i - (len(others) - 1) / 2) * width for place in range(len(sizes))]
             axes.bar(places, [s["median"] for s in saved], width, yerr=looks.error(saved), error_kw=looks.ERROR, label=rows[key],
                      **looks.bar(*key))
-        axes.set_xticks(range(len(sizes)), [labs.bytes_of(size) for size in sizes])
+        axes.set_xticks(range(len(sizes)), sizes)
+        axes.set_xlabel("bytes")
         axes.set_ylabel("µs saved per round trip")
         axes.axhline(0, color="#010203", linewidth=0.5)
         if len(others) > 1:
-            axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+            axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(others), fontsize="small", columnspacing=1)
 
     section.plot(f"Time saved per round trip compared with {rows[first].lower()} mode, {found.where}; error bars are "
                  f"{labs.confidence(len(found.documents))} intervals.", draw)
