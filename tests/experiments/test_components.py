@@ -63,6 +63,7 @@ def check_here(here):
         print(f"skipped: {what}: {why}")
     tell(not [what for what in here["missing"] if what.startswith((*ALWAYS, "spin", "memory"))], "nothing is missing that needs no permission",
          str(here["missing"]))
+    tell(here["wakes_ns"] and min(here["wakes_ns"]) > 0, "waking a thread by itself", str(here["wakes_ns"]))
     for key in (("virtio", "poll"), ("virtio", "interrupt"), ("ring", "poll")):
         for frame in (60, 1514):
             check_parts(f"{', '.join(key)}, {frame} bytes: its parts", rows.get((*key, frame), {}).get("parts_ns", {}), key[1])

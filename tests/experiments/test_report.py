@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True
 import checks
 import lab as labs
 import report as reports
+import waits
 from checks import shown, tell
 
 NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "acks", "policies", "drivers", "anatomy", "userlevel")
@@ -265,6 +266,26 @@ def check_marks():
         tell(section.verdict() is wanted, f"marked {labs.VERDICTS[wanted]}: {agrees} {disturbed} {virtual}", str(section.verdict()))
 
 
+def check_waits():
+    """Visits of a driver that sends, of a thread that sends while the driver sleeps, and of a driver that was woken in vain."""
+    stamps = ("10 wake", "12 transmit", "15 sent", "16 sleep", "20 wake", "21 sleep", "24 transmit", "28 sent", "30 wake", "31 sleep", "40 wake")
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+        file.write("\n".join(["s_port: 11 of 11 stamps; 10 cost 100 ns", *stamps, ""]))
+        file.flush()
+        end = waits.End(file.name)
+    tell(end.visits == [[10, 12, 15], [20, 24, 28]] and end.slept == 1, "when an end woke, rang and slept", f"{end.visits} {end.slept}")
+
+
+def check_acks(out):
+    data = json.loads(read(out, "acks.json"))["data"]
+    rows = list(csv.reader(read(out, "acks-1.csv").splitlines()))[1:]
+    marks = (("unmarked", "ipp", "none"), ("unmarked", "ipp", "both"), ("marked", "ipp", "none"), ("unmarked", "regular", "none"))
+    for (graph, mode, handoff), row in zip(marks, rows):
+        mine = [run for document in data[graph]["repetitions"] for run in document if run["mode"] == mode and (mode == "regular" or run["handoff"] == handoff)]
+        counts = [f"{sum(sum(run[count].values()) for run in mine) / sum(run['rounds'] for run in mine):.2f}" for count in ("handoffs", "context_switches")]
+        tell(len(mine) == REPEATS and row[2:] == counts, f"acks: {row[0]}", f"{row[2:]}, not {counts}")
+
+
 def check_jumps():
     section = labs.Section("name", "title", "question")
     for line, wanted in ((None, False), ([66, 90], False), ([66, 350], True)):
@@ -325,10 +346,12 @@ def main():
             check_tables(out, text)
             check_figures(out)
             check_anatomy(out)
+            check_acks(out)
             check_machine(out, text)
             check_policies(out)
     check_marks()
     check_jumps()
+    check_waits()
     check_without_git()
     check_refused(sys.argv[1])
     print(f"{checks.failures} failed" if checks.failures else "the report is made")
