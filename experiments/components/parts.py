@@ -172,9 +172,9 @@ class Parts:
 
     def find(self):
         turns, wakes_ns = zip(*(self.turn() for _ in range(self.turns)))
-        found = middle(turns)
-        return {"cores": self.cores, "turns": self.turns, "wakes_ns": wakes_ns, "far": f"{self.far.links[0]}, {self.far.ends}" if self.far else None, **{name: list(rows.values()) for name, rows in found.items()},
-                "missing": self.missing}
+        each = [{name: list(rows.values()) for name, rows in turn.items()} for turn in (middle(turns), *turns)]
+        return {"cores": self.cores, "turns": self.turns, "wakes_ns": wakes_ns, "far": f"{self.far.links[0]}, {self.far.ends}" if self.far else None, **each[0],
+                "each_turn": each[1:], "missing": self.missing}
 
 
 def tell(found):
