@@ -116,11 +116,14 @@ inject_move(struct threads *t, unsigned i)
 	uint8_t link = (uint8_t)(0x20 + i * 7 % ADDRESSES), target = i % 5 == 0 ? 2 : 0x10;
 	uint8_t frame[42] = { 2, 0, 0, 0, 0, 1, 2,    0,  0,  0, 0,    link, 8, 6, 0, 1, 8, 0,  6,  4, 0,
 			      1, 2, 0, 0, 0, 0, link, 10, 77, 0, 0x10, 0,    0, 0, 0, 0, 0, 10, 77, 0, target };
+	static const struct timespec nap = { 0, 1000000 };
 	struct xk_session *s = atomic_load(&moving->open);
 
 	CHECK(xk_memory_inject(t->port, xk_msg_from(t->platform, frame, sizeof(frame))));
 	if (s != NULL)
 		push_one(moving, s);
+	else
+		nanosleep(&nap, NULL); /* on a busy machine the senders may not have begun */
 	if (i == MOVES - 1)
 		atomic_store(&moving->is_over, true);
 }
