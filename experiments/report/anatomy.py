@@ -94,8 +94,8 @@ def run(lab):
     section.text(
         f"udptest and chantest, one byte, IPP without a handoff, two processes, {lab.apart()}{'' if lab.far else ', over virtio'}; drivers sleep. A "
         "virtual protocol (vstamp) on each edge of both graphs notes the clock when a message crosses, and around the driver's "
-        "sleep, receive and transmit. A row is the mean of the fifth of all round trips in the middle, by how long they took: "
-        "parts add up, as medians would not."
+        "sleep, receive and transmit. A row is the mean of the fifth of each repetition's round trips in the middle, by how long they "
+        "took: parts add up, as medians would not."
     )
     alone = []  # a wake-up by itself, in turn with the others
     found = {program: measure(lab, program, number, alone) for number, program in enumerate(PROGRAMS)}
@@ -118,7 +118,7 @@ def run(lab):
     for program, (sleeping, _, _) in found.items():
         pool = sleeping.pool
         section.text(
-            f"{program}: of {pool.begun} visits at the client {len(pool.trips)} are of the usual kind, and are counted here: one "
+            f"{program}: of {pool.begun} visits at the client {pool.trips} are of the usual kind, and are counted here: one "
             "message wakes either driver, and it sleeps again after one message."
         )
     if alone:
@@ -228,7 +228,7 @@ def table(section, program, sleeping, polling, documents):
         ],
         "wake_up_ns": sleeping.outside, "sum_ns": total, "stamps_ns": sleeping.stamps(), "stamp_ns": sleeping.stamp,
         "measured_ns": whole, "measured_with_stamps_ns": with_stamps,
-        "round_trips": sleeping.pool.begun, "whole_round_trips": len(sleeping.pool.trips),
+        "round_trips": sleeping.pool.begun, "whole_round_trips": sleeping.pool.trips,
     }
 
 

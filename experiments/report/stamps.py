@@ -81,6 +81,17 @@ def mean(columns):
     return [sum(column) / len(column) for column in zip(*columns)]
 
 
+def average(found):
+    """(nanoseconds in all, outside, [of the client's steps], [of the server's]): means of such round trips."""
+    total, outside, client, server = zip(*found)
+    return *mean(zip(total, outside)), mean(client), mean(server)
+
+
+def typical(found):
+    """The average of the fifth of a run's trips() in the middle, by how long they took, so that parts add up to what is as good as the median."""
+    return average(sorted(found)[len(found) * 2 // 5:len(found) * 3 // 5])
+
+
 class Pool:
     """The round trips of several runs of one graph."""
 
@@ -89,14 +100,15 @@ class Pool:
         self.nodes = nodes_of(graph)
         self.marks = marks_of(self.nodes, driver != "poll")
         self.last = self.marks.index((self.nodes[-1], "sent"))
-        self.trips, self.costs, self.documents, self.begun = [], [], [], 0
+        self.costs, self.documents, self.begun, self.trips, self.typicals = [], [], 0, 0, []
 
     def run(self, lab, program, rounds):
         found = lab.once(["stamps", self.graph, self.driver, program, rounds], lambda: self.measure(lab, program, rounds))
         self.documents.append(found["document"])
         self.costs += found["costs_ns"]
         self.begun += found["begun"]
-        self.trips += found["trips_ns"]
+        self.trips += found["trips"]
+        self.typicals.append(found["typical_ns"])
 
     def measure(self, lab, program, rounds):
         with tempfile.TemporaryDirectory() as work:
@@ -111,8 +123,10 @@ class Pool:
                 if lab.far:
                     lab.far.remove(there)
             client, server = (End(prefix[end], self.nodes, self.marks) for end in ENDS)
-        return {"document": document, "costs_ns": [client.cost_ns, server.cost_ns], "begun": client.begun,
-                "trips_ns": trips(client, server, self.last)}
+        found = trips(client, server, self.last)
+        if len(found) < 5:
+            raise labs.Failed(f"{self.graph}: of {client.begun} round trips {len(found)} are as they should be")
+        return {"document": document, "costs_ns": [client.cost_ns, server.cost_ns], "begun": client.begun, "trips": len(found), "typical_ns": typical(found)}
 
     def fetch(self, lab, there, prefix):
         """The server's stamps, from the other machine."""
@@ -121,16 +135,8 @@ class Pool:
                 file.write(lab.far.output(f"cat {there}/server.{node}"))
 
     def typical(self):
-        """
-        (nanoseconds in all, outside, [of the client's steps], [of the server's]): means of the fifth of all round trips in
-        the middle, by how long they took, so that parts add up to what is as good as the median.
-        """
-        if len(self.trips) < 5:
-            raise labs.Failed(f"{self.graph}: of {self.begun} round trips {len(self.trips)} are as they should be")
-        ordered = sorted(self.trips)
-        middle = ordered[len(ordered) * 2 // 5:len(ordered) * 3 // 5]
-        total, outside, client, server = zip(*middle)
-        return *mean(zip(total, outside)), mean(client), mean(server)
+        """Means of all runs' typical()."""
+        return average(self.typicals)
 
 
 def plain(lab, driver, rounds):

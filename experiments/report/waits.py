@@ -17,8 +17,8 @@ PARTS = {"client": "the client, awake, until it rings", "client_bell": "the clie
 SYSTEM = ("client_bell", "server_bell", "wake")
 WORKLOAD = os.path.join("experiments", "endpoints", "workload")  # computes until it is killed
 SIZE = 1
-WHY = {True: "that is because it rings the other side later, whoever rings", False: "that is the thread's doing, and not because it rings the other side later",
-       None: "whether that is because it rings the other side later cannot be told"}
+WHY = {True: "The former is because the other side is rung later, whoever rings.", False: "The former is the thread's doing, and not because the other side is rung later.",
+       None: "Whether the former is because the other side is rung later cannot be told."}
 
 
 class End:
@@ -131,5 +131,12 @@ def tell(lab, section, apart):
     if reversed_:
         section.check(system["median"] > own["median"], f"IPP without a handoff is slower than with one at the client, although its client rings {labs.spread(own)} us "
                       f"sooner, because ringing and waking take {labs.spread(system)} us more.")
-    return (f"Against a handoff at the client, to have none saves {labs.spread(halting)} us where cores halt, and {labs.spread(kept_awake)} where they are kept awake."
-            + (f" Where cores halt, a handoff shortens the round trip: {WHY[labs.is_saved(later)]}." if reversed_ else ""))
+    return (f"A handoff at the client {changed(halting)} there while cores halt, and {changed(kept_awake)} while they are kept awake."
+            + (f" {WHY[labs.is_saved(later)]}" if reversed_ else ""))
+
+
+def changed(saved):
+    """What a handoff does to a round trip, of which not to have one saves so much."""
+    if saved["median"] >= 0:
+        return f"adds {labs.spread(saved)} us"
+    return f"saves {labs.spread({'median': -saved['median'], 'low': -saved['high'], 'high': -saved['low']})} us"

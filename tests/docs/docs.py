@@ -27,10 +27,12 @@ the first have been taken. Besides these blocks:
   links;
 - the lists in docs/protocols/ are what the protocols declare (protocol_lists.py);
 - the figures in docs/figures and docs/img are up to date (figures.py);
-- README.md gives the answers of the report in docs/report/, as that one does.
+- README.md gives the answers of the report in docs/report/, as that one does, and which run that was;
+- what experiments/report/questions.md quotes stands on that report's page.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one failed.
 """
+import html
 import json
 import os
 import re
@@ -386,13 +388,31 @@ def check_tables(directory):
     check_names("docs/links.md", "setting of a link", settings_in("platform/sim/link_settings.c"))
 
 
+def words_of(text):
+    return " ".join(text.replace("µs", "us").split())
+
+
 def check_report():
-    """The answers beside the figure in README.md, and how sure they are."""
-    words = " ".join(read("README.md").replace("µs", "us").split())
+    """The answers beside the figure in README.md, and how sure they are; and which run that was."""
+    words = words_of(read("README.md"))
     for name in hero.FIVE:
         document = json.loads(read(f"docs/report/{name}.json"))
-        wanted = f"**{document['question']}** {document['answer']} ({document['verdict']})"
-        tell(" ".join(wanted.split()) in words, f"README.md has the answer of docs/report/{name}.json", wanted)
+        wanted = words_of(f"**{document['question']}** {document['answer']} ({document['verdict']})")
+        tell(wanted in words, f"README.md has the answer of docs/report/{name}.json", wanted)
+    about = json.loads(read("docs/report/machine.json"))["about"]
+    wanted = f"({about['date'][:10]}, commit {about['commit']}, {about['minutes']} minutes)"
+    tell(wanted in words, "README.md names the run of docs/report", wanted)
+
+
+def check_questions():
+    """Each question has an answer, and its quotes are words of the page."""
+    page = re.sub(r"<(style|script|svg).*?</\1>", "", read("docs/report/index.html"), flags=re.DOTALL)
+    page = words_of(html.unescape(re.sub(r"<[^>]*>", " ", page)))
+    questions = re.split(r"^\d+\. ", read("experiments/report/questions.md"), flags=re.MULTILINE)[1:]
+    for number, question in enumerate(questions, 1):
+        quotes = [words_of(quote.replace("> ", "")) for quote in re.findall(r"(?:^ +> .*\n)+", question, flags=re.MULTILINE)]
+        missing = [quote for quote in quotes if quote not in page]
+        tell(quotes and not missing, f"the page has the answer to question {number}", "\n".join(missing))
 
 
 def check_figures(build, directory):
@@ -427,6 +447,7 @@ def main():
         check_tables(os.path.join(directory, "tree"))
         check_figures(build, directory)
         check_report()
+        check_questions()
         protocol_lists.check(build, tell)
     print(f"{checks.failures} failed" if checks.failures else "all is as it is written")
     return 1 if checks.failures else 0
