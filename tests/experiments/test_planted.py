@@ -104,7 +104,7 @@ PLANTS = {
     "fragments": {
         "regular mode and IPP without a handoff exchanged": labels(run("regular"), run("ipp", "none")),
         "twice as long in three frames, in regular mode": multiply(2, "mode=regular .* size=4000 .*/p50"),
-        "three times as long without a handoff, between cores that are kept awake": multiply(3, '"awake".* handoff=none .*/p50'),
+        "three times as long without a handoff, between cores that are kept awake": multiply(3, '"cores kept awake .*"none"'),
     },
     "threads": {
         "one thread and eight exchanged": labels({"threads": 1}, {"threads": 8}),
