@@ -283,7 +283,7 @@ def check_acks(out):
     for (graph, mode, handoff), row in zip(marks, rows):
         mine = [run for document in data[graph]["repetitions"] for run in document if run["mode"] == mode and (mode == "regular" or run["handoff"] == handoff)]
         counts = [f"{sum(sum(run[count].values()) for run in mine) / sum(run['rounds'] for run in mine):.2f}" for count in ("handoffs", "context_switches")]
-        tell(len(mine) == REPEATS and row[2:] == counts, f"acks: {row[0]}", f"{row[2:]}, not {counts}")
+        tell(len(mine) == REPEATS and row[3:] == counts, f"acks: {row[0]}", f"{row[3:]}, not {counts}")
 
 
 def check_jumps():
