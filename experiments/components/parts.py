@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """parts.py BUILD - the parts of a round trip on this machine, as in the tables of Thekkath and Levy, for each link and each way of
-waiting. Every part is measured by itself; their sum stands beside the measured round trip. Also, how long a driver should poll
-before it sleeps. With --far, also round trips between two machines. The way between them is not measured by itself: it is part of
-the difference. --help has the options.
+waiting. Parts are measured by themselves, except DPDK's device, which is a difference; their sum stands beside the measured round
+trip. Also, how long a driver should poll before it sleeps. With --far, also round trips between two machines. The way between them is
+not measured by itself: it is part of the difference. --help has the options.
 """
 import argparse
 import json
@@ -76,7 +76,7 @@ class Parts:
         """What DPDK does one way over virtio, besides what moving the frame takes: half of the round trip that it makes alone."""
         found = self.told(os.path.join(self.build, "experiments", "floors", "bare_dpdk_echo"), "--cores", self.cores, "--rounds",
                           str(self.rounds), "--size", str(frame - HEADERS), "--json")
-        return max(0, found["rtt_ns"]["p50"] / 2 - way_ns)
+        return found["rtt_ns"]["p50"] / 2 - way_ns
 
     def service_ns(self, frame):
         """What a host does with a frame that it answers."""
@@ -119,7 +119,7 @@ class Parts:
                     parts = {"way": alone[way][frame], "device": alone["device"][frame] if link == "virtio" else 0,
                              "service": alone["service"][frame],
                              "bell": alone["bell"] if sleeps and way == "memory" else 0,
-                             "wake": max(0, alone["wake"] - alone["bell"]) if sleeps else 0}
+                             "wake": alone["wake"] - alone["bell"] if sleeps else 0}
                     rows[link, driver, frame] = {"link": link, "driver": driver, "frame": frame, "measured_ns": found[0],
                                                  "parts_ns": {part: 2 * ns for part, ns in parts.items()}}
         return rows
@@ -146,7 +146,7 @@ class Parts:
                 sleeps = 2 if driver == "interrupt" else 0
                 rows[driver, frame] = {"driver": driver, "frame": frame, "measured_ns": found[0], "parts_ns": {
                     "way": way[frame] + way[FRAMES[0]], "device": device[frame] + device[FRAMES[0]], "service": service,
-                    "bell": sleeps * alone["bell"], "wake": sleeps * max(0, alone["wake"] - alone["bell"])}}
+                    "bell": sleeps * alone["bell"], "wake": sleeps * (alone["wake"] - alone["bell"])}}
         return rows
 
     def spins(self):
