@@ -92,7 +92,7 @@ class Anatomy:
 
 def run(lab):
     section = labs.Section(
-        "anatomy", "Wake-up anatomy", "Where does the time of one round trip go, when a driver that sleeps carries every message?"
+        "anatomy", "Wake-up anatomy", "Where does the time of one round trip go, when a driver that sleeps carries every message?", across=True
     )
     section.text(
         f"udptest and chantest, one byte, IPP without a handoff, two processes, {lab.apart()}{'' if lab.far else ', over virtio'}; drivers sleep. A "

@@ -13,7 +13,7 @@ PART_TITLES = {"way": "the frame's way", "device": "DPDK's device", "bell": "rin
 def run(lab):
     section = labs.Section(
         "components", "Where a round trip goes",
-        "What are the parts of a round trip, on which kind of controller, and what does a remote procedure call add?")
+        "What are the parts of a round trip, on which kind of controller, and what does a remote procedure call add?", across=True)
     section.text(
         "C. A. Thekkath and H. M. Levy took a round trip to pieces in 1993 (\"Limits to Low-Latency Communication on High-Speed "
         "Networks\"): an exchange of packets between two interrupt handlers, and a remote procedure call that is as direct as possible, on "

@@ -21,7 +21,7 @@ SECONDS = 0.5
 
 def run(lab):
     section = labs.Section(
-        "drivers", "Drivers that sleep, poll, or both", "What does a driver that never sleeps gain, and what does it use up?"
+        "drivers", "Drivers that sleep, poll, or both", "What does a driver that never sleeps gain, and what does it use up?", across=True
     )
     repeats = lab.repeats
     rows = section.data["rows"] = [{"driver": driver, "interval_us": interval, "runs": []}

@@ -21,7 +21,7 @@ def run(lab):
     section = labs.Section(
         "endpoints", "Where the ends stand",
         "What does a simpler protocol save, what does it save to move the ends of a message from a user's process into the kernel and "
-        "into the interrupt handler, and what do both do to a computation on the same processor?")
+        "into the interrupt handler, and what do both do to a computation on the same processor?", across=True)
     section.data = lab.script("endpoints/ladder.py", "--cores", lab.cores, *(lab.far.options() if lab.far else ()),
                               *(("--links", "cable", "--sizes", "32", "--rounds", str(lab.rounds(0, 100)), "--seconds",
                                  str(lab.rounds(0, 0.1))) if lab.quick else ()))

@@ -2,10 +2,10 @@
 import lab as labs
 import looks
 
-TITLE = ("The round trip of a 1-byte datagram, and what leaving it to the driver saves. Error bars are {} intervals; the dashed line is "
+TITLE = ("The round trip of a 1-byte datagram, and what leaving it to the driver saves. Error bars are the range of the repetitions; the dashed line is "
          "DPDK alone, with ends that sleep, too.")
 FIVE = ("handoff", "fragments", "rpc", "policies", "anatomy")
-ROWS = {("regular", "-"): "regular", ("ipp", "server"): "IPP, handoff at the server", ("ipp", "none"): "IPP"}
+ROWS = {("regular", "-"): "regular", ("ipp", "client"): "IPP, handoff at the client", ("ipp", "server"): "IPP, handoff at the server", ("ipp", "none"): "IPP"}
 
 
 def can(named):

@@ -9,7 +9,7 @@ import tempfile
 CLIENTS = {"udptest": "udptest", "chantest": "chantest", "logp": "logptest"}  # a program's, in its own graph
 FLOOR = os.path.join("experiments", "floors", "bare_dpdk_echo")
 JUMP = 2  # times: on a virtual machine a cache line's time changes between levels that are farther apart; within one it varies by half
-REPEATS = 6  # unless told: the least number whose lowest and highest value hold the median with 95 % confidence
+REPEATS = 6  # unless told: the least number of independent draws whose lowest and highest hold the median with 95 % confidence
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import journal
@@ -124,7 +124,7 @@ class Lab:
             documents.append(self.run(program, *ends, *arguments))
             if floor and (together or not self.far):
                 floors.append(self.floor_asleep_ns(ends[1]))
-        trips = Trips(documents, where, floors)
+        trips = Trips(documents, where, floors, not together)
         self.disturbed += trips.losses()
         return trips
 
@@ -160,8 +160,13 @@ def interval(values):
     return {"low": min(values), "median": median(values), "high": max(values)}
 
 
+def quotients(some, others):
+    """What some are in times of others, within each repetition."""
+    return interval([a / b if b else float("inf") for a, b in zip(some, others)])
+
+
 def confidence(repeats):
-    """That the median lies between the lowest and the highest: it does not if all are on one side of it."""
+    """That the median of independent draws lies between the lowest and the highest: it does not if all are on one side of it."""
     return f"{100 * (1 - 2 / 2**repeats):.0f} %"
 
 
@@ -178,8 +183,9 @@ def told_key(mode, handoff, threads, size):
 class Trips:
     """Round trips of several configurations, repeated: within each repetition they were measured in turn."""
 
-    def __init__(self, documents, where, floors=()):
+    def __init__(self, documents, where, floors=(), is_across=True):
         self.documents = documents
+        self.is_across = is_across  # between cores, or machines
         self.floors = floors  # DPDK alone took so many nanoseconds, in each repetition
         self.where = where  # the hosts are
         self.machine = documents[0]["machine"]
@@ -201,8 +207,10 @@ class Trips:
 
     def saved_us(self, slower, faster):
         """What the one takes more than the other, from differences within each repetition."""
-        pairs = zip(self.runs[slower], self.runs[faster])
-        return interval([(a["rtt_ns"]["p50"] - b["rtt_ns"]["p50"]) / 1000 for a, b in pairs])
+        return interval(self.each_saved_us(slower, faster))
+
+    def each_saved_us(self, slower, faster):
+        return [(a["rtt_ns"]["p50"] - b["rtt_ns"]["p50"]) / 1000 for a, b in zip(self.runs[slower], self.runs[faster])]
 
     def above_floor_us(self, key):
         """What a configuration takes more than DPDK alone, from differences within each repetition."""
@@ -223,8 +231,8 @@ class Trips:
 
 
 def is_saved(saved):
-    """Whether something is saved; None: repetitions do not agree on it."""
-    return None if saved["low"] <= 0 < saved["high"] else saved["low"] > 0
+    """Whether something is saved; None: repetitions do not agree on it, or there is no difference in some."""
+    return None if saved["low"] <= 0 <= saved["high"] else saved["low"] > 0
 
 
 def bytes_of(size):
@@ -236,14 +244,27 @@ def spread(value, digits=1):
     return f"{value['median']:.{digits}f} ({value['low']:.{digits}f} to {value['high']:.{digits}f})"
 
 
+def negated(value):
+    return {"low": -value["high"], "median": -value["median"], "high": -value["low"]}
+
+
+def more_or_less(value, unit="us", digits=1):
+    """'12.3 (12.1 to 12.6) us more', or less."""
+    if value["median"] >= 0:
+        return f"{spread(value, digits)} {unit} more"
+    return f"{spread(negated(value), digits)} {unit} less"
+
+
 AGREES = {True: "yes", False: "NO", None: "unclear"}
 VERDICTS = {True: "confirmed", False: "contradicted", None: "unclear"}
+IN_PART = "confirmed in part"  # what bears the answer agrees, other checks do not
+SIGNS = "yes: the difference has this sign in every repetition; NO: in none; unclear: otherwise"
 
 
 class Section:
     """A question, its answer, and what the answer stands on."""
 
-    def __init__(self, name, title, question, virtual=False):
+    def __init__(self, name, title, question, virtual=False, across=False):
         self.name = name
         self.title = title
         self.question = question
@@ -251,6 +272,7 @@ class Section:
         self.why = ""  # what may explain checks that fail
         self.parts = []  # ("text", words), ("table", title, head, rows, judged), ("plot", title, draw, seen, small), ("graph", title, file, labels)
         self.virtual = virtual  # what bears the answer is on virtual time, which nobody disturbs
+        self.across = across  # checks are about times across cores, unless they say otherwise
         self.compared = []  # (what, here, then, agrees)
         self.checks = []
         self.unjudged = []  # (published figures that no check is about, why)
@@ -273,12 +295,12 @@ class Section:
             self.unjudged.append((title, unjudged))
         self.parts.append(("table", title, head, rows, " ".join(filter(None, (judged and f"Judged: {judged}.", unjudged and f"Not judged: {unjudged}.")))))
 
-    def compare(self, what, here, then, agrees, bears=False):
-        """A row of what was found here, beside what was published. agrees, bears: as of check(); or why nothing can be told, in words."""
+    def compare(self, what, here, then, agrees, bears=False, **more):
+        """A row of what was found here, beside what was published. agrees, bears, more: as of check(); or why nothing can be told, in words."""
         if isinstance(agrees, str):
             self.unjudged.append((what, agrees))
         else:
-            self.check(agrees, f"{what}: {here}; published {then}.", bears)
+            self.check(agrees, f"{what}: {here}; published {then}.", bears, **more)
         self.compared.append((what, here, then, f"not judged: {agrees}" if isinstance(agrees, str) else AGREES[agrees]))
 
     def plot(self, title, draw, seen="", small=False):
@@ -289,31 +311,58 @@ class Section:
         """The picture of a graph, {(upper, lower): (words, whether they are stressed)} on its edges."""
         self.parts.append(("graph", title, graph, labels))
 
-    def check(self, agrees, words, bears=False):
-        """Whether the run agrees with what was published or promised, in words; None: it cannot tell. bears: the answer."""
-        self.checks.append({"agrees": agrees if agrees is None else bool(agrees), "text": words, "bears": bears})
+    def check(self, agrees, words, bears=False, rule="", across=None):
+        """
+        Whether the run agrees with what was published or promised, in words; None: it cannot tell. bears: the answer. rule: by which
+        it agrees, where the words do not say it. across: whether it is about times across cores.
+        """
+        self.checks.append({"agrees": agrees if agrees is None else bool(agrees), "text": words, "bears": bears, "rule": rule,
+                            "across": self.across if across is None else across})
 
-    def check_saved(self, saved, words, bears=True):
+    def check_saved(self, saved, words, bears=True, across=None):
         """Whether something is saved."""
-        self.check(is_saved(saved), words, bears)
+        self.check(is_saved(saved), words, bears, SIGNS, across)
 
     def jumped(self):
         """Whether a cache line's time jumped meanwhile."""
         return self.line_ns is not None and self.line_ns[1] > JUMP * self.line_ns[0]
 
+    def bearing(self):
+        """The checks that the answer stands on: all, if none is said to."""
+        return [check for check in self.checks if check["bears"]] or self.checks
+
+    def decides(self, check):
+        """Whether a check that the answer stands on counts: what is across cores does not if their cache line's time jumped."""
+        return not (check["across"] and self.jumped())
+
+    def counts(self, found=None):
+        """How many checks agree, disagree and are unclear, of all or of those found."""
+        return [sum(check["agrees"] is agrees for check in (self.checks if found is None else found)) for agrees in AGREES]
+
     def verdict(self):
-        """Whether the checks that bear the answer (all, if none is said to) agree. A disturbed run decides nothing."""
-        bearing = [check["agrees"] for check in self.checks if check["bears"]] or [check["agrees"] for check in self.checks]
+        """
+        False: a check that the answer stands on disagrees, or more of all disagree than agree. None: one that it stands on cannot tell,
+        or not half of all agree, or others disturbed the run.
+        """
+        bearing = [check["agrees"] if self.decides(check) else None for check in self.bearing()]
+        agree, disagree, unclear = self.counts()
         if self.disturbed and not self.virtual:
             return None
-        return False if False in bearing else None if None in bearing else True
+        if False in bearing or disagree > agree:
+            return False
+        return None if None in bearing or agree < disagree + unclear else True
+
+    def told_verdict(self):
+        """In a word or three."""
+        return IN_PART if self.verdict() and self.counts()[0] < len(self.checks) else VERDICTS[self.verdict()]
 
     def told(self):
         """The answer, but what the run contradicts is not given as one."""
-        bear = [check for check in self.checks if check["bears"]] or self.checks
-        failed = [check["text"] for check in bear if check["agrees"] is False]
+        failed = [check["text"] for check in self.bearing() if check["agrees"] is False and self.decides(check)]
         if self.verdict() is False:
-            return f"A check failed: {' '.join(failed[:2])} (Measured: {self.answer}){' ' * bool(self.why)}{self.why}"
+            agree, disagree, _ = self.counts()
+            why = f"A check failed: {' '.join(failed[:2])}" if failed else f"More checks disagree ({disagree}) than agree ({agree})."
+            return f"{why} (Measured: {self.answer}){' ' * bool(self.why)}{self.why}"
         return self.answer + (" (Other programs disturbed this measurement.)" if self.disturbed and self.verdict() is None else "")
 
 

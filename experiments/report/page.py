@@ -20,6 +20,9 @@ from matplotlib.ticker import NullFormatter
 
 import hero
 import lab as labs
+import near
+import repeated
+import trips
 
 INTRO = """A message arrives for a sleeping thread. Usually the driver wakes a thread, which carries the message up through the
 protocols: <b>regular</b> mode, one context switch per message. In <b>interrupt protocol processing</b> (IPP) the driver carries it up
@@ -27,11 +30,28 @@ itself, and gives it to a thread (a <b>handoff</b>) only where it must: at a mar
 when the message has kept the driver too long (a <b>budget</b>). What does that save, and when is it a mistake?"""
 
 METHOD = """
-<p>Configurations that are compared were measured in turn, in short blocks of one run; each run was made {repeats} times. A figure is
-the median of these; the lowest and highest are in brackets, and the true median lies between them with {confidence} confidence. Times are full
-round trips, unless half of one is named. What one configuration saves is the median of the differences within each repetition.</p>
-<p><b>Confirmed</b>: the run agrees with what was published, or with what this project promises. <b>Contradicted</b>: it does not. <b>Unclear</b>:
-the repetitions disagree, or other programs used a processor meanwhile: a disturbed run decides nothing.</p>
+<p>Configurations that are compared were measured in turn, in short blocks of one run; each run was made {repeats} times, unless its chapter
+names another number. A figure is the median of these, unless it is called a mean; the lowest and highest, in brackets, are the <b>range of the
+repetitions</b>. Of independent draws, such a range would hold the true median with {confidence} confidence. Repetitions are not independent: what
+the machine does, or the one below it, moves all times of a chapter, so that the same quantity in two chapters may differ by more than its
+ranges say (see <a href="#repeated">Measured more than once</a>). Nothing is corrected for the number of checks.</p>
+<p>Times are full round trips, unless half of one is named. What one configuration saves, and how many times as long it takes, is computed within
+each repetition; shown are the median and the range of these, which need not be the difference or quotient of two medians. A percentage saved is of
+the slower round trip. In <code>measured.jsonl</code>, the n-th line of a name is its n-th repetition.</p>
+<h3>What a check says, and an answer</h3>
+<ul>
+<li><b>Of a difference</b>: yes, if it has the stated sign in every repetition; NO, if the opposite one in every repetition; otherwise unclear, also where
+there is none in one.</li>
+<li><b>Of a ratio or a share</b>: yes, if the whole range is within {near:.0%} of the published ratio ({points:.0%} of the whole, of a share), or within what the
+check states; NO, if none of the range is; otherwise unclear.</li>
+<li><b>Of every two rows of a table of 1994</b>: {ties}. Orders and ties are counted apart.</li>
+<li><b>A break-even</b> is interpolated between two measured lengths of work, by the work's logarithm.</li>
+<li>Other rules are in a check's words, or beside it in its chapter's JSON (<code>rule</code>).</li>
+</ul>
+<p>An answer stands on the checks marked {bears}, or on all of its chapter if none is: those of what it says, those of what the paper says of the same,
+and not on details. <b>Contradicted</b>: one of them says NO, or of all checks of the chapter more say NO than yes. <b>Unclear</b>: one of them cannot tell, or
+less than half of all say yes, or other programs used a processor meanwhile: a disturbed run decides nothing. <b>Confirmed in part</b>: those it stands on say yes,
+others do not. <b>Confirmed</b>: all say yes. Where the time of a cache line jumped, checks on times across cores decide nothing: they are marked {undecided}, and count as unclear.</p>
 <h3>Threats to validity</h3>
 <ul>
 <li>The machines of 1993 to 2001 were slower, and not all of their parts by as much: compare shapes and ratios, not microseconds.</li>
@@ -42,9 +62,10 @@ halted processor; on one core nothing has to be woken. So both are shown.</li>
 </ul>
 """
 
+BEARS, UNDECIDED = "\u25cf", "\u25cb"  # an answer stands on a check; it would, but for a jump
 JUMP = "a jump of a cache line's time between the cores, with which every time across cores changes"
-JUMPED = """Meanwhile a cache line's time between the cores jumped: it was {} to {} ns. The times across cores are of more than one such
-time; those on one core, or on virtual time, are not concerned."""
+JUMPED = """Meanwhile a cache line's time between the cores jumped: from the last reading before this chapter to its last one, it was {} to {} ns. The times across
+cores are of more than one such time, and decide nothing of the answer; those on one core, on virtual time, and counts, are not concerned."""
 
 STYLE = """
 :root { --text: #1f2328; --faint: #667; --line: #d5d9de; --back: #fff; --box: #f5f6f8; }
@@ -64,6 +85,7 @@ section { border-top: 1px solid var(--line); padding: .8rem 0 .3rem; }
 code { display: inline-block; max-width: 100%; overflow-x: auto; white-space: nowrap; vertical-align: bottom; }
 section > p { margin: .3rem 0; } .five li { margin: .35rem 0; }
 .verdict { font-size: .78rem; font-weight: 600; border: 1px solid; border-radius: .8em; padding: .05em .6em; white-space: nowrap; }
+table.answers td { text-align: left; } table.answers td + td + td { text-align: right; }
 .confirmed, .yes { color: #1a7f37; } .contradicted, .no { color: #c5302b; } .unclear { color: #9a6700; }
 @media (prefers-color-scheme: dark) { .confirmed, .yes { color: #4ac26b; } .contradicted, .no { color: #ff7b72; } .unclear { color: #d29922; } }
 .wide { overflow-x: auto; }
@@ -90,6 +112,7 @@ figure.graph { display: inline-block; vertical-align: top; margin-right: 2rem; }
   figure, figure.graph { overflow-x: auto; margin-right: 0; max-width: 100%; } figure svg { max-width: none; } .narrow svg { max-width: 100%; } figcaption { position: sticky; left: 0; }
   label { display: block; cursor: pointer; } label::before { content: "\\25b8  "; } #contents:checked + label::before { content: "\\25be  "; }
   #contents:focus-visible + label { outline: 2px solid; } #contents:not(:checked) ~ * { display: none; } #contents:not(:checked) + label { display: block; }
+  .verdict { white-space: normal; display: inline-block; max-width: 100%; }
   .broad { display: none; } .narrow { display: block; } nav ol { columns: 1; } ul.five { padding-left: 1.1rem; } details > *:not(summary) { margin-left: 0; } }
 @media print { html { font-size: 10px; } nav, section details { display: none; } body { display: block; } section { break-inside: avoid; } }
 """
@@ -209,15 +232,24 @@ class Page:
         return (f'<section id="{section.name}"><h2>{number}. {text_of(section.question)}</h2><p>{answer(section)}</p>{jumped(section)}'
                 + '<div class="beside">' + "\n".join(shown) + "</div>"
                 + f'<details><summary>How it was measured, with all tables (<a href="{section.name}.json">JSON</a>)</summary>{body}</details>'
-                + checks(section.checks) + "</section>")
+                + checks(section) + "</section>")
+
+
+def badge(section, more=""):
+    return f'<span class="verdict {labs.VERDICTS[section.verdict()]}">{section.told_verdict()}{more}</span>'
 
 
 def verdict(section):
-    word = labs.VERDICTS[section.verdict()]
-    others = [sum(check["agrees"] is agrees for check in section.checks) for agrees in (False, None)]
-    told = " and ".join(f"{count} {words}" for count, words in zip(others, ("disagree", "are unclear")) if count)
-    but = f"; of {len(section.checks)} checks {told}" if word == "confirmed" and told else ""
-    return f'<span class="verdict {word}">{word}{but}</span>'
+    agree, _, _ = section.counts()
+    bear, _, _ = section.counts(section.bearing())
+    return badge(section, f": {bear} of {len(section.bearing())} {BEARS} agree, {agree} of {len(section.checks)} in all")
+
+
+def mark(section, check):
+    """Whether the answer stands on a check."""
+    if not any(check is bearing for bearing in section.bearing()):
+        return ""
+    return f"{BEARS if section.decides(check) else UNDECIDED} "
 
 
 def answer(section):
@@ -228,11 +260,10 @@ def jumped(section):
     return f"<p class=\"judged\">{JUMPED.format(*section.line_ns)}</p>" if section.jumped() else ""
 
 
-def checks(found):
-    count = sum(check["agrees"] is True for check in found)
+def checks(section):
     items = "\n".join(f'<li><span class="{labs.AGREES[check["agrees"]].lower()}">{labs.AGREES[check["agrees"]]}</span> '
-                      f"{text_of(check['text'])}</li>" for check in found)
-    return f'<details><summary>{count} of {len(found)} agree</summary><ul class="checks">{items}</ul></details>'
+                      f"{mark(section, check)}{text_of(check['text'])}</li>" for check in section.checks)
+    return f'<details><summary>{section.counts()[0]} of {len(section.checks)} agree</summary><ul class="checks">{items}</ul></details>'
 
 
 # ---- the page ----
@@ -255,11 +286,31 @@ def warnings(lab, named):
             + f'<div class="disturbed"><details><summary>{words}</summary><ul>{items}</ul></details></div>')
 
 
+def answers(sections):
+    """What became of every chapter's answer."""
+    rows = "\n".join(f'<tr><td><a href="#{section.name}">{text_of(section.title)}</a></td><td>{badge(section)}</td>'
+                     + "".join(f"<td>{count}</td>" for found in (section.bearing(), section.checks) for count in section.counts(found)) + "</tr>" for section in sections)
+    return (f'<div class="wide"><table class="answers"><tr><th>The answers of all chapters</th><th></th><th>{BEARS} yes</th><th>NO</th><th>unclear</th>'
+            f"<th>all: yes</th><th>NO</th><th>unclear</th></tr>\n{rows}</table></div><p class=\"judged\">{BEARS}: checks that the answer stands on; "
+            '<a href="#method">Method</a> has the rule.</p>')
+
+
+def measured_again(page, found):
+    """The section on what several chapters have measured."""
+    if not found:
+        return ""
+    rows = [(row["what"], "; ".join(f"{chapter}: {labs.spread(us)}" for chapter, us in row["found"].items()), f"{row['ratio']:.2f}") for row in found]
+    return ('<section id="repeated"><h2>Measured more than once</h2><p>What several chapters measure, each for itself, minutes apart: how well a time can be had again, '
+            "which the range of one chapter's repetitions does not tell. Checks compare what was measured in turn within one chapter, but for the one of a wake-up.</p>"
+            + page.table("The same quantity in several chapters, in microseconds", ("", "median, and range of its repetitions", "greatest median, in times of the least"), rows)
+            + "</section>\n")
+
+
 def summary(sections):
     """All checks that fail or cannot tell, and all that is not checked, in one place."""
     count = sum(len(section.checks) for section in sections)
-    found = {"disagree": [(section, check["text"]) for section in sections for check in section.checks if check["agrees"] is False],
-             "are unclear": [(section, check["text"]) for section in sections for check in section.checks if check["agrees"] is None],
+    found = {"disagree": [(section, mark(section, check) + check["text"]) for section in sections for check in section.checks if check["agrees"] is False],
+             "are unclear": [(section, mark(section, check) + check["text"]) for section in sections for check in section.checks if check["agrees"] is None],
              "": [(section, f"{what}: {why}.") for section in sections for what, why in section.unjudged]}
     lists = []
     for words, texts in found.items():
@@ -287,23 +338,30 @@ def write(sections, lab, out):
     """index.html, and NAME.json and NAME-*.csv, NAME-*.svg of each section."""
     page = Page(lab, out)
     named = {section.name: section for section in sections}
-    top = page.plot(hero.TITLE.format(labs.confidence(lab.repeats)), lambda axes: hero.draw(axes, named), "hero", (8.6, 2.6), (4.1, 2.8)) if hero.can(named) else ""
+    top = page.plot(hero.TITLE, lambda axes: hero.draw(axes, named), "hero", (8.6, 3.2), (4.1, 3.4)) if hero.can(named) else ""
     five = "".join(f'<li><a href="#{name}">{text_of(named[name].question)}</a> {answer(named[name])}</li>'
                    for name in hero.FIVE if name in named)
+    again = repeated.rows(named)
     body = "\n".join(page.section(number, section) for number, section in enumerate(sections, 1))
+    method = METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats), hosts=lab.hosts(), near=near.NEAR, points=near.POINTS, ties=trips.TIES,
+                           bears=BEARS, undecided=UNDECIDED)
     links = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a></li>' for section in sections)
     with open(os.path.join(out, "index.html"), "w", encoding="utf-8") as file:
         file.write(
             '<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>Interrupt protocol processing</title><style>{STYLE}</style>\n"
-            f'<nav><input type="checkbox" id="contents"><label for="contents">Contents</label><ol>{links}</ol><a href="#machine">The machine</a><br><a href="#method">Method</a></nav>\n<main>'
+            f'<nav><input type="checkbox" id="contents"><label for="contents">Contents</label><ol>{links}</ol><a href="#repeated">Measured more than once</a><br><a href="#machine">The machine</a><br><a href="#method">Method</a></nav>\n<main>'
             f"<h1>What interrupt protocol processing saves on this machine</h1>{about(lab)}{warnings(lab, named)}<p>{INTRO}</p>{top}"
-            f'<ul class="five">{five}</ul>\n{summary(sections)}\n{body}\n<section id="machine"><h2>The machine</h2>{machine(lab)}</section>\n'
-            f'<section id="method"><h2>Method</h2>{METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats), hosts=lab.hosts())}</section></main>\n</html>\n')
-    write_json(os.path.join(out, "machine.json"), lab.machine.data())
+            f'{answers(sections)}<ul class="five">{five}</ul>\n{summary(sections)}\n{body}\n{measured_again(page, again)}<section id="machine"><h2>The machine</h2>{machine(lab)}</section>\n'
+            f'<section id="method"><h2>Method</h2>{method}</section></main>\n</html>\n')
+    write_json(os.path.join(out, "machine.json"), lab.machine.data() | {"repeated": again, "repeated_told": [
+        [f"{us[name]:.1f}" for us in row["found"].values() for name in us] + [f"{row['ratio']:.2f}"] for row in again]})
     for section in sections:
         document = {key: getattr(section, key) for key in ("title", "question", "answer", "why", "data", "checks", "disturbed", "line_ns")}
-        document["verdict"] = labs.VERDICTS[section.verdict()]
+        document["verdict"] = section.told_verdict()
+        document["told"] = section.told()
+        document["counts"] = {name: dict(zip(labs.AGREES.values(), section.counts(found)), all=len(found)) for name, found in
+                              (("stands_on", section.bearing()), ("all", section.checks))}
         document["parts"] = [[what for what in part if not callable(what)] for part in section.parts if part[0] != "graph"]
         document["pictures"] = [[title, os.path.relpath(lab.graph(graph), labs.ROOT), list(labels.values())] for kind, title, graph, labels in
                                 (part for part in section.parts if part[0] == "graph")]

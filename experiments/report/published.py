@@ -24,7 +24,8 @@ TABLE4 = {
     ("ipp", "none"): (664, 4561, 7809, 11647),
 }
 
-# Context switches, and messages received (with fragments), of 10000 messages; by input threads.
+ROUNDS = 10000
+# Context switches, and messages received (with fragments), of so many messages; by input threads.
 TABLE5 = {
     1: ((10001, 10004), (10004, 10014), (10011, 20023), (10019, 30042)),
     2: ((10002, 10002), (10005, 10005), (20017, 20017), (30027, 30027)),

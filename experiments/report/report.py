@@ -79,7 +79,7 @@ def tell(sections, lab):
     if lab.cut_short:
         print(f"CUT SHORT: {lab.cut_short}. --resume continues it.")
     for section in sections:
-        print(f"\n{section.title}: {labs.VERDICTS[section.verdict()]}: {section.told()}\n")
+        print(f"\n{section.title}: {section.told_verdict()}: {section.told()}\n")
         for check in section.checks:
             print(f"  {labs.AGREES[check['agrees']]:7} {check['text']}")
 
@@ -111,7 +111,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer round trips, within six minutes")
     parser.add_argument("--brief", action="store_true", help=argparse.SUPPRESS)  # --quick with a quarter of the round trips, for tests
     parser.add_argument("--repeats", type=int, default=labs.REPEATS, metavar="N", choices=range(1, 100),
-                        help=f"how often each run is made ({labs.REPEATS}): with fewer, the intervals hold the median less often")
+                        help=f"how often each run is made ({labs.REPEATS}): with fewer, the ranges tell less")
     parser.add_argument("--only", default=",".join(EXPERIMENTS), metavar="NAME,...", help=f"of {', '.join(EXPERIMENTS)}")
     parser.add_argument("--resume", action="store_true", help="go on with a report that was interrupted")
     parser.add_argument("--again", metavar="FILE", help="measure nothing: make the report of this measured.jsonl again, with the options that it was made with")

@@ -49,7 +49,7 @@ COPIES = (  # of a message's bytes, and other reads of all of them, at either en
 def run(lab):
     section = labs.Section(
         "scaling", "What machines' growth did to messaging",
-        "Is a specialized messaging layer still worth it, now that processors have grown so much faster than what they are connected to?")
+        "Is a specialized messaging layer still worth it, now that processors have grown so much faster than what they are connected to?", across=True)
     data = section.data
     data["bursts"] = {name: [] for name in LAYERS}
     data["waits"] = {driver: [] for driver in WAITS}
@@ -701,8 +701,8 @@ def judge_pages(section, data):
     for side, ways in (("send", send), ("receive", ("receive_ns",))):
         for place, sign, words in ((first, 1, "it is cheaper to copy than to change the page table, as the paper estimated of one page"),
                                    (last, -1, "it is cheaper to change the page table than to copy, as the paper implies for more than a page")):
-            saved = saved_by(place, sign, *ways)
-            section.check_saved(saved, f"To {side} {PAGES_SIZES[place]} bytes {words}: by {labs.spread(saved, 0)} ns.", bears=False)
+            more = labs.more_or_less(saved_by(place, 1, *ways), "ns", 0)
+            section.check_saved(saved_by(place, sign, *ways), f"To {side} {PAGES_SIZES[place]} bytes {words}: a change takes {more}.", bears=False)
     easier = labs.interval([sum(one["sizes"][first][way] for way in send) - one["sizes"][first]["receive_ns"] for one in data["pages"]])
     section.check_saved(easier, f"To receive a page is easier than to send it, as the paper says of what a kernel must do: by {labs.spread(easier, 0)} ns.", bears=False)
     if "register_ns" in page:

@@ -41,7 +41,7 @@ COPY_WAYS = {"send-copy": "sent, copied (PIO)", "send-reference": "sent by refer
 
 def run(lab):
     section = labs.Section(
-        "userlevel", "What functionality costs", "What do reliability, order and flow control cost a message, and what does a raw layer save?")
+        "userlevel", "What functionality costs", "What do reliability, order and flow control cost a message, and what does a raw layer save?", across=True)
     found = section.data["systems"] = {name: {} for name in SYSTEMS}  # {name: {size: [a run for each repetition]}}
     for turn in range(lab.repeats):
         for number, (name, (graph, options, _, _)) in enumerate(SYSTEMS.items()):
