@@ -289,10 +289,9 @@ def warnings(lab, named):
 def answers(sections):
     """What became of every chapter's answer."""
     rows = "\n".join(f'<tr><td><a href="#{section.name}">{text_of(section.title)}</a></td><td>{badge(section)}</td>'
-                     + "".join(f"<td>{count}</td>" for found in (section.bearing(), section.checks) for count in section.counts(found)) + "</tr>" for section in sections)
-    return (f'<div class="wide"><table class="answers"><tr><th>The answers of all chapters</th><th></th><th>{BEARS} yes</th><th>NO</th><th>unclear</th>'
-            f"<th>all: yes</th><th>NO</th><th>unclear</th></tr>\n{rows}</table></div><p class=\"judged\">{BEARS}: checks that the answer stands on; "
-            '<a href="#method">Method</a> has the rule.</p>')
+                     + "".join(f"<td>{' / '.join(map(str, section.counts(found)))}</td>" for found in (section.bearing(), section.checks)) + "</tr>" for section in sections)
+    return (f'<div class="wide"><table class="answers"><tr><th>The answers of all chapters</th><th></th><th>{BEARS}</th><th>all checks</th></tr>\n{rows}</table></div>'
+            f'<p class="judged">How many checks say yes, NO, and unclear: {BEARS}, those that the answer stands on, and all. <a href="#method">Method</a> has the rule.</p>')
 
 
 def measured_again(page, found):
@@ -341,7 +340,7 @@ def write(sections, lab, out):
     top = page.plot(hero.TITLE, lambda axes: hero.draw(axes, named), "hero", (8.6, 3.2), (4.1, 3.4)) if hero.can(named) else ""
     five = "".join(f'<li><a href="#{name}">{text_of(named[name].question)}</a> {answer(named[name])}</li>'
                    for name in hero.FIVE if name in named)
-    again = repeated.rows(named)
+    again = repeated.rows(named, lab.apart())
     body = "\n".join(page.section(number, section) for number, section in enumerate(sections, 1))
     method = METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats), hosts=lab.hosts(), near=near.NEAR, points=near.POINTS, ties=trips.TIES,
                            bears=BEARS, undecided=UNDECIDED)

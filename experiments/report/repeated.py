@@ -15,8 +15,11 @@ def in_us(value):
     return {name: ns / 1000 for name, ns in value.items()}
 
 
-def rows(named):
-    """[{what, found: {chapter or more: us}, ratio}] of what two chapters or more have measured; ratio: of the greatest median to the least."""
+def rows(named, apart):
+    """
+    apart: where hosts are that are not on one core. [{what, found: {chapter or more: us}, ratio}] of what two chapters or more have measured; ratio: of the greatest
+    median to the least.
+    """
     data = {name: section.data for name, section in named.items()}
     found = {}
 
@@ -31,16 +34,16 @@ def rows(named):
         for mode, handoff, words in (("regular", "-", "regular mode"), ("ipp", "none", "IPP without a handoff")):
             key = (mode, handoff, 1, size)
             if mode == "regular" or size == SIZES[0]:
-                put(f"UDP, {labs.bytes_of(size)}, {words}, a core each", "fragments", lambda mine, key=key: median_us(mine["repetitions"], *key))
+                put(f"UDP, {labs.bytes_of(size)}, {words}, {apart}", "fragments", lambda mine, key=key: median_us(mine["repetitions"], *key))
             if mode == "regular":
-                put(f"UDP, {labs.bytes_of(size)}, {words}, a core each", "threads", lambda mine, key=key: median_us(mine["regular"]["repetitions"], *key))
+                put(f"UDP, {labs.bytes_of(size)}, {words}, {apart}", "threads", lambda mine, key=key: median_us(mine["regular"]["repetitions"], *key))
             put(f"UDP, {labs.bytes_of(size)}, {words}, on one core", "fragments", lambda mine, key=key: median_us(mine["together"], *key))
             put(f"UDP, {labs.bytes_of(size)}, {words}, on one core", "threads", lambda mine, key=key: median_us(mine["compared"]["repetitions"], *key))
-    for words, program in (("UDP, 1 byte, IPP without a handoff, a core each", "udptest"), ("CHAN, 1 byte, IPP without a handoff, a core each", "chantest")):
+    for words, program in ((f"UDP, 1 byte, IPP without a handoff, {apart}", "udptest"), (f"CHAN, 1 byte, IPP without a handoff, {apart}", "chantest")):
         put(words, "anatomy", lambda mine, program=program: in_us(mine[program]["measured_ns"]))
-    put("UDP, 1 byte, IPP without a handoff, a core each", "fragments",
+    put(f"UDP, 1 byte, IPP without a handoff, {apart}", "fragments",
         lambda mine: in_us(labs.interval(mine["waits"]["whole_ns"][waits.HALT]["none"])), ", beside cores kept awake")
-    put("CHAN, 1 byte, IPP without a handoff, a core each", "rpc", lambda mine: median_us(mine["repetitions"], "ipp", "none", 1, 1))
+    put(f"CHAN, 1 byte, IPP without a handoff, {apart}", "rpc", lambda mine: median_us(mine["repetitions"], "ipp", "none", 1, 1))
     put("waking a thread on the other core", "handoff", lambda mine: in_us(labs.interval([run["across_ns"] for run in mine["runs"]])))
     put("waking a thread on the other core", "anatomy", lambda mine: in_us(mine["wake_alone_ns"]))
     put("waking a thread on the other core", "components", lambda mine: in_us(labs.interval(mine["here"]["wakes_ns"])))

@@ -141,7 +141,7 @@ def tell(lab, section, apart):
     answer = f"A handoff at the client {changed(saved[HALT])} there while cores halt, and {changed(saved[AWAKE])} while they are kept awake."
     if labs.is_saved(saved[HALT]) is not False:
         if labs.is_saved(apart.saved_us(*key.values())) is False:
-            section.text("Table 4 shows a handoff at the client to save time between cores that halt. This experiment does not, so that it cannot explain it.")
+            section.text("After table 4 of 1994, a handoff at the client saves time between cores that halt. This experiment does not show it, and cannot explain it.")
         return answer
     later = saved_us(whole[HALT], "none", "later")
     section.check_saved(later, f"Between cores that halt IPP without a handoff takes {labs.more_or_less(saved_us(whole[HALT], 'none', 'client'))} than with one at the client, and "

@@ -109,6 +109,7 @@ PLANTS = {
     "threads": {
         "one thread and eight exchanged": labels({"threads": 1}, {"threads": 8}),
         "twice as many switches": multiply(2, "context_switches/server"),
+        "regular mode takes a tenth less, on virtual time": multiply(0.9, '"paced".*row=(Regular|[1-8]).*/rtt_ns'),
     },
     "blast": {
         "regular mode and IPP exchanged": labels(run("regular"), run("ipp")),

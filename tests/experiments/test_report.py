@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True
 import checks
 import lab as labs
 import report as reports
+import trips
 import waits
 from checks import shown, tell
 
@@ -308,6 +309,29 @@ def check_acks(out):
         tell(len(mine) == REPEATS and row[3:] == counts, f"acks: {row[0]}", f"{row[3:]}, not {counts}")
 
 
+def check_pairs():
+    """Differences in two repetitions, beside published ones: their sign decides, of ties how far they are apart; a zero in one decides nothing."""
+    for was_us, more_us, wanted in ((40, (1, 2), True), (40, (-1, -2), False), (40, (0, 2), None), (40, (0, -2), None), (-40, (-1, -2), True), (-40, (0, 2), None),
+                                    (trips.TIE_US - 1, (-1, 2), True), (trips.TIE_US - 1, (-11, -12), False), (trips.TIE_US - 1, (1, 12), None)):
+        documents = [{"machine": {}, "runs": [{"mode": "regular", "threads": threads, "size": 1, "rtt_ns": {"p50": 1000 * us}}
+                                              for threads, us in ((1, 100 + more), (2, 100))]} for more in more_us]
+        section = labs.Section("name", "title", "question")
+        trips.judge_orders(section, labs.Trips(documents, "here"), {("regular", "-", 1): "one", ("regular", "-", 2): "two"}, (1,),
+                           {("regular", "-", 1): (500 + was_us,), ("regular", "-", 2): (500,)})
+        tell(section.checks[0]["agrees"] is wanted, f"a pair of rows: published {was_us:+d} us, here {more_us}", str(section.checks))
+
+
+def check_shapes():
+    """What is saved of two sizes: as published; twice as much of the longer one."""
+    for last_us, wanted in ((20, [True, True, True]), (40, [False, False, True])):
+        documents = [{"machine": {}, "runs": [{"mode": mode, "handoff": "none", "threads": 1, "size": size, "rtt_ns": {"p50": 1000 * us}}
+                                              for mode, size, us in (("regular", 1, 100), ("regular", 2, 200), ("ipp", 1, 80), ("ipp", 2, 200 - last_us))]}] * 2
+        section = labs.Section("name", "title", "question")
+        trips.compare_shape(section, labs.Trips(documents, "here"), {("regular", "-"): (500, 1000), ("ipp", "none"): (400, 900)}, (1, 2), ("regular", "-"),
+                            ("ipp", "none"), "IPP", True)
+        tell([check["agrees"] for check in section.checks] == wanted, f"what is saved of two sizes: 20 and {last_us} us", str(section.checks))
+
+
 def check_jumps():
     section = labs.Section("name", "title", "question")
     for line, wanted in ((None, False), ([66, 90], False), ([66, 350], True)):
@@ -373,6 +397,8 @@ def main():
             check_policies(out)
     check_marks()
     check_jumps()
+    check_pairs()
+    check_shapes()
     check_waits()
     check_without_git()
     check_refused(sys.argv[1])
