@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -47,6 +48,7 @@ FLOOR_HEADERS = 14 + 20 + 8 - 14 - 6  # by how much UDP's are longer than LLP's
 FLOOR_TURNS = 3
 PATIENCE_S = 60
 LONGER_MAX = 64  # halves of the usual round trips
+BESIDE_MAX = 500  # runs beside a computation: what a host prints of each fits into a pipe
 STAND_S = 20
 STREAM_BYTES, STREAM_RUNS = 1 << 23, 6  # of a stream's run, at most
 WORK = "/media"  # in a namespace where it is empty
@@ -202,6 +204,12 @@ class Virtio:
         pass
 
 
+def summed_up(averages):
+    """Of runs, in nanoseconds."""
+    return {"min": min(averages), "median": statistics.median(averages), "mean": statistics.mean(averages), "max": max(averages), "runs": len(averages),
+            "averages_ns": averages}
+
+
 class EndedBefore(Failed):
     """The round trips ended before the computation."""
 
@@ -229,15 +237,15 @@ class Ladder:
     # ---- the computation ----
 
     def compute(self, times):
-        """Seconds that it takes on the server's core."""
+        """How long it takes on the server's core: in seconds, and of a multiplication in each of its parts."""
         command = self.pinned(SERVER, self.tool("workload"), "--times", str(times), "--json")
         done = subprocess.run(self.far.words(*command) if self.far else command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               preexec_fn=die_with_parent)
-        return json.loads(done.stdout)["seconds"]
+        return json.loads(done.stdout)
 
     def calibrate(self):
         self.times = 1
-        while (took := self.compute(self.times)) < self.seconds / 4:
+        while (took := self.compute(self.times)["seconds"]) < self.seconds / 4:
             self.times *= 2
         self.times = max(1, round(self.times * self.seconds / took))
 
@@ -261,22 +269,24 @@ class Ladder:
         return self.start(cable, end, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def start_host(self, rung, size, cable, end, rounds, repeats):
-        settings = [*HOSTS[rung][1], f"size={size}", f"rounds={rounds}", f"repeats={repeats}"]
+        settings = [*HOSTS[rung][1], f"size={size}", f"rounds={rounds}", f"repeats={repeats}", "trace=events"]
         if end == CLIENT:
             settings.append("peer=10.77.0.2")
         command = [os.path.join(self.build, "xk"), "run", GRAPH, "--link", cable.links[end], "--cores", cable.cores[end],
                    *cable.arguments, "--end", ("client", "server")[end], "--json", "-", "--set", f"port.dev={cable.devices[end]}"]
         for setting in settings:
             command += ["--set", "pingpong." + setting]
-        return self.start(cable, end, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # unbuffered: a line is read of it now, and communicate() gets only what is still in the pipe
+        return self.start(cable, end, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
 
     @staticmethod
     def end_host(host):
+        """What it has counted, and the averages of its runs."""
         host.send_signal(signal.SIGINT)
-        out = host.communicate(timeout=PATIENCE_S)[0]
+        out, err = host.communicate(timeout=PATIENCE_S)
         if host.returncode != 0 or not out:
             raise Failed(f"a host ended with status {host.returncode}")
-        return json.loads(out)["host"]
+        return json.loads(out)["host"], [int(ns) for ns in re.findall(r": run \d+: round trips of (\d+) ns", err.decode())]
 
     def exchange(self, rung, size, cable, repeats, wait, longer=1):
         """
@@ -294,25 +304,24 @@ class Ladder:
             hosts = [self.start_host(rung, size, cable, end, rounds, repeats) for end in (CLIENT, SERVER)]
             try:
                 for host in hosts:
-                    if " stands " not in (line := host.stderr.readline()):
-                        raise Failed(f"{rung} over {cable.link}: {line.strip()}")
+                    if b" stands " not in (line := host.stderr.readline()):
+                        raise Failed(f"{rung} over {cable.link}: {line.decode().strip()}")
                 wait() if wait else time.sleep(seconds)
-                near, there = map(self.end_host, hosts)
+                (near, averages), (there, _) = map(self.end_host, hosts)
             finally:
                 for host in hosts:
                     host.kill()
-            counters = near["counters"]
-            runs = counters["pingpong.runs"]
+            runs = len(averages)
             if wait and runs == 0:
                 return None
             if wait or runs >= repeats:
                 break
             if seconds > PATIENCE_S:
-                raise Failed(f"{rung} over {cable.link}: {runs} runs, {counters['pingpong.lost']} messages were lost")
+                raise Failed(f"{rung} over {cable.link}: {runs} runs, {near['counters']['pingpong.lost']} messages were lost")
             seconds *= 2
         if wait:
             self.must_last(rung, runs, repeats)
-        return {**{key: counters[f"pingpong.{key}_ns"] for key in ("min", "median", "mean", "max")}, "runs": runs,
+        return {**summed_up(averages),
                 "counts": {name: {"messages": host["counters"]["pingpong.messages"], "buffers": host["counters"]["pingpong.buffers"],
                                   "driver_switches": host["driver_switches"], "process_switches": host["process_switches"],
                                   "thread_switches": host["context_switches"], "lost": host["counters"]["pingpong.lost"]}
@@ -392,8 +401,7 @@ class Ladder:
             raise Failed(f"{kind}: {err.decode().strip()}")
         if wait:
             self.must_last(kind, len(averages), repeats)
-        return {"min": min(averages), "median": statistics.median(averages), "mean": statistics.mean(averages), "max": max(averages),
-                "runs": len(averages)}
+        return summed_up(averages)
 
     def beside(self, ends, idle, *exchange):
         programs = self.computing(ends, idle)
@@ -416,17 +424,18 @@ class Ladder:
         times, longer, found = self.times, 1, None
         while found is None:
             try:
-                found = self.exchange(rung, size, cable, 1000, lambda: took.append(self.compute(times)), longer)
+                found = self.exchange(rung, size, cable, BESIDE_MAX, lambda: took.append(self.compute(times)), longer)
             except EndedBefore:
                 if longer >= LONGER_MAX:
                     raise
                 longer *= 2
             else:
                 times *= 1 if found else 2
-                if not found and took[-1] > PATIENCE_S:
+                if not found and took[-1]["seconds"] > PATIENCE_S:
                     raise Failed(f"{rung}: no run has ended beside the computation")
         row["disturbing"] = found
-        row["computation_s"] = took[-1] * self.times / times
+        row["computation_s"] = took[-1]["seconds"] * self.times / times
+        row["computations_s"] = [each_s * self.times for each_s in took[-1]["each_s"]]
         return row
 
     def floor(self, driver, cores):
@@ -455,7 +464,7 @@ def measure(options, work, no_cable=None):
     ladder = Ladder(options, work)
     ladder.calibrate()
     document = {"rounds": ladder.rounds, "cores": options.cores, "sizes": ladder.sizes, "times": ladder.times,
-                "computation_s": [ladder.compute(ladder.times) for _ in range(3)]}
+                "computation_s": [ladder.compute(ladder.times)["seconds"] for _ in range(3)]}
     wanted, links = options.only.split(","), ["cable"] if ladder.far else options.links.split(",")
 
     def progress():

@@ -17,7 +17,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 NETWORK = os.path.join(ROOT, "experiments", "endpoints", "machines.dot")
 SIZES = (32, 1024)
 ROUNDS = 20
-COPY_NS = 2600  # of 1 KB between kernel and user, published
+COPY_NS, COPY_BYTES = 2600, 1024  # between kernel and user, published
 ENDS = {
     "handler": ("LLP, interrupt handler", ("endpoint=handler",), (54, 215)),
     "kernel": ("LLP, kernel level", ("endpoint=kernel",), (67, 252)),
@@ -32,7 +32,7 @@ def round_trip_ns(build, end, size, costs):
     settings += [f"graph.pingpong.size={size}", f"graph.pingpong.rounds={ROUNDS}", "graph.pingpong.repeats=1"]
     settings += [f"graph.interrupt={costs.get('interrupt', 0)}ns", f"graph.thread_switch={costs.get('thread_switch', 0)}ns"]
     if end in ("static", "user"):
-        copy_ns = costs.get("copy", 0)
+        copy_ns = round(costs.get("copy", 0) * 1000 / COPY_BYTES)  # of 1,000 bytes
         settings += [f"graph.vwork.up={costs.get('up', 0)}ns", f"graph.vwork.down={costs.get('down', 0) + costs.get(end, 0)}ns",
                      f"graph.vwork.up_kb={copy_ns}ns", f"graph.vwork.down_kb={copy_ns}ns"]
     with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
@@ -70,7 +70,7 @@ def find(build):
 
 def tell(found):
     print("Costs that were found: an interrupt takes {interrupt} ns, a wake-up {thread_switch} ns, each crossing of a user {up} ns, and a new "
-          "buffer {user} ns more; given: a copy of 1000 bytes, {copy} ns.\n".format(**found["costs_ns"]))
+          "buffer {user} ns more; given: a copy of 1,024 bytes, {copy} ns.\n".format(**found["costs_ns"]))
     print(f"{'us a round trip':34}{'bytes':>6}{'model':>9}{'published':>11}{'error':>8}")
     for row in found["rows"]:
         error = 100 * (row["us"] / row["published_us"] - 1)

@@ -1,6 +1,7 @@
 /*
  * workload.c - a computation to run beside an exchange of messages: multiplies matrices in tiles, so that the processor limits
- * it and not memory. Prints its duration; the program that starts it chooses core and priority.
+ * it and not memory. Prints its duration, and in JSON also how long a multiplication took in each fifth of it; the program that
+ * starts it chooses core and priority.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "tools/json.h"
 #include "tools/options.h"
 
-enum { WORKLOAD_SIZE = 256, WORKLOAD_TILE = 32 };
+enum { WORKLOAD_SIZE = 256, WORKLOAD_TILE = 32, WORKLOAD_PARTS = 5 };
 
 struct workload_options {
 	uint64_t times;
@@ -63,12 +64,32 @@ workload_now_s(void)
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* Multiplies so many times, 0: until it is killed. Stores a multiplication's seconds, by part; returns how many parts there are. */
+static unsigned
+workload_compute(uint64_t times, double *each_s)
+{
+	unsigned parts = times < WORKLOAD_PARTS ? (unsigned)times : WORKLOAD_PARTS;
+
+	while (times == 0)
+		workload_multiply();
+	for (unsigned part = 0; part < parts; part++) {
+		uint64_t count = times * (part + 1) / parts - times * part / parts;
+		double begun_s = workload_now_s();
+
+		for (uint64_t i = 0; i < count; i++)
+			workload_multiply();
+		each_s[part] = (workload_now_s() - begun_s) / (double)count;
+	}
+	return parts;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct workload_options o = { .times = 1 };
 	struct options_texts operands;
-	double begun_s, seconds, sum = 0;
+	double begun_s, seconds, each_s[WORKLOAD_PARTS], sum = 0;
+	unsigned parts;
 	struct json json;
 	int status = options_parse(&workload_program, argc, argv, &o, &operands);
 
@@ -79,8 +100,7 @@ main(int argc, char **argv)
 		(&workload_b[0][0])[i] = i % 11;
 	}
 	begun_s = workload_now_s();
-	for (uint64_t i = 0; o.times == 0 || i < o.times; i++)
-		workload_multiply();
+	parts = workload_compute(o.times, each_s);
 	seconds = workload_now_s() - begun_s;
 	for (unsigned i = 0; i < WORKLOAD_SIZE; i++)
 		sum += workload_c[i][i];
@@ -92,6 +112,10 @@ main(int argc, char **argv)
 	json_object(&json, NULL);
 	json_uint(&json, "times", o.times);
 	json_double(&json, "seconds", seconds);
+	json_array(&json, "each_s");
+	for (unsigned i = 0; i < parts; i++)
+		json_double(&json, NULL, each_s[i]);
+	json_close(&json);
 	json_double(&json, "trace", sum);
 	json_close(&json);
 	json_end(&json);
