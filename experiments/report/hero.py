@@ -17,15 +17,15 @@ def draw(axes, named):
     found = named["fragments"].trips
     place, ticks = 0, []
     for trips in found:
-        top = place - 0.6
+        top, floor = place - 0.6, labs.median(trips.floors) / 1000 if trips.floors else 0
         for (mode, handoff), words in ROWS.items():
             us = trips.median_us(mode, handoff, 1, 1)
             axes.barh(place, us["median"], height=0.8, xerr=looks.error([us]), error_kw=looks.ERROR, **looks.bar(mode, handoff))
-            axes.annotate(f"{us['median']:.1f} µs", (us["high"], place), xytext=(6, 0), textcoords="offset points", va="center")
+            axes.annotate(f"{us['median']:.1f} µs", (max(us["high"], floor), place), xytext=(6, 0), textcoords="offset points", va="center")
             ticks.append((place, words))
             place += 1
         if trips.floors:
-            axes.plot([labs.median(trips.floors) / 1000] * 2, [top, place - 0.4], **looks.FLOOR)
+            axes.plot([floor] * 2, [top, place - 0.4], **looks.FLOOR)
         axes.text(0, top - 0.15, trips.where, va="bottom", fontweight="bold")
         place += 1.1
     axes.set_yticks([at for at, _ in ticks], [words for _, words in ticks])

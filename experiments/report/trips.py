@@ -109,7 +109,7 @@ def compare_saved(section, found, table, sizes, slower, faster, words, is_same=F
     for place, size in enumerate(sizes):
         saved, was = found.saved_us((*slower, 1, size), (*faster, 1, size)), was_saved(table, sizes, size, slower, faster)
         part = saved["median"] / found.median_us(*slower, 1, size)["median"]
-        section.compare(f"{labs.bytes_of(size)}: {words} saves of a round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
+        section.compare(f"{labs.bytes_of(size)}: that {words} saves time of a round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
                         f"{was} us, {was / table[slower][place]:.0%}", labs.is_saved(saved), bears=True, rule=labs.SIGNS, across=found.is_across)
     compare_shape(section, found, table, sizes, slower, faster, words, is_same)
 
@@ -129,10 +129,8 @@ def compare_shape(section, found, table, sizes, slower, faster, words, bears):
     parts = [labs.quotients([row[i] for row in here], [row[i] for row in whole]) for i in range(len(sizes))]
     then = [part / all_us for part, all_us in zip(was, table[slower])]
     told, published = (", ".join(f"{share:.0%}" for share in shares) for shares in ([part["median"] for part in parts], then))
-    section.check(near.all_of(near.near_share(part, share) for part, share in zip(parts, then)),
-                  f"{words}: the part of a round trip that it saves, {found.where}: {told} of "
-                  f"{list_of(sizes)}; published {published}. Here no wire is in the round trip.",
-                  rule=f"within {near.POINTS:.0%} of a round trip, at each size", across=found.is_across)
+    section.compare(f"{words}: the part of a round trip that it saves of {list_of(sizes)}, {found.where}, where no wire is in it", told, published,
+                    near.all_of(near.near_share(part, share) for part, share in zip(parts, then)), rule=f"within {near.POINTS:.0%} of a round trip, at each size", across=found.is_across)
 
 
 def list_of(sizes):
