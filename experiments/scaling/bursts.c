@@ -36,6 +36,7 @@
 #include "protocols/am/am.h"
 #include "tools/batches.h"
 #include "tools/json.h"
+#include "tools/machine.h"
 #include "tools/options.h"
 #include "xkernel/base.h"
 #include "xkernel/kernel.h"
@@ -161,6 +162,7 @@ struct bursts {
 	struct bursts_options options;
 	struct clock clock;
 	double ghz; /* of the counter; 0: there is none */
+	struct machine machine;
 	struct bursts_end ends[ENDS];
 	struct bursts_shared *shared;
 	pid_t server;
@@ -709,6 +711,7 @@ bursts_tell_all(struct bursts *b)
 		json_uint(&json, "window", BURSTS_WINDOW);
 		json_uint(&json, "packet", b->max_packet);
 		json_uint(&json, "retransmitted", b->retransmitted);
+		machine_json(&b->machine, &json, "machine");
 		json_array(&json, "runs");
 	}
 	for (unsigned i = 0; i < o->sizes.count; i++)
@@ -769,6 +772,15 @@ bursts_serve(struct bursts *b)
 	_exit(good ? OPTIONS_SUCCESS : OPTIONS_FAILURE);
 }
 
+/* A cache line's round trip between the processes' cores, while nobody else polls. */
+static uint64_t
+bursts_line_ns(const struct bursts *b)
+{
+	const uint64_t *cores = b->options.cores.value;
+
+	return b->options.together ? 0 : machine_cache_line_ns((unsigned)cores[CLIENT], (unsigned)cores[SERVER]);
+}
+
 static bool
 bursts_start(struct bursts *b)
 {
@@ -820,6 +832,7 @@ main(int argc, char **argv)
 {
 	struct bursts *b = calloc(1, sizeof(*b));
 	struct options_texts operands;
+	cpu_set_t allowed;
 	bool good;
 	int status;
 
@@ -847,10 +860,15 @@ main(int argc, char **argv)
 		b->ends[i].bursts = b;
 		b->ends[i].fd = -1;
 	}
+	machine_describe(&b->machine);
+	sched_getaffinity(0, sizeof(allowed), &allowed);
+	b->machine.line_ns[0] = bursts_line_ns(b);
 	good = bursts_start(b) && bursts_begin(b) && bursts_measure(b);
 	if (good)
 		b->retransmitted = bursts_retransmitted(b->ends[CLIENT].am);
 	good = bursts_end(b) && good;
+	sched_setaffinity(0, sizeof(allowed), &allowed); /* bursts_start() has pinned this process */
+	b->machine.line_ns[1] = bursts_line_ns(b);
 	if (good)
 		bursts_tell_all(b);
 	free(b);

@@ -12,8 +12,16 @@ import sys
 SPECIAL = {233: {4: (630, 895, 8.01), 128: (5326, 6277, 29.7)}, 550: {4: (630, 920, 2.25), 128: (5401, 6933, 36)}}
 GENERAL = {233: {4: (3555, 7504, 11.0 + 5.5), 128: (15243, 32117, 29.3 + 14.3)},
            550: {4: (2411, 4764, 1.0 + 4.0), 128: (14611, 34687, 22.0 + 14.6)}}
-# Table 2, of which in user mode: instructions, cycles.
+# Table 2, of which in user mode: instructions, cycles; and in the kernel, with its operations. They do not quite add up to the totals.
 GENERAL_USER = {233: {4: (829, 1460), 128: (3409, 6963)}, 550: {4: (806, 1378), 128: (3420, 7273)}}
+GENERAL_KERNEL = {233: {4: (2781, 6068, 11.0 + 5.5), 128: (11574, 25172, 30.2 + 14.1)}, 550: {4: (1696, 4456, 1.0 + 4.6), 128: (11398, 28308, 21.5 + 14.4)}}
+# What they give as +-, of the same; of operations for I/O and memory space.
+WITHIN = {
+    "AM-VIA": {233: {4: (6, 11, 0.02, 0.0), 128: (8, 21, 0.05, 0.0)}, 550: {4: (2, 4, 0.013, 0.0), 128: (12, 17, 0.5, 0.0)}},
+    "AM-UDP": {233: {4: (24, 112, 0.1, 0.2), 128: (42, 55, 0.1, 0.1)}, 550: {4: (46, 237, 0.0, 0.1), 128: (72, 80, 0.2, 0.1)}},
+    "AM-UDP, user": {233: {4: (37, 12), 128: (18, 33)}, 550: {4: (3.4, 18), 128: (25, 48)}},
+    "AM-UDP, kernel": {233: {4: (32, 137, 0.1, 0.2), 128: (34, 36, 0.1, 0.1)}, 550: {4: (73, 222, 0.0, 0.2), 128: (48, 185, 0.1, 0.1)}},
+}
 
 MEASURED = {233: 4.0, 400: 3.3, 550: 3.7}  # o_s + o_r of the general layer, relative to the special one's, by MHz
 PREDICTED = {233: 3.30, 550: 2.39, 5000: 2.12}  # the same, by the model
@@ -21,6 +29,8 @@ SHARES = {233: (0.21, 0.11), 550: (0.34, 0.25), 5000: (0.65, 0.53)}  # of I/O in
 CYCLES_PER_BYTE = 1.65  # of the special layer's long messages
 BUDGET = 10240  # instructions that a page of 4096 bytes is worth, of a processor that is fast enough
 REGISTERED_US = 10  # about what a page's registration with the card took
+REGISTERED_CYCLES, REGISTERED_MB = 3, 133  # about, a byte and a second, of registering more than 64 KB at 400 MHz, which "approaches copying cost"
+YEAR, MEMORY_GROWTH, CLOCK_GROWTH = 2000, 0.35, 0.40  # of the measurements; a year, of STREAM's memory bandwidth and of the clock
 PAGE = 4096
 CPI = 2.0  # which the paper assumes for page tables, "consistent with" those of both layers
 
@@ -40,11 +50,24 @@ def bus_of(mhz):
 
 def parameters(os, g, rtt):
     """
-    o_r, L, and what o_r would be if the sender were the slower end. The paper's rules: g = o_s + 2 o_r, of the receiver, who is slower
-    as long as o_r is not less than o_s; RTT = 3 o_s + 2 o_r + 2 L. The sender's: g = 2 o_s + o_r.
+    o_r, L, and o_r by each of two rules: of a receiver that is the slower end, g = o_s + 2 o_r, which the paper uses, and of a sender
+    that is, g = 2 o_s + o_r. The paper's needs an o_r above o_s, and both say the same of that: o_r is by the rule that g supports.
+    RTT = 3 o_s + 2 o_r + 2 L, in which an o_r below 0 counts as 0.
     """
-    o_r = (g - os) / 2
-    return o_r, (rtt - 3 * os - 2 * o_r) / 2, g - 2 * os
+    by_receiver, by_sender = (g - os) / 2, g - 2 * os
+    o_r = by_receiver if by_receiver > os else by_sender
+    return o_r, (rtt - 3 * os - 2 * max(0, o_r)) / 2, by_receiver, by_sender
+
+
+def kernel_shares(mhz, messages):
+    """The kernel's part of the general layer's cycles, as three ways to read table 2: kernel of total, of user and kernel, and what the user's part leaves of the total."""
+    total, user, kernel = (table[mhz][messages][1] for table in (GENERAL, GENERAL_USER, GENERAL_KERNEL))
+    return kernel / total, kernel / (user + kernel), 1 - user / total
+
+
+def growth(before, after, years):
+    """A year."""
+    return (after / before) ** (1 / years) - 1
 
 
 def events(short, long):
