@@ -73,12 +73,12 @@ def dear(lab, section):
                  lambda axes: plot_shares(axes, sweep, then, fitted_us))
     longest, was = others[-1], published.TABLE8["ipp", "none"][-1]
     section.check(abs(fitted["ipp", longest] - was) < 0.05 * was,
-                  f"On virtual time: {labs.bytes_of(longest)} in IPP take {fitted['ipp', longest]:.0f} us (published {was}; the shorter two are fitted).")
+                  f"On virtual time: {labs.bytes_of(longest)} in IPP take {fitted['ipp', longest]:.0f} us (published {was}; the shorter two are fitted).", rule="within 5 %")
     for size in others:
         share = shares(fitted)[size]
         section.check(abs(share - then[size]) < 0.03,
                       f"On virtual time: with the switch that {first} bytes imply, {fitted_us:.1f} us, {share:.0%} of {labs.bytes_of(size)}' round trip are "
-                      f"saved (published {then[size]:.0%}).", bears=True)
+                      f"saved (published {then[size]:.0%}).", bears=True, rule="within 3 points")
     shown = [[shares(found)[size] for _, found in sorted(sweep.items())] for size in published.BLAST_SIZES]
     section.check(all(row == sorted(set(row)) for row in shown),
                   f"On virtual time: at each length, a dearer switch makes IPP save more of a round trip: of the shortest {shares(sweep[1])[first]:.1%} with a switch of 1 us, "

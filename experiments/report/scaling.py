@@ -36,6 +36,7 @@ COUNTERS = "/sys/bus/event_source/devices/cpu"  # Linux's, of the processor's ev
 WAITS = {"poll": "polling, a core for each end", "interrupt": "asleep until a message comes, both ends on one core"}
 THREADS = (1, 4)  # that share an endpoint, in regular mode
 LITTLE = 2  # times: less than this has "changed little" while the clock doubled with each generation
+WITHIN, POINTS = f"within {near.NEAR:.0%}", f"within {near.POINTS:.0%} of the whole"
 ALIKE_L = 0.10  # what two layers' L on one link may differ by, as a part of half a round trip: so little that it is no layer's
 COPIES = (  # of a message's bytes, and other reads of all of them, at either end, by layer
     ("the program's bytes into a buffer", ("copy", "copy", "copy")),
@@ -391,7 +392,7 @@ def by_clock(section, data):
 
 
 def waited(data):
-    return {driver: labs.Trips(documents, WAITS[driver]) for driver, documents in data["waits"].items()}
+    return {driver: labs.Trips(documents, WAITS[driver], is_across=driver == "poll") for driver, documents in data["waits"].items()}
 
 
 def functions(section, data):
@@ -641,12 +642,14 @@ def judge_events(section, data, inside):
     verdicts = {near.near_share(inside, *shares) for shares in readings}
     section.check(verdicts.pop() if len(verdicts) == 1 else None,
                   f"The kernel's part of sending over Linux's UDP: {near.percent(inside)}; published, of the cycles, as the rows are read: "
-                  + ", ".join(f"{told_of(shares, '.0%')} ({words})" for words, shares in zip(("kernel of total", "kernel of user and kernel", "total without user"), readings)) + ".")
+                  + ", ".join(f"{told_of(shares, '.0%')} ({words})" for words, shares in zip(("kernel of total", "kernel of user and kernel", "total without user"), readings)) + ".",
+                  rule=f"{POINTS} by each way to read them; unclear: by some")
     for messages, figure in ((SHORT, "sent_ns"), (LONG, "answered_ns")):
         here = labs.interval([of(a, 0, messages, figure) / of(b, 0, messages, figure) for a, b in pairs(data, "bursts", KERNEL, SPECIAL)])
         then = [model.GENERAL[mhz][messages][1] / model.SPECIAL[mhz][messages][1] for mhz in clocks]
         section.check(near.near(here, *then), f"In bursts of {messages}, a message of {KERNEL} takes {labs.spread(here)} times the cycles of {SPECIAL}; "
-                      f"published {told_of(then, '.1f')} for AM-UDP and AM-VIA at {told_of(clocks, '')} MHz.")
+                      f"published {told_of(then, '.1f')} for AM-UDP and AM-VIA at {told_of(clocks, '')} MHz.",
+                      rule=f"{WITHIN} of their range")
     if are_counted(data):
         judge_instructions(section, data, clocks)
     l_us = {name: spread_of(found, "l", 1000) for name, found in data["parameters"].items()}
@@ -667,19 +670,19 @@ def judge_instructions(section, data, clocks):
             ratio = counted[name][str(messages)] / counted[SPECIAL][str(messages)]
             then = [table[mhz][messages][0] / model.SPECIAL[mhz][messages][0] for mhz in clocks]
             section.check(near.near(near.exactly(ratio), *then), f"In bursts of {messages}, {name} takes {ratio:.2f} times {SPECIAL}'s instructions in user mode; "
-                          f"published {told_of(then, '.2f')} for {words} and AM-VIA.")
+                          f"published {told_of(then, '.2f')} for {words} and AM-VIA.", rule=WITHIN, across=False)
     for name, words, table in ((SPECIAL, "AM-VIA", model.SPECIAL), (GENERAL, "AM-UDP", model.GENERAL), (KERNEL, "AM-UDP's user part", model.GENERAL_USER)):
         spent = labs.interval([(of(runs, 0, SHORT, "sent_ns") - of(runs, 0, SHORT, "kernel_sent_ns")) * data["ghz"] / counted[name][str(SHORT)]
                                for runs in data["bursts"][name]])
         then = [table[mhz][SHORT][1] / table[mhz][SHORT][0] for mhz in clocks]
         section.check(near.near(spent, *then), f"{name} takes {labs.spread(spent, 2)} cycles for an instruction in user mode; published {told_of(then, '.2f')} for {words}, "
-                      "expected to stay the same.")
+                      "expected to stay the same.", rule=WITHIN)
     for name, words, table in ((SPECIAL, "AM-VIA", model.SPECIAL), (GENERAL, "AM-UDP", model.GENERAL), (KERNEL, "AM-UDP's user part", model.GENERAL_USER)):
         sends_twice = (True, name != SPECIAL)  # here, and in the paper
         (o_s, o_r), (then_s, then_r) = ((short, model.events(short, long)[twice]) for twice, (short, long) in zip(sends_twice, (
             (counted[name][str(SHORT)], counted[name][str(LONG)]), (table[clocks[0]][SHORT][0], table[clocks[0]][LONG][0]))))
         section.check(o_r > o_s, f"In {name}, o_r has more instructions than o_s, as the paper's rule for o_r needs: {o_r:.0f} and {o_s:.0f} (a reply with its acknowledgement "
-                      f"{counted[name]['answered']:.0f}); published {then_r:.0f} and {then_s} for {words}.")
+                      f"{counted[name]['answered']:.0f}); published {then_r:.0f} and {then_s} for {words}.", across=False)
 
 
 def judge_model(section):
@@ -706,27 +709,27 @@ def judge_clock(section, data):
         ratio = best.of(mhz, bus)[0]
         judge_cell(section, f"By the model, with a bus of {bus[1] / 1e6:.0f} MHz, the ratio is {ratio:.2f} at {mhz} MHz", ratio, then, f"predicted by the paper: {then}")
     slow, fast, later = (best.of(mhz, bus)[0] for mhz, bus, _ in model.FASTER)
-    section.check(fast > slow and later < fast, f"A faster bus makes the general layer dearer again, {slow:.2f} to {fast:.2f} times, until the clock has grown further: {later:.2f}; in the paper, too.")
+    section.check(fast > slow and later < fast, f"A faster bus makes the general layer dearer again, {slow:.2f} to {fast:.2f} times, until the clock has grown further: {later:.2f}; in the paper, too.", across=False)
     then = model.overheads(model.SPECIAL[550], False)[1] / 550
     change = labs.interval([one["both"] / 1000 / then for one in data["parameters"][SPECIAL]])
     section.compare(f"the special layer's o_s + o_r at {data['ghz']:.2f} GHz, relative to AM-VIA's at 550 MHz ({then:.1f} us by its cycles)", labs.spread(change, 3),
                     "\"changed little since 1992\", while the clock grew twelvefold", near.within(change, 1 / LITTLE, LITTLE))
     for name, table in ((SPECIAL, model.SPECIAL), (GENERAL, model.GENERAL)):
         share, then = labs.interval(device_share(data, name)), model.share(model.sending(table, here))
-        section.compare(f"the share of o_s that the way to the device takes, {name}", near.percent(share), f"{then:.0%} predicted for I/O at this clock", near.near_share(share, then))
+        section.compare(f"the share of o_s that the way to the device takes, {name}", near.percent(share), f"{then:.0%} predicted for I/O at this clock", near.near_share(share, then), rule=POINTS)
     more = labs.interval([a - b for a, b in zip(device_share(data, SPECIAL), device_share(data, GENERAL))])
     section.check_saved(more, f"The way to the device is a greater share of the special layer's o_s than of the general one's, as I/O was at every clock in the paper: by {100 * more['median']:.0f} points "
                         f"({100 * more['low']:.0f} to {100 * more['high']:.0f}).", bears=False)
 
 
 def judge_cell(section, words, here, then, published):
-    section.check(near.near(near.exactly(here), then), f"{words}, {here / then - 1:+.0%}; {published}.")
+    section.check(near.near(near.exactly(here), then), f"{words}, {here / then - 1:+.0%}; {published}.", rule=WITHIN, across=False)
 
 
 def judge_bytes(section, data):
     """Figure 8."""
     byte = spread_of(data["bytes"][SPECIAL], "all", 1 / data["ghz"])
-    section.check(near.near(byte, model.CYCLES_PER_BYTE), f"Sending a byte costs {labs.spread(byte, 2)} cycles in {SPECIAL}; published {model.CYCLES_PER_BYTE}, of AM-VIA.")
+    section.check(near.near(byte, model.CYCLES_PER_BYTE), f"Sending a byte costs {labs.spread(byte, 2)} cycles in {SPECIAL}; published {model.CYCLES_PER_BYTE}, of AM-VIA.", rule=WITHIN)
     for name, words in ((GENERAL, "is summed once more"), (KERNEL, "is copied once more, as in AM-UDP, where that was much dearer")):
         more = labs.interval([(a["all"] - b["all"]) * data["ghz"] for a, b in pairs(data, "bytes", name, SPECIAL)])
         section.check_saved(more, f"Sending a byte costs more in {name} than in {SPECIAL}, because it {words}: the difference is {labs.spread(more, 3)} cycles.", bears=False)
@@ -740,16 +743,17 @@ def judge_pages(section, data):
     page = data["page_sizes"][str(model.PAGE)]
     # a factor of 2 is what the paper gains by another page
     section.compare("instructions that a copy of 4096 bytes is worth (within a factor of 2)", labs.spread(page["budget"], 0), str(model.BUDGET),
-                    near.within(page["budget"], model.BUDGET / 2, model.BUDGET * 2))
+                    near.within(page["budget"], model.BUDGET / 2, model.BUDGET * 2), across=False)
     first, second, last = PAGES_SIZES.index(model.PAGE), PAGES_SIZES.index(2 * model.PAGE), len(PAGES_SIZES) - 1
     twice = labs.interval([document["sizes"][second]["copy_ns"] / document["sizes"][first]["copy_ns"] for document in data["pages"]])
     years = data["year"] - model.YEAR
     memory = {key: model.growth(1e6 * model.REGISTERED_MB, 1e9 * model.PAGE / page["copy_ns"][other], years) for key, other in (("low", "high"), ("median", "median"), ("high", "low"))}
     clock = model.growth(max(model.MEASURED), 1000 * data["ghz"], years)
     section.compare(f"how memory bandwidth has grown a year (figure 10): from about {model.REGISTERED_MB} MB/s, which registration had in {model.YEAR} and which approached a copy's, to a core's copy "
-                    f"from memory here, by {data['year']}, the year of this run", near.percent(memory), f"{model.MEMORY_GROWTH:.0%}", near.near(memory, model.MEMORY_GROWTH))
-    section.compare(f"how the clock has grown a year: from {max(model.MEASURED)} MHz to {data['ghz']:.2f} GHz", f"{clock:.0%}", f"{model.CLOCK_GROWTH:.0%}", near.near(near.exactly(clock), model.CLOCK_GROWTH))
-    section.check(near.near(twice, 2), f"A copy of {2 * model.PAGE} bytes is worth {labs.spread(twice, 2)} times the instructions of one of {model.PAGE}; published 2 times.")
+                    f"from memory here, by {data['year']}, the year of this run", near.percent(memory), f"{model.MEMORY_GROWTH:.0%}", near.near(memory, model.MEMORY_GROWTH), rule=WITHIN, across=False)
+    section.compare(f"how the clock has grown a year: from {max(model.MEASURED)} MHz to {data['ghz']:.2f} GHz", f"{clock:.0%}", f"{model.CLOCK_GROWTH:.0%}", near.near(near.exactly(clock), model.CLOCK_GROWTH), rule=WITHIN,
+                    across=False)
+    section.check(near.near(twice, 2), f"A copy of {2 * model.PAGE} bytes is worth {labs.spread(twice, 2)} times the instructions of one of {model.PAGE}; published 2 times.", rule=WITHIN, across=False)
     if "lock_ns" not in page:
         return
 
@@ -761,9 +765,9 @@ def judge_pages(section, data):
         for place, sign, words in ((first, 1, "it is cheaper to copy than to change the page table, as the paper estimated of one page"),
                                    (last, -1, "it is cheaper to change the page table than to copy, as the paper implies for more than a page")):
             more = labs.more_or_less(saved_by(place, 1, *ways), "ns", 0)
-            section.check_saved(saved_by(place, sign, *ways), f"To {side} {PAGES_SIZES[place]} bytes {words}: a change takes {more}.", bears=False)
+            section.check_saved(saved_by(place, sign, *ways), f"To {side} {PAGES_SIZES[place]} bytes {words}: a change takes {more}.", bears=False, across=False)
     easier = labs.interval([sum(one["sizes"][first][way] for way in send) - one["sizes"][first]["receive_ns"] for one in data["pages"]])
-    section.check_saved(easier, f"To receive a page is easier than to send it, as the paper says of what a kernel must do: to send takes {labs.more_or_less(easier, 'ns', 0)}.", bears=False)
+    section.check_saved(easier, f"To receive a page is easier than to send it, as the paper says of what a kernel must do: to send takes {labs.more_or_less(easier, 'ns', 0)}.", bears=False, across=False)
     if "register_ns" in page:
         judge_registered(section, data["pages"], send)
 
@@ -773,16 +777,16 @@ def judge_registered(section, documents, send):
     small, last = PAGES_SIZES.index(SMALL), len(PAGES_SIZES) - 1
     for place in (0, small):
         ratio = labs.interval([one["sizes"][place]["register_ns"] / sum(one["sizes"][place][way] for way in send) for one in documents])
-        section.compare(f"registering {PAGES_SIZES[place]} bytes, relative to changing their page table", labs.spread(ratio, 2), "\"very close\"", near.near(ratio, 1))
+        section.compare(f"registering {PAGES_SIZES[place]} bytes, relative to changing their page table", labs.spread(ratio, 2), "\"very close\"", near.near(ratio, 1), rule=WITHIN, across=False)
 
     def more(one, way):
         return one["sizes"][last][way] - one["sizes"][small][way]
 
     ratio = labs.interval([more(one, "register_ns") / more(one, "copy_ns") for one in documents])
-    section.compare(f"registering a byte beyond {SMALL >> 10} KB, relative to copying it", labs.spread(ratio, 2), "\"approaching copying cost\"", near.near(ratio, 1))
+    section.compare(f"registering a byte beyond {SMALL >> 10} KB, relative to copying it", labs.spread(ratio, 2), "\"approaching copying cost\"", near.near(ratio, 1), rule=WITHIN, across=False)
     cycles_a_byte = labs.interval([one["ghz"] * more(one, "register_ns") / (PAGES_SIZES[last] - SMALL) for one in documents])
     section.compare(f"cycles to register a byte beyond {SMALL >> 10} KB", labs.spread(cycles_a_byte, 2), f"about {model.REGISTERED_CYCLES} ({model.REGISTERED_MB} MB/s)",
-                    near.near(cycles_a_byte, model.REGISTERED_CYCLES))
+                    near.near(cycles_a_byte, model.REGISTERED_CYCLES), rule=WITHIN, across=False)
 
 
 def judge_threads(section, data):
@@ -791,4 +795,4 @@ def judge_threads(section, data):
         for slower, faster, words in ((one, ("ipp", "none", THREADS[0], WORDS), "An endpoint whose handlers the driver runs answers sooner than one with a thread"),
                                       (several, one, f"An endpoint with one thread answers sooner than one with {THREADS[-1]}, if there is one message at a time")):
             saved = trips.saved_us(slower, faster)
-            section.check_saved(saved, f"{words}, with ends {trips.where}: by {labs.spread(saved)} us.", bears=False)
+            section.check_saved(saved, f"{words}, with ends {trips.where}: by {labs.spread(saved)} us.", bears=False, across=trips.is_across)

@@ -36,6 +36,7 @@ STREAMED = (64, 256, 1024, 4096, 16384, 65536)
 TCP = {"large": "TCP, up to 64 KB at a time", "frames": "TCP, in frames of 1500 bytes"}
 PART = 0.60  # of the hardware's bandwidth, published of TCP
 LATENCY_US = (5, 15)  # of short messages, published
+WITHIN = f"within {near.NEAR:.0%}"
 STEP = 1.5  # times: a cache line's times that are farther apart are of another placement of the processors
 COPIED = (16, 32, 64, 128, 192, 256, 320, 384, 448, 512, 768, 1024, 2048, 4096, 16384, 65536)
 COPY_WAYS = {"send-copy": "sent, copied (PIO)", "send-reference": "sent by reference (DMA)", "receive-copy": "received, copied (PIO)"}
@@ -152,8 +153,8 @@ def costs(section, parts):
     total = {name: sum(one["instructions"].values()) for name, one in parts.items()}
     section.check(total[RELIABLE] > total[SENT_ONCE] > total[NEITHER] > total[RAW],
                   f"Each function costs instructions: {total[RELIABLE]:.0f} a message with both, {total[SENT_ONCE]:.0f} without reliability, "
-                  f"{total[NEITHER]:.0f} without both, {total[RAW]:.0f} with BIP.")
-    section.check(parts[SENT_ONCE]["buffers"]["sender"] == 0 < held, f"Only reliability holds a sender's buffers: {held} for {parts[RELIABLE]['under_way']} messages.")
+                  f"{total[NEITHER]:.0f} without both, {total[RAW]:.0f} with BIP.", across=False)
+    section.check(parts[SENT_ONCE]["buffers"]["sender"] == 0 < held, f"Only reliability holds a sender's buffers: {held} for {parts[RELIABLE]['under_way']} messages.", across=False)
 
 
 # ---- in the simulator ----
@@ -179,13 +180,14 @@ def simulated(section, model):
         for figure in row:
             if figure not in model["given"][name]:
                 us, was = row[figure] / 1000, model["published_us"][name][figure]
-                section.check(near.near(near.exactly(us / was), 1), f"In the simulator, {name}'s {FIGURES[figure]} is predicted as {us:.2f} us, {us / was - 1:+.0%}; published {was}.")
+                section.check(near.near(near.exactly(us / was), 1), f"In the simulator, {name}'s {FIGURES[figure]} is predicted as {us:.2f} us, {us / was - 1:+.0%}; published {was}.", rule=WITHIN, across=False)
     short = [1e6 * size / rate for ways in model["bandwidths"].values() for size, rate in of_model(ways["ping_pong"]).items() if size <= max(SMALL)]
     low, high = LATENCY_US
     section.check(low * (1 - near.NEAR) <= min(short) and max(short) <= high * (1 + near.NEAR),
                   f"In the simulator, RTT/2 of up to {max(SMALL)} bytes is from {min(short):.2f} to {max(short):.2f} us; published {low} to {high} for short messages "
-                  f"(table 1's, of 8 bytes, are from {min(row[0] for row in PUBLISHED.values())} to {max(row[0] for row in PUBLISHED.values())}, and two of them are fitted).")
-    section.check(near.near(near.exactly(gaps), then), f"In the simulator, GM's g is {gaps:.2f} times GM+'s; published {then:.2f}.")
+                  f"(table 1's, of 8 bytes, are from {min(row[0] for row in PUBLISHED.values())} to {max(row[0] for row in PUBLISHED.values())}, and two of them are fitted).",
+                  rule=f"within these limits, or {near.NEAR:.0%} beyond", across=False)
+    section.check(near.near(near.exactly(gaps), then), f"In the simulator, GM's g is {gaps:.2f} times GM+'s; published {then:.2f}.", rule=WITHIN, across=False)
 
 
 def draw_curves(axes, lines, unit, marks=()):
@@ -292,10 +294,10 @@ def features(section, found, model):
                   judged="each answer", unjudged=f"the rows without an answer here: BIP carries at most a frame, {SIZES[-1]} bytes, and MB/s and us are those "
                   "of another machine; and that a card's fetching bounds what goes one way, which the model has by construction")
     for one in model["features"]:
-        section.check(one["agrees"], f"In the simulator, as published: {one['text']}{why_not(one, model)}")
+        section.check(one["agrees"], f"In the simulator, as published: {one['text']}{why_not(one, model)}", across=False)
         if one["name"] in here:
             agrees, evidence = here[one["name"]]
-            section.check(agrees, f"Here, up to {SIZES[-1]} bytes, as published: {one['text']}{'' if agrees else f' {evidence}'}")
+            section.check(agrees, f"Here, up to {SIZES[-1]} bytes, as published: {one['text']}{'' if agrees else f' {evidence}'}", rule=labs.SIGNS)
 
 
 def why_not(one, model):
@@ -367,7 +369,7 @@ def copies(section, lab, model):
     is_slower = near.within(ratio, 0, 1 - near.NEAR)
     section.check(is_slower, f"A processor reads significantly slower than it writes (published of PIO; here: by more than {near.NEAR:.0%}): receiving {long} bytes by copy "
                   f"has {labs.spread(ratio, 2)} times the bandwidth of sending them."
-                  + (" Both sides are memory here; over a PCI bus a processor waits for each word that it reads." if is_slower is False else ""))
+                  + (" Both sides are memory here; over a PCI bus a processor waits for each word that it reads." if is_slower is False else ""), across=False)
 
 
 def streams(section, lab, found):
@@ -558,7 +560,7 @@ def judge_shares(section, words, shares, bears=False):
             here, verdict = near.percent(here), near.near_share(here, then)
         text.append(f"{what} {here}, published {then:.0%}{'' if verdict else f' ({labs.AGREES[verdict]})'}")
         verdicts.append(verdict)
-    section.check(near.all_of(verdicts), f"{words}: {'; '.join(text)}.", bears)
+    section.check(near.all_of(verdicts), f"{words}: {'; '.join(text)}.", bears, f"each within {near.POINTS:.0%} of the whole")
 
 
 def parts_of(found, name):
@@ -574,7 +576,7 @@ def judge_table(section, found, then):
             slower, faster = sorted(pair, key=lambda name: then[name][figure], reverse=True)
             cells, was = ((slower, 8, figure), (faster, 8, figure)), then[slower][figure] - then[faster][figure]
             section.compare(f"{title} of 8 bytes in us, {slower} minus {faster}", told(found, less_us, *cells), f"{was:.2f}", is_saved(paired_by(found, less_us, *cells)),
-                            bears=figure == "half_rtt_ns" and slower == RELIABLE)
+                            bears=figure == "half_rtt_ns" and slower == RELIABLE, rule=labs.SIGNS)
             shares.append((f"{faster} of {slower}'s", less_by(found, slower, faster, figure), was / then[slower][figure]))
         judge_shares(section, f"What a smaller {title} saves", shares, bears=figure == "half_rtt_ns")
     for name in PUBLISHED:

@@ -147,7 +147,7 @@ PLANTS = {
     },
     "scaling": {
         "AM over Ethernet and over Linux's UDP exchanged": keys('"--link", "virtio"', '"--link", "socket"'),
-        "our UDP/IP takes four times as long": multiply(4, "am-udp.dot.*/(sent_ns|answered_ns)"),
+        "our UDP/IP takes eight times as long": multiply(8, "am-udp.dot.*/(sent_ns|answered_ns)"),
     },
 }
 
