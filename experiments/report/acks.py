@@ -75,10 +75,8 @@ def saved_us(found, slower, faster):
 def less(saved):
     """In words, for how much less time something takes."""
     if labs.is_saved(saved) is None:
-        return f"from {saved['high']:.1f} us less to {-saved['low']:.1f} us more"
-    if labs.is_saved(saved):
-        return f"{labs.spread(saved)} us less"
-    return f"{labs.spread({'low': -saved['high'], 'median': -saved['median'], 'high': -saved['low']})} us more"
+        return f"from {saved['high']:.1f} us less to {0 - saved['low']:.1f} us more"
+    return labs.more_or_less(labs.negated(saved))
 
 
 def judge(section, found):

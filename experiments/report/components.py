@@ -117,8 +117,8 @@ def measured(section, here):
         "measured; likely ones are, for a tap, the signals that Linux sends DPDK for frames, and the cold caches of a driver that has slept. Where the parts are more "
         "than the whole, waking or the way took longer by itself than in the round trip.")
     section.text(
-        f"These parts, round trips and spins are medians of {turns_of(here)}, fewer than in other chapters. Ratios and differences are of each turn, with the lowest and the highest in brackets: "
-        f"between these the true median lies with only {labs.confidence(here['turns'])} confidence.")
+        f"These parts, round trips and spins are medians of {turns_of(here)}, fewer than in other chapters. Ratios and differences are computed in each turn; in brackets is the range "
+        f"of the turns, which would hold the true median with only {labs.confidence(here['turns'])} confidence if turns were independent.")
 
 
 def turns_of(here):
@@ -289,11 +289,9 @@ def compared(here, one, other, how):
 
 def told_more(more, digits):
     """By how many microseconds one takes longer than the other, in words."""
-    if more["low"] <= 0 < more["high"]:
-        return f"from {-more['low']:.{digits}f} us less to {more['high']:.{digits}f} us more"
-    if more["low"] > 0:
-        return f"{labs.spread(more, digits)} us more"
-    return f"{labs.spread({'low': -more['high'], 'median': -more['median'], 'high': -more['low']}, digits)} us less"
+    if labs.is_saved(more) is None:
+        return f"from {0 - more['low']:.{digits}f} us less to {more['high']:.{digits}f} us more"
+    return labs.more_or_less(more, "us", digits)
 
 
 def judge_here(section, model, here):
