@@ -247,7 +247,8 @@ def table(section, program, sleeping, polling, documents, alone):
         "parts": [
             {"group": part.group, "part": part.text, "client_ns": part.client, "server_ns": part.server} for part, _ in rows
         ],
-        "wake_up_ns": sleeping.outside, "polling_remainder_ns": polling.outside, "polling_ns": polling.total, "wakes_alone_ns": alone, "sum_ns": total, "stamps_ns": sleeping.stamps(), "stamp_ns": sleeping.stamp,
+        "wake_up_ns": sleeping.outside, "polling_remainder_ns": polling.outside, "polling_ns": polling.total, "wakes_alone_ns": alone,
+        "sum_ns": total, "stamps_ns": sleeping.stamps(), "stamp_ns": sleeping.stamp,
         "measured_ns": whole, "measured_with_stamps_ns": with_stamps, "each_measured_ns": trips_ns(documents),
         "round_trips": sleeping.pool.begun, "whole_round_trips": sleeping.pool.trips,
     }

@@ -58,7 +58,7 @@ def predicted(section, model):
     rows += [("Sum", *(str(row["sum_us"]) for row in exchanges)),
              ("Simulated", *(f"{row['us']:.0f}{'' if is_predicted(model, row) else ', given'}" for row in exchanges)),
              ("Measured then (published)", *(str(row["measured_us"]) for row in exchanges)),
-             ("Error of the simulation", *(error(row["us"], row["measured_us"]) for row in exchanges))]
+             ("Error of the simulation, or of the given parts' sum", *(error(row["us"], row["measured_us"]) for row in exchanges))]
     section.table("Thekkath and Levy's table of an exchange of packets: the published parts, and what the simulator makes of them", head, rows,
                   judged="ATM's long packet, which is predicted",
                   unjudged="the parts are given to the simulator, and with them all other round trips: it adds them up")
