@@ -362,7 +362,8 @@ def judge(section):
     further = f"from there to the handler {best - handler:.0f} more (28)" if handler <= best else \
         f"the handler takes {handler - best:.0f} more than that end (published: 28 less)"
     section.answer = (
-        f"From TCP to the best end at user level {tcp - best:.0f} of {tcp:.0f} us are saved (published: 106 of 188), and {further}. Each round trip takes {here['handler'][size][2][2]:.0f} us of the computation in "
+        f"From TCP to the best end at user level {tcp - best:.0f} of {tcp:.0f} us are saved (published: 106 of 188), and {further}. Each "
+        f"round trip takes {here['handler'][size][2][2]:.0f} us of the computation in "
         f"the handler, {here['tcp'][size][2][2]:.0f} by TCP (published, from its tables: 20 and 104).")
     rows = section.data["cable"]
     alone, awake = ({rung: row[str(size)][key]["mean"] / 1000 for rung, row in rows.items()} for key in ("alone", "awake"))
