@@ -28,12 +28,11 @@ TIES = (f"published times that differ by less than {TIE_US} us, a third of a han
         "here; all others agree if the difference has the published sign in every repetition, and are reversed if it has it in none")
 
 
-def both_times(section, apart, together, table, rows, sizes, was, bears=()):
-    """bears: as of judge_orders()."""
+def both_times(section, apart, together, table, rows, sizes, was):
     for found in (apart, together):
         times(section, found, f"After {table} of 1994: round trips in microseconds, {found.where}", rows, sizes, was)
         if found is apart or len(was) > 2:  # a single pair on one core is what compare_saved() judges
-            judge_orders(section, found, rows, sizes, was, bears)
+            judge_orders(section, found, rows, sizes, was)
 
 
 def times(section, found, title, rows, sizes, was):
@@ -49,10 +48,10 @@ def times(section, found, title, rows, sizes, was):
                   judged=f"which of every two published rows is less, at each size (those less than {TIE_US} us apart are ties: see Method); not the times themselves, of another machine")
 
 
-def judge_orders(section, found, rows, sizes, was, bears=()):
+def judge_orders(section, found, rows, sizes, was):
     """
     At each size, whether of every two published configurations the one that took less then takes less here, but for ties. rows,
-    was: by mode, handoff and, unless there is one, input threads. bears: sizes of which the answer speaks.
+    was: by mode, handoff and, unless there is one, input threads.
     """
     names = [key for key in rows if key in was]
     for place, size in enumerate(sizes):
@@ -69,7 +68,7 @@ def judge_orders(section, found, rows, sizes, was, bears=()):
         else:
             told = ", and ".join(f"{of.count(True)} of {len(of)} {words}" for of, words in ((orders, "pairs have the published order"), (ties, "ties are ties here")) if of)
             told += "".join(f"; {name}: {'; '.join(off[agrees])}" for agrees, name in ((False, "not so"), (None, "unclear")) if off[agrees])
-        section.check(near.all_of(orders + ties), f"{where}: {told}.", bears=size in bears, rule=TIES, across=found.is_across)
+        section.check(near.all_of(orders + ties), f"{where}: {told}.", rule=TIES, across=found.is_across)
 
 
 def order(found, one, other, size, was_one, was_other):
@@ -104,28 +103,39 @@ def was_saved(table, sizes, size, slower, faster):
     return table[slower][place] - table[faster][place]
 
 
-def compare_saved(section, found, table, sizes, slower, faster, words, is_same=False):
-    """What the one takes less than the other, here and then; words: what saves it. is_same: published as the same at each size."""
+def compare_saved(section, found, table, sizes, slower, faster, words):
+    """What the one takes less than the other, here and then; words: what saves it."""
     for place, size in enumerate(sizes):
         saved, was = found.saved_us((*slower, 1, size), (*faster, 1, size)), was_saved(table, sizes, size, slower, faster)
         part = saved["median"] / found.median_us(*slower, 1, size)["median"]
         section.compare(f"{labs.bytes_of(size)}: that {words} saves time of a round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
                         f"{was} us, {was / table[slower][place]:.0%}", labs.is_saved(saved), bears=True, rule=labs.SIGNS, across=found.is_across)
-    compare_shape(section, found, table, sizes, slower, faster, words, is_same)
+    compare_shape(section, found, table, sizes, slower, faster, words)
 
 
-def compare_shape(section, found, table, sizes, slower, faster, words, bears):
+def each_saved(found, sizes, slower, faster):
+    """What is saved at each size, by repetition."""
+    return list(zip(*(found.each_saved_us((*slower, 1, size), (*faster, 1, size)) for size in sizes)))
+
+
+def most_saved(found, sizes, slower, faster):
+    """The greatest saving of all sizes relative to the least."""
+    here = each_saved(found, sizes, slower, faster)
+    return labs.quotients(map(max, here), map(min, here))
+
+
+def compare_shape(section, found, table, sizes, slower, faster, words):
     """Whether what is saved depends on the size as little as it did, and whether it is as great a part of a round trip."""
     was = [was_saved(table, sizes, size, slower, faster) for size in sizes]
-    here = list(zip(*(found.each_saved_us((*slower, 1, size), (*faster, 1, size)) for size in sizes)))  # by repetition
+    here = each_saved(found, sizes, slower, faster)
     whole = list(zip(*([run["rtt_ns"]["p50"] / 1000 for run in found.runs[*slower, 1, size]] for size in sizes)))
     first, last = labs.bytes_of(sizes[0]), labs.bytes_of(sizes[-1])
     grows, grew = labs.quotients([row[-1] for row in here], [row[0] for row in here]), was[-1] / was[0]
-    section.compare(f"{words}: its saving for {last} relative to that for {first}, {found.where}", labs.spread(grows, 2), f"{grew:.2f}", near.near(grows, grew), bears=bears,
+    section.compare(f"{words}: its saving for {last} relative to that for {first}, {found.where}", labs.spread(grows, 2), f"{grew:.2f}", near.near(grows, grew),
                     rule=f"within {near.NEAR:.0%}", across=found.is_across)
-    most, was_most = labs.quotients(map(max, here), map(min, here)), max(was) / min(was)
+    most, was_most = most_saved(found, sizes, slower, faster), max(was) / min(was)
     section.compare(f"{words}: its greatest saving of the {len(sizes)} sizes relative to the least, {found.where}", labs.spread(most, 2), f"{was_most:.2f}",
-                    near.within(most, 1, was_most * (1 + near.NEAR)), bears=bears, rule=f"no more than published, or by {near.NEAR:.0%}", across=found.is_across)
+                    near.within(most, 1, was_most * (1 + near.NEAR)), rule=f"no more than published, or by {near.NEAR:.0%}", across=found.is_across)
     parts = [labs.quotients([row[i] for row in here], [row[i] for row in whole]) for i in range(len(sizes))]
     then = [part / all_us for part, all_us in zip(was, table[slower])]
     told, published = (", ".join(f"{share:.0%}" for share in shares) for shares in ([part["median"] for part in parts], then))
