@@ -42,7 +42,7 @@ def rows(named, apart):
     for words, program in ((f"UDP, 1 byte, IPP without a handoff, {apart}", "udptest"), (f"CHAN, 1 byte, IPP without a handoff, {apart}", "chantest")):
         put(words, "anatomy", lambda mine, program=program: in_us(mine[program]["measured_ns"]))
     put(f"UDP, 1 byte, IPP without a handoff, {apart}", "fragments",
-        lambda mine: in_us(labs.interval(mine["waits"]["whole_ns"][waits.HALT]["none"])), ", beside cores kept awake")
+        lambda mine: in_us(labs.interval(mine["waits"]["whole_ns"][waits.HALT]["none"])), ", in processes of its own")
     put(f"CHAN, 1 byte, IPP without a handoff, {apart}", "rpc", lambda mine: median_us(mine["repetitions"], "ipp", "none", 1, 1))
     put("waking a thread on the other core", "handoff", lambda mine: in_us(labs.interval([run["across_ns"] for run in mine["runs"]])))
     put("waking a thread on the other core", "anatomy", lambda mine: in_us(mine["wake_alone_ns"]))

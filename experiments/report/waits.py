@@ -138,10 +138,12 @@ def tell(lab, section, apart):
         section.check_saved(saved[where], f"{labs.bytes_of(SIZE)}, {where}: with a handoff at the client IPP takes {labs.more_or_less(saved[where])} than without one "
                             f"({labs.more_or_less(saved[HALT])} between cores that halt).", bears=where == AWAKE, across=True)
     section.check_saved(own, f"From waking until it rings, a client with a handoff takes {labs.more_or_less(own)} than one without: so much work a handoff is.", bears=False, across=True)
-    answer = f"A handoff at the client {changed(saved[HALT])} there while cores halt, and {changed(saved[AWAKE])} while they are kept awake."
+    beside = apart.saved_us(*key.values())
+    answer = (f"There, a handoff at the client {changed(beside)} in turn with the other configurations; in processes of its own it {changed(saved[HALT])} while "
+              f"cores halt, and {changed(saved[AWAKE])} while they are kept awake.")
     if labs.is_saved(saved[HALT]) is not False:
-        if labs.is_saved(apart.saved_us(*key.values())) is False:
-            section.text("After table 4 of 1994, a handoff at the client saves time between cores that halt. This experiment does not show it, and cannot explain it.")
+        if labs.is_saved(beside) is False:
+            section.text("In the measurements of table 4 above, a handoff at the client saves time between cores that halt. This experiment does not show it, and cannot explain it.")
         return answer
     later = saved_us(whole[HALT], "none", "later")
     section.check_saved(later, f"Between cores that halt IPP without a handoff takes {labs.more_or_less(saved_us(whole[HALT], 'none', 'client'))} than with one at the client, and "
