@@ -74,7 +74,7 @@ def switches(section, found):
         for size, (count, _) in zip(published.SIZES, was):
             here, then = per_datagram(found, threads, size), count / published.ROUNDS
             section.compare(f"{labs.bytes_of(size)}, {threads} input thread{'s' * (threads > 1)}: context switches for each datagram", f"{here:.2f}",
-                            f"{then:.2f}", abs(here - then) < 0.15, rule="within 0.15")
+                            f"{then:.2f}", abs(here - then) < 0.15, bears=True, rule="within 0.15")
 
 
 def times(section, found):

@@ -32,7 +32,7 @@ def both_times(section, apart, together, table, rows, sizes, was):
     for found in (apart, together):
         times(section, found, f"After {table} of 1994: round trips in microseconds, {found.where}", rows, sizes, was)
         if found is apart or len(was) > 2:  # a single pair on one core is what compare_saved() judges
-            judge_orders(section, found, rows, sizes, was)
+            judge_orders(section, found, rows, sizes, was, bears=True)
 
 
 def times(section, found, title, rows, sizes, was):
@@ -48,7 +48,7 @@ def times(section, found, title, rows, sizes, was):
                   judged=f"which of every two published rows is less, at each size (those less than {TIE_US} us apart are ties: see Method); not the times themselves, of another machine")
 
 
-def judge_orders(section, found, rows, sizes, was):
+def judge_orders(section, found, rows, sizes, was, bears=False):
     """
     At each size, whether of every two published configurations the one that took less then takes less here, but for ties. rows,
     was: by mode, handoff and, unless there is one, input threads.
@@ -68,7 +68,7 @@ def judge_orders(section, found, rows, sizes, was):
         else:
             told = ", and ".join(f"{of.count(True)} of {len(of)} {words}" for of, words in ((orders, "pairs have the published order"), (ties, "ties are ties here")) if of)
             told += "".join(f"; {name}: {'; '.join(off[agrees])}" for agrees, name in ((False, "not so"), (None, "unclear")) if off[agrees])
-        section.check(near.all_of(orders + ties), f"{where}: {told}.", rule=TIES, across=found.is_across)
+        section.check(near.all_of(orders + ties), f"{where}: {told}.", bears, rule=TIES, across=found.is_across)
 
 
 def order(found, one, other, size, was_one, was_other):
@@ -111,6 +111,7 @@ def compare_saved(section, found, table, sizes, slower, faster, words):
         section.compare(f"{labs.bytes_of(size)}: that {words} saves time of a round trip, {found.where}", f"{labs.spread(saved)} us, {part:.0%}",
                         f"{was} us, {was / table[slower][place]:.0%}", labs.is_saved(saved), bears=True, rule=labs.SIGNS, across=found.is_across)
     compare_shape(section, found, table, sizes, slower, faster, words)
+    section.why = why_by_size(found, sizes, slower, faster)
 
 
 def each_saved(found, sizes, slower, faster):
@@ -129,18 +130,28 @@ def compare_shape(section, found, table, sizes, slower, faster, words):
     was = [was_saved(table, sizes, size, slower, faster) for size in sizes]
     here = each_saved(found, sizes, slower, faster)
     whole = list(zip(*([run["rtt_ns"]["p50"] / 1000 for run in found.runs[*slower, 1, size]] for size in sizes)))
-    first, last = labs.bytes_of(sizes[0]), labs.bytes_of(sizes[-1])
-    grows, grew = labs.quotients([row[-1] for row in here], [row[0] for row in here]), was[-1] / was[0]
-    section.compare(f"{words}: its saving for {last} relative to that for {first}, {found.where}", labs.spread(grows, 2), f"{grew:.2f}", near.near(grows, grew),
-                    rule=f"within {near.NEAR:.0%}", across=found.is_across)
     most, was_most = most_saved(found, sizes, slower, faster), max(was) / min(was)
     section.compare(f"{words}: its greatest saving of the {len(sizes)} sizes relative to the least, {found.where}", labs.spread(most, 2), f"{was_most:.2f}",
-                    near.within(most, 1, was_most * (1 + near.NEAR)), rule=f"no more than published, or by {near.NEAR:.0%}", across=found.is_across)
+                    near.within(most, 1, was_most * (1 + near.NEAR)), bears=True, rule=f"no more than published, or by {near.NEAR:.0%}", across=found.is_across)
     parts = [labs.quotients([row[i] for row in here], [row[i] for row in whole]) for i in range(len(sizes))]
     then = [part / all_us for part, all_us in zip(was, table[slower])]
     told, published = (", ".join(f"{share:.0%}" for share in shares) for shares in ([part["median"] for part in parts], then))
     section.compare(f"{words}: the part of a round trip that it saves of {list_of(sizes)}, {found.where}, where no wire is in it", told, published,
                     near.all_of(near.near_share(part, share) for part, share in zip(parts, then)), rule=f"within {near.POINTS:.0%} of a round trip, at each size", across=found.is_across)
+
+
+def switches(run):
+    """The operating system's, of all threads of both ends, for each round trip."""
+    return sum(run["process_switches"].values()) / run["rounds"]
+
+
+def why_by_size(found, sizes, slower, faster):
+    """Why what is saved may depend on the size where both hosts share a core, in words."""
+    runs = {size: (found.runs[*slower, 1, size], found.runs[*faster, 1, size]) for size in sizes}
+    made = " and one of ".join("{} takes {:.1f} or {:.1f}".format(labs.bytes_of(size), *(labs.median([switches(run) for run in of]) for of in runs[size])) for size in (sizes[0], sizes[-1]))
+    each = [labs.quotients(found.each_saved_us((*slower, 1, size), (*faster, 1, size)), [switches(a) - switches(b) for a, b in zip(*runs[size])])["median"] for size in sizes]
+    return (f"Hosts that share a core take turns between the frames of a message, too: a round trip of {made} switches of threads, by the operating system's count, in "
+            f"regular mode or in IPP. For each switch that is saved, {', '.join(f'{us:.1f}' for us in each)} us are saved of {list_of(sizes)}.")
 
 
 def list_of(sizes):
