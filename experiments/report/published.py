@@ -8,9 +8,7 @@ TABLE1 = (
     ("DEC Alpha, OSF/1 1.3", "121 to 1158"),
     ("Intel Paragon i860, OSF1", "2300 and more"),
 )
-DECSTATION_SWITCH = (425, 500)
-# DECstations with the processor for which Mach 3 was there (R3000) had rates from the 5000/120's to the 5000/240's.
-DECSTATION_MHZ = (20, 40)
+DECSTATION_SWITCH = 500  # the most
 TABLE2 = {"stack": 3.6, "ipp_handoff": 32.2, "regular": 30.7}
 
 RPC_SIZES = (1, 1000, 2000)
@@ -47,10 +45,3 @@ TABLE7 = {
 
 BLAST_SIZES = (8, 1024, 2048)
 TABLE8 = {("regular", "-"): (500, 625, 741), ("ipp", "none"): (237, 353, 492)}
-
-
-def saved_in_switches():
-    """(least, most): what a message saves that is not handed off, by tables 1 and 2, in context switches."""
-    saved_us = TABLE2["regular"] - TABLE2["stack"]
-    (slow, fast), (least, most) = DECSTATION_MHZ, DECSTATION_SWITCH
-    return saved_us * slow / most, saved_us * fast / least

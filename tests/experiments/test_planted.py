@@ -92,7 +92,6 @@ def run(mode, handoff=None):
 PLANTS = {
     "handoff": {
         "handing off and carrying in the driver exchanged": members("ipp_none", "regular"),
-        "IPP's handoff takes twice as long": multiply(2, "ipp_to_regular"),
         "what is saved, with the other sign": multiply(-1, "saved_to_system"),
         "a switch takes a thirtieth": multiply(1 / 30, "yield_ns"),
     },
