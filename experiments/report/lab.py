@@ -8,6 +8,7 @@ import tempfile
 
 CLIENTS = {"udptest": "udptest", "chantest": "chantest", "logp": "logptest"}  # a program's, in its own graph
 FLOOR = os.path.join("experiments", "floors", "bare_dpdk_echo")
+SHORT = 120  # characters of a check where only its beginning stands
 JUMP = 2  # times: on a virtual machine a cache line's time changes between levels that are farther apart; within one it varies by half
 REPEATS = 6  # unless told: the least number of independent draws whose lowest and highest hold the median with 95 % confidence
 
@@ -32,6 +33,7 @@ class Lab:
         self.progress = lambda part: None
         self.disturbed = []  # sentences on what makes figures less than they should be
         self.wakes = {}  # by chapter: how long waking a thread on the other core takes by itself, an interval in nanoseconds
+        self.handoff_us = None  # a handoff in regular mode, on one core, as table 2 of 1994 has it; None: not measured
         self.lines_ns = []  # a cache line's times between the cores, in the order in which programs measured them
         self.cut_short = ""  # how much was measured before ctrl-C; empty: everything
 
@@ -124,7 +126,7 @@ class Lab:
             documents.append(self.run(program, *ends, *arguments))
             if floor and (together or not self.far):
                 floors.append(self.floor_asleep_ns(ends[1]))
-        trips = Trips(documents, where, floors, not together)
+        trips = Trips(documents, where, floors, not together, self.handoff_us)
         self.disturbed += trips.losses()
         return trips
 
@@ -183,8 +185,9 @@ def told_key(mode, handoff, threads, size):
 class Trips:
     """Round trips of several configurations, repeated: within each repetition they were measured in turn."""
 
-    def __init__(self, documents, where, floors=(), is_across=True):
+    def __init__(self, documents, where, floors=(), is_across=True, handoff_us=None):
         self.documents = documents
+        self.handoff_us = handoff_us  # of this machine: see Lab
         self.is_across = is_across  # between cores, or machines
         self.floors = floors  # DPDK alone took so many nanoseconds, in each repetition
         self.where = where  # the hosts are
@@ -255,6 +258,15 @@ def more_or_less(value, unit="us", digits=1):
     return f"{spread(negated(value), digits)} {unit} less"
 
 
+def short(text, limit=SHORT):
+    """The text, or as many of its clauses as there is room for, or else words."""
+    if len(text) <= limit:
+        return text
+    ends = [found.start() for found in re.finditer("[.:;]? ", text[:limit])]
+    clauses = [found.start() for found in re.finditer(r"[.:;] |, [a-z]| \(", text[:limit])]
+    return text[:next((end for end in reversed(clauses) if end > limit / 2), ends[-1])] + " ..."
+
+
 AGREES = {True: "yes", False: "NO", None: "unclear"}
 VERDICTS = {True: "confirmed", False: "contradicted", None: "unclear"}
 IN_PART = "confirmed in part"  # what bears the answer agrees, other checks do not
@@ -273,7 +285,7 @@ class Section:
         self.parts = []  # ("text", words), ("table", title, head, rows, judged), ("plot", title, draw, seen, small), ("graph", title, file, labels)
         self.virtual = virtual  # what bears the answer is on virtual time, which nobody disturbs
         self.across = across  # checks are about times across cores, unless they say otherwise
-        self.compared = []  # (what, here, then, agrees)
+        self.compared = []  # (what, here, then, the check on it, or why there is none)
         self.checks = []
         self.unjudged = []  # (published figures that no check is about, why)
         self.disturbed = []  # sentences on what disturbed it
@@ -301,7 +313,7 @@ class Section:
             self.unjudged.append((what, agrees))
         else:
             self.check(agrees, f"{what}: {here}; published {then}.", bears, **more)
-        self.compared.append((what, here, then, f"not judged: {agrees}" if isinstance(agrees, str) else AGREES[agrees]))
+        self.compared.append((what, here, then, f"not judged: {agrees}" if isinstance(agrees, str) else self.checks[-1]))
 
     def plot(self, title, draw, seen="", small=False):
         """draw(axes) is called with matplotlib's. seen: what is to be seen in it, if the answer is confirmed. small: beside others like it."""
@@ -332,19 +344,32 @@ class Section:
         return [check for check in self.checks if check["bears"]] or self.checks
 
     def decides(self, check):
-        """Whether a check that the answer stands on counts: what is across cores does not if their cache line's time jumped."""
+        """Whether a check can tell: one on times across cores cannot if their cache line's time jumped."""
         return not (check["across"] and self.jumped())
+
+    def counted(self, check):
+        """Whether a check agrees, as it counts everywhere: None, whatever its figures say, if it cannot tell."""
+        return check["agrees"] if self.decides(check) else None
 
     def counts(self, found=None):
         """How many checks agree, disagree and are unclear, of all or of those found."""
-        return [sum(check["agrees"] is agrees for check in (self.checks if found is None else found)) for agrees in AGREES]
+        counted = [self.counted(check) for check in (self.checks if found is None else found)]
+        return [sum(agrees is each for each in counted) for agrees in AGREES]
+
+    def told_checks(self):
+        """The checks for the JSON: `agrees` as they count, `by_figures` what their figures alone say."""
+        return [check | {"agrees": self.counted(check), "by_figures": check["agrees"]} for check in self.checks]
+
+    def told_compared(self):
+        """The rows of what was compared, in words."""
+        return [(*row, told if isinstance(told, str) else AGREES[self.counted(told)]) for *row, told in self.compared]
 
     def verdict(self):
         """
         False: a check that the answer stands on disagrees, or more of all disagree than agree. None: one that it stands on cannot tell,
         or not half of all agree, or others disturbed the run.
         """
-        bearing = [check["agrees"] if self.decides(check) else None for check in self.bearing()]
+        bearing = [self.counted(check) for check in self.bearing()]
         agree, disagree, unclear = self.counts()
         if self.disturbed and not self.virtual:
             return None
@@ -356,13 +381,22 @@ class Section:
         """In a word or three."""
         return IN_PART if self.verdict() and self.counts()[0] < len(self.checks) else VERDICTS[self.verdict()]
 
+    def contradiction(self):
+        """Which checks contradict the answer, in words."""
+        bearing, (agree, disagree, _) = self.bearing(), self.counts()
+        failed = [check["text"] for check in bearing if self.counted(check) is False]
+        words = []
+        if failed and len(bearing) < len(self.checks):
+            words.append(f"Of the {len(bearing)} checks that the answer stands on, {len(failed)} say{'s' * (len(failed) == 1)} NO: "
+                         + " ".join(short(text, 300) for text in failed[:2]) + f" And {len(failed) - 2} more." * (len(failed) > 2))
+        if disagree > agree or not words:
+            words.append(f"Of all {len(self.checks)} checks of the chapter, {disagree} say NO and {agree} yes.")
+        return " ".join(words)
+
     def told(self):
         """The answer, but what the run contradicts is not given as one."""
-        failed = [check["text"] for check in self.bearing() if check["agrees"] is False and self.decides(check)]
         if self.verdict() is False:
-            agree, disagree, _ = self.counts()
-            why = f"A check failed: {' '.join(failed[:2])}" if failed else f"More checks disagree ({disagree}) than agree ({agree})."
-            return f"{why} (Measured: {self.answer}){' ' * bool(self.why)}{self.why}"
+            return f"{self.contradiction()} (Measured: {self.answer}){' ' * bool(self.why)}{self.why}"
         return self.answer + (" (Other programs disturbed this measurement.)" if self.disturbed and self.verdict() is None else "")
 
 

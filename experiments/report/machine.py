@@ -70,7 +70,8 @@ class Machine:
         bare = [floor["rtt_ns"]["p50"] for floor in self.floors]
         others = [section["others_percent"] for section in self.sections.values()]
         return [
-            ("processor", f"{machine['processor']}; cores {self.lab.cores} of {machine['cores']}"),
+            ("processor", f"{self.lab.about.get('processor') or machine['processor']}; cores {self.lab.cores} of {machine['cores']}"),
+            *([("its cores", f"{checks['cores']} (by /sys, which on a virtual machine has what the hypervisor tells)")] if "cores" in checks else []),
             ("system", machine["system"]),
             *self.other_told(),
             ("DPDK", checks["DPDK"].removeprefix("DPDK ")),
@@ -93,6 +94,14 @@ class Machine:
         return {"doctor": self.doctor, "other": self.other, "floors": self.floors, "experiments": self.sections,
                 "disturbed": self.lab.disturbed, "cut_short": bool(self.lab.cut_short),
                 "about": self.lab.about, "told": self.told()}
+
+
+def processor():
+    """This machine's by its name and, where the system has them, the numbers of its model, because a virtual machine's name may be of many."""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        facts = dict(map(str.strip, line.split(":", 1)) for line in file.read().split("\n\n", maxsplit=1)[0].splitlines() if ":" in line)
+    words = [facts.get("model name", ""), *(f"{what} {facts[key]}" for what, key in (("family", "cpu family"), ("model", "model"), ("stepping", "stepping")) if key in facts)]
+    return ", ".join(filter(None, words))
 
 
 def low_high(values):

@@ -51,7 +51,8 @@ check states; NO, if none of the range is; otherwise unclear.</li>
 <p>An answer stands on the checks marked {bears}, or on all of its chapter if none is: those of what it says, those of what the paper says of the same,
 and not on details. <b>Contradicted</b>: one of them says NO, or of all checks of the chapter more say NO than yes. <b>Unclear</b>: one of them cannot tell, or
 less than half of all say yes, or other programs used a processor meanwhile: a disturbed run decides nothing. <b>Confirmed in part</b>: those it stands on say yes,
-others do not. <b>Confirmed</b>: all say yes. Where the time of a cache line jumped, checks on times across cores decide nothing: they are marked {undecided}, and count as unclear.</p>
+others do not. <b>Confirmed</b>: all say yes. Where the time of a cache line jumped, every check on times across cores is unclear, in every count, list and answer; it
+is marked {undecided}, and beside that stands what its figures alone would say (in the JSON, <code>by_figures</code>).</p>
 <h3>Threats to validity</h3>
 <ul>
 <li>The machines of 1993 to 2001 were slower, and not all of their parts by as much: compare shapes and ratios, not microseconds.</li>
@@ -62,10 +63,11 @@ halted processor; on one core nothing has to be woken. So both are shown.</li>
 </ul>
 """
 
-BEARS, UNDECIDED = "\u25cf", "\u25cb"  # an answer stands on a check; it would, but for a jump
+BEARS, UNDECIDED = "\u25cf", "\u25cb"  # an answer stands on a check; a check is unclear because of a jump
 JUMP = "a jump of a cache line's time between the cores, with which every time across cores changes"
 JUMPED = """Meanwhile a cache line's time between the cores jumped: from the last reading before this chapter to its last one, it was {} to {} ns. The times across
-cores are of more than one such time, and decide nothing of the answer; those on one core, on virtual time, and counts, are not concerned."""
+cores are of more than one such time, and the checks on them are unclear: they are marked \u25cb, with what their figures alone would say. Those on one core, on virtual time, and counts, are not
+concerned."""
 
 STYLE = """
 :root { --text: #1f2328; --faint: #667; --line: #d5d9de; --back: #fff; --box: #f5f6f8; }
@@ -112,7 +114,7 @@ figure.graph { display: inline-block; vertical-align: top; margin-right: 2rem; }
   figure, figure.graph { overflow-x: auto; margin-right: 0; max-width: 100%; } figure svg { max-width: none; } .narrow svg { max-width: 100%; } figcaption { position: sticky; left: 0; }
   label { display: block; cursor: pointer; } label::before { content: "\\25b8  "; } #contents:checked + label::before { content: "\\25be  "; }
   #contents:focus-visible + label { outline: 2px solid; } #contents:not(:checked) ~ * { display: none; } #contents:not(:checked) + label { display: block; }
-  .verdict { white-space: normal; display: inline-block; max-width: 100%; } table.answers { font-size: .8rem; } .answers .verdict { border: 0; padding: 0; }
+  .verdict { white-space: normal; display: inline-block; max-width: 100%; } table.answers { font-size: .8rem; } table.answers td + td + td { white-space: normal; } .answers .verdict { border: 0; padding: 0; }
   .broad { display: none; } .narrow { display: block; } nav ol { columns: 1; } ul.five { padding-left: 1.1rem; } details > *:not(summary) { margin-left: 0; } }
 @media print { html { font-size: 10px; } nav, section details { display: none; } body { display: block; } section { break-inside: avoid; } }
 """
@@ -223,7 +225,7 @@ class Page:
                 folded.append(("graph", *what))
         first = next((part for part in folded if part[0] == "plot"), None)
         if section.compared:
-            shown.append(self.table("Measured here, and published.", ("", "here", "published", "agrees"), section.compared))
+            shown.append(self.table("Measured here, and published.", ("", "here", "published", "agrees"), section.told_compared()))
         if first:
             shown.append(self.plot(*first[1:4], (5.4, 2.6) if section.compared else (8.6, 2.5)))
             folded.remove(first)
@@ -246,10 +248,9 @@ def verdict(section):
 
 
 def mark(section, check):
-    """Whether the answer stands on a check."""
-    if not any(check is bearing for bearing in section.bearing()):
-        return ""
-    return f"{BEARS if section.decides(check) else UNDECIDED} "
+    """Whether the answer stands on a check, and what an undecided one would say."""
+    bears = f"{BEARS} " * any(check is bearing for bearing in section.bearing())
+    return bears if section.decides(check) else f"{bears}{UNDECIDED} ({labs.AGREES[check['agrees']]}) "
 
 
 def answer(section):
@@ -261,8 +262,9 @@ def jumped(section):
 
 
 def checks(section):
-    items = "\n".join(f'<li><span class="{labs.AGREES[check["agrees"]].lower()}">{labs.AGREES[check["agrees"]]}</span> '
-                      f"{mark(section, check)}{text_of(check['text'])}</li>" for check in section.checks)
+    words = [labs.AGREES[section.counted(check)] for check in section.checks]
+    items = "\n".join(f'<li id="{section.name}-check-{number}"><span class="{word.lower()}">{word}</span> {mark(section, check)}{text_of(check["text"])}</li>'
+                      for number, (word, check) in enumerate(zip(words, section.checks), 1))
     return f'<details><summary>{section.counts()[0]} of {len(section.checks)} agree</summary><ul class="checks">{items}</ul></details>'
 
 
@@ -289,9 +291,15 @@ def warnings(lab, named):
 def answers(sections):
     """What became of every chapter's answer."""
     rows = "\n".join(f'<tr><td><a href="#{section.name}">{text_of(section.title)}</a></td><td>{badge(section)}</td>'
-                     + "".join(f"<td>{'/'.join(map(str, section.counts(found)))}</td>" for found in (section.bearing(), section.checks)) + "</tr>" for section in sections)
-    return (f'<div class="wide"><table class="answers"><tr><th>The answers of all chapters</th><th></th><th>{BEARS}</th><th>all</th></tr>\n{rows}</table></div>'
-            f'<p class="judged">How many checks say yes/NO/unclear: {BEARS}, those that the answer stands on, and all. <a href="#method">Method</a> has the rule.</p>')
+                     + "".join(f"<td>{told_counts(section, found)}</td>" for found in (section.bearing(), section.checks)) + "</tr>" for section in sections)
+    return (f'<div class="wide"><table class="answers"><tr><th>The answers of all chapters</th><th></th><th>checks it stands on ({BEARS})</th><th>all checks</th></tr>\n{rows}</table></div>'
+            '<p class="judged">What the checks say. <a href="#method">Method</a> has the rule by which they make an answer confirmed, unclear or contradicted.</p>')
+
+
+def told_counts(section, found):
+    """What these checks say, and whether that decides nothing."""
+    words = [f"{count} {word}" for count, word in zip(section.counts(found), labs.AGREES.values()) if count]
+    return ", ".join(words + ["disturbed"] * bool(section.disturbed and not section.virtual))
 
 
 def measured_again(page, found):
@@ -305,16 +313,23 @@ def measured_again(page, found):
             + "</section>\n")
 
 
+def begun(section, number, check):
+    """A check's beginning; a link leads to all of it."""
+    text = labs.short(check["text"])
+    more = f' <a href="#{section.name}-check-{number}">...</a>' if text != check["text"] else ""
+    return f"{mark(section, check)}{text_of(text.removesuffix(' ...') if more else text)}{more}"
+
+
 def summary(sections):
     """All checks that fail or cannot tell, and all that is not checked, in one place."""
     count = sum(len(section.checks) for section in sections)
-    found = {"disagree": [(section, mark(section, check) + check["text"]) for section in sections for check in section.checks if check["agrees"] is False],
-             "are unclear": [(section, mark(section, check) + check["text"]) for section in sections for check in section.checks if check["agrees"] is None],
-             "": [(section, f"{what}: {why}.") for section in sections for what, why in section.unjudged]}
+    found = {words: [(section, begun(section, number, check)) for section in sections for number, check in enumerate(section.checks, 1) if section.counted(check) is agrees]
+             for words, agrees in (("disagree", False), ("are unclear", None))}
+    found[""] = [(section, text_of(f"{what}: {why}.")) for section in sections for what, why in section.unjudged]
     lists = []
     for words, texts in found.items():
         items = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a><ul>{"".join(mine)}</ul></li>' for section in sections
-                        if (mine := [f"<li>{text_of(text)}</li>" for one, text in texts if one is section]))
+                        if (mine := [f"<li>{text}</li>" for one, text in texts if one is section]))
         head = f"{len(texts)} of {count} checks {words}" if words else f"{len(texts)} comparisons with published figures are not judged"
         lists.append(f"<details><summary>{head}</summary><ul>{items}</ul></details>" if texts else f"<p>{head}</p>")
     met = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a>: {section.line_ns[0]} to {section.line_ns[1]} ns</li>'
@@ -342,7 +357,7 @@ def write(sections, lab, out):
                    for name in hero.FIVE if name in named)
     again = repeated.rows(named, lab.apart())
     body = "\n".join(page.section(number, section) for number, section in enumerate(sections, 1))
-    method = METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats), hosts=lab.hosts(), near=near.NEAR, points=near.POINTS, ties=trips.TIES,
+    method = METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats), hosts=lab.hosts(), near=near.NEAR, points=near.POINTS, ties=trips.tie_rule(lab.handoff_us),
                            bears=BEARS, undecided=UNDECIDED)
     links = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a></li>' for section in sections)
     with open(os.path.join(out, "index.html"), "w", encoding="utf-8") as file:
@@ -356,7 +371,8 @@ def write(sections, lab, out):
     write_json(os.path.join(out, "machine.json"), lab.machine.data() | {"repeated": again, "repeated_told": [
         [f"{us[name]:.1f}" for us in row["found"].values() for name in us] + [f"{row['ratio']:.2f}"] for row in again]})
     for section in sections:
-        document = {key: getattr(section, key) for key in ("title", "question", "answer", "why", "data", "checks", "disturbed", "line_ns")}
+        document = {key: getattr(section, key) for key in ("title", "question", "answer", "why", "data", "disturbed", "line_ns")}
+        document["checks"] = section.told_checks()
         document["verdict"] = section.told_verdict()
         document["told"] = section.told()
         document["counts"] = {name: dict(zip(labs.AGREES.values(), section.counts(found)), all=len(found)) for name, found in
@@ -364,6 +380,6 @@ def write(sections, lab, out):
         document["parts"] = [[what for what in part if not callable(what)] for part in section.parts if part[0] != "graph"]
         document["pictures"] = [[title, os.path.relpath(lab.graph(graph), labs.ROOT), list(labels.values())] for kind, title, graph, labels in
                                 (part for part in section.parts if part[0] == "graph")]
-        document["compared"] = section.compared
+        document["compared"] = section.told_compared()
         document["unjudged"] = section.unjudged
         write_json(os.path.join(out, section.name + ".json"), document)

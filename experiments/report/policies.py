@@ -13,7 +13,7 @@ PLACES = ((0.2, 20000), (0.5, 20000), (0.8, 20000), (0.5, 5000), (0.5, 80000))  
 PLACES_QUICK = PLACES[::2]
 BUDGETS = (5, 10, 20, 50, 100, 200, 500)
 BUDGETS_QUICK = (10, 50, 200)
-SWITCH_US = 6.5  # of the costs `modern`
+SWITCH_US = 6.5  # thread_switch of the costs `modern` (platform/sim/costs.c)
 TOO_MUCH_US = (20, 100)
 PAUSES = 0.5  # load, up to which threads have pauses
 KINDS = {"equal": {"work_us": 50}, "unequal": {"work_us": 50, "tail": 8}}
@@ -23,6 +23,7 @@ WAYS = {
     "by a budget of 30 us": {"policy": "time", "budget_us": 30, "checkpoints": sweeps.PIECES},
     "regular mode": {"policy": "regular"},
 }
+WAIT = {"work_us": 50, "wait_us": 100}
 WAITING = {
     "leaves the driver when it waits, goes on on a thread": {"policy": "implicit"},
     "... and goes on in the driver": {"policy": "implicit", "resume": "driver"},
@@ -45,6 +46,7 @@ def run(lab):
         "long and short, has waited for its answer on the average is what policies are compared by. The report of 1994 describes the policies and "
         "measures none: no figure here is published, and all checks of this chapter are the project's own."
     )
+    section.text(source_of_switch(lab))
     with sweeps.Sweep(lab) as sweep:
         break_even(section, sweep)
         budgets(section, sweep)
@@ -56,6 +58,17 @@ def run(lab):
     section.data["real"] = real.compare(section, lab)
     section.text("On real hosts only the sign is compared, of so much work: where their break-even lies is not measured.")
     return section
+
+
+def source_of_switch(lab):
+    """Where the simulator's cost of a switch comes from, and what this machine's would change."""
+    words = (f"The {SWITCH_US} us are of the simulator's preset `modern`, which was taken from round trips by `udptest --cores 0,0` on a virtual machine of 2026: an assumption "
+             "here, not fitted to this run. ")
+    if lab.handoff_us:
+        words += (f"In this run a message that is handed off reaches its protocol after {lab.handoff_us:.2f} us, on one core (the chapter on handoffs). A round trip pays more than that, "
+                  "because the thread also goes back to sleep (one core, with and without a handoff: the chapter on fragmentation). ")
+    return words + (f"The rule's break-even, below, grows with the root of T: with {PLACES[0][1]} short questions a second it is " + ", and ".join(
+        f"{rule_us(PLACES[0][1], us):.0f} us of work for {us:.2f} us" for us in (lab.handoff_us, SWITCH_US) if us) + ".")
 
 
 def of(results, key):
@@ -92,9 +105,9 @@ def works(lab):
     return WORKS_QUICK if lab.quick else WORKS
 
 
-def rule_us(shorts):
+def rule_us(shorts, switch_us=SWITCH_US):
     """Where a handoff costs what it saves: short questions come at this rate, and each that meets the work waits half of it."""
-    return math.sqrt(2 * SWITCH_US / shorts * 1e6)
+    return math.sqrt(2 * switch_us / shorts * 1e6)
 
 
 def fits_rule(row):
@@ -298,9 +311,9 @@ def judge_budgets(section, rows):
         "Rule of thumb. Is all work of an edge about the same? Then do not use a budget: leave it in the driver below the "
         "break-even, and mark the edge above it; a budget shorter than the work makes each request pay for both. Is it unequal, "
         "or unknown? Then take a budget between the break-even sqrt(2 T / s) and four times that, not below the work of the "
-        "usual request, and call xk_checkpoint in whatever may take longer. T is what `xk bench handoff` says of this machine, "
-        "s how many other messages come in a second. Longer rather than shorter: what was handed off waits for the longest "
-        "that was, so what is nearly done had better stay."
+        "usual request, and call xk_checkpoint in whatever may take longer. T is what a handoff adds to a round trip on one core of your "
+        "machine (`xk bench handoff` has the part until the message arrives, a least value), s how many other messages come in a "
+        "second. Longer rather than shorter: what was handed off waits for the longest that was, so what is nearly done had better stay."
     )
 
 
@@ -371,8 +384,18 @@ def waits_of_short(rows):
     return next(of(row["runs"], "short_p50_us") for row in rows if (row["kind"], row["policy"]) == ("equal", "none"))
 
 
+def tell_overload(section, runs):
+    """Why requests wait so long in regular mode."""
+    asked, most = sweeps.work_rate(WAIT["work_us"], 0.5), 1e6 / (WAIT["work_us"] + WAIT["wait_us"])
+    section.text(
+        f"In regular mode the one input thread waits with its request, and carries no other message meanwhile: of {asked} requests a second it can answer at most {most:.0f}, "
+        f"and answers {labs.spread(of(runs, 'worked_per_s'), 0)}. The queue before it fills, and {sum(run['full'] for run in runs)} frames find it full and are lost. "
+        "The times are what a full queue holds, not what a switch costs; more input threads would wait at the same time."
+    )
+
+
 def waiting(section, sweep):
-    points = [dict(way, work_us=50, wait_us=100) for way in WAITING.values()]
+    points = [dict(way, **WAIT) for way in WAITING.values()]
     found = section.data["waiting"] = dict(zip(WAITING, sweep.of(points, 0.92, 1)))
     section.table(
         "Requests that wait 100 us, as for a disk, and then are 50 us of work; load 50 %, microseconds",
@@ -381,6 +404,7 @@ def waiting(section, sweep):
           f"{sum(run['thread_switches'] for run in runs) / sum(run['works'] for run in runs):.2f}")
          for name, runs in found.items()],
     )
+    tell_overload(section, found["regular mode"])
     thread, mark = (of(found[name], "work_mean_us") for name in list(WAITING)[::3])
     section.check(
         thread["high"] < mark["low"],

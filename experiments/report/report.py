@@ -81,7 +81,7 @@ def tell(sections, lab):
     for section in sections:
         print(f"\n{section.title}: {section.told_verdict()}: {section.told()}\n")
         for check in section.checks:
-            print(f"  {labs.AGREES[check['agrees']]:7} {check['text']}")
+            print(f"  {labs.AGREES[section.counted(check)]:7} {check['text']}")
 
 
 def commit():
@@ -130,7 +130,7 @@ def main():
         os.stat(os.path.join(lab.build, "xk"))  # a wrong directory must not cost what was measured with another one
         about = {"commit": commit(), "quick": options.quick, "repeats": options.repeats, "cores": options.cores, "link": options.link or "none"}
         first = {"date": datetime.datetime.now().astimezone().isoformat(" ", "minutes"), "command": command_of(options), "brief": options.brief,
-                 "only": options.only}
+                 "only": options.only, "processor": machines.processor()}
         lab.journal = kept or journal.Journal(os.path.join(options.out, "measured.jsonl"), about, first, options.resume)
         lab.measures = kept is None
         lab.about = dict(lab.journal.about)

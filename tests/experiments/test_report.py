@@ -99,11 +99,14 @@ def check_page(out):
 
 def check_verdict(name, document, text):
     """What bears the answer decides how it is marked; what fails is not given as the answer."""
-    everything = [check["agrees"] for check in document["checks"]]
     line = document["line_ns"]
     jumped = line is not None and line[1] > labs.JUMP * line[0]
+    counted = [None if check["across"] and jumped else check["by_figures"] for check in document["checks"]]
+    everything = [check["agrees"] for check in document["checks"]]
+    tell(everything == counted, f"{name}: what is across cores is unclear where a cache line's time jumped", f"{everything}, not {counted}")
     bearing = [check for check in document["checks"] if check["bears"]] or document["checks"]
-    agrees = [None if check["across"] and jumped else check["agrees"] for check in bearing]
+    agrees = [check["agrees"] for check in bearing]
+    tell(document["counts"]["all"] == {word: everything.count(each) for each, word in labs.AGREES.items()} | {"all": len(everything)}, f"{name}: its counts")
     wanted = "confirmed" if set(everything) == {True} else "confirmed in part"
     if None in agrees or 2 * everything.count(True) < len(everything):
         wanted = "unclear"
@@ -111,9 +114,9 @@ def check_verdict(name, document, text):
         wanted = "contradicted"
     if document["disturbed"] and name != "policies":
         wanted = "unclear"
-    marked = [f"{'○' if check['across'] and jumped else '●'} {shown(check['text'])}" for check in bearing]
+    marked = [f"● {'○ (%s) ' % labs.AGREES[check['by_figures']] if check['across'] and jumped else ''}{shown(check['text'])}" for check in bearing]
     tell(all(words in text for words in marked), f"{name}: the checks that its answer stands on are marked", str([words for words in marked if words not in text]))
-    marked = bool(re.search("A check failed: |More checks disagree", text[max(0, text.find(shown(document["answer"])) - 2000):text.find(shown(document["answer"]))]))
+    marked = bool(re.search("Of the [0-9]+ checks that the answer stands on, |Of all [0-9]+ checks of the chapter, ", text[max(0, text.find(shown(document["answer"])) - 2000):text.find(shown(document["answer"]))]))
     tell(document["verdict"] == wanted and (marked or wanted != "contradicted"), f"{name}: its answer is marked {wanted}", document["verdict"])
 
 
@@ -311,14 +314,15 @@ def check_acks(out):
 
 def check_pairs():
     """Differences in two repetitions, beside published ones: their sign decides, of ties how far they are apart; a zero in one decides nothing."""
-    for was_us, more_us, wanted in ((40, (1, 2), True), (40, (-1, -2), False), (40, (0, 2), None), (40, (0, -2), None), (-40, (-1, -2), True), (-40, (0, 2), None),
-                                    (trips.TIE_US - 1, (-1, 2), True), (trips.TIE_US - 1, (-11, -12), False), (trips.TIE_US - 1, (1, 12), None)):
+    for was_us, more_us, handoff_us, wanted in ((40, (1, 2), 6, True), (40, (-1, -2), 6, False), (40, (0, 2), 6, None), (40, (0, -2), 6, None), (-40, (-1, -2), 6, True),
+                                                (-40, (0, 2), 6, None), (11, (-1, 1), 6, None), (10, (-1, 1), 6, True), (10, (-3, -4), 6, False), (10, (1, 3), 6, None),
+                                                (10, (-1, 1), 2, None), (10, (-1, 1), None, None)):
         documents = [{"machine": {}, "runs": [{"mode": "regular", "threads": threads, "size": 1, "rtt_ns": {"p50": 1000 * us}}
                                               for threads, us in ((1, 100 + more), (2, 100))]} for more in more_us]
         section = labs.Section("name", "title", "question")
-        trips.judge_orders(section, labs.Trips(documents, "here"), {("regular", "-", 1): "one", ("regular", "-", 2): "two"}, (1,),
+        trips.judge_orders(section, labs.Trips(documents, "here", handoff_us=handoff_us), {("regular", "-", 1): "one", ("regular", "-", 2): "two"}, (1,),
                            {("regular", "-", 1): (500 + was_us,), ("regular", "-", 2): (500,)})
-        tell(section.checks[0]["agrees"] is wanted, f"a pair of rows: published {was_us:+d} us, here {more_us}", str(section.checks))
+        tell(section.checks[0]["agrees"] is wanted, f"a pair of rows: published {was_us:+d} us, here {more_us}, a handoff {handoff_us} us", str(section.checks))
 
 
 def check_shapes():
@@ -333,7 +337,19 @@ def check_shapes():
 
 
 def check_jumps():
+    """A jump makes checks across cores unclear, in every count and row; and it is said which checks contradict."""
     section = labs.Section("name", "title", "question")
+    section.compare("a time", "2", "1", False, bears=True, across=True)
+    section.check(False, "A count.", bears=True)
+    section.check(True, "A sum.")
+    for line, counts, row, words in ((None, [1, 2, 0], "NO", "Of the 2 checks that the answer stands on, 2 say NO: a time: 2; published 1. A count. Of all 3 checks of the chapter, 2 say NO and 1 yes."),
+                                     ([66, 350], [1, 1, 1], "unclear", "Of the 2 checks that the answer stands on, 1 says NO: A count.")):
+        section.line_ns = line
+        found = section.counts(), section.told_compared()[0][-1], section.contradiction()
+        tell(found == (counts, row, words), f"what checks say: {line}", str(found))
+    tell([check["agrees"] for check in section.told_checks()] == [None, False, True] and [check["by_figures"] for check in section.told_checks()] == [False, False, True],
+         "... and what their figures say")
+    tell(labs.short("Short.") == "Short." and labs.short("a b: " + 30 * "word, 1 ", 40) == "a b: word, 1 word, 1 word, 1 word, 1 ...", "a text is shortened", labs.short("a b: " + 30 * "word, 1 ", 40))
     for line, wanted in ((None, False), ([66, 90], False), ([66, 350], True)):
         section.line_ns = line
         tell(section.jumped() is wanted, f"a jump of the cache line: {line}")
