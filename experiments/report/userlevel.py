@@ -274,7 +274,7 @@ def features(section, found, model):
     section.table("What the paper says of its figures 5 to 8", ("", "in the simulator", f"here, up to {SIZES[-1]} bytes"),
                   [(one["text"], labs.AGREES[one["agrees"]], labs.AGREES[here[one["name"]][0]] if one["name"] in here else "-") for one in model["features"]],
                   judged="each answer", unjudged=f"the rows without an answer here: BIP carries at most a frame, {SIZES[-1]} bytes, and MB/s and us are those "
-                  "of another machine; no other way of sending begins at 256 bytes here, so BIP can have no knee; and that a card's fetching bounds what goes one way, which the model has by construction")
+                  "of another machine; and what the model has by construction: that a card's fetching bounds what goes one way, and BIP's knee at 256 bytes, where no other way of sending begins here")
     section.compare("the sawtooth of GM and GM+, one way (figure 5)",
                     f"at its one step that was measured, from {FRAGMENT} bytes, a fragment here, to {MORE}, bandwidth becomes {teeth or 'an unknown number of'} times as much",
                     "teeth of 4 KB, and none of BIP's", "one step is no sawtooth, and BIP carries no message that is longer than a frame. In the simulator four teeth are judged")

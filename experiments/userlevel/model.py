@@ -130,15 +130,15 @@ def copies(fitted):
 
 
 def features(bandwidths, sent_once):
-    """What the paper says of its figures 5 to 8: (a name, in words, whether the model agrees). sent_once: GM's half round trips without acknowledgements."""
+    """
+    What the paper says of its figures 5 to 8: (a name, in words, whether the model agrees). sent_once: GM's half round trips without
+    acknowledgements. Not BIP's knee at 256 bytes: where it begins to fetch, and both costs of a byte, are given.
+    """
     def rate(name, way, size):
         return bandwidths[name][way][size]
 
     def half_ns(name, size):
         return 1e9 * size / rate(name, "ping_pong", size)
-
-    def byte_ns(name, less, more):
-        return (1e9 * more / rate(name, "one_way", more) - 1e9 * less / rate(name, "one_way", less)) / (more - less)
 
     small = [size for size in SIZES if size <= SMALL]
     usable = [size for size in SIZES if 4096 <= size <= 10240]
@@ -146,7 +146,6 @@ def features(bandwidths, sent_once):
     return [
         ("small", "One way, up to 256 bytes GM is below GM+ and BIP.",
          all(rate("GM", "one_way", size) < rate(other, "one_way", size) for other in ("GM+", "BIP") for size in small)),
-        ("knee", "One way, BIP has a knee at 256 bytes.", byte_ns("BIP", 128, 256) > 1.2 * byte_ns("BIP", 512, 1024)),
         ("usable", "One way, from 4 to 10 KB GM and GM+ are above BIP.",
          all(rate(name, "one_way", size) > rate("BIP", "one_way", size) for name in ("GM", "GM+") for size in usable)),
         ("sawtooth", "One way, GM and GM+ have a sawtooth of 4 KB, and BIP has none.",
