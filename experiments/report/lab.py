@@ -397,7 +397,10 @@ class Section:
         """The answer, but what the run contradicts is not given as one."""
         if self.verdict() is False:
             return f"{self.contradiction()} (Measured: {self.answer}){' ' * bool(self.why)}{self.why}"
-        return self.answer + (" (Other programs disturbed this measurement.)" if self.disturbed and self.verdict() is None else "")
+        if self.verdict() is None and self.disturbed:
+            return f"{self.answer} (Other programs disturbed this measurement.)"
+        undecided = sum(not self.decides(check) for check in self.bearing())
+        return self.answer + f" (Of the {len(self.bearing())} checks that this stands on, {undecided} cannot tell, because a cache line's time jumped.)" * bool(undecided)
 
 
 def fail(words):

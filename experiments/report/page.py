@@ -87,7 +87,7 @@ section { border-top: 1px solid var(--line); padding: .8rem 0 .3rem; }
 code { display: inline-block; max-width: 100%; overflow-x: auto; white-space: nowrap; vertical-align: bottom; }
 section > p { margin: .3rem 0; } .five li { margin: .35rem 0; }
 .verdict { font-size: .78rem; font-weight: 600; border: 1px solid; border-radius: .8em; padding: .05em .6em; white-space: nowrap; }
-table.answers td { text-align: left; } table.answers td + td + td { text-align: right; white-space: nowrap; padding: .18em .3em; }
+table.answers td { text-align: left; } table.answers td + td + td { text-align: right; white-space: nowrap; padding: .18em .3em .18em 1em; }
 .confirmed, .yes { color: #1a7f37; } .contradicted, .no { color: #c5302b; } .unclear { color: #9a6700; }
 @media (prefers-color-scheme: dark) { .confirmed, .yes { color: #4ac26b; } .contradicted, .no { color: #ff7b72; } .unclear { color: #d29922; } }
 .wide { overflow-x: auto; }
@@ -114,7 +114,7 @@ figure.graph { display: inline-block; vertical-align: top; margin-right: 2rem; }
   figure, figure.graph { overflow-x: auto; margin-right: 0; max-width: 100%; } figure svg { max-width: none; } .narrow svg { max-width: 100%; } figcaption { position: sticky; left: 0; }
   label { display: block; cursor: pointer; } label::before { content: "\\25b8  "; } #contents:checked + label::before { content: "\\25be  "; }
   #contents:focus-visible + label { outline: 2px solid; } #contents:not(:checked) ~ * { display: none; } #contents:not(:checked) + label { display: block; }
-  .verdict { white-space: normal; display: inline-block; max-width: 100%; } table.answers { font-size: .8rem; } table.answers td + td + td { white-space: normal; } .answers .verdict { border: 0; padding: 0; }
+  .verdict { white-space: normal; display: inline-block; max-width: 100%; } table.answers { font-size: .8rem; } table.answers td + td + td { white-space: normal; padding-left: .3em; } .answers .verdict { border: 0; padding: 0; }
   .broad { display: none; } .narrow { display: block; } nav ol { columns: 1; } ul.five { padding-left: 1.1rem; } details > *:not(summary) { margin-left: 0; } }
 @media print { html { font-size: 10px; } nav, section details { display: none; } body { display: block; } section { break-inside: avoid; } }
 """
@@ -298,7 +298,7 @@ def answers(sections):
 
 def told_counts(section, found):
     """What these checks say, and whether that decides nothing."""
-    words = [f"{count} {word}" for count, word in zip(section.counts(found), labs.AGREES.values()) if count]
+    words = [f"{count}\u00a0{word}" for count, word in zip(section.counts(found), labs.AGREES.values()) if count]
     return ", ".join(words + ["disturbed"] * bool(section.disturbed and not section.virtual))
 
 

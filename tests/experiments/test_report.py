@@ -347,6 +347,10 @@ def check_jumps():
         section.line_ns = line
         found = section.counts(), section.told_compared()[0][-1], section.contradiction()
         tell(found == (counts, row, words), f"what checks say: {line}", str(found))
+    other = labs.Section("name", "title", "question")
+    other.answer, other.line_ns = "Answer.", [66, 350]
+    other.check(True, "a time", bears=True, across=True)
+    tell(other.told() == "Answer. (Of the 1 checks that this stands on, 1 cannot tell, because a cache line's time jumped.)", "an answer that a jump makes unclear", other.told())
     tell([check["agrees"] for check in section.told_checks()] == [None, False, True] and [check["by_figures"] for check in section.told_checks()] == [False, False, True],
          "... and what their figures say")
     tell(labs.short("Short.") == "Short." and labs.short("a b: " + 30 * "word, 1 ", 40) == "a b: word, 1 word, 1 word, 1 word, 1 ...", "a text is shortened", labs.short("a b: " + 30 * "word, 1 ", 40))
