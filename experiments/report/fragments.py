@@ -24,6 +24,7 @@ def run(lab):
     )
     section.data = trips.both_data(found, together)
     section.trips = found, together  # for hero.py
+    lab.handoff_adds_us = together.saved_us(*(("ipp", handoff, 1, published.SIZES[0]) for handoff in ("client", "none")))
     section.text(
         "A datagram and its echo, over UDP, IP and an Ethernet with an MTU of 1500 bytes: 2000 bytes are two fragments, 4000 "
         "three. One input thread in regular mode. In IPP the driver puts fragments together, and hands over (if at all) only "

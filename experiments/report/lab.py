@@ -34,6 +34,7 @@ class Lab:
         self.disturbed = []  # sentences on what makes figures less than they should be
         self.wakes = {}  # by chapter: how long waking a thread on the other core takes by itself, an interval in nanoseconds
         self.handoff_us = None  # a handoff in regular mode, on one core, as table 2 of 1994 has it; None: not measured
+        self.handoff_adds_us = None  # what one adds to the shortest round trip on one core, an interval; None: not measured
         self.lines_ns = []  # a cache line's times between the cores, in the order in which programs measured them
         self.cut_short = ""  # how much was measured before ctrl-C; empty: everything
 

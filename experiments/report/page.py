@@ -357,7 +357,7 @@ def write(sections, lab, out):
                    for name in hero.FIVE if name in named)
     again = repeated.rows(named, lab.apart())
     body = "\n".join(page.section(number, section) for number, section in enumerate(sections, 1))
-    method = METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats), hosts=lab.hosts(), near=near.NEAR, points=near.POINTS, ties=trips.tie_rule(lab.handoff_us),
+    method = METHOD.format(repeats=lab.repeats, confidence=labs.confidence(lab.repeats), hosts=lab.hosts(), near=near.NEAR, points=near.POINTS, ties=text_of(trips.tie_rule(lab.handoff_us)),
                            bears=BEARS, undecided=UNDECIDED)
     links = "".join(f'<li><a href="#{section.name}">{text_of(section.title)}</a></li>' for section in sections)
     with open(os.path.join(out, "index.html"), "w", encoding="utf-8") as file:

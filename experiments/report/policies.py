@@ -64,9 +64,9 @@ def source_of_switch(lab):
     """Where the simulator's cost of a switch comes from, and what this machine's would change."""
     words = (f"The {SWITCH_US} us are of the simulator's preset `modern`, which was taken from round trips by `udptest --cores 0,0` on a virtual machine of 2026: an assumption "
              "here, not fitted to this run. ")
-    if lab.handoff_us:
-        words += (f"In this run a message that is handed off reaches its protocol after {lab.handoff_us:.2f} us, on one core (the chapter on handoffs). A round trip pays more than that, "
-                  "because the thread also goes back to sleep (one core, with and without a handoff: the chapter on fragmentation). ")
+    if lab.handoff_us and lab.handoff_adds_us:
+        words += (f"In this run, on one core, a message that is handed off reaches its protocol after {lab.handoff_us:.2f} us (the chapter on handoffs), and a handoff adds "
+                  f"{labs.spread(lab.handoff_adds_us)} us to a round trip, in which the thread also goes back to sleep (at the client, the chapter on fragmentation). ")
     return words + (f"The rule's break-even, below, grows with the root of T: with {PLACES[0][1]} short questions a second it is " + ", and ".join(
         f"{rule_us(PLACES[0][1], us):.0f} us of work for {us:.2f} us" for us in (lab.handoff_us, SWITCH_US) if us) + ".")
 

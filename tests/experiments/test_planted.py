@@ -158,7 +158,7 @@ def made(name, about, kept, earlier):
     record.kept = kept
     lab = labs.Lab("build", about.about["cores"], about.about["quick"], about.about["repeats"], brief=about.about["brief"])
     lab.journal, lab.chapter, lab.measures = record, name, False
-    lab.wakes, lab.handoff_us = dict(earlier.wakes), earlier.handoff_us
+    lab.wakes, lab.handoff_us, lab.handoff_adds_us = dict(earlier.wakes), earlier.handoff_us, earlier.handoff_adds_us
     return __import__(name).run(lab), lab
 
 
