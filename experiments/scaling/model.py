@@ -25,12 +25,15 @@ WITHIN = {
 
 MEASURED = {233: 4.0, 400: 3.3, 550: 3.7}  # o_s + o_r of the general layer, relative to the special one's, by MHz
 PREDICTED = {233: 3.30, 550: 2.39, 5000: 2.12}  # the same, by the model
-SHARES = {233: (0.21, 0.11), 550: (0.34, 0.25), 5000: (0.65, 0.53)}  # of I/O in o_s + o_r: special, general
+SHARES_MEASURED = {233: (0.21, 0.11), 550: (0.34, 0.25)}  # of I/O in o_s + o_r, in section 3.1: special, general
+SHARES_PREDICTED = {5000: (0.65, 0.53)}  # in section 3.2
+SHARES = SHARES_MEASURED | SHARES_PREDICTED
 CYCLES_PER_BYTE = 1.65  # of the special layer's long messages
 BUDGET = 10240  # instructions that a page of 4096 bytes is worth, of a processor that is fast enough
 REGISTERED_US = 10  # about what a page's registration with the card took
 REGISTERED_CYCLES, REGISTERED_MB = 3, 133  # about, a byte and a second, of registering more than 64 KB at 400 MHz, which "approaches copying cost"
-YEAR, MEMORY_GROWTH, CLOCK_GROWTH = 2000, 0.35, 0.40  # of the measurements; a year, of STREAM's memory bandwidth and of the clock
+MEMORY_GROWTH, CLOCK_GROWTH = 0.35, 0.40  # a year, of STREAM's memory bandwidth and of the clock
+YEAR, AVAILABLE_MHZ, PREDICTED_YEAR = 2000, 1000, 2005  # when it was written, the processors of that time, and what it predicts for
 PAGE = 4096
 CPI = 2.0  # which the paper assumes for page tables, "consistent with" those of both layers
 
