@@ -596,8 +596,8 @@ def judge(section, data):
         section.compare(f"o_s + o_r of {name}, relative to {SPECIAL}'s, wherever between o_s and g it is", low_high(found, 2), then, near.within(found, *EXPECTED), bears=True)
     sent = {name: labs.spread(spread_of(found, "os", 1000), 2) for name, found in data["parameters"].items()}
     section.answer = (
-        f"To send a request takes {sent[SPECIAL]} us on Ethernet, {sent[GENERAL]} on our own UDP/IP, and {sent[KERNEL]} on Linux's UDP. What receiving adds cannot be told, but is at most "
-        f"g - o_s. So o_s + o_r over Linux's UDP is {low_high(ratio[KERNEL])} times that on Ethernet, and over our own UDP/IP {low_high(ratio[GENERAL])} times, over all repetitions: "
+        f"To send a request takes {sent[SPECIAL]} us on Ethernet, {sent[GENERAL]} on our own UDP/IP, and {sent[KERNEL]} on Linux's UDP. What receiving adds cannot be told, "
+        f"but o_s + o_r is at most a message's share of a long burst: {low_high(ratio[KERNEL])} times that on Ethernet over Linux's UDP, {low_high(ratio[GENERAL])} over our own UDP/IP, in all repetitions, "
         f"a range and no figure. The paper measured {min(model.MEASURED.values())} to {max(model.MEASURED.values())} times in {model.YEAR}, and predicted {EXPECTED[0]} to {EXPECTED[1]} for {model.PREDICTED_YEAR}.")
     inside = in_kernel(data)
     section.why = (f"({inside['median']:.0%} of sending over Linux's UDP passes in system calls, while the special layer's operations on an I/O bus are gone; "
