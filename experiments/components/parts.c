@@ -2,7 +2,8 @@
  * parts.c - the parts of a round trip between two hosts, each by itself: what a frame's way through memory or through Linux's
  * network takes where nobody sleeps, signalling an eventfd, waking a thread by it.
  *
- * Prints each of several blocks' average for one way, in nanoseconds. parts.py adds them up.
+ * Prints the median of each of several blocks for one way, in nanoseconds: medians, because the round trips that parts.py
+ * sets beside the sum of the parts are medians. A mean also has what other programs take.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -20,6 +21,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,6 +41,8 @@ enum {
 	PARTS_PATIENCE_NS = 1000000000,
 	PARTS_TRIES = 500, /* of the first frame: an interface takes a while to come up */
 	PARTS_TRY_NS = 10000000,
+	PARTS_RING_FRAME = 2048,
+	PARTS_RING_FRAMES = 512,
 };
 
 enum parts_kind { PARTS_MEMORY, PARTS_BELL, PARTS_WAKE, PARTS_PACKET, PARTS_TAP };
@@ -57,7 +61,7 @@ static const struct options_option parts_options[] = {
 	  "memory: one core copies a frame into shared memory, and the other reads it; both spin (memory)\n"
 	  "bell: eventfd, with nobody listening\n"
 	  "wake: eventfd, from its ringing until a thread that slept on it runs\n"
-	  "packet: from one packet socket to the other, through Linux, by one thread that spins\n"
+	  "packet: from one packet socket to the other's ring, through Linux; both ends spin\n"
 	  "tap: from one tap interface to the other, likewise",
 	  0, 0, parts_kinds },
 	{ "cores", OPTIONS_NUMBERS, offsetof(struct parts_options, cores), "A,B", "of the two ends (0,1)", 0, 1023,
@@ -87,6 +91,45 @@ parts_fail(const char *what, const char *advice)
 	return -1;
 }
 
+#ifndef PACKET_IGNORE_OUTGOING
+#define PACKET_IGNORE_OUTGOING 23
+#endif
+
+/* ---- blocks ---- */
+
+static int
+parts_compare(const void *one, const void *other)
+{
+	uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Times once(context) in blocks, with one reading of the clock each. ways: how many it takes. Returns 0, or -1 if one failed. */
+static int
+parts_time(const struct parts_options *o, bool (*once)(void *context), void *context, unsigned ways, double *ns)
+{
+	uint64_t *took = calloc(o->rounds, sizeof(*took));
+	bool good = took != NULL;
+
+	for (unsigned block = 0; block < PARTS_BLOCKS && good; block++) {
+		uint64_t before_ns = clock_system_ns();
+
+		for (uint64_t i = 0; i < o->rounds && good; i++) {
+			uint64_t now_ns;
+
+			good = once(context);
+			now_ns = clock_system_ns();
+			took[i] = now_ns - before_ns;
+			before_ns = now_ns;
+		}
+		qsort(took, o->rounds, sizeof(*took), parts_compare);
+		ns[block] = (double)took[o->rounds / 2] / ways;
+	}
+	free(took);
+	return good ? 0 : -1;
+}
+
 /* ---- memory ---- */
 
 /* A slot for a frame in each direction. The number of the frame that is in it is written last. */
@@ -99,6 +142,7 @@ struct parts_memory {
 	const struct parts_options *options;
 	struct parts_slot slots[2];
 	uint8_t frame[PARTS_FRAME_MAX];
+	uint64_t number;      /* of the last frame that was sent */
 	_Atomic uint64_t sum; /* of all that was read: keeps the compiler from dropping the reads */
 	_Atomic bool failed;
 };
@@ -152,12 +196,25 @@ parts_answer(void *argument)
 	return NULL;
 }
 
+static bool
+parts_memory_exchange(void *context)
+{
+	struct parts_memory *memory = context;
+	uint64_t sum = 0;
+	bool good;
+
+	parts_put(memory, 0, ++memory->number);
+	good = parts_take(memory, 0, memory->number, &sum);
+	atomic_store_explicit(&memory->sum, sum, memory_order_relaxed);
+	return good;
+}
+
 static int
 parts_memory(const struct parts_options *o, double *ns)
 {
 	static struct parts_memory memory;
-	uint64_t number = 0, sum = 0;
 	pthread_t answerer;
+	int status;
 
 	memory.options = o;
 	if (!parts_pin(o->cores.value[0]))
@@ -165,43 +222,31 @@ parts_memory(const struct parts_options *o, double *ns)
 	errno = pthread_create(&answerer, NULL, parts_answer, &memory);
 	if (errno != 0)
 		return parts_fail("a second thread", "");
-	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
-		uint64_t begun_ns = clock_system_ns();
-
-		for (uint64_t i = 0; i < o->rounds; i++) {
-			parts_put(&memory, 0, ++number);
-			if (!parts_take(&memory, 0, number, &sum))
-				break;
-		}
-		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)(2 * o->rounds);
-	}
+	status = parts_time(o, parts_memory_exchange, &memory, 2, ns);
 	pthread_join(answerer, NULL);
-	atomic_fetch_add(&memory.sum, sum);
-	return atomic_load(&memory.failed) ? -1 : 0;
+	return status;
 }
 
 /* ---- bells and sleepers ---- */
 
+static bool
+parts_bell_once(void *context)
+{
+	static const uint64_t one = 1;
+
+	return write(*(int *)context, &one, sizeof(one)) == sizeof(one);
+}
+
 static int
 parts_bell(const struct parts_options *o, double *ns)
 {
-	static const uint64_t one = 1;
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
 	if (fd < 0)
 		return parts_fail("an eventfd", "");
 	if (!parts_pin(o->cores.value[0]))
 		return -1;
-	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
-		uint64_t begun_ns = clock_system_ns();
-
-		for (uint64_t i = 0; i < o->rounds; i++)
-			if (write(fd, &one, sizeof(one)) != sizeof(one))
-				return parts_fail("an eventfd", "");
-		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)o->rounds;
-	}
-	close(fd);
-	return 0;
+	return parts_time(o, parts_bell_once, &fd, 1, ns) == 0 ? 0 : parts_fail("an eventfd", "");
 }
 
 /* Two threads that ring each other's bells, and sleep as drivers do. */
@@ -244,6 +289,12 @@ parts_ring_back(void *argument)
 	return NULL;
 }
 
+static bool
+parts_wake_exchange(void *context)
+{
+	return parts_ring(context, 1) && parts_sleep(context, 0);
+}
+
 static int
 parts_wake(const struct parts_options *o, double *ns)
 {
@@ -265,98 +316,174 @@ parts_wake(const struct parts_options *o, double *ns)
 	errno = pthread_create(&other, NULL, parts_ring_back, &sleepers);
 	if (errno != 0)
 		return parts_fail("a second thread", "");
-	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
-		uint64_t begun_ns = clock_system_ns();
-
-		for (uint64_t i = 0; i < o->rounds; i++)
-			if (!parts_ring(&sleepers, 1) || !parts_sleep(&sleepers, 0))
-				return parts_fail("an eventfd", "");
-		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)(2 * o->rounds);
-	}
+	if (parts_time(o, parts_wake_exchange, &sleepers, 2, ns) != 0)
+		return parts_fail("an eventfd", "");
 	pthread_join(other, NULL);
 	return atomic_load(&sleepers.failed) ? -1 : 0;
 }
 
 /* ---- through Linux ---- */
 
-static int
-parts_open_packet(const char *name)
-{
-	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(PARTS_TYPE) };
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(PARTS_TYPE));
+/* An interface, sent to and received from as platform/dpdk's links do. */
+struct parts_interface {
+	const struct parts_options *options;
+	int fd;
+	uint8_t *ring; /* of a packet socket; NULL: a tap, which is read */
+	unsigned next; /* frame of the ring */
+	uint8_t frame[PARTS_FRAME_MAX];
+};
 
+/* Two interfaces: a frame goes out by the first, and a thread at the second sends it back. */
+struct parts_pair {
+	struct parts_interface ends[2];
+	uint32_t number;      /* of the last frame that was sent */
+	uint64_t patience_ns; /* how long it may take */
+	_Atomic bool over, failed;
+};
+
+/* Returns 0, or -1 after a message. */
+static int
+parts_open_packet(struct parts_interface *self, const char *name)
+{
+	static const struct tpacket_req ring = { .tp_block_size = 2 * PARTS_RING_FRAME,
+						 .tp_block_nr = PARTS_RING_FRAMES / 2,
+						 .tp_frame_size = PARTS_RING_FRAME,
+						 .tp_frame_nr = PARTS_RING_FRAMES };
+	static const int version = TPACKET_V2, on = 1;
+	struct sockaddr_ll address = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
+	void *mapped = MAP_FAILED;
+
+	self->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	address.sll_ifindex = (int)if_nametoindex(name);
-	if (fd < 0 || address.sll_ifindex == 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-		parts_fail(name, ": --from and --to name interfaces; packet sockets take root");
-		return -1;
-	}
-	return fd;
+	if (self->fd >= 0 && address.sll_ifindex != 0 &&
+	    setsockopt(self->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on)) == 0 &&
+	    setsockopt(self->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) == 0 &&
+	    setsockopt(self->fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof(ring)) == 0)
+		mapped = mmap(NULL, PARTS_RING_FRAME * PARTS_RING_FRAMES, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd,
+			      0);
+	if (mapped == MAP_FAILED || bind(self->fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+		return parts_fail(name, ": --from and --to name interfaces; packet sockets take root");
+	self->ring = mapped;
+	return 0;
 }
 
+/* Returns 0, or -1 after a message. */
 static int
-parts_open_tap(const char *name)
+parts_open_tap(struct parts_interface *self, const char *name)
 {
 	struct ifreq request = { .ifr_flags = IFF_TAP | IFF_NO_PI };
-	int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 
+	self->fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-	if (fd < 0 || ioctl(fd, TUNSETIFF, &request) != 0) {
-		parts_fail(name, ": --from and --to name taps that nobody uses; /dev/net/tun takes root");
-		return -1;
-	}
-	return fd;
+	if (self->fd < 0 || ioctl(self->fd, TUNSETIFF, &request) != 0)
+		return parts_fail(name, ": --from and --to name taps that nobody uses; /dev/net/tun takes root");
+	return 0;
 }
 
-/* Sends the frame on one interface and takes it from the other. Skips other frames there, also of former numbers. */
-static bool
-parts_carry(int from, int to, uint8_t *frame, size_t size, uint32_t number, uint64_t patience_ns)
+/* Copies a frame that has arrived. Returns its length; 0: none has, or it is longer than any of ours. */
+static size_t
+parts_receive(struct parts_interface *self, uint8_t *frame)
 {
-	uint64_t until_ns = clock_system_ns() + patience_ns;
-	uint8_t arrived[PARTS_FRAME_MAX];
-	ssize_t len;
+	struct tpacket2_hdr *slot;
+	size_t len;
 
-	xk_put32(frame + ETH_HLEN, number);
-	if (write(from, frame, size) != (ssize_t)size)
+	if (self->ring == NULL) {
+		ssize_t got = read(self->fd, frame, PARTS_FRAME_MAX);
+
+		return got > 0 ? (size_t)got : 0;
+	}
+	slot = (struct tpacket2_hdr *)(self->ring + self->next * PARTS_RING_FRAME);
+	if ((__atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0)
+		return 0;
+	len = slot->tp_snaplen > PARTS_FRAME_MAX ? 0 : slot->tp_snaplen;
+	memcpy(frame, (uint8_t *)slot + slot->tp_mac, len);
+	__atomic_store_n(&slot->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+	self->next = (self->next + 1) % PARTS_RING_FRAMES;
+	return len;
+}
+
+/* Stores the number of a frame that has arrived. Returns false if none has; skips those that Linux sends. */
+static bool
+parts_arrived(struct parts_interface *self, uint32_t *number)
+{
+	uint8_t frame[PARTS_FRAME_MAX];
+
+	if (parts_receive(self, frame) < PARTS_FRAME_MIN || xk_get16(frame + 12) != PARTS_TYPE)
 		return false;
-	do {
-		len = read(to, arrived, sizeof(arrived));
-		if (len >= PARTS_FRAME_MIN && xk_get16(arrived + 12) == PARTS_TYPE &&
-		    xk_get32(arrived + ETH_HLEN) == number)
-			return true;
-	} while ((len >= 0 || errno == EAGAIN) && clock_system_ns() < until_ns);
-	if (len >= 0 || errno == EAGAIN)
-		errno = ETIMEDOUT;
-	return false;
+	*number = xk_get32(frame + ETH_HLEN);
+	return true;
+}
+
+static bool
+parts_send(struct parts_interface *self, uint32_t number)
+{
+	xk_put32(self->frame + ETH_HLEN, number);
+	return write(self->fd, self->frame, self->options->size) == (ssize_t)self->options->size;
+}
+
+static void *
+parts_echo(void *argument)
+{
+	struct parts_pair *pair = argument;
+	struct parts_interface *self = &pair->ends[1];
+	uint32_t number;
+
+	if (!parts_pin(self->options->cores.value[1]))
+		atomic_store(&pair->failed, true);
+	while (!atomic_load_explicit(&pair->over, memory_order_relaxed))
+		if (parts_arrived(self, &number))
+			parts_send(self, number); /* lost while the interface comes up: asked for again */
+	return NULL;
+}
+
+static bool
+parts_linux_exchange(void *context)
+{
+	struct parts_pair *pair = context;
+	uint64_t until_ns = clock_system_ns() + pair->patience_ns;
+	uint32_t number = ++pair->number, arrived = number - 1;
+
+	if (!parts_send(&pair->ends[0], number))
+		return false;
+	while (!parts_arrived(&pair->ends[0], &arrived) || arrived != number)
+		if (atomic_load(&pair->failed) || clock_system_ns() > until_ns) {
+			errno = ETIMEDOUT;
+			return false;
+		}
+	return true;
 }
 
 static int
 parts_linux(const struct parts_options *o, double *ns)
 {
-	bool tap = o->kind == PARTS_TAP;
-	int from = tap ? parts_open_tap(o->from) : parts_open_packet(o->from);
-	int to = from < 0 ? -1 : tap ? parts_open_tap(o->to) : parts_open_packet(o->to);
-	uint8_t frame[PARTS_FRAME_MAX] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 1 };
-	uint32_t number = 0;
+	static struct parts_pair pair = { .patience_ns = PARTS_TRY_NS };
+	pthread_t other;
+	int status;
 
-	if (from < 0 || to < 0)
-		return -1;
+	for (unsigned i = 0; i < 2; i++) {
+		struct parts_interface *end = &pair.ends[i];
+
+		end->options = o;
+		if ((o->kind == PARTS_TAP ? parts_open_tap : parts_open_packet)(end, i == 0 ? o->from : o->to) != 0)
+			return -1;
+		xk_put48(end->frame, UINT64_C(0x020000000002) - i);
+		xk_put48(end->frame + 6, UINT64_C(0x020000000001) + i);
+		xk_put16(end->frame + 12, PARTS_TYPE);
+	}
 	if (!parts_pin(o->cores.value[0]))
 		return -1;
-	xk_put16(frame + 12, PARTS_TYPE);
-	for (unsigned i = 0; i < PARTS_TRIES && !parts_carry(from, to, frame, o->size, number++, PARTS_TRY_NS); i++)
+	errno = pthread_create(&other, NULL, parts_echo, &pair);
+	if (errno != 0)
+		return parts_fail("a second thread", "");
+	for (unsigned i = 0; i < PARTS_TRIES && !parts_linux_exchange(&pair); i++)
 		usleep(PARTS_TRY_NS / 1000);
-	for (unsigned block = 0; block < PARTS_BLOCKS; block++) {
-		uint64_t begun_ns = clock_system_ns();
-
-		for (uint64_t i = 0; i < o->rounds; i++)
-			if (!parts_carry(from, to, frame, o->size, number++, PARTS_PATIENCE_NS))
-				return parts_fail("a frame did not arrive at --to",
-						  ": are both interfaces up, and on one cable?");
-		ns[block] = (double)(clock_system_ns() - begun_ns) / (double)o->rounds;
-	}
-	close(from);
-	close(to);
-	return 0;
+	pair.patience_ns = PARTS_PATIENCE_NS;
+	status = parts_time(o, parts_linux_exchange, &pair, 2, ns);
+	if (status != 0)
+		parts_fail("a frame did not come back from --to", ": are both interfaces up, and on one cable?");
+	atomic_store(&pair.over, true);
+	pthread_join(other, NULL);
+	return status;
 }
 
 /* ---- the program ---- */
@@ -380,8 +507,8 @@ main(int argc, char **argv)
 	if (o.cores.count != 2 || !machine_has_core((unsigned)o.cores.value[0]) ||
 	    !machine_has_core((unsigned)o.cores.value[1]))
 		return options_misuse(&parts_program, "--cores takes two that this program may use");
-	if (o.kind == PARTS_MEMORY && o.cores.value[0] == o.cores.value[1])
-		return options_misuse(&parts_program, "--kind memory needs two cores");
+	if (o.kind != PARTS_BELL && o.kind != PARTS_WAKE && o.cores.value[0] == o.cores.value[1])
+		return options_misuse(&parts_program, "--kind %s needs two cores", parts_kinds[o.kind]);
 	if (o.kind >= PARTS_PACKET && (o.from == NULL || o.to == NULL))
 		return options_misuse(&parts_program, "--kind %s needs --from and --to", parts_kinds[o.kind]);
 	if (parts_measure[o.kind](&o, ns) != 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """parts.py BUILD - the parts of a round trip on this machine, as in the tables of Thekkath and Levy, for each link and each way of
 waiting. Parts are measured by themselves, except DPDK's device, which is a difference; their sum stands beside the measured round
-trip. Also, how long a driver should poll before it sleeps. With --far, also round trips between two machines. The way between them is
+trip. Everything is measured in several turns, and in each turn a round trip right after its parts. Also, how long a driver should poll before it sleeps. With --far, also round trips between two machines. The way between them is
 not measured by itself: it is part of the difference. --help has the options.
 """
 import argparse
@@ -19,12 +19,12 @@ from programs import Failed, die_with_parent, exit_with, find_and_tell
 
 # Which way a frame takes over each link, and how drivers can wait there.
 LINKS = {"virtio": ("memory", ("poll", "interrupt")), "ring": ("memory", ("poll",)), "tap": ("tap", ("poll", "interrupt")),
-         "af_packet": ("packet", ("poll", "interrupt")), "af_xdp": ("packet", ("poll", "interrupt"))}
+         "af_packet": ("packet", ("poll", "interrupt"))}
 FRAMES = (60, 1514)
 HEADERS = 14 + 20 + 8  # of udptest's frames
 CALL_GRAPH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "graphs", "chantest-direct.dot")
 CALL_HEADERS = 14 + 24 + 20 + 2  # of that graph's
-SPINS = ("interrupt", "2us", "5us", "10us", "20us", "50us", "100us", "200us", "poll")
+SPINS = ("interrupt", "2us", "50us", "poll")
 WORKS = ("0us", "30us")  # of the server on each call
 PATIENCE_S = 120
 # Interfaces that are joined, in a network namespace that goes with the program.
@@ -39,7 +39,7 @@ def middle(values):
     """The median of numbers; of documents of one shape, that of each number in them."""
     if isinstance(values[0], dict):
         return {key: middle([value[key] for value in values if key in value]) for key in values[0]}
-    return statistics.median(values) if isinstance(values[0], (int, float)) else values[0]
+    return values[0] if len(set(values)) == 1 else statistics.median(values)
 
 
 class Parts:
@@ -62,7 +62,7 @@ class Parts:
             raise Failed(done.stderr.strip()[-200:])
         return json.loads(done.stdout)
 
-    def part_ns(self, kind, frame):
+    def part_ns(self, kind, frame=FRAMES[0]):
         """One way, or one bell or wake-up."""
         command = [os.path.join(self.build, "experiments", "components", "parts"), "--kind", kind, "--cores", self.cores, "--json",
                    "--size", str(frame), "--rounds", str(max(100, self.rounds // 10))]
@@ -71,6 +71,10 @@ class Parts:
             command = ["unshare", "-n" if os.geteuid() == 0 else "-rn", "sh", "-c", up, "sh", *command, "--from", "xkpart0",
                        "--to", "xkpart1"]
         return statistics.median(self.told(*command)["ns"])
+
+    def ways_ns(self, kind):
+        """A frame's way, by its length; {}: not measured."""
+        return self.tried(f"{kind} by itself", lambda: {frame: self.part_ns(kind, frame) for frame in FRAMES}) or {}
 
     def device_ns(self, frame, way_ns):
         """What DPDK does one way over virtio, besides what moving the frame takes: half of the round trip that it makes alone."""
@@ -88,13 +92,20 @@ class Parts:
         """Returns the options that say where the two hosts run."""
         return ["--cores", ",".join(self.far.cores), *self.far.of_pair()] if self.far else ["--cores", self.cores]
 
-    def trip_ns(self, program, waiting, ends, *arguments):
-        """The median round trip, and how often the client's driver has slept for each. waiting: a driver's name, or how long it spins."""
+    def trips(self, program, waiting, ends, sizes, *arguments):
+        """
+        The median round trips of messages of these sizes, and how often the client's driver has slept for each. waiting: a driver's name,
+        or how long it spins.
+        """
         how = ("--driver", waiting) if waiting in ("interrupt", "poll") else ("--driver", "adaptive", "--spin", waiting)
         found = self.told(os.path.join(self.build, program), *ends, "--mode", "ipp", "--handoff", "none", *how,
-                          "--rounds", str(self.rounds), "--json", "-", *arguments)
-        run = found["runs"][0]
-        return run["rtt_ns"]["p50"], run["driver_switches"]["client"] / self.rounds
+                          "--rounds", str(self.rounds), "--size", ",".join(map(str, sizes)), "--json", "-", *arguments)
+        return [(run["rtt_ns"]["p50"], run["driver_switches"]["client"] / self.rounds) for run in found["runs"]]
+
+    def call(self, waiting, frames, *arguments):
+        """Calls in such frames, whose replies are empty."""
+        return self.trips("chantest", waiting, self.ends(), [frame - CALL_HEADERS for frame in frames], "--graph", CALL_GRAPH,
+                          "--set", "chantest.reply=0", *arguments)
 
     def tried(self, what, measure, *arguments):
         try:
@@ -103,72 +114,80 @@ class Parts:
             self.missing[what] = str(why)
             return None
 
-    def rows(self, alone):
-        """Every link's parts beside its round trip; alone has the parts."""
+    def row(self, link, driver, alone):
+        """A link's parts beside its round trip, for each length of frames; alone has the parts."""
+        way, ends = ("unknown", self.ends()) if link not in LINKS else (LINKS[link][0], ["--cores", self.cores, "--link", link])
+        found = self.tried(f"{link}, {driver}", self.trips, "udptest", driver, ends, [frame - HEADERS for frame in FRAMES])
         rows = {}
-        links = {link: (way, drivers, ["--cores", self.cores, "--link", link]) for link, (way, drivers) in LINKS.items()}
-        if self.far:
-            links[f"{self.far.links[0]}, {self.far.ends}"] = ("unknown", ("poll", "interrupt"), self.ends())
-        for link, (way, drivers, ends) in links.items():
-            for driver in drivers:
-                for frame in FRAMES:
-                    found = self.tried(f"{link}, {driver}", self.trip_ns, "udptest", driver, ends, "--size", str(frame - HEADERS))
-                    if None in (found, alone[way][frame], alone["device"][frame]):
-                        continue
-                    sleeps = driver == "interrupt"
-                    parts = {"way": alone[way][frame], "device": alone["device"][frame] if link == "virtio" else 0,
-                             "service": alone["service"][frame],
-                             "bell": alone["bell"] if sleeps and way == "memory" else 0,
-                             "wake": alone["wake"] - alone["bell"] if sleeps else 0}
-                    rows[link, driver, frame] = {"link": link, "driver": driver, "frame": frame, "measured_ns": found[0],
-                                                 "parts_ns": {part: 2 * ns for part, ns in parts.items()}}
+        for frame, trip in zip(FRAMES, found or ()):
+            if frame not in alone[way] or frame not in alone["device"]:
+                continue
+            sleeps = driver == "interrupt"
+            parts = {"way": alone[way][frame], "device": alone["device"][frame] if link == "virtio" else 0, "service": alone["service"][frame],
+                     "bell": alone["bell"] if sleeps and way == "memory" else 0,
+                     "wake": alone["wake"] - (alone["bell"] if way == "memory" else 0) if sleeps else 0}
+            rows[link, driver, frame] = {"link": link, "driver": driver, "frame": frame, "measured_ns": trip[0],
+                                         "parts_ns": {part: 2 * ns for part, ns in parts.items()}}
         return rows
 
-    def calls_ns(self, frame):
-        """What both hosts do for a call with such a frame and an empty reply."""
-        def bench(size, *alone):
-            return self.told(os.path.join(self.build, "xk"), "bench", "call", "--graph", CALL_GRAPH, "--size", str(size), "--json", "-",
-                             "--rounds", str(10 * self.rounds), *alone)["call_ns"]
+    def calls_ns(self):
+        """What both hosts do for a call with such a frame and an empty reply, by the frame's length."""
+        def one_way(frame):
+            whole, rig = (self.told(os.path.join(self.build, "xk"), "bench", "call", "--graph", CALL_GRAPH, "--size", str(frame - CALL_HEADERS),
+                                    "--json", "-", "--rounds", str(10 * self.rounds), *alone)["call_ns"] for alone in ((), ("--alone",)))
+            return (whole - rig) / 2
 
-        return sum(bench(size) - bench(size, "--alone") for size in (frame - CALL_HEADERS, 0)) / 2
+        ways = {frame: one_way(frame) for frame in FRAMES}
+        return {frame: ns + ways[FRAMES[0]] for frame, ns in ways.items()}
 
-    def calls(self, alone):
-        """Calls without arguments and with a packet of them, as rows."""
+    def calls(self, driver, alone):
+        """Calls without arguments and with a packet of them, as rows, with how often the client's driver has slept."""
         rows = {}
-        for driver in LINKS["virtio"][1]:
-            for frame in FRAMES:
-                found = self.tried(f"a call, {driver}", self.trip_ns, "chantest", driver, self.ends(), "--graph", CALL_GRAPH, "--size",
-                                   str(frame - CALL_HEADERS), "--set", "chantest.reply=0")
-                service = self.tried(f"a call's service, {frame} bytes", self.calls_ns, frame)
-                way, device = alone["unknown" if self.far else "memory"], alone["unknown" if self.far else "device"]
-                if None in (found, service, *way.values(), *device.values()):
-                    continue
-                sleeps = 2 if driver == "interrupt" else 0
-                rows[driver, frame] = {"driver": driver, "frame": frame, "measured_ns": found[0], "parts_ns": {
-                    "way": way[frame] + way[FRAMES[0]], "device": device[frame] + device[FRAMES[0]], "service": service,
-                    "bell": sleeps * alone["bell"], "wake": sleeps * (alone["wake"] - alone["bell"])}}
+        found = self.tried(f"a call, {driver}", self.call, driver, FRAMES)
+        way, device = alone["unknown" if self.far else "memory"], alone["unknown" if self.far else "device"]
+        for frame, (ns, slept) in zip(FRAMES, found or ()):
+            if frame not in way or frame not in device or frame not in alone["call"]:
+                continue
+            sleeps = 2 if driver == "interrupt" else 0
+            rows[driver, frame] = {"driver": driver, "frame": frame, "measured_ns": ns, "sleeps": slept, "parts_ns": {
+                "way": way[frame] + way[FRAMES[0]], "device": device[frame] + device[FRAMES[0]], "service": alone["call"][frame],
+                "bell": sleeps * alone["bell"], "wake": sleeps * (alone["wake"] - alone["bell"])}}
         return rows
 
-    def spins(self):
-        """How long a call takes, by how long the drivers poll before they sleep."""
+    def spins(self, calls):
+        """How long a call without arguments takes, by how long the drivers poll before they sleep. calls: this turn's, which are two of them."""
         rows = {}
         for work in WORKS:
             for spin in SPINS:
-                trip = self.tried(f"spin {spin}", self.trip_ns, "chantest", spin, self.ends(), "--graph", CALL_GRAPH, "--set",
-                                  f"server:chantest.work={work}")
-                if trip:
-                    rows[work, spin] = {"work": work, "spin": spin, "us": trip[0] / 1000, "sleeps": trip[1]}
+                call = calls.get((spin, FRAMES[0])) if work == WORKS[0] else None
+                found = ([(call["measured_ns"], call["sleeps"])] if call else
+                         self.tried(f"spin {spin}", self.call, spin, FRAMES[:1], "--set", f"server:chantest.work={work}"))
+                if found:
+                    rows[work, spin] = {"work": work, "spin": spin, "us": found[0][0] / 1000, "sleeps": found[0][1]}
         return rows
 
     def turn(self):
-        """Everything once."""
-        alone = {"bell": self.part_ns("bell", FRAMES[0]), "wake": self.part_ns("wake", FRAMES[0]), "unknown": dict.fromkeys(FRAMES, 0),
-                 "service": {frame: self.service_ns(frame) for frame in FRAMES}}
-        for way in ("memory", *PATHS):
-            alone[way] = {frame: self.tried(f"{way} by itself", self.part_ns, way, frame) for frame in FRAMES}
-        alone["device"] = {frame: self.tried("DPDK by itself", self.device_ns, frame, way_ns) if way_ns is not None else None
-                           for frame, way_ns in alone["memory"].items()}
-        return {"rows": self.rows(alone), "calls": self.calls(alone), "spins": self.spins()}, alone["wake"]
+        """Everything once, and what is compared one after another: first of drivers that poll, then of those that sleep."""
+        alone = {"unknown": dict.fromkeys(FRAMES, 0), "service": {frame: self.service_ns(frame) for frame in FRAMES},
+                 "call": self.tried("a call's service", self.calls_ns) or {},
+                 "bell": self.part_ns("bell"), "memory": self.ways_ns("memory"), "wake": 0}
+        alone["device"] = self.tried("DPDK by itself", lambda: {frame: self.device_ns(frame, ns) for frame, ns in alone["memory"].items()}) or {}
+        mine = f"{self.far.links[0]}, {self.far.ends}" if self.far else "virtio"
+        rows, calls = {}, {}
+        for driver in ("poll", "interrupt"):
+            if driver == "interrupt":
+                alone["wake"] = self.part_ns("wake")
+            rows |= self.row(mine, driver, alone)
+            calls |= self.calls(driver, alone)
+            for link, (way, drivers) in LINKS.items():
+                if driver not in drivers or link == mine:
+                    continue
+                if way not in alone:
+                    alone[way] = self.ways_ns(way)
+                rows |= self.row(link, driver, alone)
+        order = [*LINKS, mine]
+        rows = dict(sorted(rows.items(), key=lambda row: (order.index(row[0][0]), row[0][1] != "poll", row[0][2])))
+        return {"rows": rows, "calls": calls, "spins": self.spins(calls)}, alone["wake"]
 
     def find(self):
         turns, wakes_ns = zip(*(self.turn() for _ in range(self.turns)))
@@ -199,7 +218,7 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--cores", default="0,1", metavar="A,B", help="of client and server (0,1)")
     parser.add_argument("--rounds", type=int, default=20000, help="round trips of each kind (20000)")
-    parser.add_argument("--turns", type=int, default=3, help="in so many turns, of which each figure is the median (3)")
+    parser.add_argument("--turns", type=int, default=6, help="in so many turns, of which each figure is the median (6)")
     fars.add_options(parser)
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()

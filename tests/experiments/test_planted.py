@@ -137,7 +137,7 @@ PLANTS = {
     },
     "components": {
         "polling and sleeping drivers exchanged": labels({"driver": "poll"}, {"driver": "interrupt"}),
-        "simulated exchanges take twice as long": multiply(2, "exchanges/.*/us$"),
+        "simulated calls take twice as long": multiply(2, "calls/.*/us$"),
         "two wake-ups take twice as long": multiply(2, "parts_ns/wake"),
         "a packet in fragments takes a twentieth": multiply(1 / 20, '"68".*message_ns'),
     },
