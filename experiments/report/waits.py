@@ -153,5 +153,5 @@ def tell(lab, section, apart):
 
 def changed(saved):
     """What a handoff does to a round trip, of which not to have one saves so much."""
-    perhaps = "perhaps " * (labs.is_saved(saved) is None)
-    return f"{perhaps}adds {labs.spread(saved)} us" if saved["median"] >= 0 else f"{perhaps}saves {labs.spread(labs.negated(saved))} us"
+    unclear = ", which is unclear" * (labs.is_saved(saved) is None)
+    return f"adds {labs.spread(saved)} us{unclear}" if saved["median"] >= 0 else f"saves {labs.spread(labs.negated(saved))} us{unclear}"
