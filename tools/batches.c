@@ -54,3 +54,12 @@ batches_median_ns(struct batches *b)
 {
 	return batches_median(b->ns, b->count);
 }
+
+unsigned
+batches_turn(unsigned count, uint64_t block, unsigned place)
+{
+	bool mirrors = count % 2 != 0 && block / count % 2 != 0; /* an odd number takes two squares */
+	unsigned at = mirrors ? count - 1 - place : place;
+
+	return (unsigned)(((at % 2 == 0 ? count - at / 2 : (at + 1) / 2) + block) % count);
+}

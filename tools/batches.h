@@ -37,4 +37,12 @@ double batches_median_ns(struct batches *b);
 /* Sorts values, and returns the middle one; 0 if there is none. */
 double batches_median(double *values, unsigned count);
 
+/*
+ * Returns which of `count` things that are compared has its turn at this place (0 to count - 1) of a block. In `count`
+ * blocks, or twice as many if it is odd, each follows each other one equally often, because what one leaves behind in the
+ * machine lasts into the next: Williams, "Experimental designs balanced for the estimation of residual effects of
+ * treatments" (1949).
+ */
+unsigned batches_turn(unsigned count, uint64_t block, unsigned place);
+
 #endif

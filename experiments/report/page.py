@@ -30,7 +30,7 @@ itself, and gives it to a thread (a <b>handoff</b>) only where it must: at a mar
 when the message has kept the driver too long (a <b>budget</b>). What does that save, and when is it a mistake?"""
 
 METHOD = """
-<p>Configurations that are compared were measured in turn, in short blocks of one run; each run was made {repeats} times, unless its chapter
+<p>Configurations that are compared were measured in turn, in short blocks of one run, in which each follows each other one equally often; each run was made {repeats} times, unless its chapter
 names another number. A figure is the median of these, unless it is called a mean; the lowest and highest, in brackets, are the <b>range of the
 repetitions</b>. Of independent draws, such a range would hold the true median with {confidence} confidence. Repetitions are not independent: what
 the machine does, or the one below it, moves all times of a chapter, so that the same quantity in two chapters may differ by more than its

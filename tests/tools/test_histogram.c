@@ -1,7 +1,8 @@
-/* test_histogram.c - quantiles within the promised error, merging, the edges. */
+/* test_histogram.c - quantiles within the promised error, merging, the edges; and whose turn it is (batches.h). */
 #include <stdbool.h>
 
 #include "tests/test.h"
+#include "tools/batches.h"
 #include "tools/histogram.h"
 
 static bool
@@ -96,4 +97,28 @@ TEST(merging_counts_as_one)
 	histogram_init(&b);
 	histogram_merge(&a, &b);
 	CHECK(memcmp(&a, &all, sizeof(a)) == 0);
+}
+
+TEST(each_follows_each_other_equally_often)
+{
+	for (unsigned count = 1; count <= 9; count++) {
+		unsigned follows[9][9] = { { 0 } }, blocks = count % 2 == 0 ? count : 2 * count;
+
+		for (unsigned block = 0; block < blocks; block++) {
+			unsigned seen = 0;
+
+			for (unsigned place = 0; place < count; place++) {
+				unsigned turn = batches_turn(count, block, place);
+
+				REQUIRE(turn < count);
+				seen |= 1u << turn;
+				if (place > 0)
+					follows[batches_turn(count, block, place - 1)][turn]++;
+			}
+			CHECK_EQ(seen, (1u << count) - 1);
+		}
+		for (unsigned i = 0; i < count; i++)
+			for (unsigned j = 0; j < count; j++)
+				CHECK_EQ(follows[i][j], i == j ? 0 : blocks / count);
+	}
 }
