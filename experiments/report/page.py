@@ -114,7 +114,7 @@ figure.graph { display: inline-block; vertical-align: top; margin-right: 2rem; }
   figure, figure.graph { overflow-x: auto; margin-right: 0; max-width: 100%; } figure svg { max-width: none; } .narrow svg { max-width: 100%; } figcaption { position: sticky; left: 0; }
   label { display: block; cursor: pointer; } label::before { content: "\\25b8  "; } #contents:checked + label::before { content: "\\25be  "; }
   #contents:focus-visible + label { outline: 2px solid; } #contents:not(:checked) ~ * { display: none; } #contents:not(:checked) + label { display: block; }
-  .verdict { white-space: normal; display: inline-block; max-width: 100%; } table.answers { font-size: .8rem; } table.answers td + td + td { white-space: normal; padding-left: .3em; } .answers .verdict { border: 0; padding: 0; }
+  .verdict { white-space: normal; display: inline-block; max-width: 100%; } table.answers { font-size: .8rem; } table.answers td + td + td { white-space: normal; padding-left: .3em; } .answers .verdict { border: 0; padding: 0; } .answers tr > :nth-child(4) { display: none; }
   .broad { display: none; } .narrow { display: block; } nav ol { columns: 1; } ul.five { padding-left: 1.1rem; } details > *:not(summary) { margin-left: 0; } }
 @media print { html { font-size: 10px; } nav, section details { display: none; } body { display: block; } section { break-inside: avoid; } }
 """
