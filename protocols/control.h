@@ -43,12 +43,6 @@ enum xk_protocol_control_op {
 	 */
 	XK_VNET_DOUBT,
 
-	/*
-	 * IP, session: uint64_t, the destination of the datagrams that arrive on it. Equals XK_GET_MY_HOST,
-	 * except for a session of broadcasts, which sends from the interface's own address.
-	 */
-	XK_IP_GET_DESTINATION,
-
 	/* CHAN, an actively opened channel: uint64_t, nanoseconds, at least 1000; for calls that begin later */
 	XK_CHAN_SET_DEADLINE,
 	XK_CHAN_GET_DEADLINE, /* the same channel: uint64_t */

@@ -13,88 +13,39 @@
 
 #include <errno.h>
 
-#include "xkernel/bytes.h"
-#include "xkernel/path.h"
 #include "xkernel/protocol.h"
+#include "xkernel/receive.h"
 
-enum { ETH_DESTINATION = 0, ETH_SOURCE = 6, ETH_TYPE = 12, ETH_TYPE_MIN = 1536, ETH_TYPE_MAX = 0xffff };
+enum { ETH_TYPE_MIN = 1536, ETH_TYPE_MAX = 0xffff };
 
-enum eth_drop { ETH_DROP_NOT_MINE = XK_DROP_OWN, ETH_DROP_BAD_TYPE, ETH_DROP_BAD_SOURCE };
-static const char *const eth_drops[] = { "not_mine", "bad_type", "bad_source", NULL };
+#define ETH_DROPS(D)                                                                                                   \
+	D(ETH_DROP_NOT_MINE, "not_mine")                                                                               \
+	D(ETH_DROP_BAD_TYPE, "bad_type")                                                                               \
+	D(ETH_DROP_BAD_SOURCE, "bad_source")
+XK_DROPS(eth, ETH_DROPS);
 
-enum eth_counter { ETH_COUNT_TO_SELF }; /* opens to our own address, refused: a push never turns upward */
-static const char *const eth_counters[] = { "to_self", NULL };
-
-/* ---- the header ---- */
-
-/* Source and type are adjacent: one word of both names the session. */
-struct eth_header {
-	uint64_t destination;
-	uint64_t flow; /* source << 16 | type */
-};
-
-static inline uint64_t
-eth_source(struct eth_header h)
-{
-	return h.flow >> 16;
-}
-
-static inline uint32_t
-eth_type(struct eth_header h)
-{
-	return h.flow & 0xffff;
-}
+#define ETH_COUNTERS(C)                                                                                                \
+	C(ETH_COUNT_TO_SELF, "to_self") /* opens to our own address, refused: a push never turns upward */
+XK_COUNTERS(eth, ETH_COUNTERS);
 
 static const struct xk_field_value eth_types[] = { { 0x0800, "IPv4" }, { 0x0806, "ARP" }, { 0, NULL } };
 
-static const struct xk_field eth_fields[] = {
-	{ .name = "destination", .bits = 48, .kind = XK_FIXED, .print = XK_PRINT_LINK, .help = "us, or everybody" },
-	{ .name = "source", .bits = 48, .kind = XK_NAMES_SESSION, .print = XK_PRINT_LINK },
-	{ .name = "type",
-	  .bits = 16,
-	  .kind = XK_NAMES_SESSION,
-	  .print = XK_PRINT_HEX,
-	  .is_upper = true,
-	  .values = eth_types,
-	  .help = "the protocol above" },
-	{ .name = NULL },
-};
+/* A group's source is rare: none of ours has such a session's key but a broadcasting one, which receives nothing. */
+#define ETH_HEADER(F)                                                                                                  \
+	F(48, destination, .kind = XK_FIXED, .is_mine = true, .print = XK_PRINT_LINK, .help = "us, or everybody")      \
+	F(48, source, .kind = XK_NAMES_SESSION, .rare = XK_ETH_GROUP, .print = XK_PRINT_LINK)                          \
+	F(16, type, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .is_upper = true, .values = eth_types,            \
+	  .help = "the protocol above")
+XK_HEADER(eth, ETH_HEADER);
+XK_FIELDS(eth, ETH_HEADER);
+XK_MESSAGES(eth, ETH_HEADER);
+static_assert(XK_HEADER_LEN(eth) == XK_ETH_HEADER_LEN, "eth.h says so");
 
 struct eth {
 	struct xk_protocol protocol;
 	struct xk_session *down;
 	uint64_t address;
 };
-
-struct eth_session {
-	struct xk_session session;
-	uint64_t peer;
-	uint8_t header[XK_ETH_HEADER_LEN]; /* of sent frames */
-};
-
-/* Takes the header off m. Returns 0, or the reason to drop m. */
-static inline unsigned
-eth_header_pop(const struct eth *eth, struct eth_header *h, struct xk_msg *m)
-{
-	h->destination = xk_get64(m->data + ETH_DESTINATION) >> 16;
-	h->flow = xk_get64(m->data + ETH_SOURCE);
-	xk_msg_pop_in_place(m, XK_ETH_HEADER_LEN);
-	if (xk_likely(h->destination == eth->address))
-		return 0;
-	m->flags |= XK_MSG_TO_ALL;
-	return h->destination == XK_ETH_BROADCAST ? 0 : ETH_DROP_NOT_MINE;
-}
-
-/* Checks the fields that all frames of a session share. Returns 0, or the reason to drop the first. */
-static unsigned
-eth_header_check(const struct eth *eth, struct eth_header h)
-{
-	if (eth_type(h) < ETH_TYPE_MIN)
-		return ETH_DROP_BAD_TYPE;
-	return eth_source(h) == eth->address || eth_source(h) == 0 || xk_eth_is_group(eth_source(h))
-		       ? ETH_DROP_BAD_SOURCE
-		       : 0;
-}
 
 /* ---- opening ---- */
 
@@ -105,7 +56,10 @@ eth_init(struct xk_protocol *self)
 	struct xk_participants nobody = { .remote.depth = 0 };
 	int err = xk_control_protocol(xk_lower(self, 0), XK_GET_LINK_ADDRESS, &eth->address, sizeof(eth->address));
 
-	return err < 0 ? err : xk_open(self, self, xk_lower(self, 0), &nobody, &eth->down);
+	if (err < 0)
+		return err;
+	xk_header_usual(self, "destination", eth->address);
+	return xk_open(self, self, xk_lower(self, 0), &nobody, &eth->down);
 }
 
 static void
@@ -115,15 +69,10 @@ eth_fini(struct xk_protocol *self)
 }
 
 static int
-eth_setup(struct xk_session *session, const void *how)
+eth_setup(struct xk_session *s, const void *how)
 {
-	struct eth_session *s = (struct eth_session *)session;
-	const struct eth_header *h = how;
-
-	s->peer = eth_source(*h);
-	xk_put48(s->header + ETH_DESTINATION, s->peer);
-	xk_put48(s->header + ETH_SOURCE, ((struct eth *)session->protocol)->address);
-	xk_put16(s->header + ETH_TYPE, (uint16_t)eth_type(*h));
+	XK_PUT(eth, destination, s->sends.header, XK_GET(eth, source, (const uint8_t *)how));
+	XK_PUT(eth, source, s->sends.header, ((struct eth *)s->protocol)->address);
 	return 0;
 }
 
@@ -133,7 +82,7 @@ eth_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 {
 	struct eth *eth = (struct eth *)self;
 	uint64_t peer = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	struct eth_header h = { .destination = 0 };
+	uint8_t received[XK_ETH_HEADER_LEN]; /* from the peer */
 	uint32_t type;
 	int err = xk_number(self, hlp_type, &type);
 
@@ -146,67 +95,44 @@ eth_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 		xk_count(self, ETH_COUNT_TO_SELF);
 	if (peer == eth->address || (local != XK_ANY && local != eth->address))
 		return -EADDRNOTAVAIL;
-	h.flow = peer << 16 | type;
 	if (!xk_duplicate(eth->down))
 		return -ENOMEM;
-	/* a broadcasting session receives no frames: its key differs */
-	return xk_table_open(self, (struct xk_key){ h.flow, peer == XK_ETH_BROADCAST }, hlp_receive, hlp_type,
-			     eth->down, &h, session);
+	eth_store(received, &(struct eth_header){ eth->address, peer, (uint16_t)type });
+	return xk_table_open(self, xk_receive_key(self, eth->down, received), hlp_receive, hlp_type, eth->down,
+			     received, session);
 }
 
-/* ---- down and up ---- */
+/* ---- up ---- */
 
-static int
-eth_push(struct xk_session *session, struct xk_msg *m)
+/* Returns the reason to drop a frame that is no known station's to us, or 0. */
+static unsigned
+eth_check(const struct eth *eth, struct eth_header h)
 {
-	m = xk_push_header(session, m, XK_ETH_HEADER_LEN);
-	if (xk_unlikely(m == NULL))
-		return -ENOBUFS;
-	memcpy(m->data, ((struct eth_session *)session)->header, XK_ETH_HEADER_LEN);
-	return xk_push(session->lls, m);
+	if (h.destination != eth->address && h.destination != XK_ETH_BROADCAST)
+		return ETH_DROP_NOT_MINE;
+	if (h.type < ETH_TYPE_MIN)
+		return ETH_DROP_BAD_TYPE;
+	return h.source == eth->address || h.source == 0 || xk_eth_is_group(h.source) ? ETH_DROP_BAD_SOURCE : 0;
 }
 
-/* Finds the session of m, whose header was h, or accepts a new one. Takes m. */
-XK_APART static void
-eth_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct eth_header h)
-{
-	struct xk_key key = { h.flow, 0 };
-	struct xk_session *s = xk_table_lookup(self, key);
-	unsigned why = s != NULL ? 0 : eth_header_check((struct eth *)self, h);
-
-	if (why != 0)
-		xk_drop(self, m, why);
-	else if (s != NULL || (s = xk_table_accept(self, key, xk_table_number_key(eth_type(h)), lls, &h, m)) != NULL)
-		xk_pop(s, lls, m, NULL);
-}
-
+/* Takes a broadcast. */
 static void
-eth_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+eth_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct eth_header h;
-	unsigned why = eth_header_pop((struct eth *)self, &h, m);
-	struct xk_session *s = xk_table_last(self, (struct xk_key){ h.flow, 0 });
+	unsigned why = eth_check((struct eth *)self, eth_load(m->data));
 
-	if (xk_unlikely(why != 0))
+	if (why != 0) {
 		xk_drop(self, m, why);
-	else if (xk_unlikely(s == NULL))
-		eth_demux_other(self, lls, m, h);
-	else
-		xk_pop(s, lls, m, NULL);
+		return;
+	}
+	m->flags |= XK_MSG_TO_ALL;
+	xk_receive_usual(self, lls, m);
 }
 
-static struct xk_session *
-eth_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+static unsigned
+eth_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
 {
-	bool is_mine = xk_get64(p + ETH_DESTINATION) >> 16 == ((struct eth *)self)->address;
-
-	return is_mine ? xk_table_find(self, (struct xk_key){ xk_get64(p + ETH_SOURCE), 0 }) : NULL;
-}
-
-static void
-eth_path(struct xk_session *s, struct xk_path_layer *layer)
-{
-	layer->header = ((struct eth_session *)s)->header;
+	return eth_check((struct eth *)self, eth_load(m->data - XK_ETH_HEADER_LEN));
 }
 
 /* ---- asking ---- */
@@ -214,30 +140,29 @@ eth_path(struct xk_session *s, struct xk_path_layer *layer)
 static int
 eth_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	const struct eth_session *s = (struct eth_session *)session;
+	uint64_t peer = XK_GET(eth, destination, session->sends.header);
 
-	return op != XK_GET_PEER_LINK ? -ENOTSUP : xk_answer(buffer, len, &s->peer, sizeof(s->peer));
+	return op != XK_GET_PEER_LINK ? -ENOTSUP : xk_answer(buffer, len, &peer, sizeof(peer));
 }
 
 static int
 eth_get_participants(struct xk_session *session, struct xk_participants *participants)
 {
-	const struct eth *eth = (struct eth *)session->protocol;
-	bool fits = xk_participant_push(&participants->remote, ((struct eth_session *)session)->peer) &&
-		    xk_participant_push(&participants->local, eth->address);
+	struct eth_header h = eth_load(session->sends.header);
 
-	return fits ? 0 : -E2BIG;
+	return xk_participant_push(&participants->remote, h.destination) &&
+			       xk_participant_push(&participants->local, h.source)
+		       ? 0
+		       : -E2BIG;
 }
 
 /* ---- tables ---- */
 
 static const struct xk_session_ops eth_session_ops = {
-	.size = sizeof(struct eth_session),
 	.setup = eth_setup,
-	.push = eth_push,
+	.push = eth_send,
 	.pop = xk_pop_through,
 	.control = eth_session_control,
-	.path = eth_path,
 	.get_participants = eth_get_participants,
 };
 
@@ -245,8 +170,9 @@ static const struct xk_protocol_ops eth_ops = {
 	.init = eth_init,
 	.fini = eth_fini,
 	.open = eth_open,
-	.demux = eth_demux,
-	.find = eth_find,
+	.demux = eth_receive,
+	.rare = eth_rare,
+	.judge = eth_judge,
 };
 
 static const struct xk_role eth_lowers[] = {
@@ -259,10 +185,11 @@ const struct xk_protocol_type xk_type_eth = {
 	.help = "Ethernet: frames between stations of one link.",
 	.ops = &eth_ops,
 	.session_ops = &eth_session_ops,
-	.header = XK_ETH_HEADER_LEN,
+	.header = XK_HEADER_LEN(eth),
 	.fields = eth_fields,
 	.size = sizeof(struct eth),
 	.offers = XK_ASYNC,
+	.flags = XK_BY_FIELDS,
 	.lowers = eth_lowers,
 	.number_max = ETH_TYPE_MAX,
 	.drops = eth_drops,

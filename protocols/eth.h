@@ -9,6 +9,7 @@
 #include "xkernel/base.h"
 
 #define XK_ETH_BROADCAST UINT64_C(0xffffffffffff)
+#define XK_ETH_GROUP (UINT64_C(1) << 40) /* of a group, everybody included */
 
 enum { XK_ETH_HEADER_LEN = 14 };
 
@@ -16,7 +17,7 @@ enum { XK_ETH_HEADER_LEN = 14 };
 static inline bool
 xk_eth_is_group(uint64_t address)
 {
-	return (address >> 40 & 1) != 0;
+	return (address & XK_ETH_GROUP) != 0;
 }
 
 #endif

@@ -31,19 +31,17 @@
 #include "xkernel/trace.h"
 
 enum icmp_drop {
-	ICMP_DROP_BAD_CHECKSUM = XK_DROP_OWN,
-	ICMP_DROP_ECHO_TO_ALL,
+	ICMP_DROP_ECHO_TO_ALL = XK_DROP_OWN,
 	ICMP_DROP_ECHO_OFF,
 	ICMP_DROP_UNSUPPORTED,
 	ICMP_DROP_UNKNOWN,
 	ICMP_DROP_IGNORED,
 	ICMP_DROP_BAD_QUOTE,
-	ICMP_DROP_TOO_BIG,     /* pushed */
 	ICMP_DROP_BAD_MESSAGE, /* pushed without a sequence number */
 };
 
-static const char *const icmp_drops[] = { "bad_checksum", "echo_to_all", "echo_off", "unsupported", "unknown",
-					  "ignored",      "bad_quote",   "too_big",  "bad_message", NULL };
+static const char *const icmp_drops[] = { "echo_to_all", "echo_off",  "unsupported", "unknown",
+					  "ignored",     "bad_quote", "bad_message", NULL };
 
 enum icmp_counter {
 	ICMP_REQUESTS,
@@ -157,7 +155,6 @@ struct icmp {
 	bool echo;
 	uint64_t rate, burst, seed;
 
-	struct xk_ports ids; /* identifiers for sessions */
 	struct xk_lock lock; /* protects what follows */
 	uint64_t credit_ns;  /* saved time; each bit of an error costs some */
 	uint64_t filled_ns;  /* when credit_ns was updated */
@@ -350,7 +347,7 @@ icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
 {
 	uint64_t sum = (uint16_t)~xk_sum_fold(xk_sum_load32(m->data)), destination = 0, host = 1;
 	bool is_to_us = (m->flags & XK_MSG_TO_ALL) == 0 && xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) > 0 &&
-			xk_control(lls, XK_IP_GET_DESTINATION, &destination, sizeof(destination)) > 0 &&
+			xk_control(lls, XK_GET_DESTINATION, &destination, sizeof(destination)) > 0 &&
 			destination == host;
 	uint8_t *p;
 
@@ -379,7 +376,7 @@ icmp_check(const struct xk_msg *m)
 	uint64_t sum = xk_msg_sum(m);
 
 	if (sum == 0 || !xk_sum_is_intact(sum))
-		return ICMP_DROP_BAD_CHECKSUM;
+		return XK_DROP_BAD_CHECKSUM;
 	if (type == ICMP_UNREACHABLE || type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETER_PROBLEM ||
 	    ((type == ICMP_ECHO || type == ICMP_ECHO_REPLY) && code == 0))
 		return xk_msg_len(m) < ICMP_ERROR_LEN ? XK_DROP_SHORT : XK_DROP_NONE;
@@ -422,7 +419,7 @@ icmp_push(struct xk_session *session, struct xk_msg *m)
 	if (xk_msg_len(m) < XK_ICMP_SEQUENCE_LEN || xk_msg_len(m) > s->max_packet) {
 		bool is_long = xk_msg_len(m) > s->max_packet;
 
-		xk_drop(session->protocol, m, is_long ? ICMP_DROP_TOO_BIG : ICMP_DROP_BAD_MESSAGE);
+		xk_drop(session->protocol, m, is_long ? XK_DROP_TOO_BIG : ICMP_DROP_BAD_MESSAGE);
 		return is_long ? -EMSGSIZE : -EINVAL;
 	}
 	sum = xk_msg_sum(m);
@@ -502,7 +499,7 @@ icmp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	if (opening.local != XK_ANY && opening.local > UINT16_MAX)
 		return -EINVAL;
 	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls);
-	return err != 0 ? err : xk_ports_open(self, &((struct icmp *)self)->ids, &opening, session);
+	return err != 0 ? err : xk_ports_open_on(self, &opening, session);
 }
 
 /* Refuses all enables. */
@@ -527,7 +524,6 @@ icmp_init(struct xk_protocol *self)
 {
 	struct icmp *icmp = (struct icmp *)self;
 	struct xk_ip_errors errors = { self, icmp_send_error };
-	struct xk_participants anybody = { .remote.depth = 0 };
 	struct xk_protocol *ip = xk_ip_below(self);
 	int err = ip == NULL ? -ENOTSUP : xk_ip_ops()->set_errors(ip, &errors);
 
@@ -538,8 +534,7 @@ icmp_init(struct xk_protocol *self)
 	icmp->filled_ns = xk_now_ns(self);
 	if (icmp->seed == 0)
 		icmp->seed = xk_random(self);
-	xk_ports_init(&icmp->ids, 0, UINT16_MAX, icmp->seed);
-	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	return xk_ports_init(self, 0, UINT16_MAX, icmp->seed);
 }
 
 /* ---- tables ---- */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "xkernel/protocol.h"
 
@@ -16,6 +17,83 @@ xk_field_load(const struct xk_field *field, const uint8_t *p, size_t at)
 		value = value << 1 | (p[bit / 8] >> (7 - bit % 8) & 1);
 	return value;
 }
+
+/* ---- formats ---- */
+
+/* Makes windows over the bits of a type's fields that `of` returns. Returns false if `count` of them do not suffice. */
+static bool
+format_windows(struct xk_window w[], unsigned count, const struct xk_protocol_type *type,
+	       uint64_t (*of)(const struct xk_field *f))
+{
+	struct xk_window_draft d = { .limit = type->header };
+	const struct xk_field *f;
+	size_t at;
+
+	for (unsigned i = 0; i <= count; i++, d.limit = d.first) {
+		d.end = 0;
+		d.first = SIZE_MAX;
+		for (f = type->fields, at = 0; f->name != NULL; at += f->bits, f++)
+			xk_window_end(&d, f, at, of(f));
+		if (d.end == 0 || i == count)
+			break;
+		for (f = type->fields, at = 0; f->name != NULL; at += f->bits, f++)
+			xk_window_first(&d, f, at, of(f));
+		xk_window_place(&w[i], &d, type->header);
+		for (f = type->fields, at = 0; f->name != NULL; at += f->bits, f++)
+			xk_window_bits(&w[i], &d, f, at, of(f));
+	}
+	return d.end == 0;
+}
+
+static uint64_t
+format_usual(const struct xk_field *f)
+{
+	return xk_field_usual(f);
+}
+
+static uint64_t
+format_names(const struct xk_field *f)
+{
+	return xk_field_names(f);
+}
+
+void
+xk_format_init(struct xk_format *format, const struct xk_protocol_type *type)
+{
+	size_t at = 0;
+
+	*format = (struct xk_format){ .len = (uint8_t)type->header, .fits = type->header <= UINT8_MAX };
+	if (!format->fits || type->fields == NULL)
+		return;
+	for (const struct xk_field *f = type->fields; f->name != NULL; at += f->bits, f++)
+		xk_format_add(format, f, at);
+	format->fits &= format_windows(format->usual, XK_USUAL, type, format_usual) &&
+			format_windows(format->names, XK_NAMES, type, format_names);
+}
+
+void
+xk_header_usual(struct xk_protocol *self, const char *field, uint64_t value)
+{
+	struct xk_field own;
+	size_t at = 0;
+
+	for (const struct xk_field *f = self->type->fields; f->name != NULL; at += f->bits, f++) {
+		if (strcmp(f->name, field) != 0)
+			continue;
+		own = *f;
+		own.usual = value;
+		for (unsigned i = 0; i < XK_USUAL; i++) {
+			struct xk_window *w = &self->format.usual[i];
+			struct xk_window_draft all = { .first = w->at, .end = (size_t)w->at + w->len };
+			struct xk_window bits = { .at = w->at, .len = w->len };
+
+			xk_window_bits(&bits, &all, &own, at, xk_field_usual(f));
+			w->value = (w->value & ~bits.mask) | (bits.value & w->mask);
+		}
+	}
+}
+
+/* ---- printing ---- */
 
 /* A text that grows while there is room. */
 struct header_text {

@@ -7,6 +7,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
+#include "xkernel/receive.h"
 
 enum {
 	PATH_BYTES = 96, /* of the longest headers, in pieces of 16; the last two may overlap */
@@ -89,7 +90,6 @@ struct path_shape {
 		size_t at;
 	} word[PATH_WORDS];
 	struct path_layout layout;
-	uint8_t sum_drop, sum_left; /* reasons */
 	struct xk_protocol *sum_protocol;
 	struct xk_protocol *top; /* the protocol */
 };
@@ -309,11 +309,10 @@ XK_APART static void
 path_drop_summed(const struct path_layout *layout, const struct path *path, struct xk_msg *m, const uint8_t *p,
 		 size_t end)
 {
-	const struct path_shape *shape = path->shape;
 	bool is_left =
 		xk_sum_is_left(path->pop_sum + xk_sum_of16((uint16_t)(end - layout->sum_from)), p + layout->sum_at);
 
-	xk_drop(shape->sum_protocol, m, is_left ? shape->sum_left : shape->sum_drop);
+	xk_drop(path->shape->sum_protocol, m, is_left ? XK_DROP_UNSUMMED : XK_DROP_BAD_CHECKSUM);
 }
 
 /* Delivers m, whose headers are those of path, unless it is unusual: then it goes the layers' way. Takes m. */
@@ -654,11 +653,10 @@ path_mask(uint8_t *mask, size_t at, const struct xk_field *field, uint64_t bits)
 
 /* Adds self's checksum at byte `at`. Returns false if paths cannot have it. */
 static bool
-path_add_checksum(struct path_draft *d, struct xk_protocol *self, const struct xk_field *field,
-		  const struct xk_path_layer *layer, unsigned at)
+path_add_checksum(struct path_draft *d, struct xk_session *s, const struct xk_field *field, unsigned at)
 {
-	struct path_shape *shape = &d->shape;
-	struct path_layout *layout = &shape->layout;
+	struct xk_protocol *self = s->protocol;
+	struct path_layout *layout = &d->shape.layout;
 
 	if (field->covers == XK_COVERS_HEADER && layout->summed_len == 0 && self->type->header == PATH_SUMMED) {
 		layout->summed_from = layout->len;
@@ -670,20 +668,17 @@ path_add_checksum(struct path_draft *d, struct xk_protocol *self, const struct x
 		return false;
 	layout->sum_from = layout->len;
 	layout->sum_at = (uint8_t)at;
-	shape->sum_drop = (uint8_t)field->drop;
-	shape->sum_left = (uint8_t)(field->left != 0 ? field->left : field->drop);
-	shape->sum_protocol = self;
-	d->path.pop_sum = layer->pop_sum;
-	d->path.push_sum = layer->push_sum;
-	d->path.sums = !layer->no_sum && !layer->offloads;
-	d->path.offloads = layer->offloads;
+	d->shape.sum_protocol = self;
+	d->path.pop_sum = s->sends.pop_sum;
+	d->path.push_sum = s->sends.push_sum;
+	d->path.sums = s->sends.sums;
+	d->path.offloads = s->sends.offloads;
 	return true;
 }
 
 /* Adds a field of s, which begins at bit `bit` of the header at p. Returns false if paths cannot have it. */
 static bool
-path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field *field,
-	       const struct xk_path_layer *layer, const uint8_t *p, size_t bit)
+path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field *field, const uint8_t *p, size_t bit)
 {
 	struct xk_protocol *self = s->protocol;
 	struct path_shape *shape = &d->shape;
@@ -719,19 +714,19 @@ path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field
 		layout->lengths++;
 		return true;
 	case XK_CHECKSUM:
-		return is_word && path_add_checksum(d, self, field, layer, (unsigned)at / 8);
+		return is_word && path_add_checksum(d, s, field, (unsigned)at / 8);
 	}
 	return false;
 }
 
-/* Makes *unusual, which is a path's, the layer's if that has one. Returns false if it is another layer's already. */
+/* Makes *unusual, which is a path's, the mark of s if s has one. Returns false if it is another's already. */
 static bool
-path_add_unusual(const _Atomic bool **unusual, const struct xk_path_layer *layer)
+path_add_unusual(const _Atomic bool **unusual, struct xk_session *s)
 {
-	bool fits = layer->unusual == NULL || *unusual == &path_never;
+	bool has_mark = (s->protocol->type->flags & XK_VIRTUAL) != 0, fits = !has_mark || *unusual == &path_never;
 
-	if (layer->unusual != NULL)
-		*unusual = layer->unusual;
+	if (has_mark)
+		*unusual = &s->binding.marked;
 	return fits;
 }
 
@@ -744,46 +739,46 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	       const uint8_t *p)
 {
 	const struct xk_protocol_type *type = s->protocol->type;
-	struct xk_path_layer layer = { .from = from, .longest = UINT32_MAX }, up = layer;
+	const struct xk_format *format = &s->protocol->format;
+	struct xk_sends *sends = &s->sends;
 	struct path_shape *shape = &d->shape;
 	struct path_layout *layout = &shape->layout;
 	struct path *path = &d->path;
 	bool fits = true;
+	uint32_t longest = atomic_load_explicit(&sends->whole, memory_order_relaxed);
 	size_t bit = 0;
 
-	s->ops->path(s, &layer);
-	heard->ops->path(heard, &up);
-	if (layout->len + type->header > PATH_BYTES || (layer.counter != NULL && path->counter != NULL) ||
-	    !path_add_unusual(&path->unusual, &layer) || !path_add_unusual(&path->unusual_up, &up) ||
-	    (layer.whole != NULL && d->whole_from != 0))
+	if (layout->len + type->header > PATH_BYTES || (format->number_step != 0 && path->counter != NULL) ||
+	    !path_add_unusual(&path->unusual, s) || !path_add_unusual(&path->unusual_up, heard) ||
+	    (sends->adapts && d->whole_from != 0))
 		return false;
 	for (const struct xk_field *field = type->fields; fits && field != NULL && field->name != NULL; field++) {
-		fits = path_add_field(d, s, field, &layer, p, bit);
+		fits = path_add_field(d, s, field, p, bit);
 		bit += field->bits;
 	}
-	if (layer.counter != NULL) {
-		path->counter = layer.counter;
-		layout->counter_at = (uint8_t)(layout->len + layer.counter_at);
-		layout->counter_step = (uint8_t)layer.counter_step;
+	if (format->number_step != 0) {
+		path->counter = &sends->number;
+		layout->counter_at = (uint8_t)(layout->len + format->number_at);
+		layout->counter_step = format->number_step;
 	}
 	if (s->ops->path_pop != NULL) {
 		layout->own_at = layout->len;
 		path->pop = s->ops->path_pop;
 		path->push = s->ops->path_push;
-		path->state = layer.state;
+		path->state = s->ops->path_state == NULL ? 0 : s->ops->path_state(s, from);
 	}
 	if (type->header != 0) {
-		memcpy(d->header + layout->len, layer.header, type->header);
+		memcpy(d->header + layout->len, sends->header, type->header);
 		d->headers++;
 	}
 	layout->len = (uint8_t)(layout->len + type->header);
-	if (layer.whole != NULL) {
+	if (sends->adapts) {
 		layout->has_whole = true;
-		path->whole = layer.whole;
+		path->whole = &sends->whole;
 		d->whole_from = layout->len;
+	} else if (longest != 0 && longest + (uint64_t)layout->len < d->longest) {
+		d->longest = longest + (uint64_t)layout->len;
 	}
-	if (layer.longest + (uint64_t)layout->len < d->longest)
-		d->longest = layer.longest + (uint64_t)layout->len;
 	path->top = s;
 	shape->top = s->protocol;
 	return fits;
@@ -870,14 +865,16 @@ path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *foun
 	for (;; s = next) {
 		struct xk_protocol *self = xk_hlp_receive(s);
 
-		if (self->ops->find == NULL || xk_edge_watched(s->up, PATH_BLOCKS))
+		if ((self->ops->find == NULL && !(self->type->flags & XK_BY_FIELDS)) ||
+		    xk_edge_watched(s->up, PATH_BLOCKS))
 			break;
 		if (len + self->type->header > m->len || count == PATH_LAYERS)
 			return 0;
-		next = self->ops->find(self, s, m->data + len);
+		next = self->ops->find != NULL ? self->ops->find(self, s, m->data + len)
+					       : xk_receive_find(self, s, m->data + len);
 		if (next == NULL)
 			return 0;
-		if ((next->binding.pops & XK_POPS_IN_ORDER) != 0 || next->ops->path == NULL)
+		if ((next->binding.pops & XK_POPS_IN_ORDER) != 0 || !next->sends.is_path)
 			break;
 		found[count++] = next;
 		len += self->type->header;
@@ -895,7 +892,7 @@ static struct xk_session *
 path_follow(struct xk_session *s, struct xk_session *const found[], unsigned count, struct xk_session *chain[])
 {
 	while (count-- > 0) {
-		if (s == NULL || s->protocol != found[count]->protocol || s->ops->path == NULL)
+		if (s == NULL || s->protocol != found[count]->protocol || !s->sends.is_path)
 			return NULL;
 		chain[count] = s;
 		s = s->lls;

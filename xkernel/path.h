@@ -2,7 +2,7 @@
  * path.h - a conversation's whole way as one comparison on the way up and one header on the way down.
  *
  * Once a conversation's sessions stand, the framework composes their layers from the fields of their headers
- * (header.h), of one operation that finds the session of a header, and one that says what a session puts there:
+ * (header.h), and from what each session sends (xk_sends in upi.h):
  *
  *   up    The bytes that are fixed or name sessions are compared under a mask, lengths and checksums are checked, and
  *         the message is popped to the topmost session (the path's top).
@@ -11,8 +11,8 @@
  * A top with work of its own (BID, which must know its peer's boot) does that in path_pop and path_push (upi.h).
  *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
- * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a layer's `unusual` is
- * set. The second message of a conversation makes its path, or, where no conversation of its kind has one yet, one of
+ * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a virtual
+ * protocol's session between is marked. The second message of a conversation makes its path, or, where no conversation of its kind has one yet, one of
  * the next few: a stranger's single message costs no more than a lookup.
  *
  * Source: Mosberger and Peterson, "Making Paths Explicit in the Scout Operating System" (OSDI 1996).
@@ -23,24 +23,6 @@
 #include "xkernel/upi.h"
 
 struct xk_port;
-
-/*
- * What a session adds to a path. `from` is given; the rest is zero at first. The pointers' targets must last as long as
- * the session.
- */
-struct xk_path_layer {
-	const struct xk_session *from;     /* the session below that the message came up; perhaps not s->lls */
-	const uint8_t *header;             /* as sent, but for lengths, counter and checksum */
-	uint64_t push_sum, pop_sum;        /* of the pseudo-header without the length, for XK_COVERS_PSEUDO */
-	bool no_sum;                       /* messages are sent without that checksum */
-	bool offloads;                     /* the port completes that checksum */
-	_Atomic uint16_t *counter;         /* number of the next message, if messages are numbered */
-	uint16_t counter_at, counter_step; /* where in the header it goes, and what is added for each message */
-	uint32_t longest;                  /* payload that may be pushed this way */
-	const _Atomic uint32_t *whole;     /* ... and the limit that may change; NULL: none */
-	const _Atomic bool *unusual;       /* while true, what comes up or is sent here goes by layers; NULL: never */
-	uint64_t state;                    /* for path_pop */
-};
 
 /* The part of a path that its top session's life concerns (upi_session.c). */
 struct xk_path {

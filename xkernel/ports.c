@@ -3,7 +3,21 @@
 
 #include <errno.h>
 
+#include "xkernel/fault.h"
+#include "xkernel/receive.h"
 #include "xkernel/siphash.h"
+
+int
+xk_ports_init(struct xk_protocol *self, uint32_t first, uint32_t last, uint64_t seed)
+{
+	struct xk_ports *ports = &self->table.ports;
+	struct xk_participants anybody = { .remote.depth = 0 };
+
+	ports->first = first;
+	ports->count = last - first + 1;
+	ports->seed = seed;
+	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+}
 
 /* Opens with this local number. -EEXIST: it is taken. lls stays the caller's. */
 static int
@@ -39,8 +53,9 @@ ports_offset(const struct xk_ports *ports, struct xk_session *lls)
 }
 
 int
-xk_ports_open(struct xk_protocol *self, struct xk_ports *ports, const struct xk_opening *o, struct xk_session **session)
+xk_ports_open_on(struct xk_protocol *self, const struct xk_opening *o, struct xk_session **session)
 {
+	struct xk_ports *ports = &self->table.ports;
 	bool chooses = o->local == XK_ANY;
 	uint32_t local = (uint32_t)o->local, offset = chooses ? ports_offset(ports, o->lls) : 0;
 	int err = -EEXIST;
@@ -56,6 +71,32 @@ xk_ports_open(struct xk_protocol *self, struct xk_ports *ports, const struct xk_
 	return err == -EEXIST ? -EADDRINUSE : err;
 }
 
+/* As xk_opening's key; `how` is a header such as the session will receive. */
+static struct xk_key
+ports_key(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
+{
+	uint8_t *p = how;
+
+	xk_put16(p + self->format.local_at, (uint16_t)local);
+	return xk_receive_key(self, lls, p);
+}
+
+int
+xk_ports_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	      struct xk_participants *participants, struct xk_session **session)
+{
+	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
+	uint8_t p[XK_SENDS_HEADER] = { 0 };
+	struct xk_opening opening = { hlp_receive, hlp_type, NULL, local, false, ports_key, p };
+	int err;
+
+	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
+		return -EINVAL;
+	xk_put16(p + self->format.remote_at, (uint16_t)remote);
+	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
+	return err != 0 ? err : xk_ports_open_on(self, &opening, session);
+}
+
 int
 xk_ports_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 		     struct xk_key *key)
@@ -67,5 +108,57 @@ xk_ports_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, str
 	if (xk_participant_pop(&participants->local) != XK_ANY || xk_participant_pop(&participants->remote) != XK_ANY)
 		return -EOPNOTSUPP;
 	*key = xk_table_number_key((uint32_t)local);
+	return 0;
+}
+
+struct xk_key
+xk_ports_station_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	uint64_t ports = xk_window_load(&self->format.names[0], p), station;
+
+	if (xk_control(lls, XK_GET_PEER_LINK, &station, sizeof(station)) == sizeof(station))
+		return (struct xk_key){ station, ports };
+	return (struct xk_key){ (uintptr_t)lls, UINT64_C(1) << 32 | ports };
+}
+
+/* What is sent has the ends exchanged. */
+struct xk_key
+xk_ports_passive_key_of(const struct xk_session *s)
+{
+	return xk_table_number_key(xk_get16(s->sends.header + s->protocol->format.remote_at));
+}
+
+int
+xk_ports_get_participants(struct xk_session *s, struct xk_participants *participants)
+{
+	const struct xk_format *format = &s->protocol->format;
+	const uint8_t *p = s->sends.header;
+
+	if (!xk_participant_push(&participants->remote, xk_get16(p + format->local_at)) ||
+	    !xk_participant_push(&participants->local, xk_get16(p + format->remote_at)))
+		return -E2BIG;
+	return 0;
+}
+
+int
+xk_ports_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+{
+	const struct xk_format *format = &self->format;
+	struct xk_fault_report *report = buffer;
+	uint8_t p[XK_SENDS_HEADER] = { 0 };
+	struct xk_session *s;
+
+	if (op != XK_FAULT)
+		return -ENOTSUP;
+	if (report->len < format->len)
+		return -ENOENT;
+	memcpy(p + format->remote_at, report->begin + format->local_at, 2);
+	memcpy(p + format->local_at, report->begin + format->remote_at, 2);
+	s = xk_table_find(self, xk_receive_key(self, report->session, p));
+	if (s == NULL)
+		return -ENOENT;
+	report->begin += format->len;
+	report->len -= format->len;
+	xk_fault_tell(s, report);
 	return 0;
 }

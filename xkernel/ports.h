@@ -1,12 +1,16 @@
 /*
- * ports.h - local numbers of sessions (ports, endpoints, identifiers), named by the opener or chosen for it, and
- * enables by such a number.
+ * ports.h - local numbers of sessions (ports, endpoints), named by the opener or chosen for it, and enables by such a
+ * number, of protocols whose header names both ends (XK_END_REMOTE, XK_END_LOCAL: 16 bits each).
  *
- *	struct xk_ports ports;				of the protocol
- *	xk_ports_init(&asp->ports, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
- *	...
- *	struct xk_opening opening = { hlp_receive, hlp_type, lls, local, false, asp_key_of, &how };
- *	return xk_ports_open(self, &asp->ports, &opening, session);
+ *	.open = xk_ports_open,
+ *	.passive_key = xk_ports_passive_key,
+ *	.passive_key_of = xk_ports_passive_key_of,
+ *	.control = xk_ports_control,
+ *
+ * and of their sessions .get_participants = xk_ports_get_participants. init calls xk_ports_init.
+ *
+ * Participants: the top of each stack is a number, 1 to 65535; the rest is for the protocol below. Opening needs the
+ * remote number, and chooses a local one if none is given. Enabling needs the local one.
  *
  * Numbers are chosen in turn, so each returns as late as possible. A secret seed gives each peer an offset of its own
  * (RFC 6056, 3.3.3), so no host can tell from the numbers that it sees which ones another host is given.
@@ -20,14 +24,24 @@
 
 enum { XK_PORTS_FIRST = 49152, XK_PORTS_LAST = UINT16_MAX }; /* the usual range to choose from (RFC 6335, 6) */
 
-/* A protocol's numbers to choose from. */
-struct xk_ports {
-	uint32_t first, count;
-	uint64_t seed;           /* key of the peers' offsets; 0: all offsets are 0 */
-	_Atomic uint32_t chosen; /* how many so far */
-};
+/* Returns whether a participant's address is a port: 1 to 65535. */
+static inline bool
+xk_is_port(uint64_t address)
+{
+	return address > 0 && address <= UINT16_MAX;
+}
 
-/* The arguments of an open. */
+/*
+ * Sets the range that self chooses numbers from, `last` included, and the secret seed (0: the first choice is `first`, for
+ * any peer), and enables self on its first lower, for all. In init. Returns as xk_open_enable.
+ */
+int xk_ports_init(struct xk_protocol *self, uint32_t first, uint32_t last, uint64_t seed);
+
+/* An open: makes a session with a local number that no other session to the same peer has. */
+int xk_ports_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		  struct xk_participants *participants, struct xk_session **session);
+
+/* The arguments of an open whose session below is open already. */
 struct xk_opening {
 	struct xk_protocol *hlp_receive, *hlp_type;
 	struct xk_session *lls; /* the caller's reference, which the open takes */
@@ -38,23 +52,6 @@ struct xk_opening {
 	void *how; /* for setup */
 };
 
-/* Returns whether a participant's address is a port: 1 to 65535. */
-static inline bool
-xk_is_port(uint64_t address)
-{
-	return address > 0 && address <= UINT16_MAX;
-}
-
-/* Sets the range to choose from, `last` included, and the secret seed. 0: the first choice is `first`, for any peer. */
-static inline void
-xk_ports_init(struct xk_ports *ports, uint32_t first, uint32_t last, uint64_t seed)
-{
-	ports->first = first;
-	ports->count = last - first + 1;
-	ports->seed = seed;
-	atomic_store_explicit(&ports->chosen, 0, memory_order_relaxed);
-}
-
 /*
  * Opens a session with a local number that no other session to the same peer has. A chosen number is not enabled
  * either; a named one may be, by hlp_receive. Any shepherd; never waits. Takes opening->lls, also on failure. Returns
@@ -62,8 +59,7 @@ xk_ports_init(struct xk_ports *ports, uint32_t first, uint32_t last, uint64_t se
  *	-EADDRINUSE	the named number is taken, or, if one is to be chosen, all are
  *	-errno		as xk_table_add
  */
-int xk_ports_open(struct xk_protocol *self, struct xk_ports *ports, const struct xk_opening *opening,
-		  struct xk_session **session);
+int xk_ports_open_on(struct xk_protocol *self, const struct xk_opening *opening, struct xk_session **session);
 
 /*
  * A passive_key: the local port on top of the stack, for all peers. -EINVAL: no port; -EOPNOTSUPP: the stack has more
@@ -71,5 +67,18 @@ int xk_ports_open(struct xk_protocol *self, struct xk_ports *ports, const struct
  */
 int xk_ports_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 			 struct xk_key *key);
+
+/*
+ * A key: of the ports at the station of lls, whatever session below its messages come up, or, where that knows no station,
+ * of the ports on lls alone.
+ */
+struct xk_key xk_ports_station_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
+
+/* The passive_key_of, and the get_participants, of sessions whose header says what they send (sends.header). */
+struct xk_key xk_ports_passive_key_of(const struct xk_session *s);
+int xk_ports_get_participants(struct xk_session *s, struct xk_participants *participants);
+
+/* A control of the protocol: hands faults (fault.h) on to the session that sent the message. */
+int xk_ports_control(struct xk_protocol *self, int op, void *buffer, size_t len);
 
 #endif

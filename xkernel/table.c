@@ -6,6 +6,7 @@
 
 #include "xkernel/engine/engine.h"
 #include "xkernel/protocol.h"
+#include "xkernel/receive.h"
 
 /* TABLE_TRIES: tries of an opener that other openers and closers keep interrupting */
 enum { TABLE_TRIES = 1000, TABLE_SESSIONS = 16, TABLE_ENABLES = 8 };
@@ -58,8 +59,12 @@ xk_table_add(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hl
 		xk_close(lls);
 		return -ENOMEM;
 	}
-	if (s->ops->setup != NULL)
+	if (self->type->flags & XK_BY_FIELDS)
+		err = xk_sends_init(s, how);
+	if (err == 0 && s->ops->setup != NULL)
 		err = s->ops->setup(s, how);
+	if (self->type->flags & XK_BY_FIELDS)
+		s->sends.header_sum = xk_sum_fold(xk_sum(0, s->sends.header, self->format.len));
 	if (err == 0)
 		err = xk_session_bind(s, &self->table.sessions, key);
 	if (err != 0)

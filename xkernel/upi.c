@@ -64,8 +64,9 @@ upi_edge(const struct xk_protocol *upper, const struct xk_protocol *lower)
 	return NULL;
 }
 
-static_assert(offsetof(struct xk_session, references) == 64 && sizeof(struct xk_session) == 128,
-	      "a session's own state begins with the third line of the cache");
+static_assert(offsetof(struct xk_session, references) == 64 && offsetof(struct xk_session, sends) == 128 &&
+		      sizeof(struct xk_session) == 192,
+	      "a session's own state begins with the fourth line of the cache");
 
 struct xk_session *
 xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struct xk_protocol *hlp_receive,
@@ -300,9 +301,16 @@ int
 xk_control(struct xk_session *s, int op, void *buffer, size_t len)
 {
 	int result = s->ops->control == NULL ? -ENOTSUP : s->ops->control(s, op, buffer, len);
+	uint32_t whole;
 
 	if (result != -ENOTSUP)
 		return result;
+	if (op == XK_GET_MAX_PACKET && s->sends.longest != 0 && s->sends.longest != UINT32_MAX)
+		return xk_answer(buffer, len, &s->sends.longest, sizeof(s->sends.longest));
+	if (op == XK_GET_OPT_PACKET && s->ops->divide != NULL) {
+		whole = atomic_load_explicit(&s->sends.whole, memory_order_relaxed);
+		return xk_answer(buffer, len, &whole, sizeof(whole));
+	}
 	if (s->lls == NULL)
 		return xk_control_protocol(s->protocol, op, buffer, len);
 	return upi_less_header(s->protocol, op, xk_control(s->lls, op, buffer, len), buffer);

@@ -32,7 +32,6 @@
 
 struct xk_kernel;
 struct xk_path;
-struct xk_path_layer;
 struct xk_protocol_type;
 
 /* An asynchronous call. The caller's; must exist until done. */
@@ -72,11 +71,33 @@ struct xk_protocol_ops {
 			   struct xk_key *key);
 	/* Returns the passive key under which s would be accepted. If missing: the number of its hlp_type. */
 	struct xk_key (*passive_key_of)(const struct xk_session *s);
+
+	/* The rest is for protocols whose demux is xk_receive (receive.h). Each may be missing. */
+
 	/*
-	 * Returns the session that demux would pop a usual message to whose header is at p and whose lengths and sums
-	 * are right, without effects. It must remain the one while it and lls stand; if a later message may come up
-	 * another lls, and would go elsewhere or change something then, `unusual` or path_pop (below) must say so.
-	 * NULL: there is none such, or the message goes another way. If missing, paths (path.h) end here.
+	 * Returns the key of the session of a message with the header at p that came up lls, where the session below and the
+	 * fields that name sessions are not the key.
+	 */
+	struct xk_key (*key)(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
+	/*
+	 * Handles a message that is not usual: fragments, options, broadcasts. Its header is still unchecked. Takes m: hands it
+	 * to xk_receive_usual or xk_receive_checked, stores or drops it.
+	 */
+	void (*rare)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+	/*
+	 * Judges a message of no session, whose header lies in front of m, and whose payload's checksum may be wrong: has no
+	 * effects. May change the passive key, which is the local port or the number above. Returns 0, the reason to drop m, or
+	 * XK_DROP_TAKEN: it has taken m.
+	 */
+	unsigned (*judge)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive);
+	/* Tells the sender of an intact m, whose header lies in front of it, that no protocol takes it. m is dropped after. */
+	void (*refused)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+
+	/*
+	 * For paths (path.h), where demux is not xk_receive: returns the session that demux would pop a usual message to whose
+	 * header is at p and whose lengths and sums are right, without effects. It must remain the one while it and lls stand;
+	 * if a later message may come up another lls, and would go elsewhere or change something then, the session is marked,
+	 * or path_pop (below) says so. NULL: there is none such, or the message goes another way. If missing, paths end here.
 	 */
 	struct xk_session *(*find)(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
 };
@@ -104,19 +125,19 @@ struct xk_session_ops {
 	 */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
-	/* Says what s adds to paths (path.h); pop only hands on usual messages. If missing, paths end below s. */
-	void (*path)(struct xk_session *s, struct xk_path_layer *layer);
+	/* Of sessions whose push is xk_send: sends m, longer than sends.whole but not than sends.longest. Takes m. */
+	int (*divide)(struct xk_session *s, struct xk_msg *m);
 	/*
 	 * The work of the session that a path ends at. They return false if the message must go the layers' way, and must
 	 * not wait. Both exist, or neither.
 	 *
-	 * path_pop: m is the whole frame, p the session's header in it, state as `path` said. True: the sessions that m
-	 * would come up still stand. May annotate m, but changes nothing else: m may still go the layers' way, as all
-	 * messages without a payload do. path_push: m is the payload; p, in front of it, holds what `path` said, to be
-	 * completed.
+	 * path_pop: m is the whole frame, p the session's header in it, state as path_state said of the session `from` that the
+	 * path's first message came up. True: the sessions that m would come up still stand. May annotate m, but changes nothing else: m may still go the layers' way, as all
+	 * messages without a payload do. path_push: m is the payload; p, in front of it, holds sends.header, to be completed.
 	 */
 	bool (*path_pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
 	bool (*path_push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
+	uint64_t (*path_state)(const struct xk_session *s, const struct xk_session *from);
 	/* Pushes this layer's part onto those of the lower layers. */
 	int (*get_participants)(struct xk_session *s, struct xk_participants *participants);
 };
@@ -124,9 +145,17 @@ struct xk_session_ops {
 enum xk_implicit { XK_IMPLICIT_HANDOFF, XK_IMPLICIT_SPIN, XK_IMPLICIT_FAIL };
 enum xk_resume { XK_RESUME_THREAD, XK_RESUME_DRIVER };
 
-/* A protocol's sessions, and its open_enables (table.h). */
+/* A protocol's local numbers to choose from (ports.h). */
+struct xk_ports {
+	uint32_t first, count;
+	uint64_t seed;           /* key of the peers' offsets; 0: all offsets are 0 */
+	_Atomic uint32_t chosen; /* how many so far */
+};
+
+/* A protocol's sessions, its open_enables (table.h), and their local numbers. */
 struct xk_table {
 	struct xk_map sessions, enables;
+	struct xk_ports ports;
 };
 
 /* An instance in the graph. A protocol's own state begins with this struct. */
@@ -150,7 +179,9 @@ struct xk_protocol {
 	_Atomic uint64_t *drops;   /* by reason */
 	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
 	struct xk_table table;
-	_Atomic uint32_t lock; /* of the cache, and of its own open_enables' counts */
+	struct xk_format format; /* of its header */
+	_Atomic bool has_told;   /* the user was told how to get checksums computed (receive.c) */
+	_Atomic uint32_t lock;   /* of the cache, and of its own open_enables' counts */
 	_Atomic(struct xk_session_ops *)
 		path_ops;                /* its sessions' operations, with the push of paths; NULL: no path yet */
 	unsigned cache_count;            /* passively opened sessions */
@@ -224,9 +255,30 @@ enum xk_pops {
 	XK_POPS_LAST = 1 << 2,     /* the session's own pop, which is pop_is_last */
 };
 
+enum { XK_SENDS_HEADER = 24 /* bytes of the longest header that is sent so */ };
+
 /*
- * One end of a conversation; a protocol's own session state begins with this struct. The first cache line
- * holds what every message touches; the third is the first of the protocol's own (asserted in upi.c).
+ * What a session puts into its header, for xk_send (receive.h) and for paths (path.h). All but `number`, and
+ * `whole` where it `adapts`, are the same in each message. Filled in from the fields before `setup`, which may change it; zero where push is another
+ * function that does not set it.
+ */
+struct xk_sends {
+	uint8_t header[XK_SENDS_HEADER]; /* but for lengths, number and checksums */
+	uint64_t push_sum, pop_sum;      /* of the pseudo-headers, without lengths, of what is sent and what arrives */
+	uint32_t header_sum;             /* of header */
+	uint32_t longest;                /* payload that may be pushed; UINT32_MAX: the session below knows */
+	_Atomic uint32_t whole;          /* payload that is sent in one piece */
+	_Atomic uint16_t number;         /* of the next message */
+	bool sums;                       /* messages are sent with the checksum that covers the pseudo-header */
+	bool offloads;         /* ... which the port completes, where a message fits into a frame: sums is false */
+	bool adapts;           /* `whole` may change */
+	bool is_path;          /* paths may lead through: usual messages are handled as header.h says */
+	_Atomic bool from_any; /* its peer's messages may come up other sessions than lls */
+};
+
+/*
+ * One end of a conversation; a protocol's own session state begins with this struct. The first cache line holds what
+ * every message touches, the third what a header does; the fourth is the first of the protocol's own (asserted in upi.c).
  */
 struct xk_session {
 	_Alignas(64) struct xk_binding binding;     /* in map */
@@ -249,6 +301,8 @@ struct xk_session {
 		};
 		struct xk_retired retired;
 	};
+
+	_Alignas(64) struct xk_sends sends;
 };
 
 /* Returns the protocol that receives what comes up s (`up` in the literature). */
@@ -427,16 +481,6 @@ xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const voi
 		xk_pop_within(s, lls, m, hdr);
 }
 
-/* As xk_pop, for a message that s would only hand on. */
-static inline void
-xk_pop_past(struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
-{
-	if (xk_likely(!(s->binding.pops & XK_POPS_IN_ORDER)))
-		xk_pop_on(s, m);
-	else
-		xk_pop_within(s, lls, m, NULL);
-}
-
 /* The pop of a session that only hands on. */
 void xk_pop_through(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
@@ -500,7 +544,12 @@ enum xk_drop_reason {
 	XK_DROP_NO_STACK,   /* would have had to wait, and no stack was left for the driver */
 	XK_DROP_REFUSED,    /* the protocol above refused open_done */
 	XK_DROP_UNEXPECTED, /* the protocol has no such operation */
+	XK_DROP_BAD_LENGTH,
+	XK_DROP_BAD_CHECKSUM,
+	XK_DROP_UNSUMMED, /* the sender left the checksum to a device that does not exist */
+	XK_DROP_TOO_BIG,  /* pushed */
 	XK_DROP_OWN,
+	XK_DROP_TAKEN = XK_DROP_OWN + 255, /* no reason: means "it was taken" where a function returns one */
 };
 
 /* Return a reason's name, as in counters and JSON, and the number of a type's reasons, with XK_DROP_NONE. */
@@ -569,6 +618,7 @@ enum xk_control_op {
 	XK_GET_OPT_PACKET,   /* bytes of the longest that is not fragmented */
 	XK_GET_MY_HOST,      /* uint64_t: this host's address (the highest layer that has one answers) */
 	XK_GET_PEER_HOST,    /* uint64_t */
+	XK_GET_DESTINATION,  /* uint64_t: of messages that come up, if not XK_GET_MY_HOST: a broadcast address */
 	XK_GET_LINK_ADDRESS, /* uint64_t: the port's own link address */
 	XK_GET_PEER_LINK,    /* uint64_t: the peer's link address */
 	XK_GET_OFFLOADS,     /* uint32_t: enum xk_port_offload of the port below (platform.h) */

@@ -11,7 +11,8 @@
 #include "xkernel/trace.h"
 
 static const char *const upi_common_drops[XK_DROP_OWN] = {
-	"none", "short", "no_session", "no_buffer", "no_memory", "no_stack", "refused", "unexpected",
+	"none",    "short",      "no_session", "no_buffer",    "no_memory", "no_stack",
+	"refused", "unexpected", "bad_length", "bad_checksum", "unsummed",  "too_big",
 };
 
 unsigned

@@ -163,7 +163,7 @@ am_header_pop(struct am_header *h, struct xk_msg *m)
 		return AM_BAD_KIND;
 	if (h->count > XK_AM_WORDS || (exactly && h->count != 0) || h->length > xk_msg_len(m) || h->length < least ||
 	    (exactly && h->length > least))
-		return AM_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	if (!am_handler_is_good(h))
 		return AM_BAD_HANDLER;
 	xk_msg_truncate(m, h->length);
@@ -698,7 +698,7 @@ am_called(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, st
 	h->call.credits = xk_get16(p + 2);
 	h->call.tag = xk_get64(p + 4);
 	if (h->call.credits == 0 || h->call.credits > AM_SLOTS) {
-		xk_drop(self, m, AM_BAD_LENGTH);
+		xk_drop(self, m, XK_DROP_BAD_LENGTH);
 		return;
 	}
 	if (h->to != cookie) {
@@ -983,9 +983,9 @@ static const struct xk_setting am_settings[] = {
 };
 
 static const char *const am_drops[] = {
-	"bad_kind",    "bad_length", "bad_handler",   "to_all",    "no_handler",  "stale",    "duplicate", "no_credit",
-	"gap",         "bad_region", "out_of_bounds", "bad_tag",   "too_many",    "repeated", "too_long",  "queue_full",
-	"bad_request", "closed",     "gave_up",       "peer_gone", "undelivered", "no_room",  NULL,
+	"bad_kind",   "bad_handler",   "to_all",    "no_handler",  "stale",    "duplicate", "no_credit",  "gap",
+	"bad_region", "out_of_bounds", "bad_tag",   "too_many",    "repeated", "too_long",  "queue_full", "bad_request",
+	"closed",     "gave_up",       "peer_gone", "undelivered", "no_room",  NULL,
 };
 static const char *const am_counters[] = { "accepted", "requests",      "stores",        "replies",  "acks",
 					   "acked",    "retransmitted", "replied_again", "returned", "expired",

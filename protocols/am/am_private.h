@@ -28,7 +28,6 @@ enum am_kind {
 
 enum am_drop {
 	AM_BAD_KIND = XK_DROP_OWN,
-	AM_BAD_LENGTH,
 	AM_BAD_HANDLER,
 	AM_TO_ALL,
 	AM_NO_HANDLER,

@@ -58,7 +58,6 @@ static const char *const arp_counters[] = {
 enum {
 	ARP_DROP_BAD_HARDWARE = XK_DROP_OWN,
 	ARP_DROP_BAD_PROTOCOL,
-	ARP_DROP_BAD_LENGTH,
 	ARP_DROP_BAD_OPERATION,
 	ARP_DROP_BAD_SENDER,  /* its link address names no other station */
 	ARP_DROP_BAD_ADDRESS, /* the sender is no host, or not on this network and does not ask for this host */
@@ -70,8 +69,8 @@ enum {
 };
 
 static const char *const arp_drops[] = {
-	"bad_hardware", "bad_protocol", "bad_length", "bad_operation", "bad_sender", "bad_address",
-	"conflict",     "unasked",      "queue_full", "unresolved",    "table_full", NULL,
+	"bad_hardware", "bad_protocol", "bad_operation", "bad_sender", "bad_address", "conflict",
+	"unasked",      "queue_full",   "unresolved",    "table_full", NULL,
 };
 
 /* ---- packets ---- */
@@ -131,7 +130,7 @@ arp_packet_load(struct arp_packet *packet, const uint8_t *p)
 	if (xk_get16(p + ARP_PROTOCOL) != ARP_IPV4)
 		return ARP_DROP_BAD_PROTOCOL;
 	if (p[ARP_HARDWARE_LEN] != ARP_LINK_LEN || p[ARP_PROTOCOL_LEN] != ARP_HOST_LEN)
-		return ARP_DROP_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	packet->operation = xk_get16(p + ARP_OPERATION);
 	if (packet->operation != ARP_REQUEST && packet->operation != ARP_REPLY)
 		return ARP_DROP_BAD_OPERATION;

@@ -27,7 +27,6 @@
 #include "protocols/bid/bidctl.h"
 #include "protocols/virtual/vnet.h"
 #include "xkernel/bytes.h"
-#include "xkernel/path.h"
 
 enum bid_drop {
 	BID_BAD_BOOT = XK_DROP_OWN, /* the source's boot id is 0 */
@@ -77,8 +76,7 @@ struct bid_session {
 	_Atomic uint64_t peer;     /* the peer's boot; 0: unknown */
 	/* The session below that brought the latest good message; NULL: none. A reference, unless it is lls. */
 	_Atomic(struct xk_session *) heard;
-	_Atomic uint64_t ways;          /* number of changes of `heard` */
-	uint8_t header[BID_HEADER_LEN]; /* of sent messages, but for the destination */
+	_Atomic uint64_t ways; /* number of changes of `heard` */
 	uint32_t own_host;
 	bool passive;
 	struct xk_lock lock; /* protects `closed` and changes of `heard` */
@@ -239,8 +237,9 @@ bid_setup(struct xk_session *session, const void *argument)
 		return err;
 	s->own_host = (uint32_t)own_host;
 	s->own = xk_bidctl_own(bidctl, host);
-	xk_put64(s->header + BID_FLOW, bid_flow(bid_number(s->flow), s->own_host));
-	xk_put64(s->header + BID_SOURCE, s->own);
+	xk_put64(session->sends.header + BID_FLOW, bid_flow(bid_number(s->flow), s->own_host));
+	xk_put64(session->sends.header + BID_SOURCE, s->own);
+	session->sends.is_path = true;
 	return 0;
 }
 
@@ -439,7 +438,7 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 	m = xk_push_header(session, m, BID_HEADER_LEN);
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	memcpy(m->data, s->header, BID_DESTINATION);
+	memcpy(m->data, session->sends.header, BID_DESTINATION);
 	xk_put64(m->data + BID_DESTINATION, peer);
 	if (xk_unlikely(xk_session_marked(session)))
 		return bid_push_moved(s, m);
@@ -547,15 +546,13 @@ bid_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
  * The path's messages need no judgement while `ways` stays as it was before `heard` was read, and while what comes up the
  * sessions below still goes to `from`, for which those answer.
  */
-static void
-bid_path(struct xk_session *session, struct xk_path_layer *layer)
+static uint64_t
+bid_path_state(const struct xk_session *session, const struct xk_session *from)
 {
 	const struct bid_session *s = (const struct bid_session *)session;
+	uint64_t ways = atomic_load_explicit(&s->ways, memory_order_acquire);
 
-	layer->header = s->header;
-	layer->state = atomic_load_explicit(&s->ways, memory_order_acquire);
-	if (layer->from != bid_heard(s))
-		layer->state = BID_NO_WAY;
+	return from != bid_heard(s) ? BID_NO_WAY : ways;
 }
 
 static bool
@@ -610,7 +607,7 @@ static const struct xk_session_ops bid_session_ops = {
 	.pop = xk_pop_through,
 	.close = bid_close,
 	.control = bid_session_control,
-	.path = bid_path,
+	.path_state = bid_path_state,
 	.path_pop = bid_path_pop,
 	.path_push = bid_path_push,
 	.get_participants = bid_get_participants,

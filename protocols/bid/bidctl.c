@@ -29,8 +29,8 @@
 #include "xkernel/siphash.h"
 #include "xkernel/trace.h"
 
-static const char *const bidctl_drops[] = { "bad_checksum", "bad_flags", "bad_boot", "bad_host",  "stale",
-					    "unasked",      "full",      "ended",    "rebooting", NULL };
+static const char *const bidctl_drops[] = { "bad_flags", "bad_boot", "bad_host",  "stale", "unasked",
+					    "full",      "ended",    "rebooting", NULL };
 
 enum bidctl_counter {
 	BIDCTL_QUERIES_IN,
@@ -140,7 +140,7 @@ bidctl_header_check(const struct bidctl_header *h, const uint8_t *p)
 	bool is_query = (h->flags & BIDCTL_QUERY) != 0, is_response = (h->flags & BIDCTL_RESPONSE) != 0;
 
 	if (!xk_sum_is_intact(xk_sum(0, p, BIDCTL_HEADER_LEN)))
-		return BIDCTL_BAD_CHECKSUM;
+		return XK_DROP_BAD_CHECKSUM;
 	if (h->flags != BIDCTL_BCAST && (h->flags == 0 || h->flags > (BIDCTL_QUERY | BIDCTL_RESPONSE)))
 		return BIDCTL_BAD_FLAGS;
 	if ((h->request != 0) != is_query || (h->reply != 0) != is_response)

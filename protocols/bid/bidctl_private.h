@@ -10,15 +10,14 @@
 #include "xkernel/event.h"
 
 enum bidctl_drop {
-	BIDCTL_BAD_CHECKSUM = XK_DROP_OWN,
-	BIDCTL_BAD_FLAGS, /* or tags that contradict them */
-	BIDCTL_BAD_BOOT,  /* none */
-	BIDCTL_BAD_HOST,  /* no single host, this one, or not the one that the session below knows */
-	BIDCTL_STALE,     /* an answer to a former boot of this host */
-	BIDCTL_UNASKED,   /* an answer to no question, or a second one */
-	BIDCTL_FULL,      /* a stranger's answer, while all `peers` are in use */
-	BIDCTL_ENDED,     /* an answer as a boot that has ended */
-	BIDCTL_REBOOTING, /* an answer as one boot more than can be remembered */
+	BIDCTL_BAD_FLAGS = XK_DROP_OWN, /* or tags that contradict them */
+	BIDCTL_BAD_BOOT,                /* none */
+	BIDCTL_BAD_HOST,                /* no single host, this one, or not the one that the session below knows */
+	BIDCTL_STALE,                   /* an answer to a former boot of this host */
+	BIDCTL_UNASKED,                 /* an answer to no question, or a second one */
+	BIDCTL_FULL,                    /* a stranger's answer, while all `peers` are in use */
+	BIDCTL_ENDED,                   /* an answer as a boot that has ended */
+	BIDCTL_REBOOTING,               /* an answer as one boot more than can be remembered */
 };
 
 enum {

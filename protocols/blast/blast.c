@@ -29,47 +29,34 @@
 
 #include "protocols/blast/blast_private.h"
 #include "xkernel/bytes.h"
-#include "xkernel/path.h"
+#include "xkernel/receive.h"
 
 /* ---- the header ---- */
 
 enum { BLAST_BUCKETS_MAX = 4096 };
 
-/* Fragments, op and width of a short message, side by side as in the header. */
-enum { BLAST_SHORT = BLAST_SEND << 8 | BLAST_FRAGMENTS };
-
 static const struct xk_field_value blast_ops_named[] = {
 	{ BLAST_SEND, "send" }, { BLAST_NACK, "nack" }, { BLAST_RETRANSMIT, "retransmit" }, { 0, NULL }
 };
 
-static const struct xk_field blast_fields[] = {
-	{ .name = "protocol",
-	  .bits = 32,
-	  .kind = XK_NAMES_SESSION,
-	  .print = XK_PRINT_HEX,
-	  .is_upper = true,
-	  .help = "the protocol above" },
-	{ .name = "sequence",
-	  .bits = 32,
-	  .rare = UINT32_MAX,
-	  .is_part = true,
-	  .help = "number of a long message; 0: a short one" },
-	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
-	{ .name = "fragments", .bits = 16, .rare = UINT16_MAX, .help = "number in a long message" },
-	{ .name = "op", .bits = 8, .usual = BLAST_SEND, .rare = UINT8_MAX, .values = blast_ops_named },
-	{ .name = "width", .bits = 8, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask" },
-	{ .name = "mask",
-	  .bits = 64,
-	  .rare = UINT64_MAX,
-	  .print = XK_PRINT_HEX,
-	  .help = "the bit of this fragment; in a NACK, those of all that have arrived" },
-	{ .name = NULL },
-};
+#define BLAST_HEADER(F)                                                                                                \
+	F(32, protocol, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .is_upper = true,                             \
+	  .help = "the protocol above")                                                                                \
+	F(32, sequence, .rare = UINT32_MAX, .is_part = true, .help = "number of a long message; 0: a short one")       \
+	F(32, length, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD)                                                  \
+	F(16, fragments, .rare = UINT16_MAX, .help = "number in a long message")                                       \
+	F(8, op, .usual = BLAST_SEND, .rare = UINT8_MAX, .values = blast_ops_named)                                    \
+	F(8, width, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask")                            \
+	F(64, mask, .rare = UINT64_MAX, .print = XK_PRINT_HEX,                                                         \
+	  .help = "the bit of this fragment; in a NACK, those of all that have arrived")
+XK_HEADER(blast_wire, BLAST_HEADER);
+XK_FIELDS(blast, BLAST_HEADER);
+XK_MESSAGES(blast_wire, BLAST_HEADER);
 
 static inline struct xk_key
 blast_key(const struct xk_session *lls, uint32_t number)
 {
-	return (struct xk_key){ (uintptr_t)lls, number };
+	return (struct xk_key){ (uintptr_t)lls, __builtin_bswap32(number) }; /* as the field's bytes (receive.h) */
 }
 
 /* Checks h, which is not a short message's; width is its width field. Returns 0, or the reason to drop the message. */
@@ -92,16 +79,8 @@ blast_header_check(const struct blast_header *h, unsigned width)
 	if (h->op == BLAST_NACK ? h->mask == all : (h->mask & (h->mask - 1)) != 0)
 		return BLAST_BAD_MASK;
 	if (h->op == BLAST_NACK)
-		return h->length != 0 ? BLAST_BAD_LENGTH : 0;
-	return h->length == 0 || h->length > BLAST_FRAGMENT_MAX ? BLAST_BAD_LENGTH : 0;
-}
-
-/* Returns whether the header at p is that of a short message, but for the length. */
-static inline bool
-blast_header_is_short(const uint8_t *p)
-{
-	return xk_get32(p + BLAST_COUNT) == BLAST_SHORT && xk_get32(p + BLAST_SEQUENCE) == 0 &&
-	       xk_get64(p + BLAST_MASK) == 0;
+		return h->length != 0 ? XK_DROP_BAD_LENGTH : 0;
+	return h->length == 0 || h->length > BLAST_FRAGMENT_MAX ? XK_DROP_BAD_LENGTH : 0;
 }
 
 /* Takes the header off m, and trims m to the header's length. Returns false if m is shorter. */
@@ -337,16 +316,19 @@ blast_fragment_size(struct xk_protocol *self, struct xk_session *lls, uint32_t *
 }
 
 static int
-blast_session_setup(struct xk_session *session, const void *number)
+blast_session_setup(struct xk_session *session, const void *how)
 {
 	struct blast_session *s = (struct blast_session *)session;
+	uint32_t size = 0;
+	int err = blast_fragment_size(session->protocol, session->lls, &size);
 
-	s->number = *(const uint32_t *)number;
-	blast_header_store(s->header, &(struct blast_header){ .protocol = s->number, .op = BLAST_SEND });
+	s->number = xk_get32((const uint8_t *)how + BLAST_PROTOCOL);
+	session->sends.longest = size * BLAST_FRAGMENTS;
+	atomic_store_explicit(&session->sends.whole, size, memory_order_relaxed);
 	TAILQ_INIT(&s->partials);
 	atomic_store_explicit(&s->peer, &blast_of(s)->strangers, memory_order_relaxed);
 	blast_session_join(s, false);
-	return blast_fragment_size(session->protocol, session->lls, &s->fragment_size);
+	return err;
 }
 
 static void
@@ -370,14 +352,17 @@ static int
 blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	   struct xk_participants *participants, struct xk_session **session)
 {
+	uint8_t received[BLAST_HEADER_LEN] = { 0 };
 	struct xk_session *lls;
 	uint32_t number;
 	int err = xk_number(self, hlp_type, &number);
 
 	if (err == 0)
 		err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
-	if (err == 0)
-		err = xk_table_open(self, blast_key(lls, number), hlp_receive, hlp_type, lls, &number, session);
+	if (err == 0) {
+		xk_put32(received + BLAST_PROTOCOL, number);
+		err = xk_table_open(self, blast_key(lls, number), hlp_receive, hlp_type, lls, received, session);
+	}
 	if (err == 0)
 		blast_session_join((struct blast_session *)*session, true);
 	return err;
@@ -407,23 +392,12 @@ blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, st
 	return err != 0 ? err : xk_open_disable(self, self, xk_lower(self, 0), participants);
 }
 
-/* Answers XK_GET_MAX_PACKET or XK_GET_OPT_PACKET for fragments of `size` bytes. Returns as xk_control. */
-static int
-blast_answer_size(uint32_t size, int op, void *buffer, size_t len)
-{
-	uint32_t longest = size * BLAST_FRAGMENTS;
-
-	return xk_answer(buffer, len, op == XK_GET_MAX_PACKET ? &longest : &size, sizeof(size));
-}
-
 static int
 blast_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
 	struct blast_session *s = (struct blast_session *)session;
 	uint64_t number;
 
-	if (op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET)
-		return blast_answer_size(s->fragment_size, op, buffer, len);
 	if (op != XK_RELEASE)
 		return -ENOTSUP;
 	if (len < sizeof(number))
@@ -440,113 +414,36 @@ blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	int err =
 		op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET ? blast_fragment_size(self, NULL, &size) : -ENOTSUP;
 
-	return err != 0 ? err : blast_answer_size(size, op, buffer, len);
-}
-
-/* ---- down ---- */
-
-static int
-blast_push(struct xk_session *session, struct xk_msg *m)
-{
-	struct blast_session *s = (struct blast_session *)session;
-
-	if (xk_unlikely(xk_msg_len(m) > s->fragment_size))
-		return blast_send(s, m);
-	m = xk_push_header(session, m, BLAST_HEADER_LEN);
-	if (xk_unlikely(m == NULL))
-		return -ENOBUFS;
-	memcpy(m->data, s->header, BLAST_HEADER_LEN);
-	xk_put32(m->data + BLAST_LENGTH, (uint32_t)xk_msg_len(m) - BLAST_HEADER_LEN);
-	return xk_push(session->lls, m);
+	if (err == 0 && op == XK_GET_MAX_PACKET)
+		size *= BLAST_FRAGMENTS;
+	return err != 0 ? err : xk_answer(buffer, len, &size, sizeof(size));
 }
 
 /* ---- up ---- */
 
-/* Returns a session for the stranger's message m with this header. NULL: m was dropped. */
-XK_APART static struct xk_session *
-blast_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, uint32_t number, enum blast_op op)
-{
-	if (op == BLAST_SEND)
-		return xk_table_accept(self, blast_key(lls, number), xk_table_number_key(number), lls, &number, m);
-	xk_drop(self, m, BLAST_UNKNOWN);
-	return NULL;
-}
-
-/* Demultiplexes m, which is a fragment or a NACK, or wrong. Takes m. */
-XK_APART static void
-blast_demux_long(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+/* Handles m, which is a fragment or a NACK, or wrong. Takes m. */
+static void
+blast_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
 	struct blast_header h = blast_header_load(p);
+	struct xk_key key = blast_key(lls, h.protocol);
 	unsigned why = blast_header_check(&h, p[BLAST_WIDTH]);
 	struct xk_session *s;
 
 	if (why == 0 && !blast_header_pop(m, h.length))
-		why = BLAST_BAD_LENGTH;
-	if (why != 0) {
-		xk_drop(self, m, why);
-		return;
-	}
-	if (h.op == BLAST_NACK) {
+		why = XK_DROP_BAD_LENGTH;
+	if (why == 0 && h.op == BLAST_NACK) {
 		blast_again((struct blast *)self, lls, m, &h);
 		return;
 	}
-	s = xk_table_find(self, blast_key(lls, h.protocol));
-	if (s != NULL || (s = blast_accept(self, lls, m, h.protocol, h.op)) != NULL)
-		xk_pop(s, lls, m, p);
-}
-
-/* Demultiplexes m, a short message whose length is still unchecked. Takes m. */
-XK_APART static void
-blast_demux_short(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	const uint8_t *p = m->data;
-	uint32_t number = xk_get32(p + BLAST_PROTOCOL);
-	struct xk_session *s;
-
-	if (xk_unlikely(!blast_header_pop(m, xk_get32(p + BLAST_LENGTH)))) {
-		xk_drop(self, m, BLAST_BAD_LENGTH);
-		return;
-	}
-	s = xk_table_find(self, blast_key(lls, number));
-	if (xk_likely(s != NULL) || (s = blast_accept(self, lls, m, number, BLAST_SEND)) != NULL)
-		xk_pop_past(s, lls, m);
-}
-
-static void
-blast_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	if (xk_likely(blast_header_is_short(m->data)))
-		blast_demux_short(self, lls, m);
-	else
-		blast_demux_long(self, lls, m);
-}
-
-/* hdr: the address of a fragment's header, in front of m, or NULL for a short message. */
-static void
-blast_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	if (xk_likely(hdr == NULL))
-		xk_demux(session, m);
-	else
-		blast_receive((struct blast_session *)session, m, hdr);
-}
-
-/* ---- paths: of short messages, because `rare` in blast_fields keeps fragments and NACKs out ---- */
-
-static struct xk_session *
-blast_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
-{
-	return xk_table_find(self, blast_key(lls, xk_get32(p + BLAST_PROTOCOL)));
-}
-
-static void
-blast_path(struct xk_session *session, struct xk_path_layer *layer)
-{
-	const struct blast_session *s = (const struct blast_session *)session;
-
-	layer->header = s->header;
-	layer->longest = s->fragment_size;
+	s = why != 0 ? NULL : xk_table_find(self, key);
+	if (why == 0 && s == NULL && h.op != BLAST_SEND)
+		why = BLAST_UNKNOWN;
+	if (why != 0)
+		xk_drop(self, m, why);
+	else if (s != NULL || (s = xk_table_accept(self, key, xk_table_number_key(h.protocol), lls, p, m)) != NULL)
+		blast_receive((struct blast_session *)s, lls, m, p);
 }
 
 /* ---- init and tables ---- */
@@ -599,12 +496,11 @@ blast_init(struct xk_protocol *self)
 static const struct xk_session_ops blast_session_ops = {
 	.size = sizeof(struct blast_session),
 	.setup = blast_session_setup,
-	.push = blast_push,
-	.pop = blast_pop,
-	.pop_is_last = true,
+	.push = blast_wire_send,
+	.divide = blast_divide,
+	.pop = xk_pop_through,
 	.close = blast_session_close,
 	.control = blast_session_control,
-	.path = blast_path,
 };
 
 static const struct xk_protocol_ops blast_ops = {
@@ -613,9 +509,9 @@ static const struct xk_protocol_ops blast_ops = {
 	.open = blast_open,
 	.open_enable = blast_open_enable,
 	.open_disable = blast_open_disable,
-	.demux = blast_demux,
+	.demux = blast_wire_receive,
 	.control = blast_control,
-	.find = blast_find,
+	.rare = blast_rare,
 };
 
 static const struct xk_role blast_lowers[] = {
@@ -655,10 +551,10 @@ static const struct xk_setting blast_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const blast_drops[] = { "bad_width",    "bad_op",       "bad_count",    "bad_mask",   "bad_length",
-					   "inconsistent", "duplicate",    "unknown",      "evicted",    "gave_up",
-					   "nack_unknown", "nack_strange", "nack_early",   "nack_spent", "nack_paced",
-					   "too_big",      "no_slot",      "repeat_spent", NULL };
+static const char *const blast_drops[] = { "bad_width",    "bad_op",     "bad_count",  "bad_mask",   "inconsistent",
+					   "duplicate",    "unknown",    "evicted",    "gave_up",    "nack_unknown",
+					   "nack_strange", "nack_early", "nack_spent", "nack_paced", "no_slot",
+					   "repeat_spent", NULL };
 
 static const char *const blast_counters[] = { "long_out",      "long_in",   "nacks_out", "nacks_in",
 					      "retransmitted", "released",  "expired",   "unsent",
@@ -675,6 +571,7 @@ const struct xk_protocol_type xk_type_blast = {
 	.fields = blast_fields,
 	.size = sizeof(struct blast),
 	.offers = XK_ASYNC,
+	.flags = XK_BY_FIELDS,
 	.lowers = blast_lowers,
 	.numbers = blast_numbers,
 	.number_max = UINT32_MAX,

@@ -18,7 +18,6 @@ enum blast_drop {
 	BLAST_BAD_OP,
 	BLAST_BAD_COUNT,
 	BLAST_BAD_MASK,
-	BLAST_BAD_LENGTH,
 	BLAST_INCONSISTENT, /* a fragment that does not fit the others of its message */
 	BLAST_DUPLICATE,
 	BLAST_UNKNOWN, /* a fragment sent again for nobody */
@@ -29,7 +28,6 @@ enum blast_drop {
 	BLAST_NACK_EARLY,   /* too soon after another, or missing only what earlier ones have named */
 	BLAST_NACK_SPENT,   /* what is missing was sent again as often as allowed */
 	BLAST_NACK_PACED,   /* too much was sent again to its host just now */
-	BLAST_TOO_BIG,
 	BLAST_NO_SLOT,
 	BLAST_REPEAT_SPENT, /* pushed before, and too much was sent again */
 };
@@ -155,8 +153,6 @@ struct blast {
 struct blast_session {
 	struct xk_session session;         /* first */
 	uint32_t number;                   /* of the protocol above */
-	uint32_t fragment_size;            /* the most bytes of a message in one frame */
-	uint8_t header[BLAST_HEADER_LEN];  /* of short messages, but for the length */
 	_Atomic(struct blast_peer *) peer; /* changes at most once, under the lock, from `strangers` */
 	/* under the lock */
 	uint32_t sequence;                                  /* of the next long message; 0: no number was drawn yet */
@@ -208,6 +204,13 @@ struct blast_partial {
 	struct xk_msg *fragments[BLAST_FRAGMENTS]; /* only the first `count` are set */
 };
 
+/* The most bytes of a message in one frame. */
+static inline uint32_t
+blast_fragment(const struct blast_session *s)
+{
+	return atomic_load_explicit(&s->session.sends.whole, memory_order_relaxed);
+}
+
 static inline struct blast *
 blast_of(const struct blast_session *s)
 {
@@ -248,8 +251,8 @@ void blast_session_join(struct blast_session *s, bool confirms);
 
 /* ---- blast_send.c; no lock is held ---- */
 
-/* Sends a message that is longer than a fragment, and keeps it. Takes m; as xk_push. */
-int blast_send(struct blast_session *s, struct xk_msg *m);
+/* A divide: sends m, which is longer than a frame, in fragments. */
+int blast_divide(struct xk_session *session, struct xk_msg *m);
 
 /* Frees the copy `number` of s: nobody will ask for it again. */
 void blast_send_release(struct blast_session *s, uint64_t number);
@@ -264,8 +267,8 @@ void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, 
 
 void blast_receive_fini(struct blast *blast);
 
-/* Adds the fragment m, whose header is at p, to its message. Takes m. */
-void blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p);
+/* Adds the fragment m, whose header is at p, to its message, and pops what is whole. Takes m. */
+void blast_receive(struct blast_session *s, struct xk_session *lls, struct xk_msg *m, const uint8_t *p);
 
 /* Sends a NACK for the message that is due first, or gives it up. Returns false if none is due at now_ns. */
 bool blast_receive_expire(struct blast *blast, uint64_t now_ns);

@@ -217,7 +217,7 @@ blast_receive_drop(struct blast_partial *partial, unsigned why)
 }
 
 void
-blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p)
+blast_receive(struct blast_session *s, struct xk_session *lls, struct xk_msg *m, const uint8_t *p)
 {
 	const struct blast_header h = blast_header_load(p);
 	struct blast *blast = blast_of(s);
@@ -257,7 +257,7 @@ blast_receive(struct blast_session *s, struct xk_msg *m, const uint8_t *p)
 		xk_msg_join(m, whole->fragments[i]);
 	xk_session_release(&s->session);
 	blast_spare_give(&blast->spare_partials, whole);
-	xk_demux(&s->session, m);
+	xk_pop(&s->session, lls, m, NULL);
 }
 
 /* ---- silence ---- */

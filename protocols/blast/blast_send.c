@@ -52,7 +52,7 @@ blast_copy_release(struct blast_copy *copy)
 static size_t
 blast_copy_len(const struct blast_copy *copy, unsigned i)
 {
-	size_t size = copy->session->fragment_size, rest = xk_msg_len(copy->m) - i * size;
+	size_t size = blast_fragment(copy->session), rest = xk_msg_len(copy->m) - i * size;
 
 	return rest < size ? rest : size;
 }
@@ -225,7 +225,7 @@ blast_send_fragment(struct blast_copy *copy, unsigned i, struct xk_msg *frame, e
 static int
 blast_send_kept(struct blast_copy *copy, unsigned i, enum blast_op op)
 {
-	size_t at = i * (size_t)copy->session->fragment_size;
+	size_t at = i * (size_t)blast_fragment(copy->session);
 
 	return blast_send_fragment(copy, i, xk_msg_part(copy->m, at, blast_copy_len(copy, i)), op);
 }
@@ -244,7 +244,7 @@ blast_send_all(struct blast *blast, struct blast_copy *copy, struct xk_msg *m)
 		struct xk_msg *frame = m;
 
 		if (i + 1 < copy->count)
-			frame = xk_msg_split(&m, copy->session->fragment_size);
+			frame = xk_msg_split(&m, blast_fragment(copy->session));
 		else
 			m = NULL;
 		atomic_store_explicit(&copy->sent, i, memory_order_relaxed);
@@ -382,21 +382,18 @@ blast_send_begin(struct blast_session *s, struct xk_msg *m, unsigned count, stru
 }
 
 int
-blast_send(struct blast_session *s, struct xk_msg *m)
+blast_divide(struct xk_session *session, struct xk_msg *m)
 {
+	struct blast_session *s = (struct blast_session *)session;
 	struct blast *blast = blast_of(s);
 	struct xk_ticket *ticket = xk_ticket_take(m);
 	size_t len = xk_msg_len(m);
-	unsigned count = (unsigned)((len + s->fragment_size - 1) / s->fragment_size);
+	unsigned count = (unsigned)((len + blast_fragment(s) - 1) / blast_fragment(s));
 	struct blast_peer *holder;
 	struct blast_copy *copy;
 	bool is_new = true;
 	int err;
 
-	if (len > (size_t)s->fragment_size * BLAST_FRAGMENTS) {
-		xk_drop(&blast->protocol, m, BLAST_TOO_BIG);
-		return -EMSGSIZE;
-	}
 	if (ticket != NULL && ticket->again) {
 		err = blast_again_count(s, len, count);
 		if (err == -ENOBUFS) {

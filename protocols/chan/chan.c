@@ -74,7 +74,7 @@ chan_header_pop(struct chan_header *h, struct xk_msg *m)
 
 	*h = chan_header_load(m->data);
 	if (xk_unlikely(length > xk_msg_len(m) - CHAN_HEADER_LEN))
-		return CHAN_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	xk_msg_pop_in_place(m, CHAN_HEADER_LEN);
 	xk_msg_truncate(m, length);
 	if (xk_unlikely(h->flags > 31 || !(CHAN_FLAGS_POSSIBLE >> h->flags & 1)))
@@ -83,7 +83,7 @@ chan_header_pop(struct chan_header *h, struct xk_msg *m)
 	has_age = (h->flags & (CHAN_FROM_CLIENT | CHAN_USER_MSG)) == (CHAN_FROM_CLIENT | CHAN_USER_MSG);
 	if (xk_unlikely(!has_age && (is_error != (h->status != 0) || h->status > CHAN_STATUS_MAX)))
 		return CHAN_BAD_FLAGS;
-	return length != 0 && (!(h->flags & CHAN_USER_MSG) || is_error) ? CHAN_BAD_LENGTH : 0;
+	return length != 0 && (!(h->flags & CHAN_USER_MSG) || is_error) ? XK_DROP_BAD_LENGTH : 0;
 }
 
 static inline void
@@ -294,8 +294,8 @@ static const struct xk_setting chan_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const chan_drops[] = { "bad_length", "bad_flags", "stale",  "duplicate", "busy",     "unasked",
-					  "too_many",   "too_big",   "closed", "old_boot",  "too_soon", NULL };
+static const char *const chan_drops[] = { "bad_flags", "stale",  "duplicate", "busy",     "unasked",
+					  "too_many",  "closed", "old_boot",  "too_soon", NULL };
 
 static const char *const chan_counters[] = { "called",    "retransmitted", "probed",     "timed_out", "reset",
 					     "executed",  "failed",        "repeated",   "acked",     "asked",

@@ -290,7 +290,7 @@ chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 	unsigned why = 0;
 
 	if (xk_unlikely(xk_msg_len(m) > e->max_packet)) {
-		xk_drop(self, m, CHAN_TOO_BIG);
+		xk_drop(self, m, XK_DROP_TOO_BIG);
 		return -EMSGSIZE;
 	}
 	xk_lock(&e->lock);

@@ -130,16 +130,16 @@ gm_header_pop(struct gm_header *h, struct xk_msg *m)
 	    h->number > UINT64_MAX >> 2 || h->previous >= h->number + (h->kind == GM_DATAGRAM))
 		return GM_BAD_KIND;
 	if (h->length > xk_msg_len(m) || h->length > GM_FRAGMENT_MAX)
-		return GM_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	xk_msg_truncate(m, h->length);
 	switch (h->kind) {
 	case GM_DATA:
 	case GM_DATAGRAM:
-		return h->offset > h->total || h->length > h->total - h->offset ? GM_BAD_LENGTH : 0;
+		return h->offset > h->total || h->length > h->total - h->offset ? XK_DROP_BAD_LENGTH : 0;
 	case GM_DEPOSIT:
 		return 0;
 	default:
-		return h->length != 0 ? GM_BAD_LENGTH : 0;
+		return h->length != 0 ? XK_DROP_BAD_LENGTH : 0;
 	}
 }
 
@@ -532,7 +532,7 @@ gm_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 		xk_close(opening.lls);
 		return err;
 	}
-	err = xk_ports_open(self, &((struct gm *)self)->ports, &opening, session);
+	err = xk_ports_open_on(self, &opening, session);
 	if (err == 0 && xk_bidctl_heard(gm_bidctl(self), how.host, how.boot, NULL) != 0) {
 		xk_close(*session); /* its reboot may have been told before the session was there */
 		err = -EAGAIN;
@@ -778,7 +778,6 @@ gm_init(struct xk_protocol *self)
 {
 	static const char *const smalls[] = { "reference", "copy", "unreliable" };
 	struct gm *gm = (struct gm *)self;
-	struct xk_participants anybody = { .remote.depth = 0 };
 	unsigned small = 0;
 	int err;
 
@@ -798,9 +797,8 @@ gm_init(struct xk_protocol *self)
 	err = xk_shares_init(&gm->shares, self, xk_share_buffers(gm->held_max), xk_share_buffers(gm->held_peer_max));
 	if (err != 0)
 		goto fail;
-	xk_ports_init(&gm->ports, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
 	gm->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = gm_changed };
-	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	err = xk_ports_init(self, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
 	if (err != 0)
 		goto fail_shares;
 	xk_bidctl_watch(gm_bidctl(self), &gm->watcher);
@@ -878,9 +876,9 @@ static const struct xk_setting gm_settings[] = {
 };
 
 static const char *const gm_drops[] = {
-	"bad_kind", "bad_length", "stale",    "duplicate",    "gap",       "bad_ack",    "unposted",
-	"no_room",  "too_long",   "too_many", "inconsistent", "abandoned", "bad_region", "out_of_bounds",
-	"too_big",  "no_token",   "gave_up",  "peer_gone",    "was_reset", "closed",     NULL,
+	"bad_kind", "stale",     "duplicate",    "gap",       "bad_ack",    "unposted",      "no_room",
+	"too_long", "too_many",  "inconsistent", "abandoned", "bad_region", "out_of_bounds", "no_token",
+	"gave_up",  "peer_gone", "was_reset",    "closed",    NULL,
 };
 static const char *const gm_counters[] = { "accepted", "retransmitted", "resets",   "deposited", "unreliable",
 					   "skipped",  "restored",      "withheld", NULL };

@@ -21,7 +21,6 @@ enum gm_kind { GM_DATA = 1, GM_DEPOSIT, GM_DATAGRAM, GM_ACK, GM_RESET, GM_CREDIT
 
 enum gm_drop {
 	GM_BAD_KIND = XK_DROP_OWN,
-	GM_BAD_LENGTH,
 	GM_STALE, /* of or for a former boot or session */
 	GM_DUPLICATE,
 	GM_GAP,      /* something before it is missing */
@@ -35,7 +34,6 @@ enum gm_drop {
 	GM_BAD_REGION,
 	GM_OUT_OF_BOUNDS,
 	/* of pushed messages */
-	GM_TOO_BIG,
 	GM_NO_TOKEN,
 	GM_GAVE_UP,
 	GM_PEER_GONE,
@@ -95,7 +93,6 @@ struct gm {
 	struct xk_bidctl_watcher watcher;
 	_Atomic uint64_t
 		number; /* the last one that was given to a packet or session: higher than all before, in this boot */
-	struct xk_ports ports;
 	struct xk_shares shares; /* of hosts, in the buffers kept for them */
 	struct xk_map peers;     /* struct gm_peer by host */
 	struct xk_lock lock;     /* protects the peers; taken after a session's */

@@ -313,7 +313,7 @@ gm_push(struct xk_session *session, struct xk_msg *m)
 		xk_msg_unannotate(m, XK_OF_PUSH);
 	}
 	if (xk_msg_len(m) > gm->longest) {
-		xk_drop(session->protocol, m, GM_TOO_BIG);
+		xk_drop(session->protocol, m, XK_DROP_TOO_BIG);
 		return -EMSGSIZE;
 	}
 	if (request.region == 0 && (!gm->reliable || (gm->small == GM_NOT_RELIABLE && xk_msg_len(m) <= GM_SMALL)))

@@ -28,17 +28,17 @@
 #include <string.h>
 
 #include "protocols/ip/ip_private.h"
-#include "xkernel/path.h"
+#include "xkernel/receive.h"
 #include "xkernel/siphash.h"
 #include "xkernel/trace.h"
 
 static const char *const ip_drops[] = {
-	"bad_version",    "bad_header",    "bad_options",      "bad_length",   "bad_checksum",
-	"bad_flags",      "ttl_zero",      "bad_source",       "martian",      "not_mine",
-	"link_broadcast", "too_big",       "unsent",           "expired",      "no_route",
-	"dont_fragment",  "not_forwarded", "source_route",     "duplicate",    "overlap",
-	"inconsistent",   "too_many",      "refused_datagram", "bad_fragment", "too_long",
-	"tiny",           "evicted",       "timed_out",        NULL,
+	"bad_version",  "bad_header", "bad_options",   "bad_flags",      "ttl_zero",
+	"bad_source",   "martian",    "not_mine",      "link_broadcast", "unsent",
+	"expired",      "no_route",   "dont_fragment", "not_forwarded",  "source_route",
+	"duplicate",    "overlap",    "inconsistent",  "too_many",       "refused_datagram",
+	"bad_fragment", "too_long",   "tiny",          "evicted",        "timed_out",
+	NULL,
 };
 static_assert(XK_ARRAY_LENGTH(ip_drops) == IP_DROP_REASSEMBLY - XK_DROP_OWN + IP_REASSEMBLY_REASONS + 1,
 	      "a name for each reason");
@@ -46,6 +46,29 @@ static_assert(XK_ARRAY_LENGTH(ip_drops) == IP_DROP_REASSEMBLY - XK_DROP_OWN + IP
 static const char *const ip_counters[] = { "fragmented",   "reassembled",    "forwarded", "forward_fragmented",
 					   "path_lowered", "path_forgotten", "unquoted",  NULL };
 static_assert(XK_ARRAY_LENGTH(ip_counters) == IP_COUNT_UNQUOTED + 2, "a name for each counter");
+
+static const struct xk_field_value ip_flag_names[] = {
+	{ 4, "reserved" }, { 2, "dont_fragment" }, { 1, "more" }, { 0, NULL }
+};
+
+static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "TCP" }, { 17, "UDP" }, { 0, NULL } };
+
+#define IP_HEADER(F)                                                                                                   \
+	F(4, version, .kind = XK_FIXED, .usual = 4)                                                                    \
+	F(4, header_length, .usual = 5, .rare = 0xf, .help = "in words of 4 bytes; above 5: options")                  \
+	F(8, service, .print = XK_PRINT_HEX, .help = "ignored")                                                        \
+	F(16, length, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE)                                                  \
+	F(16, identification, .print = XK_PRINT_HEX, .step = 2)                                                        \
+	F(3, flags, .rare = 5, .is_bits = true, .values = ip_flag_names)                                               \
+	F(13, offset, .rare = IP_OFFSET, .is_part = true, .help = "of a fragment, in units of 8 bytes")                \
+	F(8, ttl)                                                                                                      \
+	F(8, protocol, .kind = XK_NAMES_SESSION, .is_upper = true, .values = ip_protocol_names)                        \
+	F(16, checksum, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER)                        \
+	F(32, source, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .print = XK_PRINT_HOST)                          \
+	F(32, destination, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL, .print = XK_PRINT_HOST)
+XK_HEADER(ip_wire, IP_HEADER);
+XK_FIELDS(ip, IP_HEADER);
+XK_MESSAGES(ip_wire, IP_HEADER);
 
 /* ---- routes ---- */
 
@@ -159,7 +182,7 @@ ip_check_source(const struct ip *ip, uint32_t source)
 	return 0;
 }
 
-/* Checks that a datagram without a session is for us and for an enabled protocol. Returns 0, or the drop reason. */
+/* Checks that a datagram without a session is for us. Returns 0, or the reason to drop it. */
 static unsigned
 ip_check_stranger(struct ip *ip, struct ip_header h)
 {
@@ -170,9 +193,7 @@ ip_check_stranger(struct ip *ip, struct ip_header h)
 		return IP_DROP_MARTIAN;
 	if (why != 0)
 		return why;
-	if (kind != XK_VNET_MINE && kind != XK_VNET_BROADCAST)
-		return IP_DROP_NOT_MINE;
-	return xk_table_enabled(&ip->protocol, xk_table_number_key(h.protocol)) == NULL ? XK_DROP_NO_SESSION : 0;
+	return kind != XK_VNET_MINE && kind != XK_VNET_BROADCAST ? IP_DROP_NOT_MINE : 0;
 }
 
 /* ---- init and fini ---- */
@@ -264,40 +285,37 @@ ip_init(struct xk_protocol *self)
 
 /* ---- sessions ---- */
 
-/* The addresses and protocol of a session's datagrams, and whether an upper opened it. */
-struct ip_session_how {
-	uint32_t remote, destination;
-	uint8_t protocol;
-	bool opened;
-};
-
+/* `how` is a header such as the session will receive; without a version, it is no message's, but an upper's that opens. */
 static int
-ip_setup(struct xk_session *session, const void *argument)
+ip_setup(struct xk_session *session, const void *how)
 {
-	const struct ip_session_how *how = argument;
+	const struct ip_header h = ip_header_load(how);
 	struct ip_session *s = (struct ip_session *)session;
 	struct ip *ip = (struct ip *)session->protocol;
+	struct xk_sends *sends = &session->sends;
 	unsigned index = 0;
-	uint64_t hash = siphash(ip->key, (uint64_t)how->remote << 32 | how->destination, how->protocol);
+	uint64_t hash = siphash(ip->key, (uint64_t)h.source << 32 | h.destination, h.protocol);
 	int err;
 
-	s->remote = how->remote;
-	s->destination = s->local = how->destination;
-	if (ip_kind(ip, how->destination, &index) != XK_VNET_MINE) { /* a broadcast */
-		ip_kind(ip, how->remote, &index);
+	s->remote = h.source;
+	s->destination = s->local = h.destination;
+	if (ip_kind(ip, h.destination, &index) != XK_VNET_MINE) { /* a broadcast */
+		ip_kind(ip, h.source, &index);
 		s->local = ip->interface[index].host;
 	}
 	err = ip_fault_set_longest(ip, s);
 	if (err != 0)
 		return err;
-	s->whole_flags = ip->pmtu ? IP_DONT_FRAGMENT : 0;
-	atomic_store_explicit(&s->any_lls, how->opened, memory_order_relaxed);
-	atomic_store_explicit(&s->id, (uint16_t)hash | 1, memory_order_relaxed);
+	sends->longest = XK_IP_MAX_PACKET;
+	sends->adapts = true;
+	atomic_store_explicit(&sends->from_any, ((const uint8_t *)how)[IP_VERSION] == 0, memory_order_relaxed);
+	atomic_store_explicit(&sends->number, (uint16_t)hash | 1, memory_order_relaxed);
 	s->fragment_first = (uint16_t)(hash >> 16) & 0xfffe;
 	s->fragment_count = (uint16_t)(hash >> 32) % IP_FRAGMENT_COUNTS;
-	ip_header_prepare(s->header, (uint8_t)ip->ttl, how->protocol, s->local, s->remote);
-	s->sum = ip_header_sum(s->header);
-	xk_put16(s->header + IP_FRAGMENT, s->whole_flags); /* for paths: ip_header_store adds it itself */
+	ip_header_prepare(sends->header, (uint8_t)ip->ttl, h.protocol, s->local, s->remote);
+	xk_put16(sends->header + IP_FRAGMENT, ip->pmtu ? IP_DONT_FRAGMENT : 0);
+	/* a key of its own lls: a path would outlast the open that makes another session hear that one */
+	sends->is_path = xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL;
 	return 0;
 }
 
@@ -309,7 +327,7 @@ ip_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
 	bool lazy = local == XK_IP_LAZY;
 	struct xk_participants below = { .remote.depth = 0 };
-	struct ip_session_how how = { .remote = (uint32_t)remote, .opened = true };
+	uint8_t received[IP_HEADER_LEN] = { 0 }; /* as from the remote host, but without a version */
 	struct xk_session *lls;
 	struct xk_key key;
 	uint32_t number, next;
@@ -323,15 +341,18 @@ ip_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 		local = xk_participant_pop(&participants->local);
 	if (remote > UINT32_MAX || (local > UINT32_MAX && local != XK_ANY))
 		return -EINVAL;
-	err = ip_next_hop(ip, how.remote, &next, &index);
+	err = ip_next_hop(ip, (uint32_t)remote, &next, &index);
 	if (err != 0)
 		return err;
 	hop = next;
-	how.destination = local == XK_ANY ? ip->interface[index].host : (uint32_t)local;
-	how.protocol = (uint8_t)number;
-	if (ip_kind(ip, how.destination, &own) != XK_VNET_MINE)
+	if (local == XK_ANY)
+		local = ip->interface[index].host;
+	if (ip_kind(ip, (uint32_t)local, &own) != XK_VNET_MINE)
 		return -EADDRNOTAVAIL;
-	key = ip_key(how.protocol, how.remote, how.destination, NULL);
+	received[IP_PROTOCOL] = (uint8_t)number;
+	xk_put32(received + IP_SOURCE, (uint32_t)remote);
+	xk_put32(received + IP_DESTINATION, (uint32_t)local);
+	key = ip_key((uint8_t)number, (uint32_t)remote, (uint32_t)local, NULL);
 	err = xk_table_share(self, key, hlp_receive, hlp_type, session);
 	if (err == -ENOENT) {
 		xk_participant_push(&below.remote, hop);
@@ -339,107 +360,65 @@ ip_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 			xk_participant_push(&below.local, XK_VNET_LAZY);
 		err = xk_open(self, self, xk_lower(self, 0), &below, &lls); /* may wait unless lazy */
 		if (err == 0)
-			err = xk_table_open(self, key, hlp_receive, hlp_type, lls, &how, session);
+			err = xk_table_open(self, key, hlp_receive, hlp_type, lls, received, session);
 	}
 	/*
 	 * A learned session stands on one that leads where its datagrams came from. Once opened it follows the next
 	 * hop, unless the open is lazy: that one only answers.
 	 */
-	if (err == 0 && !lazy &&
-	    !atomic_exchange_explicit(&((struct ip_session *)*session)->any_lls, true, memory_order_relaxed))
+	if (err == 0 && !lazy && !atomic_exchange_explicit(&(*session)->sends.from_any, true, memory_order_relaxed))
 		xk_control((*session)->lls, XK_VNET_FOLLOW, &hop, sizeof(hop));
 	return err;
 }
 
-/* Returns whether s (NULL: no) accepts datagrams that come up lls. */
-static inline bool
-ip_session_hears(const struct xk_session *s, const struct xk_session *lls)
+/* Forwards datagrams for others, if the host does. */
+static unsigned
+ip_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
 {
-	return xk_likely(s != NULL) && (xk_likely(s->lls == lls) ||
-					atomic_load_explicit(&((struct ip_session *)s)->any_lls, memory_order_relaxed));
+	struct ip *ip = (struct ip *)self;
+	const uint8_t *p = m->data - IP_HEADER_LEN;
+	unsigned why = ip_check_stranger(ip, ip_header_load(p));
+
+	if (why != IP_DROP_NOT_MINE || !ip->forward)
+		return why;
+	ip_forward(ip, m, p, IP_HEADER_LEN);
+	return XK_DROP_TAKEN;
 }
 
-/* Drops m, telling its sender, or forwards it. If its header was valid, it lies in front. Takes m. */
 static void
-ip_undelivered(struct ip *ip, struct xk_msg *m, unsigned why)
+ip_refused(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	if (ip->forward && why == IP_DROP_NOT_MINE) {
-		ip_forward(ip, m, m->data - IP_HEADER_LEN, IP_HEADER_LEN);
-		return;
-	}
-	if (why == XK_DROP_NO_SESSION)
-		ip_fault_refuse(&ip->protocol, NULL, XK_FAULT_PROTOCOL, m, 0);
-	xk_drop(&ip->protocol, m, why);
+	ip_fault_refuse(self, NULL, XK_FAULT_PROTOCOL, m, 0);
 }
 
-/*
- * Finds the session of m, which came up lls, or accepts one. `first`, the session found by addresses alone, does not
- * hear lls. The header lies in front of m. Returns NULL if m could not be delivered; m was then taken.
- */
-static struct xk_session *
-ip_find_session(struct ip *ip, struct xk_session *lls, struct xk_msg *m, const struct xk_session *first)
+/* Of the first session of these addresses, unless there is one that is not to hear what comes up lls. */
+static struct xk_key
+ip_key_of(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 {
-	struct xk_protocol *self = &ip->protocol;
-	struct ip_header h = ip_header_load(m->data - IP_HEADER_LEN);
-	struct xk_key first_key = ip_key(h.protocol, h.source, h.destination, NULL);
-	struct xk_key own_key = ip_key(h.protocol, h.source, h.destination, lls);
-	struct xk_key number = xk_table_number_key(h.protocol);
-	struct ip_session_how how = { h.source, h.destination, h.protocol, false };
-	struct xk_session *s = xk_table_find(self, own_key);
-	unsigned why;
+	const struct ip_header h = ip_header_load(p);
+	struct xk_key first = ip_key(h.protocol, h.source, h.destination, NULL);
+	const struct xk_session *s = xk_table_find(self, first);
 
-	if (s != NULL)
-		return s;
-	why = ip_check_stranger(ip, h);
-	if (why != 0) {
-		ip_undelivered(ip, m, why);
-		return NULL;
-	}
-	s = xk_table_accept(self, first == NULL ? first_key : own_key, number, lls, &how, m);
-	/* another shepherd was faster, with a datagram that came up another session below */
-	if (s != NULL && !ip_session_hears(s, lls))
-		s = xk_table_accept(self, own_key, number, lls, &how, m);
-	return s;
+	return s == NULL || xk_receive_hears(s, lls) ? first : ip_key(h.protocol, h.source, h.destination, lls);
 }
 
 /* ---- down ---- */
 
-/* Pushes a message longer than whole_max. */
-XK_APART static int
-ip_push_long(struct xk_session *session, struct xk_msg *m, uint32_t whole_max)
+static int
+ip_divide(struct xk_session *session, struct xk_msg *m)
 {
 	struct ip_session *s = (struct ip_session *)session;
 	struct ip *ip = (struct ip *)session->protocol;
-	struct ip_transit t = { ip, .header_len = IP_HEADER_LEN, .mtu = whole_max + IP_HEADER_LEN, .sum = s->sum };
+	struct ip_transit t = { ip, .header_len = IP_HEADER_LEN };
 
-	if (xk_msg_len(m) > XK_IP_MAX_PACKET) {
-		xk_drop(session->protocol, m, IP_DROP_TOO_BIG);
-		return -EMSGSIZE;
-	}
-	memcpy(t.header, s->header, IP_HEADER_LEN);
+	t.mtu = atomic_load_explicit(&session->sends.whole, memory_order_relaxed) + IP_HEADER_LEN;
+	memcpy(t.header, session->sends.header, IP_HEADER_LEN);
+	xk_put16(t.header + IP_FRAGMENT, 0);
+	t.sum = ip_header_sum(t.header);
 	t.id = (uint16_t)(s->fragment_first + 2 * atomic_fetch_add_explicit(&ip->fragment_counts[s->fragment_count], 1,
 									    memory_order_relaxed));
 	xk_count(session->protocol, IP_COUNT_FRAGMENTED);
 	return ip_forward_fragments(&t, session->lls, m, 0);
-}
-
-static int
-ip_push(struct xk_session *session, struct xk_msg *m)
-{
-	struct ip_session *s = (struct ip_session *)session;
-	uint32_t whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
-	uint16_t id;
-
-	if (xk_unlikely(xk_msg_len(m) > whole_max))
-		return ip_push_long(session, m, whole_max);
-	m = xk_push_header(session, m, IP_HEADER_LEN);
-	if (xk_unlikely(m == NULL))
-		return -ENOBUFS;
-	/* two shepherds may get the same number: only fragments are identified by it */
-	id = atomic_load_explicit(&s->id, memory_order_relaxed);
-	atomic_store_explicit(&s->id, (uint16_t)(id + 2), memory_order_relaxed);
-	ip_header_store(m->data, s->header, s->sum, xk_msg_len(m), id, s->whole_flags);
-	return xk_push(session->lls, m);
 }
 
 /* ---- up ---- */
@@ -457,23 +436,21 @@ ip_limit_reassembly(struct ip *ip)
 
 /* Takes fragment m, whose header lies in front. Returns the datagram if m completes it, else NULL. */
 static struct xk_msg *
-ip_reassemble(struct ip *ip, struct xk_msg *m)
+ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 {
 	struct ip_header h = ip_header_load(m->data - IP_HEADER_LEN);
 	struct ip_reassembly_discarded discarded = { .some = false };
 	struct ip_reassembly_fragment fragment = { h.source, h.destination, (uint32_t)(h.fragment & IP_OFFSET) * 8,
 						   h.id,     h.protocol,    (h.fragment & IP_MORE) != 0 };
-	unsigned why = 0;
 
-	/* no memory for fragments of datagrams that would not be delivered */
-	if ((h.fragment & IP_RESERVED) != 0)
-		why = IP_DROP_BAD_FLAGS;
-	else if (xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL)
-		why = ip_check_stranger(ip, h);
-	if (why != 0) {
-		ip_undelivered(ip, m, why);
+	if ((h.fragment & IP_RESERVED) != 0) {
+		xk_drop(&ip->protocol, m, IP_DROP_BAD_FLAGS);
 		return NULL;
 	}
+	/* no memory for fragments of datagrams that would not be delivered */
+	if (xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL &&
+	    !xk_receive_judge(&ip->protocol, lls, m))
+		return NULL;
 	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s", h.id,
 		 xk_msg_len(m), fragment.offset, fragment.more ? "" : ", the last");
 	xk_lock(&ip->lock);
@@ -494,26 +471,13 @@ ip_reassemble(struct ip *ip, struct xk_msg *m)
 	return m;
 }
 
-/* Delivers m, whose header lies in front, to a session other than the last one found. Takes m. */
-XK_APART static void
-ip_deliver(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	const uint8_t *p = m->data - IP_HEADER_LEN;
-	struct xk_session *s = xk_table_lookup(self, (struct xk_key){ xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] });
-
-	if (!ip_session_hears(s, lls))
-		s = ip_find_session((struct ip *)self, lls, m, s);
-	if (s != NULL)
-		xk_pop(s, lls, m, NULL);
-}
-
-/* Demultiplexes m where ip_demux cannot. `why` is the result of ip_header_check. Takes m. */
-XK_APART static void
-ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, unsigned why)
+/* Handles options, fragments and link broadcasts, and what is no version 4. Takes m. */
+static void
+ip_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct ip *ip = (struct ip *)self;
 	const uint8_t *p;
-	unsigned index;
+	unsigned why = ip_version_check(m->data), index;
 
 	if (why == IP_HAS_OPTIONS) {
 		m = ip_options_take_off(ip, m);
@@ -521,67 +485,33 @@ ip_demux_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 			return;
 		why = 0;
 	}
+	if (why == 0)
+		why = xk_receive_check(self, m);
 	p = m->data;
-	if (why == 0) {
-		xk_msg_truncate(m, xk_get16(p + IP_LENGTH)); /* the link may have padded it */
-		xk_msg_pop_in_place(m, IP_HEADER_LEN);
-		/* a link broadcast must carry an IP broadcast (RFC 1122, 3.3.6) */
-		if ((m->flags & XK_MSG_TO_ALL) != 0 &&
-		    ip_kind(ip, xk_get32(p + IP_DESTINATION), &index) == XK_VNET_MINE)
-			why = IP_DROP_LINK_BROADCAST;
-	}
-	if (why != 0)
-		ip_undelivered(ip, m, why);
-	else if (!ip_header_is_special(p) || (m = ip_reassemble(ip, m)) != NULL)
-		ip_deliver(self, lls, m);
-}
-
-/* Saves no registers: code that makes calls is apart. A session's addresses were checked when it was made. */
-static void
-ip_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	const uint8_t *p = m->data;
-	size_t length = xk_get16(p + IP_LENGTH);
-	unsigned why = ip_header_check(p, length, m);
-	struct xk_session *s;
-
-	if (xk_unlikely(why != 0 || ip_header_is_special(p) || (m->flags & XK_MSG_TO_ALL) != 0 ||
-			(length != xk_msg_len(m) && m->next != NULL))) {
-		ip_demux_other(self, lls, m, why);
+	/* a link broadcast must carry an IP broadcast (RFC 1122, 3.3.6) */
+	if (why == 0 && (m->flags & XK_MSG_TO_ALL) != 0 &&
+	    ip_kind(ip, xk_get32(p + IP_DESTINATION), &index) == XK_VNET_MINE)
+		why = IP_DROP_LINK_BROADCAST;
+	if (why != 0) {
+		xk_drop(self, m, why);
 		return;
 	}
-	if (xk_unlikely(length != xk_msg_len(m)))
-		xk_msg_cut_in_place(m, length);
 	xk_msg_pop_in_place(m, IP_HEADER_LEN);
-	s = xk_table_last(self, (struct xk_key){ xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] });
-	if (xk_likely(ip_session_hears(s, lls)))
-		xk_pop(s, lls, m, NULL);
-	else
-		ip_deliver(self, lls, m);
+	if (!ip_header_is_special(p) || (m = ip_reassemble(ip, lls, m)) != NULL)
+		xk_receive_checked(self, lls, m);
 }
 
 /* ---- asking ---- */
 
-/* Answers the questions that protocol and sessions share. */
-static int
-ip_answer(int op, void *buffer, size_t len, uint32_t whole_max, uint64_t host)
-{
-	uint32_t longest = op == XK_GET_OPT_PACKET ? whole_max : XK_IP_MAX_PACKET;
-
-	if (op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET)
-		return xk_answer(buffer, len, &longest, sizeof(longest));
-	return op == XK_GET_MY_HOST ? xk_answer(buffer, len, &host, sizeof(host)) : -ENOTSUP;
-}
-
 static int
 ip_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	struct ip_session *s = (struct ip_session *)session;
-	uint64_t host = op == XK_GET_PEER_HOST ? s->remote : s->destination;
+	const struct ip_session *s = (const struct ip_session *)session;
+	uint64_t host = op == XK_GET_PEER_HOST ? s->remote : op == XK_GET_MY_HOST ? s->local : s->destination;
 
-	if (op == XK_GET_PEER_HOST || op == XK_IP_GET_DESTINATION)
-		return xk_answer(buffer, len, &host, sizeof(host));
-	return ip_answer(op, buffer, len, atomic_load_explicit(&s->whole_max, memory_order_relaxed), s->local);
+	if (op != XK_GET_PEER_HOST && op != XK_GET_MY_HOST && op != XK_GET_DESTINATION)
+		return -ENOTSUP;
+	return xk_answer(buffer, len, &host, sizeof(host));
 }
 
 static void
@@ -609,12 +539,22 @@ ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
 	struct ip *ip = (struct ip *)self;
 	const struct xk_vnet_interface *first = &ip->interface[0];
+	uint32_t longest = op == XK_GET_OPT_PACKET ? first->max_packet - IP_HEADER_LEN : XK_IP_MAX_PACKET;
+	uint64_t host = first->host;
 
-	if (op == XK_VNET_UNSENT)
+	switch (op) {
+	case XK_VNET_UNSENT:
 		return ip_fault_unsent(ip, buffer);
-	if (op == XK_PORT_CHANGED)
+	case XK_PORT_CHANGED:
 		return ip_links_changed(ip);
-	return ip_answer(op, buffer, len, first->max_packet - IP_HEADER_LEN, first->host);
+	case XK_GET_OPT_PACKET:
+	case XK_GET_MAX_PACKET:
+		return xk_answer(buffer, len, &longest, sizeof(longest));
+	case XK_GET_MY_HOST:
+		return xk_answer(buffer, len, &host, sizeof(host));
+	default:
+		return -ENOTSUP;
+	}
 }
 
 static int
@@ -625,38 +565,15 @@ ip_get_participants(struct xk_session *session, struct xk_participants *p)
 	return xk_participant_push(&p->remote, s->remote) && xk_participant_push(&p->local, s->local) ? 0 : -E2BIG;
 }
 
-/* ---- paths ---- */
-
-/* No path leads to a session with a key of its own lls: it would outlast the open that makes another session hear lls. */
-static struct xk_session *
-ip_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
-{
-	struct xk_session *s = xk_table_find(self, (struct xk_key){ xk_get64(p + IP_SOURCE), p[IP_PROTOCOL] });
-
-	return ip_session_hears(s, lls) ? s : NULL;
-}
-
-static void
-ip_path(struct xk_session *session, struct xk_path_layer *layer)
-{
-	struct ip_session *s = (struct ip_session *)session;
-
-	layer->header = s->header;
-	layer->counter = &s->id;
-	layer->counter_at = IP_ID;
-	layer->counter_step = 2;
-	layer->whole = &s->whole_max;
-}
-
 /* ---- tables ---- */
 
 static const struct xk_session_ops ip_session_ops = {
 	.size = sizeof(struct ip_session),
 	.setup = ip_setup,
-	.push = ip_push,
+	.push = ip_wire_send,
+	.divide = ip_divide,
 	.pop = xk_pop_through,
 	.control = ip_session_control,
-	.path = ip_path,
 	.get_participants = ip_get_participants,
 };
 
@@ -664,8 +581,11 @@ static const struct xk_protocol_ops ip_ops = {
 	.init = ip_init,
 	.fini = ip_fini,
 	.open = ip_open,
-	.demux = ip_demux,
-	.find = ip_find,
+	.demux = ip_wire_receive,
+	.key = ip_key_of,
+	.rare = ip_rare,
+	.judge = ip_judge,
+	.refused = ip_refused,
 	.control = ip_control,
 };
 
@@ -707,36 +627,6 @@ static const struct xk_setting ip_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const struct xk_field_value ip_flag_names[] = {
-	{ 4, "reserved" }, { 2, "dont_fragment" }, { 1, "more" }, { 0, NULL }
-};
-
-static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "TCP" }, { 17, "UDP" }, { 0, NULL } };
-
-static const struct xk_field ip_fields[] = {
-	{ .name = "version", .bits = 4, .kind = XK_FIXED, .usual = 4 },
-	{ .name = "header_length",
-	  .bits = 4,
-	  .usual = 5,
-	  .rare = 0xf,
-	  .help = "in words of 4 bytes; above 5: options" },
-	{ .name = "service", .bits = 8, .print = XK_PRINT_HEX, .help = "ignored" },
-	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },
-	{ .name = "identification", .bits = 16, .print = XK_PRINT_HEX },
-	{ .name = "flags", .bits = 3, .rare = 5, .is_bits = true, .values = ip_flag_names },
-	{ .name = "offset",
-	  .bits = 13,
-	  .rare = IP_OFFSET,
-	  .is_part = true,
-	  .help = "of a fragment, in units of 8 bytes" },
-	{ .name = "ttl", .bits = 8, .kind = XK_VARIES },
-	{ .name = "protocol", .bits = 8, .kind = XK_NAMES_SESSION, .is_upper = true, .values = ip_protocol_names },
-	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER },
-	{ .name = "source", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST },
-	{ .name = "destination", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST },
-	{ .name = NULL },
-};
-
 static const struct xk_number_on ip_numbers[] = { { "eth", 0x0800 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_ip = {
@@ -749,6 +639,7 @@ const struct xk_protocol_type xk_type_ip = {
 	.fields = ip_fields,
 	.size = sizeof(struct ip),
 	.offers = XK_ASYNC,
+	.flags = XK_BY_FIELDS,
 	.lowers = ip_lowers,
 	.numbers = ip_numbers,
 	.number_max = 255,

@@ -67,7 +67,7 @@ ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum
 	if ((size_t)(m->data - m->floor) < popped + IP_HEADER_LEN || p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS ||
 	    !xk_sum_is_intact(ip_header_sum(p)) ||
 	    (s != NULL && (xk_get32(p + IP_SOURCE) != s->remote || xk_get32(p + IP_DESTINATION) != s->destination ||
-			   p[IP_PROTOCOL] != s->header[IP_PROTOCOL])))
+			   p[IP_PROTOCOL] != s->session.sends.header[IP_PROTOCOL])))
 		xk_count(&ip->protocol, IP_COUNT_UNQUOTED);
 	else
 		ip_fault_send(ip, &trouble);
@@ -121,7 +121,7 @@ ip_fault_set_longest(struct ip *ip, struct ip_session *s)
 	path = ip->paths == 0 ? NULL : ip_path_find(ip, s->remote);
 	mtu = path == NULL ? 0 : path->mtu;
 	xk_unlock(&ip->lock);
-	atomic_store_explicit(&s->whole_max, ip_path_payload(s, mtu), memory_order_relaxed);
+	atomic_store_explicit(&s->session.sends.whole, ip_path_payload(s, mtu), memory_order_relaxed);
 	return 0;
 }
 
@@ -132,7 +132,7 @@ ip_path_visit(void *object, void *context)
 	const struct ip_path *path = context;
 
 	if (s->remote == path->host)
-		atomic_store_explicit(&s->whole_max, ip_path_payload(s, path->mtu), memory_order_relaxed);
+		atomic_store_explicit(&s->session.sends.whole, ip_path_payload(s, path->mtu), memory_order_relaxed);
 }
 
 /* Tells all sessions with host the MTU of its path; 0: the link's again. */
@@ -213,8 +213,8 @@ static uint32_t
 ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t length, uint32_t said)
 {
 	const struct ip *ip = (struct ip *)s->session.protocol;
-	uint32_t whole_max = atomic_load_explicit(&s->whole_max, memory_order_relaxed);
-	uint16_t since = atomic_load_explicit(&s->id, memory_order_relaxed) - h.id;
+	uint32_t whole_max = atomic_load_explicit(&s->session.sends.whole, memory_order_relaxed);
+	uint16_t since = atomic_load_explicit(&s->session.sends.number, memory_order_relaxed) - h.id;
 	uint32_t mtu = said == 0 ? ip_path_plateau(length) : said;
 
 	if (!ip->pmtu || (h.fragment & (IP_DONT_FRAGMENT | IP_MORE)) != IP_DONT_FRAGMENT)
@@ -253,7 +253,7 @@ ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 	report.len = fault->len - IP_HEADER_LEN;
 	if (xk_fault_tell(&s->session, &report) == -ENOENT)
 		return -ENOENT;
-	if (mtu != 0 && mtu - IP_HEADER_LEN < atomic_load_explicit(&s->whole_max, memory_order_relaxed))
+	if (mtu != 0 && mtu - IP_HEADER_LEN < atomic_load_explicit(&s->session.sends.whole, memory_order_relaxed))
 		ip_path_lower((struct ip *)self, s->remote, mtu);
 	return 0;
 }

@@ -65,9 +65,9 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 		goto drop;
 	}
 	if ((total = xk_get16(header + IP_LENGTH)) < header_len || total > len)
-		why = IP_DROP_BAD_LENGTH;
+		why = XK_DROP_BAD_LENGTH;
 	else if (!xk_sum_is_intact(xk_sum(0, header, header_len)))
-		why = IP_DROP_BAD_CHECKSUM;
+		why = XK_DROP_BAD_CHECKSUM;
 	if (why != 0)
 		goto drop;
 	xk_msg_truncate(m, total);

@@ -18,15 +18,12 @@ enum ip_drop {
 	IP_DROP_BAD_VERSION = XK_DROP_OWN,
 	IP_DROP_BAD_HEADER,
 	IP_DROP_BAD_OPTIONS,
-	IP_DROP_BAD_LENGTH,
-	IP_DROP_BAD_CHECKSUM,
 	IP_DROP_BAD_FLAGS,
 	IP_DROP_TTL_ZERO,
 	IP_DROP_BAD_SOURCE,
 	IP_DROP_MARTIAN,
 	IP_DROP_NOT_MINE,
 	IP_DROP_LINK_BROADCAST,
-	IP_DROP_TOO_BIG,
 	IP_DROP_UNSENT,
 	IP_DROP_EXPIRED,
 	IP_DROP_NO_ROUTE,
@@ -76,23 +73,15 @@ ip_header_load(const uint8_t *p)
 				   .protocol = p[IP_PROTOCOL] };
 }
 
-/*
- * Checks the header of m at p, which lies in one piece and claims `length` bytes. Returns 0, the reason to drop m, or
- * IP_HAS_OPTIONS: only the first byte was checked.
- */
+/* Checks the first byte of the header at p. Returns 0, the reason to drop the datagram, or IP_HAS_OPTIONS. */
 static inline unsigned
-ip_header_check(const uint8_t *p, size_t length, const struct xk_msg *m)
+ip_version_check(const uint8_t *p)
 {
-	if (xk_unlikely(p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS)) {
-		if (p[IP_VERSION] >> 4 != 4)
-			return IP_DROP_BAD_VERSION;
-		return (p[IP_VERSION] & 0xf) < IP_HEADER_LEN / 4 ? IP_DROP_BAD_HEADER : IP_HAS_OPTIONS;
-	}
-	if (xk_unlikely(length != xk_msg_len(m)) && (length < IP_HEADER_LEN || length > xk_msg_len(m)))
-		return IP_DROP_BAD_LENGTH;
-	if ((m->flags & XK_MSG_NETWORK_SUM_GOOD) == 0 && xk_unlikely(!xk_sum_is_intact(ip_header_sum(p))))
-		return IP_DROP_BAD_CHECKSUM;
-	return 0;
+	if (p[IP_VERSION] >> 4 != 4)
+		return IP_DROP_BAD_VERSION;
+	if ((p[IP_VERSION] & 0xf) < IP_HEADER_LEN / 4)
+		return IP_DROP_BAD_HEADER;
+	return p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS ? (unsigned)IP_HAS_OPTIONS : (unsigned)XK_DROP_NONE;
 }
 
 /* Returns whether the header at p is a fragment's or has invalid flags: one test for both rare cases. */
@@ -178,30 +167,26 @@ enum ip_counter {
 	IP_COUNT_UNQUOTED,
 };
 
+/* Its sends.whole is the longest payload that the path carries in one piece, as far as known: at most link_max. */
 struct ip_session {
 	struct xk_session session;
 	uint32_t remote;
-	uint32_t destination;       /* of arriving datagrams */
-	uint32_t local;             /* the address it sends from */
-	_Atomic uint32_t link_max;  /* longest payload that the session below carries in one piece */
-	_Atomic uint32_t whole_max; /* longest that the path carries so, as far as known: at most link_max */
-	uint16_t whole_flags;       /* IP_FRAGMENT of whole datagrams */
-	_Atomic bool any_lls;       /* accepts datagrams from every session below */
-	_Atomic uint16_t id;        /* of the next whole datagram: odd */
-	uint16_t fragment_first;    /* of fragmented datagrams, plus twice fragment_counts[fragment_count]: even */
+	uint32_t destination;    /* of arriving datagrams */
+	uint32_t local;          /* the address it sends from */
+	uint32_t link_max;       /* longest payload that the session below carries in one piece */
+	uint16_t fragment_first; /* of fragmented datagrams, plus twice fragment_counts[fragment_count]: even */
 	uint16_t fragment_count;
-	uint8_t header[IP_HEADER_LEN];
-	uint64_t sum; /* of header */
 };
 
 /*
- * Returns a session's key. lls is NULL for the first session of these three, and part of the key for a later one that
- * was learned through another session below. Addresses of objects leave the top byte free.
+ * Returns a session's key. lls is NULL for the first session of these three, which the fields name (receive.h), and part
+ * of the key for a later one that was learned through another session below. Addresses of objects leave the top byte free.
  */
 static inline struct xk_key
 ip_key(uint8_t protocol, uint32_t remote, uint32_t local, const struct xk_session *lls)
 {
-	return (struct xk_key){ (uint64_t)remote << 32 | local, (uint64_t)(uintptr_t)lls << 8 | protocol };
+	return (struct xk_key){ __builtin_bswap64((uint64_t)remote << 32 | local),
+				(uint64_t)(uintptr_t)lls << 8 | protocol };
 }
 
 /* Classifies host as seen from our interfaces (vnet.h). */
@@ -260,7 +245,7 @@ void ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session,
 int ip_fault_unsent(struct ip *ip, const struct xk_msg *m);
 
 /*
- * Sets link_max and whole_max of s, a new session or one whose link has changed. Returns 0, or -EMSGSIZE: the link
+ * Sets link_max and sends.whole of s, a new session or one whose link has changed. Returns 0, or -EMSGSIZE: the link
  * carries no datagrams; or the error of the session below.
  */
 int ip_fault_set_longest(struct ip *ip, struct ip_session *s);

@@ -47,15 +47,12 @@
  */
 
 enum stopwait_drop {
-	STOPWAIT_BAD_LENGTH = XK_DROP_OWN,
-	STOPWAIT_BAD_CHECKSUM,
-	STOPWAIT_BAD_KIND, /* or identifiers that the kind cannot have */
-	STOPWAIT_STALE,    /* from an end that is not the peer, or to one that is dead */
+	STOPWAIT_BAD_KIND = XK_DROP_OWN, /* or identifiers that the kind cannot have */
+	STOPWAIT_STALE,                  /* from an end that is not the peer, or to one that is dead */
 	STOPWAIT_DUPLICATE,
 	STOPWAIT_BAD_SEQUENCE, /* not the next, or still being delivered */
 	STOPWAIT_TOO_MANY,     /* ends made by strangers */
 	/* of pushed messages */
-	STOPWAIT_TOO_BIG,
 	STOPWAIT_QUEUE_FULL,
 	STOPWAIT_GAVE_UP,
 	STOPWAIT_PEER_GONE,
@@ -88,8 +85,7 @@ struct stopwait {
 	uint64_t queue, retries, timeout_ns, timeout_max_ns, kept_max, kept_peer_max;
 
 	/* self->table: sessions by (own identifier, ports), for all frames but a CALL */
-	struct xk_map callers; /* passive sessions by (the caller's identifier, ports), for a CALL */
-	struct xk_ports ports;
+	struct xk_map callers;   /* passive sessions by (the caller's identifier, ports), for a CALL */
 	struct xk_shares shares; /* of hosts, in the buffers kept for them */
 };
 
@@ -140,10 +136,10 @@ stopwait_header_pop(struct stopwait_header *h, struct xk_msg *m)
 	size_t length = xk_get16(p + STOPWAIT_LENGTH);
 
 	if (length < STOPWAIT_HEADER_LEN || length > xk_msg_len(m))
-		return STOPWAIT_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	xk_msg_truncate(m, length);
 	if (!xk_sum_is_intact(xk_msg_sum(m)))
-		return STOPWAIT_BAD_CHECKSUM;
+		return XK_DROP_BAD_CHECKSUM;
 	h->ports = xk_get32(p + STOPWAIT_PORTS);
 	h->kind = xk_get16(p + STOPWAIT_KIND);
 	h->sequence = xk_get32(p + STOPWAIT_SEQUENCE);
@@ -154,7 +150,7 @@ stopwait_header_pop(struct stopwait_header *h, struct xk_msg *m)
 		return STOPWAIT_BAD_KIND;
 	if (h->from == 0 || (h->to == 0) != (h->kind == STOPWAIT_CALL))
 		return STOPWAIT_BAD_KIND;
-	return h->kind != STOPWAIT_DATA && length != STOPWAIT_HEADER_LEN ? STOPWAIT_BAD_LENGTH : 0;
+	return h->kind != STOPWAIT_DATA && length != STOPWAIT_HEADER_LEN ? XK_DROP_BAD_LENGTH : 0;
 }
 
 /* Returns a message of header h and the payload (NULL: none), which stays the caller's. Returns NULL if no buffer. */
@@ -295,7 +291,7 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 
 	xk_lock(&s->lock);
 	if (xk_msg_len(m) > s->max_packet) {
-		why = STOPWAIT_TOO_BIG;
+		why = XK_DROP_TOO_BIG;
 		err = -EMSGSIZE;
 	} else if (s->error != 0) {
 		why = STOPWAIT_CLOSED;
@@ -462,7 +458,7 @@ stopwait_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct 
 	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
 		return -EINVAL;
 	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
-	return err != 0 ? err : xk_ports_open(self, &((struct stopwait *)self)->ports, &opening, session);
+	return err != 0 ? err : xk_ports_open_on(self, &opening, session);
 }
 
 static struct xk_key
@@ -704,7 +700,6 @@ static int
 stopwait_init(struct xk_protocol *self)
 {
 	struct stopwait *stopwait = (struct stopwait *)self;
-	struct xk_participants anybody = { .remote.depth = 0 };
 	int err;
 
 	if (stopwait->timeout_max_ns < stopwait->timeout_ns)
@@ -716,8 +711,7 @@ stopwait_init(struct xk_protocol *self)
 			     xk_share_buffers(stopwait->kept_peer_max));
 	if (err != 0)
 		goto fail;
-	xk_ports_init(&stopwait->ports, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
-	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
+	err = xk_ports_init(self, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
 	if (err == 0)
 		return 0;
 	xk_shares_fini(&stopwait->shares);
@@ -770,9 +764,9 @@ static const struct xk_setting stopwait_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const stopwait_drops[] = { "bad_length",   "bad_checksum", "bad_kind", "stale",      "duplicate",
-					      "bad_sequence", "too_many",     "too_big",  "queue_full", "gave_up",
-					      "peer_gone",    "closed",       "no_room",  NULL };
+static const char *const stopwait_drops[] = { "bad_kind", "stale",      "duplicate", "bad_sequence",
+					      "too_many", "queue_full", "gave_up",   "peer_gone",
+					      "closed",   "no_room",    NULL };
 
 static const char *const stopwait_counters[] = { "called", "accepted", "retransmitted", "gone", "withheld", NULL };
 

@@ -27,7 +27,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
 
-enum pingpong_drop { PINGPONG_BAD_COUNT = XK_DROP_OWN, PINGPONG_BAD_LENGTH, PINGPONG_STALE, PINGPONG_QUEUE_FULL };
+enum pingpong_drop { PINGPONG_BAD_COUNT = XK_DROP_OWN, PINGPONG_STALE, PINGPONG_QUEUE_FULL };
 enum pingpong_counter {
 	PINGPONG_MESSAGES, /* decrements */
 	PINGPONG_BUFFERS,  /* made for messages */
@@ -40,7 +40,7 @@ enum pingpong_counter {
 	PINGPONG_MAX,
 };
 
-static const char *const pingpong_drops[] = { "bad_count", "bad_length", "stale", "queue_full", NULL };
+static const char *const pingpong_drops[] = { "bad_count", "stale", "queue_full", NULL };
 static const char *const pingpong_counters[] = { "messages", "buffers",   "unsent",  "lost",   "runs",
 						 "min_ns",   "median_ns", "mean_ns", "max_ns", NULL };
 
@@ -164,7 +164,7 @@ pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, s
 	if (count == 0 || count > PINGPONG_COUNT_MAX || is_client != (count % 2 != 0))
 		*why = PINGPONG_BAD_COUNT;
 	else if (is_client && len != p->client.size)
-		*why = PINGPONG_BAD_LENGTH;
+		*why = XK_DROP_BAD_LENGTH;
 	else if (is_client && !pingpong_move_turn(p, run, count, count == 1 ? 0 : count - 2))
 		*why = PINGPONG_STALE;
 	if (*why != 0)
@@ -459,7 +459,7 @@ pingpong_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	bool queued;
 
 	if (xk_unlikely(xk_msg_len(m) > PINGPONG_SIZE_MAX)) {
-		xk_drop(self, m, PINGPONG_BAD_LENGTH);
+		xk_drop(self, m, XK_DROP_BAD_LENGTH);
 		return;
 	}
 	if (!p->waits) {

@@ -24,7 +24,6 @@
 #include "protocols/arp/arp.h"
 #include "protocols/eth.h"
 #include "xkernel/lowers.h"
-#include "xkernel/path.h"
 #include "xkernel/trace.h"
 #include "xkernel/virtual.h"
 
@@ -138,6 +137,7 @@ vnet_setup(struct xk_session *session, const void *how)
 	s->link = vnet_link_of(session->lls);
 	s->host = XK_ANY;
 	xk_session_mark(session, vnet->is_unused[s->interface]);
+	session->sends.is_path = true;
 	return 0;
 }
 
@@ -680,12 +680,6 @@ vnet_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-static void
-vnet_path(struct xk_session *s, struct xk_path_layer *layer)
-{
-	layer->unusual = &s->binding.marked;
-}
-
 /* ---- control ---- */
 
 /* XK_PORT_CHANGED */
@@ -820,7 +814,6 @@ static const struct xk_session_ops vnet_session_ops = {
 	.pop = xk_pop_through,
 	.close = vnet_close,
 	.control = vnet_session_control,
-	.path = vnet_path,
 	.get_participants = vnet_get_participants,
 };
 

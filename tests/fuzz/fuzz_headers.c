@@ -169,18 +169,20 @@ headers_eth_expected(const uint8_t *p)
 static void
 headers_eth(struct headers *h)
 {
-	struct eth eth = { .address = FUZZ_LINK };
-	struct eth_header header = { 0 };
-	unsigned why = eth_header_pop(&eth, &header, h->m);
+	struct eth eth = { .protocol.type = &xk_type_eth, .address = FUZZ_LINK };
+	struct xk_format *format = &eth.protocol.format;
+	struct eth_header header = eth_load(h->m->data);
+	unsigned why = eth_check(&eth, header);
 
-	if (why == XK_DROP_NONE)
-		why = eth_header_check(&eth, header);
+	xk_format_init(format, &xk_type_eth);
+	xk_header_usual(&eth.protocol, "destination", FUZZ_LINK);
+	FUZZ_CHECK(xk_format_is_usual(format, format, h->m->data) ==
+		   (headers_number(h->bytes, 6) == FUZZ_LINK && (h->bytes[6] & 1) == 0));
 	if (!headers_agree(why, headers_eth_expected(h->bytes)))
 		return;
 	FUZZ_CHECK(header.destination == headers_number(h->bytes, 6));
-	FUZZ_CHECK(eth_source(header) == headers_number(h->bytes + 6, 6));
-	FUZZ_CHECK(eth_type(header) == headers_number(h->bytes + 12, 2));
-	headers_check_left(h, 14, h->len);
+	FUZZ_CHECK(header.source == headers_number(h->bytes + 6, 6));
+	FUZZ_CHECK(header.type == headers_number(h->bytes + 12, 2));
 }
 
 /* ---- ARP (RFC 826) ---- */
@@ -193,7 +195,7 @@ headers_arp_expected(const uint8_t *p)
 	if (headers_number(p + 2, 2) != 0x0800)
 		return ARP_DROP_BAD_PROTOCOL;
 	if (p[4] != 6 || p[5] != 4)
-		return ARP_DROP_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	return p[6] != 0 || p[7] < 1 || p[7] > 2 ? ARP_DROP_BAD_OPERATION : (unsigned)XK_DROP_NONE;
 }
 
@@ -221,22 +223,28 @@ headers_ip_expected(const struct headers *h, const uint8_t *p)
 	if (p[0] != 0x45)
 		return p[0] < 0x45 ? IP_DROP_BAD_HEADER : IP_HAS_OPTIONS;
 	if (headers_number(p + 2, 2) < 20 || headers_number(p + 2, 2) > h->len)
-		return IP_DROP_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	if (!(h->known & HEADERS_IP_GOOD) && headers_sum(0, p, 20) != 0xffff)
-		return IP_DROP_BAD_CHECKSUM;
+		return XK_DROP_BAD_CHECKSUM;
 	return XK_DROP_NONE;
 }
 
 static void
 headers_ip(struct headers *h)
 {
+	struct xk_protocol ip = { .type = &xk_type_ip };
 	const uint8_t *p = h->bytes;
 	struct ip_header header;
+	unsigned why;
 
-	if (!headers_agree(ip_header_check(h->m->data, xk_get16(h->m->data + IP_LENGTH), h->m),
-			   headers_ip_expected(h, p)))
+	xk_format_init(&ip.format, ip.type);
+	FUZZ_CHECK(xk_format_is_usual(&ip.format, &ip.format, h->m->data) ==
+		   (p[0] == 0x45 && (p[6] & 0xbf) == 0 && p[7] == 0));
+	why = ip_version_check(h->m->data);
+	if (why == XK_DROP_NONE)
+		why = xk_receive_check(&ip, h->m);
+	if (!headers_agree(why, headers_ip_expected(h, p)))
 		return;
-	xk_msg_truncate(h->m, xk_get16(h->m->data + IP_LENGTH));
 	xk_msg_pop_in_place(h->m, IP_HEADER_LEN);
 	header = ip_header_load(h->m->data - IP_HEADER_LEN);
 	FUZZ_CHECK(header.id == headers_number(p + 4, 2) && header.fragment == headers_number(p + 6, 2));
@@ -251,7 +259,7 @@ headers_ip(struct headers *h)
 static unsigned
 headers_udp_expected(const uint8_t *p, size_t len)
 {
-	return headers_number(p + 4, 2) < 8 || headers_number(p + 4, 2) > len ? UDP_DROP_BAD_LENGTH
+	return headers_number(p + 4, 2) < 8 || headers_number(p + 4, 2) > len ? XK_DROP_BAD_LENGTH
 									      : (unsigned)XK_DROP_NONE;
 }
 
@@ -269,15 +277,19 @@ headers_udp_intact(const struct headers *h, size_t length)
 static void
 headers_udp(struct headers *h)
 {
+	struct xk_protocol udp = { .type = &xk_type_udp };
+	const uint64_t pseudo = xk_sum_of32(FUZZ_PEER_HOST) + xk_sum_of32(FUZZ_HOST) + xk_sum_of16(17);
+	uint64_t sum;
 	size_t length;
 
-	if (!headers_agree(udp_header_trim(h->m), headers_udp_expected(h->bytes, h->len)))
+	xk_format_init(&udp.format, udp.type);
+	if (!headers_agree(xk_receive_check(&udp, h->m), headers_udp_expected(h->bytes, h->len)))
 		return;
 	xk_msg_pop_in_place(h->m, XK_UDP_HEADER_LEN);
 	length = headers_number(h->bytes + 4, 2);
-	FUZZ_CHECK(xk_get32(h->m->data - XK_UDP_HEADER_LEN + UDP_SOURCE) == headers_number(h->bytes, 4));
 	headers_check_left(h, 8, length);
-	FUZZ_CHECK(udp_is_intact(h->m, udp_pseudo_sum(FUZZ_PEER_HOST, FUZZ_HOST)) == headers_udp_intact(h, length));
+	sum = xk_receive_sum_headers(&udp.format, h->m, pseudo);
+	FUZZ_CHECK((sum == 0 || xk_sum_is_intact(sum + xk_msg_sum(h->m))) == headers_udp_intact(h, length));
 }
 
 /* ---- stopwait ---- */
@@ -289,15 +301,15 @@ headers_stopwait_expected(const uint8_t *p, size_t len)
 
 	length = headers_number(p + 4, 2);
 	if (length < 30 || length > len)
-		return STOPWAIT_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	if (headers_sum(0, p, length) != 0xffff)
-		return STOPWAIT_BAD_CHECKSUM;
+		return XK_DROP_BAD_CHECKSUM;
 	kind = headers_number(p + 8, 2);
 	if (kind < 1 || kind > 5 || headers_number(p + 14, 8) == 0)
 		return STOPWAIT_BAD_KIND;
 	if ((headers_number(p + 22, 8) == 0) != (kind == STOPWAIT_CALL))
 		return STOPWAIT_BAD_KIND;
-	return kind != STOPWAIT_DATA && length != 30 ? STOPWAIT_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+	return kind != STOPWAIT_DATA && length != 30 ? XK_DROP_BAD_LENGTH : (unsigned)XK_DROP_NONE;
 }
 
 static void
@@ -341,7 +353,7 @@ headers_bidctl_expected(const uint8_t *p)
 	uint64_t flags;
 
 	if (headers_sum(0, p, 40) % 0xffff != 0) /* nothing but zeros has a sum of 0, and no flags */
-		return BIDCTL_BAD_CHECKSUM;
+		return XK_DROP_BAD_CHECKSUM;
 	flags = headers_number(p, 2);
 	if ((flags < 1 || flags > 4) || (headers_number(p + 24, 8) != 0) != (flags == 1 || flags == 3) ||
 	    (headers_number(p + 32, 8) != 0) != (flags == 2 || flags == 3))
@@ -397,12 +409,12 @@ headers_chan_expected(const uint8_t *p, size_t len)
 	status = headers_number(p + 6, 2);
 	length = headers_number(p + 16, 4);
 	if (20 + length > len)
-		return CHAN_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	if (!headers_chan_flags(flags))
 		return CHAN_BAD_FLAGS;
 	if ((flags & 3) != 3 && ((status != 0) != (flags >= 16) || status > 4095)) /* a request may have any age */
 		return CHAN_BAD_FLAGS;
-	return length == 0 || (flags & (2 | 16)) == 2 ? (unsigned)XK_DROP_NONE : CHAN_BAD_LENGTH;
+	return length == 0 || (flags & (2 | 16)) == 2 ? (unsigned)XK_DROP_NONE : XK_DROP_BAD_LENGTH;
 }
 
 static void
@@ -486,7 +498,7 @@ headers_am_expected(const uint8_t *p, size_t len)
 	least = kinds[kind].least + 4u * p[1];
 	if (p[1] > (kinds[kind].all ? 0 : 8) || 32 + length > len || length < least ||
 	    (kinds[kind].all && length != least))
-		return AM_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	if ((kind == 3 || kind == 4) && handler == 0xffff)
 		return XK_DROP_NONE;
 	return handler < kinds[kind].first || handler > kinds[kind].last ? AM_BAD_HANDLER : (unsigned)XK_DROP_NONE;
@@ -532,8 +544,8 @@ headers_blast_expected_long(const uint8_t *p, size_t fragments)
 	if (p[14] == BLAST_NACK ? bits == 0 || bits == fragments : bits != 1)
 		return BLAST_BAD_MASK;
 	if (p[14] == BLAST_NACK)
-		return length != 0 ? BLAST_BAD_LENGTH : (unsigned)XK_DROP_NONE;
-	return length < 1 || length > 16384 ? BLAST_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+		return length != 0 ? XK_DROP_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+	return length < 1 || length > 16384 ? XK_DROP_BAD_LENGTH : (unsigned)XK_DROP_NONE;
 }
 
 static unsigned
@@ -553,7 +565,7 @@ headers_blast_expected(const uint8_t *p, size_t len)
 		why = fragments != 0 ? BLAST_BAD_COUNT : headers_bits(p + 16) != 0 ? BLAST_BAD_MASK : XK_DROP_NONE;
 	if (why != XK_DROP_NONE)
 		return why;
-	return headers_number(p + 8, 4) > len - 24 ? BLAST_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+	return headers_number(p + 8, 4) > len - 24 ? XK_DROP_BAD_LENGTH : (unsigned)XK_DROP_NONE;
 }
 
 static void
@@ -561,10 +573,13 @@ headers_blast(struct headers *h)
 {
 	struct blast_header header = blast_header_load(h->m->data);
 	const uint8_t *p = h->bytes;
-	unsigned why = blast_header_is_short(p) ? 0 : blast_header_check(&header, p[BLAST_WIDTH]);
+	struct xk_format format;
+	unsigned why;
 
+	xk_format_init(&format, &xk_type_blast);
+	why = xk_format_is_usual(&format, &format, p) ? 0 : blast_header_check(&header, p[BLAST_WIDTH]);
 	if (why == 0 && !blast_header_pop(h->m, header.length))
-		why = BLAST_BAD_LENGTH;
+		why = XK_DROP_BAD_LENGTH;
 	if (!headers_agree(why, headers_blast_expected(p, h->len)))
 		return;
 	FUZZ_CHECK(header.protocol == headers_number(p, 4) && header.sequence == headers_number(p + 4, 4));
@@ -587,10 +602,10 @@ headers_gm_expected(const uint8_t *p, size_t len)
 	if (number == 0 || (kind == GM_DATAGRAM ? previous > number : previous >= number))
 		return GM_BAD_KIND;
 	if (length > len - 40 || length > 4096)
-		return GM_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	if (kind == GM_DATA || kind == GM_DATAGRAM)
-		return offset + length > total ? GM_BAD_LENGTH : (unsigned)XK_DROP_NONE;
-	return kind != GM_DEPOSIT && length != 0 ? GM_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+		return offset + length > total ? XK_DROP_BAD_LENGTH : (unsigned)XK_DROP_NONE;
+	return kind != GM_DEPOSIT && length != 0 ? XK_DROP_BAD_LENGTH : (unsigned)XK_DROP_NONE;
 }
 
 static void

@@ -446,7 +446,7 @@ TEST(a_broadcast_is_answered_from_the_interface)
 	rig_expect_sent(r, "4500 0015 .. .. 0000 4011 .. .. 0a4d0001 0a4d0002 01");
 	xk_control(rig_delivered_on(r), XK_GET_MY_HOST, &host, sizeof(host));
 	CHECK_EQ(host, ME);
-	xk_control(rig_delivered_on(r), XK_IP_GET_DESTINATION, &host, sizeof(host));
+	xk_control(rig_delivered_on(r), XK_GET_DESTINATION, &host, sizeof(host));
 	CHECK_EQ(host, NET_BROADCAST);
 	d.destination = UINT32_MAX;
 	inject(r, &d);

@@ -162,12 +162,3 @@ TEST(a_number_of_anothers_cannot_be_named)
 		rig_free(r);
 	}
 }
-
-TEST(the_count_wraps_round)
-{
-	struct xk_ports ports;
-
-	xk_ports_init(&ports, 10, 12, UINT64_MAX);
-	CHECK_EQ(ports.first, 10);
-	CHECK_EQ(ports.count, 3);
-}

@@ -465,7 +465,7 @@ TEST(a_broadcast_is_verified_and_answered)
 
 	xk_put16(bytes + 6, 0);
 	xk_checksum_store(bytes + 6, (uint16_t)~sum_of(bytes, len, PEER, BROADCAST));
-	rig_answer(r, XK_IP_GET_DESTINATION, &destination, sizeof(destination));
+	rig_answer(r, XK_GET_DESTINATION, &destination, sizeof(destination));
 	rig_open_enable(r, at_port(PORT));
 	rig_inject_bytes(r, bytes, len);
 	rig_expect_delivered(r, "aa");

@@ -155,6 +155,7 @@ xk_kernel_add_protocol(struct xk_kernel *kernel, const struct xk_protocol_type *
 	protocol->ops = type->ops;
 	protocol->kernel = kernel;
 	protocol->session_max = type->session_max;
+	xk_format_init(&protocol->format, type);
 	protocol->name = strdup(name);
 	protocol->drops = calloc(xk_drop_count(type), sizeof(*protocol->drops));
 	if (protocol->name == NULL || protocol->drops == NULL || !kernel_make_counts(protocol) ||

@@ -1,0 +1,272 @@
+/*
+ * receive.h - what the framework does with messages of a protocol whose header says it all (header.h).
+ *
+ *	XK_MESSAGES(llp, LLP_HEADER);
+ *
+ * defines llp_receive, a demux, and llp_send, a push: the two functions below as the compiler makes them for that header.
+ * The type has the flag XK_BY_FIELDS.
+ *
+ * Up, for a protocol with a table (table.h):
+ *
+ *   1. A message that differs from the usual ones in a field that is `rare`, or whose value is fixed, or that was sent to
+ *      all stations, goes to `rare` (upi.h), if there is one.
+ *   2. Lengths are checked and what lies behind them is cut off, and checksums of the header alone are checked.
+ *   3. The session is looked up by the fields that name it and the session below, or by `key`.
+ *   4. A stranger, whose message has none, is judged (`judge`).
+ *   5. Checksums are checked.
+ *   6. A stranger's session is made and announced, if the number above or the local port is enabled; otherwise `refused`
+ *      may tell the sender.
+ *   7. The header is taken off, and the message popped to the session.
+ *
+ * Nothing is remembered of a stranger before 6.
+ *
+ * Down: what the session's `sends` (upi.h) holds is put in front, and lengths, number and checksums are filled in. `setup`
+ * finds `sends` complete but for what the fields do not tell. What is too long for one piece goes to `divide`.
+ *
+ * Reasons to drop: XK_DROP_BAD_LENGTH, XK_DROP_BAD_CHECKSUM, XK_DROP_UNSUMMED, XK_DROP_TOO_BIG, and table.h's.
+ */
+#ifndef XK_RECEIVE_H
+#define XK_RECEIVE_H
+
+#include "xkernel/checksum.h"
+#include "xkernel/protocol.h"
+#include "xkernel/table.h"
+
+#define XK_MESSAGES(prefix, LIST)                                                                                      \
+	XK_FORMAT(prefix, LIST);                                                                                       \
+	static void prefix##_receive(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)               \
+	{                                                                                                              \
+		const struct xk_format format = prefix##_format();                                                     \
+		xk_receive_as(&format, self, lls, m);                                                                  \
+	}                                                                                                              \
+	static int prefix##_send(struct xk_session *s, struct xk_msg *m)                                               \
+	{                                                                                                              \
+		const struct xk_format format = prefix##_format();                                                     \
+		return xk_send_as(&format, s, m);                                                                      \
+	}                                                                                                              \
+	static_assert(true, "")
+
+/*
+ * For `rare`: as llp_receive, from 2 on, or from 3 on, where the header was checked and taken off, and lies in front of m.
+ */
+void xk_receive_usual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+void xk_receive_checked(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+
+/*
+ * Checks the lengths and the header's own checksum of m, and cuts off what is behind the length. Returns 0, or the
+ * reason to drop m.
+ */
+unsigned xk_receive_check(const struct xk_protocol *self, struct xk_msg *m);
+
+/*
+ * Judges m, a stranger's, as 4 and 6 do, for a protocol that will keep it for a while. m's header was checked and taken
+ * off, and lies in front of it. Returns false if m was taken: dropped, or handled by `judge`.
+ */
+bool xk_receive_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+
+/* Returns whether messages of s (NULL: no) may come up lls. */
+static inline bool
+xk_receive_hears(const struct xk_session *s, const struct xk_session *lls)
+{
+	return s != NULL &&
+	       (xk_likely(s->lls == lls) || atomic_load_explicit(&s->sends.from_any, memory_order_relaxed));
+}
+
+/* Returns the key of the session of a message with the header at p that comes up lls. Any context. */
+struct xk_key xk_receive_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
+
+/* Returns the session that a usual message with the header at p would be popped to, or NULL. Has no effects. */
+struct xk_session *xk_receive_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
+
+/*
+ * Fills in the `sends` of s, a new session on s->lls, from the header of a message that it would receive. 0; -EMSGSIZE:
+ * a header is all that fits below; or what the session below answers. xk_table_add calls it, with its `how`, for types
+ * with the flag XK_BY_FIELDS.
+ */
+int xk_sends_init(struct xk_session *s, const uint8_t *p);
+
+/* ---- the code of XK_MESSAGES ---- */
+
+#define XK_RECEIVE_CODE __attribute__((always_inline)) static inline
+
+/* Returns the length that the header at p claims for all of the message, which has `total` bytes if it claims none. */
+XK_RECEIVE_CODE size_t
+xk_receive_length(const struct xk_format *format, const uint8_t *p, size_t total)
+{
+	if (format->length_len == 0)
+		return total;
+	return (format->length_len == 2 ? xk_get16(p + format->length_at) : xk_get32(p + format->length_at)) +
+	       (size_t)format->length_base;
+}
+
+/* Returns the sum of a header of len bytes, a multiple of 4. */
+XK_RECEIVE_CODE uint64_t
+xk_header_sum(const uint8_t *p, size_t len)
+{
+	uint64_t sum = 0;
+
+#pragma GCC unroll 8
+	for (size_t i = 0; i < len; i += 4)
+		sum += xk_sum_load32(p + i);
+	return sum;
+}
+
+/* Returns whether the checksum of the header at p, if it has one of its own, is right or was verified by the port. */
+XK_RECEIVE_CODE bool
+xk_receive_header_is_intact(const struct xk_format *format, const uint8_t *p, const struct xk_msg *m)
+{
+	return format->sum_covers != XK_COVERS_HEADER || (m->flags & XK_MSG_NETWORK_SUM_GOOD) != 0 ||
+	       xk_sum_is_intact(xk_header_sum(p, format->len));
+}
+
+XK_RECEIVE_CODE struct xk_key
+xk_receive_key_by_fields(const struct xk_format *format, const struct xk_session *lls, const uint8_t *p)
+{
+	uint64_t names = xk_window_load(&format->names[0], p);
+
+	if (format->names[1].len != 0)
+		return (struct xk_key){ names, xk_window_load(&format->names[1], p) };
+	return (struct xk_key){ (uintptr_t)lls, names };
+}
+
+/*
+ * Returns the sum over the header in front of payload m, if it has a checksum of the payload that is still to be
+ * verified; 0: it has none.
+ */
+XK_RECEIVE_CODE uint64_t
+xk_receive_sum_headers(const struct xk_format *format, const struct xk_msg *m, uint64_t pseudo_sum)
+{
+	const uint8_t *p = m->data - format->len;
+
+	if (format->sum_covers != XK_COVERS_PSEUDO || xk_sum_load16(p + format->sum_at) == 0 ||
+	    (m->flags & XK_MSG_TRANSPORT_SUM_GOOD) != 0)
+		return 0;
+	return pseudo_sum + xk_header_sum(p, format->len) + xk_sum_of16((uint16_t)(xk_msg_len(m) + format->len));
+}
+
+/* Pops payload m, if it sums up; sum is that of the headers. Takes m. */
+void xk_receive_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, uint64_t sum);
+
+/* Pops payload m, whose header lies in front of it, to s, if its checksum is right. Takes m. */
+XK_RECEIVE_CODE void
+xk_receive_pop(const struct xk_format *format, struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
+{
+	uint64_t sum = xk_receive_sum_headers(format, m, s->sends.pop_sum);
+
+	if (sum == 0 ||
+	    (xk_msg_len(m) < XK_SUM_SHORT && m->next == NULL && xk_sum_is_intact(sum + xk_sum_short(m->data, m->len))))
+		xk_pop(s, lls, m, NULL);
+	else
+		xk_receive_pop_summed(s, lls, m, sum);
+}
+
+/* Handles m, which is rare, padded, damaged, a stranger's or just not of the session that was found last. Takes m. */
+void xk_receive_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+
+/* Saves no registers: code that makes calls is apart. */
+XK_RECEIVE_CODE void
+xk_receive_as(const struct xk_format *format, struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	const uint8_t *p = m->data;
+	size_t length = xk_receive_length(format, p, xk_msg_len(m));
+	struct xk_session *s;
+
+	if (xk_unlikely(
+		    !xk_format_is_usual(format, &self->format, p) || (m->flags & XK_MSG_TO_ALL) != 0 ||
+		    (length != xk_msg_len(m) && (length > xk_msg_len(m) || length < format->len || m->next != NULL)) ||
+		    !xk_receive_header_is_intact(format, p, m))) {
+		xk_receive_other(self, lls, m);
+		return;
+	}
+	/* a `key` beside two windows is the fields' one but where the session does not hear lls */
+	s = format->names[1].len == 0 && self->ops->key != NULL
+		    ? NULL
+		    : xk_table_last(self, xk_receive_key_by_fields(format, lls, p));
+	if (xk_unlikely(!xk_receive_hears(s, lls))) {
+		xk_receive_other(self, lls, m);
+		return;
+	}
+	if (xk_unlikely(length != xk_msg_len(m)))
+		xk_msg_cut_in_place(m, length);
+	xk_msg_pop_in_place(m, format->len);
+	xk_receive_pop(format, s, lls, m);
+}
+
+/* Copies a header of len bytes, 6 and more, in pieces that may overlap. */
+XK_RECEIVE_CODE void
+xk_send_copy(uint8_t *to, const uint8_t *from, size_t len)
+{
+	if (len >= 16) {
+		memcpy(to, from, 16);
+		memcpy(to + len - 8, from + len - 8, 8);
+	} else if (len >= 8) {
+		memcpy(to, from, 8);
+		memcpy(to + len - 8, from + len - 8, 8);
+	} else {
+		memcpy(to, from, 4);
+		memcpy(to + len - 2, from + len - 2, 2);
+	}
+}
+
+/* Puts the header in front of m, whose payload's sum is `sum` if it `sums`, and pushes it. Takes m. */
+XK_RECEIVE_CODE int
+xk_send_header_as(const struct xk_format *format, struct xk_session *s, struct xk_msg *m, bool sums, uint64_t sum,
+		  bool offloads)
+{
+	struct xk_sends *sends = &s->sends;
+	uint16_t length, number, checksum;
+	uint8_t *p;
+
+	m = xk_push_header(s, m, format->len);
+	if (xk_unlikely(m == NULL))
+		return -ENOBUFS;
+	p = m->data;
+	length = (uint16_t)xk_msg_len(m);
+	xk_send_copy(p, sends->header, format->len);
+	if (format->length_len == 2)
+		xk_put16(p + format->length_at, (uint16_t)(length - format->length_base));
+	else if (format->length_len != 0)
+		xk_put32(p + format->length_at, (uint32_t)(xk_msg_len(m) - format->length_base));
+	if (format->number_step != 0) {
+		/* two shepherds may get the same number, which costs less than an atomic addition */
+		number = atomic_load_explicit(&sends->number, memory_order_relaxed);
+		atomic_store_explicit(&sends->number, (uint16_t)(number + format->number_step), memory_order_relaxed);
+		xk_put16(p + format->number_at, number);
+	}
+	if (format->sum_covers == XK_COVERS_HEADER) {
+		sum = sends->header_sum;
+		if (format->length_len == 2)
+			sum += xk_sum_load16(p + format->length_at);
+		if (format->number_step != 0)
+			sum += xk_sum_load16(p + format->number_at);
+		xk_checksum_store(p + format->sum_at, xk_checksum_finish(sum));
+	} else if (sums) {
+		sum += sends->push_sum + sends->header_sum + xk_sum_of16(length);
+		if (format->length_len == 2)
+			sum += xk_sum_load16(p + format->length_at);
+		checksum = xk_checksum_finish(sum);
+		if (checksum == 0) /* which would say that there is none */
+			checksum = 0xffff;
+		xk_checksum_store(p + format->sum_at, checksum);
+	} else if (offloads) {
+		xk_checksum_store(p + format->sum_at, xk_sum_fold(sends->push_sum + xk_sum_of16(length)));
+	}
+	return xk_push(s->lls, m);
+}
+
+/* Pushes m, which is too long for one piece or at all, or whose checksum the port completes, if it fits a frame. */
+int xk_send_other(struct xk_session *s, struct xk_msg *m);
+
+XK_RECEIVE_CODE int
+xk_send_as(const struct xk_format *format, struct xk_session *s, struct xk_msg *m)
+{
+	const struct xk_sends *sends = &s->sends;
+	bool has_sum = format->sum_covers == XK_COVERS_PSEUDO;
+
+	if (xk_unlikely(xk_msg_len(m) > atomic_load_explicit(&sends->whole, memory_order_relaxed) ||
+			(has_sum && !sends->sums)))
+		return xk_send_other(s, m);
+	return xk_send_header_as(format, s, m, has_sum, has_sum ? xk_msg_sum(m) : 0, false);
+}
+
+#endif
