@@ -1,10 +1,11 @@
 /*
  * rig.h - a protocol (or a few) between a fake user and a fake wire, on a virtual clock: bytes in; bytes, counters out.
  *
- *	struct rig *r = rig_new("asp");
- *	rig_inject(r, "0001 0002 0007");
- *	CHECK_EQ(rig_counter(r, "bad_length"), 1);
- *	rig_free(r);
+ *	RIG_TEST(asp_drops_what_is_cut_off, rig_new("asp"))
+ *	{
+ *		rig_inject(r, "0001 0002 0007");
+ *		CHECK_EQ(rig_counter(r, "bad_length"), 1);
+ *	}
  *
  * The kernel is a real one, in IPP mode, and the test's own thread is its driver: rig functions act as shepherds in it
  * and run it until nothing is left to do at the current time. Time passes in rig_advance_ms alone.
@@ -49,6 +50,9 @@ int rig_refusal(const char *graph);
  * no undelivered or unsent surprise is left (drop them with rig_forget), and frees everything.
  */
 void rig_free(struct rig *r);
+
+/* A test of the rig that `made` makes, which is freed after it. */
+#define RIG_TEST(name, made) TEST_WITH(name, struct rig *r, made, rig_free)
 
 /* ---- the user's side: `user`, or the one named by rig_user before ---- */
 

@@ -23,6 +23,24 @@ void test_register(const char *name, void (*run)(void));
 	}                                                                                                              \
 	static void name(void)
 
+/*
+ * A test of something that `made` makes and `end` ends afterwards, which the test has as `it`:
+ * TEST_WITH(name, struct host *h, host_new(), host_free) { CHECK_EQ(h->count, 0); }
+ */
+#define TEST_WITH(name, it, made, end)                                                                                 \
+	static void name(it);                                                                                          \
+	static void name##_from_making_to_end(void)                                                                    \
+	{                                                                                                              \
+		__auto_type test_it = (made);                                                                          \
+		name(test_it);                                                                                         \
+		end(test_it);                                                                                          \
+	}                                                                                                              \
+	__attribute__((constructor)) static void register_##name(void)                                                 \
+	{                                                                                                              \
+		test_register(#name, name##_from_making_to_end);                                                       \
+	}                                                                                                              \
+	static void name(it)
+
 #define CHECK(condition) CU_ASSERT(condition)
 
 /* Both sides are shown when they differ. */

@@ -63,9 +63,8 @@ TEST(every_size_and_peer_is_echoed)
 	}
 }
 
-TEST(padding_is_cut_off)
+TEST_WITH(padding_is_cut_off, struct bench *b, bench_new(1), bench_free)
 {
-	struct bench *b = bench_new(1);
 	struct xk_msg *m = xk_memory_frame(b->platform, 60);
 
 	REQUIRE(m != NULL);
@@ -74,13 +73,10 @@ TEST(padding_is_cut_off)
 	CHECK(fused_echo(&b->host, m));
 	CHECK(echo_frame_check(&b->frames, 5, m->data, xk_msg_len(m)) == NULL);
 	xk_msg_free(m);
-	bench_free(b);
 }
 
-TEST(every_truncation_is_refused)
+TEST_WITH(every_truncation_is_refused, struct bench *b, bench_new(8), bench_free)
 {
-	struct bench *b = bench_new(8);
-
 	for (uint32_t len = 0; len < b->frames.len; len++) {
 		struct xk_msg *m = xk_memory_frame(b->platform, len);
 		uint8_t whole[ECHO_FRAME_HEADERS + 8];
@@ -91,14 +87,11 @@ TEST(every_truncation_is_refused)
 		CHECK(!fused_echo(&b->host, m));
 		xk_msg_free(m);
 	}
-	bench_free(b);
 }
 
 /* Only the source link address is covered by no check (but for its group bit). */
-TEST(every_wrong_bit_is_refused)
+TEST_WITH(every_wrong_bit_is_refused, struct bench *b, bench_new(4), bench_free)
 {
-	struct bench *b = bench_new(4);
-
 	for (uint32_t bit = 0; bit < 8 * b->frames.len; bit++) {
 		struct xk_msg *m = bench_request(b, 5);
 		bool free_bit = bit / 8 >= 6 && bit / 8 < 12 && bit != 6 * 8;
@@ -107,13 +100,10 @@ TEST(every_wrong_bit_is_refused)
 		CHECK_EQ(fused_echo(&b->host, m), free_bit);
 		xk_msg_free(m);
 	}
-	bench_free(b);
 }
 
-TEST(a_wrong_echo_is_seen)
+TEST_WITH(a_wrong_echo_is_seen, struct bench *b, bench_new(4), bench_free)
 {
-	struct bench *b = bench_new(4);
-
 	for (uint32_t bit = 0; bit < 8 * b->frames.len; bit++) {
 		struct xk_msg *m = bench_request(b, 5);
 
@@ -122,13 +112,11 @@ TEST(a_wrong_echo_is_seen)
 		CHECK(echo_frame_check(&b->frames, 5, m->data, m->len) != NULL);
 		xk_msg_free(m);
 	}
-	bench_free(b);
 }
 
 /* A rig whose port sends nothing back, or sends back the wrong thing, must say so. */
-TEST(a_rig_that_gets_no_echo_says_so)
+TEST_WITH(a_rig_that_gets_no_echo_says_so, struct bench *b, bench_new(1), bench_free)
 {
-	struct bench *b = bench_new(1);
 	struct echo_rig *rig = calloc(1, sizeof(*rig));
 	struct xk_msg *frames[ECHO_RIG_BURST];
 
@@ -146,12 +134,10 @@ TEST(a_rig_that_gets_no_echo_says_so)
 	CHECK_EQ(echo_rig_transmit(rig, frames, 1), 1);
 	CHECK(rig->done && rig->wrong != NULL);
 	free(rig);
-	bench_free(b);
 }
 
-TEST(a_rig_counts_its_rounds)
+TEST_WITH(a_rig_counts_its_rounds, struct bench *b, bench_new(1), bench_free)
 {
-	struct bench *b = bench_new(1);
 	struct echo_rig *rig = calloc(1, sizeof(*rig));
 	struct xk_msg *frames[ECHO_RIG_BURST];
 	uint64_t echoes = 0;
@@ -171,7 +157,6 @@ TEST(a_rig_counts_its_rounds)
 	CHECK_EQ(echoes, 100 + ECHO_RIG_WARM_UP + 1000);
 	CHECK(batches_median_ns(&rig->batches) > 0);
 	free(rig);
-	bench_free(b);
 }
 
 /* ---- pieces ---- */
@@ -231,10 +216,8 @@ TEST(messages_in_pieces_are_echoed)
 }
 
 /* Of every piece; of its identification as of the rest, as the others have another. */
-TEST(every_wrong_bit_of_a_piece_is_refused)
+TEST_WITH(every_wrong_bit_of_a_piece_is_refused, struct bench *b, bench_new(1480), bench_free)
 {
-	struct bench *b = bench_new(1480);
-
 	for (uint32_t piece = 0; piece < 2; piece++)
 		for (uint32_t bit = 0; bit < 8 * b->frames.piece[piece].len; bit++) {
 			struct xk_msg *m[ECHO_FRAME_MAX_PIECES];
@@ -244,12 +227,10 @@ TEST(every_wrong_bit_of_a_piece_is_refused)
 			CHECK(!fused_echo_pieces(&b->host, m, 2));
 			bench_free_pieces(b, m);
 		}
-	bench_free(b);
 }
 
-TEST(a_wrong_bit_in_a_pieces_echo_is_seen)
+TEST_WITH(a_wrong_bit_in_a_pieces_echo_is_seen, struct bench *b, bench_new(1480), bench_free)
 {
-	struct bench *b = bench_new(1480);
 	struct xk_msg *m[ECHO_FRAME_MAX_PIECES];
 
 	bench_request_pieces(b, 5, m);
@@ -262,12 +243,10 @@ TEST(a_wrong_bit_in_a_pieces_echo_is_seen)
 		}
 	CHECK(bench_check_pieces(b, 5, m) == NULL);
 	bench_free_pieces(b, m);
-	bench_free(b);
 }
 
-TEST(a_rig_takes_pieces)
+TEST_WITH(a_rig_takes_pieces, struct bench *b, bench_new(4000), bench_free)
 {
-	struct bench *b = bench_new(4000);
 	struct echo_rig *rig = calloc(1, sizeof(*rig));
 	struct xk_msg *frames[ECHO_RIG_BURST];
 
@@ -288,5 +267,4 @@ TEST(a_rig_takes_pieces)
 	CHECK_EQ(echo_rig_transmit(rig, frames, 3), 3);
 	CHECK(rig->done && rig->wrong != NULL);
 	free(rig);
-	bench_free(b);
 }

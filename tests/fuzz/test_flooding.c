@@ -178,10 +178,10 @@ TEST(hosts_that_collide_in_one_arp_table_do_not_in_another)
 /* ---- what is searched in order is bounded ---- */
 
 /* Fragments of as many datagrams as there are identifications, of as many hosts: the table stays as short as it is set. */
-TEST(a_search_for_a_datagram_is_bounded)
+RIG_TEST(a_search_for_a_datagram_is_bounded,
+	 rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.0.0.1/8; ip: vnet;"
+		       "udp: ip; udptest: udp"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.0.0.1/8; ip: vnet;"
-				      "udp: ip; udptest: udp");
 	const struct ip_reassembly *table = &((struct ip *)rig_protocol(r, "ip"))->reassembly;
 	uint8_t frame[14 + 20 + 16] = { 0 }, *p = frame + 14;
 
@@ -200,5 +200,4 @@ TEST(a_search_for_a_datagram_is_bounded)
 	CHECK(rig_counter_of(r, "ip", "evicted") > 4000);
 	rig_advance_ms(r, 60000);
 	CHECK_EQ(table->datagrams, 0);
-	rig_free(r);
 }

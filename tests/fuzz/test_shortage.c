@@ -146,11 +146,11 @@ set_up(const struct xk_graph *graph, struct xk_platform *platform, unsigned allo
 	return good;
 }
 
-TEST(every_allocation_of_a_host_may_fail_once)
+TEST_WITH(every_allocation_of_a_host_may_fail_once, struct xk_platform *platform,
+	  xk_memory_platform_new(XK_MEMORY_VIRTUAL), xk_memory_platform_free)
 {
 	static const char text[] = "digraph g { udptest -> udp -> ip -> vnet -> eth -> port; vnet -> arp -> eth;"
 				   "vnet [address=\"10.77.0.2/24\"]; ip [routes=\"10.9.0.0/16=10.77.0.1\"] }";
-	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = xk_graph_read_text("g", text, strlen(text), &errors);
 	unsigned steps = 0;
@@ -165,7 +165,6 @@ TEST(every_allocation_of_a_host_may_fail_once)
 	}
 	CHECK(steps > 30 && steps < 1000);
 	xk_graph_free(graph);
-	xk_memory_platform_free(platform);
 }
 
 /* A stranger's call, for which there is no memory; when there is, he is answered. */

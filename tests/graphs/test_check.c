@@ -24,9 +24,9 @@ lowers(const struct xk_graph *graph, const char *name, char *text, size_t size)
 	return text;
 }
 
-TEST(the_udp_graph_is_right)
+TEST_WITH(the_udp_graph_is_right, struct xk_graph *graph,
+	  types_good("digraph udptest { udptest -> udp; " TYPES_LOWER "}"), xk_graph_free)
 {
-	struct xk_graph *graph = types_good("digraph udptest { udptest -> udp; " TYPES_LOWER "}");
 	char text[64];
 
 	CHECK_STR(lowers(graph, "vnet", text, sizeof(text)), "eth arp");
@@ -34,17 +34,16 @@ TEST(the_udp_graph_is_right)
 	CHECK_STR(graph->nodes[graph->order[0]].name, "port");
 	CHECK_STR(graph->nodes[graph->order[6]].name, "udptest");
 	CHECK(graph->checked);
-	xk_graph_free(graph);
 }
 
-TEST(policies_and_marks_are_taken)
+TEST_WITH(policies_and_marks_are_taken, struct xk_graph *graph,
+	  types_good("digraph g { graph [budget=\"20us\", carry=3, implicit=fail, trace=errors]; "
+		     "udptest -> udp [handoff=explicit, budget=\"1ms\", carry=2]; "
+		     "udptest [implicit=\"spin(7us)\", resume=driver, order=session, trace=messages, port=\"0x10\"]; "
+		     "udp [sessions=5]; udp -> ip [handoff=never, number=\"0x21\"]; ip -> vnet -> eth -> port; "
+		     "vnet -> arp -> eth }"),
+	  xk_graph_free)
 {
-	struct xk_graph *graph = types_good(
-		"digraph g { graph [budget=\"20us\", carry=3, implicit=fail, trace=errors]; "
-		"udptest -> udp [handoff=explicit, budget=\"1ms\", carry=2]; "
-		"udptest [implicit=\"spin(7us)\", resume=driver, order=session, trace=messages, port=\"0x10\"]; "
-		"udp [sessions=5]; udp -> ip [handoff=never, number=\"0x21\"]; ip -> vnet -> eth -> port; "
-		"vnet -> arp -> eth }");
 	const struct xk_graph_policy *policy = &node(graph, "udptest")->policy;
 	const struct xk_graph_edge *edge = &graph->edges[node(graph, "udptest")->lowers[0]];
 
@@ -66,7 +65,6 @@ TEST(policies_and_marks_are_taken)
 	CHECK_EQ(edge->handoff, XK_GRAPH_NEVER);
 	CHECK(edge->has_number);
 	CHECK_EQ(edge->number, 0x21);
-	xk_graph_free(graph);
 }
 
 TEST(unknown_protocols_are_refused_with_a_suggestion)

@@ -68,10 +68,10 @@ note_edge(const struct xk_graph_notes *self, const char *upper, const char *lowe
 		snprintf(note->rows[0], sizeof(note->rows[0]), "role %s", role);
 }
 
-TEST(notes_are_rows_and_heat_is_a_colour)
+TEST_WITH(notes_are_rows_and_heat_is_a_colour, struct xk_graph *graph,
+	  types_good("digraph g { udptest -> udp; " TYPES_LOWER "}"), xk_graph_free)
 {
 	static const struct xk_graph_notes notes = { note_title, note_node, note_edge };
-	struct xk_graph *graph = types_good("digraph g { udptest -> udp; " TYPES_LOWER "}");
 	char *picture = NULL, *plain = drawn("digraph g { udptest -> udp; " TYPES_LOWER "}");
 	size_t len = 0;
 	FILE *stream = open_memstream(&picture, &len);
@@ -90,7 +90,6 @@ TEST(notes_are_rows_and_heat_is_a_colour)
 	CHECK(oracle_counts(picture, XK_GRAPH_PROTOCOLS, 7, 7));
 	free(picture);
 	free(plain);
-	xk_graph_free(graph);
 }
 
 TEST(marks_and_policies_are_shown)

@@ -12,15 +12,15 @@ setting(const struct xk_graph_attributes *settings, const char *name)
 
 /* ---- what a file stands for ---- */
 
-TEST(hosts_links_and_devices_are_found)
+TEST_WITH(hosts_links_and_devices_are_found, struct xk_topology *net,
+	  good("graph g {\n"
+	       "z [protocols=\"one.dot\", mode=ipp];\n"
+	       "a [protocols=\"one.dot\", threads=3];\n"
+	       "lan [link=ethernet10, loss=\"1%\"];\n"
+	       "z -- lan;\n"
+	       "lan -- a [dev=port, address=\"02:00:00:00:00:77\", host=\"10.1.0.9/16\"];\n}"),
+	  xk_topology_free)
 {
-	struct xk_topology *net = good("graph g {\n"
-				       "z [protocols=\"one.dot\", mode=ipp];\n"
-				       "a [protocols=\"one.dot\", threads=3];\n"
-				       "lan [link=ethernet10, loss=\"1%\"];\n"
-				       "z -- lan;\n"
-				       "lan -- a [dev=port, address=\"02:00:00:00:00:77\", host=\"10.1.0.9/16\"];\n}");
-
 	REQUIRE(net->host_count == 2 && net->link_count == 1);
 	CHECK_STR(net->hosts[0].name, "z");
 	CHECK_STR(net->hosts[1].name, "a");
@@ -42,16 +42,15 @@ TEST(hosts_links_and_devices_are_found)
 	CHECK_EQ(net->hosts[1].devices[0].host, 0x0a010009);
 	CHECK_EQ(net->hosts[1].devices[0].bits, 16);
 	CHECK_EQ(net->hosts[1].devices[0].line, 6);
-	xk_topology_free(net);
 }
 
-TEST(an_edge_between_two_hosts_is_a_link)
+TEST_WITH(an_edge_between_two_hosts_is_a_link, struct xk_topology *net,
+	  good("graph g { network=\"10.77.0.0/24\"\n"
+	       "a [protocols=\"two.dot\", set=\"port2.dev=port2\"];"
+	       "b [protocols=\"two.dot\", set=\"port2.dev=port2\"];\n"
+	       "a -- b [link=wide, latency=\"3ms\"];\na -- b [link=ethernet10]; }"),
+	  xk_topology_free)
 {
-	struct xk_topology *net = good("graph g { network=\"10.77.0.0/24\"\n"
-				       "a [protocols=\"two.dot\", set=\"port2.dev=port2\"];"
-				       "b [protocols=\"two.dot\", set=\"port2.dev=port2\"];\n"
-				       "a -- b [link=wide, latency=\"3ms\"];\na -- b [link=ethernet10]; }");
-
 	REQUIRE(net->link_count == 2);
 	CHECK_STR(net->links[0].name, "a--b");
 	CHECK_STR(net->links[1].name, "a--b-2");
@@ -65,14 +64,13 @@ TEST(an_edge_between_two_hosts_is_a_link)
 	CHECK_EQ(net->hosts[1].devices[1].link, 1);
 	CHECK_EQ(net->hosts[1].devices[1].address, 0x020001000002);
 	CHECK_EQ(net->hosts[1].devices[1].host, 0x0a4d0004);
-	xk_topology_free(net);
 }
 
-TEST(a_count_is_so_many_hosts)
+TEST_WITH(a_count_is_so_many_hosts, struct xk_topology *net,
+	  good("graph g { network=\"10.77.0.0/20\" protocols=\"one.dot\"\n"
+	       "lan [link=ethernet10]; s -- lan; c [count=1000, mode=x]; c -- lan; d -- lan }"),
+	  xk_topology_free)
 {
-	struct xk_topology *net = good("graph g { network=\"10.77.0.0/20\" protocols=\"one.dot\"\n"
-				       "lan [link=ethernet10]; s -- lan; c [count=1000, mode=x]; c -- lan; d -- lan }");
-
 	REQUIRE(net->host_count == 1002);
 	CHECK_STR(net->hosts[0].name, "s");
 	CHECK_STR(net->hosts[1].name, "c1");
@@ -86,7 +84,6 @@ TEST(a_count_is_so_many_hosts)
 	/* One graph for all of them. */
 	CHECK(net->hosts[0].checked != NULL && net->hosts[0].checked->checked);
 	CHECK(net->hosts[0].checked == net->hosts[1001].checked);
-	xk_topology_free(net);
 }
 
 TEST(the_graphs_defaults_are_for_hosts_that_say_nothing)
@@ -122,13 +119,13 @@ TEST(graphs_are_looked_for_beside_the_file_then_above_it_then_as_given)
 	xk_topology_free(net);
 }
 
-TEST(addresses_come_from_the_links_network_or_the_graphs)
+TEST_WITH(addresses_come_from_the_links_network_or_the_graphs, struct xk_topology *net,
+	  good("graph g { network=\"10.77.0.0/30\"\n"
+	       "a [protocols=\"two.dot\"]; b, c [protocols=\"one.dot\"];\n"
+	       "lan [link=ethernet10]; wan [link=wide, network=\"10.78.0.0/31\"];\n"
+	       "a -- lan; a -- wan [dev=x]; b -- lan; c -- wan }"),
+	  xk_topology_free)
 {
-	struct xk_topology *net = good("graph g { network=\"10.77.0.0/30\"\n"
-				       "a [protocols=\"two.dot\"]; b, c [protocols=\"one.dot\"];\n"
-				       "lan [link=ethernet10]; wan [link=wide, network=\"10.78.0.0/31\"];\n"
-				       "a -- lan; a -- wan [dev=x]; b -- lan; c -- wan }");
-
 	CHECK_EQ(net->hosts[0].devices[0].host, 0x0a4d0001);
 	CHECK_EQ(net->hosts[0].devices[0].bits, 30);
 	CHECK_EQ(net->hosts[0].devices[1].host, 0x0a4e0000);
@@ -136,7 +133,6 @@ TEST(addresses_come_from_the_links_network_or_the_graphs)
 	CHECK_STR(net->hosts[0].devices[1].name, "x");
 	CHECK_EQ(net->hosts[1].devices[0].host, 0x0a4d0002);
 	CHECK_EQ(net->hosts[2].devices[0].host, 0x0a4e0001);
-	xk_topology_free(net);
 }
 
 TEST(a_file_says_what_it_is)

@@ -18,12 +18,10 @@ TEST(a_network_is_one_undirected_graph)
 	refuse(HEAD "a -- lan; subgraph cluster_x {\nthreads=2 } }", ":3: threads in a subgraph");
 }
 
-TEST(a_strict_network_joins_two_nodes_once)
+TEST_WITH(a_strict_network_joins_two_nodes_once, struct xk_topology *net,
+	  good("strict " HEAD "a -- lan; lan -- a; b -- lan; b -- lan }"), xk_topology_free)
 {
-	struct xk_topology *net = good("strict " HEAD "a -- lan; lan -- a; b -- lan; b -- lan }");
-
 	CHECK_EQ(net->links[0].device_count, 2);
-	xk_topology_free(net);
 }
 
 TEST(hosts_without_what_they_need_are_refused)

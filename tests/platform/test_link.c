@@ -216,10 +216,8 @@ TEST(a_slow_writer_delays_its_own_wire)
 
 /* ---- turns ---- */
 
-TEST(the_directions_of_a_wire_do_not_meet)
+TEST_WITH(the_directions_of_a_wire_do_not_meet, struct bench *bench, bench_nano("wire", 2), bench_free)
 {
-	struct bench *bench = bench_nano("wire", 2);
-
 	send_one(bench, 0, 1, 100, 0);
 	send_one(bench, 1, 0, 200, 0);
 	send_one(bench, 0, 1, 100, 50);
@@ -230,15 +228,11 @@ TEST(the_directions_of_a_wire_do_not_meet)
 	CHECK_ARRIVAL(bench, 3, 1, 2100);
 	CHECK_EQ(counts_of(bench)->sent, 4);
 	CHECK_EQ(counts_of(bench)->delivered, 4);
-	bench_free(bench);
 }
 
-TEST(a_wire_has_two_ends)
+TEST_WITH(a_wire_has_two_ends, struct bench *bench, bench_nano("wire", 2), bench_free)
 {
-	struct bench *bench = bench_nano("wire", 2);
-
 	CHECK_EQ(sim_link_join(bench->link, address_of(2)), -ENOSPC);
-	bench_free(bench);
 }
 
 TEST(what_shares_a_medium_takes_turns_as_it_came)
@@ -266,10 +260,8 @@ TEST(what_shares_a_medium_takes_turns_as_it_came)
 	bench_free(bench);
 }
 
-TEST(a_switch_keeps_pairs_apart_and_queues_for_a_station)
+TEST_WITH(a_switch_keeps_pairs_apart_and_queues_for_a_station, struct bench *bench, bench_nano("switch", 4), bench_free)
 {
-	struct bench *bench = bench_nano("switch", 4);
-
 	/* in the switch at 1100, at the station 100 + 1000 later */
 	send_one(bench, 0, 1, 100, 0);
 	send_one(bench, 2, 3, 100, 0);
@@ -281,13 +273,10 @@ TEST(a_switch_keeps_pairs_apart_and_queues_for_a_station)
 	/* station 1 sends all the while */
 	send_one(bench, 1, 0, 100, 10);
 	CHECK_ARRIVAL(bench, 3, 0, 2210);
-	bench_free(bench);
 }
 
-TEST(a_long_queue_at_one_sender_does_not_stop_another)
+TEST_WITH(a_long_queue_at_one_sender_does_not_stop_another, struct bench *bench, bench_nano("switch", 3), bench_free)
 {
-	struct bench *bench = bench_nano("switch", 3);
-
 	for (unsigned i = 0; i < 10; i++)
 		CHECK_EQ(give(bench, 0, 2, 1000, 0), i * 1000);
 	CHECK_EQ(bench->count, 1);
@@ -299,7 +288,6 @@ TEST(a_long_queue_at_one_sender_does_not_stop_another)
 	CHECK_ARRIVAL(bench, 2, 2, 6000);
 	for (unsigned i = 2; i < 10; i++)
 		sim_link_withdraw(bench->link, 0);
-	bench_free(bench);
 }
 
 TEST(a_switch_keeps_the_gap_between_frames)
@@ -456,20 +444,16 @@ TEST(a_broadcast_comes_to_all_but_its_sender)
 	}
 }
 
-TEST(a_multicast_is_told_by_its_lowest_bit)
+TEST_WITH(a_multicast_is_told_by_its_lowest_bit, struct bench *bench, bench_nano("switch", 3), bench_free)
 {
-	struct bench *bench = bench_nano("switch", 3);
 	uint8_t frame[60] = { 0x01, 0x00, 0x5e, 0, 0, 1 };
 
 	CHECK_EQ(sim_link_send(bench->link, 0, frame, sizeof(frame), 0, bench_arrive, bench), 0);
 	CHECK_EQ(bench->count, 2);
-	bench_free(bench);
 }
 
-TEST(a_frame_to_nobody_takes_its_time_and_is_counted)
+TEST_WITH(a_frame_to_nobody_takes_its_time_and_is_counted, struct bench *bench, bench_nano("shared", 2), bench_free)
 {
-	struct bench *bench = bench_nano("shared", 2);
-
 	send_one(bench, 0, 7, 100, 0);
 	send_one(bench, 0, 0, 100, 0);
 	send_one(bench, 0, 1, 13, 0);
@@ -477,13 +461,10 @@ TEST(a_frame_to_nobody_takes_its_time_and_is_counted)
 	CHECK_EQ(counts_of(bench)->nobody, 3);
 	send_one(bench, 1, 0, 100, 0);
 	CHECK_ARRIVAL(bench, 0, 0, 1313);
-	bench_free(bench);
 }
 
-TEST(addresses_are_one_stations)
+TEST_WITH(addresses_are_one_stations, struct bench *bench, bench_nano("switch", 2), bench_free)
 {
-	struct bench *bench = bench_nano("switch", 2);
-
 	CHECK_EQ(sim_link_join(bench->link, address_of(1)), -EEXIST);
 	CHECK_EQ(sim_link_join(bench->link, 0), -EINVAL);
 	CHECK_EQ(sim_link_join(bench->link, UINT64_C(1) << 48), -EINVAL);
@@ -491,13 +472,12 @@ TEST(addresses_are_one_stations)
 	CHECK_EQ(sim_link_join(bench->link, UINT64_C(0xffffffffffff)), -EINVAL);
 	CHECK_EQ(sim_link_join(bench->link, UINT64_C(0xfeffffffffff)), 2);
 	CHECK_EQ(sim_link_join(bench->link, 1), 3);
-	bench_free(bench);
 }
 
-TEST(ten_thousand_stations_with_any_addresses_are_told_apart)
+TEST_WITH(ten_thousand_stations_with_any_addresses_are_told_apart, struct bench *bench, bench_nano("switch", 0),
+	  bench_free)
 {
 	enum { COUNT = 10000 };
-	struct bench *bench = bench_nano("switch", 0);
 	static uint64_t addresses[COUNT];
 	struct sim_random random;
 	uint8_t frame[60] = { 0 };
@@ -516,17 +496,13 @@ TEST(ten_thousand_stations_with_any_addresses_are_told_apart)
 	}
 	CHECK_EQ(counts_of(bench)->delivered, COUNT);
 	bench->count = ARRIVALS_MAX;
-	bench_free(bench);
 }
 
-TEST(a_link_is_full_with_65536_stations)
+TEST_WITH(a_link_is_full_with_65536_stations, struct bench *bench, bench_nano("shared", 0), bench_free)
 {
-	struct bench *bench = bench_nano("shared", 0);
-
 	for (unsigned i = 0; i < SIM_LINK_STATIONS_MAX; i++)
 		REQUIRE(sim_link_join(bench->link, (uint64_t)(i + 1) << 16 & UINT64_C(0xfeffffffffff)) == (int)i);
 	CHECK_EQ(sim_link_join(bench->link, 77), -ENOSPC);
-	bench_free(bench);
 }
 
 /* ---- changing ---- */

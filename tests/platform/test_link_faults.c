@@ -5,10 +5,8 @@
 
 /* ---- what is lost by intent ---- */
 
-TEST(a_station_is_cut_off_in_each_direction_by_itself)
+TEST_WITH(a_station_is_cut_off_in_each_direction_by_itself, struct bench *bench, bench_nano("wire", 2), bench_free)
 {
-	struct bench *bench = bench_nano("wire", 2);
-
 	sim_link_cut(bench->link, 0, true, false);
 	send_one(bench, 0, 1, 100, 0);
 	CHECK_LOST(bench, 0, 1, "cut");
@@ -24,26 +22,21 @@ TEST(a_station_is_cut_off_in_each_direction_by_itself)
 	send_one(bench, 1, 0, 100, 200);
 	CHECK_ARRIVAL(bench, 4, 0, 1300);
 	CHECK_EQ(counts_of(bench)->cut, 2);
-	bench_free(bench);
 }
 
-TEST(a_cut_takes_what_still_waits_but_not_what_is_under_way)
+TEST_WITH(a_cut_takes_what_still_waits_but_not_what_is_under_way, struct bench *bench, bench_nano("wire", 2),
+	  bench_free)
 {
-	struct bench *bench = bench_nano("wire", 2);
-
 	CHECK_EQ(give(bench, 0, 1, 100, 0), 0);
 	CHECK_EQ(give(bench, 0, 1, 100, 0), 100);
 	sim_link_cut(bench->link, 0, true, true);
 	begin(bench, 0, 1, 100, 100);
 	CHECK_ARRIVAL(bench, 0, 1, 1100);
 	CHECK_LOST(bench, 1, 1, "cut");
-	bench_free(bench);
 }
 
-TEST(a_cut_is_told_for_each_receiver_of_a_broadcast)
+TEST_WITH(a_cut_is_told_for_each_receiver_of_a_broadcast, struct bench *bench, bench_nano("shared", 4), bench_free)
 {
-	struct bench *bench = bench_nano("shared", 4);
-
 	sim_link_cut(bench->link, 2, false, true);
 	send_one(bench, 0, GROUP, 100, 0);
 	CHECK_ARRIVAL(bench, 0, 1, 1100);
@@ -53,19 +46,15 @@ TEST(a_cut_is_told_for_each_receiver_of_a_broadcast)
 	send_one(bench, 0, GROUP, 100, 200);
 	CHECK_EQ(counts_of(bench)->cut, 4);
 	CHECK_EQ(bench->count, 6);
-	bench_free(bench);
 }
 
-TEST(a_frame_longer_than_the_link_carries_is_lost_by_name)
+TEST_WITH(a_frame_longer_than_the_link_carries_is_lost_by_name, struct bench *bench, bench_nano("wire", 2), bench_free)
 {
-	struct bench *bench = bench_nano("wire", 2);
-
 	send_one(bench, 0, 1, 1514, 0);
 	send_one(bench, 0, 1, 1515, 2000);
 	CHECK_ARRIVAL(bench, 0, 1, 2514);
 	CHECK_LOST(bench, 1, 1, "mtu");
 	CHECK_EQ(counts_of(bench)->mtu, 1);
-	bench_free(bench);
 }
 
 /* ---- faults ---- */
@@ -467,12 +456,9 @@ hash_of(const struct bench *bench)
 	return hash;
 }
 
-TEST(a_run_is_the_same_on_every_machine)
+TEST_WITH(a_run_is_the_same_on_every_machine, struct bench *bench, run(11), bench_free)
 {
-	struct bench *bench = run(11);
-
 	CHECK(hash_of(bench) == UINT64_C(0x1f29fdd78776c063));
-	bench_free(bench);
 }
 
 TEST(a_seed_repeats_a_run_and_another_does_not)

@@ -107,17 +107,15 @@ check_buffers(struct xk_platform *platform)
 	}
 }
 
-TEST(a_buffer_lives_until_its_last_view)
+TEST_WITH(a_buffer_lives_until_its_last_view, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
-
 	check_buffers(platform);
-	platform_end(platform);
 }
 
-TEST(a_recycling_platform_gives_out_the_same_memory_again)
+TEST_WITH(a_recycling_platform_gives_out_the_same_memory_again, struct xk_platform *platform,
+	  platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_msg *m, *again;
 
 	xk_memory_platform_recycle(platform);
@@ -130,7 +128,6 @@ TEST(a_recycling_platform_gives_out_the_same_memory_again)
 	again = xk_memory_frame(platform, 10000);
 	CHECK(again != m);
 	xk_msg_free(again);
-	platform_end(platform);
 }
 
 TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
@@ -154,9 +151,9 @@ TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
 	}
 }
 
-TEST(the_limit_counts_buffers_and_views)
+TEST_WITH(the_limit_counts_buffers_and_views, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_msg *m, *view;
 
 	for (unsigned recycles = 0; recycles < 2; recycles++) {
@@ -175,12 +172,10 @@ TEST(the_limit_counts_buffers_and_views)
 		xk_msg_free(view);
 		xk_memory_platform_recycle(platform);
 	}
-	platform_end(platform);
 }
 
-TEST(a_buffer_has_only_so_many_views)
+TEST_WITH(a_buffer_has_only_so_many_views, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_msg *m = platform->ops->buffer_new(platform), *views = NULL, *view;
 	unsigned count = 1;
 
@@ -193,12 +188,11 @@ TEST(a_buffer_has_only_so_many_views)
 	xk_msg_free(views);
 	CHECK(xk_msg_is_writable(m));
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(a_frame_ends_where_its_buffer_ends)
+TEST_WITH(a_frame_ends_where_its_buffer_ends, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	const size_t lens[] = { 0, 1, 60, 9000, XK_MSG_MAX };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lens); i++) {
@@ -211,7 +205,6 @@ TEST(a_frame_ends_where_its_buffer_ends)
 		xk_msg_free(m);
 	}
 	CHECK(xk_memory_frame(platform, (size_t)XK_MSG_MAX + 1) == NULL);
-	platform_end(platform);
 }
 
 /* ---- clocks ---- */
@@ -231,22 +224,20 @@ idle(void *context)
 	idler->at_ns = idler->platform->ops->now_ns(idler->platform);
 }
 
-TEST(on_the_virtual_clock_time_passes_by_sleeping)
+TEST_WITH(on_the_virtual_clock_time_passes_by_sleeping, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
-
 	CHECK_EQ(platform->ops->now_ns(platform), 0);
 	xk_memory_advance(platform, 5);
 	platform->ops->sleep(platform, 100);
 	CHECK_EQ(platform->ops->now_ns(platform), 100);
 	platform->ops->sleep(platform, 50);
 	CHECK_EQ(platform->ops->now_ns(platform), 100);
-	platform_end(platform);
 }
 
-TEST(a_virtual_sleep_stops_at_the_end_and_says_so)
+TEST_WITH(a_virtual_sleep_stops_at_the_end_and_says_so, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct idler idler = { platform, 0, 0 };
 
 	xk_memory_on_idle(platform, idle, &idler);
@@ -265,7 +256,6 @@ TEST(a_virtual_sleep_stops_at_the_end_and_says_so)
 	platform->ops->sleep(platform, UINT64_MAX);
 	CHECK_EQ(idler.calls, 3);
 	CHECK_EQ(idler.at_ns, 3000);
-	platform_end(platform);
 }
 
 TEST(a_wake_before_the_sleep_is_not_lost)
@@ -287,15 +277,13 @@ TEST(a_wake_before_the_sleep_is_not_lost)
 	platform_end(real);
 }
 
-TEST(a_real_sleep_ends_at_its_deadline)
+TEST_WITH(a_real_sleep_ends_at_its_deadline, struct xk_platform *platform, platform_new(XK_MEMORY_REAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_REAL);
 	uint64_t deadline_ns = platform->ops->now_ns(platform) + 2000000;
 
 	platform->ops->sleep(platform, deadline_ns);
 	CHECK(platform->ops->now_ns(platform) >= deadline_ns);
 	platform->ops->sleep(platform, deadline_ns); /* which is over */
-	platform_end(platform);
 }
 
 static void *
@@ -331,9 +319,8 @@ TEST(another_thread_ends_a_sleep)
 
 /* ---- ports ---- */
 
-TEST(a_port_is_what_it_was_made)
+TEST_WITH(a_port_is_what_it_was_made, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	char name[] = "left";
 	struct xk_port *port = xk_memory_port_new(platform, name, 0x020000000007, 9000);
 
@@ -345,12 +332,11 @@ TEST(a_port_is_what_it_was_made)
 	CHECK_EQ(port->offloads, 0);
 	CHECK(port->can_sleep && port->platform == platform);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
-TEST(injected_frames_are_received_in_order)
+TEST_WITH(injected_frames_are_received_in_order, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "p");
 	struct xk_msg *frames[XK_BURST];
 
@@ -368,12 +354,11 @@ TEST(injected_frames_are_received_in_order)
 	CHECK(frames[0]->link == NULL);
 	xk_msg_free(frames[0]);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
-TEST(a_full_queue_refuses_frames_and_closing_frees_them)
+TEST_WITH(a_full_queue_refuses_frames_and_closing_frees_them, struct xk_platform *platform,
+	  platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "p");
 
 	for (unsigned i = 0; i < XK_MEMORY_QUEUE; i++)
@@ -382,12 +367,11 @@ TEST(a_full_queue_refuses_frames_and_closing_frees_them)
 	CHECK_EQ(out(platform), XK_MEMORY_QUEUE);
 	CHECK(transmit(port, text(platform, "never taken")));
 	port->ops->close(port);
-	platform_end(platform);
 }
 
-TEST(transmitted_frames_are_taken_in_order_and_the_ring_is_bounded)
+TEST_WITH(transmitted_frames_are_taken_in_order_and_the_ring_is_bounded, struct xk_platform *platform,
+	  platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "p");
 	struct xk_msg *frames[3] = { text(platform, "one"), text(platform, "two"), text(platform, "three") }, *m;
 
@@ -407,7 +391,6 @@ TEST(transmitted_frames_are_taken_in_order_and_the_ring_is_bounded)
 	xk_msg_free(m);
 	CHECK(xk_memory_take(port) == NULL);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
 TEST(connected_ports_share_no_buffer)
@@ -489,9 +472,9 @@ TEST(a_connected_port_takes_no_more_than_the_other_can_hold)
 	platform_end(there);
 }
 
-TEST(a_port_connected_to_itself_hears_itself)
+TEST_WITH(a_port_connected_to_itself_hears_itself, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "lo");
 	struct xk_msg *frame;
 
@@ -501,7 +484,6 @@ TEST(a_port_connected_to_itself_hears_itself)
 	CHECK(is_text(frame, "echo"));
 	xk_msg_free(frame);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
 /* A loop of one frame. */
@@ -535,9 +517,9 @@ loop_transmit(void *context, struct xk_msg **frames, unsigned count)
 	return 1;
 }
 
-TEST(the_ends_of_a_port_can_be_functions)
+TEST_WITH(the_ends_of_a_port_can_be_functions, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "p");
 	struct loop loop = { NULL, 0 };
 	struct xk_msg *frame;
@@ -551,7 +533,6 @@ TEST(the_ends_of_a_port_can_be_functions)
 	CHECK_EQ(loop.calls, 4);
 	xk_msg_free(frame);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
 /* ---- a port that tells what it sends ---- */
@@ -576,9 +557,8 @@ tell(void *context, const uint8_t *bytes, size_t len)
 		CHECK_EQ(xk_memory_inject_bytes(told->port, bytes, len), 0);
 }
 
-TEST(a_function_is_told_of_each_frame)
+TEST_WITH(a_function_is_told_of_each_frame, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .count = 0 };
 
@@ -591,12 +571,11 @@ TEST(a_function_is_told_of_each_frame)
 	CHECK(xk_memory_take(port) == NULL);
 	CHECK_EQ(out(platform), 0);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
-TEST(it_is_told_of_a_frame_in_one_piece)
+TEST_WITH(it_is_told_of_a_frame_in_one_piece, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .count = 0 };
 	struct xk_msg *m = text(platform, "payload"), *other = xk_msg_reference(m);
@@ -613,12 +592,10 @@ TEST(it_is_told_of_a_frame_in_one_piece)
 	CHECK(told.len == 14 && memcmp(told.bytes, "header payload", 14) == 0);
 	xk_msg_free(m);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
-TEST(who_is_told_may_inject)
+TEST_WITH(who_is_told_may_inject, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .port = port };
 	struct xk_msg *m;
@@ -629,13 +606,12 @@ TEST(who_is_told_may_inject)
 	CHECK(is_text(m, "again"));
 	xk_msg_free(m);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
-TEST(bytes_that_cannot_be_injected_are_refused_by_name)
+TEST_WITH(bytes_that_cannot_be_injected_are_refused_by_name, struct xk_platform *platform,
+	  platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
 	static const uint8_t many[XK_MSG_MAX + 1];
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 
 	CHECK_EQ(xk_memory_inject_bytes(port, many, sizeof(many)), -EMSGSIZE);
@@ -647,7 +623,6 @@ TEST(bytes_that_cannot_be_injected_are_refused_by_name)
 	CHECK_EQ(xk_memory_inject_bytes(port, many, 60), -ENOBUFS);
 	CHECK_EQ(out(platform), XK_MEMORY_QUEUE);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
 /* ---- two hosts on the real clock ---- */
@@ -732,9 +707,9 @@ share(void *argument)
 	return good ? argument : NULL;
 }
 
-TEST(threads_share_a_buffer_and_none_is_lost)
+TEST_WITH(threads_share_a_buffer_and_none_is_lost, struct xk_platform *platform, platform_new(XK_MEMORY_REAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_REAL);
 	struct xk_msg *m = text(platform, "shared"), *copies[SHARERS];
 	pthread_t threads[SHARERS];
 
@@ -749,15 +724,11 @@ TEST(threads_share_a_buffer_and_none_is_lost)
 		pthread_join(threads[i], &good);
 		CHECK(good != NULL);
 	}
-	platform_end(platform);
 }
 
-TEST(threads_share_a_loan_that_ends_once)
+TEST_WITH(threads_share_a_loan_that_ends_once, struct xk_platform *platform, platform_new(XK_MEMORY_REAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_REAL);
-
 	check_loan_among_threads(platform);
-	platform_end(platform);
 }
 
 /* ---- the clock ---- */

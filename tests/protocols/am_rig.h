@@ -178,4 +178,6 @@ am_rig_end(struct rig *r)
 	rig_free(r);
 }
 
+#define AM_TEST(name, made) TEST_WITH(name, struct rig *r, made, am_rig_end)
+
 #endif

@@ -182,6 +182,8 @@ chan_rig_end(struct rig *r)
 	rig_free(r);
 }
 
+#define CHAN_TEST(name, made) TEST_WITH(name, struct rig *r, made, chan_rig_end)
+
 /* ---- frames ---- */
 
 struct frame {

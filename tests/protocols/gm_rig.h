@@ -108,6 +108,8 @@ gm_rig_end(struct rig *r)
 	rig_free(r);
 }
 
+#define GM_TEST(name, made) TEST_WITH(name, struct rig *r, made, gm_rig_end)
+
 /* ---- packets ---- */
 
 struct packet {

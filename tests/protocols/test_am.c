@@ -111,9 +111,8 @@ count(struct xk_session *s, int op)
 	return value;
 }
 
-TEST(the_first_request_calls_the_peer)
+AM_TEST(the_first_request_calls_the_peer, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m;
 	uint64_t number;
@@ -142,12 +141,10 @@ TEST(the_first_request_calls_the_peer)
 	answer(r, &m, AM_ACK, 0, "");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_drops(r), 0);
-	am_rig_end(r);
 }
 
-TEST(a_reply_runs_its_handler_once_and_is_taken)
+AM_TEST(a_reply_runs_its_handler_once_and_is_taken, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -171,16 +168,14 @@ TEST(a_reply_runs_its_handler_once_and_is_taken)
 	answer(r, &m, AM_REPLY, LAST, "nobody's");
 	CHECK_EQ(rig_counter(r, "no_handler"), 1);
 	expect_answer(r, AM_TAKEN, 1, 0);
-	am_rig_end(r);
 }
 
-TEST(what_the_peer_refuses_comes_back)
+AM_TEST(what_the_peer_refuses_comes_back, client_rig("am"))
 {
 	static const struct {
 		unsigned reason;
 		int status;
 	} reasons[] = { { AM_R_NO_HANDLER, -ENOENT }, { AM_R_REGION, -EFAULT }, { AM_R_FORGOTTEN, -ECONNRESET } };
-	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -201,13 +196,11 @@ TEST(what_the_peer_refuses_comes_back)
 	CHECK_EQ(rig_counter(r, "returned"), 3);
 	m = expect(r, AM_REQUEST);
 	answer(r, &m, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
 /* Of a session whose endpoint has no error handler. */
-TEST(what_comes_back_to_nobody_is_dropped)
+AM_TEST(what_comes_back_to_nobody_is_dropped, client_rig("am patience=300ms"))
 {
-	struct rig *r = client_rig("am patience=300ms");
 	struct xk_session *s = rig_open(r, rig_to2(PEER_HOST, THERE, XK_ANY));
 	struct message m;
 
@@ -227,12 +220,11 @@ TEST(what_comes_back_to_nobody_is_dropped)
 	rig_advance_ms(r, 2000);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
 	CHECK_EQ(seen.returns, 0);
-	am_rig_end(r);
 }
 
-TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned)
+AM_TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned,
+	client_rig("am timeout=100ms timeout_max=400ms patience=1s"))
 {
-	struct rig *r = client_rig("am timeout=100ms timeout_max=400ms patience=1s");
 	struct xk_session *s = open_am(r);
 	struct message first, again;
 
@@ -260,12 +252,10 @@ TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned)
 	CHECK_EQ(again.h.sequence, 1);
 	CHECK_EQ(again.h.oldest, 1);
 	answer(r, &again, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
-TEST(the_others_do_not_wait_for_one_that_is_lost)
+AM_TEST(the_others_do_not_wait_for_one_that_is_lost, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m[3];
 
@@ -284,12 +274,10 @@ TEST(the_others_do_not_wait_for_one_that_is_lost)
 	answer(r, &m[1], AM_ACK, 0, "");
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	CHECK_EQ(expect(r, AM_REQUEST).h.oldest, 3);
-	am_rig_end(r);
 }
 
-TEST(no_more_are_under_way_than_the_peer_has_credits_for)
+AM_TEST(no_more_are_under_way_than_the_peer_has_credits_for, client_rig("am outstanding=8 queue=2"))
 {
-	struct rig *r = client_rig("am outstanding=8 queue=2");
 	struct xk_session *s = open_am(r);
 	struct message m[8];
 
@@ -309,12 +297,10 @@ TEST(no_more_are_under_way_than_the_peer_has_credits_for)
 	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 4);
 	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 5);
 	rig_expect_nothing_sent(r);
-	am_rig_end(r);
 }
 
-TEST(each_open_is_a_session_of_its_own)
+AM_TEST(each_open_is_a_session_of_its_own, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_session *a = open_am(r), *b = open_am(r);
 	struct message of_a, of_b;
 
@@ -332,13 +318,11 @@ TEST(each_open_is_a_session_of_its_own)
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK(rig_open(r, rig_to2(6, THERE, NAME)) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
-	am_rig_end(r);
 }
 
-TEST(an_endpoint_is_named_by_a_number)
+AM_TEST(an_endpoint_is_named_by_a_number, client_rig("am"))
 {
 	static const uint64_t names[][2] = { { 0, NAME }, { 65536, NAME }, { XK_ANY, NAME }, { THERE, 65536 } };
-	struct rig *r = client_rig("am");
 	struct xk_participants none = { .local.depth = 0 }, more = { .local = { 2, { 1, NAME } } };
 	struct xk_participants got = { .local.depth = 0 };
 
@@ -351,12 +335,10 @@ TEST(an_endpoint_is_named_by_a_number)
 	CHECK_EQ(xk_get_participants(open_am(r), &got), 0);
 	CHECK_EQ(got.remote.address[got.remote.depth - 1], THERE);
 	CHECK_EQ(got.local.address[got.local.depth - 1], NAME);
-	am_rig_end(r);
 }
 
-TEST(a_call_is_repeated_and_given_up)
+AM_TEST(a_call_is_repeated_and_given_up, client_rig("am timeout=100ms timeout_max=200ms patience=1s"))
 {
-	struct rig *r = client_rig("am timeout=100ms timeout_max=200ms patience=1s");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -372,12 +354,10 @@ TEST(a_call_is_repeated_and_given_up)
 	answer_call(r); /* the next one calls again */
 	m = expect(r, AM_REQUEST);
 	answer(r, &m, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
-TEST(a_call_may_be_refused)
+AM_TEST(a_call_may_be_refused, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -397,13 +377,11 @@ TEST(a_call_may_be_refused)
 	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_NO_ENDPOINT, .to = m.h.from, .from = COOKIE }, "");
 	CHECK_EQ(seen.status, -ECONNREFUSED);
 	CHECK_EQ(seen.returns, 2);
-	am_rig_end(r);
 }
 
 /* A peer that was booted again has another secret: its cookie is another one. */
-TEST(a_later_cookie_is_the_one)
+AM_TEST(a_later_cookie_is_the_one, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -422,12 +400,10 @@ TEST(a_later_cookie_is_the_one)
 	welcome(r, m.h.from);
 	CHECK_EQ(rig_counter(r, "stale"), 3);
 	answer(r, &m, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
-TEST(a_session_that_is_closed_lives_until_all_is_answered)
+RIG_TEST(a_session_that_is_closed_lives_until_all_is_answered, client_rig("am outstanding=1"))
 {
-	struct rig *r = client_rig("am outstanding=1");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -444,12 +420,10 @@ TEST(a_session_that_is_closed_lives_until_all_is_answered)
 	expect(r, AM_TAKEN);
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
-TEST(what_is_pushed_must_be_a_request)
+AM_TEST(what_is_pushed_must_be_a_request, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	uint8_t little = 0;
 
@@ -465,17 +439,15 @@ TEST(what_is_pushed_must_be_a_request)
 	CHECK_EQ(xk_control(s, XK_AM_SET_TAG, &little, sizeof(little)), -EMSGSIZE);
 	answer_call(r);
 	CHECK_EQ(expect(r, AM_REQUEST).h.length, 1468);
-	am_rig_end(r);
 }
 
 /* ---- stores ---- */
 
-TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler)
+AM_TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler, client_rig("am"))
 {
 	struct xk_am_push push = {
 		.number = 3, .count = 1, .words = { 9 }, .part = { .region = 0xabcd, .place = 100 }
 	};
-	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	uint32_t offset = 0, before = 0;
 	struct message m;
@@ -507,7 +479,6 @@ TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler)
 	CHECK_EQ(rig_counter(r, "undelivered"), 2);
 	CHECK_EQ(request_push(r, s, push, NULL, 64000), -ENOBUFS);
 	CHECK(rig_counter(r, "queue_full") > 24);
-	am_rig_end(r);
 }
 
 /* ---- no buffers ---- */
@@ -549,9 +520,8 @@ request_without_bytes(void *argument)
 	rig_limit_buffers(q->r, UINT_MAX);
 }
 
-TEST(am_drops_for_want_of_a_buffer_or_tries_again)
+AM_TEST(am_drops_for_want_of_a_buffer_or_tries_again, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct short_of q = { r, open_am(r), 0, 0, 0, 0 };
 	struct xk_msg *others[8]; /* so that AM may keep a part of the buffers */
 	struct message m;
@@ -597,7 +567,6 @@ TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 	answer(r, &m, AM_ACK, 0, "");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++)
 		xk_msg_free(others[i]);
-	am_rig_end(r);
 }
 
 TEST(am_keeps_no_more_for_a_host_than_its_share)
@@ -636,7 +605,7 @@ TEST(a_host_may_end_with_requests_that_wait)
 
 /* ---- what makes no sense ---- */
 
-TEST(messages_that_make_no_sense_are_dropped)
+RIG_TEST(messages_that_make_no_sense_are_dropped, client_rig("am"))
 {
 #define REST "01020304 01020304 0000000"
 #define ENDS " 1112131415161718 2122232425262728 "
@@ -675,7 +644,6 @@ TEST(messages_that_make_no_sense_are_dropped)
 		{ "09 00 0000 " REST "0" ENDS, "no_session" },
 		{ "0a 00 0003 " REST "0" ENDS, "no_session" },
 	};
-	struct rig *r = client_rig("am");
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(messages); i++) {
 		long before = rig_counter(r, messages[i].drop);
@@ -688,14 +656,12 @@ TEST(messages_that_make_no_sense_are_dropped)
 	rig_inject_prefixes(r, "04 00 0003 " REST "0" ENDS);
 	CHECK_EQ(rig_counter(r, "short"), 34);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* Answers and forgeries that do not name both ends. */
-TEST(answers_of_others_are_stale)
+AM_TEST(answers_of_others_are_stale, client_rig("am"))
 {
 	static const enum am_kind kinds[] = { AM_REPLY, AM_ACK, AM_REFUSED, AM_TAKEN, AM_GONE, AM_REQUEST, AM_COOKIE };
-	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -719,12 +685,10 @@ TEST(answers_of_others_are_stale)
 	rig_expect_nothing_sent(r);
 	m.h.sequence--;
 	answer(r, &m, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
-TEST(handlers_and_regions_are_registered_once)
+RIG_TEST(handlers_and_regions_are_registered_once, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_protocol *am = rig_protocol(r, "am");
 	struct xk_am_handler none = { NULL, NULL, false };
 	uint8_t memory[4], little;
@@ -738,7 +702,6 @@ TEST(handlers_and_regions_are_registered_once)
 	CHECK_EQ(xk_region_register(am, &region), 0);
 	CHECK_EQ(xk_region_unregister(am, &region), 0);
 	CHECK_EQ(xk_region_unregister(am, &region), -ENOENT);
-	rig_free(r);
 }
 
 TEST(times_that_contradict_each_other_are_refused)
@@ -746,13 +709,11 @@ TEST(times_that_contradict_each_other_are_refused)
 	CHECK_EQ(rig_refusal("wire:; am: wire; am.timeout_min=2s; am.timeout_max=1s; user: am"), -EINVAL);
 }
 
-TEST(am_has_a_port_where_the_protocol_below_has_ports)
+RIG_TEST(am_has_a_port_where_the_protocol_below_has_ports, rig_new("am port=3007"))
 {
-	struct rig *r = rig_new("am port=3007");
 	struct xk_participants got = { .remote.depth = 0 };
 	struct xk_session *s = open_am(r);
 
 	CHECK_EQ(rig_wire_remote(r), 3007);
 	CHECK_EQ(xk_get_participants(s, &got), 0);
-	rig_free(r);
 }

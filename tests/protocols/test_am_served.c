@@ -79,9 +79,8 @@ taken(struct rig *r, uint64_t to, uint32_t sequence, uint32_t oldest)
 
 /* ---- being called ---- */
 
-TEST(a_caller_takes_no_memory_before_it_has_shown_its_address)
+AM_TEST(a_caller_takes_no_memory_before_it_has_shown_its_address, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	struct message m;
 	uint64_t cookie, b;
 
@@ -106,12 +105,10 @@ TEST(a_caller_takes_no_memory_before_it_has_shown_its_address)
 	CHECK(expect(r, AM_WELCOME).h.from == b);
 	CHECK_EQ(rig_counter(r, "accepted"), 1);
 	CHECK_EQ(rig_drops(r), 0);
-	am_rig_end(r);
 }
 
-TEST(an_endpoint_that_nobody_has_or_whose_tag_is_another_is_gone)
+AM_TEST(an_endpoint_that_nobody_has_or_whose_tag_is_another_is_gone, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	struct message m;
 	uint64_t cookie;
 
@@ -128,12 +125,10 @@ TEST(an_endpoint_that_nobody_has_or_whose_tag_is_another_is_gone)
 	rig_refuse(r, -EPERM);
 	CHECK(call_as(r, PEER + 1, NAME, 0) == 0);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
-	am_rig_end(r);
 }
 
-TEST(an_address_has_a_share_of_the_sessions)
+AM_TEST(an_address_has_a_share_of_the_sessions, server_rig("am peer_sessions=2"))
 {
-	struct rig *r = server_rig("am peer_sessions=2");
 	uint64_t a = call_as(r, 1, NAME, 0), b = call_as(r, 2, NAME, 0), c = call_as(r, 3, NAME, 0);
 
 	CHECK(a != 0 && b != 0 && c != 0); /* the oldest made room */
@@ -151,13 +146,10 @@ TEST(an_address_has_a_share_of_the_sessions)
 	rig_advance_ms(r, 10001);
 	CHECK_EQ(rig_counter(r, "expired"), 2);
 	CHECK(call_as(r, 4, NAME, 0) != 0);
-	am_rig_end(r);
 }
 
-TEST(calls_to_everybody_are_not_answered)
+RIG_TEST(calls_to_everybody_are_not_answered, rig_new_graph("port:; eth: port; am: eth; user: am"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; am: eth; user: am");
-
 	CHECK_EQ(rig_open_enable(r, (struct xk_participants){ .local = { 1, { NAME } } }), 0);
 	rig_inject(r, "ffffffffffff 0200000000aa 3007 01 00 0007 00000000 00000000 0000000c 0000000000000000"
 		      "1112131415161718 0009 0003 0000000000000000");
@@ -166,14 +158,12 @@ TEST(calls_to_everybody_are_not_answered)
 	rig_inject(r, "020000000001 0200000000aa 3007 01 00 0007 00000000 00000000 0000000c 0000000000000000"
 		      "1112131415161718 0009 0003 0000000000000000 0000");
 	rig_expect_sent(r, "0200000000aa 020000000001 3007 02 00 0000 00000000 00000000 00000000 1112131415161718 *");
-	rig_free(r);
 }
 
 /* ---- running ---- */
 
-TEST(a_request_runs_its_handler_and_is_acknowledged)
+AM_TEST(a_request_runs_its_handler_and_is_acknowledged, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 
 	hear_bytes(r, (struct am_header){ AM_REQUEST, 2, ADD, 0, 0, 10, b, PEER, { 0 } }, "\0\0\0\1\0\0\0\2hi", 10);
@@ -199,12 +189,10 @@ TEST(a_request_runs_its_handler_and_is_acknowledged)
 	ask(r, b, XK_AM_NONE, 3, 3, "up");
 	rig_expect_delivered(r, "7570");
 	expect_answer(r, AM_ACK, 3, 0);
-	am_rig_end(r);
 }
 
-TEST(a_request_is_run_once)
+AM_TEST(a_request_is_run_once, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 
 	for (unsigned i = 0; i < 3; i++) {
@@ -231,12 +219,10 @@ TEST(a_request_is_run_once)
 	ask(r, b, ADD, 499, 490, "too late");
 	CHECK_EQ(rig_counter(r, "duplicate"), 5);
 	CHECK_EQ(seen.runs, 4);
-	am_rig_end(r);
 }
 
-TEST(a_reply_is_kept_until_it_is_taken)
+AM_TEST(a_reply_is_kept_until_it_is_taken, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_platform *platform = rig_platform(r);
 	struct message m;
@@ -267,7 +253,6 @@ TEST(a_reply_is_kept_until_it_is_taken)
 	ask(r, b, ADD, 2, 2, "x");
 	expect_answer(r, AM_ACK, 2, 0);
 	CHECK_EQ(seen.runs, 3);
-	am_rig_end(r);
 }
 
 /*
@@ -297,9 +282,8 @@ TEST(a_host_has_a_share_of_the_replies_that_are_kept)
 	CHECK_EQ(seen.runs, 4);
 }
 
-TEST(a_long_reply_is_repeated_three_times)
+AM_TEST(a_long_reply_is_repeated_three_times, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 
 	seen.replies = true;
@@ -317,12 +301,10 @@ TEST(a_long_reply_is_repeated_three_times)
 	seen.reply_len = 1464;
 	ask(r, b, ADD, 2, 0, "x");
 	CHECK_EQ(expect(r, AM_REPLY).h.length, 1468);
-	am_rig_end(r);
 }
 
-TEST(a_session_whose_peer_is_gone_is_over)
+AM_TEST(a_session_whose_peer_is_gone_is_over, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_session *s = rig_announced(r);
 	struct message m;
@@ -338,13 +320,11 @@ TEST(a_session_whose_peer_is_gone_is_over)
 	ask(r, b, ADD, 0, 0, "x");
 	expect(r, AM_GONE);
 	CHECK_EQ(seen.runs, 0);
-	am_rig_end(r);
 }
 
 /* A peer that called and then falls silent gets three retransmissions, the last in the second half of `patience`. */
-TEST(am_sends_few_times_again_to_a_caller_that_does_not_answer)
+AM_TEST(am_sends_few_times_again_to_a_caller_that_does_not_answer, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	unsigned times = 0, late = 0;
 
 	call_as(r, PEER, NAME, 0);
@@ -359,13 +339,11 @@ TEST(am_sends_few_times_again_to_a_caller_that_does_not_answer)
 	CHECK_EQ(times, 4);
 	CHECK_EQ(late, 1);
 	CHECK(rig_counter(r, "withheld") > 5);
-	am_rig_end(r);
 }
 
 /* The peer has credits for three. */
-TEST(a_server_has_as_many_under_way_as_the_caller_said)
+AM_TEST(a_server_has_as_many_under_way_as_the_caller_said, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_session *s = rig_announced(r);
 
@@ -376,7 +354,6 @@ TEST(a_server_has_as_many_under_way_as_the_caller_said)
 	hear(r, (struct am_header){ .kind = AM_ACK, .to = b, .from = PEER }, "");
 	expect(r, AM_REQUEST);
 	rig_expect_nothing_sent(r);
-	am_rig_end(r);
 }
 
 /* ---- stores ---- */
@@ -411,9 +388,8 @@ region_of(struct rig *r, uint16_t name)
 	return region;
 }
 
-TEST(a_store_runs_its_handler_when_all_is_in_place)
+AM_TEST(a_store_runs_its_handler_when_all_is_in_place, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	uint32_t id = region_of(r, NAME).id;
 
@@ -438,17 +414,15 @@ TEST(a_store_runs_its_handler_when_all_is_in_place)
 	expect_answer(r, AM_ACK, 3, 0);
 	CHECK_EQ(seen.runs, 1);
 	CHECK_EQ(memcmp(memory, "........zz..abcdefghi.", 22), 0);
-	am_rig_end(r);
 }
 
-TEST(nothing_is_stored_outside_of_a_region)
+AM_TEST(nothing_is_stored_outside_of_a_region, server_rig("am"))
 {
 	static const struct am_store stores[] = {
 		{ { 0, 30, 3 }, 0, 0 },         { { 0, 33, 3 }, 0, 0 },         { { 0, 0, 33 }, 0, 0 },
 		{ { 0, UINT32_MAX, 3 }, 0, 0 }, { { 0, 4, UINT32_MAX }, 0, 0 }, { { 0, 4, 3 }, 1, 0 },
 		{ { 0, 4, 3 }, UINT32_MAX, 0 },
 	};
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	uint32_t id = region_of(r, NAME).id, others, sequence = 0;
 
@@ -469,13 +443,11 @@ TEST(nothing_is_stored_outside_of_a_region)
 	expect_answer(r, AM_REFUSED, sequence++, AM_R_REGION);
 	CHECK_EQ(rig_counter(r, "bad_region"), 2);
 	CHECK_EQ(seen.runs, 0);
-	am_rig_end(r);
 }
 
 /* The end of a store is not run if a part before it was refused. */
-TEST(a_store_of_which_a_part_was_refused_is_not_run)
+AM_TEST(a_store_of_which_a_part_was_refused_is_not_run, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_region region = region_of(r, NAME);
 
@@ -484,14 +456,12 @@ TEST(a_store_of_which_a_part_was_refused_is_not_run)
 	store_part(r, b, 1, ADD, (struct am_store){ { region.id, 4, 6 }, 3, 1 }, "def");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
 	CHECK_EQ(seen.runs, 0);
-	am_rig_end(r);
 }
 
 /* ---- no buffers ---- */
 
-TEST(an_answer_that_cannot_be_sent_is_counted)
+AM_TEST(an_answer_that_cannot_be_sent_is_counted, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 
 	rig_fail_sending(r, -ENOBUFS);
@@ -504,5 +474,4 @@ TEST(an_answer_that_cannot_be_sent_is_counted)
 	ask(r, b, ADD, 1, 0, "x");
 	expect_answer(r, AM_REPLY, 1, SUM);
 	CHECK_EQ(seen.runs, 2);
-	am_rig_end(r);
 }

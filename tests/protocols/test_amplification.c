@@ -282,14 +282,11 @@ try_strangers(void (*tick)(struct siege *s), unsigned variants)
 	}
 }
 
-TEST(arp_sends_no_more_than_it_is_asked)
+TEST_WITH(arp_sends_no_more_than_it_is_asked, struct siege *s, siege_new(0), siege_free)
 {
-	struct siege *s = siege_new(0);
-
 	siege_attack(s, tick_arp, SIEGE_MS, 20 * SIEGE_S);
 	siege_run(s, 30 * SIEGE_S);
 	CHECK(s->arp_in > 0 && s->arp_out > 0 && s->arp_out <= s->arp_in);
-	siege_free(s);
 }
 
 TEST(icmp_sends_little_to_hosts_that_are_merely_claimed)

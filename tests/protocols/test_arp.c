@@ -86,9 +86,8 @@ inject_request_of(struct rig *r, unsigned host)
 	rig_forget(r);
 }
 
-TEST(arp_asks_and_learns_from_the_answer)
+RIG_TEST(arp_asks_and_learns_from_the_answer, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -102,45 +101,34 @@ TEST(arp_asks_and_learns_from_the_answer)
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
 	CHECK_EQ(rig_counter(r, "requests_out"), 1);
 	CHECK_EQ(rig_counter(r, "replies_in"), 1);
-	rig_free(r);
 }
 
-TEST(arp_answers_who_asks_for_this_host_and_learns_its_address)
+RIG_TEST(arp_answers_who_asks_for_this_host_and_learns_its_address, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
-
 	rig_inject(r, ASKS_ME);
 	rig_expect_sent(r, ANSWER_TO_PEER);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
 	CHECK_EQ(rig_counter(r, "requests_in"), 1);
 	CHECK_EQ(rig_counter(r, "learned"), 1);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(arp_ignores_the_padding_of_short_frames)
+RIG_TEST(arp_ignores_the_padding_of_short_frames, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
-
 	rig_inject(r, ASKS_ME "00000000 00000000 00000000 00000000 0000");
 	rig_expect_sent(r, ANSWER_TO_PEER);
-	rig_free(r);
 }
 
-TEST(arp_answers_nobody_else_and_learns_nothing_from_them)
+RIG_TEST(arp_answers_nobody_else_and_learns_nothing_from_them, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
-
 	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER PEER_HOST NOBODY OTHER_HOST);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(known(r, PEER_NUMBER), 0);
 	CHECK_EQ(rig_counter(r, "others"), 1);
-	rig_free(r);
 }
 
-TEST(arp_asks_again_and_then_gives_up)
+RIG_TEST(arp_asks_again_and_then_gives_up, arp_rig("arp.timeout=100ms; arp.tries=3"))
 {
-	struct rig *r = arp_rig("arp.timeout=100ms; arp.tries=3");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -158,12 +146,10 @@ TEST(arp_asks_again_and_then_gives_up)
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.status, 0);
-	rig_free(r);
 }
 
-TEST(arp_sends_one_request_for_all_who_wait)
+RIG_TEST(arp_sends_one_request_for_all_who_wait, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking first = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, second = first;
 
 	CHECK(!rig_do(r, ask, &first));
@@ -173,12 +159,10 @@ TEST(arp_sends_one_request_for_all_who_wait)
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(first.link, PEER_LINK);
 	CHECK_EQ(second.link, PEER_LINK);
-	rig_free(r);
 }
 
-TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer)
+RIG_TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -186,12 +170,10 @@ TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer)
 	rig_inject(r, ASKS_ME);
 	rig_expect_sent(r, ANSWER_TO_PEER);
 	CHECK_EQ(asking.link, PEER_LINK);
-	rig_free(r);
 }
 
-TEST(arp_does_not_wait_where_the_graph_says_fail)
+RIG_TEST(arp_does_not_wait_where_the_graph_says_fail, arp_rig("arp.implicit=fail"))
 {
-	struct rig *r = arp_rig("arp.implicit=fail");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(rig_do(r, ask, &asking));
@@ -200,12 +182,10 @@ TEST(arp_does_not_wait_where_the_graph_says_fail)
 	rig_inject(r, PEER_REPLY);
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, 0);
-	rig_free(r);
 }
 
-TEST(arp_believes_an_answer_for_a_while)
+RIG_TEST(arp_believes_an_answer_for_a_while, arp_rig("arp.age=1s"))
 {
-	struct rig *r = arp_rig("arp.age=1s");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	rig_inject(r, ASKS_ME);
@@ -222,13 +202,10 @@ TEST(arp_believes_an_answer_for_a_while)
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.link, PEER_LINK);
-	rig_free(r);
 }
 
-TEST(arp_follows_a_host_that_announces_a_new_link_address)
+RIG_TEST(arp_follows_a_host_that_announces_a_new_link_address, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
-
 	rig_inject(r, EVERYBODY OTHER "0806" REQUEST OTHER PEER_HOST NOBODY PEER_HOST);
 	CHECK_EQ(known(r, PEER_NUMBER), 0); /* an announcement alone makes no entry */
 	rig_inject(r, ASKS_ME);
@@ -238,13 +215,10 @@ TEST(arp_follows_a_host_that_announces_a_new_link_address)
 	rig_inject(r, EVERYBODY PEER "0806" REPLY PEER PEER_HOST PEER PEER_HOST);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(arp_drops_answers_it_did_not_ask_for)
+RIG_TEST(arp_drops_answers_it_did_not_ask_for, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
-
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(rig_counter(r, "unasked"), 1);
 	CHECK_EQ(known(r, PEER_NUMBER), 0);
@@ -253,25 +227,19 @@ TEST(arp_drops_answers_it_did_not_ask_for)
 	rig_inject(r, EVERYBODY OTHER "0806" REPLY OTHER PEER_HOST PEER OTHER_HOST); /* for others */
 	CHECK_EQ(rig_counter(r, "unasked"), 2);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
-	rig_free(r);
 }
 
-TEST(arp_drops_every_truncated_packet)
+RIG_TEST(arp_drops_every_truncated_packet, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
-
 	rig_inject_prefixes(r, ASKS_ME);
 	CHECK_EQ(rig_counter(r, "short"), 28);
 	CHECK_EQ(rig_counter_of(r, "eth", "short"), 14);
 	CHECK_EQ(rig_drops(r), 42);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(arp_checks_every_field)
+RIG_TEST(arp_checks_every_field, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
-
 	rig_inject(r, EVERYBODY PEER "0806 0002 0800 06 04 0001" PEER PEER_HOST NOBODY MY_HOST);
 	CHECK_EQ(rig_counter(r, "bad_hardware"), 1);
 	rig_inject(r, EVERYBODY PEER "0806 0001 0806 06 04 0001" PEER PEER_HOST NOBODY MY_HOST);
@@ -289,13 +257,11 @@ TEST(arp_checks_every_field)
 	CHECK_EQ(rig_drops(r), 9);
 	CHECK_EQ(known(r, PEER_NUMBER), 0);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(arp_drops_senders_that_can_be_no_hosts)
+RIG_TEST(arp_drops_senders_that_can_be_no_hosts, arp_rig(""))
 {
 	static const char *const hosts[] = { "0a4d0000", "0a4d00ff", "ffffffff", "e0000001", "7f000001", "00000001" };
-	struct rig *r = arp_rig("");
 	char frame[256];
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(hosts); i++) {
@@ -306,14 +272,11 @@ TEST(arp_drops_senders_that_can_be_no_hosts)
 	rig_inject(r, ME PEER "0806" REPLY PEER "00000000" ME MY_HOST);
 	CHECK_EQ(rig_counter(r, "bad_address"), XK_ARRAY_LENGTH(hosts) + 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* Neighbours with a wider prefix ask so, and Linux, which asks with any of its addresses. */
-TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing)
+RIG_TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing, arp_rig("arp.entries=1"))
 {
-	struct rig *r = arp_rig("arp.entries=1");
-
 	inject_request_of(r, 0x10);
 	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "0a4d0509" NOBODY MY_HOST);
 	rig_expect_sent(r, PEER ME "0806" REPLY ME MY_HOST PEER "0a4d0509");
@@ -324,13 +287,11 @@ TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing)
 	rig_inject(r, ME PEER "0806" REPLY PEER "0a4d0509" ME MY_HOST);
 	CHECK_EQ(rig_counter(r, "bad_address"), 2);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* A gateway, as `ip route add ... onlink` makes it: that one host, and no other outside the network. */
-TEST(arp_knows_one_neighbour_outside_its_network)
+RIG_TEST(arp_knows_one_neighbour_outside_its_network, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking gateway = { rig_protocol(r, "arp"), 0xac1f0101, 0, 0 }, another = gateway;
 
 	another.host++;
@@ -352,13 +313,11 @@ TEST(arp_knows_one_neighbour_outside_its_network)
 	rig_inject(r, ME PEER "0806" REPLY PEER "ac1f0102" ME MY_HOST);
 	rig_inject(r, ME PEER "0806" REPLY PEER "00000000" ME MY_HOST);
 	CHECK_EQ(rig_counter(r, "bad_address"), 2);
-	rig_free(r);
 }
 
 /* The packet has the virtual link address, the frame the physical one (RFC 5798, 8.1.2). */
-TEST(arp_believes_the_packet_and_not_the_frame)
+RIG_TEST(arp_believes_the_packet_and_not_the_frame, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -369,25 +328,20 @@ TEST(arp_believes_the_packet_and_not_the_frame)
 	rig_inject(r, EVERYBODY OTHER "0806" REQUEST PEER PEER_HOST NOBODY MY_HOST);
 	rig_expect_sent(r, ANSWER_TO_PEER);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
-	rig_free(r);
 }
 
-TEST(arp_defends_its_address_against_a_probe_and_counts_a_conflict)
+RIG_TEST(arp_defends_its_address_against_a_probe_and_counts_a_conflict, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
-
 	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "00000000" NOBODY MY_HOST);
 	rig_expect_sent(r, PEER ME "0806" REPLY ME MY_HOST PEER "00000000");
 	CHECK_EQ(rig_counter(r, "learned"), 0);
 	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER MY_HOST NOBODY MY_HOST);
 	CHECK_EQ(rig_counter(r, "conflict"), 1);
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY MY_HOST);
-	rig_free(r);
 }
 
-TEST(arp_without_an_address_says_nothing)
+RIG_TEST(arp_without_an_address_says_nothing, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	rig_inject(r, ASKS_ME);
@@ -397,12 +351,10 @@ TEST(arp_without_an_address_says_nothing)
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, -EHOSTUNREACH);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(arp_asks_only_for_neighbours)
+RIG_TEST(arp_asks_only_for_neighbours, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), 0x0a4d0002, 0, 0 };
 
 	CHECK(rig_do(r, ask, &asking));
@@ -411,7 +363,6 @@ TEST(arp_asks_only_for_neighbours)
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, -EHOSTUNREACH);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* ---- hosts that are followed ---- */
@@ -451,9 +402,8 @@ follow_as(struct rig *r, struct following *f, bool asks, uint64_t link, int stat
 	CHECK_EQ(f->status, status);
 }
 
-TEST(arp_tells_of_changes_who_follows)
+RIG_TEST(arp_tells_of_changes_who_follows, arp_rig("arp.age=10s"))
 {
-	struct rig *r = arp_rig("arp.age=10s");
 	unsigned told = 0;
 	struct following f = { .follower = { (struct xk_protocol *)(void *)&told, 0, count_change },
 			       .arp = rig_protocol(r, "arp"),
@@ -483,12 +433,10 @@ TEST(arp_tells_of_changes_who_follows)
 	rig_expect_nothing_sent(r);
 	f.host = 0x0b000001;
 	follow_as(r, &f, true, 0, -EHOSTUNREACH);
-	rig_free(r);
 }
 
-TEST(arp_follows_nobody_for_whom_there_is_no_room)
+RIG_TEST(arp_follows_nobody_for_whom_there_is_no_room, arp_rig("arp.entries=1"))
 {
-	struct rig *r = arp_rig("arp.entries=1");
 	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
 	struct following f = { .arp = rig_protocol(r, "arp"), .host = PEER_NUMBER };
 
@@ -499,13 +447,11 @@ TEST(arp_follows_nobody_for_whom_there_is_no_room)
 	rig_inject(r, PEER_REPLY); /* and nobody wants to be told */
 	follow_as(r, &f, true, PEER_LINK, 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* The follower opens sessions, which foreign threads must not: they replace no host that is followed. */
-TEST(arp_tells_of_no_change_on_a_foreign_thread)
+RIG_TEST(arp_tells_of_no_change_on_a_foreign_thread, arp_rig("arp.entries=1"))
 {
-	struct rig *r = arp_rig("arp.entries=1");
 	unsigned told = 0;
 	struct following f = { .follower = { (struct xk_protocol *)(void *)&told, 0, count_change },
 			       .arp = rig_protocol(r, "arp"),
@@ -521,7 +467,6 @@ TEST(arp_tells_of_no_change_on_a_foreign_thread)
 	follow_as(r, &f, true, 0, -EINPROGRESS);
 	CHECK_EQ(told, 2);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- hosts that do not answer ---- */
@@ -535,10 +480,8 @@ advise(struct rig *r, uint32_t host, uint64_t link)
 	rig_advance_ms(r, 1); /* its timer asks */
 }
 
-TEST(arp_verifies_the_address_of_a_host_that_does_not_answer)
+RIG_TEST(arp_verifies_the_address_of_a_host_that_does_not_answer, arp_rig("arp.timeout=100ms; arp.tries=2"))
 {
-	struct rig *r = arp_rig("arp.timeout=100ms; arp.tries=2");
-
 	rig_inject(r, ASKS_ME);
 	rig_forget(r);
 	advise(r, PEER_NUMBER, PEER_LINK);
@@ -555,14 +498,11 @@ TEST(arp_verifies_the_address_of_a_host_that_does_not_answer)
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "verified"), 2);
 	CHECK_EQ(rig_counter(r, "polls"), 2);
-	rig_free(r);
 }
 
 /* The number and the source of advice do not matter. */
-TEST(arp_verifies_an_address_at_most_once_a_second)
+RIG_TEST(arp_verifies_an_address_at_most_once_a_second, arp_rig("arp.age=1000s"))
 {
-	struct rig *r = arp_rig("arp.age=1000s");
-
 	rig_inject(r, ASKS_ME);
 	rig_forget(r);
 	for (unsigned i = 0; i < 1000; i++) {
@@ -573,13 +513,10 @@ TEST(arp_verifies_an_address_at_most_once_a_second)
 	CHECK_EQ(rig_counter(r, "requests_out"), 10);
 	CHECK_EQ(rig_counter(r, "polls"), 10); /* and no broadcast while it answers */
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(arp_verifies_only_what_it_knows)
+RIG_TEST(arp_verifies_only_what_it_knows, arp_rig("arp.age=10s"))
 {
-	struct rig *r = arp_rig("arp.age=10s");
-
 	advise(r, PEER_NUMBER, 0); /* of which it knows nothing */
 	rig_inject(r, ASKS_ME);
 	rig_forget(r);
@@ -589,14 +526,11 @@ TEST(arp_verifies_only_what_it_knows)
 	advise(r, PEER_NUMBER, PEER_LINK); /* too old: the next message asks */
 	CHECK_EQ(rig_counter(r, "verified"), 0);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* Only the station that has the address was asked, so no other has a reason to answer. */
-TEST(arp_doubts_another_stations_answer_to_a_question_to_one)
+RIG_TEST(arp_doubts_another_stations_answer_to_a_question_to_one, arp_rig("arp.timeout=100ms; arp.tries=3"))
 {
-	struct rig *r = arp_rig("arp.timeout=100ms; arp.tries=3");
-
 	rig_inject(r, ASKS_ME);
 	rig_forget(r);
 	advise(r, PEER_NUMBER, PEER_LINK);
@@ -605,15 +539,12 @@ TEST(arp_doubts_another_stations_answer_to_a_question_to_one)
 	CHECK_EQ(known(r, PEER_NUMBER), OTHER_LINK);
 	rig_advance_ms(r, 301);
 	CHECK_EQ(known(r, PEER_NUMBER), 0);
-	rig_free(r);
 }
 
 /* ---- a full table ---- */
 
-TEST(arp_replaces_what_was_not_used_for_longest)
+RIG_TEST(arp_replaces_what_was_not_used_for_longest, arp_rig("arp.entries=2"))
 {
-	struct rig *r = arp_rig("arp.entries=2");
-
 	inject_request_of(r, 0x10);
 	inject_request_of(r, 0x11);
 	CHECK_EQ(known(r, 0x0a4d0010), 0x020000000010); /* is a use */
@@ -622,12 +553,10 @@ TEST(arp_replaces_what_was_not_used_for_longest)
 	CHECK_EQ(known(r, 0x0a4d0010), 0x020000000010);
 	CHECK_EQ(known(r, 0x0a4d0011), 0);
 	CHECK_EQ(known(r, 0x0a4d0012), 0x020000000012);
-	rig_free(r);
 }
 
-TEST(arp_lets_no_stranger_push_out_what_it_asks_for)
+RIG_TEST(arp_lets_no_stranger_push_out_what_it_asks_for, arp_rig("arp.entries=1"))
 {
-	struct rig *r = arp_rig("arp.entries=1");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, more = asking;
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -639,7 +568,6 @@ TEST(arp_lets_no_stranger_push_out_what_it_asks_for)
 	CHECK_EQ(more.status, -ENOBUFS);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.link, PEER_LINK);
-	rig_free(r);
 }
 
 /* ---- messages that wait ---- */
@@ -673,9 +601,8 @@ output_one(void *argument)
 	outputs->status = xk_arp_output(rig_protocol(outputs->r, "arp"), &output);
 }
 
-TEST(arp_keeps_a_few_messages_until_the_answer_comes)
+RIG_TEST(arp_keeps_a_few_messages_until_the_answer_comes, arp_rig("arp.queue=4"))
 {
-	struct rig *r = arp_rig("arp.queue=4");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -693,12 +620,11 @@ TEST(arp_keeps_a_few_messages_until_the_answer_comes)
 	CHECK_EQ(outputs.link, PEER_LINK);
 	CHECK(rig_do(r, output_one, &outputs)); /* known now */
 	CHECK_EQ(outputs.sent, 5);
-	rig_free(r);
 }
 
-TEST(arp_sends_messages_where_they_went_while_it_asks_that_station)
+RIG_TEST(arp_sends_messages_where_they_went_while_it_asks_that_station,
+	 arp_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2"))
 {
-	struct rig *r = arp_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
 
 	rig_inject(r, ASKS_ME);
@@ -718,12 +644,10 @@ TEST(arp_sends_messages_where_they_went_while_it_asks_that_station)
 	CHECK(rig_do(r, output_one, &outputs)); /* nobody knows who is there now */
 	CHECK_EQ(outputs.sent, 2);
 	rig_expect_sent(r, MY_REQUEST);
-	rig_free(r);
 }
 
-TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all)
+RIG_TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all, arp_rig("arp.entries=2"))
 {
-	struct rig *r = arp_rig("arp.entries=2");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 }, others = { r, OTHER_NUMBER, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 8; i++)
@@ -742,12 +666,10 @@ TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all)
 	CHECK(rig_do(r, output_one, &others));
 	CHECK_EQ(others.status, 0);
 	CHECK_EQ(rig_counter(r, "queue_full"), 2);
-	rig_free(r);
 }
 
-TEST(arp_drops_what_waits_for_a_host_that_does_not_answer)
+RIG_TEST(arp_drops_what_waits_for_a_host_that_does_not_answer, arp_rig("arp.timeout=10ms; arp.tries=2"))
 {
-	struct rig *r = arp_rig("arp.timeout=10ms; arp.tries=2");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
 
 	CHECK(rig_do(r, output_one, &outputs));
@@ -760,7 +682,6 @@ TEST(arp_drops_what_waits_for_a_host_that_does_not_answer)
 	CHECK_EQ(outputs.status, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "unresolved"), 3);
 	rig_forget(r);
-	rig_free(r);
 }
 
 TEST(arp_drops_what_waits_when_its_entry_makes_room)
@@ -778,9 +699,8 @@ TEST(arp_drops_what_waits_when_its_entry_makes_room)
 	rig_free(r); /* and what still waits is given back */
 }
 
-TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers)
+RIG_TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers, arp_rig("arp.entries=1"))
 {
-	struct rig *r = arp_rig("arp.entries=1");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
 
@@ -790,12 +710,10 @@ TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers)
 	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
 	CHECK_EQ(asking.status, 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(arp_drops_what_no_entry_is_left_for)
+RIG_TEST(arp_drops_what_no_entry_is_left_for, arp_rig("arp.entries=1"))
 {
-	struct rig *r = arp_rig("arp.entries=1");
 	struct outputs outputs = { r, OTHER_NUMBER, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
@@ -805,12 +723,10 @@ TEST(arp_drops_what_no_entry_is_left_for)
 	CHECK_EQ(rig_counter(r, "table_full"), 1);
 	rig_inject(r, PEER_REPLY);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(arp_goes_on_without_buffers)
+RIG_TEST(arp_goes_on_without_buffers, arp_rig("arp.timeout=10ms"))
 {
-	struct rig *r = arp_rig("arp.timeout=10ms");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	rig_limit_buffers(r, 1); /* the frame's own */
@@ -826,12 +742,10 @@ TEST(arp_goes_on_without_buffers)
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY OTHER_HOST);
 	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
 	CHECK_EQ(asking.link, OTHER_LINK);
-	rig_free(r);
 }
 
-TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on)
+RIG_TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct xk_protocol *arp = rig_protocol(r, "arp");
 	const struct xk_network nowhere = { 0, 24 }, narrow = { 0x0a4d0002, 33 };
 	uint32_t packet;
@@ -839,5 +753,4 @@ TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on)
 	CHECK_EQ(xk_arp_set_address(arp, &nowhere), -EINVAL);
 	CHECK_EQ(xk_arp_set_address(arp, &narrow), -EINVAL);
 	CHECK_EQ(xk_control_protocol(arp, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
-	rig_free(r);
 }

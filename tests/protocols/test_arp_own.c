@@ -12,10 +12,8 @@
 #define ASKS_ME EVERYBODY PEER REQUEST PEER PEER_HOST NOBODY MY_HOST
 #define MY_ANSWER PEER ME REPLY ME MY_HOST PEER PEER_HOST
 
-TEST(arp_announces_its_address_at_once_and_again_after_two_seconds)
+RIG_TEST(arp_announces_its_address_at_once_and_again_after_two_seconds, rig_new_graph(OWN("arp.announcements=2")))
 {
-	struct rig *r = rig_new_graph(OWN("arp.announcements=2"));
-
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
@@ -27,12 +25,10 @@ TEST(arp_announces_its_address_at_once_and_again_after_two_seconds)
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "arp", "announcements"), 2);
 	CHECK_EQ(rig_counter_of(r, "arp", "requests_out"), 0);
-	rig_free(r);
 }
 
-TEST(arp_announces_each_new_address)
+RIG_TEST(arp_announces_each_new_address, rig_new_graph(OWN("arp.announcements=1")))
 {
-	struct rig *r = rig_new_graph(OWN("arp.announcements=1"));
 	const struct xk_network other = { 0x0a4d0009, 24 };
 
 	rig_advance_ms(r, 1);
@@ -42,13 +38,10 @@ TEST(arp_announces_each_new_address)
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, EVERYBODY ME REQUEST ME "00000000" NOBODY "0a4d0009");
 	rig_expect_sent(r, EVERYBODY ME REQUEST ME "0a4d0009" NOBODY "0a4d0009");
-	rig_free(r);
 }
 
-TEST(arp_announces_its_address_again_when_the_port_changes)
+RIG_TEST(arp_announces_its_address_again_when_the_port_changes, rig_new_graph(OWN("arp.announcements=1")))
 {
-	struct rig *r = rig_new_graph(OWN("arp.announcements=1"));
-
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
@@ -56,27 +49,21 @@ TEST(arp_announces_its_address_again_when_the_port_changes)
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
-	rig_free(r);
 }
 
 /* Linux answers a probe of its address, but no announcement of it. */
-TEST(arp_hears_of_a_host_that_answers_only_probes)
+RIG_TEST(arp_hears_of_a_host_that_answers_only_probes, rig_new_graph(OWN("arp.announcements=1")))
 {
-	struct rig *r = rig_new_graph(OWN("arp.announcements=1"));
-
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
 	rig_inject(r, ME OTHER REPLY OTHER MY_HOST ME "00000000");
 	CHECK_EQ(rig_counter_of(r, "arp", "conflict"), 1);
 	rig_expect_sent(r, ANNOUNCEMENT);
-	rig_free(r);
 }
 
-TEST(arp_defends_its_address_at_most_every_ten_seconds)
+RIG_TEST(arp_defends_its_address_at_most_every_ten_seconds, rig_new_graph(OWN("")))
 {
-	struct rig *r = rig_new_graph(OWN(""));
-
 	for (unsigned i = 0; i < 3; i++) {
 		rig_inject(r, CLAIM);
 		rig_expect_sent(r, ANNOUNCEMENT);
@@ -92,7 +79,6 @@ TEST(arp_defends_its_address_at_most_every_ten_seconds)
 	CHECK_EQ(rig_counter_of(r, "arp", "left"), 0);
 	rig_inject(r, ASKS_ME); /* it is still ours */
 	rig_expect_sent(r, MY_ANSWER);
-	rig_free(r);
 }
 
 /* Counts the places where `part` is in text. */
@@ -154,9 +140,9 @@ check_use(struct rig *r, struct xk_session *s, bool is_used)
 	rig_expect_nothing_sent(r);
 }
 
-TEST(arp_leaves_its_address_at_the_second_conflict_if_that_is_wanted)
+RIG_TEST(arp_leaves_its_address_at_the_second_conflict_if_that_is_wanted,
+	 rig_new_graph(OWN("arp.conflict=once; arp.announcements=1; arp.age=1000s")))
 {
-	struct rig *r = rig_new_graph(OWN("arp.conflict=once; arp.announcements=1; arp.age=1000s"));
 	struct xk_session *s;
 
 	rig_advance_ms(r, 1);
@@ -183,12 +169,10 @@ TEST(arp_leaves_its_address_at_the_second_conflict_if_that_is_wanted)
 	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
 	check_use(r, s, true);
-	rig_free(r);
 }
 
-TEST(arp_leaves_its_address_at_once_if_that_is_wanted)
+RIG_TEST(arp_leaves_its_address_at_once_if_that_is_wanted, rig_new_graph(OWN("arp.conflict=leave")))
 {
-	struct rig *r = rig_new_graph(OWN("arp.conflict=leave"));
 	struct xk_session *passive;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -199,13 +183,11 @@ TEST(arp_leaves_its_address_at_once_if_that_is_wanted)
 	rig_inject(r, CLAIM);
 	rig_expect_nothing_sent(r);
 	check_use(r, passive, false);
-	rig_free(r);
 }
 
-TEST(arp_probes_its_address_before_it_is_used_if_that_is_wanted)
+RIG_TEST(arp_probes_its_address_before_it_is_used_if_that_is_wanted,
+	 rig_new_graph(OWN("arp.probe=yes; arp.announcements=1")))
 {
-	struct rig *r = rig_new_graph(OWN("arp.probe=yes; arp.announcements=1"));
-
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
 	rig_advance_ms(r, 1000);
@@ -217,7 +199,6 @@ TEST(arp_probes_its_address_before_it_is_used_if_that_is_wanted)
 	rig_expect_sent(r, ANNOUNCEMENT);
 	CHECK_EQ(rig_counter_of(r, "arp", "probes"), 3);
 	check_use(r, open_to_peer(r), true);
-	rig_free(r);
 }
 
 /* Advances virtual time until the next frame. Returns how many milliseconds that took. */

@@ -58,9 +58,8 @@ sent_to(struct rig *r, uint64_t station)
 
 static const struct packet peer_asks = { QUERY, HOST, BOOT_A, 0, 7, 0 };
 
-TEST(bidctl_asks_back_where_arp_says_the_host_is)
+RIG_TEST(bidctl_asks_back_where_arp_says_the_host_is, rig_new_graph(BIDCTL_GRAPH))
 {
-	struct rig *r = rig_new_graph(BIDCTL_GRAPH);
 	struct packet p;
 
 	rig_inject(r, PEER_REQUEST);
@@ -73,13 +72,11 @@ TEST(bidctl_asks_back_where_arp_says_the_host_is)
 	inject_frame(r, STATION_PEER, p);
 	CHECK_EQ(rig_counter_of(r, "bidctl", "first_contacts"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* Another station asks as the peer: all frames go to the peer, where ARP finds it. */
-TEST(bidctl_asks_back_nobody_who_only_claims_to_be_the_host)
+RIG_TEST(bidctl_asks_back_nobody_who_only_claims_to_be_the_host, rig_new_graph(BIDCTL_GRAPH))
 {
-	struct rig *r = rig_new_graph(BIDCTL_GRAPH);
 	struct packet p = peer_asks;
 
 	rig_inject(r, PEER_REQUEST);
@@ -98,13 +95,11 @@ TEST(bidctl_asks_back_nobody_who_only_claims_to_be_the_host)
 	p = (struct packet){ RESPONSE, HOST, BOOT_A, p.source, 0, p.request };
 	inject_frame(r, STATION_PEER, p);
 	CHECK_EQ(rig_counter_of(r, "bidctl", "first_contacts"), 1);
-	rig_free(r);
 }
 
 /* Nobody has asked for us by ARP: the host is asked for first, and then asked. */
-TEST(bidctl_asks_by_arp_where_a_host_that_asks_is)
+RIG_TEST(bidctl_asks_by_arp_where_a_host_that_asks_is, rig_new_graph(BIDCTL_GRAPH))
 {
-	struct rig *r = rig_new_graph(BIDCTL_GRAPH);
 	struct packet p;
 
 	inject_frame(r, STATION_PEER, peer_asks);
@@ -122,20 +117,17 @@ TEST(bidctl_asks_by_arp_where_a_host_that_asks_is)
 	inject_frame(r, STATION_PEER, p);
 	CHECK_EQ(rig_counter_of(r, "bidctl", "first_contacts"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* It is on no network of ours: it can be neither asked nor answered. */
-TEST(bidctl_answers_no_host_that_is_no_neighbour)
+RIG_TEST(bidctl_answers_no_host_that_is_no_neighbour, rig_new_graph(BIDCTL_GRAPH))
 {
-	struct rig *r = rig_new_graph(BIDCTL_GRAPH);
 	struct packet p = peer_asks;
 
 	p.host = 0x0b000001;
 	inject_frame(r, STATION_PEER, p);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "bidctl", "unsent"), 1);
-	rig_free(r);
 }
 
 /* ---- no more than three times what a stranger sends ---- */

@@ -36,9 +36,8 @@ inject_long(struct rig *r, unsigned len)
 	rig_inject_bytes(r, bytes, len + 8);
 }
 
-TEST(bip_sends_and_receives)
+RIG_TEST(bip_sends_and_receives, rig_at("bip", STATION))
 {
-	struct rig *r = rig_at("bip", STATION);
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 
 	REQUIRE(s != NULL);
@@ -52,13 +51,10 @@ TEST(bip_sends_and_receives)
 	rig_expect_delivered(r, "dd");
 	rig_inject(r, "0009 00 | 07 0000 | 0008"); /* empty */
 	rig_expect_delivered(r, "");
-	rig_free(r);
 }
 
-TEST(bip_makes_sessions_for_strangers_and_answers_them)
+RIG_TEST(bip_makes_sessions_for_strangers_and_answers_them, rig_at("bip", STATION))
 {
-	struct rig *r = rig_at("bip", STATION);
-
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_inject(r, "0009 0007 00000009 dd");
 	rig_inject(r, "000a 0007 00000009 ee");
@@ -71,13 +67,10 @@ TEST(bip_makes_sessions_for_strangers_and_answers_them)
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
 	rig_inject(r, "000b 0007 00000008");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(bip_does_without_stations)
+RIG_TEST(bip_does_without_stations, rig_new("bip"))
 {
-	struct rig *r = rig_new("bip");
-
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_wire_peer(r, HOST);
 	rig_inject(r, "0009 0007 00000009 dd");
@@ -85,12 +78,10 @@ TEST(bip_does_without_stations)
 	rig_inject(r, "0009 0007 00000009 ee");
 	CHECK_EQ(rig_open_dones(r), 2);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(bip_loses_a_long_message_that_nobody_has_posted_a_buffer_for)
+RIG_TEST(bip_loses_a_long_message_that_nobody_has_posted_a_buffer_for, rig_at("bip", STATION))
 {
-	struct rig *r = rig_at("bip", STATION);
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	uint8_t bytes[BYTES];
 
@@ -107,12 +98,10 @@ TEST(bip_loses_a_long_message_that_nobody_has_posted_a_buffer_for)
 	inject_long(r, 512); /* the buffer is used up */
 	CHECK_EQ(rig_counter(r, "unposted"), 3);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(bip_takes_the_smallest_buffer_that_is_large_enough)
+RIG_TEST(bip_takes_the_smallest_buffer_that_is_large_enough, rig_at("bip", STATION))
 {
-	struct rig *r = rig_at("bip", STATION);
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 
 	CHECK_EQ(xk_post(s, 2048, 1), 0);
@@ -125,25 +114,20 @@ TEST(bip_takes_the_smallest_buffer_that_is_large_enough)
 	CHECK_EQ(xk_post(s, 4096, XK_POSTED_MAX + 1), -EINVAL);
 	CHECK_EQ(xk_control(s, XK_POST_BUFFERS, &(struct xk_post){ 1, 1 }, 1), -EMSGSIZE);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(bip_posts_its_own_buffers_again)
+RIG_TEST(bip_posts_its_own_buffers_again, rig_at("bip buffers=1", STATION))
 {
-	struct rig *r = rig_at("bip buffers=1", STATION);
-
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	for (unsigned i = 0; i < 3; i++)
 		inject_long(r, 1400);
 	CHECK_EQ(rig_delivered(r), 3);
 	CHECK_EQ(rig_counter(r, "unposted"), 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(bip_chooses_a_local_port)
+RIG_TEST(bip_chooses_a_local_port, rig_at("bip", STATION))
 {
-	struct rig *r = rig_at("bip", STATION);
 	struct xk_participants to = rig_to(HOST);
 	struct xk_session *s;
 
@@ -153,12 +137,10 @@ TEST(bip_chooses_a_local_port)
 	REQUIRE(s != NULL);
 	CHECK_EQ(rig_push(r, s, "aa"), 0);
 	rig_expect_sent(r, "c001 0009 00000009 aa");
-	rig_free(r);
 }
 
-TEST(bip_refuses_what_is_no_port)
+RIG_TEST(bip_refuses_what_is_no_port, rig_at("bip", STATION))
 {
-	struct rig *r = rig_at("bip", STATION);
 	struct xk_participants both = at_port(PORT);
 
 	CHECK(rig_open(r, rig_to2(HOST, 0, PORT)) == NULL);
@@ -168,13 +150,10 @@ TEST(bip_refuses_what_is_no_port)
 	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
 	xk_participant_push(&both.remote, HOST);
 	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
-	rig_free(r);
 }
 
-TEST(bip_drops_what_is_malformed)
+RIG_TEST(bip_drops_what_is_malformed, rig_at("bip", STATION))
 {
-	struct rig *r = rig_at("bip", STATION);
-
 	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	rig_inject_prefixes(r, "0009 0007 00000008");
 	CHECK_EQ(rig_counter(r, "short"), 8);
@@ -183,13 +162,11 @@ TEST(bip_drops_what_is_malformed)
 	rig_inject(r, "0009 0007 ffffffff dd");
 	CHECK_EQ(rig_counter(r, "bad_length"), 3);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(bip_carries_what_the_protocol_below_can)
+RIG_TEST(bip_carries_what_the_protocol_below_can, rig_at("bip", STATION))
 {
 	uint32_t below = 100, wanted;
-	struct rig *r = rig_at("bip", STATION);
 	struct xk_participants participants = { .remote.depth = 0 };
 	struct xk_session *s;
 	uint8_t bytes[100];
@@ -206,7 +183,6 @@ TEST(bip_carries_what_the_protocol_below_can)
 	CHECK_EQ(xk_get_participants(s, &participants), 0);
 	CHECK_EQ(xk_participant_pop(&participants.remote), FAR_PORT);
 	CHECK_EQ(xk_participant_pop(&participants.local), PORT);
-	rig_free(r);
 }
 
 /* A message without room in front is copied with its header, or gets a segment for it if there is no buffer to copy to. */
@@ -227,9 +203,8 @@ do_push_shared(void *argument)
 	xk_msg_free(shared->m);
 }
 
-TEST(bip_copies_a_short_message_that_has_no_room_for_a_header)
+RIG_TEST(bip_copies_a_short_message_that_has_no_room_for_a_header, rig_at("bip", STATION))
 {
-	struct rig *r = rig_at("bip", STATION);
 	struct shared shared = { .s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) };
 
 	REQUIRE(rig_do(r, do_push_shared, &shared));
@@ -239,5 +214,4 @@ TEST(bip_copies_a_short_message_that_has_no_room_for_a_header)
 	REQUIRE(rig_do(r, do_push_shared, &shared));
 	CHECK_EQ(shared.status, -ENOBUFS);
 	rig_limit_buffers(r, UINT_MAX);
-	rig_free(r);
 }

@@ -10,9 +10,8 @@
 
 /* ---- short messages ---- */
 
-TEST(blast_sends_a_short_message_in_one_frame_and_keeps_nothing)
+RIG_TEST(blast_sends_a_short_message_in_one_frame_and_keeps_nothing, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 
 	CHECK_EQ(rig_wire_remote(r), HOST);
@@ -26,13 +25,10 @@ TEST(blast_sends_a_short_message_in_one_frame_and_keeps_nothing)
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "long_out"), 0);
 	CHECK_EQ(rig_counter(r, "expired"), 0);
-	rig_free(r);
 }
 
-TEST(blast_delivers_a_short_message)
+RIG_TEST(blast_delivers_a_short_message, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	rig_inject(r, "00003000 00000000 00000002 0000 01 40 0000000000000000 6869 000000");
 	expect_delivered(r, "hi"); /* without Ethernet's padding */
 	rig_inject(r, "00003000 00000000 00000000 0000 01 40 0000000000000000");
@@ -40,7 +36,6 @@ TEST(blast_delivers_a_short_message)
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK_EQ(rig_drops(r), 0);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 TEST(blast_message_of_one_fragment_is_short_and_one_byte_more_is_long)
@@ -60,9 +55,8 @@ TEST(blast_message_of_one_fragment_is_short_and_one_byte_more_is_long)
 	end(r);
 }
 
-TEST(blast_short_message_needs_a_buffer_for_its_header)
+RIG_TEST(blast_short_message_needs_a_buffer_for_its_header, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 	struct xk_msg *m = xk_msg_from(rig_platform(r), "x", 1), *shared;
 
@@ -73,7 +67,6 @@ TEST(blast_short_message_needs_a_buffer_for_its_header)
 	rig_limit_buffers(r, UINT_MAX);
 	xk_msg_free(m);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
-	rig_free(r);
 }
 
 /* ---- long messages ---- */
@@ -189,9 +182,8 @@ TEST(blast_obeys_nacks_again_and_again_but_not_at_once)
 	end(r);
 }
 
-TEST(blast_counts_nacks_for_what_it_does_not_keep)
+RIG_TEST(blast_counts_nacks_for_what_it_does_not_keep, new_rig("keep=500ms"))
 {
-	struct rig *r = new_rig("keep=500ms");
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
 	nack(r, sequence + 1 == 0 ? 1 : sequence + 1, 1);
@@ -203,7 +195,6 @@ TEST(blast_counts_nacks_for_what_it_does_not_keep)
 	nack(r, sequence, 1);
 	CHECK_EQ(rig_counter(r, "nack_unknown"), 2);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 TEST(blast_takes_nacks_from_the_peer_alone)
@@ -382,9 +373,8 @@ TEST(blast_knows_the_peer_by_its_link_address)
 	end(r);
 }
 
-TEST(blast_keeps_a_message_longer_while_it_is_asked_for)
+RIG_TEST(blast_keeps_a_message_longer_while_it_is_asked_for, new_rig("keep=400ms give_up=1s"))
 {
-	struct rig *r = new_rig("keep=400ms give_up=1s");
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
 	for (unsigned i = 0; i < 3; i++) {
@@ -398,12 +388,10 @@ TEST(blast_keeps_a_message_longer_while_it_is_asked_for)
 	CHECK_EQ(rig_counter(r, "expired"), 1);
 	nack(r, sequence, 3);
 	CHECK_EQ(rig_counter(r, "nack_unknown"), 1);
-	rig_free(r);
 }
 
-TEST(blast_keeps_messages_as_long_as_nacks_have_taken)
+RIG_TEST(blast_keeps_messages_as_long_as_nacks_have_taken, new_rig("keep=800ms"))
 {
-	struct rig *r = new_rig("keep=800ms");
 	struct xk_session *s = open_to(r, HOST);
 
 	for (unsigned i = 0; i < 20; i++) {
@@ -420,13 +408,11 @@ TEST(blast_keeps_messages_as_long_as_nacks_have_taken)
 	CHECK_EQ(rig_counter(r, "expired"), 20);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_counter(r, "expired"), 21);
-	rig_free(r);
 }
 
 /* If frames are lost the peer asks later and later. */
-TEST(blast_keeps_a_message_that_was_asked_for_in_full)
+RIG_TEST(blast_keeps_a_message_that_was_asked_for_in_full, new_rig("keep=800ms"))
 {
-	struct rig *r = new_rig("keep=800ms");
 	struct xk_session *s = open_to(r, HOST);
 
 	for (unsigned i = 0; i < 20; i++) {
@@ -440,7 +426,6 @@ TEST(blast_keeps_a_message_that_was_asked_for_in_full)
 		rig_advance_ms(r, 1);
 	}
 	CHECK_EQ(rig_counter(r, "expired"), 20);
-	rig_free(r);
 }
 
 /* ---- tickets ---- */
@@ -470,9 +455,8 @@ release(void *argument)
 	xk_ticket_release(&((struct pushing *)argument)->ticket);
 }
 
-TEST(blast_frees_a_message_early_by_its_ticket)
+RIG_TEST(blast_frees_a_message_early_by_its_ticket, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 
 	REQUIRE(rig_do(r, push_ticketed, &p));
@@ -489,7 +473,6 @@ TEST(blast_frees_a_message_early_by_its_ticket)
 	REQUIRE(rig_do(r, release, &p));
 	rig_advance_ms(r, 5000);
 	CHECK_EQ(rig_counter(r, "expired"), 0);
-	rig_free(r);
 }
 
 /* A push of 64 fragments, perhaps a repetition; status: the result of xk_push. */
@@ -568,9 +551,8 @@ TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first)
 	end(r);
 }
 
-TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing)
+RIG_TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 	struct xk_session *other = open_to(r, OTHER);
 	uint64_t number;
@@ -585,12 +567,10 @@ TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing)
 	REQUIRE(rig_do(r, release, &p));
 	CHECK_EQ(rig_counter(r, "released"), 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(blast_takes_no_ticket_for_what_it_does_not_keep)
+RIG_TEST(blast_takes_no_ticket_for_what_it_does_not_keep, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, "short", -1 };
 
 	REQUIRE(rig_do(r, push_ticketed, &p));
@@ -601,7 +581,6 @@ TEST(blast_takes_no_ticket_for_what_it_does_not_keep)
 	CHECK_EQ(p.status, -ENOBUFS);
 	CHECK(p.ticket.keeper == NULL);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- how much is kept ---- */

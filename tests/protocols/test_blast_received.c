@@ -21,10 +21,8 @@ new_known(const char *settings)
 
 /* ---- whole messages ---- */
 
-TEST(blast_puts_fragments_together)
+RIG_TEST(blast_puts_fragments_together, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	for (unsigned i = 0; i < 3; i++) {
 		rig_expect_nothing_delivered(r);
 		hear(r, 7, BLAST_SEND, i);
@@ -34,26 +32,21 @@ TEST(blast_puts_fragments_together)
 	rig_advance_ms(r, 5000);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(blast_puts_fragments_together_in_another_order)
+RIG_TEST(blast_puts_fragments_together_in_another_order, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, 7, BLAST_SEND, 2);
 	hear(r, 7, BLAST_SEND, 0);
 	rig_expect_nothing_delivered(r);
 	hear(r, 7, BLAST_SEND, 1);
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(blast_puts_two_messages_together_at_a_time)
+RIG_TEST(blast_puts_two_messages_together_at_a_time, new_server(""))
 {
 	static const char other[] = "ABCDEFGHIJ9876543210klmno";
-	struct rig *r = new_server("");
 	struct frame f;
 
 	for (unsigned i = 0; i < 3; i++) {
@@ -64,7 +57,6 @@ TEST(blast_puts_two_messages_together_at_a_time)
 	expect_delivered(r, message);
 	expect_delivered(r, other);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
 TEST(blast_keeps_messages_of_two_peers_apart)
@@ -103,10 +95,8 @@ TEST(blast_puts_sixty_four_fragments_together)
 
 /* ---- what is missing ---- */
 
-TEST(blast_asks_for_a_hole)
+RIG_TEST(blast_asks_for_a_hole, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, 7, BLAST_SEND, 0);
 	hear(r, 7, BLAST_SEND, 2);
 	rig_advance_ms(r, 300);
@@ -118,7 +108,6 @@ TEST(blast_asks_for_a_hole)
 	rig_advance_ms(r, 5000);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
 TEST(blast_asks_after_the_first_time_out)
@@ -134,10 +123,9 @@ TEST(blast_asks_after_the_first_time_out)
 	end(r);
 }
 
-TEST(blast_asks_for_several_holes_at_once)
+RIG_TEST(blast_asks_for_several_holes_at_once, new_server(""))
 {
 	static const char text[] = "00000000001111111111222222222233333333334444444444";
-	struct rig *r = new_server("");
 	struct frame f;
 
 	for (unsigned i = 1; i < 5; i += 2) {
@@ -152,25 +140,20 @@ TEST(blast_asks_for_several_holes_at_once)
 		inject(r, &f);
 	}
 	expect_delivered(r, text);
-	rig_free(r);
 }
 
-TEST(blast_asks_for_a_lost_last_fragment)
+RIG_TEST(blast_asks_for_a_lost_last_fragment, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, 7, BLAST_SEND, 0);
 	hear(r, 7, BLAST_SEND, 1);
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, FIRST | SECOND);
 	hear(r, 7, BLAST_RETRANSMIT, 2);
 	expect_delivered(r, message);
-	rig_free(r);
 }
 
-TEST(blast_asks_again_when_a_nack_was_lost_each_time_later)
+RIG_TEST(blast_asks_again_when_a_nack_was_lost_each_time_later, new_known("nack=20ms nack_max=70ms nacks=4"))
 {
-	struct rig *r = new_known("nack=20ms nack_max=70ms nacks=4");
 	static const unsigned gaps_ms[] = { 20, 40, 70 };
 
 	hear(r, 7, BLAST_SEND, 0);
@@ -189,13 +172,10 @@ TEST(blast_asks_again_when_a_nack_was_lost_each_time_later)
 	hear(r, 7, BLAST_RETRANSMIT, 2);
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(blast_asks_for_what_was_lost_when_it_was_sent_again)
+RIG_TEST(blast_asks_for_what_was_lost_when_it_was_sent_again, new_known(""))
 {
-	struct rig *r = new_known("");
-
 	hear(r, 7, BLAST_SEND, 1);
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, SECOND);
@@ -204,13 +184,10 @@ TEST(blast_asks_for_what_was_lost_when_it_was_sent_again)
 	expect_nack(r, 7, FIRST | SECOND);
 	hear(r, 7, BLAST_RETRANSMIT, 2);
 	expect_delivered(r, message);
-	rig_free(r);
 }
 
-TEST(blast_gives_a_message_up_when_nacks_bring_nothing)
+RIG_TEST(blast_gives_a_message_up_when_nacks_bring_nothing, new_known("nack=20ms nack_max=100ms nacks=3"))
 {
-	struct rig *r = new_known("nack=20ms nack_max=100ms nacks=3");
-
 	hear(r, 7, BLAST_SEND, 0);
 	hear(r, 7, BLAST_SEND, 2);
 	rig_advance_ms(r, 1000);
@@ -222,7 +199,6 @@ TEST(blast_gives_a_message_up_when_nacks_bring_nothing)
 	CHECK_EQ(rig_counter(r, "unknown"), 1);
 	rig_advance_ms(r, 1000);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 TEST(blast_gives_a_message_up_that_takes_too_long)
@@ -255,10 +231,8 @@ TEST(blast_confirmed_host_draws_few_nacks_with_a_frame)
 	end(r);
 }
 
-TEST(blast_stranger_draws_one_nack_with_a_frame)
+RIG_TEST(blast_stranger_draws_one_nack_with_a_frame, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, 7, BLAST_SEND, 0);
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, FIRST);
@@ -274,13 +248,11 @@ TEST(blast_stranger_draws_one_nack_with_a_frame)
 		rig_advance_ms(r, 300);
 	CHECK_EQ(rig_sent(r), 2);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* A frame is at least as long as the NACKs that it draws, with the headers below. */
-TEST(blast_stranger_draws_a_nack_with_each_64_bytes)
+RIG_TEST(blast_stranger_draws_a_nack_with_each_64_bytes, new_server(""))
 {
-	struct rig *r = new_server("");
 	struct frame f = fragment(7, BLAST_SEND, 0);
 
 	f.length = (uint32_t)(f.len = 5 * 64 - 1);
@@ -289,14 +261,11 @@ TEST(blast_stranger_draws_a_nack_with_each_64_bytes)
 		rig_advance_ms(r, 300);
 	CHECK_EQ(rig_counter(r, "nacks_out"), 5);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* The address may be forged: the answers go to its owner. */
-TEST(blast_host_that_was_answered_is_still_a_stranger)
+RIG_TEST(blast_host_that_was_answered_is_still_a_stranger, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	CHECK_EQ(push(r, rig_announced(r), "y"), 0);
 	rig_forget(r);
@@ -305,13 +274,10 @@ TEST(blast_host_that_was_answered_is_still_a_stranger)
 		rig_advance_ms(r, 300);
 	CHECK_EQ(rig_sent(r), 1);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed)
+RIG_TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	rig_forget(r);
 	nack(r, push_message(r, rig_announced(r)), FIRST | SECOND);
@@ -321,7 +287,6 @@ TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed)
 		rig_advance_ms(r, 300);
 	CHECK_EQ(rig_sent(r), 3);
 	rig_forget(r);
-	rig_free(r);
 }
 
 TEST(blast_waits_with_a_nack_for_want_of_a_buffer)
@@ -408,9 +373,8 @@ TEST(blast_waits_as_long_as_nacks_take)
 	end(r);
 }
 
-TEST(blast_estimate_follows_what_it_is_told)
+RIG_TEST(blast_estimate_follows_what_it_is_told, new_rig("nack_min=1us nack_max=300ms"))
 {
-	struct rig *r = new_rig("nack_min=1us nack_max=300ms");
 	const struct blast *blast = (struct blast *)rig_protocol(r, "blast");
 	struct xk_estimate estimate = { 0, 0 };
 
@@ -434,15 +398,12 @@ TEST(blast_estimate_follows_what_it_is_told)
 		blast_estimate_add(blast, &estimate, UINT64_MAX);
 	CHECK(estimate.mean <= 300000000);
 	CHECK_EQ(blast_estimate_bound(blast, &estimate, 5000), 300000000);
-	rig_free(r);
 }
 
 /* ---- duplicates ---- */
 
-TEST(blast_drops_duplicates)
+RIG_TEST(blast_drops_duplicates, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, 7, BLAST_SEND, 0);
 	hear(r, 7, BLAST_SEND, 0);
 	hear(r, 7, BLAST_RETRANSMIT, 0);
@@ -451,13 +412,10 @@ TEST(blast_drops_duplicates)
 	hear(r, 7, BLAST_SEND, 2);
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drops(r), 2);
-	rig_free(r);
 }
 
-TEST(blast_late_duplicate_begins_no_message)
+RIG_TEST(blast_late_duplicate_begins_no_message, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	for (unsigned i = 0; i < 3; i++)
 		hear(r, 7, BLAST_SEND, i);
 	expect_delivered(r, message);
@@ -468,7 +426,6 @@ TEST(blast_late_duplicate_begins_no_message)
 	rig_expect_nothing_delivered(r);
 	rig_advance_ms(r, 5000);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 TEST(blast_remembers_some_finished_messages)
@@ -512,9 +469,8 @@ with_length(unsigned i, size_t len)
 	return f;
 }
 
-TEST(blast_drops_fragments_that_contradict_their_message)
+RIG_TEST(blast_drops_fragments_that_contradict_their_message, new_server(""))
 {
-	struct rig *r = new_server("");
 	struct frame f = fragment(7, BLAST_SEND, 1);
 
 	hear(r, 7, BLAST_SEND, 0);
@@ -536,12 +492,10 @@ TEST(blast_drops_fragments_that_contradict_their_message)
 	hear(r, 7, BLAST_SEND, 1);
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drops(r), 6);
-	rig_free(r);
 }
 
-TEST(blast_drops_fragments_that_are_shorter_than_the_last)
+RIG_TEST(blast_drops_fragments_that_are_shorter_than_the_last, new_server(""))
 {
-	struct rig *r = new_server("");
 	struct frame f = with_length(0, 4);
 
 	hear(r, 7, BLAST_SEND, 2); /* of five bytes */
@@ -552,7 +506,6 @@ TEST(blast_drops_fragments_that_are_shorter_than_the_last)
 	f = with_length(1, 5);
 	inject(r, &f);
 	expect_delivered(r, "01234abcdeABCDE");
-	rig_free(r);
 }
 
 /* ---- how much is remembered ---- */

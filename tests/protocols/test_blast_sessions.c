@@ -6,31 +6,26 @@
 
 /* ---- sessions ---- */
 
-TEST(blast_opened_again_gives_the_same_session)
+RIG_TEST(blast_opened_again_gives_the_same_session,
+	 rig_new_graph("port:; eth: port; blast: eth; user: blast; user2: blast"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; blast: eth; user: blast; user2: blast");
 	struct xk_session *s = open_to(r, UINT64_C(0x0200000000aa));
 
 	CHECK(open_to(r, UINT64_C(0x0200000000aa)) == s);
 	CHECK(open_to(r, UINT64_C(0x0200000000ab)) != s);
 	rig_user(r, "user2");
 	CHECK(open_to(r, UINT64_C(0x0200000000aa)) != s); /* another number */
-	rig_free(r);
 }
 
-TEST(blast_opens_what_the_protocol_below_opens)
+RIG_TEST(blast_opens_what_the_protocol_below_opens, new_rig(""))
 {
-	struct rig *r = new_rig("");
-
 	rig_wire_refuse(r, -ENETUNREACH);
 	CHECK(rig_open(r, rig_to(HOST)) == NULL);
 	CHECK_EQ(rig_error(r), -ENETUNREACH);
-	rig_free(r);
 }
 
-TEST(blast_needs_room_for_its_header)
+RIG_TEST(blast_needs_room_for_its_header, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint32_t below = BLAST_HEADER_LEN;
 
 	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
@@ -44,12 +39,10 @@ TEST(blast_needs_room_for_its_header)
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, "00003000 00000000 00000000 0000 01 40 0000000000000000");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(blast_says_how_long_messages_may_be)
+RIG_TEST(blast_says_how_long_messages_may_be, rig_new("blast"))
 {
-	struct rig *r = rig_new("blast");
 	struct xk_session *s = open_to(r, HOST);
 	uint32_t size = 0, jumbo = 65535;
 
@@ -66,14 +59,11 @@ TEST(blast_says_how_long_messages_may_be)
 	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0); /* then it is the longest that it carries */
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "blast"), XK_GET_OPT_PACKET, &size, sizeof(size)), sizeof(size));
 	CHECK_EQ(size, 1500 - BLAST_HEADER_LEN);
-	rig_free(r);
 }
 
 /* Over VNET what nobody has enabled comes up the sessions that were opened. */
-TEST(blast_enables_below_while_somebody_has_enabled_it)
+RIG_TEST(blast_enables_below_while_somebody_has_enabled_it, new_rig(""))
 {
-	struct rig *r = new_rig("");
-
 	CHECK_EQ(rig_wire_enables(r), 0);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(rig_wire_enables(r), 1);
@@ -82,29 +72,23 @@ TEST(blast_enables_below_while_somebody_has_enabled_it)
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_wire_enables(r), 0);
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
-	rig_free(r);
 }
 
-TEST(blast_hears_its_peer_on_the_session_that_was_opened)
+RIG_TEST(blast_hears_its_peer_on_the_session_that_was_opened, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	expect_delivered(r, "x");
 	CHECK(rig_delivered_on(r) == s);
-	rig_free(r);
 }
 
-TEST(blast_refused_by_the_hlp_drops)
+RIG_TEST(blast_refused_by_the_hlp_drops, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	rig_refuse(r, -EPERM);
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
 TEST(blast_refuses_times_that_contradict_each_other)
@@ -179,36 +163,27 @@ TEST(blast_drops_headers_of_no_honest_sender)
 	HOSTILE(ask, fragments, 2, "nack_unknown");
 }
 
-TEST(blast_drops_frames_that_are_cut_off)
+RIG_TEST(blast_drops_frames_that_are_cut_off, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	rig_inject_prefixes(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	CHECK_EQ(rig_counter(r, "short"), BLAST_HEADER_LEN);
 	CHECK_EQ(rig_counter(r, "bad_length"), 1);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(blast_drops_for_want_of_a_buffer)
+RIG_TEST(blast_drops_for_want_of_a_buffer, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	rig_limit_buffers(r, 2);
 	rig_inject(r, "00003000 00000000 0000 | 0001 0000 01 40 0000000000000000 78");
 	rig_limit_buffers(r, UINT_MAX);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	CHECK_EQ(rig_drops(r), 1);
-	rig_free(r);
 }
 
-TEST(blast_reads_a_header_that_lies_in_two_segments)
+RIG_TEST(blast_reads_a_header_that_lies_in_two_segments, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	rig_inject(r, "00003000 00000000 0000 | 0001 0000 01 40 0000000000000000 78");
 	expect_delivered(r, "x");
-	rig_free(r);
 }
 
 /* No flipped bit of a fragment's header makes a message of it, or anything else that is not dropped or forgotten. */

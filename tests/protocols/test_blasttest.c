@@ -74,9 +74,8 @@ answer(struct rig *r, uint32_t whole)
 
 /* ---- the client ---- */
 
-TEST(blasttest_sends_one_after_the_other)
+RIG_TEST(blasttest_sends_one_after_the_other, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 3);
 
@@ -98,12 +97,10 @@ TEST(blasttest_sends_one_after_the_other)
 	CHECK_EQ(told.result.rtt_mean_ns, (1 + 1 + 2) * MS / 3);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(blasttest_has_a_window_of_messages_under_way)
+RIG_TEST(blasttest_has_a_window_of_messages_under_way, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 4, 10);
 
@@ -116,12 +113,10 @@ TEST(blasttest_has_a_window_of_messages_under_way)
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.answered, 10);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(blasttest_counts_what_is_not_answered_as_lost)
+RIG_TEST(blasttest_counts_what_is_not_answered_as_lost, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 2, 3);
 
@@ -140,12 +135,10 @@ TEST(blasttest_counts_what_is_not_answered_as_lost)
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.lost, 2);
 	CHECK_EQ(told.result.answered, 1);
-	rig_free(r);
 }
 
-TEST(blasttest_takes_an_answer_once)
+RIG_TEST(blasttest_takes_an_answer_once, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 2, 2);
 	uint8_t bytes[SIZE];
@@ -164,12 +157,10 @@ TEST(blasttest_takes_an_answer_once)
 	CHECK_EQ(rig_counter(r, "late"), 3);
 	answer(r, 2);
 	CHECK_EQ(told.result.answered, 2);
-	rig_free(r);
 }
 
-TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits)
+RIG_TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 1);
 	uint8_t bytes[SIZE];
@@ -186,12 +177,10 @@ TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits)
 	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.answered, 1);
-	rig_free(r);
 }
 
-TEST(blasttest_takes_what_it_cannot_send_for_lost)
+RIG_TEST(blasttest_takes_what_it_cannot_send_for_lost, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 2);
 
@@ -206,12 +195,10 @@ TEST(blasttest_takes_what_it_cannot_send_for_lost)
 	CHECK_EQ(told.result.unsent, 2);
 	CHECK_EQ(told.result.lost, 2);
 	CHECK_EQ(rig_counter(r, "unsent"), 2);
-	rig_free(r);
 }
 
-TEST(blasttest_gives_up_what_is_not_possible)
+RIG_TEST(blasttest_gives_up_what_is_not_possible, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 2);
 	uint32_t longest = SIZE - 1;
@@ -225,12 +212,10 @@ TEST(blasttest_gives_up_what_is_not_possible)
 	CHECK_EQ(start(r, &run), 0);
 	CHECK_EQ(told.result.error, -EMSGSIZE);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(blasttest_refuses_impossible_runs)
+RIG_TEST(blasttest_refuses_impossible_runs, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 0, 2);
 
@@ -254,13 +239,11 @@ TEST(blasttest_refuses_impossible_runs)
 	answer(r, 1);
 	answer(r, 2);
 	CHECK_EQ(told.finished, 1);
-	rig_free(r);
 }
 
-TEST(blasttest_runs_by_itself)
+RIG_TEST(blasttest_runs_by_itself,
+	 new_rig("; blasttest.to=10.77.0.2; blasttest.count=2; blasttest.size=100; blasttest.start=5ms"))
 {
-	struct rig *r = new_rig("; blasttest.to=10.77.0.2; blasttest.count=2; blasttest.size=100; blasttest.start=5ms");
-
 	rig_advance_ms(r, 4);
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 2);
@@ -274,7 +257,6 @@ TEST(blasttest_runs_by_itself)
 	CHECK_EQ(rig_counter(r, "rtt_min_ns"), 3 * MS);
 	CHECK_EQ(rig_counter(r, "rtt_mean_ns"), 7 * MS / 2);
 	CHECK_EQ(rig_counter(r, "rtt_max_ns"), 4 * MS);
-	rig_free(r);
 }
 
 /* ---- the server ---- */
@@ -294,9 +276,8 @@ take_message(uint8_t *bytes)
 	rig_free(client);
 }
 
-TEST(blasttest_answers_with_how_many_have_come)
+RIG_TEST(blasttest_answers_with_how_many_have_come, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint8_t bytes[SIZE], got[SIZE];
 
 	take_message(bytes);
@@ -309,12 +290,10 @@ TEST(blasttest_answers_with_how_many_have_come)
 	}
 	CHECK_EQ(rig_counter(r, "whole"), 3);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(blasttest_server_remembers_some_runs)
+RIG_TEST(blasttest_server_remembers_some_runs, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint8_t bytes[2][SIZE], got[SIZE];
 
 	for (unsigned i = 0; i < 20; i++) {
@@ -328,12 +307,10 @@ TEST(blasttest_server_remembers_some_runs)
 	rig_inject_bytes(r, bytes[0], SIZE);
 	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), XK_BLASTTEST_MIN);
 	CHECK_EQ(xk_get32(got + 16), 1); /* forgotten */
-	rig_free(r);
 }
 
-TEST(blasttest_drops_what_was_damaged)
+RIG_TEST(blasttest_drops_what_was_damaged, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint8_t bytes[SIZE];
 
 	take_message(bytes);
@@ -349,12 +326,10 @@ TEST(blasttest_drops_what_was_damaged)
 	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN - 1);
 	CHECK_EQ(rig_counter(r, "short"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(blasttest_drops_for_want_of_a_buffer)
+RIG_TEST(blasttest_drops_for_want_of_a_buffer, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint8_t bytes[SIZE];
 
 	take_message(bytes);
@@ -366,17 +341,14 @@ TEST(blasttest_drops_for_want_of_a_buffer)
 	rig_limit_buffers(r, UINT_MAX);
 	CHECK_EQ(rig_counter(r, "whole"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(blasttest_need_not_serve)
+RIG_TEST(blasttest_need_not_serve, new_rig("; blasttest.serve=no"))
 {
-	struct rig *r = new_rig("; blasttest.serve=no");
 	uint8_t bytes[SIZE];
 
 	take_message(bytes);
 	rig_inject_bytes(r, bytes, SIZE);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }

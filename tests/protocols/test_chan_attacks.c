@@ -50,9 +50,8 @@ come_late(struct rig *r, uint64_t boot, unsigned flags, uint32_t sequence)
 	CHECK(rig_do(r, do_come_late, &late));
 }
 
-TEST(chan_request_of_a_boot_that_is_over_is_not_run_again)
+CHAN_TEST(chan_request_of_a_boot_that_is_over_is_not_run_again, server_new(""))
 {
-	struct rig *r = server_new("");
 	struct xk_session *s = open_channel(r, CLIENT); /* keeps the session below */
 
 	come_late(r, BOOT, REQUEST, 5);
@@ -67,12 +66,10 @@ TEST(chan_request_of_a_boot_that_is_over_is_not_run_again)
 	CHECK_EQ(executed(r), 2);
 	come_late(r, BOOT + 1, 0, 10);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_request_of_a_host_that_is_lost_opens_nothing)
+CHAN_TEST(chan_request_of_a_host_that_is_lost_opens_nothing, server_new(""))
 {
-	struct rig *r = server_new("");
 	struct xk_session *s = open_channel(r, CLIENT);
 
 	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
@@ -84,15 +81,12 @@ TEST(chan_request_of_a_host_that_is_lost_opens_nothing)
 	expect(r, CHAN_USER_MSG, 5, "x");
 	come_late(r, BOOT, 0, 6);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 /* ---- requests that overtake the opening of their channel ---- */
 
-TEST(chan_request_that_overtakes_the_one_that_opens_its_channel_leaves_nothing_behind)
+RIG_TEST(chan_request_that_overtakes_the_one_that_opens_its_channel_leaves_nothing_behind, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	caller_in(r)->open_waits = true;
 	ask(r, REQUEST, 5, "x"); /* waits in open_done */
 	CHECK_EQ(executed(r), 0);
@@ -105,7 +99,6 @@ TEST(chan_request_that_overtakes_the_one_that_opens_its_channel_leaves_nothing_b
 	rig_advance_ms(r, 600000);
 	CHECK_EQ(rig_counter(r, "forgotten"), 1);
 	CHECK_EQ(rig_wire_sessions(r), 0); /* the channel has let go of it */
-	rig_free(r);
 }
 
 /* ---- memory that was given up, and clients who are more patient than it ---- */
@@ -118,10 +111,8 @@ ask_again_after(struct rig *r, uint32_t channel, uint64_t age_ms)
 	       "x");
 }
 
-TEST(chan_call_that_may_be_forgotten_is_not_run_again)
+CHAN_TEST(chan_call_that_may_be_forgotten_is_not_run_again, server_new("chan.silence=4s;chan.lifetime=8s"))
 {
-	struct rig *r = server_new("chan.silence=4s;chan.lifetime=8s");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	ask(r, 0, 6, "");
@@ -136,7 +127,6 @@ TEST(chan_call_that_may_be_forgotten_is_not_run_again)
 	ask_again_after(r, CHANNEL + 1, 4010);
 	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ETIMEDOUT);
 	ask(r, 0, 6, "");
-	chan_rig_end(r);
 }
 
 static void
@@ -146,9 +136,8 @@ check_age(struct frame f, uint64_t ms)
 	CHECK(chan_age_ns(f.h.status) < ms * 1003000 + 2000);
 }
 
-TEST(chan_request_that_is_sent_again_says_how_old_its_call_is)
+CHAN_TEST(chan_request_that_is_sent_again_says_how_old_its_call_is, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -169,7 +158,6 @@ TEST(chan_request_that_is_sent_again_says_how_old_its_call_is)
 	answer(r, f, CHAN_USER_MSG, 0, "y");
 	CHECK_EQ(c.status, 0);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 TEST(chan_ages_are_never_less_than_they_are)
@@ -187,10 +175,8 @@ TEST(chan_ages_are_never_less_than_they_are)
 
 /* ---- what little questions draw ---- */
 
-TEST(chan_flood_of_questions_draws_a_reply_now_and_then)
+CHAN_TEST(chan_flood_of_questions_draws_a_reply_now_and_then, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	for (unsigned i = 0; i < 1000; i++) {
@@ -205,7 +191,6 @@ TEST(chan_flood_of_questions_draws_a_reply_now_and_then)
 	ask(r, PROBE, 5, "");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	ask(r, 0, 6, "");
-	chan_rig_end(r);
 }
 
 /* Returns how many frames with the message were sent; the others are bare headers. */
@@ -219,17 +204,14 @@ full_ones(struct rig *r, size_t len)
 	return count;
 }
 
-TEST(chan_reply_that_nobody_acknowledges_is_sent_four_times_at_most)
+CHAN_TEST(chan_reply_that_nobody_acknowledges_is_sent_four_times_at_most, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "hello");
 	rig_advance_ms(r, 60000);
 	CHECK_EQ(rig_counter(r, "repeated"), 3);
 	CHECK_EQ(rig_counter(r, "withheld"), 5); /* questions, which would be as long */
 	CHECK_EQ(rig_counter(r, "given_up"), 1);
 	CHECK_EQ(full_ones(r, 5), 4);
-	chan_rig_end(r);
 }
 
 TEST(chan_questions_draw_a_reply_three_times_more_and_then_an_ack)
@@ -254,10 +236,8 @@ TEST(chan_questions_draw_a_reply_three_times_more_and_then_an_ack)
 }
 
 /* A client whose other replies arrived may have more repetitions of one that does not. */
-TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not)
+CHAN_TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	for (uint32_t i = 5; i < 25; i++)
 		ask(r, REQUEST, i, "hello");
 	rig_forget(r);
@@ -276,12 +256,10 @@ TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not)
 	}
 	CHECK_EQ(full_ones(r, 5), 3);
 	ask(r, 0, 26, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks)
+CHAN_TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -301,12 +279,10 @@ TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks)
 	CHECK_EQ(full_ones(r, 5), 4);
 	CHECK(rig_counter(r, "probed") > 5);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then)
+CHAN_TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -322,7 +298,6 @@ TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then)
 	answer(r, f, CHAN_USER_MSG, 0, "y");
 	CHECK_EQ(c.status, 0);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 /* ---- room below, of which a peer may take all ---- */
@@ -360,9 +335,8 @@ parked(struct rig *r)
 	return stats.stacks_parked;
 }
 
-TEST(chan_replies_that_find_no_room_below_hold_nobody_up)
+CHAN_TEST(chan_replies_that_find_no_room_below_hold_nobody_up, rig_with_blast())
 {
-	struct rig *r = rig_with_blast();
 	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_FROM_CLIENT | REQUEST, 0 };
 
 	CHECK_EQ(serve(r, true), 0);
@@ -382,12 +356,10 @@ TEST(chan_replies_that_find_no_room_below_hold_nobody_up)
 	CHECK_EQ(executed(r), 4);
 	rig_advance_ms(r, 600000);
 	rig_forget(r);
-	chan_rig_end(r);
 }
 
-TEST(chan_calls_that_may_not_wait_do_not)
+CHAN_TEST(chan_calls_that_may_not_wait_do_not, rig_with_blast())
 {
-	struct rig *r = rig_with_blast();
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER);
 	struct calling c, d;
 
@@ -402,12 +374,10 @@ TEST(chan_calls_that_may_not_wait_do_not)
 	rig_forget(r);
 	close_channel(r, s);
 	close_channel(r, other);
-	chan_rig_end(r);
 }
 
-TEST(chan_caller_waits_for_room_below)
+CHAN_TEST(chan_caller_waits_for_room_below, rig_with_blast())
 {
-	struct rig *r = rig_with_blast();
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER);
 	struct calling c, d = { .s = other, .len = 2000 };
 
@@ -421,15 +391,13 @@ TEST(chan_caller_waits_for_room_below)
 	rig_forget(r);
 	close_channel(r, s);
 	close_channel(r, other);
-	chan_rig_end(r);
 }
 
 /* ---- servers that lie ---- */
 
-TEST(chan_servers_cannot_say_what_only_chan_says)
+CHAN_TEST(chan_servers_cannot_say_what_only_chan_says, chan_rig(""))
 {
 	static const int fates[] = { ETIMEDOUT, ECONNRESET, ECONNREFUSED, EBUSY, ECANCELED, EMSGSIZE, ENOBUFS };
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	uint32_t sequence = 1;
@@ -444,15 +412,12 @@ TEST(chan_servers_cannot_say_what_only_chan_says)
 		CHECK_EQ(c.status, fates[i] == ETIMEDOUT || fates[i] == ECONNREFUSED ? -fates[i] : -EREMOTEIO);
 	}
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 /* ---- replies that keep buffers ---- */
 
-TEST(chan_replies_are_counted_by_the_buffers_that_they_keep)
+CHAN_TEST(chan_replies_are_counted_by_the_buffers_that_they_keep, server_new("chan.peer_saved=10000"))
 {
-	struct rig *r = server_new("chan.peer_saved=10000");
-
 	caller_in(r)->reply_len = 65;
 	for (uint32_t i = 0; i < 8; i++) {
 		inject(r, (struct chan_header){ CHANNEL + i, NUMBER, 5, CHAN_FROM_CLIENT | REQUEST, 0 }, "x");
@@ -462,5 +427,4 @@ TEST(chan_replies_are_counted_by_the_buffers_that_they_keep)
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
 	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 0);
-	chan_rig_end(r);
 }

@@ -5,9 +5,8 @@ enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG, PROBE = CHAN_FROM_CLIENT | CH
 
 /* ---- the exchanges ---- */
 
-TEST(chan_plain_call_and_the_next_request_is_the_ack)
+CHAN_TEST(chan_plain_call_and_the_next_request_is_the_ack, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -30,12 +29,10 @@ TEST(chan_plain_call_and_the_next_request_is_the_ack)
 	rig_expect_nothing_sent(r);
 	close_channel(r, s);
 	CHECK_EQ(rig_drops(r), 0);
-	chan_rig_end(r);
 }
 
-TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on)
+CHAN_TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -57,12 +54,10 @@ TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on)
 	CHECK_EQ(rig_counter(r, "retransmitted"), 1);
 	CHECK_EQ(rig_counter(r, "probed"), 20);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed)
+CHAN_TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint32_t packet = 3000;
 	struct calling c;
@@ -81,12 +76,10 @@ TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed)
 	CHECK_EQ(c.done, 1);
 	CHECK_EQ(c.status, 0);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks)
+CHAN_TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -112,12 +105,10 @@ TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks)
 	rig_advance_ms(r, 1000);
 	rig_forget(r);
 	CHECK_EQ(c.done, 1);
-	chan_rig_end(r);
 }
 
-TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session)
+CHAN_TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0 };
 
 	inject(r, h, "late");
@@ -126,14 +117,12 @@ TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session)
 	inject(r, h, "late");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
-	chan_rig_end(r);
 }
 
 /* ---- what is not the reply ---- */
 
-TEST(chan_reply_to_another_call_is_dropped)
+CHAN_TEST(chan_reply_to_another_call_is_dropped, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f, other;
@@ -157,15 +146,13 @@ TEST(chan_reply_to_another_call_is_dropped)
 	answer(r, f, CHAN_USER_MSG, 0, "b");
 	CHECK_STR(c.reply, "b");
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_headers_that_nobody_sends_are_dropped_by_name)
+CHAN_TEST(chan_headers_that_nobody_sends_are_dropped_by_name, chan_rig(""))
 {
 	static const uint16_t bad[] = {
 		3 << 1 | 8, 8 | 4, 16 | 4, 1 | 16, 1 | 2 | 16, 1 | 4 | 8, 1 | 2 | 8, 32, 0x8000
 	};
-	struct rig *r = chan_rig("");
 	struct chan_header h = { CHANNEL, NUMBER, 1, 0, 0 };
 	uint8_t bytes[CHAN_HEADER_LEN + 4];
 
@@ -198,12 +185,10 @@ TEST(chan_headers_that_nobody_sends_are_dropped_by_name)
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	CHECK_EQ(rig_counter(r, "bad_length"), 4);
 	rig_expect_nothing_sent(r);
-	chan_rig_end(r);
 }
 
-TEST(chan_cuts_off_what_a_link_has_padded)
+CHAN_TEST(chan_cuts_off_what_a_link_has_padded, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint8_t bytes[CHAN_HEADER_LEN + 40] = { 0 };
 	struct calling c;
@@ -216,25 +201,20 @@ TEST(chan_cuts_off_what_a_link_has_padded)
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	CHECK_EQ(c.reply_len, 3);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_header_in_pieces_is_read)
+CHAN_TEST(chan_header_in_pieces_is_read, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
-
 	rig_inject(r, "00001234 0006 00|00 00000007 000000|05 00000000");
 	expect(r, CHAN_FROM_CLIENT, 6, "");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	chan_rig_end(r);
 }
 
 /* ---- how calls end ---- */
 
-TEST(chan_errors_have_names)
+CHAN_TEST(chan_errors_have_names, chan_rig(""))
 {
 	static const int errors[] = { ECONNREFUSED, ENOSYS, ETIMEDOUT, EREMOTEIO };
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -247,12 +227,10 @@ TEST(chan_errors_have_names)
 		CHECK_EQ(c.status, -errors[i]);
 	}
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on)
+CHAN_TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint64_t deadline_ns = 1500000, read_ns = 0;
 	struct calling c;
@@ -273,12 +251,10 @@ TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on)
 	answer(r, expect(r, REQUEST, 2, "y"), CHAN_USER_MSG, 0, "good");
 	CHECK_EQ(c.status, 0);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_deadline_is_the_setting_and_is_checked)
+CHAN_TEST(chan_deadline_is_the_setting_and_is_checked, chan_rig("chan.deadline=3s"))
 {
-	struct rig *r = chan_rig("chan.deadline=3s");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint64_t deadline_ns = 999;
 	struct calling c;
@@ -293,12 +269,11 @@ TEST(chan_deadline_is_the_setting_and_is_checked)
 	CHECK_EQ(c.status, -ETIMEDOUT);
 	rig_forget(r);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_dead_server_is_found_by_probes_that_nobody_answers)
+CHAN_TEST(chan_dead_server_is_found_by_probes_that_nobody_answers,
+	  chan_rig("chan.deadline=1000s;chan.silence=6s;chan.timeout_max=1s"))
 {
-	struct rig *r = chan_rig("chan.deadline=1000s;chan.silence=6s;chan.timeout_max=1s");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -314,12 +289,10 @@ TEST(chan_dead_server_is_found_by_probes_that_nobody_answers)
 	CHECK_EQ(c.status, -ETIMEDOUT);
 	rig_expect_nothing_sent(r);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_second_call_on_a_channel_is_busy)
+CHAN_TEST(chan_second_call_on_a_channel_is_busy, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling first, second;
 
@@ -331,12 +304,10 @@ TEST(chan_second_call_on_a_channel_is_busy)
 	CHECK_EQ(first.done, 1);
 	CHECK_EQ(first.status, 0);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_abort_ends_the_call)
+CHAN_TEST(chan_abort_ends_the_call, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -350,12 +321,10 @@ TEST(chan_abort_ends_the_call)
 	rig_advance_ms(r, 60000);
 	rig_expect_nothing_sent(r);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_too_long_a_request_is_refused)
+CHAN_TEST(chan_too_long_a_request_is_refused, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint32_t longest = 0, whole = 0;
 	struct calling c;
@@ -370,12 +339,10 @@ TEST(chan_too_long_a_request_is_refused)
 	answer(r, expect(r, REQUEST, 1, NULL), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails)
+CHAN_TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -392,12 +359,10 @@ TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails)
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "short"), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_header_without_a_buffer_is_dropped_and_sent_later)
+CHAN_TEST(chan_header_without_a_buffer_is_dropped_and_sent_later, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -412,14 +377,12 @@ TEST(chan_header_without_a_buffer_is_dropped_and_sent_later)
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, NULL), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 /* ---- time ---- */
 
-TEST(chan_retransmits_after_twice_as_long_each_time)
+CHAN_TEST(chan_retransmits_after_twice_as_long_each_time, chan_rig("chan.timeout_max=1s"))
 {
-	struct rig *r = chan_rig("chan.timeout_max=1s");
 	struct xk_session *s = open_channel(r, SERVER);
 	static const unsigned ms[] = { 200, 400, 800, 1000, 1000 };
 	struct calling c;
@@ -439,12 +402,10 @@ TEST(chan_retransmits_after_twice_as_long_each_time)
 	answer(r, f, CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_timeout_follows_the_round_trips_and_is_bounded)
+CHAN_TEST(chan_timeout_follows_the_round_trips_and_is_bounded, chan_rig("chan.timeout=1s;chan.timeout_min=20ms"))
 {
-	struct rig *r = chan_rig("chan.timeout=1s;chan.timeout_min=20ms");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct chan_end *e = (struct chan_end *)s;
 	struct calling c;
@@ -467,12 +428,10 @@ TEST(chan_timeout_follows_the_round_trips_and_is_bounded)
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 141, "x"), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(e->timeout_ns, 40000000);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one)
+CHAN_TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -488,14 +447,12 @@ TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one)
 	rig_advance_ms(r, 50);
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 2, "y"), CHAN_USER_MSG, 0, "");
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 /* ---- reboots ---- */
 
-TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one)
+CHAN_TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER + 1);
 	struct calling c, unhurt;
 	struct frame f;
@@ -522,12 +479,10 @@ TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one)
 	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
 	close_channel(r, s);
 	close_channel(r, other);
-	chan_rig_end(r);
 }
 
-TEST(chan_server_that_is_lost_ends_the_call_too)
+CHAN_TEST(chan_server_that_is_lost_ends_the_call_too, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -537,12 +492,10 @@ TEST(chan_server_that_is_lost_ends_the_call_too)
 	CHECK_EQ(c.status, -ECONNRESET);
 	CHECK_EQ(call_async(r, &c, s, "x"), -ECONNRESET);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to)
+CHAN_TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint32_t channel = ((struct chan_end *)s)->channel;
 
@@ -557,14 +510,12 @@ TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to)
 	s = open_channel(r, SERVER);
 	CHECK(((struct chan_end *)s)->channel != channel);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 /* ---- opening ---- */
 
-TEST(chan_open_fails_as_the_session_below)
+CHAN_TEST(chan_open_fails_as_the_session_below, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct opening o = { r, SERVER, NULL, 0 };
 	uint32_t packet = CHAN_HEADER_LEN - 1;
 
@@ -575,18 +526,15 @@ TEST(chan_open_fails_as_the_session_below)
 	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
 	REQUIRE(rig_do(r, do_open, &o));
 	CHECK_EQ(o.status, -EMSGSIZE);
-	chan_rig_end(r);
 }
 
-TEST(chan_has_no_push)
+CHAN_TEST(chan_has_no_push, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 
 	CHECK_EQ(rig_push(r, s, "01"), -EOPNOTSUPP);
 	CHECK_EQ(rig_counter(r, "unexpected"), 1);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 TEST(chan_refuses_settings_that_break_its_promise)
@@ -599,9 +547,8 @@ TEST(chan_refuses_settings_that_break_its_promise)
 
 /* ---- tickets ---- */
 
-TEST(chan_does_not_send_again_what_somebody_below_still_sends)
+CHAN_TEST(chan_does_not_send_again_what_somebody_below_still_sends, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct chan_end *e = (struct chan_end *)s;
 	struct calling c;
@@ -624,5 +571,4 @@ TEST(chan_does_not_send_again_what_somebody_below_still_sends)
 	CHECK_EQ(c.done, 1);
 	CHECK(e->ticket.keeper == NULL);
 	close_channel(r, s);
-	chan_rig_end(r);
 }

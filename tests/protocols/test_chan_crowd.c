@@ -110,9 +110,8 @@ call_by(struct rig *r, uint64_t station, uint32_t host)
 	return xk_get16(bytes + BID_LEN + 4);
 }
 
-TEST(chan_client_is_answered_beside_thousands_of_addresses_that_have_called)
+CHAN_TEST(chan_client_is_answered_beside_thousands_of_addresses_that_have_called, crowd_rig())
 {
-	struct rig *r = crowd_rig();
 	unsigned refused = 0;
 
 	for (uint32_t i = 0; i < ADDRESSES; i++) {
@@ -125,5 +124,4 @@ TEST(chan_client_is_answered_beside_thousands_of_addresses_that_have_called)
 		CHECK_EQ(call_by(r, 0xbeef + i, 0x0a500001 + (i << 8)), CHAN_USER_MSG);
 	CHECK_EQ(rig_counter_of(r, "bidctl", "full"), 0);
 	CHECK(refused < ADDRESSES);
-	chan_rig_end(r);
 }

@@ -3,9 +3,8 @@
 
 enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG };
 
-TEST(chan_sequence_numbers_wrap)
+CHAN_TEST(chan_sequence_numbers_wrap, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -16,12 +15,10 @@ TEST(chan_sequence_numbers_wrap)
 		CHECK_EQ(c.done, 1);
 	}
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_closed_channels_are_used_again_with_their_sequences)
+CHAN_TEST(chan_closed_channels_are_used_again_with_their_sequences, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER), *other;
 	struct calling c;
 	struct frame f, g;
@@ -49,7 +46,6 @@ TEST(chan_closed_channels_are_used_again_with_their_sequences)
 	answer(r, g, CHAN_USER_MSG, 0, "");
 	close_channel(r, s);
 	close_channel(r, other);
-	chan_rig_end(r);
 }
 
 static uint32_t
@@ -83,10 +79,9 @@ call_in_vain(struct rig *r, struct xk_session *s, uint32_t sequence)
 	return f;
 }
 
-TEST(chan_closed_channels_are_used_again_at_once)
+CHAN_TEST(chan_closed_channels_are_used_again_at_once, chan_rig(""))
 {
 	enum { CHANNELS = 3 };
-	struct rig *r = chan_rig("");
 	struct xk_session *s[CHANNELS];
 	uint32_t first = 0;
 
@@ -101,12 +96,10 @@ TEST(chan_closed_channels_are_used_again_at_once)
 		for (unsigned i = 0; i < CHANNELS; i++)
 			close_channel(r, s[i]);
 	}
-	chan_rig_end(r);
 }
 
-TEST(chan_one_of_several_references_that_is_closed_leaves_the_channel_as_it_is)
+CHAN_TEST(chan_one_of_several_references_that_is_closed_leaves_the_channel_as_it_is, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 
 	CHECK(xk_duplicate(s));
@@ -114,12 +107,10 @@ TEST(chan_one_of_several_references_that_is_closed_leaves_the_channel_as_it_is)
 	close_channel(r, s);
 	call_and_answer(r, s, 2);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_channel_that_is_closed_during_its_call_still_ends_it)
+CHAN_TEST(chan_channel_that_is_closed_during_its_call_still_ends_it, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -137,12 +128,11 @@ TEST(chan_channel_that_is_closed_during_its_call_still_ends_it)
 	CHECK_EQ(channel_of(s), f.h.channel);
 	call_and_answer(r, s, 2);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_forgotten_it)
+CHAN_TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_forgotten_it,
+	  chan_rig("chan.lifetime=50s"))
 {
-	struct rig *r = chan_rig("chan.lifetime=50s");
 	struct xk_session *s = open_channel(r, SERVER), *other;
 	uint32_t channel = call_in_vain(r, s, 1).h.channel, clean;
 
@@ -161,12 +151,10 @@ TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_forgotte
 	call_and_answer(r, s, 2);
 	close_channel(r, s);
 	close_channel(r, other);
-	chan_rig_end(r);
 }
 
-TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the_server_has_done_with_it)
+CHAN_TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the_server_has_done_with_it, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct frame f = call_in_vain(r, s, 1);
 
@@ -182,12 +170,10 @@ TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the_server_has_d
 	CHECK_EQ(channel_of(s), f.h.channel);
 	call_and_answer(r, s, 4);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_numbers_that_rest_leave_room_for_others)
+CHAN_TEST(chan_numbers_that_rest_leave_room_for_others, chan_rig("chan.idle=2"))
 {
-	struct rig *r = chan_rig("chan.idle=2");
 	struct xk_session *s[3];
 	uint32_t channel;
 
@@ -204,12 +190,10 @@ TEST(chan_numbers_that_rest_leave_room_for_others)
 	s[0] = open_channel(r, SERVER);
 	CHECK_EQ(channel_of(s[0]), channel);
 	close_channel(r, s[0]);
-	chan_rig_end(r);
 }
 
-TEST(chan_number_that_is_not_kept_is_not_used_again)
+CHAN_TEST(chan_number_that_is_not_kept_is_not_used_again, chan_rig("chan.idle=1"))
 {
-	struct rig *r = chan_rig("chan.idle=1");
 	struct xk_session *s[2] = { open_channel(r, SERVER), open_channel(r, SERVER) };
 	uint32_t was[2], is;
 
@@ -225,5 +209,4 @@ TEST(chan_number_that_is_not_kept_is_not_used_again)
 	}
 	close_channel(r, s[0]);
 	close_channel(r, s[1]);
-	chan_rig_end(r);
 }

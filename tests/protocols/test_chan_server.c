@@ -14,9 +14,8 @@ server_new(const char *settings)
 
 /* ---- the exchanges ---- */
 
-TEST(chan_runs_a_request_and_the_next_one_is_the_ack)
+CHAN_TEST(chan_runs_a_request_and_the_next_one_is_the_ack, server_new(""))
 {
-	struct rig *r = server_new("");
 	struct frame f;
 
 	ask(r, REQUEST, 5, "one");
@@ -33,13 +32,10 @@ TEST(chan_runs_a_request_and_the_next_one_is_the_ack)
 	CHECK_EQ(caller_in(r)->opened, 1);
 	CHECK_EQ(rig_counter(r, "executed"), 2);
 	CHECK_EQ(rig_drops(r), 0);
-	chan_rig_end(r);
 }
 
-TEST(chan_header_only_ack_is_no_request)
+CHAN_TEST(chan_header_only_ack_is_no_request, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "one");
 	expect(r, CHAN_USER_MSG, 5, "one");
 	ask(r, 0, 6, "");
@@ -53,13 +49,10 @@ TEST(chan_header_only_ack_is_no_request)
 	ask(r, 0, 7, "");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(caller_in(r)->executed, 2);
-	chan_rig_end(r);
 }
 
-TEST(chan_acknowledges_what_it_is_executing)
+CHAN_TEST(chan_acknowledges_what_it_is_executing, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "slow");
 	rig_expect_nothing_sent(r);
@@ -76,13 +69,10 @@ TEST(chan_acknowledges_what_it_is_executing)
 	expect(r, CHAN_USER_MSG, 5, "slow");
 	CHECK_EQ(caller_in(r)->executed, 1);
 	ask(r, 0, 6, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_asks_for_a_request_that_it_does_not_have)
+CHAN_TEST(chan_asks_for_a_request_that_it_does_not_have, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, PROBE, 5, "");
 	expect(r, CHAN_NEGATIVE_ACK, 5, "");
 	CHECK_EQ(caller_in(r)->opened, 0); /* nothing is remembered of a question */
@@ -97,13 +87,10 @@ TEST(chan_asks_for_a_request_that_it_does_not_have)
 	expect(r, CHAN_USER_MSG, 6, "two");
 	CHECK_EQ(caller_in(r)->executed, 2);
 	ask(r, 0, 7, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_sends_a_reply_again_until_it_is_acknowledged)
+CHAN_TEST(chan_sends_a_reply_again_until_it_is_acknowledged, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	rig_advance_ms(r, 200);
@@ -117,12 +104,10 @@ TEST(chan_sends_a_reply_again_until_it_is_acknowledged)
 	ask(r, 0, 6, "");
 	rig_advance_ms(r, 60000);
 	rig_expect_nothing_sent(r);
-	chan_rig_end(r);
 }
 
-TEST(chan_asks_whether_a_long_reply_has_arrived)
+CHAN_TEST(chan_asks_whether_a_long_reply_has_arrived, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	uint32_t packet = 3000;
 
 	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
@@ -137,13 +122,10 @@ TEST(chan_asks_whether_a_long_reply_has_arrived)
 	ask(r, 0, 6, "");
 	rig_advance_ms(r, 1000);
 	rig_expect_nothing_sent(r);
-	chan_rig_end(r);
 }
 
-TEST(chan_request_that_comes_again_gets_the_reply_at_once)
+CHAN_TEST(chan_request_that_comes_again_gets_the_reply_at_once, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	ask(r, REQUEST, 5, "x"); /* another one of the network's */
@@ -162,13 +144,10 @@ TEST(chan_request_that_comes_again_gets_the_reply_at_once)
 	ask(r, CHAN_NEGATIVE_ACK, 5, "");
 	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ETIMEDOUT);
 	CHECK_EQ(caller_in(r)->executed, 1);
-	chan_rig_end(r);
 }
 
-TEST(chan_old_requests_are_never_run)
+CHAN_TEST(chan_old_requests_are_never_run, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	for (uint32_t i = 5; i < 8; i++) {
 		ask(r, REQUEST, i, "x");
 		expect(r, CHAN_USER_MSG, i, "x");
@@ -185,13 +164,10 @@ TEST(chan_old_requests_are_never_run)
 	ask(r, AGAIN, 6, "x"); /* and when it is idle */
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(caller_in(r)->executed, 3);
-	chan_rig_end(r);
 }
 
-TEST(chan_sequence_numbers_of_requests_wrap)
+CHAN_TEST(chan_sequence_numbers_of_requests_wrap, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	for (uint32_t i = 0; i < 4; i++) {
 		ask(r, REQUEST, UINT32_MAX - 1 + i, "x");
 		expect(r, CHAN_USER_MSG, UINT32_MAX - 1 + i, "x");
@@ -201,14 +177,12 @@ TEST(chan_sequence_numbers_of_requests_wrap)
 	CHECK_EQ(caller_in(r)->executed, 4);
 	ask(r, 0, 2, "");
 	rig_expect_nothing_sent(r);
-	chan_rig_end(r);
 }
 
 /* ---- the usual request, which goes a quick way ---- */
 
-TEST(chan_usual_request_of_a_length_that_lies_is_dropped)
+CHAN_TEST(chan_usual_request_of_a_length_that_lies_is_dropped, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint8_t bytes[CHAN_HEADER_LEN + 32] = { 0 };
 	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_FROM_CLIENT | REQUEST, 0 };
 
@@ -224,15 +198,12 @@ TEST(chan_usual_request_of_a_length_that_lies_is_dropped)
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(caller_in(r)->executed, 1);
 	ask(r, 0, 6, "");
-	chan_rig_end(r);
 }
 
 /* ---- a newer request while one is executed ---- */
 
-TEST(chan_newer_request_waits_for_the_handler_and_the_old_reply_is_suppressed)
+CHAN_TEST(chan_newer_request_waits_for_the_handler_and_the_old_reply_is_suppressed, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "old");
 	ask(r, REQUEST, 6, "new");
@@ -255,14 +226,12 @@ TEST(chan_newer_request_waits_for_the_handler_and_the_old_reply_is_suppressed)
 	ask(r, REQUEST, 6, "new");
 	CHECK_EQ(caller_in(r)->executed, 2);
 	ask(r, 0, 8, "");
-	chan_rig_end(r);
 }
 
 /* ---- errors ---- */
 
-TEST(chan_handlers_failure_is_a_reply)
+CHAN_TEST(chan_handlers_failure_is_a_reply, server_new(""))
 {
-	struct rig *r = server_new("");
 	struct frame f;
 
 	caller_in(r)->fails = -ENOSYS;
@@ -284,13 +253,11 @@ TEST(chan_handlers_failure_is_a_reply)
 	rig_advance_ms(r, 400);
 	CHECK_EQ(expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 6, "x").h.status, 0);
 	ask(r, 0, 7, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_handlers_failure_is_not_mistaken_for_chans_own)
+CHAN_TEST(chan_handlers_failure_is_not_mistaken_for_chans_own, server_new(""))
 {
 	static const int errors[] = { -ETIMEDOUT, -ECONNRESET, -ECONNREFUSED, -EBUSY, -ECANCELED, -5000, 5 };
-	struct rig *r = server_new("");
 
 	for (uint32_t i = 0; i < XK_ARRAY_LENGTH(errors); i++) {
 		caller_in(r)->fails = errors[i];
@@ -298,13 +265,10 @@ TEST(chan_handlers_failure_is_not_mistaken_for_chans_own)
 		CHECK_EQ(expect(r, CHAN_USER_MSG | CHAN_ERROR, i + 1, "").h.status, EREMOTEIO);
 	}
 	ask(r, 0, XK_ARRAY_LENGTH(errors) + 1, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_reply_may_be_missing_and_must_not_be_too_long)
+CHAN_TEST(chan_reply_may_be_missing_and_must_not_be_too_long, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	caller_in(r)->replies_nothing = true;
 	ask(r, REQUEST, 1, "x");
 	expect(r, CHAN_USER_MSG, 1, "");
@@ -313,13 +277,10 @@ TEST(chan_reply_may_be_missing_and_must_not_be_too_long)
 	ask(r, REQUEST, 2, "x");
 	CHECK_EQ(expect(r, CHAN_USER_MSG | CHAN_ERROR, 2, "").h.status, EREMOTEIO);
 	ask(r, 0, 3, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_refuses_where_nobody_is_willing)
+CHAN_TEST(chan_refuses_where_nobody_is_willing, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
-
 	ask(r, REQUEST, 5, "x");
 	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ECONNREFUSED);
 	ask(r, PROBE, 5, "");
@@ -328,13 +289,10 @@ TEST(chan_refuses_where_nobody_is_willing)
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "no_session"), 3);
 	CHECK_EQ(rig_counter(r, "rejected"), 2);
-	chan_rig_end(r);
 }
 
-TEST(chan_refuses_when_nobody_is_willing_any_more_and_still_knows_what_was_run)
+CHAN_TEST(chan_refuses_when_nobody_is_willing_any_more_and_still_knows_what_was_run, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	CHECK_EQ(serve(r, false), 0);
@@ -353,13 +311,10 @@ TEST(chan_refuses_when_nobody_is_willing_any_more_and_still_knows_what_was_run)
 	ask(r, REQUEST, 7, "x");
 	expect(r, CHAN_USER_MSG, 7, "x");
 	ask(r, 0, 8, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_refused_by_open_done_says_so)
+CHAN_TEST(chan_refused_by_open_done_says_so, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	caller_in(r)->refuses = -EPERM;
 	ask(r, REQUEST, 5, "x");
 	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ECONNREFUSED);
@@ -368,12 +323,10 @@ TEST(chan_refused_by_open_done_says_so)
 	ask(r, AGAIN, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	ask(r, 0, 6, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_makes_no_end_over_a_session_that_carries_nothing)
+CHAN_TEST(chan_makes_no_end_over_a_session_that_carries_nothing, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint32_t packet = CHAN_HEADER_LEN - 1;
 
 	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
@@ -381,7 +334,6 @@ TEST(chan_makes_no_end_over_a_session_that_carries_nothing)
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "no_memory"), 1);
 	CHECK_EQ(caller_in(r)->executed, 0);
-	chan_rig_end(r);
 }
 
 /* ---- bounds ---- */
@@ -394,10 +346,8 @@ ask_on(struct rig *r, uint32_t channel, unsigned flags, uint32_t sequence, const
 	inject(r, h, text);
 }
 
-TEST(chan_channels_of_a_client_are_bounded)
+CHAN_TEST(chan_channels_of_a_client_are_bounded, server_new("chan.peer_channels=3"))
 {
-	struct rig *r = server_new("chan.peer_channels=3");
-
 	for (uint32_t i = 0; i < 3; i++) {
 		ask_on(r, i, REQUEST, 1, "x");
 		expect(r, CHAN_USER_MSG, 1, "x");
@@ -410,13 +360,10 @@ TEST(chan_channels_of_a_client_are_bounded)
 	ask_on(r, 3, REQUEST, 1, "x");
 	expect(r, CHAN_USER_MSG, 1, "x");
 	ask_on(r, 3, 0, 2, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_channels_are_bounded_in_all)
+CHAN_TEST(chan_channels_are_bounded_in_all, server_new("chan.channels=2"))
 {
-	struct rig *r = server_new("chan.channels=2");
-
 	for (unsigned i = 0; i < 3; i++) {
 		rig_wire_peer(r, CLIENT + i);
 		ask(r, REQUEST, 1, "x");
@@ -430,13 +377,10 @@ TEST(chan_channels_are_bounded_in_all)
 	ask(r, REQUEST, 1, "x");
 	expect(r, CHAN_USER_MSG, 1, "x");
 	ask(r, 0, 2, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_long_replies_that_are_kept_are_bounded)
+CHAN_TEST(chan_long_replies_that_are_kept_are_bounded, server_new("chan.peer_saved=5000;chan.saved=7000"))
 {
-	struct rig *r = server_new("chan.peer_saved=5000;chan.saved=7000");
-
 	caller_in(r)->reply_len = 100;
 	for (uint32_t i = 0; i < 3; i++) {
 		ask_on(r, i, REQUEST, 1, "x");
@@ -468,13 +412,10 @@ TEST(chan_long_replies_that_are_kept_are_bounded)
 	CHECK_EQ(caller_in(r)->executed, 8);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	chan_rig_end(r);
 }
 
-TEST(chan_gives_a_reply_up_that_nobody_acknowledges)
+CHAN_TEST(chan_gives_a_reply_up_that_nobody_acknowledges, server_new("chan.retries=2"))
 {
-	struct rig *r = server_new("chan.retries=2");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	rig_advance_ms(r, 10000);
@@ -488,13 +429,10 @@ TEST(chan_gives_a_reply_up_that_nobody_acknowledges)
 	ask(r, REQUEST, 6, "y");
 	expect(r, CHAN_USER_MSG, 6, "y");
 	ask(r, 0, 7, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_remembers_a_channel_as_long_as_it_hears_of_it)
+CHAN_TEST(chan_remembers_a_channel_as_long_as_it_hears_of_it, server_new("chan.silence=4s;chan.lifetime=8s"))
 {
-	struct rig *r = server_new("chan.silence=4s;chan.lifetime=8s");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	ask(r, 0, 6, "");
@@ -514,13 +452,10 @@ TEST(chan_remembers_a_channel_as_long_as_it_hears_of_it)
 	expect(r, CHAN_USER_MSG, 7, "y");
 	CHECK_EQ(caller_in(r)->opened, 2);
 	ask(r, 0, 8, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_forgets_no_channel_whose_handler_runs)
+CHAN_TEST(chan_forgets_no_channel_whose_handler_runs, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "x");
 	rig_advance_ms(r, 1000000);
@@ -529,13 +464,10 @@ TEST(chan_forgets_no_channel_whose_handler_runs)
 	go(r);
 	expect(r, CHAN_USER_MSG, 5, "x");
 	ask(r, 0, 6, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_without_buffers_repeats_later)
+CHAN_TEST(chan_without_buffers_repeats_later, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	rig_limit_buffers(r, 0);
@@ -545,13 +477,10 @@ TEST(chan_without_buffers_repeats_later)
 	rig_advance_ms(r, 400);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 5, "x");
 	ask(r, 0, 6, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_without_buffers_a_long_reply_is_sent_and_not_kept)
+CHAN_TEST(chan_without_buffers_a_long_reply_is_sent_and_not_kept, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	caller_in(r)->reply_len = 100;
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "x");
@@ -561,15 +490,12 @@ TEST(chan_without_buffers_a_long_reply_is_sent_and_not_kept)
 	CHECK_EQ(rig_counter(r, "unsaved"), 1);
 	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 0);
 	rig_limit_buffers(r, UINT32_MAX);
-	chan_rig_end(r);
 }
 
 /* ---- reboots ---- */
 
-TEST(chan_client_reboot_while_a_handler_runs_suppresses_its_reply)
+CHAN_TEST(chan_client_reboot_while_a_handler_runs_suppresses_its_reply, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "old");
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
@@ -585,13 +511,10 @@ TEST(chan_client_reboot_while_a_handler_runs_suppresses_its_reply)
 	CHECK_EQ(caller_in(r)->executed, 2);
 	CHECK_EQ(caller_in(r)->opened, 2);
 	ask(r, 0, 2, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_client_reboot_frees_the_reply_that_is_kept)
+CHAN_TEST(chan_client_reboot_frees_the_reply_that_is_kept, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	caller_in(r)->reply_len = 100;
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, NULL);
@@ -600,13 +523,10 @@ TEST(chan_client_reboot_frees_the_reply_that_is_kept)
 	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 0);
 	rig_advance_ms(r, 10000);
 	rig_expect_nothing_sent(r);
-	chan_rig_end(r);
 }
 
-TEST(chan_client_that_is_lost_may_come_back)
+CHAN_TEST(chan_client_that_is_lost_may_come_back, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
@@ -621,13 +541,10 @@ TEST(chan_client_that_is_lost_may_come_back)
 	expect(r, CHAN_USER_MSG, 5, "x");
 	CHECK_EQ(caller_in(r)->executed, 2);
 	ask(r, 0, 6, "");
-	chan_rig_end(r);
 }
 
-TEST(chan_other_hosts_are_not_touched_by_a_reboot)
+CHAN_TEST(chan_other_hosts_are_not_touched_by_a_reboot, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT + 1, BOOT + 1);
@@ -636,15 +553,12 @@ TEST(chan_other_hosts_are_not_touched_by_a_reboot)
 	expect(r, CHAN_USER_MSG, 5, "x");
 	CHECK_EQ(caller_in(r)->executed, 1);
 	ask(r, 0, 6, "");
-	chan_rig_end(r);
 }
 
 /* ---- time ---- */
 
-TEST(chan_server_measures_how_long_an_ack_takes_that_it_asked_for_once)
+CHAN_TEST(chan_server_measures_how_long_an_ack_takes_that_it_asked_for_once, server_new(""))
 {
-	struct rig *r = server_new("");
-
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, "x");
 	rig_advance_ms(r, 200);
@@ -665,14 +579,12 @@ TEST(chan_server_measures_how_long_an_ack_takes_that_it_asked_for_once)
 	rig_advance_ms(r, 300);
 	rig_expect_nothing_sent(r);
 	ask(r, 0, 8, "");
-	chan_rig_end(r);
 }
 
 /* ---- tickets ---- */
 
-TEST(chan_says_that_a_reply_is_under_way_while_somebody_below_sends_it)
+CHAN_TEST(chan_says_that_a_reply_is_under_way_while_somebody_below_sends_it, server_new(""))
 {
-	struct rig *r = server_new("");
 	struct xk_key key;
 	struct chan_end *e;
 	struct chan *chan = (struct chan *)rig_protocol(r, "chan");
@@ -698,5 +610,4 @@ TEST(chan_says_that_a_reply_is_under_way_while_somebody_below_sends_it)
 	CHECK(e->ticket.keeper == NULL);
 	expect(r, CHAN_USER_MSG, 6, "y");
 	ask(r, 0, 7, "");
-	chan_rig_end(r);
 }

@@ -98,10 +98,8 @@ server_shared(const char *settings, unsigned near, unsigned other)
 
 /* ---- shares ---- */
 
-TEST(chan_addresses_of_one_machine_leave_channels_to_others)
+CHAN_TEST(chan_addresses_of_one_machine_leave_channels_to_others, server_new("chan.channels=256;chan.peer_channels=4"))
 {
-	struct rig *r = server_new("chan.channels=256;chan.peer_channels=4");
-
 	for (uint32_t i = 0; i < 64; i++) {
 		from(r, 0xa77ac4, NEAR + i);
 		CHECK_EQ(call_on(r, 0, 4), 4);
@@ -114,13 +112,11 @@ TEST(chan_addresses_of_one_machine_leave_channels_to_others)
 	CHECK_EQ(in_use(r), 256);
 	CHECK_EQ(rig_counter(r, "evicted"), 8);
 	CHECK_EQ(rig_counter(r, "too_many"), 0);
-	chan_rig_end(r);
 }
 
-TEST(chan_network_behind_a_router_leaves_channels_to_others_behind_it)
+CHAN_TEST(chan_network_behind_a_router_leaves_channels_to_others_behind_it,
+	  server_new("chan.channels=64;chan.peer_channels=4"))
 {
-	struct rig *r = server_new("chan.channels=64;chan.peer_channels=4");
-
 	for (uint32_t i = 0; i < 16; i++) {
 		from(r, 0x204e4, NEAR + i);
 		CHECK_EQ(call_on(r, 0, 4), 4);
@@ -128,13 +124,10 @@ TEST(chan_network_behind_a_router_leaves_channels_to_others_behind_it)
 	from(r, 0x204e4, OTHER);
 	CHECK_EQ(call_on(r, 0, 4), 4);
 	CHECK_EQ(channels_of(r, OTHER), 4);
-	chan_rig_end(r);
 }
 
-TEST(chan_host_leaves_channels_to_others_of_its_network)
+CHAN_TEST(chan_host_leaves_channels_to_others_of_its_network, server_new("chan.channels=8"))
 {
-	struct rig *r = server_new("chan.channels=8");
-
 	from(r, 0x204e4, NEAR);
 	CHECK_EQ(call_on(r, 0, 8), 8);
 	from(r, 0x204e4, NEAR + 1);
@@ -150,13 +143,10 @@ TEST(chan_host_leaves_channels_to_others_of_its_network)
 	CHECK_EQ(rig_counter(r, "too_many"), 1);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	chan_rig_end(r);
 }
 
-TEST(chan_shares_become_equal_whoever_comes_first)
+CHAN_TEST(chan_shares_become_equal_whoever_comes_first, server_new("chan.channels=60"))
 {
-	struct rig *r = server_new("chan.channels=60");
-
 	for (uint32_t i = 0; i < 4; i++) {
 		from(r, 0x57a7 + i, NEAR + i);
 		call_on(r, 0, 60);
@@ -166,14 +156,11 @@ TEST(chan_shares_become_equal_whoever_comes_first)
 		CHECK(channels_of(r, NEAR + i) <= 17);
 	}
 	CHECK_EQ(in_use(r), 60);
-	chan_rig_end(r);
 }
 
 /* Channels that it lost, to others or to itself, count as its own for a while. */
-TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once)
+CHAN_TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once, server_shared("chan.channels=8", 8, 4))
 {
-	struct rig *r = server_shared("chan.channels=8", 8, 4);
-
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 100, 50), 50);
 	CHECK_EQ(channels_of(r, NEAR), 4);
@@ -185,13 +172,11 @@ TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once)
 	CHECK_EQ(in_use(r), 0);
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 100, 8), 8);
-	chan_rig_end(r);
 }
 
 /* 8 stations, 4 networks behind each, 16 hosts in each network: two channels for each. */
-TEST(chan_hundreds_of_hosts_get_equal_shares)
+CHAN_TEST(chan_hundreds_of_hosts_get_equal_shares, server_new("chan.channels=1024"))
 {
-	struct rig *r = server_new("chan.channels=1024");
 	unsigned least = 1024, most = 0;
 
 	for (uint32_t i = 0; i < 512; i++) {
@@ -207,14 +192,12 @@ TEST(chan_hundreds_of_hosts_get_equal_shares)
 	CHECK_EQ(in_use(r), 1024);
 	CHECK(least >= 1);
 	CHECK(most <= 4);
-	chan_rig_end(r);
 }
 
 /* ---- which channel goes ---- */
 
-TEST(chan_idle_channel_goes_before_one_whose_reply_is_not_acknowledged)
+CHAN_TEST(chan_idle_channel_goes_before_one_whose_reply_is_not_acknowledged, server_new("chan.channels=3"))
 {
-	struct rig *r = server_new("chan.channels=3");
 	struct xk_session *first;
 
 	from(r, 1, NEAR);
@@ -228,13 +211,10 @@ TEST(chan_idle_channel_goes_before_one_whose_reply_is_not_acknowledged)
 	CHECK(xk_map_resolve(&chan_in(r)->protocol.table.sessions, chan_key(first, NUMBER, 1, true)) == NULL);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	chan_rig_end(r);
 }
 
-TEST(chan_replies_that_nobody_acknowledges_keep_nobody_out)
+CHAN_TEST(chan_replies_that_nobody_acknowledges_keep_nobody_out, server_new("chan.channels=4"))
 {
-	struct rig *r = server_new("chan.channels=4");
-
 	from(r, 1, NEAR);
 	caller_in(r)->reply_len = 100;
 	for (uint32_t i = 0; i < 4; i++) {
@@ -247,7 +227,6 @@ TEST(chan_replies_that_nobody_acknowledges_keep_nobody_out)
 	CHECK_EQ(chan_in(r)->all.saved.held, 2); /* the buffers have come back */
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	chan_rig_end(r);
 }
 
 TEST(chan_channel_whose_handler_runs_stays_and_the_newcomer_is_told)
@@ -275,10 +254,8 @@ TEST(chan_channel_whose_handler_runs_stays_and_the_newcomer_is_told)
 
 /* ---- remembered calls ---- */
 
-TEST(chan_call_of_a_channel_that_made_room_is_not_run_again)
+CHAN_TEST(chan_call_of_a_channel_that_made_room_is_not_run_again, server_new("chan.channels=2"))
 {
-	struct rig *r = server_new("chan.channels=2");
-
 	from(r, 1, NEAR);
 	for (uint32_t i = 0; i < 2; i++) {
 		say(r, i, REQUEST, 7);
@@ -298,13 +275,11 @@ TEST(chan_call_of_a_channel_that_made_room_is_not_run_again)
 	rig_advance_ms(r, 119000);
 	say(r, 0, REQUEST, 7);
 	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT);
-	chan_rig_end(r);
 }
 
-TEST(chan_next_call_of_a_channel_that_made_room_is_run)
+CHAN_TEST(chan_next_call_of_a_channel_that_made_room_is_run,
+	  server_shared("chan.channels=2;chan.peer_channels=2", 2, 1))
 {
-	struct rig *r = server_shared("chan.channels=2;chan.peer_channels=2", 2, 1);
-
 	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room */
 	from(r, 1, NEAR);
 	say(r, 0, REQUEST, 1);
@@ -317,13 +292,10 @@ TEST(chan_next_call_of_a_channel_that_made_room_is_run)
 	CHECK_EQ(caller_in(r)->executed, 4);
 	CHECK_EQ(chan_in(r)->all.memories, 0);
 	say(r, 0, 0, 3);
-	chan_rig_end(r);
 }
 
-TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back)
+CHAN_TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back, server_shared("chan.channels=4", 4, 2))
 {
-	struct rig *r = server_shared("chan.channels=4", 4, 2);
-
 	CHECK_EQ(chan_in(r)->all.memories, 2);
 	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room */
 	from(r, 1, NEAR);
@@ -334,13 +306,10 @@ TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back)
 	say(r, 1, REQUEST, 1);
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
 	CHECK_EQ(caller_in(r)->executed, 7);
-	chan_rig_end(r);
 }
 
-TEST(chan_what_is_remembered_goes_after_lifetime)
+RIG_TEST(chan_what_is_remembered_goes_after_lifetime, server_shared("chan.channels=4", 4, 2))
 {
-	struct rig *r = server_shared("chan.channels=4", 4, 2);
-
 	CHECK_EQ(chan_in(r)->all.memories, 2);
 	rig_advance_ms(r, 119000);
 	CHECK_EQ(chan_in(r)->all.memories, 2);
@@ -350,13 +319,10 @@ TEST(chan_what_is_remembered_goes_after_lifetime)
 	CHECK_EQ(xk_map_count(&chan_in(r)->holders), 0);
 	CHECK(LIST_EMPTY(&chan_in(r)->list));
 	CHECK(LIST_EMPTY(&chan_in(r)->all.below));
-	rig_free(r);
 }
 
-TEST(chan_what_is_remembered_is_void_with_the_clients_boot)
+CHAN_TEST(chan_what_is_remembered_is_void_with_the_clients_boot, server_shared("chan.channels=2", 2, 1))
 {
-	struct rig *r = server_shared("chan.channels=2", 2, 1);
-
 	CHECK_EQ(chan_in(r)->all.memories, 1);
 	tell(r, XK_BIDCTL_LOST, NEAR, 0); /* it may come back */
 	CHECK_EQ(chan_in(r)->all.memories, 1);
@@ -364,7 +330,6 @@ TEST(chan_what_is_remembered_is_void_with_the_clients_boot)
 	CHECK_EQ(chan_in(r)->all.memories, 0);
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 0, 1), 1); /* the new boot's own */
-	chan_rig_end(r);
 }
 
 TEST(chan_what_is_remembered_is_bounded_in_all_and_of_a_host)

@@ -22,31 +22,24 @@ inject_without_buffers(struct rig *r, const char *hex)
 /* ---- a header in two segments ---- */
 
 /* ... is not called short where the buffer is what was missing. */
-TEST(eth_drops_for_want_of_a_buffer)
+RIG_TEST(eth_drops_for_want_of_a_buffer, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	REQUIRE(rig_open(r, rig_to(UINT64_C(0x0200000000aa))) != NULL);
 	inject_without_buffers(r, "020000000001 02 | 00000000aa 3000 c3");
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	CHECK_EQ(rig_drops(r), 1);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(arp_drops_for_want_of_a_buffer)
+RIG_TEST(arp_drops_for_want_of_a_buffer, rig_new("arp"))
 {
-	struct rig *r = rig_new("arp");
-
 	inject_without_buffers(r, "0001 0800 06 04 0001 0200000000aa | 0a4d0002 000000000000 0a4d0001");
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	CHECK_EQ(rig_drops(r), 1);
-	rig_free(r);
 }
 
-TEST(stopwait_drops_for_want_of_a_buffer)
+RIG_TEST(stopwait_drops_for_want_of_a_buffer, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	struct xk_participants anybody = { .remote.depth = 0 };
 
 	xk_participant_push(&anybody.local, 7);
@@ -54,7 +47,6 @@ TEST(stopwait_drops_for_want_of_a_buffer)
 	inject_without_buffers(r, "2345 0007 001e 0000 0001 0000 | 0000 0000000000000001 0000000000000000");
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	CHECK_EQ(rig_drops(r), 1);
-	rig_free(r);
 }
 
 struct kept {
@@ -77,9 +69,8 @@ push_and_keep(void *argument)
 	xk_msg_free(m);
 }
 
-TEST(icmp_drops_for_want_of_a_buffer)
+RIG_TEST(icmp_drops_for_want_of_a_buffer, rig_new_prepared("wire:; ip: wire; icmp: ip; user: icmp", prepare))
 {
-	struct rig *r = rig_new_prepared("wire:; ip: wire; icmp: ip; user: icmp", prepare);
 	struct kept kept = { .r = r, .s = rig_open(r, rig_to(PEER)) };
 
 	REQUIRE(kept.s != NULL);
@@ -88,7 +79,6 @@ TEST(icmp_drops_for_want_of_a_buffer)
 	CHECK_EQ(rig_counter_of(r, "icmp", "no_buffer"), 1);
 	CHECK_EQ(rig_drops(r), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 static void
@@ -100,16 +90,13 @@ set_host(struct rig *r)
 }
 
 /* What it cannot read it must not call corrupt: nobody below has broken a promise. */
-TEST(traffic_drops_for_want_of_a_buffer)
+RIG_TEST(traffic_drops_for_want_of_a_buffer, rig_new_prepared("wire:; traffic: wire", set_host))
 {
-	struct rig *r = rig_new_prepared("wire:; traffic: wire", set_host);
-
 	inject_without_buffers(
 		r, "78747266 00000028 0000000000000001 0a4d0002 | 0a4d0001 00000000 00000000 0000000000000000");
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	CHECK_EQ(rig_counter(r, "corrupt"), 0);
 	CHECK_EQ(rig_drops(r), 1);
-	rig_free(r);
 }
 
 /* ---- somebody who is late ---- */
@@ -194,9 +181,8 @@ tell_each_fault(void *argument)
 	}
 }
 
-TEST(icmptest_counts_each_fault_that_hosts_tell)
+RIG_TEST(icmptest_counts_each_fault_that_hosts_tell, rig_new_graph("wire:; icmptest: wire"))
 {
-	struct rig *r = rig_new_graph("wire:; icmptest: wire");
 	const uint32_t longest = 1500;
 	unsigned ends = 0;
 	struct xk_icmptest_run run = { .host = 0x0a4d0002,
@@ -221,7 +207,6 @@ TEST(icmptest_counts_each_fault_that_hosts_tell)
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(ends, 1);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- somebody who is careless ---- */
@@ -253,9 +238,8 @@ call_pop(void *argument)
 }
 
 /* The graph checker refuses an RPC protocol on it; a program that calls nevertheless gets an error, and the name. */
-TEST(a_call_of_a_protocol_that_carries_none_is_dropped)
+RIG_TEST(a_call_of_a_protocol_that_carries_none_is_dropped, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct carelessness c = { .r = r, .s = rig_open(r, rig_to(UINT64_C(0x0200000000aa))) };
 
 	REQUIRE(c.s != NULL);
@@ -267,5 +251,4 @@ TEST(a_call_of_a_protocol_that_carries_none_is_dropped)
 	CHECK_EQ(rig_counter(r, "unexpected"), 2);
 	CHECK_EQ(rig_drops(r), 2);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }

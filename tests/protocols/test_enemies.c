@@ -66,10 +66,8 @@ router_that_knows(void)
 
 /* ---- arp ---- */
 
-TEST(a_router_does_not_believe_for_long_what_was_not_asked)
+RIG_TEST(a_router_does_not_believe_for_long_what_was_not_asked, router_that_knows())
 {
-	struct rig *r = router_that_knows();
-
 	rig_inject(r, NEAR2_IS_AT(LIAR));
 	inject_passing(r, NEAR2);
 	CHECK(passed_to(r, 0x0200000000cc));
@@ -82,13 +80,10 @@ TEST(a_router_does_not_believe_for_long_what_was_not_asked)
 	rig_advance_ms(r, 20000); /* that was */
 	inject_passing(r, NEAR2);
 	CHECK(passed_to(r, 0x0200000000bb));
-	rig_free(r);
 }
 
-TEST(a_lie_is_not_believed_for_longer_when_it_is_told_again)
+RIG_TEST(a_lie_is_not_believed_for_longer_when_it_is_told_again, router_that_knows())
 {
-	struct rig *r = router_that_knows();
-
 	for (unsigned i = 0; i < 5; i++) {
 		rig_inject(r, NEAR2_IS_AT(LIAR));
 		rig_advance_ms(r, 301);
@@ -96,13 +91,10 @@ TEST(a_lie_is_not_believed_for_longer_when_it_is_told_again)
 	inject_passing(r, NEAR2);
 	rig_expect_sent(r, ASK_FOR_NEAR2);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(hosts_that_do_not_exist_push_out_none_that_is_known)
+RIG_TEST(hosts_that_do_not_exist_push_out_none_that_is_known, router_that_knows())
 {
-	struct rig *r = router_that_knows();
-
 	for (uint32_t i = 0; i < 100; i++)
 		inject_passing(r, NEAR2 + 1 + i);
 	CHECK(rig_counter_of(r, "arp2", "replaced") >= 92);
@@ -110,14 +102,12 @@ TEST(hosts_that_do_not_exist_push_out_none_that_is_known)
 	inject_passing(r, NEAR2);
 	CHECK(passed_to(r, 0x0200000000bb));
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- ip ---- */
 
-TEST(rfc3927_7_link_local_addresses_stay_on_their_link)
+RIG_TEST(rfc3927_7_link_local_addresses_stay_on_their_link, router_with("ip.gateway=10.78.0.2;"))
 {
-	struct rig *r = router_with("ip.gateway=10.78.0.2;");
 	struct datagram d = passing();
 
 	d.destination = FAR;
@@ -134,7 +124,6 @@ TEST(rfc3927_7_link_local_addresses_stay_on_their_link)
 	}
 	CHECK_EQ(counter(r, "not_forwarded"), 10);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* The identification of the first datagram to a host. */
@@ -183,9 +172,8 @@ to_peer(bool lazily)
  * A liar makes a session by saying that it is PEER. Who opens that one gets to where ARP says, even if somebody had opened
  * it lazily before, to answer there.
  */
-TEST(what_was_opened_lazily_follows_when_it_is_opened)
+RIG_TEST(what_was_opened_lazily_follows_when_it_is_opened, rig_new_graph(HOST))
 {
-	struct rig *r = rig_new_graph(HOST);
 	struct xk_session *lazy, *s;
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
@@ -200,7 +188,6 @@ TEST(what_was_opened_lazily_follows_when_it_is_opened)
 	rig_inject(r, MY_LINK LINK_A ANSWER LINK_A "0a4d0002" MY_LINK "0a4d0001");
 	CHECK_EQ(rig_push(r, s, "aa"), 0);
 	rig_expect_sent(r, LINK_A MY_LINK "0800 *");
-	rig_free(r);
 }
 
 /* ---- udp ---- */
@@ -236,10 +223,10 @@ sum_of_two(struct rig *r)
 }
 
 /* A port fills in the checksum of what one frame holds: not of what did before somebody said that the path takes less. */
-TEST(a_shorter_path_leaves_no_checksum_to_the_port)
+RIG_TEST(a_shorter_path_leaves_no_checksum_to_the_port,
+	 rig_new_prepared("wire:; ip: wire; ip.pmtu=yes; icmp: ip; udp: ip; user: udp", prepare))
 {
 	uint32_t offloads = XK_OFFLOAD_UDP_SUM;
-	struct rig *r = rig_new_prepared("wire:; ip: wire; ip.pmtu=yes; icmp: ip; udp: ip; user: udp", prepare);
 	struct xk_session *s;
 	uint8_t sent[MTU];
 
@@ -253,5 +240,4 @@ TEST(a_shorter_path_leaves_no_checksum_to_the_port)
 	CHECK_EQ(rig_push_pattern(r, s, 1200), 0);
 	CHECK_EQ(rig_sent(r), 2);
 	CHECK_EQ(sum_of_two(r), 0xffff);
-	rig_free(r);
 }

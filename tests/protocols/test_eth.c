@@ -14,9 +14,8 @@
 
 static const struct xk_participants nobody;
 
-TEST(eth_carries_messages_both_ways)
+RIG_TEST(eth_carries_messages_both_ways, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
 
 	REQUIRE(s != NULL);
@@ -28,35 +27,27 @@ TEST(eth_carries_messages_both_ways)
 	CHECK_EQ(rig_open_dones(r), 0);
 	rig_inject(r, FROM_PEER);
 	rig_expect_delivered(r, "");
-	rig_free(r);
 }
 
-TEST(eth_reads_a_header_that_straddles_segments)
+RIG_TEST(eth_reads_a_header_that_straddles_segments, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	REQUIRE(rig_open(r, rig_to(PEER_ADDRESS)) != NULL);
 	rig_inject(r, ME "02 | 00000000aa30 | 00c3");
 	rig_expect_delivered(r, "c3");
-	rig_free(r);
 }
 
-TEST(eth_drops_what_is_shorter_than_a_header)
+RIG_TEST(eth_drops_what_is_shorter_than_a_header, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject_prefixes(r, FROM_PEER);
 	CHECK_EQ(rig_counter(r, "short"), XK_ETH_HEADER_LEN);
 	CHECK_EQ(rig_drops(r), XK_ETH_HEADER_LEN);
 	CHECK_EQ(rig_open_dones(r), 0);
-	rig_free(r);
 }
 
 /* A driver may be between what it asks of the edge and the call: so what is asked for never changes. */
-TEST(eth_drops_what_is_short_whether_edges_are_counted_or_not)
+RIG_TEST(eth_drops_what_is_short_whether_edges_are_counted_or_not, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct xk_protocol *eth = rig_protocol(r, "eth");
 
 	for (unsigned i = 1; i <= 4; i++) {
@@ -66,38 +57,29 @@ TEST(eth_drops_what_is_short_whether_edges_are_counted_or_not)
 		CHECK_EQ(rig_counter(r, "short"), i * XK_ETH_HEADER_LEN);
 	}
 	CHECK_EQ(atomic_load(&eth->lowers[0]->counts[XK_UPWARD].messages), 2 * XK_ETH_HEADER_LEN);
-	rig_free(r);
 }
 
-TEST(eth_drops_frames_for_others)
+RIG_TEST(eth_drops_frames_for_others, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, "020000000002" PEER "3000 00");
 	rig_inject(r, "01005e000001" PEER "3000 00");
 	CHECK_EQ(rig_counter(r, "not_mine"), 2);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(eth_drops_lengths_in_place_of_types)
+RIG_TEST(eth_drops_lengths_in_place_of_types, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, ME PEER "0001 00");
 	rig_inject(r, ME PEER "05ff 00");
 	CHECK_EQ(rig_counter(r, "bad_type"), 2);
 	rig_inject(r, ME PEER "0600 00");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(eth_drops_impossible_sources)
+RIG_TEST(eth_drops_impossible_sources, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, EVERYBODY ME "3000 00");
 	rig_inject(r, ME EVERYBODY "3000 00");
@@ -105,25 +87,19 @@ TEST(eth_drops_impossible_sources)
 	rig_inject(r, ME "000000000000 3000 00");
 	CHECK_EQ(rig_counter(r, "bad_source"), 4);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(eth_drops_types_that_nobody_enabled)
+RIG_TEST(eth_drops_types_that_nobody_enabled, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	rig_inject(r, FROM_PEER "00");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, ME PEER "3001 00");
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
-	rig_free(r);
 }
 
-TEST(eth_opens_a_session_for_a_new_peer_of_an_enabled_type)
+RIG_TEST(eth_opens_a_session_for_a_new_peer_of_an_enabled_type, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, FROM_PEER "01");
 	rig_expect_delivered(r, "01");
@@ -135,13 +111,10 @@ TEST(eth_opens_a_session_for_a_new_peer_of_an_enabled_type)
 	rig_expect_delivered(r, "03");
 	CHECK(rig_delivered_on(r) == rig_announced(r));
 	CHECK_EQ(rig_open_dones(r), 1);
-	rig_free(r);
 }
 
-TEST(eth_drops_when_the_upper_refuses)
+RIG_TEST(eth_drops_when_the_upper_refuses, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_refuse(r, -ENOMEM);
 	rig_inject(r, FROM_PEER "01");
@@ -150,13 +123,10 @@ TEST(eth_drops_when_the_upper_refuses)
 	rig_refuse(r, 0);
 	rig_inject(r, FROM_PEER "02");
 	rig_expect_delivered(r, "02");
-	rig_free(r);
 }
 
-TEST(eth_keeps_as_many_passive_sessions_as_it_is_told)
+RIG_TEST(eth_keeps_as_many_passive_sessions_as_it_is_told, rig_new("eth sessions=2"))
 {
-	struct rig *r = rig_new("eth sessions=2");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, ME "020000000010 3000 00");
 	rig_inject(r, ME "020000000011 3000 00");
@@ -168,12 +138,10 @@ TEST(eth_keeps_as_many_passive_sessions_as_it_is_told)
 	rig_inject(r, ME "020000000010 3000 00"); /* the oldest made room */
 	CHECK_EQ(rig_open_dones(r), 4);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(eth_never_closes_a_passive_session_that_is_kept)
+RIG_TEST(eth_never_closes_a_passive_session_that_is_kept, rig_new("eth sessions=1"))
 {
-	struct rig *r = rig_new("eth sessions=1");
 	struct xk_session *kept;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -189,13 +157,10 @@ TEST(eth_never_closes_a_passive_session_that_is_kept)
 	rig_inject(r, FROM_PEER "78");
 	rig_expect_delivered(r, "78");
 	CHECK(rig_delivered_on(r) == kept);
-	rig_free(r);
 }
 
-TEST(eth_counts_enables)
+RIG_TEST(eth_counts_enables, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
@@ -206,15 +171,12 @@ TEST(eth_counts_enables)
 	rig_inject(r, FROM_PEER "00");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
-	rig_free(r);
 }
 
 #define TWO_USERS "wire:; eth: wire; user: eth#0x3000; user2: eth#0x3000"
 
-TEST(eth_refuses_a_second_upper_on_one_type)
+RIG_TEST(eth_refuses_a_second_upper_on_one_type, rig_new_graph(TWO_USERS))
 {
-	struct rig *r = rig_new_graph(TWO_USERS);
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	REQUIRE(rig_open(r, rig_to(PEER_ADDRESS)) != NULL);
 	rig_user(r, "user2");
@@ -222,12 +184,10 @@ TEST(eth_refuses_a_second_upper_on_one_type)
 	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
 	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == NULL);
 	CHECK_EQ(rig_error(r), -EADDRINUSE);
-	rig_free(r);
 }
 
-TEST(eth_gives_the_same_hlps_the_same_session)
+RIG_TEST(eth_gives_the_same_hlps_the_same_session, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
 
 	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == s);
@@ -237,34 +197,27 @@ TEST(eth_gives_the_same_hlps_the_same_session)
 	rig_close(r, s);
 	rig_inject(r, FROM_PEER "00");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(eth_opens_a_session_that_a_frame_has_caused)
+RIG_TEST(eth_opens_a_session_that_a_frame_has_caused, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, FROM_PEER "00");
 	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == rig_announced(r));
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(eth_sends_to_everybody)
+RIG_TEST(eth_sends_to_everybody, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct xk_session *s = rig_open(r, rig_to(XK_ETH_BROADCAST));
 
 	REQUIRE(s != NULL);
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_expect_sent(r, EVERYBODY ME "3000 01");
-	rig_free(r);
 }
 
-TEST(eth_refuses_participants_that_cannot_be)
+RIG_TEST(eth_refuses_participants_that_cannot_be, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct xk_participants elsewhere = { .remote = { 1, { PEER_ADDRESS } }, .local = { 1, { 0x5 } } };
 
 	CHECK(rig_open(r, nobody) == NULL);
@@ -275,22 +228,18 @@ TEST(eth_refuses_participants_that_cannot_be)
 	CHECK_EQ(rig_error(r), -EINVAL);
 	CHECK(rig_open(r, elsewhere) == NULL);
 	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
-	rig_free(r);
 }
 
-TEST(eth_refuses_to_talk_to_itself)
+RIG_TEST(eth_refuses_to_talk_to_itself, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
-
 	CHECK(rig_open(r, rig_to(0x020000000001)) == NULL);
 	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
 	CHECK_EQ(rig_counter(r, "to_self"), 1);
-	rig_free(r);
 }
 
-TEST(eth_takes_the_numbers_that_uppers_declare)
+RIG_TEST(eth_takes_the_numbers_that_uppers_declare,
+	 rig_new_graph("wire:; eth: wire; user/ip: eth; user2/nameless: eth"))
 {
-	struct rig *r = rig_new_graph("wire:; eth: wire; user/ip: eth; user2/nameless: eth");
 	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
 
 	REQUIRE(s != NULL);
@@ -300,21 +249,16 @@ TEST(eth_takes_the_numbers_that_uppers_declare)
 	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == NULL);
 	CHECK_EQ(rig_error(r), -ENOENT);
 	CHECK_EQ(rig_open_enable(r, nobody), -ENOENT);
-	rig_free(r);
 }
 
-TEST(eth_refuses_a_number_that_is_a_length)
+RIG_TEST(eth_refuses_a_number_that_is_a_length, rig_new_graph("wire:; eth: wire; user: eth#1500"))
 {
-	struct rig *r = rig_new_graph("wire:; eth: wire; user: eth#1500");
-
 	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
-	rig_free(r);
 }
 
-TEST(eth_answers_who_takes_part)
+RIG_TEST(eth_answers_who_takes_part, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
 	struct xk_participants participants;
 	uint64_t address = 0;
@@ -331,18 +275,15 @@ TEST(eth_answers_who_takes_part)
 	CHECK_EQ(xk_get_participants(s, &participants), 0);
 	CHECK_EQ(xk_participant_pop(&participants.remote), PEER_ADDRESS);
 	CHECK_EQ(xk_participant_pop(&participants.local), 0x020000000001);
-	rig_free(r);
 }
 
-TEST(eth_passes_on_what_the_port_says_of_a_push)
+RIG_TEST(eth_passes_on_what_the_port_says_of_a_push, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
 
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(rig_push(r, s, "00"), -ENOBUFS);
 	rig_fail_sending(r, 0);
-	rig_free(r);
 }
 
 struct shared_push {
@@ -359,9 +300,8 @@ push_shared(void *argument)
 	push->status = xk_push(push->s, push->m);
 }
 
-TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header)
+RIG_TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct shared_push push = { rig_open(r, rig_to(PEER_ADDRESS)), NULL, 0 };
 	struct xk_msg *m = xk_msg_from(rig_platform(r), "x", 1);
 
@@ -374,12 +314,10 @@ TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header)
 	push.m = m;
 	CHECK(rig_do(r, push_shared, &push));
 	rig_expect_sent(r, PEER ME "3000 78");
-	rig_free(r);
 }
 
-TEST(eth_stands_on_a_real_port)
+RIG_TEST(eth_stands_on_a_real_port, rig_new_graph("port:; eth: port; user: eth"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; user: eth");
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -391,5 +329,4 @@ TEST(eth_stands_on_a_real_port)
 	rig_expect_sent(r, EVERYBODY ME "3000 00 01 02 *");
 	CHECK_EQ(rig_push_pattern(r, s, 1501), -EMSGSIZE);
 	CHECK_EQ(rig_counter_of(r, "port", "too_long"), 1);
-	rig_free(r);
 }

@@ -6,9 +6,8 @@
 
 /* ---- opening ---- */
 
-TEST(gm_open_sends_nothing)
+RIG_TEST(gm_open_sends_nothing, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_session *s = open_it(r);
 	struct xk_participants participants = { .remote.depth = 0 };
 	uint32_t longest = 0;
@@ -23,12 +22,10 @@ TEST(gm_open_sends_nothing)
 	CHECK_EQ(longest, FRAGMENT);
 	CHECK_EQ(tokens(s), 16);
 	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT)) == s); /* one session of these ports */
-	rig_free(r);
 }
 
-TEST(gm_refuses_what_is_no_port)
+RIG_TEST(gm_refuses_what_is_no_port, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_participants both = at_port(PORT);
 
 	CHECK(rig_open(r, rig_to2(PARTNER, 0, PORT)) == NULL);
@@ -38,12 +35,10 @@ TEST(gm_refuses_what_is_no_port)
 	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
 	xk_participant_push(&both.remote, PARTNER);
 	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
-	rig_free(r);
 }
 
-TEST(gm_chooses_local_ports)
+RIG_TEST(gm_chooses_local_ports, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_participants to = { .remote = { 2, { PARTNER, FAR } } }, participants;
 	uint64_t ports[2];
 
@@ -56,7 +51,6 @@ TEST(gm_chooses_local_ports)
 		CHECK(ports[i] >= 49152);
 	}
 	CHECK(ports[0] != ports[1]);
-	rig_free(r);
 }
 
 TEST(gm_refuses_settings_that_are_none)
@@ -70,9 +64,8 @@ TEST(gm_refuses_settings_that_are_none)
 
 /* ---- sending ---- */
 
-TEST(gm_sends_and_is_told_of_the_delivery)
+GM_TEST(gm_sends_and_is_told_of_the_delivery, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_session *s = open_it(r);
 	struct sending a, b;
 	struct packet p, q;
@@ -99,12 +92,10 @@ TEST(gm_sends_and_is_told_of_the_delivery)
 	CHECK_EQ(b.times, 1);
 	CHECK_EQ(tokens(s), 16);
 	CHECK_EQ(rig_drops(r), 0);
-	gm_rig_end(r);
 }
 
-TEST(gm_acknowledgements_are_of_all_before)
+GM_TEST(gm_acknowledgements_are_of_all_before, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_session *s = open_it(r);
 	struct sending sending[3];
 	struct packet p;
@@ -117,12 +108,10 @@ TEST(gm_acknowledgements_are_of_all_before)
 	CHECK_EQ(sending[0].times, 1);
 	CHECK_EQ(sending[1].times, 1);
 	CHECK_EQ(sending[2].times, 0);
-	gm_rig_end(r);
 }
 
-TEST(gm_has_no_more_messages_under_way_than_tokens)
+GM_TEST(gm_has_no_more_messages_under_way_than_tokens, gm_rig("gm.tokens=2"))
 {
-	struct rig *r = gm_rig("gm.tokens=2");
 	struct xk_session *s = open_it(r);
 	struct sending sending[3];
 	struct packet p;
@@ -138,12 +127,10 @@ TEST(gm_has_no_more_messages_under_way_than_tokens)
 	answer(r, &p, GM_ACK, 0);
 	send_it(r, &sending[2], s, 5);
 	CHECK_EQ(sending[2].pushed, 0);
-	gm_rig_end(r);
 }
 
-TEST(gm_sends_long_messages_in_fragments_as_far_as_the_window_goes)
+GM_TEST(gm_sends_long_messages_in_fragments_as_far_as_the_window_goes, gm_rig("gm.window=2"))
 {
-	struct rig *r = gm_rig("gm.window=2");
 	struct xk_session *s = open_it(r);
 	struct sending a;
 	struct packet p[3];
@@ -164,13 +151,11 @@ TEST(gm_sends_long_messages_in_fragments_as_far_as_the_window_goes)
 	CHECK_EQ(a.times, 0);
 	answer(r, &p[2], GM_ACK, 0);
 	CHECK_EQ(a.times, 1);
-	gm_rig_end(r);
 }
 
-TEST(gm_fragments_have_at_most_4_kb)
+RIG_TEST(gm_fragments_have_at_most_4_kb, gm_rig(""))
 {
 	uint32_t below = 9000;
-	struct rig *r = gm_rig("");
 	struct xk_session *s;
 	uint32_t opt = 0;
 
@@ -182,12 +167,10 @@ TEST(gm_fragments_have_at_most_4_kb)
 	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
 	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT + 1)) == NULL);
 	CHECK_EQ(rig_error(r), -EMSGSIZE);
-	rig_free(r);
 }
 
-TEST(gm_sends_all_again_when_nothing_is_acknowledged)
+RIG_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.timeout=50ms; gm.timeout_max=80ms"))
 {
-	struct rig *r = gm_rig("gm.timeout=50ms; gm.timeout_max=80ms");
 	struct xk_session *s = open_it(r);
 	struct sending a, b;
 	struct packet p, q, again;
@@ -221,15 +204,13 @@ TEST(gm_sends_all_again_when_nothing_is_acknowledged)
 	for (unsigned i = 0; i < 30; i++)
 		rig_advance_ms(r, 100);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* The acknowledgement of what was sent before the time-out is as good. */
 /* One packet in each half of the tokens does not, nor one that is sent again, nor one whose sender wants to be told. */
-TEST(gm_lets_acknowledgements_wait_if_it_is_told_to)
+GM_TEST(gm_lets_acknowledgements_wait_if_it_is_told_to, gm_rig("gm.tokens=8; gm.ack_delay=1ms"))
 {
 	static const bool patient[] = { false, true, true, true, false, true, false };
-	struct rig *r = gm_rig("gm.tokens=8; gm.ack_delay=1ms");
 	struct xk_session *s = open_it(r);
 	struct sending told;
 	struct packet p;
@@ -248,12 +229,10 @@ TEST(gm_lets_acknowledgements_wait_if_it_is_told_to)
 	CHECK_EQ(p.h.previous, 0); /* the second again */
 	CHECK(!p.h.patient);
 	rig_expect_nothing_sent(r);
-	gm_rig_end(r);
 }
 
-TEST(gm_late_acknowledgement_counts)
+RIG_TEST(gm_late_acknowledgement_counts, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_session *s = open_it(r);
 	struct sending a, b;
 	struct packet q;
@@ -269,12 +248,10 @@ TEST(gm_late_acknowledgement_counts)
 	CHECK_EQ(b.times, 1);
 	rig_advance_ms(r, 1000);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(gm_learns_how_long_a_round_trip_takes)
+GM_TEST(gm_learns_how_long_a_round_trip_takes, gm_rig("gm.timeout=50ms"))
 {
-	struct rig *r = gm_rig("gm.timeout=50ms");
 	struct xk_session *s = open_it(r);
 	struct sending a;
 	struct packet p;
@@ -291,7 +268,6 @@ TEST(gm_learns_how_long_a_round_trip_takes)
 	rig_advance_ms(r, 30);
 	CHECK_EQ(rig_sent(r), 1);
 	CHECK_EQ(rig_counter(r, "retransmitted"), 1);
-	gm_rig_end(r);
 }
 
 /*
@@ -329,9 +305,8 @@ TEST(gm_sends_few_times_again_to_a_stranger_that_does_not_answer)
 }
 
 /* Each acknowledgement permits more retransmissions, so a session on a bad path survives. */
-TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time)
+GM_TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time, gm_server(""))
 {
-	struct rig *r = gm_server("");
 	struct xk_session *s;
 	struct sending a;
 	struct packet p = { .host = 0 };
@@ -355,7 +330,6 @@ TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time)
 		CHECK_EQ(a.times, 1);
 		CHECK_EQ(a.status, 0);
 	}
-	gm_rig_end(r);
 }
 
 /* Unacknowledged messages hold their buffers: a host has one share for all its sessions. */
@@ -388,9 +362,8 @@ TEST(gm_keeps_no_more_for_a_host_than_its_share)
 	gm_rig_end(r);
 }
 
-TEST(gm_gives_up_when_there_is_no_progress)
+RIG_TEST(gm_gives_up_when_there_is_no_progress, gm_rig("gm.patience=1s"))
 {
-	struct rig *r = gm_rig("gm.patience=1s");
 	struct xk_session *s = open_it(r);
 	struct sending a, b;
 
@@ -409,12 +382,10 @@ TEST(gm_gives_up_when_there_is_no_progress)
 	CHECK_EQ(rig_counter(r, "closed"), 1);
 	rig_expect_nothing_sent(r);
 	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT)) != s); /* another begins */
-	rig_free(r);
 }
 
-TEST(gm_goes_on_when_there_are_buffers_again)
+GM_TEST(gm_goes_on_when_there_are_buffers_again, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_session *s = open_it(r);
 	struct xk_msg *others[8];
 	struct sending a;
@@ -430,12 +401,10 @@ TEST(gm_goes_on_when_there_are_buffers_again)
 	rig_limit_buffers(r, UINT_MAX);
 	rig_advance_ms(r, 20);
 	expect(r, GM_DATA);
-	gm_rig_end(r);
 }
 
-TEST(gm_sends_on_after_the_hlp_has_closed)
+RIG_TEST(gm_sends_on_after_the_hlp_has_closed, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_session *s = open_it(r);
 	struct sending a;
 	struct packet p;
@@ -450,12 +419,10 @@ TEST(gm_sends_on_after_the_hlp_has_closed)
 	rig_advance_ms(r, 1000);
 	answer(r, &p, GM_ACK, 0); /* nobody's any more */
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(gm_refuses_what_is_too_big)
+GM_TEST(gm_refuses_what_is_too_big, gm_rig("gm.longest=2000"))
 {
-	struct rig *r = gm_rig("gm.longest=2000");
 	struct xk_session *s = open_it(r);
 	struct sending a;
 
@@ -464,14 +431,12 @@ TEST(gm_refuses_what_is_too_big)
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
 	send_it(r, &a, s, 2000);
 	CHECK_EQ(a.pushed, 0);
-	gm_rig_end(r);
 }
 
 /* ---- answers that are false ---- */
 
-TEST(gm_takes_no_acknowledgement_of_what_was_not_sent)
+GM_TEST(gm_takes_no_acknowledgement_of_what_was_not_sent, gm_rig("gm.window=1"))
 {
-	struct rig *r = gm_rig("gm.window=1");
 	struct xk_session *s = open_it(r);
 	struct sending a, b;
 	struct packet p, forged;
@@ -493,12 +458,10 @@ TEST(gm_takes_no_acknowledgement_of_what_was_not_sent)
 	CHECK_EQ(a.times + b.times, 0);
 	answer(r, &p, GM_ACK, 0);
 	CHECK_EQ(a.times, 1);
-	gm_rig_end(r);
 }
 
-TEST(gm_takes_no_acknowledgement_of_another_host)
+GM_TEST(gm_takes_no_acknowledgement_of_another_host, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_session *s = open_it(r);
 	struct sending a;
 	struct packet p, forged;
@@ -513,7 +476,6 @@ TEST(gm_takes_no_acknowledgement_of_another_host)
 	inject(r, forged);
 	CHECK_EQ(a.times, 0);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	gm_rig_end(r);
 }
 
 TEST(gm_ends_a_session_that_the_peer_resets)
@@ -545,9 +507,8 @@ TEST(gm_ends_a_session_that_the_peer_resets)
 
 /* ---- reboots ---- */
 
-TEST(gm_sends_nothing_to_another_boot)
+GM_TEST(gm_sends_nothing_to_another_boot, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_session *s = open_it(r), *next;
 	struct sending a;
 	struct packet p;
@@ -569,7 +530,6 @@ TEST(gm_sends_nothing_to_another_boot)
 	send_it(r, &a, next, 5);
 	p = sent(r);
 	CHECK(p.boot == BOOT_B);
-	gm_rig_end(r);
 }
 
 /* ---- small messages ---- */
@@ -605,9 +565,8 @@ TEST(gm_copies_small_messages_if_it_is_told_to)
 	CHECK(segments_of("copy", 257) > 2);
 }
 
-TEST(gm_sends_small_messages_unreliably_if_it_is_told_to)
+GM_TEST(gm_sends_small_messages_unreliably_if_it_is_told_to, gm_rig("gm.small=unreliable; gm.tokens=1"))
 {
-	struct rig *r = gm_rig("gm.small=unreliable; gm.tokens=1");
 	struct xk_session *s = open_it(r);
 	struct sending a;
 	struct packet p;
@@ -635,14 +594,12 @@ TEST(gm_sends_small_messages_unreliably_if_it_is_told_to)
 	CHECK_EQ(a.pushed, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_limit_buffers(r, UINT_MAX);
-	gm_rig_end(r);
 }
 
 /* ---- without reliability, without flow control ---- */
 
-TEST(gm_sends_once_what_need_not_be_reliable)
+GM_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no; gm.flow=no"))
 {
-	struct rig *r = gm_rig("gm.reliable=no; gm.flow=no");
 	struct xk_session *s = open_it(r);
 	struct sending a;
 	struct packet p;
@@ -672,12 +629,10 @@ TEST(gm_sends_once_what_need_not_be_reliable)
 	answer(r, &p, GM_ACK, 0);
 	CHECK_EQ(a.status, 0);
 	CHECK_EQ(rig_drops(r), 0);
-	gm_rig_end(r);
 }
 
-TEST(gm_drops_a_datagram_for_which_there_is_no_buffer)
+GM_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.reliable=no"))
 {
-	struct rig *r = gm_rig("gm.reliable=no");
 	struct xk_session *s = open_it(r);
 	struct sending a;
 	unsigned dropped = 0;
@@ -693,15 +648,13 @@ TEST(gm_drops_a_datagram_for_which_there_is_no_buffer)
 	}
 	CHECK(dropped > 0 && a.pushed == 0);
 	CHECK_EQ(rig_drops(r), dropped);
-	gm_rig_end(r);
 }
 
-TEST(gm_takes_tokens_back_with_credits)
+GM_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.tokens=4; gm.timeout=50ms"))
 {
-	struct rig *r = gm_rig("gm.reliable=no; gm.tokens=4; gm.timeout=50ms");
 	struct xk_session *s = open_it(r);
 	struct sending a;
-	struct packet p, second, forged;
+	struct packet p, second = { .host = 0 }, forged;
 
 	for (unsigned i = 1; i <= 4; i++) {
 		send_it(r, &a, s, 5);
@@ -732,12 +685,10 @@ TEST(gm_takes_tokens_back_with_credits)
 	answer(r, &p, GM_CREDIT, 0);
 	CHECK_EQ(tokens(s), 4);
 	rig_expect_nothing_sent(r);
-	gm_rig_end(r);
 }
 
-TEST(gm_goes_on_when_credits_are_lost)
+GM_TEST(gm_goes_on_when_credits_are_lost, gm_rig("gm.reliable=no; gm.tokens=2; gm.timeout=50ms"))
 {
-	struct rig *r = gm_rig("gm.reliable=no; gm.tokens=2; gm.timeout=50ms");
 	struct xk_session *s = open_it(r);
 	struct sending a;
 
@@ -762,12 +713,10 @@ TEST(gm_goes_on_when_credits_are_lost)
 	CHECK_EQ(a.pushed, 0);
 	CHECK_EQ(rig_counter(r, "restored"), 2);
 	rig_forget(r);
-	gm_rig_end(r);
 }
 
-TEST(gm_waits_for_nobody_without_flow_control)
+GM_TEST(gm_waits_for_nobody_without_flow_control, gm_rig("gm.flow=no; gm.tokens=1; gm.window=1; gm.longest=2k"))
 {
-	struct rig *r = gm_rig("gm.flow=no; gm.tokens=1; gm.window=1; gm.longest=2k");
 	struct xk_session *s = open_it(r);
 	struct sending sending[GM_TOKENS_MAX + 1];
 	struct packet p = { .host = 0 };
@@ -782,7 +731,6 @@ TEST(gm_waits_for_nobody_without_flow_control)
 	answer(r, &p, GM_ACK, 0);
 	CHECK_EQ(sending[GM_TOKENS_MAX - 1].times, 1);
 	CHECK_EQ(tokens(s), GM_TOKENS_MAX);
-	gm_rig_end(r);
 }
 
 /* ---- deposits ---- */
@@ -812,9 +760,8 @@ TEST(gm_deposits_name_their_places)
 	gm_rig_end(r);
 }
 
-TEST(gm_registers_regions)
+RIG_TEST(gm_registers_regions, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_protocol *gm = rig_protocol(r, "gm");
 	static uint8_t memory[16];
 	struct xk_region region = { .base = memory, .len = sizeof(memory), .port = PORT }, none = { .id = 0 };
@@ -831,5 +778,4 @@ TEST(gm_registers_regions)
 	CHECK_EQ(xk_region_unregister(gm, &region), -ENOENT);
 	CHECK_EQ(xk_region_register(gm, &region), 0);
 	CHECK_EQ(xk_control_protocol(gm, XK_REGION_REGISTER, &region, 1), -EMSGSIZE);
-	rig_free(r);
 }

@@ -5,10 +5,8 @@
 
 /* ---- in order, once ---- */
 
-TEST(gm_delivers_and_acknowledges)
+RIG_TEST(gm_delivers_and_acknowledges, gm_server(""))
 {
-	struct rig *r = gm_server("");
-
 	hear(r, 105, 0, "one");
 	expect_delivered(r, "one");
 	expect_ack(r, 105);
@@ -18,13 +16,10 @@ TEST(gm_delivers_and_acknowledges)
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK_EQ(rig_counter(r, "accepted"), 1);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(gm_delivers_no_duplicate_and_nothing_out_of_order)
+RIG_TEST(gm_delivers_no_duplicate_and_nothing_out_of_order, gm_server(""))
 {
-	struct rig *r = gm_server("");
-
 	hear(r, 105, 0, "one");
 	expect_ack(r, 105);
 	hear(r, 105, 0, "one");
@@ -43,7 +38,6 @@ TEST(gm_delivers_no_duplicate_and_nothing_out_of_order)
 	expect_delivered(r, "two");
 	expect_delivered(r, "three");
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
 /* A packet arrives whose acknowledgement may wait. */
@@ -57,10 +51,8 @@ hear_patient(struct rig *r, uint64_t number, uint64_t previous, const char *text
 	expect_delivered(r, text);
 }
 
-TEST(gm_acknowledges_patient_packets_together)
+GM_TEST(gm_acknowledges_patient_packets_together, gm_server("gm.ack_delay=5ms"))
 {
-	struct rig *r = gm_server("gm.ack_delay=5ms");
-
 	hear_patient(r, 105, 0, "one");
 	rig_advance_ms(r, 3);
 	hear_patient(r, 106, 105, "two");
@@ -77,35 +69,26 @@ TEST(gm_acknowledges_patient_packets_together)
 	hear_patient(r, 109, 108, "five");
 	hear(r, 109, 108, "five"); /* ... because it has waited for long */
 	expect_ack(r, 109);
-	gm_rig_end(r);
 }
 
-TEST(gm_acknowledges_patient_packets_at_once_without_a_delay)
+RIG_TEST(gm_acknowledges_patient_packets_at_once_without_a_delay, gm_server(""))
 {
-	struct rig *r = gm_server("");
-
 	hear_patient(r, 105, 0, "one");
 	expect_ack(r, 105);
-	rig_free(r);
 }
 
 /* ... and the acknowledgement that waits with it. */
-TEST(gm_session_ends_while_acknowledgements_wait)
+GM_TEST(gm_session_ends_while_acknowledgements_wait, gm_server("gm.ack_delay=5ms"))
 {
-	struct rig *r = gm_server("gm.ack_delay=5ms");
-
 	hear_patient(r, 105, 0, "one");
 	meet(r, PARTNER, BOOT_B);
 	rig_advance_ms(r, 10);
 	rig_expect_nothing_sent(r);
-	gm_rig_end(r);
 }
 
 /* What comes before the first is known to be missing as long as the sender says so. */
-TEST(gm_begins_a_session_with_nothing_missing)
+RIG_TEST(gm_begins_a_session_with_nothing_missing, gm_server(""))
 {
-	struct rig *r = gm_server("");
-
 	hear(r, 107, 105, "two");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
 	CHECK_EQ(rig_open_dones(r), 0);
@@ -114,24 +97,19 @@ TEST(gm_begins_a_session_with_nothing_missing)
 	expect_delivered(r, "one");
 	expect_delivered(r, "two");
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(gm_answers_on_the_session_of_a_stranger)
+GM_TEST(gm_answers_on_the_session_of_a_stranger, gm_server(""))
 {
-	struct rig *r = gm_server("");
-
 	hear(r, 105, 0, "one");
 	expect_ack(r, 105);
 	rig_forget(r);
 	CHECK_EQ(rig_push(r, rig_announced(r), "aabb"), 0);
 	CHECK_EQ(expect(r, GM_DATA).h.length, 2);
-	gm_rig_end(r);
 }
 
-TEST(gm_hears_only_enabled_ports)
+RIG_TEST(gm_hears_only_enabled_ports, gm_server(""))
 {
-	struct rig *r = gm_server("");
 	struct packet p = packet(GM_DATA, 105, 0, "one");
 
 	p.h.ports++;
@@ -141,26 +119,21 @@ TEST(gm_hears_only_enabled_ports)
 	hear(r, 105, 0, "one");
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(gm_resets_a_session_that_the_hlp_refuses)
+RIG_TEST(gm_resets_a_session_that_the_hlp_refuses, gm_server(""))
 {
-	struct rig *r = gm_server("");
-
 	rig_refuse(r, -EPERM);
 	hear(r, 105, 0, "one");
 	expect_reset(r, 105, GM_R_REFUSED);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	CHECK_EQ(rig_counter(r, "resets"), 1);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
 /* As if the user's demux had not returned. */
-TEST(gm_keeps_what_comes_while_a_message_is_being_delivered)
+RIG_TEST(gm_keeps_what_comes_while_a_message_is_being_delivered, gm_server("gm.buffers=3"))
 {
-	struct rig *r = gm_server("gm.buffers=3");
 	struct gm_session *s;
 
 	hear(r, 105, 0, "one");
@@ -180,14 +153,12 @@ TEST(gm_keeps_what_comes_while_a_message_is_being_delivered)
 	rig_expect_delivered(r, "000102030405");
 	expect_ack(r, 106);
 	expect_ack(r, 108);
-	rig_free(r);
 }
 
 /* ---- buffers ---- */
 
-TEST(gm_delivers_what_a_buffer_is_posted_for)
+RIG_TEST(gm_delivers_what_a_buffer_is_posted_for, gm_server("gm.buffers=0"))
 {
-	struct rig *r = gm_server("gm.buffers=0");
 	struct xk_session *s;
 
 	hear(r, 105, 0, "one");
@@ -206,13 +177,11 @@ TEST(gm_delivers_what_a_buffer_is_posted_for)
 	CHECK_EQ(rig_counter(r, "unposted"), 3);
 	hear(r, 107, 106, "three");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
-	rig_free(r);
 }
 
 /* The others of the same host go on. */
-TEST(gm_receiver_that_posts_nothing_stops_its_own_session_alone)
+RIG_TEST(gm_receiver_that_posts_nothing_stops_its_own_session_alone, gm_server("gm.buffers=0"))
 {
-	struct rig *r = gm_server("gm.buffers=0");
 	struct packet p;
 
 	hear(r, 105, 0, "one");
@@ -230,15 +199,12 @@ TEST(gm_receiver_that_posts_nothing_stops_its_own_session_alone)
 	CHECK_EQ(rig_counter(r, "unposted"), 1002);
 	rig_forget(r);
 	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
-	rig_free(r);
 }
 
 /* ---- long messages ---- */
 
-TEST(gm_joins_fragments)
+RIG_TEST(gm_joins_fragments, gm_server(""))
 {
-	struct rig *r = gm_server("");
-
 	hear_part(r, 105, 0, 8, 0, 3);
 	expect_ack(r, 105);
 	hear_part(r, 106, 105, 8, 3, 3);
@@ -248,7 +214,6 @@ TEST(gm_joins_fragments)
 	rig_expect_delivered(r, "0001020304050607");
 	expect_ack(r, 107);
 	CHECK_EQ(((struct gm *)rig_protocol(r, "gm"))->shares.all.held, 0);
-	rig_free(r);
 }
 
 TEST(gm_resets_fragments_that_do_not_follow)
@@ -279,20 +244,15 @@ TEST(gm_resets_fragments_that_do_not_follow)
 	}
 }
 
-TEST(gm_begins_no_session_in_the_middle_of_a_message)
+RIG_TEST(gm_begins_no_session_in_the_middle_of_a_message, gm_server(""))
 {
-	struct rig *r = gm_server("");
-
 	hear_part(r, 106, 0, 8, 3, 5);
 	expect_reset(r, 106, GM_R_STALE);
 	CHECK_EQ(rig_counter(r, "stale"), 1);
-	rig_free(r);
 }
 
-TEST(gm_abandons_a_message_whose_rest_never_comes)
+RIG_TEST(gm_abandons_a_message_whose_rest_never_comes, gm_server("gm.patience=2s; gm.buffers=1"))
 {
-	struct rig *r = gm_server("gm.patience=2s; gm.buffers=1");
-
 	hear_part(r, 105, 0, 8, 0, 3);
 	rig_advance_ms(r, 1000);
 	hear_part(r, 106, 105, 8, 3, 3);
@@ -307,7 +267,6 @@ TEST(gm_abandons_a_message_whose_rest_never_comes)
 	hear(r, 108, 106, "new"); /* its buffer is there again */
 	expect_delivered(r, "new");
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* Six fragments of a message hold six buffers of 2 KiB, however short they are. */
@@ -346,16 +305,13 @@ TEST(gm_holds_no_more_than_it_may)
 }
 
 /* The first fragment says how many buffers its message will hold. */
-TEST(gm_refuses_a_message_in_too_many_pieces)
+GM_TEST(gm_refuses_a_message_in_too_many_pieces, gm_server("gm.held_peer=2m"))
 {
-	struct rig *r = gm_server("gm.held_peer=2m");
-
 	hear_part(r, 105, 0, 8000, 0, 1);
 	CHECK_EQ(rig_counter(r, "no_room"), 1);
 	hear_part(r, 105, 0, 1024, 0, 1);
 	expect_ack(r, 105);
 	CHECK_EQ(rig_counter(r, "no_room"), 1);
-	gm_rig_end(r);
 }
 
 /* A later fragment in more pieces than the first takes more buffers, or is refused; the message can still arrive. */
@@ -384,9 +340,8 @@ TEST(gm_counts_the_pieces_of_each_fragment)
 
 /* ---- sessions that come and go ---- */
 
-TEST(gm_ends_a_session_when_the_peer_begins_a_later_one)
+RIG_TEST(gm_ends_a_session_when_the_peer_begins_a_later_one, gm_server(""))
 {
-	struct rig *r = gm_server("");
 	struct packet p = packet(GM_DATA, 203, 0, "new");
 	struct xk_session *old;
 
@@ -407,13 +362,11 @@ TEST(gm_ends_a_session_when_the_peer_begins_a_later_one)
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* A session that is forgotten costs the sender nothing, and lets no old packet in. */
-TEST(gm_goes_on_with_a_session_that_it_has_forgotten)
+RIG_TEST(gm_goes_on_with_a_session_that_it_has_forgotten, gm_server("gm.peer_sessions=1"))
 {
-	struct rig *r = gm_server("gm.peer_sessions=1");
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
 	hear(r, 105, 0, "one");
@@ -436,12 +389,10 @@ TEST(gm_goes_on_with_a_session_that_it_has_forgotten)
 	hear(r, 112, 111, "four");
 	expect_delivered(r, "four");
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(gm_takes_no_more_sessions_of_a_host_than_it_may)
+GM_TEST(gm_takes_no_more_sessions_of_a_host_than_it_may, gm_server("gm.peer_sessions=1"))
 {
-	struct rig *r = gm_server("gm.peer_sessions=1");
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
 	hear_part(r, 105, 0, 8, 0, 3); /* busy */
@@ -453,12 +404,10 @@ TEST(gm_takes_no_more_sessions_of_a_host_than_it_may)
 	p.boot = BOOT_B;
 	inject(r, p);
 	expect_delivered(r, "other");
-	gm_rig_end(r);
 }
 
-TEST(gm_delivers_nothing_of_a_boot_that_is_over)
+RIG_TEST(gm_delivers_nothing_of_a_boot_that_is_over, gm_server(""))
 {
-	struct rig *r = gm_server("");
 	struct packet p = packet(GM_DATA, 3, 0, "new");
 	struct gm_session *s;
 
@@ -478,25 +427,21 @@ TEST(gm_delivers_nothing_of_a_boot_that_is_over)
 	expect_delivered(r, "new");
 	CHECK(rig_delivered_on(r) != &s->session);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* Packets whose boot is not known, because BID is not below or carries up the last of a boot. */
-TEST(gm_takes_no_packet_of_an_unknown_boot)
+RIG_TEST(gm_takes_no_packet_of_an_unknown_boot,
+	 rig_new_graph("wire:; wire2:; bidctl: wire2; bidctl.broadcast=no; gm: wire bidctl; user: gm"))
 {
-	struct rig *r = rig_new_graph("wire:; wire2:; bidctl: wire2; bidctl.broadcast=no; gm: wire bidctl; user: gm");
-
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_inject(r, "0009 0007 0001 0000 00000000 00000000 0000000000000064 0000000000000065 0000000000000000");
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	rig_expect_nothing_sent(r);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(gm_forgets_hosts_that_are_lost)
+RIG_TEST(gm_forgets_hosts_that_are_lost, gm_server("bidctl.lifetime=1s; gm.peer_sessions=1"))
 {
-	struct rig *r = gm_server("bidctl.lifetime=1s; gm.peer_sessions=1");
 	struct gm *gm = (struct gm *)rig_protocol(r, "gm");
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
@@ -510,7 +455,6 @@ TEST(gm_forgets_hosts_that_are_lost)
 		rig_advance_ms(r, 100);
 	CHECK_EQ(xk_map_count(&gm->peers), 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- datagrams ---- */
@@ -535,9 +479,8 @@ hear_datagram_part(struct rig *r, uint64_t number, uint32_t total, uint32_t offs
 	inject(r, p);
 }
 
-TEST(gm_delivers_datagrams_in_order_and_once)
+RIG_TEST(gm_delivers_datagrams_in_order_and_once, gm_server("gm.buffers=1"))
 {
-	struct rig *r = gm_server("gm.buffers=1");
 	struct packet p = packet(GM_DATAGRAM, 6, 0, "late");
 	struct gm_session *s;
 
@@ -567,13 +510,11 @@ TEST(gm_delivers_datagrams_in_order_and_once)
 	inject(r, p);
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* The numbers of a later session of the peer begin again. */
-TEST(gm_delivers_datagrams_of_a_later_session)
+GM_TEST(gm_delivers_datagrams_of_a_later_session, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct packet p = packet(GM_DATAGRAM, 1, 0, "again");
 
 	open_it(r);
@@ -582,12 +523,10 @@ TEST(gm_delivers_datagrams_of_a_later_session)
 	p.h.begin++;
 	inject(r, p);
 	expect_delivered(r, "again");
-	gm_rig_end(r);
 }
 
-TEST(gm_puts_datagrams_together)
+RIG_TEST(gm_puts_datagrams_together, gm_server("gm.patience=1s"))
 {
-	struct rig *r = gm_server("gm.patience=1s");
 	uint8_t bytes[2000];
 
 	hear_datagram_part(r, 1, 2000, 1000, 1000); /* nobody knows its beginning, nor the session */
@@ -609,12 +548,10 @@ TEST(gm_puts_datagrams_together)
 	CHECK_EQ(rig_counter(r, "abandoned"), 2);
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(gm_delivers_a_datagram_amid_a_long_message)
+RIG_TEST(gm_delivers_a_datagram_amid_a_long_message, gm_server(""))
 {
-	struct rig *r = gm_server("");
 	uint8_t bytes[2000];
 
 	hear_part(r, 105, 0, 2000, 0, 1000);
@@ -626,12 +563,10 @@ TEST(gm_delivers_a_datagram_amid_a_long_message)
 	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), 2000);
 	expect_ack(r, 106);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(gm_gives_credit_for_datagrams_that_ask)
+RIG_TEST(gm_gives_credit_for_datagrams_that_ask, gm_server(""))
 {
-	struct rig *r = gm_server("");
 	struct packet p;
 
 	inject(r, packet(GM_DATAGRAM, 1, 0, "one"));
@@ -643,7 +578,6 @@ TEST(gm_gives_credit_for_datagrams_that_ask)
 	expect_delivered(r, "one");
 	expect_delivered(r, "two");
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* ---- deposits ---- */
@@ -742,9 +676,8 @@ TEST(gm_deposits_into_registered_memory_only)
 
 /* ---- what is malformed ---- */
 
-TEST(gm_drops_what_is_cut_off)
+RIG_TEST(gm_drops_what_is_cut_off, gm_server(""))
 {
-	struct rig *r = gm_server("");
 	struct packet p = packet(GM_DATA, 105, 0, "one");
 	uint8_t bytes[BID_LEN + GM_HEADER_LEN + BYTES];
 	size_t len = packet_store(r, &p, bytes);
@@ -757,7 +690,6 @@ TEST(gm_drops_what_is_cut_off)
 	rig_inject_bytes(r, bytes, len + 20);
 	expect_delivered(r, "one");
 	rig_forget(r);
-	rig_free(r);
 }
 
 TEST(gm_drops_headers_that_nobody_sends)

@@ -5,9 +5,8 @@
 
 /* ---- echoes of others ---- */
 
-TEST(rfc792_an_echo_request_is_answered_with_its_own_bytes)
+RIG_TEST(rfc792_an_echo_request_is_answered_with_its_own_bytes, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t data[MTU], got[MTU];
 
 	fill_pattern(data, 0, sizeof(data));
@@ -18,12 +17,10 @@ TEST(rfc792_an_echo_request_is_answered_with_its_own_bytes)
 		CHECK(memcmp(got + DATA, data, len) == 0);
 	}
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(rfc1071_the_answer_s_checksum_is_right_whatever_the_bytes)
+RIG_TEST(rfc1071_the_answer_s_checksum_is_right_whatever_the_bytes, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t data[40], got[MTU];
 	uint64_t state = 5;
 
@@ -36,7 +33,6 @@ TEST(rfc1071_the_answer_s_checksum_is_right_whatever_the_bytes)
 		inject_message(r, 8, 0, (uint32_t)fill, data, len);
 		CHECK_EQ(take_message(r, got, sizeof(got), PEER, 0x0000), DATA + len);
 	}
-	rig_free(r);
 }
 
 /* Injects an echo request with LONGEST bytes of data in fragments, the last one first if it is backwards. */
@@ -77,10 +73,9 @@ take_fragments(struct rig *r, uint8_t *whole)
 	return at;
 }
 
-TEST(rfc1122_3_2_2_6_the_longest_echo_request_is_answered)
+RIG_TEST(rfc1122_3_2_2_6_the_longest_echo_request_is_answered, icmp_rig())
 {
 	static uint8_t whole[70000];
-	struct rig *r = icmp_rig();
 
 	for (int backwards = 0; backwards < 2; backwards++) {
 		inject_longest(r, backwards != 0);
@@ -91,12 +86,10 @@ TEST(rfc1122_3_2_2_6_the_longest_echo_request_is_answered)
 			REQUIRE(whole[8 + i] == i % PATTERN_PERIOD);
 	}
 	CHECK_EQ(counter(r, "requests"), 2);
-	rig_free(r);
 }
 
-TEST(rfc1122_3_2_2_6_an_echo_request_to_everybody_is_not_answered)
+RIG_TEST(rfc1122_3_2_2_6_an_echo_request_to_everybody_is_not_answered, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t payload[MTU];
 	struct datagram d = carrying(payload, 8, 0, 1, some, sizeof(some));
 
@@ -104,22 +97,17 @@ TEST(rfc1122_3_2_2_6_an_echo_request_to_everybody_is_not_answered)
 	inject(r, &d);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(counter(r, "echo_to_all"), 1);
-	rig_free(r);
 }
 
-TEST(echoes_can_be_turned_off)
+RIG_TEST(echoes_can_be_turned_off, rig_new_prepared("wire:; ip: wire; icmp: ip; icmp.echo=no; user: icmp", prepare))
 {
-	struct rig *r = rig_new_prepared("wire:; ip: wire; icmp: ip; icmp.echo=no; user: icmp", prepare);
-
 	inject_message(r, 8, 0, 1, some, sizeof(some));
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(counter(r, "echo_off"), 1);
-	rig_free(r);
 }
 
-TEST(every_flipped_bit_is_noticed)
+RIG_TEST(every_flipped_bit_is_noticed, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t payload[MTU], frame[MTU];
 	struct datagram d = carrying(payload, 8, 0, 1, some, sizeof(some));
 	size_t len = build(frame, &d);
@@ -131,13 +119,11 @@ TEST(every_flipped_bit_is_noticed)
 	}
 	CHECK_EQ(counter(r, "bad_checksum"), (len - HEADER) * 8);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(short_messages_are_dropped)
+RIG_TEST(short_messages_are_dropped, icmp_rig())
 {
 	static const uint8_t zeros[4] = { 0 };
-	struct rig *r = icmp_rig();
 	struct datagram d = usual();
 	uint8_t payload[MTU];
 
@@ -155,13 +141,10 @@ TEST(short_messages_are_dropped)
 	inject(r, &d);
 	CHECK_EQ(counter(r, "bad_checksum"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(types_that_are_not_known_are_named)
+RIG_TEST(types_that_are_not_known_are_named, icmp_rig())
 {
-	struct rig *r = icmp_rig();
-
 	for (unsigned type = 13; type <= 18; type++)
 		inject_message(r, type, 0, 0, some, sizeof(some));
 	CHECK_EQ(counter(r, "unsupported"), 6);
@@ -173,24 +156,19 @@ TEST(types_that_are_not_known_are_named)
 	inject_message(r, 12, 3, 0, some, sizeof(some));
 	CHECK_EQ(counter(r, "unknown"), 6);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(rfc6633_source_quench_and_redirects_are_ignored)
+RIG_TEST(rfc6633_source_quench_and_redirects_are_ignored, icmp_rig())
 {
-	struct rig *r = icmp_rig();
-
 	inject_message(r, 4, 0, 0, some, sizeof(some));
 	inject_message(r, 5, 1, GATEWAY, some, sizeof(some));
 	CHECK_EQ(counter(r, "ignored"), 2);
-	rig_free(r);
 }
 
 /* ---- our own ---- */
 
-TEST(rfc792_an_echo_request_is_sent_and_its_reply_delivered)
+RIG_TEST(rfc792_an_echo_request_is_sent_and_its_reply_delivered, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	struct xk_session *s = open_echo(r);
 	uint8_t got[MTU];
 
@@ -204,12 +182,10 @@ TEST(rfc792_an_echo_request_is_sent_and_its_reply_delivered)
 	CHECK_EQ(counter(r, "replies"), 1);
 	inject_message(r, 0, 0, (ID + 1) << 16 | 7, "\xaa\xbb\xcc", 3);
 	CHECK_EQ(counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(sessions_have_an_identifier_each)
+RIG_TEST(sessions_have_an_identifier_each, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	struct xk_participants p = { .remote.depth = 0 };
 	struct xk_session *s = open_echo(r);
 	uint32_t max = 0;
@@ -227,12 +203,10 @@ TEST(sessions_have_an_identifier_each)
 	CHECK_EQ(xk_get_participants(s, &p), 0);
 	CHECK_EQ(xk_participant_pop(&p.local), ID);
 	CHECK_EQ(xk_participant_pop(&p.remote), PEER);
-	rig_free(r);
 }
 
-TEST(what_cannot_be_an_echo_request_is_not_sent)
+RIG_TEST(what_cannot_be_an_echo_request_is_not_sent, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	struct xk_session *s = open_echo(r);
 
 	CHECK_EQ(rig_push(r, s, "07"), -EINVAL);
@@ -243,12 +217,10 @@ TEST(what_cannot_be_an_echo_request_is_not_sent)
 	rig_push(r, s, "0001");
 	rig_limit_buffers(r, UINT32_MAX);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(icmp_answers_for_lengths_without_its_header)
+RIG_TEST(icmp_answers_for_lengths_without_its_header, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	struct xk_session *s = open_echo(r);
 	uint32_t of_session, of_protocol;
 
@@ -259,14 +231,11 @@ TEST(icmp_answers_for_lengths_without_its_header)
 		CHECK_EQ(of_protocol, (op == XK_GET_MAX_PACKET ? 65515 : 1480) - 6);
 		CHECK_EQ(of_session, of_protocol);
 	}
-	rig_free(r);
 }
 
-TEST(only_one_icmp_stands_on_an_ip)
+RIG_TEST(only_one_icmp_stands_on_an_ip, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	struct xk_ip_errors another = { rig_protocol(r, "udp"), NULL };
 
 	CHECK_EQ(xk_ip_ops()->set_errors(rig_protocol(r, "ip"), &another), -EADDRINUSE);
-	rig_free(r);
 }

@@ -30,15 +30,13 @@ to_nobody(void)
 	return d;
 }
 
-TEST(rfc1122_3_2_2_1_an_unknown_protocol_is_told)
+RIG_TEST(rfc1122_3_2_2_1_an_unknown_protocol_is_told, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	struct datagram d = to_nobody();
 
 	expect_told(r, &d, 0x0302);
 	CHECK_EQ(counter(r, "sent_protocol"), 1);
 	CHECK_EQ(rig_counter_of(r, "ip", "no_session"), 1);
-	rig_free(r);
 }
 
 /* A datagram to this port at `bytes`. */
@@ -57,9 +55,8 @@ to_port(uint8_t *bytes, uint16_t port, size_t len)
 	return d;
 }
 
-TEST(rfc1122_4_1_3_1_a_port_where_nobody_listens_is_told)
+RIG_TEST(rfc1122_4_1_3_1_a_port_where_nobody_listens_is_told, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t payload[MTU];
 
 	for (size_t len = 0; len < 1400; len += 100) {
@@ -69,12 +66,10 @@ TEST(rfc1122_4_1_3_1_a_port_where_nobody_listens_is_told)
 		rig_advance_ms(r, 1000); /* what may be sent at once is limited */
 	}
 	CHECK_EQ(counter(r, "sent_port"), 14);
-	rig_free(r);
 }
 
-TEST(rfc1122_3_2_2_1_the_header_is_quoted_wherever_segments_begin)
+RIG_TEST(rfc1122_3_2_2_1_the_header_is_quoted_wherever_segments_begin, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t payload[MTU], frame[MTU], got[MTU];
 	struct datagram d = to_port(payload, PORT, 4);
 	size_t len = build(frame, &d);
@@ -93,12 +88,10 @@ TEST(rfc1122_3_2_2_1_the_header_is_quoted_wherever_segments_begin)
 	}
 	CHECK_EQ(quoted, len - 1);
 	CHECK_EQ(rig_counter_of(r, "ip", "unquoted"), 0);
-	rig_free(r);
 }
 
-TEST(a_datagram_whose_header_is_gone_is_not_quoted)
+RIG_TEST(a_datagram_whose_header_is_gone_is_not_quoted, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t payload[MTU], other[80] = { 0 }; /* half of it in front of the message, where a header was */
 	struct xk_msg *m = xk_msg_from(rig_platform(r), other, sizeof(other));
 	struct datagram d = to_port(payload, PORT, 4);
@@ -117,12 +110,10 @@ TEST(a_datagram_whose_header_is_gone_is_not_quoted)
 	CHECK_EQ(rig_counter_of(r, "ip", "unquoted"), 1);
 	rig_expect_nothing_sent(r);
 	xk_msg_free(m);
-	rig_free(r);
 }
 
-TEST(rfc1122_3_2_2_nothing_is_told_of_what_is_not_intact)
+RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_what_is_not_intact, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t payload[MTU];
 	struct datagram d = to_port(payload, PORT, 4);
 
@@ -130,12 +121,10 @@ TEST(rfc1122_3_2_2_nothing_is_told_of_what_is_not_intact)
 	inject(r, &d);
 	CHECK_EQ(rig_counter_of(r, "udp", "bad_checksum"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(rfc1122_3_2_2_nothing_is_told_of_a_broadcast)
+RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_broadcast, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t payload[MTU];
 	struct datagram d = to_port(payload, PORT, 4);
 
@@ -146,12 +135,10 @@ TEST(rfc1122_3_2_2_nothing_is_told_of_a_broadcast)
 	inject(r, &d);
 	CHECK_EQ(counter(r, "about_all"), 2);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment)
+RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	struct datagram d = to_nobody();
 	static const uint8_t payload[16];
 
@@ -163,14 +150,12 @@ TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment)
 	rig_expect_nothing_sent(r);
 	d.fragment = MORE;
 	expect_told(r, &d, 0x0302);
-	rig_free(r);
 }
 
-TEST(rfc1122_3_2_2_nothing_is_told_to_what_is_no_single_host)
+RIG_TEST(rfc1122_3_2_2_nothing_is_told_to_what_is_no_single_host, icmp_rig())
 {
 	static const uint32_t none[] = { 0,          0x7f000001,    0xe0000001, 0xf0000001,
 					 UINT32_MAX, NET_BROADCAST, 0x0a4d0000, ME };
-	struct rig *r = icmp_rig();
 	struct datagram d = to_nobody();
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(none); i++) {
@@ -179,12 +164,11 @@ TEST(rfc1122_3_2_2_nothing_is_told_to_what_is_no_single_host)
 	}
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(counter(r, "sent_protocol"), 0);
-	rig_free(r);
 }
 
-TEST(rfc1122_3_3_2_a_datagram_that_never_becomes_whole_is_told_if_its_beginning_came)
+RIG_TEST(rfc1122_3_3_2_a_datagram_that_never_becomes_whole_is_told_if_its_beginning_came,
+	 icmp_rig_with("ip.reassembly_timeout=16s;"))
 {
-	struct rig *r = icmp_rig_with("ip.reassembly_timeout=16s;");
 	struct datagram d = usual();
 	uint8_t payload[16], want[MTU], got[MTU];
 	size_t len;
@@ -207,7 +191,6 @@ TEST(rfc1122_3_3_2_a_datagram_that_never_becomes_whole_is_told_if_its_beginning_
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(counter(r, "sent_reassembly"), 1);
 	CHECK_EQ(counter(r, "about_part"), 2);
-	rig_free(r);
 }
 
 TEST(rfc1812_4_3_2_8_errors_are_limited_by_their_rate)
@@ -236,20 +219,18 @@ TEST(rfc1812_4_3_2_8_errors_are_limited_by_their_rate)
 	rig_free(r);
 }
 
-TEST(a_rate_of_nothing_sends_no_errors)
+RIG_TEST(a_rate_of_nothing_sends_no_errors,
+	 rig_new_prepared("wire:; ip: wire; icmp: ip; icmp.rate=0; user: icmp", prepare))
 {
-	struct rig *r = rig_new_prepared("wire:; ip: wire; icmp: ip; icmp.rate=0; user: icmp", prepare);
 	struct datagram d = to_nobody();
 
 	inject(r, &d);
 	CHECK_EQ(counter(r, "limited"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(errors_that_cannot_be_sent_are_counted)
+RIG_TEST(errors_that_cannot_be_sent_are_counted, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	struct datagram d = to_nobody();
 
 	d.source = FAR; /* we have no route */
@@ -265,5 +246,4 @@ TEST(errors_that_cannot_be_sent_are_counted)
 	rig_fail_sending(r, 0);
 	CHECK_EQ(counter(r, "unsent"), 3);
 	CHECK_EQ(counter(r, "sent_protocol"), 0);
-	rig_free(r);
 }

@@ -34,7 +34,7 @@ inject_error(struct rig *r, unsigned kind, uint32_t word, const uint8_t *quote, 
 	inject_message(r, kind >> 8, kind & 0xff, word, quote, len);
 }
 
-TEST(rfc1122_3_2_2_1_errors_about_our_datagrams_are_taken_and_counted)
+RIG_TEST(rfc1122_3_2_2_1_errors_about_our_datagrams_are_taken_and_counted, icmp_rig())
 {
 	static const struct {
 		unsigned kind;
@@ -44,7 +44,6 @@ TEST(rfc1122_3_2_2_1_errors_about_our_datagrams_are_taken_and_counted)
 		{ 0x0303, "got_port" },    { 0x0306, "got_network" },    { 0x030d, "got_host" },
 		{ 0x0b00, "got_hops" },    { 0x0b01, "got_reassembly" }, { 0x0c00, "got_header" },
 	};
-	struct rig *r = icmp_rig();
 	uint8_t frame[MTU];
 
 	send_datagram(r, frame, 10);
@@ -56,7 +55,6 @@ TEST(rfc1122_3_2_2_1_errors_about_our_datagrams_are_taken_and_counted)
 	}
 	CHECK_EQ(rig_drops(r), 0);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 static void
@@ -68,7 +66,7 @@ expect_bogus(struct rig *r, unsigned kind, uint32_t word, const uint8_t *quote, 
 	CHECK_EQ(counter(r, "bad_quote"), before + 1);
 }
 
-TEST(rfc5927_quotes_of_what_we_cannot_have_sent_are_refused)
+RIG_TEST(rfc5927_quotes_of_what_we_cannot_have_sent_are_refused, icmp_rig())
 {
 	static const struct {
 		unsigned at;
@@ -79,7 +77,6 @@ TEST(rfc5927_quotes_of_what_we_cannot_have_sent_are_refused)
 		{ IP_FRAGMENT, 0x01 },   { HEADER + 1, 0x01 },     { HEADER + 3, 0x01 },
 		{ HEADER, 0x80 },        { HEADER + 2, 0x80 },     { IP_LENGTH, 0 },
 	};
-	struct rig *r = icmp_rig();
 	uint8_t frame[MTU], lie[MTU];
 
 	send_datagram(r, frame, 10);
@@ -93,12 +90,10 @@ TEST(rfc5927_quotes_of_what_we_cannot_have_sent_are_refused)
 	for (size_t len = 0; len < HEADER + 8; len++)
 		expect_bogus(r, 0x0303, 0, frame, len);
 	CHECK_EQ(counter(r, "got_port"), 0);
-	rig_free(r);
 }
 
-TEST(errors_about_our_echoes_are_taken)
+RIG_TEST(errors_about_our_echoes_are_taken, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	struct xk_session *s = open_echo(r);
 	uint8_t frame[MTU];
 	long len;
@@ -115,12 +110,10 @@ TEST(errors_about_our_echoes_are_taken)
 	frame[ICMP] = 0; /* but we may have answered */
 	inject_error(r, 0x0301, 0, frame, (size_t)len);
 	CHECK_EQ(counter(r, "got_host"), 2);
-	rig_free(r);
 }
 
-TEST(random_messages_leave_nothing_behind)
+RIG_TEST(random_messages_leave_nothing_behind, icmp_rig_of_paths())
 {
-	struct rig *r = icmp_rig_of_paths();
 	uint8_t frame[MTU], payload[100];
 	uint64_t state = 7;
 
@@ -135,7 +128,6 @@ TEST(random_messages_leave_nothing_behind)
 			       (uint32_t)(next_random(&state) % 2000), payload, len);
 		rig_forget(r);
 	}
-	rig_free(r);
 }
 
 /* ---- what paths take ---- */
@@ -149,9 +141,8 @@ whole_of(struct xk_session *s)
 	return whole;
 }
 
-TEST(rfc1191_3_whole_datagrams_say_that_they_must_not_be_fragmented)
+RIG_TEST(rfc1191_3_whole_datagrams_say_that_they_must_not_be_fragmented, icmp_rig_of_paths())
 {
-	struct rig *r = icmp_rig_of_paths();
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 10);
 
@@ -161,12 +152,10 @@ TEST(rfc1191_3_whole_datagrams_say_that_they_must_not_be_fragmented)
 	rig_take_sent(r, frame, sizeof(frame));
 	CHECK_EQ(xk_get16(frame + IP_FRAGMENT), MORE);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(rfc1191_3_fragmentation_needed_lowers_what_is_sent_in_one_piece)
+RIG_TEST(rfc1191_3_fragmentation_needed_lowers_what_is_sent_in_one_piece, icmp_rig_of_paths())
 {
-	struct rig *r = icmp_rig_of_paths();
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000);
 
@@ -181,12 +170,10 @@ TEST(rfc1191_3_fragmentation_needed_lowers_what_is_sent_in_one_piece)
 	CHECK_EQ(rig_push_pattern(r, s, 572), 0);
 	CHECK_EQ(rig_take_sent(r, frame, sizeof(frame)), 600);
 	CHECK_EQ(xk_get16(frame + IP_FRAGMENT), DF);
-	rig_free(r);
 }
 
-TEST(rfc1191_3_every_session_to_that_host_is_told_and_no_other)
+RIG_TEST(rfc1191_3_every_session_to_that_host_is_told_and_no_other, icmp_rig_of_paths())
 {
-	struct rig *r = icmp_rig_of_paths();
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000), *other, *echo;
 
@@ -199,12 +186,10 @@ TEST(rfc1191_3_every_session_to_that_host_is_told_and_no_other)
 	rig_close(r, echo);
 	echo = open_echo(r); /* made later */
 	CHECK_EQ(whole_of(echo), 574);
-	rig_free(r);
 }
 
-TEST(rfc1191_6_3_what_was_learned_is_forgotten_after_ten_minutes)
+RIG_TEST(rfc1191_6_3_what_was_learned_is_forgotten_after_ten_minutes, icmp_rig_of_paths())
 {
-	struct rig *r = icmp_rig_of_paths();
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000);
 
@@ -219,12 +204,10 @@ TEST(rfc1191_6_3_what_was_learned_is_forgotten_after_ten_minutes)
 	rig_take_sent(r, frame, sizeof(frame));
 	inject_error(r, 0x0304, 700, frame, HEADER + 8); /* and may be learned again */
 	CHECK_EQ(whole_of(s), 672);
-	rig_free(r);
 }
 
-TEST(rfc1191_5_without_an_mtu_the_next_plateau_is_tried)
+RIG_TEST(rfc1191_5_without_an_mtu_the_next_plateau_is_tried, icmp_rig_of_paths())
 {
-	struct rig *r = icmp_rig_of_paths();
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1472);
 
@@ -234,7 +217,6 @@ TEST(rfc1191_5_without_an_mtu_the_next_plateau_is_tried)
 	rig_take_sent(r, frame, sizeof(frame));
 	inject_error(r, 0x0304, 0, frame, HEADER + 8);
 	CHECK_EQ(whole_of(s), 1006 - 28);
-	rig_free(r);
 }
 
 TEST(rfc1191_3_never_below_68)
@@ -253,9 +235,8 @@ TEST(rfc1191_3_never_below_68)
 	rig_free(r);
 }
 
-TEST(rfc5927_7_an_mtu_that_cannot_be_true_is_refused)
+RIG_TEST(rfc5927_7_an_mtu_that_cannot_be_true_is_refused, icmp_rig_of_paths())
 {
-	struct rig *r = icmp_rig_of_paths();
 	uint8_t frame[MTU], lie[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000);
 
@@ -277,12 +258,10 @@ TEST(rfc5927_7_an_mtu_that_cannot_be_true_is_refused)
 	}
 	CHECK_EQ(whole_of(s), MTU - HEADER - 8);
 	CHECK_EQ(rig_counter_of(r, "ip", "path_lowered"), 0);
-	rig_free(r);
 }
 
-TEST(without_pmtu_nobody_lowers_anything)
+RIG_TEST(without_pmtu_nobody_lowers_anything, icmp_rig())
 {
-	struct rig *r = icmp_rig();
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000);
 
@@ -291,12 +270,11 @@ TEST(without_pmtu_nobody_lowers_anything)
 	xk_put16(frame + IP_FRAGMENT, DF);
 	expect_bogus(r, 0x0304, 600, frame, HEADER + 8);
 	CHECK_EQ(whole_of(s), MTU - HEADER - 8);
-	rig_free(r);
 }
 
-TEST(paths_are_bounded_and_the_oldest_makes_room)
+RIG_TEST(paths_are_bounded_and_the_oldest_makes_room,
+	 icmp_rig_with("ip.pmtu=yes; ip.pmtu_entries=2; ip.pmtu_timeout=160s;"))
 {
-	struct rig *r = icmp_rig_with("ip.pmtu=yes; ip.pmtu_entries=2; ip.pmtu_timeout=160s;");
 	struct xk_session *s[3];
 	uint8_t frame[MTU];
 
@@ -316,5 +294,4 @@ TEST(paths_are_bounded_and_the_oldest_makes_room)
 	rig_advance_ms(r, 120000);
 	CHECK_EQ(whole_of(s[1]), MTU - HEADER - 8);
 	CHECK_EQ(whole_of(s[2]), 602 - 28);
-	rig_free(r);
 }

@@ -286,9 +286,8 @@ TEST(icmptest_drops_replies_to_nothing)
 	rig_free(r);
 }
 
-TEST(icmptest_goes_on_past_16_bits_of_sequence)
+RIG_TEST(icmptest_goes_on_past_16_bits_of_sequence, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
 	struct xk_icmptest_run run = run_of(&told, 0, 70000);
 
@@ -302,12 +301,10 @@ TEST(icmptest_goes_on_past_16_bits_of_sequence)
 	}
 	CHECK_EQ(told.result.received, 70000);
 	CHECK_EQ(told.last.sequence, 69999);
-	rig_free(r);
 }
 
-TEST(icmptest_takes_what_it_cannot_send_for_lost)
+RIG_TEST(icmptest_takes_what_it_cannot_send_for_lost, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
 	struct xk_icmptest_run run = run_of(&told, 8, 2);
 
@@ -323,12 +320,10 @@ TEST(icmptest_takes_what_it_cannot_send_for_lost)
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.lost, 2);
 	CHECK_EQ(told.result.unsent, 2);
-	rig_free(r);
 }
 
-TEST(icmptest_waits_for_a_host_that_is_not_there_yet)
+RIG_TEST(icmptest_waits_for_a_host_that_is_not_there_yet, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
 	struct xk_icmptest_run run = run_of(&told, 8, 3);
 
@@ -343,12 +338,10 @@ TEST(icmptest_waits_for_a_host_that_is_not_there_yet)
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.received, 1);
 	CHECK_EQ(told.result.lost, 2);
-	rig_free(r);
 }
 
-TEST(icmptest_gives_up_what_is_not_possible)
+RIG_TEST(icmptest_gives_up_what_is_not_possible, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
 	struct xk_icmptest_run run = run_of(&told, 8, 3);
 	uint32_t small = 9;
@@ -364,12 +357,10 @@ TEST(icmptest_gives_up_what_is_not_possible)
 	CHECK_EQ(told.result.error, -EMSGSIZE);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(icmptest_refuses_impossible_runs)
+RIG_TEST(icmptest_refuses_impossible_runs, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
 	struct told told;
 	struct xk_icmptest_run run = run_of(&told, XK_ICMPTEST_MAX + 1, 3);
 
@@ -393,7 +384,6 @@ TEST(icmptest_refuses_impossible_runs)
 	rig_forget(r);
 	rig_advance_ms(r, 2000);
 	rig_forget(r);
-	rig_free(r);
 }
 
 static void

@@ -21,9 +21,8 @@ prepare_two(struct rig *r)
 
 /* ---- round trip ---- */
 
-TEST(sends_a_datagram)
+RIG_TEST(sends_a_datagram, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	uint8_t sent[64];
 
@@ -40,12 +39,10 @@ TEST(sends_a_datagram)
 	CHECK_EQ(xk_get32(sent + 16), PEER);
 	CHECK_EQ(xk_sum_fold(xk_sum(0, sent, HEADER)), 0xffff);
 	CHECK(memcmp(sent + HEADER, "\xaa\xbb\xcc", 3) == 0);
-	rig_free(r);
 }
 
-TEST(an_empty_datagram_goes_both_ways)
+RIG_TEST(an_empty_datagram_goes_both_ways, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	struct datagram d = usual();
 
@@ -54,12 +51,10 @@ TEST(an_empty_datagram_goes_both_ways)
 	d.len = 0;
 	inject(r, &d);
 	rig_expect_delivered(r, "");
-	rig_free(r);
 }
 
-TEST(delivers_to_the_session_that_was_opened)
+RIG_TEST(delivers_to_the_session_that_was_opened, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	struct datagram d = usual();
 
@@ -67,12 +62,10 @@ TEST(delivers_to_the_session_that_was_opened)
 	rig_expect_delivered(r, "aabbccddee");
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(rig_open_dones(r), 0);
-	rig_free(r);
 }
 
-TEST(padding_is_trimmed)
+RIG_TEST(padding_is_trimmed, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	uint8_t frame[64] = { 0 };
 
@@ -80,52 +73,41 @@ TEST(padding_is_trimmed)
 	build(frame, &d);
 	rig_inject_bytes(r, frame, 46);
 	rig_expect_delivered(r, "aabbccddee");
-	rig_free(r);
 }
 
-TEST(a_header_in_pieces_is_read)
+RIG_TEST(a_header_in_pieces_is_read, ip_rig())
 {
-	struct rig *r = ip_rig();
-
 	rig_open_enable(r, anybody());
 	rig_inject(r, "45 | 00 0016 0007 0000 40 | 11 66 | 34 0a4d | 0002 0a4d0001 | 12 | 34");
 	rig_expect_delivered(r, "1234");
-	rig_free(r);
 }
 
-TEST(the_time_to_live_is_a_setting)
+RIG_TEST(the_time_to_live_is_a_setting, ip_rig_with("ip.ttl=7;"))
 {
-	struct rig *r = ip_rig_with("ip.ttl=7;");
-
 	rig_push(r, rig_open(r, rig_to(PEER)), "01");
 	rig_expect_sent(r, "4500 0015 .. .. 0000 0711 *");
-	rig_free(r);
 }
 
 /* ---- opening ---- */
 
-TEST(a_session_is_shared)
+RIG_TEST(a_session_is_shared, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER)), *again = rig_open(r, rig_to(PEER));
 
 	CHECK(s != NULL && s == again);
 	rig_close(r, again);
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_expect_sent(r, "45 *");
-	rig_free(r);
 }
 
-TEST(hosts_elsewhere_go_through_the_gateway)
+RIG_TEST(hosts_elsewhere_go_through_the_gateway, ip_rig_with("ip.gateway=10.77.0.254;"))
 {
-	struct rig *r = ip_rig_with("ip.gateway=10.77.0.254;");
 	struct xk_session *s = rig_open(r, rig_to(FAR));
 
 	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), GATEWAY);
 	rig_push(r, s, "01");
 	rig_expect_sent(r, "4500 0015 .. .. 0000 4011 .. .. 0a4d0001 08080808 01");
-	rig_free(r);
 }
 
 static void
@@ -138,9 +120,9 @@ prepare_onlink(struct rig *r)
 }
 
 /* Its address is judged by no prefix: 172.31.1.0 is the network itself in none that this host knows. */
-TEST(a_gateway_outside_the_prefix_is_a_host_like_others)
+RIG_TEST(a_gateway_outside_the_prefix_is_a_host_like_others,
+	 rig_new_prepared("wire:; ip: wire; ip.gateway=172.31.1.0; user: ip#17", prepare_onlink))
 {
-	struct rig *r = rig_new_prepared("wire:; ip: wire; ip.gateway=172.31.1.0; user: ip#17", prepare_onlink);
 	struct datagram d = usual();
 
 	REQUIRE(rig_open(r, rig_to(FAR)) != NULL);
@@ -149,7 +131,6 @@ TEST(a_gateway_outside_the_prefix_is_a_host_like_others)
 	d.source = 0xac1f0100;
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	rig_free(r);
 }
 
 static void
@@ -161,18 +142,16 @@ check_hop(struct rig *r, uint32_t remote, uint64_t hop)
 	CHECK_EQ(rig_wire_remote(r), hop);
 }
 
-TEST(the_longest_prefix_wins)
+RIG_TEST(the_longest_prefix_wins,
+	 ip_rig_with("ip.routes=10.0.0.0/8=10.77.0.8,10.1.2.0/24=10.77.0.24,0.0.0.0/0=10.77.0.9,"
+		     "10.1.2.3/32=10.77.0.32,10.1.0.0/16=10.77.0.16;"))
 {
-	struct rig *r = ip_rig_with("ip.routes=10.0.0.0/8=10.77.0.8,10.1.2.0/24=10.77.0.24,0.0.0.0/0=10.77.0.9,"
-				    "10.1.2.3/32=10.77.0.32,10.1.0.0/16=10.77.0.16;");
-
 	check_hop(r, 0x0a010203, 0x0a4d0020);
 	check_hop(r, 0x0a010204, 0x0a4d0018);
 	check_hop(r, 0x0a010304, 0x0a4d0010);
 	check_hop(r, 0x0a020304, 0x0a4d0008);
 	check_hop(r, 0x0b020304, 0x0a4d0009);
 	check_hop(r, PEER, PEER);
-	rig_free(r);
 }
 
 static int
@@ -221,9 +200,8 @@ check_open_fails(struct rig *r, struct xk_participants participants, int error)
 	CHECK_EQ(rig_error(r), error);
 }
 
-TEST(what_cannot_be_opened)
+RIG_TEST(what_cannot_be_opened, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_participants p = rig_to(PEER);
 
 	check_open_fails(r, anybody(), -EINVAL);
@@ -237,32 +215,25 @@ TEST(what_cannot_be_opened)
 	check_open_fails(r, p, -EADDRNOTAVAIL);
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	check_open_fails(r, rig_to(PEER), -EHOSTUNREACH);
-	rig_free(r);
 }
 
-TEST(too_small_a_link_is_refused)
+RIG_TEST(too_small_a_link_is_refused, ip_rig())
 {
-	struct rig *r = ip_rig();
 	uint32_t mtu = 67;
 
 	rig_answer(r, XK_GET_MAX_PACKET, &mtu, sizeof(mtu));
 	check_open_fails(r, rig_to(PEER), -EMSGSIZE);
-	rig_free(r);
 }
 
-TEST(another_uppers_session_is_not_shared)
+RIG_TEST(another_uppers_session_is_not_shared, rig_new_prepared("wire:; ip: wire; user: ip#17; user2: ip#18", prepare))
 {
-	struct rig *r = rig_new_prepared("wire:; ip: wire; user: ip#17; user2: ip#18", prepare);
-
 	CHECK(rig_open(r, rig_to(PEER)) != NULL);
 	rig_user(r, "user2");
 	CHECK(rig_open(r, rig_to(PEER)) != NULL);
-	rig_free(r);
 }
 
-TEST(answers_questions)
+RIG_TEST(answers_questions, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	struct xk_participants p = anybody();
 	uint64_t host = 0;
@@ -282,14 +253,12 @@ TEST(answers_questions)
 	CHECK_EQ(xk_get_participants(s, &p), 0);
 	CHECK_EQ(xk_participant_pop(&p.remote), PEER);
 	CHECK_EQ(xk_participant_pop(&p.local), ME);
-	rig_free(r);
 }
 
 /* ---- strangers ---- */
 
-TEST(a_strangers_datagram_opens_a_session_that_answers)
+RIG_TEST(a_strangers_datagram_opens_a_session_that_answers, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
@@ -306,12 +275,10 @@ TEST(a_strangers_datagram_opens_a_session_that_answers)
 	inject(r, &d);
 	CHECK_EQ(rig_open_dones(r), 2);
 	rig_expect_delivered(r, "aabbccddee");
-	rig_free(r);
 }
 
-TEST(one_host_heard_over_two_links_has_two_sessions)
+RIG_TEST(one_host_heard_over_two_links_has_two_sessions, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	struct xk_session *first, *second;
 
@@ -329,7 +296,6 @@ TEST(one_host_heard_over_two_links_has_two_sessions)
 	rig_expect_delivered(r, "aabbccddee");
 	CHECK(rig_delivered_on(r) == second);
 	CHECK_EQ(rig_open_dones(r), 2);
-	rig_free(r);
 }
 
 /* ---- a race of two links ---- */
@@ -352,9 +318,8 @@ control_meanwhile(struct xk_session *s, int op, void *buffer, size_t len)
 	return meanwhile.ops->control != NULL ? meanwhile.ops->control(s, op, buffer, len) : -ENOTSUP;
 }
 
-TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions)
+RIG_TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	uint8_t frame[MTU];
 	struct xk_session_ops ops;
@@ -385,13 +350,12 @@ TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions)
 	CHECK(rig_delivered_on(r)->lls == one);
 	rig_expect_delivered(r, "aabbccddee");
 	CHECK(rig_delivered_on(r)->lls == other);
-	rig_free(r);
 }
 
 /* Whichever of our addresses a stranger has spoken to, on whatever link: it is answered from that one. */
-TEST(a_stranger_is_answered_from_the_address_it_has_spoken_to)
+RIG_TEST(a_stranger_is_answered_from_the_address_it_has_spoken_to,
+	 rig_new_prepared("wire:; ip: wire; user: ip#17", prepare_two))
 {
-	struct rig *r = rig_new_prepared("wire:; ip: wire; user: ip#17", prepare_two);
 	struct datagram d = usual();
 
 	rig_open_enable(r, anybody());
@@ -400,12 +364,10 @@ TEST(a_stranger_is_answered_from_the_address_it_has_spoken_to)
 	rig_expect_delivered(r, "aabbccddee");
 	CHECK_EQ(rig_push(r, rig_delivered_on(r), "01"), 0);
 	rig_expect_sent(r, "45000015 .... 0000 4011 .... 0a4e0001 0a4d0002 01");
-	rig_free(r);
 }
 
-TEST(an_opened_session_hears_its_peer_over_any_link)
+RIG_TEST(an_opened_session_hears_its_peer_over_any_link, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 
@@ -413,12 +375,10 @@ TEST(an_opened_session_hears_its_peer_over_any_link)
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
 	CHECK(rig_delivered_on(r) == s);
-	rig_free(r);
 }
 
-TEST(opening_a_learned_session_shares_it)
+RIG_TEST(opening_a_learned_session_shares_it, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 
 	rig_open_enable(r, anybody());
@@ -429,12 +389,10 @@ TEST(opening_a_learned_session_shares_it)
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
 	CHECK_EQ(rig_open_dones(r), 1);
-	rig_free(r);
 }
 
-TEST(a_broadcast_is_answered_from_the_interface)
+RIG_TEST(a_broadcast_is_answered_from_the_interface, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	uint64_t host = 0;
 
@@ -451,24 +409,20 @@ TEST(a_broadcast_is_answered_from_the_interface)
 	d.destination = UINT32_MAX;
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	rig_free(r);
 }
 
-TEST(a_broadcast_is_sent)
+RIG_TEST(a_broadcast_is_sent, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(UINT32_MAX));
 
 	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), UINT32_MAX);
 	rig_push(r, s, "01");
 	rig_expect_sent(r, "4500 0015 .. .. 0000 4011 .. .. 0a4d0001 ffffffff 01");
-	rig_free(r);
 }
 
-TEST(disabling_closes_what_was_learned)
+RIG_TEST(disabling_closes_what_was_learned, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
@@ -479,23 +433,19 @@ TEST(disabling_closes_what_was_learned)
 	inject(r, &d);
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(enabling_takes_no_host)
+RIG_TEST(enabling_takes_no_host, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_participants p = anybody();
 
 	xk_participant_push(&p.local, ME);
 	CHECK_EQ(rig_open_enable(r, p), -EOPNOTSUPP);
 	CHECK_EQ(rig_open_enable(r, rig_to(PEER)), -EOPNOTSUPP);
-	rig_free(r);
 }
 
-TEST(an_unwanted_session_is_refused)
+RIG_TEST(an_unwanted_session_is_refused, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 
 	rig_open_enable(r, anybody());
@@ -506,5 +456,4 @@ TEST(an_unwanted_session_is_refused)
 	rig_refuse(r, 0);
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	rig_free(r);
 }

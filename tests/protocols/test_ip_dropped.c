@@ -65,9 +65,8 @@ TEST(what_is_for_others_is_dropped)
 	check_addresses_dropped(wrong, XK_ARRAY_LENGTH(wrong), false);
 }
 
-TEST(what_nobody_has_opened_is_dropped)
+RIG_TEST(what_nobody_has_opened_is_dropped, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 
 	rig_open_enable(r, anybody());
@@ -75,7 +74,6 @@ TEST(what_nobody_has_opened_is_dropped)
 	check_dropped(r, &d, "no_session");
 	d.fragment = MORE;
 	check_dropped(r, &d, "no_session");
-	rig_free(r);
 }
 
 /* Changes one 16-bit field of the usual datagram, makes the checksum right again, and injects it. */
@@ -96,10 +94,8 @@ check_field_dropped(struct rig *r, size_t offset, uint16_t value, const char *wh
 	rig_expect_nothing_delivered(r);
 }
 
-TEST(wrong_headers_are_dropped)
+RIG_TEST(wrong_headers_are_dropped, ip_rig())
 {
-	struct rig *r = ip_rig();
-
 	rig_open_enable(r, anybody());
 	check_field_dropped(r, 0, 0x6500, "bad_version");
 	check_field_dropped(r, 0, 0x0500, "bad_version");
@@ -113,12 +109,10 @@ TEST(wrong_headers_are_dropped)
 	check_field_dropped(r, 2, 65535, "bad_length");
 	check_field_dropped(r, 6, 0x8000, "bad_flags");
 	check_field_dropped(r, 6, 0xa000, "bad_flags");
-	rig_free(r);
 }
 
-TEST(every_flipped_bit_of_the_header_is_noticed)
+RIG_TEST(every_flipped_bit_of_the_header_is_noticed, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	uint8_t frame[64];
 	size_t len = build(frame, &d);
@@ -128,12 +122,10 @@ TEST(every_flipped_bit_of_the_header_is_noticed)
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_drops(r), HEADER * 8);
 	CHECK(rig_counter(r, "bad_checksum") > 100);
-	rig_free(r);
 }
 
-TEST(every_truncation_is_noticed)
+RIG_TEST(every_truncation_is_noticed, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	uint8_t frame[64];
 	size_t len = build(frame, &d);
@@ -144,7 +136,6 @@ TEST(every_truncation_is_noticed)
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_counter(r, "short"), HEADER);
 	CHECK_EQ(rig_counter(r, "bad_length"), len - HEADER);
-	rig_free(r);
 }
 
 /* ---- options ---- */
@@ -166,9 +157,8 @@ inject_with(struct rig *r, const void *options, size_t options_len)
 	rig_inject_bytes(r, frame, len);
 }
 
-TEST(rfc1122_3_2_1_7_a_time_to_live_of_zero_is_enough)
+RIG_TEST(rfc1122_3_2_1_7_a_time_to_live_of_zero_is_enough, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	uint8_t frame[64];
 	size_t len = build(frame, &d);
@@ -178,13 +168,10 @@ TEST(rfc1122_3_2_1_7_a_time_to_live_of_zero_is_enough)
 	put_checksum(frame);
 	rig_inject_bytes(r, frame, len);
 	rig_expect_delivered(r, "aabbccddee");
-	rig_free(r);
 }
 
-TEST(rfc1122_3_2_1_8_options_are_passed_over_unless_they_hurt)
+RIG_TEST(rfc1122_3_2_1_8_options_are_passed_over_unless_they_hurt, ip_rig())
 {
-	struct rig *r = ip_rig();
-
 	rig_open_enable(r, anybody());
 	inject_with(r, "\x01\x01\x01\x00", 4);
 	rig_expect_delivered(r, "aabbccddee");
@@ -198,12 +185,10 @@ TEST(rfc1122_3_2_1_8_options_are_passed_over_unless_they_hurt)
 	inject_with(r, "\x01\x89\x03\x04", 4);
 	CHECK_EQ(rig_counter(r, "source_route"), 2);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(random_options_leave_nothing_behind)
+RIG_TEST(random_options_leave_nothing_behind, ip_rig())
 {
-	struct rig *r = ip_rig();
 	uint64_t state = 3;
 	uint8_t options[40];
 
@@ -218,7 +203,6 @@ TEST(random_options_leave_nothing_behind)
 		rig_forget(r);
 	}
 	CHECK(rig_counter(r, "bad_options") > 1000);
-	rig_free(r);
 }
 
 /* ---- anything at all ---- */
@@ -247,9 +231,8 @@ inject_random(struct rig *r, uint64_t *state)
 }
 
 /* Each frame is dropped under a name, delivered, or still waits; rig_free checks that nothing is left. */
-TEST(random_frames_leave_nothing_behind)
+RIG_TEST(random_frames_leave_nothing_behind, ip_rig_with("ip.reassembly_timeout=1s;"))
 {
-	struct rig *r = ip_rig_with("ip.reassembly_timeout=1s;");
 	uint64_t state = UINT64_C(0x1234567);
 	unsigned rounds = test_is_long() ? 200000 : 5000;
 
@@ -264,5 +247,4 @@ TEST(random_frames_leave_nothing_behind)
 	CHECK(rig_counter(r, "overlap") > 0 && rig_counter(r, "reassembled") > 0);
 	rig_forget(r);
 	rig_advance_ms(r, 2000);
-	rig_free(r);
 }

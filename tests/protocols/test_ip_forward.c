@@ -39,9 +39,8 @@ expect_told(struct rig *r, const struct datagram *d, const char *name, unsigned 
 
 /* ---- what goes through ---- */
 
-TEST(rfc1812_5_3_1_a_datagram_goes_on_with_one_hop_less)
+RIG_TEST(rfc1812_5_3_1_a_datagram_goes_on_with_one_hop_less, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 	uint8_t want[MTU], got[MTU];
 	size_t len;
@@ -55,21 +54,18 @@ TEST(rfc1812_5_3_1_a_datagram_goes_on_with_one_hop_less)
 	CHECK_EQ(rig_wire_local(r), XK_VNET_LAZY);
 	CHECK_EQ(counter(r, "forwarded"), 1);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(without_the_setting_nothing_goes_on)
+RIG_TEST(without_the_setting_nothing_goes_on,
+	 rig_new_prepared("wire:; ip: wire; icmp: ip; user: ip#17", prepare_router))
 {
-	struct rig *r = rig_new_prepared("wire:; ip: wire; icmp: ip; user: ip#17", prepare_router);
 	struct datagram d = passing();
 
 	expect_dropped(r, &d, "not_mine");
-	rig_free(r);
 }
 
-TEST(what_is_ours_is_delivered_and_not_passed_on)
+RIG_TEST(what_is_ours_is_delivered_and_not_passed_on, router())
 {
-	struct rig *r = router();
 	struct datagram d = usual();
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
@@ -79,12 +75,10 @@ TEST(what_is_ours_is_delivered_and_not_passed_on)
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(rfc1812_5_2_4_a_route_says_the_next_hop)
+RIG_TEST(rfc1812_5_2_4_a_route_says_the_next_hop, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 
 	d.destination = BEHIND;
@@ -92,12 +86,10 @@ TEST(rfc1812_5_2_4_a_route_says_the_next_hop)
 	CHECK_EQ(rig_wire_remote(r), NEAR2);
 	CHECK_EQ(rig_sent(r), 1);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(rfc1624_the_checksum_is_right_whatever_the_header)
+RIG_TEST(rfc1624_the_checksum_is_right_whatever_the_header, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 	uint64_t state = 1;
 	uint8_t want[MTU], got[MTU];
@@ -113,12 +105,10 @@ TEST(rfc1624_the_checksum_is_right_whatever_the_header)
 		CHECK_EQ(rig_take_sent(r, got, sizeof(got)), HEADER + sizeof(some));
 		CHECK(memcmp(got, want, HEADER) == 0);
 	}
-	rig_free(r);
 }
 
-TEST(rfc1812_5_2_6_a_fragment_passes_as_it_is)
+RIG_TEST(rfc1812_5_2_6_a_fragment_passes_as_it_is, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 	static const uint8_t payload[16];
 	uint8_t want[MTU], got[MTU];
@@ -132,7 +122,6 @@ TEST(rfc1812_5_2_6_a_fragment_passes_as_it_is)
 	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), HEADER + 16);
 	CHECK(memcmp(got, want, HEADER + 16) == 0);
 	CHECK_EQ(counter(r, "reassembled"), 0);
-	rig_free(r);
 }
 
 /* ---- fragmentation ---- */
@@ -176,9 +165,8 @@ expect_pieces(struct rig *r, size_t len, unsigned offset, bool more)
 	rig_expect_nothing_sent(r);
 }
 
-TEST(rfc1812_5_2_6_what_is_too_long_for_the_next_link_is_fragmented)
+RIG_TEST(rfc1812_5_2_6_what_is_too_long_for_the_next_link_is_fragmented, router())
 {
-	struct rig *r = router();
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
 
@@ -188,12 +176,10 @@ TEST(rfc1812_5_2_6_what_is_too_long_for_the_next_link_is_fragmented)
 	}
 	CHECK(counter(r, "forward_fragmented") > 250);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(rfc791_a_fragment_is_fragmented_further)
+RIG_TEST(rfc791_a_fragment_is_fragmented_further, router())
 {
-	struct rig *r = router();
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
 
@@ -203,12 +189,10 @@ TEST(rfc791_a_fragment_is_fragmented_further)
 	d.fragment = 185; /* the last */
 	inject(r, &d);
 	expect_pieces(r, 1480, 185, false);
-	rig_free(r);
 }
 
-TEST(rfc791_pieces_never_end_where_no_datagram_can)
+RIG_TEST(rfc791_pieces_never_end_where_no_datagram_can, router())
 {
-	struct rig *r = router();
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
 
@@ -216,12 +200,10 @@ TEST(rfc791_pieces_never_end_where_no_datagram_can)
 	expect_dropped(r, &d, "too_long");
 	d.fragment = (65515 - 1480) / 8 + 1;
 	expect_dropped(r, &d, "too_long");
-	rig_free(r);
 }
 
-TEST(buffers_may_run_out_between_pieces)
+RIG_TEST(buffers_may_run_out_between_pieces, router())
 {
-	struct rig *r = router();
 	uint8_t payload[MTU], frame[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
 	size_t len = build(frame, &d);
@@ -233,48 +215,40 @@ TEST(buffers_may_run_out_between_pieces)
 	}
 	CHECK(counter(r, "no_buffer") > 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(a_piece_that_cannot_be_sent_ends_the_rest)
+RIG_TEST(a_piece_that_cannot_be_sent_ends_the_rest, router())
 {
-	struct rig *r = router();
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
 
 	rig_fail_sending(r, -ENOBUFS);
 	expect_dropped(r, &d, "unsent");
 	rig_fail_sending(r, 0);
-	rig_free(r);
 }
 
 /* ---- whose sender is told ---- */
 
-TEST(rfc1812_5_3_1_a_datagram_whose_time_is_over_is_told)
+RIG_TEST(rfc1812_5_3_1_a_datagram_whose_time_is_over_is_told, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 
 	d.ttl = 1;
 	expect_told(r, &d, "expired", 0x0b00, 0);
 	CHECK_EQ(rig_counter(r, "sent_hops"), 1);
-	rig_free(r);
 }
 
-TEST(rfc1812_4_3_3_1_no_route_is_told)
+RIG_TEST(rfc1812_4_3_3_1_no_route_is_told, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 
 	d.destination = FAR;
 	expect_told(r, &d, "no_route", 0x0300, 0);
 	CHECK_EQ(rig_counter(r, "sent_network"), 1);
-	rig_free(r);
 }
 
-TEST(rfc1191_4_what_must_not_be_fragmented_is_told_with_the_next_mtu)
+RIG_TEST(rfc1191_4_what_must_not_be_fragmented_is_told_with_the_next_mtu, router())
 {
-	struct rig *r = router();
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
 
@@ -286,13 +260,11 @@ TEST(rfc1191_4_what_must_not_be_fragmented_is_told_with_the_next_mtu)
 	inject(r, &d);
 	CHECK_EQ(rig_sent(r), 1);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment_or_an_icmp_error)
+RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment_or_an_icmp_error, router())
 {
 	static const uint8_t error[16] = { 3, 1 }, echo[16] = { 8, 0 };
-	struct rig *r = router();
 	struct datagram d = passing();
 
 	d.ttl = 1;
@@ -307,16 +279,14 @@ TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment_or_an_icmp_error)
 	CHECK_EQ(rig_counter(r, "about_error"), 1);
 	d.payload = echo;
 	expect_told(r, &d, "expired", 0x0b00, 0);
-	rig_free(r);
 }
 
 /* ---- what never goes on ---- */
 
-TEST(rfc1812_5_3_4_and_rfc2644_nothing_for_everybody_goes_on)
+RIG_TEST(rfc1812_5_3_4_and_rfc2644_nothing_for_everybody_goes_on, router())
 {
 	static const uint32_t all[] = { 0x0a4e0000, 0x0a4d0000, 0xe0000001, 0xefffffff,
 					0xf0000001, 0xfffffffe, 0x00000001 };
-	struct rig *r = router();
 	struct datagram d = passing();
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(all); i++) {
@@ -331,10 +301,9 @@ TEST(rfc1812_5_3_4_and_rfc2644_nothing_for_everybody_goes_on)
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(rfc1812_5_3_7_martians_do_not_go_on)
+RIG_TEST(rfc1812_5_3_7_martians_do_not_go_on, router())
 {
 	static const struct {
 		uint32_t source;
@@ -345,7 +314,6 @@ TEST(rfc1812_5_3_7_martians_do_not_go_on)
 		{ NET_BROADCAST, "bad_source" }, { 0x0a4d0000, "bad_source" }, { ME, "bad_source" },
 		{ ME2, "bad_source" },
 	};
-	struct rig *r = router();
 	struct datagram d = passing();
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(wrong); i++) {
@@ -355,12 +323,10 @@ TEST(rfc1812_5_3_7_martians_do_not_go_on)
 	d.source = PEER;
 	d.destination = 0x7f000001;
 	expect_dropped(r, &d, "martian");
-	rig_free(r);
 }
 
-TEST(headers_are_checked_before_anything_goes_on)
+RIG_TEST(headers_are_checked_before_anything_goes_on, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 	uint8_t frame[MTU];
 	size_t len = build(frame, &d);
@@ -369,7 +335,6 @@ TEST(headers_are_checked_before_anything_goes_on)
 	rig_expect_nothing_sent(r);
 	d.ttl = 0;
 	expect_dropped(r, &d, "ttl_zero");
-	rig_free(r);
 }
 
 /* ---- over real links ---- */
@@ -399,9 +364,8 @@ inject_a(struct rig *r, const char *to)
 	rig_inject_bytes(r, frame, 14 + build(frame + 14, &d));
 }
 
-TEST(the_next_hop_s_link_address_is_asked_for)
+RIG_TEST(the_next_hop_s_link_address_is_asked_for, rig_new_graph(LINKS))
 {
-	struct rig *r = rig_new_graph(LINKS);
 	uint8_t got[MTU];
 
 	inject_a(r, NULL);
@@ -417,7 +381,6 @@ TEST(the_next_hop_s_link_address_is_asked_for)
 	inject_a(r, NULL); /* and then it is known */
 	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), 14 + HEADER + sizeof(some));
 	CHECK_EQ(counter(r, "forwarded"), 2);
-	rig_free(r);
 }
 
 /* Lets ARP give up; the last frame that went through the first link meanwhile. */
@@ -437,9 +400,8 @@ sent_to_a(struct rig *r, uint8_t *got, size_t max)
 	return last;
 }
 
-TEST(rfc1812_4_3_3_1_a_host_that_does_not_answer_is_told)
+RIG_TEST(rfc1812_4_3_3_1_a_host_that_does_not_answer_is_told, rig_new_graph(LINKS))
 {
-	struct rig *r = rig_new_graph(LINKS);
 	uint8_t got[MTU];
 
 	inject_a(r, NULL);
@@ -454,27 +416,21 @@ TEST(rfc1812_4_3_3_1_a_host_that_does_not_answer_is_told)
 	CHECK_EQ(xk_get16(got + 14 + HEADER), 0x0301);
 	CHECK_EQ(got[14 + HEADER + 8 + IP_TTL], 63);
 	CHECK_EQ(rig_counter(r, "sent_host"), 2);
-	rig_free(r);
 }
 
-TEST(rfc1812_5_3_4_what_came_to_everybody_on_the_link_does_not_go_on)
+RIG_TEST(rfc1812_5_3_4_what_came_to_everybody_on_the_link_does_not_go_on, rig_new_graph(LINKS))
 {
-	struct rig *r = rig_new_graph(LINKS);
-
 	inject_a(r, ALL);
 	CHECK_EQ(counter(r, "not_forwarded"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(rfc1122_3_2_2_nothing_is_told_of_what_came_to_everybody_on_the_link)
+RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_what_came_to_everybody_on_the_link, rig_new_graph(LINKS))
 {
-	struct rig *r = rig_new_graph(LINKS);
 	struct datagram d = usual();
 	uint8_t frame[MTU] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 0xaa, 8, 0 };
 
 	rig_inject_bytes(r, frame, 14 + build(frame + 14, &d));
 	CHECK_EQ(counter(r, "link_broadcast"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }

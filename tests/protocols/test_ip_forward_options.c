@@ -20,9 +20,8 @@ build_with(uint8_t *frame, const struct datagram *d, const uint8_t *options, siz
 static const uint8_t record_route[] = { 1, 7, 7, 4, 0, 0, 0, 0 }; /* not copied */
 static const uint8_t router_alert[] = { 0x94, 4, 0, 0 };          /* copied */
 
-TEST(rfc1812_5_2_4_options_go_on_unread)
+RIG_TEST(rfc1812_5_2_4_options_go_on_unread, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 	uint8_t frame[MTU], got[MTU];
 	size_t len = build_with(frame, &d, record_route, sizeof(record_route));
@@ -32,12 +31,10 @@ TEST(rfc1812_5_2_4_options_go_on_unread)
 	len = build_with(frame, &d, record_route, sizeof(record_route));
 	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), len);
 	CHECK(memcmp(got, frame, len) == 0);
-	rig_free(r);
 }
 
-TEST(rfc791_3_1_copied_options_are_in_every_piece)
+RIG_TEST(rfc791_3_1_copied_options_are_in_every_piece, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 	uint8_t options[12], payload[1200] = { 0 }, frame[MTU], got[MTU];
 	long len;
@@ -62,13 +59,11 @@ TEST(rfc791_3_1_copied_options_are_in_every_piece)
 	CHECK_EQ(len, 24 + 1200 - 568 - 576);
 	CHECK_EQ(xk_get16(got + IP_FRAGMENT), (568 + 576) / 8);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(rfc7126_who_chooses_the_route_is_refused)
+RIG_TEST(rfc7126_who_chooses_the_route_is_refused, router())
 {
 	static const uint8_t loose[] = { 131, 7, 4, 10, 78, 0, 2, 0 }, strict[] = { 1, 137, 7, 4, 10, 78, 0, 2 };
-	struct rig *r = router();
 	struct datagram d = passing();
 	uint8_t frame[MTU];
 
@@ -76,12 +71,10 @@ TEST(rfc7126_who_chooses_the_route_is_refused)
 	rig_inject_bytes(r, frame, build_with(frame, &d, strict, sizeof(strict)));
 	CHECK_EQ(counter(r, "source_route"), 2);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(malformed_options_do_no_harm)
+RIG_TEST(malformed_options_do_no_harm, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 	uint64_t state = 3;
 	uint8_t frame[MTU], options[40], payload[1000] = { 0 };
@@ -97,12 +90,10 @@ TEST(malformed_options_do_no_harm)
 		rig_forget(r);
 	}
 	CHECK(counter(r, "forwarded") > 2000);
-	rig_free(r);
 }
 
-TEST(headers_with_options_are_checked_too)
+RIG_TEST(headers_with_options_are_checked_too, router())
 {
-	struct rig *r = router();
 	struct datagram d = passing();
 	uint8_t frame[MTU];
 	size_t len = build_with(frame, &d, router_alert, sizeof(router_alert));
@@ -118,5 +109,4 @@ TEST(headers_with_options_are_checked_too)
 	CHECK_EQ(counter(r, "no_session"), 1);
 	CHECK_EQ(rig_sent(r), 1); /* and its sender is told */
 	rig_forget(r);
-	rig_free(r);
 }

@@ -75,9 +75,8 @@ check_fragments(struct rig *r, struct xk_session *s, size_t len, unsigned want)
 	CHECK_EQ(count, want);
 }
 
-TEST(fragments_around_the_link_s_limits)
+RIG_TEST(fragments_around_the_link_s_limits, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 
 	check_fragments(r, s, 1479, 1);
@@ -91,13 +90,11 @@ TEST(fragments_around_the_link_s_limits)
 	check_fragments(r, s, 65514, 45);
 	check_fragments(r, s, 65515, 45);
 	CHECK_EQ(rig_counter(r, "fragmented"), 7);
-	rig_free(r);
 }
 
 /* Open sessions follow the change, down and up; so do new ones, and forwarded datagrams (vnet's answer). */
-TEST(datagrams_follow_the_mtu_of_the_link)
+RIG_TEST(datagrams_follow_the_mtu_of_the_link, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	struct xk_vnet_interface now = interface;
 	struct xk_protocol *ip = rig_protocol(r, "ip");
@@ -116,13 +113,11 @@ TEST(datagrams_follow_the_mtu_of_the_link)
 		CHECK_EQ(xk_control_protocol(ip, XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
 		CHECK_EQ(whole, mtus[i] - HEADER);
 	}
-	rig_free(r);
 }
 
 /* A link whose limit is no multiple of 8 behind the header. */
-TEST(fragments_are_multiples_of_eight)
+RIG_TEST(fragments_are_multiples_of_eight, ip_rig())
 {
-	struct rig *r = ip_rig();
 	uint32_t mtu = 1006;
 	struct xk_session *s;
 
@@ -132,23 +127,19 @@ TEST(fragments_are_multiples_of_eight)
 	check_fragments(r, s, 987, 2);
 	check_fragments(r, s, 984 + 986, 2);
 	check_fragments(r, s, 984 + 987, 3);
-	rig_free(r);
 }
 
-TEST(longer_than_a_datagram_is_refused)
+RIG_TEST(longer_than_a_datagram_is_refused, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 
 	CHECK_EQ(rig_push_pattern(r, s, 65516), -EMSGSIZE);
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(the_rest_of_a_datagram_is_not_sent_without_its_beginning)
+RIG_TEST(the_rest_of_a_datagram_is_not_sent_without_its_beginning, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 
 	rig_fail_sending(r, -ENOBUFS);
@@ -156,7 +147,6 @@ TEST(the_rest_of_a_datagram_is_not_sent_without_its_beginning)
 	CHECK_EQ(rig_counter(r, "unsent"), 1);
 	rig_fail_sending(r, 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
 TEST(buffers_may_run_out_in_the_middle)
@@ -214,10 +204,9 @@ TEST(lent_bytes_are_given_back_with_the_last_fragment)
 	CHECK(failed > 1 && failed < 16);
 }
 
-TEST(lent_bytes_that_cannot_be_sent_are_given_back)
+RIG_TEST(lent_bytes_that_cannot_be_sent_are_given_back, ip_rig())
 {
 	static const uint8_t bytes[65516];
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	_Atomic unsigned ended = 0;
 
@@ -228,12 +217,10 @@ TEST(lent_bytes_that_cannot_be_sent_are_given_back)
 	rig_fail_sending(r, 0);
 	rig_forget(r);
 	CHECK_EQ(ended, 2);
-	rig_free(r);
 }
 
-TEST(whole_datagrams_have_numbers_of_their_own)
+RIG_TEST(whole_datagrams_have_numbers_of_their_own, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	uint8_t first[64], second[64];
 
@@ -243,15 +230,12 @@ TEST(whole_datagrams_have_numbers_of_their_own)
 	rig_take_sent(r, second, sizeof(second));
 	CHECK_EQ((uint16_t)(xk_get16(second + 4) - xk_get16(first + 4)), 2);
 	CHECK_EQ(first[5] & 1, 1);
-	rig_free(r);
 }
 
 /* ---- fragments received ---- */
 
-TEST(fragments_are_put_together_and_delivered_once)
+RIG_TEST(fragments_are_put_together_and_delivered_once, ip_rig())
 {
-	struct rig *r = ip_rig();
-
 	rig_open_enable(r, anybody());
 	inject_fragment(r, 1, 2960, 4008, false);
 	inject_fragment(r, 1, 0, 1480, true);
@@ -263,13 +247,10 @@ TEST(fragments_are_put_together_and_delivered_once)
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_counter(r, "reassembled"), 1);
 	CHECK_EQ(rig_counter(r, "duplicate"), 1);
-	rig_free(r);
 }
 
-TEST(datagrams_under_way_do_not_mix)
+RIG_TEST(datagrams_under_way_do_not_mix, ip_rig())
 {
-	struct rig *r = ip_rig();
-
 	rig_open(r, rig_to(PEER));
 	inject_fragment(r, 1, 0, 1480, true);
 	inject_fragment(r, 2, 0, 800, true);
@@ -277,12 +258,10 @@ TEST(datagrams_under_way_do_not_mix)
 	CHECK(delivered_pattern(r, 1500));
 	inject_fragment(r, 2, 800, 900, false);
 	CHECK(delivered_pattern(r, 900));
-	rig_free(r);
 }
 
-TEST(padding_of_fragments_is_trimmed)
+RIG_TEST(padding_of_fragments_is_trimmed, ip_rig())
 {
-	struct rig *r = ip_rig();
 	uint8_t frame[64] = { 0 };
 	struct datagram d = usual();
 
@@ -292,13 +271,10 @@ TEST(padding_of_fragments_is_trimmed)
 	build(frame, &d);
 	rig_inject_bytes(r, frame, 46);
 	rig_expect_delivered(r, "000102030405060708090a0b0c0d0e0f aabbccddee");
-	rig_free(r);
 }
 
-TEST(overlaps_refuse_the_datagram_and_what_follows)
+RIG_TEST(overlaps_refuse_the_datagram_and_what_follows, ip_rig())
 {
-	struct rig *r = ip_rig();
-
 	rig_open_enable(r, anybody());
 	inject_fragment(r, 1, 0, 1480, true);
 	inject_fragment(r, 1, 1472, 2000, true);
@@ -310,13 +286,10 @@ TEST(overlaps_refuse_the_datagram_and_what_follows)
 	inject_fragment(r, 1, 0, 1480, true);
 	inject_fragment(r, 1, 1480, 2000, false);
 	CHECK(delivered_pattern(r, 2000));
-	rig_free(r);
 }
 
-TEST(wrong_fragments_have_their_names)
+RIG_TEST(wrong_fragments_have_their_names, ip_rig())
 {
-	struct rig *r = ip_rig();
-
 	rig_open_enable(r, anybody());
 	inject_fragment(r, 1, 8, 8, true);
 	inject_fragment(r, 1, 8, 17, true);
@@ -329,13 +302,10 @@ TEST(wrong_fragments_have_their_names)
 	inject_fragment(r, 4, 24, 32, false);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 2);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(what_never_finishes_times_out)
+RIG_TEST(what_never_finishes_times_out, ip_rig())
 {
-	struct rig *r = ip_rig();
-
 	rig_open_enable(r, anybody());
 	inject_fragment(r, 1, 0, 1480, true);
 	rig_advance_ms(r, 29000);
@@ -346,35 +316,27 @@ TEST(what_never_finishes_times_out)
 	inject_fragment(r, 2, 0, 1480, true);
 	rig_advance_ms(r, 32000);
 	CHECK_EQ(rig_counter(r, "timed_out"), 3);
-	rig_free(r);
 }
 
-TEST(waiting_fragments_are_bounded)
+RIG_TEST(waiting_fragments_are_bounded, ip_rig_with("ip.reassembly_datagrams=3; ip.reassembly_source_datagrams=2;"))
 {
-	struct rig *r = ip_rig_with("ip.reassembly_datagrams=3; ip.reassembly_source_datagrams=2;");
-
 	rig_open_enable(r, anybody());
 	for (uint16_t id = 0; id < 100; id++)
 		inject_fragment(r, id, 0, 8, true);
 	CHECK_EQ(rig_counter(r, "evicted"), 98);
-	rig_free(r);
 }
 
-TEST(endless_fragments_of_eight_bytes_are_too_many)
+RIG_TEST(endless_fragments_of_eight_bytes_are_too_many, ip_rig())
 {
-	struct rig *r = ip_rig();
-
 	rig_open_enable(r, anybody());
 	for (uint16_t i = 0; i < 300; i++)
 		inject_fragment(r, 1, i * 8u, i * 8u + 8, true);
 	CHECK_EQ(rig_counter(r, "too_many"), 241);
 	CHECK_EQ(rig_counter(r, "refused_datagram"), 59);
-	rig_free(r);
 }
 
-TEST(a_longest_datagram_makes_it_there)
+RIG_TEST(a_longest_datagram_makes_it_there, ip_rig())
 {
-	struct rig *r = ip_rig();
 	size_t at = 0;
 
 	rig_open_enable(r, anybody());
@@ -382,13 +344,11 @@ TEST(a_longest_datagram_makes_it_there)
 		inject_fragment(r, 1, at, at + 1480, true);
 	inject_fragment(r, 1, at, XK_IP_MAX_PACKET, false);
 	CHECK(delivered_pattern(r, XK_IP_MAX_PACKET));
-	rig_free(r);
 }
 
 /* Every host must accept datagrams of 576 bytes (RFC 791, 3.2), so links may cut the longest into those. */
-TEST(a_longest_datagram_makes_it_there_in_pieces_of_576_bytes)
+RIG_TEST(a_longest_datagram_makes_it_there_in_pieces_of_576_bytes, ip_rig())
 {
-	struct rig *r = ip_rig();
 	size_t at = 0;
 
 	rig_open_enable(r, anybody());
@@ -397,7 +357,6 @@ TEST(a_longest_datagram_makes_it_there_in_pieces_of_576_bytes)
 	inject_fragment(r, 1, at, XK_IP_MAX_PACKET, false);
 	CHECK_EQ(rig_counter(r, "too_many"), 0);
 	CHECK(delivered_pattern(r, XK_IP_MAX_PACKET));
-	rig_free(r);
 }
 
 /* ---- identifications ---- */
@@ -415,13 +374,12 @@ fragmented_id(struct rig *r, struct xk_session *s)
 }
 
 /* Each host has its own numbers and counts: none reveals another's numbers, or how many it gets (RFC 7739). */
-TEST(rfc7739_fragments_to_one_host_tell_nothing_of_those_to_others)
+RIG_TEST(rfc7739_fragments_to_one_host_tell_nothing_of_those_to_others, ip_rig())
 {
 	enum { HOSTS = 60 };
 	unsigned sequential = 0, disturbed = 0, own;
 	uint16_t first[HOSTS];
 	struct xk_session *s[HOSTS];
-	struct rig *r = ip_rig();
 
 	for (unsigned i = 0; i < HOSTS; i++) {
 		s[i] = rig_open(r, rig_to(PEER + i));
@@ -438,13 +396,11 @@ TEST(rfc7739_fragments_to_one_host_tell_nothing_of_those_to_others)
 	CHECK(disturbed < HOSTS / 2);
 	own = (uint16_t)(fragmented_id(r, s[0]) - first[0]) / 2;
 	CHECK(own >= 51 && own < 51 + 10); /* and those who share it */
-	rig_free(r);
 }
 
 /* Fragments of a session's last datagrams may still be under way when the next session with that host sends. */
-TEST(numbers_of_fragments_go_on_when_a_session_is_made_again)
+RIG_TEST(numbers_of_fragments_go_on_when_a_session_is_made_again, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	uint16_t id;
 
@@ -455,16 +411,14 @@ TEST(numbers_of_fragments_go_on_when_a_session_is_made_again)
 	s = rig_open(r, rig_to(PEER));
 	REQUIRE(s != NULL);
 	CHECK_EQ(fragmented_id(r, s), (uint16_t)(id + 2));
-	rig_free(r);
 }
 
 /* ---- what is left to others ---- */
 
 /* Several protocols that keep all they can get equal shares, and leave another such share. */
-TEST(what_a_protocol_keeps_is_left_to_others_too)
+RIG_TEST(what_a_protocol_keeps_is_left_to_others_too, ip_rig())
 {
 	static const char *const names[] = { "ip", "user", "wire" };
-	struct rig *r = ip_rig();
 	unsigned kept[3] = { 0 }, all = 0;
 
 	rig_limit_buffers(r, 1000);
@@ -483,12 +437,11 @@ TEST(what_a_protocol_keeps_is_left_to_others_too)
 	}
 	CHECK(all > 700 && all < 850);
 	CHECK(xk_keep_room(rig_protocol(r, "user")) > 450);
-	rig_free(r);
 }
 
-TEST(fragments_give_way_to_what_others_keep)
+RIG_TEST(fragments_give_way_to_what_others_keep,
+	 ip_rig_with("ip.reassembly_datagrams=64; ip.reassembly_source_datagrams=64;"))
 {
-	struct rig *r = ip_rig_with("ip.reassembly_datagrams=64; ip.reassembly_source_datagrams=64;");
 	struct xk_protocol *user = rig_protocol(r, "user");
 
 	rig_open_enable(r, anybody());
@@ -508,5 +461,4 @@ TEST(fragments_give_way_to_what_others_keep)
 	CHECK_EQ(atomic_load(&rig_protocol(r, "ip")->kept), 0);
 	xk_unkeep(user, 20);
 	rig_limit_buffers(r, UINT_MAX);
-	rig_free(r);
 }

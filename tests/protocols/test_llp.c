@@ -25,9 +25,8 @@ rig_at(uint64_t station)
 	return r;
 }
 
-TEST(llp_sends_and_receives)
+RIG_TEST(llp_sends_and_receives, rig_at(STATION))
 {
-	struct rig *r = rig_at(STATION);
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 
 	REQUIRE(s != NULL);
@@ -41,13 +40,11 @@ TEST(llp_sends_and_receives)
 	rig_expect_delivered(r, "dd");
 	rig_inject(r, "0009 00 | 07 00 | 08 dd | ee");
 	rig_expect_delivered(r, "ddee");
-	rig_free(r);
 }
 
 /* Over VNET, what a host that was opened sends comes up another session than the one that leads there. */
-TEST(llp_knows_a_station_whatever_session_it_comes_up)
+RIG_TEST(llp_knows_a_station_whatever_session_it_comes_up, rig_at(STATION))
 {
-	struct rig *r = rig_at(STATION);
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	uint64_t other = STATION + 1;
 
@@ -58,12 +55,10 @@ TEST(llp_knows_a_station_whatever_session_it_comes_up)
 	rig_answer(r, XK_GET_PEER_LINK, &other, sizeof(other));
 	rig_inject(r, "0009 0007 0007 ee");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(llp_tells_strangers_apart_by_their_endpoints)
+RIG_TEST(llp_tells_strangers_apart_by_their_endpoints, rig_at(STATION))
 {
-	struct rig *r = rig_at(STATION);
 	struct xk_session *first;
 
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
@@ -83,14 +78,11 @@ TEST(llp_tells_strangers_apart_by_their_endpoints)
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
 	rig_inject(r, "000b 0007 0006");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
 /* Without a station, a session is known by the session below. */
-TEST(llp_does_without_stations)
+RIG_TEST(llp_does_without_stations, rig_new("llp"))
 {
-	struct rig *r = rig_new("llp");
-
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_wire_peer(r, HOST);
 	rig_inject(r, "0009 0007 0007 dd");
@@ -99,12 +91,10 @@ TEST(llp_does_without_stations)
 	CHECK_EQ(rig_open_dones(r), 2);
 	rig_expect_delivered(r, "dd");
 	rig_expect_delivered(r, "ee");
-	rig_free(r);
 }
 
-TEST(llp_chooses_an_endpoint)
+RIG_TEST(llp_chooses_an_endpoint, rig_at(STATION))
 {
-	struct rig *r = rig_at(STATION);
 	struct xk_participants to = rig_to(HOST);
 	struct xk_session *s;
 
@@ -114,22 +104,17 @@ TEST(llp_chooses_an_endpoint)
 	REQUIRE(s != NULL);
 	CHECK_EQ(rig_push(r, s, "aa"), 0);
 	rig_expect_sent(r, "c001 0009 0007 aa");
-	rig_free(r);
 }
 
-TEST(llp_opens_an_endpoint_once)
+RIG_TEST(llp_opens_an_endpoint_once, rig_at(STATION))
 {
-	struct rig *r = rig_at(STATION);
-
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) == NULL);
 	CHECK_EQ(rig_error(r), -EADDRINUSE);
-	rig_free(r);
 }
 
-TEST(llp_refuses_what_is_no_endpoint)
+RIG_TEST(llp_refuses_what_is_no_endpoint, rig_at(STATION))
 {
-	struct rig *r = rig_at(STATION);
 	struct xk_participants both = at_port(PORT);
 
 	CHECK(rig_open(r, rig_to2(HOST, 0, PORT)) == NULL);
@@ -142,13 +127,10 @@ TEST(llp_refuses_what_is_no_endpoint)
 	CHECK_EQ(rig_open_enable(r, at_port(65536)), -EINVAL);
 	xk_participant_push(&both.remote, HOST);
 	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
-	rig_free(r);
 }
 
-TEST(llp_drops_what_is_malformed)
+RIG_TEST(llp_drops_what_is_malformed, rig_at(STATION))
 {
-	struct rig *r = rig_at(STATION);
-
 	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	rig_inject(r, "0009 0007 00");
 	CHECK_EQ(rig_counter(r, "short"), 1);
@@ -157,14 +139,12 @@ TEST(llp_drops_what_is_malformed)
 	rig_inject(r, "0009 0007 ffff dd");
 	CHECK_EQ(rig_counter(r, "bad_length"), 3);
 	CHECK_EQ(rig_delivered(r), 0);
-	rig_free(r);
 }
 
-TEST(llp_carries_what_a_frame_can)
+RIG_TEST(llp_carries_what_a_frame_can, rig_at(STATION))
 {
 	uint32_t below = 100, wanted;
 	uint8_t bytes[100];
-	struct rig *r = rig_at(STATION);
 	struct xk_participants participants = { .remote.depth = 0 };
 	struct xk_session *s;
 
@@ -180,5 +160,4 @@ TEST(llp_carries_what_a_frame_can)
 	CHECK_EQ(xk_get_participants(s, &participants), 0);
 	CHECK_EQ(xk_participant_pop(&participants.remote), FAR_PORT);
 	CHECK_EQ(xk_participant_pop(&participants.local), PORT);
-	rig_free(r);
 }

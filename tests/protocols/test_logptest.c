@@ -171,9 +171,8 @@ ask(struct rig *r, uint32_t batch, unsigned answers, uint64_t token)
 	ask_for(r, batch, answers, answers > 1 ? SIZE : 0, token);
 }
 
-TEST(logptest_server_answers_as_often_as_it_is_asked_to)
+RIG_TEST(logptest_server_answers_as_often_as_it_is_asked_to, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	uint64_t token = greet(r);
 
 	rig_inject(r, "00000007 1001 0000 aabb");
@@ -186,13 +185,11 @@ TEST(logptest_server_answers_as_often_as_it_is_asked_to)
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "logptest", "messages"), 4);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
 /* Whoever copies, the peer gets the same bytes. */
-TEST(logptest_server_copies_as_it_is_asked_to)
+RIG_TEST(logptest_server_copies_as_it_is_asked_to, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	uint64_t token = greet(r);
 	uint8_t bytes[SIZE], first[SIZE];
 
@@ -215,12 +212,10 @@ TEST(logptest_server_copies_as_it_is_asked_to)
 	rig_expect_sent(r, "00000009 6000 0000 .. ..");
 	CHECK_EQ(rig_drops(r), 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(logptest_server_answers_once_who_has_not_greeted_it)
+RIG_TEST(logptest_server_answers_once_who_has_not_greeted_it, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	uint64_t token = greet(r);
 
 	ask(r, 7, 2, token ^ 1);
@@ -234,7 +229,6 @@ TEST(logptest_server_answers_once_who_has_not_greeted_it)
 	ask(r, 9, 1, token ^ 1);
 	CHECK_EQ(rig_sent(r), 1);
 	rig_forget(r);
-	rig_free(r);
 }
 
 TEST(logptest_token_proves_one_host_to_one_server)
@@ -258,10 +252,9 @@ TEST(logptest_token_proves_one_host_to_one_server)
 	rig_free(other);
 }
 
-TEST(logptest_answers_are_no_longer_than_the_message_and_no_shorter_than_a_header)
+RIG_TEST(logptest_answers_are_no_longer_than_the_message_and_no_shorter_than_a_header, rig_new_graph(SERVER))
 {
 	static const unsigned wrong[] = { 1, 7, PROVEN + 1, UINT16_MAX };
-	struct rig *r = rig_new_graph(SERVER);
 	uint64_t token = greet(r);
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(wrong); i++)
@@ -274,13 +267,11 @@ TEST(logptest_answers_are_no_longer_than_the_message_and_no_shorter_than_a_heade
 	rig_expect_sent(r, "00000008 2000 0000");
 	CHECK_EQ(rig_sent(r), 2);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(logptest_server_refuses_what_no_client_sends)
+RIG_TEST(logptest_server_refuses_what_no_client_sends, rig_new_graph(SERVER))
 {
 	static uint8_t bytes[XK_LOGPTEST_MAX + 1] = { [4] = 0x10, [5] = 1 };
-	struct rig *r = rig_new_graph(SERVER);
 
 	rig_inject(r, "00000007 0001 0000");
 	rig_inject(r, "00000007 4001 0000");
@@ -295,12 +286,10 @@ TEST(logptest_server_refuses_what_no_client_sends)
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
 	rig_inject_prefixes(r, "00000007 1001 0000");
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(logptest_server_waits_for_room)
+RIG_TEST(logptest_server_waits_for_room, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	uint64_t token = greet(r);
 	struct xk_event event;
 
@@ -314,12 +303,10 @@ TEST(logptest_server_waits_for_room)
 	ask(r, 9, 2, token); /* there is room for the next */
 	CHECK_EQ(rig_sent(r), 2);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(logptest_server_gives_up_when_there_is_no_room_for_long)
+RIG_TEST(logptest_server_gives_up_when_there_is_no_room_for_long, rig_new_graph(SERVER "; logptest.timeout=1ms"))
 {
-	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=1ms");
 	uint64_t token = greet(r);
 
 	rig_fail_sending(r, -ENOBUFS);
@@ -329,7 +316,6 @@ TEST(logptest_server_gives_up_when_there_is_no_room_for_long)
 	rig_fail_sending(r, 0);
 	rig_advance_ms(r, 5);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* ---- the client ---- */
@@ -356,9 +342,8 @@ TEST(logptest_client_copies_as_it_is_asked_to)
 	}
 }
 
-TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last)
+RIG_TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	uint32_t batch;
 
 	CHECK_EQ(start(r, 2, (struct xk_logptest_loop){ .sends = 3, .first = 2, .last = 1 }), 0);
@@ -386,12 +371,10 @@ TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last)
 	CHECK_EQ(told.result.rounds, 2);
 	CHECK_EQ(told.result.max_packet, 1500);
 	CHECK_EQ(told.result.times.answered_ns / MS, 12); /* of two, the later */
-	rig_free(r);
 }
 
-TEST(logptest_client_works_between_messages)
+RIG_TEST(logptest_client_works_between_messages, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	struct xk_logptest_loop loop = { .sends = 3, .last = 4, .send_work_ns = 5 * MS, .receive_work_ns = 7 * MS };
 	uint32_t batch;
 
@@ -406,12 +389,10 @@ TEST(logptest_client_works_between_messages)
 	CHECK_EQ(told.result.times.answered_ns, 31 * MS);
 	CHECK_EQ(told.result.times.send_work_ns, 5 * MS);
 	CHECK_EQ(told.result.times.receive_work_ns, 7 * MS);
-	rig_free(r);
 }
 
-TEST(logptest_client_waits_for_room)
+RIG_TEST(logptest_client_waits_for_room, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	struct xk_event event;
 	uint32_t batch;
 
@@ -424,25 +405,22 @@ TEST(logptest_client_waits_for_room)
 	answer(r, batch);
 	CHECK_EQ(told.finished, 1);
 	CHECK(told.result.times.sent_ns >= 100000 && told.result.times.sent_ns < 110000);
-	rig_free(r);
 }
 
-TEST(logptest_client_loses_what_it_cannot_send)
+RIG_TEST(logptest_client_loses_what_it_cannot_send,
+	 rig_new_graph(SERVER "; logptest.timeout=1ms; logptest.silence=5ms"))
 {
-	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=1ms; logptest.silence=5ms");
-
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 2, .last = 1 }), 0);
 	rig_advance_ms(r, 20);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, -ETIMEDOUT);
 	rig_fail_sending(r, 0);
-	rig_free(r);
 }
 
-TEST(logptest_client_counts_batches_that_are_lost_and_goes_on)
+RIG_TEST(logptest_client_counts_batches_that_are_lost_and_goes_on,
+	 rig_new_graph(SERVER "; logptest.timeout=100ms; logptest.silence=1s"))
 {
-	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=100ms; logptest.silence=1s");
 	uint32_t batch;
 
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 2, .last = 2 }), 0);
@@ -466,13 +444,11 @@ TEST(logptest_client_counts_batches_that_are_lost_and_goes_on)
 	CHECK_EQ(told.result.rounds, 1);
 	CHECK_EQ(told.result.lost, 1);
 	CHECK_EQ(rig_counter_of(r, "logptest", "lost"), 1);
-	rig_free(r);
 }
 
-TEST(logptest_client_gives_up_on_a_silent_server)
+RIG_TEST(logptest_client_gives_up_on_a_silent_server,
+	 rig_new_graph(SERVER "; logptest.timeout=100ms; logptest.silence=1s"))
 {
-	struct rig *r = rig_new_graph(SERVER "; logptest.timeout=100ms; logptest.silence=1s");
-
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
 	for (unsigned i = 0; i < 20; i++)
 		rig_advance_ms(r, 100);
@@ -481,12 +457,10 @@ TEST(logptest_client_gives_up_on_a_silent_server)
 	CHECK_EQ(told.result.rounds, 0);
 	CHECK_EQ(told.result.times.answered_ns, 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(logptest_refuses_impossible_runs)
+RIG_TEST(logptest_refuses_impossible_runs, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	struct xk_logptest_loop good = { .sends = 1, .last = 1 };
 
 	CHECK_EQ(start(r, 0, good), -EINVAL);
@@ -502,39 +476,32 @@ TEST(logptest_refuses_impossible_runs)
 	CHECK_EQ(start(r, 1, good), -EBUSY);
 	answer(r, take(r, 1));
 	CHECK_EQ(told.finished, 1);
-	rig_free(r);
 }
 
-TEST(logptest_says_why_there_is_no_session)
+RIG_TEST(logptest_says_why_there_is_no_session, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_wire_refuse(r, -EINVAL);
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, -EINVAL);
 	CHECK_EQ(told.result.max_packet, 0);
-	rig_free(r);
 }
 
-TEST(logptest_needs_no_ports_below)
+RIG_TEST(logptest_needs_no_ports_below, rig_new_graph(SERVER "; logptest.port=0"))
 {
-	struct rig *r = rig_new_graph(SERVER "; logptest.port=0");
-
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	answer(r, take(r, 1));
 	CHECK_EQ(told.finished, 1);
-	rig_free(r);
 }
 
 /* ---- the run that begins by itself ---- */
 
-TEST(logptest_starts_by_itself_where_it_is_told_a_peer)
+RIG_TEST(logptest_starts_by_itself_where_it_is_told_a_peer,
+	 rig_new_graph(SERVER "; logptest.peer=10.77.0.2; logptest.rounds=1; logptest.size=10; "
+			      "logptest.sends=2; logptest.first_answers=1; logptest.last_answers=1; "
+			      "logptest.send_work=3ms; logptest.start=1s"))
 {
-	struct rig *r = rig_new_graph(SERVER "; logptest.peer=10.77.0.2; logptest.rounds=1; logptest.size=10; "
-					     "logptest.sends=2; logptest.first_answers=1; logptest.last_answers=1; "
-					     "logptest.send_work=3ms; logptest.start=1s");
 	uint32_t batch;
 
 	rig_advance_ms(r, 999);
@@ -552,5 +519,4 @@ TEST(logptest_starts_by_itself_where_it_is_told_a_peer)
 	CHECK_EQ(rig_counter_of(r, "logptest", "answered_ns"), 6 * MS);
 	rig_advance_ms(r, 2000);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }

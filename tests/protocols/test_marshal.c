@@ -28,9 +28,8 @@ open_host(struct rig *r)
 
 /* ---- calling ---- */
 
-TEST(words_are_sent_as_they_are_and_told_how)
+RIG_TEST(words_are_sent_as_they_are_and_told_how, rig_new("marshal"))
 {
-	struct rig *r = rig_new("marshal");
 	struct xk_session *s = open_host(r);
 
 	CHECK_EQ(rig_wire_remote(r), 5);
@@ -41,10 +40,9 @@ TEST(words_are_sent_as_they_are_and_told_how)
 	rig_expect_delivered(r, "a1a2a3a4");
 	CHECK_EQ(rig_counter(r, "swapped"), 0);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(the_receiver_makes_right)
+RIG_TEST(the_receiver_makes_right, rig_new("marshal"))
 {
 	static const struct {
 		const char *reply, *delivered;
@@ -59,7 +57,6 @@ TEST(the_receiver_makes_right)
 		{ OTHER "04", "", 0 },
 		{ OWN "08 0102030405060708", "0102030405060708", 0 },
 	};
-	struct rig *r = rig_new("marshal");
 	struct xk_session *s = open_host(r);
 	unsigned swapped = 0;
 
@@ -72,10 +69,9 @@ TEST(the_receiver_makes_right)
 		swapped += replies[i].swapped;
 		CHECK_EQ(rig_counter(r, "swapped"), swapped);
 	}
-	rig_free(r);
 }
 
-TEST(replies_that_make_no_sense_are_dropped)
+RIG_TEST(replies_that_make_no_sense_are_dropped, rig_new("marshal"))
 {
 	static const struct {
 		const char *reply, *drop;
@@ -88,7 +84,6 @@ TEST(replies_that_make_no_sense_are_dropped)
 		{ OWN "03 01020304", "bad_width" },
 		{ OTHER "10 01020304", "bad_width" },
 	};
-	struct rig *r = rig_new("marshal");
 	struct xk_session *s = open_host(r);
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(replies); i++) {
@@ -101,12 +96,10 @@ TEST(replies_that_make_no_sense_are_dropped)
 	}
 	rig_expect_nothing_delivered(r);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(what_the_protocol_below_says_is_passed_on)
+RIG_TEST(what_the_protocol_below_says_is_passed_on, rig_new("marshal"))
 {
-	struct rig *r = rig_new("marshal");
 	struct xk_session *s = open_host(r);
 
 	rig_call(r, s, "c3");
@@ -115,15 +108,12 @@ TEST(what_the_protocol_below_says_is_passed_on)
 	rig_call_async(r, s, "c3");
 	CHECK_EQ(rig_called(r, 1), -EOPNOTSUPP);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- being called ---- */
 
-TEST(a_server_need_not_know_its_callers_order)
+RIG_TEST(a_server_need_not_know_its_callers_order, rig_new("marshal"))
 {
-	struct rig *r = rig_new("marshal");
-
 	CHECK_EQ(rig_inject_call(r, NULL, OWN "04 01"), -ECONNREFUSED);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, rig_to(5)), -EOPNOTSUPP);
@@ -145,12 +135,11 @@ TEST(a_server_need_not_know_its_callers_order)
 	rig_serve(r, -EIO, NULL);
 	CHECK_EQ(rig_inject_call(r, NULL, OWN "02"), -EIO);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(a_message_of_many_segments_is_swapped)
+RIG_TEST(a_message_of_many_segments_is_swapped,
+	 rig_new_graph("wire:; marshal: wire; marshal.order=" OTHER_NAME "; user: marshal"))
 {
-	struct rig *r = rig_new_graph("wire:; marshal: wire; marshal.order=" OTHER_NAME "; user: marshal");
 	static char text[2 * 5003 + 16], swapped[2 * 5003 + 1];
 	struct xk_session *s = open_host(r);
 
@@ -172,7 +161,6 @@ TEST(a_message_of_many_segments_is_swapped)
 	CHECK_EQ(rig_called(r, 1), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_forget(r);
-	rig_free(r);
 }
 
 TEST(settings_that_make_no_sense_are_refused)

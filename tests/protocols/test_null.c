@@ -28,27 +28,19 @@ crosses_both_ways(struct rig *r)
 	CHECK_EQ(rig_drops(r), 0);
 }
 
-TEST(null_changes_nothing)
+RIG_TEST(null_changes_nothing, rig_new("null"))
 {
-	struct rig *r = rig_new("null");
-
 	crosses_both_ways(r);
-	rig_free(r);
 }
 
-TEST(ten_nulls_change_nothing)
+RIG_TEST(ten_nulls_change_nothing, rig_new_graph(TEN))
 {
-	struct rig *r = rig_new_graph(TEN);
-
 	crosses_both_ways(r);
-	rig_free(r);
 }
 
 /* A frame opens a session of each layer, and the topmost is announced; with their room taken the oldest go. */
-TEST(ten_nulls_are_opened_passively)
+RIG_TEST(ten_nulls_are_opened_passively, rig_new_graph(TEN))
 {
-	struct rig *r = rig_new_graph(TEN);
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, "01");
 	rig_expect_delivered(r, "01");
@@ -62,12 +54,10 @@ TEST(ten_nulls_are_opened_passively)
 	CHECK_EQ(rig_protocol(r, "null")->cache_count, 0);
 	rig_inject(r, "03");
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(null_passes_failures_on)
+RIG_TEST(null_passes_failures_on, rig_new("null"))
 {
-	struct rig *r = rig_new("null");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	REQUIRE(s != NULL);
@@ -76,7 +66,6 @@ TEST(null_passes_failures_on)
 	rig_wire_refuse(r, -ENETUNREACH);
 	CHECK(rig_open(r, rig_to(6)) == NULL);
 	CHECK_EQ(rig_error(r), -ENETUNREACH);
-	rig_free(r);
 }
 
 static uint64_t
@@ -97,21 +86,17 @@ prepare_explicit(struct rig *r)
 	xk_edge_watch(edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 }
 
-TEST(an_edge_between_nulls_hands_off)
+RIG_TEST(an_edge_between_nulls_hands_off, rig_new_prepared(TEN, prepare_explicit))
 {
-	struct rig *r = rig_new_prepared(TEN, prepare_explicit);
-
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
 	rig_inject(r, "01");
 	rig_expect_delivered(r, "01");
 	CHECK_EQ(explicit_handoffs(r), 1);
-	rig_free(r);
 }
 
 /* ... and what is watched may change while sessions cross it. */
-TEST(an_edge_between_nulls_is_watched_from_now_on_and_no_more)
+RIG_TEST(an_edge_between_nulls_is_watched_from_now_on_and_no_more, rig_new_graph(TEN))
 {
-	struct rig *r = rig_new_graph(TEN);
 	struct xk_edge *edge = rig_protocol(r, "null5")->lowers[0];
 	struct xk_session *s = rig_open(r, rig_to(5));
 
@@ -132,7 +117,6 @@ TEST(an_edge_between_nulls_is_watched_from_now_on_and_no_more)
 		CHECK_EQ(atomic_load(&edge->counts[XK_UPWARD].messages), i);
 		CHECK_EQ(atomic_load(&edge->counts[XK_DOWNWARD].messages), i);
 	}
-	rig_free(r);
 }
 
 static void
@@ -142,9 +126,8 @@ prepare_traced(struct rig *r)
 	rig_protocol(r, "null5")->trace_level = XK_TRACE_MESSAGES;
 }
 
-TEST(sessions_that_are_opened_on_a_watched_edge_are_watched)
+RIG_TEST(sessions_that_are_opened_on_a_watched_edge_are_watched, rig_new_prepared(TEN, prepare_traced))
 {
-	struct rig *r = rig_new_prepared(TEN, prepare_traced);
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	REQUIRE(s != NULL);
@@ -152,5 +135,4 @@ TEST(sessions_that_are_opened_on_a_watched_edge_are_watched)
 		s = s->lls;
 	CHECK_EQ(xk_edge_watched(s->up, XK_WATCH_ANY), XK_WATCH_EXPLICIT | XK_WATCH_TRACE);
 	CHECK_EQ(xk_edge_watched(s->lls->up, XK_WATCH_ANY), 0);
-	rig_free(r);
 }

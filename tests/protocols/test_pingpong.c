@@ -12,10 +12,8 @@ enum { PORT = 2008 };
 
 /* ---- the server ---- */
 
-TEST(pingpong_server_lowers_the_count_and_touches_nothing_else)
+RIG_TEST(pingpong_server_lowers_the_count_and_touches_nothing_else, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_inject(r, "00000007 00000bb8 0102030405060708 0000000000000000 aabbcc");
 	rig_expect_sent(r, "00000007 00000bb7 0102030405060708 0000000000000000 aabbcc");
 	rig_inject(r, "00000007 00 | 000002 0102030405060708 00 | 00000000000000");
@@ -23,13 +21,10 @@ TEST(pingpong_server_lowers_the_count_and_touches_nothing_else)
 	CHECK_EQ(rig_counter_of(r, "pingpong", "messages"), 2);
 	CHECK_EQ(rig_counter_of(r, "pingpong", "buffers"), 0);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(pingpong_refuses_counts_that_no_client_sends)
+RIG_TEST(pingpong_refuses_counts_that_no_client_sends, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_inject(r, "00000007 00000000 0102030405060708 0000000000000000");
 	rig_inject(r, "00000007 00000001 0102030405060708 0000000000000000"); /* a server's count is even */
 	rig_inject(r, "00000007 001e8482 0102030405060708 0000000000000000");
@@ -39,40 +34,31 @@ TEST(pingpong_refuses_counts_that_no_client_sends)
 	rig_expect_nothing_sent(r);
 	rig_inject(r, "00000007 001e8480 0102030405060708 0000000000000000");
 	rig_expect_sent(r, "00000007 001e847f 0102030405060708 0000000000000000");
-	rig_free(r);
 }
 
-TEST(pingpong_refuses_what_is_too_long_for_an_application)
+RIG_TEST(pingpong_refuses_what_is_too_long_for_an_application, rig_new_graph(SERVER))
 {
 	static uint8_t bytes[65508] = { [7] = 2 };
-	struct rig *r = rig_new_graph(SERVER);
 
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	CHECK_EQ(rig_counter_of(r, "pingpong", "bad_length"), 1);
 	rig_inject_bytes(r, bytes, sizeof(bytes) - 1);
 	CHECK_EQ(rig_sent(r), 1);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(pingpong_does_not_answer_another_server)
+RIG_TEST(pingpong_does_not_answer_another_server, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_wire_peer(r, PORT);
 	rig_inject(r, "00000007 00000bb8 0102030405060708 0000000000000000");
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(pingpong_counts_what_it_cannot_send)
+RIG_TEST(pingpong_counts_what_it_cannot_send, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_fail_sending(r, -ENOBUFS);
 	rig_inject(r, "00000007 00000bb8 0102030405060708 0000000000000000");
 	CHECK_EQ(rig_counter_of(r, "pingpong", "unsent"), 1);
-	rig_free(r);
 }
 
 TEST(pingpong_refuses_other_endpoints)
@@ -94,10 +80,8 @@ serve(struct rig *r)
 	rig_inject_bytes(r, bytes, (size_t)len);
 }
 
-TEST(pingpong_client_tells_the_averages_of_its_runs)
+RIG_TEST(pingpong_client_tells_the_averages_of_its_runs, rig_new_graph(CLIENT))
 {
-	struct rig *r = rig_new_graph(CLIENT);
-
 	rig_advance_ms(r, 0);
 	for (unsigned i = 0; i < 4; i++) {
 		rig_advance_ms(r, i < 2 ? 10 : 20); /* of a round trip, of which a run has two */
@@ -111,12 +95,10 @@ TEST(pingpong_client_tells_the_averages_of_its_runs)
 	CHECK_EQ(rig_counter_of(r, "pingpong", "max_ns"), 20000000);
 	CHECK_EQ(rig_counter_of(r, "pingpong", "mean_ns"), 15000000);
 	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 0);
-	rig_free(r);
 }
 
-TEST(pingpong_client_wants_its_message_back_as_long_as_it_was)
+RIG_TEST(pingpong_client_wants_its_message_back_as_long_as_it_was, rig_new_graph(CLIENT))
 {
-	struct rig *r = rig_new_graph(CLIENT);
 	uint8_t bytes[64] = { 0 };
 
 	rig_advance_ms(r, 0);
@@ -130,12 +112,10 @@ TEST(pingpong_client_wants_its_message_back_as_long_as_it_was)
 	CHECK_EQ(rig_sent(r), 1);
 	rig_advance_ms(r, 20000);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(pingpong_client_begins_a_run_again_that_has_lost_a_message)
+RIG_TEST(pingpong_client_begins_a_run_again_that_has_lost_a_message, rig_new_graph(CLIENT))
 {
-	struct rig *r = rig_new_graph(CLIENT);
 	uint8_t lost[64];
 
 	rig_advance_ms(r, 0);
@@ -153,13 +133,10 @@ TEST(pingpong_client_begins_a_run_again_that_has_lost_a_message)
 		rig_advance_ms(r, 0);
 	}
 	CHECK_EQ(rig_counter_of(r, "pingpong", "runs"), 2);
-	rig_free(r);
 }
 
-TEST(pingpong_client_notices_a_loss_whatever_others_send)
+RIG_TEST(pingpong_client_notices_a_loss_whatever_others_send, rig_new_graph(CLIENT))
 {
-	struct rig *r = rig_new_graph(CLIENT);
-
 	rig_advance_ms(r, 0);
 	rig_wire_peer(r, 9);
 	for (unsigned i = 0; i < 4; i++) {
@@ -169,20 +146,16 @@ TEST(pingpong_client_notices_a_loss_whatever_others_send)
 	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 1);
 	rig_advance_ms(r, 20000);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(pingpong_client_gives_a_silent_server_up)
+RIG_TEST(pingpong_client_gives_a_silent_server_up, rig_new_graph(CLIENT "; pingpong.silence=1s"))
 {
-	struct rig *r = rig_new_graph(CLIENT "; pingpong.silence=1s");
-
 	rig_advance_ms(r, 5000);
 	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 10);
 	CHECK_EQ(rig_counter_of(r, "pingpong", "runs"), 0);
 	rig_forget(r);
 	rig_advance_ms(r, 5000);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* ---- two hosts ---- */

@@ -8,9 +8,8 @@
 
 static const struct xk_participants nobody;
 
-TEST(port_carries_frames_as_they_are)
+RIG_TEST(port_carries_frames_as_they_are, rig_new_graph(ON_PORT))
 {
-	struct rig *r = rig_new_graph(ON_PORT);
 	struct xk_session *s = rig_open(r, nobody);
 
 	REQUIRE(s != NULL);
@@ -19,24 +18,20 @@ TEST(port_carries_frames_as_they_are)
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(rig_push(r, s, "0011 2233"), 0);
 	rig_expect_sent(r, "00112233"); /* no padding */
-	rig_free(r);
 }
 
-TEST(port_has_one_session)
+RIG_TEST(port_has_one_session, rig_new_graph(ON_PORT))
 {
-	struct rig *r = rig_new_graph(ON_PORT);
 	struct xk_session *s = rig_open(r, nobody);
 
 	CHECK(rig_open(r, nobody) == NULL);
 	CHECK_EQ(rig_error(r), -EADDRINUSE);
 	rig_close(r, s);
 	CHECK(rig_open(r, nobody) != NULL);
-	rig_free(r);
 }
 
-TEST(port_drops_frames_longer_than_its_mtu_and_a_header)
+RIG_TEST(port_drops_frames_longer_than_its_mtu_and_a_header, rig_new_graph(ON_PORT))
 {
-	struct rig *r = rig_new_graph(ON_PORT);
 	struct xk_session *s = rig_open(r, nobody);
 
 	CHECK_EQ(rig_push_pattern(r, s, 1514), 0);
@@ -44,12 +39,10 @@ TEST(port_drops_frames_longer_than_its_mtu_and_a_header)
 	CHECK_EQ(rig_push_pattern(r, s, 1515), -EMSGSIZE);
 	CHECK_EQ(rig_counter(r, "too_long"), 1);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(port_drops_by_name_when_its_ring_is_full)
+RIG_TEST(port_drops_by_name_when_its_ring_is_full, rig_new_graph(ON_PORT "; port.implicit=fail"))
 {
-	struct rig *r = rig_new_graph(ON_PORT "; port.implicit=fail");
 	struct xk_session *s = rig_open(r, nobody);
 	int status = 0, pushed = 0;
 
@@ -65,12 +58,10 @@ TEST(port_drops_by_name_when_its_ring_is_full)
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_sent(r), pushed); /* what was taken is sent */
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(port_answers_what_it_is)
+RIG_TEST(port_answers_what_it_is, rig_new_graph(ON_PORT))
 {
-	struct rig *r = rig_new_graph(ON_PORT);
 	struct xk_protocol *port = rig_protocol(r, "port");
 	uint32_t packet = 0, offloads = 1;
 	uint64_t address = 0;
@@ -84,13 +75,12 @@ TEST(port_answers_what_it_is)
 	CHECK_EQ(xk_control_protocol(port, XK_GET_LINK_ADDRESS, &address, 7), -EMSGSIZE);
 	CHECK_EQ(xk_control_protocol(port, XK_GET_MAX_PACKET, &packet, 3), -EMSGSIZE);
 	CHECK_EQ(xk_control_protocol(port, XK_CONTROL_OWN, &packet, sizeof(packet)), -ENOTSUP);
-	rig_free(r);
 }
 
-TEST(all_protocols_are_told_of_another_mtu)
+RIG_TEST(all_protocols_are_told_of_another_mtu,
+	 rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
+		       "user: ip#17"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
-				      "user: ip#17");
 	struct xk_port *port = xk_kernel_find_port(rig_kernel(r), "port");
 	struct xk_vnet_interface interface;
 	uint32_t whole;
@@ -102,7 +92,6 @@ TEST(all_protocols_are_told_of_another_mtu)
 	CHECK_EQ(interface.max_packet, 1000);
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
 	CHECK_EQ(whole, 980);
-	rig_free(r);
 }
 
 TEST(a_port_has_the_address_of_its_setting_or_is_refused)
@@ -116,12 +105,9 @@ TEST(port_refuses_a_graph_without_its_port)
 	CHECK_EQ(rig_refusal("port:; port.dev=elsewhere; user: port"), -ENODEV);
 }
 
-TEST(frames_that_nobody_listens_for_are_counted)
+RIG_TEST(frames_that_nobody_listens_for_are_counted, rig_new_graph(ON_PORT))
 {
-	struct rig *r = rig_new_graph(ON_PORT);
-
 	rig_inject(r, "00");
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(atomic_load(&xk_kernel_find_port(rig_kernel(r), "port")->unheard), 1);
-	rig_free(r);
 }

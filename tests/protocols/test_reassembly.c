@@ -112,46 +112,37 @@ is_whole(struct xk_msg *m, size_t len)
 	return same;
 }
 
-TEST(in_order)
+TEST_WITH(in_order, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	add_part(b, 1, 0, 1480, true);
 	add_part(b, 1, 1480, 2960, true);
 	CHECK(is_whole(add(b, 1, 2960, 4008, false), 4008));
 	CHECK_EQ(b->table.datagrams, 0);
 	CHECK_EQ(b->table.fragments, 0);
-	bench_free(b);
 }
 
-TEST(backwards)
+TEST_WITH(backwards, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	add_part(b, 1, 2960, 4001, false);
 	add_part(b, 1, 1480, 2960, true);
 	CHECK(is_whole(add(b, 1, 0, 1480, true), 4001));
-	bench_free(b);
 }
 
-TEST(the_longest_datagram_in_ethernet_fragments)
+TEST_WITH(the_longest_datagram_in_ethernet_fragments, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	uint32_t at = 0;
 
 	for (; at + 1480 < IP_REASSEMBLY_MAX; at += 1480)
 		add_part(b, 1, at, at + 1480, true);
 	CHECK(is_whole(add(b, 1, at, IP_REASSEMBLY_MAX, false), IP_REASSEMBLY_MAX));
-	bench_free(b);
 }
 
-TEST(datagrams_differ_in_any_part_of_their_key)
+TEST_WITH(datagrams_differ_in_any_part_of_their_key, struct bench *b, bench_new(&usual), bench_free)
 {
 	struct ip_reassembly_fragment keys[] = {
 		{ PEER, HOST, 0, 1, 17, true }, { PEER + 1, HOST, 0, 1, 17, true }, { PEER, HOST + 1, 0, 1, 17, true },
 		{ PEER, HOST, 0, 2, 17, true }, { PEER, HOST, 0, 1, 18, true },
 	};
-	struct bench *b = bench_new(&usual);
 
 	fill_original();
 	for (unsigned i = 0; i < 5; i++)
@@ -163,15 +154,12 @@ TEST(datagrams_differ_in_any_part_of_their_key)
 		CHECK(is_whole(bench_add(b, &keys[i], original + 8, 5), 13));
 	}
 	CHECK_EQ(b->table.datagrams, 0);
-	bench_free(b);
 }
 
 /* ---- fragments that are wrong by themselves ---- */
 
-TEST(wrong_fragments_are_discarded_alone)
+TEST_WITH(wrong_fragments_are_discarded_alone, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	add_part(b, 1, 0, 16, true);
 	add_part(b, 1, 16, 16, true);
 	add_part(b, 1, 16, 16, false);
@@ -185,41 +173,34 @@ TEST(wrong_fragments_are_discarded_alone)
 	add_part(b, 1, 65528, 65529, false);
 	CHECK_EQ(b->count[IP_REASSEMBLY_TOO_LONG], 3);
 	CHECK(is_whole(add(b, 1, 16, 20, false), 20));
-	bench_free(b);
 }
 
 /* ---- what refuses a datagram ---- */
 
-TEST(a_duplicate_is_ignored)
+TEST_WITH(a_duplicate_is_ignored, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	add_part(b, 1, 0, 16, true);
 	add_part(b, 1, 0, 16, true);
 	add_part(b, 1, 24, 30, false);
 	add_part(b, 1, 24, 30, false);
 	CHECK_EQ(b->count[IP_REASSEMBLY_DUPLICATE], 2);
 	CHECK(is_whole(add(b, 1, 16, 24, true), 30));
-	bench_free(b);
 }
 
-TEST(the_same_range_with_other_bytes_is_no_duplicate)
+TEST_WITH(the_same_range_with_other_bytes_is_no_duplicate, struct bench *b, bench_new(&usual), bench_free)
 {
 	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
-	struct bench *b = bench_new(&usual);
 
 	add_part(b, 1, 0, 16, true);
 	CHECK(bench_add(b, &fragment, original + 1, 16) == NULL);
 	CHECK_EQ(b->count[IP_REASSEMBLY_OVERLAP], 2);
-	bench_free(b);
 }
 
 /* Bytes are compared whatever segments they lie in. */
-TEST(a_duplicate_in_other_segments_is_one)
+TEST_WITH(a_duplicate_in_other_segments_is_one, struct bench *b, bench_new(&usual), bench_free)
 {
 	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
 	struct ip_reassembly_discarded discarded = { .some = false };
-	struct bench *b = bench_new(&usual);
 	struct xk_msg *m, *front;
 
 	add_part(b, 1, 0, 16, true);
@@ -229,13 +210,10 @@ TEST(a_duplicate_in_other_segments_is_one)
 	CHECK(ip_reassembly_add(&b->table, &fragment, front, &discarded) == NULL);
 	collect_discarded(&discarded, b->count);
 	CHECK_EQ(b->count[IP_REASSEMBLY_DUPLICATE], 1);
-	bench_free(b);
 }
 
-TEST(a_refused_datagram_stays_refused_until_its_time_is_up)
+TEST_WITH(a_refused_datagram_stays_refused_until_its_time_is_up, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	add_part(b, 1, 0, 16, true);
 	add_part(b, 1, 8, 24, true);
 	CHECK_EQ(b->count[IP_REASSEMBLY_OVERLAP], 2);
@@ -248,29 +226,22 @@ TEST(a_refused_datagram_stays_refused_until_its_time_is_up)
 	add_part(b, 1, 0, 16, true);
 	CHECK(is_whole(add(b, 1, 16, 20, false), 20));
 	CHECK_EQ(b->count[IP_REASSEMBLY_TIMED_OUT], 0);
-	bench_free(b);
 }
 
-TEST(two_ends_refuse)
+TEST_WITH(two_ends_refuse, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	add_part(b, 1, 16, 20, false);
 	add_part(b, 1, 24, 30, false);
 	CHECK_EQ(b->count[IP_REASSEMBLY_INCONSISTENT], 2);
-	bench_free(b);
 }
 
-TEST(data_behind_the_end_refuses)
+TEST_WITH(data_behind_the_end_refuses, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	add_part(b, 1, 16, 24, false);
 	add_part(b, 1, 24, 32, true);
 	add_part(b, 2, 24, 32, true);
 	add_part(b, 2, 16, 24, false);
 	CHECK_EQ(b->count[IP_REASSEMBLY_INCONSISTENT], 4);
-	bench_free(b);
 }
 
 /* ---- every arrangement of up to three chunks ---- */
@@ -434,9 +405,8 @@ print_arrangement(const struct chunk *const *chunks, unsigned count)
 	fprintf(stderr, "\n");
 }
 
-TEST(every_arrangement_of_up_to_three_chunks_follows_the_rule)
+TEST_WITH(every_arrangement_of_up_to_three_chunks_follows_the_rule, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	struct chunk chunks[UNITS * UNITS * 4];
 	unsigned count, disagreements = 0, tried = 0;
 
@@ -456,7 +426,6 @@ TEST(every_arrangement_of_up_to_three_chunks_follows_the_rule)
 	}
 	CHECK_EQ(disagreements, 0);
 	CHECK(tried > 30000);
-	bench_free(b);
 }
 
 /* ---- random fragmentations ---- */
@@ -521,9 +490,8 @@ random_datagram(struct bench *b, uint16_t id, uint64_t *state)
 	return is_whole(m, len) && b->count[IP_REASSEMBLY_DUPLICATE] == duplicates;
 }
 
-TEST(random_fragmentations_in_random_order)
+TEST_WITH(random_fragmentations_in_random_order, struct bench *b, bench_new(&wide), bench_free)
 {
-	struct bench *b = bench_new(&wide);
 	unsigned rounds = test_is_long() ? 5000 : 100;
 
 	for (unsigned round = 1; round <= rounds; round++) {
@@ -535,15 +503,12 @@ TEST(random_fragmentations_in_random_order)
 		CHECK(good);
 	}
 	CHECK_EQ(b->table.datagrams, 0);
-	bench_free(b);
 }
 
 /* ---- time and bounds ---- */
 
-TEST(time_begins_with_the_first_fragment_and_is_never_extended)
+TEST_WITH(time_begins_with_the_first_fragment_and_is_never_extended, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	add_part(b, 1, 0, 8, true);
 	for (uint32_t i = 1; i <= IP_REASSEMBLY_TICKS; i++) {
 		CHECK(bench_tick(b));
@@ -553,24 +518,19 @@ TEST(time_begins_with_the_first_fragment_and_is_never_extended)
 	CHECK(!bench_tick(b));
 	CHECK_EQ(b->count[IP_REASSEMBLY_TIMED_OUT], IP_REASSEMBLY_TICKS + 1);
 	CHECK_EQ(b->table.datagrams, 0);
-	bench_free(b);
 }
 
-TEST(endless_small_fragments_of_one_datagram_refuse_it)
+TEST_WITH(endless_small_fragments_of_one_datagram_refuse_it, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	for (uint32_t i = 0; i < 2 * USUAL_FRAGMENTS; i++)
 		add_part(b, 1, i * 8, i * 8 + 8, true);
 	CHECK_EQ(b->count[IP_REASSEMBLY_TOO_MANY], USUAL_FRAGMENTS + 1);
 	CHECK_EQ(b->count[IP_REASSEMBLY_REFUSED], USUAL_FRAGMENTS - 1);
 	CHECK_EQ(b->table.fragments, 0);
-	bench_free(b);
 }
 
-TEST(one_source_takes_no_more_than_its_share)
+TEST_WITH(one_source_takes_no_more_than_its_share, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment other = { PEER + 1, HOST, 0, 1, 17, true };
 
 	fill_original();
@@ -583,13 +543,10 @@ TEST(one_source_takes_no_more_than_its_share)
 	other.offset = 8;
 	other.more = false;
 	CHECK(is_whole(bench_add(b, &other, original + 8, 1), 9));
-	bench_free(b);
 }
 
-TEST(one_sources_fragments_are_bounded)
+TEST_WITH(one_sources_fragments_are_bounded, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	for (unsigned i = 0; i < 10; i++) {
 		for (uint32_t j = 0; j < USUAL_FRAGMENTS / 4; j++) {
 			add_part(b, (uint16_t)i, j * 16, j * 16 + 8, true);
@@ -598,7 +555,6 @@ TEST(one_sources_fragments_are_bounded)
 		}
 	}
 	CHECK_EQ(b->table.datagrams, 4);
-	bench_free(b);
 }
 
 /* A message of several segments holds a buffer for each. */
@@ -618,9 +574,8 @@ TEST(every_buffer_of_a_fragment_counts)
 	bench_free(b);
 }
 
-TEST(all_sources_together_are_bounded_and_the_oldest_goes)
+TEST_WITH(all_sources_together_are_bounded_and_the_oldest_goes, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment fragment = { 0, HOST, 0, 1, 17, true };
 
 	fill_original();
@@ -631,7 +586,6 @@ TEST(all_sources_together_are_bounded_and_the_oldest_goes)
 	CHECK_EQ(b->table.datagrams, usual.datagrams);
 	CHECK_EQ(b->count[IP_REASSEMBLY_EVICTED], 100 - usual.datagrams);
 	CHECK_EQ(TAILQ_FIRST(&b->table.by_age)->source, PEER + 100 - usual.datagrams);
-	bench_free(b);
 }
 
 TEST(fragments_in_all_are_bounded)
@@ -667,12 +621,9 @@ TEST(eviction_leaves_the_datagram_that_grows)
 	bench_free(b);
 }
 
-TEST(what_never_finishes_is_given_back_in_the_end)
+TEST_WITH(what_never_finishes_is_given_back_in_the_end, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
-
 	for (unsigned i = 0; i < 5; i++)
 		add_part(b, (uint16_t)i, 8, 16, true);
 	CHECK_EQ(b->platform->ops->buffers_out(b->platform), 5);
-	bench_free(b);
 }

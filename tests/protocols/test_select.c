@@ -23,9 +23,8 @@ open_procedure(struct rig *r)
 
 /* ---- calling ---- */
 
-TEST(a_call_names_its_procedure)
+RIG_TEST(a_call_names_its_procedure, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
 	struct xk_session *s = open_procedure(r);
 
 	CHECK_EQ(rig_wire_remote(r), 5);
@@ -41,12 +40,10 @@ TEST(a_call_names_its_procedure)
 	rig_expect_delivered(r, "");
 	CHECK_EQ(rig_counter(r, "called"), 2);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(calls_need_not_be_waited_for)
+RIG_TEST(calls_need_not_be_waited_for, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
 	struct xk_session *s = open_procedure(r);
 
 	rig_call_async(r, s, "c3");
@@ -61,12 +58,10 @@ TEST(calls_need_not_be_waited_for)
 	rig_end_call(r, 0, "00000102 00000003");
 	CHECK_EQ(rig_called(r, 1), -ENOSYS);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
-TEST(what_the_protocol_below_says_is_passed_on)
+RIG_TEST(what_the_protocol_below_says_is_passed_on, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
 	struct xk_session *s = open_procedure(r);
 
 	rig_call(r, s, "c3");
@@ -85,10 +80,9 @@ TEST(what_the_protocol_below_says_is_passed_on)
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK(rig_open(r, rig_to2(5, 1, XK_ANY)) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
-	rig_free(r);
 }
 
-TEST(errors_that_are_carried_back_reach_the_caller_by_name)
+RIG_TEST(errors_that_are_carried_back_reach_the_caller_by_name, rig_new("select"))
 {
 	static const struct {
 		const char *reply;
@@ -103,7 +97,6 @@ TEST(errors_that_are_carried_back_reach_the_caller_by_name)
 		{ "00000102 00000126", -EREMOTEIO }, /* 256 + ENOSYS */
 		{ "00000102 00000003 0102", -ENOSYS },
 	};
-	struct rig *r = rig_new("select");
 	struct xk_session *s = open_procedure(r);
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(errors); i++) {
@@ -114,10 +107,9 @@ TEST(errors_that_are_carried_back_reach_the_caller_by_name)
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_drops(r), 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(replies_that_make_no_sense_are_dropped)
+RIG_TEST(replies_that_make_no_sense_are_dropped, rig_new("select"))
 {
 	static const struct {
 		const char *reply, *drop;
@@ -131,7 +123,6 @@ TEST(replies_that_make_no_sense_are_dropped)
 		{ "00000102 ffffffff", "bad_status" },
 		{ "00000103 00000001 01", "bad_reply" }, /* of another procedure */
 	};
-	struct rig *r = rig_new("select");
 	struct xk_session *s = open_procedure(r);
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(replies); i++) {
@@ -145,13 +136,10 @@ TEST(replies_that_make_no_sense_are_dropped)
 	CHECK_EQ(rig_drops(r), XK_ARRAY_LENGTH(replies));
 	rig_expect_nothing_delivered(r);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(a_procedure_has_a_number_of_32_bits)
+RIG_TEST(a_procedure_has_a_number_of_32_bits, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
-
 	CHECK(rig_open(r, rig_to2(5, UINT64_C(1) << 32, XK_ANY)) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
 	CHECK(rig_open(r, (struct xk_participants){ .remote.depth = 0 }) == NULL);
@@ -161,15 +149,12 @@ TEST(a_procedure_has_a_number_of_32_bits)
 	CHECK_EQ(rig_open_enable(r, rig_to2(5, 1, 1)), -EOPNOTSUPP);
 	REQUIRE(rig_open(r, rig_to2(5, UINT32_MAX, XK_ANY)) != NULL);
 	CHECK_EQ(rig_open_enable(r, procedure(0)), 0);
-	rig_free(r);
 }
 
 /* ---- being called ---- */
 
-TEST(a_call_finds_who_serves_its_procedure)
+RIG_TEST(a_call_finds_who_serves_its_procedure, rig_new_graph("wire:; select: wire; user: select; user2: select"))
 {
-	struct rig *r = rig_new_graph("wire:; select: wire; user: select; user2: select");
-
 	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, procedure(0x102)), -EADDRINUSE);
@@ -189,22 +174,18 @@ TEST(a_call_finds_who_serves_its_procedure)
 	rig_expect_sent(r, "00000102 00000001 0304");
 	CHECK_EQ(rig_open_dones(r), 2);
 	CHECK_EQ(rig_counter_of(r, "select", "served"), 3);
-	rig_free(r);
 }
 
-TEST(a_handler_may_reply_nothing)
+RIG_TEST(a_handler_may_reply_nothing, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
-
 	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
 	rig_serve(r, 0, NULL);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_delivered(r, "01");
 	rig_expect_sent(r, "00000102 00000001");
-	rig_free(r);
 }
 
-TEST(a_handlers_failure_is_a_reply)
+RIG_TEST(a_handlers_failure_is_a_reply, rig_new("select"))
 {
 	static const struct {
 		int status;
@@ -215,7 +196,6 @@ TEST(a_handlers_failure_is_a_reply)
 		{ -4096, "00000102 00000002" },
 		{ 1, "00000102 00000002" },
 	};
-	struct rig *r = rig_new("select");
 
 	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(failures); i++) {
@@ -225,13 +205,10 @@ TEST(a_handlers_failure_is_a_reply)
 		rig_expect_sent(r, failures[i].reply);
 	}
 	CHECK_EQ(rig_counter(r, "failed"), XK_ARRAY_LENGTH(failures));
-	rig_free(r);
 }
 
-TEST(who_calls_what_nobody_serves_is_told)
+RIG_TEST(who_calls_what_nobody_serves_is_told, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
-
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_sent(r, "00000102 00000003");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
@@ -249,13 +226,10 @@ TEST(who_calls_what_nobody_serves_is_told)
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_sent(r, "00000102 00000003");
 	rig_expect_delivered(r, "01");
-	rig_free(r);
 }
 
-TEST(calls_that_make_no_sense_are_dropped)
+RIG_TEST(calls_that_make_no_sense_are_dropped, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
-
 	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
 	CHECK_EQ(rig_inject_call(r, NULL, ""), -EBADMSG);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 000000"), -EBADMSG);
@@ -266,13 +240,10 @@ TEST(calls_that_make_no_sense_are_dropped)
 	CHECK_EQ(rig_drops(r), 4);
 	CHECK_EQ(rig_open_dones(r), 0);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(what_was_called_through_a_channel_ends_with_it)
+RIG_TEST(what_was_called_through_a_channel_ends_with_it, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
-
 	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
 	CHECK_EQ(rig_open_enable(r, procedure(0x103)), 0);
 	rig_serve(r, 0, "");
@@ -285,14 +256,12 @@ TEST(what_was_called_through_a_channel_ends_with_it)
 	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000"), 0);
 	CHECK_EQ(rig_open_dones(r), 4);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- without buffers ---- */
 
-TEST(select_drops_for_want_of_a_buffer)
+RIG_TEST(select_drops_for_want_of_a_buffer, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
 	struct xk_session *s = open_procedure(r);
 
 	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
@@ -307,7 +276,6 @@ TEST(select_drops_for_want_of_a_buffer)
 	CHECK_EQ(rig_counter(r, "no_buffer"), 2);
 	rig_limit_buffers(r, UINT_MAX);
 	rig_forget(r);
-	rig_free(r);
 }
 
 struct calling {
@@ -330,23 +298,20 @@ call_and_keep(void *argument)
 	xk_msg_free(m);
 }
 
-TEST(a_call_needs_a_buffer_for_its_header)
+RIG_TEST(a_call_needs_a_buffer_for_its_header, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
 	struct calling c = { r, open_procedure(r), 0 };
 
 	CHECK(rig_do(r, call_and_keep, &c));
 	CHECK_EQ(c.status, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* ---- asking ---- */
 
-TEST(lengths_and_participants_are_selects)
+RIG_TEST(lengths_and_participants_are_selects, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
 	struct xk_session *s = open_procedure(r);
 	struct xk_participants who;
 	uint32_t length, little = 4;
@@ -371,14 +336,12 @@ TEST(lengths_and_participants_are_selects)
 	CHECK_EQ(xk_participant_pop(&who.local), 0x103);
 	CHECK_EQ(xk_participant_pop(&who.remote), 0x98);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- over VCHAN ---- */
 
-TEST(several_calls_go_over_vchan)
+RIG_TEST(several_calls_go_over_vchan, rig_new_graph("wire:; vchan: wire; vchan.opened=2; select: vchan; user: select"))
 {
-	struct rig *r = rig_new_graph("wire:; vchan: wire; vchan.opened=2; select: vchan; user: select");
 	struct xk_session *s = open_procedure(r), *other = rig_open(r, rig_to2(5, 0x103, XK_ANY));
 
 	REQUIRE(other != NULL);
@@ -397,5 +360,4 @@ TEST(several_calls_go_over_vchan)
 	CHECK_EQ(rig_inject_call(r, NULL, "00000007 00000000 07"), 0);
 	rig_expect_delivered(r, "07");
 	rig_expect_sent(r, "00000007 00000001 b7");
-	rig_free(r);
 }

@@ -8,9 +8,8 @@
 
 /* ---- calling ---- */
 
-TEST(stopwait_open_sends_nothing_and_the_first_message_calls)
+RIG_TEST(stopwait_open_sends_nothing_and_the_first_message_calls, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	struct xk_session *s = open_it(r);
 	struct packet p;
 
@@ -27,12 +26,10 @@ TEST(stopwait_open_sends_nothing_and_the_first_message_calls)
 	rig_advance_ms(r, 60000);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(stopwait_answers_a_call_and_delivers)
+RIG_TEST(stopwait_answers_a_call_and_delivers, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 
 	REQUIRE(id != 0);
@@ -48,12 +45,10 @@ TEST(stopwait_answers_a_call_and_delivers)
 	CHECK_EQ(rig_counter(r, "called"), 1);
 	CHECK_EQ(rig_counter(r, "accepted"), 1);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(stopwait_server_answers_on_the_session_of_the_caller)
+RIG_TEST(stopwait_server_answers_on_the_session_of_the_caller, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 	struct packet p;
 
@@ -69,23 +64,19 @@ TEST(stopwait_server_answers_on_the_session_of_the_caller)
 	inject(r, packet(STOPWAIT_ACK, 0, 0xa, id, ""));
 	rig_advance_ms(r, 60000);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(stopwait_repeats_its_welcome_and_makes_one_end)
+RIG_TEST(stopwait_repeats_its_welcome_and_makes_one_end, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 
 	CHECK_EQ(call(r, 0xa), id);
 	CHECK(call(r, 0xc) != id);
 	CHECK_EQ(rig_counter(r, "called"), 2);
-	rig_free(r);
 }
 
-TEST(stopwait_calls_only_where_somebody_is_willing)
+RIG_TEST(stopwait_calls_only_where_somebody_is_willing, server_new(""))
 {
-	struct rig *r = server_new("");
 	struct packet p = packet(STOPWAIT_CALL, 0, 0xa, 0, "");
 
 	p.destination = PORT + 1;
@@ -95,7 +86,6 @@ TEST(stopwait_calls_only_where_somebody_is_willing)
 	CHECK_EQ(rig_open_disable(r, here(PORT)), 0);
 	CHECK_EQ(call(r, 0xa), 0);
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
-	rig_free(r);
 }
 
 TEST(stopwait_takes_the_first_welcome_only)
@@ -117,9 +107,8 @@ TEST(stopwait_takes_the_first_welcome_only)
 	end(r);
 }
 
-TEST(stopwait_refused_by_the_hlp_says_that_it_is_gone)
+RIG_TEST(stopwait_refused_by_the_hlp_says_that_it_is_gone, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 
 	rig_refuse(r, -EPERM);
@@ -131,7 +120,6 @@ TEST(stopwait_refused_by_the_hlp_says_that_it_is_gone)
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(expect(r, STOPWAIT_GONE, 0).from, id);
 	CHECK_EQ(rig_counter(r, "gone"), 2);
-	rig_free(r);
 }
 
 /* ---- sending ---- */
@@ -207,9 +195,8 @@ TEST(stopwait_begins_each_message_with_the_first_time_out)
 	end(r);
 }
 
-TEST(stopwait_gives_up_what_nobody_answers)
+RIG_TEST(stopwait_gives_up_what_nobody_answers, rig_new("stopwait retries=3 timeout=100ms timeout_max=100ms"))
 {
-	struct rig *r = rig_new("stopwait retries=3 timeout=100ms timeout_max=100ms");
 	struct xk_session *s = open_it(r);
 
 	CHECK_EQ(push(r, s, "0"), 0);
@@ -226,7 +213,6 @@ TEST(stopwait_gives_up_what_nobody_answers)
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(rig_sent(r), 4);
 	rig_forget(r);
-	rig_free(r);
 }
 
 TEST(stopwait_counts_retries_for_each_message)
@@ -283,9 +269,8 @@ TEST(stopwait_goes_on_when_there_are_buffers_again)
 	end(r);
 }
 
-TEST(stopwait_sends_on_after_the_hlp_has_closed)
+RIG_TEST(stopwait_sends_on_after_the_hlp_has_closed, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "0", &id);
 
@@ -299,7 +284,6 @@ TEST(stopwait_sends_on_after_the_hlp_has_closed)
 	answer(r, STOPWAIT_ACK, 1, 0xb, id);
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
 TEST(stopwait_refuses_what_is_too_big)
@@ -339,9 +323,8 @@ TEST(stopwait_does_not_change_what_is_pushed)
 
 /* ---- receiving ---- */
 
-TEST(stopwait_acknowledges_duplicates_and_delivers_none)
+RIG_TEST(stopwait_acknowledges_duplicates_and_delivers_none, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 
 	hear(r, 0, id, "0");
@@ -356,12 +339,10 @@ TEST(stopwait_acknowledges_duplicates_and_delivers_none)
 	expect(r, STOPWAIT_ACK, 1);
 	expect(r, STOPWAIT_ACK, 0);
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	rig_free(r);
 }
 
-TEST(stopwait_acknowledges_no_message_that_is_still_being_delivered)
+RIG_TEST(stopwait_acknowledges_no_message_that_is_still_being_delivered, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 	struct stopwait_session *s;
 
@@ -378,12 +359,10 @@ TEST(stopwait_acknowledges_no_message_that_is_still_being_delivered)
 	hear(r, 0, id, "0"); /* it has been delivered */
 	expect(r, STOPWAIT_ACK, 0);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(stopwait_takes_nothing_out_of_sequence)
+RIG_TEST(stopwait_takes_nothing_out_of_sequence, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 
 	hear(r, 1, id, "1");
@@ -392,12 +371,10 @@ TEST(stopwait_takes_nothing_out_of_sequence)
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "bad_sequence"), 2);
 	CHECK_EQ(rig_open_dones(r), 0);
-	rig_free(r);
 }
 
-TEST(stopwait_takes_data_from_its_peer_only)
+RIG_TEST(stopwait_takes_data_from_its_peer_only, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 
 	inject(r, packet(STOPWAIT_DATA, 0, 0xc, id, "x"));
@@ -410,7 +387,6 @@ TEST(stopwait_takes_data_from_its_peer_only)
 	CHECK_EQ(rig_counter(r, "stale"), 3);
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 TEST(stopwait_drops_answers_that_answer_nothing)

@@ -56,9 +56,8 @@ TEST(stopwait_delivers_nothing_of_before_a_reboot)
 }
 
 /* The caller is rebooted, and calls from the same port: its old messages go to its old conversation alone. */
-TEST(stopwait_keeps_the_boots_of_a_caller_apart)
+RIG_TEST(stopwait_keeps_the_boots_of_a_caller_apart, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t first = call(r, 0xa1), second = call(r, 0xa2);
 	struct xk_session *old;
 
@@ -76,7 +75,6 @@ TEST(stopwait_keeps_the_boots_of_a_caller_apart)
 	expect_delivered(r, "old 1");
 	CHECK(rig_delivered_on(r) == old);
 	rig_forget(r);
-	rig_free(r);
 }
 
 TEST(stopwait_welcome_of_an_old_call_opens_nothing)

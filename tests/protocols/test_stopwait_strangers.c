@@ -7,9 +7,8 @@
 
 /* ---- what is no packet ---- */
 
-TEST(stopwait_drops_what_is_malformed)
+RIG_TEST(stopwait_drops_what_is_malformed, server_new(""))
 {
-	struct rig *r = server_new("");
 	struct packet p = packet(STOPWAIT_CALL, 0, 0xa, 0, "x");
 
 	inject(r, p); /* with a payload */
@@ -30,13 +29,11 @@ TEST(stopwait_drops_what_is_malformed)
 	CHECK_EQ(rig_counter(r, "short"), 30);
 	CHECK_EQ(rig_counter(r, "called"), 0);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(stopwait_cuts_off_what_pads_a_frame)
+RIG_TEST(stopwait_cuts_off_what_pads_a_frame, server_new(""))
 {
 	uint8_t bytes[STOPWAIT_HEADER_LEN + LEN];
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 	struct packet p = packet(STOPWAIT_DATA, 0, 0xa, id, "abc");
 	size_t len = packet_store(&p, bytes);
@@ -45,13 +42,11 @@ TEST(stopwait_cuts_off_what_pads_a_frame)
 	rig_inject_bytes(r, bytes, len + 20);
 	expect_delivered(r, "abc");
 	expect(r, STOPWAIT_ACK, 0);
-	rig_free(r);
 }
 
-TEST(stopwait_sees_every_flipped_bit)
+RIG_TEST(stopwait_sees_every_flipped_bit, server_new(""))
 {
 	uint8_t bytes[STOPWAIT_HEADER_LEN + LEN];
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 	struct packet p = packet(STOPWAIT_DATA, 0, 0xa, id, "damage");
 	size_t len = packet_store(&p, bytes);
@@ -60,12 +55,10 @@ TEST(stopwait_sees_every_flipped_bit)
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "bad_checksum") + rig_counter(r, "bad_length"), 8 * len);
-	rig_free(r);
 }
 
-TEST(stopwait_is_asked_again_when_it_cannot_answer)
+RIG_TEST(stopwait_is_asked_again_when_it_cannot_answer, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id;
 
 	rig_fail_sending(r, -ENOBUFS);
@@ -81,14 +74,12 @@ TEST(stopwait_is_asked_again_when_it_cannot_answer)
 	rig_expect_nothing_delivered(r);
 	expect(r, STOPWAIT_ACK, 0);
 	CHECK_EQ(rig_counter(r, "called"), 1);
-	rig_free(r);
 }
 
 /* ---- bounds, settings, questions ---- */
 
-TEST(stopwait_keeps_the_youngest_strangers)
+RIG_TEST(stopwait_keeps_the_youngest_strangers, server_new("sessions=4"))
 {
-	struct rig *r = server_new("sessions=4");
 	uint64_t ids[10];
 
 	rig_protocol(r, "stopwait")->session_max = 4;
@@ -99,13 +90,11 @@ TEST(stopwait_keeps_the_youngest_strangers)
 	inject(r, packet(STOPWAIT_DATA, 0, 109, ids[9], "x"));
 	expect_delivered(r, "x");
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* Whom the server answers, and who does not acknowledge that, keeps a session until it is given up. */
-TEST(stopwait_bounds_strangers_who_do_not_acknowledge)
+RIG_TEST(stopwait_bounds_strangers_who_do_not_acknowledge, server_new(""))
 {
-	struct rig *r = server_new("");
 	unsigned welcomed = 0;
 
 	rig_protocol(r, "stopwait")->session_max = 4;
@@ -125,7 +114,6 @@ TEST(stopwait_bounds_strangers_who_do_not_acknowledge)
 		rig_advance_ms(r, 1000);
 	rig_forget(r);
 	CHECK(call(r, 200) != 0); /* there is room again */
-	rig_free(r);
 }
 
 TEST(stopwait_refuses_impossible_participants_and_settings)
@@ -148,9 +136,8 @@ TEST(stopwait_refuses_impossible_participants_and_settings)
 	CHECK_EQ(rig_refusal("wire:; stopwait: wire; stopwait.timeout=3s; stopwait.timeout_max=2s"), -EINVAL);
 }
 
-TEST(stopwait_says_who_takes_part)
+RIG_TEST(stopwait_says_who_takes_part, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	struct xk_participants to = { .remote = { 2, { HOST, PORT } } }, got;
 	struct xk_session *s = open_it(r), *anonymous;
 	uint32_t optimal;
@@ -166,7 +153,6 @@ TEST(stopwait_says_who_takes_part)
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &optimal, sizeof(optimal)), sizeof(optimal));
 	CHECK_EQ(optimal, 1500 - STOPWAIT_HEADER_LEN);
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &optimal, 1), -EMSGSIZE);
-	rig_free(r);
 }
 
 TEST(stopwait_shuts_down_with_messages_under_way)

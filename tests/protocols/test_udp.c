@@ -92,9 +92,8 @@ inject(struct rig *r, uint16_t source, uint16_t destination)
 
 /* ---- round trip ---- */
 
-TEST(sends_a_datagram)
+RIG_TEST(sends_a_datagram, udp_rig())
 {
-	struct rig *r = udp_rig();
 	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	uint8_t sent[64];
 
@@ -105,12 +104,10 @@ TEST(sends_a_datagram)
 	CHECK(memcmp(sent, "\0\7\0\11\0\13", 6) == 0);
 	CHECK(memcmp(sent + 8, "\xaa\xbb\xcc", 3) == 0);
 	CHECK_EQ(sum_of(sent, 11, ME, PEER), 0xffff);
-	rig_free(r);
 }
 
-TEST(sums_of_all_lengths_are_right)
+RIG_TEST(sums_of_all_lengths_are_right, udp_rig())
 {
-	struct rig *r = udp_rig();
 	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	static uint8_t sent[65536];
 
@@ -122,25 +119,21 @@ TEST(sums_of_all_lengths_are_right)
 	CHECK_EQ(rig_push_pattern(r, s, MAX - 8), 0);
 	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), MAX);
 	CHECK_EQ(sum_of(sent, MAX, ME, PEER), 0xffff);
-	rig_free(r);
 }
 
-TEST(sums_of_messages_in_pieces_are_right)
+RIG_TEST(sums_of_messages_in_pieces_are_right, udp_rig())
 {
-	struct rig *r = udp_rig();
 	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	uint8_t sent[64];
 
 	CHECK_EQ(rig_push(r, s, "11 | 2233 | 445566 | 77"), 0);
 	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 15);
 	CHECK_EQ(sum_of(sent, 15, ME, PEER), 0xffff);
-	rig_free(r);
 }
 
 /* The payload that makes everything add up to all ones. */
-TEST(a_sum_of_zero_is_sent_as_all_ones)
+RIG_TEST(a_sum_of_zero_is_sent_as_all_ones, udp_rig())
 {
-	struct rig *r = udp_rig();
 	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	uint8_t sent[64], payload[2] = { 0, 0 };
 
@@ -151,22 +144,18 @@ TEST(a_sum_of_zero_is_sent_as_all_ones)
 	rig_take_sent(r, sent, sizeof(sent));
 	CHECK_EQ(xk_get16(sent + 6), 0xffff);
 	CHECK_EQ(sum_of(sent, 10, ME, PEER), 0xffff);
-	rig_free(r);
 }
 
-TEST(the_checksum_can_be_left_out)
+RIG_TEST(the_checksum_can_be_left_out, udp_rig_with("udp.checksum=no;"))
 {
-	struct rig *r = udp_rig_with("udp.checksum=no;");
 	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 
 	rig_push(r, s, "aabb");
 	rig_expect_sent(r, "0007 0009 000a 0000 aabb");
-	rig_free(r);
 }
 
-TEST(the_port_computes_the_checksum_of_what_one_frame_holds)
+RIG_TEST(the_port_computes_the_checksum_of_what_one_frame_holds, udp_rig())
 {
-	struct rig *r = udp_rig();
 	uint32_t offloads = XK_OFFLOAD_UDP_SUM;
 	static uint8_t sent[4096];
 	struct xk_session *s;
@@ -182,12 +171,10 @@ TEST(the_port_computes_the_checksum_of_what_one_frame_holds)
 	rig_push_pattern(r, s, WHOLE - 7);
 	rig_take_sent(r, sent, sizeof(sent));
 	CHECK_EQ(sum_of(sent, WHOLE + 1, ME, PEER), 0xffff);
-	rig_free(r);
 }
 
-TEST(delivers_to_the_session_that_was_opened)
+RIG_TEST(delivers_to_the_session_that_was_opened, udp_rig())
 {
-	struct rig *r = udp_rig();
 	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 
 	inject(r, FAR_PORT, PORT);
@@ -195,41 +182,32 @@ TEST(delivers_to_the_session_that_was_opened)
 	CHECK(rig_delivered_on(r) == s);
 	inject(r, FAR_PORT + 1, PORT);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(padding_is_trimmed)
+RIG_TEST(padding_is_trimmed, udp_rig())
 {
-	struct rig *r = udp_rig();
 	uint8_t bytes[64] = { 0 };
 
 	rig_open_enable(r, at_port(PORT));
 	build(bytes, FAR_PORT, PORT, "\xaa", 1);
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	rig_expect_delivered(r, "aa");
-	rig_free(r);
 }
 
-TEST(a_header_in_pieces_is_read)
+RIG_TEST(a_header_in_pieces_is_read, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "00 | 09 00 | 07 0009 | 0000 | 5a");
 	rig_expect_delivered(r, "5a");
-	rig_free(r);
 }
 
 /* ---- opening ---- */
 
-TEST(one_session_for_each_pair_of_ports)
+RIG_TEST(one_session_for_each_pair_of_ports, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	CHECK(rig_open(r, rig_to2(PEER, FAR_PORT, PORT)) != NULL);
 	CHECK(rig_open(r, rig_to2(PEER, FAR_PORT + 1, PORT)) != NULL);
 	CHECK(rig_open(r, rig_to2(PEER, FAR_PORT, PORT + 1)) != NULL);
-	rig_free(r);
 }
 
 static struct xk_participants
@@ -251,9 +229,8 @@ local_port(struct xk_session *s)
 	return (uint16_t)xk_participant_pop(&p.local);
 }
 
-TEST(a_local_port_is_chosen)
+RIG_TEST(a_local_port_is_chosen, udp_rig())
 {
-	struct rig *r = udp_rig();
 	uint16_t last = 0;
 
 	for (unsigned i = 0; i < 10; i++) {
@@ -264,18 +241,15 @@ TEST(a_local_port_is_chosen)
 		CHECK(local_port(s) != last);
 		last = local_port(s);
 	}
-	rig_free(r);
 }
 
 /* An enabled port is passed over. */
-TEST(a_chosen_port_is_nobody_elses)
+RIG_TEST(a_chosen_port_is_nobody_elses, udp_rig_with("udp.seed=1;"))
 {
-	struct rig *r = udp_rig_with("udp.seed=1;");
 	unsigned port = local_port(rig_open(r, to_port(FAR_PORT)));
 
 	rig_open_enable(r, at_port(port + 1));
 	CHECK_EQ(local_port(rig_open(r, to_port(FAR_PORT))), port + 2);
-	rig_free(r);
 }
 
 static void
@@ -285,10 +259,8 @@ check_open_fails(struct rig *r, struct xk_participants participants, int error)
 	CHECK_EQ(rig_error(r), error);
 }
 
-TEST(what_cannot_be_opened)
+RIG_TEST(what_cannot_be_opened, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	check_open_fails(r, at_port(PORT), -EINVAL);
 	check_open_fails(r, to_port(0), -EINVAL);
 	check_open_fails(r, to_port(65536), -EINVAL);
@@ -296,27 +268,21 @@ TEST(what_cannot_be_opened)
 	check_open_fails(r, rig_to2(PEER, FAR_PORT, 65536), -EINVAL);
 	rig_wire_refuse(r, -ENETUNREACH);
 	check_open_fails(r, to_port(FAR_PORT), -ENETUNREACH);
-	rig_free(r);
 }
 
-TEST(without_hosts_there_is_no_checksum)
+RIG_TEST(without_hosts_there_is_no_checksum, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	rig_answer(r, XK_GET_MY_HOST, NULL, 0);
 	check_open_fails(r, to_port(FAR_PORT), -ENOTSUP);
-	rig_free(r);
 }
 
-TEST(a_port_that_another_upper_has_enabled_is_taken)
+RIG_TEST(a_port_that_another_upper_has_enabled_is_taken,
+	 rig_new_prepared("wire:; udp: wire; user: udp; user2: udp", prepare))
 {
-	struct rig *r = rig_new_prepared("wire:; udp: wire; user: udp; user2: udp", prepare);
-
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), -EADDRINUSE);
 	check_open_fails(r, rig_to2(PEER, FAR_PORT, PORT), -EADDRINUSE);
-	rig_free(r);
 }
 
 /* Over a real IP, whose session both opens share. */
@@ -328,21 +294,18 @@ ip_rig(void)
 }
 
 /* A broadcast needs no ARP. */
-TEST(the_same_ports_cannot_be_opened_twice)
+RIG_TEST(the_same_ports_cannot_be_opened_twice, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to2(BROADCAST, FAR_PORT, PORT));
 
 	REQUIRE(s != NULL);
 	check_open_fails(r, rig_to2(BROADCAST, FAR_PORT, PORT), -EADDRINUSE);
 	rig_close(r, s);
 	CHECK(rig_open(r, rig_to2(BROADCAST, FAR_PORT, PORT)) != NULL);
-	rig_free(r);
 }
 
-TEST(enabling_needs_a_port_and_no_host)
+RIG_TEST(enabling_needs_a_port_and_no_host, udp_rig())
 {
-	struct rig *r = udp_rig();
 	struct xk_participants p = { .remote.depth = 0 };
 
 	CHECK_EQ(rig_open_enable(r, p), -EINVAL);
@@ -351,12 +314,10 @@ TEST(enabling_needs_a_port_and_no_host)
 	xk_participant_push(&p.local, ME);
 	xk_participant_push(&p.local, PORT);
 	CHECK_EQ(rig_open_enable(r, p), -EOPNOTSUPP);
-	rig_free(r);
 }
 
-TEST(answers_questions)
+RIG_TEST(answers_questions, udp_rig())
 {
-	struct rig *r = udp_rig();
 	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	struct xk_participants p = { .remote.depth = 0 };
 	uint32_t length = 0;
@@ -372,23 +333,19 @@ TEST(answers_questions)
 	CHECK_EQ(xk_get_participants(s, &p), 0);
 	CHECK_EQ(xk_participant_pop(&p.remote), FAR_PORT);
 	CHECK_EQ(xk_participant_pop(&p.local), PORT);
-	rig_free(r);
 }
 
-TEST(longer_than_a_datagram_is_refused)
+RIG_TEST(longer_than_a_datagram_is_refused, udp_rig())
 {
-	struct rig *r = udp_rig();
 	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 
 	CHECK_EQ(rig_push_pattern(r, s, MAX - 7), -EMSGSIZE);
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(without_a_buffer_for_the_header_nothing_is_sent)
+RIG_TEST(without_a_buffer_for_the_header_nothing_is_sent, udp_rig())
 {
-	struct rig *r = udp_rig();
 	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	struct xk_platform *platform = xk_platform_of(rig_protocol(r, "udp"));
 	struct xk_msg *m = xk_msg_from(platform, "abc", 3), *kept = xk_msg_reference(m);
@@ -398,15 +355,12 @@ TEST(without_a_buffer_for_the_header_nothing_is_sent)
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	xk_memory_platform_limit(platform, UINT32_MAX);
 	xk_msg_free(m);
-	rig_free(r);
 }
 
 /* ---- strangers ---- */
 
-TEST(a_strangers_datagram_opens_a_session_that_answers)
+RIG_TEST(a_strangers_datagram_opens_a_session_that_answers, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	inject(r, FAR_PORT, PORT);
 	CHECK_EQ(rig_open_dones(r), 1);
@@ -419,13 +373,10 @@ TEST(a_strangers_datagram_opens_a_session_that_answers)
 	inject(r, FAR_PORT + 1, PORT);
 	CHECK_EQ(rig_open_dones(r), 2);
 	rig_expect_delivered(r, "aabbcc");
-	rig_free(r);
 }
 
-TEST(disabling_closes_what_was_learned)
+RIG_TEST(disabling_closes_what_was_learned, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
 	rig_open_enable(r, at_port(PORT));
 	rig_open_enable(r, at_port(PORT + 1));
@@ -440,25 +391,20 @@ TEST(disabling_closes_what_was_learned)
 	inject(r, FAR_PORT, PORT + 1);
 	rig_expect_delivered(r, "aabbcc");
 	CHECK_EQ(rig_open_dones(r), 2);
-	rig_free(r);
 }
 
-TEST(an_unwanted_session_is_refused)
+RIG_TEST(an_unwanted_session_is_refused, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	rig_open_enable(r, at_port(PORT));
 	rig_refuse(r, -EPERM);
 	inject(r, FAR_PORT, PORT);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
 /* What came to the broadcast address was summed with it; the answer is summed with our own. */
-TEST(a_broadcast_is_verified_and_answered)
+RIG_TEST(a_broadcast_is_verified_and_answered, udp_rig())
 {
-	struct rig *r = udp_rig();
 	uint8_t bytes[64], sent[64];
 	uint64_t destination = BROADCAST;
 	size_t len = build(bytes, FAR_PORT, PORT, "\xaa", 1);
@@ -474,27 +420,21 @@ TEST(a_broadcast_is_verified_and_answered)
 	rig_push(r, rig_delivered_on(r), "01");
 	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 9);
 	CHECK_EQ(sum_of(sent, 9, ME, PEER), 0xffff);
-	rig_free(r);
 }
 
 /* ---- what is dropped ---- */
 
-TEST(nobodys_port_is_dropped)
+RIG_TEST(nobodys_port_is_dropped, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	rig_open_enable(r, at_port(PORT));
 	inject(r, FAR_PORT, PORT + 1);
 	inject(r, FAR_PORT, 0);
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(wrong_lengths_are_dropped)
+RIG_TEST(wrong_lengths_are_dropped, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "0009 0007 0007 0000 aabbcc");
 	rig_inject(r, "0009 0007 0000 0000 aabbcc");
@@ -504,12 +444,10 @@ TEST(wrong_lengths_are_dropped)
 	rig_expect_nothing_delivered(r);
 	rig_inject(r, "0009 0007 000b 0000 aabbcc");
 	rig_expect_delivered(r, "aabbcc");
-	rig_free(r);
 }
 
-TEST(a_wrong_length_is_traced_with_the_bytes_that_came)
+RIG_TEST(a_wrong_length_is_traced_with_the_bytes_that_came, udp_rig_with("udp.trace=errors;"))
 {
-	struct rig *r = udp_rig_with("udp.trace=errors;");
 	char text[256] = "";
 	FILE *traced = tmpfile();
 	int before = dup(STDERR_FILENO);
@@ -524,12 +462,10 @@ TEST(a_wrong_length_is_traced_with_the_bytes_that_came)
 	text[fread(text, 1, sizeof(text) - 1, traced)] = '\0';
 	fclose(traced);
 	CHECK(strstr(text, "dropped: bad_length (11 bytes)") != NULL);
-	rig_free(r);
 }
 
-TEST(every_truncation_is_noticed)
+RIG_TEST(every_truncation_is_noticed, udp_rig())
 {
-	struct rig *r = udp_rig();
 	uint8_t bytes[64];
 	size_t len = build(bytes, FAR_PORT, PORT, "\xaa\xbb\xcc", 3);
 
@@ -539,7 +475,6 @@ TEST(every_truncation_is_noticed)
 	CHECK_EQ(rig_counter(r, "short"), 8);
 	CHECK_EQ(rig_counter(r, "bad_length"), len - 8);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
 /* Before a session exists, and after, short or not; a stranger whose datagram is not intact opens none. */
@@ -556,10 +491,8 @@ check_flipped_bits(struct rig *r)
 	rig_expect_nothing_delivered(r);
 }
 
-TEST(every_flipped_bit_is_noticed)
+RIG_TEST(every_flipped_bit_is_noticed, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	rig_open_enable(r, at_port(PORT));
 	check_flipped_bits(r);
 	CHECK_EQ(rig_open_dones(r), 0);
@@ -569,13 +502,11 @@ TEST(every_flipped_bit_is_noticed)
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_counter(r, "bad_checksum") > 100);
 	CHECK_EQ(rig_drops(r), 2 * (11 + 31) * 8);
-	rig_free(r);
 }
 
 /* Linux sends so on interfaces that offload checksums. Tested without and with a session. */
-TEST(a_checksum_that_was_left_to_a_device_is_dropped_by_its_own_name)
+RIG_TEST(a_checksum_that_was_left_to_a_device_is_dropped_by_its_own_name, udp_rig())
 {
-	struct rig *r = udp_rig();
 	uint8_t bytes[64], pseudo[12] = { [9] = 17, [11] = 11 };
 	size_t len = build(bytes, FAR_PORT, PORT, "\xaa\xbb\xcc", 3);
 
@@ -590,17 +521,13 @@ TEST(a_checksum_that_was_left_to_a_device_is_dropped_by_its_own_name)
 	rig_inject_bytes(r, bytes, len);
 	CHECK_EQ(rig_counter(r, "unsummed"), 2);
 	CHECK_EQ(rig_counter(r, "bad_checksum"), 0);
-	rig_free(r);
 }
 
-TEST(a_checksum_of_zero_is_none)
+RIG_TEST(a_checksum_of_zero_is_none, udp_rig())
 {
-	struct rig *r = udp_rig();
-
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "0009 0007 000b 0000 aabbcc");
 	rig_expect_delivered(r, "aabbcc");
-	rig_free(r);
 }
 
 /* ---- anything at all, through everything below ---- */
@@ -619,9 +546,8 @@ inject_random(struct rig *r, uint64_t *state)
 	rig_inject_bytes(r, bytes, next_random(state) % 8 == 0 ? next_random(state) % len : len);
 }
 
-TEST(random_datagrams_leave_nothing_behind)
+RIG_TEST(random_datagrams_leave_nothing_behind, udp_rig_with("udp.sessions=4;"))
 {
-	struct rig *r = udp_rig_with("udp.sessions=4;");
 	uint64_t state = UINT64_C(0x7654321);
 	unsigned rounds = test_is_long() ? 200000 : 5000;
 
@@ -634,5 +560,4 @@ TEST(random_datagrams_leave_nothing_behind)
 	}
 	CHECK(rig_counter(r, "bad_checksum") > 0 && rig_counter(r, "no_session") > 0);
 	rig_forget(r);
-	rig_free(r);
 }

@@ -88,10 +88,8 @@ end(struct rig *r)
 
 /* ---- server ---- */
 
-TEST(udptest_sends_every_message_back)
+RIG_TEST(udptest_sends_every_message_back, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	CHECK_EQ(rig_wire_enables(r), 1);
 	rig_inject(r, "aabbcc");
 	rig_expect_sent(r, "aabbcc");
@@ -101,39 +99,29 @@ TEST(udptest_sends_every_message_back)
 	rig_expect_sent(r, "");
 	CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 3);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(udptest_refuses_to_echo_for_another_server)
+RIG_TEST(udptest_refuses_to_echo_for_another_server, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_wire_peer(r, XK_UDPTEST_PORT);
 	rig_inject(r, "aa");
 	rig_expect_nothing_sent(r);
 	rig_wire_peer(r, XK_UDPTEST_PORT + 1);
 	rig_inject(r, "aa");
 	rig_expect_sent(r, "aa");
-	rig_free(r);
 }
 
-TEST(udptest_that_does_not_serve_enables_nothing)
+RIG_TEST(udptest_that_does_not_serve_enables_nothing, rig_new_graph(SERVER "; udptest.serve=no"))
 {
-	struct rig *r = rig_new_graph(SERVER "; udptest.serve=no");
-
 	CHECK_EQ(rig_wire_enables(r), 0);
-	rig_free(r);
 }
 
-TEST(udptest_counts_echoes_that_cannot_be_sent)
+RIG_TEST(udptest_counts_echoes_that_cannot_be_sent, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_fail_sending(r, -ENOBUFS);
 	rig_inject(r, "aa");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "udptest", "unsent"), 1);
-	rig_free(r);
 }
 
 /* ---- client ---- */

@@ -104,10 +104,8 @@ TEST(one_is_kept_for_the_same_participants)
 	end(r);
 }
 
-TEST(what_is_kept_goes_when_its_time_is_over)
+RIG_TEST(what_is_kept_goes_when_its_time_is_over, rig_new("vcache"))
 {
-	struct rig *r = rig_new("vcache");
-
 	open_and_close(r, 5);
 	rig_advance_ms(r, TIME_MS / 2);
 	open_and_close(r, 6);
@@ -122,7 +120,6 @@ TEST(what_is_kept_goes_when_its_time_is_over)
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	CHECK_EQ(rig_counter(r, "expired"), 2);
 	CHECK_EQ(rig_counter(r, "reused"), 1);
-	rig_free(r);
 }
 
 TEST(the_one_that_was_closed_first_makes_room)
@@ -161,10 +158,9 @@ TEST(many_come_and_go_in_any_order)
 	end(r);
 }
 
-TEST(what_is_dead_is_not_kept)
+RIG_TEST(what_is_dead_is_not_kept, rig_new("vcache"))
 {
 	static const int deadly[] = { -ECONNRESET, -ETIMEDOUT };
-	struct rig *r = rig_new("vcache");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	REQUIRE(s != NULL);
@@ -182,7 +178,6 @@ TEST(what_is_dead_is_not_kept)
 		CHECK_EQ(rig_wire_sessions(r), 0);
 	}
 	CHECK_EQ(rig_counter(r, "kept"), 0);
-	rig_free(r);
 }
 
 TEST(what_the_peer_closes_meanwhile_is_not_kept_any_more)

@@ -27,9 +27,8 @@ reply(struct rig *r, unsigned number, const char *hex)
 
 /* ---- channels ---- */
 
-TEST(a_channel_is_used_again)
+RIG_TEST(a_channel_is_used_again, rig_new("vchan"))
 {
-	struct rig *r = rig_new("vchan");
 	struct xk_session *s = open_pool(r), *channel = rig_wire_session(r);
 
 	CHECK_EQ(rig_wire_remote(r), 5);
@@ -44,12 +43,10 @@ TEST(a_channel_is_used_again)
 	CHECK_EQ(rig_counter(r, "opened"), 1);
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
-TEST(calls_at_a_time_have_channels_of_their_own)
+RIG_TEST(calls_at_a_time_have_channels_of_their_own, rig_new("vchan channels=2"))
 {
-	struct rig *r = rig_new("vchan channels=2");
 	struct xk_session *s = open_pool(r);
 
 	rig_call(r, s, "01");
@@ -71,7 +68,6 @@ TEST(calls_at_a_time_have_channels_of_their_own)
 	reply(r, 3, "a4");
 	CHECK_EQ(rig_counter(r, "opened"), 2);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
 TEST(channels_may_be_opened_at_once)
@@ -89,9 +85,8 @@ TEST(channels_may_be_opened_at_once)
 	CHECK_EQ(rig_refusal("wire:; vchan: wire; vchan.channels=2; vchan.opened=3; user: vchan"), -EINVAL);
 }
 
-TEST(so_many_wait_and_so_long)
+RIG_TEST(so_many_wait_and_so_long, rig_new("vchan channels=1 waiting=2 wait=100ms"))
 {
-	struct rig *r = rig_new("vchan channels=1 waiting=2 wait=100ms");
 	struct xk_session *s = open_pool(r);
 
 	rig_call(r, s, "01");
@@ -109,12 +104,10 @@ TEST(so_many_wait_and_so_long)
 	reply(r, 0, "a1");
 	rig_expect_sent(r, "03");
 	reply(r, 2, "a3");
-	rig_free(r);
 }
 
-TEST(nobody_may_have_to_wait)
+RIG_TEST(nobody_may_have_to_wait, rig_new("vchan channels=1 waiting=0"))
 {
-	struct rig *r = rig_new("vchan channels=1 waiting=0");
 	struct xk_session *s = open_pool(r);
 
 	rig_call(r, s, "01");
@@ -122,13 +115,11 @@ TEST(nobody_may_have_to_wait)
 	CHECK_EQ(rig_called(r, 1), -EBUSY);
 	rig_expect_sent(r, "01");
 	reply(r, 0, "a1");
-	rig_free(r);
 }
 
 /* ... and its place goes to who waits, who tries it in turn. */
-TEST(a_channel_that_cannot_be_opened_is_told)
+RIG_TEST(a_channel_that_cannot_be_opened_is_told, rig_new("vchan channels=2"))
 {
-	struct rig *r = rig_new("vchan channels=2");
 	struct xk_session *s = open_pool(r);
 
 	rig_call(r, s, "01");
@@ -142,12 +133,10 @@ TEST(a_channel_that_cannot_be_opened_is_told)
 	rig_expect_sent(r, "03");
 	reply(r, 0, "a1");
 	reply(r, 2, "a3");
-	rig_free(r);
 }
 
-TEST(what_a_channel_says_is_passed_on)
+RIG_TEST(what_a_channel_says_is_passed_on, rig_new("vchan"))
 {
-	struct rig *r = rig_new("vchan");
 	struct xk_session *s = open_pool(r);
 
 	rig_call(r, s, "01");
@@ -164,14 +153,12 @@ TEST(what_a_channel_says_is_passed_on)
 	rig_expect_sent(r, "03");
 	reply(r, 3, "a3");
 	CHECK_EQ(rig_counter(r, "opened"), 1);
-	rig_free(r);
 }
 
 /* ---- pools ---- */
 
-TEST(the_same_participants_share_a_pool)
+RIG_TEST(the_same_participants_share_a_pool, rig_new_graph("wire:; vchan: wire; user: vchan; user2: vchan"))
 {
-	struct rig *r = rig_new_graph("wire:; vchan: wire; user: vchan; user2: vchan");
 	struct xk_session *s = open_pool(r);
 
 	CHECK(open_pool(r) == s);
@@ -186,12 +173,10 @@ TEST(the_same_participants_share_a_pool)
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_sessions(r), 3);
 	CHECK(open_pool(r) != NULL);
-	rig_free(r);
 }
 
-TEST(calls_without_waiting_take_what_is_idle)
+RIG_TEST(calls_without_waiting_take_what_is_idle, rig_new("vchan opened=2"))
 {
-	struct rig *r = rig_new("vchan opened=2");
 	struct xk_session *s = open_pool(r);
 
 	rig_call_async(r, s, "01");
@@ -208,13 +193,11 @@ TEST(calls_without_waiting_take_what_is_idle)
 	rig_end_call(r, -ETIMEDOUT, NULL);
 	CHECK_EQ(rig_called(r, 3), -ETIMEDOUT);
 	CHECK_EQ(rig_wire_sessions(r), 2);
-	rig_free(r);
 }
 
 /* It holds the pool until it has ended. */
-TEST(a_pool_may_be_closed_with_a_call_under_way)
+RIG_TEST(a_pool_may_be_closed_with_a_call_under_way, rig_new("vchan"))
 {
-	struct rig *r = rig_new("vchan");
 	struct xk_session *s = open_pool(r);
 
 	rig_call_async(r, s, "01");
@@ -223,14 +206,12 @@ TEST(a_pool_may_be_closed_with_a_call_under_way)
 	CHECK_EQ(rig_wire_sessions(r), 1);
 	reply(r, 0, "a1");
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
 /* ---- another host ---- */
 
-TEST(a_pool_ends_with_the_boot_of_its_host)
+RIG_TEST(a_pool_ends_with_the_boot_of_its_host, rig_new("vchan channels=2 opened=2"))
 {
-	struct rig *r = rig_new("vchan channels=2 opened=2");
 	struct xk_session *s = open_pool(r), *again;
 
 	rig_call(r, s, "01");
@@ -257,12 +238,10 @@ TEST(a_pool_ends_with_the_boot_of_its_host)
 	rig_expect_nothing_sent(r);
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_sessions(r), 2);
-	rig_free(r);
 }
 
-TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel)
+RIG_TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel, rig_new("vchan channels=1"))
 {
-	struct rig *r = rig_new("vchan channels=1");
 	struct xk_session *s = open_pool(r);
 
 	rig_call(r, s, "01");
@@ -273,7 +252,6 @@ TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel)
 	CHECK_EQ(rig_counter(r, "opened"), 1); /* none to the present host */
 	rig_expect_nothing_sent(r);
 	rig_close(r, s);
-	rig_free(r);
 }
 
 static struct {
@@ -295,9 +273,8 @@ open_after_reboot(struct xk_protocol *self, struct xk_protocol *hlp_receive, str
 	return err;
 }
 
-TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others)
+RIG_TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others, rig_new("vchan channels=2 opened=2"))
 {
-	struct rig *r = rig_new("vchan channels=2 opened=2");
 	struct xk_protocol *wire = rig_protocol(r, "vchan")->lowers[0]->lower;
 	struct xk_protocol_ops ops = *wire->ops;
 	struct xk_session *s, *anew;
@@ -317,12 +294,10 @@ TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others)
 	rig_close(r, s);
 	rig_close(r, anew);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
-TEST(a_channel_that_is_closed_below_ends_the_pool)
+RIG_TEST(a_channel_that_is_closed_below_ends_the_pool, rig_new("vchan opened=2"))
 {
-	struct rig *r = rig_new("vchan opened=2");
 	struct xk_session *s = open_pool(r), *channel = rig_wire_session(r);
 
 	rig_call_async(r, s, "01");
@@ -335,7 +310,6 @@ TEST(a_channel_that_is_closed_below_ends_the_pool)
 	CHECK_EQ(rig_called(r, 0), -ECONNRESET);
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
 static void
@@ -344,9 +318,8 @@ close_session(void *session)
 	xk_close(session);
 }
 
-TEST(what_is_said_of_a_channel_after_its_pool_is_not_heard)
+RIG_TEST(what_is_said_of_a_channel_after_its_pool_is_not_heard, rig_new("vchan"))
 {
-	struct rig *r = rig_new("vchan");
 	struct xk_session *s = open_pool(r), *channel = rig_wire_session(r);
 
 	REQUIRE(xk_duplicate(channel));
@@ -354,14 +327,12 @@ TEST(what_is_said_of_a_channel_after_its_pool_is_not_heard)
 	rig_close_done(r, channel);
 	CHECK_EQ(rig_close_dones(r), 0);
 	CHECK(rig_do(r, close_session, channel));
-	rig_free(r);
 }
 
 /* ---- who is called ---- */
 
-TEST(who_is_called_has_the_channels_themselves)
+RIG_TEST(who_is_called_has_the_channels_themselves, rig_new("vchan"))
 {
-	struct rig *r = rig_new("vchan");
 	struct xk_protocol *user = rig_protocol(r, "user");
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -375,24 +346,20 @@ TEST(who_is_called_has_the_channels_themselves)
 	CHECK(rig_delivered_on(r)->up == user->lowers[0]);
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
-	rig_free(r);
 }
 
-TEST(nobody_calls_by_a_channel_of_a_pool)
+RIG_TEST(nobody_calls_by_a_channel_of_a_pool, rig_new("vchan"))
 {
-	struct rig *r = rig_new("vchan");
 	struct xk_session *s = open_pool(r);
 
 	CHECK_EQ(rig_inject_call(r, s->lls, "01"), -EOPNOTSUPP);
 	CHECK_EQ(rig_counter(r, "unexpected"), 1);
-	rig_free(r);
 }
 
 /* ---- asking ---- */
 
-TEST(all_channels_get_the_pools_deadline)
+RIG_TEST(all_channels_get_the_pools_deadline, rig_new("vchan"))
 {
-	struct rig *r = rig_new("vchan");
 	struct xk_session *s = open_pool(r);
 	uint64_t deadline_ns = 5000000;
 	uint32_t length;
@@ -406,5 +373,4 @@ TEST(all_channels_get_the_pools_deadline)
 	rig_call(r, s, "01");
 	rig_expect_sent(r, "01");
 	reply(r, 0, "a1");
-	rig_free(r);
 }

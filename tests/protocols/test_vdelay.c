@@ -6,9 +6,8 @@
 
 static const struct xk_participants nobody = { .remote.depth = 0 };
 
-TEST(vdelay_delays_each_direction_by_its_time)
+RIG_TEST(vdelay_delays_each_direction_by_its_time, rig_new("vdelay up=3ms down=5ms"))
 {
-	struct rig *r = rig_new("vdelay up=3ms down=5ms");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
@@ -23,31 +22,25 @@ TEST(vdelay_delays_each_direction_by_its_time)
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "01");
 	CHECK_EQ(rig_counter(r, "delayed"), 2);
-	rig_free(r);
 }
 
-TEST(vdelay_leaves_a_direction_without_delay_alone)
+RIG_TEST(vdelay_leaves_a_direction_without_delay_alone, rig_new("vdelay down=5ms jitter=1ms"))
 {
-	struct rig *r = rig_new("vdelay down=5ms jitter=1ms");
-
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
 	rig_inject(r, "02");
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_counter(r, "delayed"), 0);
-	rig_free(r);
 }
 
 /* Events are due at whole microseconds. */
-TEST(vdelay_rounds_up)
+RIG_TEST(vdelay_rounds_up, rig_new("vdelay down=1ns"))
 {
-	struct rig *r = rig_new("vdelay down=1ns");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "01");
-	rig_free(r);
 }
 
 /* Pushes 0 ... count - 1, as bytes, one a millisecond. */
@@ -80,9 +73,8 @@ take_overtaken(struct rig *r, unsigned count)
 	return overtaken;
 }
 
-TEST(vdelay_keeps_the_order_whatever_the_jitter)
+RIG_TEST(vdelay_keeps_the_order_whatever_the_jitter, rig_new("vdelay down=10ms jitter=20ms seed=1"))
 {
-	struct rig *r = rig_new("vdelay down=10ms jitter=20ms seed=1");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	push_count(r, s, 9);
@@ -94,18 +86,15 @@ TEST(vdelay_keeps_the_order_whatever_the_jitter)
 	CHECK(rig_sent(r) >= 70);
 	rig_advance_ms(r, 30);
 	CHECK_EQ(take_overtaken(r, 100), 0);
-	rig_free(r);
 }
 
-TEST(vdelay_lets_messages_overtake_if_asked_to)
+RIG_TEST(vdelay_lets_messages_overtake_if_asked_to, rig_new("vdelay down=10ms jitter=20ms seed=1 reorder=yes"))
 {
-	struct rig *r = rig_new("vdelay down=10ms jitter=20ms seed=1 reorder=yes");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	push_count(r, s, 100);
 	rig_advance_ms(r, 30);
 	CHECK(take_overtaken(r, 100) > 20);
-	rig_free(r);
 }
 
 /* When count messages are sent that were pushed at once, in microseconds, in order. */
@@ -142,9 +131,8 @@ TEST(vdelay_repeats_the_jitter_of_a_seed)
 
 /* ---- bounds and ends ---- */
 
-TEST(vdelay_drops_what_finds_no_room)
+RIG_TEST(vdelay_drops_what_finds_no_room, rig_new("vdelay up=5ms down=5ms held=2"))
 {
-	struct rig *r = rig_new("vdelay up=5ms down=5ms held=2");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
@@ -159,12 +147,10 @@ TEST(vdelay_drops_what_finds_no_room)
 	CHECK_EQ(rig_push(r, s, "05"), 0);
 	rig_advance_ms(r, 5);
 	rig_expect_sent(r, "05");
-	rig_free(r);
 }
 
-TEST(vdelay_counts_pushes_that_fail_later)
+RIG_TEST(vdelay_counts_pushes_that_fail_later, rig_new("vdelay down=5ms"))
 {
-	struct rig *r = rig_new("vdelay down=5ms");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
@@ -172,12 +158,10 @@ TEST(vdelay_counts_pushes_that_fail_later)
 	rig_advance_ms(r, 5);
 	CHECK_EQ(rig_counter(r, "unsent"), 1);
 	CHECK_EQ(rig_counter_of(r, "wire", "no_buffer"), 1);
-	rig_free(r);
 }
 
-TEST(vdelay_sessions_go_with_their_last_message)
+RIG_TEST(vdelay_sessions_go_with_their_last_message, rig_new("vdelay up=5ms down=5ms"))
 {
-	struct rig *r = rig_new("vdelay up=5ms down=5ms");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
@@ -188,14 +172,11 @@ TEST(vdelay_sessions_go_with_their_last_message)
 	rig_expect_sent(r, "01");
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
 /* What a message has opened does not go because that message had to wait. */
-TEST(vdelay_keeps_passive_sessions)
+RIG_TEST(vdelay_keeps_passive_sessions, rig_new("vdelay up=5ms"))
 {
-	struct rig *r = rig_new("vdelay up=5ms");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, "01");
 	CHECK_EQ(rig_open_dones(r), 1);
@@ -209,7 +190,6 @@ TEST(vdelay_keeps_passive_sessions)
 	rig_advance_ms(r, 5);
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
 struct late_push {
@@ -229,9 +209,8 @@ close_and_push(void *argument)
 	push->status = xk_push(push->s, m);
 }
 
-TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed)
+RIG_TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed, rig_new("vdelay down=5ms"))
 {
-	struct rig *r = rig_new("vdelay down=5ms");
 	struct late_push push = { r, rig_open(r, rig_to(5)), -1 };
 
 	REQUIRE(push.s != NULL && xk_duplicate(push.s));
@@ -240,13 +219,10 @@ TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed)
 	CHECK_EQ(push.status, 0);
 	rig_advance_ms(r, 5);
 	rig_expect_sent(r, "78");
-	rig_free(r);
 }
 
-TEST(vdelay_obeys_order_of_sessions)
+RIG_TEST(vdelay_obeys_order_of_sessions, rig_new_graph("wire:; vdelay: wire; vdelay.up=5ms; user: vdelay"))
 {
-	struct rig *r = rig_new_graph("wire:; vdelay: wire; vdelay.up=5ms; user: vdelay");
-
 	rig_protocol(r, "vdelay")->order_session = true;
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
 	rig_inject(r, "01");
@@ -254,7 +230,6 @@ TEST(vdelay_obeys_order_of_sessions)
 	rig_advance_ms(r, 5);
 	rig_expect_delivered(r, "01");
 	rig_expect_delivered(r, "02");
-	rig_free(r);
 }
 
 /* ---- a kernel with threads: echo -> vdelay -> vdrop -> eth -> port ---- */

@@ -19,9 +19,8 @@ open_on(struct rig *r)
 
 /* ---- loss ---- */
 
-TEST(vdrop_without_settings_does_nothing)
+RIG_TEST(vdrop_without_settings_does_nothing, rig_new("vdrop"))
 {
-	struct rig *r = rig_new("vdrop");
 	struct xk_session *s = open_on(r);
 
 	for (unsigned i = 0; i < 100; i++) {
@@ -31,18 +30,15 @@ TEST(vdrop_without_settings_does_nothing)
 		rig_expect_delivered(r, "02");
 	}
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(vdrop_loses_by_name_and_tells_nobody)
+RIG_TEST(vdrop_loses_by_name_and_tells_nobody, rig_new("vdrop loss=1"))
 {
-	struct rig *r = rig_new("vdrop loss=1");
 	struct xk_session *s = open_on(r);
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
 	CHECK_EQ(rig_counter(r, "lost"), 2);
-	rig_free(r);
 }
 
 TEST(vdrop_is_faulty_in_its_direction_only)
@@ -69,9 +65,8 @@ TEST(vdrop_refuses_directions_that_are_none)
 	CHECK_EQ(rig_refusal("wire:; vdrop: wire; vdrop.direction="), -EINVAL);
 }
 
-TEST(vdrop_leaves_the_first_of_each_direction_alone)
+RIG_TEST(vdrop_leaves_the_first_of_each_direction_alone, rig_new("vdrop loss=1 after=3"))
 {
-	struct rig *r = rig_new("vdrop loss=1 after=3");
 	struct xk_session *s = open_on(r);
 
 	for (unsigned i = 0; i < 5; i++)
@@ -82,7 +77,6 @@ TEST(vdrop_leaves_the_first_of_each_direction_alone)
 	CHECK_EQ(rig_delivered(r), 3);
 	CHECK_EQ(rig_counter(r, "lost"), 3);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* Which of count messages that are pushed arrive: '-' for a lost one. With `up`, others go up in between. */
@@ -162,9 +156,8 @@ TEST(vdrop_loses_in_bursts)
 
 /* ---- copies, and what comes late ---- */
 
-TEST(vdrop_sends_a_copy_later)
+RIG_TEST(vdrop_sends_a_copy_later, rig_new("vdrop duplicate=1 reorder_time=3ms"))
 {
-	struct rig *r = rig_new("vdrop duplicate=1 reorder_time=3ms");
 	struct xk_session *s = open_on(r);
 
 	CHECK_EQ(rig_push(r, s, "01 | 02"), 0);
@@ -178,12 +171,10 @@ TEST(vdrop_sends_a_copy_later)
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(rig_counter(r, "duplicated"), 2);
 	CHECK_EQ(rig_counter(r, "reordered"), 0);
-	rig_free(r);
 }
 
-TEST(vdrop_lets_messages_be_overtaken)
+RIG_TEST(vdrop_lets_messages_be_overtaken, rig_new("vdrop reorder=50% reorder_time=5ms seed=1"))
 {
-	struct rig *r = rig_new("vdrop reorder=50% reorder_time=5ms seed=1");
 	struct xk_session *s = open_on(r);
 	unsigned overtaken = 0, sum = 0;
 	uint8_t byte, highest = 0;
@@ -202,12 +193,10 @@ TEST(vdrop_lets_messages_be_overtaken)
 	CHECK_EQ(sum, 39 * 40 / 2);
 	CHECK(overtaken > 0);
 	CHECK(rig_counter(r, "reordered") > 10 && rig_counter(r, "reordered") < 30);
-	rig_free(r);
 }
 
-TEST(vdrop_drops_what_finds_no_room)
+RIG_TEST(vdrop_drops_what_finds_no_room, rig_new("vdrop reorder=1 duplicate=1 held=3"))
 {
-	struct rig *r = rig_new("vdrop reorder=1 duplicate=1 held=3");
 	struct xk_session *s = open_on(r);
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);        /* its copy waits, and it */
@@ -220,24 +209,20 @@ TEST(vdrop_drops_what_finds_no_room)
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_sent(r), 3);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(vdrop_counts_late_pushes_that_fail)
+RIG_TEST(vdrop_counts_late_pushes_that_fail, rig_new("vdrop reorder=1"))
 {
-	struct rig *r = rig_new("vdrop reorder=1");
 	struct xk_session *s = open_on(r);
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_fail_sending(r, -ENOBUFS);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_counter(r, "unsent"), 1);
-	rig_free(r);
 }
 
-TEST(vdrop_sessions_go_with_their_last_message)
+RIG_TEST(vdrop_sessions_go_with_their_last_message, rig_new("vdrop reorder=1 duplicate=1"))
 {
-	struct rig *r = rig_new("vdrop reorder=1 duplicate=1");
 	struct xk_session *s = open_on(r);
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
@@ -249,7 +234,6 @@ TEST(vdrop_sessions_go_with_their_last_message)
 	CHECK_EQ(rig_delivered(r), 2);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- corruption ---- */
@@ -269,10 +253,9 @@ span(const uint8_t *a, const uint8_t *b, size_t len, int *first, int *last)
 }
 
 /* Everywhere in a message, and never so much at once that a checksum could miss it. */
-TEST(vdrop_flips_few_bits_anywhere)
+RIG_TEST(vdrop_flips_few_bits_anywhere, rig_new("vdrop corrupt=1 seed=1"))
 {
 	static const uint8_t zeros[5] = { 0 }, ones[5] = { 255, 255, 255, 255, 255 };
-	struct rig *r = rig_new("vdrop corrupt=1 seed=1");
 	struct xk_session *s = open_on(r);
 	bool hit[40] = { false };
 	uint8_t bytes[5];
@@ -293,13 +276,11 @@ TEST(vdrop_flips_few_bits_anywhere)
 	for (unsigned bit = 0; bit < 40; bit++)
 		CHECK(hit[bit]);
 	CHECK_EQ(rig_counter(r, "corrupted"), 400);
-	rig_free(r);
 }
 
-TEST(vdrop_corrupts_messages_of_several_segments)
+RIG_TEST(vdrop_corrupts_messages_of_several_segments, rig_new("vdrop corrupt=1 seed=1"))
 {
 	static uint8_t bytes[6000];
-	struct rig *r = rig_new("vdrop corrupt=1 seed=1");
 	struct xk_session *s = open_on(r);
 
 	for (unsigned i = 0; i < 100; i++) {
@@ -314,17 +295,13 @@ TEST(vdrop_corrupts_messages_of_several_segments)
 		REQUIRE(rig_take_delivered(r, bytes, sizeof(bytes)) == 4);
 		CHECK(memcmp(bytes, "\0\0\0", 4) != 0);
 	}
-	rig_free(r);
 }
 
-TEST(vdrop_cannot_corrupt_nothing)
+RIG_TEST(vdrop_cannot_corrupt_nothing, rig_new("vdrop corrupt=1"))
 {
-	struct rig *r = rig_new("vdrop corrupt=1");
-
 	CHECK_EQ(rig_push(r, open_on(r), ""), 0);
 	rig_expect_sent(r, "");
 	CHECK_EQ(rig_counter(r, "corrupted"), 0);
-	rig_free(r);
 }
 
 struct pushing {
@@ -342,9 +319,8 @@ push_shared(void *argument)
 }
 
 /* A retransmit queue, say, has the message too. */
-TEST(vdrop_does_not_touch_bytes_that_others_see)
+RIG_TEST(vdrop_does_not_touch_bytes_that_others_see, rig_new("vdrop corrupt=1"))
 {
-	struct rig *r = rig_new("vdrop corrupt=1");
 	struct pushing p = { r, open_on(r), xk_msg_from(rig_platform(r), "\0\0", 2) };
 
 	for (unsigned i = 0; i < 20; i++) {
@@ -353,19 +329,15 @@ TEST(vdrop_does_not_touch_bytes_that_others_see)
 	}
 	xk_msg_free(p.m);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(vdrop_corrupts_the_message_and_not_its_copy)
+RIG_TEST(vdrop_corrupts_the_message_and_not_its_copy, rig_new("vdrop corrupt=1 duplicate=1"))
 {
-	struct rig *r = rig_new("vdrop corrupt=1 duplicate=1");
-
 	CHECK_EQ(rig_push(r, open_on(r), "0000"), 0);
 	CHECK_EQ(rig_sent(r), 1);
 	rig_forget(r);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "0000");
-	rig_free(r);
 }
 
 TEST(vdrop_without_buffers_drops_or_leaves_it_at_one)
@@ -471,9 +443,9 @@ TEST(vdrop_lets_nobody_believe_that_corrupt_bytes_were_verified)
 /* ---- all of it ---- */
 
 /* What went in, and copies, is what came out or was dropped; every fault happens. */
-TEST(vdrop_accounts_for_every_message)
+RIG_TEST(vdrop_accounts_for_every_message,
+	 rig_new("vdrop loss=10% burst=3 duplicate=20% reorder=20% corrupt=20% held=4 seed=4"))
 {
-	struct rig *r = rig_new("vdrop loss=10% burst=3 duplicate=20% reorder=20% corrupt=20% held=4 seed=4");
 	static const uint8_t zeros[2] = { 0 };
 	long in = 0;
 
@@ -493,5 +465,4 @@ TEST(vdrop_accounts_for_every_message)
 	CHECK(rig_counter(r, "reordered") > 40);
 	CHECK(rig_counter(r, "corrupted") > 80);
 	rig_forget(r);
-	rig_free(r);
 }

@@ -27,9 +27,8 @@ enables(struct rig *r, const char *wire)
 	return rig_wire_enables(r);
 }
 
-TEST(the_first_way_is_taken_and_is_the_session)
+RIG_TEST(the_first_way_is_taken_and_is_the_session, two_ways())
 {
-	struct rig *r = two_ways();
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	REQUIRE(s != NULL);
@@ -44,7 +43,6 @@ TEST(the_first_way_is_taken_and_is_the_session)
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(rig_counter(r, "first"), 1);
 	CHECK_EQ(rig_counter(r, "later"), 0);
-	rig_free(r);
 }
 
 TEST(a_way_that_does_not_lead_there_is_passed_over)
@@ -89,22 +87,17 @@ TEST(any_other_failure_is_the_answer)
 	}
 }
 
-TEST(no_way_may_lead_there)
+RIG_TEST(no_way_may_lead_there, two_ways())
 {
-	struct rig *r = two_ways();
-
 	refuse(r, "wire", -ENETUNREACH);
 	refuse(r, "wire2", -EOPNOTSUPP);
 	CHECK(rig_open(r, rig_to(5)) == NULL);
 	CHECK_EQ(rig_error(r), -EOPNOTSUPP);
 	CHECK_EQ(rig_counter(r, "nowhere"), 1);
-	rig_free(r);
 }
 
-TEST(messages_come_by_any_way)
+RIG_TEST(messages_come_by_any_way, two_ways())
 {
-	struct rig *r = two_ways();
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK_EQ(enables(r, "wire"), 1);
 	CHECK_EQ(enables(r, "wire2"), 1);
@@ -121,25 +114,21 @@ TEST(messages_come_by_any_way)
 	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
 	CHECK_EQ(enables(r, "wire"), 0);
 	CHECK_EQ(enables(r, "wire2"), 0);
-	rig_free(r);
 }
 
-TEST(all_ways_are_enabled_or_none)
+RIG_TEST(all_ways_are_enabled_or_none, two_ways())
 {
-	struct rig *r = two_ways();
-
 	refuse(r, "wire2", -EADDRINUSE);
 	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
 	CHECK_EQ(enables(r, "wire"), 0);
 	refuse(r, "wire2", 0);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_free(r);
 }
 
 /* A vmux on a vmux, and a virtual protocol with a session of its own on both. */
-TEST(sessions_are_lent_through_several)
+RIG_TEST(sessions_are_lent_through_several,
+	 rig_new_graph("wire:; wire2:; vmux: wire; vmux2: wire2 vmux; vwork: vmux2; user: vwork"))
 {
-	struct rig *r = rig_new_graph("wire:; wire2:; vmux: wire; vmux2: wire2 vmux; vwork: vmux2; user: vwork");
 	struct xk_session *s;
 
 	refuse(r, "wire2", -ENETUNREACH);
@@ -150,7 +139,6 @@ TEST(sessions_are_lent_through_several)
 	rig_wire(r, "wire");
 	rig_inject(r, "01");
 	rig_expect_delivered(r, "01");
-	rig_free(r);
 }
 
 /* ---- over VNET and IP ---- */
@@ -176,9 +164,8 @@ open_host(struct rig *r, uint32_t host, const char *asked, const char *answer)
 	return rig_opened(r);
 }
 
-TEST(a_neighbour_is_sent_to_directly)
+RIG_TEST(a_neighbour_is_sent_to_directly, network())
 {
-	struct rig *r = network();
 	struct xk_session *s = open_host(r, 0x0a4d0002, "ffffffffffff " ME "0806 *",
 					 ME PEER "0806 0001 0800 06 04 0002 " PEER "0a4d0002" ME "0a4d0001");
 
@@ -189,12 +176,10 @@ TEST(a_neighbour_is_sent_to_directly)
 	rig_inject(r, ME PEER "3005 3c");
 	rig_expect_delivered(r, "3c");
 	CHECK_EQ(rig_counter(r, "first"), 1);
-	rig_free(r);
 }
 
-TEST(a_host_elsewhere_is_sent_to_by_ip)
+RIG_TEST(a_host_elsewhere_is_sent_to_by_ip, network())
 {
-	struct rig *r = network();
 	struct xk_session *s = open_host(r, 0x0a580002, "ffffffffffff " ME "0806 *",
 					 ME PEER "0806 0001 0800 06 04 0002 " PEER "0a4d0009" ME "0a4d0001");
 
@@ -203,5 +188,4 @@ TEST(a_host_elsewhere_is_sent_to_by_ip)
 	CHECK_EQ(rig_push(r, s, "c3"), 0);
 	rig_expect_sent(r, PEER ME "0800 45 00 0015 .... .... .. cc .... 0a4d0001 0a580002 c3");
 	CHECK_EQ(rig_counter(r, "later"), 1);
-	rig_free(r);
 }

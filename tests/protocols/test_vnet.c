@@ -1,9 +1,8 @@
 /* test_vnet.c - vnet: sessions, those opened lazily too, what can be asked, and several links (vnet_rig.h). */
 #include "tests/protocols/vnet_rig.h"
 
-TEST(vnet_resolves_a_neighbour_and_carries_messages_both_ways)
+RIG_TEST(vnet_resolves_a_neighbour_and_carries_messages_both_ways, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = open_to_peer(r);
 
 	REQUIRE(s != NULL);
@@ -13,25 +12,19 @@ TEST(vnet_resolves_a_neighbour_and_carries_messages_both_ways)
 	rig_expect_delivered(r, "b2");
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(vnet_says_when_a_neighbour_does_not_answer)
+RIG_TEST(vnet_says_when_a_neighbour_does_not_answer, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
-
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == NULL);
 	rig_advance_ms(r, 5000);
 	CHECK(rig_opened(r) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(vnet_accepts_what_a_neighbour_sends_first_without_asking)
+RIG_TEST(vnet_accepts_what_a_neighbour_sends_first_without_asking, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, FROM_PEER "01");
 	rig_expect_delivered(r, "01");
@@ -42,13 +35,10 @@ TEST(vnet_accepts_what_a_neighbour_sends_first_without_asking)
 	rig_inject(r, EVERYBODY PEER "0800 03");
 	rig_expect_delivered(r, "03");
 	CHECK_EQ(rig_open_dones(r), 1);
-	rig_free(r);
 }
 
-TEST(vnet_without_an_enable_takes_nothing)
+RIG_TEST(vnet_without_an_enable_takes_nothing, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
-
 	rig_inject(r, FROM_PEER "01");
 	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -59,13 +49,11 @@ TEST(vnet_without_an_enable_takes_nothing)
 	rig_refuse(r, 0);
 	rig_inject(r, FROM_PEER "02");
 	rig_expect_delivered(r, "02");
-	rig_free(r);
 }
 
 /* What came from there is answered there, whatever ARP says; what is opened goes where ARP says. */
-TEST(vnet_opens_beside_the_session_that_a_frame_has_caused)
+RIG_TEST(vnet_opens_beside_the_session_that_a_frame_has_caused, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s;
 	uint64_t host = 0;
 
@@ -82,12 +70,10 @@ TEST(vnet_opens_beside_the_session_that_a_frame_has_caused)
 	rig_expect_delivered(r, "02");
 	CHECK(rig_delivered_on(r) == rig_announced(r));
 	CHECK_EQ(rig_open_dones(r), 1);
-	rig_free(r);
 }
 
-TEST(vnet_closes_what_it_stands_on)
+RIG_TEST(vnet_closes_what_it_stands_on, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = open_to_peer(r);
 
 	rig_close(r, s);
@@ -96,13 +82,10 @@ TEST(vnet_closes_what_it_stands_on)
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) != NULL); /* ARP still knows */
 	rig_inject(r, FROM_PEER "00");
 	rig_expect_delivered(r, "00");
-	rig_free(r);
 }
 
-TEST(vnet_keeps_as_many_passive_sessions_as_it_is_told)
+RIG_TEST(vnet_keeps_as_many_passive_sessions_as_it_is_told, rig_new_graph(BELOW "; vnet.sessions=2; user/ip: vnet"))
 {
-	struct rig *r = rig_new_graph(BELOW "; vnet.sessions=2; user/ip: vnet");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, ME "020000000010 0800 00");
 	rig_inject(r, ME "020000000011 0800 00");
@@ -115,26 +98,22 @@ TEST(vnet_keeps_as_many_passive_sessions_as_it_is_told)
 	rig_inject(r, ME "020000000010 0800 00");
 	CHECK_EQ(rig_open_dones(r), 4);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(vnet_outlives_what_the_link_no_longer_keeps)
+RIG_TEST(vnet_outlives_what_the_link_no_longer_keeps,
+	 rig_new_graph("port:; eth: port; eth.sessions=1; arp: eth; vnet: eth arp;"
+		       "vnet.address=10.77.0.2/24; user/ip: vnet"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; eth.sessions=1; arp: eth; vnet: eth arp;"
-				      "vnet.address=10.77.0.2/24; user/ip: vnet");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, ME "020000000010 0800 00");
 	rig_inject(r, ME "020000000011 0800 00");
 	rig_inject(r, ME "020000000010 0800 00");
 	CHECK_EQ(rig_open_dones(r), 2); /* VNET's reference has kept the first */
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(vnet_keeps_a_session_that_the_upper_keeps)
+RIG_TEST(vnet_keeps_a_session_that_the_upper_keeps, rig_new_graph(BELOW "; vnet.sessions=1; user/ip: vnet"))
 {
-	struct rig *r = rig_new_graph(BELOW "; vnet.sessions=1; user/ip: vnet");
 	struct xk_session *kept;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -149,12 +128,10 @@ TEST(vnet_keeps_a_session_that_the_upper_keeps)
 	rig_expect_delivered(r, "77");
 	CHECK(rig_delivered_on(r) == kept);
 	rig_close(r, kept);
-	rig_free(r);
 }
 
-TEST(vnet_sends_to_everybody_without_asking)
+RIG_TEST(vnet_sends_to_everybody_without_asking, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = rig_open(r, rig_to(0x0a4d00ff));
 
 	REQUIRE(s != NULL);
@@ -162,13 +139,10 @@ TEST(vnet_sends_to_everybody_without_asking)
 	rig_expect_sent(r, EVERYBODY ME "0800 01");
 	CHECK(rig_open(r, rig_to(UINT32_MAX)) == s);
 	CHECK(rig_open(r, lazily(UINT32_MAX)) == s);
-	rig_free(r);
 }
 
-TEST(vnet_refuses_hosts_that_are_no_neighbours)
+RIG_TEST(vnet_refuses_hosts_that_are_no_neighbours, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
-
 	CHECK(rig_open(r, rig_to(0x0a4e0003)) == NULL);
 	CHECK_EQ(rig_error(r), -ENETUNREACH);
 	CHECK(rig_open(r, rig_to(0)) == NULL);
@@ -180,23 +154,17 @@ TEST(vnet_refuses_hosts_that_are_no_neighbours)
 	CHECK(rig_open(r, rig_to(0x0a4d0000)) == NULL); /* the network itself */
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(vnet_refuses_to_talk_to_itself)
+RIG_TEST(vnet_refuses_to_talk_to_itself, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
-
 	CHECK(rig_open(r, rig_to(MY_NUMBER)) == NULL);
 	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
 	CHECK_EQ(rig_counter(r, "to_self"), 1);
-	rig_free(r);
 }
 
-TEST(vnet_counts_enables_and_refuses_a_second_upper)
+RIG_TEST(vnet_counts_enables_and_refuses_a_second_upper, rig_new_graph(BELOW "; user/ip: vnet; user2/ip: vnet"))
 {
-	struct rig *r = rig_new_graph(BELOW "; user/ip: vnet; user2/ip: vnet");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_user(r, "user2");
@@ -215,14 +183,12 @@ TEST(vnet_counts_enables_and_refuses_a_second_upper)
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, FROM_PEER "02");
 	rig_expect_delivered(r, "02");
-	rig_free(r);
 }
 
 /* ---- lazy sessions ---- */
 
-TEST(vnet_opens_lazily_and_asks_when_something_is_sent)
+RIG_TEST(vnet_opens_lazily_and_asks_when_something_is_sent, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = rig_open(r, lazily(PEER_NUMBER));
 
 	REQUIRE(s != NULL); /* at once */
@@ -236,12 +202,10 @@ TEST(vnet_opens_lazily_and_asks_when_something_is_sent)
 	rig_expect_sent(r, TO_PEER "02");
 	CHECK_EQ(rig_push(r, s, "03"), 0);
 	rig_expect_sent(r, TO_PEER "03");
-	rig_free(r);
 }
 
-TEST(vnet_lazily_follows_a_neighbour_that_moves)
+RIG_TEST(vnet_lazily_follows_a_neighbour_that_moves, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = rig_open(r, lazily(PEER_NUMBER));
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
@@ -250,12 +214,11 @@ TEST(vnet_lazily_follows_a_neighbour_that_moves)
 	rig_inject(r, EVERYBODY OTHER REQUEST OTHER PEER_HOST NOBODY PEER_HOST);
 	CHECK_EQ(rig_push(r, s, "02"), 0);
 	rig_expect_sent(r, OTHER ME "0800 02");
-	rig_free(r);
 }
 
-TEST(vnet_lazy_messages_that_nobody_answers_for_are_dropped_by_name)
+RIG_TEST(vnet_lazy_messages_that_nobody_answers_for_are_dropped_by_name,
+	 rig_new_graph(BELOW "; arp.queue=4; user/ip: vnet"))
 {
-	struct rig *r = rig_new_graph(BELOW "; arp.queue=4; user/ip: vnet");
 	struct xk_session *s = rig_open(r, lazily(PEER_NUMBER));
 
 	for (unsigned i = 0; i < 5; i++)
@@ -264,12 +227,10 @@ TEST(vnet_lazy_messages_that_nobody_answers_for_are_dropped_by_name)
 	rig_advance_ms(r, 5000);
 	CHECK_EQ(rig_counter_of(r, "arp", "unresolved"), 4);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(vnet_lazy_session_stands_beside_the_one_that_receives)
+RIG_TEST(vnet_lazy_session_stands_beside_the_one_that_receives, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = rig_open(r, lazily(PEER_NUMBER));
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -283,14 +244,12 @@ TEST(vnet_lazy_session_stands_beside_the_one_that_receives)
 	rig_inject(r, FROM_PEER "03"); /* the session of the frame is still there */
 	rig_expect_delivered(r, "03");
 	CHECK_EQ(rig_open_dones(r), 1);
-	rig_free(r);
 }
 
 /* ---- what can be asked, and several links ---- */
 
-TEST(vnet_answers_what_its_interfaces_are)
+RIG_TEST(vnet_answers_what_its_interfaces_are, rig_new_graph(TWO_LINKS))
 {
-	struct rig *r = rig_new_graph(TWO_LINKS);
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
 	struct xk_protocol *vnet = rig_protocol(r, "vnet");
 	uint64_t host = 0;
@@ -316,12 +275,10 @@ TEST(vnet_answers_what_its_interfaces_are)
 	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4e1234, &index), XK_VNET_ON_LINK);
 	CHECK_EQ(index, 1);
 	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4f0001, &index), XK_VNET_ELSEWHERE);
-	rig_free(r);
 }
 
-TEST(vnet_session_says_who_takes_part)
+RIG_TEST(vnet_session_says_who_takes_part, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = open_to_peer(r), *lazy = rig_open(r, lazily(0x0a4d0004));
 	struct xk_vnet_interface interface;
 	struct xk_participants participants;
@@ -341,12 +298,10 @@ TEST(vnet_session_says_who_takes_part)
 	CHECK_EQ(value, 0x0200000000aa);
 	CHECK_EQ(xk_control(lazy, XK_GET_LINK_ADDRESS, &value, sizeof(value)), sizeof(value));
 	CHECK_EQ(value, 0x020000000001);
-	rig_free(r);
 }
 
-TEST(vnet_chooses_the_link_by_the_network)
+RIG_TEST(vnet_chooses_the_link_by_the_network, rig_new_graph(TWO_LINKS))
 {
-	struct rig *r = rig_new_graph(TWO_LINKS);
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -369,7 +324,6 @@ TEST(vnet_chooses_the_link_by_the_network)
 	CHECK_EQ(rig_push(r, s, "03"), 0);
 	rig_expect_sent(r, EVERYBODY ME2 "0800 03");
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
-	rig_free(r);
 }
 
 static void
@@ -385,10 +339,10 @@ close_session(void *session)
 }
 
 /* What stood on a session of the link that somebody else holds as well must not be found there any more. */
-TEST(vnet_stands_anew_on_a_session_of_the_link_that_lives_on)
+RIG_TEST(vnet_stands_anew_on_a_session_of_the_link_that_lives_on,
+	 rig_new_graph("wire:; port:; eth: port; arp: eth; vnet: wire arp; vnet.address=10.77.0.2/24;"
+		       "user/ip: vnet"))
 {
-	struct rig *r = rig_new_graph("wire:; port:; eth: port; arp: eth; vnet: wire arp; vnet.address=10.77.0.2/24;"
-				      "user/ip: vnet");
 	struct xk_session *lls;
 
 	rig_wire(r, "wire");
@@ -403,16 +357,14 @@ TEST(vnet_stands_anew_on_a_session_of_the_link_that_lives_on)
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_open_dones(r), 2);
 	CHECK(rig_do(r, close_session, lls));
-	rig_free(r);
 }
 
 /* On two links or on none. */
-TEST(vnet_enables_nothing_where_one_link_refuses)
+RIG_TEST(vnet_enables_nothing_where_one_link_refuses,
+	 rig_new_graph(
+		 "wire:; wire2:; port:; port2:; eth: port; eth2: port2; arp: eth; arp2: eth2;"
+		 "vnet: wire arp wire2 arp2; vnet.address=10.77.0.2/24; vnet.address2=10.78.0.2/24; user/ip: vnet"))
 {
-	struct rig *r = rig_new_graph(
-		"wire:; wire2:; port:; port2:; eth: port; eth2: port2; arp: eth; arp2: eth2;"
-		"vnet: wire arp wire2 arp2; vnet.address=10.77.0.2/24; vnet.address2=10.78.0.2/24; user/ip: vnet");
-
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, -EADDRINUSE);
 	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
@@ -424,7 +376,6 @@ TEST(vnet_enables_nothing_where_one_link_refuses)
 	CHECK_EQ(rig_wire_enables(r), 1);
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	CHECK_EQ(rig_wire_enables(r), 0);
-	rig_free(r);
 }
 
 TEST(vnet_refuses_a_graph_without_addresses)
@@ -432,9 +383,8 @@ TEST(vnet_refuses_a_graph_without_addresses)
 	CHECK_EQ(rig_refusal("port:; eth: port; arp: eth; vnet: eth arp"), -EADDRNOTAVAIL);
 }
 
-TEST(vnet_knows_one_neighbour_outside_its_network)
+RIG_TEST(vnet_knows_one_neighbour_outside_its_network, rig_new_graph(TWO_LINKS "; vnet.onlink2=10.77.0.9"))
 {
-	struct rig *r = rig_new_graph(TWO_LINKS "; vnet.onlink2=10.77.0.9");
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
 	unsigned index = 9;
 
@@ -449,7 +399,6 @@ TEST(vnet_knows_one_neighbour_outside_its_network)
 	rig_wire(r, "port2");
 	rig_inject(r, ME2 PEER REPLY PEER "0a4d0009" ME2 "0a4e0002");
 	CHECK(rig_opened(r) != NULL);
-	rig_free(r);
 }
 
 TEST(vnet_refuses_a_neighbour_that_is_no_host)
@@ -459,13 +408,10 @@ TEST(vnet_refuses_a_neighbour_that_is_no_host)
 	CHECK_EQ(rig_refusal(BELOW "; vnet.onlink=10.78.0.255"), 0);
 }
 
-TEST(vnet_knows_links_of_two_hosts)
+RIG_TEST(vnet_knows_links_of_two_hosts, rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp;"
+						      "vnet.address=10.77.0.2/31; user/ip: vnet"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp;"
-				      "vnet.address=10.77.0.2/31; user/ip: vnet");
-
 	REQUIRE(open_to_peer(r) != NULL);
 	CHECK(rig_open(r, rig_to(0x0a4d0001)) == NULL);
 	CHECK_EQ(rig_error(r), -ENETUNREACH);
-	rig_free(r);
 }

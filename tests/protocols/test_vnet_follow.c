@@ -14,9 +14,8 @@ link_of(struct xk_session *s)
 	return link;
 }
 
-TEST(vnet_follows_a_neighbour_that_moves_and_comes_back)
+RIG_TEST(vnet_follows_a_neighbour_that_moves_and_comes_back, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = open_to_peer(r);
 
 	REQUIRE(s != NULL);
@@ -41,12 +40,10 @@ TEST(vnet_follows_a_neighbour_that_moves_and_comes_back)
 	rig_expect_delivered(r, "06");
 	CHECK_EQ(rig_counter(r, "moved"), 3);
 	CHECK_EQ(rig_counter_of(r, "arp", "moved"), 3);
-	rig_free(r);
 }
 
-TEST(vnet_follows_for_every_upper_that_has_opened)
+RIG_TEST(vnet_follows_for_every_upper_that_has_opened, rig_new_graph(BELOW "; user/ip: vnet; user2: vnet"))
 {
-	struct rig *r = rig_new_graph(BELOW "; user/ip: vnet; user2: vnet");
 	struct xk_session *s = open_to_peer(r), *t;
 
 	rig_user(r, "user2");
@@ -63,13 +60,11 @@ TEST(vnet_follows_for_every_upper_that_has_opened)
 	CHECK_EQ(rig_push(r, t, "03"), 0);
 	rig_expect_sent(r, PEER ME ".... 03");
 	CHECK_EQ(rig_counter(r, "moved"), 3);
-	rig_free(r);
 }
 
 /* One machine with two addresses, of which one goes elsewhere. */
-TEST(vnet_moves_only_the_neighbour_that_has_moved)
+RIG_TEST(vnet_moves_only_the_neighbour_that_has_moved, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = open_to_peer(r), *t;
 
 	CHECK(rig_open(r, rig_to(0x0a4d0004)) == NULL);
@@ -83,12 +78,10 @@ TEST(vnet_moves_only_the_neighbour_that_has_moved)
 	rig_expect_sent(r, OTHER ME "0800 01");
 	CHECK_EQ(rig_push(r, t, "02"), 0);
 	rig_expect_sent(r, TO_PEER "02");
-	rig_free(r);
 }
 
-TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says)
+RIG_TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *stranger;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -104,12 +97,10 @@ TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says)
 	CHECK(rig_delivered_on(r) != stranger);
 	CHECK_EQ(rig_push(r, rig_delivered_on(r), "04"), 0);
 	rig_expect_sent(r, OTHER ME "0800 04");
-	rig_free(r);
 }
 
-TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long)
+RIG_TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long, rig_new_graph(FAST))
 {
-	struct rig *r = rig_new_graph(FAST);
 	struct xk_session *s = open_to_peer(r);
 
 	rig_advance_ms(r, 9999);
@@ -135,12 +126,10 @@ TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long)
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(rig_counter_of(r, "arp", "polls"), 2);
 	CHECK_EQ(rig_counter(r, "moved"), 0);
-	rig_free(r);
 }
 
-TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back)
+RIG_TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back, rig_new_graph(FAST))
 {
-	struct rig *r = rig_new_graph(FAST);
 	struct xk_session *s = open_to_peer(r);
 
 	rig_advance_ms(r, 10001);
@@ -162,12 +151,10 @@ TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back)
 	CHECK_EQ(rig_push(r, s, "03"), 0);
 	rig_expect_sent(r, OTHER ME "0800 03");
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(vnet_gets_away_from_a_wrong_address)
+RIG_TEST(vnet_gets_away_from_a_wrong_address, rig_new_graph(FAST))
 {
-	struct rig *r = rig_new_graph(FAST);
 	struct xk_session *s = open_to_peer(r);
 
 	rig_inject(r, PEER_IS_AT(OTHER)); /* nobody is there */
@@ -184,12 +171,10 @@ TEST(vnet_gets_away_from_a_wrong_address)
 	CHECK_EQ(rig_push(r, s, "03"), 0);
 	rig_expect_sent(r, TO_PEER "03");
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(vnet_asks_for_a_neighbour_that_arp_had_no_room_for)
+RIG_TEST(vnet_asks_for_a_neighbour_that_arp_had_no_room_for, rig_new_graph(BELOW "; arp.entries=1; user/ip: vnet"))
 {
-	struct rig *r = rig_new_graph(BELOW "; arp.entries=1; user/ip: vnet");
 	struct xk_session *s = open_to_peer(r);
 
 	rig_inject(r, EVERYBODY OTHER REQUEST OTHER "0a4d0004" NOBODY MY_HOST);
@@ -201,12 +186,11 @@ TEST(vnet_asks_for_a_neighbour_that_arp_had_no_room_for)
 	rig_inject(r, ME OTHER REPLY OTHER PEER_HOST ME MY_HOST);
 	CHECK_EQ(rig_push(r, s, "02"), 0);
 	rig_expect_sent(r, OTHER ME "0800 02");
-	rig_free(r);
 }
 
-TEST(vnet_asks_for_a_neighbour_that_its_upper_gets_no_answers_from)
+RIG_TEST(vnet_asks_for_a_neighbour_that_its_upper_gets_no_answers_from,
+	 rig_new_graph(BELOW "; arp.timeout=100ms; user/ip: vnet"))
 {
-	struct rig *r = rig_new_graph(BELOW "; arp.timeout=100ms; user/ip: vnet");
 	struct xk_session *s = open_to_peer(r);
 
 	rig_advance_ms(r, 1000);
@@ -221,13 +205,11 @@ TEST(vnet_asks_for_a_neighbour_that_its_upper_gets_no_answers_from)
 	CHECK_EQ(rig_push(r, s, "02"), 0);
 	rig_expect_sent(r, OTHER ME "0800 02");
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* Their host is unknown, or all hosts. */
-TEST(vnet_asks_for_no_stranger_that_its_upper_gets_no_answers_from)
+RIG_TEST(vnet_asks_for_no_stranger_that_its_upper_gets_no_answers_from, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *all, *lazy;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -247,7 +229,6 @@ TEST(vnet_asks_for_no_stranger_that_its_upper_gets_no_answers_from)
 	rig_expect_sent(r, MY_POLL);
 	CHECK_EQ(rig_push(r, lazy, "02"), 0);
 	rig_expect_sent(r, TO_PEER "02");
-	rig_free(r);
 }
 
 /* An upper says that it has opened a session which a frame has caused. */
@@ -260,9 +241,8 @@ follow_peer(void *session)
 	CHECK_EQ(xk_control(session, XK_VNET_FOLLOW, &host, 4), -EMSGSIZE);
 }
 
-TEST(vnet_session_that_a_frame_has_caused_follows_once_it_is_opened)
+RIG_TEST(vnet_session_that_a_frame_has_caused_follows_once_it_is_opened, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -283,5 +263,4 @@ TEST(vnet_session_that_a_frame_has_caused_follows_once_it_is_opened)
 	rig_expect_sent(r, OTHER ME "0800 05");
 	CHECK(rig_do(r, follow_peer, s)); /* it does */
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }

@@ -20,9 +20,8 @@ one_link(void)
 			     "user/bid: vnet; user2/bid: vnet");
 }
 
-TEST(a_station_is_opened_without_a_question)
+RIG_TEST(a_station_is_opened_without_a_question, one_link())
 {
-	struct rig *r = one_link();
 	struct xk_session *s = rig_open(r, rig_to(peer));
 	uint64_t asked;
 
@@ -37,7 +36,6 @@ TEST(a_station_is_opened_without_a_question)
 	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &asked, sizeof(asked)), 8);
 	CHECK_EQ(asked, 0x0200000000aa);
 	CHECK(rig_open(r, rig_to(peer)) == s);
-	rig_free(r);
 }
 
 static void
@@ -56,18 +54,13 @@ close_and_ask(void *argument)
 }
 
 /* A shepherd that carries a message may see a session that another one has closed, until its turn ends. */
-TEST(a_closed_session_still_knows_its_station)
+RIG_TEST(a_closed_session_still_knows_its_station, one_link())
 {
-	struct rig *r = one_link();
-
 	CHECK(rig_do(r, close_and_ask, r));
-	rig_free(r);
 }
 
-TEST(a_station_is_whom_a_frame_came_from)
+RIG_TEST(a_station_is_whom_a_frame_came_from, one_link())
 {
-	struct rig *r = one_link();
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, ME PEER "3005 3c");
 	rig_expect_delivered(r, "3c");
@@ -76,7 +69,6 @@ TEST(a_station_is_whom_a_frame_came_from)
 	rig_user(r, "user2");
 	CHECK(rig_open(r, rig_to(peer)) == NULL);
 	CHECK_EQ(rig_error(r), -EADDRINUSE);
-	rig_free(r);
 }
 
 TEST(a_station_is_on_the_link_of_the_local_address)
@@ -100,13 +92,10 @@ TEST(a_station_is_on_the_link_of_the_local_address)
 	rig_free(r);
 }
 
-TEST(this_station_itself_is_refused)
+RIG_TEST(this_station_itself_is_refused, one_link())
 {
-	struct rig *r = one_link();
-
 	CHECK(rig_open(r, rig_to(UINT64_C(0x020000000001) | XK_VNET_STATION)) == NULL);
 	CHECK(rig_error(r) != 0);
 	CHECK(rig_open(r, rig_to(UINT64_C(1) << 50 | XK_VNET_STATION)) == NULL);
 	CHECK(rig_error(r) != 0);
-	rig_free(r);
 }

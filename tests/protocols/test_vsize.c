@@ -29,9 +29,8 @@ sessions_on(struct rig *r, const char *wire)
 
 /* ---- an active open ---- */
 
-TEST(messages_go_by_their_size_and_come_by_any_way)
+RIG_TEST(messages_go_by_their_size_and_come_by_any_way, two_ways())
 {
-	struct rig *r = two_ways();
 	struct xk_session *s = rig_open(r, rig_to2(4, 5, 6));
 
 	REQUIRE(s != NULL);
@@ -54,7 +53,6 @@ TEST(messages_go_by_their_size_and_come_by_any_way)
 	rig_close(r, s);
 	CHECK_EQ(sessions_on(r, "wire") + sessions_on(r, "wire2"), 0);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
 static void
@@ -67,29 +65,26 @@ push_of(struct rig *r, struct xk_session *s, size_t len, const char *wire)
 	CHECK_STR(rig_sent_through(r), wire);
 }
 
-TEST(a_way_is_asked_what_it_takes)
+RIG_TEST(a_way_is_asked_what_it_takes, rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize"))
 {
-	struct rig *r = rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	REQUIRE(s != NULL);
 	push_of(r, s, 1500, "wire");
 	push_of(r, s, 1501, "wire2");
 	push_of(r, s, 60000, "wire2");
-	rig_free(r);
 }
 
 /* It cannot say: everything goes by the other. */
-TEST(a_way_that_does_not_say_what_it_takes_takes_nothing)
+RIG_TEST(a_way_that_does_not_say_what_it_takes_takes_nothing,
+	 rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize"))
 {
-	struct rig *r = rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize");
 	struct xk_session *s;
 
 	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0);
 	s = rig_open(r, rig_to(5));
 	REQUIRE(s != NULL);
 	push_of(r, s, 1, "wire2");
-	rig_free(r);
 }
 
 TEST(there_may_be_four_ways)
@@ -108,9 +103,8 @@ TEST(there_may_be_four_ways)
 		 -EINVAL);
 }
 
-TEST(one_way_alone_takes_everything)
+RIG_TEST(one_way_alone_takes_everything, rig_new("vsize cutoff=4"))
 {
-	struct rig *r = rig_new("vsize cutoff=4");
 	struct xk_session *s = rig_open(r, rig_to(5));
 	uint32_t length;
 
@@ -118,36 +112,29 @@ TEST(one_way_alone_takes_everything)
 	push_of(r, s, 2000, "wire");
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), 4);
 	CHECK_EQ(length, 1500);
-	rig_free(r);
 }
 
-TEST(failures_of_a_way_are_passed_on)
+RIG_TEST(failures_of_a_way_are_passed_on, two_ways())
 {
-	struct rig *r = two_ways();
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	REQUIRE(s != NULL);
 	rig_fail_sending(r, -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "01"), -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "0102030405"), -EMSGSIZE);
-	rig_free(r);
 }
 
-TEST(all_ways_are_opened_or_none)
+RIG_TEST(all_ways_are_opened_or_none, two_ways())
 {
-	struct rig *r = two_ways();
-
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK(rig_open(r, rig_to(5)) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
 	CHECK_EQ(sessions_on(r, "wire"), 0);
-	rig_free(r);
 }
 
-TEST(lengths_are_those_of_the_ways)
+RIG_TEST(lengths_are_those_of_the_ways, two_ways())
 {
-	struct rig *r = two_ways();
 	struct xk_session *s = rig_open(r, rig_to(5));
 	uint32_t length;
 	uint64_t peer;
@@ -160,15 +147,13 @@ TEST(lengths_are_those_of_the_ways)
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, 1), -EMSGSIZE);
 	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &peer, sizeof(peer)), 8);
 	CHECK_EQ(peer, 5);
-	rig_free(r);
 }
 
 #define TWO_LINKS "port:; port2:; eth: port; eth2: port2; vsize: eth eth2; vsize.cutoff=4; "
 
 /* Where the protocols below give the same sessions again, so does vsize. */
-TEST(who_opens_again_gets_the_same_session)
+RIG_TEST(who_opens_again_gets_the_same_session, rig_new_graph(TWO_LINKS "user/ip: vsize; user2/ip: vsize"))
 {
-	struct rig *r = rig_new_graph(TWO_LINKS "user/ip: vsize; user2/ip: vsize");
 	struct xk_session *s = rig_open(r, rig_to(0x0200000000aa));
 
 	REQUIRE(s != NULL);
@@ -180,13 +165,11 @@ TEST(who_opens_again_gets_the_same_session)
 	rig_close(r, s);
 	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
 	expect_through(r, "0200000000aa 020000000002 0800 0102030405", "port2");
-	rig_free(r);
 }
 
 /* A passive session that is opened becomes the opener's, and gets what it lacks. */
-TEST(what_a_message_has_caused_is_shared_by_who_opens)
+RIG_TEST(what_a_message_has_caused_is_shared_by_who_opens, rig_new_graph(TWO_LINKS "user/ip: vsize"))
 {
-	struct rig *r = rig_new_graph(TWO_LINKS "user/ip: vsize");
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -201,7 +184,6 @@ TEST(what_a_message_has_caused_is_shared_by_who_opens)
 	rig_inject(r, "020000000002 0200000000aa 0800 02");
 	rig_expect_delivered(r, "02");
 	CHECK(rig_delivered_on(r) == s);
-	rig_free(r);
 }
 
 /* ---- what messages cause ---- */
@@ -215,9 +197,8 @@ enabled(void)
 	return r;
 }
 
-TEST(a_session_begins_with_the_way_its_first_message_came)
+RIG_TEST(a_session_begins_with_the_way_its_first_message_came, enabled())
 {
-	struct rig *r = enabled();
 	struct xk_session *s;
 
 	rig_wire(r, "wire2");
@@ -230,12 +211,10 @@ TEST(a_session_begins_with_the_way_its_first_message_came)
 	CHECK_EQ(rig_push(r, s, "0405060708"), 0);
 	expect_through(r, "0405060708", "wire2");
 	CHECK_EQ(sessions_on(r, "wire"), 0);
-	rig_free(r);
 }
 
-TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows)
+RIG_TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows, enabled())
 {
-	struct rig *r = enabled();
 	uint64_t me = 0x0a4d0001;
 	struct xk_session *s;
 
@@ -259,12 +238,10 @@ TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows)
 	CHECK_EQ(rig_counter(r, "opened"), 1);
 	CHECK_EQ(rig_counter(r, "long"), 2);
 	CHECK_EQ(rig_open_dones(r), 1);
-	rig_free(r);
 }
 
-TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be)
+RIG_TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be, enabled())
 {
-	struct rig *r = enabled();
 	uint32_t length;
 
 	rig_wire(r, "wire");
@@ -272,13 +249,10 @@ TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be)
 	rig_expect_delivered(r, "01");
 	CHECK_EQ(xk_control(rig_announced(r), XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
 	CHECK_EQ(sessions_on(r, "wire2"), 1);
-	rig_free(r);
 }
 
-TEST(a_longer_way_that_cannot_be_opened_is_told)
+RIG_TEST(a_longer_way_that_cannot_be_opened_is_told, enabled())
 {
-	struct rig *r = enabled();
-
 	rig_wire(r, "wire");
 	rig_inject(r, "01");
 	rig_expect_delivered(r, "01");
@@ -290,13 +264,10 @@ TEST(a_longer_way_that_cannot_be_opened_is_told)
 	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), 0);
 	expect_through(r, "0102030405", "wire2");
 	CHECK_EQ(rig_drops(r), 1);
-	rig_free(r);
 }
 
-TEST(all_ways_are_enabled_or_none)
+RIG_TEST(all_ways_are_enabled_or_none, two_ways())
 {
-	struct rig *r = two_ways();
-
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, -EADDRINUSE);
 	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
@@ -309,13 +280,10 @@ TEST(all_ways_are_enabled_or_none)
 	CHECK_EQ(rig_wire_enables(r), 1);
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	CHECK_EQ(rig_wire_enables(r), 0);
-	rig_free(r);
 }
 
-TEST(with_its_enable_go_the_sessions_that_messages_have_caused)
+RIG_TEST(with_its_enable_go_the_sessions_that_messages_have_caused, enabled())
 {
-	struct rig *r = enabled();
-
 	rig_wire(r, "wire");
 	rig_inject(r, "01");
 	rig_expect_delivered(r, "01");
@@ -323,7 +291,6 @@ TEST(with_its_enable_go_the_sessions_that_messages_have_caused)
 	expect_through(r, "0102030405", "wire2");
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	CHECK_EQ(sessions_on(r, "wire2"), 0);
-	rig_free(r);
 }
 
 /* ---- the end ---- */
@@ -334,9 +301,8 @@ close_session(void *session)
 	xk_close(session);
 }
 
-TEST(what_comes_after_the_session_is_nobodys)
+RIG_TEST(what_comes_after_the_session_is_nobodys, two_ways())
 {
-	struct rig *r = two_ways();
 	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
 
 	REQUIRE(s != NULL);
@@ -350,12 +316,10 @@ TEST(what_comes_after_the_session_is_nobodys)
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_do(r, close_session, lls));
-	rig_free(r);
 }
 
-TEST(that_the_peer_has_closed_is_passed_on)
+RIG_TEST(that_the_peer_has_closed_is_passed_on, two_ways())
 {
-	struct rig *r = two_ways();
 	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
 
 	REQUIRE(s != NULL);
@@ -367,7 +331,6 @@ TEST(that_the_peer_has_closed_is_passed_on)
 	rig_close_done(r, lls); /* nobody stands there any more */
 	CHECK_EQ(rig_close_dones(r), 1);
 	CHECK(rig_do(r, close_session, lls));
-	rig_free(r);
 }
 
 /* ---- over VNET and BLAST ---- */
@@ -376,10 +339,10 @@ TEST(that_the_peer_has_closed_is_passed_on)
 #define PEER "0200000000aa"
 
 /* A stranger's short request, a long reply: it goes to where the request came from, and nobody is asked. */
-TEST(a_long_reply_goes_to_the_link_address_that_has_asked)
+RIG_TEST(a_long_reply_goes_to_the_link_address_that_has_asked,
+	 rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24;"
+		       "vmux: vnet; blast: vmux; vsize: vmux blast; user/bid: vsize"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24;"
-				      "vmux: vnet; blast: vmux; vsize: vmux blast; user/bid: vsize");
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -395,5 +358,4 @@ TEST(a_long_reply_goes_to_the_link_address_that_has_asked)
 	CHECK_EQ(rig_counter_of(r, "vsize", "opened"), 1);
 	CHECK_EQ(rig_drops(r), 0);
 	rig_advance_ms(r, 60000); /* blast forgets its copy */
-	rig_free(r);
 }

@@ -94,9 +94,8 @@ count_of(const char *what)
 
 /* ---- messages ---- */
 
-TEST(vstamp_without_a_file_counts_what_it_passes_on)
+RIG_TEST(vstamp_without_a_file_counts_what_it_passes_on, rig_new("vstamp"))
 {
-	struct rig *r = rig_new("vstamp");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "0102"), 0);
@@ -104,7 +103,6 @@ TEST(vstamp_without_a_file_counts_what_it_passes_on)
 	rig_inject(r, "03");
 	rig_expect_delivered(r, "03");
 	CHECK_EQ(rig_counter(r, "stamps"), 2);
-	rig_free(r);
 }
 
 TEST(vstamp_writes_when_which_way_what_crossed_it)
@@ -215,9 +213,8 @@ close_session(void *session)
 }
 
 /* The session above was closed and the one below was not: somebody may want another, or nobody does. */
-TEST(vstamp_opens_again_for_a_call_if_somebody_wants_it)
+RIG_TEST(vstamp_opens_again_for_a_call_if_somebody_wants_it, rig_new("vstamp"))
 {
-	struct rig *r = rig_new("vstamp");
 	struct xk_session *lls;
 
 	CHECK_EQ(rig_open_enable(r, rig_to(5)), 0);
@@ -236,7 +233,6 @@ TEST(vstamp_opens_again_for_a_call_if_somebody_wants_it)
 	rig_expect_sent(r, "0304");
 	rig_expect_sent(r, "0304");
 	REQUIRE(rig_do(r, close_session, lls));
-	rig_free(r);
 }
 
 /* ---- a port ---- */
@@ -324,15 +320,14 @@ prepare_capture(struct rig *r)
 	rig_kernel(r)->config.capture = &capture;
 }
 
-TEST(vstamp_leaves_a_port_to_the_capture)
+RIG_TEST(vstamp_leaves_a_port_to_the_capture,
+	 rig_new_prepared("port:; vstamp: port; vstamp.file=/dev/null; user: vstamp", prepare_capture))
 {
-	struct rig *r = rig_new_prepared("port:; vstamp: port; vstamp.file=/dev/null; user: vstamp", prepare_capture);
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_expect_sent(r, "01");
 	CHECK_EQ(rig_counter(r, "stamps"), 1);
-	rig_free(r);
 }
 
 /* ---- refusals ---- */
@@ -358,15 +353,13 @@ TEST(vstamp_gives_all_back_when_the_graph_is_refused)
 }
 
 /* What a full disk does not take is told at the end. */
-TEST(vstamp_goes_with_a_file_that_does_not_take_all)
+RIG_TEST(vstamp_goes_with_a_file_that_does_not_take_all, rig_new("vstamp file=/dev/full"))
 {
-	struct rig *r = rig_new("vstamp file=/dev/full");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_expect_sent(r, "01");
 	CHECK_EQ(rig_counter(r, "stamps"), 1);
-	rig_free(r);
 }
 
 /* ---- threads ---- */

@@ -73,9 +73,8 @@ expect_shown(unsigned i, enum xk_capture_way way, const char *bytes, size_t len)
 	CHECK(memcmp(capture.shown[i].bytes, bytes, len) == 0);
 }
 
-TEST(vtap_without_a_capture_counts_what_it_passes_on)
+RIG_TEST(vtap_without_a_capture_counts_what_it_passes_on, rig_new("vtap"))
 {
-	struct rig *r = rig_new("vtap");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "0102"), 0);
@@ -86,12 +85,10 @@ TEST(vtap_without_a_capture_counts_what_it_passes_on)
 	rig_expect_delivered(r, "");
 	CHECK_EQ(rig_counter(r, "up"), 2);
 	CHECK_EQ(rig_counter(r, "down"), 1);
-	rig_free(r);
 }
 
-TEST(vtap_shows_both_ways_in_their_order)
+RIG_TEST(vtap_shows_both_ways_in_their_order, rig_captured("wire:; vtap: wire; user: vtap"))
 {
-	struct rig *r = rig_captured("wire:; vtap: wire; user: vtap");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(capture.places, 1);
@@ -109,30 +106,25 @@ TEST(vtap_shows_both_ways_in_their_order)
 	rig_expect_sent(r, "04");
 	rig_expect_delivered(r, "03");
 	rig_expect_delivered(r, "");
-	rig_free(r);
 }
 
-TEST(vtap_shows_messages_in_pieces_whole)
+RIG_TEST(vtap_shows_messages_in_pieces_whole, rig_captured("wire:; vtap: wire; user: vtap"))
 {
-	struct rig *r = rig_captured("wire:; vtap: wire; user: vtap");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(rig_push(r, s, "01|0203|04"), 0);
 	rig_expect_sent(r, "01020304");
 	expect_shown(0, XK_CAPTURE_DOWN, "\1\2\3\4", 4);
-	rig_free(r);
 }
 
-TEST(vtap_shows_what_is_refused_below)
+RIG_TEST(vtap_shows_what_is_refused_below, rig_captured("wire:; vtap: wire; user: vtap"))
 {
-	struct rig *r = rig_captured("wire:; vtap: wire; user: vtap");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(rig_push(r, s, "01"), -ENOBUFS);
 	expect_shown(0, XK_CAPTURE_DOWN, "\1", 1);
 	CHECK_EQ(rig_counter(r, "down"), 1);
-	rig_free(r);
 }
 
 /* What the tap of a graph says its bytes are. */
@@ -175,9 +167,8 @@ TEST(vtap_refuses_other_link_types)
 }
 
 /* A capture that has no place left: a tap alone, whose lower is never looked at. */
-TEST(vtap_without_a_place_refuses_the_graph)
+RIG_TEST(vtap_without_a_place_refuses_the_graph, rig_captured("wire:; vtap: wire; user: vtap"))
 {
-	struct rig *r = rig_captured("wire:; vtap: wire; user: vtap");
 	struct xk_kernel_config config = {
 		.platform = rig_platform(r), .mode = XK_IPP, .core = -1, .capture = &capture.sink
 	};
@@ -194,13 +185,11 @@ TEST(vtap_without_a_place_refuses_the_graph)
 	CHECK_EQ(xk_kernel_init(kernel, &failed), -ENOSPC);
 	CHECK(failed == lower);
 	xk_kernel_free(kernel);
-	rig_free(r);
 }
 
 /* Two taps have a place each. */
-TEST(vtaps_are_told_apart)
+RIG_TEST(vtaps_are_told_apart, rig_captured("wire:; vtap: wire; vtap2: vtap; user: vtap2"))
 {
-	struct rig *r = rig_captured("wire:; vtap: wire; vtap2: vtap; user: vtap2");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(capture.places, 2);
@@ -210,5 +199,4 @@ TEST(vtaps_are_told_apart)
 	CHECK_EQ(capture.count, 2);
 	CHECK_EQ(capture.shown[0].place, FIRST_PLACE + 1);
 	CHECK_EQ(capture.shown[1].place, FIRST_PLACE);
-	rig_free(r);
 }

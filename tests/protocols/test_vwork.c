@@ -32,21 +32,19 @@ pop_ns(struct rig *r, size_t len)
 	return now_ns(r) - begin_ns;
 }
 
-TEST(vwork_without_settings_costs_nothing)
+RIG_TEST(vwork_without_settings_costs_nothing, rig_new("vwork"))
 {
-	struct rig *r = rig_new("vwork");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(push_ns(r, s, 1000), 0);
 	CHECK_EQ(pop_ns(r, 1000), 0);
 	CHECK_EQ(rig_counter(r, "worked_up"), 0);
 	CHECK_EQ(rig_counter(r, "worked_down"), 0);
-	rig_free(r);
 }
 
-TEST(vwork_works_for_each_message_and_in_proportion_to_its_bytes)
+RIG_TEST(vwork_works_for_each_message_and_in_proportion_to_its_bytes,
+	 rig_new("vwork up=7us up_kb=800us down=30us down_kb=2us"))
 {
-	struct rig *r = rig_new("vwork up=7us up_kb=800us down=30us down_kb=2us");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(pop_ns(r, 0), 7000);
@@ -58,35 +56,28 @@ TEST(vwork_works_for_each_message_and_in_proportion_to_its_bytes)
 	CHECK_EQ(push_ns(r, s, 1), 30002);
 	CHECK_EQ(push_ns(r, s, 65000), 30000 + 130000);
 	CHECK_EQ(rig_counter(r, "worked_down"), 3);
-	rig_free(r);
 }
 
 /* Less than a nanosecond a byte: of short messages nothing is left. */
-TEST(vwork_counts_parts_of_nanoseconds_over_the_whole_message)
+RIG_TEST(vwork_counts_parts_of_nanoseconds_over_the_whole_message, rig_new("vwork down_kb=500ns"))
 {
-	struct rig *r = rig_new("vwork down_kb=500ns");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	CHECK_EQ(push_ns(r, s, 1), 0);
 	CHECK_EQ(push_ns(r, s, 3), 1);
 	CHECK_EQ(push_ns(r, s, 999), 499);
 	CHECK_EQ(rig_counter(r, "worked_down"), 2);
-	rig_free(r);
 }
 
-TEST(vwork_does_the_same_work_in_pieces)
+RIG_TEST(vwork_does_the_same_work_in_pieces, rig_new("vwork up=10us checkpoints=6"))
 {
-	struct rig *r = rig_new("vwork up=10us checkpoints=6");
-
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
 	CHECK_EQ(pop_ns(r, 1), 10000);
-	rig_free(r);
 }
 
 /* Half of all have the least, a quarter of a mean of 50 us; what is twice as much is half as frequent, six times. */
-TEST(vwork_draws_work_with_a_tail)
+RIG_TEST(vwork_draws_work_with_a_tail, rig_new("vwork up=50us tail=6 checkpoints=3 seed=1"))
 {
-	struct rig *r = rig_new("vwork up=50us tail=6 checkpoints=3 seed=1");
 	unsigned count[7] = { 0 };
 	uint64_t sum_ns = 0;
 
@@ -106,12 +97,10 @@ TEST(vwork_draws_work_with_a_tail)
 		CHECK(count[i] > count[i - 1] / 3 && count[i] < count[i - 1]);
 	CHECK(count[6] > count[5] / 2 && count[6] < 2 * count[5]); /* also for all that would be more */
 	CHECK(sum_ns / 4096 > 45000 && sum_ns / 4096 < 55000);
-	rig_free(r);
 }
 
-TEST(vwork_draws_the_longest_work_there_is)
+RIG_TEST(vwork_draws_the_longest_work_there_is, rig_new("vwork up=1s up_kb=1s tail=10 checkpoints=1000 seed=1"))
 {
-	struct rig *r = rig_new("vwork up=1s up_kb=1s tail=10 checkpoints=1000 seed=1");
 	uint64_t longest_ns = 0;
 
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
@@ -121,12 +110,10 @@ TEST(vwork_draws_the_longest_work_there_is)
 		longest_ns = ns > longest_ns ? ns : longest_ns;
 	}
 	CHECK_EQ(longest_ns, 500000000ULL << 10);
-	rig_free(r);
 }
 
-TEST(vwork_waits_before_its_work)
+RIG_TEST(vwork_waits_before_its_work, rig_new("vwork wait=5ms up=7us"))
 {
-	struct rig *r = rig_new("vwork wait=5ms up=7us");
 	struct xk_kernel_stats stats;
 
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
@@ -139,7 +126,6 @@ TEST(vwork_waits_before_its_work)
 	CHECK_EQ(rig_counter(r, "worked_up"), 1);
 	xk_kernel_stats(rig_kernel(r), &stats);
 	CHECK_EQ(stats.handoffs[XK_HANDOFF_IMPLICIT], 1);
-	rig_free(r);
 }
 
 static void
@@ -148,16 +134,14 @@ prepare_fail(struct rig *r)
 	rig_protocol(r, "vwork")->implicit = XK_IMPLICIT_FAIL;
 }
 
-TEST(vwork_drops_what_may_not_wait)
+RIG_TEST(vwork_drops_what_may_not_wait,
+	 rig_new_prepared("wire:; vwork: wire; vwork.wait=5ms; vwork.up=7us; user: vwork", prepare_fail))
 {
-	struct rig *r = rig_new_prepared("wire:; vwork: wire; vwork.wait=5ms; vwork.up=7us; user: vwork", prepare_fail);
-
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
 	rig_inject(r, "01");
 	rig_advance_ms(r, 10);
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_counter(r, "would_wait"), 1);
-	rig_free(r);
 }
 
 /* A budget of 20 us that no crossing looks at. */

@@ -286,9 +286,9 @@ TEST(a_file_that_cannot_be_made_is_refused)
 	CHECK(capture_open("test", "/nowhere/at/all", "host") == NULL);
 }
 
-TEST(without_a_capture_nothing_is_done)
+TEST_WITH(without_a_capture_nothing_is_done, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_VIRTUAL),
+	  xk_memory_platform_free)
 {
-	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = xk_memory_port_new(platform, "port", 1, MTU);
 	const struct xk_port_ops *ops = port->ops;
 
@@ -298,7 +298,6 @@ TEST(without_a_capture_nothing_is_done)
 	CHECK(capture_sink(NULL) == NULL);
 	CHECK_EQ(capture_close(NULL), 0);
 	close_port(port);
-	xk_memory_platform_free(platform);
 }
 
 TEST(a_capture_that_never_started_is_empty)

@@ -61,16 +61,14 @@ host_of(const struct xk_topology *net, unsigned index)
 	return settings;
 }
 
-TEST(a_host_that_says_nothing_has_the_usual_settings)
+TEST_WITH(a_host_that_says_nothing_has_the_usual_settings, struct xk_topology *net, loaded(HEAD "}"), xk_topology_free)
 {
-	struct xk_topology *net = loaded(HEAD "}");
 	struct net_host_settings s = host_of(net, 0);
 
 	CHECK_EQ(s.mode, XK_IPP);
 	CHECK_EQ(s.threads + s.stacks + s.buffers + s.start_ns, 0);
 	CHECK_EQ(s.costs.thread_switch_ns, 0);
 	CHECK_EQ(s.crash_count + s.boot_count, 0);
-	xk_topology_free(net);
 }
 
 TEST(a_host_is_what_it_is_set_to)
@@ -108,9 +106,9 @@ refuse_costs(const char *text, const char *part)
 	CHECK_EQ(costs.interrupt_ns, 77);
 }
 
-TEST(costs_are_a_preset_and_what_differs_from_it)
+TEST_WITH(costs_are_a_preset_and_what_differs_from_it, struct xk_topology *net,
+	  loaded(HEAD "a [costs=\"modern,thread_switch=5us\", frame_in=\"1ns\"] }"), xk_topology_free)
 {
-	struct xk_topology *net = loaded(HEAD "a [costs=\"modern,thread_switch=5us\", frame_in=\"1ns\"] }");
 	struct net_host_settings s = host_of(net, 0);
 	struct xk_sim_costs costs = { .interrupt_ns = 77 };
 	char why[XK_SIM_COSTS_WHY];
@@ -122,7 +120,6 @@ TEST(costs_are_a_preset_and_what_differs_from_it)
 	CHECK_EQ(costs.interrupt_ns, 0);
 	CHECK_EQ(costs.stack_start_ns, 1000);
 	CHECK_EQ(costs.frame_out_ns, 2);
-	xk_topology_free(net);
 }
 
 TEST(costs_that_are_none_are_refused)
@@ -165,9 +162,9 @@ TEST(wrong_settings_of_hosts_are_refused_where_they_stand)
 	refuse(HEAD "a [boot=\"3s\"] }", "boot of a is \"3s\": boot number 1 is of a host that has not crashed");
 }
 
-TEST(a_link_is_its_preset_and_what_is_set_besides)
+TEST_WITH(a_link_is_its_preset_and_what_is_set_besides, struct xk_topology *net,
+	  loaded(HEAD "lan [loss=\"50%\", latency=\"7us\", kind=shared] }"), xk_topology_free)
 {
-	struct xk_topology *net = loaded(HEAD "lan [loss=\"50%\", latency=\"7us\", kind=shared] }");
 	struct xk_graph_errors errors = { 0 };
 	struct sim_link_config config;
 
@@ -178,7 +175,6 @@ TEST(a_link_is_its_preset_and_what_is_set_besides)
 	CHECK_EQ(config.loss, SIM_ALWAYS / 2);
 	CHECK_EQ(config.latency_ns, 7000);
 	CHECK_EQ(config.rate, 10000000000);
-	xk_topology_free(net);
 }
 
 TEST(wrong_settings_of_links_are_refused_where_they_stand)

@@ -66,9 +66,8 @@ count_control(struct xk_platform *platform)
 	atomic_fetch_add(&control_polls, 1);
 }
 
-TEST(a_driver_that_never_rests_serves_signals_and_control)
+TEST_WITH(a_driver_that_never_rests_serves_signals_and_control, struct host *h, flooded_host(XK_IPP), host_free)
 {
-	struct host *h = flooded_host(XK_IPP);
 	struct xk_platform_ops ops = *h->platform->ops;
 
 	ops.poll_control = count_control;
@@ -76,12 +75,11 @@ TEST(a_driver_that_never_rests_serves_signals_and_control)
 	atomic_store(&control_polls, 0);
 	host_start(h);
 	CHECK(wait_until(&control_polls, 3));
-	host_free(h);
 }
 
-TEST(a_full_input_queue_that_empties_lets_frames_in_again)
+TEST_WITH(a_full_input_queue_that_empties_lets_frames_in_again, struct host *h,
+	  host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0);
 	unsigned handled = 0;
 
 	host_start(h);
@@ -97,7 +95,6 @@ TEST(a_full_input_queue_that_empties_lets_frames_in_again)
 		send_one(h, OP_ECHO);
 		CHECK(host_wait_handled(h, handled + 1));
 	}
-	host_free(h);
 }
 
 /* ---- transmit ---- */
@@ -203,10 +200,10 @@ transmit_slowly(void *context, struct xk_msg **frames, unsigned count)
 	return transmit_nothing(device, frames, count);
 }
 
-TEST(a_thread_waits_for_a_full_device_without_spinning_on_it)
+TEST_WITH(a_thread_waits_for_a_full_device_without_spinning_on_it, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
 	enum { FILLED = XK_TRANSMIT_QUEUE + 2 * XK_BURST };
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
 	struct slow_device device = { .host = h, .refusals = UINT32_MAX };
 	_Atomic unsigned done = 0, refused = 0;
 	struct sender sender = { h, FILLED, &done, &refused };
@@ -224,7 +221,6 @@ TEST(a_thread_waits_for_a_full_device_without_spinning_on_it)
 	device.refusals = device.tries + 6; /* within the time that a thread waits, so it must not be refused */
 	send_many(&sender);
 	CHECK_EQ(refused, 1);
-	host_free(h);
 }
 
 /* Whoever sends through it finds that somebody else has pushed meanwhile, again and again. */
@@ -252,9 +248,9 @@ transmit_and_push(void *context, struct xk_msg **frames, unsigned count)
 	return transmit_nothing(device, frames, count);
 }
 
-TEST(a_thread_that_sends_for_all_lets_go_when_the_driver_wants_to)
+TEST_WITH(a_thread_that_sends_for_all_lets_go_when_the_driver_wants_to, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
 	struct busy_device device = { .host = h, .sender = pthread_self() };
 	struct xk_msg *m;
 
@@ -267,7 +263,6 @@ TEST(a_thread_that_sends_for_all_lets_go_when_the_driver_wants_to)
 	CHECK_EQ(xk_push(h->top->session, m), 0);
 	CHECK(device.pushed > 0);
 	CHECK(device.pushed < BUSY_FRAMES);
-	host_free(h);
 }
 
 static void
@@ -301,9 +296,9 @@ TEST(a_full_device_without_threads_refuses_by_name)
 	check_full_device_without_threads(XK_IMPLICIT_FAIL);
 }
 
-TEST(a_driver_that_spins_on_a_full_device_hands_off_in_the_end)
+TEST_WITH(a_driver_that_spins_on_a_full_device_hands_off_in_the_end, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
 	struct xk_protocol *wire = xk_kernel_find(h->kernel, "wire");
 
 	wire->implicit = XK_IMPLICIT_SPIN;
@@ -319,13 +314,11 @@ TEST(a_driver_that_spins_on_a_full_device_hands_off_in_the_end)
 	for (unsigned tries = 0; tries < 300000 && host_collect(h) < 2 * XK_BURST + 1; tries++)
 		host_nap();
 	CHECK_EQ(h->received, 2 * XK_BURST + 1);
-	host_free(h);
 }
 
-TEST(a_kernel_that_was_stopped_starts_again)
+TEST_WITH(a_kernel_that_was_stopped_starts_again, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
-
 	host_start(h);
 	for (unsigned i = 0; i < 10; i++) {
 		send_one(h, OP_TIMEOUT);
@@ -334,5 +327,4 @@ TEST(a_kernel_that_was_stopped_starts_again)
 		REQUIRE(xk_kernel_start(h->kernel) == 0);
 	}
 	CHECK_EQ(h->top->protocol.drops[TOP_NOT_WAITED], 0);
-	host_free(h);
 }

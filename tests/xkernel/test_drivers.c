@@ -49,24 +49,20 @@ TEST(what_has_left_a_driver_still_answers_by_its_lane)
 	check_lanes(3, XK_IPP, XK_DRIVER_INTERRUPT, OP_HANDOFF);
 }
 
-TEST(drivers_contend_for_a_lock)
+TEST_WITH(drivers_contend_for_a_lock, struct many *h, many_new(3, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
 {
-	struct many *h = many_new(3, XK_IPP, XK_DRIVER_INTERRUPT);
-
 	many_start(h);
 	for (unsigned i = 0; i < 900; i++)
 		many_send(h, i % 3, OP_LOCK, 1);
 	CHECK(many_wait_handled(h, 900));
 	CHECK_EQ(h->top->counted, 900);
-	many_free(h);
 }
 
 /* ---- handoffs and budgets are each driver's own ---- */
 
-TEST(an_edge_that_is_marked_hands_off_in_each_driver)
+TEST_WITH(an_edge_that_is_marked_hands_off_in_each_driver, struct many *h, many_new(2, XK_IPP, XK_DRIVER_INTERRUPT),
+	  many_free)
 {
-	struct many *h = many_new(2, XK_IPP, XK_DRIVER_INTERRUPT);
-
 	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	xk_kernel_rewatch(h->kernel);
 	many_start(h);
@@ -75,13 +71,10 @@ TEST(an_edge_that_is_marked_hands_off_in_each_driver)
 	CHECK_EQ(many_stats(h, 0).handoffs[XK_HANDOFF_EXPLICIT], 0);
 	CHECK_EQ(many_stats(h, 1).handoffs[XK_HANDOFF_EXPLICIT] + many_stats(h, 1).fallbacks, 50);
 	CHECK(many_stats(h, 1).handoffs[XK_HANDOFF_EXPLICIT] > 0);
-	many_free(h);
 }
 
-TEST(a_budget_is_spent_in_each_driver)
+TEST_WITH(a_budget_is_spent_in_each_driver, struct many *h, many_new(2, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
 {
-	struct many *h = many_new(2, XK_IPP, XK_DRIVER_INTERRUPT);
-
 	xk_kernel_set_budget(h->kernel, 20000, 0);
 	many_start(h);
 	for (unsigned i = 0; i < 20; i++) {
@@ -95,7 +88,6 @@ TEST(a_budget_is_spent_in_each_driver)
 		/* A driver that the system stops in the meantime may find it too late. */
 		CHECK_EQ(stats.handoffs[XK_HANDOFF_TIME] + stats.fallbacks + stats.overruns, 20);
 	}
-	many_free(h);
 }
 
 static void
@@ -194,10 +186,9 @@ TEST(a_parked_shepherd_is_resumed_by_a_thread_wherever_it_came_from)
 	check_resume(XK_RESUME_THREAD);
 }
 
-TEST(a_spin_on_a_reply_keeps_only_its_own_driver_awake)
+TEST_WITH(a_spin_on_a_reply_keeps_only_its_own_driver_awake, struct many *h, many_new(2, XK_IPP, XK_DRIVER_INTERRUPT),
+	  many_free)
 {
-	struct many *h = many_new(2, XK_IPP, XK_DRIVER_INTERRUPT);
-
 	h->top->act = wait_and_look;
 	h->top->protocol.implicit = XK_IMPLICIT_SPIN;
 	h->top->protocol.spin_ns = 50 * 1000;
@@ -210,7 +201,6 @@ TEST(a_spin_on_a_reply_keeps_only_its_own_driver_awake)
 	}
 	CHECK_EQ(many_driver(h, 0)->poll_until_ns, 0);
 	CHECK(many_driver(h, 1)->poll_until_ns > 0);
-	many_free(h);
 }
 
 TEST(time_outs_of_any_driver_wake_the_one_that_serves_the_wheel)
@@ -228,9 +218,8 @@ TEST(time_outs_of_any_driver_wake_the_one_that_serves_the_wheel)
 	}
 }
 
-TEST(a_driver_sleeps_while_another_works)
+TEST_WITH(a_driver_sleeps_while_another_works, struct many *h, many_new(3, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
 {
-	struct many *h = many_new(3, XK_IPP, XK_DRIVER_INTERRUPT);
 	uint64_t turns[2];
 
 	many_start(h);
@@ -245,7 +234,6 @@ TEST(a_driver_sleeps_while_another_works)
 	CHECK_EQ(many_stats(h, 0).turns, turns[0]);
 	CHECK_EQ(many_stats(h, 2).turns, turns[1]);
 	CHECK(many_stats(h, 1).turns > 200);
-	many_free(h);
 }
 
 /* ---- application code ---- */
@@ -327,9 +315,8 @@ inject_mixed(void *argument)
 	return NULL;
 }
 
-TEST(reconfiguring_under_load_loses_nothing)
+TEST_WITH(reconfiguring_under_load_loses_nothing, struct many *h, many_new(3, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
 {
-	struct many *h = many_new(3, XK_IPP, XK_DRIVER_INTERRUPT);
 	_Atomic bool ends = false;
 	_Atomic unsigned injected = 0;
 	struct injector injectors[3];
@@ -354,7 +341,6 @@ TEST(reconfiguring_under_load_loses_nothing)
 	CHECK(many_wait_handled(h, atomic_load(&injected)));
 	many_stop(h);
 	CHECK_EQ(many_answered(h) + h->top->protocol.drops[TOP_NOT_WAITED], atomic_load(&injected));
-	many_free(h);
 }
 
 TEST(a_kernel_stops_while_its_drivers_are_busy)
@@ -372,10 +358,8 @@ TEST(a_kernel_stops_while_its_drivers_are_busy)
 	}
 }
 
-TEST(a_stopped_kernel_starts_again)
+TEST_WITH(a_stopped_kernel_starts_again, struct many *h, many_new(2, XK_IPP, XK_DRIVER_ADAPTIVE), many_free)
 {
-	struct many *h = many_new(2, XK_IPP, XK_DRIVER_ADAPTIVE);
-
 	many_init(h);
 	for (unsigned i = 0; i < 4; i++) {
 		REQUIRE(xk_kernel_start(h->kernel) == 0);
@@ -386,7 +370,6 @@ TEST(a_stopped_kernel_starts_again)
 	}
 	CHECK_EQ(h->received[0], 80);
 	CHECK_EQ(h->received[1], 80);
-	many_free(h);
 }
 
 static void *
@@ -406,9 +389,9 @@ send_and_halt(void *argument)
 }
 
 /* The caller is the first driver; there is no pool, so that each driver goes on with what was handed off in it. */
-TEST(a_kernel_that_is_run_has_all_its_drivers_and_unwinds_what_waits_in_any)
+TEST_WITH(a_kernel_that_is_run_has_all_its_drivers_and_unwinds_what_waits_in_any, struct many *h,
+	  many_new(3, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
 {
-	struct many *h = many_new(3, XK_IPP, XK_DRIVER_INTERRUPT);
 	pthread_t thread;
 
 	many_init(h);
@@ -422,7 +405,6 @@ TEST(a_kernel_that_is_run_has_all_its_drivers_and_unwinds_what_waits_in_any)
 		CHECK_EQ(many_stats(h, i).handoffs[XK_HANDOFF_EXPLICIT] + many_stats(h, i).fallbacks, 50);
 	}
 	CHECK_EQ(h->kernel->parked, 6);
-	many_free(h);
 }
 
 static uint32_t
@@ -549,9 +531,9 @@ TEST(a_driver_does_not_wait_for_another_drivers_full_device)
 
 /* ---- what is refused ---- */
 
-TEST(virtual_time_has_one_driver)
+TEST_WITH(virtual_time_has_one_driver, struct xk_platform *clock, xk_memory_platform_new(XK_MEMORY_VIRTUAL),
+	  xk_memory_platform_free)
 {
-	struct xk_platform *clock = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_platform *real = xk_memory_platform_new(XK_MEMORY_REAL);
 	struct xk_kernel_config config = { .platform = clock, .mode = XK_IPP, .core = -1 };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
@@ -564,12 +546,11 @@ TEST(virtual_time_has_one_driver)
 	CHECK_EQ(xk_kernel_drivers(kernel), 1);
 	xk_kernel_free(kernel);
 	xk_memory_platform_free(real);
-	xk_memory_platform_free(clock);
 }
 
-TEST(there_are_so_many_drivers_at_most)
+TEST_WITH(there_are_so_many_drivers_at_most, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_REAL),
+	  xk_memory_platform_free)
 {
-	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_REAL);
 	struct xk_kernel_config config = { .platform = platform, .mode = XK_REGULAR, .stacks = 2, .core = -1 };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 
@@ -577,7 +558,6 @@ TEST(there_are_so_many_drivers_at_most)
 		CHECK_EQ(xk_kernel_add_driver(kernel, platform, -1), i);
 	CHECK_EQ(xk_kernel_add_driver(kernel, platform, -1), -ENOSPC);
 	xk_kernel_free(kernel);
-	xk_memory_platform_free(platform);
 }
 
 /* ---- reclamation ---- */
@@ -678,10 +658,9 @@ read_in_several_turns(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_push(lls, m);
 }
 
-TEST(what_a_message_reads_outlives_handoffs_without_threads)
+TEST_WITH(what_a_message_reads_outlives_handoffs_without_threads, struct host *h, host_virtual(), host_free)
 {
 	const unsigned bursts = 4 * XK_BURST;
-	struct host *h = host_virtual();
 
 	atomic_store(&released, 0);
 	atomic_store(&may_release, false);
@@ -695,5 +674,4 @@ TEST(what_a_message_reads_outlives_handoffs_without_threads)
 	host_send(h, OP_ACT, 2);
 	host_run(h);
 	CHECK_EQ(h->top->handled, bursts + 3);
-	host_free(h);
 }

@@ -9,21 +9,19 @@
 
 #define MANY (test_is_long() ? 4000u : 1000u)
 
-TEST(regular_mode_carries_every_message_on_a_thread)
+TEST_WITH(regular_mode_carries_every_message_on_a_thread, struct host *h,
+	  host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 2, 0), host_free)
 {
-	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 2, 0);
-
 	host_start(h);
 	host_echo(h, OP_ECHO, MANY);
 	CHECK_EQ(host_stats(h).frames, MANY);
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(host_collect(h), MANY);
-	host_free(h);
 }
 
-TEST(ipp_without_handoff_switches_no_stack_and_takes_no_lock)
+TEST_WITH(ipp_without_handoff_switches_no_stack_and_takes_no_lock, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
 	struct xk_kernel_stats before, after;
 
 	host_start(h);
@@ -39,22 +37,17 @@ TEST(ipp_without_handoff_switches_no_stack_and_takes_no_lock)
 	CHECK_EQ(after.handoffs[XK_HANDOFF_EXPLICIT] + after.handoffs[XK_HANDOFF_IMPLICIT], 0);
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(host_collect(h), MANY);
-	host_free(h);
 }
 
-TEST(polling_driver_carries_messages_too)
+TEST_WITH(polling_driver_carries_messages_too, struct host *h, host_new(XK_IPP, XK_DRIVER_POLL, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_POLL, 1, 0);
-
 	host_start(h);
 	host_echo(h, OP_ECHO, MANY);
 	CHECK_EQ(host_stats(h).sleeps, 0);
-	host_free(h);
 }
 
-TEST(explicit_edge_hands_every_message_off)
+TEST_WITH(explicit_edge_hands_every_message_off, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0);
 	struct xk_kernel_stats stats;
 
 	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
@@ -66,42 +59,34 @@ TEST(explicit_edge_hands_every_message_off)
 	CHECK_EQ(h->edge->handoffs[XK_HANDOFF_EXPLICIT], stats.handoffs[XK_HANDOFF_EXPLICIT]);
 	CHECK(stats.handoffs[XK_HANDOFF_EXPLICIT] > 0);
 	CHECK_EQ(host_collect(h), MANY);
-	host_free(h);
 }
 
-TEST(a_protocol_may_ask_for_a_handoff)
+TEST_WITH(a_protocol_may_ask_for_a_handoff, struct host *h, host_new(XK_IPP, XK_DRIVER_ADAPTIVE, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_ADAPTIVE, 1, 0);
-
 	host_start(h);
 	host_echo(h, OP_HANDOFF, 500);
 	CHECK(host_stats(h).handoffs[XK_HANDOFF_EXPLICIT] > 0);
-	host_free(h);
 }
 
-TEST(handoffs_with_two_stacks_fall_back_and_lose_nothing)
+TEST_WITH(handoffs_with_two_stacks_fall_back_and_lose_nothing, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 2), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 2);
-
 	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_start(h);
 	host_echo(h, OP_ECHO, MANY);
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(host_collect(h), MANY);
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_EXPLICIT] + host_stats(h).fallbacks, MANY);
-	host_free(h);
 }
 
-TEST(time_budget_hands_off_long_messages_only)
+TEST_WITH(time_budget_hands_off_long_messages_only, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
-
 	xk_kernel_set_budget(h->kernel, 20000, 0);
 	host_start(h);
 	host_echo(h, OP_BUSY, 100);
 	CHECK(host_stats(h).handoffs[XK_HANDOFF_TIME] + host_stats(h).fallbacks > 50);
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_EXPLICIT], 0);
-	host_free(h);
 }
 
 static void
@@ -213,22 +198,19 @@ TEST(spinning_for_a_signal_resumes_in_the_driver)
 	check_park_against_signal(XK_RESUME_THREAD, XK_DRIVER_INTERRUPT, XK_IMPLICIT_SPIN);
 }
 
-TEST(implicit_fail_ends_the_wait_in_the_driver)
+TEST_WITH(implicit_fail_ends_the_wait_in_the_driver, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
-
 	h->top->protocol.implicit = XK_IMPLICIT_FAIL;
 	host_start(h);
 	host_echo(h, OP_WAIT, 50);
 	CHECK_EQ(h->top->protocol.drops[TOP_NOT_WAITED], 50);
 	CHECK_EQ(host_stats(h).parks, 0);
-	host_free(h);
 }
 
-TEST(exhausted_stacks_fail_by_name_and_others_are_served)
+TEST_WITH(exhausted_stacks_fail_by_name_and_others_are_served, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 8), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 8);
-
 	host_start(h);
 	for (unsigned i = 0; i < 20; i++)
 		host_send(h, OP_WAIT, 0);
@@ -243,13 +225,10 @@ TEST(exhausted_stacks_fail_by_name_and_others_are_served)
 	CHECK(host_wait_handled(h, 127));
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(host_collect(h), 107);
-	host_free(h);
 }
 
-TEST(waiting_within_waiting_comes_back)
+TEST_WITH(waiting_within_waiting_comes_back, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 32), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 32);
-
 	host_start(h);
 	for (unsigned i = 0; i < 300; i++) {
 		host_send(h, OP_NESTED, 0);
@@ -261,7 +240,6 @@ TEST(waiting_within_waiting_comes_back)
 	CHECK(host_wait_handled(h, 900));
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(host_collect(h), 300);
-	host_free(h);
 }
 
 static void
@@ -293,10 +271,9 @@ TEST(waits_time_out_on_threads)
 	check_timeouts(XK_REGULAR, XK_RESUME_THREAD);
 }
 
-TEST(regular_waits_block_threads_and_a_stall_is_reported)
+TEST_WITH(regular_waits_block_threads_and_a_stall_is_reported, struct host *h,
+	  host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 2, 0), host_free)
 {
-	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 2, 0);
-
 	host_start(h);
 	for (unsigned i = 0; i < 4; i++)
 		host_send(h, OP_WAIT, 0);
@@ -305,13 +282,11 @@ TEST(regular_waits_block_threads_and_a_stall_is_reported)
 	CHECK(host_stats(h).stalled > 0);
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(h->top->protocol.drops[TOP_NOT_WAITED], 4);
-	host_free(h);
 }
 
-TEST(a_sleeping_driver_is_woken_by_a_foreign_signal)
+TEST_WITH(a_sleeping_driver_is_woken_by_a_foreign_signal, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
-
 	h->top->protocol.resume = XK_RESUME_DRIVER;
 	host_start(h);
 	for (unsigned i = 0; i < 500; i++) {
@@ -321,13 +296,10 @@ TEST(a_sleeping_driver_is_woken_by_a_foreign_signal)
 		xk_semaphore_signal(&h->top->semaphore);
 		CHECK(host_wait_handled(h, i + 1));
 	}
-	host_free(h);
 }
 
-TEST(stopping_ends_every_wait)
+TEST_WITH(stopping_ends_every_wait, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
-
 	host_start(h);
 	for (unsigned i = 0; i < 30; i++)
 		host_send(h, OP_WAIT, 0);
@@ -336,19 +308,15 @@ TEST(stopping_ends_every_wait)
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(h->top->protocol.drops[TOP_NOT_WAITED], 30);
 	CHECK_EQ(host_stats(h).stacks_parked, 0);
-	host_free(h);
 }
 
-TEST(contended_locks_exclude_one_another)
+TEST_WITH(contended_locks_exclude_one_another, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0);
-
 	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_start(h);
 	host_echo(h, OP_LOCK, MANY);
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(h->top->counted, MANY);
-	host_free(h);
 }
 
 TEST(ordered_sessions_keep_their_order_through_handoffs)
@@ -376,9 +344,9 @@ TEST(ordered_sessions_keep_their_order_through_handoffs)
 	host_free(h);
 }
 
-TEST(mode_and_threads_change_between_messages)
+TEST_WITH(mode_and_threads_change_between_messages, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0);
 	unsigned total = 0;
 
 	host_start(h);
@@ -390,7 +358,6 @@ TEST(mode_and_threads_change_between_messages)
 	CHECK(host_wait_handled(h, total));
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(host_collect(h), total);
-	host_free(h);
 }
 
 static void

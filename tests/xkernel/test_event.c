@@ -115,9 +115,8 @@ random_wide(uint64_t *state, unsigned bits)
 
 /* ---- one at a time ---- */
 
-TEST(an_event_fires_when_due_and_not_before)
+TEST_WITH(an_event_fires_when_due_and_not_before, struct host *host, host_new(1000), host_free)
 {
-	struct host *host = host_new(1000);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -132,12 +131,10 @@ TEST(an_event_fires_when_due_and_not_before)
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(event.state, XK_EVENT_IDLE);
 	CHECK(host_next(host) == UINT64_MAX);
-	host_free(host);
 }
 
-TEST(cancelling_has_three_answers)
+TEST_WITH(cancelling_has_three_answers, struct host *host, host_new(7), host_free)
 {
-	struct host *host = host_new(7);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -152,12 +149,10 @@ TEST(cancelling_has_three_answers)
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_RUNNING);
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_FINISHED);
-	host_free(host);
 }
 
-TEST(an_event_schedules_itself_from_its_handler)
+TEST_WITH(an_event_schedules_itself_from_its_handler, struct host *host, host_new(0), host_free)
 {
-	struct host *host = host_new(0);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -170,12 +165,10 @@ TEST(an_event_schedules_itself_from_its_handler)
 	}
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_CANCELLED);
 	CHECK_EQ(event.state, XK_EVENT_IDLE);
-	host_free(host);
 }
 
-TEST(a_handler_that_waits_is_known_to_run_until_it_ends)
+TEST_WITH(a_handler_that_waits_is_known_to_run_until_it_ends, struct host *host, host_new(0), host_free)
 {
-	struct host *host = host_new(0);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -190,12 +183,10 @@ TEST(a_handler_that_waits_is_known_to_run_until_it_ends)
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_RUNNING);
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_FINISHED);
-	host_free(host);
 }
 
-TEST(delay_zero_from_a_handler_waits_for_the_next_turn)
+TEST_WITH(delay_zero_from_a_handler_waits_for_the_next_turn, struct host *host, host_new(0), host_free)
 {
-	struct host *host = host_new(0);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -206,12 +197,10 @@ TEST(delay_zero_from_a_handler_waits_for_the_next_turn)
 	CHECK(host_take(host, 0) == NULL);
 	CHECK(host_take(host, 1) == &event);
 	xk_wheel_fired(host->kernel.wheel, &event);
-	host_free(host);
 }
 
-TEST(the_longest_delays_do_not_overflow)
+TEST_WITH(the_longest_delays_do_not_overflow, struct host *host, host_new(5000), host_free)
 {
-	struct host *host = host_new(5000);
 	struct xk_event event[3];
 
 	for (unsigned i = 0; i < 3; i++)
@@ -225,12 +214,10 @@ TEST(the_longest_delays_do_not_overflow)
 	CHECK(host_take(host, UINT64_MAX - 1) == &event[0]);
 	CHECK(host_take(host, UINT64_MAX - 1) == &event[1]);
 	CHECK(host_take(host, UINT64_MAX - 1) == NULL);
-	host_free(host);
 }
 
-TEST(only_what_is_due_earlier_kicks)
+TEST_WITH(only_what_is_due_earlier_kicks, struct host *host, host_new(0), host_free)
 {
-	struct host *host = host_new(0);
 	struct xk_event early, late;
 
 	xk_event_init(&early, &host->kernel, event_nothing, NULL);
@@ -244,14 +231,12 @@ TEST(only_what_is_due_earlier_kicks)
 		xk_event_schedule(&early, 50 + i);
 	}
 	CHECK_EQ(host->kicks, 2);
-	host_free(host);
 }
 
 /* More events than are moved under one hold of the lock, all due at once, a long time ahead. */
-TEST(events_due_at_once_fire_in_the_order_of_their_scheduling)
+TEST_WITH(events_due_at_once_fire_in_the_order_of_their_scheduling, struct host *host, host_new(123), host_free)
 {
 	enum { COUNT = 5000 };
-	struct host *host = host_new(123);
 	struct xk_event *events = calloc(COUNT, sizeof(*events));
 
 	REQUIRE(events != NULL);
@@ -266,7 +251,6 @@ TEST(events_due_at_once_fire_in_the_order_of_their_scheduling)
 		CHECK(host_take(host, 77777777 + 200) == &events[i]);
 	CHECK(host_take(host, 77777777 + 200) == NULL);
 	free(events);
-	host_free(host);
 }
 
 /* Between the steps in which a coarse slot is emptied, another thread schedules for the same time. */
@@ -290,10 +274,10 @@ intruder_schedule(void *argument)
 	xk_event_schedule(event, intruder->due - host_now_us(intruder->kernel));
 }
 
-TEST(what_is_scheduled_while_a_slot_is_emptied_fires_after_what_was_there)
+TEST_WITH(what_is_scheduled_while_a_slot_is_emptied_fires_after_what_was_there, struct host *host, host_new(0),
+	  host_free)
 {
 	enum { COUNT = 1000, START = 1 << 18, DUE = START + 5000 };
-	struct host *host = host_new(0);
 	struct xk_event *events = calloc(COUNT, sizeof(*events));
 	struct intruder *intruder = calloc(1, sizeof(*intruder));
 
@@ -316,7 +300,6 @@ TEST(what_is_scheduled_while_a_slot_is_emptied_fires_after_what_was_there)
 	CHECK(host_take(host, DUE) == NULL);
 	free(intruder);
 	free(events);
-	host_free(host);
 }
 
 /* ---- against a model ---- */

@@ -10,10 +10,8 @@
 
 /* ---- counts ---- */
 
-TEST(implicit_handoffs_are_counted_at_the_edge_that_was_crossed_last)
+TEST_WITH(implicit_handoffs_are_counted_at_the_edge_that_was_crossed_last, struct host *h, host_virtual(), host_free)
 {
-	struct host *h = host_virtual();
-
 	host_init(h);
 	for (unsigned i = 0; i < 3; i++)
 		send_one(h, OP_TIMEOUT);
@@ -22,7 +20,6 @@ TEST(implicit_handoffs_are_counted_at_the_edge_that_was_crossed_last)
 	CHECK_EQ(h->top->handled, 3);
 	/* No session is popped through below top: the kernel alone has counted. */
 	CHECK_EQ(h->edge->handoffs[XK_HANDOFF_IMPLICIT], 0);
-	host_free(h);
 }
 
 static void
@@ -46,9 +43,9 @@ TEST(a_handoff_above_a_session_is_counted_there)
 	check_implicit_at_edge(true, 0);
 }
 
-TEST(what_threads_counted_is_kept_when_they_end)
+TEST_WITH(what_threads_counted_is_kept_when_they_end, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0);
 	struct xk_kernel_stats before, after;
 
 	xk_kernel_set_budget(h->kernel, 1000000000, 0);
@@ -67,7 +64,6 @@ TEST(what_threads_counted_is_kept_when_they_end)
 	CHECK(after.thread_switches >= before.thread_switches);
 	CHECK(after.clock_reads >= before.clock_reads);
 	CHECK(after.stack_switches >= before.stack_switches);
-	host_free(h);
 }
 
 struct reader {
@@ -87,9 +83,9 @@ read_stats(void *argument)
 	return NULL;
 }
 
-TEST(counts_may_be_read_while_threads_come_and_go)
+TEST_WITH(counts_may_be_read_while_threads_come_and_go, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 3, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 3, 0);
 	struct reader reader = { .host = h };
 	pthread_t thread;
 
@@ -103,7 +99,6 @@ TEST(counts_may_be_read_while_threads_come_and_go)
 	atomic_store(&reader.done, 1);
 	pthread_join(thread, NULL);
 	CHECK(host_wait_handled(h, 40));
-	host_free(h);
 }
 
 /* ---- reconfiguring ---- */
@@ -117,9 +112,9 @@ handler_that_goes_on(struct xk_event *event, void *argument)
 	xk_event_schedule(event, 0);
 }
 
-TEST(a_driver_busy_with_events_can_be_reconfigured)
+TEST_WITH(a_driver_busy_with_events_can_be_reconfigured, struct host *h, host_new(XK_IPP, XK_DRIVER_POLL, 1, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_POLL, 1, 0);
 	struct xk_event busy;
 
 	host_start(h);
@@ -131,22 +126,19 @@ TEST(a_driver_busy_with_events_can_be_reconfigured)
 		CHECK(host_wait_handled(h, i + 1));
 	}
 	xk_kernel_stop(h->kernel);
-	host_free(h);
 }
 
-TEST(regular_mode_never_has_no_thread_at_all)
+TEST_WITH(regular_mode_never_has_no_thread_at_all, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
-
 	host_start(h);
 	CHECK_EQ(xk_kernel_reconfigure(h->kernel, XK_REGULAR, 0), 0);
 	host_echo(h, OP_ECHO, 100);
-	host_free(h);
 }
 
-TEST(parked_stacks_survive_a_change_of_mode_and_of_threads)
+TEST_WITH(parked_stacks_survive_a_change_of_mode_and_of_threads, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 3, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 3, 0);
 	unsigned handled = 0;
 
 	srand(seed_of("modes"));
@@ -168,7 +160,6 @@ TEST(parked_stacks_survive_a_change_of_mode_and_of_threads)
 		handled += 2 * waiting;
 		CHECK(host_wait_handled(h, handled));
 	}
-	host_free(h);
 }
 
 /* ---- stopping ---- */
@@ -184,15 +175,13 @@ application_that_takes_long(void *argument)
 	atomic_fetch_add(&h->top->handled, 1);
 }
 
-TEST(stopping_waits_for_applications_however_long_they_take)
+TEST_WITH(stopping_waits_for_applications_however_long_they_take, struct host *h,
+	  host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0);
-
 	host_start(h);
 	CHECK_EQ(xk_thread_start(h->kernel, "long", application_that_takes_long, h), 0);
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(h->top->handled, 1);
-	host_free(h);
 }
 
 static void *
@@ -255,10 +244,10 @@ TEST(stopping_at_any_moment_ends)
 
 /* ---- one process, several hosts; no threads at all ---- */
 
-TEST(a_kernel_keeps_its_name_whatever_becomes_of_the_config)
+TEST_WITH(a_kernel_keeps_its_name_whatever_becomes_of_the_config, struct xk_platform *platform,
+	  xk_memory_platform_new(XK_MEMORY_VIRTUAL), xk_memory_platform_free)
 {
 	char name[] = "client";
-	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_kernel_config config = { .name = name, .platform = platform, .mode = XK_IPP, .core = -1 };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 
@@ -266,7 +255,6 @@ TEST(a_kernel_keeps_its_name_whatever_becomes_of_the_config)
 	strcpy(name, "other");
 	CHECK_STR(kernel->config.name, "client");
 	xk_kernel_free(kernel);
-	xk_memory_platform_free(platform);
 }
 
 TEST(several_kernels_share_a_process)
@@ -293,10 +281,8 @@ TEST(several_kernels_share_a_process)
 	}
 }
 
-TEST(without_threads_the_driver_carries_what_was_handed_off)
+TEST_WITH(without_threads_the_driver_carries_what_was_handed_off, struct host *h, host_virtual(), host_free)
 {
-	struct host *h = host_virtual();
-
 	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_init(h);
 	for (unsigned i = 0; i < 200; i++) {
@@ -311,7 +297,6 @@ TEST(without_threads_the_driver_carries_what_was_handed_off)
 	CHECK_EQ(h->top->handled, 1000);
 	CHECK_EQ(host_stats(h).stacks_parked, 0);
 	CHECK_EQ(h->kernel->busy, 0);
-	host_free(h);
 }
 
 TEST(freeing_a_kernel_that_was_run_unwinds_what_waits)
@@ -332,9 +317,8 @@ application_that_is_counted(void *argument)
 	++*(unsigned *)argument;
 }
 
-TEST(a_kernel_that_was_run_keeps_a_stack_for_its_driver)
+TEST_WITH(a_kernel_that_was_run_keeps_a_stack_for_its_driver, struct host *h, host_virtual(), host_free)
 {
-	struct host *h = host_virtual();
 	unsigned started, ran = 0;
 
 	host_init(h);
@@ -347,5 +331,4 @@ TEST(a_kernel_that_was_run_keeps_a_stack_for_its_driver)
 		host_run(h);
 		CHECK_EQ(ran, runs * 7);
 	}
-	host_free(h);
 }

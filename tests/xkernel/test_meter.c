@@ -139,21 +139,16 @@ act_echo(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	pass(&top->protocol, HIGH_MORE);
 }
 
-TEST(nothing_is_counted_that_nobody_asks_for)
+TEST_WITH(nothing_is_counted_that_nobody_asks_for, struct host *h, timed_host(act_echo), host_free)
 {
-	struct host *h = timed_host(act_echo);
-
 	send_many(h, 20);
 	counted(h->edge, XK_UPWARD, 0, 0, 0);
 	counted(h->edge, XK_DOWNWARD, 0, 0, 0);
 	CHECK_EQ(xk_edge_watched(h->edge, XK_WATCH_ANY), 0);
-	host_free(h);
 }
 
-TEST(each_protocol_is_charged_its_own_time_alone)
+TEST_WITH(each_protocol_is_charged_its_own_time_alone, struct host *h, timed_host(act_echo), host_free)
 {
-	struct host *h = timed_host(act_echo);
-
 	xk_kernel_count_edges(h->kernel, true);
 	send_many(h, 1);
 	counted(below(h->edge), XK_UPWARD, 1, 1, SLOW_UP + SLOW_BACK);
@@ -161,13 +156,10 @@ TEST(each_protocol_is_charged_its_own_time_alone)
 	counted(h->edge, XK_DOWNWARD, 1, 1, SLOW_DOWN + SLOW_RETURN);
 	counted(below(h->edge), XK_DOWNWARD, 1, 1, 0);
 	CHECK_EQ(h->received, 1);
-	host_free(h);
 }
 
-TEST(all_messages_are_counted_and_one_of_thirteen_is_timed)
+TEST_WITH(all_messages_are_counted_and_one_of_thirteen_is_timed, struct host *h, timed_host(act_echo), host_free)
 {
-	struct host *h = timed_host(act_echo);
-
 	xk_kernel_count_edges(h->kernel, true);
 	send_many(h, XK_METER_EACH);
 	counted(h->edge, XK_UPWARD, XK_METER_EACH, 1, HIGH_WORK + HIGH_MORE);
@@ -178,7 +170,6 @@ TEST(all_messages_are_counted_and_one_of_thirteen_is_timed)
 	xk_kernel_count_edges(h->kernel, false);
 	send_many(h, 20);
 	counted(h->edge, XK_UPWARD, XK_METER_EACH + 1, 2, 2 * (HIGH_WORK + HIGH_MORE));
-	host_free(h);
 }
 
 static void
@@ -190,10 +181,8 @@ act_wait(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_push(lls, m);
 }
 
-TEST(who_waits_is_not_timed_meanwhile)
+TEST_WITH(who_waits_is_not_timed_meanwhile, struct host *h, timed_host(act_wait), host_free)
 {
-	struct host *h = timed_host(act_wait);
-
 	h->top->protocol.resume = XK_RESUME_DRIVER;
 	xk_kernel_count_edges(h->kernel, true);
 	send_one(h, OP_ACT);
@@ -204,7 +193,6 @@ TEST(who_waits_is_not_timed_meanwhile)
 	counted(h->edge, XK_UPWARD, 1, 1, HIGH_WORK + HIGH_MORE);
 	counted(h->edge, XK_DOWNWARD, 1, 1, SLOW_DOWN + SLOW_RETURN);
 	counted(below(h->edge), XK_UPWARD, 1, 1, SLOW_UP + SLOW_BACK);
-	host_free(h);
 }
 
 static void
@@ -218,22 +206,17 @@ act_call(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	CHECK_EQ(xk_call_async(top->session, m, &call), -EIO);
 }
 
-TEST(calls_are_counted_and_timed_too)
+TEST_WITH(calls_are_counted_and_timed_too, struct host *h, timed_host(act_call), host_free)
 {
-	struct host *h = timed_host(act_call);
-
 	xk_kernel_count_edges(h->kernel, true);
 	send_many(h, 1);
 	counted(h->edge, XK_DOWNWARD, 2, 2, SLOW_CALL + SLOW_ASYNC);
 	counted(h->edge, XK_UPWARD, 2, 2, HIGH_CALLED);
 	counted(below(h->edge), XK_UPWARD, 1, 1, SLOW_UP + SLOW_BACK);
-	host_free(h);
 }
 
-TEST(marks_and_counting_leave_each_other_alone)
+TEST_WITH(marks_and_counting_leave_each_other_alone, struct host *h, timed_host(act_echo), host_free)
 {
-	struct host *h = timed_host(act_echo);
-
 	xk_edge_watch(h->edge, XK_WATCH_EXPLICIT, XK_WATCH_EXPLICIT);
 	xk_kernel_count_edges(h->kernel, true);
 	CHECK_EQ(xk_edge_watched(h->edge, XK_WATCH_ANY), XK_WATCH_EXPLICIT | XK_WATCH_COUNT);
@@ -244,7 +227,6 @@ TEST(marks_and_counting_leave_each_other_alone)
 	xk_kernel_count_edges(h->kernel, false);
 	xk_kernel_rewatch(h->kernel);
 	CHECK_EQ(xk_edge_watched(h->edge, XK_WATCH_ANY), XK_WATCH_EXPLICIT);
-	host_free(h);
 }
 
 static int
@@ -257,15 +239,13 @@ push_from_outside(struct host *h)
 	return xk_push(h->top->session, m);
 }
 
-TEST(what_foreign_threads_send_is_counted_and_not_timed)
+TEST_WITH(what_foreign_threads_send_is_counted_and_not_timed, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
-
 	host_start(h);
 	xk_kernel_count_edges(h->kernel, true);
 	CHECK_EQ(push_from_outside(h), 0);
 	counted(h->edge, XK_DOWNWARD, 1, 0, 0);
-	host_free(h);
 }
 
 /* ---- with threads ---- */

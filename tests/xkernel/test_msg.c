@@ -25,9 +25,8 @@ is_marked(const struct xk_msg *m)
 
 /* ---- new, from, free, reference ---- */
 
-TEST(a_new_message_has_headroom_and_its_length)
+TEST_WITH(a_new_message_has_headroom_and_its_length, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	size_t lens[] = { 0, 1, SEGMENT_ROOM, SEGMENT_ROOM + 1, 65535, XK_MSG_MAX };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lens); i++) {
@@ -43,22 +42,17 @@ TEST(a_new_message_has_headroom_and_its_length)
 		CHECK_EQ(out(platform), segments(m));
 		xk_msg_free(m);
 	}
-	platform_end(platform);
 }
 
-TEST(a_message_longer_than_the_longest_is_refused)
+TEST_WITH(a_message_longer_than_the_longest_is_refused, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
-
 	CHECK(xk_msg_new(platform, (size_t)XK_MSG_MAX + 1) == NULL);
 	CHECK(xk_msg_from(platform, "x", (size_t)XK_MSG_MAX + 1) == NULL);
 	CHECK(xk_msg_new(platform, SIZE_MAX) == NULL);
-	platform_end(platform);
 }
 
-TEST(from_copies_the_bytes)
+TEST_WITH(from_copies_the_bytes, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	size_t lens[] = { 0, 1, 100, SEGMENT_ROOM, SEGMENT_ROOM + 1, 10000 };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lens); i++) {
@@ -68,7 +62,6 @@ TEST(from_copies_the_bytes)
 		CHECK(holds_pattern(m, 0, lens[i]));
 		xk_msg_free(m);
 	}
-	platform_end(platform);
 }
 
 TEST(free_lets_null_through)
@@ -76,9 +69,9 @@ TEST(free_lets_null_through)
 	xk_msg_free(NULL);
 }
 
-TEST(new_from_and_reference_give_back_what_they_got_when_buffers_run_out)
+TEST_WITH(new_from_and_reference_give_back_what_they_got_when_buffers_run_out, struct xk_platform *platform,
+	  platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 10000), *other;
 
 	REQUIRE(m != NULL);
@@ -96,12 +89,11 @@ TEST(new_from_and_reference_give_back_what_they_got_when_buffers_run_out)
 	CHECK(holds_pattern(other, 0, 10000));
 	xk_msg_free(other);
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(a_reference_shares_the_bytes_and_outlives_the_original)
+TEST_WITH(a_reference_shares_the_bytes_and_outlives_the_original, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 5000), *other;
 
 	REQUIRE(m != NULL);
@@ -124,12 +116,10 @@ TEST(a_reference_shares_the_bytes_and_outlives_the_original)
 	CHECK(xk_msg_is_writable(other));
 	CHECK(holds_pattern(other, 0, 5000));
 	xk_msg_free(other);
-	platform_end(platform);
 }
 
-TEST(a_reference_leaves_out_empty_segments)
+TEST_WITH(a_reference_leaves_out_empty_segments, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 3), *other;
 
 	xk_msg_join(m, CHAIN(platform, 4, 5));
@@ -150,14 +140,12 @@ TEST(a_reference_leaves_out_empty_segments)
 	CHECK_EQ(segments(other), 1);
 	xk_msg_free(other);
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
 /* ---- push ---- */
 
-TEST(push_stays_in_the_headroom_while_there_is_some)
+TEST_WITH(push_stays_in_the_headroom_while_there_is_some, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 10), *before = m;
 	uint8_t *p;
 
@@ -176,12 +164,11 @@ TEST(push_stays_in_the_headroom_while_there_is_some)
 	CHECK(xk_msg_pop(&m, 1 + XK_MSG_HEADROOM) != NULL);
 	CHECK(holds_pattern(m, 0, 10));
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(push_on_a_shared_message_leaves_the_shared_bytes_alone)
+TEST_WITH(push_on_a_shared_message_leaves_the_shared_bytes_alone, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 10), *other = xk_msg_reference(m);
 	uint8_t *p = xk_msg_push(&m, 14), *q = xk_msg_push(&other, 20);
 
@@ -199,12 +186,11 @@ TEST(push_on_a_shared_message_leaves_the_shared_bytes_alone)
 	CHECK(holds_pattern(other, 0, 10));
 	xk_msg_free(m);
 	xk_msg_free(other);
-	platform_end(platform);
 }
 
-TEST(push_goes_in_place_up_to_the_bytes_that_others_see)
+TEST_WITH(push_goes_in_place_up_to_the_bytes_that_others_see, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 10), *first = m, *other = xk_msg_part(m, 4, 6);
 
 	/* bytes 0 to 3 are m's alone */
@@ -223,12 +209,10 @@ TEST(push_goes_in_place_up_to_the_bytes_that_others_see)
 	memset(xk_msg_push(&m, 1), 0xcc, 1);
 	CHECK(m == first && segments(m) == 1);
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(a_part_holds_its_bytes)
+TEST_WITH(a_part_holds_its_bytes, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = CHAIN(platform, 3, 4, 5);
 
 	mark(m);
@@ -247,12 +231,11 @@ TEST(a_part_holds_its_bytes)
 	CHECK(xk_msg_part(m, 2, 3) == NULL); /* of two segments */
 	CHECK(holds_pattern(m, 0, 12));
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(push_of_a_whole_headroom_on_a_shared_message_keeps_its_marks)
+TEST_WITH(push_of_a_whole_headroom_on_a_shared_message_keeps_its_marks, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 10), *other;
 
 	mark(m);
@@ -264,12 +247,11 @@ TEST(push_of_a_whole_headroom_on_a_shared_message_keeps_its_marks)
 	CHECK(m->tail == m->next);
 	xk_msg_free(other);
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(push_without_a_buffer_leaves_the_message_unchanged)
+TEST_WITH(push_without_a_buffer_leaves_the_message_unchanged, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 3000), *other = xk_msg_reference(m), *before = m;
 
 	xk_msg_pop(&m, 1);
@@ -279,12 +261,10 @@ TEST(push_without_a_buffer_leaves_the_message_unchanged)
 	CHECK(holds_pattern(m, 1, 2999));
 	xk_msg_free(other);
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(push_in_front_of_an_emptied_segment_gives_it_back)
+TEST_WITH(push_in_front_of_an_emptied_segment_gives_it_back, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = CHAIN(platform, 4, 6), *shared = xk_msg_reference(m);
 
 	xk_msg_pop(&m, 4);
@@ -297,14 +277,12 @@ TEST(push_in_front_of_an_emptied_segment_gives_it_back)
 	CHECK_EQ(segments(m), 1);
 	xk_msg_free(m);
 	xk_msg_free(shared);
-	platform_end(platform);
 }
 
 /* ---- peek and pop ---- */
 
-TEST(pop_and_peek_of_more_than_there_is_say_so)
+TEST_WITH(pop_and_peek_of_more_than_there_is_say_so, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = CHAIN(platform, 3, 3);
 
 	CHECK(xk_msg_peek(&m, 7) == NULL);
@@ -316,13 +294,11 @@ TEST(pop_and_peek_of_more_than_there_is_say_so)
 	CHECK(xk_msg_pop(&m, 1) == NULL);
 	CHECK(xk_msg_pop(&m, 0) != NULL);
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(a_header_that_straddles_is_pulled_up_at_every_place)
+TEST_WITH(a_header_that_straddles_is_pulled_up_at_every_place, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
-
 	for (size_t len = 0; len <= 12; len++) {
 		struct xk_msg *m = CHAIN(platform, 1, 2, 3, 1, 5);
 		const uint8_t *p;
@@ -342,12 +318,11 @@ TEST(a_header_that_straddles_is_pulled_up_at_every_place)
 		CHECK_EQ(out(platform), segments(m));
 		xk_msg_free(m);
 	}
-	platform_end(platform);
 }
 
-TEST(pull_up_uses_the_room_behind_a_writable_first_segment)
+TEST_WITH(pull_up_uses_the_room_behind_a_writable_first_segment, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 5), *before = m;
 	struct xk_msg *rest = xk_msg_from(platform, "abcdef", 6);
 
@@ -360,12 +335,11 @@ TEST(pull_up_uses_the_room_behind_a_writable_first_segment)
 	REQUIRE(xk_msg_peek(&m, 11) != NULL);
 	CHECK(m->next == NULL && m->tail == m);
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(pull_up_does_not_write_into_a_shared_first_segment)
+TEST_WITH(pull_up_does_not_write_into_a_shared_first_segment, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 10), *front = xk_msg_split(&m, 4);
 	struct xk_msg *other = xk_msg_from(platform, "xyz", 3);
 
@@ -376,12 +350,11 @@ TEST(pull_up_does_not_write_into_a_shared_first_segment)
 	CHECK(holds_pattern(m, 4, 6));
 	xk_msg_free(front);
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(pull_up_without_a_buffer_leaves_the_message_unchanged)
+TEST_WITH(pull_up_without_a_buffer_leaves_the_message_unchanged, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = CHAIN(platform, 3, 3);
 
 	allow(platform, 0);
@@ -392,12 +365,10 @@ TEST(pull_up_without_a_buffer_leaves_the_message_unchanged)
 	CHECK(xk_msg_pop(&m, 4) != NULL);
 	CHECK(holds_pattern(m, 4, 2));
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(pull_up_of_more_than_any_segment_holds_is_refused)
+TEST_WITH(pull_up_of_more_than_any_segment_holds_is_refused, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = CHAIN(platform, 2000, 2000);
 
 	CHECK(xk_msg_peek(&m, SEGMENT_ROOM) != NULL);
@@ -405,12 +376,10 @@ TEST(pull_up_of_more_than_any_segment_holds_is_refused)
 	CHECK(holds_pattern(m, 0, 4000));
 	CHECK_EQ(out(platform), segments(m));
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(empty_segments_are_given_back_as_they_are_passed)
+TEST_WITH(empty_segments_are_given_back_as_they_are_passed, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = CHAIN(platform, 3, 3, 3);
 
 	mark(m);
@@ -423,15 +392,12 @@ TEST(empty_segments_are_given_back_as_they_are_passed)
 	CHECK(is_marked(m));
 	CHECK(holds_pattern(m, 6, 3));
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
 /* ---- truncate, split, join ---- */
 
-TEST(truncate_cuts_at_every_place)
+TEST_WITH(truncate_cuts_at_every_place, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
-
 	for (size_t len = 0; len <= 14; len++) {
 		struct xk_msg *m = CHAIN(platform, 5, 1, 4, 2);
 
@@ -440,13 +406,10 @@ TEST(truncate_cuts_at_every_place)
 		CHECK_EQ(out(platform), segments(m));
 		xk_msg_free(m);
 	}
-	platform_end(platform);
 }
 
-TEST(split_cuts_at_every_place_and_copies_nothing)
+TEST_WITH(split_cuts_at_every_place_and_copies_nothing, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
-
 	for (size_t len = 0; len <= 12; len++) {
 		struct xk_msg *m = CHAIN(platform, 5, 1, 4, 2), *front;
 		const uint8_t *first = m->data;
@@ -466,13 +429,12 @@ TEST(split_cuts_at_every_place_and_copies_nothing)
 		CHECK(holds_pattern(front, 0, 12));
 		xk_msg_free(front);
 	}
-	platform_end(platform);
 }
 
-TEST(split_off_nothing_leaves_the_message_its_marks_but_for_the_trace)
+TEST_WITH(split_off_nothing_leaves_the_message_its_marks_but_for_the_trace, struct xk_platform *platform,
+	  platform_new(), platform_end)
 {
 	static const uint16_t marks = XK_MSG_ANNOTATED | XK_MSG_TRANSPORT_SUM_GOOD | XK_MSG_TO_ALL;
-	struct xk_platform *platform = platform_new();
 
 	for (unsigned traced = 0; traced <= XK_MSG_TRACED; traced += XK_MSG_TRACED) {
 		struct xk_msg *m = patterned(platform, 10), *front;
@@ -485,13 +447,11 @@ TEST(split_off_nothing_leaves_the_message_its_marks_but_for_the_trace)
 		xk_msg_free(front);
 		xk_msg_free(m);
 	}
-	platform_end(platform);
 }
 
 /* So a joined message counts once, and both parts of a split one belong to its owner. */
-TEST(only_the_first_segment_has_an_owner)
+TEST_WITH(only_the_first_segment_has_an_owner, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 10), *last = patterned(platform, 10), *front;
 	const struct xk_protocol *upper = (const void *)&front, *lower = (const void *)&last;
 
@@ -504,13 +464,11 @@ TEST(only_the_first_segment_has_an_owner)
 	CHECK(m == last && m->owner == upper && front->owner == upper);
 	xk_msg_free(front);
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(split_without_a_buffer_leaves_the_message_unchanged)
+TEST_WITH(split_without_a_buffer_leaves_the_message_unchanged, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
-
 	for (size_t len = 0; len <= 6; len++) {
 		struct xk_msg *m = CHAIN(platform, 3, 3), *before = m, *front;
 
@@ -529,12 +487,11 @@ TEST(split_without_a_buffer_leaves_the_message_unchanged)
 		allow_all(platform);
 		xk_msg_free(m);
 	}
-	platform_end(platform);
 }
 
-TEST(headers_before_a_fragment_do_not_overwrite_its_neighbour)
+TEST_WITH(headers_before_a_fragment_do_not_overwrite_its_neighbour, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *rest = patterned(platform, 100), *front = xk_msg_split(&rest, 40);
 	uint8_t *p = xk_msg_push(&rest, 20);
 
@@ -548,12 +505,11 @@ TEST(headers_before_a_fragment_do_not_overwrite_its_neighbour)
 	CHECK(holds_pattern(rest, 40, 60));
 	xk_msg_free(front);
 	xk_msg_free(rest);
-	platform_end(platform);
 }
 
-TEST(what_the_port_verified_is_forgotten_by_split_and_join)
+TEST_WITH(what_the_port_verified_is_forgotten_by_split_and_join, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *a = patterned(platform, 10), *b = patterned(platform, 10), *front;
 
 	a->flags = b->flags = XK_MSG_TRANSPORT_SUM_GOOD | XK_MSG_NETWORK_SUM_GOOD | XK_MSG_TRACED;
@@ -566,12 +522,10 @@ TEST(what_the_port_verified_is_forgotten_by_split_and_join)
 	CHECK_EQ(a->flags, XK_MSG_TRACED);
 	xk_msg_free(front);
 	xk_msg_free(a);
-	platform_end(platform);
 }
 
-TEST(join_with_nothing_is_the_same_message)
+TEST_WITH(join_with_nothing_is_the_same_message, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = patterned(platform, 10), *empty = xk_msg_new(platform, 0);
 
 	xk_msg_join(m, xk_msg_new(platform, 0));
@@ -580,14 +534,13 @@ TEST(join_with_nothing_is_the_same_message)
 	xk_msg_join(empty, m);
 	CHECK(holds_pattern(empty, 0, 10));
 	xk_msg_free(empty);
-	platform_end(platform);
 }
 
 /* ---- copy_out and sum ---- */
 
-TEST(copy_out_takes_any_range_and_nothing_beyond_the_end)
+TEST_WITH(copy_out_takes_any_range_and_nothing_beyond_the_end, struct xk_platform *platform, platform_new(),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = CHAIN(platform, 3, 1, 4);
 	uint8_t bytes[16];
 
@@ -602,13 +555,10 @@ TEST(copy_out_takes_any_range_and_nothing_beyond_the_end)
 	CHECK(!xk_msg_copy_out(m, 4, bytes, SIZE_MAX));
 	CHECK(!xk_msg_copy_out(m, SIZE_MAX, bytes, 2));
 	xk_msg_free(m);
-	platform_end(platform);
 }
 
-TEST(a_sum_does_not_depend_on_where_the_segments_end)
+TEST_WITH(a_sum_does_not_depend_on_where_the_segments_end, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
-
 	for (unsigned cuts = 0; cuts < 1 << 9; cuts++) {
 		struct xk_msg *m = patterned(platform, 10);
 		uint8_t bytes[10];
@@ -629,12 +579,10 @@ TEST(a_sum_does_not_depend_on_where_the_segments_end)
 		CHECK_EQ(message_checksum(m), naive_checksum(bytes, 10));
 		xk_msg_free(m);
 	}
-	platform_end(platform);
 }
 
-TEST(a_sum_of_ones_and_of_zeros_over_a_longest_message)
+TEST_WITH(a_sum_of_ones_and_of_zeros_over_a_longest_message, struct xk_platform *platform, platform_new(), platform_end)
 {
-	struct xk_platform *platform = platform_new();
 	struct xk_msg *m = xk_msg_new(platform, XK_MSG_MAX);
 
 	REQUIRE(m != NULL);
@@ -645,5 +593,4 @@ TEST(a_sum_of_ones_and_of_zeros_over_a_longest_message)
 		memset(s->data, 0, s->len);
 	CHECK_EQ(message_checksum(m), 0xffff);
 	xk_msg_free(m);
-	platform_end(platform);
 }

@@ -174,10 +174,9 @@ application_that_counts(void *argument)
 	atomic_fetch_add(&top->handled, 1);
 }
 
-TEST(applications_leave_the_driver_its_stack)
+TEST_WITH(applications_leave_the_driver_its_stack, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 4),
+	  host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 4);
-
 	host_init(h);
 	for (unsigned i = 0; i < 3; i++)
 		CHECK_EQ(xk_thread_start(h->kernel, "early", application_that_counts, h->top), 0);
@@ -186,7 +185,6 @@ TEST(applications_leave_the_driver_its_stack)
 	CHECK(wait_until(&h->top->handled, 3));
 	send_one(h, OP_ECHO);
 	CHECK(host_wait_handled(h, 4));
-	host_free(h);
 }
 
 TEST(an_ordered_session_without_a_stack_left_drops_by_name)
@@ -329,10 +327,8 @@ budget_host(unsigned carry)
 	return h;
 }
 
-TEST(saved_up_budget_is_spent_by_the_message_that_uses_it)
+TEST_WITH(saved_up_budget_is_spent_by_the_message_that_uses_it, struct host *h, budget_host(4), host_free)
 {
-	struct host *h = budget_host(4);
-
 	for (unsigned i = 0; i < 8; i++)
 		host_send(h, OP_ACT, 0);
 	host_run(h);
@@ -342,7 +338,6 @@ TEST(saved_up_budget_is_spent_by_the_message_that_uses_it)
 	host_run(h);
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_TIME], 2);
 	CHECK_EQ(host_stats(h).overruns, 0);
-	host_free(h);
 }
 
 static void
@@ -356,17 +351,14 @@ act_work_then_handoff(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_msg_free(m);
 }
 
-TEST(a_message_that_leaves_too_late_by_itself_has_overrun_its_budget)
+TEST_WITH(a_message_that_leaves_too_late_by_itself_has_overrun_its_budget, struct host *h, budget_host(0), host_free)
 {
-	struct host *h = budget_host(0);
-
 	h->top->act = act_work_then_handoff;
 	host_send(h, OP_ACT, 10);
 	host_send(h, OP_ACT, 110);
 	host_run(h);
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_EXPLICIT], 2);
 	CHECK_EQ(host_stats(h).overruns, 1);
-	host_free(h);
 }
 
 static void
@@ -383,10 +375,8 @@ act_wait_then_work(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_msg_free(m);
 }
 
-TEST(a_message_that_the_driver_resumes_still_has_its_budget)
+TEST_WITH(a_message_that_the_driver_resumes_still_has_its_budget, struct host *h, budget_host(0), host_free)
 {
-	struct host *h = budget_host(0);
-
 	h->top->protocol.resume = XK_RESUME_DRIVER;
 	h->top->act = act_wait_then_work;
 	host_send(h, OP_ACT, 4); /* 19 us: the millisecond in between does not count */
@@ -401,5 +391,4 @@ TEST(a_message_that_the_driver_resumes_still_has_its_budget)
 	host_run(h);
 	CHECK_EQ(host_stats(h).overruns, 1);
 	CHECK_EQ(h->top->handled, 3);
-	host_free(h);
 }

@@ -25,10 +25,8 @@ host_by_turns(void)
 	return h;
 }
 
-TEST(a_turn_carries_what_has_arrived_and_then_there_is_nothing_to_do)
+TEST_WITH(a_turn_carries_what_has_arrived_and_then_there_is_nothing_to_do, struct host *h, host_by_turns(), host_free)
 {
-	struct host *h = host_by_turns();
-
 	CHECK(xk_kernel_turn(h->kernel) == UINT64_MAX);
 	send_one(h, OP_ECHO);
 	send_one(h, OP_ECHO);
@@ -36,25 +34,20 @@ TEST(a_turn_carries_what_has_arrived_and_then_there_is_nothing_to_do)
 	CHECK_EQ(host_collect(h), 2);
 	CHECK(xk_kernel_turn(h->kernel) == UINT64_MAX);
 	CHECK_EQ(host_stats(h).turns, 3);
-	host_free(h);
 }
 
-TEST(a_turn_carries_a_burst_and_no_more)
+TEST_WITH(a_turn_carries_a_burst_and_no_more, struct host *h, host_by_turns(), host_free)
 {
-	struct host *h = host_by_turns();
-
 	for (unsigned i = 0; i < XK_BURST + 1; i++)
 		send_one(h, OP_ECHO);
 	CHECK_EQ(xk_kernel_turn(h->kernel), 0);
 	CHECK_EQ(host_collect(h), XK_BURST);
 	CHECK_EQ(xk_kernel_turn(h->kernel), 0);
 	CHECK_EQ(host_collect(h), XK_BURST + 1);
-	host_free(h);
 }
 
-TEST(a_turn_says_when_the_next_event_is_due)
+TEST_WITH(a_turn_says_when_the_next_event_is_due, struct host *h, host_by_turns(), host_free)
 {
-	struct host *h = host_by_turns();
 	uint64_t next_ns;
 
 	send_one(h, OP_TIMEOUT);
@@ -67,20 +60,16 @@ TEST(a_turn_says_when_the_next_event_is_due)
 	xk_memory_advance(h->platform, 1000);
 	CHECK(host_turns(h) == UINT64_MAX);
 	CHECK_EQ(h->received, 1);
-	host_free(h);
 }
 
-TEST(what_leaves_the_driver_goes_on_in_another_turn)
+TEST_WITH(what_leaves_the_driver_goes_on_in_another_turn, struct host *h, host_by_turns(), host_free)
 {
-	struct host *h = host_by_turns();
-
 	for (unsigned i = 0; i < 3; i++)
 		send_one(h, OP_HANDOFF);
 	CHECK_EQ(xk_kernel_turn(h->kernel), 0);
 	CHECK(host_turns(h) == UINT64_MAX);
 	CHECK_EQ(h->received, 3);
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_EXPLICIT], 3);
-	host_free(h);
 }
 
 static void
@@ -92,23 +81,18 @@ waits_and_counts(void *argument)
 		h->top->counted++;
 }
 
-TEST(application_code_waits_while_turns_go_by)
+TEST_WITH(application_code_waits_while_turns_go_by, struct host *h, host_by_turns(), host_free)
 {
-	struct host *h = host_by_turns();
-
 	CHECK_EQ(xk_thread_start(h->kernel, "waits", waits_and_counts, h), 0);
 	CHECK(host_turns(h) == UINT64_MAX);
 	CHECK_EQ(h->top->counted, 0);
 	send_one(h, OP_SIGNAL);
 	CHECK(host_turns(h) == UINT64_MAX);
 	CHECK_EQ(h->top->counted, 1);
-	host_free(h);
 }
 
-TEST(who_spins_for_something_is_to_be_called_again_at_once)
+TEST_WITH(who_spins_for_something_is_to_be_called_again_at_once, struct host *h, host_by_turns(), host_free)
 {
-	struct host *h = host_by_turns();
-
 	h->top->protocol.implicit = XK_IMPLICIT_SPIN;
 	h->top->protocol.spin_ns = 20000;
 	send_one(h, OP_WAIT);
@@ -119,7 +103,6 @@ TEST(who_spins_for_something_is_to_be_called_again_at_once)
 	send_one(h, OP_SIGNAL);
 	CHECK(host_turns(h) == UINT64_MAX);
 	CHECK_EQ(h->received, 1);
-	host_free(h);
 }
 
 TEST(a_turn_does_not_sleep_whatever_the_policy)
@@ -137,15 +120,12 @@ TEST(a_turn_does_not_sleep_whatever_the_policy)
 	}
 }
 
-TEST(what_still_waits_ends_with_the_kernel)
+TEST_WITH(what_still_waits_ends_with_the_kernel, struct host *h, host_by_turns(), host_free)
 {
-	struct host *h = host_by_turns();
-
 	send_one(h, OP_WAIT);
 	CHECK(host_turns(h) == UINT64_MAX);
 	CHECK_EQ(atomic_load(&h->top->handled), 0);
 	send_one(h, OP_ECHO); /* and this was never looked at */
-	host_free(h);
 }
 
 static void *
@@ -175,15 +155,13 @@ TEST(turns_may_be_of_one_thread_after_another)
 	host_free(h); /* on another thread than the last turn */
 }
 
-TEST(what_the_program_pushes_between_turns_needs_none)
+TEST_WITH(what_the_program_pushes_between_turns_needs_none, struct host *h, host_by_turns(), host_free)
 {
-	struct host *h = host_by_turns();
 	struct xk_msg *m = xk_msg_new(h->platform, 8);
 
 	CHECK(xk_kernel_turn(h->kernel) == UINT64_MAX);
 	CHECK_EQ(xk_port_transmit(h->port, &h->top->protocol, m, XK_DROP_OWN), 0);
 	CHECK_EQ(host_collect(h), 1);
-	host_free(h);
 }
 
 static void *
@@ -195,9 +173,8 @@ pushes(void *argument)
 	return NULL;
 }
 
-TEST(what_another_thread_pushes_between_turns_is_sent_in_the_next)
+TEST_WITH(what_another_thread_pushes_between_turns_is_sent_in_the_next, struct host *h, host_by_turns(), host_free)
 {
-	struct host *h = host_by_turns();
 	pthread_t thread;
 
 	CHECK(xk_kernel_turn(h->kernel) == UINT64_MAX);
@@ -210,13 +187,11 @@ TEST(what_another_thread_pushes_between_turns_is_sent_in_the_next)
 	pthread_join(thread, NULL);
 	xk_kernel_turn(h->kernel);
 	CHECK_EQ(host_collect(h), 3);
-	host_free(h);
 }
 
-TEST(a_kernel_of_turns_can_be_started_and_take_turns_again)
+TEST_WITH(a_kernel_of_turns_can_be_started_and_take_turns_again, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 0, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 0, 0);
-
 	host_init(h);
 	for (unsigned i = 0; i < 3; i++) {
 		send_one(h, OP_ECHO);
@@ -228,5 +203,4 @@ TEST(a_kernel_of_turns_can_be_started_and_take_turns_again)
 		xk_kernel_stop(h->kernel);
 		CHECK_EQ(h->received, 2 * (i + 1));
 	}
-	host_free(h);
 }

@@ -17,9 +17,8 @@ close_session(void *session)
 	xk_close(session);
 }
 
-TEST(messages_pass_in_both_directions)
+RIG_TEST(messages_pass_in_both_directions, rig_new("vwork"))
 {
-	struct rig *r = rig_new("vwork");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	REQUIRE(s != NULL);
@@ -33,12 +32,10 @@ TEST(messages_pass_in_both_directions)
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(failures_of_the_protocol_below_are_passed_on)
+RIG_TEST(failures_of_the_protocol_below_are_passed_on, rig_new("vwork"))
 {
-	struct rig *r = rig_new("vwork");
 	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
 
 	rig_fail_sending(r, -EMSGSIZE);
@@ -55,13 +52,11 @@ TEST(failures_of_the_protocol_below_are_passed_on)
 	rig_inject_on(r, lls, "01"); /* nothing was left enabled */
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK(rig_do(r, close_session, lls));
-	rig_free(r);
 }
 
 /* Where the protocol below gives the same session again, so does a virtual one. */
-TEST(who_opens_again_gets_the_same_session)
+RIG_TEST(who_opens_again_gets_the_same_session, rig_new_graph(ETH "vwork: eth; user: vwork"))
 {
-	struct rig *r = rig_new_graph(ETH "vwork: eth; user: vwork");
 	struct xk_session *s = rig_open(r, rig_to(0x0200000000aa));
 
 	REQUIRE(s != NULL);
@@ -70,13 +65,10 @@ TEST(who_opens_again_gets_the_same_session)
 	rig_close(r, s);
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_expect_sent(r, PEER ME "3000 01");
-	rig_free(r);
 }
 
-TEST(uppers_of_one_number_are_refused_below)
+RIG_TEST(uppers_of_one_number_are_refused_below, rig_new_graph(ETH "vwork: eth; user/ip: vwork; user2/ip: vwork"))
 {
-	struct rig *r = rig_new_graph(ETH "vwork: eth; user/ip: vwork; user2/ip: vwork");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
@@ -86,7 +78,6 @@ TEST(uppers_of_one_number_are_refused_below)
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
-	rig_free(r);
 }
 
 /* Whose number it is does not make it theirs. */
@@ -102,24 +93,19 @@ meddle(void *argument)
 	CHECK_EQ(xk_open_disable(other, user, vwork, &anybody), -ENOENT);
 }
 
-TEST(what_one_has_enabled_is_not_anothers)
+RIG_TEST(what_one_has_enabled_is_not_anothers, rig_new_graph("wire:; vwork: wire; user: vwork; user2: vwork"))
 {
-	struct rig *r = rig_new_graph("wire:; vwork: wire; user: vwork; user2: vwork");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK(rig_do(r, meddle, r));
 	CHECK_EQ(rig_wire_enables(r), 1);
 	rig_inject(r, "01");
 	rig_expect_delivered(r, "01");
-	rig_free(r);
 }
 
 /* ---- passive sessions ---- */
 
-TEST(a_message_opens_a_session_that_stays)
+RIG_TEST(a_message_opens_a_session_that_stays, rig_new("vwork"))
 {
-	struct rig *r = rig_new("vwork");
-
 	rig_inject(r, "01");
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -134,13 +120,10 @@ TEST(a_message_opens_a_session_that_stays)
 	rig_expect_sent(r, "04");
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	CHECK_EQ(rig_wire_enables(r), 0);
-	rig_free(r);
 }
 
-TEST(sessions_are_kept_as_the_setting_says)
+RIG_TEST(sessions_are_kept_as_the_setting_says, rig_new("vwork sessions=2"))
 {
-	struct rig *r = rig_new("vwork sessions=2");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	for (uint64_t peer = 1; peer <= 5; peer++) {
 		rig_wire_peer(r, peer);
@@ -149,13 +132,10 @@ TEST(sessions_are_kept_as_the_setting_says)
 	}
 	CHECK_EQ(rig_open_dones(r), 5);
 	CHECK_EQ(rig_protocol(r, "vwork")->cache_count, 2);
-	rig_free(r);
 }
 
-TEST(what_the_protocol_above_refuses_is_dropped_below)
+RIG_TEST(what_the_protocol_above_refuses_is_dropped_below, rig_new_graph(ETH "vwork: eth; user: vwork"))
 {
-	struct rig *r = rig_new_graph(ETH "vwork: eth; user: vwork");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_refuse(r, -EPERM);
 	rig_inject(r, ME PEER "3000 01");
@@ -163,13 +143,10 @@ TEST(what_the_protocol_above_refuses_is_dropped_below)
 	rig_refuse(r, 0);
 	rig_inject(r, ME PEER "3000 02");
 	rig_expect_delivered(r, "02");
-	rig_free(r);
 }
 
-TEST(enables_are_counted_and_the_last_takes_sessions_along)
+RIG_TEST(enables_are_counted_and_the_last_takes_sessions_along, rig_new_graph(ETH "vwork: eth; user: vwork"))
 {
-	struct rig *r = rig_new_graph(ETH "vwork: eth; user: vwork");
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
@@ -181,7 +158,6 @@ TEST(enables_are_counted_and_the_last_takes_sessions_along)
 	rig_inject(r, ME PEER "3000 01");
 	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
 	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
-	rig_free(r);
 }
 
 static struct xk_participants
@@ -194,10 +170,8 @@ at_port(uint64_t port)
 }
 
 /* Participants are the business of the protocol below: two of them, of one upper. */
-TEST(each_enable_is_taken_back_by_its_participants)
+RIG_TEST(each_enable_is_taken_back_by_its_participants, rig_new_graph("wire:; udp: wire; vwork: udp; user: vwork"))
 {
-	struct rig *r = rig_new_graph("wire:; udp: wire; vwork: udp; user: vwork");
-
 	CHECK_EQ(rig_open_enable(r, at_port(7)), 0);
 	CHECK_EQ(rig_open_enable(r, at_port(9)), 0);
 	CHECK_EQ(rig_open_disable(r, at_port(8)), -ENOENT);
@@ -205,7 +179,6 @@ TEST(each_enable_is_taken_back_by_its_participants)
 	CHECK_EQ(rig_open_disable(r, at_port(7)), -ENOENT);
 	CHECK_EQ(rig_open_disable(r, at_port(9)), 0);
 	CHECK_EQ(rig_open_disable(r, at_port(9)), -ENOENT);
-	rig_free(r);
 }
 
 static void
@@ -215,9 +188,8 @@ uncache(void *protocol)
 }
 
 /* What stood on a session that somebody else holds as well must not be found there any more. */
-TEST(another_session_stands_on_one_below_that_lives_on)
+RIG_TEST(another_session_stands_on_one_below_that_lives_on, rig_new("vwork"))
 {
-	struct rig *r = rig_new("vwork");
 	struct xk_session *lls;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -234,14 +206,12 @@ TEST(another_session_stands_on_one_below_that_lives_on)
 	rig_inject_on(r, lls, "03");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK(rig_do(r, close_session, lls));
-	rig_free(r);
 }
 
 /* ---- any edge, and several ---- */
 
-TEST(the_one_below_is_asked_for_everything)
+RIG_TEST(the_one_below_is_asked_for_everything, rig_new_graph(ETH "vwork: eth; vwork2: vwork; user: vwork2"))
 {
-	struct rig *r = rig_new_graph(ETH "vwork: eth; vwork2: vwork; user: vwork2");
 	struct xk_session *s = rig_open(r, rig_to(0x0200000000aa));
 	struct xk_participants participants;
 	uint64_t link = 0;
@@ -255,7 +225,6 @@ TEST(the_one_below_is_asked_for_everything)
 	CHECK_EQ(xk_get_participants(s, &participants), 0);
 	CHECK_EQ(xk_participant_pop(&participants.remote), 0x0200000000aa);
 	CHECK_EQ(participants.remote.depth, 0);
-	rig_free(r);
 }
 
 static void
@@ -284,11 +253,11 @@ echo(struct rig *r)
 }
 
 /* Numbers are seen through all of them; one is shared by arp and vnet. */
-TEST(every_edge_of_a_graph_takes_them)
+RIG_TEST(every_edge_of_a_graph_takes_them,
+	 rig_new_graph("port:; vwork: port; eth: vwork; vwork2: eth; arp: vwork2; vwork3: vwork2;"
+		       "vnet: vwork3 arp; vnet.address=10.77.0.2/24; vwork4: vnet; ip: vwork4;"
+		       "vwork5: ip; vdelay: vwork5; udp: vdelay; vdrop: udp; user: vdrop"))
 {
-	struct rig *r = rig_new_graph("port:; vwork: port; eth: vwork; vwork2: eth; arp: vwork2; vwork3: vwork2;"
-				      "vnet: vwork3 arp; vnet.address=10.77.0.2/24; vwork4: vnet; ip: vwork4;"
-				      "vwork5: ip; vdelay: vwork5; udp: vdelay; vdrop: udp; user: vdrop");
 	struct xk_session *s;
 
 	CHECK(rig_open(r, rig_to2(0x0a4d0001, 7, 9)) == NULL);
@@ -303,7 +272,6 @@ TEST(every_edge_of_a_graph_takes_them)
 	CHECK(rig_delivered_on(r) == s);
 	rig_expect_sent(r, PEER ME "0800 4500001d .... .... 4011.... 0a4d0002 0a4d0001 0009 0007 0009 .... 02");
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
 /* ---- the end of a conversation, told from below ---- */
@@ -348,9 +316,9 @@ static const struct xk_protocol_type speaker_type = {
 	.name = "speaker", .help = "", .ops = &speaker_ops, .size = sizeof(struct xk_protocol), .offers = XK_ASYNC
 };
 
-TEST(that_the_peer_has_closed_is_passed_on)
+TEST_WITH(that_the_peer_has_closed_is_passed_on, struct xk_platform *platform,
+	  xk_memory_platform_new(XK_MEMORY_VIRTUAL), xk_memory_platform_free)
 {
-	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_kernel_config config = { .platform = platform, .mode = XK_IPP, .core = -1 };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 	struct xk_protocol *speaker = xk_kernel_add_protocol(kernel, &speaker_type, "speaker"), *failed;
@@ -372,7 +340,6 @@ TEST(that_the_peer_has_closed_is_passed_on)
 	CHECK_EQ(listener->closed, 1);
 	xk_close(lls);
 	xk_kernel_free(kernel);
-	xk_memory_platform_free(platform);
 }
 
 /* ---- lowers that carry no messages ---- */
@@ -419,9 +386,9 @@ static const struct xk_protocol_type advised_type = {
 };
 
 /* A lower that only answers control operations takes no open_enable. */
-TEST(enables_go_to_lowers_that_carry_messages)
+TEST_WITH(enables_go_to_lowers_that_carry_messages, struct xk_platform *platform,
+	  xk_memory_platform_new(XK_MEMORY_VIRTUAL), xk_memory_platform_free)
 {
-	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_kernel_config config = { .platform = platform, .mode = XK_IPP, .core = -1 };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
 	struct xk_protocol *lower = xk_kernel_add_protocol(kernel, &enabled_type, "enabled"), *failed;
@@ -437,5 +404,4 @@ TEST(enables_go_to_lowers_that_carry_messages)
 	CHECK_EQ(xk_open_disable(above, above, v, &anybody), 0);
 	CHECK_EQ(xk_open_disable(above, above, v, &anybody), -ENOENT);
 	xk_kernel_free(kernel);
-	xk_memory_platform_free(platform);
 }

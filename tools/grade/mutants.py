@@ -141,7 +141,7 @@ class Mutants:
     def _first_failure(text, output):
         """The first failure that CUnit has printed, if it is of a test in the student's text: other words are nobody's business."""
         failed = re.search(r"^ *Test: (\w+) \.\.\.FAILED", output, re.MULTILINE)
-        names = re.findall(r"\bTEST\((\w+)\)", text.decode(errors="replace"))
+        names = re.findall(r"\b(?:RIG_)?TEST(?:_WITH)?\((\w+)", text.decode(errors="replace"))
         return f": {failed[1]}" if failed and failed[1] in names else ""
 
 
