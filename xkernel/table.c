@@ -59,9 +59,14 @@ xk_table_add(struct xk_protocol *self, struct xk_key key, struct xk_protocol *hl
 		xk_close(lls);
 		return -ENOMEM;
 	}
-	if (self->type->flags & XK_BY_FIELDS)
+	if (self->type->flags & XK_BY_FIELDS) {
 		err = xk_sends_init(s, how);
-	if (err == 0 && s->ops->setup != NULL)
+		if (err != 0) {
+			xk_session_discard(s);
+			return err;
+		}
+	}
+	if (s->ops->setup != NULL)
 		err = s->ops->setup(s, how);
 	if (self->type->flags & XK_BY_FIELDS)
 		s->sends.header_sum = xk_sum_fold(xk_sum(0, s->sends.header, self->format.len));

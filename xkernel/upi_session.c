@@ -32,6 +32,17 @@ session_free(struct xk_session *s)
 	free(s);
 }
 
+void
+xk_session_discard(struct xk_session *s)
+{
+	struct xk_session *lls = s->lls;
+
+	if (xk_unlikely(s->protocol->told_level >= XK_TRACE_EVENTS))
+		xk_trace_session(s, false);
+	session_free(s);
+	xk_close(lls);
+}
+
 /* Marks s unreachable: only holders can be reading it. Frees it if there are none. */
 static void
 session_unreachable(struct xk_retired *retired)

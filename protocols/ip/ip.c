@@ -391,15 +391,21 @@ ip_refused(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	ip_fault_refuse(self, NULL, XK_FAULT_PROTOCOL, m, 0);
 }
 
-/* Of the first session of these addresses, unless there is one that is not to hear what comes up lls. */
+/*
+ * Of the first session of these addresses; of one that lls has for itself, if there is one, or if the first is not to hear
+ * what comes up lls.
+ */
 static struct xk_key
 ip_key_of(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 {
 	const struct ip_header h = ip_header_load(p);
 	struct xk_key first = ip_key(h.protocol, h.source, h.destination, NULL);
+	struct xk_key own = ip_key(h.protocol, h.source, h.destination, lls);
 	const struct xk_session *s = xk_table_find(self, first);
 
-	return s == NULL || xk_receive_hears(s, lls) ? first : ip_key(h.protocol, h.source, h.destination, lls);
+	if (xk_receive_hears(s, lls))
+		return first;
+	return s != NULL || xk_table_find(self, own) != NULL ? own : first;
 }
 
 /* ---- down ---- */

@@ -131,6 +131,9 @@ bool xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *
 void xk_hold_keep(struct xk_hold *hold);
 void xk_hold_release(struct xk_hold *hold);
 
+/* Frees s, a new session that was not set up, and closes its lls (upi_session.c). */
+void xk_session_discard(struct xk_session *s);
+
 /* Keeps the session that self popped last by a reference, in place of the one kept before. */
 void xk_kept_renew(struct xk_shepherd_head *self);
 
