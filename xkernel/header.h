@@ -119,6 +119,15 @@ struct xk_field {
 #define XK_PUT(prefix, field, p, value)                                                                                \
 	xk_bits_store(p, offsetof(struct prefix##_bits, field), sizeof(((struct prefix##_bits *)0)->field), value)
 
+/* The same of adjacent fields, from the first to the last, as one number of at most 64 bits. */
+#define XK_GET_SPAN(prefix, first, last, p)                                                                            \
+	xk_bits_load(p, offsetof(struct prefix##_bits, first), XK_SPAN_BITS(prefix, first, last))
+#define XK_PUT_SPAN(prefix, first, last, p, value)                                                                     \
+	xk_bits_store(p, offsetof(struct prefix##_bits, first), XK_SPAN_BITS(prefix, first, last), value)
+#define XK_SPAN_BITS(prefix, first, last)                                                                              \
+	(offsetof(struct prefix##_bits, last) + sizeof(((struct prefix##_bits *)0)->last) -                            \
+	 offsetof(struct prefix##_bits, first))
+
 /*
  * Names of reasons to drop, or of counters, also from one list:
  *

@@ -28,32 +28,33 @@
 #include "protocols/virtual/vnet.h"
 #include "xkernel/bytes.h"
 
-enum bid_drop {
-	BID_BAD_BOOT = XK_DROP_OWN, /* the source's boot id is 0 */
-	BID_BAD_HOST,               /* no single host, or not the one that the session below knows */
-	BID_OLD_DESTINATION,        /* meant for a former boot of this host: answered */
-	BID_UNCONFIRMED,
-	BID_EMPTY,        /* an answer, or pushed without a payload */
-	BID_UNKNOWN_PEER, /* pushed while the host is lost */
-	BID_OVER,         /* pushed for a boot that is over */
-	BID_ELSEWHERE,    /* not from the station that its host answers from: BIDCTL asks */
-};
+#define BID_DROPS(D)                                                                                                   \
+	D(BID_BAD_BOOT, "bad_boot")               /* the source's boot id is 0 */                                      \
+	D(BID_BAD_HOST, "bad_host")               /* no single host, or not the one that the session below knows */    \
+	D(BID_OLD_DESTINATION, "old_destination") /* meant for a former boot of this host: answered */                 \
+	D(BID_UNCONFIRMED, "unconfirmed")                                                                              \
+	D(BID_EMPTY, "empty")               /* an answer, or pushed without a payload */                               \
+	D(BID_UNKNOWN_PEER, "unknown_peer") /* pushed while the host is lost */                                        \
+	D(BID_OVER, "over")                 /* pushed for a boot that is over */                                       \
+	D(BID_ELSEWHERE, "elsewhere")       /* not from the station that its host answers from: BIDCTL asks */
+XK_DROPS(bid, BID_DROPS);
 
-static const char *const bid_drops[] = { "bad_boot",     "bad_host", "old_destination", "unconfirmed", "empty",
-					 "unknown_peer", "over",     "elsewhere",       NULL };
+#define BID_COUNTERS(C)                                                                                                \
+	C(BID_ANSWERS, "answers")                                                                                      \
+	C(BID_LIMITED, "limited") /* answers suppressed */                                                             \
+	C(BID_MOVED, "moved")     /* sessions that changed the session below that they answer by */                    \
+	C(BID_TOLD, "told")       /* changes of a session's peer boot */
+XK_COUNTERS(bid, BID_COUNTERS);
 
-enum bid_counter {
-	BID_ANSWERS,
-	BID_LIMITED, /* answers suppressed */
-	BID_MOVED,   /* sessions that changed the session below that they answer by */
-	BID_TOLD,    /* changes of a session's peer boot */
-};
-
-static const char *const bid_counters[] = { "answers", "limited", "moved", "told", NULL };
+#define BID_HEADER(F)                                                                                                  \
+	F(32, protocol, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "above")                                   \
+	F(32, source_host, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST)                                           \
+	F(64, source_boot, .kind = XK_FIXED, .is_own = true, .print = XK_PRINT_HEX, .help = "confirmed by BIDCTL")     \
+	F(64, destination_boot, .kind = XK_FIXED, .print = XK_PRINT_HEX, .help = "0: not known")
+XK_HEADER(bid, BID_HEADER);
+XK_FIELDS(bid, BID_HEADER);
 
 enum { BID_TRANSPORT, BID_BIDCTL };
-
-enum { BID_FLOW = 0, BID_SOURCE = 8, BID_DESTINATION = 16, BID_HEADER_LEN = 24 };
 
 enum { BID_ANSWERED = 256 };
 
@@ -101,32 +102,14 @@ bid_heard(const struct bid_session *s)
 	return atomic_load_explicit(&s->heard, memory_order_acquire);
 }
 
-/* ---- the header ---- */
+/* ---- flows: a session's key, as messages bear it: the number of the protocol above, and the source host ---- */
 
-struct bid_header {
-	uint64_t flow, source, destination; /* the latter two are boot ids */
-};
-
-static const struct xk_field bid_fields[] = {
-	{ .name = "protocol", .bits = 32, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "above" },
-	{ .name = "source_host", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST },
-	{ .name = "source_boot",
-	  .bits = 64,
-	  .kind = XK_FIXED,
-	  .is_own = true,
-	  .print = XK_PRINT_HEX,
-	  .help = "confirmed by BIDCTL" },
-	{ .name = "destination_boot", .bits = 64, .kind = XK_FIXED, .print = XK_PRINT_HEX, .help = "0: not known" },
-	{ .name = NULL },
-};
-
-static inline struct bid_header
-bid_header_load(const uint8_t *p)
+static inline uint64_t
+bid_flow_load(const uint8_t *p)
 {
-	return (struct bid_header){ xk_get64(p + BID_FLOW), xk_get64(p + BID_SOURCE), xk_get64(p + BID_DESTINATION) };
+	return XK_GET_SPAN(bid, protocol, source_host, p);
 }
 
-/* A flow is a session's key, as messages bear it: the number of the protocol above, and the source host. */
 static inline uint64_t
 bid_flow(uint32_t number, uint32_t host)
 {
@@ -237,8 +220,9 @@ bid_setup(struct xk_session *session, const void *argument)
 		return err;
 	s->own_host = (uint32_t)own_host;
 	s->own = xk_bidctl_own(bidctl, host);
-	xk_put64(session->sends.header + BID_FLOW, bid_flow(bid_number(s->flow), s->own_host));
-	xk_put64(session->sends.header + BID_SOURCE, s->own);
+	XK_PUT(bid, protocol, session->sends.header, bid_number(s->flow));
+	XK_PUT(bid, source_host, session->sends.header, s->own_host);
+	XK_PUT(bid, source_boot, session->sends.header, s->own);
 	session->sends.is_path = true;
 	return 0;
 }
@@ -435,11 +419,11 @@ bid_push(struct xk_session *session, struct xk_msg *m)
 
 	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || (only != NULL && *only != peer)))
 		return bid_refuse(s, peer, m);
-	m = xk_push_header(session, m, BID_HEADER_LEN);
+	m = xk_push_header(session, m, XK_HEADER_LEN(bid));
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	memcpy(m->data, session->sends.header, BID_DESTINATION);
-	xk_put64(m->data + BID_DESTINATION, peer);
+	memcpy(m->data, session->sends.header, XK_OFFSET(bid, destination_boot));
+	XK_PUT(bid, destination_boot, m->data, peer);
 	if (xk_unlikely(xk_session_marked(session)))
 		return bid_push_moved(s, m);
 	return xk_push(session->lls, m);
@@ -454,8 +438,9 @@ static void
 bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_header *h)
 {
 	struct bid *bid = (struct bid *)self;
-	uint64_t *answered_ns = &bid->answered_ns[(bid_host(h->flow) * bid->seed >> 32) % BID_ANSWERED];
+	uint64_t *answered_ns = &bid->answered_ns[(h->source_host * bid->seed >> 32) % BID_ANSWERED];
 	uint64_t host, now_ns = xk_now_ns(self) + 1;
+	struct bid_header answer;
 	struct xk_msg *m;
 	bool may;
 
@@ -467,12 +452,11 @@ bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_he
 		*answered_ns = now_ns;
 	xk_unlock(&bid->lock);
 	xk_count(self, may ? BID_ANSWERS : BID_LIMITED);
-	m = may ? xk_msg_new(xk_platform_of(self), BID_HEADER_LEN) : NULL;
+	m = may ? xk_msg_new(xk_platform_of(self), XK_HEADER_LEN(bid)) : NULL;
 	if (m == NULL)
 		return;
-	xk_put64(m->data + BID_FLOW, bid_flow(bid_number(h->flow), (uint32_t)host));
-	xk_put64(m->data + BID_SOURCE, xk_bidctl_own(bid_bidctl(self), 0));
-	xk_put64(m->data + BID_DESTINATION, h->source);
+	answer = (struct bid_header){ h->protocol, (uint32_t)host, xk_bidctl_own(bid_bidctl(self), 0), h->source_boot };
+	bid_store(m->data, &answer);
 	xk_push(lls, m);
 }
 
@@ -483,30 +467,30 @@ bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_he
 XK_APART static struct bid_session *
 bid_judge(struct xk_protocol *self, struct bid_session *s, struct xk_session *lls, struct xk_msg *m)
 {
-	struct bid_header h = bid_header_load(m->data - BID_HEADER_LEN);
+	struct bid_header h = bid_load(m->data - XK_HEADER_LEN(bid));
 	struct xk_protocol *bidctl = bid_bidctl(self);
-	uint32_t host = bid_host(h.flow);
+	uint32_t host = h.source_host;
 	bool is_empty = xk_msg_len(m) == 0;
 	uint64_t sender;
 	unsigned why = 0;
 
-	if (h.source == 0)
+	if (h.source_boot == 0)
 		why = BID_BAD_BOOT;
 	else if (!xk_bidctl_is_host(host) ||
 		 (xk_control(lls, XK_GET_PEER_HOST, &sender, sizeof(sender)) == sizeof(sender) && sender != host))
 		why = BID_BAD_HOST;
-	else if (s == NULL && xk_table_enabled(self, xk_table_number_key(bid_number(h.flow))) == NULL)
+	else if (s == NULL && xk_table_enabled(self, xk_table_number_key(h.protocol)) == NULL)
 		why = XK_DROP_NO_SESSION;
-	else if (h.destination != (s != NULL ? s->own : xk_bidctl_own(bidctl, host)))
+	else if (h.destination_boot != (s != NULL ? s->own : xk_bidctl_own(bidctl, host)))
 		why = BID_OLD_DESTINATION;
 	else if (is_empty)
-		why = xk_bidctl_heard(bidctl, host, h.source, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
+		why = xk_bidctl_heard(bidctl, host, h.source_boot, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
 	if (why == BID_OLD_DESTINATION && !is_empty)
 		bid_answer(self, lls, &h);
 	if (why == 0 && s == NULL)
-		why = bid_accept(self, lls, h.flow, h.source, &s);
+		why = bid_accept(self, lls, bid_flow(h.protocol, host), h.source_boot, &s);
 	if (why == 0)
-		why = bid_confirm(s, h.source, lls);
+		why = bid_confirm(s, h.source_boot, lls);
 	if (why != 0) {
 		xk_drop(self, m, why);
 		return NULL;
@@ -520,15 +504,15 @@ bid_judge(struct xk_protocol *self, struct bid_session *s, struct xk_session *ll
 static void
 bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(xk_get64(m->data + BID_FLOW)));
-	struct bid_header h = bid_header_load(m->data);
+	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(bid_flow_load(m->data)));
+	struct bid_header h = bid_load(m->data);
 
-	xk_msg_pop_in_place(m, BID_HEADER_LEN);
-	if (xk_unlikely(s == NULL || h.source != bid_peer(s) || h.source == 0 || h.destination != s->own ||
-			lls != bid_heard(s) || xk_msg_len(m) == 0) &&
+	xk_msg_pop_in_place(m, XK_HEADER_LEN(bid));
+	if (xk_unlikely(s == NULL || h.source_boot != bid_peer(s) || h.source_boot == 0 ||
+			h.destination_boot != s->own || lls != bid_heard(s) || xk_msg_len(m) == 0) &&
 	    (s = bid_judge(self, s, lls, m)) == NULL)
 		return;
-	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, xk_get64(m->data - BID_HEADER_LEN + BID_SOURCE));
+	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, XK_GET(bid, source_boot, m->data - XK_HEADER_LEN(bid)));
 	xk_pop(&s->session, lls, m, NULL);
 }
 
@@ -537,9 +521,9 @@ bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 static struct xk_session *
 bid_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 {
-	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(xk_get64(p + BID_FLOW)));
+	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(bid_flow_load(p)));
 
-	return s != NULL && lls == bid_heard(s) && xk_get64(p + BID_DESTINATION) == s->own ? &s->session : NULL;
+	return s != NULL && lls == bid_heard(s) && XK_GET(bid, destination_boot, p) == s->own ? &s->session : NULL;
 }
 
 /*
@@ -559,7 +543,7 @@ static bool
 bid_path_pop(struct xk_session *session, struct xk_msg *m, const uint8_t *p, uint64_t ways)
 {
 	const struct bid_session *s = (const struct bid_session *)session;
-	uint64_t boot = xk_get64(p + BID_SOURCE);
+	uint64_t boot = XK_GET(bid, source_boot, p);
 
 	if (xk_unlikely(boot != bid_peer(s) || boot == 0 ||
 			ways != atomic_load_explicit(&s->ways, memory_order_relaxed)))
@@ -578,7 +562,7 @@ bid_path_push(struct xk_session *session, struct xk_msg *m, uint8_t *p)
 	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || (only != NULL && *only != peer) ||
 			xk_session_marked(session)))
 		return false;
-	xk_put64(p + BID_DESTINATION, peer);
+	XK_PUT(bid, destination_boot, p, peer);
 	return true;
 }
 
@@ -639,7 +623,7 @@ const struct xk_protocol_type xk_type_bid = {
 	.help = "Messages between boots of hosts: drops those for a former boot or from an unconfirmed one.",
 	.ops = &bid_ops,
 	.session_ops = &bid_session_ops,
-	.header = BID_HEADER_LEN,
+	.header = XK_HEADER_LEN(bid),
 	.fields = bid_fields,
 	.size = sizeof(struct bid),
 	.offers = XK_ASYNC,

@@ -29,36 +29,26 @@
 #include "xkernel/siphash.h"
 #include "xkernel/trace.h"
 
-static const char *const bidctl_drops[] = { "bad_flags", "bad_boot", "bad_host",  "stale", "unasked",
-					    "full",      "ended",    "rebooting", NULL };
-
-enum bidctl_counter {
-	BIDCTL_QUERIES_IN,
-	BIDCTL_QUERIES_OUT,
-	BIDCTL_RESPONSES_IN,
-	BIDCTL_RESPONSES_OUT,
-	BIDCTL_BROADCASTS_IN,
-	BIDCTL_BROADCASTS_OUT,
-	BIDCTL_RETRIES,
-	BIDCTL_KEEPALIVES,
-	BIDCTL_FIRST_CONTACTS,
-	BIDCTL_REBOOTS,
-	BIDCTL_LOSSES,
-	BIDCTL_FORGOTTEN,   /* reported as lost after long disuse */
-	BIDCTL_UNREACHABLE, /* hosts that never answered a question */
-	BIDCTL_LIMITED,     /* questions suppressed */
-	BIDCTL_REPLACED,    /* strangers that lost their place */
-	BIDCTL_TOO_MANY,    /* peers that found no room */
-	BIDCTL_UNSENT,
-	BIDCTL_ASKED_BACK, /* responses_out that were questions, too */
-};
-
-static const char *const bidctl_counters[] = {
-	"queries_in",  "queries_out", "responses_in",   "responses_out", "broadcasts_in", "broadcasts_out",
-	"retries",     "keepalives",  "first_contacts", "reboots",       "lost",          "forgotten",
-	"unreachable", "limited",     "replaced",       "too_many",      "unsent",        "asked_back",
-	NULL,
-};
+#define BIDCTL_COUNTERS(C)                                                                                             \
+	C(BIDCTL_QUERIES_IN, "queries_in")                                                                             \
+	C(BIDCTL_QUERIES_OUT, "queries_out")                                                                           \
+	C(BIDCTL_RESPONSES_IN, "responses_in")                                                                         \
+	C(BIDCTL_RESPONSES_OUT, "responses_out")                                                                       \
+	C(BIDCTL_BROADCASTS_IN, "broadcasts_in")                                                                       \
+	C(BIDCTL_BROADCASTS_OUT, "broadcasts_out")                                                                     \
+	C(BIDCTL_RETRIES, "retries")                                                                                   \
+	C(BIDCTL_KEEPALIVES, "keepalives")                                                                             \
+	C(BIDCTL_FIRST_CONTACTS, "first_contacts")                                                                     \
+	C(BIDCTL_REBOOTS, "reboots")                                                                                   \
+	C(BIDCTL_LOSSES, "lost")                                                                                       \
+	C(BIDCTL_FORGOTTEN, "forgotten")     /* reported as lost after long disuse */                                  \
+	C(BIDCTL_UNREACHABLE, "unreachable") /* hosts that never answered a question */                                \
+	C(BIDCTL_LIMITED, "limited")         /* questions suppressed */                                                \
+	C(BIDCTL_REPLACED, "replaced")       /* strangers that lost their place */                                     \
+	C(BIDCTL_TOO_MANY, "too_many")       /* peers that found no room */                                            \
+	C(BIDCTL_UNSENT, "unsent")                                                                                     \
+	C(BIDCTL_ASKED_BACK, "asked_back") /* responses_out that were questions, too */
+XK_COUNTERS(bidctl, BIDCTL_COUNTERS);
 
 enum {
 	BIDCTL_BUCKETS_MAX = 1 << 16,
@@ -87,51 +77,20 @@ struct bidctl_output {
 
 enum { BIDCTL_QUERY = 1, BIDCTL_RESPONSE = 2, BIDCTL_BCAST = 4 };
 
-enum {
-	BIDCTL_FLAGS = 0,
-	BIDCTL_CHECKSUM = 2,
-	BIDCTL_HOST = 4,
-	BIDCTL_SOURCE = 8,
-	BIDCTL_DESTINATION = 16,
-	BIDCTL_REQUEST = 24,
-	BIDCTL_REPLY = 32,
-	BIDCTL_HEADER_LEN = 40,
-};
-
-struct bidctl_header {
-	unsigned flags;
-	uint32_t host;
-	uint64_t source, destination; /* boot ids */
-	uint64_t request, reply;      /* tags */
-};
-
 static const struct xk_field_value bidctl_flags[] = {
 	{ BIDCTL_QUERY, "QUERY" }, { BIDCTL_RESPONSE, "RESPONSE" }, { BIDCTL_BCAST, "BCAST" }, { 0, NULL }
 };
 
-static const struct xk_field bidctl_fields[] = {
-	{ .name = "flags", .bits = 16, .is_bits = true, .values = bidctl_flags },
-	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER },
-	{ .name = "source_host", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST },
-	{ .name = "source_boot", .bits = 64, .print = XK_PRINT_HEX },
-	{ .name = "destination_boot", .bits = 64, .print = XK_PRINT_HEX, .help = "0: not known" },
-	{ .name = "request", .bits = 64, .print = XK_PRINT_HEX, .help = "tag of a question; 0: none" },
-	{ .name = "reply", .bits = 64, .print = XK_PRINT_HEX, .help = "tag of an answer; 0: none" },
-	{ .name = NULL },
-};
-
-static struct bidctl_header
-bidctl_header_load(const uint8_t *p)
-{
-	return (struct bidctl_header){
-		.flags = xk_get16(p + BIDCTL_FLAGS),
-		.host = xk_get32(p + BIDCTL_HOST),
-		.source = xk_get64(p + BIDCTL_SOURCE),
-		.destination = xk_get64(p + BIDCTL_DESTINATION),
-		.request = xk_get64(p + BIDCTL_REQUEST),
-		.reply = xk_get64(p + BIDCTL_REPLY),
-	};
-}
+#define BIDCTL_HEADER(F)                                                                                               \
+	F(16, flags, .is_bits = true, .values = bidctl_flags)                                                          \
+	F(16, checksum, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER)                        \
+	F(32, source_host, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST)                                           \
+	F(64, source_boot, .print = XK_PRINT_HEX)                                                                      \
+	F(64, destination_boot, .print = XK_PRINT_HEX, .help = "0: not known")                                         \
+	F(64, request, .print = XK_PRINT_HEX, .help = "tag of a question; 0: none")                                    \
+	F(64, reply, .print = XK_PRINT_HEX, .help = "tag of an answer; 0: none")
+XK_HEADER(bidctl, BIDCTL_HEADER);
+XK_FIELDS(bidctl, BIDCTL_HEADER);
 
 /* Returns 0, or the reason to drop h, which lies at p. */
 static unsigned
@@ -139,15 +98,15 @@ bidctl_header_check(const struct bidctl_header *h, const uint8_t *p)
 {
 	bool is_query = (h->flags & BIDCTL_QUERY) != 0, is_response = (h->flags & BIDCTL_RESPONSE) != 0;
 
-	if (!xk_sum_is_intact(xk_sum(0, p, BIDCTL_HEADER_LEN)))
+	if (!xk_sum_is_intact(xk_sum(0, p, XK_HEADER_LEN(bidctl))))
 		return XK_DROP_BAD_CHECKSUM;
 	if (h->flags != BIDCTL_BCAST && (h->flags == 0 || h->flags > (BIDCTL_QUERY | BIDCTL_RESPONSE)))
 		return BIDCTL_BAD_FLAGS;
 	if ((h->request != 0) != is_query || (h->reply != 0) != is_response)
 		return BIDCTL_BAD_FLAGS;
-	if (h->source == 0 || (is_response && h->destination == 0))
+	if (h->source_boot == 0 || (is_response && h->destination_boot == 0))
 		return BIDCTL_BAD_BOOT;
-	return xk_bidctl_is_host(h->host) ? 0 : BIDCTL_BAD_HOST;
+	return xk_bidctl_is_host(h->source_host) ? 0 : BIDCTL_BAD_HOST;
 }
 
 /* ---- boot ids and tags; any context ---- */
@@ -397,7 +356,8 @@ bidctl_send(struct bidctl *b, struct xk_session *lls, const struct bidctl_output
 	static const enum bidctl_counter counters[] = { BIDCTL_BROADCASTS_OUT, BIDCTL_QUERIES_OUT, BIDCTL_RESPONSES_OUT,
 							BIDCTL_RESPONSES_OUT };
 	unsigned flags = (output->request != 0 ? BIDCTL_QUERY : 0) | (output->reply != 0 ? BIDCTL_RESPONSE : 0);
-	struct xk_msg *m = xk_msg_new(xk_platform_of(&b->protocol), BIDCTL_HEADER_LEN);
+	struct xk_msg *m = xk_msg_new(xk_platform_of(&b->protocol), XK_HEADER_LEN(bidctl));
+	struct bidctl_header h;
 	uint64_t host;
 
 	if (flags == (BIDCTL_QUERY | BIDCTL_RESPONSE))
@@ -407,14 +367,17 @@ bidctl_send(struct bidctl *b, struct xk_session *lls, const struct bidctl_output
 		xk_count(&b->protocol, BIDCTL_UNSENT);
 		return;
 	}
-	xk_put16(m->data + BIDCTL_FLAGS, (uint16_t)(flags != 0 ? flags : BIDCTL_BCAST));
-	xk_put16(m->data + BIDCTL_CHECKSUM, 0);
-	xk_put32(m->data + BIDCTL_HOST, (uint32_t)host);
-	xk_put64(m->data + BIDCTL_SOURCE, bidctl_own(&b->protocol, output->host == UINT32_MAX ? 0 : output->host));
-	xk_put64(m->data + BIDCTL_DESTINATION, output->boot);
-	xk_put64(m->data + BIDCTL_REQUEST, output->request);
-	xk_put64(m->data + BIDCTL_REPLY, output->reply);
-	xk_checksum_store(m->data + BIDCTL_CHECKSUM, xk_checksum_finish(xk_sum(0, m->data, BIDCTL_HEADER_LEN)));
+	h = (struct bidctl_header){
+		.flags = (uint16_t)(flags != 0 ? flags : BIDCTL_BCAST),
+		.source_host = (uint32_t)host,
+		.source_boot = bidctl_own(&b->protocol, output->host == UINT32_MAX ? 0 : output->host),
+		.destination_boot = output->boot,
+		.request = output->request,
+		.reply = output->reply,
+	};
+	bidctl_store(m->data, &h);
+	xk_checksum_store(m->data + XK_OFFSET(bidctl, checksum),
+			  xk_checksum_finish(xk_sum(0, m->data, XK_HEADER_LEN(bidctl))));
 	xk_count(&b->protocol, xk_push(lls, m) == 0 ? counters[flags] : BIDCTL_UNSENT);
 }
 
@@ -789,25 +752,26 @@ static void
 bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
 	struct bidctl_output output = { .host = 0 };
-	uint64_t way = bidctl_way(lls), boot = h->source, host = h->host;
+	uint64_t way = bidctl_way(lls), boot = h->source_boot, host = h->source_host;
 	/* over IP the VNET session below answers, for the station that frames came from */
 	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
 	struct bidctl_peer *peer;
 	bool is_limited;
 
 	if (leads_to == -ENOTSUP)
-		leads_to = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) && host == h->host;
+		leads_to = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) &&
+			   host == h->source_host;
 	xk_lock(&b->lock);
-	peer = bidctl_peer_find(b, h->host);
+	peer = bidctl_peer_find(b, h->source_host);
 	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
-		output.request = bidctl_tag(b, h->host, h->source, 0);
-	else if (peer == NULL || peer->boot != h->source || !bidctl_is_way(peer, way))
-		bidctl_compare(b, h->host, &boot, way, &output);
+		output.request = bidctl_tag(b, h->source_host, h->source_boot, 0);
+	else if (peer == NULL || peer->boot != h->source_boot || !bidctl_is_way(peer, way))
+		bidctl_compare(b, h->source_host, &boot, way, &output);
 	is_limited = peer == NULL && output.request == 0;
 	xk_unlock(&b->lock);
 	if (is_limited)
 		return;
-	output = (struct bidctl_output){ h->host, h->source, output.request, h->request, false };
+	output = (struct bidctl_output){ h->source_host, h->source_boot, output.request, h->request, false };
 	if (leads_to > 0)
 		bidctl_send(b, lls, &output);
 	else
@@ -821,29 +785,29 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 static unsigned
 bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidctl_header *h)
 {
-	struct bidctl_output answer = { h->host, h->source, 0, h->request, false };
+	struct bidctl_output answer = { h->source_host, h->source_boot, 0, h->request, false };
 	uint64_t way = bidctl_way(lls);
 	struct bidctl_peer *peer;
 	unsigned why = BIDCTL_UNASKED;
 
-	if (h->destination != bidctl_own(&b->protocol, h->host))
+	if (h->destination_boot != bidctl_own(&b->protocol, h->source_host))
 		return BIDCTL_STALE;
 	xk_lock(&b->lock);
-	peer = bidctl_peer_find(b, h->host);
+	peer = bidctl_peer_find(b, h->source_host);
 	if (peer != NULL && peer->asking && peer->tag == h->reply) {
-		why = bidctl_peer_become(peer, h->source);
-	} else if (peer == NULL && (h->reply == bidctl_tag(b, h->host, h->source, 0) ||
-				    h->reply == bidctl_tag(b, h->host, h->source, 1) ||
-				    bidctl_stranger_answers(b, h->host, h->reply))) {
-		peer = bidctl_peer_get(b, h->host);
-		why = peer == NULL ? BIDCTL_FULL : bidctl_peer_become(peer, h->source);
+		why = bidctl_peer_become(peer, h->source_boot);
+	} else if (peer == NULL && (h->reply == bidctl_tag(b, h->source_host, h->source_boot, 0) ||
+				    h->reply == bidctl_tag(b, h->source_host, h->source_boot, 1) ||
+				    bidctl_stranger_answers(b, h->source_host, h->reply))) {
+		peer = bidctl_peer_get(b, h->source_host);
+		why = peer == NULL ? BIDCTL_FULL : bidctl_peer_become(peer, h->source_boot);
 		if (peer != NULL)
 			peer->asked_ns = xk_now_ns(&b->protocol);
 	}
 	if (why == 0) {
 		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
 		peer->asking = false;
-		peer->boot = h->source;
+		peer->boot = h->source_boot;
 		peer->way = way;
 		bidctl_peer_rest(peer);
 		if (answer.reply != 0) {
@@ -867,8 +831,8 @@ bidctl_hear_broadcast(struct bidctl *b, const struct bidctl_header *h)
 
 	xk_count(&b->protocol, BIDCTL_BROADCASTS_IN);
 	xk_lock(&b->lock);
-	peer = bidctl_peer_find(b, h->host);
-	if (peer != NULL && peer->boot != h->source && !peer->asking && !peer->suspected) {
+	peer = bidctl_peer_find(b, h->source_host);
+	if (peer != NULL && peer->boot != h->source_boot && !peer->asking && !peer->suspected) {
 		peer->suspected = true;
 		bidctl_peer_schedule(peer, xk_random(&b->protocol) % (b->broadcast_wait_ns + 1));
 	}
@@ -879,13 +843,14 @@ static void
 bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bidctl *b = (struct bidctl *)self;
-	struct bidctl_header h = bidctl_header_load(m->data);
+	struct bidctl_header h = bidctl_load(m->data);
 	unsigned why = bidctl_header_check(&h, m->data);
 	uint64_t host;
 
-	xk_msg_pop_in_place(m, BIDCTL_HEADER_LEN);
-	if (why == 0 && ((xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host) && host == h.host) ||
-			 (xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) && host != h.host)))
+	xk_msg_pop_in_place(m, XK_HEADER_LEN(bidctl));
+	if (why == 0 &&
+	    ((xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host) && host == h.source_host) ||
+	     (xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) && host != h.source_host)))
 		why = BIDCTL_BAD_HOST;
 	if (why == 0 && (h.flags & BIDCTL_RESPONSE) != 0)
 		why = bidctl_hear_response(b, lls, &h);
@@ -1021,7 +986,7 @@ const struct xk_protocol_type xk_type_bidctl = {
 	.name = "bidctl",
 	.help = "Boot-id agreement: asks hosts for their boot ids and confirms them.",
 	.ops = &bidctl_ops,
-	.header = BIDCTL_HEADER_LEN,
+	.header = XK_HEADER_LEN(bidctl),
 	.fields = bidctl_fields,
 	.size = sizeof(struct bidctl),
 	.offers = XK_CONTROL,

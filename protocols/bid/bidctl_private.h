@@ -9,16 +9,16 @@
 #include "protocols/bid/bidctl.h"
 #include "xkernel/event.h"
 
-enum bidctl_drop {
-	BIDCTL_BAD_FLAGS = XK_DROP_OWN, /* or tags that contradict them */
-	BIDCTL_BAD_BOOT,                /* none */
-	BIDCTL_BAD_HOST,                /* no single host, this one, or not the one that the session below knows */
-	BIDCTL_STALE,                   /* an answer to a former boot of this host */
-	BIDCTL_UNASKED,                 /* an answer to no question, or a second one */
-	BIDCTL_FULL,                    /* a stranger's answer, while all `peers` are in use */
-	BIDCTL_ENDED,                   /* an answer as a boot that has ended */
-	BIDCTL_REBOOTING,               /* an answer as one boot more than can be remembered */
-};
+#define BIDCTL_DROPS(D)                                                                                                \
+	D(BIDCTL_BAD_FLAGS, "bad_flags") /* or tags that contradict them */                                            \
+	D(BIDCTL_BAD_BOOT, "bad_boot")   /* none */                                                                    \
+	D(BIDCTL_BAD_HOST, "bad_host")   /* no single host, this one, or not the one that the session below knows */   \
+	D(BIDCTL_STALE, "stale")         /* an answer to a former boot of this host */                                 \
+	D(BIDCTL_UNASKED, "unasked")     /* an answer to no question, or a second one */                               \
+	D(BIDCTL_FULL, "full")           /* a stranger's answer, while all `peers` are in use */                       \
+	D(BIDCTL_ENDED, "ended")         /* an answer as a boot that has ended */                                      \
+	D(BIDCTL_REBOOTING, "rebooting") /* an answer as one boot more than can be remembered */
+XK_DROPS(bidctl, BIDCTL_DROPS);
 
 enum {
 	BIDCTL_WAYS = 4, /* places of a stranger in its table */

@@ -338,13 +338,14 @@ headers_is_host(const uint8_t *p)
 static void
 headers_bid(struct headers *h)
 {
-	struct bid_header header = bid_header_load(h->m->data);
+	struct bid_header header = bid_load(h->m->data);
 	const uint8_t *p = h->bytes;
 
-	FUZZ_CHECK(bid_number(header.flow) == headers_number(p, 4) &&
-		   bid_host(header.flow) == headers_number(p + 4, 4));
-	FUZZ_CHECK(xk_bidctl_is_host(bid_host(header.flow)) == headers_is_host(p + 4));
-	FUZZ_CHECK(header.source == headers_number(p + 8, 8) && header.destination == headers_number(p + 16, 8));
+	FUZZ_CHECK(header.protocol == headers_number(p, 4) && header.source_host == headers_number(p + 4, 4));
+	FUZZ_CHECK(bid_flow_load(p) == headers_number(p, 8));
+	FUZZ_CHECK(xk_bidctl_is_host(header.source_host) == headers_is_host(p + 4));
+	FUZZ_CHECK(header.source_boot == headers_number(p + 8, 8));
+	FUZZ_CHECK(header.destination_boot == headers_number(p + 16, 8));
 }
 
 static unsigned
@@ -366,13 +367,14 @@ headers_bidctl_expected(const uint8_t *p)
 static void
 headers_bidctl(struct headers *h)
 {
-	struct bidctl_header header = bidctl_header_load(h->m->data);
+	struct bidctl_header header = bidctl_load(h->m->data);
 	const uint8_t *p = h->bytes;
 
 	if (!headers_agree(bidctl_header_check(&header, h->m->data), headers_bidctl_expected(p)))
 		return;
-	FUZZ_CHECK(header.flags == headers_number(p, 2) && header.host == headers_number(p + 4, 4));
-	FUZZ_CHECK(header.source == headers_number(p + 8, 8) && header.destination == headers_number(p + 16, 8));
+	FUZZ_CHECK(header.flags == headers_number(p, 2) && header.source_host == headers_number(p + 4, 4));
+	FUZZ_CHECK(header.source_boot == headers_number(p + 8, 8));
+	FUZZ_CHECK(header.destination_boot == headers_number(p + 16, 8));
 	FUZZ_CHECK(header.request == headers_number(p + 24, 8) && header.reply == headers_number(p + 32, 8));
 }
 
