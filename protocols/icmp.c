@@ -30,54 +30,63 @@
 #include "xkernel/ports.h"
 #include "xkernel/trace.h"
 
-enum icmp_drop {
-	ICMP_DROP_ECHO_TO_ALL = XK_DROP_OWN,
-	ICMP_DROP_ECHO_OFF,
-	ICMP_DROP_UNSUPPORTED,
-	ICMP_DROP_UNKNOWN,
-	ICMP_DROP_IGNORED,
-	ICMP_DROP_BAD_QUOTE,
-	ICMP_DROP_BAD_MESSAGE, /* pushed without a sequence number */
-};
+#define ICMP_DROPS(D)                                                                                                  \
+	D(ICMP_DROP_ECHO_TO_ALL, "echo_to_all")                                                                        \
+	D(ICMP_DROP_ECHO_OFF, "echo_off")                                                                              \
+	D(ICMP_DROP_UNSUPPORTED, "unsupported")                                                                        \
+	D(ICMP_DROP_UNKNOWN, "unknown")                                                                                \
+	D(ICMP_DROP_IGNORED, "ignored")                                                                                \
+	D(ICMP_DROP_BAD_QUOTE, "bad_quote")                                                                            \
+	D(ICMP_DROP_BAD_MESSAGE, "bad_message") /* pushed without a sequence number */
+XK_DROPS(icmp, ICMP_DROPS);
 
-static const char *const icmp_drops[] = { "echo_to_all", "echo_off",  "unsupported", "unknown",
-					  "ignored",     "bad_quote", "bad_message", NULL };
+/* Faults are in the order of enum xk_fault, whose last is never sent; about_error and on are errors that were not sent. */
+#define ICMP_COUNTERS(C)                                                                                               \
+	C(ICMP_REQUESTS, "requests")                                                                                   \
+	C(ICMP_REPLIES, "replies")                                                                                     \
+	C(ICMP_SENT, "sent_network")                                                                                   \
+	C(ICMP_SENT_HOST, "sent_host")                                                                                 \
+	C(ICMP_SENT_PROTOCOL, "sent_protocol")                                                                         \
+	C(ICMP_SENT_PORT, "sent_port")                                                                                 \
+	C(ICMP_SENT_TOO_BIG, "sent_too_big")                                                                           \
+	C(ICMP_SENT_HOPS, "sent_hops")                                                                                 \
+	C(ICMP_SENT_REASSEMBLY, "sent_reassembly")                                                                     \
+	C(ICMP_GOT, "got_network")                                                                                     \
+	C(ICMP_GOT_HOST, "got_host")                                                                                   \
+	C(ICMP_GOT_PROTOCOL, "got_protocol")                                                                           \
+	C(ICMP_GOT_PORT, "got_port")                                                                                   \
+	C(ICMP_GOT_TOO_BIG, "got_too_big")                                                                             \
+	C(ICMP_GOT_HOPS, "got_hops")                                                                                   \
+	C(ICMP_GOT_REASSEMBLY, "got_reassembly")                                                                       \
+	C(ICMP_GOT_HEADER, "got_header")                                                                               \
+	C(ICMP_ABOUT_ERROR, "about_error")                                                                             \
+	C(ICMP_ABOUT_ALL, "about_all")                                                                                 \
+	C(ICMP_ABOUT_PART, "about_part")                                                                               \
+	C(ICMP_LIMITED, "limited")                                                                                     \
+	C(ICMP_UNSENT, "unsent")
+XK_COUNTERS(icmp, ICMP_COUNTERS);
 
-enum icmp_counter {
-	ICMP_REQUESTS,
-	ICMP_REPLIES,
-	ICMP_SENT, /* and on: by enum xk_fault, but its last, which is never sent */
-	ICMP_GOT = ICMP_SENT + XK_FAULT_HEADER,
-	ICMP_ABOUT_ERROR = ICMP_GOT + XK_FAULTS, /* and on: errors that were not sent */
-	ICMP_ABOUT_ALL,
-	ICMP_ABOUT_PART,
-	ICMP_LIMITED,
-	ICMP_UNSENT,
-};
-
-static const char *const icmp_counters[] = {
-	"requests",       "replies",      "sent_network", "sent_host",       "sent_protocol",
-	"sent_port",      "sent_too_big", "sent_hops",    "sent_reassembly", "got_network",
-	"got_host",       "got_protocol", "got_port",     "got_too_big",     "got_hops",
-	"got_reassembly", "got_header",   "about_error",  "about_all",       "about_part",
-	"limited",        "unsent",       NULL,
-};
-
-static_assert(XK_ARRAY_LENGTH(icmp_counters) == ICMP_UNSENT + 2, "a name for each");
+static_assert(ICMP_GOT == ICMP_SENT + (int)XK_FAULT_HEADER && ICMP_GOT_HEADER == ICMP_GOT + (int)XK_FAULT_HEADER,
+	      "a counter for each fault");
 static_assert((int)XK_FAULT_HEADER == XK_FAULTS - 1, "the fault that is never sent is the last");
 
 /* ---- the header ---- */
 
-enum {
-	ICMP_TYPE = 0,
-	ICMP_CODE = 1,
-	ICMP_CHECKSUM = 2,
-	ICMP_ID = 4,  /* of echoes */
-	ICMP_MTU = 6, /* of XK_FAULT_TOO_BIG (RFC 1191, 4) */
+/* Of all types; of echoes, without the sequence number; of errors, without the quote (mtu: RFC 1191, 4). */
+#define ICMP_HEADER(F)                                                                                                 \
+	F(8, type, .values = icmp_types)                                                                               \
+	F(8, code)                                                                                                     \
+	F(16, checksum, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_MESSAGE)
+#define ICMP_ECHO_HEADER(F) ICMP_HEADER(F) F(16, id)
+#define ICMP_ERROR_HEADER(F) ICMP_ECHO_HEADER(F) F(16, mtu)
+XK_HEADER(icmp, ICMP_HEADER);
+XK_HEADER(icmp_echo, ICMP_ECHO_HEADER);
+XK_HEADER(icmp_error, ICMP_ERROR_HEADER);
 
-	ICMP_COMMON_LEN = 4, /* of all types */
-	ICMP_ECHO_LEN = 6,   /* of echoes, without the sequence number */
-	ICMP_ERROR_LEN = 8,  /* of errors, without the quote */
+enum {
+	ICMP_COMMON_LEN = XK_HEADER_LEN(icmp),
+	ICMP_ECHO_LEN = XK_HEADER_LEN(icmp_echo),
+	ICMP_ERROR_LEN = XK_HEADER_LEN(icmp_error),
 
 	ICMP_ECHO_REPLY = 0,
 	ICMP_UNREACHABLE = 3,
@@ -106,12 +115,7 @@ static const struct xk_field_value icmp_types[] = { { ICMP_ECHO_REPLY, "echo_rep
 						    { ICMP_PARAMETER_PROBLEM, "parameter_problem" },
 						    { 0, NULL } };
 
-static const struct xk_field icmp_fields[] = {
-	{ .name = "type", .bits = 8, .values = icmp_types },
-	{ .name = "code", .bits = 8 },
-	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_MESSAGE },
-	{ .name = NULL },
-};
+XK_FIELDS(icmp, ICMP_HEADER);
 
 struct icmp_kind {
 	uint8_t type, code;
@@ -166,10 +170,11 @@ struct icmp_session {
 	uint32_t max_packet;
 };
 
+/* Of the session of an echo's header. */
 static struct xk_key
-icmp_key(uint16_t id, const struct xk_session *lls)
+icmp_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 {
-	return (struct xk_key){ (uintptr_t)lls, id };
+	return (struct xk_key){ (uintptr_t)lls, XK_GET(icmp_echo, id, p) };
 }
 
 /* ---- errors sent ---- */
@@ -222,10 +227,9 @@ icmp_take_credit(struct icmp *icmp, size_t len)
 static void
 icmp_finish(uint8_t *p, struct icmp_kind kind, uint64_t sum_behind)
 {
-	p[ICMP_TYPE] = kind.type;
-	p[ICMP_CODE] = kind.code;
-	xk_put16(p + ICMP_CHECKSUM, 0);
-	xk_checksum_store(p + ICMP_CHECKSUM, xk_checksum_finish(xk_sum(0, p, ICMP_COMMON_LEN) + sum_behind));
+	icmp_store(p, &(struct icmp_header){ kind.type, kind.code, 0 });
+	xk_checksum_store(p + XK_OFFSET(icmp, checksum),
+			  xk_checksum_finish(xk_sum(0, p, ICMP_COMMON_LEN) + sum_behind));
 }
 
 /* Returns an error that quotes quote_len bytes of the datagram in trouble; NULL: no buffer. */
@@ -241,7 +245,7 @@ icmp_error_new(struct xk_protocol *self, const struct xk_ip_trouble *trouble, si
 		return NULL;
 	memset(m->data, 0, ICMP_ERROR_LEN);
 	if (trouble->fault == XK_FAULT_TOO_BIG)
-		xk_put16(m->data + ICMP_MTU, (uint16_t)(trouble->mtu < UINT16_MAX ? trouble->mtu : UINT16_MAX));
+		XK_PUT(icmp_error, mtu, m->data, trouble->mtu < UINT16_MAX ? trouble->mtu : UINT16_MAX);
 	quote = m->data + ICMP_ERROR_LEN;
 	memcpy(quote, trouble->header, trouble->header_len);
 	quote += trouble->header_len;
@@ -289,13 +293,13 @@ icmp_send_error(struct xk_protocol *self, const struct xk_ip_trouble *trouble)
 static void
 icmp_demux_error(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	const uint8_t *p = m->data;
-	struct xk_ip_fault fault = { .fault = icmp_fault_of(p[ICMP_TYPE], p[ICMP_CODE]) };
+	const struct icmp_error_header h = icmp_error_load(m->data);
+	struct xk_ip_fault fault = { .fault = icmp_fault_of(h.type, h.code) };
 	unsigned why = XK_DROP_NONE;
 	uint64_t from = 0;
 
 	if (fault.fault == XK_FAULT_TOO_BIG)
-		fault.mtu = xk_get16(p + ICMP_MTU);
+		fault.mtu = h.mtu;
 	xk_msg_pop_in_place(m, ICMP_ERROR_LEN);
 	fault.len = xk_msg_len(m) < ICMP_QUOTE_MAX ? xk_msg_len(m) : ICMP_QUOTE_MAX;
 	xk_control(lls, XK_GET_PEER_HOST, &from, sizeof(from));
@@ -324,10 +328,10 @@ icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 
 	if (report->len < ICMP_ECHO_LEN + XK_ICMP_SEQUENCE_LEN)
 		return -ENOENT;
-	type = report->begin[ICMP_TYPE];
+	type = XK_GET(icmp, type, report->begin);
 	if (type != ICMP_ECHO)
 		return type == ICMP_ECHO_REPLY && icmp->echo ? 0 : -ENOENT;
-	s = xk_table_find(&icmp->protocol, icmp_key(xk_get16(report->begin + ICMP_ID), report->session));
+	s = xk_table_find(&icmp->protocol, icmp_key(&icmp->protocol, report->session, report->begin));
 	if (s == NULL)
 		return -ENOENT;
 	report->begin += ICMP_ECHO_LEN;
@@ -372,7 +376,7 @@ icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
 static unsigned
 icmp_check(const struct xk_msg *m)
 {
-	uint8_t type = m->data[ICMP_TYPE], code = m->data[ICMP_CODE];
+	uint8_t type = XK_GET(icmp, type, m->data), code = XK_GET(icmp, code, m->data);
 	uint64_t sum = xk_msg_sum(m);
 
 	if (sum == 0 || !xk_sum_is_intact(sum))
@@ -390,7 +394,7 @@ static void
 icmp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	unsigned why = icmp_check(m);
-	uint8_t type = m->data[ICMP_TYPE];
+	uint8_t type = XK_GET(icmp, type, m->data);
 	struct xk_session *s;
 
 	if (why != XK_DROP_NONE) {
@@ -399,7 +403,7 @@ icmp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		icmp_answer((struct icmp *)self, lls, m);
 	} else if (type != ICMP_ECHO_REPLY) {
 		icmp_demux_error(self, lls, m);
-	} else if ((s = xk_table_find(self, icmp_key(xk_get16(m->data + ICMP_ID), lls))) == NULL) {
+	} else if ((s = xk_table_find(self, icmp_key(self, lls, m->data))) == NULL) {
 		xk_drop(self, m, XK_DROP_NO_SESSION);
 	} else {
 		xk_msg_pop_in_place(m, ICMP_ECHO_LEN);
@@ -426,7 +430,7 @@ icmp_push(struct xk_session *session, struct xk_msg *m)
 	m = xk_push_header(session, m, ICMP_ECHO_LEN);
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	xk_put16(m->data + ICMP_ID, s->id);
+	XK_PUT(icmp_echo, id, m->data, s->id);
 	icmp_finish(m->data, (struct icmp_kind){ ICMP_ECHO, 0 }, sum + xk_sum_of16(s->id));
 	return xk_push(session->lls, m);
 }
@@ -464,9 +468,8 @@ static int
 icmp_setup(struct xk_session *session, const void *how)
 {
 	struct icmp_session *s = (struct icmp_session *)session;
-	const uint16_t *id = how;
 
-	s->id = *id;
+	s->id = XK_GET(icmp_echo, id, how);
 	icmp_session_control(session, XK_GET_MAX_PACKET, &s->max_packet, sizeof(s->max_packet));
 	return 0;
 }
@@ -480,20 +483,12 @@ static const struct xk_session_ops icmp_session_ops = {
 	.get_participants = icmp_get_participants,
 };
 
-static struct xk_key
-icmp_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
-{
-	*(uint16_t *)how = (uint16_t)local;
-	return icmp_key((uint16_t)local, lls);
-}
-
 static int
 icmp_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	uint16_t id;
-	struct xk_opening opening = { hlp_receive, hlp_type,    NULL, xk_participant_pop(&participants->local),
-				      false,       icmp_key_of, &id };
+	uint8_t p[ICMP_ECHO_LEN];
+	struct xk_opening opening = { hlp_receive, hlp_type, p, p, .local = xk_participant_pop(&participants->local) };
 	int err;
 
 	if (opening.local != XK_ANY && opening.local > UINT16_MAX)
@@ -534,6 +529,7 @@ icmp_init(struct xk_protocol *self)
 	icmp->filled_ns = xk_now_ns(self);
 	if (icmp->seed == 0)
 		icmp->seed = xk_random(self);
+	self->format.local_at = XK_OFFSET(icmp_echo, id); /* the fields of all types have no ends */
 	return xk_ports_init(self, 0, UINT16_MAX, icmp->seed);
 }
 
@@ -545,6 +541,7 @@ static const struct xk_protocol_ops icmp_ops = {
 	.demux = icmp_demux,
 	.control = icmp_control,
 	.passive_key = icmp_passive_key,
+	.key = icmp_key,
 };
 
 static const struct xk_role icmp_lowers[] = {

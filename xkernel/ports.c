@@ -25,8 +25,10 @@ ports_try(struct xk_protocol *self, const struct xk_opening *o, uint32_t local, 
 {
 	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(local));
 	bool chooses = o->local == XK_ANY;
-	struct xk_key key = o->key(self, o->lls, local, o->how);
+	struct xk_key key;
 
+	xk_put16(o->p + self->format.local_at, (uint16_t)local);
+	key = xk_receive_key(self, o->lls, o->p);
 	if (enable != NULL && (chooses || enable->hlp_receive != o->hlp_receive))
 		return -EEXIST;
 	if (chooses && xk_table_find(self, key) != NULL) /* saves making a session in vain */
@@ -71,29 +73,26 @@ xk_ports_open_on(struct xk_protocol *self, const struct xk_opening *o, struct xk
 	return err == -EEXIST ? -EADDRINUSE : err;
 }
 
-/* As xk_opening's key; `how` is a header such as the session will receive. */
-static struct xk_key
-ports_key(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
+int
+xk_ports_open_below(struct xk_protocol *self, struct xk_participants *participants, struct xk_opening *o)
 {
-	uint8_t *p = how;
+	uint64_t remote = xk_participant_pop(&participants->remote);
 
-	xk_put16(p + self->format.local_at, (uint16_t)local);
-	return xk_receive_key(self, lls, p);
+	o->local = xk_participant_pop(&participants->local);
+	if (!xk_is_port(remote) || (!xk_is_port(o->local) && o->local != XK_ANY))
+		return -EINVAL;
+	xk_put16(o->p + self->format.remote_at, (uint16_t)remote);
+	return xk_open(self, self, xk_lower(self, 0), participants, &o->lls);
 }
 
 int
 xk_ports_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	      struct xk_participants *participants, struct xk_session **session)
 {
-	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
 	uint8_t p[XK_SENDS_HEADER] = { 0 };
-	struct xk_opening opening = { hlp_receive, hlp_type, NULL, local, false, ports_key, p };
-	int err;
+	struct xk_opening opening = { hlp_receive, hlp_type, .p = p, .how = p };
+	int err = xk_ports_open_below(self, participants, &opening);
 
-	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
-		return -EINVAL;
-	xk_put16(p + self->format.remote_at, (uint16_t)remote);
-	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
 	return err != 0 ? err : xk_ports_open_on(self, &opening, session);
 }
 
@@ -119,6 +118,15 @@ xk_ports_station_key(struct xk_protocol *self, struct xk_session *lls, const uin
 	if (xk_control(lls, XK_GET_PEER_LINK, &station, sizeof(station)) == sizeof(station))
 		return (struct xk_key){ station, ports };
 	return (struct xk_key){ (uintptr_t)lls, UINT64_C(1) << 32 | ports };
+}
+
+void
+xk_ports_setup(struct xk_session *s, const uint8_t *p)
+{
+	const struct xk_format *format = &s->protocol->format;
+
+	memcpy(s->sends.header + format->remote_at, p + format->local_at, 2);
+	memcpy(s->sends.header + format->local_at, p + format->remote_at, 2);
 }
 
 /* What is sent has the ends exchanged. */

@@ -41,20 +41,24 @@ int xk_ports_init(struct xk_protocol *self, uint32_t first, uint32_t last, uint6
 int xk_ports_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		  struct xk_participants *participants, struct xk_session **session);
 
-/* The arguments of an open whose session below is open already. */
+/* The arguments of an open in two steps. */
 struct xk_opening {
 	struct xk_protocol *hlp_receive, *hlp_type;
-	struct xk_session *lls; /* the caller's reference, which the open takes */
+	uint8_t *p;      /* a header such as the session will receive, zeroed but for what the ends do not say */
+	const void *how; /* for setup */
+	bool shares;     /* a session with this local number that the same hlps have opened is shared */
+	/* what xk_ports_open_below fills in, beside the remote number in p */
 	uint64_t local;         /* XK_ANY: choose */
-	bool shares;            /* a session with this local number that the same hlps have opened is shared */
-	/* Returns the key of a session on lls with this local number, and notes the number in `how`. */
-	struct xk_key (*key)(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how);
-	void *how; /* for setup */
+	struct xk_session *lls; /* the caller's reference, which xk_ports_open_on takes */
 };
 
+/* Takes the numbers from participants, and opens the session below. May wait. -EINVAL (no port), or as xk_open. */
+int xk_ports_open_below(struct xk_protocol *self, struct xk_participants *participants, struct xk_opening *opening);
+
 /*
- * Opens a session with a local number that no other session to the same peer has. A chosen number is not enabled
- * either; a named one may be, by hlp_receive. Any shepherd; never waits. Takes opening->lls, also on failure. Returns
+ * Opens a session, whose key is that of the header p (xk_receive_key), with a local number, stored in p, that no other
+ * session to the same peer has. A chosen number is not enabled either; a named one may be, by hlp_receive. Any shepherd;
+ * never waits. Takes opening->lls, also on failure. Returns
  *	0
  *	-EADDRINUSE	the named number is taken, or, if one is to be chosen, all are
  *	-errno		as xk_table_add
@@ -74,7 +78,13 @@ int xk_ports_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type,
  */
 struct xk_key xk_ports_station_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
 
-/* The passive_key_of, and the get_participants, of sessions whose header says what they send (sends.header). */
+/*
+ * Stores the ends of header p, exchanged, in the `sends` of s: for a setup without the flag XK_BY_FIELDS, whose messages
+ * have longer headers.
+ */
+void xk_ports_setup(struct xk_session *s, const uint8_t *p);
+
+/* The passive_key_of, and the get_participants, of sessions whose `sends` names their ends. */
 struct xk_key xk_ports_passive_key_of(const struct xk_session *s);
 int xk_ports_get_participants(struct xk_session *s, struct xk_participants *participants);
 

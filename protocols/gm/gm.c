@@ -45,7 +45,7 @@
 #include <string.h>
 
 #include "protocols/gm/gm_private.h"
-#include "xkernel/bytes.h"
+#include "xkernel/receive.h"
 #include "xkernel/trace.h"
 
 /*
@@ -66,65 +66,19 @@
 
 /* ---- the header ---- */
 
-enum {
-	GM_AT_PORTS = 0,
-	GM_AT_KIND = 4, /* the highest bit is `patient` */
-	GM_AT_LENGTH = 6,
-	GM_AT_TOTAL = 8,
-	GM_AT_OFFSET = 12,
-	GM_AT_BEGIN = 16,
-	GM_AT_NUMBER = 24,
-	GM_AT_PREVIOUS = 32,
-};
-
-enum { GM_PATIENT = 1 << 15 };
-
-static_assert(GM_AT_PREVIOUS + 8 == GM_HEADER_LEN, "the header ends with its last field");
-
 static const struct xk_field_value gm_kinds[] = {
 	{ GM_DATA, "DATA" }, { GM_DEPOSIT, "DEPOSIT" }, { GM_DATAGRAM, "DATAGRAM" },
 	{ GM_ACK, "ACK" },   { GM_RESET, "RESET" },     { GM_CREDIT, "CREDIT" },
 	{ 0, NULL }
 };
 
-static const struct xk_field gm_fields[] = {
-	{ .name = "source", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
-	{ .name = "destination", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
-	{ .name = "patient", .bits = 1, .kind = XK_VARIES, .help = "the acknowledgement may wait" },
-	{ .name = "kind", .bits = 15, .kind = XK_VARIES, .values = gm_kinds },
-	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
-	{ .name = "total", .bits = 32, .kind = XK_VARIES, .help = "bytes of the message; in a DEPOSIT, the region" },
-	{ .name = "offset",
-	  .bits = 32,
-	  .kind = XK_VARIES,
-	  .help = "of the payload in the message or region; in a RESET, the reason" },
-	{ .name = "begin", .bits = 64, .kind = XK_VARIES, .help = "number of the sender's session" },
-	{ .name = "number",
-	  .bits = 64,
-	  .kind = XK_VARIES,
-	  .help = "of the packet, or of the one that is answered; in a DATAGRAM, of the message among the session's" },
-	{ .name = "previous",
-	  .bits = 64,
-	  .kind = XK_VARIES,
-	  .help = "number of the packet before; 0: it was acknowledged; in a DATAGRAM, not 0: asks for a CREDIT" },
-	{ .name = NULL },
-};
+XK_FIELDS(gm, GM_HEADER);
 
 /* Strips and checks the header of m, and cuts off padding. Returns 0, or the reason to drop m. */
 static unsigned
 gm_header_pop(struct gm_header *h, struct xk_msg *m)
 {
-	const uint8_t *p = m->data;
-
-	h->ports = xk_get32(p + GM_AT_PORTS);
-	h->kind = xk_get16(p + GM_AT_KIND) & ~GM_PATIENT;
-	h->patient = (xk_get16(p + GM_AT_KIND) & GM_PATIENT) != 0;
-	h->length = xk_get16(p + GM_AT_LENGTH);
-	h->total = xk_get32(p + GM_AT_TOTAL);
-	h->offset = xk_get32(p + GM_AT_OFFSET);
-	h->begin = xk_get64(p + GM_AT_BEGIN);
-	h->number = xk_get64(p + GM_AT_NUMBER);
-	h->previous = xk_get64(p + GM_AT_PREVIOUS);
+	*h = gm_load(m->data);
 	xk_msg_pop_in_place(m, GM_HEADER_LEN);
 	if (h->kind < GM_DATA || h->kind > GM_CREDIT || h->begin == 0 || h->number == 0 ||
 	    h->number > UINT64_MAX >> 2 || h->previous >= h->number + (h->kind == GM_DATAGRAM))
@@ -146,16 +100,7 @@ gm_header_pop(struct gm_header *h, struct xk_msg *m)
 void
 gm_header_store(struct xk_msg *m, const struct gm_header *h, uint64_t boot)
 {
-	uint8_t *p = m->data;
-
-	xk_put32(p + GM_AT_PORTS, h->ports);
-	xk_put16(p + GM_AT_KIND, (uint16_t)(h->kind | (h->patient ? GM_PATIENT : 0)));
-	xk_put16(p + GM_AT_LENGTH, (uint16_t)h->length);
-	xk_put32(p + GM_AT_TOTAL, h->total);
-	xk_put32(p + GM_AT_OFFSET, h->offset);
-	xk_put64(p + GM_AT_BEGIN, h->begin);
-	xk_put64(p + GM_AT_NUMBER, h->number);
-	xk_put64(p + GM_AT_PREVIOUS, h->previous);
+	gm_store(m->data, h);
 	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FOR_BOOT, boot);
 }
 
@@ -174,7 +119,8 @@ void
 gm_reset(struct xk_protocol *self, struct xk_session *lls, uint64_t boot, const struct gm_header *h,
 	 enum gm_reason reason)
 {
-	struct gm_header reset = { .ports = gm_turn_round(h->ports),
+	struct gm_header reset = { .source = h->destination,
+				   .destination = h->source,
 				   .kind = GM_RESET,
 				   .offset = reason,
 				   .begin = h->begin,
@@ -385,15 +331,10 @@ gm_bidctl(const struct xk_protocol *self)
 
 /* Parameters of a new session. */
 struct gm_how {
-	uint32_t host, ports;
-	uint64_t boot, begin; /* begin 0: active */
+	const uint8_t *p; /* a header that it receives; begin 0: active */
+	uint32_t host;
+	uint64_t boot;
 };
-
-static struct xk_key
-gm_key(const struct xk_session *lls, uint32_t ports)
-{
-	return (struct xk_key){ (uintptr_t)lls, ports };
-}
 
 /* Joins the peer's sessions. Returns 0, or -ESTALE (another boot is there), -EUSERS or -ENOMEM. */
 static int
@@ -417,7 +358,8 @@ gm_join(struct gm_session *s, const struct gm_how *how)
 		s->arrived = peer->floor;
 		/* one of the same ports may be being closed */
 		for (other = TAILQ_FIRST(&peer->sessions); other != NULL; other = TAILQ_NEXT(other, of_peer))
-			if (other->ports == s->ports && other->boot == s->boot && other->arrived > s->arrived)
+			if (memcmp(other->session.sends.header, s->session.sends.header, XK_SENDS_HEADER) == 0 &&
+			    other->boot == s->boot && other->arrived > s->arrived)
 				s->arrived = other->arrived;
 		s->taken = s->acked_to = s->arrived;
 		TAILQ_INSERT_TAIL(&peer->sessions, s, of_peer);
@@ -439,10 +381,10 @@ gm_setup(struct xk_session *session, const void *argument)
 
 	xk_event_init(&s->timer, session->protocol->kernel, gm_expire, s);
 	xk_lock_init(&s->lock, session->protocol);
+	xk_ports_setup(session, how->p);
 	s->boot = how->boot;
-	s->ports = how->ports;
-	s->peer_begin = how->begin;
-	s->passive = how->begin != 0;
+	s->peer_begin = XK_GET(gm, begin, how->p);
+	s->passive = s->peer_begin != 0;
 	s->known = !s->passive;
 	s->begin = atomic_fetch_add(&gm->number, 1) + 1;
 	s->last_number = s->begin;
@@ -504,27 +446,15 @@ gm_ask(struct xk_protocol *self, struct xk_session *lls, struct gm_how *how)
 	return err == 0 ? 0 : -EAGAIN;
 }
 
-static struct xk_key
-gm_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *argument)
-{
-	struct gm_how *how = argument;
-
-	how->ports = (how->ports & ~UINT32_C(0xffff)) | local;
-	return gm_key(lls, how->ports);
-}
-
 static int
 gm_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	struct xk_participants *participants, struct xk_session **session)
 {
-	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	struct gm_how how = { .ports = (uint32_t)remote << 16 };
-	struct xk_opening opening = { hlp_receive, hlp_type, NULL, local, true, gm_key_of, &how };
-	int err;
+	uint8_t p[GM_HEADER_LEN] = { 0 };
+	struct gm_how how = { .p = p };
+	struct xk_opening opening = { hlp_receive, hlp_type, p, &how, .shares = true };
+	int err = xk_ports_open_below(self, participants, &opening); /* may wait */
 
-	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
-		return -EINVAL;
-	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
 	if (err != 0)
 		return err;
 	err = gm_ask(self, opening.lls, &how);
@@ -538,12 +468,6 @@ gm_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 		err = -EAGAIN;
 	}
 	return err == -ESTALE ? -EAGAIN : err;
-}
-
-static struct xk_key
-gm_passive_key_of(const struct xk_session *session)
-{
-	return xk_table_number_key((uint16_t)((const struct gm_session *)session)->ports);
 }
 
 /*
@@ -575,7 +499,8 @@ XK_APART static unsigned
 gm_accept(struct xk_protocol *self, struct xk_session *lls, const struct gm_header *h, struct gm_how *how,
 	  struct xk_session **session)
 {
-	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key((uint16_t)h->ports));
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(h->destination));
+	struct xk_key key = xk_receive_key(self, lls, how->p);
 	struct xk_session *s;
 	int err;
 
@@ -595,11 +520,9 @@ gm_accept(struct xk_protocol *self, struct xk_session *lls, const struct gm_head
 		xk_session_release(lls);
 		return GM_STALE;
 	}
-	how->ports = h->ports;
-	how->begin = h->begin;
-	err = xk_table_add(self, gm_key(lls, h->ports), enable->hlp_receive, enable->hlp_type, lls, how, &s);
+	err = xk_table_add(self, key, enable->hlp_receive, enable->hlp_type, lls, how, &s);
 	if (err == -EEXIST) { /* another shepherd was faster */
-		s = xk_table_find(self, gm_key(lls, h->ports));
+		s = xk_table_find(self, key);
 		*session = s;
 		return s != NULL && ((struct gm_session *)s)->boot == how->boot ? 0 : XK_DROP_NO_SESSION;
 	}
@@ -658,7 +581,7 @@ gm_replace(struct gm_session *s, struct xk_session *lls, const struct gm_header 
 static void
 gm_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct gm_how how = { .boot = xk_msg_from_boot(m) };
+	struct gm_how how = { m->data, .boot = xk_msg_from_boot(m) };
 	struct xk_session *s = NULL;
 	struct gm_header h;
 	uint64_t host = 0;
@@ -668,7 +591,7 @@ gm_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		why = GM_STALE;
 	how.host = (uint32_t)host;
 	if (why == 0)
-		s = xk_table_find(self, gm_key(lls, h.ports));
+		s = xk_table_find(self, xk_receive_key(self, lls, how.p));
 	if (s != NULL && ((struct gm_session *)s)->boot != how.boot)
 		s = NULL; /* unless BIDCTL says otherwise, the packet's boot is over */
 	if (why == 0 && s == NULL)
@@ -719,17 +642,6 @@ gm_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	if (op != XK_REGION_REGISTER && op != XK_REGION_UNREGISTER)
 		return -ENOTSUP;
 	return xk_regions_control(self, &((struct gm *)self)->regions, op, buffer, len);
-}
-
-static int
-gm_get_participants(struct xk_session *session, struct xk_participants *participants)
-{
-	uint32_t ports = ((const struct gm_session *)session)->ports;
-
-	if (!xk_participant_push(&participants->remote, ports >> 16) ||
-	    !xk_participant_push(&participants->local, ports & UINT16_MAX))
-		return -E2BIG;
-	return 0;
 }
 
 /* ---- init and fini ---- */
@@ -819,7 +731,7 @@ static const struct xk_session_ops gm_session_ops = {
 	.pop = gm_pop,
 	.close = gm_close,
 	.control = gm_session_control,
-	.get_participants = gm_get_participants,
+	.get_participants = xk_ports_get_participants,
 };
 
 static const struct xk_protocol_ops gm_ops = {
@@ -827,7 +739,7 @@ static const struct xk_protocol_ops gm_ops = {
 	.fini = gm_fini,
 	.open = gm_open,
 	.passive_key = xk_ports_passive_key,
-	.passive_key_of = gm_passive_key_of,
+	.passive_key_of = xk_ports_passive_key_of,
 	.demux = gm_demux,
 	.control = gm_control,
 };
@@ -874,14 +786,6 @@ static const struct xk_setting gm_settings[] = {
 	  1048576 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const gm_drops[] = {
-	"bad_kind", "stale",     "duplicate",    "gap",       "bad_ack",    "unposted",      "no_room",
-	"too_long", "too_many",  "inconsistent", "abandoned", "bad_region", "out_of_bounds", "no_token",
-	"gave_up",  "peer_gone", "was_reset",    "closed",    NULL,
-};
-static const char *const gm_counters[] = { "accepted", "retransmitted", "resets",   "deposited", "unreliable",
-					   "skipped",  "restored",      "withheld", NULL };
 
 static const struct xk_number_on gm_numbers[] = { { "bid", 208 }, { NULL, 0 } };
 

@@ -19,65 +19,63 @@
 /* A DATAGRAM is sent once. Those up to that kind are packets of the sender's, the others answers. */
 enum gm_kind { GM_DATA = 1, GM_DEPOSIT, GM_DATAGRAM, GM_ACK, GM_RESET, GM_CREDIT };
 
-enum gm_drop {
-	GM_BAD_KIND = XK_DROP_OWN,
-	GM_STALE, /* of or for a former boot or session */
-	GM_DUPLICATE,
-	GM_GAP,      /* something before it is missing */
-	GM_BAD_ACK,  /* names no packet under way; RESET too */
-	GM_UNPOSTED, /* no buffer is posted */
-	GM_NO_ROOM,  /* too many buffers are kept for the message's host; also drops pushed messages */
-	GM_TOO_LONG,
-	GM_TOO_MANY,     /* sessions of one host */
-	GM_INCONSISTENT, /* a fragment that does not follow the one before */
-	GM_ABANDONED,    /* the rest of a message never came */
-	GM_BAD_REGION,
-	GM_OUT_OF_BOUNDS,
-	/* of pushed messages */
-	GM_NO_TOKEN,
-	GM_GAVE_UP,
-	GM_PEER_GONE,
-	GM_WAS_RESET,
-	GM_CLOSED,
-};
+#define GM_DROPS(D)                                                                                                    \
+	D(GM_BAD_KIND, "bad_kind")                                                                                     \
+	D(GM_STALE, "stale") /* of or for a former boot or session */                                                  \
+	D(GM_DUPLICATE, "duplicate")                                                                                   \
+	D(GM_GAP, "gap")           /* something before it is missing */                                                \
+	D(GM_BAD_ACK, "bad_ack")   /* names no packet under way; RESET too */                                          \
+	D(GM_UNPOSTED, "unposted") /* no buffer is posted */                                                           \
+	D(GM_NO_ROOM, "no_room")   /* too many buffers are kept for the message's host; also drops pushed messages */  \
+	D(GM_TOO_LONG, "too_long")                                                                                     \
+	D(GM_TOO_MANY, "too_many")         /* sessions of one host */                                                  \
+	D(GM_INCONSISTENT, "inconsistent") /* a fragment that does not follow the one before */                        \
+	D(GM_ABANDONED, "abandoned")       /* the rest of a message never came */                                      \
+	D(GM_BAD_REGION, "bad_region")                                                                                 \
+	D(GM_OUT_OF_BOUNDS, "out_of_bounds")                                                                           \
+	/* of pushed messages */                                                                                       \
+	D(GM_NO_TOKEN, "no_token")                                                                                     \
+	D(GM_GAVE_UP, "gave_up")                                                                                       \
+	D(GM_PEER_GONE, "peer_gone")                                                                                   \
+	D(GM_WAS_RESET, "was_reset")                                                                                   \
+	D(GM_CLOSED, "closed")
+XK_DROPS(gm, GM_DROPS);
 
-/*
- * retransmitted: time-outs; resets: sent; unreliable: datagrams sent; skipped: gaps between those that came;
- * withheld: retransmissions of packets that the budget did not allow
- */
-enum gm_counter {
-	GM_ACCEPTED,
-	GM_RETRANSMITTED,
-	GM_RESETS,
-	GM_DEPOSITED,
-	GM_UNRELIABLE,
-	GM_SKIPPED,
-	GM_RESTORED,
-	GM_WITHHELD
-};
+#define GM_COUNTERS(C)                                                                                                 \
+	C(GM_ACCEPTED, "accepted")                                                                                     \
+	C(GM_RETRANSMITTED, "retransmitted") /* time-outs */                                                           \
+	C(GM_RESETS, "resets")               /* sent */                                                                \
+	C(GM_DEPOSITED, "deposited")                                                                                   \
+	C(GM_UNRELIABLE, "unreliable") /* datagrams sent */                                                            \
+	C(GM_SKIPPED, "skipped")       /* gaps between those that came */                                              \
+	C(GM_RESTORED, "restored")                                                                                     \
+	C(GM_WITHHELD, "withheld") /* retransmissions of packets that the budget did not allow */
+XK_COUNTERS(gm, GM_COUNTERS);
 
 enum gm_reason { GM_R_STALE = 1, GM_R_REFUSED, GM_R_INCONSISTENT, GM_R_REGION, GM_R_BOUNDS, GM_R_TOO_LONG };
 
 enum gm_small { GM_REFERENCE, GM_COPY, GM_NOT_RELIABLE };
 
+#define GM_HEADER(F)                                                                                                   \
+	F(16, source, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .help = "port")                                  \
+	F(16, destination, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL, .help = "port")                              \
+	F(1, patient, .help = "the acknowledgement may wait")                                                          \
+	F(15, kind, .values = gm_kinds)                                                                                \
+	F(16, length, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD)                                                  \
+	F(32, total, .help = "bytes of the message; in a DEPOSIT, the region")                                         \
+	F(32, offset, .help = "of the payload in the message or region; in a RESET, the reason")                       \
+	F(64, begin, .help = "number of the sender's session")                                                         \
+	F(64, number,                                                                                                  \
+	  .help = "of the packet, or of the one that is answered; in a DATAGRAM, of the message among the session's")  \
+	F(64, previous,                                                                                                \
+	  .help = "number of the packet before; 0: it was acknowledged; in a DATAGRAM, not 0: asks for a CREDIT")
+XK_HEADER(gm, GM_HEADER);
+
 enum {
-	GM_HEADER_LEN = 40,
+	GM_HEADER_LEN = XK_HEADER_LEN(gm),
 	GM_FRAGMENT_MAX = 4096,
 	GM_SMALL = 256, /* bytes of the longest message that the setting `small` concerns */
 	GM_TOKENS_MAX = 64,
-};
-
-struct gm_header {
-	uint32_t ports; /* source << 16 | destination */
-	enum gm_kind kind;
-	uint32_t length; /* of the payload of this packet */
-	uint32_t total;  /* of the message; DEPOSIT: the region */
-	uint32_t offset; /* of this fragment; DEPOSIT: its place in the region; RESET: the reason */
-	uint64_t begin;  /* the number of the sender's session; of the receiver's in an ACK or RESET */
-	/* of this packet, or of the one that is acknowledged or reset; DATAGRAM, CREDIT: of the session's datagram */
-	uint64_t number;
-	uint64_t previous; /* DATAGRAM: not 0: its sender asks for a CREDIT */
-	bool patient;      /* the acknowledgement may wait */
 };
 
 struct gm {
@@ -130,7 +128,6 @@ struct gm_session {
 	TAILQ_ENTRY(gm_session) of_peer;
 	uint64_t boot;  /* of the peer */
 	uint64_t begin; /* its own number: less than those of its packets, more than those of earlier sessions */
-	uint32_t ports; /* of arriving packets */
 	uint32_t fragment;
 	bool passive;
 	bool told;               /* of the peer's reboot; under the protocol's lock */
@@ -175,10 +172,14 @@ gm_of(const struct gm_session *s)
 	return (struct gm *)s->session.protocol;
 }
 
-static inline uint32_t
-gm_turn_round(uint32_t ports)
+/* Returns a header that s sends, to be completed. */
+static inline struct gm_header
+gm_header_of(const struct gm_session *s, enum gm_kind kind)
 {
-	return ports << 16 | ports >> 16;
+	return (struct gm_header){ .source = XK_GET(gm, source, s->session.sends.header),
+				   .destination = XK_GET(gm, destination, s->session.sends.header),
+				   .kind = (uint16_t)kind,
+				   .begin = s->begin };
 }
 
 /* ---- gm.c ---- */

@@ -208,7 +208,8 @@ gm_receive_deposit(struct gm_session *s, struct xk_msg *m, const struct gm_heade
 {
 	struct xk_region_part part = { h->total, h->offset, h->length };
 	uint8_t *begin;
-	int err = xk_regions_write(&gm_of(s)->regions, (uint16_t)s->ports, &part, 0, m, &begin);
+	int err =
+		xk_regions_write(&gm_of(s)->regions, XK_GET(gm, source, s->session.sends.header), &part, 0, m, &begin);
 
 	return err == 0 ? 0 : err == -EFAULT ? GM_OUT_OF_BOUNDS : GM_BAD_REGION;
 }
@@ -262,9 +263,11 @@ gm_take(struct gm_session *s, uint64_t taken)
 static void
 gm_answer(struct gm_session *s, enum gm_kind kind, uint64_t number, uint64_t begin)
 {
-	struct gm_header h = { .ports = gm_turn_round(s->ports), .kind = kind, .number = number, .begin = begin };
+	struct gm_header h = gm_header_of(s, kind);
 	struct xk_msg *m = number == 0 || begin == 0 ? NULL : xk_msg_new(xk_platform_of(s->session.protocol), 0);
 
+	h.number = number;
+	h.begin = begin;
 	if (m != NULL)
 		m = gm_frame(&h, s->boot, m);
 	if (m != NULL)

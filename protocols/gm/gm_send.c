@@ -74,19 +74,16 @@ gm_packet(struct gm_session *s, uint64_t position)
 {
 	const struct gm_slot *slot = gm_slot_at(s, position);
 	uint32_t total = (uint32_t)xk_msg_len(slot->m), offset = (uint32_t)(position - slot->position) * s->fragment;
-	struct gm_header h = {
-		.ports = gm_turn_round(s->ports),
-		.kind = slot->region != 0 ? GM_DEPOSIT : GM_DATA,
-		.length = gm_len_at(s, position),
-		.total = slot->region != 0 ? slot->region : total,
-		.offset = slot->place + offset,
-		.begin = s->begin,
-		.number = slot->number + (position - slot->position),
-		.previous = position == s->acked ? 0 : gm_number_at(s, position - 1),
-		.patient = gm_is_patient(s, slot, position),
-	};
-	struct xk_msg *m = gm_payload(s, slot->m, offset, h.length);
+	struct gm_header h = gm_header_of(s, slot->region != 0 ? GM_DEPOSIT : GM_DATA);
+	struct xk_msg *m;
 
+	h.length = (uint16_t)gm_len_at(s, position);
+	h.total = slot->region != 0 ? slot->region : total;
+	h.offset = slot->place + offset;
+	h.number = slot->number + (position - slot->position);
+	h.previous = position == s->acked ? 0 : gm_number_at(s, position - 1);
+	h.patient = gm_is_patient(s, slot, position);
+	m = gm_payload(s, slot->m, offset, h.length);
 	return m == NULL ? NULL : gm_frame(&h, s->boot, m);
 }
 
@@ -251,14 +248,12 @@ gm_begin_datagram(struct gm_session *s, struct gm_header *h)
 static int
 gm_push_datagram(struct gm_session *s, struct xk_msg *m, struct xk_gm_send *send)
 {
-	struct gm_header h = { .ports = gm_turn_round(s->ports),
-			       .kind = GM_DATAGRAM,
-			       .total = (uint32_t)xk_msg_len(m),
-			       .begin = s->begin };
+	struct gm_header h = gm_header_of(s, GM_DATAGRAM);
 	struct xk_msg *packet = m;
 	unsigned why;
 	int err;
 
+	h.total = (uint32_t)xk_msg_len(m);
 	xk_lock(&s->lock);
 	why = gm_begin_datagram(s, &h);
 	err = why == 0 || why == GM_NO_TOKEN ? -ENOBUFS : s->error;
@@ -274,7 +269,7 @@ gm_push_datagram(struct gm_session *s, struct xk_msg *m, struct xk_gm_send *send
 	m = packet;
 	xk_count(s->session.protocol, GM_UNRELIABLE);
 	do {
-		h.length = h.total - h.offset < s->fragment ? h.total - h.offset : s->fragment;
+		h.length = (uint16_t)(h.total - h.offset < s->fragment ? h.total - h.offset : s->fragment);
 		packet = m;
 		if (h.offset + h.length == h.total) {
 			m = NULL;

@@ -46,38 +46,27 @@
  * carried by another shepherd, cannot overtake it.
  */
 
-enum stopwait_drop {
-	STOPWAIT_BAD_KIND = XK_DROP_OWN, /* or identifiers that the kind cannot have */
-	STOPWAIT_STALE,                  /* from an end that is not the peer, or to one that is dead */
-	STOPWAIT_DUPLICATE,
-	STOPWAIT_BAD_SEQUENCE, /* not the next, or still being delivered */
-	STOPWAIT_TOO_MANY,     /* ends made by strangers */
-	/* of pushed messages */
-	STOPWAIT_QUEUE_FULL,
-	STOPWAIT_GAVE_UP,
-	STOPWAIT_PEER_GONE,
-	STOPWAIT_CLOSED,
-	STOPWAIT_NO_ROOM, /* too many buffers are kept for the message's host */
-};
+#define STOPWAIT_DROPS(D)                                                                                              \
+	D(STOPWAIT_BAD_KIND, "bad_kind") /* or identifiers that the kind cannot have */                                \
+	D(STOPWAIT_STALE, "stale")       /* from an end that is not the peer, or to one that is dead */                \
+	D(STOPWAIT_DUPLICATE, "duplicate")                                                                             \
+	D(STOPWAIT_BAD_SEQUENCE, "bad_sequence") /* not the next, or still being delivered */                          \
+	D(STOPWAIT_TOO_MANY, "too_many")         /* ends made by strangers */                                          \
+	/* of pushed messages */                                                                                       \
+	D(STOPWAIT_QUEUE_FULL, "queue_full")                                                                           \
+	D(STOPWAIT_GAVE_UP, "gave_up")                                                                                 \
+	D(STOPWAIT_PEER_GONE, "peer_gone")                                                                             \
+	D(STOPWAIT_CLOSED, "closed")                                                                                   \
+	D(STOPWAIT_NO_ROOM, "no_room") /* too many buffers are kept for the message's host */
+XK_DROPS(stopwait, STOPWAIT_DROPS);
 
-/*
- * called: ends made by strangers; accepted: those of them that were announced; withheld: retransmissions that the
- * budget did not allow
- */
-enum stopwait_counter {
-	STOPWAIT_CALLED,
-	STOPWAIT_ACCEPTED,
-	STOPWAIT_RETRANSMITTED,
-	STOPWAIT_GONE_SENT,
-	STOPWAIT_WITHHELD,
-};
-
-struct stopwait_header {
-	uint32_t ports; /* source << 16 | destination */
-	enum stopwait_kind kind;
-	uint32_t sequence;
-	uint64_t from, to; /* identifiers of ends; 0: none */
-};
+#define STOPWAIT_COUNTERS(C)                                                                                           \
+	C(STOPWAIT_CALLED, "called")     /* ends made by strangers */                                                  \
+	C(STOPWAIT_ACCEPTED, "accepted") /* those of them that were announced */                                       \
+	C(STOPWAIT_RETRANSMITTED, "retransmitted")                                                                     \
+	C(STOPWAIT_GONE_SENT, "gone")                                                                                  \
+	C(STOPWAIT_WITHHELD, "withheld") /* retransmissions that the budget did not allow */
+XK_COUNTERS(stopwait, STOPWAIT_COUNTERS);
 
 struct stopwait {
 	struct xk_protocol protocol;
@@ -97,65 +86,34 @@ stopwait_of(const struct stopwait_session *s)
 
 /* ---- the header ---- */
 
-enum {
-	STOPWAIT_PORTS = 0, /* source, destination */
-	STOPWAIT_LENGTH = 4,
-	STOPWAIT_CHECKSUM = 6,
-	STOPWAIT_KIND = 8,
-	STOPWAIT_SEQUENCE = 10,
-	STOPWAIT_FROM = 14,
-	STOPWAIT_TO = 22,
-
-	STOPWAIT_LONGEST = 65535, /* limit of the length field */
-};
-
-static_assert(STOPWAIT_TO + 8 == STOPWAIT_HEADER_LEN, "the header ends with its last field");
-
 static const struct xk_field_value stopwait_kinds[] = {
 	{ STOPWAIT_CALL, "CALL" }, { STOPWAIT_WELCOME, "WELCOME" }, { STOPWAIT_DATA, "DATA" },
 	{ STOPWAIT_ACK, "ACK" },   { STOPWAIT_GONE, "GONE" },       { 0, NULL },
 };
 
-static const struct xk_field stopwait_fields[] = {
-	{ .name = "source", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
-	{ .name = "destination", .bits = 16, .kind = XK_NAMES_SESSION, .help = "port" },
-	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE },
-	{ .name = "checksum", .bits = 16, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_MESSAGE },
-	{ .name = "kind", .bits = 16, .kind = XK_VARIES, .values = stopwait_kinds },
-	{ .name = "sequence", .bits = 32, .kind = XK_VARIES },
-	{ .name = "from", .bits = 64, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .help = "the sender's end" },
-	{ .name = "to", .bits = 64, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .help = "the receiver's end" },
-	{ .name = NULL },
-};
+XK_FIELDS(stopwait, STOPWAIT_HEADER);
 
 /* Strips and checks the header of m, and cuts off padding. Returns 0, or the reason to drop m. */
 static unsigned
 stopwait_header_pop(struct stopwait_header *h, struct xk_msg *m)
 {
-	const uint8_t *p = m->data;
-	size_t length = xk_get16(p + STOPWAIT_LENGTH);
-
-	if (length < STOPWAIT_HEADER_LEN || length > xk_msg_len(m))
+	*h = stopwait_load(m->data);
+	if (h->length < STOPWAIT_HEADER_LEN || h->length > xk_msg_len(m))
 		return XK_DROP_BAD_LENGTH;
-	xk_msg_truncate(m, length);
+	xk_msg_truncate(m, h->length);
 	if (!xk_sum_is_intact(xk_msg_sum(m)))
 		return XK_DROP_BAD_CHECKSUM;
-	h->ports = xk_get32(p + STOPWAIT_PORTS);
-	h->kind = xk_get16(p + STOPWAIT_KIND);
-	h->sequence = xk_get32(p + STOPWAIT_SEQUENCE);
-	h->from = xk_get64(p + STOPWAIT_FROM);
-	h->to = xk_get64(p + STOPWAIT_TO);
 	xk_msg_pop_in_place(m, STOPWAIT_HEADER_LEN);
 	if (h->kind < STOPWAIT_CALL || h->kind > STOPWAIT_GONE)
 		return STOPWAIT_BAD_KIND;
 	if (h->from == 0 || (h->to == 0) != (h->kind == STOPWAIT_CALL))
 		return STOPWAIT_BAD_KIND;
-	return h->kind != STOPWAIT_DATA && length != STOPWAIT_HEADER_LEN ? XK_DROP_BAD_LENGTH : 0;
+	return h->kind != STOPWAIT_DATA && h->length != STOPWAIT_HEADER_LEN ? XK_DROP_BAD_LENGTH : 0;
 }
 
-/* Returns a message of header h and the payload (NULL: none), which stays the caller's. Returns NULL if no buffer. */
+/* Returns a message of header h, completed, and the payload (NULL: none), which stays the caller's. NULL: no buffer. */
 static struct xk_msg *
-stopwait_frame(struct xk_protocol *self, const struct stopwait_header *h, struct xk_msg *payload)
+stopwait_frame(struct xk_protocol *self, struct stopwait_header *h, struct xk_msg *payload)
 {
 	struct xk_msg *m = payload != NULL ? xk_msg_reference(payload) : xk_msg_new(xk_platform_of(self), 0);
 	uint8_t *p = m == NULL ? NULL : xk_msg_push(&m, STOPWAIT_HEADER_LEN);
@@ -164,22 +122,10 @@ stopwait_frame(struct xk_protocol *self, const struct stopwait_header *h, struct
 		xk_msg_free(m);
 		return NULL;
 	}
-	xk_put32(p + STOPWAIT_PORTS, h->ports);
-	xk_put16(p + STOPWAIT_LENGTH, (uint16_t)xk_msg_len(m));
-	xk_put16(p + STOPWAIT_CHECKSUM, 0);
-	xk_put16(p + STOPWAIT_KIND, (uint16_t)h->kind);
-	xk_put32(p + STOPWAIT_SEQUENCE, h->sequence);
-	xk_put64(p + STOPWAIT_FROM, h->from);
-	xk_put64(p + STOPWAIT_TO, h->to);
-	xk_checksum_store(p + STOPWAIT_CHECKSUM, xk_checksum_finish(xk_msg_sum(m)));
+	h->length = (uint16_t)xk_msg_len(m);
+	stopwait_store(p, h);
+	xk_checksum_store(p + XK_OFFSET(stopwait, checksum), xk_checksum_finish(xk_msg_sum(m)));
 	return m;
-}
-
-/* Returns the ports of a frame in the other direction. */
-static uint32_t
-stopwait_turn_round(uint32_t ports)
-{
-	return ports << 16 | ports >> 16;
 }
 
 /* Sends a frame, unless it is NULL for want of a buffer: any lost frame is sent, or asked for, again. */
@@ -195,7 +141,12 @@ static void
 stopwait_answer(struct xk_protocol *self, struct xk_session *lls, const struct stopwait_header *h, uint64_t from,
 		enum stopwait_kind kind)
 {
-	struct stopwait_header answer = { stopwait_turn_round(h->ports), kind, h->sequence, from, h->from };
+	struct stopwait_header answer = { .source = h->destination,
+					  .destination = h->source,
+					  .kind = (uint16_t)kind,
+					  .sequence = h->sequence,
+					  .from = from,
+					  .to = h->from };
 
 	if (kind == STOPWAIT_GONE)
 		xk_count(self, STOPWAIT_GONE_SENT);
@@ -247,9 +198,14 @@ static struct xk_msg *
 stopwait_say(struct stopwait_session *s, bool again)
 {
 	const struct stopwait *stopwait = stopwait_of(s);
+	const uint8_t *ends = s->session.sends.header;
 	bool calls = s->peer == 0;
-	struct stopwait_header h = { stopwait_turn_round(s->ports), calls ? STOPWAIT_CALL : STOPWAIT_DATA, s->sequence,
-				     s->id, s->peer };
+	struct stopwait_header h = { .source = XK_GET(stopwait, source, ends),
+				     .destination = XK_GET(stopwait, destination, ends),
+				     .kind = calls ? STOPWAIT_CALL : STOPWAIT_DATA,
+				     .sequence = s->sequence,
+				     .from = s->id,
+				     .to = s->peer };
 
 	if (s->count == 0)
 		return NULL;
@@ -381,48 +337,49 @@ stopwait_expire(struct xk_event *event, void *argument)
 
 /* ---- a new end ---- */
 
+/* Returns the key of the end with this identifier, or of the one that the end with this identifier has called. */
 static struct xk_key
-stopwait_key(uint64_t id, uint32_t ports)
+stopwait_key(uint64_t id, const struct stopwait_header *h)
 {
-	return (struct xk_key){ id, ports };
+	return (struct xk_key){ id, (uint32_t)h->source << 16 | h->destination };
+}
+
+static struct xk_key
+stopwait_key_of(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	const struct stopwait_header h = stopwait_load(p);
+
+	return stopwait_key(h.to, &h);
 }
 
 /*
- * Draws h.to, the identifier of a new end, and returns its key. If boots are counted, it contains the boot's number: no
- * two of 65,536 boots draw the same identifier.
+ * Draws the identifier of a new end. If boots are counted, it contains the boot's number: no two of 65,536 boots draw the
+ * same identifier.
  */
-static struct xk_key
-stopwait_draw(struct xk_protocol *self, struct stopwait_header *h)
+static uint64_t
+stopwait_draw(struct xk_protocol *self)
 {
-	uint64_t boots = xk_boots(self);
-	unsigned tries = 0;
-	struct xk_key key;
+	uint64_t boots = xk_boots(self), id = xk_random(self);
 
-	do {
-		h->to = xk_random(self);
-		if (boots != 0)
-			h->to = boots << 48 | h->to >> 16;
-		if (h->to == 0)
-			h->to = 1;
-		key = stopwait_key(h->to, h->ports);
-	} while (xk_table_find(self, key) != NULL && ++tries < 8);
-	return key;
+	if (boots != 0)
+		id = boots << 48 | id >> 16;
+	return id != 0 ? id : 1;
 }
 
 static int
 stopwait_setup(struct xk_session *session, const void *how)
 {
 	struct stopwait_session *s = (struct stopwait_session *)session;
-	const struct stopwait_header *h = how;
+	const struct stopwait_header h = stopwait_load(how);
 	uint32_t below;
 	int got;
 
 	xk_event_init(&s->timer, session->protocol->kernel, stopwait_expire, s);
 	xk_lock_init(&s->lock, session->protocol);
-	s->id = h->to;
-	s->ports = h->ports;
-	s->peer = h->from;
-	s->passive = h->from != 0;
+	xk_ports_setup(session, how);
+	s->id = h.to;
+	s->peer = h.from;
+	s->passive = h.from != 0;
 	s->known = !s->passive;
 	s->last = &s->first;
 	s->share = xk_shares_join(&((struct stopwait *)session->protocol)->shares, xk_peer_address(session->lls));
@@ -433,38 +390,22 @@ stopwait_setup(struct xk_session *session, const void *how)
 		return got;
 	if (below < STOPWAIT_HEADER_LEN)
 		return -EMSGSIZE;
-	s->max_packet = (below < STOPWAIT_LONGEST ? below : STOPWAIT_LONGEST) - STOPWAIT_HEADER_LEN;
+	s->max_packet = (below < UINT16_MAX ? below : UINT16_MAX) - STOPWAIT_HEADER_LEN;
 	return 0;
-}
-
-static struct xk_key
-stopwait_key_of(struct xk_protocol *self, struct xk_session *lls, uint32_t local, void *how)
-{
-	struct stopwait_header *h = how;
-
-	h->ports = (h->ports & ~UINT32_C(0xffff)) | local;
-	return stopwait_draw(self, h);
 }
 
 static int
 stopwait_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	      struct xk_participants *participants, struct xk_session **session)
 {
-	uint64_t remote = xk_participant_pop(&participants->remote), local = xk_participant_pop(&participants->local);
-	struct stopwait_header h = { .ports = (uint32_t)remote << 16 };
-	struct xk_opening opening = { hlp_receive, hlp_type, NULL, local, false, stopwait_key_of, &h };
-	int err;
+	uint8_t p[STOPWAIT_HEADER_LEN] = { 0 };
+	struct xk_opening opening = { hlp_receive, hlp_type, .p = p, .how = p };
+	int err = xk_ports_open_below(self, participants, &opening); /* may wait */
 
-	if (!xk_is_port(remote) || (!xk_is_port(local) && local != XK_ANY))
-		return -EINVAL;
-	err = xk_open(self, self, xk_lower(self, 0), participants, &opening.lls); /* may wait */
-	return err != 0 ? err : xk_ports_open_on(self, &opening, session);
-}
-
-static struct xk_key
-stopwait_passive_key_of(const struct xk_session *session)
-{
-	return xk_table_number_key((uint16_t)((const struct stopwait_session *)session)->ports);
+	if (err != 0)
+		return err;
+	XK_PUT(stopwait, to, p, stopwait_draw(self));
+	return xk_ports_open_on(self, &opening, session);
 }
 
 /* Makes a session for a stranger's CALL. Returns 0, or the reason to drop it. */
@@ -473,10 +414,10 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 		struct xk_session **session)
 {
 	struct xk_map *callers = &((struct stopwait *)self)->callers;
-	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key((uint16_t)h->ports));
-	struct stopwait_header how = *h;
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(h->destination));
+	struct stopwait_header called = *h;
+	uint8_t p[STOPWAIT_HEADER_LEN];
 	struct xk_session *s;
-	struct xk_key key;
 
 	if (enable == NULL)
 		return XK_DROP_NO_SESSION;
@@ -485,10 +426,11 @@ stopwait_accept(struct xk_protocol *self, struct xk_session *lls, const struct s
 		return STOPWAIT_TOO_MANY;
 	if (!xk_duplicate(lls))
 		return XK_DROP_NO_SESSION;
-	key = stopwait_draw(self, &how);
-	if (xk_table_add(self, key, enable->hlp_receive, enable->hlp_type, lls, &how, &s) != 0)
+	called.to = stopwait_draw(self);
+	stopwait_store(p, &called);
+	if (xk_table_add(self, stopwait_key(called.to, h), enable->hlp_receive, enable->hlp_type, lls, p, &s) != 0)
 		return XK_DROP_NO_MEMORY;
-	if (xk_map_bind(callers, &((struct stopwait_session *)s)->caller, stopwait_key(h->from, h->ports), s) != 0) {
+	if (xk_map_bind(callers, &((struct stopwait_session *)s)->caller, stopwait_key(h->from, h), s) != 0) {
 		xk_close(s);
 		return XK_DROP_NO_MEMORY; /* or another shepherd was faster: the caller tries again */
 	}
@@ -626,9 +568,9 @@ stopwait_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	unsigned why = stopwait_header_pop(&h, m);
 
 	if (why == 0 && h.kind == STOPWAIT_CALL)
-		s = xk_map_resolve(&((struct stopwait *)self)->callers, stopwait_key(h.from, h.ports));
+		s = xk_map_resolve(&((struct stopwait *)self)->callers, stopwait_key(h.from, &h));
 	else if (why == 0)
-		s = xk_table_find(self, stopwait_key(h.to, h.ports));
+		s = xk_table_find(self, stopwait_key(h.to, &h));
 	if (s != NULL && s->lls != lls)
 		why = STOPWAIT_STALE; /* from another host */
 	else if (why == 0 && s == NULL)
@@ -663,17 +605,6 @@ stopwait_control(struct xk_session *session, int op, void *buffer, size_t len)
 	const struct stopwait_session *s = (const struct stopwait_session *)session;
 
 	return op != XK_GET_MAX_PACKET ? -ENOTSUP : xk_answer(buffer, len, &s->max_packet, sizeof(s->max_packet));
-}
-
-static int
-stopwait_get_participants(struct xk_session *session, struct xk_participants *participants)
-{
-	uint32_t ports = ((const struct stopwait_session *)session)->ports;
-
-	if (!xk_participant_push(&participants->remote, ports >> 16) ||
-	    !xk_participant_push(&participants->local, ports & UINT16_MAX))
-		return -E2BIG;
-	return 0;
 }
 
 /* ---- init and fini ---- */
@@ -729,7 +660,7 @@ static const struct xk_session_ops stopwait_session_ops = {
 	.pop = stopwait_pop,
 	.close = stopwait_close,
 	.control = stopwait_control,
-	.get_participants = stopwait_get_participants,
+	.get_participants = xk_ports_get_participants,
 };
 
 static const struct xk_protocol_ops stopwait_ops = {
@@ -737,8 +668,9 @@ static const struct xk_protocol_ops stopwait_ops = {
 	.fini = stopwait_fini,
 	.open = stopwait_open,
 	.passive_key = xk_ports_passive_key,
-	.passive_key_of = stopwait_passive_key_of,
+	.passive_key_of = xk_ports_passive_key_of,
 	.demux = stopwait_demux,
+	.key = stopwait_key_of,
 };
 
 static const struct xk_role stopwait_lowers[] = {
@@ -763,12 +695,6 @@ static const struct xk_setting stopwait_settings[] = {
 	  UINT64_C(1) << 40 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const stopwait_drops[] = { "bad_kind", "stale",      "duplicate", "bad_sequence",
-					      "too_many", "queue_full", "gave_up",   "peer_gone",
-					      "closed",   "no_room",    NULL };
-
-static const char *const stopwait_counters[] = { "called", "accepted", "retransmitted", "gone", "withheld", NULL };
 
 static const struct xk_number_on stopwait_numbers[] = { { "bid", 253 }, { NULL, 0 } };
 

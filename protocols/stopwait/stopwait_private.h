@@ -6,18 +6,29 @@
 
 #include "protocols/budget.h"
 #include "xkernel/event.h"
+#include "xkernel/header.h"
 #include "xkernel/protocol.h"
 #include "xkernel/share.h"
 
 enum stopwait_kind { STOPWAIT_CALL = 1, STOPWAIT_WELCOME, STOPWAIT_DATA, STOPWAIT_ACK, STOPWAIT_GONE };
 
-enum { STOPWAIT_HEADER_LEN = 30 };
+#define STOPWAIT_HEADER(F)                                                                                             \
+	F(16, source, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .help = "port")                                  \
+	F(16, destination, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL, .help = "port")                              \
+	F(16, length, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE)                                                  \
+	F(16, checksum, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_MESSAGE)                       \
+	F(16, kind, .values = stopwait_kinds)                                                                          \
+	F(32, sequence)                                                                                                \
+	F(64, from, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .help = "the sender's end")                       \
+	F(64, to, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .help = "the receiver's end")
+XK_HEADER(stopwait, STOPWAIT_HEADER);
+
+enum { STOPWAIT_HEADER_LEN = XK_HEADER_LEN(stopwait) };
 
 /* One end. */
 struct stopwait_session {
 	struct xk_session session;
-	uint64_t id;    /* of this end */
-	uint32_t ports; /* as in arriving frames: source << 16 | destination */
+	uint64_t id; /* of this end */
 	uint32_t max_packet;
 	struct xk_share *share;   /* the host's, of buffers */
 	bool passive;             /* made by a CALL */

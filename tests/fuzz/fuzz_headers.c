@@ -320,8 +320,8 @@ headers_stopwait(struct headers *h)
 
 	if (!headers_agree(stopwait_header_pop(&header, h->m), headers_stopwait_expected(p, h->len)))
 		return;
-	FUZZ_CHECK(header.ports == headers_number(p, 4) && header.kind == headers_number(p + 8, 2));
-	FUZZ_CHECK(header.sequence == headers_number(p + 10, 4));
+	FUZZ_CHECK(header.source == headers_number(p, 2) && header.destination == headers_number(p + 2, 2));
+	FUZZ_CHECK(header.kind == headers_number(p + 8, 2) && header.sequence == headers_number(p + 10, 4));
 	FUZZ_CHECK(header.from == headers_number(p + 14, 8) && header.to == headers_number(p + 22, 8));
 	headers_check_left(h, 30, headers_number(p + 4, 2));
 }
@@ -618,7 +618,8 @@ headers_gm(struct headers *h)
 
 	if (!headers_agree(gm_header_pop(&header, h->m), headers_gm_expected(p, h->len)))
 		return;
-	FUZZ_CHECK(header.ports == headers_number(p, 4) && header.kind == headers_number(p + 4, 2));
+	FUZZ_CHECK(header.source == headers_number(p, 2) && header.destination == headers_number(p + 2, 2));
+	FUZZ_CHECK(header.kind == headers_number(p + 4, 2));
 	FUZZ_CHECK(header.length == headers_number(p + 6, 2) && header.total == headers_number(p + 8, 4));
 	FUZZ_CHECK(header.offset == headers_number(p + 12, 4) && header.begin == headers_number(p + 16, 8));
 	FUZZ_CHECK(header.number == headers_number(p + 24, 8) && header.previous == headers_number(p + 32, 8));

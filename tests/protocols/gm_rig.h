@@ -123,9 +123,9 @@ struct packet {
 static inline struct packet
 packet(enum gm_kind kind, uint64_t number, uint64_t previous, const char *text)
 {
-	uint32_t len = (uint32_t)strlen(text);
+	uint16_t len = (uint16_t)strlen(text);
 	struct packet p = {
-		{ FAR << 16 | PORT, kind, len, len, 0, 100, number, previous, false }, PARTNER, BOOT_A, { 0 }
+		{ FAR, PORT, false, (uint16_t)kind, len, len, 0, 100, number, previous }, PARTNER, BOOT_A, { 0 }
 	};
 
 	memcpy(p.payload, text, len);
@@ -141,9 +141,10 @@ packet_store(struct rig *r, const struct packet *p, uint8_t *bytes)
 	xk_put32(bytes + 4, p->host);
 	xk_put64(bytes + 8, p->boot);
 	xk_put64(bytes + 16, xk_bidctl_own(rig_protocol(r, "bidctl"), p->host));
-	xk_put32(h, p->h.ports);
+	xk_put16(h, p->h.source);
+	xk_put16(h + 2, p->h.destination);
 	xk_put16(h + 4, (uint16_t)(p->h.kind | (p->h.patient ? 0x8000 : 0)));
-	xk_put16(h + 6, (uint16_t)p->h.length);
+	xk_put16(h + 6, p->h.length);
 	xk_put32(h + 8, p->h.total);
 	xk_put32(h + 12, p->h.offset);
 	xk_put64(h + 16, p->h.begin);
@@ -176,7 +177,7 @@ hear_part(struct rig *r, uint64_t number, uint64_t previous, uint32_t total, uin
 
 	p.h.total = total;
 	p.h.offset = offset;
-	p.h.length = len;
+	p.h.length = (uint16_t)len;
 	for (uint32_t i = 0; i < len; i++)
 		p.payload[i] = (uint8_t)((offset + i) % 251);
 	inject(r, p);
@@ -193,9 +194,9 @@ sent(struct rig *r)
 	if (len < BID_LEN + GM_HEADER_LEN)
 		return p;
 	p.boot = xk_get64(bytes + 16);
-	p.h = (struct gm_header){ xk_get32(h),      xk_get16(h + 4) & 0x7fff, xk_get16(h + 6),
-				  xk_get32(h + 8),  xk_get32(h + 12),         xk_get64(h + 16),
-				  xk_get64(h + 24), xk_get64(h + 32),         h[4] >> 7 };
+	p.h = (struct gm_header){ xk_get16(h),      xk_get16(h + 2), h[4] >> 7,        xk_get16(h + 4) & 0x7fff,
+				  xk_get16(h + 6),  xk_get32(h + 8), xk_get32(h + 12), xk_get64(h + 16),
+				  xk_get64(h + 24), xk_get64(h + 32) };
 	CHECK_EQ(len, BID_LEN + GM_HEADER_LEN + (long)p.h.length);
 	memcpy(p.payload, h + GM_HEADER_LEN, p.h.length);
 	return p;
@@ -208,7 +209,8 @@ expect(struct rig *r, enum gm_kind kind)
 	struct packet p = sent(r);
 
 	CHECK_EQ(p.h.kind, kind);
-	CHECK_EQ(p.h.ports, PORT << 16 | FAR);
+	CHECK_EQ(p.h.source, PORT);
+	CHECK_EQ(p.h.destination, FAR);
 	CHECK(p.boot == BOOT_A);
 	return p;
 }

@@ -112,7 +112,7 @@ RIG_TEST(gm_hears_only_enabled_ports, gm_server(""))
 {
 	struct packet p = packet(GM_DATA, 105, 0, "one");
 
-	p.h.ports++;
+	p.h.destination++;
 	inject(r, p);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
@@ -187,7 +187,7 @@ RIG_TEST(gm_receiver_that_posts_nothing_stops_its_own_session_alone, gm_server("
 	hear(r, 105, 0, "one");
 	for (unsigned i = 0; i < 1000; i++) {
 		p = packet(GM_DATA, 106 + i, i == 0 ? 0 : 105 + i, "two");
-		p.h.ports = (FAR + 1) << 16 | PORT;
+		p.h.source = FAR + 1;
 		inject(r, p);
 		if (i == 0)
 			CHECK_EQ(xk_post(rig_announced(r), 64, 1000), 0);
@@ -288,7 +288,7 @@ TEST(gm_holds_no_more_than_it_may)
 			if (host > 0)
 				meet(r, p.host, p.boot);
 			for (unsigned session = 0; session < 2; session++) {
-				p.h.ports = (FAR + session) << 16 | PORT;
+				p.h.source = (uint16_t)(FAR + session);
 				p.h.total = 6;
 				inject(r, p);
 				refused += host >= cases[i].hosts || session > 0;
@@ -371,7 +371,7 @@ RIG_TEST(gm_goes_on_with_a_session_that_it_has_forgotten, gm_server("gm.peer_ses
 
 	hear(r, 105, 0, "one");
 	hear(r, 107, 105, "two");
-	p.h.ports = (FAR + 1) << 16 | PORT;
+	p.h.source = FAR + 1;
 	p.h.begin = 109;
 	inject(r, p);
 	rig_forget(r);
@@ -396,7 +396,7 @@ GM_TEST(gm_takes_no_more_sessions_of_a_host_than_it_may, gm_server("gm.peer_sess
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
 	hear_part(r, 105, 0, 8, 0, 3); /* busy */
-	p.h.ports = (FAR + 1) << 16 | PORT;
+	p.h.source = FAR + 1;
 	inject(r, p);
 	CHECK_EQ(rig_counter(r, "too_many"), 1);
 	meet(r, STRANGER, BOOT_B);
@@ -446,7 +446,7 @@ RIG_TEST(gm_forgets_hosts_that_are_lost, gm_server("bidctl.lifetime=1s; gm.peer_
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
 	hear(r, 105, 0, "one");
-	p.h.ports = (FAR + 1) << 16 | PORT;
+	p.h.source = FAR + 1;
 	inject(r, p);
 	CHECK_EQ(xk_map_count(&gm->peers), 1);
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
@@ -698,29 +698,30 @@ TEST(gm_drops_headers_that_nobody_sends)
 		struct gm_header h;
 		const char *why;
 	} cases[] = {
-		{ { 0, 0, 3, 3, 0, 100, 105, 0, false }, "bad_kind" },
-		{ { 0, GM_CREDIT + 1, 3, 3, 0, 100, 105, 0, false }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 3, 0, 0, 105, 0, false }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 3, 0, 100, 0, 0, false }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 3, 0, 100, 105, 105, false }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 3, 0, 100, UINT64_C(1) << 62, 0, false }, "bad_kind" },
-		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 0, 0, false }, "bad_kind" },
-		{ { 0, GM_DATAGRAM, 3, 3, 0, 100, 1, 2, false }, "bad_kind" },
-		{ { 0, GM_DATA, 3, 2, 0, 100, 105, 0, false }, "bad_length" },
-		{ { 0, GM_DATA, 3, 10, 8, 100, 105, 0, false }, "bad_length" },
-		{ { 0, GM_DATA, 3, 10, 11, 100, 105, 0, false }, "bad_length" },
-		{ { 0, GM_DATAGRAM, 3, 2, 0, 100, 1, 0, false }, "bad_length" },
-		{ { 0, GM_DATAGRAM, 3, 3, 1, 100, 1, 0, false }, "bad_length" },
-		{ { 0, GM_ACK, 3, 0, 0, 100, 105, 0, false }, "bad_length" },
-		{ { 0, GM_RESET, 3, 0, 0, 100, 105, 0, false }, "bad_length" },
-		{ { 0, GM_CREDIT, 3, 0, 0, 100, 105, 0, false }, "bad_length" },
+		{ { 0, 0, 0, 0, 3, 3, 0, 100, 105, 0 }, "bad_kind" },
+		{ { 0, 0, 0, GM_CREDIT + 1, 3, 3, 0, 100, 105, 0 }, "bad_kind" },
+		{ { 0, 0, 0, GM_DATA, 3, 3, 0, 0, 105, 0 }, "bad_kind" },
+		{ { 0, 0, 0, GM_DATA, 3, 3, 0, 100, 0, 0 }, "bad_kind" },
+		{ { 0, 0, 0, GM_DATA, 3, 3, 0, 100, 105, 105 }, "bad_kind" },
+		{ { 0, 0, 0, GM_DATA, 3, 3, 0, 100, UINT64_C(1) << 62, 0 }, "bad_kind" },
+		{ { 0, 0, 0, GM_DATAGRAM, 3, 3, 0, 100, 0, 0 }, "bad_kind" },
+		{ { 0, 0, 0, GM_DATAGRAM, 3, 3, 0, 100, 1, 2 }, "bad_kind" },
+		{ { 0, 0, 0, GM_DATA, 3, 2, 0, 100, 105, 0 }, "bad_length" },
+		{ { 0, 0, 0, GM_DATA, 3, 10, 8, 100, 105, 0 }, "bad_length" },
+		{ { 0, 0, 0, GM_DATA, 3, 10, 11, 100, 105, 0 }, "bad_length" },
+		{ { 0, 0, 0, GM_DATAGRAM, 3, 2, 0, 100, 1, 0 }, "bad_length" },
+		{ { 0, 0, 0, GM_DATAGRAM, 3, 3, 1, 100, 1, 0 }, "bad_length" },
+		{ { 0, 0, 0, GM_ACK, 3, 0, 0, 100, 105, 0 }, "bad_length" },
+		{ { 0, 0, 0, GM_RESET, 3, 0, 0, 100, 105, 0 }, "bad_length" },
+		{ { 0, 0, 0, GM_CREDIT, 3, 0, 0, 100, 105, 0 }, "bad_length" },
 	};
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
 		struct rig *r = gm_server("");
 		struct packet p = { cases[i].h, PARTNER, BOOT_A, { 0 } };
 
-		p.h.ports = FAR << 16 | PORT;
+		p.h.source = FAR;
+		p.h.destination = PORT;
 		inject(r, p);
 		CHECK_EQ(rig_counter(r, cases[i].why), 1);
 		rig_expect_nothing_delivered(r);
