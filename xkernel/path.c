@@ -864,14 +864,15 @@ path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *foun
 
 	for (;; s = next) {
 		struct xk_protocol *self = xk_hlp_receive(s);
+		bool by_fields = (self->type->flags & XK_BY_FIELDS) != 0;
 
-		if ((self->ops->find == NULL && !(self->type->flags & XK_BY_FIELDS)) ||
-		    xk_edge_watched(s->up, PATH_BLOCKS))
+		if ((self->ops->find == NULL && !by_fields) || xk_edge_watched(s->up, PATH_BLOCKS))
 			break;
 		if (len + self->type->header > m->len || count == PATH_LAYERS)
 			return 0;
-		next = self->ops->find != NULL ? self->ops->find(self, s, m->data + len)
-					       : xk_receive_find(self, s, m->data + len);
+		if (by_fields && !xk_format_is_usual(&self->format, &self->format, m->data + len))
+			break;
+		next = by_fields ? xk_receive_find(self, s, m->data + len) : self->ops->find(self, s, m->data + len);
 		if (next == NULL)
 			return 0;
 		if ((next->binding.pops & XK_POPS_IN_ORDER) != 0 || !next->sends.is_path)

@@ -19,11 +19,8 @@ xk_receive_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *
 struct xk_session *
 xk_receive_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 {
-	struct xk_session *s;
+	struct xk_session *s = xk_table_find(self, xk_receive_key(self, lls, p));
 
-	if (!xk_format_is_usual(&self->format, &self->format, p))
-		return NULL;
-	s = xk_table_find(self, xk_receive_key(self, lls, p));
 	return xk_receive_hears(s, lls) ? s : NULL;
 }
 
