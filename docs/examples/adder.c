@@ -13,23 +13,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "xkernel/bytes.h"
 #include "xkernel/event.h"
+#include "xkernel/header.h"
 #include "xkernel/protocol.h"
 #include "xkernel/trace.h"
 
-enum adder_drop { ADDER_DROP_BAD_OP = XK_DROP_OWN, ADDER_DROP_BAD_LENGTH };
-enum adder_counter { ADDER_SERVED, ADDER_ANSWERED, ADDER_FAILED };
+#define ADDER_DROPS(D) D(ADDER_DROP_BAD_OP, "bad_op")
+XK_DROPS(adder, ADDER_DROPS);
+
+#define ADDER_COUNTERS(C) C(ADDER_SERVED, "served") C(ADDER_ANSWERED, "answered") C(ADDER_FAILED, "failed")
+XK_COUNTERS(adder, ADDER_COUNTERS);
+
 enum adder_op { ADDER_ADD = 1, ADDER_TOTAL, ADDER_OVERFLOW };
 
 /* A stranger's request is bounded: so is the room for its numbers. */
-enum {
-	ADDER_HEADER_LEN = 4,
-	ADDER_VALUE_LEN = 4,
-	ADDER_VALUES_MAX = 256,
-	ADDER_RETRY_US = 100 * 1000,
-	ADDER_TRIES = 3
-};
+enum { ADDER_VALUE_LEN = 4, ADDER_VALUES_MAX = 256, ADDER_RETRY_US = 100 * 1000, ADDER_TRIES = 3 };
 
 struct adder {
 	struct xk_protocol protocol; /* first */
@@ -49,22 +47,22 @@ static const struct xk_field_value adder_op_values[] = {
 	{ .name = NULL },
 };
 
-static const struct xk_field adder_fields[] = {
-	{ .name = "op", .bits = 8, .kind = XK_VARIES, .values = adder_op_values },
-	{ .name = "zero", .bits = 8, .kind = XK_VARIES },
-	{ .name = "count", .bits = 16, .kind = XK_VARIES, .help = "numbers that follow" },
-	{ .name = NULL },
-};
+#define ADDER_HEADER(F)                                                                                                \
+	F(8, op, .kind = XK_VARIES, .values = adder_op_values)                                                         \
+	F(8, zero, .kind = XK_VARIES)                                                                                  \
+	F(16, count, .kind = XK_VARIES, .help = "numbers that follow")
+XK_HEADER(adder, ADDER_HEADER);
+XK_FIELDS(adder, ADDER_HEADER);
 
 static struct xk_msg *
 adder_message(struct xk_protocol *self, enum adder_op op, const uint32_t *values, size_t count)
 {
-	uint8_t bytes[ADDER_HEADER_LEN + ADDER_VALUES_MAX * ADDER_VALUE_LEN] = { (uint8_t)op };
+	uint8_t bytes[XK_HEADER_LEN(adder) + ADDER_VALUES_MAX * ADDER_VALUE_LEN];
 
-	xk_put16(bytes + 2, (uint16_t)count);
+	adder_store(bytes, &(struct adder_header){ .op = (uint8_t)op, .count = (uint16_t)count });
 	for (size_t i = 0; i < count; i++)
-		xk_put32(bytes + ADDER_HEADER_LEN + i * ADDER_VALUE_LEN, values[i]);
-	return xk_msg_from(xk_platform_of(self), bytes, ADDER_HEADER_LEN + count * ADDER_VALUE_LEN);
+		xk_put32(bytes + XK_HEADER_LEN(adder) + i * ADDER_VALUE_LEN, values[i]);
+	return xk_msg_from(xk_platform_of(self), bytes, XK_HEADER_LEN(adder) + count * ADDER_VALUE_LEN);
 }
 
 /* Reads m's numbers. Takes m. Returns their count, or -EBADMSG if m, which is dropped then, is none of ours. */
@@ -73,22 +71,23 @@ adder_read(struct xk_protocol *self, struct xk_msg *m, unsigned op_min, unsigned
 	   uint32_t values[ADDER_VALUES_MAX])
 {
 	uint8_t bytes[ADDER_VALUES_MAX * ADDER_VALUE_LEN];
-	size_t count = xk_get16(m->data + 2), len = count * ADDER_VALUE_LEN;
+	struct adder_header h = adder_load(m->data);
+	size_t len = h.count * ADDER_VALUE_LEN;
 
-	*op = m->data[0];
+	*op = h.op;
 	if (*op < op_min || *op > op_max) {
 		xk_drop(self, m, ADDER_DROP_BAD_OP);
 		return -EBADMSG;
 	}
-	if (count > ADDER_VALUES_MAX || xk_msg_len(m) != ADDER_HEADER_LEN + len) {
-		xk_drop(self, m, ADDER_DROP_BAD_LENGTH);
+	if (h.count > ADDER_VALUES_MAX || xk_msg_len(m) != XK_HEADER_LEN(adder) + len) {
+		xk_drop(self, m, XK_DROP_BAD_LENGTH);
 		return -EBADMSG;
 	}
-	xk_msg_copy_out(m, ADDER_HEADER_LEN, bytes, len);
+	xk_msg_copy_out(m, XK_HEADER_LEN(adder), bytes, len);
 	xk_msg_free(m);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < h.count; i++)
 		values[i] = xk_get32(bytes + i * ADDER_VALUE_LEN);
-	return (int)count;
+	return h.count;
 }
 
 /* ---- the server ---- */
@@ -264,14 +263,12 @@ static const struct xk_setting adder_settings[] = {
 	  .help = "end the host after the last call" },
 	{ .name = NULL },
 };
-static const char *const adder_drops[] = { "bad_op", "bad_length", NULL };
-static const char *const adder_counters[] = { "served", "answered", "failed", NULL };
 
 const struct xk_protocol_type xk_type_adder = {
 	.name = "adder",
 	.help = "Adds numbers by calls: an example of the documentation.",
 	.ops = &adder_ops,
-	.header = ADDER_HEADER_LEN,
+	.header = XK_HEADER_LEN(adder),
 	.fields = adder_fields,
 	.size = sizeof(struct adder),
 	.lowers = adder_lowers,

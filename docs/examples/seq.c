@@ -7,14 +7,18 @@
  * Not done:     anything about missing messages
  * Graph:        udptest -> seq -> udp
  */
-#include "xkernel/bytes.h"
+#include "xkernel/header.h"
 #include "xkernel/virtual.h"
 
 /* A stranger may send any number, so the counting that it causes is bounded. */
-enum { SEQ_HEADER_LEN = 4, SEQ_COUNTED_MAX = 64 };
+enum { SEQ_COUNTED_MAX = 64 };
 
-enum seq_counter { SEQ_MISSING, SEQ_LATE };
-static const char *const seq_counters[] = { "missing", "late", NULL };
+#define SEQ_COUNTERS(C) C(SEQ_MISSING, "missing") C(SEQ_LATE, "late")
+XK_COUNTERS(seq, SEQ_COUNTERS);
+
+#define SEQ_HEADER(F) F(32, number, .kind = XK_VARIES)
+XK_HEADER(seq, SEQ_HEADER);
+XK_FIELDS(seq, SEQ_HEADER);
 
 struct seq_session {
 	struct xk_session session; /* first */
@@ -26,10 +30,10 @@ seq_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct seq_session *s = (struct seq_session *)session;
 
-	m = xk_push_header(session, m, SEQ_HEADER_LEN);
+	m = xk_push_header(session, m, XK_HEADER_LEN(seq));
 	if (m == NULL)
 		return -ENOBUFS;
-	xk_put32(m->data, atomic_fetch_add(&s->next, 1));
+	XK_PUT(seq, number, m->data, atomic_fetch_add(&s->next, 1));
 	return xk_push(session->lls, m);
 }
 
@@ -37,13 +41,13 @@ static void
 seq_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	struct seq_session *s = (struct seq_session *)session;
-	uint32_t number = xk_get32(m->data), expected = atomic_load(&s->expected);
+	uint32_t number = XK_GET(seq, number, m->data), expected = atomic_load(&s->expected);
 	int32_t ahead;
 
 	do /* several threads may be here: the highest number counts */
 		ahead = (int32_t)(number - expected);
 	while (ahead >= 0 && !atomic_compare_exchange_weak(&s->expected, &expected, number + 1));
-	xk_msg_pop_in_place(m, SEQ_HEADER_LEN);
+	xk_msg_pop_in_place(m, XK_HEADER_LEN(seq));
 	if (ahead < 0)
 		xk_count(session->protocol, SEQ_LATE);
 	for (int32_t i = 0; i < ahead && i < SEQ_COUNTED_MAX; i++)
@@ -56,8 +60,6 @@ static const struct xk_session_ops seq_session_ops = {
 };
 static const struct xk_protocol_ops seq_ops = { XK_VIRTUAL_OPS };
 
-static const struct xk_field seq_fields[] = { { .name = "number", .bits = 32 }, { .name = NULL } };
-
 static const struct xk_role seq_lowers[] = {
 	{ "transport", XK_ASYNC, "udp", "carries the messages" },
 	{ NULL, 0, NULL, NULL },
@@ -68,7 +70,7 @@ const struct xk_protocol_type xk_type_seq = {
 	.help = "Numbers messages, and counts what is missing: the smallest example of the documentation.",
 	.ops = &seq_ops,
 	.session_ops = &seq_session_ops,
-	.header = SEQ_HEADER_LEN,
+	.header = XK_HEADER_LEN(seq),
 	.fields = seq_fields,
 	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,

@@ -11,8 +11,12 @@
  */
 #include "xkernel/virtual.h"
 
-enum tally_drop { TALLY_DROP_TOO_LONG = XK_DROP_OWN };
-enum tally_counter { TALLY_UP, TALLY_DOWN, TALLY_BYTES_UP, TALLY_BYTES_DOWN };
+#define TALLY_DROPS(D) D(TALLY_DROP_TOO_LONG, "too_long")
+XK_DROPS(tally, TALLY_DROPS);
+
+#define TALLY_COUNTERS(C)                                                                                              \
+	C(TALLY_UP, "up") C(TALLY_DOWN, "down") C(TALLY_BYTES_UP, "bytes_up") C(TALLY_BYTES_DOWN, "bytes_down")
+XK_COUNTERS(tally, TALLY_COUNTERS);
 
 struct tally {
 	struct xk_protocol protocol; /* first */
@@ -70,8 +74,6 @@ static const struct xk_setting tally_settings[] = {
 	  .help = "bytes of a message; longer ones are dropped; 0: any" },
 	{ .name = NULL },
 };
-static const char *const tally_drops[] = { "too_long", NULL };
-static const char *const tally_counters[] = { "up", "down", "bytes_up", "bytes_down", NULL };
 
 const struct xk_protocol_type xk_type_tally = {
 	.name = "tally",

@@ -3,10 +3,8 @@
 
 static const char graph[] = "wire:; adder: wire";
 
-TEST(adder_serves_calls)
+RIG_TEST(adder_serves_calls, rig_new_graph(graph))
 {
-	struct rig *r = rig_new_graph(graph);
-
 	CHECK_EQ(rig_inject_call(r, NULL, "01 00 0002 00000003 00000004"), 0);
 	rig_expect_sent(r, "02 00 0001 00000007");
 	CHECK_EQ(rig_inject_call(r, NULL, "01 00 0000"), 0);
@@ -14,22 +12,16 @@ TEST(adder_serves_calls)
 	CHECK_EQ(rig_inject_call(r, NULL, "01 00 0002 ffffffff 00000001"), 0);
 	rig_expect_sent(r, "03 00 0000");
 	CHECK_EQ(rig_counter(r, "served"), 3);
-	rig_free(r);
 }
 
-TEST(adder_takes_requests_in_pieces)
+RIG_TEST(adder_takes_requests_in_pieces, rig_new_graph(graph))
 {
-	struct rig *r = rig_new_graph(graph);
-
 	CHECK_EQ(rig_inject_call(r, NULL, "01 | 00 00 | 01 0000 | 0005"), 0);
 	rig_expect_sent(r, "02 00 0001 00000005");
-	rig_free(r);
 }
 
-TEST(adder_drops_what_is_wrong)
+RIG_TEST(adder_drops_what_is_wrong, rig_new_graph(graph))
 {
-	struct rig *r = rig_new_graph(graph);
-
 	CHECK_EQ(rig_inject_call(r, NULL, "02 00 0000"), -EBADMSG);
 	CHECK_EQ(rig_inject_call(r, NULL, "01 00 0002 00000003"), -EBADMSG);
 	CHECK_EQ(rig_inject_call(r, NULL, "01 00 ffff 00000003"), -EBADMSG);
@@ -38,14 +30,12 @@ TEST(adder_drops_what_is_wrong)
 	CHECK_EQ(rig_counter(r, "bad_length"), 2);
 	CHECK_EQ(rig_counter(r, "short"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(adder_calls_its_peer)
+RIG_TEST(adder_calls_its_peer,
+	 rig_new_graph("wire:; adder: wire; adder.peer=10.77.0.2; adder.values=1 2; adder.calls=2; "
+		       "adder.ends=yes"))
 {
-	struct rig *r = rig_new_graph("wire:; adder: wire; adder.peer=10.77.0.2; adder.values=1 2; adder.calls=2; "
-				      "adder.ends=yes");
-
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "01 00 0002 00000001 00000002");
 	rig_end_call(r, 0, "02 00 0001 00000003");
@@ -54,13 +44,11 @@ TEST(adder_calls_its_peer)
 	rig_end_call(r, 0, "02 00 0001 00000003");
 	CHECK_EQ(rig_counter(r, "answered"), 2);
 	CHECK_EQ(xk_kernel_ended(rig_kernel(r)), XK_ENDED_WELL);
-	rig_free(r);
 }
 
-TEST(adder_counts_calls_that_fail)
+RIG_TEST(adder_counts_calls_that_fail,
+	 rig_new_graph("wire:; adder: wire; adder.peer=10.77.0.2; adder.calls=3; adder.ends=yes"))
 {
-	struct rig *r = rig_new_graph("wire:; adder: wire; adder.peer=10.77.0.2; adder.calls=3; adder.ends=yes");
-
 	rig_advance_ms(r, 1);
 	rig_end_call(r, -ETIMEDOUT, NULL);
 	rig_end_call(r, 0, "02 00 0002 00000003");
@@ -69,5 +57,4 @@ TEST(adder_counts_calls_that_fail)
 	CHECK_EQ(rig_counter(r, "bad_length"), 1);
 	CHECK_EQ(xk_kernel_ended(rig_kernel(r)), XK_ENDED_BADLY);
 	rig_forget(r);
-	rig_free(r);
 }

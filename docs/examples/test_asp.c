@@ -19,9 +19,8 @@ at_port(uint64_t port)
 
 /* ---- a round trip ---- */
 
-TEST(asp_sends_and_receives)
+RIG_TEST(asp_sends_and_receives, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 
 	REQUIRE(s != NULL);
@@ -31,35 +30,26 @@ TEST(asp_sends_and_receives)
 	rig_inject(r, "0009 0007 0008 ddee");
 	rig_expect_delivered(r, "ddee");
 	CHECK(rig_delivered_on(r) == s);
-	rig_free(r);
 }
 
-TEST(asp_cuts_off_padding)
+RIG_TEST(asp_cuts_off_padding, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
-
 	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	rig_inject(r, "0009 0007 0007 dd 000000000000");
 	rig_expect_delivered(r, "dd");
-	rig_free(r);
 }
 
-TEST(asp_takes_headers_in_pieces)
+RIG_TEST(asp_takes_headers_in_pieces, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
-
 	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	rig_inject(r, "0009 00 | 07 00 | 08 dd | ee");
 	rig_expect_delivered(r, "ddee");
-	rig_free(r);
 }
 
 /* ---- sessions ---- */
 
-TEST(asp_opens_a_session_for_a_stranger)
+RIG_TEST(asp_opens_a_session_for_a_stranger, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
-
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_inject(r, "0009 0007 0007 dd");
 	rig_inject(r, "0009 0007 0007 ee");
@@ -69,12 +59,10 @@ TEST(asp_opens_a_session_for_a_stranger)
 	rig_expect_delivered(r, "ee");
 	CHECK_EQ(rig_push(r, rig_delivered_on(r), "ff"), 0);
 	rig_expect_sent(r, "0007 0009 0007 ff");
-	rig_free(r);
 }
 
-TEST(asp_tells_strangers_apart_by_their_hosts)
+RIG_TEST(asp_tells_strangers_apart_by_their_hosts, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
 	struct xk_session *first;
 
 	rig_open_enable(r, at_port(PORT));
@@ -87,13 +75,10 @@ TEST(asp_tells_strangers_apart_by_their_hosts)
 	rig_expect_delivered(r, "ee");
 	CHECK(rig_delivered_on(r) != first);
 	CHECK_EQ(rig_counter(r, "opened"), 2);
-	rig_free(r);
 }
 
-TEST(asp_forgets_strangers_with_the_enable)
+RIG_TEST(asp_forgets_strangers_with_the_enable, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
-
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "0009 0007 0006");
 	rig_expect_delivered(r, "");
@@ -101,12 +86,10 @@ TEST(asp_forgets_strangers_with_the_enable)
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
 	rig_inject(r, "0009 0007 0006");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_free(r);
 }
 
-TEST(asp_chooses_a_port)
+RIG_TEST(asp_chooses_a_port, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
 	struct xk_participants to = rig_to(HOST);
 	struct xk_session *s;
 
@@ -116,13 +99,10 @@ TEST(asp_chooses_a_port)
 	REQUIRE(s != NULL);
 	CHECK_EQ(rig_push(r, s, "aa"), 0);
 	rig_expect_sent(r, "c001 0009 0007 aa");
-	rig_free(r);
 }
 
-TEST(asp_opens_nothing_from_another_protocols_port)
+RIG_TEST(asp_opens_nothing_from_another_protocols_port, rig_new_graph("wire:; asp: wire; user: asp; user2: asp"))
 {
-	struct rig *r = rig_new_graph("wire:; asp: wire; user: asp; user2: asp");
-
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_user(r, "user");
@@ -130,13 +110,30 @@ TEST(asp_opens_nothing_from_another_protocols_port)
 	CHECK_EQ(rig_error(r), -EADDRINUSE);
 	rig_user(r, "user2");
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
-	rig_free(r);
 }
 
-TEST(asp_refuses_what_it_cannot_open)
+RIG_TEST(asp_opens_from_a_port_that_its_opener_has_enabled, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
+	rig_inject(r, "0009 0007 0007 dd");
+	rig_expect_delivered(r, "dd");
+	CHECK_EQ(rig_open_dones(r), 0);
+}
 
+RIG_TEST(asp_forgets_a_conversation_that_is_closed, rig_new("asp"))
+{
+	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+
+	REQUIRE(s != NULL);
+	rig_close(r, s);
+	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
+	CHECK_EQ(rig_counter(r, "opened"), 2);
+}
+
+RIG_TEST(asp_refuses_what_it_cannot_open, rig_new("asp"))
+{
 	CHECK(rig_open(r, rig_to2(HOST, 65536, PORT)) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
 	CHECK_EQ(rig_open_enable(r, rig_to(HOST)), -EINVAL);
@@ -144,13 +141,11 @@ TEST(asp_refuses_what_it_cannot_open)
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
-	rig_free(r);
 }
 
 /* On Ethernet, which has one session to each station. */
-TEST(asp_opens_a_conversation_once)
+RIG_TEST(asp_opens_a_conversation_once, rig_new_graph("port:; eth: port; asp: eth#0x3100; user: asp"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; asp: eth#0x3100; user: asp");
 	struct xk_session *s = rig_open(r, rig_to2(STATION, FAR_PORT, PORT));
 
 	REQUIRE(s != NULL);
@@ -159,12 +154,10 @@ TEST(asp_opens_a_conversation_once)
 	CHECK(rig_open(r, rig_to2(STATION, FAR_PORT, PORT + 1)) != NULL);
 	rig_push(r, s, "aa");
 	rig_expect_sent(r, "020000000099 020000000001 3100 0007 0009 0007 aa");
-	rig_free(r);
 }
 
-TEST(asp_knows_its_lengths_and_participants)
+RIG_TEST(asp_knows_its_lengths_and_participants, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	struct xk_participants p = { .remote.depth = 0 };
 	uint32_t length;
@@ -177,50 +170,59 @@ TEST(asp_knows_its_lengths_and_participants)
 	CHECK_EQ(xk_get_participants(s, &p), 0);
 	CHECK_EQ(xk_participant_pop(&p.remote), FAR_PORT);
 	CHECK_EQ(xk_participant_pop(&p.local), PORT);
-	rig_free(r);
+}
+
+RIG_TEST(asp_sends_no_more_than_its_length_can_say, rig_new("asp"))
+{
+	uint32_t length = 100000;
+
+	rig_answer(r, XK_GET_MAX_PACKET, &length, sizeof(length));
+	CHECK_EQ(xk_control(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)), XK_GET_MAX_PACKET, &length, sizeof(length)),
+		 sizeof(length));
+	CHECK_EQ(length, UINT16_MAX - 6);
+}
+
+RIG_TEST(asp_needs_room_for_its_header, rig_new("asp"))
+{
+	uint32_t length = 5;
+
+	rig_answer(r, XK_GET_MAX_PACKET, &length, sizeof(length));
+	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) == NULL);
+	CHECK_EQ(rig_error(r), -EMSGSIZE);
+	CHECK_EQ(rig_wire_sessions(r), 0);
 }
 
 /* ---- drops ---- */
 
-TEST(asp_drops_short_messages)
+RIG_TEST(asp_drops_short_messages, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
-
 	rig_open_enable(r, at_port(PORT));
 	rig_inject_prefixes(r, "0009 0007 0006"); /* 0 to 5 bytes of a header */
 	CHECK_EQ(rig_counter(r, "short"), 6);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(asp_drops_messages_whose_length_is_wrong)
+RIG_TEST(asp_drops_messages_whose_length_is_wrong, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
-
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "0009 0007 0007");      /* claims a byte that is missing */
 	rig_inject(r, "0009 0007 0005 aabb"); /* shorter than its own header */
 	CHECK_EQ(rig_counter(r, "bad_length"), 2);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(asp_drops_what_nobody_wants)
+RIG_TEST(asp_drops_what_nobody_wants, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
-
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "0009 0008 0006");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	rig_refuse(r, -EPERM);
 	rig_inject(r, "0009 0007 0006");
 	CHECK_EQ(rig_counter(r, "refused"), 1);
-	rig_free(r);
 }
 
-TEST(asp_refuses_messages_that_are_too_long)
+RIG_TEST(asp_refuses_messages_that_are_too_long, rig_new("asp"))
 {
-	struct rig *r = rig_new("asp");
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 
 	CHECK_EQ(rig_push_pattern(r, s, 1494), 0);
@@ -228,5 +230,14 @@ TEST(asp_refuses_messages_that_are_too_long)
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
 	CHECK_EQ(rig_sent(r), 1);
 	rig_forget(r);
-	rig_free(r);
+}
+
+RIG_TEST(asp_returns_why_the_protocol_below_does_not_send, rig_new("asp"))
+{
+	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
+
+	REQUIRE(s != NULL);
+	rig_fail_sending(r, -ENOBUFS);
+	CHECK_EQ(rig_push(r, s, "aa"), -ENOBUFS);
+	CHECK_EQ(rig_sent(r), 0);
 }

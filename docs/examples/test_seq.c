@@ -12,22 +12,18 @@ opened(struct rig *r)
 	return s;
 }
 
-TEST(seq_numbers_what_is_sent)
+RIG_TEST(seq_numbers_what_is_sent, rig_new("seq"))
 {
-	struct rig *r = rig_new("seq");
 	struct xk_session *s = opened(r);
 
 	CHECK_EQ(rig_push(r, s, "aa"), 0);
 	CHECK_EQ(rig_push(r, s, "bb"), 0);
 	rig_expect_sent(r, "00000000 aa");
 	rig_expect_sent(r, "00000001 bb");
-	rig_free(r);
 }
 
-TEST(seq_counts_what_is_missing_and_what_is_late)
+RIG_TEST(seq_counts_what_is_missing_and_what_is_late, rig_new("seq"))
 {
-	struct rig *r = rig_new("seq");
-
 	opened(r);
 	rig_inject(r, "00000000 aa");
 	rig_inject(r, "00 | 000003 | bb");
@@ -37,14 +33,11 @@ TEST(seq_counts_what_is_missing_and_what_is_late)
 	rig_expect_delivered(r, "cc");
 	CHECK_EQ(rig_counter(r, "missing"), 2);
 	CHECK_EQ(rig_counter(r, "late"), 1);
-	rig_free(r);
 }
 
 /* Numbers wrap around, and a stranger's number costs the driver no endless loop. */
-TEST(seq_takes_any_number)
+RIG_TEST(seq_takes_any_number, rig_new("seq"))
 {
-	struct rig *r = rig_new("seq");
-
 	opened(r);
 	rig_inject(r, "7fffffff");
 	CHECK_EQ(rig_counter(r, "missing"), 64);
@@ -55,23 +48,18 @@ TEST(seq_takes_any_number)
 	CHECK_EQ(rig_counter(r, "late"), 0);
 	CHECK_EQ(rig_delivered(r), 3);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(seq_drops_what_is_short)
+RIG_TEST(seq_drops_what_is_short, rig_new("seq"))
 {
-	struct rig *r = rig_new("seq");
-
 	opened(r);
 	rig_inject(r, "000000");
 	CHECK_EQ(rig_counter(r, "short"), 1);
 	rig_expect_nothing_delivered(r);
-	rig_free(r);
 }
 
-TEST(seq_leaves_room_for_its_header)
+RIG_TEST(seq_leaves_room_for_its_header, rig_new("seq"))
 {
-	struct rig *r = rig_new("seq");
 	struct xk_session *s = opened(r);
 	uint32_t above = 0, below = 0;
 
@@ -79,16 +67,12 @@ TEST(seq_leaves_room_for_its_header)
 	CHECK_EQ(xk_control(s->lls, XK_GET_MAX_PACKET, &below, sizeof(below)), sizeof(below));
 	CHECK_EQ(above + 4, below);
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &above, 1), -EMSGSIZE);
-	rig_free(r);
 }
 
-TEST(seq_opens_a_session_for_a_stranger)
+RIG_TEST(seq_opens_a_session_for_a_stranger, rig_new("seq"))
 {
-	struct rig *r = rig_new("seq");
-
 	CHECK_EQ(rig_open_enable(r, rig_to(PORT)), 0);
 	rig_inject(r, "00000000 aa");
 	rig_expect_delivered(r, "aa");
 	CHECK_EQ(rig_open_dones(r), 1);
-	rig_free(r);
 }

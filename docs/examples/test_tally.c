@@ -12,9 +12,8 @@ opened(struct rig *r)
 	return s;
 }
 
-TEST(tally_counts_messages_and_bytes_each_way)
+RIG_TEST(tally_counts_messages_and_bytes_each_way, rig_new("tally"))
 {
-	struct rig *r = rig_new("tally");
 	struct xk_session *s = opened(r);
 
 	CHECK_EQ(rig_push(r, s, "aabb"), 0);
@@ -27,12 +26,10 @@ TEST(tally_counts_messages_and_bytes_each_way)
 	CHECK_EQ(rig_counter(r, "bytes_down"), 5);
 	CHECK_EQ(rig_counter(r, "up"), 1);
 	CHECK_EQ(rig_counter(r, "bytes_up"), 1);
-	rig_free(r);
 }
 
-TEST(tally_drops_long_messages)
+RIG_TEST(tally_drops_long_messages, rig_new("tally longest=2"))
 {
-	struct rig *r = rig_new("tally longest=2");
 	struct xk_session *s = opened(r);
 
 	CHECK_EQ(rig_push(r, s, "aabbcc"), -EMSGSIZE);
@@ -42,28 +39,22 @@ TEST(tally_drops_long_messages)
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "too_long"), 2);
 	CHECK_EQ(rig_counter(r, "bytes_up"), 2);
-	rig_free(r);
 }
 
-TEST(tally_passes_empty_messages)
+RIG_TEST(tally_passes_empty_messages, rig_new("tally"))
 {
-	struct rig *r = rig_new("tally");
 	struct xk_session *s = opened(r);
 
 	CHECK_EQ(rig_push(r, s, ""), 0);
 	rig_expect_sent(r, "");
 	CHECK_EQ(rig_counter(r, "down"), 1);
 	CHECK_EQ(rig_counter(r, "bytes_down"), 0);
-	rig_free(r);
 }
 
-TEST(tally_opens_a_session_for_a_stranger)
+RIG_TEST(tally_opens_a_session_for_a_stranger, rig_new("tally"))
 {
-	struct rig *r = rig_new("tally");
-
 	CHECK_EQ(rig_open_enable(r, rig_to(PORT)), 0);
 	rig_inject(r, "aa");
 	rig_expect_delivered(r, "aa");
 	CHECK_EQ(rig_open_dones(r), 1);
-	rig_free(r);
 }
