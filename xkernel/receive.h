@@ -99,11 +99,14 @@ xk_receive_length(const struct xk_format *format, const uint8_t *p, size_t total
 	       (size_t)format->length_base;
 }
 
-/* Returns the sum of a header of len bytes, a multiple of 4. */
+/* Returns the sum of a header of len bytes. */
 XK_RECEIVE_CODE uint64_t
 xk_header_sum(const uint8_t *p, size_t len)
 {
 	uint64_t sum = 0;
+
+	if (len % 4 != 0)
+		return xk_sum(0, p, len);
 
 #pragma GCC unroll 8
 	for (size_t i = 0; i < len; i += 4)
@@ -192,19 +195,21 @@ xk_receive_as(const struct xk_format *format, struct xk_protocol *self, struct x
 	xk_receive_pop(format, s, lls, m);
 }
 
-/* Copies a header of len bytes, 6 and more, in pieces that may overlap. */
+/* Copies a header of len bytes, in pieces that may overlap. */
 XK_RECEIVE_CODE void
 xk_send_copy(uint8_t *to, const uint8_t *from, size_t len)
 {
-	if (len >= 16) {
+	if (len >= 16) { /* 24 at most */
 		memcpy(to, from, 16);
 		memcpy(to + len - 8, from + len - 8, 8);
 	} else if (len >= 8) {
 		memcpy(to, from, 8);
 		memcpy(to + len - 8, from + len - 8, 8);
-	} else {
+	} else if (len >= 4) {
 		memcpy(to, from, 4);
-		memcpy(to + len - 2, from + len - 2, 2);
+		memcpy(to + len - 4, from + len - 4, 4);
+	} else {
+		memcpy(to, from, len);
 	}
 }
 

@@ -161,3 +161,44 @@ TEST(settings_lie_in_the_instance)
 		  "test: protocol \"toy\": the `initial` of its setting number is \"seven\": it expects a number such "
 		  "as 64, 0x40 or 16k");
 }
+
+/* Fields that the framework cannot receive by: too many bytes, a length of 3 bytes, names in three places, a sum askew. */
+TEST(messages_go_by_fields_that_allow_it)
+{
+	static const struct xk_field far[] = { { .name = "text", .bits = 64 },
+					       { .name = "more", .bits = 64 },
+					       { .name = "still", .bits = 64 },
+					       { .name = "end", .bits = 16 },
+					       { .name = NULL } };
+	static const struct xk_field length[] = { { .name = "length", .bits = 24, .kind = XK_LENGTH },
+						  { .name = "rest", .bits = 8 },
+						  { .name = NULL } };
+	static const struct xk_field names[] = {
+		{ .name = "a", .bits = 8, .kind = XK_NAMES_SESSION }, { .name = "b", .bits = 56 },
+		{ .name = "c", .bits = 8, .kind = XK_NAMES_SESSION }, { .name = "d", .bits = 56 },
+		{ .name = "e", .bits = 8, .kind = XK_NAMES_SESSION }, { .name = NULL }
+	};
+	static const struct xk_field sum[] = {
+		{ .name = "kind", .bits = 8 },
+		{ .name = "sum", .bits = 16, .kind = XK_CHECKSUM, .covers = XK_COVERS_HEADER },
+		{ .name = "rest", .bits = 8 },
+		{ .name = NULL }
+	};
+	static const struct {
+		const struct xk_field *fields;
+		uint32_t header;
+		const char *why;
+	} bad[] = { { far, 26, "not such that the framework can receive" },
+		    { length, 4, "not such that the framework can receive" },
+		    { names, 17, "not such that the framework can receive" },
+		    { sum, 4, "its checksum is not on an even byte" } };
+
+	xk_type_toy = sound;
+	xk_type_toy.flags = XK_BY_FIELDS;
+	CHECK_STR(said(), "");
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(bad); i++) {
+		xk_type_toy.fields = bad[i].fields;
+		xk_type_toy.header = bad[i].header;
+		CHECK(strstr(said(), bad[i].why) != NULL);
+	}
+}

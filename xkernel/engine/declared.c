@@ -130,6 +130,27 @@ declared_fields(struct declared *d, const struct xk_protocol_type *type)
 				type->header * 8);
 }
 
+/* Checks that the framework can receive and send what the type leaves to it (receive.h). */
+static void
+declared_messages(struct declared *d, const struct xk_protocol_type *type)
+{
+	struct xk_format format;
+
+	if (!(type->flags & XK_BY_FIELDS))
+		return;
+	xk_format_init(&format, type);
+	if (type->fields == NULL || !format.fits || type->header > XK_SENDS_HEADER)
+		declared_refuse(d,
+				"it has the flag XK_BY_FIELDS, and its `fields` are not such that the framework can "
+				"receive and send by them: at most %d bytes, a length of 16 or 32 bits in whole "
+				"bytes, names of sessions in two places of 8 bytes, what is usual in three",
+				XK_SENDS_HEADER);
+	else if (format.sum_covers != XK_COVERS_NOTHING && (type->header % 2 != 0 || format.sum_at % 2 != 0))
+		declared_refuse(d, "its checksum is not on an even byte of an even header");
+	else if (type->session_ops == NULL || (type->flags & XK_TABLE) != 0)
+		declared_refuse(d, "it has the flag XK_BY_FIELDS, and no `session_ops` of all its sessions");
+}
+
 /* Checks that each setting lies in the protocol's own part of an instance, and that its initial value is one. */
 static void
 declared_settings(struct declared *d, const struct xk_protocol_type *type)
@@ -164,6 +185,7 @@ declared_see(struct declared *d, const struct xk_protocol_type *type)
 		declared_operations(d, type);
 	if (d->good) {
 		declared_fields(d, type);
+		declared_messages(d, type);
 		declared_settings(d, type);
 	}
 	d->good = d->good && good;
