@@ -199,7 +199,7 @@ done
 # ---- what is refused before anything is built, and what is worked around ------------------------------------------------
 
 mkdir "$work/a tree, its 50% and ümlaut"
-cp run "$work/a tree, its 50% and ümlaut"
+cp --parents run tools/packages.sh tests/build.sh "$work/a tree, its 50% and ümlaut"
 for flags in 'CC=gcc -m32' 'CFLAGS=-m32' 'CFLAGS=-O2 -mx32'; do
 	expect "$flags" 1 '32-bit pointers; supported are .*: remove -m' env "$flags" "$work/a tree, its 50% and ümlaut/run" build --sim
 done

@@ -4,7 +4,7 @@
 
 tree="$work/a tree with blanks"
 mkdir "$tree"
-cp run "$tree"
+cp --parents run tools/packages.sh tests/build.sh "$tree"
 
 # refused NAME [WORDS]: ./run build as a user who may not write there.
 refused() {

@@ -1,0 +1,25 @@
+#!/bin/sh
+# bench.sh BUILD A,B [CHECKOUT] - every benchmark on cores A and B, as ratios in one run; or how this build compares with a checkout, or with
+# a commit, which is built below build/against.
+set -eu
+build=$1
+cores=$2
+old=${3:-}
+
+if [ -z "$old" ]; then
+	experiments/floors/bench.sh "$build" "$cores"
+	echo
+	experiments/scale/bench.sh "$build" "${cores#*,}"
+	echo
+	exec experiments/overload/sweep.py "$build"
+fi
+if [ ! -x "$old/run" ]; then
+	commit=$(git rev-parse --quiet --verify --short "$old^{commit}") || {
+		echo "run: bench --against: $old is neither a checkout nor a commit" >&2
+		exit 1
+	}
+	old=$PWD/build/against/$commit
+	[ -d "$old" ] || git worktree add --force --quiet --detach "$old" "$commit"
+fi
+(cd "$old" && ./run build)
+exec python3 experiments/trends.py "$build" "$old/build" --cores "$cores"
