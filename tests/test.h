@@ -25,7 +25,7 @@ void test_register(const char *name, void (*run)(void));
 
 /*
  * A test of something that `made` makes and `end` ends afterwards, which the test has as `it`:
- * TEST_WITH(name, struct host *h, host_new(), host_free) { CHECK_EQ(h->count, 0); }
+ * TEST_WITH(name, struct host *h, host_new(), host_free) { ... h->count ... }
  */
 #define TEST_WITH(name, it, made, end)                                                                                 \
 	static void name(it);                                                                                          \
@@ -40,6 +40,22 @@ void test_register(const char *name, void (*run)(void));
 		test_register(#name, name##_from_making_to_end);                                                       \
 	}                                                                                                              \
 	static void name(it)
+
+/* The same of a structure that is no pointer: TEST_IN(name, struct stage, s, stage_open(s, true), stage_close) { ... s->count ... } */
+#define TEST_IN(name, type, it, made, end)                                                                             \
+	static void name(type *it);                                                                                    \
+	static void name##_from_making_to_end(void)                                                                    \
+	{                                                                                                              \
+		type test_it, *it = &test_it;                                                                          \
+		made;                                                                                                  \
+		name(it);                                                                                              \
+		end(it);                                                                                               \
+	}                                                                                                              \
+	__attribute__((constructor)) static void register_##name(void)                                                 \
+	{                                                                                                              \
+		test_register(#name, name##_from_making_to_end);                                                       \
+	}                                                                                                              \
+	static void name(type *it)
 
 #define CHECK(condition) CU_ASSERT(condition)
 

@@ -125,4 +125,6 @@ end(struct rig *r)
 	rig_free(r);
 }
 
+#define ATTACK_TEST(name, made) TEST_WITH(name, struct rig *r, made, end)
+
 #endif

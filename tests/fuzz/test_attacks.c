@@ -7,21 +7,16 @@
 /* ---- fragments that lie about where they are ---- */
 
 /* The second fragment ends inside the first: the length of what it adds is negative (1997). */
-TEST(teardrop)
+ATTACK_TEST(teardrop, graph())
 {
-	struct rig *r = graph();
-
 	zeros(r, PEER, 242, 0, 40, true);
 	zeros(r, PEER, 242, 24, 4, false);
 	CHECK_EQ(rig_counter_of(r, "ip", "overlap"), 2);
-	end(r);
 }
 
 /* The same the other way round, and with a hole filled twice ("bonk", "boink", "newtear"). */
-TEST(teardrop_in_other_orders)
+ATTACK_TEST(teardrop_in_other_orders, graph())
 {
-	struct rig *r = graph();
-
 	zeros(r, PEER, 1, 24, 4, false);
 	zeros(r, PEER, 1, 0, 40, true);
 	CHECK_EQ(rig_counter_of(r, "ip", "overlap") + rig_counter_of(r, "ip", "inconsistent"), 2);
@@ -29,13 +24,11 @@ TEST(teardrop_in_other_orders)
 	zeros(r, PEER, 2, 32, 16, false);
 	zeros(r, PEER, 2, 8, 32, true);
 	CHECK_EQ(rig_counter_of(r, "ip", "overlap") + rig_counter_of(r, "ip", "inconsistent"), 5);
-	end(r);
 }
 
 /* More than 65,535 bytes in all: the last fragment goes over the end (CA-1996-26). */
-TEST(ping_of_death)
+ATTACK_TEST(ping_of_death, graph())
 {
-	struct rig *r = graph();
 	size_t at = 0;
 
 	for (; at + 1480 <= LONGEST; at += 1480)
@@ -48,14 +41,11 @@ TEST(ping_of_death)
 	CHECK_EQ(rig_counter_of(r, "ip", "too_long"), 4);
 	/* what was right by itself waits for an end that cannot come */
 	CHECK_EQ(table(r)->fragments, 44);
-	end(r);
 }
 
 /* One fragment without end, as fast as the link goes (2000). */
-TEST(jolt2)
+ATTACK_TEST(jolt2, graph())
 {
-	struct rig *r = graph();
-
 	for (unsigned i = 0; i < 3000; i++)
 		zeros(r, PEER, 1109, 65504, 9, false);
 	CHECK_EQ(rig_counter_of(r, "ip", "duplicate"), 2999);
@@ -63,41 +53,32 @@ TEST(jolt2)
 	for (unsigned i = 0; i < 100; i++)
 		attack(r, (struct piece){ PEER, 1109, 65504, 9, false, .claimed = 68 });
 	CHECK_EQ(rig_counter_of(r, "ip", "bad_length"), 100);
-	end(r);
 }
 
 /* The storm that begins at zero. */
-TEST(the_same_first_fragment_without_end)
+ATTACK_TEST(the_same_first_fragment_without_end, graph())
 {
-	struct rig *r = graph();
-
 	for (unsigned i = 0; i < 3000; i++)
 		zeros(r, PEER, 7, 0, 1480, true);
 	CHECK_EQ(rig_counter_of(r, "ip", "duplicate"), 2999);
-	end(r);
 }
 
 /* The first fragment is longer than the datagram (CVE-2019-14378). */
-TEST(a_first_fragment_longer_than_its_datagram)
+ATTACK_TEST(a_first_fragment_longer_than_its_datagram, graph())
 {
-	struct rig *r = graph();
-
 	zeros(r, PEER, 1, 16, 8, false);
 	zeros(r, PEER, 1, 0, 1480, true);
 	zeros(r, PEER, 2, 24, 8, false);
 	zeros(r, PEER, 2, 32, 1480, true);
 	CHECK_EQ(rig_counter_of(r, "ip", "overlap"), 2);
 	CHECK_EQ(rig_counter_of(r, "ip", "inconsistent"), 2);
-	end(r);
 }
 
 /* ---- what a filter would not see ---- */
 
 /* Ports in the second fragment (RFC 1858), or written over by it (RFC 3128). */
-TEST(tiny_first_fragments)
+ATTACK_TEST(tiny_first_fragments, graph())
 {
-	struct rig *r = graph();
-
 	for (unsigned len = 1; len < 8; len++)
 		zeros(r, PEER, (uint16_t)len, 0, len, true);
 	CHECK_EQ(rig_counter_of(r, "ip", "tiny"), 7);
@@ -105,13 +86,11 @@ TEST(tiny_first_fragments)
 	zeros(r, PEER, 9, 0, 16, true);
 	zeros(r, PEER, 9, 8, 16, false);
 	CHECK_EQ(rig_counter_of(r, "ip", "overlap"), 2);
-	end(r);
 }
 
 /* Other ports for the same place: the first that came must not be replaced, nor the second be taken. */
-TEST(a_first_fragment_with_other_ports)
+ATTACK_TEST(a_first_fragment_with_other_ports, graph())
 {
-	struct rig *r = graph();
 	uint8_t datagram[32], other[32];
 
 	make_udp(datagram, PEER, sizeof(datagram), 'a');
@@ -121,35 +100,27 @@ TEST(a_first_fragment_with_other_ports)
 	attack(r, (struct piece){ PEER, 9, 16, 16, false, .data = datagram });
 	CHECK_EQ(rig_counter_of(r, "ip", "overlap"), 2);
 	CHECK_EQ(rig_counter_of(r, "ip", "refused_datagram"), 1);
-	end(r);
 }
 
 /* IP in IP, in fragments (CVE-2020-11896): nobody here wants it, so nothing is kept of it. */
-TEST(fragments_of_a_protocol_that_nobody_wants)
+ATTACK_TEST(fragments_of_a_protocol_that_nobody_wants, graph())
 {
-	struct rig *r = graph();
-
 	for (uint16_t id = 0; id < 100; id++)
 		attack(r, (struct piece){ PEER, id, 0, 1480, true, .protocol = 4 });
 	CHECK_EQ(rig_counter_of(r, "ip", "no_session"), 100);
 	CHECK_EQ(table(r)->datagrams, 0);
-	end(r);
 }
 
-TEST(the_evil_bit)
+ATTACK_TEST(the_evil_bit, graph())
 {
-	struct rig *r = graph();
-
 	attack(r, (struct piece){ PEER, 1, 0, 64, false, .fragment = IP_RESERVED });
 	attack(r, (struct piece){ PEER, 1, 0, 64, true, .fragment = IP_RESERVED });
 	CHECK_EQ(rig_counter_of(r, "ip", "bad_flags"), 2);
-	end(r);
 }
 
 /* The sender is who is spoken to (1997), or one who would answer the answer. */
-TEST(land_and_echo_loops)
+ATTACK_TEST(land_and_echo_loops, graph())
 {
-	struct rig *r = graph();
 	uint8_t datagram[32];
 
 	make_udp(datagram, HOST, sizeof(datagram), 'a');
@@ -162,13 +133,11 @@ TEST(land_and_echo_loops)
 	xk_put16(datagram + 6, 0);
 	attack(r, (struct piece){ PEER, 3, 0, sizeof(datagram), false, .data = datagram });
 	CHECK_EQ(rig_counter_of(r, "udp", "refused"), 1);
-	end(r);
 }
 
 /* Layers that disagree on a length: UDP's beyond IP's, and below it. */
-TEST(lengths_that_differ_between_layers)
+ATTACK_TEST(lengths_that_differ_between_layers, graph())
 {
-	struct rig *r = graph();
 	uint8_t datagram[64];
 
 	make_udp(datagram, PEER, sizeof(datagram), 'a');
@@ -184,13 +153,11 @@ TEST(lengths_that_differ_between_layers)
 	attack(r, (struct piece){ PEER, 3, 0, 8, true, .data = datagram });
 	attack(r, (struct piece){ PEER, 3, 8, 40, false, .data = datagram });
 	rig_expect_sent(r, "0200 0a4d0110 020000000001 0800 4500001c *");
-	end(r);
 }
 
 /* Identifications wrap: fragments of two datagrams that have the same one (RFC 4963) do not pass the checksum. */
-TEST(fragments_of_two_datagrams_with_one_identification)
+ATTACK_TEST(fragments_of_two_datagrams_with_one_identification, graph())
 {
-	struct rig *r = graph();
 	uint8_t old[64], new[64];
 
 	make_udp(old, PEER, sizeof(old), 'a');
@@ -199,15 +166,12 @@ TEST(fragments_of_two_datagrams_with_one_identification)
 	attack(r, (struct piece){ PEER, 1, 32, 32, false, .data = new });
 	CHECK_EQ(rig_counter_of(r, "ip", "reassembled"), 1);
 	CHECK_EQ(rig_counter_of(r, "udp", "bad_checksum"), 1);
-	end(r);
 }
 
 /* ---- floods ---- */
 
-TEST(a_flood_of_fragments_from_many_sources)
+ATTACK_TEST(a_flood_of_fragments_from_many_sources, graph())
 {
-	struct rig *r = graph();
-
 	for (uint16_t i = 0; i < 3000; i++) {
 		zeros(r, PEER + i, i, i % 2 == 0 ? 0 : 1480, 1480, true);
 		CHECK(table(r)->datagrams <= DATAGRAMS && table(r)->fragments <= FRAGMENTS);
@@ -215,13 +179,11 @@ TEST(a_flood_of_fragments_from_many_sources)
 	}
 	CHECK_EQ(rig_counter_of(r, "ip", "evicted"), 3000 - DATAGRAMS);
 	CHECK(rig_protocol(r, "ip")->cache_count <= 4);
-	end(r);
 }
 
 /* One source takes its own share, and what others have begun stays. */
-TEST(a_flood_of_fragments_from_one_source)
+ATTACK_TEST(a_flood_of_fragments_from_one_source, graph())
 {
-	struct rig *r = graph();
 	uint8_t datagram[64];
 
 	make_udp(datagram, OTHER, sizeof(datagram), 'a');
@@ -232,27 +194,22 @@ TEST(a_flood_of_fragments_from_one_source)
 	}
 	attack(r, (struct piece){ OTHER, 1, 0, 32, true, .data = datagram });
 	rig_expect_sent(r, "0200 0a4d0220 020000000001 0800 *");
-	end(r);
 }
 
 /* FragmentSmack (CVE-2018-5391): the smallest fragments, apart from each other, so that each must find its place. */
-TEST(small_fragments_apart_from_each_other)
+ATTACK_TEST(small_fragments_apart_from_each_other, graph())
 {
-	struct rig *r = graph();
-
 	for (uint32_t i = 0; i < 2000; i++) {
 		zeros(r, PEER, (uint16_t)(i / 1000), 65504 - i % 1000 * 16, 8, true);
 		CHECK(table(r)->fragments <= SOURCE_FRAGMENTS);
 	}
 	CHECK_EQ(rig_counter_of(r, "ip", "too_many"), 2 * (SOURCE_FRAGMENTS + 1));
 	CHECK_EQ(rig_counter_of(r, "ip", "refused_datagram"), 2 * (1000 - SOURCE_FRAGMENTS - 1));
-	end(r);
 }
 
 /* The later fragment first, and the table full: who comes to complete a datagram must not find it half gone. */
-TEST(later_fragments_first_with_a_full_table)
+ATTACK_TEST(later_fragments_first_with_a_full_table, graph())
 {
-	struct rig *r = graph();
 	uint8_t datagram[64];
 	unsigned whole = 0;
 
@@ -269,18 +226,14 @@ TEST(later_fragments_first_with_a_full_table)
 	CHECK_EQ(whole, DATAGRAMS);
 	CHECK_EQ(rig_sent(r), DATAGRAMS);
 	rig_forget(r);
-	end(r);
 }
 
 /* Who waits and sends a little now and then does not hold its place for longer. */
-TEST(slow_fragments_are_not_waited_for_longer)
+ATTACK_TEST(slow_fragments_are_not_waited_for_longer, graph())
 {
-	struct rig *r = graph();
-
 	for (unsigned i = 0; i < 40; i++) {
 		zeros(r, PEER, 1, i * 8, 8, true);
 		rig_advance_ms(r, 100);
 	}
 	CHECK(rig_counter_of(r, "ip", "timed_out") >= 20);
-	end(r);
 }

@@ -57,15 +57,13 @@ check_refused(struct xk_graph_source source, int result, const char *said)
 	composed_end(&c);
 }
 
-TEST(a_text_and_settings_become_a_host)
+TEST_IN(a_text_and_settings_become_a_host, struct composed, c,
+	*c = composed((struct xk_graph_source){ .text = COMPOSE_ECHO, .sets = addressed }), composed_end)
 {
-	struct composed c = composed((struct xk_graph_source){ .text = COMPOSE_ECHO, .sets = addressed });
-
-	CHECK_EQ(c.result, 0);
-	CHECK_STR(c.said, "");
-	CHECK(xk_kernel_find(c.kernel, "udptest") != NULL);
-	CHECK(xk_kernel_turn(c.kernel) != 0);
-	composed_end(&c);
+	CHECK_EQ(c->result, 0);
+	CHECK_STR(c->said, "");
+	CHECK(xk_kernel_find(c->kernel, "udptest") != NULL);
+	CHECK(xk_kernel_turn(c->kernel) != 0);
 }
 
 TEST(a_file_becomes_a_host)

@@ -378,39 +378,33 @@ TEST(virtio_client_with_more_lanes_than_its_server_is_refused_in_words)
 	wide_stop(&server);
 }
 
-TEST(links_with_one_queue_refuse_more_in_words)
+TEST_IN(links_with_one_queue_refuse_more_in_words, struct wide, w, wide_start(w, 2), wide_stop)
 {
 	static const char *const links[] = { "memif", "tap", "af_packet", "af_xdp" };
-	struct wide w;
 
-	wide_start(&w, 2);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(links); i++) {
-		CHECK_EQ(wide_open(&w, links[i], "nothing", XK_DPDK_SERVER), -EINVAL);
-		CHECK(strstr(w.why, links[i]) != NULL && strstr(w.why, "1 queue,") != NULL);
+		CHECK_EQ(wide_open(w, links[i], "nothing", XK_DPDK_SERVER), -EINVAL);
+		CHECK(strstr(w->why, links[i]) != NULL && strstr(w->why, "1 queue,") != NULL);
 	}
-	wide_stop(&w);
 }
 
-TEST(platforms_of_one_kernel_share_buffers_and_clock)
+TEST_IN(platforms_of_one_kernel_share_buffers_and_clock, struct wide, w, wide_start(w, 3), wide_stop)
 {
 	struct xk_msg *m[3];
 	uint64_t before_ns, between_ns;
-	struct wide w;
 
-	wide_start(&w, 3);
 	for (unsigned i = 0; i < 3; i++) {
-		m[i] = w.platforms[i]->ops->buffer_new(w.platforms[i]);
+		m[i] = w->platforms[i]->ops->buffer_new(w->platforms[i]);
 		REQUIRE(m[i] != NULL);
-		CHECK(m[i]->platform == w.platforms[i]);
+		CHECK(m[i]->platform == w->platforms[i]);
 	}
 	for (unsigned i = 0; i < 3; i++)
-		CHECK_EQ(w.platforms[i]->ops->buffers_out(w.platforms[i]), 3);
+		CHECK_EQ(w->platforms[i]->ops->buffers_out(w->platforms[i]), 3);
 	for (unsigned i = 0; i < 3; i++)
 		msg_free(m[i]);
-	before_ns = w.platforms[0]->ops->now_ns(w.platforms[0]);
-	between_ns = w.platforms[2]->ops->now_ns(w.platforms[2]);
-	CHECK(before_ns <= between_ns && between_ns <= w.platforms[1]->ops->now_ns(w.platforms[1]));
-	wide_stop(&w);
+	before_ns = w->platforms[0]->ops->now_ns(w->platforms[0]);
+	between_ns = w->platforms[2]->ops->now_ns(w->platforms[2]);
+	CHECK(before_ns <= between_ns && between_ns <= w->platforms[1]->ops->now_ns(w->platforms[1]));
 }
 
 /* ---- rings ---- */
@@ -585,19 +579,16 @@ TEST(hosts_of_several_drivers_talk_over_rings)
 	check_rings(4, XK_IPP);
 }
 
-TEST(a_ring_has_no_more_lanes_than_its_driver)
+TEST_IN(a_ring_has_no_more_lanes_than_its_driver, struct wide, w, wide_start(w, 1), wide_stop)
 {
 	struct xk_platform *platforms[XK_DRIVERS];
 	struct xk_platform *const *const both[2] = { platforms, platforms };
 	struct xk_port *made[2][XK_DRIVERS], **const ports[2] = { made[0], made[1] };
 	const char *const names[2] = { "a", "b" };
-	struct wide w;
 
-	wide_start(&w, 1);
 	for (unsigned i = 0; i < XK_DRIVERS; i++)
-		platforms[i] = w.platforms[0];
-	CHECK_EQ(xk_dpdk_ring_open_lanes(both, XK_DRIVERS, names, ports, w.why, sizeof(w.why)), -EINVAL);
-	CHECK(strstr(w.why, "16 queues") != NULL);
-	w.count = 1;
-	wide_stop(&w);
+		platforms[i] = w->platforms[0];
+	CHECK_EQ(xk_dpdk_ring_open_lanes(both, XK_DRIVERS, names, ports, w->why, sizeof(w->why)), -EINVAL);
+	CHECK(strstr(w->why, "16 queues") != NULL);
+	w->count = 1;
 }

@@ -30,6 +30,8 @@ platform_end(struct xk_platform *platform)
 	xk_memory_platform_free(platform);
 }
 
+#define PLATFORM_TEST(name, kind) TEST_WITH(name, struct xk_platform *platform, platform_new(kind), platform_end)
+
 static struct xk_port *
 port_new(struct xk_platform *platform, const char *name)
 {
@@ -107,14 +109,12 @@ check_buffers(struct xk_platform *platform)
 	}
 }
 
-TEST_WITH(a_buffer_lives_until_its_last_view, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+PLATFORM_TEST(a_buffer_lives_until_its_last_view, XK_MEMORY_VIRTUAL)
 {
 	check_buffers(platform);
 }
 
-TEST_WITH(a_recycling_platform_gives_out_the_same_memory_again, struct xk_platform *platform,
-	  platform_new(XK_MEMORY_VIRTUAL), platform_end)
+PLATFORM_TEST(a_recycling_platform_gives_out_the_same_memory_again, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *m, *again;
 
@@ -151,8 +151,7 @@ TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
 	}
 }
 
-TEST_WITH(the_limit_counts_buffers_and_views, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+PLATFORM_TEST(the_limit_counts_buffers_and_views, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *m, *view;
 
@@ -174,7 +173,7 @@ TEST_WITH(the_limit_counts_buffers_and_views, struct xk_platform *platform, plat
 	}
 }
 
-TEST_WITH(a_buffer_has_only_so_many_views, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
+PLATFORM_TEST(a_buffer_has_only_so_many_views, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *m = platform->ops->buffer_new(platform), *views = NULL, *view;
 	unsigned count = 1;
@@ -190,8 +189,7 @@ TEST_WITH(a_buffer_has_only_so_many_views, struct xk_platform *platform, platfor
 	xk_msg_free(m);
 }
 
-TEST_WITH(a_frame_ends_where_its_buffer_ends, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+PLATFORM_TEST(a_frame_ends_where_its_buffer_ends, XK_MEMORY_VIRTUAL)
 {
 	const size_t lens[] = { 0, 1, 60, 9000, XK_MSG_MAX };
 
@@ -224,8 +222,7 @@ idle(void *context)
 	idler->at_ns = idler->platform->ops->now_ns(idler->platform);
 }
 
-TEST_WITH(on_the_virtual_clock_time_passes_by_sleeping, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+PLATFORM_TEST(on_the_virtual_clock_time_passes_by_sleeping, XK_MEMORY_VIRTUAL)
 {
 	CHECK_EQ(platform->ops->now_ns(platform), 0);
 	xk_memory_advance(platform, 5);
@@ -235,8 +232,7 @@ TEST_WITH(on_the_virtual_clock_time_passes_by_sleeping, struct xk_platform *plat
 	CHECK_EQ(platform->ops->now_ns(platform), 100);
 }
 
-TEST_WITH(a_virtual_sleep_stops_at_the_end_and_says_so, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+PLATFORM_TEST(a_virtual_sleep_stops_at_the_end_and_says_so, XK_MEMORY_VIRTUAL)
 {
 	struct idler idler = { platform, 0, 0 };
 
@@ -277,7 +273,7 @@ TEST(a_wake_before_the_sleep_is_not_lost)
 	platform_end(real);
 }
 
-TEST_WITH(a_real_sleep_ends_at_its_deadline, struct xk_platform *platform, platform_new(XK_MEMORY_REAL), platform_end)
+PLATFORM_TEST(a_real_sleep_ends_at_its_deadline, XK_MEMORY_REAL)
 {
 	uint64_t deadline_ns = platform->ops->now_ns(platform) + 2000000;
 
@@ -319,7 +315,7 @@ TEST(another_thread_ends_a_sleep)
 
 /* ---- ports ---- */
 
-TEST_WITH(a_port_is_what_it_was_made, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
+PLATFORM_TEST(a_port_is_what_it_was_made, XK_MEMORY_VIRTUAL)
 {
 	char name[] = "left";
 	struct xk_port *port = xk_memory_port_new(platform, name, 0x020000000007, 9000);
@@ -334,8 +330,7 @@ TEST_WITH(a_port_is_what_it_was_made, struct xk_platform *platform, platform_new
 	port->ops->close(port);
 }
 
-TEST_WITH(injected_frames_are_received_in_order, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+PLATFORM_TEST(injected_frames_are_received_in_order, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "p");
 	struct xk_msg *frames[XK_BURST];
@@ -356,8 +351,7 @@ TEST_WITH(injected_frames_are_received_in_order, struct xk_platform *platform, p
 	port->ops->close(port);
 }
 
-TEST_WITH(a_full_queue_refuses_frames_and_closing_frees_them, struct xk_platform *platform,
-	  platform_new(XK_MEMORY_VIRTUAL), platform_end)
+PLATFORM_TEST(a_full_queue_refuses_frames_and_closing_frees_them, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "p");
 
@@ -369,8 +363,7 @@ TEST_WITH(a_full_queue_refuses_frames_and_closing_frees_them, struct xk_platform
 	port->ops->close(port);
 }
 
-TEST_WITH(transmitted_frames_are_taken_in_order_and_the_ring_is_bounded, struct xk_platform *platform,
-	  platform_new(XK_MEMORY_VIRTUAL), platform_end)
+PLATFORM_TEST(transmitted_frames_are_taken_in_order_and_the_ring_is_bounded, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "p");
 	struct xk_msg *frames[3] = { text(platform, "one"), text(platform, "two"), text(platform, "three") }, *m;
@@ -472,8 +465,7 @@ TEST(a_connected_port_takes_no_more_than_the_other_can_hold)
 	platform_end(there);
 }
 
-TEST_WITH(a_port_connected_to_itself_hears_itself, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+PLATFORM_TEST(a_port_connected_to_itself_hears_itself, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "lo");
 	struct xk_msg *frame;
@@ -517,8 +509,7 @@ loop_transmit(void *context, struct xk_msg **frames, unsigned count)
 	return 1;
 }
 
-TEST_WITH(the_ends_of_a_port_can_be_functions, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+PLATFORM_TEST(the_ends_of_a_port_can_be_functions, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "p");
 	struct loop loop = { NULL, 0 };
@@ -557,7 +548,7 @@ tell(void *context, const uint8_t *bytes, size_t len)
 		CHECK_EQ(xk_memory_inject_bytes(told->port, bytes, len), 0);
 }
 
-TEST_WITH(a_function_is_told_of_each_frame, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
+PLATFORM_TEST(a_function_is_told_of_each_frame, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .count = 0 };
@@ -573,8 +564,7 @@ TEST_WITH(a_function_is_told_of_each_frame, struct xk_platform *platform, platfo
 	port->ops->close(port);
 }
 
-TEST_WITH(it_is_told_of_a_frame_in_one_piece, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+PLATFORM_TEST(it_is_told_of_a_frame_in_one_piece, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .count = 0 };
@@ -594,7 +584,7 @@ TEST_WITH(it_is_told_of_a_frame_in_one_piece, struct xk_platform *platform, plat
 	port->ops->close(port);
 }
 
-TEST_WITH(who_is_told_may_inject, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
+PLATFORM_TEST(who_is_told_may_inject, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .port = port };
@@ -608,8 +598,7 @@ TEST_WITH(who_is_told_may_inject, struct xk_platform *platform, platform_new(XK_
 	port->ops->close(port);
 }
 
-TEST_WITH(bytes_that_cannot_be_injected_are_refused_by_name, struct xk_platform *platform,
-	  platform_new(XK_MEMORY_VIRTUAL), platform_end)
+PLATFORM_TEST(bytes_that_cannot_be_injected_are_refused_by_name, XK_MEMORY_VIRTUAL)
 {
 	static const uint8_t many[XK_MSG_MAX + 1];
 	struct xk_port *port = port_new(platform, "port");
@@ -707,8 +696,7 @@ share(void *argument)
 	return good ? argument : NULL;
 }
 
-TEST_WITH(threads_share_a_buffer_and_none_is_lost, struct xk_platform *platform, platform_new(XK_MEMORY_REAL),
-	  platform_end)
+PLATFORM_TEST(threads_share_a_buffer_and_none_is_lost, XK_MEMORY_REAL)
 {
 	struct xk_msg *m = text(platform, "shared"), *copies[SHARERS];
 	pthread_t threads[SHARERS];
@@ -726,7 +714,7 @@ TEST_WITH(threads_share_a_buffer_and_none_is_lost, struct xk_platform *platform,
 	}
 }
 
-TEST_WITH(threads_share_a_loan_that_ends_once, struct xk_platform *platform, platform_new(XK_MEMORY_REAL), platform_end)
+PLATFORM_TEST(threads_share_a_loan_that_ends_once, XK_MEMORY_REAL)
 {
 	check_loan_among_threads(platform);
 }

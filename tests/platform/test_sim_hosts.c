@@ -102,16 +102,12 @@ act_note(void *context)
 	stage_note(context, "act", xk_sim_now_ns(((struct stage *)context)->sim));
 }
 
-TEST(what_is_set_for_the_past_happens_now)
+TEST_IN(what_is_set_for_the_past_happens_now, struct stage, stage, stage_open(stage, &stage_wire), stage_close)
 {
-	struct stage stage;
-
-	stage_open(&stage, &stage_wire);
-	xk_sim_run(stage.sim, SECOND);
-	REQUIRE(xk_sim_at(stage.sim, 5, act_note, &stage) == 0);
-	xk_sim_run(stage.sim, 2 * SECOND);
-	CHECK_STR(stage.notes, "act@1000000000 ");
-	stage_close(&stage);
+	xk_sim_run(stage->sim, SECOND);
+	REQUIRE(xk_sim_at(stage->sim, 5, act_note, stage) == 0);
+	xk_sim_run(stage->sim, 2 * SECOND);
+	CHECK_STR(stage->notes, "act@1000000000 ");
 }
 
 TEST(time_ends_at_its_last_nanosecond)

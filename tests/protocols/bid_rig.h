@@ -62,6 +62,9 @@ stage_close(struct stage *s)
 	rig_free(s->r);
 }
 
+/* A test of the stage that `opening` opens. */
+#define STAGE_TEST(name, opening) TEST_IN(name, struct stage, s, opening, stage_close)
+
 static inline void
 expect_told(struct stage *s, const char *told)
 {

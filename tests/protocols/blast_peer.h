@@ -239,4 +239,6 @@ end(struct rig *r)
 	rig_free(r);
 }
 
+#define BLAST_TEST(name, made) TEST_WITH(name, struct rig *r, made, end)
+
 #endif

@@ -190,6 +190,8 @@ end(struct rig *r)
 	rig_free(r);
 }
 
+#define STOPWAIT_TEST(name, made) TEST_WITH(name, struct rig *r, made, end)
+
 /* Any number below `below`. */
 static inline uint64_t
 draw(uint64_t *state, uint64_t below)

@@ -8,40 +8,33 @@
 
 /* ---- what gets through ---- */
 
-TEST(bid_carries_messages_between_boots_that_know_each_other)
+STAGE_TEST(bid_carries_messages_between_boots_that_know_each_other, stage_open(s, false))
 {
-	struct stage s;
-	struct xk_session *session;
+	struct xk_session *session = open_it(s);
 
-	stage_open(&s, false);
-	session = open_it(&s);
-	CHECK_EQ(push(&s, session, "hello"), 0);
-	expect_sent(&s, BOOT_A, "hello");
-	inject(&s, packet(&s, BOOT_A, "world"));
-	expect_delivered(&s, "world");
-	CHECK(rig_delivered_on(s.r) == session);
-	inject(&s, packet(&s, BOOT_A, "again"));
-	expect_delivered(&s, "again");
-	CHECK_EQ(rig_drops(s.r), 0);
-	stage_close(&s);
+	CHECK_EQ(push(s, session, "hello"), 0);
+	expect_sent(s, BOOT_A, "hello");
+	inject(s, packet(s, BOOT_A, "world"));
+	expect_delivered(s, "world");
+	CHECK(rig_delivered_on(s->r) == session);
+	inject(s, packet(s, BOOT_A, "again"));
+	expect_delivered(s, "again");
+	CHECK_EQ(rig_drops(s->r), 0);
 }
 
-TEST(bid_lets_a_stranger_in_when_he_is_confirmed)
+STAGE_TEST(bid_lets_a_stranger_in_when_he_is_confirmed, stage_open(s, true))
 {
-	struct stage s;
 	struct xk_session *session;
 
-	stage_open(&s, true);
-	be_met(&s, "hello");
-	session = rig_announced(s.r);
-	CHECK(rig_delivered_on(s.r) == session);
-	CHECK_EQ(rig_open_dones(s.r), 1);
-	CHECK_EQ(push(&s, session, "world"), 0);
-	expect_sent(&s, BOOT_A, "world");
-	inject(&s, packet(&s, BOOT_A, "more"));
-	expect_delivered(&s, "more");
-	CHECK_EQ(rig_open_dones(s.r), 1);
-	stage_close(&s);
+	be_met(s, "hello");
+	session = rig_announced(s->r);
+	CHECK(rig_delivered_on(s->r) == session);
+	CHECK_EQ(rig_open_dones(s->r), 1);
+	CHECK_EQ(push(s, session, "world"), 0);
+	expect_sent(s, BOOT_A, "world");
+	inject(s, packet(s, BOOT_A, "more"));
+	expect_delivered(s, "more");
+	CHECK_EQ(rig_open_dones(s->r), 1);
 }
 
 TEST(bid_refuses_strangers_whom_nobody_wants)
@@ -67,167 +60,141 @@ TEST(bid_refuses_strangers_whom_nobody_wants)
 	stage_close(&s);
 }
 
-TEST(bid_gives_all_who_open_a_host_one_session)
+STAGE_TEST(bid_gives_all_who_open_a_host_one_session, stage_open(s, true))
 {
-	struct stage s;
 	struct xk_session *session;
 
-	stage_open(&s, true);
-	be_met(&s, "x");
-	session = rig_announced(s.r);
-	CHECK(rig_open(s.r, rig_to(HOST)) == session);
-	CHECK(rig_open(s.r, rig_to(HOST)) == session);
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	be_met(s, "x");
+	session = rig_announced(s->r);
+	CHECK(rig_open(s->r, rig_to(HOST)) == session);
+	CHECK(rig_open(s->r, rig_to(HOST)) == session);
+	rig_expect_nothing_sent(s->r);
 }
 
-TEST(bid_opens_once_for_two_who_wait_for_one_host)
+STAGE_TEST(bid_opens_once_for_two_who_wait_for_one_host, stage_open(s, false))
 {
-	struct stage s;
-
-	stage_open(&s, false);
-	CHECK(rig_open(s.r, rig_to(HOST)) == NULL);
-	CHECK(rig_open(s.r, rig_to(HOST)) == NULL);
-	answer(&s, BOOT_A);
-	CHECK(rig_opened(s.r) != NULL);
-	CHECK_EQ(rig_wire_sessions(s.r), 1);
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
+	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
+	answer(s, BOOT_A);
+	CHECK(rig_opened(s->r) != NULL);
+	CHECK_EQ(rig_wire_sessions(s->r), 1);
+	rig_expect_nothing_sent(s->r);
 }
 
-TEST(bid_opens_no_host_that_does_not_answer)
+STAGE_TEST(bid_opens_no_host_that_does_not_answer, stage_open(s, false))
 {
-	struct stage s;
-
-	stage_open(&s, false);
-	CHECK(rig_open(s.r, rig_to(HOST)) == NULL);
-	rig_advance_ms(s.r, 1000);
-	CHECK(rig_opened(s.r) == NULL);
-	CHECK_EQ(rig_error(s.r), -EHOSTUNREACH);
-	CHECK(rig_open(s.r, rig_to(0)) == NULL);
-	CHECK_EQ(rig_error(s.r), -EINVAL);
-	CHECK(rig_open(s.r, rig_to(UINT64_C(0x10a4d0002))) == NULL);
-	CHECK_EQ(rig_error(s.r), -EINVAL);
-	CHECK(rig_open(s.r, rig_to(UINT32_MAX)) == NULL);
-	CHECK_EQ(rig_error(s.r), -EINVAL);
-	rig_forget(s.r);
-	stage_close(&s);
+	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
+	rig_advance_ms(s->r, 1000);
+	CHECK(rig_opened(s->r) == NULL);
+	CHECK_EQ(rig_error(s->r), -EHOSTUNREACH);
+	CHECK(rig_open(s->r, rig_to(0)) == NULL);
+	CHECK_EQ(rig_error(s->r), -EINVAL);
+	CHECK(rig_open(s->r, rig_to(UINT64_C(0x10a4d0002))) == NULL);
+	CHECK_EQ(rig_error(s->r), -EINVAL);
+	CHECK(rig_open(s->r, rig_to(UINT32_MAX)) == NULL);
+	CHECK_EQ(rig_error(s->r), -EINVAL);
+	rig_forget(s->r);
 }
 
 /* ---- where it goes ---- */
 
-TEST(bid_answers_where_the_latest_message_came_from)
+STAGE_TEST(bid_answers_where_the_latest_message_came_from, stage_open(s, true))
 {
-	struct stage s;
 	struct xk_session *session, *first, *second;
 
-	stage_open(&s, true);
-	be_met(&s, "x");
-	session = rig_announced(s.r);
-	first = rig_wire_session(s.r);
-	rig_wire_peer(s.r, HOST); /* by another session */
-	inject(&s, packet(&s, BOOT_A, "y"));
-	expect_delivered(&s, "y");
-	CHECK(rig_delivered_on(s.r) == session);
-	second = rig_wire_session(s.r);
+	be_met(s, "x");
+	session = rig_announced(s->r);
+	first = rig_wire_session(s->r);
+	rig_wire_peer(s->r, HOST); /* by another session */
+	inject(s, packet(s, BOOT_A, "y"));
+	expect_delivered(s, "y");
+	CHECK(rig_delivered_on(s->r) == session);
+	second = rig_wire_session(s->r);
 	CHECK(first != second);
-	CHECK_EQ(counted(&s, "moved"), 1);
-	CHECK_EQ(push(&s, session, "1"), 0);
-	expect_sent(&s, BOOT_A, "1");
-	rig_wire_peer(s.r, HOST);
-	inject(&s, packet(&s, BOOT_B, "no good message"));
-	CHECK_EQ(push(&s, session, "2"), 0);
-	rig_forget(s.r);
-	CHECK_EQ(counted(&s, "moved"), 1);
-	rig_inject_on(s.r, first, "00003000 0a4d0002 a000000000000001 0000000000000000 7a");
-	rig_forget(s.r);
-	CHECK_EQ(counted(&s, "moved"), 1);
-	stage_close(&s);
+	CHECK_EQ(counted(s, "moved"), 1);
+	CHECK_EQ(push(s, session, "1"), 0);
+	expect_sent(s, BOOT_A, "1");
+	rig_wire_peer(s->r, HOST);
+	inject(s, packet(s, BOOT_B, "no good message"));
+	CHECK_EQ(push(s, session, "2"), 0);
+	rig_forget(s->r);
+	CHECK_EQ(counted(s, "moved"), 1);
+	rig_inject_on(s->r, first, "00003000 0a4d0002 a000000000000001 0000000000000000 7a");
+	rig_forget(s->r);
+	CHECK_EQ(counted(s, "moved"), 1);
 }
 
-TEST(bid_sends_where_it_was_opened_to)
+STAGE_TEST(bid_sends_where_it_was_opened_to, stage_open(s, true))
 {
-	struct stage s;
-	struct xk_session *session;
+	struct xk_session *session = open_it(s);
 
-	stage_open(&s, true);
-	session = open_it(&s);
-	rig_wire_peer(s.r, HOST);
-	inject(&s, packet(&s, BOOT_A, "y"));
-	expect_delivered(&s, "y");
-	rig_wire_peer(s.r, HOST);
-	inject(&s, packet(&s, BOOT_A, "z"));
-	expect_delivered(&s, "z");
-	CHECK(rig_delivered_on(s.r) == session);
-	CHECK_EQ(counted(&s, "moved"), 0);
-	stage_close(&s);
+	rig_wire_peer(s->r, HOST);
+	inject(s, packet(s, BOOT_A, "y"));
+	expect_delivered(s, "y");
+	rig_wire_peer(s->r, HOST);
+	inject(s, packet(s, BOOT_A, "z"));
+	expect_delivered(s, "z");
+	CHECK(rig_delivered_on(s->r) == session);
+	CHECK_EQ(counted(s, "moved"), 0);
 }
 
 /* ---- what is no message ---- */
 
-TEST(bid_drops_what_is_malformed)
+STAGE_TEST(bid_drops_what_is_malformed, stage_open(s, true))
 {
 	static const uint32_t hosts[] = { 0, 5, 0xe0000001, UINT32_MAX };
-	struct stage s;
 	struct packet p;
 
-	stage_open(&s, true);
-	be_met(&s, "x");
-	inject(&s, packet(&s, 0, "x"));
-	CHECK_EQ(counted(&s, "bad_boot"), 1);
+	be_met(s, "x");
+	inject(s, packet(s, 0, "x"));
+	CHECK_EQ(counted(s, "bad_boot"), 1);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(hosts); i++) {
-		p = packet(&s, BOOT_A, "x");
+		p = packet(s, BOOT_A, "x");
 		p.host = hosts[i];
-		inject(&s, p);
+		inject(s, p);
 	}
 	p.host = OTHER; /* the wire knows better */
-	inject(&s, p);
-	CHECK_EQ(counted(&s, "bad_host"), 5);
-	p = packet(&s, BOOT_A, "x");
+	inject(s, p);
+	CHECK_EQ(counted(s, "bad_host"), 5);
+	p = packet(s, BOOT_A, "x");
 	p.number++;
-	inject(&s, p);
-	CHECK_EQ(counted(&s, "no_session"), 1);
-	rig_inject_prefixes(s.r, "00003000 0a4d0002 a000000000000001 0000000000000000");
-	CHECK_EQ(counted(&s, "short"), LEN);
-	rig_expect_nothing_delivered(s.r);
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	inject(s, p);
+	CHECK_EQ(counted(s, "no_session"), 1);
+	rig_inject_prefixes(s->r, "00003000 0a4d0002 a000000000000001 0000000000000000");
+	CHECK_EQ(counted(s, "short"), LEN);
+	rig_expect_nothing_delivered(s->r);
+	rig_expect_nothing_sent(s->r);
 }
 
-TEST(bid_does_without_buffers)
+STAGE_TEST(bid_does_without_buffers, stage_open(s, true))
 {
-	struct stage s;
 	struct xk_session *session;
 	struct packet p;
 
-	stage_open(&s, true);
-	session = open_it(&s);
-	rig_limit_buffers(s.r, 2);
-	rig_inject(s.r, "0000 | 3000 0a4d0002 a000000000000001 0000000000000000 00");
-	CHECK_EQ(counted(&s, "no_buffer"), 1);
-	rig_limit_buffers(s.r, 1);
-	p = packet(&s, BOOT_A, "x");
+	session = open_it(s);
+	rig_limit_buffers(s->r, 2);
+	rig_inject(s->r, "0000 | 3000 0a4d0002 a000000000000001 0000000000000000 00");
+	CHECK_EQ(counted(s, "no_buffer"), 1);
+	rig_limit_buffers(s->r, 1);
+	p = packet(s, BOOT_A, "x");
 	p.destination = 0;
-	inject(&s, p); /* no buffer for an answer */
-	rig_expect_nothing_sent(s.r);
-	rig_limit_buffers(s.r, UINT32_MAX);
-	CHECK_EQ(rig_push(s.r, session, ""), -EINVAL);
-	CHECK_EQ(counted(&s, "empty"), 1);
-	stage_close(&s);
+	inject(s, p); /* no buffer for an answer */
+	rig_expect_nothing_sent(s->r);
+	rig_limit_buffers(s->r, UINT32_MAX);
+	CHECK_EQ(rig_push(s->r, session, ""), -EINVAL);
+	CHECK_EQ(counted(s, "empty"), 1);
 }
 
-TEST(bid_leaves_to_its_layer_what_no_path_may_carry)
+STAGE_TEST(bid_leaves_to_its_layer_what_no_path_may_carry, stage_open(s, false))
 {
 	static const uint64_t boots[] = { BOOT_A, BOOT_B };
 	uint8_t header[LEN] = { 0 };
 	struct xk_session *session;
 	struct xk_msg *m, *empty;
-	struct stage s;
 
-	stage_open(&s, false);
-	session = open_it(&s);
-	m = xk_msg_from(rig_platform(s.r), "x", 1);
-	empty = xk_msg_new(rig_platform(s.r), 0);
+	session = open_it(s);
+	m = xk_msg_from(rig_platform(s->r), "x", 1);
+	empty = xk_msg_new(rig_platform(s->r), 0);
 	CHECK(session->ops->path_push(session, m, header));
 	CHECK_EQ(xk_get64(header + 16), BOOT_A);
 	CHECK(!session->ops->path_push(session, empty, header));
@@ -240,7 +207,6 @@ TEST(bid_leaves_to_its_layer_what_no_path_may_carry)
 	CHECK(!session->ops->path_pop(session, m, header, 1)); /* another way */
 	xk_msg_free(m);
 	xk_msg_free(empty);
-	stage_close(&s);
 }
 
 struct sharing {
@@ -261,32 +227,27 @@ do_push_shared(void *argument)
 	xk_msg_free(m);
 }
 
-TEST(bid_does_without_a_buffer_for_its_header)
+STAGE_TEST(bid_does_without_a_buffer_for_its_header, stage_open(s, true))
 {
-	struct stage s;
-	struct sharing sharing = { .s = &s };
+	struct sharing sharing = { .s = s };
 
-	stage_open(&s, true);
-	sharing.session = open_it(&s);
-	CHECK(rig_do(s.r, do_push_shared, &sharing));
+	sharing.session = open_it(s);
+	CHECK(rig_do(s->r, do_push_shared, &sharing));
 	CHECK_EQ(sharing.status, -ENOBUFS);
-	CHECK_EQ(counted(&s, "no_buffer"), 1);
-	rig_limit_buffers(s.r, UINT32_MAX);
-	stage_close(&s);
+	CHECK_EQ(counted(s, "no_buffer"), 1);
+	rig_limit_buffers(s->r, UINT32_MAX);
 }
 
 /* ---- asking, closing ---- */
 
-TEST(bid_says_who_takes_part_and_how_much_goes)
+STAGE_TEST(bid_says_who_takes_part_and_how_much_goes, stage_open(s, true))
 {
-	struct stage s;
 	struct xk_session *session;
 	struct xk_participants got;
 	uint32_t length;
 	uint64_t host;
 
-	stage_open(&s, true);
-	session = open_it(&s);
+	session = open_it(s);
 	CHECK_EQ(xk_get_participants(session, &got), 0);
 	CHECK_EQ(xk_participant_pop(&got.remote), HOST);
 	CHECK_EQ(xk_participant_pop(&got.local), ME);
@@ -296,40 +257,32 @@ TEST(bid_says_who_takes_part_and_how_much_goes)
 	CHECK_EQ(host, ME);
 	CHECK_EQ(xk_control(session, XK_GET_MAX_PACKET, &length, sizeof(length)), sizeof(length));
 	CHECK_EQ(length, 1500 - LEN);
-	CHECK_EQ(xk_control_protocol(rig_protocol(s.r, "bid"), XK_GET_OPT_PACKET, &length, sizeof(length)),
+	CHECK_EQ(xk_control_protocol(rig_protocol(s->r, "bid"), XK_GET_OPT_PACKET, &length, sizeof(length)),
 		 sizeof(length));
 	CHECK_EQ(length, 1500 - LEN);
 	CHECK_EQ(xk_control(session, XK_GET_OPT_PACKET, &length, 1), -EMSGSIZE);
-	stage_close(&s);
 }
 
-TEST(bid_uses_its_host_as_long_as_there_is_a_session)
+STAGE_TEST(bid_uses_its_host_as_long_as_there_is_a_session, stage_open(s, false))
 {
-	struct stage s;
-	struct xk_session *session;
+	struct xk_session *session = open_it(s);
 
-	stage_open(&s, false);
-	session = open_it(&s);
-	rig_advance_ms(s.r, 400 * 1000);
-	CHECK(rig_counter_of(s.r, "bidctl", "keepalives") > 0);
-	rig_forget(s.r);
-	rig_close(s.r, session);
-	rig_advance_ms(s.r, 400 * 1000);
-	rig_forget(s.r);
-	CHECK_EQ(rig_wire_sessions(s.r), 0);
-	stage_close(&s);
+	rig_advance_ms(s->r, 400 * 1000);
+	CHECK(rig_counter_of(s->r, "bidctl", "keepalives") > 0);
+	rig_forget(s->r);
+	rig_close(s->r, session);
+	rig_advance_ms(s->r, 400 * 1000);
+	rig_forget(s->r);
+	CHECK_EQ(rig_wire_sessions(s->r), 0);
 }
 
-TEST(bid_lets_strangers_go_when_nobody_wants_them_any_more)
+STAGE_TEST(bid_lets_strangers_go_when_nobody_wants_them_any_more, stage_open(s, true))
 {
 	struct xk_participants nobody = { .remote.depth = 0 };
-	struct stage s;
 
-	stage_open(&s, true);
-	be_met(&s, "x");
-	CHECK_EQ(rig_open_disable(s.r, nobody), 0);
-	CHECK_EQ(rig_open_disable(s.r, nobody), -ENOENT);
-	inject(&s, packet(&s, BOOT_A, "x"));
-	CHECK_EQ(counted(&s, "no_session"), 1);
-	stage_close(&s);
+	be_met(s, "x");
+	CHECK_EQ(rig_open_disable(s->r, nobody), 0);
+	CHECK_EQ(rig_open_disable(s->r, nobody), -ENOENT);
+	inject(s, packet(s, BOOT_A, "x"));
+	CHECK_EQ(counted(s, "no_session"), 1);
 }

@@ -128,24 +128,23 @@ TEST(every_reboot_is_told_once)
 }
 
 /* No clock tells these boots apart: the host is booted twice within two microseconds. */
-TEST(boots_within_a_tick_of_a_clock_are_told_apart)
+TEST_IN(boots_within_a_tick_of_a_clock_are_told_apart, struct world, world,
+	world_open(world, "bid.dot", QUICK, "", "crash=\"500000us,500002us\", boot=\"500001us,500003us\"", GOOD),
+	world_close)
 {
-	struct world world;
 	uint64_t boots[3];
 
-	world_open(&world, "bid.dot", QUICK, "", "crash=\"500000us,500002us\", boot=\"500001us,500003us\"", GOOD);
-	xk_sim_run(world.net.sim, 400 * MS);
-	boots[0] = xk_bidctl_own(world_find(&world, "b", "bidctl"), 0x0a010001);
-	xk_sim_run(world.net.sim, 500001 * 1000);
-	boots[1] = xk_bidctl_own(world_find(&world, "b", "bidctl"), 0x0a010001);
-	xk_sim_run(world.net.sim, 500003 * 1000);
-	boots[2] = xk_bidctl_own(world_find(&world, "b", "bidctl"), 0x0a010001);
+	xk_sim_run(world->net.sim, 400 * MS);
+	boots[0] = xk_bidctl_own(world_find(world, "b", "bidctl"), 0x0a010001);
+	xk_sim_run(world->net.sim, 500001 * 1000);
+	boots[1] = xk_bidctl_own(world_find(world, "b", "bidctl"), 0x0a010001);
+	xk_sim_run(world->net.sim, 500003 * 1000);
+	boots[2] = xk_bidctl_own(world_find(world, "b", "bidctl"), 0x0a010001);
 	for (unsigned i = 0; i < 3; i++)
 		CHECK_EQ(boots[i] >> 40, i + 1); /* a host that counts its boots cannot draw one twice */
-	xk_sim_run(world.net.sim, 1000 * MS);
-	CHECK_EQ(counted(&world, "a", "bidctl", "reboots"), 1); /* of the second nobody had heard */
-	check_alive(&world, 2000 * MS);
-	world_close(&world);
+	xk_sim_run(world->net.sim, 1000 * MS);
+	CHECK_EQ(counted(world, "a", "bidctl", "reboots"), 1); /* of the second nobody had heard */
+	check_alive(world, 2000 * MS);
 }
 
 TEST(both_hosts_reboot_again_and_again)
@@ -165,39 +164,35 @@ TEST(both_hosts_reboot_again_and_again)
 
 /* ---- losses ---- */
 
-TEST(a_host_that_stays_down_is_lost_and_found_when_it_comes_back)
+TEST_IN(a_host_that_stays_down_is_lost_and_found_when_it_comes_back, struct world, world,
+	world_open(world, "bid.dot", QUICK " bidctl.keepalive=200ms", "", "crash=\"500ms\", boot=\"3s\"", GOOD),
+	world_close)
 {
-	struct world world;
-
-	world_open(&world, "bid.dot", QUICK " bidctl.keepalive=200ms", "", "crash=\"500ms\", boot=\"3s\"", GOOD);
-	xk_sim_run(world.net.sim, 2900 * MS);
-	CHECK_EQ(counted(&world, "a", "bidctl", "lost"), 1);
-	CHECK_EQ(counted(&world, "a", "bidctl", "reboots"), 0);
-	CHECK(counted(&world, "a", "bid", "unknown_peer") > 0);
-	xk_sim_run(world.net.sim, 4 * SECOND);
-	CHECK_EQ(counted(&world, "a", "bidctl", "first_contacts"), 2);
-	check_alive(&world, 5 * SECOND);
-	world_close(&world);
+	xk_sim_run(world->net.sim, 2900 * MS);
+	CHECK_EQ(counted(world, "a", "bidctl", "lost"), 1);
+	CHECK_EQ(counted(world, "a", "bidctl", "reboots"), 0);
+	CHECK(counted(world, "a", "bid", "unknown_peer") > 0);
+	xk_sim_run(world->net.sim, 4 * SECOND);
+	CHECK_EQ(counted(world, "a", "bidctl", "first_contacts"), 2);
+	check_alive(world, 5 * SECOND);
 }
 
-TEST(a_partition_is_no_reboot)
+TEST_IN(a_partition_is_no_reboot, struct world, world,
+	world_open(world, "bid.dot", QUICK " bidctl.keepalive=200ms", "", "", GOOD), world_close)
 {
-	struct world world;
 	struct net_host *b;
 
-	world_open(&world, "bid.dot", QUICK " bidctl.keepalive=200ms", "", "", GOOD);
-	b = net_host_find(&world.net, "b");
-	xk_sim_run(world.net.sim, 500 * MS);
+	b = net_host_find(&world->net, "b");
+	xk_sim_run(world->net.sim, 500 * MS);
 	xk_sim_cut(b->sim, 0, true, true);
-	xk_sim_run(world.net.sim, 3000 * MS);
-	CHECK_EQ(counted(&world, "a", "bidctl", "lost"), 1);
-	CHECK_EQ(counted(&world, "b", "bidctl", "lost"), 1);
+	xk_sim_run(world->net.sim, 3000 * MS);
+	CHECK_EQ(counted(world, "a", "bidctl", "lost"), 1);
+	CHECK_EQ(counted(world, "b", "bidctl", "lost"), 1);
 	xk_sim_cut(b->sim, 0, false, false);
-	xk_sim_run(world.net.sim, 4000 * MS);
-	CHECK_EQ(counted(&world, "a", "bidctl", "first_contacts"), 2);
-	CHECK_EQ(counted(&world, "a", "bidctl", "reboots"), 0);
-	check_alive(&world, 5 * SECOND);
-	world_close(&world);
+	xk_sim_run(world->net.sim, 4000 * MS);
+	CHECK_EQ(counted(world, "a", "bidctl", "first_contacts"), 2);
+	CHECK_EQ(counted(world, "a", "bidctl", "reboots"), 0);
+	check_alive(world, 5 * SECOND);
 }
 
 /* ---- the same again ---- */

@@ -5,155 +5,131 @@
 
 /* ---- reboots ---- */
 
-TEST(bid_lets_nothing_of_a_new_boot_up_before_it_is_told)
+STAGE_TEST(bid_lets_nothing_of_a_new_boot_up_before_it_is_told, stage_open(s, false))
 {
-	struct stage s;
-	struct xk_session *session;
+	struct xk_session *session = open_it(s);
 
-	stage_open(&s, false);
-	session = open_it(&s);
-	rig_advance_ms(s.r, 10);
-	inject(&s, packet(&s, BOOT_B, "new"));
-	inject(&s, packet(&s, BOOT_B, "new"));
-	rig_expect_nothing_delivered(s.r);
-	CHECK_EQ(counted(&s, "unconfirmed"), 2);
-	inject(&s, packet(&s, BOOT_A, "old")); /* is confirmed still */
-	expect_delivered(&s, "old");
-	answer(&s, BOOT_B);
-	expect_told(&s, "reboot:b:0 ");
-	inject(&s, packet(&s, BOOT_B, "new"));
-	expect_delivered(&s, "new");
-	CHECK(rig_delivered_on(s.r) == session);
-	CHECK_EQ(push(&s, session, "to the new one"), 0);
-	expect_sent(&s, BOOT_B, "to the new one");
-	rig_advance_ms(s.r, 10);
-	inject(&s, packet(&s, BOOT_A, "old"));
-	rig_expect_nothing_delivered(s.r);
-	rig_forget(s.r);
-	stage_close(&s);
+	rig_advance_ms(s->r, 10);
+	inject(s, packet(s, BOOT_B, "new"));
+	inject(s, packet(s, BOOT_B, "new"));
+	rig_expect_nothing_delivered(s->r);
+	CHECK_EQ(counted(s, "unconfirmed"), 2);
+	inject(s, packet(s, BOOT_A, "old")); /* is confirmed still */
+	expect_delivered(s, "old");
+	answer(s, BOOT_B);
+	expect_told(s, "reboot:b:0 ");
+	inject(s, packet(s, BOOT_B, "new"));
+	expect_delivered(s, "new");
+	CHECK(rig_delivered_on(s->r) == session);
+	CHECK_EQ(push(s, session, "to the new one"), 0);
+	expect_sent(s, BOOT_B, "to the new one");
+	rig_advance_ms(s->r, 10);
+	inject(s, packet(s, BOOT_A, "old"));
+	rig_expect_nothing_delivered(s->r);
+	rig_forget(s->r);
 }
 
 /* A strange id, which the host knows nothing of: somebody lies, or a bit was flipped. */
-TEST(bid_does_not_believe_a_strange_id)
+STAGE_TEST(bid_does_not_believe_a_strange_id, stage_open(s, false))
 {
-	struct stage s;
-
-	stage_open(&s, false);
-	open_it(&s);
-	rig_advance_ms(s.r, 10);
-	inject(&s, packet(&s, BOOT_B, "lie"));
-	answer(&s, BOOT_A);
-	expect_told(&s, "");
-	inject(&s, packet(&s, BOOT_A, "truth"));
-	expect_delivered(&s, "truth");
-	CHECK_EQ(counted(&s, "told"), 1);
-	stage_close(&s);
+	open_it(s);
+	rig_advance_ms(s->r, 10);
+	inject(s, packet(s, BOOT_B, "lie"));
+	answer(s, BOOT_A);
+	expect_told(s, "");
+	inject(s, packet(s, BOOT_A, "truth"));
+	expect_delivered(s, "truth");
+	CHECK_EQ(counted(s, "told"), 1);
 }
 
-TEST(bid_tells_who_means_a_former_boot_of_this_host)
+STAGE_TEST(bid_tells_who_means_a_former_boot_of_this_host, stage_open(s, true))
 {
-	struct stage s;
-	struct packet p;
+	struct packet p = packet(s, BOOT_A, "late");
 
-	stage_open(&s, true);
-	p = packet(&s, BOOT_A, "late");
 	p.destination ^= 1;
-	inject(&s, p);
-	rig_expect_nothing_delivered(s.r);
-	CHECK_EQ(counted(&s, "old_destination"), 1);
-	expect_sent(&s, BOOT_A, "");
+	inject(s, p);
+	rig_expect_nothing_delivered(s->r);
+	CHECK_EQ(counted(s, "old_destination"), 1);
+	expect_sent(s, BOOT_A, "");
 	p.destination = 0;
 	for (unsigned i = 0; i < 100; i++)
-		inject(&s, p);
-	rig_expect_nothing_sent(s.r);
-	CHECK_EQ(counted(&s, "limited"), 100);
-	rig_advance_ms(s.r, 101);
-	inject(&s, p);
-	expect_sent(&s, BOOT_A, "");
-	CHECK_EQ(counted(&s, "answers"), 2);
-	rig_expect_nothing_sent(s.r); /* BIDCTL did not ask: one answer is enough */
+		inject(s, p);
+	rig_expect_nothing_sent(s->r);
+	CHECK_EQ(counted(s, "limited"), 100);
+	rig_advance_ms(s->r, 101);
+	inject(s, p);
+	expect_sent(s, BOOT_A, "");
+	CHECK_EQ(counted(s, "answers"), 2);
+	rig_expect_nothing_sent(s->r); /* BIDCTL did not ask: one answer is enough */
 	p.payload = "";
-	rig_advance_ms(s.r, 101);
-	inject(&s, p); /* an answer is not answered */
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	rig_advance_ms(s->r, 101);
+	inject(s, p); /* an answer is not answered */
+	rig_expect_nothing_sent(s->r);
 }
 
 /* The other half: an answer from a new boot makes BIDCTL ask. */
-TEST(bid_learns_from_an_answer)
+STAGE_TEST(bid_learns_from_an_answer, stage_open(s, false))
 {
-	struct stage s;
-	struct xk_session *session;
+	struct xk_session *session = open_it(s);
 
-	stage_open(&s, false);
-	session = open_it(&s);
-	rig_advance_ms(s.r, 10);
-	CHECK_EQ(push(&s, session, "to the old one"), 0);
-	expect_sent(&s, BOOT_A, "to the old one");
-	inject(&s, packet(&s, BOOT_B, ""));
-	CHECK_EQ(counted(&s, "unconfirmed"), 1);
-	answer(&s, BOOT_B);
-	expect_told(&s, "reboot:b:0 ");
-	CHECK_EQ(push(&s, session, "to the new one"), 0);
-	expect_sent(&s, BOOT_B, "to the new one");
-	inject(&s, packet(&s, BOOT_B, ""));
-	CHECK_EQ(counted(&s, "empty"), 1);
-	rig_expect_nothing_delivered(s.r);
-	stage_close(&s);
+	rig_advance_ms(s->r, 10);
+	CHECK_EQ(push(s, session, "to the old one"), 0);
+	expect_sent(s, BOOT_A, "to the old one");
+	inject(s, packet(s, BOOT_B, ""));
+	CHECK_EQ(counted(s, "unconfirmed"), 1);
+	answer(s, BOOT_B);
+	expect_told(s, "reboot:b:0 ");
+	CHECK_EQ(push(s, session, "to the new one"), 0);
+	expect_sent(s, BOOT_B, "to the new one");
+	inject(s, packet(s, BOOT_B, ""));
+	CHECK_EQ(counted(s, "empty"), 1);
+	rig_expect_nothing_delivered(s->r);
 }
 
-TEST(bid_finds_a_lost_host_again)
+STAGE_TEST(bid_finds_a_lost_host_again, stage_open(s, false))
 {
-	struct stage s;
-	struct xk_session *session;
+	struct xk_session *session = open_it(s);
 
-	stage_open(&s, false);
-	session = open_it(&s);
-	rig_advance_ms(s.r, 10);
-	inject(&s, packet(&s, BOOT_B, "strange"));
-	rig_advance_ms(s.r, 1000);
-	expect_told(&s, "lost:0:0 ");
-	rig_forget(s.r);
-	inject(&s, packet(&s, BOOT_A, "x"));
-	CHECK_EQ(counted(&s, "unconfirmed"), 2);
-	rig_expect_nothing_delivered(s.r);
-	rig_advance_ms(s.r, 1000);
-	rig_forget(s.r);
-	CHECK_EQ(push(&s, session, "x"), -EHOSTUNREACH);
-	CHECK_EQ(counted(&s, "unknown_peer"), 1);
-	answer(&s, BOOT_A);
-	expect_told(&s, "first:a:0 ");
-	CHECK_EQ(push(&s, session, "y"), 0);
-	expect_sent(&s, BOOT_A, "y");
-	stage_close(&s);
+	rig_advance_ms(s->r, 10);
+	inject(s, packet(s, BOOT_B, "strange"));
+	rig_advance_ms(s->r, 1000);
+	expect_told(s, "lost:0:0 ");
+	rig_forget(s->r);
+	inject(s, packet(s, BOOT_A, "x"));
+	CHECK_EQ(counted(s, "unconfirmed"), 2);
+	rig_expect_nothing_delivered(s->r);
+	rig_advance_ms(s->r, 1000);
+	rig_forget(s->r);
+	CHECK_EQ(push(s, session, "x"), -EHOSTUNREACH);
+	CHECK_EQ(counted(s, "unknown_peer"), 1);
+	answer(s, BOOT_A);
+	expect_told(s, "first:a:0 ");
+	CHECK_EQ(push(s, session, "y"), 0);
+	expect_sent(s, BOOT_A, "y");
 }
 
-TEST(bid_opens_a_lost_host_again)
+STAGE_TEST(bid_opens_a_lost_host_again, stage_open(s, false))
 {
-	struct stage s;
-	struct xk_session *session;
+	struct xk_session *session = open_it(s);
 
-	stage_open(&s, false);
-	session = open_it(&s);
-	rig_advance_ms(s.r, 10);
-	inject(&s, packet(&s, BOOT_B, "strange"));
-	rig_advance_ms(s.r, 1000);
-	rig_forget(s.r);
-	CHECK(rig_open(s.r, rig_to(HOST)) == NULL);
-	answer(&s, BOOT_B);
-	CHECK(rig_opened(s.r) == session);
-	CHECK_EQ(push(&s, session, "y"), 0);
-	expect_sent(&s, BOOT_B, "y");
-	rig_advance_ms(s.r, 10);
-	inject(&s, packet(&s, BOOT_A, "strange"));
-	rig_advance_ms(s.r, 1000);
-	rig_forget(s.r);
-	CHECK(rig_open(s.r, rig_to(HOST)) == NULL);
-	rig_advance_ms(s.r, 1000);
-	CHECK_EQ(rig_opened(s.r) == NULL, true);
-	CHECK_EQ(rig_error(s.r), -EHOSTUNREACH);
-	rig_forget(s.r);
-	stage_close(&s);
+	rig_advance_ms(s->r, 10);
+	inject(s, packet(s, BOOT_B, "strange"));
+	rig_advance_ms(s->r, 1000);
+	rig_forget(s->r);
+	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
+	answer(s, BOOT_B);
+	CHECK(rig_opened(s->r) == session);
+	CHECK_EQ(push(s, session, "y"), 0);
+	expect_sent(s, BOOT_B, "y");
+	rig_advance_ms(s->r, 10);
+	inject(s, packet(s, BOOT_A, "strange"));
+	rig_advance_ms(s->r, 1000);
+	rig_forget(s->r);
+	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
+	rig_advance_ms(s->r, 1000);
+	CHECK_EQ(rig_opened(s->r) == NULL, true);
+	CHECK_EQ(rig_error(s->r), -EHOSTUNREACH);
+	rig_forget(s->r);
 }
 
 /* ---- which boot a message is from, and for ---- */
@@ -174,26 +150,23 @@ do_push_for_boot(void *argument)
 	b->status = xk_push(b->session, m);
 }
 
-TEST(bid_sends_what_is_for_a_boot_to_no_other)
+STAGE_TEST(bid_sends_what_is_for_a_boot_to_no_other, stage_open(s, false))
 {
-	struct stage s;
 	struct bearing b = { .boot = BOOT_A };
 
-	stage_open(&s, false);
-	b.session = open_it(&s);
-	CHECK(rig_do(s.r, do_push_for_boot, &b));
+	b.session = open_it(s);
+	CHECK(rig_do(s->r, do_push_for_boot, &b));
 	CHECK_EQ(b.status, 0);
-	expect_sent(&s, BOOT_A, "x");
-	rig_advance_ms(s.r, 10);
-	inject(&s, packet(&s, BOOT_B, "new"));
-	answer(&s, BOOT_B);
-	CHECK(rig_do(s.r, do_push_for_boot, &b));
+	expect_sent(s, BOOT_A, "x");
+	rig_advance_ms(s->r, 10);
+	inject(s, packet(s, BOOT_B, "new"));
+	answer(s, BOOT_B);
+	CHECK(rig_do(s->r, do_push_for_boot, &b));
 	CHECK_EQ(b.status, -ECONNRESET);
-	CHECK_EQ(counted(&s, "over"), 1);
-	rig_expect_nothing_sent(s.r);
+	CHECK_EQ(counted(s, "over"), 1);
+	rig_expect_nothing_sent(s->r);
 	b.boot = BOOT_B;
-	CHECK(rig_do(s.r, do_push_for_boot, &b));
+	CHECK(rig_do(s->r, do_push_for_boot, &b));
 	CHECK_EQ(b.status, 0);
-	expect_sent(&s, BOOT_B, "x");
-	stage_close(&s);
+	expect_sent(s, BOOT_B, "x");
 }

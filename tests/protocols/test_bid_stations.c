@@ -202,31 +202,29 @@ stage_close(struct stage *s)
 	rig_free(s->r);
 }
 
+#define STAGE_TEST(name, opening) TEST_IN(name, struct stage, s, opening, stage_close)
+
 /* ---- impersonation ---- */
 
 /* Not even if it knows both boot ids. The host itself is heard all the time. */
-TEST(a_station_gets_nothing_through_for_a_host_that_is_elsewhere)
+STAGE_TEST(a_station_gets_nothing_through_for_a_host_that_is_elsewhere, stage_open(s))
 {
-	struct stage s;
-
-	stage_open(&s);
-	send_message(&s, LIAR, BOOT_A, s.told, "forged");
-	rig_expect_nothing_delivered(s.r);
-	CHECK_EQ(counted(&s, "bid", "elsewhere"), 1);
-	send_message(&s, A, BOOT_A, s.told, "mine");
-	expect_text(&s, "mine");
-	answer_arp(&s, A);
-	answer_control(&s, A, A, BOOT_A);
-	rig_expect_nothing_sent(s.r);
-	send_message(&s, LIAR, BOOT_A, s.told, "forged");
-	rig_expect_nothing_delivered(s.r);
-	rig_forget(s.r);
-	send_message(&s, A, BOOT_A, s.told, "mine");
-	expect_text(&s, "mine");
-	expect_replies_go_to(&s, A);
-	CHECK_EQ(counted(&s, "bid", "moved"), 0);
-	CHECK_EQ(counted(&s, "bidctl", "reboots"), 0);
-	stage_close(&s);
+	send_message(s, LIAR, BOOT_A, s->told, "forged");
+	rig_expect_nothing_delivered(s->r);
+	CHECK_EQ(counted(s, "bid", "elsewhere"), 1);
+	send_message(s, A, BOOT_A, s->told, "mine");
+	expect_text(s, "mine");
+	answer_arp(s, A);
+	answer_control(s, A, A, BOOT_A);
+	rig_expect_nothing_sent(s->r);
+	send_message(s, LIAR, BOOT_A, s->told, "forged");
+	rig_expect_nothing_delivered(s->r);
+	rig_forget(s->r);
+	send_message(s, A, BOOT_A, s->told, "mine");
+	expect_text(s, "mine");
+	expect_replies_go_to(s, A);
+	CHECK_EQ(counted(s, "bid", "moved"), 0);
+	CHECK_EQ(counted(s, "bidctl", "reboots"), 0);
 }
 
 /* This host knows the other one, but has no session with it. */
@@ -245,130 +243,105 @@ TEST(a_station_opens_no_session_for_a_host_that_is_elsewhere)
 }
 
 /* It queries in the host's name: the answer goes to the host. */
-TEST(a_station_is_not_told_what_a_host_elsewhere_is_told)
+STAGE_TEST(a_station_is_not_told_what_a_host_elsewhere_is_told, stage_open(s))
 {
-	struct stage s;
 	struct control c;
 
-	stage_open(&s);
-	send_control(&s, LIAR, (struct control){ QUERY, HOST, BOOT_B, 0, 7, 0 });
-	answer_arp(&s, A);
-	c = taken_control(&s, A);
+	send_control(s, LIAR, (struct control){ QUERY, HOST, BOOT_B, 0, 7, 0 });
+	answer_arp(s, A);
+	c = taken_control(s, A);
 	CHECK_EQ(c.flags, QUERY | RESPONSE);
 	CHECK_EQ(c.reply, 7);
-	rig_expect_nothing_sent(s.r);
-	send_control(&s, LIAR, (struct control){ QUERY, HOST, BOOT_A, 0, 8, 0 });
-	while (rig_sent(s.r) > 0)
-		CHECK_EQ(taken_control(&s, A).source, s.told);
-	stage_close(&s);
+	rig_expect_nothing_sent(s->r);
+	send_control(s, LIAR, (struct control){ QUERY, HOST, BOOT_A, 0, 8, 0 });
+	while (rig_sent(s->r) > 0)
+		CHECK_EQ(taken_control(s, A).source, s->told);
 }
 
 /* OTHER is told another id than HOST, by BIDCTL, and by BID's answer to a message for a former boot. */
-TEST(a_host_tells_each_host_another_boot)
+STAGE_TEST(a_host_tells_each_host_another_boot, stage_open(s))
 {
 	uint8_t frame[FRAME_MAX];
-	struct stage s;
 	struct control c;
 
-	stage_open(&s);
-	send_arp(&s, 1, LIAR, OTHER);
-	rig_forget(s.r);
-	send_control(&s, LIAR, (struct control){ QUERY, OTHER, BOOT_B, 0, 7, 0 });
-	c = taken_control(&s, LIAR);
-	CHECK(c.source != s.told);
-	send_message(&s, A, BOOT_A, c.source, "forged");
-	rig_expect_nothing_delivered(s.r);
-	CHECK_EQ(counted(&s, "bid", "old_destination"), 1);
-	CHECK_EQ(take(&s, BID, frame), A);
-	CHECK(xk_get64(frame + ETH_LEN + 8) != s.told);
-	stage_close(&s);
+	send_arp(s, 1, LIAR, OTHER);
+	rig_forget(s->r);
+	send_control(s, LIAR, (struct control){ QUERY, OTHER, BOOT_B, 0, 7, 0 });
+	c = taken_control(s, LIAR);
+	CHECK(c.source != s->told);
+	send_message(s, A, BOOT_A, c.source, "forged");
+	rig_expect_nothing_delivered(s->r);
+	CHECK_EQ(counted(s, "bid", "old_destination"), 1);
+	CHECK_EQ(take(s, BID, frame), A);
+	CHECK(xk_get64(frame + ETH_LEN + 8) != s->told);
 }
 
 /* ---- a host that moves ---- */
 
 /* It announces nothing: its first message makes ARP query. No time passes until the next one gets through. */
-TEST(a_host_that_moves_loses_one_message)
+STAGE_TEST(a_host_that_moves_loses_one_message, stage_open(s))
 {
-	struct stage s;
-
-	stage_open(&s);
-	send_message(&s, B, BOOT_A, s.told, "lost");
-	rig_expect_nothing_delivered(s.r);
-	answer_arp(&s, B);
-	answer_control(&s, B, B, BOOT_A);
-	send_message(&s, B, BOOT_A, s.told, "found");
-	expect_text(&s, "found");
-	CHECK_EQ(counted(&s, "bid", "moved"), 1);
-	expect_replies_go_to(&s, B);
-	stage_close(&s);
+	send_message(s, B, BOOT_A, s->told, "lost");
+	rig_expect_nothing_delivered(s->r);
+	answer_arp(s, B);
+	answer_control(s, B, B, BOOT_A);
+	send_message(s, B, BOOT_A, s->told, "found");
+	expect_text(s, "found");
+	CHECK_EQ(counted(s, "bid", "moved"), 1);
+	expect_replies_go_to(s, B);
 }
 
 /* The query goes to one station, the answer comes from the other: its sender must have seen the query. */
-TEST(a_host_may_send_from_another_station_than_it_is_reached_at)
+STAGE_TEST(a_host_may_send_from_another_station_than_it_is_reached_at, stage_open(s))
 {
-	struct stage s;
-
-	stage_open(&s);
-	send_message(&s, B, BOOT_A, s.told, "lost");
-	answer_arp(&s, A);
-	answer_control(&s, A, B, BOOT_A);
-	send_message(&s, B, BOOT_A, s.told, "found");
-	expect_text(&s, "found");
-	stage_close(&s);
+	send_message(s, B, BOOT_A, s->told, "lost");
+	answer_arp(s, A);
+	answer_control(s, A, B, BOOT_A);
+	send_message(s, B, BOOT_A, s->told, "found");
+	expect_text(s, "found");
 }
 
 /* It queries before it sends. The answer is a query too, so nothing is lost. */
-TEST(a_host_that_asks_from_its_new_place_loses_nothing)
+STAGE_TEST(a_host_that_asks_from_its_new_place_loses_nothing, stage_open(s))
 {
-	struct stage s;
 	struct control c;
 
-	stage_open(&s);
-	send_arp(&s, 1, B, HOST);
-	rig_forget(s.r);
-	send_control(&s, B, (struct control){ QUERY, HOST, BOOT_A, 0, 9, 0 });
-	c = taken_control(&s, B);
+	send_arp(s, 1, B, HOST);
+	rig_forget(s->r);
+	send_control(s, B, (struct control){ QUERY, HOST, BOOT_A, 0, 9, 0 });
+	c = taken_control(s, B);
 	CHECK_EQ(c.flags, QUERY | RESPONSE);
-	send_control(&s, B, (struct control){ RESPONSE, HOST, BOOT_A, s.told, 0, c.request });
-	send_message(&s, B, BOOT_A, s.told, "found");
-	expect_text(&s, "found");
-	stage_close(&s);
+	send_control(s, B, (struct control){ RESPONSE, HOST, BOOT_A, s->told, 0, c.request });
+	send_message(s, B, BOOT_A, s->told, "found");
+	expect_text(s, "found");
 }
 
 /* A thousand forged messages draw one query of ARP and one of BIDCTL. */
-TEST(a_station_that_speaks_for_another_draws_few_questions)
+STAGE_TEST(a_station_that_speaks_for_another_draws_few_questions, stage_open(s))
 {
-	struct stage s;
-
-	stage_open(&s);
 	for (unsigned i = 0; i < 1000; i++)
-		send_message(&s, LIAR, BOOT_A, s.told, "forged");
-	answer_arp(&s, A);
-	answer_control(&s, A, A, BOOT_A);
-	rig_expect_nothing_sent(s.r);
-	CHECK_EQ(counted(&s, "bid", "elsewhere"), 1000);
-	stage_close(&s);
+		send_message(s, LIAR, BOOT_A, s->told, "forged");
+	answer_arp(s, A);
+	answer_control(s, A, A, BOOT_A);
+	rig_expect_nothing_sent(s->r);
+	CHECK_EQ(counted(s, "bid", "elsewhere"), 1000);
 }
 
 /* ---- a boot that has ended ---- */
 
 /* Messages of a boot are not delivered again when the host answers as that boot once more. */
-TEST(nothing_of_a_boot_that_is_over_gets_through_when_its_host_answers_so)
+STAGE_TEST(nothing_of_a_boot_that_is_over_gets_through_when_its_host_answers_so, stage_open(s))
 {
-	struct stage s;
-
-	stage_open(&s);
-	send_message(&s, A, BOOT_B, s.told, "new");
-	answer_control(&s, A, A, BOOT_B);
-	send_message(&s, A, BOOT_B, s.told, "new");
-	expect_text(&s, "new");
-	rig_advance_ms(s.r, 10);
-	send_message(&s, A, BOOT_A, s.told, "hello");
-	answer_control(&s, A, A, BOOT_A);
-	CHECK_EQ(counted(&s, "bidctl", "ended"), 1);
-	send_message(&s, A, BOOT_A, s.told, "hello");
-	rig_expect_nothing_delivered(s.r);
-	send_message(&s, A, BOOT_B, s.told, "still");
-	expect_text(&s, "still");
-	stage_close(&s);
+	send_message(s, A, BOOT_B, s->told, "new");
+	answer_control(s, A, A, BOOT_B);
+	send_message(s, A, BOOT_B, s->told, "new");
+	expect_text(s, "new");
+	rig_advance_ms(s->r, 10);
+	send_message(s, A, BOOT_A, s->told, "hello");
+	answer_control(s, A, A, BOOT_A);
+	CHECK_EQ(counted(s, "bidctl", "ended"), 1);
+	send_message(s, A, BOOT_A, s->told, "hello");
+	rig_expect_nothing_delivered(s->r);
+	send_message(s, A, BOOT_B, s->told, "still");
+	expect_text(s, "still");
 }

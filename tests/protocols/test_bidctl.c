@@ -3,52 +3,46 @@
 
 /* ---- first contact ---- */
 
-TEST(bidctl_asks_who_is_there_and_tells_uppers_first)
+STAGE_TEST(bidctl_asks_who_is_there_and_tells_uppers_first, stage_open(s, ""))
 {
-	struct stage s;
 	struct confirming c;
 	struct packet p;
 
-	stage_open(&s, "");
-	CHECK(!confirm(&s, &c, HOST));
-	CHECK_EQ(rig_wire_remote(s.r), HOST);
-	p = sent(&s);
+	CHECK(!confirm(s, &c, HOST));
+	CHECK_EQ(rig_wire_remote(s->r), HOST);
+	p = sent(s);
 	CHECK_EQ(p.flags, QUERY);
 	CHECK_EQ(p.destination, 0);
-	expect_told(&s, "");
-	inject(&s, response(&s, BOOT_A, p.request));
+	expect_told(s, "");
+	inject(s, response(s, BOOT_A, p.request));
 	CHECK_EQ(c.status, 0);
 	CHECK_EQ(c.boot, BOOT_A);
-	expect_told(&s, "upper:first:a lower:first:a ");
-	CHECK(confirm(&s, &c, HOST)); /* is known now */
+	expect_told(s, "upper:first:a lower:first:a ");
+	CHECK(confirm(s, &c, HOST)); /* is known now */
 	CHECK_EQ(c.boot, BOOT_A);
-	rig_expect_nothing_sent(s.r);
-	CHECK_EQ(counted(&s, "first_contacts"), 1);
-	stage_close(&s);
+	rig_expect_nothing_sent(s->r);
+	CHECK_EQ(counted(s, "first_contacts"), 1);
 }
 
-TEST(bidctl_answers_whoever_asks_and_remembers_nobody)
+STAGE_TEST(bidctl_answers_whoever_asks_and_remembers_nobody, stage_open(s, ""))
 {
-	struct stage s;
 	struct packet p;
 
-	stage_open(&s, "");
 	for (unsigned i = 0; i < 100; i++) {
 		struct packet asked = query(BOOT_A, 7 + i);
 
 		asked.host = HOST + i;
-		inject(&s, asked);
-		p = sent(&s);
+		inject(s, asked);
+		p = sent(s);
 		CHECK_EQ(p.flags, QUERY | RESPONSE);
 		CHECK_EQ(p.reply, 7 + i);
 		CHECK_EQ(p.destination, BOOT_A);
-		rig_expect_nothing_sent(s.r);
+		rig_expect_nothing_sent(s->r);
 	}
-	CHECK_EQ(peers(&s), 0);
-	CHECK_EQ(counted(&s, "responses_out"), 100);
-	expect_told(&s, "");
-	rig_forget(s.r);
-	stage_close(&s);
+	CHECK_EQ(peers(s), 0);
+	CHECK_EQ(counted(s, "responses_out"), 100);
+	expect_told(s, "");
+	rig_forget(s->r);
 }
 
 /* Both open each other at once; each is asked while it asks. */
@@ -56,9 +50,8 @@ TEST(bidctl_meets_a_host_that_asks_at_the_same_time)
 {
 	struct stage s;
 	struct confirming c;
-	uint64_t tag;
+	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	tag = stage_open_asking(&s, "", &c);
 	inject(&s, query(BOOT_A, 7));
 	CHECK_EQ(sent(&s).reply, 7);
 	rig_expect_nothing_sent(s.r);
@@ -75,9 +68,8 @@ TEST(bidctl_reads_an_answer_and_a_question_in_one_message)
 	struct stage s;
 	struct confirming c;
 	struct packet both;
-	uint64_t tag;
+	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	tag = stage_open_asking(&s, "", &c);
 	both = response(&s, BOOT_A, tag);
 	both.flags = QUERY | RESPONSE;
 	both.request = 99;
@@ -89,19 +81,16 @@ TEST(bidctl_reads_an_answer_and_a_question_in_one_message)
 	stage_close(&s);
 }
 
-TEST(bidctl_wakes_all_who_wait_and_asks_once)
+STAGE_TEST(bidctl_wakes_all_who_wait_and_asks_once, stage_open(s, ""))
 {
-	struct stage s;
 	struct confirming c[3];
 
-	stage_open(&s, "");
 	for (unsigned i = 0; i < 3; i++)
-		CHECK(!confirm(&s, &c[i], HOST));
-	inject(&s, response(&s, BOOT_A, expect_query(&s)));
+		CHECK(!confirm(s, &c[i], HOST));
+	inject(s, response(s, BOOT_A, expect_query(s)));
 	for (unsigned i = 0; i < 3; i++)
 		CHECK_EQ(c[i].boot, BOOT_A);
-	CHECK_EQ(counted(&s, "queries_out"), 1);
-	stage_close(&s);
+	CHECK_EQ(counted(s, "queries_out"), 1);
 }
 
 TEST(bidctl_asks_again_and_ever_more_patiently)
@@ -109,9 +98,8 @@ TEST(bidctl_asks_again_and_ever_more_patiently)
 	static const unsigned after_ms[] = { 100, 200, 300, 300 };
 	struct stage s;
 	struct confirming c;
-	uint64_t tag;
+	uint64_t tag = stage_open_asking(&s, "bidctl.timeout=100ms; bidctl.timeout_max=300ms; bidctl.retries=4;", &c);
 
-	tag = stage_open_asking(&s, "bidctl.timeout=100ms; bidctl.timeout_max=300ms; bidctl.retries=4;", &c);
 	for (unsigned i = 0; i < 4; i++) {
 		rig_advance_ms(s.r, after_ms[i] - 1);
 		rig_expect_nothing_sent(s.r);
@@ -124,25 +112,23 @@ TEST(bidctl_asks_again_and_ever_more_patiently)
 	stage_close(&s);
 }
 
-TEST(bidctl_gives_up_a_host_that_does_not_answer)
+STAGE_TEST(bidctl_gives_up_a_host_that_does_not_answer,
+	   stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;"))
 {
-	struct stage s;
 	struct confirming c[2];
 
-	stage_open(&s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;");
-	CHECK(!confirm(&s, &c[0], HOST));
-	CHECK(!confirm(&s, &c[1], HOST));
-	rig_advance_ms(s.r, 310);
+	CHECK(!confirm(s, &c[0], HOST));
+	CHECK(!confirm(s, &c[1], HOST));
+	rig_advance_ms(s->r, 310);
 	CHECK_EQ(c[0].status, -EHOSTUNREACH);
 	CHECK_EQ(c[1].status, -EHOSTUNREACH);
-	CHECK_EQ(rig_sent(s.r), 3);
-	rig_forget(s.r);
-	CHECK_EQ(counted(&s, "unreachable"), 1);
-	expect_told(&s, "");
-	rig_advance_ms(s.r, 1000);
-	CHECK_EQ(peers(&s), 0);
-	meet(&s, BOOT_A); /* and is asked again when it is wanted again */
-	stage_close(&s);
+	CHECK_EQ(rig_sent(s->r), 3);
+	rig_forget(s->r);
+	CHECK_EQ(counted(s, "unreachable"), 1);
+	expect_told(s, "");
+	rig_advance_ms(s->r, 1000);
+	CHECK_EQ(peers(s), 0);
+	meet(s, BOOT_A); /* and is asked again when it is wanted again */
 }
 
 TEST(bidctl_takes_no_answer_twice_and_none_with_an_old_tag)
@@ -173,9 +159,8 @@ TEST(bidctl_takes_no_answer_to_a_former_boot_of_this_host)
 	struct stage s;
 	struct confirming c;
 	struct packet p;
-	uint64_t tag;
+	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	tag = stage_open_asking(&s, "", &c);
 	p = response(&s, BOOT_A, tag);
 	p.destination ^= 1;
 	inject(&s, p);
@@ -189,90 +174,71 @@ TEST(bidctl_takes_no_answer_to_a_former_boot_of_this_host)
 
 /* ---- reboots ---- */
 
-TEST(bidctl_asks_about_a_strange_id_and_says_nothing_if_it_was_none)
+STAGE_TEST(bidctl_asks_about_a_strange_id_and_says_nothing_if_it_was_none, stage_open(s, ""))
 {
-	struct stage s;
-
-	stage_open(&s, "");
-	meet(&s, BOOT_A);
-	CHECK_EQ(heard(&s, HOST, BOOT_A), 0);
-	rig_advance_ms(s.r, 300);
-	CHECK_EQ(heard(&s, HOST, BOOT_B), -EINPROGRESS);
-	CHECK_EQ(heard(&s, HOST, BOOT_B), -EINPROGRESS);
-	CHECK_EQ(heard(&s, HOST, BOOT_A), 0); /* the other one is confirmed still */
-	inject(&s, response(&s, BOOT_A, expect_query(&s)));
-	expect_told(&s, "");
-	CHECK_EQ(heard(&s, HOST, BOOT_A), 0);
-	CHECK_EQ(counted(&s, "reboots"), 0);
-	stage_close(&s);
+	meet(s, BOOT_A);
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
+	rig_advance_ms(s->r, 300);
+	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
+	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* the other one is confirmed still */
+	inject(s, response(s, BOOT_A, expect_query(s)));
+	expect_told(s, "");
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
+	CHECK_EQ(counted(s, "reboots"), 0);
 }
 
-TEST(bidctl_tells_of_a_reboot_once_and_uppers_first)
+STAGE_TEST(bidctl_tells_of_a_reboot_once_and_uppers_first, stage_open_met(s, ""))
 {
-	struct stage s;
-	uint64_t tag;
+	uint64_t tag = heard_asks(s, HOST, BOOT_B);
 
-	stage_open_met(&s, "");
-	tag = heard_asks(&s, HOST, BOOT_B);
-	inject(&s, response(&s, BOOT_B, tag));
-	inject(&s, response(&s, BOOT_B, tag));
-	expect_told(&s, "upper:reboot:b lower:reboot:b ");
-	CHECK_EQ(heard(&s, HOST, BOOT_B), 0);
-	rig_advance_ms(s.r, 300);
-	inject(&s, response(&s, BOOT_B, heard_asks(&s, HOST, BOOT_A)));
-	expect_told(&s, "");
-	CHECK_EQ(counted(&s, "reboots"), 1);
-	stage_close(&s);
+	inject(s, response(s, BOOT_B, tag));
+	inject(s, response(s, BOOT_B, tag));
+	expect_told(s, "upper:reboot:b lower:reboot:b ");
+	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
+	rig_advance_ms(s->r, 300);
+	inject(s, response(s, BOOT_B, heard_asks(s, HOST, BOOT_A)));
+	expect_told(s, "");
+	CHECK_EQ(counted(s, "reboots"), 1);
 }
 
-TEST(bidctl_is_asked_by_a_host_that_has_rebooted_and_asks_it)
+STAGE_TEST(bidctl_is_asked_by_a_host_that_has_rebooted_and_asks_it, stage_open_met(s, ""))
 {
-	struct stage s;
 	struct packet p;
 
-	stage_open_met(&s, "");
-	inject(&s, query(BOOT_A, 1));
-	CHECK_EQ(sent(&s).flags, RESPONSE);
-	rig_expect_nothing_sent(s.r);
-	inject(&s, query(BOOT_B, 2));
-	p = sent(&s);
+	inject(s, query(BOOT_A, 1));
+	CHECK_EQ(sent(s).flags, RESPONSE);
+	rig_expect_nothing_sent(s->r);
+	inject(s, query(BOOT_B, 2));
+	p = sent(s);
 	CHECK_EQ(p.flags, QUERY | RESPONSE);
 	CHECK_EQ(p.reply, 2);
-	rig_expect_nothing_sent(s.r);
-	inject(&s, response(&s, BOOT_B, p.request));
-	expect_told(&s, "upper:reboot:b lower:reboot:b ");
-	stage_close(&s);
+	rig_expect_nothing_sent(s->r);
+	inject(s, response(s, BOOT_B, p.request));
+	expect_told(s, "upper:reboot:b lower:reboot:b ");
 }
 
 /* The host boots once more before it has been asked in vain: what the question was about is over. */
-TEST(bidctl_sees_a_reboot_while_a_question_is_under_way)
+STAGE_TEST(bidctl_sees_a_reboot_while_a_question_is_under_way, stage_open_met(s, ""))
 {
-	struct stage s;
-	uint64_t tag;
+	uint64_t tag = heard_asks(s, HOST, BOOT_B);
 
-	stage_open_met(&s, "");
-	tag = heard_asks(&s, HOST, BOOT_B);
-	CHECK_EQ(heard(&s, HOST, BOOT_C), -EINPROGRESS);
-	rig_expect_nothing_sent(s.r);
-	inject(&s, response(&s, BOOT_C, tag));
-	expect_told(&s, "upper:reboot:c lower:reboot:c ");
-	CHECK_EQ(heard(&s, HOST, BOOT_C), 0);
-	stage_close(&s);
+	CHECK_EQ(heard(s, HOST, BOOT_C), -EINPROGRESS);
+	rig_expect_nothing_sent(s->r);
+	inject(s, response(s, BOOT_C, tag));
+	expect_told(s, "upper:reboot:c lower:reboot:c ");
+	CHECK_EQ(heard(s, HOST, BOOT_C), 0);
 }
 
-TEST(bidctl_tells_of_two_reboots_in_a_row)
+STAGE_TEST(bidctl_tells_of_two_reboots_in_a_row, stage_open(s, ""))
 {
-	struct stage s;
-
-	stage_open(&s, "");
-	meet(&s, BOOT_A);
+	meet(s, BOOT_A);
 	for (uint64_t boot = 1; boot < 3; boot++) {
-		rig_advance_ms(s.r, 300);
-		CHECK_EQ(heard(&s, HOST, boot == 1 ? BOOT_B : BOOT_C), -EINPROGRESS);
-		inject(&s, response(&s, boot == 1 ? BOOT_B : BOOT_C, expect_query(&s)));
+		rig_advance_ms(s->r, 300);
+		CHECK_EQ(heard(s, HOST, boot == 1 ? BOOT_B : BOOT_C), -EINPROGRESS);
+		inject(s, response(s, boot == 1 ? BOOT_B : BOOT_C, expect_query(s)));
 	}
-	expect_told(&s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
-	stage_close(&s);
+	expect_told(s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
 }
 
 /* While watchers are being told the host reboots again: they hear of that when all have heard of this. */
@@ -288,17 +254,13 @@ reboot_meanwhile(struct stage *s)
 	xk_unlock(&b->lock);
 }
 
-TEST(bidctl_lets_changes_wait_while_it_tells)
+STAGE_TEST(bidctl_lets_changes_wait_while_it_tells, stage_open_met(s, "bidctl.interval=1ms;"))
 {
-	struct stage s;
-
-	stage_open_met(&s, "bidctl.interval=1ms;");
-	CHECK_EQ(heard(&s, HOST, BOOT_B), -EINPROGRESS);
-	s.meanwhile = reboot_meanwhile;
-	inject(&s, response(&s, BOOT_B, expect_query(&s)));
-	expect_told(&s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
-	rig_forget(s.r);
-	stage_close(&s);
+	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
+	s->meanwhile = reboot_meanwhile;
+	inject(s, response(s, BOOT_B, expect_query(s)));
+	expect_told(s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
+	rig_forget(s->r);
 }
 
 /* ---- the broadcast ---- */
@@ -328,123 +290,107 @@ TEST(bidctl_tells_everybody_when_it_boots)
 	rig_free(s.r);
 }
 
-TEST(bidctl_asks_who_has_booted_a_little_later)
+STAGE_TEST(bidctl_asks_who_has_booted_a_little_later, stage_open(s, "bidctl.broadcast_wait=100ms;"))
 {
 	struct packet booted = { BCAST, HOST, BOOT_B, 0, 0, 0 };
-	struct stage s;
 
-	stage_open(&s, "bidctl.broadcast_wait=100ms;");
-	inject(&s, booted); /* nobody knows it */
-	CHECK_EQ(peers(&s), 0);
-	meet(&s, BOOT_A);
+	inject(s, booted); /* nobody knows it */
+	CHECK_EQ(peers(s), 0);
+	meet(s, BOOT_A);
 	booted.source = BOOT_A;
-	inject(&s, booted); /* is known already */
-	rig_advance_ms(s.r, 101);
-	rig_expect_nothing_sent(s.r);
+	inject(s, booted); /* is known already */
+	rig_advance_ms(s->r, 101);
+	rig_expect_nothing_sent(s->r);
 	booted.source = BOOT_B;
-	inject(&s, booted);
-	inject(&s, booted);
-	rig_advance_ms(s.r, 101);
-	inject(&s, response(&s, BOOT_B, expect_query(&s)));
-	expect_told(&s, "upper:reboot:b lower:reboot:b ");
-	CHECK_EQ(counted(&s, "broadcasts_in"), 4);
-	stage_close(&s);
+	inject(s, booted);
+	inject(s, booted);
+	rig_advance_ms(s->r, 101);
+	inject(s, response(s, BOOT_B, expect_query(s)));
+	expect_told(s, "upper:reboot:b lower:reboot:b ");
+	CHECK_EQ(counted(s, "broadcasts_in"), 4);
 }
 
 /* ---- use, loss, forgetting ---- */
 
-TEST(bidctl_asks_now_and_then_whether_a_used_host_is_there)
+STAGE_TEST(bidctl_asks_now_and_then_whether_a_used_host_is_there, stage_open(s, "bidctl.keepalive=4s;"))
 {
-	struct stage s;
-
-	stage_open(&s, "bidctl.keepalive=4s;");
-	meet(&s, BOOT_A);
-	rig_advance_ms(s.r, 5000);
-	rig_expect_nothing_sent(s.r); /* nobody uses it */
-	CHECK_EQ(use(&s, HOST), 0);
+	meet(s, BOOT_A);
+	rig_advance_ms(s->r, 5000);
+	rig_expect_nothing_sent(s->r); /* nobody uses it */
+	CHECK_EQ(use(s, HOST), 0);
 	for (unsigned i = 0; i < 3; i++) {
-		rig_advance_ms(s.r, 2990);
-		rig_expect_nothing_sent(s.r);
-		for (unsigned ms = 0; ms < 1100 && rig_sent(s.r) == 0; ms += 100)
-			rig_advance_ms(s.r, 100);
-		inject(&s, response(&s, BOOT_A, expect_query(&s)));
+		rig_advance_ms(s->r, 2990);
+		rig_expect_nothing_sent(s->r);
+		for (unsigned ms = 0; ms < 1100 && rig_sent(s->r) == 0; ms += 100)
+			rig_advance_ms(s->r, 100);
+		inject(s, response(s, BOOT_A, expect_query(s)));
 	}
-	CHECK_EQ(counted(&s, "keepalives"), 3);
-	expect_told(&s, "");
-	unuse(&s, HOST);
-	rig_advance_ms(s.r, 20000);
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	CHECK_EQ(counted(s, "keepalives"), 3);
+	expect_told(s, "");
+	unuse(s, HOST);
+	rig_advance_ms(s->r, 20000);
+	rig_expect_nothing_sent(s->r);
 }
 
-TEST(bidctl_tells_when_a_host_that_was_used_is_lost)
+STAGE_TEST(bidctl_tells_when_a_host_that_was_used_is_lost,
+	   stage_open(s, "bidctl.keepalive=4s; bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;"))
 {
-	struct stage s;
-
-	stage_open(&s, "bidctl.keepalive=4s; bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;");
-	meet(&s, BOOT_A);
-	CHECK_EQ(use(&s, HOST), 0);
-	rig_advance_ms(s.r, 4301);
-	CHECK_EQ(rig_sent(s.r), 3);
-	rig_forget(s.r);
-	expect_told(&s, "upper:lost:0 lower:lost:0 ");
-	CHECK_EQ(counted(&s, "lost"), 1);
-	rig_advance_ms(s.r, 20000);
-	rig_expect_nothing_sent(s.r); /* it is not asked for ever */
-	inject(&s, response(&s, BOOT_A, heard_asks(&s, HOST, BOOT_A)));
-	expect_told(&s, "upper:first:a lower:first:a ");
-	unuse(&s, HOST);
-	stage_close(&s);
+	meet(s, BOOT_A);
+	CHECK_EQ(use(s, HOST), 0);
+	rig_advance_ms(s->r, 4301);
+	CHECK_EQ(rig_sent(s->r), 3);
+	rig_forget(s->r);
+	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	CHECK_EQ(counted(s, "lost"), 1);
+	rig_advance_ms(s->r, 20000);
+	rig_expect_nothing_sent(s->r); /* it is not asked for ever */
+	inject(s, response(s, BOOT_A, heard_asks(s, HOST, BOOT_A)));
+	expect_told(s, "upper:first:a lower:first:a ");
+	unuse(s, HOST);
 }
 
-TEST(bidctl_hears_a_lost_host_boot)
+STAGE_TEST(bidctl_hears_a_lost_host_boot,
+	   stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=0;"))
 {
 	struct packet booted = { BCAST, HOST, BOOT_B, 0, 0, 0 };
 	struct confirming c;
-	struct stage s;
 
-	stage_open(&s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=0;");
-	meet(&s, BOOT_A);
-	CHECK_EQ(use(&s, HOST), 0);
-	rig_advance_ms(s.r, 300);
-	CHECK_EQ(heard(&s, HOST, BOOT_B), -EINPROGRESS);
-	rig_advance_ms(s.r, 300);
-	rig_forget(s.r);
-	expect_told(&s, "upper:lost:0 lower:lost:0 ");
-	inject(&s, booted);
-	rig_advance_ms(s.r, 3000);
-	CHECK_EQ(rig_sent(s.r), 1);
-	rig_forget(s.r);
-	rig_advance_ms(s.r, 300);
-	CHECK(!confirm(&s, &c, HOST));
-	inject(&s, response(&s, BOOT_B, expect_query(&s)));
-	expect_told(&s, "upper:first:b lower:first:b ");
+	meet(s, BOOT_A);
+	CHECK_EQ(use(s, HOST), 0);
+	rig_advance_ms(s->r, 300);
+	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
+	rig_advance_ms(s->r, 300);
+	rig_forget(s->r);
+	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	inject(s, booted);
+	rig_advance_ms(s->r, 3000);
+	CHECK_EQ(rig_sent(s->r), 1);
+	rig_forget(s->r);
+	rig_advance_ms(s->r, 300);
+	CHECK(!confirm(s, &c, HOST));
+	inject(s, response(s, BOOT_B, expect_query(s)));
+	expect_told(s, "upper:first:b lower:first:b ");
 	CHECK_EQ(c.boot, BOOT_B);
-	unuse(&s, HOST);
-	stage_close(&s);
+	unuse(s, HOST);
 }
 
-TEST(bidctl_forgets_a_host_that_nobody_uses)
+STAGE_TEST(bidctl_forgets_a_host_that_nobody_uses, stage_open(s, "bidctl.lifetime=10s;"))
 {
-	struct stage s;
-
-	stage_open(&s, "bidctl.lifetime=10s;");
-	meet(&s, BOOT_A);
-	CHECK_EQ(use(&s, HOST), 0);
-	CHECK_EQ(use(&s, HOST), 0);
-	unuse(&s, HOST);
-	rig_advance_ms(s.r, 30000);
-	CHECK_EQ(peers(&s), 1);
-	unuse(&s, HOST);
-	rig_advance_ms(s.r, 9999);
-	CHECK_EQ(peers(&s), 1);
-	expect_told(&s, "");
-	rig_advance_ms(s.r, 2);
-	CHECK_EQ(peers(&s), 0);
-	expect_told(&s, "upper:lost:0 lower:lost:0 ");
-	CHECK_EQ(counted(&s, "forgotten"), 1);
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	meet(s, BOOT_A);
+	CHECK_EQ(use(s, HOST), 0);
+	CHECK_EQ(use(s, HOST), 0);
+	unuse(s, HOST);
+	rig_advance_ms(s->r, 30000);
+	CHECK_EQ(peers(s), 1);
+	unuse(s, HOST);
+	rig_advance_ms(s->r, 9999);
+	CHECK_EQ(peers(s), 1);
+	expect_told(s, "");
+	rig_advance_ms(s->r, 2);
+	CHECK_EQ(peers(s), 0);
+	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	CHECK_EQ(counted(s, "forgotten"), 1);
+	rig_expect_nothing_sent(s->r);
 }
 
 /* ---- boot ids ---- */
@@ -468,22 +414,19 @@ TEST(bidctl_draws_another_id_for_each_boot)
 }
 
 /* The id told to one host reveals nothing about another's. */
-TEST(bidctl_tells_each_host_another_id)
+STAGE_TEST(bidctl_tells_each_host_another_id, stage_open(s, ""))
 {
 	enum { HOSTS = 64 };
 	unsigned ones = 0;
-	struct stage s;
 
-	stage_open(&s, "");
 	for (uint32_t i = 0; i < HOSTS; i++) {
-		uint64_t id = xk_bidctl_own(s.bidctl, HOST + i);
+		uint64_t id = xk_bidctl_own(s->bidctl, HOST + i);
 
-		CHECK_EQ(id, xk_bidctl_own(s.bidctl, HOST + i));
-		ones += (unsigned)__builtin_popcountll(id ^ s.own);
+		CHECK_EQ(id, xk_bidctl_own(s->bidctl, HOST + i));
+		ones += (unsigned)__builtin_popcountll(id ^ s->own);
 	}
 	CHECK(ones > 28 * HOSTS && ones < 36 * HOSTS);
-	CHECK(xk_bidctl_own(s.bidctl, 0) != s.own);
-	stage_close(&s);
+	CHECK(xk_bidctl_own(s->bidctl, 0) != s->own);
 }
 
 TEST(bidctl_refuses_impossible_settings)
@@ -491,16 +434,13 @@ TEST(bidctl_refuses_impossible_settings)
 	CHECK_EQ(rig_refusal("wire:; bidctl: wire; bidctl.timeout=3s; bidctl.timeout_max=2s"), -EINVAL);
 }
 
-TEST(bidctl_lets_go_who_may_not_wait)
+STAGE_TEST(bidctl_lets_go_who_may_not_wait, stage_open(s, "bidctl.implicit=fail;"))
 {
-	struct stage s;
 	struct confirming c;
 
-	stage_open(&s, "bidctl.implicit=fail;");
-	CHECK(confirm(&s, &c, HOST));
+	CHECK(confirm(s, &c, HOST));
 	CHECK_EQ(c.status, -EAGAIN);
-	inject(&s, response(&s, BOOT_A, expect_query(&s)));
-	CHECK(confirm(&s, &c, HOST));
+	inject(s, response(s, BOOT_A, expect_query(s)));
+	CHECK(confirm(s, &c, HOST));
 	CHECK_EQ(c.boot, BOOT_A);
-	stage_close(&s);
 }

@@ -21,21 +21,17 @@ asked_back(struct stage *s, uint64_t boot)
 	return p.request;
 }
 
-TEST(bidctl_knows_a_client_before_its_first_message_comes)
+STAGE_TEST(bidctl_knows_a_client_before_its_first_message_comes, stage_open(s, ""))
 {
-	struct stage s;
-
-	stage_open(&s, "");
-	inject(&s, response(&s, BOOT_A, asked_back(&s, BOOT_A)));
-	expect_told(&s, "upper:first:a lower:first:a ");
-	CHECK_EQ(heard(&s, HOST, BOOT_A), 0);
-	CHECK_EQ(peers(&s), 1);
-	CHECK_EQ(counted(&s, "asked_back"), 1);
-	CHECK_EQ(counted(&s, "queries_out"), 0);
-	inject(&s, query(BOOT_A, 8)); /* is a stranger no more */
-	CHECK_EQ(sent(&s).flags, RESPONSE);
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	inject(s, response(s, BOOT_A, asked_back(s, BOOT_A)));
+	expect_told(s, "upper:first:a lower:first:a ");
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
+	CHECK_EQ(peers(s), 1);
+	CHECK_EQ(counted(s, "asked_back"), 1);
+	CHECK_EQ(counted(s, "queries_out"), 0);
+	inject(s, query(BOOT_A, 8)); /* is a stranger no more */
+	CHECK_EQ(sent(s).flags, RESPONSE);
+	rig_expect_nothing_sent(s->r);
 }
 
 /* When the watchers are told the question has been answered: what they send then comes to a host that knows us. */
@@ -54,9 +50,8 @@ TEST(bidctl_answers_who_asks_back_before_it_tells)
 	struct stage s;
 	struct confirming c;
 	struct packet both;
-	uint64_t tag;
+	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	tag = stage_open_asking(&s, "", &c);
 	both = response(&s, BOOT_A, tag);
 	both.flags = QUERY | RESPONSE;
 	both.request = 99;
@@ -71,85 +66,70 @@ TEST(bidctl_answers_who_asks_back_before_it_tells)
 	stage_close(&s);
 }
 
-TEST(bidctl_believes_only_the_host_that_was_asked_back_and_only_that_boot)
+STAGE_TEST(bidctl_believes_only_the_host_that_was_asked_back_and_only_that_boot, stage_open(s, ""))
 {
-	struct stage s;
 	struct packet p;
-	uint64_t tag;
+	uint64_t tag = asked_back(s, BOOT_A);
 
-	stage_open(&s, "");
-	tag = asked_back(&s, BOOT_A);
 	for (unsigned i = 0; i < 64; i++)
-		inject(&s, response(&s, BOOT_A, tag ^ UINT64_C(1) << i));
-	inject(&s, response(&s, BOOT_B, tag));
-	inject(&s, response_of(&s, OTHER, BOOT_A, tag));
-	CHECK_EQ(counted(&s, "unasked"), 66);
-	p = response(&s, BOOT_A, tag);
+		inject(s, response(s, BOOT_A, tag ^ UINT64_C(1) << i));
+	inject(s, response(s, BOOT_B, tag));
+	inject(s, response_of(s, OTHER, BOOT_A, tag));
+	CHECK_EQ(counted(s, "unasked"), 66);
+	p = response(s, BOOT_A, tag);
 	p.destination ^= 1;
-	inject(&s, p);
-	CHECK_EQ(counted(&s, "stale"), 1);
-	expect_told(&s, "");
-	CHECK_EQ(peers(&s), 0);
-	inject(&s, response(&s, BOOT_A, tag));
-	expect_told(&s, "upper:first:a lower:first:a ");
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	inject(s, p);
+	CHECK_EQ(counted(s, "stale"), 1);
+	expect_told(s, "");
+	CHECK_EQ(peers(s), 0);
+	inject(s, response(s, BOOT_A, tag));
+	expect_told(s, "upper:first:a lower:first:a ");
+	rig_expect_nothing_sent(s->r);
 }
 
 /* An answer that was under way while the host rebooted. */
-TEST(bidctl_takes_a_late_answer_for_no_reboot)
+STAGE_TEST(bidctl_takes_a_late_answer_for_no_reboot, stage_open(s, ""))
 {
-	struct stage s;
-	uint64_t tag;
+	uint64_t tag = asked_back(s, BOOT_A);
 
-	stage_open(&s, "");
-	tag = asked_back(&s, BOOT_A);
-	inject(&s, response(&s, BOOT_B, asked_back(&s, BOOT_B)));
-	expect_told(&s, "upper:first:b lower:first:b ");
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(counted(&s, "unasked"), 1);
-	expect_told(&s, "");
-	CHECK_EQ(heard(&s, HOST, BOOT_B), 0);
-	stage_close(&s);
+	inject(s, response(s, BOOT_B, asked_back(s, BOOT_B)));
+	expect_told(s, "upper:first:b lower:first:b ");
+	inject(s, response(s, BOOT_A, tag));
+	CHECK_EQ(counted(s, "unasked"), 1);
+	expect_told(s, "");
+	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
 }
 
-TEST(bidctl_takes_no_answer_that_comes_much_later)
+STAGE_TEST(bidctl_takes_no_answer_that_comes_much_later, stage_open(s, "bidctl.timeout_max=5s;"))
 {
-	struct stage s;
-	uint64_t tag;
+	uint64_t tag = asked_back(s, BOOT_A);
 
-	stage_open(&s, "bidctl.timeout_max=5s;");
-	tag = asked_back(&s, BOOT_A);
-	rig_advance_ms(s.r, 4999);
-	inject(&s, response(&s, BOOT_A, tag ^ 2));
-	CHECK_EQ(peers(&s), 0);
-	rig_advance_ms(s.r, 5002);
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(peers(&s), 0);
-	CHECK_EQ(counted(&s, "unasked"), 2);
-	tag = asked_back(&s, BOOT_A);
-	rig_advance_ms(s.r, 4999);
-	inject(&s, response(&s, BOOT_A, tag));
-	expect_told(&s, "upper:first:a lower:first:a ");
-	stage_close(&s);
+	rig_advance_ms(s->r, 4999);
+	inject(s, response(s, BOOT_A, tag ^ 2));
+	CHECK_EQ(peers(s), 0);
+	rig_advance_ms(s->r, 5002);
+	inject(s, response(s, BOOT_A, tag));
+	CHECK_EQ(peers(s), 0);
+	CHECK_EQ(counted(s, "unasked"), 2);
+	tag = asked_back(s, BOOT_A);
+	rig_advance_ms(s->r, 4999);
+	inject(s, response(s, BOOT_A, tag));
+	expect_told(s, "upper:first:a lower:first:a ");
 }
 
 /* Whoever is forgotten does not come back by what he has said before. */
-TEST(bidctl_takes_no_answer_again_when_it_has_forgotten)
+STAGE_TEST(bidctl_takes_no_answer_again_when_it_has_forgotten, stage_open(s, "bidctl.lifetime=1s;"))
 {
-	struct stage s;
 	uint64_t tag;
 
-	stage_open(&s, "bidctl.lifetime=1s;");
-	rig_advance_ms(s.r, 333);
-	tag = asked_back(&s, BOOT_A);
-	inject(&s, response(&s, BOOT_A, tag));
-	rig_advance_ms(s.r, 1001);
-	expect_told(&s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(counted(&s, "unasked"), 1);
-	CHECK_EQ(peers(&s), 0);
-	stage_close(&s);
+	rig_advance_ms(s->r, 333);
+	tag = asked_back(s, BOOT_A);
+	inject(s, response(s, BOOT_A, tag));
+	rig_advance_ms(s->r, 1001);
+	expect_told(s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
+	inject(s, response(s, BOOT_A, tag));
+	CHECK_EQ(counted(s, "unasked"), 1);
+	CHECK_EQ(peers(s), 0);
 }
 
 TEST(bidctl_takes_no_memory_for_who_asks_and_limits_nobody)
@@ -174,24 +154,20 @@ TEST(bidctl_takes_no_memory_for_who_asks_and_limits_nobody)
 	stage_close(&s);
 }
 
-TEST(bidctl_asks_back_and_has_no_room)
+STAGE_TEST(bidctl_asks_back_and_has_no_room, stage_open(s, "bidctl.peers=1;"))
 {
-	struct stage s;
 	struct packet p;
-	uint64_t tag;
+	uint64_t tag = asked_back(s, BOOT_A);
 
-	stage_open(&s, "bidctl.peers=1;");
-	tag = asked_back(&s, BOOT_A);
 	p = query(BOOT_C, 7);
 	p.host = OTHER;
-	inject(&s, p);
-	inject(&s, response_of(&s, OTHER, BOOT_C, sent(&s).request));
-	s.told[0] = '\0';
-	CHECK_EQ(use(&s, OTHER), 0);
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(counted(&s, "full"), 1);
-	expect_told(&s, "");
-	stage_close(&s);
+	inject(s, p);
+	inject(s, response_of(s, OTHER, BOOT_C, sent(s).request));
+	s->told[0] = '\0';
+	CHECK_EQ(use(s, OTHER), 0);
+	inject(s, response(s, BOOT_A, tag));
+	CHECK_EQ(counted(s, "full"), 1);
+	expect_told(s, "");
 }
 
 /* The reference's own: the key's bytes are 0 to 15, and the message's. */

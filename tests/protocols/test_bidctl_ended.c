@@ -9,103 +9,89 @@ answers(struct stage *s, uint64_t strange, uint64_t boot)
 	inject(s, response(s, boot, heard_asks(s, HOST, strange)));
 }
 
-TEST(bidctl_confirms_no_boot_again_that_has_ended)
+STAGE_TEST(bidctl_confirms_no_boot_again_that_has_ended,
+	   stage_open(s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;"))
 {
-	struct stage s;
-
-	stage_open(&s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;");
-	meet(&s, BOOT_A);
-	CHECK_EQ(use(&s, HOST), 0);
-	answers(&s, BOOT_B, BOOT_B);
-	expect_told(&s, "upper:reboot:b lower:reboot:b ");
-	answers(&s, BOOT_A, BOOT_A);
-	CHECK_EQ(counted(&s, "ended"), 1);
-	expect_told(&s, "");
-	CHECK_EQ(heard(&s, HOST, BOOT_B), 0);
-	rig_advance_ms(s.r, 9900); /* it has not answered */
-	expect_told(&s, "upper:lost:0 lower:lost:0 ");
-	answers(&s, BOOT_A, BOOT_A);
-	CHECK_EQ(counted(&s, "ended"), 2);
-	rig_advance_ms(s.r, 200);
-	answers(&s, BOOT_A, BOOT_A);
-	expect_told(&s, "upper:first:a lower:first:a ");
-	unuse(&s, HOST);
-	stage_close(&s);
+	meet(s, BOOT_A);
+	CHECK_EQ(use(s, HOST), 0);
+	answers(s, BOOT_B, BOOT_B);
+	expect_told(s, "upper:reboot:b lower:reboot:b ");
+	answers(s, BOOT_A, BOOT_A);
+	CHECK_EQ(counted(s, "ended"), 1);
+	expect_told(s, "");
+	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
+	rig_advance_ms(s->r, 9900); /* it has not answered */
+	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	answers(s, BOOT_A, BOOT_A);
+	CHECK_EQ(counted(s, "ended"), 2);
+	rig_advance_ms(s->r, 200);
+	answers(s, BOOT_A, BOOT_A);
+	expect_told(s, "upper:first:a lower:first:a ");
+	unuse(s, HOST);
 }
 
 /* Nobody uses it: it is remembered since its boot may have ended, and as long as it may have. */
-TEST(bidctl_remembers_the_boot_of_a_host_that_is_lost)
+STAGE_TEST(bidctl_remembers_the_boot_of_a_host_that_is_lost,
+	   stage_open(s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;"))
 {
-	struct stage s;
 	struct confirming c;
 
-	stage_open(&s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;");
-	meet(&s, BOOT_A);
-	rig_advance_ms(s.r, 1);
-	heard_asks(&s, HOST, BOOT_B);
-	rig_advance_ms(s.r, 300);
-	expect_told(&s, "upper:lost:0 lower:lost:0 ");
-	CHECK_EQ(peers(&s), 1);
-	CHECK(!confirm(&s, &c, HOST));
-	inject(&s, response(&s, BOOT_B, expect_query(&s)));
-	expect_told(&s, "upper:first:b lower:first:b ");
-	answers(&s, BOOT_A, BOOT_A);
-	CHECK_EQ(counted(&s, "ended"), 1);
-	rig_advance_ms(s.r, 30000);
-	CHECK_EQ(peers(&s), 0);
-	stage_close(&s);
+	meet(s, BOOT_A);
+	rig_advance_ms(s->r, 1);
+	heard_asks(s, HOST, BOOT_B);
+	rig_advance_ms(s->r, 300);
+	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	CHECK_EQ(peers(s), 1);
+	CHECK(!confirm(s, &c, HOST));
+	inject(s, response(s, BOOT_B, expect_query(s)));
+	expect_told(s, "upper:first:b lower:first:b ");
+	answers(s, BOOT_A, BOOT_A);
+	CHECK_EQ(counted(s, "ended"), 1);
+	rig_advance_ms(s->r, 30000);
+	CHECK_EQ(peers(s), 0);
 }
 
 /* It may come back as what it was. */
-TEST(bidctl_finds_a_host_that_was_lost_by_the_same_boot)
+STAGE_TEST(bidctl_finds_a_host_that_was_lost_by_the_same_boot, stage_open(s, "bidctl.interval=1ms; bidctl.retries=0;"))
 {
-	struct stage s;
-
-	stage_open(&s, "bidctl.interval=1ms; bidctl.retries=0;");
-	meet(&s, BOOT_A);
-	rig_advance_ms(s.r, 1);
-	heard_asks(&s, HOST, BOOT_B);
-	rig_advance_ms(s.r, 300);
-	expect_told(&s, "upper:lost:0 lower:lost:0 ");
-	answers(&s, BOOT_A, BOOT_A);
-	expect_told(&s, "upper:first:a lower:first:a ");
-	stage_close(&s);
+	meet(s, BOOT_A);
+	rig_advance_ms(s->r, 1);
+	heard_asks(s, HOST, BOOT_B);
+	rig_advance_ms(s->r, 300);
+	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	answers(s, BOOT_A, BOOT_A);
+	expect_told(s, "upper:first:a lower:first:a ");
 }
 
-TEST(bidctl_lets_a_change_wait_that_it_could_not_remember)
+STAGE_TEST(bidctl_lets_a_change_wait_that_it_could_not_remember,
+	   stage_open(s, "bidctl.lifetime=60s; bidctl.interval=1ms; bidctl.retries=0;"))
 {
-	struct stage s;
-
-	stage_open(&s, "bidctl.lifetime=60s; bidctl.interval=1ms; bidctl.retries=0;");
-	meet(&s, BOOT_A);
-	CHECK_EQ(use(&s, HOST), 0);
+	meet(s, BOOT_A);
+	CHECK_EQ(use(s, HOST), 0);
 	for (unsigned i = 1; i <= BIDCTL_ENDED_MAX; i++) {
-		answers(&s, BOOT_A + i, BOOT_A + i);
-		s.told[0] = '\0';
+		answers(s, BOOT_A + i, BOOT_A + i);
+		s->told[0] = '\0';
 	}
-	CHECK_EQ(counted(&s, "reboots"), BIDCTL_ENDED_MAX);
-	answers(&s, BOOT_B, BOOT_B);
-	CHECK_EQ(counted(&s, "rebooting"), 1);
-	CHECK_EQ(heard(&s, HOST, BOOT_A + BIDCTL_ENDED_MAX), 0);
-	expect_told(&s, "");
-	rig_advance_ms(s.r, 59000);
-	answers(&s, BOOT_B, BOOT_B);
-	expect_told(&s, "upper:lost:0 lower:lost:0 upper:first:b lower:first:b ");
-	answers(&s, BOOT_A, BOOT_A + BIDCTL_ENDED_MAX);
-	CHECK_EQ(counted(&s, "ended"), 1);
-	unuse(&s, HOST);
-	stage_close(&s);
+	CHECK_EQ(counted(s, "reboots"), BIDCTL_ENDED_MAX);
+	answers(s, BOOT_B, BOOT_B);
+	CHECK_EQ(counted(s, "rebooting"), 1);
+	CHECK_EQ(heard(s, HOST, BOOT_A + BIDCTL_ENDED_MAX), 0);
+	expect_told(s, "");
+	rig_advance_ms(s->r, 59000);
+	answers(s, BOOT_B, BOOT_B);
+	expect_told(s, "upper:lost:0 lower:lost:0 upper:first:b lower:first:b ");
+	answers(s, BOOT_A, BOOT_A + BIDCTL_ENDED_MAX);
+	CHECK_EQ(counted(s, "ended"), 1);
+	unuse(s, HOST);
 }
 
 /* Hosts that boot all the time do not use up the memory of others. */
-TEST(bidctl_remembers_so_many_boots_and_no_more)
+STAGE_TEST(bidctl_remembers_so_many_boots_and_no_more, stage_open(s, "bidctl.lifetime=10s;"))
 {
-	struct stage s;
 	struct bidctl *b;
 	uint64_t boot = 0;
 
-	stage_open(&s, "bidctl.lifetime=10s;");
-	b = (struct bidctl *)s.bidctl;
+	b = (struct bidctl *)s->bidctl;
 	xk_lock(&b->lock);
 	for (uint32_t i = 0; i < BIDCTL_ENDED_ALL / BIDCTL_ENDED_MAX; i++) {
 		struct bidctl_peer *peer = bidctl_peer_get(b, HOST + i);
@@ -119,7 +105,7 @@ TEST(bidctl_remembers_so_many_boots_and_no_more)
 		CHECK_EQ(bidctl_peer_become(bidctl_peer_get(b, HOST - 1), ++boot), 0);
 	CHECK_EQ(bidctl_peer_become(bidctl_peer_get(b, HOST - 1), ++boot), BIDCTL_REBOOTING);
 	xk_unlock(&b->lock);
-	rig_advance_ms(s.r, 10000);
+	rig_advance_ms(s->r, 10000);
 	xk_lock(&b->lock);
 	for (uint32_t i = 0; i < BIDCTL_ENDED_ALL / BIDCTL_ENDED_MAX; i++) {
 		struct bidctl_peer *peer = bidctl_peer_find(b, HOST + i);
@@ -129,7 +115,6 @@ TEST(bidctl_remembers_so_many_boots_and_no_more)
 	}
 	CHECK_EQ(b->ended_count, BIDCTL_ENDED_FEW);
 	xk_unlock(&b->lock);
-	stage_close(&s);
 }
 
 /* A host's answer, as this boot, to a question that is asked because of a message. */
@@ -142,28 +127,25 @@ another_answers(struct stage *s, uint32_t host, uint64_t boot)
 }
 
 /* Otherwise hosts that reboot would keep newcomers out, or take memory without bound. */
-TEST(bidctl_host_with_a_boot_that_has_ended_makes_room_if_no_other_does)
+STAGE_TEST(bidctl_host_with_a_boot_that_has_ended_makes_room_if_no_other_does,
+	   stage_open(s, "bidctl.peers=16; bidctl.interval=1ms;"))
 {
 	enum { PEERS = 16, HOSTS = 3 * PEERS };
-	struct stage s;
-	struct bidctl *b;
+	struct bidctl *b = (struct bidctl *)s->bidctl;
 
-	stage_open(&s, "bidctl.peers=16; bidctl.interval=1ms;");
-	b = (struct bidctl *)s.bidctl;
 	for (uint32_t i = 0; i < HOSTS; i++) {
-		another_answers(&s, HOST + i, BOOT_A);
-		another_answers(&s, HOST + i, BOOT_B);
-		CHECK_EQ(heard(&s, HOST + i, BOOT_B), 0);
-		rig_advance_ms(s.r, 2);
-		CHECK(peers(&s) <= PEERS);
+		another_answers(s, HOST + i, BOOT_A);
+		another_answers(s, HOST + i, BOOT_B);
+		CHECK_EQ(heard(s, HOST + i, BOOT_B), 0);
+		rig_advance_ms(s->r, 2);
+		CHECK(peers(s) <= PEERS);
 		CHECK(b->ended_count <= PEERS);
 	}
-	another_answers(&s, OTHER + HOSTS, BOOT_A); /* has no ended boot, so it goes first */
-	another_answers(&s, OTHER + HOSTS + 1, BOOT_A);
-	rig_advance_ms(s.r, 2);
-	CHECK_EQ(heard(&s, OTHER + HOSTS + 1, BOOT_A), 0);
-	CHECK_EQ(heard(&s, OTHER + HOSTS, BOOT_A), -EINPROGRESS);
-	rig_forget(s.r);
-	CHECK_EQ(counted(&s, "full"), 0);
-	stage_close(&s);
+	another_answers(s, OTHER + HOSTS, BOOT_A); /* has no ended boot, so it goes first */
+	another_answers(s, OTHER + HOSTS + 1, BOOT_A);
+	rig_advance_ms(s->r, 2);
+	CHECK_EQ(heard(s, OTHER + HOSTS + 1, BOOT_A), 0);
+	CHECK_EQ(heard(s, OTHER + HOSTS, BOOT_A), -EINPROGRESS);
+	rig_forget(s->r);
+	CHECK_EQ(counted(s, "full"), 0);
 }

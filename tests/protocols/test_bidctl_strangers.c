@@ -15,7 +15,7 @@ expect_bad(struct stage *s, struct packet p, const char *drop)
 	rig_expect_nothing_sent(s->r);
 }
 
-TEST(bidctl_drops_what_is_malformed)
+STAGE_TEST(bidctl_drops_what_is_malformed, stage_open(s, ""))
 {
 	static const struct packet flags[] = {
 		{ 0, HOST, BOOT_A, 0, 0, 0 },
@@ -30,17 +30,14 @@ TEST(bidctl_drops_what_is_malformed)
 		{ RESPONSE, HOST, BOOT_A, BOOT_B, 0, 0 },
 	};
 	static const uint32_t hosts[] = { 0, 5, ME, 0xe0000001, 0xf0000001, UINT32_MAX };
-	struct stage s;
 
-	stage_open(&s, "");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(flags); i++)
-		expect_bad(&s, flags[i], "bad_flags");
-	expect_bad(&s, query(0, 1), "bad_boot");
-	expect_bad(&s, (struct packet){ RESPONSE, HOST, BOOT_A, 0, 0, 1 }, "bad_boot");
+		expect_bad(s, flags[i], "bad_flags");
+	expect_bad(s, query(0, 1), "bad_boot");
+	expect_bad(s, (struct packet){ RESPONSE, HOST, BOOT_A, 0, 0, 1 }, "bad_boot");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(hosts); i++)
-		expect_bad(&s, (struct packet){ QUERY, hosts[i], BOOT_A, 0, 1, 0 }, "bad_host");
-	CHECK_EQ(peers(&s), 0);
-	stage_close(&s);
+		expect_bad(s, (struct packet){ QUERY, hosts[i], BOOT_A, 0, 1, 0 }, "bad_host");
+	CHECK_EQ(peers(s), 0);
 }
 
 TEST(bidctl_drops_what_another_host_says)
@@ -95,9 +92,8 @@ TEST(bidctl_does_without_buffers)
 {
 	struct confirming c;
 	struct stage s;
-	uint64_t tag;
+	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	tag = stage_open_asking(&s, "", &c);
 	rig_limit_buffers(s.r, 2); /* the message's, in two pieces */
 	rig_inject(s.r, "0001 0000 | 0a4d0002 0000000000000001 0000000000000000 0000000000000001 0000000000000000");
 	CHECK_EQ(counted(&s, "no_buffer"), 1);
@@ -128,9 +124,8 @@ TEST(bidctl_believes_no_answer_without_the_tag)
 {
 	struct stage s;
 	struct confirming c;
-	uint64_t tag;
+	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	tag = stage_open_asking(&s, "", &c);
 	for (unsigned i = 0; i < 64; i++)
 		inject(&s, response(&s, BOOT_B, tag ^ UINT64_C(1) << i));
 	CHECK_EQ(counted(&s, "unasked") + counted(&s, "bad_flags"), 64);
@@ -145,9 +140,8 @@ TEST(bidctl_believes_no_answer_for_another)
 {
 	struct stage s;
 	struct confirming c;
-	uint64_t tag;
+	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	tag = stage_open_asking(&s, "", &c);
 	inject(&s, response_of(&s, OTHER, BOOT_A, tag));
 	CHECK_EQ(counted(&s, "unasked"), 1);
 	expect_told(&s, "");
@@ -156,124 +150,101 @@ TEST(bidctl_believes_no_answer_for_another)
 	stage_close(&s);
 }
 
-TEST(bidctl_asks_a_known_host_once_in_an_interval)
+STAGE_TEST(bidctl_asks_a_known_host_once_in_an_interval, stage_open(s, "bidctl.interval=200ms;"))
 {
-	struct stage s;
-
-	stage_open(&s, "bidctl.interval=200ms;");
-	meet(&s, BOOT_A);
-	rig_advance_ms(s.r, 201);
+	meet(s, BOOT_A);
+	rig_advance_ms(s->r, 201);
 	for (unsigned i = 0; i < 1000; i++) {
-		CHECK_EQ(heard(&s, HOST, BOOT_B + i), -EINPROGRESS);
-		if (i % 100 == 0 && rig_sent(s.r) > 0)
-			inject(&s, response(&s, BOOT_A, expect_query(&s)));
+		CHECK_EQ(heard(s, HOST, BOOT_B + i), -EINPROGRESS);
+		if (i % 100 == 0 && rig_sent(s->r) > 0)
+			inject(s, response(s, BOOT_A, expect_query(s)));
 	}
-	CHECK_EQ(counted(&s, "queries_out"), 2);
-	CHECK_EQ(counted(&s, "limited"), 999);
-	CHECK_EQ(heard(&s, HOST, BOOT_A), 0); /* it does not suffer */
-	rig_forget(s.r);
-	stage_close(&s);
+	CHECK_EQ(counted(s, "queries_out"), 2);
+	CHECK_EQ(counted(s, "limited"), 999);
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* it does not suffer */
+	rig_forget(s->r);
 }
 
 /* ---- strangers ---- */
 
-TEST(bidctl_asks_a_stranger_once_and_remembers_him_when_he_answers)
+STAGE_TEST(bidctl_asks_a_stranger_once_and_remembers_him_when_he_answers, stage_open(s, ""))
 {
-	struct stage s;
-	uint64_t tag;
+	uint64_t tag = heard_asks(s, HOST, BOOT_A);
 
-	stage_open(&s, "");
-	tag = heard_asks(&s, HOST, BOOT_A);
-	CHECK_EQ(heard(&s, HOST, BOOT_A), -EINPROGRESS);
-	CHECK_EQ(counted(&s, "limited"), 1);
-	rig_advance_ms(s.r, 3000);
-	rig_expect_nothing_sent(s.r); /* he has no timer */
-	CHECK_EQ(peers(&s), 0);
-	CHECK_EQ(heard_asks(&s, HOST, BOOT_A), tag);
-	inject(&s, response(&s, BOOT_B, tag + 2));
-	CHECK_EQ(counted(&s, "unasked"), 1);
-	expect_told(&s, "");
-	inject(&s, response(&s, BOOT_B, tag)); /* what he answers counts, not what the message has said */
-	expect_told(&s, "upper:first:b lower:first:b ");
-	CHECK_EQ(peers(&s), 1);
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(counted(&s, "unasked"), 2);
-	CHECK_EQ(heard(&s, HOST, BOOT_B), 0);
-	stage_close(&s);
+	CHECK_EQ(heard(s, HOST, BOOT_A), -EINPROGRESS);
+	CHECK_EQ(counted(s, "limited"), 1);
+	rig_advance_ms(s->r, 3000);
+	rig_expect_nothing_sent(s->r); /* he has no timer */
+	CHECK_EQ(peers(s), 0);
+	CHECK_EQ(heard_asks(s, HOST, BOOT_A), tag);
+	inject(s, response(s, BOOT_B, tag + 2));
+	CHECK_EQ(counted(s, "unasked"), 1);
+	expect_told(s, "");
+	inject(s, response(s, BOOT_B, tag)); /* what he answers counts, not what the message has said */
+	expect_told(s, "upper:first:b lower:first:b ");
+	CHECK_EQ(peers(s), 1);
+	inject(s, response(s, BOOT_A, tag));
+	CHECK_EQ(counted(s, "unasked"), 2);
+	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
 }
 
-TEST(bidctl_takes_one_answer_of_a_stranger)
+STAGE_TEST(bidctl_takes_one_answer_of_a_stranger, stage_open(s, "bidctl.lifetime=1s;"))
 {
-	struct stage s;
-	uint64_t tag;
+	uint64_t tag = heard_asks(s, HOST, BOOT_A);
 
-	stage_open(&s, "bidctl.lifetime=1s;");
-	tag = heard_asks(&s, HOST, BOOT_A);
-	inject(&s, response(&s, BOOT_A, tag));
-	rig_advance_ms(s.r, 1001);
-	expect_told(&s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(counted(&s, "unasked"), 1);
-	CHECK_EQ(peers(&s), 0);
-	stage_close(&s);
+	inject(s, response(s, BOOT_A, tag));
+	rig_advance_ms(s->r, 1001);
+	expect_told(s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
+	inject(s, response(s, BOOT_A, tag));
+	CHECK_EQ(counted(s, "unasked"), 1);
+	CHECK_EQ(peers(s), 0);
 }
 
-TEST(bidctl_does_not_wait_for_a_stranger_for_ever)
+STAGE_TEST(bidctl_does_not_wait_for_a_stranger_for_ever, stage_open(s, "bidctl.timeout_max=5s;"))
 {
-	struct stage s;
-	uint64_t tag;
+	uint64_t tag = heard_asks(s, HOST, BOOT_A);
 
-	stage_open(&s, "bidctl.timeout_max=5s;");
-	tag = heard_asks(&s, HOST, BOOT_A);
-	rig_advance_ms(s.r, 5001);
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(counted(&s, "unasked"), 1);
-	CHECK(heard_asks(&s, HOST, BOOT_A) != tag);
-	stage_close(&s);
+	rig_advance_ms(s->r, 5001);
+	inject(s, response(s, BOOT_A, tag));
+	CHECK_EQ(counted(s, "unasked"), 1);
+	CHECK(heard_asks(s, HOST, BOOT_A) != tag);
 }
 
-TEST(bidctl_takes_no_memory_for_a_flood_of_strangers)
+STAGE_TEST(bidctl_takes_no_memory_for_a_flood_of_strangers,
+	   stage_open(s, "bidctl.strangers=64; bidctl.stranger_rate=1000;"))
 {
-	struct stage s;
-
-	stage_open(&s, "bidctl.strangers=64; bidctl.stranger_rate=1000;");
 	for (unsigned i = 0; i < 3000; i++) {
-		CHECK_EQ(heard(&s, 0x0b000000 + i, BOOT_A), -EINPROGRESS);
-		rig_forget(s.r);
+		CHECK_EQ(heard(s, 0x0b000000 + i, BOOT_A), -EINPROGRESS);
+		rig_forget(s->r);
 		if (i % 10 == 9)
-			rig_advance_ms(s.r, 1);
+			rig_advance_ms(s->r, 1);
 	}
-	CHECK_EQ(peers(&s), 0);
+	CHECK_EQ(peers(s), 0);
 	/* in 300 ms those of 300 ms, and those that may come at once */
-	CHECK(counted(&s, "queries_out") >= 390 && counted(&s, "queries_out") <= 410);
-	CHECK_EQ(counted(&s, "queries_out") + counted(&s, "limited"), 3000);
-	CHECK(counted(&s, "replaced") >= 300);
-	expect_told(&s, "");
-	meet(&s, BOOT_A); /* who is opened does not suffer */
-	stage_close(&s);
+	CHECK(counted(s, "queries_out") >= 390 && counted(s, "queries_out") <= 410);
+	CHECK_EQ(counted(s, "queries_out") + counted(s, "limited"), 3000);
+	CHECK(counted(s, "replaced") >= 300);
+	expect_told(s, "");
+	meet(s, BOOT_A); /* who is opened does not suffer */
 }
 
 /* ---- bounds ---- */
 
-TEST(bidctl_knows_so_many_hosts_and_no_more)
+STAGE_TEST(bidctl_knows_so_many_hosts_and_no_more, stage_open(s, "bidctl.peers=1;"))
 {
-	struct stage s;
 	struct confirming c;
-	struct packet p;
+	struct packet p = response_of(s, OTHER, BOOT_C, heard_asks(s, OTHER, BOOT_C));
 
-	stage_open(&s, "bidctl.peers=1;");
-	p = response_of(&s, OTHER, BOOT_C, heard_asks(&s, OTHER, BOOT_C));
-	meet(&s, BOOT_A);
-	CHECK_EQ(use(&s, HOST), 0);
-	inject(&s, p);
-	CHECK_EQ(counted(&s, "full"), 1);
-	CHECK(confirm(&s, &c, OTHER));
+	meet(s, BOOT_A);
+	CHECK_EQ(use(s, HOST), 0);
+	inject(s, p);
+	CHECK_EQ(counted(s, "full"), 1);
+	CHECK(confirm(s, &c, OTHER));
 	CHECK_EQ(c.status, -ENOBUFS);
-	CHECK_EQ(use(&s, OTHER), -ENOBUFS);
-	CHECK_EQ(counted(&s, "too_many"), 3);
-	expect_told(&s, "");
-	CHECK_EQ(heard(&s, HOST, BOOT_A), 0);
-	stage_close(&s);
+	CHECK_EQ(use(s, OTHER), -ENOBUFS);
+	CHECK_EQ(counted(s, "too_many"), 3);
+	expect_told(s, "");
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
 }
 
 /* A stranger asks, is asked back, and answers. */
@@ -288,41 +259,35 @@ answers(struct stage *s, uint32_t host)
 	inject(s, (struct packet){ RESPONSE, host, BOOT_C, xk_get64(bytes + 8), 0, xk_get64(bytes + 24) });
 }
 
-TEST(bidctl_host_that_nobody_uses_makes_room_for_a_new_one)
+STAGE_TEST(bidctl_host_that_nobody_uses_makes_room_for_a_new_one, stage_open(s, "bidctl.peers=64;"))
 {
 	enum { PEERS = 64 };
-	struct stage s;
 
-	stage_open(&s, "bidctl.peers=64;");
-	meet(&s, BOOT_A);
-	CHECK_EQ(use(&s, HOST), 0);
+	meet(s, BOOT_A);
+	CHECK_EQ(use(s, HOST), 0);
 	for (uint32_t i = 0; i < 4 * PEERS; i++) {
-		answers(&s, 0x0b000000 + i);
-		CHECK_EQ(heard(&s, 0x0b000000 + i, BOOT_C), 0);
-		CHECK(peers(&s) <= PEERS + 1);
-		s.told[0] = '\0';
-		rig_advance_ms(s.r, 2);
-		CHECK(peers(&s) <= PEERS);
+		answers(s, 0x0b000000 + i);
+		CHECK_EQ(heard(s, 0x0b000000 + i, BOOT_C), 0);
+		CHECK(peers(s) <= PEERS + 1);
+		s->told[0] = '\0';
+		rig_advance_ms(s->r, 2);
+		CHECK(peers(s) <= PEERS);
 	}
-	CHECK_EQ(counted(&s, "forgotten"), 3 * PEERS + 1);
-	CHECK_EQ(counted(&s, "full"), 0);
-	CHECK_EQ(heard(&s, HOST, BOOT_A), 0); /* it is in use */
-	s.told[0] = '\0';
-	stage_close(&s);
+	CHECK_EQ(counted(s, "forgotten"), 3 * PEERS + 1);
+	CHECK_EQ(counted(s, "full"), 0);
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* it is in use */
+	s->told[0] = '\0';
 }
 
-TEST(bidctl_asks_no_host_that_is_none)
+STAGE_TEST(bidctl_asks_no_host_that_is_none, stage_open(s, ""))
 {
-	struct stage s;
 	struct confirming c;
 
-	stage_open(&s, "");
-	CHECK(confirm(&s, &c, 0));
+	CHECK(confirm(s, &c, 0));
 	CHECK_EQ(c.status, -EINVAL);
-	CHECK(confirm(&s, &c, 0xe0000001));
+	CHECK(confirm(s, &c, 0xe0000001));
 	CHECK_EQ(c.status, -EINVAL);
-	CHECK_EQ(heard(&s, UINT32_MAX, BOOT_A), -EINVAL);
-	stage_close(&s);
+	CHECK_EQ(heard(s, UINT32_MAX, BOOT_A), -EINVAL);
 }
 
 struct crowd {
@@ -343,22 +308,19 @@ do_use_crowd(void *argument)
 			xk_bidctl_unuse(crowd->s->bidctl, 0x0b000000 + crowd->first + i);
 }
 
-TEST(bidctl_knows_a_hundred_thousand_hosts)
+STAGE_TEST(bidctl_knows_a_hundred_thousand_hosts, stage_open(s, "bidctl.peers=100000; bidctl.lifetime=1s;"))
 {
-	struct stage s;
-	struct crowd crowd = { &s, 0, 100000, true };
+	struct crowd crowd = { s, 0, 100000, true };
 
-	stage_open(&s, "bidctl.peers=100000; bidctl.lifetime=1s;");
-	CHECK(rig_do(s.r, do_use_crowd, &crowd));
-	CHECK_EQ(peers(&s), 100000);
-	CHECK_EQ(use(&s, HOST), -ENOBUFS);
+	CHECK(rig_do(s->r, do_use_crowd, &crowd));
+	CHECK_EQ(peers(s), 100000);
+	CHECK_EQ(use(s, HOST), -ENOBUFS);
 	printf("%zu bytes a peer, %zu a stranger ...", sizeof(struct bidctl_peer), sizeof(struct bidctl_stranger));
 	CHECK(sizeof(struct bidctl_peer) <= 184);
 	crowd.uses = false;
-	CHECK(rig_do(s.r, do_use_crowd, &crowd));
-	rig_advance_ms(s.r, 1100);
-	CHECK_EQ(peers(&s), 0);
-	stage_close(&s);
+	CHECK(rig_do(s->r, do_use_crowd, &crowd));
+	rig_advance_ms(s->r, 1100);
+	CHECK_EQ(peers(s), 0);
 }
 
 /* ---- anything at all ---- */
@@ -370,40 +332,39 @@ draw(uint64_t *state, uint64_t below)
 	return (*state >> 33) % below;
 }
 
-TEST(bidctl_survives_what_strangers_make_up)
+STAGE_TEST(
+	bidctl_survives_what_strangers_make_up,
+	stage_open(s,
+		   "bidctl.peers=3; bidctl.lifetime=2s; bidctl.keepalive=1s; bidctl.retries=1; bidctl.interval=1ms;"))
 {
 	static const uint64_t boots[] = { 0, BOOT_A, BOOT_B, BOOT_C };
 	uint64_t state = 11, tags[5] = { 0, 1, 2, 3, 4 };
-	struct stage s;
 
-	stage_open(&s,
-		   "bidctl.peers=3; bidctl.lifetime=2s; bidctl.keepalive=1s; bidctl.retries=1; bidctl.interval=1ms;");
 	for (unsigned i = 0; i < 6000; i++) {
 		uint64_t host = draw(&state, 5), other = draw(&state, 8) == 0 ? draw(&state, 5) : host;
 		struct packet p = { (unsigned)draw(&state, 6), HOST + (uint32_t)host, boots[draw(&state, 4)], 0, 0, 0 };
 
-		p.destination = draw(&state, 8) == 0 ? boots[draw(&state, 4)] : xk_bidctl_own(s.bidctl, p.host);
+		p.destination = draw(&state, 8) == 0 ? boots[draw(&state, 4)] : xk_bidctl_own(s->bidctl, p.host);
 		if (p.flags & QUERY)
 			p.request = tags[draw(&state, 5)];
 		if (p.flags & RESPONSE)
 			p.reply = tags[other];
-		inject(&s, p);
-		rig_forget(s.r);
+		inject(s, p);
+		rig_forget(s->r);
 		host = draw(&state, 5);
-		heard(&s, HOST + (uint32_t)host, boots[draw(&state, 4)]);
-		if (rig_sent(s.r) > 0)
-			tags[host] = sent(&s).request;
-		rig_forget(s.r);
+		heard(s, HOST + (uint32_t)host, boots[draw(&state, 4)]);
+		if (rig_sent(s->r) > 0)
+			tags[host] = sent(s).request;
+		rig_forget(s->r);
 		if (draw(&state, 4) == 0)
-			rig_advance_ms(s.r, draw(&state, draw(&state, 8) == 0 ? 4000 : 400));
-		rig_forget(s.r);
-		s.told[0] = '\0';
+			rig_advance_ms(s->r, draw(&state, draw(&state, 8) == 0 ? 4000 : 400));
+		rig_forget(s->r);
+		s->told[0] = '\0';
 	}
-	CHECK(counted(&s, "first_contacts") > 10);
-	CHECK(counted(&s, "reboots") > 10);
-	CHECK(counted(&s, "forgotten") > 10);
-	rig_advance_ms(s.r, 10000);
-	CHECK_EQ(peers(&s), 0);
-	rig_forget(s.r);
-	stage_close(&s);
+	CHECK(counted(s, "first_contacts") > 10);
+	CHECK(counted(s, "reboots") > 10);
+	CHECK(counted(s, "forgotten") > 10);
+	rig_advance_ms(s->r, 10000);
+	CHECK_EQ(peers(s), 0);
+	rig_forget(s->r);
 }

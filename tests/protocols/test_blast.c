@@ -38,9 +38,8 @@ RIG_TEST(blast_delivers_a_short_message, new_server(""))
 	rig_expect_nothing_sent(r);
 }
 
-TEST(blast_message_of_one_fragment_is_short_and_one_byte_more_is_long)
+BLAST_TEST(blast_message_of_one_fragment_is_short_and_one_byte_more_is_long, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 	struct frame f;
 
@@ -52,7 +51,6 @@ TEST(blast_message_of_one_fragment_is_short_and_one_byte_more_is_long)
 	expect_of(r, "0123456789a", BLAST_SEND, 0);
 	expect_of(r, "0123456789a", BLAST_SEND, 1);
 	rig_expect_nothing_sent(r);
-	end(r);
 }
 
 RIG_TEST(blast_short_message_needs_a_buffer_for_its_header, new_rig(""))
@@ -71,21 +69,18 @@ RIG_TEST(blast_short_message_needs_a_buffer_for_its_header, new_rig(""))
 
 /* ---- long messages ---- */
 
-TEST(blast_sends_a_long_message_in_fragments)
+BLAST_TEST(blast_sends_a_long_message_in_fragments, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 	uint32_t sequence = push_message(r, s);
 
 	CHECK_EQ(rig_counter(r, "long_out"), 1);
 	CHECK_EQ(push_message(r, s), sequence == UINT32_MAX ? 1 : sequence + 1);
 	CHECK_EQ(rig_drops(r), 0);
-	end(r);
 }
 
-TEST(blast_sends_sixty_four_fragments_and_no_more)
+BLAST_TEST(blast_sends_sixty_four_fragments_and_no_more, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 	uint32_t longest = 0;
 
@@ -98,7 +93,6 @@ TEST(blast_sends_sixty_four_fragments_and_no_more)
 	CHECK_EQ(rig_sent(r), 64);
 	for (unsigned i = 0; i < 64; i++)
 		CHECK_EQ(sent(r).mask, UINT64_C(1) << i);
-	end(r);
 }
 
 /* ---- lent bytes ---- */
@@ -135,9 +129,8 @@ TEST(blast_keeps_lent_bytes_until_the_peer_has_them)
 	CHECK_STR(lent, message);
 }
 
-TEST(blast_sends_one_missing_fragment_again)
+BLAST_TEST(blast_sends_one_missing_fragment_again, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
 	nack(r, sequence, 5);
@@ -146,12 +139,10 @@ TEST(blast_sends_one_missing_fragment_again)
 	CHECK_EQ(rig_counter(r, "nacks_in"), 1);
 	CHECK_EQ(rig_counter(r, "retransmitted"), 1);
 	CHECK_EQ(rig_drops(r), 0);
-	end(r);
 }
 
-TEST(blast_sends_all_missing_fragments_again)
+BLAST_TEST(blast_sends_all_missing_fragments_again, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
 	nack(r, sequence, 2);
@@ -159,12 +150,10 @@ TEST(blast_sends_all_missing_fragments_again)
 	CHECK_EQ(expect(r, BLAST_RETRANSMIT, 2), sequence);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "retransmitted"), 2);
-	end(r);
 }
 
-TEST(blast_obeys_nacks_again_and_again_but_not_at_once)
+BLAST_TEST(blast_obeys_nacks_again_and_again_but_not_at_once, new_rig("nack_min=4ms"))
 {
-	struct rig *r = new_rig("nack_min=4ms");
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
 	rig_advance_ms(r, 1);
@@ -179,7 +168,6 @@ TEST(blast_obeys_nacks_again_and_again_but_not_at_once)
 	nack(r, sequence, 3);
 	expect(r, BLAST_RETRANSMIT, 2);
 	CHECK_EQ(rig_counter(r, "nacks_in"), 2);
-	end(r);
 }
 
 RIG_TEST(blast_counts_nacks_for_what_it_does_not_keep, new_rig("keep=500ms"))
@@ -197,9 +185,8 @@ RIG_TEST(blast_counts_nacks_for_what_it_does_not_keep, new_rig("keep=500ms"))
 	rig_expect_nothing_sent(r);
 }
 
-TEST(blast_takes_nacks_from_the_peer_alone)
+BLAST_TEST(blast_takes_nacks_from_the_peer_alone, new_server(""))
 {
-	struct rig *r = new_server("");
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 	struct frame f = nack_of(sequence, 3, 1);
 
@@ -217,12 +204,10 @@ TEST(blast_takes_nacks_from_the_peer_alone)
 	nack(r, sequence, 1);
 	expect(r, BLAST_RETRANSMIT, 1);
 	expect(r, BLAST_RETRANSMIT, 2);
-	end(r);
 }
 
-TEST(blast_nack_never_unsays_a_fragment)
+BLAST_TEST(blast_nack_never_unsays_a_fragment, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
 	nack(r, sequence, 3);
@@ -234,7 +219,6 @@ TEST(blast_nack_never_unsays_a_fragment)
 	nack(r, sequence, 4);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "nack_early"), 1);
-	end(r);
 }
 
 /*
@@ -257,9 +241,8 @@ ask_without_end(struct rig *r, uint32_t sequence, unsigned fragments, uint64_t m
 	return frames;
 }
 
-TEST(blast_sends_three_times_a_message_again_and_no_more)
+BLAST_TEST(blast_sends_three_times_a_message_again_and_no_more, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 	size_t bytes;
 	uint32_t sequence;
@@ -272,12 +255,10 @@ TEST(blast_sends_three_times_a_message_again_and_no_more)
 	CHECK(rig_counter(r, "nack_spent") > 100);
 	CHECK(rig_counter(r, "withheld") > 100);
 	CHECK_EQ(rig_counter(r, "nacks_in") + rig_counter(r, "nack_spent"), 200);
-	end(r);
 }
 
-TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more)
+BLAST_TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 	uint64_t all_but_one = UINT64_MAX << 1;
 	size_t bytes;
@@ -287,18 +268,15 @@ TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more)
 	sequence = sent(r).sequence;
 	rig_forget(r);
 	CHECK_EQ(ask_without_end(r, sequence, 64, all_but_one, &bytes), 16);
-	end(r);
 }
 
 /* Frames have headers below BLAST, so their number is limited as well as their bytes. */
-TEST(blast_sends_three_times_the_frames_again_and_no_more)
+BLAST_TEST(blast_sends_three_times_the_frames_again_and_no_more, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	size_t bytes;
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
 	CHECK_EQ(ask_without_end(r, sequence, 3, 3, &bytes), 9); /* of five bytes */
-	end(r);
 }
 
 /* Returns how many fragments a NACK draws that reports only the first of 64. `number`: the protocol above. */
@@ -326,9 +304,9 @@ push_64(struct rig *r, struct xk_session *s)
 	return sequence;
 }
 
-TEST(blast_host_draws_the_fragments_of_one_message_at_once_whoever_speaks_with_it)
+BLAST_TEST(blast_host_draws_the_fragments_of_one_message_at_once_whoever_speaks_with_it,
+	   rig_new_graph("wire:; blast: wire; user: blast#1; user2: blast#2; blast.nack_min=20ms"))
 {
-	struct rig *r = rig_new_graph("wire:; blast: wire; user: blast#1; user2: blast#2; blast.nack_min=20ms");
 	uint32_t first, second, third, other;
 
 	shorten(r);
@@ -349,13 +327,11 @@ TEST(blast_host_draws_the_fragments_of_one_message_at_once_whoever_speaks_with_i
 	CHECK_EQ(draw_of(r, second, 1), 32); /* after half of nack_min */
 	rig_advance_ms(r, 20);
 	CHECK_EQ(draw_of(r, second, 1), 63);
-	end(r);
 }
 
 /* Where a session below does not know its peer's host, link addresses are compared. */
-TEST(blast_knows_the_peer_by_its_link_address)
+BLAST_TEST(blast_knows_the_peer_by_its_link_address, new_server(""))
 {
-	struct rig *r = new_server("");
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
 	rig_answer(r, XK_GET_PEER_HOST, "", 0); /* no address */
@@ -370,7 +346,6 @@ TEST(blast_knows_the_peer_by_its_link_address)
 	nack(r, sequence, 3);
 	CHECK_EQ(rig_counter(r, "nack_strange"), 2);
 	rig_expect_nothing_sent(r);
-	end(r);
 }
 
 RIG_TEST(blast_keeps_a_message_longer_while_it_is_asked_for, new_rig("keep=400ms give_up=1s"))
@@ -512,9 +487,8 @@ repeat(struct rig *r, struct repeating *p, bool again)
 	return p->status;
 }
 
-TEST(blast_message_that_is_pushed_again_counts_as_sent_again)
+BLAST_TEST(blast_message_that_is_pushed_again_counts_as_sent_again, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct repeating p = { .session = open_to(r, HOST) };
 
 	CHECK_EQ(repeat(r, &p, false), 0);
@@ -530,13 +504,11 @@ TEST(blast_message_that_is_pushed_again_counts_as_sent_again)
 	CHECK_EQ(repeat(r, &p, true), 0);
 	CHECK_EQ(repeat(r, &p, true), 0);
 	CHECK_EQ(repeat(r, &p, true), -ENOBUFS);
-	end(r);
 }
 
 /* It may have gone to another station before: the peer has moved. */
-TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first)
+BLAST_TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct repeating p = { .session = open_to(r, HOST) };
 
 	for (unsigned i = 0; i < 4; i++)
@@ -548,7 +520,6 @@ TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first)
 	for (unsigned s = 0; s < 60; s++)
 		rig_advance_ms(r, 1000);
 	CHECK_EQ(repeat(r, &p, true), 0);
-	end(r);
 }
 
 RIG_TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing, new_rig(""))
@@ -585,9 +556,8 @@ RIG_TEST(blast_takes_no_ticket_for_what_it_does_not_keep, new_rig(""))
 
 /* ---- how much is kept ---- */
 
-TEST(blast_push_waits_until_fewer_messages_are_kept)
+BLAST_TEST(blast_push_waits_until_fewer_messages_are_kept, new_rig("outstanding=2 keep=500ms"))
 {
-	struct rig *r = new_rig("outstanding=2 keep=500ms");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 
 	push_message(r, p.session);
@@ -601,12 +571,10 @@ TEST(blast_push_waits_until_fewer_messages_are_kept)
 	CHECK_EQ(rig_sent(r), 3);
 	CHECK(p.ticket.keeper != NULL);
 	REQUIRE(rig_do(r, release, &p));
-	end(r);
 }
 
-TEST(blast_push_fails_where_it_may_not_wait)
+BLAST_TEST(blast_push_fails_where_it_may_not_wait, new_rig("implicit=fail outstanding=1"))
 {
-	struct rig *r = new_rig("implicit=fail outstanding=1");
 	struct xk_session *s = open_to(r, HOST);
 
 	push_message(r, s);
@@ -618,12 +586,10 @@ TEST(blast_push_fails_where_it_may_not_wait)
 	rig_forget(r);
 	rig_advance_ms(r, 2000);
 	push_message(r, s);
-	end(r);
 }
 
-TEST(blast_peer_has_a_share_of_what_is_kept)
+BLAST_TEST(blast_peer_has_a_share_of_what_is_kept, new_rig("implicit=fail outstanding=3 outstanding_peer=2"))
 {
-	struct rig *r = new_rig("implicit=fail outstanding=3 outstanding_peer=2");
 	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
 
 	push_message(r, s);
@@ -636,7 +602,6 @@ TEST(blast_peer_has_a_share_of_what_is_kept)
 	CHECK_EQ(rig_counter(r, "expired"), 3);
 	push_message(r, other); /* what failed has taken nobody's share */
 	push_message(r, other);
-	end(r);
 }
 
 /* Pushes without waiting. Returns the sequence number. */
@@ -668,9 +633,9 @@ is_kept(struct rig *r, uint64_t host, uint32_t sequence)
 	return kept;
 }
 
-TEST(blast_push_that_may_not_wait_takes_the_oldest_copy_of_who_has_most)
+BLAST_TEST(blast_push_that_may_not_wait_takes_the_oldest_copy_of_who_has_most,
+	   new_server("outstanding=4 outstanding_peer=4"))
 {
-	struct rig *r = new_server("outstanding=4 outstanding_peer=4");
 	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
 	uint32_t host[3], others[2];
 
@@ -689,12 +654,10 @@ TEST(blast_push_that_may_not_wait_takes_the_oldest_copy_of_who_has_most)
 	CHECK(is_kept(r, OTHER, others[0]) && is_kept(r, OTHER, others[1]));
 	CHECK_EQ(rig_counter(r, "displaced"), 2);
 	CHECK_EQ(rig_counter(r, "unkept"), 0);
-	end(r);
 }
 
-TEST(blast_host_that_has_its_share_loses_its_oldest_copy)
+BLAST_TEST(blast_host_that_has_its_share_loses_its_oldest_copy, new_server("outstanding=4 outstanding_peer=2"))
 {
-	struct rig *r = new_server("outstanding=4 outstanding_peer=2");
 	struct xk_session *s = open_to(r, HOST);
 	uint32_t host[3];
 
@@ -703,7 +666,6 @@ TEST(blast_host_that_has_its_share_loses_its_oldest_copy)
 	CHECK_EQ(rig_counter(r, "displaced"), 1);
 	CHECK(!is_kept(r, HOST, host[0]));
 	CHECK(is_kept(r, HOST, host[1]) && is_kept(r, HOST, host[2]));
-	end(r);
 }
 
 /* Returns the session that a stranger's message has caused. */
@@ -716,9 +678,8 @@ stranger(struct rig *r, uint64_t host)
 	return rig_announced(r);
 }
 
-TEST(blast_strangers_have_one_share_together)
+BLAST_TEST(blast_strangers_have_one_share_together, new_server("outstanding=8 outstanding_peer=2"))
 {
-	struct rig *r = new_server("outstanding=8 outstanding_peer=2");
 	uint32_t host = push_at_once(r, open_to(r, HOST)), first, last = 0;
 
 	first = push_at_once(r, stranger(r, STRANGER));
@@ -732,13 +693,11 @@ TEST(blast_strangers_have_one_share_together)
 	last = push_at_once(r, stranger(r, STRANGER + 9));
 	CHECK_EQ(rig_counter(r, "displaced"), 8);
 	CHECK(is_kept(r, STRANGER + 9, last));
-	end(r);
 }
 
 /* The push that waits gets the next free slot. */
-TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once)
+BLAST_TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once, new_server("outstanding=1"))
 {
-	struct rig *r = new_server("outstanding=1");
 	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
 	struct pushing waits = { r, other, { .keeper = NULL }, "0123456789x", -1 };
 	uint32_t unkept;
@@ -752,12 +711,10 @@ TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once)
 	CHECK_EQ(rig_counter(r, "no_slot"), 0);
 	CHECK(!is_kept(r, HOST, unkept));
 	REQUIRE(rig_do(r, release, &waits));
-	end(r);
 }
 
-TEST(blast_session_that_is_closed_keeps_its_messages)
+BLAST_TEST(blast_session_that_is_closed_keeps_its_messages, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 	uint32_t sequence = push_message(r, s);
 
@@ -765,14 +722,12 @@ TEST(blast_session_that_is_closed_keeps_its_messages)
 	nack(r, sequence, 3);
 	expect(r, BLAST_RETRANSMIT, 2);
 	CHECK(rig_open(r, rig_to(HOST)) != NULL);
-	end(r);
 }
 
 /* ---- what cannot be sent ---- */
 
-TEST(blast_forgets_a_message_whose_first_fragment_does_not_go)
+BLAST_TEST(blast_forgets_a_message_whose_first_fragment_does_not_go, new_rig("outstanding=1"))
 {
-	struct rig *r = new_rig("outstanding=1");
 	struct xk_session *s = open_to(r, HOST);
 
 	rig_fail_sending(r, -EHOSTUNREACH);
@@ -781,7 +736,6 @@ TEST(blast_forgets_a_message_whose_first_fragment_does_not_go)
 	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
 	rig_fail_sending(r, 0);
 	push_message(r, s); /* the slot is free */
-	end(r);
 }
 
 struct made {
@@ -799,9 +753,8 @@ push_made(void *argument)
 }
 
 /* A later fragment that finds no buffer is asked for. Frames wait in the port until the end of the driver's turn. */
-TEST(blast_counts_fragments_that_do_not_go)
+BLAST_TEST(blast_counts_fragments_that_do_not_go, rig_new_graph("port:; eth: port; blast: eth; user: blast"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; blast: eth; user: blast");
 	struct made made = { open_to(r, UINT64_C(0x0200000000aa)), NULL, 0 };
 	unsigned partly = 0;
 
@@ -825,12 +778,10 @@ TEST(blast_counts_fragments_that_do_not_go)
 	CHECK(partly > 0);
 	CHECK(rig_counter(r, "long_out") > partly);
 	CHECK(rig_counter(r, "no_buffer") > 0); /* not even cut up */
-	end(r);
 }
 
-TEST(blast_counts_what_cannot_be_sent_again)
+BLAST_TEST(blast_counts_what_cannot_be_sent_again, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
 	rig_fail_sending(r, -ENOBUFS);
@@ -841,14 +792,12 @@ TEST(blast_counts_what_cannot_be_sent_again)
 	rig_advance_ms(r, 1);
 	nack(r, sequence, 1);
 	CHECK_EQ(rig_sent(r), 2);
-	end(r);
 }
 
 /* ---- numbers ---- */
 
-TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept)
+BLAST_TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
 	struct blast_session *session = (struct blast_session *)s;
 
@@ -860,17 +809,14 @@ TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept)
 	CHECK_EQ(push_message(r, s), 3);
 	nack(r, UINT32_MAX, 3);
 	CHECK_EQ(expect(r, BLAST_RETRANSMIT, 2), UINT32_MAX);
-	end(r);
 }
 
 /* A peer cannot guess the number of a message to another peer from its own. */
-TEST(blast_numbers_of_one_peer_do_not_tell_those_of_another)
+BLAST_TEST(blast_numbers_of_one_peer_do_not_tell_those_of_another, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	uint32_t mine = push_message(r, open_to(r, HOST)), others = push_message(r, open_to(r, OTHER));
 
 	CHECK(others - mine + 1000 > 2000);
-	end(r);
 }
 
 /* Another boot begins elsewhere: what is left of a message from before must not become part of one of now. */

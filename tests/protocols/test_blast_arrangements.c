@@ -139,10 +139,8 @@ arrange(struct rig *r, uint32_t sequence, const unsigned *kinds, unsigned count)
 	}
 }
 
-TEST(blast_every_arrangement_of_three_fragments)
+BLAST_TEST(blast_every_arrangement_of_three_fragments, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, UINT32_MAX, BLAST_SEND, 0); /* so that there is a session */
 	for (unsigned n = 0; n < KINDS * KINDS * KINDS; n++) {
 		unsigned kinds[] = { n % KINDS, n / KINDS % KINDS, n / KINDS / KINDS };
@@ -151,12 +149,10 @@ TEST(blast_every_arrangement_of_three_fragments)
 	}
 	CHECK(rig_counter(r, "long_in") > 500);
 	rig_forget(r);
-	end(r);
 }
 
-TEST(blast_many_arrangements_of_more_fragments)
+BLAST_TEST(blast_many_arrangements_of_more_fragments, new_server(""))
 {
-	struct rig *r = new_server("");
 	uint64_t random = seed_of("blast_many_arrangements") | 1;
 
 	hear(r, UINT32_MAX, BLAST_SEND, 0);
@@ -169,5 +165,4 @@ TEST(blast_many_arrangements_of_more_fragments)
 	}
 	CHECK(rig_counter(r, "long_in") > 300);
 	rig_forget(r);
-	end(r);
 }

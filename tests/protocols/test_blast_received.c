@@ -59,10 +59,8 @@ RIG_TEST(blast_puts_two_messages_together_at_a_time, new_server(""))
 	CHECK_EQ(rig_drops(r), 0);
 }
 
-TEST(blast_keeps_messages_of_two_peers_apart)
+BLAST_TEST(blast_keeps_messages_of_two_peers_apart, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, 7, BLAST_SEND, 0);
 	hear(r, 7, BLAST_SEND, 1);
 	rig_wire_peer(r, STRANGER + 1);
@@ -73,7 +71,6 @@ TEST(blast_keeps_messages_of_two_peers_apart)
 	expect_delivered(r, message);
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_open_dones(r), 2);
-	end(r);
 }
 
 /* The message has as many fragments as the mask has bits. */
@@ -110,17 +107,14 @@ RIG_TEST(blast_asks_for_a_hole, new_server(""))
 	CHECK_EQ(rig_drops(r), 0);
 }
 
-TEST(blast_asks_after_the_first_time_out)
+BLAST_TEST(blast_asks_after_the_first_time_out, new_server("nack=20ms"))
 {
-	struct rig *r = new_server("nack=20ms");
-
 	hear(r, 7, BLAST_SEND, 0);
 	rig_advance_ms(r, 19);
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "00003000 00000007 00000000 0003 02 40 0000000000000001");
 	rig_expect_nothing_sent(r);
-	end(r);
 }
 
 RIG_TEST(blast_asks_for_several_holes_at_once, new_server(""))
@@ -201,10 +195,10 @@ RIG_TEST(blast_gives_a_message_up_when_nacks_bring_nothing, new_known("nack=20ms
 	rig_expect_nothing_sent(r);
 }
 
-TEST(blast_gives_a_message_up_that_takes_too_long)
+BLAST_TEST(blast_gives_a_message_up_that_takes_too_long,
+	   new_known("nack=100ms nack_min=100ms nack_max=100ms nacks=30 give_up=500ms keep=200ms"))
 {
 	static const char text[] = "0000000000111111111122222222223333333333444444444455555555556666666666777";
-	struct rig *r = new_known("nack=100ms nack_min=100ms nack_max=100ms nacks=30 give_up=500ms keep=200ms");
 
 	for (unsigned i = 0; i < 7; i++) {
 		struct frame f = fragment_of(text, 7, i == 0 ? BLAST_SEND : BLAST_RETRANSMIT, i);
@@ -215,20 +209,16 @@ TEST(blast_gives_a_message_up_that_takes_too_long)
 	CHECK_EQ(rig_counter(r, "gave_up"), 0); /* something comes all the time */
 	rig_advance_ms(r, 100);
 	CHECK_EQ(rig_counter(r, "gave_up"), 7);
-	end(r);
 }
 
 /* A confirmed host that falls silent draws three NACKs for a frame, and one more for each 64 bytes. */
-TEST(blast_confirmed_host_draws_few_nacks_with_a_frame)
+BLAST_TEST(blast_confirmed_host_draws_few_nacks_with_a_frame, new_known(""))
 {
-	struct rig *r = new_known("");
-
 	hear(r, 7, BLAST_SEND, 0);
 	for (unsigned i = 0; i < 20; i++)
 		rig_advance_ms(r, 300);
 	CHECK_EQ(rig_sent(r), 3);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
-	end(r);
 }
 
 RIG_TEST(blast_stranger_draws_one_nack_with_a_frame, new_server(""))
@@ -289,10 +279,8 @@ RIG_TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed, new_serve
 	rig_forget(r);
 }
 
-TEST(blast_waits_with_a_nack_for_want_of_a_buffer)
+BLAST_TEST(blast_waits_with_a_nack_for_want_of_a_buffer, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, 7, BLAST_SEND, 0);
 	hear(r, 7, BLAST_SEND, 1);
 	rig_limit_buffers(r, 0);
@@ -302,7 +290,6 @@ TEST(blast_waits_with_a_nack_for_want_of_a_buffer)
 	CHECK_EQ(rig_counter(r, "nacks_out"), 0);
 	rig_advance_ms(r, 40);
 	expect_nack(r, 7, FIRST | SECOND);
-	end(r);
 }
 
 /* ---- times that adapt ---- */
@@ -323,34 +310,27 @@ hear_slowly(struct rig *r, uint32_t sequence)
 	}
 }
 
-TEST(blast_asks_as_soon_as_the_spacing_of_fragments_allows)
+BLAST_TEST(blast_asks_as_soon_as_the_spacing_of_fragments_allows, new_server("nack=200ms"))
 {
-	struct rig *r = new_server("nack=200ms");
-
 	hear_slowly(r, 7);
 	rig_advance_ms(r, 1);
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 2);
 	CHECK_EQ(sent(r).op, BLAST_NACK);
-	end(r);
 }
 
-TEST(blast_never_asks_sooner_than_it_is_told)
+BLAST_TEST(blast_never_asks_sooner_than_it_is_told, new_server("nack=200ms nack_min=50ms"))
 {
-	struct rig *r = new_server("nack=200ms nack_min=50ms");
-
 	hear_slowly(r, 7);
 	rig_advance_ms(r, 49);
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(sent(r).op, BLAST_NACK);
-	end(r);
 }
 
 /* NACKs bring what they ask for after 100 ms: before that none is sent again. */
-TEST(blast_waits_as_long_as_nacks_take)
+BLAST_TEST(blast_waits_as_long_as_nacks_take, new_known("nack=50ms keep=5s nack_max=1s"))
 {
-	struct rig *r = new_known("nack=50ms keep=5s nack_max=1s");
 	long early;
 
 	for (uint32_t sequence = 1; sequence <= 20; sequence++) {
@@ -370,7 +350,6 @@ TEST(blast_waits_as_long_as_nacks_take)
 	CHECK_EQ(rig_counter(r, "nacks_out"), early + 1);
 	rig_advance_ms(r, 900);
 	CHECK(rig_counter(r, "nacks_out") > early + 1);
-	end(r);
 }
 
 RIG_TEST(blast_estimate_follows_what_it_is_told, new_rig("nack_min=1us nack_max=300ms"))
@@ -428,10 +407,8 @@ RIG_TEST(blast_late_duplicate_begins_no_message, new_server(""))
 	rig_expect_nothing_sent(r);
 }
 
-TEST(blast_remembers_some_finished_messages)
+BLAST_TEST(blast_remembers_some_finished_messages, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	for (uint32_t sequence = 1; sequence <= BLAST_FINISHED + 1; sequence++)
 		for (unsigned i = 0; i < 3; i++)
 			hear(r, sequence, BLAST_SEND, i);
@@ -441,20 +418,16 @@ TEST(blast_remembers_some_finished_messages)
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 	hear(r, 1, BLAST_SEND, 0); /* forgotten: that is not promised */
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	end(r);
 }
 
-TEST(blast_drops_what_was_sent_again_for_nobody)
+BLAST_TEST(blast_drops_what_was_sent_again_for_nobody, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, 7, BLAST_RETRANSMIT, 0); /* no session either */
 	hear(r, 8, BLAST_SEND, 0);
 	hear(r, 7, BLAST_RETRANSMIT, 0);
 	CHECK_EQ(rig_counter(r, "unknown"), 2);
 	rig_wire_peer(r, STRANGER + 1);
 	CHECK_EQ(rig_open_dones(r), 1);
-	end(r);
 }
 
 /* ---- fragments that do not fit together ---- */
@@ -510,10 +483,8 @@ RIG_TEST(blast_drops_fragments_that_are_shorter_than_the_last, new_server(""))
 
 /* ---- how much is remembered ---- */
 
-TEST(blast_peer_has_a_share_of_messages)
+BLAST_TEST(blast_peer_has_a_share_of_messages, new_server("peer_messages=2 messages=3"))
 {
-	struct rig *r = new_server("peer_messages=2 messages=3");
-
 	hear(r, 1, BLAST_SEND, 0);
 	rig_wire_peer(r, STRANGER + 1);
 	for (uint32_t sequence = 1; sequence <= 20; sequence++)
@@ -530,7 +501,6 @@ TEST(blast_peer_has_a_share_of_messages)
 	rig_wire_peer(r, STRANGER + 3);
 	hear(r, 1, BLAST_SEND, 0); /* a fourth in all: the oldest makes room */
 	CHECK_EQ(rig_counter(r, "evicted"), 19);
-	end(r);
 }
 
 /* Peers fill the table of fragments with messages of sixty-three each. */
@@ -550,10 +520,8 @@ fill(struct rig *r, uint64_t peer, uint32_t sequence)
 	}
 }
 
-TEST(blast_peer_has_a_share_of_fragments)
+BLAST_TEST(blast_peer_has_a_share_of_fragments, new_server("peer_fragments=128 fragments=192"))
 {
-	struct rig *r = new_server("peer_fragments=128 fragments=192");
-
 	fill(r, STRANGER, 1);
 	fill(r, STRANGER + 1, 1);
 	fill(r, 0, 2);
@@ -567,14 +535,11 @@ TEST(blast_peer_has_a_share_of_fragments)
 	CHECK_EQ(rig_counter(r, "evicted"), 63);
 	fill(r, STRANGER + 3, 1);
 	CHECK_EQ(rig_counter(r, "evicted"), 126); /* the first peer's, the oldest of all */
-	end(r);
 }
 
 /* The message that grows is not the one that makes room. */
-TEST(blast_message_that_grows_is_kept)
+BLAST_TEST(blast_message_that_grows_is_kept, new_server("peer_fragments=64 fragments=64"))
 {
-	struct rig *r = new_server("peer_fragments=64 fragments=64");
-
 	fill(r, STRANGER, 1);
 	hear(r, 2, BLAST_SEND, 0);
 	CHECK_EQ(rig_counter(r, "evicted"), 0);
@@ -582,17 +547,13 @@ TEST(blast_message_that_grows_is_kept)
 	CHECK_EQ(rig_counter(r, "evicted"), 63);
 	fill(r, STRANGER + 1, 1);
 	CHECK_EQ(rig_counter(r, "evicted"), 65); /* of the other one */
-	end(r);
 }
 
 /* What is being put together when the host goes down is freed. */
-TEST(blast_ends_with_messages_under_way)
+BLAST_TEST(blast_ends_with_messages_under_way, new_server(""))
 {
-	struct rig *r = new_server("");
-
 	hear(r, 7, BLAST_SEND, 0);
 	rig_advance_ms(r, 20);
 	rig_forget(r);
 	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 1);
-	end(r);
 }

@@ -136,186 +136,158 @@ acknowledge(struct pair *p, uint64_t ms, uint32_t sequence)
 
 /* ---- the exchanges ---- */
 
-TEST(exchange_plain_request_and_reply_and_the_next_request_is_the_implicit_ack)
+TEST_IN(exchange_plain_request_and_reply_and_the_next_request_is_the_implicit_ack, struct pair, p, pair_new(p, 1500),
+	pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 1500);
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "one"), 0);
-	client_says(&p, "request", 1);
-	server_says(&p, "reply", 1);
-	expect_reply(&p, "one");
-	expect_silence(&p, 150);
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "two"), 0);
-	client_says(&p, "request", 2);
-	server_says(&p, "reply", 2);
-	expect_reply(&p, "two");
-	expect_silence(&p, 199); /* the first reply is not asked about any more */
-	acknowledge(&p, 1, 2);
-	expect_silence(&p, 60000);
-	CHECK_EQ(caller_in(p.server)->executed, 2);
-	CHECK_EQ(rig_drops(p.server), 0);
-	pair_free(&p);
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "one"), 0);
+	client_says(p, "request", 1);
+	server_says(p, "reply", 1);
+	expect_reply(p, "one");
+	expect_silence(p, 150);
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "two"), 0);
+	client_says(p, "request", 2);
+	server_says(p, "reply", 2);
+	expect_reply(p, "two");
+	expect_silence(p, 199); /* the first reply is not asked about any more */
+	acknowledge(p, 1, 2);
+	expect_silence(p, 60000);
+	CHECK_EQ(caller_in(p->server)->executed, 2);
+	CHECK_EQ(rig_drops(p->server), 0);
 }
 
-TEST(exchange_slow_server_acknowledges_a_request_that_comes_again_and_is_only_asked_then)
+TEST_IN(exchange_slow_server_acknowledges_a_request_that_comes_again_and_is_only_asked_then, struct pair, p,
+	pair_new(p, 1500), pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 1500);
-	caller_in(p.server)->waits = true;
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "slow"), 0);
-	client_says(&p, "request", 1);
-	expect_silence(&p, 199);
-	pass_time(&p, 1);
-	client_says(&p, "request ack?", 1);
-	server_says(&p, "ack", 1);
+	caller_in(p->server)->waits = true;
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "slow"), 0);
+	client_says(p, "request", 1);
+	expect_silence(p, 199);
+	pass_time(p, 1);
+	client_says(p, "request ack?", 1);
+	server_says(p, "ack", 1);
 	for (unsigned i = 0; i < 10; i++) {
-		expect_silence(&p, 1999);
-		pass_time(&p, 1);
-		client_says(&p, "probe", 1);
-		server_says(&p, "ack", 1);
+		expect_silence(p, 1999);
+		pass_time(p, 1);
+		client_says(p, "probe", 1);
+		server_says(p, "ack", 1);
 	}
-	CHECK_EQ(p.call.done, 0);
-	go(p.server);
-	server_says(&p, "reply", 1);
-	expect_reply(&p, "slow");
-	CHECK_EQ(caller_in(p.server)->executed, 1);
-	acknowledge(&p, 200, 1);
-	expect_silence(&p, 60000);
-	pair_free(&p);
+	CHECK_EQ(p->call.done, 0);
+	go(p->server);
+	server_says(p, "reply", 1);
+	expect_reply(p, "slow");
+	CHECK_EQ(caller_in(p->server)->executed, 1);
+	acknowledge(p, 200, 1);
+	expect_silence(p, 60000);
 }
 
-TEST(exchange_lost_long_request_is_probed_missed_and_sent_again)
+TEST_IN(exchange_lost_long_request_is_probed_missed_and_sent_again, struct pair, p, pair_new(p, 3000), pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 3000);
-	CHECK_EQ(call_async_long(p.client, &p.call, p.s, 2000), 0);
-	client_loses(&p, "request", 1);
-	pass_time(&p, 200);
-	client_says(&p, "probe", 1);
-	server_says(&p, "nack", 1);
-	CHECK_EQ(caller_in(p.server)->executed, 0);
-	client_says(&p, "request", 1);
-	server_says(&p, "reply", 1);
-	CHECK_EQ(p.call.reply_len, 2000);
-	CHECK_EQ(caller_in(p.server)->executed, 1);
-	pass_time(&p, 200);
-	server_says(&p, "probe", 1); /* a long reply is asked about */
-	client_says(&p, "ack", 2);
-	expect_silence(&p, 60000);
-	pair_free(&p);
+	CHECK_EQ(call_async_long(p->client, &p->call, p->s, 2000), 0);
+	client_loses(p, "request", 1);
+	pass_time(p, 200);
+	client_says(p, "probe", 1);
+	server_says(p, "nack", 1);
+	CHECK_EQ(caller_in(p->server)->executed, 0);
+	client_says(p, "request", 1);
+	server_says(p, "reply", 1);
+	CHECK_EQ(p->call.reply_len, 2000);
+	CHECK_EQ(caller_in(p->server)->executed, 1);
+	pass_time(p, 200);
+	server_says(p, "probe", 1); /* a long reply is asked about */
+	client_says(p, "ack", 2);
+	expect_silence(p, 60000);
 }
 
-TEST(exchange_lost_short_request_is_sent_again)
+TEST_IN(exchange_lost_short_request_is_sent_again, struct pair, p, pair_new(p, 1500), pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 1500);
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
-	client_loses(&p, "request", 1);
-	pass_time(&p, 200);
-	client_says(&p, "request ack?", 1);
-	server_says(&p, "reply", 1);
-	expect_reply(&p, "x");
-	CHECK_EQ(caller_in(p.server)->executed, 1);
-	acknowledge(&p, 200, 1);
-	pair_free(&p);
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
+	client_loses(p, "request", 1);
+	pass_time(p, 200);
+	client_says(p, "request ack?", 1);
+	server_says(p, "reply", 1);
+	expect_reply(p, "x");
+	CHECK_EQ(caller_in(p->server)->executed, 1);
+	acknowledge(p, 200, 1);
 }
 
 /* The client has the server's word that the request is there, so that it is the server who notices. */
-TEST(exchange_lost_long_reply_is_asked_about_by_the_server_missed_and_sent_again)
+TEST_IN(exchange_lost_long_reply_is_asked_about_by_the_server_missed_and_sent_again, struct pair, p, pair_new(p, 3000),
+	pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 3000);
-	caller_in(p.server)->waits = true;
-	caller_in(p.server)->reply_len = 2000;
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
-	client_says(&p, "request", 1);
-	pass_time(&p, 200);
-	client_says(&p, "request ack?", 1);
-	server_says(&p, "ack", 1);
-	go(p.server);
-	server_loses(&p, "reply", 1);
-	expect_silence(&p, 199);
-	pass_time(&p, 1);
-	server_says(&p, "probe", 1);
-	client_says(&p, "nack", 1);
-	server_says(&p, "reply", 1);
-	CHECK_EQ(p.call.reply_len, 2000);
-	CHECK_EQ(caller_in(p.server)->executed, 1);
-	pass_time(&p, 400);
-	server_says(&p, "probe", 1);
-	client_says(&p, "ack", 2);
-	expect_silence(&p, 60000);
-	pair_free(&p);
+	caller_in(p->server)->waits = true;
+	caller_in(p->server)->reply_len = 2000;
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
+	client_says(p, "request", 1);
+	pass_time(p, 200);
+	client_says(p, "request ack?", 1);
+	server_says(p, "ack", 1);
+	go(p->server);
+	server_loses(p, "reply", 1);
+	expect_silence(p, 199);
+	pass_time(p, 1);
+	server_says(p, "probe", 1);
+	client_says(p, "nack", 1);
+	server_says(p, "reply", 1);
+	CHECK_EQ(p->call.reply_len, 2000);
+	CHECK_EQ(caller_in(p->server)->executed, 1);
+	pass_time(p, 400);
+	server_says(p, "probe", 1);
+	client_says(p, "ack", 2);
+	expect_silence(p, 60000);
 }
 
-TEST(exchange_lost_short_reply_comes_again_asks_for_an_ack_and_gets_it)
+TEST_IN(exchange_lost_short_reply_comes_again_asks_for_an_ack_and_gets_it, struct pair, p, pair_new(p, 1500), pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 1500);
-	caller_in(p.server)->waits = true;
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
-	client_says(&p, "request", 1);
-	pass_time(&p, 200);
-	client_says(&p, "request ack?", 1);
-	server_says(&p, "ack", 1);
-	go(p.server);
-	server_loses(&p, "reply", 1);
-	pass_time(&p, 200);
-	server_says(&p, "reply ack?", 1);
-	expect_reply(&p, "x");
-	client_loses(&p, "ack", 2);
-	pass_time(&p, 400);
-	server_says(&p, "reply ack?", 1); /* the call is over: it is dropped, and acknowledged again */
-	CHECK_EQ(rig_counter(p.client, "unasked"), 1);
-	client_says(&p, "ack", 2);
-	expect_silence(&p, 60000);
-	CHECK_EQ(caller_in(p.server)->executed, 1);
-	pair_free(&p);
+	caller_in(p->server)->waits = true;
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
+	client_says(p, "request", 1);
+	pass_time(p, 200);
+	client_says(p, "request ack?", 1);
+	server_says(p, "ack", 1);
+	go(p->server);
+	server_loses(p, "reply", 1);
+	pass_time(p, 200);
+	server_says(p, "reply ack?", 1);
+	expect_reply(p, "x");
+	client_loses(p, "ack", 2);
+	pass_time(p, 400);
+	server_says(p, "reply ack?", 1); /* the call is over: it is dropped, and acknowledged again */
+	CHECK_EQ(rig_counter(p->client, "unasked"), 1);
+	client_says(p, "ack", 2);
+	expect_silence(p, 60000);
+	CHECK_EQ(caller_in(p->server)->executed, 1);
 }
 
-TEST(exchange_request_that_comes_again_after_its_reply_was_lost_gets_it_at_once)
+TEST_IN(exchange_request_that_comes_again_after_its_reply_was_lost_gets_it_at_once, struct pair, p, pair_new(p, 1500),
+	pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 1500);
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
-	client_says(&p, "request", 1);
-	server_loses(&p, "reply", 1);
-	rig_advance_ms(p.client, 200); /* its timer is first */
-	rig_advance_ms(p.server, 100);
-	client_says(&p, "request ack?", 1);
-	server_says(&p, "reply", 1);
-	expect_reply(&p, "x");
-	CHECK_EQ(caller_in(p.server)->executed, 1);
-	CHECK_EQ(rig_counter(p.server, "repeated"), 1);
-	acknowledge(&p, 200, 1);
-	pair_free(&p);
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
+	client_says(p, "request", 1);
+	server_loses(p, "reply", 1);
+	rig_advance_ms(p->client, 200); /* its timer is first */
+	rig_advance_ms(p->server, 100);
+	client_says(p, "request ack?", 1);
+	server_says(p, "reply", 1);
+	expect_reply(p, "x");
+	CHECK_EQ(caller_in(p->server)->executed, 1);
+	CHECK_EQ(rig_counter(p->server, "repeated"), 1);
+	acknowledge(p, 200, 1);
 }
 
-TEST(exchange_probe_after_a_long_reply_was_lost_gets_it_at_once)
+TEST_IN(exchange_probe_after_a_long_reply_was_lost_gets_it_at_once, struct pair, p, pair_new(p, 3000), pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 3000);
-	CHECK_EQ(call_async_long(p.client, &p.call, p.s, 2000), 0);
-	client_says(&p, "request", 1);
-	server_loses(&p, "reply", 1);
-	rig_advance_ms(p.client, 200);
-	rig_advance_ms(p.server, 100);
-	client_says(&p, "probe", 1);
-	server_says(&p, "reply", 1);
-	CHECK_EQ(p.call.reply_len, 2000);
-	CHECK_EQ(caller_in(p.server)->executed, 1);
-	pass_time(&p, 200);
-	server_says(&p, "probe", 1);
-	client_says(&p, "ack", 2);
-	pair_free(&p);
+	CHECK_EQ(call_async_long(p->client, &p->call, p->s, 2000), 0);
+	client_says(p, "request", 1);
+	server_loses(p, "reply", 1);
+	rig_advance_ms(p->client, 200);
+	rig_advance_ms(p->server, 100);
+	client_says(p, "probe", 1);
+	server_says(p, "reply", 1);
+	CHECK_EQ(p->call.reply_len, 2000);
+	CHECK_EQ(caller_in(p->server)->executed, 1);
+	pass_time(p, 200);
+	server_says(p, "probe", 1);
+	client_says(p, "ack", 2);
 }
 
 TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_survives)
@@ -347,50 +319,44 @@ TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_s
 	pair_free(&next);
 }
 
-TEST(exchange_server_reboot_while_the_client_waits_fails_the_call_and_the_request_is_never_sent_again)
+TEST_IN(exchange_server_reboot_while_the_client_waits_fails_the_call_and_the_request_is_never_sent_again, struct pair,
+	p, pair_new(p, 1500), pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 1500);
-	caller_in(p.server)->waits = true;
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "x"), 0);
-	client_says(&p, "request", 1);
-	pass_time(&p, 200);
-	client_says(&p, "request ack?", 1);
-	server_says(&p, "ack", 1);
-	tell(p.client, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
-	CHECK_EQ(p.call.done, 1);
-	CHECK_EQ(p.call.status, -ECONNRESET);
-	rig_advance_ms(p.client, 60000);
-	rig_expect_nothing_sent(p.client);
-	go(p.server); /* the boot that was; its reply finds no call */
-	server_says(&p, "reply", 1);
-	CHECK_EQ(p.call.done, 1);
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "y"), -ECONNRESET);
-	rig_advance_ms(p.server, 60000);
-	rig_forget(p.server);
-	pair_free(&p);
+	caller_in(p->server)->waits = true;
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
+	client_says(p, "request", 1);
+	pass_time(p, 200);
+	client_says(p, "request ack?", 1);
+	server_says(p, "ack", 1);
+	tell(p->client, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
+	CHECK_EQ(p->call.done, 1);
+	CHECK_EQ(p->call.status, -ECONNRESET);
+	rig_advance_ms(p->client, 60000);
+	rig_expect_nothing_sent(p->client);
+	go(p->server); /* the boot that was; its reply finds no call */
+	server_says(p, "reply", 1);
+	CHECK_EQ(p->call.done, 1);
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "y"), -ECONNRESET);
+	rig_advance_ms(p->server, 60000);
+	rig_forget(p->server);
 }
 
-TEST(exchange_header_only_ack_bears_the_next_sequence_and_is_taken_for_no_request)
+TEST_IN(exchange_header_only_ack_bears_the_next_sequence_and_is_taken_for_no_request, struct pair, p, pair_new(p, 1500),
+	pair_free)
 {
-	struct pair p;
-
-	pair_new(&p, 1500);
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "one"), 0);
-	client_says(&p, "request", 1);
-	server_says(&p, "reply", 1);
-	acknowledge(&p, 200, 1);
-	expect_silence(&p, 1000);
-	CHECK_EQ(caller_in(p.server)->executed, 1);
-	CHECK_EQ(rig_drops(p.server), 0);
-	CHECK_EQ(call_async(p.client, &p.call, p.s, "two"), 0);
-	client_says(&p, "request", 2); /* the sequence that the ack had */
-	server_says(&p, "reply", 2);
-	expect_reply(&p, "two");
-	CHECK_EQ(caller_in(p.server)->executed, 2);
-	pass_time(&p, 10); /* it has found out how fast acks are */
-	server_says(&p, "reply ack?", 2);
-	client_says(&p, "ack", 3);
-	pair_free(&p);
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "one"), 0);
+	client_says(p, "request", 1);
+	server_says(p, "reply", 1);
+	acknowledge(p, 200, 1);
+	expect_silence(p, 1000);
+	CHECK_EQ(caller_in(p->server)->executed, 1);
+	CHECK_EQ(rig_drops(p->server), 0);
+	CHECK_EQ(call_async(p->client, &p->call, p->s, "two"), 0);
+	client_says(p, "request", 2); /* the sequence that the ack had */
+	server_says(p, "reply", 2);
+	expect_reply(p, "two");
+	CHECK_EQ(caller_in(p->server)->executed, 2);
+	pass_time(p, 10); /* it has found out how fast acks are */
+	server_says(p, "reply ack?", 2);
+	client_says(p, "ack", 3);
 }

@@ -219,30 +219,27 @@ TEST(chantest_calls_while_reboots_are_told)
 	check_told(XK_IPP, 200);
 }
 
-TEST(chantest_refuses_what_cannot_be_run)
+TEST_IN(chantest_refuses_what_cannot_be_run, struct callers, c,
+	callers_begin(c, XK_IPP, "resume=thread", "silence=\"300ms\", serve=no", PLAIN), callers_end)
 {
-	struct callers c;
 	struct xk_chantest_run run;
-	struct xk_protocol *test;
+	struct xk_protocol *test = xk_kernel_find(c->pair.kernels[0], "chantest");
 
-	callers_begin(&c, XK_IPP, "resume=thread", "silence=\"300ms\", serve=no", PLAIN);
-	test = xk_kernel_find(c.pair.kernels[0], "chantest");
-	run = callers_run(&c, 0, 1, 1);
+	run = callers_run(c, 0, 1, 1);
 	CHECK_EQ(xk_chantest_start(test, &run), -EINVAL);
-	run = callers_run(&c, XK_CHANTEST_CHANNELS + 1, 1, 1);
+	run = callers_run(c, XK_CHANTEST_CHANNELS + 1, 1, 1);
 	CHECK_EQ(xk_chantest_start(test, &run), -EINVAL);
-	run = callers_run(&c, 1, 0, 1);
+	run = callers_run(c, 1, 0, 1);
 	CHECK_EQ(xk_chantest_start(test, &run), -EINVAL);
-	run = callers_run(&c, 1, 1, XK_CHANTEST_MAX + 1);
+	run = callers_run(c, 1, 1, XK_CHANTEST_MAX + 1);
 	CHECK_EQ(xk_chantest_start(test, &run), -EINVAL);
-	callers_call(&c, 1, 1, XK_CHANTEST_MAX);
-	CHECK_EQ(c.result.error, -EMSGSIZE);
-	CHECK(c.result.max_packet < XK_CHANTEST_MAX);
-	callers_call(&c, 2, 5, 1); /* nobody serves */
-	CHECK_EQ(c.result.error, -ETIMEDOUT);
-	CHECK(c.result.failed > 0);
-	CHECK(compose_count(c.pair.kernels[1], "chan", "rejected") > 0);
-	callers_end(&c);
+	callers_call(c, 1, 1, XK_CHANTEST_MAX);
+	CHECK_EQ(c->result.error, -EMSGSIZE);
+	CHECK(c->result.max_packet < XK_CHANTEST_MAX);
+	callers_call(c, 2, 5, 1); /* nobody serves */
+	CHECK_EQ(c->result.error, -ETIMEDOUT);
+	CHECK(c->result.failed > 0);
+	CHECK(compose_count(c->pair.kernels[1], "chan", "rejected") > 0);
 }
 
 TEST(chantest_is_busy_with_one_run)
@@ -259,14 +256,11 @@ TEST(chantest_is_busy_with_one_run)
 	CHECK_EQ(c.result.error, -ECANCELED);
 }
 
-TEST(chantest_says_when_there_are_not_enough_shepherds)
+TEST_IN(chantest_says_when_there_are_not_enough_shepherds, struct callers, c,
+	callers_begin(c, XK_IPP, "resume=thread", "silence=\"1s\"", PLAIN), callers_end)
 {
-	struct callers c;
-
-	callers_begin(&c, XK_IPP, "resume=thread", "silence=\"1s\"", PLAIN);
-	callers_call(&c, 200, 1000000, 1);
-	CHECK_EQ(c.result.error, -EAGAIN);
-	callers_end(&c);
+	callers_call(c, 200, 1000000, 1);
+	CHECK_EQ(c->result.error, -EAGAIN);
 }
 
 /* ---- a server that is mistaken ---- */

@@ -191,9 +191,8 @@ TEST(icmptest_knows_a_duplicate_and_a_late_reply)
 	struct told told;
 	struct rig *r = icmptest_begun(&told, 8, 10);
 	uint8_t first[LONGEST], second[LONGEST];
-	size_t len;
+	size_t len = take(r, first);
 
-	len = take(r, first);
 	rig_inject_bytes(r, first, len);
 	rig_inject_bytes(r, first, len);
 	rig_inject_bytes(r, first, len);
@@ -224,9 +223,8 @@ TEST(icmptest_checks_every_byte)
 	struct told told;
 	struct rig *r = icmptest_begun(&told, 300, 1);
 	uint8_t bytes[LONGEST];
-	size_t len;
+	size_t len = take(r, bytes);
 
-	len = take(r, bytes);
 	for (size_t i = 2; i < len; i++) {
 		bytes[i] ^= 0x10;
 		rig_inject_bytes(r, bytes, len);

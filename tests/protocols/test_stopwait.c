@@ -88,9 +88,8 @@ RIG_TEST(stopwait_calls_only_where_somebody_is_willing, server_new(""))
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
 }
 
-TEST(stopwait_takes_the_first_welcome_only)
+STOPWAIT_TEST(stopwait_takes_the_first_welcome_only, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "x", &id);
 
@@ -104,7 +103,6 @@ TEST(stopwait_takes_the_first_welcome_only)
 	CHECK_EQ(expect(r, STOPWAIT_DATA, 0).to, 0xb);
 	answer(r, STOPWAIT_ACK, 0, 0xb, id);
 	rig_close(r, s);
-	end(r);
 }
 
 RIG_TEST(stopwait_refused_by_the_hlp_says_that_it_is_gone, server_new(""))
@@ -124,9 +122,8 @@ RIG_TEST(stopwait_refused_by_the_hlp_says_that_it_is_gone, server_new(""))
 
 /* ---- sending ---- */
 
-TEST(stopwait_sends_one_message_at_a_time_in_order)
+STOPWAIT_TEST(stopwait_sends_one_message_at_a_time_in_order, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "0", &id);
 
@@ -140,12 +137,10 @@ TEST(stopwait_sends_one_message_at_a_time_in_order)
 		answer(r, STOPWAIT_ACK, i, 0xb, id);
 	}
 	rig_expect_nothing_sent(r);
-	end(r);
 }
 
-TEST(stopwait_queue_is_bounded)
+STOPWAIT_TEST(stopwait_queue_is_bounded, rig_new("stopwait queue=2"))
 {
-	struct rig *r = rig_new("stopwait queue=2");
 	struct xk_session *s = open_it(r);
 
 	CHECK_EQ(push(r, s, "0"), 0); /* under way */
@@ -153,13 +148,11 @@ TEST(stopwait_queue_is_bounded)
 	CHECK_EQ(push(r, s, "2"), 0);
 	CHECK_EQ(push(r, s, "3"), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "queue_full"), 1);
-	end(r);
 }
 
-TEST(stopwait_sends_again_later_and_later_up_to_the_bound)
+STOPWAIT_TEST(stopwait_sends_again_later_and_later_up_to_the_bound, rig_new("stopwait timeout=100ms timeout_max=500ms"))
 {
 	static const unsigned gaps_ms[] = { 100, 200, 400, 500, 500 };
-	struct rig *r = rig_new("stopwait timeout=100ms timeout_max=500ms");
 	uint64_t id;
 
 	open_and_call(r, "x", &id);
@@ -172,12 +165,10 @@ TEST(stopwait_sends_again_later_and_later_up_to_the_bound)
 	}
 	CHECK_EQ(rig_counter(r, "retransmitted"), 5);
 	answer(r, STOPWAIT_ACK, 0, 0xb, id);
-	end(r);
 }
 
-TEST(stopwait_begins_each_message_with_the_first_time_out)
+STOPWAIT_TEST(stopwait_begins_each_message_with_the_first_time_out, rig_new("stopwait timeout=100ms timeout_max=400ms"))
 {
-	struct rig *r = rig_new("stopwait timeout=100ms timeout_max=400ms");
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "x", &id);
 
@@ -192,7 +183,6 @@ TEST(stopwait_begins_each_message_with_the_first_time_out)
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 1);
 	expect(r, STOPWAIT_DATA, 1);
-	end(r);
 }
 
 RIG_TEST(stopwait_gives_up_what_nobody_answers, rig_new("stopwait retries=3 timeout=100ms timeout_max=100ms"))
@@ -215,9 +205,8 @@ RIG_TEST(stopwait_gives_up_what_nobody_answers, rig_new("stopwait retries=3 time
 	rig_forget(r);
 }
 
-TEST(stopwait_counts_retries_for_each_message)
+STOPWAIT_TEST(stopwait_counts_retries_for_each_message, rig_new("stopwait retries=2 timeout=100ms timeout_max=100ms"))
 {
-	struct rig *r = rig_new("stopwait retries=2 timeout=100ms timeout_max=100ms");
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "0", &id);
 
@@ -230,7 +219,6 @@ TEST(stopwait_counts_retries_for_each_message)
 		answer(r, STOPWAIT_ACK, i, 0xb, id);
 	}
 	CHECK_EQ(rig_counter(r, "gave_up"), 0);
-	end(r);
 }
 
 /* Unacknowledged messages hold their buffers: a host has one share for all its sessions. */
@@ -253,9 +241,8 @@ TEST(stopwait_keeps_no_more_for_a_host_than_its_share)
 	end(r);
 }
 
-TEST(stopwait_goes_on_when_there_are_buffers_again)
+STOPWAIT_TEST(stopwait_goes_on_when_there_are_buffers_again, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	struct xk_session *s = open_it(r);
 
 	CHECK_EQ(push(r, s, "x"), 0);
@@ -266,7 +253,6 @@ TEST(stopwait_goes_on_when_there_are_buffers_again)
 	rig_limit_buffers(r, UINT_MAX);
 	rig_advance_ms(r, 400);
 	expect(r, STOPWAIT_CALL, 0);
-	end(r);
 }
 
 RIG_TEST(stopwait_sends_on_after_the_hlp_has_closed, rig_new("stopwait"))
@@ -286,10 +272,9 @@ RIG_TEST(stopwait_sends_on_after_the_hlp_has_closed, rig_new("stopwait"))
 	CHECK_EQ(rig_wire_sessions(r), 0);
 }
 
-TEST(stopwait_refuses_what_is_too_big)
+STOPWAIT_TEST(stopwait_refuses_what_is_too_big, rig_new("stopwait"))
 {
 	static uint8_t bytes[1500];
-	struct rig *r = rig_new("stopwait");
 	struct xk_session *s = open_it(r);
 	uint32_t max = 0;
 
@@ -298,12 +283,10 @@ TEST(stopwait_refuses_what_is_too_big)
 	CHECK_EQ(rig_push_bytes(r, s, bytes, max + 1), -EMSGSIZE);
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
 	CHECK_EQ(rig_push_bytes(r, s, bytes, max), 0);
-	end(r);
 }
 
-TEST(stopwait_does_not_change_what_is_pushed)
+STOPWAIT_TEST(stopwait_does_not_change_what_is_pushed, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "0", &id);
 	struct packet p, again;
@@ -318,7 +301,6 @@ TEST(stopwait_does_not_change_what_is_pushed)
 	rig_advance_ms(r, 250);
 	again = expect(r, STOPWAIT_DATA, 1);
 	CHECK(memcmp(p.payload, again.payload, 8) == 0);
-	end(r);
 }
 
 /* ---- receiving ---- */
@@ -389,9 +371,8 @@ RIG_TEST(stopwait_takes_data_from_its_peer_only, server_new(""))
 	rig_expect_nothing_sent(r);
 }
 
-TEST(stopwait_drops_answers_that_answer_nothing)
+STOPWAIT_TEST(stopwait_drops_answers_that_answer_nothing, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "0", &id);
 
@@ -412,12 +393,10 @@ TEST(stopwait_drops_answers_that_answer_nothing)
 	answer(r, STOPWAIT_ACK, 1, 0xb, id);
 	answer(r, STOPWAIT_ACK, 2, 0xb, id);
 	CHECK_EQ(rig_counter(r, "bad_sequence"), 2);
-	end(r);
 }
 
-TEST(stopwait_sequence_numbers_wrap)
+STOPWAIT_TEST(stopwait_sequence_numbers_wrap, server_new(""))
 {
-	struct rig *r = server_new("");
 	uint64_t id = call(r, 0xa);
 	struct stopwait_session *s;
 
@@ -441,5 +420,4 @@ TEST(stopwait_sequence_numbers_wrap)
 		CHECK_EQ(s->count, 0);
 	}
 	CHECK_EQ(rig_counter(r, "bad_sequence"), 0);
-	end(r);
 }

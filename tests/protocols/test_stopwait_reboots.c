@@ -8,9 +8,8 @@
 
 /* ---- reboots ---- */
 
-TEST(stopwait_learns_that_its_peer_is_gone)
+STOPWAIT_TEST(stopwait_learns_that_its_peer_is_gone, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "0", &id);
 
@@ -26,7 +25,6 @@ TEST(stopwait_learns_that_its_peer_is_gone)
 	answer(r, STOPWAIT_ACK, 0, 0xb, id);
 	CHECK_EQ(rig_counter(r, "stale"), 3);
 	rig_expect_nothing_sent(r);
-	end(r);
 }
 
 /* A host that has been rebooted knows nothing of what was: neither end of the old exchange gets through to it. */
@@ -77,9 +75,8 @@ RIG_TEST(stopwait_keeps_the_boots_of_a_caller_apart, server_new(""))
 	rig_forget(r);
 }
 
-TEST(stopwait_welcome_of_an_old_call_opens_nothing)
+STOPWAIT_TEST(stopwait_welcome_of_an_old_call_opens_nothing, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	struct xk_session *s = open_it(r);
 	struct packet p;
 
@@ -88,7 +85,6 @@ TEST(stopwait_welcome_of_an_old_call_opens_nothing)
 	answer(r, STOPWAIT_WELCOME, 0, 0xb, p.from ^ 1); /* to the boot before this one */
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	rig_expect_nothing_sent(r);
-	end(r);
 }
 
 /* ---- two ends ---- */

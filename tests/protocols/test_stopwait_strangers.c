@@ -155,9 +155,8 @@ RIG_TEST(stopwait_says_who_takes_part, rig_new("stopwait"))
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &optimal, 1), -EMSGSIZE);
 }
 
-TEST(stopwait_shuts_down_with_messages_under_way)
+STOPWAIT_TEST(stopwait_shuts_down_with_messages_under_way, rig_new("stopwait"))
 {
-	struct rig *r = rig_new("stopwait");
 	struct xk_session *s = open_it(r);
 
 	CHECK_EQ(push(r, s, "x"), 0);
@@ -166,15 +165,14 @@ TEST(stopwait_shuts_down_with_messages_under_way)
 	rig_forget(r);
 	xk_kernel_stop(rig_kernel(r));
 	CHECK_EQ(rig_wire_sessions(r), 1);
-	end(r);
 }
 
 /* ---- anything at all ---- */
 
 /* A peer that falls silent gets three times the bytes again, the last ones in the second half of the retries. */
-TEST(stopwait_sends_few_times_again_to_a_stranger_that_does_not_answer)
+STOPWAIT_TEST(stopwait_sends_few_times_again_to_a_stranger_that_does_not_answer,
+	      server_new("timeout=100ms timeout_max=500ms"))
 {
-	struct rig *r = server_new("timeout=100ms timeout_max=500ms");
 	uint64_t id = call(r, 0xa);
 	unsigned times = 0, late = 0;
 
@@ -192,13 +190,11 @@ TEST(stopwait_sends_few_times_again_to_a_stranger_that_does_not_answer)
 	CHECK_EQ(late, 1);
 	CHECK(rig_counter(r, "withheld") > 3);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
-	end(r);
 }
 
-TEST(stopwait_survives_what_strangers_make_up)
+STOPWAIT_TEST(stopwait_survives_what_strangers_make_up, server_new(""))
 {
 	uint64_t state = 7, from[4] = { 0xa, 0xb, 0, 1 }, to[4] = { 0, 0xa, 0, 0 };
-	struct rig *r = server_new("");
 
 	rig_protocol(r, "stopwait")->session_max = 8;
 	for (unsigned i = 0; i < 6000; i++) {
@@ -227,5 +223,4 @@ TEST(stopwait_survives_what_strangers_make_up)
 	CHECK(rig_counter(r, "accepted") > 10);
 	CHECK(rig_counter(r, "retransmitted") > 0);
 	CHECK(rig_counter(r, "duplicate") > 10);
-	end(r);
 }

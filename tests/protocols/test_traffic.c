@@ -31,9 +31,9 @@ advance(struct rig *r, unsigned times, uint64_t ms)
 		rig_advance_ms(r, ms);
 }
 
-TEST(traffic_sends_in_turn_at_its_rate)
+TRAFFIC_TEST(traffic_sends_in_turn_at_its_rate,
+	     traffic_new("traffic.peers=10.77.0.2 10.77.0.3; traffic.rate=10; traffic.start=1s"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2 10.77.0.3; traffic.rate=10; traffic.start=1s");
 	struct traffic_header h;
 
 	advance(r, 100, 10);
@@ -48,7 +48,6 @@ TEST(traffic_sends_in_turn_at_its_rate)
 		CHECK(h.incarnation == own(r)->incarnation);
 	}
 	CHECK_EQ(counter(r, "opened"), 2);
-	end(r);
 }
 
 /* Of 2000 milliseconds, in how many `count` messages were sent, and more in the last; at a message a millisecond. */
@@ -82,9 +81,9 @@ TEST(traffic_sends_at_random_times)
 	CHECK(count[1] > 1990);
 }
 
-TEST(traffic_sends_to_any_of_them)
+TRAFFIC_TEST(traffic_sends_to_any_of_them,
+	     traffic_new("traffic.peers=10.77.0.1-10.77.0.4; traffic.rate=1000; traffic.pattern=random"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.1-10.77.0.4; traffic.rate=1000; traffic.pattern=random");
 	unsigned to[4] = { 0 };
 	struct traffic_header h;
 
@@ -95,7 +94,6 @@ TEST(traffic_sends_to_any_of_them)
 	}
 	CHECK_EQ(to[0], 0); /* itself */
 	CHECK(to[1] > 200 && to[2] > 200 && to[3] > 200);
-	end(r);
 }
 
 TEST(traffic_chooses_as_many_peers_as_it_is_told)
@@ -142,10 +140,10 @@ TEST(traffic_reads_whom_to_send_to)
 	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.size_min=100; traffic.size_max=99"), -EINVAL);
 }
 
-TEST(traffic_on_two_links_sends_under_the_address_of_each)
+TRAFFIC_TEST(traffic_on_two_links_sends_under_the_address_of_each,
+	     rig_new_prepared("wire:; traffic: wire; traffic.peers=10.77.0.1 10.78.0.1-10.78.0.2; traffic.rate=100",
+			      set_hosts))
 {
-	struct rig *r = rig_new_prepared(
-		"wire:; traffic: wire; traffic.peers=10.77.0.1 10.78.0.1-10.78.0.2; traffic.rate=100", set_hosts);
 	struct traffic_header h;
 
 	CHECK_EQ(own(r)->peer_count, 1); /* neither of its own */
@@ -154,12 +152,11 @@ TEST(traffic_on_two_links_sends_under_the_address_of_each)
 	REQUIRE(take(r, &h) != 0);
 	CHECK_EQ(h.source, HERE_TOO);
 	CHECK_EQ(h.destination, HERE_TOO + 1);
-	end(r);
 }
 
-TEST(traffic_ends_when_it_has_sent_enough)
+TRAFFIC_TEST(traffic_ends_when_it_has_sent_enough,
+	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.count=7"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.count=7");
 	struct xk_traffic_report report;
 	struct xk_traffic_peer peer;
 
@@ -177,24 +174,21 @@ TEST(traffic_ends_when_it_has_sent_enough)
 	CHECK_EQ(peer.accepted, 7);
 	CHECK_EQ(peer.position, 7);
 	CHECK(peer.open);
-	end(r);
 }
 
-TEST(traffic_ends_when_it_is_time)
+TRAFFIC_TEST(traffic_ends_when_it_is_time,
+	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.start=1s; traffic.stop=2s"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.start=1s; traffic.stop=2s");
 	struct xk_traffic_report report;
 
 	advance(r, 500, 10);
 	CHECK(rig_sent(r) > 90 && rig_sent(r) <= 100);
 	xk_traffic_report(rig_protocol(r, "traffic"), &report);
 	CHECK(report.finished);
-	end(r);
 }
 
-TEST(traffic_without_peers_sends_nothing)
+TRAFFIC_TEST(traffic_without_peers_sends_nothing, traffic_new("traffic.peers=10.77.0.1"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.1");
 	struct xk_traffic_report report;
 
 	rig_advance_ms(r, 10000);
@@ -202,13 +196,12 @@ TEST(traffic_without_peers_sends_nothing)
 	CHECK_EQ(rig_wire_enables(r), 1);
 	xk_traffic_report(rig_protocol(r, "traffic"), &report);
 	CHECK(report.finished);
-	end(r);
 }
 
-TEST(traffic_draws_sizes_that_can_be_sent)
+TRAFFIC_TEST(traffic_draws_sizes_that_can_be_sent,
+	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=1000; traffic.size_min=40; "
+			 "traffic.size_max=3000"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=1000; traffic.size_min=40; "
-				    "traffic.size_max=3000");
 	size_t least = LEN, most = 0, size;
 	struct traffic_header h;
 
@@ -219,13 +212,12 @@ TEST(traffic_draws_sizes_that_can_be_sent)
 	}
 	CHECK(least < 100);
 	CHECK_EQ(most, 1500);
-	end(r);
 }
 
-TEST(traffic_makes_messages_of_several_segments)
+TRAFFIC_TEST(traffic_makes_messages_of_several_segments,
+	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=1000; traffic.size_min=4001; "
+			 "traffic.size_max=4001"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=1000; traffic.size_min=4001; "
-				    "traffic.size_max=4001");
 	struct traffic_header h;
 	uint32_t max = 60000;
 
@@ -233,12 +225,11 @@ TEST(traffic_makes_messages_of_several_segments)
 	rig_advance_ms(r, 10);
 	rig_advance_ms(r, 10);
 	CHECK_EQ(take(r, &h), 4001);
-	end(r);
 }
 
-TEST(traffic_counts_what_is_refused_and_does_not_number_it)
+TRAFFIC_TEST(traffic_counts_what_is_refused_and_does_not_number_it,
+	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=100");
 	struct traffic_header h;
 	long before;
 
@@ -253,13 +244,11 @@ TEST(traffic_counts_what_is_refused_and_does_not_number_it)
 	rig_advance_ms(r, 10);
 	CHECK(take(r, &h) != 0);
 	CHECK_EQ(h.position, before);
-	end(r);
 }
 
-TEST(traffic_sends_until_it_is_refused)
+TRAFFIC_TEST(traffic_sends_until_it_is_refused,
+	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=0; traffic.count=1000"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=0; traffic.count=1000");
-
 	rig_fail_sending(r, -ENOBUFS);
 	advance(r, 20, 1);
 	CHECK(counter(r, "unsent") >= 15 && counter(r, "unsent") <= 21);
@@ -267,13 +256,10 @@ TEST(traffic_sends_until_it_is_refused)
 	rig_fail_sending(r, 0);
 	rig_advance_ms(r, 2);
 	CHECK_EQ(counter(r, "sent"), 1000);
-	end(r);
 }
 
-TEST(traffic_opens_again_what_cannot_be_opened)
+TRAFFIC_TEST(traffic_opens_again_what_cannot_be_opened, traffic_new("traffic.peers=10.77.0.2; traffic.rate=100"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=100");
-
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	advance(r, 30, 10);
 	CHECK_EQ(counter(r, "opened"), 0);
@@ -282,7 +268,6 @@ TEST(traffic_opens_again_what_cannot_be_opened)
 	advance(r, 30, 10);
 	CHECK_EQ(counter(r, "opened"), 1);
 	CHECK(rig_sent(r) > 10);
-	end(r);
 }
 
 static void
@@ -291,9 +276,9 @@ do_close_done(void *argument)
 	xk_close_done(argument);
 }
 
-TEST(traffic_begins_a_new_stream_on_a_new_session)
+TRAFFIC_TEST(traffic_begins_a_new_stream_on_a_new_session,
+	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.local=99"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.local=99");
 	struct traffic_header h;
 
 	advance(r, 5, 10);
@@ -310,7 +295,6 @@ TEST(traffic_begins_a_new_stream_on_a_new_session)
 	CHECK_EQ(h.position, 0);
 	CHECK(take(r, &h) != 0);
 	CHECK_EQ(h.position, 1);
-	end(r);
 }
 
 static void
@@ -321,9 +305,9 @@ do_tell(void *argument)
 	CHECK_EQ(xk_fault_tell(argument, &report), 0);
 }
 
-TEST(traffic_goes_on_when_it_is_told_that_nobody_listens)
+TRAFFIC_TEST(traffic_goes_on_when_it_is_told_that_nobody_listens,
+	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=100");
 	struct traffic_header h;
 
 	advance(r, 5, 10);
@@ -334,5 +318,4 @@ TEST(traffic_goes_on_when_it_is_told_that_nobody_listens)
 	CHECK(take(r, &h) != 0);
 	CHECK_EQ(h.stream, 0);
 	CHECK_EQ(counter(r, "closed"), 0);
-	end(r);
 }

@@ -34,9 +34,8 @@ hear(struct rig *r, uint32_t stream, uint32_t position)
 	hear_header(r, header(BOOT, stream, position));
 }
 
-TEST(traffic_counts_what_comes)
+TRAFFIC_TEST(traffic_counts_what_comes, traffic_new("traffic.promise=ordered"))
 {
-	struct rig *r = traffic_new("traffic.promise=ordered");
 	struct xk_traffic_report report;
 	struct xk_traffic_sender senders[4];
 
@@ -53,12 +52,10 @@ TEST(traffic_counts_what_comes)
 	CHECK_EQ(senders[0].first, 0);
 	CHECK_EQ(senders[0].highest, 199);
 	CHECK_EQ(senders[0].received, 200);
-	end(r);
 }
 
-TEST(traffic_sees_every_flipped_bit_and_every_cut)
+TRAFFIC_TEST(traffic_sees_every_flipped_bit_and_every_cut, traffic_new("traffic.promise=intact"))
 {
-	struct rig *r = traffic_new("traffic.promise=intact");
 	uint8_t bytes[LEN];
 	size_t size = message(r, header(BOOT, 0, 0), 77, bytes);
 
@@ -73,12 +70,10 @@ TEST(traffic_sees_every_flipped_bit_and_every_cut)
 	CHECK_EQ(counter(r, "received"), 0);
 	rig_inject_bytes(r, bytes, size);
 	CHECK_EQ(counter(r, "received"), 1);
-	end(r);
 }
 
-TEST(traffic_sees_what_is_mixed_of_two_messages)
+TRAFFIC_TEST(traffic_sees_what_is_mixed_of_two_messages, traffic_new(""))
 {
-	struct rig *r = traffic_new("");
 	uint8_t one[LEN], other[LEN];
 	size_t size = message(r, header(BOOT, 0, 1), 600, one);
 
@@ -90,12 +85,10 @@ TEST(traffic_sees_what_is_mixed_of_two_messages)
 	memmove(one + 100, one + 108, 400); /* a piece in the wrong place */
 	rig_inject_bytes(r, one, size);
 	CHECK_EQ(counter(r, "corrupt"), 2);
-	end(r);
 }
 
-TEST(traffic_reads_messages_in_pieces)
+TRAFFIC_TEST(traffic_reads_messages_in_pieces, traffic_new(""))
 {
-	struct rig *r = traffic_new("");
 	uint8_t bytes[LEN];
 	char hex[3 * LEN] = "";
 	size_t size = message(r, header(BOOT, 0, 0), 700, bytes), at = 0;
@@ -106,10 +99,9 @@ TEST(traffic_reads_messages_in_pieces)
 	rig_inject(r, hex);
 	CHECK_EQ(counter(r, "received"), 1);
 	CHECK_EQ(counter(r, "corrupt"), 0);
-	end(r);
 }
 
-TEST(traffic_sees_duplicates_reordering_and_gaps)
+TRAFFIC_TEST(traffic_sees_duplicates_reordering_and_gaps, traffic_new("traffic.promise=ordered"))
 {
 	static const struct {
 		uint32_t position;
@@ -121,7 +113,6 @@ TEST(traffic_sees_duplicates_reordering_and_gaps)
 		{ 37, "duplicate" }, { 36, "reordered" },  { 36, "reordered" },  { 101, NULL },
 		{ 165, "gap" },      { 101, "reordered" }, { 102, "reordered" }, { 102, "duplicate" },
 	};
-	struct rig *r = traffic_new("traffic.promise=ordered");
 	long broken = 0;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(come); i++) {
@@ -134,7 +125,6 @@ TEST(traffic_sees_duplicates_reordering_and_gaps)
 			CHECK_EQ(counter(r, come[i].fault), before + 1);
 	}
 	CHECK_EQ(counter(r, "received"), XK_ARRAY_LENGTH(come));
-	end(r);
 }
 
 TEST(traffic_holds_protocols_to_what_they_promise)
@@ -171,9 +161,9 @@ TEST(traffic_holds_protocols_to_what_they_promise)
 	}
 }
 
-TEST(traffic_on_two_links_expects_what_is_for_the_address_of_each)
+TRAFFIC_TEST(traffic_on_two_links_expects_what_is_for_the_address_of_each,
+	     rig_new_prepared("wire:; traffic: wire; traffic.promise=once", set_hosts))
 {
-	struct rig *r = rig_new_prepared("wire:; traffic: wire; traffic.promise=once", set_hosts);
 	struct traffic_header h = header(BOOT, 0, 0);
 
 	hear_header(r, h);
@@ -188,12 +178,10 @@ TEST(traffic_on_two_links_expects_what_is_for_the_address_of_each)
 	h.destination = HERE;
 	hear_header(r, h);
 	CHECK_EQ(counter(r, "misdirected"), 2);
-	end(r);
 }
 
-TEST(traffic_names_the_first_violation)
+TRAFFIC_TEST(traffic_names_the_first_violation, traffic_new("traffic.promise=once"))
 {
-	struct rig *r = traffic_new("traffic.promise=once");
 	struct xk_traffic_report report;
 
 	hear(r, 3, 9);
@@ -202,14 +190,11 @@ TEST(traffic_names_the_first_violation)
 	xk_traffic_report(rig_protocol(r, "traffic"), &report);
 	CHECK_EQ(report.broken, 2);
 	CHECK_STR(report.first, "duplicate: from 10.77.0.2, boot 77, message 9 of stream 3");
-	end(r);
 }
 
 /* A session that was announced carries what it likes; what it was before does not count, wherever it lies in memory. */
-TEST(traffic_lets_a_new_session_carry_a_new_stream)
+TRAFFIC_TEST(traffic_lets_a_new_session_carry_a_new_stream, traffic_new("traffic.promise=ordered"))
 {
-	struct rig *r = traffic_new("traffic.promise=ordered");
-
 	for (uint32_t stream = 0; stream < 5; stream++) {
 		rig_wire_peer(r, 0x99);
 		hear(r, stream, 0);
@@ -219,7 +204,6 @@ TEST(traffic_lets_a_new_session_carry_a_new_stream)
 	hear(r, 9, 0);
 	CHECK_EQ(counter(r, "mixed"), 1);
 	CHECK_EQ(counter(r, "broken"), 1);
-	end(r);
 }
 
 TEST(traffic_knows_messages_of_boots_that_are_over)
@@ -248,9 +232,8 @@ TEST(traffic_knows_messages_of_boots_that_are_over)
 	end(r);
 }
 
-TEST(traffic_remembers_a_bounded_number_of_streams)
+TRAFFIC_TEST(traffic_remembers_a_bounded_number_of_streams, traffic_new("traffic.senders=4; traffic.promise=once"))
 {
-	struct rig *r = traffic_new("traffic.senders=4; traffic.promise=once");
 	struct xk_traffic_sender senders[8];
 
 	for (uint32_t stream = 0; stream < 100; stream++) {
@@ -265,12 +248,10 @@ TEST(traffic_remembers_a_bounded_number_of_streams)
 	CHECK_EQ(counter(r, "gap"), 0);
 	hear(r, 2000, 7); /* who knows what has come of it */
 	CHECK_EQ(counter(r, "gap"), 0);
-	end(r);
 }
 
-TEST(traffic_survives_random_messages)
+TRAFFIC_TEST(traffic_survives_random_messages, traffic_new("traffic.senders=3; traffic.promise=none"))
 {
-	struct rig *r = traffic_new("traffic.senders=3; traffic.promise=none");
 	struct xk_chance chance;
 	uint8_t bytes[128];
 
@@ -287,5 +268,4 @@ TEST(traffic_survives_random_messages)
 	CHECK(counter(r, "corrupt") > 100);
 	CHECK(counter(r, "received") > 100);
 	CHECK_EQ(counter(r, "broken"), 0);
-	end(r);
 }

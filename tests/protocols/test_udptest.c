@@ -126,10 +126,8 @@ RIG_TEST(udptest_counts_echoes_that_cannot_be_sent, rig_new_graph(SERVER))
 
 /* ---- client ---- */
 
-TEST(udptest_counts_rounds_exactly)
+TEST_WITH(udptest_counts_rounds_exactly, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	CHECK_EQ(start(r, 1, 3), 0);
 	CHECK_EQ(rig_wire_remote(r), XK_UDPTEST_PORT);
 	for (unsigned i = 0; i < 3; i++) {
@@ -145,13 +143,10 @@ TEST(udptest_counts_rounds_exactly)
 	CHECK_EQ(told.result.rounds, 3);
 	CHECK_EQ(told.result.lost + told.result.late + told.result.bad, 0);
 	rig_expect_nothing_sent(r);
-	end(r);
 }
 
-TEST(udptest_numbers_its_requests)
+TEST_WITH(udptest_numbers_its_requests, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	CHECK_EQ(start(r, 9, 2), 0);
 	rig_expect_sent(r, "01000000 00000000 ..");
 	rig_inject(r, "01000000 00000000 00");
@@ -159,26 +154,21 @@ TEST(udptest_numbers_its_requests)
 	rig_expect_sent(r, "02000000 00000000 ..");
 	rig_advance_ms(r, 20000);
 	rig_forget(r);
-	end(r);
 }
 
-TEST(udptest_keeps_its_session_for_the_next_run)
+TEST_WITH(udptest_keeps_its_session_for_the_next_run, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	for (unsigned i = 0; i < 3; i++) {
 		CHECK_EQ(start(r, 4, 1), 0);
 		echo(r);
 		CHECK_EQ(told.finished, 1);
 		CHECK_EQ(rig_wire_sessions(r), 1);
 	}
-	end(r);
 }
 
-TEST(udptest_carries_the_longest_message)
+TEST_WITH(udptest_carries_the_longest_message, struct rig *r, rig_new_graph(SERVER), end)
 {
 	static uint8_t bytes[LONGEST];
-	struct rig *r = rig_new_graph(SERVER);
 	uint32_t max = LONGEST;
 
 	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
@@ -195,13 +185,10 @@ TEST(udptest_carries_the_longest_message)
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.bad, 1);
 	CHECK_EQ(told.result.rounds, 2);
-	end(r);
 }
 
-TEST(udptest_goes_on_after_a_loss_and_knows_the_late_echo)
+TEST_WITH(udptest_goes_on_after_a_loss_and_knows_the_late_echo, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	CHECK_EQ(start(r, 1, 2), 0);
 	rig_expect_sent(r, "01");
 	rig_advance_ms(r, 400);
@@ -223,13 +210,10 @@ TEST(udptest_goes_on_after_a_loss_and_knows_the_late_echo)
 	CHECK_EQ(told.result.rounds, 2);
 	rig_inject(r, "03"); /* after the end */
 	CHECK_EQ(rig_counter_of(r, "udptest", "late"), 3);
-	end(r);
 }
 
-TEST(udptest_drops_truncated_and_longer_echoes)
+TEST_WITH(udptest_drops_truncated_and_longer_echoes, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	CHECK_EQ(start(r, 8, 1), 0);
 	rig_forget(r);
 	rig_inject_prefixes(r, "01000000 00000000");
@@ -240,13 +224,10 @@ TEST(udptest_drops_truncated_and_longer_echoes)
 	CHECK_EQ(rig_counter_of(r, "udptest", "bad") + rig_counter_of(r, "udptest", "late"), 9);
 	rig_advance_ms(r, 20000);
 	rig_forget(r);
-	end(r);
 }
 
-TEST(udptest_fails_when_the_server_is_silent)
+TEST_WITH(udptest_fails_when_the_server_is_silent, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	CHECK_EQ(start(r, 1, 1), 0);
 	for (unsigned i = 0; i < 19; i++)
 		rig_advance_ms(r, 500);
@@ -258,13 +239,10 @@ TEST(udptest_fails_when_the_server_is_silent)
 	CHECK_EQ(told.result.lost, told.lost);
 	CHECK(told.lost >= 10);
 	rig_forget(r);
-	end(r);
 }
 
-TEST(udptest_takes_what_it_could_not_send_for_lost)
+TEST_WITH(udptest_takes_what_it_could_not_send_for_lost, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(start(r, 1, 1), 0);
 	CHECK_EQ(rig_counter_of(r, "udptest", "unsent"), 1);
@@ -273,13 +251,10 @@ TEST(udptest_takes_what_it_could_not_send_for_lost)
 	CHECK_EQ(told.lost, 1);
 	echo(r);
 	CHECK_EQ(told.finished, 1);
-	end(r);
 }
 
-TEST(udptest_waits_for_a_server_that_is_not_there_yet)
+TEST_WITH(udptest_waits_for_a_server_that_is_not_there_yet, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK_EQ(start(r, 1, 1), 0);
 	rig_advance_ms(r, 3000);
@@ -289,13 +264,10 @@ TEST(udptest_waits_for_a_server_that_is_not_there_yet)
 	echo(r);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, 0);
-	end(r);
 }
 
-TEST(udptest_gives_up_what_cannot_be_opened)
+TEST_WITH(udptest_gives_up_what_cannot_be_opened, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
-
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK_EQ(start(r, 1, 1), 0);
 	rig_advance_ms(r, 9000);
@@ -307,12 +279,10 @@ TEST(udptest_gives_up_what_cannot_be_opened)
 	CHECK_EQ(start(r, 1, 1), 0);
 	CHECK_EQ(told.finished, 1); /* at once */
 	CHECK_EQ(told.result.error, -ENETUNREACH);
-	end(r);
 }
 
-TEST(udptest_refuses_sizes_that_the_graph_cannot_send)
+TEST_WITH(udptest_refuses_sizes_that_the_graph_cannot_send, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
 	uint32_t max = 100;
 
 	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
@@ -322,12 +292,10 @@ TEST(udptest_refuses_sizes_that_the_graph_cannot_send)
 	CHECK_EQ(start(r, 100, 1), 0);
 	echo(r);
 	CHECK_EQ(told.result.error, 0);
-	end(r);
 }
 
-TEST(udptest_refuses_impossible_runs)
+TEST_WITH(udptest_refuses_impossible_runs, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
 	struct xk_protocol *udptest = rig_protocol(r, "udptest");
 	struct xk_udptest_run run = run_of(0, 1);
 
@@ -342,7 +310,6 @@ TEST(udptest_refuses_impossible_runs)
 	CHECK_EQ(xk_udptest_close(udptest), -EBUSY);
 	echo(r);
 	CHECK_EQ(told.finished, 1);
-	end(r);
 }
 
 /* ---- the run that begins by itself ---- */
@@ -372,10 +339,9 @@ TEST(udptest_starts_by_itself_where_it_is_told_a_peer)
 	end(r);
 }
 
-TEST(udptest_says_how_far_it_came_by_itself)
+TEST_WITH(udptest_says_how_far_it_came_by_itself, struct rig *r,
+	  rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.rounds=3; udptest.silence=2s"), end)
 {
-	struct rig *r = rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.rounds=3; udptest.silence=2s");
-
 	rig_advance_ms(r, 0);
 	rig_advance_ms(r, 4);
 	echo(r);
@@ -389,18 +355,15 @@ TEST(udptest_says_how_far_it_came_by_itself)
 	echo(r);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 1);
-	end(r);
 }
 
-TEST(udptest_that_never_heard_anything_measured_nothing)
+TEST_WITH(udptest_that_never_heard_anything_measured_nothing, struct rig *r,
+	  rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.silence=1s"), end)
 {
-	struct rig *r = rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.silence=1s");
-
 	for (unsigned i = 0; i < 40; i++)
 		rig_advance_ms(r, 100);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 0);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_min_ns"), 0);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 0);
 	rig_forget(r);
-	end(r);
 }

@@ -26,9 +26,8 @@ open_and_close(struct rig *r, uint64_t peer)
 	rig_close(r, s);
 }
 
-TEST(messages_pass_in_both_directions)
+TEST_WITH(messages_pass_in_both_directions, struct rig *r, rig_new("vcache"), end)
 {
-	struct rig *r = rig_new("vcache");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
 	REQUIRE(s != NULL);
@@ -41,12 +40,10 @@ TEST(messages_pass_in_both_directions)
 	CHECK_EQ(rig_push(r, s, "0102"), -EMSGSIZE);
 	rig_close(r, s);
 	CHECK_EQ(rig_counter(r, "kept"), 1); /* that failure says nothing of the session */
-	end(r);
 }
 
-TEST(who_opens_again_gets_what_was_kept)
+TEST_WITH(who_opens_again_gets_what_was_kept, struct rig *r, rig_new("vcache"), end)
 {
-	struct rig *r = rig_new("vcache");
 	struct xk_session *s = rig_open(r, rig_to2(5, 6, 7)), *lls;
 
 	REQUIRE(s != NULL);
@@ -64,12 +61,11 @@ TEST(who_opens_again_gets_what_was_kept)
 	CHECK_EQ(rig_counter(r, "opened"), 1);
 	CHECK_EQ(rig_counter(r, "reused"), 1);
 	CHECK_EQ(rig_counter(r, "kept"), 2);
-	end(r);
 }
 
-TEST(only_exactly_the_same_is_the_same)
+TEST_WITH(only_exactly_the_same_is_the_same, struct rig *r,
+	  rig_new_graph("wire:; vcache: wire; user/ip: vcache; user2/arp: vcache"), end)
 {
-	struct rig *r = rig_new_graph("wire:; vcache: wire; user/ip: vcache; user2/arp: vcache");
 	struct xk_participants other = rig_to2(5, 6, 7);
 
 	REQUIRE(rig_open(r, rig_to2(5, 6, 7)) != NULL);
@@ -86,13 +82,11 @@ TEST(only_exactly_the_same_is_the_same)
 	rig_user(r, "user");
 	REQUIRE(rig_open(r, rig_to2(5, 6, 7)) != NULL);
 	rig_close(r, rig_opened(r));
-	end(r);
 }
 
 /* Of those that are open at the same time, each has its own, and one is kept. */
-TEST(one_is_kept_for_the_same_participants)
+TEST_WITH(one_is_kept_for_the_same_participants, struct rig *r, rig_new("vcache"), end)
 {
-	struct rig *r = rig_new("vcache");
 	struct xk_session *a = rig_open(r, rig_to(5)), *b = rig_open(r, rig_to(5));
 
 	REQUIRE(a != NULL && b != NULL && a != b);
@@ -101,7 +95,6 @@ TEST(one_is_kept_for_the_same_participants)
 	CHECK_EQ(rig_wire_sessions(r), 1);
 	CHECK_EQ(rig_counter(r, "opened"), 2);
 	CHECK_EQ(rig_counter(r, "kept"), 1);
-	end(r);
 }
 
 RIG_TEST(what_is_kept_goes_when_its_time_is_over, rig_new("vcache"))
@@ -122,10 +115,8 @@ RIG_TEST(what_is_kept_goes_when_its_time_is_over, rig_new("vcache"))
 	CHECK_EQ(rig_counter(r, "reused"), 1);
 }
 
-TEST(the_one_that_was_closed_first_makes_room)
+TEST_WITH(the_one_that_was_closed_first_makes_room, struct rig *r, rig_new("vcache entries=2"), end)
 {
-	struct rig *r = rig_new("vcache entries=2");
-
 	open_and_close(r, 5);
 	open_and_close(r, 6);
 	open_and_close(r, 7);
@@ -135,13 +126,11 @@ TEST(the_one_that_was_closed_first_makes_room)
 	CHECK(rig_open(r, rig_to(5)) == NULL);
 	open_and_close(r, 6);
 	open_and_close(r, 7);
-	end(r);
 }
 
 /* Taken out of the middle, and of buckets with several. */
-TEST(many_come_and_go_in_any_order)
+TEST_WITH(many_come_and_go_in_any_order, struct rig *r, rig_new("vcache entries=64"), end)
 {
-	struct rig *r = rig_new("vcache entries=64");
 	struct xk_session *s[100];
 
 	for (unsigned i = 0; i < 100; i++) {
@@ -155,7 +144,6 @@ TEST(many_come_and_go_in_any_order)
 	for (unsigned i = 99; i > 36; i -= 3)
 		open_and_close(r, i * 37 % 100);
 	CHECK_EQ(rig_counter(r, "reused"), 21);
-	end(r);
 }
 
 RIG_TEST(what_is_dead_is_not_kept, rig_new("vcache"))
@@ -180,9 +168,8 @@ RIG_TEST(what_is_dead_is_not_kept, rig_new("vcache"))
 	CHECK_EQ(rig_counter(r, "kept"), 0);
 }
 
-TEST(what_the_peer_closes_meanwhile_is_not_kept_any_more)
+TEST_WITH(what_the_peer_closes_meanwhile_is_not_kept_any_more, struct rig *r, rig_new("vcache"), end)
 {
-	struct rig *r = rig_new("vcache");
 	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
 
 	REQUIRE(s != NULL);
@@ -193,13 +180,11 @@ TEST(what_the_peer_closes_meanwhile_is_not_kept_any_more)
 	CHECK_EQ(rig_close_dones(r), 0);
 	CHECK_EQ(rig_counter(r, "died"), 1);
 	CHECK_EQ(rig_wire_sessions(r), 1);
-	end(r);
 }
 
 /* Its open_enable is looked at again, and open_done comes again. */
-TEST(a_message_for_what_is_kept_makes_a_new_session_if_somebody_wants_it)
+TEST_WITH(a_message_for_what_is_kept_makes_a_new_session_if_somebody_wants_it, struct rig *r, rig_new("vcache"), end)
 {
-	struct rig *r = rig_new("vcache");
 	struct xk_session *lls;
 
 	open_and_close(r, 5);
@@ -214,7 +199,6 @@ TEST(a_message_for_what_is_kept_makes_a_new_session_if_somebody_wants_it)
 	CHECK(rig_open(r, rig_to(5)) == rig_announced(r)); /* it is the same to who opens */
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	rig_close(r, rig_opened(r));
-	end(r);
 }
 
 /* ---- the end with something kept ---- */

@@ -74,4 +74,6 @@ end(struct rig *r)
 	rig_free(r);
 }
 
+#define TRAFFIC_TEST(name, made) TEST_WITH(name, struct rig *r, made, end)
+
 #endif

@@ -126,60 +126,50 @@ rig_free(struct rig *rig)
 	free(rig->things);
 }
 
-TEST(what_was_bound_is_resolved_and_nothing_else)
+TEST_IN(what_was_bound_is_resolved_and_nothing_else, struct rig, rig, *rig = rig_new(2, 4), rig_free)
 {
-	struct rig rig = rig_new(2, 4);
-
-	CHECK(rig_resolve(&rig, 0) == NULL);
-	CHECK_EQ(rig_bind(&rig, 0), 0);
-	CHECK(rig_resolve(&rig, 0) == &rig.things[0]);
-	CHECK(rig_resolve(&rig, 0) == &rig.things[0]);
-	CHECK(rig_resolve(&rig, 1) == NULL);
-	CHECK(xk_map_resolve(&rig.map, key_of(0, 9)) == NULL);
-	CHECK(xk_map_resolve(&rig.map, key_of(9, UINT64_MAX)) == NULL);
-	CHECK_EQ(xk_map_count(&rig.map), 1);
-	rig_free(&rig);
+	CHECK(rig_resolve(rig, 0) == NULL);
+	CHECK_EQ(rig_bind(rig, 0), 0);
+	CHECK(rig_resolve(rig, 0) == &rig->things[0]);
+	CHECK(rig_resolve(rig, 0) == &rig->things[0]);
+	CHECK(rig_resolve(rig, 1) == NULL);
+	CHECK(xk_map_resolve(&rig->map, key_of(0, 9)) == NULL);
+	CHECK(xk_map_resolve(&rig->map, key_of(9, UINT64_MAX)) == NULL);
+	CHECK_EQ(xk_map_count(&rig->map), 1);
 }
 
-TEST(a_key_is_bound_once)
+TEST_IN(a_key_is_bound_once, struct rig, rig, *rig = rig_new(1, 4), rig_free)
 {
-	struct rig rig = rig_new(1, 4);
 	struct thing other = { .key = key_of(9, 0) };
 
-	CHECK_EQ(rig_bind(&rig, 0), 0);
-	CHECK_EQ(xk_map_bind(&rig.map, &other.binding, other.key, &other), -EEXIST);
-	CHECK_EQ(rig_bind(&rig, 0), -EEXIST);
-	CHECK(!xk_map_unbind(&rig.map, &other.binding));
-	CHECK_EQ(xk_map_count(&rig.map), 1);
-	CHECK(rig_resolve(&rig, 0) == &rig.things[0]);
-	rig_free(&rig);
+	CHECK_EQ(rig_bind(rig, 0), 0);
+	CHECK_EQ(xk_map_bind(&rig->map, &other.binding, other.key, &other), -EEXIST);
+	CHECK_EQ(rig_bind(rig, 0), -EEXIST);
+	CHECK(!xk_map_unbind(&rig->map, &other.binding));
+	CHECK_EQ(xk_map_count(&rig->map), 1);
+	CHECK(rig_resolve(rig, 0) == &rig->things[0]);
 }
 
-TEST(unbinding_happens_once)
+TEST_IN(unbinding_happens_once, struct rig, rig, *rig = rig_new(1, 4), rig_free)
 {
-	struct rig rig = rig_new(1, 4);
-
-	CHECK(!rig_unbind(&rig, 0));
-	CHECK_EQ(rig_bind(&rig, 0), 0);
-	CHECK(rig_unbind(&rig, 0));
-	CHECK(!rig_unbind(&rig, 0));
-	CHECK_EQ(xk_map_count(&rig.map), 0);
-	rig_free(&rig);
+	CHECK(!rig_unbind(rig, 0));
+	CHECK_EQ(rig_bind(rig, 0), 0);
+	CHECK(rig_unbind(rig, 0));
+	CHECK(!rig_unbind(rig, 0));
+	CHECK_EQ(xk_map_count(&rig->map), 0);
 }
 
-TEST(the_cache_does_not_remember_what_was_unbound)
+TEST_IN(the_cache_does_not_remember_what_was_unbound, struct rig, rig, *rig = rig_new(1, 4), rig_free)
 {
-	struct rig rig = rig_new(1, 4);
 	struct thing other = { .key = key_of(9, 0) };
 
-	CHECK_EQ(rig_bind(&rig, 0), 0);
-	CHECK(rig_resolve(&rig, 0) == &rig.things[0]);
-	CHECK(rig_resolve(&rig, 0) == &rig.things[0]);
-	CHECK(rig_unbind(&rig, 0));
-	CHECK(rig_resolve(&rig, 0) == NULL);
-	CHECK_EQ(xk_map_bind(&rig.map, &other.binding, other.key, &other), 0);
-	CHECK(rig_resolve(&rig, 0) == &other);
-	rig_free(&rig);
+	CHECK_EQ(rig_bind(rig, 0), 0);
+	CHECK(rig_resolve(rig, 0) == &rig->things[0]);
+	CHECK(rig_resolve(rig, 0) == &rig->things[0]);
+	CHECK(rig_unbind(rig, 0));
+	CHECK(rig_resolve(rig, 0) == NULL);
+	CHECK_EQ(xk_map_bind(&rig->map, &other.binding, other.key, &other), 0);
+	CHECK(rig_resolve(rig, 0) == &other);
 }
 
 /* The slot that the cache names. */
@@ -221,62 +211,51 @@ TEST(the_cache_of_one_driver_is_what_was_resolved_last_and_that_of_several_what_
 	CHECK(cached_after(&two, things, true) == &things[1].binding);
 }
 
-TEST(the_cache_names_a_slot_of_its_own_table)
+TEST_IN(the_cache_names_a_slot_of_its_own_table, struct rig, rig, *rig = rig_new(100, 4), rig_free)
 {
-	struct rig rig = rig_new(100, 4);
-
-	for (unsigned i = 0; i < rig.count; i++) {
+	for (unsigned i = 0; i < rig->count; i++) {
 		const struct xk_map_table *table;
 
-		REQUIRE(rig_bind(&rig, i) == 0);
-		table = atomic_load_explicit(&rig.map.table, memory_order_relaxed);
-		CHECK(cache_of(&rig.map) >= table->slots && cache_of(&rig.map) <= &table->slots[table->mask]);
-		CHECK(rig_resolve(&rig, i) == &rig.things[i]);
+		REQUIRE(rig_bind(rig, i) == 0);
+		table = atomic_load_explicit(&rig->map.table, memory_order_relaxed);
+		CHECK(cache_of(&rig->map) >= table->slots && cache_of(&rig->map) <= &table->slots[table->mask]);
+		CHECK(rig_resolve(rig, i) == &rig->things[i]);
 	}
-	rig_free(&rig);
 }
 
-TEST(no_reserved_key_resolves)
+TEST_IN(no_reserved_key_resolves, struct rig, rig, *rig = rig_new(8, 4), rig_free)
 {
-	struct rig rig = rig_new(8, 4);
-
 	for (unsigned i = 0; i < 8; i++)
-		CHECK_EQ(rig_bind(&rig, i), 0);
+		CHECK_EQ(rig_bind(rig, i), 0);
 	for (unsigned i = 0; i < 4; i++)
-		CHECK(rig_unbind(&rig, i));
-	for (uint32_t slot = 0; slot < slots_of(&rig.map); slot++) {
-		struct xk_map_table *table = atomic_load_explicit(&rig.map.table, memory_order_relaxed);
+		CHECK(rig_unbind(rig, i));
+	for (uint32_t slot = 0; slot < slots_of(&rig->map); slot++) {
+		struct xk_map_table *table = atomic_load_explicit(&rig->map.table, memory_order_relaxed);
 
 		atomic_store_explicit(&table->last, &table->slots[slot], memory_order_relaxed);
-		CHECK(xk_map_resolve(&rig.map, key_of(UINT64_MAX, UINT64_MAX)) == NULL);
+		CHECK(xk_map_resolve(&rig->map, key_of(UINT64_MAX, UINT64_MAX)) == NULL);
 	}
-	rig_free(&rig);
 }
 
-TEST(a_map_grows_past_what_was_expected)
+TEST_IN(a_map_grows_past_what_was_expected, struct rig, rig, *rig = rig_new(5000, 0), rig_free)
 {
-	struct rig rig = rig_new(5000, 0);
-
-	for (unsigned i = 0; i < rig.count; i++) {
-		REQUIRE(rig_bind(&rig, i) == 0);
-		REQUIRE(used_of(&rig.map) * 2 <= slots_of(&rig.map));
+	for (unsigned i = 0; i < rig->count; i++) {
+		REQUIRE(rig_bind(rig, i) == 0);
+		REQUIRE(used_of(&rig->map) * 2 <= slots_of(&rig->map));
 	}
-	for (unsigned i = 0; i < rig.count; i++)
-		CHECK(rig_resolve(&rig, i) == &rig.things[i]);
-	CHECK_EQ(xk_map_count(&rig.map), 5000);
-	CHECK_EQ(slots_of(&rig.map), 16384);
-	rig_free(&rig);
+	for (unsigned i = 0; i < rig->count; i++)
+		CHECK(rig_resolve(rig, i) == &rig->things[i]);
+	CHECK_EQ(xk_map_count(&rig->map), 5000);
+	CHECK_EQ(slots_of(&rig->map), 16384);
 }
 
-TEST(a_map_does_not_grow_before_what_was_expected)
+TEST_IN(a_map_does_not_grow_before_what_was_expected, struct rig, rig, *rig = rig_new(1000, 1000), rig_free)
 {
-	struct rig rig = rig_new(1000, 1000);
-	uint32_t slots = slots_of(&rig.map);
+	uint32_t slots = slots_of(&rig->map);
 
-	for (unsigned i = 0; i < rig.count; i++)
-		REQUIRE(rig_bind(&rig, i) == 0);
-	CHECK_EQ(slots_of(&rig.map), slots);
-	rig_free(&rig);
+	for (unsigned i = 0; i < rig->count; i++)
+		REQUIRE(rig_bind(rig, i) == 0);
+	CHECK_EQ(slots_of(&rig->map), slots);
 }
 
 TEST(an_impossible_size_is_refused)
@@ -286,21 +265,18 @@ TEST(an_impossible_size_is_refused)
 	CHECK_EQ(xk_map_init(&map, NULL, UINT32_MAX), -ENOMEM);
 }
 
-TEST(coming_and_going_does_not_make_a_map_grow)
+TEST_IN(coming_and_going_does_not_make_a_map_grow, struct rig, rig, *rig = rig_new(20000, 16), rig_free)
 {
-	struct rig rig = rig_new(20000, 16);
-
-	for (unsigned i = 0; i < rig.count; i++) {
-		REQUIRE(rig_bind(&rig, i) == 0);
+	for (unsigned i = 0; i < rig->count; i++) {
+		REQUIRE(rig_bind(rig, i) == 0);
 		if (i >= 10)
-			CHECK(rig_unbind(&rig, i - 10));
-		REQUIRE(used_of(&rig.map) * 2 <= slots_of(&rig.map));
+			CHECK(rig_unbind(rig, i - 10));
+		REQUIRE(used_of(&rig->map) * 2 <= slots_of(&rig->map));
 	}
-	CHECK_EQ(xk_map_count(&rig.map), 10);
-	CHECK(slots_of(&rig.map) <= 64);
-	for (unsigned i = 0; i < rig.count; i++)
-		CHECK(rig_resolve(&rig, i) == (i < rig.count - 10 ? NULL : &rig.things[i]));
-	rig_free(&rig);
+	CHECK_EQ(xk_map_count(&rig->map), 10);
+	CHECK(slots_of(&rig->map) <= 64);
+	for (unsigned i = 0; i < rig->count; i++)
+		CHECK(rig_resolve(rig, i) == (i < rig->count - 10 ? NULL : &rig->things[i]));
 }
 
 /* A key that hashes to slot of rig's table, for thing i. */
@@ -318,40 +294,34 @@ rig_choose_key(struct rig *rig, unsigned i, uint32_t slot)
 	}
 }
 
-TEST(a_table_full_of_tombstones_is_cleaned_and_not_enlarged)
+TEST_IN(a_table_full_of_tombstones_is_cleaned_and_not_enlarged, struct rig, rig, *rig = rig_new(10, 0), rig_free)
 {
-	struct rig rig = rig_new(10, 0);
-
-	REQUIRE(slots_of(&rig.map) == 16);
-	for (unsigned i = 0; i < rig.count; i++)
-		rig_choose_key(&rig, i, i);
+	REQUIRE(slots_of(&rig->map) == 16);
+	for (unsigned i = 0; i < rig->count; i++)
+		rig_choose_key(rig, i, i);
 	for (unsigned i = 0; i < 8; i++)
-		REQUIRE(rig_bind(&rig, i) == 0);
+		REQUIRE(rig_bind(rig, i) == 0);
 	/* thing 7 stays at the end of the run, so that what goes before it must leave tombstones */
 	for (unsigned i = 0; i < 7; i++)
-		CHECK(rig_unbind(&rig, i));
-	CHECK_EQ(used_of(&rig.map), 8);
-	CHECK(rig_resolve(&rig, 7) == &rig.things[7]);
-	CHECK_EQ(rig_bind(&rig, 3), 0); /* in the place of a tombstone */
-	CHECK_EQ(used_of(&rig.map), 8);
-	CHECK_EQ(rig_bind(&rig, 9), 0);
-	CHECK_EQ(used_of(&rig.map), 3);
-	CHECK_EQ(slots_of(&rig.map), 16);
-	for (unsigned i = 0; i < rig.count; i++)
-		CHECK(rig_resolve(&rig, i) == (i == 3 || i == 7 || i == 9 ? &rig.things[i] : NULL));
-	rig_free(&rig);
+		CHECK(rig_unbind(rig, i));
+	CHECK_EQ(used_of(&rig->map), 8);
+	CHECK(rig_resolve(rig, 7) == &rig->things[7]);
+	CHECK_EQ(rig_bind(rig, 3), 0); /* in the place of a tombstone */
+	CHECK_EQ(used_of(&rig->map), 8);
+	CHECK_EQ(rig_bind(rig, 9), 0);
+	CHECK_EQ(used_of(&rig->map), 3);
+	CHECK_EQ(slots_of(&rig->map), 16);
+	for (unsigned i = 0; i < rig->count; i++)
+		CHECK(rig_resolve(rig, i) == (i == 3 || i == 7 || i == 9 ? &rig->things[i] : NULL));
 }
 
-TEST(an_emptied_map_has_no_tombstones_left)
+TEST_IN(an_emptied_map_has_no_tombstones_left, struct rig, rig, *rig = rig_new(500, 500), rig_free)
 {
-	struct rig rig = rig_new(500, 500);
-
-	for (unsigned i = 0; i < rig.count; i++)
-		REQUIRE(rig_bind(&rig, i) == 0);
-	for (unsigned i = 0; i < rig.count; i++)
-		CHECK(rig_unbind(&rig, i));
-	CHECK_EQ(used_of(&rig.map), 0);
-	rig_free(&rig);
+	for (unsigned i = 0; i < rig->count; i++)
+		REQUIRE(rig_bind(rig, i) == 0);
+	for (unsigned i = 0; i < rig->count; i++)
+		CHECK(rig_unbind(rig, i));
+	CHECK_EQ(used_of(&rig->map), 0);
 }
 
 TEST(outgrown_tables_are_retired_and_not_freed)
@@ -435,31 +405,25 @@ visit_and_unbind(void *object, void *context)
 	rig_unbind(rig, i ^ 1);
 }
 
-TEST(for_each_visits_what_is_bound)
+TEST_IN(for_each_visits_what_is_bound, struct rig, rig, *rig = rig_new(300, 4), rig_free)
 {
-	struct rig rig = rig_new(300, 4);
-
-	for (unsigned i = 0; i < rig.count; i++)
-		REQUIRE(rig_bind(&rig, i) == 0);
-	for (unsigned i = 0; i < rig.count; i += 3)
-		CHECK(rig_unbind(&rig, i));
-	xk_map_for_each(&rig.map, visit_thing, NULL);
-	for (unsigned i = 0; i < rig.count; i++)
-		CHECK_EQ(rig.things[i].visits, i % 3 != 0);
-	rig_free(&rig);
+	for (unsigned i = 0; i < rig->count; i++)
+		REQUIRE(rig_bind(rig, i) == 0);
+	for (unsigned i = 0; i < rig->count; i += 3)
+		CHECK(rig_unbind(rig, i));
+	xk_map_for_each(&rig->map, visit_thing, NULL);
+	for (unsigned i = 0; i < rig->count; i++)
+		CHECK_EQ(rig->things[i].visits, i % 3 != 0);
 }
 
-TEST(for_each_lets_its_visitor_unbind_any)
+TEST_IN(for_each_lets_its_visitor_unbind_any, struct rig, rig, *rig = rig_new(300, 4), rig_free)
 {
-	struct rig rig = rig_new(300, 4);
-
-	for (unsigned i = 0; i < rig.count; i++)
-		REQUIRE(rig_bind(&rig, i) == 0);
-	xk_map_for_each(&rig.map, visit_and_unbind, &rig);
-	for (unsigned i = 0; i < rig.count; i += 2)
-		CHECK_EQ(rig.things[i].visits + rig.things[i + 1].visits, 1);
-	CHECK_EQ(xk_map_count(&rig.map), 0);
-	rig_free(&rig);
+	for (unsigned i = 0; i < rig->count; i++)
+		REQUIRE(rig_bind(rig, i) == 0);
+	xk_map_for_each(&rig->map, visit_and_unbind, rig);
+	for (unsigned i = 0; i < rig->count; i += 2)
+		CHECK_EQ(rig->things[i].visits + rig->things[i + 1].visits, 1);
+	CHECK_EQ(xk_map_count(&rig->map), 0);
 }
 
 /* Things below 8 are bound to begin with; the first visit outgrows their table and unbinds all of them. */

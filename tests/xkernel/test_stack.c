@@ -51,16 +51,12 @@ pair_count_for_ever(void *argument)
 	}
 }
 
-TEST(two_contexts_alternate_a_million_times)
+TEST_IN(two_contexts_alternate_a_million_times, struct pair, pair, pair_open(pair), pair_close)
 {
-	struct pair pair;
-
-	pair_open(&pair);
-	xk_context_prepare(&pair.stack, pair_count_for_ever, &pair);
+	xk_context_prepare(&pair->stack, pair_count_for_ever, pair);
 	for (unsigned i = 0; i < PING_PONGS; i++)
-		xk_context_switch(&pair.driver, &pair.stack);
-	CHECK_EQ(pair.count, PING_PONGS);
-	pair_close(&pair);
+		xk_context_switch(&pair->driver, &pair->stack);
+	CHECK_EQ(pair->count, PING_PONGS);
 }
 
 /* More values than there are callee-saved registers, integers and floating point, alive across a switch. */
@@ -102,16 +98,12 @@ pair_survive_for_ever(void *argument)
 		pair->ok = survives(&mine, &pair->stack, &pair->driver) && pair->ok;
 }
 
-TEST(callee_saved_registers_survive_a_switch)
+TEST_IN(callee_saved_registers_survive_a_switch, struct pair, pair, pair_open(pair), pair_close)
 {
-	struct pair pair;
-
-	pair_open(&pair);
-	xk_context_prepare(&pair.stack, pair_survive_for_ever, &pair);
+	xk_context_prepare(&pair->stack, pair_survive_for_ever, pair);
 	for (uint64_t i = 0; i < 1000; i++)
-		CHECK(survives(&i, &pair.driver, &pair.stack));
-	CHECK(pair.ok);
-	pair_close(&pair);
+		CHECK(survives(&i, &pair->driver, &pair->stack));
+	CHECK(pair->ok);
 }
 
 static void
@@ -127,16 +119,12 @@ pair_note_alignment(void *argument)
 	xk_context_leave(&pair->stack, &pair->driver);
 }
 
-TEST(a_prepared_stack_is_aligned_and_used)
+TEST_IN(a_prepared_stack_is_aligned_and_used, struct pair, pair, pair_open(pair), pair_close)
 {
-	struct pair pair;
-
-	pair_open(&pair);
-	pair.ok = false;
-	xk_context_prepare(&pair.stack, pair_note_alignment, &pair);
-	xk_context_switch(&pair.driver, &pair.stack);
-	CHECK(pair.ok);
-	pair_close(&pair);
+	pair->ok = false;
+	xk_context_prepare(&pair->stack, pair_note_alignment, pair);
+	xk_context_switch(&pair->driver, &pair->stack);
+	CHECK(pair->ok);
 }
 
 /* Each level of a nest prepares the next, switches into it, and is switched back to. */
@@ -216,17 +204,14 @@ pair_dig_and_abandon(void *argument)
 	dig(20 + (unsigned)((struct pair *)argument)->count % 7, argument, pair_abandon);
 }
 
-TEST(a_stack_is_prepared_again_after_leaving_and_after_being_abandoned)
+TEST_IN(a_stack_is_prepared_again_after_leaving_and_after_being_abandoned, struct pair, pair, pair_open(pair),
+	pair_close)
 {
-	struct pair pair;
-
-	pair_open(&pair);
 	for (unsigned i = 0; i < PREPARES; i++) {
-		xk_context_prepare(&pair.stack, i % 3 == 0 ? pair_dig_and_abandon : pair_dig_and_leave, &pair);
-		xk_context_switch(&pair.driver, &pair.stack);
+		xk_context_prepare(&pair->stack, i % 3 == 0 ? pair_dig_and_abandon : pair_dig_and_leave, pair);
+		xk_context_switch(&pair->driver, &pair->stack);
 	}
-	CHECK_EQ(pair.count, PREPARES);
-	pair_close(&pair);
+	CHECK_EQ(pair->count, PREPARES);
 }
 
 TEST(stacks_are_mapped_and_unmapped_with_code_still_on_them)
