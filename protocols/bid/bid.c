@@ -410,23 +410,41 @@ bid_push_moved(struct bid_session *s, struct xk_msg *m)
 	return err;
 }
 
+static bool
+bid_path_push(struct xk_session *session, struct xk_msg *m, uint8_t *p)
+{
+	const struct bid_session *s = (const struct bid_session *)session;
+	const uint64_t *only = xk_msg_annotation(m, XK_OF_MESSAGE, XK_FOR_BOOT);
+	uint64_t peer = bid_peer(s);
+
+	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || (only != NULL && *only != peer) ||
+			xk_session_marked(session)))
+		return false;
+	XK_PUT(bid, destination_boot, p, peer);
+	return true;
+}
+
 static int
 bid_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct bid_session *s = (struct bid_session *)session;
 	const uint64_t *only = xk_msg_annotation(m, XK_OF_MESSAGE, XK_FOR_BOOT);
+	uint8_t header[XK_HEADER_LEN(bid)];
 	uint64_t peer = bid_peer(s);
+	bool is_usual;
 
-	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || (only != NULL && *only != peer)))
-		return bid_refuse(s, peer, m);
-	m = xk_push_header(session, m, XK_HEADER_LEN(bid));
+	memcpy(header, session->sends.header, sizeof(header));
+	is_usual = bid_path_push(session, m, header);
+	if (xk_unlikely(!is_usual)) {
+		if (peer == 0 || xk_msg_len(m) == 0 || (only != NULL && *only != peer))
+			return bid_refuse(s, peer, m);
+		XK_PUT(bid, destination_boot, header, peer);
+	}
+	m = xk_push_header(session, m, sizeof(header));
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	memcpy(m->data, session->sends.header, XK_OFFSET(bid, destination_boot));
-	XK_PUT(bid, destination_boot, m->data, peer);
-	if (xk_unlikely(xk_session_marked(session)))
-		return bid_push_moved(s, m);
-	return xk_push(session->lls, m);
+	memcpy(m->data, header, sizeof(header));
+	return xk_likely(is_usual) ? xk_push(session->lls, m) : bid_push_moved(s, m);
 }
 
 /* ---- up ---- */
@@ -461,13 +479,14 @@ bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_he
 }
 
 /*
- * Judges m, whose header lies in front of it: from a stranger (s is NULL), from or for another boot than s knows, from
+ * Judges m, whose header lies in front of it: from a stranger, from or for another boot than its session knows, from
  * elsewhere, or empty. Returns its session, or NULL: m was dropped.
  */
-XK_APART static struct bid_session *
-bid_judge(struct xk_protocol *self, struct bid_session *s, struct xk_session *lls, struct xk_msg *m)
+XK_APART static struct xk_session *
+bid_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bid_header h = bid_load(m->data - XK_HEADER_LEN(bid));
+	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(bid_flow(h.protocol, h.source_host)));
 	struct xk_protocol *bidctl = bid_bidctl(self);
 	uint32_t host = h.source_host;
 	bool is_empty = xk_msg_len(m) == 0;
@@ -497,26 +516,9 @@ bid_judge(struct xk_protocol *self, struct bid_session *s, struct xk_session *ll
 	}
 	if (bid_heard(s) != lls)
 		bid_hear(s, lls);
-	return s;
+	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, h.source_boot);
+	return &s->session;
 }
-
-/* Loads the header after the look-up: kept across it, the header would cost saved registers. */
-static void
-bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(bid_flow_load(m->data)));
-	struct bid_header h = bid_load(m->data);
-
-	xk_msg_pop_in_place(m, XK_HEADER_LEN(bid));
-	if (xk_unlikely(s == NULL || h.source_boot != bid_peer(s) || h.source_boot == 0 ||
-			h.destination_boot != s->own || lls != bid_heard(s) || xk_msg_len(m) == 0) &&
-	    (s = bid_judge(self, s, lls, m)) == NULL)
-		return;
-	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, XK_GET(bid, source_boot, m->data - XK_HEADER_LEN(bid)));
-	xk_pop(&s->session, lls, m, NULL);
-}
-
-/* ---- paths ---- */
 
 static struct xk_session *
 bid_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
@@ -552,18 +554,17 @@ bid_path_pop(struct xk_session *session, struct xk_msg *m, const uint8_t *p, uin
 	return true;
 }
 
-static bool
-bid_path_push(struct xk_session *session, struct xk_msg *m, uint8_t *p)
+static void
+bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	const struct bid_session *s = (const struct bid_session *)session;
-	const uint64_t *only = xk_msg_annotation(m, XK_OF_MESSAGE, XK_FOR_BOOT);
-	uint64_t peer = bid_peer(s);
+	const uint8_t *p = m->data;
+	struct xk_session *s = bid_find(self, lls, p);
 
-	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || (only != NULL && *only != peer) ||
-			xk_session_marked(session)))
-		return false;
-	XK_PUT(bid, destination_boot, p, peer);
-	return true;
+	xk_msg_pop_in_place(m, XK_HEADER_LEN(bid));
+	if (xk_unlikely(s == NULL || xk_msg_len(m) == 0 || !bid_path_pop(s, m, p, bid_path_state(s, lls))) &&
+	    (s = bid_judge(self, lls, m)) == NULL)
+		return;
+	xk_pop(s, lls, m, NULL);
 }
 
 /* ---- tables ---- */
