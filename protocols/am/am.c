@@ -45,19 +45,6 @@
 
 /* ---- the header ---- */
 
-enum {
-	AM_AT_KIND = 0,
-	AM_AT_COUNT = 1,
-	AM_AT_HANDLER = 2,
-	AM_AT_SEQUENCE = 4,
-	AM_AT_OLDEST = 8,
-	AM_AT_LENGTH = 12,
-	AM_AT_TO = 16,
-	AM_AT_FROM = 24,
-};
-
-static_assert(AM_AT_FROM + 8 == AM_HEADER_LEN, "the header ends with its last field");
-
 static const struct xk_field_value am_kinds[] = {
 	{ AM_CALL, "CALL" },
 	{ AM_COOKIE, "COOKIE" },
@@ -72,33 +59,7 @@ static const struct xk_field_value am_kinds[] = {
 	{ 0, NULL },
 };
 
-static const struct xk_field am_fields[] = {
-	{ .name = "kind", .bits = 8, .kind = XK_VARIES, .values = am_kinds },
-	{ .name = "words",
-	  .bits = 8,
-	  .kind = XK_VARIES,
-	  .help = "how many, 4 bytes each, come before the other bytes" },
-	{ .name = "handler",
-	  .bits = 16,
-	  .kind = XK_VARIES,
-	  .help = "number, below 256; 65535: none; in a CALL, the endpoint; in a WELCOME, credits; in REFUSED and "
-		  "GONE, the "
-		  "reason" },
-	{ .name = "sequence", .bits = 32, .kind = XK_VARIES, .help = "of the request, or of the one that is answered" },
-	{ .name = "oldest", .bits = 32, .kind = XK_VARIES, .help = "request of the sender's that is not answered" },
-	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
-	{ .name = "to",
-	  .bits = 64,
-	  .kind = XK_NAMES_SESSION,
-	  .print = XK_PRINT_HEX,
-	  .help = "the receiver's session; in a CALL, the cookie" },
-	{ .name = "from",
-	  .bits = 64,
-	  .kind = XK_NAMES_SESSION,
-	  .print = XK_PRINT_HEX,
-	  .help = "the sender's session; in a COOKIE, that" },
-	{ .name = NULL },
-};
+XK_FIELDS(am, AM_HEADER);
 
 /* Returns whether a message of this kind may have this handler. */
 static bool
@@ -130,9 +91,9 @@ am_least(const struct am_header *h, bool *exactly)
 	switch (h->kind) {
 	case AM_REQUEST:
 	case AM_REPLY:
-		return 4 * h->count;
+		return 4 * h->words;
 	case AM_STORE:
-		return AM_STORE_LEN + 4 * h->count;
+		return AM_STORE_LEN + 4 * h->words;
 	default:
 		*exactly = true;
 		return h->kind == AM_CALL ? AM_CALL_LEN : 0;
@@ -143,25 +104,15 @@ am_least(const struct am_header *h, bool *exactly)
 static unsigned
 am_header_pop(struct am_header *h, struct xk_msg *m)
 {
-	const uint8_t *p = m->data;
 	bool exactly;
 	uint32_t least;
 
-	*h = (struct am_header){
-		.kind = p[AM_AT_KIND],
-		.count = p[AM_AT_COUNT],
-		.handler = xk_get16(p + AM_AT_HANDLER),
-		.sequence = xk_get32(p + AM_AT_SEQUENCE),
-		.oldest = xk_get32(p + AM_AT_OLDEST),
-		.length = xk_get32(p + AM_AT_LENGTH),
-		.to = xk_get64(p + AM_AT_TO),
-		.from = xk_get64(p + AM_AT_FROM),
-	};
+	*h = am_load(m->data);
 	xk_msg_pop_in_place(m, AM_HEADER_LEN);
 	least = am_least(h, &exactly);
 	if (h->kind < AM_CALL || h->kind > AM_GONE || h->from == 0)
 		return AM_BAD_KIND;
-	if (h->count > XK_AM_WORDS || (exactly && h->count != 0) || h->length > xk_msg_len(m) || h->length < least ||
+	if (h->words > XK_AM_WORDS || (exactly && h->words != 0) || h->length > xk_msg_len(m) || h->length < least ||
 	    (exactly && h->length > least))
 		return XK_DROP_BAD_LENGTH;
 	if (!am_handler_is_good(h))
@@ -171,35 +122,8 @@ am_header_pop(struct am_header *h, struct xk_msg *m)
 }
 
 void
-am_header_store(uint8_t *p, const struct am_header *h)
-{
-	p[AM_AT_KIND] = (uint8_t)h->kind;
-	p[AM_AT_COUNT] = (uint8_t)h->count;
-	xk_put16(p + AM_AT_HANDLER, (uint16_t)h->handler);
-	xk_put32(p + AM_AT_SEQUENCE, h->sequence);
-	xk_put32(p + AM_AT_OLDEST, h->oldest);
-	xk_put32(p + AM_AT_LENGTH, h->length);
-	xk_put64(p + AM_AT_TO, h->to);
-	xk_put64(p + AM_AT_FROM, h->from);
-}
-
-unsigned
-am_header_handler(const uint8_t *p)
-{
-	return xk_get16(p + AM_AT_HANDLER);
-}
-
-void
-am_header_complete(uint8_t *p, uint32_t sequence, uint32_t oldest, uint64_t to, uint64_t from)
-{
-	xk_put32(p + AM_AT_SEQUENCE, sequence);
-	xk_put32(p + AM_AT_OLDEST, oldest);
-	xk_put64(p + AM_AT_TO, to);
-	xk_put64(p + AM_AT_FROM, from);
-}
-
-void
-am_send_header(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h)
+am_send_header(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h,
+	       const struct am_call_header *call)
 {
 	struct xk_msg *m = xk_msg_new(xk_platform_of(self), h->length);
 	uint8_t *p;
@@ -208,18 +132,15 @@ am_send_header(struct xk_protocol *self, struct xk_session *lls, const struct am
 		xk_count(self, AM_UNSENT);
 		return;
 	}
-	if (h->length > 0) { /* a CALL: the caller's endpoint, credits and tag */
-		xk_put16(m->data, h->call.name);
-		xk_put16(m->data + 2, h->call.credits);
-		xk_put64(m->data + 4, h->call.tag);
-	}
+	if (call != NULL)
+		am_call_store(m->data, call);
 	p = xk_msg_push(&m, AM_HEADER_LEN);
 	if (p == NULL) {
 		xk_msg_free(m);
 		xk_count(self, AM_UNSENT);
 		return;
 	}
-	am_header_store(p, h);
+	am_store(p, h);
 	if (xk_push(lls, m) != 0)
 		xk_count(self, AM_UNSENT);
 }
@@ -252,17 +173,16 @@ am_call(struct am_session *s)
 {
 	struct am *am = am_of(s);
 	struct am_header h = { .kind = AM_CALL, .handler = s->remote, .length = AM_CALL_LEN, .from = s->number };
+	struct am_call_header call = { .name = s->local, .credits = (uint16_t)am->credits };
 	uint64_t now_ns = xk_now_ns(&am->protocol);
 
 	xk_lock(&s->lock);
 	h.to = s->cookie;
-	h.call.name = s->local;
-	h.call.credits = (uint16_t)am->credits;
-	h.call.tag = s->tag;
+	call.tag = s->tag;
 	s->call_due_ns = now_ns + s->call_timeout_ns;
 	am_arm(s, s->call_due_ns);
 	xk_unlock(&s->lock);
-	am_send_header(&am->protocol, s->session.lls, &h);
+	am_send_header(&am->protocol, s->session.lls, &h, &call);
 }
 
 void
@@ -644,16 +564,16 @@ am_find_called(struct am *am, const struct am_header *h, uint64_t address)
 
 /* Makes a session for a caller who has shown its address. Returns it with a reference, or NULL: m was dropped. */
 static struct am_session *
-am_accept(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h, uint64_t address,
-	  struct xk_msg *m)
+am_accept(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h,
+	  const struct am_call_header *call, uint64_t address, struct xk_msg *m)
 {
 	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(h->handler));
 	struct am_how how = { .number = xk_random(self),
 			      .called = h->from,
 			      .address = address,
-			      .local = (uint16_t)h->handler,
-			      .remote = h->call.name,
-			      .credits = h->call.credits };
+			      .local = h->handler,
+			      .remote = call->name,
+			      .credits = call->credits };
 	struct xk_session *session;
 	unsigned why = XK_DROP_NO_SESSION;
 	int err;
@@ -681,41 +601,40 @@ am_accept(struct xk_protocol *self, struct xk_session *lls, const struct am_head
 
 /* Answers CALL m. */
 static void
-am_called(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct am_header *h)
+am_called(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, const struct am_header *h)
 {
 	struct am *am = (struct am *)self;
 	uint64_t address = xk_peer_address(lls), cookie = am_cookie(am, h, address);
-	const struct am_endpoint_state *e = am_endpoint(am, (uint16_t)h->handler);
+	const struct am_endpoint_state *e = am_endpoint(am, h->handler);
 	struct am_header answer = { .kind = AM_COOKIE, .to = h->from, .from = cookie };
 	const uint8_t *p = xk_msg_pop(&m, AM_CALL_LEN);
+	struct am_call_header call;
 	struct am_session *s;
 
 	if (p == NULL) {
 		xk_drop(self, m, XK_DROP_NO_BUFFER);
 		return;
 	}
-	h->call.name = xk_get16(p);
-	h->call.credits = xk_get16(p + 2);
-	h->call.tag = xk_get64(p + 4);
-	if (h->call.credits == 0 || h->call.credits > AM_SLOTS) {
+	call = am_call_load(p);
+	if (call.credits == 0 || call.credits > AM_SLOTS) {
 		xk_drop(self, m, XK_DROP_BAD_LENGTH);
 		return;
 	}
 	if (h->to != cookie) {
 		xk_msg_free(m);
-		am_send_header(self, lls, &answer);
+		am_send_header(self, lls, &answer, NULL);
 		return;
 	}
 	if (xk_table_enabled(self, xk_table_number_key(h->handler)) == NULL) {
 		answer.handler = AM_R_NO_ENDPOINT;
 		xk_drop(self, m, XK_DROP_NO_SESSION);
-	} else if (e != NULL && e->endpoint.tag != 0 && e->endpoint.tag != h->call.tag) {
+	} else if (e != NULL && e->endpoint.tag != 0 && e->endpoint.tag != call.tag) {
 		answer.handler = AM_R_TAG;
 		xk_drop(self, m, AM_BAD_TAG);
 	}
 	if (answer.handler != 0) {
 		answer.kind = AM_GONE;
-		am_send_header(self, lls, &answer);
+		am_send_header(self, lls, &answer, NULL);
 		return;
 	}
 	if (!xk_duplicate(lls)) { /* it could go with the session that makes room */
@@ -724,14 +643,14 @@ am_called(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, st
 	}
 	s = am_find_called(am, h, address);
 	if (s == NULL)
-		s = am_accept(self, lls, h, address, m);
+		s = am_accept(self, lls, h, &call, address, m);
 	else
 		xk_msg_free(m);
 	if (s != NULL) {
 		answer.kind = AM_WELCOME;
-		answer.handler = (unsigned)am->credits;
+		answer.handler = (uint16_t)am->credits;
 		answer.from = s->number;
-		am_send_header(self, lls, &answer);
+		am_send_header(self, lls, &answer, NULL);
 		xk_session_release(&s->session);
 	}
 	xk_session_release(lls);
@@ -791,7 +710,7 @@ am_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	xk_drop(self, m, XK_DROP_NO_SESSION);
 	if (h.kind == AM_REQUEST || h.kind == AM_STORE) {
 		gone = (struct am_header){ .kind = AM_GONE, .handler = AM_R_FORGOTTEN, .to = h.from, .from = h.to };
-		am_send_header(self, lls, &gone);
+		am_send_header(self, lls, &gone, NULL);
 	}
 }
 
@@ -981,15 +900,6 @@ static const struct xk_setting am_settings[] = {
 	  UINT64_C(1) << 40 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const am_drops[] = {
-	"bad_kind",   "bad_handler",   "to_all",    "no_handler",  "stale",    "duplicate", "no_credit",  "gap",
-	"bad_region", "out_of_bounds", "bad_tag",   "too_many",    "repeated", "too_long",  "queue_full", "bad_request",
-	"closed",     "gave_up",       "peer_gone", "undelivered", "no_room",  NULL,
-};
-static const char *const am_counters[] = { "accepted", "requests",      "stores",        "replies",  "acks",
-					   "acked",    "retransmitted", "replied_again", "returned", "expired",
-					   "unsent",   "left",          "unkept",        "withheld", NULL };
 
 static const struct xk_number_on am_numbers[] = {
 	{ "bid", 206 }, { "blast", 0x3007 }, { "eth", 0x3007 }, { "ip", 206 }, { NULL, 0 }

@@ -11,6 +11,7 @@
 #include "protocols/estimate.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
+#include "xkernel/header.h"
 #include "xkernel/share.h"
 
 enum am_kind {
@@ -26,80 +27,80 @@ enum am_kind {
 	AM_GONE
 };
 
-enum am_drop {
-	AM_BAD_KIND = XK_DROP_OWN,
-	AM_BAD_HANDLER,
-	AM_TO_ALL,
-	AM_NO_HANDLER,
-	AM_STALE, /* of or for another session, or not awaited */
-	AM_DUPLICATE,
-	AM_NO_CREDIT, /* beyond what the peer may have under way */
-	AM_GAP,       /* the end of a store, of which something is missing */
-	AM_BAD_REGION,
-	AM_OUT_OF_BOUNDS,
-	AM_BAD_TAG,
-	AM_TOO_MANY, /* sessions of strangers, or of one */
-	AM_REPEATED, /* an answer was asked for too often */
-	/* of what is to be sent */
-	AM_TOO_LONG,
-	AM_QUEUE_FULL,
-	AM_BAD_REQUEST,
-	AM_CLOSED,
-	AM_GAVE_UP,
-	AM_PEER_GONE,
-	AM_UNDELIVERED, /* refused by the peer */
-	AM_NO_ROOM,     /* too many buffers are kept for the message's host */
-};
+#define AM_DROPS(D)                                                                                                    \
+	D(AM_BAD_KIND, "bad_kind")                                                                                     \
+	D(AM_BAD_HANDLER, "bad_handler")                                                                               \
+	D(AM_TO_ALL, "to_all")                                                                                         \
+	D(AM_NO_HANDLER, "no_handler")                                                                                 \
+	D(AM_STALE, "stale") /* of or for another session, or not awaited */                                           \
+	D(AM_DUPLICATE, "duplicate")                                                                                   \
+	D(AM_NO_CREDIT, "no_credit") /* beyond what the peer may have under way */                                     \
+	D(AM_GAP, "gap")             /* the end of a store, of which something is missing */                           \
+	D(AM_BAD_REGION, "bad_region")                                                                                 \
+	D(AM_OUT_OF_BOUNDS, "out_of_bounds")                                                                           \
+	D(AM_BAD_TAG, "bad_tag")                                                                                       \
+	D(AM_TOO_MANY, "too_many") /* sessions of strangers, or of one */                                              \
+	D(AM_REPEATED, "repeated") /* an answer was asked for too often */                                             \
+	/* of what is to be sent */                                                                                    \
+	D(AM_TOO_LONG, "too_long")                                                                                     \
+	D(AM_QUEUE_FULL, "queue_full")                                                                                 \
+	D(AM_BAD_REQUEST, "bad_request")                                                                               \
+	D(AM_CLOSED, "closed")                                                                                         \
+	D(AM_GAVE_UP, "gave_up")                                                                                       \
+	D(AM_PEER_GONE, "peer_gone")                                                                                   \
+	D(AM_UNDELIVERED, "undelivered") /* refused by the peer */                                                     \
+	D(AM_NO_ROOM, "no_room")         /* too many buffers are kept for the message's host */
+XK_DROPS(am, AM_DROPS);
 
-/* replies: run; acks, refusals: received; acked: sent; expired: replies that nobody has taken; left: handoffs */
-enum am_counter {
-	AM_ACCEPTED,
-	AM_REQUESTS,
-	AM_STORES,
-	AM_REPLIES,
-	AM_ACKS,
-	AM_ACKED,
-	AM_RETRANSMITTED,
-	AM_REPLIED_AGAIN,
-	AM_RETURNED,
-	AM_EXPIRED,
-	AM_UNSENT,
-	AM_LEFT,
-	AM_UNKEPT,   /* replies without room to be kept: they are sent once */
-	AM_WITHHELD, /* retransmissions of requests that the budget did not allow */
-};
+#define AM_COUNTERS(C)                                                                                                 \
+	C(AM_ACCEPTED, "accepted")                                                                                     \
+	C(AM_REQUESTS, "requests")                                                                                     \
+	C(AM_STORES, "stores")                                                                                         \
+	C(AM_REPLIES, "replies") /* run */                                                                             \
+	C(AM_ACKS, "acks")       /* received, and refusals */                                                          \
+	C(AM_ACKED, "acked")     /* sent */                                                                            \
+	C(AM_RETRANSMITTED, "retransmitted")                                                                           \
+	C(AM_REPLIED_AGAIN, "replied_again")                                                                           \
+	C(AM_RETURNED, "returned")                                                                                     \
+	C(AM_EXPIRED, "expired") /* replies that nobody has taken */                                                   \
+	C(AM_UNSENT, "unsent")                                                                                         \
+	C(AM_LEFT, "left")         /* handoffs */                                                                      \
+	C(AM_UNKEPT, "unkept")     /* replies without room to be kept: they are sent once */                           \
+	C(AM_WITHHELD, "withheld") /* retransmissions of requests that the budget did not allow */
+XK_COUNTERS(am, AM_COUNTERS);
+
+#define AM_HEADER(F)                                                                                                   \
+	F(8, kind, .values = am_kinds)                                                                                 \
+	F(8, words, .help = "how many, 4 bytes each, come before the other bytes")                                     \
+	F(16, handler,                                                                                                 \
+	  .help = "number, below 256; 65535: none; in a CALL, the endpoint; in a WELCOME, credits; in REFUSED and "    \
+		  "GONE, the reason")                                                                                  \
+	F(32, sequence, .help = "of the request, or of the one that is answered")                                      \
+	F(32, oldest, .help = "request of the sender's that is not answered")                                          \
+	F(32, length, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD)                                                  \
+	F(64, to, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX,                                                     \
+	  .help = "the receiver's session; in a CALL, the cookie")                                                     \
+	F(64, from, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .help = "the sender's session; in a COOKIE, that")
+XK_HEADER(am, AM_HEADER);
+
+/* After the header of a CALL: the caller's endpoint. */
+#define AM_CALL_HEADER(F) F(16, name) F(16, credits) F(64, tag)
+XK_HEADER(am_call, AM_CALL_HEADER);
+
+/* After the header of a STORE: the part of a region, which bytes of it these are, and how many messages came before. */
+#define AM_STORE_HEADER(F) F(32, region) F(32, place) F(32, total) F(32, offset) F(32, before)
+XK_HEADER(am_store, AM_STORE_HEADER);
 
 enum {
-	AM_HEADER_LEN = 32,
-	AM_CALL_LEN = 12,  /* bytes after a CALL's header */
-	AM_STORE_LEN = 20, /* bytes after a STORE's header */
+	AM_HEADER_LEN = XK_HEADER_LEN(am),
+	AM_CALL_LEN = XK_HEADER_LEN(am_call),
+	AM_STORE_LEN = XK_HEADER_LEN(am_store),
 	AM_SLOTS = 64,
 
 	AM_SHORT = 256, /* bytes of a message that is copied to be sent */
 	AM_BUCKETS = 64,
 	AM_AGAIN_TIMES = 3,     /* limit of the bytes of repeated replies, in those of first ones */
 	AM_AGAIN_MAX = 1 << 16, /* and of what is left of it */
-};
-
-struct am_header {
-	enum am_kind kind;
-	unsigned count;   /* of words */
-	unsigned handler; /* CALL: the endpoint; WELCOME: credits; REFUSED, GONE: the reason */
-	uint32_t sequence;
-	uint32_t oldest; /* REQUEST, STORE, TAKEN: the sender's oldest unanswered request */
-	uint32_t length;
-	uint64_t to, from; /* sessions; CALL: to is the cookie; COOKIE: from is */
-	struct {
-		uint16_t name, credits; /* of the caller's endpoint */
-		uint64_t tag;
-	} call;
-};
-
-/* After the header of a STORE: the part of a region, and which bytes of it these are. */
-struct am_store {
-	struct xk_region_part part;
-	uint32_t offset;
-	uint32_t before; /* messages of the same store that were sent before */
 };
 
 enum am_reason { AM_R_NO_ENDPOINT = 1, AM_R_TAG, AM_R_FORGOTTEN, AM_R_NO_HANDLER, AM_R_REGION, AM_R_END };
@@ -198,17 +199,9 @@ am_before(uint32_t a, uint32_t b)
 
 /* ---- am.c ---- */
 
-void am_header_store(uint8_t *p, const struct am_header *h);
-
-/* Returns the handler that the header at p names. */
-
-unsigned am_header_handler(const uint8_t *p);
-
-/* Sets what depends on when and by whom the message is sent. */
-void am_header_complete(uint8_t *p, uint32_t sequence, uint32_t oldest, uint64_t to, uint64_t from);
-
-/* Sends a message without payload on s or, before there is a session, on lls. No lock is held. */
-void am_send_header(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h);
+/* Sends a message with no more than a header, and of a CALL (NULL: it is none) what follows that. No lock is held. */
+void am_send_header(struct xk_protocol *self, struct xk_session *lls, const struct am_header *h,
+		    const struct am_call_header *call);
 
 /* Sends what waits, or calls the peer first. No lock is held. */
 void am_go_on(struct am_session *s);
@@ -232,8 +225,6 @@ int am_push(struct xk_session *session, struct xk_msg *m);
 /* Put words, or a header, before *m. Return false without a buffer; *m stays the caller's. */
 bool am_put_words(struct xk_msg **m, const uint32_t *words, unsigned count);
 bool am_put_header(struct xk_msg **m, enum am_kind kind, unsigned number, unsigned count);
-
-void am_store_load(const uint8_t *p, struct am_store *store);
 
 /* Returns a message like m, whose header is in its first segment, to be sent for s. NULL: no buffer. */
 struct xk_msg *am_packet(const struct am_session *s, struct xk_msg *m, uint32_t sequence, uint32_t oldest);

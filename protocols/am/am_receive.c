@@ -79,7 +79,7 @@ am_is_complete(const struct am_session *s, const struct am_header *h, uint32_t b
 
 /* Returns 0 if h is new, and notes that it runs; or the reason to drop it. `store`: of a store's last message. */
 static unsigned
-am_judge(struct am_session *s, const struct am_header *h, const struct am_store *store)
+am_judge(struct am_session *s, const struct am_header *h, const struct am_store_header *store)
 {
 	struct am_served *served = &s->served[h->sequence % AM_SLOTS];
 
@@ -112,10 +112,10 @@ am_running(struct am_session *s, const struct am_header *h)
 static bool
 am_get_words(struct xk_msg **m, const struct am_header *h, struct xk_am_arrival *arrival)
 {
-	const uint8_t *p = h->count == 0 ? (*m)->data : xk_msg_pop(m, 4 * (size_t)h->count);
+	const uint8_t *p = h->words == 0 ? (*m)->data : xk_msg_pop(m, 4 * (size_t)h->words);
 
-	arrival->count = h->count;
-	for (unsigned i = 0; p != NULL && i < h->count; i++)
+	arrival->count = h->words;
+	for (unsigned i = 0; p != NULL && i < h->words; i++)
 		arrival->words[i] = xk_get32(p + 4 * (size_t)i);
 	return p != NULL;
 }
@@ -167,11 +167,13 @@ am_hand_up(struct am_session *s, struct xk_msg *m)
 
 /* Puts the bytes of a store in their place. Returns 0, or the reason why not. m stays the caller's. */
 static unsigned
-am_write(struct am_session *s, const struct xk_msg *m, const struct am_store *store, struct xk_am_arrival *arrival)
+am_write(struct am_session *s, const struct xk_msg *m, const struct am_store_header *store,
+	 struct xk_am_arrival *arrival)
 {
-	int err = xk_regions_write(&am_of(s)->regions, s->local, &store->part, store->offset, m, &arrival->memory);
+	const struct xk_region_part part = { store->region, store->place, store->total };
+	int err = xk_regions_write(&am_of(s)->regions, s->local, &part, store->offset, m, &arrival->memory);
 
-	arrival->len = store->part.len;
+	arrival->len = store->total;
 	if (err == 0)
 		xk_count(s->session.protocol, AM_STORES);
 	return err == 0 ? 0 : err == -EFAULT ? AM_OUT_OF_BOUNDS : AM_BAD_REGION;
@@ -217,7 +219,7 @@ am_answer(struct am_session *s, const struct am_header *h, enum am_progress prog
 
 	if (progress != AM_KEPT) {
 		xk_count(self, AM_ACKED);
-		am_send_header(self, s->session.lls, &answer);
+		am_send_header(self, s->session.lls, &answer, NULL);
 	} else if (reply == NULL || xk_push(s->session.lls, reply) != 0) {
 		xk_count(self, AM_UNSENT);
 	}
@@ -302,16 +304,16 @@ am_pop_request(struct am_session *s, struct xk_msg *m, const struct am_header *h
 	struct xk_am_reply reply = { .given = false };
 	bool is_store = h->kind == AM_STORE, is_last;
 	const uint8_t *p = is_store ? xk_msg_pop(&m, AM_STORE_LEN) : m->data;
-	struct am_store store = { .offset = 0 };
+	struct am_store_header store = { .offset = 0 };
 	unsigned why;
 
 	if (p != NULL && is_store)
-		am_store_load(p, &store);
+		store = am_store_load(p);
 	if (p == NULL || !am_get_words(&m, h, &arrival)) {
 		xk_drop(self, m, XK_DROP_NO_BUFFER);
 		return;
 	}
-	is_last = is_store && store.offset + xk_msg_len(m) == store.part.len;
+	is_last = is_store && store.offset + xk_msg_len(m) == store.total;
 	xk_lock(&s->lock);
 	why = am_judge(s, h, is_last ? &store : NULL);
 	xk_unlock(&s->lock);

@@ -9,30 +9,6 @@
 
 #include "protocols/am/am_private.h"
 
-enum { AM_STORE_REGION = 0, AM_STORE_PLACE = 4, AM_STORE_TOTAL = 8, AM_STORE_OFFSET = 12, AM_STORE_BEFORE = 16 };
-
-static_assert(AM_STORE_BEFORE + 4 == AM_STORE_LEN, "a store's part ends with its last field");
-
-void
-am_store_load(const uint8_t *p, struct am_store *store)
-{
-	store->part.region = xk_get32(p + AM_STORE_REGION);
-	store->part.place = xk_get32(p + AM_STORE_PLACE);
-	store->part.len = xk_get32(p + AM_STORE_TOTAL);
-	store->offset = xk_get32(p + AM_STORE_OFFSET);
-	store->before = xk_get32(p + AM_STORE_BEFORE);
-}
-
-static void
-am_store_store(uint8_t *p, const struct am_store *store)
-{
-	xk_put32(p + AM_STORE_REGION, store->part.region);
-	xk_put32(p + AM_STORE_PLACE, store->part.place);
-	xk_put32(p + AM_STORE_TOTAL, store->part.len);
-	xk_put32(p + AM_STORE_OFFSET, store->offset);
-	xk_put32(p + AM_STORE_BEFORE, store->before);
-}
-
 /* ---- messages ---- */
 
 bool
@@ -48,11 +24,14 @@ am_put_words(struct xk_msg **m, const uint32_t *words, unsigned count)
 bool
 am_put_header(struct xk_msg **m, enum am_kind kind, unsigned number, unsigned count)
 {
-	struct am_header h = { .kind = kind, .handler = number, .count = count, .length = (uint32_t)xk_msg_len(*m) };
+	struct am_header h = { .kind = (uint8_t)kind,
+			       .words = (uint8_t)count,
+			       .handler = (uint16_t)number,
+			       .length = (uint32_t)xk_msg_len(*m) };
 	uint8_t *p = xk_msg_push(m, AM_HEADER_LEN);
 
 	if (p != NULL)
-		am_header_store(p, &h);
+		am_store(p, &h);
 	return p != NULL;
 }
 
@@ -80,13 +59,16 @@ am_packet(const struct am_session *s, struct xk_msg *m, uint32_t sequence, uint3
 		}
 		memcpy(p, m->data, AM_HEADER_LEN);
 	}
-	am_header_complete(p, sequence, oldest, s->peer, s->number);
+	XK_PUT(am, sequence, p, sequence);
+	XK_PUT(am, oldest, p, oldest);
+	XK_PUT(am, to, p, s->peer);
+	XK_PUT(am, from, p, s->number);
 	return copy;
 }
 
 /* Makes m, which is part `store` of the whole, the message of a store; the last one has the words. Takes m, also if NULL. */
 static struct xk_msg *
-am_make_store(struct xk_msg *m, const struct xk_am_push *push, const struct am_store *store, bool is_last)
+am_make_store(struct xk_msg *m, const struct xk_am_push *push, const struct am_store_header *store, bool is_last)
 {
 	unsigned count = is_last ? push->count : 0;
 	uint8_t *p = NULL;
@@ -105,16 +87,15 @@ am_make_store(struct xk_msg *m, const struct xk_am_push *push, const struct am_s
 static struct xk_msg *
 am_make_stores(const struct am_session *s, struct xk_msg *m, const struct xk_am_push *push, unsigned *messages)
 {
-	struct am_store store = { .part = push->part };
+	struct am_store_header store = { push->part.region, push->part.place, (uint32_t)xk_msg_len(m), 0, 0 };
 	struct xk_msg *list = NULL, **last = &list, *next;
 	uint32_t len;
 
-	store.part.len = (uint32_t)xk_msg_len(m);
 	*messages = 0;
 	do {
-		len = store.part.len - store.offset < s->fragment ? store.part.len - store.offset : s->fragment;
+		len = store.total - store.offset < s->fragment ? store.total - store.offset : s->fragment;
 		next = am_make_store(xk_msg_part(m, store.offset, len), push, &store,
-				     store.offset + len == store.part.len);
+				     store.offset + len == store.total);
 		if (next == NULL)
 			break;
 		next->link = NULL;
@@ -122,7 +103,7 @@ am_make_stores(const struct am_session *s, struct xk_msg *m, const struct xk_am_
 		last = &next->link;
 		store.offset += len;
 		store.before = ++*messages;
-	} while (store.offset < store.part.len);
+	} while (store.offset < store.total);
 	while (next == NULL && list != NULL) {
 		m = list;
 		list = m->link;
@@ -379,7 +360,7 @@ am_pop_answer(struct am_session *s, struct xk_msg *m, const struct am_header *h)
 	else
 		xk_msg_free(answered);
 	if (is_peer && h->kind == AM_REPLY)
-		am_send_header(self, s->session.lls, &taken); /* of a repeated one, too: the first may be lost */
+		am_send_header(self, s->session.lls, &taken, NULL); /* of a repeated one, too: the first may be lost */
 	if (answered != NULL)
 		am_transmit(s);
 }
@@ -413,9 +394,9 @@ am_requests_take(struct am_session *s)
 static bool
 am_strip(struct xk_msg **m)
 {
-	bool is_store = (*m)->data[0] == AM_STORE;
-	unsigned count = (*m)->data[1];
-	struct am_store store;
+	bool is_store = XK_GET(am, kind, (*m)->data) == AM_STORE;
+	size_t words = XK_GET(am, words, (*m)->data);
+	struct am_store_header store;
 	const uint8_t *p;
 
 	xk_msg_pop_in_place(*m, AM_HEADER_LEN);
@@ -424,8 +405,8 @@ am_strip(struct xk_msg **m)
 	p = xk_msg_pop(m, AM_STORE_LEN);
 	if (p == NULL)
 		return false;
-	am_store_load(p, &store);
-	return store.offset + xk_msg_len(*m) - 4 * (size_t)count == store.part.len;
+	store = am_store_load(p);
+	return store.offset + xk_msg_len(*m) - 4 * words == store.total;
 }
 
 void
@@ -437,7 +418,7 @@ am_return(struct am_session *s, struct xk_msg *list, int status)
 	struct xk_msg *m;
 
 	while ((m = list) != NULL) {
-		unsigned number = am_header_handler(m->data);
+		unsigned number = XK_GET(am, handler, m->data);
 
 		list = m->link;
 		if (!am_strip(&m) || e == NULL || e->endpoint.returned == NULL) {

@@ -514,7 +514,7 @@ headers_am(struct headers *h)
 
 	if (!headers_agree(am_header_pop(&header, h->m), headers_am_expected(p, h->len)))
 		return;
-	FUZZ_CHECK(header.kind == p[0] && header.count == p[1] && header.handler == headers_number(p + 2, 2));
+	FUZZ_CHECK(header.kind == p[0] && header.words == p[1] && header.handler == headers_number(p + 2, 2));
 	FUZZ_CHECK(header.sequence == headers_number(p + 4, 4) && header.oldest == headers_number(p + 8, 4));
 	FUZZ_CHECK(header.to == headers_number(p + 16, 8) && header.from == headers_number(p + 24, 8));
 	headers_check_left(h, 32, 32 + headers_number(p + 12, 4));

@@ -24,7 +24,7 @@ struct message {
 static inline void
 hear_bytes(struct rig *r, struct am_header h, const void *bytes, size_t len)
 {
-	uint8_t all[AM_HEADER_LEN + BYTES] = { (uint8_t)h.kind, (uint8_t)h.count };
+	uint8_t all[AM_HEADER_LEN + BYTES] = { h.kind, h.words };
 
 	xk_put16(all + 2, (uint16_t)h.handler);
 	xk_put32(all + 4, h.sequence);
@@ -55,7 +55,7 @@ sent(struct rig *r)
 	if (len < AM_HEADER_LEN)
 		return m;
 	m.h = (struct am_header){ .kind = all[0],
-				  .count = all[1],
+				  .words = all[1],
 				  .handler = xk_get16(all + 2),
 				  .sequence = xk_get32(all + 4),
 				  .oldest = xk_get32(all + 8),

@@ -124,7 +124,7 @@ AM_TEST(the_first_request_calls_the_peer, client_rig("am"))
 	m = expect(r, AM_REQUEST);
 	CHECK(m.h.to == PEER && m.h.from == number);
 	CHECK_EQ(m.h.handler, 3);
-	CHECK_EQ(m.h.count, 2);
+	CHECK_EQ(m.h.words, 2);
 	CHECK_EQ(m.h.sequence, 0);
 	CHECK_EQ(m.h.oldest, 0);
 	CHECK_EQ(m.h.length, 10);
@@ -151,7 +151,7 @@ AM_TEST(a_reply_runs_its_handler_once_and_is_taken, client_rig("am"))
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	answer_call(r);
 	m = expect(r, AM_REQUEST);
-	hear_bytes(r, (struct am_header){ AM_REPLY, 1, TELL, 0, 0, 7, m.h.from, PEER, { 0 } }, "\0\0\0\x2ayes", 7);
+	hear_bytes(r, (struct am_header){ AM_REPLY, 1, TELL, 0, 0, 7, m.h.from, PEER }, "\0\0\0\x2ayes", 7);
 	CHECK_EQ(seen.tells, 1);
 	CHECK_STR(seen.text, "yes");
 	CHECK_EQ(seen.arrival.count, 1);
@@ -461,9 +461,9 @@ AM_TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler, client_rig("
 		CHECK_EQ(xk_get32(m.bytes + 8), 4000);
 		CHECK_EQ(xk_get32(m.bytes + 12), offset);
 		CHECK_EQ(xk_get32(m.bytes + 16), before++);
-		offset += m.h.length - AM_STORE_LEN - 4 * m.h.count;
+		offset += m.h.length - AM_STORE_LEN - 4 * m.h.words;
 		CHECK_EQ(m.h.handler, offset == 4000 ? 3 : XK_AM_NONE);
-		CHECK_EQ(m.h.count, offset == 4000);
+		CHECK_EQ(m.h.words, offset == 4000);
 		answer(r, &m, offset == 4000 ? AM_REFUSED : AM_ACK, offset == 4000 ? AM_R_REGION : 0, "");
 	} while (offset < 4000);
 	CHECK_EQ(before, 3);

@@ -166,7 +166,7 @@ AM_TEST(a_request_runs_its_handler_and_is_acknowledged, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
 
-	hear_bytes(r, (struct am_header){ AM_REQUEST, 2, ADD, 0, 0, 10, b, PEER, { 0 } }, "\0\0\0\1\0\0\0\2hi", 10);
+	hear_bytes(r, (struct am_header){ AM_REQUEST, 2, ADD, 0, 0, 10, b, PEER }, "\0\0\0\1\0\0\0\2hi", 10);
 	CHECK_EQ(seen.runs, 1);
 	CHECK_EQ(seen.arrival.count, 2);
 	CHECK(seen.arrival.words[0] == 1 && seen.arrival.words[1] == 2 && seen.arrival.words[2] == 0);
@@ -231,7 +231,7 @@ AM_TEST(a_reply_is_kept_until_it_is_taken, server_rig("am"))
 	seen.reply_len = 2;
 	ask(r, b, ADD, 0, 0, "x");
 	m = expect(r, AM_REPLY);
-	CHECK(m.h.handler == SUM && m.h.count == 1 && m.h.to == PEER && m.h.from == b);
+	CHECK(m.h.handler == SUM && m.h.words == 1 && m.h.to == PEER && m.h.from == b);
 	CHECK_EQ(memcmp(m.bytes, "QRSTrr", 6), 0);
 	ask(r, b, ADD, 0, 0, "x");
 	expect_answer(r, AM_REPLY, 0, SUM);
@@ -359,20 +359,19 @@ AM_TEST(a_server_has_as_many_under_way_as_the_caller_said, server_rig("am"))
 /* ---- stores ---- */
 
 static void
-store_part(struct rig *r, uint64_t to, uint32_t sequence, unsigned handler, struct am_store store, const char *text)
+store_part(struct rig *r, uint64_t to, uint32_t sequence, unsigned handler, struct am_store_header store,
+	   const char *text)
 {
 	uint8_t bytes[AM_STORE_LEN + 64];
 	size_t len = strlen(text);
 
-	xk_put32(bytes, store.part.region);
-	xk_put32(bytes + 4, store.part.place);
-	xk_put32(bytes + 8, store.part.len);
+	xk_put32(bytes, store.region);
+	xk_put32(bytes + 4, store.place);
+	xk_put32(bytes + 8, store.total);
 	xk_put32(bytes + 12, store.offset);
 	xk_put32(bytes + 16, store.before);
 	memcpy(bytes + AM_STORE_LEN, text, len);
-	hear_bytes(r,
-		   (struct am_header){
-			   AM_STORE, 0, handler, sequence, 0, (uint32_t)(AM_STORE_LEN + len), to, PEER, { 0 } },
+	hear_bytes(r, (struct am_header){ AM_STORE, 0, handler, sequence, 0, (uint32_t)(AM_STORE_LEN + len), to, PEER },
 		   bytes, AM_STORE_LEN + len);
 }
 
@@ -393,24 +392,24 @@ AM_TEST(a_store_runs_its_handler_when_all_is_in_place, server_rig("am"))
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	uint32_t id = region_of(r, NAME).id;
 
-	store_part(r, b, 2, ADD, (struct am_store){ { id, 4, 9 }, 6, 2 }, "ghi");
+	store_part(r, b, 2, ADD, (struct am_store_header){ id, 4, 9, 6, 2 }, "ghi");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
 	rig_expect_nothing_sent(r);
-	store_part(r, b, 0, XK_AM_NONE, (struct am_store){ { id, 4, 9 }, 0, 0 }, "abc");
+	store_part(r, b, 0, XK_AM_NONE, (struct am_store_header){ id, 4, 9, 0, 0 }, "abc");
 	expect_answer(r, AM_ACK, 0, 0);
-	store_part(r, b, 2, ADD, (struct am_store){ { id, 4, 9 }, 6, 2 }, "ghi");
+	store_part(r, b, 2, ADD, (struct am_store_header){ id, 4, 9, 6, 2 }, "ghi");
 	CHECK_EQ(rig_counter(r, "gap"), 2);
-	store_part(r, b, 1, XK_AM_NONE, (struct am_store){ { id, 4, 9 }, 3, 1 }, "def");
+	store_part(r, b, 1, XK_AM_NONE, (struct am_store_header){ id, 4, 9, 3, 1 }, "def");
 	expect_answer(r, AM_ACK, 1, 0);
 	CHECK_EQ(seen.runs, 0);
 	seen.replies = true;
-	store_part(r, b, 2, ADD, (struct am_store){ { id, 4, 9 }, 6, 2 }, "ghi");
+	store_part(r, b, 2, ADD, (struct am_store_header){ id, 4, 9, 6, 2 }, "ghi");
 	expect_answer(r, AM_REPLY, 2, SUM);
 	CHECK_EQ(seen.runs, 1);
 	CHECK(seen.memory == memory + 12 && seen.arrival.len == 9 && seen.len == 0);
 	CHECK_EQ(memcmp(memory, "............abcdefghi.", 22), 0);
 	CHECK_EQ(rig_counter(r, "stores"), 3);
-	store_part(r, b, 3, XK_AM_NONE, (struct am_store){ { id, 0, 2 }, 0, 0 }, "zz");
+	store_part(r, b, 3, XK_AM_NONE, (struct am_store_header){ id, 0, 2, 0, 0 }, "zz");
 	expect_answer(r, AM_ACK, 3, 0);
 	CHECK_EQ(seen.runs, 1);
 	CHECK_EQ(memcmp(memory, "........zz..abcdefghi.", 22), 0);
@@ -418,18 +417,22 @@ AM_TEST(a_store_runs_its_handler_when_all_is_in_place, server_rig("am"))
 
 AM_TEST(nothing_is_stored_outside_of_a_region, server_rig("am"))
 {
-	static const struct am_store stores[] = {
-		{ { 0, 30, 3 }, 0, 0 },         { { 0, 33, 3 }, 0, 0 },         { { 0, 0, 33 }, 0, 0 },
-		{ { 0, UINT32_MAX, 3 }, 0, 0 }, { { 0, 4, UINT32_MAX }, 0, 0 }, { { 0, 4, 3 }, 1, 0 },
-		{ { 0, 4, 3 }, UINT32_MAX, 0 },
+	static const struct am_store_header stores[] = {
+		{ 0, 30, 3, 0, 0 },
+		{ 0, 33, 3, 0, 0 },
+		{ 0, 0, 33, 0, 0 },
+		{ 0, UINT32_MAX, 3, 0, 0 },
+		{ 0, 4, UINT32_MAX, 0, 0 },
+		{ 0, 4, 3, 1, 0 },
+		{ 0, 4, 3, UINT32_MAX, 0 },
 	};
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	uint32_t id = region_of(r, NAME).id, others, sequence = 0;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(stores); i++, sequence++) {
-		struct am_store store = stores[i];
+		struct am_store_header store = stores[i];
 
-		store.part.region = id;
+		store.region = id;
 		store_part(r, b, sequence, ADD, store, "abc");
 		expect_answer(r, AM_REFUSED, sequence, AM_R_REGION);
 		CHECK_EQ(rig_counter(r, "out_of_bounds"), i + 1);
@@ -437,9 +440,9 @@ AM_TEST(nothing_is_stored_outside_of_a_region, server_rig("am"))
 	for (unsigned i = 0; i < sizeof(memory); i++)
 		CHECK_EQ(memory[i], '.');
 	others = region_of(r, TAGGED).id;
-	store_part(r, b, sequence, ADD, (struct am_store){ { others, 0, 3 }, 0, 0 }, "abc");
+	store_part(r, b, sequence, ADD, (struct am_store_header){ others, 0, 3, 0, 0 }, "abc");
 	expect_answer(r, AM_REFUSED, sequence++, AM_R_REGION);
-	store_part(r, b, sequence, ADD, (struct am_store){ { 0, 0, 3 }, 0, 0 }, "abc");
+	store_part(r, b, sequence, ADD, (struct am_store_header){ 0, 0, 3, 0, 0 }, "abc");
 	expect_answer(r, AM_REFUSED, sequence++, AM_R_REGION);
 	CHECK_EQ(rig_counter(r, "bad_region"), 2);
 	CHECK_EQ(seen.runs, 0);
@@ -451,9 +454,9 @@ AM_TEST(a_store_of_which_a_part_was_refused_is_not_run, server_rig("am"))
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_region region = region_of(r, NAME);
 
-	store_part(r, b, 0, XK_AM_NONE, (struct am_store){ { region.id + 1, 4, 6 }, 0, 0 }, "abc");
+	store_part(r, b, 0, XK_AM_NONE, (struct am_store_header){ region.id + 1, 4, 6, 0, 0 }, "abc");
 	expect_answer(r, AM_REFUSED, 0, AM_R_REGION);
-	store_part(r, b, 1, ADD, (struct am_store){ { region.id, 4, 6 }, 3, 1 }, "def");
+	store_part(r, b, 1, ADD, (struct am_store_header){ region.id, 4, 6, 3, 1 }, "def");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
 	CHECK_EQ(seen.runs, 0);
 }
