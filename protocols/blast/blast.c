@@ -39,33 +39,16 @@ static const struct xk_field_value blast_ops_named[] = {
 	{ BLAST_SEND, "send" }, { BLAST_NACK, "nack" }, { BLAST_RETRANSMIT, "retransmit" }, { 0, NULL }
 };
 
-#define BLAST_HEADER(F)                                                                                                \
-	F(32, protocol, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .is_upper = true,                             \
-	  .help = "the protocol above")                                                                                \
-	F(32, sequence, .rare = UINT32_MAX, .is_part = true, .help = "number of a long message; 0: a short one")       \
-	F(32, length, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD)                                                  \
-	F(16, fragments, .rare = UINT16_MAX, .help = "number in a long message")                                       \
-	F(8, op, .usual = BLAST_SEND, .rare = UINT8_MAX, .values = blast_ops_named)                                    \
-	F(8, width, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask")                            \
-	F(64, mask, .rare = UINT64_MAX, .print = XK_PRINT_HEX,                                                         \
-	  .help = "the bit of this fragment; in a NACK, those of all that have arrived")
-XK_HEADER(blast_wire, BLAST_HEADER);
 XK_FIELDS(blast, BLAST_HEADER);
-XK_MESSAGES(blast_wire, BLAST_HEADER);
+XK_MESSAGES(blast, BLAST_HEADER);
 
-static inline struct xk_key
-blast_key(const struct xk_session *lls, uint32_t number)
-{
-	return (struct xk_key){ (uintptr_t)lls, __builtin_bswap32(number) }; /* as the field's bytes (receive.h) */
-}
-
-/* Checks h, which is not a short message's; width is its width field. Returns 0, or the reason to drop the message. */
+/* Checks h, which is not a short message's. Returns 0, or the reason to drop the message. */
 static unsigned
-blast_header_check(const struct blast_header *h, unsigned width)
+blast_header_check(const struct blast_header *h)
 {
 	uint64_t all;
 
-	if (width != BLAST_FRAGMENTS)
+	if (h->width != BLAST_FRAGMENTS)
 		return BLAST_BAD_WIDTH;
 	if (h->op < BLAST_SEND || h->op > BLAST_RETRANSMIT || (h->sequence == 0 && h->op != BLAST_SEND))
 		return BLAST_BAD_OP;
@@ -96,18 +79,6 @@ blast_header_pop(struct xk_msg *m, size_t length)
 	return true;
 }
 
-static inline void
-blast_header_store(uint8_t *p, const struct blast_header *h)
-{
-	xk_put32(p + BLAST_PROTOCOL, h->protocol);
-	xk_put32(p + BLAST_SEQUENCE, h->sequence);
-	xk_put32(p + BLAST_LENGTH, h->length);
-	xk_put16(p + BLAST_COUNT, (uint16_t)h->fragments);
-	p[BLAST_OP] = (uint8_t)h->op;
-	p[BLAST_WIDTH] = BLAST_FRAGMENTS;
-	xk_put64(p + BLAST_MASK, h->mask);
-}
-
 struct xk_msg *
 blast_header_push(const struct blast_header *h, struct xk_msg *m)
 {
@@ -117,7 +88,7 @@ blast_header_push(const struct blast_header *h, struct xk_msg *m)
 		xk_msg_free(m);
 		return NULL;
 	}
-	blast_header_store(p, h);
+	blast_store(p, h);
 	return m;
 }
 
@@ -322,7 +293,7 @@ blast_session_setup(struct xk_session *session, const void *how)
 	uint32_t size = 0;
 	int err = blast_fragment_size(session->protocol, session->lls, &size);
 
-	s->number = xk_get32((const uint8_t *)how + BLAST_PROTOCOL);
+	s->number = XK_GET(blast, protocol, how);
 	session->sends.longest = size * BLAST_FRAGMENTS;
 	atomic_store_explicit(&session->sends.whole, size, memory_order_relaxed);
 	TAILQ_INIT(&s->partials);
@@ -360,8 +331,9 @@ blast_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_
 	if (err == 0)
 		err = xk_open(self, self, xk_lower(self, 0), participants, &lls); /* may wait */
 	if (err == 0) {
-		xk_put32(received + BLAST_PROTOCOL, number);
-		err = xk_table_open(self, blast_key(lls, number), hlp_receive, hlp_type, lls, received, session);
+		XK_PUT(blast, protocol, received, number);
+		err = xk_table_open(self, xk_receive_key(self, lls, received), hlp_receive, hlp_type, lls, received,
+				    session);
 	}
 	if (err == 0)
 		blast_session_join((struct blast_session *)*session, true);
@@ -426,9 +398,9 @@ static void
 blast_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
-	struct blast_header h = blast_header_load(p);
-	struct xk_key key = blast_key(lls, h.protocol);
-	unsigned why = blast_header_check(&h, p[BLAST_WIDTH]);
+	struct blast_header h = blast_load(p);
+	struct xk_key key = xk_receive_key(self, lls, p);
+	unsigned why = blast_header_check(&h);
 	struct xk_session *s;
 
 	if (why == 0 && !blast_header_pop(m, h.length))
@@ -443,7 +415,7 @@ blast_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	if (why != 0)
 		xk_drop(self, m, why);
 	else if (s != NULL || (s = xk_table_accept(self, key, xk_table_number_key(h.protocol), lls, p, m)) != NULL)
-		blast_receive((struct blast_session *)s, lls, m, p);
+		blast_receive_fragment((struct blast_session *)s, lls, m, p);
 }
 
 /* ---- init and tables ---- */
@@ -496,7 +468,7 @@ blast_init(struct xk_protocol *self)
 static const struct xk_session_ops blast_session_ops = {
 	.size = sizeof(struct blast_session),
 	.setup = blast_session_setup,
-	.push = blast_wire_send,
+	.push = blast_send,
 	.divide = blast_divide,
 	.pop = xk_pop_through,
 	.close = blast_session_close,
@@ -509,7 +481,7 @@ static const struct xk_protocol_ops blast_ops = {
 	.open = blast_open,
 	.open_enable = blast_open_enable,
 	.open_disable = blast_open_disable,
-	.demux = blast_wire_receive,
+	.demux = blast_receive,
 	.control = blast_control,
 	.rare = blast_rare,
 };
@@ -550,15 +522,6 @@ static const struct xk_setting blast_settings[] = {
 	  "fragments of one session's incomplete messages", BLAST_FRAGMENTS, 1048576 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const blast_drops[] = { "bad_width",    "bad_op",     "bad_count",  "bad_mask",   "inconsistent",
-					   "duplicate",    "unknown",    "evicted",    "gave_up",    "nack_unknown",
-					   "nack_strange", "nack_early", "nack_spent", "nack_paced", "no_slot",
-					   "repeat_spent", NULL };
-
-static const char *const blast_counters[] = { "long_out",      "long_in",   "nacks_out", "nacks_in",
-					      "retransmitted", "released",  "expired",   "unsent",
-					      "withheld",      "displaced", "unkept",    NULL };
 
 static const struct xk_number_on blast_numbers[] = { { "eth", 0x3001 }, { "ip", 101 }, { NULL, 0 } };
 

@@ -11,81 +11,63 @@
 #include "protocols/ticket.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
+#include "xkernel/header.h"
 #include "xkernel/protocol.h"
 
-enum blast_drop {
-	BLAST_BAD_WIDTH = XK_DROP_OWN,
-	BLAST_BAD_OP,
-	BLAST_BAD_COUNT,
-	BLAST_BAD_MASK,
-	BLAST_INCONSISTENT, /* a fragment that does not fit the others of its message */
-	BLAST_DUPLICATE,
-	BLAST_UNKNOWN, /* a fragment sent again for nobody */
-	BLAST_EVICTED,
-	BLAST_GAVE_UP,
-	BLAST_NACK_UNKNOWN, /* for a message that is not kept */
-	BLAST_NACK_STRANGE, /* not from the message's peer, or not about such a message */
-	BLAST_NACK_EARLY,   /* too soon after another, or missing only what earlier ones have named */
-	BLAST_NACK_SPENT,   /* what is missing was sent again as often as allowed */
-	BLAST_NACK_PACED,   /* too much was sent again to its host just now */
-	BLAST_NO_SLOT,
-	BLAST_REPEAT_SPENT, /* pushed before, and too much was sent again */
-};
+#define BLAST_DROPS(D)                                                                                                 \
+	D(BLAST_BAD_WIDTH, "bad_width")                                                                                \
+	D(BLAST_BAD_OP, "bad_op")                                                                                      \
+	D(BLAST_BAD_COUNT, "bad_count")                                                                                \
+	D(BLAST_BAD_MASK, "bad_mask")                                                                                  \
+	D(BLAST_INCONSISTENT, "inconsistent") /* a fragment that does not fit the others of its message */             \
+	D(BLAST_DUPLICATE, "duplicate")                                                                                \
+	D(BLAST_UNKNOWN, "unknown") /* a fragment sent again for nobody */                                             \
+	D(BLAST_EVICTED, "evicted")                                                                                    \
+	D(BLAST_GAVE_UP, "gave_up")                                                                                    \
+	D(BLAST_NACK_UNKNOWN, "nack_unknown") /* for a message that is not kept */                                     \
+	D(BLAST_NACK_STRANGE, "nack_strange") /* not from the message's peer, or not about such a message */           \
+	D(BLAST_NACK_EARLY, "nack_early") /* too soon after another, or missing only what earlier ones have named */   \
+	D(BLAST_NACK_SPENT, "nack_spent") /* what is missing was sent again as often as allowed */                     \
+	D(BLAST_NACK_PACED, "nack_paced") /* too much was sent again to its host just now */                           \
+	D(BLAST_NO_SLOT, "no_slot")                                                                                    \
+	D(BLAST_REPEAT_SPENT, "repeat_spent") /* pushed before, and too much was sent again */
+XK_DROPS(blast, BLAST_DROPS);
 
-enum blast_counter {
-	BLAST_LONG_OUT, /* messages, as long_in */
-	BLAST_LONG_IN,
-	BLAST_NACKS_OUT,
-	BLAST_NACKS_IN,
-	BLAST_RETRANSMITTED, /* fragments */
-	BLAST_RELEASED,      /* copies, by ticket */
-	BLAST_EXPIRED,
-	BLAST_UNSENT,    /* fragments that the protocol below would not take */
-	BLAST_WITHHELD,  /* fragments that were asked for too often or too fast */
-	BLAST_DISPLACED, /* copies, by another message */
-	BLAST_UNKEPT,    /* messages that were sent once */
-};
+#define BLAST_COUNTERS(C)                                                                                              \
+	C(BLAST_LONG_OUT, "long_out") /* messages, as long_in */                                                       \
+	C(BLAST_LONG_IN, "long_in")                                                                                    \
+	C(BLAST_NACKS_OUT, "nacks_out")                                                                                \
+	C(BLAST_NACKS_IN, "nacks_in")                                                                                  \
+	C(BLAST_RETRANSMITTED, "retransmitted") /* fragments */                                                        \
+	C(BLAST_RELEASED, "released")           /* copies, by ticket */                                                \
+	C(BLAST_EXPIRED, "expired")                                                                                    \
+	C(BLAST_UNSENT, "unsent")       /* fragments that the protocol below would not take */                         \
+	C(BLAST_WITHHELD, "withheld")   /* fragments that were asked for too often or too fast */                      \
+	C(BLAST_DISPLACED, "displaced") /* copies, by another message */                                               \
+	C(BLAST_UNKEPT, "unkept")       /* messages that were sent once */
+XK_COUNTERS(blast, BLAST_COUNTERS);
 
 enum blast_op { BLAST_SEND = 1, BLAST_NACK, BLAST_RETRANSMIT };
 
 enum {
-	BLAST_HEADER_LEN = 24,
 	BLAST_FRAGMENTS = 64,                              /* of a message: the bits of the mask */
 	BLAST_FRAGMENT_MAX = XK_MSG_MAX / BLAST_FRAGMENTS, /* bytes; so no message is too long */
 	BLAST_FINISHED = 16,                               /* whole messages that a session remembers */
 };
 
-/* Offsets of the fields. */
-enum {
-	BLAST_PROTOCOL = 0,
-	BLAST_SEQUENCE = 4,
-	BLAST_LENGTH = 8,
-	BLAST_COUNT = 12,
-	BLAST_OP = 14,
-	BLAST_WIDTH = 15,
-	BLAST_MASK = 16,
-};
+#define BLAST_HEADER(F)                                                                                                \
+	F(32, protocol, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .is_upper = true,                             \
+	  .help = "the protocol above")                                                                                \
+	F(32, sequence, .rare = UINT32_MAX, .is_part = true, .help = "number of a long message; 0: a short one")       \
+	F(32, length, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD)                                                  \
+	F(16, fragments, .rare = UINT16_MAX, .help = "number in a long message")                                       \
+	F(8, op, .usual = BLAST_SEND, .rare = UINT8_MAX, .values = blast_ops_named)                                    \
+	F(8, width, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask")                            \
+	F(64, mask, .rare = UINT64_MAX, .print = XK_PRINT_HEX,                                                         \
+	  .help = "the bit of this fragment; in a NACK, those of all that have arrived")
+XK_HEADER(blast, BLAST_HEADER);
 
-static_assert(BLAST_MASK + 8 == BLAST_HEADER_LEN, "the header ends with its last field");
-
-struct blast_header {
-	uint32_t protocol, sequence, length;
-	unsigned fragments;
-	enum blast_op op;
-	uint64_t mask;
-};
-
-/* Loads the fields of the header at p. */
-static inline struct blast_header
-blast_header_load(const uint8_t *p)
-{
-	return (struct blast_header){ .protocol = xk_get32(p + BLAST_PROTOCOL),
-				      .sequence = xk_get32(p + BLAST_SEQUENCE),
-				      .length = xk_get32(p + BLAST_LENGTH),
-				      .fragments = xk_get16(p + BLAST_COUNT),
-				      .op = p[BLAST_OP],
-				      .mask = xk_get64(p + BLAST_MASK) };
-}
+enum { BLAST_HEADER_LEN = XK_HEADER_LEN(blast) };
 
 /*
  * An entry of a list in order of time, the soonest first. Fragments do not move an entry: its handler compares the time
@@ -268,7 +250,7 @@ void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, 
 void blast_receive_fini(struct blast *blast);
 
 /* Adds the fragment m, whose header is at p, to its message, and pops what is whole. Takes m. */
-void blast_receive(struct blast_session *s, struct xk_session *lls, struct xk_msg *m, const uint8_t *p);
+void blast_receive_fragment(struct blast_session *s, struct xk_session *lls, struct xk_msg *m, const uint8_t *p);
 
 /* Sends a NACK for the message that is due first, or gives it up. Returns false if none is due at now_ns. */
 bool blast_receive_expire(struct blast *blast, uint64_t now_ns);

@@ -217,9 +217,9 @@ blast_receive_drop(struct blast_partial *partial, unsigned why)
 }
 
 void
-blast_receive(struct blast_session *s, struct xk_session *lls, struct xk_msg *m, const uint8_t *p)
+blast_receive_fragment(struct blast_session *s, struct xk_session *lls, struct xk_msg *m, const uint8_t *p)
 {
-	const struct blast_header h = blast_header_load(p);
+	const struct blast_header h = blast_load(p);
 	struct blast *blast = blast_of(s);
 	struct blast_partial *whole = NULL, *out = NULL, *partial;
 	uint64_t now_ns = xk_now_ns(&blast->protocol);
@@ -302,8 +302,9 @@ blast_receive_expire(struct blast *blast, uint64_t now_ns)
 		partial->nacked_ns = now_ns;
 		h = (struct blast_header){ .protocol = s->number,
 					   .sequence = partial->sequence,
-					   .fragments = partial->count,
+					   .fragments = (uint16_t)partial->count,
 					   .op = BLAST_NACK,
+					   .width = BLAST_FRAGMENTS,
 					   .mask = partial->mask };
 	}
 	is_in_vain = partial->silences > 1;

@@ -209,8 +209,9 @@ blast_send_fragment(struct blast_copy *copy, unsigned i, struct xk_msg *frame, e
 	struct blast_header h = { .protocol = s->number,
 				  .sequence = copy->sequence,
 				  .length = (uint32_t)blast_copy_len(copy, i),
-				  .fragments = copy->count,
-				  .op = op,
+				  .fragments = (uint16_t)copy->count,
+				  .op = (uint8_t)op,
+				  .width = BLAST_FRAGMENTS,
 				  .mask = UINT64_C(1) << i };
 
 	if (frame != NULL)

@@ -573,13 +573,13 @@ headers_blast_expected(const uint8_t *p, size_t len)
 static void
 headers_blast(struct headers *h)
 {
-	struct blast_header header = blast_header_load(h->m->data);
+	struct blast_header header = blast_load(h->m->data);
 	const uint8_t *p = h->bytes;
 	struct xk_format format;
 	unsigned why;
 
 	xk_format_init(&format, &xk_type_blast);
-	why = xk_format_is_usual(&format, &format, p) ? 0 : blast_header_check(&header, p[BLAST_WIDTH]);
+	why = xk_format_is_usual(&format, &format, p) ? 0 : blast_header_check(&header);
 	if (why == 0 && !blast_header_pop(h->m, header.length))
 		why = XK_DROP_BAD_LENGTH;
 	if (!headers_agree(why, headers_blast_expected(p, h->len)))
