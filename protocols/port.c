@@ -16,8 +16,10 @@
 
 enum { PORT_FRAME_HEADER = 14 /* Ethernet's, not part of the mtu */ };
 
-enum port_drop { PORT_DROP_TOO_LONG = XK_DROP_OWN, PORT_DROP_TX_FULL /* the device's ring stayed full */ };
-static const char *const port_drops[] = { "too_long", "tx_full", NULL };
+#define PORT_DROPS(D)                                                                                                  \
+	D(PORT_DROP_TOO_LONG, "too_long")                                                                              \
+	D(PORT_DROP_TX_FULL, "tx_full") /* the device's ring stayed full */
+XK_DROPS(port, PORT_DROPS);
 
 struct port {
 	struct xk_protocol protocol;

@@ -21,16 +21,14 @@
 #include "xkernel/event.h"
 #include "xkernel/virtual.h"
 
-enum vcache_counter {
-	VCACHE_OPENED, /* by the protocol below */
-	VCACHE_REUSED, /* opened on a kept session */
-	VCACHE_KEPT,
-	VCACHE_EXPIRED,
-	VCACHE_PUSHED_OUT, /* by younger entries */
-	VCACHE_DIED,       /* closed by the peer while kept */
-};
-
-static const char *const vcache_counters[] = { "opened", "reused", "kept", "expired", "pushed_out", "died", NULL };
+#define VCACHE_COUNTERS(C)                                                                                             \
+	C(VCACHE_OPENED, "opened") /* by the protocol below */                                                         \
+	C(VCACHE_REUSED, "reused") /* opened on a kept session */                                                      \
+	C(VCACHE_KEPT, "kept")                                                                                         \
+	C(VCACHE_EXPIRED, "expired")                                                                                   \
+	C(VCACHE_PUSHED_OUT, "pushed_out") /* by younger entries */                                                    \
+	C(VCACHE_DIED, "died")             /* closed by the peer while kept */
+XK_COUNTERS(vcache, VCACHE_COUNTERS);
 
 /* The hlps and participants of an open. */
 struct vcache_key {

@@ -23,9 +23,11 @@
 #include "protocols/chan/chan.h"
 #include "xkernel/protocol.h"
 
-enum vchan_drop { VCHAN_BUSY = XK_DROP_OWN, VCHAN_LATE, VCHAN_UNOPENED, VCHAN_RESET };
+#define VCHAN_DROPS(D) D(VCHAN_BUSY, "busy") D(VCHAN_LATE, "late") D(VCHAN_UNOPENED, "unopened") D(VCHAN_RESET, "reset")
+XK_DROPS(vchan, VCHAN_DROPS);
 
-enum vchan_counter { VCHAN_OPENED, VCHAN_WAITED };
+#define VCHAN_COUNTERS(C) C(VCHAN_OPENED, "opened") C(VCHAN_WAITED, "waited")
+XK_COUNTERS(vchan, VCHAN_COUNTERS);
 
 enum { VCHAN_BUCKETS = 64 };
 
@@ -503,9 +505,6 @@ static const struct xk_setting vchan_settings[] = {
 	  UINT64_C(3600000000000) },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const vchan_drops[] = { "busy", "late", "unopened", "reset", NULL };
-static const char *const vchan_counters[] = { "opened", "waited", NULL };
 
 const struct xk_protocol_type xk_type_vchan = {
 	.name = "vchan",

@@ -10,15 +10,13 @@
 #include "xkernel/chance.h"
 #include "xkernel/later.h"
 
-enum { VDELAY_DROP_FULL = XK_DROP_OWN /* `held` messages wait already */ };
+#define VDELAY_DROPS(D) D(VDELAY_DROP_FULL, "full") /* `held` messages wait already */
+XK_DROPS(vdelay, VDELAY_DROPS);
 
-enum {
-	VDELAY_COUNT_DELAYED,
-	VDELAY_COUNT_UNSENT, /* refused by the protocol below; the sender is not told */
-};
-
-static const char *const vdelay_drops[] = { "full", NULL };
-static const char *const vdelay_counters[] = { "delayed", "unsent", NULL };
+#define VDELAY_COUNTERS(C)                                                                                             \
+	C(VDELAY_COUNT_DELAYED, "delayed")                                                                             \
+	C(VDELAY_COUNT_UNSENT, "unsent") /* refused by the protocol below; the sender is not told */
+XK_COUNTERS(vdelay, VDELAY_COUNTERS);
 
 struct vdelay {
 	struct xk_protocol protocol;

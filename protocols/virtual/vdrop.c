@@ -19,23 +19,18 @@
 #include "xkernel/later.h"
 #include "xkernel/trace.h"
 
-enum {
-	VDROP_DROP_LOST = XK_DROP_OWN, /* a fault */
-	VDROP_DROP_FULL,               /* `held` messages wait already */
-};
+#define VDROP_DROPS(D)                                                                                                 \
+	D(VDROP_DROP_LOST, "lost") /* a fault */                                                                       \
+	D(VDROP_DROP_FULL, "full") /* `held` messages wait already */
+XK_DROPS(vdrop, VDROP_DROPS);
 
-enum {
-	VDROP_COUNT_DUPLICATED,
-	VDROP_COUNT_REORDERED,
-	VDROP_COUNT_CORRUPTED,
-	VDROP_COUNT_NOT_DUPLICATED, /* no buffer for the copy */
-	VDROP_COUNT_UNSENT,         /* late, and refused by the protocol below; the sender is not told */
-};
-
-static const char *const vdrop_drops[] = { "lost", "full", NULL };
-static const char *const vdrop_counters[] = {
-	"duplicated", "reordered", "corrupted", "not_duplicated", "unsent", NULL
-};
+#define VDROP_COUNTERS(C)                                                                                              \
+	C(VDROP_COUNT_DUPLICATED, "duplicated")                                                                        \
+	C(VDROP_COUNT_REORDERED, "reordered")                                                                          \
+	C(VDROP_COUNT_CORRUPTED, "corrupted")                                                                          \
+	C(VDROP_COUNT_NOT_DUPLICATED, "not_duplicated") /* no buffer for the copy */                                   \
+	C(VDROP_COUNT_UNSENT, "unsent") /* late, and refused by the protocol below; the sender is not told */
+XK_COUNTERS(vdrop, VDROP_COUNTERS);
 
 /* The span of flipped bits, and the bytes that they may lie in. */
 enum { VDROP_BITS = 15, VDROP_BYTES = 3 };

@@ -19,13 +19,11 @@
 
 #include "xkernel/lowers.h"
 
-enum vmux_counter {
-	VMUX_FIRST,   /* sessions opened by the first lower */
-	VMUX_LATER,   /* ... by another */
-	VMUX_NOWHERE, /* opens to which no lower led */
-};
-
-static const char *const vmux_counters[] = { "first", "later", "nowhere", NULL };
+#define VMUX_COUNTERS(C)                                                                                               \
+	C(VMUX_FIRST, "first")     /* sessions opened by the first lower */                                            \
+	C(VMUX_LATER, "later")     /* ... by another */                                                                \
+	C(VMUX_NOWHERE, "nowhere") /* opens to which no lower led */
+XK_COUNTERS(vmux, VMUX_COUNTERS);
 
 /* ---- opening and enabling ---- */
 

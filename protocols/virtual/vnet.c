@@ -36,16 +36,13 @@ enum {
 
 LIST_HEAD(vnet_bucket, vnet_session);
 
-enum vnet_counter {
-	VNET_TO_SELF, /* opens to an own address, refused: an outgoing shepherd never turns upward */
-	VNET_MOVED,   /* sessions that moved to another link address */
-};
+#define VNET_COUNTERS(C)                                                                                               \
+	C(VNET_TO_SELF, "to_self") /* opens to an own address, refused: an outgoing shepherd never turns upward */     \
+	C(VNET_MOVED, "moved")     /* sessions that moved to another link address */
+XK_COUNTERS(vnet, VNET_COUNTERS);
 
-static const char *const vnet_counters[] = { "to_self", "moved", NULL };
-
-enum { VNET_DROP_NO_ADDRESS = XK_DROP_OWN }; /* the interface's address must not be used (RFC 5227) */
-
-static const char *const vnet_drops[] = { "no_address", NULL };
+#define VNET_DROPS(D) D(VNET_DROP_NO_ADDRESS, "no_address") /* the interface's must not be used (RFC 5227) */
+XK_DROPS(vnet, VNET_DROPS);
 
 struct vnet {
 	struct xk_protocol protocol;

@@ -22,15 +22,13 @@
 #include "xkernel/trace.h"
 #include "xkernel/virtual.h"
 
-enum { VSIZE_NO_WAY = XK_DROP_OWN /* a longer way could not be opened; the push says why */ };
+#define VSIZE_DROPS(D) D(VSIZE_NO_WAY, "no_way") /* a longer way could not be opened; the push says why */
+XK_DROPS(vsize, VSIZE_DROPS);
 
-enum vsize_counter {
-	VSIZE_LONG,   /* messages sent by another way than the session's first */
-	VSIZE_OPENED, /* ways, after the session was */
-};
-
-static const char *const vsize_drops[] = { "no_way", NULL };
-static const char *const vsize_counters[] = { "long", "opened", NULL };
+#define VSIZE_COUNTERS(C)                                                                                              \
+	C(VSIZE_LONG, "long")     /* messages sent by another way than the session's first */                          \
+	C(VSIZE_OPENED, "opened") /* ways, after the session was */
+XK_COUNTERS(vsize, VSIZE_COUNTERS);
 
 enum { VSIZE_WAYS = 4 };
 

@@ -44,7 +44,8 @@ static_assert((int)VSTAMP_WAKE <= (int)VSTAMP_WHAT_MASK, "all fit");
 
 static const char *const vstamp_words[] = { "up", "down", "receive", "received", "transmit", "sent", "sleep", "wake" };
 
-enum { VSTAMP_COUNT_STAMPS };
+#define VSTAMP_COUNTERS(C) C(VSTAMP_COUNT_STAMPS, "stamps")
+XK_COUNTERS(vstamp, VSTAMP_COUNTERS);
 
 /* A lane of the port below, with operations that stamp; `sleeps`: its driver's platform has them, too. */
 struct vstamp_lane {
@@ -397,8 +398,6 @@ static const struct xk_setting vstamp_settings[] = {
 	  "number of stamps kept, the latest (raised to a power of two)", 1, VSTAMP_RECORDS_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const vstamp_counters[] = { "stamps", NULL };
 
 const struct xk_protocol_type xk_type_vstamp = {
 	.name = "vstamp",

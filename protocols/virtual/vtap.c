@@ -24,8 +24,10 @@ struct vtap {
 	unsigned place;
 };
 
-/* Counters, and ways of a capture, by the way that the message goes. */
-static_assert(XK_WAY_UP == 0 && XK_WAY_DOWN == 1, "vtap_counters is in the order of enum xk_way");
+/* By the way that the message goes, as ways of a capture are. */
+#define VTAP_COUNTERS(C) C(VTAP_UP, "up") C(VTAP_DOWN, "down")
+XK_COUNTERS(vtap, VTAP_COUNTERS);
+static_assert((int)VTAP_UP == (int)XK_WAY_UP && (int)VTAP_DOWN == (int)XK_WAY_DOWN, "they are the same");
 static_assert((int)XK_WAY_UP == (int)XK_CAPTURE_UP && (int)XK_WAY_DOWN == (int)XK_CAPTURE_DOWN, "they are the same");
 
 /* ---- link types ---- */
@@ -155,8 +157,6 @@ static const struct xk_setting vtap_settings[] = {
 	  "format for readers of the capture: auto, ethernet, ip, raw, user0", 0, 0 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const vtap_counters[] = { "up", "down", NULL };
 
 const struct xk_protocol_type xk_type_vtap = {
 	.name = "vtap",

@@ -10,7 +10,14 @@
 #include "xkernel/chance.h"
 #include "xkernel/virtual.h"
 
-enum { VWORK_DROP_WOULD_WAIT = XK_DROP_OWN /* could not wait: implicit=fail, no stack left, or the host ends */ };
+#define VWORK_DROPS(D)                                                                                                 \
+	D(VWORK_DROP_WOULD_WAIT, "would_wait") /* could not wait: implicit=fail, no stack left, or the host ends */
+XK_DROPS(vwork, VWORK_DROPS);
+
+/* By the way that the message goes. */
+#define VWORK_COUNTERS(C) C(VWORK_UP, "worked_up") C(VWORK_DOWN, "worked_down")
+XK_COUNTERS(vwork, VWORK_COUNTERS);
+static_assert((int)VWORK_UP == (int)XK_WAY_UP && (int)VWORK_DOWN == (int)XK_WAY_DOWN, "they are the same");
 
 struct vwork {
 	struct xk_protocol protocol;
@@ -19,9 +26,6 @@ struct vwork {
 	uint64_t seed;          /* of a tail; 0 until init: drawn */
 	_Atomic uint64_t drawn; /* messages that drew their work */
 };
-
-/* Counters, by the way that the message goes. */
-static_assert(XK_WAY_UP == 0 && XK_WAY_DOWN == 1, "vwork_counters is in the order of enum xk_way");
 
 static int
 vwork_init(struct xk_protocol *self)
@@ -134,9 +138,6 @@ static const struct xk_setting vwork_settings[] = {
 	  "wait before the work of a message that goes up, without using the processor", 0, VWORK_TIME_MAX },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const vwork_drops[] = { "would_wait", NULL };
-static const char *const vwork_counters[] = { "worked_up", "worked_down", NULL };
 
 const struct xk_protocol_type xk_type_vwork = {
 	.name = "vwork",
