@@ -88,6 +88,19 @@ RIG_TEST(asp_forgets_strangers_with_the_enable, rig_new("asp"))
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
+RIG_TEST(asp_keeps_the_strangers_of_other_ports, rig_new("asp"))
+{
+	rig_open_enable(r, at_port(PORT));
+	rig_open_enable(r, at_port(PORT + 1));
+	rig_inject(r, "0009 0007 0006");
+	rig_inject(r, "0009 0008 0006");
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
+	rig_inject(r, "0009 0008 0006");
+	CHECK_EQ(rig_delivered(r), 3);
+	CHECK_EQ(rig_open_dones(r), 2);
+	rig_forget(r);
+}
+
 RIG_TEST(asp_chooses_a_port, rig_new("asp"))
 {
 	struct xk_participants to = rig_to(HOST);

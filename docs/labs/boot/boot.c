@@ -16,8 +16,8 @@
 #include "xkernel/protocol.h"
 
 enum boot_drop {
-	BOOT_BAD_LENGTH = XK_DROP_OWN,
-	BOOT_BAD_KIND,
+	BOOT_BAD_LENGTH = XK_DROP_BAD_LENGTH,
+	BOOT_BAD_KIND = XK_DROP_OWN,
 	BOOT_STALE,
 	BOOT_DUPLICATE,
 	BOOT_BAD_SEQUENCE,
@@ -329,8 +329,8 @@ static const struct xk_role boot_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 static const struct xk_number_on boot_numbers[] = { { "eth", 0x88b5 }, { NULL, 0 } };
-static const char *const boot_drops[] = { "bad_length", "bad_kind", "stale",   "duplicate", "bad_sequence",
-					  "queue_full", "gone",     "gave_up", "closed",    NULL };
+static const char *const boot_drops[] = { "bad_kind", "stale",  "duplicate", "bad_sequence", "queue_full", "gone",
+					  "gave_up",  "closed", NULL };
 
 const struct xk_protocol_type xk_type_boot = {
 	.name = "boot",

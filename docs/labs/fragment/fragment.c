@@ -18,14 +18,14 @@
 #include "xkernel/protocol.h"
 
 enum fragment_drop {
-	FRAGMENT_BAD_LENGTH = XK_DROP_OWN,
-	FRAGMENT_BAD_FRAGMENT,
+	FRAGMENT_BAD_LENGTH = XK_DROP_BAD_LENGTH,
+	FRAGMENT_TOO_BIG = XK_DROP_TOO_BIG,
+	FRAGMENT_BAD_FRAGMENT = XK_DROP_OWN,
 	FRAGMENT_DUPLICATE,
 	FRAGMENT_CONFLICT,
 	FRAGMENT_EVICTED,
 	FRAGMENT_TIMED_OUT,
 	FRAGMENT_CLOSED,
-	FRAGMENT_TOO_BIG,
 };
 
 #define FRAGMENT_TIMEOUT_NS (FRAGMENT_TIMEOUT_MS * UINT64_C(1000000))
@@ -274,8 +274,8 @@ static const struct xk_role fragment_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 static const struct xk_number_on fragment_numbers[] = { { "eth", 0x88b5 }, { NULL, 0 } };
-static const char *const fragment_drops[] = { "bad_length", "bad_fragment", "duplicate", "conflict", "evicted",
-					      "timed_out",  "closed",       "too_big",   NULL };
+static const char *const fragment_drops[] = { "bad_fragment", "duplicate", "conflict", "evicted",
+					      "timed_out",    "closed",    NULL };
 
 const struct xk_protocol_type xk_type_fragment = {
 	.name = "fragment",

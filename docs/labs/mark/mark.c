@@ -12,7 +12,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/protocol.h"
 
-enum mark_drop { MARK_BAD_MARK = XK_DROP_OWN, MARK_BAD_LENGTH };
+enum mark_drop { MARK_BAD_MARK = XK_DROP_OWN };
 
 /* ---- opening ---- */
 
@@ -82,7 +82,7 @@ mark_header_pop(struct xk_msg *m)
 	if (m->data[MARK_MARK] != MARK_IS)
 		return MARK_BAD_MARK;
 	if (length < MARK_HEADER_LEN || length > xk_msg_len(m))
-		return MARK_BAD_LENGTH;
+		return XK_DROP_BAD_LENGTH;
 	xk_msg_truncate(m, length);
 	xk_msg_pop_in_place(m, MARK_HEADER_LEN);
 	return 0;
@@ -128,7 +128,7 @@ static const struct xk_role mark_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 static const struct xk_number_on mark_numbers[] = { { "eth", 0x88b5 }, { NULL, 0 } };
-static const char *const mark_drops[] = { "bad_mark", "bad_length", NULL };
+static const char *const mark_drops[] = { "bad_mark", NULL };
 
 const struct xk_protocol_type xk_type_mark = {
 	.name = "mark",

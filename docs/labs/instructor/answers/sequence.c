@@ -12,7 +12,12 @@
 #include "xkernel/bytes.h"
 #include "xkernel/protocol.h"
 
-enum sequence_drop { SEQUENCE_BAD_LENGTH = XK_DROP_OWN, SEQUENCE_BAD_KIND, SEQUENCE_DUPLICATE, SEQUENCE_OLD };
+enum sequence_drop {
+	SEQUENCE_BAD_LENGTH = XK_DROP_BAD_LENGTH,
+	SEQUENCE_BAD_KIND = XK_DROP_OWN,
+	SEQUENCE_DUPLICATE,
+	SEQUENCE_OLD,
+};
 
 /* ---- the header ---- */
 
@@ -279,7 +284,7 @@ static const struct xk_role sequence_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 static const struct xk_number_on sequence_numbers[] = { { "eth", 0x88b5 }, { NULL, 0 } };
-static const char *const sequence_drops[] = { "bad_length", "bad_kind", "duplicate", "old", NULL };
+static const char *const sequence_drops[] = { "bad_kind", "duplicate", "old", NULL };
 
 const struct xk_protocol_type xk_type_sequence = {
 	.name = "sequence",

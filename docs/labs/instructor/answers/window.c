@@ -15,9 +15,9 @@
 #include "xkernel/protocol.h"
 
 enum window_drop {
-	WINDOW_BAD_LENGTH = XK_DROP_OWN,
-	WINDOW_BAD_CHECKSUM,
-	WINDOW_BAD_KIND,
+	WINDOW_BAD_LENGTH = XK_DROP_BAD_LENGTH,
+	WINDOW_BAD_CHECKSUM = XK_DROP_BAD_CHECKSUM,
+	WINDOW_BAD_KIND = XK_DROP_OWN,
 	WINDOW_DUPLICATE,
 	WINDOW_OUTSIDE,
 	WINDOW_QUEUE_FULL,
@@ -445,8 +445,7 @@ static const struct xk_role window_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 static const struct xk_number_on window_numbers[] = { { "eth", 0x88b5 }, { NULL, 0 } };
-static const char *const window_drops[] = { "bad_length", "bad_checksum", "bad_kind", "duplicate",
-					    "outside",    "queue_full",   "closed",   NULL };
+static const char *const window_drops[] = { "bad_kind", "duplicate", "outside", "queue_full", "closed", NULL };
 
 const struct xk_protocol_type xk_type_window = {
 	.name = "window",
