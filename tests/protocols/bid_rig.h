@@ -6,6 +6,7 @@
 #define TESTS_BID_RIG_H
 
 #include "protocols/bid/bidctl.h"
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 
@@ -37,7 +38,6 @@ stage_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change cha
 static inline void
 stage_open(struct stage *s, bool enabled)
 {
-	struct xk_participants nobody = { .remote.depth = 0 };
 	uint64_t host = ME;
 
 	memset(s, 0, sizeof(*s));
@@ -53,7 +53,7 @@ stage_open(struct stage *s, bool enabled)
 	rig_wire_peer(s->r, HOST);
 	rig_wire(s->r, "wire");
 	if (enabled)
-		CHECK_EQ(rig_open_enable(s->r, nobody), 0);
+		CHECK_EQ(rig_open_enable(s->r, anybody()), 0);
 }
 
 static inline void

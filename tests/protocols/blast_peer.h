@@ -7,6 +7,7 @@
 
 #include "protocols/blast/blast_private.h"
 
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 
@@ -181,12 +182,6 @@ expect_delivered(struct rig *r, const char *text)
 	bytes[len < 0 ? 0 : len] = '\0';
 	CHECK_EQ(len, (long)strlen(text));
 	CHECK_STR(len < 0 ? "nothing" : bytes, text);
-}
-
-static inline struct xk_participants
-anybody(void)
-{
-	return (struct xk_participants){ .remote = { .depth = 0 } };
 }
 
 /* A fragment has ten bytes from now on. */

@@ -1,6 +1,7 @@
 /*
  * crash_net.h - for tests of promises: hosts on a simulated link that loses, repeats and delays frames, and that crash and
- * boot, until the network heals. What the hosts run, and what they promise, is the test's.
+ * boot, until the network heals. What they say to each other is in a journal that outlives all hosts. What the hosts run, and
+ * what they promise, is the test's.
  */
 #ifndef TESTS_CRASH_NET_H
 #define TESTS_CRASH_NET_H
@@ -20,7 +21,46 @@ struct net_place {
 	unsigned host;
 };
 
+struct net;
+
+/* A protocol of the test's begins with this: it is above all others of its host. */
+struct net_host {
+	struct xk_protocol protocol;
+	struct net *net;
+	unsigned number, ended; /* ended: so many of its threads */
+};
+
+/* What is in the journal begins with this: something that one host has said to another, from when it was begun. */
+struct net_exchange {
+	unsigned from, to;
+	uint64_t from_boot, to_boot; /* how often the hosts had been booted */
+	uint32_t size;
+	unsigned runs, ends;
+	int status;
+};
+
+/* When the network heals, must have settled, when the hosts stop, and when everything must have ended. */
+struct net_times {
+	uint64_t heal_ms, settle_ms, stop_ms, end_ms;
+};
+
+/* What hosts run. */
+struct net_kind {
+	const struct xk_protocol_type *type; /* of struct net_host */
+	unsigned threads;
+	void (*talk)(void *thread); /* what each thread does until the network is stopped */
+	void *(*thread)(struct net_host *h, unsigned number);
+	void (*text)(const struct net *net, unsigned host, char *text, size_t size); /* its graph */
+	size_t exchange_size;
+	unsigned exchanges_max;
+};
+
 struct net {
+	const struct net_kind *kind;
+	enum xk_mode mode;
+	const char *policy;
+	void *journal;
+	unsigned count; /* of exchanges in it */
 	struct xk_sim *sim;
 	struct xk_sim_host *hosts[NET_HOSTS];
 	struct xk_sim_link *lan;
@@ -28,11 +68,6 @@ struct net {
 	uint64_t random;
 	unsigned good[NET_HOSTS][NET_HOSTS]; /* exchanges from one to another that ended well: the test counts */
 	bool stopped;                        /* the hosts begin no more of them */
-};
-
-/* When the network heals, must have settled, when the hosts stop, and when everything must have ended. */
-struct net_times {
-	uint64_t heal_ms, settle_ms, stop_ms, end_ms;
 };
 
 static inline uint64_t
@@ -46,6 +81,85 @@ net_boots(const struct net *net, unsigned host)
 {
 	return xk_sim_host_boots(net->hosts[host]);
 }
+
+/* ---- exchanges ---- */
+
+static inline void *
+net_exchange(const struct net *net, uint64_t id)
+{
+	REQUIRE(id < net->count);
+	return (uint8_t *)net->journal + id * net->kind->exchange_size;
+}
+
+static inline uint64_t
+net_id(const struct net *net, const void *exchange)
+{
+	return (uint64_t)((const uint8_t *)exchange - (const uint8_t *)net->journal) / net->kind->exchange_size;
+}
+
+/* Begins one. */
+static inline void *
+net_enter(struct net_host *h, unsigned to, uint32_t size)
+{
+	struct net *net = h->net;
+	struct net_exchange *x;
+
+	REQUIRE(net->count < net->kind->exchanges_max);
+	x = net_exchange(net, net->count++);
+	*x = (struct net_exchange){ .from = h->number,
+				    .to = to,
+				    .from_boot = net_boots(net, h->number),
+				    .to_boot = net_boots(net, to),
+				    .size = size };
+	return x;
+}
+
+static inline uint64_t
+net_random(struct net_host *h)
+{
+	return xk_random(&h->protocol);
+}
+
+/* Another host, at random. */
+static inline unsigned
+net_another(struct net_host *h)
+{
+	return (h->number + 1 + (unsigned)(net_random(h) % (NET_HOSTS - 1))) % NET_HOSTS;
+}
+
+static inline uint8_t
+net_byte(uint64_t id, size_t i)
+{
+	return (uint8_t)(id * 31 + i * 7 + (i >> 8));
+}
+
+/* Whether m is what net_message has made for id; its first `skip` bytes are anything. */
+static inline bool
+net_is_intact(const struct xk_msg *m, uint64_t id, size_t skip)
+{
+	size_t i = 0;
+
+	for (; m != NULL; m = m->next)
+		for (uint32_t at = 0; at < m->len; at++, i++)
+			if (i >= skip && m->data[at] != net_byte(id, i - skip))
+				return false;
+	return true;
+}
+
+static inline struct xk_msg *
+net_message(struct net_host *h, uint32_t size, uint64_t id, size_t skip)
+{
+	struct xk_msg *m = xk_msg_new(xk_platform_of(&h->protocol), size);
+	size_t i = 0;
+
+	REQUIRE(m != NULL);
+	for (struct xk_msg *part = m; part != NULL; part = part->next)
+		for (uint32_t at = 0; at < part->len; at++, i++)
+			part->data[at] = net_byte(id, i - skip);
+	return m;
+}
+
+/* ---- the network ---- */
 
 static inline struct sim_link_config
 net_lan(struct net *net, bool faulty)
@@ -64,9 +178,39 @@ net_lan(struct net *net, bool faulty)
 	return config;
 }
 
-/* Makes the network; boot composes and starts a host, from its struct net_place. */
+/* Composes and starts a host. */
+static inline struct xk_kernel *
+net_compose(void *context, struct xk_sim_host *sim_host)
+{
+	const struct net_place *place = context;
+	const struct net_kind *kind = place->net->kind;
+	struct xk_kernel_config config = { .name = xk_sim_host_name(sim_host),
+					   .platform = xk_sim_platform(sim_host),
+					   .mode = place->net->mode,
+					   .driver = XK_DRIVER_INTERRUPT,
+					   .threads = 3,
+					   .core = -1 };
+	struct xk_kernel *kernel = xk_kernel_new(&config);
+	struct xk_protocol *failed;
+	struct net_host *h;
+	char text[2048];
+
+	REQUIRE(kernel != NULL);
+	xk_kernel_add_port(kernel, xk_sim_port_new(sim_host, 0));
+	kind->text(place->net, place->host, text, sizeof(text));
+	compose(kernel, kind->type, text);
+	h = (struct net_host *)xk_kernel_find(kernel, kind->type->name);
+	h->net = place->net;
+	h->number = place->host;
+	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
+	REQUIRE(xk_kernel_start(kernel) == 0);
+	for (unsigned i = 0; i < kind->threads; i++)
+		CHECK_EQ(xk_thread_start(kernel, kind->type->name, kind->talk, kind->thread(h, i)), 0);
+	return kernel;
+}
+
 static inline void
-net_open(struct net *net, uint64_t seed, struct xk_kernel *(*boot)(void *context, struct xk_sim_host *host))
+net_open(struct net *net, uint64_t seed)
 {
 	static const char *const names[NET_HOSTS] = { "h1", "h2", "h3" };
 	struct sim_link_config config;
@@ -77,7 +221,7 @@ net_open(struct net *net, uint64_t seed, struct xk_kernel *(*boot)(void *context
 	REQUIRE(net->sim != NULL);
 	net->lan = xk_sim_link_new(net->sim, "lan", &config);
 	for (unsigned i = 0; i < NET_HOSTS; i++) {
-		struct xk_sim_host_config host = { .name = names[i], .boot = boot, .context = &net->places[i] };
+		struct xk_sim_host_config host = { .name = names[i], .boot = net_compose, .context = &net->places[i] };
 
 		net->places[i] = (struct net_place){ net, i };
 		net->hosts[i] = xk_sim_host_new(net->sim, &host);
@@ -85,33 +229,6 @@ net_open(struct net *net, uint64_t seed, struct xk_kernel *(*boot)(void *context
 	}
 	for (unsigned i = 0; i < NET_HOSTS; i++)
 		CHECK_EQ(xk_sim_boot(net->hosts[i]), 0);
-}
-
-/* Composes host's kernel of text; not initialised yet. */
-static inline struct xk_kernel *
-net_compose(struct xk_sim_host *host, enum xk_mode mode, const struct xk_protocol_type *own, const char *text)
-{
-	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
-					   .platform = xk_sim_platform(host),
-					   .mode = mode,
-					   .driver = XK_DRIVER_INTERRUPT,
-					   .threads = 3,
-					   .core = -1 };
-	struct xk_kernel *kernel = xk_kernel_new(&config);
-
-	REQUIRE(kernel != NULL);
-	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	compose(kernel, own, text);
-	return kernel;
-}
-
-static inline void
-net_start(struct xk_kernel *kernel)
-{
-	struct xk_protocol *failed;
-
-	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-	REQUIRE(xk_kernel_start(kernel) == 0);
 }
 
 static inline void
@@ -155,11 +272,40 @@ net_heal(struct net *net)
 	xk_sim_link_change(net->lan, &good);
 }
 
-/* Lets the hosts of a network live until it ends. After it has settled, each must get through to each other one. */
+/* Every exchange of a boot that is there has ended, and nobody holds anything. */
 static inline void
-net_live(struct net *net, bool crashes, const struct net_times *times)
+net_judge_quiet(const struct net *net)
+{
+	for (unsigned i = 0; i < net->count; i++) {
+		const struct net_exchange *x = net_exchange(net, i);
+
+		if (x->from_boot == net_boots(net, x->from))
+			CHECK_EQ(x->ends, 1);
+	}
+	for (unsigned i = 0; i < NET_HOSTS; i++) {
+		struct xk_platform *platform = xk_sim_platform(net->hosts[i]);
+		struct xk_protocol *own = xk_kernel_find(xk_sim_kernel(net->hosts[i]), net->kind->type->name);
+
+		CHECK_EQ(((struct net_host *)own)->ended, net->kind->threads);
+		CHECK_EQ(platform->ops->buffers_out(platform), 0);
+	}
+}
+
+/*
+ * A network of this kind, from its beginning to its end. After it has settled, each host must get through to each other one. Of
+ * those with crashes every third is in regular mode; every second resumes in the driver.
+ */
+static inline void
+net_live(struct net *net, const struct net_kind *kind, uint64_t seed, bool crashes, const struct net_times *times)
 {
 	unsigned before[NET_HOSTS][NET_HOSTS];
+
+	net->kind = kind;
+	net->mode = crashes && seed % 3 == 0 ? XK_REGULAR : XK_IPP;
+	net->policy = seed % 2 == 0 ? "resume=driver" : "resume=thread";
+	net->journal = calloc(kind->exchanges_max, kind->exchange_size);
+	REQUIRE(net->journal != NULL);
+	net_open(net, seed);
 
 	if (crashes)
 		net_plan_crashes(net, times->heal_ms - 2000);
@@ -174,6 +320,9 @@ net_live(struct net *net, bool crashes, const struct net_times *times)
 				CHECK(net->good[from][to] > before[from][to]);
 	net->stopped = true;
 	xk_sim_run(net->sim, times->end_ms * MS);
+	net_judge_quiet(net);
+	CHECK_EQ(xk_sim_free(net->sim), 0);
+	free(net->journal);
 }
 
 /* How many networks: some, or with XK_TEST_LONG many. A world has one thread: races are elsewhere. */

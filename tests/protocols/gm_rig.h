@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "protocols/gm/gm_private.h"
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 
@@ -70,12 +71,6 @@ gm_rig(const char *settings)
 	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
 	meet(r, PARTNER, BOOT_A);
 	return r;
-}
-
-static inline struct xk_participants
-at_port(uint64_t port)
-{
-	return (struct xk_participants){ .local = { 1, { port } } };
 }
 
 /* The same, and PORT is enabled. */

@@ -6,6 +6,7 @@
 #define TESTS_IP_DATAGRAMS_H
 
 #include "protocols/virtual/vnet.h"
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
@@ -47,12 +48,6 @@ static inline struct rig *
 ip_rig(void)
 {
 	return ip_rig_with("");
-}
-
-static inline struct xk_participants
-anybody(void)
-{
-	return (struct xk_participants){ .remote.depth = 0 };
 }
 
 struct datagram {

@@ -26,12 +26,8 @@ static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .st
 static const struct net_times slow_times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 20000, .end_ms = 35000 };
 
 struct entry {
-	unsigned from, to;
-	uint64_t from_boot;
-	uint32_t size;
+	struct net_exchange x; /* first */
 	bool is_store;
-	unsigned runs, ends;
-	int status;
 	uint64_t ended_ns;
 };
 
@@ -42,9 +38,7 @@ struct talker {
 };
 
 struct host {
-	struct xk_protocol protocol;
-	struct world *world;
-	unsigned number, ended;
+	struct net_host base; /* first */
 	struct xk_region region;
 	struct talker talkers[TALKERS];
 	uint8_t memory[NET_HOSTS][TALKERS][SLOTS][STORE_MAX];
@@ -52,46 +46,25 @@ struct host {
 
 struct world {
 	struct net net; /* first */
-	enum xk_mode mode;
-	const char *policy, *settings, *path;
+	const char *settings, *path;
 	uint32_t size_max;
-	struct entry *entries;
-	unsigned count, ran, answered, returned;
+	unsigned ran, answered, returned;
 	uint32_t regions[NET_HOSTS]; /* of the latest boot */
 };
 
-static uint8_t
-byte_of(uint64_t id, size_t i)
-{
-	return (uint8_t)(id * 31 + i * 7 + (i >> 8));
-}
-
-static struct entry *
-entry_of(struct world *w, const uint32_t *words)
-{
-	REQUIRE(words[0] < w->count);
-	return &w->entries[words[0]];
-}
-
 /* ---- handlers ---- */
 
-static bool
-is_intact(const struct xk_msg *m, uint64_t id)
+static struct world *
+world_of(const struct host *h)
 {
-	size_t i = 0;
-
-	for (; m != NULL; m = m->next)
-		for (uint32_t at = 0; at < m->len; at++, i++)
-			if (m->data[at] != byte_of(id, i))
-				return false;
-	return true;
+	return (struct world *)h->base.net;
 }
 
 static bool
 is_in_place(const struct xk_am_arrival *arrival, uint64_t id)
 {
 	for (uint32_t i = 0; i < arrival->len; i++)
-		if (arrival->memory[i] != byte_of(id, i))
+		if (arrival->memory[i] != net_byte(id, i))
 			return false;
 	return true;
 }
@@ -100,21 +73,21 @@ static void
 run_ask(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
 	struct host *h = argument;
-	struct world *w = h->world;
-	struct entry *e = entry_of(w, arrival->words);
-	uint64_t chance = xk_random(&h->protocol);
+	struct world *w = world_of(h);
+	struct entry *e = net_exchange(&w->net, arrival->words[0]);
+	uint64_t chance = xk_random(&h->base.protocol);
 
 	CHECK_EQ(arrival->count, 2);
 	CHECK_EQ(arrival->words[1], ~arrival->words[0]);
-	CHECK_EQ(e->to, h->number);
-	CHECK_EQ(e->runs, 0);
-	e->runs++;
+	CHECK_EQ(e->x.to, h->base.number);
+	CHECK_EQ(e->x.runs, 0);
+	e->x.runs++;
 	w->ran++;
 	CHECK(arrival->memory != NULL
-		      ? e->is_store && arrival->len == e->size && is_in_place(arrival, arrival->words[0])
-		      : !e->is_store && xk_msg_len(m) == e->size && is_intact(m, arrival->words[0]));
+		      ? e->is_store && arrival->len == e->x.size && is_in_place(arrival, arrival->words[0])
+		      : !e->is_store && xk_msg_len(m) == e->x.size && net_is_intact(m, arrival->words[0], 0));
 	if (chance % 32 == 0)
-		xk_delay(&h->protocol, chance / 32 % 30000); /* others come meanwhile */
+		xk_delay(&h->base.protocol, chance / 32 % 30000); /* others come meanwhile */
 	*reply = (struct xk_am_reply){
 		.given = true, .number = TELL, .count = 1, .words = { arrival->words[0] }, .m = m
 	};
@@ -124,25 +97,25 @@ static void
 run_tell(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
 	struct host *h = argument;
-	struct world *w = h->world;
-	struct entry *e = entry_of(w, arrival->words);
+	struct world *w = world_of(h);
+	struct entry *e = net_exchange(&w->net, arrival->words[0]);
 
 	CHECK(reply == NULL);
-	CHECK_EQ(e->from, h->number);
-	CHECK_EQ(e->ends, 0);
-	CHECK_EQ(e->runs, 1);
-	CHECK(e->is_store || (xk_msg_len(m) == e->size && is_intact(m, arrival->words[0])));
+	CHECK_EQ(e->x.from, h->base.number);
+	CHECK_EQ(e->x.ends, 0);
+	CHECK_EQ(e->x.runs, 1);
+	CHECK(e->is_store || (xk_msg_len(m) == e->x.size && net_is_intact(m, arrival->words[0], 0)));
 	xk_msg_free(m);
-	e->ends++;
+	e->x.ends++;
 	w->answered++;
-	w->net.good[e->from][e->to]++;
+	w->net.good[e->x.from][e->x.to]++;
 }
 
 static void
 host_returned(void *argument, struct xk_session *s, unsigned number, struct xk_msg *m, int status)
 {
 	struct host *h = argument;
-	struct world *w = h->world;
+	struct world *w = world_of(h);
 	uint8_t words[8];
 	uint32_t id;
 	struct entry *e;
@@ -152,15 +125,15 @@ host_returned(void *argument, struct xk_session *s, unsigned number, struct xk_m
 	xk_msg_free(m);
 	id = xk_get32(words);
 	CHECK_EQ(xk_get32(words + 4), ~id);
-	e = entry_of(w, &id);
-	CHECK_EQ(e->from, h->number);
-	CHECK_EQ(e->ends, 0);
+	e = net_exchange(&w->net, id);
+	CHECK_EQ(e->x.from, h->base.number);
+	CHECK_EQ(e->x.ends, 0);
 	CHECK(status == -ETIMEDOUT || status == -ECONNRESET || (e->is_store && status == -EFAULT));
 	if (status == -EFAULT)
-		CHECK_EQ(e->runs, 0);
-	e->ends++;
-	e->status = status;
-	e->ended_ns = xk_now_ns(&h->protocol);
+		CHECK_EQ(e->x.runs, 0);
+	e->x.ends++;
+	e->x.status = status;
+	e->ended_ns = xk_now_ns(&h->base.protocol);
 	w->returned++;
 }
 
@@ -170,13 +143,13 @@ host_returned(void *argument, struct xk_session *s, unsigned number, struct xk_m
 static unsigned
 free_slot(const struct talker *t)
 {
-	uint64_t now_ns = xk_now_ns(&t->host->protocol);
+	uint64_t now_ns = xk_now_ns(&t->host->base.protocol);
 	unsigned slot = 0;
 
 	for (; slot < SLOTS && t->stores[slot] != 0; slot++) {
-		const struct entry *e = &t->host->world->entries[t->stores[slot] - 1];
+		const struct entry *e = net_exchange(t->host->base.net, t->stores[slot] - 1);
 
-		if (e->ends > 0 && (e->status == 0 || now_ns - e->ended_ns > LATE_MS * MS))
+		if (e->x.ends > 0 && (e->x.status == 0 || now_ns - e->ended_ns > LATE_MS * MS))
 			break;
 	}
 	return slot;
@@ -186,35 +159,23 @@ static int
 send_request(struct talker *t, struct xk_session *s, unsigned to)
 {
 	struct host *h = t->host;
-	struct world *w = h->world;
-	uint32_t id = w->count++, unanswered;
+	struct world *w = world_of(h);
 	unsigned slot = free_slot(t);
-	struct entry *e = &w->entries[id];
+	struct entry *e = net_enter(&h->base, to, (uint32_t)(net_random(&h->base) % w->size_max));
+	uint32_t id = (uint32_t)net_id(&w->net, e), unanswered;
 	struct xk_am_push push = { .number = ASK, .count = 2, .words = { id, ~id } };
-	struct xk_msg *m;
-	size_t i = 0;
 	int err;
 
-	REQUIRE(id < MESSAGES_MAX);
-	*e = (struct entry){ .from = h->number,
-			     .to = to,
-			     .from_boot = net_boots(&w->net, h->number),
-			     .size = (uint32_t)(xk_random(&h->protocol) % w->size_max),
-			     .is_store = slot < SLOTS && xk_random(&h->protocol) % 4 == 0 };
+	e->is_store = slot < SLOTS && net_random(&h->base) % 4 == 0;
 	if (e->is_store) {
 		push.part.region = w->regions[to];
-		push.part.place = ((h->number * TALKERS + t->number) * SLOTS + slot) * STORE_MAX;
+		push.part.place = ((h->base.number * TALKERS + t->number) * SLOTS + slot) * STORE_MAX;
 		t->stores[slot] = id + 1;
-		e->size = (uint32_t)(xk_random(&h->protocol) % STORE_MAX);
+		e->x.size = (uint32_t)(net_random(&h->base) % STORE_MAX);
 	}
-	m = xk_msg_new(xk_platform_of(&h->protocol), e->size);
-	REQUIRE(m != NULL);
-	for (struct xk_msg *part = m; part != NULL; part = part->next)
-		for (uint32_t at = 0; at < part->len; at++, i++)
-			part->data[at] = byte_of(id, i);
-	err = xk_am_request(s, &push, m);
+	err = xk_am_request(s, &push, net_message(&h->base, e->x.size, id, 0));
 	if (err != 0)
-		e->ends = 1; /* none: it was refused */
+		e->x.ends = 1; /* none: it was refused */
 	CHECK_EQ(xk_control(s, XK_AM_GET_UNANSWERED, &unanswered, sizeof(unanswered)), sizeof(unanswered));
 	CHECK(unanswered <= CREDITS);
 	return err;
@@ -223,10 +184,10 @@ send_request(struct talker *t, struct xk_session *s, unsigned to)
 static void
 talk(struct talker *t, struct xk_session *s, unsigned to)
 {
-	struct xk_protocol *self = &t->host->protocol;
+	struct xk_protocol *self = &t->host->base.protocol;
 	uint64_t messages = 1 + xk_random(self) % 60;
 
-	while (messages-- > 0 && !t->host->world->net.stopped) {
+	while (messages-- > 0 && !t->host->base.net->stopped) {
 		int err = send_request(t, s, to);
 		uint64_t pause_us = xk_random(self) % 4 == 0 ? xk_random(self) % 20000 : 0;
 
@@ -243,10 +204,10 @@ host_talk(void *argument)
 {
 	struct talker *t = argument;
 	struct host *h = t->host;
-	struct xk_protocol *self = &h->protocol;
+	struct xk_protocol *self = &h->base.protocol;
 
-	while (!h->world->net.stopped) {
-		unsigned to = (h->number + 1 + (unsigned)(xk_random(self) % (NET_HOSTS - 1))) % NET_HOSTS;
+	while (!h->base.net->stopped) {
+		unsigned to = net_another(&h->base);
 		struct xk_participants participants = { .remote = { 2, { NET_ADDRESS + to, NAME } },
 							.local = { 1, { NAME } } };
 		struct xk_session *s;
@@ -258,13 +219,13 @@ host_talk(void *argument)
 		if (xk_delay(self, 1000 + xk_random(self) % 50000) != 0)
 			break;
 	}
-	h->ended++;
+	h->base.ended++;
 }
 
 static int
 host_init(struct xk_protocol *self)
 {
-	struct host *h = xk_container_of(self, struct host, protocol);
+	struct host *h = (struct host *)self;
 	struct xk_participants here = { .local = { 1, { NAME } } };
 	struct xk_protocol *am = xk_lower(self, 0);
 	struct xk_am_handler ask = { run_ask, h, true }, tell = { run_tell, h, false };
@@ -311,69 +272,47 @@ static const char talker_graph[] =
 static const char special_path[] = "am -> vnet;";
 static const char general_path[] = "am [port=3007]; am -> udp -> ip -> vnet;";
 
-static struct xk_kernel *
-boot(void *context, struct xk_sim_host *sim_host)
-{
-	struct net_place *place = context;
-	struct world *w = (struct world *)place->net;
-	struct xk_kernel *kernel;
-	char text[1024];
-	struct host *h;
-
-	snprintf(text, sizeof(text), talker_graph, w->policy, w->settings, place->host + 1, w->path);
-	kernel = net_compose(sim_host, w->mode, &talker_type, text);
-	h = (struct host *)xk_kernel_find(kernel, "talker");
-	h->world = w;
-	h->number = place->host;
-	net_start(kernel);
-	w->regions[place->host] = h->region.id;
-	for (unsigned i = 0; i < TALKERS; i++) {
-		h->talkers[i] = (struct talker){ .host = h, .number = i };
-		CHECK_EQ(xk_thread_start(kernel, "talker", host_talk, &h->talkers[i]), 0);
-	}
-	return kernel;
-}
-
-/* ---- what must be ---- */
-
-/* Every request of a boot that is there has ended, and nobody holds anything. */
 static void
-judge_quiet(struct world *w)
+host_text(const struct net *net, unsigned host, char *text, size_t size)
 {
-	for (unsigned i = 0; i < w->count; i++)
-		if (w->entries[i].from_boot == net_boots(&w->net, w->entries[i].from))
-			CHECK_EQ(w->entries[i].ends, 1);
-	for (unsigned i = 0; i < NET_HOSTS; i++) {
-		struct xk_platform *platform = xk_sim_platform(w->net.hosts[i]);
+	const struct world *w = (const struct world *)net;
 
-		CHECK_EQ(((struct host *)xk_kernel_find(xk_sim_kernel(w->net.hosts[i]), "talker"))->ended, TALKERS);
-		CHECK_EQ(platform->ops->buffers_out(platform), 0);
-	}
+	snprintf(text, size, talker_graph, net->policy, w->settings, host + 1, w->path);
 }
+
+static void *
+host_thread(struct net_host *base, unsigned number)
+{
+	struct host *h = (struct host *)base;
+
+	world_of(h)->regions[base->number] = h->region.id;
+	h->talkers[number] = (struct talker){ .host = h, .number = number };
+	return &h->talkers[number];
+}
+
+static const struct net_kind talkers = {
+	.type = &talker_type,
+	.threads = TALKERS,
+	.talk = host_talk,
+	.thread = host_thread,
+	.text = host_text,
+	.exchange_size = sizeof(struct entry),
+	.exchanges_max = MESSAGES_MAX,
+};
 
 static void
 world_run(uint64_t seed, const char *path, const char *settings, uint32_t size_max, bool crashes)
 {
-	struct world w = { .mode = crashes && seed % 3 == 0 ? XK_REGULAR : XK_IPP,
-			   .policy = seed % 2 == 0 ? "resume=driver" : "resume=thread",
-			   .path = path,
-			   .settings = settings,
-			   .size_max = size_max };
+	struct world w = { .path = path, .settings = settings, .size_max = size_max };
 	unsigned failures = CU_get_number_of_failures();
 
-	w.entries = calloc(MESSAGES_MAX, sizeof(*w.entries));
-	REQUIRE(w.entries != NULL);
-	net_open(&w.net, seed, boot);
-	net_live(&w.net, crashes, strstr(settings, "sessions") != NULL ? &slow_times : &times);
-	judge_quiet(&w);
-	CHECK_EQ(xk_sim_free(w.net.sim), 0);
+	net_live(&w.net, &talkers, seed, crashes, strstr(settings, "sessions") != NULL ? &slow_times : &times);
 	CHECK(w.answered > 0 && w.ran >= w.answered);
 	if (!crashes && strstr(settings, "sessions") == NULL)
 		CHECK_EQ(w.returned, 0); /* nobody is gone for 3 s */
 	if (CU_get_number_of_failures() != failures)
 		fprintf(stderr, "seed %llu: %u requests, %u run, %u answered, %u returned\n", (unsigned long long)seed,
-			w.count, w.ran, w.answered, w.returned);
-	free(w.entries);
+			w.net.count, w.ran, w.answered, w.returned);
 }
 
 TEST(requests_are_run_once_whatever_the_network_does)

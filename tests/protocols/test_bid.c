@@ -278,11 +278,9 @@ STAGE_TEST(bid_uses_its_host_as_long_as_there_is_a_session, stage_open(s, false)
 
 STAGE_TEST(bid_lets_strangers_go_when_nobody_wants_them_any_more, stage_open(s, true))
 {
-	struct xk_participants nobody = { .remote.depth = 0 };
-
 	be_met(s, "x");
-	CHECK_EQ(rig_open_disable(s->r, nobody), 0);
-	CHECK_EQ(rig_open_disable(s->r, nobody), -ENOENT);
+	CHECK_EQ(rig_open_disable(s->r, anybody()), 0);
+	CHECK_EQ(rig_open_disable(s->r, anybody()), -ENOENT);
 	inject(s, packet(s, BOOT_A, "x"));
 	CHECK_EQ(counted(s, "no_session"), 1);
 }

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 
@@ -185,10 +186,8 @@ meet(struct stage *s, uint64_t boot)
 static void
 stage_open(struct stage *s)
 {
-	struct xk_participants nobody = { .remote.depth = 0 };
-
 	s->r = rig_new_graph(GRAPH);
-	CHECK_EQ(rig_open_enable(s->r, nobody), 0);
+	CHECK_EQ(rig_open_enable(s->r, anybody()), 0);
 	meet(s, BOOT_A);
 	send_message(s, A, BOOT_A, s->told, "hello");
 	expect_text(s, "hello");
@@ -230,10 +229,9 @@ STAGE_TEST(a_station_gets_nothing_through_for_a_host_that_is_elsewhere, stage_op
 /* This host knows the other one, but has no session with it. */
 TEST(a_station_opens_no_session_for_a_host_that_is_elsewhere)
 {
-	struct xk_participants nobody = { .remote.depth = 0 };
 	struct stage s = { .r = rig_new_graph(GRAPH) };
 
-	CHECK_EQ(rig_open_enable(s.r, nobody), 0);
+	CHECK_EQ(rig_open_enable(s.r, anybody()), 0);
 	meet(&s, BOOT_A);
 	rig_advance_ms(s.r, 10);
 	send_message(&s, LIAR, BOOT_A, s.told, "forged");

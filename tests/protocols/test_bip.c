@@ -3,20 +3,12 @@
 #include <limits.h>
 
 #include "protocols/post.h"
+#include "tests/participants.h"
 #include "tests/rig.h"
 
 enum { HOST = 0x0a4d0002, PORT = 7, FAR_PORT = 9, LONG = 257, BYTES = 1500 };
 
 #define STATION UINT64_C(0x020000000099)
-
-static struct xk_participants
-at_port(uint64_t port)
-{
-	struct xk_participants p = { .remote.depth = 0 };
-
-	xk_participant_push(&p.local, port);
-	return p;
-}
 
 static struct rig *
 rig_at(const char *type, uint64_t station)

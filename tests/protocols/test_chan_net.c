@@ -29,14 +29,11 @@ enum over { OVER_CHAN, OVER_SELECT, OVER_POOL };
 
 /* A call, from when it was made. */
 struct entry {
-	struct xk_call call; /* first */
+	struct net_exchange x; /* first */
+	struct xk_call call;
 	struct user *user;
-	unsigned from, to, procedure;
-	uint64_t from_boot, to_boot; /* how often the hosts had been booted */
+	unsigned procedure;
 	uint64_t begun_ns, deadline_ns;
-	unsigned runs, ends;
-	uint32_t size;
-	int status;
 };
 
 /* A shepherd of a host that makes calls. */
@@ -44,24 +41,18 @@ struct user {
 	struct xk_semaphore told;
 	struct caller *caller;
 	unsigned number;
-	bool ended;
 };
 
 struct caller {
-	struct xk_protocol protocol;
-	struct world *world;
-	unsigned host;
+	struct net_host base; /* first */
 	struct user users[CALLERS];
 };
 
 struct world {
 	struct net net; /* first */
-	enum xk_mode mode;
 	enum over over;
-	const char *policy, *path;
+	const char *path;
 	uint32_t size_max;
-	struct entry *entries;
-	unsigned count;
 	unsigned errors[ERRORS];
 	unsigned ran, misplaced;
 };
@@ -74,22 +65,10 @@ stamp_of(uint64_t id)
 	return id * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static uint8_t
-byte_of(uint64_t id, size_t i)
+static struct world *
+world_of(const struct caller *c)
 {
-	return (uint8_t)(id * 31 + i * 7 + (i >> 8));
-}
-
-static bool
-is_intact(const struct xk_msg *m, uint64_t id, size_t skip)
-{
-	size_t i = 0;
-
-	for (; m != NULL; m = m->next)
-		for (uint32_t at = 0; at < m->len; at++, i++)
-			if (i >= skip && m->data[at] != byte_of(id, i - skip))
-				return false;
-	return true;
+	return (struct world *)c->base.net;
 }
 
 /* Whether a call is run as the procedure that it names. */
@@ -108,18 +87,18 @@ judge_run(struct world *w, unsigned host, struct xk_session *lls, const struct x
 	struct entry *e;
 	uint64_t id;
 
-	if (!xk_msg_copy_out(m, 0, &id, sizeof(id)) || id >= w->count) {
+	if (!xk_msg_copy_out(m, 0, &id, sizeof(id)) || id >= w->net.count) {
 		CHECK(false);
 		return NULL;
 	}
-	e = &w->entries[id];
-	CHECK_EQ(xk_msg_len(m), e->size);
-	CHECK(is_intact(m, id, ID_LEN));
-	CHECK_EQ(e->to, host);
+	e = net_exchange(&w->net, id);
+	CHECK_EQ(xk_msg_len(m), e->x.size);
+	CHECK(net_is_intact(m, id, ID_LEN));
+	CHECK_EQ(e->x.to, host);
 	w->misplaced += w->over != OVER_CHAN && !is_in_place(e, lls);
-	CHECK_EQ(e->runs, 0);
-	CHECK(net_boots(&w->net, host) <= e->to_boot);
-	e->runs++;
+	CHECK_EQ(e->x.runs, 0);
+	CHECK(net_boots(&w->net, host) <= e->x.to_boot);
+	e->x.runs++;
 	w->ran++;
 	return e;
 }
@@ -131,11 +110,11 @@ judge_reply(struct entry *e, struct xk_msg *reply, uint64_t id)
 {
 	uint64_t stamp = 0;
 
-	CHECK_EQ(xk_msg_len(reply), e->size + STAMP_LEN);
+	CHECK_EQ(xk_msg_len(reply), e->x.size + STAMP_LEN);
 	CHECK(xk_msg_copy_out(reply, 0, &stamp, sizeof(stamp)));
 	CHECK(stamp == stamp_of(id));
-	CHECK(is_intact(reply, id, STAMP_LEN + ID_LEN));
-	CHECK_EQ(e->runs, 1);
+	CHECK(net_is_intact(reply, id, STAMP_LEN + ID_LEN));
+	CHECK_EQ(e->x.runs, 1);
 	xk_msg_free(reply);
 }
 
@@ -144,7 +123,7 @@ static void
 judge_error(const struct world *w, const struct entry *e, int status)
 {
 	if (status == (w->over == OVER_CHAN ? -ENOSYS : -EREMOTEIO))
-		CHECK_EQ(e->runs, 1);
+		CHECK_EQ(e->x.runs, 1);
 	else if (status == -ENOSYS)
 		CHECK_EQ(e->procedure, PROCEDURES);
 	CHECK(status != -EBADMSG);
@@ -153,11 +132,11 @@ judge_error(const struct world *w, const struct entry *e, int status)
 static void
 judge_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
 {
-	uint64_t id = (uint64_t)(e - w->entries), took_ns = xk_sim_now_ns(w->net.sim) - e->begun_ns;
+	uint64_t id = net_id(&w->net, e), took_ns = xk_sim_now_ns(w->net.sim) - e->begun_ns;
 
-	CHECK_EQ(e->ends, 0);
-	e->ends++;
-	e->status = status;
+	CHECK_EQ(e->x.ends, 0);
+	e->x.ends++;
+	e->x.status = status;
 	CHECK_EQ(reply != NULL, status == 0);
 	if (took_ns > e->deadline_ns + LATE_MS * MS)
 		CHECK_EQ(took_ns, e->deadline_ns);
@@ -166,16 +145,16 @@ judge_end(struct world *w, struct entry *e, int status, struct xk_msg *reply)
 	if (reply != NULL)
 		judge_reply(e, reply, id);
 	if (status == 0)
-		w->net.good[e->from][e->to]++;
+		w->net.good[e->x.from][e->x.to]++;
 }
 
 static void
 caller_told(struct xk_call *call, int status, struct xk_msg *reply)
 {
-	struct entry *e = (struct entry *)call;
+	struct entry *e = xk_container_of(call, struct entry, call);
 	struct user *user = e->user;
 
-	judge_end(user->caller->world, e, status, reply);
+	judge_end(world_of(user->caller), e, status, reply);
 	xk_semaphore_signal(&user->told);
 }
 
@@ -189,21 +168,15 @@ struct called {
 static struct entry *
 caller_enter(struct user *user, const struct called *called, uint64_t deadline_ns)
 {
-	struct world *w = user->caller->world;
-	struct entry *e;
+	struct world *w = world_of(user->caller);
+	struct net_host *h = &user->caller->base;
+	struct entry *e = net_enter(h, called->to, (uint32_t)(ID_LEN + net_random(h) % w->size_max));
 
-	REQUIRE(w->count < CALLS_MAX);
-	e = &w->entries[w->count++];
-	*e = (struct entry){ .call.done = caller_told,
-			     .user = user,
-			     .from = user->caller->host,
-			     .to = called->to,
-			     .procedure = called->procedure,
-			     .from_boot = net_boots(&w->net, user->caller->host),
-			     .to_boot = net_boots(&w->net, called->to),
-			     .begun_ns = xk_sim_now_ns(w->net.sim),
-			     .deadline_ns = w->over == OVER_POOL ? (DEADLINE_MS + POOL_WAIT_MS) * MS : deadline_ns,
-			     .size = (uint32_t)(ID_LEN + xk_random(&user->caller->protocol) % w->size_max) };
+	e->call.done = caller_told;
+	e->user = user;
+	e->procedure = called->procedure;
+	e->begun_ns = xk_sim_now_ns(w->net.sim);
+	e->deadline_ns = w->over == OVER_POOL ? (DEADLINE_MS + POOL_WAIT_MS) * MS : deadline_ns;
 	CHECK_EQ(xk_control(called->session, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
 	return e;
 }
@@ -211,14 +184,9 @@ caller_enter(struct user *user, const struct called *called, uint64_t deadline_n
 static struct xk_msg *
 caller_message(const struct user *user, const struct entry *e)
 {
-	uint64_t id = (uint64_t)(e - user->caller->world->entries);
-	struct xk_msg *m = xk_msg_new(xk_platform_of(&user->caller->protocol), e->size);
-	size_t i = 0;
+	uint64_t id = net_id(user->caller->base.net, e);
+	struct xk_msg *m = net_message(&user->caller->base, e->x.size, id, ID_LEN);
 
-	REQUIRE(m != NULL);
-	for (struct xk_msg *part = m; part != NULL; part = part->next)
-		for (uint32_t at = 0; at < part->len; at++, i++)
-			part->data[at] = byte_of(id, i - ID_LEN);
 	memcpy(m->data, &id, sizeof(id));
 	return m;
 }
@@ -227,7 +195,7 @@ caller_message(const struct user *user, const struct entry *e)
 static int
 caller_call(struct user *user, const struct called *called)
 {
-	struct xk_protocol *self = &user->caller->protocol;
+	struct xk_protocol *self = &user->caller->base.protocol;
 	uint64_t deadline_ms = DEADLINE_MIN_MS + xk_random(self) % (DEADLINE_MS - DEADLINE_MIN_MS);
 	struct entry *e = caller_enter(user, called, deadline_ms * MS);
 	struct xk_msg *reply;
@@ -235,27 +203,27 @@ caller_call(struct user *user, const struct called *called)
 
 	if (user->number % 2 == 0) {
 		status = xk_call(called->session, caller_message(user, e), &reply);
-		judge_end(user->caller->world, e, status, reply);
+		judge_end(world_of(user->caller), e, status, reply);
 		return status;
 	}
 	status = xk_call_async(called->session, caller_message(user, e), &e->call);
 	if (status != 0) {
-		judge_end(user->caller->world, e, status, NULL);
+		judge_end(world_of(user->caller), e, status, NULL);
 		return status;
 	}
 	status = xk_semaphore_wait(&user->told, XK_FOREVER);
-	return status != 0 ? status : e->status;
+	return status != 0 ? status : e->x.status;
 }
 
 /* Some calls on a channel. 0; -ECANCELED. */
 static int
 caller_use(struct user *user, const struct called *called)
 {
-	struct xk_protocol *self = &user->caller->protocol;
+	struct xk_protocol *self = &user->caller->base.protocol;
 	uint64_t calls = 1 + xk_random(self) % 12;
 	int status = 0;
 
-	while (calls-- > 0 && status != -ECONNRESET && !user->caller->world->net.stopped) {
+	while (calls-- > 0 && status != -ECONNRESET && !user->caller->base.net->stopped) {
 		status = caller_call(user, called);
 		if (status == -ECANCELED)
 			return status;
@@ -271,24 +239,24 @@ caller_open(struct caller *c, struct called *called)
 {
 	struct xk_participants participants;
 
-	*called = (struct called){ .to = (c->host + 1 + (unsigned)(xk_random(&c->protocol) % (NET_HOSTS - 1))) %
-					 NET_HOSTS };
+	*called = (struct called){ .to = net_another(&c->base) };
 	participants = (struct xk_participants){ .remote = { 1, { NET_ADDRESS + called->to } } };
-	if (c->world->over != OVER_CHAN) {
-		called->procedure = (unsigned)(xk_random(&c->protocol) % (PROCEDURES + 1));
+	if (world_of(c)->over != OVER_CHAN) {
+		called->procedure = (unsigned)(xk_random(&c->base.protocol) % (PROCEDURES + 1));
 		CHECK(xk_participant_push(&participants.remote, called->procedure));
 	}
-	return xk_open(&c->protocol, &c->protocol, xk_lower(&c->protocol, 0), &participants, &called->session) == 0;
+	return xk_open(&c->base.protocol, &c->base.protocol, xk_lower(&c->base.protocol, 0), &participants,
+		       &called->session) == 0;
 }
 
 static void
 caller_live(void *argument)
 {
 	struct user *user = argument;
-	struct xk_protocol *self = &user->caller->protocol;
+	struct xk_protocol *self = &user->caller->base.protocol;
 	int status = 0;
 
-	while (status != -ECANCELED && !user->caller->world->net.stopped) {
+	while (status != -ECANCELED && !user->caller->base.net->stopped) {
 		struct called called;
 		bool opened = caller_open(user->caller, &called);
 
@@ -297,7 +265,7 @@ caller_live(void *argument)
 		if (status != -ECANCELED && xk_delay(self, 1000 + xk_random(self) % 50000) != 0)
 			status = -ECANCELED;
 	}
-	user->ended = true;
+	user->caller->base.ended++;
 }
 
 /* ---- a handler ---- */
@@ -318,8 +286,8 @@ caller_nest(struct caller *c)
 static int
 caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
-	struct caller *c = xk_container_of(self, struct caller, protocol);
-	struct entry *e = judge_run(c->world, c->host, lls, m);
+	struct caller *c = (struct caller *)self;
+	struct entry *e = judge_run(world_of(c), c->base.number, lls, m);
 	uint64_t chance = xk_random(self), stamp;
 	uint8_t *p;
 
@@ -335,7 +303,7 @@ caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 		xk_msg_free(m);
 		return -ENOSYS;
 	}
-	stamp = stamp_of((uint64_t)(e - c->world->entries));
+	stamp = stamp_of(net_id(c->base.net, e));
 	p = xk_msg_push(&m, STAMP_LEN);
 	if (p == NULL) {
 		xk_msg_free(m);
@@ -406,72 +374,41 @@ static const char crowded_path[] = "chan [channels=3]; chan -> bid -> blast -> v
 static const char full_path[] =
 	"chan -> bid -> vsize -> vmux; vsize -> blast -> vmux -> vnet; vmux -> ip -> vnet; bidctl -> vmux;";
 
-static struct xk_kernel *
-boot(void *context, struct xk_sim_host *host)
-{
-	struct net_place *place = context;
-	struct world *w = (struct world *)place->net;
-	struct xk_kernel *kernel;
-	char text[2048];
-	struct caller *c;
-
-	snprintf(text, sizeof(text), caller_graph, w->policy, place->host + 1, overs[w->over], w->path);
-	kernel = net_compose(host, w->mode, &caller_type, text);
-	c = (struct caller *)xk_kernel_find(kernel, "caller");
-	c->world = w;
-	c->host = place->host;
-	net_start(kernel);
-	for (unsigned i = 0; i < CALLERS; i++) {
-		c->users[i] = (struct user){ .caller = c, .number = i };
-		xk_semaphore_init(&c->users[i].told, &c->protocol, 0);
-		CHECK_EQ(xk_thread_start(kernel, "caller", caller_live, &c->users[i]), 0);
-	}
-	return kernel;
-}
-
-/* ---- what must be ---- */
-
-/* Every call of a boot that is there has ended, and so has every caller. */
 static void
-judge_quiet(struct world *w)
+caller_text(const struct net *net, unsigned host, char *text, size_t size)
 {
-	for (unsigned i = 0; i < w->count; i++) {
-		const struct entry *e = &w->entries[i];
+	const struct world *w = (const struct world *)net;
 
-		if (e->from_boot == net_boots(&w->net, e->from))
-			CHECK_EQ(e->ends, 1);
-	}
-	for (unsigned i = 0; i < NET_HOSTS; i++) {
-		struct caller *c = (struct caller *)xk_kernel_find(xk_sim_kernel(w->net.hosts[i]), "caller");
-
-		for (unsigned k = 0; k < CALLERS; k++)
-			CHECK(c->users[k].ended);
-	}
+	snprintf(text, size, caller_graph, net->policy, host + 1, overs[w->over], w->path);
 }
+
+static void *
+caller_user(struct net_host *base, unsigned number)
+{
+	struct caller *c = (struct caller *)base;
+
+	c->users[number] = (struct user){ .caller = c, .number = number };
+	xk_semaphore_init(&c->users[number].told, &base->protocol, 0);
+	return &c->users[number];
+}
+
+static const struct net_kind callers = {
+	.type = &caller_type,
+	.threads = CALLERS,
+	.talk = caller_live,
+	.thread = caller_user,
+	.text = caller_text,
+	.exchange_size = sizeof(struct entry),
+	.exchanges_max = CALLS_MAX,
+};
 
 static void
-world_live(struct world *w, uint64_t seed, bool crashes)
-{
-	w->entries = calloc(CALLS_MAX, sizeof(*w->entries));
-	REQUIRE(w->entries != NULL);
-	net_open(&w->net, seed, boot);
-	net_live(&w->net, crashes, &times);
-	judge_quiet(w);
-	CHECK_EQ(xk_sim_free(w->net.sim), 0);
-	free(w->entries);
-}
-
-static uint64_t
 world_run(uint64_t seed, enum over over, const char *path, uint32_t size_max, bool crashes)
 {
-	struct world w = { .mode = crashes && seed % 3 == 0 ? XK_REGULAR : XK_IPP,
-			   .policy = seed % 2 == 0 ? "resume=driver" : "resume=thread",
-			   .over = over,
-			   .path = path,
-			   .size_max = size_max };
+	struct world w = { .over = over, .path = path, .size_max = size_max };
 	unsigned failures = CU_get_number_of_failures(), good = 0;
 
-	world_live(&w, seed, crashes);
+	net_live(&w.net, &callers, seed, crashes, &times);
 	for (unsigned i = 0; i < NET_HOSTS * NET_HOSTS; i++)
 		good += w.net.good[i / NET_HOSTS][i % NET_HOSTS];
 	CHECK(good > 0 && w.ran >= good);
@@ -479,9 +416,8 @@ world_run(uint64_t seed, enum over over, const char *path, uint32_t size_max, bo
 	CHECK(over == OVER_CHAN || (w.errors[ENOSYS] > 0 && w.errors[EREMOTEIO] > 0));
 	if (CU_get_number_of_failures() != failures)
 		fprintf(stderr, "seed %llu: %u calls, %u run, %u replies, %u timed out, %u reset, %u refused\n",
-			(unsigned long long)seed, w.count, w.ran, good, w.errors[ETIMEDOUT], w.errors[ECONNRESET],
+			(unsigned long long)seed, w.net.count, w.ran, good, w.errors[ETIMEDOUT], w.errors[ECONNRESET],
 			w.errors[ECONNREFUSED]);
-	return w.count;
 }
 
 TEST(calls_are_run_at_most_once_whatever_the_network_does)

@@ -30,101 +30,79 @@ struct conversation {
 };
 
 struct message {
-	struct xk_gm_send send; /* first */
+	struct net_exchange x; /* first */
+	struct xk_gm_send send;
 	struct world *world;
 	unsigned conversation, index;
-	uint64_t from_boot, to_boot;
-	uint32_t size;
-	unsigned deliveries, ends;
-	int status;
-};
-
-struct host {
-	struct xk_protocol protocol;
-	struct world *world;
-	unsigned number, ended;
 };
 
 struct world {
 	struct net net; /* first */
-	enum xk_mode mode;
-	const char *settings, *policy, *path;
+	const char *settings, *path;
 	uint32_t size_max;
 	bool posts;     /* the users post buffers themselves */
 	bool sent_once; /* reliable=no */
 	unsigned tokens;
-	struct message *messages;
 	struct conversation *conversations;
-	unsigned message_count, conversation_count, delivered, told, failed;
+	unsigned conversation_count, delivered, told, failed;
 };
-
-static uint8_t
-byte_of(uint64_t id, size_t i)
-{
-	return (uint8_t)(id * 31 + i * 7 + (i >> 8));
-}
 
 /* ---- the receiver's half ---- */
 
-static bool
-is_intact(const struct xk_msg *m, uint64_t id)
-{
-	size_t i = 0;
-
-	for (; m != NULL; m = m->next)
-		for (uint32_t at = 0; at < m->len; at++, i++)
-			if (i >= sizeof(id) && m->data[at] != byte_of(id, i))
-				return false;
-	return true;
-}
-
 static void
-judge_delivery(struct world *w, unsigned host, const struct xk_msg *m)
+judge_delivery(struct net_host *h, const struct xk_msg *m)
 {
+	struct world *w = (struct world *)h->net;
 	struct conversation *c;
 	struct message *e;
 	uint64_t id;
 
-	if (!xk_msg_copy_out(m, 0, &id, sizeof(id)) || id >= w->message_count) {
+	if (!xk_msg_copy_out(m, 0, &id, sizeof(id)) || id >= w->net.count) {
 		CHECK(false);
 		return;
 	}
-	e = &w->messages[id];
+	e = net_exchange(&w->net, id);
 	c = &w->conversations[e->conversation];
-	CHECK_EQ(xk_msg_len(m), e->size);
-	CHECK(is_intact(m, id));
-	CHECK_EQ(c->to, host);
-	CHECK_EQ(e->deliveries, 0);
+	CHECK_EQ(xk_msg_len(m), e->x.size);
+	CHECK(net_is_intact(m, id, sizeof(id)));
+	CHECK_EQ(c->to, h->number);
+	CHECK_EQ(e->x.runs, 0);
 	CHECK(w->sent_once ? e->index >= c->delivered : e->index == c->delivered);
-	CHECK(net_boots(&w->net, host) <= e->to_boot);
-	e->deliveries++;
+	CHECK(net_boots(&w->net, h->number) <= e->x.to_boot);
+	e->x.runs++;
 	c->delivered = e->index + 1;
 	w->delivered++;
 	if (w->sent_once)
 		w->net.good[c->from][c->to]++;
 }
 
+/* Where users post buffers themselves. */
+static void
+post(struct net_host *h, struct xk_session *s, unsigned count)
+{
+	const struct world *w = (const struct world *)h->net;
+
+	if (w->posts)
+		CHECK_EQ(xk_post(s, w->size_max + 8 > 4096 ? 65536 : 4096, count), 0);
+}
+
 static void
 host_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	struct host *h = xk_container_of(self, struct host, protocol);
+	struct net_host *h = (struct net_host *)self;
 	uint64_t chance = xk_random(self);
 
 	if (chance % 32 == 0)
 		xk_delay(self, chance / 32 % 30000); /* others come meanwhile */
-	judge_delivery(h->world, h->number, m);
+	judge_delivery(h, m);
 	xk_msg_free(m);
-	if (h->world->posts)
-		CHECK_EQ(xk_post(lls, h->world->size_max + 8 > 4096 ? 65536 : 4096, 1), 0);
+	post(h, lls, 1);
 }
 
 static int
 host_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *s, struct xk_protocol *hlp_type)
 {
-	struct host *h = xk_container_of(self, struct host, protocol);
-
-	if (h->world->posts)
-		CHECK_EQ(xk_post(s, h->world->size_max + 8 > 4096 ? 65536 : 4096, 3), 0);
+	post((struct net_host *)self, s, 3);
 	return 0;
 }
 
@@ -140,16 +118,16 @@ host_close_done(struct xk_protocol *self, struct xk_session *session)
 static void
 message_done(struct xk_gm_send *send, int status)
 {
-	struct message *e = (struct message *)send;
+	struct message *e = xk_container_of(send, struct message, send);
 	struct conversation *c = &e->world->conversations[e->conversation];
 
-	CHECK_EQ(e->ends, 0);
-	e->ends++;
-	e->status = status;
+	CHECK_EQ(e->x.ends, 0);
+	e->x.ends++;
+	e->x.status = status;
 	c->under_way--;
 	CHECK_EQ(status == XK_GM_UNKNOWN, e->world->sent_once);
 	if (status == 0) {
-		CHECK_EQ(e->deliveries, 1);
+		CHECK_EQ(e->x.runs, 1);
 		e->world->told++;
 		e->world->net.good[c->from][c->to]++;
 	} else if (status < 0) {
@@ -161,36 +139,25 @@ message_done(struct xk_gm_send *send, int status)
 
 /* Pushes a message on the conversation's session. Returns what xk_push has. */
 static int
-push_message(struct host *h, struct xk_session *s, unsigned conversation)
+push_message(struct net_host *h, struct xk_session *s, unsigned conversation)
 {
-	struct world *w = h->world;
+	struct world *w = (struct world *)h->net;
 	struct conversation *c = &w->conversations[conversation];
-	unsigned id = w->message_count++;
-	struct message *e = &w->messages[id];
-	struct xk_msg *m;
-	uint64_t word = id;
-	size_t i = 0;
+	struct message *e = net_enter(h, c->to, (uint32_t)(8 + net_random(h) % w->size_max));
+	uint64_t id = net_id(&w->net, e);
+	struct xk_msg *m = net_message(h, e->x.size, id, sizeof(id));
 	int err;
 
-	REQUIRE(id < MESSAGES_MAX);
-	*e = (struct message){ .send.done = message_done,
-			       .world = w,
-			       .conversation = conversation,
-			       .index = c->pushed,
-			       .from_boot = net_boots(&w->net, h->number),
-			       .to_boot = net_boots(&w->net, c->to),
-			       .size = (uint32_t)(8 + xk_random(&h->protocol) % w->size_max) };
-	m = xk_msg_new(xk_platform_of(&h->protocol), e->size);
-	REQUIRE(m != NULL);
-	for (struct xk_msg *part = m; part != NULL; part = part->next)
-		for (uint32_t at = 0; at < part->len; at++, i++)
-			part->data[at] = byte_of(word, i);
-	memcpy(m->data, &word, sizeof(word));
+	e->send.done = message_done;
+	e->world = w;
+	e->conversation = conversation;
+	e->index = c->pushed;
+	memcpy(m->data, &id, sizeof(id));
 	c->pushed++;
 	c->under_way++;
 	err = xk_gm_send(s, m, &e->send);
 	if (err != 0) {
-		e->ends = 1; /* none: it was refused */
+		e->x.ends = 1; /* none: it was refused */
 		c->under_way--;
 		c->pushed--;
 	}
@@ -199,12 +166,13 @@ push_message(struct host *h, struct xk_session *s, unsigned conversation)
 }
 
 static void
-talk(struct host *h, struct xk_session *s, unsigned conversation)
+talk(struct net_host *h, struct xk_session *s, unsigned conversation)
 {
+	struct world *w = (struct world *)h->net;
 	struct xk_protocol *self = &h->protocol;
 	uint64_t messages = 1 + xk_random(self) % 60;
 
-	while (messages-- > 0 && !h->world->net.stopped) {
+	while (messages-- > 0 && !w->net.stopped) {
 		int err = push_message(h, s, conversation);
 		uint64_t pause_us = xk_random(self) % 4 == 0 ? xk_random(self) % 20000 : 0;
 
@@ -214,7 +182,7 @@ talk(struct host *h, struct xk_session *s, unsigned conversation)
 			CHECK_EQ(xk_control(s, XK_GM_GET_TOKENS, &tokens, sizeof(tokens)), sizeof(tokens));
 			pause_us = 5000;
 		} else if (err != 0) {
-			CHECK(err == -ECONNRESET || err == -ETIMEDOUT || (h->world->sent_once && err == -EHOSTUNREACH));
+			CHECK(err == -ECONNRESET || err == -ETIMEDOUT || (w->sent_once && err == -EHOSTUNREACH));
 			return;
 		}
 		if (pause_us != 0 && xk_delay(self, pause_us) != 0)
@@ -225,12 +193,12 @@ talk(struct host *h, struct xk_session *s, unsigned conversation)
 static void
 host_talk(void *argument)
 {
-	struct host *h = argument;
-	struct world *w = h->world;
+	struct net_host *h = argument;
+	struct world *w = (struct world *)h->net;
 	struct xk_protocol *self = &h->protocol;
 
 	while (!w->net.stopped) {
-		unsigned to = (h->number + 1 + (unsigned)(xk_random(self) % (NET_HOSTS - 1))) % NET_HOSTS;
+		unsigned to = net_another(h);
 		struct xk_participants participants = { .remote = { 2, { NET_ADDRESS + to, PORT } } };
 		struct xk_session *s;
 
@@ -273,7 +241,7 @@ static const struct xk_protocol_type talker_type = {
 	.name = "talker",
 	.help = "Sends messages to others, and judges those that come.",
 	.ops = &talker_ops,
-	.size = sizeof(struct host),
+	.size = sizeof(struct net_host),
 	.lowers = talker_lowers,
 };
 
@@ -296,66 +264,35 @@ static const char late_path[] = "vdelay [up=\"1ms\", down=\"1ms\", jitter=\"150m
 
 static const char blast_path[] = "gm -> bid -> blast -> vnet;";
 
-static struct xk_kernel *
-boot(void *context, struct xk_sim_host *host)
-{
-	struct net_place *place = context;
-	struct world *w = (struct world *)place->net;
-	struct xk_kernel *kernel;
-	char text[2048];
-	struct host *h;
-
-	snprintf(text, sizeof(text), talker_graph, w->policy, w->settings, place->host + 1, w->path);
-	kernel = net_compose(host, w->mode, &talker_type, text);
-	h = (struct host *)xk_kernel_find(kernel, "talker");
-	h->world = w;
-	h->number = place->host;
-	net_start(kernel);
-	for (unsigned i = 0; i < TALKERS; i++)
-		CHECK_EQ(xk_thread_start(kernel, "talker", host_talk, h), 0);
-	return kernel;
-}
-
-/* ---- what must be ---- */
-
-/* Every message of a boot that is there has ended, and nobody holds anything. */
 static void
-judge_quiet(struct world *w)
+host_text(const struct net *net, unsigned host, char *text, size_t size)
 {
-	for (unsigned i = 0; i < w->message_count; i++) {
-		const struct message *e = &w->messages[i];
+	const struct world *w = (const struct world *)net;
 
-		if (e->from_boot == net_boots(&w->net, w->conversations[e->conversation].from))
-			CHECK_EQ(e->ends, 1);
-	}
-	for (unsigned i = 0; i < NET_HOSTS; i++) {
-		struct xk_platform *platform = xk_sim_platform(w->net.hosts[i]);
-
-		CHECK_EQ(((struct host *)xk_kernel_find(xk_sim_kernel(w->net.hosts[i]), "talker"))->ended, TALKERS);
-		CHECK_EQ(platform->ops->buffers_out(platform), 0);
-	}
+	snprintf(text, size, talker_graph, net->policy, w->settings, host + 1, w->path);
 }
+
+static void *
+host_thread(struct net_host *h, unsigned number)
+{
+	(void)number;
+	return h;
+}
+
+static const struct net_kind talkers = {
+	.type = &talker_type,
+	.threads = TALKERS,
+	.talk = host_talk,
+	.thread = host_thread,
+	.text = host_text,
+	.exchange_size = sizeof(struct message),
+	.exchanges_max = MESSAGES_MAX,
+};
 
 static void
-world_live(struct world *w, uint64_t seed, bool crashes)
-{
-	w->messages = calloc(MESSAGES_MAX, sizeof(*w->messages));
-	w->conversations = calloc(SESSIONS_MAX, sizeof(*w->conversations));
-	REQUIRE(w->messages != NULL && w->conversations != NULL);
-	net_open(&w->net, seed, boot);
-	net_live(&w->net, crashes, &times);
-	judge_quiet(w);
-	CHECK_EQ(xk_sim_free(w->net.sim), 0);
-	free(w->messages);
-	free(w->conversations);
-}
-
-static uint64_t
 world_run(uint64_t seed, const char *path, const char *settings, uint32_t size_max, bool crashes)
 {
-	struct world w = { .mode = crashes && seed % 3 == 0 ? XK_REGULAR : XK_IPP,
-			   .policy = seed % 2 == 0 ? "resume=driver" : "resume=thread",
-			   .path = path,
+	struct world w = { .path = path,
 			   .settings = settings,
 			   .posts = strstr(settings, "buffers=0") != NULL,
 			   .sent_once = strstr(settings, "reliable=no") != NULL,
@@ -363,14 +300,16 @@ world_run(uint64_t seed, const char *path, const char *settings, uint32_t size_m
 			   .size_max = size_max };
 	unsigned failures = CU_get_number_of_failures();
 
-	world_live(&w, seed, crashes);
+	w.conversations = calloc(SESSIONS_MAX, sizeof(*w.conversations));
+	REQUIRE(w.conversations != NULL);
+	net_live(&w.net, &talkers, seed, crashes, &times);
+	free(w.conversations);
 	CHECK(w.delivered > 0 && w.delivered >= w.told && (w.told > 0) != w.sent_once);
 	if (!crashes)
 		CHECK_EQ(w.failed, 0); /* nobody is gone for 3 s */
 	if (CU_get_number_of_failures() != failures)
 		fprintf(stderr, "seed %llu: %u messages, %u delivered, %u told, %u failed\n", (unsigned long long)seed,
-			w.message_count, w.delivered, w.told, w.failed);
-	return w.delivered;
+			w.net.count, w.delivered, w.told, w.failed);
 }
 
 TEST(messages_arrive_once_and_in_order_whatever_the_network_does)

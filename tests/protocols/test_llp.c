@@ -1,20 +1,12 @@
 /* test_llp.c - LLP between a fake user and a fake wire. */
 #include <errno.h>
 
+#include "tests/participants.h"
 #include "tests/rig.h"
 
 enum { HOST = 0x0a4d0002, PORT = 7, FAR_PORT = 9 };
 
 #define STATION UINT64_C(0x020000000099)
-
-static struct xk_participants
-at_port(uint64_t port)
-{
-	struct xk_participants p = { .remote.depth = 0 };
-
-	xk_participant_push(&p.local, port);
-	return p;
-}
 
 static struct rig *
 rig_at(uint64_t station)

@@ -1,4 +1,5 @@
 /* test_null.c - what crosses null goes on as it was, through as many layers as there are. */
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/engine/engine.h"
 #include "xkernel/trace.h"
@@ -6,8 +7,6 @@
 #define TEN                                                                                                            \
 	"wire:; null: wire; null2: null; null3: null2; null4: null3; null5: null4; null6: null5; null7: null6; "       \
 	"null8: null7; null9: null8; null10: null9; user: null10"
-
-static const struct xk_participants nobody = { .remote.depth = 0 };
 
 static void
 crosses_both_ways(struct rig *r)
@@ -41,7 +40,7 @@ RIG_TEST(ten_nulls_change_nothing, rig_new_graph(TEN))
 /* A frame opens a session of each layer, and the topmost is announced; with their room taken the oldest go. */
 RIG_TEST(ten_nulls_are_opened_passively, rig_new_graph(TEN))
 {
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, "01");
 	rig_expect_delivered(r, "01");
 	CHECK_EQ(rig_open_dones(r), 1);
@@ -50,7 +49,7 @@ RIG_TEST(ten_nulls_are_opened_passively, rig_new_graph(TEN))
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK_EQ(rig_protocol(r, "null10")->cache_count, 1);
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_protocol(r, "null")->cache_count, 0);
 	rig_inject(r, "03");
 	rig_expect_nothing_delivered(r);

@@ -9,6 +9,7 @@
 #include "protocols/ip/ip.h"
 #include "protocols/udp.h"
 #include "protocols/virtual/vnet.h"
+#include "tests/participants.h"
 #include "tests/random.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
@@ -44,16 +45,6 @@ static struct rig *
 udp_rig(void)
 {
 	return udp_rig_with("");
-}
-
-/* The participants of an open_enable. */
-static struct xk_participants
-at_port(uint64_t port)
-{
-	struct xk_participants p = { .remote.depth = 0 };
-
-	xk_participant_push(&p.local, port);
-	return p;
 }
 
 /* The sum of a datagram and its pseudo-header: 0xffff if it is right. */

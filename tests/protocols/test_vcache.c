@@ -1,11 +1,10 @@
 /* test_vcache.c - what is closed is kept for a time, and opened again without asking the protocol below. */
 #include <errno.h>
 
+#include "tests/participants.h"
 #include "tests/protocols/bare.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
-
-static const struct xk_participants nobody = { .remote.depth = 0 };
 
 enum { TIME_MS = 20000 };
 
@@ -191,13 +190,13 @@ TEST_WITH(a_message_for_what_is_kept_makes_a_new_session_if_somebody_wants_it, s
 	lls = rig_wire_session(r);
 	rig_inject(r, "01");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, "02");
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_announced(r)->lls == lls);
 	CHECK(rig_open(r, rig_to(5)) == rig_announced(r)); /* it is the same to who opens */
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	rig_close(r, rig_opened(r));
 }
 

@@ -2,10 +2,9 @@
 #include <errno.h>
 
 #include "protocols/chan/chan.h"
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
-
-static const struct xk_participants nobody = { .remote.depth = 0 };
 
 static struct xk_session *
 open_pool(struct rig *r)
@@ -335,7 +334,7 @@ RIG_TEST(who_is_called_has_the_channels_themselves, rig_new("vchan"))
 {
 	struct xk_protocol *user = rig_protocol(r, "user");
 
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(rig_wire_enables(r), 1);
 	rig_serve(r, 0, "0304");
 	CHECK_EQ(rig_inject_call(r, NULL, "0102"), 0);
@@ -344,8 +343,8 @@ RIG_TEST(who_is_called_has_the_channels_themselves, rig_new("vchan"))
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_delivered_on(r)->protocol == rig_protocol(r, "wire"));
 	CHECK(rig_delivered_on(r)->up == user->lowers[0]);
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
-	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 }
 
 RIG_TEST(nobody_calls_by_a_channel_of_a_pool, rig_new("vchan"))

@@ -1,10 +1,9 @@
 /* test_vdelay.c - what vdelay delays, on a virtual clock; then, with threads, that every message ends somewhere. */
+#include "tests/participants.h"
 #include "tests/platform/lent.h"
 #include "tests/protocols/bare.h"
 #include "tests/protocols/threads.h"
 #include "tests/rig.h"
-
-static const struct xk_participants nobody = { .remote.depth = 0 };
 
 RIG_TEST(vdelay_delays_each_direction_by_its_time, rig_new("vdelay up=3ms down=5ms"))
 {
@@ -177,14 +176,14 @@ RIG_TEST(vdelay_sessions_go_with_their_last_message, rig_new("vdelay up=5ms down
 /* What a message has opened does not go because that message had to wait. */
 RIG_TEST(vdelay_keeps_passive_sessions, rig_new("vdelay up=5ms"))
 {
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, "01");
 	CHECK_EQ(rig_open_dones(r), 1);
 	rig_advance_ms(r, 5);
 	rig_expect_delivered(r, "01");
 	CHECK_EQ(rig_protocol(r, "vdelay")->cache_count, 1);
 	rig_inject(r, "02");
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_protocol(r, "vdelay")->cache_count, 0);
 	CHECK_EQ(rig_wire_sessions(r), 1);
 	rig_advance_ms(r, 5);

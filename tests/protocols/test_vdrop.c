@@ -2,11 +2,10 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/checksum.h"
 #include "xkernel/upi.h"
-
-static const struct xk_participants nobody = { .remote.depth = 0 };
 
 static struct xk_session *
 open_on(struct rig *r)
@@ -449,7 +448,7 @@ RIG_TEST(vdrop_accounts_for_every_message,
 	static const uint8_t zeros[2] = { 0 };
 	long in = 0;
 
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	for (unsigned i = 0; i < 400; i++) {
 		rig_inject_bytes(r, zeros, sizeof(zeros));
 		rig_push_bytes(r, rig_announced(r), zeros, sizeof(zeros));

@@ -1,10 +1,9 @@
 /* test_vmux.c - the first way that leads to a host is taken, and messages pass vmux by. */
 #include <errno.h>
 
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
-
-static const struct xk_participants nobody = { .remote.depth = 0 };
 
 static struct rig *
 two_ways(void)
@@ -98,7 +97,7 @@ RIG_TEST(no_way_may_lead_there, two_ways())
 
 RIG_TEST(messages_come_by_any_way, two_ways())
 {
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(enables(r, "wire"), 1);
 	CHECK_EQ(enables(r, "wire2"), 1);
 	rig_inject(r, "02");
@@ -110,8 +109,8 @@ RIG_TEST(messages_come_by_any_way, two_ways())
 	CHECK_EQ(rig_push(r, rig_announced(r), "03"), 0);
 	rig_expect_sent(r, "03");
 	CHECK_STR(rig_sent_through(r), "wire");
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
-	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 	CHECK_EQ(enables(r, "wire"), 0);
 	CHECK_EQ(enables(r, "wire2"), 0);
 }
@@ -119,10 +118,10 @@ RIG_TEST(messages_come_by_any_way, two_ways())
 RIG_TEST(all_ways_are_enabled_or_none, two_ways())
 {
 	refuse(r, "wire2", -EADDRINUSE);
-	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
+	CHECK_EQ(rig_open_enable(r, anybody()), -EADDRINUSE);
 	CHECK_EQ(enables(r, "wire"), 0);
 	refuse(r, "wire2", 0);
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 }
 
 /* A vmux on a vmux, and a virtual protocol with a session of its own on both. */

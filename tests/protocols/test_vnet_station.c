@@ -2,9 +2,8 @@
 #include <errno.h>
 
 #include "protocols/virtual/vnet.h"
+#include "tests/participants.h"
 #include "tests/rig.h"
-
-static const struct xk_participants nobody = { .remote.depth = 0 };
 
 #define ME "020000000001"
 #define PEER "0200000000aa"
@@ -61,7 +60,7 @@ RIG_TEST(a_closed_session_still_knows_its_station, one_link())
 
 RIG_TEST(a_station_is_whom_a_frame_came_from, one_link())
 {
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, ME PEER "3005 3c");
 	rig_expect_delivered(r, "3c");
 	CHECK_EQ(rig_open_dones(r), 1);

@@ -2,10 +2,9 @@
 #include <errno.h>
 
 #include "protocols/virtual/vnet.h"
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
-
-static const struct xk_participants nobody = { .remote.depth = 0 };
 
 static struct rig *
 two_ways(void)
@@ -172,7 +171,7 @@ RIG_TEST(what_a_message_has_caused_is_shared_by_who_opens, rig_new_graph(TWO_LIN
 {
 	struct xk_session *s;
 
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, "020000000001 0200000000aa 0800 01");
 	rig_expect_delivered(r, "01");
 	s = rig_delivered_on(r);
@@ -193,7 +192,7 @@ enabled(void)
 {
 	struct rig *r = two_ways();
 
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	return r;
 }
 
@@ -270,15 +269,15 @@ RIG_TEST(all_ways_are_enabled_or_none, two_ways())
 {
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, -EADDRINUSE);
-	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
+	CHECK_EQ(rig_open_enable(r, anybody()), -EADDRINUSE);
 	rig_wire(r, "wire");
 	CHECK_EQ(rig_wire_enables(r), 0);
-	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, 0);
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(rig_wire_enables(r), 1);
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_wire_enables(r), 0);
 }
 
@@ -289,7 +288,7 @@ RIG_TEST(with_its_enable_go_the_sessions_that_messages_have_caused, enabled())
 	rig_expect_delivered(r, "01");
 	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), 0);
 	expect_through(r, "0102030405", "wire2");
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(sessions_on(r, "wire2"), 0);
 }
 
@@ -311,7 +310,7 @@ RIG_TEST(what_comes_after_the_session_is_nobodys, two_ways())
 	rig_close(r, s);
 	rig_inject_on(r, lls, "01");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject_on(r, lls, "02"); /* a new one */
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_open_dones(r), 1);
@@ -345,7 +344,7 @@ RIG_TEST(a_long_reply_goes_to_the_link_address_that_has_asked,
 {
 	struct xk_session *s;
 
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, ME PEER "3005 c3");
 	rig_expect_delivered(r, "c3");
 	s = rig_announced(r);

@@ -1,5 +1,6 @@
 /* test_virtual.c - what virtual protocols have in common, seen with vwork, which without settings does nothing else. */
 #include "platform/sim/memory.h"
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
 #include "xkernel/virtual.h"
@@ -8,8 +9,6 @@
 #define PEER "0200000000aa"
 #define OTHER "0200000000bb"
 #define ETH "port:; eth: port;"
-
-static const struct xk_participants nobody = { .remote.depth = 0 };
 
 static void
 close_session(void *session)
@@ -43,9 +42,9 @@ RIG_TEST(failures_of_the_protocol_below_are_passed_on, rig_new("vwork"))
 	rig_wire_refuse(r, -ENETUNREACH);
 	CHECK(rig_open(r, rig_to(6)) == NULL);
 	CHECK_EQ(rig_error(r), -ENETUNREACH);
-	CHECK_EQ(rig_open_enable(r, nobody), -ENETUNREACH);
+	CHECK_EQ(rig_open_enable(r, anybody()), -ENETUNREACH);
 	rig_wire_refuse(r, 0);
-	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 	lls = s->lls;
 	REQUIRE(xk_duplicate(lls));
 	rig_close(r, s);
@@ -69,15 +68,15 @@ RIG_TEST(who_opens_again_gets_the_same_session, rig_new_graph(ETH "vwork: eth; u
 
 RIG_TEST(uppers_of_one_number_are_refused_below, rig_new_graph(ETH "vwork: eth; user/ip: vwork; user2/ip: vwork"))
 {
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_user(r, "user2");
-	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
-	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
+	CHECK_EQ(rig_open_enable(r, anybody()), -EADDRINUSE);
+	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 	rig_user(r, "user");
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	rig_user(r, "user2");
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 }
 
 /* Whose number it is does not make it theirs. */
@@ -87,15 +86,15 @@ meddle(void *argument)
 	struct rig *r = argument;
 	struct xk_protocol *user = rig_protocol(r, "user"), *other = rig_protocol(r, "user2");
 	struct xk_protocol *vwork = rig_protocol(r, "vwork");
-	struct xk_participants anybody = nobody;
+	struct xk_participants all = anybody();
 
-	CHECK_EQ(xk_open_enable(other, user, vwork, &anybody), -EADDRINUSE);
-	CHECK_EQ(xk_open_disable(other, user, vwork, &anybody), -ENOENT);
+	CHECK_EQ(xk_open_enable(other, user, vwork, &all), -EADDRINUSE);
+	CHECK_EQ(xk_open_disable(other, user, vwork, &all), -ENOENT);
 }
 
 RIG_TEST(what_one_has_enabled_is_not_anothers, rig_new_graph("wire:; vwork: wire; user: vwork; user2: vwork"))
 {
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK(rig_do(r, meddle, r));
 	CHECK_EQ(rig_wire_enables(r), 1);
 	rig_inject(r, "01");
@@ -108,7 +107,7 @@ RIG_TEST(a_message_opens_a_session_that_stays, rig_new("vwork"))
 {
 	rig_inject(r, "01");
 	rig_expect_nothing_delivered(r);
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(rig_wire_enables(r), 1);
 	rig_inject(r, "02");
 	rig_inject(r, "03");
@@ -118,13 +117,13 @@ RIG_TEST(a_message_opens_a_session_that_stays, rig_new("vwork"))
 	CHECK(rig_delivered_on(r) == rig_announced(r));
 	CHECK_EQ(rig_push(r, rig_announced(r), "04"), 0);
 	rig_expect_sent(r, "04");
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_wire_enables(r), 0);
 }
 
 RIG_TEST(sessions_are_kept_as_the_setting_says, rig_new("vwork sessions=2"))
 {
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	for (uint64_t peer = 1; peer <= 5; peer++) {
 		rig_wire_peer(r, peer);
 		rig_inject(r, "01");
@@ -136,7 +135,7 @@ RIG_TEST(sessions_are_kept_as_the_setting_says, rig_new("vwork sessions=2"))
 
 RIG_TEST(what_the_protocol_above_refuses_is_dropped_below, rig_new_graph(ETH "vwork: eth; user: vwork"))
 {
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_refuse(r, -EPERM);
 	rig_inject(r, ME PEER "3000 01");
 	CHECK_EQ(rig_counter_of(r, "eth", "refused"), 1);
@@ -147,26 +146,17 @@ RIG_TEST(what_the_protocol_above_refuses_is_dropped_below, rig_new_graph(ETH "vw
 
 RIG_TEST(enables_are_counted_and_the_last_takes_sessions_along, rig_new_graph(ETH "vwork: eth; user: vwork"))
 {
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	rig_inject(r, ME PEER "3000 01");
 	rig_expect_delivered(r, "01");
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_protocol(r, "vwork")->cache_count, 0);
 	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 0);
 	rig_inject(r, ME PEER "3000 01");
 	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
-	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
-}
-
-static struct xk_participants
-at_port(uint64_t port)
-{
-	struct xk_participants p = nobody;
-
-	xk_participant_push(&p.local, port);
-	return p;
+	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 }
 
 /* Participants are the business of the protocol below: two of them, of one upper. */
@@ -192,7 +182,7 @@ RIG_TEST(another_session_stands_on_one_below_that_lives_on, rig_new("vwork"))
 {
 	struct xk_session *lls;
 
-	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, "01");
 	rig_expect_delivered(r, "01");
 	lls = rig_delivered_on(r)->lls;
@@ -202,7 +192,7 @@ RIG_TEST(another_session_stands_on_one_below_that_lives_on, rig_new("vwork"))
 	rig_inject_on(r, lls, "02");
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_open_dones(r), 2);
-	CHECK_EQ(rig_open_disable(r, nobody), 0);
+	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	rig_inject_on(r, lls, "03");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK(rig_do(r, close_session, lls));
@@ -325,7 +315,7 @@ TEST_WITH(that_the_peer_has_closed_is_passed_on, struct xk_platform *platform,
 	struct xk_protocol *v = xk_kernel_add_protocol(kernel, xk_protocol_type_find("vwork"), "vwork");
 	struct xk_protocol *above = xk_kernel_add_protocol(kernel, &listener_type, "listener");
 	struct listener *listener = xk_container_of(above, struct listener, protocol);
-	struct xk_participants to = nobody;
+	struct xk_participants to = anybody();
 	struct xk_session *s, *lls;
 
 	REQUIRE(xk_kernel_add_edge(kernel, v, speaker, "") != NULL && xk_kernel_add_edge(kernel, above, v, "") != NULL);
@@ -395,13 +385,13 @@ TEST_WITH(enables_go_to_lowers_that_carry_messages, struct xk_platform *platform
 	struct xk_protocol *adviser = xk_kernel_add_protocol(kernel, &adviser_type, "adviser");
 	struct xk_protocol *v = xk_kernel_add_protocol(kernel, &advised_type, "advised");
 	struct xk_protocol *above = xk_kernel_add_protocol(kernel, &listener_type, "listener");
-	struct xk_participants anybody = nobody;
+	struct xk_participants all = anybody();
 
 	REQUIRE(xk_kernel_add_edge(kernel, v, lower, "") != NULL && xk_kernel_add_edge(kernel, v, adviser, "") != NULL);
 	REQUIRE(xk_kernel_add_edge(kernel, above, v, "") != NULL);
 	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-	CHECK_EQ(xk_open_enable(above, above, v, &anybody), 0);
-	CHECK_EQ(xk_open_disable(above, above, v, &anybody), 0);
-	CHECK_EQ(xk_open_disable(above, above, v, &anybody), -ENOENT);
+	CHECK_EQ(xk_open_enable(above, above, v, &all), 0);
+	CHECK_EQ(xk_open_disable(above, above, v, &all), 0);
+	CHECK_EQ(xk_open_disable(above, above, v, &all), -ENOENT);
 	xk_kernel_free(kernel);
 }
