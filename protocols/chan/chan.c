@@ -50,26 +50,13 @@ static const struct xk_field_value chan_flag_names[] = {
 	{ 0, NULL },
 };
 
-static const struct xk_field chan_fields[] = {
-	{ .name = "channel", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX },
-	{ .name = "reserved", .bits = 11, .kind = XK_FIXED },
-	{ .name = "flags", .bits = 4, .kind = XK_VARIES, .is_bits = true, .values = chan_flag_names },
-	{ .name = "from_client", .bits = 1, .kind = XK_NAMES_SESSION },
-	{ .name = "status",
-	  .bits = 16,
-	  .kind = XK_VARIES,
-	  .help = "an error; in a repeated request, the age of its call" },
-	{ .name = "protocol", .bits = 32, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "the protocol above" },
-	{ .name = "sequence", .bits = 32, .kind = XK_VARIES },
-	{ .name = "length", .bits = 32, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD },
-	{ .name = NULL },
-};
+XK_FIELDS(chan, CHAN_HEADER);
 
 /* Pops and checks the header of m, and trims m to its length. Returns 0 or the reason to drop m. */
 static inline unsigned
 chan_header_pop(struct chan_header *h, struct xk_msg *m)
 {
-	size_t length = xk_get32(m->data + CHAN_AT_LENGTH);
+	size_t length = XK_GET(chan_wire, length, m->data);
 	bool has_age, is_error;
 
 	*h = chan_header_load(m->data);
@@ -89,9 +76,12 @@ chan_header_pop(struct chan_header *h, struct xk_msg *m)
 static inline void
 chan_header_store(uint8_t *p, const struct chan_header *h, size_t length)
 {
-	xk_put64(p + CHAN_AT_CHANNEL, (uint64_t)h->channel << 32 | (uint32_t)h->flags << 16 | h->status);
-	xk_put64(p + CHAN_AT_NUMBER, (uint64_t)h->number << 32 | h->sequence);
-	xk_put32(p + CHAN_AT_LENGTH, (uint32_t)length);
+	XK_PUT(chan_wire, channel, p, h->channel);
+	XK_PUT_SPAN(chan_wire, reserved, from_client, p, h->flags);
+	XK_PUT(chan_wire, status, p, h->status);
+	XK_PUT(chan_wire, protocol, p, h->number);
+	XK_PUT(chan_wire, sequence, p, h->sequence);
+	XK_PUT(chan_wire, length, p, length);
 }
 
 /* ---- sending ---- */
@@ -235,7 +225,7 @@ chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	struct chan_header h = chan_header_load(p);
 	struct xk_session *s = NULL;
 
-	if (xk_likely(chan_header_is_usual(&h) && xk_get32(p + CHAN_AT_LENGTH) == xk_msg_len(m) - CHAN_HEADER_LEN))
+	if (xk_likely(chan_header_is_usual(&h) && XK_GET(chan_wire, length, p) == xk_msg_len(m) - CHAN_HEADER_LEN))
 		s = xk_table_last(self, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
 	if (xk_unlikely(s == NULL)) {
 		chan_demux_any(self, lls, m);
@@ -293,14 +283,6 @@ static const struct xk_setting chan_settings[] = {
 	  "numbers of closed channels that a client keeps for reuse; half of them may have to rest first", 0, 1 << 30 },
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
-
-static const char *const chan_drops[] = { "bad_flags", "stale",  "duplicate", "busy",     "unasked",
-					  "too_many",  "closed", "old_boot",  "too_soon", NULL };
-
-static const char *const chan_counters[] = { "called",    "retransmitted", "probed",     "timed_out", "reset",
-					     "executed",  "failed",        "repeated",   "acked",     "asked",
-					     "rejected",  "abandoned",     "suppressed", "unsaved",   "given_up",
-					     "forgotten", "withheld",      "evicted",    NULL };
 
 static const struct xk_number_on chan_numbers[] = {
 	{ "bid", 102 }, { "blast", 0x3003 }, { "eth", 0x3003 }, { "ip", 102 }, { NULL, 0 }

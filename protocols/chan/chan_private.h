@@ -18,38 +18,38 @@
 #include "xkernel/protocol.h"
 #include "xkernel/share.h"
 
-enum chan_drop {
-	CHAN_BAD_FLAGS = XK_DROP_OWN,
-	CHAN_STALE,
-	CHAN_DUPLICATE,
-	CHAN_BUSY,
-	CHAN_UNASKED,
-	CHAN_TOO_MANY,
-	CHAN_CLOSED,
-	CHAN_OLD_BOOT,
-	CHAN_TOO_SOON,
-};
+#define CHAN_DROPS(D)                                                                                                  \
+	D(CHAN_BAD_FLAGS, "bad_flags")                                                                                 \
+	D(CHAN_STALE, "stale")                                                                                         \
+	D(CHAN_DUPLICATE, "duplicate")                                                                                 \
+	D(CHAN_BUSY, "busy")                                                                                           \
+	D(CHAN_UNASKED, "unasked")                                                                                     \
+	D(CHAN_TOO_MANY, "too_many")                                                                                   \
+	D(CHAN_CLOSED, "closed")                                                                                       \
+	D(CHAN_OLD_BOOT, "old_boot")                                                                                   \
+	D(CHAN_TOO_SOON, "too_soon")
+XK_DROPS(chan, CHAN_DROPS);
 
-enum chan_counter {
-	CHAN_CALLED,
-	CHAN_RETRANSMITTED,
-	CHAN_PROBED,
-	CHAN_TIMED_OUT,
-	CHAN_WAS_RESET,
-	CHAN_EXECUTED,
-	CHAN_FAILED,
-	CHAN_REPEATED,
-	CHAN_ACKED,
-	CHAN_ASKED,
-	CHAN_REJECTED,
-	CHAN_ABANDONED,
-	CHAN_SUPPRESSED,
-	CHAN_UNSAVED,
-	CHAN_GIVEN_UP,
-	CHAN_FORGOTTEN,
-	CHAN_WITHHELD,
-	CHAN_EVICTED,
-};
+#define CHAN_COUNTERS(C)                                                                                               \
+	C(CHAN_CALLED, "called")                                                                                       \
+	C(CHAN_RETRANSMITTED, "retransmitted")                                                                         \
+	C(CHAN_PROBED, "probed")                                                                                       \
+	C(CHAN_TIMED_OUT, "timed_out")                                                                                 \
+	C(CHAN_WAS_RESET, "reset")                                                                                     \
+	C(CHAN_EXECUTED, "executed")                                                                                   \
+	C(CHAN_FAILED, "failed")                                                                                       \
+	C(CHAN_REPEATED, "repeated")                                                                                   \
+	C(CHAN_ACKED, "acked")                                                                                         \
+	C(CHAN_ASKED, "asked")                                                                                         \
+	C(CHAN_REJECTED, "rejected")                                                                                   \
+	C(CHAN_ABANDONED, "abandoned")                                                                                 \
+	C(CHAN_SUPPRESSED, "suppressed")                                                                               \
+	C(CHAN_UNSAVED, "unsaved")                                                                                     \
+	C(CHAN_GIVEN_UP, "given_up")                                                                                   \
+	C(CHAN_FORGOTTEN, "forgotten")                                                                                 \
+	C(CHAN_WITHHELD, "withheld")                                                                                   \
+	C(CHAN_EVICTED, "evicted")
+XK_COUNTERS(chan, CHAN_COUNTERS);
 
 enum chan_flags {
 	CHAN_FROM_CLIENT = 1,
@@ -72,34 +72,38 @@ enum chan_word {
 };
 
 enum {
-	CHAN_HEADER_LEN = 20,
 	CHAN_SHORT = 64,        /* messages up to this length are copied to be kept; longer ones are referenced */
 	CHAN_STATUS_MAX = 4095, /* the highest error number */
 };
 
-/* Offsets of the fields. */
-enum {
-	CHAN_AT_CHANNEL = 0, /* and flags, and status */
-	CHAN_AT_NUMBER = 8,  /* and sequence */
-	CHAN_AT_LENGTH = 16,
-};
+#define CHAN_HEADER(F)                                                                                                 \
+	F(32, channel, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX)                                                \
+	F(11, reserved, .kind = XK_FIXED)                                                                              \
+	F(4, flags, .is_bits = true, .values = chan_flag_names)                                                        \
+	F(1, from_client, .kind = XK_NAMES_SESSION)                                                                    \
+	F(16, status, .help = "an error; in a repeated request, the age of its call")                                  \
+	F(32, protocol, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "the protocol above")                      \
+	F(32, sequence)                                                                                                \
+	F(32, length, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD)
+XK_HEADER(chan_wire, CHAN_HEADER);
 
-static_assert(CHAN_AT_LENGTH + 4 == CHAN_HEADER_LEN, "the header ends with its last field");
+enum { CHAN_HEADER_LEN = XK_HEADER_LEN(chan_wire) };
 
+/* What the header of a message says, but for its length. */
 struct chan_header {
 	uint32_t channel, number; /* number: of the protocol above */
 	uint32_t sequence;
-	uint16_t flags, status; /* status: an error; in a request, the age of the call */
+	uint16_t flags, status; /* flags: enum chan_flags */
 };
 
 /* Loads the header at p. */
 static inline struct chan_header
 chan_header_load(const uint8_t *p)
 {
-	uint64_t first = xk_get64(p + CHAN_AT_CHANNEL), second = xk_get64(p + CHAN_AT_NUMBER);
-
-	return (struct chan_header){ (uint32_t)(first >> 32), (uint32_t)(second >> 32), (uint32_t)second,
-				     (uint16_t)(first >> 16), (uint16_t)first };
+	return (struct chan_header){ XK_GET(chan_wire, channel, p), XK_GET(chan_wire, protocol, p),
+				     XK_GET(chan_wire, sequence, p),
+				     (uint16_t)XK_GET_SPAN(chan_wire, reserved, from_client, p),
+				     XK_GET(chan_wire, status, p) };
 }
 
 /* Returns whether h belongs to a first request, or to a reply without an error. */
