@@ -29,64 +29,42 @@
 
 enum { ARP_QUEUES = 4 }; /* queued messages in all, per entry of the table */
 
-enum {
-	ARP_COUNT_REQUESTS_IN,
-	ARP_COUNT_REPLIES_IN,
-	ARP_COUNT_OTHERS, /* requests for others */
-	ARP_COUNT_REQUESTS_OUT,
-	ARP_COUNT_REPLIES_OUT,
-	ARP_COUNT_LEARNED,     /* entries made from requests to this host */
-	ARP_COUNT_REPLACED,    /* entries that made room */
-	ARP_COUNT_UNREACHABLE, /* hosts that did not answer */
-	ARP_COUNT_POLLS,       /* requests to one station */
-	ARP_COUNT_MOVED,       /* followed hosts, to another link address */
-	ARP_COUNT_LOST,        /* followed hosts that did not answer */
-	ARP_COUNT_FOREIGN,     /* requests to this host from outside its network */
-	ARP_COUNT_VERIFIED,    /* addresses asked for again because their hosts do not answer */
-	ARP_COUNT_PROBES,
-	ARP_COUNT_ANNOUNCEMENTS,
-	ARP_COUNT_DEFENDED, /* announcements because another station claims our address */
-	ARP_COUNT_LEFT,     /* addresses left because another station uses them */
-};
+#define ARP_COUNTERS(C)                                                                                                \
+	C(ARP_COUNT_REQUESTS_IN, "requests_in")                                                                        \
+	C(ARP_COUNT_REPLIES_IN, "replies_in")                                                                          \
+	C(ARP_COUNT_OTHERS, "others") /* requests for others */                                                        \
+	C(ARP_COUNT_REQUESTS_OUT, "requests_out")                                                                      \
+	C(ARP_COUNT_REPLIES_OUT, "replies_out")                                                                        \
+	C(ARP_COUNT_LEARNED, "learned")         /* entries made from requests to this host */                          \
+	C(ARP_COUNT_REPLACED, "replaced")       /* entries that made room */                                           \
+	C(ARP_COUNT_UNREACHABLE, "unreachable") /* hosts that did not answer */                                        \
+	C(ARP_COUNT_POLLS, "polls")             /* requests to one station */                                          \
+	C(ARP_COUNT_MOVED, "moved")             /* followed hosts, to another link address */                          \
+	C(ARP_COUNT_LOST, "lost")               /* followed hosts that did not answer */                               \
+	C(ARP_COUNT_FOREIGN, "foreign")         /* requests to this host from outside its network */                   \
+	C(ARP_COUNT_VERIFIED, "verified")       /* addresses asked for again because their hosts do not answer */      \
+	C(ARP_COUNT_PROBES, "probes")                                                                                  \
+	C(ARP_COUNT_ANNOUNCEMENTS, "announcements")                                                                    \
+	C(ARP_COUNT_DEFENDED, "defended") /* announcements because another station claims our address */               \
+	C(ARP_COUNT_LEFT, "left")         /* addresses left because another station uses them */
+XK_COUNTERS(arp, ARP_COUNTERS);
 
-static const char *const arp_counters[] = {
-	"requests_in", "replies_in",  "others",        "requests_out", "replies_out", "learned",
-	"replaced",    "unreachable", "polls",         "moved",        "lost",        "foreign",
-	"verified",    "probes",      "announcements", "defended",     "left",        NULL,
-};
-
-enum {
-	ARP_DROP_BAD_HARDWARE = XK_DROP_OWN,
-	ARP_DROP_BAD_PROTOCOL,
-	ARP_DROP_BAD_OPERATION,
-	ARP_DROP_BAD_SENDER,  /* its link address names no other station */
-	ARP_DROP_BAD_ADDRESS, /* the sender is no host, or not on this network and does not ask for this host */
-	ARP_DROP_CONFLICT,    /* another station claims our address */
-	ARP_DROP_UNASKED,     /* a reply */
-	ARP_DROP_QUEUE_FULL,  /* the oldest of too many queued for a host, or one of too many in all */
-	ARP_DROP_UNRESOLVED,  /* no answer */
-	ARP_DROP_TABLE_FULL,  /* all entries are being asked for */
-};
-
-static const char *const arp_drops[] = {
-	"bad_hardware", "bad_protocol", "bad_operation", "bad_sender", "bad_address", "conflict",
-	"unasked",      "queue_full",   "unresolved",    "table_full", NULL,
-};
+#define ARP_DROPS(D)                                                                                                   \
+	D(ARP_DROP_BAD_HARDWARE, "bad_hardware")                                                                       \
+	D(ARP_DROP_BAD_PROTOCOL, "bad_protocol")                                                                       \
+	D(ARP_DROP_BAD_OPERATION, "bad_operation")                                                                     \
+	D(ARP_DROP_BAD_SENDER, "bad_sender")   /* its link address names no other station */                           \
+	D(ARP_DROP_BAD_ADDRESS, "bad_address") /* the sender is no host, or no neighbour and does not ask for us */    \
+	D(ARP_DROP_CONFLICT, "conflict")       /* another station claims our address */                                \
+	D(ARP_DROP_UNASKED, "unasked")         /* a reply */                                                           \
+	D(ARP_DROP_QUEUE_FULL, "queue_full") /* the oldest of too many queued for a host, or one of too many in all */ \
+	D(ARP_DROP_UNRESOLVED, "unresolved") /* no answer */                                                           \
+	D(ARP_DROP_TABLE_FULL, "table_full") /* all entries are being asked for */
+XK_DROPS(arp, ARP_DROPS);
 
 /* ---- packets ---- */
 
 enum {
-	ARP_HARDWARE = 0,
-	ARP_PROTOCOL = 2,
-	ARP_HARDWARE_LEN = 4,
-	ARP_PROTOCOL_LEN = 5,
-	ARP_OPERATION = 6,
-	ARP_SENDER_LINK = 8,
-	ARP_SENDER_HOST = 14,
-	ARP_TARGET_LINK = 18,
-	ARP_TARGET_HOST = 24,
-	ARP_PACKET_LEN = 28,
-
 	ARP_ETHERNET = 1,
 	ARP_IPV4 = 0x0800,
 	ARP_LINK_LEN = 6,
@@ -99,64 +77,46 @@ static const struct xk_field_value arp_operations[] = { { ARP_REQUEST, "request"
 							{ ARP_REPLY, "reply" },
 							{ 0, NULL } };
 
-static const struct xk_field arp_fields[] = {
-	{ .name = "hardware", .bits = 16, .kind = XK_FIXED, .usual = ARP_ETHERNET, .help = "Ethernet" },
-	{ .name = "protocol", .bits = 16, .kind = XK_FIXED, .print = XK_PRINT_HEX, .usual = ARP_IPV4, .help = "IPv4" },
-	{ .name = "hardware_length", .bits = 8, .kind = XK_FIXED, .usual = ARP_LINK_LEN },
-	{ .name = "protocol_length", .bits = 8, .kind = XK_FIXED, .usual = ARP_HOST_LEN },
-	{ .name = "operation", .bits = 16, .values = arp_operations },
-	{ .name = "sender_link",
-	  .bits = 48,
-	  .print = XK_PRINT_LINK,
-	  .help = "a station's; the frame may be another's" },
-	{ .name = "sender_host", .bits = 32, .print = XK_PRINT_HOST, .help = "0: a probe" },
-	{ .name = "target_link", .bits = 48, .print = XK_PRINT_LINK, .help = "not looked at" },
-	{ .name = "target_host", .bits = 32, .print = XK_PRINT_HOST },
-	{ .name = NULL },
-};
+#define ARP_HEADER(F)                                                                                                  \
+	F(16, hardware, .kind = XK_FIXED, .usual = ARP_ETHERNET, .help = "Ethernet")                                   \
+	F(16, protocol, .kind = XK_FIXED, .print = XK_PRINT_HEX, .usual = ARP_IPV4, .help = "IPv4")                    \
+	F(8, hardware_length, .kind = XK_FIXED, .usual = ARP_LINK_LEN)                                                 \
+	F(8, protocol_length, .kind = XK_FIXED, .usual = ARP_HOST_LEN)                                                 \
+	F(16, operation, .values = arp_operations)                                                                     \
+	F(48, sender_link, .print = XK_PRINT_LINK, .help = "a station's; the frame may be another's")                  \
+	F(32, sender_host, .print = XK_PRINT_HOST, .help = "0: a probe")                                               \
+	F(48, target_link, .print = XK_PRINT_LINK, .help = "not looked at")                                            \
+	F(32, target_host, .print = XK_PRINT_HOST)
+XK_HEADER(arp, ARP_HEADER);
+XK_FIELDS(arp, ARP_HEADER);
 
-struct arp_packet {
-	uint32_t operation;
-	uint64_t sender_link, target_link;
-	uint32_t sender_host, target_host;
-};
-
-/* Loads the packet at p and checks its fields. Returns 0, or the reason to drop it. */
+/* Returns 0, or the reason to drop packet h. */
 static unsigned
-arp_packet_load(struct arp_packet *packet, const uint8_t *p)
+arp_header_check(const struct arp_header *h)
 {
-	if (xk_get16(p + ARP_HARDWARE) != ARP_ETHERNET)
+	if (h->hardware != ARP_ETHERNET)
 		return ARP_DROP_BAD_HARDWARE;
-	if (xk_get16(p + ARP_PROTOCOL) != ARP_IPV4)
+	if (h->protocol != ARP_IPV4)
 		return ARP_DROP_BAD_PROTOCOL;
-	if (p[ARP_HARDWARE_LEN] != ARP_LINK_LEN || p[ARP_PROTOCOL_LEN] != ARP_HOST_LEN)
+	if (h->hardware_length != ARP_LINK_LEN || h->protocol_length != ARP_HOST_LEN)
 		return XK_DROP_BAD_LENGTH;
-	packet->operation = xk_get16(p + ARP_OPERATION);
-	if (packet->operation != ARP_REQUEST && packet->operation != ARP_REPLY)
+	if (h->operation != ARP_REQUEST && h->operation != ARP_REPLY)
 		return ARP_DROP_BAD_OPERATION;
-	packet->sender_link = xk_get48(p + ARP_SENDER_LINK);
-	packet->sender_host = xk_get32(p + ARP_SENDER_HOST);
-	packet->target_link = xk_get48(p + ARP_TARGET_LINK);
-	packet->target_host = xk_get32(p + ARP_TARGET_HOST);
 	return XK_DROP_NONE;
 }
 
+/* Returns packet h, whose first four fields are filled in; NULL: no buffer. */
 static struct xk_msg *
-arp_packet_make(struct xk_protocol *self, const struct arp_packet *packet)
+arp_packet_new(struct xk_protocol *self, struct arp_header h)
 {
-	struct xk_msg *m = xk_msg_new(xk_platform_of(self), ARP_PACKET_LEN);
+	struct xk_msg *m = xk_msg_new(xk_platform_of(self), XK_HEADER_LEN(arp));
 
-	if (m == NULL)
-		return NULL;
-	xk_put16(m->data + ARP_HARDWARE, ARP_ETHERNET);
-	xk_put16(m->data + ARP_PROTOCOL, ARP_IPV4);
-	m->data[ARP_HARDWARE_LEN] = ARP_LINK_LEN;
-	m->data[ARP_PROTOCOL_LEN] = ARP_HOST_LEN;
-	xk_put16(m->data + ARP_OPERATION, (uint16_t)packet->operation);
-	xk_put48(m->data + ARP_SENDER_LINK, packet->sender_link);
-	xk_put32(m->data + ARP_SENDER_HOST, packet->sender_host);
-	xk_put48(m->data + ARP_TARGET_LINK, packet->target_link);
-	xk_put32(m->data + ARP_TARGET_HOST, packet->target_host);
+	h.hardware = ARP_ETHERNET;
+	h.protocol = ARP_IPV4;
+	h.hardware_length = ARP_LINK_LEN;
+	h.protocol_length = ARP_HOST_LEN;
+	if (m != NULL)
+		arp_store(m->data, &h);
 	return m;
 }
 
@@ -180,8 +140,11 @@ arp_say(struct arp *arp, enum arp_says says)
 					     [ARP_SAYS_ANNOUNCEMENT] = ARP_COUNT_ANNOUNCEMENTS,
 					     [ARP_SAYS_DEFENCE] = ARP_COUNT_DEFENDED };
 	uint32_t own = arp->wanted.host;
-	struct arp_packet packet = { ARP_REQUEST, arp->link, 0, says == ARP_SAYS_PROBE ? 0 : own, own };
-	struct xk_msg *m = arp_packet_make(&arp->protocol, &packet);
+	struct arp_header h = { .operation = ARP_REQUEST,
+				.sender_link = arp->link,
+				.sender_host = says == ARP_SAYS_PROBE ? 0 : own,
+				.target_host = own };
+	struct xk_msg *m = arp_packet_new(&arp->protocol, h);
 
 	if (m == NULL)
 		return;
@@ -195,7 +158,9 @@ arp_finish(struct arp *arp, struct arp_todo *todo)
 {
 	struct xk_protocol *self = &arp->protocol;
 	struct xk_participants participants = { .remote = { 1, { todo->station } } };
-	struct arp_packet packet = { ARP_REQUEST, arp->link, 0, todo->own, todo->asked };
+	struct arp_header h = {
+		.operation = ARP_REQUEST, .sender_link = arp->link, .sender_host = todo->own, .target_host = todo->asked
+	};
 	struct xk_session *one = NULL;
 	struct arp_waiting *waiting;
 	struct xk_msg *m;
@@ -231,7 +196,7 @@ arp_finish(struct arp *arp, struct arp_todo *todo)
 		return;
 	if (todo->station != 0)
 		xk_open(self, self, xk_lower(self, 0), &participants, &one); /* if it fails, all are asked */
-	m = arp_packet_make(self, &packet);
+	m = arp_packet_new(self, h);
 	if (m != NULL) {
 		xk_count(self, ARP_COUNT_REQUESTS_OUT);
 		if (one != NULL)
@@ -777,7 +742,7 @@ arp_is_station(const struct arp *arp, uint64_t link)
  * the packet is for this host. Returns 0, or the reason to drop it. The lock is held.
  */
 static unsigned
-arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct arp_todo *todo)
+arp_receive(struct arp *arp, const struct arp_header *packet, bool *mine, struct arp_todo *todo)
 {
 	bool is_reply = packet->operation == ARP_REPLY, announces = packet->sender_host == packet->target_host;
 	uint32_t own = arp->network.host;
@@ -815,10 +780,13 @@ arp_receive(struct arp *arp, const struct arp_packet *packet, bool *mine, struct
 
 /* Answers a request that came up lls, to the station that the request names. Returns 0, or the reason to drop it. */
 static unsigned
-arp_reply(struct arp *arp, struct xk_session *lls, const struct arp_packet *request)
+arp_reply(struct arp *arp, struct xk_session *lls, const struct arp_header *request)
 {
-	struct arp_packet packet = { ARP_REPLY, arp->link, request->sender_link, request->target_host,
-				     request->sender_host };
+	struct arp_header h = { .operation = ARP_REPLY,
+				.sender_link = arp->link,
+				.sender_host = request->target_host,
+				.target_link = request->sender_link,
+				.target_host = request->sender_host };
 	struct xk_participants participants = { .remote = { 1, { request->sender_link } } };
 	struct xk_protocol *self = &arp->protocol;
 	struct xk_session *to = NULL;
@@ -828,7 +796,7 @@ arp_reply(struct arp *arp, struct xk_session *lls, const struct arp_packet *requ
 	if ((xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) != sizeof(link) || link != request->sender_link) &&
 	    xk_open(self, self, xk_lower(self, 0), &participants, &to) != 0)
 		return XK_DROP_NO_MEMORY;
-	m = arp_packet_make(self, &packet);
+	m = arp_packet_new(self, h);
 	if (m != NULL) {
 		xk_count(self, ARP_COUNT_REPLIES_OUT);
 		xk_push(to != NULL ? to : lls, m);
@@ -841,12 +809,12 @@ static void
 arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct arp *arp = (struct arp *)self;
-	struct arp_packet packet = { .operation = 0 };
+	struct arp_header packet = arp_load(m->data);
 	struct arp_todo todo;
 	bool mine = false, asks;
-	unsigned why = arp_packet_load(&packet, m->data);
+	unsigned why = arp_header_check(&packet);
 
-	xk_msg_pop_in_place(m, ARP_PACKET_LEN);
+	xk_msg_pop_in_place(m, XK_HEADER_LEN(arp));
 	if (why != XK_DROP_NONE) {
 		xk_drop(self, m, why);
 		return;
@@ -981,7 +949,7 @@ const struct xk_protocol_type xk_type_arp = {
 	.name = "arp",
 	.help = "Address resolution: the link addresses of neighbours, asked for and answered.",
 	.ops = &arp_ops,
-	.header = ARP_PACKET_LEN,
+	.header = XK_HEADER_LEN(arp),
 	.fields = arp_fields,
 	.size = sizeof(struct arp),
 	.offers = XK_CONTROL,

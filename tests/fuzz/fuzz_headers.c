@@ -202,9 +202,9 @@ headers_arp_expected(const uint8_t *p)
 static void
 headers_arp(struct headers *h)
 {
-	struct arp_packet packet;
+	struct arp_header packet = arp_load(h->m->data);
 
-	if (!headers_agree(arp_packet_load(&packet, h->m->data), headers_arp_expected(h->bytes)))
+	if (!headers_agree(arp_header_check(&packet), headers_arp_expected(h->bytes)))
 		return;
 	FUZZ_CHECK(packet.operation == h->bytes[7]);
 	FUZZ_CHECK(packet.sender_link == headers_number(h->bytes + 8, 6));
