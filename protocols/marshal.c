@@ -16,13 +16,17 @@
 #include "xkernel/protocol.h"
 #include "xkernel/trace.h"
 
-enum marshal_drop { MARSHAL_BAD_ORDER = XK_DROP_OWN, MARSHAL_BAD_WIDTH };
+#define MARSHAL_DROPS(D)                                                                                               \
+	D(MARSHAL_BAD_ORDER, "bad_order")                                                                              \
+	D(MARSHAL_BAD_WIDTH, "bad_width")
+XK_DROPS(marshal, MARSHAL_DROPS);
 
-enum marshal_counter { MARSHAL_SWAPPED };
+#define MARSHAL_COUNTERS(C) C(MARSHAL_SWAPPED, "swapped")
+XK_COUNTERS(marshal, MARSHAL_COUNTERS);
 
 /* ---- the header ---- */
 
-enum { MARSHAL_AT_ORDER = 0, MARSHAL_AT_WIDTH = 1, MARSHAL_HEADER_LEN = 2, MARSHAL_WIDTH_MAX = 8 };
+enum { MARSHAL_WIDTH_MAX = 8 };
 
 enum marshal_order { MARSHAL_BIG, MARSHAL_LITTLE, MARSHAL_ORDERS };
 
@@ -34,15 +38,11 @@ static const struct xk_field_value marshal_orders[] = {
 	[MARSHAL_ORDERS] = { 0, NULL },
 };
 
-static const struct xk_field marshal_fields[] = {
-	{ .name = "order", .bits = 8, .kind = XK_VARIES, .values = marshal_orders },
-	{ .name = "width", .bits = 8, .kind = XK_VARIES, .help = "bytes of a word" },
-	{ .name = NULL },
-};
-
-struct marshal_header {
-	unsigned order, width;
-};
+#define MARSHAL_HEADER(F)                                                                                              \
+	F(8, order, .values = marshal_orders)                                                                          \
+	F(8, width, .help = "bytes of a word")
+XK_HEADER(marshal, MARSHAL_HEADER);
+XK_FIELDS(marshal, MARSHAL_HEADER);
 
 static bool
 marshal_is_width(uint64_t width)
@@ -54,9 +54,8 @@ marshal_is_width(uint64_t width)
 static inline unsigned
 marshal_header_pop(struct marshal_header *h, struct xk_msg *m)
 {
-	h->order = m->data[MARSHAL_AT_ORDER];
-	h->width = m->data[MARSHAL_AT_WIDTH];
-	xk_msg_pop_in_place(m, MARSHAL_HEADER_LEN);
+	*h = marshal_load(m->data);
+	xk_msg_pop_in_place(m, XK_HEADER_LEN(marshal));
 	if (h->order >= MARSHAL_ORDERS)
 		return MARSHAL_BAD_ORDER;
 	return marshal_is_width(h->width) ? 0 : MARSHAL_BAD_WIDTH;
@@ -88,7 +87,7 @@ marshal_init(struct xk_protocol *self)
 		xk_trace(self, XK_TRACE_NONE, "order is own, big or little, and width 1, 2, 4 or 8");
 		return -EINVAL;
 	}
-	marshal->sent = (struct marshal_header){ order, (unsigned)marshal->width };
+	marshal->sent = (struct marshal_header){ (uint8_t)order, (uint8_t)marshal->width };
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
@@ -160,11 +159,9 @@ marshal_seal(struct xk_session *s, struct xk_msg *m)
 {
 	const struct marshal *marshal = (const struct marshal *)s->protocol;
 
-	m = xk_push_header(s, m, MARSHAL_HEADER_LEN);
-	if (m != NULL) {
-		m->data[MARSHAL_AT_ORDER] = (uint8_t)marshal->sent.order;
-		m->data[MARSHAL_AT_WIDTH] = (uint8_t)marshal->sent.width;
-	}
+	m = xk_push_header(s, m, XK_HEADER_LEN(marshal));
+	if (m != NULL)
+		marshal_store(m->data, &marshal->sent);
 	return m;
 }
 
@@ -288,9 +285,6 @@ static const struct xk_setting marshal_settings[] = {
 	{ NULL, 0, 0, NULL, NULL, 0, 0 },
 };
 
-static const char *const marshal_drops[] = { "bad_order", "bad_width", NULL };
-static const char *const marshal_counters[] = { "swapped", NULL };
-
 static const struct xk_number_on marshal_numbers[] = { { "chan", 3 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_marshal = {
@@ -298,7 +292,7 @@ const struct xk_protocol_type xk_type_marshal = {
 	.help = "Calls with words in their sender's byte order; a receiver of another order swaps them.",
 	.ops = &marshal_ops,
 	.session_ops = &marshal_session_ops,
-	.header = MARSHAL_HEADER_LEN,
+	.header = XK_HEADER_LEN(marshal),
 	.fields = marshal_fields,
 	.size = sizeof(struct marshal),
 	.offers = XK_RPC,

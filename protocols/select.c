@@ -22,9 +22,16 @@
 
 LIST_HEAD(select_calls, select_call);
 
-enum select_drop { SELECT_BAD_STATUS = XK_DROP_OWN, SELECT_BAD_REPLY };
+#define SELECT_DROPS(D)                                                                                                \
+	D(SELECT_BAD_STATUS, "bad_status")                                                                             \
+	D(SELECT_BAD_REPLY, "bad_reply")
+XK_DROPS(select, SELECT_DROPS);
 
-enum select_counter { SELECT_CALLED, SELECT_SERVED, SELECT_FAILED_COUNT };
+#define SELECT_COUNTERS(C)                                                                                             \
+	C(SELECT_CALLED, "called")                                                                                     \
+	C(SELECT_SERVED, "served")                                                                                     \
+	C(SELECT_FAILED_COUNT, "failed")
+XK_COUNTERS(select, SELECT_COUNTERS);
 
 struct select {
 	struct xk_protocol protocol;
@@ -49,8 +56,6 @@ struct select_call {
 
 /* ---- the header ---- */
 
-enum { SELECT_AT_PROCEDURE = 0, SELECT_AT_STATUS = 4, SELECT_HEADER_LEN = 8 };
-
 enum { SELECT_ERRORS = 4095 }; /* the highest error number */
 
 enum select_status {
@@ -69,38 +74,22 @@ static const struct xk_field_value select_statuses[] = {
 	{ SELECT_REFUSED, "refused" }, { 0, NULL },
 };
 
-static const struct xk_field select_fields[] = {
-	{ .name = "procedure", .bits = 32, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX },
-	{ .name = "status",
-	  .bits = 32,
-	  .kind = XK_VARIES,
-	  .values = select_statuses,
-	  .help = "256 and more: an errno" },
-	{ .name = NULL },
-};
-
-struct select_header {
-	uint32_t procedure, status;
-};
+#define SELECT_HEADER(F)                                                                                               \
+	F(32, procedure, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX)                                              \
+	F(32, status, .values = select_statuses, .help = "256 and more: an errno")
+XK_HEADER(select, SELECT_HEADER);
+XK_FIELDS(select, SELECT_HEADER);
 
 /* Strips and checks the header of m. Returns 0, or the reason to drop m. */
 static inline unsigned
 select_header_pop(struct select_header *h, struct xk_msg *m, bool is_reply)
 {
-	h->procedure = xk_get32(m->data + SELECT_AT_PROCEDURE);
-	h->status = xk_get32(m->data + SELECT_AT_STATUS);
-	xk_msg_pop_in_place(m, SELECT_HEADER_LEN);
+	*h = select_load(m->data);
+	xk_msg_pop_in_place(m, XK_HEADER_LEN(select));
 	if ((h->status == SELECT_CALL) == is_reply || h->status > SELECT_ERRNO_MAX ||
 	    (h->status > SELECT_REFUSED && h->status <= SELECT_ERRNO))
 		return SELECT_BAD_STATUS;
 	return 0;
-}
-
-static void
-select_header_store(uint8_t *p, uint32_t procedure, uint32_t status)
-{
-	xk_put32(p + SELECT_AT_PROCEDURE, procedure);
-	xk_put32(p + SELECT_AT_STATUS, status);
 }
 
 /* Returns whether an error describes the fate of a call, so that a handler's must not be taken for it. */
@@ -238,10 +227,10 @@ select_close_done(struct xk_protocol *self, struct xk_session *session)
 static int
 select_answer(struct xk_protocol *self, uint32_t procedure, uint32_t status, struct xk_msg **reply)
 {
-	*reply = xk_msg_new(xk_platform_of(self), SELECT_HEADER_LEN);
+	*reply = xk_msg_new(xk_platform_of(self), XK_HEADER_LEN(select));
 	if (*reply == NULL)
 		return -ENOBUFS;
-	select_header_store((*reply)->data, procedure, status);
+	select_store((*reply)->data, &(struct select_header){ procedure, status });
 	return 0;
 }
 
@@ -263,10 +252,10 @@ select_call_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	}
 	if (*reply == NULL)
 		return select_answer(self, s->procedure, status, reply);
-	*reply = xk_push_header(session, *reply, SELECT_HEADER_LEN);
+	*reply = xk_push_header(session, *reply, XK_HEADER_LEN(select));
 	if (*reply == NULL)
 		return -ENOBUFS;
-	select_header_store((*reply)->data, s->procedure, status);
+	select_store((*reply)->data, &(struct select_header){ s->procedure, status });
 	return 0;
 }
 
@@ -274,7 +263,7 @@ select_call_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 XK_APART static int
 select_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
-	uint32_t procedure = xk_get32(m->data - SELECT_HEADER_LEN + SELECT_AT_PROCEDURE);
+	uint32_t procedure = XK_GET(select, procedure, m->data - XK_HEADER_LEN(select));
 	struct xk_key passive = xk_table_number_key(procedure);
 	struct xk_session *s = xk_table_accept(self, select_key(lls, procedure), passive, lls, &procedure, m);
 
@@ -329,10 +318,12 @@ select_open_reply(struct xk_session *session, struct xk_msg **reply)
 static struct xk_msg *
 select_prepare(struct xk_session *session, struct xk_msg *m)
 {
+	const struct select_session *s = (const struct select_session *)session;
+
 	xk_count(session->protocol, SELECT_CALLED);
-	m = xk_push_header(session, m, SELECT_HEADER_LEN);
+	m = xk_push_header(session, m, XK_HEADER_LEN(select));
 	if (m != NULL)
-		select_header_store(m->data, ((struct select_session *)session)->procedure, SELECT_CALL);
+		select_store(m->data, &(struct select_header){ s->procedure, SELECT_CALL });
 	return m;
 }
 
@@ -434,9 +425,6 @@ static const struct xk_role select_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
-static const char *const select_drops[] = { "bad_status", "bad_reply", NULL };
-static const char *const select_counters[] = { "called", "served", "failed", NULL };
-
 static const struct xk_number_on select_numbers[] = { { "chan", 2 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_select = {
@@ -444,7 +432,7 @@ const struct xk_protocol_type xk_type_select = {
 	.help = "Calls of procedures by number, with errors carried back.",
 	.ops = &select_ops,
 	.session_ops = &select_session_ops,
-	.header = SELECT_HEADER_LEN,
+	.header = XK_HEADER_LEN(select),
 	.fields = select_fields,
 	.size = sizeof(struct select),
 	.offers = XK_RPC,
