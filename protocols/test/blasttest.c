@@ -3,7 +3,7 @@
  * answers with the number of messages that arrived whole. Every instance is a server. A program makes it a client
  * (blasttest.h), or the setting `to` does. An answer releases BLAST's copy of its message (ticket.h).
  *
- * Spec:         our own; a header of 20 bytes (blasttest_fields); the rest of a message follows from its number and run
+ * Spec:         our own; a header of 20 bytes (BLASTTEST_HEADER); the rest of a message follows from its number and run
  * Participants: none above; below (remote: host)
  * Control:      the session below answers
  * Drops:        bad (neither a message nor an answer), corrupt (length or a byte), late (an answer that nobody
@@ -19,23 +19,40 @@
 #include "protocols/test/messages_private.h"
 #include "xkernel/bytes.h"
 
-enum blasttest_drop { BLASTTEST_BAD = XK_DROP_OWN, BLASTTEST_CORRUPT, BLASTTEST_LATE };
+#define BLASTTEST_DROPS(D)                                                                                             \
+	D(BLASTTEST_BAD, "bad")                                                                                        \
+	D(BLASTTEST_CORRUPT, "corrupt")                                                                                \
+	D(BLASTTEST_LATE, "late")
+XK_DROPS(blasttest, BLASTTEST_DROPS);
 
-enum blasttest_counter {
-	BLASTTEST_WHOLE,
-	BLASTTEST_SENT, /* and answered, lost, unsent */
-	BLASTTEST_WHOLE_THERE = BLASTTEST_SENT + 4,
-	BLASTTEST_RTT_MIN, /* and mean, max */
-};
+#define BLASTTEST_COUNTERS(C)                                                                                          \
+	C(BLASTTEST_WHOLE, "whole")                                                                                    \
+	C(BLASTTEST_SENT, "sent") /* and the next three: of the messages (messages_private.h) */                       \
+	C(BLASTTEST_ANSWERED, "answered")                                                                              \
+	C(BLASTTEST_LOST, "lost")                                                                                      \
+	C(BLASTTEST_UNSENT, "unsent")                                                                                  \
+	C(BLASTTEST_WHOLE_THERE, "whole_there")                                                                        \
+	C(BLASTTEST_RTT_MIN, "rtt_min_ns") /* and the next two */                                                      \
+	C(BLASTTEST_RTT_MEAN, "rtt_mean_ns")                                                                           \
+	C(BLASTTEST_RTT_MAX, "rtt_max_ns")
+XK_COUNTERS(blasttest, BLASTTEST_COUNTERS);
 
 enum { BLASTTEST_RUNS = 16 /* remembered by a server */ };
 
 enum blasttest_kind { BLASTTEST_MESSAGE = 1, BLASTTEST_ANSWER };
 
-struct blasttest_header {
-	uint32_t kind, number, count; /* count: bytes of a message, or messages */
-	uint64_t run;
-};
+static const struct xk_field_value blasttest_kinds[] = { { BLASTTEST_MESSAGE, "message" },
+							 { BLASTTEST_ANSWER, "answer" },
+							 { 0, NULL } };
+
+#define BLASTTEST_HEADER(F)                                                                                            \
+	F(32, kind, .values = blasttest_kinds)                                                                         \
+	F(32, number)                                                                                                  \
+	F(64, run, .print = XK_PRINT_HEX)                                                                              \
+	F(32, count, .help = "bytes of a message; in an answer, messages of the run that arrived whole")
+XK_HEADER(blasttest, BLASTTEST_HEADER);
+XK_FIELDS(blasttest, BLASTTEST_HEADER);
+static_assert(XK_HEADER_LEN(blasttest) == XK_BLASTTEST_MIN, "blasttest.h says so");
 
 /* The messages of a run that arrived here. */
 struct blasttest_served {
@@ -59,48 +76,10 @@ struct blasttest {
 
 /* ---- messages ---- */
 
-enum {
-	BLASTTEST_AT_KIND = 0,
-	BLASTTEST_AT_NUMBER = 4,
-	BLASTTEST_AT_RUN = 8,
-	BLASTTEST_AT_COUNT = 16,
-};
-
-static_assert(BLASTTEST_AT_COUNT + 4 == XK_BLASTTEST_MIN, "the header ends with its last field");
-
-static const struct xk_field_value blasttest_kinds[] = { { BLASTTEST_MESSAGE, "message" },
-							 { BLASTTEST_ANSWER, "answer" },
-							 { 0, NULL } };
-
-static const struct xk_field blasttest_fields[] = {
-	{ .name = "kind", .bits = 32, .values = blasttest_kinds },
-	{ .name = "number", .bits = 32 },
-	{ .name = "run", .bits = 64, .print = XK_PRINT_HEX },
-	{ .name = "count",
-	  .bits = 32,
-	  .help = "bytes of a message; in an answer, messages of the run that arrived whole" },
-	{ .name = NULL },
-};
-
-static void
-blasttest_header_store(uint8_t *p, const struct blasttest_header *h)
-{
-	xk_put32(p + BLASTTEST_AT_KIND, h->kind);
-	xk_put32(p + BLASTTEST_AT_NUMBER, h->number);
-	xk_put64(p + BLASTTEST_AT_RUN, h->run);
-	xk_put32(p + BLASTTEST_AT_COUNT, h->count);
-}
-
-/* Returns 0, or the reason to drop m. */
+/* Returns 0, or the reason to drop m, whose header is h. */
 static unsigned
-blasttest_header_load(struct blasttest_header *h, const struct xk_msg *m)
+blasttest_check(const struct blasttest_header *h, const struct xk_msg *m)
 {
-	const uint8_t *p = m->data;
-
-	h->kind = xk_get32(p + BLASTTEST_AT_KIND);
-	h->number = xk_get32(p + BLASTTEST_AT_NUMBER);
-	h->run = xk_get64(p + BLASTTEST_AT_RUN);
-	h->count = xk_get32(p + BLASTTEST_AT_COUNT);
 	if (h->kind == BLASTTEST_MESSAGE)
 		return 0;
 	return h->kind == BLASTTEST_ANSWER && xk_msg_len(m) == XK_BLASTTEST_MIN ? 0 : BLASTTEST_BAD;
@@ -113,7 +92,7 @@ blasttest_message_new(struct blasttest *t, const struct blasttest_header *h, uin
 	struct xk_msg *m = xk_msg_new(xk_platform_of(&t->messages.protocol), size);
 
 	if (m != NULL) {
-		blasttest_header_store(m->data, h);
+		blasttest_store(m->data, h);
 		messages_fill(m, XK_BLASTTEST_MIN, XK_BLASTTEST_MIN, (uint8_t)(h->number + h->run));
 	}
 	return m;
@@ -142,7 +121,7 @@ static unsigned
 blasttest_receive_message(struct blasttest *t, struct xk_session *lls, const struct xk_msg *m,
 			  const struct blasttest_header *h)
 {
-	struct blasttest_header answer = { BLASTTEST_ANSWER, h->number, 0, h->run };
+	struct blasttest_header answer = { BLASTTEST_ANSWER, h->number, h->run, 0 };
 	struct xk_msg *reply;
 
 	if (!t->serve)
@@ -188,7 +167,7 @@ static struct xk_msg *
 blasttest_message(struct messages *messages, uint64_t number)
 {
 	struct blasttest *t = (struct blasttest *)messages;
-	struct blasttest_header h = { BLASTTEST_MESSAGE, (uint32_t)number, t->run.size, t->id };
+	struct blasttest_header h = { BLASTTEST_MESSAGE, (uint32_t)number, t->id, t->run.size };
 
 	return blasttest_message_new(t, &h, t->run.size);
 }
@@ -265,8 +244,8 @@ static void
 blasttest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct blasttest *t = (struct blasttest *)self;
-	struct blasttest_header h;
-	unsigned why = blasttest_header_load(&h, m);
+	struct blasttest_header h = blasttest_load(m->data);
+	unsigned why = blasttest_check(&h, m);
 
 	if (why == 0)
 		why = h.kind == BLASTTEST_MESSAGE ? blasttest_receive_message(t, lls, m, &h)
@@ -323,11 +302,6 @@ static const struct xk_setting blasttest_settings[] = {
 	  UINT64_C(86400000000000) },
 	{ .name = NULL },
 };
-
-static const char *const blasttest_drops[] = { "bad", "corrupt", "late", NULL };
-
-static const char *const blasttest_counters[] = { "whole",       "sent",       "answered",    "lost",       "unsent",
-						  "whole_there", "rtt_min_ns", "rtt_mean_ns", "rtt_max_ns", NULL };
 
 static const struct xk_protocol_ops blasttest_ops = {
 	.init = blasttest_init,

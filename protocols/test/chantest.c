@@ -25,18 +25,17 @@
 #include "protocols/test/client_private.h"
 #include "xkernel/trace.h"
 
-enum chantest_counter {
-	CHANTEST_REQUESTS,
-	CHANTEST_MESSAGES,
-	CHANTEST_FAILED,
-	CHANTEST_BAD,
-	CHANTEST_REOPENED,
-	CHANTEST_ROUNDS,
-	CHANTEST_RTT_MIN,
-};
-
-static const char *const chantest_counters[] = { "requests", "messages",   "failed",      "bad",        "reopened",
-						 "rounds",   "rtt_min_ns", "rtt_mean_ns", "rtt_max_ns", NULL };
+#define CHANTEST_COUNTERS(C)                                                                                           \
+	C(CHANTEST_REQUESTS, "requests")                                                                               \
+	C(CHANTEST_MESSAGES, "messages")                                                                               \
+	C(CHANTEST_FAILED, "failed")                                                                                   \
+	C(CHANTEST_BAD, "bad")                                                                                         \
+	C(CHANTEST_REOPENED, "reopened")                                                                               \
+	C(CHANTEST_ROUNDS, "rounds")                                                                                   \
+	C(CHANTEST_RTT_MIN, "rtt_min_ns") /* and the next two */                                                       \
+	C(CHANTEST_RTT_MEAN, "rtt_mean_ns")                                                                            \
+	C(CHANTEST_RTT_MAX, "rtt_max_ns")
+XK_COUNTERS(chantest, CHANTEST_COUNTERS);
 
 struct chantest {
 	struct client client;

@@ -20,21 +20,37 @@
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
 
-enum icmptest_drop { ICMPTEST_DUPLICATE = XK_DROP_OWN, ICMPTEST_LATE, ICMPTEST_CORRUPT, ICMPTEST_UNASKED };
+#define ICMPTEST_DROPS(D)                                                                                              \
+	D(ICMPTEST_DUPLICATE, "duplicate")                                                                             \
+	D(ICMPTEST_LATE, "late")                                                                                       \
+	D(ICMPTEST_CORRUPT, "corrupt")                                                                                 \
+	D(ICMPTEST_UNASKED, "unasked")
+XK_DROPS(icmptest, ICMPTEST_DROPS);
 
-enum icmptest_counter {
-	ICMPTEST_SENT,                         /* and received, lost, unsent */
-	ICMPTEST_RTT_MIN = 4,                  /* and mean, max */
-	ICMPTEST_FAULT = ICMPTEST_RTT_MIN + 3, /* and on: by enum xk_fault */
-};
+#define ICMPTEST_COUNTERS(C)                                                                                           \
+	C(ICMPTEST_SENT, "sent") /* and the next three: of the requests (messages_private.h) */                        \
+	C(ICMPTEST_RECEIVED, "received")                                                                               \
+	C(ICMPTEST_LOST, "lost")                                                                                       \
+	C(ICMPTEST_UNSENT, "unsent")                                                                                   \
+	C(ICMPTEST_RTT_MIN, "rtt_min_ns") /* and the next two */                                                       \
+	C(ICMPTEST_RTT_MEAN, "rtt_mean_ns")                                                                            \
+	C(ICMPTEST_RTT_MAX, "rtt_max_ns")                                                                              \
+	C(ICMPTEST_FAULT, "fault_network") /* and on: by enum xk_fault */                                              \
+	C(ICMPTEST_FAULT_HOST, "fault_host")                                                                           \
+	C(ICMPTEST_FAULT_PROTOCOL, "fault_protocol")                                                                   \
+	C(ICMPTEST_FAULT_PORT, "fault_port")                                                                           \
+	C(ICMPTEST_FAULT_TOO_BIG, "fault_too_big")                                                                     \
+	C(ICMPTEST_FAULT_HOPS, "fault_hops")                                                                           \
+	C(ICMPTEST_FAULT_REASSEMBLY, "fault_reassembly")                                                               \
+	C(ICMPTEST_FAULT_HEADER, "fault_header")
+XK_COUNTERS(icmptest, ICMPTEST_COUNTERS);
 
-static const char *const icmptest_drops[] = { "duplicate", "late", "corrupt", "unasked", NULL };
-static const char *const icmptest_counters[] = { "sent",       "received",         "lost",         "unsent",
-						 "rtt_min_ns", "rtt_mean_ns",      "rtt_max_ns",   "fault_network",
-						 "fault_host", "fault_protocol",   "fault_port",   "fault_too_big",
-						 "fault_hops", "fault_reassembly", "fault_header", NULL };
+static_assert(ICMPTEST_FAULT_HEADER - ICMPTEST_FAULT + 1 == XK_FAULTS, "a name for each");
 
-static_assert(XK_ARRAY_LENGTH(icmptest_counters) == ICMPTEST_FAULT + XK_FAULTS + 1, "a name for each");
+#define ICMPTEST_HEADER(F) F(16, sequence, .help = "of the request")
+XK_HEADER(icmptest, ICMPTEST_HEADER);
+XK_FIELDS(icmptest, ICMPTEST_HEADER);
+static_assert(XK_HEADER_LEN(icmptest) == XK_ICMP_SEQUENCE_LEN, "icmp.h says so");
 
 struct icmptest {
 	struct messages messages;
@@ -69,7 +85,7 @@ icmptest_check(struct icmptest *t, const struct xk_msg *m, uint64_t now_ns)
 {
 	struct xk_icmptest_event event = { .size = (uint32_t)xk_msg_len(m) - XK_ICMP_SEQUENCE_LEN };
 	struct xk_icmptest_result *result = &t->result;
-	uint16_t low = xk_get16(m->data);
+	uint16_t low = XK_GET(icmptest, sequence, m->data);
 	struct messages_slot *slot = messages_find(&t->messages, low, UINT16_MAX, &event.sequence);
 	unsigned why = 0;
 
@@ -107,7 +123,7 @@ icmptest_message(struct messages *messages, uint64_t number)
 	struct xk_msg *m = xk_msg_new(xk_platform_of(&messages->protocol), messages->run.len);
 
 	if (m != NULL) {
-		xk_put16(m->data, (uint16_t)number);
+		XK_PUT(icmptest, sequence, m->data, number);
 		messages_fill(m, XK_ICMP_SEQUENCE_LEN, 0, (uint8_t)(number + t->run.pattern));
 	}
 	return m;
@@ -217,7 +233,8 @@ icmptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	event.from = report->from;
 	event.mtu = report->mtu;
 	xk_lock(&t->messages.lock);
-	if (messages_find(&t->messages, xk_get16(report->begin), UINT16_MAX, &event.sequence) != NULL) {
+	if (messages_find(&t->messages, XK_GET(icmptest, sequence, report->begin), UINT16_MAX, &event.sequence) !=
+	    NULL) {
 		t->result.faults[report->fault]++;
 		xk_count(self, ICMPTEST_FAULT + report->fault);
 		icmptest_happened(t, &event);
@@ -256,11 +273,6 @@ icmptest_fini(struct xk_protocol *self)
 {
 	messages_fini((struct messages *)self);
 }
-
-static const struct xk_field icmptest_fields[] = {
-	{ .name = "sequence", .bits = 16, .help = "of the request" },
-	{ .name = NULL },
-};
 
 static const struct xk_role icmptest_lowers[] = {
 	{ .name = "echo", .needs = XK_ASYNC, .help = "sends echo requests and delivers the replies: icmp" },

@@ -37,55 +37,41 @@ enum {
 	LOGPTEST_POLL_PART = 64,
 	LOGPTEST_POLL_NS = 50,
 };
-enum logptest_drop { LOGPTEST_BAD = XK_DROP_OWN, LOGPTEST_LATE, LOGPTEST_UNPROVEN };
-enum logptest_counter {
-	LOGPTEST_COUNT_MESSAGES,
-	LOGPTEST_COUNT_LOST,
-	LOGPTEST_COUNT_UNSENT,
-	LOGPTEST_COUNT_ROUNDS,
-	LOGPTEST_COUNT_SENT,
-	LOGPTEST_COUNT_ANSWERED,
-};
 
-static const char *const logptest_drops[] = { "bad", "late", "unproven", NULL };
-static const char *const logptest_counters[] = {
-	"messages", "lost", "unsent", "rounds", "sent_ns", "answered_ns", NULL
-};
+#define LOGPTEST_DROPS(D)                                                                                              \
+	D(LOGPTEST_BAD, "bad")                                                                                         \
+	D(LOGPTEST_LATE, "late")                                                                                       \
+	D(LOGPTEST_UNPROVEN, "unproven")
+XK_DROPS(logptest, LOGPTEST_DROPS);
+
+#define LOGPTEST_COUNTERS(C)                                                                                           \
+	C(LOGPTEST_COUNT_MESSAGES, "messages")                                                                         \
+	C(LOGPTEST_COUNT_LOST, "lost")                                                                                 \
+	C(LOGPTEST_COUNT_UNSENT, "unsent")                                                                             \
+	C(LOGPTEST_COUNT_ROUNDS, "rounds")                                                                             \
+	C(LOGPTEST_COUNT_SENT, "sent_ns")                                                                              \
+	C(LOGPTEST_COUNT_ANSWERED, "answered_ns")
+XK_COUNTERS(logptest, LOGPTEST_COUNTERS);
 
 /* ---- the header ---- */
 
-/* One word has, from its upper end, who copies, the kind, and the number of answers. */
-enum {
-	LOGPTEST_BATCH = 0,
-	LOGPTEST_KIND = 4,
-	LOGPTEST_LENGTH = 6,
-	LOGPTEST_HEADER_LEN = 8,
-	LOGPTEST_PROOF_LEN = LOGPTEST_HEADER_LEN + 8, /* the header and a token */
-};
-enum { LOGPTEST_COPIES_SHIFT = 14, LOGPTEST_KIND_SHIFT = 12, LOGPTEST_ANSWERS = (1 << LOGPTEST_KIND_SHIFT) - 1 };
-enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER, LOGPTEST_GREETING, LOGPTEST_KINDS = LOGPTEST_GREETING };
+enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER, LOGPTEST_GREETING };
 
+#define LOGPTEST_HEADER(F)                                                                                             \
+	F(32, batch, .help = "its number at the client")                                                               \
+	F(2, copies, .help = "who copies: 0: the sender; 1: nobody; 2: both")                                          \
+	F(2, kind, .help = "1: a client's message; 2: an answer; 3: a greeting")                                       \
+	F(12, answers, .help = "that the server is asked for; 0 in an answer")                                         \
+	F(16, length,                                                                                                  \
+	  .help = "bytes of each of several answers; if not 0, the host's token at the server follows, 8 bytes")
+#define LOGPTEST_PROVEN_HEADER(F)                                                                                      \
+	LOGPTEST_HEADER(F)                                                                                             \
+	F(64, token) /* if there is a length */
+XK_HEADER(logptest, LOGPTEST_PROVEN_HEADER);
+XK_FIELDS(logptest, LOGPTEST_HEADER);
+
+enum { LOGPTEST_HEADER_LEN = XK_OFFSET(logptest, token), LOGPTEST_PROOF_LEN = XK_HEADER_LEN(logptest) };
 static_assert((int)LOGPTEST_HEADER_LEN == (int)XK_LOGPTEST_MIN, "the shortest message is its header");
-
-static const struct xk_field logptest_fields[] = {
-	{ .name = "batch", .bits = 32, .kind = XK_VARIES, .help = "its number at the client" },
-	{ .name = "copies", .bits = 2, .kind = XK_VARIES, .help = "who copies: 0: the sender; 1: nobody; 2: both" },
-	{ .name = "kind", .bits = 2, .kind = XK_VARIES, .help = "1: a client's message; 2: an answer; 3: a greeting" },
-	{ .name = "answers", .bits = 12, .kind = XK_VARIES, .help = "that the server is asked for; 0 in an answer" },
-	{ .name = "length",
-	  .bits = 16,
-	  .kind = XK_VARIES,
-	  .help = "bytes of each of several answers; if not 0, the host's token at the server follows, 8 bytes" },
-	{ .name = NULL },
-};
-
-struct logptest_header {
-	uint32_t batch, answers;
-	enum xk_logptest_copies copies;
-	enum logptest_kind kind;
-	uint16_t length; /* of several answers; 0: no token follows */
-	uint64_t token;
-};
 
 /* Returns the length of the header with its token, if it has one. */
 static inline size_t
@@ -94,33 +80,35 @@ logptest_header_len(const struct logptest_header *header)
 	return header->length != 0 ? LOGPTEST_PROOF_LEN : LOGPTEST_HEADER_LEN;
 }
 
+/* The widest of the fields that share two bytes goes first: each stores what it has just loaded. */
 static void
-logptest_store(uint8_t *at, const struct logptest_header *header)
+logptest_header_store(uint8_t *at, const struct logptest_header *header)
 {
-	xk_put32(at + LOGPTEST_BATCH, header->batch);
-	xk_put16(at + LOGPTEST_KIND, (uint16_t)(header->copies << LOGPTEST_COPIES_SHIFT |
-						header->kind << LOGPTEST_KIND_SHIFT | header->answers));
-	xk_put16(at + LOGPTEST_LENGTH, header->length);
+	XK_PUT(logptest, batch, at, header->batch);
+	XK_PUT(logptest, answers, at, header->answers);
+	XK_PUT(logptest, copies, at, header->copies);
+	XK_PUT(logptest, kind, at, header->kind);
+	XK_PUT(logptest, length, at, header->length);
 	if (header->length != 0)
-		xk_put64(at + LOGPTEST_HEADER_LEN, header->token);
+		XK_PUT(logptest, token, at, header->token);
 }
 
 /* Loads the header of m with its token; an incomplete token counts as none. */
 static void
-logptest_load(const struct xk_msg *m, struct logptest_header *header)
+logptest_header_load(const struct xk_msg *m, struct logptest_header *header)
 {
 	const uint8_t *at = m->data;
-	uint32_t word = xk_get16(at + LOGPTEST_KIND);
 	uint8_t token[8];
 
-	header->batch = xk_get32(at + LOGPTEST_BATCH);
-	header->copies = (enum xk_logptest_copies)(word >> LOGPTEST_COPIES_SHIFT);
-	header->kind = (enum logptest_kind)(word >> LOGPTEST_KIND_SHIFT & LOGPTEST_KINDS);
-	header->answers = word & LOGPTEST_ANSWERS;
-	header->length = xk_get16(at + LOGPTEST_LENGTH);
-	if (header->length != 0 && !xk_msg_copy_out(m, LOGPTEST_HEADER_LEN, token, sizeof(token)))
+	*header = (struct logptest_header){ .batch = XK_GET(logptest, batch, at),
+					    .copies = XK_GET(logptest, copies, at),
+					    .kind = XK_GET(logptest, kind, at),
+					    .answers = XK_GET(logptest, answers, at),
+					    .length = XK_GET(logptest, length, at) };
+	if (header->length != 0 && xk_msg_copy_out(m, LOGPTEST_HEADER_LEN, token, sizeof(token)))
+		header->token = xk_get64(token);
+	else
 		header->length = 0;
-	header->token = header->length != 0 ? xk_get64(token) : 0;
 }
 
 /* ---- the bytes of messages ---- */
@@ -258,7 +246,7 @@ logptest_push(struct logptest *l, struct xk_session *s, struct xk_msg *old, size
 							 : client_pattern_message(&l->client, (uint32_t)size);
 	}
 	if (m != NULL) {
-		logptest_store(m->data, header);
+		logptest_header_store(m->data, header);
 		err = xk_push(s, m);
 	}
 	if (err != 0)
@@ -711,7 +699,7 @@ logptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	struct logptest_header header;
 	bool greets;
 
-	logptest_load(m, &header);
+	logptest_header_load(m, &header);
 	greets = header.kind == LOGPTEST_GREETING && header.answers == 1 && header.length != 0;
 	xk_count(self, LOGPTEST_COUNT_MESSAGES);
 	if (header.copies == XK_LOGPTEST_BOTH && xk_msg_len(m) <= XK_LOGPTEST_MAX)

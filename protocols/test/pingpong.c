@@ -27,45 +27,33 @@
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
 
-enum pingpong_drop { PINGPONG_BAD_COUNT = XK_DROP_OWN, PINGPONG_STALE, PINGPONG_QUEUE_FULL };
-enum pingpong_counter {
-	PINGPONG_MESSAGES, /* decrements */
-	PINGPONG_BUFFERS,  /* made for messages */
-	PINGPONG_UNSENT,
-	PINGPONG_LOST,
-	PINGPONG_RUNS,
-	PINGPONG_MIN,
-	PINGPONG_MEDIAN,
-	PINGPONG_MEAN,
-	PINGPONG_MAX,
-};
+#define PINGPONG_DROPS(D)                                                                                              \
+	D(PINGPONG_BAD_COUNT, "bad_count")                                                                             \
+	D(PINGPONG_STALE, "stale")                                                                                     \
+	D(PINGPONG_QUEUE_FULL, "queue_full")
+XK_DROPS(pingpong, PINGPONG_DROPS);
 
-static const char *const pingpong_drops[] = { "bad_count", "stale", "queue_full", NULL };
-static const char *const pingpong_counters[] = { "messages", "buffers",   "unsent",  "lost",   "runs",
-						 "min_ns",   "median_ns", "mean_ns", "max_ns", NULL };
+#define PINGPONG_COUNTERS(C)                                                                                           \
+	C(PINGPONG_MESSAGES, "messages") /* decrements */                                                              \
+	C(PINGPONG_BUFFERS, "buffers")   /* made for messages */                                                       \
+	C(PINGPONG_UNSENT, "unsent")                                                                                   \
+	C(PINGPONG_LOST, "lost")                                                                                       \
+	C(PINGPONG_RUNS, "runs")                                                                                       \
+	C(PINGPONG_MIN, "min_ns")                                                                                      \
+	C(PINGPONG_MEDIAN, "median_ns")                                                                                \
+	C(PINGPONG_MEAN, "mean_ns")                                                                                    \
+	C(PINGPONG_MAX, "max_ns")
+XK_COUNTERS(pingpong, PINGPONG_COUNTERS);
 
-/* ---- the header ---- */
+#define PINGPONG_HEADER(F)                                                                                             \
+	F(32, run, .help = "number of the client's run")                                                               \
+	F(32, count, .help = "messages to come, this one included")                                                    \
+	F(64, begun, .help = "when the client sent the first, by its clock, in ns")                                    \
+	F(64, ended, .help = "when the count became 0")
+XK_HEADER(pingpong, PINGPONG_HEADER);
+XK_FIELDS(pingpong, PINGPONG_HEADER);
 
-enum {
-	PINGPONG_RUN = 0,
-	PINGPONG_COUNT = 4,
-	PINGPONG_BEGUN = 8,
-	PINGPONG_ENDED = 16,
-	PINGPONG_HEADER_LEN = 24,
-	PINGPONG_SIZE_MAX = 65507,
-	PINGPONG_COUNT_MAX = 2 * 1000 * 1000,
-};
-
-static const struct xk_field pingpong_fields[] = {
-	{ .name = "run", .bits = 32, .kind = XK_VARIES, .help = "number of the client's run" },
-	{ .name = "count", .bits = 32, .kind = XK_VARIES, .help = "messages to come, this one included" },
-	{ .name = "begun",
-	  .bits = 64,
-	  .kind = XK_VARIES,
-	  .help = "when the client sent the first, by its clock, in ns" },
-	{ .name = "ended", .bits = 64, .kind = XK_VARIES, .help = "when the count became 0" },
-	{ .name = NULL },
-};
+enum { PINGPONG_SIZE_MAX = 65507, PINGPONG_COUNT_MAX = 2 * 1000 * 1000 };
 
 /* ---- state ---- */
 
@@ -157,7 +145,7 @@ pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, s
 {
 	struct xk_protocol *self = &p->client.protocol;
 	bool is_client = s == atomic_load_explicit(&p->session, memory_order_acquire);
-	uint32_t count = xk_get32(bytes + PINGPONG_COUNT), run = xk_get32(bytes + PINGPONG_RUN);
+	uint32_t count = XK_GET(pingpong, count, bytes), run = XK_GET(pingpong, run, bytes);
 	uint64_t now_ns;
 
 	*why = 0;
@@ -170,11 +158,11 @@ pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, s
 	if (*why != 0)
 		return false;
 	xk_count(self, PINGPONG_MESSAGES);
-	xk_put32(bytes + PINGPONG_COUNT, count - 1);
+	XK_PUT(pingpong, count, bytes, count - 1);
 	if (count > 1)
 		return true;
 	now_ns = xk_now_ns(self);
-	xk_put64(bytes + PINGPONG_ENDED, now_ns);
+	XK_PUT(pingpong, ended, bytes, now_ns);
 	pingpong_end_run(p, now_ns);
 	return false;
 }
@@ -266,10 +254,7 @@ pingpong_begin_run(struct pingpong *p, struct xk_session *s, uint32_t run)
 	p->buffer = NULL;
 	p->begun_ns = xk_now_ns(&p->client.protocol);
 	atomic_store_explicit(&p->turn, (uint64_t)run << 32 | (count - 1), memory_order_release);
-	memset(p->bytes, 0, PINGPONG_HEADER_LEN);
-	xk_put32(p->bytes + PINGPONG_RUN, run);
-	xk_put32(p->bytes + PINGPONG_COUNT, count);
-	xk_put64(p->bytes + PINGPONG_BEGUN, p->begun_ns);
+	pingpong_store(p->bytes, &(struct pingpong_header){ run, count, p->begun_ns, 0 });
 	pingpong_fill(m, p->bytes);
 	pingpong_push(p, s, m);
 }
@@ -500,7 +485,7 @@ static const struct xk_setting pingpong_settings[] = {
 	  PINGPONG_COUNT_MAX / 2 },
 	{ "repeats", XK_SETTING_UINT, offsetof(struct pingpong, repeats), "5", "runs", 1, PINGPONG_REPEATS },
 	{ "size", XK_SETTING_UINT, offsetof(struct pingpong, client.size), "32", "bytes of a message",
-	  PINGPONG_HEADER_LEN, PINGPONG_SIZE_MAX },
+	  XK_HEADER_LEN(pingpong), PINGPONG_SIZE_MAX },
 	{ "start", XK_SETTING_TIME, offsetof(struct pingpong, client.start_ns), "0s",
 	  "time from the boot to the start of the end's thread", 0, UINT64_C(86400000000000) },
 	{ "timeout", XK_SETTING_TIME, offsetof(struct pingpong, timeout_ns), "500ms",
@@ -523,7 +508,7 @@ const struct xk_protocol_type xk_type_pingpong = {
 		"application's.",
 	.ops = &pingpong_ops,
 	.size = sizeof(struct pingpong),
-	.header = PINGPONG_HEADER_LEN,
+	.header = XK_HEADER_LEN(pingpong),
 	.fields = pingpong_fields,
 	.lowers = pingpong_lowers,
 	.settings = pingpong_settings,

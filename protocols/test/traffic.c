@@ -30,12 +30,6 @@
 #include "xkernel/fault.h"
 #include "xkernel/trace.h"
 
-static const char *const traffic_counters[] = {
-	"sent",      "received",  "unsent",  "unopened",        "opened",      "closed",
-	"broken",    "forgotten", "reports", "corrupt",         "misdirected", "duplicate",
-	"reordered", "gap",       "mixed",   "old_incarnation", NULL,
-};
-
 /* The least promise that each fault breaks. */
 static const enum traffic_promise traffic_breaks[] = {
 	[TRAFFIC_CORRUPT] = TRAFFIC_INTACT,        [TRAFFIC_MISDIRECTED] = TRAFFIC_ONCE,
@@ -55,31 +49,19 @@ enum {
 
 /* ---- messages: a header with a hash, and a payload that follows from the hash ---- */
 
-enum {
-	TRAFFIC_AT_MAGIC = 0,
-	TRAFFIC_AT_LENGTH = 4,
-	TRAFFIC_AT_INCARNATION = 8,
-	TRAFFIC_AT_SOURCE = 16,
-	TRAFFIC_AT_DESTINATION = 20,
-	TRAFFIC_AT_STREAM = 24,
-	TRAFFIC_AT_POSITION = 28,
-	TRAFFIC_AT_HASH = 32, /* of the four words before it */
-	TRAFFIC_AT_PAYLOAD = 40,
-
-	TRAFFIC_MAGIC = 0x78747266,
-};
+enum { TRAFFIC_MAGIC = 0x78747266 };
 
 /* The payload is words in the machine's order: the hash, and each a step more than the last; one may be cut. */
 #define TRAFFIC_STEP UINT64_C(0xd1342543de82ef95)
 
-static_assert(TRAFFIC_AT_PAYLOAD == (int)XK_TRAFFIC_SIZE_MIN, "the shortest message is a header");
+static_assert(XK_HEADER_LEN(traffic) == XK_TRAFFIC_SIZE_MIN, "the shortest message is a header");
 
 static inline uint64_t
 traffic_header_hash(const uint8_t *p)
 {
 	uint64_t hash = 0, word;
 
-	for (unsigned at = 0; at < TRAFFIC_AT_HASH; at += sizeof(word)) {
+	for (unsigned at = 0; at < XK_OFFSET(traffic, hash); at += sizeof(word)) {
 		memcpy(&word, p + at, sizeof(word));
 		hash = traffic_mix(hash, word);
 	}
@@ -92,7 +74,7 @@ traffic_payload(const struct xk_msg *m, uint64_t word, bool fills)
 {
 	size_t done = 0, piece; /* done: bytes of word that lie in segments before */
 
-	for (size_t begin = TRAFFIC_AT_PAYLOAD; m != NULL; m = m->next, begin = 0) {
+	for (size_t begin = XK_HEADER_LEN(traffic); m != NULL; m = m->next, begin = 0) {
 		uint8_t *p = m->data + begin, *end = m->data + m->len;
 
 		for (; p < end; p += piece, done = (done + piece) % sizeof(word)) {
@@ -129,19 +111,16 @@ struct xk_msg *
 traffic_message_new(const struct xk_protocol *self, const struct traffic_header *h, uint32_t size)
 {
 	struct xk_msg *m = xk_msg_new(xk_platform_of(self), size);
+	struct traffic_header whole = *h;
 	uint8_t *p;
 
 	if (m == NULL)
 		return NULL;
 	p = m->data;
-	xk_put32(p + TRAFFIC_AT_MAGIC, TRAFFIC_MAGIC);
-	xk_put32(p + TRAFFIC_AT_LENGTH, size);
-	xk_put64(p + TRAFFIC_AT_INCARNATION, h->incarnation);
-	xk_put32(p + TRAFFIC_AT_SOURCE, h->source);
-	xk_put32(p + TRAFFIC_AT_DESTINATION, h->destination);
-	xk_put32(p + TRAFFIC_AT_STREAM, h->stream);
-	xk_put32(p + TRAFFIC_AT_POSITION, h->position);
-	xk_put64(p + TRAFFIC_AT_HASH, traffic_header_hash(p));
+	whole.magic = TRAFFIC_MAGIC;
+	whole.length = size;
+	traffic_store(p, &whole);
+	XK_PUT(traffic, hash, p, traffic_header_hash(p));
 	traffic_payload(m, traffic_header_hash(p), true);
 	return m;
 }
@@ -151,11 +130,9 @@ traffic_message_parse(struct traffic_header *h, const struct xk_msg *m, const ui
 {
 	uint64_t hash = traffic_header_hash(p);
 
-	*h = (struct traffic_header){ xk_get64(p + TRAFFIC_AT_INCARNATION), xk_get32(p + TRAFFIC_AT_SOURCE),
-				      xk_get32(p + TRAFFIC_AT_DESTINATION), xk_get32(p + TRAFFIC_AT_STREAM),
-				      xk_get32(p + TRAFFIC_AT_POSITION) };
-	return xk_get32(p + TRAFFIC_AT_MAGIC) == TRAFFIC_MAGIC && xk_get32(p + TRAFFIC_AT_LENGTH) == xk_msg_len(m) &&
-	       xk_get64(p + TRAFFIC_AT_HASH) == hash && traffic_payload(m, hash, false);
+	*h = traffic_load(p);
+	return h->magic == TRAFFIC_MAGIC && h->length == xk_msg_len(m) && h->hash == hash &&
+	       traffic_payload(m, hash, false);
 }
 
 /* ---- opening: a shepherd that may wait ---- */
@@ -295,7 +272,11 @@ traffic_send(struct traffic *t)
 		size = peer->max_packet;
 	if (size < XK_TRAFFIC_SIZE_MIN)
 		size = XK_TRAFFIC_SIZE_MIN;
-	h = (struct traffic_header){ t->incarnation, peer->own, peer->host, peer->stream, peer->position };
+	h = (struct traffic_header){ .incarnation = t->incarnation,
+				     .source = peer->own,
+				     .destination = peer->host,
+				     .stream = peer->stream,
+				     .position = peer->position };
 	m = traffic_message_new(&t->protocol, &h, (uint32_t)size);
 	if (m == NULL || xk_push(atomic_load_explicit(&peer->session, memory_order_relaxed), m) != 0) {
 		peer->unsent++;

@@ -9,33 +9,38 @@
 #include "xkernel/chance.h"
 #include "xkernel/event.h"
 
-enum traffic_counter {
-	TRAFFIC_SENT,
-	TRAFFIC_RECEIVED,
-	TRAFFIC_UNSENT,   /* refused by the protocol below */
-	TRAFFIC_UNOPENED, /* no peer had a session */
-	TRAFFIC_OPENED,
-	TRAFFIC_CLOSED,
-	TRAFFIC_BROKEN,
-	TRAFFIC_FORGOTTEN,
-	TRAFFIC_REPORTS, /* of hosts on messages (fault.h) */
-	/* faults */
-	TRAFFIC_CORRUPT,
-	TRAFFIC_MISDIRECTED,
-	TRAFFIC_DUPLICATE,
-	TRAFFIC_REORDERED,
-	TRAFFIC_GAP,
-	TRAFFIC_MIXED,
-	TRAFFIC_OLD_INCARNATION,
-};
+#define TRAFFIC_COUNTERS(C)                                                                                            \
+	C(TRAFFIC_SENT, "sent")                                                                                        \
+	C(TRAFFIC_RECEIVED, "received")                                                                                \
+	C(TRAFFIC_UNSENT, "unsent")     /* refused by the protocol below */                                            \
+	C(TRAFFIC_UNOPENED, "unopened") /* no peer had a session */                                                    \
+	C(TRAFFIC_OPENED, "opened")                                                                                    \
+	C(TRAFFIC_CLOSED, "closed")                                                                                    \
+	C(TRAFFIC_BROKEN, "broken")                                                                                    \
+	C(TRAFFIC_FORGOTTEN, "forgotten")                                                                              \
+	C(TRAFFIC_REPORTS, "reports") /* of hosts on messages (fault.h) */                                             \
+	C(TRAFFIC_CORRUPT, "corrupt") /* and on: faults */                                                             \
+	C(TRAFFIC_MISDIRECTED, "misdirected")                                                                          \
+	C(TRAFFIC_DUPLICATE, "duplicate")                                                                              \
+	C(TRAFFIC_REORDERED, "reordered")                                                                              \
+	C(TRAFFIC_GAP, "gap")                                                                                          \
+	C(TRAFFIC_MIXED, "mixed")                                                                                      \
+	C(TRAFFIC_OLD_INCARNATION, "old_incarnation")
+XK_COUNTERS(traffic, TRAFFIC_COUNTERS);
 
 /* Each includes those before it; no setting promises TRAFFIC_NEVER. */
 enum traffic_promise { TRAFFIC_NONE, TRAFFIC_INTACT, TRAFFIC_ONCE, TRAFFIC_ORDERED, TRAFFIC_NEVER };
 
-struct traffic_header {
-	uint64_t incarnation;
-	uint32_t source, destination, stream, position;
-};
+#define TRAFFIC_HEADER(F)                                                                                              \
+	F(32, magic)                                                                                                   \
+	F(32, length)                                                                                                  \
+	F(64, incarnation)                                                                                             \
+	F(32, source)                                                                                                  \
+	F(32, destination)                                                                                             \
+	F(32, stream)                                                                                                  \
+	F(32, position)                                                                                                \
+	F(64, hash) /* of the four words before it */
+XK_HEADER(traffic, TRAFFIC_HEADER);
 
 /* Only the opener sets a session, and only the event clears it; in between the peer is the event's. */
 struct traffic_peer {
@@ -100,7 +105,7 @@ traffic_mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 29;
 }
 
-/* Returns a message of size bytes, XK_TRAFFIC_SIZE_MIN at least, or NULL: no buffer. */
+/* Returns message h of size bytes, XK_TRAFFIC_SIZE_MIN at least, or NULL: no buffer. Fills in magic, length and hash. */
 struct xk_msg *traffic_message_new(const struct xk_protocol *self, const struct traffic_header *h, uint32_t size);
 
 /* Reads m, whose first XK_TRAFFIC_SIZE_MIN bytes lie at p. Returns false if m is not as it was sent. */

@@ -26,19 +26,22 @@
 #include "xkernel/trace.h"
 
 enum { UDPTEST_LOOKS = 4 /* checks of the watchdog per time-out */ };
-enum udptest_drop { UDPTEST_LATE = XK_DROP_OWN, UDPTEST_BAD };
-enum udptest_counter {
-	UDPTEST_MESSAGES,
-	UDPTEST_LOST,
-	UDPTEST_UNSENT,
-	UDPTEST_ROUNDS,
-	UDPTEST_RTT_MIN,
-	UDPTEST_REPORTS = UDPTEST_RTT_MIN + 3,
-};
 
-static const char *const udptest_drops[] = { "late", "bad", NULL };
-static const char *const udptest_counters[] = { "messages",    "lost",       "unsent",  "rounds", "rtt_min_ns",
-						"rtt_mean_ns", "rtt_max_ns", "reports", NULL };
+#define UDPTEST_DROPS(D)                                                                                               \
+	D(UDPTEST_LATE, "late")                                                                                        \
+	D(UDPTEST_BAD, "bad")
+XK_DROPS(udptest, UDPTEST_DROPS);
+
+#define UDPTEST_COUNTERS(C)                                                                                            \
+	C(UDPTEST_MESSAGES, "messages")                                                                                \
+	C(UDPTEST_LOST, "lost")                                                                                        \
+	C(UDPTEST_UNSENT, "unsent")                                                                                    \
+	C(UDPTEST_ROUNDS, "rounds")                                                                                    \
+	C(UDPTEST_RTT_MIN, "rtt_min_ns") /* and the next two */                                                        \
+	C(UDPTEST_RTT_MEAN, "rtt_mean_ns")                                                                             \
+	C(UDPTEST_RTT_MAX, "rtt_max_ns")                                                                               \
+	C(UDPTEST_REPORTS, "reports")
+XK_COUNTERS(udptest, UDPTEST_COUNTERS);
 
 /* Values of udptest.turn other than the number of the request whose echo is awaited. */
 #define UDPTEST_NO_RUN UINT64_MAX

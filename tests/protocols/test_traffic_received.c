@@ -17,7 +17,9 @@ message(struct rig *r, struct traffic_header h, uint32_t size, uint8_t *bytes)
 static struct traffic_header
 header(uint64_t incarnation, uint32_t stream, uint32_t position)
 {
-	return (struct traffic_header){ incarnation, THERE, HERE, stream, position };
+	return (struct traffic_header){
+		.incarnation = incarnation, .source = THERE, .destination = HERE, .stream = stream, .position = position
+	};
 }
 
 static void
