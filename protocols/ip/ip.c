@@ -32,43 +32,17 @@
 #include "xkernel/siphash.h"
 #include "xkernel/trace.h"
 
-static const char *const ip_drops[] = {
-	"bad_version",  "bad_header", "bad_options",   "bad_flags",      "ttl_zero",
-	"bad_source",   "martian",    "not_mine",      "link_broadcast", "unsent",
-	"expired",      "no_route",   "dont_fragment", "not_forwarded",  "source_route",
-	"duplicate",    "overlap",    "inconsistent",  "too_many",       "refused_datagram",
-	"bad_fragment", "too_long",   "tiny",          "evicted",        "timed_out",
-	NULL,
-};
-static_assert(XK_ARRAY_LENGTH(ip_drops) == IP_DROP_REASSEMBLY - XK_DROP_OWN + IP_REASSEMBLY_REASONS + 1,
-	      "a name for each reason");
+static const char *const ip_drops[] = { IP_DROPS(XK_NAMED_TEXT) IP_REASSEMBLY_WHY(XK_NAMED_TEXT) NULL };
 
-static const char *const ip_counters[] = { "fragmented",   "reassembled",    "forwarded", "forward_fragmented",
-					   "path_lowered", "path_forgotten", "unquoted",  NULL };
-static_assert(XK_ARRAY_LENGTH(ip_counters) == IP_COUNT_UNQUOTED + 2, "a name for each counter");
-
-static const struct xk_field_value ip_flag_names[] = {
-	{ 4, "reserved" }, { 2, "dont_fragment" }, { 1, "more" }, { 0, NULL }
-};
+static const struct xk_field_value ip_flag_names[] = { { IP_FLAG_RESERVED, "reserved" },
+						       { IP_FLAG_DONT_FRAGMENT, "dont_fragment" },
+						       { IP_FLAG_MORE, "more" },
+						       { 0, NULL } };
 
 static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "TCP" }, { 17, "UDP" }, { 0, NULL } };
 
-#define IP_HEADER(F)                                                                                                   \
-	F(4, version, .kind = XK_FIXED, .usual = 4)                                                                    \
-	F(4, header_length, .usual = 5, .rare = 0xf, .help = "in words of 4 bytes; above 5: options")                  \
-	F(8, service, .print = XK_PRINT_HEX, .help = "ignored")                                                        \
-	F(16, length, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE)                                                  \
-	F(16, identification, .print = XK_PRINT_HEX, .step = 2)                                                        \
-	F(3, flags, .rare = 5, .is_bits = true, .values = ip_flag_names)                                               \
-	F(13, offset, .rare = IP_OFFSET, .is_part = true, .help = "of a fragment, in units of 8 bytes")                \
-	F(8, ttl)                                                                                                      \
-	F(8, protocol, .kind = XK_NAMES_SESSION, .is_upper = true, .values = ip_protocol_names)                        \
-	F(16, checksum, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER)                        \
-	F(32, source, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .print = XK_PRINT_HOST)                          \
-	F(32, destination, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL, .print = XK_PRINT_HOST)
-XK_HEADER(ip_wire, IP_HEADER);
 XK_FIELDS(ip, IP_HEADER);
-XK_MESSAGES(ip_wire, IP_HEADER);
+XK_MESSAGES(ip, IP_HEADER);
 
 /* ---- routes ---- */
 
@@ -289,7 +263,7 @@ ip_init(struct xk_protocol *self)
 static int
 ip_setup(struct xk_session *session, const void *how)
 {
-	const struct ip_header h = ip_header_load(how);
+	const struct ip_header h = ip_load(how);
 	struct ip_session *s = (struct ip_session *)session;
 	struct ip *ip = (struct ip *)session->protocol;
 	struct xk_sends *sends = &session->sends;
@@ -308,7 +282,7 @@ ip_setup(struct xk_session *session, const void *how)
 		return err;
 	sends->longest = XK_IP_MAX_PACKET;
 	sends->adapts = true;
-	atomic_store_explicit(&sends->from_any, ((const uint8_t *)how)[IP_VERSION] == 0, memory_order_relaxed);
+	atomic_store_explicit(&sends->from_any, h.version == 0, memory_order_relaxed);
 	atomic_store_explicit(&sends->number, (uint16_t)hash | 1, memory_order_relaxed);
 	s->fragment_first = (uint16_t)(hash >> 16) & 0xfffe;
 	s->fragment_count = (uint16_t)(hash >> 32) % IP_FRAGMENT_COUNTS;
@@ -349,9 +323,9 @@ ip_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 		local = ip->interface[index].host;
 	if (ip_kind(ip, (uint32_t)local, &own) != XK_VNET_MINE)
 		return -EADDRNOTAVAIL;
-	received[IP_PROTOCOL] = (uint8_t)number;
-	xk_put32(received + IP_SOURCE, (uint32_t)remote);
-	xk_put32(received + IP_DESTINATION, (uint32_t)local);
+	XK_PUT(ip, protocol, received, number);
+	XK_PUT(ip, source, received, remote);
+	XK_PUT(ip, destination, received, local);
 	key = ip_key((uint8_t)number, (uint32_t)remote, (uint32_t)local, NULL);
 	err = xk_table_share(self, key, hlp_receive, hlp_type, session);
 	if (err == -ENOENT) {
@@ -377,7 +351,7 @@ ip_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, str
 {
 	struct ip *ip = (struct ip *)self;
 	const uint8_t *p = m->data - IP_HEADER_LEN;
-	unsigned why = ip_check_stranger(ip, ip_header_load(p));
+	unsigned why = ip_check_stranger(ip, ip_load(p));
 
 	if (why != IP_DROP_NOT_MINE || !ip->forward)
 		return why;
@@ -398,7 +372,7 @@ ip_refused(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 static struct xk_key
 ip_key_of(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 {
-	const struct ip_header h = ip_header_load(p);
+	const struct ip_header h = ip_load(p);
 	struct xk_key first = ip_key(h.protocol, h.source, h.destination, NULL);
 	struct xk_key own = ip_key(h.protocol, h.source, h.destination, lls);
 	const struct xk_session *s = xk_table_find(self, first);
@@ -444,12 +418,12 @@ ip_limit_reassembly(struct ip *ip)
 static struct xk_msg *
 ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 {
-	struct ip_header h = ip_header_load(m->data - IP_HEADER_LEN);
+	struct ip_header h = ip_load(m->data - IP_HEADER_LEN);
 	struct ip_reassembly_discarded discarded = { .some = false };
-	struct ip_reassembly_fragment fragment = { h.source, h.destination, (uint32_t)(h.fragment & IP_OFFSET) * 8,
-						   h.id,     h.protocol,    (h.fragment & IP_MORE) != 0 };
+	struct ip_reassembly_fragment fragment = { h.source,         h.destination, (uint32_t)h.offset * 8,
+						   h.identification, h.protocol,    (h.flags & IP_FLAG_MORE) != 0 };
 
-	if ((h.fragment & IP_RESERVED) != 0) {
+	if ((h.flags & IP_FLAG_RESERVED) != 0) {
 		xk_drop(&ip->protocol, m, IP_DROP_BAD_FLAGS);
 		return NULL;
 	}
@@ -457,8 +431,8 @@ ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 	if (xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL &&
 	    !xk_receive_judge(&ip->protocol, lls, m))
 		return NULL;
-	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s", h.id,
-		 xk_msg_len(m), fragment.offset, fragment.more ? "" : ", the last");
+	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s",
+		 h.identification, xk_msg_len(m), fragment.offset, fragment.more ? "" : ", the last");
 	xk_lock(&ip->lock);
 	ip_limit_reassembly(ip);
 	m = ip_reassembly_add(&ip->reassembly, &fragment, m, &discarded);
@@ -473,7 +447,8 @@ ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 	if (m == NULL)
 		return NULL;
 	xk_count(&ip->protocol, IP_COUNT_REASSEMBLED);
-	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "datagram %04x is whole: %zu bytes", h.id, xk_msg_len(m));
+	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "datagram %04x is whole: %zu bytes", h.identification,
+		 xk_msg_len(m));
 	return m;
 }
 
@@ -496,7 +471,7 @@ ip_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	p = m->data;
 	/* a link broadcast must carry an IP broadcast (RFC 1122, 3.3.6) */
 	if (why == 0 && (m->flags & XK_MSG_TO_ALL) != 0 &&
-	    ip_kind(ip, xk_get32(p + IP_DESTINATION), &index) == XK_VNET_MINE)
+	    ip_kind(ip, XK_GET(ip, destination, p), &index) == XK_VNET_MINE)
 		why = IP_DROP_LINK_BROADCAST;
 	if (why != 0) {
 		xk_drop(self, m, why);
@@ -576,7 +551,7 @@ ip_get_participants(struct xk_session *session, struct xk_participants *p)
 static const struct xk_session_ops ip_session_ops = {
 	.size = sizeof(struct ip_session),
 	.setup = ip_setup,
-	.push = ip_wire_send,
+	.push = ip_send,
 	.divide = ip_divide,
 	.pop = xk_pop_through,
 	.control = ip_session_control,
@@ -587,7 +562,7 @@ static const struct xk_protocol_ops ip_ops = {
 	.init = ip_init,
 	.fini = ip_fini,
 	.open = ip_open,
-	.demux = ip_wire_receive,
+	.demux = ip_receive,
 	.key = ip_key_of,
 	.rare = ip_rare,
 	.judge = ip_judge,

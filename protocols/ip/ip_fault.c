@@ -37,16 +37,16 @@ void
 ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble)
 {
 	const uint8_t *header = trouble->header;
-	uint32_t destination = xk_get32(header + IP_DESTINATION);
+	uint32_t destination = XK_GET(ip, destination, header);
 	unsigned index;
 
 	if (ip->errors.send == NULL)
 		return;
-	trouble->source = xk_get32(header + IP_SOURCE);
-	trouble->protocol = header[IP_PROTOCOL];
+	trouble->source = XK_GET(ip, source, header);
+	trouble->protocol = XK_GET(ip, protocol, header);
 	trouble->local = ip_kind(ip, destination, &index) == XK_VNET_MINE ? destination : 0;
 	trouble->is_to_all = ip_is_to_all(ip, destination) || (trouble->m->flags & XK_MSG_TO_ALL) != 0;
-	trouble->is_later_part = (xk_get16(header + IP_FRAGMENT) & IP_OFFSET) != 0;
+	trouble->is_later_part = XK_GET(ip, offset, header) != 0;
 	ip->errors.send(ip->errors.protocol, trouble);
 }
 
@@ -64,10 +64,10 @@ ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum
 	trouble.begin_len = popped;
 	if (ip->errors.send == NULL)
 		return;
-	if ((size_t)(m->data - m->floor) < popped + IP_HEADER_LEN || p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS ||
+	if ((size_t)(m->data - m->floor) < popped + IP_HEADER_LEN || ip_version_check(p) != 0 ||
 	    !xk_sum_is_intact(ip_header_sum(p)) ||
-	    (s != NULL && (xk_get32(p + IP_SOURCE) != s->remote || xk_get32(p + IP_DESTINATION) != s->destination ||
-			   p[IP_PROTOCOL] != s->session.sends.header[IP_PROTOCOL])))
+	    (s != NULL && (XK_GET(ip, source, p) != s->remote || XK_GET(ip, destination, p) != s->destination ||
+			   XK_GET(ip, protocol, p) != XK_GET(ip, protocol, s->session.sends.header))))
 		xk_count(&ip->protocol, IP_COUNT_UNQUOTED);
 	else
 		ip_fault_send(ip, &trouble);
@@ -77,13 +77,13 @@ ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum
 int
 ip_fault_unsent(struct ip *ip, const struct xk_msg *m)
 {
-	size_t header_len = m->len < IP_HEADER_LEN ? 0 : (size_t)(m->data[IP_VERSION] & 0xf) * 4;
+	size_t header_len = m->len < IP_HEADER_LEN ? 0 : XK_GET(ip, header_length, m->data) * (size_t)4;
 	struct xk_ip_trouble trouble = { XK_FAULT_HOST, .header = m->data, .header_len = header_len, .m = m };
 	unsigned index;
 
 	trouble.skip = header_len;
 	if (header_len >= IP_HEADER_LEN && header_len <= m->len &&
-	    ip_kind(ip, xk_get32(m->data + IP_SOURCE), &index) != XK_VNET_MINE)
+	    ip_kind(ip, XK_GET(ip, source, m->data), &index) != XK_VNET_MINE)
 		ip_fault_send(ip, &trouble);
 	return 0;
 }
@@ -210,17 +210,17 @@ ip_path_plateau(uint32_t length)
 
 /* Returns the path's MTU if s may have sent the datagram of header h and it was too long; otherwise 0. */
 static uint32_t
-ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t length, uint32_t said)
+ip_fault_new_mtu(const struct ip_session *s, struct ip_header h, uint32_t said)
 {
 	const struct ip *ip = (struct ip *)s->session.protocol;
 	uint32_t whole_max = atomic_load_explicit(&s->session.sends.whole, memory_order_relaxed);
-	uint16_t since = atomic_load_explicit(&s->session.sends.number, memory_order_relaxed) - h.id;
-	uint32_t mtu = said == 0 ? ip_path_plateau(length) : said;
+	uint16_t since = atomic_load_explicit(&s->session.sends.number, memory_order_relaxed) - h.identification;
+	uint32_t mtu = said == 0 ? ip_path_plateau(h.length) : said;
 
-	if (!ip->pmtu || (h.fragment & (IP_DONT_FRAGMENT | IP_MORE)) != IP_DONT_FRAGMENT)
+	if (!ip->pmtu || (h.flags & (IP_FLAG_DONT_FRAGMENT | IP_FLAG_MORE)) != IP_FLAG_DONT_FRAGMENT)
 		return 0;
-	if (since % 2 != 0 || since == 0 || since / 2 > IP_FAULT_IDS || mtu >= length ||
-	    length > s->link_max + IP_HEADER_LEN)
+	if (since % 2 != 0 || since == 0 || since / 2 > IP_FAULT_IDS || mtu >= h.length ||
+	    h.length > s->link_max + IP_HEADER_LEN)
 		return 0;
 	if (mtu < ip->pmtu_min)
 		mtu = (uint32_t)ip->pmtu_min;
@@ -233,21 +233,20 @@ ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 {
 	const uint8_t *p = fault->quote;
 	struct xk_fault_report report = { .fault = fault->fault, .mtu = fault->mtu, .from = fault->from };
-	uint32_t length, mtu = 0;
+	uint32_t mtu = 0;
 	struct ip_session *s;
 	struct ip_header h;
 
 	/* our datagrams have no options, and a report quotes as much of the first fragment as RFC 792 demands */
-	if (fault->len < IP_HEADER_LEN + IP_QUOTED || p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS)
+	if (fault->len < IP_HEADER_LEN + IP_QUOTED || ip_version_check(p) != 0)
 		return -ENOENT;
-	h = ip_header_load(p);
-	length = xk_get16(p + IP_LENGTH);
-	if (length < IP_HEADER_LEN || (h.fragment & IP_OFFSET) != 0)
+	h = ip_load(p);
+	if (h.length < IP_HEADER_LEN || h.offset != 0)
 		return -ENOENT;
 	s = (struct ip_session *)xk_table_find(self, ip_key(h.protocol, h.destination, h.source, NULL));
 	if (s == NULL)
 		return -ENOENT;
-	if (fault->fault == XK_FAULT_TOO_BIG && (mtu = ip_fault_new_mtu(s, h, length, fault->mtu)) == 0)
+	if (fault->fault == XK_FAULT_TOO_BIG && (mtu = ip_fault_new_mtu(s, h, fault->mtu)) == 0)
 		return -ENOENT;
 	report.begin = p + IP_HEADER_LEN;
 	report.len = fault->len - IP_HEADER_LEN;

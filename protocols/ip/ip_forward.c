@@ -53,7 +53,7 @@ ip_options_check(const uint8_t *header, size_t header_len)
 struct xk_msg *
 ip_options_take_off(struct ip *ip, struct xk_msg *m)
 {
-	size_t header_len = (size_t)(m->data[IP_VERSION] & 0xf) * 4, len = xk_msg_len(m), total = 0;
+	size_t header_len = XK_GET(ip, header_length, m->data) * (size_t)4, len = xk_msg_len(m), total = 0;
 	size_t want = len < header_len + IP_QUOTED ? len : header_len + IP_QUOTED;
 	const uint8_t *header = len < header_len ? NULL : xk_msg_peek(&m, want);
 	uint8_t base[IP_HEADER_LEN], *p;
@@ -64,14 +64,14 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 		why = len < header_len ? XK_DROP_SHORT : XK_DROP_NO_BUFFER;
 		goto drop;
 	}
-	if ((total = xk_get16(header + IP_LENGTH)) < header_len || total > len)
+	if ((total = XK_GET(ip, length, header)) < header_len || total > len)
 		why = XK_DROP_BAD_LENGTH;
 	else if (!xk_sum_is_intact(xk_sum(0, header, header_len)))
 		why = XK_DROP_BAD_CHECKSUM;
 	if (why != 0)
 		goto drop;
 	xk_msg_truncate(m, total);
-	kind = ip_kind(ip, xk_get32(header + IP_DESTINATION), &index);
+	kind = ip_kind(ip, XK_GET(ip, destination, header), &index);
 	if (ip->forward && kind != XK_VNET_MINE && kind != XK_VNET_BROADCAST) {
 		xk_msg_pop(&m, header_len);
 		ip_forward(ip, m, header, header_len);
@@ -83,10 +83,10 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 		goto drop;
 	}
 	memcpy(base, header, sizeof(base));
-	base[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
-	xk_put16(base + IP_LENGTH, (uint16_t)(total - header_len + IP_HEADER_LEN));
-	xk_put16(base + IP_CHECKSUM, 0);
-	xk_checksum_store(base + IP_CHECKSUM, xk_checksum_finish(ip_header_sum(base)));
+	XK_PUT(ip, header_length, base, IP_HEADER_LEN / 4);
+	XK_PUT(ip, length, base, total - header_len + IP_HEADER_LEN);
+	XK_PUT(ip, checksum, base, 0);
+	xk_checksum_store(base + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(base)));
 	xk_msg_pop(&m, header_len);
 	p = xk_msg_push(&m, IP_HEADER_LEN);
 	if (p != NULL) {
@@ -117,20 +117,20 @@ ip_forward_keep_copied(struct ip_transit *t)
 	while (keep % 4 != 0)
 		t->header[keep++] = IP_OPTION_END;
 	t->header_len = keep;
-	t->header[IP_VERSION] = (uint8_t)(0x40 | keep / 4);
+	XK_PUT(ip, header_length, t->header, keep / 4);
 }
 
 /* Checks whether t may be forwarded at all. Returns 0, or the reason to drop it. */
 static unsigned
 ip_forward_check(const struct ip_transit *t, const struct xk_msg *m)
 {
-	uint32_t destination = xk_get32(t->header + IP_DESTINATION), source = xk_get32(t->header + IP_SOURCE);
-	size_t offset = (size_t)(xk_get16(t->header + IP_FRAGMENT) & IP_OFFSET) * 8;
+	uint32_t destination = XK_GET(ip, destination, t->header), source = XK_GET(ip, source, t->header);
+	size_t offset = XK_GET(ip, offset, t->header) * (size_t)8;
 	unsigned why = ip_check_source(t->ip, source);
 
 	if (why != 0)
 		return why;
-	if (t->header[IP_TTL] == 0)
+	if (XK_GET(ip, ttl, t->header) == 0)
 		return IP_DROP_TTL_ZERO;
 	if (destination >> 24 == 127)
 		return IP_DROP_MARTIAN;
@@ -151,16 +151,16 @@ ip_forward_route(struct ip_transit *t, const struct xk_msg *m, uint32_t *hop)
 	struct xk_ip_trouble trouble = { .header = t->header, .header_len = t->header_len, .m = m };
 	unsigned index = 0, why;
 
-	if (t->header[IP_TTL] <= 1) {
+	if (XK_GET(ip, ttl, t->header) <= 1) {
 		trouble.fault = XK_FAULT_HOPS;
 		why = IP_DROP_EXPIRED;
-	} else if (ip_next_hop(t->ip, xk_get32(t->header + IP_DESTINATION), hop, &index) != 0) {
+	} else if (ip_next_hop(t->ip, XK_GET(ip, destination, t->header), hop, &index) != 0) {
 		trouble.fault = XK_FAULT_NETWORK;
 		why = IP_DROP_NO_ROUTE;
 	} else {
 		t->mtu = trouble.mtu = t->ip->interface[index].max_packet;
 		if (xk_msg_len(m) + t->header_len <= t->mtu ||
-		    (xk_get16(t->header + IP_FRAGMENT) & IP_DONT_FRAGMENT) == 0)
+		    (XK_GET(ip, flags, t->header) & IP_FLAG_DONT_FRAGMENT) == 0)
 			return 0;
 		trouble.fault = XK_FAULT_TOO_BIG;
 		why = IP_DROP_DONT_FRAGMENT;
@@ -173,12 +173,13 @@ ip_forward_route(struct ip_transit *t, const struct xk_msg *m, uint32_t *hop)
 static void
 ip_forward_count_down(uint8_t *header)
 {
-	uint32_t sum = (uint16_t)~xk_get16(header + IP_CHECKSUM);
+	uint32_t sum = (uint16_t)~XK_GET(ip, checksum, header);
+	uint8_t *word = header + XK_OFFSET(ip, ttl); /* with the protocol */
 
-	sum += (uint16_t)~xk_get16(header + IP_TTL);
-	header[IP_TTL]--;
-	sum += xk_get16(header + IP_TTL);
-	xk_put16(header + IP_CHECKSUM, xk_checksum_finish(sum));
+	sum += (uint16_t)~xk_get16(word);
+	word[0]--;
+	sum += xk_get16(word);
+	XK_PUT(ip, checksum, header, xk_checksum_finish(sum));
 }
 
 static inline int
@@ -260,9 +261,11 @@ ip_forward(struct ip *ip, struct xk_msg *m, const uint8_t *header, size_t header
 	} else {
 		xk_count(self, IP_COUNT_FORWARD_FRAGMENTED);
 		fragment = xk_get16(t.header + IP_FRAGMENT);
-		t.id = xk_get16(t.header + IP_ID);
-		memset(t.header + IP_LENGTH, 0, IP_TTL - IP_LENGTH);
-		xk_put16(t.header + IP_CHECKSUM, 0);
+		t.id = XK_GET(ip, identification, t.header);
+		XK_PUT(ip, length, t.header, 0);
+		XK_PUT(ip, identification, t.header, 0);
+		xk_put16(t.header + IP_FRAGMENT, 0);
+		XK_PUT(ip, checksum, t.header, 0);
 		t.sum = xk_sum(0, t.header, t.header_len);
 		ip_forward_fragments(&t, lls, m, fragment);
 	}

@@ -14,43 +14,70 @@
 
 /* ---- the header ---- */
 
+#define IP_DROPS(D)                                                                                                    \
+	D(IP_DROP_BAD_VERSION, "bad_version")                                                                          \
+	D(IP_DROP_BAD_HEADER, "bad_header")                                                                            \
+	D(IP_DROP_BAD_OPTIONS, "bad_options")                                                                          \
+	D(IP_DROP_BAD_FLAGS, "bad_flags")                                                                              \
+	D(IP_DROP_TTL_ZERO, "ttl_zero")                                                                                \
+	D(IP_DROP_BAD_SOURCE, "bad_source")                                                                            \
+	D(IP_DROP_MARTIAN, "martian")                                                                                  \
+	D(IP_DROP_NOT_MINE, "not_mine")                                                                                \
+	D(IP_DROP_LINK_BROADCAST, "link_broadcast")                                                                    \
+	D(IP_DROP_UNSENT, "unsent")                                                                                    \
+	D(IP_DROP_EXPIRED, "expired")                                                                                  \
+	D(IP_DROP_NO_ROUTE, "no_route")                                                                                \
+	D(IP_DROP_DONT_FRAGMENT, "dont_fragment")                                                                      \
+	D(IP_DROP_NOT_FORWARDED, "not_forwarded")                                                                      \
+	D(IP_DROP_SOURCE_ROUTE, "source_route")
+
 enum ip_drop {
-	IP_DROP_BAD_VERSION = XK_DROP_OWN,
-	IP_DROP_BAD_HEADER,
-	IP_DROP_BAD_OPTIONS,
-	IP_DROP_BAD_FLAGS,
-	IP_DROP_TTL_ZERO,
-	IP_DROP_BAD_SOURCE,
-	IP_DROP_MARTIAN,
-	IP_DROP_NOT_MINE,
-	IP_DROP_LINK_BROADCAST,
-	IP_DROP_UNSENT,
-	IP_DROP_EXPIRED,
-	IP_DROP_NO_ROUTE,
-	IP_DROP_DONT_FRAGMENT,
-	IP_DROP_NOT_FORWARDED,
-	IP_DROP_SOURCE_ROUTE,
-	IP_DROP_REASSEMBLY,                                          /* and on: enum ip_reassembly_reason */
+	IP_DROPS_BEFORE = XK_DROP_OWN - 1,
+	IP_DROPS(XK_NAMED_CONSTANT) IP_DROP_REASSEMBLY,              /* and on: enum ip_reassembly_reason */
 	IP_HAS_OPTIONS = IP_DROP_REASSEMBLY + IP_REASSEMBLY_REASONS, /* not a reason: ip_options_take_off */
 };
 
-enum { IP_VERSION = 0 /* and header length */, IP_LENGTH = 2, IP_ID = 4, IP_FRAGMENT = 6, IP_TTL = 8, IP_PROTOCOL = 9 };
-enum { IP_CHECKSUM = 10, IP_SOURCE = 12, IP_DESTINATION = 16, IP_HEADER_LEN = 20 };
+#define IP_COUNTERS(C)                                                                                                 \
+	C(IP_COUNT_FRAGMENTED, "fragmented")                                                                           \
+	C(IP_COUNT_REASSEMBLED, "reassembled")                                                                         \
+	C(IP_COUNT_FORWARDED, "forwarded")                                                                             \
+	C(IP_COUNT_FORWARD_FRAGMENTED, "forward_fragmented")                                                           \
+	C(IP_COUNT_PATH_LOWERED, "path_lowered")                                                                       \
+	C(IP_COUNT_PATH_FORGOTTEN, "path_forgotten")                                                                   \
+	C(IP_COUNT_UNQUOTED, "unquoted")
+XK_COUNTERS(ip, IP_COUNTERS);
 
-/* In IP_FRAGMENT; the offset is in units of 8 bytes. */
-enum { IP_RESERVED = 0x8000, IP_DONT_FRAGMENT = 0x4000, IP_MORE = 0x2000, IP_OFFSET = 0x1fff };
+enum { IP_FLAG_RESERVED = 4, IP_FLAG_DONT_FRAGMENT = 2, IP_FLAG_MORE = 1 };
+
+#define IP_HEADER(F)                                                                                                   \
+	F(4, version, .kind = XK_FIXED, .usual = 4)                                                                    \
+	F(4, header_length, .usual = 5, .rare = 0xf, .help = "in words of 4 bytes; above 5: options")                  \
+	F(8, service, .print = XK_PRINT_HEX, .help = "ignored")                                                        \
+	F(16, length, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE)                                                  \
+	F(16, identification, .print = XK_PRINT_HEX, .step = 2)                                                        \
+	F(3, flags, .rare = IP_FLAG_RESERVED | IP_FLAG_MORE, .is_bits = true, .values = ip_flag_names)                 \
+	F(13, offset, .rare = IP_OFFSET, .is_part = true, .help = "of a fragment, in units of 8 bytes")                \
+	F(8, ttl)                                                                                                      \
+	F(8, protocol, .kind = XK_NAMES_SESSION, .is_upper = true, .values = ip_protocol_names)                        \
+	F(16, checksum, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER)                        \
+	F(32, source, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .print = XK_PRINT_HOST)                          \
+	F(32, destination, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL, .print = XK_PRINT_HOST)
+XK_HEADER(ip, IP_HEADER);
 
 enum {
-	IP_VERSION_4_NO_OPTIONS = 0x45,
+	IP_HEADER_LEN = XK_HEADER_LEN(ip),
 	IP_FRAGMENT_COUNTS = 1024,
 	IP_QUOTED = 8,   /* bytes behind the header that identify a datagram to its sender (RFC 792) */
 	IP_MTU_MIN = 68, /* RFC 791, 3.2 */
 };
 
-struct ip_header {
-	uint32_t source, destination;
-	uint16_t id, fragment; /* fragment: flags and offset */
-	uint8_t protocol;
+/* Flags and offset in one word. */
+enum {
+	IP_FRAGMENT = XK_OFFSET(ip, flags),
+	IP_RESERVED = IP_FLAG_RESERVED << 13,
+	IP_DONT_FRAGMENT = IP_FLAG_DONT_FRAGMENT << 13,
+	IP_MORE = IP_FLAG_MORE << 13,
+	IP_OFFSET = 0x1fff,
 };
 
 /* Returns the sum of all 20 bytes, not folded. */
@@ -61,27 +88,17 @@ ip_header_sum(const uint8_t *p)
 	       xk_sum_load32(p + 16);
 }
 
-static inline struct ip_header
-ip_header_load(const uint8_t *p)
-{
-	uint64_t addresses = xk_get64(p + IP_SOURCE); /* in one word, as in the key */
-
-	return (struct ip_header){ .source = (uint32_t)(addresses >> 32),
-				   .destination = (uint32_t)addresses,
-				   .id = xk_get16(p + IP_ID),
-				   .fragment = xk_get16(p + IP_FRAGMENT),
-				   .protocol = p[IP_PROTOCOL] };
-}
-
 /* Checks the first byte of the header at p. Returns 0, the reason to drop the datagram, or IP_HAS_OPTIONS. */
 static inline unsigned
 ip_version_check(const uint8_t *p)
 {
-	if (p[IP_VERSION] >> 4 != 4)
+	uint8_t words = XK_GET(ip, header_length, p);
+
+	if (XK_GET(ip, version, p) != 4)
 		return IP_DROP_BAD_VERSION;
-	if ((p[IP_VERSION] & 0xf) < IP_HEADER_LEN / 4)
+	if (words < IP_HEADER_LEN / 4)
 		return IP_DROP_BAD_HEADER;
-	return p[IP_VERSION] != IP_VERSION_4_NO_OPTIONS ? (unsigned)IP_HAS_OPTIONS : (unsigned)XK_DROP_NONE;
+	return words != IP_HEADER_LEN / 4 ? (unsigned)IP_HAS_OPTIONS : (unsigned)XK_DROP_NONE;
 }
 
 /* Returns whether the header at p is a fragment's or has invalid flags: one test for both rare cases. */
@@ -95,12 +112,14 @@ ip_header_is_special(const uint8_t *p)
 static inline void
 ip_header_prepare(uint8_t *p, uint8_t ttl, uint8_t protocol, uint32_t source, uint32_t destination)
 {
-	memset(p, 0, IP_HEADER_LEN);
-	p[IP_VERSION] = IP_VERSION_4_NO_OPTIONS;
-	p[IP_TTL] = ttl;
-	p[IP_PROTOCOL] = protocol;
-	xk_put32(p + IP_SOURCE, source);
-	xk_put32(p + IP_DESTINATION, destination);
+	const struct ip_header h = { .version = 4,
+				     .header_length = IP_HEADER_LEN / 4,
+				     .ttl = ttl,
+				     .protocol = protocol,
+				     .source = source,
+				     .destination = destination };
+
+	ip_store(p, &h);
 }
 
 /* Stores the prepared header, whose sum is `sum`, for a datagram or fragment. */
@@ -108,11 +127,11 @@ static inline void
 ip_header_store(uint8_t *p, const uint8_t *prepared, uint64_t sum, size_t length, uint16_t id, uint16_t fragment)
 {
 	memcpy(p, prepared, IP_HEADER_LEN);
-	xk_put16(p + IP_LENGTH, (uint16_t)length);
-	xk_put16(p + IP_ID, id);
+	XK_PUT(ip, length, p, length);
+	XK_PUT(ip, identification, p, id);
 	xk_put16(p + IP_FRAGMENT, fragment);
 	sum += xk_sum_of16((uint16_t)length) + xk_sum_of16(id) + xk_sum_of16(fragment);
-	xk_checksum_store(p + IP_CHECKSUM, xk_checksum_finish(sum));
+	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(sum));
 }
 
 /* ---- state ---- */
@@ -155,16 +174,6 @@ struct ip {
 	struct ip_path *path;
 	uint32_t paths, path_now; /* entries in use; ticks counted */
 	struct xk_event path_tick;
-};
-
-enum ip_counter {
-	IP_COUNT_FRAGMENTED,
-	IP_COUNT_REASSEMBLED,
-	IP_COUNT_FORWARDED,
-	IP_COUNT_FORWARD_FRAGMENTED,
-	IP_COUNT_PATH_LOWERED,
-	IP_COUNT_PATH_FORGOTTEN,
-	IP_COUNT_UNQUOTED,
 };
 
 /* Its sends.whole is the longest payload that the path carries in one piece, as far as known: at most link_max. */

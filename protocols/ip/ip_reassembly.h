@@ -19,6 +19,7 @@
 
 #include <sys/queue.h>
 
+#include "xkernel/header.h"
 #include "xkernel/msg.h"
 
 enum {
@@ -29,19 +30,18 @@ enum {
 	IP_REASSEMBLY_BYTES_MIN = 2 * IP_REASSEMBLY_BUFFER,      /* a datagram of two fragments */
 };
 
-enum ip_reassembly_reason {
-	IP_REASSEMBLY_DUPLICATE,
-	IP_REASSEMBLY_OVERLAP,      /* refuses the datagram */
-	IP_REASSEMBLY_INCONSISTENT, /* two ends, or data beyond the end: refuses the datagram */
-	IP_REASSEMBLY_TOO_MANY,     /* one datagram would exceed its source's share: refuses it */
-	IP_REASSEMBLY_REFUSED,      /* its datagram was refused before */
-	IP_REASSEMBLY_BAD_FRAGMENT, /* empty, or neither last nor a multiple of 8 */
-	IP_REASSEMBLY_TOO_LONG,     /* ends beyond the longest datagram */
-	IP_REASSEMBLY_TINY,         /* a first fragment without a transport header */
-	IP_REASSEMBLY_EVICTED,      /* made room for a younger datagram */
-	IP_REASSEMBLY_TIMED_OUT,
-	IP_REASSEMBLY_REASONS
-};
+#define IP_REASSEMBLY_WHY(D)                                                                                           \
+	D(IP_REASSEMBLY_DUPLICATE, "duplicate")                                                                        \
+	D(IP_REASSEMBLY_OVERLAP, "overlap")           /* refuses the datagram */                                       \
+	D(IP_REASSEMBLY_INCONSISTENT, "inconsistent") /* two ends, or data beyond the end: refuses the datagram */     \
+	D(IP_REASSEMBLY_TOO_MANY, "too_many")         /* one datagram would exceed its source's share: refuses it */   \
+	D(IP_REASSEMBLY_REFUSED, "refused_datagram")  /* its datagram was refused before */                            \
+	D(IP_REASSEMBLY_BAD_FRAGMENT, "bad_fragment") /* empty, or neither last nor a multiple of 8 */                 \
+	D(IP_REASSEMBLY_TOO_LONG, "too_long")         /* ends beyond the longest datagram */                           \
+	D(IP_REASSEMBLY_TINY, "tiny")                 /* a first fragment without a transport header */                \
+	D(IP_REASSEMBLY_EVICTED, "evicted")           /* made room for a younger datagram */                           \
+	D(IP_REASSEMBLY_TIMED_OUT, "timed_out")
+enum ip_reassembly_reason { IP_REASSEMBLY_WHY(XK_NAMED_CONSTANT) IP_REASSEMBLY_REASONS };
 
 /* A fragment, as its header describes it. */
 struct ip_reassembly_fragment {

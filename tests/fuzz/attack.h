@@ -51,10 +51,10 @@ attack(struct rig *r, struct piece piece)
 	xk_put48(frame + 6, UINT64_C(0x020000000000) | piece.source);
 	xk_put16(frame + 12, 0x0800);
 	ip_header_prepare(p, 64, piece.protocol == 0 ? 17 : piece.protocol, piece.source, HOST);
-	xk_put16(p + IP_LENGTH, (uint16_t)(piece.claimed != 0 ? piece.claimed : 20 + piece.len));
-	xk_put16(p + IP_ID, piece.id);
+	XK_PUT(ip, length, p, (uint16_t)(piece.claimed != 0 ? piece.claimed : 20 + piece.len));
+	XK_PUT(ip, identification, p, piece.id);
 	xk_put16(p + IP_FRAGMENT, (uint16_t)(piece.offset / 8 | (piece.more ? IP_MORE : 0) | piece.fragment));
-	xk_checksum_store(p + IP_CHECKSUM, xk_checksum_finish(ip_header_sum(p)));
+	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(p)));
 	if (piece.data != NULL)
 		memcpy(p + 20, piece.data + piece.offset, piece.len);
 	else

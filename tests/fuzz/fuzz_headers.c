@@ -246,8 +246,9 @@ headers_ip(struct headers *h)
 	if (!headers_agree(why, headers_ip_expected(h, p)))
 		return;
 	xk_msg_pop_in_place(h->m, IP_HEADER_LEN);
-	header = ip_header_load(h->m->data - IP_HEADER_LEN);
-	FUZZ_CHECK(header.id == headers_number(p + 4, 2) && header.fragment == headers_number(p + 6, 2));
+	header = ip_load(h->m->data - IP_HEADER_LEN);
+	FUZZ_CHECK(header.identification == headers_number(p + 4, 2));
+	FUZZ_CHECK((uint64_t)(header.flags << 13 | header.offset) == headers_number(p + 6, 2));
 	FUZZ_CHECK(header.protocol == p[9]);
 	FUZZ_CHECK(header.source == headers_number(p + 12, 4) && header.destination == headers_number(p + 16, 4));
 	FUZZ_CHECK(ip_header_is_special(h->m->data - IP_HEADER_LEN) == ((p[6] & 0xbf) != 0 || p[7] != 0));

@@ -190,10 +190,10 @@ RIG_TEST(a_search_for_a_datagram_is_bounded,
 	xk_put16(frame + 12, 0x0800);
 	for (uint32_t i = 0; i < 5000; i++) {
 		ip_header_prepare(p, 64, 17, 0x0a000002 + i % 500, 0x0a000001);
-		xk_put16(p + IP_LENGTH, 20 + 16);
-		xk_put16(p + IP_ID, (uint16_t)i);
+		XK_PUT(ip, length, p, 20 + 16);
+		XK_PUT(ip, identification, p, (uint16_t)i);
 		xk_put16(p + IP_FRAGMENT, IP_MORE);
-		xk_checksum_store(p + IP_CHECKSUM, xk_checksum_finish(ip_header_sum(p)));
+		xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(p)));
 		rig_inject_bytes(r, frame, sizeof(frame));
 	}
 	CHECK(table->datagrams <= table->limits.datagrams && table->limits.datagrams <= 1024);

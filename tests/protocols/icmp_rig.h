@@ -85,9 +85,9 @@ take_message(struct rig *r, uint8_t *got, size_t max, uint32_t to, unsigned kind
 	long len = rig_take_sent(r, got, max);
 
 	REQUIRE(len >= DATA);
-	CHECK_EQ(xk_get32(got + IP_SOURCE), ME);
-	CHECK_EQ(xk_get32(got + IP_DESTINATION), to);
-	CHECK_EQ(got[IP_PROTOCOL], 1);
+	CHECK_EQ(XK_GET(ip, source, got), ME);
+	CHECK_EQ(XK_GET(ip, destination, got), to);
+	CHECK_EQ(got[XK_OFFSET(ip, protocol)], 1);
 	CHECK_EQ(xk_get16(got + ICMP), kind);
 	CHECK_EQ(xk_sum_fold(xk_sum(0, got + ICMP, (size_t)len - HEADER)), 0xffff);
 	return len;

@@ -136,7 +136,7 @@ first_id(struct rig *r, uint32_t host)
 	REQUIRE(s != NULL);
 	CHECK_EQ(rig_push(r, s, "aa"), 0);
 	CHECK(rig_take_sent(r, got, sizeof(got)) == HEADER + 1);
-	return xk_get16(got + IP_ID);
+	return XK_GET(ip, identification, got);
 }
 
 /* Who gets datagrams of its own does not know from them what another host's bear, whatever the seed. */
@@ -216,7 +216,7 @@ sum_of_two(struct rig *r)
 	uint64_t sum;
 
 	REQUIRE(first_len > HEADER + 8 && second_len > HEADER);
-	memcpy(pseudo, first + IP_SOURCE, 8);
+	memcpy(pseudo, first + XK_OFFSET(ip, source), 8);
 	memcpy(pseudo + 10, first + HEADER + 4, 2);
 	sum = xk_sum(xk_sum(0, pseudo, sizeof(pseudo)), first + HEADER, (size_t)first_len - HEADER);
 	return xk_sum_fold(xk_sum(sum, second + HEADER, (size_t)second_len - HEADER));

@@ -72,10 +72,18 @@ RIG_TEST(rfc5927_quotes_of_what_we_cannot_have_sent_are_refused, icmp_rig())
 		unsigned at;
 		uint8_t mask;
 	} lies[] = {
-		{ IP_VERSION, 0x10 },    { IP_VERSION, 0x02 },     { IP_PROTOCOL, 0x01 },
-		{ IP_SOURCE + 3, 0x02 }, { IP_DESTINATION, 0x01 }, { IP_DESTINATION + 3, 0x04 },
-		{ IP_FRAGMENT, 0x01 },   { HEADER + 1, 0x01 },     { HEADER + 3, 0x01 },
-		{ HEADER, 0x80 },        { HEADER + 2, 0x80 },     { IP_LENGTH, 0 },
+		{ XK_OFFSET(ip, version), 0x10 },
+		{ XK_OFFSET(ip, version), 0x02 },
+		{ XK_OFFSET(ip, protocol), 0x01 },
+		{ XK_OFFSET(ip, source) + 3, 0x02 },
+		{ XK_OFFSET(ip, destination), 0x01 },
+		{ XK_OFFSET(ip, destination) + 3, 0x04 },
+		{ IP_FRAGMENT, 0x01 },
+		{ HEADER + 1, 0x01 },
+		{ HEADER + 3, 0x01 },
+		{ HEADER, 0x80 },
+		{ HEADER + 2, 0x80 },
+		{ XK_OFFSET(ip, length), 0 },
 	};
 	uint8_t frame[MTU], lie[MTU];
 
@@ -243,7 +251,7 @@ RIG_TEST(rfc5927_7_an_mtu_that_cannot_be_true_is_refused, icmp_rig_of_paths())
 	expect_bogus(r, 0x0304, 1028, frame, HEADER + 8); /* it would have fitted */
 	expect_bogus(r, 0x0304, 9000, frame, HEADER + 8);
 	memcpy(lie, frame, sizeof(lie));
-	xk_put16(lie + IP_LENGTH, 1501); /* longer than what our link takes */
+	XK_PUT(ip, length, lie, 1501); /* longer than what our link takes */
 	expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
 	memcpy(lie, frame, sizeof(lie));
 	xk_put16(lie + IP_FRAGMENT, 0); /* the router could have fragmented it */
@@ -252,7 +260,7 @@ RIG_TEST(rfc5927_7_an_mtu_that_cannot_be_true_is_refused, icmp_rig_of_paths())
 	expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
 	memcpy(lie, frame, sizeof(lie));
 	for (unsigned id = 0; id < 65536; id += 97) { /* a guess, of which one in 16 is right */
-		xk_put16(lie + IP_ID, (uint16_t)(xk_get16(frame + IP_ID) + 1 + id % 30000));
+		XK_PUT(ip, identification, lie, (uint16_t)(XK_GET(ip, identification, frame) + 1 + id % 30000));
 		if (id % 30000 % 2 == 0 || id % 30000 > 2)
 			expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
 	}

@@ -26,9 +26,9 @@ expect_told(struct rig *r, const struct datagram *d, const char *name, unsigned 
 	CHECK_EQ(counter(r, name), before + 1);
 	got_len = rig_take_sent(r, got, sizeof(got));
 	REQUIRE(got_len >= HEADER + 8 + HEADER);
-	CHECK_EQ(xk_get32(got + IP_SOURCE), ME);
-	CHECK_EQ(xk_get32(got + IP_DESTINATION), d->source);
-	CHECK_EQ(got[IP_PROTOCOL], 1);
+	CHECK_EQ(XK_GET(ip, source, got), ME);
+	CHECK_EQ(XK_GET(ip, destination, got), d->source);
+	CHECK_EQ(got[XK_OFFSET(ip, protocol)], 1);
 	CHECK_EQ(xk_get16(got + HEADER), kind);
 	CHECK_EQ(xk_get32(got + HEADER + 4), mtu);
 	CHECK_EQ(xk_sum_fold(xk_sum(0, got + HEADER, (size_t)got_len - HEADER)), 0xffff);
@@ -154,9 +154,9 @@ expect_pieces(struct rig *r, size_t len, unsigned offset, bool more)
 		is_last = at + piece == len;
 		CHECK_EQ(xk_get16(got + IP_FRAGMENT), (is_last && !more ? 0 : MORE) | (offset + at / 8));
 		CHECK(is_last || piece == ((NARROW - HEADER) & ~7));
-		CHECK_EQ(xk_get16(got + IP_LENGTH), got_len);
-		CHECK_EQ(xk_get16(got + IP_ID), 7);
-		CHECK_EQ(got[IP_TTL], 63);
+		CHECK_EQ(XK_GET(ip, length, got), got_len);
+		CHECK_EQ(XK_GET(ip, identification, got), 7);
+		CHECK_EQ(got[XK_OFFSET(ip, ttl)], 63);
 		CHECK_EQ(xk_sum_fold(xk_sum(0, got, HEADER)), 0xffff);
 		fill_pattern(want, at, at + piece);
 		CHECK(memcmp(got + HEADER, want, piece) == 0);
@@ -377,7 +377,7 @@ RIG_TEST(the_next_hop_s_link_address_is_asked_for, rig_new_graph(LINKS))
 	rig_inject(r, MY_LINK2 LINK_B ANSWER LINK_B "0a4e0002" MY_LINK2 "0a4e0001");
 	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), 14 + HEADER + sizeof(some));
 	CHECK_STR(rig_sent_through(r), "port2");
-	CHECK_EQ(got[14 + IP_TTL], 63);
+	CHECK_EQ(got[14 + XK_OFFSET(ip, ttl)], 63);
 	inject_a(r, NULL); /* and then it is known */
 	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), 14 + HEADER + sizeof(some));
 	CHECK_EQ(counter(r, "forwarded"), 2);
@@ -414,7 +414,7 @@ RIG_TEST(rfc1812_4_3_3_1_a_host_that_does_not_answer_is_told, rig_new_graph(LINK
 	rig_forget(r);
 	CHECK_EQ(sent_to_a(r, got, sizeof(got)), 14 + HEADER + 8 + HEADER + sizeof(some));
 	CHECK_EQ(xk_get16(got + 14 + HEADER), 0x0301);
-	CHECK_EQ(got[14 + HEADER + 8 + IP_TTL], 63);
+	CHECK_EQ(got[14 + HEADER + 8 + XK_OFFSET(ip, ttl)], 63);
 	CHECK_EQ(rig_counter(r, "sent_host"), 2);
 }
 

@@ -10,10 +10,10 @@ build_with(uint8_t *frame, const struct datagram *d, const uint8_t *options, siz
 
 	memmove(frame + HEADER + options_len, frame + HEADER, len - HEADER);
 	memcpy(frame + HEADER, options, options_len);
-	frame[IP_VERSION] = (uint8_t)(0x40 | (HEADER + options_len) / 4);
-	xk_put16(frame + IP_LENGTH, (uint16_t)(len + options_len));
-	xk_put16(frame + IP_CHECKSUM, 0);
-	xk_checksum_store(frame + IP_CHECKSUM, xk_checksum_finish(xk_sum(0, frame, HEADER + options_len)));
+	frame[XK_OFFSET(ip, version)] = (uint8_t)(0x40 | (HEADER + options_len) / 4);
+	XK_PUT(ip, length, frame, (uint16_t)(len + options_len));
+	XK_PUT(ip, checksum, frame, 0);
+	xk_checksum_store(frame + XK_OFFSET(ip, checksum), xk_checksum_finish(xk_sum(0, frame, HEADER + options_len)));
 	return len + options_len;
 }
 

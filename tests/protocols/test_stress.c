@@ -136,10 +136,10 @@ frame_ip(struct frame *f, unsigned peer, unsigned id, const uint8_t *udp, uint32
 
 	frame_eth(f, STRESS_LINK, STRESS_PEER_LINK + peer, 0x0800);
 	ip_header_prepare(p, 64, 17, STRESS_FIRST_PEER + peer, STRESS_HOST);
-	xk_put16(p + IP_LENGTH, (uint16_t)(IP_HEADER_LEN + end - start));
-	xk_put16(p + IP_ID, (uint16_t)id);
+	XK_PUT(ip, length, p, (uint16_t)(IP_HEADER_LEN + end - start));
+	XK_PUT(ip, identification, p, (uint16_t)id);
 	xk_put16(p + IP_FRAGMENT, (uint16_t)(start / 8 | (more ? IP_MORE : 0)));
-	xk_checksum_store(p + IP_CHECKSUM, xk_checksum_finish(ip_header_sum(p)));
+	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(p)));
 	memcpy(p + IP_HEADER_LEN, udp + start, end - start);
 	f->len = 14 + IP_HEADER_LEN + end - start;
 }
@@ -258,8 +258,8 @@ stress_echo_of(struct stress *t, uint32_t peer, uint16_t id)
 static void
 stress_hear_fragment(struct stress *t, const uint8_t *ip, uint32_t len)
 {
-	uint16_t id = xk_get16(ip + IP_ID), fragment = xk_get16(ip + IP_FRAGMENT);
-	struct echo *e = stress_echo_of(t, xk_get32(ip + IP_DESTINATION), id);
+	uint16_t id = XK_GET(ip, identification, ip), fragment = xk_get16(ip + IP_FRAGMENT);
+	struct echo *e = stress_echo_of(t, XK_GET(ip, destination, ip), id);
 	uint32_t start = (uint32_t)(fragment & IP_OFFSET) * 8;
 
 	CHECK(start + len <= sizeof(e->bytes));
@@ -281,12 +281,12 @@ stress_hear_ip(struct stress *t, const uint8_t *ip, uint32_t len)
 {
 	uint16_t fragment = xk_get16(ip + IP_FRAGMENT);
 
-	CHECK(len >= IP_HEADER_LEN && xk_get16(ip + IP_LENGTH) == len && xk_sum_is_intact(ip_header_sum(ip)));
+	CHECK(len >= IP_HEADER_LEN && XK_GET(ip, length, ip) == len && xk_sum_is_intact(ip_header_sum(ip)));
 	len -= IP_HEADER_LEN;
 	if (fragment != 0)
 		stress_hear_fragment(t, ip, len);
 	else if (xk_get16(ip + IP_HEADER_LEN) == XK_UDPTEST_PORT)
-		stress_echo(t, xk_get32(ip + IP_DESTINATION) - STRESS_FIRST_PEER, ip + IP_HEADER_LEN, len);
+		stress_echo(t, XK_GET(ip, destination, ip) - STRESS_FIRST_PEER, ip + IP_HEADER_LEN, len);
 }
 
 /* Two of three peers answer, mostly. */
