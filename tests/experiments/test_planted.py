@@ -162,13 +162,15 @@ def made(name, about, kept, earlier):
     return __import__(name).run(lab), lab
 
 
-def is_committed(section):
-    """Whether the chapter's JSON beside the record has its data, answer and checks (as their figures say: whether a cache line's time jumped is not known here)."""
+def uncommitted(section):
+    """Where the chapter's JSON beside the record first differs from its data, answer and checks (as their figures say: whether a cache line's time jumped is not known here); "" if nowhere."""
     with open(os.path.join(os.path.dirname(RECORD), f"{section.name}.json"), encoding="utf-8") as file:
         document = json.load(file)
     for one in document["checks"]:
         one["agrees"] = one.pop("by_figures", one["agrees"])
-    return all(document[key] == json.loads(json.dumps(getattr(section, key))) for key in ("data", "answer", "checks"))
+    made_now = {key: json.loads(json.dumps(getattr(section, key))) for key in ("data", "answer", "checks")}
+    was = {key: document[key] for key in made_now}
+    return "" if was == made_now else checks.difference(made_now, was, section.name)
 
 
 def check(name, record, earlier, is_whole):
@@ -180,7 +182,8 @@ def check(name, record, earlier, is_whole):
     except Exception as why:  # such as a figure that the record lacks
         tell(False, f"{name} is made from the record: a whole run must be committed with what changes its measurements", repr(why))
         return earlier
-    tell(not is_whole or is_committed(before), f"docs/report/{name}.json is what its record makes", f"./run report --again {os.path.relpath(RECORD, ROOT)} makes it again")
+    differs = is_whole and uncommitted(before)
+    tell(not differs, f"docs/report/{name}.json is what its record makes", f"./run report --again {os.path.relpath(RECORD, ROOT)} makes it again")
     for words, plant in PLANTS.get(name, {}).items():
         kept = copy.deepcopy(own)
         plant(kept)
