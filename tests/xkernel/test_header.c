@@ -58,6 +58,9 @@ TEST(values_are_those_of_their_bits)
 		XK_PUT(odd, flags, q, 7);
 		CHECK_EQ(XK_GET(odd, flags, q), 7);
 		CHECK_EQ(XK_GET(odd, offset, q), h.offset);
+		CHECK_EQ(XK_GET_SPAN(odd, three, five, p), (uint64_t)h.three << 40 | h.five);
+		XK_PUT_SPAN(odd, version, words, q, 0xab);
+		CHECK(q[0] == 0xab && q[1] == p[1]);
 	}
 	CHECK_EQ(XK_OFFSET(odd, three), 4);
 }
