@@ -418,13 +418,8 @@ AM_TEST(a_store_runs_its_handler_when_all_is_in_place, server_rig("am"))
 AM_TEST(nothing_is_stored_outside_of_a_region, server_rig("am"))
 {
 	static const struct am_store_header stores[] = {
-		{ 0, 30, 3, 0, 0 },
-		{ 0, 33, 3, 0, 0 },
-		{ 0, 0, 33, 0, 0 },
-		{ 0, UINT32_MAX, 3, 0, 0 },
-		{ 0, 4, UINT32_MAX, 0, 0 },
-		{ 0, 4, 3, 1, 0 },
-		{ 0, 4, 3, UINT32_MAX, 0 },
+		{ 0, 30, 3, 0, 0 },         { 0, 33, 3, 0, 0 }, { 0, 0, 33, 0, 0 },         { 0, UINT32_MAX, 3, 0, 0 },
+		{ 0, 4, UINT32_MAX, 0, 0 }, { 0, 4, 3, 1, 0 },  { 0, 4, 3, UINT32_MAX, 0 },
 	};
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	uint32_t id = region_of(r, NAME).id, others, sequence = 0;
