@@ -251,7 +251,7 @@ expect_delivered(struct rig *r, const char *text)
 
 /* ---- sending ---- */
 
-/* A message, and what its sender was told. */
+/* A message, and what its sender was told. Static in a GM_TEST, which it may outlive. */
 struct sending {
 	struct xk_gm_send send; /* first */
 	struct xk_session *s;

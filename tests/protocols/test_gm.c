@@ -67,7 +67,7 @@ TEST(gm_refuses_settings_that_are_none)
 GM_TEST(gm_sends_and_is_told_of_the_delivery, gm_rig(""))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a, b;
+	static struct sending a, b;
 	struct packet p, q;
 
 	send_it(r, &a, s, 5);
@@ -97,7 +97,7 @@ GM_TEST(gm_sends_and_is_told_of_the_delivery, gm_rig(""))
 GM_TEST(gm_acknowledgements_are_of_all_before, gm_rig(""))
 {
 	struct xk_session *s = open_it(r);
-	struct sending sending[3];
+	static struct sending sending[3];
 	struct packet p;
 
 	for (unsigned i = 0; i < 3; i++)
@@ -113,7 +113,7 @@ GM_TEST(gm_acknowledgements_are_of_all_before, gm_rig(""))
 GM_TEST(gm_has_no_more_messages_under_way_than_tokens, gm_rig("gm.tokens=2"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending sending[3];
+	static struct sending sending[3];
 	struct packet p;
 
 	for (unsigned i = 0; i < 3; i++)
@@ -132,7 +132,7 @@ GM_TEST(gm_has_no_more_messages_under_way_than_tokens, gm_rig("gm.tokens=2"))
 GM_TEST(gm_sends_long_messages_in_fragments_as_far_as_the_window_goes, gm_rig("gm.window=2"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 	struct packet p[3];
 
 	send_it(r, &a, s, 2 * FRAGMENT + 7);
@@ -172,7 +172,7 @@ RIG_TEST(gm_fragments_have_at_most_4_kb, gm_rig(""))
 RIG_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.timeout=50ms; gm.timeout_max=80ms"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a, b;
+	static struct sending a, b;
 	struct packet p, q, again;
 
 	send_it(r, &a, s, 5);
@@ -212,7 +212,7 @@ GM_TEST(gm_lets_acknowledgements_wait_if_it_is_told_to, gm_rig("gm.tokens=8; gm.
 {
 	static const bool patient[] = { false, true, true, true, false, true, false };
 	struct xk_session *s = open_it(r);
-	struct sending told;
+	static struct sending told;
 	struct packet p;
 
 	for (unsigned i = 0; i < 6; i++)
@@ -234,7 +234,7 @@ GM_TEST(gm_lets_acknowledgements_wait_if_it_is_told_to, gm_rig("gm.tokens=8; gm.
 RIG_TEST(gm_late_acknowledgement_counts, gm_rig(""))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a, b;
+	static struct sending a, b;
 	struct packet q;
 
 	send_it(r, &a, s, 5);
@@ -253,7 +253,7 @@ RIG_TEST(gm_late_acknowledgement_counts, gm_rig(""))
 GM_TEST(gm_learns_how_long_a_round_trip_takes, gm_rig("gm.timeout=50ms"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 	struct packet p;
 
 	for (unsigned i = 0; i < 40; i++) {
@@ -308,7 +308,7 @@ TEST(gm_sends_few_times_again_to_a_stranger_that_does_not_answer)
 GM_TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time, gm_server(""))
 {
 	struct xk_session *s;
-	struct sending a;
+	static struct sending a;
 	struct packet p = { .host = 0 };
 
 	hear(r, 105, 0, "one");
@@ -365,7 +365,7 @@ TEST(gm_keeps_no_more_for_a_host_than_its_share)
 RIG_TEST(gm_gives_up_when_there_is_no_progress, gm_rig("gm.patience=1s"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a, b;
+	static struct sending a, b;
 
 	send_it(r, &a, s, 5);
 	send_it(r, &b, s, 5);
@@ -388,7 +388,7 @@ GM_TEST(gm_goes_on_when_there_are_buffers_again, gm_rig(""))
 {
 	struct xk_session *s = open_it(r);
 	struct xk_msg *others[8];
-	struct sending a;
+	static struct sending a;
 
 	rig_limit_buffers(r, 10);
 	for (unsigned i = 0; i < 8; i++)
@@ -406,7 +406,7 @@ GM_TEST(gm_goes_on_when_there_are_buffers_again, gm_rig(""))
 RIG_TEST(gm_sends_on_after_the_hlp_has_closed, gm_rig(""))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 	struct packet p;
 
 	send_it(r, &a, s, 5);
@@ -424,7 +424,7 @@ RIG_TEST(gm_sends_on_after_the_hlp_has_closed, gm_rig(""))
 GM_TEST(gm_refuses_what_is_too_big, gm_rig("gm.longest=2000"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 
 	send_it(r, &a, s, 2001);
 	CHECK_EQ(a.pushed, -EMSGSIZE);
@@ -438,7 +438,7 @@ GM_TEST(gm_refuses_what_is_too_big, gm_rig("gm.longest=2000"))
 GM_TEST(gm_takes_no_acknowledgement_of_what_was_not_sent, gm_rig("gm.window=1"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a, b;
+	static struct sending a, b;
 	struct packet p, forged;
 
 	send_it(r, &a, s, 5);
@@ -463,7 +463,7 @@ GM_TEST(gm_takes_no_acknowledgement_of_what_was_not_sent, gm_rig("gm.window=1"))
 GM_TEST(gm_takes_no_acknowledgement_of_another_host, gm_rig(""))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 	struct packet p, forged;
 
 	send_it(r, &a, s, 5);
@@ -510,7 +510,7 @@ TEST(gm_ends_a_session_that_the_peer_resets)
 GM_TEST(gm_sends_nothing_to_another_boot, gm_rig(""))
 {
 	struct xk_session *s = open_it(r), *next;
-	struct sending a;
+	static struct sending a;
 	struct packet p;
 
 	send_it(r, &a, s, 5);
@@ -540,7 +540,7 @@ segments_of(const char *small, size_t len)
 	char settings[64];
 	struct rig *r;
 	struct xk_session *s;
-	struct sending a;
+	static struct sending a;
 	unsigned buffers = 0;
 	bool was_sent = false;
 
@@ -568,7 +568,7 @@ TEST(gm_copies_small_messages_if_it_is_told_to)
 GM_TEST(gm_sends_small_messages_unreliably_if_it_is_told_to, gm_rig("gm.small=unreliable; gm.tokens=1"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 	struct packet p;
 
 	for (unsigned i = 0; i < 3; i++) {
@@ -601,7 +601,7 @@ GM_TEST(gm_sends_small_messages_unreliably_if_it_is_told_to, gm_rig("gm.small=un
 GM_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no; gm.flow=no"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 	struct packet p;
 
 	for (unsigned i = 0; i < 70; i++) {
@@ -634,7 +634,7 @@ GM_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no; gm.flow
 GM_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.reliable=no"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 	unsigned dropped = 0;
 
 	for (unsigned more = 1; more < 8; more++) { /* the message itself takes the first */
@@ -653,7 +653,7 @@ GM_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.reliable=no
 GM_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.tokens=4; gm.timeout=50ms"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 	struct packet p, second = { .host = 0 }, forged;
 
 	for (unsigned i = 1; i <= 4; i++) {
@@ -690,7 +690,7 @@ GM_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.tokens=4; 
 GM_TEST(gm_goes_on_when_credits_are_lost, gm_rig("gm.reliable=no; gm.tokens=2; gm.timeout=50ms"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending a;
+	static struct sending a;
 
 	send_it(r, &a, s, 5);
 	send_it(r, &a, s, 5);
@@ -718,7 +718,7 @@ GM_TEST(gm_goes_on_when_credits_are_lost, gm_rig("gm.reliable=no; gm.tokens=2; g
 GM_TEST(gm_waits_for_nobody_without_flow_control, gm_rig("gm.flow=no; gm.tokens=1; gm.window=1; gm.longest=2k"))
 {
 	struct xk_session *s = open_it(r);
-	struct sending sending[GM_TOKENS_MAX + 1];
+	static struct sending sending[GM_TOKENS_MAX + 1];
 	struct packet p = { .host = 0 };
 
 	for (unsigned i = 0; i <= GM_TOKENS_MAX; i++)
@@ -739,7 +739,7 @@ TEST(gm_deposits_name_their_places)
 {
 	struct rig *r = gm_rig("gm.small=unreliable"); /* deposits are reliable all the same */
 	struct xk_session *s = open_it(r);
-	struct sending a, b;
+	static struct sending a, b;
 	struct packet p, q;
 
 	deposit(r, &a, s, FRAGMENT + 3, 0x1234, 1000);
