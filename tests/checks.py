@@ -22,8 +22,9 @@ def cut(value):
 def difference(got, want, name):
     """Where two values differ first."""
     inner = []
-    if isinstance(got, dict) and isinstance(want, dict) and got.keys() == want.keys():
-        inner = [(got[key], want[key], f"{name}[{key!r}]") for key in got if got[key] != want[key]]
+    if isinstance(got, dict) and isinstance(want, dict):
+        inner = [(got[key], want[key], f"{name}[{key!r}]") for key in got if key in want and got[key] != want[key]]
+        inner = inner or [(list(got), list(want), f"list({name})")]
     elif isinstance(got, list | tuple) and type(got) is type(want):
         inner = [(one, other, f"{name}[{i}]") for i, (one, other) in enumerate(zip(got, want)) if one != other]
         inner = inner or [(len(got), len(want), f"len({name})")]
