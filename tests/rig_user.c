@@ -25,8 +25,6 @@ rig_user_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_
 {
 	struct rig *r = rig_fake_of(self)->rig;
 
-	(void)llp;
-	(void)hlp_type;
 	r->open_dones++;
 	r->announced = session;
 	if (r->refuse == 0 && r->keep && xk_duplicate(session))
@@ -43,7 +41,6 @@ rig_user_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 static void
 rig_user_close_done(struct xk_protocol *self, struct xk_session *session)
 {
-	(void)session;
 	rig_fake_of(self)->rig->close_dones++;
 }
 

@@ -137,7 +137,6 @@ rig_wire_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, 
 	struct rig_wire *wire = rig_wire_of(self);
 	struct rig_enable *enable = rig_wire_enable(wire, hlp_receive, hlp_type);
 
-	(void)participants;
 	if (wire->refuse != 0)
 		return wire->refuse;
 	if (enable == NULL)
@@ -154,7 +153,6 @@ rig_wire_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive,
 {
 	struct rig_enable *enable = rig_wire_enable(rig_wire_of(self), hlp_receive, hlp_type);
 
-	(void)participants;
 	if (enable == NULL)
 		return -ENOENT;
 	if (--enable->count == 0)

@@ -50,7 +50,6 @@ record(void *context, const struct host_plan *plan, uint64_t at_ns, unsigned por
 	struct recording *r = context;
 	struct frame *frame = &r->frames[r->count];
 
-	(void)plan;
 	if (r->count == DIFFER_FRAMES || len > DIFFER_LONG)
 		return;
 	*frame = (struct frame){ .at_ns = at_ns, .port = port, .len = len };

@@ -51,7 +51,6 @@ enum { UPPER_DELIVERED };
 static void
 upper_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)lls;
 	xk_count(self, UPPER_DELIVERED);
 	xk_msg_free(m);
 }

@@ -42,14 +42,12 @@ TEST(a_picture_is_dot_with_every_node_and_edge)
 static void
 note_title(const struct xk_graph_notes *self, struct xk_graph_note *note)
 {
-	(void)self;
 	strcpy(note->rows[0], "of <today>");
 }
 
 static void
 note_node(const struct xk_graph_notes *self, const char *name, struct xk_graph_note *note)
 {
-	(void)self;
 	if (strcmp(name, "eth") == 0) {
 		strcpy(note->rows[0], "hot & busy");
 		strcpy(note->rows[1], "second row");
@@ -63,7 +61,6 @@ static void
 note_edge(const struct xk_graph_notes *self, const char *upper, const char *lower, const char *role,
 	  struct xk_graph_note *note)
 {
-	(void)self;
 	if (strcmp(upper, "ip") == 0 && strcmp(lower, "vnet") == 0)
 		snprintf(note->rows[0], sizeof(note->rows[0]), "role %s", role);
 }

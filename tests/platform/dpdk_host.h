@@ -115,7 +115,6 @@ port_count_see(void *context, const char *name, uint64_t count, bool is_drop)
 {
 	struct port_count *wanted = context;
 
-	(void)is_drop;
 	if (strcmp(name, wanted->name) == 0)
 		wanted->count = count;
 }
@@ -201,8 +200,6 @@ msg_is(const struct xk_msg *m, unsigned seed, size_t len)
 static inline void
 host_note_event(evutil_socket_t fd, short what, void *argument)
 {
-	(void)fd;
-	(void)what;
 	*(bool *)argument = true;
 }
 

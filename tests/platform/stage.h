@@ -212,15 +212,12 @@ man_counts(struct man *man)
 static inline void
 do_nothing(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)top;
-	(void)lls;
 	xk_msg_free(m);
 }
 
 static inline void
 do_note(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)lls;
 	xk_msg_free(m);
 	top_note(top, "come");
 }
@@ -230,7 +227,6 @@ do_work(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
 	const struct man *man = top->argument;
 
-	(void)lls;
 	xk_msg_free(m);
 	top_note(top, "begin");
 	for (unsigned i = 0; i < man->times; i++) {
@@ -246,7 +242,6 @@ do_delay(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	const struct man *man = top->argument;
 	int result;
 
-	(void)lls;
 	top_note(top, "wait");
 	result = xk_delay(&top->protocol, man->wait_us);
 	xk_msg_free(m);

@@ -470,8 +470,6 @@ TEST(virtio_client_without_server_gives_up_and_says_so)
 static void
 break_loop(evutil_socket_t fd, short what, void *argument)
 {
-	(void)fd;
-	(void)what;
 	event_base_loopbreak(argument);
 }
 

@@ -244,7 +244,6 @@ do_keep(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
 	const struct man *man = top->argument;
 
-	(void)lls;
 	xk_delay(&top->protocol, man->wait_us);
 	xk_msg_free(m);
 }

@@ -42,7 +42,6 @@ static inline int
 bare_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	(void)participants;
 	*session = xk_session_new(self, &bare_session_ops, hlp_receive, hlp_type, NULL);
 	return *session != NULL ? 0 : -ENOMEM;
 }

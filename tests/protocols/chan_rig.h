@@ -32,8 +32,6 @@ fake_bidctl_heard(struct xk_protocol *self, uint32_t host, uint64_t *boot, struc
 {
 	struct fake_bidctl *b = xk_container_of(self, struct fake_bidctl, protocol);
 
-	(void)host;
-	(void)lls;
 	if (b->boot == 0)
 		return -EINPROGRESS;
 	*boot = b->boot;

@@ -352,7 +352,6 @@ siege_serve(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, 
 		uint64_t id, len;
 	} asked = { 0, 0 };
 
-	(void)lls;
 	if (!xk_msg_copy_out(m, 0, &asked, sizeof(asked)) || asked.id >= SIEGE_IDS || asked.len > XK_MSG_MAX / 2) {
 		xk_msg_free(m);
 		return -EINVAL;
@@ -372,7 +371,6 @@ siege_handle(void *argument, const struct xk_am_arrival *arrival, struct xk_msg 
 {
 	uint32_t len = 0;
 
-	(void)arrival;
 	if (reply != NULL && xk_msg_copy_out(m, 0, &len, sizeof(len)) && len > 0)
 		*reply = (struct xk_am_reply){ .given = true,
 					       .number = SIEGE_HANDLER,

@@ -241,8 +241,6 @@ host_init(struct xk_protocol *self)
 static void
 host_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)self;
-	(void)lls;
 	CHECK(false); /* nobody sends that */
 	xk_msg_free(m);
 }

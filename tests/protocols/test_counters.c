@@ -104,7 +104,6 @@ RIG_TEST(traffic_drops_for_want_of_a_buffer, rig_new_prepared("wire:; traffic: w
 static void
 finished(void *argument, const struct xk_udptest_result *result)
 {
-	(void)result;
 	*(bool *)argument = true;
 }
 
@@ -165,7 +164,6 @@ ignore_event(void *argument, const struct xk_icmptest_event *event)
 static void
 count_ends(void *argument, const struct xk_icmptest_result *result)
 {
-	(void)result;
 	++*(unsigned *)argument;
 }
 

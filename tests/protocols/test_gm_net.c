@@ -275,7 +275,6 @@ host_text(const struct net *net, unsigned host, char *text, size_t size)
 static void *
 host_thread(struct net_host *h, unsigned number)
 {
-	(void)number;
 	return h;
 }
 

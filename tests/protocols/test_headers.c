@@ -210,9 +210,6 @@ begin_bid(struct trial *t)
 static void
 am_handle(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
-	(void)argument;
-	(void)arrival;
-	(void)reply;
 	am_len = xk_msg_len(m);
 	xk_msg_free(m);
 }

@@ -358,7 +358,6 @@ struct opener {
 static void
 opener_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)lls;
 	xk_drop(self, m, XK_DROP_NO_SESSION);
 }
 

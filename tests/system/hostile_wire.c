@@ -167,7 +167,6 @@ typedef bool hostile_wanted(struct hostile *h, const uint8_t *frame, size_t len,
 static bool
 hostile_is_echo(struct hostile *h, const uint8_t *frame, size_t len, uint16_t port)
 {
-	(void)h;
 	return len >= HOSTILE_DATA && xk_get16(frame + 12) == 0x0800 && frame[HOSTILE_IP + 9] == 17 &&
 	       xk_get16(frame + HOSTILE_UDP) == HOSTILE_PORT && xk_get16(frame + HOSTILE_UDP + 2) == port;
 }
@@ -175,7 +174,6 @@ hostile_is_echo(struct hostile *h, const uint8_t *frame, size_t len, uint16_t po
 static bool
 hostile_is_arp_reply(struct hostile *h, const uint8_t *frame, size_t len, uint16_t port)
 {
-	(void)port;
 	if (len < HOSTILE_ARP_END || xk_get16(frame + 12) != 0x0806 || xk_get16(frame + HOSTILE_ARP + 6) != 2 ||
 	    xk_get32(frame + HOSTILE_ARP + 14) != HOSTILE_SERVER)
 		return false;

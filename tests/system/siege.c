@@ -43,7 +43,6 @@ pause_us(unsigned us)
 static void
 end(int signal)
 {
-	(void)signal;
 	is_ended = 1;
 }
 

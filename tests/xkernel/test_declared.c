@@ -16,8 +16,6 @@ struct toy {
 static int
 toy_push(struct xk_session *s, struct xk_msg *m)
 {
-	(void)s;
-	(void)m;
 	return 0;
 }
 
@@ -34,11 +32,6 @@ static int
 toy_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	 struct xk_participants *participants, struct xk_session **session)
 {
-	(void)self;
-	(void)hlp_receive;
-	(void)hlp_type;
-	(void)participants;
-	(void)session;
 	return -1;
 }
 

@@ -23,7 +23,6 @@ receive_for_ever(void *context, struct xk_msg **frames, unsigned max)
 static unsigned
 transmit_nothing(void *context, struct xk_msg **frames, unsigned count)
 {
-	(void)context;
 	for (unsigned i = 0; i < count; i++)
 		xk_msg_free(frames[i]);
 	return count;
@@ -62,7 +61,6 @@ static _Atomic unsigned control_polls;
 static void
 count_control(struct xk_platform *platform)
 {
-	(void)platform;
 	atomic_fetch_add(&control_polls, 1);
 }
 
@@ -184,9 +182,6 @@ struct slow_device {
 static unsigned
 receive_nothing(void *context, struct xk_msg **frames, unsigned max)
 {
-	(void)context;
-	(void)frames;
-	(void)max;
 	return 0;
 }
 

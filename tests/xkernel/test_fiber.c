@@ -140,7 +140,6 @@ check_many_here(void *argument)
 	struct sum *sums = calloc(MANY, sizeof(*sums));
 	struct xk_context own;
 
-	(void)argument;
 	REQUIRE(sums != NULL);
 	xk_context_adopt(&own);
 	check_many(sums, &own);

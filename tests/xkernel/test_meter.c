@@ -38,7 +38,6 @@ slow_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 static int
 slow_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call)
 {
-	(void)call;
 	pass(s->protocol, SLOW_ASYNC);
 	xk_msg_free(m);
 	return -EIO;
@@ -73,7 +72,6 @@ static const struct xk_protocol_type slow_type = {
 static int
 high_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
 {
-	(void)lls;
 	pass(self, HIGH_CALLED);
 	*reply = m;
 	return 0;

@@ -12,7 +12,6 @@ handler_that_waits(struct xk_event *event, void *argument)
 {
 	struct top *top = argument;
 
-	(void)event;
 	if (xk_delay(&top->protocol, 300) == 0)
 		atomic_fetch_add(&top->handled, 1);
 }
@@ -22,7 +21,6 @@ handler_that_counts(struct xk_event *event, void *argument)
 {
 	struct top *top = argument;
 
-	(void)event;
 	atomic_fetch_add(&top->handled, 1);
 }
 
@@ -60,7 +58,6 @@ handler_that_waits_for_ever(struct xk_event *event, void *argument)
 {
 	struct top *top = argument;
 
-	(void)event;
 	atomic_fetch_add(&top->handled, 1);
 	xk_semaphore_wait(&top->semaphore, XK_FOREVER);
 }
@@ -86,7 +83,6 @@ TEST(stopping_ends_the_waits_of_event_handlers)
 static void
 act_read_clock(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)lls;
 	for (unsigned i = 0; i < m->data[1]; i++)
 		xk_now_ns(&top->protocol);
 	xk_msg_free(m);
@@ -115,7 +111,6 @@ TEST(readings_of_the_clock_by_a_protocol_are_counted)
 static void
 act_wait(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)lls;
 	if (m->data[1] == 0)
 		xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED);
 	else
@@ -215,7 +210,6 @@ wait_a_little(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	unsigned *outcomes = top->argument;
 	int result = xk_semaphore_wait(&top->semaphore, 100);
 
-	(void)lls;
 	xk_msg_free(m);
 	if (result == 0)
 		atomic_fetch_add((_Atomic unsigned *)&outcomes[0], 1);
@@ -264,7 +258,6 @@ TEST(a_signal_and_a_time_out_at_once_end_a_wait_once)
 static void
 signal_top(struct xk_event *event, void *argument)
 {
-	(void)event;
 	xk_semaphore_signal(argument);
 }
 
@@ -309,7 +302,6 @@ act_work(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
 	struct host *h = top->argument;
 
-	(void)lls;
 	xk_memory_advance(h->platform, m->data[1] * 1000u);
 	xk_checkpoint(&top->protocol);
 	xk_msg_free(m);
@@ -345,7 +337,6 @@ act_work_then_handoff(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
 	struct host *h = top->argument;
 
-	(void)lls;
 	xk_memory_advance(h->platform, m->data[1] * 1000u);
 	xk_handoff(&top->protocol);
 	xk_msg_free(m);
@@ -366,7 +357,6 @@ act_wait_then_work(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
 	struct host *h = top->argument;
 
-	(void)lls;
 	xk_memory_advance(h->platform, 15000);
 	xk_delay(&top->protocol, 1000);
 	xk_memory_advance(h->platform, m->data[1] * 1000u);

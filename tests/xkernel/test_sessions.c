@@ -41,8 +41,6 @@ probe_pop_closing(struct xk_session *s, struct xk_session *lls, struct xk_msg *m
 {
 	struct top *top = (struct top *)s->up->upper;
 
-	(void)lls;
-	(void)hdr;
 	xk_close(s);
 	if (xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED) != 0)
 		xk_drop(&top->protocol, m, TOP_NOT_WAITED);
@@ -64,8 +62,6 @@ probe_pop_then_close(struct xk_session *s, struct xk_session *lls, struct xk_msg
 {
 	struct top *top = (struct top *)s->up->upper;
 
-	(void)lls;
-	(void)hdr;
 	xk_msg_free(m);
 	xk_semaphore_wait(&top->semaphore, XK_UNTIL_SIGNALLED);
 	xk_close(s);
@@ -152,8 +148,6 @@ static const struct xk_session_ops probe_through_ops = { .push = probe_push,
 static void
 probe_pop_last(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	(void)lls;
-	(void)hdr;
 	xk_demux(s, m);
 }
 
@@ -363,7 +357,6 @@ crowd_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const 
 	const unsigned *random = hdr;
 	unsigned choice = *random % 16;
 
-	(void)lls;
 	atomic_fetch_add(&crowd->popped, 1);
 	if (choice == 0)
 		xk_delay(&top->protocol, 50);

@@ -274,15 +274,12 @@ struct listener {
 static void
 listener_close_done(struct xk_protocol *self, struct xk_session *s)
 {
-	(void)s;
 	xk_container_of(self, struct listener, protocol)->closed++;
 }
 
 static void
 listener_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)self;
-	(void)lls;
 	xk_msg_free(m);
 }
 
@@ -292,7 +289,6 @@ static int
 speaker_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	     struct xk_participants *participants, struct xk_session **session)
 {
-	(void)participants;
 	*session = xk_session_new(self, &speaker_session_ops, hlp_receive, hlp_type, NULL);
 	return *session != NULL ? 0 : -ENOMEM;
 }
@@ -338,10 +334,6 @@ static int
 speaker_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		    struct xk_participants *participants)
 {
-	(void)self;
-	(void)hlp_receive;
-	(void)hlp_type;
-	(void)participants;
 	return 0;
 }
 

@@ -61,7 +61,6 @@ static inline int
 wire_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
 {
-	(void)participants;
 	*session = xk_session_new(self, &wire_session_ops, hlp_receive, hlp_type, NULL);
 	if (*session == NULL)
 		return -ENOMEM;
@@ -195,7 +194,6 @@ middle_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk
 static inline void
 middle_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	(void)self;
 	xk_pop(lls->above, lls, m, NULL);
 }
 
