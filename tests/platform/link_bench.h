@@ -66,6 +66,15 @@ bench_free(struct bench *bench)
 	free(bench);
 }
 
+/* A test of a link as nano(kind) with a change: an assignment to config's members. */
+#define BENCH_TEST(name, kind, change, stations, seed)                                                                 \
+	TEST_WITH(name, struct bench *bench, ({                                                                        \
+			  struct sim_link_config config = nano(kind);                                                  \
+			  change;                                                                                      \
+			  bench_new(&config, stations, seed);                                                          \
+		  }),                                                                                                  \
+		  bench_free)
+
 static inline void
 bench_arrive(void *context, const struct sim_arrival *arrival)
 {

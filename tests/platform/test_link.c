@@ -118,19 +118,13 @@ TEST(presets_are_links_and_found_by_name)
 	CHECK(sim_link_preset_find("") == NULL);
 }
 
-TEST(times_end_rather_than_begin_again)
+BENCH_TEST(times_end_rather_than_begin_again, "wire",
+	   (config.rate = 1000, config.latency_ns = 3600 * UINT64_C(1000000000)), 2, 1)
 {
-	struct sim_link_config config = nano("wire");
-	struct bench *bench;
-
-	config.rate = 1000;
-	config.latency_ns = 3600 * UINT64_C(1000000000);
-	bench = bench_new(&config, 2, 1);
 	send_one(bench, 0, 1, 1000, UINT64_MAX - 10);
 	send_one(bench, 0, 1, 1000, UINT64_MAX - 5);
 	CHECK_ARRIVAL(bench, 0, 1, (long long)UINT64_MAX);
 	CHECK_ARRIVAL(bench, 1, 1, (long long)UINT64_MAX);
-	bench_free(bench);
 }
 
 TEST(controllers_add_to_the_latency_for_each_byte)
@@ -235,13 +229,8 @@ TEST_WITH(a_wire_has_two_ends, struct bench *bench, bench_nano("wire", 2), bench
 	CHECK_EQ(sim_link_join(bench->link, address_of(2)), -ENOSPC);
 }
 
-TEST(what_shares_a_medium_takes_turns_as_it_came)
+BENCH_TEST(what_shares_a_medium_takes_turns_as_it_came, "shared", config.frame_gap = 10, 3, 1)
 {
-	struct sim_link_config config = nano("shared");
-	struct bench *bench;
-
-	config.frame_gap = 10;
-	bench = bench_new(&config, 3, 1);
 	CHECK_EQ(give(bench, 0, 1, 100, 0), 0);
 	CHECK_EQ(give(bench, 1, 0, 200, 1), 110);
 	CHECK_EQ(give(bench, 2, 0, 300, 2), 320);
@@ -257,7 +246,6 @@ TEST(what_shares_a_medium_takes_turns_as_it_came)
 	/* the gap is over at 740 */
 	CHECK_EQ(give(bench, 0, 1, 100, 739), 740);
 	CHECK_EQ(give(bench, 0, 1, 100, 850), 850);
-	bench_free(bench);
 }
 
 TEST_WITH(a_switch_keeps_pairs_apart_and_queues_for_a_station, struct bench *bench, bench_nano("switch", 4), bench_free)
@@ -290,33 +278,21 @@ TEST_WITH(a_long_queue_at_one_sender_does_not_stop_another, struct bench *bench,
 		sim_link_withdraw(bench->link, 0);
 }
 
-TEST(a_switch_keeps_the_gap_between_frames)
+BENCH_TEST(a_switch_keeps_the_gap_between_frames, "switch", config.frame_gap = 7, 3, 1)
 {
-	struct sim_link_config config = nano("switch");
-	struct bench *bench;
-
-	config.frame_gap = 7;
-	bench = bench_new(&config, 3, 1);
 	send_one(bench, 0, 2, 100, 0);
 	send_one(bench, 1, 2, 100, 0);
 	CHECK_ARRIVAL(bench, 0, 2, 2200);
 	CHECK_ARRIVAL(bench, 1, 2, 2307);
-	bench_free(bench);
 }
 
-TEST(a_switch_that_cuts_through_does_not_store)
+BENCH_TEST(a_switch_that_cuts_through_does_not_store, "switch", config.cut_through = true, 3, 1)
 {
-	struct sim_link_config config = nano("switch");
-	struct bench *bench;
-
-	config.cut_through = true;
-	bench = bench_new(&config, 3, 1);
 	send_one(bench, 0, 1, 1000, 0);
 	CHECK_ARRIVAL(bench, 0, 1, 3000);
 	/* where the station is sent something already, it waits in the switch */
 	send_one(bench, 2, 1, 100, 200);
 	CHECK_ARRIVAL(bench, 1, 1, 3100);
-	bench_free(bench);
 }
 
 /* ---- queues ---- */
@@ -351,13 +327,8 @@ TEST(a_station_has_room_for_its_queue)
 	bench_free(bench);
 }
 
-TEST(a_full_queue_in_the_switch_loses_by_name)
+BENCH_TEST(a_full_queue_in_the_switch_loses_by_name, "switch", config.queue = 4, 10, 1)
 {
-	struct sim_link_config config = nano("switch");
-	struct bench *bench;
-
-	config.queue = 4;
-	bench = bench_new(&config, 10, 1);
 	/* eight at once: one leaves the switch from 1100 on, four wait, three are lost */
 	for (unsigned i = 1; i <= 8; i++)
 		send_one(bench, i, 0, 100, 0);
@@ -374,16 +345,10 @@ TEST(a_full_queue_in_the_switch_loses_by_name)
 	/* others do not wait for it */
 	send_one(bench, 9, 1, 100, 200);
 	CHECK_ARRIVAL(bench, 10, 1, 2400);
-	bench_free(bench);
 }
 
-TEST(a_queue_in_the_switch_grows_to_its_length_and_empties)
+BENCH_TEST(a_queue_in_the_switch_grows_to_its_length_and_empties, "switch", config.queue = 100, 300, 1)
 {
-	struct sim_link_config config = nano("switch");
-	struct bench *bench;
-
-	config.queue = 100;
-	bench = bench_new(&config, 300, 1);
 	for (unsigned round = 0; round < 3; round++) {
 		uint64_t now_ns = round * UINT64_C(1000000) + round;
 		unsigned first = bench->count;
@@ -394,16 +359,10 @@ TEST(a_queue_in_the_switch_grows_to_its_length_and_empties)
 			CHECK_ARRIVAL(bench, first + i, 0, now_ns + 2 * 1064 + i * 64);
 		CHECK_EQ(counts_of(bench)->queue, (round + 1) * 198);
 	}
-	bench_free(bench);
 }
 
-TEST(a_queue_that_has_moved_on_grows_in_order)
+BENCH_TEST(a_queue_that_has_moved_on_grows_in_order, "switch", config.queue = 64, 100, 1)
 {
-	struct sim_link_config config = nano("switch");
-	struct bench *bench;
-
-	config.queue = 64;
-	bench = bench_new(&config, 100, 1);
 	/* seven wait; when five of them have left, and one more is leaving, sixty more come */
 	for (unsigned i = 1; i <= 8; i++)
 		send_one(bench, i, 0, 100, 0);
@@ -417,7 +376,6 @@ TEST(a_queue_that_has_moved_on_grows_in_order)
 	for (unsigned i = 68; i < 102; i++)
 		CHECK_ARRIVAL(bench, i, 0, 2200 + i * 100);
 	CHECK_EQ(counts_of(bench)->queue, 5);
-	bench_free(bench);
 }
 
 /* ---- addresses ---- */

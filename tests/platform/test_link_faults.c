@@ -119,21 +119,16 @@ TEST(random_numbers_are_those_of_the_published_generators)
 }
 
 /* The generator and the order of draws are part of what replays: these numbers change only where they do. */
-TEST(a_seed_gives_the_same_faults_everywhere)
+BENCH_TEST(a_seed_gives_the_same_faults_everywhere, "switch",
+	   (config.loss = config.corrupt = config.duplicate = config.reorder = SIM_ALWAYS / 20,
+	    config.reorder_ns = 5000, config.burst = 3),
+	   3, 2024)
 {
-	struct sim_link_config config = nano("switch");
-	struct bench *bench;
-
-	config.loss = config.corrupt = config.duplicate = config.reorder = SIM_ALWAYS / 20;
-	config.reorder_ns = 5000;
-	config.burst = 3;
-	bench = bench_new(&config, 3, 2024);
 	send_many(bench, FRAMES);
 	CHECK_EQ(counts_of(bench)->loss, 9526);
 	CHECK_EQ(counts_of(bench)->corrupt, 4493);
 	CHECK_EQ(counts_of(bench)->duplicate, 4604);
 	CHECK_EQ(counts_of(bench)->reorder, 4443);
-	bench_free(bench);
 }
 
 TEST(always_is_always_and_never_never)
