@@ -412,135 +412,117 @@ rings_close(struct rings *r)
 	xk_dpdk_stop(r->b.platform);
 }
 
-TEST(ring_joins_two_hosts_and_cannot_sleep)
+TEST_IN(ring_joins_two_hosts_and_cannot_sleep, struct rings, r, REQUIRE(rings_open(r)), rings_close)
 {
-	struct rings r;
 	struct xk_msg *m;
 
-	REQUIRE(rings_open(&r));
-	CHECK(!r.a.port->can_sleep);
-	CHECK_EQ(r.a.port->ops->arm(r.a.port), -ENOTSUP);
-	CHECK_STR(r.a.port->name, "left");
-	CHECK(r.a.port->address != r.b.port->address);
-	CHECK_EQ(r.a.port->address >> 40 & 3, 2);
-	CHECK_EQ(r.a.port->offloads, 0);
-	CHECK(xk_dpdk_port_is_up(r.a.port));
+	CHECK(!r->a.port->can_sleep);
+	CHECK_EQ(r->a.port->ops->arm(r->a.port), -ENOTSUP);
+	CHECK_STR(r->a.port->name, "left");
+	CHECK(r->a.port->address != r->b.port->address);
+	CHECK_EQ(r->a.port->address >> 40 & 3, 2);
+	CHECK_EQ(r->a.port->offloads, 0);
+	CHECK(xk_dpdk_port_is_up(r->a.port));
 	for (unsigned i = 0; i < 1000; i++) {
-		REQUIRE(host_send(&r.a, msg_new(r.a.platform, i, 60 + i, 400)));
-		m = host_receive(&r.b);
+		REQUIRE(host_send(&r->a, msg_new(r->a.platform, i, 60 + i, 400)));
+		m = host_receive(&r->b);
 		REQUIRE(msg_is(m, i, 60 + i));
-		CHECK(m->platform == r.b.platform);
-		REQUIRE(host_send(&r.b, m));
-		m = host_receive(&r.a);
+		CHECK(m->platform == r->b.platform);
+		REQUIRE(host_send(&r->b, m));
+		m = host_receive(&r->a);
 		CHECK(msg_is(m, i, 60 + i));
 		msg_free(m);
 	}
-	rings_close(&r);
 }
 
-TEST(a_full_ring_takes_some_and_leaves_the_rest)
+TEST_IN(a_full_ring_takes_some_and_leaves_the_rest, struct rings, r, REQUIRE(rings_open(r)), rings_close)
 {
 	struct xk_msg *frames[300], *m;
 	unsigned sent;
-	struct rings r;
 
-	REQUIRE(rings_open(&r));
 	for (unsigned i = 0; i < 300; i++)
-		frames[i] = msg_new(r.a.platform, i, 200, i % 3 == 0 ? 30 : 200);
+		frames[i] = msg_new(r->a.platform, i, 200, i % 3 == 0 ? 30 : 200);
 	frames[299]->len -= 1;
 	frames[299]->total -= 1;
-	sent = r.a.port->ops->transmit(r.a.port, frames, 300);
+	sent = r->a.port->ops->transmit(r->a.port, frames, 300);
 	CHECK(sent > 100 && sent < 300);
 	for (unsigned i = 0; i < sent; i++) {
-		m = host_receive(&r.b);
+		m = host_receive(&r->b);
 		REQUIRE(msg_is(m, i, 200));
 		msg_free(m);
 	}
 	for (unsigned i = sent; i < 299; i++) {
 		CHECK(msg_is(frames[i], i, 200));
-		REQUIRE(host_send(&r.a, frames[i]));
-		m = host_receive(&r.b);
+		REQUIRE(host_send(&r->a, frames[i]));
+		m = host_receive(&r->b);
 		REQUIRE(msg_is(m, i, 200));
 		msg_free(m);
 	}
 	msg_free(frames[299]);
-	rings_close(&r);
 }
 
-TEST(frames_left_in_a_ring_are_freed_with_it)
+TEST_IN(frames_left_in_a_ring_are_freed_with_it, struct rings, r, REQUIRE(rings_open(r)), rings_close)
 {
-	struct rings r;
-
-	REQUIRE(rings_open(&r));
 	for (unsigned i = 0; i < 20; i++)
-		REQUIRE(host_send(&r.a, msg_new(r.a.platform, i, 500, 100)));
-	rings_close(&r);
+		REQUIRE(host_send(&r->a, msg_new(r->a.platform, i, 500, 100)));
 }
 
-TEST(empty_segments_and_long_chains_arrive_whole)
+TEST_IN(empty_segments_and_long_chains_arrive_whole, struct rings, r, REQUIRE(rings_open(r)), rings_close)
 {
-	struct rings r;
 	struct xk_msg *m;
 
-	REQUIRE(rings_open(&r));
-	m = segment_new(r.a.platform, 5, 0, 0);
-	msg_append(m, segment_new(r.a.platform, 5, 0, 40));
-	msg_append(m, segment_new(r.a.platform, 5, 40, 0));
-	msg_append(m, segment_new(r.a.platform, 5, 40, 60));
-	REQUIRE(host_send(&r.a, m));
-	m = host_receive(&r.b);
+	m = segment_new(r->a.platform, 5, 0, 0);
+	msg_append(m, segment_new(r->a.platform, 5, 0, 40));
+	msg_append(m, segment_new(r->a.platform, 5, 40, 0));
+	msg_append(m, segment_new(r->a.platform, 5, 40, 60));
+	REQUIRE(host_send(&r->a, m));
+	m = host_receive(&r->b);
 	CHECK(msg_is(m, 5, 100));
 	msg_free(m);
-	REQUIRE(host_send(&r.a, msg_new(r.a.platform, 6, 1000, 10)));
-	m = host_receive(&r.b);
+	REQUIRE(host_send(&r->a, msg_new(r->a.platform, 6, 1000, 10)));
+	m = host_receive(&r->b);
 	CHECK(msg_is(m, 6, 1000));
 	msg_free(m);
-	rings_close(&r);
 }
 
-TEST(frames_too_long_or_empty_are_dropped_by_name_and_hold_nobody_up)
+TEST_IN(frames_too_long_or_empty_are_dropped_by_name_and_hold_nobody_up, struct rings, r, REQUIRE(rings_open(r)),
+	rings_close)
 {
 	struct xk_msg *frames[4], *m;
-	struct rings r;
 
-	REQUIRE(rings_open(&r));
-	frames[0] = msg_new(r.a.platform, 0, 100, 100);
-	frames[1] = msg_new(r.a.platform, 1, 1519, 1519);
-	frames[2] = segment_new(r.a.platform, 2, 0, 0);
-	frames[3] = msg_new(r.a.platform, 3, 1518, 1518);
-	CHECK_EQ(r.a.port->ops->transmit(r.a.port, frames, 4), 4);
-	m = host_receive(&r.b);
+	frames[0] = msg_new(r->a.platform, 0, 100, 100);
+	frames[1] = msg_new(r->a.platform, 1, 1519, 1519);
+	frames[2] = segment_new(r->a.platform, 2, 0, 0);
+	frames[3] = msg_new(r->a.platform, 3, 1518, 1518);
+	CHECK_EQ(r->a.port->ops->transmit(r->a.port, frames, 4), 4);
+	m = host_receive(&r->b);
 	CHECK(msg_is(m, 0, 100));
 	msg_free(m);
-	m = host_receive(&r.b);
+	m = host_receive(&r->b);
 	CHECK(msg_is(m, 3, 1518));
 	msg_free(m);
-	CHECK_EQ(port_count(r.a.port, "device_too_long"), 2);
-	rings_close(&r);
+	CHECK_EQ(port_count(r->a.port, "device_too_long"), 2);
 }
 
-TEST(views_and_their_owners_may_be_sent_one_after_the_other)
+TEST_IN(views_and_their_owners_may_be_sent_one_after_the_other, struct rings, r, REQUIRE(rings_open(r)), rings_close)
 {
 	struct xk_msg *owner, *view, *m;
-	struct rings r;
 
-	REQUIRE(rings_open(&r));
-	owner = msg_new(r.a.platform, 9, 300, 300);
-	view = r.a.platform->ops->buffer_view(r.a.platform, owner);
+	owner = msg_new(r->a.platform, 9, 300, 300);
+	view = r->a.platform->ops->buffer_view(r->a.platform, owner);
 	view->total = view->len;
-	REQUIRE(host_send(&r.a, owner));
-	m = host_receive(&r.b);
+	REQUIRE(host_send(&r->a, owner));
+	m = host_receive(&r->b);
 	CHECK(msg_is(m, 9, 300));
 	CHECK(!xk_msg_is_writable(m));
 	msg_free(m);
 	CHECK(xk_msg_is_writable(view));
-	REQUIRE(host_send(&r.a, view));
-	m = host_receive(&r.b);
+	REQUIRE(host_send(&r->a, view));
+	m = host_receive(&r->b);
 	CHECK(msg_is(m, 9, 300));
 	CHECK(xk_msg_is_writable(m));
 	CHECK_EQ(*m->references, 1);
 	msg_free(m);
-	rings_close(&r);
 }
 
 /* A frame of a header and a loan of these bytes. */

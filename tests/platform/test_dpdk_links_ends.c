@@ -4,31 +4,28 @@
 
 /* ---- coming and going ---- */
 
-TEST(memif_server_outlives_clients_that_are_killed)
+TEST_IN(memif_server_outlives_clients_that_are_killed, struct host, h, REQUIRE(host_start(h) == 0), link_close)
 {
 	char path[128];
-	struct host h;
 	struct xk_msg *m;
 
-	REQUIRE(host_start(&h) == 0);
-	REQUIRE(link_open(&h, "memif", socket_for(path, "rage"), XK_DPDK_SERVER, false));
+	REQUIRE(link_open(h, "memif", socket_for(path, "rage"), XK_DPDK_SERVER, false));
 	for (unsigned i = 0; i < 8; i++) {
 		struct peer p = peer_start("rage", "memif", path, "client", "poll");
 		uint64_t until;
 
 		CHECK(peer_is_ready(&p));
-		for (until = now_ns(&h) + 50000000; now_ns(&h) < until;)
-			if (h.port->ops->receive(h.port, &m, 1) == 1 && h.port->ops->transmit(h.port, &m, 1) == 0)
+		for (until = now_ns(h) + 50000000; now_ns(h) < until;)
+			if (h->port->ops->receive(h->port, &m, 1) == 1 && h->port->ops->transmit(h->port, &m, 1) == 0)
 				msg_free(m);
 		kill(p.pid, SIGKILL);
-		for (until = now_ns(&h) + PATIENCE_NS; xk_dpdk_port_is_up(h.port) && now_ns(&h) < until;)
-			if (h.port->ops->receive(h.port, &m, 1) == 1)
+		for (until = now_ns(h) + PATIENCE_NS; xk_dpdk_port_is_up(h->port) && now_ns(h) < until;)
+			if (h->port->ops->receive(h->port, &m, 1) == 1)
 				msg_free(m);
-		CHECK(!xk_dpdk_port_is_up(h.port));
+		CHECK(!xk_dpdk_port_is_up(h->port));
 		CHECK_EQ(peer_end(&p, SIGKILL), -SIGKILL);
 	}
 	check_echo("memif", socket_for(path, "another"), path, XK_DPDK_CLIENT, false, "poll");
-	link_close(&h);
 }
 
 TEST(memif_removes_a_dead_servers_socket_and_refuses_a_second_server)
@@ -140,7 +137,7 @@ TEST(a_tap_that_has_frames_waiting_sleeps_when_it_is_down)
 
 /* ---- refusals ---- */
 
-TEST(what_cannot_be_opened_is_refused_in_words)
+TEST_IN(what_cannot_be_opened_is_refused_in_words, struct host, h, REQUIRE(host_start(h) == 0), link_close)
 {
 	static const struct {
 		const char *link, *device, *words;
@@ -155,14 +152,11 @@ TEST(what_cannot_be_opened_is_refused_in_words)
 		    { "memif", "a,b", "no comma" },
 		    { "pci", "nonsense", "no PCI address" },
 		    { "pci", "0000:ff:1f.7", "no network card at 0000:ff:1f.7" } };
-	struct host h;
 
-	REQUIRE(host_start(&h) == 0);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(bad); i++) {
-		CHECK(!link_open(&h, bad[i].link, bad[i].device, XK_DPDK_SERVER, false));
-		CHECK(strstr(h.why, bad[i].words) != NULL);
+		CHECK(!link_open(h, bad[i].link, bad[i].device, XK_DPDK_SERVER, false));
+		CHECK(strstr(h->why, bad[i].words) != NULL);
 	}
-	link_close(&h);
 }
 
 TEST(a_card_that_is_not_there_is_refused_before_dpdk_starts)
