@@ -71,6 +71,18 @@ END
 	); then ok "$1: $2"; else fail "$1: $2" "$why"; fi
 }
 
+# simulated NETWORK UNTIL NAME OPTION...: runs it on the simulator; what it has counted is in $work/NAME.json.
+simulated() {
+	local network=$1 until=$2 name=$3
+	shift 3
+	if limited 60 "$build/xk" run "$network" --link sim --until "$until" --quiet --json "$work/$name.json" "$@" \
+		>"$work/$name.out" 2>"$work/$name.err"; then
+		ok "$name: ran"
+	else
+		fail "$name: ran" "status $?: $(tail -n 3 "$work/$name.err")"
+	fi
+}
+
 milliseconds() {
 	local now=${EPOCHREALTIME/./}
 	echo $((now / 1000))
