@@ -132,26 +132,24 @@ STAGE_TEST(bidctl_takes_no_answer_again_when_it_has_forgotten, stage_open(s, "bi
 	CHECK_EQ(peers(s), 0);
 }
 
-TEST(bidctl_takes_no_memory_for_who_asks_and_limits_nobody)
+STAGE_TEST(bidctl_takes_no_memory_for_who_asks_and_limits_nobody,
+	   stage_open(s, "bidctl.stranger_rate=1; bidctl.strangers=4;"))
 {
-	struct stage s;
 	struct packet p = query(BOOT_A, 7);
 	uint64_t tag = 0;
 
-	stage_open(&s, "bidctl.stranger_rate=1; bidctl.strangers=4;");
 	for (unsigned i = 0; i < 5000; i++) {
 		p.host = 0x0b000000 + i;
-		inject(&s, p);
-		CHECK_EQ(rig_sent(s.r), i + 1);
+		inject(s, p);
+		CHECK_EQ(rig_sent(s->r), i + 1);
 	}
-	rig_forget(s.r);
-	CHECK_EQ(peers(&s), 0);
-	CHECK_EQ(counted(&s, "limited"), 0);
-	CHECK_EQ(counted(&s, "replaced"), 0);
-	tag = asked_back(&s, BOOT_A);
-	inject(&s, response(&s, BOOT_A, tag));
-	expect_told(&s, "upper:first:a lower:first:a ");
-	stage_close(&s);
+	rig_forget(s->r);
+	CHECK_EQ(peers(s), 0);
+	CHECK_EQ(counted(s, "limited"), 0);
+	CHECK_EQ(counted(s, "replaced"), 0);
+	tag = asked_back(s, BOOT_A);
+	inject(s, response(s, BOOT_A, tag));
+	expect_told(s, "upper:first:a lower:first:a ");
 }
 
 STAGE_TEST(bidctl_asks_back_and_has_no_room, stage_open(s, "bidctl.peers=1;"))

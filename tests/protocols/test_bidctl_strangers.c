@@ -40,52 +40,43 @@ STAGE_TEST(bidctl_drops_what_is_malformed, stage_open(s, ""))
 	CHECK_EQ(peers(s), 0);
 }
 
-TEST(bidctl_drops_what_another_host_says)
+STAGE_TEST(bidctl_drops_what_another_host_says, stage_open(s, ""))
 {
 	uint8_t bytes[LEN];
 	struct packet p = query(BOOT_A, 1);
-	struct stage s;
 
-	stage_open(&s, "");
 	packet_store(&p, bytes);
-	rig_wire_peer(s.r, OTHER);
-	rig_inject_bytes(s.r, bytes, LEN);
-	CHECK_EQ(counted(&s, "bad_host"), 1);
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	rig_wire_peer(s->r, OTHER);
+	rig_inject_bytes(s->r, bytes, LEN);
+	CHECK_EQ(counted(s, "bad_host"), 1);
+	rig_expect_nothing_sent(s->r);
 }
 
-TEST(bidctl_sees_every_flipped_bit_and_every_cut)
+STAGE_TEST(bidctl_sees_every_flipped_bit_and_every_cut, stage_open(s, ""))
 {
 	struct packet p = query(BOOT_A, 1);
 	uint8_t bytes[LEN];
 	char hex[2 * LEN + 1];
-	struct stage s;
 
-	stage_open(&s, "");
 	packet_store(&p, bytes);
-	rig_inject_flips(s.r, bytes, LEN, 8 * LEN);
-	CHECK_EQ(counted(&s, "bad_checksum"), 8 * LEN);
+	rig_inject_flips(s->r, bytes, LEN, 8 * LEN);
+	CHECK_EQ(counted(s, "bad_checksum"), 8 * LEN);
 	for (unsigned i = 0; i < LEN; i++)
 		snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-	rig_inject_prefixes(s.r, hex);
-	CHECK_EQ(counted(&s, "short"), LEN);
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	rig_inject_prefixes(s->r, hex);
+	CHECK_EQ(counted(s, "short"), LEN);
+	rig_expect_nothing_sent(s->r);
 }
 
-TEST(bidctl_does_not_look_at_what_pads_a_frame)
+STAGE_TEST(bidctl_does_not_look_at_what_pads_a_frame, stage_open(s, ""))
 {
 	struct packet p = query(BOOT_A, 1);
 	uint8_t bytes[LEN + 20];
-	struct stage s;
 
-	stage_open(&s, "");
 	memset(bytes, 0xee, sizeof(bytes));
 	packet_store(&p, bytes);
-	rig_inject_bytes(s.r, bytes, sizeof(bytes));
-	CHECK_EQ(sent(&s).reply, 1);
-	stage_close(&s);
+	rig_inject_bytes(s->r, bytes, sizeof(bytes));
+	CHECK_EQ(sent(s).reply, 1);
 }
 
 TEST(bidctl_does_without_buffers)
