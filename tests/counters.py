@@ -5,8 +5,8 @@ XK is the program, whose `protocols --counters` lists what there is; FILE is whe
 was not zero (XK_COUNTERS_FILE, debug builds). From the checkout's root.
 
 Names are those of the kernel and of protocols, the drop reasons of their own and the reasons that all protocols share. Of
-the shared ones a protocol must have reached those that its own source drops messages for; each must have been reached by
-somebody.
+the shared ones a protocol must have reached those that its own source drops messages for, and those that the framework
+does by its header's lengths and checksums (XK_MESSAGES); each must have been reached by somebody.
 """
 import glob
 import re
@@ -14,7 +14,10 @@ import subprocess
 import sys
 
 # enum xk_drop_reason (xkernel/upi.h)
-SHARED = ("short", "no_session", "no_buffer", "no_memory", "no_stack", "refused", "unexpected")
+SHARED = ("short", "no_session", "no_buffer", "no_memory", "no_stack", "refused", "unexpected", "bad_length", "bad_checksum",
+          "unsummed", "too_big")
+# What of a header leads to a shared reason, in protocols whose messages the framework receives and sends (xkernel/receive.h).
+BY_FIELDS = {"bad_length": "XK_LENGTH", "too_big": "XK_LENGTH", "bad_checksum": "XK_CHECKSUM", "unsummed": "XK_COVERS_PSEUDO"}
 
 # What no test can be sure to reach, and why.
 EXEMPT = {}
@@ -38,7 +41,10 @@ def is_wanted(name):
     protocol, counter = name.split(".", 1)
     if protocol == "kernel" or counter not in SHARED:
         return True
-    return re.search(rf"\bXK_DROP_{counter.upper()}\b", sources(protocol)) is not None
+    text = sources(protocol)
+    if "XK_MESSAGES(" in text and BY_FIELDS.get(counter, "no field") in text:
+        return True
+    return re.search(rf"\bXK_DROP_{counter.upper()}\b", text) is not None
 
 
 def main():
