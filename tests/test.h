@@ -26,6 +26,7 @@ void test_register(const char *name, void (*run)(void));
 /*
  * A test of something that `made` makes and `end` ends afterwards, which the test has as `it`:
  * TEST_WITH(name, struct host *h, host_new(), host_free) { ... h->count ... }
+ * The test's own variables are gone when it ends: a call that is under way then needs static ones, or a plain TEST.
  */
 #define TEST_WITH(name, it, made, end)                                                                                 \
 	static void name(it);                                                                                          \

@@ -232,8 +232,9 @@ PLATFORM_TEST(on_the_virtual_clock_time_passes_by_sleeping, XK_MEMORY_VIRTUAL)
 	CHECK_EQ(platform->ops->now_ns(platform), 100);
 }
 
-PLATFORM_TEST(a_virtual_sleep_stops_at_the_end_and_says_so, XK_MEMORY_VIRTUAL)
+TEST(a_virtual_sleep_stops_at_the_end_and_says_so)
 {
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct idler idler = { platform, 0, 0 };
 
 	xk_memory_on_idle(platform, idle, &idler);
@@ -252,6 +253,7 @@ PLATFORM_TEST(a_virtual_sleep_stops_at_the_end_and_says_so, XK_MEMORY_VIRTUAL)
 	platform->ops->sleep(platform, UINT64_MAX);
 	CHECK_EQ(idler.calls, 3);
 	CHECK_EQ(idler.at_ns, 3000);
+	platform_end(platform);
 }
 
 TEST(a_wake_before_the_sleep_is_not_lost)
@@ -509,8 +511,9 @@ loop_transmit(void *context, struct xk_msg **frames, unsigned count)
 	return 1;
 }
 
-PLATFORM_TEST(the_ends_of_a_port_can_be_functions, XK_MEMORY_VIRTUAL)
+TEST(the_ends_of_a_port_can_be_functions)
 {
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "p");
 	struct loop loop = { NULL, 0 };
 	struct xk_msg *frame;
@@ -524,6 +527,7 @@ PLATFORM_TEST(the_ends_of_a_port_can_be_functions, XK_MEMORY_VIRTUAL)
 	CHECK_EQ(loop.calls, 4);
 	xk_msg_free(frame);
 	port->ops->close(port);
+	platform_end(platform);
 }
 
 /* ---- a port that tells what it sends ---- */
@@ -548,8 +552,9 @@ tell(void *context, const uint8_t *bytes, size_t len)
 		CHECK_EQ(xk_memory_inject_bytes(told->port, bytes, len), 0);
 }
 
-PLATFORM_TEST(a_function_is_told_of_each_frame, XK_MEMORY_VIRTUAL)
+TEST(a_function_is_told_of_each_frame)
 {
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .count = 0 };
 
@@ -562,10 +567,12 @@ PLATFORM_TEST(a_function_is_told_of_each_frame, XK_MEMORY_VIRTUAL)
 	CHECK(xk_memory_take(port) == NULL);
 	CHECK_EQ(out(platform), 0);
 	port->ops->close(port);
+	platform_end(platform);
 }
 
-PLATFORM_TEST(it_is_told_of_a_frame_in_one_piece, XK_MEMORY_VIRTUAL)
+TEST(it_is_told_of_a_frame_in_one_piece)
 {
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .count = 0 };
 	struct xk_msg *m = text(platform, "payload"), *other = xk_msg_reference(m);
@@ -582,10 +589,12 @@ PLATFORM_TEST(it_is_told_of_a_frame_in_one_piece, XK_MEMORY_VIRTUAL)
 	CHECK(told.len == 14 && memcmp(told.bytes, "header payload", 14) == 0);
 	xk_msg_free(m);
 	port->ops->close(port);
+	platform_end(platform);
 }
 
-PLATFORM_TEST(who_is_told_may_inject, XK_MEMORY_VIRTUAL)
+TEST(who_is_told_may_inject)
 {
+	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .port = port };
 	struct xk_msg *m;
@@ -596,6 +605,7 @@ PLATFORM_TEST(who_is_told_may_inject, XK_MEMORY_VIRTUAL)
 	CHECK(is_text(m, "again"));
 	xk_msg_free(m);
 	port->ops->close(port);
+	platform_end(platform);
 }
 
 PLATFORM_TEST(bytes_that_cannot_be_injected_are_refused_by_name, XK_MEMORY_VIRTUAL)

@@ -111,8 +111,9 @@ count(struct xk_session *s, int op)
 	return value;
 }
 
-AM_TEST(the_first_request_calls_the_peer, client_rig("am"))
+TEST(the_first_request_calls_the_peer)
 {
+	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m;
 	uint64_t number;
@@ -141,10 +142,12 @@ AM_TEST(the_first_request_calls_the_peer, client_rig("am"))
 	answer(r, &m, AM_ACK, 0, "");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_drops(r), 0);
+	am_rig_end(r);
 }
 
-AM_TEST(a_reply_runs_its_handler_once_and_is_taken, client_rig("am"))
+TEST(a_reply_runs_its_handler_once_and_is_taken)
 {
+	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -168,10 +171,12 @@ AM_TEST(a_reply_runs_its_handler_once_and_is_taken, client_rig("am"))
 	answer(r, &m, AM_REPLY, LAST, "nobody's");
 	CHECK_EQ(rig_counter(r, "no_handler"), 1);
 	expect_answer(r, AM_TAKEN, 1, 0);
+	am_rig_end(r);
 }
 
-AM_TEST(what_the_peer_refuses_comes_back, client_rig("am"))
+TEST(what_the_peer_refuses_comes_back)
 {
+	struct rig *r = client_rig("am");
 	static const struct {
 		unsigned reason;
 		int status;
@@ -196,11 +201,13 @@ AM_TEST(what_the_peer_refuses_comes_back, client_rig("am"))
 	CHECK_EQ(rig_counter(r, "returned"), 3);
 	m = expect(r, AM_REQUEST);
 	answer(r, &m, AM_ACK, 0, "");
+	am_rig_end(r);
 }
 
 /* Of a session whose endpoint has no error handler. */
-AM_TEST(what_comes_back_to_nobody_is_dropped, client_rig("am patience=300ms"))
+TEST(what_comes_back_to_nobody_is_dropped)
 {
+	struct rig *r = client_rig("am patience=300ms");
 	struct xk_session *s = rig_open(r, rig_to2(PEER_HOST, THERE, XK_ANY));
 	struct message m;
 
@@ -220,11 +227,12 @@ AM_TEST(what_comes_back_to_nobody_is_dropped, client_rig("am patience=300ms"))
 	rig_advance_ms(r, 2000);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
 	CHECK_EQ(seen.returns, 0);
+	am_rig_end(r);
 }
 
-AM_TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned,
-	client_rig("am timeout=100ms timeout_max=400ms patience=1s"))
+TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned)
 {
+	struct rig *r = client_rig("am timeout=100ms timeout_max=400ms patience=1s");
 	struct xk_session *s = open_am(r);
 	struct message first, again;
 
@@ -252,10 +260,12 @@ AM_TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_return
 	CHECK_EQ(again.h.sequence, 1);
 	CHECK_EQ(again.h.oldest, 1);
 	answer(r, &again, AM_ACK, 0, "");
+	am_rig_end(r);
 }
 
-AM_TEST(the_others_do_not_wait_for_one_that_is_lost, client_rig("am"))
+TEST(the_others_do_not_wait_for_one_that_is_lost)
 {
+	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m[3];
 
@@ -274,10 +284,12 @@ AM_TEST(the_others_do_not_wait_for_one_that_is_lost, client_rig("am"))
 	answer(r, &m[1], AM_ACK, 0, "");
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	CHECK_EQ(expect(r, AM_REQUEST).h.oldest, 3);
+	am_rig_end(r);
 }
 
-AM_TEST(no_more_are_under_way_than_the_peer_has_credits_for, client_rig("am outstanding=8 queue=2"))
+TEST(no_more_are_under_way_than_the_peer_has_credits_for)
 {
+	struct rig *r = client_rig("am outstanding=8 queue=2");
 	struct xk_session *s = open_am(r);
 	struct message m[8];
 
@@ -297,10 +309,12 @@ AM_TEST(no_more_are_under_way_than_the_peer_has_credits_for, client_rig("am outs
 	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 4);
 	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 5);
 	rig_expect_nothing_sent(r);
+	am_rig_end(r);
 }
 
-AM_TEST(each_open_is_a_session_of_its_own, client_rig("am"))
+TEST(each_open_is_a_session_of_its_own)
 {
+	struct rig *r = client_rig("am");
 	struct xk_session *a = open_am(r), *b = open_am(r);
 	struct message of_a, of_b;
 
@@ -318,6 +332,7 @@ AM_TEST(each_open_is_a_session_of_its_own, client_rig("am"))
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK(rig_open(r, rig_to2(6, THERE, NAME)) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	am_rig_end(r);
 }
 
 AM_TEST(an_endpoint_is_named_by_a_number, client_rig("am"))
@@ -337,8 +352,9 @@ AM_TEST(an_endpoint_is_named_by_a_number, client_rig("am"))
 	CHECK_EQ(got.local.address[got.local.depth - 1], NAME);
 }
 
-AM_TEST(a_call_is_repeated_and_given_up, client_rig("am timeout=100ms timeout_max=200ms patience=1s"))
+TEST(a_call_is_repeated_and_given_up)
 {
+	struct rig *r = client_rig("am timeout=100ms timeout_max=200ms patience=1s");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -354,6 +370,7 @@ AM_TEST(a_call_is_repeated_and_given_up, client_rig("am timeout=100ms timeout_ma
 	answer_call(r); /* the next one calls again */
 	m = expect(r, AM_REQUEST);
 	answer(r, &m, AM_ACK, 0, "");
+	am_rig_end(r);
 }
 
 AM_TEST(a_call_may_be_refused, client_rig("am"))
@@ -380,8 +397,9 @@ AM_TEST(a_call_may_be_refused, client_rig("am"))
 }
 
 /* A peer that was booted again has another secret: its cookie is another one. */
-AM_TEST(a_later_cookie_is_the_one, client_rig("am"))
+TEST(a_later_cookie_is_the_one)
 {
+	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -400,10 +418,12 @@ AM_TEST(a_later_cookie_is_the_one, client_rig("am"))
 	welcome(r, m.h.from);
 	CHECK_EQ(rig_counter(r, "stale"), 3);
 	answer(r, &m, AM_ACK, 0, "");
+	am_rig_end(r);
 }
 
-RIG_TEST(a_session_that_is_closed_lives_until_all_is_answered, client_rig("am outstanding=1"))
+TEST(a_session_that_is_closed_lives_until_all_is_answered)
 {
+	struct rig *r = client_rig("am outstanding=1");
 	struct xk_session *s = open_am(r);
 	struct message m;
 
@@ -420,10 +440,12 @@ RIG_TEST(a_session_that_is_closed_lives_until_all_is_answered, client_rig("am ou
 	expect(r, AM_TAKEN);
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_free(r);
 }
 
-AM_TEST(what_is_pushed_must_be_a_request, client_rig("am"))
+TEST(what_is_pushed_must_be_a_request)
 {
+	struct rig *r = client_rig("am");
 	struct xk_session *s = open_am(r);
 	uint8_t little = 0;
 
@@ -439,12 +461,14 @@ AM_TEST(what_is_pushed_must_be_a_request, client_rig("am"))
 	CHECK_EQ(xk_control(s, XK_AM_SET_TAG, &little, sizeof(little)), -EMSGSIZE);
 	answer_call(r);
 	CHECK_EQ(expect(r, AM_REQUEST).h.length, 1468);
+	am_rig_end(r);
 }
 
 /* ---- stores ---- */
 
-AM_TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler, client_rig("am"))
+TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler)
 {
+	struct rig *r = client_rig("am");
 	struct xk_am_push push = {
 		.number = 3, .count = 1, .words = { 9 }, .part = { .region = 0xabcd, .place = 100 }
 	};
@@ -479,6 +503,7 @@ AM_TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler, client_rig("
 	CHECK_EQ(rig_counter(r, "undelivered"), 2);
 	CHECK_EQ(request_push(r, s, push, NULL, 64000), -ENOBUFS);
 	CHECK(rig_counter(r, "queue_full") > 24);
+	am_rig_end(r);
 }
 
 /* ---- no buffers ---- */
@@ -520,8 +545,9 @@ request_without_bytes(void *argument)
 	rig_limit_buffers(q->r, UINT_MAX);
 }
 
-AM_TEST(am_drops_for_want_of_a_buffer_or_tries_again, client_rig("am"))
+TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 {
+	struct rig *r = client_rig("am");
 	struct short_of q = { r, open_am(r), 0, 0, 0, 0 };
 	struct xk_msg *others[8]; /* so that AM may keep a part of the buffers */
 	struct message m;
@@ -567,6 +593,7 @@ AM_TEST(am_drops_for_want_of_a_buffer_or_tries_again, client_rig("am"))
 	answer(r, &m, AM_ACK, 0, "");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++)
 		xk_msg_free(others[i]);
+	am_rig_end(r);
 }
 
 TEST(am_keeps_no_more_for_a_host_than_its_share)
@@ -659,8 +686,9 @@ RIG_TEST(messages_that_make_no_sense_are_dropped, client_rig("am"))
 }
 
 /* Answers and forgeries that do not name both ends. */
-AM_TEST(answers_of_others_are_stale, client_rig("am"))
+TEST(answers_of_others_are_stale)
 {
+	struct rig *r = client_rig("am");
 	static const enum am_kind kinds[] = { AM_REPLY, AM_ACK, AM_REFUSED, AM_TAKEN, AM_GONE, AM_REQUEST, AM_COOKIE };
 	struct xk_session *s = open_am(r);
 	struct message m;
@@ -685,10 +713,12 @@ AM_TEST(answers_of_others_are_stale, client_rig("am"))
 	rig_expect_nothing_sent(r);
 	m.h.sequence--;
 	answer(r, &m, AM_ACK, 0, "");
+	am_rig_end(r);
 }
 
-RIG_TEST(handlers_and_regions_are_registered_once, client_rig("am"))
+TEST(handlers_and_regions_are_registered_once)
 {
+	struct rig *r = client_rig("am");
 	struct xk_protocol *am = rig_protocol(r, "am");
 	struct xk_am_handler none = { NULL, NULL, false };
 	uint8_t memory[4], little;
@@ -702,6 +732,7 @@ RIG_TEST(handlers_and_regions_are_registered_once, client_rig("am"))
 	CHECK_EQ(xk_region_register(am, &region), 0);
 	CHECK_EQ(xk_region_unregister(am, &region), 0);
 	CHECK_EQ(xk_region_unregister(am, &region), -ENOENT);
+	rig_free(r);
 }
 
 TEST(times_that_contradict_each_other_are_refused)

@@ -387,8 +387,9 @@ region_of(struct rig *r, uint16_t name)
 	return region;
 }
 
-AM_TEST(a_store_runs_its_handler_when_all_is_in_place, server_rig("am"))
+TEST(a_store_runs_its_handler_when_all_is_in_place)
 {
+	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	uint32_t id = region_of(r, NAME).id;
 
@@ -413,10 +414,12 @@ AM_TEST(a_store_runs_its_handler_when_all_is_in_place, server_rig("am"))
 	expect_answer(r, AM_ACK, 3, 0);
 	CHECK_EQ(seen.runs, 1);
 	CHECK_EQ(memcmp(memory, "........zz..abcdefghi.", 22), 0);
+	am_rig_end(r);
 }
 
-AM_TEST(nothing_is_stored_outside_of_a_region, server_rig("am"))
+TEST(nothing_is_stored_outside_of_a_region)
 {
+	struct rig *r = server_rig("am");
 	static const struct am_store_header stores[] = {
 		{ 0, 30, 3, 0, 0 },         { 0, 33, 3, 0, 0 }, { 0, 0, 33, 0, 0 },         { 0, UINT32_MAX, 3, 0, 0 },
 		{ 0, 4, UINT32_MAX, 0, 0 }, { 0, 4, 3, 1, 0 },  { 0, 4, 3, UINT32_MAX, 0 },
@@ -441,11 +444,13 @@ AM_TEST(nothing_is_stored_outside_of_a_region, server_rig("am"))
 	expect_answer(r, AM_REFUSED, sequence++, AM_R_REGION);
 	CHECK_EQ(rig_counter(r, "bad_region"), 2);
 	CHECK_EQ(seen.runs, 0);
+	am_rig_end(r);
 }
 
 /* The end of a store is not run if a part before it was refused. */
-AM_TEST(a_store_of_which_a_part_was_refused_is_not_run, server_rig("am"))
+TEST(a_store_of_which_a_part_was_refused_is_not_run)
 {
+	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_region region = region_of(r, NAME);
 
@@ -454,6 +459,7 @@ AM_TEST(a_store_of_which_a_part_was_refused_is_not_run, server_rig("am"))
 	store_part(r, b, 1, ADD, (struct am_store_header){ region.id, 4, 6, 3, 1 }, "def");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
 	CHECK_EQ(seen.runs, 0);
+	am_rig_end(r);
 }
 
 /* ---- no buffers ---- */

@@ -86,8 +86,9 @@ inject_request_of(struct rig *r, unsigned host)
 	rig_forget(r);
 }
 
-RIG_TEST(arp_asks_and_learns_from_the_answer, arp_rig(""))
+TEST(arp_asks_and_learns_from_the_answer)
 {
+	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -101,6 +102,7 @@ RIG_TEST(arp_asks_and_learns_from_the_answer, arp_rig(""))
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
 	CHECK_EQ(rig_counter(r, "requests_out"), 1);
 	CHECK_EQ(rig_counter(r, "replies_in"), 1);
+	rig_free(r);
 }
 
 RIG_TEST(arp_answers_who_asks_for_this_host_and_learns_its_address, arp_rig(""))
@@ -127,8 +129,9 @@ RIG_TEST(arp_answers_nobody_else_and_learns_nothing_from_them, arp_rig(""))
 	CHECK_EQ(rig_counter(r, "others"), 1);
 }
 
-RIG_TEST(arp_asks_again_and_then_gives_up, arp_rig("arp.timeout=100ms; arp.tries=3"))
+TEST(arp_asks_again_and_then_gives_up)
 {
+	struct rig *r = arp_rig("arp.timeout=100ms; arp.tries=3");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -146,10 +149,12 @@ RIG_TEST(arp_asks_again_and_then_gives_up, arp_rig("arp.timeout=100ms; arp.tries
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.status, 0);
+	rig_free(r);
 }
 
-RIG_TEST(arp_sends_one_request_for_all_who_wait, arp_rig(""))
+TEST(arp_sends_one_request_for_all_who_wait)
 {
+	struct rig *r = arp_rig("");
 	struct asking first = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, second = first;
 
 	CHECK(!rig_do(r, ask, &first));
@@ -159,10 +164,12 @@ RIG_TEST(arp_sends_one_request_for_all_who_wait, arp_rig(""))
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(first.link, PEER_LINK);
 	CHECK_EQ(second.link, PEER_LINK);
+	rig_free(r);
 }
 
-RIG_TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer, arp_rig(""))
+TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer)
 {
+	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -170,10 +177,12 @@ RIG_TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer, arp_rig(""))
 	rig_inject(r, ASKS_ME);
 	rig_expect_sent(r, ANSWER_TO_PEER);
 	CHECK_EQ(asking.link, PEER_LINK);
+	rig_free(r);
 }
 
-RIG_TEST(arp_does_not_wait_where_the_graph_says_fail, arp_rig("arp.implicit=fail"))
+TEST(arp_does_not_wait_where_the_graph_says_fail)
 {
+	struct rig *r = arp_rig("arp.implicit=fail");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(rig_do(r, ask, &asking));
@@ -182,10 +191,12 @@ RIG_TEST(arp_does_not_wait_where_the_graph_says_fail, arp_rig("arp.implicit=fail
 	rig_inject(r, PEER_REPLY);
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, 0);
+	rig_free(r);
 }
 
-RIG_TEST(arp_believes_an_answer_for_a_while, arp_rig("arp.age=1s"))
+TEST(arp_believes_an_answer_for_a_while)
 {
+	struct rig *r = arp_rig("arp.age=1s");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	rig_inject(r, ASKS_ME);
@@ -202,6 +213,7 @@ RIG_TEST(arp_believes_an_answer_for_a_while, arp_rig("arp.age=1s"))
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.link, PEER_LINK);
+	rig_free(r);
 }
 
 RIG_TEST(arp_follows_a_host_that_announces_a_new_link_address, arp_rig(""))
@@ -290,8 +302,9 @@ RIG_TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing, arp_r
 }
 
 /* A gateway, as `ip route add ... onlink` makes it: that one host, and no other outside the network. */
-RIG_TEST(arp_knows_one_neighbour_outside_its_network, arp_rig(""))
+TEST(arp_knows_one_neighbour_outside_its_network)
 {
+	struct rig *r = arp_rig("");
 	struct asking gateway = { rig_protocol(r, "arp"), 0xac1f0101, 0, 0 }, another = gateway;
 
 	another.host++;
@@ -313,11 +326,13 @@ RIG_TEST(arp_knows_one_neighbour_outside_its_network, arp_rig(""))
 	rig_inject(r, ME PEER "0806" REPLY PEER "ac1f0102" ME MY_HOST);
 	rig_inject(r, ME PEER "0806" REPLY PEER "00000000" ME MY_HOST);
 	CHECK_EQ(rig_counter(r, "bad_address"), 2);
+	rig_free(r);
 }
 
 /* The packet has the virtual link address, the frame the physical one (RFC 5798, 8.1.2). */
-RIG_TEST(arp_believes_the_packet_and_not_the_frame, arp_rig(""))
+TEST(arp_believes_the_packet_and_not_the_frame)
 {
+	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -328,6 +343,7 @@ RIG_TEST(arp_believes_the_packet_and_not_the_frame, arp_rig(""))
 	rig_inject(r, EVERYBODY OTHER "0806" REQUEST PEER PEER_HOST NOBODY MY_HOST);
 	rig_expect_sent(r, ANSWER_TO_PEER);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
+	rig_free(r);
 }
 
 RIG_TEST(arp_defends_its_address_against_a_probe_and_counts_a_conflict, arp_rig(""))
@@ -340,8 +356,9 @@ RIG_TEST(arp_defends_its_address_against_a_probe_and_counts_a_conflict, arp_rig(
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY MY_HOST);
 }
 
-RIG_TEST(arp_without_an_address_says_nothing, rig_new_graph(GRAPH))
+TEST(arp_without_an_address_says_nothing)
 {
+	struct rig *r = rig_new_graph(GRAPH);
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	rig_inject(r, ASKS_ME);
@@ -351,10 +368,12 @@ RIG_TEST(arp_without_an_address_says_nothing, rig_new_graph(GRAPH))
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, -EHOSTUNREACH);
 	rig_expect_nothing_sent(r);
+	rig_free(r);
 }
 
-RIG_TEST(arp_asks_only_for_neighbours, arp_rig(""))
+TEST(arp_asks_only_for_neighbours)
 {
+	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), 0x0a4d0002, 0, 0 };
 
 	CHECK(rig_do(r, ask, &asking));
@@ -363,6 +382,7 @@ RIG_TEST(arp_asks_only_for_neighbours, arp_rig(""))
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, -EHOSTUNREACH);
 	rig_expect_nothing_sent(r);
+	rig_free(r);
 }
 
 /* ---- hosts that are followed ---- */
@@ -402,8 +422,9 @@ follow_as(struct rig *r, struct following *f, bool asks, uint64_t link, int stat
 	CHECK_EQ(f->status, status);
 }
 
-RIG_TEST(arp_tells_of_changes_who_follows, arp_rig("arp.age=10s"))
+TEST(arp_tells_of_changes_who_follows)
 {
+	struct rig *r = arp_rig("arp.age=10s");
 	unsigned told = 0;
 	struct following f = { .follower = { (struct xk_protocol *)(void *)&told, 0, count_change },
 			       .arp = rig_protocol(r, "arp"),
@@ -433,10 +454,12 @@ RIG_TEST(arp_tells_of_changes_who_follows, arp_rig("arp.age=10s"))
 	rig_expect_nothing_sent(r);
 	f.host = 0x0b000001;
 	follow_as(r, &f, true, 0, -EHOSTUNREACH);
+	rig_free(r);
 }
 
-RIG_TEST(arp_follows_nobody_for_whom_there_is_no_room, arp_rig("arp.entries=1"))
+TEST(arp_follows_nobody_for_whom_there_is_no_room)
 {
+	struct rig *r = arp_rig("arp.entries=1");
 	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
 	struct following f = { .arp = rig_protocol(r, "arp"), .host = PEER_NUMBER };
 
@@ -447,11 +470,13 @@ RIG_TEST(arp_follows_nobody_for_whom_there_is_no_room, arp_rig("arp.entries=1"))
 	rig_inject(r, PEER_REPLY); /* and nobody wants to be told */
 	follow_as(r, &f, true, PEER_LINK, 0);
 	rig_forget(r);
+	rig_free(r);
 }
 
 /* The follower opens sessions, which foreign threads must not: they replace no host that is followed. */
-RIG_TEST(arp_tells_of_no_change_on_a_foreign_thread, arp_rig("arp.entries=1"))
+TEST(arp_tells_of_no_change_on_a_foreign_thread)
 {
+	struct rig *r = arp_rig("arp.entries=1");
 	unsigned told = 0;
 	struct following f = { .follower = { (struct xk_protocol *)(void *)&told, 0, count_change },
 			       .arp = rig_protocol(r, "arp"),
@@ -467,6 +492,7 @@ RIG_TEST(arp_tells_of_no_change_on_a_foreign_thread, arp_rig("arp.entries=1"))
 	follow_as(r, &f, true, 0, -EINPROGRESS);
 	CHECK_EQ(told, 2);
 	rig_forget(r);
+	rig_free(r);
 }
 
 /* ---- hosts that do not answer ---- */
@@ -555,8 +581,9 @@ RIG_TEST(arp_replaces_what_was_not_used_for_longest, arp_rig("arp.entries=2"))
 	CHECK_EQ(known(r, 0x0a4d0012), 0x020000000012);
 }
 
-RIG_TEST(arp_lets_no_stranger_push_out_what_it_asks_for, arp_rig("arp.entries=1"))
+TEST(arp_lets_no_stranger_push_out_what_it_asks_for)
 {
+	struct rig *r = arp_rig("arp.entries=1");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, more = asking;
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -568,6 +595,7 @@ RIG_TEST(arp_lets_no_stranger_push_out_what_it_asks_for, arp_rig("arp.entries=1"
 	CHECK_EQ(more.status, -ENOBUFS);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.link, PEER_LINK);
+	rig_free(r);
 }
 
 /* ---- messages that wait ---- */
@@ -601,8 +629,9 @@ output_one(void *argument)
 	outputs->status = xk_arp_output(rig_protocol(outputs->r, "arp"), &output);
 }
 
-RIG_TEST(arp_keeps_a_few_messages_until_the_answer_comes, arp_rig("arp.queue=4"))
+TEST(arp_keeps_a_few_messages_until_the_answer_comes)
 {
+	struct rig *r = arp_rig("arp.queue=4");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -620,11 +649,12 @@ RIG_TEST(arp_keeps_a_few_messages_until_the_answer_comes, arp_rig("arp.queue=4")
 	CHECK_EQ(outputs.link, PEER_LINK);
 	CHECK(rig_do(r, output_one, &outputs)); /* known now */
 	CHECK_EQ(outputs.sent, 5);
+	rig_free(r);
 }
 
-RIG_TEST(arp_sends_messages_where_they_went_while_it_asks_that_station,
-	 arp_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2"))
+TEST(arp_sends_messages_where_they_went_while_it_asks_that_station)
 {
+	struct rig *r = arp_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
 
 	rig_inject(r, ASKS_ME);
@@ -644,10 +674,12 @@ RIG_TEST(arp_sends_messages_where_they_went_while_it_asks_that_station,
 	CHECK(rig_do(r, output_one, &outputs)); /* nobody knows who is there now */
 	CHECK_EQ(outputs.sent, 2);
 	rig_expect_sent(r, MY_REQUEST);
+	rig_free(r);
 }
 
-RIG_TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all, arp_rig("arp.entries=2"))
+TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all)
 {
+	struct rig *r = arp_rig("arp.entries=2");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 }, others = { r, OTHER_NUMBER, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 8; i++)
@@ -666,10 +698,12 @@ RIG_TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all, arp_rig("ar
 	CHECK(rig_do(r, output_one, &others));
 	CHECK_EQ(others.status, 0);
 	CHECK_EQ(rig_counter(r, "queue_full"), 2);
+	rig_free(r);
 }
 
-RIG_TEST(arp_drops_what_waits_for_a_host_that_does_not_answer, arp_rig("arp.timeout=10ms; arp.tries=2"))
+TEST(arp_drops_what_waits_for_a_host_that_does_not_answer)
 {
+	struct rig *r = arp_rig("arp.timeout=10ms; arp.tries=2");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
 
 	CHECK(rig_do(r, output_one, &outputs));
@@ -682,6 +716,7 @@ RIG_TEST(arp_drops_what_waits_for_a_host_that_does_not_answer, arp_rig("arp.time
 	CHECK_EQ(outputs.status, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "unresolved"), 3);
 	rig_forget(r);
+	rig_free(r);
 }
 
 TEST(arp_drops_what_waits_when_its_entry_makes_room)
@@ -699,8 +734,9 @@ TEST(arp_drops_what_waits_when_its_entry_makes_room)
 	rig_free(r); /* and what still waits is given back */
 }
 
-RIG_TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers, arp_rig("arp.entries=1"))
+TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers)
 {
+	struct rig *r = arp_rig("arp.entries=1");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
 
@@ -710,10 +746,12 @@ RIG_TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers, arp_r
 	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
 	CHECK_EQ(asking.status, 0);
 	rig_forget(r);
+	rig_free(r);
 }
 
-RIG_TEST(arp_drops_what_no_entry_is_left_for, arp_rig("arp.entries=1"))
+TEST(arp_drops_what_no_entry_is_left_for)
 {
+	struct rig *r = arp_rig("arp.entries=1");
 	struct outputs outputs = { r, OTHER_NUMBER, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
@@ -723,10 +761,12 @@ RIG_TEST(arp_drops_what_no_entry_is_left_for, arp_rig("arp.entries=1"))
 	CHECK_EQ(rig_counter(r, "table_full"), 1);
 	rig_inject(r, PEER_REPLY);
 	rig_forget(r);
+	rig_free(r);
 }
 
-RIG_TEST(arp_goes_on_without_buffers, arp_rig("arp.timeout=10ms"))
+TEST(arp_goes_on_without_buffers)
 {
+	struct rig *r = arp_rig("arp.timeout=10ms");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	rig_limit_buffers(r, 1); /* the frame's own */
@@ -742,10 +782,12 @@ RIG_TEST(arp_goes_on_without_buffers, arp_rig("arp.timeout=10ms"))
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY OTHER_HOST);
 	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
 	CHECK_EQ(asking.link, OTHER_LINK);
+	rig_free(r);
 }
 
-RIG_TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on, arp_rig(""))
+TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on)
 {
+	struct rig *r = arp_rig("");
 	struct xk_protocol *arp = rig_protocol(r, "arp");
 	const struct xk_network nowhere = { 0, 24 }, narrow = { 0x0a4d0002, 33 };
 	uint32_t packet;
@@ -753,4 +795,5 @@ RIG_TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on, arp_rig(""
 	CHECK_EQ(xk_arp_set_address(arp, &nowhere), -EINVAL);
 	CHECK_EQ(xk_arp_set_address(arp, &narrow), -EINVAL);
 	CHECK_EQ(xk_control_protocol(arp, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
+	rig_free(r);
 }

@@ -27,8 +27,9 @@ RIG_TEST(arp_announces_its_address_at_once_and_again_after_two_seconds, rig_new_
 	CHECK_EQ(rig_counter_of(r, "arp", "requests_out"), 0);
 }
 
-RIG_TEST(arp_announces_each_new_address, rig_new_graph(OWN("arp.announcements=1")))
+TEST(arp_announces_each_new_address)
 {
+	struct rig *r = rig_new_graph(OWN("arp.announcements=1"));
 	const struct xk_network other = { 0x0a4d0009, 24 };
 
 	rig_advance_ms(r, 1);
@@ -38,6 +39,7 @@ RIG_TEST(arp_announces_each_new_address, rig_new_graph(OWN("arp.announcements=1"
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, EVERYBODY ME REQUEST ME "00000000" NOBODY "0a4d0009");
 	rig_expect_sent(r, EVERYBODY ME REQUEST ME "0a4d0009" NOBODY "0a4d0009");
+	rig_free(r);
 }
 
 RIG_TEST(arp_announces_its_address_again_when_the_port_changes, rig_new_graph(OWN("arp.announcements=1")))

@@ -227,15 +227,18 @@ do_push_shared(void *argument)
 	xk_msg_free(m);
 }
 
-STAGE_TEST(bid_does_without_a_buffer_for_its_header, stage_open(s, true))
+TEST(bid_does_without_a_buffer_for_its_header)
 {
+	struct stage own, *s = &own;
 	struct sharing sharing = { .s = s };
 
+	stage_open(s, true);
 	sharing.session = open_it(s);
 	CHECK(rig_do(s->r, do_push_shared, &sharing));
 	CHECK_EQ(sharing.status, -ENOBUFS);
 	CHECK_EQ(counted(s, "no_buffer"), 1);
 	rig_limit_buffers(s->r, UINT32_MAX);
+	stage_close(s);
 }
 
 /* ---- asking, closing ---- */

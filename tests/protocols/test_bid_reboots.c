@@ -150,10 +150,12 @@ do_push_for_boot(void *argument)
 	b->status = xk_push(b->session, m);
 }
 
-STAGE_TEST(bid_sends_what_is_for_a_boot_to_no_other, stage_open(s, false))
+TEST(bid_sends_what_is_for_a_boot_to_no_other)
 {
+	struct stage own, *s = &own;
 	struct bearing b = { .boot = BOOT_A };
 
+	stage_open(s, false);
 	b.session = open_it(s);
 	CHECK(rig_do(s->r, do_push_for_boot, &b));
 	CHECK_EQ(b.status, 0);
@@ -169,4 +171,5 @@ STAGE_TEST(bid_sends_what_is_for_a_boot_to_no_other, stage_open(s, false))
 	CHECK(rig_do(s->r, do_push_for_boot, &b));
 	CHECK_EQ(b.status, 0);
 	expect_sent(s, BOOT_B, "x");
+	stage_close(s);
 }

@@ -3,11 +3,13 @@
 
 /* ---- first contact ---- */
 
-STAGE_TEST(bidctl_asks_who_is_there_and_tells_uppers_first, stage_open(s, ""))
+TEST(bidctl_asks_who_is_there_and_tells_uppers_first)
 {
+	struct stage own, *s = &own;
 	struct confirming c;
 	struct packet p;
 
+	stage_open(s, "");
 	CHECK(!confirm(s, &c, HOST));
 	CHECK_EQ(rig_wire_remote(s->r), HOST);
 	p = sent(s);
@@ -22,6 +24,7 @@ STAGE_TEST(bidctl_asks_who_is_there_and_tells_uppers_first, stage_open(s, ""))
 	CHECK_EQ(c.boot, BOOT_A);
 	rig_expect_nothing_sent(s->r);
 	CHECK_EQ(counted(s, "first_contacts"), 1);
+	stage_close(s);
 }
 
 STAGE_TEST(bidctl_answers_whoever_asks_and_remembers_nobody, stage_open(s, ""))
@@ -81,16 +84,19 @@ TEST(bidctl_reads_an_answer_and_a_question_in_one_message)
 	stage_close(&s);
 }
 
-STAGE_TEST(bidctl_wakes_all_who_wait_and_asks_once, stage_open(s, ""))
+TEST(bidctl_wakes_all_who_wait_and_asks_once)
 {
+	struct stage own, *s = &own;
 	struct confirming c[3];
 
+	stage_open(s, "");
 	for (unsigned i = 0; i < 3; i++)
 		CHECK(!confirm(s, &c[i], HOST));
 	inject(s, response(s, BOOT_A, expect_query(s)));
 	for (unsigned i = 0; i < 3; i++)
 		CHECK_EQ(c[i].boot, BOOT_A);
 	CHECK_EQ(counted(s, "queries_out"), 1);
+	stage_close(s);
 }
 
 TEST(bidctl_asks_again_and_ever_more_patiently)
@@ -112,11 +118,12 @@ TEST(bidctl_asks_again_and_ever_more_patiently)
 	stage_close(&s);
 }
 
-STAGE_TEST(bidctl_gives_up_a_host_that_does_not_answer,
-	   stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;"))
+TEST(bidctl_gives_up_a_host_that_does_not_answer)
 {
+	struct stage own, *s = &own;
 	struct confirming c[2];
 
+	stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;");
 	CHECK(!confirm(s, &c[0], HOST));
 	CHECK(!confirm(s, &c[1], HOST));
 	rig_advance_ms(s->r, 310);
@@ -129,6 +136,7 @@ STAGE_TEST(bidctl_gives_up_a_host_that_does_not_answer,
 	rig_advance_ms(s->r, 1000);
 	CHECK_EQ(peers(s), 0);
 	meet(s, BOOT_A); /* and is asked again when it is wanted again */
+	stage_close(s);
 }
 
 TEST(bidctl_takes_no_answer_twice_and_none_with_an_old_tag)
@@ -349,12 +357,13 @@ STAGE_TEST(bidctl_tells_when_a_host_that_was_used_is_lost,
 	unuse(s, HOST);
 }
 
-STAGE_TEST(bidctl_hears_a_lost_host_boot,
-	   stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=0;"))
+TEST(bidctl_hears_a_lost_host_boot)
 {
+	struct stage own, *s = &own;
 	struct packet booted = { BCAST, HOST, BOOT_B, 0, 0, 0 };
 	struct confirming c;
 
+	stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=0;");
 	meet(s, BOOT_A);
 	CHECK_EQ(use(s, HOST), 0);
 	rig_advance_ms(s->r, 300);
@@ -372,6 +381,7 @@ STAGE_TEST(bidctl_hears_a_lost_host_boot,
 	expect_told(s, "upper:first:b lower:first:b ");
 	CHECK_EQ(c.boot, BOOT_B);
 	unuse(s, HOST);
+	stage_close(s);
 }
 
 STAGE_TEST(bidctl_forgets_a_host_that_nobody_uses, stage_open(s, "bidctl.lifetime=10s;"))
@@ -434,13 +444,16 @@ TEST(bidctl_refuses_impossible_settings)
 	CHECK_EQ(rig_refusal("wire:; bidctl: wire; bidctl.timeout=3s; bidctl.timeout_max=2s"), -EINVAL);
 }
 
-STAGE_TEST(bidctl_lets_go_who_may_not_wait, stage_open(s, "bidctl.implicit=fail;"))
+TEST(bidctl_lets_go_who_may_not_wait)
 {
+	struct stage own, *s = &own;
 	struct confirming c;
 
+	stage_open(s, "bidctl.implicit=fail;");
 	CHECK(confirm(s, &c, HOST));
 	CHECK_EQ(c.status, -EAGAIN);
 	inject(s, response(s, BOOT_A, expect_query(s)));
 	CHECK(confirm(s, &c, HOST));
 	CHECK_EQ(c.boot, BOOT_A);
+	stage_close(s);
 }

@@ -221,11 +221,14 @@ STAGE_TEST(bidctl_takes_no_memory_for_a_flood_of_strangers,
 
 /* ---- bounds ---- */
 
-STAGE_TEST(bidctl_knows_so_many_hosts_and_no_more, stage_open(s, "bidctl.peers=1;"))
+TEST(bidctl_knows_so_many_hosts_and_no_more)
 {
+	struct stage own, *s = &own;
 	struct confirming c;
-	struct packet p = response_of(s, OTHER, BOOT_C, heard_asks(s, OTHER, BOOT_C));
+	struct packet p;
 
+	stage_open(s, "bidctl.peers=1;");
+	p = response_of(s, OTHER, BOOT_C, heard_asks(s, OTHER, BOOT_C));
 	meet(s, BOOT_A);
 	CHECK_EQ(use(s, HOST), 0);
 	inject(s, p);
@@ -236,6 +239,7 @@ STAGE_TEST(bidctl_knows_so_many_hosts_and_no_more, stage_open(s, "bidctl.peers=1
 	CHECK_EQ(counted(s, "too_many"), 3);
 	expect_told(s, "");
 	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
+	stage_close(s);
 }
 
 /* A stranger asks, is asked back, and answers. */
@@ -270,15 +274,18 @@ STAGE_TEST(bidctl_host_that_nobody_uses_makes_room_for_a_new_one, stage_open(s, 
 	s->told[0] = '\0';
 }
 
-STAGE_TEST(bidctl_asks_no_host_that_is_none, stage_open(s, ""))
+TEST(bidctl_asks_no_host_that_is_none)
 {
+	struct stage own, *s = &own;
 	struct confirming c;
 
+	stage_open(s, "");
 	CHECK(confirm(s, &c, 0));
 	CHECK_EQ(c.status, -EINVAL);
 	CHECK(confirm(s, &c, 0xe0000001));
 	CHECK_EQ(c.status, -EINVAL);
 	CHECK_EQ(heard(s, UINT32_MAX, BOOT_A), -EINVAL);
+	stage_close(s);
 }
 
 struct crowd {
@@ -299,10 +306,12 @@ do_use_crowd(void *argument)
 			xk_bidctl_unuse(crowd->s->bidctl, 0x0b000000 + crowd->first + i);
 }
 
-STAGE_TEST(bidctl_knows_a_hundred_thousand_hosts, stage_open(s, "bidctl.peers=100000; bidctl.lifetime=1s;"))
+TEST(bidctl_knows_a_hundred_thousand_hosts)
 {
+	struct stage own, *s = &own;
 	struct crowd crowd = { s, 0, 100000, true };
 
+	stage_open(s, "bidctl.peers=100000; bidctl.lifetime=1s;");
 	CHECK(rig_do(s->r, do_use_crowd, &crowd));
 	CHECK_EQ(peers(s), 100000);
 	CHECK_EQ(use(s, HOST), -ENOBUFS);
@@ -312,6 +321,7 @@ STAGE_TEST(bidctl_knows_a_hundred_thousand_hosts, stage_open(s, "bidctl.peers=10
 	CHECK(rig_do(s->r, do_use_crowd, &crowd));
 	rig_advance_ms(s->r, 1100);
 	CHECK_EQ(peers(s), 0);
+	stage_close(s);
 }
 
 /* ---- anything at all ---- */

@@ -195,8 +195,9 @@ do_push_shared(void *argument)
 	xk_msg_free(shared->m);
 }
 
-RIG_TEST(bip_copies_a_short_message_that_has_no_room_for_a_header, rig_at("bip", STATION))
+TEST(bip_copies_a_short_message_that_has_no_room_for_a_header)
 {
+	struct rig *r = rig_at("bip", STATION);
 	struct shared shared = { .s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) };
 
 	REQUIRE(rig_do(r, do_push_shared, &shared));
@@ -206,4 +207,5 @@ RIG_TEST(bip_copies_a_short_message_that_has_no_room_for_a_header, rig_at("bip",
 	REQUIRE(rig_do(r, do_push_shared, &shared));
 	CHECK_EQ(shared.status, -ENOBUFS);
 	rig_limit_buffers(r, UINT_MAX);
+	rig_free(r);
 }

@@ -430,8 +430,9 @@ release(void *argument)
 	xk_ticket_release(&((struct pushing *)argument)->ticket);
 }
 
-RIG_TEST(blast_frees_a_message_early_by_its_ticket, new_rig(""))
+TEST(blast_frees_a_message_early_by_its_ticket)
 {
+	struct rig *r = new_rig("");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 
 	REQUIRE(rig_do(r, push_ticketed, &p));
@@ -448,6 +449,7 @@ RIG_TEST(blast_frees_a_message_early_by_its_ticket, new_rig(""))
 	REQUIRE(rig_do(r, release, &p));
 	rig_advance_ms(r, 5000);
 	CHECK_EQ(rig_counter(r, "expired"), 0);
+	rig_free(r);
 }
 
 /* A push of 64 fragments, perhaps a repetition; status: the result of xk_push. */
@@ -487,8 +489,9 @@ repeat(struct rig *r, struct repeating *p, bool again)
 	return p->status;
 }
 
-BLAST_TEST(blast_message_that_is_pushed_again_counts_as_sent_again, new_rig(""))
+TEST(blast_message_that_is_pushed_again_counts_as_sent_again)
 {
+	struct rig *r = new_rig("");
 	struct repeating p = { .session = open_to(r, HOST) };
 
 	CHECK_EQ(repeat(r, &p, false), 0);
@@ -504,11 +507,13 @@ BLAST_TEST(blast_message_that_is_pushed_again_counts_as_sent_again, new_rig(""))
 	CHECK_EQ(repeat(r, &p, true), 0);
 	CHECK_EQ(repeat(r, &p, true), 0);
 	CHECK_EQ(repeat(r, &p, true), -ENOBUFS);
+	end(r);
 }
 
 /* It may have gone to another station before: the peer has moved. */
-BLAST_TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first, new_rig(""))
+TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first)
 {
+	struct rig *r = new_rig("");
 	struct repeating p = { .session = open_to(r, HOST) };
 
 	for (unsigned i = 0; i < 4; i++)
@@ -520,10 +525,12 @@ BLAST_TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_
 	for (unsigned s = 0; s < 60; s++)
 		rig_advance_ms(r, 1000);
 	CHECK_EQ(repeat(r, &p, true), 0);
+	end(r);
 }
 
-RIG_TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing, new_rig(""))
+TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing)
 {
+	struct rig *r = new_rig("");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 	struct xk_session *other = open_to(r, OTHER);
 	uint64_t number;
@@ -538,10 +545,12 @@ RIG_TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing, new_rig(""))
 	REQUIRE(rig_do(r, release, &p));
 	CHECK_EQ(rig_counter(r, "released"), 0);
 	rig_forget(r);
+	rig_free(r);
 }
 
-RIG_TEST(blast_takes_no_ticket_for_what_it_does_not_keep, new_rig(""))
+TEST(blast_takes_no_ticket_for_what_it_does_not_keep)
 {
+	struct rig *r = new_rig("");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, "short", -1 };
 
 	REQUIRE(rig_do(r, push_ticketed, &p));
@@ -552,12 +561,14 @@ RIG_TEST(blast_takes_no_ticket_for_what_it_does_not_keep, new_rig(""))
 	CHECK_EQ(p.status, -ENOBUFS);
 	CHECK(p.ticket.keeper == NULL);
 	rig_forget(r);
+	rig_free(r);
 }
 
 /* ---- how much is kept ---- */
 
-BLAST_TEST(blast_push_waits_until_fewer_messages_are_kept, new_rig("outstanding=2 keep=500ms"))
+TEST(blast_push_waits_until_fewer_messages_are_kept)
 {
+	struct rig *r = new_rig("outstanding=2 keep=500ms");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 
 	push_message(r, p.session);
@@ -571,6 +582,7 @@ BLAST_TEST(blast_push_waits_until_fewer_messages_are_kept, new_rig("outstanding=
 	CHECK_EQ(rig_sent(r), 3);
 	CHECK(p.ticket.keeper != NULL);
 	REQUIRE(rig_do(r, release, &p));
+	end(r);
 }
 
 BLAST_TEST(blast_push_fails_where_it_may_not_wait, new_rig("implicit=fail outstanding=1"))
@@ -696,8 +708,9 @@ BLAST_TEST(blast_strangers_have_one_share_together, new_server("outstanding=8 ou
 }
 
 /* The push that waits gets the next free slot. */
-BLAST_TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once, new_server("outstanding=1"))
+TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once)
 {
+	struct rig *r = new_server("outstanding=1");
 	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
 	struct pushing waits = { r, other, { .keeper = NULL }, "0123456789x", -1 };
 	uint32_t unkept;
@@ -711,6 +724,7 @@ BLAST_TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once, new_serv
 	CHECK_EQ(rig_counter(r, "no_slot"), 0);
 	CHECK(!is_kept(r, HOST, unkept));
 	REQUIRE(rig_do(r, release, &waits));
+	end(r);
 }
 
 BLAST_TEST(blast_session_that_is_closed_keeps_its_messages, new_rig(""))
@@ -753,8 +767,9 @@ push_made(void *argument)
 }
 
 /* A later fragment that finds no buffer is asked for. Frames wait in the port until the end of the driver's turn. */
-BLAST_TEST(blast_counts_fragments_that_do_not_go, rig_new_graph("port:; eth: port; blast: eth; user: blast"))
+TEST(blast_counts_fragments_that_do_not_go)
 {
+	struct rig *r = rig_new_graph("port:; eth: port; blast: eth; user: blast");
 	struct made made = { open_to(r, UINT64_C(0x0200000000aa)), NULL, 0 };
 	unsigned partly = 0;
 
@@ -778,6 +793,7 @@ BLAST_TEST(blast_counts_fragments_that_do_not_go, rig_new_graph("port:; eth: por
 	CHECK(partly > 0);
 	CHECK(rig_counter(r, "long_out") > partly);
 	CHECK(rig_counter(r, "no_buffer") > 0); /* not even cut up */
+	end(r);
 }
 
 BLAST_TEST(blast_counts_what_cannot_be_sent_again, new_rig(""))

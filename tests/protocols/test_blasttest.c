@@ -74,8 +74,9 @@ answer(struct rig *r, uint32_t whole)
 
 /* ---- the client ---- */
 
-RIG_TEST(blasttest_sends_one_after_the_other, new_rig(""))
+TEST(blasttest_sends_one_after_the_other)
 {
+	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 3);
 
@@ -97,10 +98,12 @@ RIG_TEST(blasttest_sends_one_after_the_other, new_rig(""))
 	CHECK_EQ(told.result.rtt_mean_ns, (1 + 1 + 2) * MS / 3);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	CHECK_EQ(rig_drops(r), 0);
+	rig_free(r);
 }
 
-RIG_TEST(blasttest_has_a_window_of_messages_under_way, new_rig(""))
+TEST(blasttest_has_a_window_of_messages_under_way)
 {
+	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 4, 10);
 
@@ -113,10 +116,12 @@ RIG_TEST(blasttest_has_a_window_of_messages_under_way, new_rig(""))
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.answered, 10);
 	rig_expect_nothing_sent(r);
+	rig_free(r);
 }
 
-RIG_TEST(blasttest_counts_what_is_not_answered_as_lost, new_rig(""))
+TEST(blasttest_counts_what_is_not_answered_as_lost)
 {
+	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 2, 3);
 
@@ -135,10 +140,12 @@ RIG_TEST(blasttest_counts_what_is_not_answered_as_lost, new_rig(""))
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.lost, 2);
 	CHECK_EQ(told.result.answered, 1);
+	rig_free(r);
 }
 
-RIG_TEST(blasttest_takes_an_answer_once, new_rig(""))
+TEST(blasttest_takes_an_answer_once)
 {
+	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 2, 2);
 	uint8_t bytes[SIZE];
@@ -157,10 +164,12 @@ RIG_TEST(blasttest_takes_an_answer_once, new_rig(""))
 	CHECK_EQ(rig_counter(r, "late"), 3);
 	answer(r, 2);
 	CHECK_EQ(told.result.answered, 2);
+	rig_free(r);
 }
 
-RIG_TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits, new_rig(""))
+TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits)
 {
+	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 1);
 	uint8_t bytes[SIZE];
@@ -177,10 +186,12 @@ RIG_TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits, new_r
 	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.answered, 1);
+	rig_free(r);
 }
 
-RIG_TEST(blasttest_takes_what_it_cannot_send_for_lost, new_rig(""))
+TEST(blasttest_takes_what_it_cannot_send_for_lost)
 {
+	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 2);
 
@@ -195,10 +206,12 @@ RIG_TEST(blasttest_takes_what_it_cannot_send_for_lost, new_rig(""))
 	CHECK_EQ(told.result.unsent, 2);
 	CHECK_EQ(told.result.lost, 2);
 	CHECK_EQ(rig_counter(r, "unsent"), 2);
+	rig_free(r);
 }
 
-RIG_TEST(blasttest_gives_up_what_is_not_possible, new_rig(""))
+TEST(blasttest_gives_up_what_is_not_possible)
 {
+	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 2);
 	uint32_t longest = SIZE - 1;
@@ -212,10 +225,12 @@ RIG_TEST(blasttest_gives_up_what_is_not_possible, new_rig(""))
 	CHECK_EQ(start(r, &run), 0);
 	CHECK_EQ(told.result.error, -EMSGSIZE);
 	rig_expect_nothing_sent(r);
+	rig_free(r);
 }
 
-RIG_TEST(blasttest_refuses_impossible_runs, new_rig(""))
+TEST(blasttest_refuses_impossible_runs)
 {
+	struct rig *r = new_rig("");
 	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 0, 2);
 
@@ -239,6 +254,7 @@ RIG_TEST(blasttest_refuses_impossible_runs, new_rig(""))
 	answer(r, 1);
 	answer(r, 2);
 	CHECK_EQ(told.finished, 1);
+	rig_free(r);
 }
 
 RIG_TEST(blasttest_runs_by_itself,

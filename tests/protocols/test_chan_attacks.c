@@ -136,8 +136,9 @@ check_age(struct frame f, uint64_t ms)
 	CHECK(chan_age_ns(f.h.status) < ms * 1003000 + 2000);
 }
 
-CHAN_TEST(chan_request_that_is_sent_again_says_how_old_its_call_is, chan_rig(""))
+TEST(chan_request_that_is_sent_again_says_how_old_its_call_is)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -158,6 +159,7 @@ CHAN_TEST(chan_request_that_is_sent_again_says_how_old_its_call_is, chan_rig("")
 	answer(r, f, CHAN_USER_MSG, 0, "y");
 	CHECK_EQ(c.status, 0);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
 TEST(chan_ages_are_never_less_than_they_are)
@@ -258,8 +260,9 @@ CHAN_TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not, ser
 	ask(r, 0, 26, "");
 }
 
-CHAN_TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks, chan_rig(""))
+TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -279,10 +282,12 @@ CHAN_TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks,
 	CHECK_EQ(full_ones(r, 5), 4);
 	CHECK(rig_counter(r, "probed") > 5);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then, chan_rig(""))
+TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -298,6 +303,7 @@ CHAN_TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then, chan_rig("")
 	answer(r, f, CHAN_USER_MSG, 0, "y");
 	CHECK_EQ(c.status, 0);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
 /* ---- room below, of which a peer may take all ---- */
@@ -358,8 +364,9 @@ CHAN_TEST(chan_replies_that_find_no_room_below_hold_nobody_up, rig_with_blast())
 	rig_forget(r);
 }
 
-CHAN_TEST(chan_calls_that_may_not_wait_do_not, rig_with_blast())
+TEST(chan_calls_that_may_not_wait_do_not)
 {
+	struct rig *r = rig_with_blast();
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER);
 	struct calling c, d;
 
@@ -374,10 +381,12 @@ CHAN_TEST(chan_calls_that_may_not_wait_do_not, rig_with_blast())
 	rig_forget(r);
 	close_channel(r, s);
 	close_channel(r, other);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_caller_waits_for_room_below, rig_with_blast())
+TEST(chan_caller_waits_for_room_below)
 {
+	struct rig *r = rig_with_blast();
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER);
 	struct calling c, d = { .s = other, .len = 2000 };
 
@@ -391,12 +400,14 @@ CHAN_TEST(chan_caller_waits_for_room_below, rig_with_blast())
 	rig_forget(r);
 	close_channel(r, s);
 	close_channel(r, other);
+	chan_rig_end(r);
 }
 
 /* ---- servers that lie ---- */
 
-CHAN_TEST(chan_servers_cannot_say_what_only_chan_says, chan_rig(""))
+TEST(chan_servers_cannot_say_what_only_chan_says)
 {
+	struct rig *r = chan_rig("");
 	static const int fates[] = { ETIMEDOUT, ECONNRESET, ECONNREFUSED, EBUSY, ECANCELED, EMSGSIZE, ENOBUFS };
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
@@ -412,6 +423,7 @@ CHAN_TEST(chan_servers_cannot_say_what_only_chan_says, chan_rig(""))
 		CHECK_EQ(c.status, fates[i] == ETIMEDOUT || fates[i] == ECONNREFUSED ? -fates[i] : -EREMOTEIO);
 	}
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
 /* ---- replies that keep buffers ---- */

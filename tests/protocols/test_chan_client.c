@@ -5,8 +5,9 @@ enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG, PROBE = CHAN_FROM_CLIENT | CH
 
 /* ---- the exchanges ---- */
 
-CHAN_TEST(chan_plain_call_and_the_next_request_is_the_ack, chan_rig(""))
+TEST(chan_plain_call_and_the_next_request_is_the_ack)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -29,10 +30,12 @@ CHAN_TEST(chan_plain_call_and_the_next_request_is_the_ack, chan_rig(""))
 	rig_expect_nothing_sent(r);
 	close_channel(r, s);
 	CHECK_EQ(rig_drops(r), 0);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on, chan_rig(""))
+TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -54,10 +57,12 @@ CHAN_TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on, chan_rig("")
 	CHECK_EQ(rig_counter(r, "retransmitted"), 1);
 	CHECK_EQ(rig_counter(r, "probed"), 20);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed, chan_rig(""))
+TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint32_t packet = 3000;
 	struct calling c;
@@ -76,10 +81,12 @@ CHAN_TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_mis
 	CHECK_EQ(c.done, 1);
 	CHECK_EQ(c.status, 0);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks, chan_rig(""))
+TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -105,6 +112,7 @@ CHAN_TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks, chan_rig(""))
 	rig_advance_ms(r, 1000);
 	rig_forget(r);
 	CHECK_EQ(c.done, 1);
+	chan_rig_end(r);
 }
 
 CHAN_TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session, chan_rig(""))
@@ -121,8 +129,9 @@ CHAN_TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session, chan
 
 /* ---- what is not the reply ---- */
 
-CHAN_TEST(chan_reply_to_another_call_is_dropped, chan_rig(""))
+TEST(chan_reply_to_another_call_is_dropped)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f, other;
@@ -146,6 +155,7 @@ CHAN_TEST(chan_reply_to_another_call_is_dropped, chan_rig(""))
 	answer(r, f, CHAN_USER_MSG, 0, "b");
 	CHECK_STR(c.reply, "b");
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
 CHAN_TEST(chan_headers_that_nobody_sends_are_dropped_by_name, chan_rig(""))
@@ -187,8 +197,9 @@ CHAN_TEST(chan_headers_that_nobody_sends_are_dropped_by_name, chan_rig(""))
 	rig_expect_nothing_sent(r);
 }
 
-CHAN_TEST(chan_cuts_off_what_a_link_has_padded, chan_rig(""))
+TEST(chan_cuts_off_what_a_link_has_padded)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint8_t bytes[CHAN_HEADER_LEN + 40] = { 0 };
 	struct calling c;
@@ -201,6 +212,7 @@ CHAN_TEST(chan_cuts_off_what_a_link_has_padded, chan_rig(""))
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	CHECK_EQ(c.reply_len, 3);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
 CHAN_TEST(chan_header_in_pieces_is_read, chan_rig(""))
@@ -212,8 +224,9 @@ CHAN_TEST(chan_header_in_pieces_is_read, chan_rig(""))
 
 /* ---- how calls end ---- */
 
-CHAN_TEST(chan_errors_have_names, chan_rig(""))
+TEST(chan_errors_have_names)
 {
+	struct rig *r = chan_rig("");
 	static const int errors[] = { ECONNREFUSED, ENOSYS, ETIMEDOUT, EREMOTEIO };
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
@@ -227,10 +240,12 @@ CHAN_TEST(chan_errors_have_names, chan_rig(""))
 		CHECK_EQ(c.status, -errors[i]);
 	}
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on, chan_rig(""))
+TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint64_t deadline_ns = 1500000, read_ns = 0;
 	struct calling c;
@@ -251,10 +266,12 @@ CHAN_TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on, chan_rig(""))
 	answer(r, expect(r, REQUEST, 2, "y"), CHAN_USER_MSG, 0, "good");
 	CHECK_EQ(c.status, 0);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_deadline_is_the_setting_and_is_checked, chan_rig("chan.deadline=3s"))
+TEST(chan_deadline_is_the_setting_and_is_checked)
 {
+	struct rig *r = chan_rig("chan.deadline=3s");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint64_t deadline_ns = 999;
 	struct calling c;
@@ -269,11 +286,12 @@ CHAN_TEST(chan_deadline_is_the_setting_and_is_checked, chan_rig("chan.deadline=3
 	CHECK_EQ(c.status, -ETIMEDOUT);
 	rig_forget(r);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_dead_server_is_found_by_probes_that_nobody_answers,
-	  chan_rig("chan.deadline=1000s;chan.silence=6s;chan.timeout_max=1s"))
+TEST(chan_dead_server_is_found_by_probes_that_nobody_answers)
 {
+	struct rig *r = chan_rig("chan.deadline=1000s;chan.silence=6s;chan.timeout_max=1s");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -289,10 +307,12 @@ CHAN_TEST(chan_dead_server_is_found_by_probes_that_nobody_answers,
 	CHECK_EQ(c.status, -ETIMEDOUT);
 	rig_expect_nothing_sent(r);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_second_call_on_a_channel_is_busy, chan_rig(""))
+TEST(chan_second_call_on_a_channel_is_busy)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling first, second;
 
@@ -304,10 +324,12 @@ CHAN_TEST(chan_second_call_on_a_channel_is_busy, chan_rig(""))
 	CHECK_EQ(first.done, 1);
 	CHECK_EQ(first.status, 0);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_abort_ends_the_call, chan_rig(""))
+TEST(chan_abort_ends_the_call)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -321,10 +343,12 @@ CHAN_TEST(chan_abort_ends_the_call, chan_rig(""))
 	rig_advance_ms(r, 60000);
 	rig_expect_nothing_sent(r);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_too_long_a_request_is_refused, chan_rig(""))
+TEST(chan_too_long_a_request_is_refused)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	uint32_t longest = 0, whole = 0;
 	struct calling c;
@@ -339,10 +363,12 @@ CHAN_TEST(chan_too_long_a_request_is_refused, chan_rig(""))
 	answer(r, expect(r, REQUEST, 1, NULL), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails, chan_rig(""))
+TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -359,10 +385,12 @@ CHAN_TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails, 
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "short"), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_header_without_a_buffer_is_dropped_and_sent_later, chan_rig(""))
+TEST(chan_header_without_a_buffer_is_dropped_and_sent_later)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -377,12 +405,14 @@ CHAN_TEST(chan_header_without_a_buffer_is_dropped_and_sent_later, chan_rig(""))
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, NULL), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
 /* ---- time ---- */
 
-CHAN_TEST(chan_retransmits_after_twice_as_long_each_time, chan_rig("chan.timeout_max=1s"))
+TEST(chan_retransmits_after_twice_as_long_each_time)
 {
+	struct rig *r = chan_rig("chan.timeout_max=1s");
 	struct xk_session *s = open_channel(r, SERVER);
 	static const unsigned ms[] = { 200, 400, 800, 1000, 1000 };
 	struct calling c;
@@ -402,10 +432,12 @@ CHAN_TEST(chan_retransmits_after_twice_as_long_each_time, chan_rig("chan.timeout
 	answer(r, f, CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_timeout_follows_the_round_trips_and_is_bounded, chan_rig("chan.timeout=1s;chan.timeout_min=20ms"))
+TEST(chan_timeout_follows_the_round_trips_and_is_bounded)
 {
+	struct rig *r = chan_rig("chan.timeout=1s;chan.timeout_min=20ms");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct chan_end *e = (struct chan_end *)s;
 	struct calling c;
@@ -428,10 +460,12 @@ CHAN_TEST(chan_timeout_follows_the_round_trips_and_is_bounded, chan_rig("chan.ti
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 141, "x"), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(e->timeout_ns, 40000000);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one, chan_rig(""))
+TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -447,12 +481,14 @@ CHAN_TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one, chan_rig(""))
 	rig_advance_ms(r, 50);
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 2, "y"), CHAN_USER_MSG, 0, "");
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
 /* ---- reboots ---- */
 
-CHAN_TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one, chan_rig(""))
+TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER + 1);
 	struct calling c, unhurt;
 	struct frame f;
@@ -479,10 +515,12 @@ CHAN_TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one, c
 	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
 	close_channel(r, s);
 	close_channel(r, other);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_server_that_is_lost_ends_the_call_too, chan_rig(""))
+TEST(chan_server_that_is_lost_ends_the_call_too)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -492,6 +530,7 @@ CHAN_TEST(chan_server_that_is_lost_ends_the_call_too, chan_rig(""))
 	CHECK_EQ(c.status, -ECONNRESET);
 	CHECK_EQ(call_async(r, &c, s, "x"), -ECONNRESET);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
 CHAN_TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to, chan_rig(""))
@@ -514,8 +553,9 @@ CHAN_TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to, chan_rig(""))
 
 /* ---- opening ---- */
 
-CHAN_TEST(chan_open_fails_as_the_session_below, chan_rig(""))
+TEST(chan_open_fails_as_the_session_below)
 {
+	struct rig *r = chan_rig("");
 	struct opening o = { r, SERVER, NULL, 0 };
 	uint32_t packet = CHAN_HEADER_LEN - 1;
 
@@ -526,6 +566,7 @@ CHAN_TEST(chan_open_fails_as_the_session_below, chan_rig(""))
 	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
 	REQUIRE(rig_do(r, do_open, &o));
 	CHECK_EQ(o.status, -EMSGSIZE);
+	chan_rig_end(r);
 }
 
 CHAN_TEST(chan_has_no_push, chan_rig(""))
@@ -547,8 +588,9 @@ TEST(chan_refuses_settings_that_break_its_promise)
 
 /* ---- tickets ---- */
 
-CHAN_TEST(chan_does_not_send_again_what_somebody_below_still_sends, chan_rig(""))
+TEST(chan_does_not_send_again_what_somebody_below_still_sends)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct chan_end *e = (struct chan_end *)s;
 	struct calling c;
@@ -571,4 +613,5 @@ CHAN_TEST(chan_does_not_send_again_what_somebody_below_still_sends, chan_rig("")
 	CHECK_EQ(c.done, 1);
 	CHECK(e->ticket.keeper == NULL);
 	close_channel(r, s);
+	chan_rig_end(r);
 }

@@ -3,8 +3,9 @@
 
 enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG };
 
-CHAN_TEST(chan_sequence_numbers_wrap, chan_rig(""))
+TEST(chan_sequence_numbers_wrap)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
@@ -15,10 +16,12 @@ CHAN_TEST(chan_sequence_numbers_wrap, chan_rig(""))
 		CHECK_EQ(c.done, 1);
 	}
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_closed_channels_are_used_again_with_their_sequences, chan_rig(""))
+TEST(chan_closed_channels_are_used_again_with_their_sequences)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER), *other;
 	struct calling c;
 	struct frame f, g;
@@ -46,6 +49,7 @@ CHAN_TEST(chan_closed_channels_are_used_again_with_their_sequences, chan_rig("")
 	answer(r, g, CHAN_USER_MSG, 0, "");
 	close_channel(r, s);
 	close_channel(r, other);
+	chan_rig_end(r);
 }
 
 static uint32_t
@@ -109,8 +113,9 @@ CHAN_TEST(chan_one_of_several_references_that_is_closed_leaves_the_channel_as_it
 	close_channel(r, s);
 }
 
-CHAN_TEST(chan_channel_that_is_closed_during_its_call_still_ends_it, chan_rig(""))
+TEST(chan_channel_that_is_closed_during_its_call_still_ends_it)
 {
+	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
@@ -128,6 +133,7 @@ CHAN_TEST(chan_channel_that_is_closed_during_its_call_still_ends_it, chan_rig(""
 	CHECK_EQ(channel_of(s), f.h.channel);
 	call_and_answer(r, s, 2);
 	close_channel(r, s);
+	chan_rig_end(r);
 }
 
 CHAN_TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_forgotten_it,

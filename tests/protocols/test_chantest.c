@@ -219,12 +219,14 @@ TEST(chantest_calls_while_reboots_are_told)
 	check_told(XK_IPP, 200);
 }
 
-TEST_IN(chantest_refuses_what_cannot_be_run, struct callers, c,
-	callers_begin(c, XK_IPP, "resume=thread", "silence=\"300ms\", serve=no", PLAIN), callers_end)
+TEST(chantest_refuses_what_cannot_be_run)
 {
+	struct callers own, *c = &own;
 	struct xk_chantest_run run;
-	struct xk_protocol *test = xk_kernel_find(c->pair.kernels[0], "chantest");
+	struct xk_protocol *test;
 
+	callers_begin(c, XK_IPP, "resume=thread", "silence=\"300ms\", serve=no", PLAIN);
+	test = xk_kernel_find(c->pair.kernels[0], "chantest");
 	run = callers_run(c, 0, 1, 1);
 	CHECK_EQ(xk_chantest_start(test, &run), -EINVAL);
 	run = callers_run(c, XK_CHANTEST_CHANNELS + 1, 1, 1);
@@ -240,6 +242,7 @@ TEST_IN(chantest_refuses_what_cannot_be_run, struct callers, c,
 	CHECK_EQ(c->result.error, -ETIMEDOUT);
 	CHECK(c->result.failed > 0);
 	CHECK(compose_count(c->pair.kernels[1], "chan", "rejected") > 0);
+	callers_end(c);
 }
 
 TEST(chantest_is_busy_with_one_run)

@@ -69,8 +69,9 @@ push_and_keep(void *argument)
 	xk_msg_free(m);
 }
 
-RIG_TEST(icmp_drops_for_want_of_a_buffer, rig_new_prepared("wire:; ip: wire; icmp: ip; user: icmp", prepare))
+TEST(icmp_drops_for_want_of_a_buffer)
 {
+	struct rig *r = rig_new_prepared("wire:; ip: wire; icmp: ip; user: icmp", prepare);
 	struct kept kept = { .r = r, .s = rig_open(r, rig_to(PEER)) };
 
 	REQUIRE(kept.s != NULL);
@@ -79,6 +80,7 @@ RIG_TEST(icmp_drops_for_want_of_a_buffer, rig_new_prepared("wire:; ip: wire; icm
 	CHECK_EQ(rig_counter_of(r, "icmp", "no_buffer"), 1);
 	CHECK_EQ(rig_drops(r), 1);
 	rig_expect_nothing_sent(r);
+	rig_free(r);
 }
 
 static void
@@ -179,8 +181,9 @@ tell_each_fault(void *argument)
 	}
 }
 
-RIG_TEST(icmptest_counts_each_fault_that_hosts_tell, rig_new_graph("wire:; icmptest: wire"))
+TEST(icmptest_counts_each_fault_that_hosts_tell)
 {
+	struct rig *r = rig_new_graph("wire:; icmptest: wire");
 	const uint32_t longest = 1500;
 	unsigned ends = 0;
 	struct xk_icmptest_run run = { .host = 0x0a4d0002,
@@ -205,6 +208,7 @@ RIG_TEST(icmptest_counts_each_fault_that_hosts_tell, rig_new_graph("wire:; icmpt
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(ends, 1);
 	rig_forget(r);
+	rig_free(r);
 }
 
 /* ---- somebody who is careless ---- */
@@ -236,8 +240,9 @@ call_pop(void *argument)
 }
 
 /* The graph checker refuses an RPC protocol on it; a program that calls nevertheless gets an error, and the name. */
-RIG_TEST(a_call_of_a_protocol_that_carries_none_is_dropped, rig_new("eth"))
+TEST(a_call_of_a_protocol_that_carries_none_is_dropped)
 {
+	struct rig *r = rig_new("eth");
 	struct carelessness c = { .r = r, .s = rig_open(r, rig_to(UINT64_C(0x0200000000aa))) };
 
 	REQUIRE(c.s != NULL);
@@ -249,4 +254,5 @@ RIG_TEST(a_call_of_a_protocol_that_carries_none_is_dropped, rig_new("eth"))
 	CHECK_EQ(rig_counter(r, "unexpected"), 2);
 	CHECK_EQ(rig_drops(r), 2);
 	rig_expect_nothing_sent(r);
+	rig_free(r);
 }

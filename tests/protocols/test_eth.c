@@ -300,8 +300,9 @@ push_shared(void *argument)
 	push->status = xk_push(push->s, push->m);
 }
 
-RIG_TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header, rig_new("eth"))
+TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header)
 {
+	struct rig *r = rig_new("eth");
 	struct shared_push push = { rig_open(r, rig_to(PEER_ADDRESS)), NULL, 0 };
 	struct xk_msg *m = xk_msg_from(rig_platform(r), "x", 1);
 
@@ -314,6 +315,7 @@ RIG_TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header, rig_new("eth"))
 	push.m = m;
 	CHECK(rig_do(r, push_shared, &push));
 	rig_expect_sent(r, PEER ME "3000 78");
+	rig_free(r);
 }
 
 RIG_TEST(eth_stands_on_a_real_port, rig_new_graph("port:; eth: port; user: eth"))

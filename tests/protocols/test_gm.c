@@ -760,8 +760,9 @@ TEST(gm_deposits_name_their_places)
 	gm_rig_end(r);
 }
 
-RIG_TEST(gm_registers_regions, gm_rig(""))
+TEST(gm_registers_regions)
 {
+	struct rig *r = gm_rig("");
 	struct xk_protocol *gm = rig_protocol(r, "gm");
 	static uint8_t memory[16];
 	struct xk_region region = { .base = memory, .len = sizeof(memory), .port = PORT }, none = { .id = 0 };
@@ -778,4 +779,5 @@ RIG_TEST(gm_registers_regions, gm_rig(""))
 	CHECK_EQ(xk_region_unregister(gm, &region), -ENOENT);
 	CHECK_EQ(xk_region_register(gm, &region), 0);
 	CHECK_EQ(xk_control_protocol(gm, XK_REGION_REGISTER, &region, 1), -EMSGSIZE);
+	rig_free(r);
 }

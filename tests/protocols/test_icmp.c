@@ -233,9 +233,11 @@ RIG_TEST(icmp_answers_for_lengths_without_its_header, icmp_rig())
 	}
 }
 
-RIG_TEST(only_one_icmp_stands_on_an_ip, icmp_rig())
+TEST(only_one_icmp_stands_on_an_ip)
 {
+	struct rig *r = icmp_rig();
 	struct xk_ip_errors another = { rig_protocol(r, "udp"), NULL };
 
 	CHECK_EQ(xk_ip_ops()->set_errors(rig_protocol(r, "ip"), &another), -EADDRINUSE);
+	rig_free(r);
 }

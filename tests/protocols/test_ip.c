@@ -318,8 +318,9 @@ control_meanwhile(struct xk_session *s, int op, void *buffer, size_t len)
 	return meanwhile.ops->control != NULL ? meanwhile.ops->control(s, op, buffer, len) : -ENOTSUP;
 }
 
-RIG_TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions, ip_rig())
+TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions)
 {
+	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	uint8_t frame[MTU];
 	struct xk_session_ops ops;
@@ -350,6 +351,7 @@ RIG_TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions, ip_rig())
 	CHECK(rig_delivered_on(r)->lls == one);
 	rig_expect_delivered(r, "aabbccddee");
 	CHECK(rig_delivered_on(r)->lls == other);
+	rig_free(r);
 }
 
 /* Whichever of our addresses a stranger has spoken to, on whatever link: it is answered from that one. */

@@ -93,8 +93,9 @@ RIG_TEST(fragments_around_the_link_s_limits, ip_rig())
 }
 
 /* Open sessions follow the change, down and up; so do new ones, and forwarded datagrams (vnet's answer). */
-RIG_TEST(datagrams_follow_the_mtu_of_the_link, ip_rig())
+TEST(datagrams_follow_the_mtu_of_the_link)
 {
+	struct rig *r = ip_rig();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	struct xk_vnet_interface now = interface;
 	struct xk_protocol *ip = rig_protocol(r, "ip");
@@ -113,6 +114,7 @@ RIG_TEST(datagrams_follow_the_mtu_of_the_link, ip_rig())
 		CHECK_EQ(xk_control_protocol(ip, XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
 		CHECK_EQ(whole, mtus[i] - HEADER);
 	}
+	rig_free(r);
 }
 
 /* A link whose limit is no multiple of 8 behind the header. */
@@ -204,8 +206,9 @@ TEST(lent_bytes_are_given_back_with_the_last_fragment)
 	CHECK(failed > 1 && failed < 16);
 }
 
-RIG_TEST(lent_bytes_that_cannot_be_sent_are_given_back, ip_rig())
+TEST(lent_bytes_that_cannot_be_sent_are_given_back)
 {
+	struct rig *r = ip_rig();
 	static const uint8_t bytes[65516];
 	struct xk_session *s = rig_open(r, rig_to(PEER));
 	_Atomic unsigned ended = 0;
@@ -217,6 +220,7 @@ RIG_TEST(lent_bytes_that_cannot_be_sent_are_given_back, ip_rig())
 	rig_fail_sending(r, 0);
 	rig_forget(r);
 	CHECK_EQ(ended, 2);
+	rig_free(r);
 }
 
 RIG_TEST(whole_datagrams_have_numbers_of_their_own, ip_rig())

@@ -188,8 +188,9 @@ RIG_TEST(logptest_server_answers_as_often_as_it_is_asked_to, rig_new_graph(SERVE
 }
 
 /* Whoever copies, the peer gets the same bytes. */
-RIG_TEST(logptest_server_copies_as_it_is_asked_to, rig_new_graph(SERVER))
+TEST(logptest_server_copies_as_it_is_asked_to)
 {
+	struct rig *r = rig_new_graph(SERVER);
 	uint64_t token = greet(r);
 	uint8_t bytes[SIZE], first[SIZE];
 
@@ -212,6 +213,7 @@ RIG_TEST(logptest_server_copies_as_it_is_asked_to, rig_new_graph(SERVER))
 	rig_expect_sent(r, "00000009 6000 0000 .. ..");
 	CHECK_EQ(rig_drops(r), 0);
 	rig_forget(r);
+	rig_free(r);
 }
 
 RIG_TEST(logptest_server_answers_once_who_has_not_greeted_it, rig_new_graph(SERVER))
@@ -288,8 +290,9 @@ RIG_TEST(logptest_server_refuses_what_no_client_sends, rig_new_graph(SERVER))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(logptest_server_waits_for_room, rig_new_graph(SERVER))
+TEST(logptest_server_waits_for_room)
 {
+	struct rig *r = rig_new_graph(SERVER);
 	uint64_t token = greet(r);
 	struct xk_event event;
 
@@ -303,6 +306,7 @@ RIG_TEST(logptest_server_waits_for_room, rig_new_graph(SERVER))
 	ask(r, 9, 2, token); /* there is room for the next */
 	CHECK_EQ(rig_sent(r), 2);
 	rig_forget(r);
+	rig_free(r);
 }
 
 RIG_TEST(logptest_server_gives_up_when_there_is_no_room_for_long, rig_new_graph(SERVER "; logptest.timeout=1ms"))
@@ -391,8 +395,9 @@ RIG_TEST(logptest_client_works_between_messages, rig_new_graph(SERVER))
 	CHECK_EQ(told.result.times.receive_work_ns, 7 * MS);
 }
 
-RIG_TEST(logptest_client_waits_for_room, rig_new_graph(SERVER))
+TEST(logptest_client_waits_for_room)
 {
+	struct rig *r = rig_new_graph(SERVER);
 	struct xk_event event;
 	uint32_t batch;
 
@@ -405,6 +410,7 @@ RIG_TEST(logptest_client_waits_for_room, rig_new_graph(SERVER))
 	answer(r, batch);
 	CHECK_EQ(told.finished, 1);
 	CHECK(told.result.times.sent_ns >= 100000 && told.result.times.sent_ns < 110000);
+	rig_free(r);
 }
 
 RIG_TEST(logptest_client_loses_what_it_cannot_send,

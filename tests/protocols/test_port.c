@@ -77,10 +77,10 @@ RIG_TEST(port_answers_what_it_is, rig_new_graph(ON_PORT))
 	CHECK_EQ(xk_control_protocol(port, XK_CONTROL_OWN, &packet, sizeof(packet)), -ENOTSUP);
 }
 
-RIG_TEST(all_protocols_are_told_of_another_mtu,
-	 rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
-		       "user: ip#17"))
+TEST(all_protocols_are_told_of_another_mtu)
 {
+	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
+				      "user: ip#17");
 	struct xk_port *port = xk_kernel_find_port(rig_kernel(r), "port");
 	struct xk_vnet_interface interface;
 	uint32_t whole;
@@ -92,6 +92,7 @@ RIG_TEST(all_protocols_are_told_of_another_mtu,
 	CHECK_EQ(interface.max_packet, 1000);
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
 	CHECK_EQ(whole, 980);
+	rig_free(r);
 }
 
 TEST(a_port_has_the_address_of_its_setting_or_is_refused)

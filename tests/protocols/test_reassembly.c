@@ -137,8 +137,9 @@ TEST_WITH(the_longest_datagram_in_ethernet_fragments, struct bench *b, bench_new
 	CHECK(is_whole(add(b, 1, at, IP_REASSEMBLY_MAX, false), IP_REASSEMBLY_MAX));
 }
 
-TEST_WITH(datagrams_differ_in_any_part_of_their_key, struct bench *b, bench_new(&usual), bench_free)
+TEST(datagrams_differ_in_any_part_of_their_key)
 {
+	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment keys[] = {
 		{ PEER, HOST, 0, 1, 17, true }, { PEER + 1, HOST, 0, 1, 17, true }, { PEER, HOST + 1, 0, 1, 17, true },
 		{ PEER, HOST, 0, 2, 17, true }, { PEER, HOST, 0, 1, 18, true },
@@ -154,6 +155,7 @@ TEST_WITH(datagrams_differ_in_any_part_of_their_key, struct bench *b, bench_new(
 		CHECK(is_whole(bench_add(b, &keys[i], original + 8, 5), 13));
 	}
 	CHECK_EQ(b->table.datagrams, 0);
+	bench_free(b);
 }
 
 /* ---- fragments that are wrong by themselves ---- */
@@ -187,18 +189,21 @@ TEST_WITH(a_duplicate_is_ignored, struct bench *b, bench_new(&usual), bench_free
 	CHECK(is_whole(add(b, 1, 16, 24, true), 30));
 }
 
-TEST_WITH(the_same_range_with_other_bytes_is_no_duplicate, struct bench *b, bench_new(&usual), bench_free)
+TEST(the_same_range_with_other_bytes_is_no_duplicate)
 {
+	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
 
 	add_part(b, 1, 0, 16, true);
 	CHECK(bench_add(b, &fragment, original + 1, 16) == NULL);
 	CHECK_EQ(b->count[IP_REASSEMBLY_OVERLAP], 2);
+	bench_free(b);
 }
 
 /* Bytes are compared whatever segments they lie in. */
-TEST_WITH(a_duplicate_in_other_segments_is_one, struct bench *b, bench_new(&usual), bench_free)
+TEST(a_duplicate_in_other_segments_is_one)
 {
+	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
 	struct ip_reassembly_discarded discarded = { .some = false };
 	struct xk_msg *m, *front;
@@ -210,6 +215,7 @@ TEST_WITH(a_duplicate_in_other_segments_is_one, struct bench *b, bench_new(&usua
 	CHECK(ip_reassembly_add(&b->table, &fragment, front, &discarded) == NULL);
 	collect_discarded(&discarded, b->count);
 	CHECK_EQ(b->count[IP_REASSEMBLY_DUPLICATE], 1);
+	bench_free(b);
 }
 
 TEST_WITH(a_refused_datagram_stays_refused_until_its_time_is_up, struct bench *b, bench_new(&usual), bench_free)
@@ -405,8 +411,9 @@ print_arrangement(const struct chunk *const *chunks, unsigned count)
 	fprintf(stderr, "\n");
 }
 
-TEST_WITH(every_arrangement_of_up_to_three_chunks_follows_the_rule, struct bench *b, bench_new(&usual), bench_free)
+TEST(every_arrangement_of_up_to_three_chunks_follows_the_rule)
 {
+	struct bench *b = bench_new(&usual);
 	struct chunk chunks[UNITS * UNITS * 4];
 	unsigned count, disagreements = 0, tried = 0;
 
@@ -426,6 +433,7 @@ TEST_WITH(every_arrangement_of_up_to_three_chunks_follows_the_rule, struct bench
 	}
 	CHECK_EQ(disagreements, 0);
 	CHECK(tried > 30000);
+	bench_free(b);
 }
 
 /* ---- random fragmentations ---- */
@@ -529,8 +537,9 @@ TEST_WITH(endless_small_fragments_of_one_datagram_refuse_it, struct bench *b, be
 	CHECK_EQ(b->table.fragments, 0);
 }
 
-TEST_WITH(one_source_takes_no_more_than_its_share, struct bench *b, bench_new(&usual), bench_free)
+TEST(one_source_takes_no_more_than_its_share)
 {
+	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment other = { PEER + 1, HOST, 0, 1, 17, true };
 
 	fill_original();
@@ -543,6 +552,7 @@ TEST_WITH(one_source_takes_no_more_than_its_share, struct bench *b, bench_new(&u
 	other.offset = 8;
 	other.more = false;
 	CHECK(is_whole(bench_add(b, &other, original + 8, 1), 9));
+	bench_free(b);
 }
 
 TEST_WITH(one_sources_fragments_are_bounded, struct bench *b, bench_new(&usual), bench_free)
@@ -574,8 +584,9 @@ TEST(every_buffer_of_a_fragment_counts)
 	bench_free(b);
 }
 
-TEST_WITH(all_sources_together_are_bounded_and_the_oldest_goes, struct bench *b, bench_new(&usual), bench_free)
+TEST(all_sources_together_are_bounded_and_the_oldest_goes)
 {
+	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment fragment = { 0, HOST, 0, 1, 17, true };
 
 	fill_original();
@@ -586,6 +597,7 @@ TEST_WITH(all_sources_together_are_bounded_and_the_oldest_goes, struct bench *b,
 	CHECK_EQ(b->table.datagrams, usual.datagrams);
 	CHECK_EQ(b->count[IP_REASSEMBLY_EVICTED], 100 - usual.datagrams);
 	CHECK_EQ(TAILQ_FIRST(&b->table.by_age)->source, PEER + 100 - usual.datagrams);
+	bench_free(b);
 }
 
 TEST(fragments_in_all_are_bounded)

@@ -298,14 +298,16 @@ call_and_keep(void *argument)
 	xk_msg_free(m);
 }
 
-RIG_TEST(a_call_needs_a_buffer_for_its_header, rig_new("select"))
+TEST(a_call_needs_a_buffer_for_its_header)
 {
+	struct rig *r = rig_new("select");
 	struct calling c = { r, open_procedure(r), 0 };
 
 	CHECK(rig_do(r, call_and_keep, &c));
 	CHECK_EQ(c.status, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_expect_nothing_sent(r);
+	rig_free(r);
 }
 
 /* ---- asking ---- */

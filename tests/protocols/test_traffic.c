@@ -154,9 +154,9 @@ TRAFFIC_TEST(traffic_on_two_links_sends_under_the_address_of_each,
 	CHECK_EQ(h.destination, HERE_TOO + 1);
 }
 
-TRAFFIC_TEST(traffic_ends_when_it_has_sent_enough,
-	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.count=7"))
+TEST(traffic_ends_when_it_has_sent_enough)
 {
+	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.count=7");
 	struct xk_traffic_report report;
 	struct xk_traffic_peer peer;
 
@@ -174,6 +174,7 @@ TRAFFIC_TEST(traffic_ends_when_it_has_sent_enough,
 	CHECK_EQ(peer.accepted, 7);
 	CHECK_EQ(peer.position, 7);
 	CHECK(peer.open);
+	end(r);
 }
 
 TRAFFIC_TEST(traffic_ends_when_it_is_time,

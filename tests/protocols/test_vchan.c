@@ -272,8 +272,9 @@ open_after_reboot(struct xk_protocol *self, struct xk_protocol *hlp_receive, str
 	return err;
 }
 
-RIG_TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others, rig_new("vchan channels=2 opened=2"))
+TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others)
 {
+	struct rig *r = rig_new("vchan channels=2 opened=2");
 	struct xk_protocol *wire = rig_protocol(r, "vchan")->lowers[0]->lower;
 	struct xk_protocol_ops ops = *wire->ops;
 	struct xk_session *s, *anew;
@@ -293,6 +294,7 @@ RIG_TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others, rig_new("vc
 	rig_close(r, s);
 	rig_close(r, anew);
 	CHECK_EQ(rig_wire_sessions(r), 0);
+	rig_free(r);
 }
 
 RIG_TEST(a_channel_that_is_closed_below_ends_the_pool, rig_new("vchan opened=2"))

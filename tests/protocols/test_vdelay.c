@@ -208,8 +208,9 @@ close_and_push(void *argument)
 	push->status = xk_push(push->s, m);
 }
 
-RIG_TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed, rig_new("vdelay down=5ms"))
+TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed)
 {
+	struct rig *r = rig_new("vdelay down=5ms");
 	struct late_push push = { r, rig_open(r, rig_to(5)), -1 };
 
 	REQUIRE(push.s != NULL && xk_duplicate(push.s));
@@ -218,6 +219,7 @@ RIG_TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed, rig_new(
 	CHECK_EQ(push.status, 0);
 	rig_advance_ms(r, 5);
 	rig_expect_sent(r, "78");
+	rig_free(r);
 }
 
 RIG_TEST(vdelay_obeys_order_of_sessions, rig_new_graph("wire:; vdelay: wire; vdelay.up=5ms; user: vdelay"))

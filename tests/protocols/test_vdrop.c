@@ -172,8 +172,9 @@ RIG_TEST(vdrop_sends_a_copy_later, rig_new("vdrop duplicate=1 reorder_time=3ms")
 	CHECK_EQ(rig_counter(r, "reordered"), 0);
 }
 
-RIG_TEST(vdrop_lets_messages_be_overtaken, rig_new("vdrop reorder=50% reorder_time=5ms seed=1"))
+TEST(vdrop_lets_messages_be_overtaken)
 {
+	struct rig *r = rig_new("vdrop reorder=50% reorder_time=5ms seed=1");
 	struct xk_session *s = open_on(r);
 	unsigned overtaken = 0, sum = 0;
 	uint8_t byte, highest = 0;
@@ -192,6 +193,7 @@ RIG_TEST(vdrop_lets_messages_be_overtaken, rig_new("vdrop reorder=50% reorder_ti
 	CHECK_EQ(sum, 39 * 40 / 2);
 	CHECK(overtaken > 0);
 	CHECK(rig_counter(r, "reordered") > 10 && rig_counter(r, "reordered") < 30);
+	rig_free(r);
 }
 
 RIG_TEST(vdrop_drops_what_finds_no_room, rig_new("vdrop reorder=1 duplicate=1 held=3"))
@@ -252,8 +254,9 @@ span(const uint8_t *a, const uint8_t *b, size_t len, int *first, int *last)
 }
 
 /* Everywhere in a message, and never so much at once that a checksum could miss it. */
-RIG_TEST(vdrop_flips_few_bits_anywhere, rig_new("vdrop corrupt=1 seed=1"))
+TEST(vdrop_flips_few_bits_anywhere)
 {
+	struct rig *r = rig_new("vdrop corrupt=1 seed=1");
 	static const uint8_t zeros[5] = { 0 }, ones[5] = { 255, 255, 255, 255, 255 };
 	struct xk_session *s = open_on(r);
 	bool hit[40] = { false };
@@ -275,6 +278,7 @@ RIG_TEST(vdrop_flips_few_bits_anywhere, rig_new("vdrop corrupt=1 seed=1"))
 	for (unsigned bit = 0; bit < 40; bit++)
 		CHECK(hit[bit]);
 	CHECK_EQ(rig_counter(r, "corrupted"), 400);
+	rig_free(r);
 }
 
 RIG_TEST(vdrop_corrupts_messages_of_several_segments, rig_new("vdrop corrupt=1 seed=1"))
@@ -318,8 +322,9 @@ push_shared(void *argument)
 }
 
 /* A retransmit queue, say, has the message too. */
-RIG_TEST(vdrop_does_not_touch_bytes_that_others_see, rig_new("vdrop corrupt=1"))
+TEST(vdrop_does_not_touch_bytes_that_others_see)
 {
+	struct rig *r = rig_new("vdrop corrupt=1");
 	struct pushing p = { r, open_on(r), xk_msg_from(rig_platform(r), "\0\0", 2) };
 
 	for (unsigned i = 0; i < 20; i++) {
@@ -328,6 +333,7 @@ RIG_TEST(vdrop_does_not_touch_bytes_that_others_see, rig_new("vdrop corrupt=1"))
 	}
 	xk_msg_free(p.m);
 	rig_forget(r);
+	rig_free(r);
 }
 
 RIG_TEST(vdrop_corrupts_the_message_and_not_its_copy, rig_new("vdrop corrupt=1 duplicate=1"))

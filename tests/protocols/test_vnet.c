@@ -248,8 +248,9 @@ RIG_TEST(vnet_lazy_session_stands_beside_the_one_that_receives, rig_new_graph(GR
 
 /* ---- what can be asked, and several links ---- */
 
-RIG_TEST(vnet_answers_what_its_interfaces_are, rig_new_graph(TWO_LINKS))
+TEST(vnet_answers_what_its_interfaces_are)
 {
+	struct rig *r = rig_new_graph(TWO_LINKS);
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
 	struct xk_protocol *vnet = rig_protocol(r, "vnet");
 	uint64_t host = 0;
@@ -275,10 +276,12 @@ RIG_TEST(vnet_answers_what_its_interfaces_are, rig_new_graph(TWO_LINKS))
 	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4e1234, &index), XK_VNET_ON_LINK);
 	CHECK_EQ(index, 1);
 	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4f0001, &index), XK_VNET_ELSEWHERE);
+	rig_free(r);
 }
 
-RIG_TEST(vnet_session_says_who_takes_part, rig_new_graph(GRAPH))
+TEST(vnet_session_says_who_takes_part)
 {
+	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = open_to_peer(r), *lazy = rig_open(r, lazily(0x0a4d0004));
 	struct xk_vnet_interface interface;
 	struct xk_participants participants;
@@ -298,6 +301,7 @@ RIG_TEST(vnet_session_says_who_takes_part, rig_new_graph(GRAPH))
 	CHECK_EQ(value, 0x0200000000aa);
 	CHECK_EQ(xk_control(lazy, XK_GET_LINK_ADDRESS, &value, sizeof(value)), sizeof(value));
 	CHECK_EQ(value, 0x020000000001);
+	rig_free(r);
 }
 
 RIG_TEST(vnet_chooses_the_link_by_the_network, rig_new_graph(TWO_LINKS))
@@ -383,8 +387,9 @@ TEST(vnet_refuses_a_graph_without_addresses)
 	CHECK_EQ(rig_refusal("port:; eth: port; arp: eth; vnet: eth arp"), -EADDRNOTAVAIL);
 }
 
-RIG_TEST(vnet_knows_one_neighbour_outside_its_network, rig_new_graph(TWO_LINKS "; vnet.onlink2=10.77.0.9"))
+TEST(vnet_knows_one_neighbour_outside_its_network)
 {
+	struct rig *r = rig_new_graph(TWO_LINKS "; vnet.onlink2=10.77.0.9");
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
 	unsigned index = 9;
 
@@ -399,6 +404,7 @@ RIG_TEST(vnet_knows_one_neighbour_outside_its_network, rig_new_graph(TWO_LINKS "
 	rig_wire(r, "port2");
 	rig_inject(r, ME2 PEER REPLY PEER "0a4d0009" ME2 "0a4e0002");
 	CHECK(rig_opened(r) != NULL);
+	rig_free(r);
 }
 
 TEST(vnet_refuses_a_neighbour_that_is_no_host)

@@ -99,8 +99,9 @@ RIG_TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says, rig_new_g
 	rig_expect_sent(r, OTHER ME "0800 04");
 }
 
-RIG_TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long, rig_new_graph(FAST))
+TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long)
 {
+	struct rig *r = rig_new_graph(FAST);
 	struct xk_session *s = open_to_peer(r);
 
 	rig_advance_ms(r, 9999);
@@ -126,6 +127,7 @@ RIG_TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long, rig_new_g
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(rig_counter_of(r, "arp", "polls"), 2);
 	CHECK_EQ(rig_counter(r, "moved"), 0);
+	rig_free(r);
 }
 
 RIG_TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back, rig_new_graph(FAST))

@@ -315,8 +315,10 @@ inject_mixed(void *argument)
 	return NULL;
 }
 
-TEST_WITH(reconfiguring_under_load_loses_nothing, struct many *h, many_new(3, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
+TEST(reconfiguring_under_load_loses_nothing)
 {
+	struct many *h = many_new(3, XK_IPP, XK_DRIVER_INTERRUPT);
+
 	_Atomic bool ends = false;
 	_Atomic unsigned injected = 0;
 	struct injector injectors[3];
@@ -341,6 +343,7 @@ TEST_WITH(reconfiguring_under_load_loses_nothing, struct many *h, many_new(3, XK
 	CHECK(many_wait_handled(h, atomic_load(&injected)));
 	many_stop(h);
 	CHECK_EQ(many_answered(h) + h->top->protocol.drops[TOP_NOT_WAITED], atomic_load(&injected));
+	many_free(h);
 }
 
 TEST(a_kernel_stops_while_its_drivers_are_busy)

@@ -115,8 +115,9 @@ random_wide(uint64_t *state, unsigned bits)
 
 /* ---- one at a time ---- */
 
-TEST_WITH(an_event_fires_when_due_and_not_before, struct host *host, host_new(1000), host_free)
+TEST(an_event_fires_when_due_and_not_before)
 {
+	struct host *host = host_new(1000);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -131,10 +132,12 @@ TEST_WITH(an_event_fires_when_due_and_not_before, struct host *host, host_new(10
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(event.state, XK_EVENT_IDLE);
 	CHECK(host_next(host) == UINT64_MAX);
+	host_free(host);
 }
 
-TEST_WITH(cancelling_has_three_answers, struct host *host, host_new(7), host_free)
+TEST(cancelling_has_three_answers)
 {
+	struct host *host = host_new(7);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -149,10 +152,12 @@ TEST_WITH(cancelling_has_three_answers, struct host *host, host_new(7), host_fre
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_RUNNING);
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_FINISHED);
+	host_free(host);
 }
 
-TEST_WITH(an_event_schedules_itself_from_its_handler, struct host *host, host_new(0), host_free)
+TEST(an_event_schedules_itself_from_its_handler)
 {
+	struct host *host = host_new(0);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -165,10 +170,12 @@ TEST_WITH(an_event_schedules_itself_from_its_handler, struct host *host, host_ne
 	}
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_CANCELLED);
 	CHECK_EQ(event.state, XK_EVENT_IDLE);
+	host_free(host);
 }
 
-TEST_WITH(a_handler_that_waits_is_known_to_run_until_it_ends, struct host *host, host_new(0), host_free)
+TEST(a_handler_that_waits_is_known_to_run_until_it_ends)
 {
+	struct host *host = host_new(0);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -183,10 +190,12 @@ TEST_WITH(a_handler_that_waits_is_known_to_run_until_it_ends, struct host *host,
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_RUNNING);
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_FINISHED);
+	host_free(host);
 }
 
-TEST_WITH(delay_zero_from_a_handler_waits_for_the_next_turn, struct host *host, host_new(0), host_free)
+TEST(delay_zero_from_a_handler_waits_for_the_next_turn)
 {
+	struct host *host = host_new(0);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -197,10 +206,12 @@ TEST_WITH(delay_zero_from_a_handler_waits_for_the_next_turn, struct host *host, 
 	CHECK(host_take(host, 0) == NULL);
 	CHECK(host_take(host, 1) == &event);
 	xk_wheel_fired(host->kernel.wheel, &event);
+	host_free(host);
 }
 
-TEST_WITH(the_longest_delays_do_not_overflow, struct host *host, host_new(5000), host_free)
+TEST(the_longest_delays_do_not_overflow)
 {
+	struct host *host = host_new(5000);
 	struct xk_event event[3];
 
 	for (unsigned i = 0; i < 3; i++)
@@ -214,10 +225,12 @@ TEST_WITH(the_longest_delays_do_not_overflow, struct host *host, host_new(5000),
 	CHECK(host_take(host, UINT64_MAX - 1) == &event[0]);
 	CHECK(host_take(host, UINT64_MAX - 1) == &event[1]);
 	CHECK(host_take(host, UINT64_MAX - 1) == NULL);
+	host_free(host);
 }
 
-TEST_WITH(only_what_is_due_earlier_kicks, struct host *host, host_new(0), host_free)
+TEST(only_what_is_due_earlier_kicks)
 {
+	struct host *host = host_new(0);
 	struct xk_event early, late;
 
 	xk_event_init(&early, &host->kernel, event_nothing, NULL);
@@ -231,6 +244,7 @@ TEST_WITH(only_what_is_due_earlier_kicks, struct host *host, host_new(0), host_f
 		xk_event_schedule(&early, 50 + i);
 	}
 	CHECK_EQ(host->kicks, 2);
+	host_free(host);
 }
 
 /* More events than are moved under one hold of the lock, all due at once, a long time ahead. */

@@ -83,9 +83,9 @@ read_stats(void *argument)
 	return NULL;
 }
 
-TEST_WITH(counts_may_be_read_while_threads_come_and_go, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 3, 0),
-	  host_free)
+TEST(counts_may_be_read_while_threads_come_and_go)
 {
+	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 3, 0);
 	struct reader reader = { .host = h };
 	pthread_t thread;
 
@@ -99,6 +99,7 @@ TEST_WITH(counts_may_be_read_while_threads_come_and_go, struct host *h, host_new
 	atomic_store(&reader.done, 1);
 	pthread_join(thread, NULL);
 	CHECK(host_wait_handled(h, 40));
+	host_free(h);
 }
 
 /* ---- reconfiguring ---- */
@@ -112,9 +113,9 @@ handler_that_goes_on(struct xk_event *event, void *argument)
 	xk_event_schedule(event, 0);
 }
 
-TEST_WITH(a_driver_busy_with_events_can_be_reconfigured, struct host *h, host_new(XK_IPP, XK_DRIVER_POLL, 1, 0),
-	  host_free)
+TEST(a_driver_busy_with_events_can_be_reconfigured)
 {
+	struct host *h = host_new(XK_IPP, XK_DRIVER_POLL, 1, 0);
 	struct xk_event busy;
 
 	host_start(h);
@@ -126,6 +127,7 @@ TEST_WITH(a_driver_busy_with_events_can_be_reconfigured, struct host *h, host_ne
 		CHECK(host_wait_handled(h, i + 1));
 	}
 	xk_kernel_stop(h->kernel);
+	host_free(h);
 }
 
 TEST_WITH(regular_mode_never_has_no_thread_at_all, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
@@ -317,8 +319,9 @@ application_that_is_counted(void *argument)
 	++*(unsigned *)argument;
 }
 
-TEST_WITH(a_kernel_that_was_run_keeps_a_stack_for_its_driver, struct host *h, host_virtual(), host_free)
+TEST(a_kernel_that_was_run_keeps_a_stack_for_its_driver)
 {
+	struct host *h = host_virtual();
 	unsigned started, ran = 0;
 
 	host_init(h);
@@ -331,4 +334,5 @@ TEST_WITH(a_kernel_that_was_run_keeps_a_stack_for_its_driver, struct host *h, ho
 		host_run(h);
 		CHECK_EQ(ran, runs * 7);
 	}
+	host_free(h);
 }

@@ -518,9 +518,9 @@ enable_and_disable(void *argument)
 	atomic_fetch_add(&e->done, 1);
 }
 
-TEST_WITH(enables_are_counted_right_by_several_at_once, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0),
-	  host_free)
+TEST(enables_are_counted_right_by_several_at_once)
 {
+	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0);
 	struct enabling e = { .host = h };
 
 	REQUIRE(xk_map_init(&e.map, h->kernel, 4) == 0);
@@ -533,4 +533,5 @@ TEST_WITH(enables_are_counted_right_by_several_at_once, struct host *h, host_new
 	xk_kernel_stop(h->kernel);
 	xk_epochs_drain(&h->kernel->epochs);
 	xk_enable_fini(&e.map);
+	host_free(h);
 }
