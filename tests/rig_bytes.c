@@ -13,7 +13,7 @@ rig_list_init(struct rig_list *list)
 	list->count = 0;
 }
 
-bool rig_allocates;
+volatile bool rig_allocates;
 
 void
 rig_list_add(struct rig_list *list, struct xk_msg *m, const char *through, struct xk_session *session)
