@@ -65,8 +65,9 @@ enum xk_protocol_flags {
 	XK_ONE_UPPER = 1 << 3, /* at most one protocol may stand on it */
 	/* Virtual: lends its uppers its lowers' sessions. Messages bypass it: marks on edges below it mean nothing. */
 	XK_LENDS = 1 << 4,
-	XK_TABLE = 1 << 5,     /* has a table (table.h) although its sessions are of several kinds */
-	XK_BY_FIELDS = 1 << 6, /* its usual messages are received and sent as its fields say (receive.h) */
+	XK_TABLE = 1 << 5, /* has a table (table.h) although its sessions are of several kinds */
+	/* Its usual messages are received and sent as its fields say (receive.h). Its push does no more: paths skip it. */
+	XK_BY_FIELDS = 1 << 6,
 };
 
 struct xk_protocol_type {

@@ -177,6 +177,9 @@ TEST(messages_go_by_fields_that_allow_it)
 		{ .name = "rest", .bits = 8 },
 		{ .name = NULL }
 	};
+	static const struct xk_field whole[] = {
+		{ .name = "sum", .bits = 16, .kind = XK_CHECKSUM, .covers = XK_COVERS_MESSAGE }, { .name = NULL }
+	};
 	static const struct {
 		const struct xk_field *fields;
 		uint32_t header;
@@ -184,7 +187,8 @@ TEST(messages_go_by_fields_that_allow_it)
 	} bad[] = { { far, 26, "not such that the framework can receive" },
 		    { length, 4, "not such that the framework can receive" },
 		    { names, 17, "not such that the framework can receive" },
-		    { sum, 4, "its checksum is not on an even byte" } };
+		    { sum, 4, "its checksum is not on an even byte" },
+		    { whole, 2, "covers what the framework cannot sum" } };
 
 	xk_type_toy = sound;
 	xk_type_toy.flags = XK_BY_FIELDS;

@@ -145,6 +145,10 @@ declared_messages(struct declared *d, const struct xk_protocol_type *type)
 				"receive and send by them: at most %d bytes, a length of 16 or 32 bits in whole "
 				"bytes, names of sessions in two places of 8 bytes, what is usual in three",
 				XK_SENDS_HEADER);
+	else if (format.sum_covers == XK_COVERS_PAYLOAD || format.sum_covers == XK_COVERS_MESSAGE)
+		declared_refuse(d,
+				"it has the flag XK_BY_FIELDS, and its checksum covers what the framework cannot sum: "
+				"neither the header alone nor all with IP's pseudo-header");
 	else if (format.sum_covers != XK_COVERS_NOTHING && (type->header % 2 != 0 || format.sum_at % 2 != 0))
 		declared_refuse(d, "its checksum is not on an even byte of an even header");
 	else if (type->session_ops == NULL || (type->flags & XK_TABLE) != 0)
