@@ -405,7 +405,7 @@ xk_window_bits(struct xk_window *w, const struct xk_window_draft *d, const struc
 
 /* prefix_format(): the format, as the compiler knows it. */
 #define XK_FORMAT(prefix, LIST)                                                                                        \
-	__attribute__((always_inline)) static inline struct xk_format prefix##_format(void)                            \
+	__attribute__((always_inline, unused)) static inline struct xk_format prefix##_format(void)                    \
 	{                                                                                                              \
 		typedef struct prefix##_bits xk_header_bits;                                                           \
 		struct xk_format format = { .len = sizeof(xk_header_bits) / 8, .fits = true };                         \

@@ -32,16 +32,23 @@
 #include "xkernel/protocol.h"
 #include "xkernel/table.h"
 
+/* The format as the compiler knows it: in debug builds, which do not evaluate it, it would take kilobytes of the stack. */
+#if defined(__OPTIMIZE__) && !defined(XK_DEBUG) && !defined(__SANITIZE_ADDRESS__)
+#define XK_KNOWN_FORMAT(prefix, protocol) prefix##_format()
+#else
+#define XK_KNOWN_FORMAT(prefix, protocol) (protocol)->format
+#endif
+
 #define XK_MESSAGES(prefix, LIST)                                                                                      \
 	XK_FORMAT(prefix, LIST);                                                                                       \
 	static void prefix##_receive(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)               \
 	{                                                                                                              \
-		const struct xk_format format = prefix##_format();                                                     \
+		const struct xk_format format = XK_KNOWN_FORMAT(prefix, self);                                         \
 		xk_receive_as(&format, self, lls, m);                                                                  \
 	}                                                                                                              \
 	static int prefix##_send(struct xk_session *s, struct xk_msg *m)                                               \
 	{                                                                                                              \
-		const struct xk_format format = prefix##_format();                                                     \
+		const struct xk_format format = XK_KNOWN_FORMAT(prefix, s->protocol);                                  \
 		return xk_send_as(&format, s, m);                                                                      \
 	}                                                                                                              \
 	static_assert(true, "")
