@@ -95,6 +95,8 @@ struct xk_field {
 	struct prefix##_header {                                                                                       \
 		LIST(XK_HEADER_VALUE)                                                                                  \
 	};                                                                                                             \
+	/* nowhere: for its members' sizes */                                                                          \
+	extern const struct prefix##_bits prefix##_places;                                                             \
 	__attribute__((unused)) static inline struct prefix##_header prefix##_load(const uint8_t *p)                   \
 	{                                                                                                              \
 		typedef struct prefix##_bits xk_header_bits;                                                           \
@@ -113,11 +115,9 @@ struct xk_field {
 /* The bytes of a header; where a field of one begins; its value in the header at p; and storing that. */
 #define XK_HEADER_LEN(prefix) (sizeof(struct prefix##_bits) / 8)
 #define XK_OFFSET(prefix, field) (offsetof(struct prefix##_bits, field) / 8)
-#define XK_GET(prefix, field, p)                                                                                       \
-	((__typeof__(((struct prefix##_header *)0)->field))xk_bits_load(p, offsetof(struct prefix##_bits, field),      \
-									sizeof(((struct prefix##_bits *)0)->field)))
+#define XK_GET(prefix, field, p) xk_bits_load(p, offsetof(struct prefix##_bits, field), sizeof(prefix##_places.field))
 #define XK_PUT(prefix, field, p, value)                                                                                \
-	xk_bits_store(p, offsetof(struct prefix##_bits, field), sizeof(((struct prefix##_bits *)0)->field), value)
+	xk_bits_store(p, offsetof(struct prefix##_bits, field), sizeof(prefix##_places.field), value)
 
 /* The same of adjacent fields, from the first to the last, as one number of at most 64 bits. */
 #define XK_GET_SPAN(prefix, first, last, p)                                                                            \
@@ -125,8 +125,7 @@ struct xk_field {
 #define XK_PUT_SPAN(prefix, first, last, p, value)                                                                     \
 	xk_bits_store(p, offsetof(struct prefix##_bits, first), XK_SPAN_BITS(prefix, first, last), value)
 #define XK_SPAN_BITS(prefix, first, last)                                                                              \
-	(offsetof(struct prefix##_bits, last) + sizeof(((struct prefix##_bits *)0)->last) -                            \
-	 offsetof(struct prefix##_bits, first))
+	(offsetof(struct prefix##_bits, last) + sizeof(prefix##_places.last) - offsetof(struct prefix##_bits, first))
 
 /*
  * Names of reasons to drop, or of counters, also from one list:

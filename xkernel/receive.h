@@ -79,18 +79,15 @@ xk_receive_hears(const struct xk_session *s, const struct xk_session *lls)
 	       (xk_likely(s->lls == lls) || atomic_load_explicit(&s->sends.from_any, memory_order_relaxed));
 }
 
-/* Returns the key of the session of a message with the header at p that comes up lls. Any context. */
-struct xk_key xk_receive_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
-
-/* Returns the session that a usual message with the header at p would be popped to, or NULL. Has no effects. */
-struct xk_session *xk_receive_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
-
 /*
  * Fills in the `sends` of s, a new session on s->lls, from the header of a message that it would receive. 0; -EMSGSIZE:
  * a header is all that fits below; or what the session below answers. xk_table_add calls it, with its `how`, for types
  * with the flag XK_BY_FIELDS.
  */
 int xk_sends_init(struct xk_session *s, const uint8_t *p);
+
+/* Stores the sums of lls's pseudo-headers in both directions, without lengths. Returns 0 or -errno. */
+int xk_sends_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum);
 
 /* ---- the code of XK_MESSAGES ---- */
 
@@ -137,6 +134,24 @@ xk_receive_key_by_fields(const struct xk_format *format, const struct xk_session
 	if (format->names[1].len != 0)
 		return (struct xk_key){ names, xk_window_load(&format->names[1], p) };
 	return (struct xk_key){ (uintptr_t)lls, names };
+}
+
+/* Returns the key of the session of a message with the header at p that comes up lls. Any context. */
+static inline struct xk_key
+xk_receive_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	if (self->ops->key != NULL)
+		return self->ops->key(self, lls, p);
+	return xk_receive_key_by_fields(&self->format, lls, p);
+}
+
+/* Returns the session that a usual message with the header at p would be popped to, or NULL. Has no effects. */
+static inline struct xk_session *
+xk_receive_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
+{
+	struct xk_session *s = xk_table_find(self, xk_receive_key(self, lls, p));
+
+	return xk_receive_hears(s, lls) ? s : NULL;
 }
 
 /*

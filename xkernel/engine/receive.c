@@ -2,27 +2,10 @@
 #include "xkernel/receive.h"
 
 #include "xkernel/checksum.h"
-#include "xkernel/platform.h"
 #include "xkernel/protocol.h"
 #include "xkernel/trace.h"
 
 /* ---- up ---- */
-
-struct xk_key
-xk_receive_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
-{
-	if (self->ops->key != NULL)
-		return self->ops->key(self, lls, p);
-	return xk_receive_key_by_fields(&self->format, lls, p);
-}
-
-struct xk_session *
-xk_receive_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
-{
-	struct xk_session *s = xk_table_find(self, xk_receive_key(self, lls, p));
-
-	return xk_receive_hears(s, lls) ? s : NULL;
-}
 
 /* Returns the reason to drop payload m, whose checksum is wrong. */
 XK_APART static unsigned
@@ -88,9 +71,6 @@ xk_receive_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 	return receive_is_wanted(self, lls, m, passive, why);
 }
 
-static int receive_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls, uint64_t *push_sum,
-			       uint64_t *pop_sum);
-
 /* Makes a session for m, a stranger's, whose header was checked and lies in front of it. Returns NULL: m was taken. */
 static struct xk_session *
 receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key key)
@@ -102,7 +82,7 @@ receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	struct xk_session *s;
 
 	if (why == XK_DROP_NONE && self->format.sum_covers == XK_COVERS_PSEUDO) {
-		if (receive_pseudo_sums(self, lls, &push_sum, &pop_sum) != 0)
+		if (xk_sends_pseudo_sums(self, lls, &push_sum, &pop_sum) != 0)
 			why = XK_DROP_NO_SESSION;
 		else if ((sum = xk_receive_sum_headers(&self->format, m, pop_sum)) != 0 &&
 			 !xk_sum_is_intact(sum + xk_msg_sum(m)))
@@ -189,74 +169,4 @@ xk_send_other(struct xk_session *s, struct xk_msg *m)
 		sums = !offloads;
 	}
 	return xk_send_header_as(format, s, m, sums, sums ? xk_msg_sum(m) : 0, offloads);
-}
-
-/* ---- sessions ---- */
-
-/* Stores the sums of lls's pseudo-headers in both directions, without lengths. Returns 0 or -errno. */
-static int
-receive_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum)
-{
-	uint64_t local, remote, destination, number = xk_sum_of16(self->format.sum_pseudo);
-	int err = xk_control(lls, XK_GET_MY_HOST, &local, sizeof(local));
-
-	if (err >= 0)
-		err = xk_control(lls, XK_GET_PEER_HOST, &remote, sizeof(remote));
-	if (err < 0)
-		return err;
-	if (xk_control(lls, XK_GET_DESTINATION, &destination, sizeof(destination)) < 0)
-		destination = local;
-	*push_sum = xk_sum_of32((uint32_t)local) + xk_sum_of32((uint32_t)remote) + number;
-	*pop_sum = xk_sum_of32((uint32_t)remote) + xk_sum_of32((uint32_t)destination) + number;
-	return 0;
-}
-
-/* Stores what is the same in each header that s sends: what it receives, with the ends exchanged. */
-static void
-sends_header(struct xk_session *s, const uint8_t *p)
-{
-	const struct xk_protocol_type *type = s->protocol->type;
-	const struct xk_format *format = &s->protocol->format;
-	uint8_t *to = s->sends.header;
-	size_t at = 0;
-
-	for (const struct xk_field *f = type->fields; f->name != NULL; at += f->bits, f++)
-		if (f->end == XK_END_REMOTE)
-			xk_bits_store(to, 8 * (size_t)format->local_at, f->bits, xk_field_load(f, p, at));
-		else if (f->end == XK_END_LOCAL)
-			xk_bits_store(to, 8 * (size_t)format->remote_at, f->bits, xk_field_load(f, p, at));
-		else if (f->kind == XK_NAMES_SESSION)
-			xk_bits_store(to, at, f->bits, xk_field_load(f, p, at));
-		else if (f->usual != 0)
-			xk_bits_store(to, at, f->bits, f->usual);
-}
-
-int
-xk_sends_init(struct xk_session *s, const uint8_t *p)
-{
-	const struct xk_format *format = &s->protocol->format;
-	struct xk_sends *sends = &s->sends;
-	uint32_t below = 0, offloads, most = format->length_len == 2 ? UINT16_MAX : UINT32_MAX;
-	int err = 0;
-
-	xk_assert(format->len <= XK_SENDS_HEADER);
-	sends_header(s, p);
-	if (format->length_len != 0)
-		err = xk_control(s->lls, XK_GET_MAX_PACKET, &below, sizeof(below));
-	if (err >= 0 && format->sum_covers == XK_COVERS_PSEUDO) {
-		err = receive_pseudo_sums(s->protocol, s->lls, &sends->push_sum, &sends->pop_sum);
-		sends->offloads = err >= 0 && xk_control(s->lls, XK_GET_OFFLOADS, &offloads, sizeof(offloads)) >= 0 &&
-				  (offloads & XK_OFFLOAD_UDP_SUM) != 0;
-		sends->sums = !sends->offloads;
-	}
-	if (err < 0)
-		return err;
-	if (format->length_len != 0 && below < format->len)
-		return -EMSGSIZE;
-	sends->is_path = s->ops->pop == xk_pop_through || s->ops->path_pop != NULL;
-	if (s->protocol->ops->key != NULL && format->names[1].len == 0) /* which says it all */
-		atomic_store_explicit(&sends->from_any, true, memory_order_relaxed);
-	sends->longest = format->length_len == 0 ? UINT32_MAX : (below < most ? below : most) - format->len;
-	atomic_store_explicit(&sends->whole, sends->longest, memory_order_relaxed);
-	return 0;
 }
