@@ -178,8 +178,8 @@ xk_receive_pop(const struct xk_format *format, struct xk_session *s, struct xk_s
 {
 	uint64_t sum = xk_receive_sum_headers(format, m, s->sends.pop_sum);
 
-	if (sum == 0 ||
-	    (xk_msg_len(m) < XK_SUM_SHORT && m->next == NULL && xk_sum_is_intact(sum + xk_sum_short(m->data, m->len))))
+	if (sum == 0 || (format->len >= XK_SUM_SHORT && xk_msg_len(m) < XK_SUM_SHORT && m->next == NULL &&
+			 xk_sum_is_intact(sum + xk_sum_short(m->data, m->len))))
 		xk_pop(s, lls, m, NULL);
 	else
 		xk_receive_pop_summed(s, lls, m, sum);
@@ -235,6 +235,15 @@ xk_send_copy(uint8_t *to, const uint8_t *from, size_t len)
 	}
 }
 
+/* Returns the sum of the length in the header at p. */
+XK_RECEIVE_CODE uint64_t
+xk_send_length_sum(const struct xk_format *format, const uint8_t *p)
+{
+	return format->length_len == 0   ? 0
+	       : format->length_len == 2 ? xk_sum_load16(p + format->length_at)
+					 : xk_sum_load32(p + format->length_at);
+}
+
 /* Puts the header in front of m, whose payload's sum is `sum` if it `sums`, and pushes it. Takes m. */
 XK_RECEIVE_CODE int
 xk_send_header_as(const struct xk_format *format, struct xk_session *s, struct xk_msg *m, bool sums, uint64_t sum,
@@ -261,16 +270,14 @@ xk_send_header_as(const struct xk_format *format, struct xk_session *s, struct x
 		xk_put16(p + format->number_at, number);
 	}
 	if (format->sum_covers == XK_COVERS_HEADER) {
-		sum = sends->header_sum;
-		if (format->length_len == 2)
-			sum += xk_sum_load16(p + format->length_at);
+		sum = sends->header_sum + xk_send_length_sum(format, p);
 		if (format->number_step != 0)
 			sum += xk_sum_load16(p + format->number_at);
 		xk_checksum_store(p + format->sum_at, xk_checksum_finish(sum));
 	} else if (sums) {
-		sum += sends->push_sum + sends->header_sum + xk_sum_of16(length);
-		if (format->length_len == 2)
-			sum += xk_sum_load16(p + format->length_at);
+		sum += sends->push_sum + sends->header_sum + xk_sum_of16(length) + xk_send_length_sum(format, p);
+		if (format->number_step != 0)
+			sum += xk_sum_load16(p + format->number_at);
 		checksum = xk_checksum_finish(sum);
 		if (checksum == 0) /* which would say that there is none */
 			checksum = 0xffff;

@@ -187,7 +187,7 @@ TEST(messages_go_by_fields_that_allow_it)
 	} bad[] = { { far, 26, "not such that the framework can receive" },
 		    { length, 4, "not such that the framework can receive" },
 		    { names, 17, "not such that the framework can receive" },
-		    { sum, 4, "its checksum is not on an even byte" },
+		    { sum, 4, "its checksum, length or number is not on an even byte" },
 		    { whole, 2, "covers what the framework cannot sum" } };
 
 	xk_type_toy = sound;

@@ -149,8 +149,9 @@ declared_messages(struct declared *d, const struct xk_protocol_type *type)
 		declared_refuse(d,
 				"it has the flag XK_BY_FIELDS, and its checksum covers what the framework cannot sum: "
 				"neither the header alone nor all with IP's pseudo-header");
-	else if (format.sum_covers != XK_COVERS_NOTHING && (type->header % 2 != 0 || format.sum_at % 2 != 0))
-		declared_refuse(d, "its checksum is not on an even byte of an even header");
+	else if (format.sum_covers != XK_COVERS_NOTHING && (type->header % 2 != 0 || format.sum_at % 2 != 0 ||
+							    format.length_at % 2 != 0 || format.number_at % 2 != 0))
+		declared_refuse(d, "its checksum, length or number is not on an even byte of an even header");
 	else if (type->session_ops == NULL || (type->flags & XK_TABLE) != 0)
 		declared_refuse(d, "it has the flag XK_BY_FIELDS, and no `session_ops` of all its sessions");
 }

@@ -40,7 +40,7 @@ receive_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m
 	const uint8_t *p = m->data - format->len;
 	size_t bit = 0;
 
-	*passive = xk_table_number_key(xk_get16(p + format->local_at));
+	*passive = xk_table_number_key(format->end_len == 2 ? xk_get16(p + format->local_at) : 0);
 	for (const struct xk_field *f = self->type->fields; f->name != NULL; bit += f->bits, f++)
 		if (f->is_upper)
 			*passive = xk_table_number_key((uint32_t)xk_field_load(f, p, bit));
