@@ -225,7 +225,7 @@ struct xk_format {
 	uint8_t sum_at, sum_covers, sum_pseudo; /* covers 0: there is no checksum */
 	uint8_t number_at, number_step;         /* step 0: messages are not numbered */
 	uint8_t remote_at, local_at, end_len;   /* len 0: no fields name the two ends */
-	bool fits;                              /* false: fields lie so that xk_receive cannot serve the header */
+	bool fits;                              /* false: fields lie so that the framework cannot receive by them */
 };
 
 /* Returns the bytes of window w of the header at p. */

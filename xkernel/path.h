@@ -11,9 +11,9 @@
  * A top with work of its own (BID, which must know its peer's boot) does that in path_pop and path_push (upi.h).
  *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
- * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a virtual
- * protocol's session between is marked. The second message of a conversation makes its path, or, where no conversation of its kind has one yet, one of
- * the next few: a stranger's single message costs no more than a lookup.
+ * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a virtual protocol's session
+ * between is marked. The second message of a conversation makes its path, or, where no conversation of its kind has one
+ * yet, one of the next few: a stranger's single message costs no more than a lookup.
  *
  * Source: Mosberger and Peterson, "Making Paths Explicit in the Scout Operating System" (OSDI 1996).
  */

@@ -72,7 +72,7 @@ struct xk_protocol_ops {
 	/* Returns the passive key under which s would be accepted. If missing: the number of its hlp_type. */
 	struct xk_key (*passive_key_of)(const struct xk_session *s);
 
-	/* The rest is for protocols whose demux is xk_receive (receive.h). Each may be missing. */
+	/* The rest is for types with the flag XK_BY_FIELDS (receive.h). Each may be missing. */
 
 	/*
 	 * Returns the key of the session of a message with the header at p that came up lls, where the session below and the
@@ -94,7 +94,7 @@ struct xk_protocol_ops {
 	void (*refused)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 	/*
-	 * For paths (path.h), where demux is not xk_receive: returns the session that demux would pop a usual message to whose
+	 * For paths (path.h), of types without that flag: returns the session that demux would pop a usual message to whose
 	 * header is at p and whose lengths and sums are right, without effects. It must remain the one while it and lls stand;
 	 * if a later message may come up another lls, and would go elsewhere or change something then, the session is marked,
 	 * or path_pop (below) says so. NULL: there is none such, or the message goes another way. If missing, paths end here.
@@ -125,15 +125,16 @@ struct xk_session_ops {
 	 */
 	void (*close)(struct xk_session *s);
 	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
-	/* Of sessions whose push is xk_send: sends m, longer than sends.whole but not than sends.longest. Takes m. */
+	/* Of types with the flag XK_BY_FIELDS: sends m, longer than sends.whole, not than sends.longest. Takes m. */
 	int (*divide)(struct xk_session *s, struct xk_msg *m);
 	/*
 	 * The work of the session that a path ends at. They return false if the message must go the layers' way, and must
 	 * not wait. Both exist, or neither.
 	 *
-	 * path_pop: m is the whole frame, p the session's header in it, state as path_state said of the session `from` that the
-	 * path's first message came up. True: the sessions that m would come up still stand. May annotate m, but changes nothing else: m may still go the layers' way, as all
-	 * messages without a payload do. path_push: m is the payload; p, in front of it, holds sends.header, to be completed.
+	 * path_pop: m is the whole frame, p the session's header in it, state as path_state said of the session `from`
+	 * that the path's first message came up. True: the sessions that m would come up still stand. May annotate m,
+	 * but changes nothing else: m may still go the layers' way, as all messages without a payload do. path_push: m
+	 * is the payload; p, in front of it, holds sends.header, to be completed.
 	 */
 	bool (*path_pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
 	bool (*path_push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
@@ -258,9 +259,9 @@ enum xk_pops {
 enum { XK_SENDS_HEADER = 24 /* bytes of the longest header that is sent so */ };
 
 /*
- * What a session puts into its header, for xk_send (receive.h) and for paths (path.h). All but `number`, and
- * `whole` where it `adapts`, are the same in each message. Filled in from the fields before `setup`, which may change it; zero where push is another
- * function that does not set it.
+ * What a session puts into its header, by which the framework sends (receive.h), also on paths (path.h). All but
+ * `number`, and `whole` where it `adapts`, are the same in each message. Of types with the flag XK_BY_FIELDS it is filled
+ * in from the fields before `setup`, which may change it; otherwise zero, unless `setup` sets it.
  */
 struct xk_sends {
 	uint8_t header[XK_SENDS_HEADER]; /* but for lengths, number and checksums */
