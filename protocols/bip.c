@@ -16,8 +16,8 @@
  * Graph:        bip -> vnet, bip -> blast, bip -> ip
  */
 #include "protocols/post.h"
-#include "xkernel/ports.h"
 #include "xkernel/receive.h"
+#include "xkernel/support/ports.h"
 
 #define BIP_DROPS(D) D(BIP_UNPOSTED, "unposted")
 XK_DROPS(bip, BIP_DROPS);

@@ -27,7 +27,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 #include "xkernel/platform.h"
-#include "xkernel/ports.h"
+#include "xkernel/support/ports.h"
 #include "xkernel/trace.h"
 
 #define ICMP_DROPS(D)                                                                                                  \

@@ -12,8 +12,8 @@
  * Not done:     fragmentation, checksum; sessions that follow a peer to another link address: it needs new ones
  * Graph:        llp -> vnet, which asks ARP for stations by their hosts' addresses
  */
-#include "xkernel/ports.h"
 #include "xkernel/receive.h"
+#include "xkernel/support/ports.h"
 
 #define LLP_HEADER(F)                                                                                                  \
 	F(16, source, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .help = "endpoint")                              \

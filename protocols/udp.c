@@ -16,8 +16,8 @@
 #include "protocols/udp.h"
 
 #include "protocols/ip/ip.h"
-#include "xkernel/ports.h"
 #include "xkernel/receive.h"
+#include "xkernel/support/ports.h"
 
 enum { UDP_NUMBER = 17 /* on IP, and so in the pseudo-header */ };
 

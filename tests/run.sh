@@ -263,7 +263,7 @@ swarm_sanitized() {
 # musl has all that the framework, protocols, graphs and the simulator need of a C library.
 musl() {
 	musl-gcc -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -fsyntax-only -I . -I platform/compat -DXK_NO_SEM_CLOCKWAIT \
-		xkernel/*.c xkernel/engine/*.c protocols/*.c protocols/*/*.c graphs/*.c platform/*.c platform/sim/*.c
+		xkernel/*.c xkernel/engine/*.c xkernel/support/*.c protocols/*.c protocols/*/*.c graphs/*.c platform/*.c platform/sim/*.c
 }
 
 # A simulated world does the same on the other architecture, frame by frame.
@@ -271,7 +271,7 @@ cross_replay() {
 	# shellcheck disable=SC2086 # a command and its option, or nothing
 	aarch64-linux-gnu-gcc -std=gnu11 -O0 -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
 		-fno-strict-aliasing -fstack-clash-protection -I . -o build/logs/tests/replay_aarch64 tests/cross/replay.c \
-		xkernel/*.c xkernel/engine/*.c xkernel/engine/switch_aarch64.S protocols/*.c protocols/*/*.c platform/sim/*.c platform/clock.c platform/lane.c &&
+		xkernel/*.c xkernel/engine/*.c xkernel/support/*.c xkernel/engine/switch_aarch64.S protocols/*.c protocols/*/*.c platform/sim/*.c platform/clock.c platform/lane.c &&
 		qemu-aarch64 build/logs/tests/replay_aarch64 >build/logs/tests/replay_there &&
 		$fixed_addresses build/sanitize/tests/replay >build/logs/tests/replay_here &&
 		diff build/logs/tests/replay_here build/logs/tests/replay_there && cat build/logs/tests/replay_here

@@ -10,8 +10,8 @@
  * Not done:     checksum
  * Graph:        asp -> ip, or anything else that carries messages to hosts
  */
-#include "xkernel/ports.h"
 #include "xkernel/receive.h"
+#include "xkernel/support/ports.h"
 
 #define ASP_COUNTERS(C) C(ASP_OPENED, "opened")
 XK_COUNTERS(asp, ASP_COUNTERS);

@@ -8,7 +8,7 @@
  * Graph:        udptest -> seq -> udp
  */
 #include "xkernel/header.h"
-#include "xkernel/virtual.h"
+#include "xkernel/support/virtual.h"
 
 /* A stranger may send any number, so the counting that it causes is bounded. */
 enum { SEQ_COUNTED_MAX = 64 };

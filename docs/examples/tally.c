@@ -9,7 +9,7 @@
  * Not done:     calls (RPC); a longest message of its own in XK_GET_MAX_PACKET
  * Graph:        udptest -> tally -> udp, or any other edge
  */
-#include "xkernel/virtual.h"
+#include "xkernel/support/virtual.h"
 
 #define TALLY_DROPS(D) D(TALLY_DROP_TOO_LONG, "too_long")
 XK_DROPS(tally, TALLY_DROPS);

@@ -2,13 +2,13 @@
  * random.h - random numbers that are the same on every machine: xoshiro256** (Blackman and Vigna), seeded by
  * splitmix64.
  *
- * The simulated world uses it for links' faults and hosts' xk_random; protocols use xkernel/chance.h. Another generator
+ * The simulated world uses it for links' faults and hosts' xk_random; protocols use xkernel/support/chance.h. Another generator
  * in either would change the run of every seed.
  */
 #ifndef XK_SIM_RANDOM_H
 #define XK_SIM_RANDOM_H
 
-#include "xkernel/chance.h"
+#include "xkernel/support/chance.h"
 
 struct sim_random {
 	uint64_t s[4];

@@ -39,8 +39,8 @@
 #include <stdlib.h>
 
 #include "protocols/am/am_private.h"
-#include "xkernel/ports.h"
 #include "xkernel/siphash.h"
+#include "xkernel/support/ports.h"
 #include "xkernel/trace.h"
 
 /* ---- the header ---- */

@@ -12,7 +12,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/header.h"
-#include "xkernel/share.h"
+#include "xkernel/support/share.h"
 
 enum am_kind {
 	AM_CALL = 1,

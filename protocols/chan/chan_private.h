@@ -16,7 +16,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
-#include "xkernel/share.h"
+#include "xkernel/support/share.h"
 
 #define CHAN_DROPS(D)                                                                                                  \
 	D(CHAN_BAD_FLAGS, "bad_flags")                                                                                 \

@@ -12,9 +12,9 @@
 #include "protocols/gm/gm.h"
 #include "protocols/post.h"
 #include "xkernel/event.h"
-#include "xkernel/ports.h"
 #include "xkernel/protocol.h"
-#include "xkernel/share.h"
+#include "xkernel/support/ports.h"
+#include "xkernel/support/share.h"
 
 /* A DATAGRAM is sent once. Those up to that kind are packets of the sender's, the others answers. */
 enum gm_kind { GM_DATA = 1, GM_DEPOSIT, GM_DATAGRAM, GM_ACK, GM_RESET, GM_CREDIT };

@@ -7,7 +7,7 @@
 #define XK_IP_H
 
 #include "protocols/control.h"
-#include "xkernel/fault.h"
+#include "xkernel/support/fault.h"
 
 enum {
 	XK_IP_MAX_PACKET = 65515, /* payload of the longest datagram */

@@ -28,7 +28,7 @@
 #include "protocols/control.h"
 #include "protocols/stopwait/stopwait_private.h"
 #include "xkernel/bytes.h"
-#include "xkernel/ports.h"
+#include "xkernel/support/ports.h"
 #include "xkernel/trace.h"
 
 /*

@@ -8,7 +8,7 @@
 #include "xkernel/event.h"
 #include "xkernel/header.h"
 #include "xkernel/protocol.h"
-#include "xkernel/share.h"
+#include "xkernel/support/share.h"
 
 enum stopwait_kind { STOPWAIT_CALL = 1, STOPWAIT_WELCOME, STOPWAIT_DATA, STOPWAIT_ACK, STOPWAIT_GONE };
 

@@ -4,7 +4,7 @@
 #ifndef XK_ICMPTEST_H
 #define XK_ICMPTEST_H
 
-#include "xkernel/fault.h"
+#include "xkernel/support/fault.h"
 
 enum {
 	XK_ICMPTEST_MAX = 65507,   /* the longest echo request's data */

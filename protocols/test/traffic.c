@@ -27,7 +27,7 @@
 
 #include "protocols/test/traffic_private.h"
 #include "xkernel/bytes.h"
-#include "xkernel/fault.h"
+#include "xkernel/support/fault.h"
 #include "xkernel/trace.h"
 
 /* The least promise that each fault breaks. */

@@ -6,8 +6,8 @@
 
 #include "protocols/test/traffic.h"
 #include "protocols/virtual/vnet.h"
-#include "xkernel/chance.h"
 #include "xkernel/event.h"
+#include "xkernel/support/chance.h"
 
 #define TRAFFIC_COUNTERS(C)                                                                                            \
 	C(TRAFFIC_SENT, "sent")                                                                                        \

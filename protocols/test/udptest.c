@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 #include "protocols/test/client_private.h"
-#include "xkernel/fault.h"
+#include "xkernel/support/fault.h"
 #include "xkernel/trace.h"
 
 enum { UDPTEST_LOOKS = 4 /* checks of the watchdog per time-out */ };

@@ -7,7 +7,7 @@
  * Not done:     calls (RPC)
  * Graph:        udptest -> null -> udp, or any other edge
  */
-#include "xkernel/virtual.h"
+#include "xkernel/support/virtual.h"
 
 static int
 null_push(struct xk_session *s, struct xk_msg *m)

@@ -19,7 +19,7 @@
 #include <sys/queue.h>
 
 #include "xkernel/event.h"
-#include "xkernel/virtual.h"
+#include "xkernel/support/virtual.h"
 
 #define VCACHE_COUNTERS(C)                                                                                             \
 	C(VCACHE_OPENED, "opened") /* by the protocol below */                                                         \

@@ -7,8 +7,8 @@
  * Not done:     calls (RPC); a rate (links of platform/sim have one)
  * Graph:        ip -> vdelay -> vnet, or any other edge
  */
-#include "xkernel/chance.h"
-#include "xkernel/later.h"
+#include "xkernel/support/chance.h"
+#include "xkernel/support/later.h"
 
 #define VDELAY_DROPS(D) D(VDELAY_DROP_FULL, "full") /* `held` messages wait already */
 XK_DROPS(vdelay, VDELAY_DROPS);

@@ -15,8 +15,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "xkernel/chance.h"
-#include "xkernel/later.h"
+#include "xkernel/support/chance.h"
+#include "xkernel/support/later.h"
 #include "xkernel/trace.h"
 
 #define VDROP_DROPS(D)                                                                                                 \

@@ -17,7 +17,7 @@
  */
 #include <errno.h>
 
-#include "xkernel/lowers.h"
+#include "xkernel/support/lowers.h"
 
 #define VMUX_COUNTERS(C)                                                                                               \
 	C(VMUX_FIRST, "first")     /* sessions opened by the first lower */                                            \

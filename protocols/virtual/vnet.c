@@ -23,9 +23,9 @@
 
 #include "protocols/arp/arp.h"
 #include "protocols/eth.h"
-#include "xkernel/lowers.h"
+#include "xkernel/support/lowers.h"
+#include "xkernel/support/virtual.h"
 #include "xkernel/trace.h"
-#include "xkernel/virtual.h"
 
 enum { VNET_LINK, VNET_RESOLVER, VNET_ROLES };
 

@@ -19,8 +19,8 @@
 #include <errno.h>
 
 #include "protocols/virtual/vnet.h"
+#include "xkernel/support/virtual.h"
 #include "xkernel/trace.h"
-#include "xkernel/virtual.h"
 
 #define VSIZE_DROPS(D) D(VSIZE_NO_WAY, "no_way") /* a longer way could not be opened; the push says why */
 XK_DROPS(vsize, VSIZE_DROPS);

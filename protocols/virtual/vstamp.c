@@ -22,8 +22,8 @@
 
 #include "xkernel/capture.h"
 #include "xkernel/kernel.h"
+#include "xkernel/support/virtual.h"
 #include "xkernel/trace.h"
-#include "xkernel/virtual.h"
 
 enum vstamp_what {
 	VSTAMP_UP,

@@ -14,8 +14,8 @@
 
 #include "xkernel/capture.h"
 #include "xkernel/kernel.h"
+#include "xkernel/support/virtual.h"
 #include "xkernel/trace.h"
-#include "xkernel/virtual.h"
 
 struct vtap {
 	struct xk_protocol protocol;

@@ -7,8 +7,8 @@
  * Not done:     calls (RPC)
  * Graph:        udptest -> vwork -> udp, or any other edge
  */
-#include "xkernel/chance.h"
-#include "xkernel/virtual.h"
+#include "xkernel/support/chance.h"
+#include "xkernel/support/virtual.h"
 
 #define VWORK_DROPS(D)                                                                                                 \
 	D(VWORK_DROP_WOULD_WAIT, "would_wait") /* could not wait: implicit=fail, no stack left, or the host ends */

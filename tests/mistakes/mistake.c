@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "xkernel/event.h"
-#include "xkernel/virtual.h"
+#include "xkernel/support/virtual.h"
 
 struct mistake {
 	struct xk_protocol protocol; /* first */

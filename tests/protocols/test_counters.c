@@ -8,7 +8,7 @@
 #include "protocols/test/icmptest.h"
 #include "protocols/test/udptest.h"
 #include "tests/protocols/ip_datagrams.h"
-#include "xkernel/fault.h"
+#include "xkernel/support/fault.h"
 
 /* Injects hex, which is two segments, with no other buffer left: a header that lies in both cannot be pulled up. */
 static void

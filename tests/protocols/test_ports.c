@@ -1,9 +1,9 @@
 /*
- * test_ports.c - chosen local numbers (xkernel/ports.h), for each protocol that chooses some: none is in use, all are
+ * test_ports.c - chosen local numbers (xkernel/support/ports.h), for each protocol that chooses some: none is in use, all are
  * chosen in turn, and when all are taken, the open fails with -EADDRINUSE.
  */
 #include "tests/protocols/gm_rig.h"
-#include "xkernel/ports.h"
+#include "xkernel/support/ports.h"
 
 enum { BROADCAST = 0x0a4d00ff, COUNT = XK_PORTS_LAST - XK_PORTS_FIRST + 1 };
 

@@ -3,7 +3,7 @@
  * settings, and of anything at all.
  */
 #include "tests/protocols/stopwait_peer.h"
-#include "xkernel/ports.h"
+#include "xkernel/support/ports.h"
 
 /* ---- what is no packet ---- */
 

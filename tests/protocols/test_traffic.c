@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "tests/protocols/traffic_rig.h"
-#include "xkernel/fault.h"
+#include "xkernel/support/fault.h"
 
 /* Takes what was sent next, which must be a message; its size, 0: there is none. */
 static size_t

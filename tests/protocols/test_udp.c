@@ -15,7 +15,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 #include "xkernel/platform.h"
-#include "xkernel/ports.h"
+#include "xkernel/support/ports.h"
 
 enum { ME = 0x0a4d0001, PEER = 0x0a4d0002, BROADCAST = 0x0a4d00ff, MAX = 65515, WHOLE = 1480, PORT = 7, FAR_PORT = 9 };
 

@@ -6,7 +6,7 @@
 #define TESTS_PLAN_MAKER_H
 
 #include "tests/swarm/plan.h"
-#include "xkernel/chance.h"
+#include "xkernel/support/chance.h"
 
 /* What a plan is made with. */
 struct plan_maker {

@@ -1,8 +1,8 @@
-/* test_share.c - shares of a protocol's buffers (xkernel/share.h). */
+/* test_share.c - shares of a protocol's buffers (xkernel/support/share.h). */
 #include <limits.h>
 
 #include "tests/rig.h"
-#include "xkernel/share.h"
+#include "xkernel/support/share.h"
 
 TEST(a_holder_takes_no_more_than_its_limit)
 {

@@ -2,8 +2,8 @@
 #include "platform/sim/memory.h"
 #include "tests/participants.h"
 #include "tests/rig.h"
+#include "xkernel/support/virtual.h"
 #include "xkernel/upi.h"
-#include "xkernel/virtual.h"
 
 #define ME "020000000001"
 #define PEER "0200000000aa"

@@ -37,8 +37,8 @@
 #include "platform/sim/memory.h"
 #include "tools/journey/journey.h"
 #include "xkernel/bytes.h"
-#include "xkernel/chance.h"
 #include "xkernel/kernel.h"
+#include "xkernel/support/chance.h"
 #include "xkernel/trace.h"
 
 #define LABHOST_TEXT(name) LABHOST_QUOTE(name)

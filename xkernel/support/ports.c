@@ -1,11 +1,11 @@
 /* ports.c - see ports.h. */
-#include "xkernel/ports.h"
+#include "xkernel/support/ports.h"
 
 #include <errno.h>
 
-#include "xkernel/fault.h"
 #include "xkernel/receive.h"
 #include "xkernel/siphash.h"
+#include "xkernel/support/fault.h"
 
 int
 xk_ports_init(struct xk_protocol *self, uint32_t first, uint32_t last, uint64_t seed)

@@ -1,9 +1,9 @@
 /* virtual.c - see virtual.h. */
-#include "xkernel/virtual.h"
+#include "xkernel/support/virtual.h"
 
 #include <errno.h>
 
-#include "xkernel/lowers.h"
+#include "xkernel/support/lowers.h"
 
 static struct xk_key
 virtual_active_key(const struct xk_session *lls)

@@ -1,5 +1,5 @@
 /* share.c - see share.h. */
-#include "xkernel/share.h"
+#include "xkernel/support/share.h"
 
 #include <errno.h>
 #include <stdlib.h>

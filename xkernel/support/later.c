@@ -6,7 +6,7 @@
  * scheduled for. So each message still waits between the shortest and the longest delay
  * drawn, even if threads reach the wheel in another order than the list.
  */
-#include "xkernel/later.h"
+#include "xkernel/support/later.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #ifndef XK_LATER_H
 #define XK_LATER_H
 
-#include "xkernel/virtual.h"
+#include "xkernel/support/virtual.h"
 
 struct xk_later_message;
 
