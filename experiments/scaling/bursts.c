@@ -3,7 +3,7 @@
  * Impact of Architectural Scaling on Communication", 2001): what a message of a burst takes its sender until it is sent, and
  * until it is answered, over three kinds of links.
  *
- * Each message is a request whose handler replies: REQUEST, REPLY, TAKEN (protocols/am/am.c). A sender that has no credit
+ * Each message is a request whose handler replies: REQUEST, REPLY, TAKEN (protocols/papers/am.c). A sender that has no credit
  * left takes what has arrived until it has one, as in AM-II. Messages longer than a packet are stores.
  *
  * Links: `virtio` is DPDK's, between two processes. `socket` is Linux's UDP: each frame is a datagram between two sockets on
@@ -33,7 +33,7 @@
 #include "platform/dpdk/dpdk.h"
 #endif
 #include "platform/sim/memory.h"
-#include "protocols/am/am.h"
+#include "protocols/papers/am.h"
 #include "tools/batches.h"
 #include "tools/json.h"
 #include "tools/machine.h"

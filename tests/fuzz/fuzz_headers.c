@@ -10,16 +10,16 @@
 #include <string.h>
 
 #include "platform/sim/memory.h"
-#include "protocols/am/am.c"
 #include "protocols/arp/arp.c"
 #include "protocols/bid/bid.c"
 #include "protocols/bid/bidctl.c"
 #include "protocols/blast/blast.c"
 #include "protocols/chan/chan.c"
 #include "protocols/eth.c"
-#include "protocols/gm/gm.c"
 #include "protocols/ip/ip_private.h"
 #include "protocols/marshal.c"
+#include "protocols/papers/am.c"
+#include "protocols/papers/gm.c"
 #include "protocols/select.c"
 #include "protocols/stopwait/stopwait.c"
 #include "protocols/udp.c"

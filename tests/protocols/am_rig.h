@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "protocols/am/am_private.h"
+#include "protocols/papers/am_private.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
 

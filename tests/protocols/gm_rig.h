@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "protocols/gm/gm_private.h"
+#include "protocols/papers/gm_private.h"
 #include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"

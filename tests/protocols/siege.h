@@ -17,8 +17,8 @@
 
 #include "platform/sim/memory.h"
 #include "platform/sim/sim.h"
-#include "protocols/am/am.h"
 #include "protocols/chan/chan.h"
+#include "protocols/papers/am.h"
 #include "tests/compose.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"

@@ -4,7 +4,7 @@
  * sent to; and end once for its sender: by its own reply, if it was run, or by coming back. A store's handler must find its
  * bytes. Nobody has more under way than credits. Then the network heals, and requests must be answered between all hosts.
  */
-#include "protocols/am/am.h"
+#include "protocols/papers/am.h"
 #include "tests/protocols/crash_net.h"
 #include "xkernel/bytes.h"
 

@@ -6,7 +6,7 @@
  * Then the network heals, and messages must get through between all hosts. Without reliability, messages may be missing,
  * and nobody is told.
  */
-#include "protocols/gm/gm.h"
+#include "protocols/papers/gm.h"
 #include "protocols/post.h"
 #include "tests/protocols/crash_net.h"
 

@@ -4,7 +4,7 @@
  * sender must be told once, of a delivery only after it; also while GM is told now and then that the other host was booted,
  * or is lost. Messages that are sent once may be missing, but come in order all the same.
  */
-#include "protocols/gm/gm_private.h"
+#include "protocols/papers/gm_private.h"
 #include "tests/protocols/pair.h"
 
 enum {

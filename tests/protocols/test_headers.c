@@ -6,9 +6,9 @@
  */
 #include <ctype.h>
 
-#include "protocols/am/am.h"
 #include "protocols/arp/arp.h"
 #include "protocols/bid/bidctl.h"
+#include "protocols/papers/am.h"
 #include "protocols/virtual/vnet.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"

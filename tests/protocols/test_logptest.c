@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "protocols/test/logptest.h"
+#include "protocols/papers/logptest.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"

@@ -6,8 +6,8 @@
  */
 #include <pthread.h>
 
-#include "protocols/am/am.h"
 #include "protocols/chan/chan_private.h"
+#include "protocols/papers/am.h"
 #include "tests/protocols/pair.h"
 
 enum {

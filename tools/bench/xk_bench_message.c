@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "protocols/test/logptest.h"
+#include "protocols/papers/logptest.h"
 #include "tools/batches.h"
 #include "tools/bench/bench.h"
 #include "tools/output.h"

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "protocols/test/logptest.h"
+#include "protocols/papers/logptest.h"
 #include "tools/histogram.h"
 
 enum { PAIR_CLIENT, PAIR_SERVER, PAIR_ENDS };

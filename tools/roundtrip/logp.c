@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocols/test/logptest.h"
+#include "protocols/papers/logptest.h"
 #include "tools/json.h"
 #include "tools/program/program.h"
 #include "tools/roundtrip/roundtrip.h"

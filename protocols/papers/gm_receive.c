@@ -10,7 +10,7 @@
  * it, other packets when they arrive; both later if they are patient.
  * A datagram goes the same way, but only its own number is judged, and it draws a CREDIT if its sender asks.
  */
-#include "protocols/gm/gm_private.h"
+#include "protocols/papers/gm_private.h"
 
 /*
  * While a message waits in `ready`: whether to post its buffer again, whether it is a datagram, whether it has buffers of

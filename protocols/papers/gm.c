@@ -44,7 +44,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocols/gm/gm_private.h"
+#include "protocols/papers/gm_private.h"
 #include "xkernel/receive.h"
 #include "xkernel/trace.h"
 

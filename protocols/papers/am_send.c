@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "protocols/am/am_private.h"
+#include "protocols/papers/am_private.h"
 
 /* ---- messages ---- */
 

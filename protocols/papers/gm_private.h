@@ -9,7 +9,7 @@
 #include "protocols/bid/bidctl.h"
 #include "protocols/budget.h"
 #include "protocols/estimate.h"
-#include "protocols/gm/gm.h"
+#include "protocols/papers/gm.h"
 #include "protocols/post.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"

@@ -21,7 +21,7 @@
  * Not done:     a check of the contents, which would be part of what is measured
  * Graph:        logptest -> udp; logptest -> llp; logptest [port=0] -> blast
  */
-#include "protocols/test/logptest.h"
+#include "protocols/papers/logptest.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
 
 #include <sys/queue.h>
 
-#include "protocols/am/am.h"
 #include "protocols/budget.h"
 #include "protocols/estimate.h"
+#include "protocols/papers/am.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/header.h"

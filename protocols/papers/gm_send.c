@@ -8,7 +8,7 @@
  */
 #include <errno.h>
 
-#include "protocols/gm/gm_private.h"
+#include "protocols/papers/gm_private.h"
 
 /* ---- packets; the lock is held ---- */
 

@@ -38,7 +38,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "protocols/am/am_private.h"
+#include "protocols/papers/am_private.h"
 #include "xkernel/siphash.h"
 #include "xkernel/support/ports.h"
 #include "xkernel/trace.h"

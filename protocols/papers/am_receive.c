@@ -6,7 +6,7 @@
  * numbers, those before `served_oldest` have been answered, as the peer itself has said; those after have a slot each, which
  * says how far they are, and are at most as many as credits.
  */
-#include "protocols/am/am_private.h"
+#include "protocols/papers/am_private.h"
 
 /* ---- slots; the lock is held ---- */
 
