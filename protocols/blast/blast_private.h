@@ -7,12 +7,12 @@
 
 #include <sys/queue.h>
 
-#include "protocols/estimate.h"
 #include "protocols/ticket.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/header.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/retransmit.h"
 
 #define BLAST_DROPS(D)                                                                                                 \
 	D(BLAST_BAD_WIDTH, "bad_width")                                                                                \

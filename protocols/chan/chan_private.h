@@ -11,11 +11,11 @@
 #include "protocols/bid/bidctl.h"
 #include "protocols/budget.h"
 #include "protocols/chan/chan.h"
-#include "protocols/estimate.h"
 #include "protocols/ticket.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/retransmit.h"
 #include "xkernel/support/share.h"
 
 #define CHAN_DROPS(D)                                                                                                  \

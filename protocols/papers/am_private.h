@@ -7,11 +7,11 @@
 #include <sys/queue.h>
 
 #include "protocols/budget.h"
-#include "protocols/estimate.h"
 #include "protocols/papers/am.h"
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/header.h"
+#include "xkernel/support/retransmit.h"
 #include "xkernel/support/share.h"
 
 enum am_kind {

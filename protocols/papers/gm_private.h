@@ -8,12 +8,12 @@
 
 #include "protocols/bid/bidctl.h"
 #include "protocols/budget.h"
-#include "protocols/estimate.h"
 #include "protocols/papers/gm.h"
 #include "protocols/post.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
 #include "xkernel/support/ports.h"
+#include "xkernel/support/retransmit.h"
 #include "xkernel/support/share.h"
 
 /* A DATAGRAM is sent once. Those up to that kind are packets of the sender's, the others answers. */

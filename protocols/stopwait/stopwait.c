@@ -183,7 +183,7 @@ stopwait_drop_all(struct stopwait_session *s, unsigned why)
 static bool
 stopwait_may_repeat(struct stopwait_session *s)
 {
-	bool is_late = s->tries > stopwait_of(s)->retries / 2;
+	bool is_late = s->retry.tries > stopwait_of(s)->retries / 2;
 	uint64_t len = xk_msg_len(s->first) + STOPWAIT_HEADER_LEN;
 
 	xk_budget_turn(&s->budget, len, xk_now_ns(s->session.protocol));
@@ -199,6 +199,7 @@ stopwait_say(struct stopwait_session *s, bool again)
 {
 	const struct stopwait *stopwait = stopwait_of(s);
 	const uint8_t *ends = s->session.sends.header;
+	uint64_t now_ns = xk_now_ns(s->session.protocol);
 	bool calls = s->peer == 0;
 	struct stopwait_header h = { .source = XK_GET(stopwait, source, ends),
 				     .destination = XK_GET(stopwait, destination, ends),
@@ -210,15 +211,12 @@ stopwait_say(struct stopwait_session *s, bool again)
 	if (s->count == 0)
 		return NULL;
 	if (again) {
-		s->tries++;
-		s->timeout_ns =
-			s->timeout_ns * 2 < stopwait->timeout_max_ns ? s->timeout_ns * 2 : stopwait->timeout_max_ns;
+		xk_retry_again(&s->retry, stopwait->timeout_max_ns, now_ns);
 		xk_count(s->session.protocol, STOPWAIT_RETRANSMITTED);
 	} else {
-		s->tries = 0;
-		s->timeout_ns = stopwait->timeout_ns;
+		xk_retry_begin(&s->retry, stopwait->timeout_ns, now_ns);
 	}
-	s->due_ns = xk_now_ns(s->session.protocol) + s->timeout_ns;
+	xk_alarm_set(&s->alarm, s->retry.due_ns);
 	if (!calls && !again) {
 		xk_budget_note(&s->budget, xk_msg_len(s->first) + STOPWAIT_HEADER_LEN);
 	} else if (!calls && !stopwait_may_repeat(s)) {
@@ -228,24 +226,17 @@ stopwait_say(struct stopwait_session *s, bool again)
 	return stopwait_frame(s->session.protocol, &h, calls ? NULL : s->first);
 }
 
-/* Lets the timer fire in delay_ns, or sooner: another message may be under way by then. */
-static void
-stopwait_schedule(struct stopwait_session *s, uint64_t delay_ns)
-{
-	uint64_t first_ns = stopwait_of(s)->timeout_ns;
-
-	xk_event_schedule(&s->timer, xk_us_of_ns(delay_ns < first_ns ? delay_ns : first_ns));
-}
-
 static int
 stopwait_push(struct xk_session *session, struct xk_msg *m)
 {
 	struct stopwait_session *s = (struct stopwait_session *)session;
 	struct xk_msg *frame = NULL;
 	unsigned why = 0;
+	uint64_t due_ns;
 	int err = 0;
 
 	xk_lock(&s->lock);
+	due_ns = s->count > 0 ? s->retry.due_ns : xk_now_ns(session->protocol) + stopwait_of(s)->timeout_ns;
 	if (xk_msg_len(m) > s->max_packet) {
 		why = XK_DROP_TOO_BIG;
 		err = -EMSGSIZE;
@@ -258,14 +249,11 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 	} else if (!xk_share_take(s->share, xk_msg_buffers(m))) {
 		why = STOPWAIT_NO_ROOM;
 		err = -ENOBUFS;
-	} else if (!s->timing && !xk_duplicate(session)) {
+	} else if (!xk_alarm_set(&s->alarm, due_ns)) {
 		xk_share_give(s->share, xk_msg_buffers(m));
 		why = STOPWAIT_CLOSED;
 		err = -ECONNRESET;
 	} else {
-		if (!s->timing)
-			stopwait_schedule(s, stopwait_of(s)->timeout_ns);
-		s->timing = true;
 		m->link = NULL;
 		*s->last = m;
 		s->last = &m->link;
@@ -289,7 +277,7 @@ static void
 stopwait_end(struct stopwait_session *s, unsigned why, int err)
 {
 	struct xk_session *session = &s->session;
-	bool first, known;
+	bool first, known, stopped;
 
 	xk_lock(&s->lock);
 	first = s->error == 0;
@@ -297,7 +285,10 @@ stopwait_end(struct stopwait_session *s, unsigned why, int err)
 	if (first)
 		s->error = err;
 	stopwait_drop_all(s, why);
+	stopped = xk_alarm_stop(&s->alarm);
 	xk_unlock(&s->lock);
+	if (stopped)
+		xk_session_release(session); /* not the last: the caller has one, or pops through s */
 	if (!first)
 		return;
 	xk_trace(session->protocol, XK_TRACE_EVENTS, "session of %s is dead: %s", xk_hlp_receive(session)->name,
@@ -308,31 +299,25 @@ stopwait_end(struct stopwait_session *s, unsigned why, int err)
 		xk_close(session); /* as an hlp would: out of the cache */
 }
 
-/* Sends a due message again. No message moves the timer: it checks when it fires, and stops when nothing is queued. */
+/* Sends a due message again. */
 static void
-stopwait_expire(struct xk_event *event, void *argument)
+stopwait_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct stopwait_session *s = argument;
+	struct stopwait_session *s = xk_container_of(alarm, struct stopwait_session, alarm);
+	bool late = s->count > 0 && now_ns >= s->retry.due_ns;
+	bool gives_up = late && s->retry.tries == stopwait_of(s)->retries;
 	struct xk_msg *frame = NULL;
-	bool late, gives_up;
-	uint64_t now_ns;
 
-	xk_lock(&s->lock);
-	now_ns = xk_now_ns(s->session.protocol);
-	late = s->count > 0 && now_ns >= s->due_ns;
-	gives_up = late && s->tries == stopwait_of(s)->retries;
 	if (late && !gives_up)
 		frame = stopwait_say(s, true);
-	s->timing = s->count > 0 && !gives_up && xk_duplicate(&s->session);
-	if (s->timing)
-		stopwait_schedule(s, s->due_ns - now_ns);
+	else if (s->count > 0 && !late)
+		xk_alarm_set(&s->alarm, s->retry.due_ns);
 	xk_unlock(&s->lock);
 	if (late)
 		xk_unanswered(s->session.lls);
 	stopwait_transmit(s->session.lls, frame);
 	if (gives_up)
 		stopwait_end(s, STOPWAIT_GAVE_UP, -ETIMEDOUT);
-	xk_session_release(&s->session);
 }
 
 /* ---- a new end ---- */
@@ -374,8 +359,8 @@ stopwait_setup(struct xk_session *session, const void *how)
 	uint32_t below;
 	int got;
 
-	xk_event_init(&s->timer, session->protocol->kernel, stopwait_expire, s);
 	xk_lock_init(&s->lock, session->protocol);
+	xk_alarm_init(&s->alarm, session, &s->lock, stopwait_expire);
 	xk_ports_setup(session, how);
 	s->id = h.to;
 	s->peer = h.from;
@@ -609,14 +594,10 @@ stopwait_control(struct xk_session *session, int op, void *buffer, size_t len)
 
 /* ---- init and fini ---- */
 
-/* Cancels the timer of a session that waits for an answer. */
 static void
 stopwait_forget(void *object, void *context)
 {
-	struct stopwait_session *s = object;
-
-	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&s->session);
+	xk_alarm_cancel(&((struct stopwait_session *)object)->alarm);
 }
 
 static void

@@ -5,9 +5,10 @@
 #define XK_STOPWAIT_PRIVATE_H
 
 #include "protocols/budget.h"
-#include "xkernel/event.h"
 #include "xkernel/header.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/alarm.h"
+#include "xkernel/support/retransmit.h"
 #include "xkernel/support/share.h"
 
 enum stopwait_kind { STOPWAIT_CALL = 1, STOPWAIT_WELCOME, STOPWAIT_DATA, STOPWAIT_ACK, STOPWAIT_GONE };
@@ -33,19 +34,17 @@ struct stopwait_session {
 	struct xk_share *share;   /* the host's, of buffers */
 	bool passive;             /* made by a CALL */
 	struct xk_binding caller; /* in `callers`, if passive */
-	struct xk_event timer;    /* holds a reference on the session while pending */
+	struct xk_alarm alarm;    /* set while messages are queued */
 
 	struct xk_lock lock; /* protects the fields below */
 	uint64_t peer;       /* the other end; 0: no WELCOME yet */
 	bool known;          /* to the hlp */
-	bool timing;         /* the timer is pending, or its handler will check again */
 	int error;           /* of a push; 0: not dead */
-	/* sending: the first of the queue is under way; `timing` is set while there is one */
+	/* sending: the first of the queue is under way */
 	struct xk_msg *first, **last;
 	unsigned count;
-	uint32_t sequence; /* of the first */
-	unsigned tries;    /* its retransmissions */
-	uint64_t timeout_ns, due_ns;
+	uint32_t sequence;       /* of the first */
+	struct xk_retry retry;   /* of the first */
 	struct xk_budget budget; /* of retransmissions */
 	/* receiving */
 	uint32_t expected;
