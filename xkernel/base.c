@@ -34,6 +34,8 @@ xk_error(int error)
 	}
 }
 
+const char *const xk_direction_names[] = { "up", "down" };
+
 void
 xk_assert_failed(const char *what, const char *file, int line)
 {

@@ -43,6 +43,10 @@ xk_here(void)
 
 #define XK_ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
+/* The direction of a message through the graph: to the protocol above or below. Names are "up" and "down". */
+enum xk_direction { XK_UP, XK_DOWN, XK_DIRECTIONS };
+extern const char *const xk_direction_names[XK_DIRECTIONS];
+
 /*
  * Returns the text of an error (errno or -errno), with the limit that may have caused it. For the end of a message that
  * names the operation and its object. Any thread, but errors unknown to the C library share one buffer.

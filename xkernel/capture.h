@@ -12,8 +12,6 @@ enum xk_capture_link {
 	XK_CAPTURE_IPV4 = 228,
 };
 
-enum xk_capture_way { XK_CAPTURE_UP, XK_CAPTURE_DOWN };
-
 struct xk_capture;
 
 struct xk_capture_ops {
@@ -21,7 +19,7 @@ struct xk_capture_ops {
 	int (*add)(struct xk_capture *capture, const char *name, enum xk_capture_link link);
 
 	/* Shows m, which passes that place and stays the caller's. Any context; must not wait for anything slow. */
-	void (*see)(struct xk_capture *capture, unsigned place, enum xk_capture_way way, const struct xk_msg *m);
+	void (*see)(struct xk_capture *capture, unsigned place, enum xk_direction direction, const struct xk_msg *m);
 };
 
 /* A program's own capture begins with this struct. */

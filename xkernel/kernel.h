@@ -202,9 +202,6 @@ struct xk_kernel_stats {
 
 void xk_kernel_stats(struct xk_kernel *kernel, struct xk_kernel_stats *stats);
 
-/* A shepherd's load; XK_LOADS: none, it is a foreign thread. */
-enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION, XK_LOADS };
-
 /* The end of a wait: its time-out, a signal that the waiting code expects, or perhaps none (process.h). */
 enum xk_wait_end { XK_WAIT_TIMED, XK_WAIT_SIGNALLED, XK_WAIT_FOREVER };
 

@@ -115,7 +115,8 @@ xk_msg_disown(struct xk_msg *m)
  * Records that `from` hands m to `to`. Names the protocols and aborts if m was freed, or if owners are tracked
  * (xk_kernel_watch_owners) and `from` does not own m. For each crossing in debug builds, else where owners are tracked.
  */
-void xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up);
+void xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to,
+		  enum xk_direction direction);
 
 /* Names the protocols and aborts if owners are tracked and m, which is popped at a session of `to`, belongs to another. */
 void xk_msg_pops(const struct xk_msg *m, const struct xk_protocol *to);

@@ -532,9 +532,9 @@ path_show(struct xk_session *s, struct xk_msg *m, const struct path *path)
 	unsigned watch = xk_edge_watched(path->below->up, XK_WATCH_OWNER | XK_WATCH_SINK);
 
 	if (watch & XK_WATCH_SINK)
-		xk_trace_crossing(path->below, m, false);
+		xk_trace_crossing(path->below, m, XK_DOWN);
 	if ((watch & XK_WATCH_OWNER) || XK_IS_DEBUG)
-		xk_msg_cross(m, s->protocol, path->below->protocol, false);
+		xk_msg_cross(m, s->protocol, path->below->protocol, XK_DOWN);
 }
 
 static PATH_INLINE int

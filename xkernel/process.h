@@ -14,6 +14,9 @@
 
 #include "xkernel/base.h"
 
+/* A shepherd's load; XK_LOADS: none, it is a foreign thread. */
+enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION, XK_LOADS };
+
 struct xk_kernel;
 struct xk_protocol;
 struct xk_session;

@@ -15,7 +15,8 @@
 enum { TRACE_LINE = 500, TRACE_BYTES = 24, TRACE_HEADER = 64, TRACE_FIELDS = 360, TRACE_PLACE = 48 };
 
 static const char *const trace_levels[] = { "none", "errors", "events", "messages" };
-static const char *const trace_reasons[] = { "explicit", "implicit", "time" };
+
+const char *const xk_handoff_names[] = { "explicit", "implicit", "time" };
 
 int
 xk_trace_level(const char *name)
@@ -65,10 +66,7 @@ trace_show(struct xk_kernel *kernel, struct xk_trace_step step)
 		return;
 	trace_place(place);
 	step.now_ns = trace_now_ns(kernel);
-	step.load = self == NULL                    ? XK_TRACE_APPLICATION
-		    : self->load == XK_LOAD_MESSAGE ? XK_TRACE_MESSAGE
-		    : self->load == XK_LOAD_EVENT   ? XK_TRACE_EVENT
-						    : XK_TRACE_APPLICATION;
+	step.load = self == NULL ? XK_LOADS : (enum xk_load)self->load;
 	step.shepherd = self;
 	step.place = place;
 	sink->see(sink, &step);
@@ -81,16 +79,18 @@ xk_trace_taken(struct xk_kernel *kernel, const struct xk_msg *m)
 }
 
 void
-xk_trace_replied(struct xk_session *s, const struct xk_msg *reply, bool up)
+xk_trace_replied(struct xk_session *s, const struct xk_msg *reply, enum xk_direction direction)
 {
-	trace_show(s->protocol->kernel,
-		   (struct xk_trace_step){ .kind = XK_TRACE_REPLIED, .session = s, .m = reply, .up = up });
+	trace_show(
+		s->protocol->kernel,
+		(struct xk_trace_step){ .kind = XK_TRACE_REPLIED, .session = s, .m = reply, .direction = direction });
 }
 
 void
-xk_trace_returned(const struct xk_edge *edge, bool up)
+xk_trace_returned(const struct xk_edge *edge, enum xk_direction direction)
 {
-	trace_show(edge->lower->kernel, (struct xk_trace_step){ .kind = XK_TRACE_RETURNED, .edge = edge, .up = up });
+	trace_show(edge->lower->kernel,
+		   (struct xk_trace_step){ .kind = XK_TRACE_RETURNED, .edge = edge, .direction = direction });
 }
 
 void
@@ -190,20 +190,22 @@ trace_header(const struct xk_protocol *upper, const struct xk_msg *m, char *text
 }
 
 void
-xk_trace_crossing(struct xk_session *s, const struct xk_msg *m, bool up)
+xk_trace_crossing(struct xk_session *s, const struct xk_msg *m, enum xk_direction direction)
 {
 	const struct xk_edge *edge = s->up;
+	const struct xk_protocol *from = direction == XK_UP ? edge->lower : edge->upper;
+	const struct xk_protocol *to = direction == XK_UP ? edge->upper : edge->lower;
 	struct xk_kernel *kernel = edge->lower->kernel;
 	char bytes[TRACE_FIELDS], place[TRACE_PLACE];
 
-	trace_show(kernel, (struct xk_trace_step){ .kind = XK_TRACE_CROSSED, .session = s, .m = m, .up = up });
+	trace_show(kernel,
+		   (struct xk_trace_step){ .kind = XK_TRACE_CROSSED, .session = s, .m = m, .direction = direction });
 	if (!xk_edge_watched(edge, XK_WATCH_TRACE))
 		return;
 	trace_header(edge->upper, m, bytes, sizeof(bytes));
 	trace_place(place);
-	trace_print(kernel, "#%u %-4s %s -> %s %zu bytes [%s] (%s)", m->id, up ? "up" : "down",
-		    up ? edge->lower->name : edge->upper->name, up ? edge->upper->name : edge->lower->name,
-		    xk_msg_len(m), bytes, place);
+	trace_print(kernel, "#%u %-4s %s -> %s %zu bytes [%s] (%s)", m->id, xk_direction_names[direction], from->name,
+		    to->name, xk_msg_len(m), bytes, place);
 }
 
 void
@@ -217,8 +219,8 @@ xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, const 
 		return;
 	trace_place(place);
 	if (edge == NULL)
-		trace_print(kernel, "handoff: %s, now on %s", trace_reasons[reason], place);
+		trace_print(kernel, "handoff: %s, now on %s", xk_handoff_names[reason], place);
 	else
-		trace_print(kernel, "handoff: %s, between %s and %s, now on %s", trace_reasons[reason],
+		trace_print(kernel, "handoff: %s, between %s and %s, now on %s", xk_handoff_names[reason],
 			    edge->lower->name, edge->upper->name, place);
 }

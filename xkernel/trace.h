@@ -41,14 +41,11 @@ enum xk_trace_kind {
 	XK_TRACE_CLOSED,   /* `session` will soon be freed */
 };
 
-/* What the shepherd carries. */
-enum xk_trace_load { XK_TRACE_MESSAGE, XK_TRACE_EVENT, XK_TRACE_APPLICATION };
-
 /* A step of the trace. Only its kind's members are set; everything is the kernel's, and valid during the call only. */
 struct xk_trace_step {
 	enum xk_trace_kind kind;
 	enum xk_handoff_reason reason;
-	bool up; /* the way of m */
+	enum xk_direction direction; /* of m */
 	const struct xk_msg *m;
 	const struct xk_session *session;
 	const struct xk_edge *edge;
@@ -56,7 +53,7 @@ struct xk_trace_step {
 	const char *text; /* what was said, or the name of the drop's reason */
 	/* of every kind */
 	uint64_t now_ns;
-	enum xk_trace_load load;
+	enum xk_load load;    /* what the shepherd carries */
 	const void *shepherd; /* tells shepherds apart; NULL: a thread that is none */
 	const char *place;    /* where it runs: "driver, stack 3", "thread 1, stack 2" */
 };

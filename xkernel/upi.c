@@ -191,12 +191,12 @@ upi_call_watched(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	struct xk_meter_left left;
 	int result;
 
-	xk_cross_down(s, m, &left);
+	xk_cross(s, m, XK_DOWN, &left);
 	result = s->ops->call(s, m, reply);
 	if (result == 0) {
 		xk_msg_disown(*reply);
 		if (*reply != NULL && xk_edge_watched(s->up, XK_WATCH_SINK))
-			xk_trace_replied(s, *reply, true);
+			xk_trace_replied(s, *reply, XK_UP);
 	}
 	xk_meter_leave(&left);
 	return xk_reply_gather(xk_hlp_receive(s), result, reply);
@@ -224,7 +224,7 @@ upi_call_async_watched(struct xk_session *s, struct xk_msg *m, struct xk_call *c
 	struct xk_meter_left left;
 	int result;
 
-	xk_cross_down(s, m, &left);
+	xk_cross(s, m, XK_DOWN, &left);
 	result = s->ops->call_async(s, m, call);
 	xk_meter_leave(&left);
 	return result;

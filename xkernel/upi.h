@@ -210,8 +210,7 @@ enum xk_watch {
 static_assert((uint32_t)XK_MSG_MAX < (uint32_t)XK_WATCH_GATHER, "a mark is greater than any message's length");
 
 enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TIME, XK_HANDOFF_REASONS };
-
-enum xk_direction { XK_UPWARD, XK_DOWNWARD, XK_DIRECTIONS };
+extern const char *const xk_handoff_names[XK_HANDOFF_REASONS];
 
 /* Messages that have crossed an edge in one direction while counting was on (xk_kernel_count_edges). */
 struct xk_edge_count {
@@ -318,14 +317,14 @@ static inline void
 xk_debug_cross_up(struct xk_session *s, struct xk_msg *m)
 {
 	if (XK_IS_DEBUG)
-		xk_msg_cross(m, s->protocol, s->up->upper, true);
+		xk_msg_cross(m, s->protocol, s->up->upper, XK_UP);
 }
 
 static inline void
 xk_debug_cross_down(struct xk_session *s, struct xk_msg *m)
 {
 	if (XK_IS_DEBUG)
-		xk_msg_cross(m, s->up->upper, s->protocol, false);
+		xk_msg_cross(m, s->up->upper, s->protocol, XK_DOWN);
 }
 
 /* Checks, in debug builds, that m, which is popped at s, belongs to the protocol of s. */

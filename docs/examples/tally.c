@@ -25,7 +25,7 @@ struct tally {
 
 /* Counts m and passes it on, or drops it. Takes m. Returns as xk_push; 0 upward. */
 static int
-tally_carry(struct xk_session *session, struct xk_msg *m, enum xk_way way)
+tally_carry(struct xk_session *session, struct xk_msg *m, enum xk_direction direction)
 {
 	struct xk_protocol *self = session->protocol;
 	struct tally *t = (struct tally *)self;
@@ -33,23 +33,23 @@ tally_carry(struct xk_session *session, struct xk_msg *m, enum xk_way way)
 
 	if (t->longest != 0 && len > t->longest) {
 		xk_drop(self, m, TALLY_DROP_TOO_LONG);
-		return way == XK_WAY_DOWN ? -EMSGSIZE : 0;
+		return direction == XK_DOWN ? -EMSGSIZE : 0;
 	}
-	xk_count(self, way == XK_WAY_UP ? TALLY_UP : TALLY_DOWN);
-	xk_count_by(self, way == XK_WAY_UP ? TALLY_BYTES_UP : TALLY_BYTES_DOWN, len);
-	return xk_virtual_pass(session, m, way);
+	xk_count(self, direction == XK_UP ? TALLY_UP : TALLY_DOWN);
+	xk_count_by(self, direction == XK_UP ? TALLY_BYTES_UP : TALLY_BYTES_DOWN, len);
+	return xk_virtual_pass(session, m, direction);
 }
 
 static int
 tally_push(struct xk_session *session, struct xk_msg *m)
 {
-	return tally_carry(session, m, XK_WAY_DOWN);
+	return tally_carry(session, m, XK_DOWN);
 }
 
 static void
 tally_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	tally_carry(session, m, XK_WAY_UP);
+	tally_carry(session, m, XK_UP);
 }
 
 /* ---- tables ---- */

@@ -79,8 +79,6 @@ telemetry_protocol(struct xk_kernel *kernel, const char *params, struct rte_tel_
 static void
 telemetry_add_edge(struct rte_tel_data *answer, struct xk_edge *edge)
 {
-	static const char *const reasons[XK_HANDOFF_REASONS] = { "explicit", "implicit", "time" };
-	static const char *const directions[XK_DIRECTIONS] = { "up", "down" };
 	struct rte_tel_data *counts = rte_tel_data_alloc();
 	char key[TELEMETRY_NAME], name[TELEMETRY_NAME];
 
@@ -90,13 +88,14 @@ telemetry_add_edge(struct rte_tel_data *answer, struct xk_edge *edge)
 	for (unsigned i = 0; i < XK_DIRECTIONS; i++) {
 		struct xk_edge_count *count = &edge->counts[i];
 
-		rte_tel_data_add_dict_u64(counts, directions[i], telemetry_load(&count->messages));
-		rte_tel_data_add_dict_u64(counts, telemetry_key(key, directions[i], "_timed"),
+		rte_tel_data_add_dict_u64(counts, xk_direction_names[i], telemetry_load(&count->messages));
+		rte_tel_data_add_dict_u64(counts, telemetry_key(key, xk_direction_names[i], "_timed"),
 					  telemetry_load(&count->timed));
-		rte_tel_data_add_dict_u64(counts, telemetry_key(key, directions[i], "_ns"), telemetry_load(&count->ns));
+		rte_tel_data_add_dict_u64(counts, telemetry_key(key, xk_direction_names[i], "_ns"),
+					  telemetry_load(&count->ns));
 	}
 	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
-		rte_tel_data_add_dict_u64(counts, telemetry_key(key, "handoffs_", reasons[i]),
+		rte_tel_data_add_dict_u64(counts, telemetry_key(key, "handoffs_", xk_handoff_names[i]),
 					  telemetry_load(&edge->handoffs[i]));
 	snprintf(name, sizeof(name), "%.40s/%.40s/%.40s", edge->upper->name, edge->lower->name, edge->role);
 	telemetry_key(key, name, "");

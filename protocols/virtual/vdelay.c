@@ -20,11 +20,11 @@ XK_COUNTERS(vdelay, VDELAY_COUNTERS);
 
 struct vdelay {
 	struct xk_protocol protocol;
-	uint64_t delay_ns[XK_WAYS];
+	uint64_t delay_ns[XK_DIRECTIONS];
 	uint64_t jitter_ns, held, seed;
 	bool reorder;
 	struct xk_lock lock;
-	struct xk_chance chances[XK_WAYS]; /* under the lock */
+	struct xk_chance chances[XK_DIRECTIONS]; /* under the lock */
 	struct xk_later later;
 };
 
@@ -35,8 +35,8 @@ vdelay_init(struct xk_protocol *self)
 
 	if (vdelay->seed == 0 && vdelay->jitter_ns != 0)
 		vdelay->seed = xk_random(self);
-	for (unsigned way = 0; way < XK_WAYS; way++)
-		xk_chance_init(&vdelay->chances[way], vdelay->seed, way);
+	for (unsigned direction = 0; direction < XK_DIRECTIONS; direction++)
+		xk_chance_init(&vdelay->chances[direction], vdelay->seed, direction);
 	xk_lock_init(&vdelay->lock, self);
 	xk_later_init(&vdelay->later, self, vdelay->held, !vdelay->reorder, VDELAY_DROP_FULL, VDELAY_COUNT_UNSENT);
 	return 0;
@@ -49,20 +49,20 @@ vdelay_fini(struct xk_protocol *self)
 }
 
 static int
-vdelay_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+vdelay_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 {
 	struct vdelay *vdelay = (struct vdelay *)s->protocol;
-	uint64_t delay_ns = vdelay->delay_ns[way];
+	uint64_t delay_ns = vdelay->delay_ns[direction];
 	int status;
 
 	if (delay_ns == 0)
-		return xk_virtual_pass(s, m, way);
+		return xk_virtual_pass(s, m, direction);
 	if (vdelay->jitter_ns != 0) {
 		xk_lock(&vdelay->lock);
-		delay_ns += xk_chance_below(&vdelay->chances[way], vdelay->jitter_ns + 1);
+		delay_ns += xk_chance_below(&vdelay->chances[direction], vdelay->jitter_ns + 1);
 		xk_unlock(&vdelay->lock);
 	}
-	status = xk_later_hold(&vdelay->later, s, m, way, delay_ns);
+	status = xk_later_hold(&vdelay->later, s, m, direction, delay_ns);
 	if (status == 0)
 		xk_count(s->protocol, VDELAY_COUNT_DELAYED);
 	return status;
@@ -71,7 +71,7 @@ vdelay_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 static int
 vdelay_push(struct xk_session *s, struct xk_msg *m)
 {
-	return vdelay_carry(s, m, XK_WAY_DOWN);
+	return vdelay_carry(s, m, XK_DOWN);
 }
 
 /* hdr is not NULL if m has waited (later.h). */
@@ -81,7 +81,7 @@ vdelay_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const
 	if (hdr != NULL)
 		xk_demux(s, m);
 	else
-		vdelay_carry(s, m, XK_WAY_UP);
+		vdelay_carry(s, m, XK_UP);
 }
 
 /* ---- tables ---- */
@@ -102,10 +102,10 @@ static const struct xk_role vdelay_lowers[] = {
 #define VDELAY_TIME_MAX UINT64_C(60000000000)
 
 static const struct xk_setting vdelay_settings[] = {
-	{ "up", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_WAY_UP]), NULL, "delay of messages that go up", 0,
+	{ "up", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_UP]), NULL, "delay of messages that go up", 0,
 	  VDELAY_TIME_MAX },
-	{ "down", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_WAY_DOWN]), NULL,
-	  "delay of messages that go down", 0, VDELAY_TIME_MAX },
+	{ "down", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_DOWN]), NULL, "delay of messages that go down",
+	  0, VDELAY_TIME_MAX },
 	{ "jitter", XK_SETTING_TIME, offsetof(struct vdelay, jitter_ns), NULL,
 	  "longest random addition to the delay, in directions that have one", 0, VDELAY_TIME_MAX },
 	{ "reorder", XK_SETTING_BOOL, offsetof(struct vdelay, reorder), NULL,

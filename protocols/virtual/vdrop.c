@@ -35,8 +35,8 @@ XK_COUNTERS(vdrop, VDROP_COUNTERS);
 /* The span of flipped bits, and the bytes that they may lie in. */
 enum { VDROP_BITS = 15, VDROP_BYTES = 3 };
 
-/* One direction. */
-struct vdrop_way {
+/* The faults of one direction. */
+struct vdrop_stream {
 	bool faulty;
 	struct xk_chance chance; /* under the lock, as are the following */
 	uint64_t seen;
@@ -49,7 +49,7 @@ struct vdrop {
 	uint64_t burst, reorder_ns, after, held, seed;
 	const char *direction;
 	struct xk_lock lock;
-	struct vdrop_way ways[XK_WAYS];
+	struct vdrop_stream streams[XK_DIRECTIONS];
 	struct xk_later later;
 };
 
@@ -70,16 +70,16 @@ vdrop_init(struct xk_protocol *self)
 	struct vdrop *vdrop = (struct vdrop *)self;
 	bool both = strcmp(vdrop->direction, "both") == 0;
 
-	vdrop->ways[XK_WAY_UP].faulty = both || strcmp(vdrop->direction, "up") == 0;
-	vdrop->ways[XK_WAY_DOWN].faulty = both || strcmp(vdrop->direction, "down") == 0;
-	if (!vdrop->ways[XK_WAY_UP].faulty && !vdrop->ways[XK_WAY_DOWN].faulty) {
+	vdrop->streams[XK_UP].faulty = both || strcmp(vdrop->direction, "up") == 0;
+	vdrop->streams[XK_DOWN].faulty = both || strcmp(vdrop->direction, "down") == 0;
+	if (!vdrop->streams[XK_UP].faulty && !vdrop->streams[XK_DOWN].faulty) {
 		xk_trace(self, XK_TRACE_NONE, "direction is up, down or both, not \"%.80s\"", vdrop->direction);
 		return -EINVAL;
 	}
 	if (vdrop->seed == 0)
 		vdrop->seed = xk_random(self);
-	for (unsigned way = 0; way < XK_WAYS; way++)
-		xk_chance_init(&vdrop->ways[way].chance, vdrop->seed, way);
+	for (unsigned i = 0; i < XK_DIRECTIONS; i++)
+		xk_chance_init(&vdrop->streams[i].chance, vdrop->seed, i);
 	xk_lock_init(&vdrop->lock, self);
 	xk_later_init(&vdrop->later, self, vdrop->held, false, VDROP_DROP_FULL, VDROP_COUNT_UNSENT);
 	return 0;
@@ -95,12 +95,12 @@ vdrop_fini(struct xk_protocol *self)
 
 /* Draws the bits to flip, of VDROP_BITS from a random one on; the first is always flipped. */
 static void
-vdrop_draw_flip(struct vdrop_way *way, size_t len, struct vdrop_fate *fate)
+vdrop_draw_flip(struct vdrop_stream *stream, size_t len, struct vdrop_fate *fate)
 {
-	uint64_t first = xk_chance_below(&way->chance, (uint64_t)len * 8);
+	uint64_t first = xk_chance_below(&stream->chance, (uint64_t)len * 8);
 	uint64_t bits = UINT64_C(1) << (VDROP_BITS - 1);
 
-	bits |= xk_chance_below(&way->chance, bits);
+	bits |= xk_chance_below(&stream->chance, bits);
 	bits <<= VDROP_BYTES * 8 - VDROP_BITS - first % 8;
 	fate->offset = first / 8;
 	for (unsigned i = 0; i < VDROP_BYTES; i++)
@@ -108,24 +108,24 @@ vdrop_draw_flip(struct vdrop_way *way, size_t len, struct vdrop_fate *fate)
 }
 
 static struct vdrop_fate
-vdrop_draw(const struct vdrop *vdrop, struct vdrop_way *way, size_t len)
+vdrop_draw(const struct vdrop *vdrop, struct vdrop_stream *stream, size_t len)
 {
-	struct xk_chance *chance = &way->chance;
+	struct xk_chance *chance = &stream->chance;
 	struct vdrop_fate fate = { .lost = false };
 
-	if (way->seen < vdrop->after) {
-		way->seen++;
+	if (stream->seen < vdrop->after) {
+		stream->seen++;
 		return fate;
 	}
-	if (way->burst_left > 0) {
-		way->burst_left--;
+	if (stream->burst_left > 0) {
+		stream->burst_left--;
 		fate.lost = true;
 		return fate;
 	}
 	fate.lost = xk_chance_hits(chance, vdrop->loss);
 	if (fate.lost) {
 		if (vdrop->burst > 1)
-			way->burst_left = xk_chance_below(chance, vdrop->burst);
+			stream->burst_left = xk_chance_below(chance, vdrop->burst);
 		return fate;
 	}
 	if (xk_chance_hits(chance, vdrop->duplicate))
@@ -134,7 +134,7 @@ vdrop_draw(const struct vdrop *vdrop, struct vdrop_way *way, size_t len)
 		fate.late_ns = 1 + xk_chance_below(chance, vdrop->reorder_ns);
 	fate.corrupt = xk_chance_hits(chance, vdrop->corrupt) && len > 0;
 	if (fate.corrupt)
-		vdrop_draw_flip(way, len, &fate);
+		vdrop_draw_flip(stream, len, &fate);
 	return fate;
 }
 
@@ -164,7 +164,7 @@ vdrop_corrupt(struct vdrop *vdrop, struct xk_msg **m, const struct vdrop_fate *f
 }
 
 static int
-vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 {
 	struct xk_protocol *self = s->protocol;
 	struct vdrop *vdrop = (struct vdrop *)self;
@@ -172,10 +172,10 @@ vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 	struct xk_msg *copy;
 	int status;
 
-	if (!vdrop->ways[way].faulty)
-		return xk_virtual_pass(s, m, way);
+	if (!vdrop->streams[direction].faulty)
+		return xk_virtual_pass(s, m, direction);
 	xk_lock(&vdrop->lock);
-	fate = vdrop_draw(vdrop, &vdrop->ways[way], xk_msg_len(m));
+	fate = vdrop_draw(vdrop, &vdrop->streams[direction], xk_msg_len(m));
 	xk_unlock(&vdrop->lock);
 	if (fate.lost) {
 		xk_drop(self, m, VDROP_DROP_LOST);
@@ -185,15 +185,15 @@ vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 		copy = xk_msg_reference(m);
 		xk_count(self, copy != NULL ? VDROP_COUNT_DUPLICATED : VDROP_COUNT_NOT_DUPLICATED);
 		if (copy != NULL)
-			xk_later_hold(&vdrop->later, s, copy, way, fate.copy_ns);
+			xk_later_hold(&vdrop->later, s, copy, direction, fate.copy_ns);
 	}
 	if (fate.corrupt && !vdrop_corrupt(vdrop, &m, &fate)) {
 		xk_drop(self, m, XK_DROP_NO_BUFFER);
 		return -ENOBUFS;
 	}
 	if (fate.late_ns == 0)
-		return xk_virtual_pass(s, m, way);
-	status = xk_later_hold(&vdrop->later, s, m, way, fate.late_ns);
+		return xk_virtual_pass(s, m, direction);
+	status = xk_later_hold(&vdrop->later, s, m, direction, fate.late_ns);
 	if (status == 0)
 		xk_count(self, VDROP_COUNT_REORDERED);
 	return status;
@@ -202,7 +202,7 @@ vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 static int
 vdrop_push(struct xk_session *s, struct xk_msg *m)
 {
-	return vdrop_carry(s, m, XK_WAY_DOWN);
+	return vdrop_carry(s, m, XK_DOWN);
 }
 
 /* hdr is not NULL if m has waited (later.h). */
@@ -212,7 +212,7 @@ vdrop_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const 
 	if (hdr != NULL)
 		xk_demux(s, m);
 	else
-		vdrop_carry(s, m, XK_WAY_UP);
+		vdrop_carry(s, m, XK_UP);
 }
 
 /* ---- asking ---- */
@@ -223,7 +223,7 @@ vdrop_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	const struct vdrop *vdrop = (const struct vdrop *)self;
 	uint32_t none = 0;
 
-	if (op != XK_GET_OFFLOADS || vdrop->corrupt == 0 || !vdrop->ways[XK_WAY_DOWN].faulty)
+	if (op != XK_GET_OFFLOADS || vdrop->corrupt == 0 || !vdrop->streams[XK_DOWN].faulty)
 		return -ENOTSUP;
 	return xk_answer(buffer, len, &none, sizeof(none));
 }

@@ -24,11 +24,10 @@ struct vtap {
 	unsigned place;
 };
 
-/* By the way that the message goes, as ways of a capture are. */
+/* By direction. */
 #define VTAP_COUNTERS(C) C(VTAP_UP, "up") C(VTAP_DOWN, "down")
 XK_COUNTERS(vtap, VTAP_COUNTERS);
-static_assert((int)VTAP_UP == (int)XK_WAY_UP && (int)VTAP_DOWN == (int)XK_WAY_DOWN, "they are the same");
-static_assert((int)XK_WAY_UP == (int)XK_CAPTURE_UP && (int)XK_WAY_DOWN == (int)XK_CAPTURE_DOWN, "they are the same");
+static_assert((int)VTAP_UP == (int)XK_UP && (int)VTAP_DOWN == (int)XK_DOWN, "they are the same");
 
 /* ---- link types ---- */
 
@@ -115,26 +114,26 @@ vtap_init(struct xk_protocol *self)
 /* ---- messages ---- */
 
 static int
-vtap_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+vtap_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 {
 	struct vtap *vtap = (struct vtap *)s->protocol;
 
-	xk_count(s->protocol, way);
+	xk_count(s->protocol, direction);
 	if (vtap->capture != NULL)
-		vtap->capture->ops->see(vtap->capture, vtap->place, (enum xk_capture_way)way, m);
-	return xk_virtual_pass(s, m, way);
+		vtap->capture->ops->see(vtap->capture, vtap->place, direction, m);
+	return xk_virtual_pass(s, m, direction);
 }
 
 static int
 vtap_push(struct xk_session *s, struct xk_msg *m)
 {
-	return vtap_carry(s, m, XK_WAY_DOWN);
+	return vtap_carry(s, m, XK_DOWN);
 }
 
 static void
 vtap_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	vtap_carry(s, m, XK_WAY_UP);
+	vtap_carry(s, m, XK_UP);
 }
 
 /* ---- tables ---- */

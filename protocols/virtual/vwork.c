@@ -14,14 +14,14 @@
 	D(VWORK_DROP_WOULD_WAIT, "would_wait") /* could not wait: implicit=fail, no stack left, or the host ends */
 XK_DROPS(vwork, VWORK_DROPS);
 
-/* By the way that the message goes. */
+/* By direction. */
 #define VWORK_COUNTERS(C) C(VWORK_UP, "worked_up") C(VWORK_DOWN, "worked_down")
 XK_COUNTERS(vwork, VWORK_COUNTERS);
-static_assert((int)VWORK_UP == (int)XK_WAY_UP && (int)VWORK_DOWN == (int)XK_WAY_DOWN, "they are the same");
+static_assert((int)VWORK_UP == (int)XK_UP && (int)VWORK_DOWN == (int)XK_DOWN, "they are the same");
 
 struct vwork {
 	struct xk_protocol protocol;
-	uint64_t message_ns[XK_WAYS], kilobyte_ns[XK_WAYS];
+	uint64_t message_ns[XK_DIRECTIONS], kilobyte_ns[XK_DIRECTIONS];
 	uint64_t checkpoints, tail, wait_ns;
 	uint64_t seed;          /* of a tail; 0 until init: drawn */
 	_Atomic uint64_t drawn; /* messages that drew their work */
@@ -56,10 +56,10 @@ vwork_draw_ns(struct vwork *vwork, uint64_t mean_ns)
 }
 
 static int
-vwork_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+vwork_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 {
 	struct vwork *vwork = (struct vwork *)s->protocol;
-	uint64_t mean_ns = vwork->message_ns[way] + xk_msg_len(m) * vwork->kilobyte_ns[way] / 1000;
+	uint64_t mean_ns = vwork->message_ns[direction] + xk_msg_len(m) * vwork->kilobyte_ns[direction] / 1000;
 
 	if (mean_ns > 0) {
 		uint64_t total_ns = vwork_draw_ns(vwork, mean_ns), pieces = vwork->checkpoints + 1, done_ns = 0;
@@ -72,15 +72,15 @@ vwork_carry(struct xk_session *s, struct xk_msg *m, enum xk_way way)
 			xk_work(s->protocol, until_ns - done_ns);
 			done_ns = until_ns;
 		}
-		xk_count(s->protocol, way);
+		xk_count(s->protocol, direction);
 	}
-	return xk_virtual_pass(s, m, way);
+	return xk_virtual_pass(s, m, direction);
 }
 
 static int
 vwork_push(struct xk_session *s, struct xk_msg *m)
 {
-	return vwork_carry(s, m, XK_WAY_DOWN);
+	return vwork_carry(s, m, XK_DOWN);
 }
 
 static void
@@ -91,7 +91,7 @@ vwork_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const 
 	if (vwork->wait_ns != 0 && xk_delay(s->protocol, (vwork->wait_ns + 999) / 1000) != 0)
 		xk_drop(s->protocol, m, VWORK_DROP_WOULD_WAIT);
 	else
-		vwork_carry(s, m, XK_WAY_UP);
+		vwork_carry(s, m, XK_UP);
 }
 
 /* ---- tables ---- */
@@ -121,13 +121,13 @@ static_assert(VWORK_TIME_MAX * (XK_MSG_MAX / 1000 + 2) * VWORK_STRETCH <= UINT64
 	      "a product with a number of pieces overflows");
 
 static const struct xk_setting vwork_settings[] = {
-	{ "up", XK_SETTING_TIME, offsetof(struct vwork, message_ns[XK_WAY_UP]), NULL, "work for a message that goes up",
-	  0, VWORK_TIME_MAX },
-	{ "down", XK_SETTING_TIME, offsetof(struct vwork, message_ns[XK_WAY_DOWN]), NULL,
+	{ "up", XK_SETTING_TIME, offsetof(struct vwork, message_ns[XK_UP]), NULL, "work for a message that goes up", 0,
+	  VWORK_TIME_MAX },
+	{ "down", XK_SETTING_TIME, offsetof(struct vwork, message_ns[XK_DOWN]), NULL,
 	  "work for a message that goes down", 0, VWORK_TIME_MAX },
-	{ "up_kb", XK_SETTING_TIME, offsetof(struct vwork, kilobyte_ns[XK_WAY_UP]), NULL,
+	{ "up_kb", XK_SETTING_TIME, offsetof(struct vwork, kilobyte_ns[XK_UP]), NULL,
 	  "... and for each 1000 bytes of it", 0, VWORK_TIME_MAX },
-	{ "down_kb", XK_SETTING_TIME, offsetof(struct vwork, kilobyte_ns[XK_WAY_DOWN]), NULL,
+	{ "down_kb", XK_SETTING_TIME, offsetof(struct vwork, kilobyte_ns[XK_DOWN]), NULL,
 	  "... and for each 1000 bytes of it", 0, VWORK_TIME_MAX },
 	{ "checkpoints", XK_SETTING_UINT, offsetof(struct vwork, checkpoints), NULL,
 	  "checks of the time budget within the work", 0, VWORK_CHECKPOINTS_MAX },

@@ -56,7 +56,7 @@ RIG_TEST(eth_drops_what_is_short_whether_edges_are_counted_or_not, rig_new("eth"
 		rig_inject_prefixes(r, FROM_PEER);
 		CHECK_EQ(rig_counter(r, "short"), i * XK_ETH_HEADER_LEN);
 	}
-	CHECK_EQ(atomic_load(&eth->lowers[0]->counts[XK_UPWARD].messages), 2 * XK_ETH_HEADER_LEN);
+	CHECK_EQ(atomic_load(&eth->lowers[0]->counts[XK_UP].messages), 2 * XK_ETH_HEADER_LEN);
 }
 
 RIG_TEST(eth_drops_frames_for_others, rig_new("eth"))

@@ -113,8 +113,8 @@ RIG_TEST(an_edge_between_nulls_is_watched_from_now_on_and_no_more, rig_new_graph
 		CHECK_EQ(rig_push(r, s, "04"), 0);
 		rig_expect_sent(r, "04");
 		CHECK_EQ(explicit_handoffs(r), i);
-		CHECK_EQ(atomic_load(&edge->counts[XK_UPWARD].messages), i);
-		CHECK_EQ(atomic_load(&edge->counts[XK_DOWNWARD].messages), i);
+		CHECK_EQ(atomic_load(&edge->counts[XK_UP].messages), i);
+		CHECK_EQ(atomic_load(&edge->counts[XK_DOWN].messages), i);
 	}
 }
 

@@ -164,7 +164,7 @@ print_drops(struct xk_kernel *kernel)
 static uint64_t
 messages_up(const struct xk_edge *edge)
 {
-	return atomic_load_explicit(&edge->counts[XK_UPWARD].messages, memory_order_relaxed);
+	return atomic_load_explicit(&edge->counts[XK_UP].messages, memory_order_relaxed);
 }
 
 /* Checks that a protocol that stores nothing passed up or counted as dropped all that came up. Returns the number. */

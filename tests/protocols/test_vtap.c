@@ -15,7 +15,7 @@ static struct {
 	unsigned count;
 	struct {
 		unsigned place;
-		enum xk_capture_way way;
+		enum xk_direction direction;
 		size_t len;
 		uint8_t bytes[SHOWN_BYTES];
 	} shown[SHOWN_MAX];
@@ -35,14 +35,14 @@ capture_add(struct xk_capture *sink, const char *name, enum xk_capture_link link
 }
 
 static void
-capture_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
+capture_see(struct xk_capture *sink, unsigned place, enum xk_direction direction, const struct xk_msg *m)
 {
 	unsigned i = capture.count++;
 
 	CHECK(sink == &capture.sink);
 	REQUIRE(i < SHOWN_MAX && xk_msg_len(m) <= SHOWN_BYTES);
 	capture.shown[i].place = place;
-	capture.shown[i].way = way;
+	capture.shown[i].direction = direction;
 	capture.shown[i].len = xk_msg_len(m);
 	CHECK(xk_msg_copy_out(m, 0, capture.shown[i].bytes, xk_msg_len(m)));
 }
@@ -64,11 +64,11 @@ rig_captured(const char *graph)
 }
 
 static void
-expect_shown(unsigned i, enum xk_capture_way way, const char *bytes, size_t len)
+expect_shown(unsigned i, enum xk_direction direction, const char *bytes, size_t len)
 {
 	REQUIRE(i < capture.count);
 	CHECK_EQ(capture.shown[i].place, FIRST_PLACE);
-	CHECK_EQ(capture.shown[i].way, way);
+	CHECK_EQ(capture.shown[i].direction, direction);
 	CHECK_EQ(capture.shown[i].len, len);
 	CHECK(memcmp(capture.shown[i].bytes, bytes, len) == 0);
 }
@@ -98,10 +98,10 @@ RIG_TEST(vtap_shows_both_ways_in_their_order, rig_captured("wire:; vtap: wire; u
 	rig_inject(r, "");
 	CHECK_EQ(rig_push(r, s, "04"), 0);
 	CHECK_EQ(capture.count, 4);
-	expect_shown(0, XK_CAPTURE_DOWN, "\1\2", 2);
-	expect_shown(1, XK_CAPTURE_UP, "\3", 1);
-	expect_shown(2, XK_CAPTURE_UP, "", 0);
-	expect_shown(3, XK_CAPTURE_DOWN, "\4", 1);
+	expect_shown(0, XK_DOWN, "\1\2", 2);
+	expect_shown(1, XK_UP, "\3", 1);
+	expect_shown(2, XK_UP, "", 0);
+	expect_shown(3, XK_DOWN, "\4", 1);
 	rig_expect_sent(r, "0102");
 	rig_expect_sent(r, "04");
 	rig_expect_delivered(r, "03");
@@ -114,7 +114,7 @@ RIG_TEST(vtap_shows_messages_in_pieces_whole, rig_captured("wire:; vtap: wire; u
 
 	CHECK_EQ(rig_push(r, s, "01|0203|04"), 0);
 	rig_expect_sent(r, "01020304");
-	expect_shown(0, XK_CAPTURE_DOWN, "\1\2\3\4", 4);
+	expect_shown(0, XK_DOWN, "\1\2\3\4", 4);
 }
 
 RIG_TEST(vtap_shows_what_is_refused_below, rig_captured("wire:; vtap: wire; user: vtap"))
@@ -123,7 +123,7 @@ RIG_TEST(vtap_shows_what_is_refused_below, rig_captured("wire:; vtap: wire; user
 
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(rig_push(r, s, "01"), -ENOBUFS);
-	expect_shown(0, XK_CAPTURE_DOWN, "\1", 1);
+	expect_shown(0, XK_DOWN, "\1", 1);
 	CHECK_EQ(rig_counter(r, "down"), 1);
 }
 

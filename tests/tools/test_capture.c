@@ -184,12 +184,12 @@ TEST(a_port_that_outlives_the_capture_is_as_before)
 /* ---- taps ---- */
 
 static void
-see(unsigned place, enum xk_capture_way way, const char *text)
+see(unsigned place, enum xk_direction direction, const char *text)
 {
 	struct xk_capture *sink = capture_sink(rig.capture);
 	struct xk_msg *m = message(text);
 
-	sink->ops->see(sink, place, way, m);
+	sink->ops->see(sink, place, direction, m);
 	xk_msg_free(m);
 }
 
@@ -201,9 +201,9 @@ TEST(taps_are_interfaces_of_their_own_kind)
 	sink = capture_sink(rig.capture);
 	CHECK_EQ(sink->ops->add(sink, "packets", XK_CAPTURE_IPV4), 0);
 	CHECK_EQ(sink->ops->add(sink, "messages", XK_CAPTURE_USER0), 1);
-	see(1, XK_CAPTURE_DOWN, "one");
-	see(0, XK_CAPTURE_DOWN, "header one");
-	see(0, XK_CAPTURE_UP, "header two");
+	see(1, XK_DOWN, "one");
+	see(0, XK_DOWN, "header one");
+	see(0, XK_UP, "header two");
 	end();
 	CHECK_EQ(rig.reader.interface_count, 3);
 	CHECK_STR(rig.reader.interfaces[1].name, "host.packets");
@@ -260,7 +260,7 @@ TEST(many_times_the_ring_passes_through_it)
 
 		REQUIRE(m != NULL);
 		memset(m->data, (int)(i % 251), m->len);
-		sink->ops->see(sink, 0, XK_CAPTURE_UP, m);
+		sink->ops->see(sink, 0, XK_UP, m);
 		xk_msg_free(m);
 	}
 	end();

@@ -174,7 +174,7 @@ worker_run(void *argument)
 			worker_receive(worker);
 		} else {
 			m = worker_message(worker, i);
-			sink->ops->see(sink, 0, XK_CAPTURE_UP, m);
+			sink->ops->see(sink, 0, XK_UP, m);
 			xk_msg_free(m);
 		}
 	}

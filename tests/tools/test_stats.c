@@ -88,10 +88,10 @@ count_some(void)
 {
 	struct xk_edge *above = protocol_called("udp")->lowers[0], *below = protocol_called("ip")->lowers[0];
 
-	count(below, XK_UPWARD, 100, 10, 500);
-	count(below, XK_DOWNWARD, 50, 5, 100);
-	count(above, XK_UPWARD, 90, 9, 90);
-	count(above, XK_DOWNWARD, 50, 5, 200);
+	count(below, XK_UP, 100, 10, 500);
+	count(below, XK_DOWN, 50, 5, 100);
+	count(above, XK_UP, 90, 9, 90);
+	count(above, XK_DOWN, 50, 5, 200);
 	atomic_store(&below->handoffs[0], 4);
 	atomic_store(&below->handoffs[2], 6);
 	atomic_store(&above->handoffs[1], 1);
@@ -121,9 +121,9 @@ TEST(tables_have_rates_and_totals)
 	pair_begin();
 	count_some();
 	edge = protocol_called("ip")->lowers[0];
-	count(edge, XK_UPWARD, 40, 10, 500);
+	count(edge, XK_UP, 40, 10, 500);
 	free(told(stats_tell_tables, 3000000000));
-	count(edge, XK_UPWARD, 100, 10, 500);
+	count(edge, XK_UP, 100, 10, 500);
 	text = told(stats_tell_tables, 5000000000);
 	CHECK(strncmp(text, "h-1: /tmp/test_stats-", 21) == 0);
 	CHECK(strstr(text, ".dot on memory, driver interrupt, mode ipp\n") != NULL);
@@ -136,7 +136,7 @@ TEST(tables_have_rates_and_totals)
 	CHECK(strstr(text, "\ndriver ") != NULL);
 	free(text);
 	/* Counts that began anew have no rates. */
-	count(edge, XK_UPWARD, 10, 10, 500);
+	count(edge, XK_UP, 10, 10, 500);
 	text = told(stats_tell_tables, 6000000000);
 	CHECK(strstr(text, "ip -> vnet                       0          10") != NULL);
 	free(text);

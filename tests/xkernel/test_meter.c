@@ -140,8 +140,8 @@ act_echo(struct top *top, struct xk_session *lls, struct xk_msg *m)
 TEST_WITH(nothing_is_counted_that_nobody_asks_for, struct host *h, timed_host(act_echo), host_free)
 {
 	send_many(h, 20);
-	counted(h->edge, XK_UPWARD, 0, 0, 0);
-	counted(h->edge, XK_DOWNWARD, 0, 0, 0);
+	counted(h->edge, XK_UP, 0, 0, 0);
+	counted(h->edge, XK_DOWN, 0, 0, 0);
 	CHECK_EQ(xk_edge_watched(h->edge, XK_WATCH_ANY), 0);
 }
 
@@ -149,10 +149,10 @@ TEST_WITH(each_protocol_is_charged_its_own_time_alone, struct host *h, timed_hos
 {
 	xk_kernel_count_edges(h->kernel, true);
 	send_many(h, 1);
-	counted(below(h->edge), XK_UPWARD, 1, 1, SLOW_UP + SLOW_BACK);
-	counted(h->edge, XK_UPWARD, 1, 1, HIGH_WORK + HIGH_MORE);
-	counted(h->edge, XK_DOWNWARD, 1, 1, SLOW_DOWN + SLOW_RETURN);
-	counted(below(h->edge), XK_DOWNWARD, 1, 1, 0);
+	counted(below(h->edge), XK_UP, 1, 1, SLOW_UP + SLOW_BACK);
+	counted(h->edge, XK_UP, 1, 1, HIGH_WORK + HIGH_MORE);
+	counted(h->edge, XK_DOWN, 1, 1, SLOW_DOWN + SLOW_RETURN);
+	counted(below(h->edge), XK_DOWN, 1, 1, 0);
 	CHECK_EQ(h->received, 1);
 }
 
@@ -160,14 +160,14 @@ TEST_WITH(all_messages_are_counted_and_one_of_thirteen_is_timed, struct host *h,
 {
 	xk_kernel_count_edges(h->kernel, true);
 	send_many(h, XK_METER_EACH);
-	counted(h->edge, XK_UPWARD, XK_METER_EACH, 1, HIGH_WORK + HIGH_MORE);
-	counted(below(h->edge), XK_DOWNWARD, XK_METER_EACH, 1, 0);
+	counted(h->edge, XK_UP, XK_METER_EACH, 1, HIGH_WORK + HIGH_MORE);
+	counted(below(h->edge), XK_DOWN, XK_METER_EACH, 1, 0);
 	send_many(h, 1);
-	counted(h->edge, XK_UPWARD, XK_METER_EACH + 1, 2, 2 * (HIGH_WORK + HIGH_MORE));
-	counted(h->edge, XK_DOWNWARD, XK_METER_EACH + 1, 2, 2 * (SLOW_DOWN + SLOW_RETURN));
+	counted(h->edge, XK_UP, XK_METER_EACH + 1, 2, 2 * (HIGH_WORK + HIGH_MORE));
+	counted(h->edge, XK_DOWN, XK_METER_EACH + 1, 2, 2 * (SLOW_DOWN + SLOW_RETURN));
 	xk_kernel_count_edges(h->kernel, false);
 	send_many(h, 20);
-	counted(h->edge, XK_UPWARD, XK_METER_EACH + 1, 2, 2 * (HIGH_WORK + HIGH_MORE));
+	counted(h->edge, XK_UP, XK_METER_EACH + 1, 2, 2 * (HIGH_WORK + HIGH_MORE));
 }
 
 static void
@@ -188,9 +188,9 @@ TEST_WITH(who_waits_is_not_timed_meanwhile, struct host *h, timed_host(act_wait)
 	host_run(h);
 	CHECK_EQ(h->received, 1);
 	CHECK_EQ(host_stats(h).parks, 1);
-	counted(h->edge, XK_UPWARD, 1, 1, HIGH_WORK + HIGH_MORE);
-	counted(h->edge, XK_DOWNWARD, 1, 1, SLOW_DOWN + SLOW_RETURN);
-	counted(below(h->edge), XK_UPWARD, 1, 1, SLOW_UP + SLOW_BACK);
+	counted(h->edge, XK_UP, 1, 1, HIGH_WORK + HIGH_MORE);
+	counted(h->edge, XK_DOWN, 1, 1, SLOW_DOWN + SLOW_RETURN);
+	counted(below(h->edge), XK_UP, 1, 1, SLOW_UP + SLOW_BACK);
 }
 
 static void
@@ -208,9 +208,9 @@ TEST_WITH(calls_are_counted_and_timed_too, struct host *h, timed_host(act_call),
 {
 	xk_kernel_count_edges(h->kernel, true);
 	send_many(h, 1);
-	counted(h->edge, XK_DOWNWARD, 2, 2, SLOW_CALL + SLOW_ASYNC);
-	counted(h->edge, XK_UPWARD, 2, 2, HIGH_CALLED);
-	counted(below(h->edge), XK_UPWARD, 1, 1, SLOW_UP + SLOW_BACK);
+	counted(h->edge, XK_DOWN, 2, 2, SLOW_CALL + SLOW_ASYNC);
+	counted(h->edge, XK_UP, 2, 2, HIGH_CALLED);
+	counted(below(h->edge), XK_UP, 1, 1, SLOW_UP + SLOW_BACK);
 }
 
 TEST_WITH(marks_and_counting_leave_each_other_alone, struct host *h, timed_host(act_echo), host_free)
@@ -243,7 +243,7 @@ TEST_WITH(what_foreign_threads_send_is_counted_and_not_timed, struct host *h,
 	host_start(h);
 	xk_kernel_count_edges(h->kernel, true);
 	CHECK_EQ(push_from_outside(h), 0);
-	counted(h->edge, XK_DOWNWARD, 1, 0, 0);
+	counted(h->edge, XK_DOWN, 1, 0, 0);
 }
 
 /* ---- with threads ---- */
@@ -255,7 +255,7 @@ static void
 all_are_counted(enum xk_mode mode, enum op op, uint32_t watch)
 {
 	struct host *h = host_new(mode, XK_DRIVER_INTERRUPT, 2, 0);
-	struct xk_edge_count *up = &h->edge->counts[XK_UPWARD], *down = &h->edge->counts[XK_DOWNWARD];
+	struct xk_edge_count *up = &h->edge->counts[XK_UP], *down = &h->edge->counts[XK_DOWN];
 
 	xk_edge_watch(h->edge, watch, watch);
 	host_start(h);
@@ -301,8 +301,8 @@ bit_comes_and_goes(enum xk_mode mode)
 		CHECK_EQ(s->meter.depth, 0);
 		CHECK(s->meter.ns == NULL);
 	}
-	CHECK(h->edge->counts[XK_UPWARD].messages > 0);
-	CHECK(h->edge->counts[XK_UPWARD].messages < MANY);
+	CHECK(h->edge->counts[XK_UP].messages > 0);
+	CHECK(h->edge->counts[XK_UP].messages < MANY);
 	host_free(h);
 }
 

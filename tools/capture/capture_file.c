@@ -373,7 +373,7 @@ capture_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link 
 }
 
 static void
-capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
+capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_direction direction, const struct xk_msg *m)
 {
 	struct capture *capture = xk_container_of(sink, struct capture, sink);
 	struct capture_ring *ring = capture->taps[place];
@@ -383,7 +383,7 @@ capture_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way
 	for (unsigned tries = 1; atomic_exchange_explicit(&ring->lock, 1, memory_order_acquire) != 0; tries++)
 		if (tries % CAPTURE_SPINS == 0)
 			sched_yield();
-	kept = capture_ring_put(ring, m, capture_now_ns(capture), way == XK_CAPTURE_UP ? PCAPNG_IN : PCAPNG_OUT, NULL);
+	kept = capture_ring_put(ring, m, capture_now_ns(capture), direction == XK_UP ? PCAPNG_IN : PCAPNG_OUT, NULL);
 	capture_ring_publish(ring, ring->begun, kept, !kept);
 	capture_tell(capture, ring);
 	atomic_store_explicit(&ring->lock, 0, memory_order_release);

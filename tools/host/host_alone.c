@@ -202,8 +202,6 @@ host_print_standing(const struct host *host)
 
 /* ---- counts ---- */
 
-static const char *const host_reasons[PAIR_HANDOFFS] = { "explicit", "implicit", "time" };
-
 /* "INSTANCE.COUNTER" */
 static const char *
 host_counter_name(const struct xk_protocol *protocol, unsigned counter, char name[PAIR_NAME])
@@ -248,8 +246,8 @@ host_print_counts(struct host *host, FILE *out)
 	}
 	host_print_count(out, "context switches of the driver", counts.driver_switches);
 	host_print_count(out, "context switches of other threads", counts.thread_switches);
-	for (unsigned i = 0; i < PAIR_HANDOFFS; i++) {
-		snprintf(name, sizeof(name), "handoffs %s", host_reasons[i]);
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++) {
+		snprintf(name, sizeof(name), "handoffs %s", xk_handoff_names[i]);
 		host_print_count(out, name, counts.handoffs[i]);
 	}
 	host_print_count(out, "fallbacks", counts.fallbacks);
@@ -282,8 +280,8 @@ void
 host_json_counts(struct json *json, const struct pair_counts *counts)
 {
 	json_object(json, "handoffs");
-	for (unsigned i = 0; i < PAIR_HANDOFFS; i++)
-		json_uint(json, host_reasons[i], counts->handoffs[i]);
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+		json_uint(json, xk_handoff_names[i], counts->handoffs[i]);
 	json_close(json);
 	json_uint(json, "fallbacks", counts->fallbacks);
 	json_uint(json, "overruns", counts->overruns);

@@ -21,7 +21,7 @@
 #include "tools/histogram.h"
 
 enum { PAIR_CLIENT, PAIR_SERVER, PAIR_ENDS };
-enum { PAIR_HANDOFFS = 3, PAIR_DROPS = 128, PAIR_NAME = 64, PAIR_WHY = 256, PAIR_END_MS = 10000 };
+enum { PAIR_DROPS = 128, PAIR_NAME = 64, PAIR_WHY = 256, PAIR_END_MS = 10000 };
 
 /* The values of --handoff: the end whose test protocol leaves the driver. */
 enum pair_handoff {
@@ -56,7 +56,7 @@ struct pair_drop {
 struct pair_counts {
 	uint64_t driver_switches, thread_switches, process_switches; /* voluntary */
 	uint64_t frames, messages;
-	uint64_t handoffs[PAIR_HANDOFFS]; /* by enum xk_handoff_reason */
+	uint64_t handoffs[XK_HANDOFF_REASONS]; /* by enum xk_handoff_reason */
 	uint64_t fallbacks, overruns, overtaken, stalled;
 	unsigned drop_count;
 	struct pair_drop drops[PAIR_DROPS];

@@ -34,7 +34,8 @@ struct journey_origin {
 struct journey_crossing {
 	struct journey_origin origin;
 	unsigned node; /* of the protocol that was handed the message */
-	bool up, is_reply;
+	enum xk_direction direction;
+	bool is_reply;
 	const struct xk_edge *edge;
 	const struct xk_session *session;
 	const struct xk_msg *m;
@@ -375,7 +376,7 @@ journey_returned(struct journey_host *host, const struct xk_trace_step *step)
 		return;
 	last = chain->crossings[chain->count - 1];
 	for (unsigned i = chain->count; i-- > 0;) {
-		if (chain->crossings[i].edge != step->edge || chain->crossings[i].up != step->up ||
+		if (chain->crossings[i].edge != step->edge || chain->crossings[i].direction != step->direction ||
 		    chain->crossings[i].is_reply)
 			continue;
 		chain->count = i;
@@ -442,10 +443,10 @@ journey_find_down(struct journey_host *host, struct journey_chain *chain, const 
 {
 	struct journey_crossing *handed = journey_handed(chain, from->index), *last = journey_innermost(chain);
 
-	if (last != NULL && last != handed && !last->up && last->m == step->m) {
+	if (last != NULL && last != handed && last->direction == XK_DOWN && last->m == step->m) {
 		found->origin = last->origin;
 		found->by_path = true;
-	} else if (handed != NULL && !handed->up) {
+	} else if (handed != NULL && handed->direction == XK_DOWN) {
 		found->origin = handed->origin;
 		for (uint64_t i = 1; i <= host->push_count && i <= JOURNEY_PUSHES; i++) {
 			struct journey_push *p = &host->pushes[(host->push_count - i) % JOURNEY_PUSHES];
@@ -462,7 +463,7 @@ journey_find_down(struct journey_host *host, struct journey_chain *chain, const 
 	}
 	if (handed != NULL && !found->by_path) {
 		chain->count = (unsigned)(handed - chain->crossings) + 1;
-		if (handed->is_reply && handed->up) /* nobody will return from it */
+		if (handed->is_reply && handed->direction == XK_UP) /* nobody will return from it */
 			chain->count--;
 	}
 }
@@ -510,8 +511,9 @@ journey_crossed(struct journey_host *host, const struct xk_trace_step *step)
 {
 	struct journey *journey = host->journey;
 	const struct xk_session *s = step->session;
-	const struct xk_protocol *upper = s->up->upper, *from = step->up ? s->protocol : upper;
-	const struct xk_protocol *to = step->up ? upper : s->protocol;
+	bool up = step->direction == XK_UP;
+	const struct xk_protocol *upper = s->up->upper, *from = up ? s->protocol : upper,
+				 *to = up ? upper : s->protocol;
 	size_t header = upper->type->header, len = xk_msg_len(step->m), payload_len;
 	struct journey_chain *chain = journey_chain(host, step->shepherd);
 	struct journey_session *session = journey_session(host, s);
@@ -526,12 +528,12 @@ journey_crossed(struct journey_host *host, const struct xk_trace_step *step)
 	payload = journey_hash(step->m, header);
 	payload_len = len - header;
 	below = chain->count == 0 ? NULL : journey_innermost(chain)->session;
-	if (step->up)
+	if (up)
 		journey_find_up(host, chain, step, from, &found);
 	else
 		journey_find_down(host, chain, step, from, payload, payload_len, &found);
-	found.is_timer = is_first && step->load == XK_TRACE_EVENT;
-	if (!journey_begin(journey, step->up ? "up" : "down", host, step->now_ns))
+	found.is_timer = is_first && step->load == XK_LOAD_EVENT;
+	if (!journey_begin(journey, xk_direction_names[step->direction], host, step->now_ns))
 		return;
 	journey_node(journey, "a", from);
 	journey_node(journey, "b", to);
@@ -541,9 +543,9 @@ journey_crossed(struct journey_host *host, const struct xk_trace_step *step)
 	journey_number(journey, "again", found.original);
 	journey_number(journey, "timer", found.is_timer);
 	journey_number(journey, "reply", is_reply);
-	journey_message(journey, step->m, found.by_path && !step->up ? JOURNEY_BYTES : header);
+	journey_message(journey, step->m, found.by_path && !up ? JOURNEY_BYTES : header);
 	if (found.by_path)
-		journey_path(journey, step->up ? s : below, step->up);
+		journey_path(journey, up ? s : below, up);
 	if (session != NULL) {
 		journey_number(journey, "s", session->number);
 		journey_number(journey, "made", !session->was_seen);
@@ -555,13 +557,13 @@ journey_crossed(struct journey_host *host, const struct xk_trace_step *step)
 		taken->origin.step = journey->steps;
 	journey_chain_add(chain, (struct journey_crossing){ .origin = { found.origin.message, journey->steps },
 							    .node = to->index,
-							    .up = step->up,
+							    .direction = step->direction,
 							    .is_reply = is_reply,
 							    .edge = s->up,
 							    .session = s,
 							    .m = step->m,
 							    .id = step->m->id });
-	if (step->up || is_reply)
+	if (up || is_reply)
 		return;
 	host->pushes[host->push_count++ % JOURNEY_PUSHES] = (struct journey_push){
 		.origin = { found.origin.message, journey->steps },
@@ -595,7 +597,6 @@ journey_concerned(struct journey_host *host, const struct xk_trace_step *step)
 static void
 journey_told(struct journey_host *host, const struct xk_trace_step *step)
 {
-	static const char *const reasons[] = { "explicit", "implicit", "time" };
 	struct journey *journey = host->journey;
 	struct journey_origin origin = journey_concerned(host, step);
 	const char *kind = step->kind == XK_TRACE_HANDOFF ? "handoff" : step->kind == XK_TRACE_DROPPED ? "drop" : "say";
@@ -611,7 +612,7 @@ journey_told(struct journey_host *host, const struct xk_trace_step *step)
 	journey_number(journey, "m", origin.message);
 	journey_number(journey, "c", origin.step);
 	if (step->kind == XK_TRACE_HANDOFF)
-		journey_text(journey, "reason", reasons[step->reason]);
+		journey_text(journey, "reason", xk_handoff_names[step->reason]);
 	else
 		journey_text(journey, step->kind == XK_TRACE_DROPPED ? "reason" : "text", step->text);
 	if (step->m != NULL)

@@ -332,7 +332,7 @@ net_tap_add(struct xk_capture *sink, const char *name, enum xk_capture_link link
 }
 
 static void
-net_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, const struct xk_msg *m)
+net_tap_see(struct xk_capture *sink, unsigned place, enum xk_direction direction, const struct xk_msg *m)
 {
 	const struct net_host *host = xk_container_of(sink, struct net_host, sink);
 	const struct net *net = host->net;
@@ -345,8 +345,8 @@ net_tap_see(struct xk_capture *sink, unsigned place, enum xk_capture_way way, co
 		xk_msg_copy_out(m, 0, net->capture_bytes, xk_msg_len(m));
 		bytes = net->capture_bytes;
 	}
-	pcapng_frame(net->capture, place, platform->ops->now_ns(platform),
-		     way == XK_CAPTURE_UP ? PCAPNG_IN : PCAPNG_OUT, bytes, xk_msg_len(m), NULL);
+	pcapng_frame(net->capture, place, platform->ops->now_ns(platform), direction == XK_UP ? PCAPNG_IN : PCAPNG_OUT,
+		     bytes, xk_msg_len(m), NULL);
 }
 
 static const struct xk_capture_ops net_capture_ops = { .add = net_tap_add, .see = net_tap_see };

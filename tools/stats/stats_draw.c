@@ -69,14 +69,14 @@ note_string(const json_t *value, const char *key)
 static void
 note_handoffs(struct xk_graph_note *note, const json_t *value)
 {
-	static const char *const names[] = { "explicit", "implicit", "time" };
 	char text[XK_GRAPH_NOTE] = "", count[32];
 	size_t len = 0;
 
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(names); i++)
-		if (note_get(value, "handoffs", names[i]) != 0)
+	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
+		if (note_get(value, "handoffs", xk_handoff_names[i]) != 0)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s %s", len == 0 ? "" : ", ",
-						note_count(note_get(value, "handoffs", names[i]), count), names[i]);
+						note_count(note_get(value, "handoffs", xk_handoff_names[i]), count),
+						xk_handoff_names[i]);
 	if (len > 0)
 		note_add(note, "handoffs: %s", text);
 }
@@ -84,16 +84,15 @@ note_handoffs(struct xk_graph_note *note, const json_t *value)
 static void
 note_time(struct xk_graph_note *note, const json_t *value)
 {
-	static const char *const ways[] = { "up", "down" };
 	char text[XK_GRAPH_NOTE] = "";
 	size_t len = 0;
 
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ways); i++)
-		if (note_get(value, ways[i], "timed") != 0)
+	for (unsigned i = 0; i < XK_DIRECTIONS; i++)
+		if (note_get(value, xk_direction_names[i], "timed") != 0)
 			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.0f ns %s", len == 0 ? "" : ", ",
-						(double)note_get(value, ways[i], "ns") /
-							(double)note_get(value, ways[i], "timed"),
-						ways[i]);
+						(double)note_get(value, xk_direction_names[i], "ns") /
+							(double)note_get(value, xk_direction_names[i], "timed"),
+						xk_direction_names[i]);
 	if (len > 0)
 		note_add(note, "%s", text);
 }

@@ -14,9 +14,6 @@
 
 enum { TELL_NAME = 24, TELL_EDGE = 2 * 64 + 8, TELL_PARKED = 32 };
 
-static const char *const tell_reasons[XK_HANDOFF_REASONS] = { "explicit", "implicit", "time" };
-static const char *const tell_directions[XK_DIRECTIONS] = { "up", "down" };
-
 static uint64_t
 tell_load(_Atomic uint64_t *count)
 {
@@ -31,23 +28,24 @@ tell_load(_Atomic uint64_t *count)
 struct tell_sum {
 	struct {
 		uint64_t messages, timed, ns;
-	} ways[XK_DIRECTIONS];
+	} crossed[XK_DIRECTIONS];
 	uint64_t handoffs[XK_HANDOFF_REASONS];
 	double busy_ns; /* time of all messages, estimated from those that were timed */
 };
 
 /* Adds what crossed an edge upward, with handoffs, or downward. */
 static void
-tell_add(struct tell_sum *sum, struct xk_edge *edge, unsigned way)
+tell_add(struct tell_sum *sum, struct xk_edge *edge, enum xk_direction direction)
 {
-	uint64_t messages = tell_load(&edge->counts[way].messages), timed = tell_load(&edge->counts[way].timed);
-	uint64_t ns = tell_load(&edge->counts[way].ns);
+	uint64_t messages = tell_load(&edge->counts[direction].messages),
+		 timed = tell_load(&edge->counts[direction].timed);
+	uint64_t ns = tell_load(&edge->counts[direction].ns);
 
-	sum->ways[way].messages += messages;
-	sum->ways[way].timed += timed;
-	sum->ways[way].ns += ns;
+	sum->crossed[direction].messages += messages;
+	sum->crossed[direction].timed += timed;
+	sum->crossed[direction].ns += ns;
 	sum->busy_ns += timed == 0 ? 0 : (double)ns / (double)timed * (double)messages;
-	for (unsigned i = 0; way == XK_UPWARD && i < XK_HANDOFF_REASONS; i++)
+	for (unsigned i = 0; direction == XK_UP && i < XK_HANDOFF_REASONS; i++)
 		sum->handoffs[i] += tell_load(&edge->handoffs[i]);
 }
 
@@ -60,9 +58,9 @@ tell_sum_of(const struct host *host, const struct xk_protocol *p)
 	for (struct xk_protocol *upper = xk_kernel_first(host->kernel); upper != NULL; upper = upper->next)
 		for (unsigned i = 0; i < upper->lower_count; i++) {
 			if (p == NULL || upper == p)
-				tell_add(&sum, upper->lowers[i], XK_UPWARD);
+				tell_add(&sum, upper->lowers[i], XK_UP);
 			if (p == NULL || upper->lowers[i]->lower == p)
-				tell_add(&sum, upper->lowers[i], XK_DOWNWARD);
+				tell_add(&sum, upper->lowers[i], XK_DOWN);
 		}
 	return sum;
 }
@@ -72,8 +70,8 @@ tell_sum_edge(struct xk_edge *edge)
 {
 	struct tell_sum sum = { .busy_ns = 0 };
 
-	tell_add(&sum, edge, XK_UPWARD);
-	tell_add(&sum, edge, XK_DOWNWARD);
+	tell_add(&sum, edge, XK_UP);
+	tell_add(&sum, edge, XK_DOWN);
 	return sum;
 }
 
@@ -83,15 +81,15 @@ static void
 tell_sum(struct json *json, const struct tell_sum *sum)
 {
 	for (unsigned i = 0; i < XK_DIRECTIONS; i++) {
-		json_object(json, tell_directions[i]);
-		json_uint(json, "messages", sum->ways[i].messages);
-		json_uint(json, "timed", sum->ways[i].timed);
-		json_uint(json, "ns", sum->ways[i].ns);
+		json_object(json, xk_direction_names[i]);
+		json_uint(json, "messages", sum->crossed[i].messages);
+		json_uint(json, "timed", sum->crossed[i].timed);
+		json_uint(json, "ns", sum->crossed[i].ns);
 		json_close(json);
 	}
 	json_object(json, "handoffs");
 	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
-		json_uint(json, tell_reasons[i], sum->handoffs[i]);
+		json_uint(json, xk_handoff_names[i], sum->handoffs[i]);
 	json_close(json);
 }
 
@@ -269,12 +267,12 @@ static void
 tell_sum_cells(struct tell_tables *t, const struct tell_sum *sum)
 {
 	for (unsigned i = 0; i < XK_DIRECTIONS; i++)
-		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, sum->ways[i].messages), sum->ways[i].messages);
+		fprintf(t->out, " %9.0f %11" PRIu64, tell_rate(t, sum->crossed[i].messages), sum->crossed[i].messages);
 	for (unsigned i = 0; i < XK_DIRECTIONS; i++)
-		if (sum->ways[i].timed == 0)
+		if (sum->crossed[i].timed == 0)
 			fprintf(t->out, " %7s", "-");
 		else
-			fprintf(t->out, " %7.0f", (double)sum->ways[i].ns / (double)sum->ways[i].timed);
+			fprintf(t->out, " %7.0f", (double)sum->crossed[i].ns / (double)sum->crossed[i].timed);
 	for (unsigned i = 0; i < XK_HANDOFF_REASONS; i++)
 		fprintf(t->out, " %8" PRIu64, sum->handoffs[i]);
 }

@@ -172,7 +172,7 @@ struct xk_meter_left {
 	struct xk_shepherd *self; /* NULL: nothing to return from */
 	_Atomic uint64_t *ns;
 	const struct xk_edge *shown; /* to the kernel's sink (trace.h); NULL: not */
-	bool up;
+	enum xk_direction direction;
 };
 
 /* Counts a message that crosses edge. Call xk_meter_leave when the crossing call has returned. Any context. */
@@ -183,11 +183,10 @@ void xk_meter_stop(struct xk_shepherd *self);
 void xk_meter_go(struct xk_shepherd *self);
 
 /*
- * Handle a message that crosses a watched edge; upwards, the shepherd may be handed off here. When the crossing call
+ * Handles a message that crosses a watched edge; upwards, the shepherd may be handed off here. When the crossing call
  * has returned, call xk_meter_leave(left).
  */
-void xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
-void xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left);
+void xk_cross(struct xk_session *s, struct xk_msg *m, enum xk_direction direction, struct xk_meter_left *left);
 
 /*
  * Trace: the frame m that was taken, m crossing the edge above s, a reply that crosses it, the return of the call that
@@ -195,9 +194,9 @@ void xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left 
  * happened (trace.c). Where nothing is traced, they are not called.
  */
 void xk_trace_taken(struct xk_kernel *kernel, const struct xk_msg *m);
-void xk_trace_crossing(struct xk_session *s, const struct xk_msg *m, bool up);
-void xk_trace_replied(struct xk_session *s, const struct xk_msg *reply, bool up);
-void xk_trace_returned(const struct xk_edge *edge, bool up);
+void xk_trace_crossing(struct xk_session *s, const struct xk_msg *m, enum xk_direction direction);
+void xk_trace_replied(struct xk_session *s, const struct xk_msg *reply, enum xk_direction direction);
+void xk_trace_returned(const struct xk_edge *edge, enum xk_direction direction);
 void xk_trace_session(const struct xk_session *s, bool made);
 void xk_trace_drop(struct xk_protocol *self, const struct xk_msg *m, const char *reason);
 __attribute__((format(printf, 2, 3))) void xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...);

@@ -46,7 +46,7 @@ xk_meter_leave(const struct xk_meter_left *left)
 	struct xk_shepherd *self = left->self;
 
 	if (left->shown != NULL)
-		xk_trace_returned(left->shown, left->up);
+		xk_trace_returned(left->shown, left->direction);
 	if (self == NULL)
 		return;
 	self->meter.depth--;

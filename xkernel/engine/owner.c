@@ -94,7 +94,8 @@ xk_msg_misused(const struct xk_msg *m, const char *what)
 
 /* Reports that `from` hands m, which it does not own, to `to`. */
 __attribute__((noreturn, cold, noinline)) static void
-owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up)
+owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to,
+	     enum xk_direction direction)
 {
 	const struct xk_protocol *owner = owner_in(from->kernel, m->owner);
 	struct xk_where where;
@@ -104,7 +105,7 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 	if (owner == to && !xk_msg_is_given_up(m) && xk_where_type(&where) == to->type && from->type != to->type) {
 		fprintf(stderr, "a session is not its user's: host \"%s\", protocol \"%s\" ", to->kernel->config.name,
 			to->name);
-		if (up)
+		if (direction == XK_UP)
 			fprintf(stderr,
 				"delivers a message to itself: it has given xk_demux the session of \"%s\" below "
 				"instead of its own",
@@ -116,7 +117,7 @@ owner_refuse(const struct xk_msg *m, const struct xk_protocol *from, const struc
 		owner_end(from->kernel, m);
 	}
 	fprintf(stderr, "a message is not its user's: host \"%s\", protocol \"%s\" %s \"%s\" a message ",
-		from->kernel->config.name, from->name, up ? "delivers to" : "pushes to", to->name);
+		from->kernel->config.name, from->name, direction == XK_UP ? "delivers to" : "pushes to", to->name);
 	if (!xk_msg_is_given_up(m))
 		fprintf(stderr, "that it gave away before: %s%s%s has it", owner == NULL ? "" : "\"",
 			owner == NULL ? "another host" : owner->name, owner == NULL ? "" : "\"");
@@ -167,12 +168,13 @@ owner_is_other(const struct xk_msg *m, const struct xk_protocol *from)
 }
 
 void
-xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to, bool up)
+xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to,
+	     enum xk_direction direction)
 {
 	if (xk_unlikely(m->total > XK_MSG_MAX)) /* lengths have no sign */
 		owner_refuse_length(m, from);
 	if (xk_unlikely(xk_msg_is_given_up(m)) || xk_unlikely(owner_is_other(m, from)))
-		owner_refuse(m, from, to, up);
+		owner_refuse(m, from, to, direction);
 	m->owner = to;
 #ifdef XK_DEBUG
 	m->way[m->crossings++ % XK_MSG_WAY] = to;

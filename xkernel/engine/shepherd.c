@@ -383,38 +383,24 @@ shepherd_cross(struct xk_shepherd *self, struct xk_edge *edge, unsigned watch)
 }
 
 void
-xk_cross_up(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left)
+xk_cross(struct xk_session *s, struct xk_msg *m, enum xk_direction direction, struct xk_meter_left *left)
 {
 	struct xk_edge *edge = s->up;
 	unsigned watch = atomic_load_explicit(&edge->watch, memory_order_relaxed);
 
-	if (watch & (XK_WATCH_EXPLICIT | XK_WATCH_BUDGET))
+	if (direction == XK_UP && watch & (XK_WATCH_EXPLICIT | XK_WATCH_BUDGET))
 		shepherd_cross(xk_self(), edge, watch);
 	if (watch & (XK_WATCH_TRACE | XK_WATCH_SINK))
-		xk_trace_crossing(s, m, true);
-	if (watch & XK_WATCH_OWNER)
-		xk_msg_cross(m, s->protocol, edge->upper, true);
+		xk_trace_crossing(s, m, direction);
+	if (watch & XK_WATCH_OWNER && direction == XK_UP)
+		xk_msg_cross(m, s->protocol, edge->upper, XK_UP);
+	else if (watch & XK_WATCH_OWNER)
+		xk_msg_cross(m, edge->upper, s->protocol, XK_DOWN);
 	left->self = NULL;
-	left->shown = watch & XK_WATCH_SINK ? s->up : NULL;
-	left->up = true;
+	left->shown = watch & XK_WATCH_SINK ? edge : NULL;
+	left->direction = direction;
 	if (watch & XK_WATCH_COUNT)
-		xk_meter_enter(edge, XK_UPWARD, left);
-}
-
-void
-xk_cross_down(struct xk_session *s, struct xk_msg *m, struct xk_meter_left *left)
-{
-	unsigned watch = atomic_load_explicit(&s->up->watch, memory_order_relaxed);
-
-	if (watch & (XK_WATCH_TRACE | XK_WATCH_SINK))
-		xk_trace_crossing(s, m, false);
-	if (watch & XK_WATCH_OWNER)
-		xk_msg_cross(m, s->up->upper, s->protocol, false);
-	left->self = NULL;
-	left->shown = watch & XK_WATCH_SINK ? s->up : NULL;
-	left->up = false;
-	if (watch & XK_WATCH_COUNT)
-		xk_meter_enter(s->up, XK_DOWNWARD, left);
+		xk_meter_enter(edge, direction, left);
 }
 
 /* A message too short for its header is traced and counted as crossing, then dropped. */
@@ -425,7 +411,7 @@ xk_demux_slow(struct xk_session *s, struct xk_msg *m)
 	struct xk_meter_left left = { .self = NULL };
 
 	if (xk_edge_watched(s->up, XK_WATCH_ANY))
-		xk_cross_up(s, m, &left);
+		xk_cross(s, m, XK_UP, &left);
 	if (xk_header_gather(self, &m) == 0)
 		self->ops->demux(self, s, m);
 	xk_meter_leave(&left);
@@ -437,7 +423,7 @@ xk_push_slow(struct xk_session *s, struct xk_msg *m)
 	struct xk_meter_left left;
 	int result;
 
-	xk_cross_down(s, m, &left);
+	xk_cross(s, m, XK_DOWN, &left);
 	result = s->ops->push(s, m);
 	xk_meter_leave(&left);
 	return result;
@@ -451,7 +437,7 @@ xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply
 	int result = -EOPNOTSUPP;
 
 	if (xk_edge_watched(s->up, XK_WATCH_ANY))
-		xk_cross_up(s, m, &left);
+		xk_cross(s, m, XK_UP, &left);
 	if (hlp->ops->call_demux == NULL)
 		xk_drop(hlp, m, XK_DROP_UNEXPECTED);
 	else if ((result = xk_header_gather(hlp, &m)) == 0)
@@ -459,7 +445,7 @@ xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply
 	if (result == 0) {
 		xk_msg_disown(*reply);
 		if (*reply != NULL && xk_edge_watched(s->up, XK_WATCH_SINK))
-			xk_trace_replied(s, *reply, false);
+			xk_trace_replied(s, *reply, XK_DOWN);
 	}
 	xk_meter_leave(&left);
 	return result;

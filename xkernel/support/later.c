@@ -18,7 +18,7 @@ struct xk_later_message {
 	struct xk_retired retired;
 	struct xk_later *later;
 	struct xk_later_message *next, **at; /* in the list of its direction, oldest first */
-	enum xk_way way;
+	enum xk_direction direction;
 	struct later_content {
 		struct xk_msg *m;
 		struct xk_hold hold; /* on the session */
@@ -31,8 +31,8 @@ xk_later_init(struct xk_later *later, struct xk_protocol *owner, uint64_t max, b
 {
 	*later = (struct xk_later){ .owner = owner, .max = max, .ordered = ordered, .full = full, .unsent = unsent };
 	xk_lock_init(&later->lock, owner);
-	for (unsigned way = 0; way < XK_WAYS; way++)
-		later->last[way] = &later->first[way];
+	for (unsigned direction = 0; direction < XK_DIRECTIONS; direction++)
+		later->last[direction] = &later->first[direction];
 }
 
 /* Under the lock. */
@@ -43,7 +43,7 @@ later_remove(struct xk_later *later, struct xk_later_message *waiting)
 	if (waiting->next != NULL)
 		waiting->next->at = waiting->at;
 	else
-		later->last[waiting->way] = waiting->at;
+		later->last[waiting->direction] = waiting->at;
 	later->count--;
 }
 
@@ -63,7 +63,7 @@ later_go_on(struct xk_event *event, void *argument)
 
 	xk_lock(&later->lock);
 	/* Swaps contents, so that `fired` gets the oldest and those in between move up. */
-	for (struct xk_later_message *w = later->first[fired->way]; later->ordered && w != fired; w = w->next) {
+	for (struct xk_later_message *w = later->first[fired->direction]; later->ordered && w != fired; w = w->next) {
 		content = w->content;
 		w->content = w->next->content;
 		w->next->content = content;
@@ -72,7 +72,7 @@ later_go_on(struct xk_event *event, void *argument)
 	later_remove(later, fired);
 	xk_unlock(&later->lock);
 	s = content.hold.session;
-	if (fired->way == XK_WAY_UP)
+	if (fired->direction == XK_UP)
 		xk_pop(s, s->lls, content.m, fired);
 	else if (xk_push(s->lls, content.m) != 0)
 		xk_count(later->owner, later->unsent);
@@ -81,7 +81,8 @@ later_go_on(struct xk_event *event, void *argument)
 }
 
 int
-xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_way way, uint64_t delay_ns)
+xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_direction direction,
+	      uint64_t delay_ns)
 {
 	struct xk_later_message *waiting = calloc(1, sizeof(*waiting));
 	bool room;
@@ -92,16 +93,16 @@ xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, en
 	}
 	xk_msg_unannotate(m, XK_OF_PUSH);
 	waiting->later = later;
-	waiting->way = way;
+	waiting->direction = direction;
 	waiting->content = (struct later_content){ m, { .session = s } };
 	xk_event_init(&waiting->event, later->owner->kernel, later_go_on, waiting);
 	xk_lock(&later->lock);
 	room = later->count < later->max;
 	if (room) {
 		xk_hold_keep(&waiting->content.hold);
-		waiting->at = later->last[way];
+		waiting->at = later->last[direction];
 		*waiting->at = waiting;
-		later->last[way] = &waiting->next;
+		later->last[direction] = &waiting->next;
 		later->count++;
 	}
 	xk_unlock(&later->lock);
@@ -119,8 +120,8 @@ xk_later_fini(struct xk_later *later)
 {
 	struct xk_later_message *waiting;
 
-	for (unsigned way = 0; way < XK_WAYS; way++)
-		while ((waiting = later->first[way]) != NULL) {
+	for (unsigned direction = 0; direction < XK_DIRECTIONS; direction++)
+		while ((waiting = later->first[direction]) != NULL) {
 			later_remove(later, waiting);
 			xk_event_cancel(&waiting->event);
 			xk_msg_free(waiting->content.m);

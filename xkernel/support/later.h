@@ -16,7 +16,7 @@ struct xk_later {
 	struct xk_protocol *owner;
 	struct xk_lock lock; /* protects the fields below */
 	uint64_t max, count;
-	struct xk_later_message *first[XK_WAYS], **last[XK_WAYS];
+	struct xk_later_message *first[XK_DIRECTIONS], **last[XK_DIRECTIONS];
 	bool ordered;
 	unsigned full, unsent;
 };
@@ -36,6 +36,7 @@ void xk_later_fini(struct xk_later *later);
  * Delays m, which is passing through s, by delay_ns, rounded up to microseconds. Takes m, also
  * on failure. From push or pop of s; may hand off. Returns 0, or -ENOBUFS: m was dropped.
  */
-int xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_way way, uint64_t delay_ns);
+int xk_later_hold(struct xk_later *later, struct xk_session *s, struct xk_msg *m, enum xk_direction direction,
+		  uint64_t delay_ns);
 
 #endif

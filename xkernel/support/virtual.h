@@ -51,13 +51,11 @@ int xk_virtual_open_on(struct xk_protocol *self, struct xk_protocol *hlp_receive
 	.open = xk_virtual_open, .open_enable = xk_virtual_open_enable, .open_disable = xk_virtual_open_disable,       \
 	.open_done = xk_virtual_open_done, .close_done = xk_virtual_close_done, .demux = xk_virtual_demux
 
-enum xk_way { XK_WAY_UP, XK_WAY_DOWN, XK_WAYS };
-
 /* Passes on m on its way through s. Takes m. Returns as xk_push; 0 upward. */
 static inline int
-xk_virtual_pass(struct xk_session *s, struct xk_msg *m, enum xk_way way)
+xk_virtual_pass(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 {
-	if (way == XK_WAY_DOWN)
+	if (direction == XK_DOWN)
 		return xk_push(s->lls, m);
 	xk_demux(s, m);
 	return 0;
