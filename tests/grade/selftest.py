@@ -33,7 +33,7 @@ import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tools", "grade")]
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "docs", "labs", "grader")]
 sys.dont_write_bytecode = True
 import checks
 import grade
@@ -519,7 +519,7 @@ WRITES = None  # where commands write what they are not told to write elsewhere
 
 def run(build, *arguments, path=None):
     environment = dict(os.environ, **({"PATH": path} if path else {}))
-    done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "grade", "grade.py"), build, *arguments], env=environment,
+    done = subprocess.run([sys.executable, os.path.join(ROOT, "docs", "labs", "grader", "grade.py"), build, *arguments], env=environment,
                           cwd=WRITES, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 

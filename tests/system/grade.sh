@@ -8,7 +8,7 @@ fast=$root/build
 	exit
 }
 # What a user of `./run grade --selftest` would see, with a few of the planted mistakes; with --long, all.
-/usr/bin/python3 "$root/tools/grade/grade.py" "$fast" --selftest >"$work/out" 2>&1 || fail selftest "see below"
+/usr/bin/python3 "$root/docs/labs/grader/grade.py" "$fast" --selftest >"$work/out" 2>&1 || fail selftest "see below"
 cat "$work/out"
 ! grep -q '^SKIPPED' "$work/out" || exit
 
@@ -37,11 +37,11 @@ shown() {
 fields_shown() {
 	local lab=$1 number=$2 layout=$4 folder=$work/$1-$4
 	mkdir "$folder"
-	/usr/bin/python3 "$root/tools/grade/grade.py" "$fast" "$number" --hand-out "$folder/own" --layout "$layout" >"$work/out" 2>&1
+	/usr/bin/python3 "$root/docs/labs/grader/grade.py" "$fast" "$number" --hand-out "$folder/own" --layout "$layout" >"$work/out" 2>&1
 	limit=120 expect "$lab: a program with a student's protocol" 0 '' "$fast/xk" compile "$folder/own/$lab.dot" --with "$folder/own/$lab.c" -o "$folder/xk"
 	expect "$lab: its network is right" 0 '' "$folder/xk" check "$folder/own/$lab-net.dot"
 	expect "$lab: it writes a dissector" 0 '' "$folder/xk" dissectors -o "$folder/$lab.lua"
-	/usr/bin/python3 "$root/tools/grade/grade.py" "$fast" "$number" --student "$folder/own" --layout "$layout" --check "$3" --seed 7 \
+	/usr/bin/python3 "$root/docs/labs/grader/grade.py" "$fast" "$number" --student "$folder/own" --layout "$layout" --check "$3" --seed 7 \
 		--pcap "$folder/lab.pcap" >"$work/out" 2>&1
 	shown "$lab, layout $layout" "$lab" "$folder" "$folder/lab.pcap" kinds
 	"$folder/xk" run "$folder/own/$lab-net.dot" --link sim --until 200ms --quiet --set cable.corrupt=0 --pcap "$folder/net.pcapng" >"$work/out" 2>&1

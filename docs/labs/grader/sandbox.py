@@ -24,8 +24,8 @@ import time
 
 import seccomp
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 # Public headers that a protocol may include: those that `meson install` installs.
 HEADERS = ("xkernel", "protocols", "graphs", "platform/sim")
 # ... and those of tests, and of labhost.c.
