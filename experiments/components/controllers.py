@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""model.py BUILD - the parts of a round trip, by controller: the tables of C. A. Thekkath and H. M. Levy, "Limits to
+"""controllers.py BUILD - the parts of a round trip, by controller: the tables of C. A. Thekkath and H. M. Levy, "Limits to
 Low-Latency Communication on High-Speed Networks" (1993), in the simulator. The parts of an exchange of packets are fitted to the
 published ones; from them, and from what a call costs besides on one of the machines, the calls of all of them are predicted.
 Prints both beside the published figures. --help has the options.
@@ -212,7 +212,7 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    return find_and_tell("model", lambda: find(options.build), tell, options.json)
+    return find_and_tell("controllers", lambda: find(options.build), tell, options.json)
 
 
 exit_with(main)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""model.py BUILD - the paper's machines in the simulator: four costs are fitted to its round trips of 32 bytes; those of 1,024 bytes
+"""machines.py BUILD - the paper's machines in the simulator: four costs are fitted to its round trips of 32 bytes; those of 1,024 bytes
 are predicted from them and from the published time of a copy. Prints both beside the published figures. --help has the options.
 """
 import argparse
@@ -82,7 +82,7 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    return find_and_tell("model", lambda: find(options.build), tell, options.json)
+    return find_and_tell("machines", lambda: find(options.build), tell, options.json)
 
 
 exit_with(main)

@@ -13,7 +13,7 @@ import sys
 from fractions import Fraction
 
 sys.dont_write_bytecode = True
-import model
+import hosts as model
 
 BEGIN = {
     "receiver": {"up": 200000, "up_kb": 1000000, "down_kb": 0},

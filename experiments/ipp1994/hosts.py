@@ -1,4 +1,4 @@
-"""model.py - what tables.py and fit.py share: the published figures, and how the model is run.
+"""hosts.py - what tables.py and fit.py share: the published figures, and how the model is run.
 
 The published figures are tables 4 to 7 of M. Björkman, "Interrupt Protocol Processing in the x-kernel", 1994. Times are
 in microseconds here, in nanoseconds where they come from the simulator; no floating point anywhere.

@@ -9,7 +9,7 @@ import json
 import sys
 
 sys.dont_write_bytecode = True
-import model
+import hosts as model
 
 QUICK_ROUNDS = 200
 EQUAL_US = 2  # what the report's own figures differ by where they ought to be equal, mostly

@@ -14,7 +14,8 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-import lab as labs
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "measuring"))
+import lab as labs  # finds what follows
 import far
 import journal
 import machine as machines

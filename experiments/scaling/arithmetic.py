@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""model.py - the arithmetic of Heath, Kaur, Martin and Nguyen, "Quantifying the Impact of Architectural Scaling on Communication"
+"""arithmetic.py - the arithmetic of Heath, Kaur, Martin and Nguyen, "Quantifying the Impact of Architectural Scaling on Communication"
 (HPCA 2001), and the figures that they published: LogP's parameters from bursts, the time of a message from its instructions and
 its operations on the I/O bus (equation 1), and how many instructions a page's copy is worth (equations 2 and 3).
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""model.py BUILD - GM, GM+ and BIP on Myrinet: table 1 and the bandwidths of J. Chen and W. Watson, "User Level Communication on Alpha
+"""myrinet.py BUILD - GM, GM+ and BIP on Myrinet: table 1 and the bandwidths of J. Chen and W. Watson, "User Level Communication on Alpha
 Linux Systems" (2000), in the simulator. A few costs of the hosts and their cards are fitted to some of the figures, the others are
 predicted. Prints both beside the published ones. --help has the options.
 """
@@ -212,7 +212,7 @@ def main():
     parser.add_argument("build", help="where the programs are")
     parser.add_argument("--json", metavar="FILE", help="what was found")
     options = parser.parse_args()
-    return find_and_tell("model", lambda: find(options.build), tell, options.json)
+    return find_and_tell("myrinet", lambda: find(options.build), tell, options.json)
 
 
 exit_with(main)

@@ -19,7 +19,7 @@ import checks
 from checks import shown, tell
 
 LADDER = os.path.join(ROOT, "experiments", "endpoints", "ladder.py")
-MODEL = os.path.join(ROOT, "experiments", "endpoints", "model.py")
+MODEL = os.path.join(ROOT, "experiments", "endpoints", "machines.py")
 REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
 SOCKETS = ("tcp", "udp", "packet")
 LINUX = ("napi", "xdp", "tc")  # not every machine lets its users, or even root, have programs in its kernel
@@ -114,7 +114,7 @@ def check_report(work):
 
 def check_statements():
     """What the paper says of its figures is true of them; and of others, in which the opposite was measured, it is not."""
-    sys.path.insert(0, os.path.dirname(REPORT))
+    sys.path[:0] = [os.path.join(os.path.dirname(REPORT), folder) for folder in ("chapters", "measuring")]
     import endpoints
     then = endpoints.published()
     found = endpoints.statements(then)

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-BUILT = ("components/model", "components/parts", "endpoints/model", "endpoints/ladder", "userlevel/model", "overload/sweep")
+BUILT = ("components/controllers", "components/parts", "endpoints/machines", "endpoints/ladder", "userlevel/myrinet", "overload/sweep")
 failures = 0
 
 
@@ -50,12 +50,12 @@ def main():
         out = os.path.join(directory, "out")
         refused("report/report", "matplotlib", build, out, PYTHONPATH=directory)
         tell(not os.path.exists(out), "... before anything is measured", "there is a report")
-    refused("report/spent", "usage: spent.py PID")
+    refused("report/measuring/spent", "usage: spent.py PID")
     failed(build, "components/parts", "--from and --to name interfaces", "--kind", "packet", "--from", "nowhere", "--to",
            "nowhere")
     failed(build, "scaling/bursts", "taskset", "--cores", "0,1023")
     failed(build, "endpoints/sockets", "--client takes an IPv4 address", "--kind", "udp", "--client", "nowhere")
-    with subprocess.Popen([sys.executable, os.path.join(ROOT, "experiments/scaling/model.py")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    with subprocess.Popen([sys.executable, os.path.join(ROOT, "experiments/scaling/arithmetic.py")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as closed:
         closed.stdout.close()
         words = closed.stderr.read()

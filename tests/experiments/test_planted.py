@@ -13,7 +13,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments", "report")]
+sys.path[:0] = [os.path.join(ROOT, "tests"), *(os.path.join(ROOT, "experiments", "report", folder) for folder in ("", "measuring"))]
 sys.dont_write_bytecode = True
 import checks
 import lab as labs  # finds what follows

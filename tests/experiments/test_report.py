@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments", "report")]
+sys.path[:0] = [os.path.join(ROOT, "tests"), *(os.path.join(ROOT, "experiments", "report", folder) for folder in ("", "measuring"))]
 sys.dont_write_bytecode = True
 import checks
 import lab as labs

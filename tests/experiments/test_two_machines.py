@@ -17,7 +17,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EXPERIMENTS = os.path.join(ROOT, "experiments")
-sys.path[:0] = [os.path.join(ROOT, "tests"), *(os.path.join(EXPERIMENTS, name) for name in ("", "report", "components"))]
+sys.path[:0] = [os.path.join(ROOT, "tests"), *(os.path.join(EXPERIMENTS, name) for name in ("", "components", "report/chapters", "report/measuring"))]
 sys.dont_write_bytecode = True
 import checks
 import drivers
@@ -268,7 +268,7 @@ def check_chapters():
     """What the report's chapters measure by themselves."""
     far = far_of()
     lab = labs.Lab(sys.argv[1], "0,1", True, far=far)
-    pool = stamps.Pool(os.path.join(EXPERIMENTS, "report", "anatomy-udptest.dot"), "interrupt")
+    pool = stamps.Pool(os.path.join(EXPERIMENTS, "report", "chapters", "anatomy-udptest.dot"), "interrupt")
 
     def stamped():
         pool.run(lab, "udptest", 200)

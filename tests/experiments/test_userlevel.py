@@ -11,14 +11,14 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments", "report")]
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments", "report", "measuring")]
 sys.dont_write_bytecode = True
 import checks
 import lab as labs
 import userlevel
 from checks import tell
 
-MODEL = os.path.join(ROOT, "experiments", "userlevel", "model.py")
+MODEL = os.path.join(ROOT, "experiments", "userlevel", "myrinet.py")
 US = {"GM": {"half_rtt_ns": 14.76, "g_ns": 9.81, "os_ns": 0.86, "or_ns": 1.93, "l_ns": 11.97},
       "GM+": {"half_rtt_ns": 11.29, "g_ns": 4.12, "os_ns": 2.02, "or_ns": 1.93, "l_ns": 7.34},
       "BIP": {"half_rtt_ns": 6.65, "g_ns": 5.04, "os_ns": 5.04, "or_ns": 0.48, "l_ns": 1.13}}

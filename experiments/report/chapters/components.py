@@ -18,7 +18,7 @@ def run(lab):
         "C. A. Thekkath and H. M. Levy took a round trip to pieces in 1993 (\"Limits to Low-Latency Communication on High-Speed "
         "Networks\"): an exchange of packets between two interrupt handlers, and a remote procedure call that is as direct as possible, on "
         "four controllers. Their machines are simulated here from these parts; then this machine's round trips are taken to pieces.")
-    section.data["model"] = model = lab.script("components/model.py")
+    section.data["model"] = model = lab.script("components/controllers.py")
     predicted(section, model)
     section.data["here"] = here = lab.script("components/parts.py", "--cores", lab.cores, "--rounds", str(lab.rounds(20000, 300)),
                                               "--turns", str(lab.rounds(lab.repeats, 1)), *(lab.far.options() if lab.far else ()))

@@ -60,7 +60,7 @@ def measure(lab, driver, interval_us):
 
 
 ANSWERER = os.path.join(labs.ROOT, "graphs", "icmptest.dot")
-SPENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spent.py")
+SPENT = os.path.join(labs.REPORT, "measuring", "spent.py")
 ADDRESS = "10.77.0.2"
 
 

@@ -143,7 +143,7 @@ def tell_placement(section):
 
 def virtual(section, lab):
     """The machines of 2000 on virtual time."""
-    section.data["model"] = model = lab.script("endpoints/model.py")
+    section.data["model"] = model = lab.script("endpoints/machines.py")
     costs = model["costs_ns"]
     section.text(
         "The paper's machines in the simulator, on a hub of 100 Mb/s. Four costs are found from the round trips of 32 bytes: an interrupt "

@@ -1,5 +1,5 @@
 """scaling.py - specialized and general layers as machines grow: Heath, Kaur, Martin and Nguyen, "Quantifying the Impact of
-Architectural Scaling on Communication" (2001). The arithmetic is in experiments/scaling/model.py."""
+Architectural Scaling on Communication" (2001). The arithmetic is in experiments/scaling/arithmetic.py."""
 import datetime
 import os
 import re
@@ -12,7 +12,7 @@ import looks
 import near
 
 sys.path.insert(0, os.path.join(labs.ROOT, "experiments", "scaling"))
-import model
+import arithmetic as model
 
 BURSTS, PAGES = (os.path.join("experiments", "scaling", name) for name in ("bursts", "pages"))
 SPECIAL, GENERAL, KERNEL = "AM over Ethernet", "AM over UDP/IP", "AM over Linux's UDP"

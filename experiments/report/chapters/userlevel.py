@@ -71,7 +71,7 @@ def run(lab):
     placements(section, found)
     section.data["parts"] = parts = {name: spent(lab, name) for name in SYSTEMS}
     costs(section, parts)
-    section.data["model"] = model = lab.script("userlevel/model.py")
+    section.data["model"] = model = lab.script("userlevel/myrinet.py")
     simulated(section, model)
     for way, words in WAYS.items():
         section.table(
@@ -165,7 +165,7 @@ def simulated(section, model):
         us, then = model["table_ns"][name][figure] / 1000, model["published_us"][name][figure]
         return f"{us:.2f} ({then}), " + ("fitted" if figure in model["given"][name] else f"{100 * (us / then - 1):+.0f} %")
 
-    section.table("Table 1 in the simulator (experiments/userlevel/model.py): microseconds, published in brackets; fitted, or the prediction's error",
+    section.table("Table 1 in the simulator (experiments/userlevel/myrinet.py): microseconds, published in brackets; fitted, or the prediction's error",
                   ("", *model["figures"].values()), [(name, *(cell(name, figure) for figure in row)) for name, row in model["table_ns"].items()],
                   judged=f"each predicted figure, which should be within {near.NEAR:.0%}, and the ratio of GM's and GM+'s g",
                   unjudged="fitted figures, for which the costs were chosen")

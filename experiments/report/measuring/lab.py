@@ -12,7 +12,8 @@ SHORT = 120  # characters of a check where only its beginning stands
 JUMP = 2  # times: on a virtual machine a cache line's time changes between levels that are farther apart; within one it varies by half
 REPEATS = 6  # unless told: the least number of independent draws whose lowest and highest hold the median with 95 % confidence
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+REPORT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.dirname(REPORT), *(os.path.join(REPORT, folder) for folder in ("chapters", "measuring", "writing"))]
 import journal
 from programs import ROOT, Failed
 
