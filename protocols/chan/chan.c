@@ -164,8 +164,8 @@ chan_init(struct xk_protocol *self)
 	struct xk_participants anybody = { .remote.depth = 0 };
 	int err;
 
-	if (chan->timeout_min_ns > chan->timeout_ns || chan->timeout_ns > chan->timeout_max_ns ||
-	    chan->timeout_max_ns > chan->silence_ns || chan->lifetime_ns < 2 * chan->silence_ns)
+	if (chan->timeouts.min_ns > chan->timeouts.first_ns || chan->timeouts.first_ns > chan->timeouts.max_ns ||
+	    chan->timeouts.max_ns > chan->silence_ns || chan->lifetime_ns < 2 * chan->silence_ns)
 		return -EINVAL;
 	xk_lock_init(&chan->lock, self);
 	chan->all.saved = (struct xk_share){ .max = xk_share_buffers(chan->saved_max), .keeper = self };
@@ -253,12 +253,12 @@ static const struct xk_role chan_lowers[] = {
 #define CHAN_HOUR_NS UINT64_C(3600000000000)
 
 static const struct xk_setting chan_settings[] = {
-	{ "timeout", XK_SETTING_TIME, offsetof(struct chan, timeout_ns), "200ms",
+	{ "timeout", XK_SETTING_TIME, offsetof(struct chan, timeouts.first_ns), "200ms",
 	  "time without an answer before a request or reply is sent again, until round trips are measured", 1000,
 	  CHAN_HOUR_NS },
-	{ "timeout_min", XK_SETTING_TIME, offsetof(struct chan, timeout_min_ns), "10ms",
+	{ "timeout_min", XK_SETTING_TIME, offsetof(struct chan, timeouts.min_ns), "10ms",
 	  "shortest timeout that measuring sets", 1000, CHAN_HOUR_NS },
-	{ "timeout_max", XK_SETTING_TIME, offsetof(struct chan, timeout_max_ns), "2s",
+	{ "timeout_max", XK_SETTING_TIME, offsetof(struct chan, timeouts.max_ns), "2s",
 	  "longest timeout that measuring and doubling set; how often a server at work is asked", 1000, CHAN_HOUR_NS },
 	{ "deadline", XK_SETTING_TIME, offsetof(struct chan, deadline_ns), "60s",
 	  "time that a call may take, unless its caller sets another", 1000, 24 * CHAN_HOUR_NS },

@@ -100,11 +100,10 @@ chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 static inline void
 chan_end_is_new(struct chan_end *e, uint64_t now_ns)
 {
-	e->tries = 0;
+	xk_retry_begin(&e->retry, e->round_trip.timeout_ns, now_ns);
 	e->repeats = 0;
 	e->asked = false;
 	e->sent_ns = now_ns;
-	e->due_ns = now_ns + e->timeout_ns;
 	xk_budget_note(&e->peer->again, e->copy.len + CHAN_HEADER_LEN);
 }
 
@@ -126,17 +125,7 @@ chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_after *after
 	after->m = e->copy.m != NULL ? xk_msg_reference(e->copy.m) : xk_msg_from(platform, e->copy.bytes, e->copy.len);
 	after->sequence = e->sequence;
 	after->flags = e->flags;
-	after->status = e->is_server ? e->status : chan_age_pack(now_ns - e->begun_ns);
-}
-
-static void
-chan_end_set_timeout(struct chan_end *e, uint64_t timeout_ns)
-{
-	const struct chan *chan = chan_of(e);
-
-	if (timeout_ns > chan->timeout_max_ns)
-		timeout_ns = chan->timeout_max_ns;
-	e->timeout_ns = timeout_ns < chan->timeout_min_ns ? chan->timeout_min_ns : timeout_ns;
+	after->status = e->is_server ? e->status : chan_age_pack(now_ns - e->retry.begun_ns);
 }
 
 /*
@@ -150,10 +139,9 @@ chan_end_retry(struct chan_end *e, bool only_asks, uint64_t now_ns, struct chan_
 	xk_unanswered(e->session.lls);
 	only_asks = only_asks || e->copy.len > e->opt_packet || chan_end_is_being_sent(e, now_ns) ||
 		    !chan_peer_may_repeat(e, CHAN_UNASKED_MAX, now_ns);
-	e->tries++;
+	xk_retry_again(&e->retry, chan_of(e)->timeouts.max_ns, now_ns);
+	e->round_trip.timeout_ns = e->retry.timeout_ns;
 	e->measure_in = 1;
-	chan_end_set_timeout(e, e->timeout_ns * 2);
-	e->due_ns = now_ns + e->timeout_ns;
 	if (only_asks && e->is_server && !chan_peer_may_ask(e, now_ns)) {
 		xk_count(e->session.protocol, CHAN_WITHHELD);
 		return true;
@@ -184,7 +172,7 @@ chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 		e->asked = true;
 		return 0;
 	}
-	if (now_ns < e->sent_ns + chan_of(e)->timeout_min_ns / 2 * (1 + packets / CHAN_PACKETS))
+	if (now_ns < e->sent_ns + chan_of(e)->timeouts.min_ns / 2 * (1 + packets / CHAN_PACKETS))
 		return CHAN_TOO_SOON;
 	if (chan_peer_may_repeat(e, CHAN_REPEATS_MAX, now_ns))
 		chan_end_take_copy(e, now_ns, after);
@@ -197,32 +185,10 @@ chan_end_repeat(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 static void
 chan_end_measure(struct chan_end *e, uint64_t sample_ns)
 {
-	uint64_t sample_us = sample_ns / 1000 < UINT32_MAX / 16 ? sample_ns / 1000 : UINT32_MAX / 16;
+	const struct xk_timeouts *timeouts = &chan_of(e)->timeouts;
 
-	xk_estimate_add(&e->round_trip_us, (uint32_t)sample_us + 1);
-	chan_end_set_timeout(e, xk_estimate_bound(&e->round_trip_us) * 1000);
-	e->measure_in = e->timeout_ns == chan_of(e)->timeout_min_ns ? CHAN_MEASURE_EACH : 1;
-}
-
-/* The slow half of chan_end_wake: messages seldom move the timer, because its handler checks what is due. */
-static bool
-chan_end_wake_sooner(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
-{
-	if (e->timing && xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
-		return true; /* its handler has not had the lock yet, so it will look */
-	if (!e->timing && !xk_duplicate(&e->session))
-		return false;
-	e->timing = true;
-	e->fires_ns = at_ns;
-	xk_event_schedule(&e->timer, at_ns <= now_ns ? 1 : xk_us_of_ns(at_ns - now_ns));
-	return true;
-}
-
-/* Makes the timer fire at at_ns or before. Returns false if the session is closed. */
-static inline bool
-chan_end_wake(struct chan_end *e, uint64_t at_ns, uint64_t now_ns)
-{
-	return xk_likely(e->timing && at_ns >= e->fires_ns) || chan_end_wake_sooner(e, at_ns, now_ns);
+	xk_round_trip_measure(&e->round_trip, timeouts, sample_ns);
+	e->measure_in = e->round_trip.timeout_ns == timeouts->min_ns ? CHAN_MEASURE_EACH : 1;
 }
 
 /* ---- the client: calls ---- */
@@ -276,7 +242,7 @@ chan_client_give_up(struct chan_end *e, int result, struct chan_after *after)
 static uint64_t
 chan_client_next_ns(const struct chan_client *c)
 {
-	return c->end.due_ns < c->ends_ns ? c->end.due_ns : c->ends_ns;
+	return c->end.retry.due_ns < c->ends_ns ? c->end.retry.due_ns : c->ends_ns;
 }
 
 /* Begins a call with m, which is taken. call NULL: a shepherd will wait. Returns 0 or -errno. */
@@ -303,9 +269,8 @@ chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 	} else {
 		chan_end_is_new(e, now_ns);
 		e->heard_ns = now_ns;
-		e->begun_ns = now_ns;
 		c->ends_ns = now_ns + c->deadline_ns;
-		if (xk_likely(chan_end_wake(e, chan_client_next_ns(c), now_ns))) {
+		if (xk_likely(xk_alarm_set(&e->alarm, chan_client_next_ns(c)))) {
 			e->state = CHAN_SENT;
 			e->sequence++;
 			e->in_doubt = false;
@@ -363,7 +328,7 @@ chan_client_call(struct xk_session *session, struct xk_msg *m, struct xk_msg **r
 	return status;
 }
 
-/* Does what is due at a client. Returns when to look again; 0: never. The lock is held. */
+/* Does what is due at a client. Returns when to look again, or XK_NEVER. The lock is held. */
 static uint64_t
 chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
@@ -371,17 +336,17 @@ chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 	struct chan *chan = chan_of(e);
 
 	if (e->state != CHAN_SENT)
-		return 0;
+		return XK_NEVER;
 	if (now_ns >= c->ends_ns || now_ns >= e->heard_ns + chan->silence_ns) {
 		xk_count(&chan->protocol, CHAN_TIMED_OUT);
 		chan_client_give_up(e, -ETIMEDOUT, after);
-		return 0;
+		return XK_NEVER;
 	}
-	if (now_ns >= e->due_ns) {
+	if (now_ns >= e->retry.due_ns) {
 		bool probes = chan_end_retry(e, c->acked, now_ns, after);
 
 		if (c->acked)
-			e->due_ns = now_ns + chan->timeout_max_ns;
+			e->retry.due_ns = now_ns + chan->timeouts.max_ns;
 		xk_count(&chan->protocol, probes ? CHAN_PROBED : CHAN_RETRANSMITTED);
 	}
 	return chan_client_next_ns(c);
@@ -418,13 +383,13 @@ chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 	e->heard_ns = now_ns;
 	if (h->flags == 0) {
 		c->acked = true;
-		e->due_ns = now_ns + chan_of(e)->timeout_max_ns;
+		e->retry.due_ns = now_ns + chan_of(e)->timeouts.max_ns;
 	} else if (h->flags == CHAN_NEGATIVE_ACK) {
 		why = chan_end_repeat(e, now_ns, after);
 		if (after->flags != 0) {
 			c->acked = false;
-			e->tries++; /* the reply will not tell how long a round trip is */
-			e->due_ns = now_ns + e->timeout_ns;
+			e->retry.tries++; /* the reply will not tell how long a round trip is */
+			e->retry.due_ns = now_ns + e->retry.timeout_ns;
 		}
 	}
 	return why;
@@ -508,7 +473,7 @@ chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 	} else {
 		e->state = CHAN_SENT;
 		chan_end_is_new(e, now_ns);
-		chan_end_wake(e, e->due_ns, now_ns);
+		xk_alarm_set(&e->alarm, e->retry.due_ns);
 	}
 	xk_unlock(&e->lock);
 	if (xk_unlikely(counter != 0))
@@ -574,7 +539,7 @@ chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 	if (is_ack) { /* it bears the sequence number after that of the reply */
 		if (e->state != CHAN_SENT || ahead != 1)
 			return CHAN_STALE;
-		if (e->tries == 1) /* it was asked for once */
+		if (e->retry.tries == 1) /* it was asked for once */
 			chan_end_measure(e, now_ns - e->sent_ns);
 		chan_server_is_acked(e, &after->ticket);
 		return 0;
@@ -609,9 +574,9 @@ chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 	uint64_t forget_ns = e->heard_ns + chan->lifetime_ns;
 
 	if (e->disabled)
-		return 0;
-	if (e->state == CHAN_SENT && now_ns >= e->due_ns) {
-		if (e->tries == chan->retries) {
+		return XK_NEVER;
+	if (e->state == CHAN_SENT && now_ns >= e->retry.due_ns) {
+		if (e->retry.tries == chan->retries) {
 			xk_count(self, CHAN_GIVEN_UP);
 			chan_server_is_acked(e, &after->ticket);
 		} else {
@@ -621,15 +586,15 @@ chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 		}
 	}
 	if (e->state == CHAN_SENT)
-		return e->due_ns;
+		return e->retry.due_ns;
 	if (e->state == CHAN_EXECUTE)
-		return now_ns + e->timeout_ns;
+		return now_ns + e->round_trip.timeout_ns;
 	if (now_ns < forget_ns)
 		return forget_ns;
 	e->disabled = true;
 	xk_count(self, CHAN_FORGOTTEN);
 	xk_map_unbind(&self->table.sessions, &e->session.binding);
-	return 0;
+	return XK_NEVER;
 }
 
 /* ---- events: the timer, and messages ---- */
@@ -650,22 +615,14 @@ chan_end_finish(struct chan_end *e, struct chan_after *after)
 }
 
 static void
-chan_end_expire(struct xk_event *event, void *argument)
+chan_end_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct chan_end *e = argument;
+	struct chan_end *e = xk_container_of(alarm, struct chan_end, alarm);
 	struct chan_after after = { .m = NULL };
-	uint64_t now_ns, next_ns;
 
-	(void)event;
-	xk_lock(&e->lock);
-	e->timing = false;
-	now_ns = xk_now_ns(e->session.protocol);
-	next_ns = e->is_server ? chan_server_tick(e, now_ns, &after) : chan_client_tick(e, now_ns, &after);
-	if (next_ns != 0)
-		chan_end_wake(e, next_ns, now_ns);
+	xk_alarm_set(alarm, e->is_server ? chan_server_tick(e, now_ns, &after) : chan_client_tick(e, now_ns, &after));
 	xk_unlock(&e->lock);
 	chan_end_finish(e, &after);
-	xk_session_release(&e->session);
 }
 
 /* Handles m, which brings neither a reply nor a request that can be run. Gives the lock back, which is held. */
@@ -711,7 +668,7 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	waits = is_current && e->state == CHAN_SENT;
 	if (xk_likely(waits)) {
 		/* Karn: after a repeat, the reply may answer either request */
-		if (xk_likely(e->tries == 0) && xk_unlikely(--e->measure_in == 0))
+		if (xk_likely(e->retry.tries == 0) && xk_unlikely(--e->measure_in == 0))
 			chan_end_measure(e, xk_now_ns(session->protocol) - e->sent_ns);
 		chan_client_end(c, chan_client_status(h.flags, h.status), h.status == 0 ? m : NULL, &after);
 	} else if (is_current) {
@@ -753,16 +710,6 @@ chan_server_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 
 /* ---- both ends: set up, disabled, closed ---- */
 
-/* Stops the timer. Returns true if the caller must release its reference on the session, without the lock. */
-static bool
-chan_end_stop(struct chan_end *e)
-{
-	if (!e->timing || xk_event_cancel(&e->timer) != XK_EVENT_CANCELLED)
-		return false;
-	e->timing = false;
-	return true;
-}
-
 /* Unbinds a server's end and suppresses its handler's reply; fails all calls of a client's. */
 void
 chan_end_disable(struct chan_end *e)
@@ -779,7 +726,7 @@ chan_end_disable(struct chan_end *e)
 		chan_end_forget(e, &after.ticket);
 		e->state = e->state == CHAN_SENT ? CHAN_IDLE : e->state;
 	}
-	stops = chan_end_stop(e);
+	stops = xk_alarm_stop(&e->alarm);
 	xk_unlock(&e->lock);
 	xk_trace(session->protocol, XK_TRACE_EVENTS, "channel %x of %s is void", e->channel,
 		 e->is_server ? "a client" : xk_hlp_receive(session)->name);
@@ -806,10 +753,10 @@ chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot)
 	int whole = xk_control(s, XK_GET_OPT_PACKET, &e->opt_packet, sizeof(e->opt_packet));
 
 	e->number = number;
-	e->timeout_ns = ((struct chan *)self)->timeout_ns;
+	xk_round_trip_init(&e->round_trip, &((struct chan *)self)->timeouts);
 	e->measure_in = 1;
-	xk_event_init(&e->timer, self->kernel, chan_end_expire, e);
 	xk_lock_init(&e->lock, self);
+	xk_alarm_init(&e->alarm, s, &e->lock, chan_end_expire);
 	if (err < 0 || whole == -EMSGSIZE)
 		return err < 0 ? err : whole;
 	if (whole < 0)
@@ -836,7 +783,7 @@ chan_end_let_go(struct xk_session *session)
 	bool stops;
 
 	xk_lock(&e->lock);
-	stops = e->state == CHAN_IDLE && chan_end_stop(e);
+	stops = e->state == CHAN_IDLE && xk_alarm_stop(&e->alarm);
 	xk_unlock(&e->lock);
 	if (stops)
 		xk_session_release(session);
@@ -985,7 +932,7 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 	xk_lock(&e->lock);
 	e->heard_ns = now_ns;
 	if (!e->disabled) /* a request that overtook this one may have started the timer already */
-		chan_end_wake(e, now_ns + e->timeout_ns, now_ns);
+		xk_alarm_set(&e->alarm, now_ns + e->round_trip.timeout_ns);
 	xk_unlock(&e->lock);
 	xk_session_release(made);
 	*session = made;

@@ -603,8 +603,7 @@ chan_peer_fini(struct chan *chan)
 	}
 	while ((e = TAILQ_FIRST(&taken)) != NULL) {
 		TAILQ_REMOVE(&taken, e, beside);
-		if (xk_event_cancel(&e->timer) == XK_EVENT_CANCELLED)
-			xk_session_release(&e->session); /* the timer's reference */
+		xk_alarm_cancel(&e->alarm);
 		xk_session_release(&e->session);
 	}
 	xk_map_fini(&chan->holders);

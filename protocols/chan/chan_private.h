@@ -15,6 +15,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/alarm.h"
 #include "xkernel/support/retransmit.h"
 #include "xkernel/support/share.h"
 
@@ -145,7 +146,8 @@ struct chan_pasts {
 struct chan {
 	struct xk_protocol protocol; /* first */
 	/* settings */
-	uint64_t timeout_ns, timeout_min_ns, timeout_max_ns, deadline_ns, silence_ns, lifetime_ns;
+	struct xk_timeouts timeouts;
+	uint64_t deadline_ns, silence_ns, lifetime_ns;
 	uint64_t retries, channels, hosts, peer_channels, saved_max, peer_saved_max, idle_max;
 
 	struct xk_bidctl_watcher watcher;
@@ -199,12 +201,11 @@ struct chan_end {
 	bool listed;                  /* under the chan's lock */
 	bool is_server;
 	uint32_t channel, number;
-	uint64_t boot;         /* the peer's boot that messages are for; 0: unknown */
-	struct xk_event timer; /* while it is pending it holds a reference on the session */
+	uint64_t boot; /* the peer's boot that messages are for; 0: unknown */
+	struct xk_alarm alarm;
 
 	struct xk_lock lock; /* protects what follows */
 	uint8_t state;
-	bool timing;     /* the timer is pending, or its handler is about to take the lock */
 	bool disabled;   /* the peer has rebooted or is lost, or the channel was evicted */
 	bool asked;      /* the other end asked for the message while the ticket's keeper was still sending it */
 	bool in_doubt;   /* at a client: the server may still run the last call */
@@ -213,16 +214,12 @@ struct chan_end {
 	uint32_t sequence;
 	uint32_t newer; /* while a handler runs: the latest request that has come; otherwise `sequence` */
 	uint32_t max_packet, opt_packet;
-	unsigned tries;      /* time-outs and, at a client, negative acks of this message */
-	unsigned repeats;    /* times that the message itself was sent again */
-	unsigned measure_in; /* at a client: calls until a round trip is measured again */
-	struct xk_estimate round_trip_us;
-	uint64_t timeout_ns;     /* doubled by each time-out */
-	uint64_t due_ns;         /* when to send something again */
-	uint64_t fires_ns;       /* about when the timer fires */
+	struct xk_retry retry; /* of the message; at a client, negative acks count, too */
+	unsigned repeats;      /* times that the message itself was sent again */
+	unsigned measure_in;   /* at a client: calls until a round trip is measured again */
+	struct xk_round_trip round_trip;
 	uint64_t sent_ns;        /* when the message was sent last */
 	uint64_t heard_ns;       /* when the other end was heard last */
-	uint64_t begun_ns;       /* at a client: when the call began */
 	struct chan_copy copy;   /* in CHAN_SENT, of the message */
 	struct xk_ticket ticket; /* for the copy of a protocol below */
 };

@@ -442,23 +442,23 @@ TEST(chan_timeout_follows_the_round_trips_and_is_bounded)
 	struct chan_end *e = (struct chan_end *)s;
 	struct calling c;
 
-	CHECK_EQ(e->timeout_ns, 1000000000);
+	CHECK_EQ(e->round_trip.timeout_ns, 1000000000);
 	for (unsigned i = 1; i <= 40; i++) {
 		CHECK_EQ(call_async(r, &c, s, "x"), 0);
 		rig_advance_ms(r, 100);
 		answer(r, expect(r, REQUEST, i, "x"), CHAN_USER_MSG, 0, "");
 	}
-	CHECK(e->timeout_ns > 100000000 && e->timeout_ns < 140000000);
+	CHECK(e->round_trip.timeout_ns > 100000000 && e->round_trip.timeout_ns < 140000000);
 	for (unsigned i = 41; i <= 140; i++) {
 		CHECK_EQ(call_async(r, &c, s, "x"), 0);
 		answer(r, expect(r, REQUEST, i, "x"), CHAN_USER_MSG, 0, "");
 	}
-	CHECK_EQ(e->timeout_ns, 20000000);
+	CHECK_EQ(e->round_trip.timeout_ns, 20000000);
 	CHECK_EQ(call_async(r, &c, s, "x"), 0); /* what was sent twice says nothing of how long it takes */
 	rig_advance_ms(r, 20);
 	expect(r, REQUEST, 141, "x");
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 141, "x"), CHAN_USER_MSG, 0, "");
-	CHECK_EQ(e->timeout_ns, 40000000);
+	CHECK_EQ(e->round_trip.timeout_ns, 40000000);
 	close_channel(r, s);
 	chan_rig_end(r);
 }
@@ -475,7 +475,7 @@ TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one)
 	answer(r, f, 0, 0, "");
 	rig_advance_ms(r, 201); /* the timer looks again at 2 s */
 	answer(r, f, CHAN_USER_MSG, 0, "");
-	((struct chan_end *)s)->timeout_ns = 50000000;
+	((struct chan_end *)s)->round_trip.timeout_ns = 50000000;
 	CHECK_EQ(call_async(r, &c, s, "y"), 0);
 	expect(r, REQUEST, 2, "y");
 	rig_advance_ms(r, 50);
