@@ -155,53 +155,66 @@ xk_lendable_free(struct xk_platform *platform, void *bytes)
 		platform->ops->lendable_free(platform, bytes);
 }
 
-/* Returns a further view of segment's bytes, which leaves segment the room in front; NULL: no buffer. */
-static struct xk_msg *
-msg_view(struct xk_msg *segment)
+/* Returns a view of len bytes of segment, which exist, from offset on, without room in front; NULL: no buffer. */
+static inline struct xk_msg *
+msg_view(const struct xk_msg *segment, size_t offset, size_t len)
 {
 	struct xk_msg *view = segment->platform->ops->buffer_view(segment->platform, segment);
 
-	if (view != NULL)
-		view->own_end = view->floor;
+	if (xk_unlikely(view == NULL))
+		return NULL;
+	view->own_end = view->floor;
+	view->data += offset;
+	view->len = (uint32_t)len;
+	return view;
+}
+
+/* As msg_view, of bytes that segment goes on showing: it keeps the room in front of them. */
+static inline struct xk_msg *
+msg_share(struct xk_msg *segment, size_t offset, size_t len)
+{
+	struct xk_msg *view = msg_view(segment, offset, len);
+
+	if (xk_likely(view != NULL) && segment->own_end > view->data)
+		segment->own_end = view->data;
 	return view;
 }
 
 struct xk_msg *
 xk_msg_part(struct xk_msg *m, size_t offset, size_t len)
 {
-	bool is_whole = len == m->total;
-	struct xk_msg *s = m, *other = NULL;
+	struct xk_msg *s = m, *other, *last;
+	size_t left = len, piece;
 
 	msg_must_live(m, "copies");
 	xk_debug_assert(msg_is_sound(m));
 	xk_assert(offset <= m->total && len <= m->total - offset);
 	for (; offset >= s->len && s->next != NULL; s = s->next)
 		offset -= s->len;
-	do {
-		struct xk_msg *view = msg_view(s);
-
-		if (view == NULL) {
+	piece = left < s->len - offset ? left : s->len - offset;
+	other = last = msg_share(s, offset, piece);
+	if (xk_unlikely(other == NULL))
+		return NULL;
+	while ((left -= piece) > 0) {
+		s = s->next;
+		piece = left < s->len ? left : s->len;
+		if (piece == 0) /* the popped header of a joined fragment */
+			continue;
+		last->next = msg_share(s, 0, piece);
+		if (xk_unlikely(last->next == NULL)) {
 			xk_msg_free(other);
 			return NULL;
 		}
-		view->data += offset;
-		view->len = (uint32_t)(len < s->len - offset ? len : s->len - offset);
-		if (s->own_end > view->data)
-			s->own_end = view->data;
-		msg_append(&other, view);
-		len -= view->len;
-		offset = 0;
-		do
-			s = s->next; /* skip empty segments: the popped header of a joined fragment leaves one */
-		while (len > 0 && s->len == 0);
-	} while (len > 0);
+		last = last->next;
+	}
+	other->tail = last;
+	other->total = (uint32_t)len;
 	other->id = m->id;
-	other->flags = m->flags;
-	if (!is_whole)
+	other->flags = m->flags & (uint16_t) ~(XK_MSG_ANNOTATED << XK_OF_PUSH);
+	if (len != m->total)
 		other->flags &= (uint16_t) ~(XK_MSG_NETWORK_SUM_GOOD | XK_MSG_TRANSPORT_SUM_GOOD);
 	other->annotation_kinds[XK_OF_MESSAGE] = m->annotation_kinds[XK_OF_MESSAGE];
 	other->annotations[XK_OF_MESSAGE] = m->annotations[XK_OF_MESSAGE];
-	xk_msg_unannotate(other, XK_OF_PUSH);
 	msg_carry_way(other, m);
 	return other;
 }
@@ -387,11 +400,9 @@ msg_cut(struct xk_msg *segment, size_t len)
 
 	if (len == segment->len)
 		return rest != NULL ? rest : msg_segment_new(segment->platform);
-	rest = msg_view(segment);
+	rest = msg_view(segment, len, segment->len - len);
 	if (rest == NULL)
 		return NULL;
-	rest->data += len;
-	rest->len -= (uint32_t)len;
 	rest->next = segment->next;
 	segment->len = (uint32_t)len;
 	return rest;

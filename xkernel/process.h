@@ -97,6 +97,8 @@ struct xk_shepherd_head {
 	struct xk_session *popped; /* session of the latest pop; NULL: none */
 	struct xk_session *kept;   /* reference on `popped` since the latest park, until the next or the end */
 	unsigned lane;             /* 1 + the index of the driver that runs it; 0: it runs elsewhere */
+	unsigned locks;            /* xk_locks held */
+	_Atomic uint64_t *taken;   /* its thread's count of locks taken */
 };
 
 static inline struct xk_shepherd_head *
@@ -123,7 +125,7 @@ int xk_delay(struct xk_protocol *owner, uint64_t delay_us);
 /* A counting semaphore. Its owner's `implicit` and `resume` in the graph say how its waiters wait. */
 struct xk_semaphore {
 	_Atomic uint32_t lock;           /* held for a bounded time, never across a wait */
-	_Atomic uint32_t count;          /* changed under the lock */
+	_Atomic uint32_t count;          /* leaves 0 only under the lock */
 	struct xk_waiter *first, **last; /* in order of arrival */
 	struct xk_protocol *owner;
 };
@@ -163,10 +165,41 @@ __attribute__((noreturn, cold)) void xk_lock_refuse(const char *does);
 
 void xk_lock_init(struct xk_lock *lock, struct xk_protocol *owner);
 
-/* Takes the lock; may wait. xk_lock_try takes it only if it is free, and returns whether. Any context. */
-void xk_lock(struct xk_lock *lock);
+/* The slow halves of xk_lock and xk_unlock: debug builds, foreign threads, a held lock. Not for callers. */
+void xk_lock_checked(struct xk_lock *lock);
+void xk_unlock_checked(struct xk_lock *lock);
+
+/* Takes the lock; may wait. Any context. */
+static inline void
+xk_lock(struct xk_lock *lock)
+{
+	struct xk_shepherd_head *self = xk_self_head();
+
+	if (XK_IS_DEBUG || xk_unlikely(self == NULL) ||
+	    xk_unlikely(atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) != 0)) {
+		xk_lock_checked(lock);
+		return;
+	}
+	self->locks++;
+	atomic_store_explicit(self->taken, atomic_load_explicit(self->taken, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+/* Takes the lock if it is free, and returns whether. Any context. */
 bool xk_lock_try(struct xk_lock *lock);
-void xk_unlock(struct xk_lock *lock);
+
+static inline void
+xk_unlock(struct xk_lock *lock)
+{
+	struct xk_shepherd_head *self = xk_self_head();
+
+	if (XK_IS_DEBUG || xk_unlikely(self == NULL)) {
+		xk_unlock_checked(lock);
+		return;
+	}
+	self->locks--;
+	atomic_store_explicit(&lock->held, 0, memory_order_release);
+}
 
 /*
  * Leaves the driver now, counted as explicit, for a protocol that expects long work. Holds no lock. Returns

@@ -140,33 +140,38 @@ memory_forget_out(struct memory_platform *self)
 
 /* ---- counting ---- */
 
-/* Returns the reserve: enough for a burst of frames and answers, or a part of a small limit. */
-static inline unsigned
-memory_reserve(unsigned limit)
+/* The reserve is enough for a burst of frames and answers, or a part of a small limit. Short messages get half of it. */
+void
+memory_buffers_limit(struct memory_platform *self, unsigned count)
 {
-	return limit / 32 < MEMORY_RESERVE ? limit / 32 : MEMORY_RESERVE;
+	unsigned reserve = count / 32 < MEMORY_RESERVE ? count / 32 : MEMORY_RESERVE;
+
+	atomic_store_explicit(&self->limit, count, memory_order_relaxed);
+	atomic_store_explicit(&self->payload_limit, count - reserve, memory_order_relaxed);
+	atomic_store_explicit(&self->short_limit, count - reserve / 2, memory_order_relaxed);
 }
 
-/* Returns the limit for payload, which leaves the reserve, or for short messages, which leave half of it. */
-static unsigned
-memory_limit(struct memory_platform *self, bool is_payload)
+/* Returns whether as many segments are in use as that limit says. */
+static inline bool
+memory_is_at(const struct memory_platform *self, const _Atomic unsigned *limit)
 {
-	unsigned limit = atomic_load_explicit(&self->limit, memory_order_relaxed), reserve = memory_reserve(limit);
-
-	return limit - (is_payload ? reserve : reserve / 2);
+	return atomic_load_explicit(&self->out, memory_order_relaxed) >=
+	       atomic_load_explicit(limit, memory_order_relaxed);
 }
 
 bool
 memory_buffers_are_short(struct xk_platform *platform)
 {
-	return memory_buffers_out(platform) >= memory_limit(memory_of(platform), true);
+	const struct memory_platform *self = memory_of(platform);
+
+	return memory_is_at(self, &self->payload_limit);
 }
 
 unsigned
 memory_buffers(struct xk_platform *platform, unsigned threads)
 {
 	(void)threads;
-	return memory_limit(memory_of(platform), true);
+	return atomic_load_explicit(&memory_of(platform)->payload_limit, memory_order_relaxed);
 }
 
 /* Counts one more segment in use. Returns false if that exceeds the limit. */
@@ -276,7 +281,7 @@ memory_buffer_new(struct xk_platform *platform)
 {
 	struct memory_platform *self = memory_of(platform);
 
-	if (xk_unlikely(memory_buffers_out(platform) >= memory_limit(self, false)))
+	if (xk_unlikely(memory_is_at(self, &self->short_limit)))
 		return NULL;
 	return memory_block_new(self, MEMORY_ROOM);
 }
@@ -310,7 +315,7 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	struct xk_msg *view;
 
 	if (atomic_load_explicit(segment->references, memory_order_relaxed) >= MEMORY_REFERENCES ||
-	    memory_buffers_are_short(platform))
+	    memory_is_at(self, &self->payload_limit))
 		return NULL;
 	if (!memory_count_up(self))
 		return NULL;

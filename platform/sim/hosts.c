@@ -60,8 +60,7 @@ xk_sim_host_new(struct xk_sim *sim, const struct xk_sim_host_config *config)
 	host->memory.platform.ops = &host_platform_ops;
 	host->memory.platform.threads = &sim_thread_ops;
 	host->memory.kept = SIM_RECYCLES ? &sim->kept : NULL;
-	atomic_store_explicit(&host->memory.limit, config->buffers == 0 ? HOST_BUFFERS : config->buffers,
-			      memory_order_relaxed);
+	memory_buffers_limit(&host->memory, config->buffers == 0 ? HOST_BUFFERS : config->buffers);
 	host->sim = sim;
 	host->config = *config;
 	host->name = strdup(config->name);

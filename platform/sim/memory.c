@@ -153,7 +153,7 @@ memory_platform_init(struct memory_platform *self, enum xk_memory_clock clock)
 	self->clock = clock;
 	self->platform.virtual_time = clock == XK_MEMORY_VIRTUAL;
 	self->until_ns = UINT64_MAX;
-	atomic_init(&self->limit, UINT_MAX);
+	memory_buffers_limit(self, UINT_MAX);
 	pthread_mutex_init(&self->lock, NULL);
 	pthread_mutex_init(&self->list_lock, NULL);
 	pthread_condattr_init(&attributes);
@@ -194,7 +194,7 @@ xk_memory_platform_free(struct xk_platform *platform)
 void
 xk_memory_platform_limit(struct xk_platform *platform, unsigned count)
 {
-	atomic_store_explicit(&memory_of(platform)->limit, count, memory_order_relaxed);
+	memory_buffers_limit(memory_of(platform), count);
 }
 
 void

@@ -25,7 +25,8 @@ struct memory_platform {
 	enum xk_memory_clock clock;
 	struct clock counter; /* all 0, which means CLOCK_MONOTONIC, unless the platform recycles */
 	_Atomic unsigned out, limit;
-	struct memory_kept *kept; /* NULL: nothing is kept */
+	_Atomic unsigned payload_limit, short_limit; /* less than `limit`, by the reserve */
+	struct memory_kept *kept;                    /* NULL: nothing is kept */
 	struct memory_kept own_kept;
 	_Atomic uint64_t virtual_ns;
 	uint64_t until_ns;
@@ -64,6 +65,9 @@ void memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment);
 unsigned memory_buffers_out(struct xk_platform *platform);
 void memory_each_out(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment),
 		     void *context);
+
+/* Limits the segments in use to count. Any thread. */
+void memory_buffers_limit(struct memory_platform *self, unsigned count);
 
 /* Forgets the segments in use: their owner has crashed and will not free them. */
 void memory_forget_out(struct memory_platform *self);

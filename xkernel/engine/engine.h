@@ -52,7 +52,6 @@ struct xk_shepherd {
 	bool charged;             /* budgets: what it carries has been accounted for */
 	bool in_loop;             /* free, and still inside the driver's loop: it need not be prepared again */
 	uint8_t load;             /* enum xk_load */
-	unsigned locks;           /* xk_locks held */
 	const struct xk_protocol *lock_owner; /* of the one that was taken last; debug builds */
 	uint64_t started_ns;                  /* budgets: when the driver took up the message; time parked is added */
 	struct xk_shepherd *next;             /* in the list of free stacks, or runnable */
@@ -335,7 +334,7 @@ __attribute__((noreturn, cold)) void xk_lock_refuse_end(const struct xk_shepherd
 static inline void
 xk_debug_let_go(const struct xk_shepherd *self)
 {
-	if (XK_IS_DEBUG && xk_unlikely(self->locks != 0))
+	if (XK_IS_DEBUG && xk_unlikely(self->head.locks != 0))
 		xk_lock_refuse_end(self);
 }
 
@@ -591,6 +590,7 @@ xk_shepherd_switch(struct xk_runner *runner, struct xk_shepherd *from, struct xk
 	if (to != NULL) {
 		to->runner = runner;
 		to->head.lane = runner->shepherd.head.lane;
+		to->head.taken = &runner->locks;
 	}
 	xk_self_set(to == NULL ? &runner->shepherd : to);
 	if (ends)

@@ -50,6 +50,7 @@ xk_runner_begin(struct xk_runner *runner)
 
 	runner->shepherd.kernel = runner->kernel;
 	runner->shepherd.runner = runner;
+	runner->shepherd.head.taken = &runner->locks;
 	runner->shepherd.head.lane = runner->kind == XK_RUN_DRIVER ? driver->index + 1 : 0;
 	if (runner->shepherd.driver == NULL)
 		runner->shepherd.driver = driver;
@@ -263,7 +264,7 @@ pool_do(struct xk_runner *runner, const struct xk_work *work)
 		own->driver = work->port->transmit->driver;
 		xk_reader_enter(&own->reader);
 		xk_deliver(work->port, work->m);
-		if (xk_unlikely(own->locks != 0))
+		if (xk_unlikely(own->head.locks != 0))
 			xk_lock_refuse_end(own);
 		xk_shepherd_is_out(own);
 		xk_assert(own->head.holds == NULL);

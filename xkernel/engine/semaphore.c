@@ -2,9 +2,10 @@
  * semaphore.c - waiting: parked stacks and blocked threads in one queue, time-outs, delays, and short mutual exclusion.
  *
  * A waiter is queued only after its shepherd has left its stack (xk_shepherd_park). The semaphore's count is checked
- * again then, under its lock, so that a signal in between is not lost. The time-out is an event, scheduled before the
- * waiter is queued because the waiter may be gone right after. It finds the waiter not yet queued, queued, or already
- * answered. The wait returns only after the event has finished with the waiter.
+ * again then, under its lock, so that a signal in between is not lost. Waiters are queued, and the count leaves 0, only
+ * under the lock: while the count is not 0, nobody is queued, and neither waits nor signals need the lock. The time-out
+ * is an event, scheduled before the waiter is queued because the waiter may be gone right after. It finds the waiter not
+ * yet queued, queued, or already answered. The wait returns only after the event has finished with the waiter.
  */
 #include <errno.h>
 #include <sched.h>
@@ -21,22 +22,24 @@ xk_semaphore_init(struct xk_semaphore *semaphore, struct xk_protocol *owner, uns
 	semaphore->owner = owner;
 }
 
-static uint32_t
-semaphore_count(const struct xk_semaphore *semaphore)
+/* Adds `by` (1 or -1) to the count if it is not 0, and so nobody is queued. Returns whether it did. */
+static inline bool
+semaphore_change(struct xk_semaphore *semaphore, uint32_t by, memory_order order)
 {
-	return atomic_load_explicit(&semaphore->count, memory_order_relaxed);
+	uint32_t count = atomic_load_explicit(&semaphore->count, memory_order_relaxed);
+
+	while (count != 0)
+		if (atomic_compare_exchange_weak_explicit(&semaphore->count, &count, count + by, order,
+							  memory_order_relaxed))
+			return true;
+	return false;
 }
 
-/* Decrements the count if it is not 0. Under the semaphore's lock. */
-static bool
+/* Decrements the count if it is not 0. */
+static inline bool
 semaphore_take(struct xk_semaphore *semaphore)
 {
-	uint32_t count = semaphore_count(semaphore);
-
-	if (count == 0)
-		return false;
-	atomic_store_explicit(&semaphore->count, count - 1, memory_order_relaxed);
-	return true;
+	return semaphore_change(semaphore, (uint32_t)-1, memory_order_acquire);
 }
 
 /* Takes a queued waiter off the queue. Under the semaphore's lock. */
@@ -251,7 +254,7 @@ semaphore_check(const struct xk_semaphore *semaphore, const struct xk_shepherd *
 					  "wait in an event handler or in an application's shepherd");
 	if (self == NULL)
 		return;
-	if (xk_unlikely(self->locks != 0))
+	if (xk_unlikely(self->head.locks != 0))
 		xk_lock_refuse("waits");
 	/* The hosts of a process start and stop independently: neither could end this wait of the other's. */
 	if (xk_unlikely(self->kernel != semaphore->owner->kernel))
@@ -322,15 +325,13 @@ semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us, uintptr_t fr
 int
 xk_semaphore_wait(struct xk_semaphore *semaphore, uint64_t timeout_us)
 {
-	bool taken = semaphore_count(semaphore) > 0;
-
-	if (taken) {
-		xk_spin_lock(&semaphore->lock);
-		taken = semaphore_take(semaphore);
-		xk_spin_unlock(&semaphore->lock);
-	}
-	if (taken)
+	if (semaphore_take(semaphore)) {
+		if (xk_unlikely(atomic_load_explicit(&semaphore->lock, memory_order_acquire) != 0)) {
+			xk_spin_lock(&semaphore->lock); /* its signaller is done with a semaphore that may end now */
+			xk_spin_unlock(&semaphore->lock);
+		}
 		return 0;
+	}
 	return timeout_us == 0 ? -EAGAIN : semaphore_wait(semaphore, timeout_us, SEMAPHORE_CALLER());
 }
 
@@ -339,10 +340,12 @@ xk_semaphore_signal(struct xk_semaphore *semaphore)
 {
 	struct xk_waiter *waiter;
 
+	if (semaphore_change(semaphore, 1, memory_order_release))
+		return;
 	xk_spin_lock(&semaphore->lock);
 	waiter = semaphore->first;
 	if (waiter == NULL) {
-		atomic_store_explicit(&semaphore->count, semaphore_count(semaphore) + 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&semaphore->count, 1, memory_order_release);
 	} else {
 		semaphore_unqueue(semaphore, waiter);
 		waiter->result = 0;
@@ -399,7 +402,7 @@ xk_locks_held(void)
 {
 	struct xk_shepherd *self = xk_self();
 
-	return self == NULL ? 0 : self->locks;
+	return self == NULL ? 0 : self->head.locks;
 }
 
 void
@@ -416,8 +419,8 @@ lock_count(struct xk_shepherd *self, const struct xk_lock *lock)
 		return;
 	if (XK_IS_DEBUG)
 		self->lock_owner = lock->owner;
-	self->locks++;
-	xk_bump(&self->runner->locks, 1);
+	self->head.locks++;
+	xk_bump(self->head.taken, 1);
 }
 
 static bool
@@ -462,7 +465,7 @@ lock_wait(struct xk_lock *lock)
 {
 	struct xk_shepherd *self = xk_self();
 
-	if (self != NULL && self->detachable && xk_on_driver(self) && self->locks == 0) {
+	if (self != NULL && self->detachable && xk_on_driver(self) && self->head.locks == 0) {
 		if (lock_spin(lock, self)) {
 			lock_count(self, lock);
 			return;
@@ -476,7 +479,7 @@ lock_wait(struct xk_lock *lock)
 }
 
 void
-xk_lock(struct xk_lock *lock)
+xk_lock_checked(struct xk_lock *lock)
 {
 	if (xk_likely(atomic_exchange_explicit(&lock->held, 1, memory_order_acquire) == 0))
 		lock_count(xk_self(), lock);
@@ -485,13 +488,13 @@ xk_lock(struct xk_lock *lock)
 }
 
 void
-xk_unlock(struct xk_lock *lock)
+xk_unlock_checked(struct xk_lock *lock)
 {
 	struct xk_shepherd *self = xk_self();
 
 	if (XK_IS_DEBUG && atomic_load_explicit(&lock->held, memory_order_relaxed) == 0)
 		xk_unlock_refuse(lock);
 	if (xk_likely(self != NULL))
-		self->locks--;
+		self->head.locks--;
 	atomic_store_explicit(&lock->held, 0, memory_order_release);
 }

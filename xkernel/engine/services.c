@@ -80,13 +80,13 @@ services_load(const _Atomic unsigned *count)
 	return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-unsigned
-xk_keep_limit(const struct xk_protocol *self)
+static inline unsigned
+services_keep_limit(const struct xk_protocol *self, unsigned own)
 {
 	const struct xk_kernel *kernel = self->kernel;
 	struct xk_platform *platform = kernel->platform;
 	unsigned threads = kernel->driver_count + kernel->pool.threads + SERVICES_THREADS;
-	unsigned own = services_load(&self->kept), others = services_load(&kernel->kept) - own, all, limit;
+	unsigned others = services_load(&kernel->kept) - own, all, limit;
 
 	if (platform->ops->buffers == NULL)
 		return UINT_MAX;
@@ -97,9 +97,15 @@ xk_keep_limit(const struct xk_protocol *self)
 }
 
 unsigned
+xk_keep_limit(const struct xk_protocol *self)
+{
+	return services_keep_limit(self, services_load(&self->kept));
+}
+
+unsigned
 xk_keep_room(const struct xk_protocol *self)
 {
-	unsigned limit = xk_keep_limit(self), kept = services_load(&self->kept);
+	unsigned kept = services_load(&self->kept), limit = services_keep_limit(self, kept);
 
 	return limit > kept ? limit - kept : 0;
 }

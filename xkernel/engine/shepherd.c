@@ -38,11 +38,11 @@ shepherd_main(void *argument)
 		self->application(self->argument);
 	self->application = NULL;
 	xk_shepherd_is_out(self);
-	if (self->locks != 0)
+	if (self->head.locks != 0)
 		xk_lock_refuse_end(self);
 	if (xk_on_driver(self))
 		xk_driver_loop(self);
-	if (self->locks != 0)
+	if (self->head.locks != 0)
 		xk_lock_refuse_end(self);
 	xk_assert(self->head.holds == NULL && self->head.kept == NULL);
 	xk_shepherd_switch(self->runner, self, NULL, true, shepherd_give_after, self);
@@ -190,7 +190,7 @@ shepherd_leave_driver(struct xk_shepherd *self, struct xk_shepherd *other, void 
 	struct xk_driver *driver = self->driver;
 	struct xk_platform *platform = driver->platform;
 
-	if (xk_unlikely(self->locks != 0))
+	if (xk_unlikely(self->head.locks != 0))
 		xk_lock_refuse("leaves the driver");
 	for (struct xk_port *port = driver->ports; port != NULL; port = port->beside)
 		xk_transmit_flush(port);

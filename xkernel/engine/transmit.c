@@ -228,7 +228,7 @@ transmit_queue(struct xk_port *port, struct xk_protocol *owner, struct xk_msg *m
 static bool
 transmit_leave_driver(struct xk_protocol *owner, struct xk_shepherd *self)
 {
-	return owner->implicit != XK_IMPLICIT_FAIL && self->locks == 0 && owner->kernel->mode == XK_IPP &&
+	return owner->implicit != XK_IMPLICIT_FAIL && self->head.locks == 0 && owner->kernel->mode == XK_IPP &&
 	       xk_shepherd_handoff(self, XK_HANDOFF_IMPLICIT, NULL) && !xk_on_driver(self);
 }
 
