@@ -433,10 +433,18 @@ void dpdk_port_await_disarmed(struct dpdk_port *port);
 /* Watches the descriptor of dpdk_port_watch_fd, or not, after a peer came or went. In the driver, or before it runs. */
 void dpdk_port_rewatch(struct dpdk_port *port);
 
-/* Returns a hash of the text. */
-uint64_t dpdk_hash(const char *text);
-
 /* ---- address.c ---- */
+
+/* Returns a hash of the text: FNV-1a. */
+static inline uint64_t
+dpdk_hash(const char *text)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (; *text != '\0'; text++)
+		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
 
 /*
  * Returns a link address for this host's port called `what`: locally administered, unicast, the same at each start, and
@@ -446,6 +454,20 @@ uint64_t dpdk_address_invent(const char *what);
 
 /* Writes "02:00:00:00:00:01". */
 void dpdk_address_print(uint64_t address, char text[18]);
+
+/* ---- claim.c ---- */
+
+/*
+ * Claims `what` for this process until it ends or calls dpdk_unclaim. Other users cannot take the claim. Returns a
+ * descriptor to keep, or -errno (-EADDRINUSE: another process of this user has it).
+ */
+int dpdk_claim(const char *what);
+
+/* Releases the claim of dpdk_claim and closes fd. Does nothing for -1. */
+void dpdk_unclaim(int fd);
+
+/* Returns whether a process has claimed `what`. */
+bool dpdk_is_claimed(const char *what);
 
 /* ---- socket.c: the socket at which two processes meet ---- */
 
@@ -480,15 +502,6 @@ int dpdk_socket_await(struct dpdk_port *port, unsigned wait_ms,
 bool dpdk_socket_is_answered(struct dpdk_port *port, unsigned wait_ms);
 
 void dpdk_socket_free(struct dpdk_device *device);
-
-/*
- * Claims `what` for this process until it ends or calls dpdk_unclaim. Other users cannot take the claim. Returns a
- * descriptor to keep, or -errno (-EADDRINUSE: another process of this user has it).
- */
-int dpdk_claim(const char *what);
-
-/* Releases the claim of dpdk_claim and closes fd. Does nothing for -1. */
-void dpdk_unclaim(int fd);
 
 /*
  * Make sockets that DPDK creates between the two calls accessible to this user only. The first returns the old umask,
@@ -575,7 +588,7 @@ int dpdk_descriptors_new(const struct dpdk_descriptors *before, int domain);
 
 void dpdk_interface_free(struct dpdk_device *device);
 
-/* ---- pci.c ---- */
+/* ---- pci_address.c ---- */
 
 /* Writes the full address of the PCI device, with its domain. Returns false if text is not an address. */
 bool dpdk_pci_address(const char *text, char *address, size_t size);

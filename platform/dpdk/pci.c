@@ -3,8 +3,6 @@
  * address (struct xk_dpdk_config), and the card must have been taken from the kernel's driver.
  */
 #define _GNU_SOURCE
-#include <libgen.h>
-#include <limits.h>
 #include <rte_ethdev.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,66 +10,6 @@
 
 #include "platform/dpdk/dpdk_private.h"
 #include "xkernel/bytes.h"
-
-static const char dpdk_pci_devices[] = "/sys/bus/pci/devices";
-
-/* The kernel's drivers that leave a device to programs, or share it with them. */
-static const char *const dpdk_pci_drivers[] = { "vfio-pci", "uio_pci_generic", "igb_uio", "mlx4_core", "mlx5_core" };
-
-bool
-dpdk_pci_address(const char *text, char *address, size_t size)
-{
-	unsigned domain = 0, bus, device, function;
-	int end = 0;
-
-	if (sscanf(text, "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &end) != 4 || text[end] != '\0') {
-		domain = 0;
-		end = 0;
-		if (sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function, &end) != 3 || text[end] != '\0')
-			return false;
-	}
-	snprintf(address, size, "%04x:%02x:%02x.%x", domain, bus, device, function);
-	return true;
-}
-
-/* Returns the name of the device's kernel driver, or "". */
-static const char *
-dpdk_pci_driver(const char *address, char *path, size_t size)
-{
-	char link[PATH_MAX];
-	ssize_t len;
-
-	snprintf(link, sizeof(link), "%s/%s/driver", dpdk_pci_devices, address);
-	len = readlink(link, path, size - 1);
-	path[len > 0 ? len : 0] = '\0';
-	return len > 0 ? basename(path) : path;
-}
-
-int
-dpdk_pci_check(const char *address, char *why, size_t size)
-{
-	char path[PATH_MAX];
-	const char *driver;
-
-	snprintf(path, sizeof(path), "%s/%s", dpdk_pci_devices, address);
-	if (access(path, F_OK) != 0) {
-		snprintf(why, size,
-			 "there is no PCI device %s: `dpdk-devbind.py --status-dev net` or `lspci -D` lists "
-			 "those there are",
-			 address);
-		return -ENODEV;
-	}
-	driver = dpdk_pci_driver(address, path, sizeof(path));
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(dpdk_pci_drivers); i++)
-		if (strcmp(driver, dpdk_pci_drivers[i]) == 0)
-			return 0;
-	snprintf(why, size,
-		 "PCI device %s belongs to %s%s%s: take it from there (as root: modprobe vfio-pci; dpdk-devbind.py "
-		 "-b vfio-pci %s), and reserve huge pages (sysctl vm.nr_hugepages=128)",
-		 address, driver[0] == '\0' ? "no driver" : "the kernel's driver \"", driver,
-		 driver[0] == '\0' ? "" : "\"", address);
-	return -EBUSY;
-}
 
 /* Fails unless the card has a queue for each lane, and spreads received frames over them. */
 static int

@@ -591,17 +591,6 @@ dpdk_port_set_mtu(struct dpdk_port *port, uint32_t mtu)
 
 /* ---- opening and closing ---- */
 
-/* FNV-1a. */
-uint64_t
-dpdk_hash(const char *text)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (; *text != '\0'; text++)
-		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 /* Closes the device with its last port. That frees all ports, which are told of the peer until then. */
 static void
 dpdk_port_close(struct xk_port *port)

@@ -1,15 +1,10 @@
 /*
- * socket.c - the socket in the file system at which two processes meet, and claims.
+ * socket.c - the socket in the file system at which two processes meet.
  *
  * Each end claims the socket: a second server is refused, a second client waits until the first has gone, and a socket
  * that a killed server left is recognized as unused. A server announces its number of lanes by another claim.
- *
- * A claim is a lock on one byte of a file. The system drops it when the process ends, however it ends. The file lies in
- * a directory that only this user can write to: if claims were names that anyone can take, such as abstract sockets,
- * any user could keep root's host from starting.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +19,6 @@
 #include "platform/private.h"
 
 enum { DPDK_SOCKET_RETRY_US = 5000, DPDK_SOCKET_PATH_MAX = 100, DPDK_SOCKET_CLAIM = 64 };
-enum { DPDK_CLAIMS_PATH = DPDK_SOCKET_PATH + 16 };
 
 static_assert((int)DPDK_SOCKET_PATH <= (int)sizeof(((struct sockaddr_un *)NULL)->sun_path), "a path fits an address");
 
@@ -58,86 +52,6 @@ xk_dpdk_socket_path(const char *socket, char *path, size_t path_size, char *why,
 	snprintf(why, size, "the socket's path has %d characters, and at most %d are possible: take a shorter name",
 		 len, DPDK_SOCKET_PATH_MAX);
 	return -ENAMETOOLONG;
-}
-
-/* ---- claims ---- */
-
-/* Writes the path of the file of claims, and makes its directory if needed. Returns 0 or -errno. */
-static int
-dpdk_claims_path(char path[DPDK_CLAIMS_PATH])
-{
-	char directory[DPDK_SOCKET_PATH], why[XK_DPDK_WHY];
-	int error = private_fixed_directory(directory, sizeof(directory), why, sizeof(why));
-
-	snprintf(path, DPDK_CLAIMS_PATH, "%s/claims", directory);
-	return error;
-}
-
-/* Opens the file of claims. Returns a descriptor or -errno. */
-static int
-dpdk_claims_open(int flags)
-{
-	char path[DPDK_CLAIMS_PATH];
-	int error = dpdk_claims_path(path), fd = -1;
-
-	if (error == 0)
-		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-	return error != 0 ? error : fd < 0 ? -errno : fd;
-}
-
-/* Returns the lock that stands for `what`: a byte chosen by its hash. */
-static struct flock
-dpdk_claim_of(const char *what)
-{
-	return (struct flock){ .l_type = F_WRLCK, .l_start = (off_t)(dpdk_hash(what) >> 2), .l_len = 1 };
-}
-
-/* Returns whether a process has the claim. A process that removes the file locks all of it; that is no claim. */
-static bool
-dpdk_claim_is_held(int fd, struct flock claim)
-{
-	return fcntl(fd, F_OFD_GETLK, &claim) == 0 && claim.l_type != F_UNLCK && claim.l_len == 1;
-}
-
-/* Takes the claim. Returns 0 or -errno; -EAGAIN: the file is being removed, so open it again. */
-static int
-dpdk_claim_take(int fd, struct flock claim)
-{
-	struct stat status;
-
-	if (fcntl(fd, F_OFD_SETLK, &claim) == 0)
-		return fstat(fd, &status) == 0 && status.st_nlink > 0 ? 0 : -EAGAIN;
-	if (errno != EAGAIN && errno != EACCES)
-		return -errno;
-	return dpdk_claim_is_held(fd, claim) ? -EADDRINUSE : -EAGAIN;
-}
-
-int
-dpdk_claim(const char *what)
-{
-	int fd, error;
-
-	do {
-		fd = dpdk_claims_open(O_CREAT);
-		error = fd < 0 ? fd : dpdk_claim_take(fd, dpdk_claim_of(what));
-		if (error != 0 && fd >= 0)
-			close(fd);
-	} while (error == -EAGAIN);
-	return error == 0 ? fd : error;
-}
-
-/* Removes the file with the last claim. */
-void
-dpdk_unclaim(int fd)
-{
-	struct flock all = { .l_type = F_WRLCK };
-	char path[DPDK_CLAIMS_PATH];
-
-	if (fd < 0)
-		return;
-	if (fcntl(fd, F_OFD_SETLK, &all) == 0 && dpdk_claims_path(path) == 0)
-		unlink(path);
-	close(fd);
 }
 
 /* Writes the name of an end's claim, which does not depend on how the path is written. Returns 0 or -errno. */
@@ -265,18 +179,13 @@ unsigned
 dpdk_socket_lanes(const struct dpdk_socket *self)
 {
 	char end[16], name[DPDK_SOCKET_CLAIM];
-	unsigned found = UINT_MAX;
-	int fd = dpdk_claims_open(0);
 
-	if (fd < 0)
-		return UINT_MAX;
-	for (unsigned lanes = 1; lanes <= XK_DRIVERS && found == UINT_MAX; lanes++) {
+	for (unsigned lanes = 1; lanes <= XK_DRIVERS; lanes++) {
 		dpdk_socket_lanes_name(end, lanes);
-		if (dpdk_socket_claim_name(self->path, end, name) == 0 && dpdk_claim_is_held(fd, dpdk_claim_of(name)))
-			found = lanes;
+		if (dpdk_socket_claim_name(self->path, end, name) == 0 && dpdk_is_claimed(name))
+			return lanes;
 	}
-	close(fd);
-	return found;
+	return UINT_MAX;
 }
 
 /* ---- the client ---- */
