@@ -7,23 +7,18 @@
 
 #include "graphs/topology_private.h"
 
-#define TOPOLOGY_OWN(name, type, min, max)                                                                             \
-	{                                                                                                              \
-		name, type, 0, NULL, NULL, min, max                                                                    \
-	}
-
 static const struct topology_own {
 	unsigned where; /* enum topology_where */
 	struct xk_setting setting;
 } topology_own[] = {
-	{ TOPOLOGY_DEVICE, TOPOLOGY_OWN("address", XK_SETTING_LINK, 0, 0) },
-	{ TOPOLOGY_HOST, TOPOLOGY_OWN("count", XK_SETTING_UINT, 1, XK_TOPOLOGY_HOSTS_MAX) },
-	{ TOPOLOGY_DEVICE | TOPOLOGY_WIRE, TOPOLOGY_OWN("dev", XK_SETTING_STRING, 0, 0) },
-	{ TOPOLOGY_DEVICE, TOPOLOGY_OWN("host", XK_SETTING_ADDRESS, 0, 0) },
-	{ TOPOLOGY_LINK | TOPOLOGY_WIRE, TOPOLOGY_OWN("link", XK_SETTING_STRING, 0, 0) },
-	{ TOPOLOGY_GRAPH | TOPOLOGY_LINK | TOPOLOGY_WIRE, TOPOLOGY_OWN("network", XK_SETTING_NETWORK, 0, 0) },
-	{ TOPOLOGY_GRAPH | TOPOLOGY_HOST, TOPOLOGY_OWN("protocols", XK_SETTING_STRING, 0, 0) },
-	{ TOPOLOGY_GRAPH | TOPOLOGY_HOST, TOPOLOGY_OWN("set", XK_SETTING_STRING, 0, 0) },
+	{ TOPOLOGY_DEVICE, { .name = "address", .type = XK_SETTING_LINK } },
+	{ TOPOLOGY_HOST, { .name = "count", .type = XK_SETTING_UINT, .min = 1, .max = XK_TOPOLOGY_HOSTS_MAX } },
+	{ TOPOLOGY_DEVICE | TOPOLOGY_WIRE, { .name = "dev", .type = XK_SETTING_STRING } },
+	{ TOPOLOGY_DEVICE, { .name = "host", .type = XK_SETTING_ADDRESS } },
+	{ TOPOLOGY_LINK | TOPOLOGY_WIRE, { .name = "link", .type = XK_SETTING_STRING } },
+	{ TOPOLOGY_GRAPH | TOPOLOGY_LINK | TOPOLOGY_WIRE, { .name = "network", .type = XK_SETTING_NETWORK } },
+	{ TOPOLOGY_GRAPH | TOPOLOGY_HOST, { .name = "protocols", .type = XK_SETTING_STRING } },
+	{ TOPOLOGY_GRAPH | TOPOLOGY_HOST, { .name = "set", .type = XK_SETTING_STRING } },
 };
 
 static const struct topology_own *

@@ -550,13 +550,13 @@ static const struct xk_role icmp_lowers[] = {
 };
 
 static const struct xk_setting icmp_settings[] = {
-	{ "echo", XK_SETTING_BOOL, offsetof(struct icmp, echo), "yes", "whether to answer echo requests", 0, 0 },
-	{ "rate", XK_SETTING_RATE, offsetof(struct icmp, rate), "1Mb/s",
-	  "long-term rate of sent errors, with IP's header; 0: none", 0, 0 },
-	{ "burst", XK_SETTING_UINT, offsetof(struct icmp, burst), "6000", "bytes of errors that may be sent at once",
-	  576, 1 << 20 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct icmp, seed), "0", "key of the identifiers; 0: random", 0, 0 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(BOOL, struct icmp, echo, "echo", "whether to answer echo requests", .initial = "yes"),
+	XK_SETTING(RATE, struct icmp, rate, "rate", "long-term rate of sent errors, with IP's header; 0: none",
+		   .initial = "1Mb/s"),
+	XK_SETTING(UINT, struct icmp, burst, "burst", "bytes of errors that may be sent at once", .initial = "6000",
+		   .min = 576, .max = 1 << 20),
+	XK_SETTING(UINT, struct icmp, seed, "seed", "key of the identifiers; 0: random", .initial = "0"),
+	{ .name = NULL },
 };
 
 static const struct xk_number_on icmp_numbers[] = { { "ip", 1 }, { NULL, 0 } };

@@ -278,11 +278,11 @@ static const struct xk_role marshal_lowers[] = {
 };
 
 static const struct xk_setting marshal_settings[] = {
-	{ "order", XK_SETTING_STRING, offsetof(struct marshal, order_text), "own",
-	  "byte order of the words sent: own, big or little", 0, 0 },
-	{ "width", XK_SETTING_UINT, offsetof(struct marshal, width), "4", "bytes of a word: 1, 2, 4 or 8", 1,
-	  MARSHAL_WIDTH_MAX },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(STRING, struct marshal, order_text, "order", "byte order of the words sent: own, big or little",
+		   .initial = "own"),
+	XK_SETTING(UINT, struct marshal, width, "width", "bytes of a word: 1, 2, 4 or 8", .initial = "4", .min = 1,
+		   .max = MARSHAL_WIDTH_MAX),
+	{ .name = NULL },
 };
 
 static const struct xk_number_on marshal_numbers[] = { { "chan", 3 }, { NULL, 0 } };

@@ -123,10 +123,10 @@ static const struct xk_protocol_ops port_ops = {
 };
 
 static const struct xk_setting port_settings[] = {
-	{ "dev", XK_SETTING_STRING, offsetof(struct port, dev), "port", "name of the port to stand on", 0, 0 },
-	{ "address", XK_SETTING_LINK, offsetof(struct port, address), NULL,
-	  "link address; without it, the device's, or one generated for this host", 0, 0 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(STRING, struct port, dev, "dev", "name of the port to stand on", .initial = "port"),
+	XK_SETTING(LINK, struct port, address, "address",
+		   "link address; without it, the device's, or one generated for this host"),
+	{ .name = NULL },
 };
 
 const struct xk_protocol_type xk_type_port = {

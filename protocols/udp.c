@@ -86,10 +86,9 @@ static const struct xk_role udp_lowers[] = {
 };
 
 static const struct xk_setting udp_settings[] = {
-	{ "checksum", XK_SETTING_BOOL, offsetof(struct udp, checksum), "yes", "whether to checksum sent messages", 0,
-	  0 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct udp, seed), "0", "key of the anonymous ports; 0: random", 0, 0 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(BOOL, struct udp, checksum, "checksum", "whether to checksum sent messages", .initial = "yes"),
+	XK_SETTING(UINT, struct udp, seed, "seed", "key of the anonymous ports; 0: random", .initial = "0"),
+	{ .name = NULL },
 };
 
 static const struct xk_number_on udp_numbers[] = { { "ip", UDP_NUMBER }, { "bid", UDP_NUMBER }, { NULL, 0 } };

@@ -58,6 +58,16 @@ struct xk_setting {
 	uint64_t min, max; /* of XK_SETTING_UINT, XK_SETTING_TIME and XK_SETTING_RATE; both 0: no limit */
 };
 
+/*
+ * Initialises a setting whose value is `member` of `struct_`; .initial, .min and .max may follow. Example:
+ * XK_SETTING(TIME, struct asp, timeout_ns, "timeout", "longest silence", .initial = "2s", .min = 1000)
+ */
+#define XK_SETTING(type_, struct_, member, name_, help_, ...)                                                          \
+	{                                                                                                              \
+		.name = name_, .type = XK_SETTING_##type_, .offset = offsetof(struct_, member), .help = help_,         \
+		__VA_ARGS__                                                                                            \
+	}
+
 enum xk_protocol_flags {
 	XK_VIRTUAL = 1 << 0,   /* has no header: numbers of uppers count for its lowers */
 	XK_PORT = 1 << 1,      /* a leaf that is a port */

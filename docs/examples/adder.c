@@ -242,25 +242,10 @@ static const struct xk_role adder_lowers[] = {
 };
 static const struct xk_number_on adder_numbers[] = { { "chan", 40 }, { .lower = NULL } };
 static const struct xk_setting adder_settings[] = {
-	{ .name = "peer",
-	  .type = XK_SETTING_HOST,
-	  .offset = offsetof(struct adder, peer),
-	  .help = "the server of a client, which begins by itself" },
-	{ .name = "values",
-	  .type = XK_SETTING_STRING,
-	  .offset = offsetof(struct adder, values),
-	  .initial = "1 2 3",
-	  .help = "what the client has added" },
-	{ .name = "calls",
-	  .type = XK_SETTING_UINT,
-	  .offset = offsetof(struct adder, calls),
-	  .initial = "1",
-	  .help = "how often" },
-	{ .name = "ends",
-	  .type = XK_SETTING_BOOL,
-	  .offset = offsetof(struct adder, ends),
-	  .initial = "no",
-	  .help = "end the host after the last call" },
+	XK_SETTING(HOST, struct adder, peer, "peer", "the server of a client, which begins by itself"),
+	XK_SETTING(STRING, struct adder, values, "values", "what the client has added", .initial = "1 2 3"),
+	XK_SETTING(UINT, struct adder, calls, "calls", "how often", .initial = "1"),
+	XK_SETTING(BOOL, struct adder, ends, "ends", "end the host after the last call", .initial = "no"),
 	{ .name = NULL },
 };
 

@@ -50,7 +50,7 @@ shout_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 static const struct xk_protocol_ops shout_ops = { .init = shout_init, .demux = shout_demux };
 
 static const struct xk_setting shout_settings[] = {
-	{ "port", XK_SETTING_UINT, offsetof(struct shout, port), "7", "the port that is served", 1, 65535 },
+	XK_SETTING(UINT, struct shout, port, "port", "the port that is served", .initial = "7", .min = 1, .max = 65535),
 	{ .name = NULL },
 };
 

@@ -68,10 +68,7 @@ static const struct xk_role tally_lowers[] = {
 	{ .name = NULL },
 };
 static const struct xk_setting tally_settings[] = {
-	{ .name = "longest",
-	  .type = XK_SETTING_UINT,
-	  .offset = offsetof(struct tally, longest),
-	  .help = "bytes of a message; longer ones are dropped; 0: any" },
+	XK_SETTING(UINT, struct tally, longest, "longest", "bytes of a message; longer ones are dropped; 0: any"),
 	{ .name = NULL },
 };
 

@@ -57,22 +57,21 @@ struct parts_options {
 };
 
 static const struct options_option parts_options[] = {
-	{ "kind", OPTIONS_CHOICE, offsetof(struct parts_options, kind), "KIND",
-	  "memory: one core copies a frame into shared memory, and the other reads it; both spin (memory)\n"
-	  "bell: eventfd, with nobody listening\n"
-	  "wake: eventfd, from its ringing until a thread that slept on it runs\n"
-	  "packet: from one packet socket to the other's ring, through Linux; both ends spin\n"
-	  "tap: from one tap interface to the other, likewise",
-	  0, 0, parts_kinds },
-	{ "cores", OPTIONS_NUMBERS, offsetof(struct parts_options, cores), "A,B", "of the two ends (0,1)", 0, 1023,
-	  NULL },
-	{ "size", OPTIONS_NUMBER, offsetof(struct parts_options, size), "N", "bytes of a frame (60)", PARTS_FRAME_MIN,
-	  PARTS_FRAME_MAX, NULL },
-	{ "rounds", OPTIONS_NUMBER, offsetof(struct parts_options, rounds), "N", "repetitions in a block (10000)", 1,
-	  10000000, NULL },
-	{ "from", OPTIONS_TEXT, offsetof(struct parts_options, from), "NAME", "the interface that sends", 0, 0, NULL },
-	{ "to", OPTIONS_TEXT, offsetof(struct parts_options, to), "NAME", "the interface that receives", 0, 0, NULL },
-	{ "json", OPTIONS_FLAG, offsetof(struct parts_options, json), NULL, "JSON on standard output", 0, 0, NULL },
+	OPTION(CHOICE, struct parts_options, kind, "kind", "KIND",
+	       "memory: one core copies a frame into shared memory, and the other reads it; both spin (memory)\n"
+	       "bell: eventfd, with nobody listening\n"
+	       "wake: eventfd, from its ringing until a thread that slept on it runs\n"
+	       "packet: from one packet socket to the other's ring, through Linux; both ends spin\n"
+	       "tap: from one tap interface to the other, likewise",
+	       .choices = parts_kinds),
+	OPTION(NUMBERS, struct parts_options, cores, "cores", "A,B", "of the two ends (0,1)", .max = 1023),
+	OPTION(NUMBER, struct parts_options, size, "size", "N", "bytes of a frame (60)", .min = PARTS_FRAME_MIN,
+	       .max = PARTS_FRAME_MAX),
+	OPTION(NUMBER, struct parts_options, rounds, "rounds", "N", "repetitions in a block (10000)", .min = 1,
+	       .max = 10000000),
+	OPTION(TEXT, struct parts_options, from, "from", "NAME", "the interface that sends"),
+	OPTION(TEXT, struct parts_options, to, "to", "NAME", "the interface that receives"),
+	OPTION(FLAG, struct parts_options, json, "json", NULL, "JSON on standard output"),
 	{ .name = NULL },
 };
 

@@ -58,19 +58,18 @@ struct crowd {
 };
 
 static const struct options_option crowd_table[] = {
-	{ "graph", OPTIONS_TEXT, offsetof(struct crowd_options, graph), "FILE", "the graph (graphs/chantest.dot)", 0, 0,
-	  NULL },
-	{ "clients", OPTIONS_NUMBER, offsetof(struct crowd_options, clients), "N", "clients (100000)", 1, CLIENT_MAX,
-	  NULL },
-	{ "calls", OPTIONS_NUMBER, offsetof(struct crowd_options, calls), "N", "calls of each, in each phase (3)", 1,
-	  1000000, NULL },
-	{ "window", OPTIONS_NUMBER, offsetof(struct crowd_options, window), "N",
-	  "clients that call at the same time (64)", 1, CLIENT_MAX, NULL },
-	{ "rest", OPTIONS_NUMBER, offsetof(struct crowd_options, rest), "SECONDS",
-	  "how long nobody has anything to say before a phase ends, on the virtual clock (3)", 1, 1000, NULL },
-	{ "set", OPTIONS_TEXT_ANY, offsetof(struct crowd_options, sets), "NODE.ATTRIBUTE=VALUE",
-	  "another value for a node's attribute", 0, 0, NULL },
-	{ NULL, OPTIONS_FLAG, 0, NULL, NULL, 0, 0, NULL },
+	OPTION(TEXT, struct crowd_options, graph, "graph", "FILE", "the graph (graphs/chantest.dot)"),
+	OPTION(NUMBER, struct crowd_options, clients, "clients", "N", "clients (100000)", .min = 1, .max = CLIENT_MAX),
+	OPTION(NUMBER, struct crowd_options, calls, "calls", "N", "calls of each, in each phase (3)", .min = 1,
+	       .max = 1000000),
+	OPTION(NUMBER, struct crowd_options, window, "window", "N", "clients that call at the same time (64)", .min = 1,
+	       .max = CLIENT_MAX),
+	OPTION(NUMBER, struct crowd_options, rest, "rest", "SECONDS",
+	       "how long nobody has anything to say before a phase ends, on the virtual clock (3)", .min = 1,
+	       .max = 1000),
+	OPTION(TEXT_ANY, struct crowd_options, sets, "set", "NODE.ATTRIBUTE=VALUE",
+	       "another value for a node's attribute"),
+	{ .name = NULL },
 };
 
 static const struct options_program crowd_program = {

@@ -19,9 +19,9 @@ struct workload_options {
 };
 
 static const struct options_option workload_options[] = {
-	{ "times", OPTIONS_NUMBER, offsetof(struct workload_options, times), "N",
-	  "multiplications; 0: until it is killed (1)", 0, UINT32_MAX, NULL },
-	{ "json", OPTIONS_FLAG, offsetof(struct workload_options, json), NULL, "JSON on standard output", 0, 0, NULL },
+	OPTION(NUMBER, struct workload_options, times, "times", "N", "multiplications; 0: until it is killed (1)",
+	       .max = UINT32_MAX),
+	OPTION(FLAG, struct workload_options, json, "json", NULL, "JSON on standard output"),
 	{ .name = NULL },
 };
 

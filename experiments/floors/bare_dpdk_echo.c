@@ -62,22 +62,21 @@ struct bare_options {
 };
 
 static const struct options_option bare_options[] = {
-	{ "cores", OPTIONS_NUMBERS, offsetof(struct bare_options, cores), "A,B", "of client and server (0,1)", 0, 1023,
-	  NULL },
-	{ "rounds", OPTIONS_NUMBER, offsetof(struct bare_options, rounds), "N", "counted round trips (100000)", 1,
-	  100000000, NULL },
-	{ "size", OPTIONS_NUMBER, offsetof(struct bare_options, size), "N", "bytes after the UDP header (1)", 1,
-	  ECHO_FRAME_MAX_SIZE, NULL },
-	{ "window", OPTIONS_NUMBER, offsetof(struct bare_options, window), "N", "requests under way at a time (1)", 1,
-	  BARE_RING / 2, NULL },
-	{ "sleep", OPTIONS_FLAG, offsetof(struct bare_options, sleep), NULL,
-	  "the ends sleep until a frame arrives; another server decides for itself", 0, 0, NULL },
-	{ "server", OPTIONS_TEXT, offsetof(struct bare_options, server), "WHO",
-	  "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the path of another server's "
-	  "socket, "
-	  "at 10.0.0.2",
-	  0, 0, NULL },
-	{ "json", OPTIONS_FLAG, offsetof(struct bare_options, json), NULL, "JSON on standard output", 0, 0, NULL },
+	OPTION(NUMBERS, struct bare_options, cores, "cores", "A,B", "of client and server (0,1)", .max = 1023),
+	OPTION(NUMBER, struct bare_options, rounds, "rounds", "N", "counted round trips (100000)", .min = 1,
+	       .max = 100000000),
+	OPTION(NUMBER, struct bare_options, size, "size", "N", "bytes after the UDP header (1)", .min = 1,
+	       .max = ECHO_FRAME_MAX_SIZE),
+	OPTION(NUMBER, struct bare_options, window, "window", "N", "requests under way at a time (1)", .min = 1,
+	       .max = BARE_RING / 2),
+	OPTION(FLAG, struct bare_options, sleep, "sleep", NULL,
+	       "the ends sleep until a frame arrives; another server decides for itself"),
+	OPTION(TEXT, struct bare_options, server, "server", "WHO",
+	       "swap: exchanges link addresses (swap); fused: UDP over IP in one function; or the path of another "
+	       "server's "
+	       "socket, "
+	       "at 10.0.0.2"),
+	OPTION(FLAG, struct bare_options, json, "json", NULL, "JSON on standard output"),
 	{ .name = NULL },
 };
 

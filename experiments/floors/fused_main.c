@@ -18,17 +18,16 @@ struct fused_options {
 };
 
 static const struct options_option fused_options[] = {
-	{ "size", OPTIONS_NUMBER, offsetof(struct fused_options, size), "N", "message bytes (1)", 1,
-	  ECHO_FRAME_MAX_MESSAGE, NULL },
-	{ "rounds", OPTIONS_NUMBER, offsetof(struct fused_options, rounds), "N", "echoes that count (1000000)", 1,
-	  UINT32_MAX, NULL },
-	{ "sessions", OPTIONS_NUMBER, offsetof(struct fused_options, sessions), "N", "peers (1)", 1,
-	  ECHO_FRAME_MAX_PEERS, NULL },
-	{ "burst", OPTIONS_NUMBER, offsetof(struct fused_options, burst), "N", "requests at a time (1)", 1,
-	  ECHO_RIG_BURST, NULL },
-	{ "alone", OPTIONS_FLAG, offsetof(struct fused_options, alone), NULL, "the benchmark without the function", 0,
-	  0, NULL },
-	{ "json", OPTIONS_FLAG, offsetof(struct fused_options, json), NULL, "JSON on standard output", 0, 0, NULL },
+	OPTION(NUMBER, struct fused_options, size, "size", "N", "message bytes (1)", .min = 1,
+	       .max = ECHO_FRAME_MAX_MESSAGE),
+	OPTION(NUMBER, struct fused_options, rounds, "rounds", "N", "echoes that count (1000000)", .min = 1,
+	       .max = UINT32_MAX),
+	OPTION(NUMBER, struct fused_options, sessions, "sessions", "N", "peers (1)", .min = 1,
+	       .max = ECHO_FRAME_MAX_PEERS),
+	OPTION(NUMBER, struct fused_options, burst, "burst", "N", "requests at a time (1)", .min = 1,
+	       .max = ECHO_RIG_BURST),
+	OPTION(FLAG, struct fused_options, alone, "alone", NULL, "the benchmark without the function"),
+	OPTION(FLAG, struct fused_options, json, "json", NULL, "JSON on standard output"),
 	{ .name = NULL },
 };
 

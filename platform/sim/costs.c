@@ -43,8 +43,7 @@ xk_sim_costs_find(const char *name)
 	return preset->name == NULL ? NULL : preset;
 }
 
-#define COSTS_SETTING(name, help)                                                                                      \
-	{ #name, XK_SETTING_TIME, offsetof(struct xk_sim_costs, name##_ns), NULL, help, 0, XK_SIM_COST_MAX },
+#define COSTS_SETTING(name, help) XK_SETTING(TIME, struct xk_sim_costs, name##_ns, #name, help, .max = XK_SIM_COST_MAX),
 
 static const struct xk_setting costs_settings[] = { XK_SIM_COSTS(COSTS_SETTING){ .name = NULL } };
 

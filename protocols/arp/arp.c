@@ -919,28 +919,33 @@ static const struct xk_role arp_lowers[] = {
 };
 
 static const struct xk_setting arp_settings[] = {
-	{ "entries", XK_SETTING_UINT, offsetof(struct arp, entry_count), "256", "maximum number of hosts in the table",
-	  1, 1 << 20 },
-	{ "queue", XK_SETTING_UINT, offsetof(struct arp, queue_max), "48",
-	  "maximum number of messages queued for one host", 1, 1024 },
-	{ "age", XK_SETTING_TIME, offsetof(struct arp, age_ns), "30s", "how long an answer is believed", 1000,
-	  UINT64_C(86400000000000) },
-	{ "timeout", XK_SETTING_TIME, offsetof(struct arp, timeout_ns), "500ms", "time until the next request", 1000,
-	  UINT64_C(60000000000) },
-	{ "tries", XK_SETTING_UINT, offsetof(struct arp, tries), "3", "requests before a host is unreachable", 1, 100 },
-	{ "verify", XK_SETTING_TIME, offsetof(struct arp, verify_gap_ns), "1s",
-	  "minimum time between verifications of the address of a host that does not answer its callers; 0: none", 0,
-	  UINT64_C(86400000000000) },
-	{ "announcements", XK_SETTING_UINT, offsetof(struct arp, announcements), "0",
-	  "announcements of this host's address, 2s apart, when it is set; programs set 2 for real links", 0, 10 },
-	{ "probe", XK_SETTING_BOOL, offsetof(struct arp, probe), "no",
-	  "probe this host's address for 5 to 8 seconds before it is used", 0, 0 },
-	{ "conflict", XK_SETTING_STRING, offsetof(struct arp, conflict_text), "defend",
-	  "the reaction if another station uses this host's address: defend: announce it again, at most every 10s; "
-	  "once: the same, but leave it at the next conflict within 10s; leave: leave it at once. An address that was "
-	  "left is probed every minute",
-	  0, 0 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(UINT, struct arp, entry_count, "entries", "maximum number of hosts in the table", .initial = "256",
+		   .min = 1, .max = 1 << 20),
+	XK_SETTING(UINT, struct arp, queue_max, "queue", "maximum number of messages queued for one host",
+		   .initial = "48", .min = 1, .max = 1024),
+	XK_SETTING(TIME, struct arp, age_ns, "age", "how long an answer is believed", .initial = "30s", .min = 1000,
+		   .max = UINT64_C(86400000000000)),
+	XK_SETTING(TIME, struct arp, timeout_ns, "timeout", "time until the next request", .initial = "500ms",
+		   .min = 1000, .max = UINT64_C(60000000000)),
+	XK_SETTING(UINT, struct arp, tries, "tries", "requests before a host is unreachable", .initial = "3", .min = 1,
+		   .max = 100),
+	XK_SETTING(
+		TIME, struct arp, verify_gap_ns, "verify",
+		"minimum time between verifications of the address of a host that does not answer its callers; 0: none",
+		.initial = "1s", .max = UINT64_C(86400000000000)),
+	XK_SETTING(UINT, struct arp, announcements, "announcements",
+		   "announcements of this host's address, 2s apart, when it is set; programs set 2 for real links",
+		   .initial = "0", .max = 10),
+	XK_SETTING(BOOL, struct arp, probe, "probe", "probe this host's address for 5 to 8 seconds before it is used",
+		   .initial = "no"),
+	XK_SETTING(STRING, struct arp, conflict_text, "conflict",
+		   "the reaction if another station uses this host's address: defend: announce it again, at most every "
+		   "10s; "
+		   "once: the same, but leave it at the next conflict within 10s; leave: leave it at once. An address "
+		   "that was "
+		   "left is probed every minute",
+		   .initial = "defend"),
+	{ .name = NULL },
 };
 
 static const struct xk_number_on arp_numbers[] = { { "eth", 0x0806 }, { NULL, 0 } };

@@ -612,9 +612,10 @@ static const struct xk_role bid_lowers[] = {
 };
 
 static const struct xk_setting bid_settings[] = {
-	{ "interval", XK_SETTING_TIME, offsetof(struct bid, interval_ns), "100ms",
-	  "minimum time between answers to one host's messages for a former boot", 1000, UINT64_C(60000000000) },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(TIME, struct bid, interval_ns, "interval",
+		   "minimum time between answers to one host's messages for a former boot", .initial = "100ms",
+		   .min = 1000, .max = UINT64_C(60000000000)),
+	{ .name = NULL },
 };
 
 static const struct xk_number_on bid_numbers[] = { { "blast", 0x3005 }, { "eth", 0x3005 }, { "ip", 204 }, { NULL, 0 } };

@@ -148,9 +148,9 @@ static const struct xk_role bip_lowers[] = {
 };
 
 static const struct xk_setting bip_settings[] = {
-	{ "buffers", XK_SETTING_UINT, offsetof(struct bip, buffers), "0",
-	  "buffers of each session that are posted again by themselves", 0, XK_POSTED_MAX },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(UINT, struct bip, buffers, "buffers", "buffers of each session that are posted again by themselves",
+		   .initial = "0", .max = XK_POSTED_MAX),
+	{ .name = NULL },
 };
 
 static const struct xk_number_on bip_numbers[] = { { "blast", 0x3008 }, { "eth", 0x3008 }, { "ip", 207 }, { NULL, 0 } };

@@ -660,21 +660,22 @@ static const struct xk_role stopwait_lowers[] = {
 };
 
 static const struct xk_setting stopwait_settings[] = {
-	{ "queue", XK_SETTING_UINT, offsetof(struct stopwait, queue), "16",
-	  "maximum number of messages queued behind the one under way", 0, 65535 },
-	{ "timeout", XK_SETTING_TIME, offsetof(struct stopwait, timeout_ns), "200ms",
-	  "initial retransmission timeout, doubled at each retry", 1000, UINT64_C(60000000000) },
-	{ "timeout_max", XK_SETTING_TIME, offsetof(struct stopwait, timeout_max_ns), "2s",
-	  "longest retransmission timeout", 1000, UINT64_C(3600000000000) },
-	{ "retries", XK_SETTING_UINT, offsetof(struct stopwait, retries), "10",
-	  "retransmissions of a message before the session is given up", 0, 1000 },
-	{ "kept", XK_SETTING_UINT, offsetof(struct stopwait, kept_max), "8m",
-	  "bytes of buffers of unacknowledged messages; each buffer counts as 2 KiB, however little it holds",
-	  XK_MSG_SEGMENT, UINT64_C(1) << 40 },
-	{ "kept_peer", XK_SETTING_UINT, offsetof(struct stopwait, kept_peer_max), "2m",
-	  "bytes of such buffers for one host, and at most as many as remain for others", XK_MSG_SEGMENT,
-	  UINT64_C(1) << 40 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(UINT, struct stopwait, queue, "queue", "maximum number of messages queued behind the one under way",
+		   .initial = "16", .max = 65535),
+	XK_SETTING(TIME, struct stopwait, timeout_ns, "timeout",
+		   "initial retransmission timeout, doubled at each retry", .initial = "200ms", .min = 1000,
+		   .max = UINT64_C(60000000000)),
+	XK_SETTING(TIME, struct stopwait, timeout_max_ns, "timeout_max", "longest retransmission timeout",
+		   .initial = "2s", .min = 1000, .max = UINT64_C(3600000000000)),
+	XK_SETTING(UINT, struct stopwait, retries, "retries",
+		   "retransmissions of a message before the session is given up", .initial = "10", .max = 1000),
+	XK_SETTING(UINT, struct stopwait, kept_max, "kept",
+		   "bytes of buffers of unacknowledged messages; each buffer counts as 2 KiB, however little it holds",
+		   .initial = "8m", .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
+	XK_SETTING(UINT, struct stopwait, kept_peer_max, "kept_peer",
+		   "bytes of such buffers for one host, and at most as many as remain for others", .initial = "2m",
+		   .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
+	{ .name = NULL },
 };
 
 static const struct xk_number_on stopwait_numbers[] = { { "bid", 253 }, { NULL, 0 } };

@@ -289,17 +289,17 @@ static const struct xk_role blasttest_lowers[] = {
 };
 
 static const struct xk_setting blasttest_settings[] = {
-	{ "serve", XK_SETTING_BOOL, offsetof(struct blasttest, serve), "yes", "whether to answer messages", 0, 0 },
-	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "server of a run that begins by itself", 0, 0 },
-	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "100", "messages of that run", 0, 0 },
-	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "16k", "bytes of each", XK_BLASTTEST_MIN,
-	  XK_BLASTTEST_MAX },
-	{ "window", XK_SETTING_UINT, offsetof(struct blasttest, window), "1",
-	  "maximum number of messages whose answers are awaited", 1, XK_BLASTTEST_WINDOW },
-	{ "timeout", XK_SETTING_TIME, offsetof(struct messages, timeout_ns), "2s",
-	  "time after which a message without an answer is lost", 1000, UINT64_C(3600000000000) },
-	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "time from the boot to its start", 0,
-	  UINT64_C(86400000000000) },
+	XK_SETTING(BOOL, struct blasttest, serve, "serve", "whether to answer messages", .initial = "yes"),
+	XK_SETTING(HOST, struct messages, to, "to", "server of a run that begins by itself"),
+	XK_SETTING(UINT, struct messages, count, "count", "messages of that run", .initial = "100"),
+	XK_SETTING(UINT, struct messages, size, "size", "bytes of each", .initial = "16k", .min = XK_BLASTTEST_MIN,
+		   .max = XK_BLASTTEST_MAX),
+	XK_SETTING(UINT, struct blasttest, window, "window", "maximum number of messages whose answers are awaited",
+		   .initial = "1", .min = 1, .max = XK_BLASTTEST_WINDOW),
+	XK_SETTING(TIME, struct messages, timeout_ns, "timeout", "time after which a message without an answer is lost",
+		   .initial = "2s", .min = 1000, .max = UINT64_C(3600000000000)),
+	XK_SETTING(TIME, struct messages, start_ns, "start", "time from the boot to its start", .initial = "0s",
+		   .max = UINT64_C(86400000000000)),
 	{ .name = NULL },
 };
 

@@ -280,17 +280,18 @@ static const struct xk_role icmptest_lowers[] = {
 };
 
 static const struct xk_setting icmptest_settings[] = {
-	{ "to", XK_SETTING_HOST, offsetof(struct messages, to), NULL, "host of a run that begins by itself", 0, 0 },
-	{ "count", XK_SETTING_UINT, offsetof(struct messages, count), "4", "requests of that run; 0: unlimited", 0, 0 },
-	{ "interval", XK_SETTING_TIME, offsetof(struct icmptest, interval_ns), "1s", "time between two requests", 1000,
-	  UINT64_C(3600000000000) },
-	{ "size", XK_SETTING_UINT, offsetof(struct messages, size), "56", "bytes of data in each", 0, XK_ICMPTEST_MAX },
-	{ "timeout", XK_SETTING_TIME, offsetof(struct messages, timeout_ns), "1s",
-	  "time after which a request without a reply is lost; less than 4096 intervals", 1000,
-	  UINT64_C(3600000000000) },
-	{ "pattern", XK_SETTING_UINT, offsetof(struct icmptest, pattern), "0", "varies the data", 0, 255 },
-	{ "start", XK_SETTING_TIME, offsetof(struct messages, start_ns), "0s", "time from the boot to its start", 0,
-	  UINT64_C(86400000000000) },
+	XK_SETTING(HOST, struct messages, to, "to", "host of a run that begins by itself"),
+	XK_SETTING(UINT, struct messages, count, "count", "requests of that run; 0: unlimited", .initial = "4"),
+	XK_SETTING(TIME, struct icmptest, interval_ns, "interval", "time between two requests", .initial = "1s",
+		   .min = 1000, .max = UINT64_C(3600000000000)),
+	XK_SETTING(UINT, struct messages, size, "size", "bytes of data in each", .initial = "56",
+		   .max = XK_ICMPTEST_MAX),
+	XK_SETTING(TIME, struct messages, timeout_ns, "timeout",
+		   "time after which a request without a reply is lost; less than 4096 intervals", .initial = "1s",
+		   .min = 1000, .max = UINT64_C(3600000000000)),
+	XK_SETTING(UINT, struct icmptest, pattern, "pattern", "varies the data", .initial = "0", .max = 255),
+	XK_SETTING(TIME, struct messages, start_ns, "start", "time from the boot to its start", .initial = "0s",
+		   .max = UINT64_C(86400000000000)),
 	{ .name = NULL },
 };
 

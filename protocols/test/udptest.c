@@ -331,18 +331,19 @@ static const struct xk_role udptest_lowers[] = {
 };
 
 static const struct xk_setting udptest_settings[] = {
-	{ "port", XK_SETTING_UINT, offsetof(struct udptest, port), "2001", "port of the server", 1, 65535 },
-	{ "serve", XK_SETTING_BOOL, offsetof(struct udptest, serve), "yes", "whether to send messages back", 0, 0 },
-	{ "timeout", XK_SETTING_TIME, offsetof(struct udptest, timeout_ns), "500ms",
-	  "time after which a request without an echo is lost", 1000000, UINT64_C(60000000000) },
-	{ "silence", XK_SETTING_TIME, offsetof(struct client, silence_ns), "10s",
-	  "time without an echo after which a run fails", 1000000, UINT64_C(3600000000000) },
-	{ "peer", XK_SETTING_HOST, offsetof(struct client, peer), NULL, "server of a run that begins by itself", 0, 0 },
-	{ "rounds", XK_SETTING_UINT, offsetof(struct client, rounds), "1000", "round trips of that run", 1,
-	  UINT64_MAX },
-	{ "size", XK_SETTING_UINT, offsetof(struct client, size), "1", "bytes of its messages", 1, XK_UDPTEST_MAX },
-	{ "start", XK_SETTING_TIME, offsetof(struct client, start_ns), "0s", "time from the boot to its start", 0,
-	  UINT64_C(86400000000000) },
+	XK_SETTING(UINT, struct udptest, port, "port", "port of the server", .initial = "2001", .min = 1, .max = 65535),
+	XK_SETTING(BOOL, struct udptest, serve, "serve", "whether to send messages back", .initial = "yes"),
+	XK_SETTING(TIME, struct udptest, timeout_ns, "timeout", "time after which a request without an echo is lost",
+		   .initial = "500ms", .min = 1000000, .max = UINT64_C(60000000000)),
+	XK_SETTING(TIME, struct client, silence_ns, "silence", "time without an echo after which a run fails",
+		   .initial = "10s", .min = 1000000, .max = UINT64_C(3600000000000)),
+	XK_SETTING(HOST, struct client, peer, "peer", "server of a run that begins by itself"),
+	XK_SETTING(UINT, struct client, rounds, "rounds", "round trips of that run", .initial = "1000", .min = 1,
+		   .max = UINT64_MAX),
+	XK_SETTING(UINT, struct client, size, "size", "bytes of its messages", .initial = "1", .min = 1,
+		   .max = XK_UDPTEST_MAX),
+	XK_SETTING(TIME, struct client, start_ns, "start", "time from the boot to its start", .initial = "0s",
+		   .max = UINT64_C(86400000000000)),
 	{ .name = NULL },
 };
 

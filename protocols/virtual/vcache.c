@@ -295,11 +295,12 @@ static const struct xk_role vcache_lowers[] = {
 };
 
 static const struct xk_setting vcache_settings[] = {
-	{ "time", XK_SETTING_TIME, offsetof(struct vcache, time_ns), "20s", "time to keep a closed session", 1000,
-	  UINT64_C(3600000000000) },
-	{ "entries", XK_SETTING_UINT, offsetof(struct vcache, entries), "64",
-	  "maximum number of sessions kept; the one closed first makes room", 1, 4096 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(TIME, struct vcache, time_ns, "time", "time to keep a closed session", .initial = "20s", .min = 1000,
+		   .max = UINT64_C(3600000000000)),
+	XK_SETTING(UINT, struct vcache, entries, "entries",
+		   "maximum number of sessions kept; the one closed first makes room", .initial = "64", .min = 1,
+		   .max = 4096),
+	{ .name = NULL },
 };
 
 const struct xk_protocol_type xk_type_vcache = {

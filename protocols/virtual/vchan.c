@@ -496,14 +496,15 @@ static const struct xk_role vchan_lowers[] = {
 };
 
 static const struct xk_setting vchan_settings[] = {
-	{ "channels", XK_SETTING_UINT, offsetof(struct vchan, channels), "8", "maximum number of channels in a pool", 1,
-	  65536 },
-	{ "opened", XK_SETTING_UINT, offsetof(struct vchan, opened), "1", "channels opened with the pool", 1, 65536 },
-	{ "waiting", XK_SETTING_UINT, offsetof(struct vchan, waiting), "64",
-	  "maximum number of callers waiting for a channel", 0, 65536 },
-	{ "wait", XK_SETTING_TIME, offsetof(struct vchan, wait_ns), "10s", "longest wait of a caller", 1000,
-	  UINT64_C(3600000000000) },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(UINT, struct vchan, channels, "channels", "maximum number of channels in a pool", .initial = "8",
+		   .min = 1, .max = 65536),
+	XK_SETTING(UINT, struct vchan, opened, "opened", "channels opened with the pool", .initial = "1", .min = 1,
+		   .max = 65536),
+	XK_SETTING(UINT, struct vchan, waiting, "waiting", "maximum number of callers waiting for a channel",
+		   .initial = "64", .max = 65536),
+	XK_SETTING(TIME, struct vchan, wait_ns, "wait", "longest wait of a caller", .initial = "10s", .min = 1000,
+		   .max = UINT64_C(3600000000000)),
+	{ .name = NULL },
 };
 
 const struct xk_protocol_type xk_type_vchan = {

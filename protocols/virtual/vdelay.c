@@ -102,18 +102,16 @@ static const struct xk_role vdelay_lowers[] = {
 #define VDELAY_TIME_MAX UINT64_C(60000000000)
 
 static const struct xk_setting vdelay_settings[] = {
-	{ "up", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_UP]), NULL, "delay of messages that go up", 0,
-	  VDELAY_TIME_MAX },
-	{ "down", XK_SETTING_TIME, offsetof(struct vdelay, delay_ns[XK_DOWN]), NULL, "delay of messages that go down",
-	  0, VDELAY_TIME_MAX },
-	{ "jitter", XK_SETTING_TIME, offsetof(struct vdelay, jitter_ns), NULL,
-	  "longest random addition to the delay, in directions that have one", 0, VDELAY_TIME_MAX },
-	{ "reorder", XK_SETTING_BOOL, offsetof(struct vdelay, reorder), NULL,
-	  "whether messages may overtake each other", 0, 0 },
-	{ "held", XK_SETTING_UINT, offsetof(struct vdelay, held), "1024",
-	  "maximum number of messages waiting at a time", 1, 65536 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct vdelay, seed), NULL, "seed of the jitter; 0: random", 0, 0 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(TIME, struct vdelay, delay_ns[XK_UP], "up", "delay of messages that go up", .max = VDELAY_TIME_MAX),
+	XK_SETTING(TIME, struct vdelay, delay_ns[XK_DOWN], "down", "delay of messages that go down",
+		   .max = VDELAY_TIME_MAX),
+	XK_SETTING(TIME, struct vdelay, jitter_ns, "jitter",
+		   "longest random addition to the delay, in directions that have one", .max = VDELAY_TIME_MAX),
+	XK_SETTING(BOOL, struct vdelay, reorder, "reorder", "whether messages may overtake each other"),
+	XK_SETTING(UINT, struct vdelay, held, "held", "maximum number of messages waiting at a time", .initial = "1024",
+		   .min = 1, .max = 65536),
+	XK_SETTING(UINT, struct vdelay, seed, "seed", "seed of the jitter; 0: random"),
+	{ .name = NULL },
 };
 
 const struct xk_protocol_type xk_type_vdelay = {

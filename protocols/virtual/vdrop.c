@@ -259,22 +259,21 @@ static const struct xk_role vdrop_lowers[] = {
 #define VDROP_TIME_MAX UINT64_C(60000000000)
 
 static const struct xk_setting vdrop_settings[] = {
-	{ "loss", XK_SETTING_PROBABILITY, offsetof(struct vdrop, loss), NULL, "of losing a message", 0, 0 },
-	{ "burst", XK_SETTING_UINT, offsetof(struct vdrop, burst), "1", "maximum number of messages lost in a row", 1,
-	  65536 },
-	{ "duplicate", XK_SETTING_PROBABILITY, offsetof(struct vdrop, duplicate), NULL, "of duplicating it", 0, 0 },
-	{ "reorder", XK_SETTING_PROBABILITY, offsetof(struct vdrop, reorder), NULL,
-	  "of delaying it, so that others overtake it", 0, 0 },
-	{ "reorder_time", XK_SETTING_TIME, offsetof(struct vdrop, reorder_ns), "1ms",
-	  "longest delay of such a message, or of a copy", VDROP_TIME_MIN, VDROP_TIME_MAX },
-	{ "corrupt", XK_SETTING_PROBABILITY, offsetof(struct vdrop, corrupt), NULL, "of flipping bits in it", 0, 0 },
-	{ "direction", XK_SETTING_STRING, offsetof(struct vdrop, direction), "both", "up, down or both", 0, 0 },
-	{ "after", XK_SETTING_UINT, offsetof(struct vdrop, after), NULL,
-	  "number of messages in each direction that are left alone first", 0, 0 },
-	{ "held", XK_SETTING_UINT, offsetof(struct vdrop, held), "64", "maximum number of messages delayed at a time",
-	  1, 65536 },
-	{ "seed", XK_SETTING_UINT, offsetof(struct vdrop, seed), NULL, "seed of all draws; 0: random", 0, 0 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(PROBABILITY, struct vdrop, loss, "loss", "of losing a message"),
+	XK_SETTING(UINT, struct vdrop, burst, "burst", "maximum number of messages lost in a row", .initial = "1",
+		   .min = 1, .max = 65536),
+	XK_SETTING(PROBABILITY, struct vdrop, duplicate, "duplicate", "of duplicating it"),
+	XK_SETTING(PROBABILITY, struct vdrop, reorder, "reorder", "of delaying it, so that others overtake it"),
+	XK_SETTING(TIME, struct vdrop, reorder_ns, "reorder_time", "longest delay of such a message, or of a copy",
+		   .initial = "1ms", .min = VDROP_TIME_MIN, .max = VDROP_TIME_MAX),
+	XK_SETTING(PROBABILITY, struct vdrop, corrupt, "corrupt", "of flipping bits in it"),
+	XK_SETTING(STRING, struct vdrop, direction, "direction", "up, down or both", .initial = "both"),
+	XK_SETTING(UINT, struct vdrop, after, "after",
+		   "number of messages in each direction that are left alone first"),
+	XK_SETTING(UINT, struct vdrop, held, "held", "maximum number of messages delayed at a time", .initial = "64",
+		   .min = 1, .max = 65536),
+	XK_SETTING(UINT, struct vdrop, seed, "seed", "seed of all draws; 0: random"),
+	{ .name = NULL },
 };
 
 const struct xk_protocol_type xk_type_vdrop = {

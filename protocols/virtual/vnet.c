@@ -835,20 +835,17 @@ static const struct xk_role vnet_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
-#define VNET_ADDRESS(i) offsetof(struct vnet, addresses[i])
-#define VNET_ONLINK(i) offsetof(struct vnet, onlink[i])
-
 static const struct xk_setting vnet_settings[] = {
-	{ "address", XK_SETTING_ADDRESS, VNET_ADDRESS(0), NULL, "this host's address on the first link", 0, 0 },
-	{ "address2", XK_SETTING_ADDRESS, VNET_ADDRESS(1), NULL, "this host's address on the second link", 0, 0 },
-	{ "address3", XK_SETTING_ADDRESS, VNET_ADDRESS(2), NULL, "this host's address on the third link", 0, 0 },
-	{ "address4", XK_SETTING_ADDRESS, VNET_ADDRESS(3), NULL, "this host's address on the fourth link", 0, 0 },
-	{ "onlink", XK_SETTING_HOST, VNET_ONLINK(0), NULL,
-	  "a host on the first link outside the address's network, such as a gateway", 0, 0 },
-	{ "onlink2", XK_SETTING_HOST, VNET_ONLINK(1), NULL, "such a host on the second link", 0, 0 },
-	{ "onlink3", XK_SETTING_HOST, VNET_ONLINK(2), NULL, "such a host on the third link", 0, 0 },
-	{ "onlink4", XK_SETTING_HOST, VNET_ONLINK(3), NULL, "such a host on the fourth link", 0, 0 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(ADDRESS, struct vnet, addresses[0], "address", "this host's address on the first link"),
+	XK_SETTING(ADDRESS, struct vnet, addresses[1], "address2", "this host's address on the second link"),
+	XK_SETTING(ADDRESS, struct vnet, addresses[2], "address3", "this host's address on the third link"),
+	XK_SETTING(ADDRESS, struct vnet, addresses[3], "address4", "this host's address on the fourth link"),
+	XK_SETTING(HOST, struct vnet, onlink[0], "onlink",
+		   "a host on the first link outside the address's network, such as a gateway"),
+	XK_SETTING(HOST, struct vnet, onlink[1], "onlink2", "such a host on the second link"),
+	XK_SETTING(HOST, struct vnet, onlink[2], "onlink3", "such a host on the third link"),
+	XK_SETTING(HOST, struct vnet, onlink[3], "onlink4", "such a host on the fourth link"),
+	{ .name = NULL },
 };
 
 const struct xk_protocol_type xk_type_vnet = {

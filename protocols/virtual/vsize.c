@@ -273,16 +273,14 @@ static const struct xk_role vsize_lowers[] = {
 };
 
 #define VSIZE_CUTOFF(name, index)                                                                                      \
-	{                                                                                                              \
-		name, XK_SETTING_UINT, offsetof(struct vsize, cutoffs[index]), NULL,                                   \
-			"longest message on this way; 0: the longest that it sends in one piece", 0, XK_MSG_MAX        \
-	}
+	XK_SETTING(UINT, struct vsize, cutoffs[index], name,                                                           \
+		   "longest message on this way; 0: the longest that it sends in one piece", .max = XK_MSG_MAX)
 
 static const struct xk_setting vsize_settings[] = {
 	VSIZE_CUTOFF("cutoff", 0),
 	VSIZE_CUTOFF("cutoff2", 1),
 	VSIZE_CUTOFF("cutoff3", 2),
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	{ .name = NULL },
 };
 
 const struct xk_protocol_type xk_type_vsize = {

@@ -392,11 +392,12 @@ static const struct xk_role vstamp_lowers[] = {
 enum { VSTAMP_RECORDS_MAX = 1 << 24 };
 
 static const struct xk_setting vstamp_settings[] = {
-	{ "file", XK_SETTING_STRING, offsetof(struct vstamp, file), "",
-	  "file for the stamps, written when the graph ends; none: stamps are only counted", 0, 0 },
-	{ "records", XK_SETTING_UINT, offsetof(struct vstamp, records), "64k",
-	  "number of stamps kept, the latest (raised to a power of two)", 1, VSTAMP_RECORDS_MAX },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(STRING, struct vstamp, file, "file",
+		   "file for the stamps, written when the graph ends; none: stamps are only counted", .initial = ""),
+	XK_SETTING(UINT, struct vstamp, records, "records",
+		   "number of stamps kept, the latest (raised to a power of two)", .initial = "64k", .min = 1,
+		   .max = VSTAMP_RECORDS_MAX),
+	{ .name = NULL },
 };
 
 const struct xk_protocol_type xk_type_vstamp = {

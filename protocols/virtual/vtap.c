@@ -152,9 +152,9 @@ static const struct xk_role vtap_lowers[] = {
 };
 
 static const struct xk_setting vtap_settings[] = {
-	{ "linktype", XK_SETTING_STRING, offsetof(struct vtap, linktype), "auto",
-	  "format for readers of the capture: auto, ethernet, ip, raw, user0", 0, 0 },
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	XK_SETTING(STRING, struct vtap, linktype, "linktype",
+		   "format for readers of the capture: auto, ethernet, ip, raw, user0", .initial = "auto"),
+	{ .name = NULL },
 };
 
 const struct xk_protocol_type xk_type_vtap = {

@@ -152,7 +152,7 @@ struct own {
 
 static const struct xk_protocol_ops own_ops = { .init = NULL };
 static const struct xk_setting own_settings[] = {
-	{ "number", XK_SETTING_UINT, offsetof(struct own, number), "1", "a number", 0, 9 },
+	XK_SETTING(UINT, struct own, number, "number", "a number", .initial = "1", .max = 9),
 	{ .name = NULL },
 };
 static const struct xk_role own_lowers[] = { { "transport", XK_ASYNC, NULL, NULL }, { .name = NULL } };

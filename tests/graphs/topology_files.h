@@ -14,14 +14,14 @@
 #include "tests/test.h"
 
 static const struct xk_setting link_settings[] = {
-	{ "loss", XK_SETTING_PROBABILITY, 0, NULL, "a fault", 0, 0 },
-	{ "latency", XK_SETTING_TIME, 0, NULL, "a time", 0, 0 },
-	{ "kind", XK_SETTING_STRING, 0, NULL, "a text", 0, 0 },
+	{ .name = "loss", .type = XK_SETTING_PROBABILITY, .help = "a fault" },
+	{ .name = "latency", .type = XK_SETTING_TIME, .help = "a time" },
+	{ .name = "kind", .type = XK_SETTING_STRING, .help = "a text" },
 	{ .name = NULL },
 };
 static const struct xk_setting host_settings[] = {
-	{ "mode", XK_SETTING_STRING, 0, NULL, "a text", 0, 0 },
-	{ "threads", XK_SETTING_UINT, 0, NULL, "a number", 1, 64 },
+	{ .name = "mode", .type = XK_SETTING_STRING, .help = "a text" },
+	{ .name = "threads", .type = XK_SETTING_UINT, .help = "a number", .min = 1, .max = 64 },
 	{ .name = NULL },
 };
 static const char *const presets[] = { "ethernet10", "wide", NULL };

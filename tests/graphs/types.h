@@ -20,8 +20,6 @@ struct types_node {
 	struct xk_network network;
 };
 
-#define TYPES_SETTING(member) offsetof(struct types_node, member)
-
 static const struct xk_protocol_ops types_ops = { .init = NULL };
 
 static const struct xk_role types_port_role[] = { { "port", XK_ASYNC, NULL, "carries frames" }, { .name = NULL } };
@@ -43,18 +41,20 @@ static const struct xk_number_on types_arp_numbers[] = { { "eth", 0x0806 }, { .l
 static const struct xk_number_on types_udp_numbers[] = { { "ip", 17 }, { .lower = NULL } };
 
 static const struct xk_setting types_port_settings[] = {
-	{ "dev", XK_SETTING_STRING, TYPES_SETTING(text), "", "the device", 0, 0 },
+	XK_SETTING(STRING, struct types_node, text, "dev", "the device", .initial = ""),
 	{ .name = NULL },
 };
 static const struct xk_setting types_udptest_settings[] = {
-	{ "port", XK_SETTING_UINT, TYPES_SETTING(number), "2001", "the port", 1, 65535 },
-	{ "size", XK_SETTING_UINT, TYPES_SETTING(time_ns), "1", "also an attribute of graphviz", 1, 9 },
-	{ "width", XK_SETTING_UINT, TYPES_SETTING(time_ns), "1", "also what graphviz writes", 1, 9 },
-	{ "serve", XK_SETTING_BOOL, TYPES_SETTING(flag), "yes", "answers", 0, 0 },
+	XK_SETTING(UINT, struct types_node, number, "port", "the port", .initial = "2001", .min = 1, .max = 65535),
+	XK_SETTING(UINT, struct types_node, time_ns, "size", "also an attribute of graphviz", .initial = "1", .min = 1,
+		   .max = 9),
+	XK_SETTING(UINT, struct types_node, time_ns, "width", "also what graphviz writes", .initial = "1", .min = 1,
+		   .max = 9),
+	XK_SETTING(BOOL, struct types_node, flag, "serve", "answers", .initial = "yes"),
 	{ .name = NULL },
 };
 static const struct xk_setting types_vnet_settings[] = {
-	{ "address", XK_SETTING_ADDRESS, TYPES_SETTING(network), NULL, "the host's", 0, 0 },
+	XK_SETTING(ADDRESS, struct types_node, network, "address", "the host's"),
 	{ .name = NULL },
 };
 

@@ -262,10 +262,10 @@ static const char *const mistake_drops[] = {
 };
 
 static const struct xk_setting mistake_settings[] = {
-	{ "makes", XK_SETTING_STRING, offsetof(struct mistake, makes), "none", "the mistake", 0, 0 },
-	{ "at", XK_SETTING_UINT, offsetof(struct mistake, at), "5", "the message", 1, 1000000 },
+	XK_SETTING(STRING, struct mistake, makes, "makes", "the mistake", .initial = "none"),
+	XK_SETTING(UINT, struct mistake, at, "at", "the message", .initial = "5", .min = 1, .max = 1000000),
 #if MISTAKE_UNENDED != 's'
-	{ NULL, 0, 0, NULL, NULL, 0, 0 },
+	{ .name = NULL },
 #endif
 };
 

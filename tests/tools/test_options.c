@@ -19,37 +19,14 @@ struct given {
 static const char *const colours[] = { "red", "green", "blue", NULL };
 
 static const struct options_option table[] = {
-	{ .name = "flag", .kind = OPTIONS_FLAG, .offset = offsetof(struct given, flag), .help = "a flag" },
-	{ .name = "text", .kind = OPTIONS_TEXT, .offset = offsetof(struct given, text), .argument = "T", .help = "t" },
-	{ .name = "set",
-	  .kind = OPTIONS_TEXT_ANY,
-	  .offset = offsetof(struct given, sets),
-	  .argument = "S",
-	  .help = "s" },
-	{ .name = "number",
-	  .kind = OPTIONS_NUMBER,
-	  .offset = offsetof(struct given, number),
-	  .argument = "N",
-	  .help = "n",
-	  .min = 1,
-	  .max = 65507 },
-	{ .name = "numbers",
-	  .kind = OPTIONS_NUMBERS,
-	  .offset = offsetof(struct given, numbers),
-	  .argument = "N,...",
-	  .help = "n",
-	  .max = UINT64_MAX },
-	{ .name = "choice",
-	  .kind = OPTIONS_CHOICE,
-	  .offset = offsetof(struct given, choice),
-	  .help = "c",
-	  .choices = colours },
-	{ .name = "choices",
-	  .kind = OPTIONS_CHOICES,
-	  .offset = offsetof(struct given, choices),
-	  .help = "c",
-	  .choices = colours },
-	{ .name = "secret", .kind = OPTIONS_FLAG, .offset = offsetof(struct given, flag) },
+	OPTION(FLAG, struct given, flag, "flag", NULL, "a flag"),
+	OPTION(TEXT, struct given, text, "text", "T", "t"),
+	OPTION(TEXT_ANY, struct given, sets, "set", "S", "s"),
+	OPTION(NUMBER, struct given, number, "number", "N", "n", .min = 1, .max = 65507),
+	OPTION(NUMBERS, struct given, numbers, "numbers", "N,...", "n", .max = UINT64_MAX),
+	OPTION(CHOICE, struct given, choice, "choice", NULL, "c", .choices = colours),
+	OPTION(CHOICES, struct given, choices, "choices", NULL, "c", .choices = colours),
+	OPTION(FLAG, struct given, flag, "secret", NULL, NULL),
 	{ .name = NULL },
 };
 
@@ -68,8 +45,8 @@ struct shared {
 };
 
 static const struct options_option shared_table[] = {
-	{ .name = "level", .kind = OPTIONS_NUMBER, .offset = offsetof(struct shared, level), .help = "l", .max = 9 },
-	{ .name = "loud", .kind = OPTIONS_FLAG, .offset = offsetof(struct shared, loud), .help = "o" },
+	OPTION(NUMBER, struct shared, level, "level", NULL, "l", .max = 9),
+	OPTION(FLAG, struct shared, loud, "loud", NULL, "o"),
 	{ .name = NULL },
 };
 

@@ -12,8 +12,7 @@ struct doctor_options {
 };
 
 static const struct options_option doctor_options[] = {
-	{ "json", OPTIONS_TEXT, offsetof(struct doctor_options, json), "FILE",
-	  "write all of it as JSON; - is standard output", 0, 0, NULL },
+	OPTION(TEXT, struct doctor_options, json, "json", "FILE", "write all of it as JSON; - is standard output"),
 	{ .name = NULL },
 };
 

@@ -13,60 +13,51 @@
 const char *const host_modes[] = { "regular", "ipp", NULL };
 const char *const host_drivers[] = { "poll", "interrupt", "adaptive", NULL };
 
-#define HOST_AT(member) offsetof(struct host_common, member)
-
 const struct options_option host_common_options[] = {
-	{ "driver", OPTIONS_CHOICE, HOST_AT(driver), "DRIVER",
-	  "how it waits for frames: poll, interrupt, adaptive\n"
-	  "(interrupt; poll on a link that cannot wake a sleeper)",
-	  0, 0, host_drivers },
-	{ "spin", OPTIONS_TEXT, HOST_AT(spin), "T",
-	  "with --driver adaptive: how long it polls after its last work (50us)", 0, 0, NULL },
-	{ "drivers", OPTIONS_NUMBER, HOST_AT(drivers), "N",
-	  "drivers of a host: each a thread with a core and a queue of each\n"
-	  "port of its own (1)",
-	  1, HOST_DRIVERS_MAX, NULL },
-	{ "set", OPTIONS_TEXT_ANY, HOST_AT(sets), "NODE.ATTR=VALUE",
-	  "a setting of the graph; client:NODE... or server:NODE... is for one\n"
-	  "of two hosts",
-	  0, 0, NULL },
-	{ "link", OPTIONS_TEXT, HOST_AT(link), "LINK",
-	  "what joins the hosts (virtio); `xk doctor` lists the links and\n"
-	  "which of them work here; sim: simulated hosts on virtual time",
-	  0, 0, NULL },
-	{ "trace", OPTIONS_FLAG, HOST_AT(trace), NULL, "print each message's crossings", 0, 0, NULL },
-	{ "paths", OPTIONS_CHOICE, HOST_AT(no_paths), "YES", "no: every message goes the layers' way (yes)", 0, 0,
-	  options_yes_no },
-	{ "json", OPTIONS_TEXT, HOST_AT(json), "FILE", "write the results as JSON; - is standard output", 0, 0, NULL },
-	{ "pcap", OPTIONS_TEXT, HOST_AT(pcap), "FILE",
-	  "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
-	  "of two hosts: FILE.client and FILE.server; of one, - is standard\n"
-	  "output, and what is printed goes to standard error",
-	  0, 0, NULL },
-	{ "journey", OPTIONS_TEXT, HOST_AT(journey), "FILE",
-	  "with --link sim: write each message's way as a page (FILE.html) to\n"
-	  "step through in a browser",
-	  0, 0, NULL },
-	{ "watchdog", OPTIONS_TEXT, HOST_AT(watchdog), "T",
-	  "tell which protocol has computed for so long without getting on;\n"
-	  "that ends a simulated run; 0: never tell (5s)",
-	  0, 0, NULL },
+	OPTION(CHOICE, struct host_common, driver, "driver", "DRIVER",
+	       "how it waits for frames: poll, interrupt, adaptive\n"
+	       "(interrupt; poll on a link that cannot wake a sleeper)",
+	       .choices = host_drivers),
+	OPTION(TEXT, struct host_common, spin, "spin", "T",
+	       "with --driver adaptive: how long it polls after its last work (50us)"),
+	OPTION(NUMBER, struct host_common, drivers, "drivers", "N",
+	       "drivers of a host: each a thread with a core and a queue of each\n"
+	       "port of its own (1)",
+	       .min = 1, .max = HOST_DRIVERS_MAX),
+	OPTION(TEXT_ANY, struct host_common, sets, "set", "NODE.ATTR=VALUE",
+	       "a setting of the graph; client:NODE... or server:NODE... is for one\n"
+	       "of two hosts"),
+	OPTION(TEXT, struct host_common, link, "link", "LINK",
+	       "what joins the hosts (virtio); `xk doctor` lists the links and\n"
+	       "which of them work here; sim: simulated hosts on virtual time"),
+	OPTION(FLAG, struct host_common, trace, "trace", NULL, "print each message's crossings"),
+	OPTION(CHOICE, struct host_common, no_paths, "paths", "YES", "no: every message goes the layers' way (yes)",
+	       .choices = options_yes_no),
+	OPTION(TEXT, struct host_common, json, "json", "FILE", "write the results as JSON; - is standard output"),
+	OPTION(TEXT, struct host_common, pcap, "pcap", "FILE",
+	       "write what crosses ports and taps (vtap) as pcapng, for tshark;\n"
+	       "of two hosts: FILE.client and FILE.server; of one, - is standard\n"
+	       "output, and what is printed goes to standard error"),
+	OPTION(TEXT, struct host_common, journey, "journey", "FILE",
+	       "with --link sim: write each message's way as a page (FILE.html) to\n"
+	       "step through in a browser"),
+	OPTION(TEXT, struct host_common, watchdog, "watchdog", "T",
+	       "tell which protocol has computed for so long without getting on;\n"
+	       "that ends a simulated run; 0: never tell (5s)"),
 	{ .name = NULL },
 };
 
-#define HOST_SINGLE_AT(member) offsetof(struct host_single, member)
-
 const struct options_option host_single_options[] = {
-	{ "mode", OPTIONS_CHOICE, HOST_SINGLE_AT(mode), "MODE",
-	  "who carries an arriving message up the graph: regular: a thread,\n"
-	  "given it by the driver; ipp (default): the driver itself",
-	  0, 0, host_modes },
-	{ "threads", OPTIONS_NUMBER, HOST_SINGLE_AT(threads), "N",
-	  "input threads in regular mode, size of the pool in ipp (1)", 1, HOST_THREADS_MAX, NULL },
-	{ "cores", OPTIONS_NUMBERS, HOST_SINGLE_AT(cores), "A,...",
-	  "the core of the driver and its threads (any); with --drivers N one\n"
-	  "for all of them, or N: the first driver's, the second's, ...",
-	  0, HOST_CORES_MAX, NULL },
+	OPTION(CHOICE, struct host_single, mode, "mode", "MODE",
+	       "who carries an arriving message up the graph: regular: a thread,\n"
+	       "given it by the driver; ipp (default): the driver itself",
+	       .choices = host_modes),
+	OPTION(NUMBER, struct host_single, threads, "threads", "N",
+	       "input threads in regular mode, size of the pool in ipp (1)", .min = 1, .max = HOST_THREADS_MAX),
+	OPTION(NUMBERS, struct host_single, cores, "cores", "A,...",
+	       "the core of the driver and its threads (any); with --drivers N one\n"
+	       "for all of them, or N: the first driver's, the second's, ...",
+	       .max = HOST_CORES_MAX),
 	{ .name = NULL },
 };
 

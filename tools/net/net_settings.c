@@ -16,26 +16,27 @@ enum {
 /* The latest time of a crash or boot: sums of such times stay far below 2^64. */
 #define NET_TIME_MAX (1000000 * UINT64_C(1000000000))
 
-#define NET_SETTING(name, type, field) name, XK_SETTING_##type, offsetof(struct net_host_settings, field), NULL
-#define NET_COST(name, help) { NET_SETTING(#name, TIME, costs.name##_ns), help, 0, XK_SIM_COST_MAX },
+#define NET_SETTING(type, ...) XK_SETTING(type, struct net_host_settings, __VA_ARGS__)
+#define NET_COST(name, help) NET_SETTING(TIME, costs.name##_ns, #name, help, .max = XK_SIM_COST_MAX),
 
 const struct xk_setting net_host_settings[] = {
-	{ NET_SETTING("mode", STRING, mode_name), "regular or ipp (default): who carries arriving messages up", 0, 0 },
-	{ NET_SETTING("threads", UINT, threads), "input threads (regular), pool (ipp); 1", 1, NET_THREADS_MAX },
-	{ NET_SETTING("stacks", UINT, stacks), "detachable stacks, one of them in reserve; 64", 2, NET_STACKS_MAX },
-	{ NET_SETTING("buffers", UINT, buffers), "segments that are out at a time, at most; 65536", 1,
-	  NET_BUFFERS_MAX },
-	{ NET_SETTING("costs", STRING, costs_name), "what things take on this host: none (default), decstation, modern",
-	  0, 0 },
+	NET_SETTING(STRING, mode_name, "mode", "regular or ipp (default): who carries arriving messages up"),
+	NET_SETTING(UINT, threads, "threads", "input threads (regular), pool (ipp); 1", .min = 1,
+		    .max = NET_THREADS_MAX),
+	NET_SETTING(UINT, stacks, "stacks", "detachable stacks, one of them in reserve; 64", .min = 2,
+		    .max = NET_STACKS_MAX),
+	NET_SETTING(UINT, buffers, "buffers", "segments that are out at a time, at most; 65536", .min = 1,
+		    .max = NET_BUFFERS_MAX),
+	NET_SETTING(STRING, costs_name, "costs", "what things take on this host: none (default), decstation, modern"),
 	/* clang-format off */
 	XK_SIM_COSTS(NET_COST)
 	/* clang-format on */
-	{ NET_SETTING("start", TIME, start_ns), "when the host is booted; 0s", 0, NET_TIME_MAX },
-	{ NET_SETTING("stagger", TIME, stagger_ns), "so much later for each host that is written before it; 0s", 0,
-	  NET_TIME_MAX / XK_TOPOLOGY_HOSTS_MAX },
-	{ NET_SETTING("crash", STRING, crash_text), "when it crashes: times with commas, \"1s,5s\"", 0, 0 },
-	{ NET_SETTING("boot", STRING, boot_text),
-	  "when it is booted again: a time for each crash, or for all but the last", 0, 0 },
+	NET_SETTING(TIME, start_ns, "start", "when the host is booted; 0s", .max = NET_TIME_MAX),
+	NET_SETTING(TIME, stagger_ns, "stagger", "so much later for each host that is written before it; 0s",
+		    .max = NET_TIME_MAX / XK_TOPOLOGY_HOSTS_MAX),
+	NET_SETTING(STRING, crash_text, "crash", "when it crashes: times with commas, \"1s,5s\""),
+	NET_SETTING(STRING, boot_text, "boot",
+		    "when it is booted again: a time for each crash, or for all but the last"),
 	{ .name = NULL },
 };
 
