@@ -91,6 +91,13 @@ struct xk_platform_ops {
 	void (*thread_begin)(struct xk_platform *platform);
 	void (*thread_end)(struct xk_platform *platform);
 
+	/*
+	 * Called by the thread that becomes a driver of the platform (its own, xk_kernel_run's or xk_kernel_turn's), and
+	 * by the one that ends it, which may be another. May be NULL.
+	 */
+	void (*driver_begin)(struct xk_platform *platform);
+	void (*driver_end)(struct xk_platform *platform);
+
 	/* Returns 64 random bits. NULL: they are the system's; a simulator's come from its seed. */
 	uint64_t (*random)(struct xk_platform *platform);
 

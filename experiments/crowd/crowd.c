@@ -425,7 +425,6 @@ main(int argc, char **argv)
 		return status;
 	crowd.platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL);
 	xk_assert(crowd.platform != NULL);
-	xk_memory_platform_recycle(crowd.platform);
 	crowd.clients.count = (uint32_t)o.clients;
 	crowd.clients.calls = (uint32_t)o.calls;
 	good = crowd_run(&crowd);

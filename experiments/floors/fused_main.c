@@ -116,7 +116,8 @@ main(int argc, char **argv)
 		return status;
 	platform = xk_memory_platform_new(XK_MEMORY_REAL);
 	xk_assert(platform != NULL);
-	xk_memory_platform_recycle(platform);
+	xk_memory_platform_calibrate(platform);
+	platform->ops->driver_begin(platform);
 	status = fused_measure(&o, platform);
 	xk_memory_platform_free(platform);
 	return status;

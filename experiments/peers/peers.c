@@ -172,7 +172,6 @@ xk_host_begin(unsigned end, const char *top)
 		 top, hosts[end] >> 24, hosts[end] >> 16 & 255, hosts[end] >> 8 & 255, hosts[end] & 255);
 	host->end = end;
 	config.platform = host->platform = xk_memory_platform_new(XK_MEMORY_REAL);
-	xk_memory_platform_recycle(host->platform);
 	port = xk_memory_port_new(host->platform, "port", links[end], 1500);
 	host->kernel = xk_kernel_new(&config);
 	xk_memory_loop(port, xk_receive, xk_transmit, host);

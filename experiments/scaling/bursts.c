@@ -420,7 +420,7 @@ bursts_port_open(struct bursts *b, unsigned which)
 		bursts_fail("a port", ENOMEM);
 		return NULL;
 	}
-	xk_memory_platform_recycle(end->platform);
+	xk_memory_platform_calibrate(end->platform);
 	if (b->options.link == BURSTS_SOCKET)
 		xk_memory_loop(port, bursts_socket_receive, bursts_socket_transmit, end);
 	else

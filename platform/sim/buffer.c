@@ -5,6 +5,10 @@
  * be freed, whichever that is, frees the block. Lent bytes have a block, too, whose own bytes are not used; one reference
  * more than it has views keeps everybody from writing.
  *
+ * A recycling platform keeps segments for the thread of its driver, which takes and frees them without atomic
+ * operations. Blocks of its that other threads free come back by a stack of their own (`returned`). What others allocate
+ * goes back to malloc, whoever frees it.
+ *
  * A freed segment is marked (xk_msg_is_given_up) until it is reused or returned to malloc. Segments are listed in
  * debug builds, and wherever that costs messages nothing. Under the address sanitizer, the first descriptor, once
  * freed, and a fence in front of the bytes are poisoned, so that misuse is detected as with separate mallocs.
@@ -65,22 +69,13 @@ enum { MEMORY_LISTS_ALL = true };
 enum { MEMORY_LISTS_ALL = false };
 #endif
 
-/* Returns the list of all allocated segments, in use or kept, or NULL if they are not listed. */
-static struct memory_out **
-memory_list(struct memory_platform *self)
-{
-	if (self->kept != NULL)
-		return &self->kept->all;
-	return MEMORY_LISTS_ALL ? &self->own_kept.all : NULL;
-}
-
 static void
-memory_list_add(struct memory_platform *self, struct memory_out *out, struct xk_msg *segment)
+memory_list_add(struct memory_platform *self, struct memory_out *out, struct xk_msg *segment, bool is_kept)
 {
-	struct memory_out **first = memory_list(self);
+	struct memory_out **first = &self->kept->all;
 
-	*out = (struct memory_out){ .segment = segment };
-	if (first == NULL)
+	*out = (struct memory_out){ .segment = segment, .is_kept = is_kept };
+	if (!is_kept && !MEMORY_LISTS_ALL)
 		return;
 	pthread_mutex_lock(&self->list_lock);
 	out->next = *first;
@@ -94,11 +89,10 @@ memory_list_add(struct memory_platform *self, struct memory_out *out, struct xk_
 static void
 memory_list_remove(struct memory_platform *self, struct memory_out *out)
 {
-	if (memory_list(self) == NULL)
+	if (out->at == NULL)
 		return;
 	pthread_mutex_lock(&self->list_lock);
-	if (out->at != NULL)
-		*out->at = out->next;
+	*out->at = out->next;
 	if (out->next != NULL)
 		out->next->at = out->at;
 	pthread_mutex_unlock(&self->list_lock);
@@ -118,9 +112,7 @@ memory_out_of(const struct xk_platform *platform, const struct memory_out *out)
 void
 memory_each_out(struct xk_platform *platform, void (*see)(void *context, const struct xk_msg *segment), void *context)
 {
-	struct memory_out **first = memory_list(memory_of(platform));
-
-	for (struct memory_out *out = first == NULL ? NULL : *first; out != NULL; out = out->next)
+	for (struct memory_out *out = memory_of(platform)->kept->all; out != NULL; out = out->next)
 		if (memory_out_of(platform, out) != NULL)
 			see(context, out->segment);
 }
@@ -128,17 +120,29 @@ memory_each_out(struct xk_platform *platform, void (*see)(void *context, const s
 void
 memory_forget_out(struct memory_platform *self)
 {
-	struct memory_out **first = memory_list(self);
-
-	if (atomic_load_explicit(&self->out, memory_order_relaxed) == 0)
+	if (memory_buffers_out(&self->platform) == 0)
 		return;
-	for (struct memory_out *out = first == NULL ? NULL : *first; out != NULL; out = out->next)
+	for (struct memory_out *out = self->kept->all; out != NULL; out = out->next)
 		if (memory_out_of(&self->platform, out) != NULL)
 			out->segment->platform = NULL;
 	atomic_store_explicit(&self->out, 0, memory_order_relaxed);
+	atomic_store_explicit(&self->others_out, 0, memory_order_relaxed);
 }
 
 /* ---- counting ---- */
+
+static inline unsigned
+memory_segments_out(const struct memory_platform *self)
+{
+	return atomic_load_explicit(&self->out, memory_order_relaxed) +
+	       atomic_load_explicit(&self->others_out, memory_order_relaxed);
+}
+
+unsigned
+memory_buffers_out(struct xk_platform *platform)
+{
+	return memory_segments_out(memory_of(platform));
+}
 
 /* The reserve is enough for a burst of frames and answers, or a part of a small limit. Short messages get half of it. */
 void
@@ -155,8 +159,7 @@ memory_buffers_limit(struct memory_platform *self, unsigned count)
 static inline bool
 memory_is_at(const struct memory_platform *self, const _Atomic unsigned *limit)
 {
-	return atomic_load_explicit(&self->out, memory_order_relaxed) >=
-	       atomic_load_explicit(limit, memory_order_relaxed);
+	return memory_segments_out(self) >= atomic_load_explicit(limit, memory_order_relaxed);
 }
 
 bool
@@ -174,43 +177,35 @@ memory_buffers(struct xk_platform *platform, unsigned threads)
 	return atomic_load_explicit(&memory_of(platform)->payload_limit, memory_order_relaxed);
 }
 
-/* Counts one more segment in use. Returns false if that exceeds the limit. */
-static inline bool
-memory_count_up(struct memory_platform *self)
+/* Counts a segment that the calling thread has taken (1) or freed (-1). */
+static inline void
+memory_count(struct memory_platform *self, bool is_mine, int change)
 {
 	unsigned out = atomic_load_explicit(&self->out, memory_order_relaxed);
 
-	if (self->kept != NULL) {
-		if (out >= atomic_load_explicit(&self->limit, memory_order_relaxed))
-			return false;
-		atomic_store_explicit(&self->out, out + 1, memory_order_relaxed);
-		return true;
-	}
-	do {
-		if (out >= atomic_load_explicit(&self->limit, memory_order_relaxed))
-			return false;
-	} while (!atomic_compare_exchange_weak_explicit(&self->out, &out, out + 1, memory_order_relaxed,
-							memory_order_relaxed));
-	return true;
+	if (is_mine)
+		atomic_store_explicit(&self->out, out + (unsigned)change, memory_order_relaxed);
+	else
+		atomic_fetch_add_explicit(&self->others_out, (unsigned)change, memory_order_relaxed);
 }
 
-static void
-memory_count_down(struct memory_platform *self)
+/* Counts one more segment in use. Returns false if that exceeds the limit. */
+static inline bool
+memory_count_up(struct memory_platform *self, bool is_mine, const _Atomic unsigned *limit)
 {
-	if (self->kept != NULL)
-		atomic_store_explicit(&self->out, atomic_load_explicit(&self->out, memory_order_relaxed) - 1,
-				      memory_order_relaxed);
-	else
-		atomic_fetch_sub_explicit(&self->out, 1, memory_order_relaxed);
+	if (xk_unlikely(memory_is_at(self, limit)))
+		return false;
+	memory_count(self, is_mine, 1);
+	return true;
 }
 
 /* Allocates a block by malloc, because no kept one fits. */
 XK_APART static struct memory_block *
-memory_block_malloc(struct memory_platform *self, size_t room)
+memory_block_malloc(struct memory_platform *self, bool is_mine, size_t room)
 {
 	struct memory_block *block;
 
-	if (self->kept != NULL && room < MEMORY_ROOM)
+	if (is_mine && room < MEMORY_ROOM)
 		room = MEMORY_ROOM;
 	block = malloc(sizeof(*block) + room);
 	if (block == NULL)
@@ -222,18 +217,32 @@ memory_block_malloc(struct memory_platform *self, size_t room)
 	block->segment.ceiling = block->bytes + room;
 	block->segment.platform = &self->platform;
 	block->segment.len = block->segment.total = 0;
-	memory_list_add(self, &block->out, &block->segment);
+	memory_list_add(self, &block->out, &block->segment, is_mine && room == MEMORY_ROOM);
 	memory_poison(block->fence, sizeof(block->fence));
 	return block;
 }
 
-static inline struct memory_block *
-memory_block_alloc(struct memory_platform *self, size_t room)
+/* Takes back the blocks that other threads have freed. */
+static struct memory_block *
+memory_take_returned(struct memory_kept *kept)
 {
-	struct memory_block *block = self->kept == NULL ? NULL : self->kept->blocks;
+	if (atomic_load_explicit(&kept->returned, memory_order_relaxed) == NULL)
+		return NULL;
+	return atomic_exchange_explicit(&kept->returned, NULL, memory_order_acquire);
+}
 
-	if (xk_unlikely(block == NULL || room > MEMORY_ROOM))
-		return memory_block_malloc(self, room);
+static inline struct memory_block *
+memory_block_alloc(struct memory_platform *self, bool is_mine, size_t room)
+{
+	struct memory_block *block;
+
+	if (xk_unlikely(!is_mine || room > MEMORY_ROOM))
+		return memory_block_malloc(self, is_mine, room);
+	block = self->kept->blocks;
+	if (xk_unlikely(block == NULL))
+		block = memory_take_returned(self->kept);
+	if (xk_unlikely(block == NULL))
+		return memory_block_malloc(self, is_mine, room);
 	self->kept->blocks = block->next_free;
 	block->segment.platform = &self->platform;
 	return block;
@@ -255,17 +264,18 @@ memory_reset(struct xk_msg *segment)
 }
 
 /* Returns the first view of a new buffer of `room` bytes. Its length is 0 already, since it was freed or allocated. */
-static struct xk_msg *
-memory_block_new(struct memory_platform *self, size_t room)
+static inline struct xk_msg *
+memory_block_new(struct memory_platform *self, size_t room, const _Atomic unsigned *limit)
 {
+	bool is_mine = memory_is_mine(self);
 	struct memory_block *block;
 	struct xk_msg *segment;
 
-	if (!memory_count_up(self))
+	if (!memory_count_up(self, is_mine, limit))
 		return NULL;
-	block = memory_block_alloc(self, room);
+	block = memory_block_alloc(self, is_mine, room);
 	if (block == NULL) {
-		memory_count_down(self);
+		memory_count(self, is_mine, -1);
 		return NULL;
 	}
 	atomic_store_explicit(&block->references, 1, memory_order_relaxed);
@@ -281,29 +291,27 @@ memory_buffer_new(struct xk_platform *platform)
 {
 	struct memory_platform *self = memory_of(platform);
 
-	if (xk_unlikely(memory_is_at(self, &self->short_limit)))
-		return NULL;
-	return memory_block_new(self, MEMORY_ROOM);
+	return memory_block_new(self, MEMORY_ROOM, &self->short_limit);
 }
 
 XK_APART static struct xk_msg *
-memory_view_malloc(struct memory_platform *self)
+memory_view_malloc(struct memory_platform *self, bool is_mine)
 {
 	struct memory_view *view = malloc(sizeof(*view));
 
 	if (view == NULL)
 		return NULL;
-	memory_list_add(self, &view->out, &view->segment);
+	memory_list_add(self, &view->out, &view->segment, is_mine);
 	return &view->segment;
 }
 
 static inline struct xk_msg *
-memory_view_alloc(struct memory_platform *self)
+memory_view_alloc(struct memory_platform *self, bool is_mine)
 {
-	struct xk_msg *segment = self->kept == NULL ? NULL : self->kept->views;
+	struct xk_msg *segment = is_mine ? self->kept->views : NULL;
 
 	if (xk_unlikely(segment == NULL))
-		return memory_view_malloc(self);
+		return memory_view_malloc(self, is_mine);
 	self->kept->views = segment->link;
 	return segment;
 }
@@ -312,16 +320,15 @@ struct xk_msg *
 memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 {
 	struct memory_platform *self = memory_of(platform);
+	bool is_mine = memory_is_mine(self);
 	struct xk_msg *view;
 
 	if (atomic_load_explicit(segment->references, memory_order_relaxed) >= MEMORY_REFERENCES ||
-	    memory_is_at(self, &self->payload_limit))
+	    !memory_count_up(self, is_mine, &self->payload_limit))
 		return NULL;
-	if (!memory_count_up(self))
-		return NULL;
-	view = memory_view_alloc(self);
+	view = memory_view_alloc(self, is_mine);
 	if (view == NULL) {
-		memory_count_down(self);
+		memory_count(self, is_mine, -1);
 		return NULL;
 	}
 	atomic_fetch_add_explicit(segment->references, 1, memory_order_relaxed);
@@ -337,13 +344,13 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 }
 
 static void
-memory_view_free(struct memory_platform *self, struct xk_msg *segment)
+memory_view_free(struct memory_platform *self, bool is_mine, struct xk_msg *segment)
 {
 	struct memory_view *view = xk_container_of(segment, struct memory_view, segment);
 
 	segment->len = segment->total = 0;
 	segment->references = (_Atomic uint16_t *)(uintptr_t)&memory_given_up;
-	if (self->kept != NULL) {
+	if (is_mine && view->out.is_kept) {
 		segment->link = self->kept->views;
 		self->kept->views = segment;
 		return;
@@ -352,13 +359,20 @@ memory_view_free(struct memory_platform *self, struct xk_msg *segment)
 	free(view);
 }
 
-/* As memory_block_free, of one that is not kept. */
+/* As memory_block_free, of one that is not kept, or that another thread frees. */
 XK_APART static void
 memory_block_return(struct memory_platform *self, struct memory_block *block)
 {
-	memory_list_remove(self, &block->out);
-	free(block);
-	memory_count_down(self);
+	if (block->out.is_kept) {
+		block->next_free = atomic_load_explicit(&self->kept->returned, memory_order_relaxed);
+		while (!atomic_compare_exchange_weak_explicit(&self->kept->returned, &block->next_free, block,
+							      memory_order_release, memory_order_relaxed))
+			continue;
+	} else {
+		memory_list_remove(self, &block->out);
+		free(block);
+	}
+	memory_count(self, memory_is_mine(self), -1);
 }
 
 /* Frees a block without views, and counts its last view. Its first descriptor is in the state that it had when new. */
@@ -368,13 +382,13 @@ memory_block_free(struct memory_platform *self, struct memory_block *block)
 	struct memory_kept *kept = self->kept;
 
 	atomic_store_explicit(&block->references, 0, memory_order_relaxed);
-	if (xk_unlikely(kept == NULL || block->room != MEMORY_ROOM)) {
+	if (xk_unlikely(!memory_is_mine(self) || !block->out.is_kept)) {
 		memory_block_return(self, block);
 		return;
 	}
 	block->next_free = kept->blocks;
 	kept->blocks = block;
-	memory_count_down(self);
+	memory_count(self, true, -1);
 }
 
 /* As memory_block_free, for lent bytes. They are given back at the end: their owner may free the platform then. */
@@ -395,6 +409,7 @@ memory_block_give_back(struct memory_platform *self, struct memory_block *block)
 __attribute__((noinline)) static void
 memory_buffer_free_view(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment)
 {
+	bool is_mine = memory_is_mine(self);
 	uint16_t last;
 
 	if (xk_msg_is_given_up(segment))
@@ -406,7 +421,7 @@ memory_buffer_free_view(struct memory_platform *self, struct memory_block *block
 		block->out.segment = NULL;
 		memory_poison(segment, sizeof(*segment));
 	} else {
-		memory_view_free(self, segment);
+		memory_view_free(self, is_mine, segment);
 	}
 	if (atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) == last) {
 		memory_unpoison(&block->segment, sizeof(block->segment));
@@ -417,7 +432,7 @@ memory_buffer_free_view(struct memory_platform *self, struct memory_block *block
 		else
 			memory_block_free(self, block);
 	} else {
-		memory_count_down(self);
+		memory_count(self, is_mine, -1);
 	}
 }
 
@@ -436,20 +451,15 @@ memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment)
 	memory_block_free(self, block);
 }
 
-unsigned
-memory_buffers_out(struct xk_platform *platform)
-{
-	return atomic_load_explicit(&memory_of(platform)->out, memory_order_relaxed);
-}
-
 struct xk_msg *
 xk_memory_frame(struct xk_platform *platform, size_t len)
 {
+	struct memory_platform *self = memory_of(platform);
 	struct xk_msg *m;
 
 	if (len > XK_MSG_MAX)
 		return NULL;
-	m = memory_block_new(memory_of(platform), XK_MSG_HEADROOM + len);
+	m = memory_block_new(self, XK_MSG_HEADROOM + len, &self->limit);
 	if (m == NULL)
 		return NULL;
 	m->len = m->total = (uint32_t)len;
@@ -460,8 +470,8 @@ struct xk_msg *
 memory_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len, void (*given_back)(void *context),
 		   void *context)
 {
-	bool is_short = memory_buffers_are_short(platform);
-	struct xk_msg *m = is_short ? NULL : memory_block_new(memory_of(platform), XK_MSG_HEADROOM);
+	struct memory_platform *self = memory_of(platform);
+	struct xk_msg *m = memory_block_new(self, XK_MSG_HEADROOM, &self->payload_limit);
 	struct memory_block *block;
 
 	if (m == NULL)
@@ -476,15 +486,22 @@ memory_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len, 
 	return m;
 }
 
+static void
+memory_blocks_free(struct memory_block *block)
+{
+	while (block != NULL) {
+		struct memory_block *next = block->next_free;
+
+		free(block);
+		block = next;
+	}
+}
+
 void
 memory_buffer_free_kept(struct memory_kept *kept)
 {
-	while (kept->blocks != NULL) {
-		struct memory_block *block = kept->blocks;
-
-		kept->blocks = block->next_free;
-		free(block);
-	}
+	memory_blocks_free(kept->blocks);
+	memory_blocks_free(memory_take_returned(kept));
 	while (kept->views != NULL) {
 		struct xk_msg *view = kept->views;
 

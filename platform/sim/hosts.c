@@ -59,7 +59,10 @@ xk_sim_host_new(struct xk_sim *sim, const struct xk_sim_host_config *config)
 	memory_platform_init(&host->memory, XK_MEMORY_VIRTUAL);
 	host->memory.platform.ops = &host_platform_ops;
 	host->memory.platform.threads = &sim_thread_ops;
-	host->memory.kept = SIM_RECYCLES ? &sim->kept : NULL;
+	if (SIM_RECYCLES) {
+		host->memory.thread = __builtin_thread_pointer();
+		host->memory.kept = &sim->kept;
+	}
 	memory_buffers_limit(&host->memory, config->buffers == 0 ? HOST_BUFFERS : config->buffers);
 	host->sim = sim;
 	host->config = *config;

@@ -129,6 +129,27 @@ memory_work(struct xk_platform *platform, uint64_t work_ns)
 
 /* ---- the platform ---- */
 
+static void
+memory_driver_begin(struct xk_platform *platform)
+{
+	struct memory_platform *self = memory_of(platform);
+	const void *nobody = NULL;
+
+	if (self->recycles)
+		atomic_compare_exchange_strong_explicit(&self->thread, &nobody, __builtin_thread_pointer(),
+							memory_order_acquire, memory_order_relaxed);
+}
+
+/* Another driver may be the next whose segments are kept, if it is this thread that has been so far. */
+static void
+memory_driver_end(struct xk_platform *platform)
+{
+	struct memory_platform *self = memory_of(platform);
+
+	if (memory_is_mine(self))
+		atomic_store_explicit(&self->thread, NULL, memory_order_release);
+}
+
 static const struct xk_platform_ops memory_platform_ops = {
 	.now_ns = memory_now_ns,
 	.buffer_new = memory_buffer_new,
@@ -141,6 +162,8 @@ static const struct xk_platform_ops memory_platform_ops = {
 	.each_out = memory_each_out,
 	.sleep = memory_sleep,
 	.wake = memory_wake,
+	.driver_begin = memory_driver_begin,
+	.driver_end = memory_driver_end,
 	.work = memory_work,
 };
 
@@ -153,6 +176,8 @@ memory_platform_init(struct memory_platform *self, enum xk_memory_clock clock)
 	self->clock = clock;
 	self->platform.virtual_time = clock == XK_MEMORY_VIRTUAL;
 	self->until_ns = UINT64_MAX;
+	self->recycles = MEMORY_RECYCLES;
+	self->kept = &self->own_kept;
 	memory_buffers_limit(self, UINT_MAX);
 	pthread_mutex_init(&self->lock, NULL);
 	pthread_mutex_init(&self->list_lock, NULL);
@@ -198,12 +223,17 @@ xk_memory_platform_limit(struct xk_platform *platform, unsigned count)
 }
 
 void
-xk_memory_platform_recycle(struct xk_platform *platform)
+xk_memory_platform_recycle(struct xk_platform *platform, bool recycles)
+{
+	memory_of(platform)->recycles = recycles;
+}
+
+void
+xk_memory_platform_calibrate(struct xk_platform *platform)
 {
 	struct memory_platform *self = memory_of(platform);
 	struct clock_pair before;
 
-	self->kept = &self->own_kept;
 	if (self->clock == XK_MEMORY_VIRTUAL)
 		return;
 	clock_read(&before);

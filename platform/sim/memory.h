@@ -2,8 +2,7 @@
  * memory.h - a platform in memory: buffers from malloc, ports that are queues, a virtual or a real clock.
  *
  * For tests, simulation, and programs that embed a graph: the far end of a port is C functions, which inject frames and
- * take transmitted ones. Every buffer is one malloc and every view of it another, so that sanitizers see each overrun and
- * leak.
+ * take transmitted ones.
  *
  * Threads: with the real clock, functions may be called from any thread unless they are marked "Set-up". With the
  * virtual clock, time passes only while the driver sleeps, which suits kernels that one thread runs.
@@ -27,22 +26,30 @@ struct xk_platform *xk_memory_platform_new(enum xk_memory_clock clock);
 void xk_memory_platform_free(struct xk_platform *platform);
 
 /*
- * Limits the segments in use (xk_platform_ops.buffers_out) to count; initially UINT_MAX. Of these, a 32nd (at most 64)
+ * Limits the segments in use (xk_platform_ops.buffers_out) to count, which each further thread that allocates at the
+ * same time may exceed by one; initially UINT_MAX. Of these, a 32nd (at most 64)
  * is the reserve: payload (xk_platform_ops.is_short) leaves all of it, headers and short messages half. Any thread.
  */
 void xk_memory_platform_limit(struct xk_platform *platform, unsigned count);
 
 /*
- * Keeps freed buffers for reuse, so that messages cost no malloc. The buffers then belong to a single thread, so a kernel
- * has one driver. A real clock is read from the processor's counter (platform/clock.h) and may differ slightly from
- * other platforms' clocks. Set-up.
+ * Keeps freed buffers for the thread that drives a kernel on the platform (the first one, if there are several), so that
+ * its messages cost neither a malloc nor an atomic operation; other threads' do. That is the default, except in debug
+ * builds and under the address sanitizer: there, every buffer is one malloc and every view of it another, so that each
+ * overrun and leak is seen. Set-up.
  */
-void xk_memory_platform_recycle(struct xk_platform *platform);
+void xk_memory_platform_recycle(struct xk_platform *platform, bool recycles);
+
+/*
+ * Reads a real clock from the processor's counter (platform/clock.h), which halves the cost. The clock is then
+ * CLOCK_MONOTONIC_RAW, and may differ slightly from other platforms'. Waits for 5 ms. Set-up.
+ */
+void xk_memory_platform_calibrate(struct xk_platform *platform);
 
 /*
  * Returns a message of len (<= XK_MSG_MAX) undefined bytes in one segment, with XK_MSG_HEADROOM in front and no room
- * behind, so that sanitizers see reads past its end. A recycling platform uses an ordinary buffer if that is long
- * enough. Returns NULL if there is no buffer.
+ * behind, so that sanitizers see reads past its end. Where freed buffers are kept for the caller, it is an ordinary one
+ * if that is long enough. Returns NULL if there is no buffer.
  */
 struct xk_msg *xk_memory_frame(struct xk_platform *platform, size_t len);
 

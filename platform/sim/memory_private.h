@@ -3,30 +3,44 @@
 #define XK_PLATFORM_SIM_MEMORY_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "platform/clock.h"
 #include "platform/sim/memory.h"
+#include "xkernel/engine/stack.h"
+
+#if defined(XK_DEBUG) || defined(XK_CONTEXT_ASAN)
+enum { MEMORY_RECYCLES = false }; /* every segment is a malloc, so that misuse is detected */
+#else
+enum { MEMORY_RECYCLES = true };
+#endif
 
 /* Entry for an allocated segment in the list of its platform, or of the platforms that share a struct memory_kept. */
 struct memory_out {
 	struct memory_out *next, **at; /* at == NULL: in no list */
 	struct xk_msg *segment;
+	bool is_kept; /* for reuse, when it is freed */
 };
 
 /* Freed segments kept for reuse, for one platform or for several that one thread runs. */
 struct memory_kept {
 	struct memory_block *blocks;
-	struct xk_msg *views;   /* by link */
-	struct memory_out *all; /* kept segments and those in use */
+	struct xk_msg *views;                    /* by link */
+	struct memory_out *all;                  /* kept segments and those in use, as far as they are listed */
+	_Atomic(struct memory_block *) returned; /* freed by other threads */
 };
 
 struct memory_platform {
 	struct xk_platform platform;
 	enum xk_memory_clock clock;
-	struct clock counter; /* all 0, which means CLOCK_MONOTONIC, unless the platform recycles */
-	_Atomic unsigned out, limit;
+	struct clock counter; /* all 0, which means CLOCK_MONOTONIC, until it is calibrated */
+	bool recycles;
+	_Atomic(const void *) thread; /* that segments are kept for: the driver's; NULL: none */
+	_Atomic unsigned limit;
 	_Atomic unsigned payload_limit, short_limit; /* less than `limit`, by the reserve */
-	struct memory_kept *kept;                    /* NULL: nothing is kept */
+	_Atomic unsigned out;                        /* segments that `thread` has taken and not freed, modulo 2^32 */
+	_Atomic unsigned others_out;                 /* ... other threads */
+	struct memory_kept *kept;
 	struct memory_kept own_kept;
 	_Atomic uint64_t virtual_ns;
 	uint64_t until_ns;
@@ -42,6 +56,13 @@ static inline struct memory_platform *
 memory_of(struct xk_platform *platform)
 {
 	return xk_container_of(platform, struct memory_platform, platform);
+}
+
+/* Returns whether the calling thread is the one that segments are kept for. */
+static inline bool
+memory_is_mine(struct memory_platform *self)
+{
+	return xk_likely(atomic_load_explicit(&self->thread, memory_order_relaxed) == __builtin_thread_pointer());
 }
 
 /* ---- memory.c ---- */

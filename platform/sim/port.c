@@ -6,9 +6,20 @@
 #include "platform/lane.h"
 #include "platform/sim/memory_private.h"
 
+enum { MEMORY_NEAR = 64 }; /* frames in a ring; a power of 2 */
+
 struct memory_queue {
 	struct xk_msg *first, **last; /* by link */
-	unsigned count;
+	_Atomic unsigned count;       /* read without the lock, too */
+};
+
+/*
+ * Frames that the driver's thread has injected itself: a ring without a lock. Should another thread become the driver
+ * meanwhile, there is still only one that puts, which is memory_is_mine's, and one that takes.
+ */
+struct memory_near {
+	struct xk_msg *frames[MEMORY_NEAR];
+	_Atomic unsigned put, taken;
 };
 
 struct memory_port {
@@ -16,7 +27,9 @@ struct memory_port {
 	pthread_mutex_t lock; /* protects the queues, the limit and armed; taken after a wire's lock */
 	struct memory_queue arrived, sent;
 	unsigned transmit_limit;
-	bool armed;
+	_Atomic bool armed;
+	_Atomic(const void *) receiver; /* the last thread that received */
+	struct memory_near near;
 	_Atomic bool starved;     /* a frame found no buffer of this end's since the last receive */
 	struct memory_wire *wire; /* NULL: not connected */
 	unsigned side, lane;      /* position on the wire */
@@ -50,7 +63,13 @@ memory_queue_init(struct memory_queue *queue)
 {
 	queue->first = NULL;
 	queue->last = &queue->first;
-	queue->count = 0;
+	atomic_store_explicit(&queue->count, 0, memory_order_relaxed);
+}
+
+static unsigned
+memory_queue_count(const struct memory_queue *queue)
+{
+	return atomic_load_explicit(&queue->count, memory_order_relaxed);
 }
 
 static void
@@ -59,7 +78,7 @@ memory_queue_put(struct memory_queue *queue, struct xk_msg *m)
 	m->link = NULL;
 	*queue->last = m;
 	queue->last = &m->link;
-	queue->count++;
+	atomic_store_explicit(&queue->count, memory_queue_count(queue) + 1, memory_order_relaxed);
 }
 
 static struct xk_msg *
@@ -72,24 +91,61 @@ memory_queue_get(struct memory_queue *queue)
 	queue->first = m->link;
 	if (queue->first == NULL)
 		queue->last = &queue->first;
-	queue->count--;
+	atomic_store_explicit(&queue->count, memory_queue_count(queue) - 1, memory_order_relaxed);
 	m->link = NULL;
 	return m;
+}
+
+static unsigned
+memory_near_count(const struct memory_near *near)
+{
+	return atomic_load_explicit(&near->put, memory_order_acquire) -
+	       atomic_load_explicit(&near->taken, memory_order_acquire);
+}
+
+/* Returns false if the calling thread is not the driver's, or if m must queue behind others. */
+static bool
+memory_near_put(struct memory_port *self, struct xk_msg *m, unsigned limit)
+{
+	struct memory_near *near = &self->near;
+	unsigned put = atomic_load_explicit(&near->put, memory_order_relaxed), count = memory_near_count(near);
+
+	if (!memory_is_mine(memory_of(self->port.platform)) ||
+	    atomic_load_explicit(&self->receiver, memory_order_relaxed) != __builtin_thread_pointer() ||
+	    memory_queue_count(&self->arrived) > 0 || count == MEMORY_NEAR || count >= limit)
+		return false;
+	near->frames[put % MEMORY_NEAR] = m;
+	atomic_store_explicit(&near->put, put + 1, memory_order_release);
+	return true;
+}
+
+static unsigned
+memory_near_take(struct memory_near *near, struct xk_msg **frames, unsigned max)
+{
+	unsigned taken = atomic_load_explicit(&near->taken, memory_order_relaxed), count = memory_near_count(near);
+
+	if (count > max)
+		count = max;
+	for (unsigned i = 0; i < count; i++)
+		frames[i] = near->frames[(taken + i) % MEMORY_NEAR];
+	atomic_store_explicit(&near->taken, taken + count, memory_order_release);
+	return count;
 }
 
 /* Queues m for the driver. Returns false, leaving m to the caller, if `limit` frames wait already. */
 static bool
 memory_port_arrive(struct memory_port *self, struct xk_msg *m, unsigned limit)
 {
-	bool room, wakes;
+	bool room = memory_near_put(self, m, limit);
 
-	pthread_mutex_lock(&self->lock);
-	room = self->arrived.count < limit;
-	if (room)
-		memory_queue_put(&self->arrived, m);
-	wakes = room && self->armed;
-	pthread_mutex_unlock(&self->lock);
-	if (wakes)
+	if (!room) {
+		pthread_mutex_lock(&self->lock);
+		room = memory_queue_count(&self->arrived) + memory_near_count(&self->near) < limit;
+		if (room)
+			memory_queue_put(&self->arrived, m);
+		pthread_mutex_unlock(&self->lock);
+	}
+	if (room && atomic_load_explicit(&self->armed, memory_order_relaxed))
 		memory_wake(self->port.platform);
 	return room;
 }
@@ -98,13 +154,19 @@ static unsigned
 memory_port_receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 {
 	struct memory_port *self = memory_port_of(port);
-	unsigned count = 0;
+	unsigned count;
 
 	if (xk_unlikely(atomic_load_explicit(&self->starved, memory_order_relaxed)) &&
 	    atomic_exchange_explicit(&self->starved, false, memory_order_relaxed))
 		xk_port_starved(port, 0);
+	atomic_store_explicit(&self->receiver, __builtin_thread_pointer(), memory_order_relaxed);
+	count = memory_near_take(&self->near, frames, max);
+	if (memory_queue_count(&self->arrived) == 0)
+		return count;
 	pthread_mutex_lock(&self->lock);
-	while (count < max && self->arrived.count > 0)
+	/* What one thread injected stays in order: with the lock, nobody queues behind what is near. */
+	count += memory_near_take(&self->near, frames + count, max - count);
+	while (count < max && memory_queue_count(&self->arrived) > 0)
 		frames[count++] = memory_queue_get(&self->arrived);
 	pthread_mutex_unlock(&self->lock);
 	return count;
@@ -116,7 +178,7 @@ memory_port_keep(struct memory_port *self, struct xk_msg **frames, unsigned coun
 	unsigned taken = 0;
 
 	pthread_mutex_lock(&self->lock);
-	while (taken < count && self->sent.count < self->transmit_limit)
+	while (taken < count && memory_queue_count(&self->sent) < self->transmit_limit)
 		memory_queue_put(&self->sent, frames[taken++]);
 	pthread_mutex_unlock(&self->lock);
 	return taken;
@@ -213,7 +275,7 @@ memory_port_set_armed(struct xk_port *port, bool armed)
 	struct memory_port *self = memory_port_of(port);
 
 	pthread_mutex_lock(&self->lock);
-	self->armed = armed;
+	atomic_store_explicit(&self->armed, armed, memory_order_relaxed);
 	pthread_mutex_unlock(&self->lock);
 }
 
@@ -268,6 +330,8 @@ memory_port_close(struct xk_port *port)
 
 	if (self->wire != NULL)
 		memory_wire_leave(self->wire, self);
+	while (memory_near_take(&self->near, &m, 1) == 1)
+		xk_msg_free(m);
 	while ((m = memory_queue_get(&self->arrived)) != NULL)
 		xk_msg_free(m);
 	while ((m = memory_queue_get(&self->sent)) != NULL)

@@ -30,6 +30,14 @@ platform_end(struct xk_platform *platform)
 	xk_memory_platform_free(platform);
 }
 
+/* Freed buffers are kept for the calling thread. */
+static void
+drive(struct xk_platform *platform)
+{
+	xk_memory_platform_recycle(platform, true);
+	platform->ops->driver_begin(platform);
+}
+
 #define PLATFORM_TEST(name, kind) TEST_WITH(name, struct xk_platform *platform, platform_new(kind), platform_end)
 
 static struct xk_port *
@@ -118,7 +126,7 @@ PLATFORM_TEST(a_recycling_platform_gives_out_the_same_memory_again, XK_MEMORY_VI
 {
 	struct xk_msg *m, *again;
 
-	xk_memory_platform_recycle(platform);
+	drive(platform);
 	check_buffers(platform);
 	m = text(platform, "one");
 	xk_msg_free(m);
@@ -130,6 +138,119 @@ PLATFORM_TEST(a_recycling_platform_gives_out_the_same_memory_again, XK_MEMORY_VI
 	xk_msg_free(again);
 }
 
+static void *
+free_elsewhere(void *argument)
+{
+	struct xk_msg *m = argument;
+	struct xk_msg *exact = xk_memory_frame(m->platform, 10);
+
+	CHECK(exact->data + exact->len == exact->ceiling); /* a malloc */
+	xk_msg_free(m);
+	return exact;
+}
+
+/* Calls body(argument) in a thread, and returns what it does. */
+static void *
+in_thread(void *(*body)(void *argument), void *argument)
+{
+	pthread_t thread;
+	void *result;
+
+	REQUIRE(pthread_create(&thread, NULL, body, argument) == 0);
+	pthread_join(thread, &result);
+	return result;
+}
+
+PLATFORM_TEST(buffers_are_kept_for_the_driver_whoever_frees_them, XK_MEMORY_VIRTUAL)
+{
+	struct xk_msg *m, *exact;
+
+	drive(platform);
+	m = text(platform, "freed by another thread");
+	exact = in_thread(free_elsewhere, m);
+	CHECK_EQ(out(platform), 1);
+	xk_msg_free(exact); /* not kept: who knows how many others allocate */
+	CHECK_EQ(out(platform), 0);
+	exact = xk_memory_frame(platform, 10);
+	CHECK(exact == m);
+	xk_msg_free(exact);
+}
+
+static void *
+drive_elsewhere(void *argument)
+{
+	struct xk_platform *platform = argument;
+	struct xk_msg *m;
+
+	platform->ops->driver_begin(platform);
+	m = xk_memory_frame(platform, 10);
+	xk_msg_free(m);
+	return m;
+}
+
+PLATFORM_TEST(buffers_are_kept_for_one_driver_at_a_time, XK_MEMORY_VIRTUAL)
+{
+	struct xk_msg *m;
+
+	drive(platform);
+	m = text(platform, "kept");
+	xk_msg_free(m);
+	CHECK(in_thread(drive_elsewhere, platform) != m);
+	platform->ops->driver_end(platform);
+	CHECK(in_thread(drive_elsewhere, platform) == m);
+}
+
+PLATFORM_TEST(without_recycling_every_buffer_is_a_malloc, XK_MEMORY_VIRTUAL)
+{
+	struct xk_msg *m;
+
+	xk_memory_platform_recycle(platform, false);
+	platform->ops->driver_begin(platform);
+	m = xk_memory_frame(platform, 10);
+	CHECK(m->data + m->len == m->ceiling);
+	xk_msg_free(m);
+}
+
+enum { TOSSES = 20000, TOSSED = 64 };
+
+struct toss {
+	struct xk_platform *platform;
+	_Atomic(struct xk_msg *) slots[TOSSED];
+};
+
+/* Puts new messages where others are, which it frees: those of both threads. */
+static void *
+toss(void *argument)
+{
+	struct toss *t = argument;
+
+	for (unsigned i = 0; i < TOSSES; i++) {
+		struct xk_msg *m = xk_msg_from(t->platform, &i, sizeof(i));
+
+		if (i % 3 == 0)
+			xk_msg_free(xk_msg_reference(m));
+		m = atomic_exchange(&t->slots[i * 7 % TOSSED], m);
+		if (m != NULL)
+			xk_msg_free(m);
+	}
+	return NULL;
+}
+
+PLATFORM_TEST(the_driver_and_another_thread_free_each_others_buffers, XK_MEMORY_REAL)
+{
+	static struct toss t;
+	pthread_t thread;
+
+	t = (struct toss){ .platform = platform };
+	drive(platform);
+	REQUIRE(pthread_create(&thread, NULL, toss, &t) == 0);
+	toss(&t);
+	pthread_join(thread, NULL);
+	for (unsigned i = 0; i < TOSSED; i++)
+		if (t.slots[i] != NULL)
+			xk_msg_free(t.slots[i]);
+}
+
 TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
 {
 	for (unsigned recycles = 0; recycles < 2; recycles++) {
@@ -138,7 +259,7 @@ TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
 		struct xk_msg *m;
 
 		if (recycles)
-			xk_memory_platform_recycle(platform);
+			drive(platform);
 		check_lending(platform);
 		check_lending(platform); /* by the same memory */
 		m = text(platform, "in a buffer that was lent");
@@ -169,7 +290,7 @@ PLATFORM_TEST(the_limit_counts_buffers_and_views, XK_MEMORY_VIRTUAL)
 		CHECK(m != NULL);
 		xk_msg_free(m);
 		xk_msg_free(view);
-		xk_memory_platform_recycle(platform);
+		drive(platform);
 	}
 }
 
@@ -350,6 +471,64 @@ PLATFORM_TEST(injected_frames_are_received_in_order, XK_MEMORY_VIRTUAL)
 	CHECK(is_text(frames[0], "three"));
 	CHECK(frames[0]->link == NULL);
 	xk_msg_free(frames[0]);
+	port->ops->close(port);
+}
+
+static void *
+inject_two(void *argument)
+{
+	struct xk_port *port = argument;
+
+	CHECK(xk_memory_inject(port, text(port->platform, "two")));
+	return NULL;
+}
+
+/* Whichever thread injects, and however many frames. */
+PLATFORM_TEST(frames_that_the_driver_injects_stay_in_order, XK_MEMORY_VIRTUAL)
+{
+	struct xk_port *port = port_new(platform, "p");
+	struct xk_msg *frames[XK_BURST];
+	uint32_t put = 0, got = 0, number;
+
+	drive(platform);
+	CHECK(xk_memory_inject(port, text(platform, "zero")));
+	REQUIRE(receive(port, frames, XK_BURST) == 1);
+	CHECK(is_text(frames[0], "zero"));
+	xk_msg_free(frames[0]);
+	CHECK(xk_memory_inject(port, text(platform, "one")));
+	in_thread(inject_two, port);
+	CHECK(xk_memory_inject(port, text(platform, "three")));
+	REQUIRE(receive(port, frames, XK_BURST) == 3);
+	CHECK(is_text(frames[0], "one") && is_text(frames[1], "two") && is_text(frames[2], "three"));
+	for (unsigned i = 0; i < 3; i++)
+		xk_msg_free(frames[i]);
+	for (unsigned burst = 0; burst < 50; burst++) {
+		unsigned count;
+
+		for (unsigned i = 0; i < burst * 3; i++, put++)
+			CHECK_EQ(xk_memory_inject_bytes(port, &put, sizeof(put)), 0);
+		count = receive(port, frames, XK_BURST);
+		for (unsigned i = 0; i < count; i++) {
+			memcpy(&number, frames[i]->data, sizeof(number));
+			CHECK_EQ(number, got++);
+			xk_msg_free(frames[i]);
+		}
+	}
+	CHECK(got > 1000 && put > got);
+	port->ops->close(port);
+}
+
+PLATFORM_TEST(a_full_queue_refuses_the_drivers_frames_too, XK_MEMORY_VIRTUAL)
+{
+	struct xk_port *port = port_new(platform, "p");
+	struct xk_msg *frame;
+
+	drive(platform);
+	CHECK_EQ(receive(port, &frame, 1), 0);
+	for (unsigned i = 0; i < XK_MEMORY_QUEUE; i++)
+		REQUIRE(xk_memory_inject(port, xk_memory_frame(platform, 1)));
+	CHECK(!xk_memory_inject(port, text(platform, "one too many")));
+	CHECK_EQ(out(platform), XK_MEMORY_QUEUE);
 	port->ops->close(port);
 }
 

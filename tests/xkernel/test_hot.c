@@ -88,7 +88,7 @@ hot_run(struct hot *h, uint32_t size, uint32_t burst, uint32_t sessions)
 	struct xk_port *port;
 
 	REQUIRE(platform != NULL);
-	xk_memory_platform_recycle(platform);
+	xk_memory_platform_recycle(platform, true);
 	if (h->message_ns != 0) {
 		h->ops = *platform->ops;
 		h->ops.now_ns = hot_clock;

@@ -239,7 +239,7 @@ run(uint32_t size, uint32_t burst, uint32_t peers, bool paths)
 		};
 
 		REQUIRE(platform != NULL);
-		xk_memory_platform_recycle(platform);
+		xk_memory_platform_recycle(platform, true);
 		if (i == 0)
 			kernel = xk_kernel_new(&config);
 		else

@@ -42,7 +42,7 @@ bench_main(const struct bench_kind *kind, struct bench *bench, int argc, char **
 		bench->platforms[i] = xk_memory_platform_new(XK_MEMORY_REAL);
 		xk_assert(bench->platforms[i] != NULL);
 		if (kind->graph != NULL)
-			xk_memory_platform_recycle(bench->platforms[i]);
+			xk_memory_platform_calibrate(bench->platforms[i]);
 	}
 	status = kind->run(bench);
 	for (unsigned i = 0; i < BENCH_DRIVERS && bench->platforms[i] != NULL; i++)

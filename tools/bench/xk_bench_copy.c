@@ -128,7 +128,8 @@ copy_run(struct bench *bench)
 
 	if (copy->ways.count == 0)
 		copy->ways = (struct options_numbers){ COPY_WAYS, { 0, 1, 2, 3 } };
-	xk_memory_platform_recycle(bench->platforms[0]);
+	xk_memory_platform_calibrate(bench->platforms[0]);
+	bench->platforms[0]->ops->driver_begin(bench->platforms[0]);
 	copy->bytes = malloc(copy->memory);
 	xk_assert(copy->bytes != NULL);
 	memset(copy->bytes, 1, copy->memory);

@@ -342,7 +342,7 @@ message_run(struct bench *common)
 		bench->ends[i].bench = bench;
 		host.platform = bench->platforms[i] = xk_memory_platform_new(XK_MEMORY_REAL);
 		xk_assert(host.platform != NULL);
-		xk_memory_platform_recycle(host.platform);
+		xk_memory_platform_calibrate(host.platform);
 		if (status == OPTIONS_SUCCESS && !bench_host_open(common, i, &host))
 			status = OPTIONS_FAILURE;
 	}

@@ -69,6 +69,8 @@ xk_runner_begin(struct xk_runner *runner)
 	}
 	if (runner_is_ours(runner) && platform->ops->thread_begin != NULL)
 		platform->ops->thread_begin(platform);
+	if (runner->kind == XK_RUN_DRIVER && platform->ops->driver_begin != NULL)
+		platform->ops->driver_begin(platform);
 	if (runner->uncounted)
 		return;
 	atomic_store_explicit(&runner->switches_before, xk_runner_switches(runner), memory_order_relaxed);
@@ -83,6 +85,8 @@ xk_runner_end(struct xk_runner *runner)
 	struct xk_platform *platform = driver->platform;
 	bool drives = runner->kind == XK_RUN_DRIVER;
 
+	if (drives && platform->ops->driver_end != NULL)
+		platform->ops->driver_end(platform);
 	if (runner_is_ours(runner) && platform->ops->thread_end != NULL)
 		platform->ops->thread_end(platform);
 	/* The counts of a runner that is freed next move to the kernel; a driver's remain. */
