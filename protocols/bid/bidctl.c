@@ -190,15 +190,12 @@ bidctl_peer_find(struct bidctl *b, uint32_t host)
 	return peer;
 }
 
-/* Sets the timer to delay_ns from now. At most one firing is under way, so its handler may free the peer. */
+/* Lets the timer act in delay_ns. */
 static void
 bidctl_peer_schedule(struct bidctl_peer *peer, uint64_t delay_ns)
 {
-	peer->due_ns = xk_now_ns(&peer->bidctl->protocol) + delay_ns;
-	if (peer->pending && xk_event_cancel(&peer->timer) != XK_EVENT_CANCELLED)
-		return; /* the running handler checks due_ns */
-	peer->pending = true;
-	xk_event_schedule(&peer->timer, xk_us_of_ns(delay_ns));
+	peer->retry.due_ns = xk_now_ns(&peer->bidctl->protocol) + delay_ns;
+	xk_alarm_set(&peer->alarm, peer->retry.due_ns);
 }
 
 /*
@@ -223,22 +220,19 @@ static void
 bidctl_peer_ask(struct bidctl_peer *peer, struct bidctl_output *output)
 {
 	const struct bidctl *b = peer->bidctl;
-	uint64_t delay_ns = b->timeout_ns;
+	uint64_t now_ns = xk_now_ns(&b->protocol);
 
 	if (peer->asking) {
-		peer->tries++;
+		xk_retry_again(&peer->retry, b->timeout_max_ns, now_ns);
 	} else {
 		peer->asking = peer->paid = true;
 		peer->suspected = false;
-		peer->tries = 0;
 		peer->tag = xk_random(&b->protocol) | 1;
-		peer->asked_ns = xk_now_ns(&b->protocol);
+		xk_retry_begin(&peer->retry, b->timeout_ns, now_ns);
 	}
-	for (unsigned i = 0; i < peer->tries && delay_ns < b->timeout_max_ns; i++)
-		delay_ns *= 2;
+	xk_alarm_set(&peer->alarm, peer->retry.due_ns);
 	*output = (struct bidctl_output){ .host = peer->host, .boot = peer->boot, .request = peer->tag };
-	output->again = peer->tries > 0;
-	bidctl_peer_schedule(peer, delay_ns < b->timeout_max_ns ? delay_ns : b->timeout_max_ns);
+	output->again = peer->retry.tries > 0;
 }
 
 /*
@@ -477,7 +471,7 @@ bidctl_act(struct bidctl_peer *peer, struct bidctl_output *output)
 {
 	struct bidctl *b = peer->bidctl;
 
-	if (peer->asking && peer->tries < b->retries) {
+	if (peer->asking && peer->retry.tries < b->retries) {
 		bidctl_peer_ask_again(peer, output);
 	} else if (peer->asking) {
 		xk_count(&b->protocol, peer->boot != 0 ? BIDCTL_LOSSES : BIDCTL_UNREACHABLE);
@@ -512,26 +506,23 @@ bidctl_peer_free(struct xk_retired *retired)
  * shepherd is still using it.
  */
 static void
-bidctl_timeout(struct xk_event *event, void *argument)
+bidctl_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct bidctl_peer *peer = argument;
+	struct bidctl_peer *peer = xk_container_of(alarm, struct bidctl_peer, alarm);
 	struct bidctl *b = peer->bidctl;
 	struct bidctl_output output = { .host = 0 };
-	uint64_t now_ns, remembers_ns;
+	uint64_t remembers_ns;
 
-	xk_lock(&b->lock);
-	peer->pending = false;
 	peer->holds++;
-	now_ns = xk_now_ns(&b->protocol);
-	if (now_ns < peer->due_ns)
-		bidctl_peer_schedule(peer, peer->due_ns - now_ns);
+	if (now_ns < peer->retry.due_ns)
+		xk_alarm_set(alarm, peer->retry.due_ns);
 	else
 		bidctl_act(peer, &output);
 	xk_unlock(&b->lock);
 	bidctl_send_to_host(b, &output, NULL);
 	xk_lock(&b->lock);
 	peer->holds--;
-	if (!peer->pending && peer->uses == 0 && !peer->asking && peer->boot == 0 && peer->told == 0) {
+	if (!xk_alarm_is_set(alarm) && peer->uses == 0 && !peer->asking && peer->boot == 0 && peer->told == 0) {
 		remembers_ns = bidctl_peer_remembers(peer);
 		if (remembers_ns == 0 && peer->holds == 0) {
 			SLIST_REMOVE(bidctl_peer_bucket(b, peer->host), peer, bidctl_peer, next);
@@ -558,7 +549,7 @@ bidctl_peer_make_room(struct bidctl *b)
 	for (uint32_t i = 0; i < BIDCTL_SEARCHED && (chosen == NULL || chosen->ended_count > 0); i++)
 		for (peer = SLIST_FIRST(&b->buckets[(from + i) & b->bucket_mask]); peer != NULL;
 		     peer = SLIST_NEXT(peer, next))
-			if (peer->uses == 0 && peer->holds == 0 && !peer->asking && peer->due_ns > now_ns &&
+			if (peer->uses == 0 && peer->holds == 0 && !peer->asking && peer->retry.due_ns > now_ns &&
 			    (chosen == NULL || (chosen->ended_count > 0 && peer->ended_count == 0)))
 				chosen = peer;
 	if (chosen == NULL)
@@ -586,7 +577,7 @@ bidctl_peer_get(struct bidctl *b, uint32_t host)
 	}
 	peer->bidctl = b;
 	peer->host = host;
-	xk_event_init(&peer->timer, b->protocol.kernel, bidctl_timeout, peer);
+	xk_alarm_init(&peer->alarm, NULL, &b->lock, bidctl_expire);
 	SLIST_INSERT_HEAD(bidctl_peer_bucket(b, host), peer, next);
 	b->peer_count++;
 	return peer;
@@ -718,7 +709,7 @@ bidctl_compare(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, st
 		peer->paid = true;
 		return err;
 	}
-	if (xk_now_ns(&b->protocol) - peer->asked_ns < b->interval_ns)
+	if (xk_now_ns(&b->protocol) - peer->retry.begun_ns < b->interval_ns)
 		xk_count(&b->protocol, BIDCTL_LIMITED);
 	else
 		bidctl_peer_ask(peer, output);
@@ -802,7 +793,7 @@ bidctl_hear_response(struct bidctl *b, struct xk_session *lls, const struct bidc
 		peer = bidctl_peer_get(b, h->source_host);
 		why = peer == NULL ? BIDCTL_FULL : bidctl_peer_become(peer, h->source_boot);
 		if (peer != NULL)
-			peer->asked_ns = xk_now_ns(&b->protocol);
+			peer->retry.begun_ns = xk_now_ns(&b->protocol);
 	}
 	if (why == 0) {
 		xk_count(&b->protocol, BIDCTL_RESPONSES_IN);
@@ -888,7 +879,7 @@ bidctl_fini(struct xk_protocol *self)
 
 		while ((peer = SLIST_FIRST(&b->buckets[i])) != NULL) {
 			SLIST_REMOVE_HEAD(&b->buckets[i], next);
-			xk_event_cancel(&peer->timer);
+			xk_alarm_cancel(&peer->alarm);
 			bidctl_peer_trim(peer, UINT64_MAX);
 			free(peer);
 		}

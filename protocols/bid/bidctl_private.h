@@ -8,6 +8,8 @@
 
 #include "protocols/bid/bidctl.h"
 #include "xkernel/event.h"
+#include "xkernel/support/alarm.h"
+#include "xkernel/support/retransmit.h"
 
 #define BIDCTL_DROPS(D)                                                                                                \
 	D(BIDCTL_BAD_FLAGS, "bad_flags") /* or tags that contradict them */                                            \
@@ -42,21 +44,18 @@ struct bidctl_peer {
 	uint32_t host;
 	uint32_t uses;
 	uint32_t holds; /* shepherds that use it again when they next have the lock */
-	uint8_t tries;
 	bool asking;    /* a question with `tag` is under way */
 	bool paid;      /* by a message in its name: the question may be repeated once */
 	bool suspected; /* the host has announced a boot; the timer asks */
 	bool telling;   /* a shepherd is telling the watchers, until `told` equals `boot` */
-	bool pending;   /* the timer is pending, or its handler is about to look */
 	uint64_t told;  /* the boot id that all watchers know; 0: none */
 	uint64_t way;   /* origin of its latest answer (bidctl_way); 0: only its address is known */
 	uint64_t last;  /* the boot id that was confirmed last, kept when the host is lost; 0: none */
 	uint64_t lost_ns;
 	struct bidctl_ended *ended; /* latest first */
 	uint32_t ended_count;
-	uint64_t asked_ns;
-	uint64_t due_ns;
-	struct xk_event timer;
+	struct xk_retry retry; /* of the question; due_ns is also when a peer without one is looked at */
+	struct xk_alarm alarm;
 	union { /* the first until it is retired */
 		struct {
 			uint64_t boot; /* confirmed; 0: none */

@@ -145,26 +145,6 @@ am_send_header(struct xk_protocol *self, struct xk_session *lls, const struct am
 		xk_count(self, AM_UNSENT);
 }
 
-/* ---- a session's timer ---- */
-
-bool
-am_arm(struct am_session *s, uint64_t at_ns)
-{
-	uint64_t now_ns = xk_now_ns(s->session.protocol);
-
-	if (s->timing) {
-		/* a handler that runs already will arm it again */
-		if (at_ns >= s->timer_ns || xk_event_cancel(&s->timer) != XK_EVENT_CANCELLED)
-			return true;
-	} else if (!xk_duplicate(&s->session)) {
-		return false;
-	}
-	s->timing = true;
-	s->timer_ns = at_ns;
-	xk_event_schedule(&s->timer, at_ns <= now_ns ? 0 : xk_us_of_ns(at_ns - now_ns));
-	return true;
-}
-
 /* ---- calling ---- */
 
 /* Begins to call the peer, or goes on, unless its number is known: then sends what waits. No lock is held. */
@@ -179,8 +159,8 @@ am_call(struct am_session *s)
 	xk_lock(&s->lock);
 	h.to = s->cookie;
 	call.tag = s->tag;
-	s->call_due_ns = now_ns + s->call_timeout_ns;
-	am_arm(s, s->call_due_ns);
+	s->call.due_ns = now_ns + s->call.timeout_ns;
+	xk_alarm_set(&s->alarm, s->call.due_ns);
 	xk_unlock(&s->lock);
 	am_send_header(&am->protocol, s->session.lls, &h, &call);
 }
@@ -196,8 +176,7 @@ am_go_on(struct am_session *s)
 	knows = s->peer != 0;
 	if (!knows && !s->calling && s->called == 0) {
 		s->calling = true;
-		s->called_ns = now_ns;
-		s->call_timeout_ns = am->timeout_ns;
+		xk_retry_begin(&s->call, am->timeouts.first_ns, now_ns);
 		calls = true;
 	}
 	xk_unlock(&s->lock);
@@ -300,32 +279,23 @@ am_pop_gone(struct am_session *s, struct xk_msg *m, const struct am_header *h)
 }
 
 static void
-am_expire(struct xk_event *event, void *argument)
+am_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct am_session *s = argument;
+	struct am_session *s = xk_container_of(alarm, struct am_session, alarm);
 	struct am *am = am_of(s);
-	uint64_t now_ns = xk_now_ns(&am->protocol), next_ns, kept_ns;
 	struct xk_msg *late = NULL, *given_up = NULL, *m;
 	bool calls = false, ends = false, gave_up;
 
-	xk_lock(&s->lock);
-	s->timing = false;
-	next_ns = am_requests_due(s, now_ns, &late, &given_up);
-	kept_ns = am_served_due(s, now_ns);
-	if (kept_ns < next_ns)
-		next_ns = kept_ns;
-	if (s->calling && s->call_due_ns <= now_ns) {
-		ends = now_ns - s->called_ns >= am->patience_ns;
+	xk_alarm_set(alarm, am_requests_due(s, now_ns, &late, &given_up));
+	xk_alarm_set(alarm, am_served_due(s, now_ns));
+	if (s->calling && s->call.due_ns <= now_ns) {
+		ends = now_ns - s->call.begun_ns >= am->patience_ns;
 		calls = !ends;
-
-		s->call_timeout_ns =
-			s->call_timeout_ns * 2 < am->timeout_max_ns ? s->call_timeout_ns * 2 : am->timeout_max_ns;
-	} else if (s->calling && s->call_due_ns < next_ns) {
-		next_ns = s->call_due_ns;
+		xk_retry_again(&s->call, am->timeouts.max_ns, now_ns);
+	} else if (s->calling) {
+		xk_alarm_set(alarm, s->call.due_ns);
 	}
 	gave_up = given_up != NULL;
-	if (next_ns != UINT64_MAX)
-		am_arm(s, next_ns);
 	xk_unlock(&s->lock);
 	if (late != NULL || calls)
 		xk_unanswered(s->session.lls);
@@ -341,7 +311,6 @@ am_expire(struct xk_event *event, void *argument)
 		am_call(s);
 	else if (gave_up)
 		am_transmit(s);
-	xk_session_release(&s->session);
 }
 
 /* ---- endpoints ---- */
@@ -437,14 +406,14 @@ am_setup(struct xk_session *session, const void *argument)
 	uint32_t below;
 	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below)), err;
 
-	xk_event_init(&s->timer, session->protocol->kernel, am_expire, s);
 	xk_lock_init(&s->lock, session->protocol);
+	xk_alarm_init(&s->alarm, session, &s->lock, am_expire);
 	s->number = how->number;
 	s->local = how->local;
 	s->remote = how->remote;
 	s->endpoint = am_endpoint(am, how->local);
 	s->address = how->address;
-	s->timeout_ns = am->timeout_ns;
+	xk_round_trip_init(&s->round_trip, &am->timeouts);
 	s->last = &s->first;
 	s->share = xk_shares_join(&am->shares, xk_peer_address(session->lls));
 	if (s->share == NULL)
@@ -549,7 +518,7 @@ am_find_called(struct am *am, const struct am_header *h, uint64_t address)
 		count++;
 		if (s->called == h->from)
 			found = s;
-		if (idle == NULL && !s->timing)
+		if (idle == NULL && !xk_alarm_is_set(&s->alarm))
 			idle = s;
 	}
 	if (found != NULL && !xk_duplicate(&found->session))
@@ -790,10 +759,7 @@ am_get_participants(struct xk_session *session, struct xk_participants *particip
 static void
 am_forget(void *object, void *context)
 {
-	struct am_session *s = object;
-
-	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&s->session);
+	xk_alarm_cancel(&((struct am_session *)object)->alarm);
 }
 
 static void
@@ -823,7 +789,7 @@ am_init(struct xk_protocol *self)
 	struct xk_participants here = { .local.depth = 0 };
 	int err;
 
-	if (am->timeout_max_ns < am->timeout_min_ns) {
+	if (am->timeouts.max_ns < am->timeouts.min_ns) {
 		xk_trace(self, XK_TRACE_NONE, "timeout_max is not below timeout_min");
 		return -EINVAL;
 	}
@@ -880,13 +846,13 @@ static const struct xk_setting am_settings[] = {
 		   .initial = "16", .min = 1, .max = AM_SLOTS),
 	XK_SETTING(UINT, struct am, port, "port", "AM's own port on the protocol below; 0: that has no ports",
 		   .initial = "0", .max = 65535),
-	XK_SETTING(TIME, struct am, timeout_ns, "timeout",
+	XK_SETTING(TIME, struct am, timeouts.first_ns, "timeout",
 		   "time until a request is sent again, while no round trip is known", .initial = "200ms", .min = 1000,
 		   .max = UINT64_C(60000000000)),
-	XK_SETTING(TIME, struct am, timeout_min_ns, "timeout_min", "least time until a request is sent again",
+	XK_SETTING(TIME, struct am, timeouts.min_ns, "timeout_min", "least time until a request is sent again",
 		   .initial = "1ms", .min = 1000, .max = UINT64_C(60000000000)),
-	XK_SETTING(TIME, struct am, timeout_max_ns, "timeout_max", "longest such time", .initial = "500ms", .min = 1000,
-		   .max = UINT64_C(60000000000)),
+	XK_SETTING(TIME, struct am, timeouts.max_ns, "timeout_max", "longest such time", .initial = "500ms",
+		   .min = 1000, .max = UINT64_C(60000000000)),
 	XK_SETTING(TIME, struct am, patience_ns, "patience",
 		   "time without an answer after which a request is returned, and for which a reply is kept",
 		   .initial = "10s", .min = 1000, .max = UINT64_C(3600000000000)),

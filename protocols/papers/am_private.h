@@ -11,6 +11,7 @@
 #include "xkernel/bytes.h"
 #include "xkernel/event.h"
 #include "xkernel/header.h"
+#include "xkernel/support/alarm.h"
 #include "xkernel/support/retransmit.h"
 #include "xkernel/support/share.h"
 
@@ -117,8 +118,8 @@ TAILQ_HEAD(am_sessions, am_session);
 struct am {
 	struct xk_protocol protocol; /* first */
 	/* settings */
-	uint64_t outstanding, queue, credits, port, timeout_ns, timeout_min_ns, timeout_max_ns, patience_ns,
-		peer_sessions, kept_max, kept_peer_max;
+	struct xk_timeouts timeouts;
+	uint64_t outstanding, queue, credits, port, patience_ns, peer_sessions, kept_max, kept_peer_max;
 
 	struct am_endpoint_state *endpoints; /* change only before the kernel runs */
 	struct xk_regions regions;
@@ -132,8 +133,7 @@ struct am {
 /* A request under way, headers in front; m NULL: answered. */
 struct am_request {
 	struct xk_msg *m;
-	uint64_t begun_ns, due_ns, timeout_ns;
-	bool again; /* it was sent more than once */
+	struct xk_retry retry;
 };
 
 enum am_progress { AM_NEVER, AM_RUNNING, AM_KEPT /* the reply */, AM_DONE, AM_NOT_DONE /* refused */ };
@@ -157,26 +157,23 @@ struct am_session {
 	const struct am_endpoint_state *endpoint; /* the local one; NULL: nothing is registered for it */
 	struct xk_share *share;                   /* the host's, of buffers */
 	TAILQ_ENTRY(am_session) of_address;
-	struct xk_event timer;
+	struct xk_alarm alarm;
 
 	struct xk_lock lock; /* protects the fields below */
-	_Atomic bool timing; /* the timer is pending, or its handler will check again; it holds a reference */
 	bool over;           /* a passive one that is */
-	uint64_t timer_ns;
-	uint64_t peer; /* the peer's number; 0: not known yet */
+	uint64_t peer;       /* the peer's number; 0: not known yet */
 	uint64_t tag;
 	/* calling */
 	uint64_t cookie; /* 0: none yet */
 	bool calling;
-	uint64_t call_due_ns, call_timeout_ns, called_ns;
+	struct xk_retry call;
 	/* requesting: sequences from oldest to next are under way */
 	uint32_t oldest, next;
 	uint32_t credits; /* the peer's */
 	struct am_request requests[AM_SLOTS];
 	struct xk_msg *first, **last; /* requests that wait, headers in front */
 	unsigned waiting;
-	uint64_t timeout_ns;
-	struct xk_estimate round_trip_us;
+	struct xk_round_trip round_trip;
 	struct xk_budget budget; /* of retransmitted requests */
 	/* serving */
 	uint32_t served_oldest; /* the peer has had the answers to all before */
@@ -205,9 +202,6 @@ void am_send_header(struct xk_protocol *self, struct xk_session *lls, const stru
 
 /* Sends what waits, or calls the peer first. No lock is held. */
 void am_go_on(struct am_session *s);
-
-/* Makes the timer fire at at_ns or before. Returns false if s is being closed. The lock of s is held. */
-bool am_arm(struct am_session *s, uint64_t at_ns);
 
 /* Returns the status of a request that comes back for this reason, an enum am_reason. */
 int am_status_of(unsigned reason);

@@ -250,7 +250,7 @@ am_served_finish(struct am_session *s, const struct am_header *h, unsigned why, 
 		if (xk_share_take(s->share, xk_msg_buffers(m))) {
 			served->m = m;
 			served->until_ns = xk_now_ns(&am->protocol) + am->patience_ns;
-			am_arm(s, served->until_ns);
+			xk_alarm_set(&s->alarm, served->until_ns);
 			m = NULL;
 		} else { /* a repeated request is told that the reply is gone */
 			served->progress = AM_NOT_DONE;

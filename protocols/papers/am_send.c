@@ -123,7 +123,7 @@ am_enqueue(struct am_session *s, struct xk_msg *list, unsigned messages)
 
 	for (const struct xk_msg *m = list; m != NULL; m = m->link)
 		buffers += xk_msg_buffers(m);
-	if (s->over || !am_arm(s, xk_now_ns(&am->protocol) + s->timeout_ns))
+	if (s->over || !xk_alarm_set(&s->alarm, xk_now_ns(&am->protocol) + s->round_trip.timeout_ns))
 		return AM_CLOSED;
 	if (s->waiting + (s->next - s->oldest) + messages > am->outstanding + am->queue)
 		return AM_QUEUE_FULL;
@@ -205,23 +205,23 @@ am_next(struct am_session *s, bool *more)
 {
 	const struct am *am = am_of(s);
 	uint32_t window = am->outstanding < s->credits ? (uint32_t)am->outstanding : s->credits;
-	uint64_t now_ns;
 	struct xk_msg *m = s->first, *copy;
+	struct am_request *request;
 
 	*more = m != NULL && s->peer != 0 && s->next - s->oldest < window;
 	if (!*more)
 		return NULL;
-	now_ns = xk_now_ns(&am->protocol);
+	request = &s->requests[s->next % AM_SLOTS];
 	s->first = m->link;
 	m->link = NULL;
 	if (--s->waiting == 0)
 		s->last = &s->first;
-	s->requests[s->next % AM_SLOTS] =
-		(struct am_request){ m, now_ns, now_ns + s->timeout_ns, s->timeout_ns, false };
+	request->m = m;
+	xk_retry_begin(&request->retry, s->round_trip.timeout_ns, xk_now_ns(&am->protocol));
 	xk_budget_note(&s->budget, xk_msg_len(m));
 	copy = am_packet(s, m, s->next, s->oldest);
 	s->next++;
-	am_arm(s, now_ns + s->timeout_ns);
+	xk_alarm_set(&s->alarm, request->retry.due_ns);
 	return copy;
 }
 
@@ -258,7 +258,7 @@ am_advance(struct am_session *s)
 static bool
 am_may_repeat(struct am_session *s, const struct am_request *request, uint64_t now_ns)
 {
-	bool is_late = now_ns - request->begun_ns >= am_of(s)->patience_ns / 2;
+	bool is_late = now_ns - request->retry.begun_ns >= am_of(s)->patience_ns / 2;
 
 	if (s->called == 0 || xk_budget_take(&s->budget, xk_msg_len(request->m), is_late ? 0 : 1))
 		return true;
@@ -278,7 +278,7 @@ am_requests_due(struct am_session *s, uint64_t now_ns, struct xk_msg **late, str
 
 		if (request->m == NULL)
 			continue;
-		if (request->due_ns <= now_ns && now_ns - request->begun_ns >= am->patience_ns) {
+		if (request->retry.due_ns <= now_ns && now_ns - request->retry.begun_ns >= am->patience_ns) {
 			xk_share_give(s->share, xk_msg_buffers(request->m));
 			*given_up = request->m;
 			given_up = &request->m->link;
@@ -286,44 +286,24 @@ am_requests_due(struct am_session *s, uint64_t now_ns, struct xk_msg **late, str
 			request->m = NULL;
 			continue;
 		}
-		if (request->due_ns <= now_ns) {
+		if (request->retry.due_ns <= now_ns) {
 			copy = am_may_repeat(s, request, now_ns) ? am_packet(s, request->m, sequence, s->oldest) : NULL;
 			if (copy != NULL) {
 				*late = copy;
 				late = &copy->link;
 				*late = NULL;
 			}
-			request->again = true;
-			request->timeout_ns *= 2;
-			if (request->timeout_ns > am->timeout_max_ns)
-				request->timeout_ns = am->timeout_max_ns;
-			request->due_ns = now_ns + request->timeout_ns;
-			s->timeout_ns = request->timeout_ns; /* until a round trip is known (Karn and Partridge) */
+			xk_retry_again(&request->retry, am->timeouts.max_ns, now_ns);
+			s->round_trip.timeout_ns = request->retry.timeout_ns;
 		}
-		if (request->due_ns < next_ns)
-			next_ns = request->due_ns;
+		if (request->retry.due_ns < next_ns)
+			next_ns = request->retry.due_ns;
 	}
 	am_advance(s);
 	return next_ns;
 }
 
 /* ---- answers ---- */
-
-/* Notes how long request took. The lock is held. */
-static void
-am_time(struct am_session *s, const struct am_request *request)
-{
-	const struct am *am = am_of(s);
-
-	if (request->again)
-		return;
-	xk_estimate_add(&s->round_trip_us, (uint32_t)xk_us_of_ns(xk_now_ns(&am->protocol) - request->begun_ns));
-	s->timeout_ns = xk_estimate_bound(&s->round_trip_us) * 1000;
-	if (s->timeout_ns < am->timeout_min_ns)
-		s->timeout_ns = am->timeout_min_ns;
-	if (s->timeout_ns > am->timeout_max_ns)
-		s->timeout_ns = am->timeout_max_ns;
-}
 
 void
 am_pop_answer(struct am_session *s, struct xk_msg *m, const struct am_header *h)
@@ -341,7 +321,9 @@ am_pop_answer(struct am_session *s, struct xk_msg *m, const struct am_header *h)
 		request->m = NULL;
 		xk_share_give(s->share, xk_msg_buffers(answered));
 		xk_budget_note(&s->budget, xk_msg_len(answered)); /* a peer that answers earns retransmissions */
-		am_time(s, request);
+		if (request->retry.tries == 0)
+			xk_round_trip_measure(&s->round_trip, &am_of(s)->timeouts,
+					      xk_now_ns(self) - request->retry.begun_ns);
 		am_advance(s);
 	}
 	taken.to = s->peer;

@@ -138,31 +138,9 @@ gm_reset(struct xk_protocol *self, struct xk_session *lls, uint64_t boot, const 
 /* ---- a session's timer and end ---- */
 
 bool
-gm_arm(struct gm_session *s, uint64_t at_ns)
-{
-	uint64_t now_ns = xk_now_ns(s->session.protocol);
-
-	if (s->timing) {
-		/* a handler that runs already will arm it again */
-		if (at_ns >= s->timer_ns || xk_event_cancel(&s->timer) != XK_EVENT_CANCELLED)
-			return true;
-	} else if (!xk_duplicate(&s->session)) {
-		return false;
-	}
-	s->timing = true;
-	s->timer_ns = at_ns;
-	xk_event_schedule(&s->timer, at_ns <= now_ns ? 0 : xk_us_of_ns(at_ns - now_ns));
-	return true;
-}
-
-bool
 gm_disarm(struct gm_session *s)
 {
-	if (s->count > 0 || s->partial != NULL || s->taken != s->acked_to || !s->timing ||
-	    xk_event_cancel(&s->timer) != XK_EVENT_CANCELLED)
-		return false;
-	s->timing = false;
-	return true;
+	return s->count == 0 && s->partial == NULL && s->taken == s->acked_to && xk_alarm_stop(&s->alarm);
 }
 
 void
@@ -206,28 +184,24 @@ gm_end(struct gm_session *s, unsigned why, int err)
 }
 
 static void
-gm_expire(struct xk_event *event, void *argument)
+gm_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct gm_session *s = argument;
-	uint64_t now_ns = xk_now_ns(s->session.protocol), patience_ns = gm_of(s)->patience_ns;
-	bool gives_up;
+	struct gm_session *s = xk_container_of(alarm, struct gm_session, alarm);
+	uint64_t patience_ns = gm_of(s)->patience_ns;
+	bool gives_up = gm_send_late(s, now_ns);
 
-	xk_lock(&s->lock);
-	s->timing = false;
-	gives_up = gm_send_late(s, now_ns);
 	if (s->count > 0 && !gives_up)
-		gm_arm(s, s->due_ns);
+		xk_alarm_set(alarm, s->retry.due_ns);
 	if (s->partial != NULL && now_ns - s->partial_ns >= patience_ns)
 		gm_receive_abandon(s, GM_ABANDONED);
 	if (s->partial != NULL)
-		gm_arm(s, s->partial_ns + patience_ns);
+		xk_alarm_set(alarm, s->partial_ns + patience_ns);
 	xk_unlock(&s->lock);
 	if (gives_up)
 		gm_end(s, GM_GAVE_UP, -ETIMEDOUT);
 	else
 		gm_transmit(s);
 	gm_acknowledge_late(s, now_ns);
-	xk_session_release(&s->session);
 }
 
 /* ---- peers and their boots ---- */
@@ -379,8 +353,8 @@ gm_setup(struct xk_session *session, const void *argument)
 	uint32_t below;
 	int got = xk_control(session->lls, XK_GET_OPT_PACKET, &below, sizeof(below));
 
-	xk_event_init(&s->timer, session->protocol->kernel, gm_expire, s);
 	xk_lock_init(&s->lock, session->protocol);
+	xk_alarm_init(&s->alarm, session, &s->lock, gm_expire);
 	xk_ports_setup(session, how->p);
 	s->boot = how->boot;
 	s->peer_begin = XK_GET(gm, begin, how->p);
@@ -389,7 +363,7 @@ gm_setup(struct xk_session *session, const void *argument)
 	s->begin = atomic_fetch_add(&gm->number, 1) + 1;
 	s->last_number = s->begin;
 	s->window = gm->window;
-	s->timeout_ns = gm->timeout_ns;
+	xk_round_trip_init(&s->round_trip, &gm->timeouts);
 	s->ready_end = &s->ready;
 	xk_posted_add(&s->posted, XK_POSTED_OWN, (uint32_t)gm->buffers);
 	if (got < 0)
@@ -486,7 +460,7 @@ gm_admit(struct gm *gm, const struct gm_header *h, uint32_t host)
 	admits = peer == NULL || h->kind == GM_DATAGRAM || h->number > peer->floor;
 	if (admits && peer != NULL && peer->passive >= gm->peer_sessions)
 		s = TAILQ_FIRST(&peer->sessions);
-	while (s != NULL && (!s->passive || s->timing || s->told || !xk_duplicate(&s->session)))
+	while (s != NULL && (!s->passive || xk_alarm_is_set(&s->alarm) || s->told || !xk_duplicate(&s->session)))
 		s = TAILQ_NEXT(s, of_peer);
 	xk_unlock(&gm->lock);
 	if (s != NULL)
@@ -649,10 +623,7 @@ gm_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 static void
 gm_forget(void *object, void *context)
 {
-	struct gm_session *s = object;
-
-	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&s->session);
+	xk_alarm_cancel(&((struct gm_session *)object)->alarm);
 }
 
 /* Sessions that are over are in no table. */
@@ -695,7 +666,7 @@ gm_init(struct xk_protocol *self)
 
 	while (small < XK_ARRAY_LENGTH(smalls) && strcmp(gm->small_text, smalls[small]) != 0)
 		small++;
-	if (small == XK_ARRAY_LENGTH(smalls) || gm->timeout_max_ns < gm->timeout_min_ns) {
+	if (small == XK_ARRAY_LENGTH(smalls) || gm->timeouts.max_ns < gm->timeouts.min_ns) {
 		xk_trace(self, XK_TRACE_NONE,
 			 "small is reference, copy or unreliable; timeout_max is not below timeout_min");
 		return -EINVAL;
@@ -765,13 +736,13 @@ static const struct xk_setting gm_settings[] = {
 		   .initial = "yes"),
 	XK_SETTING(UINT, struct gm, buffers, "buffers", "buffers of each session that are posted again by themselves",
 		   .initial = "16", .max = XK_POSTED_MAX),
-	XK_SETTING(TIME, struct gm, timeout_ns, "timeout",
+	XK_SETTING(TIME, struct gm, timeouts.first_ns, "timeout",
 		   "time until a packet is sent again, while no round trip is known", .initial = "20ms", .min = 1000,
 		   .max = UINT64_C(60000000000)),
-	XK_SETTING(TIME, struct gm, timeout_min_ns, "timeout_min", "least time until a packet is sent again",
+	XK_SETTING(TIME, struct gm, timeouts.min_ns, "timeout_min", "least time until a packet is sent again",
 		   .initial = "1ms", .min = 1000, .max = UINT64_C(60000000000)),
-	XK_SETTING(TIME, struct gm, timeout_max_ns, "timeout_max", "longest such time", .initial = "500ms", .min = 1000,
-		   .max = UINT64_C(60000000000)),
+	XK_SETTING(TIME, struct gm, timeouts.max_ns, "timeout_max", "longest such time", .initial = "500ms",
+		   .min = 1000, .max = UINT64_C(60000000000)),
 	XK_SETTING(TIME, struct gm, ack_delay_ns, "ack_delay",
 		   "time that an acknowledgement waits for others, less than the peers' timeout_min; 0: none waits",
 		   .initial = "0s", .max = UINT64_C(60000000000)),

@@ -12,6 +12,7 @@
 #include "protocols/post.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/alarm.h"
 #include "xkernel/support/ports.h"
 #include "xkernel/support/retransmit.h"
 #include "xkernel/support/share.h"
@@ -82,8 +83,8 @@ struct gm {
 	struct xk_protocol protocol; /* first */
 	/* settings */
 	const char *small_text;
-	uint64_t tokens, window, longest, buffers, timeout_ns, timeout_min_ns, timeout_max_ns, patience_ns,
-		ack_delay_ns;
+	struct xk_timeouts timeouts;
+	uint64_t tokens, window, longest, buffers, patience_ns, ack_delay_ns;
 	uint64_t held_max, held_peer_max, peer_sessions;
 	bool reliable, flow;
 
@@ -131,24 +132,22 @@ struct gm_session {
 	uint32_t fragment;
 	bool passive;
 	bool told;               /* of the peer's reboot; under the protocol's lock */
-	_Atomic bool timing;     /* the timer is pending, or its handler will check again; it holds a reference */
 	struct xk_posted posted; /* buffers for arriving messages */
 	_Atomic bool known;      /* to the hlp */
-	struct xk_event timer;
+	struct xk_alarm alarm;
 
-	struct xk_lock lock; /* protects the fields below, and changes of `timing` */
+	struct xk_lock lock; /* protects the fields below */
 	int error;           /* of a push; 0: not over */
-	uint64_t timer_ns;   /* when the timer fires */
 	/* sending: positions count packets; acked <= next <= sent <= end */
 	struct gm_slot slots[GM_TOKENS_MAX]; /* a ring */
 	unsigned first, count;
 	uint64_t acked, next, sent, end, last_number;
 	uint64_t window;
-	uint64_t timeout_ns, due_ns, progress_ns;
+	struct xk_retry retry;        /* of the oldest packet */
 	uint64_t datagrams, credited; /* numbers of the last one that was sent, and up to which their tokens are back */
 	uint64_t refused_ns;          /* when there was no token first since the last credit; 0: there was one */
 	uint64_t timed, timed_ns;     /* the packet whose acknowledgement is timed; timed_ns 0: none */
-	struct xk_estimate round_trip_us;
+	struct xk_round_trip round_trip;
 	struct xk_budget budget; /* of retransmitted packets */
 	/* receiving: the user has had all up to `taken`; up to `arrived` all is here */
 	uint64_t taken, acked_to;             /* acked_to: what the last acknowledgement was of */
@@ -193,9 +192,6 @@ struct xk_msg *gm_frame(const struct gm_header *h, uint64_t boot, struct xk_msg 
 /* Answers h, which came from this boot up lls, with a RESET. No lock is held. */
 void gm_reset(struct xk_protocol *self, struct xk_session *lls, uint64_t boot, const struct gm_header *h,
 	      enum gm_reason reason);
-
-/* Makes the timer fire at at_ns or before. Returns false if s is being closed. The lock of s is held. */
-bool gm_arm(struct gm_session *s, uint64_t at_ns);
 
 /* Stops the timer if nothing waits for it. True: the caller gives back its reference. The lock of s is held. */
 bool gm_disarm(struct gm_session *s);

@@ -197,7 +197,7 @@ gm_receive_data(struct gm_session *s, struct xk_msg *m, const struct gm_header *
 		s->partial = NULL;
 		gm_receive_ready(s, m, h, s->partial_class, s->partial_room); /* which is enough */
 	} else {
-		gm_arm(s, s->partial_ns + gm_of(s)->patience_ns);
+		xk_alarm_set(&s->alarm, s->partial_ns + gm_of(s)->patience_ns);
 	}
 	return 0;
 }
@@ -250,7 +250,7 @@ gm_take(struct gm_session *s, uint64_t taken)
 	if (delay_ns != 0 && s->asked <= s->acked_to) {
 		if (!waits)
 			s->ack_due_ns = xk_now_ns(s->session.protocol) + delay_ns;
-		if (waits || gm_arm(s, s->ack_due_ns))
+		if (waits || xk_alarm_set(&s->alarm, s->ack_due_ns))
 			return 0;
 	}
 	s->acked_to = taken;
@@ -324,7 +324,7 @@ gm_acknowledge_late(struct gm_session *s, uint64_t now_ns)
 
 	xk_lock(&s->lock);
 	begin = gm_answered(s);
-	if (s->taken != s->acked_to && (now_ns >= s->ack_due_ns || !gm_arm(s, s->ack_due_ns)))
+	if (s->taken != s->acked_to && (now_ns >= s->ack_due_ns || !xk_alarm_set(&s->alarm, s->ack_due_ns)))
 		number = s->acked_to = s->taken;
 	xk_unlock(&s->lock);
 	gm_answer(s, GM_ACK, number, begin);

@@ -95,7 +95,7 @@ gm_packet(struct gm_session *s, uint64_t position)
 static bool
 gm_may_repeat(struct gm_session *s)
 {
-	bool is_late = xk_now_ns(s->session.protocol) - s->progress_ns >= gm_of(s)->patience_ns / 2;
+	bool is_late = xk_now_ns(s->session.protocol) - s->retry.begun_ns >= gm_of(s)->patience_ns / 2;
 
 	if (!s->passive || xk_budget_take(&s->budget, GM_HEADER_LEN + gm_len_at(s, s->next), is_late ? 0 : 1))
 		return true;
@@ -149,17 +149,17 @@ gm_send_late(struct gm_session *s, uint64_t now_ns)
 {
 	const struct gm *gm = gm_of(s);
 
-	if (s->count == 0 || now_ns < s->due_ns)
+	if (s->count == 0 || now_ns < s->retry.due_ns)
 		return false;
 	xk_unanswered(s->session.lls);
-	if (now_ns - s->progress_ns >= gm->patience_ns)
+	if (now_ns - s->retry.begun_ns >= gm->patience_ns)
 		return true;
 	xk_count(s->session.protocol, GM_RETRANSMITTED);
 	s->next = s->acked;
 	s->window = 1;
 	s->timed_ns = 0; /* an acknowledgement could be of either */
-	s->timeout_ns = s->timeout_ns * 2 < gm->timeout_max_ns ? s->timeout_ns * 2 : gm->timeout_max_ns;
-	s->due_ns = now_ns + s->timeout_ns;
+	xk_retry_again(&s->retry, gm->timeouts.max_ns, now_ns);
+	s->round_trip.timeout_ns = s->retry.timeout_ns;
 	return false;
 }
 
@@ -180,7 +180,7 @@ gm_has_token(struct gm_session *s)
 	now_ns = xk_now_ns(s->session.protocol);
 	if (s->refused_ns == 0)
 		s->refused_ns = now_ns;
-	if (now_ns - s->refused_ns < gm_of(s)->timeout_ns)
+	if (now_ns - s->refused_ns < gm_of(s)->timeouts.first_ns)
 		return false;
 	s->refused_ns = 0;
 	s->credited = s->datagrams;
@@ -202,13 +202,11 @@ gm_begin(struct gm_session *s, struct xk_msg *m, const struct xk_gm_request *req
 		return GM_NO_TOKEN;
 	if (!xk_share_take(s->share, buffers))
 		return GM_NO_ROOM;
-	if (!gm_arm(s, s->count > 0 ? s->due_ns : now_ns + s->timeout_ns)) {
+	if (s->count == 0)
+		xk_retry_begin(&s->retry, s->round_trip.timeout_ns, now_ns);
+	if (!xk_alarm_set(&s->alarm, s->retry.due_ns)) {
 		xk_share_give(s->share, buffers);
 		return GM_CLOSED;
-	}
-	if (s->count == 0) {
-		s->due_ns = now_ns + s->timeout_ns;
-		s->progress_ns = now_ns;
 	}
 	s->last_number = atomic_fetch_add(&gm_of(s)->number, packets) + packets;
 	*gm_slot(s, s->count++) = (struct gm_slot){ .m = m,
@@ -366,19 +364,12 @@ gm_progress(struct gm_session *s, uint64_t position)
 	if (s->window < gm->window)
 		s->window++;
 	if (s->timed_ns != 0 && s->timed <= position) {
-		xk_estimate_add(&s->round_trip_us, (uint32_t)xk_us_of_ns(now_ns - s->timed_ns));
+		xk_round_trip_measure(&s->round_trip, &gm->timeouts, now_ns - s->timed_ns);
 		s->timed_ns = 0;
-		/* not before: after a time-out the longer time stays until a round trip is known (Karn and Partridge) */
-		s->timeout_ns = xk_estimate_bound(&s->round_trip_us) * 1000;
-		if (s->timeout_ns < gm->timeout_min_ns)
-			s->timeout_ns = gm->timeout_min_ns;
-		if (s->timeout_ns > gm->timeout_max_ns)
-			s->timeout_ns = gm->timeout_max_ns;
 	}
-	s->progress_ns = now_ns;
-	s->due_ns = now_ns + s->timeout_ns;
+	xk_retry_begin(&s->retry, s->round_trip.timeout_ns, now_ns);
 	if (s->acked < s->end)
-		gm_arm(s, s->due_ns);
+		xk_alarm_set(&s->alarm, s->retry.due_ns);
 }
 
 /* Notes that the user at the peer has had the datagrams up to that of h. Returns as gm_find_packet. The lock is held. */

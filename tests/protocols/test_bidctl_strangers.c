@@ -316,7 +316,7 @@ TEST(bidctl_knows_a_hundred_thousand_hosts)
 	CHECK_EQ(peers(s), 100000);
 	CHECK_EQ(use(s, HOST), -ENOBUFS);
 	printf("%zu bytes a peer, %zu a stranger ...", sizeof(struct bidctl_peer), sizeof(struct bidctl_stranger));
-	CHECK(sizeof(struct bidctl_peer) <= 184);
+	CHECK(sizeof(struct bidctl_peer) <= 216);
 	crowd.uses = false;
 	CHECK(rig_do(s->r, do_use_crowd, &crowd));
 	rig_advance_ms(s->r, 1100);

@@ -12,15 +12,13 @@ alarm_store(struct xk_alarm *alarm, uint64_t at_ns)
 static void
 alarm_fire(struct xk_event *event, void *argument)
 {
-	struct xk_alarm *alarm = argument;
-	struct xk_session *session = alarm->session; /* the handler may retire an alarm without one */
+	struct xk_alarm *alarm = xk_container_of(event, struct xk_alarm, event);
 
-	(void)event;
 	xk_lock(alarm->lock);
 	alarm_store(alarm, XK_NEVER);
 	alarm->handler(alarm, xk_now_ns(alarm->lock->owner));
-	if (session != NULL)
-		xk_session_release(session);
+	if (argument != NULL) /* otherwise the handler may have retired the alarm */
+		xk_session_release(argument);
 }
 
 void
@@ -29,8 +27,7 @@ xk_alarm_init(struct xk_alarm *alarm, struct xk_session *session, struct xk_lock
 	alarm_store(alarm, XK_NEVER);
 	alarm->lock = lock;
 	alarm->handler = handler;
-	alarm->session = session;
-	xk_event_init(&alarm->event, lock->owner->kernel, alarm_fire, alarm);
+	xk_event_init(&alarm->event, lock->owner->kernel, alarm_fire, session);
 }
 
 bool
@@ -41,7 +38,7 @@ xk_alarm_set_sooner(struct xk_alarm *alarm, uint64_t at_ns)
 	if (xk_alarm_is_set(alarm)) {
 		if (xk_event_cancel(&alarm->event) != XK_EVENT_CANCELLED)
 			return true; /* the handler has not had the lock yet, so it will look */
-	} else if (alarm->session != NULL && !xk_duplicate(alarm->session)) {
+	} else if (alarm->event.argument != NULL && !xk_duplicate(alarm->event.argument)) {
 		return false;
 	}
 	alarm_store(alarm, at_ns);
@@ -55,7 +52,7 @@ xk_alarm_stop(struct xk_alarm *alarm)
 	if (!xk_alarm_is_set(alarm) || xk_event_cancel(&alarm->event) != XK_EVENT_CANCELLED)
 		return false;
 	alarm_store(alarm, XK_NEVER);
-	return alarm->session != NULL;
+	return alarm->event.argument != NULL;
 }
 
 void
@@ -67,5 +64,5 @@ xk_alarm_cancel(struct xk_alarm *alarm)
 	stopped = xk_alarm_stop(alarm);
 	xk_unlock(alarm->lock);
 	if (stopped)
-		xk_session_release(alarm->session);
+		xk_session_release(alarm->event.argument);
 }

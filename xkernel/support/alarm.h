@@ -50,8 +50,7 @@ struct xk_alarm {
 	_Atomic uint64_t at_ns; /* when it fires; XK_NEVER: it is not set. Changed under the lock */
 	struct xk_lock *lock;
 	xk_alarm_handler *handler;
-	struct xk_session *session; /* NULL: it holds nothing */
-	struct xk_event event;
+	struct xk_event event; /* its argument: the session; NULL: the alarm holds nothing */
 };
 
 /*
