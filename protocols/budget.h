@@ -22,9 +22,9 @@ enum {
 #define XK_BUDGET_MINUTE_NS UINT64_C(60000000000)
 
 struct xk_budget {
-	_Atomic uint64_t first; /* bytes sent for the first time */
-	/* bytes sent again; the current minute's beginning, and `first` at that time. The user serialises changes. */
-	uint64_t again, minute_ns, first_before;
+	_Atomic uint64_t first;                   /* bytes sent for the first time */
+	_Atomic uint64_t again;                   /* bytes sent again, in this minute ... */
+	_Atomic uint64_t minute_ns, first_before; /* ... which began then, and `first` at that time */
 };
 
 /*
@@ -39,33 +39,41 @@ xk_budget_note(struct xk_budget *budget, uint64_t len)
 	atomic_store_explicit(&budget->first, first + len + XK_BUDGET_HEADERS, memory_order_relaxed);
 }
 
-/* Begins a new minute at now_ns if the last one is over; the message of len bytes at hand counts as sent in the new. */
+/*
+ * Begins a new minute at now_ns if the last one is over; the message of len bytes at hand counts as sent in the new. Any
+ * context.
+ */
 static inline void
 xk_budget_turn(struct xk_budget *budget, uint64_t len, uint64_t now_ns)
 {
 	uint64_t first = atomic_load_explicit(&budget->first, memory_order_relaxed);
+	uint64_t begun_ns = atomic_load_explicit(&budget->minute_ns, memory_order_relaxed);
 
-	if (now_ns - budget->minute_ns < XK_BUDGET_MINUTE_NS)
+	if ((int64_t)(now_ns - begun_ns) < (int64_t)XK_BUDGET_MINUTE_NS ||
+	    !atomic_compare_exchange_strong(&budget->minute_ns, &begun_ns, now_ns))
 		return;
 	len += XK_BUDGET_HEADERS;
-	budget->minute_ns = now_ns;
-	budget->first_before = first - (len < first ? len : first);
-	budget->again = 0;
+	atomic_store_explicit(&budget->first_before, first - (len < first ? len : first), memory_order_relaxed);
+	atomic_store_explicit(&budget->again, 0, memory_order_relaxed);
 }
 
 /*
  * Charges the repetition of a message of len bytes. Returns false, and charges nothing, if the budget does not suffice
- * for it and `spare` more like it: the message must not be sent.
+ * for it and `spare` more like it: the message must not be sent. Any context.
  */
 static inline bool
 xk_budget_take(struct xk_budget *budget, uint64_t len, unsigned spare)
 {
 	uint64_t first = atomic_load_explicit(&budget->first, memory_order_relaxed);
+	uint64_t before = atomic_load_explicit(&budget->first_before, memory_order_relaxed);
+
+	uint64_t again = atomic_load_explicit(&budget->again, memory_order_relaxed);
 
 	len += XK_BUDGET_HEADERS;
-	if (budget->again + (1 + spare) * len > XK_BUDGET_TIMES * (first - budget->first_before))
-		return false;
-	budget->again += len;
+	do
+		if (again + (1 + spare) * len > XK_BUDGET_TIMES * (first - before))
+			return false;
+	while (!atomic_compare_exchange_weak(&budget->again, &again, again + len));
 	return true;
 }
 

@@ -168,23 +168,35 @@ chan_init(struct xk_protocol *self)
 	    chan->timeouts.max_ns > chan->silence_ns || chan->lifetime_ns < 2 * chan->silence_ns)
 		return -EINVAL;
 	xk_lock_init(&chan->lock, self);
-	chan->all.saved = (struct xk_share){ .max = xk_share_buffers(chan->saved_max), .keeper = self };
 	xk_event_init(&chan->forget, self->kernel, chan_peer_expire, chan);
-	err = xk_map_init(&chan->holders, self->kernel, CHAN_HOSTS);
+	err = xk_map_init(&chan->peers, self->kernel, CHAN_HOSTS);
 	if (err != 0)
 		return err;
+	err = xk_shares_init(&chan->saved, self, xk_share_buffers(chan->saved_max), UINT32_MAX);
+	if (err != 0)
+		goto fail_saved;
+	err = xk_shares_init(&chan->shares, self, (uint32_t)chan->channels, UINT32_MAX);
+	if (err != 0)
+		goto fail_shares;
+	chan->shares.all.keeper = NULL; /* channels are no buffers */
+	chan->shares.own.leaves = false;
 	chan->next_channel = (uint32_t)xk_random(self);
 	if (chan->channels > chan->hosts) /* so that `hosts` hosts with one channel each fill the table */
-		chan->host_cost = chan->channels / chan->hosts - 1;
+		chan->host_cost = (uint32_t)(chan->channels / chan->hosts - 1);
 	err = xk_open_enable(self, self, xk_lower(self, 0), &anybody);
-	if (err != 0) {
-		xk_map_fini(&chan->holders);
-		return err;
-	}
+	if (err != 0)
+		goto fail;
 	chan->watcher.protocol = self;
 	chan->watcher.changed = chan_peer_changed;
 	xk_bidctl_watch(xk_lower(self, 1), &chan->watcher);
 	return 0;
+fail:
+	xk_shares_fini(&chan->shares);
+fail_shares:
+	xk_shares_fini(&chan->saved);
+fail_saved:
+	xk_map_fini(&chan->peers);
+	return err;
 }
 
 static void
@@ -282,8 +294,6 @@ static const struct xk_setting chan_settings[] = {
 		UINT, struct chan, saved_max, "saved",
 		"bytes of buffers of replies that a server keeps until they have arrived; half of it for one network",
 		.initial = "8m", .max = UINT64_C(1) << 40),
-	XK_SETTING(UINT, struct chan, peer_saved_max, "peer_saved", "bytes of buffers of such replies to one client",
-		   .initial = "4m", .max = UINT64_C(1) << 40),
 	XK_SETTING(UINT, struct chan, idle_max, "idle",
 		   "numbers of closed channels that a client keeps for reuse; half of them may have to rest first",
 		   .initial = "4096", .max = 1 << 30),

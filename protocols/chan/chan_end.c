@@ -86,7 +86,7 @@ chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 	ticket->keeper = NULL;
 	if (xk_unlikely(e->copy.m != NULL)) {
 		if (e->is_server)
-			xk_share_give(&e->peer->own.saved, e->copy.saved);
+			xk_share_give(e->peer->saved, e->copy.saved);
 		xk_msg_free(e->copy.m);
 		e->copy.m = NULL;
 	}
@@ -425,12 +425,12 @@ chan_server_keep(struct chan_end *e, struct xk_msg *reply)
 	}
 	if (xk_unlikely(xk_msg_len(reply) > CHAN_SHORT)) {
 		e->copy.saved = xk_msg_buffers(reply);
-		if (!xk_share_take(&e->peer->own.saved, e->copy.saved))
+		if (!xk_share_take(e->peer->saved, e->copy.saved))
 			return false;
 	}
 	if (xk_likely(chan_end_copy(e, reply))) /* a short one always is */
 		return true;
-	xk_share_give(&e->peer->own.saved, e->copy.saved);
+	xk_share_give(e->peer->saved, e->copy.saved);
 	return false;
 }
 

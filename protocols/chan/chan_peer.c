@@ -8,22 +8,19 @@
  *                    be under way
  *     is met         nothing changes if it is the boot that was lost; otherwise as for a reboot
  *
- * When all `channels` are in use, a new channel evicts one of the client that has the most. The comparison goes from
- * stations (link addresses) through their networks (256 addresses each) to the hosts in a network, so 64 addresses of
- * one machine count as one station, and a host below an equal share loses nothing. If nobody has more than the newcomer
- * would have, one of its own goes. A host also costs channels / hosts - 1 channels, so that this table fills before
- * those of BID and BIDCTL: these remember each client for CHAN's sake, and cannot tell anybody that they are full.
+ * When all `channels` are in use, a new channel evicts one of the client that has the most (share.h). The comparison
+ * goes from stations (link addresses) through their networks (256 addresses each) to the hosts in a network, so 64
+ * addresses of one machine count as one station, and a host below an equal share loses nothing. If nobody has more than
+ * the newcomer would have, one of its own goes. A host also costs channels / hosts - 1 channels, so that this table
+ * fills before those of BID and BIDCTL: these remember each client for CHAN's sake, and cannot tell anybody that they
+ * are full.
  *
- * A host loses its oldest idle channel; to another host also the oldest one whose reply is not acknowledged; never one
- * whose handler runs. The channel's number and sequence are remembered for `lifetime`, so that nothing runs twice.
- * Each memory counts as a channel when its host, network or station wants another: opening channels one after the other
- * gains nothing.
+ * A host loses its oldest idle channel; to another host also one whose reply is not acknowledged; never one whose
+ * handler runs. The channel's number and sequence are remembered for `lifetime`, so that nothing runs twice.
  */
 #include <stdlib.h>
 
 #include "protocols/chan/chan_private.h"
-
-#define CHAN_MINUTE_NS UINT64_C(60000000000)
 
 enum {
 	CHAN_NETWORK_BITS = 8, /* low bits of an address: the host within its network */
@@ -62,130 +59,13 @@ chan_pasts_remove(struct chan_pasts *pasts, struct chan_past *first, unsigned co
 	*pasts = (struct chan_pasts){ .list = NULL };
 }
 
-/* ---- holders; the lock is held ---- */
-
-/* Returns the holder under key; makes one of `size` bytes if there is none. NULL: no memory. */
-static struct chan_holder *
-chan_holder_get(struct chan *chan, struct xk_key key, size_t size)
-{
-	struct chan_holder *holder = xk_map_resolve(&chan->holders, key);
-
-	if (holder != NULL)
-		return holder;
-	holder = calloc(1, size);
-	if (holder == NULL || xk_map_bind(&chan->holders, &holder->binding, key, holder) != 0) {
-		free(holder);
-		return NULL;
-	}
-	return holder;
-}
-
-/* Puts holder, which may be new, below `above`. */
-static void
-chan_holder_join(struct chan_holder *holder, struct chan_holder *above)
-{
-	if (holder->above != NULL)
-		return;
-	holder->above = above;
-	holder->saved.of = &above->saved;
-	LIST_INSERT_HEAD(&above->below, holder, beside);
-}
-
-static void
-chan_holder_release(struct xk_retired *retired)
-{
-	free(xk_container_of(retired, struct chan_holder, retired));
-}
-
-/* Frees holder and those above it, up to the first that has others below. */
-static void
-chan_holder_free_unused(struct chan *chan, struct chan_holder *holder)
-{
-	struct chan_holder *above;
-
-	for (; holder != NULL && holder != &chan->all && LIST_EMPTY(&holder->below); holder = above) {
-		above = holder->above;
-		if (above != NULL) {
-			LIST_REMOVE(holder, beside);
-			if (above->most == holder)
-				above->most = NULL;
-		}
-		xk_map_unbind(&chan->holders, &holder->binding);
-		xk_retire(chan->protocol.kernel, &holder->retired, chan_holder_release);
-	}
-}
-
-/* Makes the peer a client behind that station, unless it is one. Returns 0 or -ENOMEM. */
-static int
-chan_peer_become_client(struct chan_peer *peer, uint64_t station)
-{
-	struct chan *chan = peer->chan;
-	const uint64_t addresses[] = { station, peer->host >> CHAN_NETWORK_BITS };
-	struct chan_holder *above = &chan->all;
-
-	if (peer->own.above != NULL)
-		return 0;
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(addresses); i++) {
-		struct xk_key key = { addresses[i], (uintptr_t)above };
-		struct chan_holder *holder = chan_holder_get(chan, key, sizeof(*holder));
-
-		if (holder == NULL) {
-			chan_holder_free_unused(chan, above);
-			return -ENOMEM;
-		}
-		if (holder->above == NULL)
-			holder->saved = (struct xk_share){ .max = UINT32_MAX, .leaves = i > 0 /* a network */ };
-		chan_holder_join(holder, above);
-		above = holder;
-	}
-	chan_holder_join(&peer->own, above);
-	return 0;
-}
-
-/* Returns what one more channel of peer costs, in channels. */
-static uint64_t
-chan_needed(const struct chan_peer *peer)
-{
-	return 1 + (peer->served == 0 ? peer->chan->host_cost : 0);
-}
-
-/* Counts one more channel of the peer, or one less. */
-static void
-chan_count_end(struct chan_peer *peer, bool is_more)
-{
-	uint64_t cost;
-
-	peer->served -= !is_more;
-	cost = chan_needed(peer);
-	peer->served += is_more;
-	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above) {
-		struct chan_holder *above = holder->above;
-
-		holder->held += is_more ? cost : -cost;
-		if (above != NULL && above->most != NULL && holder->held > above->most->held) {
-			above->most = holder;
-			above->most_was = holder->held;
-		}
-	}
-}
-
-/* ---- memories of evicted channels; the lock is held ---- */
-
-/* Adds to the peer's memories, and to those of the holders above. */
-static void
-chan_count_memories(struct chan_peer *peer, int memories)
-{
-	for (struct chan_holder *holder = &peer->own; holder != NULL; holder = holder->above)
-		holder->memories += (unsigned)memories;
-}
-
 static void
 chan_memory_drop(struct chan_peer *peer, struct chan_past *first, unsigned count)
 {
 	if (count == 0)
 		return;
 	chan_pasts_remove(&peer->evicted, first, count);
-	chan_count_memories(peer, -(int)count);
+	peer->chan->memories -= count;
 }
 
 /* Returns what is remembered of the channel of e, a new end. NULL: nothing. */
@@ -200,39 +80,67 @@ chan_memory_find(const struct chan_peer *peer, const struct chan_end *e)
 
 /* ---- peers come and go; the lock is held ---- */
 
-static struct xk_key
-chan_peer_key(uint32_t host)
-{
-	return (struct xk_key){ host, 0 };
-}
-
 /* Returns the peer for a host, new if there is none. NULL: no memory. */
 static struct chan_peer *
 chan_peer_get(struct chan *chan, uint32_t host)
 {
-	struct chan_peer *peer = (struct chan_peer *)chan_holder_get(chan, chan_peer_key(host), sizeof(*peer));
+	struct xk_key key = { host, 0 };
+	struct chan_peer *peer = xk_map_resolve(&chan->peers, key);
 
-	if (peer == NULL || peer->chan != NULL)
+	if (peer != NULL)
 		return peer;
+	peer = calloc(1, sizeof(*peer));
+	if (peer == NULL || xk_map_bind(&chan->peers, &peer->binding, key, peer) != 0) {
+		free(peer);
+		return NULL;
+	}
 	peer->chan = chan;
 	peer->host = host;
-	peer->own.saved.max = xk_share_buffers(chan->peer_saved_max);
 	peer->again.minute_ns = xk_now_ns(&chan->protocol);
 	TAILQ_INIT(&peer->ends[false]);
 	TAILQ_INIT(&peer->ends[true]);
-	LIST_INSERT_HEAD(&chan->list, peer, beside);
 	return peer;
+}
+
+static void
+chan_peer_release(struct xk_retired *retired)
+{
+	free(xk_container_of(retired, struct chan_peer, retired));
 }
 
 /* Frees the peer if it has no ends and nothing is remembered of it. */
 static void
 chan_peer_free_unused(struct chan_peer *peer)
 {
+	struct chan *chan = peer->chan;
+
 	if (peer->references > 0 || peer->idle.count > 0 || peer->evicted.count > 0)
 		return;
 	free(peer->evicted.list); /* room that was reserved for an eviction that failed */
-	LIST_REMOVE(peer, beside);
-	chan_holder_free_unused(peer->chan, &peer->own);
+	if (peer->own.of != NULL)
+		xk_share_exit(&peer->own);
+	xk_shares_leave(&chan->shares, peer->own.of);
+	xk_shares_leave(&chan->saved, peer->saved);
+	xk_map_unbind(&chan->peers, &peer->binding);
+	xk_retire(chan->protocol.kernel, &peer->retired, chan_peer_release);
+}
+
+/* Makes the peer a client behind that station, unless it is one. Returns 0 or -ENOMEM. */
+static int
+chan_peer_become_client(struct chan_peer *peer, uint64_t station)
+{
+	struct chan *chan = peer->chan;
+	const struct xk_key within[] = { { station, 0 }, { station, 1 + (peer->host >> CHAN_NETWORK_BITS) } };
+
+	if (peer->own.of != NULL)
+		return 0;
+	if (peer->saved == NULL)
+		peer->saved = xk_shares_join(&chan->saved, &within[1], 1);
+	peer->own = (struct xk_share){ .of = xk_shares_join(&chan->shares, within, 2), .max = UINT32_MAX };
+	if (peer->own.of == NULL)
+		return -ENOMEM;
+	xk_share_enter(&peer->own);
+	return peer->saved == NULL ? -ENOMEM : 0;
 }
 
 /* Forgets which channels are closed or were evicted. */
@@ -245,13 +153,24 @@ chan_peer_forget(struct chan_peer *peer)
 		chan_pasts_remove(&peer->idle, peer->idle.list, peer->idle.count);
 }
 
+/* Returns what one more channel of peer costs, in channels. */
+static uint32_t
+chan_peer_cost(const struct chan_peer *peer)
+{
+	return 1 + (peer->served == 0 ? peer->chan->host_cost : 0);
+}
+
 static void
 chan_peer_unlink(struct chan_end *e)
 {
-	TAILQ_REMOVE(&e->peer->ends[e->is_server], e, beside);
+	struct chan_peer *peer = e->peer;
+
+	TAILQ_REMOVE(&peer->ends[e->is_server], e, beside);
 	e->listed = false;
-	if (e->is_server)
-		chan_count_end(e->peer, false);
+	if (e->is_server) {
+		peer->served--;
+		xk_share_give(&peer->own, chan_peer_cost(peer));
+	}
 }
 
 /* Moves all ends of a list to *taken, each with a reference. Those that are being closed are only taken out. */
@@ -283,67 +202,26 @@ chan_peer_disable(struct chan_ends *taken)
 /* ---- shares of a server's channels; the lock is held ---- */
 
 /*
- * Returns the holder right below `above` that has the most, or up to an eighth less; NULL: none holds any. Compares all
- * of them only when the last result has lost an eighth: a stranger's request must not cost a look at thousands.
+ * Returns the channel of peer to evict, locked and referenced; any: its reply need not be acknowledged. NULL: none.
+ * Looks at some channels, idle ones first, and begins with others the next time.
  */
-static struct chan_holder *
-chan_share_most(struct chan_holder *above)
-{
-	struct chan_holder *most = above->most;
-
-	if (most == NULL || most->held < above->most_was - above->most_was / 8) {
-		most = LIST_FIRST(&above->below);
-		for (struct chan_holder *holder = most; holder != NULL; holder = LIST_NEXT(holder, beside))
-			if (holder->held > most->held)
-				most = holder;
-		above->most = most;
-		above->most_was = most == NULL ? 0 : most->held;
-	}
-	return most != NULL && most->held > 0 ? most : NULL;
-}
-
-/* Returns the host that makes room for a channel of peer: peer itself if nobody else has more than its share. */
-static struct chan_peer *
-chan_share_loser(struct chan_peer *peer)
-{
-	struct chan_holder *network = peer->own.above, *own[] = { network->above, network, &peer->own };
-	struct chan_holder *loser = &peer->chan->all;
-
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
-		struct chan_holder *most = chan_share_most(loser);
-
-		if (most == NULL)
-			return peer;
-		if (own[i]->above == loser && own[i]->held + own[i]->memories + chan_needed(peer) >= most->held)
-			most = own[i];
-		loser = most;
-	}
-	return (struct chan_peer *)loser;
-}
-
-/* Returns the channel of peer to evict, locked and referenced; any: its reply need not be acknowledged. NULL: none. */
 static struct chan_end *
 chan_share_choose(struct chan_peer *peer, bool any)
 {
 	struct chan_ends *ends = &peer->ends[true];
 	unsigned count = peer->served < CHAN_LOOKED_AT ? peer->served : CHAN_LOOKED_AT;
-	struct chan_end *e;
 
-	for (unsigned pass = 0; pass <= (any ? 1U : 0U); pass++) {
-		e = TAILQ_FIRST(ends);
-		for (unsigned i = 0; i < count; i++, e = TAILQ_NEXT(e, beside)) {
-			if (!xk_lock_try(&e->lock))
-				continue;
-			if (!e->disabled && (e->state == CHAN_IDLE || (pass == 1 && e->state == CHAN_SENT)) &&
-			    xk_duplicate(&e->session))
-				return e;
-			xk_unlock(&e->lock);
-		}
-	}
-	for (unsigned i = 0; i < count; i++) { /* try others first the next time */
-		e = TAILQ_FIRST(ends);
+	for (unsigned i = 0; i < (any ? 2 * count : count); i++) {
+		struct chan_end *e = TAILQ_FIRST(ends);
+
 		TAILQ_REMOVE(ends, e, beside);
 		TAILQ_INSERT_TAIL(ends, e, beside);
+		if (!xk_lock_try(&e->lock))
+			continue;
+		if (!e->disabled && (e->state == CHAN_IDLE || (i >= count && e->state == CHAN_SENT)) &&
+		    xk_duplicate(&e->session))
+			return e;
+		xk_unlock(&e->lock);
 	}
 	return NULL;
 }
@@ -353,13 +231,11 @@ static int
 chan_share_evict(struct chan_peer *peer, struct chan_ends *evicted)
 {
 	struct chan *chan = peer->chan;
-	struct chan_peer *loser;
+	struct xk_share *share = xk_share_loser(&peer->own, chan_peer_cost(peer));
+	struct chan_peer *loser = xk_container_of(share, struct chan_peer, own);
 	struct chan_end *e;
 
-	if (chan->all.memories >= CHAN_MEMORIES * chan->channels)
-		return -ENOBUFS;
-	loser = chan_share_loser(peer);
-	if (loser == peer && chan->all.memories >= CHAN_MEMORIES / 2 * chan->channels)
+	if (chan->memories >= CHAN_MEMORIES / (loser == peer ? 2 : 1) * chan->channels)
 		return -ENOBUFS;
 	if (!chan_pasts_reserve(&loser->evicted))
 		return -ENOMEM;
@@ -369,9 +245,8 @@ chan_share_evict(struct chan_peer *peer, struct chan_ends *evicted)
 	e->disabled = true;
 	chan_pasts_add(&loser->evicted, e, xk_now_ns(&chan->protocol) + chan->lifetime_ns);
 	xk_unlock(&e->lock);
-	if (chan->all.memories == 0)
+	if (chan->memories++ == 0)
 		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns));
-	chan_count_memories(loser, 1);
 	chan_peer_unlink(e);
 	TAILQ_INSERT_HEAD(evicted, e, beside);
 	xk_count(&chan->protocol, CHAN_EVICTED);
@@ -395,11 +270,15 @@ chan_share_admit(struct chan_peer *peer, const struct chan_end *e, uint64_t stat
 		return -EALREADY;
 	if (memory == NULL && peer->served + peer->evicted.count >= chan->peer_channels)
 		return -ENOBUFS;
-	while (err == 0 && chan->all.held + chan_needed(peer) > chan->channels)
+	while (!xk_share_take(&peer->own, chan_peer_cost(peer))) {
 		err = chan_share_evict(peer, evicted);
-	if (err == 0 && memory != NULL)
+		if (err != 0)
+			return err;
+	}
+	peer->served++;
+	if (memory != NULL)
 		chan_memory_drop(peer, chan_memory_find(peer, e), 1); /* an eviction may have moved it */
-	return err;
+	return 0;
 }
 
 /* ---- ends ---- */
@@ -462,9 +341,7 @@ chan_peer_join(struct chan_end *e, uint64_t boot)
 		peer->references++;
 		TAILQ_INSERT_TAIL(&peer->ends[e->is_server], e, beside);
 		e->listed = true;
-		if (e->is_server)
-			chan_count_end(peer, true);
-		else
+		if (!e->is_server)
 			chan_peer_number(peer, e);
 	} else if (peer != NULL) {
 		chan_peer_free_unused(peer);
@@ -501,21 +378,14 @@ chan_peer_leave(struct chan_end *e, bool rests)
 	xk_unlock(&chan->lock);
 }
 
-/* ---- how much is kept, and sent again ---- */
+/* ---- how much is sent again ---- */
 
-/* Charges len bytes, about e's message, to the peer's budget. Returns as chan_peer_may_repeat. */
+/* Charges len bytes, about e's message, to the peer's budget. */
 static bool
 chan_peer_take(struct chan_end *e, uint64_t len, uint64_t now_ns)
 {
-	struct chan_peer *peer = e->peer;
-	bool may;
-
-	if (!xk_lock_try(&peer->chan->lock))
-		return false;
-	xk_budget_turn(&peer->again, e->copy.len + CHAN_HEADER_LEN, now_ns);
-	may = xk_budget_take(&peer->again, len, 0);
-	xk_unlock(&peer->chan->lock);
-	return may;
+	xk_budget_turn(&e->peer->again, e->copy.len + CHAN_HEADER_LEN, now_ns);
+	return xk_budget_take(&e->peer->again, len, 0);
 }
 
 bool
@@ -546,7 +416,7 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 
 	xk_lock(&chan->lock);
 	chan->changes++;
-	peer = xk_map_resolve(&chan->holders, chan_peer_key(changed->host)); /* which begins with its holder */
+	peer = xk_map_resolve(&chan->peers, (struct xk_key){ changed->host, 0 });
 	if (peer != NULL) {
 		is_void = change == XK_BIDCTL_REBOOTED ||
 			  (change == XK_BIDCTL_FIRST_CONTACT && peer->boot != 0 && peer->boot != changed->boot);
@@ -564,47 +434,56 @@ chan_peer_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change
 	chan_peer_disable(&taken);
 }
 
+static void
+chan_peer_expire_one(void *object, void *now_ns)
+{
+	struct chan_peer *peer = object;
+	unsigned count = 0;
+
+	while (count < peer->evicted.count && peer->evicted.list[count].until_ns <= *(const uint64_t *)now_ns)
+		count++;
+	chan_memory_drop(peer, peer->evicted.list, count);
+	chan_peer_free_unused(peer);
+}
+
 void
 chan_peer_expire(struct xk_event *event, void *argument)
 {
 	struct chan *chan = argument;
 	uint64_t now_ns = xk_now_ns(&chan->protocol);
-	struct chan_peer *peer, *next;
 
 	(void)event;
 	xk_lock(&chan->lock);
-	for (peer = LIST_FIRST(&chan->list); peer != NULL; peer = next) {
-		unsigned count = 0;
-
-		next = LIST_NEXT(peer, beside);
-		while (count < peer->evicted.count && peer->evicted.list[count].until_ns <= now_ns)
-			count++;
-		chan_memory_drop(peer, peer->evicted.list, count);
-		chan_peer_free_unused(peer);
-	}
-	if (chan->all.memories > 0)
+	xk_map_for_each(&chan->peers, chan_peer_expire_one, &now_ns);
+	if (chan->memories > 0)
 		xk_event_schedule(&chan->forget, xk_us_of_ns(chan->lifetime_ns / 4));
 	xk_unlock(&chan->lock);
+}
+
+static void
+chan_peer_end(void *object, void *taken)
+{
+	struct chan_peer *peer = object;
+
+	chan_peer_forget(peer);
+	chan_peer_take_ends(&peer->ends[false], taken);
+	chan_peer_take_ends(&peer->ends[true], taken);
+	chan_peer_free_unused(peer);
 }
 
 void
 chan_peer_fini(struct chan *chan)
 {
 	struct chan_ends taken = TAILQ_HEAD_INITIALIZER(taken);
-	struct chan_peer *peer, *next;
 	struct chan_end *e;
 
-	for (peer = LIST_FIRST(&chan->list); peer != NULL; peer = next) {
-		next = LIST_NEXT(peer, beside);
-		chan_peer_forget(peer);
-		chan_peer_take_ends(&peer->ends[false], &taken);
-		chan_peer_take_ends(&peer->ends[true], &taken);
-		chan_peer_free_unused(peer);
-	}
+	xk_map_for_each(&chan->peers, chan_peer_end, &taken);
 	while ((e = TAILQ_FIRST(&taken)) != NULL) {
 		TAILQ_REMOVE(&taken, e, beside);
 		xk_alarm_cancel(&e->alarm);
 		xk_session_release(&e->session);
 	}
-	xk_map_fini(&chan->holders);
+	xk_map_fini(&chan->peers);
+	xk_shares_fini(&chan->shares);
+	xk_shares_fini(&chan->saved);
 }

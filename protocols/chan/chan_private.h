@@ -115,22 +115,6 @@ chan_header_is_usual(const struct chan_header *h)
 }
 
 TAILQ_HEAD(chan_ends, chan_end); /* oldest first */
-LIST_HEAD(chan_peers, chan_peer);
-LIST_HEAD(chan_holders, chan_holder);
-
-/* What a host, its network, its station or everybody has of a server's channels: a node of a tree (chan_peer.c). */
-struct chan_holder {
-	struct chan_holder *above; /* NULL: `all`, or a host that has called nothing here */
-	LIST_ENTRY(chan_holder) beside;
-	struct chan_holders below;
-	struct chan_holder *most; /* of those below, the one that held the most, which was most_was; NULL: unknown */
-	uint64_t most_was;
-	uint64_t held;         /* channels, plus the costs of their hosts */
-	unsigned memories;     /* channels evicted but remembered */
-	struct xk_share saved; /* buffers of long replies */
-	struct xk_binding binding;
-	struct xk_retired retired;
-};
 
 /* A channel without an end here: a client's that is closed, or a server's that was evicted. */
 struct chan_past {
@@ -148,27 +132,30 @@ struct chan {
 	/* settings */
 	struct xk_timeouts timeouts;
 	uint64_t deadline_ns, silence_ns, lifetime_ns;
-	uint64_t retries, channels, hosts, peer_channels, saved_max, peer_saved_max, idle_max;
+	uint64_t retries, channels, hosts, peer_channels, saved_max, idle_max;
 
 	struct xk_bidctl_watcher watcher;
 
-	struct xk_lock lock;    /* protects the fields below, and all of peers that is not atomic */
-	struct xk_map holders;  /* peers, by host; stations and networks, by address and the holder above */
-	struct chan_peers list; /* all peers */
-	struct chan_holder all;
-	struct xk_event forget; /* drops memories that are over; scheduled while there are any */
+	struct xk_shares saved; /* of the networks behind each station, in the buffers of long replies */
+
+	struct xk_lock lock;     /* protects the fields below, and all of peers that is not atomic */
+	struct xk_map peers;     /* by host */
+	struct xk_shares shares; /* of a server's channels: of stations, their networks, and hosts (chan_peer.c) */
+	struct xk_event forget;  /* drops memories that are over; scheduled while there are any */
 	uint32_t next_channel;
-	uint64_t changes;   /* changes that BIDCTL has reported */
-	uint64_t host_cost; /* channels that a host costs besides those that it holds */
-	unsigned idle_count;
+	uint64_t changes;              /* changes that BIDCTL has reported */
+	uint32_t host_cost;            /* channels that a host costs besides those that it holds */
+	unsigned idle_count, memories; /* memories: channels evicted but remembered */
 };
 
 /* Another host. */
 struct chan_peer {
-	struct chan_holder own; /* first */
 	struct chan *chan;
 	uint32_t host;
-	LIST_ENTRY(chan_peer) beside;
+	struct xk_binding binding;
+	struct xk_retired retired;
+	struct xk_share own; /* of a server's channels, and the cost of the host; of NULL: it has called nothing here */
+	struct xk_share *saved;   /* its network's */
 	unsigned references;      /* ends that point here */
 	unsigned served;          /* listed ends of servers */
 	uint64_t boot;            /* the host's boot that all of this belongs to; 0: unknown */
@@ -181,7 +168,7 @@ struct chan_peer {
 /* A message that may have to be sent again. */
 struct chan_copy {
 	struct xk_msg *m; /* NULL: a short one, in bytes */
-	uint32_t saved;   /* at a server: buffers that m has of the peer's share */
+	uint32_t saved;   /* at a server: buffers that m has of the network's share */
 	uint32_t len;
 	uint8_t bytes[CHAN_SHORT];
 };
@@ -291,7 +278,7 @@ void chan_peer_leave(struct chan_end *e, bool rests);
 /*
  * Charge e's message, or a question about it, to the peer's budget. Return false if it must not be sent: the message
  * was sent again `most` times, or the peer's retransmissions of this minute would exceed three times the bytes sent for
- * the first time. Never wait: return false also if the chan's lock is taken. The end's lock is held.
+ * the first time. The end's lock is held.
  */
 bool chan_peer_may_ask(struct chan_end *e, uint64_t now_ns);
 bool chan_peer_may_repeat(struct chan_end *e, unsigned most, uint64_t now_ns);

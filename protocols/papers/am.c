@@ -415,7 +415,7 @@ am_setup(struct xk_session *session, const void *argument)
 	s->address = how->address;
 	xk_round_trip_init(&s->round_trip, &am->timeouts);
 	s->last = &s->first;
-	s->share = xk_shares_join(&am->shares, xk_peer_address(session->lls));
+	s->share = xk_shares_join(&am->shares, &(struct xk_key){ xk_peer_address(session->lls), 0 }, 1);
 	if (s->share == NULL)
 		return -ENOMEM;
 	if (got < 0)

@@ -373,7 +373,7 @@ gm_setup(struct xk_session *session, const void *argument)
 	if (below <= GM_HEADER_LEN)
 		return -EMSGSIZE;
 	s->fragment = below - GM_HEADER_LEN < GM_FRAGMENT_MAX ? below - GM_HEADER_LEN : GM_FRAGMENT_MAX;
-	s->share = xk_shares_join(&gm->shares, how->host);
+	s->share = xk_shares_join(&gm->shares, &(struct xk_key){ how->host, 0 }, 1);
 	return s->share == NULL ? -ENOMEM : gm_join(s, how);
 }
 

@@ -367,7 +367,8 @@ stopwait_setup(struct xk_session *session, const void *how)
 	s->passive = h.from != 0;
 	s->known = !s->passive;
 	s->last = &s->first;
-	s->share = xk_shares_join(&((struct stopwait *)session->protocol)->shares, xk_peer_address(session->lls));
+	s->share = xk_shares_join(&((struct stopwait *)session->protocol)->shares,
+				  &(struct xk_key){ xk_peer_address(session->lls), 0 }, 1);
 	if (s->share == NULL)
 		return -ENOMEM;
 	got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below));

@@ -126,7 +126,7 @@ static const struct {
 	{ "chan", "lifetime=2s" },
 	{ "chan", "channels=4" },
 	{ "chan", "peer_channels=2" },
-	{ "chan", "peer_saved=5000" },
+	{ "chan", "saved=10000" },
 	{ "vchan", "channels=2" },
 	{ "vchan", "wait=100ms" },
 	{ "chantest", "peer=10.77.0.16" },

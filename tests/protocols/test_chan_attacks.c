@@ -428,7 +428,7 @@ TEST(chan_servers_cannot_say_what_only_chan_says)
 
 /* ---- replies that keep buffers ---- */
 
-CHAN_TEST(chan_replies_are_counted_by_the_buffers_that_they_keep, server_new("chan.peer_saved=10000"))
+CHAN_TEST(chan_replies_are_counted_by_the_buffers_that_they_keep, server_new("chan.saved=16384"))
 {
 	caller_in(r)->reply_len = 65;
 	for (uint32_t i = 0; i < 8; i++) {
@@ -438,5 +438,5 @@ CHAN_TEST(chan_replies_are_counted_by_the_buffers_that_they_keep, server_new("ch
 	CHECK_EQ(rig_counter(r, "unsaved"), 4);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 0);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 0);
 }

@@ -379,7 +379,7 @@ CHAN_TEST(chan_channels_are_bounded_in_all, server_new("chan.channels=2"))
 	ask(r, 0, 2, "");
 }
 
-CHAN_TEST(chan_long_replies_that_are_kept_are_bounded, server_new("chan.peer_saved=5000;chan.saved=7000"))
+CHAN_TEST(chan_long_replies_that_are_kept_are_bounded, server_new("chan.saved=8192"))
 {
 	caller_in(r)->reply_len = 100;
 	for (uint32_t i = 0; i < 3; i++) {
@@ -392,7 +392,7 @@ CHAN_TEST(chan_long_replies_that_are_kept_are_bounded, server_new("chan.peer_sav
 	rig_advance_ms(r, 5);
 	ask_on(r, 0, AGAIN, 1, "x");
 	CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
-	rig_wire_peer(r, CLIENT + 1);
+	rig_wire_peer(r, CLIENT + 256); /* of another network */
 	for (uint32_t i = 0; i < 2; i++) {
 		ask_on(r, i, REQUEST, 1, "x");
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
@@ -488,7 +488,7 @@ CHAN_TEST(chan_without_buffers_a_long_reply_is_sent_and_not_kept, server_new("")
 	go(r);
 	CHECK_EQ(expect(r, CHAN_USER_MSG, 5, NULL).len, 100);
 	CHECK_EQ(rig_counter(r, "unsaved"), 1);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 0);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 0);
 	rig_limit_buffers(r, UINT32_MAX);
 }
 
@@ -518,9 +518,9 @@ CHAN_TEST(chan_client_reboot_frees_the_reply_that_is_kept, server_new(""))
 	caller_in(r)->reply_len = 100;
 	ask(r, REQUEST, 5, "x");
 	expect(r, CHAN_USER_MSG, 5, NULL);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 1);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 1);
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
-	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->all.saved.held, 0);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 0);
 	rig_advance_ms(r, 10000);
 	rig_expect_nothing_sent(r);
 }

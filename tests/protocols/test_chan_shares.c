@@ -31,7 +31,7 @@ chan_in(struct rig *r)
 static unsigned
 channels_of(struct rig *r, uint32_t host)
 {
-	const struct chan_peer *peer = xk_map_resolve(&chan_in(r)->holders, (struct xk_key){ host, 0 });
+	const struct chan_peer *peer = xk_map_resolve(&chan_in(r)->peers, (struct xk_key){ host, 0 });
 
 	return peer == NULL ? 0 : peer->served;
 }
@@ -39,7 +39,7 @@ channels_of(struct rig *r, uint32_t host)
 static uint64_t
 in_use(struct rig *r)
 {
-	return chan_in(r)->all.held;
+	return chan_in(r)->shares.all.held;
 }
 
 /* From now on messages come from that host, behind that station. */
@@ -221,10 +221,10 @@ CHAN_TEST(chan_replies_that_nobody_acknowledges_keep_nobody_out, server_new("cha
 		say(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
-	CHECK_EQ(chan_in(r)->all.saved.held, 4);
+	CHECK_EQ(chan_in(r)->saved.all.held, 4);
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 2), 2);
-	CHECK_EQ(chan_in(r)->all.saved.held, 2); /* the buffers have come back */
+	CHECK_EQ(chan_in(r)->saved.all.held, 2); /* the buffers have come back */
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
 }
@@ -290,19 +290,19 @@ CHAN_TEST(chan_next_call_of_a_channel_that_made_room_is_run,
 	say(r, 0, REQUEST, 2);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(caller_in(r)->executed, 4);
-	CHECK_EQ(chan_in(r)->all.memories, 0);
+	CHECK_EQ(chan_in(r)->memories, 0);
 	say(r, 0, 0, 3);
 }
 
 CHAN_TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back, server_shared("chan.channels=4", 4, 2))
 {
-	CHECK_EQ(chan_in(r)->all.memories, 2);
+	CHECK_EQ(chan_in(r)->memories, 2);
 	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room */
 	from(r, 1, NEAR);
 	say(r, 0, REQUEST, 2);
 	expect(r, CHAN_USER_MSG, 2, "x");
 	say(r, 0, 0, 3);
-	CHECK_EQ(chan_in(r)->all.memories, 1);
+	CHECK_EQ(chan_in(r)->memories, 1);
 	say(r, 1, REQUEST, 1);
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
 	CHECK_EQ(caller_in(r)->executed, 7);
@@ -310,24 +310,24 @@ CHAN_TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back, se
 
 RIG_TEST(chan_what_is_remembered_goes_after_lifetime, server_shared("chan.channels=4", 4, 2))
 {
-	CHECK_EQ(chan_in(r)->all.memories, 2);
+	CHECK_EQ(chan_in(r)->memories, 2);
 	rig_advance_ms(r, 119000);
-	CHECK_EQ(chan_in(r)->all.memories, 2);
+	CHECK_EQ(chan_in(r)->memories, 2);
 	rig_advance_ms(r, 32000);
-	CHECK_EQ(chan_in(r)->all.memories, 0);
+	CHECK_EQ(chan_in(r)->memories, 0);
 	rig_advance_ms(r, 120000);
-	CHECK_EQ(xk_map_count(&chan_in(r)->holders), 0);
-	CHECK(LIST_EMPTY(&chan_in(r)->list));
-	CHECK(LIST_EMPTY(&chan_in(r)->all.below));
+	CHECK_EQ(xk_map_count(&chan_in(r)->peers), 0);
+	CHECK_EQ(xk_map_count(&chan_in(r)->shares.holders) + xk_map_count(&chan_in(r)->saved.holders), 0);
+	CHECK(LIST_EMPTY(&chan_in(r)->shares.all.within));
 }
 
 CHAN_TEST(chan_what_is_remembered_is_void_with_the_clients_boot, server_shared("chan.channels=2", 2, 1))
 {
-	CHECK_EQ(chan_in(r)->all.memories, 1);
+	CHECK_EQ(chan_in(r)->memories, 1);
 	tell(r, XK_BIDCTL_LOST, NEAR, 0); /* it may come back */
-	CHECK_EQ(chan_in(r)->all.memories, 1);
+	CHECK_EQ(chan_in(r)->memories, 1);
 	tell(r, XK_BIDCTL_FIRST_CONTACT, NEAR, BOOT + 1);
-	CHECK_EQ(chan_in(r)->all.memories, 0);
+	CHECK_EQ(chan_in(r)->memories, 0);
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 0, 1), 1); /* the new boot's own */
 }
@@ -346,7 +346,7 @@ TEST(chan_what_is_remembered_is_bounded_in_all_and_of_a_host)
 		from(r, 1, NEAR);
 		CHECK_EQ(call_on(r, 1000 + i, 1), i < 16);
 	}
-	CHECK_EQ(chan_in(r)->all.memories, 32);
+	CHECK_EQ(chan_in(r)->memories, 32);
 	chan_rig_end(r);
 	r = server_new("chan.channels=4;chan.peer_channels=4");
 	from(r, 1, NEAR);
@@ -373,21 +373,21 @@ TEST(chan_replies_to_one_network_leave_room_for_those_to_another)
 		say(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
-	CHECK_EQ(chan_in(r)->all.saved.held, 5);
+	CHECK_EQ(chan_in(r)->saved.all.held, 5);
 	CHECK_EQ(rig_counter(r, "unsaved"), 3);
 	from(r, 2, OTHER);
 	for (uint32_t i = 0; i < 4; i++) {
 		say(r, i, REQUEST, 1);
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
-	CHECK_EQ(chan_in(r)->all.saved.held, 8);
+	CHECK_EQ(chan_in(r)->saved.all.held, 8);
 	CHECK_EQ(rig_counter(r, "unsaved"), 4);
 	for (uint32_t i = 0; i < 4; i++)
 		say(r, i, 0, 2); /* acknowledged */
-	CHECK_EQ(chan_in(r)->all.saved.held, 5);
+	CHECK_EQ(chan_in(r)->saved.all.held, 5);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
-	CHECK_EQ(chan_in(r)->all.saved.held, 0);
+	CHECK_EQ(chan_in(r)->saved.all.held, 0);
 	chan_rig_end(r);
 }
 

@@ -47,15 +47,15 @@ TEST(the_sessions_of_a_host_have_one_share)
 	struct xk_shares shares;
 
 	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 100, 8) == 0);
-	first = xk_shares_join(&shares, 1);
-	second = xk_shares_join(&shares, 1);
-	other = xk_shares_join(&shares, 2);
+	first = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
+	second = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
+	other = xk_shares_join(&shares, &(struct xk_key){ 2, 0 }, 1);
 	CHECK(first != NULL && first == second && first != other);
 	CHECK(xk_share_take(first, 8) && !xk_share_take(second, 1) && xk_share_take(other, 8));
 	xk_share_give(first, 8);
 	xk_share_give(other, 8);
 	xk_shares_leave(&shares, first);
-	CHECK(xk_shares_join(&shares, 1) == second);
+	CHECK(xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1) == second);
 	xk_shares_leave(&shares, second);
 	xk_shares_leave(&shares, second);
 	xk_shares_leave(&shares, NULL);
@@ -82,7 +82,7 @@ TEST(shares_leave_as_much_of_the_host_to_other_protocols)
 	uint32_t got = 0;
 
 	REQUIRE(xk_shares_init(&shares, llp, 10000, 10000) == 0);
-	share = xk_shares_join(&shares, 1);
+	share = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
 	REQUIRE(share != NULL);
 	rig_limit_buffers(r, 320); /* 10 of them are the reserve */
 	xk_keep(user, 10);
@@ -98,6 +98,169 @@ TEST(shares_leave_as_much_of_the_host_to_other_protocols)
 	CHECK_EQ(llp->kept, 0);
 	rig_limit_buffers(r, UINT_MAX);
 	xk_shares_leave(&shares, share);
+	xk_shares_fini(&shares);
+	rig_free(r);
+}
+
+/* ---- whose holding makes room ---- */
+
+/* Takes `count` of own, one by one; where there is no room, the loser gives one back. Returns how many own has. */
+static uint32_t
+take_of_others(struct xk_share *own, uint32_t count)
+{
+	while (count-- > 0)
+		while (!xk_share_take(own, 1)) {
+			struct xk_share *loser = xk_share_loser(own, 1);
+
+			REQUIRE(xk_share_held(loser) > 0);
+			xk_share_give(loser, 1);
+		}
+	return xk_share_held(own);
+}
+
+TEST(a_newcomer_takes_of_the_holder_with_the_most)
+{
+	struct xk_share all = { .max = 12 }, own[4];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
+		own[i] = (struct xk_share){ .of = &all, .max = UINT32_MAX };
+		xk_share_enter(&own[i]);
+	}
+	CHECK(xk_share_loser(&own[0], 1) == &own[0]); /* nobody holds anything */
+	CHECK_EQ(take_of_others(&own[0], 10), 10);
+	CHECK_EQ(take_of_others(&own[1], 2), 2);
+	CHECK_EQ(take_of_others(&own[2], 20), 5); /* then it loses its own */
+	CHECK_EQ(own[0].held, 5);
+	CHECK_EQ(own[1].held, 2); /* less than its share */
+	CHECK_EQ(take_of_others(&own[3], 20), 3);
+	CHECK_EQ(own[1].held, 2);
+	CHECK_EQ(all.held, 12);
+	xk_share_give(&own[0], own[0].held);
+	xk_share_exit(&own[0]);
+	CHECK(take_of_others(&own[1], 20) >= 5); /* the room, and what others have more */
+	CHECK_EQ(all.held, 12);
+}
+
+TEST(a_newcomer_with_nothing_loses_where_nobody_has_more_than_it_would_have)
+{
+	struct xk_share all = { .max = 2 }, own[3];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
+		own[i] = (struct xk_share){ .of = &all, .max = UINT32_MAX };
+		xk_share_enter(&own[i]);
+	}
+	CHECK(xk_share_take(&own[0], 1) && xk_share_take(&own[1], 1) && !xk_share_take(&own[2], 1));
+	CHECK(xk_share_loser(&own[2], 1) == &own[2]);
+	CHECK_EQ(own[2].held, 0);
+}
+
+/* A new one of many, found as the one with the most though an older one was. */
+TEST(the_loser_is_right_however_holders_grow_and_shrink)
+{
+	struct xk_share all = { .max = UINT32_MAX }, own[64];
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(own); i++) {
+		own[i] = (struct xk_share){ .of = &all, .max = UINT32_MAX };
+		xk_share_enter(&own[i]);
+		CHECK(xk_share_take(&own[i], 100 + i));
+	}
+	CHECK(xk_share_loser(&own[0], 1) == &own[63]);
+	CHECK(xk_share_take(&own[7], 100));
+	CHECK(xk_share_loser(&own[0], 1) == &own[7]);
+	xk_share_give(&own[7], 20); /* within an eighth */
+	CHECK(xk_share_loser(&own[0], 1) == &own[7]);
+	xk_share_give(&own[7], 80);
+	CHECK(xk_share_loser(&own[0], 1) == &own[63]);
+	xk_share_exit(&own[63]);
+	CHECK(xk_share_loser(&own[0], 1) == &own[62]);
+	xk_share_give(&own[62], 162); /* all of it, and then others grow */
+	CHECK(xk_share_take(&own[0], 1));
+	CHECK(xk_share_loser(&own[0], 1) == &own[61]);
+}
+
+/* Two stations: one of many hosts in one network, the other with one host in each of two networks. */
+TEST(shares_are_compared_from_the_outermost_inwards)
+{
+	struct rig *r = rig_new("llp");
+	struct xk_share *many[6], *left, *right;
+	struct xk_shares shares;
+	uint32_t held = 0;
+
+	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 12, UINT32_MAX) == 0);
+	shares.all.keeper = NULL;
+	shares.own.leaves = false;
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(many); i++) {
+		const struct xk_key place[] = { { 1, 0 }, { 1, 1 }, { 1, 100 + i } };
+
+		many[i] = xk_shares_join(&shares, place, XK_ARRAY_LENGTH(place));
+		REQUIRE(many[i] != NULL);
+		CHECK_EQ(take_of_others(many[i], 2), 2);
+	}
+	left = xk_shares_join(&shares, (const struct xk_key[]){ { 2, 0 }, { 2, 1 }, { 2, 100 } }, 3);
+	right = xk_shares_join(&shares, (const struct xk_key[]){ { 2, 0 }, { 2, 2 }, { 2, 100 + 1 } }, 3);
+	REQUIRE(left != NULL && right != NULL);
+	CHECK_EQ(xk_map_count(&shares.holders), 2 + 3 + 8);
+	CHECK_EQ(take_of_others(left, 10), 6);
+	CHECK_EQ(take_of_others(right, 10), 3);
+	CHECK_EQ(xk_share_held(left), 3);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(many); i++) {
+		CHECK(xk_share_held(many[i]) <= 2);
+		held += xk_share_held(many[i]);
+	}
+	CHECK_EQ(held, 6);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(many); i++) {
+		xk_share_give(many[i], xk_share_held(many[i]));
+		xk_shares_leave(&shares, many[i]);
+	}
+	CHECK_EQ(xk_map_count(&shares.holders), 1 + 2 + 2); /* the station and network have gone with the last host */
+	CHECK_EQ(take_of_others(left, 9), 9);
+	xk_share_give(left, 9);
+	xk_share_give(right, 3);
+	xk_shares_leave(&shares, left);
+	xk_shares_leave(&shares, right);
+	CHECK_EQ(xk_map_count(&shares.holders), 0);
+	CHECK(LIST_EMPTY(&shares.all.within));
+	CHECK_EQ(shares.all.held, 0);
+	xk_shares_fini(&shares);
+	rig_free(r);
+}
+
+/* The next allocation of the tool's that fails: 0: none. The program is linked with calloc wrapped. */
+static unsigned fails_in;
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *
+__wrap_calloc(size_t count, size_t size)
+{
+	return fails_in > 0 && --fails_in == 0 ? NULL : __real_calloc(count, size);
+}
+
+TEST(a_share_that_cannot_be_made_leaves_nothing)
+{
+	static const struct xk_key near[] = { { 1, 0 }, { 1, 1 } }, far[] = { { 2, 0 }, { 2, 1 } };
+	struct rig *r = rig_new("llp");
+	struct xk_share *first;
+	struct xk_shares shares;
+
+	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 100, 8) == 0);
+	first = xk_shares_join(&shares, near, 2);
+	REQUIRE(first != NULL);
+	for (fails_in = 1; fails_in <= 2; fails_in++) {
+		unsigned nth = fails_in;
+
+		CHECK(xk_shares_join(&shares, far, 2) == NULL);
+		CHECK_EQ(xk_map_count(&shares.holders), 2);
+		fails_in = nth;
+	}
+	fails_in = 1;
+	CHECK(xk_shares_join(&shares, (const struct xk_key[]){ near[0], { 1, 2 } }, 2) == NULL);
+	CHECK_EQ(xk_map_count(&shares.holders), 2);
+	CHECK(xk_shares_join(&shares, near, 2) == first); /* is there already */
+	xk_shares_leave(&shares, first);
+	xk_shares_leave(&shares, first);
+	CHECK_EQ(xk_map_count(&shares.holders), 0);
 	xk_shares_fini(&shares);
 	rig_free(r);
 }

@@ -23,6 +23,18 @@ xk_share_give(struct xk_share *share, uint32_t count)
 		xk_unkeep(keeper, count);
 }
 
+/* Keeps most_was at least as much as any share holds that is within holder's `of`, where it is known. */
+static void
+share_grown(struct xk_share *holder)
+{
+	struct xk_share *of = holder->of;
+
+	if (of->most != NULL && xk_share_held(holder) >= of->most_was) {
+		of->most = holder;
+		of->most_was = xk_share_held(holder);
+	}
+}
+
 bool
 xk_share_take(struct xk_share *share, uint32_t count)
 {
@@ -30,7 +42,7 @@ xk_share_take(struct xk_share *share, uint32_t count)
 	uint32_t leaving = 0; /* largest holding of a share with `leaves` */
 	bool fits = true;
 
-	if (count > UINT32_MAX / 4) /* so that no sum wraps round */
+	if (count > UINT32_C(1) << 30) /* so that no sum wraps round */
 		return false;
 	for (struct xk_share *part = share; part != NULL; part = part->of) {
 		uint32_t held = atomic_fetch_add_explicit(&part->held, count, memory_order_relaxed) + count;
@@ -49,7 +61,59 @@ xk_share_take(struct xk_share *share, uint32_t count)
 	}
 	if (!fits)
 		share_give(share, count);
+	for (struct xk_share *part = share; fits && part->of != NULL; part = part->of)
+		share_grown(part);
 	return fits;
+}
+
+/* ---- whose holding makes room ---- */
+
+void
+xk_share_enter(struct xk_share *share)
+{
+	LIST_INSERT_HEAD(&share->of->within, share, beside);
+}
+
+void
+xk_share_exit(struct xk_share *share)
+{
+	LIST_REMOVE(share, beside);
+	if (share->of->most == share)
+		share->of->most = NULL;
+}
+
+/*
+ * Returns the share within `of` that has the most, or up to an eighth less; NULL: none holds anything. Compares all of
+ * them only when the last result has lost an eighth: a stranger's request must not cost a look at thousands.
+ */
+static struct xk_share *
+share_most(struct xk_share *of)
+{
+	struct xk_share *most = of->most, *holder;
+
+	if (most == NULL || xk_share_held(most) < of->most_was - of->most_was / 8) {
+		most = LIST_FIRST(&of->within);
+		LIST_FOREACH(holder, &of->within, beside)
+		if (xk_share_held(holder) > xk_share_held(most))
+			most = holder;
+		of->most = most;
+		of->most_was = most == NULL ? 0 : xk_share_held(most);
+	}
+	return most != NULL && xk_share_held(most) > 0 ? most : NULL;
+}
+
+struct xk_share *
+xk_share_loser(struct xk_share *share, uint32_t count)
+{
+	struct xk_share *of, *most;
+
+	if (share->of == NULL)
+		return share;
+	of = xk_share_loser(share->of, count);
+	most = share_most(of);
+	if (most == NULL || (of == share->of && xk_share_held(share) + count >= xk_share_held(most)))
+		return share;
+	return most;
 }
 
 /* ---- by address ---- */
@@ -58,14 +122,14 @@ struct share_holder {
 	struct xk_share share; /* first */
 	struct xk_binding binding;
 	struct xk_retired retired;
-	unsigned references;
+	unsigned references; /* of those that joined, and of the shares within this one */
 };
 
 int
 xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t all_max, uint32_t own_max)
 {
 	shares->all = (struct xk_share){ .max = all_max, .keeper = self };
-	shares->own_max = own_max;
+	shares->own = (struct xk_share){ .max = own_max, .leaves = true };
 	xk_lock_init(&shares->lock, self);
 	return xk_map_init(&shares->holders, self->kernel, 16);
 }
@@ -84,46 +148,70 @@ xk_shares_fini(struct xk_shares *shares)
 	xk_map_fini(&shares->holders);
 }
 
-struct xk_share *
-xk_shares_join(struct xk_shares *shares, uint64_t address)
-{
-	struct xk_key key = { address, 0 };
-	struct share_holder *holder;
-
-	xk_lock(&shares->lock);
-	holder = xk_map_resolve(&shares->holders, key);
-	if (holder == NULL && (holder = calloc(1, sizeof(*holder))) != NULL) {
-		holder->share = (struct xk_share){ .of = &shares->all, .max = shares->own_max, .leaves = true };
-		if (xk_map_bind(&shares->holders, &holder->binding, key, holder) != 0) {
-			free(holder);
-			holder = NULL;
-		}
-	}
-	if (holder != NULL)
-		holder->references++;
-	xk_unlock(&shares->lock);
-	return holder == NULL ? NULL : &holder->share;
-}
-
 static void
 share_holder_release(struct xk_retired *retired)
 {
 	free(xk_container_of(retired, struct share_holder, retired));
 }
 
+/* Gives back a reference on share, and if that was the last one, the share's reference on the one around it. */
+static void
+share_release(struct xk_shares *shares, struct xk_share *share)
+{
+	while (share != &shares->all) {
+		struct share_holder *holder = (struct share_holder *)share;
+
+		if (--holder->references > 0)
+			return;
+		share = share->of;
+		xk_share_exit(&holder->share);
+		xk_map_unbind(&shares->holders, &holder->binding);
+		xk_retire(shares->lock.owner->kernel, &holder->retired, share_holder_release);
+	}
+}
+
+/* Returns the share of address within `of`, with a reference. Takes the reference on `of`. NULL: no memory. */
+static struct xk_share *
+share_get(struct xk_shares *shares, struct xk_share *of, struct xk_key address)
+{
+	struct share_holder *holder = xk_map_resolve(&shares->holders, address);
+
+	if (holder != NULL) {
+		holder->references++;
+		share_release(shares, of);
+		return &holder->share;
+	}
+	holder = calloc(1, sizeof(*holder));
+	if (holder == NULL || xk_map_bind(&shares->holders, &holder->binding, address, holder) != 0) {
+		free(holder);
+		share_release(shares, of);
+		return NULL;
+	}
+	holder->share = shares->own;
+	holder->share.of = of;
+	holder->references = 1;
+	xk_share_enter(&holder->share);
+	return &holder->share;
+}
+
+struct xk_share *
+xk_shares_join(struct xk_shares *shares, const struct xk_key *addresses, unsigned count)
+{
+	struct xk_share *share = &shares->all;
+
+	xk_lock(&shares->lock);
+	for (unsigned i = 0; i < count && share != NULL; i++)
+		share = share_get(shares, share, addresses[i]);
+	xk_unlock(&shares->lock);
+	return share;
+}
+
 void
 xk_shares_leave(struct xk_shares *shares, struct xk_share *share)
 {
-	struct share_holder *holder = (struct share_holder *)share;
-	bool last;
-
 	if (share == NULL)
 		return;
 	xk_lock(&shares->lock);
-	last = --holder->references == 0;
-	if (last)
-		xk_map_unbind(&shares->holders, &holder->binding);
+	share_release(shares, share);
 	xk_unlock(&shares->lock);
-	if (last)
-		xk_retire(shares->lock.owner->kernel, &holder->retired, share_holder_release);
 }

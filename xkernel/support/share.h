@@ -1,13 +1,16 @@
 /*
- * share.h - shares of the buffers that a protocol keeps for other hosts: incomplete messages, and unacknowledged
- * messages and replies. A buffer counts as one, however few bytes it holds.
+ * share.h - shares of what a protocol keeps for other hosts: buffers of incomplete and unacknowledged messages, or
+ * sessions. A buffer counts as one, however few bytes it holds. Shares form a tree: those of hosts, and perhaps of
+ * their networks, lie within the share of all. A protocol that has no more room has two choices:
  *
- * A host gets at most its limit, and at most as many buffers as then remain for all others: one host leaves at least
- * half, and no number of hosts takes all (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). In the
- * same way, all of a protocol's shares together leave buffers to other protocols (xk_keep, in upi.h).
+ * - It refuses the newcomer (xk_share_take). A holder with `leaves` gets at most its limit, and at most as much as then
+ *   remains for all others: one holder leaves at least half, and no number of holders takes all (dynamic thresholds:
+ *   Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). In the same way, all of a protocol's buffers together leave buffers
+ *   to other protocols (xk_keep, in upi.h).
+ * - It takes from the holder that has the most (xk_share_loser). A holder with at most an equal share loses nothing.
  *
  *	xk_shares_init(&gm->shares, self, buffers of all, buffers of a host);
- *	s->share = xk_shares_join(&gm->shares, host);		in a session's setup
+ *	s->share = xk_shares_join(&gm->shares, &host, 1);	in a session's setup
  *	if (!xk_share_take(s->share, xk_msg_buffers(m)))	before m is stored
  *		xk_drop(self, m, GM_NO_ROOM);
  *	xk_share_give(s->share, xk_msg_buffers(m));		after it was stored
@@ -17,17 +20,25 @@
 #define XK_SHARE_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "xkernel/map.h"
 #include "xkernel/protocol.h"
 
-/* The buffers of one holder, or of all holders together. */
+LIST_HEAD(xk_share_list, xk_share);
+
+/* What one holder has, or all holders together. */
 struct xk_share {
 	struct xk_share *of;        /* the share that contains this one; NULL: none, it is the outermost */
 	struct xk_protocol *keeper; /* of the outermost: the protocol that keeps the buffers (xk_keep); NULL: none */
-	uint32_t max;               /* most buffers */
-	bool leaves;                /* holds at most as many as remain of the outermost */
-	_Atomic uint32_t held;      /* buffers */
+	uint32_t max;
+	bool leaves; /* holds at most as much as remains of the outermost */
+	_Atomic uint32_t held;
+	/* for xk_share_loser */
+	LIST_ENTRY(xk_share) beside;
+	struct xk_share_list within;
+	struct xk_share *most; /* of those within, the one that held the most, which was most_was; NULL: unknown */
+	uint32_t most_was;
 };
 
 /* Returns the number of buffers of the usual size that `bytes` fill. */
@@ -43,31 +54,51 @@ xk_share_held(const struct xk_share *share)
 	return atomic_load_explicit(&share->held, memory_order_relaxed);
 }
 
-/* Gives back `count` buffers of share. Any context. */
+/* Gives back `count` of share. Any context. */
 void xk_share_give(struct xk_share *share, uint32_t count);
 
-/* Takes `count` buffers, or none if they exceed a limit. Returns whether they were taken. Any context. */
+/* Takes `count`, or nothing if that exceeds a limit. Returns whether it was taken. Any context. */
 bool xk_share_take(struct xk_share *share, uint32_t count);
 
-/* ---- the shares of hosts, by address ---- */
+/* ---- whose holding makes room; the protocol serialises these, with xk_share_take and the shares' joins and leaves ---- */
+
+/* Adds share, which the caller has filled in, to the shares within `of`. */
+void xk_share_enter(struct xk_share *share);
+
+/* Takes it out again: nothing is within it any more. */
+void xk_share_exit(struct xk_share *share);
+
+/*
+ * Returns the share that must give back something before `share` takes `count`: at each level, from the outermost
+ * inwards, of the holder that has the most (or up to an eighth less), if that is more than the newcomer would have;
+ * else of the newcomer. That may be share itself, also if it holds nothing.
+ */
+struct xk_share *xk_share_loser(struct xk_share *share, uint32_t count);
+
+/* ---- shares by address ---- */
 
 struct xk_shares {
-	struct xk_share all;
-	uint32_t own_max;
+	struct xk_share all, own; /* own: what each share is when it begins */
 	struct xk_lock lock;
 	struct xk_map holders; /* under the lock */
 };
 
-/* Sets the limits, in buffers. Returns 0 or -ENOMEM. Main thread. */
+/*
+ * Begins with shares of buffers, of which a holder leaves at least half. The caller may change `all` and `own` before
+ * anybody joins: no keeper of what is no buffer, no `leaves` where holders lose. Returns 0 or -ENOMEM. Main thread.
+ */
 int xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t all_max, uint32_t own_max);
 
 /* Frees all shares, which must not be in use any more. */
 void xk_shares_fini(struct xk_shares *shares);
 
-/* Returns the share of the host at address, with a reference; NULL: no memory. Any shepherd. */
-struct xk_share *xk_shares_join(struct xk_shares *shares, uint64_t address);
+/*
+ * Returns the share of the last of `count` addresses, with a reference; NULL: no memory. It lies within the share of
+ * the address before, and so on: no two addresses are the same unless all before them are. Any shepherd.
+ */
+struct xk_share *xk_shares_join(struct xk_shares *shares, const struct xk_key *addresses, unsigned count);
 
-/* Gives back a reference on share, after the buffers taken with it. Ignores NULL. Any shepherd. */
+/* Gives back a reference on share, after what was taken with it. Ignores NULL. Any shepherd. */
 void xk_shares_leave(struct xk_shares *shares, struct xk_share *share);
 
 #endif
