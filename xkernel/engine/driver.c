@@ -26,32 +26,6 @@ enum {
 #define DRIVER_STALLED_NS (1000 * 1000 * 1000ull)
 #define DRIVER_NOT_BUSY UINT64_MAX
 
-void
-xk_driver_wake(struct xk_driver *driver)
-{
-	if (atomic_load_explicit(&driver->sleeping, memory_order_seq_cst) != 0 &&
-	    atomic_exchange_explicit(&driver->sleeping, 0, memory_order_seq_cst) != 0)
-		driver->platform->ops->wake(driver->platform);
-}
-
-void
-xk_driver_run(struct xk_shepherd *shepherd)
-{
-	struct xk_driver *driver = shepherd->driver;
-	const struct xk_shepherd *self = xk_self();
-
-	if (self != NULL && self->runner == &driver->runner) {
-		xk_run_put(&driver->own, shepherd);
-		driver->own_runnable++;
-	} else {
-		xk_spin_lock(&driver->lock);
-		xk_run_put(&driver->others, shepherd);
-		atomic_fetch_add_explicit(&driver->runnable, 1, memory_order_seq_cst);
-		xk_spin_unlock(&driver->lock);
-	}
-	xk_driver_wake(driver);
-}
-
 /* Counts the runnable shepherds. The driver's thread only, as what follows. */
 static unsigned
 driver_runnable(struct xk_driver *driver)

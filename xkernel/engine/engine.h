@@ -280,6 +280,14 @@ void xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *
 /* Gives a runnable shepherd to an idle thread, or queues it. If there are no threads, its driver runs it. */
 void xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd);
 
+/*
+ * Takes a shepherd or else a message for the runner, and wakes drivers that wait for the room; waits if there is none.
+ * *work may be empty after a wait. Returns false if the runner's thread is to end.
+ */
+bool xk_pool_take(struct xk_runner *runner, struct xk_work *work);
+/* Has the pool's threads end when there is no more work. */
+void xk_pool_end(struct xk_kernel *kernel);
+
 /* ---- threads, of the operating system or the platform's own (thread.c) ---- */
 
 /* Starts a thread that runs body(runner). detached: it is not joined, and its body frees the runner. 0 or -EAGAIN. */

@@ -2,10 +2,7 @@
  * pool.c - the threads behind the drivers.
  *
  * In regular mode they are the input threads, which carry each message from the start. In IPP mode they continue with
- * shepherds that have left a driver. Both kinds of work exist at once while the mode changes.
- *
- * Work goes to an idle thread, which is woken for it. If there is none, the work is queued, and a thread that has
- * finished takes it without a switch (Björkman 1994, 4.2).
+ * shepherds that have left a driver. Both kinds of work exist at once while the mode changes. queue.c has the work.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -104,155 +101,7 @@ xk_runner_end(struct xk_runner *runner)
 	xk_context_disown(&runner->own);
 }
 
-/* ---- the queue ---- */
-
-void
-xk_pool_init(struct xk_pool *pool)
-{
-	pool->runnable.last = &pool->runnable.first;
-	pthread_mutex_init(&pool->runners_mutex, NULL);
-}
-
-int
-xk_pool_prepare(struct xk_pool *pool, enum xk_mode mode, unsigned drivers)
-{
-	/* Drivers check for room before they take a burst; others may have used all but one slot since. */
-	unsigned slots = XK_INPUT_QUEUE + (drivers - 1) * XK_BURST;
-	struct xk_work *inputs;
-
-	if (mode != XK_REGULAR || pool->input_slots >= slots)
-		return 0;
-	inputs = calloc(slots, sizeof(*inputs));
-	if (inputs == NULL)
-		return -ENOMEM;
-	xk_assert(pool->input_count == 0);
-	free(pool->inputs);
-	pool->inputs = inputs;
-	pool->input_slots = slots;
-	pool->input_first = 0;
-	return 0;
-}
-
-void
-xk_pool_fini(struct xk_pool *pool)
-{
-	free(pool->inputs);
-	pthread_mutex_destroy(&pool->runners_mutex);
-}
-
-/* Moves an idle thread to the list *picked (by idle_next) and returns it, or NULL. Under the lock. */
-static struct xk_runner *
-pool_pick_idle(struct xk_pool *pool, struct xk_runner **picked)
-{
-	struct xk_runner *runner = pool->idle;
-
-	if (runner == NULL)
-		return NULL;
-	pool->idle = runner->idle_next;
-	runner->idle_next = *picked;
-	*picked = runner;
-	return runner;
-}
-
-static void
-pool_wake(struct xk_kernel *kernel, struct xk_runner *picked)
-{
-	while (picked != NULL) {
-		struct xk_runner *next = picked->idle_next;
-
-		xk_token_post(kernel, &picked->token);
-		picked = next;
-	}
-}
-
-unsigned
-xk_pool_room(struct xk_pool *pool, const struct xk_driver *driver)
-{
-	uint32_t bit = UINT32_C(1) << driver->index;
-	unsigned room;
-
-	xk_spin_lock(&pool->lock);
-	room = pool->input_count < XK_INPUT_QUEUE ? XK_INPUT_QUEUE - pool->input_count : 0;
-	pool->want_room = room == 0 ? pool->want_room | bit : pool->want_room & ~bit;
-	xk_spin_unlock(&pool->lock);
-	return room;
-}
-
-/* Returns the index of the ring's message number `by`, the first being 0. */
-static unsigned
-pool_input_after(const struct xk_pool *pool, unsigned by)
-{
-	unsigned index = pool->input_first + by;
-
-	return index < pool->input_slots ? index : index - pool->input_slots;
-}
-
-void
-xk_pool_put(struct xk_kernel *kernel, struct xk_port *port, struct xk_msg *const *burst, unsigned count)
-{
-	struct xk_pool *pool = &kernel->pool;
-	struct xk_runner *picked = NULL;
-
-	atomic_fetch_add_explicit(&kernel->busy, count, memory_order_relaxed);
-	xk_spin_lock(&pool->lock);
-	for (unsigned i = 0; i < count; i++) {
-		struct xk_work work = { .m = burst[i], .port = port };
-		struct xk_runner *runner = pool_pick_idle(pool, &picked);
-
-		if (runner != NULL) {
-			runner->given = work;
-			continue;
-		}
-		xk_assert(pool->input_count < pool->input_slots);
-		pool->inputs[pool_input_after(pool, pool->input_count++)] = work;
-		atomic_fetch_add_explicit(&pool->queued, 1, memory_order_relaxed);
-	}
-	xk_spin_unlock(&pool->lock);
-	pool_wake(kernel, picked);
-}
-
-void
-xk_pool_run(struct xk_kernel *kernel, struct xk_shepherd *shepherd)
-{
-	struct xk_pool *pool = &kernel->pool;
-	struct xk_runner *picked = NULL, *runner;
-	bool served;
-
-	xk_spin_lock(&pool->lock);
-	served = pool->threads > 0;
-	runner = pool_pick_idle(pool, &picked);
-	if (runner != NULL) {
-		runner->given.shepherd = shepherd;
-	} else if (served) {
-		xk_run_put(&pool->runnable, shepherd);
-		atomic_fetch_add_explicit(&pool->queued, 1, memory_order_seq_cst);
-	}
-	xk_spin_unlock(&pool->lock);
-	pool_wake(kernel, picked);
-	if (!served)
-		xk_driver_run(shepherd);
-}
-
-/* Takes a shepherd or else a message, if any. Sets *kick to the drivers that wait for the room. Under the lock. */
-static struct xk_work
-pool_take(struct xk_pool *pool, uint32_t *kick)
-{
-	struct xk_work work = { .shepherd = xk_run_pick(&pool->runnable) };
-
-	if (work.shepherd == NULL && pool->input_count > 0) {
-		work = pool->inputs[pool->input_first];
-		pool->input_first = pool_input_after(pool, 1);
-		pool->input_count--;
-		if (pool->want_room != 0 && pool->input_count <= XK_INPUT_QUEUE / 2) {
-			*kick = pool->want_room;
-			pool->want_room = 0;
-		}
-	} else if (work.shepherd == NULL) {
-		return work;
-	}
-	atomic_fetch_sub_explicit(&pool->queued, 1, memory_order_relaxed);
-	return work;
-}
+/* ---- their work ---- */
 
 static void
 pool_do(struct xk_runner *runner, const struct xk_work *work)
@@ -281,32 +130,10 @@ pool_do(struct xk_runner *runner, const struct xk_work *work)
 static bool
 pool_work(struct xk_runner *runner)
 {
-	struct xk_kernel *kernel = runner->kernel;
-	struct xk_pool *pool = &kernel->pool;
 	struct xk_work work;
-	uint32_t kick = 0;
-	bool found, ends;
 
-	xk_spin_lock(&pool->lock);
-	work = pool_take(pool, &kick);
-	found = work.shepherd != NULL || work.m != NULL;
-	ends = pool->ends;
-	if (!found && !ends) {
-		runner->idle_next = pool->idle;
-		pool->idle = runner;
-	}
-	xk_spin_unlock(&pool->lock);
-
-	for (struct xk_driver *driver = &kernel->driver; kick != 0 && driver != NULL; driver = driver->next_driver)
-		if (kick & UINT32_C(1) << driver->index)
-			xk_driver_wake(driver);
-	if (!found) {
-		if (ends)
-			return false;
-		xk_token_wait(kernel, &runner->token, UINT64_MAX);
-		work = runner->given;
-		runner->given = (struct xk_work){ .m = NULL };
-	}
+	if (!xk_pool_take(runner, &work))
+		return false;
 	if (work.shepherd != NULL || work.m != NULL)
 		pool_do(runner, &work);
 	return true;
@@ -325,14 +152,9 @@ static void
 pool_end_threads(struct xk_kernel *kernel)
 {
 	struct xk_pool *pool = &kernel->pool;
-	struct xk_runner *picked = NULL, *next;
+	struct xk_runner *next;
 
-	xk_spin_lock(&pool->lock);
-	pool->ends = true;
-	while (pool_pick_idle(pool, &picked) != NULL)
-		continue;
-	xk_spin_unlock(&pool->lock);
-	pool_wake(kernel, picked);
+	xk_pool_end(kernel);
 	for (struct xk_runner *runner = pool->runners; runner != NULL; runner = runner->all_next)
 		xk_runner_join(runner);
 	pthread_mutex_lock(&pool->runners_mutex);
