@@ -9,10 +9,11 @@
  * Table:        bounded; the least recently used entry makes room, unless a shepherd waits for it. Strangers can make
  *               this host ask for any number of hosts that do not exist (by forwarding, or by answering). Therefore,
  *               once unresolved hosts fill half of a full table, they replace one another, and known hosts stay.
- * Following:    A sender that uses a host for long is told when its link address changes, becomes too old or is lost.
- *               Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1). The advice that a host
- *               does not answer has the same effect. Unused addresses are not asked for. An unsolicited change of
- *               address is believed only for the time that a query takes, so a wrong one does not last.
+ * Following:    A session that sends to a neighbour for long follows it: it is told when the link address changes, becomes
+ *               too old or is lost. Its next use asks again: first the known station, then all (RFC 1122, 2.3.2.1). The
+ *               advice that a host does not answer has the same effect. Unused addresses are not asked for. An
+ *               unsolicited change of address is believed only for the time that a query takes, so a wrong one does not
+ *               last.
  * Own address:  announced, defended, and on request probed first (arp_own.c)
  * Not done:     several addresses on one link
  * Graph:        vnet -> arp; arp -> eth
@@ -27,27 +28,10 @@
 #include "xkernel/bytes.h"
 #include "xkernel/trace.h"
 
-enum { ARP_QUEUES = 4 }; /* queued messages in all, per entry of the table */
-
-#define ARP_COUNTERS(C)                                                                                                \
-	C(ARP_COUNT_REQUESTS_IN, "requests_in")                                                                        \
-	C(ARP_COUNT_REPLIES_IN, "replies_in")                                                                          \
-	C(ARP_COUNT_OTHERS, "others") /* requests for others */                                                        \
-	C(ARP_COUNT_REQUESTS_OUT, "requests_out")                                                                      \
-	C(ARP_COUNT_REPLIES_OUT, "replies_out")                                                                        \
-	C(ARP_COUNT_LEARNED, "learned")         /* entries made from requests to this host */                          \
-	C(ARP_COUNT_REPLACED, "replaced")       /* entries that made room */                                           \
-	C(ARP_COUNT_UNREACHABLE, "unreachable") /* hosts that did not answer */                                        \
-	C(ARP_COUNT_POLLS, "polls")             /* requests to one station */                                          \
-	C(ARP_COUNT_MOVED, "moved")             /* followed hosts, to another link address */                          \
-	C(ARP_COUNT_LOST, "lost")               /* followed hosts that did not answer */                               \
-	C(ARP_COUNT_FOREIGN, "foreign")         /* requests to this host from outside its network */                   \
-	C(ARP_COUNT_VERIFIED, "verified")       /* addresses asked for again because their hosts do not answer */      \
-	C(ARP_COUNT_PROBES, "probes")                                                                                  \
-	C(ARP_COUNT_ANNOUNCEMENTS, "announcements")                                                                    \
-	C(ARP_COUNT_DEFENDED, "defended") /* announcements because another station claims our address */               \
-	C(ARP_COUNT_LEFT, "left")         /* addresses left because another station uses them */
-XK_COUNTERS(arp, ARP_COUNTERS);
+enum {
+	ARP_QUEUES = 4,   /* queued messages in all, per entry of the table */
+	ARP_MOVES = 1000, /* of followers, by one shepherd, while the address keeps changing */
+};
 
 #define ARP_DROPS(D)                                                                                                   \
 	D(ARP_DROP_BAD_HARDWARE, "bad_hardware")                                                                       \
@@ -105,22 +89,59 @@ arp_header_check(const struct arp_header *h)
 	return XK_DROP_NONE;
 }
 
-/* Returns packet h, whose first four fields are filled in; NULL: no buffer. */
-static struct xk_msg *
-arp_packet_new(struct xk_protocol *self, struct arp_header h)
+/*
+ * Sends packet h, whose first four fields are filled in here, to the station `link` (0: to all), on lls if that leads
+ * there (NULL: it does not), and counts it. Returns 0, or the reason to drop what it answers.
+ */
+static unsigned
+arp_send(struct arp *arp, struct arp_header h, uint64_t link, struct xk_session *lls, unsigned counter)
 {
+	struct xk_participants participants = { .remote = { 1, { link } } };
+	struct xk_session *opened = NULL;
+	struct xk_protocol *self = &arp->protocol;
 	struct xk_msg *m = xk_msg_new(xk_platform_of(self), XK_HEADER_LEN(arp));
+	uint64_t peer;
 
+	if (m == NULL)
+		return XK_DROP_NO_BUFFER;
+	if (link != 0 &&
+	    (lls == NULL || xk_control(lls, XK_GET_PEER_LINK, &peer, sizeof(peer)) != sizeof(peer) || peer != link)) {
+		if (xk_open(self, self, xk_lower(self, 0), &participants, &opened) != 0) {
+			xk_msg_free(m);
+			return XK_DROP_NO_MEMORY;
+		}
+		lls = opened;
+	}
 	h.hardware = ARP_ETHERNET;
 	h.protocol = ARP_IPV4;
 	h.hardware_length = ARP_LINK_LEN;
 	h.protocol_length = ARP_HOST_LEN;
-	if (m != NULL)
-		arp_store(m->data, &h);
-	return m;
+	h.sender_link = arp->link;
+	arp_store(m->data, &h);
+	xk_count(self, counter);
+	xk_push(link != 0 ? lls : arp->broadcast, m);
+	xk_close(opened);
+	return XK_DROP_NONE;
+}
+
+void
+arp_own_send(struct arp *arp, uint32_t sender, unsigned counter)
+{
+	struct arp_header h = { .operation = ARP_REQUEST, .sender_host = sender, .target_host = arp->wanted.host };
+
+	arp_send(arp, h, 0, NULL, counter);
 }
 
 /* ---- work for after the lock ---- */
+
+struct arp_todo {
+	struct arp_queue queue;     /* messages to be sent to link, or dropped */
+	uint64_t link;              /* 0: drop them */
+	struct xk_msg *oldest;      /* dropped to make room in a queue; NULL: none */
+	struct xk_neighbour *moved; /* some of its followers may send to another link address; NULL: none */
+	uint32_t own, asked;        /* asked: the host to be asked for; 0: none */
+	uint64_t station;           /* the only one to be asked; 0: broadcast */
+};
 
 /* Takes the lock, with nothing to do yet. */
 static void
@@ -132,78 +153,77 @@ arp_lock(struct arp *arp, struct arp_todo *todo)
 	todo->own = arp->network.host;
 }
 
-/* Broadcasts a probe or an announcement of the own address. */
+/* Ends following. The lock is held. */
 static void
-arp_say(struct arp *arp, enum arp_says says)
+arp_let_go(struct xk_arp_follower *f)
 {
-	static const unsigned counters[] = { [ARP_SAYS_PROBE] = ARP_COUNT_PROBES,
-					     [ARP_SAYS_ANNOUNCEMENT] = ARP_COUNT_ANNOUNCEMENTS,
-					     [ARP_SAYS_DEFENCE] = ARP_COUNT_DEFENDED };
-	uint32_t own = arp->wanted.host;
-	struct arp_header h = { .operation = ARP_REQUEST,
-				.sender_link = arp->link,
-				.sender_host = says == ARP_SAYS_PROBE ? 0 : own,
-				.target_host = own };
-	struct xk_msg *m = arp_packet_new(&arp->protocol, h);
-
-	if (m == NULL)
-		return;
-	xk_count(&arp->protocol, counters[says]);
-	xk_push(arp->broadcast, m);
+	if (f->neighbour != NULL)
+		LIST_REMOVE(f, next);
+	f->neighbour = NULL;
 }
 
-/* Tells the follower, sends or drops messages, and sends a request; without a buffer the timer sends the next one. */
+/* Ends following until f asks: the address is in doubt. The lock is held. */
+static void
+arp_doubt_follower(struct arp *arp, struct xk_arp_follower *f)
+{
+	arp_let_go(f);
+	arp->user.doubted(f);
+}
+
+/*
+ * Tells the followers of e that send to another link address, one after the other, without the lock: each takes time, and
+ * the address may change again.
+ */
+static void
+arp_tell_followers(struct arp *arp, struct xk_neighbour *e)
+{
+	struct xk_arp_follower *f;
+	uint64_t link;
+
+	for (unsigned moves = 0;; moves++) {
+		xk_lock(&arp->lock);
+		link = e->link;
+		f = e->state == ARP_KNOWN ? LIST_FIRST(&e->followers) : NULL;
+		while (f != NULL && (f->link == link || !xk_duplicate(f->session)))
+			f = LIST_NEXT(f, next);
+		xk_unlock(&arp->lock);
+		if (f == NULL)
+			return;
+		if (moves == ARP_MOVES || arp->user.moved(f, link) != 0) {
+			xk_lock(&arp->lock);
+			arp_doubt_follower(arp, f);
+			xk_unlock(&arp->lock);
+		}
+		xk_session_release(f->session);
+	}
+}
+
+/* Tells followers, sends or drops messages, and sends a request. */
 static void
 arp_finish(struct arp *arp, struct arp_todo *todo)
 {
-	struct xk_protocol *self = &arp->protocol;
-	struct xk_participants participants = { .remote = { 1, { todo->station } } };
-	struct arp_header h = {
-		.operation = ARP_REQUEST, .sender_link = arp->link, .sender_host = todo->own, .target_host = todo->asked
-	};
-	struct xk_session *one = NULL;
+	struct arp_header h = { .operation = ARP_REQUEST, .sender_host = todo->own, .target_host = todo->asked };
 	struct arp_waiting *waiting;
-	struct xk_msg *m;
 
-	if (todo->claimant != 0)
-		arp_own_warn(arp, todo);
-	if (todo->leaves)
-		xk_count(self, ARP_COUNT_LEFT);
-	if ((todo->is_used || todo->is_unused) && arp->user.used != NULL)
-		arp->user.used(&arp->user, todo->is_used);
-	if (todo->probes)
-		arp_say(arp, ARP_SAYS_PROBE);
-	if (todo->says != ARP_SAYS_NOTHING)
-		arp_say(arp, todo->says);
-	if (todo->changed != 0 && arp->follower.changed != NULL)
-		arp->follower.changed(&arp->follower, todo->changed);
+	if (todo->moved != NULL)
+		arp_tell_followers(arp, todo->moved);
 	while ((waiting = STAILQ_FIRST(&todo->queue)) != NULL) {
 		const struct xk_arp_output *output = &waiting->output;
 
 		STAILQ_REMOVE_HEAD(&todo->queue, next);
 		if (todo->link != 0) {
-			output->send(output, todo->link);
+			arp->user.send(&arp->user, output, todo->link);
 		} else {
-			if (output->unsent != NULL)
-				output->unsent(output);
-			xk_drop(self, output->m, ARP_DROP_UNRESOLVED);
+			arp->user.unsent(&arp->user, output);
+			xk_drop(&arp->protocol, output->m, ARP_DROP_UNRESOLVED);
 		}
 		free(waiting);
 	}
 	if (todo->oldest != NULL)
-		xk_drop(self, todo->oldest, ARP_DROP_QUEUE_FULL);
-	if (todo->asked == 0 || todo->own == 0)
-		return;
-	if (todo->station != 0)
-		xk_open(self, self, xk_lower(self, 0), &participants, &one); /* if it fails, all are asked */
-	m = arp_packet_new(self, h);
-	if (m != NULL) {
-		xk_count(self, ARP_COUNT_REQUESTS_OUT);
-		if (one != NULL)
-			xk_count(self, ARP_COUNT_POLLS);
-		xk_push(one != NULL ? one : arp->broadcast, m);
-	}
-	xk_close(one);
+		xk_drop(&arp->protocol, todo->oldest, ARP_DROP_QUEUE_FULL);
+	if (todo->asked != 0 && todo->own != 0 &&
+	    arp_send(arp, h, todo->station, NULL, ARP_COUNT_REQUESTS_OUT) == XK_DROP_NONE && todo->station != 0)
+		xk_count(&arp->protocol, ARP_COUNT_POLLS); /* if it fails, the timer sends the next one */
 }
 
 static void
@@ -215,182 +235,111 @@ arp_unlock(struct arp *arp, struct arp_todo *todo)
 
 /* ---- the table; the lock is held ---- */
 
-/* Multiplies by a random odd number, drawn at the first use: any two hosts collide under few seeds. */
-static struct arp_bucket *
-arp_bucket(struct arp *arp, uint32_t host)
-{
-	if (xk_unlikely(arp->seed == 0))
-		arp->seed = xk_random(&arp->protocol) | 1;
-	return &arp->buckets[host * arp->seed >> 32 & arp->bucket_mask];
-}
-
-/* Returns the entry of host, ASKING or KNOWN (perhaps too old), or NULL. */
-static struct arp_entry *
+/* Returns the neighbour `host`, ASKING or KNOWN (perhaps too old), or NULL. */
+static struct xk_neighbour *
 arp_find(struct arp *arp, uint32_t host)
 {
-	struct arp_entry *e = LIST_FIRST(arp_bucket(arp, host));
-
-	while (e != NULL && e->host != host)
-		e = LIST_NEXT(e, bucket);
-	return e;
+	return xk_map_resolve(&arp->hosts, (struct xk_key){ host, 0 });
 }
 
 /* Returns whether e's link address is believed. */
 static bool
-arp_is_known(struct arp *arp, const struct arp_entry *e)
+arp_is_known(const struct xk_neighbour *e)
 {
-	return e->state == ARP_KNOWN && xk_now_ns(&arp->protocol) < e->expires_ns;
+	return e->state == ARP_KNOWN && xk_now_ns(&e->arp->protocol) < e->expires_ns;
 }
 
 /* Returns whether e's old station is being asked, and no other yet: messages still go there. */
 static bool
-arp_is_polling(const struct arp_entry *e)
+arp_is_polling(const struct xk_neighbour *e)
 {
-	return e->state == ARP_ASKING && e->tries == 0 && e->link != 0;
+	return e->state == ARP_ASKING && e->tries <= 0 && e->link != 0;
 }
 
-/* Makes e the most recently used of its state. */
+/* Makes e the most recently used of `state`, which it is in from now on. */
 static void
-arp_use(struct arp *arp, struct arp_entry *e)
+arp_use(struct xk_neighbour *e, enum arp_state state)
 {
-	TAILQ_REMOVE(&arp->lists[e->state], e, by_use);
-	TAILQ_INSERT_TAIL(&arp->lists[e->state], e, by_use);
-}
+	struct arp *arp = e->arp;
 
-static void
-arp_set_state(struct arp *arp, struct arp_entry *e, enum arp_state state)
-{
-	if (e->state == state)
-		return;
 	TAILQ_REMOVE(&arp->lists[e->state], e, by_use);
-	arp->asking_count -= e->state == ARP_ASKING;
-	arp->asking_count += state == ARP_ASKING;
+	arp->asking_count += (state == ARP_ASKING) - (e->state == ARP_ASKING);
 	e->state = state;
 	TAILQ_INSERT_TAIL(&arp->lists[state], e, by_use);
 }
 
 /* Lets the timer fire when e is too old, not before. */
 static void
-arp_schedule(struct arp *arp, struct arp_entry *e)
+arp_schedule(struct xk_neighbour *e)
 {
-	uint64_t now_ns = xk_now_ns(&arp->protocol);
+	uint64_t now_ns = xk_now_ns(&e->arp->protocol);
 
 	xk_event_schedule(&e->timer, e->expires_ns <= now_ns ? 0 : (e->expires_ns - now_ns) / 1000 + 1);
 }
 
-/* Ends the asking for e: wakes its waiters, and moves its messages and the news for the follower to todo. */
+/* Gives what waits for e the answer: link (0: there is none). */
 static void
-arp_end_asking(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
+arp_answer(struct xk_neighbour *e, uint64_t link, struct arp_todo *todo)
 {
-	for (unsigned i = 0; i < e->waiters; i++)
-		xk_semaphore_signal(&e->answered);
+	struct arp_waiter *waiter;
+
+	while ((waiter = LIST_FIRST(&e->waiters)) != NULL) {
+		LIST_REMOVE(waiter, next);
+		waiter->is_over = true;
+		waiter->link = link;
+		xk_semaphore_signal(&waiter->answered);
+	}
 	STAILQ_CONCAT(&todo->queue, &e->queue);
-	arp->waiting_count -= e->queued;
+	todo->link = link;
+	e->arp->waiting_count -= e->queued;
 	e->queued = 0;
-	todo->changed = e->is_followed ? e->host : 0;
+}
+
+static void
+arp_doubt_followers(struct xk_neighbour *e)
+{
+	struct xk_arp_follower *f;
+
+	while ((f = LIST_FIRST(&e->followers)) != NULL)
+		arp_doubt_follower(e->arp, f);
 }
 
 /* Takes e, ASKING or KNOWN, out of the table. */
 static void
-arp_remove(struct arp *arp, struct arp_entry *e)
+arp_remove(struct xk_neighbour *e, struct arp_todo *todo)
 {
-	LIST_REMOVE(e, bucket);
-	arp_set_state(arp, e, ARP_FREE);
-	e->is_followed = e->is_to_tell = e->is_doubted = false;
+	arp_answer(e, 0, todo);
+	arp_doubt_followers(e);
+	xk_map_unbind(&e->arp->hosts, &e->binding);
+	arp_use(e, ARP_FREE);
 	xk_event_cancel(&e->timer); /* a late firing finds another state, or asks once too early */
 }
 
-/*
- * Returns the least recently used entry of a state that may be replaced, or NULL: no shepherd waits for it, and a
- * foreign thread leaves alone those that need the follower or their senders to be told, because these open sessions.
- */
-static struct arp_entry *
-arp_oldest(struct arp *arp, enum arp_state state)
+/* Makes e ASKING; its timer fires after delay_ns. */
+static void
+arp_begin_asking(struct xk_neighbour *e, int tries, uint64_t delay_ns)
 {
-	struct arp_entry *e = TAILQ_FIRST(&arp->lists[state]);
-	bool is_foreign = xk_self() == NULL;
-
-	while (e != NULL && (e->waiters > 0 || (is_foreign && (e->is_followed || e->queued > 0))))
-		e = TAILQ_NEXT(e, by_use);
-	return e;
-}
-
-/*
- * Makes an entry for host, which has none; the caller sets its state. A stranger's (`learning`) replaces no host that
- * this one asks for. Returns NULL if none may be replaced. Unused entries stay untouched: their memory costs nothing.
- */
-static struct arp_entry *
-arp_insert(struct arp *arp, uint32_t host, bool learning, struct arp_todo *todo)
-{
-	struct arp_entry *e = arp_oldest(arp, ARP_FREE), *asking;
-
-	if (e == NULL && arp->used_count < arp->entry_count) {
-		e = &arp->entries[arp->used_count++];
-		*e = (struct arp_entry){ .arp = arp, .state = ARP_FREE };
-		STAILQ_INIT(&e->queue);
-		xk_event_init(&e->timer, arp->protocol.kernel, arp->timeout, e);
-		xk_semaphore_init(&e->answered, &arp->protocol, 0);
-		TAILQ_INSERT_TAIL(&arp->lists[ARP_FREE], e, by_use);
-	} else if (e == NULL) {
-		e = arp_oldest(arp, ARP_KNOWN);
-		asking = arp_oldest(arp, ARP_ASKING);
-		if (!learning && asking != NULL && (e == NULL || arp->asking_count * 2 >= arp->entry_count))
-			e = asking;
-	}
-	if (e == NULL)
-		return NULL;
-	if (e->state != ARP_FREE) {
-		arp_end_asking(arp, e, todo);
-		arp_remove(arp, e);
-		xk_count(&arp->protocol, ARP_COUNT_REPLACED);
-	}
-	e->host = host;
-	e->link = 0;
-	e->verify_ns = 0;
-	LIST_INSERT_HEAD(arp_bucket(arp, host), e, bucket);
-	return e;
+	if (e->state != ARP_ASKING)
+		arp_use(e, ARP_ASKING);
+	e->tries = tries;
+	e->is_doubted = false;
+	e->verify_ns = xk_now_ns(&e->arp->protocol) + e->arp->verify_gap_ns;
+	xk_event_schedule(&e->timer, delay_ns / 1000);
 }
 
 /* Makes e ASKING, with a broadcast request. */
 static void
-arp_ask(struct arp *arp, struct arp_entry *e, struct arp_todo *todo)
+arp_ask(struct xk_neighbour *e, struct arp_todo *todo)
 {
-	arp_set_state(arp, e, ARP_ASKING);
-	e->tries = 1;
-	e->is_polled = e->is_to_tell = e->is_doubted = false;
-	e->round++;
-	e->verify_ns = xk_now_ns(&arp->protocol) + arp->verify_gap_ns;
-	if (e->waiters == 0)
-		xk_semaphore_init(&e->answered, &arp->protocol, 0);
-	xk_event_schedule(&e->timer, arp->timeout_ns / 1000);
+	arp_begin_asking(e, 1, e->arp->timeout_ns);
 	todo->asked = e->host;
 }
 
 /* Makes e ASKING; the timer asks: first e's old station, if any, then all. */
 static void
-arp_verify(struct arp *arp, struct arp_entry *e)
+arp_verify(struct xk_neighbour *e)
 {
-	struct arp_todo later;
-
-	arp_ask(arp, e, &later);
-	e->tries = 0;
-	e->is_polled = e->link != 0;
-	xk_event_schedule(&e->timer, 0);
-}
-
-/* Finds or makes the entry of host, KNOWN and believed, or ASKING. Returns NULL if none may be replaced. */
-static struct arp_entry *
-arp_get(struct arp *arp, uint32_t host, struct arp_todo *todo)
-{
-	struct arp_entry *e = arp_find(arp, host);
-
-	if (e == NULL)
-		e = arp_insert(arp, host, false, todo);
-	else
-		arp_use(arp, e);
-	if (e != NULL && e->state != ARP_ASKING && !arp_is_known(arp, e))
-		arp_ask(arp, e, todo);
-	return e;
+	arp_begin_asking(e, e->link != 0 ? -1 : 0, 0);
 }
 
 /*
@@ -398,8 +347,9 @@ arp_get(struct arp *arp, uint32_t host, struct arp_todo *todo)
  * asked, may be wrong: it is believed only for the time of an unanswered query, and repeating it does not prolong that.
  */
 static void
-arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_todo *todo)
+arp_learn(struct xk_neighbour *e, uint64_t link, struct arp_todo *todo)
 {
+	struct arp *arp = e->arp;
 	uint64_t believed_ns = arp->age_ns, soon_ns = arp->timeout_ns * arp->tries;
 	bool was_known = e->state == ARP_KNOWN || (arp_is_polling(e) && e->link != link);
 
@@ -411,121 +361,180 @@ arp_learn(struct arp *arp, struct arp_entry *e, uint64_t link, struct arp_todo *
 	}
 	if (e->state == ARP_ASKING) {
 		xk_event_cancel(&e->timer);
-		arp_end_asking(arp, e, todo);
-		todo->link = link;
+		arp_answer(e, link, todo);
 	}
-	arp_set_state(arp, e, ARP_KNOWN);
-	if (e->is_followed && e->link != 0 && e->link != link)
-		xk_count(&arp->protocol, ARP_COUNT_MOVED);
-	if (e->is_followed && !e->is_to_tell) {
-		arp_schedule(arp, e);
-		todo->changed = e->link != link ? e->host : 0;
+	if (e->state != ARP_KNOWN) /* what others send is no use */
+		arp_use(e, ARP_KNOWN);
+	if (!LIST_EMPTY(&e->followers)) {
+		if (e->link != 0 && e->link != link)
+			xk_count(&arp->protocol, ARP_COUNT_MOVED);
+		arp_schedule(e);
+		todo->moved = e;
 	}
 	e->link = link;
 }
 
-/* ---- time ---- */
-
-/* Asks again, or gives up, if there is no answer. Tells the follower if the address is too old. */
+/* Asks again, or gives up, if there is no answer. Tells followers that send elsewhere, or that the address is too old. */
 static void
 arp_timeout(struct xk_event *event, void *argument)
 {
-	struct arp_entry *e = argument;
+	struct xk_neighbour *e = argument;
 	struct arp *arp = e->arp;
 	struct arp_todo todo;
 
 	arp_lock(arp, &todo);
-	if (e->state == ARP_ASKING && (e->is_polled || e->tries < arp->tries)) {
+	if (e->state == ARP_ASKING && e->tries < (int)arp->tries) {
 		todo.asked = e->host;
-		todo.station = e->is_polled ? e->link : 0;
-		e->tries += !e->is_polled;
-		e->is_polled = false;
+		todo.station = e->tries < 0 ? e->link : 0;
+		e->tries++;
 		xk_event_schedule(event, arp->timeout_ns / 1000);
 	} else if (e->state == ARP_ASKING) {
-		if (e->is_followed)
+		if (!LIST_EMPTY(&e->followers))
 			xk_count(&arp->protocol, ARP_COUNT_LOST);
-		arp_end_asking(arp, e, &todo);
-		arp_remove(arp, e);
+		arp_remove(e, &todo);
 		xk_count(&arp->protocol, ARP_COUNT_UNREACHABLE);
 		xk_trace(&arp->protocol, XK_TRACE_EVENTS, "host %08x does not answer", e->host);
-	} else if (e->state == ARP_KNOWN && e->is_followed && !e->is_to_tell && arp_is_known(arp, e)) {
-		arp_schedule(arp, e); /* a late firing, for an earlier host */
-	} else if (e->state == ARP_KNOWN && e->is_followed) {
-		e->is_followed = e->is_to_tell = false;
-		todo.changed = e->host;
+	} else if (!LIST_EMPTY(&e->followers) && arp_is_known(e)) {
+		todo.moved = e;
+		arp_schedule(e);
+	} else {
+		arp_doubt_followers(e);
 	}
 	arp_unlock(arp, &todo);
 }
 
-/* Probes or announces the own address. */
-static void
-arp_own(struct xk_event *event, void *argument)
+/*
+ * Returns the least recently used neighbour of a state that may be replaced, or NULL: no shepherd waits for it, and a
+ * foreign thread leaves alone those with followers or messages: telling their protocols opens sessions.
+ */
+static struct xk_neighbour *
+arp_oldest(struct arp *arp, enum arp_state state)
 {
-	struct arp *arp = argument;
-	struct arp_todo todo;
+	struct xk_neighbour *e = TAILQ_FIRST(&arp->lists[state]);
+	bool is_foreign = xk_self() == NULL;
 
-	arp_lock(arp, &todo);
-	arp_own_tick(arp, &todo);
-	arp_unlock(arp, &todo);
+	while (e != NULL && (!LIST_EMPTY(&e->waiters) || (is_foreign && (!LIST_EMPTY(&e->followers) || e->queued > 0))))
+		e = TAILQ_NEXT(e, by_use);
+	return e;
+}
+
+/*
+ * Makes an entry for host, which has none; the caller sets its state. A stranger's (`learning`) replaces no host that
+ * this one asks for. Returns NULL if none may be replaced, or no memory.
+ */
+static struct xk_neighbour *
+arp_insert(struct arp *arp, uint32_t host, bool learning, struct arp_todo *todo)
+{
+	struct xk_neighbour *e = TAILQ_FIRST(&arp->lists[ARP_FREE]), *asking;
+
+	if (e == NULL && arp->entry_count < arp->entry_max && (e = calloc(1, sizeof(*e))) != NULL) {
+		arp->entry_count++;
+		e->arp = arp;
+		STAILQ_INIT(&e->queue);
+		xk_event_init(&e->timer, arp->protocol.kernel, arp_timeout, e);
+		TAILQ_INSERT_TAIL(&arp->lists[ARP_FREE], e, by_use);
+	}
+	if (e == NULL) {
+		e = arp_oldest(arp, ARP_KNOWN);
+		asking = arp_oldest(arp, ARP_ASKING);
+		if (!learning && asking != NULL && (e == NULL || arp->asking_count * 2 >= arp->entry_max))
+			e = asking;
+		if (e == NULL)
+			return NULL;
+		arp_remove(e, todo);
+		xk_count(&arp->protocol, ARP_COUNT_REPLACED);
+	}
+	if (xk_map_bind(&arp->hosts, &e->binding, (struct xk_key){ host, 0 }, e) != 0)
+		return NULL;
+	e->host = host;
+	e->link = 0;
+	e->verify_ns = 0;
+	return e;
 }
 
 /* ---- questions from above ---- */
 
+/* Returns whether host can be a host on network, or on another one. */
+static bool
+arp_is_on(const struct xk_network *network, uint32_t host, bool another)
+{
+	bool is_on = ((host ^ network->host) & (uint32_t)(UINT64_MAX << (32 - network->bits))) == 0;
+
+	return is_on != another && xk_host_refusal(host, is_on ? network->bits : 32) == NULL;
+}
+
 static bool
 arp_is_neighbour(const struct arp *arp, uint32_t host)
 {
-	return xk_arp_is_neighbour(&arp->network, host) || (host == arp->onlink && host != 0);
+	return arp_is_on(&arp->network, host, false) || (host == arp->onlink && host != 0);
 }
 
-static bool
-arp_may_ask(const struct arp *arp, uint32_t host)
+/*
+ * Finds or makes the neighbour `host`, KNOWN and believed, or ASKING. `verifies`: if it asks, then first e's old station.
+ * Returns 0; -EHOSTUNREACH: it is none, or this host has no address; -ENOBUFS: none may be replaced. The lock is held.
+ */
+static int
+arp_get(struct arp *arp, uint32_t host, bool verifies, struct xk_neighbour **found, struct arp_todo *todo)
 {
-	return arp->network.host != 0 && host != arp->network.host && arp_is_neighbour(arp, host);
+	struct xk_neighbour *e = arp_find(arp, host);
+
+	if (arp->network.host == 0 || host == arp->network.host || !arp_is_neighbour(arp, host))
+		return -EHOSTUNREACH;
+	if (e == NULL)
+		e = arp_insert(arp, host, false, todo);
+	if (e == NULL)
+		return -ENOBUFS;
+	arp_use(e, e->state);
+	if (e->state != ARP_ASKING && !arp_is_known(e)) {
+		if (verifies)
+			arp_verify(e);
+		else
+			arp_ask(e, todo);
+	}
+	*found = e;
+	return 0;
 }
 
-int
-xk_arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
+static int
+arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
 	struct arp *arp = (struct arp *)self;
+	struct arp_waiter waiter = { .is_over = false };
+	struct xk_neighbour *e;
 	struct arp_todo todo;
-	struct arp_entry *e;
-	int err = 0;
+	int err;
 
 	arp_lock(arp, &todo);
-	if (!arp_may_ask(arp, host)) {
-		err = -EHOSTUNREACH;
-	} else if ((e = arp_get(arp, host, &todo)) == NULL) {
-		err = -ENOBUFS;
-	} else {
-		uint64_t round = e->round;
-
-		e->waiters++;
-		while (err == 0 && e->round == round && e->state == ARP_ASKING) {
-			arp_unlock(arp, &todo);
-			err = xk_semaphore_wait(&e->answered, XK_UNTIL_SIGNALLED);
-			arp_lock(arp, &todo);
-		}
-		e->waiters--;
-		if (err == 0 && (e->round != round || e->state != ARP_KNOWN))
+	err = arp_get(arp, host, false, &e, &todo);
+	if (err == 0 && e->state == ARP_ASKING) {
+		xk_semaphore_init(&waiter.answered, self, 0);
+		LIST_INSERT_HEAD(&e->waiters, &waiter, next);
+		arp_unlock(arp, &todo);
+		err = xk_semaphore_wait(&waiter.answered, XK_UNTIL_SIGNALLED);
+		arp_lock(arp, &todo);
+		if (!waiter.is_over)
+			LIST_REMOVE(&waiter, next);
+		if (err == 0 && waiter.link == 0)
 			err = -EHOSTUNREACH;
-		if (err == 0)
-			*link = e->link;
+		*link = err == 0 ? waiter.link : *link;
+	} else if (err == 0) {
+		*link = e->link;
 	}
 	arp_unlock(arp, &todo);
 	return err;
 }
 
-int
-xk_arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
+static int
+arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
 {
 	struct arp *arp = (struct arp *)self;
-	struct arp_entry *e;
+	struct xk_neighbour *e;
 	int err = -ENOENT;
 
 	xk_lock(&arp->lock);
 	e = arp_find(arp, host);
-	if (e != NULL && arp_is_known(arp, e)) {
-		arp_use(arp, e);
+	if (e != NULL && arp_is_known(e)) {
+		arp_use(e, ARP_KNOWN);
 		*link = e->link;
 		err = 0;
 	}
@@ -533,65 +542,53 @@ xk_arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
 	return err;
 }
 
-/* Follows host, and asks for it if need be (`asks`). */
 static int
-arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link, bool asks)
+arp_follow(struct xk_protocol *self, struct xk_arp_follower *f, uint32_t host, bool asks)
 {
 	struct arp *arp = (struct arp *)self;
+	struct xk_neighbour *e;
 	struct arp_todo todo;
-	struct arp_entry *e;
 	int err = 0;
 
 	arp_lock(arp, &todo);
 	e = arp_find(arp, host);
-	if (e == NULL || (e->state != ARP_ASKING && !arp_is_known(arp, e))) {
-		if (!asks)
-			err = -ENOENT;
-		else if (!arp_may_ask(arp, host))
-			err = -EHOSTUNREACH;
-		else if ((e = arp_get(arp, host, &todo)) == NULL)
-			err = -ENOBUFS;
-		if (err == 0) {
-			todo.asked = 0;
-			arp_verify(arp, e);
-		}
-	}
+	if (f->session == NULL || (!asks && (e == NULL || (e->state != ARP_ASKING && !arp_is_known(e)))))
+		err = -ENOENT;
+	else
+		err = arp_get(arp, host, true, &e, &todo);
 	if (err == 0) {
-		arp_use(arp, e);
-		if (e->state == ARP_KNOWN && asks && e->link != *link) { /* the timer tells */
-			e->is_to_tell = true;
-			xk_event_schedule(&e->timer, 0);
-		} else if (e->state == ARP_KNOWN && !e->is_followed) {
-			arp_schedule(arp, e);
-		}
-		e->is_followed = true;
-		*link = e->link;
-		if (asks && (e->state != ARP_KNOWN || e->is_to_tell))
+		arp_let_go(f);
+		if (e->state == ARP_KNOWN && f->link != e->link && asks)
+			xk_event_schedule(&e->timer, 0); /* which tells it: foreign threads open no sessions */
+		else if (e->state == ARP_KNOWN && LIST_EMPTY(&e->followers))
+			arp_schedule(e);
+		if (e->state == ARP_ASKING || (f->link != e->link && asks))
 			err = -EINPROGRESS;
-		else if (e->state != ARP_KNOWN)
-			err = -ENOENT;
+		todo.moved = asks ? NULL : e;
+		f->neighbour = e;
+		LIST_INSERT_HEAD(&e->followers, f, next);
 	}
 	arp_unlock(arp, &todo);
 	return err;
 }
 
-int
-xk_arp_follow(struct xk_protocol *self, uint32_t host, uint64_t *link)
+static void
+arp_unfollow(struct xk_protocol *self, struct xk_arp_follower *f)
 {
-	return arp_follow(self, host, link, false);
-}
+	struct arp *arp = (struct arp *)self;
 
-int
-xk_arp_ask(struct xk_protocol *self, uint32_t host, uint64_t link)
-{
-	return arp_follow(self, host, &link, true);
+	xk_lock(&arp->lock);
+	arp_let_go(f);
+	f->session = NULL;
+	xk_unlock(&arp->lock);
 }
 
 /* Queues output for e, which is ASKING; keeps the latest (RFC 1122, 2.3.2.2). Returns 0, or the reason to drop it. */
 static unsigned
-arp_enqueue(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *output, struct arp_todo *todo)
+arp_enqueue(struct xk_neighbour *e, const struct xk_arp_output *output, struct arp_todo *todo)
 {
-	bool is_full = arp->waiting_count >= ARP_QUEUES * arp->entry_count;
+	struct arp *arp = e->arp;
+	bool is_full = arp->waiting_count >= ARP_QUEUES * arp->entry_max;
 	struct arp_waiting *waiting;
 
 	if (e->queued == 0 && is_full)
@@ -614,117 +611,90 @@ arp_enqueue(struct arp *arp, struct arp_entry *e, const struct xk_arp_output *ou
 
 /* Returns whether e became too old recently: messages still go to its station while that is asked. */
 static bool
-arp_is_stale(struct arp *arp, const struct arp_entry *e)
+arp_is_stale(const struct xk_neighbour *e)
 {
-	uint64_t now_ns = xk_now_ns(&arp->protocol);
+	uint64_t now_ns = xk_now_ns(&e->arp->protocol);
 
 	return e->state == ARP_KNOWN && !e->is_doubted && now_ns >= e->expires_ns &&
-	       now_ns - e->expires_ns < arp->age_ns;
+	       now_ns - e->expires_ns < e->arp->age_ns;
 }
 
-int
-xk_arp_output(struct xk_protocol *self, const struct xk_arp_output *output)
+static int
+arp_output(struct xk_protocol *self, uint32_t host, const struct xk_arp_output *output)
 {
 	struct arp *arp = (struct arp *)self;
 	unsigned why = XK_DROP_NONE;
+	struct xk_neighbour *e;
 	struct arp_todo todo;
-	struct arp_entry *e;
 	uint64_t link = 0;
+	int err;
 
 	arp_lock(arp, &todo);
-	e = arp_find(arp, output->host);
-	if (e != NULL && arp_is_stale(arp, e))
-		arp_verify(arp, e);
-	if (!arp_may_ask(arp, output->host))
-		why = ARP_DROP_UNRESOLVED;
-	else if ((e = arp_get(arp, output->host, &todo)) == NULL)
-		why = ARP_DROP_TABLE_FULL;
+	e = arp_find(arp, host);
+	err = arp_get(arp, host, e != NULL && arp_is_stale(e), &e, &todo);
+	if (err != 0)
+		why = err == -EHOSTUNREACH ? ARP_DROP_UNRESOLVED : ARP_DROP_TABLE_FULL;
 	else if (e->state == ARP_KNOWN || arp_is_polling(e))
 		link = e->link;
 	else
-		why = arp_enqueue(arp, e, output, &todo);
+		why = arp_enqueue(e, output, &todo);
 	arp_unlock(arp, &todo);
 	if (why != XK_DROP_NONE) {
 		xk_drop(self, output->m, why);
 		return -ENOBUFS;
 	}
 	if (link != 0)
-		output->send(output, link);
+		arp->user.send(&arp->user, output, link);
 	return 0;
 }
 
-void
-xk_arp_unanswered(struct xk_protocol *self, uint32_t host, uint64_t link)
+static void
+arp_unanswered(struct xk_protocol *self, uint32_t host, uint64_t link)
 {
 	struct arp *arp = (struct arp *)self;
-	struct arp_entry *e;
+	struct xk_neighbour *e;
 
 	xk_lock(&arp->lock);
 	e = arp_find(arp, host);
-	if (arp->verify_gap_ns != 0 && e != NULL && arp_is_known(arp, e) && (link == 0 || e->link == link) &&
+	if (arp->verify_gap_ns != 0 && e != NULL && arp_is_known(e) && (link == 0 || e->link == link) &&
 	    xk_now_ns(self) >= e->verify_ns) {
 		xk_count(self, ARP_COUNT_VERIFIED);
-		arp_verify(arp, e);
+		arp_verify(e);
 	}
 	xk_unlock(&arp->lock);
 }
 
-void
-xk_arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
+static void
+arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
 {
 	struct arp *arp = (struct arp *)self;
+	struct xk_neighbour *e;
 	struct arp_todo todo;
-	struct arp_entry *e;
 
 	arp_lock(arp, &todo);
 	e = arp_find(arp, host);
-	if (e != NULL && (arp_is_known(arp, e) || arp_is_polling(e)) && e->link != link)
-		arp_ask(arp, e, &todo);
+	if (e != NULL && (arp_is_known(e) || arp_is_polling(e)) && e->link != link)
+		arp_ask(e, &todo);
 	arp_unlock(arp, &todo);
 }
 
-int
-xk_arp_set_address(struct xk_protocol *self, const struct xk_network *network)
+static int
+arp_set_address(struct xk_protocol *self, const struct xk_network *network)
 {
-	struct arp *arp = (struct arp *)self;
-	struct arp_todo todo;
-
 	if (network->bits > 32 || network->host == 0)
 		return -EINVAL;
-	arp_lock(arp, &todo);
-	arp_own_set(arp, network, &todo);
-	arp_unlock(arp, &todo);
+	arp_own_set((struct arp *)self, network);
 	return 0;
 }
 
-void
-xk_arp_set_onlink(struct xk_protocol *self, uint32_t host)
-{
-	((struct arp *)self)->onlink = host;
-}
-
-void
-xk_arp_set_user(struct xk_protocol *self, const struct xk_arp_user *user)
+static void
+arp_set_user(struct xk_protocol *self, const struct xk_arp_user *user, uint32_t onlink)
 {
 	((struct arp *)self)->user = *user;
-}
-
-void
-xk_arp_set_follower(struct xk_protocol *self, const struct xk_arp_follower *follower)
-{
-	((struct arp *)self)->follower = *follower;
+	((struct arp *)self)->onlink = onlink;
 }
 
 /* ---- arriving packets ---- */
-
-/* Returns whether host, which is not on network, can be a host on another one. */
-static bool
-arp_is_foreign(const struct xk_network *network, uint32_t host)
-{
-	uint32_t mask = (uint32_t)(UINT64_MAX << (32 - network->bits));
-
-	return ((host ^ network->host) & mask) != 0 && host >> 24 != 0 && host >> 24 != 127 && host >> 28 < 0xe;
-}
 
 /*
  * Returns whether packets may go to link. The frame's source may differ: a virtual router's packets name its virtual
@@ -746,21 +716,15 @@ arp_receive(struct arp *arp, const struct arp_header *packet, bool *mine, struct
 {
 	bool is_reply = packet->operation == ARP_REPLY, announces = packet->sender_host == packet->target_host;
 	uint32_t own = arp->network.host;
-	struct arp_entry *e;
+	struct xk_neighbour *e;
 
 	*mine = own != 0 && packet->target_host == own;
-	if (!arp_is_station(arp, packet->sender_link))
-		return ARP_DROP_BAD_SENDER;
-	if (arp_own_is_claimed(arp, packet->sender_host, packet->target_host, !is_reply)) {
-		arp_own_conflict(arp, packet->sender_link, todo);
-		return ARP_DROP_CONFLICT;
-	}
 	if (own == 0)
 		return is_reply ? ARP_DROP_UNASKED : XK_DROP_NONE;
 	if (!is_reply && packet->sender_host == 0) /* a probe (RFC 5227) */
 		return XK_DROP_NONE;
 	if (!arp_is_neighbour(arp, packet->sender_host)) {
-		if (is_reply || !*mine || !arp_is_foreign(&arp->network, packet->sender_host))
+		if (is_reply || !*mine || !arp_is_on(&arp->network, packet->sender_host, true))
 			return ARP_DROP_BAD_ADDRESS;
 		xk_count(&arp->protocol, ARP_COUNT_FOREIGN);
 		return XK_DROP_NONE;
@@ -774,47 +738,28 @@ arp_receive(struct arp *arp, const struct arp_header *packet, bool *mine, struct
 			xk_count(&arp->protocol, ARP_COUNT_LEARNED);
 	}
 	if (e != NULL)
-		arp_learn(arp, e, packet->sender_link, todo);
+		arp_learn(e, packet->sender_link, todo);
 	return XK_DROP_NONE;
-}
-
-/* Answers a request that came up lls, to the station that the request names. Returns 0, or the reason to drop it. */
-static unsigned
-arp_reply(struct arp *arp, struct xk_session *lls, const struct arp_header *request)
-{
-	struct arp_header h = { .operation = ARP_REPLY,
-				.sender_link = arp->link,
-				.sender_host = request->target_host,
-				.target_link = request->sender_link,
-				.target_host = request->sender_host };
-	struct xk_participants participants = { .remote = { 1, { request->sender_link } } };
-	struct xk_protocol *self = &arp->protocol;
-	struct xk_session *to = NULL;
-	struct xk_msg *m;
-	uint64_t link;
-
-	if ((xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) != sizeof(link) || link != request->sender_link) &&
-	    xk_open(self, self, xk_lower(self, 0), &participants, &to) != 0)
-		return XK_DROP_NO_MEMORY;
-	m = arp_packet_new(self, h);
-	if (m != NULL) {
-		xk_count(self, ARP_COUNT_REPLIES_OUT);
-		xk_push(to != NULL ? to : lls, m);
-	}
-	xk_close(to);
-	return m != NULL ? XK_DROP_NONE : XK_DROP_NO_BUFFER;
 }
 
 static void
 arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct arp *arp = (struct arp *)self;
-	struct arp_header packet = arp_load(m->data);
-	struct arp_todo todo;
-	bool mine = false, asks;
+	struct arp_header packet = arp_load(m->data), answer = { .operation = ARP_REPLY,
+								 .sender_host = packet.target_host,
+								 .target_link = packet.sender_link,
+								 .target_host = packet.sender_host };
+	bool mine = false, asks = packet.operation == ARP_REQUEST;
 	unsigned why = arp_header_check(&packet);
+	struct arp_todo todo;
 
 	xk_msg_pop_in_place(m, XK_HEADER_LEN(arp));
+	if (why == XK_DROP_NONE && !arp_is_station(arp, packet.sender_link))
+		why = ARP_DROP_BAD_SENDER;
+	if (why == XK_DROP_NONE &&
+	    arp_own_is_claimed(arp, packet.sender_link, packet.sender_host, packet.target_host, asks))
+		why = ARP_DROP_CONFLICT;
 	if (why != XK_DROP_NONE) {
 		xk_drop(self, m, why);
 		return;
@@ -822,11 +767,10 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	arp_lock(arp, &todo);
 	why = arp_receive(arp, &packet, &mine, &todo);
 	xk_unlock(&arp->lock);
-	asks = packet.operation == ARP_REQUEST;
 	if (why == XK_DROP_NONE)
 		xk_count(self, !asks ? ARP_COUNT_REPLIES_IN : mine ? ARP_COUNT_REQUESTS_IN : ARP_COUNT_OTHERS);
 	if (why == XK_DROP_NONE && asks && mine)
-		why = arp_reply(arp, lls, &packet);
+		why = arp_send(arp, answer, packet.sender_link, lls, ARP_COUNT_REPLIES_OUT);
 	if (why == XK_DROP_NONE)
 		xk_msg_free(m); /* only padding is left */
 	else
@@ -837,27 +781,35 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 /* ---- init and tables ---- */
 
 static void
+arp_neighbour_free(struct xk_neighbour *e)
+{
+	struct arp_waiting *waiting;
+
+	xk_event_cancel(&e->timer);
+	while ((waiting = STAILQ_FIRST(&e->queue)) != NULL) {
+		STAILQ_REMOVE_HEAD(&e->queue, next);
+		xk_msg_free(waiting->output.m);
+		free(waiting);
+	}
+	free(e);
+}
+
+static void
 arp_fini(struct xk_protocol *self)
 {
 	struct arp *arp = (struct arp *)self;
 	struct xk_participants nobody = { .remote.depth = 0 };
+	struct xk_neighbour *e;
 
 	xk_event_cancel(&arp->own);
 	xk_open_disable(self, self, xk_lower(self, 0), &nobody);
 	xk_close(arp->broadcast);
-	for (unsigned i = 0; i < arp->used_count; i++) {
-		struct arp_entry *e = &arp->entries[i];
-		struct arp_waiting *waiting;
-
-		xk_event_cancel(&e->timer);
-		while ((waiting = STAILQ_FIRST(&e->queue)) != NULL) {
-			STAILQ_REMOVE_HEAD(&e->queue, next);
-			xk_msg_free(waiting->output.m);
-			free(waiting);
+	for (unsigned i = 0; i < ARP_STATES; i++)
+		while ((e = TAILQ_FIRST(&arp->lists[i])) != NULL) {
+			TAILQ_REMOVE(&arp->lists[i], e, by_use);
+			arp_neighbour_free(e);
 		}
-	}
-	free(arp->entries);
-	free(arp->buckets);
+	xk_map_fini(&arp->hosts);
 }
 
 static int
@@ -866,21 +818,14 @@ arp_init(struct xk_protocol *self)
 	struct arp *arp = (struct arp *)self;
 	struct xk_protocol *eth = xk_lower(self, 0);
 	struct xk_participants everybody = { .remote = { 1, { XK_ETH_BROADCAST } } }, nobody = { .remote.depth = 0 };
-	unsigned buckets = 1;
-	int err;
+	int err = xk_map_init(&arp->hosts, self->kernel, (unsigned)arp->entry_max);
 
-	while (buckets < arp->entry_count)
-		buckets *= 2;
+	if (err != 0)
+		return err;
 	xk_lock_init(&arp->lock, self);
-	arp->timeout = arp_timeout;
-	arp->bucket_mask = buckets - 1;
-	arp->buckets = calloc(buckets, sizeof(*arp->buckets));
-	arp->entries = reallocarray(NULL, arp->entry_count, sizeof(*arp->entries));
 	for (unsigned i = 0; i < ARP_STATES; i++)
 		TAILQ_INIT(&arp->lists[i]);
-	err = arp_own_init(arp, arp_own);
-	if (err == 0 && (arp->buckets == NULL || arp->entries == NULL))
-		err = -ENOMEM;
+	err = arp_own_init(arp);
 	if (err == 0)
 		err = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link, sizeof(arp->link));
 	if (err >= 0)
@@ -896,15 +841,23 @@ arp_init(struct xk_protocol *self)
 static int
 arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
-	struct arp *arp = (struct arp *)self;
-
 	if (op != XK_PORT_CHANGED)
 		return -ENOTSUP;
-	xk_lock(&arp->lock);
-	arp_own_announce(arp);
-	xk_unlock(&arp->lock);
+	arp_own_announce((struct arp *)self);
 	return 0;
 }
+
+static const struct xk_arp_ops arp_neighbour_ops = {
+	.set_user = arp_set_user,
+	.set_address = arp_set_address,
+	.resolve = arp_resolve,
+	.lookup = arp_lookup,
+	.follow = arp_follow,
+	.unfollow = arp_unfollow,
+	.output = arp_output,
+	.unanswered = arp_unanswered,
+	.doubt = arp_doubt,
+};
 
 static const struct xk_protocol_ops arp_ops = {
 	.init = arp_init,
@@ -919,7 +872,7 @@ static const struct xk_role arp_lowers[] = {
 };
 
 static const struct xk_setting arp_settings[] = {
-	XK_SETTING(UINT, struct arp, entry_count, "entries", "maximum number of hosts in the table", .initial = "256",
+	XK_SETTING(UINT, struct arp, entry_max, "entries", "maximum number of hosts in the table", .initial = "256",
 		   .min = 1, .max = 1 << 20),
 	XK_SETTING(UINT, struct arp, queue_max, "queue", "maximum number of messages queued for one host",
 		   .initial = "48", .min = 1, .max = 1024),
@@ -963,4 +916,5 @@ const struct xk_protocol_type xk_type_arp = {
 	.settings = arp_settings,
 	.drops = arp_drops,
 	.counters = arp_counters,
+	.neighbour_ops = &arp_neighbour_ops,
 };

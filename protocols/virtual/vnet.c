@@ -7,34 +7,24 @@
  *               without a map. It always answers the station that its frames come from. Its host is unknown:
  *               get_participants gives XK_ANY. Opened sessions are one per neighbour and upper; messages come up them
  *               only if their type is not enabled.
- * Following:    ARP reports changes of a neighbour's link address to opened sessions. A session that moves keeps the
- *               link's session that it was opened on, because a push may be under way there, and pushes on another
- *               one (`moved`), with a lock and a reference for each push. Once ARP doubts an address, the next push
- *               triggers a query and still uses the old address. Idle sessions send no queries. ARP gets the advice
- *               that the peer does not answer (xk_unanswered), except from passive sessions, whose host is unknown.
+ * Following:    Opened sessions follow their neighbour in ARP (arp.h). A session that moves keeps the link's session
+ *               that it was opened on, because a push may be under way there, and pushes on another one (`moved`), with
+ *               a lock and a reference for each push. Once ARP doubts an address, the next push triggers a query and
+ *               still uses the old address. Idle sessions send no queries. ARP gets the advice that the peer does not
+ *               answer (xk_unanswered), except from passive sessions, whose host is unknown.
  * Not done:     multicast
  * Graph:        vnet -> eth; vnet -> arp; and once more for each further interface (address2, ...)
  */
 #include "protocols/virtual/vnet.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/queue.h>
 
 #include "protocols/arp/arp.h"
 #include "protocols/eth.h"
-#include "xkernel/support/lowers.h"
 #include "xkernel/support/virtual.h"
 #include "xkernel/trace.h"
 
 enum { VNET_LINK, VNET_RESOLVER, VNET_ROLES };
-
-enum {
-	VNET_BUCKETS_MAX = 4096,
-	VNET_TRIES = 1000, /* to follow an address that keeps changing; then the next push asks */
-};
-
-LIST_HEAD(vnet_bucket, vnet_session);
 
 #define VNET_COUNTERS(C)                                                                                               \
 	C(VNET_TO_SELF, "to_self") /* opens to an own address, refused: an outgoing shepherd never turns upward */     \
@@ -51,22 +41,24 @@ struct vnet {
 	unsigned interface_count;
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
 	_Atomic bool is_unused[XK_VNET_INTERFACES]; /* its address is being probed, or is another station's */
-	struct xk_lock lock;                        /* protects the buckets; taken before a session's lock */
-	unsigned bucket_mask;
-	struct vnet_bucket *buckets; /* opened sessions, by host: several uppers may open the same host */
 };
 
-/* Passive sessions are in the table (xkernel/table.h), opened ones in a bucket. */
+/* In the table, unless it is lazy: passive sessions by the one below, opened ones by host. */
 struct vnet_session {
 	struct xk_session session; /* marked: lazy, moved, stale, has_left or no address; lls is NULL if lazy */
 	unsigned interface;        /* index */
 	_Atomic uint64_t host;     /* the neighbour; XK_ANY: passive, and not opened since */
-	LIST_ENTRY(vnet_session) same_bucket;
-	struct xk_lock lock;      /* protects the fields below; link and is_stale are read without it */
+	struct xk_binding by_host; /* of a passive session that was opened */
+	struct xk_arp_follower follower;
+	struct xk_lock lock;      /* protects the fields below */
 	struct xk_session *moved; /* receives pushes instead of lls; a reference. NULL: lls does */
-	_Atomic uint64_t link;    /* the link address that pushes go to */
-	_Atomic bool is_stale;    /* the next push asks for the address */
 	bool has_left;            /* messages that come up the session below go to another session */
+};
+
+/* What a new session is opened for. */
+struct vnet_how {
+	unsigned interface;
+	uint64_t host;
 };
 
 static inline struct xk_protocol *
@@ -81,10 +73,10 @@ vnet_resolver(const struct vnet *vnet, unsigned interface)
 	return xk_lower(&vnet->protocol, interface * VNET_ROLES + VNET_RESOLVER);
 }
 
-static bool
-vnet_is_enabled(struct vnet *vnet, const struct xk_protocol *hlp_type)
+static struct xk_key
+vnet_key(unsigned interface, uint64_t host, const struct xk_protocol *hlp_type)
 {
-	return xk_table_enabled(&vnet->protocol, xk_virtual_passive_key(hlp_type)) != NULL;
+	return (struct xk_key){ (uint64_t)interface << 32 | host, (uintptr_t)hlp_type };
 }
 
 static bool
@@ -108,60 +100,26 @@ vnet_open_link(struct vnet *vnet, unsigned interface, struct xk_protocol *hlp_ty
 	return xk_open(&vnet->protocol, hlp_type, vnet_link(vnet, interface), &participants, lls);
 }
 
-/* Returns the link address that lls (NULL: none) leads to; 0: it knows none. */
-static uint64_t
-vnet_link_of(struct xk_session *lls)
-{
-	uint64_t link = 0;
-
-	return lls == NULL || xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) < 0 ? 0 : link;
-}
-
-/* `how` is the interface's index (unsigned), or NULL to take it from the session below. */
-static int
-vnet_setup(struct xk_session *session, const void *how)
-{
-	struct vnet_session *s = (struct vnet_session *)session;
-	const struct vnet *vnet = (const struct vnet *)session->protocol;
-
-	if (how != NULL)
-		s->interface = *(const unsigned *)how;
-	else
-		while (s->interface + 1 < vnet->interface_count &&
-		       vnet->protocol.lowers[s->interface * VNET_ROLES + VNET_LINK] != session->lls->up)
-			s->interface++;
-	xk_lock_init(&s->lock, session->protocol);
-	s->link = vnet_link_of(session->lls);
-	s->host = XK_ANY;
-	xk_session_mark(session, vnet->is_unused[s->interface]);
-	session->sends.is_path = true;
-	return 0;
-}
-
 /*
- * Makes a session on lls (NULL: none), bound nowhere. Takes the caller's reference on lls. Returns NULL if no memory.
+ * Directs messages that come up lls to the opened session s, unless another session receives them already, or a passive
+ * one may: its type is enabled. Returns whether it directs them.
  */
-static struct xk_session *
-vnet_session_new(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
-		 struct xk_session *lls)
-{
-	struct xk_session *s =
-		xk_session_new(&vnet->protocol, vnet->protocol.type->session_ops, hlp_receive, hlp_type, lls);
-
-	if (s == NULL)
-		xk_close(lls);
-	else
-		vnet_setup(s, &interface);
-	return s;
-}
-
-/* Directs messages that come up lls to s, unless another session already receives them. */
-static void
+static bool
 vnet_session_stand(struct xk_session *s, struct xk_session *lls)
 {
 	struct xk_session *expected = NULL;
 
+	if (xk_table_enabled(s->protocol, xk_virtual_passive_key(s->hlp_type)) != NULL)
+		return false;
 	atomic_compare_exchange_strong_explicit(&lls->above, &expected, s, memory_order_release, memory_order_relaxed);
+	return true;
+}
+
+/* Returns whether the next push asks for the address: ARP is not sure of it, or nobody has asked yet. */
+static bool
+vnet_is_stale(const struct vnet_session *s)
+{
+	return s->host < UINT32_MAX && s->session.lls != NULL && s->follower.neighbour == NULL;
 }
 
 /* Updates the mark that sends pushes through vnet_push_marked, and keeps paths out. The session's lock is held. */
@@ -170,168 +128,37 @@ vnet_set_marked(struct vnet_session *s)
 {
 	const struct vnet *vnet = (const struct vnet *)s->session.protocol;
 
-	xk_session_mark(&s->session, s->session.lls == NULL || s->moved != NULL || s->is_stale || s->has_left ||
+	xk_session_mark(&s->session, s->session.lls == NULL || s->moved != NULL || vnet_is_stale(s) || s->has_left ||
 					     vnet->is_unused[s->interface]);
 }
 
-static void
-vnet_set_stale(struct vnet_session *s, bool is_stale)
-{
-	xk_lock(&s->lock);
-	s->is_stale = is_stale;
-	vnet_set_marked(s);
-	xk_unlock(&s->lock);
-}
-
-/*
- * Makes s push on `to` (NULL: on lls), whose address is link, and receive what comes up there if `stands`. Takes the
- * caller's reference on `to`. Returns the former `moved`, for the caller to close.
- */
-static struct xk_session *
-vnet_replace(struct vnet_session *s, struct xk_session *to, uint64_t link, bool stands)
-{
-	struct xk_session *session = &s->session, *before;
-
-	xk_lock(&s->lock);
-	before = s->moved;
-	xk_session_leave(session, session->lls);
-	if (before != NULL)
-		xk_session_leave(session, before);
-	if (stands)
-		vnet_session_stand(session, to != NULL ? to : session->lls);
-	s->moved = to;
-	s->link = link;
-	s->has_left = !stands;
-	vnet_set_marked(s);
-	xk_unlock(&s->lock);
-	return before;
-}
-
-static struct vnet_bucket *
-vnet_bucket(struct vnet *vnet, uint64_t host)
-{
-	return &vnet->buckets[host * UINT64_C(0x9e3779b97f4a7c15) >> 32 & vnet->bucket_mask];
-}
-
-/* Adds s to the opened sessions of host. VNET's lock is held. */
-static void
-vnet_add(struct vnet *vnet, struct vnet_session *s, uint64_t host)
-{
-	s->host = host;
-	LIST_INSERT_HEAD(vnet_bucket(vnet, host), s, same_bucket);
-}
-
-/*
- * Returns the first live opened session of host and hlp_type (NULL: any), after the session `after` (NULL: of all),
- * with a reference for the caller. Returns NULL if there is none. VNET's lock is held.
- */
-static struct vnet_session *
-vnet_find(struct vnet *vnet, unsigned interface, uint64_t host, const struct xk_protocol *hlp_type,
-	  struct vnet_session *after)
-{
-	struct vnet_session *s = after != NULL ? LIST_NEXT(after, same_bucket) : LIST_FIRST(vnet_bucket(vnet, host));
-
-	while (s != NULL && (s->host != host || s->interface != interface ||
-			     (hlp_type != NULL && s->session.hlp_type != hlp_type) || !xk_duplicate(&s->session)))
-		s = LIST_NEXT(s, same_bucket);
-	return s;
-}
-
-/*
- * A concurrent push goes to lls, which stays until the push has ended. Whoever handles a message that came up before may
- * still ask where it is from.
- */
-static void
-vnet_close(struct xk_session *session)
-{
-	struct vnet_session *s = (struct vnet_session *)session;
-	struct vnet *vnet = (struct vnet *)session->protocol;
-
-	if (session->lls == NULL)
-		return;
-	xk_lock(&vnet->lock);
-	if (s->host != XK_ANY)
-		LIST_REMOVE(s, same_bucket);
-	xk_unlock(&vnet->lock);
-	xk_close(vnet_replace(s, NULL, vnet_link_of(session->lls), false));
-}
-
-/* ---- following a neighbour; no lock is held across calls of ARP or the link ---- */
-
-/*
- * Makes s push to another link address. It leaves lls and the table, because frames from the old address must not be
- * answered at the new one. Returns 0 or -errno.
- */
+/* how: struct vnet_how; NULL: the session is passive, and its interface is that of the session below. */
 static int
-vnet_move(struct vnet *vnet, struct vnet_session *s, uint64_t link)
+vnet_setup(struct xk_session *session, const void *how)
 {
-	struct xk_session *session = &s->session, *lls;
-	int err = vnet_open_link(vnet, s->interface, session->hlp_type, link, &lls);
+	const struct vnet *vnet = (const struct vnet *)session->protocol;
+	struct vnet_session *s = (struct vnet_session *)session;
+	const struct vnet_how *opened = how;
+	uint64_t link = 0;
 
-	if (err != 0)
-		return err;
-	if (session->map != NULL)
-		xk_map_unbind(session->map, &session->binding);
-	if (lls == session->lls) {
-		xk_close(lls);
-		lls = NULL;
-	}
-	xk_close(vnet_replace(s, lls, link, !vnet_is_enabled(vnet, session->hlp_type)));
-	xk_count(&vnet->protocol, VNET_MOVED);
-	xk_trace(&vnet->protocol, XK_TRACE_EVENTS, "%08x is at %012llx now", (uint32_t)s->host,
-		 (unsigned long long)link);
+	s->host = opened != NULL ? opened->host : XK_ANY;
+	if (opened != NULL)
+		s->interface = opened->interface;
+	else
+		while (s->interface + 1 < vnet->interface_count &&
+		       vnet->protocol.lowers[s->interface * VNET_ROLES + VNET_LINK] != session->lls->up)
+			s->interface++;
+	xk_lock_init(&s->lock, session->protocol);
+	s->follower.session = session;
+	if (session->lls != NULL)
+		xk_control(session->lls, XK_GET_PEER_LINK, &link, sizeof(link));
+	s->follower.link = link;
+	vnet_set_marked(s);
+	session->sends.is_path = true;
+	if (opened != NULL && session->lls != NULL)
+		vnet_session_stand(session, session->lls);
 	return 0;
 }
-
-/* Makes s, which the caller references, push to the address that ARP knows, or else ask at its next push. */
-static void
-vnet_follow(struct vnet *vnet, struct vnet_session *s)
-{
-	for (unsigned i = 0; i < VNET_TRIES; i++) {
-		uint64_t link = s->link, known = link;
-
-		if (xk_arp_follow(vnet_resolver(vnet, s->interface), (uint32_t)s->host, &known) != 0)
-			break;
-		if (known == link)
-			return;
-		if (vnet_move(vnet, s, known) != 0)
-			break;
-	}
-	vnet_set_stale(s, true);
-}
-
-/* Makes the sessions of host follow it: ARP has another link address of host, or doubts the one it had. */
-static void
-vnet_changed(const struct xk_arp_follower *follower, uint32_t host)
-{
-	struct vnet *vnet = (struct vnet *)follower->protocol;
-	struct vnet_session *s = NULL, *before;
-
-	do {
-		before = s; /* stays in its bucket until it is released */
-		xk_lock(&vnet->lock);
-		s = vnet_find(vnet, follower->interface, host, NULL, before);
-		xk_unlock(&vnet->lock);
-		if (before != NULL)
-			xk_session_release(&before->session);
-		if (s != NULL)
-			vnet_follow(vnet, s);
-	} while (s != NULL);
-}
-
-/* Asks ARP where the neighbour of s is. Any context. */
-static void
-vnet_ask(struct vnet *vnet, struct vnet_session *s)
-{
-	int err;
-
-	vnet_set_stale(s, false);
-	err = xk_arp_ask(vnet_resolver(vnet, s->interface), (uint32_t)s->host, s->link);
-	if (err != 0 && err != -EINPROGRESS)
-		vnet_set_stale(s, true);
-}
-
-/* ---- the own addresses ---- */
 
 static void
 vnet_mark(void *session, void *context)
@@ -343,152 +170,117 @@ vnet_mark(void *session, void *context)
 	xk_unlock(&s->lock);
 }
 
-/* Lets sessions send from the interface's address, or not, as ARP says. */
+/*
+ * Takes s off the sessions that it pushes on, and makes it push on `to` (NULL: on lls), whose address is link. Takes the
+ * caller's reference on `to`. Returns the former `moved`, for the caller to close.
+ */
+static struct xk_session *
+vnet_replace(struct vnet_session *s, struct xk_session *to, uint64_t link, bool is_closed)
+{
+	struct xk_session *session = &s->session, *before;
+
+	xk_lock(&s->lock);
+	before = s->moved;
+	xk_session_leave(session, session->lls);
+	if (before != NULL)
+		xk_session_leave(session, before);
+	s->has_left = is_closed || !vnet_session_stand(session, to != NULL ? to : session->lls);
+	s->moved = to;
+	s->follower.link = link;
+	vnet_set_marked(s);
+	xk_unlock(&s->lock);
+	return before;
+}
+
+/*
+ * A concurrent push goes to lls, which stays until the push has ended. Whoever handles a message that came up before may
+ * still ask where it is from.
+ */
+static void
+vnet_close(struct xk_session *session)
+{
+	struct vnet_session *s = (struct vnet_session *)session;
+	struct xk_protocol *arp = vnet_resolver((struct vnet *)session->protocol, s->interface);
+
+	if (session->lls == NULL)
+		return;
+	xk_arp_ops(arp)->unfollow(arp, &s->follower);
+	xk_map_unbind(&session->protocol->table.sessions, &s->by_host);
+	xk_close(vnet_replace(s, NULL, s->follower.link, true));
+}
+
+/* ---- following a neighbour; no lock is held across calls of ARP or the link ---- */
+
+/*
+ * Makes a session push to another link address. A passive one leaves the table, because frames from the old address must
+ * not be answered at the new one.
+ */
+static int
+vnet_moved(struct xk_arp_follower *follower, uint64_t link)
+{
+	struct vnet_session *s = xk_container_of(follower, struct vnet_session, follower);
+	struct xk_session *session = &s->session, *lls;
+	struct vnet *vnet = (struct vnet *)session->protocol;
+	int err = vnet_open_link(vnet, s->interface, session->hlp_type, link, &lls);
+
+	if (err != 0)
+		return err;
+	if (session->binding.key.b == 0)
+		xk_map_unbind(session->map, &session->binding);
+	if (lls == session->lls) {
+		xk_close(lls);
+		lls = NULL;
+	}
+	xk_close(vnet_replace(s, lls, link, false));
+	xk_count(&vnet->protocol, VNET_MOVED);
+	xk_trace(&vnet->protocol, XK_TRACE_EVENTS, "%08x is at %012llx now", (uint32_t)s->host,
+		 (unsigned long long)link);
+	return 0;
+}
+
+static void
+vnet_doubted(struct xk_arp_follower *follower)
+{
+	vnet_mark(xk_container_of(follower, struct vnet_session, follower), NULL);
+}
+
+/* Makes s follow its neighbour, or ask at its next push. If it `asks` now, any context. */
+static void
+vnet_follow(struct vnet *vnet, struct vnet_session *s, bool asks)
+{
+	struct xk_protocol *arp = vnet_resolver(vnet, s->interface);
+
+	xk_arp_ops(arp)->follow(arp, &s->follower, (uint32_t)s->host, asks);
+	vnet_mark(s, NULL);
+}
+
+/* Lets sessions send from the interface's address, or not, as ARP says. Sessions that are not in the table are marked. */
 static void
 vnet_used(const struct xk_arp_user *user, bool is_used)
 {
-	struct vnet *vnet = (struct vnet *)user->protocol;
-	struct vnet_session *s;
-
-	vnet->is_unused[user->interface] = !is_used;
-	if (vnet->buckets == NULL) /* in init */
-		return;
-	xk_map_for_each(&vnet->protocol.table.sessions, vnet_mark, NULL);
-	xk_lock(&vnet->lock);
-	for (unsigned i = 0; i <= vnet->bucket_mask; i++)
-		for (s = LIST_FIRST(&vnet->buckets[i]); s != NULL; s = LIST_NEXT(s, same_bucket))
-			vnet_mark(s, NULL);
-	xk_unlock(&vnet->lock);
-}
-
-/* ---- init and fini ---- */
-
-/* Returns whether the interface's setting `onlink` names no host, after a trace. */
-static bool
-vnet_refuses_onlink(struct vnet *vnet, unsigned index)
-{
-	const struct xk_network *network = &vnet->addresses[index];
-	uint32_t onlink = vnet->onlink[index], mask = (uint32_t)(UINT64_MAX << (32 - network->bits));
-	const char *refusal = xk_host_refusal(onlink, ((onlink ^ network->host) & mask) == 0 ? network->bits : 32);
-	char host[16];
-
-	if (refusal != NULL)
-		xk_trace(&vnet->protocol, XK_TRACE_NONE, "onlink%.*s=%s is %s; it names one host, such as a gateway",
-			 index > 0, &"1234"[index], xk_host_print(onlink, host), refusal);
-	return refusal != NULL;
-}
-
-static int
-vnet_interface_init(struct vnet *vnet, unsigned index)
-{
-	struct xk_network *network = &vnet->addresses[index];
-	struct xk_vnet_interface *interface = &vnet->interfaces[index];
-	struct xk_arp_follower follower = { &vnet->protocol, index, vnet_changed };
-	struct xk_arp_user user = { &vnet->protocol, index, vnet_used };
-	uint32_t max_packet, offloads, onlink = vnet->onlink[index];
-	int err;
-
-	if (network->bits == 0 || !xk_arp_is_neighbour(network, network->host)) {
-		xk_trace(&vnet->protocol, XK_TRACE_NONE,
-			 "interface %u has no address: give it one, such as --set %s.address%.*s=10.77.0.1/24",
-			 index + 1, vnet->protocol.name, index > 0, &"1234"[index]);
-		return -EADDRNOTAVAIL;
-	}
-	if (onlink != 0 && vnet_refuses_onlink(vnet, index))
-		return -EINVAL;
-	err = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
-	if (err < 0)
-		return err;
-	if (xk_control_protocol(vnet_link(vnet, index), XK_GET_OFFLOADS, &offloads, sizeof(offloads)) < 0)
-		offloads = 0;
-	*interface = (struct xk_vnet_interface){
-		.host = network->host,
-		.mask = (uint32_t)(UINT64_MAX << (32 - network->bits)),
-		.max_packet = max_packet,
-		.offloads = offloads,
-		.index = index,
-		.onlink = onlink,
-	};
-	interface->broadcast = network->bits >= 31 ? 0 : network->host | ~interface->mask;
-	xk_arp_set_onlink(vnet_resolver(vnet, index), onlink);
-	xk_arp_set_follower(vnet_resolver(vnet, index), &follower);
-	xk_arp_set_user(vnet_resolver(vnet, index), &user);
-	return xk_arp_set_address(vnet_resolver(vnet, index), network);
-}
-
-static int
-vnet_init(struct xk_protocol *self)
-{
-	struct vnet *vnet = (struct vnet *)self;
-	unsigned buckets = 1;
-
-	vnet->interface_count = self->lower_count / VNET_ROLES;
-	if (vnet->interface_count > XK_VNET_INTERFACES) {
-		xk_trace(self, XK_TRACE_NONE, "%u interfaces, at most %d are possible", vnet->interface_count,
-			 XK_VNET_INTERFACES);
-		return -EINVAL;
-	}
-	xk_lock_init(&vnet->lock, self);
-	for (unsigned i = 0; i < vnet->interface_count; i++) {
-		int err = vnet_interface_init(vnet, i);
-
-		if (err != 0)
-			return err;
-	}
-	while (buckets < self->session_max && buckets < VNET_BUCKETS_MAX)
-		buckets *= 2;
-	vnet->bucket_mask = buckets - 1;
-	vnet->buckets = calloc(buckets, sizeof(*vnet->buckets));
-	return vnet->buckets != NULL ? 0 : -ENOMEM;
-}
-
-static void
-vnet_fini(struct xk_protocol *self)
-{
-	free(((struct vnet *)self)->buckets);
+	((struct vnet *)user->protocol)->is_unused[user->interface] = !is_used;
+	xk_map_for_each(&user->protocol->table.sessions, vnet_mark, NULL);
 }
 
 /* ---- opening ---- */
 
 /* Opens a session to host, last known at `link`: shared with the same hlps, or new. Returns 0 or -errno. */
 static int
-vnet_open_host(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, unsigned interface,
-	       uint64_t host, uint64_t link, struct xk_session **session)
+vnet_open_host(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+	       const struct vnet_how *how, uint64_t link, struct xk_session **session)
 {
-	struct xk_session *lls, *new;
-	struct vnet_session *s;
-	int err;
+	struct xk_key key = vnet_key(how->interface, how->host, hlp_type);
+	int err = xk_table_share(&vnet->protocol, key, hlp_receive, hlp_type, session);
+	struct xk_session *lls;
 
-	xk_lock(&vnet->lock);
-	s = vnet_find(vnet, interface, host, hlp_type, NULL);
-	xk_unlock(&vnet->lock);
-	if (s == NULL) {
-		err = vnet_open_link(vnet, interface, hlp_type, link, &lls);
-		if (err != 0)
-			return err;
-		new = vnet_session_new(vnet, hlp_receive, hlp_type, interface, lls);
-		if (new == NULL)
-			return -ENOMEM;
-		if (!vnet_is_enabled(vnet, hlp_type))
-			vnet_session_stand(new, lls);
-		xk_lock(&vnet->lock);
-		s = vnet_find(vnet, interface, host, hlp_type, NULL);
-		if (s == NULL) {
-			s = (struct vnet_session *)new;
-			vnet_add(vnet, s, host);
-		}
-		xk_unlock(&vnet->lock);
-		if (&s->session != new) /* another shepherd was faster */
-			xk_close(new);
+	if (err == -ENOENT) {
+		err = vnet_open_link(vnet, how->interface, hlp_type, link, &lls);
+		if (err == 0)
+			err = xk_table_open(&vnet->protocol, key, hlp_receive, hlp_type, lls, how, session);
 	}
-	if (xk_hlp_receive(&s->session) != hlp_receive) {
-		xk_close(&s->session);
-		return -EADDRINUSE;
-	}
-	if (link != XK_ETH_BROADCAST)
-		vnet_follow(vnet, s);
-	*session = &s->session;
-	return 0;
+	if (err == 0 && link != XK_ETH_BROADCAST)
+		vnet_follow(vnet, (struct vnet_session *)*session, false);
+	return err;
 }
 
 /* Opens the passive session of the station at link address `link`. Returns 0 or -errno. */
@@ -506,6 +298,15 @@ vnet_open_station(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_
 	return err;
 }
 
+/* Opens a session that asks ARP at each push, bound nowhere. Returns 0 or -ENOMEM. */
+static int
+vnet_open_lazily(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
+		 const struct vnet_how *how, struct xk_session **session)
+{
+	*session = xk_session_new(&vnet->protocol, vnet->protocol.type->session_ops, hlp_receive, hlp_type, NULL);
+	return *session == NULL ? -ENOMEM : vnet_setup(*session, how);
+}
+
 static int
 vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 	  struct xk_participants *participants, struct xk_session **session)
@@ -515,9 +316,11 @@ vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	uint64_t local = xk_participant_pop(&participants->local), link = XK_ETH_BROADCAST;
 	bool is_station = host != XK_ANY && (host & XK_VNET_STATION) != 0;
 	bool is_lazy = !is_station && local == XK_VNET_LAZY;
-	unsigned first = 0, count = 1, interface = 0;
+	struct vnet_how how = { .host = host };
+	unsigned first = 0, count = 1;
+	struct xk_protocol *arp;
 	enum xk_vnet_kind kind;
-	int err;
+	int err = 0;
 
 	if (is_lazy)
 		local = xk_participant_pop(&participants->local);
@@ -533,61 +336,34 @@ vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	if (is_station)
 		return vnet_open_station(vnet, hlp_receive, hlp_type, first, host & ~XK_VNET_STATION, session);
 
-	if (xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, &interface) == XK_VNET_MINE) {
+	if (xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, &how.interface) == XK_VNET_MINE) {
 		xk_count(self, VNET_TO_SELF);
 		return -EADDRNOTAVAIL;
 	}
-	kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, &interface);
-	interface += first;
+	kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, &how.interface);
+	how.interface += first;
 	if (kind == XK_VNET_ELSEWHERE)
 		return -ENETUNREACH;
-	if (kind == XK_VNET_BROADCAST) {
-		host = UINT32_MAX;
-	} else if (is_lazy) {
-		*session = vnet_session_new(vnet, hlp_receive, hlp_type, interface, NULL);
-		if (*session == NULL)
-			return -ENOMEM;
-		((struct vnet_session *)*session)->host = host;
-		xk_session_mark(*session, true);
-		return 0;
-	} else {
-		err = xk_arp_resolve(vnet_resolver(vnet, interface), (uint32_t)host, &link);
-		if (err != 0)
-			return err;
+	if (kind == XK_VNET_BROADCAST)
+		how.host = UINT32_MAX;
+	else if (is_lazy)
+		return vnet_open_lazily(vnet, hlp_receive, hlp_type, &how, session);
+	else {
+		arp = vnet_resolver(vnet, how.interface);
+		err = xk_arp_ops(arp)->resolve(arp, (uint32_t)host, &link);
 	}
-	return vnet_open_host(vnet, hlp_receive, hlp_type, interface, host, link, session);
+	return err != 0 ? err : vnet_open_host(vnet, hlp_receive, hlp_type, &how, link, session);
 }
 
-/* ---- enabling ---- */
-
-/* Enables for all neighbours, whatever the participants. */
-static int
-vnet_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
-		 struct xk_key *key)
-{
-	*key = xk_virtual_passive_key(hlp_type);
-	return 0;
-}
-
-static struct xk_key
-vnet_passive_key_of(const struct xk_session *s)
-{
-	return xk_virtual_passive_key(s->hlp_type);
-}
+/* ---- enabling, for all neighbours, whatever the participants ---- */
 
 static int
 vnet_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		 struct xk_participants *participants)
 {
 	struct xk_participants anybody = { .remote.depth = 0 };
-	int err = xk_table_enable(self, hlp_receive, hlp_type, participants);
 
-	if (err != 0)
-		return err;
-	err = xk_enable_lowers(self, VNET_ROLES, self, hlp_type, &anybody);
-	if (err != 0)
-		xk_table_disable(self, hlp_receive, hlp_type, participants);
-	return err;
+	return xk_virtual_open_enable(self, hlp_receive, hlp_type, &anybody);
 }
 
 static int
@@ -595,24 +371,20 @@ vnet_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, str
 		  struct xk_participants *participants)
 {
 	struct xk_participants anybody = { .remote.depth = 0 };
-	int err = xk_table_disable(self, hlp_receive, hlp_type, participants);
 
-	if (err == 0)
-		xk_disable_lowers(self, VNET_ROLES, self->lower_count, self, hlp_type, &anybody);
-	return err;
+	return xk_virtual_open_disable(self, hlp_receive, hlp_type, &anybody);
 }
 
 /* ---- down ---- */
 
 /* Sends a message that has waited for the link address, or drops it if the link opens no session. */
 static void
-vnet_send(const struct xk_arp_output *output, uint64_t link)
+vnet_send(const struct xk_arp_user *user, const struct xk_arp_output *output, uint64_t link)
 {
-	struct vnet *vnet = (struct vnet *)output->owner;
 	struct xk_session *lls;
 
-	if (vnet_open_link(vnet, output->interface, output->hlp_type, link, &lls) != 0) {
-		xk_drop(output->owner, output->m, XK_DROP_NO_SESSION);
+	if (vnet_open_link((struct vnet *)user->protocol, user->interface, output->hlp_type, link, &lls) != 0) {
+		xk_drop(user->protocol, output->m, XK_DROP_NO_SESSION);
 		return;
 	}
 	xk_push(lls, output->m);
@@ -621,7 +393,7 @@ vnet_send(const struct xk_arp_output *output, uint64_t link)
 
 /* Tells the protocol above that no station answers for the host. xk_control_protocol would go on to the lowers. */
 static void
-vnet_unsent(const struct xk_arp_output *output)
+vnet_unsent(const struct xk_arp_user *user, const struct xk_arp_output *output)
 {
 	struct xk_protocol *hlp = output->hlp_receive;
 
@@ -634,6 +406,7 @@ XK_APART static int
 vnet_push_marked(struct vnet_session *s, struct xk_msg *m)
 {
 	struct vnet *vnet = (struct vnet *)s->session.protocol;
+	struct xk_protocol *arp = vnet_resolver(vnet, s->interface);
 	struct xk_session *moved;
 	int status;
 
@@ -642,21 +415,12 @@ vnet_push_marked(struct vnet_session *s, struct xk_msg *m)
 		return -EADDRNOTAVAIL;
 	}
 	if (s->session.lls == NULL) {
-		struct xk_arp_output output = {
-			.host = (uint32_t)s->host,
-			.m = m,
-			.send = vnet_send,
-			.unsent = vnet_unsent,
-			.owner = &vnet->protocol,
-			.hlp_receive = xk_hlp_receive(&s->session),
-			.hlp_type = s->session.hlp_type,
-			.interface = s->interface,
-		};
+		struct xk_arp_output output = { m, xk_hlp_receive(&s->session), s->session.hlp_type };
 
-		return xk_arp_output(vnet_resolver(vnet, s->interface), &output);
+		return xk_arp_ops(arp)->output(arp, (uint32_t)s->host, &output);
 	}
-	if (s->is_stale)
-		vnet_ask(vnet, s);
+	if (vnet_is_stale(s))
+		vnet_follow(vnet, s, true);
 	xk_lock(&s->lock);
 	moved = s->moved;
 	if (moved != NULL && !xk_duplicate(moved))
@@ -677,35 +441,99 @@ vnet_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-/* ---- control ---- */
+/* ---- init ---- */
 
-/* XK_PORT_CHANGED */
+/* Returns whether the interface's setting `onlink` names no host, after a trace. */
+static bool
+vnet_refuses_onlink(struct vnet *vnet, unsigned index)
+{
+	const struct xk_network *network = &vnet->addresses[index];
+	uint32_t onlink = vnet->onlink[index];
+	bool is_inside = ((onlink ^ network->host) & vnet->interfaces[index].mask) == 0;
+	const char *refusal = onlink == 0 ? NULL : xk_host_refusal(onlink, is_inside ? network->bits : 32);
+	char host[16];
+
+	if (refusal != NULL)
+		xk_trace(&vnet->protocol, XK_TRACE_NONE, "onlink%.*s=%s is %s; it names one host, such as a gateway",
+			 index > 0, &"1234"[index], xk_host_print(onlink, host), refusal);
+	return refusal != NULL;
+}
+
+/* Asks the link for its longest message, which changes with the link. Returns 0 or -errno. */
 static int
-vnet_links_changed(struct vnet *vnet)
+vnet_link_changed(struct vnet *vnet, unsigned index)
 {
 	uint32_t max_packet;
+	int err = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
 
-	for (unsigned i = 0; i < vnet->interface_count; i++)
-		if (xk_control_protocol(vnet_link(vnet, i), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet)) >= 0)
-			vnet->interfaces[i].max_packet = max_packet;
-	return 0;
+	if (err >= 0)
+		vnet->interfaces[index].max_packet = max_packet;
+	return err < 0 ? err : 0;
 }
+
+static int
+vnet_interface_init(struct vnet *vnet, unsigned index)
+{
+	struct xk_network *network = &vnet->addresses[index];
+	struct xk_vnet_interface *interface = &vnet->interfaces[index];
+	struct xk_protocol *link = vnet_link(vnet, index), *arp = vnet_resolver(vnet, index);
+	struct xk_arp_user user = {
+		&vnet->protocol, index, vnet_used, vnet_moved, vnet_doubted, vnet_send, vnet_unsent
+	};
+	int err;
+
+	if (network->bits == 0) {
+		xk_trace(&vnet->protocol, XK_TRACE_NONE,
+			 "interface %u has no address: give it one, such as --set %s.address%.*s=10.77.0.1/24",
+			 index + 1, vnet->protocol.name, index > 0, &"1234"[index]);
+		return -EADDRNOTAVAIL;
+	}
+	interface->host = network->host;
+	interface->mask = (uint32_t)(UINT64_MAX << (32 - network->bits));
+	interface->broadcast = network->bits >= 31 ? 0 : network->host | ~interface->mask;
+	interface->index = index;
+	interface->onlink = vnet->onlink[index];
+	if (vnet_refuses_onlink(vnet, index))
+		return -EINVAL;
+	err = vnet_link_changed(vnet, index);
+	if (err < 0)
+		return err;
+	xk_control_protocol(link, XK_GET_OFFLOADS, &interface->offloads, sizeof(interface->offloads)); /* 0: none */
+	xk_arp_ops(arp)->set_user(arp, &user, interface->onlink);
+	return xk_arp_ops(arp)->set_address(arp, network);
+}
+
+static int
+vnet_init(struct xk_protocol *self)
+{
+	struct vnet *vnet = (struct vnet *)self;
+	int err = 0;
+
+	vnet->interface_count = self->lower_count / VNET_ROLES;
+	if (vnet->interface_count > XK_VNET_INTERFACES) {
+		xk_trace(self, XK_TRACE_NONE, "%u interfaces, at most %d are possible", vnet->interface_count,
+			 XK_VNET_INTERFACES);
+		return -EINVAL;
+	}
+	for (unsigned i = 0; i < vnet->interface_count && err == 0; i++)
+		err = vnet_interface_init(vnet, i);
+	return err;
+}
+
+/* ---- control ---- */
 
 /* XK_VNET_FOLLOW: an upper has opened the passive session s for host. */
 static int
 vnet_follow_opened(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
-	bool follows;
+	uint64_t unknown = XK_ANY;
 
-	if (s->session.lls == NULL || !vnet_is_neighbour(vnet, s->interface, host))
+	if (s->session.lls == NULL || !vnet_is_neighbour(vnet, s->interface, host) ||
+	    !atomic_compare_exchange_strong(&s->host, &unknown, host))
 		return 0;
-	xk_lock(&vnet->lock);
-	follows = s->host == XK_ANY;
-	if (follows)
-		vnet_add(vnet, s, host);
-	xk_unlock(&vnet->lock);
-	if (follows)
-		vnet_ask(vnet, s);
+	/* later opens of host share s, unless another session is host's already */
+	xk_map_bind(&vnet->protocol.table.sessions, &s->by_host, vnet_key(s->interface, host, s->session.hlp_type), s);
+	vnet_follow(vnet, s, true);
 	return 0;
 }
 
@@ -713,24 +541,28 @@ vnet_follow_opened(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 static int
 vnet_leads_to(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
+	struct xk_protocol *arp = vnet_resolver(vnet, s->interface);
 	uint64_t link;
 	int err;
 
 	if (s->session.lls == NULL || !vnet_is_neighbour(vnet, s->interface, host))
 		return -ENETUNREACH;
-	err = xk_arp_lookup(vnet_resolver(vnet, s->interface), (uint32_t)host, &link);
-	return err != 0 ? err : link == s->link;
+	err = xk_arp_ops(arp)->lookup(arp, (uint32_t)host, &link);
+	return err != 0 ? err : link == s->follower.link;
 }
 
 /* XK_VNET_DOUBT: host may also be a neighbour on another interface. */
 static int
 vnet_doubt(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
+	struct xk_protocol *arp;
 	unsigned interface;
 
 	if (host <= UINT32_MAX &&
-	    xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, &interface) == XK_VNET_ON_LINK)
-		xk_arp_doubt(vnet_resolver(vnet, interface), (uint32_t)host, interface == s->interface ? s->link : 0);
+	    xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, &interface) == XK_VNET_ON_LINK) {
+		arp = vnet_resolver(vnet, interface);
+		xk_arp_ops(arp)->doubt(arp, (uint32_t)host, interface == s->interface ? s->follower.link : 0);
+	}
 	return 0;
 }
 
@@ -740,7 +572,8 @@ vnet_session_control(struct xk_session *session, int op, void *buffer, size_t le
 	struct vnet_session *s = (struct vnet_session *)session;
 	struct vnet *vnet = (struct vnet *)session->protocol;
 	const struct xk_vnet_interface *interface = &vnet->interfaces[s->interface];
-	uint64_t mine = interface->host, peer = s->host, link = s->link, asked;
+	uint64_t mine = interface->host, peer = s->host, link = s->follower.link, asked;
+	struct xk_protocol *arp = vnet_resolver(vnet, s->interface);
 
 	switch (op) {
 	case XK_VNET_FOLLOW:
@@ -754,7 +587,7 @@ vnet_session_control(struct xk_session *session, int op, void *buffer, size_t le
 		return op == XK_VNET_FOLLOW ? vnet_follow_opened(vnet, s, asked) : vnet_doubt(vnet, s, asked);
 	case XK_UNANSWERED:
 		if (peer < UINT32_MAX)
-			xk_arp_unanswered(vnet_resolver(vnet, s->interface), (uint32_t)peer, link);
+			xk_arp_ops(arp)->unanswered(arp, (uint32_t)peer, link);
 		return 0;
 	case XK_VNET_GET_INTERFACE:
 		return xk_answer(buffer, len, interface, sizeof(*interface));
@@ -792,7 +625,9 @@ vnet_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 	switch (op) {
 	case XK_PORT_CHANGED:
-		return vnet_links_changed(vnet);
+		for (unsigned i = 0; i < vnet->interface_count; i++)
+			vnet_link_changed(vnet, i);
+		return 0;
 	case XK_VNET_GET_INTERFACES:
 		return xk_answer(buffer, len, vnet->interfaces, vnet->interface_count * sizeof(vnet->interfaces[0]));
 	case XK_GET_MY_HOST:
@@ -816,7 +651,6 @@ static const struct xk_session_ops vnet_session_ops = {
 
 static const struct xk_protocol_ops vnet_ops = {
 	.init = vnet_init,
-	.fini = vnet_fini,
 	.open = vnet_open,
 	.open_enable = vnet_open_enable,
 	.open_disable = vnet_open_disable,
@@ -825,8 +659,6 @@ static const struct xk_protocol_ops vnet_ops = {
 	.demux = xk_virtual_demux,
 	.find = xk_virtual_find,
 	.control = vnet_control,
-	.passive_key = vnet_passive_key,
-	.passive_key_of = vnet_passive_key_of,
 };
 
 static const struct xk_role vnet_lowers[] = {

@@ -33,19 +33,27 @@ key_of(uint32_t host)
 	return (struct xk_key){ (uint64_t)(0x0a000000 | host) << 32 | 0x0a4d0002, 0x1b5807d1 };
 }
 
+/* ARP's. */
+static struct xk_key
+arp_key_of(uint32_t host)
+{
+	return (struct xk_key){ 0x0a000003 + host, 0 };
+}
+
 /* Keys whose search begins at one slot of map, as somebody would choose them who knew its seed. */
 static void
-flood_make(struct flood *flood, struct xk_map *map)
+flood_choose(struct flood *flood, struct xk_map *map, struct xk_key (*key_of_host)(uint32_t host))
 {
 	uint32_t mask = atomic_load(&map->table)->mask, slot = 0;
 	struct xk_binding binding = { .object = NULL };
 
+	flood->count = 0;
 	for (uint32_t host = 0; host < HOSTS && flood->count < KEYS; host++) {
-		REQUIRE(xk_map_bind(map, &binding, key_of(host), flood) == 0);
+		REQUIRE(xk_map_bind(map, &binding, key_of_host(host), flood) == 0);
 		if (host == 0)
 			slot = binding.hash & mask;
 		if ((binding.hash & mask) == slot)
-			flood->keys[flood->count++] = key_of(host);
+			flood->keys[flood->count++] = key_of_host(host);
 		REQUIRE(xk_map_unbind(map, &binding));
 	}
 }
@@ -78,7 +86,7 @@ TEST(keys_that_collide_in_one_map_do_not_in_another)
 	struct xk_map known, others[8];
 
 	REQUIRE(flood != NULL && xk_map_init(&known, NULL, TABLE) == 0);
-	flood_make(flood, &known);
+	flood_choose(flood, &known, key_of);
 	CHECK_EQ(flood->count, KEYS);
 	CHECK_EQ(flood_crowd(flood, &known), KEYS);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++) {
@@ -104,27 +112,6 @@ arp_of_rig(struct rig *r)
 	return (struct arp *)rig_protocol(r, "arp");
 }
 
-/* The entries that lie in host's bucket. */
-static unsigned
-arp_crowd(const struct arp *arp, unsigned bucket)
-{
-	unsigned count = 0;
-
-	for (const struct arp_entry *e = LIST_FIRST(&arp->buckets[bucket]); e != NULL; e = LIST_NEXT(e, bucket))
-		count++;
-	return count;
-}
-
-static unsigned
-arp_fullest(const struct arp *arp)
-{
-	unsigned most = 0;
-
-	for (unsigned i = 0; i <= arp->bucket_mask; i++)
-		most = arp_crowd(arp, i) > most ? arp_crowd(arp, i) : most;
-	return most;
-}
-
 /* A request of host for this host: it is learned. */
 static void
 arp_introduce(struct rig *r, uint32_t host)
@@ -144,33 +131,33 @@ arp_introduce(struct rig *r, uint32_t host)
 	rig_forget(r);
 }
 
-/* Hosts that this table finds in the same bucket, were its seed known. */
-static unsigned
-arp_choose(const struct arp *arp, uint32_t *hosts, unsigned max)
+static void
+arp_collect(void *neighbour, void *context)
 {
-	unsigned count = 0;
+	struct flood *flood = context;
 
-	for (uint32_t host = 0x0a000002; count < max && host < 0x0affffff; host++)
-		if ((host * arp->seed >> 32 & arp->bucket_mask) == 0)
-			hosts[count++] = host;
-	return count;
+	if (flood->count < KEYS)
+		flood->keys[flood->count++] = ((struct xk_neighbour *)neighbour)->binding.key;
 }
 
+/* Its table is such a map, and each host's has seeds of its own. */
 TEST(hosts_that_collide_in_one_arp_table_do_not_in_another)
 {
 	struct rig *known = arp_new(), *other = arp_new();
-	static uint32_t hosts[KEYS];
+	struct flood *flood = calloc(1, sizeof(*flood));
+	struct xk_map *known_map = &arp_of_rig(known)->hosts, *other_map = &arp_of_rig(other)->hosts;
 
+	REQUIRE(flood != NULL);
 	arp_introduce(known, 0x0a000002);
-	arp_introduce(other, 0x0a000002);
-	CHECK(arp_of_rig(known)->seed != arp_of_rig(other)->seed);
-	CHECK_EQ(arp_choose(arp_of_rig(known), hosts, KEYS), KEYS);
-	for (unsigned i = 0; i < KEYS; i++) {
-		arp_introduce(known, hosts[i]);
-		arp_introduce(other, hosts[i]);
-	}
-	CHECK(arp_fullest(arp_of_rig(known)) >= KEYS);
-	CHECK(arp_fullest(arp_of_rig(other)) <= SPREAD);
+	xk_map_for_each(known_map, arp_collect, flood);
+	CHECK_EQ(flood->count, 1); /* this map is what a stranger would have to know */
+	CHECK_EQ(flood->keys[0].a, 0x0a000002);
+	CHECK(known_map->seed[0] != other_map->seed[0] && known_map->seed[1] != other_map->seed[1]);
+	flood_choose(flood, known_map, arp_key_of);
+	CHECK_EQ(flood->count, KEYS);
+	CHECK(flood_crowd(flood, known_map) >= KEYS);
+	CHECK(flood_crowd(flood, other_map) <= SPREAD);
+	free(flood);
 	rig_free(known);
 	rig_free(other);
 }

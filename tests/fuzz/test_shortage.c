@@ -304,20 +304,14 @@ TEST(every_allocation_of_a_fragment_may_fail_once)
 }
 
 static void
-end_output(const struct xk_arp_output *output, uint64_t link)
-{
-	xk_msg_free(output->m);
-}
-
-static void
 output_without_memory(void *argument)
 {
 	struct rig *r = argument;
-	struct xk_arp_output output = { .host = 0x0a4d0003, .send = end_output };
+	struct xk_protocol *arp = rig_protocol(r, "arp");
+	struct xk_arp_output output = { .m = xk_msg_new(rig_platform(r), 1) };
 
-	output.m = xk_msg_new(rig_platform(r), 1);
 	allocations_left = 0;
-	CHECK_EQ(xk_arp_output(rig_protocol(r, "arp"), &output), -ENOBUFS);
+	CHECK_EQ(xk_arp_ops(arp)->output(arp, 0x0a4d0003, &output), -ENOBUFS);
 	allocations_left = UINT_MAX;
 }
 

@@ -38,7 +38,7 @@ arp_rig(const char *settings)
 
 	snprintf(graph, sizeof(graph), GRAPH "; %s", settings);
 	r = rig_new_graph(graph);
-	CHECK_EQ(xk_arp_set_address(rig_protocol(r, "arp"), &network), 0);
+	CHECK_EQ(xk_arp_ops(rig_protocol(r, "arp"))->set_address(rig_protocol(r, "arp"), &network), 0);
 	return r;
 }
 
@@ -54,7 +54,7 @@ ask(void *argument)
 {
 	struct asking *asking = argument;
 
-	asking->status = xk_arp_resolve(asking->arp, asking->host, &asking->link);
+	asking->status = xk_arp_ops(asking->arp)->resolve(asking->arp, asking->host, &asking->link);
 }
 
 static void
@@ -62,7 +62,7 @@ look_up(void *argument)
 {
 	struct asking *asking = argument;
 
-	asking->status = xk_arp_lookup(asking->arp, asking->host, &asking->link);
+	asking->status = xk_arp_ops(asking->arp)->lookup(asking->arp, asking->host, &asking->link);
 }
 
 /* The link address of host, if ARP knows it. */
@@ -308,7 +308,7 @@ TEST(arp_knows_one_neighbour_outside_its_network)
 	struct asking gateway = { rig_protocol(r, "arp"), 0xac1f0101, 0, 0 }, another = gateway;
 
 	another.host++;
-	xk_arp_set_onlink(gateway.arp, gateway.host);
+	xk_arp_ops(gateway.arp)->set_user(gateway.arp, &(struct xk_arp_user){ .interface = 0 }, gateway.host);
 	CHECK(!rig_do(r, ask, &gateway));
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY "ac1f0101");
 	rig_inject(r, ME PEER "0806" REPLY PEER "ac1f0101" ME MY_HOST);
@@ -391,18 +391,28 @@ struct following {
 	struct xk_arp_follower follower;
 	struct xk_protocol *arp;
 	uint32_t host;
-	uint64_t link;
+	unsigned told;
 	bool asks;
 	int status;
 };
 
-/* The user's protocol is not looked at: it is where the test counts. */
-static void
-count_change(const struct xk_arp_follower *follower, uint32_t host)
+static int
+follow_move(struct xk_arp_follower *follower, uint64_t link)
 {
-	CHECK_EQ(host, PEER_NUMBER);
+	struct following *f = xk_container_of(follower, struct following, follower);
+
+	CHECK_EQ(f->host, PEER_NUMBER);
 	CHECK(xk_self() != NULL);
-	++*(unsigned *)(void *)follower->protocol;
+	f->told++;
+	follower->link = link;
+	return 0;
+}
+
+static void
+count_doubt(struct xk_arp_follower *follower)
+{
+	CHECK(xk_self() != NULL);
+	xk_container_of(follower, struct following, follower)->told++;
 }
 
 static void
@@ -410,47 +420,62 @@ follow(void *argument)
 {
 	struct following *f = argument;
 
-	f->status = f->asks ? xk_arp_ask(f->arp, f->host, f->link) : xk_arp_follow(f->arp, f->host, &f->link);
+	f->status = xk_arp_ops(f->arp)->follow(f->arp, &f->follower, f->host, f->asks);
 }
 
 static void
 follow_as(struct rig *r, struct following *f, bool asks, uint64_t link, int status)
 {
 	f->asks = asks;
-	f->link = link;
+	f->follower.link = link;
 	CHECK(rig_do(r, follow, f)); /* never waits */
 	CHECK_EQ(f->status, status);
 }
 
+/* A rig with a session that follows the peer: of the link, since ARP has none. */
+static struct rig *
+follow_rig(const char *settings, struct following *f)
+{
+	static const struct xk_arp_user user = { .moved = follow_move, .doubted = count_doubt };
+	char graph[256];
+	struct rig *r;
+
+	snprintf(graph, sizeof(graph), "%s; user/ip: eth", settings);
+	r = arp_rig(graph);
+	*f = (struct following){ .arp = rig_protocol(r, "arp"), .host = PEER_NUMBER };
+	f->follower.session = rig_open(r, rig_to(OTHER_LINK));
+	REQUIRE(f->follower.session != NULL);
+	xk_arp_ops(f->arp)->set_user(f->arp, &user, 0);
+	return r;
+}
+
 TEST(arp_tells_of_changes_who_follows)
 {
-	struct rig *r = arp_rig("arp.age=10s");
-	unsigned told = 0;
-	struct following f = { .follower = { (struct xk_protocol *)(void *)&told, 0, count_change },
-			       .arp = rig_protocol(r, "arp"),
-			       .host = PEER_NUMBER };
+	struct following f;
+	struct rig *r = follow_rig("arp.age=10s", &f);
 
-	xk_arp_set_follower(f.arp, &f.follower);
 	follow_as(r, &f, false, 0, -ENOENT);
 	rig_expect_nothing_sent(r);
 	follow_as(r, &f, true, 0, -EINPROGRESS);
 	rig_expect_sent(r, MY_REQUEST);
 	follow_as(r, &f, true, 0, -EINPROGRESS); /* once for both */
 	rig_inject(r, PEER_REPLY);
-	CHECK_EQ(told, 1);
+	CHECK_EQ(f.told, 1);
+	CHECK_EQ(f.follower.link, PEER_LINK);
 	follow_as(r, &f, false, 0, 0);
-	CHECK_EQ(f.link, PEER_LINK);
+	CHECK_EQ(f.told, 2);
+	CHECK_EQ(f.follower.link, PEER_LINK);
 	follow_as(r, &f, true, PEER_LINK, 0);
 	rig_inject(r, PEER_REPLY); /* nothing new */
-	CHECK_EQ(told, 1);
+	CHECK_EQ(f.told, 2);
 	follow_as(r, &f, true, OTHER_LINK, -EINPROGRESS); /* it goes to a wrong one */
 	rig_advance_ms(r, 1);
-	CHECK_EQ(told, 2);
+	CHECK_EQ(f.told, 3);
 	follow_as(r, &f, false, PEER_LINK, 0);
 	rig_advance_ms(r, 10001);
-	CHECK_EQ(told, 3);
+	CHECK_EQ(f.told, 4);
 	rig_advance_ms(r, 10001);
-	CHECK_EQ(told, 3);
+	CHECK_EQ(f.told, 4);
 	rig_expect_nothing_sent(r);
 	f.host = 0x0b000001;
 	follow_as(r, &f, true, 0, -EHOSTUNREACH);
@@ -459,16 +484,43 @@ TEST(arp_tells_of_changes_who_follows)
 
 TEST(arp_follows_nobody_for_whom_there_is_no_room)
 {
-	struct rig *r = arp_rig("arp.entries=1");
+	struct following f;
+	struct rig *r = follow_rig("arp.entries=1", &f);
 	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
-	struct following f = { .arp = rig_protocol(r, "arp"), .host = PEER_NUMBER };
 
 	CHECK(!rig_do(r, ask, &asking));
 	follow_as(r, &f, true, 0, -ENOBUFS);
 	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
 	follow_as(r, &f, true, 0, -EINPROGRESS);
-	rig_inject(r, PEER_REPLY); /* and nobody wants to be told */
+	rig_inject(r, PEER_REPLY);
 	follow_as(r, &f, true, PEER_LINK, 0);
+	rig_forget(r);
+	rig_free(r);
+}
+
+static void
+follow_no_more(void *argument)
+{
+	struct following *f = argument;
+
+	xk_arp_ops(f->arp)->unfollow(f->arp, &f->follower);
+}
+
+/* A shepherd that is still in a closed session must not make ARP remember it. */
+TEST(arp_tells_no_session_that_is_closed)
+{
+	struct following f;
+	struct rig *r = follow_rig("arp.age=10s", &f);
+
+	rig_inject(r, ASKS_ME);
+	follow_as(r, &f, false, PEER_LINK, 0);
+	CHECK(rig_do(r, follow_no_more, &f));
+	follow_as(r, &f, true, PEER_LINK, -ENOENT);
+	rig_inject(r, EVERYBODY OTHER "0806" REQUEST OTHER PEER_HOST NOBODY PEER_HOST);
+	CHECK_EQ(known(r, PEER_NUMBER), OTHER_LINK);
+	rig_advance_ms(r, 20000);
+	CHECK_EQ(f.told, 0);
+	CHECK_EQ(rig_counter(r, "moved"), 0);
 	rig_forget(r);
 	rig_free(r);
 }
@@ -476,21 +528,18 @@ TEST(arp_follows_nobody_for_whom_there_is_no_room)
 /* The follower opens sessions, which foreign threads must not: they replace no host that is followed. */
 TEST(arp_tells_of_no_change_on_a_foreign_thread)
 {
-	struct rig *r = arp_rig("arp.entries=1");
-	unsigned told = 0;
-	struct following f = { .follower = { (struct xk_protocol *)(void *)&told, 0, count_change },
-			       .arp = rig_protocol(r, "arp"),
-			       .host = PEER_NUMBER };
+	struct following f, more;
+	struct rig *r = follow_rig("arp.entries=1", &f);
 
-	xk_arp_set_follower(f.arp, &f.follower);
+	more = f;
 	follow_as(r, &f, true, 0, -EINPROGRESS);
 	rig_inject(r, PEER_REPLY);
-	CHECK_EQ(told, 1);
-	CHECK_EQ(xk_arp_ask(f.arp, OTHER_NUMBER, 0), -ENOBUFS); /* this thread is foreign */
-	CHECK_EQ(told, 1);
+	CHECK_EQ(f.told, 1);
+	CHECK_EQ(xk_arp_ops(f.arp)->follow(f.arp, &more.follower, OTHER_NUMBER, true), -ENOBUFS); /* this is one */
+	CHECK_EQ(f.told, 1);
 	f.host = OTHER_NUMBER;
 	follow_as(r, &f, true, 0, -EINPROGRESS);
-	CHECK_EQ(told, 2);
+	CHECK_EQ(f.told, 2);
 	rig_forget(r);
 	rig_free(r);
 }
@@ -502,7 +551,7 @@ TEST(arp_tells_of_no_change_on_a_foreign_thread)
 static void
 advise(struct rig *r, uint32_t host, uint64_t link)
 {
-	xk_arp_unanswered(rig_protocol(r, "arp"), host, link);
+	xk_arp_ops(rig_protocol(r, "arp"))->unanswered(rig_protocol(r, "arp"), host, link);
 	rig_advance_ms(r, 1); /* its timer asks */
 }
 
@@ -581,6 +630,18 @@ RIG_TEST(arp_replaces_what_was_not_used_for_longest, arp_rig("arp.entries=2"))
 	CHECK_EQ(known(r, 0x0a4d0012), 0x020000000012);
 }
 
+RIG_TEST(arp_replaces_a_host_however_much_it_sends, arp_rig("arp.entries=2"))
+{
+	inject_request_of(r, 0x10);
+	inject_request_of(r, 0x11);
+	inject_request_of(r, 0x10); /* is no use */
+	inject_request_of(r, 0x12);
+	CHECK_EQ(rig_counter(r, "replaced"), 1);
+	CHECK_EQ(known(r, 0x0a4d0010), 0);
+	CHECK_EQ(known(r, 0x0a4d0011), 0x020000000011);
+	CHECK_EQ(known(r, 0x0a4d0012), 0x020000000012);
+}
+
 TEST(arp_lets_no_stranger_push_out_what_it_asks_for)
 {
 	struct rig *r = arp_rig("arp.entries=1");
@@ -603,36 +664,52 @@ TEST(arp_lets_no_stranger_push_out_what_it_asks_for)
 struct outputs {
 	struct rig *r;
 	uint32_t host;
-	unsigned sent;
+	unsigned sent, unsent;
 	uint64_t link;
 	int status;
 };
 
 static void
-send_output(const struct xk_arp_output *output, uint64_t link)
+send_output(const struct xk_arp_user *user, const struct xk_arp_output *output, uint64_t link)
 {
 	struct outputs *outputs = *(struct outputs **)(void *)output->m->data;
 
-	CHECK_EQ(output->interface, 3);
+	CHECK_EQ(user->interface, 3);
 	outputs->sent++;
 	outputs->link = link;
 	xk_msg_free(output->m);
 }
 
 static void
+count_unsent(const struct xk_arp_user *user, const struct xk_arp_output *output)
+{
+	++(*(struct outputs **)(void *)output->m->data)->unsent;
+}
+
+static void
 output_one(void *argument)
 {
 	struct outputs *outputs = argument;
-	struct xk_arp_output output = { .host = outputs->host, .send = send_output, .interface = 3 };
+	struct xk_protocol *arp = rig_protocol(outputs->r, "arp");
+	struct xk_arp_output output = { .m = xk_msg_from(rig_platform(outputs->r), &outputs, sizeof(outputs)) };
 
-	output.m = xk_msg_from(rig_platform(outputs->r), &outputs, sizeof(outputs));
-	outputs->status = xk_arp_output(rig_protocol(outputs->r, "arp"), &output);
+	outputs->status = xk_arp_ops(arp)->output(arp, outputs->host, &output);
+}
+
+static struct rig *
+output_rig(const char *settings)
+{
+	static const struct xk_arp_user user = { .interface = 3, .send = send_output, .unsent = count_unsent };
+	struct rig *r = arp_rig(settings);
+
+	xk_arp_ops(rig_protocol(r, "arp"))->set_user(rig_protocol(r, "arp"), &user, 0);
+	return r;
 }
 
 TEST(arp_keeps_a_few_messages_until_the_answer_comes)
 {
-	struct rig *r = arp_rig("arp.queue=4");
-	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+	struct rig *r = output_rig("arp.queue=4");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 4; i++) {
 		CHECK(rig_do(r, output_one, &outputs)); /* never waits */
@@ -654,8 +731,8 @@ TEST(arp_keeps_a_few_messages_until_the_answer_comes)
 
 TEST(arp_sends_messages_where_they_went_while_it_asks_that_station)
 {
-	struct rig *r = arp_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2");
-	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+	struct rig *r = output_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 
 	rig_inject(r, ASKS_ME);
 	rig_forget(r);
@@ -679,8 +756,8 @@ TEST(arp_sends_messages_where_they_went_while_it_asks_that_station)
 
 TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all)
 {
-	struct rig *r = arp_rig("arp.entries=2");
-	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 }, others = { r, OTHER_NUMBER, 0, 0, 0 };
+	struct rig *r = output_rig("arp.entries=2");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 }, others = { r, OTHER_NUMBER, 0, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 8; i++)
 		CHECK(rig_do(r, output_one, &outputs));
@@ -703,13 +780,14 @@ TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all)
 
 TEST(arp_drops_what_waits_for_a_host_that_does_not_answer)
 {
-	struct rig *r = arp_rig("arp.timeout=10ms; arp.tries=2");
-	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+	struct rig *r = output_rig("arp.timeout=10ms; arp.tries=2");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 
 	CHECK(rig_do(r, output_one, &outputs));
 	CHECK(rig_do(r, output_one, &outputs));
 	rig_advance_ms(r, 50);
 	CHECK_EQ(rig_counter(r, "unresolved"), 2);
+	CHECK_EQ(outputs.unsent, 2);
 	CHECK_EQ(outputs.sent, 0);
 	outputs.host = 0x0b000001; /* no neighbour at all */
 	CHECK(rig_do(r, output_one, &outputs));
@@ -721,8 +799,8 @@ TEST(arp_drops_what_waits_for_a_host_that_does_not_answer)
 
 TEST(arp_drops_what_waits_when_its_entry_makes_room)
 {
-	struct rig *r = arp_rig("arp.entries=1");
-	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+	struct rig *r = output_rig("arp.entries=1");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 
 	CHECK(rig_do(r, output_one, &outputs));
 	inject_request_of(r, 0x10); /* a stranger does not replace it */
@@ -736,8 +814,8 @@ TEST(arp_drops_what_waits_when_its_entry_makes_room)
 
 TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers)
 {
-	struct rig *r = arp_rig("arp.entries=1");
-	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0 };
+	struct rig *r = output_rig("arp.entries=1");
+	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
 
 	CHECK(rig_do(r, output_one, &outputs));
@@ -751,8 +829,8 @@ TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers)
 
 TEST(arp_drops_what_no_entry_is_left_for)
 {
-	struct rig *r = arp_rig("arp.entries=1");
-	struct outputs outputs = { r, OTHER_NUMBER, 0, 0, 0 };
+	struct rig *r = output_rig("arp.entries=1");
+	struct outputs outputs = { r, OTHER_NUMBER, 0, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -792,8 +870,8 @@ TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on)
 	const struct xk_network nowhere = { 0, 24 }, narrow = { 0x0a4d0002, 33 };
 	uint32_t packet;
 
-	CHECK_EQ(xk_arp_set_address(arp, &nowhere), -EINVAL);
-	CHECK_EQ(xk_arp_set_address(arp, &narrow), -EINVAL);
+	CHECK_EQ(xk_arp_ops(arp)->set_address(arp, &nowhere), -EINVAL);
+	CHECK_EQ(xk_arp_ops(arp)->set_address(arp, &narrow), -EINVAL);
 	CHECK_EQ(xk_control_protocol(arp, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
 	rig_free(r);
 }

@@ -35,7 +35,7 @@ TEST(arp_announces_each_new_address)
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
-	CHECK_EQ(xk_arp_set_address(rig_protocol(r, "arp"), &other), 0);
+	CHECK_EQ(xk_arp_ops(rig_protocol(r, "arp"))->set_address(rig_protocol(r, "arp"), &other), 0);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, EVERYBODY ME REQUEST ME "00000000" NOBODY "0a4d0009");
 	rig_expect_sent(r, EVERYBODY ME REQUEST ME "0a4d0009" NOBODY "0a4d0009");

@@ -131,7 +131,7 @@ begin_arp(struct trial *t)
 {
 	struct xk_network network = { ME, 24 };
 
-	CHECK_EQ(xk_arp_set_address(t->protocol, &network), 0);
+	CHECK_EQ(xk_arp_ops(t->protocol)->set_address(t->protocol, &network), 0);
 }
 
 static void
