@@ -25,9 +25,9 @@
  *               names another end is dropped, and draws GONE. After that, or when a call is given up, requests come back,
  *               and the next push calls again. A closed session lives on until its requests are answered or returned.
  * Memory:       a host has at most `peer_sessions` passive sessions; all together, `sessions` idle ones and as many others.
- *               Each keeps at most `credits` replies, and repeats at most three times the bytes of its replies. One
- *               host's requests and replies keep at most `kept_peer` bytes of buffers, those of all hosts `kept`
- *               (share.h).
+ *               Each keeps at most `credits` replies, and repeats at most three times the bytes of its replies. All
+ *               hosts' requests and replies keep at most `kept` bytes of buffers, one host's at most half of what
+ *               others leave (share.h).
  * Again:        A passive session retransmits at most three times the bytes of its first transmissions, and three times
  *               those answered (budget.h). The last repetition waits until half of `patience` is over.
  * Handoff:      The shepherd that brought a message runs its handler, in the driver if it can. It leaves the driver
@@ -801,7 +801,7 @@ am_init(struct xk_protocol *self)
 		TAILQ_INIT(&am->passive[i]);
 	if (am->port != 0)
 		xk_participant_push(&here.local, am->port);
-	err = xk_shares_init(&am->shares, self, xk_share_buffers(am->kept_max), xk_share_buffers(am->kept_peer_max));
+	err = xk_shares_init(&am->shares, self, xk_share_buffers(am->kept_max));
 	if (err != 0)
 		return err;
 	err = xk_open_enable(self, self, xk_lower(self, 0), &here);
@@ -863,9 +863,6 @@ static const struct xk_setting am_settings[] = {
 		   "little it "
 		   "holds",
 		   .initial = "8m", .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
-	XK_SETTING(UINT, struct am, kept_peer_max, "kept_peer",
-		   "bytes of such buffers for one host, and at most as many as remain for others", .initial = "2m",
-		   .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
 	{ .name = NULL },
 };
 

@@ -119,7 +119,7 @@ struct am {
 	struct xk_protocol protocol; /* first */
 	/* settings */
 	struct xk_timeouts timeouts;
-	uint64_t outstanding, queue, credits, port, patience_ns, peer_sessions, kept_max, kept_peer_max;
+	uint64_t outstanding, queue, credits, port, patience_ns, peer_sessions, kept_max;
 
 	struct am_endpoint_state *endpoints; /* change only before the kernel runs */
 	struct xk_regions regions;

@@ -31,9 +31,9 @@
  *               for one at once: one in each half of the tokens or window, the first ones after a time-out, and those
  *               of messages whose sender wants to be told. A ping-pong then takes little more than two packets a round
  *               trip instead of four.
- * Memory:       A host has at most `peer_sessions` passive sessions, and `held_peer` bytes of buffers with messages
- *               that are incomplete, undelivered or unacknowledged; all hosts together have `sessions` and `held`
- *               (share.h).
+ * Memory:       A host has at most `peer_sessions` passive sessions, all hosts together `sessions`, and `held` bytes of
+ *               buffers with messages that are incomplete, undelivered or unacknowledged. One host has at most half of
+ *               what others leave (share.h).
  * Again:        A passive session retransmits at most three times the bytes of its first transmissions, and three times
  *               those acknowledged (budget.h). The last repetition waits until half of `patience` is over.
  * Assumes:      that BID keeps its promise, and that no packet is older than the time for which BIDCTL remembers a host
@@ -677,7 +677,7 @@ gm_init(struct xk_protocol *self)
 	err = xk_map_init(&gm->peers, self->kernel, 16);
 	if (err != 0)
 		return err;
-	err = xk_shares_init(&gm->shares, self, xk_share_buffers(gm->held_max), xk_share_buffers(gm->held_peer_max));
+	err = xk_shares_init(&gm->shares, self, xk_share_buffers(gm->held_max));
 	if (err != 0)
 		goto fail;
 	gm->watcher = (struct xk_bidctl_watcher){ .protocol = self, .changed = gm_changed };
@@ -753,9 +753,6 @@ static const struct xk_setting gm_settings[] = {
 		   "counts as "
 		   "2 KiB, however little it holds",
 		   .initial = "8m", .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
-	XK_SETTING(UINT, struct gm, held_peer_max, "held_peer",
-		   "bytes of such buffers for one host, and at most as many as remain for others", .initial = "2m",
-		   .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
 	XK_SETTING(UINT, struct gm, peer_sessions, "peer_sessions", "passive sessions of one host", .initial = "64",
 		   .min = 1, .max = 1048576),
 	{ .name = NULL },

@@ -85,7 +85,7 @@ struct gm {
 	const char *small_text;
 	struct xk_timeouts timeouts;
 	uint64_t tokens, window, longest, buffers, patience_ns, ack_delay_ns;
-	uint64_t held_max, held_peer_max, peer_sessions;
+	uint64_t held_max, peer_sessions;
 	bool reliable, flow;
 
 	enum gm_small small;

@@ -18,8 +18,8 @@
  *               with -ETIMEDOUT. GONE has the same effect at once (peer_gone, -ECONNRESET). An end that a stranger has
  *               made retransmits, in a minute, at most three times the bytes of its first transmissions and of what it
  *               received (budget.h); a retransmission beyond that waits (withheld).
- * Memory:       One host's unacknowledged messages keep at most `kept_peer` bytes of buffers, those of all hosts `kept`
- *               (share.h).
+ * Memory:       All hosts' unacknowledged messages keep at most `kept` bytes of buffers, one host's at most half of what
+ *               others leave (share.h).
  * Not done:     more than one message under way, measuring the round trip, telling the peer of a close
  * Graph:        stopwait -> ip [number=253], or anything else that carries messages to hosts
  */
@@ -71,7 +71,7 @@ XK_COUNTERS(stopwait, STOPWAIT_COUNTERS);
 struct stopwait {
 	struct xk_protocol protocol;
 	/* settings */
-	uint64_t queue, retries, timeout_ns, timeout_max_ns, kept_max, kept_peer_max;
+	uint64_t queue, retries, timeout_ns, timeout_max_ns, kept_max;
 
 	/* self->table: sessions by (own identifier, ports), for all frames but a CALL */
 	struct xk_map callers;   /* passive sessions by (the caller's identifier, ports), for a CALL */
@@ -620,8 +620,7 @@ stopwait_init(struct xk_protocol *self)
 	err = xk_map_init(&stopwait->callers, self->kernel, 16);
 	if (err != 0)
 		return err;
-	err = xk_shares_init(&stopwait->shares, self, xk_share_buffers(stopwait->kept_max),
-			     xk_share_buffers(stopwait->kept_peer_max));
+	err = xk_shares_init(&stopwait->shares, self, xk_share_buffers(stopwait->kept_max));
 	if (err != 0)
 		goto fail;
 	err = xk_ports_init(self, XK_PORTS_FIRST, XK_PORTS_LAST, xk_random(self));
@@ -673,9 +672,6 @@ static const struct xk_setting stopwait_settings[] = {
 	XK_SETTING(UINT, struct stopwait, kept_max, "kept",
 		   "bytes of buffers of unacknowledged messages; each buffer counts as 2 KiB, however little it holds",
 		   .initial = "8m", .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
-	XK_SETTING(UINT, struct stopwait, kept_peer_max, "kept_peer",
-		   "bytes of such buffers for one host, and at most as many as remain for others", .initial = "2m",
-		   .min = XK_MSG_SEGMENT, .max = UINT64_C(1) << 40),
 	{ .name = NULL },
 };
 

@@ -116,7 +116,7 @@ static const struct {
 	{ "gm", "sessions=3" },
 	{ "gm", "peer_sessions=2" },
 	{ "gm", "held=8192" },
-	{ "gm", "held_peer=5000" },
+	{ "gm", "held=10000" },
 	{ "gm", "patience=2s" },
 	{ "vsize", "sessions=3" },
 	{ "chan", "timeout=20ms" },

@@ -598,7 +598,7 @@ TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 
 TEST(am_keeps_no_more_for_a_host_than_its_share)
 {
-	struct rig *r = client_rig("am kept_peer=6k"); /* three buffers, for all sessions */
+	struct rig *r = client_rig("am kept=12k"); /* three buffers, for all sessions */
 	struct xk_session *s = open_am(r), *other = open_am(r);
 	struct message m;
 

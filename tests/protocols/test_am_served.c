@@ -260,7 +260,7 @@ AM_TEST(a_reply_is_kept_until_it_is_taken, server_rig("am"))
  */
 TEST(a_host_has_a_share_of_the_replies_that_are_kept)
 {
-	struct rig *r = server_rig("am kept_peer=4k"); /* two buffers */
+	struct rig *r = server_rig("am kept=8k"); /* two buffers */
 	uint64_t b = call_as(r, PEER, NAME, 0);
 
 	seen.replies = true;

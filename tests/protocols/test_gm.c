@@ -335,7 +335,7 @@ GM_TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time, gm_server(""))
 /* Unacknowledged messages hold their buffers: a host has one share for all its sessions. */
 TEST(gm_keeps_no_more_for_a_host_than_its_share)
 {
-	struct rig *r = gm_rig("gm.held_peer=16k; gm.held=20k"); /* 8 and 10 buffers; so 5 for the first of two */
+	struct rig *r = gm_rig("gm.held=20k"); /* 10 buffers; so 5 for the first of two */
 	struct xk_session *s = open_it(r), *other = rig_open(r, rig_to2(PARTNER, FAR, PORT + 1)), *third;
 	struct packet p;
 

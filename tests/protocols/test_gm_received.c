@@ -275,7 +275,7 @@ TEST(gm_holds_no_more_than_it_may)
 	static const struct {
 		const char *settings;
 		unsigned hosts; /* which have room for such a message */
-	} cases[] = { { "gm.held_peer=20k", 3 }, { "gm.held=26k", 2 }, { "gm.held=10k", 0 } };
+	} cases[] = { { "gm.held=18k", 1 }, { "gm.held=26k", 2 }, { "gm.held=10k", 0 } };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
 		struct rig *r = gm_server(cases[i].settings);
@@ -305,7 +305,7 @@ TEST(gm_holds_no_more_than_it_may)
 }
 
 /* The first fragment says how many buffers its message will hold. */
-GM_TEST(gm_refuses_a_message_in_too_many_pieces, gm_server("gm.held_peer=2m"))
+GM_TEST(gm_refuses_a_message_in_too_many_pieces, gm_server("gm.held=4m"))
 {
 	hear_part(r, 105, 0, 8000, 0, 1);
 	CHECK_EQ(rig_counter(r, "no_room"), 1);
@@ -317,7 +317,7 @@ GM_TEST(gm_refuses_a_message_in_too_many_pieces, gm_server("gm.held_peer=2m"))
 /* A later fragment in more pieces than the first takes more buffers, or is refused; the message can still arrive. */
 TEST(gm_counts_the_pieces_of_each_fragment)
 {
-	struct rig *r = gm_server("gm.held_peer=6k"); /* three buffers */
+	struct rig *r = gm_server("gm.held=12k"); /* three buffers */
 	struct packet p = packet(GM_DATA, 106, 105, "defg");
 	uint8_t bytes[BID_LEN + GM_HEADER_LEN + BYTES];
 	char text[400];

@@ -224,7 +224,7 @@ STOPWAIT_TEST(stopwait_counts_retries_for_each_message, rig_new("stopwait retrie
 /* Unacknowledged messages hold their buffers: a host has one share for all its sessions. */
 TEST(stopwait_keeps_no_more_for_a_host_than_its_share)
 {
-	struct rig *r = rig_new("stopwait kept_peer=6k"); /* three buffers */
+	struct rig *r = rig_new("stopwait kept=12k"); /* three buffers */
 	uint64_t id;
 	struct xk_session *other = open_it(r), *s = open_and_call(r, "x", &id);
 

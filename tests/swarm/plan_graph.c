@@ -95,8 +95,8 @@ plan_write_gm(struct plan_maker *maker)
 	if (plan_one_in(maker, 3))
 		plan_write(maker, ", peer_sessions=%u", (unsigned)plan_between(maker, 1, 3));
 	if (plan_one_in(maker, 3))
-		plan_write(maker, ", held_peer=%u",
-			   XK_MSG_SEGMENT * (unsigned)(16 + maker->size_max / 256 + plan_between(maker, 0, 16)));
+		plan_write(maker, ", held=%u",
+			   4 * XK_MSG_SEGMENT * (unsigned)(16 + maker->size_max / 256 + plan_between(maker, 0, 16)));
 	plan_write_sessions(maker);
 }
 

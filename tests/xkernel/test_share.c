@@ -46,7 +46,7 @@ TEST(the_sessions_of_a_host_have_one_share)
 	struct xk_share *first, *second, *other;
 	struct xk_shares shares;
 
-	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 100, 8) == 0);
+	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 16) == 0);
 	first = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
 	second = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
 	other = xk_shares_join(&shares, &(struct xk_key){ 2, 0 }, 1);
@@ -81,7 +81,7 @@ TEST(shares_leave_as_much_of_the_host_to_other_protocols)
 	struct xk_shares shares;
 	uint32_t got = 0;
 
-	REQUIRE(xk_shares_init(&shares, llp, 10000, 10000) == 0);
+	REQUIRE(xk_shares_init(&shares, llp, 10000) == 0);
 	share = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
 	REQUIRE(share != NULL);
 	rig_limit_buffers(r, 320); /* 10 of them are the reserve */
@@ -186,9 +186,9 @@ TEST(shares_are_compared_from_the_outermost_inwards)
 	struct xk_shares shares;
 	uint32_t held = 0;
 
-	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 12, UINT32_MAX) == 0);
+	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 12) == 0);
 	shares.all.keeper = NULL;
-	shares.own.leaves = false;
+	shares.leaves = false;
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(many); i++) {
 		const struct xk_key place[] = { { 1, 0 }, { 1, 1 }, { 1, 100 + i } };
 
@@ -244,7 +244,7 @@ TEST(a_share_that_cannot_be_made_leaves_nothing)
 	struct xk_share *first;
 	struct xk_shares shares;
 
-	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 100, 8) == 0);
+	REQUIRE(xk_shares_init(&shares, rig_protocol(r, "llp"), 16) == 0);
 	first = xk_shares_join(&shares, near, 2);
 	REQUIRE(first != NULL);
 	for (fails_in = 1; fails_in <= 2; fails_in++) {

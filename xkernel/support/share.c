@@ -126,10 +126,10 @@ struct share_holder {
 };
 
 int
-xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t all_max, uint32_t own_max)
+xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t max)
 {
-	shares->all = (struct xk_share){ .max = all_max, .keeper = self };
-	shares->own = (struct xk_share){ .max = own_max, .leaves = true };
+	shares->all = (struct xk_share){ .max = max, .keeper = self };
+	shares->leaves = true;
 	xk_lock_init(&shares->lock, self);
 	return xk_map_init(&shares->holders, self->kernel, 16);
 }
@@ -187,8 +187,7 @@ share_get(struct xk_shares *shares, struct xk_share *of, struct xk_key address)
 		share_release(shares, of);
 		return NULL;
 	}
-	holder->share = shares->own;
-	holder->share.of = of;
+	holder->share = (struct xk_share){ .of = of, .max = UINT32_MAX, .leaves = shares->leaves };
 	holder->references = 1;
 	xk_share_enter(&holder->share);
 	return &holder->share;

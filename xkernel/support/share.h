@@ -9,7 +9,7 @@
  *   to other protocols (xk_keep, in upi.h).
  * - It takes from the holder that has the most (xk_share_loser). A holder with at most an equal share loses nothing.
  *
- *	xk_shares_init(&gm->shares, self, buffers of all, buffers of a host);
+ *	xk_shares_init(&gm->shares, self, buffers of all hosts);
  *	s->share = xk_shares_join(&gm->shares, &host, 1);	in a session's setup
  *	if (!xk_share_take(s->share, xk_msg_buffers(m)))	before m is stored
  *		xk_drop(self, m, GM_NO_ROOM);
@@ -78,16 +78,17 @@ struct xk_share *xk_share_loser(struct xk_share *share, uint32_t count);
 /* ---- shares by address ---- */
 
 struct xk_shares {
-	struct xk_share all, own; /* own: what each share is when it begins */
+	struct xk_share all;
+	bool leaves; /* of each share that begins */
 	struct xk_lock lock;
 	struct xk_map holders; /* under the lock */
 };
 
 /*
- * Begins with shares of buffers, of which a holder leaves at least half. The caller may change `all` and `own` before
- * anybody joins: no keeper of what is no buffer, no `leaves` where holders lose. Returns 0 or -ENOMEM. Main thread.
+ * Begins with shares of at most `max` buffers in all, of which a holder leaves at least half. For anything else that
+ * holders lose, the caller changes all.keeper to NULL and `leaves` to false. Returns 0 or -ENOMEM. Main thread.
  */
-int xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t all_max, uint32_t own_max);
+int xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t max);
 
 /* Frees all shares, which must not be in use any more. */
 void xk_shares_fini(struct xk_shares *shares);
