@@ -213,8 +213,6 @@ blast_peer_init(struct blast *blast, struct blast_peer *peer)
 {
 	xk_semaphore_init(&peer->slots, &blast->protocol, (unsigned)blast->outstanding_peer);
 	TAILQ_INIT(&peer->copies);
-	peer->own = (struct xk_share){ .of = &blast->all, .max = UINT32_MAX };
-	xk_share_enter(&peer->own);
 }
 
 /*
@@ -254,11 +252,10 @@ blast_session_join(struct blast_session *s, bool confirms)
 	is_new = !blast_session_is_confirmed(s);
 	peer = is_new ? xk_map_resolve(&blast->peers, key) : NULL;
 	if (is_new && peer == NULL && confirms && (peer = calloc(1, sizeof(*peer))) != NULL) {
+		blast_peer_init(blast, peer);
 		if (xk_map_bind(&blast->peers, &peer->binding, key, peer) != 0) {
 			free(peer);
 			peer = NULL;
-		} else {
-			blast_peer_init(blast, peer);
 		}
 	}
 	if (peer != NULL) {
@@ -316,7 +313,6 @@ blast_session_close(struct xk_session *session)
 		return;
 	xk_lock(&blast->lock);
 	if (--peer->references == 0) {
-		xk_share_exit(&peer->own);
 		xk_map_unbind(&blast->peers, &peer->binding);
 		xk_retire(blast->protocol.kernel, &peer->retired, blast_peer_free);
 	}
@@ -458,7 +454,7 @@ blast_init(struct xk_protocol *self)
 		return err;
 	}
 	TAILQ_INIT(&blast->copies);
-	blast->all.max = UINT32_MAX;
+	TAILQ_INIT(&blast->holders);
 	TAILQ_INIT(&blast->partials);
 	TAILQ_INIT(&blast->ages);
 	blast_peer_init(blast, &blast->strangers);

@@ -13,7 +13,6 @@
 #include "xkernel/header.h"
 #include "xkernel/protocol.h"
 #include "xkernel/support/retransmit.h"
-#include "xkernel/support/share.h"
 
 #define BLAST_DROPS(D)                                                                                                 \
 	D(BLAST_BAD_WIDTH, "bad_width")                                                                                \
@@ -104,9 +103,10 @@ struct blast_peer {
 	struct xk_semaphore slots; /* its share of those in struct blast */
 	/* under the lock */
 	unsigned references;                            /* of sessions */
+	TAILQ_ENTRY(blast_peer) holder;                 /* in the protocol's holders, while it has copies */
 	TAILQ_HEAD(blast_copy_ages, blast_copy) copies; /* oldest first */
-	struct xk_share own;                            /* of the protocol's copies: how many it has */
-	uint64_t paid_ns;                               /* when the pace next allows a fragment to be sent again */
+	unsigned copy_count;
+	uint64_t paid_ns; /* when the pace next allows a fragment to be sent again */
 };
 
 struct blast {
@@ -125,7 +125,7 @@ struct blast {
 	uint64_t event_ns; /* when the event is due; UINT64_MAX: never */
 	struct blast_dues copies, partials;
 	_Atomic(struct blast_spare *) spare_copies, spare_partials; /* added to without the lock */
-	struct xk_share all;                                        /* copies, by peer */
+	TAILQ_HEAD(blast_holders, blast_peer) holders;              /* peers that have copies */
 	LIST_HEAD(blast_bucket, blast_copy) * buckets;              /* of the copies, by sequence */
 	uint32_t bucket_mask;
 	TAILQ_HEAD(blast_partial_ages, blast_partial) ages; /* oldest first */

@@ -113,7 +113,8 @@ static void
 blast_send_list(struct blast *blast, struct blast_copy *copy, uint64_t now_ns)
 {
 	LIST_INSERT_HEAD(&blast->buckets[copy->sequence & blast->bucket_mask], copy, bucket);
-	xk_share_take(&copy->holder->own, 1);
+	if (copy->holder->copy_count++ == 0)
+		TAILQ_INSERT_TAIL(&blast->holders, copy->holder, holder);
 	TAILQ_INSERT_TAIL(&copy->holder->copies, copy, age);
 	copy->listed = true;
 	atomic_fetch_add_explicit(&copy->references, 1, memory_order_relaxed);
@@ -133,7 +134,8 @@ blast_send_end(struct blast *blast, struct blast_copy *copy)
 		LIST_REMOVE(copy, bucket);
 		blast_due_remove(&blast->copies, &copy->due);
 		TAILQ_REMOVE(&copy->holder->copies, copy, age);
-		xk_share_give(&copy->holder->own, 1);
+		if (--copy->holder->copy_count == 0)
+			TAILQ_REMOVE(&blast->holders, copy->holder, holder);
 		copy->listed = false;
 	}
 	xk_unlock(&blast->lock);
@@ -283,14 +285,17 @@ blast_send_wait(struct blast *blast, struct blast_peer *peer, uint64_t timeout_u
 	return err;
 }
 
-/* Ends the oldest copy of the peer with the most copies: of `peer` if nobody has more. False: none. */
+/* Ends the oldest copy of the peer with the most copies, or of `peer` if that has its share. False: none. */
 static bool
 blast_send_displace(struct blast *blast, struct blast_peer *peer)
 {
-	struct blast_peer *loser;
+	struct blast_peer *loser = peer, *other;
 
 	xk_lock(&blast->lock);
-	loser = xk_container_of(xk_share_loser(&peer->own, 0), struct blast_peer, own);
+	other = peer->copy_count < blast->outstanding_peer ? TAILQ_FIRST(&blast->holders) : NULL;
+	for (; other != NULL; other = TAILQ_NEXT(other, holder))
+		if (other->copy_count > loser->copy_count)
+			loser = other;
 	if (!blast_send_end(blast, TAILQ_FIRST(&loser->copies)))
 		return false;
 	xk_count(&blast->protocol, BLAST_DISPLACED);
