@@ -32,8 +32,9 @@ static const struct xk_field_value eth_types[] = { { 0x0800, "IPv4" }, { 0x0806,
 
 /* A group's source is rare: none of ours has such a session's key but a broadcasting one, which receives nothing. */
 #define ETH_HEADER(F)                                                                                                  \
-	F(48, destination, .kind = XK_FIXED, .is_mine = true, .print = XK_PRINT_LINK, .help = "us, or everybody")      \
-	F(48, source, .kind = XK_NAMES_SESSION, .rare = XK_ETH_GROUP, .print = XK_PRINT_LINK)                          \
+	F(48, destination, .kind = XK_FIXED, .is_mine = true, .end = XK_END_LOCAL, .print = XK_PRINT_LINK,             \
+	  .help = "us, or everybody")                                                                                  \
+	F(48, source, .kind = XK_NAMES_SESSION, .rare = XK_ETH_GROUP, .end = XK_END_REMOTE, .print = XK_PRINT_LINK)    \
 	F(16, type, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .is_upper = true, .values = eth_types,            \
 	  .help = "the protocol above")
 XK_HEADER(eth, ETH_HEADER);
@@ -71,7 +72,6 @@ eth_fini(struct xk_protocol *self)
 static int
 eth_setup(struct xk_session *s, const void *how)
 {
-	XK_PUT(eth, destination, s->sends.header, XK_GET(eth, source, (const uint8_t *)how));
 	XK_PUT(eth, source, s->sends.header, ((struct eth *)s->protocol)->address);
 	return 0;
 }
@@ -102,58 +102,20 @@ eth_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 			     received, session);
 }
 
-/* ---- up ---- */
-
-/* Returns the reason to drop a frame that is no known station's to us, or 0. */
+/* Judges a stranger's frame, a broadcast, and one that is not for us. */
 static unsigned
-eth_check(const struct eth *eth, struct eth_header h)
+eth_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
 {
-	if (h.destination != eth->address && h.destination != XK_ETH_BROADCAST)
+	const struct eth *eth = (struct eth *)self;
+	struct eth_header h = eth_load(m->data - XK_ETH_HEADER_LEN);
+
+	if (h.destination == XK_ETH_BROADCAST)
+		m->flags |= XK_MSG_TO_ALL;
+	else if (h.destination != eth->address)
 		return ETH_DROP_NOT_MINE;
 	if (h.type < ETH_TYPE_MIN)
 		return ETH_DROP_BAD_TYPE;
 	return h.source == eth->address || h.source == 0 || xk_eth_is_group(h.source) ? ETH_DROP_BAD_SOURCE : 0;
-}
-
-/* Takes a broadcast. */
-static void
-eth_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
-{
-	unsigned why = eth_check((struct eth *)self, eth_load(m->data));
-
-	if (why != 0) {
-		xk_drop(self, m, why);
-		return;
-	}
-	m->flags |= XK_MSG_TO_ALL;
-	xk_receive_usual(self, lls, m);
-}
-
-static unsigned
-eth_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
-{
-	return eth_check((struct eth *)self, eth_load(m->data - XK_ETH_HEADER_LEN));
-}
-
-/* ---- asking ---- */
-
-static int
-eth_session_control(struct xk_session *session, int op, void *buffer, size_t len)
-{
-	uint64_t peer = XK_GET(eth, destination, session->sends.header);
-
-	return op != XK_GET_PEER_LINK ? -ENOTSUP : xk_answer(buffer, len, &peer, sizeof(peer));
-}
-
-static int
-eth_get_participants(struct xk_session *session, struct xk_participants *participants)
-{
-	struct eth_header h = eth_load(session->sends.header);
-
-	return xk_participant_push(&participants->remote, h.destination) &&
-			       xk_participant_push(&participants->local, h.source)
-		       ? 0
-		       : -E2BIG;
 }
 
 /* ---- tables ---- */
@@ -162,8 +124,6 @@ static const struct xk_session_ops eth_session_ops = {
 	.setup = eth_setup,
 	.push = eth_send,
 	.pop = xk_pop_through,
-	.control = eth_session_control,
-	.get_participants = eth_get_participants,
 };
 
 static const struct xk_protocol_ops eth_ops = {
@@ -171,13 +131,7 @@ static const struct xk_protocol_ops eth_ops = {
 	.fini = eth_fini,
 	.open = eth_open,
 	.demux = eth_receive,
-	.rare = eth_rare,
 	.judge = eth_judge,
-};
-
-static const struct xk_role eth_lowers[] = {
-	{ "port", XK_ASYNC, NULL, "carries frames" },
-	{ NULL, 0, NULL, NULL },
 };
 
 const struct xk_protocol_type xk_type_eth = {
@@ -190,7 +144,7 @@ const struct xk_protocol_type xk_type_eth = {
 	.size = sizeof(struct eth),
 	.offers = XK_ASYNC,
 	.flags = XK_BY_FIELDS,
-	.lowers = eth_lowers,
+	.lowers = XK_ROLES({ "port", XK_ASYNC, NULL, "carries frames" }),
 	.number_max = ETH_TYPE_MAX,
 	.drops = eth_drops,
 	.counters = eth_counters,

@@ -544,11 +544,6 @@ static const struct xk_protocol_ops icmp_ops = {
 	.key = icmp_key,
 };
 
-static const struct xk_role icmp_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries datagrams between hosts, and reports faults: ip" },
-	{ NULL, 0, NULL, NULL },
-};
-
 static const struct xk_setting icmp_settings[] = {
 	XK_SETTING(BOOL, struct icmp, echo, "echo", "whether to answer echo requests", .initial = "yes"),
 	XK_SETTING(RATE, struct icmp, rate, "rate", "long-term rate of sent errors, with IP's header; 0: none",
@@ -558,8 +553,6 @@ static const struct xk_setting icmp_settings[] = {
 	XK_SETTING(UINT, struct icmp, seed, "seed", "key of the identifiers; 0: random", .initial = "0"),
 	{ .name = NULL },
 };
-
-static const struct xk_number_on icmp_numbers[] = { { "ip", 1 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_icmp = {
 	.name = "icmp",
@@ -571,8 +564,8 @@ const struct xk_protocol_type xk_type_icmp = {
 	.fields = icmp_fields,
 	.size = sizeof(struct icmp),
 	.offers = XK_ASYNC,
-	.lowers = icmp_lowers,
-	.numbers = icmp_numbers,
+	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL, "carries datagrams between hosts, and reports faults: ip" }),
+	.numbers = XK_NUMBERS({ "ip", 1 }),
 	.settings = icmp_settings,
 	.drops = icmp_drops,
 	.counters = icmp_counters,

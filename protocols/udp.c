@@ -66,7 +66,6 @@ static const struct xk_session_ops udp_session_ops = {
 	.setup = udp_setup,
 	.push = udp_send,
 	.pop = xk_pop_through,
-	.get_participants = xk_ports_get_participants,
 };
 
 static const struct xk_protocol_ops udp_ops = {

@@ -64,7 +64,7 @@ struct xk_field {
 	uint64_t rare;    /* bits that lead a message another way if they differ from `usual`: fragments, options */
 	bool is_own;      /* of XK_FIXED: path_pop (upi.h) checks it instead of a path's comparison: it may change */
 	enum xk_field_covers covers;
-	enum xk_field_end end; /* of XK_NAMES_SESSION */
+	enum xk_field_end end; /* of XK_NAMES_SESSION, or XK_FIXED */
 	uint8_t pseudo;        /* of XK_COVERS_PSEUDO: the protocol's number in the pseudo-header */
 	uint16_t step;         /* of XK_VARIES: a session numbers its messages here, in steps of this; 0: it does not */
 	bool is_bits;          /* the values are bits of a mask */
@@ -225,6 +225,7 @@ struct xk_format {
 	uint8_t sum_at, sum_covers, sum_pseudo; /* covers 0: there is no checksum */
 	uint8_t number_at, number_step;         /* step 0: messages are not numbered */
 	uint8_t remote_at, local_at, end_len;   /* len 0: no fields name the two ends */
+	uint8_t end_print;                      /* enum xk_field_print: what the ends are */
 	bool fits;                              /* false: fields lie so that the framework cannot receive by them */
 };
 
@@ -299,6 +300,7 @@ xk_format_add(struct xk_format *format, const struct xk_field *f, size_t at)
 	if (f->end == XK_END_LOCAL) {
 		format->local_at = byte;
 		format->end_len = len;
+		format->end_print = (uint8_t)f->print;
 	}
 	if (f->kind == XK_LENGTH) {
 		format->length_at = byte;

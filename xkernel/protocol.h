@@ -23,11 +23,17 @@ struct xk_role {
 	const char *help;
 };
 
+/* The list of a type's roles: XK_ROLES({ "port", XK_ASYNC, NULL, "carries frames" }). At file scope. */
+#define XK_ROLES(...) ((const struct xk_role[]){ __VA_ARGS__, { .name = NULL } })
+
 /* This protocol's number on lowers of a type. `number=N` at the edge overrides it. */
 struct xk_number_on {
 	const char *lower; /* NULL ends the list */
 	uint32_t number;
 };
+
+/* The list of a type's numbers: XK_NUMBERS({ "eth", 0x0800 }). At file scope. */
+#define XK_NUMBERS(...) ((const struct xk_number_on[]){ __VA_ARGS__, { .lower = NULL } })
 
 enum xk_setting_type {
 	XK_SETTING_UINT,        /* uint64_t: decimal, 0x..., with k, m for 1024s */

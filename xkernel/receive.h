@@ -9,7 +9,8 @@
  * Up, for a protocol with a table (table.h):
  *
  *   1. A message that differs from the usual ones in a field that is `rare`, or whose value is fixed, or that was sent to
- *      all stations, goes to `rare` (upi.h), if there is one.
+ *      all stations, goes to `rare` (upi.h), if there is one. Without it, one that differs is judged as in 4, even if its
+ *      session stands.
  *   2. Lengths are checked and what lies behind them is cut off, and checksums of the header alone are checked.
  *   3. The session is looked up by the fields that name it and the session below, or by `key`.
  *   4. A stranger, whose message has none, is judged (`judge`).

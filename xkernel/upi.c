@@ -297,14 +297,45 @@ upi_less_header(const struct xk_protocol *self, int op, int answered, void *buff
 	return answered;
 }
 
+/* Returns an end's address from the header that s sends, in which the ends have changed places. */
+static uint64_t
+upi_end(const struct xk_session *s, enum xk_field_end end)
+{
+	const struct xk_format *format = &s->protocol->format;
+	size_t at = end == XK_END_REMOTE ? format->local_at : format->remote_at;
+
+	return xk_bits_load(s->sends.header, 8 * at, 8 * format->end_len);
+}
+
+/* Returns which end of s's header answers op, or XK_END_NONE. */
+static enum xk_field_end
+upi_end_of(const struct xk_session *s, int op)
+{
+	const struct xk_format *format = &s->protocol->format;
+	unsigned print = format->end_len == 0 ? XK_PRINT_DECIMAL : format->end_print;
+
+	if (op == XK_GET_PEER_LINK)
+		return print == XK_PRINT_LINK ? XK_END_REMOTE : XK_END_NONE;
+	if (print != XK_PRINT_HOST)
+		return XK_END_NONE;
+	return op == XK_GET_PEER_HOST ? XK_END_REMOTE : op == XK_GET_MY_HOST ? XK_END_LOCAL : XK_END_NONE;
+}
+
 int
 xk_control(struct xk_session *s, int op, void *buffer, size_t len)
 {
 	int result = s->ops->control == NULL ? -ENOTSUP : s->ops->control(s, op, buffer, len);
+	enum xk_field_end end;
+	uint64_t address;
 	uint32_t whole;
 
 	if (result != -ENOTSUP)
 		return result;
+	end = upi_end_of(s, op);
+	if (end != XK_END_NONE) {
+		address = upi_end(s, end);
+		return xk_answer(buffer, len, &address, sizeof(address));
+	}
 	if (op == XK_GET_MAX_PACKET && s->sends.longest != 0 && s->sends.longest != UINT32_MAX)
 		return xk_answer(buffer, len, &s->sends.longest, sizeof(s->sends.longest));
 	if (op == XK_GET_OPT_PACKET && s->ops->divide != NULL) {
@@ -335,9 +366,15 @@ xk_get_participants(struct xk_session *s, struct xk_participants *participants)
 		result = xk_get_participants(s->lls, participants);
 	else
 		memset(participants, 0, sizeof(*participants));
-	if (result == 0 && s->ops->get_participants != NULL)
-		result = s->ops->get_participants(s, participants);
-	return result;
+	if (result != 0)
+		return result;
+	if (s->ops->get_participants != NULL)
+		return s->ops->get_participants(s, participants);
+	if (s->protocol->format.end_len != 0 &&
+	    (!xk_participant_push(&participants->remote, upi_end(s, XK_END_REMOTE)) ||
+	     !xk_participant_push(&participants->local, upi_end(s, XK_END_LOCAL))))
+		return -E2BIG;
+	return 0;
 }
 
 /* ---- numbers ---- */

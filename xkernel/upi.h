@@ -86,7 +86,7 @@ struct xk_protocol_ops {
 	void (*rare)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	/*
 	 * Judges a message of no session, whose header lies in front of m, and whose payload's checksum may be wrong: has no
-	 * effects. May change the passive key, which is the local port or the number above. Returns 0, the reason to drop m, or
+	 * effects but on m's flags. Without `rare`, judges unusual messages of sessions, too. May change the passive key, which is the local port or the number above. Returns 0, the reason to drop m, or
 	 * XK_DROP_TAKEN: it has taken m.
 	 */
 	unsigned (*judge)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive);
@@ -139,7 +139,7 @@ struct xk_session_ops {
 	bool (*path_pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
 	bool (*path_push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
 	uint64_t (*path_state)(const struct xk_session *s, const struct xk_session *from);
-	/* Pushes this layer's part onto those of the lower layers. */
+	/* Pushes this layer's part onto those of the lower layers. If missing: the ends that `sends` names, if it does. */
 	int (*get_participants)(struct xk_session *s, struct xk_participants *participants);
 };
 
@@ -634,6 +634,7 @@ enum xk_control_op {
 /*
  * Asks a question or sets a value; the answer, of at most len bytes, goes to buffer. What a session or
  * protocol does not know, it asks below, less its own header for XK_GET_MAX_PACKET and XK_GET_OPT_PACKET.
+ * The framework knows what a session's `sends` says: lengths, and ends that are printed as hosts or link addresses.
  * Returns the number of bytes written or 0; -ENOTSUP: nobody knows op; -EMSGSIZE: len is too small.
  */
 int xk_control(struct xk_session *s, int op, void *buffer, size_t len);

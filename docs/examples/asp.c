@@ -42,7 +42,6 @@ static const struct xk_session_ops asp_session_ops = {
 	.setup = asp_setup,
 	.push = asp_send,
 	.pop = xk_pop_through,
-	.get_participants = xk_ports_get_participants,
 };
 
 static const struct xk_protocol_ops asp_ops = {

@@ -605,20 +605,12 @@ static const struct xk_protocol_ops bid_ops = {
 	.find = bid_find,
 };
 
-static const struct xk_role bid_lowers[] = {
-	{ "transport", XK_ASYNC, NULL, "carries messages to hosts: vsize, blast, vnet, ip" },
-	{ "bidctl", XK_CONTROL, "bidctl", "confirms hosts' boot ids" },
-	{ NULL, 0, NULL, NULL },
-};
-
 static const struct xk_setting bid_settings[] = {
 	XK_SETTING(TIME, struct bid, interval_ns, "interval",
 		   "minimum time between answers to one host's messages for a former boot", .initial = "100ms",
 		   .min = 1000, .max = UINT64_C(60000000000)),
 	{ .name = NULL },
 };
-
-static const struct xk_number_on bid_numbers[] = { { "blast", 0x3005 }, { "eth", 0x3005 }, { "ip", 204 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_bid = {
 	.name = "bid",
@@ -629,8 +621,9 @@ const struct xk_protocol_type xk_type_bid = {
 	.fields = bid_fields,
 	.size = sizeof(struct bid),
 	.offers = XK_ASYNC,
-	.lowers = bid_lowers,
-	.numbers = bid_numbers,
+	.lowers = XK_ROLES({ "transport", XK_ASYNC, NULL, "carries messages to hosts: vsize, blast, vnet, ip" },
+			   { "bidctl", XK_CONTROL, "bidctl", "confirms hosts' boot ids" }),
+	.numbers = XK_NUMBERS({ "blast", 0x3005 }, { "eth", 0x3005 }, { "ip", 204 }),
 	.number_max = UINT32_MAX,
 	.settings = bid_settings,
 	.drops = bid_drops,

@@ -938,11 +938,6 @@ static const struct xk_protocol_ops bidctl_ops = {
 	.demux = bidctl_demux,
 };
 
-static const struct xk_role bidctl_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries messages to hosts: vnet, ip, or a protocol that chooses between them" },
-	{ NULL, 0, NULL, NULL },
-};
-
 enum { BIDCTL_PEERS_MAX = 1 << 20 };
 
 static const struct xk_setting bidctl_settings[] = {
@@ -976,8 +971,6 @@ static const struct xk_setting bidctl_settings[] = {
 	{ .name = NULL },
 };
 
-static const struct xk_number_on bidctl_numbers[] = { { "eth", 0x3006 }, { "ip", 205 }, { NULL, 0 } };
-
 const struct xk_protocol_type xk_type_bidctl = {
 	.name = "bidctl",
 	.help = "Boot-id agreement: asks hosts for their boot ids and confirms them.",
@@ -986,8 +979,9 @@ const struct xk_protocol_type xk_type_bidctl = {
 	.fields = bidctl_fields,
 	.size = sizeof(struct bidctl),
 	.offers = XK_CONTROL,
-	.lowers = bidctl_lowers,
-	.numbers = bidctl_numbers,
+	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL,
+			     "carries messages to hosts: vnet, ip, or a protocol that chooses between them" }),
+	.numbers = XK_NUMBERS({ "eth", 0x3006 }, { "ip", 205 }),
 	.settings = bidctl_settings,
 	.drops = bidctl_drops,
 	.counters = bidctl_counters,

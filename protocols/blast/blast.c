@@ -486,11 +486,6 @@ static const struct xk_protocol_ops blast_ops = {
 	.rare = blast_rare,
 };
 
-static const struct xk_role blast_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries frames to hosts: vnet, ip, vmux" },
-	{ NULL, 0, NULL, NULL },
-};
-
 static const struct xk_setting blast_settings[] = {
 	XK_SETTING(UINT, struct blast, outstanding, "outstanding", "long messages kept at a time, to be sent again",
 		   .initial = "64", .min = 1, .max = 65536),
@@ -526,8 +521,6 @@ static const struct xk_setting blast_settings[] = {
 	{ .name = NULL },
 };
 
-static const struct xk_number_on blast_numbers[] = { { "eth", 0x3001 }, { "ip", 101 }, { NULL, 0 } };
-
 const struct xk_protocol_type xk_type_blast = {
 	.name = "blast",
 	.help = "Messages of up to 64 frames. Missing frames are sent again for a while: persistent, not reliable.",
@@ -538,8 +531,8 @@ const struct xk_protocol_type xk_type_blast = {
 	.size = sizeof(struct blast),
 	.offers = XK_ASYNC,
 	.flags = XK_BY_FIELDS,
-	.lowers = blast_lowers,
-	.numbers = blast_numbers,
+	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL, "carries frames to hosts: vnet, ip, vmux" }),
+	.numbers = XK_NUMBERS({ "eth", 0x3001 }, { "ip", 101 }),
 	.number_max = UINT32_MAX,
 	.settings = blast_settings,
 	.drops = blast_drops,

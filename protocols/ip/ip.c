@@ -267,15 +267,16 @@ ip_setup(struct xk_session *session, const void *how)
 	struct ip_session *s = (struct ip_session *)session;
 	struct ip *ip = (struct ip *)session->protocol;
 	struct xk_sends *sends = &session->sends;
+	uint32_t local;
 	unsigned index = 0;
 	uint64_t hash = siphash(ip->key, (uint64_t)h.source << 32 | h.destination, h.protocol);
 	int err;
 
 	s->remote = h.source;
-	s->destination = s->local = h.destination;
+	s->destination = local = h.destination;
 	if (ip_kind(ip, h.destination, &index) != XK_VNET_MINE) { /* a broadcast */
 		ip_kind(ip, h.source, &index);
-		s->local = ip->interface[index].host;
+		local = ip->interface[index].host;
 	}
 	err = ip_fault_set_longest(ip, s);
 	if (err != 0)
@@ -286,8 +287,9 @@ ip_setup(struct xk_session *session, const void *how)
 	atomic_store_explicit(&sends->number, (uint16_t)hash | 1, memory_order_relaxed);
 	s->fragment_first = (uint16_t)(hash >> 16) & 0xfffe;
 	s->fragment_count = (uint16_t)(hash >> 32) % IP_FRAGMENT_COUNTS;
-	ip_header_prepare(sends->header, (uint8_t)ip->ttl, h.protocol, s->local, s->remote);
-	xk_put16(sends->header + IP_FRAGMENT, ip->pmtu ? IP_DONT_FRAGMENT : 0);
+	XK_PUT(ip, flags, sends->header, ip->pmtu ? IP_FLAG_DONT_FRAGMENT : 0);
+	XK_PUT(ip, ttl, sends->header, ip->ttl);
+	XK_PUT(ip, source, sends->header, local);
 	/* a key of its own lls: a path would outlast the open that makes another session hear that one */
 	sends->is_path = xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL;
 	return 0;
@@ -487,12 +489,9 @@ ip_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 static int
 ip_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
-	const struct ip_session *s = (const struct ip_session *)session;
-	uint64_t host = op == XK_GET_PEER_HOST ? s->remote : op == XK_GET_MY_HOST ? s->local : s->destination;
+	uint64_t destination = ((const struct ip_session *)session)->destination;
 
-	if (op != XK_GET_PEER_HOST && op != XK_GET_MY_HOST && op != XK_GET_DESTINATION)
-		return -ENOTSUP;
-	return xk_answer(buffer, len, &host, sizeof(host));
+	return op != XK_GET_DESTINATION ? -ENOTSUP : xk_answer(buffer, len, &destination, sizeof(destination));
 }
 
 static void
@@ -538,14 +537,6 @@ ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	}
 }
 
-static int
-ip_get_participants(struct xk_session *session, struct xk_participants *p)
-{
-	const struct ip_session *s = (const struct ip_session *)session;
-
-	return xk_participant_push(&p->remote, s->remote) && xk_participant_push(&p->local, s->local) ? 0 : -E2BIG;
-}
-
 /* ---- tables ---- */
 
 static const struct xk_session_ops ip_session_ops = {
@@ -555,7 +546,6 @@ static const struct xk_session_ops ip_session_ops = {
 	.divide = ip_divide,
 	.pop = xk_pop_through,
 	.control = ip_session_control,
-	.get_participants = ip_get_participants,
 };
 
 static const struct xk_protocol_ops ip_ops = {
@@ -568,11 +558,6 @@ static const struct xk_protocol_ops ip_ops = {
 	.judge = ip_judge,
 	.refused = ip_refused,
 	.control = ip_control,
-};
-
-static const struct xk_role ip_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries datagrams to neighbours; normally vnet" },
-	{ NULL, 0, NULL, NULL },
 };
 
 static const struct xk_setting ip_settings[] = {
@@ -610,8 +595,6 @@ static const struct xk_setting ip_settings[] = {
 	{ .name = NULL },
 };
 
-static const struct xk_number_on ip_numbers[] = { { "eth", 0x0800 }, { NULL, 0 } };
-
 const struct xk_protocol_type xk_type_ip = {
 	.name = "ip",
 	.help = "IPv4 datagrams of up to 65,515 bytes between hosts: routes, fragmentation, reassembly.",
@@ -623,8 +606,8 @@ const struct xk_protocol_type xk_type_ip = {
 	.size = sizeof(struct ip),
 	.offers = XK_ASYNC,
 	.flags = XK_BY_FIELDS,
-	.lowers = ip_lowers,
-	.numbers = ip_numbers,
+	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL, "carries datagrams to neighbours; normally vnet" }),
+	.numbers = XK_NUMBERS({ "eth", 0x0800 }),
 	.number_max = 255,
 	.settings = ip_settings,
 	.drops = ip_drops,

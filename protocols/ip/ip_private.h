@@ -108,20 +108,6 @@ ip_header_is_special(const uint8_t *p)
 	return (xk_get16(p + IP_FRAGMENT) & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
 }
 
-/* Stores the constant fields of a session's headers, and zeros for the rest. */
-static inline void
-ip_header_prepare(uint8_t *p, uint8_t ttl, uint8_t protocol, uint32_t source, uint32_t destination)
-{
-	const struct ip_header h = { .version = 4,
-				     .header_length = IP_HEADER_LEN / 4,
-				     .ttl = ttl,
-				     .protocol = protocol,
-				     .source = source,
-				     .destination = destination };
-
-	ip_store(p, &h);
-}
-
 /* Stores the prepared header, whose sum is `sum`, for a datagram or fragment. */
 static inline void
 ip_header_store(uint8_t *p, const uint8_t *prepared, uint64_t sum, size_t length, uint16_t id, uint16_t fragment)
@@ -181,7 +167,6 @@ struct ip_session {
 	struct xk_session session;
 	uint32_t remote;
 	uint32_t destination;    /* of arriving datagrams */
-	uint32_t local;          /* the address it sends from */
 	uint32_t link_max;       /* longest payload that the session below carries in one piece */
 	uint16_t fragment_first; /* of fragmented datagrams, plus twice fragment_counts[fragment_count]: even */
 	uint16_t fragment_count;

@@ -130,7 +130,6 @@ static const struct xk_session_ops bip_session_ops = {
 	.control = bip_control,
 	.path_pop = bip_path_pop,
 	.path_push = bip_path_push,
-	.get_participants = xk_ports_get_participants,
 };
 
 static const struct xk_protocol_ops bip_ops = {

@@ -702,7 +702,6 @@ static const struct xk_session_ops gm_session_ops = {
 	.pop = gm_pop,
 	.close = gm_close,
 	.control = gm_session_control,
-	.get_participants = xk_ports_get_participants,
 };
 
 static const struct xk_protocol_ops gm_ops = {

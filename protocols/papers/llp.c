@@ -34,7 +34,6 @@ llp_init(struct xk_protocol *self)
 static const struct xk_session_ops llp_session_ops = {
 	.push = llp_send,
 	.pop = xk_pop_through,
-	.get_participants = xk_ports_get_participants,
 };
 
 static const struct xk_protocol_ops llp_ops = {

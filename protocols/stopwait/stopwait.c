@@ -641,7 +641,6 @@ static const struct xk_session_ops stopwait_session_ops = {
 	.pop = stopwait_pop,
 	.close = stopwait_close,
 	.control = stopwait_control,
-	.get_participants = xk_ports_get_participants,
 };
 
 static const struct xk_protocol_ops stopwait_ops = {

@@ -133,12 +133,19 @@ static void
 frame_ip(struct frame *f, unsigned peer, unsigned id, const uint8_t *udp, uint32_t start, uint32_t end, bool more)
 {
 	uint8_t *p = f->bytes + 14;
+	const struct ip_header h = { .version = 4,
+				     .header_length = IP_HEADER_LEN / 4,
+				     .length = (uint16_t)(IP_HEADER_LEN + end - start),
+				     .identification = (uint16_t)id,
+				     .flags = more ? IP_FLAG_MORE : 0,
+				     .offset = (uint16_t)(start / 8),
+				     .ttl = 64,
+				     .protocol = 17,
+				     .source = STRESS_FIRST_PEER + peer,
+				     .destination = STRESS_HOST };
 
 	frame_eth(f, STRESS_LINK, STRESS_PEER_LINK + peer, 0x0800);
-	ip_header_prepare(p, 64, 17, STRESS_FIRST_PEER + peer, STRESS_HOST);
-	XK_PUT(ip, length, p, (uint16_t)(IP_HEADER_LEN + end - start));
-	XK_PUT(ip, identification, p, (uint16_t)id);
-	xk_put16(p + IP_FRAGMENT, (uint16_t)(start / 8 | (more ? IP_MORE : 0)));
+	ip_store(p, &h);
 	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(p)));
 	memcpy(p + IP_HEADER_LEN, udp + start, end - start);
 	f->len = 14 + IP_HEADER_LEN + end - start;

@@ -136,14 +136,34 @@ xk_receive_usual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 	xk_receive_checked(self, lls, m);
 }
 
+/* Judges m as a stranger's, although its session may stand. Takes m. */
+static void
+receive_unusual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+{
+	unsigned why = xk_receive_check(self, m);
+	struct xk_key passive;
+
+	if (why == XK_DROP_NONE) {
+		xk_msg_pop_in_place(m, self->format.len);
+		why = receive_judge(self, lls, m, &passive);
+	}
+	if (why == XK_DROP_NONE)
+		xk_receive_checked(self, lls, m);
+	else if (why != XK_DROP_TAKEN)
+		xk_drop(self, m, why);
+}
+
 void
 xk_receive_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	if (self->ops->rare != NULL &&
-	    (!xk_format_is_usual(&self->format, &self->format, m->data) || (m->flags & XK_MSG_TO_ALL) != 0))
+	bool is_usual = xk_format_is_usual(&self->format, &self->format, m->data);
+
+	if (self->ops->rare != NULL && (!is_usual || (m->flags & XK_MSG_TO_ALL) != 0))
 		self->ops->rare(self, lls, m);
-	else
+	else if (is_usual || self->ops->judge == NULL)
 		xk_receive_usual(self, lls, m);
+	else
+		receive_unusual(self, lls, m);
 }
 
 /* ---- down ---- */

@@ -137,18 +137,6 @@ xk_ports_passive_key_of(const struct xk_session *s)
 }
 
 int
-xk_ports_get_participants(struct xk_session *s, struct xk_participants *participants)
-{
-	const struct xk_format *format = &s->protocol->format;
-	const uint8_t *p = s->sends.header;
-
-	if (!xk_participant_push(&participants->remote, xk_get16(p + format->local_at)) ||
-	    !xk_participant_push(&participants->local, xk_get16(p + format->remote_at)))
-		return -E2BIG;
-	return 0;
-}
-
-int
 xk_ports_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 {
 	const struct xk_format *format = &self->format;

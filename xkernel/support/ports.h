@@ -7,7 +7,7 @@
  *	.passive_key_of = xk_ports_passive_key_of,
  *	.control = xk_ports_control,
  *
- * and of their sessions .get_participants = xk_ports_get_participants. init calls xk_ports_init.
+ * init calls xk_ports_init.
  *
  * Participants: the top of each stack is a number, 1 to 65535; the rest is for the protocol below. Opening needs the
  * remote number, and chooses a local one if none is given. Enabling needs the local one.
@@ -84,9 +84,8 @@ struct xk_key xk_ports_station_key(struct xk_protocol *self, struct xk_session *
  */
 void xk_ports_setup(struct xk_session *s, const uint8_t *p);
 
-/* The passive_key_of, and the get_participants, of sessions whose `sends` names their ends. */
+/* The passive_key_of of sessions whose `sends` names their ends. */
 struct xk_key xk_ports_passive_key_of(const struct xk_session *s);
-int xk_ports_get_participants(struct xk_session *s, struct xk_participants *participants);
 
 /* A control of the protocol: hands faults (fault.h) on to the session that sent the message. */
 int xk_ports_control(struct xk_protocol *self, int op, void *buffer, size_t len);
