@@ -12,8 +12,8 @@
 #include "boot.h"
 
 #include "xkernel/bytes.h"
-#include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/alarm.h"
 
 enum boot_drop {
 	BOOT_BAD_LENGTH = XK_DROP_BAD_LENGTH,
@@ -102,9 +102,8 @@ struct boot {
 struct boot_session {
 	struct xk_session session; /* first */
 	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
-	struct xk_event timer;
-	bool timing;          /* the timer is pending, and has a reference on the session */
-	uint32_t mine, yours; /* this end, and the peer's; 0: not known */
+	struct xk_alarm alarm;     /* holds the session while it is set */
+	uint32_t mine, yours;      /* this end, and the peer's; 0: not known */
 	/* messages that are not acknowledged, linked by xk_msg.link */
 	struct xk_msg *first, **last;
 	unsigned count;
@@ -118,7 +117,7 @@ boot_new_end(struct xk_protocol *self)
 	return 0;
 }
 
-static void boot_expire(struct xk_event *event, void *argument);
+static void boot_expire(struct xk_alarm *alarm, uint64_t now_ns);
 
 static int
 boot_setup(struct xk_session *session, const void *how)
@@ -126,7 +125,7 @@ boot_setup(struct xk_session *session, const void *how)
 	struct boot_session *s = (struct boot_session *)session;
 
 	xk_lock_init(&s->lock, session->protocol);
-	xk_event_init(&s->timer, session->protocol->kernel, boot_expire, s);
+	xk_alarm_init(&s->alarm, session, &s->lock, boot_expire);
 	s->last = &s->first;
 	s->mine = boot_new_end(session->protocol);
 	return 0;
@@ -154,16 +153,6 @@ boot_close(struct xk_session *session)
 	while (s->count > 0)
 		xk_drop(session->protocol, boot_dequeue(s), BOOT_CLOSED);
 	xk_unlock(&s->lock);
-}
-
-/* Starts the timer, if it does not run. The lock is held. (As long as nothing calls it, it is unused.) */
-__attribute__((unused)) static void
-boot_start_timer(struct boot_session *s, uint64_t delay_ns)
-{
-	if (s->timing || !xk_duplicate(&s->session))
-		return;
-	s->timing = true;
-	xk_event_schedule(&s->timer, xk_us_of_ns(delay_ns));
 }
 
 /* ---- opening ---- */
@@ -214,7 +203,7 @@ boot_passive_key_of(const struct xk_session *session)
 
 /* ---- sending ---- */
 
-/* HOLE 3: returns the frame that the peer has to answer now, CALL or DATA, and starts the timer. The lock is held. */
+/* HOLE 3: returns the frame that the peer has to answer now, CALL or DATA, and sets the alarm. The lock is held. */
 static struct xk_msg *
 boot_say(struct boot_session *s)
 {
@@ -245,16 +234,13 @@ boot_push(struct xk_session *session, struct xk_msg *m)
 	return 0;
 }
 
-/* HOLE 4: send again, or give up. Let the timer run on as long as something has to be answered. */
+/* HOLE 4: send again, or give up. Set the alarm again as long as something has to be answered. The lock is held. */
 static void
-boot_expire(struct xk_event *event, void *argument)
+boot_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct boot_session *s = argument;
+	struct boot_session *s = xk_container_of(alarm, struct boot_session, alarm);
 
-	xk_lock(&s->lock);
-	s->timing = false;
-	xk_unlock(&s->lock);
-	xk_session_release(&s->session); /* the timer's reference */
+	xk_unlock(&s->lock); /* which the alarm has taken */
 }
 
 /* ---- receiving ---- */
@@ -289,14 +275,10 @@ boot_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 boot_forget(void *object, void *context)
 {
-	struct boot_session *s = object;
-
-	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&s->session);
+	xk_alarm_cancel(&((struct boot_session *)object)->alarm);
 }
 
 static void

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #include "xkernel/bytes.h"
-#include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/alarm.h"
 
 enum fragment_drop {
 	FRAGMENT_BAD_LENGTH = XK_DROP_BAD_LENGTH,
@@ -71,14 +71,13 @@ fragment_header_pop(struct fragment_header *h, struct xk_msg *m)
 struct fragment_session {
 	struct xk_session session; /* first */
 	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
-	struct xk_event timer;
-	bool timing;   /* the timer is pending, and has a reference on the session */
-	uint16_t next; /* id of the next message */
-	uint32_t room; /* bytes of a message that the protocol below carries */
-		       /* HOLE 2: messages of which fragments are missing. */
+	struct xk_alarm alarm;     /* holds the session while it is set */
+	uint16_t next;             /* id of the next message */
+	uint32_t room;             /* bytes of a message that the protocol below carries */
+				   /* HOLE 2: messages of which fragments are missing. */
 };
 
-static void fragment_expire(struct xk_event *event, void *argument);
+static void fragment_expire(struct xk_alarm *alarm, uint64_t now_ns);
 
 static int
 fragment_setup(struct xk_session *session, const void *how)
@@ -87,7 +86,7 @@ fragment_setup(struct xk_session *session, const void *how)
 	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &s->room, sizeof(s->room));
 
 	xk_lock_init(&s->lock, session->protocol);
-	xk_event_init(&s->timer, session->protocol->kernel, fragment_expire, s);
+	xk_alarm_init(&s->alarm, session, &s->lock, fragment_expire);
 	s->next = FRAGMENT_FIRST;
 	if (got < 0 || s->room < FRAGMENT_HEADER_LEN + FRAGMENT_UNIT)
 		return got < 0 ? got : -EMSGSIZE; /* the session is closed */
@@ -99,16 +98,6 @@ static void
 fragment_close(struct xk_session *session)
 {
 	/* HOLE 3: drop what is kept (xk_drop, FRAGMENT_CLOSED), with the lock held. */
-}
-
-/* Starts the timer, if it does not run. The lock is held. (As long as nothing calls it, it is unused.) */
-__attribute__((unused)) static void
-fragment_start_timer(struct fragment_session *s, uint64_t delay_ns)
-{
-	if (s->timing || !xk_duplicate(&s->session))
-		return;
-	s->timing = true;
-	xk_event_schedule(&s->timer, xk_us_of_ns(delay_ns));
 }
 
 /* ---- opening ---- */
@@ -182,16 +171,13 @@ fragment_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- receiving ---- */
 
-/* HOLE 5: give up messages whose time is over, and let the timer run on as long as there are others. */
+/* HOLE 5: give up messages whose time is over, and set the alarm again as long as there are others. The lock is held. */
 static void
-fragment_expire(struct xk_event *event, void *argument)
+fragment_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct fragment_session *s = argument;
+	struct fragment_session *s = xk_container_of(alarm, struct fragment_session, alarm);
 
-	xk_lock(&s->lock);
-	s->timing = false;
-	xk_unlock(&s->lock);
-	xk_session_release(&s->session); /* the timer's reference */
+	xk_unlock(&s->lock); /* which the alarm has taken */
 }
 
 static void
@@ -223,14 +209,10 @@ fragment_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 fragment_forget(void *object, void *context)
 {
-	struct fragment_session *s = object;
-
-	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&s->session);
+	xk_alarm_cancel(&((struct fragment_session *)object)->alarm);
 }
 
 static void

@@ -12,8 +12,8 @@
 #include "window.h"
 
 #include "xkernel/bytes.h"
-#include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/alarm.h"
 
 enum window_drop {
 	WINDOW_BAD_LENGTH = XK_DROP_BAD_LENGTH,
@@ -75,14 +75,13 @@ window_frame(struct xk_protocol *self, struct window_header h, struct xk_msg *pa
 struct window_session {
 	struct xk_session session; /* first */
 	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
-	struct xk_event timer;
-	bool timing;       /* the timer is pending, and has a reference on the session */
-	uint16_t next;     /* number of the next message pushed */
-	uint16_t expected; /* number of the next message to deliver */
+	struct xk_alarm alarm;     /* holds the session while it is set */
+	uint16_t next;             /* number of the next message pushed */
+	uint16_t expected;         /* number of the next message to deliver */
 	/* HOLE 2: messages that are kept until they are acknowledged, or until their turn comes; when to send again. */
 };
 
-static void window_expire(struct xk_event *event, void *argument);
+static void window_expire(struct xk_alarm *alarm, uint64_t now_ns);
 
 static int
 window_setup(struct xk_session *session, const void *how)
@@ -90,7 +89,7 @@ window_setup(struct xk_session *session, const void *how)
 	struct window_session *s = (struct window_session *)session;
 
 	xk_lock_init(&s->lock, session->protocol);
-	xk_event_init(&s->timer, session->protocol->kernel, window_expire, s);
+	xk_alarm_init(&s->alarm, session, &s->lock, window_expire);
 	s->next = s->expected = WINDOW_FIRST;
 	return 0;
 }
@@ -100,16 +99,6 @@ static void
 window_close(struct xk_session *session)
 {
 	/* HOLE 3: drop what is kept (xk_drop, WINDOW_CLOSED), with the lock held. */
-}
-
-/* Starts the timer, if it does not run. The lock is held. (As long as nothing calls it, it is unused.) */
-__attribute__((unused)) static void
-window_start_timer(struct window_session *s, uint64_t delay_ns)
-{
-	if (s->timing || !xk_duplicate(&s->session))
-		return;
-	s->timing = true;
-	xk_event_schedule(&s->timer, xk_us_of_ns(delay_ns));
 }
 
 /* ---- opening ---- */
@@ -180,16 +169,13 @@ window_pop_ack(struct window_session *s, const struct window_header *h)
 {
 }
 
-/* HOLE 6: send again what is due, and let the timer run on as long as something is under way. */
+/* HOLE 6: send again what is due, and set the alarm again as long as something is under way. The lock is held. */
 static void
-window_expire(struct xk_event *event, void *argument)
+window_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct window_session *s = argument;
+	struct window_session *s = xk_container_of(alarm, struct window_session, alarm);
 
-	xk_lock(&s->lock);
-	s->timing = false;
-	xk_unlock(&s->lock);
-	xk_session_release(&s->session); /* the timer's reference */
+	xk_unlock(&s->lock); /* which the alarm has taken */
 }
 
 /* ---- receiving ---- */
@@ -237,14 +223,10 @@ window_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 window_forget(void *object, void *context)
 {
-	struct window_session *s = object;
-
-	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&s->session);
+	xk_alarm_cancel(&((struct window_session *)object)->alarm);
 }
 
 static void

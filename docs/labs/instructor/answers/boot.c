@@ -21,8 +21,8 @@
 #include "boot.h"
 
 #include "xkernel/bytes.h"
-#include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/alarm.h"
 
 enum boot_drop {
 	BOOT_BAD_LENGTH = XK_DROP_BAD_LENGTH,
@@ -111,9 +111,8 @@ struct boot {
 struct boot_session {
 	struct xk_session session; /* first */
 	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
-	struct xk_event timer;
-	bool timing;          /* the timer is pending, and has a reference on the session */
-	uint32_t mine, yours; /* this end, and the peer's; 0: not known */
+	struct xk_alarm alarm;     /* holds the session while it is set */
+	uint32_t mine, yours;      /* this end, and the peer's; 0: not known */
 	/* messages that are not acknowledged, linked by xk_msg.link */
 	struct xk_msg *first, **last;
 	unsigned count;
@@ -133,7 +132,7 @@ boot_new_end(struct xk_protocol *self)
 	return end > UINT16_MAX ? 0 : (uint32_t)xk_boots(self) << 16 | (uint32_t)end;
 }
 
-static void boot_expire(struct xk_event *event, void *argument);
+static void boot_expire(struct xk_alarm *alarm, uint64_t now_ns);
 
 static int
 boot_setup(struct xk_session *session, const void *how)
@@ -141,7 +140,7 @@ boot_setup(struct xk_session *session, const void *how)
 	struct boot_session *s = (struct boot_session *)session;
 
 	xk_lock_init(&s->lock, session->protocol);
-	xk_event_init(&s->timer, session->protocol->kernel, boot_expire, s);
+	xk_alarm_init(&s->alarm, session, &s->lock, boot_expire);
 	s->last = &s->first;
 	s->next = s->expected = BOOT_FIRST;
 	s->mine = boot_new_end(session->protocol);
@@ -170,16 +169,6 @@ boot_close(struct xk_session *session)
 	while (s->count > 0)
 		xk_drop(session->protocol, boot_dequeue(s), BOOT_CLOSED);
 	xk_unlock(&s->lock);
-}
-
-/* Starts the timer, if it does not run. The lock is held. */
-static void
-boot_start_timer(struct boot_session *s, uint64_t delay_ns)
-{
-	if (s->timing || !xk_duplicate(&s->session))
-		return;
-	s->timing = true;
-	xk_event_schedule(&s->timer, xk_us_of_ns(delay_ns));
 }
 
 /* ---- opening ---- */
@@ -264,7 +253,7 @@ boot_begin_again(struct boot_session *s, unsigned why)
 
 /* ---- sending ---- */
 
-/* Returns the frame that the peer has to answer now, CALL or DATA, and lets the timer see to it. The lock is held. */
+/* Returns the frame that the peer has to answer now, CALL or DATA, and sets the alarm. The lock is held. */
 static struct xk_msg *
 boot_say(struct boot_session *s)
 {
@@ -274,7 +263,7 @@ boot_say(struct boot_session *s)
 	if (s->count == 0 || s->mine == 0)
 		return NULL;
 	s->due_ns = xk_now_ns(self) + BOOT_TIMEOUT_NS;
-	boot_start_timer(s, BOOT_TIMEOUT_NS);
+	xk_alarm_set(&s->alarm, s->due_ns);
 	if (s->yours == 0)
 		return boot_frame(self, h, NULL);
 	s->under_way = true; /* even if there is no buffer for its frame: as if the link had lost it */
@@ -306,22 +295,15 @@ boot_push(struct xk_session *session, struct xk_msg *m)
 	return 0;
 }
 
-/*
- * Sends again, or gives up. Nothing moves the timer while it runs: it checks when it fires, and stops when nothing is
- * queued.
- */
+/* Sends again, or gives up. The alarm may come early, and is not set again when nothing is queued. The lock is held. */
 static void
-boot_expire(struct xk_event *event, void *argument)
+boot_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct boot_session *s = argument;
+	struct boot_session *s = xk_container_of(alarm, struct boot_session, alarm);
 	struct xk_msg *frame = NULL;
-	uint64_t now_ns;
 
-	xk_lock(&s->lock);
-	s->timing = false;
-	now_ns = xk_now_ns(s->session.protocol);
 	if (s->count > 0 && now_ns < s->due_ns) {
-		boot_start_timer(s, s->due_ns - now_ns);
+		xk_alarm_set(alarm, s->due_ns);
 	} else {
 		if (s->under_way && s->tries++ == BOOT_RETRIES)
 			boot_begin_again(s, BOOT_GAVE_UP);
@@ -329,7 +311,6 @@ boot_expire(struct xk_event *event, void *argument)
 	}
 	xk_unlock(&s->lock);
 	boot_transmit(s->session.lls, frame);
-	xk_session_release(&s->session); /* the timer's reference */
 }
 
 /* ---- receiving ---- */
@@ -470,14 +451,10 @@ boot_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 boot_forget(void *object, void *context)
 {
-	struct boot_session *s = object;
-
-	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&s->session);
+	xk_alarm_cancel(&((struct boot_session *)object)->alarm);
 }
 
 static void

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #include "xkernel/bytes.h"
-#include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/alarm.h"
 
 enum fragment_drop {
 	FRAGMENT_BAD_LENGTH = XK_DROP_BAD_LENGTH,
@@ -89,16 +89,15 @@ struct fragment_message {
 struct fragment_session {
 	struct xk_session session; /* first */
 	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
-	struct xk_event timer;
-	bool timing;   /* the timer is pending, and has a reference on the session */
-	uint16_t next; /* id of the next message */
-	uint32_t room; /* bytes of a message that the protocol below carries */
+	struct xk_alarm alarm;     /* holds the session while it is set */
+	uint16_t next;             /* id of the next message */
+	uint32_t room;             /* bytes of a message that the protocol below carries */
 	/* the first `count` are used; the oldest comes first, so it is the next to be evicted, and to be given up */
 	struct fragment_message partial[FRAGMENT_PARTIAL];
 	unsigned count;
 };
 
-static void fragment_expire(struct xk_event *event, void *argument);
+static void fragment_expire(struct xk_alarm *alarm, uint64_t now_ns);
 
 static int
 fragment_setup(struct xk_session *session, const void *how)
@@ -107,7 +106,7 @@ fragment_setup(struct xk_session *session, const void *how)
 	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &s->room, sizeof(s->room));
 
 	xk_lock_init(&s->lock, session->protocol);
-	xk_event_init(&s->timer, session->protocol->kernel, fragment_expire, s);
+	xk_alarm_init(&s->alarm, session, &s->lock, fragment_expire);
 	s->next = FRAGMENT_FIRST;
 	if (got < 0 || s->room < FRAGMENT_HEADER_LEN + FRAGMENT_UNIT)
 		return got < 0 ? got : -EMSGSIZE; /* the session is closed */
@@ -148,16 +147,6 @@ fragment_close(struct xk_session *session)
 	while (s->count > 0)
 		fragment_give_up(s, &s->partial[0], FRAGMENT_CLOSED);
 	xk_unlock(&s->lock);
-}
-
-/* Starts the timer, if it does not run. The lock is held. */
-static void
-fragment_start_timer(struct fragment_session *s, uint64_t delay_ns)
-{
-	if (s->timing || !xk_duplicate(&s->session))
-		return;
-	s->timing = true;
-	xk_event_schedule(&s->timer, xk_us_of_ns(delay_ns));
 }
 
 /* ---- opening ---- */
@@ -254,22 +243,17 @@ fragment_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- receiving ---- */
 
-/* Gives up messages whose time is over. One timer is enough: it runs on until the time of the oldest that is left. */
+/* Gives up messages whose time is over. One alarm is enough: it is set to the time of the oldest. The lock is held. */
 static void
-fragment_expire(struct xk_event *event, void *argument)
+fragment_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct fragment_session *s = argument;
-	uint64_t now_ns;
+	struct fragment_session *s = xk_container_of(alarm, struct fragment_session, alarm);
 
-	xk_lock(&s->lock);
-	s->timing = false;
-	now_ns = xk_now_ns(s->session.protocol);
 	while (s->count > 0 && now_ns - s->partial[0].born_ns >= FRAGMENT_TIMEOUT_NS)
 		fragment_give_up(s, &s->partial[0], FRAGMENT_TIMED_OUT);
 	if (s->count > 0)
-		fragment_start_timer(s, s->partial[0].born_ns + FRAGMENT_TIMEOUT_NS - now_ns);
+		xk_alarm_set(alarm, s->partial[0].born_ns + FRAGMENT_TIMEOUT_NS);
 	xk_unlock(&s->lock);
-	xk_session_release(&s->session); /* the timer's reference */
 }
 
 /* Returns the message of h, begun now if nothing of it is kept. The lock is held. */
@@ -286,7 +270,7 @@ fragment_find(struct fragment_session *s, const struct fragment_header *h)
 	message = &s->partial[s->count++];
 	*message = (struct fragment_message){ .id = h->id, .total = h->total };
 	message->born_ns = xk_now_ns(s->session.protocol);
-	fragment_start_timer(s, FRAGMENT_TIMEOUT_NS);
+	xk_alarm_set(&s->alarm, message->born_ns + FRAGMENT_TIMEOUT_NS);
 	return message;
 }
 
@@ -388,14 +372,10 @@ fragment_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 fragment_forget(void *object, void *context)
 {
-	struct fragment_session *s = object;
-
-	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&s->session);
+	xk_alarm_cancel(&((struct fragment_session *)object)->alarm);
 }
 
 static void

@@ -11,8 +11,8 @@
 #include "window.h"
 
 #include "xkernel/bytes.h"
-#include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/support/alarm.h"
 
 enum window_drop {
 	WINDOW_BAD_LENGTH = XK_DROP_BAD_LENGTH,
@@ -75,8 +75,7 @@ window_frame(struct xk_protocol *self, struct window_header h, struct xk_msg *pa
 struct window_session {
 	struct xk_session session; /* first */
 	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
-	struct xk_event timer;
-	bool timing; /* the timer is pending, and has a reference on the session */
+	struct xk_alarm alarm;     /* holds the session while it is set */
 	/* sending: messages that are not acknowledged, linked by xk_msg.link */
 	struct xk_msg *first, **last;
 	struct xk_msg *waiting; /* the first that is not under way; NULL: all are */
@@ -95,7 +94,7 @@ struct window_burst {
 	struct xk_msg *first, **last;
 };
 
-static void window_expire(struct xk_event *event, void *argument);
+static void window_expire(struct xk_alarm *alarm, uint64_t now_ns);
 
 static int
 window_setup(struct xk_session *session, const void *how)
@@ -103,7 +102,7 @@ window_setup(struct xk_session *session, const void *how)
 	struct window_session *s = (struct window_session *)session;
 
 	xk_lock_init(&s->lock, session->protocol);
-	xk_event_init(&s->timer, session->protocol->kernel, window_expire, s);
+	xk_alarm_init(&s->alarm, session, &s->lock, window_expire);
 	s->last = &s->first;
 	s->oldest = s->expected = WINDOW_FIRST;
 	return 0;
@@ -150,16 +149,6 @@ window_close(struct xk_session *session)
 		s->early[i] = NULL;
 	}
 	xk_unlock(&s->lock);
-}
-
-/* Starts the timer, if it does not run. The lock is held. */
-static void
-window_start_timer(struct window_session *s, uint64_t delay_ns)
-{
-	if (s->timing || !xk_duplicate(&s->session))
-		return;
-	s->timing = true;
-	xk_event_schedule(&s->timer, xk_us_of_ns(delay_ns));
 }
 
 /* ---- opening ---- */
@@ -235,7 +224,7 @@ window_fill(struct window_session *s, struct window_burst *burst)
 		s->under_way++;
 	}
 	if (s->under_way > 0)
-		window_start_timer(s, WINDOW_TIMEOUT_NS);
+		xk_alarm_set(&s->alarm, s->due_ns);
 }
 
 /* Sends the burst. No lock is held: the protocols below may wait. */
@@ -296,29 +285,24 @@ window_pop_ack(struct window_session *s, const struct window_header *h)
 }
 
 /*
- * Sends the oldest message again if it is due. No ACK moves the timer: it checks when it fires, and stops when nothing
- * is under way. The receiver keeps what came early, so the others need not be sent again: the next ACK covers them.
+ * Sends the oldest message again if it is due. No ACK moves the alarm: it comes early, and is not set again when
+ * nothing is under way. The receiver keeps what came early, so the others need not be sent again: the next ACK covers them.
  */
 static void
-window_expire(struct xk_event *event, void *argument)
+window_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
-	struct window_session *s = argument;
+	struct window_session *s = xk_container_of(alarm, struct window_session, alarm);
 	struct window_burst burst = { NULL, &burst.first };
-	uint64_t now_ns;
 
-	xk_lock(&s->lock);
-	s->timing = false;
-	now_ns = xk_now_ns(s->session.protocol);
 	if (s->under_way > 0) {
 		if (now_ns >= s->due_ns) {
 			window_add(s, &burst, s->oldest, s->first);
 			s->due_ns = now_ns + WINDOW_TIMEOUT_NS;
 		}
-		window_start_timer(s, s->due_ns - now_ns);
+		xk_alarm_set(alarm, s->due_ns);
 	}
 	xk_unlock(&s->lock);
 	window_transmit(s, &burst);
-	xk_session_release(&s->session); /* the timer's reference */
 }
 
 /* ---- receiving ---- */
@@ -405,14 +389,10 @@ window_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 /* ---- the end of the host ---- */
 
-/* Cancels the timer of a session, and gives back the timer's reference. */
 static void
 window_forget(void *object, void *context)
 {
-	struct window_session *s = object;
-
-	if (xk_event_cancel(&s->timer) == XK_EVENT_CANCELLED)
-		xk_session_release(&s->session);
+	xk_alarm_cancel(&((struct window_session *)object)->alarm);
 }
 
 static void
