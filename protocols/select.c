@@ -420,13 +420,6 @@ static const struct xk_protocol_ops select_ops = {
 	.call_demux = select_call_demux,
 };
 
-static const struct xk_role select_lowers[] = {
-	{ "calls", XK_RPC, NULL, "carries calls to hosts: chan, vchan" },
-	{ NULL, 0, NULL, NULL },
-};
-
-static const struct xk_number_on select_numbers[] = { { "chan", 2 }, { NULL, 0 } };
-
 const struct xk_protocol_type xk_type_select = {
 	.name = "select",
 	.help = "Calls of procedures by number, with errors carried back.",
@@ -436,8 +429,8 @@ const struct xk_protocol_type xk_type_select = {
 	.fields = select_fields,
 	.size = sizeof(struct select),
 	.offers = XK_RPC,
-	.lowers = select_lowers,
-	.numbers = select_numbers,
+	.lowers = XK_ROLES({ "calls", XK_RPC, NULL, "carries calls to hosts: chan, vchan" }),
+	.numbers = XK_NUMBERS({ "chan", 2 }),
 	.drops = select_drops,
 	.counters = select_counters,
 	.session_max = 1024,

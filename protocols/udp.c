@@ -78,19 +78,11 @@ static const struct xk_protocol_ops udp_ops = {
 	.control = xk_ports_control,
 };
 
-static const struct xk_role udp_lowers[] = {
-	{ "network", XK_ASYNC, NULL,
-	  "carries datagrams to 32-bit hosts, and answers for both ends' hosts; normally ip" },
-	{ NULL, 0, NULL, NULL },
-};
-
 static const struct xk_setting udp_settings[] = {
 	XK_SETTING(BOOL, struct udp, checksum, "checksum", "whether to checksum sent messages", .initial = "yes"),
 	XK_SETTING(UINT, struct udp, seed, "seed", "key of the anonymous ports; 0: random", .initial = "0"),
 	{ .name = NULL },
 };
-
-static const struct xk_number_on udp_numbers[] = { { "ip", UDP_NUMBER }, { "bid", UDP_NUMBER }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_udp = {
 	.name = "udp",
@@ -102,8 +94,9 @@ const struct xk_protocol_type xk_type_udp = {
 	.size = sizeof(struct udp),
 	.offers = XK_ASYNC,
 	.flags = XK_BY_FIELDS,
-	.lowers = udp_lowers,
-	.numbers = udp_numbers,
+	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL,
+			     "carries datagrams to 32-bit hosts, and answers for both ends' hosts; normally ip" }),
+	.numbers = XK_NUMBERS({ "ip", UDP_NUMBER }, { "bid", UDP_NUMBER }),
 	.settings = udp_settings,
 	.session_max = 8192,
 };

@@ -256,12 +256,6 @@ static const struct xk_protocol_ops chan_ops = {
 	.demux = chan_demux,
 };
 
-static const struct xk_role chan_lowers[] = {
-	{ "transport", XK_ASYNC, NULL, "carries messages to known boots of hosts: bid" },
-	{ "bidctl", XK_CONTROL, "bidctl", "reports reboots of hosts" },
-	{ NULL, 0, NULL, NULL },
-};
-
 #define CHAN_HOUR_NS UINT64_C(3600000000000)
 
 static const struct xk_setting chan_settings[] = {
@@ -300,10 +294,6 @@ static const struct xk_setting chan_settings[] = {
 	{ .name = NULL },
 };
 
-static const struct xk_number_on chan_numbers[] = {
-	{ "bid", 102 }, { "blast", 0x3003 }, { "eth", 0x3003 }, { "ip", 102 }, { NULL, 0 }
-};
-
 const struct xk_protocol_type xk_type_chan = {
 	.name = "chan",
 	.help = "Request and reply, at most once: one call at a time on each of many channels.",
@@ -313,8 +303,9 @@ const struct xk_protocol_type xk_type_chan = {
 	.size = sizeof(struct chan),
 	.offers = XK_RPC,
 	.flags = XK_TABLE,
-	.lowers = chan_lowers,
-	.numbers = chan_numbers,
+	.lowers = XK_ROLES({ "transport", XK_ASYNC, NULL, "carries messages to known boots of hosts: bid" },
+			   { "bidctl", XK_CONTROL, "bidctl", "reports reboots of hosts" }),
+	.numbers = XK_NUMBERS({ "bid", 102 }, { "blast", 0x3003 }, { "eth", 0x3003 }, { "ip", 102 }),
 	.number_max = UINT32_MAX,
 	.settings = chan_settings,
 	.drops = chan_drops,

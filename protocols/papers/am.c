@@ -832,11 +832,6 @@ static const struct xk_protocol_ops am_ops = {
 	.control = am_control,
 };
 
-static const struct xk_role am_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries messages to hosts" },
-	{ NULL, 0, NULL, NULL },
-};
-
 static const struct xk_setting am_settings[] = {
 	XK_SETTING(UINT, struct am, outstanding, "outstanding", "maximum number of unanswered requests of a session",
 		   .initial = "8", .min = 1, .max = AM_SLOTS),
@@ -866,10 +861,6 @@ static const struct xk_setting am_settings[] = {
 	{ .name = NULL },
 };
 
-static const struct xk_number_on am_numbers[] = {
-	{ "bid", 206 }, { "blast", 0x3007 }, { "eth", 0x3007 }, { "ip", 206 }, { NULL, 0 }
-};
-
 const struct xk_protocol_type xk_type_am = {
 	.name = "am",
 	.help = "Active Messages: each names the handler to run for it, and the driver runs it.",
@@ -879,8 +870,8 @@ const struct xk_protocol_type xk_type_am = {
 	.fields = am_fields,
 	.size = sizeof(struct am),
 	.offers = XK_ASYNC,
-	.lowers = am_lowers,
-	.numbers = am_numbers,
+	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL, "carries messages to hosts" }),
+	.numbers = XK_NUMBERS({ "bid", 206 }, { "blast", 0x3007 }, { "eth", 0x3007 }, { "ip", 206 }),
 	.settings = am_settings,
 	.drops = am_drops,
 	.counters = am_counters,

@@ -141,18 +141,11 @@ static const struct xk_protocol_ops bip_ops = {
 	.key = xk_ports_station_key,
 };
 
-static const struct xk_role bip_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries messages to hosts: vnet, blast, ip" },
-	{ NULL, 0, NULL, NULL },
-};
-
 static const struct xk_setting bip_settings[] = {
 	XK_SETTING(UINT, struct bip, buffers, "buffers", "buffers of each session that are posted again by themselves",
 		   .initial = "0", .max = XK_POSTED_MAX),
 	{ .name = NULL },
 };
-
-static const struct xk_number_on bip_numbers[] = { { "blast", 0x3008 }, { "eth", 0x3008 }, { "ip", 207 }, { NULL, 0 } };
 
 const struct xk_protocol_type xk_type_bip = {
 	.name = "bip",
@@ -164,8 +157,8 @@ const struct xk_protocol_type xk_type_bip = {
 	.size = sizeof(struct bip),
 	.offers = XK_ASYNC,
 	.flags = XK_BY_FIELDS,
-	.lowers = bip_lowers,
-	.numbers = bip_numbers,
+	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL, "carries messages to hosts: vnet, blast, ip" }),
+	.numbers = XK_NUMBERS({ "blast", 0x3008 }, { "eth", 0x3008 }, { "ip", 207 }),
 	.settings = bip_settings,
 	.drops = bip_drops,
 	.session_max = 1024,

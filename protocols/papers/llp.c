@@ -45,13 +45,6 @@ static const struct xk_protocol_ops llp_ops = {
 	.key = xk_ports_station_key,
 };
 
-static const struct xk_role llp_lowers[] = {
-	{ "link", XK_ASYNC, NULL, "carries messages to stations: vnet" },
-	{ NULL, 0, NULL, NULL },
-};
-
-static const struct xk_number_on llp_numbers[] = { { "eth", 0x6008 }, { NULL, 0 } };
-
 const struct xk_protocol_type xk_type_llp = {
 	.name = "llp",
 	.help = "The Low-Latency Protocol: datagrams between endpoints of neighbours, in raw Ethernet frames.",
@@ -62,7 +55,7 @@ const struct xk_protocol_type xk_type_llp = {
 	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,
 	.flags = XK_BY_FIELDS,
-	.lowers = llp_lowers,
-	.numbers = llp_numbers,
+	.lowers = XK_ROLES({ "link", XK_ASYNC, NULL, "carries messages to stations: vnet" }),
+	.numbers = XK_NUMBERS({ "eth", 0x6008 }),
 	.session_max = 1024,
 };

@@ -718,15 +718,6 @@ logptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 		logptest_answer(l, lls, m, &header);
 }
 
-static const struct xk_role logptest_lowers[] = {
-	{ .name = "transport", .needs = XK_ASYNC, .help = "carries messages: udp, llp, blast" },
-	{ .name = NULL },
-};
-
-static const struct xk_number_on logptest_numbers[] = {
-	{ "bid", 209 }, { "blast", 0x3020 }, { "eth", 0x3020 }, { "ip", 209 }, { NULL, 0 }
-};
-
 #define LOGPTEST_WORK_MAX UINT64_C(1000000000)
 
 static const struct xk_setting logptest_settings[] = {
@@ -772,8 +763,8 @@ const struct xk_protocol_type xk_type_logptest = {
 	.size = sizeof(struct logptest),
 	.header = LOGPTEST_HEADER_LEN,
 	.fields = logptest_fields,
-	.lowers = logptest_lowers,
-	.numbers = logptest_numbers,
+	.lowers = XK_ROLES({ .name = "transport", .needs = XK_ASYNC, .help = "carries messages: udp, llp, blast" }),
+	.numbers = XK_NUMBERS({ "bid", 209 }, { "blast", 0x3020 }, { "eth", 0x3020 }, { "ip", 209 }),
 	.settings = logptest_settings,
 	.drops = logptest_drops,
 	.counters = logptest_counters,

@@ -653,11 +653,6 @@ static const struct xk_protocol_ops stopwait_ops = {
 	.key = stopwait_key_of,
 };
 
-static const struct xk_role stopwait_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries messages to hosts; normally ip" },
-	{ NULL, 0, NULL, NULL },
-};
-
 static const struct xk_setting stopwait_settings[] = {
 	XK_SETTING(UINT, struct stopwait, queue, "queue", "maximum number of messages queued behind the one under way",
 		   .initial = "16", .max = 65535),
@@ -674,8 +669,6 @@ static const struct xk_setting stopwait_settings[] = {
 	{ .name = NULL },
 };
 
-static const struct xk_number_on stopwait_numbers[] = { { "bid", 253 }, { NULL, 0 } };
-
 const struct xk_protocol_type xk_type_stopwait = {
 	.name = "stopwait",
 	.help = "Reliable, ordered messages between ports, one at a time: each is sent again until it is acknowledged.",
@@ -685,8 +678,8 @@ const struct xk_protocol_type xk_type_stopwait = {
 	.fields = stopwait_fields,
 	.size = sizeof(struct stopwait),
 	.offers = XK_ASYNC,
-	.lowers = stopwait_lowers,
-	.numbers = stopwait_numbers,
+	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL, "carries messages to hosts; normally ip" }),
+	.numbers = XK_NUMBERS({ "bid", 253 }),
 	.settings = stopwait_settings,
 	.drops = stopwait_drops,
 	.counters = stopwait_counters,

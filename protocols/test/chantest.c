@@ -297,11 +297,6 @@ chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 	return 0;
 }
 
-static const struct xk_role chantest_lowers[] = {
-	{ .name = "transport", .needs = XK_RPC, .help = "carries calls: chan" },
-	{ .name = NULL },
-};
-
 static const struct xk_setting chantest_settings[] = {
 	XK_SETTING(BOOL, struct chantest, serve, "serve", "whether to answer requests", .initial = "yes"),
 	XK_SETTING(TIME, struct client, silence_ns, "silence",
@@ -331,15 +326,13 @@ static const struct xk_protocol_ops chantest_ops = {
 	.call_demux = chantest_call_demux,
 };
 
-static const struct xk_number_on chantest_numbers[] = { { "chan", 1 }, { NULL, 0 } };
-
 const struct xk_protocol_type xk_type_chantest = {
 	.name = "chantest",
 	.help = "Returns every request, or its beginning, as its reply; as a client, measures round trips.",
 	.ops = &chantest_ops,
 	.size = sizeof(struct chantest),
-	.lowers = chantest_lowers,
-	.numbers = chantest_numbers,
+	.lowers = XK_ROLES({ .name = "transport", .needs = XK_RPC, .help = "carries calls: chan" }),
+	.numbers = XK_NUMBERS({ "chan", 1 }),
 	.settings = chantest_settings,
 	.counters = chantest_counters,
 };

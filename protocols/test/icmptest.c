@@ -274,11 +274,6 @@ icmptest_fini(struct xk_protocol *self)
 	messages_fini((struct messages *)self);
 }
 
-static const struct xk_role icmptest_lowers[] = {
-	{ .name = "echo", .needs = XK_ASYNC, .help = "sends echo requests and delivers the replies: icmp" },
-	{ .name = NULL },
-};
-
 static const struct xk_setting icmptest_settings[] = {
 	XK_SETTING(HOST, struct messages, to, "to", "host of a run that begins by itself"),
 	XK_SETTING(UINT, struct messages, count, "count", "requests of that run; 0: unlimited", .initial = "4"),
@@ -309,7 +304,8 @@ const struct xk_protocol_type xk_type_icmptest = {
 	.header = XK_ICMP_SEQUENCE_LEN,
 	.fields = icmptest_fields,
 	.size = sizeof(struct icmptest),
-	.lowers = icmptest_lowers,
+	.lowers = XK_ROLES(
+		{ .name = "echo", .needs = XK_ASYNC, .help = "sends echo requests and delivers the replies: icmp" }),
 	.settings = icmptest_settings,
 	.drops = icmptest_drops,
 	.counters = icmptest_counters,

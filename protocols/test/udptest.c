@@ -325,11 +325,6 @@ udptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	return 0;
 }
 
-static const struct xk_role udptest_lowers[] = {
-	{ .name = "transport", .needs = XK_ASYNC, .help = "carries messages: udp" },
-	{ .name = NULL },
-};
-
 static const struct xk_setting udptest_settings[] = {
 	XK_SETTING(UINT, struct udptest, port, "port", "port of the server", .initial = "2001", .min = 1, .max = 65535),
 	XK_SETTING(BOOL, struct udptest, serve, "serve", "whether to send messages back", .initial = "yes"),
@@ -360,7 +355,7 @@ const struct xk_protocol_type xk_type_udptest = {
 	.help = "Sends every message back to its sender; as a client, measures round trips.",
 	.ops = &udptest_ops,
 	.size = sizeof(struct udptest),
-	.lowers = udptest_lowers,
+	.lowers = XK_ROLES({ .name = "transport", .needs = XK_ASYNC, .help = "carries messages: udp" }),
 	.settings = udptest_settings,
 	.drops = udptest_drops,
 	.counters = udptest_counters,

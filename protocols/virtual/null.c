@@ -23,11 +23,6 @@ static const struct xk_session_ops null_session_ops = {
 
 static const struct xk_protocol_ops null_ops = { XK_VIRTUAL_OPS };
 
-static const struct xk_role null_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "carries the messages" },
-	{ NULL, 0, NULL, NULL },
-};
-
 const struct xk_protocol_type xk_type_null = {
 	.name = "null",
 	.help = "Passes all messages on. No header; for any edge.",
@@ -36,6 +31,6 @@ const struct xk_protocol_type xk_type_null = {
 	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,
-	.lowers = null_lowers,
+	.lowers = XK_ROLES({ "lower", XK_ASYNC, NULL, "carries the messages" }),
 	.session_max = 256,
 };

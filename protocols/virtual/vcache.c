@@ -289,11 +289,6 @@ static const struct xk_protocol_ops vcache_ops = {
 	.demux = xk_virtual_demux,
 };
 
-static const struct xk_role vcache_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "opens the sessions to keep" },
-	{ NULL, 0, NULL, NULL },
-};
-
 static const struct xk_setting vcache_settings[] = {
 	XK_SETTING(TIME, struct vcache, time_ns, "time", "time to keep a closed session", .initial = "20s", .min = 1000,
 		   .max = UINT64_C(3600000000000)),
@@ -312,7 +307,7 @@ const struct xk_protocol_type xk_type_vcache = {
 	.size = sizeof(struct vcache),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,
-	.lowers = vcache_lowers,
+	.lowers = XK_ROLES({ "lower", XK_ASYNC, NULL, "opens the sessions to keep" }),
 	.settings = vcache_settings,
 	.counters = vcache_counters,
 	.session_max = 256,

@@ -490,11 +490,6 @@ static const struct xk_protocol_ops vchan_ops = {
 	.call_demux = vchan_call_demux,
 };
 
-static const struct xk_role vchan_lowers[] = {
-	{ "channels", XK_RPC, NULL, "its sessions take one call at a time: chan" },
-	{ NULL, 0, NULL, NULL },
-};
-
 static const struct xk_setting vchan_settings[] = {
 	XK_SETTING(UINT, struct vchan, channels, "channels", "maximum number of channels in a pool", .initial = "8",
 		   .min = 1, .max = 65536),
@@ -515,7 +510,7 @@ const struct xk_protocol_type xk_type_vchan = {
 	.size = sizeof(struct vchan),
 	.offers = XK_RPC,
 	.flags = XK_VIRTUAL | XK_LENDS,
-	.lowers = vchan_lowers,
+	.lowers = XK_ROLES({ "channels", XK_RPC, NULL, "its sessions take one call at a time: chan" }),
 	.settings = vchan_settings,
 	.drops = vchan_drops,
 	.counters = vchan_counters,

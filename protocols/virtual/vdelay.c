@@ -94,11 +94,6 @@ static const struct xk_session_ops vdelay_session_ops = {
 
 static const struct xk_protocol_ops vdelay_ops = { .init = vdelay_init, .fini = vdelay_fini, XK_VIRTUAL_OPS };
 
-static const struct xk_role vdelay_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "carries the messages" },
-	{ NULL, 0, NULL, NULL },
-};
-
 #define VDELAY_TIME_MAX UINT64_C(60000000000)
 
 static const struct xk_setting vdelay_settings[] = {
@@ -122,7 +117,7 @@ const struct xk_protocol_type xk_type_vdelay = {
 	.size = sizeof(struct vdelay),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,
-	.lowers = vdelay_lowers,
+	.lowers = XK_ROLES({ "lower", XK_ASYNC, NULL, "carries the messages" }),
 	.settings = vdelay_settings,
 	.drops = vdelay_drops,
 	.counters = vdelay_counters,

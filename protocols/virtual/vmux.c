@@ -73,11 +73,6 @@ static const struct xk_protocol_ops vmux_ops = {
 	.open_disable = vmux_open_disable,
 };
 
-static const struct xk_role vmux_lowers[] = {
-	{ "way", XK_ASYNC, NULL, "a way to hosts; the first that leads to the host is used" },
-	{ NULL, 0, NULL, NULL },
-};
-
 const struct xk_protocol_type xk_type_vmux = {
 	.name = "vmux",
 	.help = "Opens each session by the first lower that leads to the host. No header, no cost per message.",
@@ -85,6 +80,6 @@ const struct xk_protocol_type xk_type_vmux = {
 	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL | XK_REPEATS | XK_LENDS,
-	.lowers = vmux_lowers,
+	.lowers = XK_ROLES({ "way", XK_ASYNC, NULL, "a way to hosts; the first that leads to the host is used" }),
 	.counters = vmux_counters,
 };

@@ -267,11 +267,6 @@ static const struct xk_protocol_ops vsize_ops = {
 	.demux = xk_virtual_demux,
 };
 
-static const struct xk_role vsize_lowers[] = {
-	{ "way", XK_ASYNC, NULL, "carries messages up to a size; the last carries the rest" },
-	{ NULL, 0, NULL, NULL },
-};
-
 #define VSIZE_CUTOFF(name, index)                                                                                      \
 	XK_SETTING(UINT, struct vsize, cutoffs[index], name,                                                           \
 		   "longest message on this way; 0: the longest that it sends in one piece", .max = XK_MSG_MAX)
@@ -291,7 +286,7 @@ const struct xk_protocol_type xk_type_vsize = {
 	.size = sizeof(struct vsize),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL | XK_REPEATS,
-	.lowers = vsize_lowers,
+	.lowers = XK_ROLES({ "way", XK_ASYNC, NULL, "carries messages up to a size; the last carries the rest" }),
 	.settings = vsize_settings,
 	.drops = vsize_drops,
 	.counters = vsize_counters,

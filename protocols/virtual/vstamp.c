@@ -384,11 +384,6 @@ static const struct xk_protocol_ops vstamp_ops = {
 	XK_VIRTUAL_OPS,
 };
 
-static const struct xk_role vstamp_lowers[] = {
-	{ "lower", 0, NULL, "carries the messages and calls" },
-	{ NULL, 0, NULL, NULL },
-};
-
 enum { VSTAMP_RECORDS_MAX = 1 << 24 };
 
 static const struct xk_setting vstamp_settings[] = {
@@ -409,7 +404,7 @@ const struct xk_protocol_type xk_type_vstamp = {
 	.size = sizeof(struct vstamp),
 	.offers = XK_ASYNC | XK_RPC,
 	.flags = XK_VIRTUAL,
-	.lowers = vstamp_lowers,
+	.lowers = XK_ROLES({ "lower", 0, NULL, "carries the messages and calls" }),
 	.settings = vstamp_settings,
 	.counters = vstamp_counters,
 	.session_max = 256,

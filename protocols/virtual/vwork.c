@@ -104,11 +104,6 @@ static const struct xk_session_ops vwork_session_ops = {
 
 static const struct xk_protocol_ops vwork_ops = { .init = vwork_init, XK_VIRTUAL_OPS };
 
-static const struct xk_role vwork_lowers[] = {
-	{ "lower", XK_ASYNC, NULL, "carries the messages" },
-	{ NULL, 0, NULL, NULL },
-};
-
 #define VWORK_TIME_MAX UINT64_C(1000000000)
 
 enum { VWORK_CHECKPOINTS_MAX = 1000, VWORK_TAIL_MAX = 10 };
@@ -149,7 +144,7 @@ const struct xk_protocol_type xk_type_vwork = {
 	.size = sizeof(struct vwork),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,
-	.lowers = vwork_lowers,
+	.lowers = XK_ROLES({ "lower", XK_ASYNC, NULL, "carries the messages" }),
 	.settings = vwork_settings,
 	.drops = vwork_drops,
 	.counters = vwork_counters,
