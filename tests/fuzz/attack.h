@@ -50,9 +50,14 @@ attack(struct rig *r, struct piece piece)
 	xk_put48(frame, UINT64_C(0x020000000001));
 	xk_put48(frame + 6, UINT64_C(0x020000000000) | piece.source);
 	xk_put16(frame + 12, 0x0800);
-	ip_header_prepare(p, 64, piece.protocol == 0 ? 17 : piece.protocol, piece.source, HOST);
-	XK_PUT(ip, length, p, (uint16_t)(piece.claimed != 0 ? piece.claimed : 20 + piece.len));
-	XK_PUT(ip, identification, p, piece.id);
+	ip_store(p, &(struct ip_header){ .version = 4,
+					 .header_length = IP_HEADER_LEN / 4,
+					 .length = (uint16_t)(piece.claimed != 0 ? piece.claimed : 20 + piece.len),
+					 .identification = piece.id,
+					 .ttl = 64,
+					 .protocol = piece.protocol == 0 ? 17 : piece.protocol,
+					 .source = piece.source,
+					 .destination = HOST });
 	xk_put16(p + IP_FRAGMENT, (uint16_t)(piece.offset / 8 | (piece.more ? IP_MORE : 0) | piece.fragment));
 	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(p)));
 	if (piece.data != NULL)

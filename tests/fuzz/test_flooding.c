@@ -176,10 +176,15 @@ RIG_TEST(a_search_for_a_datagram_is_bounded,
 	xk_put48(frame + 6, UINT64_C(0x0200000000aa));
 	xk_put16(frame + 12, 0x0800);
 	for (uint32_t i = 0; i < 5000; i++) {
-		ip_header_prepare(p, 64, 17, 0x0a000002 + i % 500, 0x0a000001);
-		XK_PUT(ip, length, p, 20 + 16);
-		XK_PUT(ip, identification, p, (uint16_t)i);
-		xk_put16(p + IP_FRAGMENT, IP_MORE);
+		ip_store(p, &(struct ip_header){ .version = 4,
+						 .header_length = IP_HEADER_LEN / 4,
+						 .length = IP_HEADER_LEN + 16,
+						 .identification = (uint16_t)i,
+						 .flags = IP_FLAG_MORE,
+						 .ttl = 64,
+						 .protocol = 17,
+						 .source = 0x0a000002 + i % 500,
+						 .destination = 0x0a000001 });
 		xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(p)));
 		rig_inject_bytes(r, frame, sizeof(frame));
 	}
