@@ -51,6 +51,8 @@ chan_pasts_add(struct chan_pasts *pasts, const struct chan_end *e, uint64_t unti
 static void
 chan_pasts_remove(struct chan_pasts *pasts, struct chan_past *first, unsigned count)
 {
+	if (count == 0)
+		return;
 	pasts->count -= count;
 	memmove(first, first + count, (size_t)(pasts->list + pasts->count - first) * sizeof(*first));
 	if (pasts->count > 0)
@@ -62,8 +64,6 @@ chan_pasts_remove(struct chan_pasts *pasts, struct chan_past *first, unsigned co
 static void
 chan_memory_drop(struct chan_peer *peer, struct chan_past *first, unsigned count)
 {
-	if (count == 0)
-		return;
 	chan_pasts_remove(&peer->evicted, first, count);
 	peer->chan->memories -= count;
 }
@@ -134,13 +134,13 @@ chan_peer_become_client(struct chan_peer *peer, uint64_t station)
 
 	if (peer->own.of != NULL)
 		return 0;
-	if (peer->saved == NULL)
-		peer->saved = xk_shares_join(&chan->saved, &within[1], 1);
+	if (peer->saved == NULL && (peer->saved = xk_shares_join(&chan->saved, &within[1], 1)) == NULL)
+		return -ENOMEM;
 	peer->own = (struct xk_share){ .of = xk_shares_join(&chan->shares, within, 2), .max = UINT32_MAX };
 	if (peer->own.of == NULL)
 		return -ENOMEM;
 	xk_share_enter(&peer->own);
-	return peer->saved == NULL ? -ENOMEM : 0;
+	return 0;
 }
 
 /* Forgets which channels are closed or were evicted. */
@@ -149,8 +149,7 @@ chan_peer_forget(struct chan_peer *peer)
 {
 	peer->chan->idle_count -= peer->idle.count;
 	chan_memory_drop(peer, peer->evicted.list, peer->evicted.count);
-	if (peer->idle.count > 0)
-		chan_pasts_remove(&peer->idle, peer->idle.list, peer->idle.count);
+	chan_pasts_remove(&peer->idle, peer->idle.list, peer->idle.count);
 }
 
 /* Returns what one more channel of peer costs, in channels. */
