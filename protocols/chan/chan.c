@@ -288,9 +288,6 @@ static const struct xk_setting chan_settings[] = {
 		UINT, struct chan, saved_max, "saved",
 		"bytes of buffers of replies that a server keeps until they have arrived; half of it for one network",
 		.initial = "8m", .max = UINT64_C(1) << 40),
-	XK_SETTING(UINT, struct chan, idle_max, "idle",
-		   "numbers of closed channels that a client keeps for reuse; half of them may have to rest first",
-		   .initial = "4096", .max = 1 << 30),
 	{ .name = NULL },
 };
 

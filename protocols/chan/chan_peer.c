@@ -366,8 +366,7 @@ chan_peer_leave(struct chan_end *e, bool rests)
 	if (e->listed) {
 		chan_peer_unlink(e);
 		if (!e->is_server && e->session.map != NULL &&
-		    chan->idle_count < (rests ? chan->idle_max / 2 : chan->idle_max) &&
-		    chan_pasts_reserve(&peer->idle)) {
+		    chan->idle_count < (rests ? CHAN_IDLE_MAX / 2 : CHAN_IDLE_MAX) && chan_pasts_reserve(&peer->idle)) {
 			chan_pasts_add(&peer->idle, e, rests ? xk_now_ns(&chan->protocol) + chan->lifetime_ns : 0);
 			chan->idle_count++;
 		}

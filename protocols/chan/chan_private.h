@@ -75,6 +75,7 @@ enum chan_word {
 enum {
 	CHAN_SHORT = 64,        /* messages up to this length are copied to be kept; longer ones are referenced */
 	CHAN_STATUS_MAX = 4095, /* the highest error number */
+	CHAN_IDLE_MAX = 4096, /* closed channels whose numbers a client keeps for reuse; half of them may rest first */
 };
 
 #define CHAN_HEADER(F)                                                                                                 \
@@ -132,7 +133,7 @@ struct chan {
 	/* settings */
 	struct xk_timeouts timeouts;
 	uint64_t deadline_ns, silence_ns, lifetime_ns;
-	uint64_t retries, channels, hosts, peer_channels, saved_max, idle_max;
+	uint64_t retries, channels, hosts, peer_channels, saved_max;
 
 	struct xk_bidctl_watcher watcher;
 

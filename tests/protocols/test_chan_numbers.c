@@ -178,17 +178,18 @@ CHAN_TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the_server_
 	close_channel(r, s);
 }
 
-CHAN_TEST(chan_numbers_that_rest_leave_room_for_others, chan_rig("chan.idle=2"))
+CHAN_TEST(chan_numbers_that_rest_leave_room_for_others, chan_rig(""))
 {
-	struct xk_session *s[3];
+	static struct xk_session *s[CHAN_IDLE_MAX / 2 + 2];
 	uint32_t channel;
 
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(s); i++) {
 		s[i] = open_channel(r, SERVER);
 		call_in_vain(r, s[i], 1);
 	}
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(s); i++)
 		close_channel(r, s[i]);
+	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->idle_count, CHAN_IDLE_MAX / 2);
 	s[0] = open_channel(r, SERVER);
 	channel = channel_of(s[0]);
 	call_and_answer(r, s[0], 1);
@@ -198,21 +199,22 @@ CHAN_TEST(chan_numbers_that_rest_leave_room_for_others, chan_rig("chan.idle=2"))
 	close_channel(r, s[0]);
 }
 
-CHAN_TEST(chan_number_that_is_not_kept_is_not_used_again, chan_rig("chan.idle=1"))
+CHAN_TEST(chan_number_that_is_not_kept_is_not_used_again, chan_rig(""))
 {
-	struct xk_session *s[2] = { open_channel(r, SERVER), open_channel(r, SERVER) };
-	uint32_t was[2], is;
+	static struct xk_session *s[CHAN_IDLE_MAX + 1];
+	uint32_t first, last;
 
-	for (unsigned i = 0; i < 2; i++) {
-		was[i] = ((struct chan_end *)s[i])->channel;
-		close_channel(r, s[i]);
-	}
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i <= CHAN_IDLE_MAX; i++)
 		s[i] = open_channel(r, SERVER);
-		is = ((struct chan_end *)s[i])->channel;
-		CHECK_EQ(is == was[0], i == 0);
-		CHECK(is != was[1]);
+	first = channel_of(s[0]);
+	last = channel_of(s[CHAN_IDLE_MAX]);
+	for (unsigned i = 0; i <= CHAN_IDLE_MAX; i++)
+		close_channel(r, s[i]);
+	for (unsigned i = 0; i <= CHAN_IDLE_MAX; i++) {
+		s[i] = open_channel(r, SERVER);
+		CHECK(channel_of(s[i]) != last);
+		CHECK_EQ(channel_of(s[i]) - first < CHAN_IDLE_MAX, i < CHAN_IDLE_MAX);
 	}
-	close_channel(r, s[0]);
-	close_channel(r, s[1]);
+	for (unsigned i = 0; i <= CHAN_IDLE_MAX; i++)
+		close_channel(r, s[i]);
 }
