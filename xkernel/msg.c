@@ -225,6 +225,97 @@ xk_msg_reference(struct xk_msg *m)
 	return xk_msg_part(m, 0, m->total);
 }
 
+/* ---- kept messages ---- */
+
+/* Keeps the segments of m by their bytes. Returns false, keeping nothing, if they are too many or cannot be held. */
+static inline bool
+kept_hold(struct xk_kept *kept, struct xk_msg *m)
+{
+	struct xk_kept_segment *to = kept->segments;
+	struct xk_msg *s;
+
+	for (s = m; s != NULL; s = s->next) {
+		struct xk_platform *platform = s->platform;
+
+		if (s->len == 0) /* the popped header of a joined fragment */
+			continue;
+		if (to == kept->segments + XK_MSG_KEPT || !platform->ops->buffer_hold(platform, s))
+			break;
+		to->platform = platform;
+		to->references = s->references;
+		to->data = s->data;
+		to->floor = s->floor;
+		to->ceiling = s->ceiling;
+		to->len = s->len;
+		if (s->own_end > s->data)
+			s->own_end = s->data;
+		to++;
+	}
+	kept->buffers = (uint16_t)(to - kept->segments);
+	if (xk_unlikely(s != NULL))
+		xk_kept_free(kept);
+	return s == NULL;
+}
+
+bool
+xk_msg_keep(struct xk_kept *kept, struct xk_msg *m)
+{
+	msg_must_live(m, "keeps");
+	xk_debug_assert(msg_is_sound(m));
+	xk_assert(m->total > 0);
+	kept->m = NULL;
+	kept->total = m->total;
+	kept->flags = m->flags & (uint16_t) ~(XK_MSG_ANNOTATED << XK_OF_PUSH);
+	kept->id = m->id;
+	kept->annotation_kind = m->annotation_kinds[XK_OF_MESSAGE];
+	kept->annotation = m->annotations[XK_OF_MESSAGE];
+	if (xk_likely(kept_hold(kept, m)))
+		return true;
+	kept->m = xk_msg_reference(m);
+	kept->buffers = (uint16_t)xk_msg_buffers(kept->m);
+	return kept->m != NULL;
+}
+
+struct xk_msg *
+xk_kept_part(const struct xk_kept *kept, size_t offset, size_t len)
+{
+	struct xk_msg whole[XK_MSG_KEPT] = { { .total = kept->total, .flags = kept->flags, .id = kept->id } };
+
+	if (kept->m != NULL)
+		return xk_msg_part(kept->m, offset, len);
+	for (unsigned i = 0; i < kept->buffers; i++) {
+		const struct xk_kept_segment *segment = &kept->segments[i];
+
+		whole[i].platform = segment->platform;
+		whole[i].references = segment->references;
+		whole[i].data = segment->data;
+		whole[i].floor = whole[i].own_end = segment->floor;
+		whole[i].ceiling = segment->ceiling;
+		whole[i].len = segment->len;
+		whole[i].next = i + 1u < kept->buffers ? &whole[i + 1] : NULL;
+		whole[0].tail = &whole[i];
+	}
+	whole[0].annotation_kinds[XK_OF_MESSAGE] = kept->annotation_kind;
+	whole[0].annotations[XK_OF_MESSAGE] = kept->annotation;
+	return xk_msg_part(&whole[0], offset, len);
+}
+
+void
+xk_kept_let_go(struct xk_kept *kept)
+{
+	const struct xk_kept_segment *segment = kept->segments, *end = segment + kept->buffers;
+
+	kept->buffers = 0;
+	if (xk_unlikely(kept->m != NULL)) {
+		xk_msg_free(kept->m);
+		return;
+	}
+	for (; segment != end; segment++)
+		segment->platform->ops->buffer_let_go(segment->platform, segment->references);
+}
+
+/* ---- freeing, pushing, popping ---- */
+
 /* Frees one segment. */
 static inline void
 msg_give_up(struct xk_msg *segment, uintptr_t here)

@@ -37,6 +37,7 @@ enum {
 	XK_MSG_MAX = 1 << 20,  /* bytes of the longest message: no length can wrap */
 	XK_MSG_SHORT = 64,     /* bytes of the longest message that may use the host's reserve of buffers */
 	XK_MSG_WAY = 8,        /* crossings that a message remembers in debug builds */
+	XK_MSG_KEPT = 3,       /* segments of a message that is kept without buffers */
 };
 
 enum xk_msg_flags {
@@ -212,6 +213,45 @@ struct xk_msg *xk_msg_reference(struct xk_msg *m);
  * flags.
  */
 struct xk_msg *xk_msg_part(struct xk_msg *m, size_t offset, size_t len);
+
+/*
+ * A message that its holder may have to send again, in the holder's memory. It has references on the bytes, and needs no
+ * buffer of its own, unless the message has more than XK_MSG_KEPT segments, or lent bytes.
+ */
+struct xk_kept {
+	struct xk_msg *m; /* a reference that needs buffers; NULL: `segments` */
+	uint32_t total;   /* bytes */
+	uint16_t buffers; /* segments; 0: nothing is kept */
+	uint16_t flags;
+	uint32_t id, annotation_kind; /* of XK_OF_MESSAGE */
+	uint64_t annotation;
+	struct xk_kept_segment {
+		struct xk_platform *platform;
+		_Atomic uint16_t *references;
+		uint8_t *data, *floor, *ceiling;
+		uint32_t len;
+	} segments[XK_MSG_KEPT];
+};
+
+/*
+ * Keeps m, which is not empty, in *kept, which holds nothing. m stays the caller's, and keeps the room in front of these
+ * bytes: it can be sent, and whatever is done to it, what is kept does not change. Returns false if there is no buffer.
+ */
+bool xk_msg_keep(struct xk_kept *kept, struct xk_msg *m);
+
+/* As xk_msg_part, over bytes of the kept message. */
+struct xk_msg *xk_kept_part(const struct xk_kept *kept, size_t offset, size_t len);
+
+/* The slow half of xk_kept_free. Not for callers. */
+void xk_kept_let_go(struct xk_kept *kept);
+
+/* Frees what is kept, if anything. */
+static inline void
+xk_kept_free(struct xk_kept *kept)
+{
+	if (kept->buffers != 0)
+		xk_kept_let_go(kept);
+}
 
 /* As xk_msg_free; `here` is the call's code address, for error messages. */
 void xk_msg_free_here(struct xk_msg *m, uintptr_t here);

@@ -52,6 +52,15 @@ struct xk_platform_ops {
 	struct xk_msg *(*buffer_view)(struct xk_platform *platform, const struct xk_msg *segment);
 
 	/*
+	 * Adds a reference to the buffer of `segment` that is no segment, so that the bytes stay as they are. It counts
+	 * as a segment in use if those are counted. buffer_let_go gives one back, by xk_msg.references; the last reference
+	 * frees the buffer. Meanwhile a copy of the segment serves buffer_view, even after the segment was freed. Returns
+	 * false if that cannot be done, as of lent bytes.
+	 */
+	bool (*buffer_hold)(struct xk_platform *platform, const struct xk_msg *segment);
+	void (*buffer_let_go)(struct xk_platform *platform, _Atomic uint16_t *references);
+
+	/*
 	 * Returns a segment that shows the len (<= XK_MSG_MAX) bytes at `bytes`, without room for headers: data ==
 	 * floor == own_end, ceiling == data + len; the rest as of buffer_new. Its reference count, and that of its
 	 * views, is never 1: nobody writes there. When all of them have been freed, calls given_back(context). NULL:

@@ -207,6 +207,69 @@ dpdk_buffer_new(struct xk_platform *platform)
 	return dpdk_buffer_show(platform, m, (uint8_t *)m->buf_addr + XK_MSG_HEADROOM, 0);
 }
 
+const _Atomic uint16_t dpdk_buffer_lent_count = 2;
+
+/* Returns the mbuf in which the bytes of a segment lie; NULL: they are lent. */
+static inline struct rte_mbuf *
+dpdk_buffer_home(const struct xk_msg *segment)
+{
+	struct rte_mbuf *owner = xk_container_of(segment->references, struct rte_mbuf, refcnt);
+
+	if (segment->references == &dpdk_buffer_lent_count ||
+	    segment->floor != (uint8_t *)(owner + 1) + owner->priv_size)
+		return NULL;
+	return owner;
+}
+
+/*
+ * Attaches m to the buffer of a segment. As rte_pktmbuf_attach, but of the owner it reads only what never changes: the
+ * owner may be on its way, and the segment a copy of one that was freed (buffer_hold).
+ */
+static inline void
+dpdk_buffer_attach(struct rte_mbuf *m, const struct xk_msg *segment)
+{
+	struct rte_mbuf *owner = dpdk_buffer_home(segment);
+
+	if (xk_unlikely(owner == NULL)) {
+		rte_pktmbuf_attach(m, dpdk_buffer_of(segment));
+		return;
+	}
+	rte_mbuf_refcnt_update(owner, 1);
+	m->priv_size = owner->priv_size;
+	m->buf_addr = owner->buf_addr;
+	rte_mbuf_iova_set(m, rte_mbuf_iova_get(owner));
+	m->buf_len = owner->buf_len;
+	m->next = NULL;
+	m->nb_segs = 1;
+	m->ol_flags = RTE_MBUF_F_INDIRECT;
+}
+
+bool
+dpdk_buffer_hold(struct xk_platform *platform, const struct xk_msg *segment)
+{
+	struct rte_mbuf *owner = dpdk_buffer_home(segment);
+
+	(void)platform;
+	if (owner == NULL)
+		return false;
+	rte_mbuf_refcnt_update(owner, 1);
+	return true;
+}
+
+void
+dpdk_buffer_let_go(struct xk_platform *platform, _Atomic uint16_t *references)
+{
+	struct rte_mbuf *m = xk_container_of(references, struct rte_mbuf, refcnt);
+
+	(void)platform;
+	dpdk_give(m); /* as in dpdk_buffer_free */
+	m = rte_pktmbuf_prefree_seg(m);
+	if (m == NULL)
+		return;
+	dpdk_give(m);
+	rte_mbuf_raw_free(m);
+}
+
 struct xk_msg *
 dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 {
@@ -218,7 +281,7 @@ dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 		return NULL;
 	dpdk_take(m);
 	m->ol_flags = 0;
-	rte_pktmbuf_attach(m, dpdk_buffer_of(segment));
+	dpdk_buffer_attach(m, segment);
 	view = dpdk_buffer_show(platform, m, segment->data, segment->len);
 	view->floor = segment->floor; /* an mbuf knows less of a loan */
 	view->ceiling = segment->ceiling;
@@ -226,8 +289,6 @@ dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 }
 
 /* ---- lent bytes ---- */
-
-const _Atomic uint16_t dpdk_buffer_lent_count = 2;
 
 void
 dpdk_loan_end(void *bytes, void *argument)

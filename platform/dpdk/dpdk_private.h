@@ -220,6 +220,8 @@ unsigned dpdk_buffers(struct xk_platform *platform, unsigned threads);
 /* Returns true if a device of the calling driver may be unable to fill its ring. */
 bool dpdk_buffers_are_out(struct xk_platform *platform);
 struct xk_msg *dpdk_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
+bool dpdk_buffer_hold(struct xk_platform *platform, const struct xk_msg *segment);
+void dpdk_buffer_let_go(struct xk_platform *platform, _Atomic uint16_t *references);
 struct xk_msg *dpdk_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len,
 				void (*given_back)(void *context), void *context);
 void *dpdk_lendable_new(struct xk_platform *platform, size_t len);

@@ -343,6 +343,19 @@ memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment)
 	return view;
 }
 
+bool
+memory_buffer_hold(struct xk_platform *platform, const struct xk_msg *segment)
+{
+	struct memory_platform *self = memory_of(platform);
+	struct memory_block *block = xk_container_of(segment->references, struct memory_block, references);
+
+	if (atomic_load_explicit(&block->references, memory_order_relaxed) >= MEMORY_REFERENCES ||
+	    block->given_back != NULL || !memory_count_up(self, memory_is_mine(self), &self->payload_limit))
+		return false;
+	atomic_fetch_add_explicit(&block->references, 1, memory_order_relaxed);
+	return true;
+}
+
 static void
 memory_view_free(struct memory_platform *self, bool is_mine, struct xk_msg *segment)
 {
@@ -405,16 +418,33 @@ memory_block_give_back(struct memory_platform *self, struct memory_block *block)
 	given_back(context);
 }
 
+/* Gives one of several references on block back, which was counted as a segment. */
+static inline void
+memory_block_release(struct memory_platform *self, bool is_mine, struct memory_block *block)
+{
+	uint16_t last = block->given_back == NULL ? 1 : MEMORY_LENT + 1;
+
+	if (atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) != last) {
+		memory_count(self, is_mine, -1);
+		return;
+	}
+	memory_unpoison(&block->segment, sizeof(block->segment));
+	block->segment.references = &block->references;
+	block->out.segment = &block->segment;
+	if (block->given_back != NULL)
+		memory_block_give_back(self, block);
+	else
+		memory_block_free(self, block);
+}
+
 /* Slow half of memory_buffer_free: the buffer has had further views, or the segment was freed before. */
 __attribute__((noinline)) static void
 memory_buffer_free_view(struct memory_platform *self, struct memory_block *block, struct xk_msg *segment)
 {
 	bool is_mine = memory_is_mine(self);
-	uint16_t last;
 
 	if (xk_msg_is_given_up(segment))
 		xk_msg_misused(segment, "gives up");
-	last = block->given_back == NULL ? 1 : MEMORY_LENT + 1;
 	if (segment == &block->segment) {
 		segment->len = segment->total = 0;
 		segment->references = (_Atomic uint16_t *)(uintptr_t)&memory_given_up;
@@ -423,17 +453,15 @@ memory_buffer_free_view(struct memory_platform *self, struct memory_block *block
 	} else {
 		memory_view_free(self, is_mine, segment);
 	}
-	if (atomic_fetch_sub_explicit(&block->references, 1, memory_order_acq_rel) == last) {
-		memory_unpoison(&block->segment, sizeof(block->segment));
-		block->segment.references = &block->references;
-		block->out.segment = &block->segment;
-		if (block->given_back != NULL)
-			memory_block_give_back(self, block);
-		else
-			memory_block_free(self, block);
-	} else {
-		memory_count(self, is_mine, -1);
-	}
+	memory_block_release(self, is_mine, block);
+}
+
+void
+memory_buffer_let_go(struct xk_platform *platform, _Atomic uint16_t *references)
+{
+	struct memory_platform *self = memory_of(platform);
+
+	memory_block_release(self, memory_is_mine(self), xk_container_of(references, struct memory_block, references));
 }
 
 void

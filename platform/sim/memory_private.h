@@ -80,6 +80,8 @@ struct xk_msg *memory_buffer_new(struct xk_platform *platform);
 bool memory_buffers_are_short(struct xk_platform *platform);
 unsigned memory_buffers(struct xk_platform *platform, unsigned threads);
 struct xk_msg *memory_buffer_view(struct xk_platform *platform, const struct xk_msg *segment);
+bool memory_buffer_hold(struct xk_platform *platform, const struct xk_msg *segment);
+void memory_buffer_let_go(struct xk_platform *platform, _Atomic uint16_t *references);
 struct xk_msg *memory_buffer_lend(struct xk_platform *platform, const void *bytes, size_t len,
 				  void (*given_back)(void *context), void *context);
 void memory_buffer_free(struct xk_platform *platform, struct xk_msg *segment);

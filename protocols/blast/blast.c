@@ -79,19 +79,6 @@ blast_header_pop(struct xk_msg *m, size_t length)
 	return true;
 }
 
-struct xk_msg *
-blast_header_push(const struct blast_header *h, struct xk_msg *m)
-{
-	uint8_t *p = xk_msg_push(&m, BLAST_HEADER_LEN);
-
-	if (xk_unlikely(p == NULL)) {
-		xk_msg_free(m);
-		return NULL;
-	}
-	blast_store(p, h);
-	return m;
-}
-
 /* ---- memory ---- */
 
 /* Only the holder of the lock takes, so the first object cannot be taken and given back meanwhile. */
@@ -415,7 +402,7 @@ blast_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	if (why != 0)
 		xk_drop(self, m, why);
 	else if (s != NULL || (s = xk_table_accept(self, key, xk_table_number_key(h.protocol), lls, p, m)) != NULL)
-		blast_receive_fragment((struct blast_session *)s, lls, m, p);
+		blast_receive_fragment((struct blast_session *)s, lls, m, &h);
 }
 
 /* ---- init and tables ---- */

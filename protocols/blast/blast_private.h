@@ -161,11 +161,11 @@ struct blast_copy {
 	uint64_t arrived;              /* under the lock: the fragments that NACKs have named */
 	struct blast_credit left;      /* under the lock: what may still be sent again */
 	uint32_t sequence;
-	unsigned count, buffers;        /* fragments; segments of m */
+	unsigned count;                 /* fragments */
 	bool listed;                    /* under the lock: in lists and bucket, which is one of the references */
 	_Atomic unsigned references;    /* the last one to give one back frees it */
 	_Atomic unsigned sent;          /* fragments, for the first time */
-	struct xk_msg *m;               /* the whole message */
+	struct xk_kept kept;            /* the whole message */
 	uint8_t again[BLAST_FRAGMENTS]; /* under the lock: how often each fragment was sent again */
 };
 
@@ -208,7 +208,18 @@ blast_session_is_confirmed(const struct blast_session *s)
 /* ---- blast.c ---- */
 
 /* Pushes the header h onto m, which is taken. Returns the message, or NULL if there is no buffer. */
-struct xk_msg *blast_header_push(const struct blast_header *h, struct xk_msg *m);
+static inline struct xk_msg *
+blast_header_push(const struct blast_header *h, struct xk_msg *m)
+{
+	uint8_t *p = xk_msg_push(&m, BLAST_HEADER_LEN);
+
+	if (xk_unlikely(p == NULL)) {
+		xk_msg_free(m);
+		return NULL;
+	}
+	blast_store(p, h);
+	return m;
+}
 
 /* Returns uninitialised memory of `size` bytes, the same in all calls for a list. NULL: none. The lock is held. */
 void *blast_spare_take(_Atomic(struct blast_spare *) *spares, size_t size);
@@ -249,8 +260,9 @@ void blast_again(struct blast *blast, struct xk_session *lls, struct xk_msg *m, 
 
 void blast_receive_fini(struct blast *blast);
 
-/* Adds the fragment m, whose header is at p, to its message, and pops what is whole. Takes m. */
-void blast_receive_fragment(struct blast_session *s, struct xk_session *lls, struct xk_msg *m, const uint8_t *p);
+/* Adds the fragment m, whose header was h, to its message, and pops what is whole. Takes m. */
+void blast_receive_fragment(struct blast_session *s, struct xk_session *lls, struct xk_msg *m,
+			    const struct blast_header *h);
 
 /* Sends a NACK for the message that is due first, or gives it up. Returns false if none is due at now_ns. */
 bool blast_receive_expire(struct blast *blast, uint64_t now_ns);

@@ -84,7 +84,6 @@ blast_receive_begin(struct blast_session *s, const struct blast_header *h, uint6
 		blast_spare_give(&blast->spare_partials, partial);
 		return NULL;
 	}
-	memset(partial, 0, offsetof(struct blast_partial, fragments));
 	for (unsigned i = 0; i < h->fragments; i++)
 		partial->fragments[i] = NULL;
 	if (s->partial_count >= blast->peer_message_max)
@@ -95,6 +94,9 @@ blast_receive_begin(struct blast_session *s, const struct blast_header *h, uint6
 	partial->sequence = h->sequence;
 	partial->count = h->fragments;
 	partial->born_ns = partial->last_ns = now_ns;
+	partial->nacked_ns = partial->mask = 0;
+	partial->length = partial->last_length = 0;
+	partial->received = partial->silences = partial->credit = 0;
 	partial->due.at_ns = BLAST_NEVER;
 	TAILQ_INSERT_TAIL(&blast->ages, partial, age);
 	TAILQ_INSERT_TAIL(&s->partials, partial, peer);
@@ -217,16 +219,15 @@ blast_receive_drop(struct blast_partial *partial, unsigned why)
 }
 
 void
-blast_receive_fragment(struct blast_session *s, struct xk_session *lls, struct xk_msg *m, const uint8_t *p)
+blast_receive_fragment(struct blast_session *s, struct xk_session *lls, struct xk_msg *m, const struct blast_header *h)
 {
-	const struct blast_header h = blast_load(p);
 	struct blast *blast = blast_of(s);
 	struct blast_partial *whole = NULL, *out = NULL, *partial;
 	uint64_t now_ns = xk_now_ns(&blast->protocol);
 	unsigned why;
 
 	xk_lock(&blast->lock);
-	why = blast_receive_place(s, &h, now_ns, &partial, &out);
+	why = blast_receive_place(s, h, now_ns, &partial, &out);
 	if (why == 0) {
 		while (s->fragment_count >= blast->peer_fragment_max)
 			blast_receive_evict(blast, s, partial, &out);
@@ -235,7 +236,7 @@ blast_receive_fragment(struct blast_session *s, struct xk_session *lls, struct x
 		why = blast_receive_make_room(partial, &out);
 	}
 	if (why == 0) {
-		blast_receive_store(partial, m, &h, now_ns);
+		blast_receive_store(partial, m, h, now_ns);
 		if (partial->received == partial->count) {
 			s->finished[s->finished_next++ % BLAST_FINISHED] = partial->sequence;
 			blast_receive_unlist(blast, partial);

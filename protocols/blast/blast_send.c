@@ -40,9 +40,9 @@ blast_copy_release(struct blast_copy *copy)
 
 	if (atomic_fetch_sub_explicit(&copy->references, 1, memory_order_acq_rel) != 1)
 		return;
-	xk_msg_free(copy->m);
 	if (copy->holder != NULL)
-		xk_unkeep(&blast->protocol, copy->buffers);
+		xk_unkeep(&blast->protocol, copy->kept.buffers);
+	xk_kept_free(&copy->kept);
 	blast_send_free_slot(blast, copy->holder);
 	xk_session_release(&copy->session->session);
 	blast_spare_give(&blast->spare_copies, copy);
@@ -52,7 +52,7 @@ blast_copy_release(struct blast_copy *copy)
 static size_t
 blast_copy_len(const struct blast_copy *copy, unsigned i)
 {
-	size_t size = blast_fragment(copy->session), rest = xk_msg_len(copy->m) - i * size;
+	size_t size = blast_fragment(copy->session), rest = copy->kept.total - i * size;
 
 	return rest < size ? rest : size;
 }
@@ -228,7 +228,7 @@ blast_send_kept(struct blast_copy *copy, unsigned i, enum blast_op op)
 {
 	size_t at = i * (size_t)blast_fragment(copy->session);
 
-	return blast_send_fragment(copy, i, xk_msg_part(copy->m, at, blast_copy_len(copy, i)), op);
+	return blast_send_fragment(copy, i, xk_kept_part(&copy->kept, at, blast_copy_len(copy, i)), op);
 }
 
 /*
@@ -339,32 +339,42 @@ static struct blast_copy *
 blast_send_begin(struct blast_session *s, struct xk_msg *m, unsigned count, struct blast_peer *holder, bool is_new)
 {
 	struct blast *blast = blast_of(s);
-	struct xk_msg *kept = xk_msg_reference(m);
-	bool stands = kept != NULL && xk_duplicate(&s->session);
+	bool stands = xk_duplicate(&s->session);
+	unsigned why = stands ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION;
 	uint64_t now_ns = xk_now_ns(&blast->protocol);
 	struct blast_copy *copy = NULL;
 
 	xk_lock(&blast->lock);
-	if (stands && (copy = blast_spare_take(&blast->spare_copies, sizeof(*copy))) != NULL) {
-		*copy = (struct blast_copy){ .due = { .at_ns = BLAST_NEVER },
-					     .session = s,
-					     .holder = holder,
-					     .born_ns = now_ns,
-					     .last_ns = now_ns,
-					     .left = { .bytes = (int64_t)(BLAST_AGAIN * xk_msg_len(m)),
-						       .frames = BLAST_AGAIN * (int64_t)count },
-					     .sequence = blast_send_number(blast, s),
-					     .count = count,
-					     .buffers = xk_msg_buffers(kept),
-					     .references = 1,
-					     .m = kept };
+	if (stands)
+		copy = blast_spare_take(&blast->spare_copies, sizeof(*copy));
+	if (copy != NULL && !xk_msg_keep(&copy->kept, m)) {
+		blast_spare_give(&blast->spare_copies, copy);
+		copy = NULL;
+		why = XK_DROP_NO_BUFFER;
+	}
+	if (copy != NULL) {
+		copy->due.at_ns = BLAST_NEVER;
+		copy->session = s;
+		copy->holder = holder;
+		copy->born_ns = now_ns;
+		copy->early_ns = 0;
+		atomic_init(&copy->last_ns, now_ns);
+		copy->arrived = 0;
+		copy->left.bytes = (int64_t)(BLAST_AGAIN * xk_msg_len(m));
+		copy->left.frames = BLAST_AGAIN * (int64_t)count;
+		copy->sequence = blast_send_number(blast, s);
+		copy->count = count;
+		copy->listed = false;
+		atomic_init(&copy->references, 1);
+		atomic_init(&copy->sent, 0);
+		memset(copy->again, 0, sizeof(copy->again));
 		if (is_new) {
 			blast_again_turn(s, now_ns);
 			blast_again_add(s, copy->left.bytes, copy->left.frames);
 			s->credits[0].has_sent = true;
 		}
 		if (holder != NULL) {
-			xk_keep(&blast->protocol, copy->buffers);
+			xk_keep(&blast->protocol, copy->kept.buffers);
 			blast_send_list(blast, copy, now_ns);
 		}
 	}
@@ -372,11 +382,7 @@ blast_send_begin(struct blast_session *s, struct xk_msg *m, unsigned count, stru
 	if (copy != NULL)
 		return copy;
 	blast_send_free_slot(blast, holder);
-	if (kept == NULL)
-		xk_drop(&blast->protocol, m, XK_DROP_NO_BUFFER);
-	else
-		xk_drop(&blast->protocol, m, stands ? XK_DROP_NO_MEMORY : XK_DROP_NO_SESSION);
-	xk_msg_free(kept);
+	xk_drop(&blast->protocol, m, why);
 	if (stands)
 		xk_session_release(&s->session);
 	return NULL;

@@ -55,11 +55,8 @@ chan_end_copy(struct chan_end *e, struct xk_msg *m)
 	size_t len = xk_msg_len(m);
 
 	e->copy.len = (uint32_t)len;
-	e->copy.m = NULL;
-	if (xk_unlikely(len > CHAN_SHORT)) {
-		e->copy.m = xk_msg_reference(m);
-		return e->copy.m != NULL;
-	}
+	if (xk_unlikely(len > CHAN_SHORT))
+		return xk_msg_keep(&e->copy.kept, m);
 	/* a constant length needs no call: where the buffer is large enough, bytes after the message are copied, too */
 	if (xk_likely(m->next == NULL && m->ceiling - m->data >= CHAN_SHORT))
 		memcpy(e->copy.bytes, m->data, CHAN_SHORT);
@@ -84,11 +81,10 @@ static inline void
 chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 {
 	ticket->keeper = NULL;
-	if (xk_unlikely(e->copy.m != NULL)) {
+	if (xk_unlikely(e->copy.kept.buffers != 0)) {
 		if (e->is_server)
 			xk_share_give(e->peer->saved, e->copy.saved);
-		xk_msg_free(e->copy.m);
-		e->copy.m = NULL;
+		xk_kept_free(&e->copy.kept);
 	}
 	if (xk_unlikely(e->ticket.keeper != NULL)) {
 		*ticket = e->ticket;
@@ -122,7 +118,8 @@ chan_end_take_copy(struct chan_end *e, uint64_t now_ns, struct chan_after *after
 
 	e->asked = false;
 	e->sent_ns = now_ns;
-	after->m = e->copy.m != NULL ? xk_msg_reference(e->copy.m) : xk_msg_from(platform, e->copy.bytes, e->copy.len);
+	after->m = e->copy.kept.buffers != 0 ? xk_kept_part(&e->copy.kept, 0, e->copy.len)
+					     : xk_msg_from(platform, e->copy.bytes, e->copy.len);
 	after->sequence = e->sequence;
 	after->flags = e->flags;
 	after->status = e->is_server ? e->status : chan_age_pack(now_ns - e->retry.begun_ns);
@@ -277,8 +274,7 @@ chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 			c->acked = false;
 			c->call = call;
 		} else {
-			xk_msg_free(e->copy.m);
-			e->copy.m = NULL;
+			xk_kept_free(&e->copy.kept);
 			why = CHAN_CLOSED;
 		}
 	}
@@ -599,19 +595,27 @@ chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 
 /* ---- events: the timer, and messages ---- */
 
-/* Does what is left after an event: sends, lets go of a copy below, and tells the caller of a call that has ended. */
+/* Lets go of a copy below, and tells the caller of the call that has ended. */
 static inline void
-chan_end_finish(struct chan_end *e, struct chan_after *after)
+chan_client_tell(struct chan_end *e, struct chan_after *after)
 {
-	if (after->m != NULL)
-		chan_send(e, after->m, after->sequence, after->flags | CHAN_AGAIN, after->status);
 	chan_end_release(&after->ticket);
-	if (!after->ended)
-		return;
 	if (after->call != NULL)
 		xk_call_done(after->call, after->result, after->reply);
 	else
 		xk_semaphore_signal(&((struct chan_client *)e)->ended);
+}
+
+/* Does what is left after an event: sends, lets go of a copy below, and tells the caller of a call that has ended. */
+static void
+chan_end_finish(struct chan_end *e, struct chan_after *after)
+{
+	if (after->m != NULL)
+		chan_send(e, after->m, after->sequence, after->flags | CHAN_AGAIN, after->status);
+	if (after->ended)
+		chan_client_tell(e, after);
+	else
+		chan_end_release(&after->ticket);
 }
 
 static void
@@ -643,11 +647,11 @@ chan_end_pop_word(struct chan_end *e, struct xk_session *lls, struct xk_msg *m, 
 		xk_drop(self, m, why);
 }
 
-/* Acknowledges a reply whose header is at hdr. */
+/* Acknowledges a reply with the header h. */
 XK_APART static void
-chan_client_ack(struct xk_protocol *self, struct xk_session *lls, struct chan_header h)
+chan_client_ack(struct xk_protocol *self, struct xk_session *lls, const struct chan_header *h)
 {
-	chan_say(self, lls, &h, CHAN_SAY_ACK);
+	chan_say(self, lls, h, CHAN_SAY_ACK);
 }
 
 static void
@@ -656,7 +660,8 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	struct chan_client *c = (struct chan_client *)session;
 	const struct chan_header h = chan_header_load(hdr);
 	struct chan_end *e = &c->end;
-	struct chan_after after = { .m = NULL };
+	struct chan_header asks = { .flags = 0 }; /* the caller may free the message before it is acknowledged */
+	struct chan_after after;
 	bool is_current, waits;
 
 	xk_lock(&e->lock);
@@ -666,6 +671,8 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 	}
 	is_current = h.sequence == e->sequence;
 	waits = is_current && e->state == CHAN_SENT;
+	if (xk_unlikely(is_current && (h.flags & CHAN_ACK_REQUESTED)))
+		asks = h;
 	if (xk_likely(waits)) {
 		/* Karn: after a repeat, the reply may answer either request */
 		if (xk_likely(e->retry.tries == 0) && xk_unlikely(--e->measure_in == 0))
@@ -675,15 +682,15 @@ chan_client_pop(struct xk_session *session, struct xk_session *lls, struct xk_ms
 		e->in_doubt = false; /* the server is done with it after all */
 	}
 	xk_unlock(&e->lock);
-	if (xk_unlikely(is_current && (h.flags & CHAN_ACK_REQUESTED)))
-		chan_client_ack(session->protocol, lls, h); /* the caller may have freed the message */
+	if (xk_unlikely(asks.flags != 0))
+		chan_client_ack(session->protocol, lls, &asks);
 	if (xk_unlikely(!waits)) {
 		xk_drop(session->protocol, m, CHAN_UNASKED);
 		return;
 	}
 	if (xk_unlikely(h.status != 0))
 		xk_msg_free(m);
-	chan_end_finish(e, &after);
+	chan_client_tell(e, &after);
 }
 
 static void

@@ -168,8 +168,8 @@ struct chan_peer {
 
 /* A message that may have to be sent again. */
 struct chan_copy {
-	struct xk_msg *m; /* NULL: a short one, in bytes */
-	uint32_t saved;   /* at a server: buffers that m has of the network's share */
+	struct xk_kept kept; /* nothing: a short one, in bytes */
+	uint32_t saved;      /* at a server: buffers that it has of the network's share */
 	uint32_t len;
 	uint8_t bytes[CHAN_SHORT];
 };

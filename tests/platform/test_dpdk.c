@@ -136,6 +136,34 @@ TEST(views_share_bytes_and_outlive_their_owner)
 	xk_dpdk_stop(h.platform);
 }
 
+TEST(held_bytes_outlive_their_segment_and_can_be_shown_again)
+{
+	struct xk_msg *owner, *view, *second, copy;
+	struct host h;
+
+	REQUIRE(host_start(&h) == 0);
+	for (unsigned i = 0; i < 2; i++) {
+		owner = segment_new(h.platform, 1, 0, 100);
+		view = h.platform->ops->buffer_view(h.platform, owner);
+		copy = i == 0 ? *owner : *view;
+		CHECK(h.platform->ops->buffer_hold(h.platform, i == 0 ? owner : view));
+		CHECK_EQ(*owner->references, 3);
+		h.platform->ops->buffer_free(h.platform, owner);
+		h.platform->ops->buffer_free(h.platform, view);
+		CHECK_EQ(h.platform->ops->buffers_out(h.platform), 1);
+		second = h.platform->ops->buffer_view(h.platform, &copy);
+		REQUIRE(second != NULL);
+		CHECK(second->floor == copy.floor && second->ceiling == copy.ceiling && second->len == 100);
+		CHECK_EQ(*second->references, 2);
+		h.platform->ops->buffer_let_go(h.platform, copy.references);
+		CHECK(xk_msg_is_writable(second));
+		CHECK_EQ(second->data[5], byte_at(1, 5));
+		h.platform->ops->buffer_free(h.platform, second);
+		CHECK_EQ(h.platform->ops->buffers_out(h.platform), 0);
+	}
+	xk_dpdk_stop(h.platform);
+}
+
 enum { RESERVE = 1024, RING = 256 }; /* bounds of the reserve: at most 1024 buffers, at least a ring's */
 
 /* When payload is refused, enough is left for headers and acknowledgements; after these, enough for a device. */
@@ -203,6 +231,7 @@ TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
 		h.platform->ops->buffer_free(h.platform, all[--count]);
 	all[count] = xk_msg_lend(h.platform, "words", 5, lent_ended, &ended);
 	CHECK(lent_is(all[count], "words"));
+	CHECK(!h.platform->ops->buffer_hold(h.platform, all[count]));
 	CHECK_EQ(ended, 0);
 	xk_msg_free(all[count]);
 	CHECK_EQ(ended, 1);

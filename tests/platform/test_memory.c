@@ -117,9 +117,37 @@ check_buffers(struct xk_platform *platform)
 	}
 }
 
+/* A hold keeps the bytes, whether its segment, another one or nothing else shows them. */
+static void
+check_holds(struct xk_platform *platform)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		struct xk_msg *m = text(platform, "held"), copy = *m, *view = NULL;
+
+		REQUIRE(platform->ops->buffer_hold(platform, m));
+		CHECK_EQ(atomic_load(m->references), 2);
+		CHECK_EQ(out(platform), 2);
+		platform->ops->buffer_free(platform, m);
+		CHECK_EQ(out(platform), 1);
+		if (i % 2 == 1) {
+			view = platform->ops->buffer_view(platform, &copy);
+			REQUIRE(view != NULL);
+			CHECK(memcmp(view->data, "held", 4) == 0);
+		}
+		if (i < 2)
+			platform->ops->buffer_let_go(platform, copy.references);
+		if (view != NULL)
+			platform->ops->buffer_free(platform, view);
+		if (i >= 2)
+			platform->ops->buffer_let_go(platform, copy.references);
+		CHECK_EQ(out(platform), 0);
+	}
+}
+
 PLATFORM_TEST(a_buffer_lives_until_its_last_view, XK_MEMORY_VIRTUAL)
 {
 	check_buffers(platform);
+	check_holds(platform);
 }
 
 PLATFORM_TEST(a_recycling_platform_gives_out_the_same_memory_again, XK_MEMORY_VIRTUAL)
@@ -128,6 +156,7 @@ PLATFORM_TEST(a_recycling_platform_gives_out_the_same_memory_again, XK_MEMORY_VI
 
 	drive(platform);
 	check_buffers(platform);
+	check_holds(platform);
 	m = text(platform, "one");
 	xk_msg_free(m);
 	again = xk_memory_frame(platform, 10);

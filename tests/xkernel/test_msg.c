@@ -142,6 +142,114 @@ TEST_WITH(a_reference_leaves_out_empty_segments, struct xk_platform *platform, p
 	xk_msg_free(m);
 }
 
+/* ---- kept messages ---- */
+
+/* Checks that each part of what is kept is there, with the marks of the whole, and that headers on it change nothing. */
+static void
+check_kept(const struct xk_kept *kept, size_t total)
+{
+	for (size_t at = 0; at < total; at++)
+		for (size_t len = 1; at + len <= total; len++) {
+			struct xk_msg *part = xk_kept_part(kept, at, len);
+
+			REQUIRE(part != NULL);
+			CHECK(holds_pattern(part, at, len));
+			CHECK_EQ(part->id, 9);
+			CHECK(part->flags & XK_MSG_TRACED);
+			REQUIRE(xk_msg_annotation(part, XK_OF_MESSAGE, KIND) != NULL);
+			CHECK_EQ(*xk_msg_annotation(part, XK_OF_MESSAGE, KIND), 77);
+			CHECK(xk_msg_annotation(part, XK_OF_PUSH, KIND) == NULL);
+			memset(xk_msg_push(&part, 8), 0xee, 8);
+			xk_msg_free(part);
+		}
+}
+
+TEST_WITH(what_is_kept_stays_whatever_is_done_to_the_message, struct xk_platform *platform, platform_new(),
+	  platform_end)
+{
+	static const size_t lens[][5] = { { 9 }, { 3, 6 }, { 2, 3, 4 }, { 2, 1, 5, 1 } };
+
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(lens); i++) {
+		struct xk_msg *m = chain(platform, lens[i]), *front;
+		unsigned buffers = segments(m);
+		uint8_t *first = m->data, *p;
+		struct xk_kept kept;
+
+		mark(m);
+		REQUIRE(xk_msg_keep(&kept, m));
+		CHECK_EQ(kept.total, 9);
+		CHECK_EQ(kept.buffers, buffers);
+		CHECK_EQ(out(platform), 2 * buffers);
+		CHECK((kept.m == NULL) == (buffers <= XK_MSG_KEPT));
+		CHECK(!xk_msg_is_writable(m));
+		p = xk_msg_push(&m, 8);
+		CHECK(p + 8 == first); /* the message keeps its room */
+		memset(p, 0xcc, 8);
+		front = xk_msg_split(&m, 8 + 4);
+		REQUIRE(front != NULL);
+		memset(xk_msg_push(&m, 8), 0xdd, 8);
+		check_kept(&kept, 9);
+		xk_msg_free(front);
+		xk_msg_free(m);
+		check_kept(&kept, 9);
+		CHECK_EQ(out(platform), buffers);
+		m = xk_kept_part(&kept, 0, 9);
+		xk_kept_free(&kept);
+		xk_kept_free(&kept);
+		CHECK_EQ(kept.buffers, 0);
+		CHECK(xk_msg_is_writable(m));
+		CHECK(holds_pattern(m, 0, 9));
+		xk_msg_free(m);
+		CHECK_EQ(out(platform), 0);
+	}
+}
+
+TEST_WITH(what_cannot_be_kept_leaves_nothing, struct xk_platform *platform, platform_new(), platform_end)
+{
+	struct xk_msg *m = CHAIN(platform, 3, 4, 5);
+	struct xk_kept kept;
+
+	for (unsigned n = 0; n < 3; n++) {
+		allow(platform, n);
+		CHECK(!xk_msg_keep(&kept, m));
+		CHECK_EQ(kept.buffers, 0);
+		CHECK_EQ(out(platform), 3);
+		for (const struct xk_msg *s = m; s != NULL; s = s->next)
+			CHECK(xk_msg_is_writable(s));
+	}
+	allow_all(platform);
+	m->next->len = 0; /* as a header leaves it that was taken off before a join */
+	m->total -= 4;
+	REQUIRE(xk_msg_keep(&kept, m));
+	CHECK_EQ(kept.buffers, 2);
+	xk_msg_free(m);
+	xk_kept_free(&kept);
+}
+
+static void
+count_back(void *count)
+{
+	++*(unsigned *)count;
+}
+
+TEST_WITH(lent_bytes_are_given_back_when_they_are_kept_no_more, struct xk_platform *platform, platform_new(),
+	  platform_end)
+{
+	unsigned given_back = 0;
+	struct xk_msg *m = xk_msg_lend(platform, "words", 5, count_back, &given_back);
+	struct xk_kept kept;
+
+	REQUIRE(m != NULL && xk_msg_keep(&kept, m));
+	xk_msg_free(m);
+	CHECK_EQ(given_back, 0);
+	m = xk_kept_part(&kept, 1, 4);
+	xk_kept_free(&kept);
+	CHECK(holds(m, (const uint8_t *)"ords", 4));
+	CHECK_EQ(given_back, 0);
+	xk_msg_free(m);
+	CHECK_EQ(given_back, 1);
+}
+
 /* ---- push ---- */
 
 TEST_WITH(push_stays_in_the_headroom_while_there_is_some, struct xk_platform *platform, platform_new(), platform_end)
