@@ -66,7 +66,7 @@ marshal_header_pop(struct marshal_header *h, struct xk_msg *m)
 struct marshal {
 	struct xk_protocol protocol;
 	/* settings */
-	const char *order_text;
+	unsigned order; /* 0: this host's own, or 1 + enum marshal_order */
 	uint64_t width;
 
 	struct marshal_header sent; /* of every message */
@@ -77,14 +77,10 @@ marshal_init(struct xk_protocol *self)
 {
 	struct marshal *marshal = (struct marshal *)self;
 	struct xk_participants anybody = { .remote.depth = 0 };
-	unsigned order = MARSHAL_OWN;
+	unsigned order = marshal->order == 0 ? MARSHAL_OWN : marshal->order - 1;
 
-	if (strcmp(marshal->order_text, "own") != 0)
-		for (order = 0; order < MARSHAL_ORDERS; order++)
-			if (strcmp(marshal->order_text, marshal_orders[order].name) == 0)
-				break;
-	if (order == MARSHAL_ORDERS || !marshal_is_width(marshal->width)) {
-		xk_trace(self, XK_TRACE_NONE, "order is own, big or little, and width 1, 2, 4 or 8");
+	if (!marshal_is_width(marshal->width)) {
+		xk_trace(self, XK_TRACE_NONE, "width is 1, 2, 4 or 8");
 		return -EINVAL;
 	}
 	marshal->sent = (struct marshal_header){ (uint8_t)order, (uint8_t)marshal->width };
@@ -277,8 +273,10 @@ static const struct xk_role marshal_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
+static const char *const marshal_choices[] = { "own", "big", "little", NULL };
+
 static const struct xk_setting marshal_settings[] = {
-	XK_SETTING(STRING, struct marshal, order_text, "order", "byte order of the words sent: own, big or little",
+	XK_SETTING(CHOICE, struct marshal, order, "order", "byte order of the words sent", .choices = marshal_choices,
 		   .initial = "own"),
 	XK_SETTING(UINT, struct marshal, width, "width", "bytes of a word: 1, 2, 4 or 8", .initial = "4", .min = 1,
 		   .max = MARSHAL_WIDTH_MAX),

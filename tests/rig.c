@@ -96,7 +96,7 @@ rig_add_port(struct rig *r, const char *name)
 }
 
 static void
-rig_set(struct xk_protocol *p, const char *name, const char *value)
+rig_set(struct rig *r, struct xk_protocol *p, const char *name, const char *value)
 {
 	char why[128] = "no such setting";
 
@@ -112,9 +112,14 @@ rig_set(struct xk_protocol *p, const char *name, const char *value)
 		p->trace_level = xk_trace_level(value);
 		return;
 	}
-	for (const struct xk_setting *s = p->type->settings; s != NULL && s->name != NULL; s++)
-		if (strcmp(s->name, name) == 0 && xk_setting_parse(s, value, p, why, sizeof(why)) == 0)
+	for (const struct xk_setting *s = p->type->settings; s != NULL && s->name != NULL; s++) {
+		int err = strcmp(s->name, name) != 0 ? -ENOENT : xk_setting_parse(s, value, p, why, sizeof(why));
+
+		if (err == -EINVAL && r->may_refuse)
+			r->refusal = err;
+		if (err == 0 || r->refusal != 0)
 			return;
+	}
 	fprintf(stderr, "\nrig: %s.%s=%s: %s\n", p->name, name, value, why);
 	abort();
 }
@@ -174,7 +179,7 @@ rig_add_protocol(struct rig *r, const char *name)
 	REQUIRE(p != NULL);
 	p->resume = XK_RESUME_DRIVER; /* all on this thread */
 	if (strcmp(stem, "port") == 0)
-		rig_set(p, "dev", own);
+		rig_set(r, p, "dev", own);
 	r->tested = p;
 	return p;
 }
@@ -190,7 +195,7 @@ rig_add_statement(struct rig *r, char *text)
 
 		REQUIRE(dot != NULL && equals != NULL);
 		*dot = *equals = '\0';
-		rig_set(rig_protocol(r, text), dot + 1, equals + 1);
+		rig_set(r, rig_protocol(r, text), dot + 1, equals + 1);
 		return;
 	}
 	*colon = '\0';
@@ -358,9 +363,10 @@ rig_refusal(const char *graph)
 	struct rig *r = rig_begin();
 	int status;
 
+	r->may_refuse = true;
 	rig_add_source(r);
 	rig_add_statements(r, graph);
-	status = rig_init(r);
+	status = r->refusal != 0 ? r->refusal : rig_init(r);
 	rig_destroy(r);
 	return status;
 }

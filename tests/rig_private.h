@@ -132,6 +132,8 @@ struct rig_pending {
 };
 
 struct rig {
+	bool may_refuse; /* a setting's value (rig_refusal) */
+	int refusal;     /* the error then; 0: none */
 	struct xk_platform *platform;
 	struct xk_kernel *kernel;
 	struct rig_type *types[RIG_FAKES];

@@ -46,6 +46,7 @@ enum xk_setting_type {
 	XK_SETTING_LINK,        /* uint64_t, 48 bits: "02:00:00:00:00:01" */
 	XK_SETTING_RATE,        /* uint64_t, bits per second: "10Mb/s", "1.28Gb/s", "622kb/s", "9600b/s", "0" */
 	XK_SETTING_PROBABILITY, /* uint64_t, parts of 2^32, rounded: "0.01", "1%", "0", "1" (2^32) */
+	XK_SETTING_CHOICE,      /* unsigned, or an enum: the position of the word among `choices` */
 };
 
 /* An address, and the number of its leading bits that name the network. */
@@ -61,11 +62,12 @@ struct xk_setting {
 	size_t offset;       /* of the value in the instance's struct */
 	const char *initial; /* as text; NULL: the zero value */
 	const char *help;
-	uint64_t min, max; /* of XK_SETTING_UINT, XK_SETTING_TIME and XK_SETTING_RATE; both 0: no limit */
+	uint64_t min, max;          /* of XK_SETTING_UINT, XK_SETTING_TIME and XK_SETTING_RATE; both 0: no limit */
+	const char *const *choices; /* of XK_SETTING_CHOICE; NULL ends the list */
 };
 
 /*
- * Initialises a setting whose value is `member` of `struct_`; .initial, .min and .max may follow. Example:
+ * Initialises a setting whose value is `member` of `struct_`; .initial, .min, .max and .choices may follow. Example:
  * XK_SETTING(TIME, struct asp, timeout_ns, "timeout", "longest silence", .initial = "2s", .min = 1000)
  */
 #define XK_SETTING(type_, struct_, member, name_, help_, ...)                                                          \
@@ -149,6 +151,9 @@ bool xk_number_find(const struct xk_protocol_type *upper, const struct xk_protoc
 int xk_setting_parse(const struct xk_setting *setting, const char *text, void *instance, char *why, size_t why_len);
 
 enum { XK_SETTING_TEXT = 32 /* bytes that xk_setting_print needs */ };
+
+/* Prints the words of a list that NULL ends, with commas, and `last` before the last one (" or "). Returns text. */
+char *xk_choices_print(const char *const *choices, const char *last, char *text, size_t room);
 
 /* Returns the size of a value of this type. Any context. */
 size_t xk_setting_size(enum xk_setting_type type);

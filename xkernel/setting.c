@@ -343,13 +343,38 @@ static const struct setting_kind {
 	[XK_SETTING_RATE] = { "a rate such as 10Mb/s, 1.28Gb/s or 0", "a rate", ", such as 10Mb/s or 1.28Gb/s",
 			      sizeof(uint64_t) },
 	[XK_SETTING_PROBABILITY] = { "a probability such as 0.01 or 1%", NULL, NULL, sizeof(uint64_t) },
+	[XK_SETTING_CHOICE] = { NULL, NULL, NULL, sizeof(unsigned) },
 };
+
+char *
+xk_choices_print(const char *const *choices, const char *last, char *text, size_t room)
+{
+	size_t len = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; choices[i] != NULL && len < room; i++)
+		len += (size_t)snprintf(text + len, room - len, "%s%s",
+					i == 0                   ? ""
+					: choices[i + 1] == NULL ? last
+								 : ", ",
+					choices[i]);
+	return text;
+}
+
+static bool
+setting_choice_parse(const char *const *choices, const char *text, unsigned *choice)
+{
+	for (*choice = 0; choices[*choice] != NULL; (*choice)++)
+		if (strcmp(choices[*choice], text) == 0)
+			return true;
+	return false;
+}
 
 /* Parses text into value, which is as large as the type's. */
 static bool
-setting_value_parse(enum xk_setting_type type, const char *text, void *value)
+setting_value_parse(const struct xk_setting *setting, const char *text, void *value)
 {
-	switch (type) {
+	switch (setting->type) {
 	case XK_SETTING_UINT:
 		return setting_uint_parse(text, value);
 	case XK_SETTING_TIME:
@@ -367,6 +392,8 @@ setting_value_parse(enum xk_setting_type type, const char *text, void *value)
 		return setting_network_parse(text, value);
 	case XK_SETTING_LINK:
 		return setting_link_parse(text, value);
+	case XK_SETTING_CHOICE:
+		return setting_choice_parse(setting->choices, text, value);
 	case XK_SETTING_STRING:
 		break;
 	}
@@ -384,7 +411,7 @@ xk_setting_parse(const struct xk_setting *setting, const char *text, void *insta
 {
 	const struct setting_kind *kind = &setting_kinds[setting->type];
 	bool has_limits = kind->limited != NULL && (setting->min != 0 || setting->max != 0);
-	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT], choices[128];
 	const char *refusal = NULL;
 	bool is_good = true;
 	void *place = (char *)instance + setting->offset;
@@ -392,6 +419,7 @@ xk_setting_parse(const struct xk_setting *setting, const char *text, void *insta
 	union {
 		uint64_t number;
 		uint32_t host;
+		unsigned choice;
 		bool truth;
 		struct xk_network network;
 	} value = { .number = 0 };
@@ -407,7 +435,7 @@ xk_setting_parse(const struct xk_setting *setting, const char *text, void *insta
 		*(char **)place = copy;
 		return 0;
 	}
-	if (!setting_value_parse(setting->type, text, &value))
+	if (!setting_value_parse(setting, text, &value))
 		is_good = false;
 	else if (setting->type == XK_SETTING_ADDRESS)
 		refusal = xk_host_refusal(value.network.host, value.network.bits);
@@ -423,7 +451,10 @@ xk_setting_parse(const struct xk_setting *setting, const char *text, void *insta
 			 xk_setting_print(setting->type, setting->min, min),
 			 xk_setting_print(setting->type, setting->max, max), kind->example);
 	else
-		snprintf(why, why_len, "expects %s", kind->expected);
+		snprintf(why, why_len, "expects %s",
+			 setting->type != XK_SETTING_CHOICE
+				 ? kind->expected
+				 : xk_choices_print(setting->choices, " or ", choices, sizeof(choices)));
 	return -EINVAL;
 }
 

@@ -31,7 +31,7 @@ enum sim_link_kind {
 
 /* A plain value: may be copied, owns nothing. */
 struct sim_link_config {
-	const char *kind;       /* "wire", "shared", "switch"; constant text */
+	enum sim_link_kind kind;
 	uint64_t rate;          /* bits per second; 0: a frame takes no time */
 	uint64_t latency_ns;    /* from station to station; through a switch, of each of the two wires */
 	uint64_t latency_kb_ns; /* what the controllers add for each 1000 bytes of a frame */

@@ -23,12 +23,14 @@ static const char *const link_kinds[] = {
 	[SIM_LINK_WIRE] = "wire",
 	[SIM_LINK_SHARED] = "shared",
 	[SIM_LINK_SWITCH] = "switch",
+	NULL,
 };
 
 #define LINK_SETTING(type, ...) XK_SETTING(type, struct sim_link_config, __VA_ARGS__)
 
 const struct xk_setting sim_link_settings[] = {
-	LINK_SETTING(STRING, kind, "kind", "wire (two stations), shared (one medium for all), switch"),
+	LINK_SETTING(CHOICE, kind, "kind", "wire (two stations), shared (one medium for all), switch",
+		     .choices = link_kinds),
 	LINK_SETTING(RATE, rate, "rate", "bits per second; 0: frames take no time", .max = LINK_RATE_MAX),
 	LINK_SETTING(TIME, latency_ns, "latency",
 		     "from the last bit sent until arrival; for each of a switch's two wires", .max = LINK_TIME_MAX),
@@ -75,35 +77,16 @@ const struct xk_setting sim_link_settings[] = {
 	{ .name = NULL },
 };
 
-bool
-link_kind_find(const char *name, enum sim_link_kind *kind)
-{
-	for (unsigned i = 0; name != NULL && i < XK_ARRAY_LENGTH(link_kinds); i++)
-		if (strcmp(name, link_kinds[i]) == 0) {
-			*kind = (enum sim_link_kind)i;
-			return true;
-		}
-	return false;
-}
-
 int
 sim_link_set(struct sim_link_config *config, const char *name, const char *text, char *why, size_t why_len)
 {
 	const struct xk_setting *setting = sim_link_settings;
-	enum sim_link_kind kind;
 
 	while (setting->name != NULL && strcmp(setting->name, name) != 0)
 		setting++;
 	if (setting->name == NULL)
 		return -ENOENT;
-	if (setting->type != XK_SETTING_STRING)
-		return xk_setting_parse(setting, text, config, why, why_len);
-	if (!link_kind_find(text, &kind)) {
-		snprintf(why, why_len, "expects wire, shared or switch");
-		return -EINVAL;
-	}
-	config->kind = link_kinds[kind];
-	return 0;
+	return xk_setting_parse(setting, text, config, why, why_len);
 }
 
 int
@@ -166,10 +149,9 @@ link_outside(const struct sim_link_config *config)
 const char *
 sim_link_check(const struct sim_link_config *config)
 {
-	enum sim_link_kind kind;
 	const struct xk_setting *outside = link_outside(config);
 
-	if (!link_kind_find(config->kind, &kind))
+	if (config->kind > SIM_LINK_SWITCH)
 		return "kind is none of wire, shared, switch";
 	if (outside != NULL)
 		return outside->min == 0 ? "a value is too large" : "mtu is not 68 to 65000, or queue not 1 to 65536";
@@ -266,10 +248,10 @@ enum {
 const struct sim_link_preset sim_link_presets[] = {
 	{ "ethernet10",
 	  "10 Mb/s Ethernet, one cable for all; stations send in turn, without collisions",
-	  { .kind = "shared", .rate = 10 * LINK_MEGA, .latency_ns = 1000, LINK_ETHERNET, .queue = 86 } },
+	  { .kind = SIM_LINK_SHARED, .rate = 10 * LINK_MEGA, .latency_ns = 1000, LINK_ETHERNET, .queue = 86 } },
 	{ "fddi",
 	  "100 Mb/s FDDI, one ring for all; stations send in turn, and the token takes no time",
-	  { .kind = "shared",
+	  { .kind = SIM_LINK_SHARED,
 	    .rate = 100 * LINK_MEGA,
 	    .latency_ns = 1000,
 	    .frame_overhead = 22,
@@ -277,7 +259,7 @@ const struct sim_link_preset sim_link_presets[] = {
 	    .queue = 64 } },
 	{ "atm140",
 	  "140 Mb/s ATM through a switch, frames in cells of 53 bytes (AAL5)",
-	  { .kind = "switch",
+	  { .kind = SIM_LINK_SWITCH,
 	    .rate = 140 * LINK_MEGA,
 	    .latency_ns = 2000,
 	    .cell_size = 53,
@@ -288,7 +270,7 @@ const struct sim_link_preset sim_link_presets[] = {
 	    .cut_through = true } },
 	{ "myrinet",
 	  "1.28 Gb/s Myrinet through a cut-through switch",
-	  { .kind = "switch",
+	  { .kind = SIM_LINK_SWITCH,
 	    .rate = 1280 * LINK_MEGA,
 	    .latency_ns = 300,
 	    .frame_overhead = 2,
@@ -297,7 +279,7 @@ const struct sim_link_preset sim_link_presets[] = {
 	    .cut_through = true } },
 	{ "myrinet640",
 	  "640 Mb/s Myrinet, the first generation, through a cut-through switch",
-	  { .kind = "switch",
+	  { .kind = SIM_LINK_SWITCH,
 	    .rate = 640 * LINK_MEGA,
 	    .latency_ns = 300,
 	    .frame_overhead = 2,
@@ -306,7 +288,7 @@ const struct sim_link_preset sim_link_presets[] = {
 	    .cut_through = true } },
 	{ "lanai",
 	  "1.28 Gb/s Myrinet between two hosts, with GM on the LANai processors of their cards",
-	  { .kind = "wire",
+	  { .kind = SIM_LINK_WIRE,
 	    .rate = 1280 * LINK_MEGA,
 	    .latency_ns = 25,
 	    .card_ns = 3506,
@@ -318,17 +300,23 @@ const struct sim_link_preset sim_link_presets[] = {
 	    .queue = 256 } },
 	{ "hub100",
 	  "100 Mb/s Ethernet through a hub; stations send in turn, without collisions",
-	  { .kind = "shared", .rate = 100 * LINK_MEGA, .latency_ns = 1000, LINK_ETHERNET, .queue = 64 } },
+	  { .kind = SIM_LINK_SHARED, .rate = 100 * LINK_MEGA, .latency_ns = 1000, LINK_ETHERNET, .queue = 64 } },
 	{ "rack10g",
 	  "10 Gb/s Ethernet through the switch of a rack",
-	  { .kind = "switch", .rate = 10 * LINK_GIGA, .latency_ns = 250, LINK_ETHERNET, .queue = 256 } },
+	  { .kind = SIM_LINK_SWITCH, .rate = 10 * LINK_GIGA, .latency_ns = 250, LINK_ETHERNET, .queue = 256 } },
 	{ "rack100g",
 	  "100 Gb/s Ethernet through the switch of a rack",
-	  { .kind = "switch", .rate = 100 * LINK_GIGA, .latency_ns = 250, LINK_ETHERNET, .queue = 256 } },
+	  { .kind = SIM_LINK_SWITCH, .rate = 100 * LINK_GIGA, .latency_ns = 250, LINK_ETHERNET, .queue = 256 } },
 	{ "wide",
 	  "a wide-area path between two stations: 100 Mb/s, 20 ms each way",
-	  { .kind = "wire", .rate = 100 * LINK_MEGA, .latency_ns = 20 * LINK_MEGA, LINK_ETHERNET, .queue = 256 } },
-	{ "ideal", "any number of stations; frames take no time", { .kind = "shared", .mtu = 1500, .queue = 1024 } },
+	  { .kind = SIM_LINK_WIRE,
+	    .rate = 100 * LINK_MEGA,
+	    .latency_ns = 20 * LINK_MEGA,
+	    LINK_ETHERNET,
+	    .queue = 256 } },
+	{ "ideal",
+	  "any number of stations; frames take no time",
+	  { .kind = SIM_LINK_SHARED, .mtu = 1500, .queue = 1024 } },
 	{ .name = NULL },
 };
 

@@ -659,19 +659,13 @@ gm_fini(struct xk_protocol *self)
 static int
 gm_init(struct xk_protocol *self)
 {
-	static const char *const smalls[] = { "reference", "copy", "unreliable" };
 	struct gm *gm = (struct gm *)self;
-	unsigned small = 0;
 	int err;
 
-	while (small < XK_ARRAY_LENGTH(smalls) && strcmp(gm->small_text, smalls[small]) != 0)
-		small++;
-	if (small == XK_ARRAY_LENGTH(smalls) || gm->timeouts.max_ns < gm->timeouts.min_ns) {
-		xk_trace(self, XK_TRACE_NONE,
-			 "small is reference, copy or unreliable; timeout_max is not below timeout_min");
+	if (gm->timeouts.max_ns < gm->timeouts.min_ns) {
+		xk_trace(self, XK_TRACE_NONE, "timeout_max is below timeout_min");
 		return -EINVAL;
 	}
-	gm->small = (enum gm_small)small;
 	xk_lock_init(&gm->lock, self);
 	xk_lock_init(&gm->regions.lock, self);
 	err = xk_map_init(&gm->peers, self->kernel, 16);
@@ -720,6 +714,8 @@ static const struct xk_role gm_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
+static const char *const gm_smalls[] = { "reference", "copy", "unreliable", NULL }; /* enum gm_small */
+
 static const struct xk_setting gm_settings[] = {
 	XK_SETTING(UINT, struct gm, tokens, "tokens", "messages of a session under way", .initial = "16", .min = 1,
 		   .max = GM_TOKENS_MAX),
@@ -727,8 +723,8 @@ static const struct xk_setting gm_settings[] = {
 		   .max = 65536),
 	XK_SETTING(UINT, struct gm, longest, "longest", "bytes of the longest message", .initial = "64k", .min = 1,
 		   .max = XK_MSG_MAX),
-	XK_SETTING(STRING, struct gm, small_text, "small",
-		   "how messages of up to 256 bytes are sent: reference, copy, unreliable", .initial = "reference"),
+	XK_SETTING(CHOICE, struct gm, small, "small", "how messages of up to 256 bytes are sent",
+		   .initial = "reference", .choices = gm_smalls),
 	XK_SETTING(BOOL, struct gm, reliable, "reliable",
 		   "whether messages are kept until they are acknowledged; no: they are sent once", .initial = "yes"),
 	XK_SETTING(BOOL, struct gm, flow, "flow", "whether senders wait for receivers; no: without tokens and window",

@@ -82,7 +82,6 @@ enum {
 struct gm {
 	struct xk_protocol protocol; /* first */
 	/* settings */
-	const char *small_text;
 	struct xk_timeouts timeouts;
 	uint64_t tokens, window, longest, buffers, patience_ns, ack_delay_ns;
 	uint64_t held_max, peer_sessions;

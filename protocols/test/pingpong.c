@@ -68,7 +68,7 @@ struct pingpong_arrival {
 struct pingpong {
 	struct client client; /* first */
 	/* settings */
-	const char *endpoint;
+	enum pingpong_endpoint { PINGPONG_HANDLER, PINGPONG_KERNEL, PINGPONG_USER } endpoint;
 	bool is_static;
 	uint64_t port, repeats, timeout_ns;
 
@@ -395,10 +395,8 @@ pingpong_init(struct xk_protocol *self)
 	struct xk_participants participants = { .local = { 1, { p->port } } };
 	int err;
 
-	p->copies = strcmp(p->endpoint, "user") == 0;
-	p->waits = strcmp(p->endpoint, "handler") != 0;
-	if (p->waits && !p->copies && strcmp(p->endpoint, "kernel") != 0)
-		return -EINVAL;
+	p->copies = p->endpoint == PINGPONG_USER;
+	p->waits = p->endpoint != PINGPONG_HANDLER;
 	xk_semaphore_init(&p->arrived, self, 0);
 	xk_semaphore_init(&p->ended, self, 0);
 	xk_lock_init(&p->lock, self);
@@ -472,9 +470,11 @@ static const struct xk_role pingpong_lowers[] = {
 	{ .name = NULL },
 };
 
+static const char *const pingpong_endpoints[] = { "handler", "kernel", "user", NULL };
+
 static const struct xk_setting pingpong_settings[] = {
-	XK_SETTING(STRING, struct pingpong, endpoint, "endpoint", "who sends a message back: handler, kernel or user",
-		   .initial = "handler"),
+	XK_SETTING(CHOICE, struct pingpong, endpoint, "endpoint", "who sends a message back",
+		   .choices = pingpong_endpoints, .initial = "handler"),
 	XK_SETTING(BOOL, struct pingpong, is_static, "static",
 		   "whether a user's answer reuses the buffer of the message", .initial = "no"),
 	XK_SETTING(UINT, struct pingpong, port, "port", "port, or endpoint of llp, of the server", .initial = "2008",

@@ -628,36 +628,13 @@ traffic_ask_hosts(struct traffic *t)
 		t->hosts[t->host_count++] = (uint32_t)host;
 }
 
-/* Returns the index of word among words, or -1, after a trace. */
-static int
-traffic_choice(struct traffic *t, const char *setting, const char *const *words, const char *word)
-{
-	for (int i = 0; words[i] != NULL; i++)
-		if (strcmp(words[i], word) == 0)
-			return i;
-	xk_trace(&t->protocol, XK_TRACE_NONE, "%s=\"%s\": there is no such one", setting, word);
-	return -1;
-}
-
 static int
 traffic_read_settings(struct traffic *t)
 {
-	static const char *const promises[] = { "none", "intact", "once", "ordered", NULL };
-	static const char *const patterns[] = { "turn", "random", NULL };
-	static const char *const spacings[] = { "even", "random", NULL };
-	int promise = traffic_choice(t, "promise", promises, t->promise_text);
-	int pattern = traffic_choice(t, "pattern", patterns, t->pattern_text);
-	int spacing = traffic_choice(t, "spacing", spacings, t->spacing_text);
-
-	if (promise < 0 || pattern < 0 || spacing < 0)
-		return -EINVAL;
 	if (t->size_max < t->size_min) {
 		xk_trace(&t->protocol, XK_TRACE_NONE, "size_max is less than size_min");
 		return -EINVAL;
 	}
-	t->promise = (enum traffic_promise)promise;
-	t->is_random = pattern == 1;
-	t->is_uneven = spacing == 1;
 	t->interval_ns = t->rate == 0 ? 0 : UINT64_C(1000000000) / t->rate;
 	return 0;
 }
@@ -794,13 +771,17 @@ static const struct xk_role traffic_lowers[] = {
 	{ .name = NULL },
 };
 
+static const char *const traffic_promises[] = { "none", "intact", "once", "ordered", NULL };
+static const char *const traffic_patterns[] = { "turn", "random", NULL };
+static const char *const traffic_spacings[] = { "even", "random", NULL };
+
 static const struct xk_setting traffic_settings[] = {
 	XK_SETTING(STRING, struct traffic, peers_text, "peers",
 		   "hosts to send to: \"10.77.0.2 10.77.0.5-10.77.0.9\"; this host itself is left out"),
 	XK_SETTING(UINT, struct traffic, fanout, "fanout", "number of them, chosen at random; 0: all", .initial = "0",
 		   .max = XK_TRAFFIC_PEERS_MAX),
-	XK_SETTING(STRING, struct traffic, pattern_text, "pattern", "order of the peers: turn, random",
-		   .initial = "turn"),
+	XK_SETTING(CHOICE, struct traffic, is_random, "pattern", "order of the peers", .initial = "turn",
+		   .choices = traffic_patterns),
 	XK_SETTING(UINT, struct traffic, port, "port",
 		   "port, here and at the peers; 0: the protocol below has no ports", .initial = "2002", .max = 65535),
 	XK_SETTING(UINT, struct traffic, local, "local", "source port; 0: the protocol below chooses", .initial = "0",
@@ -808,8 +789,9 @@ static const struct xk_setting traffic_settings[] = {
 	XK_SETTING(UINT, struct traffic, rate, "rate",
 		   "messages per second to all peers together; 0: as many as the protocol below accepts",
 		   .initial = "10", .max = 10000000),
-	XK_SETTING(STRING, struct traffic, spacing_text, "spacing",
-		   "intervals between messages: even; random, as from many independent senders", .initial = "even"),
+	XK_SETTING(CHOICE, struct traffic, is_uneven, "spacing",
+		   "intervals between messages; random: as from many independent senders", .initial = "even",
+		   .choices = traffic_spacings),
 	XK_SETTING(UINT, struct traffic, count, "count", "accepted messages after which it ends; 0: never",
 		   .initial = "0"),
 	XK_SETTING(UINT, struct traffic, size_min, "size_min", "bytes of the shortest message", .initial = "64",
@@ -821,8 +803,8 @@ static const struct xk_setting traffic_settings[] = {
 		   .max = UINT64_C(86400000000000)),
 	XK_SETTING(TIME, struct traffic, stop_ns, "stop", "time from the boot to the end; 0: never", .initial = "0s",
 		   .max = UINT64_C(86400000000000)),
-	XK_SETTING(STRING, struct traffic, promise_text, "promise",
-		   "guarantee of the protocols below: none, intact, once, ordered", .initial = "intact"),
+	XK_SETTING(CHOICE, struct traffic, promise, "promise", "guarantee of the protocols below", .initial = "intact",
+		   .choices = traffic_promises),
 	XK_SETTING(UINT, struct traffic, stream_max, "senders", "incoming streams to remember", .initial = "64",
 		   .min = 1, .max = 65535),
 	{ .name = NULL },

@@ -69,12 +69,12 @@ LIST_HEAD(traffic_bucket, traffic_stream);
 struct traffic {
 	struct xk_protocol protocol;
 	/* settings */
-	const char *peers_text, *promise_text, *pattern_text, *spacing_text;
+	const char *peers_text;
 	uint64_t fanout, port, local, rate, count, size_min, size_max, start_ns, stop_ns, stream_max;
 
 	enum traffic_promise promise;
-	bool is_random;                     /* pattern */
-	bool is_uneven;                     /* spacing */
+	unsigned is_random;                 /* pattern: 0 or 1 */
+	unsigned is_uneven;                 /* spacing: 0 or 1 */
 	uint32_t hosts[XK_VNET_INTERFACES]; /* the addresses of this host */
 	unsigned host_count;
 	uint64_t incarnation;

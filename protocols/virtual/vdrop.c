@@ -47,7 +47,7 @@ struct vdrop {
 	struct xk_protocol protocol;
 	uint64_t loss, duplicate, reorder, corrupt;
 	uint64_t burst, reorder_ns, after, held, seed;
-	const char *direction;
+	unsigned direction; /* XK_DIRECTIONS: both */
 	struct xk_lock lock;
 	struct vdrop_stream streams[XK_DIRECTIONS];
 	struct xk_later later;
@@ -68,18 +68,13 @@ static int
 vdrop_init(struct xk_protocol *self)
 {
 	struct vdrop *vdrop = (struct vdrop *)self;
-	bool both = strcmp(vdrop->direction, "both") == 0;
 
-	vdrop->streams[XK_UP].faulty = both || strcmp(vdrop->direction, "up") == 0;
-	vdrop->streams[XK_DOWN].faulty = both || strcmp(vdrop->direction, "down") == 0;
-	if (!vdrop->streams[XK_UP].faulty && !vdrop->streams[XK_DOWN].faulty) {
-		xk_trace(self, XK_TRACE_NONE, "direction is up, down or both, not \"%.80s\"", vdrop->direction);
-		return -EINVAL;
-	}
 	if (vdrop->seed == 0)
 		vdrop->seed = xk_random(self);
-	for (unsigned i = 0; i < XK_DIRECTIONS; i++)
+	for (unsigned i = 0; i < XK_DIRECTIONS; i++) {
+		vdrop->streams[i].faulty = vdrop->direction == i || vdrop->direction == XK_DIRECTIONS;
 		xk_chance_init(&vdrop->streams[i].chance, vdrop->seed, i);
+	}
 	xk_lock_init(&vdrop->lock, self);
 	xk_later_init(&vdrop->later, self, vdrop->held, false, VDROP_DROP_FULL, VDROP_COUNT_UNSENT);
 	return 0;
@@ -258,6 +253,8 @@ static const struct xk_role vdrop_lowers[] = {
 #define VDROP_TIME_MIN UINT64_C(1000)
 #define VDROP_TIME_MAX UINT64_C(60000000000)
 
+static const char *const vdrop_directions[] = { "up", "down", "both", NULL };
+
 static const struct xk_setting vdrop_settings[] = {
 	XK_SETTING(PROBABILITY, struct vdrop, loss, "loss", "of losing a message"),
 	XK_SETTING(UINT, struct vdrop, burst, "burst", "maximum number of messages lost in a row", .initial = "1",
@@ -267,7 +264,8 @@ static const struct xk_setting vdrop_settings[] = {
 	XK_SETTING(TIME, struct vdrop, reorder_ns, "reorder_time", "longest delay of such a message, or of a copy",
 		   .initial = "1ms", .min = VDROP_TIME_MIN, .max = VDROP_TIME_MAX),
 	XK_SETTING(PROBABILITY, struct vdrop, corrupt, "corrupt", "of flipping bits in it"),
-	XK_SETTING(STRING, struct vdrop, direction, "direction", "up, down or both", .initial = "both"),
+	XK_SETTING(CHOICE, struct vdrop, direction, "direction", "which messages are faulty", .initial = "both",
+		   .choices = vdrop_directions),
 	XK_SETTING(UINT, struct vdrop, after, "after",
 		   "number of messages in each direction that are left alone first"),
 	XK_SETTING(UINT, struct vdrop, held, "held", "maximum number of messages delayed at a time", .initial = "64",

@@ -19,7 +19,7 @@
 
 struct vtap {
 	struct xk_protocol protocol;
-	const char *linktype;
+	unsigned linktype;
 	struct xk_capture *capture; /* NULL: there is none */
 	unsigned place;
 };
@@ -31,15 +31,11 @@ static_assert((int)VTAP_UP == (int)XK_UP && (int)VTAP_DOWN == (int)XK_DOWN, "the
 
 /* ---- link types ---- */
 
-static const struct vtap_linktype {
-	const char *name;
-	enum xk_capture_link link;
-} vtap_linktypes[] = {
-	{ "ethernet", XK_CAPTURE_ETHERNET },
-	{ "ip", XK_CAPTURE_IPV4 },
-	{ "raw", XK_CAPTURE_IP },
-	{ "user0", XK_CAPTURE_USER0 },
-};
+static const char *const vtap_linktypes[] = { "auto", "ethernet", "ip", "raw", "user0", NULL };
+
+/* By their position; the first is chosen by vtap_init. */
+static const enum xk_capture_link vtap_links[] = { 0, XK_CAPTURE_ETHERNET, XK_CAPTURE_IPV4, XK_CAPTURE_IP,
+						   XK_CAPTURE_USER0 };
 
 static bool
 vtap_is_virtual(const struct xk_protocol *p)
@@ -84,25 +80,13 @@ static int
 vtap_init(struct xk_protocol *self)
 {
 	struct vtap *vtap = (struct vtap *)self;
-	enum xk_capture_link link;
+	enum xk_capture_link link = vtap_links[vtap->linktype];
 	int place;
 
-	if (strcmp(vtap->linktype, "auto") == 0) {
+	if (link == 0)
 		link = vtap_is_on_port(self)       ? XK_CAPTURE_ETHERNET
 		       : vtap_is_under(self, "ip") ? XK_CAPTURE_IPV4
 						   : XK_CAPTURE_USER0;
-	} else {
-		unsigned i = 0;
-
-		while (i < XK_ARRAY_LENGTH(vtap_linktypes) && strcmp(vtap->linktype, vtap_linktypes[i].name) != 0)
-			i++;
-		if (i == XK_ARRAY_LENGTH(vtap_linktypes)) {
-			xk_trace(self, XK_TRACE_NONE, "linktype \"%s\" is none of auto, ethernet, ip, raw, user0",
-				 vtap->linktype);
-			return -EINVAL;
-		}
-		link = vtap_linktypes[i].link;
-	}
 	vtap->capture = xk_capture_of(self);
 	if (vtap->capture == NULL)
 		return 0;
@@ -152,8 +136,8 @@ static const struct xk_role vtap_lowers[] = {
 };
 
 static const struct xk_setting vtap_settings[] = {
-	XK_SETTING(STRING, struct vtap, linktype, "linktype",
-		   "format for readers of the capture: auto, ethernet, ip, raw, user0", .initial = "auto"),
+	XK_SETTING(CHOICE, struct vtap, linktype, "linktype", "format for readers of the capture", .initial = "auto",
+		   .choices = vtap_linktypes),
 	{ .name = NULL },
 };
 

@@ -528,7 +528,7 @@ static void
 calls_begin(struct calls *c)
 {
 	static const struct sim_link_config link = {
-		.kind = "wire", .latency_ns = 1000, .mtu = CALLS_FRAME_MAX - 14, .queue = 256
+		.kind = SIM_LINK_WIRE, .latency_ns = 1000, .mtu = CALLS_FRAME_MAX - 14, .queue = 256
 	};
 	static const char *const names[CALLS_HOSTS] = { "a", "b" };
 	struct xk_sim_host_config wire = { .name = "wire", .boot = calls_boot_wire, .context = c };

@@ -391,7 +391,7 @@ static void
 hosts_begin(struct hosts *h)
 {
 	static const struct sim_link_config wire = {
-		.kind = "wire", .latency_ns = HOSTS_US, .mtu = FUZZ_FRAME_MAX - 14, .queue = 256
+		.kind = SIM_LINK_WIRE, .latency_ns = HOSTS_US, .mtu = FUZZ_FRAME_MAX - 14, .queue = 256
 	};
 	struct xk_sim_host_config config = { .name = "host", .boot = hosts_boot, .context = h };
 	struct xk_sim_host_config neighbour = { .name = "neighbour", .boot = hosts_boot_neighbour, .context = h };

@@ -79,6 +79,7 @@ settings_one(unsigned index, const char *text)
 	const struct xk_setting *setting;
 	uint8_t *instance = calloc(1, SETTINGS_INSTANCE);
 	char why[SETTINGS_WHY] = "";
+	unsigned choice;
 	char *copy;
 
 	FUZZ_CHECK(instance != NULL);
@@ -93,6 +94,9 @@ settings_one(unsigned index, const char *text)
 		memcpy(&copy, instance + setting->offset, sizeof(copy));
 		FUZZ_CHECK(strcmp(copy, text) == 0);
 		free(copy);
+	} else if (setting->type == XK_SETTING_CHOICE) {
+		memcpy(&choice, instance + setting->offset, sizeof(choice));
+		FUZZ_CHECK(strcmp(setting->choices[choice], text) == 0);
 	} else {
 		settings_check_printed(setting, instance + setting->offset);
 	}

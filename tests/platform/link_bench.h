@@ -154,7 +154,7 @@ counts_of(const struct bench *bench)
 
 /* 8 Gb/s: a byte takes a nanosecond. */
 static inline struct sim_link_config
-nano(const char *kind)
+nano(enum sim_link_kind kind)
 {
 	return (struct sim_link_config){
 		.kind = kind, .rate = UINT64_C(8000000000), .latency_ns = 1000, .mtu = 1500, .queue = 16
@@ -162,7 +162,7 @@ nano(const char *kind)
 }
 
 static inline struct bench *
-bench_nano(const char *kind, unsigned stations)
+bench_nano(enum sim_link_kind kind, unsigned stations)
 {
 	struct sim_link_config config = nano(kind);
 

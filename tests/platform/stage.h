@@ -44,7 +44,7 @@ struct stage {
 };
 
 static const struct sim_link_config stage_wire = {
-	.kind = "switch", .rate = 0, .latency_ns = 500, .mtu = 1500, .queue = 2000
+	.kind = SIM_LINK_SWITCH, .rate = 0, .latency_ns = 500, .mtu = 1500, .queue = 2000
 };
 
 static const struct xk_sim_costs stage_free = { 0 };

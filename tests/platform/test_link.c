@@ -118,7 +118,7 @@ TEST(presets_are_links_and_found_by_name)
 	CHECK(sim_link_preset_find("") == NULL);
 }
 
-BENCH_TEST(times_end_rather_than_begin_again, "wire",
+BENCH_TEST(times_end_rather_than_begin_again, SIM_LINK_WIRE,
 	   (config.rate = 1000, config.latency_ns = 3600 * UINT64_C(1000000000)), 2, 1)
 {
 	send_one(bench, 0, 1, 1000, UINT64_MAX - 10);
@@ -129,7 +129,7 @@ BENCH_TEST(times_end_rather_than_begin_again, "wire",
 
 TEST(controllers_add_to_the_latency_for_each_byte)
 {
-	static const char *const kinds[] = { "wire", "shared", "switch" };
+	static const enum sim_link_kind kinds[] = { SIM_LINK_WIRE, SIM_LINK_SHARED, SIM_LINK_SWITCH };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(kinds); i++) {
 		struct sim_link_config config = nano(kinds[i]);
@@ -154,7 +154,7 @@ TEST(controllers_add_to_the_latency_for_each_byte)
 /* 10 cells of 100 bytes, 100 ns each; the processor writes one in 30 ns, or in 300. */
 TEST(cells_leave_as_they_are_written)
 {
-	struct sim_link_config config = nano("wire");
+	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct sim_link_writing writing;
 
 	config.write_ns = 7;
@@ -181,14 +181,14 @@ TEST(cells_leave_as_they_are_written)
 TEST(a_slow_writer_delays_its_own_wire)
 {
 	static const struct {
-		const char *kind;
+		enum sim_link_kind kind;
 		bool cut_through;
 		long long at_ns;
 	} cases[] = {
-		{ "wire", false, 2800 + 1000 },
-		{ "shared", false, 2800 + 1000 },
-		{ "switch", true, 2800 + 2000 },
-		{ "switch", false, 2800 + 1000 + 2000 },
+		{ SIM_LINK_WIRE, false, 2800 + 1000 },
+		{ SIM_LINK_SHARED, false, 2800 + 1000 },
+		{ SIM_LINK_SWITCH, true, 2800 + 2000 },
+		{ SIM_LINK_SWITCH, false, 2800 + 1000 + 2000 },
 	};
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
@@ -210,7 +210,7 @@ TEST(a_slow_writer_delays_its_own_wire)
 
 /* ---- turns ---- */
 
-TEST_WITH(the_directions_of_a_wire_do_not_meet, struct bench *bench, bench_nano("wire", 2), bench_free)
+TEST_WITH(the_directions_of_a_wire_do_not_meet, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2), bench_free)
 {
 	send_one(bench, 0, 1, 100, 0);
 	send_one(bench, 1, 0, 200, 0);
@@ -224,12 +224,12 @@ TEST_WITH(the_directions_of_a_wire_do_not_meet, struct bench *bench, bench_nano(
 	CHECK_EQ(counts_of(bench)->delivered, 4);
 }
 
-TEST_WITH(a_wire_has_two_ends, struct bench *bench, bench_nano("wire", 2), bench_free)
+TEST_WITH(a_wire_has_two_ends, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2), bench_free)
 {
 	CHECK_EQ(sim_link_join(bench->link, address_of(2)), -ENOSPC);
 }
 
-BENCH_TEST(what_shares_a_medium_takes_turns_as_it_came, "shared", config.frame_gap = 10, 3, 1)
+BENCH_TEST(what_shares_a_medium_takes_turns_as_it_came, SIM_LINK_SHARED, config.frame_gap = 10, 3, 1)
 {
 	CHECK_EQ(give(bench, 0, 1, 100, 0), 0);
 	CHECK_EQ(give(bench, 1, 0, 200, 1), 110);
@@ -248,7 +248,8 @@ BENCH_TEST(what_shares_a_medium_takes_turns_as_it_came, "shared", config.frame_g
 	CHECK_EQ(give(bench, 0, 1, 100, 850), 850);
 }
 
-TEST_WITH(a_switch_keeps_pairs_apart_and_queues_for_a_station, struct bench *bench, bench_nano("switch", 4), bench_free)
+TEST_WITH(a_switch_keeps_pairs_apart_and_queues_for_a_station, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 4),
+	  bench_free)
 {
 	/* in the switch at 1100, at the station 100 + 1000 later */
 	send_one(bench, 0, 1, 100, 0);
@@ -263,7 +264,8 @@ TEST_WITH(a_switch_keeps_pairs_apart_and_queues_for_a_station, struct bench *ben
 	CHECK_ARRIVAL(bench, 3, 0, 2210);
 }
 
-TEST_WITH(a_long_queue_at_one_sender_does_not_stop_another, struct bench *bench, bench_nano("switch", 3), bench_free)
+TEST_WITH(a_long_queue_at_one_sender_does_not_stop_another, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 3),
+	  bench_free)
 {
 	for (unsigned i = 0; i < 10; i++)
 		CHECK_EQ(give(bench, 0, 2, 1000, 0), i * 1000);
@@ -278,7 +280,7 @@ TEST_WITH(a_long_queue_at_one_sender_does_not_stop_another, struct bench *bench,
 		sim_link_withdraw(bench->link, 0);
 }
 
-BENCH_TEST(a_switch_keeps_the_gap_between_frames, "switch", config.frame_gap = 7, 3, 1)
+BENCH_TEST(a_switch_keeps_the_gap_between_frames, SIM_LINK_SWITCH, config.frame_gap = 7, 3, 1)
 {
 	send_one(bench, 0, 2, 100, 0);
 	send_one(bench, 1, 2, 100, 0);
@@ -286,7 +288,7 @@ BENCH_TEST(a_switch_keeps_the_gap_between_frames, "switch", config.frame_gap = 7
 	CHECK_ARRIVAL(bench, 1, 2, 2307);
 }
 
-BENCH_TEST(a_switch_that_cuts_through_does_not_store, "switch", config.cut_through = true, 3, 1)
+BENCH_TEST(a_switch_that_cuts_through_does_not_store, SIM_LINK_SWITCH, config.cut_through = true, 3, 1)
 {
 	send_one(bench, 0, 1, 1000, 0);
 	CHECK_ARRIVAL(bench, 0, 1, 3000);
@@ -299,7 +301,7 @@ BENCH_TEST(a_switch_that_cuts_through_does_not_store, "switch", config.cut_throu
 
 TEST(a_station_has_room_for_its_queue)
 {
-	struct sim_link_config config = nano("wire");
+	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench;
 
 	config.queue = 3;
@@ -327,7 +329,7 @@ TEST(a_station_has_room_for_its_queue)
 	bench_free(bench);
 }
 
-BENCH_TEST(a_full_queue_in_the_switch_loses_by_name, "switch", config.queue = 4, 10, 1)
+BENCH_TEST(a_full_queue_in_the_switch_loses_by_name, SIM_LINK_SWITCH, config.queue = 4, 10, 1)
 {
 	/* eight at once: one leaves the switch from 1100 on, four wait, three are lost */
 	for (unsigned i = 1; i <= 8; i++)
@@ -347,7 +349,7 @@ BENCH_TEST(a_full_queue_in_the_switch_loses_by_name, "switch", config.queue = 4,
 	CHECK_ARRIVAL(bench, 10, 1, 2400);
 }
 
-BENCH_TEST(a_queue_in_the_switch_grows_to_its_length_and_empties, "switch", config.queue = 100, 300, 1)
+BENCH_TEST(a_queue_in_the_switch_grows_to_its_length_and_empties, SIM_LINK_SWITCH, config.queue = 100, 300, 1)
 {
 	for (unsigned round = 0; round < 3; round++) {
 		uint64_t now_ns = round * UINT64_C(1000000) + round;
@@ -361,7 +363,7 @@ BENCH_TEST(a_queue_in_the_switch_grows_to_its_length_and_empties, "switch", conf
 	}
 }
 
-BENCH_TEST(a_queue_that_has_moved_on_grows_in_order, "switch", config.queue = 64, 100, 1)
+BENCH_TEST(a_queue_that_has_moved_on_grows_in_order, SIM_LINK_SWITCH, config.queue = 64, 100, 1)
 {
 	/* seven wait; when five of them have left, and one more is leaving, sixty more come */
 	for (unsigned i = 1; i <= 8; i++)
@@ -382,7 +384,7 @@ BENCH_TEST(a_queue_that_has_moved_on_grows_in_order, "switch", config.queue = 64
 
 TEST(a_broadcast_comes_to_all_but_its_sender)
 {
-	static const char *const kinds[] = { "wire", "shared", "switch" };
+	static const enum sim_link_kind kinds[] = { SIM_LINK_WIRE, SIM_LINK_SHARED, SIM_LINK_SWITCH };
 
 	for (unsigned k = 0; k < 3; k++) {
 		struct sim_link_config config = nano(kinds[k]);
@@ -402,7 +404,7 @@ TEST(a_broadcast_comes_to_all_but_its_sender)
 	}
 }
 
-TEST_WITH(a_multicast_is_told_by_its_lowest_bit, struct bench *bench, bench_nano("switch", 3), bench_free)
+TEST_WITH(a_multicast_is_told_by_its_lowest_bit, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 3), bench_free)
 {
 	uint8_t frame[60] = { 0x01, 0x00, 0x5e, 0, 0, 1 };
 
@@ -410,7 +412,8 @@ TEST_WITH(a_multicast_is_told_by_its_lowest_bit, struct bench *bench, bench_nano
 	CHECK_EQ(bench->count, 2);
 }
 
-TEST_WITH(a_frame_to_nobody_takes_its_time_and_is_counted, struct bench *bench, bench_nano("shared", 2), bench_free)
+TEST_WITH(a_frame_to_nobody_takes_its_time_and_is_counted, struct bench *bench, bench_nano(SIM_LINK_SHARED, 2),
+	  bench_free)
 {
 	send_one(bench, 0, 7, 100, 0);
 	send_one(bench, 0, 0, 100, 0);
@@ -421,7 +424,7 @@ TEST_WITH(a_frame_to_nobody_takes_its_time_and_is_counted, struct bench *bench, 
 	CHECK_ARRIVAL(bench, 0, 0, 1313);
 }
 
-TEST_WITH(addresses_are_one_stations, struct bench *bench, bench_nano("switch", 2), bench_free)
+TEST_WITH(addresses_are_one_stations, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 2), bench_free)
 {
 	CHECK_EQ(sim_link_join(bench->link, address_of(1)), -EEXIST);
 	CHECK_EQ(sim_link_join(bench->link, 0), -EINVAL);
@@ -432,7 +435,7 @@ TEST_WITH(addresses_are_one_stations, struct bench *bench, bench_nano("switch", 
 	CHECK_EQ(sim_link_join(bench->link, 1), 3);
 }
 
-TEST_WITH(ten_thousand_stations_with_any_addresses_are_told_apart, struct bench *bench, bench_nano("switch", 0),
+TEST_WITH(ten_thousand_stations_with_any_addresses_are_told_apart, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 0),
 	  bench_free)
 {
 	enum { COUNT = 10000 };
@@ -456,7 +459,7 @@ TEST_WITH(ten_thousand_stations_with_any_addresses_are_told_apart, struct bench 
 	bench->count = ARRIVALS_MAX;
 }
 
-TEST_WITH(a_link_is_full_with_65536_stations, struct bench *bench, bench_nano("shared", 0), bench_free)
+TEST_WITH(a_link_is_full_with_65536_stations, struct bench *bench, bench_nano(SIM_LINK_SHARED, 0), bench_free)
 {
 	for (unsigned i = 0; i < SIM_LINK_STATIONS_MAX; i++)
 		REQUIRE(sim_link_join(bench->link, (uint64_t)(i + 1) << 16 & UINT64_C(0xfeffffffffff)) == (int)i);
@@ -467,7 +470,7 @@ TEST_WITH(a_link_is_full_with_65536_stations, struct bench *bench, bench_nano("s
 
 TEST(a_latency_that_becomes_shorter_brings_nothing_past_what_is_under_way)
 {
-	struct sim_link_config config = nano("wire");
+	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench = bench_new(&config, 2, 1);
 
 	send_one(bench, 0, 1, 100, 0);
@@ -483,10 +486,10 @@ TEST(a_latency_that_becomes_shorter_brings_nothing_past_what_is_under_way)
 
 TEST(a_link_keeps_its_kind)
 {
-	struct sim_link_config config = nano("shared");
+	struct sim_link_config config = nano(SIM_LINK_SHARED);
 	struct bench *bench = bench_new(&config, 3, 1);
 
-	config.kind = "switch";
+	config.kind = SIM_LINK_SWITCH;
 	sim_link_configure(bench->link, &config);
 	send_one(bench, 0, 1, 100, 0);
 	CHECK_ARRIVAL(bench, 0, 1, 1100);

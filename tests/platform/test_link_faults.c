@@ -5,7 +5,8 @@
 
 /* ---- what is lost by intent ---- */
 
-TEST_WITH(a_station_is_cut_off_in_each_direction_by_itself, struct bench *bench, bench_nano("wire", 2), bench_free)
+TEST_WITH(a_station_is_cut_off_in_each_direction_by_itself, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2),
+	  bench_free)
 {
 	sim_link_cut(bench->link, 0, true, false);
 	send_one(bench, 0, 1, 100, 0);
@@ -24,7 +25,7 @@ TEST_WITH(a_station_is_cut_off_in_each_direction_by_itself, struct bench *bench,
 	CHECK_EQ(counts_of(bench)->cut, 2);
 }
 
-TEST_WITH(a_cut_takes_what_still_waits_but_not_what_is_under_way, struct bench *bench, bench_nano("wire", 2),
+TEST_WITH(a_cut_takes_what_still_waits_but_not_what_is_under_way, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2),
 	  bench_free)
 {
 	CHECK_EQ(give(bench, 0, 1, 100, 0), 0);
@@ -35,7 +36,8 @@ TEST_WITH(a_cut_takes_what_still_waits_but_not_what_is_under_way, struct bench *
 	CHECK_LOST(bench, 1, 1, "cut");
 }
 
-TEST_WITH(a_cut_is_told_for_each_receiver_of_a_broadcast, struct bench *bench, bench_nano("shared", 4), bench_free)
+TEST_WITH(a_cut_is_told_for_each_receiver_of_a_broadcast, struct bench *bench, bench_nano(SIM_LINK_SHARED, 4),
+	  bench_free)
 {
 	sim_link_cut(bench->link, 2, false, true);
 	send_one(bench, 0, GROUP, 100, 0);
@@ -48,7 +50,8 @@ TEST_WITH(a_cut_is_told_for_each_receiver_of_a_broadcast, struct bench *bench, b
 	CHECK_EQ(bench->count, 6);
 }
 
-TEST_WITH(a_frame_longer_than_the_link_carries_is_lost_by_name, struct bench *bench, bench_nano("wire", 2), bench_free)
+TEST_WITH(a_frame_longer_than_the_link_carries_is_lost_by_name, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2),
+	  bench_free)
 {
 	send_one(bench, 0, 1, 1514, 0);
 	send_one(bench, 0, 1, 1515, 2000);
@@ -83,7 +86,7 @@ TEST(faults_come_as_often_as_asked_and_are_counted)
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(faults); i++)
 		for (uint64_t seed = 1; seed <= 3; seed++) {
-			struct sim_link_config config = nano("wire");
+			struct sim_link_config config = nano(SIM_LINK_WIRE);
 			struct bench *bench;
 			const struct sim_link_counts *counts;
 			uint64_t happened;
@@ -119,7 +122,7 @@ TEST(random_numbers_are_those_of_the_published_generators)
 }
 
 /* The generator and the order of draws are part of what replays: these numbers change only where they do. */
-BENCH_TEST(a_seed_gives_the_same_faults_everywhere, "switch",
+BENCH_TEST(a_seed_gives_the_same_faults_everywhere, SIM_LINK_SWITCH,
 	   (config.loss = config.corrupt = config.duplicate = config.reorder = SIM_ALWAYS / 20,
 	    config.reorder_ns = 5000, config.burst = 3),
 	   3, 2024)
@@ -133,7 +136,7 @@ BENCH_TEST(a_seed_gives_the_same_faults_everywhere, "switch",
 
 TEST(always_is_always_and_never_never)
 {
-	struct sim_link_config config = nano("wire");
+	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench;
 
 	config.loss = SIM_ALWAYS;
@@ -152,7 +155,7 @@ TEST(always_is_always_and_never_never)
 
 TEST(losses_come_in_bursts_to_one_receiver)
 {
-	struct sim_link_config config = nano("switch");
+	struct sim_link_config config = nano(SIM_LINK_SWITCH);
 	struct bench *bench;
 	unsigned longest = 0, row = 0, bursts = 0, lost = 0;
 
@@ -183,7 +186,7 @@ TEST(losses_come_in_bursts_to_one_receiver)
 
 TEST(a_burst_ends_when_losses_do)
 {
-	struct sim_link_config config = nano("wire");
+	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench;
 
 	config.loss = SIM_ALWAYS;
@@ -242,7 +245,7 @@ fill(uint8_t *bytes, size_t len, unsigned kind, struct sim_random *random)
 TEST(an_internet_checksum_sees_every_corruption)
 {
 	enum { LEN = 61, ROUNDS = 20000 };
-	struct sim_link_config config = nano("wire");
+	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct sim_random random;
 	uint8_t bytes[LEN];
 	unsigned unseen = 0, longest = 0, last = 0, spans[16] = { 0 };
@@ -303,7 +306,7 @@ TEST(no_span_of_15_bits_is_the_same_to_the_sum)
 
 TEST(only_what_is_told_to_overtakes)
 {
-	struct sim_link_config config = nano("switch");
+	struct sim_link_config config = nano(SIM_LINK_SWITCH);
 	uint64_t last_ns = 0, reordered_late = 0;
 	struct bench *bench;
 
@@ -332,7 +335,7 @@ TEST(only_what_is_told_to_overtakes)
 
 TEST(a_reordered_frame_is_late_by_at_most_its_delay)
 {
-	struct sim_link_config config = nano("wire");
+	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench;
 	uint64_t most = 0;
 
@@ -353,7 +356,7 @@ TEST(a_reordered_frame_is_late_by_at_most_its_delay)
 
 TEST(a_duplicate_is_told_twice_and_as_corrupt_as_the_first)
 {
-	struct sim_link_config config = nano("wire");
+	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench;
 	const struct sim_arrival *first, *second;
 
@@ -380,7 +383,7 @@ TEST(a_duplicate_is_told_twice_and_as_corrupt_as_the_first)
 
 TEST(faults_are_drawn_for_each_receiver)
 {
-	struct sim_link_config config = nano("switch");
+	struct sim_link_config config = nano(SIM_LINK_SWITCH);
 	struct bench *bench;
 	unsigned lost[9] = { 0 };
 
@@ -401,7 +404,7 @@ TEST(faults_are_drawn_for_each_receiver)
 static struct bench *
 run(uint64_t seed)
 {
-	struct sim_link_config config = nano("switch");
+	struct sim_link_config config = nano(SIM_LINK_SWITCH);
 	struct sim_random random;
 	struct bench *bench;
 

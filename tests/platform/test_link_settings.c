@@ -14,14 +14,14 @@ TEST(settings_are_set_from_text)
 		{ "write_kb", "5us" },   { "read", "6us" },          { "read_kb", "7us" },    { "card", "8us" },
 		{ "card_kb", "9us" },    { "dma", "10us" },          { "pio", "11" },         { "waits", "yes" },
 	};
-	struct sim_link_config config = { .kind = NULL };
+	struct sim_link_config config = { .rate = 0 };
 	char why[80];
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(texts); i++)
 		CHECK_EQ(sim_link_set(&config, texts[i][0], texts[i][1], why, sizeof(why)), 0);
 	CHECK(sim_link_settings[XK_ARRAY_LENGTH(texts)].name == NULL);
 	CHECK(sim_link_check(&config) == NULL);
-	CHECK_STR(config.kind, "switch");
+	CHECK_EQ(config.kind, SIM_LINK_SWITCH);
 	CHECK_EQ(config.rate, 155520000);
 	CHECK_EQ(config.latency_ns, 2000);
 	CHECK_EQ(config.frame_overhead, 12);
@@ -50,7 +50,7 @@ TEST(a_preset_is_named_with_what_is_otherwise)
 		{ "myrinet,mtu=67", "expects a number from 68 to 65000" },
 		{ "myrinet,cell=53,cell_payload=54", "cell_payload is 0, or more than the cell" },
 	};
-	struct sim_link_config config = nano("wire"), before = config;
+	struct sim_link_config config = nano(SIM_LINK_WIRE), before = config;
 	char why[160], text[300];
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(wrong); i++) {
@@ -64,14 +64,14 @@ TEST(a_preset_is_named_with_what_is_otherwise)
 	CHECK(memcmp(&config, &before, sizeof(config)) == 0);
 	CHECK_EQ(sim_link_parse("myrinet,mtu=16000,kind=wire,dma=2us", &config, why, sizeof(why)), 0);
 	CHECK_EQ(config.mtu, 16000);
-	CHECK_STR(config.kind, "wire");
+	CHECK_EQ(config.kind, SIM_LINK_WIRE);
 	CHECK_EQ(config.dma_ns, 2000);
 	CHECK_EQ(config.rate, 1280000000);
 }
 
 TEST(what_is_no_setting_is_refused_with_what_was_expected)
 {
-	struct sim_link_config config = nano("wire"), before = config;
+	struct sim_link_config config = nano(SIM_LINK_WIRE), before = config;
 	char why[80];
 
 	CHECK_EQ(sim_link_set(&config, "speed", "1", why, sizeof(why)), -ENOENT);
@@ -129,9 +129,9 @@ TEST(what_makes_no_link_is_told)
 		CHECK(sim_link_check(&config) != NULL);
 	}
 	config = good;
-	config.kind = "bus";
+	config.kind = SIM_LINK_SWITCH + 1;
 	CHECK_STR(sim_link_check(&config), "kind is none of wire, shared, switch");
-	config.kind = NULL;
+	config.kind = (enum sim_link_kind) - 1;
 	CHECK(sim_link_check(&config) != NULL);
 	CHECK(sim_link_check(&good) == NULL);
 }
@@ -139,7 +139,7 @@ TEST(what_makes_no_link_is_told)
 /* The longest frame in the smallest cells, at the slowest and the fastest rate: no product wraps. */
 TEST(the_extremes_of_a_link_are_times)
 {
-	struct sim_link_config config = nano("wire");
+	struct sim_link_config config = nano(SIM_LINK_WIRE);
 
 	config.cell_size = config.cell_trailer = 1024;
 	config.cell_payload = 1;

@@ -34,7 +34,7 @@ struct lab {
 };
 
 static const struct sim_link_config lab_wire = {
-	.kind = "switch", .rate = 1000000000, .latency_ns = 1000, .mtu = 1500, .queue = 64
+	.kind = SIM_LINK_SWITCH, .rate = 1000000000, .latency_ns = 1000, .mtu = 1500, .queue = 64
 };
 
 static struct xk_kernel *

@@ -195,7 +195,7 @@ TEST(a_host_has_up_to_four_devices_and_a_port_for_each)
 	struct xk_sim_link *link;
 	char name[8];
 
-	wire.kind = "wire";
+	wire.kind = SIM_LINK_WIRE;
 	CHECK_EQ(xk_sim_attach(host, "bad", xk_sim_link_new(sim, "bad", &wire), 0x010000000001), -EINVAL);
 	for (unsigned n = 0; n < 4; n++) {
 		snprintf(name, sizeof(name), "port%u", n);

@@ -166,7 +166,7 @@ net_lan(struct net *net, bool faulty)
 {
 	struct sim_link_config config = sim_link_preset_find("hub100")->config;
 
-	config.kind = "switch";
+	config.kind = SIM_LINK_SWITCH;
 	config.latency_ns = 20000;
 	config.queue = 1000;
 	if (!faulty)

@@ -57,7 +57,7 @@ lose_half(uint64_t seed)
 	struct outcome outcome;
 
 	config.queue = 1000;
-	config.kind = "switch";
+	config.kind = SIM_LINK_SWITCH;
 	REQUIRE(sim != NULL && (lan = xk_sim_link_new(sim, "lan", &config)) != NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		struct xk_sim_host_config host = { .name = i == 0 ? "a" : "b", .boot = boot, .context = &places[i] };

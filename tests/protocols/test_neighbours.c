@@ -92,7 +92,7 @@ world_open(struct world *w, const struct stack *stack)
 	struct sim_link_config config = sim_link_preset_find("hub100")->config;
 	struct xk_sim_link *lan;
 
-	config.kind = "switch";
+	config.kind = SIM_LINK_SWITCH;
 	config.latency_ns = S / 1000; /* few round trips */
 	*w = (struct world){ .sim = xk_sim_new(1), .stack = stack };
 	REQUIRE(w->sim != NULL);

@@ -153,6 +153,9 @@ TEST(settings_lie_in_the_instance)
 	CHECK_STR(said(),
 		  "test: protocol \"toy\": the `initial` of its setting number is \"seven\": it expects a number such "
 		  "as 64, 0x40 or 16k");
+	settings[0] = toy_settings[0];
+	settings[0].type = XK_SETTING_CHOICE;
+	CHECK_STR(said(), "test: protocol \"toy\": its setting number has no `choices`");
 }
 
 /* Fields that the framework cannot receive by: too many bytes, a length of 3 bytes, names in three places, a sum askew. */

@@ -15,6 +15,7 @@ struct instance {
 	uint32_t host;
 	struct xk_network network;
 	const char *string;
+	unsigned choice;
 	char after;
 };
 
@@ -276,6 +277,26 @@ TEST(numbers_and_times_are_printed_as_they_are_read)
 	CHECK_STR(xk_setting_print(XK_SETTING_TIME, 20000, text), "20us");
 	CHECK_STR(xk_setting_print(XK_SETTING_TIME, UINT64_MAX, text), "18446744073709551615ns");
 	CHECK_STR(xk_setting_print(XK_SETTING_PROBABILITY, UINT64_MAX, text), "1");
+}
+
+TEST(a_choice_is_one_of_its_words)
+{
+	static const char *const colours[] = { "red", "green", "blue", NULL }, *const one[] = { "red", NULL };
+	const struct xk_setting colour = { .type = XK_SETTING_CHOICE,
+					   .offset = offsetof(struct instance, choice),
+					   .choices = colours },
+				only = { .type = XK_SETTING_CHOICE, .choices = one };
+	struct instance instance = { .after = 'a' };
+	char text[16];
+
+	for (unsigned i = 0; colours[i] != NULL; i++) {
+		CHECK_EQ(parse(&colour, colours[i], &instance), 0);
+		CHECK_EQ(instance.choice, i);
+	}
+	CHECK_EQ(instance.after, 'a');
+	CHECK_REFUSED(&colour, "expects red, green or blue", "", "Red", "red ", "re", "reds", "0", "red,green");
+	CHECK_REFUSED(&only, "expects red", "green");
+	CHECK_STR(xk_choices_print(colours, ", ", text, sizeof(text)), "red, green, blu");
 }
 
 TEST(truth_has_six_words)

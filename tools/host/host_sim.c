@@ -78,7 +78,7 @@ int
 host_world_open(struct host hosts[2], const struct host_options options[2])
 {
 	struct host_world *world = calloc(1, sizeof(*world));
-	struct sim_link_config link = { .kind = NULL };
+	struct sim_link_config link = { .rate = 0 };
 	char why[XK_SIM_COSTS_WHY];
 	int status = 0;
 

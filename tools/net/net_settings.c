@@ -19,8 +19,11 @@ enum {
 #define NET_SETTING(type, ...) XK_SETTING(type, struct net_host_settings, __VA_ARGS__)
 #define NET_COST(name, help) NET_SETTING(TIME, costs.name##_ns, #name, help, .max = XK_SIM_COST_MAX),
 
+static const char *const net_modes[] = { [XK_REGULAR] = "regular", [XK_IPP] = "ipp", NULL };
+
 const struct xk_setting net_host_settings[] = {
-	NET_SETTING(STRING, mode_name, "mode", "regular or ipp (default): who carries arriving messages up"),
+	NET_SETTING(CHOICE, mode, "mode", "regular or ipp (default): who carries arriving messages up",
+		    .choices = net_modes),
 	NET_SETTING(UINT, threads, "threads", "input threads (regular), pool (ipp); 1", .min = 1,
 		    .max = NET_THREADS_MAX),
 	NET_SETTING(UINT, stacks, "stacks", "detachable stacks, one of them in reserve; 64", .min = 2,
@@ -154,9 +157,8 @@ net_host_settings_of(const struct xk_topology *net, const struct xk_topology_hos
 	struct net_host_check check = { net, host, settings, errors, false };
 	char why[XK_SIM_COSTS_WHY];
 
-	*settings = (struct net_host_settings){
-		.mode_name = "ipp", .costs_name = "none", .crash_text = "", .boot_text = ""
-	};
+	*settings =
+		(struct net_host_settings){ .mode = XK_IPP, .costs_name = "none", .crash_text = "", .boot_text = "" };
 	for (unsigned i = 0; i < host->settings->count; i++)
 		net_host_set(&check, &host->settings->list[i]);
 	/* The host's own costs override those of the preset. */
@@ -164,12 +166,6 @@ net_host_settings_of(const struct xk_topology *net, const struct xk_topology_hos
 		net_host_refuse(&check, "costs", "%s", why);
 	for (unsigned i = 0; i < host->settings->count && !check.wrong; i++)
 		net_host_set(&check, &host->settings->list[i]);
-	if (strcmp(settings->mode_name, "ipp") == 0)
-		settings->mode = XK_IPP;
-	else if (strcmp(settings->mode_name, "regular") == 0)
-		settings->mode = XK_REGULAR;
-	else
-		net_host_refuse(&check, "mode", "expected regular or ipp");
 	net_host_crashes(&check);
 	return check.wrong ? -EINVAL : 0;
 }
@@ -200,7 +196,7 @@ net_link_config_of(const struct xk_topology *net, const struct xk_topology_link 
 	wrong = sim_link_check(config);
 	if (wrong != NULL)
 		xk_topology_refuse(net, errors, link->line, "link %s: %s", link->name, wrong);
-	else if (strcmp(config->kind, "wire") == 0 && link->device_count != 2)
+	else if (config->kind == SIM_LINK_WIRE && link->device_count != 2)
 		xk_topology_refuse(net, errors, link->line, "link %s is a wire: it joins two hosts, and not %u",
 				   link->name, link->device_count);
 	else

@@ -18,7 +18,7 @@ enum { NET_CRASHES_MAX = 16 };
 
 /* The settings of a host. */
 struct net_host_settings {
-	const char *mode_name, *costs_name; /* the network's text, or constants */
+	const char *costs_name; /* the network's text, or constants */
 	const char *crash_text, *boot_text;
 	enum xk_mode mode;
 	uint64_t threads, stacks, buffers; /* 0: the default */

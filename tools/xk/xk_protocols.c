@@ -167,10 +167,12 @@ protocols_print_numbers(const struct xk_protocol_type *type, bool markdown)
 static void
 protocols_print_setting(const struct xk_setting *setting, bool markdown)
 {
-	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT], choices[128];
 	const char *initial = setting->initial == NULL ? "" : setting->initial;
 
-	printf(markdown ? "| `%s` | %s" : "  %-12s %s", setting->name, protocols_setting_types[setting->type]);
+	printf(markdown ? "| `%s` | %s" : "  %-12s %s", setting->name,
+	       setting->type != XK_SETTING_CHOICE ? protocols_setting_types[setting->type]
+						  : xk_choices_print(setting->choices, ", ", choices, sizeof(choices)));
 	if (setting->min != 0 || setting->max != 0)
 		printf(" from %s to %s", xk_setting_print(setting->type, setting->min, min),
 		       xk_setting_print(setting->type, setting->max, max));

@@ -169,6 +169,8 @@ declared_settings(struct declared *d, const struct xk_protocol_type *type)
 					"the `offset` of its setting %s is outside of what its struct has after "
 					"struct xk_protocol, bytes %zu to %zu (it is %zu)",
 					s->name, sizeof(struct xk_protocol), type->size, s->offset);
+		else if (s->type == XK_SETTING_CHOICE && s->choices == NULL)
+			declared_refuse(d, "its setting %s has no `choices`", s->name);
 		else if (s->initial != NULL && xk_setting_parse(s, s->initial, instance, why, sizeof(why)) != 0)
 			declared_refuse(d, "the `initial` of its setting %s is \"%s\": it %s", s->name, s->initial,
 					why);
