@@ -4,7 +4,7 @@
  * operation passes it to the one below, so that layers in between do not matter.
  *
  * Control is for questions with a plain answer and for simple orders. Neighbours with more to say
- * to each other use a table of functions (`neighbour_ops` in protocol.h; bidctl.h, ip.h).
+ * to each other use a table of functions (`neighbour_ops` in protocol.h; arp.h, bidctl.h, ip.h).
  */
 #ifndef XK_PROTOCOLS_CONTROL_H
 #define XK_PROTOCOLS_CONTROL_H

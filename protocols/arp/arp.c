@@ -315,31 +315,20 @@ arp_remove(struct xk_neighbour *e, struct arp_todo *todo)
 	xk_event_cancel(&e->timer); /* a late firing finds another state, or asks once too early */
 }
 
-/* Makes e ASKING; its timer fires after delay_ns. */
-static void
-arp_begin_asking(struct xk_neighbour *e, int tries, uint64_t delay_ns)
-{
-	if (e->state != ARP_ASKING)
-		arp_use(e, ARP_ASKING);
-	e->tries = tries;
-	e->is_doubted = false;
-	e->verify_ns = xk_now_ns(&e->arp->protocol) + e->arp->verify_gap_ns;
-	xk_event_schedule(&e->timer, delay_ns / 1000);
-}
-
-/* Makes e ASKING, with a broadcast request. */
+/* Makes e ASKING, with a broadcast request; or (todo is NULL) the timer asks: first e's old station, if any, then all. */
 static void
 arp_ask(struct xk_neighbour *e, struct arp_todo *todo)
 {
-	arp_begin_asking(e, 1, e->arp->timeout_ns);
-	todo->asked = e->host;
-}
+	const struct arp *arp = e->arp;
 
-/* Makes e ASKING; the timer asks: first e's old station, if any, then all. */
-static void
-arp_verify(struct xk_neighbour *e)
-{
-	arp_begin_asking(e, e->link != 0 ? -1 : 0, 0);
+	if (e->state != ARP_ASKING)
+		arp_use(e, ARP_ASKING);
+	e->tries = todo != NULL ? 1 : e->link != 0 ? -1 : 0;
+	e->is_doubted = false;
+	e->verify_ns = xk_now_ns(&arp->protocol) + arp->verify_gap_ns;
+	xk_event_schedule(&e->timer, todo != NULL ? arp->timeout_ns / 1000 : 0);
+	if (todo != NULL)
+		todo->asked = e->host;
 }
 
 /*
@@ -485,12 +474,8 @@ arp_get(struct arp *arp, uint32_t host, bool verifies, struct xk_neighbour **fou
 	if (e == NULL)
 		return -ENOBUFS;
 	arp_use(e, e->state);
-	if (e->state != ARP_ASKING && !arp_is_known(e)) {
-		if (verifies)
-			arp_verify(e);
-		else
-			arp_ask(e, todo);
-	}
+	if (e->state != ARP_ASKING && !arp_is_known(e))
+		arp_ask(e, verifies ? NULL : todo);
 	*found = e;
 	return 0;
 }
@@ -524,22 +509,21 @@ arp_resolve(struct xk_protocol *self, uint32_t host, uint64_t *link)
 	return err;
 }
 
-static int
-arp_lookup(struct xk_protocol *self, uint32_t host, uint64_t *link)
+static uint64_t
+arp_known(struct xk_protocol *self, uint32_t host)
 {
 	struct arp *arp = (struct arp *)self;
 	struct xk_neighbour *e;
-	int err = -ENOENT;
+	uint64_t link = 0;
 
 	xk_lock(&arp->lock);
 	e = arp_find(arp, host);
 	if (e != NULL && arp_is_known(e)) {
 		arp_use(e, ARP_KNOWN);
-		*link = e->link;
-		err = 0;
+		link = e->link;
 	}
 	xk_unlock(&arp->lock);
-	return err;
+	return link;
 }
 
 static int
@@ -659,7 +643,7 @@ arp_unanswered(struct xk_protocol *self, uint32_t host, uint64_t link)
 	if (arp->verify_gap_ns != 0 && e != NULL && arp_is_known(e) && (link == 0 || e->link == link) &&
 	    xk_now_ns(self) >= e->verify_ns) {
 		xk_count(self, ARP_COUNT_VERIFIED);
-		arp_verify(e);
+		arp_ask(e, NULL);
 	}
 	xk_unlock(&arp->lock);
 }
@@ -676,15 +660,6 @@ arp_doubt(struct xk_protocol *self, uint32_t host, uint64_t link)
 	if (e != NULL && (arp_is_known(e) || arp_is_polling(e)) && e->link != link)
 		arp_ask(e, &todo);
 	arp_unlock(arp, &todo);
-}
-
-static int
-arp_set_address(struct xk_protocol *self, const struct xk_network *network)
-{
-	if (network->bits > 32 || network->host == 0)
-		return -EINVAL;
-	arp_own_set((struct arp *)self, network);
-	return 0;
 }
 
 static void
@@ -708,31 +683,29 @@ arp_is_station(const struct arp *arp, uint64_t link)
 
 /*
  * Learns from a packet (RFC 826's merge), unless this host has no address. Makes a new entry only if this host is asked
- * for. A request is answered whatever network its sender is on, but nothing is learned of other networks. Sets *mine if
- * the packet is for this host. Returns 0, or the reason to drop it. The lock is held.
+ * for (`mine`). A request is answered whatever network its sender is on, but nothing is learned of other networks.
+ * Returns 0, or the reason to drop the packet. The lock is held.
  */
 static unsigned
-arp_receive(struct arp *arp, const struct arp_header *packet, bool *mine, struct arp_todo *todo)
+arp_receive(struct arp *arp, const struct arp_header *packet, bool mine, struct arp_todo *todo)
 {
 	bool is_reply = packet->operation == ARP_REPLY, announces = packet->sender_host == packet->target_host;
-	uint32_t own = arp->network.host;
 	struct xk_neighbour *e;
 
-	*mine = own != 0 && packet->target_host == own;
-	if (own == 0)
+	if (todo->own == 0)
 		return is_reply ? ARP_DROP_UNASKED : XK_DROP_NONE;
 	if (!is_reply && packet->sender_host == 0) /* a probe (RFC 5227) */
 		return XK_DROP_NONE;
 	if (!arp_is_neighbour(arp, packet->sender_host)) {
-		if (is_reply || !*mine || !arp_is_on(&arp->network, packet->sender_host, true))
+		if (is_reply || !mine || !arp_is_on(&arp->network, packet->sender_host, true))
 			return ARP_DROP_BAD_ADDRESS;
 		xk_count(&arp->protocol, ARP_COUNT_FOREIGN);
 		return XK_DROP_NONE;
 	}
 	e = arp_find(arp, packet->sender_host);
-	if (is_reply && (e == NULL || (!*mine && !announces)))
+	if (is_reply && (e == NULL || (!mine && !announces)))
 		return ARP_DROP_UNASKED;
-	if (e == NULL && *mine) {
+	if (e == NULL && mine) {
 		e = arp_insert(arp, packet->sender_host, true, todo);
 		if (e != NULL)
 			xk_count(&arp->protocol, ARP_COUNT_LEARNED);
@@ -750,7 +723,7 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 								 .sender_host = packet.target_host,
 								 .target_link = packet.sender_link,
 								 .target_host = packet.sender_host };
-	bool mine = false, asks = packet.operation == ARP_REQUEST;
+	bool mine, asks = packet.operation == ARP_REQUEST;
 	unsigned why = arp_header_check(&packet);
 	struct arp_todo todo;
 
@@ -765,7 +738,8 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		return;
 	}
 	arp_lock(arp, &todo);
-	why = arp_receive(arp, &packet, &mine, &todo);
+	mine = todo.own != 0 && packet.target_host == todo.own;
+	why = arp_receive(arp, &packet, mine, &todo);
 	xk_unlock(&arp->lock);
 	if (why == XK_DROP_NONE)
 		xk_count(self, !asks ? ARP_COUNT_REPLIES_IN : mine ? ARP_COUNT_REQUESTS_IN : ARP_COUNT_OTHERS);
@@ -781,24 +755,11 @@ arp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 /* ---- init and tables ---- */
 
 static void
-arp_neighbour_free(struct xk_neighbour *e)
-{
-	struct arp_waiting *waiting;
-
-	xk_event_cancel(&e->timer);
-	while ((waiting = STAILQ_FIRST(&e->queue)) != NULL) {
-		STAILQ_REMOVE_HEAD(&e->queue, next);
-		xk_msg_free(waiting->output.m);
-		free(waiting);
-	}
-	free(e);
-}
-
-static void
 arp_fini(struct xk_protocol *self)
 {
 	struct arp *arp = (struct arp *)self;
 	struct xk_participants nobody = { .remote.depth = 0 };
+	struct arp_waiting *waiting;
 	struct xk_neighbour *e;
 
 	xk_event_cancel(&arp->own);
@@ -807,7 +768,13 @@ arp_fini(struct xk_protocol *self)
 	for (unsigned i = 0; i < ARP_STATES; i++)
 		while ((e = TAILQ_FIRST(&arp->lists[i])) != NULL) {
 			TAILQ_REMOVE(&arp->lists[i], e, by_use);
-			arp_neighbour_free(e);
+			xk_event_cancel(&e->timer);
+			while ((waiting = STAILQ_FIRST(&e->queue)) != NULL) {
+				STAILQ_REMOVE_HEAD(&e->queue, next);
+				xk_msg_free(waiting->output.m);
+				free(waiting);
+			}
+			free(e);
 		}
 	xk_map_fini(&arp->hosts);
 }
@@ -849,9 +816,9 @@ arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 static const struct xk_arp_ops arp_neighbour_ops = {
 	.set_user = arp_set_user,
-	.set_address = arp_set_address,
+	.set_address = arp_own_set,
 	.resolve = arp_resolve,
-	.lookup = arp_lookup,
+	.known = arp_known,
 	.follow = arp_follow,
 	.unfollow = arp_unfollow,
 	.output = arp_output,

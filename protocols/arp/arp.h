@@ -36,7 +36,7 @@ struct xk_arp_user {
 	 * `doubted` under ARP's lock: calls nothing of ARP or the link.
 	 */
 	void (*used)(const struct xk_arp_user *user, bool is_used);
-	/* The follower's neighbour is at `link` now; changes follower->link. Returns 0, or -errno: it follows no more. */
+	/* The follower's neighbour is at `link` now; changes follower->link. Returns 0, or -errno: it is in doubt then. */
 	int (*moved)(struct xk_arp_follower *follower, uint64_t link);
 	/* The address is in doubt: the follower follows no more until it asks. */
 	void (*doubted)(struct xk_arp_follower *follower);
@@ -61,13 +61,14 @@ struct xk_arp_ops {
 	 * shepherd, holding no lock.
 	 */
 	int (*resolve)(struct xk_protocol *arp, uint32_t host, uint64_t *link);
-	/* Sets *link to the link address of host if it is known. Returns 0 or -ENOENT. */
-	int (*lookup)(struct xk_protocol *arp, uint32_t host, uint64_t *link);
+	/* Returns the link address of host; 0: it is not known. */
+	uint64_t (*known)(struct xk_protocol *arp, uint32_t host);
 	/*
 	 * Makes follower follow host. `asks`: asks for an unknown address: first the station that was known last, if any.
-	 * Returns 0: host is at follower->link; -EINPROGRESS: the follower will be told, but not by this call; otherwise
-	 * it does not follow: -ENOENT (not known, and not asked for), -EHOSTUNREACH or -ENOBUFS as resolve. `asks` in any
-	 * context, also in a foreign thread, which replaces no followed host.
+	 * Returns 0: it follows, and was told if host is elsewhere than at follower->link; -EINPROGRESS: it follows, and
+	 * will be told, but not by this call; otherwise it does not follow: -ENOENT (not known, and not asked for),
+	 * -EHOSTUNREACH or -ENOBUFS as resolve. `asks` in any context, also in a foreign thread, which replaces no
+	 * followed host.
 	 */
 	int (*follow)(struct xk_protocol *arp, struct xk_arp_follower *follower, uint32_t host, bool asks);
 	/* Ends following for good: the follower's session is being closed. */

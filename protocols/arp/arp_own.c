@@ -84,9 +84,13 @@ arp_own_init(struct arp *arp)
 	return -EINVAL;
 }
 
-void
-arp_own_set(struct arp *arp, const struct xk_network *network)
+int
+arp_own_set(struct xk_protocol *self, const struct xk_network *network)
 {
+	struct arp *arp = (struct arp *)self;
+
+	if (network->bits > 32 || network->host == 0)
+		return -EINVAL;
 	xk_lock(&arp->lock);
 	arp->wanted = *network;
 	arp_own_use(arp, !arp->probe);
@@ -95,6 +99,7 @@ arp_own_set(struct arp *arp, const struct xk_network *network)
 	else if (arp->announcements > 0)
 		arp_own_schedule(arp, 0);
 	xk_unlock(&arp->lock);
+	return 0;
 }
 
 void

@@ -103,8 +103,8 @@ struct arp {
 /* Reads the settings. Returns 0, or -EINVAL after a trace. */
 int arp_own_init(struct arp *arp);
 
-/* Begins to use network's address, or to probe it. */
-void arp_own_set(struct arp *arp, const struct xk_network *network);
+/* ARP's set_address: begins to use network's address, or to probe it. */
+int arp_own_set(struct xk_protocol *self, const struct xk_network *network);
 
 /* Announces an address in use again: stations may have missed it. */
 void arp_own_announce(struct arp *arp);

@@ -361,18 +361,16 @@ static int
 vnet_open_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		 struct xk_participants *participants)
 {
-	struct xk_participants anybody = { .remote.depth = 0 };
-
-	return xk_virtual_open_enable(self, hlp_receive, hlp_type, &anybody);
+	*participants = (struct xk_participants){ .remote.depth = 0 };
+	return xk_virtual_open_enable(self, hlp_receive, hlp_type, participants);
 }
 
 static int
 vnet_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		  struct xk_participants *participants)
 {
-	struct xk_participants anybody = { .remote.depth = 0 };
-
-	return xk_virtual_open_disable(self, hlp_receive, hlp_type, &anybody);
+	*participants = (struct xk_participants){ .remote.depth = 0 };
+	return xk_virtual_open_disable(self, hlp_receive, hlp_type, participants);
 }
 
 /* ---- down ---- */
@@ -543,12 +541,11 @@ vnet_leads_to(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
 	struct xk_protocol *arp = vnet_resolver(vnet, s->interface);
 	uint64_t link;
-	int err;
 
 	if (s->session.lls == NULL || !vnet_is_neighbour(vnet, s->interface, host))
 		return -ENETUNREACH;
-	err = xk_arp_ops(arp)->lookup(arp, (uint32_t)host, &link);
-	return err != 0 ? err : link == s->follower.link;
+	link = xk_arp_ops(arp)->known(arp, (uint32_t)host);
+	return link == 0 ? -ENOENT : link == s->follower.link;
 }
 
 /* XK_VNET_DOUBT: host may also be a neighbour on another interface. */

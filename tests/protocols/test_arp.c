@@ -62,7 +62,7 @@ look_up(void *argument)
 {
 	struct asking *asking = argument;
 
-	asking->status = xk_arp_ops(asking->arp)->lookup(asking->arp, asking->host, &asking->link);
+	asking->link = xk_arp_ops(asking->arp)->known(asking->arp, asking->host);
 }
 
 /* The link address of host, if ARP knows it. */
@@ -72,7 +72,7 @@ known(struct rig *r, uint32_t host)
 	struct asking asking = { rig_protocol(r, "arp"), host, 0, 0 };
 
 	CHECK(rig_do(r, look_up, &asking));
-	return asking.status == 0 ? asking.link : 0;
+	return asking.link;
 }
 
 static void
@@ -392,7 +392,7 @@ struct following {
 	struct xk_protocol *arp;
 	uint32_t host;
 	unsigned told;
-	bool asks;
+	bool asks, cannot_move;
 	int status;
 };
 
@@ -404,6 +404,8 @@ follow_move(struct xk_arp_follower *follower, uint64_t link)
 	CHECK_EQ(f->host, PEER_NUMBER);
 	CHECK(xk_self() != NULL);
 	f->told++;
+	if (f->cannot_move)
+		return -ENOMEM;
 	follower->link = link;
 	return 0;
 }
@@ -495,6 +497,30 @@ TEST(arp_follows_nobody_for_whom_there_is_no_room)
 	rig_inject(r, PEER_REPLY);
 	follow_as(r, &f, true, PEER_LINK, 0);
 	rig_forget(r);
+	rig_free(r);
+}
+
+/* Once, until it asks again: the shepherd that tells it must come to an end. */
+TEST(arp_lets_a_session_go_that_cannot_move)
+{
+	struct following f;
+	struct rig *r = follow_rig("arp.age=10s", &f);
+
+	rig_inject(r, ASKS_ME);
+	rig_forget(r);
+	f.cannot_move = true;
+	follow_as(r, &f, false, OTHER_LINK, 0);
+	CHECK_EQ(f.told, 2); /* of the move, and then of the doubt */
+	CHECK(f.follower.neighbour == NULL);
+	rig_inject(r, PEER_REPLY);
+	rig_advance_ms(r, 1000);
+	CHECK_EQ(f.told, 2);
+	f.cannot_move = false;
+	follow_as(r, &f, true, OTHER_LINK, -EINPROGRESS);
+	rig_advance_ms(r, 1);
+	CHECK_EQ(f.told, 3);
+	CHECK_EQ(f.follower.link, PEER_LINK);
+	rig_expect_nothing_sent(r);
 	rig_free(r);
 }
 

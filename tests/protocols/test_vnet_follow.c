@@ -264,5 +264,6 @@ RIG_TEST(vnet_session_that_a_frame_has_caused_follows_once_it_is_opened, rig_new
 	CHECK_EQ(rig_push(r, rig_delivered_on(r), "05"), 0);
 	rig_expect_sent(r, OTHER ME "0800 05");
 	CHECK(rig_do(r, follow_peer, s)); /* it does */
+	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
 	rig_expect_nothing_sent(r);
 }
