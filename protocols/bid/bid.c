@@ -72,13 +72,12 @@ struct bid {
 
 struct bid_session {
 	struct xk_session session; /* first */
-	uint64_t flow;             /* of arriving messages */
 	uint64_t own;              /* this boot's id, as the peer knows it; 0: BIDCTL refused the host */
 	_Atomic uint64_t peer;     /* the peer's boot; 0: unknown */
 	/* The session below that brought the latest good message; NULL: none. A reference, unless it is lls. */
 	_Atomic(struct xk_session *) heard;
 	_Atomic uint64_t ways; /* number of changes of `heard` */
-	uint32_t own_host;
+	uint32_t host, own_host;
 	bool passive;
 	struct xk_lock lock; /* protects `closed` and changes of `heard` */
 	bool closed;
@@ -102,36 +101,11 @@ bid_heard(const struct bid_session *s)
 	return atomic_load_explicit(&s->heard, memory_order_acquire);
 }
 
-/* ---- flows: a session's key, as messages bear it: the number of the protocol above, and the source host ---- */
-
-static inline uint64_t
-bid_flow_load(const uint8_t *p)
-{
-	return XK_GET_SPAN(bid, protocol, source_host, p);
-}
-
-static inline uint64_t
-bid_flow(uint32_t number, uint32_t host)
-{
-	return (uint64_t)number << 32 | host;
-}
-
-static inline uint32_t
-bid_number(uint64_t flow)
-{
-	return (uint32_t)(flow >> 32);
-}
-
-static inline uint32_t
-bid_host(uint64_t flow)
-{
-	return (uint32_t)flow;
-}
-
+/* Returns a session's key: the number of the protocol above, and the host, as they stand side by side in messages. */
 static inline struct xk_key
-bid_key(uint64_t flow)
+bid_key(uint32_t number, uint32_t host)
 {
-	return (struct xk_key){ flow, 0 };
+	return (struct xk_key){ (uint64_t)number << 32 | host, 0 };
 }
 
 /* ---- boots ---- */
@@ -154,7 +128,7 @@ bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change chang
 		uint32_t number;
 
 		if (xk_number(self, hlp, &number) == 0)
-			s = xk_table_find(self, bid_key(bid_flow(number, peer->host)));
+			s = xk_table_find(self, bid_key(number, peer->host));
 		if (s != NULL)
 			bid_set_peer((struct bid_session *)s, peer->boot);
 	}
@@ -183,11 +157,11 @@ bid_confirm(struct bid_session *s, uint64_t boot, struct xk_session *lls)
 
 	if (bid_peer(s) == boot && (lls == NULL || lls == bid_heard(s)))
 		return 0;
-	why = bid_ask(self, bid_host(s->flow), boot, lls);
+	why = bid_ask(self, s->host, boot, lls);
 	if (why != 0 || bid_peer(s) == boot)
 		return why;
 	bid_set_peer(s, boot);
-	why = bid_ask(self, bid_host(s->flow), boot, NULL);
+	why = bid_ask(self, s->host, boot, NULL);
 	if (why != 0)
 		atomic_compare_exchange_strong_explicit(&s->peer, &boot, 0, memory_order_relaxed, memory_order_relaxed);
 	return why;
@@ -197,7 +171,7 @@ bid_confirm(struct bid_session *s, uint64_t boot, struct xk_session *lls)
 
 /* Parameters of a new session. */
 struct bid_how {
-	uint64_t flow;
+	uint32_t number, host;
 	bool passive;
 };
 
@@ -207,20 +181,19 @@ bid_setup(struct xk_session *session, const void *argument)
 	struct bid_session *s = (struct bid_session *)session;
 	const struct bid_how *how = argument;
 	struct xk_protocol *bidctl = bid_bidctl(session->protocol);
-	uint32_t host = bid_host(how->flow);
 	uint64_t own_host = 0;
 	int err = xk_control(session->lls, XK_GET_MY_HOST, &own_host, sizeof(own_host));
 
 	xk_lock_init(&s->lock, session->protocol);
-	s->flow = how->flow;
+	s->host = how->host;
 	s->passive = how->passive;
 	if (s->passive)
 		atomic_init(&s->heard, session->lls);
-	if (err < 0 || (err = xk_bidctl_use(bidctl, host)) != 0)
+	if (err < 0 || (err = xk_bidctl_use(bidctl, s->host)) != 0)
 		return err;
 	s->own_host = (uint32_t)own_host;
-	s->own = xk_bidctl_own(bidctl, host);
-	XK_PUT(bid, protocol, session->sends.header, bid_number(s->flow));
+	s->own = xk_bidctl_own(bidctl, s->host);
+	XK_PUT(bid, protocol, session->sends.header, how->number);
 	XK_PUT(bid, source_host, session->sends.header, s->own_host);
 	XK_PUT(bid, source_boot, session->sends.header, s->own);
 	session->sends.is_path = true;
@@ -242,7 +215,7 @@ bid_close(struct xk_session *session)
 	if (heard != session->lls)
 		xk_close(heard);
 	if (s->own != 0)
-		xk_bidctl_unuse(bid_bidctl(session->protocol), bid_host(s->flow));
+		xk_bidctl_unuse(bid_bidctl(session->protocol), s->host);
 }
 
 /* Makes an existing passive session follow its neighbour, as an opened one does. */
@@ -255,21 +228,22 @@ bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	uint64_t host = xk_participant_pop(&remote), boot = 0;
 	struct xk_session *lls;
 	struct bid_session *s;
-	uint32_t number;
-	int err = xk_number(self, hlp_type, &number);
+	struct xk_key key;
+	int err = xk_number(self, hlp_type, &how.number);
 
 	if (err != 0)
 		return err;
 	if (!xk_bidctl_is_host(host))
 		return -EINVAL;
-	how.flow = bid_flow(number, (uint32_t)host);
-	err = xk_table_share(self, bid_key(how.flow), hlp_receive, hlp_type, session);
+	how.host = (uint32_t)host;
+	key = bid_key(how.number, how.host);
+	err = xk_table_share(self, key, hlp_receive, hlp_type, session);
 	if (err == -ENOENT) {
-		err = xk_bidctl_confirm(bid_bidctl(self), (uint32_t)host, &boot);
+		err = xk_bidctl_confirm(bid_bidctl(self), how.host, &boot);
 		if (err == 0)
 			err = xk_open(self, self, xk_lower(self, BID_TRANSPORT), participants, &lls);
 		if (err == 0)
-			err = xk_table_open(self, bid_key(how.flow), hlp_receive, hlp_type, lls, &how, session);
+			err = xk_table_open(self, key, hlp_receive, hlp_type, lls, &how, session);
 	}
 	if (err != 0)
 		return err;
@@ -277,7 +251,7 @@ bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	if (s->passive)
 		xk_control(s->session.lls, XK_VNET_FOLLOW, &host, sizeof(host));
 	if (bid_peer(s) == 0)
-		err = xk_bidctl_confirm(bid_bidctl(self), (uint32_t)host, &boot);
+		err = xk_bidctl_confirm(bid_bidctl(self), how.host, &boot);
 	if (err == 0 && bid_peer(s) == 0 && bid_confirm(s, boot, NULL) != 0)
 		err = -EAGAIN; /* rebooted again */
 	if (err != 0)
@@ -291,11 +265,12 @@ bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
  * reason to drop the message.
  */
 static unsigned
-bid_accept(struct xk_protocol *self, struct xk_session *lls, uint64_t flow, uint64_t boot, struct bid_session **session)
+bid_accept(struct xk_protocol *self, struct xk_session *lls, const struct bid_header *h, struct bid_session **session)
 {
-	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(bid_number(flow)));
-	struct bid_how how = { flow, true };
-	unsigned why = bid_ask(self, bid_host(flow), boot, lls);
+	const struct xk_enable *enable = xk_table_enabled(self, xk_table_number_key(h->protocol));
+	struct xk_key key = bid_key(h->protocol, h->source_host);
+	struct bid_how how = { h->protocol, h->source_host, true };
+	unsigned why = bid_ask(self, h->source_host, h->source_boot, lls);
 	struct xk_session *s;
 	int err;
 
@@ -303,19 +278,19 @@ bid_accept(struct xk_protocol *self, struct xk_session *lls, uint64_t flow, uint
 		return why;
 	if (enable == NULL || !xk_duplicate(lls))
 		return XK_DROP_NO_SESSION;
-	err = xk_table_add(self, bid_key(flow), enable->hlp_receive, enable->hlp_type, lls, &how, &s);
+	err = xk_table_add(self, key, enable->hlp_receive, enable->hlp_type, lls, &how, &s);
 	if (err != 0 && err != -EEXIST && err != -ENOBUFS)
 		return XK_DROP_NO_SESSION;
 	why = BID_UNCONFIRMED;
 	if (err == 0) {
-		why = bid_confirm((struct bid_session *)s, boot, NULL);
+		why = bid_confirm((struct bid_session *)s, h->source_boot, NULL);
 		if (why == 0 && xk_session_announce(s) != 0)
 			return XK_DROP_REFUSED;
 		if (why != 0)
 			xk_close(s);
 	}
 	if (why != 0) /* another shepherd may have made one */
-		s = xk_table_find(self, bid_key(flow));
+		s = xk_table_find(self, key);
 	*session = (struct bid_session *)s;
 	return s != NULL ? 0 : why;
 }
@@ -348,7 +323,7 @@ static int
 bid_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 {
 	const struct bid_session *s = (const struct bid_session *)session;
-	uint64_t host = op == XK_GET_PEER_HOST ? bid_host(s->flow) : s->own_host;
+	uint64_t host = op == XK_GET_PEER_HOST ? s->host : s->own_host;
 
 	if (op != XK_GET_PEER_HOST && op != XK_GET_MY_HOST)
 		return -ENOTSUP;
@@ -361,8 +336,7 @@ bid_get_participants(struct xk_session *session, struct xk_participants *partici
 {
 	const struct bid_session *s = (const struct bid_session *)session;
 
-	*participants =
-		(struct xk_participants){ .remote = { 1, { bid_host(s->flow) } }, .local = { 1, { s->own_host } } };
+	*participants = (struct xk_participants){ .remote = { 1, { s->host } }, .local = { 1, { s->own_host } } };
 	return 0;
 }
 
@@ -385,7 +359,7 @@ bid_refuse(struct bid_session *s, uint64_t peer, struct xk_msg *m)
 		xk_drop(self, m, BID_OVER);
 		return -ECONNRESET;
 	}
-	if (xk_self() != NULL && xk_bidctl_known(bid_bidctl(self), bid_host(s->flow), &boot) == 0)
+	if (xk_self() != NULL && xk_bidctl_known(bid_bidctl(self), s->host, &boot) == 0)
 		bid_confirm(s, boot, NULL);
 	xk_drop(self, m, BID_UNKNOWN_PEER);
 	return -EHOSTUNREACH;
@@ -486,7 +460,7 @@ XK_APART static struct xk_session *
 bid_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct bid_header h = bid_load(m->data - XK_HEADER_LEN(bid));
-	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(bid_flow(h.protocol, h.source_host)));
+	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(h.protocol, h.source_host));
 	struct xk_protocol *bidctl = bid_bidctl(self);
 	uint32_t host = h.source_host;
 	bool is_empty = xk_msg_len(m) == 0;
@@ -507,7 +481,7 @@ bid_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	if (why == BID_OLD_DESTINATION && !is_empty)
 		bid_answer(self, lls, &h);
 	if (why == 0 && s == NULL)
-		why = bid_accept(self, lls, bid_flow(h.protocol, host), h.source_boot, &s);
+		why = bid_accept(self, lls, &h, &s);
 	if (why == 0)
 		why = bid_confirm(s, h.source_boot, lls);
 	if (why != 0) {
@@ -523,7 +497,8 @@ bid_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 static struct xk_session *
 bid_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 {
-	struct bid_session *s = (struct bid_session *)xk_table_find(self, bid_key(bid_flow_load(p)));
+	struct xk_key key = { XK_GET_SPAN(bid, protocol, source_host, p), 0 };
+	struct bid_session *s = (struct bid_session *)xk_table_find(self, key);
 
 	return s != NULL && lls == bid_heard(s) && XK_GET(bid, destination_boot, p) == s->own ? &s->session : NULL;
 }

@@ -28,7 +28,6 @@
 #include <string.h>
 
 #include "protocols/ip/ip_private.h"
-#include "xkernel/receive.h"
 #include "xkernel/siphash.h"
 #include "xkernel/trace.h"
 
@@ -396,7 +395,7 @@ ip_divide(struct xk_session *session, struct xk_msg *m)
 	t.mtu = atomic_load_explicit(&session->sends.whole, memory_order_relaxed) + IP_HEADER_LEN;
 	memcpy(t.header, session->sends.header, IP_HEADER_LEN);
 	xk_put16(t.header + IP_FRAGMENT, 0);
-	t.sum = ip_header_sum(t.header);
+	t.sum = xk_header_sum(t.header, IP_HEADER_LEN);
 	t.id = (uint16_t)(s->fragment_first + 2 * atomic_fetch_add_explicit(&ip->fragment_counts[s->fragment_count], 1,
 									    memory_order_relaxed));
 	xk_count(session->protocol, IP_COUNT_FRAGMENTED);
@@ -480,7 +479,7 @@ ip_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		return;
 	}
 	xk_msg_pop_in_place(m, IP_HEADER_LEN);
-	if (!ip_header_is_special(p) || (m = ip_reassemble(ip, lls, m)) != NULL)
+	if (xk_format_is_usual(&self->format, &self->format, p) || (m = ip_reassemble(ip, lls, m)) != NULL)
 		xk_receive_checked(self, lls, m);
 }
 

@@ -65,7 +65,7 @@ ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum
 	if (ip->errors.send == NULL)
 		return;
 	if ((size_t)(m->data - m->floor) < popped + IP_HEADER_LEN || ip_version_check(p) != 0 ||
-	    !xk_sum_is_intact(ip_header_sum(p)) ||
+	    !xk_sum_is_intact(xk_header_sum(p, IP_HEADER_LEN)) ||
 	    (s != NULL && (XK_GET(ip, source, p) != s->remote || XK_GET(ip, destination, p) != s->destination ||
 			   XK_GET(ip, protocol, p) != XK_GET(ip, protocol, s->session.sends.header))))
 		xk_count(&ip->protocol, IP_COUNT_UNQUOTED);

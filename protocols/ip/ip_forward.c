@@ -86,7 +86,7 @@ ip_options_take_off(struct ip *ip, struct xk_msg *m)
 	XK_PUT(ip, header_length, base, IP_HEADER_LEN / 4);
 	XK_PUT(ip, length, base, total - header_len + IP_HEADER_LEN);
 	XK_PUT(ip, checksum, base, 0);
-	xk_checksum_store(base + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(base)));
+	xk_checksum_store(base + XK_OFFSET(ip, checksum), xk_checksum_finish(xk_header_sum(base, IP_HEADER_LEN)));
 	xk_msg_pop(&m, header_len);
 	p = xk_msg_push(&m, IP_HEADER_LEN);
 	if (p != NULL) {

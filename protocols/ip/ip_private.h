@@ -11,6 +11,7 @@
 #include "xkernel/checksum.h"
 #include "xkernel/event.h"
 #include "xkernel/protocol.h"
+#include "xkernel/receive.h"
 
 /* ---- the header ---- */
 
@@ -80,14 +81,6 @@ enum {
 	IP_OFFSET = 0x1fff,
 };
 
-/* Returns the sum of all 20 bytes, not folded. */
-static inline uint64_t
-ip_header_sum(const uint8_t *p)
-{
-	return xk_sum_load32(p) + xk_sum_load32(p + 4) + xk_sum_load32(p + 8) + xk_sum_load32(p + 12) +
-	       xk_sum_load32(p + 16);
-}
-
 /* Checks the first byte of the header at p. Returns 0, the reason to drop the datagram, or IP_HAS_OPTIONS. */
 static inline unsigned
 ip_version_check(const uint8_t *p)
@@ -99,13 +92,6 @@ ip_version_check(const uint8_t *p)
 	if (words < IP_HEADER_LEN / 4)
 		return IP_DROP_BAD_HEADER;
 	return words != IP_HEADER_LEN / 4 ? (unsigned)IP_HAS_OPTIONS : (unsigned)XK_DROP_NONE;
-}
-
-/* Returns whether the header at p is a fragment's or has invalid flags: one test for both rare cases. */
-static inline bool
-ip_header_is_special(const uint8_t *p)
-{
-	return (xk_get16(p + IP_FRAGMENT) & (IP_RESERVED | IP_MORE | IP_OFFSET)) != 0;
 }
 
 /* Stores the prepared header, whose sum is `sum`, for a datagram or fragment. */

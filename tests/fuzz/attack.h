@@ -59,7 +59,7 @@ attack(struct rig *r, struct piece piece)
 					 .source = piece.source,
 					 .destination = HOST });
 	xk_put16(p + IP_FRAGMENT, (uint16_t)(piece.offset / 8 | (piece.more ? IP_MORE : 0) | piece.fragment));
-	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(p)));
+	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(xk_header_sum(p, IP_HEADER_LEN)));
 	if (piece.data != NULL)
 		memcpy(p + 20, piece.data + piece.offset, piece.len);
 	else

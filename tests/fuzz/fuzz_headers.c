@@ -172,12 +172,16 @@ headers_eth(struct headers *h)
 	struct eth eth = { .protocol.type = &xk_type_eth, .address = FUZZ_LINK };
 	struct xk_format *format = &eth.protocol.format;
 	struct eth_header header = eth_load(h->m->data);
-	unsigned why = eth_check(&eth, header);
+	struct xk_key passive;
+	unsigned why;
 
 	xk_format_init(format, &xk_type_eth);
 	xk_header_usual(&eth.protocol, "destination", FUZZ_LINK);
 	FUZZ_CHECK(xk_format_is_usual(format, format, h->m->data) ==
 		   (headers_number(h->bytes, 6) == FUZZ_LINK && (h->bytes[6] & 1) == 0));
+	xk_msg_pop_in_place(h->m, XK_ETH_HEADER_LEN);
+	why = eth_judge(&eth.protocol, NULL, h->m, &passive);
+	FUZZ_CHECK(((h->m->flags & XK_MSG_TO_ALL) != 0) == (headers_number(h->bytes, 6) == UINT64_C(0xffffffffffff)));
 	if (!headers_agree(why, headers_eth_expected(h->bytes)))
 		return;
 	FUZZ_CHECK(header.destination == headers_number(h->bytes, 6));
@@ -251,7 +255,6 @@ headers_ip(struct headers *h)
 	FUZZ_CHECK((uint64_t)(header.flags << 13 | header.offset) == headers_number(p + 6, 2));
 	FUZZ_CHECK(header.protocol == p[9]);
 	FUZZ_CHECK(header.source == headers_number(p + 12, 4) && header.destination == headers_number(p + 16, 4));
-	FUZZ_CHECK(ip_header_is_special(h->m->data - IP_HEADER_LEN) == ((p[6] & 0xbf) != 0 || p[7] != 0));
 	headers_check_left(h, 20, headers_number(p + 2, 2));
 }
 
@@ -343,7 +346,7 @@ headers_bid(struct headers *h)
 	const uint8_t *p = h->bytes;
 
 	FUZZ_CHECK(header.protocol == headers_number(p, 4) && header.source_host == headers_number(p + 4, 4));
-	FUZZ_CHECK(bid_flow_load(p) == headers_number(p, 8));
+	FUZZ_CHECK(XK_GET_SPAN(bid, protocol, source_host, p) == headers_number(p, 8));
 	FUZZ_CHECK(xk_bidctl_is_host(header.source_host) == headers_is_host(p + 4));
 	FUZZ_CHECK(header.source_boot == headers_number(p + 8, 8));
 	FUZZ_CHECK(header.destination_boot == headers_number(p + 16, 8));

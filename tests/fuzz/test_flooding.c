@@ -185,7 +185,7 @@ RIG_TEST(a_search_for_a_datagram_is_bounded,
 						 .protocol = 17,
 						 .source = 0x0a000002 + i % 500,
 						 .destination = 0x0a000001 });
-		xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(p)));
+		xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(xk_header_sum(p, IP_HEADER_LEN)));
 		rig_inject_bytes(r, frame, sizeof(frame));
 	}
 	CHECK(table->datagrams <= table->limits.datagrams && table->limits.datagrams <= 1024);

@@ -146,7 +146,7 @@ frame_ip(struct frame *f, unsigned peer, unsigned id, const uint8_t *udp, uint32
 
 	frame_eth(f, STRESS_LINK, STRESS_PEER_LINK + peer, 0x0800);
 	ip_store(p, &h);
-	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(ip_header_sum(p)));
+	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(xk_header_sum(p, IP_HEADER_LEN)));
 	memcpy(p + IP_HEADER_LEN, udp + start, end - start);
 	f->len = 14 + IP_HEADER_LEN + end - start;
 }
@@ -288,7 +288,8 @@ stress_hear_ip(struct stress *t, const uint8_t *ip, uint32_t len)
 {
 	uint16_t fragment = xk_get16(ip + IP_FRAGMENT);
 
-	CHECK(len >= IP_HEADER_LEN && XK_GET(ip, length, ip) == len && xk_sum_is_intact(ip_header_sum(ip)));
+	CHECK(len >= IP_HEADER_LEN && XK_GET(ip, length, ip) == len &&
+	      xk_sum_is_intact(xk_header_sum(ip, IP_HEADER_LEN)));
 	len -= IP_HEADER_LEN;
 	if (fragment != 0)
 		stress_hear_fragment(t, ip, len);
