@@ -28,15 +28,6 @@ XK_DROPS(eth, ETH_DROPS);
 	C(ETH_COUNT_TO_SELF, "to_self") /* opens to our own address, refused: a push never turns upward */
 XK_COUNTERS(eth, ETH_COUNTERS);
 
-static const struct xk_field_value eth_types[] = { { 0x0800, "IPv4" }, { 0x0806, "ARP" }, { 0, NULL } };
-
-/* A group's source is rare: none of ours has such a session's key but a broadcasting one, which receives nothing. */
-#define ETH_HEADER(F)                                                                                                  \
-	F(48, destination, .kind = XK_FIXED, .is_mine = true, .end = XK_END_LOCAL, .print = XK_PRINT_LINK,             \
-	  .help = "us, or everybody")                                                                                  \
-	F(48, source, .kind = XK_NAMES_SESSION, .rare = XK_ETH_GROUP, .end = XK_END_REMOTE, .print = XK_PRINT_LINK)    \
-	F(16, type, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .is_upper = true, .values = eth_types,            \
-	  .help = "the protocol above")
 XK_HEADER(eth, ETH_HEADER);
 XK_FIELDS(eth, ETH_HEADER);
 XK_MESSAGES(eth, ETH_HEADER);

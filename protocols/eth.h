@@ -1,5 +1,5 @@
 /*
- * eth.h - ETH's addresses, for other protocols.
+ * eth.h - ETH's header and addresses, for other protocols.
  *
  * Participants: the top of each stack is a 48-bit link address
  */
@@ -12,6 +12,14 @@
 #define XK_ETH_GROUP (UINT64_C(1) << 40) /* of a group, everybody included */
 
 enum { XK_ETH_HEADER_LEN = 14 };
+
+/* A group's source is rare: none of ours has such a session's key but a broadcasting one, which receives nothing. */
+#define ETH_HEADER(F)                                                                                                  \
+	F(48, destination, .kind = XK_FIXED, .is_mine = true, .end = XK_END_LOCAL, .print = XK_PRINT_LINK,             \
+	  .help = "us, or everybody")                                                                                  \
+	F(48, source, .kind = XK_NAMES_SESSION, .rare = XK_ETH_GROUP, .end = XK_END_REMOTE, .print = XK_PRINT_LINK)    \
+	F(16, type, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .is_upper = true,                                 \
+	  .values = XK_VALUES({ 0x0800, "IPv4" }, { 0x0806, "ARP" }), .help = "the protocol above")
 
 /* Tells whether address names more than one station (multicast, broadcast). */
 static inline bool

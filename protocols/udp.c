@@ -16,17 +16,10 @@
 #include "protocols/udp.h"
 
 #include "protocols/ip/ip.h"
+#include "protocols/paths.h"
 #include "xkernel/receive.h"
 #include "xkernel/support/ports.h"
 
-enum { UDP_NUMBER = 17 /* on IP, and so in the pseudo-header */ };
-
-#define UDP_HEADER(F)                                                                                                  \
-	F(16, source, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .help = "port")                                  \
-	F(16, destination, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL, .help = "port")                              \
-	F(16, length, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE)                                                  \
-	F(16, checksum, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_PSEUDO, .pseudo = UDP_NUMBER,  \
-	  .help = "0: none")
 XK_HEADER(udp, UDP_HEADER);
 XK_FIELDS(udp, UDP_HEADER);
 XK_MESSAGES(udp, UDP_HEADER);
@@ -96,7 +89,8 @@ const struct xk_protocol_type xk_type_udp = {
 	.flags = XK_BY_FIELDS,
 	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL,
 			     "carries datagrams to 32-bit hosts, and answers for both ends' hosts; normally ip" }),
-	.numbers = XK_NUMBERS({ "ip", UDP_NUMBER }, { "bid", UDP_NUMBER }),
+	.numbers = XK_NUMBERS({ "ip", XK_UDP_NUMBER }, { "bid", XK_UDP_NUMBER }),
 	.settings = udp_settings,
 	.session_max = 8192,
+	.path_code = &xk_path_udp,
 };

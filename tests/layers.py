@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 
-ENGINE = {'engine_driver.c', 'engine_pool.c', 'engine_shepherd.c', 'engine_transmit.c', 'path.c'}
+ENGINE = {'engine_driver.c', 'engine_pool.c', 'engine_shepherd.c', 'engine_transmit.c', 'engine_path.c'}
 GIVEN = {'xk_protocol_types'}  # the list of what was built in
 
 

@@ -52,6 +52,9 @@ struct xk_field_value {
 	const char *name; /* NULL ends the list */
 };
 
+/* The names of a field's values, in its list: .values = XK_VALUES({ 1, "request" }, { 2, "reply" }). */
+#define XK_VALUES(...) ((const struct xk_field_value[]){ __VA_ARGS__, { 0, NULL } })
+
 /* Fields follow one another in wire order without gaps, the most significant bit first (RFC 791, appendix B). */
 struct xk_field {
 	const char *name; /* as in dissectors' filters; NULL ends the list */
@@ -220,8 +223,8 @@ struct xk_format {
 	struct xk_window usual[XK_USUAL]; /* messages with other values there are rare */
 	struct xk_window names[XK_NAMES]; /* sessions */
 	uint8_t len;                      /* bytes of the header */
-	uint8_t length_at, length_len,
-		length_base;                    /* len 0: no field holds a length; base: bytes that it does not cover */
+	/* len 0: no field holds a length; base: bytes that it does not cover */
+	uint8_t length_at, length_len, length_base;
 	uint8_t sum_at, sum_covers, sum_pseudo; /* covers 0: there is no checksum */
 	uint8_t number_at, number_step;         /* step 0: messages are not numbered */
 	uint8_t remote_at, local_at, end_len;   /* len 0: no fields name the two ends */
@@ -324,28 +327,44 @@ struct xk_window_draft {
 	size_t limit, end, first;
 };
 
+/* Bytes of a header: `begin` to `end`, without the last. */
+struct xk_span {
+	size_t begin, end;
+};
+
+/* Returns where those bits, one at least, of a field that begins at bit `at` lie. */
+__attribute__((always_inline)) static inline struct xk_span
+xk_span_of(const struct xk_field *f, size_t at, uint64_t bits)
+{
+	return (struct xk_span){ (at + f->bits - 64 + (size_t)__builtin_clzll(bits)) / 8,
+				 (at + f->bits - 1 - (size_t)__builtin_ctzll(bits)) / 8 + 1 };
+}
+
 __attribute__((always_inline)) static inline void
 xk_window_end(struct xk_window_draft *d, const struct xk_field *f, size_t at, uint64_t bits)
 {
-	size_t begin = bits == 0 ? 0 : (at + f->bits - 64 + (size_t)__builtin_clzll(bits)) / 8;
-	size_t end = bits == 0 ? 0 : (at + f->bits - 1 - (size_t)__builtin_ctzll(bits)) / 8 + 1;
+	if (bits != 0) {
+		struct xk_span span = xk_span_of(f, at, bits);
 
-	if (bits != 0 && begin < d->limit && end > d->end)
-		d->end = end < d->limit ? end : d->limit;
+		if (span.begin < d->limit && span.end > d->end)
+			d->end = span.end < d->limit ? span.end : d->limit;
+	}
 }
 
 __attribute__((always_inline)) static inline void
 xk_window_first(struct xk_window_draft *d, const struct xk_field *f, size_t at, uint64_t bits)
 {
-	size_t begin = bits == 0 ? 0 : (at + f->bits - 64 + (size_t)__builtin_clzll(bits)) / 8;
-	size_t end = bits == 0 ? 0 : (at + f->bits - 1 - (size_t)__builtin_ctzll(bits)) / 8 + 1;
 	size_t low = d->end > 8 ? d->end - 8 : 0;
 
-	if (bits != 0 && end > low && begin < d->first)
-		d->first = begin > low ? begin : low;
+	if (bits != 0) {
+		struct xk_span span = xk_span_of(f, at, bits);
+
+		if (span.end > low && span.begin < d->first)
+			d->first = span.begin > low ? span.begin : low;
+	}
 }
 
-/* Chooses the window's place, in a header of len bytes, and goes on before it. */
+/* Chooses the window's place in a header of len bytes. */
 __attribute__((always_inline)) static inline void
 xk_window_place(struct xk_window *w, struct xk_window_draft *d, size_t len)
 {

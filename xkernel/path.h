@@ -1,39 +1,109 @@
 /*
  * path.h - a conversation's whole way as one comparison on the way up and one header on the way down.
  *
- * Once a conversation's sessions stand, the framework composes their layers from the fields of their headers
- * (header.h), and from what each session sends (xk_sends in upi.h):
+ * XK_PATH declares a stack of headers that is in wide use (protocols/paths.c). Once a conversation through such a stack
+ * stands, the framework composes its layers from the fields of their headers (header.h), and from what each session sends
+ * (xk_sends in upi.h):
  *
  *   up    The bytes that are fixed or name sessions are compared under a mask, lengths and checksums are checked, and
  *         the message is popped to the topmost session (the path's top).
- *   down  All headers are copied at once, and lengths, counters and checksums filled in.
+ *   down  All headers are copied at once, and lengths, numbers and checksums filled in.
  *
  * A top with work of its own (BID, which must know its peer's boot) does that in path_pop and path_push (upi.h).
  *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
- * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a virtual protocol's session
- * between is marked. The second message of a conversation makes its path, or, where no conversation of its kind has one
- * yet, one of the next few: a stranger's single message costs no more than a lookup.
+ * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a virtual protocol's
+ * session between is marked. The second message of a conversation makes its path, or, where no conversation of its kind
+ * has one yet, one of the next few: a stranger's single message costs no more than a lookup.
+ *
+ * The compiler knows the headers of a declared stack, and makes of the code below what one would write for it by hand.
+ * Code for any stack would take more instructions than the layers themselves, which are compiled for their headers too.
  *
  * Source: Mosberger and Peterson, "Making Paths Explicit in the Scout Operating System" (OSDI 1996).
  */
 #ifndef XK_PATH_H
 #define XK_PATH_H
 
+#include "xkernel/receive.h"
 #include "xkernel/upi.h"
 
 struct xk_port;
 
-/* The part of a path that its top session's life concerns (upi_session.c). */
-struct xk_path {
-	struct xk_binding binding;
-	struct xk_map *map;   /* its port's */
-	struct xk_path *next; /* to the same session, from another port */
+enum {
+	XK_PATH_BYTES = 96, /* of the longest headers, in pieces; the last two may overlap */
+	XK_PATH_PIECE = 16,
+	XK_PATH_FILLS = 2, /* headers with lengths, numbers or checksums */
+	XK_PATH_WORDS = 4, /* of 8 bytes, that hold what names sessions */
 };
 
-/*
- * Delivers m, which arrived on port, up its path or the layers' way. Takes m. A shepherd; may hand off. For the engine.
- */
+/* What the code of a path needs to know of its headers. */
+struct xk_path_layout {
+	uint8_t len;    /* of all headers */
+	uint8_t own_at; /* the top's header, if it has path_pop and path_push; 0: it has not */
+	uint8_t fills;
+	uint8_t fill_at[XK_PATH_FILLS];
+	struct xk_format fill[XK_PATH_FILLS]; /* lowest first; the last may sum what follows it */
+};
+
+/* Handles a message whose headers are not those of the path. Takes m. */
+typedef void xk_path_otherwise(struct xk_port *port, struct xk_msg *m);
+
+/* The code of paths through a stack of headers. */
+struct xk_path_code {
+	const struct xk_protocol_type *const *types; /* with a header, lowest first; NULL ends the list */
+	void (*take)(struct xk_port *port, struct xk_msg *m, const struct xk_path *path, xk_path_otherwise *otherwise);
+	int (*push)(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
+};
+
+/* What the paths through the same protocols have in common. Does not change once it is there, but for the version. */
+struct xk_path_shape {
+	_Alignas(64) uint8_t mask[XK_PATH_BYTES]; /* piece by piece */
+	uint64_t gate_mask, gate;                 /* of the 8 bytes at gate_at: what other messages differ in */
+	_Atomic uint32_t version;
+	uint8_t gate_at;
+	uint8_t words;
+	struct {
+		uint64_t mask, factor;
+		size_t at;
+	} word[XK_PATH_WORDS];
+	struct xk_path_code code;
+	struct xk_protocol *top; /* the protocol */
+	struct xk_path_layout layout;
+};
+
+/* A path. Of short headers, the way up touches the first two lines of the cache, and the way down the last two. */
+struct xk_path {
+	_Alignas(64) struct xk_binding binding; /* in map, the table of its port */
+	struct xk_map *map;
+	struct xk_path *next; /* to the same session, from another port */
+	struct xk_session *top;
+	const _Atomic bool *unusual_up;
+
+	_Atomic uint32_t version;
+	bool sums, offloads; /* as the top's `sends` */
+	uint64_t pop_sum;
+	uint8_t value[XK_PATH_BYTES]; /* as the shape's mask */
+	bool (*pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
+	bool (*push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
+	uint64_t state;
+
+	_Alignas(16) uint8_t header[XK_PATH_BYTES]; /* as sent, at the end */
+	const struct xk_path_shape *shape;
+	struct xk_session *below; /* the port's session */
+
+	struct {
+		uint64_t sum; /* of what is the same in each message */
+		_Atomic uint16_t *number;
+	} fill[XK_PATH_FILLS];
+	const _Atomic uint32_t *valid;
+	const _Atomic bool *unusual;
+	const _Atomic uint32_t
+		*whole; /* the limit of a payload and `less` more bytes: a layer's that adapts, or longest */
+	uint32_t less;
+	_Atomic uint32_t longest;
+};
+
+/* Delivers m, which arrived on port, up its path or the layers' way. Takes m. A shepherd; may hand off. For the engine. */
 void xk_path_deliver(struct xk_port *port, struct xk_msg *m);
 
 /*
@@ -51,5 +121,196 @@ uint64_t xk_paths_taken(const struct xk_port *port);
 /* Make port's table, and free it. xk_paths_init returns 0 or -ENOMEM. When nothing runs. */
 int xk_paths_init(struct xk_port *port, struct xk_kernel *kernel);
 void xk_paths_fini(struct xk_port *port);
+
+/* ---- declaring a stack ---- */
+
+/*
+ * Adds the next header, whose fields fit (xk_format), to a layout; is_own: of a top with path_pop. Returns false if it has
+ * no place there.
+ */
+__attribute__((always_inline)) static inline bool
+xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool is_own)
+{
+	bool fills = format->length_len != 0 || format->number_step != 0 || format->sum_covers != 0;
+	bool has_last = layout->fills > 0 && layout->fill[layout->fills - 1].sum_covers == XK_COVERS_PSEUDO;
+
+	if (layout->len + format->len > XK_PATH_BYTES || layout->own_at != 0 || has_last ||
+	    (fills && layout->fills == XK_PATH_FILLS))
+		return false;
+	if (is_own)
+		layout->own_at = layout->len;
+	if (fills) {
+		layout->fill_at[layout->fills] = layout->len;
+		layout->fill[layout->fills++] = *format;
+	}
+	layout->len = (uint8_t)(layout->len + format->len);
+	return true;
+}
+
+#ifdef XK_FORMAT_IS_KNOWN
+#define XK_KNOWN_LAYOUT(name, path) name##_layout()
+#else
+#define XK_KNOWN_LAYOUT(name, path) (path)->shape->layout
+#endif
+
+/*
+ * Defines xk_path_NAME, the code of paths through these types, whose headers NAME_layout() adds up. The type that they end
+ * at names it (path_code).
+ */
+#define XK_PATH(name, ...)                                                                                             \
+	XK_APART static void name##_take(struct xk_port *port, struct xk_msg *m, const struct xk_path *path,           \
+					 xk_path_otherwise *otherwise)                                                 \
+	{                                                                                                              \
+		const struct xk_path_layout layout = XK_KNOWN_LAYOUT(name, path);                                      \
+		xk_path_take_as(&layout, port, m, path, otherwise);                                                    \
+	}                                                                                                              \
+	XK_APART static int name##_push(struct xk_session *s, struct xk_msg *m, const struct xk_path *path)            \
+	{                                                                                                              \
+		const struct xk_path_layout layout = XK_KNOWN_LAYOUT(name, path);                                      \
+		return xk_path_push_as(&layout, s, m, path);                                                           \
+	}                                                                                                              \
+	static const struct xk_protocol_type *const name##_types[] = { __VA_ARGS__, NULL };                            \
+	const struct xk_path_code xk_path_##name = { name##_types, name##_take, name##_push }
+
+#define XK_PATH_INLINE __attribute__((always_inline, unused)) static inline
+
+/* Delivers m the layers' way. Takes m. */
+void xk_path_layered(struct xk_port *port, struct xk_msg *m);
+
+/* Shows m, which s pushes with all its headers, to those who watch the edge above the port. */
+void xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
+
+static inline unsigned
+xk_path_pieces(const struct xk_path_layout *layout)
+{
+	return (layout->len + XK_PATH_PIECE - 1u) / XK_PATH_PIECE;
+}
+
+/* Where a piece of the headers begins: the last ends with them. */
+static inline unsigned
+xk_path_piece_at(const struct xk_path_layout *layout, unsigned piece)
+{
+	unsigned at = piece * XK_PATH_PIECE, last = layout->len - XK_PATH_PIECE;
+
+	return at < last ? at : last;
+}
+
+/* Returns whether m's headers are those of path. */
+XK_PATH_INLINE bool
+xk_path_matches(const struct xk_path_layout *layout, const struct xk_path *path, const struct xk_msg *m)
+{
+	typedef uint64_t piece __attribute__((vector_size(XK_PATH_PIECE)));
+	piece differs = { 0 }, bytes, mask, value;
+
+	if (xk_unlikely(m->len < layout->len))
+		return false;
+#pragma GCC unroll 6
+	for (unsigned i = 0; i < xk_path_pieces(layout); i++) {
+		memcpy(&bytes, m->data + xk_path_piece_at(layout, i), XK_PATH_PIECE);
+		memcpy(&mask, path->shape->mask + i * XK_PATH_PIECE, XK_PATH_PIECE);
+		memcpy(&value, path->value + i * XK_PATH_PIECE, XK_PATH_PIECE);
+		differs |= (bytes & mask) ^ value;
+	}
+	return (differs[0] | differs[1]) == 0;
+}
+
+/*
+ * Returns the length of m by its headers, if all lengths and the headers' own checksums are right; 0: they are not, or
+ * only the layers can tell.
+ */
+XK_PATH_INLINE size_t
+xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
+{
+	size_t end = xk_msg_len(m);
+	bool is_first = true;
+
+#pragma GCC unroll 2
+	for (unsigned i = 0; i < XK_PATH_FILLS; i++) {
+		const struct xk_format *format = &layout->fill[i];
+		const uint8_t *p = m->data + layout->fill_at[i];
+
+		if (i == layout->fills)
+			break;
+		if (format->length_len != 0) {
+			size_t claimed = layout->fill_at[i] + xk_receive_length(format, p, 0);
+
+			/* only the outermost may leave something behind, which is padding */
+			if (xk_unlikely(claimed != end) &&
+			    (!is_first || claimed > end || claimed < layout->len || m->next != NULL))
+				return 0;
+			end = claimed;
+			is_first = false;
+		}
+		if (!xk_receive_header_is_intact(format, p, m))
+			return 0;
+	}
+	return layout->own_at != 0 && end == layout->len ? 0 : end;
+}
+
+/* Delivers m by path, if its headers are those of path and it is not unusual otherwise. Takes m. */
+XK_PATH_INLINE void
+xk_path_take_as(const struct xk_path_layout *layout, struct xk_port *port, struct xk_msg *m, const struct xk_path *path,
+		xk_path_otherwise *otherwise)
+{
+	const struct xk_format *last = &layout->fill[layout->fills == 0 ? 0 : layout->fills - 1];
+	size_t end = 0;
+	uint64_t sum;
+
+	if (xk_unlikely(!xk_path_matches(layout, path, m))) {
+		otherwise(port, m);
+		return;
+	}
+	/* only path_pop tells whether the sessions that messages came up still stand, one of which has unusual_up */
+	if ((layout->own_at == 0 || xk_likely(path->pop(path->top, m, m->data + layout->own_at, path->state))) &&
+	    xk_likely(!atomic_load_explicit(path->unusual_up, memory_order_relaxed)))
+		end = xk_path_length(layout, m);
+	if (xk_unlikely(end == 0)) {
+		xk_path_layered(port, m);
+		return;
+	}
+	if (xk_unlikely(end != xk_msg_len(m)))
+		xk_msg_cut_in_place(m, end);
+	xk_msg_pop_in_place(m, layout->len);
+	sum = layout->fills == 0 ? 0 : xk_receive_sum_headers(last, m, path->pop_sum);
+	if (sum == 0 || xk_receive_is_intact_short(last, m, sum))
+		xk_pop_on(path->top, m);
+	else
+		xk_receive_pop_summed(path->top, path->top->lls, m, sum);
+}
+
+/* Pushes m with all headers, unless it is unusual: then the session's own push does. Takes m. */
+XK_PATH_INLINE int
+xk_path_push_as(const struct xk_path_layout *layout, struct xk_session *s, struct xk_msg *m, const struct xk_path *path)
+{
+	bool has_sum = layout->fills > 0 && layout->fill[layout->fills - 1].sum_covers == XK_COVERS_PSEUDO;
+	bool sums = has_sum && path->sums;
+	size_t len = xk_msg_len(m);
+	uint8_t *end, *p;
+	uint64_t sum;
+
+	if (xk_unlikely(atomic_load_explicit(&path->version, memory_order_relaxed) !=
+				atomic_load_explicit(path->valid, memory_order_relaxed) ||
+			atomic_load_explicit(path->unusual, memory_order_relaxed) ||
+			len + path->less > atomic_load_explicit(path->whole, memory_order_relaxed) ||
+			!xk_msg_has_room(m, xk_path_pieces(layout) * XK_PATH_PIECE)))
+		return s->protocol->type->session_ops->push(s, m);
+	sum = sums ? xk_msg_sum(m) : 0;
+	end = m->data;
+	p = end - layout->len;
+#pragma GCC unroll 6
+	for (unsigned i = xk_path_pieces(layout); i > 0; i--)
+		memcpy(end - i * XK_PATH_PIECE, path->header + XK_PATH_BYTES - i * XK_PATH_PIECE, XK_PATH_PIECE);
+	if (layout->own_at != 0 && xk_unlikely(!path->push(s, m, p + layout->own_at)))
+		return s->protocol->type->session_ops->push(s, m);
+	xk_msg_push_in_place(m, layout->len);
+#pragma GCC unroll 2
+	for (unsigned i = 0; i < XK_PATH_FILLS; i++)
+		if (i < layout->fills)
+			xk_send_fill(&layout->fill[i], p + layout->fill_at[i], len + layout->len - layout->fill_at[i],
+				     path->fill[i].number, path->fill[i].sum, sums, sum, has_sum && path->offloads);
+	if (xk_unlikely(xk_edge_watched(path->below->up, XK_WATCH_OWNER | XK_WATCH_SINK)) || XK_IS_DEBUG)
+		xk_path_show(s, m, path);
+	return path->below->ops->push(path->below, m);
+}
 
 #endif

@@ -88,6 +88,8 @@ enum xk_protocol_flags {
 	XK_BY_FIELDS = 1 << 6,
 };
 
+struct xk_path_code;
+
 struct xk_protocol_type {
 	const char *name;
 	const char *help; /* a sentence or two, for `xk protocols` */
@@ -108,6 +110,8 @@ struct xk_protocol_type {
 	unsigned session_max;        /* default of the setting `sessions`; 0: keeps no passive sessions */
 	/* A struct of functions, declared by the type's header, for uppers that know the type; NULL: none. */
 	const void *neighbour_ops;
+	/* Code for paths that end here, through the stack of headers that it names (path.h); NULL: there are none. */
+	const struct xk_path_code *path_code;
 };
 
 /* Returns the number of bytes that a type wants in one piece. */

@@ -35,6 +35,7 @@
 
 /* The format as the compiler knows it: in debug builds, which do not evaluate it, it would take kilobytes of the stack. */
 #if defined(__OPTIMIZE__) && !defined(XK_DEBUG) && !defined(__SANITIZE_ADDRESS__)
+#define XK_FORMAT_IS_KNOWN
 #define XK_KNOWN_FORMAT(prefix, protocol) prefix##_format()
 #else
 #define XK_KNOWN_FORMAT(prefix, protocol) (protocol)->format
@@ -79,13 +80,6 @@ xk_receive_hears(const struct xk_session *s, const struct xk_session *lls)
 	return s != NULL &&
 	       (xk_likely(s->lls == lls) || atomic_load_explicit(&s->sends.from_any, memory_order_relaxed));
 }
-
-/*
- * Fills in the `sends` of s, a new session on s->lls, from the header of a message that it would receive. 0; -EMSGSIZE:
- * a header is all that fits below; or what the session below answers. xk_table_add calls it, with its `how`, for types
- * with the flag XK_BY_FIELDS.
- */
-int xk_sends_init(struct xk_session *s, const uint8_t *p);
 
 /* Stores the sums of lls's pseudo-headers in both directions, without lengths. Returns 0 or -errno. */
 int xk_sends_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum);
@@ -173,14 +167,21 @@ xk_receive_sum_headers(const struct xk_format *format, const struct xk_msg *m, u
 /* Pops payload m, if it sums up; sum is that of the headers. Takes m. */
 void xk_receive_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, uint64_t sum);
 
+/* Returns whether payload m, behind this header, is so short that it takes no call to sum, and sums up. */
+XK_RECEIVE_CODE bool
+xk_receive_is_intact_short(const struct xk_format *format, const struct xk_msg *m, uint64_t sum)
+{
+	return format->len >= XK_SUM_SHORT && xk_msg_len(m) < XK_SUM_SHORT && m->next == NULL &&
+	       xk_sum_is_intact(sum + xk_sum_short(m->data, m->len));
+}
+
 /* Pops payload m, whose header lies in front of it, to s, if its checksum is right. Takes m. */
 XK_RECEIVE_CODE void
 xk_receive_pop(const struct xk_format *format, struct xk_session *s, struct xk_session *lls, struct xk_msg *m)
 {
 	uint64_t sum = xk_receive_sum_headers(format, m, s->sends.pop_sum);
 
-	if (sum == 0 || (format->len >= XK_SUM_SHORT && xk_msg_len(m) < XK_SUM_SHORT && m->next == NULL &&
-			 xk_sum_is_intact(sum + xk_sum_short(m->data, m->len))))
+	if (sum == 0 || xk_receive_is_intact_short(format, m, sum))
 		xk_pop(s, lls, m, NULL);
 	else
 		xk_receive_pop_summed(s, lls, m, sum);
@@ -236,13 +237,58 @@ xk_send_copy(uint8_t *to, const uint8_t *from, size_t len)
 	}
 }
 
-/* Returns the sum of the length in the header at p. */
+/* Returns what a field at byte `at` adds to a checksum; sum is that of its value at an even byte (RFC 1071, 2). */
 XK_RECEIVE_CODE uint64_t
-xk_send_length_sum(const struct xk_format *format, const uint8_t *p)
+xk_send_sum_at(uint8_t at, uint64_t sum)
 {
-	return format->length_len == 0   ? 0
-	       : format->length_len == 2 ? xk_sum_load16(p + format->length_at)
-					 : xk_sum_load32(p + format->length_at);
+	return at % 2 == 0 ? sum : sum << 8;
+}
+
+/*
+ * Fills in what differs between messages in the header at p: of `length` bytes from there on, numbered by *next, and
+ * summed, if need be, from `fixed`, of what is the same in each, and `sum`, of the payload. sums and offloads are as in
+ * struct xk_sends.
+ */
+XK_RECEIVE_CODE void
+xk_send_fill(const struct xk_format *format, uint8_t *p, size_t length, _Atomic uint16_t *next, uint64_t fixed,
+	     bool sums, uint64_t sum, bool offloads)
+{
+	size_t claimed = length - format->length_base;
+	bool covers_header = format->sum_covers == XK_COVERS_HEADER, is_summed = covers_header || sums;
+	uint16_t number, checksum;
+
+	if (format->length_len == 2) {
+		xk_put16(p + format->length_at, (uint16_t)claimed);
+		fixed += is_summed ? xk_send_sum_at(format->length_at, xk_sum_of16((uint16_t)claimed)) : 0;
+	} else if (format->length_len != 0) {
+		xk_put32(p + format->length_at, (uint32_t)claimed);
+		fixed += is_summed ? xk_send_sum_at(format->length_at, xk_sum_of32((uint32_t)claimed)) : 0;
+	}
+	if (format->number_step != 0) {
+		/* two shepherds may get the same number, which costs less than an atomic addition */
+		number = atomic_load_explicit(next, memory_order_relaxed);
+		atomic_store_explicit(next, (uint16_t)(number + format->number_step), memory_order_relaxed);
+		xk_put16(p + format->number_at, number);
+		fixed += is_summed ? xk_send_sum_at(format->number_at, xk_sum_of16(number)) : 0;
+	}
+	if (covers_header) {
+		xk_checksum_store(p + format->sum_at, xk_checksum_finish(fixed));
+	} else if (format->sum_covers == XK_COVERS_PSEUDO && sums) {
+		checksum = xk_checksum_finish(fixed + xk_sum_of16((uint16_t)length) + sum);
+		if (checksum == 0) /* which would say that there is none */
+			checksum = 0xffff;
+		xk_checksum_store(p + format->sum_at, checksum);
+	} else if (format->sum_covers == XK_COVERS_PSEUDO && offloads) {
+		xk_checksum_store(p + format->sum_at, xk_sum_fold(fixed + xk_sum_of16((uint16_t)length)));
+	}
+}
+
+/* Returns the sum of what is the same in each message of a session, as xk_send_fill needs it. */
+XK_RECEIVE_CODE uint64_t
+xk_send_fixed(const struct xk_format *format, const struct xk_sends *sends, bool sums)
+{
+	return format->sum_covers == XK_COVERS_HEADER ? sends->header_sum
+						      : sends->push_sum + (sums ? sends->header_sum : 0);
 }
 
 /* Puts the header in front of m, whose payload's sum is `sum` if it `sums`, and pushes it. Takes m. */
@@ -250,42 +296,12 @@ XK_RECEIVE_CODE int
 xk_send_header_as(const struct xk_format *format, struct xk_session *s, struct xk_msg *m, bool sums, uint64_t sum,
 		  bool offloads)
 {
-	struct xk_sends *sends = &s->sends;
-	uint16_t length, number, checksum;
-	uint8_t *p;
-
 	m = xk_push_header(s, m, format->len);
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	p = m->data;
-	length = (uint16_t)xk_msg_len(m);
-	xk_send_copy(p, sends->header, format->len);
-	if (format->length_len == 2)
-		xk_put16(p + format->length_at, (uint16_t)(length - format->length_base));
-	else if (format->length_len != 0)
-		xk_put32(p + format->length_at, (uint32_t)(xk_msg_len(m) - format->length_base));
-	if (format->number_step != 0) {
-		/* two shepherds may get the same number, which costs less than an atomic addition */
-		number = atomic_load_explicit(&sends->number, memory_order_relaxed);
-		atomic_store_explicit(&sends->number, (uint16_t)(number + format->number_step), memory_order_relaxed);
-		xk_put16(p + format->number_at, number);
-	}
-	if (format->sum_covers == XK_COVERS_HEADER) {
-		sum = sends->header_sum + xk_send_length_sum(format, p);
-		if (format->number_step != 0)
-			sum += xk_sum_load16(p + format->number_at);
-		xk_checksum_store(p + format->sum_at, xk_checksum_finish(sum));
-	} else if (sums) {
-		sum += sends->push_sum + sends->header_sum + xk_sum_of16(length) + xk_send_length_sum(format, p);
-		if (format->number_step != 0)
-			sum += xk_sum_load16(p + format->number_at);
-		checksum = xk_checksum_finish(sum);
-		if (checksum == 0) /* which would say that there is none */
-			checksum = 0xffff;
-		xk_checksum_store(p + format->sum_at, checksum);
-	} else if (offloads) {
-		xk_checksum_store(p + format->sum_at, xk_sum_fold(sends->push_sum + xk_sum_of16(length)));
-	}
+	xk_send_copy(m->data, s->sends.header, format->len);
+	xk_send_fill(format, m->data, xk_msg_len(m), &s->sends.number, xk_send_fixed(format, &s->sends, sums), sums,
+		     sum, offloads);
 	return xk_push(s->lls, m);
 }
 

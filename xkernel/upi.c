@@ -9,6 +9,16 @@
 #include "xkernel/protocol.h"
 #include "xkernel/trace.h"
 
+/* ---- marks of edges ---- */
+
+void
+xk_edge_watch(struct xk_edge *edge, uint32_t which, uint32_t watch)
+{
+	atomic_fetch_or_explicit(&edge->watch, which & watch, memory_order_relaxed);
+	atomic_fetch_and_explicit(&edge->watch, ~(which & ~watch), memory_order_relaxed);
+	atomic_fetch_add_explicit(&edge->upper->kernel->path_version, 1, memory_order_release);
+}
+
 /* ---- open and the upcalls ---- */
 
 int

@@ -24,7 +24,9 @@
  */
 #include <errno.h>
 
+#include "protocols/bid/bid.h"
 #include "protocols/bid/bidctl.h"
+#include "protocols/paths.h"
 #include "protocols/virtual/vnet.h"
 #include "xkernel/bytes.h"
 
@@ -46,11 +48,6 @@ XK_DROPS(bid, BID_DROPS);
 	C(BID_TOLD, "told")       /* changes of a session's peer boot */
 XK_COUNTERS(bid, BID_COUNTERS);
 
-#define BID_HEADER(F)                                                                                                  \
-	F(32, protocol, .kind = XK_NAMES_SESSION, .is_upper = true, .help = "above")                                   \
-	F(32, source_host, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HOST)                                           \
-	F(64, source_boot, .kind = XK_FIXED, .is_own = true, .print = XK_PRINT_HEX, .help = "confirmed by BIDCTL")     \
-	F(64, destination_boot, .kind = XK_FIXED, .print = XK_PRINT_HEX, .help = "0: not known")
 XK_HEADER(bid, BID_HEADER);
 XK_FIELDS(bid, BID_HEADER);
 
@@ -604,4 +601,5 @@ const struct xk_protocol_type xk_type_bid = {
 	.drops = bid_drops,
 	.counters = bid_counters,
 	.session_max = 1024,
+	.path_code = &xk_path_bid,
 };

@@ -35,10 +35,6 @@
 
 enum { BLAST_BUCKETS_MAX = 4096 };
 
-static const struct xk_field_value blast_ops_named[] = {
-	{ BLAST_SEND, "send" }, { BLAST_NACK, "nack" }, { BLAST_RETRANSMIT, "retransmit" }, { 0, NULL }
-};
-
 XK_FIELDS(blast, BLAST_HEADER);
 XK_MESSAGES(blast, BLAST_HEADER);
 

@@ -61,7 +61,8 @@ enum {
 	F(32, sequence, .rare = UINT32_MAX, .is_part = true, .help = "number of a long message; 0: a short one")       \
 	F(32, length, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD)                                                  \
 	F(16, fragments, .rare = UINT16_MAX, .help = "number in a long message")                                       \
-	F(8, op, .usual = BLAST_SEND, .rare = UINT8_MAX, .values = blast_ops_named)                                    \
+	F(8, op, .usual = BLAST_SEND, .rare = UINT8_MAX,                                                               \
+	  .values = XK_VALUES({ BLAST_SEND, "send" }, { BLAST_NACK, "nack" }, { BLAST_RETRANSMIT, "retransmit" }))     \
 	F(8, width, .kind = XK_FIXED, .usual = BLAST_FRAGMENTS, .help = "bits of the mask")                            \
 	F(64, mask, .rare = UINT64_MAX, .print = XK_PRINT_HEX,                                                         \
 	  .help = "the bit of this fragment; in a NACK, those of all that have arrived")

@@ -33,13 +33,6 @@
 
 static const char *const ip_drops[] = { IP_DROPS(XK_NAMED_TEXT) IP_REASSEMBLY_WHY(XK_NAMED_TEXT) NULL };
 
-static const struct xk_field_value ip_flag_names[] = { { IP_FLAG_RESERVED, "reserved" },
-						       { IP_FLAG_DONT_FRAGMENT, "dont_fragment" },
-						       { IP_FLAG_MORE, "more" },
-						       { 0, NULL } };
-
-static const struct xk_field_value ip_protocol_names[] = { { 1, "ICMP" }, { 6, "TCP" }, { 17, "UDP" }, { 0, NULL } };
-
 XK_FIELDS(ip, IP_HEADER);
 XK_MESSAGES(ip, IP_HEADER);
 

@@ -56,10 +56,13 @@ enum { IP_FLAG_RESERVED = 4, IP_FLAG_DONT_FRAGMENT = 2, IP_FLAG_MORE = 1 };
 	F(8, service, .print = XK_PRINT_HEX, .help = "ignored")                                                        \
 	F(16, length, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE)                                                  \
 	F(16, identification, .print = XK_PRINT_HEX, .step = 2)                                                        \
-	F(3, flags, .rare = IP_FLAG_RESERVED | IP_FLAG_MORE, .is_bits = true, .values = ip_flag_names)                 \
+	F(3, flags, .rare = IP_FLAG_RESERVED | IP_FLAG_MORE, .is_bits = true,                                          \
+	  .values = XK_VALUES({ IP_FLAG_RESERVED, "reserved" }, { IP_FLAG_DONT_FRAGMENT, "dont_fragment" },            \
+			      { IP_FLAG_MORE, "more" }))                                                               \
 	F(13, offset, .rare = IP_OFFSET, .is_part = true, .help = "of a fragment, in units of 8 bytes")                \
 	F(8, ttl)                                                                                                      \
-	F(8, protocol, .kind = XK_NAMES_SESSION, .is_upper = true, .values = ip_protocol_names)                        \
+	F(8, protocol, .kind = XK_NAMES_SESSION, .is_upper = true,                                                     \
+	  .values = XK_VALUES({ 1, "ICMP" }, { 6, "TCP" }, { 17, "UDP" }))                                             \
 	F(16, checksum, .kind = XK_CHECKSUM, .print = XK_PRINT_HEX, .covers = XK_COVERS_HEADER)                        \
 	F(32, source, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .print = XK_PRINT_HOST)                          \
 	F(32, destination, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL, .print = XK_PRINT_HOST)

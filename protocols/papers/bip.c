@@ -97,20 +97,6 @@ bip_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, co
 		xk_posted_add(&s->posted, XK_POSTED_OWN, 1);
 }
 
-/* Long messages go the layers' way, because bip_pop finds them a buffer. */
-static bool
-bip_path_pop(struct xk_session *session, struct xk_msg *m, const uint8_t *p, uint64_t state)
-{
-	return xk_msg_len(m) - (size_t)(p - m->data) <= XK_HEADER_LEN(bip) + BIP_SHORT;
-}
-
-/* The header needs nothing but its length. */
-static bool
-bip_path_push(struct xk_session *session, struct xk_msg *m, uint8_t *p)
-{
-	return true;
-}
-
 /* ---- asking ---- */
 
 static int
@@ -128,8 +114,6 @@ static const struct xk_session_ops bip_session_ops = {
 	.push = bip_push,
 	.pop = bip_pop,
 	.control = bip_control,
-	.path_pop = bip_path_pop,
-	.path_push = bip_path_push,
 };
 
 static const struct xk_protocol_ops bip_ops = {

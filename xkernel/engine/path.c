@@ -1,0 +1,234 @@
+/* path.c - delivering by paths: see path.h. Their making is path_make.c's. */
+#include "xkernel/path.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "xkernel/engine/engine.h"
+#include "xkernel/engine/paths.h"
+#include "xkernel/protocol.h"
+
+enum {
+	PATH_DRY = 32,        /* messages without a path in a row, ... */
+	PATH_LOOK = 8,        /* ... from when on only one of so many is looked at, ... */
+	PATH_LOOK_MAX = 1024, /* ... or, where that never makes one, of up to so many */
+	PATH_MANY = 64,       /* paths: more than the first cache holds */
+};
+
+/* Delivers m the layers' way. Takes m. */
+static inline void
+path_layered(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+
+	if (xk_likely(atomic_load_explicit(&paths->kernel->mode, memory_order_relaxed) == XK_IPP))
+		xk_bump(&paths->layered, 1); /* the driver alone */
+	else
+		xk_tally(&paths->layered);
+	xk_demux(port->receiver, m);
+}
+
+XK_APART void
+xk_path_layered(struct xk_port *port, struct xk_msg *m)
+{
+	path_layered(port, m);
+}
+
+/* Returns the longest shape of m among those that are valid in this version, or NULL. */
+static inline const struct xk_path_shape *
+path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version)
+{
+	const struct xk_path_shape *shape;
+
+	for (unsigned i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_acquire)) != NULL; i++)
+		if (m->len >= shape->layout.len &&
+		    (xk_path_word(m->data + shape->gate_at) & shape->gate_mask) == shape->gate &&
+		    atomic_load_explicit(&shape->version, memory_order_relaxed) == version)
+			return shape;
+	return NULL;
+}
+
+/*
+ * Delivers m by its path. If it has none, makes one, but of messages without a shape (fragments, ARP's) tries only some.
+ * Takes m.
+ */
+XK_APART static void
+path_search(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
+	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
+	uint32_t look = atomic_load_explicit(&paths->look, memory_order_relaxed);
+	const struct xk_path_shape *shape;
+	const struct xk_path *path;
+
+	shape = path_shape_of(paths, m, version);
+	path = shape == NULL ? NULL : xk_map_resolve(&paths->map, xk_path_key(shape, m->data));
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version)) {
+		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
+		if (shape != NULL || misses >= PATH_DRY ||
+		    (atomic_load_explicit(&paths->layered, memory_order_relaxed) & (look - 1)) == 1) {
+			if (xk_path_make(port, m))
+				look = PATH_LOOK;
+			else if (shape == NULL && look < PATH_LOOK_MAX)
+				look *= 2;
+			atomic_store_explicit(&paths->look, look, memory_order_relaxed);
+		}
+		path_layered(port, m);
+		return;
+	}
+	if (misses != 0)
+		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
+	shape->code.take(port, m, path, xk_path_layered);
+}
+
+/* Delivers m, whose path is not the one that was taken last: the layers' way at once if many had none. Takes m. */
+XK_APART static void
+path_other(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
+
+	if (misses >= PATH_DRY && (misses & (atomic_load_explicit(&paths->look, memory_order_relaxed) - 1)) != 0) {
+		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
+		path_layered(port, m);
+	} else {
+		path_search(port, m);
+	}
+}
+
+/* Returns the path at a place, or NULL. */
+static inline const struct xk_path *
+path_at(struct xk_map_place place)
+{
+	if (place.slot == NULL)
+		return NULL;
+	return xk_map_slot_binding(atomic_load_explicit(place.slot, memory_order_acquire))->object;
+}
+
+bool
+xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[])
+{
+	static const size_t lines[] = { 0, offsetof(struct xk_path, version), offsetof(struct xk_path, shape) - 48,
+					offsetof(struct xk_path, fill) };
+	struct xk_paths *paths = port->paths;
+	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
+
+	if (xk_map_count(&paths->map) < PATH_MANY ||
+	    atomic_load_explicit(&paths->misses, memory_order_relaxed) >= PATH_DRY)
+		return false;
+	paths->expected = atomic_load_explicit(&paths->map.table, memory_order_acquire);
+	for (unsigned i = 0; i < count; i++) {
+		const struct xk_path_shape *shape = path_shape_of(paths, burst[i], version);
+
+		places[i].slot = NULL;
+		if (shape != NULL)
+			places[i] = xk_map_expect(&paths->map, xk_path_key(shape, burst[i]->data));
+	}
+	for (unsigned i = 0; i < count; i++) {
+		const struct xk_binding *binding; /* at the beginning of a path, or a marker */
+
+		if (places[i].slot == NULL)
+			continue;
+		places[i].slot = xk_map_near(&places[i]);
+		binding = xk_map_slot_binding(atomic_load_explicit(places[i].slot, memory_order_acquire));
+		for (unsigned line = 0; line < XK_ARRAY_LENGTH(lines); line++)
+			__builtin_prefetch((const char *)binding + lines[line]);
+	}
+	for (unsigned i = 0; i < count; i++) {
+		const struct xk_path *path = path_at(places[i]);
+
+		if (path == NULL)
+			continue;
+		__builtin_prefetch(path->top);
+		__builtin_prefetch((const void *)path->unusual_up);
+		__builtin_prefetch((const void *)path->unusual);
+		__builtin_prefetch((const void *)path->whole);
+		for (unsigned fill = 0; fill < XK_PATH_FILLS; fill++)
+			__builtin_prefetch((const void *)path->fill[fill].number);
+	}
+	return true;
+}
+
+void
+xk_path_deliver_expected(struct xk_port *port, struct xk_msg *m, struct xk_map_place place)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
+	const struct xk_path *path = NULL;
+
+	if (paths->expected == atomic_load_explicit(&paths->map.table, memory_order_relaxed))
+		path = path_at(place);
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version)) {
+		xk_path_deliver(port, m);
+		return;
+	}
+	/* The path near a place may be another conversation's: only a stranger's miss tells that conversations are many. */
+	if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0 &&
+	    atomic_load_explicit(place.slot, memory_order_relaxed) >> (64 - XK_MAP_TAG) == place.tag)
+		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
+	path->shape->code.take(port, m, path, xk_path_deliver);
+}
+
+void
+xk_path_deliver(struct xk_port *port, struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
+	const struct xk_path *path = xk_map_peek(&paths->map);
+
+	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version))
+		path_other(port, m);
+	else
+		path->shape->code.take(port, m, path, path_other);
+}
+
+XK_APART void
+xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path)
+{
+	unsigned watch = xk_edge_watched(path->below->up, XK_WATCH_OWNER | XK_WATCH_SINK);
+
+	if (watch & XK_WATCH_SINK)
+		xk_trace_crossing(path->below, m, XK_DOWN);
+	if ((watch & XK_WATCH_OWNER) || XK_IS_DEBUG)
+		xk_msg_cross(m, s->protocol, path->below->protocol, XK_DOWN);
+}
+
+/* ---- a port's table ---- */
+
+uint64_t
+xk_paths_taken(const struct xk_port *port)
+{
+	uint64_t layered = atomic_load_explicit(&port->paths->layered, memory_order_relaxed);
+	uint64_t all = atomic_load_explicit(&port->frames_in, memory_order_relaxed);
+
+	return all > layered ? all - layered : 0;
+}
+
+int
+xk_paths_init(struct xk_port *port, struct xk_kernel *kernel)
+{
+	struct xk_paths *paths = calloc(1, sizeof(*paths));
+	const uint64_t seed[2] = { xk_kernel_random(NULL),
+				   xk_kernel_random(NULL) }; /* tables of sessions keep theirs */
+
+	if (paths == NULL || xk_map_make(&paths->map, 0, seed, &kernel->epochs, true) != 0) {
+		free(paths);
+		return -ENOMEM;
+	}
+	paths->kernel = kernel;
+	paths->look = PATH_LOOK;
+	port->paths = paths;
+	return 0;
+}
+
+void
+xk_paths_fini(struct xk_port *port)
+{
+	if (port->paths == NULL)
+		return;
+	for (unsigned i = 0; i < XK_PATH_SHAPES; i++)
+		free(port->paths->shape[i]);
+	xk_map_fini(&port->paths->map);
+	free(port->paths);
+}

@@ -1,0 +1,397 @@
+/* path_make.c - composing paths, from what the layers declare and their sessions send: see path.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "xkernel/engine/engine.h"
+#include "xkernel/engine/paths.h"
+#include "xkernel/protocol.h"
+
+enum {
+	PATH_LAYERS = 8,
+	PATH_MAX = 1 << 17, /* paths of a port */
+	/* marks of an edge that no path crosses */
+	PATH_BLOCKS = XK_WATCH_ANY & ~(XK_WATCH_OWNER | XK_WATCH_SINK),
+};
+
+static const _Atomic bool path_never;
+
+/* ---- composing ---- */
+
+/* A path while it is composed. */
+struct path_draft {
+	struct xk_path_shape shape;
+	struct xk_path path;
+	const struct xk_protocol_type *types[PATH_LAYERS + 1]; /* of layers that have a header */
+	uint8_t fixed[XK_PATH_BYTES], names[XK_PATH_BYTES];    /* masks of the headers */
+	uint8_t header[XK_PATH_BYTES];                         /* as sent */
+	unsigned headers;
+	unsigned gate_end; /* bytes up to the number of the topmost protocol */
+	uint64_t longest;  /* the least that a layer may push, with all headers up to its own */
+};
+
+/* Adds those bits of a field that begins at bit `at` to a mask. */
+static void
+path_mask(uint8_t *mask, size_t at, const struct xk_field *field, uint64_t bits)
+{
+	for (unsigned i = 0; i < field->bits; i++)
+		if (bits >> (field->bits - 1 - i) & 1)
+			mask[(at + i) / 8] |= (uint8_t)(0x80 >> (at + i) % 8);
+}
+
+/* Adds a field of s, which begins at bit `at` of the headers, and has this value. Returns false if paths cannot have it. */
+static bool
+path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field *field, size_t at, uint64_t value)
+{
+	switch (field->kind) {
+	case XK_VARIES:
+		path_mask(d->fixed, at, field, field->rare);
+		return ((value ^ field->usual) & field->rare) == 0;
+	case XK_FIXED:
+		if (field->is_own)
+			return s->ops->path_pop != NULL;
+		path_mask(d->fixed, at, field, UINT64_MAX);
+		return field->usual == 0 || value == field->usual;
+	case XK_NAMES_SESSION:
+		path_mask(field->is_upper ? d->fixed : d->names, at, field, UINT64_MAX);
+		if (field->is_upper)
+			d->gate_end = (unsigned)(at + field->bits) / 8;
+		return true;
+	case XK_LENGTH:
+	case XK_CHECKSUM:
+		return true; /* xk_path_add */
+	}
+	return false;
+}
+
+/* Makes *unusual, which is a path's, the mark of s if s has one. Returns false if it is another's already. */
+static bool
+path_add_unusual(const _Atomic bool **unusual, struct xk_session *s)
+{
+	bool has_mark = (s->protocol->type->flags & XK_VIRTUAL) != 0, fits = !has_mark || *unusual == &path_never;
+
+	if (has_mark)
+		*unusual = &s->binding.marked;
+	return fits;
+}
+
+/* Adds what s, whose header begins at `begin`, puts into messages. Returns false if it is not their usual form. */
+static bool
+path_add_sends(struct path_draft *d, struct xk_session *s, unsigned begin)
+{
+	const struct xk_format *format = &s->protocol->format;
+	struct xk_path_layout *layout = &d->shape.layout;
+	struct xk_path *path = &d->path;
+	struct xk_sends *sends = &s->sends;
+	uint32_t whole = atomic_load_explicit(&sends->whole, memory_order_relaxed);
+
+	memcpy(d->header + begin, sends->header, format->len);
+	if (layout->fills > 0 && layout->fill_at[layout->fills - 1] == begin && format->len > 0) {
+		path->fill[layout->fills - 1].sum = xk_send_fixed(format, sends, sends->sums);
+		path->fill[layout->fills - 1].number = &sends->number;
+	}
+	if (format->sum_covers == XK_COVERS_PSEUDO) {
+		path->sums = sends->sums;
+		path->offloads = sends->offloads;
+		path->pop_sum = sends->pop_sum;
+	}
+	if (sends->adapts) {
+		if (path->whole != NULL)
+			return false;
+		path->whole = &sends->whole;
+		path->less = layout->len; /* made that of the headers above, when they are there */
+	} else if (whole != 0 && whole + (uint64_t)layout->len < d->longest)
+		d->longest = whole + (uint64_t)layout->len;
+	return true;
+}
+
+/*
+ * Adds the layer of s, whose header is at p in a message that came up `from`. `heard` is the session whose state says
+ * whether messages may come up here. Returns false if paths cannot have it.
+ */
+static bool
+path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_session *from, struct xk_session *heard,
+	       const uint8_t *p)
+{
+	const struct xk_protocol_type *type = s->protocol->type;
+	struct xk_path *path = &d->path;
+	unsigned begin = d->shape.layout.len;
+	size_t at = 0;
+
+	if (!path_add_unusual(&path->unusual, s) || !path_add_unusual(&path->unusual_up, heard) ||
+	    !xk_path_add(&d->shape.layout, &s->protocol->format, s->ops->path_pop != NULL) ||
+	    !path_add_sends(d, s, begin))
+		return false;
+	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
+		if (!path_add_field(d, s, field, 8 * (size_t)begin + at, xk_field_load(field, p, at)))
+			return false;
+		at += field->bits;
+	}
+	if (s->ops->path_pop != NULL) {
+		path->pop = s->ops->path_pop;
+		path->push = s->ops->path_push;
+		path->state = s->ops->path_state == NULL ? 0 : s->ops->path_state(s, from);
+	}
+	if (type->header != 0)
+		d->types[d->headers++] = type;
+	path->top = s;
+	d->shape.top = s->protocol;
+	return true;
+}
+
+/* Chooses the words of 8 bytes that hold all bits of d->names. Returns false if there are too many. */
+static bool
+path_choose_words(struct path_draft *d)
+{
+	struct xk_path_shape *shape = &d->shape;
+	unsigned last = shape->layout.len - 8u;
+
+	for (unsigned at = 0; at < shape->layout.len; at++) {
+		unsigned from = at <= last ? at : last;
+
+		if (d->names[at] == 0)
+			continue;
+		if (shape->words == XK_PATH_WORDS)
+			return false;
+		shape->word[shape->words].at = from;
+		shape->word[shape->words++].mask = xk_path_word(d->names + from);
+		memset(d->names + from, 0, 8);
+	}
+	return true;
+}
+
+/* Returns whether code is for the layers of d. */
+static bool
+path_is_of(const struct xk_path_code *code, const struct path_draft *d)
+{
+	unsigned i = 0;
+
+	while (d->types[i] != NULL && d->types[i] == code->types[i])
+		i++;
+	return d->types[i] == NULL && code->types[i] == NULL;
+}
+
+/* Completes d, all of whose layers are there, for messages like the one whose headers are at p. */
+static bool
+path_complete(struct path_draft *d, const uint8_t *p)
+{
+	struct xk_path_shape *shape = &d->shape;
+	struct xk_path_layout *layout = &shape->layout;
+	const struct xk_path_code *code = shape->top->type->path_code;
+	struct xk_path *path = &d->path;
+
+	if (path->whole != NULL &&
+	    d->longest < atomic_load_explicit(path->whole, memory_order_relaxed) + (uint64_t)path->less)
+		return false; /* the limit is another layer's */
+	if (!path_is_of(code, d) || d->gate_end < 8 || d->longest <= layout->len)
+		return false;
+	for (unsigned i = 0; i < xk_path_pieces(layout) * XK_PATH_PIECE; i++) {
+		unsigned at = xk_path_piece_at(layout, i / XK_PATH_PIECE) + i % XK_PATH_PIECE;
+
+		shape->mask[i] = d->fixed[at] | d->names[at];
+		path->value[i] = shape->mask[i] & p[at];
+	}
+	shape->gate_at = (uint8_t)(d->gate_end - 8);
+	shape->gate_mask = xk_path_word(d->fixed + shape->gate_at);
+	shape->gate = xk_path_word(p + shape->gate_at) & shape->gate_mask;
+	shape->code = *code;
+	memcpy(path->header + XK_PATH_BYTES - layout->len, d->header, layout->len);
+	path->longest = (uint32_t)(d->longest - layout->len);
+	path->less = path->whole == NULL ? 0 : layout->len - path->less;
+	return path_choose_words(d);
+}
+
+/*
+ * Finds the sessions that m, which arrived on port, would come up, in the order of their layers, to the first that paths
+ * end at. Returns how many; 0: there is no path for m.
+ */
+static unsigned
+path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *found[PATH_LAYERS])
+{
+	struct xk_session *s = port->receiver;
+	unsigned count = 0, len = 0;
+
+	do {
+		struct xk_protocol *self = xk_hlp_receive(s);
+		const uint8_t *p = m->data + len;
+
+		len += self->type->header;
+		if (len > m->len || count == PATH_LAYERS || xk_edge_watched(s->up, PATH_BLOCKS))
+			return 0;
+		if (self->ops->find != NULL)
+			s = self->ops->find(self, s, p);
+		else if ((self->type->flags & XK_BY_FIELDS) != 0 && xk_format_is_usual(&self->format, &self->format, p))
+			s = xk_receive_find(self, s, p);
+		else
+			return 0;
+		if (s == NULL || (s->binding.pops & XK_POPS_IN_ORDER) != 0 || !s->sends.is_path)
+			return 0;
+		found[count++] = s;
+	} while (s->protocol->type->path_code == NULL);
+	return count;
+}
+
+/*
+ * Stores the sessions below s, which belong to the protocols of the `count` sessions found, in `chain`. Returns the port's
+ * session, which they stand on; NULL: they stand on something else, or paths cannot have them.
+ */
+static struct xk_session *
+path_follow(struct xk_session *s, struct xk_session *const found[], unsigned count, struct xk_session *chain[])
+{
+	while (count-- > 0) {
+		if (s == NULL || s->protocol != found[count]->protocol || !s->sends.is_path)
+			return NULL;
+		chain[count] = s;
+		s = s->lls;
+	}
+	return s;
+}
+
+/*
+ * Composes the path of m, which arrived on port. Returns false if it has none. Messages may come up other sessions than
+ * those that the top stands on (a host that was opened is heard from wherever it sends). What pushes need, and what must
+ * last as long as the top, is asked of the latter. A top with path_pop keeps the session that it hears messages from, with
+ * those below, while it accepts them.
+ */
+static bool
+path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
+{
+	struct xk_session *found[PATH_LAYERS], *below[PATH_LAYERS], *heard[PATH_LAYERS], *top;
+	unsigned count = path_climb(port, m, found);
+
+	if (count == 0)
+		return false;
+	top = found[count - 1];
+	memset(d, 0, sizeof(*d));
+	d->path.unusual_up = d->path.unusual = &path_never;
+	d->longest = UINT32_MAX;
+	d->path.below = path_follow(top, found, count, below);
+	memcpy(heard, below, sizeof(heard));
+	if (d->path.below == NULL || d->path.below->protocol != port->receiver->protocol ||
+	    (count > 1 && top->ops->path_pop != NULL && path_follow(found[count - 2], found, count - 1, heard) == NULL))
+		return false;
+	for (unsigned i = 0; i < count; i++)
+		if (!path_add_layer(d, below[i], i == 0 ? port->receiver : found[i - 1], heard[i],
+				    m->data + d->shape.layout.len))
+			return false;
+	return path_complete(d, m->data);
+}
+
+/* ---- making ---- */
+
+/*
+ * Returns the shape of paths that is like that of d, made if need be. NULL: there are too many, or no memory.
+ * Locked.
+ */
+static struct xk_path_shape *
+path_find_shape(struct xk_paths *paths, const struct path_draft *d)
+{
+	const struct xk_path_shape *wanted = &d->shape;
+	struct xk_path_shape *shape;
+	unsigned i;
+
+	for (i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_relaxed)) != NULL; i++)
+		if (shape->top == wanted->top && shape->layout.len == wanted->layout.len &&
+		    shape->gate_at == wanted->gate_at && shape->gate == wanted->gate &&
+		    memcmp(shape->mask, wanted->mask, XK_PATH_BYTES) == 0)
+			return shape;
+	if (i == XK_PATH_SHAPES || (shape = aligned_alloc(64, sizeof(*shape))) == NULL)
+		return NULL;
+	*shape = *wanted;
+	for (unsigned j = 0; j < shape->words; j++)
+		shape->word[j].factor = xk_kernel_random(NULL) | 1;
+	for (; i > 0 && paths->shape[i - 1]->layout.len < shape->layout.len; i--) /* the longest first; none is lost */
+		atomic_store_explicit(&paths->shape[i], paths->shape[i - 1], memory_order_release);
+	atomic_store_explicit(&paths->shape[i], shape, memory_order_release);
+	return shape;
+}
+
+/* The push of sessions that paths lead to. */
+static int
+path_push(struct xk_session *s, struct xk_msg *m)
+{
+	const struct xk_path *path = atomic_load_explicit(&s->paths, memory_order_acquire);
+
+	return path->shape->code.push(s, m, path);
+}
+
+/* Returns the operations of self's sessions with a push that takes paths; NULL: no memory. Locked. */
+static const struct xk_session_ops *
+path_ops(struct xk_protocol *self)
+{
+	struct xk_session_ops *ops = self->path_ops;
+
+	if (ops == NULL && (ops = malloc(sizeof(*ops))) != NULL) {
+		*ops = *self->type->session_ops;
+		ops->push = path_push;
+		self->path_ops = ops;
+	}
+	return ops;
+}
+
+/* Returns the path to top in this table, or NULL. Locked. */
+static struct xk_path *
+path_find(const struct xk_paths *paths, const struct xk_session *top)
+{
+	struct xk_path *path = atomic_load_explicit(&top->paths, memory_order_relaxed);
+
+	while (path != NULL && path->map != &paths->map)
+		path = path->next;
+	return path;
+}
+
+/* Returns a new path as d says, in no table yet; NULL: no memory. Locked. */
+static struct xk_path *
+path_new(struct xk_paths *paths, const struct path_draft *d, const struct xk_path_shape *shape)
+{
+	struct xk_session *top = d->path.top;
+	const struct xk_session_ops *ops = path_ops(top->protocol);
+	struct xk_path *path = ops == NULL ? NULL : aligned_alloc(64, sizeof(*path));
+
+	if (path == NULL)
+		return NULL;
+	*path = d->path;
+	path->map = &paths->map;
+	path->shape = shape;
+	if (path->whole == NULL)
+		path->whole = &path->longest;
+	path->valid = &paths->kernel->path_version;
+	path->next = atomic_load_explicit(&top->paths, memory_order_relaxed);
+	atomic_store_explicit(&top->paths, path, memory_order_release);
+	top->ops = ops;
+	return path;
+}
+
+bool
+xk_path_make(struct xk_port *port, const struct xk_msg *m)
+{
+	struct xk_paths *paths = port->paths;
+	struct xk_kernel *kernel = paths->kernel;
+	uint32_t version = atomic_load_explicit(&kernel->path_version, memory_order_acquire);
+	struct path_draft d;
+	struct xk_path_shape *shape;
+	struct xk_path *path = NULL;
+	struct xk_key key = { 0, 0 };
+
+	if (!path_compose(&d, port, m) || !xk_duplicate(d.path.top))
+		return false;
+	xk_spin_lock(&kernel->path_lock);
+	shape = path_find_shape(paths, &d);
+	if (shape != NULL && xk_map_count(&paths->map) < PATH_MAX) {
+		key = xk_path_key(shape, m->data);
+		path = path_find(paths, d.path.top);
+		if (path == NULL)
+			path = path_new(paths, &d, shape);
+		else if (path->binding.bound && (path->binding.key.a != key.a || path->binding.key.b != key.b))
+			path = NULL;
+	}
+	if (path != NULL) {
+		atomic_store_explicit(&shape->version, version, memory_order_relaxed);
+		for (struct xk_path *p = d.path.top->paths; p != NULL; p = p->next) /* all have the same layers */
+			atomic_store_explicit(&p->version, version, memory_order_relaxed);
+		if (!path->binding.bound)
+			xk_map_bind(&paths->map, &path->binding, key, path);
+	}
+	xk_spin_unlock(&kernel->path_lock);
+	xk_session_release(d.path.top);
+	return path != NULL;
+}
