@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "tools/input.h"
-#include "xkernel/base.h"
+#include "xkernel/protocol.h"
 
 const char *const options_yes_no[] = { "yes", "no", NULL };
 
@@ -90,6 +90,37 @@ options_number(const struct options_program *program, const struct options_optio
 			      o->min, o->max);
 }
 
+/* "0" is a time without a unit, where 0 is one. */
+static int
+options_time(const struct options_program *program, const struct options_option *o, const char *text, uint64_t *ns)
+{
+	char min[XK_SETTING_TEXT], max[XK_SETTING_TEXT];
+
+	*ns = 0;
+	if ((strcmp(text, "0") == 0 || xk_time_parse(text, ns)) && *ns >= o->min && (o->max == 0 || *ns <= o->max))
+		return 0;
+	xk_setting_print(XK_SETTING_TIME, o->min, min);
+	xk_setting_print(XK_SETTING_TIME, o->max, max);
+	if (o->max != 0)
+		return options_misuse(program, "--%s: \"%s\" is no time from %s to %s", o->name, text, min, max);
+	if (o->min > 1)
+		return options_misuse(program, "--%s: \"%s\" is no time of at least %s, such as 200ms or 1s", o->name,
+				      text, min);
+	return options_misuse(program, "--%s: \"%s\" is no time such as 500ms or 10s", o->name, text);
+}
+
+int
+options_host(const struct options_program *program, const char *what, const char *text, uint32_t *host)
+{
+	bool is_one = xk_host_parse(text, host);
+	const char *refusal = is_one ? xk_host_refusal(*host, 32) : NULL;
+
+	if (is_one && refusal == NULL)
+		return 0;
+	return options_misuse(program, "%s\"%s\" is not an address like 10.77.0.2%s%s", what, text,
+			      refusal == NULL ? "" : ", of one host, but ", refusal == NULL ? "" : refusal);
+}
+
 static int
 options_choice(const struct options_program *program, const struct options_option *o, const char *text, uint64_t *value)
 {
@@ -136,6 +167,7 @@ options_take(const struct options_program *program, const struct options_option 
 {
 	void *value = (char *)into + o->offset;
 	struct options_texts *texts = value;
+	char what[64];
 	uint64_t number;
 	int status;
 
@@ -154,6 +186,11 @@ options_take(const struct options_program *program, const struct options_option 
 		return 0;
 	case OPTIONS_NUMBER:
 		return options_number(program, o, text, value);
+	case OPTIONS_TIME:
+		return options_time(program, o, text, value);
+	case OPTIONS_HOST:
+		snprintf(what, sizeof(what), "--%s: ", o->name);
+		return options_host(program, what, text, value);
 	case OPTIONS_CHOICE:
 		status = options_choice(program, o, text, &number);
 		if (status == 0)

@@ -32,6 +32,8 @@ enum options_kind {
 	OPTIONS_FILE,     /* const char *: a file that is read, as input_file returns it */
 	OPTIONS_TEXT_ANY, /* struct options_texts: may be given several times */
 	OPTIONS_NUMBER,   /* uint64_t between min and max */
+	OPTIONS_TIME,     /* uint64_t, nanoseconds, as a setting's: at least min, and at most max unless that is 0 */
+	OPTIONS_HOST,     /* uint32_t: an address that one host can have, as a setting's */
 	OPTIONS_NUMBERS,  /* struct options_numbers: "1,1000", each between min and max */
 	OPTIONS_CHOICE,   /* unsigned: index into `choices` */
 	OPTIONS_CHOICES,  /* struct options_numbers: several of `choices`, with commas */
@@ -43,7 +45,7 @@ struct options_option {
 	size_t offset;              /* of the value in the program's struct */
 	const char *argument;       /* for --help: "FILE", "N,..." */
 	const char *help;           /* NULL: not shown */
-	uint64_t min, max;          /* of numbers */
+	uint64_t min, max;          /* of numbers and times */
 	const char *const *choices; /* NULL ends them */
 };
 
@@ -87,6 +89,9 @@ enum options_result { OPTIONS_GO = -1, OPTIONS_HELPED = OPTIONS_SUCCESS, OPTIONS
  */
 enum options_result options_parse(const struct options_program *program, int argc, char **argv, void *into,
 				  struct options_texts *operands);
+
+/* Reads the address of one host. Returns 0, or OPTIONS_MISUSE after a message that begins with `what`. */
+int options_host(const struct options_program *program, const char *what, const char *text, uint32_t *host);
 
 /* Prints "NAME: message" and how to get help on standard error. Returns OPTIONS_MISUSE. */
 __attribute__((format(printf, 2, 3))) int options_misuse(const struct options_program *program, const char *format,

@@ -28,7 +28,7 @@ misuse '"0" is not a number' --threads 0
 misuse '"both" is none of regular, ipp' --mode both
 misuse '"sleep" is none of poll, interrupt, adaptive' --driver sleep
 misuse 'needs --driver adaptive' --driver poll --spin 20us
-misuse '"20" is not a time such as 20us' --driver adaptive --spin 20
+misuse '"20" is no time such as' --driver adaptive --spin 20
 misuse '"all" is none of none, client, server, both' --handoff all
 misuse 'may not use core 900' --cores 900,0
 misuse '--cores takes two' --cores 0,0,0

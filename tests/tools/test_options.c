@@ -14,6 +14,8 @@ struct given {
 	uint64_t number;
 	struct options_numbers numbers, choices;
 	unsigned choice;
+	uint64_t time_ns;
+	uint32_t host;
 };
 
 static const char *const colours[] = { "red", "green", "blue", NULL };
@@ -24,6 +26,10 @@ static const struct options_option table[] = {
 	OPTION(TEXT_ANY, struct given, sets, "set", "S", "s"),
 	OPTION(NUMBER, struct given, number, "number", "N", "n", .min = 1, .max = 65507),
 	OPTION(NUMBERS, struct given, numbers, "numbers", "N,...", "n", .max = UINT64_MAX),
+	OPTION(TIME, struct given, time_ns, "time", "T", "t"),
+	OPTION(TIME, struct given, time_ns, "long", "T", "t", .min = 1000),
+	OPTION(TIME, struct given, time_ns, "some", "T", "t", .min = 1000, .max = 2000000),
+	OPTION(HOST, struct given, host, "host", "ADDRESS", "h"),
 	OPTION(CHOICE, struct given, choice, "choice", NULL, "c", .choices = colours),
 	OPTION(CHOICES, struct given, choices, "choices", NULL, "c", .choices = colours),
 	OPTION(FLAG, struct given, flag, "secret", NULL, NULL),
@@ -110,6 +116,24 @@ TEST(values_of_every_kind_are_taken)
 	CHECK_EQ(given.choices.count, 2);
 	CHECK_EQ(given.choices.value[0], 1);
 	CHECK_EQ(operands.count, 1);
+}
+
+TEST(times_and_addresses_are_those_of_settings)
+{
+	CHECK_EQ(parse("--time 20us --host 10.77.0.2"), OPTIONS_GO);
+	CHECK_EQ(given.time_ns, 20000);
+	CHECK_EQ(given.host, 0x0a4d0002);
+	CHECK_EQ(parse("--time 0"), OPTIONS_GO);
+	CHECK_EQ(given.time_ns, 0);
+	CHECK_EQ(parse("--some 2ms"), OPTIONS_GO);
+	CHECK_EQ(given.time_ns, 2000000);
+	wrong("--time soon", "--time: \"soon\" is no time such as 500ms or 10s; try");
+	wrong("--time 20", "--time: \"20\" is no time such as");
+	wrong("--long 999ns", "--long: \"999ns\" is no time of at least 1us, such as");
+	wrong("--long 0", "is no time of at least 1us");
+	wrong("--some 3ms", "--some: \"3ms\" is no time from 1us to 2ms");
+	wrong("--host 10.77", "--host: \"10.77\" is not an address like 10.77.0.2; try");
+	wrong("--host 127.0.0.1", "--host: \"127.0.0.1\" is not an address like 10.77.0.2, of one host, but ");
 }
 
 TEST(a_list_that_is_given_replaces_the_initial_one)

@@ -16,15 +16,17 @@
 
 enum { BENCH_SLICES = 20 };
 
+#define BENCH_S UINT64_C(1000000000)
+
 struct bench_sim_options {
-	const char *warm, *measured;
+	uint64_t warm_ns, measured_ns;
 	struct options_texts sets;
 	uint64_t seed;
 };
 
 static const struct options_option bench_sim_table[] = {
-	OPTION(TEXT, struct bench_sim_options, warm, "warm", "T", "virtual time that is not measured (2s)"),
-	OPTION(TEXT, struct bench_sim_options, measured, "for", "T", "virtual time that is (1s)"),
+	OPTION(TIME, struct bench_sim_options, warm_ns, "warm", "T", "virtual time that is not measured (2s)"),
+	OPTION(TIME, struct bench_sim_options, measured_ns, "for", "T", "virtual time that is (1s)"),
 	OPTION(TEXT_ANY, struct bench_sim_options, sets, "set", "NODE.ATTRIBUTE=VALUE",
 	       "as of xk run; host.count=100 for fewer hosts"),
 	OPTION(NUMBER, struct bench_sim_options, seed, "seed", "S", "of the world (1)", .max = UINT64_MAX),
@@ -79,7 +81,7 @@ bench_sim_resident_kib(void)
 }
 
 static int
-bench_sim(struct net *net, const struct bench_sim_options *o, uint64_t warm_ns, uint64_t measured_ns)
+bench_sim(struct net *net, const struct bench_sim_options *o)
 {
 	double rates[BENCH_SLICES]; /* deliveries per second of processor time */
 	uint64_t first, before;
@@ -87,12 +89,12 @@ bench_sim(struct net *net, const struct bench_sim_options *o, uint64_t warm_ns, 
 
 	if (status != 0)
 		return status;
-	xk_sim_run(net->sim, warm_ns);
+	xk_sim_run(net->sim, o->warm_ns);
 	first = before = bench_sim_delivered(net);
 	for (unsigned i = 0; i < BENCH_SLICES; i++) {
 		uint64_t began_ns = bench_sim_cpu_ns(), took_ns, after;
 
-		xk_sim_run(net->sim, xk_sim_now_ns(net->sim) + measured_ns / BENCH_SLICES);
+		xk_sim_run(net->sim, xk_sim_now_ns(net->sim) + o->measured_ns / BENCH_SLICES);
 		took_ns = bench_sim_cpu_ns() - began_ns;
 		after = bench_sim_delivered(net);
 		rates[i] = (double)(after - before) * 1e9 / (double)(took_ns == 0 ? 1 : took_ns);
@@ -107,20 +109,17 @@ bench_sim(struct net *net, const struct bench_sim_options *o, uint64_t warm_ns, 
 int
 bench_sim_main(int argc, char **argv)
 {
-	struct bench_sim_options o = { .warm = "2s", .measured = "1s", .seed = 1 };
+	struct bench_sim_options o = { .warm_ns = 2 * BENCH_S, .measured_ns = BENCH_S, .seed = 1 };
 	struct options_texts operands;
-	uint64_t warm_ns, measured_ns;
 	struct net net;
 	int status, closed;
 
 	status = options_parse(&bench_sim_program, argc, argv, &o, &operands);
 	if (status != OPTIONS_GO)
 		return status;
-	if (!xk_time_parse(o.warm, &warm_ns) || !xk_time_parse(o.measured, &measured_ns))
-		return options_misuse(&bench_sim_program, "--warm and --for take times such as 500ms or 2s");
 	status = net_read(&net, bench_sim_program.name, operands.text[0], o.sets.text, o.sets.count);
 	if (status == 0)
-		status = bench_sim(&net, &o, warm_ns, measured_ns);
+		status = bench_sim(&net, &o);
 	closed = net_close(&net);
 	return status == 0 ? closed : status;
 }

@@ -107,12 +107,6 @@ bool host_peer_is_gone(const struct host *host);
 /* Checks that client and server have no common address. */
 int host_check_pair(const struct host *client, const struct host *server);
 
-/*
- * Reads an address from the command line. `what` precedes it in messages. Returns 0, or OPTIONS_MISUSE after a message
- * if no host can have it.
- */
-int host_address_parse(const struct options_program *program, const char *what, const char *text, uint32_t *address);
-
 /* Only reads and checks the graph: sets host->graph and host->address. Call host_close afterwards, also on failure. */
 int host_load(struct host *host, const struct host_options *options);
 

@@ -269,18 +269,6 @@ host_replace_top(struct host *host, struct xk_graph_errors *errors)
 }
 
 int
-host_address_parse(const struct options_program *program, const char *what, const char *text, uint32_t *address)
-{
-	bool is_one = xk_host_parse(text, address);
-	const char *refusal = is_one ? xk_host_refusal(*address, 32) : NULL;
-
-	if (is_one && refusal == NULL)
-		return 0;
-	return options_misuse(program, "%s\"%s\" is not an address like 10.77.0.2%s%s", what, text,
-			      refusal == NULL ? "" : ", of one host, but ", refusal == NULL ? "" : refusal);
-}
-
-int
 host_check_peer(const struct host *host, uint32_t peer)
 {
 	struct attributes_address own = { .node = 0 };

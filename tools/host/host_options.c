@@ -18,8 +18,8 @@ const struct options_option host_common_options[] = {
 	       "how it waits for frames: poll, interrupt, adaptive\n"
 	       "(interrupt; poll on a link that cannot wake a sleeper)",
 	       .choices = host_drivers),
-	OPTION(TEXT, struct host_common, spin, "spin", "T",
-	       "with --driver adaptive: how long it polls after its last work (50us)"),
+	OPTION(TIME, struct host_common, spin_ns, "spin", "T",
+	       "with --driver adaptive: how long it polls after its last work (50us)", .min = 1),
 	OPTION(NUMBER, struct host_common, drivers, "drivers", "N",
 	       "drivers of a host: each a thread with a core and a queue of each\n"
 	       "port of its own (1)",
@@ -41,7 +41,7 @@ const struct options_option host_common_options[] = {
 	OPTION(TEXT, struct host_common, journey, "journey", "FILE",
 	       "with --link sim: write each message's way as a page (FILE.html) to\n"
 	       "step through in a browser"),
-	OPTION(TEXT, struct host_common, watchdog, "watchdog", "T",
+	OPTION(TIME, struct host_common, watchdog_ns, "watchdog", "T",
 	       "tell which protocol has computed for so long without getting on;\n"
 	       "that ends a simulated run; 0: never tell (5s)"),
 	{ .name = NULL },
@@ -82,17 +82,6 @@ host_common_take_output(const struct options_program *program, struct host_commo
 }
 
 int
-host_common_watchdog(const struct options_program *program, struct host_common *common)
-{
-	common->watchdog_ns = 0;
-	if (strcmp(common->watchdog, "0") == 0 ||
-	    (xk_time_parse(common->watchdog, &common->watchdog_ns) && common->watchdog_ns > 0))
-		return 0;
-	return options_misuse(program, "--watchdog: \"%s\" is neither a time such as 500ms or 5s, nor 0",
-			      common->watchdog);
-}
-
-int
 host_common_journey(const struct options_program *program, const struct host_common *common, bool simulated)
 {
 	if (common->journey == NULL)
@@ -110,12 +99,10 @@ host_common_complete(const struct options_program *program, struct host_common *
 {
 	int driver = common->driver == HOST_DRIVER_ABSENT ? -1 : (int)common->driver;
 
-	if (!host_sets_are_good(program, &common->sets) || host_common_watchdog(program, common) != 0)
+	if (!host_sets_are_good(program, &common->sets))
 		return OPTIONS_MISUSE;
-	if (common->spin != NULL && common->driver != XK_DRIVER_ADAPTIVE)
+	if (common->spin_ns != 0 && common->driver != XK_DRIVER_ADAPTIVE)
 		return options_misuse(program, "--spin needs --driver adaptive");
-	if (common->spin != NULL && (!xk_time_parse(common->spin, &common->spin_ns) || common->spin_ns == 0))
-		return options_misuse(program, "--spin: \"%s\" is not a time such as 20us", common->spin);
 	if (common->pcap != NULL && common->pcap[0] == '\0')
 		return options_misuse(program, "--pcap: a file's name is missing");
 	if (host_link_find(program, common->link, driver, link) != 0)

@@ -9,20 +9,20 @@ enum { HOST_DRIVER_ABSENT = 3, HOST_MODE_ABSENT = 2, HOST_THREADS_MAX = 256, HOS
 struct json;
 
 struct host_common {
-	const char *link, *json, *pcap, *journey, *watchdog, *spin;
+	const char *link, *json, *pcap, *journey;
 	char pcap_descriptor[24]; /* replaces `pcap` for --pcap - */
 	struct options_texts sets;
 	unsigned driver;  /* enum xk_driver_policy; HOST_DRIVER_ABSENT: not given */
 	uint64_t drivers; /* of each host */
 	bool trace;
 	unsigned no_paths;    /* of options_yes_no */
-	uint64_t watchdog_ns; /* `watchdog`, parsed; 0: none */
-	uint64_t spin_ns;     /* `spin`, parsed; 0: not given */
+	uint64_t watchdog_ns; /* 0: none */
+	uint64_t spin_ns;     /* 0: not given */
 };
 
 #define HOST_COMMON_INITIAL                                                                                            \
 	{                                                                                                              \
-		.link = "virtio", .driver = HOST_DRIVER_ABSENT, .drivers = 1, .watchdog = "5s",                        \
+		.link = "virtio", .driver = HOST_DRIVER_ABSENT, .drivers = 1, .watchdog_ns = UINT64_C(5000000000),     \
 	}
 
 /* For a struct host_common. */
@@ -58,9 +58,6 @@ int host_common_take_output(const struct options_program *program, struct host_c
 
 /* Checks --journey. Returns 0, or OPTIONS_MISUSE after a message. */
 int host_common_journey(const struct options_program *program, const struct host_common *common, bool simulated);
-
-/* Parses --watchdog. Returns 0, or OPTIONS_MISUSE after a message. */
-int host_common_watchdog(const struct options_program *program, struct host_common *common);
 
 /* Returns true if any of them was given. */
 bool host_single_is_given(const struct host_single *single);

@@ -30,7 +30,7 @@ enum {
 struct icmptest_options {
 	struct host_common common;
 	struct host_single single;
-	const char *graph, *interval, *timeout;
+	const char *graph;
 	uint64_t interval_ns, timeout_ns, count, size, pattern;
 	uint32_t host; /* to ping; 0: a server that is started here */
 	bool quiet;
@@ -64,9 +64,10 @@ static const struct options_option icmptest_options[] = {
 	       .max = UINT64_MAX),
 	OPTION(NUMBER, struct icmptest_options, size, "size", "N", "bytes of data in each (56)",
 	       .max = XK_ICMPTEST_MAX),
-	OPTION(TEXT, struct icmptest_options, interval, "interval", "T",
-	       "from one request to the next: 10us, 200ms, 1s (1s)"),
-	OPTION(TEXT, struct icmptest_options, timeout, "timeout", "T", "how long a reply may take (1s)"),
+	OPTION(TIME, struct icmptest_options, interval_ns, "interval", "T",
+	       "from one request to the next: 10us, 200ms, 1s (1s)", .min = 1000),
+	OPTION(TIME, struct icmptest_options, timeout_ns, "timeout", "T", "how long a reply may take (1s)",
+	       .min = 1000),
 	OPTION(NUMBER, struct icmptest_options, pattern, "pattern", "N",
 	       "what the data is made of, besides its place and the number (0)", .max = UINT8_MAX),
 	OPTION(FLAG, struct icmptest_options, quiet, "quiet", NULL, "no line for each reply"),
@@ -88,26 +89,15 @@ static const struct options_program icmptest_program = {
 	.operands_max = 1,
 };
 
-static bool
-icmptest_time(const char *name, const char *text, uint64_t *ns)
-{
-	if (xk_time_parse(text, ns) && *ns >= 1000)
-		return true;
-	options_misuse(&icmptest_program, "--%s: \"%s\" is no time of at least 1us, such as 200ms or 1s", name, text);
-	return false;
-}
-
 /* Checks the options and fills in the rest. Returns 0 and the link, or OPTIONS_MISUSE after a message. */
 static int
 icmptest_complete(struct icmptest_options *options, const struct options_texts *operands, const struct host_link **link)
 {
 	bool alone = operands->count > 0;
 
-	if (alone && host_address_parse(&icmptest_program, "", operands->text[0], &options->host) != 0)
+	if (alone && options_host(&icmptest_program, "", operands->text[0], &options->host) != 0)
 		return OPTIONS_MISUSE;
-	if (!icmptest_time("interval", options->interval, &options->interval_ns) ||
-	    !icmptest_time("timeout", options->timeout, &options->timeout_ns) ||
-	    host_common_complete(&icmptest_program, &options->common, alone, link) != 0 ||
+	if (host_common_complete(&icmptest_program, &options->common, alone, link) != 0 ||
 	    host_single_complete(&icmptest_program, &options->single, options->common.drivers) != 0)
 		return OPTIONS_MISUSE;
 	if (options->timeout_ns / options->interval_ns >= XK_ICMPTEST_WINDOW)
@@ -451,8 +441,8 @@ icmptest_main(int argc, char **argv)
 	struct icmptest_options options = {
 		.common = HOST_COMMON_INITIAL,
 		.single = HOST_SINGLE_INITIAL,
-		.interval = "1s",
-		.timeout = "1s",
+		.interval_ns = UINT64_C(1000000000),
+		.timeout_ns = UINT64_C(1000000000),
 		.count = 5,
 		.size = 56,
 	};

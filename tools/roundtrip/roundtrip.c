@@ -183,7 +183,7 @@ roundtrip_run_pair(const struct roundtrip_options *options, const struct host_li
 static int
 roundtrip_run_here(const struct roundtrip_options *options, const struct host_link *link, int signals)
 {
-	bool is_here[PAIR_ENDS] = { !options->server, options->client == NULL };
+	bool is_here[PAIR_ENDS] = { !options->server, options->client == 0 };
 	bool both = is_here[PAIR_CLIENT] && is_here[PAIR_SERVER];
 	unsigned first = options->server ? PAIR_SERVER : PAIR_CLIENT;
 	struct host_options settings[PAIR_ENDS] = { roundtrip_host_options(options, link, PAIR_CLIENT),
@@ -196,8 +196,8 @@ roundtrip_run_here(const struct roundtrip_options *options, const struct host_li
 	char address[16];
 
 	ends[first].owns_process = true;
-	if (options->client != NULL)
-		xk_host_parse(options->client, &settings[PAIR_CLIENT].peer);
+	if (options->client != 0)
+		settings[PAIR_CLIENT].peer = options->client;
 	roundtrip_init_job(&job, options, signals);
 	job.pair.in_one_process = both;
 	if (!both)
@@ -295,7 +295,7 @@ roundtrip_main(const struct roundtrip_test *test, int argc, char **argv)
 		return status;
 	}
 	signals = pair_signals();
-	if (!options.server && options.client == NULL && !link->in_process)
+	if (!options.server && options.client == 0 && !link->in_process)
 		return roundtrip_run_pair(&options, link, argc, argv, signals);
 	options.watch = watch_new(test->program->name, &signals, options.common.watchdog_ns);
 	status = roundtrip_run_here(&options, link, signals);

@@ -56,7 +56,8 @@ void roundtrip_finished(struct roundtrip_end *end, uint32_t max_packet);
 struct roundtrip_options {
 	const struct roundtrip_test *test;
 	struct host_common common;
-	const char *graph, *client, *far, *end;
+	const char *graph, *far, *end;
+	uint32_t client;            /* the server's address; 0: not given */
 	const char *preset, *costs; /* after roundtrip_complete: NULL unless the link is simulated */
 	struct options_numbers modes, handoffs, threads, cores, sizes, channels, copies;
 	uint64_t rounds, control, answer, seed;

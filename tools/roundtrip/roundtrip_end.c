@@ -304,7 +304,7 @@ roundtrip_host_options(const struct roundtrip_options *options, const struct hos
 		.program = options->test->program->name,
 		.name = pair_end_names[which],
 		.end = which,
-		.paired = !options->server && options->client == NULL,
+		.paired = !options->server && options->client == 0,
 		.watch = options->watch,
 		.graph = options->graph,
 		.top = options->test->takes_top ? options->test->protocol : NULL,

@@ -14,7 +14,7 @@ const char *const roundtrip_handoff_names[] = { "none", "client", "server", "bot
 
 const struct options_option roundtrip_common_options[] = {
 	OPTION(FLAG, struct roundtrip_options, server, "server", NULL, "be only a server, until SIGINT or SIGTERM"),
-	OPTION(TEXT, struct roundtrip_options, client, "client", "ADDRESS",
+	OPTION(HOST, struct roundtrip_options, client, "client", "ADDRESS",
 	       "be only a client, of the server at this address (10.77.0.2)"),
 	OPTION(TEXT, struct roundtrip_options, far, "far", "COMMAND",
 	       "start the server on another machine, by --far 'ssh MACHINE'; this\n"
@@ -94,14 +94,11 @@ static int
 roundtrip_check_ends(const struct roundtrip_options *options)
 {
 	const struct options_program *program = options->test->program;
-	uint32_t host;
 
-	if ((options->server) + (options->client != NULL) + (options->far != NULL) > 1)
+	if ((options->server) + (options->client != 0) + (options->far != NULL) > 1)
 		return options_misuse(program, "--server, --client and --far exclude each other");
 	if (options->answer != 0 && options->answer != sizeof(struct pair_answer))
 		return options_misuse(program, "this program and the client's are not the same build");
-	if (options->client != NULL && host_address_parse(program, "--client: ", options->client, &host) != 0)
-		return OPTIONS_MISUSE;
 	if (options->server && options->modes.count > 1)
 		return options_misuse(program, "a lone --server runs in one --mode");
 	if (options->server && options->threads.count > 1)
@@ -144,7 +141,7 @@ roundtrip_default(struct options_numbers *list, unsigned count, uint64_t first, 
 int
 roundtrip_complete(struct roundtrip_options *options, const struct host_link **link)
 {
-	bool alone = options->server || options->client != NULL;
+	bool alone = options->server || options->client != 0;
 
 	int status = roundtrip_check_ends(options);
 

@@ -41,7 +41,7 @@ roundtrip_json_run(const struct roundtrip_job *job, struct json *json, const str
 	const struct pair_counts *client = &run->sum[PAIR_CLIENT], *server = &run->sum[PAIR_SERVER];
 	const struct pair_counts none = { .frames = 0 };
 	struct pair_counts both = none;
-	bool has_server = job->options->client == NULL;
+	bool has_server = job->options->client == 0;
 
 	json_object(json, NULL);
 	roundtrip_json_setup(job, run, json);

@@ -13,7 +13,7 @@
 #include "xkernel/protocol.h"
 
 struct stats_options {
-	const char *interval, *json;
+	const char *json;
 	bool once, list;
 	uint64_t interval_ns;
 };
@@ -22,7 +22,8 @@ struct stats_options {
 #define STATS_CLEAR "\033[H\033[2J"
 
 static const struct options_option stats_options[] = {
-	OPTION(TEXT, struct stats_options, interval, "interval", "T", "from one look to the next, 100ms to 50s (1s)"),
+	OPTION(TIME, struct stats_options, interval_ns, "interval", "T", "from one look to the next, 100ms to 50s (1s)",
+	       .min = 100 * STATS_MS, .max = STATS_PERIOD_MAX * STATS_MS),
 	OPTION(FLAG, struct stats_options, once, "once", NULL, "after one interval, and no more"),
 	OPTION(FLAG, struct stats_options, list, "list", NULL, "the hosts that run"),
 	OPTION(TEXT, struct stats_options, json, "json", "FILE", "after one interval, as JSON; - is standard output"),
@@ -125,7 +126,7 @@ stats_save(const struct stats_options *o, const char *name)
 int
 xk_stats_main(int argc, char **argv)
 {
-	struct stats_options o = { .interval = "1s" };
+	struct stats_options o = { .interval_ns = 1000 * STATS_MS };
 	struct options_texts operands;
 	struct stats_hosts hosts;
 	char why[STATS_WHY];
@@ -135,9 +136,6 @@ xk_stats_main(int argc, char **argv)
 	if (status != OPTIONS_GO)
 		return status;
 	wanted = operands.count == 0 ? NULL : operands.text[0];
-	if (!xk_time_parse(o.interval, &o.interval_ns) || o.interval_ns < 100 * STATS_MS ||
-	    o.interval_ns > STATS_PERIOD_MAX * STATS_MS)
-		return options_misuse(&stats_program, "--interval: \"%s\" is no time from 100ms to 50s", o.interval);
 	if (o.list && (o.once || o.json != NULL || wanted != NULL))
 		return options_misuse(&stats_program, "--list stands alone");
 	if (stats_list(&hosts, why, sizeof(why)) != 0)

@@ -30,7 +30,7 @@ static const struct options_option run_options[] = {
 	       "of a network: what happens by chance; the same seed gives the\n"
 	       "same run (1)",
 	       .max = UINT64_MAX),
-	OPTION(TEXT, struct run_options, until, "until", "T",
+	OPTION(TIME, struct run_options, until_ns, "until", "T",
 	       "how long it lasts: 500ms, 10s; of a network, in virtual time\n"
 	       "(1s); of a host, in real time (until a signal)"),
 	OPTION(FLAG, struct run_options, quiet, "quiet", NULL, "of a network: do not print frames"),
@@ -125,14 +125,14 @@ run_host(struct run_options *options, const char *file)
 	struct host host = { .port_count = 0 };
 	struct watch *watch;
 	int signals, status, closed, reported;
-	uint64_t until_ns = 0;
+	uint64_t until_ns = options->until_ns == RUN_UNTIL_ABSENT ? 0 : options->until_ns;
 	FILE *out;
 
 	if (options->quiet || options->seeds.count > 0 || options->show != NULL)
 		return options_misuse(&run_program,
 				      "--quiet, --seed and --show are of network files, and %s is a graph", file);
-	if (options->until != NULL && (!xk_time_parse(options->until, &until_ns) || until_ns == 0))
-		return options_misuse(&run_program, "--until: \"%s\" is no time such as 500ms or 10s", options->until);
+	if (options->until_ns == 0)
+		return options_misuse(&run_program, "--until: 0 is no time such as 500ms or 10s");
 	status = host_common_complete(&run_program, &options->common, true, &link);
 	if (status == 0)
 		status = host_single_complete(&run_program, &options->single, options->common.drivers);
@@ -169,7 +169,10 @@ run_host(struct run_options *options, const char *file)
 int
 xk_run_main(int argc, char **argv)
 {
-	struct run_options options = { .common = HOST_COMMON_INITIAL, .single = HOST_SINGLE_INITIAL, .end = PAIR_ENDS };
+	struct run_options options = { .common = HOST_COMMON_INITIAL,
+				       .single = HOST_SINGLE_INITIAL,
+				       .until_ns = RUN_UNTIL_ABSENT,
+				       .end = PAIR_ENDS };
 	struct options_texts operands;
 	const char *link;
 	bool is_network;

@@ -448,10 +448,9 @@ int
 run_network(struct run_options *options, const char *file)
 {
 	struct run run = { .options = options, .seed = options->seeds.count == 0 ? 1 : options->seeds.value[0] };
-	const char *until = options->until == NULL ? "1s" : options->until;
 	struct host_common *common = &options->common;
 	struct watch *watch;
-	uint64_t until_ns;
+	uint64_t until_ns = options->until_ns == RUN_UNTIL_ABSENT ? UINT64_C(1000000000) : options->until_ns;
 	struct journey *journey;
 	int status, closed;
 
@@ -459,16 +458,14 @@ run_network(struct run_options *options, const char *file)
 		return options_misuse(&run_program, "--seed takes one");
 	if (common->link == NULL || strcmp(common->link, "sim") != 0)
 		return options_misuse(&run_program, "networks run in the simulator: --link sim");
-	if (!xk_time_parse(until, &until_ns))
-		return options_misuse(&run_program, "--until: \"%s\" is no time such as 500ms or 10s", until);
 	if (host_single_is_given(&options->single) || options->end != PAIR_ENDS || options->telemetry ||
-	    common->driver != HOST_DRIVER_ABSENT || common->spin != NULL || common->drivers != 1)
+	    common->driver != HOST_DRIVER_ABSENT || common->spin_ns != 0 || common->drivers != 1)
 		return options_misuse(&run_program, "--mode, --threads, --cores, --driver, --spin, --drivers, --end "
 						    "and --telemetry are of a host: set what there is in the network "
 						    "file, or --set HOST.mode=regular");
 	if (common->json != NULL && strcmp(common->json, "-") == 0 && !options->quiet)
 		return options_misuse(&run_program, "--json - needs --quiet: standard output has the trace");
-	if (host_common_watchdog(&run_program, common) != 0 || host_common_journey(&run_program, common, true) != 0)
+	if (host_common_journey(&run_program, common, true) != 0)
 		return OPTIONS_MISUSE;
 	status = host_common_take_output(&run_program, common);
 	if (status != 0)

@@ -4,10 +4,13 @@
 
 #include "tools/host/host_options.h"
 
+#define RUN_UNTIL_ABSENT UINT64_MAX
+
 struct run_options {
 	struct host_common common;
 	struct host_single single;
-	const char *until, *show;
+	const char *show;
+	uint64_t until_ns;
 	struct options_numbers seeds; /* none or one: a list tells if the option was given */
 	unsigned end;                 /* the host's end of its links: PAIR_CLIENT, PAIR_SERVER; PAIR_ENDS: not given */
 	bool quiet, telemetry;
