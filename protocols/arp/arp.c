@@ -792,9 +792,8 @@ arp_init(struct xk_protocol *self)
 	xk_lock_init(&arp->lock, self);
 	for (unsigned i = 0; i < ARP_STATES; i++)
 		TAILQ_INIT(&arp->lists[i]);
-	err = arp_own_init(arp);
-	if (err == 0)
-		err = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link, sizeof(arp->link));
+	xk_event_init(&arp->own, self->kernel, arp_own_tick, arp);
+	err = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link, sizeof(arp->link));
 	if (err >= 0)
 		err = xk_open(self, self, eth, &everybody, &arp->broadcast);
 	if (err == 0)
@@ -838,6 +837,8 @@ static const struct xk_role arp_lowers[] = {
 	{ NULL, 0, NULL, NULL },
 };
 
+static const char *const arp_policies[] = { "defend", "once", "leave", NULL }; /* enum arp_policy */
+
 static const struct xk_setting arp_settings[] = {
 	XK_SETTING(UINT, struct arp, entry_max, "entries", "maximum number of hosts in the table", .initial = "256",
 		   .min = 1, .max = 1 << 20),
@@ -858,13 +859,11 @@ static const struct xk_setting arp_settings[] = {
 		   .initial = "0", .max = 10),
 	XK_SETTING(BOOL, struct arp, probe, "probe", "probe this host's address for 5 to 8 seconds before it is used",
 		   .initial = "no"),
-	XK_SETTING(STRING, struct arp, conflict_text, "conflict",
-		   "the reaction if another station uses this host's address: defend: announce it again, at most every "
-		   "10s; "
-		   "once: the same, but leave it at the next conflict within 10s; leave: leave it at once. An address "
-		   "that was "
-		   "left is probed every minute",
-		   .initial = "defend"),
+	XK_SETTING(CHOICE, struct arp, policy, "conflict",
+		   "the reaction if another station uses this host's address: defend: announce it again, at most "
+		   "every 10s; once: the same, but leave it at the next conflict within 10s; leave: leave it at once. "
+		   "An address that was left is probed every minute",
+		   .initial = "defend", .choices = arp_policies),
 	{ .name = NULL },
 };
 

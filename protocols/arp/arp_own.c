@@ -3,7 +3,6 @@
  * protocol.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "protocols/arp/arp_private.h"
 #include "xkernel/trace.h"
@@ -39,8 +38,7 @@ arp_own_use(struct arp *arp, bool is_used)
 		arp->user.used(&arp->user, is_used);
 }
 
-/* Does what is due: probes, begins to use the address, or announces it. */
-static void
+void
 arp_own_tick(struct xk_event *event, void *argument)
 {
 	struct arp *arp = argument;
@@ -66,22 +64,6 @@ arp_own_tick(struct xk_event *event, void *argument)
 		arp_own_send(arp, 0, ARP_COUNT_PROBES);
 	if (announces)
 		arp_own_send(arp, arp->wanted.host, ARP_COUNT_ANNOUNCEMENTS);
-}
-
-int
-arp_own_init(struct arp *arp)
-{
-	static const char *const policies[] = { [ARP_DEFEND] = "defend", [ARP_ONCE] = "once", [ARP_LEAVE] = "leave" };
-
-	xk_event_init(&arp->own, arp->protocol.kernel, arp_own_tick, arp);
-	for (unsigned i = 0; i < XK_ARRAY_LENGTH(policies); i++)
-		if (strcmp(arp->conflict_text, policies[i]) == 0) {
-			arp->policy = i;
-			return 0;
-		}
-	xk_trace(&arp->protocol, XK_TRACE_NONE, "conflict \"%.40s\" is none of defend, once, leave",
-		 arp->conflict_text);
-	return -EINVAL;
 }
 
 int

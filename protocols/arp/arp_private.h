@@ -80,7 +80,6 @@ struct arp {
 	struct xk_protocol protocol; /* first */
 	uint64_t entry_max, queue_max, age_ns, timeout_ns, tries, verify_gap_ns, announcements;
 	bool probe;
-	const char *conflict_text;
 	uint64_t link;
 	struct xk_session *broadcast;
 	struct xk_arp_user user;
@@ -100,8 +99,8 @@ struct arp {
 
 /* ---- arp_own.c, which takes the lock ---- */
 
-/* Reads the settings. Returns 0, or -EINVAL after a trace. */
-int arp_own_init(struct arp *arp);
+/* The handler of `own`. Does what is due: probes, begins to use the address, or announces it. */
+void arp_own_tick(struct xk_event *event, void *arp);
 
 /* ARP's set_address: begins to use network's address, or to probe it. */
 int arp_own_set(struct xk_protocol *self, const struct xk_network *network);
