@@ -164,12 +164,6 @@ struct icmp {
 	uint64_t filled_ns;  /* when credit_ns was updated */
 };
 
-struct icmp_session {
-	struct xk_session session;
-	uint16_t id;
-	uint32_t max_packet;
-};
-
 /* Of the session of an echo's header. */
 static struct xk_key
 icmp_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
@@ -417,12 +411,10 @@ icmp_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 static int
 icmp_push(struct xk_session *session, struct xk_msg *m)
 {
-	struct icmp_session *s = (struct icmp_session *)session;
+	bool is_long = xk_msg_len(m) > session->sends.longest;
 	uint64_t sum;
 
-	if (xk_msg_len(m) < XK_ICMP_SEQUENCE_LEN || xk_msg_len(m) > s->max_packet) {
-		bool is_long = xk_msg_len(m) > s->max_packet;
-
+	if (is_long || xk_msg_len(m) < XK_ICMP_SEQUENCE_LEN) {
 		xk_drop(session->protocol, m, is_long ? XK_DROP_TOO_BIG : ICMP_DROP_BAD_MESSAGE);
 		return is_long ? -EMSGSIZE : -EINVAL;
 	}
@@ -430,8 +422,9 @@ icmp_push(struct xk_session *session, struct xk_msg *m)
 	m = xk_push_header(session, m, ICMP_ECHO_LEN);
 	if (xk_unlikely(m == NULL))
 		return -ENOBUFS;
-	XK_PUT(icmp_echo, id, m->data, s->id);
-	icmp_finish(m->data, (struct icmp_kind){ ICMP_ECHO, 0 }, sum + xk_sum_of16(s->id));
+	memcpy(m->data, session->sends.header, ICMP_ECHO_LEN);
+	icmp_finish(m->data, (struct icmp_kind){ ICMP_ECHO, 0 },
+		    sum + xk_sum_load16(m->data + XK_OFFSET(icmp_echo, id)));
 	return xk_push(session->lls, m);
 }
 
@@ -461,21 +454,22 @@ icmp_session_control(struct xk_session *session, int op, void *buffer, size_t le
 static int
 icmp_get_participants(struct xk_session *session, struct xk_participants *participants)
 {
-	return xk_participant_push(&participants->local, ((struct icmp_session *)session)->id) ? 0 : -E2BIG;
+	uint64_t id = XK_GET(icmp_echo, id, session->sends.header);
+
+	return xk_participant_push(&participants->local, id) ? 0 : -E2BIG;
 }
 
 static int
 icmp_setup(struct xk_session *session, const void *how)
 {
-	struct icmp_session *s = (struct icmp_session *)session;
+	struct xk_sends *sends = &session->sends;
 
-	s->id = XK_GET(icmp_echo, id, how);
-	icmp_session_control(session, XK_GET_MAX_PACKET, &s->max_packet, sizeof(s->max_packet));
+	XK_PUT(icmp_echo, id, sends->header, XK_GET(icmp_echo, id, (const uint8_t *)how));
+	icmp_session_control(session, XK_GET_MAX_PACKET, &sends->longest, sizeof(sends->longest));
 	return 0;
 }
 
 static const struct xk_session_ops icmp_session_ops = {
-	.size = sizeof(struct icmp_session),
 	.setup = icmp_setup,
 	.push = icmp_push,
 	.pop = xk_pop_through,
