@@ -40,26 +40,9 @@ tally_carry(struct xk_session *session, struct xk_msg *m, enum xk_direction dire
 	return xk_virtual_pass(session, m, direction);
 }
 
-static int
-tally_push(struct xk_session *session, struct xk_msg *m)
-{
-	return tally_carry(session, m, XK_DOWN);
-}
-
-static void
-tally_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	tally_carry(session, m, XK_UP);
-}
-
 /* ---- tables ---- */
 
-static const struct xk_session_ops tally_session_ops = {
-	.push = tally_push,
-	.pop = tally_pop,
-	.pop_is_last = true,
-	.close = xk_virtual_session_close,
-};
+XK_VIRTUAL_SESSION_OPS(tally, .pop_is_last = true);
 
 static const struct xk_protocol_ops tally_ops = { XK_VIRTUAL_OPS };
 

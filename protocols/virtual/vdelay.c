@@ -68,29 +68,9 @@ vdelay_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction
 	return status;
 }
 
-static int
-vdelay_push(struct xk_session *s, struct xk_msg *m)
-{
-	return vdelay_carry(s, m, XK_DOWN);
-}
-
-/* hdr is not NULL if m has waited (later.h). */
-static void
-vdelay_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	if (hdr != NULL)
-		xk_demux(s, m);
-	else
-		vdelay_carry(s, m, XK_UP);
-}
-
 /* ---- tables ---- */
 
-static const struct xk_session_ops vdelay_session_ops = {
-	.push = vdelay_push,
-	.pop = vdelay_pop,
-	.close = xk_virtual_session_close,
-};
+XK_VIRTUAL_SESSION_OPS(vdelay);
 
 static const struct xk_protocol_ops vdelay_ops = { .init = vdelay_init, .fini = vdelay_fini, XK_VIRTUAL_OPS };
 

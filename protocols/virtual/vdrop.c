@@ -194,22 +194,6 @@ vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 	return status;
 }
 
-static int
-vdrop_push(struct xk_session *s, struct xk_msg *m)
-{
-	return vdrop_carry(s, m, XK_DOWN);
-}
-
-/* hdr is not NULL if m has waited (later.h). */
-static void
-vdrop_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	if (hdr != NULL)
-		xk_demux(s, m);
-	else
-		vdrop_carry(s, m, XK_UP);
-}
-
 /* ---- asking ---- */
 
 static int
@@ -231,12 +215,7 @@ vdrop_session_control(struct xk_session *s, int op, void *buffer, size_t len)
 
 /* ---- tables ---- */
 
-static const struct xk_session_ops vdrop_session_ops = {
-	.push = vdrop_push,
-	.pop = vdrop_pop,
-	.close = xk_virtual_session_close,
-	.control = vdrop_session_control,
-};
+XK_VIRTUAL_SESSION_OPS(vdrop, .control = vdrop_session_control);
 
 static const struct xk_protocol_ops vdrop_ops = {
 	.init = vdrop_init,

@@ -108,25 +108,9 @@ vtap_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 	return xk_virtual_pass(s, m, direction);
 }
 
-static int
-vtap_push(struct xk_session *s, struct xk_msg *m)
-{
-	return vtap_carry(s, m, XK_DOWN);
-}
-
-static void
-vtap_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	vtap_carry(s, m, XK_UP);
-}
-
 /* ---- tables ---- */
 
-static const struct xk_session_ops vtap_session_ops = {
-	.push = vtap_push,
-	.pop = vtap_pop,
-	.close = xk_virtual_session_close,
-};
+XK_VIRTUAL_SESSION_OPS(vtap);
 
 static const struct xk_protocol_ops vtap_ops = { .init = vtap_init, XK_VIRTUAL_OPS };
 

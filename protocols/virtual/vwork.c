@@ -59,8 +59,13 @@ static int
 vwork_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 {
 	struct vwork *vwork = (struct vwork *)s->protocol;
+	uint64_t wait_ns = direction == XK_UP ? vwork->wait_ns : 0;
 	uint64_t mean_ns = vwork->message_ns[direction] + xk_msg_len(m) * vwork->kilobyte_ns[direction] / 1000;
 
+	if (wait_ns != 0 && xk_delay(s->protocol, (wait_ns + 999) / 1000) != 0) {
+		xk_drop(s->protocol, m, VWORK_DROP_WOULD_WAIT);
+		return 0;
+	}
 	if (mean_ns > 0) {
 		uint64_t total_ns = vwork_draw_ns(vwork, mean_ns), pieces = vwork->checkpoints + 1, done_ns = 0;
 
@@ -77,30 +82,9 @@ vwork_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 	return xk_virtual_pass(s, m, direction);
 }
 
-static int
-vwork_push(struct xk_session *s, struct xk_msg *m)
-{
-	return vwork_carry(s, m, XK_DOWN);
-}
-
-static void
-vwork_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
-{
-	struct vwork *vwork = (struct vwork *)s->protocol;
-
-	if (vwork->wait_ns != 0 && xk_delay(s->protocol, (vwork->wait_ns + 999) / 1000) != 0)
-		xk_drop(s->protocol, m, VWORK_DROP_WOULD_WAIT);
-	else
-		vwork_carry(s, m, XK_UP);
-}
-
 /* ---- tables ---- */
 
-static const struct xk_session_ops vwork_session_ops = {
-	.push = vwork_push,
-	.pop = vwork_pop,
-	.close = xk_virtual_session_close,
-};
+XK_VIRTUAL_SESSION_OPS(vwork);
 
 static const struct xk_protocol_ops vwork_ops = { .init = vwork_init, XK_VIRTUAL_OPS };
 

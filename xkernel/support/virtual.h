@@ -4,10 +4,9 @@
  * lowers open those themselves; enables go to all lowers that carry messages, or to none. Only push and pop are left
  * to the others.
  *
- * 	static const struct xk_session_ops vtap_session_ops = {
- * 		.size = sizeof(struct xk_session), .push = vtap_push, .pop = vtap_pop,
- * 		.close = xk_virtual_session_close,
- * 	};
+ * 	static int vtap_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction) { ... }
+ *
+ * 	XK_VIRTUAL_SESSION_OPS(vtap);
  * 	static const struct xk_protocol_ops vtap_ops = { XK_VIRTUAL_OPS };
  *
  * Sessions:  the session below knows the one on it (`above`): messages need no map lookup. The upper holds a reference
@@ -60,5 +59,25 @@ xk_virtual_pass(struct xk_session *s, struct xk_msg *m, enum xk_direction direct
 	xk_demux(s, m);
 	return 0;
 }
+
+/*
+ * Defines NAME_session_ops, for a protocol that does the same in both directions: NAME_carry(s, m, direction), which
+ * takes m and returns as xk_push. A message that has waited (later.h) only goes on. Other operations may follow.
+ */
+#define XK_VIRTUAL_SESSION_OPS(name, ...)                                                                              \
+	static int name##_push(struct xk_session *s, struct xk_msg *m)                                                 \
+	{                                                                                                              \
+		return name##_carry(s, m, XK_DOWN);                                                                    \
+	}                                                                                                              \
+	static void name##_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)        \
+	{                                                                                                              \
+		if (hdr != NULL)                                                                                       \
+			xk_demux(s, m);                                                                                \
+		else                                                                                                   \
+			name##_carry(s, m, XK_UP);                                                                     \
+	}                                                                                                              \
+	static const struct xk_session_ops name##_session_ops = {                                                      \
+		.push = name##_push, .pop = name##_pop, .close = xk_virtual_session_close, __VA_ARGS__                 \
+	}
 
 #endif
