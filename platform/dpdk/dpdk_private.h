@@ -592,9 +592,6 @@ void dpdk_interface_free(struct dpdk_device *device);
 
 /* ---- pci_address.c ---- */
 
-/* Writes the full address of the PCI device, with its domain. Returns false if text is not an address. */
-bool dpdk_pci_address(const char *text, char *address, size_t size);
-
 /* Fails if DPDK cannot have the device: it does not exist, or a kernel driver has it. */
 int dpdk_pci_check(const char *address, char *why, size_t size);
 

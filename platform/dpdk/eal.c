@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "platform/dpdk/dpdk_private.h"
+#include "platform/pci_address.h"
 #include "platform/private.h"
 
 enum {
@@ -241,7 +242,7 @@ dpdk_eal_take_pci(const struct xk_dpdk_config *config, char *why, size_t size)
 		unsigned known = 0;
 		int error;
 
-		if (!dpdk_pci_address(config->pci[i], address, sizeof(address))) {
+		if (!xk_pci_address(config->pci[i], address, sizeof(address))) {
 			snprintf(why, size, "\"%.40s\" is no PCI address like 0000:01:00.0", config->pci[i]);
 			return -EINVAL;
 		}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "platform/dpdk/dpdk_private.h"
+#include "platform/pci_address.h"
 #include "xkernel/bytes.h"
 
 /* Fails unless the card has a queue for each lane, and spreads received frames over them. */
@@ -42,7 +43,7 @@ dpdk_pci_open(struct dpdk_port *port, const struct xk_dpdk_port_config *config, 
 	uint16_t mtu, id;
 	int error;
 
-	if (!dpdk_pci_address(config->device, device->name, sizeof(device->name))) {
+	if (!xk_pci_address(config->device, device->name, sizeof(device->name))) {
 		snprintf(why, size, "\"%.40s\" is no PCI address like 0000:01:00.0", config->device);
 		return -EINVAL;
 	}

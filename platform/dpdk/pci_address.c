@@ -1,4 +1,4 @@
-/* pci_address.c - PCI devices by their addresses, and whether DPDK can have one. */
+/* pci_address.c - whether DPDK can have a PCI device. */
 #define _GNU_SOURCE
 #include <libgen.h>
 #include <limits.h>
@@ -12,22 +12,6 @@ static const char dpdk_pci_devices[] = "/sys/bus/pci/devices";
 
 /* The kernel's drivers that leave a device to programs, or share it with them. */
 static const char *const dpdk_pci_drivers[] = { "vfio-pci", "uio_pci_generic", "igb_uio", "mlx4_core", "mlx5_core" };
-
-bool
-dpdk_pci_address(const char *text, char *address, size_t size)
-{
-	unsigned domain = 0, bus, device, function;
-	int end = 0;
-
-	if (sscanf(text, "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &end) != 4 || text[end] != '\0') {
-		domain = 0;
-		end = 0;
-		if (sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function, &end) != 3 || text[end] != '\0')
-			return false;
-	}
-	snprintf(address, size, "%04x:%02x:%02x.%x", domain, bus, device, function);
-	return true;
-}
 
 /* Returns the name of the device's kernel driver, or "". */
 static const char *

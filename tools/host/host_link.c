@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "platform/pci_address.h"
 #include "platform/private.h"
 #include "tools/host/host_private.h"
 #include "tools/host/netns.h"
@@ -38,25 +39,14 @@ static const struct host_link host_links[] = {
 	{ .name = "sim", .in_process = true, .simulated = true, .can_sleep = true, .drivers = 1 },
 };
 
-static bool
-host_is_pci_address(const char *text)
-{
-	unsigned domain, bus, device, function;
-	int end = 0;
-
-	if (sscanf(text, "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &end) == 4 && text[end] == '\0')
-		return true;
-	return sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function, &end) == 3 && text[end] == '\0';
-}
-
 int
 host_link_find(const struct options_program *program, const char *name, int driver, const struct host_link **link)
 {
 	const struct host_link *end = host_links + XK_ARRAY_LENGTH(host_links), *l = host_links;
-	char list[HOST_TEXT] = "";
+	char list[HOST_TEXT] = "", address[16];
 	size_t len = 0;
 
-	while (l < end && !(l->is_card ? host_is_pci_address(name) : strcmp(l->name, name) == 0))
+	while (l < end && !(l->is_card ? xk_pci_address(name, address, sizeof(address)) : strcmp(l->name, name) == 0))
 		l++;
 	if (l == end || (l->on_dpdk && !HOST_HAS_DPDK)) {
 		bool needs_dpdk = l < end;
