@@ -6,7 +6,9 @@
 
 #include "tests/random.h"
 #include "tests/test.h"
+#include "tests/xkernel/naive_checksum.h"
 #include "xkernel/protocol.h"
+#include "xkernel/receive.h"
 
 #define ODD_HEADER(F)                                                                                                  \
 	F(4, version, .kind = XK_FIXED, .usual = 4)                                                                    \
@@ -262,6 +264,68 @@ TEST(what_is_usual_may_be_the_hosts_own)
 	}
 	p[6] |= 1; /* a group's source */
 	CHECK(!xk_format_is_usual(&compiled, &protocol.format, p));
+}
+
+/* ---- filling in ---- */
+
+#define CROOKED_HEADER(F)                                                                                              \
+	F(8, kind)                                                                                                     \
+	F(16, length, .kind = XK_LENGTH, .covers = XK_COVERS_PAYLOAD)                                                  \
+	F(16, number, .step = 3)                                                                                       \
+	F(8, rest)                                                                                                     \
+	F(16, checksum, .kind = XK_CHECKSUM, .covers = XK_COVERS_HEADER)
+#define LONG_HEADER(F)                                                                                                 \
+	F(24, kind)                                                                                                    \
+	F(32, length, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE)                                                  \
+	F(8, rest)                                                                                                     \
+	F(16, checksum, .kind = XK_CHECKSUM, .covers = XK_COVERS_PSEUDO, .pseudo = 99)                                 \
+	F(16, number, .step = 1)
+XK_HEADER(crooked, CROOKED_HEADER);
+XK_FORMAT(crooked, CROOKED_HEADER);
+XK_HEADER(longer, LONG_HEADER);
+XK_FORMAT(longer, LONG_HEADER);
+
+/* Wherever a length and a number lie, the checksum is that of what is sent. */
+TEST(what_is_filled_in_is_summed)
+{
+	const struct xk_format crooked = crooked_format(), longer = longer_format();
+	uint64_t random = seed_of("filling in");
+
+	for (unsigned i = 0; i < 1000; i++) {
+		uint8_t m[256];
+		size_t payload = next_random(&random) % 200, len;
+		uint64_t pseudo = next_random(&random) % (1 << 30), fixed;
+		_Atomic uint16_t next;
+		uint16_t first;
+
+		for (size_t j = 0; j < sizeof(m); j++)
+			m[j] = (uint8_t)next_random(&random);
+		first = (uint16_t)next_random(&random);
+		atomic_init(&next, first);
+		len = XK_HEADER_LEN(crooked) + payload;
+		XK_PUT(crooked, length, m, 0);
+		XK_PUT(crooked, number, m, 0);
+		XK_PUT(crooked, checksum, m, 0);
+		fixed = xk_sum(0, m, XK_HEADER_LEN(crooked));
+		xk_send_fill(&crooked, m, len, &next, fixed, false, 0, false);
+		CHECK_EQ(XK_GET(crooked, length, m), payload);
+		CHECK_EQ(XK_GET(crooked, number, m), first);
+		CHECK_EQ(atomic_load(&next), (uint16_t)(first + 3));
+		CHECK_EQ(naive_checksum(m, XK_HEADER_LEN(crooked)), 0);
+
+		len = XK_HEADER_LEN(longer) + payload;
+		XK_PUT(longer, length, m, 0);
+		XK_PUT(longer, number, m, 0);
+		XK_PUT(longer, checksum, m, 0);
+		fixed = pseudo + xk_sum(0, m, XK_HEADER_LEN(longer));
+		xk_send_fill(&longer, m, len, &next, fixed, true, xk_sum(0, m + XK_HEADER_LEN(longer), payload), false);
+		CHECK_EQ(XK_GET(longer, length, m), len);
+		CHECK(xk_sum_is_intact(xk_sum(pseudo + xk_sum_of16((uint16_t)len), m, len)));
+
+		XK_PUT(longer, checksum, m, 0);
+		xk_send_fill(&longer, m, len, &next, pseudo, false, 0, true);
+		CHECK(xk_sum_is_left(pseudo + xk_sum_of16((uint16_t)len), m + XK_OFFSET(longer, checksum)));
+	}
 }
 
 /* ---- names ---- */
