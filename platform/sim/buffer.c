@@ -69,13 +69,19 @@ enum { MEMORY_LISTS_ALL = true };
 enum { MEMORY_LISTS_ALL = false };
 #endif
 
+static inline bool
+memory_is_listed(const struct memory_out *out)
+{
+	return out->is_kept || MEMORY_LISTS_ALL;
+}
+
 static void
 memory_list_add(struct memory_platform *self, struct memory_out *out, struct xk_msg *segment, bool is_kept)
 {
 	struct memory_out **first = &self->kept->all;
 
 	*out = (struct memory_out){ .segment = segment, .is_kept = is_kept };
-	if (!is_kept && !MEMORY_LISTS_ALL)
+	if (!memory_is_listed(out))
 		return;
 	pthread_mutex_lock(&self->list_lock);
 	out->next = *first;
@@ -89,7 +95,7 @@ memory_list_add(struct memory_platform *self, struct memory_out *out, struct xk_
 static void
 memory_list_remove(struct memory_platform *self, struct memory_out *out)
 {
-	if (out->at == NULL)
+	if (!memory_is_listed(out))
 		return;
 	pthread_mutex_lock(&self->list_lock);
 	*out->at = out->next;

@@ -17,7 +17,7 @@ enum { MEMORY_RECYCLES = true };
 
 /* Entry for an allocated segment in the list of its platform, or of the platforms that share a struct memory_kept. */
 struct memory_out {
-	struct memory_out *next, **at; /* at == NULL: in no list */
+	struct memory_out *next, **at;
 	struct xk_msg *segment;
 	bool is_kept; /* for reuse, when it is freed */
 };

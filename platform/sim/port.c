@@ -96,11 +96,14 @@ memory_queue_get(struct memory_queue *queue)
 	return m;
 }
 
+/* Returns the frames in the ring; to others than the two threads, perhaps more than there are. */
 static unsigned
 memory_near_count(const struct memory_near *near)
 {
-	return atomic_load_explicit(&near->put, memory_order_acquire) -
-	       atomic_load_explicit(&near->taken, memory_order_acquire);
+	unsigned taken = atomic_load_explicit(&near->taken, memory_order_acquire);
+	unsigned count = atomic_load_explicit(&near->put, memory_order_acquire) - taken;
+
+	return count < MEMORY_NEAR ? count : MEMORY_NEAR;
 }
 
 /* Returns false if the calling thread is not the driver's, or if m must queue behind others. */

@@ -1,6 +1,7 @@
 /* test_memory.c - the platform in memory: its buffers, its clocks, its ports. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "platform/clock.h"
@@ -544,6 +545,59 @@ PLATFORM_TEST(frames_that_the_driver_injects_stay_in_order, XK_MEMORY_VIRTUAL)
 		}
 	}
 	CHECK(got > 1000 && put > got);
+	port->ops->close(port);
+}
+
+enum { INJECTED = 20000 };
+
+/* Injects numbers, with the top bit set. */
+static void *
+inject_many(void *argument)
+{
+	struct xk_port *port = argument;
+
+	for (uint32_t i = 0; i < INJECTED; i++) {
+		uint32_t number = UINT32_C(1) << 31 | i;
+
+		while (xk_memory_inject_bytes(port, &number, sizeof(number)) != 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+PLATFORM_TEST(the_frames_of_two_threads_stay_in_order_each, XK_MEMORY_REAL)
+{
+	struct xk_port *port = port_new(platform, "p");
+	struct xk_msg *frames[XK_BURST];
+	uint32_t got[2] = { 0, 0 }, put = 0;
+	pthread_t thread;
+
+	drive(platform);
+	CHECK_EQ(receive(port, frames, XK_BURST), 0);
+	REQUIRE(pthread_create(&thread, NULL, inject_many, port) == 0);
+	while (got[0] < INJECTED || got[1] < INJECTED) {
+		unsigned count;
+
+		for (unsigned i = 0; i < put % 90 && put < INJECTED; i++) {
+			if (xk_memory_inject_bytes(port, &put, sizeof(put)) != 0)
+				break;
+			put++;
+		}
+		if (put < INJECTED && xk_memory_inject_bytes(port, &put, sizeof(put)) == 0)
+			put++;
+		count = receive(port, frames, XK_BURST);
+		for (unsigned i = 0; i < count; i++) {
+			uint32_t number;
+
+			memcpy(&number, frames[i]->data, sizeof(number));
+			CHECK_EQ(number & ~(UINT32_C(1) << 31), got[number >> 31]);
+			got[number >> 31]++;
+			xk_msg_free(frames[i]);
+		}
+		if (count == 0)
+			sched_yield();
+	}
+	pthread_join(thread, NULL);
 	port->ops->close(port);
 }
 
