@@ -9,7 +9,6 @@
 #include "protocols/budget.h"
 #include "protocols/papers/am.h"
 #include "xkernel/bytes.h"
-#include "xkernel/event.h"
 #include "xkernel/header.h"
 #include "xkernel/support/alarm.h"
 #include "xkernel/support/retransmit.h"

@@ -10,7 +10,6 @@
 #include "protocols/budget.h"
 #include "protocols/papers/gm.h"
 #include "protocols/post.h"
-#include "xkernel/event.h"
 #include "xkernel/protocol.h"
 #include "xkernel/support/alarm.h"
 #include "xkernel/support/ports.h"

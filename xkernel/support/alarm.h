@@ -1,6 +1,6 @@
 /*
- * alarm.h - a session's timer: an event that holds its session while it is set. All that a session waits for shares one:
- * its handler looks at what is due, and sets it again.
+ * alarm.h - a session's timer: an event that holds its session while it is set. One alarm serves everything that a
+ * session waits for: the handler checks what is due and sets the alarm again.
  *
  *	xk_alarm_init(&s->alarm, &s->session, &s->lock, gm_expire);	in the session's setup
  *
@@ -23,8 +23,8 @@
  *			xk_push(s->session.lls, copy);
  *	}
  *
- * Setting and stopping cannot race with the handler, since all of them hold the session's lock: an alarm that is set will
- * run the handler, which then sees what was changed before. So neither needs to know whether it fires already.
+ * Setting and stopping never race with the handler, because all three hold the session's lock. A handler that is about to
+ * run waits for the lock and then sees every change, so no caller needs to know whether the alarm is firing already.
  */
 #ifndef XK_ALARM_H
 #define XK_ALARM_H
@@ -40,9 +40,9 @@ struct xk_session;
 #define XK_NEVER UINT64_MAX
 
 /*
- * Does what is due at now_ns. Runs as a shepherd of its own, with the lock, which it gives back before it pushes or waits,
- * and with a reference on the session, which is given back after it returns. The alarm is not set any more: the handler
- * sets it to what is due next, if anything is. It may come early, or find nothing due.
+ * Handles what is due at now_ns. Runs as a shepherd of its own, with the lock held, which it releases before it pushes or
+ * waits, and with a reference on the session, which is released after it returns. The alarm is not set any more: the
+ * handler sets it for what is due next, if anything. It may run early, and find nothing due.
  */
 typedef void xk_alarm_handler(struct xk_alarm *alarm, uint64_t now_ns);
 
@@ -54,8 +54,8 @@ struct xk_alarm {
 };
 
 /*
- * Prepares an alarm that lies in what `lock`, of the protocol that owns it, protects: in a session, which it holds while
- * it is set, or (NULL) in memory that the protocol frees only in the handler, by xk_retire. Once, before anything else.
+ * Prepares an alarm inside `session`, which it holds while it is set, or (NULL) inside memory that the protocol frees only
+ * in the handler, by xk_retire. `lock` protects it and names the protocol. Once, before anything else.
  */
 void xk_alarm_init(struct xk_alarm *alarm, struct xk_session *session, struct xk_lock *lock, xk_alarm_handler *handler);
 
@@ -66,13 +66,13 @@ xk_alarm_is_set(const struct xk_alarm *alarm)
 	return atomic_load_explicit(&alarm->at_ns, memory_order_relaxed) != XK_NEVER;
 }
 
-/* xk_alarm_set, for a time that is earlier than the alarm's. */
+/* The slow half of xk_alarm_set. Not for callers. */
 bool xk_alarm_set_sooner(struct xk_alarm *alarm, uint64_t at_ns);
 
 /*
- * Lets the handler run at at_ns or before; XK_NEVER: no sooner than it will anyhow. Returns false if the session is closed:
- * then it does not run. So messages seldom move the alarm: it fires too early rather than being moved by each of them. The
- * lock is held; never waits.
+ * Makes the handler run at at_ns or earlier; XK_NEVER changes nothing. Returns false, and sets nothing, if the session is
+ * closed. The alarm is never moved to a later time: firing early now and then is cheaper than being moved by each message.
+ * The lock is held; never waits.
  */
 static inline bool
 xk_alarm_set(struct xk_alarm *alarm, uint64_t at_ns)
@@ -82,12 +82,12 @@ xk_alarm_set(struct xk_alarm *alarm, uint64_t at_ns)
 }
 
 /*
- * Stops the alarm, if its handler does not run yet. Returns true if the caller must release the session, without the lock.
- * The lock is held; never waits.
+ * Stops the alarm, unless its handler waits for the lock already. Returns true if the caller must release the session,
+ * without the lock. The lock is held; never waits.
  */
 bool xk_alarm_stop(struct xk_alarm *alarm);
 
-/* As xk_alarm_stop, for who does not hold the lock, and releases the session. May wait for the lock. */
+/* Stops the alarm and releases the session. The lock is not held; may wait for it. */
 void xk_alarm_cancel(struct xk_alarm *alarm);
 
 #endif

@@ -20,12 +20,11 @@
  *	if (s->retry.tries == 0)						answered
  *		xk_round_trip_measure(&s->round_trip, &self->timeouts, now_ns - s->retry.begun_ns);
  *
- * What is sent again, and what it may cost, is the protocol's own (protocols/budget.h). Users serialize the calls.
+ * The message itself stays with the protocol. Users serialize the calls.
  */
 #ifndef XK_RETRANSMIT_H
 #define XK_RETRANSMIT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* ---- estimates ---- */
@@ -60,7 +59,7 @@ xk_estimate_bound(const struct xk_estimate *estimate)
 
 /* ---- the timeout of a conversation ---- */
 
-/* A protocol's limits of it: without a measured round trip, and the shortest and longest that measuring sets. */
+/* A protocol's limits: the timeout before a round trip is measured, the shortest that measuring sets, and the longest. */
 struct xk_timeouts {
 	uint64_t first_ns, min_ns, max_ns;
 };
@@ -77,8 +76,8 @@ xk_round_trip_init(struct xk_round_trip *round_trip, const struct xk_timeouts *t
 }
 
 /*
- * Adapts the timeout to a round trip that took sample_ns. It must be of a message that was sent once, since an answer to
- * another does not tell which of them it is to. After a time-out the longer timeout stays until then.
+ * Adapts the timeout to a round trip that took sample_ns, of a message that was sent once: an answer to a repeated one does
+ * not tell which copy it answers. After a time-out the longer timeout stays until such a message is answered.
  */
 static inline void
 xk_round_trip_measure(struct xk_round_trip *round_trip, const struct xk_timeouts *timeouts, uint64_t sample_ns)
