@@ -1,8 +1,10 @@
 """checks.py - for scripts that are tests: a line for each check, `ok` or `FAIL`, what was wrong in a line, and how many have failed."""
 
 import ast
+import json
 import os
 import re
+import subprocess
 import sys
 
 failures = 0
@@ -93,3 +95,15 @@ def tell(good, what, why=""):
         told = lines if len(lines) > 1 or len(why) <= LINE or figures is None else []
         for line in ([figures] if figures else []) + told[:40]:
             print("     " + cut(line), flush=True)
+
+
+def chapter(name, work, *options):
+    """Has the report make a chapter of BUILD, the script's argument, in the directory work: its document and its page's text, or None."""
+    report = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments", "report", "report.py")
+    done = subprocess.run([sys.executable, report, sys.argv[1], work, "--only", name, "--brief", *options], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    tell(done.returncode == 0, "the report makes its chapter", done.stdout)
+    if done.returncode != 0:
+        return None
+    with open(os.path.join(work, f"{name}.json"), encoding="utf-8") as file, open(os.path.join(work, "index.html"), encoding="utf-8") as page:
+        return json.load(file), page.read().replace("&#x27;", "'").replace("&quot;", '"')

@@ -5,7 +5,6 @@ it is killed.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
-import json
 import os
 import signal
 import subprocess
@@ -17,10 +16,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 sys.dont_write_bytecode = True
 import checks
-from checks import shown, tell
+from checks import chapter, shown, tell
 
 PARTS = os.path.join(ROOT, "experiments", "components", "parts.py")
-REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
 EXCHANGES = {"ethernet_dec": [257.2, 3145.6], "ethernet_sparc": [264.2, 2604.6], "fddi_dec": [267.1, 893.8], "atm_dec": [73.1, 670.1]}
 CALLS = {"ethernet_dec": [340.2, 2052.4], "ethernet_sparc": [347.2, 1785.4], "fddi_dec": [350.1, 931.4], "atm_dec": [163.3, 703.7]}
 FAILED = ("ATM, DECstation: an exchange of long packets", "Ethernet, SPARCstation: a call without arguments", "Ethernet, SPARCstation: a call with a packet full",
@@ -80,15 +78,10 @@ def check_here(here):
 
 
 def check_report(work):
-    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "components", "--brief"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    tell(done.returncode == 0, "the report makes its chapter", done.stdout)
-    if done.returncode != 0:
+    made = chapter("components", work)
+    if made is None:
         return
-    with open(os.path.join(work, "components.json"), encoding="utf-8") as file:
-        document = json.load(file)
-    with open(os.path.join(work, "index.html"), encoding="utf-8") as file:
-        page = file.read()
+    document, page = made
     check_model(document["data"]["model"])
     check_judged(document["checks"])
     check_here(document["data"]["here"])

@@ -1,5 +1,4 @@
 /* test_fused.c - the hand-fused echo and the frames it is measured with: it answers what is right and nothing else. */
-#include <stdlib.h>
 
 #include "experiments/floors/fused.h"
 #include "platform/sim/memory.h"

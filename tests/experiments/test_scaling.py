@@ -18,10 +18,9 @@ import checks
 import lab as labs
 import near as nears
 import scaling
-from checks import shown, tell
+from checks import chapter, shown, tell
 from scaling import model
 
-REPORT = os.path.join(ROOT, "experiments", "report", "report.py")
 READINGS = {  # general to special at 233 MHz, 550 MHz and 5 GHz
     "each layer's rule for events, CPI as in the tables": (5.5, 4.47, 2.87),
     "each layer's rule for events, CPI 2.0": (3.51, 3.12, 2.37),
@@ -163,15 +162,10 @@ def check_pages(data):
 
 def check_report(work):
     cores = f"{min(os.sched_getaffinity(0))},{max(os.sched_getaffinity(0))}"
-    command = [sys.executable, REPORT, sys.argv[1], work, "--only", "scaling", "--brief", "--repeats", str(REPEATS), "--cores", cores]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    tell(done.returncode == 0, "the report makes its chapter", done.stdout)
-    if done.returncode != 0:
+    made = chapter("scaling", work, "--repeats", str(REPEATS), "--cores", cores)
+    if made is None:
         return
-    with open(os.path.join(work, "scaling.json"), encoding="utf-8") as file:
-        document = json.load(file)
-    with open(os.path.join(work, "index.html"), encoding="utf-8") as file:
-        page = file.read().replace("&#x27;", "'").replace("&quot;", '"')
+    document, page = made
     check_data(document["data"])
     check_functions(document["data"])
     check_instructions(document["data"]["instructions"])

@@ -44,8 +44,9 @@ ok() {
 	printf 'ok %s\n' "$1"
 }
 
+# fail NAME WHY: of what a program has said, or of a document, 400 characters.
 fail() {
-	printf 'FAIL %s: %s\n' "$1" "$2"
+	printf 'FAIL %s: %s\n' "$1" "${2:0:400}"
 	failures=$((failures + 1))
 }
 
