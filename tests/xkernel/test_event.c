@@ -6,30 +6,27 @@
 #include "tests/test.h"
 #include "xkernel/engine/engine.h"
 
-/* ---- the wheel's lock, with a door: what another thread could do each time it is given up ---- */
+/* ---- the wheel, whose lock has a door: what another thread could do each time it is given up ---- */
 
 static void (*spin_door)(void *argument);
 static void *spin_argument;
 
-void
-xk_spin_lock(_Atomic uint32_t *lock)
-{
-	while (atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0)
-		sched_yield();
-}
-
-void
-xk_spin_unlock(_Atomic uint32_t *lock)
+static void
+spin_unlock_by_door(_Atomic uint32_t *lock)
 {
 	void (*door)(void *argument) = spin_door;
 
-	atomic_store_explicit(lock, 0, memory_order_release);
+	xk_spin_unlock(lock);
 	if (door == NULL)
 		return;
 	spin_door = NULL;
 	door(spin_argument);
 	spin_door = door;
 }
+
+#define xk_spin_unlock spin_unlock_by_door
+#include "xkernel/event.c"
+#undef xk_spin_unlock
 
 /* ---- what the wheel asks of the kernel ---- */
 
