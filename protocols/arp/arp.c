@@ -189,7 +189,7 @@ arp_tell_followers(struct arp *arp, struct xk_neighbour *e)
 		xk_unlock(&arp->lock);
 		if (f == NULL)
 			return;
-		if (moves == ARP_MOVES || arp->user.moved(f, link) != 0) {
+		if (moves >= ARP_MOVES || arp->user.moved(f, link) != 0) {
 			xk_lock(&arp->lock);
 			arp_doubt_follower(arp, f);
 			xk_unlock(&arp->lock);

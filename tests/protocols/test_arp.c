@@ -392,7 +392,7 @@ struct following {
 	struct xk_protocol *arp;
 	uint32_t host;
 	unsigned told;
-	bool asks, cannot_move;
+	bool asks, cannot_move, stays;
 	int status;
 };
 
@@ -406,7 +406,8 @@ follow_move(struct xk_arp_follower *follower, uint64_t link)
 	f->told++;
 	if (f->cannot_move)
 		return -ENOMEM;
-	follower->link = link;
+	if (!f->stays)
+		follower->link = link;
 	return 0;
 }
 
@@ -520,6 +521,10 @@ TEST(arp_lets_a_session_go_that_cannot_move)
 	rig_advance_ms(r, 1);
 	CHECK_EQ(f.told, 3);
 	CHECK_EQ(f.follower.link, PEER_LINK);
+	f.stays = true; /* or has another address to move to each time */
+	follow_as(r, &f, false, OTHER_LINK, 0);
+	CHECK_EQ(f.told, 3 + 1000 + 1);
+	CHECK(f.follower.neighbour == NULL);
 	rig_expect_nothing_sent(r);
 	rig_free(r);
 }
