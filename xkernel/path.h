@@ -24,10 +24,9 @@
 #ifndef XK_PATH_H
 #define XK_PATH_H
 
+#include "xkernel/platform.h"
 #include "xkernel/receive.h"
 #include "xkernel/upi.h"
-
-struct xk_port;
 
 enum {
 	XK_PATH_BYTES = 96, /* of the longest headers, in pieces; the last two may overlap */
@@ -105,6 +104,17 @@ struct xk_path {
 
 /* Delivers m, which arrived on port, up its path or the layers' way. Takes m. A shepherd; may hand off. For the engine. */
 void xk_path_deliver(struct xk_port *port, struct xk_msg *m);
+
+/* The same, the layers' way. */
+static inline void
+xk_path_deliver_unlooked(struct xk_port *port, struct xk_msg *m)
+{
+	uint32_t left = atomic_load_explicit(&port->unlooked, memory_order_relaxed);
+
+	/* as drivers take turns, it may be 0 by now, and one drop out of the count */
+	atomic_store_explicit(&port->unlooked, left - (left > 0), memory_order_relaxed);
+	xk_demux(port->receiver, m);
+}
 
 /*
  * Fetches into the cache what the paths of a burst of up to XK_BURST messages will touch, all at once, and says where

@@ -639,7 +639,9 @@ xk_deliver(struct xk_port *port, struct xk_msg *m)
 		xk_msg_free(m);
 		return;
 	}
-	if (port->paths != NULL)
+	if (xk_unlikely(atomic_load_explicit(&port->unlooked, memory_order_relaxed) != 0))
+		xk_path_deliver_unlooked(port, m);
+	else if (port->paths != NULL)
 		xk_path_deliver(port, m);
 	else
 		xk_demux(port->receiver, m);

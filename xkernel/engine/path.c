@@ -82,18 +82,28 @@ path_search(struct xk_port *port, struct xk_msg *m)
 	shape->code.take(port, m, path, xk_path_layered);
 }
 
-/* Delivers m, whose path is not the one that was taken last: the layers' way at once if many had none. Takes m. */
+/*
+ * Delivers m, whose path is not the one that was taken last: the layers' way at once if many had none. If there is no path
+ * at all, as many of the next messages are not looked at. Takes m.
+ */
 XK_APART static void
 path_other(struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
 	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
 
-	if (misses >= PATH_DRY && (misses & (atomic_load_explicit(&paths->look, memory_order_relaxed) - 1)) != 0) {
+	uint32_t rest = atomic_load_explicit(&paths->look, memory_order_relaxed) - 1;
+
+	if (misses < PATH_DRY || (misses & rest) == 0) {
+		path_search(port, m);
+	} else if (xk_map_count(&paths->map) > 0) {
 		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
 		path_layered(port, m);
 	} else {
-		path_search(port, m);
+		atomic_store_explicit(&paths->misses, (misses | rest) + 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&paths->layered, rest, memory_order_relaxed);
+		atomic_store_explicit(&port->unlooked, rest, memory_order_relaxed);
+		path_layered(port, m);
 	}
 }
 
@@ -106,17 +116,15 @@ path_at(struct xk_map_place place)
 	return xk_map_slot_binding(atomic_load_explicit(place.slot, memory_order_acquire))->object;
 }
 
-bool
-xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[])
+/* xk_path_expect, of many paths. */
+XK_APART static bool
+path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[])
 {
 	static const size_t lines[] = { 0, offsetof(struct xk_path, version), offsetof(struct xk_path, shape) - 48,
 					offsetof(struct xk_path, fill) };
 	struct xk_paths *paths = port->paths;
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
 
-	if (xk_map_count(&paths->map) < PATH_MANY ||
-	    atomic_load_explicit(&paths->misses, memory_order_relaxed) >= PATH_DRY)
-		return false;
 	paths->expected = atomic_load_explicit(&paths->map.table, memory_order_acquire);
 	for (unsigned i = 0; i < count; i++) {
 		const struct xk_path_shape *shape = path_shape_of(paths, burst[i], version);
@@ -148,6 +156,14 @@ xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned coun
 			__builtin_prefetch((const void *)path->fill[fill].number);
 	}
 	return true;
+}
+
+bool
+xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[])
+{
+	return xk_map_count(&port->paths->map) >= PATH_MANY &&
+	       atomic_load_explicit(&port->paths->misses, memory_order_relaxed) < PATH_DRY &&
+	       path_expect(port, burst, count, places);
 }
 
 void
@@ -199,7 +215,8 @@ xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path)
 uint64_t
 xk_paths_taken(const struct xk_port *port)
 {
-	uint64_t layered = atomic_load_explicit(&port->paths->layered, memory_order_relaxed);
+	uint64_t layered = atomic_load_explicit(&port->paths->layered, memory_order_relaxed) -
+			   atomic_load_explicit(&port->unlooked, memory_order_relaxed);
 	uint64_t all = atomic_load_explicit(&port->frames_in, memory_order_relaxed);
 
 	return all > layered ? all - layered : 0;
