@@ -31,6 +31,21 @@ compose(struct xk_kernel *kernel, const struct xk_protocol_type *own, const char
 	xk_graph_free(graph);
 }
 
+/* The type NAME_type of a test's own protocol, whose instance is a STATE and has one lower, which NEEDS; its operations. */
+#define COMPOSE_UPPER(NAME, STATE, NEEDS, ...)                                                                         \
+	static const struct xk_role NAME##_lowers[] = {                                                                \
+		{ "transport", (NEEDS), NULL, "carries what it sends" },                                               \
+		{ NULL, 0, NULL, NULL },                                                                               \
+	};                                                                                                             \
+	static const struct xk_protocol_ops NAME##_ops = { __VA_ARGS__ };                                              \
+	static const struct xk_protocol_type NAME##_type = {                                                           \
+		.name = #NAME,                                                                                         \
+		.help = "A test's own.",                                                                               \
+		.ops = &NAME##_ops,                                                                                    \
+		.size = sizeof(STATE),                                                                                 \
+		.lowers = NAME##_lowers,                                                                               \
+	}
+
 /* A counter of p, or what it has dropped for a reason; -1: there is none of that name. */
 static inline long
 compose_count_of(const struct xk_protocol *p, const char *name)

@@ -433,6 +433,13 @@ rig_advance_ms(struct rig *r, uint64_t ms)
 	rig_run_until(r, r->platform->ops->now_ns(r->platform) + ms * 1000000);
 }
 
+void
+rig_advance_often_ms(struct rig *r, unsigned times, uint64_t ms)
+{
+	for (; times > 0; times--)
+		rig_advance_ms(r, ms);
+}
+
 static void
 rig_act(void *argument)
 {
@@ -468,6 +475,29 @@ long
 rig_counter_of(struct rig *r, const char *instance, const char *name)
 {
 	return compose_count_of(rig_protocol(r, instance), name);
+}
+
+void
+rig_check_counts(struct rig *r, const char *figures, const char *file, int line)
+{
+	char *copy = strdup(figures), *rest = NULL;
+
+	for (char *name = strtok_r(copy, " ", &rest); name != NULL; name = strtok_r(NULL, " ", &rest)) {
+		char *figure = strchr(name, '='), *dot = strchr(name, '.');
+		long got, want;
+
+		REQUIRE(figure != NULL);
+		*figure++ = '\0';
+		want = strtol(figure, NULL, 10);
+		if (dot != NULL)
+			*dot = '\0';
+		got = dot == NULL ? rig_counter(r, name) : rig_counter_of(r, name, dot + 1);
+		if (got != want)
+			fprintf(stderr, "\n%s:%d: %s is %ld, not %ld\n", file, line, dot == NULL ? name : dot + 1, got,
+				want);
+		CU_ASSERT(got == want);
+	}
+	free(copy);
 }
 
 long

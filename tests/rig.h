@@ -54,6 +54,16 @@ void rig_free(struct rig *r);
 /* A test of the rig that `made` makes, which is freed after it. */
 #define RIG_TEST(name, made) TEST_WITH(name, struct rig *r, made, rig_free)
 
+/* The same with the session s that `opened` opens; `end` ends the rig. */
+#define SESSION_TEST(name, made, opened, end)                                                                          \
+	static void name##_on(struct rig *r, struct xk_session *s);                                                    \
+	TEST_WITH(name, struct rig *r, made, end)                                                                      \
+	{                                                                                                              \
+		name##_on(r, opened);                                                                                  \
+	}                                                                                                              \
+	static void name##_on(struct rig *r, struct xk_session *s)
+#define RIG_SESSION_TEST(name, made, opened) SESSION_TEST(name, made, opened, rig_free)
+
 /* ---- the user's side: `user`, or the one named by rig_user before ---- */
 
 /* Which user the functions below stand for, from now on. */
@@ -64,7 +74,15 @@ void rig_user(struct rig *r, const char *name);
  * come to be. The rig closes it in rig_free unless the test does.
  */
 struct xk_session *rig_open(struct rig *r, struct xk_participants participants);
+/* As rig_open, of what must open at once: ends the test otherwise. */
+struct xk_session *rig_must_open(struct rig *r, struct xk_participants participants);
 struct xk_session *rig_opened(struct rig *r);
+/* No session is opened, with this error. */
+#define rig_expect_open_fails(r, participants, error)                                                                  \
+	do {                                                                                                           \
+		CHECK(rig_open((r), (participants)) == NULL);                                                          \
+		CHECK_EQ(rig_error((r)), (error));                                                                     \
+	} while (0)
 int rig_error(struct rig *r);
 
 /* Participants with one address or two on the remote stack (pushed in this order), none or one on the local. */
@@ -118,6 +136,30 @@ void rig_inject_prefixes(struct rig *r, const char *hex);
 bool rig_sent_is(struct rig *r, const char *hex);
 long rig_take_sent(struct rig *r, void *bytes, size_t max);
 unsigned rig_sent(struct rig *r);
+/* So many were sent, whatever they are. Forgets them, and what was delivered. */
+#define rig_expect_sent_count(r, count)                                                                                \
+	do {                                                                                                           \
+		CHECK_EQ(rig_sent((r)), (count));                                                                      \
+		rig_forget((r));                                                                                       \
+	} while (0)
+
+/* What is injected is delivered as, or answered with; what is pushed on s is sent as. */
+#define rig_expect_up(r, injected, delivered)                                                                          \
+	do {                                                                                                           \
+		rig_inject((r), injected);                                                                             \
+		rig_expect_delivered((r), delivered);                                                                  \
+	} while (0)
+#define rig_expect_answer(r, injected, sent)                                                                           \
+	do {                                                                                                           \
+		rig_inject((r), injected);                                                                             \
+		rig_expect_sent((r), sent);                                                                            \
+	} while (0)
+#define rig_expect_down(r, s, pushed, sent)                                                                            \
+	do {                                                                                                           \
+		CHECK_EQ(rig_push((r), (s), pushed), 0);                                                               \
+		rig_expect_sent((r), sent);                                                                            \
+	} while (0)
+
 /* Through which wire or port the last one that was looked at went. */
 const char *rig_sent_through(struct rig *r);
 /* From now on pushes fail with status (0: no more) on wires; on ports transmit takes nothing. */
@@ -154,6 +196,19 @@ unsigned rig_call(struct rig *r, struct xk_session *s, const char *hex);
 unsigned rig_call_async(struct rig *r, struct xk_session *s, const char *hex);
 int rig_called(struct rig *r, unsigned number);
 
+/* A call on s is sent as; and number ends well by what comes, with a reply that is delivered as. */
+#define rig_expect_called(r, s, called, sent)                                                                          \
+	do {                                                                                                           \
+		rig_call((r), (s), called);                                                                            \
+		rig_expect_sent((r), sent);                                                                            \
+	} while (0)
+#define rig_expect_reply(r, number, came, delivered)                                                                   \
+	do {                                                                                                           \
+		rig_end_call((r), 0, came);                                                                            \
+		CHECK_EQ(rig_called((r), (number)), 0);                                                                \
+		rig_expect_delivered((r), delivered);                                                                  \
+	} while (0)
+
 /* What was called through wires is sent, and waits until it is ended, the oldest first: by a reply (status 0) or an error. */
 unsigned rig_calls_waiting(struct rig *r);
 void rig_end_call(struct rig *r, int status, const char *hex);
@@ -173,12 +228,23 @@ unsigned rig_close_dones(struct rig *r);
 
 /* Lets ms pass on the virtual clock, and whatever is due then happen. */
 void rig_advance_ms(struct rig *r, uint64_t ms);
+/* The same several times, one after another. */
+void rig_advance_often_ms(struct rig *r, unsigned times, uint64_t ms);
+/* As rig_advance_ms, and nothing must be sent meanwhile, nor be left of what was sent before. */
+#define rig_expect_silence_ms(r, ms)                                                                                   \
+	do {                                                                                                           \
+		rig_advance_ms((r), (ms));                                                                             \
+		CHECK_EQ(rig_sent((r)), 0);                                                                            \
+	} while (0)
 
 /*
  * A drop reason or counter of the topmost real protocol, by name; rig_counter_of: of any instance. -1: no such name.
  */
 long rig_counter(struct rig *r, const char *name);
 long rig_counter_of(struct rig *r, const char *instance, const char *name);
+/* Checks several: "short=2 eth.bad_length=1", where eth is an instance. Says of each that differs what it is. */
+#define rig_expect_counts(r, figures) rig_check_counts((r), (figures), __FILE__, __LINE__)
+void rig_check_counts(struct rig *r, const char *figures, const char *file, int line);
 /* All drops of all protocols. */
 long rig_drops(struct rig *r);
 

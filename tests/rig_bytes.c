@@ -111,8 +111,9 @@ rig_hex_parse(const char *text)
 	return hex;
 }
 
-static bool
-rig_matches(const struct rig_bytes *b, const char *text)
+/* Where what went by differs from text first; -1: nowhere. */
+static long
+rig_difference(const struct rig_bytes *b, const char *text)
 {
 	size_t at = 0;
 
@@ -120,33 +121,34 @@ rig_matches(const struct rig_bytes *b, const char *text)
 		if (isspace((unsigned char)*text))
 			continue;
 		if (*text == '*')
-			return true;
-		if (at == b->len)
-			return false;
-		if (*text != '.' && b->bytes[at] != (rig_nibble(text[0]) << 4 | rig_nibble(text[1])))
-			return false;
+			return -1;
+		if (at == b->len || (*text != '.' && b->bytes[at] != (rig_nibble(text[0]) << 4 | rig_nibble(text[1]))))
+			return (long)at;
 		at++;
 		text++;
 	}
-	return at == b->len;
+	return at == b->len ? -1 : (long)at;
 }
 
 bool
 rig_list_is(struct rig_list *list, const char *what, const char *text)
 {
+	enum { SHOWN = 64 };
 	struct rig_bytes *b = rig_list_look(list);
-	bool good = b != NULL && rig_matches(b, text);
+	long at = b == NULL ? 0 : rig_difference(b, text);
 
 	if (b == NULL) {
-		fprintf(stderr, "\nnothing was %s, expected %s\n", what, text);
-	} else if (!good) {
-		fprintf(stderr, "\n%s: ", what);
-		for (size_t i = 0; i < b->len; i++)
+		fprintf(stderr, "\nnothing was %s, expected %.160s\n", what, text);
+	} else if (at >= 0) {
+		size_t from = b->len <= SHOWN || at < SHOWN / 2 ? 0 : (size_t)at - SHOWN / 2;
+
+		fprintf(stderr, "\n%s, %zu bytes, wrong at %ld; from %zu: ", what, b->len, at, from);
+		for (size_t i = from; i < b->len && i < from + SHOWN; i++)
 			fprintf(stderr, "%02x", b->bytes[i]);
-		fprintf(stderr, "\nexpected: %s\n", text);
+		fprintf(stderr, "; expected: %.160s\n", text);
 	}
 	free(b);
-	return good;
+	return at < 0;
 }
 
 struct xk_msg *

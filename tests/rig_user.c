@@ -86,6 +86,15 @@ rig_open(struct rig *r, struct xk_participants participants)
 }
 
 struct xk_session *
+rig_must_open(struct rig *r, struct xk_participants participants)
+{
+	struct xk_session *s = rig_open(r, participants);
+
+	REQUIRE(s != NULL);
+	return s;
+}
+
+struct xk_session *
 rig_opened(struct rig *r)
 {
 	r->error = r->openings->status;

@@ -23,6 +23,14 @@ void test_register(const char *name, void (*run)(void));
 	}                                                                                                              \
 	static void name(void)
 
+/* A test that is one call: TEST_OF(name, check_all(XK_IPP, 3)); */
+#define TEST_OF(name, call)                                                                                            \
+	TEST(name)                                                                                                     \
+	{                                                                                                              \
+		call;                                                                                                  \
+	}                                                                                                              \
+	static void name(void)
+
 /*
  * A test of something that `made` makes and `end` ends afterwards, which the test has as `it`:
  * TEST_WITH(name, struct host *h, host_new(), host_free) { ... h->count ... }
@@ -70,13 +78,39 @@ void test_register(const char *name, void (*run)(void));
 		CU_ASSERT(test_got == test_want);                                                                      \
 	} while (0)
 
+/* Of two texts that differ: both, or where they do, if they are long. `of` is the text's expression. */
+static inline void
+test_show_texts(const char *file, int line, const char *of, const char *got, const char *want)
+{
+	size_t same = 0;
+
+	while (got[same] != '\0' && got[same] == want[same])
+		same++;
+	if (strlen(got) < 160 && strlen(want) < 160) {
+		fprintf(stderr, "\n%s:%d: %s is \"%s\", not \"%s\"\n", file, line, of, got, want);
+	} else {
+		same -= same < 20 ? same : 20;
+		fprintf(stderr, "\n%s:%d: %s has \"%.60s\" from byte %zu on, not \"%.60s\"\n", file, line, of,
+			got + same, same, want + same);
+	}
+}
+
 #define CHECK_STR(got, want)                                                                                           \
 	do {                                                                                                           \
 		const char *test_got = (got), *test_want = (want);                                                     \
 		if (strcmp(test_got, test_want) != 0)                                                                  \
-			fprintf(stderr, "\n%s:%d: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__, #got, test_got,     \
-				test_want);                                                                            \
+			test_show_texts(__FILE__, __LINE__, #got, test_got, test_want);                                \
 		CU_ASSERT(strcmp(test_got, test_want) == 0);                                                           \
+	} while (0)
+
+/* A text has this part; of one that has not, the beginning is shown. */
+#define CHECK_HAS(text, part)                                                                                          \
+	do {                                                                                                           \
+		const char *test_text = (text), *test_part = (part);                                                   \
+		if (strstr(test_text, test_part) == NULL)                                                              \
+			fprintf(stderr, "\n%s:%d: %s has no \"%s\": \"%.160s\"\n", __FILE__, __LINE__, #text,          \
+				test_part, test_text);                                                                 \
+		CU_ASSERT(strstr(test_text, test_part) != NULL);                                                       \
 	} while (0)
 
 /* For what the rest of a test stands on: ends the test when false. */

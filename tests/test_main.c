@@ -1,7 +1,5 @@
 /* test_main.c - runs the tests of the file it is linked with; exit status 0 only if every one passed and nothing leaked. */
 #include <CUnit/Basic.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/test.h"

@@ -7,9 +7,6 @@
  *   counted; these counts must be the same, too.
  */
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/conformance/host.h"
 #include "tests/conformance/script.h"

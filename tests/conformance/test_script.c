@@ -3,7 +3,6 @@
  * does not hold fails.
  */
 #include <fts.h>
-#include <stdlib.h>
 
 #include "tests/conformance/packet.h"
 #include "tests/conformance/script.h"
@@ -40,7 +39,7 @@ wrong(const char *text, const char *words)
 
 	if (strstr(why, words) == NULL)
 		fprintf(stderr, "\n%s\tis said to be: %s\n\tnot: %s\n", text, why, words);
-	CHECK(strstr(why, words) != NULL);
+	CHECK_HAS(why, words);
 }
 
 TEST(a_script_that_holds)
@@ -93,8 +92,8 @@ TEST(what_is_wrong_in_an_included_file_has_its_line_there)
 	static char why[SCRIPT_WHY];
 
 	CHECK(!script_run("script", text, own, why));
-	CHECK(strstr(why, "tests/conformance/blast/comes-back.include:1: at 0.000 ms") != NULL);
-	CHECK(strstr(why, "because: nothing came") != NULL);
+	CHECK_HAS(why, "tests/conformance/blast/comes-back.include:1: at 0.000 ms");
+	CHECK_HAS(why, "because: nothing came");
 }
 
 TEST(what_is_wrong_in_a_packet_is_named)
@@ -334,7 +333,7 @@ check_scripts(const char *table)
 		snprintf(quoted, sizeof(quoted), "`%.*s`", (int)(strlen(name) - strlen(ending)), name);
 		if (strstr(table, quoted) == NULL)
 			fprintf(stderr, "\n%s is not in docs/conformance.md\n", quoted);
-		CHECK(strstr(table, quoted) != NULL);
+		CHECK_HAS(table, quoted);
 		count++;
 	}
 	fts_close(tree);

@@ -2,8 +2,6 @@
 #ifndef TESTS_GRAPH_ERRORS_H
 #define TESTS_GRAPH_ERRORS_H
 
-#include <stdio.h>
-
 #include "graphs/graph.h"
 #include "tests/test.h"
 

@@ -1,5 +1,4 @@
 /* test_check_rpc.c - what the checker says of the protocols of the RPC suite as they are: realms, numbers, ways, marks. */
-#include <stdlib.h>
 
 #include "graphs/graph.h"
 #include "tests/graphs/errors.h"
@@ -40,9 +39,7 @@ refuse(const char *text, const char *part)
 {
 	char *said = said_of(text);
 
-	if (strstr(said, part) == NULL)
-		fprintf(stderr, "\n\"%s\" says\n%sand not %s\n", text, said, part);
-	CHECK(strstr(said, part) != NULL);
+	CHECK_HAS(said, part);
 	free(said);
 }
 

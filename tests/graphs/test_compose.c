@@ -1,6 +1,5 @@
 /* test_compose.c - xk_graph_compose: from a file or a text to a host in one call. */
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "graphs/graph.h"

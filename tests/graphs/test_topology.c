@@ -86,13 +86,12 @@ TEST_WITH(a_count_is_so_many_hosts, struct xk_topology *net,
 	CHECK(net->hosts[0].checked == net->hosts[1001].checked);
 }
 
-TEST(the_graphs_defaults_are_for_hosts_that_say_nothing)
+TEST_WITH(the_graphs_defaults_are_for_hosts_that_say_nothing, struct xk_topology *net,
+	  good("graph g { graph [protocols=\"one.dot\", mode=m, threads=2, set=\"udptest.port=7\"]\n"
+	       "lan [link=ethernet10]; a -- lan; b -- lan;\n"
+	       "b [mode=n, set=\" udptest.port=8;ip.trace=events\tudp.trace=errors; \"]; }"),
+	  xk_topology_free)
 {
-	struct xk_topology *net =
-		good("graph g { graph [protocols=\"one.dot\", mode=m, threads=2, set=\"udptest.port=7\"]\n"
-		     "lan [link=ethernet10]; a -- lan; b -- lan;\n"
-		     "b [mode=n, set=\" udptest.port=8;ip.trace=events\tudp.trace=errors; \"]; }");
-
 	REQUIRE(net->host_count == 2);
 	CHECK_STR(setting(net->hosts[0].settings, "mode"), "m");
 	CHECK_STR(setting(net->hosts[1].settings, "mode"), "n");
@@ -104,19 +103,16 @@ TEST(the_graphs_defaults_are_for_hosts_that_say_nothing)
 	CHECK_STR(net->hosts[1].sets[1], "ip.trace=events");
 	CHECK_STR(net->hosts[1].sets[2], "udp.trace=errors");
 	CHECK(net->hosts[0].checked != net->hosts[1].checked);
-	xk_topology_free(net);
 }
 
-TEST(graphs_are_looked_for_beside_the_file_then_above_it_then_as_given)
+TEST_WITH(graphs_are_looked_for_beside_the_file_then_above_it_then_as_given, struct xk_topology *net,
+	  good("graph g { lan [link=ethernet10]; a -- lan; b -- lan; c -- lan;\n"
+	       "a [protocols=\"beside.dot\"] b [protocols=\"one.dot\"] c [protocols=\"one2.dot\"] }"),
+	  xk_topology_free)
 {
-	struct xk_topology *net =
-		good("graph g { lan [link=ethernet10]; a -- lan; b -- lan; c -- lan;\n"
-		     "a [protocols=\"beside.dot\"] b [protocols=\"one.dot\"] c [protocols=\"one2.dot\"] }");
-
-	CHECK(strstr(net->hosts[0].graph, "/net/beside.dot") != NULL);
-	CHECK(strstr(net->hosts[1].graph, "/net/../one.dot") != NULL);
-	CHECK(strstr(net->hosts[2].graph, "/net/one2.dot") != NULL);
-	xk_topology_free(net);
+	CHECK_HAS(net->hosts[0].graph, "/net/beside.dot");
+	CHECK_HAS(net->hosts[1].graph, "/net/../one.dot");
+	CHECK_HAS(net->hosts[2].graph, "/net/one2.dot");
 }
 
 TEST_WITH(addresses_come_from_the_links_network_or_the_graphs, struct xk_topology *net,
@@ -186,18 +182,16 @@ TEST(set_is_for_hosts_links_and_their_graphs)
 	xk_topology_free(net);
 }
 
-TEST(a_value_in_set_may_have_blanks)
+TEST_WITH(a_value_in_set_may_have_blanks, struct xk_topology *net,
+	  good("graph g { graph [protocols=\"one.dot\"]\n"
+	       "lan [link=ethernet10]; a -- lan;\n"
+	       "a [set=\"ip.routes='put a 1; get a' ip.trace=events 'udptest.peer=10.1.0.1'\"]; }"),
+	  xk_topology_free)
 {
-	struct xk_topology *net =
-		good("graph g { graph [protocols=\"one.dot\"]\n"
-		     "lan [link=ethernet10]; a -- lan;\n"
-		     "a [set=\"ip.routes='put a 1; get a' ip.trace=events 'udptest.peer=10.1.0.1'\"]; }");
-
 	REQUIRE(net->host_count == 1 && net->hosts[0].set_count == 3);
 	CHECK_STR(net->hosts[0].sets[0], "ip.routes=put a 1; get a");
 	CHECK_STR(net->hosts[0].sets[1], "ip.trace=events");
 	CHECK_STR(net->hosts[0].sets[2], "udptest.peer=10.1.0.1");
-	xk_topology_free(net);
 }
 
 TEST(names_with_dots_can_be_set)
@@ -229,32 +223,22 @@ drawn(const char *text)
 	return picture;
 }
 
-static void
-shows(const char *picture, const char *part)
+TEST_WITH(a_picture_shows_hosts_links_and_what_was_set, char *picture,
+	  drawn(HEAD "lan [loss=\"5%\"]; s [mode=\"<b>\", set=\"udptest.port=7\"]; s -- lan; c [count=20];\n"
+		     "c -- lan; p [protocols=\"one.dot\"]; q; p -- q [link=wide, latency=\"9ms\"] }"),
+	  free)
 {
-	if (strstr(picture, part) == NULL)
-		fprintf(stderr, "\n%s is not in\n%s\n", part, picture);
-	CHECK(strstr(picture, part) != NULL);
-}
-
-TEST(a_picture_shows_hosts_links_and_what_was_set)
-{
-	char *picture =
-		drawn(HEAD "lan [loss=\"5%\"]; s [mode=\"<b>\", set=\"udptest.port=7\"]; s -- lan; c [count=20];\n"
-			   "c -- lan; p [protocols=\"one.dot\"]; q; p -- q [link=wide, latency=\"9ms\"] }");
-
 	CHECK(oracle_counts(picture, XK_GRAPH_NETWORK, 5, 3));
-	shows(picture, "<b>n.dot</b>");
-	shows(picture, "<b>s</b>");
-	shows(picture, ">one.dot<");
-	shows(picture, "10.77.0.1/24");
-	shows(picture, "<b>c1 &#8230; c20</b>");
-	shows(picture, "10.77.0.2 &#8230; 10.77.0.21/24");
-	shows(picture, "mode = &#60;b&#62;");
-	shows(picture, "udptest.port=7");
-	shows(picture, "loss = 5%");
-	shows(picture, "latency = 9ms");
-	free(picture);
+	CHECK_HAS(picture, "<b>n.dot</b>");
+	CHECK_HAS(picture, "<b>s</b>");
+	CHECK_HAS(picture, ">one.dot<");
+	CHECK_HAS(picture, "10.77.0.1/24");
+	CHECK_HAS(picture, "<b>c1 &#8230; c20</b>");
+	CHECK_HAS(picture, "10.77.0.2 &#8230; 10.77.0.21/24");
+	CHECK_HAS(picture, "mode = &#60;b&#62;");
+	CHECK_HAS(picture, "udptest.port=7");
+	CHECK_HAS(picture, "loss = 5%");
+	CHECK_HAS(picture, "latency = 9ms");
 }
 
 TEST(few_hosts_of_a_count_are_drawn_one_by_one_and_more_are_folded)
@@ -262,23 +246,21 @@ TEST(few_hosts_of_a_count_are_drawn_one_by_one_and_more_are_folded)
 	char *picture = drawn(HEAD "c [count=6]; c -- lan }");
 
 	CHECK(oracle_counts(picture, XK_GRAPH_NETWORK, 7, 6));
-	shows(picture, "<b>c6</b>");
-	shows(picture, ">10.77.0.6/24<");
+	CHECK_HAS(picture, "<b>c6</b>");
+	CHECK_HAS(picture, ">10.77.0.6/24<");
 	free(picture);
 	picture = drawn(HEAD "c [count=7]; c -- lan }");
 	CHECK(oracle_counts(picture, XK_GRAPH_NETWORK, 2, 1));
-	shows(picture, "<b>c1 &#8230; c7</b>");
+	CHECK_HAS(picture, "<b>c1 &#8230; c7</b>");
 	free(picture);
 	picture = drawn(HEAD "a; a -- lan; s [protocols=\"two.dot\"]; c [count=2]; c -- s [link=wide] }");
 	CHECK(oracle_counts(picture, XK_GRAPH_NETWORK, 5, 3));
-	shows(picture, "link of two hosts");
+	CHECK_HAS(picture, "link of two hosts");
 	free(picture);
 }
 
-TEST(drawing_attributes_of_the_file_are_not_drawn)
+TEST_WITH(drawing_attributes_of_the_file_are_not_drawn, char *picture,
+	  drawn(HEAD "a [image=secret, label=secret]; a -- lan [URL=secret]; stylesheet=secret }"), free)
 {
-	char *picture = drawn(HEAD "a [image=secret, label=secret]; a -- lan [URL=secret]; stylesheet=secret }");
-
 	CHECK(strstr(picture, "secret") == NULL);
-	free(picture);
 }

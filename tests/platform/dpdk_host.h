@@ -45,6 +45,15 @@ host_start(struct host *h)
 	return xk_dpdk_start(&config, &h->platform, h->why, sizeof(h->why));
 }
 
+static inline void
+host_stop(struct host *h)
+{
+	xk_dpdk_stop(h->platform);
+}
+
+/* A test of a host that is started, `h`. */
+#define HOST_TEST(name) TEST_IN(name, struct host, h, REQUIRE(host_start(h) == 0), host_stop)
+
 static inline bool
 host_open(struct host *h, enum xk_dpdk_end end, const char *socket, unsigned wait_ms, bool sleeps)
 {

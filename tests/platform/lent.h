@@ -3,7 +3,6 @@
 #define TESTS_LENT_H
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "tests/test.h"
 #include "xkernel/platform.h"

@@ -2,8 +2,6 @@
 #ifndef TESTS_LINK_BENCH_H
 #define TESTS_LINK_BENCH_H
 
-#include <stdlib.h>
-
 #include "platform/sim/link.h"
 #include "tests/test.h"
 #include "xkernel/bytes.h"

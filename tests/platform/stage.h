@@ -147,6 +147,18 @@ stage_close(struct stage *stage)
 	CHECK_EQ(xk_sim_free(stage->sim), 0);
 }
 
+/* A test of the man that `made` adds to the stage: stage_two(stage, ...). */
+#define MAN_TEST(name, made)                                                                                           \
+	static void name##_of(struct stage *stage, struct man *man);                                                   \
+	TEST(name)                                                                                                     \
+	{                                                                                                              \
+		struct stage own, *stage = &own;                                                                       \
+                                                                                                                       \
+		name##_of(stage, made);                                                                                \
+		stage_close(stage);                                                                                    \
+	}                                                                                                              \
+	static void name##_of(struct stage *stage, struct man *man)
+
 /* A frame from the first host, now: it is at the others a microsecond later. */
 static inline void
 stage_send(struct stage *stage)

@@ -589,6 +589,6 @@ TEST_IN(a_ring_has_no_more_lanes_than_its_driver, struct wide, w, wide_start(w, 
 	for (unsigned i = 0; i < XK_DRIVERS; i++)
 		platforms[i] = w->platforms[0];
 	CHECK_EQ(xk_dpdk_ring_open_lanes(both, XK_DRIVERS, names, ports, w->why, sizeof(w->why)), -EINVAL);
-	CHECK(strstr(w->why, "16 queues") != NULL);
+	CHECK_HAS(w->why, "16 queues");
 	w->count = 1;
 }

@@ -46,7 +46,7 @@ TEST(memif_removes_a_dead_servers_socket_and_refuses_a_second_server)
 	CHECK(peer_is_ready(&p));
 	REQUIRE(host_start(&h) == 0);
 	CHECK(!link_open(&h, "memif", path, XK_DPDK_SERVER, false));
-	CHECK(strstr(h.why, "another server has") != NULL);
+	CHECK_HAS(h.why, "another server has");
 	CHECK_EQ(peer_end(&p, SIGTERM), 0);
 	CHECK(access(path, F_OK) != 0);
 	link_close(&h);
@@ -158,7 +158,7 @@ TEST_IN(what_cannot_be_opened_is_refused_in_words, struct host, h, REQUIRE(host_
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(bad); i++) {
 		CHECK(!link_open(h, bad[i].link, bad[i].device, XK_DPDK_SERVER, false));
-		CHECK(strstr(h->why, bad[i].words) != NULL);
+		CHECK_HAS(h->why, bad[i].words);
 	}
 }
 
@@ -169,7 +169,7 @@ TEST(a_card_that_is_not_there_is_refused_before_dpdk_starts)
 	char why[XK_DPDK_WHY] = "";
 
 	CHECK_EQ(xk_dpdk_start(&config, &platform, why, sizeof(why)), -ENODEV);
-	CHECK(strstr(why, "there is no PCI device 0000:ff:1f.7") != NULL);
+	CHECK_HAS(why, "there is no PCI device 0000:ff:1f.7");
 	config.pci[0] = "somewhere";
 	CHECK_EQ(xk_dpdk_start(&config, &platform, why, sizeof(why)), -EINVAL);
 }
@@ -184,10 +184,10 @@ TEST(an_interface_that_is_down_or_taken_is_refused)
 	REQUIRE(host_start(&first) == 0 && host_start(&second) == 0);
 	REQUIRE(link_open(&first, "af_packet", c.names[0], XK_DPDK_CLIENT, false));
 	CHECK(!link_open(&second, "af_packet", c.names[0], XK_DPDK_CLIENT, false));
-	CHECK(strstr(second.why, "uses") != NULL);
+	CHECK_HAS(second.why, "uses");
 	REQUIRE(interface_switch(c.names[1], false));
 	CHECK(!link_open(&second, "af_packet", c.names[1], XK_DPDK_CLIENT, false));
-	CHECK(strstr(second.why, "is down: ip link set") != NULL);
+	CHECK_HAS(second.why, "is down: ip link set");
 	link_close(&first);
 	link_close(&second);
 }

@@ -155,30 +155,11 @@ check_virtio(enum xk_dpdk_end end, bool sleeps, const char *how)
 	xk_dpdk_stop(h.platform);
 }
 
-TEST(virtio_client_polls_and_server_polls)
-{
-	check_virtio(XK_DPDK_CLIENT, false, "poll");
-}
-
-TEST(virtio_client_sleeps_and_server_sleeps)
-{
-	check_virtio(XK_DPDK_CLIENT, true, "sleep");
-}
-
-TEST(virtio_client_polls_and_server_sleeps)
-{
-	check_virtio(XK_DPDK_CLIENT, false, "sleep");
-}
-
-TEST(virtio_server_sleeps_and_client_polls)
-{
-	check_virtio(XK_DPDK_SERVER, true, "poll");
-}
-
-TEST(virtio_server_polls_and_client_sleeps)
-{
-	check_virtio(XK_DPDK_SERVER, false, "sleep");
-}
+TEST_OF(virtio_client_polls_and_server_polls, check_virtio(XK_DPDK_CLIENT, false, "poll"));
+TEST_OF(virtio_client_sleeps_and_server_sleeps, check_virtio(XK_DPDK_CLIENT, true, "sleep"));
+TEST_OF(virtio_client_polls_and_server_sleeps, check_virtio(XK_DPDK_CLIENT, false, "sleep"));
+TEST_OF(virtio_server_sleeps_and_client_polls, check_virtio(XK_DPDK_SERVER, true, "poll"));
+TEST_OF(virtio_server_polls_and_client_sleeps, check_virtio(XK_DPDK_SERVER, false, "sleep"));
 
 TEST(virtio_works_for_a_user_without_rights_or_environment)
 {
@@ -258,20 +239,9 @@ check_virtio_loans(enum xk_dpdk_end end, bool lendable, bool held)
 	xk_dpdk_stop(h.platform);
 }
 
-TEST(virtio_client_sends_lent_bytes_where_the_server_reads_them)
-{
-	check_virtio_loans(XK_DPDK_CLIENT, true, true);
-}
-
-TEST(virtio_client_copies_lent_bytes_that_the_server_cannot_read)
-{
-	check_virtio_loans(XK_DPDK_CLIENT, false, false);
-}
-
-TEST(virtio_server_sends_lent_bytes_of_any_memory)
-{
-	check_virtio_loans(XK_DPDK_SERVER, false, false);
-}
+TEST_OF(virtio_client_sends_lent_bytes_where_the_server_reads_them, check_virtio_loans(XK_DPDK_CLIENT, true, true));
+TEST_OF(virtio_client_copies_lent_bytes_that_the_server_cannot_read, check_virtio_loans(XK_DPDK_CLIENT, false, false));
+TEST_OF(virtio_server_sends_lent_bytes_of_any_memory, check_virtio_loans(XK_DPDK_SERVER, false, false));
 
 TEST(virtio_bursts_arrive_in_order)
 {
@@ -484,7 +454,7 @@ TEST(virtio_client_waiting_for_its_server_can_be_interrupted)
 	event_add(event, NULL);
 	raise(SIGUSR1);
 	CHECK(!host_open(&h, XK_DPDK_CLIENT, socket_for(path, "interrupted"), 3600000, true));
-	CHECK(strstr(h.why, "interrupted") != NULL);
+	CHECK_HAS(h.why, "interrupted");
 	event_free(event);
 	xk_dpdk_stop(h.platform);
 }
@@ -499,9 +469,9 @@ TEST(virtio_refuses_a_second_server_and_a_second_client)
 	p = peer_start("echo", "server", "sleep", socket_for(path, "second"));
 	REQUIRE(host_open(&h, XK_DPDK_CLIENT, path, PATIENCE_MS, true));
 	CHECK(!host_open(&second, XK_DPDK_SERVER, path, 0, true));
-	CHECK(strstr(second.why, "another server") != NULL);
+	CHECK_HAS(second.why, "another server");
 	CHECK(!host_open(&second, XK_DPDK_CLIENT, path, 50, true));
-	CHECK(strstr(second.why, "another client") != NULL);
+	CHECK_HAS(second.why, "another client");
 	CHECK_EQ(ping_many(&h, 100), 100);
 	host_close(&h);
 	CHECK_EQ(peer_end(&p, SIGTERM), 0);
@@ -519,10 +489,10 @@ TEST(virtio_refuses_what_is_no_socket_and_leaves_it_there)
 	close(fd);
 	REQUIRE(host_start(&h) == 0);
 	CHECK(!host_open(&h, XK_DPDK_SERVER, path, 0, true));
-	CHECK(strstr(h.why, path) != NULL);
+	CHECK_HAS(h.why, path);
 	CHECK_EQ(access(path, F_OK), 0);
 	CHECK(!host_open(&h, XK_DPDK_SERVER, "/nonexistent/directory/x.sock", 0, true));
-	CHECK(strstr(h.why, "/nonexistent/directory") != NULL);
+	CHECK_HAS(h.why, "/nonexistent/directory");
 	unlink(path);
 	xk_dpdk_stop(h.platform);
 }

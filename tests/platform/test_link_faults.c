@@ -153,15 +153,11 @@ TEST(always_is_always_and_never_never)
 	bench_free(bench);
 }
 
-TEST(losses_come_in_bursts_to_one_receiver)
+BENCH_TEST(losses_come_in_bursts_to_one_receiver, SIM_LINK_SWITCH, (config.loss = SIM_ALWAYS / 1000, config.burst = 5),
+	   3, 7)
 {
-	struct sim_link_config config = nano(SIM_LINK_SWITCH);
-	struct bench *bench;
 	unsigned longest = 0, row = 0, bursts = 0, lost = 0;
 
-	config.loss = SIM_ALWAYS / 1000;
-	config.burst = 5;
-	bench = bench_new(&config, 3, 7);
 	/* every other frame goes to station 2, where losses come at other times */
 	for (unsigned i = 0; i < FRAMES; i++) {
 		bench->count = 0;
@@ -181,7 +177,6 @@ TEST(losses_come_in_bursts_to_one_receiver)
 	CHECK(longest >= 5 && longest <= 10);
 	CHECK(counts_of(bench)->loss > lost);
 	bench->count = ARRIVALS_MAX;
-	bench_free(bench);
 }
 
 TEST(a_burst_ends_when_losses_do)
@@ -242,17 +237,13 @@ fill(uint8_t *bytes, size_t len, unsigned kind, struct sim_random *random)
 	CHECK(xk_sum_is_intact(xk_sum(0, bytes, len)));
 }
 
-TEST(an_internet_checksum_sees_every_corruption)
+BENCH_TEST(an_internet_checksum_sees_every_corruption, SIM_LINK_WIRE, config.corrupt = SIM_ALWAYS, 2, 3)
 {
 	enum { LEN = 61, ROUNDS = 20000 };
-	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct sim_random random;
 	uint8_t bytes[LEN];
 	unsigned unseen = 0, longest = 0, last = 0, spans[16] = { 0 };
-	struct bench *bench;
 
-	config.corrupt = SIM_ALWAYS;
-	bench = bench_new(&config, 2, 3);
 	sim_random_init(&random, 4);
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		const struct sim_arrival *a;
@@ -279,7 +270,6 @@ TEST(an_internet_checksum_sees_every_corruption)
 	for (unsigned span = 1; span <= 15; span++)
 		CHECK(spans[span] > 0);
 	bench->count = ARRIVALS_MAX;
-	bench_free(bench);
 }
 
 /* The claim that a span of at most 15 bits cannot hide, for each place, length and content of two words. */
@@ -304,15 +294,11 @@ TEST(no_span_of_15_bits_is_the_same_to_the_sum)
 	CHECK_EQ(unseen, 0);
 }
 
-TEST(only_what_is_told_to_overtakes)
+BENCH_TEST(only_what_is_told_to_overtakes, SIM_LINK_SWITCH,
+	   (config.reorder = config.duplicate = SIM_ALWAYS / 10, config.reorder_ns = 300), 4, 1)
 {
-	struct sim_link_config config = nano(SIM_LINK_SWITCH);
 	uint64_t last_ns = 0, reordered_late = 0;
-	struct bench *bench;
 
-	config.reorder = config.duplicate = SIM_ALWAYS / 10;
-	config.reorder_ns = 300;
-	bench = bench_new(&config, 4, 1);
 	for (unsigned i = 0; i < 1000; i++)
 		send_one(bench, i % 3, 3, 14 + i % 200, i * UINT64_C(50));
 	for (unsigned i = 0; i < bench->count; i++) {
@@ -330,18 +316,13 @@ TEST(only_what_is_told_to_overtakes)
 	}
 	CHECK(counts_of(bench)->reorder > 20 && counts_of(bench)->duplicate > 20);
 	CHECK(reordered_late > 20);
-	bench_free(bench);
 }
 
-TEST(a_reordered_frame_is_late_by_at_most_its_delay)
+BENCH_TEST(a_reordered_frame_is_late_by_at_most_its_delay, SIM_LINK_WIRE,
+	   (config.reorder = SIM_ALWAYS, config.reorder_ns = 10), 2, 1)
 {
-	struct sim_link_config config = nano(SIM_LINK_WIRE);
-	struct bench *bench;
 	uint64_t most = 0;
 
-	config.reorder = SIM_ALWAYS;
-	config.reorder_ns = 10;
-	bench = bench_new(&config, 2, 1);
 	send_many(bench, 1000);
 	for (unsigned i = 0; i < 1000; i++) {
 		uint64_t late = arrival(bench, i)->at_ns - (i * UINT64_C(1000) + 1100);
@@ -351,7 +332,6 @@ TEST(a_reordered_frame_is_late_by_at_most_its_delay)
 		most = late > most ? late : most;
 	}
 	CHECK_EQ(most, 10);
-	bench_free(bench);
 }
 
 TEST(a_duplicate_is_told_twice_and_as_corrupt_as_the_first)
@@ -381,14 +361,10 @@ TEST(a_duplicate_is_told_twice_and_as_corrupt_as_the_first)
 	bench_free(bench);
 }
 
-TEST(faults_are_drawn_for_each_receiver)
+BENCH_TEST(faults_are_drawn_for_each_receiver, SIM_LINK_SWITCH, config.loss = SIM_ALWAYS / 2, 9, 1)
 {
-	struct sim_link_config config = nano(SIM_LINK_SWITCH);
-	struct bench *bench;
 	unsigned lost[9] = { 0 };
 
-	config.loss = SIM_ALWAYS / 2;
-	bench = bench_new(&config, 9, 1);
 	for (unsigned i = 0; i < 200; i++)
 		send_one(bench, 0, GROUP, 100, i * UINT64_C(1000));
 	for (unsigned i = 0; i < bench->count; i++)
@@ -397,7 +373,6 @@ TEST(faults_are_drawn_for_each_receiver)
 	CHECK_EQ(lost[0], 0);
 	for (unsigned i = 1; i < 9; i++)
 		CHECK(lost[i] > 60 && lost[i] < 140);
-	bench_free(bench);
 }
 
 /* A run with everything in it. */

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
 
 #include "platform/clock.h"
 #include "platform/sim/memory.h"
@@ -383,9 +382,9 @@ PLATFORM_TEST(on_the_virtual_clock_time_passes_by_sleeping, XK_MEMORY_VIRTUAL)
 	CHECK_EQ(platform->ops->now_ns(platform), 100);
 }
 
-TEST(a_virtual_sleep_stops_at_the_end_and_says_so)
+TEST_WITH(a_virtual_sleep_stops_at_the_end_and_says_so, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct idler idler = { platform, 0, 0 };
 
 	xk_memory_on_idle(platform, idle, &idler);
@@ -404,7 +403,6 @@ TEST(a_virtual_sleep_stops_at_the_end_and_says_so)
 	platform->ops->sleep(platform, UINT64_MAX);
 	CHECK_EQ(idler.calls, 3);
 	CHECK_EQ(idler.at_ns, 3000);
-	platform_end(platform);
 }
 
 TEST(a_wake_before_the_sleep_is_not_lost)
@@ -773,9 +771,9 @@ loop_transmit(void *context, struct xk_msg **frames, unsigned count)
 	return 1;
 }
 
-TEST(the_ends_of_a_port_can_be_functions)
+TEST_WITH(the_ends_of_a_port_can_be_functions, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "p");
 	struct loop loop = { NULL, 0 };
 	struct xk_msg *frame;
@@ -789,7 +787,6 @@ TEST(the_ends_of_a_port_can_be_functions)
 	CHECK_EQ(loop.calls, 4);
 	xk_msg_free(frame);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
 /* ---- a port that tells what it sends ---- */
@@ -814,9 +811,8 @@ tell(void *context, const uint8_t *bytes, size_t len)
 		CHECK_EQ(xk_memory_inject_bytes(told->port, bytes, len), 0);
 }
 
-TEST(a_function_is_told_of_each_frame)
+TEST_WITH(a_function_is_told_of_each_frame, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .count = 0 };
 
@@ -829,12 +825,11 @@ TEST(a_function_is_told_of_each_frame)
 	CHECK(xk_memory_take(port) == NULL);
 	CHECK_EQ(out(platform), 0);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
-TEST(it_is_told_of_a_frame_in_one_piece)
+TEST_WITH(it_is_told_of_a_frame_in_one_piece, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+	  platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .count = 0 };
 	struct xk_msg *m = text(platform, "payload"), *other = xk_msg_reference(m);
@@ -851,12 +846,10 @@ TEST(it_is_told_of_a_frame_in_one_piece)
 	CHECK(told.len == 14 && memcmp(told.bytes, "header payload", 14) == 0);
 	xk_msg_free(m);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
-TEST(who_is_told_may_inject)
+TEST_WITH(who_is_told_may_inject, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
-	struct xk_platform *platform = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .port = port };
 	struct xk_msg *m;
@@ -867,7 +860,6 @@ TEST(who_is_told_may_inject)
 	CHECK(is_text(m, "again"));
 	xk_msg_free(m);
 	port->ops->close(port);
-	platform_end(platform);
 }
 
 PLATFORM_TEST(bytes_that_cannot_be_injected_are_refused_by_name, XK_MEMORY_VIRTUAL)

@@ -3,9 +3,6 @@
  * and that a seed is a run.
  */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graphs/graph.h"
 #include "platform/sim/sim.h"
@@ -153,20 +150,9 @@ check_round_trips(enum xk_mode client, enum xk_mode server)
 	CHECK_EQ(xk_sim_free(lab.sim), 0);
 }
 
-TEST(ipp_round_trips)
-{
-	check_round_trips(XK_IPP, XK_IPP);
-}
-
-TEST(regular_round_trips)
-{
-	check_round_trips(XK_REGULAR, XK_REGULAR);
-}
-
-TEST(mixed_round_trips)
-{
-	check_round_trips(XK_IPP, XK_REGULAR);
-}
+TEST_OF(ipp_round_trips, check_round_trips(XK_IPP, XK_IPP));
+TEST_OF(regular_round_trips, check_round_trips(XK_REGULAR, XK_REGULAR));
+TEST_OF(mixed_round_trips, check_round_trips(XK_IPP, XK_REGULAR));
 
 /* ---- what things cost ---- */
 
@@ -339,15 +325,9 @@ switches_of_fragments(const char *work, unsigned threads, uint64_t rounds)
 #define LONGER_THAN_AN_INTERVAL "vwork.up=20us"
 #define LONGER_THAN_A_MESSAGE "vwork.up=100us"
 
-TEST(one_thread_takes_all_fragments_of_a_message_with_one_switch)
-{
-	CHECK_EQ(switches_of_fragments(LONGER_THAN_AN_INTERVAL, 1, 100), 100);
-}
-
-TEST(two_threads_switch_for_every_fragment)
-{
-	CHECK_EQ(switches_of_fragments(LONGER_THAN_AN_INTERVAL, 2, 100), 300);
-}
+TEST_OF(one_thread_takes_all_fragments_of_a_message_with_one_switch,
+	CHECK_EQ(switches_of_fragments(LONGER_THAN_AN_INTERVAL, 1, 100), 100));
+TEST_OF(two_threads_switch_for_every_fragment, CHECK_EQ(switches_of_fragments(LONGER_THAN_AN_INTERVAL, 2, 100), 300));
 
 TEST(fragments_in_a_burst_switch_as_often_as_there_are_threads)
 {
@@ -438,15 +418,8 @@ check_crashes(enum xk_mode mode)
 	CHECK_EQ(xk_sim_free(lab.sim), 0);
 }
 
-TEST(crashes_at_any_moment_leave_nothing_ipp)
-{
-	check_crashes(XK_IPP);
-}
-
-TEST(crashes_at_any_moment_leave_nothing_regular)
-{
-	check_crashes(XK_REGULAR);
-}
+TEST_OF(crashes_at_any_moment_leave_nothing_ipp, check_crashes(XK_IPP));
+TEST_OF(crashes_at_any_moment_leave_nothing_regular, check_crashes(XK_REGULAR));
 
 /* ---- a seed is a run ---- */
 

@@ -22,43 +22,35 @@ act_boot_in_vain(void *context)
 	CHECK_EQ(xk_sim_boot(((struct man *)context)->host), -EIO);
 }
 
-TEST(a_boot_that_fails_leaves_the_host_down)
+MAN_TEST(a_boot_that_fails_leaves_the_host_down, stage_two(stage, XK_IPP, &stage_free, do_note))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_note);
-
 	man->refuses = true;
 	CHECK_EQ(xk_sim_boot(man->host), -EIO);
 	man->refuses = false;
 	man->hesitates = true;
 	CHECK_EQ(xk_sim_boot(man->host), -EIO);
 	man->config.mode = XK_REGULAR;
-	REQUIRE(xk_sim_at(stage.sim, MS, act_boot_in_vain, man) == 0);
-	xk_sim_run(stage.sim, 2 * MS);
+	REQUIRE(xk_sim_at(stage->sim, MS, act_boot_in_vain, man) == 0);
+	xk_sim_run(stage->sim, 2 * MS);
 	CHECK(!xk_sim_is_up(man->host));
 	CHECK(xk_sim_kernel(man->host) == NULL);
 	CHECK_EQ(xk_sim_crash(man->host), 0);
 	man->hesitates = false;
 	CHECK_EQ(xk_sim_boot(man->host), 0);
 	CHECK_EQ(xk_sim_host_boots(man->host), 4);
-	stage_send(&stage);
-	xk_sim_run(stage.sim, SECOND);
-	CHECK_STR(stage.notes, "come@2001000 ");
-	stage_close(&stage);
+	stage_send(stage);
+	xk_sim_run(stage->sim, SECOND);
+	CHECK_STR(stage->notes, "come@2001000 ");
 }
 
-TEST(a_boot_that_waits_takes_what_comes_meanwhile)
+MAN_TEST(a_boot_that_waits_takes_what_comes_meanwhile,
+	 stage_two(stage, XK_IPP, &(struct xk_sim_costs){ .frame_in_ns = 10, .stack_start_ns = 100 }, do_note))
 {
-	struct xk_sim_costs costs = { .frame_in_ns = 10, .stack_start_ns = 100 };
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &costs, do_note);
-
 	man->boot_wait_us = 250;
-	stage_send_at(&stage, 100 * US);
+	stage_send_at(stage, 100 * US);
 	CHECK_EQ(xk_sim_boot(man->host), 0);
-	CHECK_EQ(xk_sim_now_ns(stage.sim), 250 * US);
-	CHECK_STR(stage.notes, "come@101110 ");
-	stage_close(&stage);
+	CHECK_EQ(xk_sim_now_ns(stage->sim), 250 * US);
+	CHECK_STR(stage->notes, "come@101110 ");
 }
 
 TEST(a_host_without_a_boot_stays_down)
@@ -99,10 +91,8 @@ check_crash(enum xk_mode mode, bool marked, unsigned frames, uint64_t crash_ns,
 	stage_close(&stage);
 }
 
-TEST(a_host_crashes_while_its_driver_works)
-{
-	check_crash(XK_IPP, false, 1, MS + 5 * US, do_work, "begin@1001000 end@1005000 ");
-}
+TEST_OF(a_host_crashes_while_its_driver_works,
+	check_crash(XK_IPP, false, 1, MS + 5 * US, do_work, "begin@1001000 end@1005000 "));
 
 TEST(a_host_crashes_while_a_thread_works_and_others_queue)
 {
@@ -118,10 +108,9 @@ TEST(a_host_crashes_while_shepherds_wait)
 	check_crash(XK_REGULAR, false, 1, MS + 100 * US, do_delay, "wait@1003000 cancelled@1100000 ");
 }
 
-TEST(a_host_crashes_with_messages_that_nobody_has_begun)
-{
-	check_crash(XK_REGULAR, false, 4, MS + 2 * US, do_note, "come@1002000 come@1002000 come@1002000 come@1002000 ");
-}
+TEST_OF(a_host_crashes_with_messages_that_nobody_has_begun,
+	check_crash(XK_REGULAR, false, 4, MS + 2 * US, do_note,
+		    "come@1002000 come@1002000 come@1002000 come@1002000 "));
 
 static _Atomic unsigned loans_ended;
 
@@ -273,21 +262,17 @@ TEST(a_host_without_buffers_loses_frames_by_name_and_goes_on)
 	check_buffers(XK_REGULAR);
 }
 
-TEST(a_busy_host_loses_what_its_device_cannot_hold)
+MAN_TEST(a_busy_host_loses_what_its_device_cannot_hold, stage_two(stage, XK_IPP, &stage_free, do_work))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_work);
-
 	man_works(man, 10 * MS, 1);
 	CHECK_EQ(xk_sim_boot(man->host), 0);
-	stage_send_at(&stage, MS);
-	xk_sim_run(stage.sim, 2 * MS);
+	stage_send_at(stage, MS);
+	xk_sim_run(stage->sim, 2 * MS);
 	man->top->act = do_nothing;
 	for (unsigned i = 0; i < 1030; i++)
-		stage_send(&stage);
-	xk_sim_run(stage.sim, SECOND);
+		stage_send(stage);
+	xk_sim_run(stage->sim, SECOND);
 	CHECK_EQ(man_counts(man).full, 6);
 	CHECK_EQ(man_counts(man).frames_in, 1025);
-	CHECK_EQ(man_counts(&stage.men[0]).frames_out, 1031);
-	stage_close(&stage);
+	CHECK_EQ(man_counts(&stage->men[0]).frames_out, 1031);
 }

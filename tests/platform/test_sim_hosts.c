@@ -110,118 +110,93 @@ TEST_IN(what_is_set_for_the_past_happens_now, struct stage, stage, stage_open(st
 	CHECK_STR(stage->notes, "act@1000000000 ");
 }
 
-TEST(time_ends_at_its_last_nanosecond)
+MAN_TEST(time_ends_at_its_last_nanosecond, stage_two(stage, XK_IPP, &stage_free, do_note))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_note);
-
 	CHECK_EQ(xk_sim_boot(man->host), 0);
-	xk_sim_run(stage.sim, UINT64_MAX - 1);
-	CHECK_EQ(xk_sim_now_ns(stage.sim), UINT64_MAX - 1);
-	stage_send(&stage);
-	xk_sim_run(stage.sim, UINT64_MAX);
-	CHECK_STR(stage.notes, "come@18446744073709551615 ");
-	stage_close(&stage);
+	xk_sim_run(stage->sim, UINT64_MAX - 1);
+	CHECK_EQ(xk_sim_now_ns(stage->sim), UINT64_MAX - 1);
+	stage_send(stage);
+	xk_sim_run(stage->sim, UINT64_MAX);
+	CHECK_STR(stage->notes, "come@18446744073709551615 ");
 }
 
 /* ---- work ---- */
 
-TEST(work_in_the_driver_is_not_interrupted)
+MAN_TEST(work_in_the_driver_is_not_interrupted,
+	 stage_two(stage, XK_IPP, &(struct xk_sim_costs){ .interrupt_ns = 100, .frame_in_ns = 10 }, do_work))
 {
-	struct xk_sim_costs costs = { .interrupt_ns = 100, .frame_in_ns = 10 };
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &costs, do_work);
-
 	man_works(man, 10 * US, 1);
-	stage_play(&stage, man, 3, US);
+	stage_play(stage, man, 3, US);
 	/* The two that came meanwhile are taken together, without another interrupt. */
-	CHECK_STR(stage.notes, "begin@1001110 end@1011110 begin@1011130 end@1021130 begin@1021130 end@1031130 ");
+	CHECK_STR(stage->notes, "begin@1001110 end@1011110 begin@1011130 end@1021130 begin@1021130 end@1031130 ");
 	CHECK_EQ(man_counts(man).busy_ns, 100 + 3 * 10 + 30 * US);
 	CHECK_EQ(man_counts(man).thread_switches, 0);
-	stage_close(&stage);
 }
 
-TEST(work_in_a_thread_is_interrupted_by_frames)
+MAN_TEST(work_in_a_thread_is_interrupted_by_frames,
+	 stage_two(stage, XK_REGULAR,
+		   &(struct xk_sim_costs){ .interrupt_ns = 100, .frame_in_ns = 10, .thread_switch_ns = 1000 }, do_work))
 {
-	struct xk_sim_costs costs = { .interrupt_ns = 100, .frame_in_ns = 10, .thread_switch_ns = 1000 };
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_REGULAR, &costs, do_work);
-
 	man_works(man, 10 * US, 1);
-	stage_play(&stage, man, 3, 4 * US);
+	stage_play(stage, man, 3, 4 * US);
 	/* Interrupt and switch; two more interrupts while it works; then the one thread takes what is queued. */
-	CHECK_STR(stage.notes, "begin@1002110 end@1012330 begin@1012330 end@1022330 begin@1022330 end@1032330 ");
+	CHECK_STR(stage->notes, "begin@1002110 end@1012330 begin@1012330 end@1022330 begin@1022330 end@1032330 ");
 	CHECK_EQ(man_counts(man).busy_ns, 3 * 110 + 1000 + 30 * US);
 	CHECK_EQ(man_counts(man).thread_switches, 1);
-	stage_close(&stage);
 }
 
-TEST(threads_share_one_processor)
+MAN_TEST(threads_share_one_processor, stage_two(stage, XK_REGULAR, &stage_free, do_work))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_REGULAR, &stage_free, do_work);
-
 	man->config.threads = 2;
 	man_works(man, 10 * US, 1);
-	stage_play(&stage, man, 2, 0);
-	CHECK_STR(stage.notes, "begin@1001000 end@1011000 begin@1011000 end@1021000 ");
+	stage_play(stage, man, 2, 0);
+	CHECK_STR(stage->notes, "begin@1001000 end@1011000 begin@1011000 end@1021000 ");
 	CHECK_EQ(man_counts(man).thread_switches, 2);
-	stage_close(&stage);
 }
 
-TEST(an_explicit_handoff_costs_a_stack_and_a_thread_switch)
+MAN_TEST(an_explicit_handoff_costs_a_stack_and_a_thread_switch,
+	 stage_two(stage, XK_IPP,
+		   &(struct xk_sim_costs){ .stack_start_ns = 30, .stack_switch_ns = 200, .thread_switch_ns = 1000 },
+		   do_work))
 {
-	struct xk_sim_costs costs = { .stack_start_ns = 30, .stack_switch_ns = 200, .thread_switch_ns = 1000 };
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &costs, do_work);
-
 	man->marked = true;
 	man_works(man, 10 * US, 1);
-	stage_play(&stage, man, 2, 4 * US);
+	stage_play(stage, man, 2, 4 * US);
 	/* The second is handed off while the first works: 230 ns that the first loses. */
-	CHECK_STR(stage.notes, "begin@1002230 end@1012460 begin@1012460 end@1022460 ");
+	CHECK_STR(stage->notes, "begin@1002230 end@1012460 begin@1012460 end@1022460 ");
 	CHECK_EQ(man_stats(man).handoffs[XK_HANDOFF_EXPLICIT], 2);
 	CHECK_EQ(man_counts(man).thread_switches, 1);
-	stage_close(&stage);
 }
 
-TEST(a_budget_ends_the_drivers_part_of_the_work)
+MAN_TEST(a_budget_ends_the_drivers_part_of_the_work,
+	 stage_two(stage, XK_IPP, &(struct xk_sim_costs){ .stack_switch_ns = 200, .thread_switch_ns = 1000 }, do_work))
 {
-	struct xk_sim_costs costs = { .stack_switch_ns = 200, .thread_switch_ns = 1000 };
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &costs, do_work);
-
 	man->budget_ns = 15 * US;
 	man_works(man, 10 * US, 4);
-	stage_play(&stage, man, 1, 0);
+	stage_play(stage, man, 1, 0);
 	/* 20 us in the driver, where the second check finds the budget spent, then 20 us in a thread. */
-	CHECK_STR(stage.notes, "begin@1001000 end@1042200 ");
+	CHECK_STR(stage->notes, "begin@1001000 end@1042200 ");
 	CHECK_EQ(man_stats(man).handoffs[XK_HANDOFF_TIME], 1);
 	CHECK_EQ(man_stats(man).overruns, 0);
 	CHECK_EQ(man_counts(man).thread_switches, 1);
-	stage_close(&stage);
 }
 
-TEST(unspent_budget_is_carried_to_the_next_message)
+MAN_TEST(unspent_budget_is_carried_to_the_next_message, stage_two(stage, XK_IPP, &stage_free, do_work))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_work);
-
 	man->budget_ns = 15 * US;
 	man->carry = 1;
 	man_works(man, 10 * US, 1);
 	CHECK_EQ(xk_sim_boot(man->host), 0);
-	stage_send_at(&stage, MS);
-	xk_sim_run(stage.sim, 2 * MS);
+	stage_send_at(stage, MS);
+	xk_sim_run(stage->sim, 2 * MS);
 	man->times = 2;
-	stage_send_at(&stage, 3 * MS);
-	xk_sim_run(stage.sim, 4 * MS);
+	stage_send_at(stage, 3 * MS);
+	xk_sim_run(stage->sim, 4 * MS);
 	CHECK_EQ(man_stats(man).handoffs[XK_HANDOFF_TIME], 0);
 	man->times = 3;
-	stage_send_at(&stage, 5 * MS);
-	xk_sim_run(stage.sim, 6 * MS);
+	stage_send_at(stage, 5 * MS);
+	xk_sim_run(stage->sim, 6 * MS);
 	CHECK_EQ(man_stats(man).handoffs[XK_HANDOFF_TIME], 1);
-	stage_close(&stage);
 }
 
 /* ---- waits ---- */
@@ -261,61 +236,47 @@ TEST(who_waits_in_regular_mode_blocks_its_thread)
 	check_delay(XK_REGULAR, true, "wait@1002100 done@1054000 ", 4);
 }
 
-TEST(implicit_fail_waits_for_nothing)
+MAN_TEST(implicit_fail_waits_for_nothing, stage_two(stage, XK_IPP, &stage_free, do_delay))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_delay);
-
 	man->implicit = XK_IMPLICIT_FAIL;
 	man->wait_us = 50;
-	stage_play(&stage, man, 1, 0);
-	CHECK_STR(stage.notes, "wait@1001000 failed@1001000 ");
-	stage_close(&stage);
+	stage_play(stage, man, 1, 0);
+	CHECK_STR(stage->notes, "wait@1001000 failed@1001000 ");
 }
 
-TEST(without_a_stack_a_wait_fails_by_name)
+MAN_TEST(without_a_stack_a_wait_fails_by_name, stage_two(stage, XK_IPP, &stage_free, do_delay))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_delay);
-
 	man->config.stacks = 2;
 	man->wait_us = 50;
-	stage_play(&stage, man, 2, 0);
-	CHECK_STR(stage.notes, "wait@1001000 wait@1001000 failed@1001000 done@1051000 ");
+	stage_play(stage, man, 2, 0);
+	CHECK_STR(stage->notes, "wait@1001000 wait@1001000 failed@1001000 done@1051000 ");
 	CHECK_EQ(man_stats(man).no_stack, 1);
-	stage_close(&stage);
 }
 
-TEST(sixty_four_threads_wait_at_the_same_time)
+MAN_TEST(sixty_four_threads_wait_at_the_same_time, stage_two(stage, XK_REGULAR, &stage_free, do_delay))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_REGULAR, &stage_free, do_delay);
-
 	man->config.threads = 64;
 	man->wait_us = 1000;
 	CHECK_EQ(xk_sim_boot(man->host), 0);
 	man->top->act = do_delay;
-	stage.noted = 0;
+	stage->noted = 0;
 	for (unsigned i = 0; i < 10; i++)
-		stage_send_at(&stage, MS);
-	xk_sim_run(stage.sim, MS + 1001 * US);
+		stage_send_at(stage, MS);
+	xk_sim_run(stage->sim, MS + 1001 * US);
 	CHECK_EQ(atomic_load(&man->top->handled), 10);
-	stage.noted = 0;
+	stage->noted = 0;
 	for (unsigned i = 10; i < 74; i++)
-		stage_send(&stage);
-	xk_sim_run(stage.sim, xk_sim_now_ns(stage.sim) + US);
+		stage_send(stage);
+	xk_sim_run(stage->sim, xk_sim_now_ns(stage->sim) + US);
 	CHECK_EQ(atomic_load(&man->top->handled), 10);
 	CHECK_EQ(man_stats(man).stalled, 0);
-	stage.noted = 0;
-	xk_sim_run(stage.sim, xk_sim_now_ns(stage.sim) + 1000 * US);
+	stage->noted = 0;
+	xk_sim_run(stage->sim, xk_sim_now_ns(stage->sim) + 1000 * US);
 	CHECK_EQ(atomic_load(&man->top->handled), 74);
-	stage_close(&stage);
 }
 
-TEST(stalled_regular_mode_is_told_and_goes_on)
+MAN_TEST(stalled_regular_mode_is_told_and_goes_on, stage_two(stage, XK_REGULAR, &stage_free, do_delay))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_REGULAR, &stage_free, do_delay);
 	FILE *said = tmpfile();
 	char line[200] = "";
 
@@ -323,17 +284,16 @@ TEST(stalled_regular_mode_is_told_and_goes_on)
 	man->config.trace = said;
 	man->wait_us = 2500000;
 	CHECK_EQ(xk_sim_boot(man->host), 0);
-	stage_send_at(&stage, MS);
-	stage_send_at(&stage, MS);
-	xk_sim_run(stage.sim, 1 * SECOND);
+	stage_send_at(stage, MS);
+	stage_send_at(stage, MS);
+	xk_sim_run(stage->sim, 1 * SECOND);
 	CHECK_EQ(man_stats(man).stalled, 0);
-	xk_sim_run(stage.sim, 10 * SECOND);
+	xk_sim_run(stage->sim, 10 * SECOND);
 	CHECK_EQ(man_stats(man).stalled, 2);
-	CHECK_STR(stage.notes, "wait@1001000 done@2501001000 wait@2501001000 done@5001001000 ");
+	CHECK_STR(stage->notes, "wait@1001000 done@2501001000 wait@2501001000 done@5001001000 ");
 	rewind(said);
 	CHECK(fgets(line, sizeof(line), said) != NULL && strstr(line, "stalled: all 1 input threads wait") != NULL);
 	fclose(said);
-	stage_close(&stage);
 }
 
 /* ---- events and application code ---- */
@@ -446,43 +406,36 @@ TEST(application_code_runs_on_virtual_time_and_ends_with_its_host)
 }
 
 /* The thread that runs the world is none of the host's. */
-TEST(a_program_waits_by_running_the_world)
+MAN_TEST(a_program_waits_by_running_the_world, stage_two(stage, XK_IPP, &stage_free, do_nothing))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_nothing);
-
 	CHECK_EQ(xk_sim_boot(man->host), 0);
-	xk_sim_run(stage.sim, MS);
+	xk_sim_run(stage->sim, MS);
 	CHECK_EQ(xk_delay(&man->top->protocol, 250), 0);
-	CHECK_EQ(xk_sim_now_ns(stage.sim), MS + 250 * US);
+	CHECK_EQ(xk_sim_now_ns(stage->sim), MS + 250 * US);
 	CHECK_EQ(xk_semaphore_wait(&man->top->never, 100), -ETIMEDOUT);
-	CHECK_EQ(xk_sim_now_ns(stage.sim), MS + 350 * US);
+	CHECK_EQ(xk_sim_now_ns(stage->sim), MS + 350 * US);
 	CHECK_EQ(man_stats(man).foreign_waits, 2);
-	stage_close(&stage);
 }
 
 /* ---- modes ---- */
 
-TEST(a_running_host_changes_its_mode)
+MAN_TEST(a_running_host_changes_its_mode, stage_two(stage, XK_IPP, &stage_free, do_note))
 {
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_note);
 	unsigned before;
 
 	CHECK_EQ(xk_sim_boot(man->host), 0);
-	stage_send_at(&stage, MS);
-	xk_sim_run(stage.sim, 2 * MS);
+	stage_send_at(stage, MS);
+	xk_sim_run(stage->sim, 2 * MS);
 	CHECK_EQ(man_counts(man).thread_switches, 0);
 	CHECK_EQ(xk_kernel_reconfigure(xk_sim_kernel(man->host), XK_REGULAR, 3), 0);
 	before = (unsigned)man_counts(man).thread_switches;
-	stage_send(&stage);
-	xk_sim_run(stage.sim, xk_sim_now_ns(stage.sim) + MS);
+	stage_send(stage);
+	xk_sim_run(stage->sim, xk_sim_now_ns(stage->sim) + MS);
 	CHECK_EQ(man_counts(man).thread_switches, before + 1);
 	CHECK_EQ(xk_kernel_reconfigure(xk_sim_kernel(man->host), XK_IPP, 1), 0);
 	before = (unsigned)man_counts(man).thread_switches;
-	stage_send(&stage);
-	xk_sim_run(stage.sim, xk_sim_now_ns(stage.sim) + MS);
+	stage_send(stage);
+	xk_sim_run(stage->sim, xk_sim_now_ns(stage->sim) + MS);
 	CHECK_EQ(man_counts(man).thread_switches, before);
 	CHECK_EQ(atomic_load(&man->top->handled), 3);
-	stage_close(&stage);
 }

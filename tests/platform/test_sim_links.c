@@ -99,49 +99,43 @@ TEST(watching_changes_nothing)
 
 /* ---- links ---- */
 
-TEST(a_device_is_cut_off_and_joined_again)
+MAN_TEST(a_device_is_cut_off_and_joined_again, stage_two(stage, XK_IPP, &stage_free, do_note))
 {
 	struct sim_link_counts counts;
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_note);
 
 	CHECK_EQ(xk_sim_boot(man->host), 0);
 	for (unsigned i = 0; i < 4; i++) {
-		xk_sim_cut(stage.men[0].host, 0, i == 0, i == 1);
+		xk_sim_cut(stage->men[0].host, 0, i == 0, i == 1);
 		xk_sim_cut(man->host, 0, i == 1, i == 2);
-		stage_send(&stage);
-		xk_sim_run(stage.sim, (i + 1) * MS);
+		stage_send(stage);
+		xk_sim_run(stage->sim, (i + 1) * MS);
 	}
 	/* Neither what the sender hears nor what the receiver sends matters to it. */
-	CHECK_STR(stage.notes, "come@1001000 come@3001000 ");
-	xk_sim_link_counts(stage.link, &counts);
+	CHECK_STR(stage->notes, "come@1001000 come@3001000 ");
+	xk_sim_link_counts(stage->link, &counts);
 	CHECK_EQ(counts.cut, 2);
 	CHECK_EQ(counts.delivered, 2);
-	stage_close(&stage);
 }
 
-TEST(a_link_is_changed_while_it_is_used)
+MAN_TEST(a_link_is_changed_while_it_is_used, stage_two(stage, XK_IPP, &stage_free, do_note))
 {
 	struct sim_link_config config = stage_wire;
-	struct stage stage;
-	struct man *man = stage_two(&stage, XK_IPP, &stage_free, do_note);
 
 	CHECK_EQ(xk_sim_boot(man->host), 0);
 	config.loss = SIM_ALWAYS;
-	xk_sim_link_change(stage.link, &config);
-	CHECK(xk_sim_link_config(stage.link)->loss == SIM_ALWAYS);
-	stage_send(&stage);
+	xk_sim_link_change(stage->link, &config);
+	CHECK(xk_sim_link_config(stage->link)->loss == SIM_ALWAYS);
+	stage_send(stage);
 	config.loss = 0;
 	config.latency_ns = 40 * US;
-	xk_sim_link_change(stage.link, &config);
-	stage_send(&stage);
+	xk_sim_link_change(stage->link, &config);
+	stage_send(stage);
 	config.latency_ns = 0;
-	xk_sim_link_change(stage.link, &config);
-	stage_send(&stage);
-	xk_sim_run(stage.sim, SECOND);
+	xk_sim_link_change(stage->link, &config);
+	stage_send(stage);
+	xk_sim_run(stage->sim, SECOND);
 	/* The third is not faster than what is under way. */
-	CHECK_STR(stage.notes, "come@80000 come@80000 ");
-	stage_close(&stage);
+	CHECK_STR(stage->notes, "come@80000 come@80000 ");
 }
 
 /* Two hosts that answer each other at once, where nothing takes time: nothing but go_on ends that. */

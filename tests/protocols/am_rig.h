@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "protocols/papers/am_private.h"
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
 
@@ -113,10 +114,7 @@ answer_call(struct rig *r)
 static inline struct xk_session *
 open_am(struct rig *r)
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER_HOST, THERE, NAME));
-
-	REQUIRE(s != NULL);
-	return s;
+	return rig_must_open(r, rig_to2(PEER_HOST, THERE, NAME));
 }
 
 /* The test answers request m of session `number`. */
@@ -163,7 +161,7 @@ am_rig(const char *settings)
 {
 	struct rig *r = rig_new(settings);
 
-	CHECK_EQ(rig_open_enable(r, (struct xk_participants){ .local = { 1, { NAME } } }), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(NAME)), 0);
 	return r;
 }
 
@@ -172,12 +170,12 @@ static inline void
 am_rig_end(struct rig *r)
 {
 	rig_forget(r);
-	for (unsigned i = 0; i < 60; i++)
-		rig_advance_ms(r, 1000);
+	rig_advance_often_ms(r, 60, 1000);
 	rig_forget(r);
 	rig_free(r);
 }
 
 #define AM_TEST(name, made) TEST_WITH(name, struct rig *r, made, am_rig_end)
+#define AM_SESSION_TEST(name, made, opened) SESSION_TEST(name, made, opened, am_rig_end)
 
 #endif

@@ -174,8 +174,7 @@ counted(struct stage *s, const char *name)
 static inline struct xk_session *
 open_it(struct stage *s)
 {
-	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
-	CHECK_EQ(rig_error(s->r), -EINPROGRESS);
+	rig_expect_open_fails(s->r, rig_to(HOST), -EINPROGRESS);
 	answer(s, BOOT_A);
 	REQUIRE(rig_opened(s->r) != NULL);
 	expect_told(s, "first:a:0 ");

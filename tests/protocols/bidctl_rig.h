@@ -23,6 +23,14 @@ struct watching {
 	struct stage *stage;
 };
 
+/* What somebody wants confirmed, and what came of it. */
+struct confirming {
+	struct stage *stage;
+	uint32_t host;
+	uint64_t boot;
+	int status;
+};
+
 struct stage {
 	struct rig *r;
 	struct xk_protocol *bidctl;
@@ -31,6 +39,8 @@ struct stage {
 	struct watching lower, upper;
 	char told[512];                     /* "upper:first:a lower:first:a " */
 	void (*meanwhile)(struct stage *s); /* while `upper` is being told */
+	struct confirming asking;           /* by stage_open_asking, with this question */
+	uint64_t tag;
 };
 
 static void
@@ -173,13 +183,6 @@ query(uint64_t boot, uint64_t tag)
 
 /* ---- what is asked from above ---- */
 
-struct confirming {
-	struct stage *stage;
-	uint32_t host;
-	uint64_t boot;
-	int status;
-};
-
 static void
 do_confirm(void *argument)
 {
@@ -262,13 +265,13 @@ meet(struct stage *s, uint64_t boot)
 	rig_expect_nothing_sent(s->r);
 }
 
-/* Opens the stage; somebody wants to know who is HOST, which is asked. The tag of the question. */
-static inline uint64_t
-stage_open_asking(struct stage *s, const char *settings, struct confirming *c)
+/* Opens the stage; somebody wants to know who is HOST, which is asked. */
+static inline void
+stage_open_asking(struct stage *s, const char *settings)
 {
 	stage_open(s, settings);
-	CHECK(!confirm(s, c, HOST));
-	return expect_query(s);
+	CHECK(!confirm(s, &s->asking, HOST));
+	s->tag = expect_query(s);
 }
 
 /* Opens the stage; HOST is known by BOOT_A, for so long that it may be asked again. */

@@ -92,11 +92,19 @@ fragment(uint32_t sequence, unsigned op, unsigned i)
 }
 
 static inline void
-hear(struct rig *r, uint32_t sequence, unsigned op, unsigned i)
+hear_one(struct rig *r, uint32_t sequence, unsigned op, unsigned i)
 {
 	struct frame f = fragment(sequence, op, i);
 
 	inject(r, &f);
+}
+
+/* The message's fragments arrive in this order: "02" are its first and its last. */
+static inline void
+hear(struct rig *r, uint32_t sequence, unsigned op, const char *order)
+{
+	for (; *order != '\0'; order++)
+		hear_one(r, sequence, op, (unsigned)(*order - '0'));
 }
 
 static inline struct frame
@@ -218,22 +226,19 @@ new_server(const char *settings)
 static inline struct xk_session *
 open_to(struct rig *r, uint64_t host)
 {
-	struct xk_session *s = rig_open(r, rig_to(host));
-
-	REQUIRE(s != NULL);
-	return s;
+	return rig_must_open(r, rig_to(host));
 }
 
 /* After this nothing is kept, and nothing is missing, any more. */
 static inline void
 end(struct rig *r)
 {
-	for (unsigned i = 0; i < 20; i++)
-		rig_advance_ms(r, 500);
+	rig_advance_often_ms(r, 20, 500);
 	rig_forget(r);
 	rig_free(r);
 }
 
 #define BLAST_TEST(name, made) TEST_WITH(name, struct rig *r, made, end)
+#define BLAST_SESSION_TEST(name, made, opened) SESSION_TEST(name, made, opened, end)
 
 #endif

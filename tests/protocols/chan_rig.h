@@ -4,8 +4,6 @@
 #ifndef TESTS_CHAN_RIG_H
 #define TESTS_CHAN_RIG_H
 
-#include <stdlib.h>
-
 #include "protocols/bid/bidctl.h"
 #include "protocols/chan/chan_private.h"
 #include "tests/rig.h"
@@ -181,6 +179,7 @@ chan_rig_end(struct rig *r)
 }
 
 #define CHAN_TEST(name, made) TEST_WITH(name, struct rig *r, made, chan_rig_end)
+#define CHAN_SESSION_TEST(name, made, opened) SESSION_TEST(name, made, opened, chan_rig_end)
 
 /* ---- frames ---- */
 
@@ -263,6 +262,21 @@ static inline void
 ask(struct rig *r, unsigned flags, uint32_t sequence, const char *text)
 {
 	inject(r, (struct chan_header){ CHANNEL, NUMBER, sequence, (uint16_t)(flags | CHAN_FROM_CLIENT), 0 }, text);
+}
+
+/* The same, which draws one frame: with these flags, about the same sequence number, and saying reply (NULL: anything). */
+static inline struct frame
+draw(struct rig *r, unsigned flags, uint32_t sequence, const char *text, unsigned reply_flags, const char *reply)
+{
+	ask(r, flags, sequence, text);
+	return expect(r, reply_flags, sequence, reply);
+}
+
+/* A request that is run, and replied to with what it says. */
+static inline struct frame
+call_once(struct rig *r, uint32_t sequence, const char *text)
+{
+	return draw(r, CHAN_USER_MSG, sequence, text, CHAN_USER_MSG, text);
 }
 
 /* ---- the user's side ---- */
@@ -395,6 +409,44 @@ call_sync(struct rig *r, struct calling *c, struct xk_session *s, const char *te
 	return !rig_do(r, do_call, c);
 }
 
+/* A call has ended, once, with status. */
+static inline void
+expect_end(const struct calling *c, int status)
+{
+	CHECK_EQ(c->done, 1);
+	CHECK_EQ(c->status, status);
+}
+
+/* A channel to SERVER, and a call to be made on it. */
+struct client {
+	struct rig *r;
+	struct xk_session *s;
+	struct calling c;
+};
+
+static inline void
+client_open(struct client *client, const char *settings)
+{
+	*client = (struct client){ .r = chan_rig(settings) };
+	client->s = open_channel(client->r, SERVER);
+}
+
+static inline void
+client_close(struct client *client)
+{
+	close_channel(client->r, client->s);
+	chan_rig_end(client->r);
+}
+
+/* A test of such a client, of whose rig, session and call it has r, s and c. */
+#define CLIENT_TEST(name, settings)                                                                                    \
+	static void name##_as(struct rig *r, struct xk_session *s, struct calling *c);                                 \
+	TEST_IN(name, struct client, client, client_open(client, settings), client_close)                              \
+	{                                                                                                              \
+		name##_as(client->r, client->s, &client->c);                                                           \
+	}                                                                                                              \
+	static void name##_as(struct rig *r, struct xk_session *s, struct calling *c)
+
 static inline void
 do_serve(void *argument)
 {
@@ -426,6 +478,22 @@ static inline void
 go(struct rig *r)
 {
 	REQUIRE(rig_do(r, do_go, caller_in(r)));
+}
+
+/* chan with these settings, where the user is willing to be called. */
+static inline struct rig *
+server_new(const char *settings)
+{
+	struct rig *r = chan_rig(settings);
+
+	CHECK_EQ(serve(r, true), 0);
+	return r;
+}
+
+static inline long
+executed(struct rig *r)
+{
+	return caller_in(r)->executed;
 }
 
 struct telling {

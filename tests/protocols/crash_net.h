@@ -8,9 +8,8 @@
 
 #include <stdlib.h>
 
-#include "platform/sim/sim.h"
-#include "tests/compose.h"
 #include "tests/random.h"
+#include "tests/simulated.h"
 
 #define MS UINT64_C(1000000)
 
@@ -184,26 +183,17 @@ net_compose(void *context, struct xk_sim_host *sim_host)
 {
 	const struct net_place *place = context;
 	const struct net_kind *kind = place->net->kind;
-	struct xk_kernel_config config = { .name = xk_sim_host_name(sim_host),
-					   .platform = xk_sim_platform(sim_host),
-					   .mode = place->net->mode,
-					   .driver = XK_DRIVER_INTERRUPT,
-					   .threads = 3,
-					   .core = -1 };
-	struct xk_kernel *kernel = xk_kernel_new(&config);
-	struct xk_protocol *failed;
+	struct xk_kernel *kernel =
+		simulated_kernel(sim_host, (struct xk_kernel_config){ .mode = place->net->mode, .threads = 3 });
 	struct net_host *h;
 	char text[2048];
 
-	REQUIRE(kernel != NULL);
-	xk_kernel_add_port(kernel, xk_sim_port_new(sim_host, 0));
 	kind->text(place->net, place->host, text, sizeof(text));
 	compose(kernel, kind->type, text);
 	h = (struct net_host *)xk_kernel_find(kernel, kind->type->name);
 	h->net = place->net;
 	h->number = place->host;
-	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-	REQUIRE(xk_kernel_start(kernel) == 0);
+	simulated_start(kernel);
 	for (unsigned i = 0; i < kind->threads; i++)
 		CHECK_EQ(xk_thread_start(kernel, kind->type->name, kind->talk, kind->thread(h, i)), 0);
 	return kernel;
@@ -221,11 +211,8 @@ net_open(struct net *net, uint64_t seed)
 	REQUIRE(net->sim != NULL);
 	net->lan = xk_sim_link_new(net->sim, "lan", &config);
 	for (unsigned i = 0; i < NET_HOSTS; i++) {
-		struct xk_sim_host_config host = { .name = names[i], .boot = net_compose, .context = &net->places[i] };
-
 		net->places[i] = (struct net_place){ net, i };
-		net->hosts[i] = xk_sim_host_new(net->sim, &host);
-		REQUIRE(xk_sim_attach(net->hosts[i], "port", net->lan, 0x020000000001 + i) == 0);
+		net->hosts[i] = simulated_host(net->sim, net->lan, names[i], net_compose, &net->places[i]);
 	}
 	for (unsigned i = 0; i < NET_HOSTS; i++)
 		CHECK_EQ(xk_sim_boot(net->hosts[i]), 0);

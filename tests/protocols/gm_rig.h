@@ -86,9 +86,8 @@ gm_server(const char *settings)
 static inline struct xk_session *
 open_it(struct rig *r)
 {
-	struct xk_session *s = rig_open(r, rig_to2(PARTNER, FAR, PORT));
+	struct xk_session *s = rig_must_open(r, rig_to2(PARTNER, FAR, PORT));
 
-	REQUIRE(s != NULL);
 	rig_forget(r);
 	return s;
 }
@@ -97,13 +96,13 @@ open_it(struct rig *r)
 static inline void
 gm_rig_end(struct rig *r)
 {
-	for (unsigned i = 0; i < 100; i++)
-		rig_advance_ms(r, 1000);
+	rig_advance_often_ms(r, 100, 1000);
 	rig_forget(r);
 	rig_free(r);
 }
 
 #define GM_TEST(name, made) TEST_WITH(name, struct rig *r, made, gm_rig_end)
+#define GM_SESSION_TEST(name, made, opened) SESSION_TEST(name, made, opened, gm_rig_end)
 
 /* ---- packets ---- */
 

@@ -16,10 +16,9 @@
 #include <stdlib.h>
 
 #include "platform/sim/memory.h"
-#include "platform/sim/sim.h"
 #include "protocols/chan/chan.h"
 #include "protocols/papers/am.h"
-#include "tests/compose.h"
+#include "tests/simulated.h"
 #include "xkernel/bytes.h"
 #include "xkernel/checksum.h"
 
@@ -502,26 +501,16 @@ siege_boot(void *context, struct xk_sim_host *host)
 {
 	struct siege *s = context;
 	bool is_server = host == s->server;
-	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
-					   .platform = xk_sim_platform(host),
-					   .mode = XK_IPP,
-					   .driver = XK_DRIVER_INTERRUPT,
-					   .threads = 2,
-					   .stacks = 64,
-					   .core = -1 };
-	struct xk_kernel *kernel = xk_kernel_new(&config);
+	struct xk_kernel *kernel =
+		simulated_kernel(host, (struct xk_kernel_config){ .mode = XK_IPP, .threads = 2, .stacks = 64 });
 	struct siege_party *party;
-	struct xk_protocol *failed;
 	char text[2048];
 
-	REQUIRE(kernel != NULL);
-	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
 	snprintf(text, sizeof(text), siege_graph, is_server ? 1U : 2U, s->beside != NULL ? s->beside : "");
 	compose(kernel, &siege_type, text);
 	party = (struct siege_party *)xk_kernel_find(kernel, "party");
 	party->siege = s;
-	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-	REQUIRE(xk_kernel_start(kernel) == 0);
+	simulated_start(kernel);
 	for (unsigned i = 0; !is_server && i < SIEGE_USERS; i++) {
 		party->users[i] = (struct siege_user){ .party = party, .number = i };
 		REQUIRE(xk_thread_start(kernel, "user", siege_live, &party->users[i]) == 0);

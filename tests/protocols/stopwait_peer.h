@@ -6,6 +6,7 @@
 
 #include "protocols/stopwait/stopwait_private.h"
 
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/bytes.h"
 
@@ -111,10 +112,7 @@ expect_delivered(struct rig *r, const char *text)
 static inline struct xk_session *
 open_it(struct rig *r)
 {
-	struct xk_session *s = rig_open(r, rig_to2(HOST, PORT, CALLER));
-
-	REQUIRE(s != NULL);
-	return s;
+	return rig_must_open(r, rig_to2(HOST, PORT, CALLER));
 }
 
 /* What the peer 0xb of an active session says. */
@@ -162,12 +160,6 @@ hear(struct rig *r, uint32_t sequence, uint64_t id, const char *payload)
 	inject(r, packet(STOPWAIT_DATA, sequence, 0xa, id, payload));
 }
 
-static inline struct xk_participants
-here(unsigned port)
-{
-	return (struct xk_participants){ .local = { 1, { port } } };
-}
-
 static inline struct rig *
 server_new(const char *settings)
 {
@@ -176,7 +168,7 @@ server_new(const char *settings)
 
 	snprintf(type, sizeof(type), "stopwait %s", settings);
 	r = rig_new(type);
-	CHECK_EQ(rig_open_enable(r, here(PORT)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	return r;
 }
 
@@ -184,13 +176,13 @@ server_new(const char *settings)
 static inline void
 end(struct rig *r)
 {
-	for (unsigned i = 0; i < 60; i++)
-		rig_advance_ms(r, 1000);
+	rig_advance_often_ms(r, 60, 1000);
 	rig_forget(r);
 	rig_free(r);
 }
 
 #define STOPWAIT_TEST(name, made) TEST_WITH(name, struct rig *r, made, end)
+#define STOPWAIT_SESSION_TEST(name, made, opened) SESSION_TEST(name, made, opened, end)
 
 /* Any number below `below`. */
 static inline uint64_t

@@ -111,10 +111,8 @@ count(struct xk_session *s, int op)
 	return value;
 }
 
-TEST(the_first_request_calls_the_peer)
+AM_SESSION_TEST(the_first_request_calls_the_peer, client_rig("am"), open_am(r))
 {
-	struct rig *r = client_rig("am");
-	struct xk_session *s = open_am(r);
 	struct message m;
 	uint64_t number;
 
@@ -142,13 +140,10 @@ TEST(the_first_request_calls_the_peer)
 	answer(r, &m, AM_ACK, 0, "");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_drops(r), 0);
-	am_rig_end(r);
 }
 
-TEST(a_reply_runs_its_handler_once_and_is_taken)
+AM_SESSION_TEST(a_reply_runs_its_handler_once_and_is_taken, client_rig("am"), open_am(r))
 {
-	struct rig *r = client_rig("am");
-	struct xk_session *s = open_am(r);
 	struct message m;
 
 	CHECK_EQ(request(r, s, 3, "x"), 0);
@@ -171,17 +166,14 @@ TEST(a_reply_runs_its_handler_once_and_is_taken)
 	answer(r, &m, AM_REPLY, LAST, "nobody's");
 	CHECK_EQ(rig_counter(r, "no_handler"), 1);
 	expect_answer(r, AM_TAKEN, 1, 0);
-	am_rig_end(r);
 }
 
-TEST(what_the_peer_refuses_comes_back)
+AM_SESSION_TEST(what_the_peer_refuses_comes_back, client_rig("am"), open_am(r))
 {
-	struct rig *r = client_rig("am");
 	static const struct {
 		unsigned reason;
 		int status;
 	} reasons[] = { { AM_R_NO_HANDLER, -ENOENT }, { AM_R_REGION, -EFAULT }, { AM_R_FORGOTTEN, -ECONNRESET } };
-	struct xk_session *s = open_am(r);
 	struct message m;
 
 	CHECK_EQ(request_push(r, s, (struct xk_am_push){ .number = 3, .count = 1, .words = { 0x41424344 } }, "e", 0),
@@ -201,17 +193,14 @@ TEST(what_the_peer_refuses_comes_back)
 	CHECK_EQ(rig_counter(r, "returned"), 3);
 	m = expect(r, AM_REQUEST);
 	answer(r, &m, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
 /* Of a session whose endpoint has no error handler. */
-TEST(what_comes_back_to_nobody_is_dropped)
+AM_SESSION_TEST(what_comes_back_to_nobody_is_dropped, client_rig("am patience=300ms"),
+		rig_must_open(r, rig_to2(PEER_HOST, THERE, XK_ANY)))
 {
-	struct rig *r = client_rig("am patience=300ms");
-	struct xk_session *s = rig_open(r, rig_to2(PEER_HOST, THERE, XK_ANY));
 	struct message m;
 
-	REQUIRE(s != NULL);
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	answer_call(r);
 	m = expect(r, AM_REQUEST);
@@ -227,25 +216,21 @@ TEST(what_comes_back_to_nobody_is_dropped)
 	rig_advance_ms(r, 2000);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
 	CHECK_EQ(seen.returns, 0);
-	am_rig_end(r);
 }
 
-TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned)
+AM_SESSION_TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned,
+		client_rig("am timeout=100ms timeout_max=400ms patience=1s"), open_am(r))
 {
-	struct rig *r = client_rig("am timeout=100ms timeout_max=400ms patience=1s");
-	struct xk_session *s = open_am(r);
 	struct message first, again;
 
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	answer_call(r);
 	first = expect(r, AM_REQUEST);
-	rig_advance_ms(r, 99);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 99);
 	rig_advance_ms(r, 2);
 	again = expect(r, AM_REQUEST);
 	CHECK(again.h.sequence == first.h.sequence && again.bytes[0] == 'x');
-	rig_advance_ms(r, 198);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 198);
 	rig_advance_ms(r, 4);
 	expect(r, AM_REQUEST);
 	CHECK_EQ(rig_counter(r, "retransmitted"), 2);
@@ -260,13 +245,10 @@ TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned)
 	CHECK_EQ(again.h.sequence, 1);
 	CHECK_EQ(again.h.oldest, 1);
 	answer(r, &again, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
-TEST(the_others_do_not_wait_for_one_that_is_lost)
+AM_SESSION_TEST(the_others_do_not_wait_for_one_that_is_lost, client_rig("am"), open_am(r))
 {
-	struct rig *r = client_rig("am");
-	struct xk_session *s = open_am(r);
 	struct message m[3];
 
 	for (unsigned i = 0; i < 3; i++)
@@ -284,13 +266,10 @@ TEST(the_others_do_not_wait_for_one_that_is_lost)
 	answer(r, &m[1], AM_ACK, 0, "");
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	CHECK_EQ(expect(r, AM_REQUEST).h.oldest, 3);
-	am_rig_end(r);
 }
 
-TEST(no_more_are_under_way_than_the_peer_has_credits_for)
+AM_SESSION_TEST(no_more_are_under_way_than_the_peer_has_credits_for, client_rig("am outstanding=8 queue=2"), open_am(r))
 {
-	struct rig *r = client_rig("am outstanding=8 queue=2");
-	struct xk_session *s = open_am(r);
 	struct message m[8];
 
 	for (unsigned i = 0; i < 10; i++)
@@ -309,12 +288,10 @@ TEST(no_more_are_under_way_than_the_peer_has_credits_for)
 	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 4);
 	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 5);
 	rig_expect_nothing_sent(r);
-	am_rig_end(r);
 }
 
-TEST(each_open_is_a_session_of_its_own)
+AM_TEST(each_open_is_a_session_of_its_own, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_session *a = open_am(r), *b = open_am(r);
 	struct message of_a, of_b;
 
@@ -330,9 +307,7 @@ TEST(each_open_is_a_session_of_its_own)
 	CHECK_EQ(count(a, XK_AM_GET_UNANSWERED), 0);
 	CHECK_EQ(count(b, XK_AM_GET_UNANSWERED), 1);
 	rig_wire_refuse(r, -EHOSTUNREACH);
-	CHECK(rig_open(r, rig_to2(6, THERE, NAME)) == NULL);
-	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
-	am_rig_end(r);
+	rig_expect_open_fails(r, rig_to2(6, THERE, NAME), -EHOSTUNREACH);
 }
 
 AM_TEST(an_endpoint_is_named_by_a_number, client_rig("am"))
@@ -342,8 +317,7 @@ AM_TEST(an_endpoint_is_named_by_a_number, client_rig("am"))
 	struct xk_participants got = { .local.depth = 0 };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(names); i++) {
-		CHECK(rig_open(r, rig_to2(PEER_HOST, names[i][0], names[i][1])) == NULL);
-		CHECK_EQ(rig_error(r), -EINVAL);
+		rig_expect_open_fails(r, rig_to2(PEER_HOST, names[i][0], names[i][1]), -EINVAL);
 	}
 	CHECK_EQ(rig_open_enable(r, none), -EINVAL);
 	CHECK_EQ(rig_open_enable(r, more), -EOPNOTSUPP);
@@ -352,10 +326,9 @@ AM_TEST(an_endpoint_is_named_by_a_number, client_rig("am"))
 	CHECK_EQ(got.local.address[got.local.depth - 1], NAME);
 }
 
-TEST(a_call_is_repeated_and_given_up)
+AM_SESSION_TEST(a_call_is_repeated_and_given_up, client_rig("am timeout=100ms timeout_max=200ms patience=1s"),
+		open_am(r))
 {
-	struct rig *r = client_rig("am timeout=100ms timeout_max=200ms patience=1s");
-	struct xk_session *s = open_am(r);
 	struct message m;
 
 	CHECK_EQ(request(r, s, 3, "x"), 0);
@@ -370,12 +343,10 @@ TEST(a_call_is_repeated_and_given_up)
 	answer_call(r); /* the next one calls again */
 	m = expect(r, AM_REQUEST);
 	answer(r, &m, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
-AM_TEST(a_call_may_be_refused, client_rig("am"))
+AM_SESSION_TEST(a_call_may_be_refused, client_rig("am"), open_am(r))
 {
-	struct xk_session *s = open_am(r);
 	struct message m;
 
 	CHECK_EQ(xk_am_set_tag(s, 77), 0);
@@ -397,10 +368,8 @@ AM_TEST(a_call_may_be_refused, client_rig("am"))
 }
 
 /* A peer that was booted again has another secret: its cookie is another one. */
-TEST(a_later_cookie_is_the_one)
+AM_SESSION_TEST(a_later_cookie_is_the_one, client_rig("am"), open_am(r))
 {
-	struct rig *r = client_rig("am");
-	struct xk_session *s = open_am(r);
 	struct message m;
 
 	CHECK_EQ(request(r, s, 3, "x"), 0);
@@ -418,13 +387,10 @@ TEST(a_later_cookie_is_the_one)
 	welcome(r, m.h.from);
 	CHECK_EQ(rig_counter(r, "stale"), 3);
 	answer(r, &m, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
-TEST(a_session_that_is_closed_lives_until_all_is_answered)
+RIG_SESSION_TEST(a_session_that_is_closed_lives_until_all_is_answered, client_rig("am outstanding=1"), open_am(r))
 {
-	struct rig *r = client_rig("am outstanding=1");
-	struct xk_session *s = open_am(r);
 	struct message m;
 
 	CHECK_EQ(request(r, s, 3, "x"), 0);
@@ -440,13 +406,10 @@ TEST(a_session_that_is_closed_lives_until_all_is_answered)
 	expect(r, AM_TAKEN);
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
-TEST(what_is_pushed_must_be_a_request)
+AM_SESSION_TEST(what_is_pushed_must_be_a_request, client_rig("am"), open_am(r))
 {
-	struct rig *r = client_rig("am");
-	struct xk_session *s = open_am(r);
 	uint8_t little = 0;
 
 	CHECK_EQ(request(r, s, XK_AM_HANDLERS, "x"), -EINVAL);
@@ -461,18 +424,15 @@ TEST(what_is_pushed_must_be_a_request)
 	CHECK_EQ(xk_control(s, XK_AM_SET_TAG, &little, sizeof(little)), -EMSGSIZE);
 	answer_call(r);
 	CHECK_EQ(expect(r, AM_REQUEST).h.length, 1468);
-	am_rig_end(r);
 }
 
 /* ---- stores ---- */
 
-TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler)
+AM_SESSION_TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler, client_rig("am"), open_am(r))
 {
-	struct rig *r = client_rig("am");
 	struct xk_am_push push = {
 		.number = 3, .count = 1, .words = { 9 }, .part = { .region = 0xabcd, .place = 100 }
 	};
-	struct xk_session *s = open_am(r);
 	uint32_t offset = 0, before = 0;
 	struct message m;
 
@@ -503,7 +463,6 @@ TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler)
 	CHECK_EQ(rig_counter(r, "undelivered"), 2);
 	CHECK_EQ(request_push(r, s, push, NULL, 64000), -ENOBUFS);
 	CHECK(rig_counter(r, "queue_full") > 24);
-	am_rig_end(r);
 }
 
 /* ---- no buffers ---- */
@@ -545,9 +504,8 @@ request_without_bytes(void *argument)
 	rig_limit_buffers(q->r, UINT_MAX);
 }
 
-TEST(am_drops_for_want_of_a_buffer_or_tries_again)
+AM_TEST(am_drops_for_want_of_a_buffer_or_tries_again, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct short_of q = { r, open_am(r), 0, 0, 0, 0 };
 	struct xk_msg *others[8]; /* so that AM may keep a part of the buffers */
 	struct message m;
@@ -575,8 +533,7 @@ TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 	CHECK_EQ(q.status, 0);
 	expect(r, AM_CALL);
 	rig_limit_buffers(r, 0); /* there is none to call again */
-	rig_advance_ms(r, 200);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 200);
 	rig_limit_buffers(r, UINT_MAX);
 	CHECK_EQ(rig_counter(r, "unsent"), 1);
 	rig_advance_ms(r, 400);
@@ -593,7 +550,6 @@ TEST(am_drops_for_want_of_a_buffer_or_tries_again)
 	answer(r, &m, AM_ACK, 0, "");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++)
 		xk_msg_free(others[i]);
-	am_rig_end(r);
 }
 
 TEST(am_keeps_no_more_for_a_host_than_its_share)
@@ -686,11 +642,9 @@ RIG_TEST(messages_that_make_no_sense_are_dropped, client_rig("am"))
 }
 
 /* Answers and forgeries that do not name both ends. */
-TEST(answers_of_others_are_stale)
+AM_SESSION_TEST(answers_of_others_are_stale, client_rig("am"), open_am(r))
 {
-	struct rig *r = client_rig("am");
 	static const enum am_kind kinds[] = { AM_REPLY, AM_ACK, AM_REFUSED, AM_TAKEN, AM_GONE, AM_REQUEST, AM_COOKIE };
-	struct xk_session *s = open_am(r);
 	struct message m;
 
 	CHECK_EQ(request(r, s, 3, "x"), 0);
@@ -713,12 +667,10 @@ TEST(answers_of_others_are_stale)
 	rig_expect_nothing_sent(r);
 	m.h.sequence--;
 	answer(r, &m, AM_ACK, 0, "");
-	am_rig_end(r);
 }
 
-TEST(handlers_and_regions_are_registered_once)
+RIG_TEST(handlers_and_regions_are_registered_once, client_rig("am"))
 {
-	struct rig *r = client_rig("am");
 	struct xk_protocol *am = rig_protocol(r, "am");
 	struct xk_am_handler none = { NULL, NULL, false };
 	uint8_t memory[4], little;
@@ -732,7 +684,6 @@ TEST(handlers_and_regions_are_registered_once)
 	CHECK_EQ(xk_region_register(am, &region), 0);
 	CHECK_EQ(xk_region_unregister(am, &region), 0);
 	CHECK_EQ(xk_region_unregister(am, &region), -ENOENT);
-	rig_free(r);
 }
 
 TEST(times_that_contradict_each_other_are_refused)
@@ -740,10 +691,9 @@ TEST(times_that_contradict_each_other_are_refused)
 	CHECK_EQ(rig_refusal("wire:; am: wire; am.timeout_min=2s; am.timeout_max=1s; user: am"), -EINVAL);
 }
 
-RIG_TEST(am_has_a_port_where_the_protocol_below_has_ports, rig_new("am port=3007"))
+RIG_SESSION_TEST(am_has_a_port_where_the_protocol_below_has_ports, rig_new("am port=3007"), open_am(r))
 {
 	struct xk_participants got = { .remote.depth = 0 };
-	struct xk_session *s = open_am(r);
 
 	CHECK_EQ(rig_wire_remote(r), 3007);
 	CHECK_EQ(xk_get_participants(s, &got), 0);

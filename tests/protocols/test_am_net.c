@@ -245,20 +245,7 @@ host_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	xk_msg_free(m);
 }
 
-static const struct xk_role talker_lowers[] = {
-	{ "transport", XK_ASYNC, NULL, "carries active messages" },
-	{ NULL, 0, NULL, NULL },
-};
-
-static const struct xk_protocol_ops talker_ops = { .init = host_init, .demux = host_demux };
-
-static const struct xk_protocol_type talker_type = {
-	.name = "talker",
-	.help = "Sends requests to others, and judges those that come.",
-	.ops = &talker_ops,
-	.size = sizeof(struct host),
-	.lowers = talker_lowers,
-};
+COMPOSE_UPPER(talker, struct host, XK_ASYNC, .init = host_init, .demux = host_demux);
 
 /* ---- hosts ---- */
 

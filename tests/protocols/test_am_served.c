@@ -52,7 +52,7 @@ server_rig(const char *settings)
 	CHECK_EQ(xk_am_register(am, NAME, ADD, &handler), 0);
 	CHECK_EQ(xk_am_register(am, NAME, SLOW, &slow), 0);
 	CHECK_EQ(xk_am_set_endpoint(am, TAGGED, &tagged), 0);
-	CHECK_EQ(rig_open_enable(r, (struct xk_participants){ .local = { 1, { TAGGED } } }), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(TAGGED)), 0);
 	return r;
 }
 
@@ -150,14 +150,15 @@ AM_TEST(an_address_has_a_share_of_the_sessions, server_rig("am peer_sessions=2")
 
 RIG_TEST(calls_to_everybody_are_not_answered, rig_new_graph("port:; eth: port; am: eth; user: am"))
 {
-	CHECK_EQ(rig_open_enable(r, (struct xk_participants){ .local = { 1, { NAME } } }), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(NAME)), 0);
 	rig_inject(r, "ffffffffffff 0200000000aa 3007 01 00 0007 00000000 00000000 0000000c 0000000000000000"
 		      "1112131415161718 0009 0003 0000000000000000");
 	CHECK_EQ(rig_counter(r, "to_all"), 1);
 	rig_expect_nothing_sent(r);
-	rig_inject(r, "020000000001 0200000000aa 3007 01 00 0007 00000000 00000000 0000000c 0000000000000000"
-		      "1112131415161718 0009 0003 0000000000000000 0000");
-	rig_expect_sent(r, "0200000000aa 020000000001 3007 02 00 0000 00000000 00000000 00000000 1112131415161718 *");
+	rig_expect_answer(r,
+			  "020000000001 0200000000aa 3007 01 00 0007 00000000 00000000 0000000c 0000000000000000"
+			  "1112131415161718 0009 0003 0000000000000000 0000",
+			  "0200000000aa 020000000001 3007 02 00 0000 00000000 00000000 00000000 1112131415161718 *");
 }
 
 /* ---- running ---- */
@@ -173,9 +174,7 @@ AM_TEST(a_request_runs_its_handler_and_is_acknowledged, server_rig("am"))
 	CHECK(seen.arrival.memory == NULL && seen.arrival.session == rig_announced(r));
 	CHECK_STR(seen.text, "hi");
 	expect_answer(r, AM_ACK, 0, 0);
-	CHECK_EQ(rig_counter(r, "requests"), 1);
-	CHECK_EQ(rig_counter(r, "acked"), 1);
-	CHECK_EQ(rig_counter(r, "left"), 0);
+	rig_expect_counts(r, "requests=1 acked=1 left=0");
 	ask(r, b, SLOW, 1, 1, "slow");
 	CHECK_EQ(seen.runs, 2);
 	CHECK_EQ(rig_counter(r, "left"), 1);
@@ -349,8 +348,7 @@ AM_TEST(a_server_has_as_many_under_way_as_the_caller_said, server_rig("am"))
 
 	for (unsigned i = 0; i < 5; i++)
 		CHECK_EQ(rig_push(r, s, "c3"), 0);
-	CHECK_EQ(rig_sent(r), CALL_FROM_CREDITS);
-	rig_forget(r);
+	rig_expect_sent_count(r, CALL_FROM_CREDITS);
 	hear(r, (struct am_header){ .kind = AM_ACK, .to = b, .from = PEER }, "");
 	expect(r, AM_REQUEST);
 	rig_expect_nothing_sent(r);
@@ -387,9 +385,8 @@ region_of(struct rig *r, uint16_t name)
 	return region;
 }
 
-TEST(a_store_runs_its_handler_when_all_is_in_place)
+AM_TEST(a_store_runs_its_handler_when_all_is_in_place, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	uint32_t id = region_of(r, NAME).id;
 
@@ -414,12 +411,10 @@ TEST(a_store_runs_its_handler_when_all_is_in_place)
 	expect_answer(r, AM_ACK, 3, 0);
 	CHECK_EQ(seen.runs, 1);
 	CHECK_EQ(memcmp(memory, "........zz..abcdefghi.", 22), 0);
-	am_rig_end(r);
 }
 
-TEST(nothing_is_stored_outside_of_a_region)
+AM_TEST(nothing_is_stored_outside_of_a_region, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	static const struct am_store_header stores[] = {
 		{ 0, 30, 3, 0, 0 },         { 0, 33, 3, 0, 0 }, { 0, 0, 33, 0, 0 },         { 0, UINT32_MAX, 3, 0, 0 },
 		{ 0, 4, UINT32_MAX, 0, 0 }, { 0, 4, 3, 1, 0 },  { 0, 4, 3, UINT32_MAX, 0 },
@@ -444,13 +439,11 @@ TEST(nothing_is_stored_outside_of_a_region)
 	expect_answer(r, AM_REFUSED, sequence++, AM_R_REGION);
 	CHECK_EQ(rig_counter(r, "bad_region"), 2);
 	CHECK_EQ(seen.runs, 0);
-	am_rig_end(r);
 }
 
 /* The end of a store is not run if a part before it was refused. */
-TEST(a_store_of_which_a_part_was_refused_is_not_run)
+AM_TEST(a_store_of_which_a_part_was_refused_is_not_run, server_rig("am"))
 {
-	struct rig *r = server_rig("am");
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_region region = region_of(r, NAME);
 
@@ -459,7 +452,6 @@ TEST(a_store_of_which_a_part_was_refused_is_not_run)
 	store_part(r, b, 1, ADD, (struct am_store_header){ region.id, 4, 6, 3, 1 }, "def");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
 	CHECK_EQ(seen.runs, 0);
-	am_rig_end(r);
 }
 
 /* ---- no buffers ---- */

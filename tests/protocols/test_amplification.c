@@ -289,50 +289,15 @@ TEST_WITH(arp_sends_no_more_than_it_is_asked, struct siege *s, siege_new(0), sie
 	CHECK(s->arp_in > 0 && s->arp_out > 0 && s->arp_out <= s->arp_in);
 }
 
-TEST(icmp_sends_little_to_hosts_that_are_merely_claimed)
-{
-	try_strangers(tick_icmp, 4);
-}
-
-TEST(ip_sends_little_to_hosts_that_are_merely_claimed)
-{
-	try_strangers(tick_ip, 2);
-}
-
-TEST(faults_of_udp_send_little_to_hosts_that_are_merely_claimed)
-{
-	try_strangers(tick_udp, 1);
-}
-
-TEST(blast_sends_little_to_hosts_that_are_merely_claimed)
-{
-	try_strangers(tick_blast, 4);
-}
-
-TEST(bid_sends_little_to_hosts_that_are_merely_claimed)
-{
-	try_strangers(tick_bid, 6);
-}
-
-TEST(bidctl_sends_little_to_hosts_that_are_merely_claimed)
-{
-	try_strangers(tick_bidctl, 4);
-}
-
-TEST(chan_sends_little_to_hosts_that_are_merely_claimed)
-{
-	try_strangers(tick_chan, 4);
-}
-
-TEST(select_sends_little_to_hosts_that_are_merely_claimed)
-{
-	try_strangers(tick_select, 4);
-}
-
-TEST(am_sends_little_to_hosts_that_are_merely_claimed)
-{
-	try_strangers(tick_am, 4);
-}
+TEST_OF(icmp_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_icmp, 4));
+TEST_OF(ip_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_ip, 2));
+TEST_OF(faults_of_udp_send_little_to_hosts_that_are_merely_claimed, try_strangers(tick_udp, 1));
+TEST_OF(blast_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_blast, 4));
+TEST_OF(bid_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_bid, 6));
+TEST_OF(bidctl_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_bidctl, 4));
+TEST_OF(chan_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_chan, 4));
+TEST_OF(select_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_select, 4));
+TEST_OF(am_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_am, 4));
 
 /* ---- boots that a confirmed host's frames claim ---- */
 
@@ -498,32 +463,9 @@ try_again(void (*tick)(struct siege *s), uint64_t every_ns, unsigned first_varia
 	}
 }
 
-TEST(replies_that_nobody_acknowledges_are_sent_again_few_times)
-{
-	try_again(tick_silent, SIEGE_MS, 0);
-}
-
-TEST(negative_acks_draw_a_reply_few_times)
-{
-	try_again(tick_negative_acks, SIEGE_MS, 0);
-}
-
-TEST(questions_draw_a_reply_few_times)
-{
-	try_again(tick_questions, SIEGE_MS, 0);
-}
-
-TEST(duplicates_draw_a_reply_few_times)
-{
-	try_again(tick_duplicates, SIEGE_MS, 0);
-}
-
-TEST(nacks_draw_fragments_few_times)
-{
-	try_again(tick_nacks, SIEGE_MS / 2, 2);
-}
-
-TEST(all_ways_to_ask_again_together_draw_a_reply_few_times)
-{
-	try_again(tick_everything, SIEGE_MS / 2, 0);
-}
+TEST_OF(replies_that_nobody_acknowledges_are_sent_again_few_times, try_again(tick_silent, SIEGE_MS, 0));
+TEST_OF(negative_acks_draw_a_reply_few_times, try_again(tick_negative_acks, SIEGE_MS, 0));
+TEST_OF(questions_draw_a_reply_few_times, try_again(tick_questions, SIEGE_MS, 0));
+TEST_OF(duplicates_draw_a_reply_few_times, try_again(tick_duplicates, SIEGE_MS, 0));
+TEST_OF(nacks_draw_fragments_few_times, try_again(tick_nacks, SIEGE_MS / 2, 2));
+TEST_OF(all_ways_to_ask_again_together_draw_a_reply_few_times, try_again(tick_everything, SIEGE_MS / 2, 0));

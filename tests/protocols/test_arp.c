@@ -86,9 +86,8 @@ inject_request_of(struct rig *r, unsigned host)
 	rig_forget(r);
 }
 
-TEST(arp_asks_and_learns_from_the_answer)
+RIG_TEST(arp_asks_and_learns_from_the_answer, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -100,25 +99,20 @@ TEST(arp_asks_and_learns_from_the_answer)
 	CHECK(rig_do(r, ask, &asking)); /* at once */
 	CHECK_EQ(asking.link, PEER_LINK);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
-	CHECK_EQ(rig_counter(r, "requests_out"), 1);
-	CHECK_EQ(rig_counter(r, "replies_in"), 1);
-	rig_free(r);
+	rig_expect_counts(r, "requests_out=1 replies_in=1");
 }
 
 RIG_TEST(arp_answers_who_asks_for_this_host_and_learns_its_address, arp_rig(""))
 {
-	rig_inject(r, ASKS_ME);
-	rig_expect_sent(r, ANSWER_TO_PEER);
+	rig_expect_answer(r, ASKS_ME, ANSWER_TO_PEER);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
-	CHECK_EQ(rig_counter(r, "requests_in"), 1);
-	CHECK_EQ(rig_counter(r, "learned"), 1);
+	rig_expect_counts(r, "requests_in=1 learned=1");
 	CHECK_EQ(rig_drops(r), 0);
 }
 
 RIG_TEST(arp_ignores_the_padding_of_short_frames, arp_rig(""))
 {
-	rig_inject(r, ASKS_ME "00000000 00000000 00000000 00000000 0000");
-	rig_expect_sent(r, ANSWER_TO_PEER);
+	rig_expect_answer(r, ASKS_ME "00000000 00000000 00000000 00000000 0000", ANSWER_TO_PEER);
 }
 
 RIG_TEST(arp_answers_nobody_else_and_learns_nothing_from_them, arp_rig(""))
@@ -129,9 +123,8 @@ RIG_TEST(arp_answers_nobody_else_and_learns_nothing_from_them, arp_rig(""))
 	CHECK_EQ(rig_counter(r, "others"), 1);
 }
 
-TEST(arp_asks_again_and_then_gives_up)
+RIG_TEST(arp_asks_again_and_then_gives_up, arp_rig("arp.timeout=100ms; arp.tries=3"))
 {
-	struct rig *r = arp_rig("arp.timeout=100ms; arp.tries=3");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -149,12 +142,10 @@ TEST(arp_asks_again_and_then_gives_up)
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.status, 0);
-	rig_free(r);
 }
 
-TEST(arp_sends_one_request_for_all_who_wait)
+RIG_TEST(arp_sends_one_request_for_all_who_wait, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking first = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, second = first;
 
 	CHECK(!rig_do(r, ask, &first));
@@ -164,25 +155,20 @@ TEST(arp_sends_one_request_for_all_who_wait)
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(first.link, PEER_LINK);
 	CHECK_EQ(second.link, PEER_LINK);
-	rig_free(r);
 }
 
-TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer)
+RIG_TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(!rig_do(r, ask, &asking));
 	rig_forget(r);
-	rig_inject(r, ASKS_ME);
-	rig_expect_sent(r, ANSWER_TO_PEER);
+	rig_expect_answer(r, ASKS_ME, ANSWER_TO_PEER);
 	CHECK_EQ(asking.link, PEER_LINK);
-	rig_free(r);
 }
 
-TEST(arp_does_not_wait_where_the_graph_says_fail)
+RIG_TEST(arp_does_not_wait_where_the_graph_says_fail, arp_rig("arp.implicit=fail"))
 {
-	struct rig *r = arp_rig("arp.implicit=fail");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(rig_do(r, ask, &asking));
@@ -191,12 +177,10 @@ TEST(arp_does_not_wait_where_the_graph_says_fail)
 	rig_inject(r, PEER_REPLY);
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, 0);
-	rig_free(r);
 }
 
-TEST(arp_believes_an_answer_for_a_while)
+RIG_TEST(arp_believes_an_answer_for_a_while, arp_rig("arp.age=1s"))
 {
-	struct rig *r = arp_rig("arp.age=1s");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	rig_inject(r, ASKS_ME);
@@ -213,7 +197,6 @@ TEST(arp_believes_an_answer_for_a_while)
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.link, PEER_LINK);
-	rig_free(r);
 }
 
 RIG_TEST(arp_follows_a_host_that_announces_a_new_link_address, arp_rig(""))
@@ -244,8 +227,7 @@ RIG_TEST(arp_drops_answers_it_did_not_ask_for, arp_rig(""))
 RIG_TEST(arp_drops_every_truncated_packet, arp_rig(""))
 {
 	rig_inject_prefixes(r, ASKS_ME);
-	CHECK_EQ(rig_counter(r, "short"), 28);
-	CHECK_EQ(rig_counter_of(r, "eth", "short"), 14);
+	rig_expect_counts(r, "short=28 eth.short=14");
 	CHECK_EQ(rig_drops(r), 42);
 	rig_expect_nothing_sent(r);
 }
@@ -290,10 +272,9 @@ RIG_TEST(arp_drops_senders_that_can_be_no_hosts, arp_rig(""))
 RIG_TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing, arp_rig("arp.entries=1"))
 {
 	inject_request_of(r, 0x10);
-	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "0a4d0509" NOBODY MY_HOST);
-	rig_expect_sent(r, PEER ME "0806" REPLY ME MY_HOST PEER "0a4d0509");
-	CHECK_EQ(rig_counter(r, "foreign"), 1);
-	CHECK_EQ(rig_counter(r, "learned"), 1);
+	rig_expect_answer(r, EVERYBODY PEER "0806" REQUEST PEER "0a4d0509" NOBODY MY_HOST,
+			  PEER ME "0806" REPLY ME MY_HOST PEER "0a4d0509");
+	rig_expect_counts(r, "foreign=1 learned=1");
 	CHECK_EQ(known(r, 0x0a4d0010), 0x020000000010);
 	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "0a4d0509" NOBODY OTHER_HOST); /* not for this host */
 	rig_inject(r, ME PEER "0806" REPLY PEER "0a4d0509" ME MY_HOST);
@@ -302,9 +283,8 @@ RIG_TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing, arp_r
 }
 
 /* A gateway, as `ip route add ... onlink` makes it: that one host, and no other outside the network. */
-TEST(arp_knows_one_neighbour_outside_its_network)
+RIG_TEST(arp_knows_one_neighbour_outside_its_network, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking gateway = { rig_protocol(r, "arp"), 0xac1f0101, 0, 0 }, another = gateway;
 
 	another.host++;
@@ -314,8 +294,8 @@ TEST(arp_knows_one_neighbour_outside_its_network)
 	rig_inject(r, ME PEER "0806" REPLY PEER "ac1f0101" ME MY_HOST);
 	CHECK_EQ(gateway.status, 0);
 	CHECK_EQ(gateway.link, PEER_LINK);
-	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "ac1f0101" NOBODY MY_HOST);
-	rig_expect_sent(r, PEER ME "0806" REPLY ME MY_HOST PEER "ac1f0101");
+	rig_expect_answer(r, EVERYBODY PEER "0806" REQUEST PEER "ac1f0101" NOBODY MY_HOST,
+			  PEER ME "0806" REPLY ME MY_HOST PEER "ac1f0101");
 	CHECK_EQ(rig_counter(r, "foreign"), 0);
 	CHECK(rig_do(r, ask, &another));
 	CHECK_EQ(another.status, -EHOSTUNREACH);
@@ -326,13 +306,11 @@ TEST(arp_knows_one_neighbour_outside_its_network)
 	rig_inject(r, ME PEER "0806" REPLY PEER "ac1f0102" ME MY_HOST);
 	rig_inject(r, ME PEER "0806" REPLY PEER "00000000" ME MY_HOST);
 	CHECK_EQ(rig_counter(r, "bad_address"), 2);
-	rig_free(r);
 }
 
 /* The packet has the virtual link address, the frame the physical one (RFC 5798, 8.1.2). */
-TEST(arp_believes_the_packet_and_not_the_frame)
+RIG_TEST(arp_believes_the_packet_and_not_the_frame, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -340,25 +318,22 @@ TEST(arp_believes_the_packet_and_not_the_frame)
 	rig_inject(r, ME OTHER "0806" REPLY PEER PEER_HOST ME MY_HOST);
 	CHECK_EQ(asking.status, 0);
 	CHECK_EQ(asking.link, PEER_LINK);
-	rig_inject(r, EVERYBODY OTHER "0806" REQUEST PEER PEER_HOST NOBODY MY_HOST);
-	rig_expect_sent(r, ANSWER_TO_PEER);
+	rig_expect_answer(r, EVERYBODY OTHER "0806" REQUEST PEER PEER_HOST NOBODY MY_HOST, ANSWER_TO_PEER);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
-	rig_free(r);
 }
 
 RIG_TEST(arp_defends_its_address_against_a_probe_and_counts_a_conflict, arp_rig(""))
 {
-	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER "00000000" NOBODY MY_HOST);
-	rig_expect_sent(r, PEER ME "0806" REPLY ME MY_HOST PEER "00000000");
+	rig_expect_answer(r, EVERYBODY PEER "0806" REQUEST PEER "00000000" NOBODY MY_HOST,
+			  PEER ME "0806" REPLY ME MY_HOST PEER "00000000");
 	CHECK_EQ(rig_counter(r, "learned"), 0);
 	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER MY_HOST NOBODY MY_HOST);
 	CHECK_EQ(rig_counter(r, "conflict"), 1);
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY MY_HOST);
 }
 
-TEST(arp_without_an_address_says_nothing)
+RIG_TEST(arp_without_an_address_says_nothing, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	rig_inject(r, ASKS_ME);
@@ -368,12 +343,10 @@ TEST(arp_without_an_address_says_nothing)
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, -EHOSTUNREACH);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(arp_asks_only_for_neighbours)
+RIG_TEST(arp_asks_only_for_neighbours, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct asking asking = { rig_protocol(r, "arp"), 0x0a4d0002, 0, 0 };
 
 	CHECK(rig_do(r, ask, &asking));
@@ -382,7 +355,6 @@ TEST(arp_asks_only_for_neighbours)
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, -EHOSTUNREACH);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* ---- hosts that are followed ---- */
@@ -602,8 +574,7 @@ RIG_TEST(arp_verifies_the_address_of_a_host_that_does_not_answer, arp_rig("arp.t
 	rig_inject(r, ME OTHER "0806" REPLY OTHER PEER_HOST ME MY_HOST);
 	CHECK_EQ(known(r, PEER_NUMBER), OTHER_LINK);
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter(r, "verified"), 2);
-	CHECK_EQ(rig_counter(r, "polls"), 2);
+	rig_expect_counts(r, "verified=2 polls=2");
 }
 
 /* The number and the source of advice do not matter. */
@@ -673,9 +644,8 @@ RIG_TEST(arp_replaces_a_host_however_much_it_sends, arp_rig("arp.entries=2"))
 	CHECK_EQ(known(r, 0x0a4d0012), 0x020000000012);
 }
 
-TEST(arp_lets_no_stranger_push_out_what_it_asks_for)
+RIG_TEST(arp_lets_no_stranger_push_out_what_it_asks_for, arp_rig("arp.entries=1"))
 {
-	struct rig *r = arp_rig("arp.entries=1");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, more = asking;
 
 	CHECK(!rig_do(r, ask, &asking));
@@ -687,7 +657,6 @@ TEST(arp_lets_no_stranger_push_out_what_it_asks_for)
 	CHECK_EQ(more.status, -ENOBUFS);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.link, PEER_LINK);
-	rig_free(r);
 }
 
 /* ---- messages that wait ---- */
@@ -737,9 +706,8 @@ output_rig(const char *settings)
 	return r;
 }
 
-TEST(arp_keeps_a_few_messages_until_the_answer_comes)
+RIG_TEST(arp_keeps_a_few_messages_until_the_answer_comes, output_rig("arp.queue=4"))
 {
-	struct rig *r = output_rig("arp.queue=4");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -757,12 +725,11 @@ TEST(arp_keeps_a_few_messages_until_the_answer_comes)
 	CHECK_EQ(outputs.link, PEER_LINK);
 	CHECK(rig_do(r, output_one, &outputs)); /* known now */
 	CHECK_EQ(outputs.sent, 5);
-	rig_free(r);
 }
 
-TEST(arp_sends_messages_where_they_went_while_it_asks_that_station)
+RIG_TEST(arp_sends_messages_where_they_went_while_it_asks_that_station,
+	 output_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2"))
 {
-	struct rig *r = output_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 
 	rig_inject(r, ASKS_ME);
@@ -782,12 +749,10 @@ TEST(arp_sends_messages_where_they_went_while_it_asks_that_station)
 	CHECK(rig_do(r, output_one, &outputs)); /* nobody knows who is there now */
 	CHECK_EQ(outputs.sent, 2);
 	rig_expect_sent(r, MY_REQUEST);
-	rig_free(r);
 }
 
-TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all)
+RIG_TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all, output_rig("arp.entries=2"))
 {
-	struct rig *r = output_rig("arp.entries=2");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 }, others = { r, OTHER_NUMBER, 0, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 8; i++)
@@ -806,12 +771,10 @@ TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all)
 	CHECK(rig_do(r, output_one, &others));
 	CHECK_EQ(others.status, 0);
 	CHECK_EQ(rig_counter(r, "queue_full"), 2);
-	rig_free(r);
 }
 
-TEST(arp_drops_what_waits_for_a_host_that_does_not_answer)
+RIG_TEST(arp_drops_what_waits_for_a_host_that_does_not_answer, output_rig("arp.timeout=10ms; arp.tries=2"))
 {
-	struct rig *r = output_rig("arp.timeout=10ms; arp.tries=2");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 
 	CHECK(rig_do(r, output_one, &outputs));
@@ -825,7 +788,6 @@ TEST(arp_drops_what_waits_for_a_host_that_does_not_answer)
 	CHECK_EQ(outputs.status, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "unresolved"), 3);
 	rig_forget(r);
-	rig_free(r);
 }
 
 TEST(arp_drops_what_waits_when_its_entry_makes_room)
@@ -843,9 +805,8 @@ TEST(arp_drops_what_waits_when_its_entry_makes_room)
 	rig_free(r); /* and what still waits is given back */
 }
 
-TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers)
+RIG_TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers, output_rig("arp.entries=1"))
 {
-	struct rig *r = output_rig("arp.entries=1");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
 
@@ -855,12 +816,10 @@ TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers)
 	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
 	CHECK_EQ(asking.status, 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(arp_drops_what_no_entry_is_left_for)
+RIG_TEST(arp_drops_what_no_entry_is_left_for, output_rig("arp.entries=1"))
 {
-	struct rig *r = output_rig("arp.entries=1");
 	struct outputs outputs = { r, OTHER_NUMBER, 0, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
@@ -870,12 +829,10 @@ TEST(arp_drops_what_no_entry_is_left_for)
 	CHECK_EQ(rig_counter(r, "table_full"), 1);
 	rig_inject(r, PEER_REPLY);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(arp_goes_on_without_buffers)
+RIG_TEST(arp_goes_on_without_buffers, arp_rig("arp.timeout=10ms"))
 {
-	struct rig *r = arp_rig("arp.timeout=10ms");
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	rig_limit_buffers(r, 1); /* the frame's own */
@@ -891,12 +848,10 @@ TEST(arp_goes_on_without_buffers)
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY OTHER_HOST);
 	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
 	CHECK_EQ(asking.link, OTHER_LINK);
-	rig_free(r);
 }
 
-TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on)
+RIG_TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on, arp_rig(""))
 {
-	struct rig *r = arp_rig("");
 	struct xk_protocol *arp = rig_protocol(r, "arp");
 	const struct xk_network nowhere = { 0, 24 }, narrow = { 0x0a4d0002, 33 };
 	uint32_t packet;
@@ -904,5 +859,4 @@ TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on)
 	CHECK_EQ(xk_arp_ops(arp)->set_address(arp, &nowhere), -EINVAL);
 	CHECK_EQ(xk_arp_ops(arp)->set_address(arp, &narrow), -EINVAL);
 	CHECK_EQ(xk_control_protocol(arp, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
-	rig_free(r);
 }

@@ -17,19 +17,15 @@ RIG_TEST(arp_announces_its_address_at_once_and_again_after_two_seconds, rig_new_
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, ANNOUNCEMENT);
-	rig_advance_ms(r, 1998);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1998);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, ANNOUNCEMENT);
-	rig_advance_ms(r, 100000);
-	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter_of(r, "arp", "announcements"), 2);
-	CHECK_EQ(rig_counter_of(r, "arp", "requests_out"), 0);
+	rig_expect_silence_ms(r, 100000);
+	rig_expect_counts(r, "arp.announcements=2 arp.requests_out=0");
 }
 
-TEST(arp_announces_each_new_address)
+RIG_TEST(arp_announces_each_new_address, rig_new_graph(OWN("arp.announcements=1")))
 {
-	struct rig *r = rig_new_graph(OWN("arp.announcements=1"));
 	const struct xk_network other = { 0x0a4d0009, 24 };
 
 	rig_advance_ms(r, 1);
@@ -39,7 +35,6 @@ TEST(arp_announces_each_new_address)
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, EVERYBODY ME REQUEST ME "00000000" NOBODY "0a4d0009");
 	rig_expect_sent(r, EVERYBODY ME REQUEST ME "0a4d0009" NOBODY "0a4d0009");
-	rig_free(r);
 }
 
 RIG_TEST(arp_announces_its_address_again_when_the_port_changes, rig_new_graph(OWN("arp.announcements=1")))
@@ -67,8 +62,7 @@ RIG_TEST(arp_hears_of_a_host_that_answers_only_probes, rig_new_graph(OWN("arp.an
 RIG_TEST(arp_defends_its_address_at_most_every_ten_seconds, rig_new_graph(OWN("")))
 {
 	for (unsigned i = 0; i < 3; i++) {
-		rig_inject(r, CLAIM);
-		rig_expect_sent(r, ANNOUNCEMENT);
+		rig_expect_answer(r, CLAIM, ANNOUNCEMENT);
 		for (unsigned again = 0; again < 99; again++) { /* a storm of claims draws nothing more */
 			rig_advance_ms(r, 100);
 			rig_inject(r, CLAIM);
@@ -76,11 +70,8 @@ RIG_TEST(arp_defends_its_address_at_most_every_ten_seconds, rig_new_graph(OWN(""
 		rig_expect_nothing_sent(r);
 		rig_advance_ms(r, 100);
 	}
-	CHECK_EQ(rig_counter_of(r, "arp", "defended"), 3);
-	CHECK_EQ(rig_counter_of(r, "arp", "conflict"), 300);
-	CHECK_EQ(rig_counter_of(r, "arp", "left"), 0);
-	rig_inject(r, ASKS_ME); /* it is still ours */
-	rig_expect_sent(r, MY_ANSWER);
+	rig_expect_counts(r, "arp.defended=3 arp.conflict=300 arp.left=0");
+	rig_expect_answer(r, ASKS_ME, MY_ANSWER); /* it is still ours */
 }
 
 /* Counts the places where `part` is in text. */
@@ -150,20 +141,16 @@ RIG_TEST(arp_leaves_its_address_at_the_second_conflict_if_that_is_wanted,
 	rig_advance_ms(r, 1);
 	rig_forget(r);
 	s = open_to_peer(r);
-	rig_inject(r, CLAIM);
-	rig_expect_sent(r, ANNOUNCEMENT);
+	rig_expect_answer(r, CLAIM, ANNOUNCEMENT);
 	rig_advance_ms(r, 10000);
-	rig_inject(r, CLAIM); /* late enough */
-	rig_expect_sent(r, ANNOUNCEMENT);
+	rig_expect_answer(r, CLAIM, ANNOUNCEMENT); /* late enough */
 	check_use(r, s, true);
 	rig_inject(r, CLAIM);
 	CHECK_EQ(rig_counter_of(r, "arp", "left"), 1);
 	check_use(r, s, false);
 	CHECK_EQ(rig_counter_of(r, "vnet", "no_address"), 1);
-	CHECK(rig_open(r, rig_to(0x0a4d0004)) == NULL);
-	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
-	rig_advance_ms(r, 59000);
-	rig_expect_nothing_sent(r);
+	rig_expect_open_fails(r, rig_to(0x0a4d0004), -EHOSTUNREACH);
+	rig_expect_silence_ms(r, 59000);
 	rig_advance_ms(r, 1001);
 	rig_expect_sent(r, PROBE); /* perhaps the other one has gone */
 	rig_advance_ms(r, 6000);
@@ -178,8 +165,7 @@ RIG_TEST(arp_leaves_its_address_at_once_if_that_is_wanted, rig_new_graph(OWN("ar
 	struct xk_session *passive;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_inject(r, FROM_PEER "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, FROM_PEER "02", "02");
 	passive = rig_delivered_on(r);
 	check_use(r, passive, true);
 	rig_inject(r, CLAIM);
@@ -190,8 +176,7 @@ RIG_TEST(arp_leaves_its_address_at_once_if_that_is_wanted, rig_new_graph(OWN("ar
 RIG_TEST(arp_probes_its_address_before_it_is_used_if_that_is_wanted,
 	 rig_new_graph(OWN("arp.probe=yes; arp.announcements=1")))
 {
-	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == NULL);
-	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_expect_open_fails(r, rig_to(PEER_NUMBER), -EHOSTUNREACH);
 	rig_advance_ms(r, 1000);
 	rig_expect_sent(r, PROBE);
 	rig_inject(r, ASKS_ME); /* not yet */
@@ -248,13 +233,11 @@ TEST(arp_does_not_use_an_address_that_another_station_has)
 		rig_expect_sent(r, PROBE);
 		rig_inject(r, claims[i]);
 		CHECK_EQ(rig_counter_of(r, "arp", "left"), 1);
-		rig_advance_ms(r, 59000);
-		rig_expect_nothing_sent(r);
+		rig_expect_silence_ms(r, 59000);
 		rig_advance_ms(r, 1001);
 		rig_expect_sent(r, PROBE);
 		rig_inject(r, claims[i]);
-		rig_advance_ms(r, 1000);
-		rig_expect_nothing_sent(r);
+		rig_expect_silence_ms(r, 1000);
 		rig_free(r);
 	}
 }

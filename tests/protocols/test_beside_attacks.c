@@ -387,113 +387,38 @@ try_variants(struct attack *attack)
 		try_at_height(attack);
 }
 
-TEST(calls_beside_nothing)
-{
-	const struct attack attack = { .begin = begin_nothing, .tick = tick_nothing, .every_ns = SIEGE_MS };
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_nacks)
-{
-	const struct attack attack = { .begin = begin_nacks, .tick = tick_nacks, .every_ns = SIEGE_MS / 2 };
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_fragments_of_strangers)
-{
-	const struct attack attack = { .begin = begin_nothing, .tick = tick_fragments, .every_ns = SIEGE_MS / 2 };
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_calls_and_nacks_in_the_clients_name_over_ip)
-{
-	const struct attack attack = {
-		.begin = begin_nothing, .tick = tick_by_ip, .hear = hear_client, .every_ns = SIEGE_MS, .variant = 1
-	};
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_calls_in_the_clients_name_from_other_stations)
-{
-	const struct attack attack = {
-		.begin = begin_nothing, .tick = tick_by_link, .hear = hear_client, .every_ns = SIEGE_MS, .works_us = 500
-	};
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_news_of_false_boots)
-{
-	const struct attack attack = {
-		.begin = begin_nothing, .tick = tick_false_boots, .hear = hear_client, .every_ns = SIEGE_MS
-	};
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_long_replies_that_nobody_acknowledges)
-{
-	const struct attack attack = { .begin = begin_three, .tick = tick_long_replies, .every_ns = 5 * SIEGE_MS };
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_long_replies_to_many_addresses_of_one_machine)
-{
-	struct attack attack = { .begin = begin_held, .tick = tick_many_long_replies, .every_ns = SIEGE_MS };
-
-	try_variants(&attack);
-}
-
-TEST(calls_beside_long_replies_to_many_networks)
-{
-	struct attack attack = { .begin = begin_far, .tick = tick_many_long_replies, .every_ns = SIEGE_MS };
-
-	try_variants(&attack);
-}
-
-TEST(calls_beside_requests_of_hosts_that_there_are_not)
-{
-	const struct attack attack = { .begin = begin_nothing, .tick = tick_forged, .every_ns = SIEGE_MS / 4 };
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_one_machine_that_takes_all_channels)
-{
-	const struct attack attack = { .begin = begin_held, .tick = tick_channels, .every_ns = SIEGE_MS / 4 };
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_networks_that_take_all_channels)
-{
-	const struct attack attack = { .begin = begin_far, .tick = tick_channels, .every_ns = SIEGE_MS / 4 };
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_thousands_of_hosts_that_answer)
-{
-	const struct attack attack = { .begin = begin_nothing, .tick = tick_answering, .every_ns = SIEGE_MS };
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_replies_that_are_asked_for_again)
-{
-	const struct attack attack = { .begin = begin_nothing, .tick = tick_never_acknowledges, .every_ns = SIEGE_MS };
-
-	try_beside(&attack);
-}
-
-TEST(calls_beside_a_boot_that_comes_back)
-{
-	const struct attack attack = { .begin = begin_nothing, .tick = tick_boots, .every_ns = SIEGE_MS };
-
-	try_beside(&attack);
-}
+TEST_OF(calls_beside_nothing,
+	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_nothing, .every_ns = SIEGE_MS }));
+TEST_OF(calls_beside_nacks,
+	try_beside(&(struct attack){ .begin = begin_nacks, .tick = tick_nacks, .every_ns = SIEGE_MS / 2 }));
+TEST_OF(calls_beside_fragments_of_strangers,
+	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_fragments, .every_ns = SIEGE_MS / 2 }));
+TEST_OF(calls_beside_calls_and_nacks_in_the_clients_name_over_ip,
+	try_beside(&(struct attack){
+		.begin = begin_nothing, .tick = tick_by_ip, .hear = hear_client, .every_ns = SIEGE_MS, .variant = 1 }));
+TEST_OF(calls_beside_calls_in_the_clients_name_from_other_stations, try_beside(&(struct attack){ .begin = begin_nothing,
+												 .tick = tick_by_link,
+												 .hear = hear_client,
+												 .every_ns = SIEGE_MS,
+												 .works_us = 500 }));
+TEST_OF(calls_beside_news_of_false_boots,
+	try_beside(&(struct attack){
+		.begin = begin_nothing, .tick = tick_false_boots, .hear = hear_client, .every_ns = SIEGE_MS }));
+TEST_OF(calls_beside_long_replies_that_nobody_acknowledges,
+	try_beside(&(struct attack){ .begin = begin_three, .tick = tick_long_replies, .every_ns = 5 * SIEGE_MS }));
+TEST_OF(calls_beside_long_replies_to_many_addresses_of_one_machine,
+	try_variants(&(struct attack){ .begin = begin_held, .tick = tick_many_long_replies, .every_ns = SIEGE_MS }));
+TEST_OF(calls_beside_long_replies_to_many_networks,
+	try_variants(&(struct attack){ .begin = begin_far, .tick = tick_many_long_replies, .every_ns = SIEGE_MS }));
+TEST_OF(calls_beside_requests_of_hosts_that_there_are_not,
+	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_forged, .every_ns = SIEGE_MS / 4 }));
+TEST_OF(calls_beside_one_machine_that_takes_all_channels,
+	try_beside(&(struct attack){ .begin = begin_held, .tick = tick_channels, .every_ns = SIEGE_MS / 4 }));
+TEST_OF(calls_beside_networks_that_take_all_channels,
+	try_beside(&(struct attack){ .begin = begin_far, .tick = tick_channels, .every_ns = SIEGE_MS / 4 }));
+TEST_OF(calls_beside_thousands_of_hosts_that_answer,
+	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_answering, .every_ns = SIEGE_MS }));
+TEST_OF(calls_beside_replies_that_are_asked_for_again,
+	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_never_acknowledges, .every_ns = SIEGE_MS }));
+TEST_OF(calls_beside_a_boot_that_comes_back,
+	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_boots, .every_ns = SIEGE_MS }));

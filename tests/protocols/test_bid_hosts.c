@@ -210,7 +210,4 @@ hash_of_run(void)
 	return hash;
 }
 
-TEST(the_same_seed_does_the_same)
-{
-	CHECK(hash_of_run() == hash_of_run());
-}
+TEST_OF(the_same_seed_does_the_same, CHECK(hash_of_run() == hash_of_run()));

@@ -150,12 +150,10 @@ do_push_for_boot(void *argument)
 	b->status = xk_push(b->session, m);
 }
 
-TEST(bid_sends_what_is_for_a_boot_to_no_other)
+STAGE_TEST(bid_sends_what_is_for_a_boot_to_no_other, stage_open(s, false))
 {
-	struct stage own, *s = &own;
 	struct bearing b = { .boot = BOOT_A };
 
-	stage_open(s, false);
 	b.session = open_it(s);
 	CHECK(rig_do(s->r, do_push_for_boot, &b));
 	CHECK_EQ(b.status, 0);
@@ -171,5 +169,4 @@ TEST(bid_sends_what_is_for_a_boot_to_no_other)
 	CHECK(rig_do(s->r, do_push_for_boot, &b));
 	CHECK_EQ(b.status, 0);
 	expect_sent(s, BOOT_B, "x");
-	stage_close(s);
 }

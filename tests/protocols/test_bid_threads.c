@@ -192,12 +192,5 @@ check_talk(enum xk_mode mode)
 	threads_end(&talk.t);
 }
 
-TEST(bid_serves_hosts_that_reboot_under_threads_in_regular_mode)
-{
-	check_talk(XK_REGULAR);
-}
-
-TEST(bid_serves_hosts_that_reboot_under_threads_in_ipp_mode)
-{
-	check_talk(XK_IPP);
-}
+TEST_OF(bid_serves_hosts_that_reboot_under_threads_in_regular_mode, check_talk(XK_REGULAR));
+TEST_OF(bid_serves_hosts_that_reboot_under_threads_in_ipp_mode, check_talk(XK_IPP));

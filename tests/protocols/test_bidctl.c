@@ -3,13 +3,11 @@
 
 /* ---- first contact ---- */
 
-TEST(bidctl_asks_who_is_there_and_tells_uppers_first)
+STAGE_TEST(bidctl_asks_who_is_there_and_tells_uppers_first, stage_open(s, ""))
 {
-	struct stage own, *s = &own;
 	struct confirming c;
 	struct packet p;
 
-	stage_open(s, "");
 	CHECK(!confirm(s, &c, HOST));
 	CHECK_EQ(rig_wire_remote(s->r), HOST);
 	p = sent(s);
@@ -24,7 +22,6 @@ TEST(bidctl_asks_who_is_there_and_tells_uppers_first)
 	CHECK_EQ(c.boot, BOOT_A);
 	rig_expect_nothing_sent(s->r);
 	CHECK_EQ(counted(s, "first_contacts"), 1);
-	stage_close(s);
 }
 
 STAGE_TEST(bidctl_answers_whoever_asks_and_remembers_nobody, stage_open(s, ""))
@@ -49,81 +46,64 @@ STAGE_TEST(bidctl_answers_whoever_asks_and_remembers_nobody, stage_open(s, ""))
 }
 
 /* Both open each other at once; each is asked while it asks. */
-TEST(bidctl_meets_a_host_that_asks_at_the_same_time)
+STAGE_TEST(bidctl_meets_a_host_that_asks_at_the_same_time, stage_open_asking(s, ""))
 {
-	struct stage s;
-	struct confirming c;
-	uint64_t tag = stage_open_asking(&s, "", &c);
-
-	inject(&s, query(BOOT_A, 7));
-	CHECK_EQ(sent(&s).reply, 7);
-	rig_expect_nothing_sent(s.r);
-	expect_told(&s, "");
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(c.boot, BOOT_A);
-	expect_told(&s, "upper:first:a lower:first:a ");
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	inject(s, query(BOOT_A, 7));
+	CHECK_EQ(sent(s).reply, 7);
+	rig_expect_nothing_sent(s->r);
+	expect_told(s, "");
+	inject(s, response(s, BOOT_A, s->tag));
+	CHECK_EQ(s->asking.boot, BOOT_A);
+	expect_told(s, "upper:first:a lower:first:a ");
+	rig_expect_nothing_sent(s->r);
 }
 
-TEST(bidctl_reads_an_answer_and_a_question_in_one_message)
+STAGE_TEST(bidctl_reads_an_answer_and_a_question_in_one_message, stage_open_asking(s, ""))
 {
-	struct stage s;
-	struct confirming c;
 	struct packet both;
-	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	both = response(&s, BOOT_A, tag);
+	both = response(s, BOOT_A, s->tag);
 	both.flags = QUERY | RESPONSE;
 	both.request = 99;
-	inject(&s, both);
-	CHECK_EQ(c.boot, BOOT_A);
-	both = sent(&s);
+	inject(s, both);
+	CHECK_EQ(s->asking.boot, BOOT_A);
+	both = sent(s);
 	CHECK_EQ(both.flags, RESPONSE);
 	CHECK_EQ(both.reply, 99);
-	stage_close(&s);
 }
 
-TEST(bidctl_wakes_all_who_wait_and_asks_once)
+STAGE_TEST(bidctl_wakes_all_who_wait_and_asks_once, stage_open(s, ""))
 {
-	struct stage own, *s = &own;
 	struct confirming c[3];
 
-	stage_open(s, "");
 	for (unsigned i = 0; i < 3; i++)
 		CHECK(!confirm(s, &c[i], HOST));
 	inject(s, response(s, BOOT_A, expect_query(s)));
 	for (unsigned i = 0; i < 3; i++)
 		CHECK_EQ(c[i].boot, BOOT_A);
 	CHECK_EQ(counted(s, "queries_out"), 1);
-	stage_close(s);
 }
 
-TEST(bidctl_asks_again_and_ever_more_patiently)
+STAGE_TEST(bidctl_asks_again_and_ever_more_patiently,
+	   stage_open_asking(s, "bidctl.timeout=100ms; bidctl.timeout_max=300ms; bidctl.retries=4;"))
 {
 	static const unsigned after_ms[] = { 100, 200, 300, 300 };
-	struct stage s;
-	struct confirming c;
-	uint64_t tag = stage_open_asking(&s, "bidctl.timeout=100ms; bidctl.timeout_max=300ms; bidctl.retries=4;", &c);
 
 	for (unsigned i = 0; i < 4; i++) {
-		rig_advance_ms(s.r, after_ms[i] - 1);
-		rig_expect_nothing_sent(s.r);
-		rig_advance_ms(s.r, 1);
-		CHECK_EQ(expect_query(&s), tag);
+		rig_expect_silence_ms(s->r, after_ms[i] - 1);
+		rig_advance_ms(s->r, 1);
+		CHECK_EQ(expect_query(s), s->tag);
 	}
-	CHECK_EQ(counted(&s, "retries"), 4);
-	inject(&s, response(&s, BOOT_A, tag)); /* to any of them */
-	CHECK_EQ(c.boot, BOOT_A);
-	stage_close(&s);
+	CHECK_EQ(counted(s, "retries"), 4);
+	inject(s, response(s, BOOT_A, s->tag)); /* to any of them */
+	CHECK_EQ(s->asking.boot, BOOT_A);
 }
 
-TEST(bidctl_gives_up_a_host_that_does_not_answer)
+STAGE_TEST(bidctl_gives_up_a_host_that_does_not_answer,
+	   stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;"))
 {
-	struct stage own, *s = &own;
 	struct confirming c[2];
 
-	stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;");
 	CHECK(!confirm(s, &c[0], HOST));
 	CHECK(!confirm(s, &c[1], HOST));
 	rig_advance_ms(s->r, 310);
@@ -136,48 +116,40 @@ TEST(bidctl_gives_up_a_host_that_does_not_answer)
 	rig_advance_ms(s->r, 1000);
 	CHECK_EQ(peers(s), 0);
 	meet(s, BOOT_A); /* and is asked again when it is wanted again */
-	stage_close(s);
 }
 
-TEST(bidctl_takes_no_answer_twice_and_none_with_an_old_tag)
+STAGE_TEST(bidctl_takes_no_answer_twice_and_none_with_an_old_tag, stage_open_asking(s, ""))
 {
-	struct stage s;
-	struct confirming c;
 	uint64_t tag, old;
 
-	old = stage_open_asking(&s, "", &c);
-	inject(&s, response(&s, BOOT_A, old));
-	inject(&s, response(&s, BOOT_A, old));
-	CHECK_EQ(counted(&s, "unasked"), 1);
-	rig_advance_ms(s.r, 300);
-	tag = heard_asks(&s, HOST, BOOT_B);
+	old = s->tag;
+	inject(s, response(s, BOOT_A, old));
+	inject(s, response(s, BOOT_A, old));
+	CHECK_EQ(counted(s, "unasked"), 1);
+	rig_advance_ms(s->r, 300);
+	tag = heard_asks(s, HOST, BOOT_B);
 	CHECK(tag != old);
-	s.told[0] = '\0';
-	inject(&s, response(&s, BOOT_C, old));
-	inject(&s, response(&s, BOOT_C, tag + 1));
-	CHECK_EQ(counted(&s, "unasked"), 3);
-	expect_told(&s, "");
-	inject(&s, response(&s, BOOT_B, tag));
-	expect_told(&s, "upper:reboot:b lower:reboot:b ");
-	stage_close(&s);
+	s->told[0] = '\0';
+	inject(s, response(s, BOOT_C, old));
+	inject(s, response(s, BOOT_C, tag + 1));
+	CHECK_EQ(counted(s, "unasked"), 3);
+	expect_told(s, "");
+	inject(s, response(s, BOOT_B, tag));
+	expect_told(s, "upper:reboot:b lower:reboot:b ");
 }
 
-TEST(bidctl_takes_no_answer_to_a_former_boot_of_this_host)
+STAGE_TEST(bidctl_takes_no_answer_to_a_former_boot_of_this_host, stage_open_asking(s, ""))
 {
-	struct stage s;
-	struct confirming c;
 	struct packet p;
-	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	p = response(&s, BOOT_A, tag);
+	p = response(s, BOOT_A, s->tag);
 	p.destination ^= 1;
-	inject(&s, p);
-	CHECK_EQ(counted(&s, "stale"), 1);
-	expect_told(&s, "");
+	inject(s, p);
+	CHECK_EQ(counted(s, "stale"), 1);
+	expect_told(s, "");
 	p.destination ^= 1;
-	inject(&s, p);
-	CHECK_EQ(c.status, 0);
-	stage_close(&s);
+	inject(s, p);
+	CHECK_EQ(s->asking.status, 0);
 }
 
 /* ---- reboots ---- */
@@ -292,8 +264,7 @@ TEST(bidctl_tells_everybody_when_it_boots)
 	CHECK_EQ(rig_wire_remote(s.r), UINT32_MAX);
 	p = sent(&s);
 	CHECK_EQ(p.flags, BCAST);
-	rig_advance_ms(s.r, 10000);
-	rig_expect_nothing_sent(s.r);
+	rig_expect_silence_ms(s.r, 10000);
 	CHECK_EQ(counted(&s, "broadcasts_out"), 1);
 	rig_free(s.r);
 }
@@ -307,8 +278,7 @@ STAGE_TEST(bidctl_asks_who_has_booted_a_little_later, stage_open(s, "bidctl.broa
 	meet(s, BOOT_A);
 	booted.source = BOOT_A;
 	inject(s, booted); /* is known already */
-	rig_advance_ms(s->r, 101);
-	rig_expect_nothing_sent(s->r);
+	rig_expect_silence_ms(s->r, 101);
 	booted.source = BOOT_B;
 	inject(s, booted);
 	inject(s, booted);
@@ -323,12 +293,10 @@ STAGE_TEST(bidctl_asks_who_has_booted_a_little_later, stage_open(s, "bidctl.broa
 STAGE_TEST(bidctl_asks_now_and_then_whether_a_used_host_is_there, stage_open(s, "bidctl.keepalive=4s;"))
 {
 	meet(s, BOOT_A);
-	rig_advance_ms(s->r, 5000);
-	rig_expect_nothing_sent(s->r); /* nobody uses it */
+	rig_expect_silence_ms(s->r, 5000); /* nobody uses it */
 	CHECK_EQ(use(s, HOST), 0);
 	for (unsigned i = 0; i < 3; i++) {
-		rig_advance_ms(s->r, 2990);
-		rig_expect_nothing_sent(s->r);
+		rig_expect_silence_ms(s->r, 2990);
 		for (unsigned ms = 0; ms < 1100 && rig_sent(s->r) == 0; ms += 100)
 			rig_advance_ms(s->r, 100);
 		inject(s, response(s, BOOT_A, expect_query(s)));
@@ -336,8 +304,7 @@ STAGE_TEST(bidctl_asks_now_and_then_whether_a_used_host_is_there, stage_open(s, 
 	CHECK_EQ(counted(s, "keepalives"), 3);
 	expect_told(s, "");
 	unuse(s, HOST);
-	rig_advance_ms(s->r, 20000);
-	rig_expect_nothing_sent(s->r);
+	rig_expect_silence_ms(s->r, 20000);
 }
 
 STAGE_TEST(bidctl_tells_when_a_host_that_was_used_is_lost,
@@ -350,20 +317,18 @@ STAGE_TEST(bidctl_tells_when_a_host_that_was_used_is_lost,
 	rig_forget(s->r);
 	expect_told(s, "upper:lost:0 lower:lost:0 ");
 	CHECK_EQ(counted(s, "lost"), 1);
-	rig_advance_ms(s->r, 20000);
-	rig_expect_nothing_sent(s->r); /* it is not asked for ever */
+	rig_expect_silence_ms(s->r, 20000); /* it is not asked for ever */
 	inject(s, response(s, BOOT_A, heard_asks(s, HOST, BOOT_A)));
 	expect_told(s, "upper:first:a lower:first:a ");
 	unuse(s, HOST);
 }
 
-TEST(bidctl_hears_a_lost_host_boot)
+STAGE_TEST(bidctl_hears_a_lost_host_boot,
+	   stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=0;"))
 {
-	struct stage own, *s = &own;
 	struct packet booted = { BCAST, HOST, BOOT_B, 0, 0, 0 };
 	struct confirming c;
 
-	stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=0;");
 	meet(s, BOOT_A);
 	CHECK_EQ(use(s, HOST), 0);
 	rig_advance_ms(s->r, 300);
@@ -381,7 +346,6 @@ TEST(bidctl_hears_a_lost_host_boot)
 	expect_told(s, "upper:first:b lower:first:b ");
 	CHECK_EQ(c.boot, BOOT_B);
 	unuse(s, HOST);
-	stage_close(s);
 }
 
 STAGE_TEST(bidctl_forgets_a_host_that_nobody_uses, stage_open(s, "bidctl.lifetime=10s;"))
@@ -444,16 +408,13 @@ TEST(bidctl_refuses_impossible_settings)
 	CHECK_EQ(rig_refusal("wire:; bidctl: wire; bidctl.timeout=3s; bidctl.timeout_max=2s"), -EINVAL);
 }
 
-TEST(bidctl_lets_go_who_may_not_wait)
+STAGE_TEST(bidctl_lets_go_who_may_not_wait, stage_open(s, "bidctl.implicit=fail;"))
 {
-	struct stage own, *s = &own;
 	struct confirming c;
 
-	stage_open(s, "bidctl.implicit=fail;");
 	CHECK(confirm(s, &c, HOST));
 	CHECK_EQ(c.status, -EAGAIN);
 	inject(s, response(s, BOOT_A, expect_query(s)));
 	CHECK(confirm(s, &c, HOST));
 	CHECK_EQ(c.boot, BOOT_A);
-	stage_close(s);
 }

@@ -45,25 +45,21 @@ answered_meanwhile(struct stage *s)
 	CHECK_EQ(p.destination, BOOT_A);
 }
 
-TEST(bidctl_answers_who_asks_back_before_it_tells)
+STAGE_TEST(bidctl_answers_who_asks_back_before_it_tells, stage_open_asking(s, ""))
 {
-	struct stage s;
-	struct confirming c;
 	struct packet both;
-	uint64_t tag = stage_open_asking(&s, "", &c);
 
-	both = response(&s, BOOT_A, tag);
+	both = response(s, BOOT_A, s->tag);
 	both.flags = QUERY | RESPONSE;
 	both.request = 99;
-	s.meanwhile = answered_meanwhile;
-	inject(&s, both);
-	expect_told(&s, "upper:first:a lower:first:a ");
-	rig_expect_nothing_sent(s.r);
-	CHECK_EQ(counted(&s, "queries_in"), 1);
-	inject(&s, both); /* again: its answer is none, so its question is not answered */
-	CHECK_EQ(counted(&s, "unasked"), 1);
-	rig_expect_nothing_sent(s.r);
-	stage_close(&s);
+	s->meanwhile = answered_meanwhile;
+	inject(s, both);
+	expect_told(s, "upper:first:a lower:first:a ");
+	rig_expect_nothing_sent(s->r);
+	CHECK_EQ(counted(s, "queries_in"), 1);
+	inject(s, both); /* again: its answer is none, so its question is not answered */
+	CHECK_EQ(counted(s, "unasked"), 1);
+	rig_expect_nothing_sent(s->r);
 }
 
 STAGE_TEST(bidctl_believes_only_the_host_that_was_asked_back_and_only_that_boot, stage_open(s, ""))

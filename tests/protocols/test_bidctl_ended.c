@@ -31,12 +31,11 @@ STAGE_TEST(bidctl_confirms_no_boot_again_that_has_ended,
 }
 
 /* Nobody uses it: it is remembered since its boot may have ended, and as long as it may have. */
-TEST(bidctl_remembers_the_boot_of_a_host_that_is_lost)
+STAGE_TEST(bidctl_remembers_the_boot_of_a_host_that_is_lost,
+	   stage_open(s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;"))
 {
-	struct stage own, *s = &own;
 	struct confirming c;
 
-	stage_open(s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;");
 	meet(s, BOOT_A);
 	rig_advance_ms(s->r, 1);
 	heard_asks(s, HOST, BOOT_B);
@@ -50,7 +49,6 @@ TEST(bidctl_remembers_the_boot_of_a_host_that_is_lost)
 	CHECK_EQ(counted(s, "ended"), 1);
 	rig_advance_ms(s->r, 30000);
 	CHECK_EQ(peers(s), 0);
-	stage_close(s);
 }
 
 /* It may come back as what it was. */

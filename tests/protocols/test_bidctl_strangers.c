@@ -1,5 +1,4 @@
 /* test_bidctl_strangers.c - what BIDCTL makes of what is no message, of floods, of lies, and of many. */
-#include <stdlib.h>
 
 #include "tests/protocols/bidctl_rig.h"
 
@@ -79,66 +78,50 @@ STAGE_TEST(bidctl_does_not_look_at_what_pads_a_frame, stage_open(s, ""))
 	CHECK_EQ(sent(s).reply, 1);
 }
 
-TEST(bidctl_does_without_buffers)
+STAGE_TEST(bidctl_does_without_buffers, stage_open_asking(s, ""))
 {
-	struct confirming c;
-	struct stage s;
-	uint64_t tag = stage_open_asking(&s, "", &c);
-
-	rig_limit_buffers(s.r, 2); /* the message's, in two pieces */
-	rig_inject(s.r, "0001 0000 | 0a4d0002 0000000000000001 0000000000000000 0000000000000001 0000000000000000");
-	CHECK_EQ(counted(&s, "no_buffer"), 1);
-	rig_limit_buffers(s.r, 0);
-	rig_advance_ms(s.r, 250);
-	rig_expect_nothing_sent(s.r);
-	CHECK_EQ(counted(&s, "unsent"), 1);
-	rig_limit_buffers(s.r, UINT32_MAX);
-	rig_wire_refuse(s.r, -ENETUNREACH);
-	rig_advance_ms(s.r, 450);
-	CHECK_EQ(counted(&s, "unsent"), 2);
-	rig_wire_refuse(s.r, 0);
-	rig_fail_sending(s.r, -ENOBUFS);
-	rig_advance_ms(s.r, 800);
-	CHECK_EQ(counted(&s, "unsent"), 3);
-	rig_fail_sending(s.r, 0);
-	rig_advance_ms(s.r, 1600);
-	CHECK_EQ(expect_query(&s), tag);
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(c.status, 0);
-	stage_close(&s);
+	rig_limit_buffers(s->r, 2); /* the message's, in two pieces */
+	rig_inject(s->r, "0001 0000 | 0a4d0002 0000000000000001 0000000000000000 0000000000000001 0000000000000000");
+	CHECK_EQ(counted(s, "no_buffer"), 1);
+	rig_limit_buffers(s->r, 0);
+	rig_expect_silence_ms(s->r, 250);
+	CHECK_EQ(counted(s, "unsent"), 1);
+	rig_limit_buffers(s->r, UINT32_MAX);
+	rig_wire_refuse(s->r, -ENETUNREACH);
+	rig_advance_ms(s->r, 450);
+	CHECK_EQ(counted(s, "unsent"), 2);
+	rig_wire_refuse(s->r, 0);
+	rig_fail_sending(s->r, -ENOBUFS);
+	rig_advance_ms(s->r, 800);
+	CHECK_EQ(counted(s, "unsent"), 3);
+	rig_fail_sending(s->r, 0);
+	rig_advance_ms(s->r, 1600);
+	CHECK_EQ(expect_query(s), s->tag);
+	inject(s, response(s, BOOT_A, s->tag));
+	CHECK_EQ(s->asking.status, 0);
 }
 
 /* ---- lies ---- */
 
 /* Whoever does not see the questions cannot answer them. */
-TEST(bidctl_believes_no_answer_without_the_tag)
+STAGE_TEST(bidctl_believes_no_answer_without_the_tag, stage_open_asking(s, ""))
 {
-	struct stage s;
-	struct confirming c;
-	uint64_t tag = stage_open_asking(&s, "", &c);
-
 	for (unsigned i = 0; i < 64; i++)
-		inject(&s, response(&s, BOOT_B, tag ^ UINT64_C(1) << i));
-	CHECK_EQ(counted(&s, "unasked") + counted(&s, "bad_flags"), 64);
-	expect_told(&s, "");
-	inject(&s, response(&s, BOOT_A, tag));
-	expect_told(&s, "upper:first:a lower:first:a ");
-	stage_close(&s);
+		inject(s, response(s, BOOT_B, s->tag ^ UINT64_C(1) << i));
+	CHECK_EQ(counted(s, "unasked") + counted(s, "bad_flags"), 64);
+	expect_told(s, "");
+	inject(s, response(s, BOOT_A, s->tag));
+	expect_told(s, "upper:first:a lower:first:a ");
 }
 
 /* The right tag, from another host than was asked. */
-TEST(bidctl_believes_no_answer_for_another)
+STAGE_TEST(bidctl_believes_no_answer_for_another, stage_open_asking(s, ""))
 {
-	struct stage s;
-	struct confirming c;
-	uint64_t tag = stage_open_asking(&s, "", &c);
-
-	inject(&s, response_of(&s, OTHER, BOOT_A, tag));
-	CHECK_EQ(counted(&s, "unasked"), 1);
-	expect_told(&s, "");
-	inject(&s, response(&s, BOOT_A, tag));
-	CHECK_EQ(c.status, 0);
-	stage_close(&s);
+	inject(s, response_of(s, OTHER, BOOT_A, s->tag));
+	CHECK_EQ(counted(s, "unasked"), 1);
+	expect_told(s, "");
+	inject(s, response(s, BOOT_A, s->tag));
+	CHECK_EQ(s->asking.status, 0);
 }
 
 STAGE_TEST(bidctl_asks_a_known_host_once_in_an_interval, stage_open(s, "bidctl.interval=200ms;"))
@@ -164,8 +147,7 @@ STAGE_TEST(bidctl_asks_a_stranger_once_and_remembers_him_when_he_answers, stage_
 
 	CHECK_EQ(heard(s, HOST, BOOT_A), -EINPROGRESS);
 	CHECK_EQ(counted(s, "limited"), 1);
-	rig_advance_ms(s->r, 3000);
-	rig_expect_nothing_sent(s->r); /* he has no timer */
+	rig_expect_silence_ms(s->r, 3000); /* he has no timer */
 	CHECK_EQ(peers(s), 0);
 	CHECK_EQ(heard_asks(s, HOST, BOOT_A), tag);
 	inject(s, response(s, BOOT_B, tag + 2));
@@ -221,13 +203,11 @@ STAGE_TEST(bidctl_takes_no_memory_for_a_flood_of_strangers,
 
 /* ---- bounds ---- */
 
-TEST(bidctl_knows_so_many_hosts_and_no_more)
+STAGE_TEST(bidctl_knows_so_many_hosts_and_no_more, stage_open(s, "bidctl.peers=1;"))
 {
-	struct stage own, *s = &own;
 	struct confirming c;
 	struct packet p;
 
-	stage_open(s, "bidctl.peers=1;");
 	p = response_of(s, OTHER, BOOT_C, heard_asks(s, OTHER, BOOT_C));
 	meet(s, BOOT_A);
 	CHECK_EQ(use(s, HOST), 0);
@@ -239,7 +219,6 @@ TEST(bidctl_knows_so_many_hosts_and_no_more)
 	CHECK_EQ(counted(s, "too_many"), 3);
 	expect_told(s, "");
 	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
-	stage_close(s);
 }
 
 /* A stranger asks, is asked back, and answers. */
@@ -274,18 +253,15 @@ STAGE_TEST(bidctl_host_that_nobody_uses_makes_room_for_a_new_one, stage_open(s, 
 	s->told[0] = '\0';
 }
 
-TEST(bidctl_asks_no_host_that_is_none)
+STAGE_TEST(bidctl_asks_no_host_that_is_none, stage_open(s, ""))
 {
-	struct stage own, *s = &own;
 	struct confirming c;
 
-	stage_open(s, "");
 	CHECK(confirm(s, &c, 0));
 	CHECK_EQ(c.status, -EINVAL);
 	CHECK(confirm(s, &c, 0xe0000001));
 	CHECK_EQ(c.status, -EINVAL);
 	CHECK_EQ(heard(s, UINT32_MAX, BOOT_A), -EINVAL);
-	stage_close(s);
 }
 
 struct crowd {

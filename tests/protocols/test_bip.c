@@ -28,21 +28,14 @@ inject_long(struct rig *r, unsigned len)
 	rig_inject_bytes(r, bytes, len + 8);
 }
 
-RIG_TEST(bip_sends_and_receives, rig_at("bip", STATION))
+RIG_SESSION_TEST(bip_sends_and_receives, rig_at("bip", STATION), rig_must_open(r, rig_to2(HOST, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
-
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), HOST);
-	CHECK_EQ(rig_push(r, s, "aabbcc"), 0);
-	rig_expect_sent(r, "0007 0009 0000000b aabbcc");
-	rig_inject(r, "0009 0007 0000000a ddee");
-	rig_expect_delivered(r, "ddee");
+	rig_expect_down(r, s, "aabbcc", "0007 0009 0000000b aabbcc");
+	rig_expect_up(r, "0009 0007 0000000a ddee", "ddee");
 	CHECK(rig_delivered_on(r) == s);
-	rig_inject(r, "0009 0007 00000009 dd 000000000000"); /* padding */
-	rig_expect_delivered(r, "dd");
-	rig_inject(r, "0009 00 | 07 0000 | 0008"); /* empty */
-	rig_expect_delivered(r, "");
+	rig_expect_up(r, "0009 0007 00000009 dd 000000000000", "dd"); /* padding */
+	rig_expect_up(r, "0009 00 | 07 0000 | 0008", "");             /* empty */
 }
 
 RIG_TEST(bip_makes_sessions_for_strangers_and_answers_them, rig_at("bip", STATION))
@@ -53,8 +46,7 @@ RIG_TEST(bip_makes_sessions_for_strangers_and_answers_them, rig_at("bip", STATIO
 	rig_wire_peer(r, HOST + 1); /* another session below, the same station */
 	rig_inject(r, "000a 0007 00000009 ff");
 	CHECK_EQ(rig_open_dones(r), 2);
-	CHECK_EQ(rig_push(r, rig_announced(r), "11"), 0);
-	rig_expect_sent(r, "0007 000a 00000009 11");
+	rig_expect_down(r, rig_announced(r), "11", "0007 000a 00000009 11");
 	rig_forget(r);
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
 	rig_inject(r, "000b 0007 00000008");
@@ -72,9 +64,9 @@ RIG_TEST(bip_does_without_stations, rig_new("bip"))
 	rig_forget(r);
 }
 
-RIG_TEST(bip_loses_a_long_message_that_nobody_has_posted_a_buffer_for, rig_at("bip", STATION))
+RIG_SESSION_TEST(bip_loses_a_long_message_that_nobody_has_posted_a_buffer_for, rig_at("bip", STATION),
+		 rig_open(r, rig_to2(HOST, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	uint8_t bytes[BYTES];
 
 	inject_long(r, LONG - 1); /* short */
@@ -92,10 +84,9 @@ RIG_TEST(bip_loses_a_long_message_that_nobody_has_posted_a_buffer_for, rig_at("b
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(bip_takes_the_smallest_buffer_that_is_large_enough, rig_at("bip", STATION))
+RIG_SESSION_TEST(bip_takes_the_smallest_buffer_that_is_large_enough, rig_at("bip", STATION),
+		 rig_open(r, rig_to2(HOST, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
-
 	CHECK_EQ(xk_post(s, 2048, 1), 0);
 	CHECK_EQ(xk_post(s, 512, 1), 0);
 	inject_long(r, 300);
@@ -125,20 +116,16 @@ RIG_TEST(bip_chooses_a_local_port, rig_at("bip", STATION))
 
 	xk_participant_push(&to.remote, FAR_PORT);
 	REQUIRE(rig_open(r, rig_to2(HOST, FAR_PORT, 0xc000)) != NULL); /* the first one is taken */
-	s = rig_open(r, to);
-	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "aa"), 0);
-	rig_expect_sent(r, "c001 0009 00000009 aa");
+	s = rig_must_open(r, to);
+	rig_expect_down(r, s, "aa", "c001 0009 00000009 aa");
 }
 
 RIG_TEST(bip_refuses_what_is_no_port, rig_at("bip", STATION))
 {
 	struct xk_participants both = at_port(PORT);
 
-	CHECK(rig_open(r, rig_to2(HOST, 0, PORT)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, 65536)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(HOST, 0, PORT), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(HOST, FAR_PORT, 65536), -EINVAL);
 	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
 	xk_participant_push(&both.remote, HOST);
 	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
@@ -164,8 +151,7 @@ RIG_TEST(bip_carries_what_the_protocol_below_can, rig_at("bip", STATION))
 	uint8_t bytes[100];
 
 	rig_answer(r, XK_GET_MAX_PACKET, &below, sizeof(below));
-	s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
-	REQUIRE(s != NULL);
+	s = rig_must_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &wanted, sizeof(wanted)), (int)sizeof(wanted));
 	CHECK_EQ(wanted, 92);
 	CHECK_EQ(rig_push_pattern(r, s, 92), 0);
@@ -195,9 +181,8 @@ do_push_shared(void *argument)
 	xk_msg_free(shared->m);
 }
 
-TEST(bip_copies_a_short_message_that_has_no_room_for_a_header)
+RIG_TEST(bip_copies_a_short_message_that_has_no_room_for_a_header, rig_at("bip", STATION))
 {
-	struct rig *r = rig_at("bip", STATION);
 	struct shared shared = { .s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) };
 
 	REQUIRE(rig_do(r, do_push_shared, &shared));
@@ -207,5 +192,4 @@ TEST(bip_copies_a_short_message_that_has_no_room_for_a_header)
 	REQUIRE(rig_do(r, do_push_shared, &shared));
 	CHECK_EQ(shared.status, -ENOBUFS);
 	rig_limit_buffers(r, UINT_MAX);
-	rig_free(r);
 }

@@ -10,10 +10,8 @@
 
 /* ---- short messages ---- */
 
-RIG_TEST(blast_sends_a_short_message_in_one_frame_and_keeps_nothing, new_rig(""))
+RIG_SESSION_TEST(blast_sends_a_short_message_in_one_frame_and_keeps_nothing, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
-
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	CHECK_EQ(push(r, s, "hello"), 0);
 	rig_expect_sent(r, "00003000 00000000 00000005 0000 01 40 0000000000000000 68656c6c6f");
@@ -21,10 +19,8 @@ RIG_TEST(blast_sends_a_short_message_in_one_frame_and_keeps_nothing, new_rig("")
 	rig_expect_sent(r, "00003000 00000000 00000000 0000 01 40 0000000000000000");
 	nack(r, 1, 1);
 	CHECK_EQ(rig_counter(r, "nack_unknown"), 1);
-	rig_advance_ms(r, 5000);
-	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter(r, "long_out"), 0);
-	CHECK_EQ(rig_counter(r, "expired"), 0);
+	rig_expect_silence_ms(r, 5000);
+	rig_expect_counts(r, "long_out=0 expired=0");
 }
 
 RIG_TEST(blast_delivers_a_short_message, new_server(""))
@@ -38,9 +34,8 @@ RIG_TEST(blast_delivers_a_short_message, new_server(""))
 	rig_expect_nothing_sent(r);
 }
 
-BLAST_TEST(blast_message_of_one_fragment_is_short_and_one_byte_more_is_long, new_rig(""))
+BLAST_SESSION_TEST(blast_message_of_one_fragment_is_short_and_one_byte_more_is_long, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	struct frame f;
 
 	CHECK_EQ(push(r, s, "0123456789"), 0);
@@ -53,9 +48,8 @@ BLAST_TEST(blast_message_of_one_fragment_is_short_and_one_byte_more_is_long, new
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(blast_short_message_needs_a_buffer_for_its_header, new_rig(""))
+RIG_SESSION_TEST(blast_short_message_needs_a_buffer_for_its_header, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	struct xk_msg *m = xk_msg_from(rig_platform(r), "x", 1), *shared;
 
 	REQUIRE(m != NULL);
@@ -69,9 +63,8 @@ RIG_TEST(blast_short_message_needs_a_buffer_for_its_header, new_rig(""))
 
 /* ---- long messages ---- */
 
-BLAST_TEST(blast_sends_a_long_message_in_fragments, new_rig(""))
+BLAST_SESSION_TEST(blast_sends_a_long_message_in_fragments, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	uint32_t sequence = push_message(r, s);
 
 	CHECK_EQ(rig_counter(r, "long_out"), 1);
@@ -79,9 +72,8 @@ BLAST_TEST(blast_sends_a_long_message_in_fragments, new_rig(""))
 	CHECK_EQ(rig_drops(r), 0);
 }
 
-BLAST_TEST(blast_sends_sixty_four_fragments_and_no_more, new_rig(""))
+BLAST_SESSION_TEST(blast_sends_sixty_four_fragments_and_no_more, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	uint32_t longest = 0;
 
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &longest, sizeof(longest)), sizeof(longest));
@@ -136,8 +128,7 @@ BLAST_TEST(blast_sends_one_missing_fragment_again, new_rig(""))
 	nack(r, sequence, 5);
 	CHECK_EQ(expect(r, BLAST_RETRANSMIT, 1), sequence);
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter(r, "nacks_in"), 1);
-	CHECK_EQ(rig_counter(r, "retransmitted"), 1);
+	rig_expect_counts(r, "nacks_in=1 retransmitted=1");
 	CHECK_EQ(rig_drops(r), 0);
 }
 
@@ -241,9 +232,8 @@ ask_without_end(struct rig *r, uint32_t sequence, unsigned fragments, uint64_t m
 	return frames;
 }
 
-BLAST_TEST(blast_sends_three_times_a_message_again_and_no_more, new_rig(""))
+BLAST_SESSION_TEST(blast_sends_three_times_a_message_again_and_no_more, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	size_t bytes;
 	uint32_t sequence;
 
@@ -257,9 +247,8 @@ BLAST_TEST(blast_sends_three_times_a_message_again_and_no_more, new_rig(""))
 	CHECK_EQ(rig_counter(r, "nacks_in") + rig_counter(r, "nack_spent"), 200);
 }
 
-BLAST_TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more, new_rig(""))
+BLAST_SESSION_TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	uint64_t all_but_one = UINT64_MAX << 1;
 	size_t bytes;
 	uint32_t sequence;
@@ -365,10 +354,8 @@ RIG_TEST(blast_keeps_a_message_longer_while_it_is_asked_for, new_rig("keep=400ms
 	CHECK_EQ(rig_counter(r, "nack_unknown"), 1);
 }
 
-RIG_TEST(blast_keeps_messages_as_long_as_nacks_have_taken, new_rig("keep=800ms"))
+RIG_SESSION_TEST(blast_keeps_messages_as_long_as_nacks_have_taken, new_rig("keep=800ms"), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
-
 	for (unsigned i = 0; i < 20; i++) {
 		uint32_t sequence = push_message(r, s);
 
@@ -386,10 +373,8 @@ RIG_TEST(blast_keeps_messages_as_long_as_nacks_have_taken, new_rig("keep=800ms")
 }
 
 /* If frames are lost the peer asks later and later. */
-RIG_TEST(blast_keeps_a_message_that_was_asked_for_in_full, new_rig("keep=800ms"))
+RIG_SESSION_TEST(blast_keeps_a_message_that_was_asked_for_in_full, new_rig("keep=800ms"), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
-
 	for (unsigned i = 0; i < 20; i++) {
 		uint32_t sequence = push_message(r, s);
 
@@ -430,9 +415,8 @@ release(void *argument)
 	xk_ticket_release(&((struct pushing *)argument)->ticket);
 }
 
-TEST(blast_frees_a_message_early_by_its_ticket)
+RIG_TEST(blast_frees_a_message_early_by_its_ticket, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 
 	REQUIRE(rig_do(r, push_ticketed, &p));
@@ -449,7 +433,6 @@ TEST(blast_frees_a_message_early_by_its_ticket)
 	REQUIRE(rig_do(r, release, &p));
 	rig_advance_ms(r, 5000);
 	CHECK_EQ(rig_counter(r, "expired"), 0);
-	rig_free(r);
 }
 
 /* A push of 64 fragments, perhaps a repetition; status: the result of xk_push. */
@@ -484,14 +467,12 @@ repeat(struct rig *r, struct repeating *p, bool again)
 	REQUIRE(rig_do(r, push_repeated, p));
 	if (p->status == 0)
 		p->sequence = sent(r).sequence;
-	CHECK_EQ(rig_sent(r), p->status == 0 ? 63 : 0);
-	rig_forget(r);
+	rig_expect_sent_count(r, p->status == 0 ? 63 : 0);
 	return p->status;
 }
 
-TEST(blast_message_that_is_pushed_again_counts_as_sent_again)
+BLAST_TEST(blast_message_that_is_pushed_again_counts_as_sent_again, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct repeating p = { .session = open_to(r, HOST) };
 
 	CHECK_EQ(repeat(r, &p, false), 0);
@@ -507,13 +488,11 @@ TEST(blast_message_that_is_pushed_again_counts_as_sent_again)
 	CHECK_EQ(repeat(r, &p, true), 0);
 	CHECK_EQ(repeat(r, &p, true), 0);
 	CHECK_EQ(repeat(r, &p, true), -ENOBUFS);
-	end(r);
 }
 
 /* It may have gone to another station before: the peer has moved. */
-TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first)
+BLAST_TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct repeating p = { .session = open_to(r, HOST) };
 
 	for (unsigned i = 0; i < 4; i++)
@@ -525,12 +504,10 @@ TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first)
 	for (unsigned s = 0; s < 60; s++)
 		rig_advance_ms(r, 1000);
 	CHECK_EQ(repeat(r, &p, true), 0);
-	end(r);
 }
 
-TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing)
+RIG_TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 	struct xk_session *other = open_to(r, OTHER);
 	uint64_t number;
@@ -545,12 +522,10 @@ TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing)
 	REQUIRE(rig_do(r, release, &p));
 	CHECK_EQ(rig_counter(r, "released"), 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(blast_takes_no_ticket_for_what_it_does_not_keep)
+RIG_TEST(blast_takes_no_ticket_for_what_it_does_not_keep, new_rig(""))
 {
-	struct rig *r = new_rig("");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, "short", -1 };
 
 	REQUIRE(rig_do(r, push_ticketed, &p));
@@ -561,41 +536,34 @@ TEST(blast_takes_no_ticket_for_what_it_does_not_keep)
 	CHECK_EQ(p.status, -ENOBUFS);
 	CHECK(p.ticket.keeper == NULL);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- how much is kept ---- */
 
-TEST(blast_push_waits_until_fewer_messages_are_kept)
+BLAST_TEST(blast_push_waits_until_fewer_messages_are_kept, new_rig("outstanding=2 keep=500ms"))
 {
-	struct rig *r = new_rig("outstanding=2 keep=500ms");
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 
 	push_message(r, p.session);
 	rig_advance_ms(r, 100);
 	push_message(r, open_to(r, OTHER));
 	CHECK(!rig_do(r, push_ticketed, &p)); /* waits */
-	rig_advance_ms(r, 399);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 399);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(p.status, 0);
 	CHECK_EQ(rig_sent(r), 3);
 	CHECK(p.ticket.keeper != NULL);
 	REQUIRE(rig_do(r, release, &p));
-	end(r);
 }
 
-BLAST_TEST(blast_push_fails_where_it_may_not_wait, new_rig("implicit=fail outstanding=1"))
+BLAST_SESSION_TEST(blast_push_fails_where_it_may_not_wait, new_rig("implicit=fail outstanding=1"), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
-
 	push_message(r, s);
 	CHECK_EQ(push(r, s, message), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_slot"), 1);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(push(r, s, "short"), 0); /* needs none */
-	CHECK_EQ(rig_sent(r), 1);
-	rig_forget(r);
+	rig_expect_sent_count(r, 1);
 	rig_advance_ms(r, 2000);
 	push_message(r, s);
 }
@@ -664,13 +632,12 @@ BLAST_TEST(blast_push_that_may_not_wait_takes_the_oldest_copy_of_who_has_most,
 	push_at_once(r, s); /* both have two */
 	CHECK(!is_kept(r, HOST, host[1]));
 	CHECK(is_kept(r, OTHER, others[0]) && is_kept(r, OTHER, others[1]));
-	CHECK_EQ(rig_counter(r, "displaced"), 2);
-	CHECK_EQ(rig_counter(r, "unkept"), 0);
+	rig_expect_counts(r, "displaced=2 unkept=0");
 }
 
-BLAST_TEST(blast_host_that_has_its_share_loses_its_oldest_copy, new_server("outstanding=4 outstanding_peer=2"))
+BLAST_SESSION_TEST(blast_host_that_has_its_share_loses_its_oldest_copy, new_server("outstanding=4 outstanding_peer=2"),
+		   open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	uint32_t host[3];
 
 	for (unsigned i = 0; i < 3; i++)
@@ -708,9 +675,8 @@ BLAST_TEST(blast_strangers_have_one_share_together, new_server("outstanding=8 ou
 }
 
 /* The push that waits gets the next free slot. */
-TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once)
+BLAST_TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once, new_server("outstanding=1"))
 {
-	struct rig *r = new_server("outstanding=1");
 	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
 	struct pushing waits = { r, other, { .keeper = NULL }, "0123456789x", -1 };
 	uint32_t unkept;
@@ -720,16 +686,13 @@ TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once)
 	unkept = push_at_once(r, s);
 	CHECK_EQ(waits.status, 0);
 	CHECK(waits.ticket.keeper != NULL);
-	CHECK_EQ(rig_counter(r, "unkept"), 1);
-	CHECK_EQ(rig_counter(r, "no_slot"), 0);
+	rig_expect_counts(r, "unkept=1 no_slot=0");
 	CHECK(!is_kept(r, HOST, unkept));
 	REQUIRE(rig_do(r, release, &waits));
-	end(r);
 }
 
-BLAST_TEST(blast_session_that_is_closed_keeps_its_messages, new_rig(""))
+BLAST_SESSION_TEST(blast_session_that_is_closed_keeps_its_messages, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	uint32_t sequence = push_message(r, s);
 
 	rig_close(r, s);
@@ -740,10 +703,8 @@ BLAST_TEST(blast_session_that_is_closed_keeps_its_messages, new_rig(""))
 
 /* ---- what cannot be sent ---- */
 
-BLAST_TEST(blast_forgets_a_message_whose_first_fragment_does_not_go, new_rig("outstanding=1"))
+BLAST_SESSION_TEST(blast_forgets_a_message_whose_first_fragment_does_not_go, new_rig("outstanding=1"), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
-
 	rig_fail_sending(r, -EHOSTUNREACH);
 	CHECK_EQ(push(r, s, message), -EHOSTUNREACH);
 	CHECK_EQ(rig_counter(r, "long_out"), 0);
@@ -767,9 +728,8 @@ push_made(void *argument)
 }
 
 /* A later fragment that finds no buffer is asked for. Frames wait in the port until the end of the driver's turn. */
-TEST(blast_counts_fragments_that_do_not_go)
+BLAST_TEST(blast_counts_fragments_that_do_not_go, rig_new_graph("port:; eth: port; blast: eth; user: blast"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; blast: eth; user: blast");
 	struct made made = { open_to(r, UINT64_C(0x0200000000aa)), NULL, 0 };
 	unsigned partly = 0;
 
@@ -793,7 +753,6 @@ TEST(blast_counts_fragments_that_do_not_go)
 	CHECK(partly > 0);
 	CHECK(rig_counter(r, "long_out") > partly);
 	CHECK(rig_counter(r, "no_buffer") > 0); /* not even cut up */
-	end(r);
 }
 
 BLAST_TEST(blast_counts_what_cannot_be_sent_again, new_rig(""))
@@ -802,8 +761,7 @@ BLAST_TEST(blast_counts_what_cannot_be_sent_again, new_rig(""))
 
 	rig_fail_sending(r, -ENOBUFS);
 	nack(r, sequence, 1);
-	CHECK_EQ(rig_counter(r, "unsent"), 2);
-	CHECK_EQ(rig_counter(r, "retransmitted"), 0);
+	rig_expect_counts(r, "unsent=2 retransmitted=0");
 	rig_fail_sending(r, 0);
 	rig_advance_ms(r, 1);
 	nack(r, sequence, 1);
@@ -812,9 +770,8 @@ BLAST_TEST(blast_counts_what_cannot_be_sent_again, new_rig(""))
 
 /* ---- numbers ---- */
 
-BLAST_TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept, new_rig(""))
+BLAST_SESSION_TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	struct blast_session *session = (struct blast_session *)s;
 
 	session->sequence = UINT32_MAX;

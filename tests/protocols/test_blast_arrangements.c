@@ -141,7 +141,7 @@ arrange(struct rig *r, uint32_t sequence, const unsigned *kinds, unsigned count)
 
 BLAST_TEST(blast_every_arrangement_of_three_fragments, new_server(""))
 {
-	hear(r, UINT32_MAX, BLAST_SEND, 0); /* so that there is a session */
+	hear(r, UINT32_MAX, BLAST_SEND, "0"); /* so that there is a session */
 	for (unsigned n = 0; n < KINDS * KINDS * KINDS; n++) {
 		unsigned kinds[] = { n % KINDS, n / KINDS % KINDS, n / KINDS / KINDS };
 
@@ -155,7 +155,7 @@ BLAST_TEST(blast_many_arrangements_of_more_fragments, new_server(""))
 {
 	uint64_t random = seed_of("blast_many_arrangements") | 1;
 
-	hear(r, UINT32_MAX, BLAST_SEND, 0);
+	hear(r, UINT32_MAX, BLAST_SEND, "0");
 	for (unsigned n = 0; n < 2000; n++) {
 		unsigned kinds[ARRANGED_MAX], count = 4 + (unsigned)(next_random(&random) % (ARRANGED_MAX - 3));
 

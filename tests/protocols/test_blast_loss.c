@@ -2,8 +2,7 @@
  * test_blast_loss.c - BLAST's longest messages between two simulated hosts, while half of the frames are lost in each
  * direction.
  */
-#include "platform/sim/sim.h"
-#include "tests/compose.h"
+#include "tests/simulated.h"
 
 enum { WORLDS = 50, MESSAGES = 10, FRAGMENTS = 64, FRAGMENT = 1476 };
 
@@ -16,17 +15,9 @@ static struct xk_kernel *
 boot(void *context, struct xk_sim_host *host)
 {
 	const struct place *place = context;
-	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
-					   .platform = xk_sim_platform(host),
-					   .mode = XK_IPP,
-					   .driver = XK_DRIVER_INTERRUPT,
-					   .core = -1 };
-	struct xk_kernel *kernel = xk_kernel_new(&config);
-	struct xk_protocol *failed;
+	struct xk_kernel *kernel = simulated_kernel(host, (struct xk_kernel_config){ .mode = XK_IPP });
 	char run[160] = "", text[1024];
 
-	REQUIRE(kernel != NULL);
-	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
 	if (place->host == 0)
 		snprintf(run, sizeof(run), "to=\"10.77.0.2\", count=%d, size=%d, timeout=\"8s\"", MESSAGES,
 			 FRAGMENTS * FRAGMENT);
@@ -36,9 +27,7 @@ boot(void *context, struct xk_sim_host *host)
 		 "blasttest -> blast -> vdrop -> vnet; vnet -> eth; vnet -> arp -> eth; eth -> port }",
 		 1 + place->host, run, (unsigned long long)(2 * place->seed + place->host));
 	compose(kernel, NULL, text);
-	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-	REQUIRE(xk_kernel_start(kernel) == 0);
-	return kernel;
+	return simulated_start(kernel);
 }
 
 struct outcome {
@@ -59,12 +48,8 @@ lose_half(uint64_t seed)
 	config.queue = 1000;
 	config.kind = SIM_LINK_SWITCH;
 	REQUIRE(sim != NULL && (lan = xk_sim_link_new(sim, "lan", &config)) != NULL);
-	for (unsigned i = 0; i < 2; i++) {
-		struct xk_sim_host_config host = { .name = i == 0 ? "a" : "b", .boot = boot, .context = &places[i] };
-
-		hosts[i] = xk_sim_host_new(sim, &host);
-		REQUIRE(xk_sim_attach(hosts[i], "port", lan, 0x020000000001 + i) == 0);
-	}
+	for (unsigned i = 0; i < 2; i++)
+		hosts[i] = simulated_host(sim, lan, i == 0 ? "a" : "b", boot, &places[i]);
 	for (unsigned i = 2; i-- > 0;)
 		CHECK_EQ(xk_sim_boot(hosts[i]), 0);
 	xk_sim_run(sim, UINT64_C(100000000000));

@@ -25,21 +25,19 @@ RIG_TEST(blast_puts_fragments_together, new_server(""))
 {
 	for (unsigned i = 0; i < 3; i++) {
 		rig_expect_nothing_delivered(r);
-		hear(r, 7, BLAST_SEND, i);
+		hear_one(r, 7, BLAST_SEND, i);
 	}
 	expect_delivered(r, message);
 	CHECK_EQ(rig_counter(r, "long_in"), 1);
-	rig_advance_ms(r, 5000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 5000);
 	CHECK_EQ(rig_drops(r), 0);
 }
 
 RIG_TEST(blast_puts_fragments_together_in_another_order, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, 2);
-	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, "20");
 	rig_expect_nothing_delivered(r);
-	hear(r, 7, BLAST_SEND, 1);
+	hear(r, 7, BLAST_SEND, "1");
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drops(r), 0);
 }
@@ -51,7 +49,7 @@ RIG_TEST(blast_puts_two_messages_together_at_a_time, new_server(""))
 
 	for (unsigned i = 0; i < 3; i++) {
 		f = fragment_of(other, 8, BLAST_SEND, 2 - i);
-		hear(r, 7, BLAST_SEND, i);
+		hear_one(r, 7, BLAST_SEND, i);
 		inject(r, &f);
 	}
 	expect_delivered(r, message);
@@ -61,13 +59,11 @@ RIG_TEST(blast_puts_two_messages_together_at_a_time, new_server(""))
 
 BLAST_TEST(blast_keeps_messages_of_two_peers_apart, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, 0);
-	hear(r, 7, BLAST_SEND, 1);
+	hear(r, 7, BLAST_SEND, "01");
 	rig_wire_peer(r, STRANGER + 1);
-	hear(r, 7, BLAST_SEND, 2);
+	hear(r, 7, BLAST_SEND, "2");
 	rig_expect_nothing_delivered(r);
-	hear(r, 7, BLAST_SEND, 1);
-	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, "10");
 	expect_delivered(r, message);
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_open_dones(r), 2);
@@ -94,24 +90,21 @@ TEST(blast_puts_sixty_four_fragments_together)
 
 RIG_TEST(blast_asks_for_a_hole, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, 0);
-	hear(r, 7, BLAST_SEND, 2);
+	hear(r, 7, BLAST_SEND, "02");
 	rig_advance_ms(r, 300);
 	expect_nack(r, 7, FIRST | THIRD);
 	CHECK_EQ(rig_counter(r, "nacks_out"), 2);
 	rig_forget(r);
-	hear(r, 7, BLAST_RETRANSMIT, 1);
+	hear(r, 7, BLAST_RETRANSMIT, "1");
 	expect_delivered(r, message);
-	rig_advance_ms(r, 5000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 5000);
 	CHECK_EQ(rig_drops(r), 0);
 }
 
 BLAST_TEST(blast_asks_after_the_first_time_out, new_server("nack=20ms"))
 {
-	hear(r, 7, BLAST_SEND, 0);
-	rig_advance_ms(r, 19);
-	rig_expect_nothing_sent(r);
+	hear(r, 7, BLAST_SEND, "0");
+	rig_expect_silence_ms(r, 19);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "00003000 00000007 00000000 0003 02 40 0000000000000001");
 	rig_expect_nothing_sent(r);
@@ -138,11 +131,10 @@ RIG_TEST(blast_asks_for_several_holes_at_once, new_server(""))
 
 RIG_TEST(blast_asks_for_a_lost_last_fragment, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, 0);
-	hear(r, 7, BLAST_SEND, 1);
+	hear(r, 7, BLAST_SEND, "01");
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, FIRST | SECOND);
-	hear(r, 7, BLAST_RETRANSMIT, 2);
+	hear(r, 7, BLAST_RETRANSMIT, "2");
 	expect_delivered(r, message);
 }
 
@@ -150,49 +142,46 @@ RIG_TEST(blast_asks_again_when_a_nack_was_lost_each_time_later, new_known("nack=
 {
 	static const unsigned gaps_ms[] = { 20, 40, 70 };
 
-	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, "0");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(gaps_ms); i++) {
-		rig_advance_ms(r, gaps_ms[i] - 1);
-		rig_expect_nothing_sent(r);
+		rig_expect_silence_ms(r, gaps_ms[i] - 1);
 		rig_advance_ms(r, 1);
 		expect_nack(r, 7, FIRST);
 	}
-	hear(r, 7, BLAST_RETRANSMIT, 1); /* something new: all begins again */
+	hear(r, 7, BLAST_RETRANSMIT, "1"); /* something new: all begins again */
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(gaps_ms); i++) {
 		rig_advance_ms(r, gaps_ms[i]);
 		expect_nack(r, 7, FIRST | SECOND);
 		rig_expect_nothing_sent(r);
 	}
-	hear(r, 7, BLAST_RETRANSMIT, 2);
+	hear(r, 7, BLAST_RETRANSMIT, "2");
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drops(r), 0);
 }
 
 RIG_TEST(blast_asks_for_what_was_lost_when_it_was_sent_again, new_known(""))
 {
-	hear(r, 7, BLAST_SEND, 1);
+	hear(r, 7, BLAST_SEND, "1");
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, SECOND);
-	hear(r, 7, BLAST_RETRANSMIT, 0); /* the other one is lost */
+	hear(r, 7, BLAST_RETRANSMIT, "0"); /* the other one is lost */
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, FIRST | SECOND);
-	hear(r, 7, BLAST_RETRANSMIT, 2);
+	hear(r, 7, BLAST_RETRANSMIT, "2");
 	expect_delivered(r, message);
 }
 
 RIG_TEST(blast_gives_a_message_up_when_nacks_bring_nothing, new_known("nack=20ms nack_max=100ms nacks=3"))
 {
-	hear(r, 7, BLAST_SEND, 0);
-	hear(r, 7, BLAST_SEND, 2);
+	hear(r, 7, BLAST_SEND, "02");
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(rig_sent(r), 3);
 	CHECK_EQ(rig_counter(r, "gave_up"), 2);
 	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);
 	rig_forget(r);
-	hear(r, 7, BLAST_RETRANSMIT, 1);
+	hear(r, 7, BLAST_RETRANSMIT, "1");
 	CHECK_EQ(rig_counter(r, "unknown"), 1);
-	rig_advance_ms(r, 1000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1000);
 }
 
 BLAST_TEST(blast_gives_a_message_up_that_takes_too_long,
@@ -214,30 +203,23 @@ BLAST_TEST(blast_gives_a_message_up_that_takes_too_long,
 /* A confirmed host that falls silent draws three NACKs for a frame, and one more for each 64 bytes. */
 BLAST_TEST(blast_confirmed_host_draws_few_nacks_with_a_frame, new_known(""))
 {
-	hear(r, 7, BLAST_SEND, 0);
-	for (unsigned i = 0; i < 20; i++)
-		rig_advance_ms(r, 300);
+	hear(r, 7, BLAST_SEND, "0");
+	rig_advance_often_ms(r, 20, 300);
 	CHECK_EQ(rig_sent(r), 3);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
 }
 
 RIG_TEST(blast_stranger_draws_one_nack_with_a_frame, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, "0");
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, FIRST);
-	for (unsigned i = 0; i < 10; i++)
-		rig_advance_ms(r, 300);
+	rig_advance_often_ms(r, 10, 300);
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter(r, "nacks_out"), 1);
-	CHECK_EQ(rig_counter(r, "gave_up"), 1);
-	hear(r, 8, BLAST_SEND, 0);
-	hear(r, 8, BLAST_SEND, 1);
-	hear(r, 8, BLAST_SEND, 1); /* a duplicate pays for nothing */
-	for (unsigned i = 0; i < 10; i++)
-		rig_advance_ms(r, 300);
-	CHECK_EQ(rig_sent(r), 2);
-	rig_forget(r);
+	rig_expect_counts(r, "nacks_out=1 gave_up=1");
+	hear(r, 8, BLAST_SEND, "011"); /* a duplicate pays for nothing */
+	rig_advance_often_ms(r, 10, 300);
+	rig_expect_sent_count(r, 2);
 }
 
 /* A frame is at least as long as the NACKs that it draws, with the headers below. */
@@ -247,8 +229,7 @@ RIG_TEST(blast_stranger_draws_a_nack_with_each_64_bytes, new_server(""))
 
 	f.length = (uint32_t)(f.len = 5 * 64 - 1);
 	inject(r, &f);
-	for (unsigned i = 0; i < 20; i++)
-		rig_advance_ms(r, 300);
+	rig_advance_often_ms(r, 20, 300);
 	CHECK_EQ(rig_counter(r, "nacks_out"), 5);
 	rig_forget(r);
 }
@@ -259,11 +240,9 @@ RIG_TEST(blast_host_that_was_answered_is_still_a_stranger, new_server(""))
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	CHECK_EQ(push(r, rig_announced(r), "y"), 0);
 	rig_forget(r);
-	hear(r, 7, BLAST_SEND, 0);
-	for (unsigned i = 0; i < 20; i++)
-		rig_advance_ms(r, 300);
-	CHECK_EQ(rig_sent(r), 1);
-	rig_forget(r);
+	hear(r, 7, BLAST_SEND, "0");
+	rig_advance_often_ms(r, 20, 300);
+	rig_expect_sent_count(r, 1);
 }
 
 RIG_TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed, new_server(""))
@@ -272,17 +251,14 @@ RIG_TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed, new_serve
 	rig_forget(r);
 	nack(r, push_message(r, rig_announced(r)), FIRST | SECOND);
 	expect(r, BLAST_RETRANSMIT, 2);
-	hear(r, 7, BLAST_SEND, 0);
-	for (unsigned i = 0; i < 20; i++)
-		rig_advance_ms(r, 300);
-	CHECK_EQ(rig_sent(r), 3);
-	rig_forget(r);
+	hear(r, 7, BLAST_SEND, "0");
+	rig_advance_often_ms(r, 20, 300);
+	rig_expect_sent_count(r, 3);
 }
 
 BLAST_TEST(blast_waits_with_a_nack_for_want_of_a_buffer, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, 0);
-	hear(r, 7, BLAST_SEND, 1);
+	hear(r, 7, BLAST_SEND, "01");
 	rig_limit_buffers(r, 0);
 	rig_advance_ms(r, 20);
 	rig_limit_buffers(r, UINT_MAX);
@@ -313,8 +289,7 @@ hear_slowly(struct rig *r, uint32_t sequence)
 BLAST_TEST(blast_asks_as_soon_as_the_spacing_of_fragments_allows, new_server("nack=200ms"))
 {
 	hear_slowly(r, 7);
-	rig_advance_ms(r, 1);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1);
 	rig_advance_ms(r, 2);
 	CHECK_EQ(sent(r).op, BLAST_NACK);
 }
@@ -322,8 +297,7 @@ BLAST_TEST(blast_asks_as_soon_as_the_spacing_of_fragments_allows, new_server("na
 BLAST_TEST(blast_never_asks_sooner_than_it_is_told, new_server("nack=200ms nack_min=50ms"))
 {
 	hear_slowly(r, 7);
-	rig_advance_ms(r, 49);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 49);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(sent(r).op, BLAST_NACK);
 }
@@ -334,18 +308,16 @@ BLAST_TEST(blast_waits_as_long_as_nacks_take, new_known("nack=50ms keep=5s nack_
 	long early;
 
 	for (uint32_t sequence = 1; sequence <= 20; sequence++) {
-		hear(r, sequence, BLAST_SEND, 0);
-		hear(r, sequence, BLAST_SEND, 1);
+		hear(r, sequence, BLAST_SEND, "01");
 		rig_advance_ms(r, 1);
 		rig_advance_ms(r, 49);
 		rig_advance_ms(r, 50);
 		rig_advance_ms(r, 49);
-		hear(r, sequence, BLAST_RETRANSMIT, 2);
+		hear(r, sequence, BLAST_RETRANSMIT, "2");
 		rig_forget(r);
 	}
 	early = rig_counter(r, "nacks_out");
-	hear(r, 100, BLAST_SEND, 0);
-	hear(r, 100, BLAST_SEND, 1);
+	hear(r, 100, BLAST_SEND, "01");
 	rig_advance_ms(r, 90);
 	CHECK_EQ(rig_counter(r, "nacks_out"), early + 1);
 	rig_advance_ms(r, 900);
@@ -383,48 +355,42 @@ RIG_TEST(blast_estimate_follows_what_it_is_told, new_rig("nack_min=1us nack_max=
 
 RIG_TEST(blast_drops_duplicates, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, 0);
-	hear(r, 7, BLAST_SEND, 0);
-	hear(r, 7, BLAST_RETRANSMIT, 0);
+	hear(r, 7, BLAST_SEND, "00");
+	hear(r, 7, BLAST_RETRANSMIT, "0");
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	hear(r, 7, BLAST_SEND, 1);
-	hear(r, 7, BLAST_SEND, 2);
+	hear(r, 7, BLAST_SEND, "12");
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drops(r), 2);
 }
 
 RIG_TEST(blast_late_duplicate_begins_no_message, new_server(""))
 {
-	for (unsigned i = 0; i < 3; i++)
-		hear(r, 7, BLAST_SEND, i);
+	hear(r, 7, BLAST_SEND, "012");
 	expect_delivered(r, message);
-	for (unsigned i = 0; i < 3; i++)
-		hear(r, 7, BLAST_SEND, i);
-	hear(r, 7, BLAST_RETRANSMIT, 1);
+	hear(r, 7, BLAST_SEND, "012");
+	hear(r, 7, BLAST_RETRANSMIT, "1");
 	CHECK_EQ(rig_counter(r, "duplicate"), 4);
 	rig_expect_nothing_delivered(r);
-	rig_advance_ms(r, 5000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 5000);
 }
 
 BLAST_TEST(blast_remembers_some_finished_messages, new_server(""))
 {
 	for (uint32_t sequence = 1; sequence <= BLAST_FINISHED + 1; sequence++)
-		for (unsigned i = 0; i < 3; i++)
-			hear(r, sequence, BLAST_SEND, i);
+		hear(r, sequence, BLAST_SEND, "012");
 	rig_forget(r);
-	hear(r, BLAST_FINISHED + 1, BLAST_SEND, 0);
-	hear(r, 2, BLAST_SEND, 0);
+	hear(r, BLAST_FINISHED + 1, BLAST_SEND, "0");
+	hear(r, 2, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	hear(r, 1, BLAST_SEND, 0); /* forgotten: that is not promised */
+	hear(r, 1, BLAST_SEND, "0"); /* forgotten: that is not promised */
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 }
 
 BLAST_TEST(blast_drops_what_was_sent_again_for_nobody, new_server(""))
 {
-	hear(r, 7, BLAST_RETRANSMIT, 0); /* no session either */
-	hear(r, 8, BLAST_SEND, 0);
-	hear(r, 7, BLAST_RETRANSMIT, 0);
+	hear(r, 7, BLAST_RETRANSMIT, "0"); /* no session either */
+	hear(r, 8, BLAST_SEND, "0");
+	hear(r, 7, BLAST_RETRANSMIT, "0");
 	CHECK_EQ(rig_counter(r, "unknown"), 2);
 	rig_wire_peer(r, STRANGER + 1);
 	CHECK_EQ(rig_open_dones(r), 1);
@@ -446,7 +412,7 @@ RIG_TEST(blast_drops_fragments_that_contradict_their_message, new_server(""))
 {
 	struct frame f = fragment(7, BLAST_SEND, 1);
 
-	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, "0");
 	f.fragments = 4;
 	inject(r, &f);
 	f = with_length(1, 9);
@@ -458,11 +424,11 @@ RIG_TEST(blast_drops_fragments_that_contradict_their_message, new_server(""))
 	f = with_length(0, 9); /* a duplicate is as long as the first */
 	inject(r, &f);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 5);
-	hear(r, 7, BLAST_SEND, 2);
+	hear(r, 7, BLAST_SEND, "2");
 	f = with_length(2, 4);
 	inject(r, &f);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 6);
-	hear(r, 7, BLAST_SEND, 1);
+	hear(r, 7, BLAST_SEND, "1");
 	expect_delivered(r, message);
 	CHECK_EQ(rig_drops(r), 6);
 }
@@ -471,7 +437,7 @@ RIG_TEST(blast_drops_fragments_that_are_shorter_than_the_last, new_server(""))
 {
 	struct frame f = with_length(0, 4);
 
-	hear(r, 7, BLAST_SEND, 2); /* of five bytes */
+	hear(r, 7, BLAST_SEND, "2"); /* of five bytes */
 	inject(r, &f);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 1);
 	f = with_length(0, 5);
@@ -485,21 +451,20 @@ RIG_TEST(blast_drops_fragments_that_are_shorter_than_the_last, new_server(""))
 
 BLAST_TEST(blast_peer_has_a_share_of_messages, new_server("peer_messages=2 messages=3"))
 {
-	hear(r, 1, BLAST_SEND, 0);
+	hear(r, 1, BLAST_SEND, "0");
 	rig_wire_peer(r, STRANGER + 1);
 	for (uint32_t sequence = 1; sequence <= 20; sequence++)
-		hear(r, sequence, BLAST_SEND, 0);
+		hear(r, sequence, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "evicted"), 18); /* its own, the oldest first */
-	hear(r, 19, BLAST_SEND, 1);
-	hear(r, 19, BLAST_SEND, 2);
+	hear(r, 19, BLAST_SEND, "12");
 	expect_delivered(r, message);
-	hear(r, 18, BLAST_RETRANSMIT, 1);
+	hear(r, 18, BLAST_RETRANSMIT, "1");
 	CHECK_EQ(rig_counter(r, "unknown"), 1);
 	rig_wire_peer(r, STRANGER + 2);
-	hear(r, 1, BLAST_SEND, 0);
+	hear(r, 1, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "evicted"), 18);
 	rig_wire_peer(r, STRANGER + 3);
-	hear(r, 1, BLAST_SEND, 0); /* a fourth in all: the oldest makes room */
+	hear(r, 1, BLAST_SEND, "0"); /* a fourth in all: the oldest makes room */
 	CHECK_EQ(rig_counter(r, "evicted"), 19);
 }
 
@@ -526,10 +491,9 @@ BLAST_TEST(blast_peer_has_a_share_of_fragments, new_server("peer_fragments=128 f
 	fill(r, STRANGER + 1, 1);
 	fill(r, 0, 2);
 	CHECK_EQ(rig_counter(r, "evicted"), 0);
-	hear(r, 3, BLAST_SEND, 0);
-	hear(r, 3, BLAST_SEND, 1);
+	hear(r, 3, BLAST_SEND, "01");
 	CHECK_EQ(rig_counter(r, "evicted"), 0); /* 128 */
-	hear(r, 4, BLAST_SEND, 0);
+	hear(r, 4, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "evicted"), 63); /* its own oldest */
 	fill(r, STRANGER + 2, 1);
 	CHECK_EQ(rig_counter(r, "evicted"), 63);
@@ -541,9 +505,9 @@ BLAST_TEST(blast_peer_has_a_share_of_fragments, new_server("peer_fragments=128 f
 BLAST_TEST(blast_message_that_grows_is_kept, new_server("peer_fragments=64 fragments=64"))
 {
 	fill(r, STRANGER, 1);
-	hear(r, 2, BLAST_SEND, 0);
+	hear(r, 2, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "evicted"), 0);
-	hear(r, 2, BLAST_SEND, 1);
+	hear(r, 2, BLAST_SEND, "1");
 	CHECK_EQ(rig_counter(r, "evicted"), 63);
 	fill(r, STRANGER + 1, 1);
 	CHECK_EQ(rig_counter(r, "evicted"), 65); /* of the other one */
@@ -552,7 +516,7 @@ BLAST_TEST(blast_message_that_grows_is_kept, new_server("peer_fragments=64 fragm
 /* What is being put together when the host goes down is freed. */
 BLAST_TEST(blast_ends_with_messages_under_way, new_server(""))
 {
-	hear(r, 7, BLAST_SEND, 0);
+	hear(r, 7, BLAST_SEND, "0");
 	rig_advance_ms(r, 20);
 	rig_forget(r);
 	CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 1);

@@ -6,11 +6,10 @@
 
 /* ---- sessions ---- */
 
-RIG_TEST(blast_opened_again_gives_the_same_session,
-	 rig_new_graph("port:; eth: port; blast: eth; user: blast; user2: blast"))
+RIG_SESSION_TEST(blast_opened_again_gives_the_same_session,
+		 rig_new_graph("port:; eth: port; blast: eth; user: blast; user2: blast"),
+		 open_to(r, UINT64_C(0x0200000000aa)))
 {
-	struct xk_session *s = open_to(r, UINT64_C(0x0200000000aa));
-
 	CHECK(open_to(r, UINT64_C(0x0200000000aa)) == s);
 	CHECK(open_to(r, UINT64_C(0x0200000000ab)) != s);
 	rig_user(r, "user2");
@@ -20,8 +19,7 @@ RIG_TEST(blast_opened_again_gives_the_same_session,
 RIG_TEST(blast_opens_what_the_protocol_below_opens, new_rig(""))
 {
 	rig_wire_refuse(r, -ENETUNREACH);
-	CHECK(rig_open(r, rig_to(HOST)) == NULL);
-	CHECK_EQ(rig_error(r), -ENETUNREACH);
+	rig_expect_open_fails(r, rig_to(HOST), -ENETUNREACH);
 }
 
 RIG_TEST(blast_needs_room_for_its_header, new_rig(""))
@@ -29,21 +27,18 @@ RIG_TEST(blast_needs_room_for_its_header, new_rig(""))
 	uint32_t below = BLAST_HEADER_LEN;
 
 	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
-	CHECK(rig_open(r, rig_to(HOST)) == NULL);
-	CHECK_EQ(rig_error(r), -EMSGSIZE);
+	rig_expect_open_fails(r, rig_to(HOST), -EMSGSIZE);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0);
 	rig_answer(r, XK_GET_MAX_PACKET, NULL, 0);
-	CHECK(rig_open(r, rig_to(HOST)) == NULL);
-	CHECK_EQ(rig_error(r), -ENOTSUP);
+	rig_expect_open_fails(r, rig_to(HOST), -ENOTSUP);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, "00003000 00000000 00000000 0000 01 40 0000000000000000");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-RIG_TEST(blast_says_how_long_messages_may_be, rig_new("blast"))
+RIG_SESSION_TEST(blast_says_how_long_messages_may_be, rig_new("blast"), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
 	uint32_t size = 0, jumbo = 65535;
 
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &size, sizeof(size)), sizeof(size));
@@ -74,10 +69,8 @@ RIG_TEST(blast_enables_below_while_somebody_has_enabled_it, new_rig(""))
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 }
 
-RIG_TEST(blast_hears_its_peer_on_the_session_that_was_opened, new_rig(""))
+RIG_SESSION_TEST(blast_hears_its_peer_on_the_session_that_was_opened, new_rig(""), open_to(r, HOST))
 {
-	struct xk_session *s = open_to(r, HOST);
-
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	expect_delivered(r, "x");
 	CHECK(rig_delivered_on(r) == s);
@@ -113,8 +106,7 @@ hostile(struct frame f, const char *reason)
 	CHECK_EQ(rig_drops(r), 1);
 	CHECK_EQ(rig_open_dones(r), 0);
 	rig_expect_nothing_delivered(r);
-	rig_advance_ms(r, 5000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 5000);
 	rig_free(r);
 }
 

@@ -13,26 +13,29 @@ struct told {
 	unsigned finished;
 };
 
+/* In the latest run. */
+static struct told told;
+
 static void
 on_finished(void *argument, const struct xk_blasttest_result *result)
 {
-	struct told *told = argument;
+	struct told *t = argument;
 
-	told->result = *result;
-	told->finished++;
+	t->result = *result;
+	t->finished++;
 }
 
 static struct xk_blasttest_run
-run_of(struct told *told, uint32_t window, uint64_t count)
+run_of(struct told *t, uint32_t window, uint64_t count)
 {
-	memset(told, 0, sizeof(*told));
+	memset(t, 0, sizeof(*t));
 	return (struct xk_blasttest_run){ .host = HOST,
 					  .size = SIZE,
 					  .window = window,
 					  .count = count,
 					  .timeout_ns = 200 * MS,
 					  .finished = on_finished,
-					  .argument = told };
+					  .argument = t };
 }
 
 static struct rig *
@@ -74,10 +77,8 @@ answer(struct rig *r, uint32_t whole)
 
 /* ---- the client ---- */
 
-TEST(blasttest_sends_one_after_the_other)
+RIG_TEST(blasttest_sends_one_after_the_other, new_rig(""))
 {
-	struct rig *r = new_rig("");
-	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 3);
 
 	CHECK_EQ(start(r, &run), 0);
@@ -98,13 +99,10 @@ TEST(blasttest_sends_one_after_the_other)
 	CHECK_EQ(told.result.rtt_mean_ns, (1 + 1 + 2) * MS / 3);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	CHECK_EQ(rig_drops(r), 0);
-	rig_free(r);
 }
 
-TEST(blasttest_has_a_window_of_messages_under_way)
+RIG_TEST(blasttest_has_a_window_of_messages_under_way, new_rig(""))
 {
-	struct rig *r = new_rig("");
-	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 4, 10);
 
 	CHECK_EQ(start(r, &run), 0);
@@ -116,13 +114,10 @@ TEST(blasttest_has_a_window_of_messages_under_way)
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.answered, 10);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(blasttest_counts_what_is_not_answered_as_lost)
+RIG_TEST(blasttest_counts_what_is_not_answered_as_lost, new_rig(""))
 {
-	struct rig *r = new_rig("");
-	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 2, 3);
 
 	CHECK_EQ(start(r, &run), 0);
@@ -140,13 +135,10 @@ TEST(blasttest_counts_what_is_not_answered_as_lost)
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.lost, 2);
 	CHECK_EQ(told.result.answered, 1);
-	rig_free(r);
 }
 
-TEST(blasttest_takes_an_answer_once)
+RIG_TEST(blasttest_takes_an_answer_once, new_rig(""))
 {
-	struct rig *r = new_rig("");
-	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 2, 2);
 	uint8_t bytes[SIZE];
 
@@ -164,13 +156,10 @@ TEST(blasttest_takes_an_answer_once)
 	CHECK_EQ(rig_counter(r, "late"), 3);
 	answer(r, 2);
 	CHECK_EQ(told.result.answered, 2);
-	rig_free(r);
 }
 
-TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits)
+RIG_TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits, new_rig(""))
 {
-	struct rig *r = new_rig("");
-	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 1);
 	uint8_t bytes[SIZE];
 
@@ -179,20 +168,16 @@ TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits)
 	xk_put32(bytes, 2);
 	xk_put64(bytes + 8, xk_get64(bytes + 8) + 1);
 	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN);
-	CHECK_EQ(rig_counter(r, "late"), 1);
-	CHECK_EQ(rig_counter(r, "answered"), 0);
+	rig_expect_counts(r, "late=1 answered=0");
 	CHECK_EQ(told.finished, 0);
 	xk_put64(bytes + 8, xk_get64(bytes + 8) - 1);
 	rig_inject_bytes(r, bytes, XK_BLASTTEST_MIN);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.answered, 1);
-	rig_free(r);
 }
 
-TEST(blasttest_takes_what_it_cannot_send_for_lost)
+RIG_TEST(blasttest_takes_what_it_cannot_send_for_lost, new_rig(""))
 {
-	struct rig *r = new_rig("");
-	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 2);
 
 	rig_fail_sending(r, -ENOBUFS);
@@ -206,13 +191,10 @@ TEST(blasttest_takes_what_it_cannot_send_for_lost)
 	CHECK_EQ(told.result.unsent, 2);
 	CHECK_EQ(told.result.lost, 2);
 	CHECK_EQ(rig_counter(r, "unsent"), 2);
-	rig_free(r);
 }
 
-TEST(blasttest_gives_up_what_is_not_possible)
+RIG_TEST(blasttest_gives_up_what_is_not_possible, new_rig(""))
 {
-	struct rig *r = new_rig("");
-	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 2);
 	uint32_t longest = SIZE - 1;
 
@@ -225,13 +207,10 @@ TEST(blasttest_gives_up_what_is_not_possible)
 	CHECK_EQ(start(r, &run), 0);
 	CHECK_EQ(told.result.error, -EMSGSIZE);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(blasttest_refuses_impossible_runs)
+RIG_TEST(blasttest_refuses_impossible_runs, new_rig(""))
 {
-	struct rig *r = new_rig("");
-	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 0, 2);
 
 	CHECK_EQ(start(r, &run), -EINVAL);
@@ -254,22 +233,18 @@ TEST(blasttest_refuses_impossible_runs)
 	answer(r, 1);
 	answer(r, 2);
 	CHECK_EQ(told.finished, 1);
-	rig_free(r);
 }
 
 RIG_TEST(blasttest_runs_by_itself,
 	 new_rig("; blasttest.to=10.77.0.2; blasttest.count=2; blasttest.size=100; blasttest.start=5ms"))
 {
-	rig_advance_ms(r, 4);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 4);
 	rig_advance_ms(r, 2);
 	for (uint32_t i = 0; i < 2; i++) {
 		rig_advance_ms(r, 3);
 		answer(r, i + 1);
 	}
-	CHECK_EQ(rig_counter(r, "sent"), 2);
-	CHECK_EQ(rig_counter(r, "answered"), 2);
-	CHECK_EQ(rig_counter(r, "whole_there"), 2);
+	rig_expect_counts(r, "sent=2 answered=2 whole_there=2");
 	CHECK_EQ(rig_counter(r, "rtt_min_ns"), 3 * MS);
 	CHECK_EQ(rig_counter(r, "rtt_mean_ns"), 7 * MS / 2);
 	CHECK_EQ(rig_counter(r, "rtt_max_ns"), 4 * MS);
@@ -282,7 +257,6 @@ static void
 take_message(uint8_t *bytes)
 {
 	struct rig *client = new_rig("");
-	struct told told;
 	struct xk_blasttest_run run = run_of(&told, 1, 1);
 
 	CHECK_EQ(start(client, &run), 0);

@@ -6,21 +6,6 @@
 
 enum { REQUEST = CHAN_USER_MSG, AGAIN = CHAN_USER_MSG | CHAN_ACK_REQUESTED, PROBE = CHAN_ACK_REQUESTED };
 
-static struct rig *
-server_new(const char *settings)
-{
-	struct rig *r = chan_rig(settings);
-
-	CHECK_EQ(serve(r, true), 0);
-	return r;
-}
-
-static long
-executed(struct rig *r)
-{
-	return caller_in(r)->executed;
-}
-
 /* ---- what a shepherd holds while the host boots ---- */
 
 struct late {
@@ -68,10 +53,8 @@ CHAN_TEST(chan_request_of_a_boot_that_is_over_is_not_run_again, server_new(""))
 	close_channel(r, s);
 }
 
-CHAN_TEST(chan_request_of_a_host_that_is_lost_opens_nothing, server_new(""))
+CHAN_SESSION_TEST(chan_request_of_a_host_that_is_lost_opens_nothing, server_new(""), open_channel(r, CLIENT))
 {
-	struct xk_session *s = open_channel(r, CLIENT);
-
 	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
 	come_late(r, BOOT, REQUEST, 5);
 	CHECK_EQ(executed(r), 0);
@@ -90,8 +73,7 @@ RIG_TEST(chan_request_that_overtakes_the_one_that_opens_its_channel_leaves_nothi
 	caller_in(r)->open_waits = true;
 	ask(r, REQUEST, 5, "x"); /* waits in open_done */
 	CHECK_EQ(executed(r), 0);
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	go(r);
 	CHECK_EQ(executed(r), 1);
 	CHECK_EQ(rig_counter(r, "duplicate"), 1);
@@ -113,8 +95,7 @@ ask_again_after(struct rig *r, uint32_t channel, uint64_t age_ms)
 
 CHAN_TEST(chan_call_that_may_be_forgotten_is_not_run_again, server_new("chan.silence=4s;chan.lifetime=8s"))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	ask(r, 0, 6, "");
 	rig_advance_ms(r, 10000);
 	CHECK_EQ(rig_counter(r, "forgotten"), 1);
@@ -136,14 +117,11 @@ check_age(struct frame f, uint64_t ms)
 	CHECK(chan_age_ns(f.h.status) < ms * 1003000 + 2000);
 }
 
-TEST(chan_request_that_is_sent_again_says_how_old_its_call_is)
+CLIENT_TEST(chan_request_that_is_sent_again_says_how_old_its_call_is, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
 	struct frame f;
 
-	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	CHECK_EQ(expect(r, CHAN_FROM_CLIENT | REQUEST, 1, "x").h.status, 0);
 	rig_advance_ms(r, 200);
 	check_age(expect(r, CHAN_FROM_CLIENT | AGAIN, 1, "x"), 200);
@@ -157,9 +135,7 @@ TEST(chan_request_that_is_sent_again_says_how_old_its_call_is)
 	rig_advance_ms(r, 2000);
 	CHECK_EQ(expect(r, CHAN_FROM_CLIENT | PROBE, 1, "").h.status, 0);
 	answer(r, f, CHAN_USER_MSG, 0, "y");
-	CHECK_EQ(c.status, 0);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->status, 0);
 }
 
 TEST(chan_ages_are_never_less_than_they_are)
@@ -179,8 +155,7 @@ TEST(chan_ages_are_never_less_than_they_are)
 
 CHAN_TEST(chan_flood_of_questions_draws_a_reply_now_and_then, server_new(""))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	for (unsigned i = 0; i < 1000; i++) {
 		ask(r, i % 3 == 0 ? AGAIN : i % 3 == 1 ? PROBE : CHAN_NEGATIVE_ACK, 5, i % 3 == 0 ? "x" : "");
 		if (i % 100 == 99)
@@ -190,8 +165,7 @@ CHAN_TEST(chan_flood_of_questions_draws_a_reply_now_and_then, server_new(""))
 	CHECK(rig_counter(r, "too_soon") > 990);
 	rig_forget(r);
 	rig_advance_ms(r, 5);
-	ask(r, PROBE, 5, "");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	draw(r, PROBE, 5, "", CHAN_USER_MSG, "x");
 	ask(r, 0, 6, "");
 }
 
@@ -260,14 +234,11 @@ CHAN_TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not, ser
 	ask(r, 0, 26, "");
 }
 
-TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks)
+CLIENT_TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
 	struct frame f;
 
-	CHECK_EQ(call_async(r, &c, s, "hello"), 0);
+	CHECK_EQ(call_async(r, c, s, "hello"), 0);
 	f = expect(r, CHAN_FROM_CLIENT | REQUEST, 1, "hello");
 	for (unsigned i = 0; i < 200; i++) {
 		rig_advance_ms(r, 6);
@@ -275,24 +246,19 @@ TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks)
 	}
 	CHECK_EQ(full_ones(r, 5), 3);
 	rig_advance_ms(r, 30000); /* to nobody */
-	CHECK_EQ(c.status, -ETIMEDOUT);
+	CHECK_EQ(c->status, -ETIMEDOUT);
 	CHECK_EQ(full_ones(r, 5), 0);
-	CHECK_EQ(call_async(r, &c, s, "hello"), 0);
+	CHECK_EQ(call_async(r, c, s, "hello"), 0);
 	rig_advance_ms(r, 30000);
 	CHECK_EQ(full_ones(r, 5), 4);
 	CHECK(rig_counter(r, "probed") > 5);
-	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then)
+CLIENT_TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
 	struct frame f;
 
-	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	f = expect(r, CHAN_FROM_CLIENT | REQUEST, 1, "x");
 	rig_advance_ms(r, 50);
 	for (unsigned i = 0; i < 1000; i++)
@@ -301,9 +267,7 @@ TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then)
 	CHECK_EQ(rig_counter(r, "too_soon"), 999);
 	rig_forget(r);
 	answer(r, f, CHAN_USER_MSG, 0, "y");
-	CHECK_EQ(c.status, 0);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->status, 0);
 }
 
 /* ---- room below, of which a peer may take all ---- */
@@ -352,8 +316,7 @@ CHAN_TEST(chan_replies_that_find_no_room_below_hold_nobody_up, rig_with_blast())
 	CHECK_EQ(executed(r), 4);
 	CHECK_EQ(parked(r), 0); /* nobody waits until the peer says that it has the first */
 	CHECK_EQ(rig_counter_of(r, "blast", "displaced"), 3);
-	CHECK_EQ(rig_sent(r), 4 * 2);
-	rig_forget(r);
+	rig_expect_sent_count(r, 4 * 2);
 	rig_advance_ms(r, 5000);
 	rig_forget(r);
 	h = (struct chan_header){ CHANNEL + 2, NUMBER, 5, CHAN_FROM_CLIENT | PROBE, 0 };
@@ -364,9 +327,8 @@ CHAN_TEST(chan_replies_that_find_no_room_below_hold_nobody_up, rig_with_blast())
 	rig_forget(r);
 }
 
-TEST(chan_calls_that_may_not_wait_do_not)
+CHAN_TEST(chan_calls_that_may_not_wait_do_not, rig_with_blast())
 {
-	struct rig *r = rig_with_blast();
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER);
 	struct calling c, d;
 
@@ -381,12 +343,10 @@ TEST(chan_calls_that_may_not_wait_do_not)
 	rig_forget(r);
 	close_channel(r, s);
 	close_channel(r, other);
-	chan_rig_end(r);
 }
 
-TEST(chan_caller_waits_for_room_below)
+CHAN_TEST(chan_caller_waits_for_room_below, rig_with_blast())
 {
-	struct rig *r = rig_with_blast();
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER);
 	struct calling c, d = { .s = other, .len = 2000 };
 
@@ -400,16 +360,13 @@ TEST(chan_caller_waits_for_room_below)
 	rig_forget(r);
 	close_channel(r, s);
 	close_channel(r, other);
-	chan_rig_end(r);
 }
 
 /* ---- servers that lie ---- */
 
-TEST(chan_servers_cannot_say_what_only_chan_says)
+CHAN_SESSION_TEST(chan_servers_cannot_say_what_only_chan_says, chan_rig(""), open_channel(r, SERVER))
 {
-	struct rig *r = chan_rig("");
 	static const int fates[] = { ETIMEDOUT, ECONNRESET, ECONNREFUSED, EBUSY, ECANCELED, EMSGSIZE, ENOBUFS };
-	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	uint32_t sequence = 1;
 
@@ -423,7 +380,6 @@ TEST(chan_servers_cannot_say_what_only_chan_says)
 		CHECK_EQ(c.status, fates[i] == ETIMEDOUT || fates[i] == ECONNREFUSED ? -fates[i] : -EREMOTEIO);
 	}
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 /* ---- replies that keep buffers ---- */

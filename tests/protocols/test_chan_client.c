@@ -5,10 +5,8 @@ enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG, PROBE = CHAN_FROM_CLIENT | CH
 
 /* ---- the exchanges ---- */
 
-TEST(chan_plain_call_and_the_next_request_is_the_ack)
+CHAN_SESSION_TEST(chan_plain_call_and_the_next_request_is_the_ack, chan_rig(""), open_channel(r, SERVER))
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
 
@@ -16,8 +14,7 @@ TEST(chan_plain_call_and_the_next_request_is_the_ack)
 	CHECK(call_sync(r, &c, s, "one"));
 	f = expect(r, REQUEST, 1, "one");
 	answer(r, f, CHAN_USER_MSG, 0, "eno");
-	CHECK_EQ(c.done, 1);
-	CHECK_EQ(c.status, 0);
+	expect_end(&c, 0);
 	CHECK_STR(c.reply, "eno");
 	rig_expect_nothing_sent(r);
 	CHECK(call_sync(r, &c, s, ""));
@@ -26,46 +23,36 @@ TEST(chan_plain_call_and_the_next_request_is_the_ack)
 	CHECK_EQ(c.done, 1);
 	CHECK_EQ(c.reply_len, 0);
 	CHECK_EQ(rig_counter(r, "called"), 2);
-	rig_advance_ms(r, 60000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 60000);
 	close_channel(r, s);
 	CHECK_EQ(rig_drops(r), 0);
-	chan_rig_end(r);
 }
 
-TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on)
+CLIENT_TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
 	struct frame f;
 
-	CHECK(call_sync(r, &c, s, "slow"));
+	CHECK(call_sync(r, c, s, "slow"));
 	expect(r, REQUEST, 1, "slow");
 	rig_advance_ms(r, 200);
 	f = expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "slow");
 	answer(r, f, 0, 0, "");
 	for (unsigned i = 0; i < 20; i++) { /* as long as it answers */
-		rig_advance_ms(r, 1999);
-		rig_expect_nothing_sent(r);
+		rig_expect_silence_ms(r, 1999);
 		rig_advance_ms(r, 1);
 		answer(r, expect(r, PROBE, 1, ""), 0, 0, "");
 	}
 	answer(r, f, CHAN_USER_MSG, 0, "reply");
-	CHECK_EQ(c.done, 1);
-	CHECK_STR(c.reply, "reply");
-	CHECK_EQ(rig_counter(r, "retransmitted"), 1);
-	CHECK_EQ(rig_counter(r, "probed"), 20);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->done, 1);
+	CHECK_STR(c->reply, "reply");
+	rig_expect_counts(r, "retransmitted=1 probed=20");
 }
 
-TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed)
+CHAN_SESSION_TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed, chan_rig(""),
+		  open_channel(r, SERVER))
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	uint32_t packet = 3000;
 	struct calling c;
+	uint32_t packet = 3000;
 	struct frame f;
 
 	close_channel(r, s);
@@ -78,16 +65,12 @@ TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed)
 	answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
 	CHECK_EQ(expect(r, REQUEST, 1, NULL).len, 2000);
 	answer(r, f, CHAN_USER_MSG, 0, "reply");
-	CHECK_EQ(c.done, 1);
-	CHECK_EQ(c.status, 0);
+	expect_end(&c, 0);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks)
+CHAN_SESSION_TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks, chan_rig(""), open_channel(r, SERVER))
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
 
@@ -104,15 +87,13 @@ TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks)
 	expect(r, CHAN_FROM_CLIENT, 2, "");
 	answer(r, f, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "reply");
 	expect(r, CHAN_FROM_CLIENT, 2, "");
-	CHECK_EQ(rig_counter(r, "acked"), 3);
-	CHECK_EQ(rig_counter(r, "unasked"), 1);
+	rig_expect_counts(r, "acked=3 unasked=1");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
 	answer(r, f, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "reply"); /* also when it is closed */
 	rig_advance_ms(r, 1000);
 	rig_forget(r);
 	CHECK_EQ(c.done, 1);
-	chan_rig_end(r);
 }
 
 CHAN_TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session, chan_rig(""))
@@ -129,17 +110,14 @@ CHAN_TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session, chan
 
 /* ---- what is not the reply ---- */
 
-TEST(chan_reply_to_another_call_is_dropped)
+CLIENT_TEST(chan_reply_to_another_call_is_dropped, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
 	struct frame f, other;
 
-	CHECK_EQ(call_async(r, &c, s, "1"), 0);
+	CHECK_EQ(call_async(r, c, s, "1"), 0);
 	f = expect(r, REQUEST, 1, "1");
 	answer(r, f, CHAN_USER_MSG, 0, "a");
-	CHECK_EQ(call_async(r, &c, s, "2"), 0);
+	CHECK_EQ(call_async(r, c, s, "2"), 0);
 	other = f;
 	answer(r, other, CHAN_USER_MSG, 0, "a");                      /* again */
 	answer(r, other, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "a"); /* the request that waits has acknowledged it */
@@ -148,14 +126,12 @@ TEST(chan_reply_to_another_call_is_dropped)
 	other.h.sequence = 3;
 	answer(r, other, CHAN_USER_MSG, 0, "c");
 	answer(r, other, CHAN_NEGATIVE_ACK, 0, "");
-	CHECK_EQ(c.done, 0);
+	CHECK_EQ(c->done, 0);
 	CHECK_EQ(rig_counter(r, "unasked"), 6);
 	f = expect(r, REQUEST, 2, "2");
 	rig_expect_nothing_sent(r);
 	answer(r, f, CHAN_USER_MSG, 0, "b");
-	CHECK_STR(c.reply, "b");
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_STR(c->reply, "b");
 }
 
 CHAN_TEST(chan_headers_that_nobody_sends_are_dropped_by_name, chan_rig(""))
@@ -197,22 +173,17 @@ CHAN_TEST(chan_headers_that_nobody_sends_are_dropped_by_name, chan_rig(""))
 	rig_expect_nothing_sent(r);
 }
 
-TEST(chan_cuts_off_what_a_link_has_padded)
+CLIENT_TEST(chan_cuts_off_what_a_link_has_padded, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
 	uint8_t bytes[CHAN_HEADER_LEN + 40] = { 0 };
-	struct calling c;
 	struct frame f;
 
-	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	f = expect(r, REQUEST, 1, "x");
 	f.h.flags = CHAN_USER_MSG;
 	frame_bytes(bytes, f.h, "yes", 3);
 	rig_inject_bytes(r, bytes, sizeof(bytes));
-	CHECK_EQ(c.reply_len, 3);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->reply_len, 3);
 }
 
 CHAN_TEST(chan_header_in_pieces_is_read, chan_rig(""))
@@ -224,11 +195,9 @@ CHAN_TEST(chan_header_in_pieces_is_read, chan_rig(""))
 
 /* ---- how calls end ---- */
 
-TEST(chan_errors_have_names)
+CHAN_SESSION_TEST(chan_errors_have_names, chan_rig(""), open_channel(r, SERVER))
 {
-	struct rig *r = chan_rig("");
 	static const int errors[] = { ECONNREFUSED, ENOSYS, ETIMEDOUT, EREMOTEIO };
-	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(errors); i++) {
@@ -236,63 +205,49 @@ TEST(chan_errors_have_names)
 
 		CHECK(call_sync(r, &c, s, "x"));
 		answer(r, expect(r, REQUEST, i + 1, "x"), flags, (unsigned)errors[i], "");
-		CHECK_EQ(c.done, 1);
-		CHECK_EQ(c.status, -errors[i]);
+		expect_end(&c, -errors[i]);
 	}
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on)
+CLIENT_TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
 	uint64_t deadline_ns = 1500000, read_ns = 0;
-	struct calling c;
 
 	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
 	CHECK_EQ(xk_control(s, XK_CHAN_GET_DEADLINE, &read_ns, sizeof(read_ns)), sizeof(read_ns));
 	CHECK_EQ(read_ns, deadline_ns);
-	CHECK(call_sync(r, &c, s, "x"));
+	CHECK(call_sync(r, c, s, "x"));
 	rig_advance_ms(r, 1);
-	CHECK_EQ(c.done, 0);
+	CHECK_EQ(c->done, 0);
 	rig_advance_ms(r, 1);
-	CHECK_EQ(c.done, 1);
-	CHECK_EQ(c.status, -ETIMEDOUT);
+	expect_end(c, -ETIMEDOUT);
 	CHECK_EQ(rig_counter(r, "timed_out"), 1);
 	answer(r, expect(r, REQUEST, 1, "x"), CHAN_USER_MSG, 0, "late");
 	CHECK_EQ(rig_counter(r, "unasked"), 1);
-	CHECK(call_sync(r, &c, s, "y"));
+	CHECK(call_sync(r, c, s, "y"));
 	answer(r, expect(r, REQUEST, 2, "y"), CHAN_USER_MSG, 0, "good");
-	CHECK_EQ(c.status, 0);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->status, 0);
 }
 
-TEST(chan_deadline_is_the_setting_and_is_checked)
+CLIENT_TEST(chan_deadline_is_the_setting_and_is_checked, "chan.deadline=3s")
 {
-	struct rig *r = chan_rig("chan.deadline=3s");
-	struct xk_session *s = open_channel(r, SERVER);
 	uint64_t deadline_ns = 999;
-	struct calling c;
 
 	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), -EINVAL);
 	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, 4), -EMSGSIZE);
 	CHECK_EQ(xk_control(s, XK_CHAN_GET_DEADLINE, &deadline_ns, 4), -EMSGSIZE);
-	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	rig_advance_ms(r, 2999);
-	CHECK_EQ(c.done, 0);
+	CHECK_EQ(c->done, 0);
 	rig_advance_ms(r, 1);
-	CHECK_EQ(c.status, -ETIMEDOUT);
+	CHECK_EQ(c->status, -ETIMEDOUT);
 	rig_forget(r);
-	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_dead_server_is_found_by_probes_that_nobody_answers)
+CHAN_SESSION_TEST(chan_dead_server_is_found_by_probes_that_nobody_answers,
+		  chan_rig("chan.deadline=1000s;chan.silence=6s;chan.timeout_max=1s"), open_channel(r, SERVER))
 {
-	struct rig *r = chan_rig("chan.deadline=1000s;chan.silence=6s;chan.timeout_max=1s");
-	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 
 	CHECK_EQ(call_async(r, &c, s, "x"), 0);
@@ -303,17 +258,13 @@ TEST(chan_dead_server_is_found_by_probes_that_nobody_answers)
 		expect(r, PROBE, 1, "");
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 200);
-	CHECK_EQ(c.done, 1);
-	CHECK_EQ(c.status, -ETIMEDOUT);
+	expect_end(&c, -ETIMEDOUT);
 	rig_expect_nothing_sent(r);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_second_call_on_a_channel_is_busy)
+CHAN_SESSION_TEST(chan_second_call_on_a_channel_is_busy, chan_rig(""), open_channel(r, SERVER))
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
 	struct calling first, second;
 
 	CHECK(call_sync(r, &first, s, "x"));
@@ -324,77 +275,52 @@ TEST(chan_second_call_on_a_channel_is_busy)
 	CHECK_EQ(first.done, 1);
 	CHECK_EQ(first.status, 0);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_abort_ends_the_call)
+CLIENT_TEST(chan_abort_ends_the_call, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
-
 	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
-	CHECK(call_sync(r, &c, s, "x"));
+	CHECK(call_sync(r, c, s, "x"));
 	expect(r, REQUEST, 1, "x");
 	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
 	rig_advance_ms(r, 0);
-	CHECK_EQ(c.done, 1);
-	CHECK_EQ(c.status, -ECANCELED);
-	rig_advance_ms(r, 60000);
-	rig_expect_nothing_sent(r);
-	close_channel(r, s);
-	chan_rig_end(r);
+	expect_end(c, -ECANCELED);
+	rig_expect_silence_ms(r, 60000);
 }
 
-TEST(chan_too_long_a_request_is_refused)
+CLIENT_TEST(chan_too_long_a_request_is_refused, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
 	uint32_t longest = 0, whole = 0;
-	struct calling c;
 
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &longest, sizeof(longest)), sizeof(longest));
 	CHECK_EQ(longest, 1500 - CHAN_HEADER_LEN);
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
 	CHECK_EQ(whole, longest);
-	CHECK_EQ(call_async_long(r, &c, s, longest + 1), -EMSGSIZE);
+	CHECK_EQ(call_async_long(r, c, s, longest + 1), -EMSGSIZE);
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
-	CHECK_EQ(call_async_long(r, &c, s, longest), 0);
+	CHECK_EQ(call_async_long(r, c, s, longest), 0);
 	answer(r, expect(r, REQUEST, 1, NULL), CHAN_USER_MSG, 0, "");
-	CHECK_EQ(c.done, 1);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->done, 1);
 }
 
-TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails)
+CLIENT_TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
-
 	rig_limit_buffers(r, 1);
-	CHECK_EQ(call_async_long(r, &c, s, 65), -ENOBUFS);
+	CHECK_EQ(call_async_long(r, c, s, 65), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
-	CHECK_EQ(call_async(r, &c, s, "short"), 0);
+	CHECK_EQ(call_async(r, c, s, "short"), 0);
 	expect(r, REQUEST, 1, "short");
 	rig_limit_buffers(r, 0);
-	rig_advance_ms(r, 200);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 200);
 	rig_limit_buffers(r, UINT32_MAX);
 	rig_advance_ms(r, 400);
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "short"), CHAN_USER_MSG, 0, "");
-	CHECK_EQ(c.done, 1);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->done, 1);
 }
 
-TEST(chan_header_without_a_buffer_is_dropped_and_sent_later)
+CLIENT_TEST(chan_header_without_a_buffer_is_dropped_and_sent_later, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
-
-	CHECK_EQ(call_async_long(r, &c, s, 100), 0);
+	CHECK_EQ(call_async_long(r, c, s, 100), 0);
 	expect(r, REQUEST, 1, NULL);
 	rig_limit_buffers(r, 1); /* what is sent again, without its header */
 	rig_advance_ms(r, 200);
@@ -403,26 +329,20 @@ TEST(chan_header_without_a_buffer_is_dropped_and_sent_later)
 	rig_limit_buffers(r, UINT32_MAX);
 	rig_advance_ms(r, 400);
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, NULL), CHAN_USER_MSG, 0, "");
-	CHECK_EQ(c.done, 1);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->done, 1);
 }
 
 /* ---- time ---- */
 
-TEST(chan_retransmits_after_twice_as_long_each_time)
+CLIENT_TEST(chan_retransmits_after_twice_as_long_each_time, "chan.timeout_max=1s")
 {
-	struct rig *r = chan_rig("chan.timeout_max=1s");
-	struct xk_session *s = open_channel(r, SERVER);
 	static const unsigned ms[] = { 200, 400, 800, 1000, 1000 };
-	struct calling c;
 	struct frame f;
 
-	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	f = expect(r, REQUEST, 1, "x");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ms); i++) {
-		rig_advance_ms(r, ms[i] - 1);
-		rig_expect_nothing_sent(r);
+		rig_expect_silence_ms(r, ms[i] - 1);
 		rig_advance_ms(r, 1);
 		if (i < 3)
 			expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x");
@@ -430,65 +350,52 @@ TEST(chan_retransmits_after_twice_as_long_each_time)
 			expect(r, CHAN_FROM_CLIENT | CHAN_ACK_REQUESTED, 1, ""); /* a server that lacks it says so */
 	}
 	answer(r, f, CHAN_USER_MSG, 0, "");
-	CHECK_EQ(c.done, 1);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->done, 1);
 }
 
-TEST(chan_timeout_follows_the_round_trips_and_is_bounded)
+CLIENT_TEST(chan_timeout_follows_the_round_trips_and_is_bounded, "chan.timeout=1s;chan.timeout_min=20ms")
 {
-	struct rig *r = chan_rig("chan.timeout=1s;chan.timeout_min=20ms");
-	struct xk_session *s = open_channel(r, SERVER);
 	struct chan_end *e = (struct chan_end *)s;
-	struct calling c;
 
 	CHECK_EQ(e->round_trip.timeout_ns, 1000000000);
 	for (unsigned i = 1; i <= 40; i++) {
-		CHECK_EQ(call_async(r, &c, s, "x"), 0);
+		CHECK_EQ(call_async(r, c, s, "x"), 0);
 		rig_advance_ms(r, 100);
 		answer(r, expect(r, REQUEST, i, "x"), CHAN_USER_MSG, 0, "");
 	}
 	CHECK(e->round_trip.timeout_ns > 100000000 && e->round_trip.timeout_ns < 140000000);
 	for (unsigned i = 41; i <= 140; i++) {
-		CHECK_EQ(call_async(r, &c, s, "x"), 0);
+		CHECK_EQ(call_async(r, c, s, "x"), 0);
 		answer(r, expect(r, REQUEST, i, "x"), CHAN_USER_MSG, 0, "");
 	}
 	CHECK_EQ(e->round_trip.timeout_ns, 20000000);
-	CHECK_EQ(call_async(r, &c, s, "x"), 0); /* what was sent twice says nothing of how long it takes */
+	CHECK_EQ(call_async(r, c, s, "x"), 0); /* what was sent twice says nothing of how long it takes */
 	rig_advance_ms(r, 20);
 	expect(r, REQUEST, 141, "x");
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 141, "x"), CHAN_USER_MSG, 0, "");
 	CHECK_EQ(e->round_trip.timeout_ns, 40000000);
-	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one)
+CLIENT_TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
 	struct frame f;
 
-	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	f = expect(r, REQUEST, 1, "x");
 	answer(r, f, 0, 0, "");
 	rig_advance_ms(r, 201); /* the timer looks again at 2 s */
 	answer(r, f, CHAN_USER_MSG, 0, "");
 	((struct chan_end *)s)->round_trip.timeout_ns = 50000000;
-	CHECK_EQ(call_async(r, &c, s, "y"), 0);
+	CHECK_EQ(call_async(r, c, s, "y"), 0);
 	expect(r, REQUEST, 2, "y");
 	rig_advance_ms(r, 50);
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 2, "y"), CHAN_USER_MSG, 0, "");
-	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 /* ---- reboots ---- */
 
-TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one)
+CHAN_TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER + 1);
 	struct calling c, unhurt;
 	struct frame f;
@@ -498,14 +405,12 @@ TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one)
 	CHECK(call_sync(r, &c, s, "x"));
 	f = expect(r, REQUEST, 1, "x");
 	tell(r, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
-	CHECK_EQ(c.done, 1);
-	CHECK_EQ(c.status, -ECONNRESET);
+	expect_end(&c, -ECONNRESET);
 	CHECK_EQ(unhurt.done, 0);
 	CHECK_EQ(caller_in(r)->closed, 1);
 	CHECK_EQ(rig_counter(r, "reset"), 1);
 	CHECK_EQ(xk_control(other, XK_CHAN_ABORT, NULL, 0), 0);
-	rig_advance_ms(r, 60000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 60000);
 	CHECK_EQ(call_async(r, &c, s, "y"), -ECONNRESET); /* it has to be opened anew */
 	CHECK_EQ(rig_counter(r, "closed"), 1);
 	close_channel(r, s);
@@ -515,27 +420,19 @@ TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one)
 	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
 	close_channel(r, s);
 	close_channel(r, other);
-	chan_rig_end(r);
 }
 
-TEST(chan_server_that_is_lost_ends_the_call_too)
+CLIENT_TEST(chan_server_that_is_lost_ends_the_call_too, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
-
-	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	expect(r, REQUEST, 1, "x");
 	tell(r, XK_BIDCTL_LOST, SERVER, 0);
-	CHECK_EQ(c.status, -ECONNRESET);
-	CHECK_EQ(call_async(r, &c, s, "x"), -ECONNRESET);
-	close_channel(r, s);
-	chan_rig_end(r);
+	CHECK_EQ(c->status, -ECONNRESET);
+	CHECK_EQ(call_async(r, c, s, "x"), -ECONNRESET);
 }
 
-CHAN_TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to, chan_rig(""))
+CHAN_SESSION_TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to, chan_rig(""), open_channel(r, SERVER))
 {
-	struct xk_session *s = open_channel(r, SERVER);
 	uint32_t channel = ((struct chan_end *)s)->channel;
 
 	close_channel(r, s);
@@ -553,9 +450,8 @@ CHAN_TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to, chan_rig(""))
 
 /* ---- opening ---- */
 
-TEST(chan_open_fails_as_the_session_below)
+CHAN_TEST(chan_open_fails_as_the_session_below, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct opening o = { r, SERVER, NULL, 0 };
 	uint32_t packet = CHAN_HEADER_LEN - 1;
 
@@ -566,13 +462,10 @@ TEST(chan_open_fails_as_the_session_below)
 	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
 	REQUIRE(rig_do(r, do_open, &o));
 	CHECK_EQ(o.status, -EMSGSIZE);
-	chan_rig_end(r);
 }
 
-CHAN_TEST(chan_has_no_push, chan_rig(""))
+CHAN_SESSION_TEST(chan_has_no_push, chan_rig(""), open_channel(r, SERVER))
 {
-	struct xk_session *s = open_channel(r, SERVER);
-
 	CHECK_EQ(rig_push(r, s, "01"), -EOPNOTSUPP);
 	CHECK_EQ(rig_counter(r, "unexpected"), 1);
 	close_channel(r, s);
@@ -588,15 +481,12 @@ TEST(chan_refuses_settings_that_break_its_promise)
 
 /* ---- tickets ---- */
 
-TEST(chan_does_not_send_again_what_somebody_below_still_sends)
+CLIENT_TEST(chan_does_not_send_again_what_somebody_below_still_sends, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
 	struct chan_end *e = (struct chan_end *)s;
-	struct calling c;
 	struct frame f;
 
-	CHECK_EQ(call_async(r, &c, s, "x"), 0);
+	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	f = expect(r, REQUEST, 1, "x");
 	xk_ticket_fill(&e->ticket, e->session.lls, 5, 500000); /* as a protocol below does that keeps a copy */
 	rig_advance_ms(r, 200);
@@ -610,8 +500,6 @@ TEST(chan_does_not_send_again_what_somebody_below_still_sends)
 	rig_advance_ms(r, 800);
 	expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x");
 	answer(r, f, CHAN_USER_MSG, 0, "");
-	CHECK_EQ(c.done, 1);
+	CHECK_EQ(c->done, 1);
 	CHECK(e->ticket.keeper == NULL);
-	close_channel(r, s);
-	chan_rig_end(r);
 }

@@ -66,54 +66,45 @@ words_of(const struct frame *f)
 	return words[f->h.flags];
 }
 
-/* The oldest that r has said, which must be these words about sequence. */
-static struct frame
-say(struct rig *r, bool is_client, const char *words, uint32_t sequence)
+/* What the client (or the server) has said, which must be these words about sequence, reaches the other or is lost. */
+static void
+say(struct pair *p, bool is_client, const char *words, uint32_t sequence, bool is_lost)
 {
-	struct frame f = take(r);
+	uint8_t bytes[CHAN_HEADER_LEN + PAYLOAD_MAX];
+	struct frame f = take(is_client ? p->client : p->server);
 
 	CHECK_STR(words_of(&f), words);
 	CHECK_EQ(f.h.sequence, sequence);
 	if (f.h.flags != CHAN_ERROR)
 		CHECK_EQ((f.h.flags & CHAN_FROM_CLIENT) != 0, is_client);
-	return f;
+	if (!is_lost)
+		rig_inject_bytes(is_client ? p->server : p->client, bytes, frame_bytes(bytes, f.h, f.payload, f.len));
 }
 
+/*
+ * What is said, in this order: "> request 1" by the client and "< reply 1" by the server, with its sequence number; "lost"
+ * before one that does not arrive. "200 ms" pass.
+ */
 static void
-arrive(struct rig *r, const struct frame *f)
+talk(struct pair *p, const char *dialogue)
 {
-	uint8_t bytes[CHAN_HEADER_LEN + PAYLOAD_MAX];
+	char *copy = strdup(dialogue), *rest = NULL;
 
-	rig_inject_bytes(r, bytes, frame_bytes(bytes, f->h, f->payload, f->len));
-}
+	for (char *step = strtok_r(copy, ";", &rest); step != NULL; step = strtok_r(NULL, ";", &rest)) {
+		char who, words[16];
+		unsigned number, is_lost;
 
-static void
-client_says(struct pair *p, const char *words, uint32_t sequence)
-{
-	struct frame f = say(p->client, true, words, sequence);
-
-	arrive(p->server, &f);
-}
-
-static void
-server_says(struct pair *p, const char *words, uint32_t sequence)
-{
-	struct frame f = say(p->server, false, words, sequence);
-
-	arrive(p->client, &f);
-}
-
-/* The same, and it is lost. */
-static void
-client_loses(struct pair *p, const char *words, uint32_t sequence)
-{
-	say(p->client, true, words, sequence);
-}
-
-static void
-server_loses(struct pair *p, const char *words, uint32_t sequence)
-{
-	say(p->server, false, words, sequence);
+		step += strspn(step, " ");
+		is_lost = strncmp(step, "lost ", 5) == 0;
+		if (sscanf(step, "%u ms", &number) == 1) {
+			pass_time(p, number);
+			continue;
+		}
+		REQUIRE(sscanf(step + is_lost * 5, "%c %15[a-z? ]%u", &who, words, &number) == 3);
+		words[strlen(words) - 1] = '\0'; /* the blank before the number */
+		say(p, who == '>', words, number, is_lost);
+	}
+	free(copy);
 }
 
 static void
@@ -129,8 +120,8 @@ static void
 acknowledge(struct pair *p, uint64_t ms, uint32_t sequence)
 {
 	pass_time(p, ms);
-	server_says(p, "reply ack?", sequence);
-	client_says(p, "ack", sequence + 1);
+	say(p, false, "reply ack?", sequence, false);
+	say(p, true, "ack", sequence + 1, false);
 	CHECK_EQ(rig_counter(p->client, "acked"), 1);
 }
 
@@ -140,13 +131,11 @@ TEST_IN(exchange_plain_request_and_reply_and_the_next_request_is_the_implicit_ac
 	pair_free)
 {
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "one"), 0);
-	client_says(p, "request", 1);
-	server_says(p, "reply", 1);
+	talk(p, "> request 1; < reply 1");
 	expect_reply(p, "one");
 	expect_silence(p, 150);
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "two"), 0);
-	client_says(p, "request", 2);
-	server_says(p, "reply", 2);
+	talk(p, "> request 2; < reply 2");
 	expect_reply(p, "two");
 	expect_silence(p, 199); /* the first reply is not asked about any more */
 	acknowledge(p, 1, 2);
@@ -160,20 +149,16 @@ TEST_IN(exchange_slow_server_acknowledges_a_request_that_comes_again_and_is_only
 {
 	caller_in(p->server)->waits = true;
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "slow"), 0);
-	client_says(p, "request", 1);
+	talk(p, "> request 1");
 	expect_silence(p, 199);
-	pass_time(p, 1);
-	client_says(p, "request ack?", 1);
-	server_says(p, "ack", 1);
+	talk(p, "1 ms; > request ack? 1; < ack 1");
 	for (unsigned i = 0; i < 10; i++) {
 		expect_silence(p, 1999);
-		pass_time(p, 1);
-		client_says(p, "probe", 1);
-		server_says(p, "ack", 1);
+		talk(p, "1 ms; > probe 1; < ack 1");
 	}
 	CHECK_EQ(p->call.done, 0);
 	go(p->server);
-	server_says(p, "reply", 1);
+	talk(p, "< reply 1");
 	expect_reply(p, "slow");
 	CHECK_EQ(caller_in(p->server)->executed, 1);
 	acknowledge(p, 200, 1);
@@ -183,28 +168,19 @@ TEST_IN(exchange_slow_server_acknowledges_a_request_that_comes_again_and_is_only
 TEST_IN(exchange_lost_long_request_is_probed_missed_and_sent_again, struct pair, p, pair_new(p, 3000), pair_free)
 {
 	CHECK_EQ(call_async_long(p->client, &p->call, p->s, 2000), 0);
-	client_loses(p, "request", 1);
-	pass_time(p, 200);
-	client_says(p, "probe", 1);
-	server_says(p, "nack", 1);
+	talk(p, "lost > request 1; 200 ms; > probe 1; < nack 1");
 	CHECK_EQ(caller_in(p->server)->executed, 0);
-	client_says(p, "request", 1);
-	server_says(p, "reply", 1);
+	talk(p, "> request 1; < reply 1");
 	CHECK_EQ(p->call.reply_len, 2000);
 	CHECK_EQ(caller_in(p->server)->executed, 1);
-	pass_time(p, 200);
-	server_says(p, "probe", 1); /* a long reply is asked about */
-	client_says(p, "ack", 2);
+	talk(p, "200 ms; < probe 1; > ack 2"); /* a long reply is asked about */
 	expect_silence(p, 60000);
 }
 
 TEST_IN(exchange_lost_short_request_is_sent_again, struct pair, p, pair_new(p, 1500), pair_free)
 {
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
-	client_loses(p, "request", 1);
-	pass_time(p, 200);
-	client_says(p, "request ack?", 1);
-	server_says(p, "reply", 1);
+	talk(p, "lost > request 1; 200 ms; > request ack? 1; < reply 1");
 	expect_reply(p, "x");
 	CHECK_EQ(caller_in(p->server)->executed, 1);
 	acknowledge(p, 200, 1);
@@ -217,22 +193,14 @@ TEST_IN(exchange_lost_long_reply_is_asked_about_by_the_server_missed_and_sent_ag
 	caller_in(p->server)->waits = true;
 	caller_in(p->server)->reply_len = 2000;
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
-	client_says(p, "request", 1);
-	pass_time(p, 200);
-	client_says(p, "request ack?", 1);
-	server_says(p, "ack", 1);
+	talk(p, "> request 1; 200 ms; > request ack? 1; < ack 1");
 	go(p->server);
-	server_loses(p, "reply", 1);
+	talk(p, "lost < reply 1");
 	expect_silence(p, 199);
-	pass_time(p, 1);
-	server_says(p, "probe", 1);
-	client_says(p, "nack", 1);
-	server_says(p, "reply", 1);
+	talk(p, "1 ms; < probe 1; > nack 1; < reply 1");
 	CHECK_EQ(p->call.reply_len, 2000);
 	CHECK_EQ(caller_in(p->server)->executed, 1);
-	pass_time(p, 400);
-	server_says(p, "probe", 1);
-	client_says(p, "ack", 2);
+	talk(p, "400 ms; < probe 1; > ack 2");
 	expect_silence(p, 60000);
 }
 
@@ -240,20 +208,13 @@ TEST_IN(exchange_lost_short_reply_comes_again_asks_for_an_ack_and_gets_it, struc
 {
 	caller_in(p->server)->waits = true;
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
-	client_says(p, "request", 1);
-	pass_time(p, 200);
-	client_says(p, "request ack?", 1);
-	server_says(p, "ack", 1);
+	talk(p, "> request 1; 200 ms; > request ack? 1; < ack 1");
 	go(p->server);
-	server_loses(p, "reply", 1);
-	pass_time(p, 200);
-	server_says(p, "reply ack?", 1);
+	talk(p, "lost < reply 1; 200 ms; < reply ack? 1");
 	expect_reply(p, "x");
-	client_loses(p, "ack", 2);
-	pass_time(p, 400);
-	server_says(p, "reply ack?", 1); /* the call is over: it is dropped, and acknowledged again */
+	talk(p, "lost > ack 2; 400 ms; < reply ack? 1"); /* the call is over: it is dropped, and acknowledged again */
 	CHECK_EQ(rig_counter(p->client, "unasked"), 1);
-	client_says(p, "ack", 2);
+	talk(p, "> ack 2");
 	expect_silence(p, 60000);
 	CHECK_EQ(caller_in(p->server)->executed, 1);
 }
@@ -262,12 +223,10 @@ TEST_IN(exchange_request_that_comes_again_after_its_reply_was_lost_gets_it_at_on
 	pair_free)
 {
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
-	client_says(p, "request", 1);
-	server_loses(p, "reply", 1);
+	talk(p, "> request 1; lost < reply 1");
 	rig_advance_ms(p->client, 200); /* its timer is first */
 	rig_advance_ms(p->server, 100);
-	client_says(p, "request ack?", 1);
-	server_says(p, "reply", 1);
+	talk(p, "> request ack? 1; < reply 1");
 	expect_reply(p, "x");
 	CHECK_EQ(caller_in(p->server)->executed, 1);
 	CHECK_EQ(rig_counter(p->server, "repeated"), 1);
@@ -277,17 +236,13 @@ TEST_IN(exchange_request_that_comes_again_after_its_reply_was_lost_gets_it_at_on
 TEST_IN(exchange_probe_after_a_long_reply_was_lost_gets_it_at_once, struct pair, p, pair_new(p, 3000), pair_free)
 {
 	CHECK_EQ(call_async_long(p->client, &p->call, p->s, 2000), 0);
-	client_says(p, "request", 1);
-	server_loses(p, "reply", 1);
+	talk(p, "> request 1; lost < reply 1");
 	rig_advance_ms(p->client, 200);
 	rig_advance_ms(p->server, 100);
-	client_says(p, "probe", 1);
-	server_says(p, "reply", 1);
+	talk(p, "> probe 1; < reply 1");
 	CHECK_EQ(p->call.reply_len, 2000);
 	CHECK_EQ(caller_in(p->server)->executed, 1);
-	pass_time(p, 200);
-	server_says(p, "probe", 1);
-	client_says(p, "ack", 2);
+	talk(p, "200 ms; < probe 1; > ack 2");
 }
 
 TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_survives)
@@ -297,7 +252,7 @@ TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_s
 	pair_new(&p, 1500);
 	caller_in(p.server)->waits = true;
 	CHECK_EQ(call_async(p.client, &p.call, p.s, "old"), 0);
-	client_says(&p, "request", 1);
+	talk(&p, "> request 1");
 	CHECK_EQ(caller_in(p.server)->running, 1);
 	CHECK_EQ(xk_control(p.s, XK_CHAN_ABORT, NULL, 0), 0); /* this boot of it says no more */
 	tell(p.server, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
@@ -309,8 +264,7 @@ TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_s
 	next = (struct pair){ chan_rig(""), p.server, NULL, { .s = NULL } }; /* the boot that is there now */
 	next.s = open_channel(next.client, SERVER);
 	CHECK_EQ(call_async(next.client, &next.call, next.s, "new"), 0);
-	client_says(&next, "request", 1);
-	server_says(&next, "reply", 1);
+	talk(&next, "> request 1; < reply 1");
 	expect_reply(&next, "new");
 	CHECK_EQ(caller_in(p.server)->executed, 2);
 	acknowledge(&next, 200, 1);
@@ -324,17 +278,13 @@ TEST_IN(exchange_server_reboot_while_the_client_waits_fails_the_call_and_the_req
 {
 	caller_in(p->server)->waits = true;
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
-	client_says(p, "request", 1);
-	pass_time(p, 200);
-	client_says(p, "request ack?", 1);
-	server_says(p, "ack", 1);
+	talk(p, "> request 1; 200 ms; > request ack? 1; < ack 1");
 	tell(p->client, XK_BIDCTL_REBOOTED, SERVER, BOOT + 1);
 	CHECK_EQ(p->call.done, 1);
 	CHECK_EQ(p->call.status, -ECONNRESET);
-	rig_advance_ms(p->client, 60000);
-	rig_expect_nothing_sent(p->client);
+	rig_expect_silence_ms(p->client, 60000);
 	go(p->server); /* the boot that was; its reply finds no call */
-	server_says(p, "reply", 1);
+	talk(p, "< reply 1");
 	CHECK_EQ(p->call.done, 1);
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "y"), -ECONNRESET);
 	rig_advance_ms(p->server, 60000);
@@ -345,18 +295,14 @@ TEST_IN(exchange_header_only_ack_bears_the_next_sequence_and_is_taken_for_no_req
 	pair_free)
 {
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "one"), 0);
-	client_says(p, "request", 1);
-	server_says(p, "reply", 1);
+	talk(p, "> request 1; < reply 1");
 	acknowledge(p, 200, 1);
 	expect_silence(p, 1000);
 	CHECK_EQ(caller_in(p->server)->executed, 1);
 	CHECK_EQ(rig_drops(p->server), 0);
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "two"), 0);
-	client_says(p, "request", 2); /* the sequence that the ack had */
-	server_says(p, "reply", 2);
+	talk(p, "> request 2; < reply 2"); /* the sequence that the ack had */
 	expect_reply(p, "two");
 	CHECK_EQ(caller_in(p->server)->executed, 2);
-	pass_time(p, 10); /* it has found out how fast acks are */
-	server_says(p, "reply ack?", 2);
-	client_says(p, "ack", 3);
+	talk(p, "10 ms; < reply ack? 2; > ack 3"); /* it has found out how fast acks are */
 }

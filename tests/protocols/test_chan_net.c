@@ -330,20 +330,7 @@ caller_init(struct xk_protocol *self)
 	return err;
 }
 
-static const struct xk_role caller_lowers[] = {
-	{ "transport", XK_RPC, NULL, "carries calls" },
-	{ NULL, 0, NULL, NULL },
-};
-
-static const struct xk_protocol_ops caller_ops = { .init = caller_init, .call_demux = caller_call_demux };
-
-static const struct xk_protocol_type caller_type = {
-	.name = "caller",
-	.help = "Calls others, and is called.",
-	.ops = &caller_ops,
-	.size = sizeof(struct caller),
-	.lowers = caller_lowers,
-};
+COMPOSE_UPPER(caller, struct caller, XK_RPC, .init = caller_init, .call_demux = caller_call_demux);
 
 /* ---- hosts ---- */
 

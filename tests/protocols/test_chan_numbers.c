@@ -3,25 +3,18 @@
 
 enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG };
 
-TEST(chan_sequence_numbers_wrap)
+CLIENT_TEST(chan_sequence_numbers_wrap, "")
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
-	struct calling c;
-
 	((struct chan_end *)s)->sequence = UINT32_MAX - 1;
 	for (uint32_t i = 0; i < 4; i++) {
-		CHECK_EQ(call_async(r, &c, s, "x"), 0);
+		CHECK_EQ(call_async(r, c, s, "x"), 0);
 		answer(r, expect(r, REQUEST, UINT32_MAX + i, "x"), CHAN_USER_MSG, 0, "");
-		CHECK_EQ(c.done, 1);
+		CHECK_EQ(c->done, 1);
 	}
-	close_channel(r, s);
-	chan_rig_end(r);
 }
 
-TEST(chan_closed_channels_are_used_again_with_their_sequences)
+CHAN_TEST(chan_closed_channels_are_used_again_with_their_sequences, chan_rig(""))
 {
-	struct rig *r = chan_rig("");
 	struct xk_session *s = open_channel(r, SERVER), *other;
 	struct calling c;
 	struct frame f, g;
@@ -49,7 +42,6 @@ TEST(chan_closed_channels_are_used_again_with_their_sequences)
 	answer(r, g, CHAN_USER_MSG, 0, "");
 	close_channel(r, s);
 	close_channel(r, other);
-	chan_rig_end(r);
 }
 
 static uint32_t
@@ -102,10 +94,9 @@ CHAN_TEST(chan_closed_channels_are_used_again_at_once, chan_rig(""))
 	}
 }
 
-CHAN_TEST(chan_one_of_several_references_that_is_closed_leaves_the_channel_as_it_is, chan_rig(""))
+CHAN_SESSION_TEST(chan_one_of_several_references_that_is_closed_leaves_the_channel_as_it_is, chan_rig(""),
+		  open_channel(r, SERVER))
 {
-	struct xk_session *s = open_channel(r, SERVER);
-
 	CHECK(xk_duplicate(s));
 	call_and_answer(r, s, 1);
 	close_channel(r, s);
@@ -113,10 +104,8 @@ CHAN_TEST(chan_one_of_several_references_that_is_closed_leaves_the_channel_as_it
 	close_channel(r, s);
 }
 
-TEST(chan_channel_that_is_closed_during_its_call_still_ends_it)
+CHAN_SESSION_TEST(chan_channel_that_is_closed_during_its_call_still_ends_it, chan_rig(""), open_channel(r, SERVER))
 {
-	struct rig *r = chan_rig("");
-	struct xk_session *s = open_channel(r, SERVER);
 	struct calling c;
 	struct frame f;
 
@@ -133,7 +122,6 @@ TEST(chan_channel_that_is_closed_during_its_call_still_ends_it)
 	CHECK_EQ(channel_of(s), f.h.channel);
 	call_and_answer(r, s, 2);
 	close_channel(r, s);
-	chan_rig_end(r);
 }
 
 CHAN_TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_forgotten_it,
@@ -159,9 +147,9 @@ CHAN_TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_for
 	close_channel(r, other);
 }
 
-CHAN_TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the_server_has_done_with_it, chan_rig(""))
+CHAN_SESSION_TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the_server_has_done_with_it, chan_rig(""),
+		  open_channel(r, SERVER))
 {
-	struct xk_session *s = open_channel(r, SERVER);
 	struct frame f = call_in_vain(r, s, 1);
 
 	answer(r, f, CHAN_USER_MSG, 0, ""); /* too late */

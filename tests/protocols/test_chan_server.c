@@ -3,32 +3,20 @@
 
 enum { REQUEST = CHAN_USER_MSG, AGAIN = CHAN_USER_MSG | CHAN_ACK_REQUESTED, PROBE = CHAN_ACK_REQUESTED };
 
-static struct rig *
-server_new(const char *settings)
-{
-	struct rig *r = chan_rig(settings);
-
-	CHECK_EQ(serve(r, true), 0);
-	return r;
-}
-
 /* ---- the exchanges ---- */
 
 CHAN_TEST(chan_runs_a_request_and_the_next_one_is_the_ack, server_new(""))
 {
 	struct frame f;
 
-	ask(r, REQUEST, 5, "one");
-	f = expect(r, CHAN_USER_MSG, 5, "one");
+	f = call_once(r, 5, "one");
 	CHECK_EQ(f.h.channel, CHANNEL);
 	CHECK_EQ(caller_in(r)->opened, 1);
-	ask(r, REQUEST, 6, "");
-	expect(r, CHAN_USER_MSG, 6, "");
+	call_once(r, 6, "");
 	rig_advance_ms(r, 150);
 	ask(r, 0, 7, ""); /* the explicit ack: there is nothing left to ask for */
-	rig_advance_ms(r, 60000);
-	rig_expect_nothing_sent(r);
-	CHECK_EQ(caller_in(r)->executed, 2);
+	rig_expect_silence_ms(r, 60000);
+	CHECK_EQ(executed(r), 2);
 	CHECK_EQ(caller_in(r)->opened, 1);
 	CHECK_EQ(rig_counter(r, "executed"), 2);
 	CHECK_EQ(rig_drops(r), 0);
@@ -36,19 +24,17 @@ CHAN_TEST(chan_runs_a_request_and_the_next_one_is_the_ack, server_new(""))
 
 CHAN_TEST(chan_header_only_ack_is_no_request, server_new(""))
 {
-	ask(r, REQUEST, 5, "one");
-	expect(r, CHAN_USER_MSG, 5, "one");
+	call_once(r, 5, "one");
 	ask(r, 0, 6, "");
-	CHECK_EQ(caller_in(r)->executed, 1);
+	CHECK_EQ(executed(r), 1);
 	ask(r, 0, 6, "");
 	CHECK_EQ(rig_counter(r, "stale"), 1);
-	ask(r, REQUEST, 6, "two");
-	expect(r, CHAN_USER_MSG, 6, "two");
+	call_once(r, 6, "two");
 	ask(r, 0, 9, ""); /* of no reply */
 	CHECK_EQ(rig_counter(r, "stale"), 2);
 	ask(r, 0, 7, "");
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(caller_in(r)->executed, 2);
+	CHECK_EQ(executed(r), 2);
 }
 
 CHAN_TEST(chan_acknowledges_what_it_is_executing, server_new(""))
@@ -56,54 +42,43 @@ CHAN_TEST(chan_acknowledges_what_it_is_executing, server_new(""))
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "slow");
 	rig_expect_nothing_sent(r);
-	ask(r, AGAIN, 5, "slow");
-	expect(r, 0, 5, "");
-	ask(r, PROBE, 5, "");
-	expect(r, 0, 5, "");
+	draw(r, AGAIN, 5, "slow", 0, "");
+	draw(r, PROBE, 5, "", 0, "");
 	ask(r, REQUEST, 5, "slow"); /* another one of the network's */
 	ask(r, CHAN_NEGATIVE_ACK, 5, "");
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	CHECK_EQ(rig_counter(r, "acked"), 2);
+	rig_expect_counts(r, "duplicate=2 acked=2");
 	go(r);
 	expect(r, CHAN_USER_MSG, 5, "slow");
-	CHECK_EQ(caller_in(r)->executed, 1);
+	CHECK_EQ(executed(r), 1);
 	ask(r, 0, 6, "");
 }
 
 CHAN_TEST(chan_asks_for_a_request_that_it_does_not_have, server_new(""))
 {
-	ask(r, PROBE, 5, "");
-	expect(r, CHAN_NEGATIVE_ACK, 5, "");
+	draw(r, PROBE, 5, "", CHAN_NEGATIVE_ACK, "");
 	CHECK_EQ(caller_in(r)->opened, 0); /* nothing is remembered of a question */
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	ask(r, REQUEST, 5, "one");
-	expect(r, CHAN_USER_MSG, 5, "one");
-	ask(r, PROBE, 6, "");
-	expect(r, CHAN_NEGATIVE_ACK, 6, "");
-	rig_advance_ms(r, 1000); /* the reply is acknowledged by that */
-	rig_expect_nothing_sent(r);
-	ask(r, REQUEST, 6, "two");
-	expect(r, CHAN_USER_MSG, 6, "two");
-	CHECK_EQ(caller_in(r)->executed, 2);
+	call_once(r, 5, "one");
+	draw(r, PROBE, 6, "", CHAN_NEGATIVE_ACK, "");
+	rig_expect_silence_ms(r, 1000); /* the reply is acknowledged by that */
+	call_once(r, 6, "two");
+	CHECK_EQ(executed(r), 2);
 	ask(r, 0, 7, "");
 }
 
 CHAN_TEST(chan_sends_a_reply_again_until_it_is_acknowledged, server_new(""))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	rig_advance_ms(r, 200);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 5, "x");
 	rig_advance_ms(r, 400);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 5, "x");
 	rig_advance_ms(r, 5);
-	ask(r, CHAN_NEGATIVE_ACK, 5, "");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	draw(r, CHAN_NEGATIVE_ACK, 5, "", CHAN_USER_MSG, "x");
 	CHECK_EQ(rig_counter(r, "repeated"), 3);
 	ask(r, 0, 6, "");
-	rig_advance_ms(r, 60000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 60000);
 }
 
 CHAN_TEST(chan_asks_whether_a_long_reply_has_arrived, chan_rig(""))
@@ -113,44 +88,35 @@ CHAN_TEST(chan_asks_whether_a_long_reply_has_arrived, chan_rig(""))
 	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
 	CHECK_EQ(serve(r, true), 0);
 	caller_in(r)->reply_len = 2000;
-	ask(r, REQUEST, 5, "x");
-	CHECK_EQ(expect(r, CHAN_USER_MSG, 5, NULL).len, 2000);
+	CHECK_EQ(draw(r, REQUEST, 5, "x", CHAN_USER_MSG, NULL).len, 2000);
 	rig_advance_ms(r, 200);
 	expect(r, CHAN_ACK_REQUESTED, 5, "");
-	ask(r, CHAN_NEGATIVE_ACK, 5, "");
-	CHECK_EQ(expect(r, CHAN_USER_MSG, 5, NULL).len, 2000);
+	CHECK_EQ(draw(r, CHAN_NEGATIVE_ACK, 5, "", CHAN_USER_MSG, NULL).len, 2000);
 	ask(r, 0, 6, "");
-	rig_advance_ms(r, 1000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1000);
 }
 
 CHAN_TEST(chan_request_that_comes_again_gets_the_reply_at_once, server_new(""))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	ask(r, REQUEST, 5, "x"); /* another one of the network's */
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 5);
-	ask(r, AGAIN, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x");
 	rig_advance_ms(r, 5);
-	ask(r, PROBE, 5, "");
-	expect(r, CHAN_USER_MSG, 5, "x");
-	CHECK_EQ(caller_in(r)->executed, 1);
+	draw(r, PROBE, 5, "", CHAN_USER_MSG, "x");
+	CHECK_EQ(executed(r), 1);
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 	ask(r, 0, 6, "");
-	ask(r, PROBE, 5, ""); /* nobody needs it, and it is gone */
-	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ETIMEDOUT);
-	ask(r, CHAN_NEGATIVE_ACK, 5, "");
-	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ETIMEDOUT);
-	CHECK_EQ(caller_in(r)->executed, 1);
+	CHECK_EQ(draw(r, PROBE, 5, "", CHAN_ERROR, "").h.status, ETIMEDOUT); /* nobody needs it, and it is gone */
+	CHECK_EQ(draw(r, CHAN_NEGATIVE_ACK, 5, "", CHAN_ERROR, "").h.status, ETIMEDOUT);
+	CHECK_EQ(executed(r), 1);
 }
 
 CHAN_TEST(chan_old_requests_are_never_run, server_new(""))
 {
 	for (uint32_t i = 5; i < 8; i++) {
-		ask(r, REQUEST, i, "x");
-		expect(r, CHAN_USER_MSG, i, "x");
+		call_once(r, i, "x");
 	}
 	ask(r, REQUEST, 6, "x");
 	ask(r, AGAIN, 5, "x");
@@ -158,23 +124,22 @@ CHAN_TEST(chan_old_requests_are_never_run, server_new(""))
 	ask(r, CHAN_NEGATIVE_ACK, 6, "");
 	ask(r, CHAN_NEGATIVE_ACK, 9, ""); /* of a reply that was never sent */
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(caller_in(r)->executed, 3);
+	CHECK_EQ(executed(r), 3);
 	CHECK_EQ(rig_counter(r, "stale"), 5);
 	ask(r, 0, 8, "");
 	ask(r, AGAIN, 6, "x"); /* and when it is idle */
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(caller_in(r)->executed, 3);
+	CHECK_EQ(executed(r), 3);
 }
 
 CHAN_TEST(chan_sequence_numbers_of_requests_wrap, server_new(""))
 {
 	for (uint32_t i = 0; i < 4; i++) {
-		ask(r, REQUEST, UINT32_MAX - 1 + i, "x");
-		expect(r, CHAN_USER_MSG, UINT32_MAX - 1 + i, "x");
+		call_once(r, UINT32_MAX - 1 + i, "x");
 	}
 	ask(r, REQUEST, UINT32_MAX, "x");
 	CHECK_EQ(rig_counter(r, "stale"), 1);
-	CHECK_EQ(caller_in(r)->executed, 4);
+	CHECK_EQ(executed(r), 4);
 	ask(r, 0, 2, "");
 	rig_expect_nothing_sent(r);
 }
@@ -186,8 +151,7 @@ CHAN_TEST(chan_usual_request_of_a_length_that_lies_is_dropped, server_new(""))
 	uint8_t bytes[CHAN_HEADER_LEN + 32] = { 0 };
 	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_FROM_CLIENT | REQUEST, 0 };
 
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	for (uint32_t more = 1; more <= CHAN_HEADER_LEN + 8; more++) {
 		h.sequence++;
 		frame_bytes(bytes, h, "four", 4);
@@ -196,7 +160,7 @@ CHAN_TEST(chan_usual_request_of_a_length_that_lies_is_dropped, server_new(""))
 		CHECK_EQ(rig_counter(r, "bad_length"), more);
 	}
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(caller_in(r)->executed, 1);
+	CHECK_EQ(executed(r), 1);
 	ask(r, 0, 6, "");
 }
 
@@ -207,24 +171,20 @@ CHAN_TEST(chan_newer_request_waits_for_the_handler_and_the_old_reply_is_suppress
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "old");
 	ask(r, REQUEST, 6, "new");
-	ask(r, AGAIN, 7, "newest");
-	expect(r, 0, 7, "");
-	ask(r, PROBE, 7, "");
-	expect(r, 0, 7, "");
+	draw(r, AGAIN, 7, "newest", 0, "");
+	draw(r, PROBE, 7, "", 0, "");
 	ask(r, REQUEST, 6, "new"); /* late */
 	CHECK_EQ(rig_counter(r, "busy"), 3);
-	CHECK_EQ(caller_in(r)->executed, 1);
+	CHECK_EQ(executed(r), 1);
 	caller_in(r)->waits = false;
 	go(r);
 	expect(r, CHAN_NEGATIVE_ACK, 7, "");
 	CHECK_EQ(rig_counter(r, "abandoned"), 1);
-	rig_advance_ms(r, 5000);
-	rig_expect_nothing_sent(r);
-	ask(r, REQUEST, 7, "newest");
-	expect(r, CHAN_USER_MSG, 7, "newest");
-	CHECK_EQ(caller_in(r)->executed, 2);
+	rig_expect_silence_ms(r, 5000);
+	call_once(r, 7, "newest");
+	CHECK_EQ(executed(r), 2);
 	ask(r, REQUEST, 6, "new");
-	CHECK_EQ(caller_in(r)->executed, 2);
+	CHECK_EQ(executed(r), 2);
 	ask(r, 0, 8, "");
 }
 
@@ -235,21 +195,18 @@ CHAN_TEST(chan_handlers_failure_is_a_reply, server_new(""))
 	struct frame f;
 
 	caller_in(r)->fails = -ENOSYS;
-	ask(r, REQUEST, 5, "x");
-	f = expect(r, CHAN_USER_MSG | CHAN_ERROR, 5, "");
+	f = draw(r, REQUEST, 5, "x", CHAN_USER_MSG | CHAN_ERROR, "");
 	CHECK_EQ(f.h.status, ENOSYS);
 	rig_advance_ms(r, 200);
 	f = expect(r, CHAN_USER_MSG | CHAN_ERROR | CHAN_ACK_REQUESTED, 5, "");
 	CHECK_EQ(f.h.status, ENOSYS);
 	rig_advance_ms(r, 5);
-	ask(r, AGAIN, 5, "x");
-	f = expect(r, CHAN_USER_MSG | CHAN_ERROR, 5, "");
+	f = draw(r, AGAIN, 5, "x", CHAN_USER_MSG | CHAN_ERROR, "");
 	CHECK_EQ(f.h.status, ENOSYS);
 	CHECK_EQ(rig_counter(r, "failed"), 1);
-	CHECK_EQ(caller_in(r)->executed, 1);
+	CHECK_EQ(executed(r), 1);
 	caller_in(r)->fails = 0;
-	ask(r, REQUEST, 6, "x");
-	CHECK_EQ(expect(r, CHAN_USER_MSG, 6, "x").h.status, 0);
+	CHECK_EQ(call_once(r, 6, "x").h.status, 0);
 	rig_advance_ms(r, 400);
 	CHECK_EQ(expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 6, "x").h.status, 0);
 	ask(r, 0, 7, "");
@@ -261,8 +218,7 @@ CHAN_TEST(chan_handlers_failure_is_not_mistaken_for_chans_own, server_new(""))
 
 	for (uint32_t i = 0; i < XK_ARRAY_LENGTH(errors); i++) {
 		caller_in(r)->fails = errors[i];
-		ask(r, REQUEST, i + 1, "x");
-		CHECK_EQ(expect(r, CHAN_USER_MSG | CHAN_ERROR, i + 1, "").h.status, EREMOTEIO);
+		CHECK_EQ(draw(r, REQUEST, i + 1, "x", CHAN_USER_MSG | CHAN_ERROR, "").h.status, EREMOTEIO);
 	}
 	ask(r, 0, XK_ARRAY_LENGTH(errors) + 1, "");
 }
@@ -270,58 +226,46 @@ CHAN_TEST(chan_handlers_failure_is_not_mistaken_for_chans_own, server_new(""))
 CHAN_TEST(chan_reply_may_be_missing_and_must_not_be_too_long, server_new(""))
 {
 	caller_in(r)->replies_nothing = true;
-	ask(r, REQUEST, 1, "x");
-	expect(r, CHAN_USER_MSG, 1, "");
+	draw(r, REQUEST, 1, "x", CHAN_USER_MSG, "");
 	caller_in(r)->replies_nothing = false;
 	caller_in(r)->reply_len = 1500;
-	ask(r, REQUEST, 2, "x");
-	CHECK_EQ(expect(r, CHAN_USER_MSG | CHAN_ERROR, 2, "").h.status, EREMOTEIO);
+	CHECK_EQ(draw(r, REQUEST, 2, "x", CHAN_USER_MSG | CHAN_ERROR, "").h.status, EREMOTEIO);
 	ask(r, 0, 3, "");
 }
 
 CHAN_TEST(chan_refuses_where_nobody_is_willing, chan_rig(""))
 {
-	ask(r, REQUEST, 5, "x");
-	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ECONNREFUSED);
-	ask(r, PROBE, 5, "");
-	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ECONNREFUSED);
+	CHECK_EQ(draw(r, REQUEST, 5, "x", CHAN_ERROR, "").h.status, ECONNREFUSED);
+	CHECK_EQ(draw(r, PROBE, 5, "", CHAN_ERROR, "").h.status, ECONNREFUSED);
 	ask(r, 0, 5, ""); /* an answer to that would be to an answer */
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter(r, "no_session"), 3);
-	CHECK_EQ(rig_counter(r, "rejected"), 2);
+	rig_expect_counts(r, "no_session=3 rejected=2");
 }
 
 CHAN_TEST(chan_refuses_when_nobody_is_willing_any_more_and_still_knows_what_was_run, server_new(""))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	CHECK_EQ(serve(r, false), 0);
 	CHECK_EQ(serve(r, false), -ENOENT);
 	rig_advance_ms(r, 5);
-	ask(r, AGAIN, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
-	ask(r, REQUEST, 6, "x");
-	CHECK_EQ(expect(r, CHAN_ERROR, 6, "").h.status, ECONNREFUSED);
-	ask(r, PROBE, 6, "");
-	CHECK_EQ(expect(r, CHAN_ERROR, 6, "").h.status, ECONNREFUSED);
-	CHECK_EQ(caller_in(r)->executed, 1);
+	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x");
+	CHECK_EQ(draw(r, REQUEST, 6, "x", CHAN_ERROR, "").h.status, ECONNREFUSED);
+	CHECK_EQ(draw(r, PROBE, 6, "", CHAN_ERROR, "").h.status, ECONNREFUSED);
+	CHECK_EQ(executed(r), 1);
 	CHECK_EQ(serve(r, true), 0);
 	ask(r, REQUEST, 5, "x");
-	CHECK_EQ(caller_in(r)->executed, 1);
-	ask(r, REQUEST, 7, "x");
-	expect(r, CHAN_USER_MSG, 7, "x");
+	CHECK_EQ(executed(r), 1);
+	call_once(r, 7, "x");
 	ask(r, 0, 8, "");
 }
 
 CHAN_TEST(chan_refused_by_open_done_says_so, server_new(""))
 {
 	caller_in(r)->refuses = -EPERM;
-	ask(r, REQUEST, 5, "x");
-	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ECONNREFUSED);
+	CHECK_EQ(draw(r, REQUEST, 5, "x", CHAN_ERROR, "").h.status, ECONNREFUSED);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	caller_in(r)->refuses = 0;
-	ask(r, AGAIN, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x");
 	ask(r, 0, 6, "");
 }
 
@@ -333,7 +277,7 @@ CHAN_TEST(chan_makes_no_end_over_a_session_that_carries_nothing, server_new(""))
 	ask(r, REQUEST, 5, "x");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "no_memory"), 1);
-	CHECK_EQ(caller_in(r)->executed, 0);
+	CHECK_EQ(executed(r), 0);
 }
 
 /* ---- bounds ---- */
@@ -374,8 +318,7 @@ CHAN_TEST(chan_channels_are_bounded_in_all, server_new("chan.channels=2"))
 	CHECK_EQ(rig_counter(r, "no_session"), 1); /* the ack of nothing */
 	rig_advance_ms(r, 300000);
 	CHECK_EQ(rig_counter(r, "forgotten"), 2);
-	ask(r, REQUEST, 1, "x");
-	expect(r, CHAN_USER_MSG, 1, "x");
+	call_once(r, 1, "x");
 	ask(r, 0, 2, "");
 }
 
@@ -409,47 +352,41 @@ CHAN_TEST(chan_long_replies_that_are_kept_are_bounded, server_new("chan.saved=81
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 3, NULL).len, 100);
 		CHECK_EQ(rig_counter(r, "unsaved"), 2 + i);
 	}
-	CHECK_EQ(caller_in(r)->executed, 8);
+	CHECK_EQ(executed(r), 8);
 	rig_advance_ms(r, 60000);
 	rig_forget(r);
 }
 
 CHAN_TEST(chan_gives_a_reply_up_that_nobody_acknowledges, server_new("chan.retries=2"))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	rig_advance_ms(r, 10000);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 5, "x");
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 5, "x");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "given_up"), 1);
-	ask(r, AGAIN, 5, "x");
-	CHECK_EQ(expect(r, CHAN_ERROR, 5, "").h.status, ETIMEDOUT);
-	CHECK_EQ(caller_in(r)->executed, 1);
-	ask(r, REQUEST, 6, "y");
-	expect(r, CHAN_USER_MSG, 6, "y");
+	CHECK_EQ(draw(r, AGAIN, 5, "x", CHAN_ERROR, "").h.status, ETIMEDOUT);
+	CHECK_EQ(executed(r), 1);
+	call_once(r, 6, "y");
 	ask(r, 0, 7, "");
 }
 
 CHAN_TEST(chan_remembers_a_channel_as_long_as_it_hears_of_it, server_new("chan.silence=4s;chan.lifetime=8s"))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	ask(r, 0, 6, "");
 	for (unsigned i = 0; i < 10; i++) {
 		rig_advance_ms(r, 7000);
-		ask(r, PROBE, 5, "");
-		expect(r, CHAN_ERROR, 5, "");
+		draw(r, PROBE, 5, "", CHAN_ERROR, "");
 	}
 	CHECK_EQ(rig_counter(r, "forgotten"), 0);
 	rig_advance_ms(r, 7900);
 	ask(r, REQUEST, 5, "x");
-	CHECK_EQ(caller_in(r)->executed, 1);
+	CHECK_EQ(executed(r), 1);
 	rig_advance_ms(r, 9000);
 	CHECK_EQ(rig_counter(r, "forgotten"), 1);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	ask(r, REQUEST, 7, "y");
-	expect(r, CHAN_USER_MSG, 7, "y");
+	call_once(r, 7, "y");
 	CHECK_EQ(caller_in(r)->opened, 2);
 	ask(r, 0, 8, "");
 }
@@ -459,8 +396,7 @@ CHAN_TEST(chan_forgets_no_channel_whose_handler_runs, server_new(""))
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "x");
 	rig_advance_ms(r, 1000000);
-	ask(r, AGAIN, 5, "x");
-	expect(r, 0, 5, "");
+	draw(r, AGAIN, 5, "x", 0, "");
 	go(r);
 	expect(r, CHAN_USER_MSG, 5, "x");
 	ask(r, 0, 6, "");
@@ -468,11 +404,9 @@ CHAN_TEST(chan_forgets_no_channel_whose_handler_runs, server_new(""))
 
 CHAN_TEST(chan_without_buffers_repeats_later, server_new(""))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	rig_limit_buffers(r, 0);
-	rig_advance_ms(r, 200);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 200);
 	rig_limit_buffers(r, UINT32_MAX);
 	rig_advance_ms(r, 400);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 5, "x");
@@ -500,15 +434,13 @@ CHAN_TEST(chan_client_reboot_while_a_handler_runs_suppresses_its_reply, server_n
 	ask(r, REQUEST, 5, "old");
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
 	CHECK_EQ(caller_in(r)->closed, 1);
-	ask(r, PROBE, 5, "");
-	expect(r, CHAN_NEGATIVE_ACK, 5, ""); /* nothing is known of it */
+	draw(r, PROBE, 5, "", CHAN_NEGATIVE_ACK, ""); /* nothing is known of it */
 	go(r);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "suppressed"), 1);
 	caller_in(r)->waits = false;
-	ask(r, REQUEST, 1, "new"); /* the new boot's own, on the same channel */
-	expect(r, CHAN_USER_MSG, 1, "new");
-	CHECK_EQ(caller_in(r)->executed, 2);
+	call_once(r, 1, "new"); /* the new boot's own, on the same channel */
+	CHECK_EQ(executed(r), 2);
 	CHECK_EQ(caller_in(r)->opened, 2);
 	ask(r, 0, 2, "");
 }
@@ -516,42 +448,35 @@ CHAN_TEST(chan_client_reboot_while_a_handler_runs_suppresses_its_reply, server_n
 CHAN_TEST(chan_client_reboot_frees_the_reply_that_is_kept, server_new(""))
 {
 	caller_in(r)->reply_len = 100;
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, NULL);
+	draw(r, REQUEST, 5, "x", CHAN_USER_MSG, NULL);
 	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 1);
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
 	CHECK_EQ(((struct chan *)rig_protocol(r, "chan"))->saved.all.held, 0);
-	rig_advance_ms(r, 10000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 10000);
 }
 
 CHAN_TEST(chan_client_that_is_lost_may_come_back, server_new(""))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
 	tell(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT);
 	rig_advance_ms(r, 5);
-	ask(r, AGAIN, 5, "x"); /* it is the same one: it was run */
-	expect(r, CHAN_USER_MSG, 5, "x");
-	CHECK_EQ(caller_in(r)->executed, 1);
+	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x"); /* it is the same one: it was run */
+	CHECK_EQ(executed(r), 1);
 	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
 	tell(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT + 1);
-	ask(r, REQUEST, 5, "x"); /* it is not */
-	expect(r, CHAN_USER_MSG, 5, "x");
-	CHECK_EQ(caller_in(r)->executed, 2);
+	call_once(r, 5, "x"); /* it is not */
+	CHECK_EQ(executed(r), 2);
 	ask(r, 0, 6, "");
 }
 
 CHAN_TEST(chan_other_hosts_are_not_touched_by_a_reboot, server_new(""))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT + 1, BOOT + 1);
 	rig_advance_ms(r, 5);
-	ask(r, AGAIN, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
-	CHECK_EQ(caller_in(r)->executed, 1);
+	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x");
+	CHECK_EQ(executed(r), 1);
 	ask(r, 0, 6, "");
 }
 
@@ -559,25 +484,20 @@ CHAN_TEST(chan_other_hosts_are_not_touched_by_a_reboot, server_new(""))
 
 CHAN_TEST(chan_server_measures_how_long_an_ack_takes_that_it_asked_for_once, server_new(""))
 {
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	rig_advance_ms(r, 200);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 5, "x");
 	rig_advance_ms(r, 30);
 	ask(r, 0, 6, "");
-	ask(r, REQUEST, 6, "x");
-	expect(r, CHAN_USER_MSG, 6, "x");
-	rig_advance_ms(r, 89);
-	rig_expect_nothing_sent(r);
+	call_once(r, 6, "x");
+	rig_expect_silence_ms(r, 89);
 	rig_advance_ms(r, 2);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 6, "x");
 	rig_advance_ms(r, 181);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 6, "x"); /* of this one it cannot say which was acknowledged */
 	ask(r, 0, 7, "");
-	ask(r, REQUEST, 7, "x");
-	expect(r, CHAN_USER_MSG, 7, "x");
-	rig_advance_ms(r, 300);
-	rig_expect_nothing_sent(r);
+	call_once(r, 7, "x");
+	rig_expect_silence_ms(r, 300);
 	ask(r, 0, 8, "");
 }
 
@@ -589,23 +509,18 @@ CHAN_TEST(chan_says_that_a_reply_is_under_way_while_somebody_below_sends_it, ser
 	struct chan_end *e;
 	struct chan *chan = (struct chan *)rig_protocol(r, "chan");
 
-	ask(r, REQUEST, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	call_once(r, 5, "x");
 	key = chan_key(rig_wire_session(r), NUMBER, CHANNEL, true);
 	e = xk_map_resolve(&chan->protocol.table.sessions, key);
 	REQUIRE(e != NULL);
 	xk_ticket_fill(&e->ticket, e->session.lls, 5, 300000); /* as a protocol below does that keeps a copy */
-	ask(r, AGAIN, 5, "x");
-	expect(r, 0, 5, "");
+	draw(r, AGAIN, 5, "x", 0, "");
 	rig_advance_ms(r, 200);
-	expect(r, CHAN_ACK_REQUESTED, 5, ""); /* a question costs little */
-	ask(r, CHAN_NEGATIVE_ACK, 5, "");
-	expect(r, CHAN_USER_MSG, 5, "x"); /* it may have arrived there, and not here */
-	ask(r, AGAIN, 5, "x");
-	expect(r, 0, 5, "");
+	expect(r, CHAN_ACK_REQUESTED, 5, "");                  /* a question costs little */
+	draw(r, CHAN_NEGATIVE_ACK, 5, "", CHAN_USER_MSG, "x"); /* it may have arrived there, and not here */
+	draw(r, AGAIN, 5, "x", 0, "");
 	rig_advance_ms(r, 301);
-	ask(r, AGAIN, 5, "x");
-	expect(r, CHAN_USER_MSG, 5, "x");
+	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x");
 	ask(r, REQUEST, 6, "y");
 	CHECK(e->ticket.keeper == NULL);
 	expect(r, CHAN_USER_MSG, 6, "y");

@@ -13,15 +13,6 @@ enum {
 	OTHER = 0x0a4e0100, /* ... of another one */
 };
 
-static struct rig *
-server_new(const char *settings)
-{
-	struct rig *r = chan_rig(settings);
-
-	CHECK_EQ(serve(r, true), 0);
-	return r;
-}
-
 static struct chan *
 chan_in(struct rig *r)
 {
@@ -110,8 +101,7 @@ CHAN_TEST(chan_addresses_of_one_machine_leave_channels_to_others, server_new("ch
 	from(r, 0xcafe, OTHER);
 	CHECK_EQ(call_on(r, 0, 4), 4);
 	CHECK_EQ(in_use(r), 256);
-	CHECK_EQ(rig_counter(r, "evicted"), 8);
-	CHECK_EQ(rig_counter(r, "too_many"), 0);
+	rig_expect_counts(r, "evicted=8 too_many=0");
 }
 
 CHAN_TEST(chan_network_behind_a_router_leaves_channels_to_others_behind_it,
@@ -241,8 +231,7 @@ TEST(chan_channel_whose_handler_runs_stays_and_the_newcomer_is_told)
 	from(r, 2, OTHER);
 	say(r, 0, REQUEST, 1);
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ECONNREFUSED);
-	CHECK_EQ(rig_counter(r, "too_many"), 1);
-	CHECK_EQ(rig_counter(r, "evicted"), 0);
+	rig_expect_counts(r, "too_many=1 evicted=0");
 	caller_in(r)->running = 1;
 	go(r);
 	caller_in(r)->running = 1;
@@ -264,14 +253,14 @@ CHAN_TEST(chan_call_of_a_channel_that_made_room_is_not_run_again, server_new("ch
 	}
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 1), 1);
-	CHECK_EQ(caller_in(r)->executed, 3);
+	CHECK_EQ(executed(r), 3);
 	from(r, 1, NEAR); /* through another session below: the former one may be gone */
 	say(r, 0, REQUEST, 7);
 	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT); /* it was run, or may have been */
 	say(r, 0, AGAIN, 6);
 	CHECK_EQ(expect(r, CHAN_ERROR, 6, "").h.status, ETIMEDOUT);
 	CHECK_EQ(rig_counter(r, "stale"), 2);
-	CHECK_EQ(caller_in(r)->executed, 3);
+	CHECK_EQ(executed(r), 3);
 	rig_advance_ms(r, 119000);
 	say(r, 0, REQUEST, 7);
 	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT);
@@ -289,7 +278,7 @@ CHAN_TEST(chan_next_call_of_a_channel_that_made_room_is_run,
 	say(r, 0, REQUEST, 1);
 	say(r, 0, REQUEST, 2);
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(caller_in(r)->executed, 4);
+	CHECK_EQ(executed(r), 4);
 	CHECK_EQ(chan_in(r)->memories, 0);
 	say(r, 0, 0, 3);
 }
@@ -305,7 +294,7 @@ CHAN_TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back, se
 	CHECK_EQ(chan_in(r)->memories, 1);
 	say(r, 1, REQUEST, 1);
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
-	CHECK_EQ(caller_in(r)->executed, 7);
+	CHECK_EQ(executed(r), 7);
 }
 
 RIG_TEST(chan_what_is_remembered_goes_after_lifetime, server_shared("chan.channels=4", 4, 2))

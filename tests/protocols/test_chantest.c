@@ -1,9 +1,9 @@
 /* test_chantest.c - chantest over whole graphs: two hosts of threads, and simulated ones that crash. */
-#include "platform/sim/sim.h"
 #include "protocols/chan/chan_private.h"
 #include "protocols/test/chantest.h"
 #include "tests/protocols/pair.h"
 #include "tests/rig.h"
+#include "tests/simulated.h"
 
 enum { SERVER = 0x0a4d0002 };
 
@@ -292,8 +292,7 @@ TEST(chantest_knows_a_reply_that_is_wrong)
 	reply(r, NULL);
 	reply(r, NULL);
 	rig_inject(r, "");
-	CHECK_EQ(rig_counter(r, "bad"), 1);
-	CHECK_EQ(rig_counter(r, "rounds"), 0);
+	rig_expect_counts(r, "bad=1 rounds=0");
 	reply(r, NULL);
 	CHECK_EQ(rig_counter(r, "rounds"), 3);
 	rig_advance_ms(r, 600000);
@@ -314,21 +313,10 @@ stage_boot(void *context, struct xk_sim_host *host)
 {
 	struct stage *stage = context;
 	unsigned i = xk_sim_host_number(host);
-	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
-					   .platform = xk_sim_platform(host),
-					   .mode = XK_IPP,
-					   .driver = XK_DRIVER_INTERRUPT,
-					   .threads = 1,
-					   .core = -1 };
-	struct xk_kernel *kernel = xk_kernel_new(&config);
-	struct xk_protocol *failed;
+	struct xk_kernel *kernel = simulated_kernel(host, (struct xk_kernel_config){ .mode = XK_IPP, .threads = 1 });
 
-	REQUIRE(kernel != NULL);
-	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
 	compose_host(kernel, i, "resume=driver", stage->settings[i], PLAIN);
-	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-	REQUIRE(xk_kernel_start(kernel) == 0);
-	return kernel;
+	return simulated_start(kernel);
 }
 
 static void
@@ -340,12 +328,7 @@ stage_open(struct stage *stage, const char *client, const char *server)
 	*stage = (struct stage){ .sim = xk_sim_new(1), .settings = { client, server } };
 	lan = xk_sim_link_new(stage->sim, "lan", &config);
 	for (unsigned i = 0; i < 2; i++) {
-		struct xk_sim_host_config host = { .name = i == 0 ? "client" : "server",
-						   .boot = stage_boot,
-						   .context = stage };
-
-		stage->hosts[i] = xk_sim_host_new(stage->sim, &host);
-		REQUIRE(xk_sim_attach(stage->hosts[i], "port", lan, 0x020000000001 + i) == 0);
+		stage->hosts[i] = simulated_host(stage->sim, lan, i == 0 ? "client" : "server", stage_boot, stage);
 		CHECK_EQ(xk_sim_boot(stage->hosts[i]), 0);
 	}
 }

@@ -69,9 +69,8 @@ push_and_keep(void *argument)
 	xk_msg_free(m);
 }
 
-TEST(icmp_drops_for_want_of_a_buffer)
+RIG_TEST(icmp_drops_for_want_of_a_buffer, rig_new_prepared("wire:; ip: wire; icmp: ip; user: icmp", prepare))
 {
-	struct rig *r = rig_new_prepared("wire:; ip: wire; icmp: ip; user: icmp", prepare);
 	struct kept kept = { .r = r, .s = rig_open(r, rig_to(PEER)) };
 
 	REQUIRE(kept.s != NULL);
@@ -80,7 +79,6 @@ TEST(icmp_drops_for_want_of_a_buffer)
 	CHECK_EQ(rig_counter_of(r, "icmp", "no_buffer"), 1);
 	CHECK_EQ(rig_drops(r), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 static void
@@ -96,8 +94,7 @@ RIG_TEST(traffic_drops_for_want_of_a_buffer, rig_new_prepared("wire:; traffic: w
 {
 	inject_without_buffers(
 		r, "78747266 00000028 0000000000000001 0a4d0002 | 0a4d0001 00000000 00000000 0000000000000000");
-	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
-	CHECK_EQ(rig_counter(r, "corrupt"), 0);
+	rig_expect_counts(r, "no_buffer=1 corrupt=0");
 	CHECK_EQ(rig_drops(r), 1);
 }
 
@@ -147,8 +144,7 @@ TEST(udptest_drops_echoes_to_a_client_that_has_closed)
 	rig_do(r, hold, below);
 	rig_do(r, close_client, udptest);
 	rig_inject_on(r, below, "01020304");
-	CHECK_EQ(rig_counter_of(r, "udptest", "no_session"), 1);
-	CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 1);
+	rig_expect_counts(r, "udptest.no_session=1 udptest.messages=1");
 	rig_expect_nothing_sent(r);
 	rig_do(r, let_go, below);
 	rig_free(r);
@@ -181,9 +177,8 @@ tell_each_fault(void *argument)
 	}
 }
 
-TEST(icmptest_counts_each_fault_that_hosts_tell)
+RIG_TEST(icmptest_counts_each_fault_that_hosts_tell, rig_new_graph("wire:; icmptest: wire"))
 {
-	struct rig *r = rig_new_graph("wire:; icmptest: wire");
 	const uint32_t longest = 1500;
 	unsigned ends = 0;
 	struct xk_icmptest_run run = { .host = 0x0a4d0002,
@@ -208,7 +203,6 @@ TEST(icmptest_counts_each_fault_that_hosts_tell)
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(ends, 1);
 	rig_forget(r);
-	rig_free(r);
 }
 
 /* ---- somebody who is careless ---- */
@@ -240,9 +234,8 @@ call_pop(void *argument)
 }
 
 /* The graph checker refuses an RPC protocol on it; a program that calls nevertheless gets an error, and the name. */
-TEST(a_call_of_a_protocol_that_carries_none_is_dropped)
+RIG_TEST(a_call_of_a_protocol_that_carries_none_is_dropped, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct carelessness c = { .r = r, .s = rig_open(r, rig_to(UINT64_C(0x0200000000aa))) };
 
 	REQUIRE(c.s != NULL);
@@ -254,5 +247,4 @@ TEST(a_call_of_a_protocol_that_carries_none_is_dropped)
 	CHECK_EQ(rig_counter(r, "unexpected"), 2);
 	CHECK_EQ(rig_drops(r), 2);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }

@@ -112,8 +112,7 @@ RIG_TEST(rfc3927_7_link_local_addresses_stay_on_their_link, router_with("ip.gate
 
 	d.destination = FAR;
 	inject(r, &d);
-	CHECK_EQ(rig_sent(r), 1);
-	rig_forget(r);
+	rig_expect_sent_count(r, 1);
 	for (uint32_t host = 0xa9fe0101; host < 0xa9ff0000; host += 0x3f01) {
 		d = passing();
 		d.destination = host;
@@ -130,10 +129,9 @@ RIG_TEST(rfc3927_7_link_local_addresses_stay_on_their_link, router_with("ip.gate
 static uint16_t
 first_id(struct rig *r, uint32_t host)
 {
-	struct xk_session *s = rig_open(r, rig_to(host));
+	struct xk_session *s = rig_must_open(r, rig_to(host));
 	uint8_t got[MTU];
 
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_push(r, s, "aa"), 0);
 	CHECK(rig_take_sent(r, got, sizeof(got)) == HEADER + 1);
 	return XK_GET(ip, identification, got);
@@ -177,8 +175,7 @@ RIG_TEST(what_was_opened_lazily_follows_when_it_is_opened, rig_new_graph(HOST))
 	struct xk_session *lazy, *s;
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	rig_inject(r, MY_LINK LIAR "0800 45000015 00070000 40116635 0a4d0002 0a4d0001 aa");
-	rig_expect_delivered(r, "aa");
+	rig_expect_up(r, MY_LINK LIAR "0800 45000015 00070000 40116635 0a4d0002 0a4d0001 aa", "aa");
 	lazy = rig_open(r, to_peer(true));
 	CHECK(lazy == rig_delivered_on(r));
 	rig_expect_nothing_sent(r);
@@ -186,8 +183,7 @@ RIG_TEST(what_was_opened_lazily_follows_when_it_is_opened, rig_new_graph(HOST))
 	CHECK(s == lazy);
 	rig_expect_sent(r, ALL MY_LINK ASK MY_LINK "0a4d0001" NO_LINK "0a4d0002");
 	rig_inject(r, MY_LINK LINK_A ANSWER LINK_A "0a4d0002" MY_LINK "0a4d0001");
-	CHECK_EQ(rig_push(r, s, "aa"), 0);
-	rig_expect_sent(r, LINK_A MY_LINK "0800 *");
+	rig_expect_down(r, s, "aa", LINK_A MY_LINK "0800 *");
 }
 
 /* ---- udp ---- */
@@ -231,8 +227,7 @@ RIG_TEST(a_shorter_path_leaves_no_checksum_to_the_port,
 	uint8_t sent[MTU];
 
 	rig_answer(r, XK_GET_OFFLOADS, &offloads, sizeof(offloads));
-	s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
-	REQUIRE(s != NULL);
+	s = rig_must_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	CHECK_EQ(rig_push_pattern(r, s, 1200), 0);
 	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), HEADER + 8 + 1200);
 	inject_path(r, sent);

@@ -14,26 +14,19 @@
 
 static const struct xk_participants nobody;
 
-RIG_TEST(eth_carries_messages_both_ways, rig_new("eth"))
+RIG_SESSION_TEST(eth_carries_messages_both_ways, rig_new("eth"), rig_must_open(r, rig_to(PEER_ADDRESS)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
-
-	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "a1b2"), 0);
-	rig_expect_sent(r, PEER ME "3000 a1b2");
-	rig_inject(r, FROM_PEER "c3");
-	rig_expect_delivered(r, "c3");
+	rig_expect_down(r, s, "a1b2", PEER ME "3000 a1b2");
+	rig_expect_up(r, FROM_PEER "c3", "c3");
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(rig_open_dones(r), 0);
-	rig_inject(r, FROM_PEER);
-	rig_expect_delivered(r, "");
+	rig_expect_up(r, FROM_PEER, "");
 }
 
 RIG_TEST(eth_reads_a_header_that_straddles_segments, rig_new("eth"))
 {
 	REQUIRE(rig_open(r, rig_to(PEER_ADDRESS)) != NULL);
-	rig_inject(r, ME "02 | 00000000aa30 | 00c3");
-	rig_expect_delivered(r, "c3");
+	rig_expect_up(r, ME "02 | 00000000aa30 | 00c3", "c3");
 }
 
 RIG_TEST(eth_drops_what_is_shorter_than_a_header, rig_new("eth"))
@@ -101,14 +94,11 @@ RIG_TEST(eth_drops_types_that_nobody_enabled, rig_new("eth"))
 RIG_TEST(eth_opens_a_session_for_a_new_peer_of_an_enabled_type, rig_new("eth"))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_inject(r, FROM_PEER "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, FROM_PEER "01", "01");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_delivered_on(r) == rig_announced(r));
-	CHECK_EQ(rig_push(r, rig_announced(r), "02"), 0);
-	rig_expect_sent(r, PEER ME "3000 02");
-	rig_inject(r, EVERYBODY PEER "3000 03"); /* to everybody: its sender's session */
-	rig_expect_delivered(r, "03");
+	rig_expect_down(r, rig_announced(r), "02", PEER ME "3000 02");
+	rig_expect_up(r, EVERYBODY PEER "3000 03", "03"); /* to everybody: its sender's session */
 	CHECK(rig_delivered_on(r) == rig_announced(r));
 	CHECK_EQ(rig_open_dones(r), 1);
 }
@@ -121,8 +111,7 @@ RIG_TEST(eth_drops_when_the_upper_refuses, rig_new("eth"))
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	rig_expect_nothing_delivered(r);
 	rig_refuse(r, 0);
-	rig_inject(r, FROM_PEER "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, FROM_PEER "02", "02");
 }
 
 RIG_TEST(eth_keeps_as_many_passive_sessions_as_it_is_told, rig_new("eth sessions=2"))
@@ -152,10 +141,8 @@ RIG_TEST(eth_never_closes_a_passive_session_that_is_kept, rig_new("eth sessions=
 	rig_inject(r, ME "020000000010 3000 00");
 	rig_inject(r, ME "020000000011 3000 00");
 	rig_forget(r);
-	CHECK_EQ(rig_push(r, kept, "77"), 0);
-	rig_expect_sent(r, PEER ME "3000 77");
-	rig_inject(r, FROM_PEER "78");
-	rig_expect_delivered(r, "78");
+	rig_expect_down(r, kept, "77", PEER ME "3000 77");
+	rig_expect_up(r, FROM_PEER "78", "78");
 	CHECK(rig_delivered_on(r) == kept);
 }
 
@@ -164,8 +151,7 @@ RIG_TEST(eth_counts_enables, rig_new("eth"))
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
-	rig_inject(r, FROM_PEER "00");
-	rig_expect_delivered(r, "00");
+	rig_expect_up(r, FROM_PEER "00", "00");
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 0); /* what frames had opened is closed */
 	rig_inject(r, FROM_PEER "00");
@@ -182,18 +168,14 @@ RIG_TEST(eth_refuses_a_second_upper_on_one_type, rig_new_graph(TWO_USERS))
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
 	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
-	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_expect_open_fails(r, rig_to(PEER_ADDRESS), -EADDRINUSE);
 }
 
-RIG_TEST(eth_gives_the_same_hlps_the_same_session, rig_new("eth"))
+RIG_SESSION_TEST(eth_gives_the_same_hlps_the_same_session, rig_new("eth"), rig_open(r, rig_to(PEER_ADDRESS)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
-
 	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == s);
 	rig_close(r, s);
-	rig_inject(r, FROM_PEER "00"); /* one reference is left */
-	rig_expect_delivered(r, "00");
+	rig_expect_up(r, FROM_PEER "00", "00"); /* one reference is left */
 	rig_close(r, s);
 	rig_inject(r, FROM_PEER "00");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
@@ -207,64 +189,48 @@ RIG_TEST(eth_opens_a_session_that_a_frame_has_caused, rig_new("eth"))
 	rig_forget(r);
 }
 
-RIG_TEST(eth_sends_to_everybody, rig_new("eth"))
+RIG_SESSION_TEST(eth_sends_to_everybody, rig_new("eth"), rig_must_open(r, rig_to(XK_ETH_BROADCAST)))
 {
-	struct xk_session *s = rig_open(r, rig_to(XK_ETH_BROADCAST));
-
-	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, EVERYBODY ME "3000 01");
+	rig_expect_down(r, s, "01", EVERYBODY ME "3000 01");
 }
 
 RIG_TEST(eth_refuses_participants_that_cannot_be, rig_new("eth"))
 {
 	struct xk_participants elsewhere = { .remote = { 1, { PEER_ADDRESS } }, .local = { 1, { 0x5 } } };
 
-	CHECK(rig_open(r, nobody) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, rig_to(0)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, rig_to(0x01005e000001)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, elsewhere) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
+	rig_expect_open_fails(r, nobody, -EINVAL);
+	rig_expect_open_fails(r, rig_to(0), -EINVAL);
+	rig_expect_open_fails(r, rig_to(0x01005e000001), -EINVAL);
+	rig_expect_open_fails(r, elsewhere, -EADDRNOTAVAIL);
 }
 
 RIG_TEST(eth_refuses_to_talk_to_itself, rig_new("eth"))
 {
-	CHECK(rig_open(r, rig_to(0x020000000001)) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
+	rig_expect_open_fails(r, rig_to(0x020000000001), -EADDRNOTAVAIL);
 	CHECK_EQ(rig_counter(r, "to_self"), 1);
 }
 
-RIG_TEST(eth_takes_the_numbers_that_uppers_declare,
-	 rig_new_graph("wire:; eth: wire; user/ip: eth; user2/nameless: eth"))
+RIG_SESSION_TEST(eth_takes_the_numbers_that_uppers_declare,
+		 rig_new_graph("wire:; eth: wire; user/ip: eth; user2/nameless: eth"),
+		 rig_must_open(r, rig_to(PEER_ADDRESS)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
-
-	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, ""), 0);
-	rig_expect_sent(r, PEER ME "0800");
+	rig_expect_down(r, s, "", PEER ME "0800");
 	rig_user(r, "user2");
-	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == NULL);
-	CHECK_EQ(rig_error(r), -ENOENT);
+	rig_expect_open_fails(r, rig_to(PEER_ADDRESS), -ENOENT);
 	CHECK_EQ(rig_open_enable(r, nobody), -ENOENT);
 }
 
 RIG_TEST(eth_refuses_a_number_that_is_a_length, rig_new_graph("wire:; eth: wire; user: eth#1500"))
 {
-	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
+	rig_expect_open_fails(r, rig_to(PEER_ADDRESS), -EINVAL);
 }
 
-RIG_TEST(eth_answers_who_takes_part, rig_new("eth"))
+RIG_SESSION_TEST(eth_answers_who_takes_part, rig_new("eth"), rig_must_open(r, rig_to(PEER_ADDRESS)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
 	struct xk_participants participants;
 	uint64_t address = 0;
 	uint32_t packet = 0;
 
-	REQUIRE(s != NULL);
 	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &address, sizeof(address)), sizeof(address));
 	CHECK_EQ(address, PEER_ADDRESS);
 	CHECK_EQ(xk_control(s, XK_GET_LINK_ADDRESS, &address, sizeof(address)), sizeof(address));
@@ -277,10 +243,8 @@ RIG_TEST(eth_answers_who_takes_part, rig_new("eth"))
 	CHECK_EQ(xk_participant_pop(&participants.local), 0x020000000001);
 }
 
-RIG_TEST(eth_passes_on_what_the_port_says_of_a_push, rig_new("eth"))
+RIG_SESSION_TEST(eth_passes_on_what_the_port_says_of_a_push, rig_new("eth"), rig_open(r, rig_to(PEER_ADDRESS)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER_ADDRESS));
-
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(rig_push(r, s, "00"), -ENOBUFS);
 	rig_fail_sending(r, 0);
@@ -300,9 +264,8 @@ push_shared(void *argument)
 	push->status = xk_push(push->s, push->m);
 }
 
-TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header)
+RIG_TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header, rig_new("eth"))
 {
-	struct rig *r = rig_new("eth");
 	struct shared_push push = { rig_open(r, rig_to(PEER_ADDRESS)), NULL, 0 };
 	struct xk_msg *m = xk_msg_from(rig_platform(r), "x", 1);
 
@@ -315,7 +278,6 @@ TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header)
 	push.m = m;
 	CHECK(rig_do(r, push_shared, &push));
 	rig_expect_sent(r, PEER ME "3000 78");
-	rig_free(r);
 }
 
 RIG_TEST(eth_stands_on_a_real_port, rig_new_graph("port:; eth: port; user: eth"))
@@ -323,10 +285,8 @@ RIG_TEST(eth_stands_on_a_real_port, rig_new_graph("port:; eth: port; user: eth")
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_inject(r, FROM_PEER "01");
-	rig_expect_delivered(r, "01");
-	s = rig_open(r, rig_to(XK_ETH_BROADCAST));
-	REQUIRE(s != NULL);
+	rig_expect_up(r, FROM_PEER "01", "01");
+	s = rig_must_open(r, rig_to(XK_ETH_BROADCAST));
 	CHECK_EQ(rig_push_pattern(r, s, 1500), 0);
 	rig_expect_sent(r, EVERYBODY ME "3000 00 01 02 *");
 	CHECK_EQ(rig_push_pattern(r, s, 1501), -EMSGSIZE);

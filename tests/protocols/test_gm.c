@@ -6,9 +6,8 @@
 
 /* ---- opening ---- */
 
-RIG_TEST(gm_open_sends_nothing, gm_rig(""))
+RIG_SESSION_TEST(gm_open_sends_nothing, gm_rig(""), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	struct xk_participants participants = { .remote.depth = 0 };
 	uint32_t longest = 0;
 
@@ -28,10 +27,8 @@ RIG_TEST(gm_refuses_what_is_no_port, gm_rig(""))
 {
 	struct xk_participants both = at_port(PORT);
 
-	CHECK(rig_open(r, rig_to2(PARTNER, 0, PORT)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, rig_to2(PARTNER, FAR, 65536)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(PARTNER, 0, PORT), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(PARTNER, FAR, 65536), -EINVAL);
 	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
 	xk_participant_push(&both.remote, PARTNER);
 	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
@@ -43,9 +40,8 @@ RIG_TEST(gm_chooses_local_ports, gm_rig(""))
 	uint64_t ports[2];
 
 	for (unsigned i = 0; i < 2; i++) {
-		struct xk_session *s = rig_open(r, to);
+		struct xk_session *s = rig_must_open(r, to);
 
-		REQUIRE(s != NULL);
 		CHECK_EQ(xk_get_participants(s, &participants), 0);
 		ports[i] = xk_participant_pop(&participants.local);
 		CHECK(ports[i] >= 49152);
@@ -64,9 +60,8 @@ TEST(gm_refuses_settings_that_are_none)
 
 /* ---- sending ---- */
 
-GM_TEST(gm_sends_and_is_told_of_the_delivery, gm_rig(""))
+GM_SESSION_TEST(gm_sends_and_is_told_of_the_delivery, gm_rig(""), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a, b;
 	struct packet p, q;
 
@@ -94,9 +89,8 @@ GM_TEST(gm_sends_and_is_told_of_the_delivery, gm_rig(""))
 	CHECK_EQ(rig_drops(r), 0);
 }
 
-GM_TEST(gm_acknowledgements_are_of_all_before, gm_rig(""))
+GM_SESSION_TEST(gm_acknowledgements_are_of_all_before, gm_rig(""), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending sending[3];
 	struct packet p;
 
@@ -110,9 +104,8 @@ GM_TEST(gm_acknowledgements_are_of_all_before, gm_rig(""))
 	CHECK_EQ(sending[2].times, 0);
 }
 
-GM_TEST(gm_has_no_more_messages_under_way_than_tokens, gm_rig("gm.tokens=2"))
+GM_SESSION_TEST(gm_has_no_more_messages_under_way_than_tokens, gm_rig("gm.tokens=2"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending sending[3];
 	struct packet p;
 
@@ -129,9 +122,8 @@ GM_TEST(gm_has_no_more_messages_under_way_than_tokens, gm_rig("gm.tokens=2"))
 	CHECK_EQ(sending[2].pushed, 0);
 }
 
-GM_TEST(gm_sends_long_messages_in_fragments_as_far_as_the_window_goes, gm_rig("gm.window=2"))
+GM_SESSION_TEST(gm_sends_long_messages_in_fragments_as_far_as_the_window_goes, gm_rig("gm.window=2"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 	struct packet p[3];
 
@@ -165,13 +157,12 @@ RIG_TEST(gm_fragments_have_at_most_4_kb, gm_rig(""))
 	CHECK_EQ(opt, 4096);
 	below = BID_LEN + GM_HEADER_LEN;
 	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
-	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT + 1)) == NULL);
-	CHECK_EQ(rig_error(r), -EMSGSIZE);
+	rig_expect_open_fails(r, rig_to2(PARTNER, FAR, PORT + 1), -EMSGSIZE);
 }
 
-RIG_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.timeout=50ms; gm.timeout_max=80ms"))
+RIG_SESSION_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.timeout=50ms; gm.timeout_max=80ms"),
+		 open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a, b;
 	struct packet p, q, again;
 
@@ -179,14 +170,12 @@ RIG_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.timeout=50m
 	send_it(r, &b, s, 6);
 	p = expect(r, GM_DATA);
 	q = expect(r, GM_DATA);
-	rig_advance_ms(r, 49);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 49);
 	rig_advance_ms(r, 1);
 	again = expect(r, GM_DATA); /* one, until it is acknowledged */
 	CHECK_EQ(again.h.number, p.h.number);
 	rig_expect_nothing_sent(r);
-	rig_advance_ms(r, 79);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 79);
 	rig_advance_ms(r, 1);
 	expect(r, GM_DATA);
 	CHECK_EQ(rig_counter(r, "retransmitted"), 2);
@@ -201,17 +190,15 @@ RIG_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.timeout=50m
 	CHECK_EQ(b.times, 1);
 	answer(r, &q, GM_ACK, 0);
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	for (unsigned i = 0; i < 30; i++)
-		rig_advance_ms(r, 100);
+	rig_advance_often_ms(r, 30, 100);
 	rig_expect_nothing_sent(r);
 }
 
 /* The acknowledgement of what was sent before the time-out is as good. */
 /* One packet in each half of the tokens does not, nor one that is sent again, nor one whose sender wants to be told. */
-GM_TEST(gm_lets_acknowledgements_wait_if_it_is_told_to, gm_rig("gm.tokens=8; gm.ack_delay=1ms"))
+GM_SESSION_TEST(gm_lets_acknowledgements_wait_if_it_is_told_to, gm_rig("gm.tokens=8; gm.ack_delay=1ms"), open_it(r))
 {
 	static const bool patient[] = { false, true, true, true, false, true, false };
-	struct xk_session *s = open_it(r);
 	static struct sending told;
 	struct packet p;
 
@@ -231,9 +218,8 @@ GM_TEST(gm_lets_acknowledgements_wait_if_it_is_told_to, gm_rig("gm.tokens=8; gm.
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(gm_late_acknowledgement_counts, gm_rig(""))
+RIG_SESSION_TEST(gm_late_acknowledgement_counts, gm_rig(""), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a, b;
 	struct packet q;
 
@@ -246,21 +232,18 @@ RIG_TEST(gm_late_acknowledgement_counts, gm_rig(""))
 	answer(r, &q, GM_ACK, 0);
 	CHECK_EQ(a.times, 1);
 	CHECK_EQ(b.times, 1);
-	rig_advance_ms(r, 1000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1000);
 }
 
-GM_TEST(gm_learns_how_long_a_round_trip_takes, gm_rig("gm.timeout=50ms"))
+GM_SESSION_TEST(gm_learns_how_long_a_round_trip_takes, gm_rig("gm.timeout=50ms"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 	struct packet p;
 
 	for (unsigned i = 0; i < 40; i++) {
 		send_it(r, &a, s, 5);
 		p = expect(r, GM_DATA);
-		rig_advance_ms(r, 20);
-		rig_expect_nothing_sent(r);
+		rig_expect_silence_ms(r, 20);
 		answer(r, &p, GM_ACK, 0);
 	}
 	send_it(r, &a, s, 5);
@@ -351,8 +334,7 @@ TEST(gm_keeps_no_more_for_a_host_than_its_share)
 	CHECK_EQ(rig_push(r, s, "aa"), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_room"), 2);
 	meet(r, STRANGER, BOOT_B);
-	third = rig_open(r, rig_to2(STRANGER, FAR, PORT));
-	REQUIRE(third != NULL);
+	third = rig_must_open(r, rig_to2(STRANGER, FAR, PORT));
 	rig_forget(r);
 	CHECK_EQ(rig_push(r, third, "aa"), 0); /* another host has room */
 	CHECK_EQ(rig_counter(r, "no_room"), 2);
@@ -362,15 +344,13 @@ TEST(gm_keeps_no_more_for_a_host_than_its_share)
 	gm_rig_end(r);
 }
 
-RIG_TEST(gm_gives_up_when_there_is_no_progress, gm_rig("gm.patience=1s"))
+RIG_SESSION_TEST(gm_gives_up_when_there_is_no_progress, gm_rig("gm.patience=1s"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a, b;
 
 	send_it(r, &a, s, 5);
 	send_it(r, &b, s, 5);
-	for (unsigned i = 0; i < 30; i++)
-		rig_advance_ms(r, 100);
+	rig_advance_often_ms(r, 30, 100);
 	CHECK_EQ(a.times, 1);
 	CHECK_EQ(a.status, -ETIMEDOUT);
 	CHECK_EQ(b.status, -ETIMEDOUT);
@@ -384,9 +364,8 @@ RIG_TEST(gm_gives_up_when_there_is_no_progress, gm_rig("gm.patience=1s"))
 	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT)) != s); /* another begins */
 }
 
-GM_TEST(gm_goes_on_when_there_are_buffers_again, gm_rig(""))
+GM_SESSION_TEST(gm_goes_on_when_there_are_buffers_again, gm_rig(""), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	struct xk_msg *others[8];
 	static struct sending a;
 
@@ -403,9 +382,8 @@ GM_TEST(gm_goes_on_when_there_are_buffers_again, gm_rig(""))
 	expect(r, GM_DATA);
 }
 
-RIG_TEST(gm_sends_on_after_the_hlp_has_closed, gm_rig(""))
+RIG_SESSION_TEST(gm_sends_on_after_the_hlp_has_closed, gm_rig(""), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 	struct packet p;
 
@@ -421,9 +399,8 @@ RIG_TEST(gm_sends_on_after_the_hlp_has_closed, gm_rig(""))
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-GM_TEST(gm_refuses_what_is_too_big, gm_rig("gm.longest=2000"))
+GM_SESSION_TEST(gm_refuses_what_is_too_big, gm_rig("gm.longest=2000"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 
 	send_it(r, &a, s, 2001);
@@ -435,9 +412,8 @@ GM_TEST(gm_refuses_what_is_too_big, gm_rig("gm.longest=2000"))
 
 /* ---- answers that are false ---- */
 
-GM_TEST(gm_takes_no_acknowledgement_of_what_was_not_sent, gm_rig("gm.window=1"))
+GM_SESSION_TEST(gm_takes_no_acknowledgement_of_what_was_not_sent, gm_rig("gm.window=1"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a, b;
 	struct packet p, forged;
 
@@ -460,9 +436,8 @@ GM_TEST(gm_takes_no_acknowledgement_of_what_was_not_sent, gm_rig("gm.window=1"))
 	CHECK_EQ(a.times, 1);
 }
 
-GM_TEST(gm_takes_no_acknowledgement_of_another_host, gm_rig(""))
+GM_SESSION_TEST(gm_takes_no_acknowledgement_of_another_host, gm_rig(""), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 	struct packet p, forged;
 
@@ -522,8 +497,7 @@ GM_TEST(gm_sends_nothing_to_another_boot, gm_rig(""))
 	CHECK_EQ(rig_close_dones(r), 1);
 	send_it(r, &a, s, 5);
 	CHECK_EQ(a.pushed, -ECONNRESET);
-	rig_advance_ms(r, 1000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1000);
 	next = rig_open(r, rig_to2(PARTNER, FAR, PORT));
 	REQUIRE(next != NULL && next != s);
 	rig_forget(r);
@@ -565,9 +539,9 @@ TEST(gm_copies_small_messages_if_it_is_told_to)
 	CHECK(segments_of("copy", 257) > 2);
 }
 
-GM_TEST(gm_sends_small_messages_unreliably_if_it_is_told_to, gm_rig("gm.small=unreliable; gm.tokens=1"))
+GM_SESSION_TEST(gm_sends_small_messages_unreliably_if_it_is_told_to, gm_rig("gm.small=unreliable; gm.tokens=1"),
+		open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 	struct packet p;
 
@@ -584,8 +558,7 @@ GM_TEST(gm_sends_small_messages_unreliably_if_it_is_told_to, gm_rig("gm.small=un
 	CHECK_EQ(rig_push(r, s, "aabb"), 0);
 	expect(r, GM_DATAGRAM);
 	CHECK_EQ(rig_counter(r, "unreliable"), 4);
-	rig_advance_ms(r, 1000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1000);
 	send_it(r, &a, s, 257);
 	expect(r, GM_DATA);
 	CHECK_EQ(a.times, 0);
@@ -598,9 +571,8 @@ GM_TEST(gm_sends_small_messages_unreliably_if_it_is_told_to, gm_rig("gm.small=un
 
 /* ---- without reliability, without flow control ---- */
 
-GM_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no; gm.flow=no"))
+GM_SESSION_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no; gm.flow=no"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 	struct packet p;
 
@@ -622,8 +594,7 @@ GM_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no; gm.flow
 	CHECK_EQ(tokens(s), GM_TOKENS_MAX);
 	send_it(r, &a, s, 0);
 	expect(r, GM_DATAGRAM);
-	rig_advance_ms(r, 20000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 20000);
 	deposit(r, &a, s, 2, 0x1234, 0); /* is reliable all the same */
 	p = expect(r, GM_DEPOSIT);
 	answer(r, &p, GM_ACK, 0);
@@ -631,9 +602,8 @@ GM_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no; gm.flow
 	CHECK_EQ(rig_drops(r), 0);
 }
 
-GM_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.reliable=no"))
+GM_SESSION_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.reliable=no"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 	unsigned dropped = 0;
 
@@ -650,9 +620,8 @@ GM_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.reliable=no
 	CHECK_EQ(rig_drops(r), dropped);
 }
 
-GM_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.tokens=4; gm.timeout=50ms"))
+GM_SESSION_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.tokens=4; gm.timeout=50ms"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 	struct packet p, second = { .host = 0 }, forged;
 
@@ -687,9 +656,8 @@ GM_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.tokens=4; 
 	rig_expect_nothing_sent(r);
 }
 
-GM_TEST(gm_goes_on_when_credits_are_lost, gm_rig("gm.reliable=no; gm.tokens=2; gm.timeout=50ms"))
+GM_SESSION_TEST(gm_goes_on_when_credits_are_lost, gm_rig("gm.reliable=no; gm.tokens=2; gm.timeout=50ms"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending a;
 
 	send_it(r, &a, s, 5);
@@ -715,9 +683,9 @@ GM_TEST(gm_goes_on_when_credits_are_lost, gm_rig("gm.reliable=no; gm.tokens=2; g
 	rig_forget(r);
 }
 
-GM_TEST(gm_waits_for_nobody_without_flow_control, gm_rig("gm.flow=no; gm.tokens=1; gm.window=1; gm.longest=2k"))
+GM_SESSION_TEST(gm_waits_for_nobody_without_flow_control, gm_rig("gm.flow=no; gm.tokens=1; gm.window=1; gm.longest=2k"),
+		open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	static struct sending sending[GM_TOKENS_MAX + 1];
 	struct packet p = { .host = 0 };
 
@@ -760,9 +728,8 @@ TEST(gm_deposits_name_their_places)
 	gm_rig_end(r);
 }
 
-TEST(gm_registers_regions)
+RIG_TEST(gm_registers_regions, gm_rig(""))
 {
-	struct rig *r = gm_rig("");
 	struct xk_protocol *gm = rig_protocol(r, "gm");
 	static uint8_t memory[16];
 	struct xk_region region = { .base = memory, .len = sizeof(memory), .port = PORT }, none = { .id = 0 };
@@ -779,5 +746,4 @@ TEST(gm_registers_regions)
 	CHECK_EQ(xk_region_unregister(gm, &region), -ENOENT);
 	CHECK_EQ(xk_region_register(gm, &region), 0);
 	CHECK_EQ(xk_control_protocol(gm, XK_REGION_REGISTER, &region, 1), -EMSGSIZE);
-	rig_free(r);
 }

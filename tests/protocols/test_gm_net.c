@@ -225,25 +225,8 @@ host_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &here);
 }
 
-static const struct xk_role talker_lowers[] = {
-	{ "transport", XK_ASYNC, NULL, "carries messages" },
-	{ NULL, 0, NULL, NULL },
-};
-
-static const struct xk_protocol_ops talker_ops = {
-	.init = host_init,
-	.open_done = host_open_done,
-	.close_done = host_close_done,
-	.demux = host_demux,
-};
-
-static const struct xk_protocol_type talker_type = {
-	.name = "talker",
-	.help = "Sends messages to others, and judges those that come.",
-	.ops = &talker_ops,
-	.size = sizeof(struct net_host),
-	.lowers = talker_lowers,
-};
+COMPOSE_UPPER(talker, struct net_host, XK_ASYNC, .init = host_init, .open_done = host_open_done,
+	      .close_done = host_close_done, .demux = host_demux);
 
 /* ---- hosts ---- */
 

@@ -56,16 +56,14 @@ GM_TEST(gm_acknowledges_patient_packets_together, gm_server("gm.ack_delay=5ms"))
 	hear_patient(r, 105, 0, "one");
 	rig_advance_ms(r, 3);
 	hear_patient(r, 106, 105, "two");
-	rig_advance_ms(r, 1);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1);
 	rig_advance_ms(r, 1);
 	expect_ack(r, 106);
 	hear_patient(r, 107, 106, "three");
 	hear(r, 108, 107, "four"); /* its sender asks */
 	expect_delivered(r, "four");
 	expect_ack(r, 108);
-	rig_advance_ms(r, 10);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 10);
 	hear_patient(r, 109, 108, "five");
 	hear(r, 109, 108, "five"); /* ... because it has waited for long */
 	expect_ack(r, 109);
@@ -82,8 +80,7 @@ GM_TEST(gm_session_ends_while_acknowledgements_wait, gm_server("gm.ack_delay=5ms
 {
 	hear_patient(r, 105, 0, "one");
 	meet(r, PARTNER, BOOT_B);
-	rig_advance_ms(r, 10);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 10);
 }
 
 /* What comes before the first is known to be missing as long as the sender says so. */
@@ -126,8 +123,7 @@ RIG_TEST(gm_resets_a_session_that_the_hlp_refuses, gm_server(""))
 	rig_refuse(r, -EPERM);
 	hear(r, 105, 0, "one");
 	expect_reset(r, 105, GM_R_REFUSED);
-	CHECK_EQ(rig_counter(r, "refused"), 1);
-	CHECK_EQ(rig_counter(r, "resets"), 1);
+	rig_expect_counts(r, "refused=1 resets=1");
 	rig_expect_nothing_delivered(r);
 }
 
@@ -451,8 +447,7 @@ RIG_TEST(gm_forgets_hosts_that_are_lost, gm_server("bidctl.lifetime=1s; gm.peer_
 	CHECK_EQ(xk_map_count(&gm->peers), 1);
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
 	CHECK_EQ(xk_map_count(&gm->peers), 1); /* the floor */
-	for (unsigned i = 0; i < 30; i++)
-		rig_advance_ms(r, 100);
+	rig_advance_often_ms(r, 30, 100);
 	CHECK_EQ(xk_map_count(&gm->peers), 0);
 	rig_forget(r);
 }
@@ -645,8 +640,7 @@ TEST(gm_deposits_within_bounds_only)
 
 		inject(r, deposit_packet(105, region.id, cases[i].place, cases[i].text));
 		expect_reset(r, 105, GM_R_BOUNDS);
-		CHECK_EQ(rig_counter(r, "out_of_bounds"), 1);
-		CHECK_EQ(rig_counter(r, "deposited"), 0);
+		rig_expect_counts(r, "out_of_bounds=1 deposited=0");
 		for (unsigned k = 0; k < sizeof(memory); k++)
 			CHECK_EQ(memory[k], 0);
 		rig_free(r);

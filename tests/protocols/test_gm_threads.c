@@ -111,20 +111,7 @@ talker_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &here);
 }
 
-static const struct xk_role talker_lowers[] = {
-	{ "messages", XK_ASYNC, NULL, "carries messages" },
-	{ NULL, 0, NULL, NULL },
-};
-
-static const struct xk_protocol_ops talker_ops = { .init = talker_init, .demux = talker_demux };
-
-static const struct xk_protocol_type talker_type = {
-	.name = "talker",
-	.help = "Sends to the other host.",
-	.ops = &talker_ops,
-	.size = sizeof(struct talker),
-	.lowers = talker_lowers,
-};
+COMPOSE_UPPER(talker, struct talker, XK_ASYNC, .init = talker_init, .demux = talker_demux);
 
 /* Returns as xk_push. */
 static int
@@ -286,37 +273,14 @@ check_messages(enum xk_mode mode, const char *policy, const char *mark, bool ala
 	pair_end(&b.pair);
 }
 
-TEST(gm_under_threads_in_regular_mode)
-{
-	check_messages(XK_REGULAR, "resume=thread", "", false, "");
-}
-
-TEST(gm_under_threads_in_ipp_mode)
-{
-	check_messages(XK_IPP, "resume=driver", "", false, "");
-}
-
-TEST(gm_under_threads_in_ipp_mode_with_handoffs)
-{
-	check_messages(XK_IPP, "resume=thread", "handoff=explicit", false, "");
-}
-
-TEST(gm_that_sends_once_under_threads_in_regular_mode)
-{
-	check_messages(XK_REGULAR, "resume=thread", "", false, ", reliable=no");
-}
-
-TEST(gm_that_sends_once_under_threads_in_ipp_mode_with_handoffs)
-{
-	check_messages(XK_IPP, "resume=thread", "handoff=explicit", false, ", reliable=no");
-}
-
-TEST(gm_whose_peer_is_said_to_boot_in_regular_mode)
-{
-	check_messages(XK_REGULAR, "resume=thread", "", true, "");
-}
-
-TEST(gm_whose_peer_is_said_to_boot_in_ipp_mode)
-{
-	check_messages(XK_IPP, "resume=thread", "handoff=explicit", true, "");
-}
+TEST_OF(gm_under_threads_in_regular_mode, check_messages(XK_REGULAR, "resume=thread", "", false, ""));
+TEST_OF(gm_under_threads_in_ipp_mode, check_messages(XK_IPP, "resume=driver", "", false, ""));
+TEST_OF(gm_under_threads_in_ipp_mode_with_handoffs,
+	check_messages(XK_IPP, "resume=thread", "handoff=explicit", false, ""));
+TEST_OF(gm_that_sends_once_under_threads_in_regular_mode,
+	check_messages(XK_REGULAR, "resume=thread", "", false, ", reliable=no"));
+TEST_OF(gm_that_sends_once_under_threads_in_ipp_mode_with_handoffs,
+	check_messages(XK_IPP, "resume=thread", "handoff=explicit", false, ", reliable=no"));
+TEST_OF(gm_whose_peer_is_said_to_boot_in_regular_mode, check_messages(XK_REGULAR, "resume=thread", "", true, ""));
+TEST_OF(gm_whose_peer_is_said_to_boot_in_ipp_mode,
+	check_messages(XK_IPP, "resume=thread", "handoff=explicit", true, ""));

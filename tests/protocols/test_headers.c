@@ -235,8 +235,7 @@ begin_am(struct trial *t)
 	uint8_t request[32];
 
 	REQUIRE(xk_am_register(t->protocol, 0, 4, &handler) == 0);
-	s = rig_open(t->r, rig_to2(HOST, PORT, XK_ANY));
-	REQUIRE(s != NULL);
+	s = rig_must_open(t->r, rig_to2(HOST, PORT, XK_ANY));
 	for (unsigned i = 0; i < 2; i++) {
 		if (i > 0)
 			inject(t);

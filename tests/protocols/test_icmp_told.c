@@ -21,8 +21,7 @@ send_datagram(struct rig *r, uint8_t *frame, size_t len)
 	struct xk_session *s;
 
 	rig_user(r, "user2");
-	s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
-	REQUIRE(s != NULL);
+	s = rig_must_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	CHECK_EQ(rig_push_pattern(r, s, len), 0);
 	CHECK_EQ(rig_take_sent(r, frame, MTU), HEADER + 8 + len);
 	return s;
@@ -100,9 +99,8 @@ RIG_TEST(rfc5927_quotes_of_what_we_cannot_have_sent_are_refused, icmp_rig())
 	CHECK_EQ(counter(r, "got_port"), 0);
 }
 
-RIG_TEST(errors_about_our_echoes_are_taken, icmp_rig())
+RIG_SESSION_TEST(errors_about_our_echoes_are_taken, icmp_rig(), open_echo(r))
 {
-	struct xk_session *s = open_echo(r);
 	uint8_t frame[MTU];
 	long len;
 

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
 
 #include "protocols/test/icmptest.h"
 #include "tests/protocols/pair.h"
@@ -21,29 +20,32 @@ struct told {
 	_Atomic unsigned finished;
 };
 
+/* In the latest run. */
+static struct told told;
+
 static void
 on_happened(void *argument, const struct xk_icmptest_event *event)
 {
-	struct told *told = argument;
+	struct told *t = argument;
 
-	CHECK_EQ(told->finished, 0);
-	told->happened[event->kind]++;
-	told->last = *event;
+	CHECK_EQ(t->finished, 0);
+	t->happened[event->kind]++;
+	t->last = *event;
 }
 
 static void
 on_finished(void *argument, const struct xk_icmptest_result *result)
 {
-	struct told *told = argument;
+	struct told *t = argument;
 
-	told->result = *result;
-	atomic_fetch_add(&told->finished, 1);
+	t->result = *result;
+	atomic_fetch_add(&t->finished, 1);
 }
 
 static struct xk_icmptest_run
-run_of(struct told *told, uint32_t size, uint64_t count)
+run_of(struct told *t, uint32_t size, uint64_t count)
 {
-	memset(told, 0, sizeof(*told));
+	memset(t, 0, sizeof(*t));
 	return (struct xk_icmptest_run){ .host = HOST,
 					 .size = size,
 					 .count = count,
@@ -51,7 +53,7 @@ run_of(struct told *told, uint32_t size, uint64_t count)
 					 .timeout_ns = 250 * MS,
 					 .happened = on_happened,
 					 .finished = on_finished,
-					 .argument = told };
+					 .argument = t };
 }
 
 static struct rig *
@@ -75,10 +77,10 @@ start(struct rig *r, const struct xk_icmptest_run *run)
 
 /* A rig in which a run of run_of has begun. */
 static struct rig *
-icmptest_begun(struct told *told, uint32_t size, uint64_t count)
+icmptest_begun(struct told *t, uint32_t size, uint64_t count)
 {
 	struct rig *r = icmptest_rig();
-	struct xk_icmptest_run run = run_of(told, size, count);
+	struct xk_icmptest_run run = run_of(t, size, count);
 
 	CHECK_EQ(start(r, &run), 0);
 	return r;
@@ -106,11 +108,8 @@ reply(struct rig *r)
 
 /* ---- runs ---- */
 
-TEST(icmptest_sends_at_its_interval_and_tells_each_reply)
+RIG_TEST(icmptest_sends_at_its_interval_and_tells_each_reply, icmptest_begun(&told, 56, 3))
 {
-	struct told told;
-	struct rig *r = icmptest_begun(&told, 56, 3);
-
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	for (unsigned i = 0; i < 3; i++) {
 		rig_advance_ms(r, 7);
@@ -129,16 +128,12 @@ TEST(icmptest_sends_at_its_interval_and_tells_each_reply)
 	CHECK_EQ(told.result.received, 3);
 	CHECK(told.result.rtt_min_ns >= 7 * MS && told.result.rtt_min_ns <= told.result.rtt_mean_ns);
 	CHECK(told.result.rtt_max_ns <= 9 * MS && told.result.rtt_max_ns >= told.result.rtt_mean_ns);
-	CHECK_EQ(rig_counter(r, "sent"), 3);
-	CHECK_EQ(rig_counter(r, "received"), 3);
+	rig_expect_counts(r, "sent=3 received=3");
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
-TEST(icmptest_ends_with_the_last_reply)
+RIG_TEST(icmptest_ends_with_the_last_reply, icmptest_begun(&told, 0, 1))
 {
-	struct told told;
-	struct rig *r = icmptest_begun(&told, 0, 1);
 	struct xk_icmptest_run run;
 
 	CHECK_EQ(told.finished, 0);
@@ -148,26 +143,18 @@ TEST(icmptest_ends_with_the_last_reply)
 	CHECK_EQ(start(r, &run), 0); /* and another one */
 	reply(r);
 	CHECK_EQ(told.finished, 1);
-	rig_free(r);
 }
 
-TEST(icmptest_carries_the_longest_request)
+RIG_TEST(icmptest_carries_the_longest_request, icmptest_begun(&told, XK_ICMPTEST_MAX, 2))
 {
-	struct told told;
-	struct rig *r = icmptest_begun(&told, XK_ICMPTEST_MAX, 2);
-
 	reply(r);
 	rig_advance_ms(r, 100);
 	reply(r);
 	CHECK_EQ(told.happened[XK_ICMPTEST_REPLY], 2);
-	rig_free(r);
 }
 
-TEST(icmptest_counts_what_is_lost)
+RIG_TEST(icmptest_counts_what_is_lost, icmptest_begun(&told, 8, 3))
 {
-	struct told told;
-	struct rig *r = icmptest_begun(&told, 8, 3);
-
 	rig_advance_ms(r, 50);
 	rig_forget(r);
 	rig_advance_ms(r, 60);
@@ -183,13 +170,10 @@ TEST(icmptest_counts_what_is_lost)
 	CHECK_EQ(told.result.received, 1);
 	CHECK_EQ(rig_counter(r, "lost"), 2);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(icmptest_knows_a_duplicate_and_a_late_reply)
+RIG_TEST(icmptest_knows_a_duplicate_and_a_late_reply, icmptest_begun(&told, 8, 10))
 {
-	struct told told;
-	struct rig *r = icmptest_begun(&told, 8, 10);
 	uint8_t first[LONGEST], second[LONGEST];
 	size_t len = take(r, first);
 
@@ -215,13 +199,10 @@ TEST(icmptest_knows_a_duplicate_and_a_late_reply)
 	CHECK_EQ(told.result.late, 1);
 	CHECK_EQ(told.result.duplicates, 3);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(icmptest_checks_every_byte)
+RIG_TEST(icmptest_checks_every_byte, icmptest_begun(&told, 300, 1))
 {
-	struct told told;
-	struct rig *r = icmptest_begun(&told, 300, 1);
 	uint8_t bytes[LONGEST];
 	size_t len = take(r, bytes);
 
@@ -238,13 +219,10 @@ TEST(icmptest_checks_every_byte)
 	rig_inject_bytes(r, bytes, len);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.corrupt, 302);
-	rig_free(r);
 }
 
-TEST(icmptest_requests_differ_by_place_sequence_and_pattern)
+RIG_TEST(icmptest_requests_differ_by_place_sequence_and_pattern, icmptest_begun(&told, 3000, 0))
 {
-	struct told told;
-	struct rig *r = icmptest_begun(&told, 3000, 0);
 	struct xk_icmptest_run run;
 	uint8_t a[LONGEST], b[LONGEST];
 
@@ -263,14 +241,10 @@ TEST(icmptest_requests_differ_by_place_sequence_and_pattern)
 	CHECK_EQ(xk_get16(b), 0);
 	xk_icmptest_stop(rig_protocol(r, "icmptest"));
 	rig_advance_ms(r, 1000);
-	rig_free(r);
 }
 
-TEST(icmptest_drops_replies_to_nothing)
+RIG_TEST(icmptest_drops_replies_to_nothing, icmptest_begun(&told, 8, 2))
 {
-	struct told told;
-	struct rig *r = icmptest_begun(&told, 8, 2);
-
 	rig_forget(r);
 	rig_inject(r, "0001 0000000000000000"); /* it will be sent */
 	rig_inject(r, "ffff 0000000000000000");
@@ -281,13 +255,10 @@ TEST(icmptest_drops_replies_to_nothing)
 	CHECK_EQ(told.happened[XK_ICMPTEST_REPLY], 0);
 	rig_advance_ms(r, 1000);
 	rig_forget(r);
-	rig_free(r);
 }
 
-TEST(icmptest_goes_on_past_16_bits_of_sequence)
+RIG_TEST(icmptest_goes_on_past_16_bits_of_sequence, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
-	struct told told;
 	struct xk_icmptest_run run = run_of(&told, 0, 70000);
 
 	run.interval_ns = 1000000;
@@ -300,13 +271,10 @@ TEST(icmptest_goes_on_past_16_bits_of_sequence)
 	}
 	CHECK_EQ(told.result.received, 70000);
 	CHECK_EQ(told.last.sequence, 69999);
-	rig_free(r);
 }
 
-TEST(icmptest_takes_what_it_cannot_send_for_lost)
+RIG_TEST(icmptest_takes_what_it_cannot_send_for_lost, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
-	struct told told;
 	struct xk_icmptest_run run = run_of(&told, 8, 2);
 
 	rig_fail_sending(r, -ENOBUFS);
@@ -321,13 +289,10 @@ TEST(icmptest_takes_what_it_cannot_send_for_lost)
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.lost, 2);
 	CHECK_EQ(told.result.unsent, 2);
-	rig_free(r);
 }
 
-TEST(icmptest_waits_for_a_host_that_is_not_there_yet)
+RIG_TEST(icmptest_waits_for_a_host_that_is_not_there_yet, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
-	struct told told;
 	struct xk_icmptest_run run = run_of(&told, 8, 3);
 
 	rig_wire_refuse(r, -EHOSTUNREACH);
@@ -341,13 +306,10 @@ TEST(icmptest_waits_for_a_host_that_is_not_there_yet)
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.received, 1);
 	CHECK_EQ(told.result.lost, 2);
-	rig_free(r);
 }
 
-TEST(icmptest_gives_up_what_is_not_possible)
+RIG_TEST(icmptest_gives_up_what_is_not_possible, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
-	struct told told;
 	struct xk_icmptest_run run = run_of(&told, 8, 3);
 	uint32_t small = 9;
 
@@ -362,13 +324,10 @@ TEST(icmptest_gives_up_what_is_not_possible)
 	CHECK_EQ(told.result.error, -EMSGSIZE);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
-TEST(icmptest_refuses_impossible_runs)
+RIG_TEST(icmptest_refuses_impossible_runs, icmptest_rig())
 {
-	struct rig *r = icmptest_rig();
-	struct told told;
 	struct xk_icmptest_run run = run_of(&told, XK_ICMPTEST_MAX + 1, 3);
 
 	CHECK_EQ(start(r, &run), -EINVAL);
@@ -391,7 +350,6 @@ TEST(icmptest_refuses_impossible_runs)
 	rig_forget(r);
 	rig_advance_ms(r, 2000);
 	rig_forget(r);
-	rig_free(r);
 }
 
 static void
@@ -409,11 +367,8 @@ tell_fault(void *argument)
 	CHECK_EQ(xk_fault_tell(rig_wire_session(r), &report), -ENOENT);
 }
 
-TEST(icmptest_tells_what_hosts_say_of_a_request)
+RIG_TEST(icmptest_tells_what_hosts_say_of_a_request, icmptest_begun(&told, 8, 1))
 {
-	struct told told;
-	struct rig *r = icmptest_begun(&told, 8, 1);
-
 	rig_forget(r);
 	rig_do(r, tell_fault, r);
 	CHECK_EQ(told.happened[XK_ICMPTEST_FAULT], 1);
@@ -424,7 +379,6 @@ TEST(icmptest_tells_what_hosts_say_of_a_request)
 	rig_advance_ms(r, 1000);
 	CHECK_EQ(told.result.faults[XK_FAULT_TOO_BIG], 1);
 	CHECK_EQ(told.result.lost, 1);
-	rig_free(r);
 }
 
 TEST(icmptest_starts_by_itself_where_it_is_told_a_host)
@@ -434,8 +388,7 @@ TEST(icmptest_starts_by_itself_where_it_is_told_a_host)
 			      "icmptest.interval=10ms; icmptest.size=5; icmptest.pattern=3");
 
 	rig_advance_ms(r, 0);
-	rig_advance_ms(r, 49);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 49);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	rig_advance_ms(r, 4);
@@ -458,9 +411,9 @@ TEST(icmptest_starts_by_itself_where_it_is_told_a_host)
 static bool
 both_have_finished(void *context)
 {
-	const struct told *told = context;
+	const struct told *t = context;
 
-	return told[0].finished != 0 && told[1].finished != 0;
+	return t[0].finished != 0 && t[1].finished != 0;
 }
 
 /* Each pings the other at once, in both directions. */
@@ -468,7 +421,7 @@ static void
 ping_each_other(enum xk_mode mode, uint32_t size)
 {
 	struct pair pair;
-	struct told told[2];
+	struct told both[2];
 	char text[300];
 
 	pair_begin(&pair, mode);
@@ -478,21 +431,21 @@ ping_each_other(enum xk_mode mode, uint32_t size)
 	}
 	pair_start(&pair);
 	for (unsigned i = 0; i < 2; i++) {
-		struct xk_icmptest_run run = run_of(&told[i], size, 200);
+		struct xk_icmptest_run run = run_of(&both[i], size, 200);
 
 		run.host = 0x0a4d0002 - i;
 		run.interval_ns = 200000;
 		run.timeout_ns = 800000000;
 		CHECK_EQ(xk_icmptest_start(xk_kernel_find(pair.kernels[i], "icmptest"), &run), 0);
 	}
-	pair_wait(both_have_finished, told);
+	pair_wait(both_have_finished, both);
 	pair_stop(&pair);
 	for (unsigned i = 0; i < 2; i++) {
-		CHECK_EQ(told[i].finished, 1);
-		CHECK_EQ(told[i].result.error, 0);
-		CHECK_EQ(told[i].result.sent, 200);
-		CHECK_EQ(told[i].result.corrupt, 0);
-		CHECK(told[i].result.received > 0);
+		CHECK_EQ(both[i].finished, 1);
+		CHECK_EQ(both[i].result.error, 0);
+		CHECK_EQ(both[i].result.sent, 200);
+		CHECK_EQ(both[i].result.corrupt, 0);
+		CHECK(both[i].result.received > 0);
 	}
 	pair_end(&pair);
 }
@@ -512,26 +465,23 @@ TEST(hosts_ping_each_other_in_ipp_mode)
 static bool
 one_has_finished(void *context)
 {
-	const struct told *told = context;
+	const struct told *t = context;
 
-	return told->finished != 0;
+	return t->finished != 0;
 }
 
 /* An event that a stop has scheduled may fire after the run, beside the start of the next one. */
-TEST(icmptest_starts_again_right_after_a_stop)
+TEST_IN(icmptest_starts_again_right_after_a_stop, struct pair, pair, pair_begin(pair, XK_REGULAR), pair_end)
 {
-	struct pair pair;
-	struct told told;
 	char text[300];
 
-	pair_begin(&pair, XK_REGULAR);
 	for (unsigned i = 0; i < 2; i++) {
 		snprintf(text, sizeof(text), PAIR, 1 + i);
-		compose(pair.kernels[i], NULL, text);
+		compose(pair->kernels[i], NULL, text);
 	}
-	pair_start(&pair);
+	pair_start(pair);
 	for (unsigned i = 0; i < (test_is_long() ? 500 : 100); i++) {
-		struct xk_protocol *icmptest = xk_kernel_find(pair.kernels[0], "icmptest");
+		struct xk_protocol *icmptest = xk_kernel_find(pair->kernels[0], "icmptest");
 		struct xk_icmptest_run run = run_of(&told, 8, 0);
 
 		run.interval_ns = 1000;
@@ -544,6 +494,5 @@ TEST(icmptest_starts_again_right_after_a_stop)
 		}
 		CHECK_EQ(told.finished, 1);
 	}
-	pair_stop(&pair);
-	pair_end(&pair);
+	pair_stop(pair);
 }

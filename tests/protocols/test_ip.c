@@ -21,12 +21,10 @@ prepare_two(struct rig *r)
 
 /* ---- round trip ---- */
 
-RIG_TEST(sends_a_datagram, ip_rig())
+RIG_SESSION_TEST(sends_a_datagram, ip_rig(), rig_must_open(r, rig_to(PEER)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER));
 	uint8_t sent[64];
 
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), PEER);
 	CHECK_EQ(rig_push(r, s, "aabbcc"), 0);
 	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 23);
@@ -41,21 +39,18 @@ RIG_TEST(sends_a_datagram, ip_rig())
 	CHECK(memcmp(sent + HEADER, "\xaa\xbb\xcc", 3) == 0);
 }
 
-RIG_TEST(an_empty_datagram_goes_both_ways, ip_rig())
+RIG_SESSION_TEST(an_empty_datagram_goes_both_ways, ip_rig(), rig_open(r, rig_to(PEER)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER));
 	struct datagram d = usual();
 
-	CHECK_EQ(rig_push(r, s, ""), 0);
-	rig_expect_sent(r, "4500 0014 .. .. 0000 4011 .. .. 0a4d0001 0a4d0002");
+	rig_expect_down(r, s, "", "4500 0014 .. .. 0000 4011 .. .. 0a4d0001 0a4d0002");
 	d.len = 0;
 	inject(r, &d);
 	rig_expect_delivered(r, "");
 }
 
-RIG_TEST(delivers_to_the_session_that_was_opened, ip_rig())
+RIG_SESSION_TEST(delivers_to_the_session_that_was_opened, ip_rig(), rig_open(r, rig_to(PEER)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER));
 	struct datagram d = usual();
 
 	inject(r, &d);
@@ -78,8 +73,7 @@ RIG_TEST(padding_is_trimmed, ip_rig())
 RIG_TEST(a_header_in_pieces_is_read, ip_rig())
 {
 	rig_open_enable(r, anybody());
-	rig_inject(r, "45 | 00 0016 0007 0000 40 | 11 66 | 34 0a4d | 0002 0a4d0001 | 12 | 34");
-	rig_expect_delivered(r, "1234");
+	rig_expect_up(r, "45 | 00 0016 0007 0000 40 | 11 66 | 34 0a4d | 0002 0a4d0001 | 12 | 34", "1234");
 }
 
 RIG_TEST(the_time_to_live_is_a_setting, ip_rig_with("ip.ttl=7;"))
@@ -96,15 +90,12 @@ RIG_TEST(a_session_is_shared, ip_rig())
 
 	CHECK(s != NULL && s == again);
 	rig_close(r, again);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, "45 *");
+	rig_expect_down(r, s, "01", "45 *");
 }
 
-RIG_TEST(hosts_elsewhere_go_through_the_gateway, ip_rig_with("ip.gateway=10.77.0.254;"))
+RIG_SESSION_TEST(hosts_elsewhere_go_through_the_gateway, ip_rig_with("ip.gateway=10.77.0.254;"),
+		 rig_must_open(r, rig_to(FAR)))
 {
-	struct xk_session *s = rig_open(r, rig_to(FAR));
-
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), GATEWAY);
 	rig_push(r, s, "01");
 	rig_expect_sent(r, "4500 0015 .. .. 0000 4011 .. .. 0a4d0001 08080808 01");
@@ -193,28 +184,21 @@ TEST(without_an_address_there_is_no_host)
 	CHECK_EQ(rig_refusal("wire:; ip: wire; user: ip#17"), -ENOTSUP);
 }
 
-static void
-check_open_fails(struct rig *r, struct xk_participants participants, int error)
-{
-	CHECK(rig_open(r, participants) == NULL);
-	CHECK_EQ(rig_error(r), error);
-}
-
 RIG_TEST(what_cannot_be_opened, ip_rig())
 {
 	struct xk_participants p = rig_to(PEER);
 
-	check_open_fails(r, anybody(), -EINVAL);
-	check_open_fails(r, rig_to(UINT64_C(0x10a4d0002)), -EINVAL);
-	check_open_fails(r, rig_to(FAR), -ENETUNREACH);
-	check_open_fails(r, rig_to(ME), -EINVAL);
-	check_open_fails(r, rig_to(0), -EINVAL);
-	check_open_fails(r, rig_to(0x7f000001), -EINVAL);
-	check_open_fails(r, rig_to(0xe0000001), -EINVAL);
+	rig_expect_open_fails(r, anybody(), -EINVAL);
+	rig_expect_open_fails(r, rig_to(UINT64_C(0x10a4d0002)), -EINVAL);
+	rig_expect_open_fails(r, rig_to(FAR), -ENETUNREACH);
+	rig_expect_open_fails(r, rig_to(ME), -EINVAL);
+	rig_expect_open_fails(r, rig_to(0), -EINVAL);
+	rig_expect_open_fails(r, rig_to(0x7f000001), -EINVAL);
+	rig_expect_open_fails(r, rig_to(0xe0000001), -EINVAL);
 	xk_participant_push(&p.local, OTHER);
-	check_open_fails(r, p, -EADDRNOTAVAIL);
+	rig_expect_open_fails(r, p, -EADDRNOTAVAIL);
 	rig_wire_refuse(r, -EHOSTUNREACH);
-	check_open_fails(r, rig_to(PEER), -EHOSTUNREACH);
+	rig_expect_open_fails(r, rig_to(PEER), -EHOSTUNREACH);
 }
 
 RIG_TEST(too_small_a_link_is_refused, ip_rig())
@@ -222,7 +206,7 @@ RIG_TEST(too_small_a_link_is_refused, ip_rig())
 	uint32_t mtu = 67;
 
 	rig_answer(r, XK_GET_MAX_PACKET, &mtu, sizeof(mtu));
-	check_open_fails(r, rig_to(PEER), -EMSGSIZE);
+	rig_expect_open_fails(r, rig_to(PEER), -EMSGSIZE);
 }
 
 RIG_TEST(another_uppers_session_is_not_shared, rig_new_prepared("wire:; ip: wire; user: ip#17; user2: ip#18", prepare))
@@ -232,9 +216,8 @@ RIG_TEST(another_uppers_session_is_not_shared, rig_new_prepared("wire:; ip: wire
 	CHECK(rig_open(r, rig_to(PEER)) != NULL);
 }
 
-RIG_TEST(answers_questions, ip_rig())
+RIG_SESSION_TEST(answers_questions, ip_rig(), rig_open(r, rig_to(PEER)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER));
 	struct xk_participants p = anybody();
 	uint64_t host = 0;
 	uint32_t length = 0;
@@ -318,9 +301,8 @@ control_meanwhile(struct xk_session *s, int op, void *buffer, size_t len)
 	return meanwhile.ops->control != NULL ? meanwhile.ops->control(s, op, buffer, len) : -ENOTSUP;
 }
 
-TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions)
+RIG_TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions, ip_rig())
 {
-	struct rig *r = ip_rig();
 	struct datagram d = usual();
 	uint8_t frame[MTU];
 	struct xk_session_ops ops;
@@ -351,7 +333,6 @@ TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions)
 	CHECK(rig_delivered_on(r)->lls == one);
 	rig_expect_delivered(r, "aabbccddee");
 	CHECK(rig_delivered_on(r)->lls == other);
-	rig_free(r);
 }
 
 /* Whichever of our addresses a stranger has spoken to, on whatever link: it is answered from that one. */
@@ -364,8 +345,7 @@ RIG_TEST(a_stranger_is_answered_from_the_address_it_has_spoken_to,
 	d.destination = ME2;
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	CHECK_EQ(rig_push(r, rig_delivered_on(r), "01"), 0);
-	rig_expect_sent(r, "45000015 .... 0000 4011 .... 0a4e0001 0a4d0002 01");
+	rig_expect_down(r, rig_delivered_on(r), "01", "45000015 .... 0000 4011 .... 0a4e0001 0a4d0002 01");
 }
 
 RIG_TEST(an_opened_session_hears_its_peer_over_any_link, ip_rig())
@@ -413,11 +393,8 @@ RIG_TEST(a_broadcast_is_answered_from_the_interface, ip_rig())
 	rig_expect_delivered(r, "aabbccddee");
 }
 
-RIG_TEST(a_broadcast_is_sent, ip_rig())
+RIG_SESSION_TEST(a_broadcast_is_sent, ip_rig(), rig_must_open(r, rig_to(UINT32_MAX)))
 {
-	struct xk_session *s = rig_open(r, rig_to(UINT32_MAX));
-
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), UINT32_MAX);
 	rig_push(r, s, "01");
 	rig_expect_sent(r, "4500 0015 .. .. 0000 4011 .. .. 0a4d0001 ffffffff 01");

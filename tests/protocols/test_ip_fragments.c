@@ -75,10 +75,8 @@ check_fragments(struct rig *r, struct xk_session *s, size_t len, unsigned want)
 	CHECK_EQ(count, want);
 }
 
-RIG_TEST(fragments_around_the_link_s_limits, ip_rig())
+RIG_SESSION_TEST(fragments_around_the_link_s_limits, ip_rig(), rig_open(r, rig_to(PEER)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER));
-
 	check_fragments(r, s, 1479, 1);
 	check_fragments(r, s, 1480, 1);
 	CHECK_EQ(rig_counter(r, "fragmented"), 0);
@@ -93,10 +91,8 @@ RIG_TEST(fragments_around_the_link_s_limits, ip_rig())
 }
 
 /* Open sessions follow the change, down and up; so do new ones, and forwarded datagrams (vnet's answer). */
-TEST(datagrams_follow_the_mtu_of_the_link)
+RIG_SESSION_TEST(datagrams_follow_the_mtu_of_the_link, ip_rig(), rig_open(r, rig_to(PEER)))
 {
-	struct rig *r = ip_rig();
-	struct xk_session *s = rig_open(r, rig_to(PEER));
 	struct xk_vnet_interface now = interface;
 	struct xk_protocol *ip = rig_protocol(r, "ip");
 	static const uint32_t mtus[] = { 1006, MTU };
@@ -114,7 +110,6 @@ TEST(datagrams_follow_the_mtu_of_the_link)
 		CHECK_EQ(xk_control_protocol(ip, XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
 		CHECK_EQ(whole, mtus[i] - HEADER);
 	}
-	rig_free(r);
 }
 
 /* A link whose limit is no multiple of 8 behind the header. */
@@ -131,19 +126,15 @@ RIG_TEST(fragments_are_multiples_of_eight, ip_rig())
 	check_fragments(r, s, 984 + 987, 3);
 }
 
-RIG_TEST(longer_than_a_datagram_is_refused, ip_rig())
+RIG_SESSION_TEST(longer_than_a_datagram_is_refused, ip_rig(), rig_open(r, rig_to(PEER)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER));
-
 	CHECK_EQ(rig_push_pattern(r, s, 65516), -EMSGSIZE);
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(the_rest_of_a_datagram_is_not_sent_without_its_beginning, ip_rig())
+RIG_SESSION_TEST(the_rest_of_a_datagram_is_not_sent_without_its_beginning, ip_rig(), rig_open(r, rig_to(PEER)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER));
-
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(rig_push_pattern(r, s, 4000), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "unsent"), 1);
@@ -206,11 +197,9 @@ TEST(lent_bytes_are_given_back_with_the_last_fragment)
 	CHECK(failed > 1 && failed < 16);
 }
 
-TEST(lent_bytes_that_cannot_be_sent_are_given_back)
+RIG_SESSION_TEST(lent_bytes_that_cannot_be_sent_are_given_back, ip_rig(), rig_open(r, rig_to(PEER)))
 {
-	struct rig *r = ip_rig();
 	static const uint8_t bytes[65516];
-	struct xk_session *s = rig_open(r, rig_to(PEER));
 	_Atomic unsigned ended = 0;
 
 	CHECK_EQ(xk_push(s, xk_msg_lend(rig_platform(r), bytes, sizeof(bytes), lent_ended, &ended)), -EMSGSIZE);
@@ -220,12 +209,10 @@ TEST(lent_bytes_that_cannot_be_sent_are_given_back)
 	rig_fail_sending(r, 0);
 	rig_forget(r);
 	CHECK_EQ(ended, 2);
-	rig_free(r);
 }
 
-RIG_TEST(whole_datagrams_have_numbers_of_their_own, ip_rig())
+RIG_SESSION_TEST(whole_datagrams_have_numbers_of_their_own, ip_rig(), rig_open(r, rig_to(PEER)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER));
 	uint8_t first[64], second[64];
 
 	rig_push(r, s, "01");
@@ -249,8 +236,7 @@ RIG_TEST(fragments_are_put_together_and_delivered_once, ip_rig())
 	inject_fragment(r, 1, 1480, 2960, true);
 	CHECK(delivered_pattern(r, 4008));
 	rig_expect_nothing_delivered(r);
-	CHECK_EQ(rig_counter(r, "reassembled"), 1);
-	CHECK_EQ(rig_counter(r, "duplicate"), 1);
+	rig_expect_counts(r, "reassembled=1 duplicate=1");
 }
 
 RIG_TEST(datagrams_under_way_do_not_mix, ip_rig())
@@ -283,8 +269,7 @@ RIG_TEST(overlaps_refuse_the_datagram_and_what_follows, ip_rig())
 	inject_fragment(r, 1, 0, 1480, true);
 	inject_fragment(r, 1, 1472, 2000, true);
 	inject_fragment(r, 1, 1480, 2000, false);
-	CHECK_EQ(rig_counter(r, "overlap"), 2);
-	CHECK_EQ(rig_counter(r, "refused_datagram"), 1);
+	rig_expect_counts(r, "overlap=2 refused_datagram=1");
 	rig_expect_nothing_delivered(r);
 	rig_advance_ms(r, 35000);
 	inject_fragment(r, 1, 0, 1480, true);
@@ -335,8 +320,7 @@ RIG_TEST(endless_fragments_of_eight_bytes_are_too_many, ip_rig())
 	rig_open_enable(r, anybody());
 	for (uint16_t i = 0; i < 300; i++)
 		inject_fragment(r, 1, i * 8u, i * 8u + 8, true);
-	CHECK_EQ(rig_counter(r, "too_many"), 241);
-	CHECK_EQ(rig_counter(r, "refused_datagram"), 59);
+	rig_expect_counts(r, "too_many=241 refused_datagram=59");
 }
 
 RIG_TEST(a_longest_datagram_makes_it_there, ip_rig())
@@ -403,17 +387,14 @@ RIG_TEST(rfc7739_fragments_to_one_host_tell_nothing_of_those_to_others, ip_rig()
 }
 
 /* Fragments of a session's last datagrams may still be under way when the next session with that host sends. */
-RIG_TEST(numbers_of_fragments_go_on_when_a_session_is_made_again, ip_rig())
+RIG_SESSION_TEST(numbers_of_fragments_go_on_when_a_session_is_made_again, ip_rig(), rig_must_open(r, rig_to(PEER)))
 {
-	struct xk_session *s = rig_open(r, rig_to(PEER));
 	uint16_t id;
 
-	REQUIRE(s != NULL);
 	fragmented_id(r, s);
 	id = fragmented_id(r, s);
 	rig_close(r, s);
-	s = rig_open(r, rig_to(PEER));
-	REQUIRE(s != NULL);
+	s = rig_must_open(r, rig_to(PEER));
 	CHECK_EQ(fragmented_id(r, s), (uint16_t)(id + 2));
 }
 

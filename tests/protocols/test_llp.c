@@ -17,32 +17,24 @@ rig_at(uint64_t station)
 	return r;
 }
 
-RIG_TEST(llp_sends_and_receives, rig_at(STATION))
+RIG_SESSION_TEST(llp_sends_and_receives, rig_at(STATION), rig_must_open(r, rig_to2(HOST, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
-
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), HOST);
-	CHECK_EQ(rig_push(r, s, "aabbcc"), 0);
-	rig_expect_sent(r, "0007 0009 0009 aabbcc");
-	rig_inject(r, "0009 0007 0008 ddee");
-	rig_expect_delivered(r, "ddee");
+	rig_expect_down(r, s, "aabbcc", "0007 0009 0009 aabbcc");
+	rig_expect_up(r, "0009 0007 0008 ddee", "ddee");
 	CHECK(rig_delivered_on(r) == s);
-	rig_inject(r, "0009 0007 0007 dd 000000000000"); /* padding */
-	rig_expect_delivered(r, "dd");
-	rig_inject(r, "0009 00 | 07 00 | 08 dd | ee");
-	rig_expect_delivered(r, "ddee");
+	rig_expect_up(r, "0009 0007 0007 dd 000000000000", "dd"); /* padding */
+	rig_expect_up(r, "0009 00 | 07 00 | 08 dd | ee", "ddee");
 }
 
 /* Over VNET, what a host that was opened sends comes up another session than the one that leads there. */
-RIG_TEST(llp_knows_a_station_whatever_session_it_comes_up, rig_at(STATION))
+RIG_SESSION_TEST(llp_knows_a_station_whatever_session_it_comes_up, rig_at(STATION),
+		 rig_open(r, rig_to2(HOST, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	uint64_t other = STATION + 1;
 
 	rig_wire_peer(r, HOST + 1); /* a session below of its own */
-	rig_inject(r, "0009 0007 0007 dd");
-	rig_expect_delivered(r, "dd");
+	rig_expect_up(r, "0009 0007 0007 dd", "dd");
 	CHECK(rig_delivered_on(r) == s);
 	rig_answer(r, XK_GET_PEER_LINK, &other, sizeof(other));
 	rig_inject(r, "0009 0007 0007 ee");
@@ -54,18 +46,14 @@ RIG_TEST(llp_tells_strangers_apart_by_their_endpoints, rig_at(STATION))
 	struct xk_session *first;
 
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
-	rig_inject(r, "0009 0007 0007 dd");
-	rig_expect_delivered(r, "dd");
+	rig_expect_up(r, "0009 0007 0007 dd", "dd");
 	first = rig_delivered_on(r);
-	rig_inject(r, "0009 0007 0007 dd");
-	rig_expect_delivered(r, "dd");
+	rig_expect_up(r, "0009 0007 0007 dd", "dd");
 	CHECK(rig_delivered_on(r) == first);
-	rig_inject(r, "000a 0007 0007 ee");
-	rig_expect_delivered(r, "ee");
+	rig_expect_up(r, "000a 0007 0007 ee", "ee");
 	CHECK(rig_delivered_on(r) != first);
 	CHECK_EQ(rig_open_dones(r), 2);
-	CHECK_EQ(rig_push(r, first, "ff"), 0);
-	rig_expect_sent(r, "0007 0009 0007 ff");
+	rig_expect_down(r, first, "ff", "0007 0009 0007 ff");
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
 	rig_inject(r, "000b 0007 0006");
@@ -92,29 +80,23 @@ RIG_TEST(llp_chooses_an_endpoint, rig_at(STATION))
 
 	xk_participant_push(&to.remote, FAR_PORT);
 	rig_open_enable(r, at_port(0xc000)); /* the first one is taken */
-	s = rig_open(r, to);
-	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "aa"), 0);
-	rig_expect_sent(r, "c001 0009 0007 aa");
+	s = rig_must_open(r, to);
+	rig_expect_down(r, s, "aa", "c001 0009 0007 aa");
 }
 
 RIG_TEST(llp_opens_an_endpoint_once, rig_at(STATION))
 {
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
-	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_expect_open_fails(r, rig_to2(HOST, FAR_PORT, PORT), -EADDRINUSE);
 }
 
 RIG_TEST(llp_refuses_what_is_no_endpoint, rig_at(STATION))
 {
 	struct xk_participants both = at_port(PORT);
 
-	CHECK(rig_open(r, rig_to2(HOST, 0, PORT)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, 0)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, rig_to2(HOST, 65536, PORT)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(HOST, 0, PORT), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(HOST, FAR_PORT, 0), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(HOST, 65536, PORT), -EINVAL);
 	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
 	CHECK_EQ(rig_open_enable(r, at_port(65536)), -EINVAL);
 	xk_participant_push(&both.remote, HOST);
@@ -141,8 +123,7 @@ RIG_TEST(llp_carries_what_a_frame_can, rig_at(STATION))
 	struct xk_session *s;
 
 	rig_answer(r, XK_GET_MAX_PACKET, &below, sizeof(below));
-	s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
-	REQUIRE(s != NULL);
+	s = rig_must_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &wanted, sizeof(wanted)), (int)sizeof(wanted));
 	CHECK_EQ(wanted, 94);
 	CHECK_EQ(rig_push_pattern(r, s, 94), 0);

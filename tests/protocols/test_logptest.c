@@ -175,8 +175,7 @@ RIG_TEST(logptest_server_answers_as_often_as_it_is_asked_to, rig_new_graph(SERVE
 {
 	uint64_t token = greet(r);
 
-	rig_inject(r, "00000007 1001 0000 aabb");
-	rig_expect_sent(r, "00000007 2000 0000 aabb");
+	rig_expect_answer(r, "00000007 1001 0000 aabb", "00000007 2000 0000 aabb");
 	ask(r, 8, 3, token);
 	rig_expect_sent(r, "00000008 2000 .... .. ..");
 	rig_expect_sent(r, "00000008 2000 .... .. ..");
@@ -188,9 +187,8 @@ RIG_TEST(logptest_server_answers_as_often_as_it_is_asked_to, rig_new_graph(SERVE
 }
 
 /* Whoever copies, the peer gets the same bytes. */
-TEST(logptest_server_copies_as_it_is_asked_to)
+RIG_TEST(logptest_server_copies_as_it_is_asked_to, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	uint64_t token = greet(r);
 	uint8_t bytes[SIZE], first[SIZE];
 
@@ -213,7 +211,6 @@ TEST(logptest_server_copies_as_it_is_asked_to)
 	rig_expect_sent(r, "00000009 6000 0000 .. ..");
 	CHECK_EQ(rig_drops(r), 0);
 	rig_forget(r);
-	rig_free(r);
 }
 
 RIG_TEST(logptest_server_answers_once_who_has_not_greeted_it, rig_new_graph(SERVER))
@@ -229,8 +226,7 @@ RIG_TEST(logptest_server_answers_once_who_has_not_greeted_it, rig_new_graph(SERV
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "logptest", "unproven"), 68);
 	ask(r, 9, 1, token ^ 1);
-	CHECK_EQ(rig_sent(r), 1);
-	rig_forget(r);
+	rig_expect_sent_count(r, 1);
 }
 
 TEST(logptest_token_proves_one_host_to_one_server)
@@ -248,8 +244,7 @@ TEST(logptest_token_proves_one_host_to_one_server)
 	CHECK_EQ(rig_counter_of(r, "logptest", "unproven"), 1);
 	rig_wire_peer(r, HOST);
 	ask(r, 7, 2, token);
-	CHECK_EQ(rig_sent(r), 2);
-	rig_forget(r);
+	rig_expect_sent_count(r, 2);
 	rig_free(r);
 	rig_free(other);
 }
@@ -267,8 +262,7 @@ RIG_TEST(logptest_answers_are_no_longer_than_the_message_and_no_shorter_than_a_h
 	ask_for(r, 9, 2, PROVEN, token);
 	rig_expect_sent(r, "00000008 2000 0000");
 	rig_expect_sent(r, "00000008 2000 0000");
-	CHECK_EQ(rig_sent(r), 2);
-	rig_forget(r);
+	rig_expect_sent_count(r, 2);
 }
 
 RIG_TEST(logptest_server_refuses_what_no_client_sends, rig_new_graph(SERVER))
@@ -290,9 +284,8 @@ RIG_TEST(logptest_server_refuses_what_no_client_sends, rig_new_graph(SERVER))
 	rig_expect_nothing_sent(r);
 }
 
-TEST(logptest_server_waits_for_room)
+RIG_TEST(logptest_server_waits_for_room, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	uint64_t token = greet(r);
 	struct xk_event event;
 
@@ -304,9 +297,7 @@ TEST(logptest_server_waits_for_room)
 	for (unsigned i = 0; i < 4; i++)
 		rig_expect_sent(r, "00000007 2000 .... .. ..");
 	ask(r, 9, 2, token); /* there is room for the next */
-	CHECK_EQ(rig_sent(r), 2);
-	rig_forget(r);
-	rig_free(r);
+	rig_expect_sent_count(r, 2);
 }
 
 RIG_TEST(logptest_server_gives_up_when_there_is_no_room_for_long, rig_new_graph(SERVER "; logptest.timeout=1ms"))
@@ -318,8 +309,7 @@ RIG_TEST(logptest_server_gives_up_when_there_is_no_room_for_long, rig_new_graph(
 	ask(r, 8, 1, token);
 	rig_advance_ms(r, 5);
 	rig_fail_sending(r, 0);
-	rig_advance_ms(r, 5);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 5);
 }
 
 /* ---- the client ---- */
@@ -395,9 +385,8 @@ RIG_TEST(logptest_client_works_between_messages, rig_new_graph(SERVER))
 	CHECK_EQ(told.result.times.receive_work_ns, 7 * MS);
 }
 
-TEST(logptest_client_waits_for_room)
+RIG_TEST(logptest_client_waits_for_room, rig_new_graph(SERVER))
 {
-	struct rig *r = rig_new_graph(SERVER);
 	struct xk_event event;
 	uint32_t batch;
 
@@ -410,7 +399,6 @@ TEST(logptest_client_waits_for_room)
 	answer(r, batch);
 	CHECK_EQ(told.finished, 1);
 	CHECK(told.result.times.sent_ns >= 100000 && told.result.times.sent_ns < 110000);
-	rig_free(r);
 }
 
 RIG_TEST(logptest_client_loses_what_it_cannot_send,
@@ -456,8 +444,7 @@ RIG_TEST(logptest_client_gives_up_on_a_silent_server,
 	 rig_new_graph(SERVER "; logptest.timeout=100ms; logptest.silence=1s"))
 {
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
-	for (unsigned i = 0; i < 20; i++)
-		rig_advance_ms(r, 100);
+	rig_advance_often_ms(r, 20, 100);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, -ETIMEDOUT);
 	CHECK_EQ(told.result.rounds, 0);
@@ -510,8 +497,7 @@ RIG_TEST(logptest_starts_by_itself_where_it_is_told_a_peer,
 {
 	uint32_t batch;
 
-	rig_advance_ms(r, 999);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 999);
 	rig_advance_ms(r, 1);
 	rig_advance_ms(r, 0);
 	batch = take(r, 1);
@@ -523,6 +509,5 @@ RIG_TEST(logptest_starts_by_itself_where_it_is_told_a_peer,
 	CHECK_EQ(rig_counter_of(r, "logptest", "rounds"), 1);
 	CHECK_EQ(rig_counter_of(r, "logptest", "sent_ns"), 3 * MS);
 	CHECK_EQ(rig_counter_of(r, "logptest", "answered_ns"), 6 * MS);
-	rig_advance_ms(r, 2000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 2000);
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
 
@@ -15,34 +16,24 @@
 #define OTHER_NAME "little"
 #endif
 
-static const struct xk_participants anybody = { .remote.depth = 0 };
-
 static struct xk_session *
 open_host(struct rig *r)
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	REQUIRE(s != NULL);
-	return s;
+	return rig_must_open(r, rig_to(5));
 }
 
 /* ---- calling ---- */
 
-RIG_TEST(words_are_sent_as_they_are_and_told_how, rig_new("marshal"))
+RIG_SESSION_TEST(words_are_sent_as_they_are_and_told_how, rig_new("marshal"), open_host(r))
 {
-	struct xk_session *s = open_host(r);
-
 	CHECK_EQ(rig_wire_remote(r), 5);
-	rig_call(r, s, "0102030405060708");
-	rig_expect_sent(r, OWN "04 0102030405060708");
-	rig_end_call(r, 0, OWN "04 a1a2a3a4");
-	CHECK_EQ(rig_called(r, 0), 0);
-	rig_expect_delivered(r, "a1a2a3a4");
+	rig_expect_called(r, s, "0102030405060708", OWN "04 0102030405060708");
+	rig_expect_reply(r, 0, OWN "04 a1a2a3a4", "a1a2a3a4");
 	CHECK_EQ(rig_counter(r, "swapped"), 0);
 	CHECK_EQ(rig_drops(r), 0);
 }
 
-RIG_TEST(the_receiver_makes_right, rig_new("marshal"))
+RIG_SESSION_TEST(the_receiver_makes_right, rig_new("marshal"), open_host(r))
 {
 	static const struct {
 		const char *reply, *delivered;
@@ -57,12 +48,10 @@ RIG_TEST(the_receiver_makes_right, rig_new("marshal"))
 		{ OTHER "04", "", 0 },
 		{ OWN "08 0102030405060708", "0102030405060708", 0 },
 	};
-	struct xk_session *s = open_host(r);
 	unsigned swapped = 0;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(replies); i++) {
-		rig_call(r, s, "");
-		rig_expect_sent(r, OWN "04");
+		rig_expect_called(r, s, "", OWN "04");
 		rig_end_call(r, 0, replies[i].reply);
 		CHECK_EQ(rig_called(r, i), 0);
 		rig_expect_delivered(r, replies[i].delivered);
@@ -71,7 +60,7 @@ RIG_TEST(the_receiver_makes_right, rig_new("marshal"))
 	}
 }
 
-RIG_TEST(replies_that_make_no_sense_are_dropped, rig_new("marshal"))
+RIG_SESSION_TEST(replies_that_make_no_sense_are_dropped, rig_new("marshal"), open_host(r))
 {
 	static const struct {
 		const char *reply, *drop;
@@ -84,7 +73,6 @@ RIG_TEST(replies_that_make_no_sense_are_dropped, rig_new("marshal"))
 		{ OWN "03 01020304", "bad_width" },
 		{ OTHER "10 01020304", "bad_width" },
 	};
-	struct xk_session *s = open_host(r);
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(replies); i++) {
 		long before = rig_counter(r, replies[i].drop);
@@ -98,10 +86,8 @@ RIG_TEST(replies_that_make_no_sense_are_dropped, rig_new("marshal"))
 	rig_forget(r);
 }
 
-RIG_TEST(what_the_protocol_below_says_is_passed_on, rig_new("marshal"))
+RIG_SESSION_TEST(what_the_protocol_below_says_is_passed_on, rig_new("marshal"), open_host(r))
 {
-	struct xk_session *s = open_host(r);
-
 	rig_call(r, s, "c3");
 	rig_end_call(r, -ETIMEDOUT, NULL);
 	CHECK_EQ(rig_called(r, 0), -ETIMEDOUT);
@@ -117,7 +103,7 @@ RIG_TEST(a_server_need_not_know_its_callers_order, rig_new("marshal"))
 	CHECK_EQ(rig_inject_call(r, NULL, OWN "04 01"), -ECONNREFUSED);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, rig_to(5)), -EOPNOTSUPP);
-	CHECK_EQ(rig_open_enable(r, anybody), 0);
+	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_serve(r, 0, "01020304");
 	CHECK_EQ(rig_inject_call(r, NULL, OTHER "04 a1a2a3a4 b1"), 0);
 	rig_expect_delivered(r, "a4a3a2a1 b1");
@@ -137,11 +123,10 @@ RIG_TEST(a_server_need_not_know_its_callers_order, rig_new("marshal"))
 	rig_forget(r);
 }
 
-RIG_TEST(a_message_of_many_segments_is_swapped,
-	 rig_new_graph("wire:; marshal: wire; marshal.order=" OTHER_NAME "; user: marshal"))
+RIG_SESSION_TEST(a_message_of_many_segments_is_swapped,
+		 rig_new_graph("wire:; marshal: wire; marshal.order=" OTHER_NAME "; user: marshal"), open_host(r))
 {
 	static char text[2 * 5003 + 16], swapped[2 * 5003 + 1];
-	struct xk_session *s = open_host(r);
 
 	snprintf(text, sizeof(text), OTHER "04 | ");
 	for (unsigned i = 0; i < 5003; i++) {

@@ -2,8 +2,7 @@
  * test_neighbours.c - honest neighbours that change, for every protocol that expects answers: a conversation between
  * two hosts goes on when one of them comes back, with the same link address or another. Virtual time.
  */
-#include "platform/sim/sim.h"
-#include "tests/compose.h"
+#include "tests/simulated.h"
 
 #define S UINT64_C(1000000000)
 
@@ -63,26 +62,16 @@ static struct xk_kernel *
 world_boot(void *context, struct xk_sim_host *host)
 {
 	struct world *w = context;
-	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
-					   .platform = xk_sim_platform(host),
-					   .mode = XK_IPP,
-					   .driver = XK_DRIVER_INTERRUPT,
-					   .core = -1 };
+	struct xk_kernel *kernel = simulated_kernel(host, (struct xk_kernel_config){ .mode = XK_IPP });
 	bool is_client = xk_sim_host_number(host) < SERVER;
-	struct xk_kernel *kernel = xk_kernel_new(&config);
-	struct xk_protocol *failed;
 	char text[1024];
 
-	REQUIRE(kernel != NULL);
-	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
 	snprintf(text, sizeof(text),
 		 "digraph g { %s [%s]; vnet [address=\"10.77.0.%u/24\"]; %s vnet -> eth; vnet -> arp; arp -> eth; "
 		 "eth -> port; }",
 		 w->stack->top, is_client ? w->stack->client : "", is_client ? 1 : 2, w->stack->graph);
 	compose(kernel, NULL, text);
-	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-	REQUIRE(xk_kernel_start(kernel) == 0);
-	return kernel;
+	return simulated_start(kernel);
 }
 
 static void
@@ -97,12 +86,8 @@ world_open(struct world *w, const struct stack *stack)
 	*w = (struct world){ .sim = xk_sim_new(1), .stack = stack };
 	REQUIRE(w->sim != NULL);
 	lan = xk_sim_link_new(w->sim, "lan", &config);
-	for (unsigned i = 0; i < HOSTS; i++) {
-		struct xk_sim_host_config host = { .name = names[i], .boot = world_boot, .context = w };
-
-		w->hosts[i] = xk_sim_host_new(w->sim, &host);
-		REQUIRE(xk_sim_attach(w->hosts[i], "port", lan, 0x020000000001 + i) == 0);
-	}
+	for (unsigned i = 0; i < HOSTS; i++)
+		w->hosts[i] = simulated_host(w->sim, lan, names[i], world_boot, w);
 }
 
 /* Returns the stack's count at its pair of hosts, since the boot of the one that is up. */
@@ -154,22 +139,7 @@ change_all(unsigned from, unsigned to)
 		world_change(&stacks[i], from, to);
 }
 
-TEST(a_conversation_goes_on_when_its_server_is_back)
-{
-	change_all(SERVER, SERVER);
-}
-
-TEST(a_conversation_goes_on_when_its_server_is_back_with_another_link_address)
-{
-	change_all(SERVER, OTHER_SERVER);
-}
-
-TEST(a_server_answers_a_client_that_is_back)
-{
-	change_all(CLIENT, CLIENT);
-}
-
-TEST(a_server_answers_a_client_that_is_back_with_another_link_address)
-{
-	change_all(CLIENT, OTHER_CLIENT);
-}
+TEST_OF(a_conversation_goes_on_when_its_server_is_back, change_all(SERVER, SERVER));
+TEST_OF(a_conversation_goes_on_when_its_server_is_back_with_another_link_address, change_all(SERVER, OTHER_SERVER));
+TEST_OF(a_server_answers_a_client_that_is_back, change_all(CLIENT, CLIENT));
+TEST_OF(a_server_answers_a_client_that_is_back_with_another_link_address, change_all(CLIENT, OTHER_CLIENT));

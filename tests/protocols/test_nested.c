@@ -3,12 +3,10 @@
  * regular mode it keeps its input thread, so that as many of them as there are threads stall the host: nobody is left who
  * could carry their replies up. In IPP mode who waits occupies no thread.
  */
-#include <stdlib.h>
 
-#include "platform/sim/sim.h"
 #include "protocols/chan/chan.h"
-#include "tests/compose.h"
 #include "tests/rig.h"
+#include "tests/simulated.h"
 #include "xkernel/process.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -86,20 +84,7 @@ relay_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &anybody);
 }
 
-static const struct xk_role relay_lowers[] = {
-	{ .name = "transport", .needs = XK_RPC, .help = "carries the calls" },
-	{ .name = NULL },
-};
-
-static const struct xk_protocol_ops relay_ops = { .init = relay_init, .call_demux = relay_call_demux };
-
-static const struct xk_protocol_type relay_type = {
-	.name = "relay",
-	.help = "A service that calls its caller.",
-	.ops = &relay_ops,
-	.size = sizeof(struct relay),
-	.lowers = relay_lowers,
-};
+COMPOSE_UPPER(relay, struct relay, XK_RPC, .init = relay_init, .call_demux = relay_call_demux);
 
 /* ---- the hosts ---- */
 
@@ -111,34 +96,17 @@ struct stage {
 	const char *resume;
 };
 
-static void
-stage_build(struct stage *stage, struct xk_kernel *kernel, unsigned i)
-{
-	struct xk_protocol *failed;
-	char text[1024];
-
-	snprintf(text, sizeof(text), graph_text, stage->resume, 1 + i);
-	compose(kernel, &relay_type, text);
-	REQUIRE(xk_kernel_init(kernel, &failed) == 0);
-}
-
 static struct xk_kernel *
 stage_boot(void *context, struct xk_sim_host *host)
 {
 	struct stage *stage = context;
-	struct xk_kernel_config config = { .name = xk_sim_host_name(host),
-					   .platform = xk_sim_platform(host),
-					   .mode = stage->mode,
-					   .driver = XK_DRIVER_INTERRUPT,
-					   .threads = stage->threads,
-					   .core = -1 };
-	struct xk_kernel *kernel = xk_kernel_new(&config);
+	struct xk_kernel *kernel =
+		simulated_kernel(host, (struct xk_kernel_config){ .mode = stage->mode, .threads = stage->threads });
+	char text[1024];
 
-	REQUIRE(kernel != NULL);
-	xk_kernel_add_port(kernel, xk_sim_port_new(host, 0));
-	stage_build(stage, kernel, xk_sim_host_number(host));
-	REQUIRE(xk_kernel_start(kernel) == 0);
-	return kernel;
+	snprintf(text, sizeof(text), graph_text, stage->resume, 1 + xk_sim_host_number(host));
+	compose(kernel, &relay_type, text);
+	return simulated_start(kernel);
 }
 
 static void
@@ -151,10 +119,7 @@ stage_open(struct stage *stage, enum xk_mode mode, unsigned threads, const char 
 	*stage = (struct stage){ .sim = xk_sim_new(1), .mode = mode, .threads = threads, .resume = resume };
 	lan = xk_sim_link_new(stage->sim, "lan", &config);
 	for (unsigned i = 0; i < HOSTS; i++) {
-		struct xk_sim_host_config host = { .name = names[i], .boot = stage_boot, .context = stage };
-
-		stage->hosts[i] = xk_sim_host_new(stage->sim, &host);
-		REQUIRE(xk_sim_attach(stage->hosts[i], "port", lan, 0x020000000001 + i) == 0);
+		stage->hosts[i] = simulated_host(stage->sim, lan, names[i], stage_boot, stage);
 		CHECK_EQ(xk_sim_boot(stage->hosts[i]), 0);
 	}
 }
@@ -233,10 +198,7 @@ TEST(a_nested_call_stalls_a_server_whose_only_thread_waits_for_it_until_its_dead
 	CHECK_EQ(xk_sim_free(stage.sim), 0);
 }
 
-TEST(a_nested_call_ends_where_the_server_has_a_second_thread)
-{
-	check_nested(XK_REGULAR, 2, "thread", 1);
-}
+TEST_OF(a_nested_call_ends_where_the_server_has_a_second_thread, check_nested(XK_REGULAR, 2, "thread", 1));
 
 TEST(as_many_nested_calls_as_threads_stall_and_one_thread_more_does_not)
 {

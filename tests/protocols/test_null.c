@@ -11,16 +11,12 @@
 static void
 crosses_both_ways(struct rig *r)
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
+	struct xk_session *s = rig_must_open(r, rig_to(5));
 
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), 5);
-	CHECK_EQ(rig_push(r, s, "0102 | 03"), 0);
-	rig_expect_sent(r, "010203");
-	CHECK_EQ(rig_push(r, s, ""), 0);
-	rig_expect_sent(r, "");
-	rig_inject(r, "0405");
-	rig_expect_delivered(r, "0405");
+	rig_expect_down(r, s, "0102 | 03", "010203");
+	rig_expect_down(r, s, "", "");
+	rig_expect_up(r, "0405", "0405");
 	CHECK(rig_delivered_on(r) == s);
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_sessions(r), 0);
@@ -41,12 +37,10 @@ RIG_TEST(ten_nulls_change_nothing, rig_new_graph(TEN))
 RIG_TEST(ten_nulls_are_opened_passively, rig_new_graph(TEN))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_delivered_on(r) == rig_announced(r));
-	rig_inject(r, "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, "02", "02");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK_EQ(rig_protocol(r, "null10")->cache_count, 1);
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
@@ -55,16 +49,12 @@ RIG_TEST(ten_nulls_are_opened_passively, rig_new_graph(TEN))
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(null_passes_failures_on, rig_new("null"))
+RIG_SESSION_TEST(null_passes_failures_on, rig_new("null"), rig_must_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	REQUIRE(s != NULL);
 	rig_fail_sending(r, -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "01"), -EMSGSIZE);
 	rig_wire_refuse(r, -ENETUNREACH);
-	CHECK(rig_open(r, rig_to(6)) == NULL);
-	CHECK_EQ(rig_error(r), -ENETUNREACH);
+	rig_expect_open_fails(r, rig_to(6), -ENETUNREACH);
 }
 
 static uint64_t
@@ -88,8 +78,7 @@ prepare_explicit(struct rig *r)
 RIG_TEST(an_edge_between_nulls_hands_off, rig_new_prepared(TEN, prepare_explicit))
 {
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	CHECK_EQ(explicit_handoffs(r), 1);
 }
 
@@ -97,21 +86,16 @@ RIG_TEST(an_edge_between_nulls_hands_off, rig_new_prepared(TEN, prepare_explicit
 RIG_TEST(an_edge_between_nulls_is_watched_from_now_on_and_no_more, rig_new_graph(TEN))
 {
 	struct xk_edge *edge = rig_protocol(r, "null5")->lowers[0];
-	struct xk_session *s = rig_open(r, rig_to(5));
+	struct xk_session *s = rig_must_open(r, rig_to(5));
 
-	REQUIRE(s != NULL);
 	for (unsigned i = 1; i <= 3; i++) {
 		xk_edge_watch(edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT | XK_WATCH_COUNT);
-		rig_inject(r, "01");
-		rig_expect_delivered(r, "01");
-		CHECK_EQ(rig_push(r, s, "02"), 0);
-		rig_expect_sent(r, "02");
+		rig_expect_up(r, "01", "01");
+		rig_expect_down(r, s, "02", "02");
 		CHECK_EQ(explicit_handoffs(r), i);
 		xk_edge_watch(edge, XK_WATCH_ANY, 0);
-		rig_inject(r, "03");
-		rig_expect_delivered(r, "03");
-		CHECK_EQ(rig_push(r, s, "04"), 0);
-		rig_expect_sent(r, "04");
+		rig_expect_up(r, "03", "03");
+		rig_expect_down(r, s, "04", "04");
 		CHECK_EQ(explicit_handoffs(r), i);
 		CHECK_EQ(atomic_load(&edge->counts[XK_UP].messages), i);
 		CHECK_EQ(atomic_load(&edge->counts[XK_DOWN].messages), i);
@@ -125,11 +109,9 @@ prepare_traced(struct rig *r)
 	rig_protocol(r, "null5")->trace_level = XK_TRACE_MESSAGES;
 }
 
-RIG_TEST(sessions_that_are_opened_on_a_watched_edge_are_watched, rig_new_prepared(TEN, prepare_traced))
+RIG_SESSION_TEST(sessions_that_are_opened_on_a_watched_edge_are_watched, rig_new_prepared(TEN, prepare_traced),
+		 rig_must_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	REQUIRE(s != NULL);
 	for (unsigned i = 10; i > 4; i--)
 		s = s->lls;
 	CHECK_EQ(xk_edge_watched(s->up, XK_WATCH_ANY), XK_WATCH_EXPLICIT | XK_WATCH_TRACE);

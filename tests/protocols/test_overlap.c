@@ -3,7 +3,6 @@
  * other bytes, and last fragments that end within a unit: the reassembler against the rules of ip_reassembly.h, judged
  * pair by pair, and against the hole list of RFC 815, which says when a datagram is whole.
  */
-#include <stdlib.h>
 
 #include "platform/sim/memory.h"
 #include "tests/protocols/discarded.h"

@@ -14,12 +14,11 @@ enum { PORT = 2008 };
 
 RIG_TEST(pingpong_server_lowers_the_count_and_touches_nothing_else, rig_new_graph(SERVER))
 {
-	rig_inject(r, "00000007 00000bb8 0102030405060708 0000000000000000 aabbcc");
-	rig_expect_sent(r, "00000007 00000bb7 0102030405060708 0000000000000000 aabbcc");
-	rig_inject(r, "00000007 00 | 000002 0102030405060708 00 | 00000000000000");
-	rig_expect_sent(r, "00000007 00000001 0102030405060708 0000000000000000");
-	CHECK_EQ(rig_counter_of(r, "pingpong", "messages"), 2);
-	CHECK_EQ(rig_counter_of(r, "pingpong", "buffers"), 0);
+	rig_expect_answer(r, "00000007 00000bb8 0102030405060708 0000000000000000 aabbcc",
+			  "00000007 00000bb7 0102030405060708 0000000000000000 aabbcc");
+	rig_expect_answer(r, "00000007 00 | 000002 0102030405060708 00 | 00000000000000",
+			  "00000007 00000001 0102030405060708 0000000000000000");
+	rig_expect_counts(r, "pingpong.messages=2 pingpong.buffers=0");
 	CHECK_EQ(rig_drops(r), 0);
 }
 
@@ -32,8 +31,8 @@ RIG_TEST(pingpong_refuses_counts_that_no_client_sends, rig_new_graph(SERVER))
 	CHECK_EQ(rig_counter_of(r, "pingpong", "bad_count"), 4);
 	rig_inject_prefixes(r, "00000007 00000bb8 0102030405060708 00000000000000");
 	rig_expect_nothing_sent(r);
-	rig_inject(r, "00000007 001e8480 0102030405060708 0000000000000000");
-	rig_expect_sent(r, "00000007 001e847f 0102030405060708 0000000000000000");
+	rig_expect_answer(r, "00000007 001e8480 0102030405060708 0000000000000000",
+			  "00000007 001e847f 0102030405060708 0000000000000000");
 }
 
 RIG_TEST(pingpong_refuses_what_is_too_long_for_an_application, rig_new_graph(SERVER))
@@ -43,8 +42,7 @@ RIG_TEST(pingpong_refuses_what_is_too_long_for_an_application, rig_new_graph(SER
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	CHECK_EQ(rig_counter_of(r, "pingpong", "bad_length"), 1);
 	rig_inject_bytes(r, bytes, sizeof(bytes) - 1);
-	CHECK_EQ(rig_sent(r), 1);
-	rig_forget(r);
+	rig_expect_sent_count(r, 1);
 }
 
 RIG_TEST(pingpong_does_not_answer_another_server, rig_new_graph(SERVER))
@@ -87,14 +85,9 @@ RIG_TEST(pingpong_client_tells_the_averages_of_its_runs, rig_new_graph(CLIENT))
 		rig_advance_ms(r, i < 2 ? 10 : 20); /* of a round trip, of which a run has two */
 		serve(r);
 	}
-	rig_advance_ms(r, 1);
-	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter_of(r, "pingpong", "runs"), 2);
-	CHECK_EQ(rig_counter_of(r, "pingpong", "messages"), 4);
-	CHECK_EQ(rig_counter_of(r, "pingpong", "min_ns"), 10000000);
-	CHECK_EQ(rig_counter_of(r, "pingpong", "max_ns"), 20000000);
-	CHECK_EQ(rig_counter_of(r, "pingpong", "mean_ns"), 15000000);
-	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 0);
+	rig_expect_silence_ms(r, 1);
+	rig_expect_counts(r, "pingpong.runs=2 pingpong.messages=4 pingpong.min_ns=10000000 "
+			     "pingpong.max_ns=20000000 pingpong.mean_ns=15000000 pingpong.lost=0");
 }
 
 RIG_TEST(pingpong_client_wants_its_message_back_as_long_as_it_was, rig_new_graph(CLIENT))
@@ -151,11 +144,9 @@ RIG_TEST(pingpong_client_notices_a_loss_whatever_others_send, rig_new_graph(CLIE
 RIG_TEST(pingpong_client_gives_a_silent_server_up, rig_new_graph(CLIENT "; pingpong.silence=1s"))
 {
 	rig_advance_ms(r, 5000);
-	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 10);
-	CHECK_EQ(rig_counter_of(r, "pingpong", "runs"), 0);
+	rig_expect_counts(r, "pingpong.lost=10 pingpong.runs=0");
 	rig_forget(r);
-	rig_advance_ms(r, 5000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 5000);
 }
 
 /* ---- two hosts ---- */
@@ -248,16 +239,13 @@ queue_is_full(void *context)
 }
 
 /* Each message that the client gives up waits at the server, whose shepherd does not begin. */
-TEST(pingpong_keeps_as_many_messages_for_a_shepherd_as_its_queue_holds)
+TEST_IN(pingpong_keeps_as_many_messages_for_a_shepherd_as_its_queue_holds, struct pair, pair, pair_begin(pair, XK_IPP),
+	pair_end)
 {
-	struct pair pair;
-
-	pair_begin(&pair, XK_IPP);
-	pair_compose(&pair, 0, "endpoint=handler, timeout=\"1ms\", silence=\"60s\"", "pingpong -> llp -> vnet");
-	pair_compose(&pair, 1, "endpoint=kernel, start=\"3600s\"", "pingpong -> llp -> vnet");
-	pair_start(&pair);
-	CHECK(pair_wait(queue_is_full, &pair));
-	pair_stop(&pair);
-	CHECK_EQ(compose_count(pair.kernels[1], "pingpong", "messages"), 0);
-	pair_end(&pair);
+	pair_compose(pair, 0, "endpoint=handler, timeout=\"1ms\", silence=\"60s\"", "pingpong -> llp -> vnet");
+	pair_compose(pair, 1, "endpoint=kernel, start=\"3600s\"", "pingpong -> llp -> vnet");
+	pair_start(pair);
+	CHECK(pair_wait(queue_is_full, pair));
+	pair_stop(pair);
+	CHECK_EQ(compose_count(pair->kernels[1], "pingpong", "messages"), 0);
 }

@@ -8,32 +8,22 @@
 
 static const struct xk_participants nobody;
 
-RIG_TEST(port_carries_frames_as_they_are, rig_new_graph(ON_PORT))
+RIG_SESSION_TEST(port_carries_frames_as_they_are, rig_new_graph(ON_PORT), rig_must_open(r, nobody))
 {
-	struct xk_session *s = rig_open(r, nobody);
-
-	REQUIRE(s != NULL);
-	rig_inject(r, "ff");
-	rig_expect_delivered(r, "ff");
+	rig_expect_up(r, "ff", "ff");
 	CHECK(rig_delivered_on(r) == s);
-	CHECK_EQ(rig_push(r, s, "0011 2233"), 0);
-	rig_expect_sent(r, "00112233"); /* no padding */
+	rig_expect_down(r, s, "0011 2233", "00112233"); /* no padding */
 }
 
-RIG_TEST(port_has_one_session, rig_new_graph(ON_PORT))
+RIG_SESSION_TEST(port_has_one_session, rig_new_graph(ON_PORT), rig_open(r, nobody))
 {
-	struct xk_session *s = rig_open(r, nobody);
-
-	CHECK(rig_open(r, nobody) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_expect_open_fails(r, nobody, -EADDRINUSE);
 	rig_close(r, s);
 	CHECK(rig_open(r, nobody) != NULL);
 }
 
-RIG_TEST(port_drops_frames_longer_than_its_mtu_and_a_header, rig_new_graph(ON_PORT))
+RIG_SESSION_TEST(port_drops_frames_longer_than_its_mtu_and_a_header, rig_new_graph(ON_PORT), rig_open(r, nobody))
 {
-	struct xk_session *s = rig_open(r, nobody);
-
 	CHECK_EQ(rig_push_pattern(r, s, 1514), 0);
 	CHECK_EQ(rig_sent(r), 1);
 	CHECK_EQ(rig_push_pattern(r, s, 1515), -EMSGSIZE);
@@ -41,9 +31,9 @@ RIG_TEST(port_drops_frames_longer_than_its_mtu_and_a_header, rig_new_graph(ON_PO
 	rig_forget(r);
 }
 
-RIG_TEST(port_drops_by_name_when_its_ring_is_full, rig_new_graph(ON_PORT "; port.implicit=fail"))
+RIG_SESSION_TEST(port_drops_by_name_when_its_ring_is_full, rig_new_graph(ON_PORT "; port.implicit=fail"),
+		 rig_open(r, nobody))
 {
-	struct xk_session *s = rig_open(r, nobody);
 	int status = 0, pushed = 0;
 
 	rig_fail_sending(r, -ENOBUFS);
@@ -77,10 +67,10 @@ RIG_TEST(port_answers_what_it_is, rig_new_graph(ON_PORT))
 	CHECK_EQ(xk_control_protocol(port, XK_CONTROL_OWN, &packet, sizeof(packet)), -ENOTSUP);
 }
 
-TEST(all_protocols_are_told_of_another_mtu)
+RIG_TEST(all_protocols_are_told_of_another_mtu,
+	 rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
+		       "user: ip#17"))
 {
-	struct rig *r = rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
-				      "user: ip#17");
 	struct xk_port *port = xk_kernel_find_port(rig_kernel(r), "port");
 	struct xk_vnet_interface interface;
 	uint32_t whole;
@@ -92,7 +82,6 @@ TEST(all_protocols_are_told_of_another_mtu)
 	CHECK_EQ(interface.max_packet, 1000);
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
 	CHECK_EQ(whole, 980);
-	rig_free(r);
 }
 
 TEST(a_port_has_the_address_of_its_setting_or_is_refused)

@@ -155,8 +155,7 @@ TEST(a_number_of_anothers_cannot_be_named)
 		rig_user(r, "user2");
 		CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 		rig_user(r, "user");
-		CHECK(rig_open(r, rig_to2(host, FAR, PORT)) == NULL);
-		CHECK_EQ(rig_error(r), -EADDRINUSE);
+		rig_expect_open_fails(r, rig_to2(host, FAR, PORT), -EADDRINUSE);
 		rig_user(r, "user2");
 		CHECK(rig_open(r, rig_to2(host, FAR, PORT)) != NULL);
 		rig_free(r);

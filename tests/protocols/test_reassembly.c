@@ -1,5 +1,4 @@
 /* test_reassembly.c - the reassembler alone: what it puts together, what it refuses, and that it stays bounded. */
-#include <stdlib.h>
 
 #include "platform/sim/memory.h"
 #include "tests/protocols/discarded.h"
@@ -137,9 +136,8 @@ TEST_WITH(the_longest_datagram_in_ethernet_fragments, struct bench *b, bench_new
 	CHECK(is_whole(add(b, 1, at, IP_REASSEMBLY_MAX, false), IP_REASSEMBLY_MAX));
 }
 
-TEST(datagrams_differ_in_any_part_of_their_key)
+TEST_WITH(datagrams_differ_in_any_part_of_their_key, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment keys[] = {
 		{ PEER, HOST, 0, 1, 17, true }, { PEER + 1, HOST, 0, 1, 17, true }, { PEER, HOST + 1, 0, 1, 17, true },
 		{ PEER, HOST, 0, 2, 17, true }, { PEER, HOST, 0, 1, 18, true },
@@ -155,7 +153,6 @@ TEST(datagrams_differ_in_any_part_of_their_key)
 		CHECK(is_whole(bench_add(b, &keys[i], original + 8, 5), 13));
 	}
 	CHECK_EQ(b->table.datagrams, 0);
-	bench_free(b);
 }
 
 /* ---- fragments that are wrong by themselves ---- */
@@ -189,21 +186,18 @@ TEST_WITH(a_duplicate_is_ignored, struct bench *b, bench_new(&usual), bench_free
 	CHECK(is_whole(add(b, 1, 16, 24, true), 30));
 }
 
-TEST(the_same_range_with_other_bytes_is_no_duplicate)
+TEST_WITH(the_same_range_with_other_bytes_is_no_duplicate, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
 
 	add_part(b, 1, 0, 16, true);
 	CHECK(bench_add(b, &fragment, original + 1, 16) == NULL);
 	CHECK_EQ(b->count[IP_REASSEMBLY_OVERLAP], 2);
-	bench_free(b);
 }
 
 /* Bytes are compared whatever segments they lie in. */
-TEST(a_duplicate_in_other_segments_is_one)
+TEST_WITH(a_duplicate_in_other_segments_is_one, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
 	struct ip_reassembly_discarded discarded = { .some = false };
 	struct xk_msg *m, *front;
@@ -215,7 +209,6 @@ TEST(a_duplicate_in_other_segments_is_one)
 	CHECK(ip_reassembly_add(&b->table, &fragment, front, &discarded) == NULL);
 	collect_discarded(&discarded, b->count);
 	CHECK_EQ(b->count[IP_REASSEMBLY_DUPLICATE], 1);
-	bench_free(b);
 }
 
 TEST_WITH(a_refused_datagram_stays_refused_until_its_time_is_up, struct bench *b, bench_new(&usual), bench_free)
@@ -411,9 +404,8 @@ print_arrangement(const struct chunk *const *chunks, unsigned count)
 	fprintf(stderr, "\n");
 }
 
-TEST(every_arrangement_of_up_to_three_chunks_follows_the_rule)
+TEST_WITH(every_arrangement_of_up_to_three_chunks_follows_the_rule, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	struct chunk chunks[UNITS * UNITS * 4];
 	unsigned count, disagreements = 0, tried = 0;
 
@@ -433,7 +425,6 @@ TEST(every_arrangement_of_up_to_three_chunks_follows_the_rule)
 	}
 	CHECK_EQ(disagreements, 0);
 	CHECK(tried > 30000);
-	bench_free(b);
 }
 
 /* ---- random fragmentations ---- */
@@ -537,9 +528,8 @@ TEST_WITH(endless_small_fragments_of_one_datagram_refuse_it, struct bench *b, be
 	CHECK_EQ(b->table.fragments, 0);
 }
 
-TEST(one_source_takes_no_more_than_its_share)
+TEST_WITH(one_source_takes_no_more_than_its_share, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment other = { PEER + 1, HOST, 0, 1, 17, true };
 
 	fill_original();
@@ -552,7 +542,6 @@ TEST(one_source_takes_no_more_than_its_share)
 	other.offset = 8;
 	other.more = false;
 	CHECK(is_whole(bench_add(b, &other, original + 8, 1), 9));
-	bench_free(b);
 }
 
 TEST_WITH(one_sources_fragments_are_bounded, struct bench *b, bench_new(&usual), bench_free)
@@ -584,9 +573,8 @@ TEST(every_buffer_of_a_fragment_counts)
 	bench_free(b);
 }
 
-TEST(all_sources_together_are_bounded_and_the_oldest_goes)
+TEST_WITH(all_sources_together_are_bounded_and_the_oldest_goes, struct bench *b, bench_new(&usual), bench_free)
 {
-	struct bench *b = bench_new(&usual);
 	struct ip_reassembly_fragment fragment = { 0, HOST, 0, 1, 17, true };
 
 	fill_original();
@@ -597,7 +585,6 @@ TEST(all_sources_together_are_bounded_and_the_oldest_goes)
 	CHECK_EQ(b->table.datagrams, usual.datagrams);
 	CHECK_EQ(b->count[IP_REASSEMBLY_EVICTED], 100 - usual.datagrams);
 	CHECK_EQ(TAILQ_FIRST(&b->table.by_age)->source, PEER + 100 - usual.datagrams);
-	bench_free(b);
 }
 
 TEST(fragments_in_all_are_bounded)

@@ -387,32 +387,10 @@ check_calls(enum xk_mode mode, const char *policy, const char *mark, bool alarms
 	pair_end(&b.pair);
 }
 
-TEST(rpc_under_threads_in_regular_mode)
-{
-	check_calls(XK_REGULAR, "resume=thread", "", false);
-}
-
-TEST(rpc_under_threads_in_ipp_mode)
-{
-	check_calls(XK_IPP, "resume=thread", "", false);
-}
-
-TEST(rpc_under_threads_in_ipp_mode_resumed_by_the_driver)
-{
-	check_calls(XK_IPP, "resume=driver", "", false);
-}
-
-TEST(rpc_whose_peer_is_said_to_boot_where_messages_wait_below_and_above_bid)
-{
-	check_calls(XK_IPP, "resume=thread", "handoff=explicit", true);
-}
-
-TEST(rpc_whose_peer_is_said_to_boot_in_regular_mode)
-{
-	check_calls(XK_REGULAR, "resume=thread", "", true);
-}
-
-TEST(rpc_whose_peer_is_said_to_boot_in_ipp_mode)
-{
-	check_calls(XK_IPP, "resume=thread", "", true);
-}
+TEST_OF(rpc_under_threads_in_regular_mode, check_calls(XK_REGULAR, "resume=thread", "", false));
+TEST_OF(rpc_under_threads_in_ipp_mode, check_calls(XK_IPP, "resume=thread", "", false));
+TEST_OF(rpc_under_threads_in_ipp_mode_resumed_by_the_driver, check_calls(XK_IPP, "resume=driver", "", false));
+TEST_OF(rpc_whose_peer_is_said_to_boot_where_messages_wait_below_and_above_bid,
+	check_calls(XK_IPP, "resume=thread", "handoff=explicit", true));
+TEST_OF(rpc_whose_peer_is_said_to_boot_in_regular_mode, check_calls(XK_REGULAR, "resume=thread", "", true));
+TEST_OF(rpc_whose_peer_is_said_to_boot_in_ipp_mode, check_calls(XK_IPP, "resume=thread", "", true));

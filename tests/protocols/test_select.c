@@ -2,50 +2,32 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/upi.h"
-
-static struct xk_participants
-procedure(uint64_t number)
-{
-	return (struct xk_participants){ .local = { 1, { number } } };
-}
 
 /* A session for procedure 0x102 of host 5. */
 static struct xk_session *
 open_procedure(struct rig *r)
 {
-	struct xk_session *s = rig_open(r, rig_to2(5, 0x102, XK_ANY));
-
-	REQUIRE(s != NULL);
-	return s;
+	return rig_must_open(r, rig_to2(5, 0x102, XK_ANY));
 }
 
 /* ---- calling ---- */
 
-RIG_TEST(a_call_names_its_procedure, rig_new("select"))
+RIG_SESSION_TEST(a_call_names_its_procedure, rig_new("select"), open_procedure(r))
 {
-	struct xk_session *s = open_procedure(r);
-
 	CHECK_EQ(rig_wire_remote(r), 5);
-	rig_call(r, s, "c3");
-	rig_expect_sent(r, "00000102 00000000 c3");
-	rig_end_call(r, 0, "00000102 00000001 3c");
-	CHECK_EQ(rig_called(r, 0), 0);
-	rig_expect_delivered(r, "3c");
-	rig_call(r, s, "");
-	rig_expect_sent(r, "00000102 00000000");
-	rig_end_call(r, 0, "0000 | 0102 000000 | 01");
-	CHECK_EQ(rig_called(r, 1), 0);
-	rig_expect_delivered(r, "");
+	rig_expect_called(r, s, "c3", "00000102 00000000 c3");
+	rig_expect_reply(r, 0, "00000102 00000001 3c", "3c");
+	rig_expect_called(r, s, "", "00000102 00000000");
+	rig_expect_reply(r, 1, "0000 | 0102 000000 | 01", "");
 	CHECK_EQ(rig_counter(r, "called"), 2);
 	CHECK_EQ(rig_drops(r), 0);
 }
 
-RIG_TEST(calls_need_not_be_waited_for, rig_new("select"))
+RIG_SESSION_TEST(calls_need_not_be_waited_for, rig_new("select"), open_procedure(r))
 {
-	struct xk_session *s = open_procedure(r);
-
 	rig_call_async(r, s, "c3");
 	rig_call_async(r, s, "c4");
 	rig_expect_sent(r, "00000102 00000000 c3");
@@ -60,10 +42,8 @@ RIG_TEST(calls_need_not_be_waited_for, rig_new("select"))
 	CHECK_EQ(rig_wire_sessions(r), 0);
 }
 
-RIG_TEST(what_the_protocol_below_says_is_passed_on, rig_new("select"))
+RIG_SESSION_TEST(what_the_protocol_below_says_is_passed_on, rig_new("select"), open_procedure(r))
 {
-	struct xk_session *s = open_procedure(r);
-
 	rig_call(r, s, "c3");
 	rig_call_async(r, s, "c3");
 	rig_expect_sent(r, "00000102 00000000 c3");
@@ -78,11 +58,10 @@ RIG_TEST(what_the_protocol_below_says_is_passed_on, rig_new("select"))
 	CHECK_EQ(rig_called(r, 2), -EBUSY);
 	CHECK_EQ(rig_called(r, 3), -EBUSY);
 	rig_wire_refuse(r, -EHOSTUNREACH);
-	CHECK(rig_open(r, rig_to2(5, 1, XK_ANY)) == NULL);
-	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_expect_open_fails(r, rig_to2(5, 1, XK_ANY), -EHOSTUNREACH);
 }
 
-RIG_TEST(errors_that_are_carried_back_reach_the_caller_by_name, rig_new("select"))
+RIG_SESSION_TEST(errors_that_are_carried_back_reach_the_caller_by_name, rig_new("select"), open_procedure(r))
 {
 	static const struct {
 		const char *reply;
@@ -97,7 +76,6 @@ RIG_TEST(errors_that_are_carried_back_reach_the_caller_by_name, rig_new("select"
 		{ "00000102 00000126", -EREMOTEIO }, /* 256 + ENOSYS */
 		{ "00000102 00000003 0102", -ENOSYS },
 	};
-	struct xk_session *s = open_procedure(r);
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(errors); i++) {
 		rig_call(r, s, "");
@@ -109,7 +87,7 @@ RIG_TEST(errors_that_are_carried_back_reach_the_caller_by_name, rig_new("select"
 	rig_forget(r);
 }
 
-RIG_TEST(replies_that_make_no_sense_are_dropped, rig_new("select"))
+RIG_SESSION_TEST(replies_that_make_no_sense_are_dropped, rig_new("select"), open_procedure(r))
 {
 	static const struct {
 		const char *reply, *drop;
@@ -123,7 +101,6 @@ RIG_TEST(replies_that_make_no_sense_are_dropped, rig_new("select"))
 		{ "00000102 ffffffff", "bad_status" },
 		{ "00000103 00000001 01", "bad_reply" }, /* of another procedure */
 	};
-	struct xk_session *s = open_procedure(r);
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(replies); i++) {
 		long before = rig_counter(r, replies[i].drop);
@@ -140,25 +117,24 @@ RIG_TEST(replies_that_make_no_sense_are_dropped, rig_new("select"))
 
 RIG_TEST(a_procedure_has_a_number_of_32_bits, rig_new("select"))
 {
-	CHECK(rig_open(r, rig_to2(5, UINT64_C(1) << 32, XK_ANY)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(5, UINT64_C(1) << 32, XK_ANY), -EINVAL);
 	CHECK(rig_open(r, (struct xk_participants){ .remote.depth = 0 }) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK_EQ(rig_open_enable(r, procedure(UINT64_C(1) << 32)), -EINVAL);
-	CHECK_EQ(rig_open_disable(r, procedure(XK_ANY)), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, at_port(UINT64_C(1) << 32)), -EINVAL);
+	CHECK_EQ(rig_open_disable(r, at_port(XK_ANY)), -EINVAL);
 	CHECK_EQ(rig_open_enable(r, rig_to2(5, 1, 1)), -EOPNOTSUPP);
 	REQUIRE(rig_open(r, rig_to2(5, UINT32_MAX, XK_ANY)) != NULL);
-	CHECK_EQ(rig_open_enable(r, procedure(0)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0)), 0);
 }
 
 /* ---- being called ---- */
 
 RIG_TEST(a_call_finds_who_serves_its_procedure, rig_new_graph("wire:; select: wire; user: select; user2: select"))
 {
-	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	rig_user(r, "user2");
-	CHECK_EQ(rig_open_enable(r, procedure(0x102)), -EADDRINUSE);
-	CHECK_EQ(rig_open_enable(r, procedure(0x103)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x102)), -EADDRINUSE);
+	CHECK_EQ(rig_open_enable(r, at_port(0x103)), 0);
 	rig_serve(r, 0, "0304");
 	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000 0102"), 0);
 	rig_expect_delivered(r, "0102");
@@ -178,7 +154,7 @@ RIG_TEST(a_call_finds_who_serves_its_procedure, rig_new_graph("wire:; select: wi
 
 RIG_TEST(a_handler_may_reply_nothing, rig_new("select"))
 {
-	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	rig_serve(r, 0, NULL);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_delivered(r, "01");
@@ -197,7 +173,7 @@ RIG_TEST(a_handlers_failure_is_a_reply, rig_new("select"))
 		{ 1, "00000102 00000002" },
 	};
 
-	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(failures); i++) {
 		rig_serve(r, failures[i].status, NULL);
 		CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
@@ -212,7 +188,7 @@ RIG_TEST(who_calls_what_nobody_serves_is_told, rig_new("select"))
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_sent(r, "00000102 00000003");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	rig_refuse(r, -EPERM);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_sent(r, "00000102 00000004");
@@ -221,8 +197,8 @@ RIG_TEST(who_calls_what_nobody_serves_is_told, rig_new("select"))
 	rig_serve(r, 0, "");
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_sent(r, "00000102 00000001");
-	CHECK_EQ(rig_open_disable(r, procedure(0x102)), 0);
-	CHECK_EQ(rig_open_disable(r, procedure(0x102)), -ENOENT);
+	CHECK_EQ(rig_open_disable(r, at_port(0x102)), 0);
+	CHECK_EQ(rig_open_disable(r, at_port(0x102)), -ENOENT);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_sent(r, "00000102 00000003");
 	rig_expect_delivered(r, "01");
@@ -230,7 +206,7 @@ RIG_TEST(who_calls_what_nobody_serves_is_told, rig_new("select"))
 
 RIG_TEST(calls_that_make_no_sense_are_dropped, rig_new("select"))
 {
-	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	CHECK_EQ(rig_inject_call(r, NULL, ""), -EBADMSG);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 000000"), -EBADMSG);
 	CHECK_EQ(rig_counter(r, "short"), 2);
@@ -244,8 +220,8 @@ RIG_TEST(calls_that_make_no_sense_are_dropped, rig_new("select"))
 
 RIG_TEST(what_was_called_through_a_channel_ends_with_it, rig_new("select"))
 {
-	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
-	CHECK_EQ(rig_open_enable(r, procedure(0x103)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x103)), 0);
 	rig_serve(r, 0, "");
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000"), 0);
 	rig_wire_peer(r, 0x98);
@@ -260,11 +236,9 @@ RIG_TEST(what_was_called_through_a_channel_ends_with_it, rig_new("select"))
 
 /* ---- without buffers ---- */
 
-RIG_TEST(select_drops_for_want_of_a_buffer, rig_new("select"))
+RIG_SESSION_TEST(select_drops_for_want_of_a_buffer, rig_new("select"), open_procedure(r))
 {
-	struct xk_session *s = open_procedure(r);
-
-	CHECK_EQ(rig_open_enable(r, procedure(0x102)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	rig_limit_buffers(r, 3); /* the call's own: its header, in three parts, cannot be pulled up */
 	CHECK_EQ(rig_inject_call(r, NULL, "0000 | 0102 0000 | 0000"), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
@@ -298,23 +272,20 @@ call_and_keep(void *argument)
 	xk_msg_free(m);
 }
 
-TEST(a_call_needs_a_buffer_for_its_header)
+RIG_TEST(a_call_needs_a_buffer_for_its_header, rig_new("select"))
 {
-	struct rig *r = rig_new("select");
 	struct calling c = { r, open_procedure(r), 0 };
 
 	CHECK(rig_do(r, call_and_keep, &c));
 	CHECK_EQ(c.status, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_expect_nothing_sent(r);
-	rig_free(r);
 }
 
 /* ---- asking ---- */
 
-RIG_TEST(lengths_and_participants_are_selects, rig_new("select"))
+RIG_SESSION_TEST(lengths_and_participants_are_selects, rig_new("select"), open_procedure(r))
 {
-	struct xk_session *s = open_procedure(r);
 	struct xk_participants who;
 	uint32_t length, little = 4;
 
@@ -330,7 +301,7 @@ RIG_TEST(lengths_and_participants_are_selects, rig_new("select"))
 	CHECK_EQ(xk_get_participants(s, &who), 0);
 	CHECK_EQ(xk_participant_pop(&who.remote), 0x102);
 	CHECK_EQ(xk_participant_pop(&who.remote), 5);
-	CHECK_EQ(rig_open_enable(r, procedure(0x103)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(0x103)), 0);
 	rig_serve(r, 0, "");
 	rig_wire_peer(r, 0x98);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000"), 0);
@@ -356,7 +327,7 @@ RIG_TEST(several_calls_go_over_vchan, rig_new_graph("wire:; vchan: wire; vchan.o
 	rig_expect_delivered(r, "a1");
 	rig_end_call(r, 0, "00000103 00000001 a2");
 	rig_expect_delivered(r, "a2");
-	CHECK_EQ(rig_open_enable(r, procedure(7)), 0);
+	CHECK_EQ(rig_open_enable(r, at_port(7)), 0);
 	rig_serve(r, 0, "b7");
 	rig_wire_peer(r, 0x98);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000007 00000000 07"), 0);

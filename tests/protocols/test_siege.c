@@ -270,10 +270,7 @@ TEST(a_host_answers_whatever_a_confirmed_one_does_to_a_protocol)
 		stand(&enemy_attacks[i], 1);
 }
 
-TEST(a_host_answers_whatever_a_confirmed_one_does_to_all_protocols)
-{
-	stand(&enemy_all_attacks, 1);
-}
+TEST_OF(a_host_answers_whatever_a_confirmed_one_does_to_all_protocols, stand(&enemy_all_attacks, 1));
 
 TEST(a_host_answers_whatever_a_thousand_confirmed_ones_do)
 {
@@ -284,9 +281,8 @@ TEST(a_host_answers_whatever_a_thousand_confirmed_ones_do)
 }
 
 /* If all buffers are taken, the port counts each frame that it cannot receive, and receives again afterwards. */
-TEST(a_port_counts_what_it_has_no_buffer_for)
+TEST_WITH(a_port_counts_what_it_has_no_buffer_for, struct siege *s, siege_new_with(0, BUFFERS, besides), siege_free)
 {
-	struct siege *s = siege_new_with(0, BUFFERS, besides);
 	struct siege_of o = { .s = s, .attack = &enemy_attacks[0] };
 	struct xk_platform *platform = xk_sim_platform(s->server);
 	struct xk_msg *taken = NULL, *m;
@@ -313,5 +309,4 @@ TEST(a_port_counts_what_it_has_no_buffer_for)
 	CHECK_EQ(o.answered[ARP], 1);
 	CHECK_EQ(o.answered[ECHO], 1);
 	CHECK_EQ(siege_counter(s, "port", "no_buffer"), 10);
-	siege_free(s);
 }

@@ -8,9 +8,8 @@
 
 /* ---- calling ---- */
 
-RIG_TEST(stopwait_open_sends_nothing_and_the_first_message_calls, rig_new("stopwait"))
+RIG_SESSION_TEST(stopwait_open_sends_nothing_and_the_first_message_calls, rig_new("stopwait"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	struct packet p;
 
 	CHECK_EQ(rig_wire_remote(r), HOST);
@@ -23,8 +22,7 @@ RIG_TEST(stopwait_open_sends_nothing_and_the_first_message_calls, rig_new("stopw
 	answer(r, STOPWAIT_WELCOME, 0, 0xb, p.from);
 	rig_expect_sent(r, "2345 0007 0023 .... 0003 00000000 ................ 000000000000000b 68656c6c6f");
 	answer(r, STOPWAIT_ACK, 0, 0xb, p.from);
-	rig_advance_ms(r, 60000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 60000);
 	CHECK_EQ(rig_drops(r), 0);
 }
 
@@ -42,8 +40,7 @@ RIG_TEST(stopwait_answers_a_call_and_delivers, server_new(""))
 	expect_delivered(r, "");
 	CHECK_EQ(expect(r, STOPWAIT_ACK, 1).from, id);
 	CHECK_EQ(rig_open_dones(r), 1);
-	CHECK_EQ(rig_counter(r, "called"), 1);
-	CHECK_EQ(rig_counter(r, "accepted"), 1);
+	rig_expect_counts(r, "called=1 accepted=1");
 	CHECK_EQ(rig_drops(r), 0);
 }
 
@@ -62,8 +59,7 @@ RIG_TEST(stopwait_server_answers_on_the_session_of_the_caller, server_new(""))
 	CHECK_EQ(p.from, id);
 	CHECK_EQ(p.to, 0xa);
 	inject(r, packet(STOPWAIT_ACK, 0, 0xa, id, ""));
-	rig_advance_ms(r, 60000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 60000);
 }
 
 RIG_TEST(stopwait_repeats_its_welcome_and_makes_one_end, server_new(""))
@@ -83,7 +79,7 @@ RIG_TEST(stopwait_calls_only_where_somebody_is_willing, server_new(""))
 	inject(r, p);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	CHECK_EQ(rig_open_disable(r, here(PORT)), 0);
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
 	CHECK_EQ(call(r, 0xa), 0);
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
 }
@@ -139,10 +135,8 @@ STOPWAIT_TEST(stopwait_sends_one_message_at_a_time_in_order, rig_new("stopwait")
 	rig_expect_nothing_sent(r);
 }
 
-STOPWAIT_TEST(stopwait_queue_is_bounded, rig_new("stopwait queue=2"))
+STOPWAIT_SESSION_TEST(stopwait_queue_is_bounded, rig_new("stopwait queue=2"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
-
 	CHECK_EQ(push(r, s, "0"), 0); /* under way */
 	CHECK_EQ(push(r, s, "1"), 0);
 	CHECK_EQ(push(r, s, "2"), 0);
@@ -158,8 +152,7 @@ STOPWAIT_TEST(stopwait_sends_again_later_and_later_up_to_the_bound, rig_new("sto
 	open_and_call(r, "x", &id);
 	expect(r, STOPWAIT_DATA, 0);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(gaps_ms); i++) {
-		rig_advance_ms(r, gaps_ms[i] - 1);
-		rig_expect_nothing_sent(r);
+		rig_expect_silence_ms(r, gaps_ms[i] - 1);
 		rig_advance_ms(r, 1);
 		expect(r, STOPWAIT_DATA, 0);
 	}
@@ -172,27 +165,23 @@ STOPWAIT_TEST(stopwait_begins_each_message_with_the_first_time_out, rig_new("sto
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "x", &id);
 
-	for (unsigned i = 0; i < 8; i++)
-		rig_advance_ms(r, 100);
+	rig_advance_often_ms(r, 8, 100);
 	rig_forget(r);
 	answer(r, STOPWAIT_ACK, 0, 0xb, id);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(push(r, s, "y"), 0);
 	expect(r, STOPWAIT_DATA, 1);
-	rig_advance_ms(r, 99);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 99);
 	rig_advance_ms(r, 1);
 	expect(r, STOPWAIT_DATA, 1);
 }
 
-RIG_TEST(stopwait_gives_up_what_nobody_answers, rig_new("stopwait retries=3 timeout=100ms timeout_max=100ms"))
+RIG_SESSION_TEST(stopwait_gives_up_what_nobody_answers, rig_new("stopwait retries=3 timeout=100ms timeout_max=100ms"),
+		 open_it(r))
 {
-	struct xk_session *s = open_it(r);
-
 	CHECK_EQ(push(r, s, "0"), 0);
 	CHECK_EQ(push(r, s, "1"), 0);
-	for (unsigned i = 0; i < 3; i++)
-		rig_advance_ms(r, 100);
+	rig_advance_often_ms(r, 3, 100);
 	CHECK_EQ(rig_sent(r), 4);
 	CHECK_EQ(rig_counter(r, "gave_up"), 0);
 	rig_advance_ms(r, 100);
@@ -201,8 +190,7 @@ RIG_TEST(stopwait_gives_up_what_nobody_answers, rig_new("stopwait retries=3 time
 	CHECK_EQ(push(r, s, "2"), -ETIMEDOUT);
 	CHECK_EQ(rig_counter(r, "closed"), 1);
 	rig_advance_ms(r, 1000);
-	CHECK_EQ(rig_sent(r), 4);
-	rig_forget(r);
+	rig_expect_sent_count(r, 4);
 }
 
 STOPWAIT_TEST(stopwait_counts_retries_for_each_message, rig_new("stopwait retries=2 timeout=100ms timeout_max=100ms"))
@@ -213,8 +201,7 @@ STOPWAIT_TEST(stopwait_counts_retries_for_each_message, rig_new("stopwait retrie
 	for (uint32_t i = 0; i < 10; i++) {
 		rig_advance_ms(r, 100);
 		rig_advance_ms(r, 100);
-		CHECK_EQ(rig_sent(r), 3);
-		rig_forget(r);
+		rig_expect_sent_count(r, 3);
 		CHECK_EQ(push(r, s, "n"), 0);
 		answer(r, STOPWAIT_ACK, i, 0xb, id);
 	}
@@ -241,15 +228,12 @@ TEST(stopwait_keeps_no_more_for_a_host_than_its_share)
 	end(r);
 }
 
-STOPWAIT_TEST(stopwait_goes_on_when_there_are_buffers_again, rig_new("stopwait"))
+STOPWAIT_SESSION_TEST(stopwait_goes_on_when_there_are_buffers_again, rig_new("stopwait"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
-
 	CHECK_EQ(push(r, s, "x"), 0);
 	expect(r, STOPWAIT_CALL, 0);
 	rig_limit_buffers(r, 0);
-	rig_advance_ms(r, 200);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 200);
 	rig_limit_buffers(r, UINT_MAX);
 	rig_advance_ms(r, 400);
 	expect(r, STOPWAIT_CALL, 0);
@@ -272,10 +256,9 @@ RIG_TEST(stopwait_sends_on_after_the_hlp_has_closed, rig_new("stopwait"))
 	CHECK_EQ(rig_wire_sessions(r), 0);
 }
 
-STOPWAIT_TEST(stopwait_refuses_what_is_too_big, rig_new("stopwait"))
+STOPWAIT_SESSION_TEST(stopwait_refuses_what_is_too_big, rig_new("stopwait"), open_it(r))
 {
 	static uint8_t bytes[1500];
-	struct xk_session *s = open_it(r);
 	uint32_t max = 0;
 
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &max, sizeof(max)), sizeof(max));

@@ -75,9 +75,8 @@ RIG_TEST(stopwait_keeps_the_boots_of_a_caller_apart, server_new(""))
 	rig_forget(r);
 }
 
-STOPWAIT_TEST(stopwait_welcome_of_an_old_call_opens_nothing, rig_new("stopwait"))
+STOPWAIT_SESSION_TEST(stopwait_welcome_of_an_old_call_opens_nothing, rig_new("stopwait"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
 	struct packet p;
 
 	CHECK_EQ(push(r, s, "x"), 0);

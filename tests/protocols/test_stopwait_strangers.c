@@ -26,8 +26,7 @@ RIG_TEST(stopwait_drops_what_is_malformed, server_new(""))
 	rig_inject(r, "2345 0007 001e 0000 0001 00000000 0000000000000001 0000000000000000");
 	CHECK_EQ(rig_counter(r, "bad_checksum"), 1);
 	rig_inject_prefixes(r, "2345 0007 001e dc98 0001 00000000 0000000000000001 0000000000000000");
-	CHECK_EQ(rig_counter(r, "short"), 30);
-	CHECK_EQ(rig_counter(r, "called"), 0);
+	rig_expect_counts(r, "short=30 called=0");
 	rig_expect_nothing_sent(r);
 }
 
@@ -110,8 +109,7 @@ RIG_TEST(stopwait_bounds_strangers_who_do_not_acknowledge, server_new(""))
 	}
 	CHECK(welcomed >= 4 && welcomed <= 9);
 	CHECK_EQ(rig_counter(r, "too_many"), 20 - welcomed);
-	for (unsigned i = 0; i < 60; i++)
-		rig_advance_ms(r, 1000);
+	rig_advance_often_ms(r, 60, 1000);
 	rig_forget(r);
 	CHECK(call(r, 200) != 0); /* there is room again */
 }
@@ -119,19 +117,17 @@ RIG_TEST(stopwait_bounds_strangers_who_do_not_acknowledge, server_new(""))
 TEST(stopwait_refuses_impossible_participants_and_settings)
 {
 	struct rig *r = rig_new("stopwait");
-	struct xk_participants two = here(PORT);
+	struct xk_participants two = at_port(PORT);
 
-	CHECK(rig_open(r, rig_to2(HOST, 0, 1)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(HOST, 0, 1), -EINVAL);
 	CHECK(rig_open(r, rig_to2(HOST, 65536, 1)) == NULL);
 	CHECK(rig_open(r, rig_to2(HOST, 1, 65536)) == NULL);
-	CHECK_EQ(rig_open_enable(r, here(0)), -EINVAL);
+	CHECK_EQ(rig_open_enable(r, at_port(0)), -EINVAL);
 	xk_participant_push(&two.remote, HOST);
 	CHECK_EQ(rig_open_enable(r, two), -EOPNOTSUPP);
-	CHECK_EQ(rig_open_disable(r, here(PORT)), -ENOENT);
+	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
 	rig_wire_refuse(r, -EHOSTUNREACH);
-	CHECK(rig_open(r, rig_to2(HOST, PORT, 1)) == NULL);
-	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_expect_open_fails(r, rig_to2(HOST, PORT, 1), -EHOSTUNREACH);
 	rig_free(r);
 	CHECK_EQ(rig_refusal("wire:; stopwait: wire; stopwait.timeout=3s; stopwait.timeout_max=2s"), -EINVAL);
 }
@@ -146,8 +142,7 @@ RIG_TEST(stopwait_says_who_takes_part, rig_new("stopwait"))
 	CHECK_EQ(xk_participant_pop(&got.remote), PORT);
 	CHECK_EQ(xk_participant_pop(&got.remote), HOST);
 	CHECK_EQ(xk_participant_pop(&got.local), CALLER);
-	anonymous = rig_open(r, to);
-	REQUIRE(anonymous != NULL);
+	anonymous = rig_must_open(r, to);
 	CHECK_EQ(xk_get_participants(anonymous, &got), 0);
 	CHECK(xk_participant_pop(&got.local) >= XK_PORTS_FIRST);
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &optimal, sizeof(optimal)), sizeof(optimal));
@@ -155,10 +150,8 @@ RIG_TEST(stopwait_says_who_takes_part, rig_new("stopwait"))
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &optimal, 1), -EMSGSIZE);
 }
 
-STOPWAIT_TEST(stopwait_shuts_down_with_messages_under_way, rig_new("stopwait"))
+STOPWAIT_SESSION_TEST(stopwait_shuts_down_with_messages_under_way, rig_new("stopwait"), open_it(r))
 {
-	struct xk_session *s = open_it(r);
-
 	CHECK_EQ(push(r, s, "x"), 0);
 	CHECK_EQ(push(r, s, "y"), 0);
 	rig_close(r, s);

@@ -369,15 +369,7 @@ opener_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	xk_drop(self, m, XK_DROP_NO_SESSION);
 }
 
-static const struct xk_protocol_ops opener_ops = { .demux = opener_demux };
-static const struct xk_role opener_lowers[] = { { "transport", XK_ASYNC, NULL, "udp" }, { .name = NULL } };
-static const struct xk_protocol_type opener_type = {
-	.name = "opener",
-	.help = "Opens sessions and closes them.",
-	.ops = &opener_ops,
-	.size = sizeof(struct opener),
-	.lowers = opener_lowers,
-};
+COMPOSE_UPPER(opener, struct opener, XK_ASYNC, .demux = opener_demux);
 
 /* Nobody waits for the answer; it is the session below that matters, which strangers cause and evict meanwhile. */
 static void
@@ -644,20 +636,9 @@ stress(enum xk_mode mode, const char *marks, const char *order)
 	stress_end(t);
 }
 
-TEST(four_input_threads_account_for_every_frame)
-{
-	stress(XK_REGULAR, "", "");
-}
-
-TEST(handoffs_on_every_edge_account_for_every_frame)
-{
-	stress(XK_IPP, "handoff=explicit", "");
-}
-
-TEST(handoffs_in_order_account_for_every_frame)
-{
-	stress(XK_IPP, "handoff=explicit", ", order=session");
-}
+TEST_OF(four_input_threads_account_for_every_frame, stress(XK_REGULAR, "", ""));
+TEST_OF(handoffs_on_every_edge_account_for_every_frame, stress(XK_IPP, "handoff=explicit", ""));
+TEST_OF(handoffs_in_order_account_for_every_frame, stress(XK_IPP, "handoff=explicit", ", order=session"));
 
 /*
  * Few peers, so that they have paths; every few milliseconds these are void, and now and then their sessions end. How many
@@ -684,12 +665,5 @@ stress_paths(enum xk_mode mode)
 	stress_end(t);
 }
 
-TEST(paths_that_come_and_go_under_threads_account_for_every_frame)
-{
-	stress_paths(XK_REGULAR);
-}
-
-TEST(paths_that_come_and_go_in_the_driver_account_for_every_frame)
-{
-	stress_paths(XK_IPP);
-}
+TEST_OF(paths_that_come_and_go_under_threads_account_for_every_frame, stress_paths(XK_REGULAR));
+TEST_OF(paths_that_come_and_go_in_the_driver_account_for_every_frame, stress_paths(XK_IPP));

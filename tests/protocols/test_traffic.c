@@ -1,5 +1,4 @@
 /* test_traffic.c - what traffic sends, to whom and when. */
-#include <string.h>
 
 #include "tests/protocols/traffic_rig.h"
 #include "xkernel/support/fault.h"
@@ -154,9 +153,9 @@ TRAFFIC_TEST(traffic_on_two_links_sends_under_the_address_of_each,
 	CHECK_EQ(h.destination, HERE_TOO + 1);
 }
 
-TEST(traffic_ends_when_it_has_sent_enough)
+TRAFFIC_TEST(traffic_ends_when_it_has_sent_enough,
+	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.count=7"))
 {
-	struct rig *r = traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.count=7");
 	struct xk_traffic_report report;
 	struct xk_traffic_peer peer;
 
@@ -174,7 +173,6 @@ TEST(traffic_ends_when_it_has_sent_enough)
 	CHECK_EQ(peer.accepted, 7);
 	CHECK_EQ(peer.position, 7);
 	CHECK(peer.open);
-	end(r);
 }
 
 TRAFFIC_TEST(traffic_ends_when_it_is_time,
@@ -192,8 +190,7 @@ TRAFFIC_TEST(traffic_without_peers_sends_nothing, traffic_new("traffic.peers=10.
 {
 	struct xk_traffic_report report;
 
-	rig_advance_ms(r, 10000);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 10000);
 	CHECK_EQ(rig_wire_enables(r), 1);
 	xk_traffic_report(rig_protocol(r, "traffic"), &report);
 	CHECK(report.finished);

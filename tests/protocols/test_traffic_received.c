@@ -1,6 +1,4 @@
 /* test_traffic_received.c - what traffic finds wrong with what comes. */
-#include <stdio.h>
-#include <string.h>
 
 #include "tests/protocols/traffic_rig.h"
 
@@ -36,9 +34,8 @@ hear(struct rig *r, uint32_t stream, uint32_t position)
 	hear_header(r, header(BOOT, stream, position));
 }
 
-TEST(traffic_counts_what_comes)
+TRAFFIC_TEST(traffic_counts_what_comes, traffic_new("traffic.promise=ordered"))
 {
-	struct rig *r = traffic_new("traffic.promise=ordered");
 	struct xk_traffic_report report;
 	struct xk_traffic_sender senders[4];
 
@@ -55,7 +52,6 @@ TEST(traffic_counts_what_comes)
 	CHECK_EQ(senders[0].first, 0);
 	CHECK_EQ(senders[0].highest, 199);
 	CHECK_EQ(senders[0].received, 200);
-	end(r);
 }
 
 TRAFFIC_TEST(traffic_sees_every_flipped_bit_and_every_cut, traffic_new("traffic.promise=intact"))
@@ -236,9 +232,8 @@ TEST(traffic_knows_messages_of_boots_that_are_over)
 	end(r);
 }
 
-TEST(traffic_remembers_a_bounded_number_of_streams)
+TRAFFIC_TEST(traffic_remembers_a_bounded_number_of_streams, traffic_new("traffic.senders=4; traffic.promise=once"))
 {
-	struct rig *r = traffic_new("traffic.senders=4; traffic.promise=once");
 	struct xk_traffic_sender senders[8];
 
 	for (uint32_t stream = 0; stream < 100; stream++) {
@@ -253,12 +248,10 @@ TEST(traffic_remembers_a_bounded_number_of_streams)
 	CHECK_EQ(counter(r, "gap"), 0);
 	hear(r, 2000, 7); /* who knows what has come of it */
 	CHECK_EQ(counter(r, "gap"), 0);
-	end(r);
 }
 
-TEST(traffic_survives_random_messages)
+TRAFFIC_TEST(traffic_survives_random_messages, traffic_new("traffic.senders=3; traffic.promise=none"))
 {
-	struct rig *r = traffic_new("traffic.senders=3; traffic.promise=none");
 	struct xk_chance chance;
 	uint8_t bytes[128];
 
@@ -275,5 +268,4 @@ TEST(traffic_survives_random_messages)
 	CHECK(counter(r, "corrupt") > 100);
 	CHECK(counter(r, "received") > 100);
 	CHECK_EQ(counter(r, "broken"), 0);
-	end(r);
 }

@@ -1,8 +1,5 @@
 /* test_udp.c - UDP between a fake user and a fake IP that joins 10.77.0.1, us, and 10.77.0.2. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "platform/sim/memory.h"
@@ -83,12 +80,10 @@ inject(struct rig *r, uint16_t source, uint16_t destination)
 
 /* ---- round trip ---- */
 
-RIG_TEST(sends_a_datagram, udp_rig())
+RIG_SESSION_TEST(sends_a_datagram, udp_rig(), rig_must_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	uint8_t sent[64];
 
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), PEER);
 	CHECK_EQ(rig_push(r, s, "aabbcc"), 0);
 	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 11);
@@ -97,9 +92,8 @@ RIG_TEST(sends_a_datagram, udp_rig())
 	CHECK_EQ(sum_of(sent, 11, ME, PEER), 0xffff);
 }
 
-RIG_TEST(sums_of_all_lengths_are_right, udp_rig())
+RIG_SESSION_TEST(sums_of_all_lengths_are_right, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	static uint8_t sent[65536];
 
 	for (size_t len = 0; len < 70; len++) {
@@ -112,9 +106,8 @@ RIG_TEST(sums_of_all_lengths_are_right, udp_rig())
 	CHECK_EQ(sum_of(sent, MAX, ME, PEER), 0xffff);
 }
 
-RIG_TEST(sums_of_messages_in_pieces_are_right, udp_rig())
+RIG_SESSION_TEST(sums_of_messages_in_pieces_are_right, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	uint8_t sent[64];
 
 	CHECK_EQ(rig_push(r, s, "11 | 2233 | 445566 | 77"), 0);
@@ -123,9 +116,8 @@ RIG_TEST(sums_of_messages_in_pieces_are_right, udp_rig())
 }
 
 /* The payload that makes everything add up to all ones. */
-RIG_TEST(a_sum_of_zero_is_sent_as_all_ones, udp_rig())
+RIG_SESSION_TEST(a_sum_of_zero_is_sent_as_all_ones, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	uint8_t sent[64], payload[2] = { 0, 0 };
 
 	rig_push_bytes(r, s, payload, 2);
@@ -137,10 +129,9 @@ RIG_TEST(a_sum_of_zero_is_sent_as_all_ones, udp_rig())
 	CHECK_EQ(sum_of(sent, 10, ME, PEER), 0xffff);
 }
 
-RIG_TEST(the_checksum_can_be_left_out, udp_rig_with("udp.checksum=no;"))
+RIG_SESSION_TEST(the_checksum_can_be_left_out, udp_rig_with("udp.checksum=no;"),
+		 rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
-
 	rig_push(r, s, "aabb");
 	rig_expect_sent(r, "0007 0009 000a 0000 aabb");
 }
@@ -164,10 +155,8 @@ RIG_TEST(the_port_computes_the_checksum_of_what_one_frame_holds, udp_rig())
 	CHECK_EQ(sum_of(sent, WHOLE + 1, ME, PEER), 0xffff);
 }
 
-RIG_TEST(delivers_to_the_session_that_was_opened, udp_rig())
+RIG_SESSION_TEST(delivers_to_the_session_that_was_opened, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
-
 	inject(r, FAR_PORT, PORT);
 	rig_expect_delivered(r, "aabbcc");
 	CHECK(rig_delivered_on(r) == s);
@@ -188,8 +177,7 @@ RIG_TEST(padding_is_trimmed, udp_rig())
 RIG_TEST(a_header_in_pieces_is_read, udp_rig())
 {
 	rig_open_enable(r, at_port(PORT));
-	rig_inject(r, "00 | 09 00 | 07 0009 | 0000 | 5a");
-	rig_expect_delivered(r, "5a");
+	rig_expect_up(r, "00 | 09 00 | 07 0009 | 0000 | 5a", "5a");
 }
 
 /* ---- opening ---- */
@@ -225,9 +213,8 @@ RIG_TEST(a_local_port_is_chosen, udp_rig())
 	uint16_t last = 0;
 
 	for (unsigned i = 0; i < 10; i++) {
-		struct xk_session *s = rig_open(r, to_port(FAR_PORT));
+		struct xk_session *s = rig_must_open(r, to_port(FAR_PORT));
 
-		REQUIRE(s != NULL);
 		CHECK(local_port(s) >= XK_PORTS_FIRST);
 		CHECK(local_port(s) != last);
 		last = local_port(s);
@@ -243,28 +230,21 @@ RIG_TEST(a_chosen_port_is_nobody_elses, udp_rig_with("udp.seed=1;"))
 	CHECK_EQ(local_port(rig_open(r, to_port(FAR_PORT))), port + 2);
 }
 
-static void
-check_open_fails(struct rig *r, struct xk_participants participants, int error)
-{
-	CHECK(rig_open(r, participants) == NULL);
-	CHECK_EQ(rig_error(r), error);
-}
-
 RIG_TEST(what_cannot_be_opened, udp_rig())
 {
-	check_open_fails(r, at_port(PORT), -EINVAL);
-	check_open_fails(r, to_port(0), -EINVAL);
-	check_open_fails(r, to_port(65536), -EINVAL);
-	check_open_fails(r, rig_to2(PEER, FAR_PORT, 0), -EINVAL);
-	check_open_fails(r, rig_to2(PEER, FAR_PORT, 65536), -EINVAL);
+	rig_expect_open_fails(r, at_port(PORT), -EINVAL);
+	rig_expect_open_fails(r, to_port(0), -EINVAL);
+	rig_expect_open_fails(r, to_port(65536), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(PEER, FAR_PORT, 0), -EINVAL);
+	rig_expect_open_fails(r, rig_to2(PEER, FAR_PORT, 65536), -EINVAL);
 	rig_wire_refuse(r, -ENETUNREACH);
-	check_open_fails(r, to_port(FAR_PORT), -ENETUNREACH);
+	rig_expect_open_fails(r, to_port(FAR_PORT), -ENETUNREACH);
 }
 
 RIG_TEST(without_hosts_there_is_no_checksum, udp_rig())
 {
 	rig_answer(r, XK_GET_MY_HOST, NULL, 0);
-	check_open_fails(r, to_port(FAR_PORT), -ENOTSUP);
+	rig_expect_open_fails(r, to_port(FAR_PORT), -ENOTSUP);
 }
 
 RIG_TEST(a_port_that_another_upper_has_enabled_is_taken,
@@ -273,7 +253,7 @@ RIG_TEST(a_port_that_another_upper_has_enabled_is_taken,
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), -EADDRINUSE);
-	check_open_fails(r, rig_to2(PEER, FAR_PORT, PORT), -EADDRINUSE);
+	rig_expect_open_fails(r, rig_to2(PEER, FAR_PORT, PORT), -EADDRINUSE);
 }
 
 /* Over a real IP, whose session both opens share. */
@@ -285,12 +265,9 @@ ip_rig(void)
 }
 
 /* A broadcast needs no ARP. */
-RIG_TEST(the_same_ports_cannot_be_opened_twice, ip_rig())
+RIG_SESSION_TEST(the_same_ports_cannot_be_opened_twice, ip_rig(), rig_must_open(r, rig_to2(BROADCAST, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(BROADCAST, FAR_PORT, PORT));
-
-	REQUIRE(s != NULL);
-	check_open_fails(r, rig_to2(BROADCAST, FAR_PORT, PORT), -EADDRINUSE);
+	rig_expect_open_fails(r, rig_to2(BROADCAST, FAR_PORT, PORT), -EADDRINUSE);
 	rig_close(r, s);
 	CHECK(rig_open(r, rig_to2(BROADCAST, FAR_PORT, PORT)) != NULL);
 }
@@ -307,9 +284,8 @@ RIG_TEST(enabling_needs_a_port_and_no_host, udp_rig())
 	CHECK_EQ(rig_open_enable(r, p), -EOPNOTSUPP);
 }
 
-RIG_TEST(answers_questions, udp_rig())
+RIG_SESSION_TEST(answers_questions, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	struct xk_participants p = { .remote.depth = 0 };
 	uint32_t length = 0;
 	uint64_t host = 0;
@@ -326,18 +302,15 @@ RIG_TEST(answers_questions, udp_rig())
 	CHECK_EQ(xk_participant_pop(&p.local), PORT);
 }
 
-RIG_TEST(longer_than_a_datagram_is_refused, udp_rig())
+RIG_SESSION_TEST(longer_than_a_datagram_is_refused, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
-
 	CHECK_EQ(rig_push_pattern(r, s, MAX - 7), -EMSGSIZE);
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(without_a_buffer_for_the_header_nothing_is_sent, udp_rig())
+RIG_SESSION_TEST(without_a_buffer_for_the_header_nothing_is_sent, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	struct xk_platform *platform = xk_platform_of(rig_protocol(r, "udp"));
 	struct xk_msg *m = xk_msg_from(platform, "abc", 3), *kept = xk_msg_reference(m);
 
@@ -359,8 +332,7 @@ RIG_TEST(a_strangers_datagram_opens_a_session_that_answers, udp_rig())
 	inject(r, FAR_PORT, PORT);
 	CHECK_EQ(rig_open_dones(r), 1);
 	rig_expect_delivered(r, "aabbcc");
-	CHECK_EQ(rig_push(r, rig_delivered_on(r), "01"), 0);
-	rig_expect_sent(r, "0007 0009 0009 .... 01");
+	rig_expect_down(r, rig_delivered_on(r), "01", "0007 0009 0009 .... 01");
 	inject(r, FAR_PORT + 1, PORT);
 	CHECK_EQ(rig_open_dones(r), 2);
 	rig_expect_delivered(r, "aabbcc");
@@ -433,8 +405,7 @@ RIG_TEST(wrong_lengths_are_dropped, udp_rig())
 	rig_inject(r, "0009 0007 ffff 0000 aabbcc");
 	CHECK_EQ(rig_counter(r, "bad_length"), 4);
 	rig_expect_nothing_delivered(r);
-	rig_inject(r, "0009 0007 000b 0000 aabbcc");
-	rig_expect_delivered(r, "aabbcc");
+	rig_expect_up(r, "0009 0007 000b 0000 aabbcc", "aabbcc");
 }
 
 RIG_TEST(a_wrong_length_is_traced_with_the_bytes_that_came, udp_rig_with("udp.trace=errors;"))
@@ -452,7 +423,7 @@ RIG_TEST(a_wrong_length_is_traced_with_the_bytes_that_came, udp_rig_with("udp.tr
 	rewind(traced);
 	text[fread(text, 1, sizeof(text) - 1, traced)] = '\0';
 	fclose(traced);
-	CHECK(strstr(text, "dropped: bad_length (11 bytes)") != NULL);
+	CHECK_HAS(text, "dropped: bad_length (11 bytes)");
 }
 
 RIG_TEST(every_truncation_is_noticed, udp_rig())
@@ -510,15 +481,13 @@ RIG_TEST(a_checksum_that_was_left_to_a_device_is_dropped_by_its_own_name, udp_ri
 	inject(r, FAR_PORT, PORT);
 	rig_expect_delivered(r, "aabbcc");
 	rig_inject_bytes(r, bytes, len);
-	CHECK_EQ(rig_counter(r, "unsummed"), 2);
-	CHECK_EQ(rig_counter(r, "bad_checksum"), 0);
+	rig_expect_counts(r, "unsummed=2 bad_checksum=0");
 }
 
 RIG_TEST(a_checksum_of_zero_is_none, udp_rig())
 {
 	rig_open_enable(r, at_port(PORT));
-	rig_inject(r, "0009 0007 000b 0000 aabbcc");
-	rig_expect_delivered(r, "aabbcc");
+	rig_expect_up(r, "0009 0007 000b 0000 aabbcc", "aabbcc");
 }
 
 /* ---- anything at all, through everything below ---- */

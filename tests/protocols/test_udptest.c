@@ -2,7 +2,6 @@
  * test_udptest.c - the test protocol on a fake wire: the server's echo, the client's rounds, losses, late and bad ones.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "protocols/test/udptest.h"
 #include "tests/rig.h"
@@ -91,12 +90,9 @@ end(struct rig *r)
 RIG_TEST(udptest_sends_every_message_back, rig_new_graph(SERVER))
 {
 	CHECK_EQ(rig_wire_enables(r), 1);
-	rig_inject(r, "aabbcc");
-	rig_expect_sent(r, "aabbcc");
-	rig_inject(r, "00 | 11");
-	rig_expect_sent(r, "0011");
-	rig_inject(r, "");
-	rig_expect_sent(r, "");
+	rig_expect_answer(r, "aabbcc", "aabbcc");
+	rig_expect_answer(r, "00 | 11", "0011");
+	rig_expect_answer(r, "", "");
 	CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 3);
 	CHECK_EQ(rig_drops(r), 0);
 }
@@ -107,8 +103,7 @@ RIG_TEST(udptest_refuses_to_echo_for_another_server, rig_new_graph(SERVER))
 	rig_inject(r, "aa");
 	rig_expect_nothing_sent(r);
 	rig_wire_peer(r, XK_UDPTEST_PORT + 1);
-	rig_inject(r, "aa");
-	rig_expect_sent(r, "aa");
+	rig_expect_answer(r, "aa", "aa");
 }
 
 RIG_TEST(udptest_that_does_not_serve_enables_nothing, rig_new_graph(SERVER "; udptest.serve=no"))
@@ -229,11 +224,9 @@ TEST_WITH(udptest_drops_truncated_and_longer_echoes, struct rig *r, rig_new_grap
 TEST_WITH(udptest_fails_when_the_server_is_silent, struct rig *r, rig_new_graph(SERVER), end)
 {
 	CHECK_EQ(start(r, 1, 1), 0);
-	for (unsigned i = 0; i < 19; i++)
-		rig_advance_ms(r, 500);
+	rig_advance_often_ms(r, 19, 500);
 	CHECK_EQ(told.finished, 0);
-	for (unsigned i = 0; i < 4; i++)
-		rig_advance_ms(r, 500);
+	rig_advance_often_ms(r, 4, 500);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, -ETIMEDOUT);
 	CHECK_EQ(told.result.lost, told.lost);
@@ -294,9 +287,8 @@ TEST_WITH(udptest_refuses_sizes_that_the_graph_cannot_send, struct rig *r, rig_n
 	CHECK_EQ(told.result.error, 0);
 }
 
-TEST(udptest_refuses_impossible_runs)
+TEST_WITH(udptest_refuses_impossible_runs, struct rig *r, rig_new_graph(SERVER), end)
 {
-	struct rig *r = rig_new_graph(SERVER);
 	struct xk_protocol *udptest = rig_protocol(r, "udptest");
 	struct xk_udptest_run run = run_of(0, 1);
 
@@ -311,7 +303,6 @@ TEST(udptest_refuses_impossible_runs)
 	CHECK_EQ(xk_udptest_close(udptest), -EBUSY);
 	echo(r);
 	CHECK_EQ(told.finished, 1);
-	end(r);
 }
 
 /* ---- the run that begins by itself ---- */
@@ -321,8 +312,7 @@ TEST(udptest_starts_by_itself_where_it_is_told_a_peer)
 	struct rig *r =
 		rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.rounds=3; udptest.size=9; udptest.start=1s");
 
-	rig_advance_ms(r, 999);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 999);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_wire_remote(r), XK_UDPTEST_PORT);
 	for (unsigned i = 0; i < 3; i++) {
@@ -331,13 +321,9 @@ TEST(udptest_starts_by_itself_where_it_is_told_a_peer)
 		echo(r);
 	}
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 3);
-	CHECK_EQ(rig_counter_of(r, "udptest", "lost"), 0);
-	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_min_ns"), 2000000);
-	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 5000000);
-	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_max_ns"), 8000000);
-	rig_advance_ms(r, 20000);
-	rig_expect_nothing_sent(r);
+	rig_expect_counts(r, "udptest.rounds=3 udptest.lost=0 udptest.rtt_min_ns=2000000 "
+			     "udptest.rtt_mean_ns=5000000 udptest.rtt_max_ns=8000000");
+	rig_expect_silence_ms(r, 20000);
 	end(r);
 }
 
@@ -347,8 +333,7 @@ TEST_WITH(udptest_says_how_far_it_came_by_itself, struct rig *r,
 	rig_advance_ms(r, 0);
 	rig_advance_ms(r, 4);
 	echo(r);
-	for (unsigned i = 0; i < 40; i++)
-		rig_advance_ms(r, 100);
+	rig_advance_often_ms(r, 40, 100);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 1);
 	CHECK(rig_counter_of(r, "udptest", "lost") >= 2);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 4000000);
@@ -362,10 +347,7 @@ TEST_WITH(udptest_says_how_far_it_came_by_itself, struct rig *r,
 TEST_WITH(udptest_that_never_heard_anything_measured_nothing, struct rig *r,
 	  rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.silence=1s"), end)
 {
-	for (unsigned i = 0; i < 40; i++)
-		rig_advance_ms(r, 100);
-	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 0);
-	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_min_ns"), 0);
-	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 0);
+	rig_advance_often_ms(r, 40, 100);
+	rig_expect_counts(r, "udptest.rounds=0 udptest.rtt_min_ns=0 udptest.rtt_mean_ns=0");
 	rig_forget(r);
 }

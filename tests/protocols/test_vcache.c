@@ -19,21 +19,17 @@ end(struct rig *r)
 static void
 open_and_close(struct rig *r, uint64_t peer)
 {
-	struct xk_session *s = rig_open(r, rig_to(peer));
+	struct xk_session *s = rig_must_open(r, rig_to(peer));
 
-	REQUIRE(s != NULL);
 	rig_close(r, s);
 }
 
 TEST_WITH(messages_pass_in_both_directions, struct rig *r, rig_new("vcache"), end)
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
+	struct xk_session *s = rig_must_open(r, rig_to(5));
 
-	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "0102"), 0);
-	rig_expect_sent(r, "0102");
-	rig_inject(r, "03");
-	rig_expect_delivered(r, "03");
+	rig_expect_down(r, s, "0102", "0102");
+	rig_expect_up(r, "03", "03");
 	CHECK(rig_delivered_on(r) == s);
 	rig_fail_sending(r, -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "0102"), -EMSGSIZE);
@@ -43,23 +39,18 @@ TEST_WITH(messages_pass_in_both_directions, struct rig *r, rig_new("vcache"), en
 
 TEST_WITH(who_opens_again_gets_what_was_kept, struct rig *r, rig_new("vcache"), end)
 {
-	struct xk_session *s = rig_open(r, rig_to2(5, 6, 7)), *lls;
+	struct xk_session *s = rig_must_open(r, rig_to2(5, 6, 7)), *lls;
 
-	REQUIRE(s != NULL);
 	lls = s->lls;
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_sessions(r), 1);
 	rig_wire_refuse(r, -ENETUNREACH); /* nobody asks */
-	s = rig_open(r, rig_to2(5, 6, 7));
-	REQUIRE(s != NULL);
+	s = rig_must_open(r, rig_to2(5, 6, 7));
 	CHECK(s->lls == lls);
-	rig_inject(r, "03");
-	rig_expect_delivered(r, "03");
+	rig_expect_up(r, "03", "03");
 	CHECK(rig_delivered_on(r) == s);
 	rig_close(r, s);
-	CHECK_EQ(rig_counter(r, "opened"), 1);
-	CHECK_EQ(rig_counter(r, "reused"), 1);
-	CHECK_EQ(rig_counter(r, "kept"), 2);
+	rig_expect_counts(r, "opened=1 reused=1 kept=2");
 }
 
 TEST_WITH(only_exactly_the_same_is_the_same, struct rig *r,
@@ -92,8 +83,7 @@ TEST_WITH(one_is_kept_for_the_same_participants, struct rig *r, rig_new("vcache"
 	rig_close(r, a);
 	rig_close(r, b);
 	CHECK_EQ(rig_wire_sessions(r), 1);
-	CHECK_EQ(rig_counter(r, "opened"), 2);
-	CHECK_EQ(rig_counter(r, "kept"), 1);
+	rig_expect_counts(r, "opened=2 kept=1");
 }
 
 RIG_TEST(what_is_kept_goes_when_its_time_is_over, rig_new("vcache"))
@@ -110,8 +100,7 @@ RIG_TEST(what_is_kept_goes_when_its_time_is_over, rig_new("vcache"))
 	CHECK_EQ(rig_wire_sessions(r), 1);
 	rig_advance_ms(r, 2);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	CHECK_EQ(rig_counter(r, "expired"), 2);
-	CHECK_EQ(rig_counter(r, "reused"), 1);
+	rig_expect_counts(r, "expired=2 reused=1");
 }
 
 TEST_WITH(the_one_that_was_closed_first_makes_room, struct rig *r, rig_new("vcache entries=2"), end)
@@ -145,19 +134,16 @@ TEST_WITH(many_come_and_go_in_any_order, struct rig *r, rig_new("vcache entries=
 	CHECK_EQ(rig_counter(r, "reused"), 21);
 }
 
-RIG_TEST(what_is_dead_is_not_kept, rig_new("vcache"))
+RIG_SESSION_TEST(what_is_dead_is_not_kept, rig_new("vcache"), rig_must_open(r, rig_to(5)))
 {
 	static const int deadly[] = { -ECONNRESET, -ETIMEDOUT };
-	struct xk_session *s = rig_open(r, rig_to(5));
 
-	REQUIRE(s != NULL);
 	rig_close_done(r, s->lls);
 	CHECK_EQ(rig_close_dones(r), 1);
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_sessions(r), 0);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(deadly); i++) {
-		s = rig_open(r, rig_to(5));
-		REQUIRE(s != NULL);
+		s = rig_must_open(r, rig_to(5));
 		rig_fail_sending(r, deadly[i]);
 		CHECK_EQ(rig_push(r, s, "01"), deadly[i]);
 		rig_fail_sending(r, 0);
@@ -169,9 +155,8 @@ RIG_TEST(what_is_dead_is_not_kept, rig_new("vcache"))
 
 TEST_WITH(what_the_peer_closes_meanwhile_is_not_kept_any_more, struct rig *r, rig_new("vcache"), end)
 {
-	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
+	struct xk_session *s = rig_must_open(r, rig_to(5)), *lls;
 
-	REQUIRE(s != NULL);
 	lls = s->lls;
 	open_and_close(r, 6);
 	rig_close(r, s);
@@ -191,8 +176,7 @@ TEST_WITH(a_message_for_what_is_kept_makes_a_new_session_if_somebody_wants_it, s
 	rig_inject(r, "01");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	rig_inject(r, "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, "02", "02");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_announced(r)->lls == lls);
 	CHECK(rig_open(r, rig_to(5)) == rig_announced(r)); /* it is the same to who opens */

@@ -9,10 +9,7 @@
 static struct xk_session *
 open_pool(struct rig *r)
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	REQUIRE(s != NULL);
-	return s;
+	return rig_must_open(r, rig_to(5));
 }
 
 /* The oldest call that waits gets this reply, which must be number's. */
@@ -44,10 +41,8 @@ RIG_TEST(a_channel_is_used_again, rig_new("vchan"))
 	CHECK_EQ(rig_wire_sessions(r), 0);
 }
 
-RIG_TEST(calls_at_a_time_have_channels_of_their_own, rig_new("vchan channels=2"))
+RIG_SESSION_TEST(calls_at_a_time_have_channels_of_their_own, rig_new("vchan channels=2"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
 	rig_call(r, s, "01");
 	rig_call(r, s, "02");
 	CHECK_EQ(rig_wire_sessions(r), 2);
@@ -76,18 +71,15 @@ TEST(channels_may_be_opened_at_once)
 
 	CHECK_EQ(rig_wire_sessions(r), 3);
 	rig_wire_refuse(r, -ENETUNREACH);
-	CHECK(rig_open(r, rig_to(6)) == NULL);
-	CHECK_EQ(rig_error(r), -ENETUNREACH);
+	rig_expect_open_fails(r, rig_to(6), -ENETUNREACH);
 	CHECK_EQ(rig_wire_sessions(r), 3);
 	rig_close(r, s);
 	rig_free(r);
 	CHECK_EQ(rig_refusal("wire:; vchan: wire; vchan.channels=2; vchan.opened=3; user: vchan"), -EINVAL);
 }
 
-RIG_TEST(so_many_wait_and_so_long, rig_new("vchan channels=1 waiting=2 wait=100ms"))
+RIG_SESSION_TEST(so_many_wait_and_so_long, rig_new("vchan channels=1 waiting=2 wait=100ms"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
 	rig_call(r, s, "01");
 	rig_call(r, s, "02");
 	rig_advance_ms(r, 50);
@@ -105,10 +97,8 @@ RIG_TEST(so_many_wait_and_so_long, rig_new("vchan channels=1 waiting=2 wait=100m
 	reply(r, 2, "a3");
 }
 
-RIG_TEST(nobody_may_have_to_wait, rig_new("vchan channels=1 waiting=0"))
+RIG_SESSION_TEST(nobody_may_have_to_wait, rig_new("vchan channels=1 waiting=0"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
 	rig_call(r, s, "01");
 	rig_call(r, s, "02");
 	CHECK_EQ(rig_called(r, 1), -EBUSY);
@@ -117,29 +107,23 @@ RIG_TEST(nobody_may_have_to_wait, rig_new("vchan channels=1 waiting=0"))
 }
 
 /* ... and its place goes to who waits, who tries it in turn. */
-RIG_TEST(a_channel_that_cannot_be_opened_is_told, rig_new("vchan channels=2"))
+RIG_SESSION_TEST(a_channel_that_cannot_be_opened_is_told, rig_new("vchan channels=2"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
 	rig_call(r, s, "01");
 	rig_wire_refuse(r, -ENOBUFS);
 	rig_call(r, s, "02");
 	CHECK_EQ(rig_called(r, 1), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "unopened"), 1);
 	rig_wire_refuse(r, 0);
-	rig_call(r, s, "03");
-	rig_expect_sent(r, "01");
+	rig_expect_called(r, s, "03", "01");
 	rig_expect_sent(r, "03");
 	reply(r, 0, "a1");
 	reply(r, 2, "a3");
 }
 
-RIG_TEST(what_a_channel_says_is_passed_on, rig_new("vchan"))
+RIG_SESSION_TEST(what_a_channel_says_is_passed_on, rig_new("vchan"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
-	rig_call(r, s, "01");
-	rig_expect_sent(r, "01");
+	rig_expect_called(r, s, "01", "01");
 	rig_end_call(r, -ETIMEDOUT, NULL);
 	CHECK_EQ(rig_called(r, 0), -ETIMEDOUT);
 	rig_fail_sending(r, -EMSGSIZE);
@@ -156,10 +140,9 @@ RIG_TEST(what_a_channel_says_is_passed_on, rig_new("vchan"))
 
 /* ---- pools ---- */
 
-RIG_TEST(the_same_participants_share_a_pool, rig_new_graph("wire:; vchan: wire; user: vchan; user2: vchan"))
+RIG_SESSION_TEST(the_same_participants_share_a_pool, rig_new_graph("wire:; vchan: wire; user: vchan; user2: vchan"),
+		 open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
 	CHECK(open_pool(r) == s);
 	CHECK(rig_open(r, rig_to(6)) != s);
 	CHECK(rig_open(r, rig_to2(5, 5, 5)) != s);
@@ -174,10 +157,8 @@ RIG_TEST(the_same_participants_share_a_pool, rig_new_graph("wire:; vchan: wire; 
 	CHECK(open_pool(r) != NULL);
 }
 
-RIG_TEST(calls_without_waiting_take_what_is_idle, rig_new("vchan opened=2"))
+RIG_SESSION_TEST(calls_without_waiting_take_what_is_idle, rig_new("vchan opened=2"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
 	rig_call_async(r, s, "01");
 	rig_call_async(r, s, "02");
 	rig_call_async(r, s, "03");
@@ -195,10 +176,8 @@ RIG_TEST(calls_without_waiting_take_what_is_idle, rig_new("vchan opened=2"))
 }
 
 /* It holds the pool until it has ended. */
-RIG_TEST(a_pool_may_be_closed_with_a_call_under_way, rig_new("vchan"))
+RIG_SESSION_TEST(a_pool_may_be_closed_with_a_call_under_way, rig_new("vchan"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
 	rig_call_async(r, s, "01");
 	rig_expect_sent(r, "01");
 	rig_close(r, s);
@@ -231,18 +210,15 @@ RIG_TEST(a_pool_ends_with_the_boot_of_its_host, rig_new("vchan channels=2 opened
 	CHECK(again != s);
 	rig_end_call(r, -ECONNRESET, NULL);
 	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
-	rig_call(r, again, "06");
-	rig_expect_sent(r, "06");
+	rig_expect_called(r, again, "06", "06");
 	reply(r, 5, "a6");
 	rig_expect_nothing_sent(r);
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_sessions(r), 2);
 }
 
-RIG_TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel, rig_new("vchan channels=1"))
+RIG_SESSION_TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel, rig_new("vchan channels=1"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
 	rig_call(r, s, "01");
 	rig_call(r, s, "02"); /* waits */
 	rig_expect_sent(r, "01");
@@ -272,9 +248,8 @@ open_after_reboot(struct xk_protocol *self, struct xk_protocol *hlp_receive, str
 	return err;
 }
 
-TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others)
+RIG_TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others, rig_new("vchan channels=2 opened=2"))
 {
-	struct rig *r = rig_new("vchan channels=2 opened=2");
 	struct xk_protocol *wire = rig_protocol(r, "vchan")->lowers[0]->lower;
 	struct xk_protocol_ops ops = *wire->ops;
 	struct xk_session *s, *anew;
@@ -294,7 +269,6 @@ TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others)
 	rig_close(r, s);
 	rig_close(r, anew);
 	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_free(r);
 }
 
 RIG_TEST(a_channel_that_is_closed_below_ends_the_pool, rig_new("vchan opened=2"))
@@ -349,19 +323,16 @@ RIG_TEST(who_is_called_has_the_channels_themselves, rig_new("vchan"))
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 }
 
-RIG_TEST(nobody_calls_by_a_channel_of_a_pool, rig_new("vchan"))
+RIG_SESSION_TEST(nobody_calls_by_a_channel_of_a_pool, rig_new("vchan"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
-
 	CHECK_EQ(rig_inject_call(r, s->lls, "01"), -EOPNOTSUPP);
 	CHECK_EQ(rig_counter(r, "unexpected"), 1);
 }
 
 /* ---- asking ---- */
 
-RIG_TEST(all_channels_get_the_pools_deadline, rig_new("vchan"))
+RIG_SESSION_TEST(all_channels_get_the_pools_deadline, rig_new("vchan"), open_pool(r))
 {
-	struct xk_session *s = open_pool(r);
 	uint64_t deadline_ns = 5000000;
 	uint32_t length;
 
@@ -371,7 +342,6 @@ RIG_TEST(all_channels_get_the_pools_deadline, rig_new("vchan"))
 	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), -ENOTSUP);
 	rig_answer(r, XK_CHAN_SET_DEADLINE, &deadline_ns, 0);
 	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
-	rig_call(r, s, "01");
-	rig_expect_sent(r, "01");
+	rig_expect_called(r, s, "01", "01");
 	reply(r, 0, "a1");
 }

@@ -5,10 +5,8 @@
 #include "tests/protocols/threads.h"
 #include "tests/rig.h"
 
-RIG_TEST(vdelay_delays_each_direction_by_its_time, rig_new("vdelay up=3ms down=5ms"))
+RIG_SESSION_TEST(vdelay_delays_each_direction_by_its_time, rig_new("vdelay up=3ms down=5ms"), rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
 	rig_advance_ms(r, 2);
@@ -16,8 +14,7 @@ RIG_TEST(vdelay_delays_each_direction_by_its_time, rig_new("vdelay up=3ms down=5
 	rig_advance_ms(r, 1);
 	rig_expect_delivered(r, "02");
 	CHECK(rig_delivered_on(r) == s);
-	rig_advance_ms(r, 1);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "01");
 	CHECK_EQ(rig_counter(r, "delayed"), 2);
@@ -26,16 +23,13 @@ RIG_TEST(vdelay_delays_each_direction_by_its_time, rig_new("vdelay up=3ms down=5
 RIG_TEST(vdelay_leaves_a_direction_without_delay_alone, rig_new("vdelay down=5ms jitter=1ms"))
 {
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
-	rig_inject(r, "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, "02", "02");
 	CHECK_EQ(rig_counter(r, "delayed"), 0);
 }
 
 /* Events are due at whole microseconds. */
-RIG_TEST(vdelay_rounds_up, rig_new("vdelay down=1ns"))
+RIG_SESSION_TEST(vdelay_rounds_up, rig_new("vdelay down=1ns"), rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 1);
@@ -72,10 +66,9 @@ take_overtaken(struct rig *r, unsigned count)
 	return overtaken;
 }
 
-RIG_TEST(vdelay_keeps_the_order_whatever_the_jitter, rig_new("vdelay down=10ms jitter=20ms seed=1"))
+RIG_SESSION_TEST(vdelay_keeps_the_order_whatever_the_jitter, rig_new("vdelay down=10ms jitter=20ms seed=1"),
+		 rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	push_count(r, s, 9);
 	rig_expect_nothing_sent(r);
 	push_count(r, s, 31);
@@ -87,10 +80,9 @@ RIG_TEST(vdelay_keeps_the_order_whatever_the_jitter, rig_new("vdelay down=10ms j
 	CHECK_EQ(take_overtaken(r, 100), 0);
 }
 
-RIG_TEST(vdelay_lets_messages_overtake_if_asked_to, rig_new("vdelay down=10ms jitter=20ms seed=1 reorder=yes"))
+RIG_SESSION_TEST(vdelay_lets_messages_overtake_if_asked_to, rig_new("vdelay down=10ms jitter=20ms seed=1 reorder=yes"),
+		 rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	push_count(r, s, 100);
 	rig_advance_ms(r, 30);
 	CHECK(take_overtaken(r, 100) > 20);
@@ -130,16 +122,13 @@ TEST(vdelay_repeats_the_jitter_of_a_seed)
 
 /* ---- bounds and ends ---- */
 
-RIG_TEST(vdelay_drops_what_finds_no_room, rig_new("vdelay up=5ms down=5ms held=2"))
+RIG_SESSION_TEST(vdelay_drops_what_finds_no_room, rig_new("vdelay up=5ms down=5ms held=2"), rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
 	CHECK_EQ(rig_push(r, s, "03"), -ENOBUFS);
 	rig_inject(r, "04");
-	CHECK_EQ(rig_counter(r, "full"), 2);
-	CHECK_EQ(rig_counter(r, "delayed"), 2);
+	rig_expect_counts(r, "full=2 delayed=2");
 	rig_advance_ms(r, 5);
 	rig_expect_sent(r, "01");
 	rig_expect_delivered(r, "02");
@@ -148,21 +137,16 @@ RIG_TEST(vdelay_drops_what_finds_no_room, rig_new("vdelay up=5ms down=5ms held=2
 	rig_expect_sent(r, "05");
 }
 
-RIG_TEST(vdelay_counts_pushes_that_fail_later, rig_new("vdelay down=5ms"))
+RIG_SESSION_TEST(vdelay_counts_pushes_that_fail_later, rig_new("vdelay down=5ms"), rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_fail_sending(r, -ENOBUFS);
 	rig_advance_ms(r, 5);
-	CHECK_EQ(rig_counter(r, "unsent"), 1);
-	CHECK_EQ(rig_counter_of(r, "wire", "no_buffer"), 1);
+	rig_expect_counts(r, "unsent=1 wire.no_buffer=1");
 }
 
-RIG_TEST(vdelay_sessions_go_with_their_last_message, rig_new("vdelay up=5ms down=5ms"))
+RIG_SESSION_TEST(vdelay_sessions_go_with_their_last_message, rig_new("vdelay up=5ms down=5ms"), rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
 	rig_close(r, s);
@@ -208,9 +192,8 @@ close_and_push(void *argument)
 	push->status = xk_push(push->s, m);
 }
 
-TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed)
+RIG_TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed, rig_new("vdelay down=5ms"))
 {
-	struct rig *r = rig_new("vdelay down=5ms");
 	struct late_push push = { r, rig_open(r, rig_to(5)), -1 };
 
 	REQUIRE(push.s != NULL && xk_duplicate(push.s));
@@ -219,7 +202,6 @@ TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed)
 	CHECK_EQ(push.status, 0);
 	rig_advance_ms(r, 5);
 	rig_expect_sent(r, "78");
-	rig_free(r);
 }
 
 RIG_TEST(vdelay_obeys_order_of_sessions, rig_new_graph("wire:; vdelay: wire; vdelay.up=5ms; user: vdelay"))
@@ -319,15 +301,8 @@ check_delays(enum xk_mode mode)
 	threads_end(&d.threads);
 }
 
-TEST(every_message_ends_under_threads_in_regular_mode)
-{
-	check_delays(XK_REGULAR);
-}
-
-TEST(every_message_ends_under_threads_in_ipp_mode)
-{
-	check_delays(XK_IPP);
-}
+TEST_OF(every_message_ends_under_threads_in_regular_mode, check_delays(XK_REGULAR));
+TEST_OF(every_message_ends_under_threads_in_ipp_mode, check_delays(XK_IPP));
 
 /* A host that stops with messages on their way gives them and their sessions back. */
 TEST(vdelay_gives_back_what_still_waits_at_the_end)

@@ -10,31 +10,22 @@
 static struct xk_session *
 open_on(struct rig *r)
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	REQUIRE(s != NULL);
-	return s;
+	return rig_must_open(r, rig_to(5));
 }
 
 /* ---- loss ---- */
 
-RIG_TEST(vdrop_without_settings_does_nothing, rig_new("vdrop"))
+RIG_SESSION_TEST(vdrop_without_settings_does_nothing, rig_new("vdrop"), open_on(r))
 {
-	struct xk_session *s = open_on(r);
-
 	for (unsigned i = 0; i < 100; i++) {
-		CHECK_EQ(rig_push(r, s, "01"), 0);
-		rig_expect_sent(r, "01");
-		rig_inject(r, "02");
-		rig_expect_delivered(r, "02");
+		rig_expect_down(r, s, "01", "01");
+		rig_expect_up(r, "02", "02");
 	}
 	CHECK_EQ(rig_drops(r), 0);
 }
 
-RIG_TEST(vdrop_loses_by_name_and_tells_nobody, rig_new("vdrop loss=1"))
+RIG_SESSION_TEST(vdrop_loses_by_name_and_tells_nobody, rig_new("vdrop loss=1"), open_on(r))
 {
-	struct xk_session *s = open_on(r);
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
 	CHECK_EQ(rig_counter(r, "lost"), 2);
@@ -45,15 +36,13 @@ TEST(vdrop_is_faulty_in_its_direction_only)
 	struct rig *r = rig_new("vdrop loss=100% direction=up");
 	struct xk_session *s = open_on(r);
 
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, "01");
+	rig_expect_down(r, s, "01", "01");
 	rig_inject(r, "02");
 	CHECK_EQ(rig_counter(r, "lost"), 1);
 	rig_free(r);
 	r = rig_new("vdrop loss=100% direction=down");
 	CHECK_EQ(rig_push(r, open_on(r), "01"), 0);
-	rig_inject(r, "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, "02", "02");
 	CHECK_EQ(rig_counter(r, "lost"), 1);
 	rig_free(r);
 }
@@ -64,10 +53,8 @@ TEST(vdrop_refuses_directions_that_are_none)
 	CHECK_EQ(rig_refusal("wire:; vdrop: wire; vdrop.direction="), -EINVAL);
 }
 
-RIG_TEST(vdrop_leaves_the_first_of_each_direction_alone, rig_new("vdrop loss=1 after=3"))
+RIG_SESSION_TEST(vdrop_leaves_the_first_of_each_direction_alone, rig_new("vdrop loss=1 after=3"), open_on(r))
 {
-	struct xk_session *s = open_on(r);
-
 	for (unsigned i = 0; i < 5; i++)
 		CHECK_EQ(rig_push(r, s, "01"), 0);
 	for (unsigned i = 0; i < 4; i++)
@@ -146,36 +133,29 @@ TEST(vdrop_loses_in_bursts)
 		runs += text[i - 1] == '-' && text[i] != '-';
 	CHECK(lost > 4 * runs && lost < 6 * runs);
 	CHECK(runs > 15 && runs < 45);
-	CHECK(strstr(text, "+-+") != NULL);
-	CHECK(strstr(text, "+---------+") != NULL);
+	CHECK_HAS(text, "+-+");
+	CHECK_HAS(text, "+---------+");
 	pattern("vdrop loss=1% burst=2 seed=3", text, 3000, false);
-	CHECK(strstr(text, "+--+") != NULL);
+	CHECK_HAS(text, "+--+");
 	CHECK(strstr(text, "---") == NULL);
 }
 
 /* ---- copies, and what comes late ---- */
 
-RIG_TEST(vdrop_sends_a_copy_later, rig_new("vdrop duplicate=1 reorder_time=3ms"))
+RIG_SESSION_TEST(vdrop_sends_a_copy_later, rig_new("vdrop duplicate=1 reorder_time=3ms"), open_on(r))
 {
-	struct xk_session *s = open_on(r);
-
-	CHECK_EQ(rig_push(r, s, "01 | 02"), 0);
-	rig_expect_sent(r, "0102");
+	rig_expect_down(r, s, "01 | 02", "0102");
 	rig_expect_nothing_sent(r);
-	rig_inject(r, "03");
-	rig_expect_delivered(r, "03");
+	rig_expect_up(r, "03", "03");
 	rig_advance_ms(r, 3);
 	rig_expect_sent(r, "0102");
 	rig_expect_delivered(r, "03");
 	CHECK(rig_delivered_on(r) == s);
-	CHECK_EQ(rig_counter(r, "duplicated"), 2);
-	CHECK_EQ(rig_counter(r, "reordered"), 0);
+	rig_expect_counts(r, "duplicated=2 reordered=0");
 }
 
-TEST(vdrop_lets_messages_be_overtaken)
+RIG_SESSION_TEST(vdrop_lets_messages_be_overtaken, rig_new("vdrop reorder=50% reorder_time=5ms seed=1"), open_on(r))
 {
-	struct rig *r = rig_new("vdrop reorder=50% reorder_time=5ms seed=1");
-	struct xk_session *s = open_on(r);
 	unsigned overtaken = 0, sum = 0;
 	uint8_t byte, highest = 0;
 
@@ -193,39 +173,29 @@ TEST(vdrop_lets_messages_be_overtaken)
 	CHECK_EQ(sum, 39 * 40 / 2);
 	CHECK(overtaken > 0);
 	CHECK(rig_counter(r, "reordered") > 10 && rig_counter(r, "reordered") < 30);
-	rig_free(r);
 }
 
-RIG_TEST(vdrop_drops_what_finds_no_room, rig_new("vdrop reorder=1 duplicate=1 held=3"))
+RIG_SESSION_TEST(vdrop_drops_what_finds_no_room, rig_new("vdrop reorder=1 duplicate=1 held=3"), open_on(r))
 {
-	struct xk_session *s = open_on(r);
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);        /* its copy waits, and it */
 	CHECK_EQ(rig_push(r, s, "02"), -ENOBUFS); /* its copy waits */
 	CHECK_EQ(rig_counter(r, "full"), 1);
 	rig_inject(r, "03");
-	CHECK_EQ(rig_counter(r, "full"), 3);
-	CHECK_EQ(rig_counter(r, "duplicated"), 3);
-	CHECK_EQ(rig_counter(r, "reordered"), 1);
+	rig_expect_counts(r, "full=3 duplicated=3 reordered=1");
 	rig_advance_ms(r, 1);
-	CHECK_EQ(rig_sent(r), 3);
-	rig_forget(r);
+	rig_expect_sent_count(r, 3);
 }
 
-RIG_TEST(vdrop_counts_late_pushes_that_fail, rig_new("vdrop reorder=1"))
+RIG_SESSION_TEST(vdrop_counts_late_pushes_that_fail, rig_new("vdrop reorder=1"), open_on(r))
 {
-	struct xk_session *s = open_on(r);
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_fail_sending(r, -ENOBUFS);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_counter(r, "unsent"), 1);
 }
 
-RIG_TEST(vdrop_sessions_go_with_their_last_message, rig_new("vdrop reorder=1 duplicate=1"))
+RIG_SESSION_TEST(vdrop_sessions_go_with_their_last_message, rig_new("vdrop reorder=1 duplicate=1"), open_on(r))
 {
-	struct xk_session *s = open_on(r);
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
 	rig_close(r, s);
@@ -254,11 +224,9 @@ span(const uint8_t *a, const uint8_t *b, size_t len, int *first, int *last)
 }
 
 /* Everywhere in a message, and never so much at once that a checksum could miss it. */
-TEST(vdrop_flips_few_bits_anywhere)
+RIG_SESSION_TEST(vdrop_flips_few_bits_anywhere, rig_new("vdrop corrupt=1 seed=1"), open_on(r))
 {
-	struct rig *r = rig_new("vdrop corrupt=1 seed=1");
 	static const uint8_t zeros[5] = { 0 }, ones[5] = { 255, 255, 255, 255, 255 };
-	struct xk_session *s = open_on(r);
 	bool hit[40] = { false };
 	uint8_t bytes[5];
 	int first, last, longest = 0;
@@ -278,13 +246,11 @@ TEST(vdrop_flips_few_bits_anywhere)
 	for (unsigned bit = 0; bit < 40; bit++)
 		CHECK(hit[bit]);
 	CHECK_EQ(rig_counter(r, "corrupted"), 400);
-	rig_free(r);
 }
 
-RIG_TEST(vdrop_corrupts_messages_of_several_segments, rig_new("vdrop corrupt=1 seed=1"))
+RIG_SESSION_TEST(vdrop_corrupts_messages_of_several_segments, rig_new("vdrop corrupt=1 seed=1"), open_on(r))
 {
 	static uint8_t bytes[6000];
-	struct xk_session *s = open_on(r);
 
 	for (unsigned i = 0; i < 100; i++) {
 		unsigned wrong = 0;
@@ -302,8 +268,7 @@ RIG_TEST(vdrop_corrupts_messages_of_several_segments, rig_new("vdrop corrupt=1 s
 
 RIG_TEST(vdrop_cannot_corrupt_nothing, rig_new("vdrop corrupt=1"))
 {
-	CHECK_EQ(rig_push(r, open_on(r), ""), 0);
-	rig_expect_sent(r, "");
+	rig_expect_down(r, open_on(r), "", "");
 	CHECK_EQ(rig_counter(r, "corrupted"), 0);
 }
 
@@ -322,9 +287,8 @@ push_shared(void *argument)
 }
 
 /* A retransmit queue, say, has the message too. */
-TEST(vdrop_does_not_touch_bytes_that_others_see)
+RIG_TEST(vdrop_does_not_touch_bytes_that_others_see, rig_new("vdrop corrupt=1"))
 {
-	struct rig *r = rig_new("vdrop corrupt=1");
 	struct pushing p = { r, open_on(r), xk_msg_from(rig_platform(r), "\0\0", 2) };
 
 	for (unsigned i = 0; i < 20; i++) {
@@ -333,14 +297,12 @@ TEST(vdrop_does_not_touch_bytes_that_others_see)
 	}
 	xk_msg_free(p.m);
 	rig_forget(r);
-	rig_free(r);
 }
 
 RIG_TEST(vdrop_corrupts_the_message_and_not_its_copy, rig_new("vdrop corrupt=1 duplicate=1"))
 {
 	CHECK_EQ(rig_push(r, open_on(r), "0000"), 0);
-	CHECK_EQ(rig_sent(r), 1);
-	rig_forget(r);
+	rig_expect_sent_count(r, 1);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "0000");
 }
@@ -352,17 +314,14 @@ TEST(vdrop_without_buffers_drops_or_leaves_it_at_one)
 
 	rig_limit_buffers(r, 1); /* for the message itself */
 	CHECK_EQ(rig_push(r, s, "01"), -ENOBUFS);
-	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
-	CHECK_EQ(rig_counter(r, "corrupted"), 0);
+	rig_expect_counts(r, "no_buffer=1 corrupted=0");
 	rig_limit_buffers(r, UINT_MAX);
 	rig_free(r);
 	r = rig_new("vdrop duplicate=1");
 	s = open_on(r);
 	rig_limit_buffers(r, 1);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, "01");
-	CHECK_EQ(rig_counter(r, "not_duplicated"), 1);
-	CHECK_EQ(rig_counter(r, "duplicated"), 0);
+	rig_expect_down(r, s, "01", "01");
+	rig_expect_counts(r, "not_duplicated=1 duplicated=0");
 	rig_limit_buffers(r, UINT_MAX);
 	rig_free(r);
 }

@@ -26,22 +26,16 @@ enables(struct rig *r, const char *wire)
 	return rig_wire_enables(r);
 }
 
-RIG_TEST(the_first_way_is_taken_and_is_the_session, two_ways())
+RIG_SESSION_TEST(the_first_way_is_taken_and_is_the_session, two_ways(), rig_must_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), 5);
 	CHECK(s->protocol == rig_protocol(r, "wire"));
 	CHECK(s->up == rig_protocol(r, "user")->lowers[0]); /* whose marks count */
-	CHECK_EQ(rig_push(r, s, "0102"), 0);
-	rig_expect_sent(r, "0102");
+	rig_expect_down(r, s, "0102", "0102");
 	CHECK_STR(rig_sent_through(r), "wire");
-	rig_inject(r, "03");
-	rig_expect_delivered(r, "03");
+	rig_expect_up(r, "03", "03");
 	CHECK(rig_delivered_on(r) == s);
-	CHECK_EQ(rig_counter(r, "first"), 1);
-	CHECK_EQ(rig_counter(r, "later"), 0);
+	rig_expect_counts(r, "first=1 later=0");
 }
 
 TEST(a_way_that_does_not_lead_there_is_passed_over)
@@ -53,17 +47,14 @@ TEST(a_way_that_does_not_lead_there_is_passed_over)
 		struct xk_session *s;
 
 		refuse(r, "wire", passed_over[i]);
-		s = rig_open(r, rig_to2(4, 5, 6));
-		REQUIRE(s != NULL);
+		s = rig_must_open(r, rig_to2(4, 5, 6));
 		CHECK(s->protocol == rig_protocol(r, "wire2"));
 		rig_wire(r, "wire2");
 		CHECK_EQ(rig_wire_remote(r), 5); /* what the first has popped, the second gets again */
 		CHECK_EQ(rig_wire_local(r), 6);
-		CHECK_EQ(rig_push(r, s, "01"), 0);
-		rig_expect_sent(r, "01");
+		rig_expect_down(r, s, "01", "01");
 		CHECK_STR(rig_sent_through(r), "wire2");
-		CHECK_EQ(rig_counter(r, "first"), 0);
-		CHECK_EQ(rig_counter(r, "later"), 1);
+		rig_expect_counts(r, "first=0 later=1");
 		rig_free(r);
 	}
 }
@@ -77,8 +68,7 @@ TEST(any_other_failure_is_the_answer)
 		struct rig *r = two_ways();
 
 		refuse(r, "wire", answers[i]);
-		CHECK(rig_open(r, rig_to(5)) == NULL);
-		CHECK_EQ(rig_error(r), answers[i]);
+		rig_expect_open_fails(r, rig_to(5), answers[i]);
 		rig_wire(r, "wire2");
 		CHECK_EQ(rig_wire_sessions(r), 0);
 		CHECK_EQ(rig_counter(r, "nowhere"), 0);
@@ -90,8 +80,7 @@ RIG_TEST(no_way_may_lead_there, two_ways())
 {
 	refuse(r, "wire", -ENETUNREACH);
 	refuse(r, "wire2", -EOPNOTSUPP);
-	CHECK(rig_open(r, rig_to(5)) == NULL);
-	CHECK_EQ(rig_error(r), -EOPNOTSUPP);
+	rig_expect_open_fails(r, rig_to(5), -EOPNOTSUPP);
 	CHECK_EQ(rig_counter(r, "nowhere"), 1);
 }
 
@@ -100,14 +89,11 @@ RIG_TEST(messages_come_by_any_way, two_ways())
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(enables(r, "wire"), 1);
 	CHECK_EQ(enables(r, "wire2"), 1);
-	rig_inject(r, "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, "02", "02");
 	rig_wire(r, "wire");
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	CHECK_EQ(rig_open_dones(r), 2);
-	CHECK_EQ(rig_push(r, rig_announced(r), "03"), 0);
-	rig_expect_sent(r, "03");
+	rig_expect_down(r, rig_announced(r), "03", "03");
 	CHECK_STR(rig_sent_through(r), "wire");
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
@@ -131,13 +117,11 @@ RIG_TEST(sessions_are_lent_through_several,
 	struct xk_session *s;
 
 	refuse(r, "wire2", -ENETUNREACH);
-	s = rig_open(r, rig_to(5));
-	REQUIRE(s != NULL);
+	s = rig_must_open(r, rig_to(5));
 	CHECK(s->lls->protocol == rig_protocol(r, "wire"));
 	CHECK(s->lls->up == rig_protocol(r, "vwork")->lowers[0]);
 	rig_wire(r, "wire");
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 }
 
 /* ---- over VNET and IP ---- */
@@ -156,8 +140,7 @@ network(void)
 static struct xk_session *
 open_host(struct rig *r, uint32_t host, const char *asked, const char *answer)
 {
-	CHECK(rig_open(r, rig_to(host)) == NULL);
-	CHECK_EQ(rig_error(r), -EINPROGRESS);
+	rig_expect_open_fails(r, rig_to(host), -EINPROGRESS);
 	rig_expect_sent(r, asked);
 	rig_inject(r, answer);
 	return rig_opened(r);
@@ -170,10 +153,8 @@ RIG_TEST(a_neighbour_is_sent_to_directly, network())
 
 	REQUIRE(s != NULL);
 	CHECK(s->protocol == rig_protocol(r, "vnet"));
-	CHECK_EQ(rig_push(r, s, "c3"), 0);
-	rig_expect_sent(r, PEER ME "3005 c3");
-	rig_inject(r, ME PEER "3005 3c");
-	rig_expect_delivered(r, "3c");
+	rig_expect_down(r, s, "c3", PEER ME "3005 c3");
+	rig_expect_up(r, ME PEER "3005 3c", "3c");
 	CHECK_EQ(rig_counter(r, "first"), 1);
 }
 
@@ -184,7 +165,6 @@ RIG_TEST(a_host_elsewhere_is_sent_to_by_ip, network())
 
 	REQUIRE(s != NULL);
 	CHECK(s->protocol == rig_protocol(r, "ip"));
-	CHECK_EQ(rig_push(r, s, "c3"), 0);
-	rig_expect_sent(r, PEER ME "0800 45 00 0015 .... .... .. cc .... 0a4d0001 0a580002 c3");
+	rig_expect_down(r, s, "c3", PEER ME "0800 45 00 0015 .... .... .. cc .... 0a4d0001 0a580002 c3");
 	CHECK_EQ(rig_counter(r, "later"), 1);
 }

@@ -1,15 +1,11 @@
 /* test_vnet.c - vnet: sessions, those opened lazily too, what can be asked, and several links (vnet_rig.h). */
 #include "tests/protocols/vnet_rig.h"
 
-RIG_TEST(vnet_resolves_a_neighbour_and_carries_messages_both_ways, rig_new_graph(GRAPH))
+RIG_SESSION_TEST(vnet_resolves_a_neighbour_and_carries_messages_both_ways, rig_new_graph(GRAPH), open_to_peer(r))
 {
-	struct xk_session *s = open_to_peer(r);
-
 	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "a1"), 0);
-	rig_expect_sent(r, TO_PEER "a1");
-	rig_inject(r, FROM_PEER "b2");
-	rig_expect_delivered(r, "b2");
+	rig_expect_down(r, s, "a1", TO_PEER "a1");
+	rig_expect_up(r, FROM_PEER "b2", "b2");
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(rig_drops(r), 0);
 }
@@ -26,14 +22,11 @@ RIG_TEST(vnet_says_when_a_neighbour_does_not_answer, rig_new_graph(GRAPH))
 RIG_TEST(vnet_accepts_what_a_neighbour_sends_first_without_asking, rig_new_graph(GRAPH))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_inject(r, FROM_PEER "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, FROM_PEER "01", "01");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_delivered_on(r) == rig_announced(r));
-	CHECK_EQ(rig_push(r, rig_announced(r), "02"), 0);
-	rig_expect_sent(r, TO_PEER "02");
-	rig_inject(r, EVERYBODY PEER "0800 03");
-	rig_expect_delivered(r, "03");
+	rig_expect_down(r, rig_announced(r), "02", TO_PEER "02");
+	rig_expect_up(r, EVERYBODY PEER "0800 03", "03");
 	CHECK_EQ(rig_open_dones(r), 1);
 }
 
@@ -47,8 +40,7 @@ RIG_TEST(vnet_without_an_enable_takes_nothing, rig_new_graph(GRAPH))
 	CHECK_EQ(rig_counter_of(r, "eth", "refused"), 1);
 	rig_expect_nothing_delivered(r);
 	rig_refuse(r, 0);
-	rig_inject(r, FROM_PEER "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, FROM_PEER "02", "02");
 }
 
 /* What came from there is answered there, whatever ARP says; what is opened goes where ARP says. */
@@ -66,22 +58,18 @@ RIG_TEST(vnet_opens_beside_the_session_that_a_frame_has_caused, rig_new_graph(GR
 	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &host, sizeof(host)), sizeof(host));
 	CHECK_EQ(host, PEER_NUMBER);
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
-	rig_inject(r, FROM_PEER "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, FROM_PEER "02", "02");
 	CHECK(rig_delivered_on(r) == rig_announced(r));
 	CHECK_EQ(rig_open_dones(r), 1);
 }
 
-RIG_TEST(vnet_closes_what_it_stands_on, rig_new_graph(GRAPH))
+RIG_SESSION_TEST(vnet_closes_what_it_stands_on, rig_new_graph(GRAPH), open_to_peer(r))
 {
-	struct xk_session *s = open_to_peer(r);
-
 	rig_close(r, s);
 	rig_inject(r, FROM_PEER "00");
 	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) != NULL); /* ARP still knows */
-	rig_inject(r, FROM_PEER "00");
-	rig_expect_delivered(r, "00");
+	rig_expect_up(r, FROM_PEER "00", "00");
 }
 
 RIG_TEST(vnet_keeps_as_many_passive_sessions_as_it_is_told, rig_new_graph(BELOW "; vnet.sessions=2; user/ip: vnet"))
@@ -124,42 +112,31 @@ RIG_TEST(vnet_keeps_a_session_that_the_upper_keeps, rig_new_graph(BELOW "; vnet.
 	rig_inject(r, ME "020000000010 0800 00");
 	rig_inject(r, ME "020000000011 0800 00");
 	rig_forget(r);
-	rig_inject(r, FROM_PEER "77");
-	rig_expect_delivered(r, "77");
+	rig_expect_up(r, FROM_PEER "77", "77");
 	CHECK(rig_delivered_on(r) == kept);
 	rig_close(r, kept);
 }
 
-RIG_TEST(vnet_sends_to_everybody_without_asking, rig_new_graph(GRAPH))
+RIG_SESSION_TEST(vnet_sends_to_everybody_without_asking, rig_new_graph(GRAPH), rig_must_open(r, rig_to(0x0a4d00ff)))
 {
-	struct xk_session *s = rig_open(r, rig_to(0x0a4d00ff));
-
-	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, EVERYBODY ME "0800 01");
+	rig_expect_down(r, s, "01", EVERYBODY ME "0800 01");
 	CHECK(rig_open(r, rig_to(UINT32_MAX)) == s);
 	CHECK(rig_open(r, lazily(UINT32_MAX)) == s);
 }
 
 RIG_TEST(vnet_refuses_hosts_that_are_no_neighbours, rig_new_graph(GRAPH))
 {
-	CHECK(rig_open(r, rig_to(0x0a4e0003)) == NULL);
-	CHECK_EQ(rig_error(r), -ENETUNREACH);
-	CHECK(rig_open(r, rig_to(0)) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, nobody) == NULL);
-	CHECK_EQ(rig_error(r), -EINVAL);
-	CHECK(rig_open(r, from(0x0a4d0009, PEER_NUMBER)) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
-	CHECK(rig_open(r, rig_to(0x0a4d0000)) == NULL); /* the network itself */
-	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_expect_open_fails(r, rig_to(0x0a4e0003), -ENETUNREACH);
+	rig_expect_open_fails(r, rig_to(0), -EINVAL);
+	rig_expect_open_fails(r, nobody, -EINVAL);
+	rig_expect_open_fails(r, from(0x0a4d0009, PEER_NUMBER), -EADDRNOTAVAIL);
+	rig_expect_open_fails(r, rig_to(0x0a4d0000), -EHOSTUNREACH); /* the network itself */
 	rig_expect_nothing_sent(r);
 }
 
 RIG_TEST(vnet_refuses_to_talk_to_itself, rig_new_graph(GRAPH))
 {
-	CHECK(rig_open(r, rig_to(MY_NUMBER)) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
+	rig_expect_open_fails(r, rig_to(MY_NUMBER), -EADDRNOTAVAIL);
 	CHECK_EQ(rig_counter(r, "to_self"), 1);
 }
 
@@ -172,8 +149,7 @@ RIG_TEST(vnet_counts_enables_and_refuses_a_second_upper, rig_new_graph(BELOW "; 
 	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
 	rig_user(r, "user");
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
-	rig_inject(r, FROM_PEER "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, FROM_PEER "01", "01");
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	CHECK_EQ(rig_protocol(r, "vnet")->cache_count, 0);
 	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 0);
@@ -181,46 +157,37 @@ RIG_TEST(vnet_counts_enables_and_refuses_a_second_upper, rig_new_graph(BELOW "; 
 	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_inject(r, FROM_PEER "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, FROM_PEER "02", "02");
 }
 
 /* ---- lazy sessions ---- */
 
-RIG_TEST(vnet_opens_lazily_and_asks_when_something_is_sent, rig_new_graph(GRAPH))
+RIG_SESSION_TEST(vnet_opens_lazily_and_asks_when_something_is_sent, rig_new_graph(GRAPH),
+		 rig_open(r, lazily(PEER_NUMBER)))
 {
-	struct xk_session *s = rig_open(r, lazily(PEER_NUMBER));
-
 	REQUIRE(s != NULL); /* at once */
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	CHECK_EQ(rig_push(r, s, "02"), 0);
 	rig_expect_sent(r, MY_REQUEST);
 	rig_expect_nothing_sent(r);
-	rig_inject(r, PEER_REPLY);
-	rig_expect_sent(r, TO_PEER "01");
+	rig_expect_answer(r, PEER_REPLY, TO_PEER "01");
 	rig_expect_sent(r, TO_PEER "02");
-	CHECK_EQ(rig_push(r, s, "03"), 0);
-	rig_expect_sent(r, TO_PEER "03");
+	rig_expect_down(r, s, "03", TO_PEER "03");
 }
 
-RIG_TEST(vnet_lazily_follows_a_neighbour_that_moves, rig_new_graph(GRAPH))
+RIG_SESSION_TEST(vnet_lazily_follows_a_neighbour_that_moves, rig_new_graph(GRAPH), rig_open(r, lazily(PEER_NUMBER)))
 {
-	struct xk_session *s = rig_open(r, lazily(PEER_NUMBER));
-
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, PEER_REPLY);
 	rig_forget(r);
 	rig_inject(r, EVERYBODY OTHER REQUEST OTHER PEER_HOST NOBODY PEER_HOST);
-	CHECK_EQ(rig_push(r, s, "02"), 0);
-	rig_expect_sent(r, OTHER ME "0800 02");
+	rig_expect_down(r, s, "02", OTHER ME "0800 02");
 }
 
-RIG_TEST(vnet_lazy_messages_that_nobody_answers_for_are_dropped_by_name,
-	 rig_new_graph(BELOW "; arp.queue=4; user/ip: vnet"))
+RIG_SESSION_TEST(vnet_lazy_messages_that_nobody_answers_for_are_dropped_by_name,
+		 rig_new_graph(BELOW "; arp.queue=4; user/ip: vnet"), rig_open(r, lazily(PEER_NUMBER)))
 {
-	struct xk_session *s = rig_open(r, lazily(PEER_NUMBER));
-
 	for (unsigned i = 0; i < 5; i++)
 		CHECK_EQ(rig_push(r, s, "01"), 0);
 	CHECK_EQ(rig_counter_of(r, "arp", "queue_full"), 1); /* the oldest has made room */
@@ -229,28 +196,22 @@ RIG_TEST(vnet_lazy_messages_that_nobody_answers_for_are_dropped_by_name,
 	rig_forget(r);
 }
 
-RIG_TEST(vnet_lazy_session_stands_beside_the_one_that_receives, rig_new_graph(GRAPH))
+RIG_SESSION_TEST(vnet_lazy_session_stands_beside_the_one_that_receives, rig_new_graph(GRAPH),
+		 rig_open(r, lazily(PEER_NUMBER)))
 {
-	struct xk_session *s = rig_open(r, lazily(PEER_NUMBER));
-
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_inject(r, FROM_PEER "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, FROM_PEER "01", "01");
 	CHECK(rig_delivered_on(r) != s);
-	CHECK_EQ(rig_push(r, s, "02"), 0);
-	rig_expect_sent(r, MY_REQUEST);
-	rig_inject(r, PEER_REPLY);
-	rig_expect_sent(r, TO_PEER "02");
-	rig_inject(r, FROM_PEER "03"); /* the session of the frame is still there */
-	rig_expect_delivered(r, "03");
+	rig_expect_down(r, s, "02", MY_REQUEST);
+	rig_expect_answer(r, PEER_REPLY, TO_PEER "02");
+	rig_expect_up(r, FROM_PEER "03", "03"); /* the session of the frame is still there */
 	CHECK_EQ(rig_open_dones(r), 1);
 }
 
 /* ---- what can be asked, and several links ---- */
 
-TEST(vnet_answers_what_its_interfaces_are)
+RIG_TEST(vnet_answers_what_its_interfaces_are, rig_new_graph(TWO_LINKS))
 {
-	struct rig *r = rig_new_graph(TWO_LINKS);
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
 	struct xk_protocol *vnet = rig_protocol(r, "vnet");
 	uint64_t host = 0;
@@ -276,12 +237,10 @@ TEST(vnet_answers_what_its_interfaces_are)
 	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4e1234, &index), XK_VNET_ON_LINK);
 	CHECK_EQ(index, 1);
 	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4f0001, &index), XK_VNET_ELSEWHERE);
-	rig_free(r);
 }
 
-TEST(vnet_session_says_who_takes_part)
+RIG_TEST(vnet_session_says_who_takes_part, rig_new_graph(GRAPH))
 {
-	struct rig *r = rig_new_graph(GRAPH);
 	struct xk_session *s = open_to_peer(r), *lazy = rig_open(r, lazily(0x0a4d0004));
 	struct xk_vnet_interface interface;
 	struct xk_participants participants;
@@ -301,7 +260,6 @@ TEST(vnet_session_says_who_takes_part)
 	CHECK_EQ(value, 0x0200000000aa);
 	CHECK_EQ(xk_control(lazy, XK_GET_LINK_ADDRESS, &value, sizeof(value)), sizeof(value));
 	CHECK_EQ(value, 0x020000000001);
-	rig_free(r);
 }
 
 RIG_TEST(vnet_chooses_the_link_by_the_network, rig_new_graph(TWO_LINKS))
@@ -316,17 +274,13 @@ RIG_TEST(vnet_chooses_the_link_by_the_network, rig_new_graph(TWO_LINKS))
 	rig_inject(r, ME2 PEER REPLY PEER "0a4e0003" ME2 "0a4e0002");
 	s = rig_opened(r);
 	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, PEER ME2 "0800 01");
+	rig_expect_down(r, s, "01", PEER ME2 "0800 01");
 	CHECK_STR(rig_sent_through(r), "port2");
 	rig_wire(r, "port"); /* the same station on the other link is another neighbour */
-	rig_inject(r, FROM_PEER "02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, FROM_PEER "02", "02");
 	CHECK(rig_delivered_on(r) != s);
-	s = rig_open(r, from(0x0a4e0002, UINT32_MAX));
-	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "03"), 0);
-	rig_expect_sent(r, EVERYBODY ME2 "0800 03");
+	s = rig_must_open(r, from(0x0a4e0002, UINT32_MAX));
+	rig_expect_down(r, s, "03", EVERYBODY ME2 "0800 03");
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 }
 
@@ -351,8 +305,7 @@ RIG_TEST(vnet_stands_anew_on_a_session_of_the_link_that_lives_on,
 
 	rig_wire(r, "wire");
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	lls = rig_delivered_on(r)->lls;
 	REQUIRE(xk_duplicate(lls));
 	CHECK(rig_do(r, let_go_of_strangers, rig_protocol(r, "vnet")));
@@ -387,9 +340,8 @@ TEST(vnet_refuses_a_graph_without_addresses)
 	CHECK_EQ(rig_refusal("port:; eth: port; arp: eth; vnet: eth arp"), -EADDRNOTAVAIL);
 }
 
-TEST(vnet_knows_one_neighbour_outside_its_network)
+RIG_TEST(vnet_knows_one_neighbour_outside_its_network, rig_new_graph(TWO_LINKS "; vnet.onlink2=10.77.0.9"))
 {
-	struct rig *r = rig_new_graph(TWO_LINKS "; vnet.onlink2=10.77.0.9");
 	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
 	unsigned index = 9;
 
@@ -404,7 +356,6 @@ TEST(vnet_knows_one_neighbour_outside_its_network)
 	rig_wire(r, "port2");
 	rig_inject(r, ME2 PEER REPLY PEER "0a4d0009" ME2 "0a4e0002");
 	CHECK(rig_opened(r) != NULL);
-	rig_free(r);
 }
 
 TEST(vnet_refuses_a_neighbour_that_is_no_host)
@@ -418,6 +369,5 @@ RIG_TEST(vnet_knows_links_of_two_hosts, rig_new_graph("port:; eth: port; arp: et
 						      "vnet.address=10.77.0.2/31; user/ip: vnet"))
 {
 	REQUIRE(open_to_peer(r) != NULL);
-	CHECK(rig_open(r, rig_to(0x0a4d0001)) == NULL);
-	CHECK_EQ(rig_error(r), -ENETUNREACH);
+	rig_expect_open_fails(r, rig_to(0x0a4d0001), -ENETUNREACH);
 }

@@ -14,32 +14,24 @@ link_of(struct xk_session *s)
 	return link;
 }
 
-RIG_TEST(vnet_follows_a_neighbour_that_moves_and_comes_back, rig_new_graph(GRAPH))
+RIG_SESSION_TEST(vnet_follows_a_neighbour_that_moves_and_comes_back, rig_new_graph(GRAPH), open_to_peer(r))
 {
-	struct xk_session *s = open_to_peer(r);
-
 	REQUIRE(s != NULL);
 	rig_inject(r, PEER_IS_AT(OTHER));
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, OTHER ME "0800 01");
+	rig_expect_down(r, s, "01", OTHER ME "0800 01");
 	CHECK_EQ(link_of(s), 0x0200000000bb);
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
-	rig_inject(r, ME OTHER "0800 02"); /* nobody has enabled: all that comes from there is for s */
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, ME OTHER "0800 02", "02"); /* nobody has enabled: all that comes from there is for s */
 	CHECK(rig_delivered_on(r) == s);
 	rig_inject(r, PEER_IS_AT("0200000000cc"));
-	CHECK_EQ(rig_push(r, s, "03"), 0);
-	rig_expect_sent(r, "0200000000cc" ME "0800 03");
+	rig_expect_down(r, s, "03", "0200000000cc" ME "0800 03");
 	rig_inject(r, ME OTHER "0800 04"); /* the link's session has gone */
 	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
 	rig_inject(r, PEER_IS_AT(PEER));
-	CHECK_EQ(rig_push(r, s, "05"), 0);
-	rig_expect_sent(r, TO_PEER "05");
+	rig_expect_down(r, s, "05", TO_PEER "05");
 	CHECK_EQ(link_of(s), 0x0200000000aa);
-	rig_inject(r, FROM_PEER "06");
-	rig_expect_delivered(r, "06");
-	CHECK_EQ(rig_counter(r, "moved"), 3);
-	CHECK_EQ(rig_counter_of(r, "arp", "moved"), 3);
+	rig_expect_up(r, FROM_PEER "06", "06");
+	rig_expect_counts(r, "moved=3 arp.moved=3");
 }
 
 RIG_TEST(vnet_follows_for_every_upper_that_has_opened, rig_new_graph(BELOW "; user/ip: vnet; user2: vnet"))
@@ -47,18 +39,14 @@ RIG_TEST(vnet_follows_for_every_upper_that_has_opened, rig_new_graph(BELOW "; us
 	struct xk_session *s = open_to_peer(r), *t;
 
 	rig_user(r, "user2");
-	t = rig_open(r, rig_to(PEER_NUMBER));
-	REQUIRE(t != NULL);
+	t = rig_must_open(r, rig_to(PEER_NUMBER));
 	CHECK(t != s);
 	rig_inject(r, PEER_IS_AT(OTHER));
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, OTHER ME "0800 01");
-	CHECK_EQ(rig_push(r, t, "02"), 0);
-	rig_expect_sent(r, OTHER ME ".... 02");
+	rig_expect_down(r, s, "01", OTHER ME "0800 01");
+	rig_expect_down(r, t, "02", OTHER ME ".... 02");
 	rig_close(r, s);
 	rig_inject(r, PEER_IS_AT(PEER));
-	CHECK_EQ(rig_push(r, t, "03"), 0);
-	rig_expect_sent(r, PEER ME ".... 03");
+	rig_expect_down(r, t, "03", PEER ME ".... 03");
 	CHECK_EQ(rig_counter(r, "moved"), 3);
 }
 
@@ -74,10 +62,8 @@ RIG_TEST(vnet_moves_only_the_neighbour_that_has_moved, rig_new_graph(GRAPH))
 	REQUIRE(t != NULL);
 	CHECK(t != s);
 	rig_inject(r, PEER_IS_AT(OTHER));
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, OTHER ME "0800 01");
-	CHECK_EQ(rig_push(r, t, "02"), 0);
-	rig_expect_sent(r, TO_PEER "02");
+	rig_expect_down(r, s, "01", OTHER ME "0800 01");
+	rig_expect_down(r, t, "02", TO_PEER "02");
 }
 
 RIG_TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says, rig_new_graph(GRAPH))
@@ -86,57 +72,39 @@ RIG_TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says, rig_new_g
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	REQUIRE(open_to_peer(r) != NULL);
-	rig_inject(r, FROM_PEER "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, FROM_PEER "01", "01");
 	stranger = rig_delivered_on(r);
 	rig_inject(r, PEER_IS_AT(OTHER));
-	CHECK_EQ(rig_push(r, stranger, "02"), 0);
-	rig_expect_sent(r, TO_PEER "02");
-	rig_inject(r, ME OTHER "0800 03");
-	rig_expect_delivered(r, "03");
+	rig_expect_down(r, stranger, "02", TO_PEER "02");
+	rig_expect_up(r, ME OTHER "0800 03", "03");
 	CHECK(rig_delivered_on(r) != stranger);
-	CHECK_EQ(rig_push(r, rig_delivered_on(r), "04"), 0);
-	rig_expect_sent(r, OTHER ME "0800 04");
+	rig_expect_down(r, rig_delivered_on(r), "04", OTHER ME "0800 04");
 }
 
-TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long)
+RIG_SESSION_TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long, rig_new_graph(FAST), open_to_peer(r))
 {
-	struct rig *r = rig_new_graph(FAST);
-	struct xk_session *s = open_to_peer(r);
-
 	rig_advance_ms(r, 9999);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, TO_PEER "01");
-	rig_advance_ms(r, 20000);
-	rig_expect_nothing_sent(r); /* who is silent asks nothing */
-	CHECK_EQ(rig_push(r, s, "02"), 0);
-	rig_expect_sent(r, TO_PEER "02"); /* nothing waits */
+	rig_expect_down(r, s, "01", TO_PEER "01");
+	rig_expect_silence_ms(r, 20000);           /* who is silent asks nothing */
+	rig_expect_down(r, s, "02", TO_PEER "02"); /* nothing waits */
 	rig_expect_sent(r, MY_POLL);
-	CHECK_EQ(rig_push(r, s, "03"), 0);
-	rig_expect_sent(r, TO_PEER "03");
+	rig_expect_down(r, s, "03", TO_PEER "03");
 	rig_expect_nothing_sent(r); /* it is being asked for */
 	rig_inject(r, PEER_REPLY);
 	rig_advance_ms(r, 9999);
-	CHECK_EQ(rig_push(r, s, "04"), 0);
-	rig_expect_sent(r, TO_PEER "04");
+	rig_expect_down(r, s, "04", TO_PEER "04");
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 2);
-	CHECK_EQ(rig_push(r, s, "05"), 0);
-	rig_expect_sent(r, TO_PEER "05");
+	rig_expect_down(r, s, "05", TO_PEER "05");
 	rig_expect_sent(r, MY_POLL);
 	rig_inject(r, PEER_REPLY);
-	CHECK_EQ(rig_counter_of(r, "arp", "polls"), 2);
-	CHECK_EQ(rig_counter(r, "moved"), 0);
-	rig_free(r);
+	rig_expect_counts(r, "arp.polls=2 moved=0");
 }
 
-RIG_TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back, rig_new_graph(FAST))
+RIG_SESSION_TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back, rig_new_graph(FAST), open_to_peer(r))
 {
-	struct xk_session *s = open_to_peer(r);
-
 	rig_advance_ms(r, 10001);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, TO_PEER "01");
+	rig_expect_down(r, s, "01", TO_PEER "01");
 	rig_expect_sent(r, MY_POLL);
 	for (unsigned i = 0; i < 3; i++) {
 		rig_advance_ms(r, 100);
@@ -144,68 +112,53 @@ RIG_TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back, rig_ne
 	}
 	rig_advance_ms(r, 101);
 	CHECK_EQ(rig_counter_of(r, "arp", "lost"), 1);
-	rig_advance_ms(r, 5000);
-	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_push(r, s, "02"), 0);
-	rig_expect_sent(r, TO_PEER "02");
+	rig_expect_silence_ms(r, 5000);
+	rig_expect_down(r, s, "02", TO_PEER "02");
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, ME OTHER REPLY OTHER PEER_HOST ME MY_HOST);
-	CHECK_EQ(rig_push(r, s, "03"), 0);
-	rig_expect_sent(r, OTHER ME "0800 03");
+	rig_expect_down(r, s, "03", OTHER ME "0800 03");
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(vnet_gets_away_from_a_wrong_address, rig_new_graph(FAST))
+RIG_SESSION_TEST(vnet_gets_away_from_a_wrong_address, rig_new_graph(FAST), open_to_peer(r))
 {
-	struct xk_session *s = open_to_peer(r);
-
 	rig_inject(r, PEER_IS_AT(OTHER)); /* nobody is there */
 	rig_advance_ms(r, 301);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, OTHER ME "0800 01");
+	rig_expect_down(r, s, "01", OTHER ME "0800 01");
 	rig_expect_sent(r, OTHER ME REQUEST ME MY_HOST NOBODY PEER_HOST);
 	rig_advance_ms(r, 100);
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
-	CHECK_EQ(rig_push(r, s, "02"), 0);
-	rig_expect_sent(r, TO_PEER "02");
+	rig_expect_down(r, s, "02", TO_PEER "02");
 	rig_advance_ms(r, 9000); /* that was asked for: it is believed as long as others */
-	CHECK_EQ(rig_push(r, s, "03"), 0);
-	rig_expect_sent(r, TO_PEER "03");
+	rig_expect_down(r, s, "03", TO_PEER "03");
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(vnet_asks_for_a_neighbour_that_arp_had_no_room_for, rig_new_graph(BELOW "; arp.entries=1; user/ip: vnet"))
+RIG_SESSION_TEST(vnet_asks_for_a_neighbour_that_arp_had_no_room_for,
+		 rig_new_graph(BELOW "; arp.entries=1; user/ip: vnet"), open_to_peer(r))
 {
-	struct xk_session *s = open_to_peer(r);
-
 	rig_inject(r, EVERYBODY OTHER REQUEST OTHER "0a4d0004" NOBODY MY_HOST);
 	CHECK_EQ(rig_counter_of(r, "arp", "replaced"), 1);
 	rig_forget(r);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, TO_PEER "01");
+	rig_expect_down(r, s, "01", TO_PEER "01");
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, ME OTHER REPLY OTHER PEER_HOST ME MY_HOST);
-	CHECK_EQ(rig_push(r, s, "02"), 0);
-	rig_expect_sent(r, OTHER ME "0800 02");
+	rig_expect_down(r, s, "02", OTHER ME "0800 02");
 }
 
-RIG_TEST(vnet_asks_for_a_neighbour_that_its_upper_gets_no_answers_from,
-	 rig_new_graph(BELOW "; arp.timeout=100ms; user/ip: vnet"))
+RIG_SESSION_TEST(vnet_asks_for_a_neighbour_that_its_upper_gets_no_answers_from,
+		 rig_new_graph(BELOW "; arp.timeout=100ms; user/ip: vnet"), open_to_peer(r))
 {
-	struct xk_session *s = open_to_peer(r);
-
 	rig_advance_ms(r, 1000);
 	xk_unanswered(s);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, MY_POLL);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, TO_PEER "01");
+	rig_expect_down(r, s, "01", TO_PEER "01");
 	rig_advance_ms(r, 100);
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, ME OTHER REPLY OTHER PEER_HOST ME MY_HOST);
-	CHECK_EQ(rig_push(r, s, "02"), 0);
-	rig_expect_sent(r, OTHER ME "0800 02");
+	rig_expect_down(r, s, "02", OTHER ME "0800 02");
 	rig_expect_nothing_sent(r);
 }
 
@@ -218,19 +171,16 @@ RIG_TEST(vnet_asks_for_no_stranger_that_its_upper_gets_no_answers_from, rig_new_
 	rig_inject(r, EVERYBODY PEER REQUEST PEER PEER_HOST NOBODY MY_HOST);
 	rig_forget(r);
 	rig_advance_ms(r, 1000);
-	rig_inject(r, FROM_PEER "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, FROM_PEER "01", "01");
 	xk_unanswered(rig_delivered_on(r));
 	all = rig_open(r, rig_to(0x0a4d00ff));
 	xk_unanswered(all);
-	rig_advance_ms(r, 1);
-	rig_expect_nothing_sent(r);
+	rig_expect_silence_ms(r, 1);
 	lazy = rig_open(r, lazily(PEER_NUMBER));
 	xk_unanswered(lazy);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, MY_POLL);
-	CHECK_EQ(rig_push(r, lazy, "02"), 0);
-	rig_expect_sent(r, TO_PEER "02");
+	rig_expect_down(r, lazy, "02", TO_PEER "02");
 }
 
 /* An upper says that it has opened a session which a frame has caused. */
@@ -248,21 +198,16 @@ RIG_TEST(vnet_session_that_a_frame_has_caused_follows_once_it_is_opened, rig_new
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_inject(r, ME OTHER "0800 01"); /* OTHER says that it is the peer, perhaps */
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, ME OTHER "0800 01", "01"); /* OTHER says that it is the peer, perhaps */
 	s = rig_delivered_on(r);
 	CHECK(rig_do(r, follow_peer, s));
 	rig_expect_sent(r, MY_REQUEST);
-	CHECK_EQ(rig_push(r, s, "02"), 0);
-	rig_expect_sent(r, OTHER ME "0800 02");
+	rig_expect_down(r, s, "02", OTHER ME "0800 02");
 	rig_inject(r, PEER_REPLY);
-	CHECK_EQ(rig_push(r, s, "03"), 0);
-	rig_expect_sent(r, TO_PEER "03");
-	rig_inject(r, ME OTHER "0800 04"); /* what comes from there is answered there */
-	rig_expect_delivered(r, "04");
+	rig_expect_down(r, s, "03", TO_PEER "03");
+	rig_expect_up(r, ME OTHER "0800 04", "04"); /* what comes from there is answered there */
 	CHECK(rig_delivered_on(r) != s);
-	CHECK_EQ(rig_push(r, rig_delivered_on(r), "05"), 0);
-	rig_expect_sent(r, OTHER ME "0800 05");
+	rig_expect_down(r, rig_delivered_on(r), "05", OTHER ME "0800 05");
 	CHECK(rig_do(r, follow_peer, s)); /* it does */
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
 	rig_expect_nothing_sent(r);

@@ -19,17 +19,13 @@ one_link(void)
 			     "user/bid: vnet; user2/bid: vnet");
 }
 
-RIG_TEST(a_station_is_opened_without_a_question, one_link())
+RIG_SESSION_TEST(a_station_is_opened_without_a_question, one_link(), rig_must_open(r, rig_to(peer)))
 {
-	struct xk_session *s = rig_open(r, rig_to(peer));
 	uint64_t asked;
 
-	REQUIRE(s != NULL);
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_push(r, s, "c3"), 0);
-	rig_expect_sent(r, PEER ME "3005 c3");
-	rig_inject(r, ME PEER "3005 3c");
-	rig_expect_delivered(r, "3c");
+	rig_expect_down(r, s, "c3", PEER ME "3005 c3");
+	rig_expect_up(r, ME PEER "3005 3c", "3c");
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &asked, sizeof(asked)), -ENOTSUP);
 	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &asked, sizeof(asked)), 8);
@@ -61,13 +57,11 @@ RIG_TEST(a_closed_session_still_knows_its_station, one_link())
 RIG_TEST(a_station_is_whom_a_frame_came_from, one_link())
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	rig_inject(r, ME PEER "3005 3c");
-	rig_expect_delivered(r, "3c");
+	rig_expect_up(r, ME PEER "3005 3c", "3c");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_open(r, rig_to(peer)) == rig_announced(r));
 	rig_user(r, "user2");
-	CHECK(rig_open(r, rig_to(peer)) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_expect_open_fails(r, rig_to(peer), -EADDRINUSE);
 }
 
 TEST(a_station_is_on_the_link_of_the_local_address)
@@ -79,15 +73,12 @@ TEST(a_station_is_on_the_link_of_the_local_address)
 	struct xk_session *s;
 
 	to.local = (struct xk_participant){ 1, { HOST2 } };
-	s = rig_open(r, to);
-	REQUIRE(s != NULL);
-	CHECK_EQ(rig_push(r, s, "c3"), 0);
-	rig_expect_sent(r, PEER "020000000002 3005 c3");
+	s = rig_must_open(r, to);
+	rig_expect_down(r, s, "c3", PEER "020000000002 3005 c3");
 	to.local.address[0] = HOST;
 	CHECK(rig_open(r, to) != s);
 	to.local.address[0] = HOST + 1;
-	CHECK(rig_open(r, to) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRNOTAVAIL);
+	rig_expect_open_fails(r, to, -EADDRNOTAVAIL);
 	rig_free(r);
 }
 

@@ -50,15 +50,8 @@ check_sessions(enum xk_mode mode)
 	threads_end(&t);
 }
 
-TEST(vnet_sessions_come_and_go_under_threads_in_regular_mode)
-{
-	check_sessions(XK_REGULAR);
-}
-
-TEST(vnet_sessions_come_and_go_under_threads_in_ipp_mode)
-{
-	check_sessions(XK_IPP);
-}
+TEST_OF(vnet_sessions_come_and_go_under_threads_in_regular_mode, check_sessions(XK_REGULAR));
+TEST_OF(vnet_sessions_come_and_go_under_threads_in_ipp_mode, check_sessions(XK_IPP));
 
 /* ---- a neighbour that moves while others send to it ---- */
 
@@ -188,12 +181,5 @@ check_moves(enum xk_mode mode)
 	threads_end(t);
 }
 
-TEST(vnet_sessions_follow_while_others_push_on_them_in_regular_mode)
-{
-	check_moves(XK_REGULAR);
-}
-
-TEST(vnet_sessions_follow_while_others_push_on_them_in_ipp_mode)
-{
-	check_moves(XK_IPP);
-}
+TEST_OF(vnet_sessions_follow_while_others_push_on_them_in_regular_mode, check_moves(XK_REGULAR));
+TEST_OF(vnet_sessions_follow_while_others_push_on_them_in_ipp_mode, check_moves(XK_IPP));

@@ -28,17 +28,13 @@ sessions_on(struct rig *r, const char *wire)
 
 /* ---- an active open ---- */
 
-RIG_TEST(messages_go_by_their_size_and_come_by_any_way, two_ways())
+RIG_SESSION_TEST(messages_go_by_their_size_and_come_by_any_way, two_ways(), rig_must_open(r, rig_to2(4, 5, 6)))
 {
-	struct xk_session *s = rig_open(r, rig_to2(4, 5, 6));
-
-	REQUIRE(s != NULL);
 	for (unsigned i = 0; i < 2; i++) {
 		rig_wire(r, i == 0 ? "wire" : "wire2");
 		CHECK_EQ(rig_wire_remote(r), 5);
 		CHECK_EQ(rig_wire_local(r), 6);
-		rig_inject(r, "aa");
-		rig_expect_delivered(r, "aa");
+		rig_expect_up(r, "aa", "aa");
 		CHECK(rig_delivered_on(r) == s);
 	}
 	CHECK_EQ(rig_push(r, s, "01020304"), 0);
@@ -47,8 +43,7 @@ RIG_TEST(messages_go_by_their_size_and_come_by_any_way, two_ways())
 	expect_through(r, "0102030405", "wire2");
 	CHECK_EQ(rig_push(r, s, ""), 0);
 	expect_through(r, "", "wire");
-	CHECK_EQ(rig_counter(r, "long"), 1);
-	CHECK_EQ(rig_counter(r, "opened"), 0);
+	rig_expect_counts(r, "long=1 opened=0");
 	rig_close(r, s);
 	CHECK_EQ(sessions_on(r, "wire") + sessions_on(r, "wire2"), 0);
 	CHECK_EQ(rig_drops(r), 0);
@@ -64,11 +59,9 @@ push_of(struct rig *r, struct xk_session *s, size_t len, const char *wire)
 	CHECK_STR(rig_sent_through(r), wire);
 }
 
-RIG_TEST(a_way_is_asked_what_it_takes, rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize"))
+RIG_SESSION_TEST(a_way_is_asked_what_it_takes, rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize"),
+		 rig_must_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	REQUIRE(s != NULL);
 	push_of(r, s, 1500, "wire");
 	push_of(r, s, 1501, "wire2");
 	push_of(r, s, 60000, "wire2");
@@ -81,8 +74,7 @@ RIG_TEST(a_way_that_does_not_say_what_it_takes_takes_nothing,
 	struct xk_session *s;
 
 	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0);
-	s = rig_open(r, rig_to(5));
-	REQUIRE(s != NULL);
+	s = rig_must_open(r, rig_to(5));
 	push_of(r, s, 1, "wire2");
 }
 
@@ -90,9 +82,8 @@ TEST(there_may_be_four_ways)
 {
 	struct rig *r = rig_new_graph("wire:; wire2:; wire3:; wire4:; vsize: wire wire2 wire3 wire4; vsize.cutoff=1;"
 				      "vsize.cutoff2=2; vsize.cutoff3=3; user: vsize");
-	struct xk_session *s = rig_open(r, rig_to(5));
+	struct xk_session *s = rig_must_open(r, rig_to(5));
 
-	REQUIRE(s != NULL);
 	push_of(r, s, 1, "wire");
 	push_of(r, s, 2, "wire2");
 	push_of(r, s, 3, "wire3");
@@ -102,22 +93,17 @@ TEST(there_may_be_four_ways)
 		 -EINVAL);
 }
 
-RIG_TEST(one_way_alone_takes_everything, rig_new("vsize cutoff=4"))
+RIG_SESSION_TEST(one_way_alone_takes_everything, rig_new("vsize cutoff=4"), rig_must_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
 	uint32_t length;
 
-	REQUIRE(s != NULL);
 	push_of(r, s, 2000, "wire");
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), 4);
 	CHECK_EQ(length, 1500);
 }
 
-RIG_TEST(failures_of_a_way_are_passed_on, two_ways())
+RIG_SESSION_TEST(failures_of_a_way_are_passed_on, two_ways(), rig_must_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	REQUIRE(s != NULL);
 	rig_fail_sending(r, -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "01"), -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "0102030405"), -EMSGSIZE);
@@ -127,18 +113,15 @@ RIG_TEST(all_ways_are_opened_or_none, two_ways())
 {
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, -EHOSTUNREACH);
-	CHECK(rig_open(r, rig_to(5)) == NULL);
-	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
+	rig_expect_open_fails(r, rig_to(5), -EHOSTUNREACH);
 	CHECK_EQ(sessions_on(r, "wire"), 0);
 }
 
-RIG_TEST(lengths_are_those_of_the_ways, two_ways())
+RIG_SESSION_TEST(lengths_are_those_of_the_ways, two_ways(), rig_must_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
 	uint32_t length;
 	uint64_t peer;
 
-	REQUIRE(s != NULL);
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), 4);
 	CHECK_EQ(length, 4);
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
@@ -151,16 +134,13 @@ RIG_TEST(lengths_are_those_of_the_ways, two_ways())
 #define TWO_LINKS "port:; port2:; eth: port; eth2: port2; vsize: eth eth2; vsize.cutoff=4; "
 
 /* Where the protocols below give the same sessions again, so does vsize. */
-RIG_TEST(who_opens_again_gets_the_same_session, rig_new_graph(TWO_LINKS "user/ip: vsize; user2/ip: vsize"))
+RIG_SESSION_TEST(who_opens_again_gets_the_same_session, rig_new_graph(TWO_LINKS "user/ip: vsize; user2/ip: vsize"),
+		 rig_must_open(r, rig_to(0x0200000000aa)))
 {
-	struct xk_session *s = rig_open(r, rig_to(0x0200000000aa));
-
-	REQUIRE(s != NULL);
 	CHECK(rig_open(r, rig_to(0x0200000000aa)) == s);
 	CHECK(rig_open(r, rig_to(0x0200000000bb)) != s);
 	rig_user(r, "user2");
-	CHECK(rig_open(r, rig_to(0x0200000000aa)) == NULL);
-	CHECK_EQ(rig_error(r), -EADDRINUSE);
+	rig_expect_open_fails(r, rig_to(0x0200000000aa), -EADDRINUSE);
 	rig_close(r, s);
 	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
 	expect_through(r, "0200000000aa 020000000002 0800 0102030405", "port2");
@@ -172,16 +152,14 @@ RIG_TEST(what_a_message_has_caused_is_shared_by_who_opens, rig_new_graph(TWO_LIN
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	rig_inject(r, "020000000001 0200000000aa 0800 01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "020000000001 0200000000aa 0800 01", "01");
 	s = rig_delivered_on(r);
 	CHECK(rig_open(r, rig_to(0x0200000000aa)) == s);
 	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
 	expect_through(r, "0200000000aa 020000000002 0800 0102030405", "port2");
 	CHECK_EQ(rig_counter(r, "opened"), 0);
 	rig_wire(r, "port2");
-	rig_inject(r, "020000000002 0200000000aa 0800 02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, "020000000002 0200000000aa 0800 02", "02");
 	CHECK(rig_delivered_on(r) == s);
 }
 
@@ -201,8 +179,7 @@ RIG_TEST(a_session_begins_with_the_way_its_first_message_came, enabled())
 	struct xk_session *s;
 
 	rig_wire(r, "wire2");
-	rig_inject(r, "0102");
-	rig_expect_delivered(r, "0102");
+	rig_expect_up(r, "0102", "0102");
 	CHECK_EQ(rig_open_dones(r), 1);
 	s = rig_announced(r);
 	CHECK_EQ(rig_push(r, s, "03"), 0);
@@ -219,8 +196,7 @@ RIG_TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows, enable
 
 	rig_answer(r, XK_GET_MY_HOST, &me, sizeof(me));
 	rig_wire(r, "wire");
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	s = rig_announced(r);
 	CHECK_EQ(rig_push(r, s, "02"), 0);
 	expect_through(r, "02", "wire");
@@ -229,13 +205,11 @@ RIG_TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows, enable
 	expect_through(r, "0102030405", "wire2");
 	CHECK_EQ(rig_wire_remote(r), 0x99);
 	CHECK_EQ(rig_wire_local(r), XK_VNET_LAZY);
-	rig_inject(r, "06"); /* it comes up the same session */
-	rig_expect_delivered(r, "06");
+	rig_expect_up(r, "06", "06"); /* it comes up the same session */
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
 	expect_through(r, "0102030405", "wire2");
-	CHECK_EQ(rig_counter(r, "opened"), 1);
-	CHECK_EQ(rig_counter(r, "long"), 2);
+	rig_expect_counts(r, "opened=1 long=2");
 	CHECK_EQ(rig_open_dones(r), 1);
 }
 
@@ -244,8 +218,7 @@ RIG_TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be, enabled())
 	uint32_t length;
 
 	rig_wire(r, "wire");
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	CHECK_EQ(xk_control(rig_announced(r), XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
 	CHECK_EQ(sessions_on(r, "wire2"), 1);
 }
@@ -253,8 +226,7 @@ RIG_TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be, enabled())
 RIG_TEST(a_longer_way_that_cannot_be_opened_is_told, enabled())
 {
 	rig_wire(r, "wire");
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, -ENETUNREACH);
 	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), -ENETUNREACH);
@@ -284,8 +256,7 @@ RIG_TEST(all_ways_are_enabled_or_none, two_ways())
 RIG_TEST(with_its_enable_go_the_sessions_that_messages_have_caused, enabled())
 {
 	rig_wire(r, "wire");
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), 0);
 	expect_through(r, "0102030405", "wire2");
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
@@ -302,9 +273,8 @@ close_session(void *session)
 
 RIG_TEST(what_comes_after_the_session_is_nobodys, two_ways())
 {
-	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
+	struct xk_session *s = rig_must_open(r, rig_to(5)), *lls;
 
-	REQUIRE(s != NULL);
 	lls = s->lls;
 	REQUIRE(xk_duplicate(lls));
 	rig_close(r, s);
@@ -319,9 +289,8 @@ RIG_TEST(what_comes_after_the_session_is_nobodys, two_ways())
 
 RIG_TEST(that_the_peer_has_closed_is_passed_on, two_ways())
 {
-	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
+	struct xk_session *s = rig_must_open(r, rig_to(5)), *lls;
 
-	REQUIRE(s != NULL);
 	lls = s->lls;
 	rig_close_done(r, lls);
 	CHECK_EQ(rig_close_dones(r), 1);
@@ -345,11 +314,9 @@ RIG_TEST(a_long_reply_goes_to_the_link_address_that_has_asked,
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	rig_inject(r, ME PEER "3005 c3");
-	rig_expect_delivered(r, "c3");
+	rig_expect_up(r, ME PEER "3005 c3", "c3");
 	s = rig_announced(r);
-	CHECK_EQ(rig_push(r, s, "3c"), 0);
-	rig_expect_sent(r, PEER ME "3005 3c");
+	rig_expect_down(r, s, "3c", PEER ME "3005 3c");
 	CHECK_EQ(rig_push_pattern(r, s, 2000), 0);
 	rig_expect_sent(r, PEER ME "3001 *");
 	rig_expect_sent(r, PEER ME "3001 *");

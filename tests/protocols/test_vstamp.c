@@ -1,6 +1,5 @@
 /* test_vstamp.c - what crosses a vstamp goes on unchanged, and is in its file with the time and the way. */
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/protocols/threads.h"
@@ -94,14 +93,10 @@ count_of(const char *what)
 
 /* ---- messages ---- */
 
-RIG_TEST(vstamp_without_a_file_counts_what_it_passes_on, rig_new("vstamp"))
+RIG_SESSION_TEST(vstamp_without_a_file_counts_what_it_passes_on, rig_new("vstamp"), rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	CHECK_EQ(rig_push(r, s, "0102"), 0);
-	rig_expect_sent(r, "0102");
-	rig_inject(r, "03");
-	rig_expect_delivered(r, "03");
+	rig_expect_down(r, s, "0102", "0102");
+	rig_expect_up(r, "03", "03");
 	CHECK_EQ(rig_counter(r, "stamps"), 2);
 }
 
@@ -243,11 +238,9 @@ TEST(vstamp_on_a_port_stamps_what_its_driver_does)
 	struct xk_session *s = rig_open(r, rig_to(5));
 	unsigned long long slept_ns = 0;
 
-	rig_inject(r, "0102");
-	rig_expect_delivered(r, "0102");
+	rig_expect_up(r, "0102", "0102");
 	rig_advance_ms(r, 5);
-	CHECK_EQ(rig_push(r, s, "03"), 0);
-	rig_expect_sent(r, "03");
+	rig_expect_down(r, s, "03", "03");
 	read_stamps(r);
 	CHECK_EQ(count_of("receive"), 1);
 	CHECK_EQ(count_of("received"), 1);
@@ -270,14 +263,12 @@ TEST(vstamp_on_a_port_stamps_each_deed_between_what_it_follows_and_what_follows_
 	char text[LINES_MAX * 10];
 
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
-	rig_inject(r, "0102");
-	rig_expect_delivered(r, "0102");
-	CHECK_EQ(rig_push(r, rig_delivered_on(r), "03"), 0);
-	rig_expect_sent(r, "03");
+	rig_expect_up(r, "0102", "0102");
+	rig_expect_down(r, rig_delivered_on(r), "03", "03");
 	read_stamps(r);
 	words(text, sizeof(text));
-	CHECK(strstr(text, "receive received up") != NULL);
-	CHECK(strstr(text, "down transmit sent") != NULL);
+	CHECK_HAS(text, "receive received up");
+	CHECK_HAS(text, "down transmit sent");
 }
 
 /* The rig's ports share its platform: one vstamp tells of the sleep. */
@@ -290,8 +281,7 @@ TEST(vstamps_on_two_ports_stand_side_by_side)
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_user(r, "user2");
 	s = rig_open(r, rig_to(6));
-	CHECK_EQ(rig_push(r, s, "02"), 0);
-	rig_expect_sent(r, "01");
+	rig_expect_down(r, s, "02", "01");
 	rig_expect_sent(r, "02");
 	CHECK_STR(rig_sent_through(r), "port2");
 	CHECK_EQ(rig_counter_of(r, "vstamp2", "stamps"), 3); /* down transmit sent */
@@ -306,8 +296,7 @@ TEST(vstamp_above_another_stamps_what_crosses_only)
 	struct rig *r = stamped_rig("port:; vstamp2: port; vstamp: vstamp2; vstamp.file=%s; user: vstamp");
 	struct xk_session *s = rig_open(r, rig_to(5));
 
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, "01");
+	rig_expect_down(r, s, "01", "01");
 	read_stamps(r);
 	expect_words("down");
 }
@@ -320,13 +309,11 @@ prepare_capture(struct rig *r)
 	rig_kernel(r)->config.capture = &capture;
 }
 
-RIG_TEST(vstamp_leaves_a_port_to_the_capture,
-	 rig_new_prepared("port:; vstamp: port; vstamp.file=/dev/null; user: vstamp", prepare_capture))
+RIG_SESSION_TEST(vstamp_leaves_a_port_to_the_capture,
+		 rig_new_prepared("port:; vstamp: port; vstamp.file=/dev/null; user: vstamp", prepare_capture),
+		 rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, "01");
+	rig_expect_down(r, s, "01", "01");
 	CHECK_EQ(rig_counter(r, "stamps"), 1);
 }
 
@@ -353,12 +340,10 @@ TEST(vstamp_gives_all_back_when_the_graph_is_refused)
 }
 
 /* What a full disk does not take is told at the end. */
-RIG_TEST(vstamp_goes_with_a_file_that_does_not_take_all, rig_new("vstamp file=/dev/full"))
+RIG_SESSION_TEST(vstamp_goes_with_a_file_that_does_not_take_all, rig_new("vstamp file=/dev/full"),
+		 rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, "01");
+	rig_expect_down(r, s, "01", "01");
 	CHECK_EQ(rig_counter(r, "stamps"), 1);
 }
 
@@ -410,12 +395,5 @@ check_threads(enum xk_mode mode)
 	threads_end(&t);
 }
 
-TEST(vstamp_counts_each_stamp_of_many_threads_in_regular_mode)
-{
-	check_threads(XK_REGULAR);
-}
-
-TEST(vstamp_counts_each_stamp_of_many_threads_in_ipp_mode)
-{
-	check_threads(XK_IPP);
-}
+TEST_OF(vstamp_counts_each_stamp_of_many_threads_in_regular_mode, check_threads(XK_REGULAR));
+TEST_OF(vstamp_counts_each_stamp_of_many_threads_in_ipp_mode, check_threads(XK_IPP));

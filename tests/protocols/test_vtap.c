@@ -73,24 +73,19 @@ expect_shown(unsigned i, enum xk_direction direction, const char *bytes, size_t 
 	CHECK(memcmp(capture.shown[i].bytes, bytes, len) == 0);
 }
 
-RIG_TEST(vtap_without_a_capture_counts_what_it_passes_on, rig_new("vtap"))
+RIG_SESSION_TEST(vtap_without_a_capture_counts_what_it_passes_on, rig_new("vtap"), rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	CHECK_EQ(rig_push(r, s, "0102"), 0);
-	rig_expect_sent(r, "0102");
+	rig_expect_down(r, s, "0102", "0102");
 	rig_inject(r, "03");
 	rig_inject(r, "");
 	rig_expect_delivered(r, "03");
 	rig_expect_delivered(r, "");
-	CHECK_EQ(rig_counter(r, "up"), 2);
-	CHECK_EQ(rig_counter(r, "down"), 1);
+	rig_expect_counts(r, "up=2 down=1");
 }
 
-RIG_TEST(vtap_shows_both_ways_in_their_order, rig_captured("wire:; vtap: wire; user: vtap"))
+RIG_SESSION_TEST(vtap_shows_both_ways_in_their_order, rig_captured("wire:; vtap: wire; user: vtap"),
+		 rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(capture.places, 1);
 	CHECK_STR(capture.name, "vtap");
 	CHECK_EQ(rig_push(r, s, "0102"), 0);
@@ -108,19 +103,16 @@ RIG_TEST(vtap_shows_both_ways_in_their_order, rig_captured("wire:; vtap: wire; u
 	rig_expect_delivered(r, "");
 }
 
-RIG_TEST(vtap_shows_messages_in_pieces_whole, rig_captured("wire:; vtap: wire; user: vtap"))
+RIG_SESSION_TEST(vtap_shows_messages_in_pieces_whole, rig_captured("wire:; vtap: wire; user: vtap"),
+		 rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	CHECK_EQ(rig_push(r, s, "01|0203|04"), 0);
-	rig_expect_sent(r, "01020304");
+	rig_expect_down(r, s, "01|0203|04", "01020304");
 	expect_shown(0, XK_DOWN, "\1\2\3\4", 4);
 }
 
-RIG_TEST(vtap_shows_what_is_refused_below, rig_captured("wire:; vtap: wire; user: vtap"))
+RIG_SESSION_TEST(vtap_shows_what_is_refused_below, rig_captured("wire:; vtap: wire; user: vtap"),
+		 rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(rig_push(r, s, "01"), -ENOBUFS);
 	expect_shown(0, XK_DOWN, "\1", 1);
@@ -188,14 +180,12 @@ RIG_TEST(vtap_without_a_place_refuses_the_graph, rig_captured("wire:; vtap: wire
 }
 
 /* Two taps have a place each. */
-RIG_TEST(vtaps_are_told_apart, rig_captured("wire:; vtap: wire; vtap2: vtap; user: vtap2"))
+RIG_SESSION_TEST(vtaps_are_told_apart, rig_captured("wire:; vtap: wire; vtap2: vtap; user: vtap2"),
+		 rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(capture.places, 2);
 	CHECK_STR(capture.name, "vtap2");
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, "01");
+	rig_expect_down(r, s, "01", "01");
 	CHECK_EQ(capture.count, 2);
 	CHECK_EQ(capture.shown[0].place, FIRST_PLACE + 1);
 	CHECK_EQ(capture.shown[1].place, FIRST_PLACE);

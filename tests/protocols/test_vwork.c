@@ -32,26 +32,20 @@ pop_ns(struct rig *r, size_t len)
 	return now_ns(r) - begin_ns;
 }
 
-RIG_TEST(vwork_without_settings_costs_nothing, rig_new("vwork"))
+RIG_SESSION_TEST(vwork_without_settings_costs_nothing, rig_new("vwork"), rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(push_ns(r, s, 1000), 0);
 	CHECK_EQ(pop_ns(r, 1000), 0);
-	CHECK_EQ(rig_counter(r, "worked_up"), 0);
-	CHECK_EQ(rig_counter(r, "worked_down"), 0);
+	rig_expect_counts(r, "worked_up=0 worked_down=0");
 }
 
-RIG_TEST(vwork_works_for_each_message_and_in_proportion_to_its_bytes,
-	 rig_new("vwork up=7us up_kb=800us down=30us down_kb=2us"))
+RIG_SESSION_TEST(vwork_works_for_each_message_and_in_proportion_to_its_bytes,
+		 rig_new("vwork up=7us up_kb=800us down=30us down_kb=2us"), rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(pop_ns(r, 0), 7000);
 	CHECK_EQ(pop_ns(r, 1), 7800);
 	CHECK_EQ(pop_ns(r, 1500), 7000 + 1200000);
-	CHECK_EQ(rig_counter(r, "worked_up"), 3);
-	CHECK_EQ(rig_counter(r, "worked_down"), 0);
+	rig_expect_counts(r, "worked_up=3 worked_down=0");
 	CHECK_EQ(push_ns(r, s, 0), 30000);
 	CHECK_EQ(push_ns(r, s, 1), 30002);
 	CHECK_EQ(push_ns(r, s, 65000), 30000 + 130000);
@@ -59,10 +53,9 @@ RIG_TEST(vwork_works_for_each_message_and_in_proportion_to_its_bytes,
 }
 
 /* Less than a nanosecond a byte: of short messages nothing is left. */
-RIG_TEST(vwork_counts_parts_of_nanoseconds_over_the_whole_message, rig_new("vwork down_kb=500ns"))
+RIG_SESSION_TEST(vwork_counts_parts_of_nanoseconds_over_the_whole_message, rig_new("vwork down_kb=500ns"),
+		 rig_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
 	CHECK_EQ(push_ns(r, s, 1), 0);
 	CHECK_EQ(push_ns(r, s, 3), 1);
 	CHECK_EQ(push_ns(r, s, 999), 499);
@@ -165,8 +158,7 @@ handoffs_in_time(const char *settings)
 	snprintf(graph, sizeof(graph), "wire:; vwork: wire; %s; user: vwork", settings);
 	r = rig_new_prepared(graph, prepare_budget);
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	xk_kernel_stats(rig_kernel(r), &stats);
 	rig_free(r);
 	return stats.handoffs[XK_HANDOFF_TIME];

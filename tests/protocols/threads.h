@@ -5,7 +5,6 @@
 #ifndef TESTS_THREADS_H
 #define TESTS_THREADS_H
 
-#include <string.h>
 #include <time.h>
 
 #include "platform/sim/memory.h"

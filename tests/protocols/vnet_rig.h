@@ -37,8 +37,7 @@ static const struct xk_participants nobody;
 static inline struct xk_session *
 open_to_peer(struct rig *r)
 {
-	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == NULL);
-	CHECK_EQ(rig_error(r), -EINPROGRESS);
+	rig_expect_open_fails(r, rig_to(PEER_NUMBER), -EINPROGRESS);
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
 	return rig_opened(r);

@@ -76,6 +76,17 @@ end(void)
 	unlink(rig.path);
 }
 
+/* A test of a capture that has begun; it ends it itself, and its file is forgotten afterwards. */
+#define CAPTURE_TEST(name, clock)                                                                                      \
+	static void name##_of_capture(void);                                                                           \
+	TEST(name)                                                                                                     \
+	{                                                                                                              \
+		begin(clock);                                                                                          \
+		name##_of_capture();                                                                                   \
+		reader_free(&rig.reader);                                                                              \
+	}                                                                                                              \
+	static void name##_of_capture(void)
+
 static inline struct xk_msg *
 message(const char *text)
 {

@@ -5,9 +5,6 @@
 #ifndef PCAPNG_READER_H
 #define PCAPNG_READER_H
 
-#include <stdbool.h>
-#include <stdlib.h>
-
 #include "tests/test.h"
 
 enum { READER_INTERFACES = 16, READER_NAME = 64 };

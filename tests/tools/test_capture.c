@@ -33,11 +33,10 @@ take_all(void)
 	return count;
 }
 
-TEST(a_port_s_frames_are_captured_in_both_directions)
+CAPTURE_TEST(a_port_s_frames_are_captured_in_both_directions, XK_MEMORY_VIRTUAL)
 {
 	static const char *const out[] = { "one", "two" };
 
-	begin(XK_MEMORY_VIRTUAL);
 	receive("zero");
 	xk_memory_advance(rig.platform, 1500);
 	CHECK_EQ(transmit(out, 2), 2);
@@ -56,14 +55,12 @@ TEST(a_port_s_frames_are_captured_in_both_directions)
 	expect_packet(1, 0, PCAPNG_OUT, 1500, "one");
 	expect_packet(2, 0, PCAPNG_OUT, 1500, "two");
 	expect_packet(3, 0, PCAPNG_IN, UINT64_C(5000001500), "three");
-	reader_free(&rig.reader);
 }
 
-TEST(what_the_device_does_not_take_is_not_captured)
+CAPTURE_TEST(what_the_device_does_not_take_is_not_captured, XK_MEMORY_VIRTUAL)
 {
 	static const char *const out[] = { "one", "two", "three", "four" };
 
-	begin(XK_MEMORY_VIRTUAL);
 	xk_memory_transmit_limit(rig.port, 2);
 	CHECK_EQ(transmit(out, 4), 2);
 	CHECK_EQ(transmit(out + 2, 2), 0);
@@ -75,16 +72,14 @@ TEST(what_the_device_does_not_take_is_not_captured)
 	for (unsigned i = 0; i < 4; i++)
 		expect_packet(i, 0, PCAPNG_OUT, 0, out[i]);
 	CHECK_EQ(rig.reader.interfaces[0].seen, 4);
-	reader_free(&rig.reader);
 }
 
 /* Sends several times as many as are copied at a time. */
-TEST(a_long_burst_is_sent_and_captured_whole)
+CAPTURE_TEST(a_long_burst_is_sent_and_captured_whole, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *frames[200];
 	char text[16];
 
-	begin(XK_MEMORY_VIRTUAL);
 	xk_memory_transmit_limit(rig.port, 150);
 	for (unsigned i = 0; i < 200; i++) {
 		snprintf(text, sizeof(text), "frame %u", i);
@@ -100,14 +95,12 @@ TEST(a_long_burst_is_sent_and_captured_whole)
 		snprintf(text, sizeof(text), "frame %u", i);
 		expect_packet(i, 0, PCAPNG_OUT, 0, text);
 	}
-	reader_free(&rig.reader);
 }
 
-TEST(frames_in_pieces_are_captured_whole)
+CAPTURE_TEST(frames_in_pieces_are_captured_whole, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *frame;
 
-	begin(XK_MEMORY_VIRTUAL);
 	frame = message("head ");
 	xk_msg_join(frame, message("body "));
 	xk_msg_join(frame, message(""));
@@ -117,12 +110,10 @@ TEST(frames_in_pieces_are_captured_whole)
 	end();
 	CHECK_EQ(rig.reader.packet_count, 1);
 	expect_packet(0, 0, PCAPNG_OUT, 0, "head body tail");
-	reader_free(&rig.reader);
 }
 
-TEST(frames_that_nobody_listens_for_have_a_comment)
+CAPTURE_TEST(frames_that_nobody_listens_for_have_a_comment, XK_MEMORY_VIRTUAL)
 {
-	begin(XK_MEMORY_VIRTUAL);
 	receive("lost");
 	rig.port->receiver = (struct xk_session *)&rig; /* which is not looked into */
 	receive("heard");
@@ -130,15 +121,13 @@ TEST(frames_that_nobody_listens_for_have_a_comment)
 	CHECK_EQ(rig.reader.packet_count, 2);
 	CHECK_STR(rig.reader.packets[0].comment, "no_session");
 	CHECK_STR(rig.reader.packets[1].comment, "");
-	reader_free(&rig.reader);
 }
 
-TEST(each_port_is_an_interface_and_ports_of_one_name_are_one)
+CAPTURE_TEST(each_port_is_an_interface_and_ports_of_one_name_are_one, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *other, *same;
 	struct xk_msg *frame;
 
-	begin(XK_MEMORY_VIRTUAL);
 	other = add_port("port2");
 	same = add_port("port");
 	CHECK(xk_memory_inject(other, message("other")));
@@ -154,7 +143,6 @@ TEST(each_port_is_an_interface_and_ports_of_one_name_are_one)
 	CHECK_STR(rig.reader.interfaces[1].name, "host.port2");
 	expect_packet(0, 1, PCAPNG_IN, 0, "other");
 	expect_packet(1, 0, PCAPNG_IN, 0, "same");
-	reader_free(&rig.reader);
 }
 
 TEST(a_port_that_outlives_the_capture_is_as_before)
@@ -193,11 +181,10 @@ see(unsigned place, enum xk_direction direction, const char *text)
 	xk_msg_free(m);
 }
 
-TEST(taps_are_interfaces_of_their_own_kind)
+CAPTURE_TEST(taps_are_interfaces_of_their_own_kind, XK_MEMORY_VIRTUAL)
 {
 	struct xk_capture *sink;
 
-	begin(XK_MEMORY_VIRTUAL);
 	sink = capture_sink(rig.capture);
 	CHECK_EQ(sink->ops->add(sink, "packets", XK_CAPTURE_IPV4), 0);
 	CHECK_EQ(sink->ops->add(sink, "messages", XK_CAPTURE_USER0), 1);
@@ -216,15 +203,13 @@ TEST(taps_are_interfaces_of_their_own_kind)
 	expect_packet(0, 2, PCAPNG_OUT, 0, "one");
 	expect_packet(1, 1, PCAPNG_OUT, 0, "header one");
 	expect_packet(2, 1, PCAPNG_IN, 0, "header two");
-	reader_free(&rig.reader);
 }
 
-TEST(there_is_an_end_of_taps)
+CAPTURE_TEST(there_is_an_end_of_taps, XK_MEMORY_VIRTUAL)
 {
 	struct xk_capture *sink;
 	int place = 0;
 
-	begin(XK_MEMORY_VIRTUAL);
 	sink = capture_sink(rig.capture);
 	for (int i = 0; place >= 0; i++) {
 		place = sink->ops->add(sink, "tap", XK_CAPTURE_USER0);
@@ -234,7 +219,6 @@ TEST(there_is_an_end_of_taps)
 	CHECK_EQ(place, -ENOSPC);
 	end();
 	CHECK_EQ(rig.reader.interface_count, 2);
-	reader_free(&rig.reader);
 }
 
 /* ---- the ring ---- */
@@ -246,13 +230,12 @@ odd_len(unsigned i)
 	return i % 97 == 96 ? PCAPNG_FRAME_MAX + 3 : (i * 2654435761u) % 30011;
 }
 
-TEST(many_times_the_ring_passes_through_it)
+CAPTURE_TEST(many_times_the_ring_passes_through_it, XK_MEMORY_VIRTUAL)
 {
 	enum { FRAMES = 3000 };
 
 	struct xk_capture *sink;
 
-	begin(XK_MEMORY_VIRTUAL);
 	sink = capture_sink(rig.capture);
 	CHECK_EQ(sink->ops->add(sink, "tap", XK_CAPTURE_USER0), 0);
 	for (unsigned i = 0; i < FRAMES; i++) {
@@ -276,15 +259,11 @@ TEST(many_times_the_ring_passes_through_it)
 			break;
 		}
 	}
-	reader_free(&rig.reader);
 }
 
 /* ---- files that fail ---- */
 
-TEST(a_file_that_cannot_be_made_is_refused)
-{
-	CHECK(capture_open("test", "/nowhere/at/all", "host") == NULL);
-}
+TEST_OF(a_file_that_cannot_be_made_is_refused, CHECK(capture_open("test", "/nowhere/at/all", "host") == NULL));
 
 TEST_WITH(without_a_capture_nothing_is_done, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_VIRTUAL),
 	  xk_memory_platform_free)

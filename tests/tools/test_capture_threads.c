@@ -17,17 +17,15 @@ real_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-TEST(times_are_those_of_the_day)
+CAPTURE_TEST(times_are_those_of_the_day, XK_MEMORY_REAL)
 {
 	uint64_t before_ns = real_ns(), second_ns = 1000000000;
 
-	begin(XK_MEMORY_REAL);
 	receive("now");
 	end();
 	REQUIRE(rig.reader.packet_count == 1);
 	CHECK(rig.reader.packets[0].at_ns >= before_ns - second_ns);
 	CHECK(rig.reader.packets[0].at_ns <= real_ns() + second_ns);
-	reader_free(&rig.reader);
 }
 
 static size_t
@@ -39,13 +37,12 @@ file_size(void)
 }
 
 /* A killed program leaves a readable file behind. */
-TEST(the_file_can_be_read_before_the_end)
+CAPTURE_TEST(the_file_can_be_read_before_the_end, XK_MEMORY_REAL)
 {
 	enum { TRIES = 3000 };
 
 	size_t empty, before;
 
-	begin(XK_MEMORY_REAL);
 	for (unsigned i = 0; i < TRIES && file_size() == 0; i++)
 		usleep(10000);
 	empty = file_size();
@@ -61,7 +58,6 @@ TEST(the_file_can_be_read_before_the_end)
 	}
 	end();
 	CHECK_EQ(rig.reader.packet_count, 3);
-	reader_free(&rig.reader);
 }
 
 /* Reads a pipe to its end. */
@@ -208,14 +204,13 @@ check_workers(unsigned workers)
 	CHECK(received > 0 && received <= (size_t)PORTS * MANY);
 }
 
-TEST(many_threads_are_captured_at_once)
+CAPTURE_TEST(many_threads_are_captured_at_once, XK_MEMORY_REAL)
 {
 	struct worker workers[2 * PORTS + SEERS];
 	pthread_t threads[XK_ARRAY_LENGTH(workers)];
 	struct xk_port *other;
 	struct xk_capture *sink;
 
-	begin(XK_MEMORY_REAL);
 	other = add_port("port2");
 	REQUIRE(xk_memory_connect(rig.port, other) == 0);
 	sink = capture_sink(rig.capture);
@@ -236,5 +231,4 @@ TEST(many_threads_are_captured_at_once)
 		CHECK_EQ(rig.reader.interfaces[i].dropped, 0);
 	CHECK_EQ(rig.reader.interfaces[2].seen, SEERS * MANY);
 	check_workers(XK_ARRAY_LENGTH(workers));
-	reader_free(&rig.reader);
 }

@@ -1,8 +1,6 @@
 /* test_doctor.c - conclusions from made-up facts about a machine; and that a trial tells what goes wrong. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/test.h"
@@ -68,8 +66,8 @@ is(const char *name, enum doctor_state state, const char *text, const char *comm
 	CHECK_EQ(finding->state, state);
 	if (strstr(finding->text, text) == NULL || strstr(finding->command, command) == NULL)
 		fprintf(stderr, "\n%s: \"%s\", \"%s\"\n", name, finding->text, finding->command);
-	CHECK(strstr(finding->text, text) != NULL);
-	CHECK(strstr(finding->command, command) != NULL);
+	CHECK_HAS(finding->text, text);
+	CHECK_HAS(finding->command, command);
 	CHECK(command[0] != '\0' || finding->command[0] == '\0');
 }
 

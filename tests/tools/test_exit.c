@@ -1,6 +1,4 @@
 /* test_exit.c - a program of tests fails if a test, or the code that it tests, ends it. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,4 @@
 /* test_histogram.c - quantiles within the promised error, merging, the edges; and whose turn it is (batches.h). */
-#include <stdbool.h>
 
 #include "tests/test.h"
 #include "tools/batches.h"

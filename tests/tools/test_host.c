@@ -1,7 +1,6 @@
 /* test_host.c - from options to a host: addresses, settings of one end, ports, a pair in this process. */
 #define _GNU_SOURCE
 #include <semaphore.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "protocols/test/udptest.h"
@@ -182,15 +181,8 @@ with_pair(const char *text, uint64_t rounds, bool to_the_end)
 	unlink(path);
 }
 
-TEST(two_hosts_of_one_process_exchange_messages)
-{
-	with_pair(graph_text, 200, true);
-}
-
-TEST(a_pair_can_be_ended_in_the_middle_of_a_run)
-{
-	with_pair(graph_text, 1000000000, false);
-}
+TEST_OF(two_hosts_of_one_process_exchange_messages, with_pair(graph_text, 200, true));
+TEST_OF(a_pair_can_be_ended_in_the_middle_of_a_run, with_pair(graph_text, 1000000000, false));
 
 TEST(each_link_of_a_graph_has_its_own_addresses)
 {

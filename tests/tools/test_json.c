@@ -1,6 +1,5 @@
 /* test_json.c - the output is JSON, whatever the strings hold. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "tests/test.h"
 #include "tools/json.h"

@@ -1,5 +1,4 @@
 /* test_machine.c - the machine's description is filled in and is JSON; two threads time what they cost each other. */
-#include <stdlib.h>
 
 #include "tests/test.h"
 #include "tools/json.h"
@@ -69,7 +68,7 @@ TEST(what_was_not_measured_is_null)
 	machine_json(&machine, &json, NULL);
 	CHECK(json_end(&json));
 	fclose(out);
-	CHECK(strstr(text, "\"before\": 77") != NULL);
-	CHECK(strstr(text, "\"after\": null") != NULL);
+	CHECK_HAS(text, "\"before\": 77");
+	CHECK_HAS(text, "\"after\": null");
 	free(text);
 }

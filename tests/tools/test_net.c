@@ -1,5 +1,4 @@
 /* test_net.c - from a network file to a world: hosts with their graphs and addresses, crashes, boots, healing. */
-#include <stdlib.h>
 
 #include "protocols/test/traffic.h"
 #include "tests/test.h"
@@ -40,6 +39,12 @@ world_run(struct world *world, uint64_t until_ns)
 	xk_sim_run(world->net.sim, until_ns);
 }
 
+static void
+world_end(struct world *world)
+{
+	world_close(world, 0);
+}
+
 static struct xk_kernel *
 world_kernel(struct world *world, const char *name)
 {
@@ -64,24 +69,22 @@ world_is_up(struct world *world, const char *name)
 	return xk_sim_is_up(net_host_find(&world->net, name)->sim);
 }
 
-TEST(hosts_have_addresses_and_reach_each_other)
-{
-	struct world world;
-
-	world_open(&world,
+TEST_IN(hosts_have_addresses_and_reach_each_other, struct world, world,
+	world_open(world,
 		   HEAD "a [set=\"traffic.peers=10.1.0.1-10.1.0.4 traffic.count=300\"];"
 			"b [count=3, mode=regular, threads=2]; lan [link=rack10g]; a -- lan; b -- lan; }",
-		   1, false);
-	CHECK(net_host_find(&world.net, "b") == NULL);
-	CHECK(!world_is_up(&world, "b3"));
-	world_run(&world, 1000 * MS);
-	CHECK_EQ(xk_kernel_mode(world_kernel(&world, "a")), XK_IPP);
-	CHECK_EQ(xk_kernel_mode(world_kernel(&world, "b1")), XK_REGULAR);
-	CHECK_EQ(world_report(&world, "a").sent, 300);
-	CHECK_EQ(world_report(&world, "b1").host, 0x0a010002);
+		   1, false),
+	world_end)
+{
+	CHECK(net_host_find(&world->net, "b") == NULL);
+	CHECK(!world_is_up(world, "b3"));
+	world_run(world, 1000 * MS);
+	CHECK_EQ(xk_kernel_mode(world_kernel(world, "a")), XK_IPP);
+	CHECK_EQ(xk_kernel_mode(world_kernel(world, "b1")), XK_REGULAR);
+	CHECK_EQ(world_report(world, "a").sent, 300);
+	CHECK_EQ(world_report(world, "b1").host, 0x0a010002);
 	for (unsigned i = 0; i < 3; i++)
-		CHECK_EQ(world_report(&world, (const char *[]){ "b1", "b2", "b3" }[i]).received, 100);
-	world_close(&world, 0);
+		CHECK_EQ(world_report(world, (const char *[]){ "b1", "b2", "b3" }[i]).received, 100);
 }
 
 static uint64_t
@@ -112,81 +115,72 @@ TEST(conversations_get_paths_at_both_ends)
 	world_close(&world, 0);
 }
 
-TEST(addresses_that_a_graph_says_itself_are_left)
-{
-	struct world world;
-
-	world_open(&world,
+TEST_IN(addresses_that_a_graph_says_itself_are_left, struct world, world,
+	world_open(world,
 		   HEAD "a [set=\"vnet.address=10.1.0.77/24\"]; b [set=\"traffic.peers=10.1.0.77\"];"
 			"lan [link=rack10g]; a -- lan; b -- lan; }",
-		   1, false);
-	world_run(&world, 100 * MS);
-	CHECK_EQ(world_report(&world, "a").host, 0x0a01004d);
-	CHECK(world_report(&world, "a").received > 50);
-	world_close(&world, 0);
+		   1, false),
+	world_end)
+{
+	world_run(world, 100 * MS);
+	CHECK_EQ(world_report(world, "a").host, 0x0a01004d);
+	CHECK(world_report(world, "a").received > 50);
 }
 
 /* Every device is a port of the graph, in the order of the edges, and has an address of its link's network. */
-TEST(a_host_stands_on_several_links)
-{
-	struct world world;
-
-	world_open(&world,
+TEST_IN(a_host_stands_on_several_links, struct world, world,
+	world_open(world,
 		   "graph n { graph [protocols=\"traffic.dot\"]; a [protocols=\"udptest-multihomed.dot\"];"
 		   "b [set=\"traffic.peers=10.1.0.1\"]; c [set=\"traffic.peers=10.2.0.1\"];"
 		   "one [link=rack10g, network=\"10.1.0.0/24\"]; two [link=hub100, network=\"10.2.0.0/24\"];"
 		   "a -- one; a -- two; b -- one; c -- two; }",
-		   1, false);
-	world_run(&world, 1000 * MS);
-	CHECK(xk_kernel_find_port(world_kernel(&world, "a"), "port") != NULL);
-	CHECK(xk_kernel_find_port(world_kernel(&world, "a"), "port2") != NULL);
+		   1, false),
+	world_end)
+{
+	world_run(world, 1000 * MS);
+	CHECK(xk_kernel_find_port(world_kernel(world, "a"), "port") != NULL);
+	CHECK(xk_kernel_find_port(world_kernel(world, "a"), "port2") != NULL);
 	/* What is sent has found its link address. */
-	CHECK(world_report(&world, "b").sent > 5 && world_report(&world, "c").sent > 5);
-	world_close(&world, 0);
+	CHECK(world_report(world, "b").sent > 5 && world_report(world, "c").sent > 5);
 }
 
 #define CRASHES                                                                                                        \
 	"a [crash=\"20ms,60ms\", boot=\"30ms\"]; b [start=\"5ms\"]; lan [link=rack10g, loss=\"50%\"]; a -- lan; b -- " \
 	"lan; }"
 
-TEST(hosts_start_crash_and_are_booted_when_the_file_says)
+TEST_IN(hosts_start_crash_and_are_booted_when_the_file_says, struct world, world,
+	world_open(world, HEAD CRASHES, 1, false), world_end)
 {
-	struct world world;
-
-	world_open(&world, HEAD CRASHES, 1, false);
-	world_run(&world, 5 * MS - 1);
-	CHECK(world_is_up(&world, "a") && !world_is_up(&world, "b"));
-	world_run(&world, 20 * MS - 1);
-	CHECK(world_is_up(&world, "a") && world_is_up(&world, "b"));
-	world_run(&world, 20 * MS);
-	CHECK(!world_is_up(&world, "a"));
-	world_run(&world, 30 * MS);
-	CHECK(world_is_up(&world, "a"));
-	world_run(&world, 60 * MS);
-	CHECK(!world_is_up(&world, "a"));
-	CHECK_EQ(xk_sim_host_boots(net_host_find(&world.net, "a")->sim), 2);
-	world_close(&world, 0);
+	world_run(world, 5 * MS - 1);
+	CHECK(world_is_up(world, "a") && !world_is_up(world, "b"));
+	world_run(world, 20 * MS - 1);
+	CHECK(world_is_up(world, "a") && world_is_up(world, "b"));
+	world_run(world, 20 * MS);
+	CHECK(!world_is_up(world, "a"));
+	world_run(world, 30 * MS);
+	CHECK(world_is_up(world, "a"));
+	world_run(world, 60 * MS);
+	CHECK(!world_is_up(world, "a"));
+	CHECK_EQ(xk_sim_host_boots(net_host_find(&world->net, "a")->sim), 2);
 }
 
-TEST(a_healed_network_has_no_faults_and_no_crashes)
+TEST_IN(a_healed_network_has_no_faults_and_no_crashes, struct world, world,
+	world_open(world, HEAD "a [set=\"traffic.peers=10.1.0.2\"];" CRASHES, 1, false), world_end)
 {
-	struct world world;
 	struct sim_link_counts counts;
 
-	world_open(&world, HEAD "a [set=\"traffic.peers=10.1.0.2\"];" CRASHES, 1, false);
-	world_run(&world, 25 * MS);
-	CHECK(!world_is_up(&world, "a"));
-	xk_sim_cut(net_host_find(&world.net, "a")->sim, 0, true, true);
-	xk_sim_link_counts(world.net.links[0], &counts);
+	world_run(world, 25 * MS);
+	CHECK(!world_is_up(world, "a"));
+	xk_sim_cut(net_host_find(&world->net, "a")->sim, 0, true, true);
+	xk_sim_link_counts(world->net.links[0], &counts);
 	CHECK(counts.loss > 0);
-	net_heal(&world.net);
-	CHECK(world_is_up(&world, "a"));
-	world_run(&world, 200 * MS);
-	CHECK(world_is_up(&world, "a"));
-	CHECK_EQ(xk_sim_host_boots(net_host_find(&world.net, "a")->sim), 2);
-	CHECK(world_report(&world, "b").received > 150);
-	CHECK_EQ(xk_sim_link_config(world.net.links[0])->loss, 0);
-	world_close(&world, 0);
+	net_heal(&world->net);
+	CHECK(world_is_up(world, "a"));
+	world_run(world, 200 * MS);
+	CHECK(world_is_up(world, "a"));
+	CHECK_EQ(xk_sim_host_boots(net_host_find(&world->net, "a")->sim), 2);
+	CHECK(world_report(world, "b").received > 150);
+	CHECK_EQ(xk_sim_link_config(world->net.links[0])->loss, 0);
 }
 
 TEST(what_hosts_trace_goes_where_it_is_told)

@@ -1,6 +1,5 @@
 /* test_options.c - the command line: values taken, misuse told in a sentence, help. */
 #define _GNU_SOURCE
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -97,8 +96,8 @@ wrong(const char *line, const char *sentence)
 	CHECK_EQ(parse(line), OPTIONS_WRONG);
 	if (strstr(said, sentence) == NULL)
 		fprintf(stderr, "\n\"%s\" says: %s", line, said);
-	CHECK(strstr(said, sentence) != NULL);
-	CHECK(strstr(said, "--help") != NULL);
+	CHECK_HAS(said, sentence);
+	CHECK_HAS(said, "--help");
 }
 
 TEST(values_of_every_kind_are_taken)
@@ -177,9 +176,9 @@ TEST(help_shows_every_option_but_hidden_ones)
 {
 	CHECK_EQ(parse("--help"), OPTIONS_HELPED);
 	for (const struct options_option *o = table; o->help != NULL; o++)
-		CHECK(strstr(said, o->name) != NULL);
+		CHECK_HAS(said, o->name);
 	CHECK(strstr(said, "secret") == NULL);
-	CHECK(strstr(said, "usage: prog [OPTION]... [FILE]") != NULL);
+	CHECK_HAS(said, "usage: prog [OPTION]... [FILE]");
 }
 
 TEST(shared_tables_are_taken_where_the_program_keeps_them)

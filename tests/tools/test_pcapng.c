@@ -1,8 +1,6 @@
 /* test_pcapng.c - a capture holds, byte by byte, what was given to it, and other programs can read it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "tests/test.h"

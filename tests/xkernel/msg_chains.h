@@ -2,8 +2,6 @@
 #ifndef TESTS_MSG_CHAINS_H
 #define TESTS_MSG_CHAINS_H
 
-#include <stdlib.h>
-
 #include "platform/sim/memory.h"
 #include "tests/test.h"
 #include "tests/xkernel/naive_checksum.h"

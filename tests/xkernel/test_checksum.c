@@ -1,5 +1,4 @@
 /* test_checksum.c - the internet checksum of contiguous bytes, against RFC 1071 to the letter. */
-#include <stdlib.h>
 
 #include "tests/test.h"
 #include "tests/xkernel/naive_checksum.h"

@@ -1,7 +1,4 @@
 /* test_declared.c - the check of protocols' declarations: each mistake is refused by a sentence that names it. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/test.h"
@@ -108,11 +105,11 @@ TEST(sizes_hold_what_the_framework_keeps)
 
 	xk_type_toy = sound;
 	xk_type_toy.size = 0;
-	CHECK(strstr(said(), "protocol \"toy\": its `size` is 0, less than a struct xk_protocol") != NULL);
+	CHECK_HAS(said(), "protocol \"toy\": its `size` is 0, less than a struct xk_protocol");
 	xk_type_toy = sound;
 	xk_type_toy.session_ops = &ops;
 	ops.size = sizeof(void *);
-	CHECK(strstr(said(), "the `size` of its sessions is 8, less than a struct xk_session") != NULL);
+	CHECK_HAS(said(), "the `size` of its sessions is 8, less than a struct xk_session");
 }
 
 TEST(operations_are_there)
@@ -145,9 +142,9 @@ TEST(settings_lie_in_the_instance)
 	xk_type_toy = sound;
 	xk_type_toy.settings = settings;
 	settings[0].offset = 0;
-	CHECK(strstr(said(), "protocol \"toy\": the `offset` of its setting number is outside") != NULL);
+	CHECK_HAS(said(), "protocol \"toy\": the `offset` of its setting number is outside");
 	settings[0].offset = sizeof(struct toy) - 4;
-	CHECK(strstr(said(), "protocol \"toy\": the `offset` of its setting number is outside") != NULL);
+	CHECK_HAS(said(), "protocol \"toy\": the `offset` of its setting number is outside");
 	settings[0] = toy_settings[0];
 	settings[0].initial = "seven";
 	CHECK_STR(said(),
@@ -199,6 +196,6 @@ TEST(messages_go_by_fields_that_allow_it)
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(bad); i++) {
 		xk_type_toy.fields = bad[i].fields;
 		xk_type_toy.header = bad[i].header;
-		CHECK(strstr(said(), bad[i].why) != NULL);
+		CHECK_HAS(said(), bad[i].why);
 	}
 }

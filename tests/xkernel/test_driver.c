@@ -64,9 +64,8 @@ count_control(struct xk_platform *platform)
 	atomic_fetch_add(&control_polls, 1);
 }
 
-TEST(a_driver_that_never_rests_serves_signals_and_control)
+TEST_WITH(a_driver_that_never_rests_serves_signals_and_control, struct host *h, flooded_host(XK_IPP), host_free)
 {
-	struct host *h = flooded_host(XK_IPP);
 	struct xk_platform_ops ops = *h->platform->ops;
 
 	ops.poll_control = count_control;
@@ -74,7 +73,6 @@ TEST(a_driver_that_never_rests_serves_signals_and_control)
 	atomic_store(&control_polls, 0);
 	host_start(h);
 	CHECK(wait_until(&control_polls, 3));
-	host_free(h);
 }
 
 TEST_WITH(a_full_input_queue_that_empties_lets_frames_in_again, struct host *h,
@@ -197,9 +195,9 @@ transmit_slowly(void *context, struct xk_msg **frames, unsigned count)
 	return transmit_nothing(device, frames, count);
 }
 
-TEST(a_thread_waits_for_a_full_device_without_spinning_on_it)
+TEST_WITH(a_thread_waits_for_a_full_device_without_spinning_on_it, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
 	enum { FILLED = XK_TRANSMIT_QUEUE + 2 * XK_BURST };
 	struct slow_device device = { .host = h, .refusals = UINT32_MAX };
 	_Atomic unsigned done = 0, refused = 0;
@@ -218,7 +216,6 @@ TEST(a_thread_waits_for_a_full_device_without_spinning_on_it)
 	device.refusals = device.tries + 6; /* within the time that a thread waits, so it must not be refused */
 	send_many(&sender);
 	CHECK_EQ(refused, 1);
-	host_free(h);
 }
 
 /* Whoever sends through it finds that somebody else has pushed meanwhile, again and again. */
@@ -246,9 +243,9 @@ transmit_and_push(void *context, struct xk_msg **frames, unsigned count)
 	return transmit_nothing(device, frames, count);
 }
 
-TEST(a_thread_that_sends_for_all_lets_go_when_the_driver_wants_to)
+TEST_WITH(a_thread_that_sends_for_all_lets_go_when_the_driver_wants_to, struct host *h,
+	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0);
 	struct busy_device device = { .host = h, .sender = pthread_self() };
 	struct xk_msg *m;
 
@@ -261,7 +258,6 @@ TEST(a_thread_that_sends_for_all_lets_go_when_the_driver_wants_to)
 	CHECK_EQ(xk_push(h->top->session, m), 0);
 	CHECK(device.pushed > 0);
 	CHECK(device.pushed < BUSY_FRAMES);
-	host_free(h);
 }
 
 static void

@@ -176,15 +176,8 @@ check_resume(enum xk_resume resume)
 	many_free(h);
 }
 
-TEST(a_parked_shepherd_is_resumed_by_the_driver_it_came_from)
-{
-	check_resume(XK_RESUME_DRIVER);
-}
-
-TEST(a_parked_shepherd_is_resumed_by_a_thread_wherever_it_came_from)
-{
-	check_resume(XK_RESUME_THREAD);
-}
+TEST_OF(a_parked_shepherd_is_resumed_by_the_driver_it_came_from, check_resume(XK_RESUME_DRIVER));
+TEST_OF(a_parked_shepherd_is_resumed_by_a_thread_wherever_it_came_from, check_resume(XK_RESUME_THREAD));
 
 TEST_WITH(a_spin_on_a_reply_keeps_only_its_own_driver_awake, struct many *h, many_new(2, XK_IPP, XK_DRIVER_INTERRUPT),
 	  many_free)
@@ -315,10 +308,8 @@ inject_mixed(void *argument)
 	return NULL;
 }
 
-TEST(reconfiguring_under_load_loses_nothing)
+TEST_WITH(reconfiguring_under_load_loses_nothing, struct many *h, many_new(3, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
 {
-	struct many *h = many_new(3, XK_IPP, XK_DRIVER_INTERRUPT);
-
 	_Atomic bool ends = false;
 	_Atomic unsigned injected = 0;
 	struct injector injectors[3];
@@ -343,7 +334,6 @@ TEST(reconfiguring_under_load_loses_nothing)
 	CHECK(many_wait_handled(h, atomic_load(&injected)));
 	many_stop(h);
 	CHECK_EQ(many_answered(h) + h->top->protocol.drops[TOP_NOT_WAITED], atomic_load(&injected));
-	many_free(h);
 }
 
 TEST(a_kernel_stops_while_its_drivers_are_busy)

@@ -114,15 +114,10 @@ check_park_against_signal(enum xk_resume resume, enum xk_driver_policy driver, e
 	host_free(h);
 }
 
-TEST(parked_shepherds_are_resumed_by_threads)
-{
-	check_park_against_signal(XK_RESUME_THREAD, XK_DRIVER_INTERRUPT, XK_IMPLICIT_HANDOFF);
-}
-
-TEST(parked_shepherds_are_resumed_by_the_driver)
-{
-	check_park_against_signal(XK_RESUME_DRIVER, XK_DRIVER_INTERRUPT, XK_IMPLICIT_HANDOFF);
-}
+TEST_OF(parked_shepherds_are_resumed_by_threads,
+	check_park_against_signal(XK_RESUME_THREAD, XK_DRIVER_INTERRUPT, XK_IMPLICIT_HANDOFF));
+TEST_OF(parked_shepherds_are_resumed_by_the_driver,
+	check_park_against_signal(XK_RESUME_DRIVER, XK_DRIVER_INTERRUPT, XK_IMPLICIT_HANDOFF));
 
 /* Two shepherds that wake each other, by bells[0] and bells[1], until the test ends; a third that the test wakes. */
 struct ringers {
@@ -188,15 +183,10 @@ TEST(shepherds_that_wake_each_other_starve_nobody)
 	}
 }
 
-TEST(parked_shepherds_are_resumed_under_a_polling_driver)
-{
-	check_park_against_signal(XK_RESUME_DRIVER, XK_DRIVER_POLL, XK_IMPLICIT_HANDOFF);
-}
-
-TEST(spinning_for_a_signal_resumes_in_the_driver)
-{
-	check_park_against_signal(XK_RESUME_THREAD, XK_DRIVER_INTERRUPT, XK_IMPLICIT_SPIN);
-}
+TEST_OF(parked_shepherds_are_resumed_under_a_polling_driver,
+	check_park_against_signal(XK_RESUME_DRIVER, XK_DRIVER_POLL, XK_IMPLICIT_HANDOFF));
+TEST_OF(spinning_for_a_signal_resumes_in_the_driver,
+	check_park_against_signal(XK_RESUME_THREAD, XK_DRIVER_INTERRUPT, XK_IMPLICIT_SPIN));
 
 TEST_WITH(implicit_fail_ends_the_wait_in_the_driver, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
 	  host_free)
@@ -266,10 +256,7 @@ TEST(waits_time_out_on_parked_stacks)
 	check_timeouts(XK_IPP, XK_RESUME_DRIVER);
 }
 
-TEST(waits_time_out_on_threads)
-{
-	check_timeouts(XK_REGULAR, XK_RESUME_THREAD);
-}
+TEST_OF(waits_time_out_on_threads, check_timeouts(XK_REGULAR, XK_RESUME_THREAD));
 
 TEST_WITH(regular_waits_block_threads_and_a_stall_is_reported, struct host *h,
 	  host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 2, 0), host_free)

@@ -1,7 +1,6 @@
 /* test_event.c - the event wheel against a naive model on a virtual clock, cancelling, and several threads at once. */
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
 
 #include "tests/test.h"
 #include "xkernel/engine/engine.h"
@@ -112,9 +111,8 @@ random_wide(uint64_t *state, unsigned bits)
 
 /* ---- one at a time ---- */
 
-TEST(an_event_fires_when_due_and_not_before)
+TEST_WITH(an_event_fires_when_due_and_not_before, struct host *host, host_new(1000), host_free)
 {
-	struct host *host = host_new(1000);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -129,12 +127,10 @@ TEST(an_event_fires_when_due_and_not_before)
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(event.state, XK_EVENT_IDLE);
 	CHECK(host_next(host) == UINT64_MAX);
-	host_free(host);
 }
 
-TEST(cancelling_has_three_answers)
+TEST_WITH(cancelling_has_three_answers, struct host *host, host_new(7), host_free)
 {
-	struct host *host = host_new(7);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -149,12 +145,10 @@ TEST(cancelling_has_three_answers)
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_RUNNING);
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_FINISHED);
-	host_free(host);
 }
 
-TEST(an_event_schedules_itself_from_its_handler)
+TEST_WITH(an_event_schedules_itself_from_its_handler, struct host *host, host_new(0), host_free)
 {
-	struct host *host = host_new(0);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -167,12 +161,10 @@ TEST(an_event_schedules_itself_from_its_handler)
 	}
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_CANCELLED);
 	CHECK_EQ(event.state, XK_EVENT_IDLE);
-	host_free(host);
 }
 
-TEST(a_handler_that_waits_is_known_to_run_until_it_ends)
+TEST_WITH(a_handler_that_waits_is_known_to_run_until_it_ends, struct host *host, host_new(0), host_free)
 {
-	struct host *host = host_new(0);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -187,12 +179,10 @@ TEST(a_handler_that_waits_is_known_to_run_until_it_ends)
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_RUNNING);
 	xk_wheel_fired(host->kernel.wheel, &event);
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_FINISHED);
-	host_free(host);
 }
 
-TEST(delay_zero_from_a_handler_waits_for_the_next_turn)
+TEST_WITH(delay_zero_from_a_handler_waits_for_the_next_turn, struct host *host, host_new(0), host_free)
 {
-	struct host *host = host_new(0);
 	struct xk_event event;
 
 	xk_event_init(&event, &host->kernel, event_nothing, NULL);
@@ -203,12 +193,10 @@ TEST(delay_zero_from_a_handler_waits_for_the_next_turn)
 	CHECK(host_take(host, 0) == NULL);
 	CHECK(host_take(host, 1) == &event);
 	xk_wheel_fired(host->kernel.wheel, &event);
-	host_free(host);
 }
 
-TEST(the_longest_delays_do_not_overflow)
+TEST_WITH(the_longest_delays_do_not_overflow, struct host *host, host_new(5000), host_free)
 {
-	struct host *host = host_new(5000);
 	struct xk_event event[3];
 
 	for (unsigned i = 0; i < 3; i++)
@@ -222,12 +210,10 @@ TEST(the_longest_delays_do_not_overflow)
 	CHECK(host_take(host, UINT64_MAX - 1) == &event[0]);
 	CHECK(host_take(host, UINT64_MAX - 1) == &event[1]);
 	CHECK(host_take(host, UINT64_MAX - 1) == NULL);
-	host_free(host);
 }
 
-TEST(only_what_is_due_earlier_kicks)
+TEST_WITH(only_what_is_due_earlier_kicks, struct host *host, host_new(0), host_free)
 {
-	struct host *host = host_new(0);
 	struct xk_event early, late;
 
 	xk_event_init(&early, &host->kernel, event_nothing, NULL);
@@ -241,7 +227,6 @@ TEST(only_what_is_due_earlier_kicks)
 		xk_event_schedule(&early, 50 + i);
 	}
 	CHECK_EQ(host->kicks, 2);
-	host_free(host);
 }
 
 /* More events than are moved under one hold of the lock, all due at once, a long time ahead. */

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "tests/test.h"
 #include "xkernel/engine/engine.h"
@@ -148,10 +147,7 @@ check_many_here(void *argument)
 	return NULL;
 }
 
-TEST(many_fibers_keep_what_they_were_doing)
-{
-	check_many_here(NULL);
-}
+TEST_OF(many_fibers_keep_what_they_were_doing, check_many_here(NULL));
 
 TEST(several_threads_run_fibers_of_their_own)
 {
@@ -311,21 +307,19 @@ TEST(a_fiber_that_never_ran_is_freed)
 	xk_context_disown(&stage.own);
 }
 
-TEST(fibers_are_freed_in_the_middle_of_calls_and_made_anew)
+TEST_IN(fibers_are_freed_in_the_middle_of_calls_and_made_anew, struct xk_context, own, xk_context_adopt(own),
+	xk_context_disown)
 {
-	struct xk_context own;
 	struct sum sum;
 
-	xk_context_adopt(&own);
 	for (unsigned i = 0; i < 20; i++) {
-		sum = (struct sum){ .own = &own, .seed = i };
+		sum = (struct sum){ .own = own, .seed = i };
 		REQUIRE(xk_fiber_init(&sum.fiber, STACK_SIZE, sum_main, &sum) == 0);
 		for (unsigned turn = 0; turn < i % 7; turn++)
-			xk_fiber_run(&sum.fiber, &own);
+			xk_fiber_run(&sum.fiber, own);
 		CHECK(!sum.done);
 		xk_fiber_fini(&sum.fiber);
 	}
-	xk_context_disown(&own);
 }
 
 TEST(an_impossible_stack_is_refused)

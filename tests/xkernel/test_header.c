@@ -2,7 +2,6 @@
  * test_header.c - what follows from a header's list (xkernel/header.h): the values that are loaded and stored, bit by bit,
  * and its format, which the compiler and the kernel must work out alike.
  */
-#include <stdlib.h>
 
 #include "tests/random.h"
 #include "tests/test.h"

@@ -83,9 +83,9 @@ read_stats(void *argument)
 	return NULL;
 }
 
-TEST(counts_may_be_read_while_threads_come_and_go)
+TEST_WITH(counts_may_be_read_while_threads_come_and_go, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 3, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 3, 0);
 	struct reader reader = { .host = h };
 	pthread_t thread;
 
@@ -99,7 +99,6 @@ TEST(counts_may_be_read_while_threads_come_and_go)
 	atomic_store(&reader.done, 1);
 	pthread_join(thread, NULL);
 	CHECK(host_wait_handled(h, 40));
-	host_free(h);
 }
 
 /* ---- reconfiguring ---- */
@@ -113,9 +112,9 @@ handler_that_goes_on(struct xk_event *event, void *argument)
 	xk_event_schedule(event, 0);
 }
 
-TEST(a_driver_busy_with_events_can_be_reconfigured)
+TEST_WITH(a_driver_busy_with_events_can_be_reconfigured, struct host *h, host_new(XK_IPP, XK_DRIVER_POLL, 1, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_IPP, XK_DRIVER_POLL, 1, 0);
 	struct xk_event busy;
 
 	host_start(h);
@@ -127,7 +126,6 @@ TEST(a_driver_busy_with_events_can_be_reconfigured)
 		CHECK(host_wait_handled(h, i + 1));
 	}
 	xk_kernel_stop(h->kernel);
-	host_free(h);
 }
 
 TEST_WITH(regular_mode_never_has_no_thread_at_all, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
@@ -319,9 +317,8 @@ application_that_is_counted(void *argument)
 	++*(unsigned *)argument;
 }
 
-TEST(a_kernel_that_was_run_keeps_a_stack_for_its_driver)
+TEST_WITH(a_kernel_that_was_run_keeps_a_stack_for_its_driver, struct host *h, host_virtual(), host_free)
 {
-	struct host *h = host_virtual();
 	unsigned started, ran = 0;
 
 	host_init(h);
@@ -334,5 +331,4 @@ TEST(a_kernel_that_was_run_keeps_a_stack_for_its_driver)
 		host_run(h);
 		CHECK_EQ(ran, runs * 7);
 	}
-	host_free(h);
 }

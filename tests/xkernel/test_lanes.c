@@ -292,9 +292,9 @@ turn_round(uint8_t *frame)
 	}
 }
 
-TEST(flows_are_spread_over_lanes_and_both_ways_are_one_flow)
+TEST_WITH(flows_are_spread_over_lanes_and_both_ways_are_one_flow, struct xk_platform *platform,
+	  xk_memory_platform_new(XK_MEMORY_REAL), xk_memory_platform_free)
 {
-	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_REAL);
 	enum { PEERS = 4000, LANES = 4 };
 	const struct echo_end server = { 0x020000000001, 0x0a010001, 2001 };
 	unsigned count[LANES] = { 0 };
@@ -315,12 +315,11 @@ TEST(flows_are_spread_over_lanes_and_both_ways_are_one_flow)
 	}
 	for (unsigned lane = 0; lane < LANES; lane++)
 		CHECK(count[lane] > PEERS / LANES * 3 / 4);
-	xk_memory_platform_free(platform);
 }
 
-TEST(what_has_no_ports_goes_by_addresses_and_what_is_no_ip_to_the_first_lane)
+TEST_WITH(what_has_no_ports_goes_by_addresses_and_what_is_no_ip_to_the_first_lane, struct xk_platform *platform,
+	  xk_memory_platform_new(XK_MEMORY_REAL), xk_memory_platform_free)
 {
-	struct xk_platform *platform = xk_memory_platform_new(XK_MEMORY_REAL);
 	enum { LANES = 32 };
 	const struct echo_end server = { 0x020000000001, 0x0a010001, 2001 };
 	struct echo_frames frames;
@@ -346,5 +345,4 @@ TEST(what_has_no_ports_goes_by_addresses_and_what_is_no_ip_to_the_first_lane)
 		CHECK_EQ(lane_of(platform, other, len, LANES), 0);
 	other[13] = 6;
 	CHECK_EQ(lane_of(platform, other, frames.len, LANES), 0);
-	xk_memory_platform_free(platform);
 }

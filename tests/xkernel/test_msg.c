@@ -64,10 +64,7 @@ TEST_WITH(from_copies_the_bytes, struct xk_platform *platform, platform_new(), p
 	}
 }
 
-TEST(free_lets_null_through)
-{
-	xk_msg_free(NULL);
-}
+TEST_OF(free_lets_null_through, xk_msg_free(NULL));
 
 TEST_WITH(new_from_and_reference_give_back_what_they_got_when_buffers_run_out, struct xk_platform *platform,
 	  platform_new(), platform_end)

@@ -43,15 +43,8 @@ check_handlers_wait(enum xk_mode mode)
 	host_free(h);
 }
 
-TEST(an_event_handler_that_waits_does_not_stop_time_in_ipp_mode)
-{
-	check_handlers_wait(XK_IPP);
-}
-
-TEST(an_event_handler_that_waits_does_not_stop_time_in_regular_mode)
-{
-	check_handlers_wait(XK_REGULAR);
-}
+TEST_OF(an_event_handler_that_waits_does_not_stop_time_in_ipp_mode, check_handlers_wait(XK_IPP));
+TEST_OF(an_event_handler_that_waits_does_not_stop_time_in_regular_mode, check_handlers_wait(XK_REGULAR));
 
 static void
 handler_that_waits_for_ever(struct xk_event *event, void *argument)

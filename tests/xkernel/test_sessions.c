@@ -131,15 +131,8 @@ check_closing(const struct xk_session_ops *ops)
 	host_free(h);
 }
 
-TEST(what_a_parked_shepherd_pushes_on_outlives_a_session_that_closed_under_it)
-{
-	check_closing(&probe_closing_ops);
-}
-
-TEST(a_session_whose_pop_is_last_outlives_a_wait_in_it)
-{
-	check_closing(&probe_closing_last_ops);
-}
+TEST_OF(what_a_parked_shepherd_pushes_on_outlives_a_session_that_closed_under_it, check_closing(&probe_closing_ops));
+TEST_OF(a_session_whose_pop_is_last_outlives_a_wait_in_it, check_closing(&probe_closing_last_ops));
 
 static const struct xk_session_ops probe_through_ops = { .push = probe_push,
 							 .pop = xk_pop_through,
@@ -518,9 +511,9 @@ enable_and_disable(void *argument)
 	atomic_fetch_add(&e->done, 1);
 }
 
-TEST(enables_are_counted_right_by_several_at_once)
+TEST_WITH(enables_are_counted_right_by_several_at_once, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
-	struct host *h = host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0);
 	struct enabling e = { .host = h };
 
 	REQUIRE(xk_map_init(&e.map, h->kernel, 4) == 0);
@@ -533,5 +526,4 @@ TEST(enables_are_counted_right_by_several_at_once)
 	xk_kernel_stop(h->kernel);
 	xk_epochs_drain(&h->kernel->epochs);
 	xk_enable_fini(&e.map);
-	host_free(h);
 }

@@ -40,9 +40,8 @@ TEST(holders_leave_as_much_as_they_have)
 	CHECK_EQ(all.held, 0);
 }
 
-TEST(the_sessions_of_a_host_have_one_share)
+RIG_TEST(the_sessions_of_a_host_have_one_share, rig_new("llp"))
 {
-	struct rig *r = rig_new("llp");
 	struct xk_share *first, *second, *other;
 	struct xk_shares shares;
 
@@ -61,7 +60,6 @@ TEST(the_sessions_of_a_host_have_one_share)
 	xk_shares_leave(&shares, NULL);
 	CHECK_EQ(xk_map_count(&shares.holders), 1);
 	xk_shares_fini(&shares); /* with the other */
-	rig_free(r);
 }
 
 TEST(bytes_count_as_usual_buffers)
@@ -73,9 +71,8 @@ TEST(bytes_count_as_usual_buffers)
 }
 
 /* Buffers in hosts' shares count as kept by the protocol: it leaves as many to other protocols. */
-TEST(shares_leave_as_much_of_the_host_to_other_protocols)
+RIG_TEST(shares_leave_as_much_of_the_host_to_other_protocols, rig_new("llp"))
 {
-	struct rig *r = rig_new("llp");
 	struct xk_protocol *llp = rig_protocol(r, "llp"), *user = rig_protocol(r, "user");
 	struct xk_share *share;
 	struct xk_shares shares;
@@ -99,7 +96,6 @@ TEST(shares_leave_as_much_of_the_host_to_other_protocols)
 	rig_limit_buffers(r, UINT_MAX);
 	xk_shares_leave(&shares, share);
 	xk_shares_fini(&shares);
-	rig_free(r);
 }
 
 /* ---- whose holding makes room ---- */

@@ -16,16 +16,11 @@ close_session(void *session)
 	xk_close(session);
 }
 
-RIG_TEST(messages_pass_in_both_directions, rig_new("vwork"))
+RIG_SESSION_TEST(messages_pass_in_both_directions, rig_new("vwork"), rig_must_open(r, rig_to(5)))
 {
-	struct xk_session *s = rig_open(r, rig_to(5));
-
-	REQUIRE(s != NULL);
 	CHECK_EQ(rig_wire_remote(r), 5);
-	CHECK_EQ(rig_push(r, s, "0102 | 03"), 0);
-	rig_expect_sent(r, "010203");
-	rig_inject(r, "0405");
-	rig_expect_delivered(r, "0405");
+	rig_expect_down(r, s, "0102 | 03", "010203");
+	rig_expect_up(r, "0405", "0405");
 	CHECK(rig_delivered_on(r) == s);
 	CHECK_EQ(rig_wire_sessions(r), 1);
 	rig_close(r, s);
@@ -40,8 +35,7 @@ RIG_TEST(failures_of_the_protocol_below_are_passed_on, rig_new("vwork"))
 	rig_fail_sending(r, -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "01"), -EMSGSIZE);
 	rig_wire_refuse(r, -ENETUNREACH);
-	CHECK(rig_open(r, rig_to(6)) == NULL);
-	CHECK_EQ(rig_error(r), -ENETUNREACH);
+	rig_expect_open_fails(r, rig_to(6), -ENETUNREACH);
 	CHECK_EQ(rig_open_enable(r, anybody()), -ENETUNREACH);
 	rig_wire_refuse(r, 0);
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
@@ -54,16 +48,13 @@ RIG_TEST(failures_of_the_protocol_below_are_passed_on, rig_new("vwork"))
 }
 
 /* Where the protocol below gives the same session again, so does a virtual one. */
-RIG_TEST(who_opens_again_gets_the_same_session, rig_new_graph(ETH "vwork: eth; user: vwork"))
+RIG_SESSION_TEST(who_opens_again_gets_the_same_session, rig_new_graph(ETH "vwork: eth; user: vwork"),
+		 rig_must_open(r, rig_to(0x0200000000aa)))
 {
-	struct xk_session *s = rig_open(r, rig_to(0x0200000000aa));
-
-	REQUIRE(s != NULL);
 	CHECK(rig_open(r, rig_to(0x0200000000aa)) == s);
 	CHECK(rig_open(r, rig_to(0x0200000000bb)) != s);
 	rig_close(r, s);
-	CHECK_EQ(rig_push(r, s, "01"), 0);
-	rig_expect_sent(r, PEER ME "3000 01");
+	rig_expect_down(r, s, "01", PEER ME "3000 01");
 }
 
 RIG_TEST(uppers_of_one_number_are_refused_below, rig_new_graph(ETH "vwork: eth; user/ip: vwork; user2/ip: vwork"))
@@ -97,8 +88,7 @@ RIG_TEST(what_one_has_enabled_is_not_anothers, rig_new_graph("wire:; vwork: wire
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK(rig_do(r, meddle, r));
 	CHECK_EQ(rig_wire_enables(r), 1);
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 }
 
 /* ---- passive sessions ---- */
@@ -115,8 +105,7 @@ RIG_TEST(a_message_opens_a_session_that_stays, rig_new("vwork"))
 	rig_expect_delivered(r, "03");
 	CHECK_EQ(rig_open_dones(r), 1);
 	CHECK(rig_delivered_on(r) == rig_announced(r));
-	CHECK_EQ(rig_push(r, rig_announced(r), "04"), 0);
-	rig_expect_sent(r, "04");
+	rig_expect_down(r, rig_announced(r), "04", "04");
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_wire_enables(r), 0);
 }
@@ -126,8 +115,7 @@ RIG_TEST(sessions_are_kept_as_the_setting_says, rig_new("vwork sessions=2"))
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	for (uint64_t peer = 1; peer <= 5; peer++) {
 		rig_wire_peer(r, peer);
-		rig_inject(r, "01");
-		rig_expect_delivered(r, "01");
+		rig_expect_up(r, "01", "01");
 	}
 	CHECK_EQ(rig_open_dones(r), 5);
 	CHECK_EQ(rig_protocol(r, "vwork")->cache_count, 2);
@@ -140,8 +128,7 @@ RIG_TEST(what_the_protocol_above_refuses_is_dropped_below, rig_new_graph(ETH "vw
 	rig_inject(r, ME PEER "3000 01");
 	CHECK_EQ(rig_counter_of(r, "eth", "refused"), 1);
 	rig_refuse(r, 0);
-	rig_inject(r, ME PEER "3000 02");
-	rig_expect_delivered(r, "02");
+	rig_expect_up(r, ME PEER "3000 02", "02");
 }
 
 RIG_TEST(enables_are_counted_and_the_last_takes_sessions_along, rig_new_graph(ETH "vwork: eth; user: vwork"))
@@ -149,8 +136,7 @@ RIG_TEST(enables_are_counted_and_the_last_takes_sessions_along, rig_new_graph(ET
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
-	rig_inject(r, ME PEER "3000 01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, ME PEER "3000 01", "01");
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_protocol(r, "vwork")->cache_count, 0);
 	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 0);
@@ -183,8 +169,7 @@ RIG_TEST(another_session_stands_on_one_below_that_lives_on, rig_new("vwork"))
 	struct xk_session *lls;
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	rig_inject(r, "01");
-	rig_expect_delivered(r, "01");
+	rig_expect_up(r, "01", "01");
 	lls = rig_delivered_on(r)->lls;
 	REQUIRE(xk_duplicate(lls));
 	CHECK(rig_do(r, uncache, rig_protocol(r, "vwork")));
@@ -200,14 +185,13 @@ RIG_TEST(another_session_stands_on_one_below_that_lives_on, rig_new("vwork"))
 
 /* ---- any edge, and several ---- */
 
-RIG_TEST(the_one_below_is_asked_for_everything, rig_new_graph(ETH "vwork: eth; vwork2: vwork; user: vwork2"))
+RIG_SESSION_TEST(the_one_below_is_asked_for_everything, rig_new_graph(ETH "vwork: eth; vwork2: vwork; user: vwork2"),
+		 rig_must_open(r, rig_to(0x0200000000aa)))
 {
-	struct xk_session *s = rig_open(r, rig_to(0x0200000000aa));
 	struct xk_participants participants;
 	uint64_t link = 0;
 	uint32_t max = 0;
 
-	REQUIRE(s != NULL);
 	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &link, sizeof(link)), sizeof(link));
 	CHECK_EQ(link, 0x0200000000aa);
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vwork2"), XK_GET_MAX_PACKET, &max, sizeof(max)), sizeof(max));

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "platform/sim/memory.h"
