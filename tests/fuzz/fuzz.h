@@ -12,9 +12,11 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed);
@@ -34,6 +36,62 @@ fuzz_random(uint64_t *state)
 	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
 	return z ^ z >> 31;
+}
+
+/* One of so many. */
+static inline unsigned
+fuzz_draw(uint64_t *state, unsigned below)
+{
+	return (unsigned)(fuzz_random(state) % below);
+}
+
+/* What is left of an input. */
+struct fuzz_input {
+	const uint8_t *at;
+	size_t left;
+};
+
+/* The next byte, or two bytes, lowest first; zeros at the end. */
+static inline unsigned
+fuzz_u8(struct fuzz_input *input)
+{
+	if (input->left == 0)
+		return 0;
+	input->left--;
+	return *input->at++;
+}
+
+static inline unsigned
+fuzz_u16(struct fuzz_input *input)
+{
+	unsigned low = fuzz_u8(input);
+
+	return low | fuzz_u8(input) << 8;
+}
+
+/* Copies len bytes, or what is left. Returns how many. */
+static inline size_t
+fuzz_bytes(struct fuzz_input *input, uint8_t *bytes, size_t len)
+{
+	if (len > input->left)
+		len = input->left;
+	memcpy(bytes, input->at, len);
+	input->at += len;
+	input->left -= len;
+	return len;
+}
+
+/*
+ * Runs run(argument) on a thread of its own, and waits: a driver that begins asks where its stack is, which takes long on
+ * the main thread (libc reads it from /proc), and drivers begin often in fuzzers.
+ */
+static inline void
+fuzz_on_thread(void *(*run)(void *argument), void *argument)
+{
+	pthread_t thread;
+
+	FUZZ_CHECK(pthread_create(&thread, NULL, run, argument) == 0);
+	FUZZ_CHECK(pthread_join(thread, NULL) == 0);
 }
 
 /* ---- scripts ---- */

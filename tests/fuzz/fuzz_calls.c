@@ -10,7 +10,6 @@
  * nobody waits, and no buffer is left.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,18 +107,8 @@ struct calls {
 	unsigned kept_next;
 	struct call calls[CALLS_MAX];
 	unsigned count;
-	const uint8_t *at;
-	size_t left;
+	struct fuzz_input input;
 };
-
-static unsigned
-calls_u8(struct calls *c)
-{
-	if (c->left == 0)
-		return 0;
-	c->left--;
-	return *c->at++;
-}
 
 static uint64_t
 calls_boots(const struct calls *c, unsigned host)
@@ -452,7 +441,7 @@ calls_crash(struct calls *c, unsigned argument)
 static void
 calls_damage(struct calls *c, struct frame *frame, unsigned fate, unsigned argument)
 {
-	unsigned where = fate == CALLS_WRONG ? calls_u8(c) : 0;
+	unsigned where = fate == CALLS_WRONG ? fuzz_u8(&c->input) : 0;
 
 	if (!calls_is_damaged(c))
 		return;
@@ -467,7 +456,7 @@ calls_damage(struct calls *c, struct frame *frame, unsigned fate, unsigned argum
 static bool
 calls_decide(struct calls *c, struct frame *frame)
 {
-	unsigned byte = calls_u8(c), fate = byte & 0xf, argument = byte >> 4;
+	unsigned byte = fuzz_u8(&c->input), fate = byte & 0xf, argument = byte >> 4;
 
 	c->kept[c->kept_next++ % CALLS_KEPT] = *frame;
 	switch (fate) {
@@ -575,12 +564,12 @@ calls_live(struct calls *c)
 {
 	uint64_t end_ns = CALLS_SCRIPT_MS * CALLS_MS;
 
-	while (c->left > 0 && xk_sim_now_ns(c->sim) < end_ns) {
+	while (c->input.left > 0 && xk_sim_now_ns(c->sim) < end_ns) {
 		calls_run(c, CALLS_MS);
 		calls_boot_again(c, false);
 		calls_carry(c);
 	}
-	c->left = 0;
+	c->input.left = 0;
 	memset(c->mute_until_ns, 0, sizeof(c->mute_until_ns));
 	calls_boot_again(c, true);
 	end_ns = xk_sim_now_ns(c->sim) + CALLS_END_MS * CALLS_MS;
@@ -590,13 +579,12 @@ calls_live(struct calls *c)
 	}
 }
 
-/* A thread of its own, because a driver that begins asks where its stack is: fuzz_frames.c. */
 static void *
 calls_main(void *argument)
 {
 	struct calls *c = argument;
 
-	c->choices = calls_u8(c);
+	c->choices = fuzz_u8(&c->input);
 	calls_begin(c);
 	calls_live(c);
 	calls_check(c);
@@ -608,13 +596,10 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct calls *c = calloc(1, sizeof(*c));
-	pthread_t thread;
 
 	FUZZ_CHECK(c != NULL);
-	c->at = data;
-	c->left = size;
-	FUZZ_CHECK(pthread_create(&thread, NULL, calls_main, c) == 0);
-	FUZZ_CHECK(pthread_join(thread, NULL) == 0);
+	c->input = (struct fuzz_input){ data, size };
+	fuzz_on_thread(calls_main, c);
 	free(c);
 	return 0;
 }

@@ -11,7 +11,6 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,26 +110,8 @@ struct frames {
 	const _Atomic uint64_t *endings[FRAMES_ENDINGS];
 	unsigned ending_count;
 	uint64_t done, reassembled; /* frames_done, and datagrams put together, before the record */
-	const uint8_t *at;
-	size_t left;
+	struct fuzz_input input;
 };
-
-static unsigned
-frames_u8(struct frames *f)
-{
-	if (f->left == 0)
-		return 0;
-	f->left--;
-	return *f->at++;
-}
-
-static unsigned
-frames_u16(struct frames *f)
-{
-	unsigned low = frames_u8(f);
-
-	return low | frames_u8(f) << 8;
-}
 
 /* The graph for these policies; made once. */
 static const struct xk_graph *
@@ -406,14 +387,10 @@ static void
 frames_frame(struct frames *f, unsigned flags, unsigned argument)
 {
 	uint8_t bytes[FUZZ_FRAME_MAX];
-	size_t len = frames_u16(f) & FUZZ_FRAME_MAX;
+	size_t len = fuzz_u16(&f->input) & FUZZ_FRAME_MAX;
 	struct xk_msg *m;
 
-	if (len > f->left)
-		len = f->left;
-	memcpy(bytes, f->at, len);
-	f->at += len;
-	f->left -= len;
+	len = fuzz_bytes(&f->input, bytes, len);
 	if (flags & (FUZZ_FIX_IP | FUZZ_FIX_UDP))
 		fuzz_fix_checksums(bytes, len, (flags & FUZZ_FIX_UDP) != 0);
 	m = flags & FUZZ_SPLIT ? frames_split(f, bytes, len, argument) : frames_message(f, bytes, len);
@@ -494,7 +471,7 @@ slot_act(struct slot *slot, void (*act)(void *argument))
 static void
 frames_open(struct frames *f, struct slot *slot, bool lazy)
 {
-	unsigned peer = frames_u8(f);
+	unsigned peer = fuzz_u8(&f->input);
 
 	if (slot->busy || slot->session != NULL)
 		return;
@@ -506,7 +483,7 @@ frames_open(struct frames *f, struct slot *slot, bool lazy)
 static void
 frames_push(struct frames *f, struct slot *slot)
 {
-	size_t len = frames_u16(f);
+	size_t len = fuzz_u16(&f->input);
 
 	if (slot->busy || slot->session == NULL)
 		return;
@@ -550,7 +527,7 @@ frames_serve(struct frames *f, bool serves)
 static void
 frames_record(struct frames *f)
 {
-	unsigned byte = frames_u8(f), what = byte & 0xf, argument = byte >> 4;
+	unsigned byte = fuzz_u8(&f->input), what = byte & 0xf, argument = byte >> 4;
 	struct slot *slot = &f->slots[argument % FUZZ_SLOTS];
 
 	switch (what) {
@@ -615,26 +592,20 @@ frames_main(void *argument)
 {
 	struct frames *f = argument;
 
-	frames_begin(f, frames_u8(f) % FUZZ_POLICIES);
+	frames_begin(f, fuzz_u8(&f->input) % FUZZ_POLICIES);
 	frames_find_endings(f);
 	f->done = frames_done(f);
-	for (unsigned i = 0; i < FRAMES_RECORDS && f->left > 0; i++)
+	for (unsigned i = 0; i < FRAMES_RECORDS && f->input.left > 0; i++)
 		frames_record(f);
 	frames_end(f);
 	return NULL;
 }
 
-/*
- * On a thread of its own: a driver that begins asks where its stack is, which takes long on the main thread (libc reads
- * it from /proc), and drivers begin often here.
- */
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct frames f = { .at = data, .left = size };
-	pthread_t thread;
+	struct frames f = { .input = { data, size } };
 
-	FUZZ_CHECK(pthread_create(&thread, NULL, frames_main, &f) == 0);
-	FUZZ_CHECK(pthread_join(thread, NULL) == 0);
+	fuzz_on_thread(frames_main, &f);
 	return 0;
 }

@@ -11,7 +11,6 @@
  */
 #include <glob.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,26 +164,8 @@ struct hosts {
 	struct fuzz_payload_memory memory;
 	uint8_t last[FUZZ_FRAME_MAX + 1]; /* what the host has sent last */
 	size_t last_len;
-	const uint8_t *at;
-	size_t left;
+	struct fuzz_input input;
 };
-
-static unsigned
-hosts_u8(struct hosts *h)
-{
-	if (h->left == 0)
-		return 0;
-	h->left--;
-	return *h->at++;
-}
-
-static unsigned
-hosts_u16(struct hosts *h)
-{
-	unsigned low = hosts_u8(h);
-
-	return low | hosts_u8(h) << 8;
-}
 
 /* ---- the graphs ---- */
 
@@ -449,13 +430,9 @@ hosts_frame(struct hosts *h, unsigned flags, unsigned argument)
 {
 	struct xk_platform *platform = xk_sim_platform(h->host);
 	uint8_t frame[FUZZ_FRAME_MAX];
-	size_t len = hosts_u16(h) & FUZZ_FRAME_MAX;
+	size_t len = fuzz_u16(&h->input) & FUZZ_FRAME_MAX;
 
-	if (len > h->left)
-		len = h->left;
-	memcpy(frame, h->at, len);
-	h->at += len;
-	h->left -= len;
+	len = fuzz_bytes(&h->input, frame, len);
 	hosts_address(frame, len);
 	fuzz_payload_recall(&h->memory, frame, len);
 	if (flags & (FUZZ_FIX_IP | FUZZ_FIX_UDP))
@@ -474,7 +451,7 @@ hosts_frame(struct hosts *h, unsigned flags, unsigned argument)
 static void
 hosts_reflect(struct hosts *h, unsigned argument)
 {
-	size_t where = hosts_u8(h);
+	size_t where = fuzz_u8(&h->input);
 	uint8_t frame[FUZZ_FRAME_MAX + 1];
 
 	if (h->last_len < 14 + 20 + 8)
@@ -511,14 +488,14 @@ hosts_reconfigure(struct hosts *h, bool regular)
 static void
 hosts_record(struct hosts *h)
 {
-	unsigned byte = hosts_u8(h), what = byte & 0xf, argument = byte >> 4;
+	unsigned byte = fuzz_u8(&h->input), what = byte & 0xf, argument = byte >> 4;
 
 	switch (what) {
 	case FUZZ_TIME:
 		hosts_run(h, HOSTS_MS << argument);
 		break;
 	case FUZZ_OPEN:
-		hosts_u8(h);
+		fuzz_u8(&h->input);
 		break;
 	case FUZZ_LAZY:
 		hosts_reflect(h, argument);
@@ -528,7 +505,7 @@ hosts_record(struct hosts *h)
 			hosts_crash(h);
 		break;
 	case FUZZ_PUSH:
-		hosts_u16(h);
+		fuzz_u16(&h->input);
 		break;
 	case FUZZ_SERVE:
 		hosts_reconfigure(h, argument & 1);
@@ -614,19 +591,18 @@ hosts_end(struct hosts *h)
 	FUZZ_CHECK(xk_sim_free(h->sim) == 0);
 }
 
-/* A thread of its own, because a driver that begins asks where its stack is: fuzz_frames.c. */
 static void *
 hosts_main(void *argument)
 {
 	struct hosts *h = argument;
 	const struct hosts_graphs *graphs = hosts_all_graphs();
 
-	h->choices = hosts_u8(h);
+	h->choices = fuzz_u8(&h->input);
 	h->graph = h->choices >> HOSTS_GRAPH_SHIFT == FUZZ_SELECT_GRAPH
 			   ? &graphs->select
 			   : &graphs->graph[(h->choices >> HOSTS_GRAPH_SHIFT) % graphs->count];
 	hosts_begin(h);
-	for (unsigned i = 0; i < HOSTS_RECORDS && h->left > 0; i++)
+	for (unsigned i = 0; i < HOSTS_RECORDS && h->input.left > 0; i++)
 		hosts_record(h);
 	hosts_end(h);
 	return NULL;
@@ -635,10 +611,8 @@ hosts_main(void *argument)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct hosts h = { .at = data, .left = size };
-	pthread_t thread;
+	struct hosts h = { .input = { data, size } };
 
-	FUZZ_CHECK(pthread_create(&thread, NULL, hosts_main, &h) == 0);
-	FUZZ_CHECK(pthread_join(thread, NULL) == 0);
+	fuzz_on_thread(hosts_main, &h);
 	return 0;
 }

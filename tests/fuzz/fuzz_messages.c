@@ -5,31 +5,11 @@
 
 #include "xkernel/bytes.h"
 
-static unsigned
-draw(uint64_t *random, unsigned below)
-{
-	return (unsigned)(fuzz_random(random) % below);
-}
-
 /* Mostly the first of two. */
 static uint64_t
 mostly(uint64_t *random, uint64_t right, uint64_t wrong)
 {
-	return draw(random, 10) == 0 ? wrong : right;
-}
-
-static void
-recall32(uint8_t *p, uint32_t known)
-{
-	if (xk_get32(p) == UINT32_MAX)
-		xk_put32(p, known);
-}
-
-static void
-recall64(uint8_t *p, uint64_t known)
-{
-	if (xk_get64(p) == UINT64_MAX)
-		xk_put64(p, known);
+	return fuzz_draw(random, 10) == 0 ? wrong : right;
 }
 
 /* ---- GM ---- */
@@ -53,32 +33,35 @@ fuzz_gm_recall(const struct fuzz_messages_memory *memory, uint8_t *p, size_t len
 {
 	if (len < GM_LEN)
 		return;
-	recall32(p + GM_PORTS, memory->gm_ports << 16 | memory->gm_ports >> 16);
-	recall64(p + GM_BEGIN, memory->gm_begin);
-	recall64(p + GM_NUMBER, memory->gm_number);
+	fuzz_recall32(p + GM_PORTS, memory->gm_ports << 16 | memory->gm_ports >> 16);
+	fuzz_recall64(p + GM_BEGIN, memory->gm_begin);
+	fuzz_recall64(p + GM_NUMBER, memory->gm_number);
 }
 
 size_t
 fuzz_gm_make(uint8_t *p, uint64_t *random)
 {
 	static const uint8_t often[] = { GM_IS_DATA, GM_IS_DATA, GM_IS_DATAGRAM };
-	unsigned kind = draw(random, 2) == 0 ? often[draw(random, sizeof(often))] : 1 + draw(random, GM_KINDS), len = 0;
-	uint64_t number = (kind == GM_IS_DATAGRAM ? 0 : 100) + draw(random, 12);
+	unsigned kind = fuzz_draw(random, 2) == 0 ? often[fuzz_draw(random, sizeof(often))]
+						  : 1 + fuzz_draw(random, GM_KINDS),
+		 len = 0;
+	uint64_t number = (kind == GM_IS_DATAGRAM ? 0 : 100) + fuzz_draw(random, 12);
 
 	if (kind <= GM_IS_DATAGRAM)
-		len = draw(random, GM_PAYLOAD);
+		len = fuzz_draw(random, GM_PAYLOAD);
 	memset(p, 0, GM_LEN + len);
-	xk_put32(p + GM_PORTS, draw(random, 6) == 0 ? UINT32_MAX : (uint32_t)mostly(random, 7, 8) << 16 | FUZZ_PORT);
+	xk_put32(p + GM_PORTS,
+		 fuzz_draw(random, 6) == 0 ? UINT32_MAX : (uint32_t)mostly(random, 7, 8) << 16 | FUZZ_PORT);
 	xk_put16(p + GM_KIND, (uint16_t)kind);
-	xk_put16(p + GM_LENGTH, (uint16_t)mostly(random, len, draw(random, 5000)));
-	xk_put32(p + GM_TOTAL, draw(random, 3) != 0   ? len
-			       : draw(random, 8) != 0 ? draw(random, 72)
-						      : draw(random, 70000));
-	xk_put32(p + GM_OFFSET, draw(random, 3) != 0 ? 0 : draw(random, 48));
+	xk_put16(p + GM_LENGTH, (uint16_t)mostly(random, len, fuzz_draw(random, 5000)));
+	xk_put32(p + GM_TOTAL, fuzz_draw(random, 3) != 0   ? len
+			       : fuzz_draw(random, 8) != 0 ? fuzz_draw(random, 72)
+							   : fuzz_draw(random, 70000));
+	xk_put32(p + GM_OFFSET, fuzz_draw(random, 3) != 0 ? 0 : fuzz_draw(random, 48));
 	xk_put64(p + GM_BEGIN, kind > GM_IS_DATAGRAM ? mostly(random, UINT64_MAX, 90) : mostly(random, 90, 91));
 	xk_put64(p + GM_NUMBER, kind > GM_IS_DATAGRAM ? mostly(random, UINT64_MAX, number) : number);
-	if (draw(random, 3) == 0)
-		xk_put64(p + GM_PREVIOUS, mostly(random, number - 1, draw(random, 120)));
+	if (fuzz_draw(random, 3) == 0)
+		xk_put64(p + GM_PREVIOUS, mostly(random, number - 1, fuzz_draw(random, 120)));
 	return GM_LEN + len;
 }
 
@@ -111,8 +94,8 @@ fuzz_am_recall(const struct fuzz_messages_memory *memory, uint8_t *p, size_t len
 {
 	if (len < AM_LEN)
 		return;
-	recall64(p + AM_TO, memory->am_session);
-	recall32(p + AM_SEQUENCE, memory->am_sequence);
+	fuzz_recall64(p + AM_TO, memory->am_session);
+	fuzz_recall32(p + AM_SEQUENCE, memory->am_sequence);
 }
 
 size_t
@@ -121,31 +104,34 @@ fuzz_am_make(uint8_t *p, uint64_t *random)
 	static const uint8_t kinds[] = {
 		AM_IS_CALL, AM_IS_CALL, AM_IS_CALL, AM_IS_REQUEST, AM_IS_REQUEST, AM_IS_REQUEST
 	};
-	unsigned kind = draw(random, 2) == 0 ? kinds[draw(random, sizeof(kinds))] : 1 + draw(random, AM_KINDS), len = 0;
-	unsigned words = draw(random, 4), handler = 0;
+	unsigned kind = fuzz_draw(random, 2) == 0 ? kinds[fuzz_draw(random, sizeof(kinds))]
+						  : 1 + fuzz_draw(random, AM_KINDS),
+		 len = 0;
+	unsigned words = fuzz_draw(random, 4), handler = 0;
 
 	if (kind == AM_IS_CALL)
 		len = 12;
 	else if (kind >= AM_IS_REQUEST && kind <= AM_IS_REPLY)
-		len = draw(random, AM_PAYLOAD);
+		len = fuzz_draw(random, AM_PAYLOAD);
 	if (kind == AM_IS_CALL)
 		handler = FUZZ_PORT;
 	else if (kind == AM_IS_REQUEST || kind == AM_IS_STORE)
-		handler = draw(random, 3) != 0 ? 0xffff : draw(random, 4);
+		handler = fuzz_draw(random, 3) != 0 ? 0xffff : fuzz_draw(random, 4);
 	else if (kind >= AM_IS_WELCOME)
-		handler = draw(random, 6);
+		handler = fuzz_draw(random, 6);
 	memset(p, 0, AM_LEN + len);
 	p[AM_KIND] = (uint8_t)kind;
 	p[AM_WORDS] = (uint8_t)(4 * words <= len && len != 12 ? words : 0);
 	xk_put16(p + AM_HANDLER, (uint16_t)handler);
-	xk_put32(p + AM_SEQUENCE, kind >= AM_IS_REQUEST && kind <= AM_IS_STORE ? draw(random, 6) : UINT32_MAX);
-	xk_put32(p + AM_OLDEST, draw(random, 3));
-	xk_put32(p + AM_LENGTH, (uint32_t)mostly(random, len, draw(random, 64)));
-	xk_put64(p + AM_TO, kind == AM_IS_CALL && draw(random, 2) == 0 ? 0 : mostly(random, UINT64_MAX, 5));
-	xk_put64(p + AM_FROM, 0x2000 + draw(random, 3));
+	xk_put32(p + AM_SEQUENCE, kind >= AM_IS_REQUEST && kind <= AM_IS_STORE ? fuzz_draw(random, 6) : UINT32_MAX);
+	xk_put32(p + AM_OLDEST, fuzz_draw(random, 3));
+	xk_put32(p + AM_LENGTH, (uint32_t)mostly(random, len, fuzz_draw(random, 64)));
+	xk_put64(p + AM_TO, kind == AM_IS_CALL && fuzz_draw(random, 2) == 0 ? 0 : mostly(random, UINT64_MAX, 5));
+	xk_put64(p + AM_FROM, 0x2000 + fuzz_draw(random, 3));
 	if (kind == AM_IS_CALL) { /* endpoint, credits */
-		xk_put16(p + AM_LEN, (uint16_t)draw(random, 3));
-		xk_put16(p + AM_LEN + 2, (uint16_t)mostly(random, 1 + draw(random, 4), draw(random, 0x10000)));
+		xk_put16(p + AM_LEN, (uint16_t)fuzz_draw(random, 3));
+		xk_put16(p + AM_LEN + 2,
+			 (uint16_t)mostly(random, 1 + fuzz_draw(random, 4), fuzz_draw(random, 0x10000)));
 	}
 	return AM_LEN + len;
 }

@@ -6,6 +6,7 @@
 #define FUZZ_MESSAGES_H
 
 #include "tests/fuzz/fuzz.h"
+#include "xkernel/bytes.h"
 
 enum { FUZZ_GM_ON_BID = 208, FUZZ_AM_TYPE = 0x3007 };
 
@@ -15,6 +16,21 @@ struct fuzz_messages_memory {
 	uint64_t gm_begin, gm_number;
 	uint64_t am_session; /* the host's; of a COOKIE, that */
 };
+
+/* Puts what is known in the place of ones. */
+static inline void
+fuzz_recall32(uint8_t *p, uint32_t known)
+{
+	if (xk_get32(p) == UINT32_MAX)
+		xk_put32(p, known);
+}
+
+static inline void
+fuzz_recall64(uint8_t *p, uint64_t known)
+{
+	if (xk_get64(p) == UINT64_MAX)
+		xk_put64(p, known);
+}
 
 /* Of a packet of GM, which begins at p. */
 void fuzz_gm_remember(struct fuzz_messages_memory *memory, const uint8_t *p, size_t len);

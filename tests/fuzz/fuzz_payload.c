@@ -163,33 +163,27 @@ fuzz_payload_answer(uint8_t *frame, size_t len)
 
 /* ---- messages ---- */
 
-static unsigned
-draw(uint64_t *random, unsigned below)
-{
-	return (unsigned)(fuzz_random(random) % below);
-}
-
 /* A number out of few, or what was remembered. */
 static uint64_t
 known(uint64_t *random, unsigned few)
 {
-	return draw(random, 2) == 0 ? UINT64_MAX : draw(random, few);
+	return fuzz_draw(random, 2) == 0 ? UINT64_MAX : fuzz_draw(random, few);
 }
 
 /* A message of traffic for the host, which is as it should be. */
 static size_t
 make_traffic(uint8_t *p, unsigned peer, uint64_t *random)
 {
-	size_t len = XK_TRAFFIC_SIZE_MIN + (draw(random, 2) == 0 ? 0 : draw(random, 64));
+	size_t len = XK_TRAFFIC_SIZE_MIN + (fuzz_draw(random, 2) == 0 ? 0 : fuzz_draw(random, 64));
 	uint64_t hash = 0, word;
 
 	xk_put32(p, 0x78747266);
 	xk_put32(p + 4, (uint32_t)len);
-	xk_put64(p + 8, 1 + draw(random, 3));
+	xk_put64(p + 8, 1 + fuzz_draw(random, 3));
 	xk_put32(p + 16, FUZZ_PEER_HOST + peer);
-	xk_put32(p + 20, draw(random, 8) == 0 ? FUZZ_PEER_HOST : (uint32_t)FUZZ_HOST);
-	xk_put32(p + 24, draw(random, 3));
-	xk_put32(p + 28, draw(random, 8));
+	xk_put32(p + 20, fuzz_draw(random, 8) == 0 ? FUZZ_PEER_HOST : (uint32_t)FUZZ_HOST);
+	xk_put32(p + 24, fuzz_draw(random, 3));
+	xk_put32(p + 28, fuzz_draw(random, 8));
 	for (unsigned i = 0; i < 4; i++) {
 		memcpy(&word, p + 8 * i, sizeof(word));
 		hash = traffic_mix(hash, word);
@@ -215,14 +209,14 @@ make_udp_traffic(uint8_t *p, unsigned peer, uint64_t *random)
 static size_t
 make_stopwait(uint8_t *p, unsigned peer, uint64_t *random)
 {
-	unsigned kind = 1 + draw(random, STOPWAIT_GONE);
+	unsigned kind = 1 + fuzz_draw(random, STOPWAIT_GONE);
 	size_t len = STOPWAIT_HEADER_LEN;
 
 	if (kind == STOPWAIT_DATA)
 		len += make_traffic(p + STOPWAIT_HEADER_LEN, peer, random);
 	xk_put16(p + SW_LENGTH, (uint16_t)len);
 	xk_put16(p + SW_CHECKSUM, 0);
-	xk_put32(p + SW_PORTS, draw(random, 2) == 0 ? UINT32_MAX : FUZZ_TRAFFIC_PORT << 16 | FUZZ_TRAFFIC_PORT);
+	xk_put32(p + SW_PORTS, fuzz_draw(random, 2) == 0 ? UINT32_MAX : FUZZ_TRAFFIC_PORT << 16 | FUZZ_TRAFFIC_PORT);
 	xk_put16(p + SW_KIND, (uint16_t)kind);
 	xk_put32(p + SW_SEQUENCE, (uint32_t)known(random, 4));
 	xk_put64(p + SW_FROM, known(random, 4));
@@ -235,13 +229,13 @@ static size_t
 make_icmp(uint8_t *p, uint64_t *random)
 {
 	static const uint8_t types[] = { 0, 3, 3, 3, 4, 5, 8, 8, 8, 11, 12, 13, 17, 30 };
-	size_t len = ICMP_LEN + draw(random, 64);
+	size_t len = ICMP_LEN + fuzz_draw(random, 64);
 
 	memset(p, 0, len + 4);
-	p[0] = types[draw(random, sizeof(types))];
-	p[1] = (uint8_t)(p[0] == 0 || p[0] == 8 ? 0 : draw(random, 6));
-	xk_put16(p + 4, (uint16_t)draw(random, 3));
-	xk_put16(p + 6, (uint16_t)(draw(random, 3) == 0 ? draw(random, 0x10000) : draw(random, 3)));
+	p[0] = types[fuzz_draw(random, sizeof(types))];
+	p[1] = (uint8_t)(p[0] == 0 || p[0] == 8 ? 0 : fuzz_draw(random, 6));
+	xk_put16(p + 4, (uint16_t)fuzz_draw(random, 3));
+	xk_put16(p + 6, (uint16_t)(fuzz_draw(random, 3) == 0 ? fuzz_draw(random, 0x10000) : fuzz_draw(random, 3)));
 	if (p[0] != 0 && p[0] != 8)
 		xk_put32(p + ICMP_LEN, UINT32_MAX);
 	return len;
@@ -250,7 +244,7 @@ make_icmp(uint8_t *p, uint64_t *random)
 size_t
 fuzz_payload_make(uint8_t *payload, unsigned peer, uint64_t *random, uint8_t *number)
 {
-	switch (draw(random, 4)) {
+	switch (fuzz_draw(random, 4)) {
 	case 0:
 		*number = FUZZ_IP_UDP;
 		return make_udp_traffic(payload, peer, random);

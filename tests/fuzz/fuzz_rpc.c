@@ -113,37 +113,23 @@ fuzz_rpc_remember(struct fuzz_rpc_memory *memory, const uint8_t *frame, size_t l
 		fuzz_am_remember(&memory->messages, parts.am, parts.len);
 }
 
-static void
-recall32(uint8_t *p, uint32_t known)
-{
-	if (xk_get32(p) == UINT32_MAX)
-		xk_put32(p, known);
-}
-
-static void
-recall64(uint8_t *p, uint64_t known)
-{
-	if (xk_get64(p) == UINT64_MAX)
-		xk_put64(p, known);
-}
-
 void
 fuzz_rpc_recall(const struct fuzz_rpc_memory *memory, uint8_t *frame, size_t len)
 {
 	struct rpc_parts parts = rpc_find(frame, len);
 
 	if (parts.bidctl != NULL && xk_get16(parts.bidctl + 2) == 0) {
-		recall64(parts.bidctl + 16, memory->boots[rpc_peer(frame + 6)]);
-		recall64(parts.bidctl + 32, memory->tag);
+		fuzz_recall64(parts.bidctl + 16, memory->boots[rpc_peer(frame + 6)]);
+		fuzz_recall64(parts.bidctl + 32, memory->tag);
 		xk_checksum_store(parts.bidctl + 2, xk_checksum_finish(xk_sum(0, parts.bidctl, BIDCTL_LEN)));
 	}
 	if (parts.blast != NULL)
-		recall32(parts.blast + 4, memory->blast_sequence);
+		fuzz_recall32(parts.blast + 4, memory->blast_sequence);
 	if (parts.bid != NULL)
-		recall64(parts.bid + 16, memory->boots[rpc_peer(frame + 6)]);
+		fuzz_recall64(parts.bid + 16, memory->boots[rpc_peer(frame + 6)]);
 	if (parts.chan != NULL) {
-		recall32(parts.chan, memory->channel);
-		recall32(parts.chan + 12, memory->sequence);
+		fuzz_recall32(parts.chan, memory->channel);
+		fuzz_recall32(parts.chan + 12, memory->sequence);
 	}
 	if (parts.gm != NULL)
 		fuzz_gm_recall(&memory->messages, parts.gm, parts.len);
@@ -153,16 +139,10 @@ fuzz_rpc_recall(const struct fuzz_rpc_memory *memory, uint8_t *frame, size_t len
 
 /* ---- messages ---- */
 
-static unsigned
-draw(uint64_t *random, unsigned below)
-{
-	return (unsigned)(fuzz_random(random) % below);
-}
-
 static bool
 chance(uint64_t *random, unsigned one_in)
 {
-	return draw(random, one_in) == 0;
+	return fuzz_draw(random, one_in) == 0;
 }
 
 /* Mostly the first of two. */
@@ -198,10 +178,10 @@ make_select(uint8_t *p, uint64_t *random, bool is_call)
 {
 	static const uint16_t statuses[] = { 1, 1, 1, 2, 3, 4, 256 + 110, 5, 5000 };
 
-	xk_put32(p, FUZZ_PROCEDURE + draw(random, FUZZ_PROCEDURES + 1));
-	xk_put32(p + 4, is_call ? (uint32_t)mostly(random, 0, draw(random, 5))
-				: statuses[draw(random, XK_ARRAY_LENGTH(statuses))]);
-	return chance(random, 24) ? draw(random, SELECT_LEN) : SELECT_LEN;
+	xk_put32(p, FUZZ_PROCEDURE + fuzz_draw(random, FUZZ_PROCEDURES + 1));
+	xk_put32(p + 4, is_call ? (uint32_t)mostly(random, 0, fuzz_draw(random, 5))
+				: statuses[fuzz_draw(random, XK_ARRAY_LENGTH(statuses))]);
+	return chance(random, 24) ? fuzz_draw(random, SELECT_LEN) : SELECT_LEN;
 }
 
 /* Any of CHAN's messages; few channels and sequence numbers, so that they meet. Every third is of SELECT. */
@@ -209,17 +189,17 @@ static size_t
 make_chan(uint8_t *p, uint64_t *random, unsigned flags)
 {
 	bool selects = chance(random, 3);
-	size_t len = flags & USER_MSG && !(flags & 16) ? draw(random, 24) : 0;
+	size_t len = flags & USER_MSG && !(flags & 16) ? fuzz_draw(random, 24) : 0;
 
 	memset(p, 0, CHAN_LEN + SELECT_LEN + len);
 	if (selects && flags & USER_MSG)
 		len += make_select(p + CHAN_LEN, random, (flags & FROM_CLIENT) != 0);
-	xk_put32(p, (flags & FROM_CLIENT) && !chance(random, 8) ? draw(random, 3) : UINT32_MAX);
+	xk_put32(p, (flags & FROM_CLIENT) && !chance(random, 8) ? fuzz_draw(random, 3) : UINT32_MAX);
 	xk_put16(p + 4, (uint16_t)flags);
-	xk_put16(p + 6, (uint16_t)(flags & 16 || chance(random, 16) ? draw(random, 0x1100) : 0));
+	xk_put16(p + 6, (uint16_t)(flags & 16 || chance(random, 16) ? fuzz_draw(random, 0x1100) : 0));
 	xk_put32(p + 8, (uint32_t)mostly(random, selects ? SELECT_ON_CHAN : CHANTEST_ON_CHAN, 3));
-	xk_put32(p + 12, (flags & FROM_CLIENT) && !chance(random, 6) ? 5 + draw(random, 4) : UINT32_MAX);
-	xk_put32(p + 16, (uint32_t)mostly(random, len, draw(random, 64)));
+	xk_put32(p + 12, (flags & FROM_CLIENT) && !chance(random, 6) ? 5 + fuzz_draw(random, 4) : UINT32_MAX);
+	xk_put32(p + 16, (uint32_t)mostly(random, len, fuzz_draw(random, 64)));
 	return CHAN_LEN + len;
 }
 
@@ -227,9 +207,9 @@ static void
 make_bid_header(uint8_t *p, unsigned peer, uint64_t *random, uint32_t number)
 {
 	xk_put32(p, (uint32_t)mostly(random, number, 206));
-	xk_put32(p + 4, FUZZ_PEER_HOST + (uint32_t)mostly(random, peer, draw(random, FUZZ_PEERS)));
-	xk_put64(p + 8, PEER_BOOT + mostly(random, peer, draw(random, 64)));
-	xk_put64(p + 16, mostly(random, UINT64_MAX, draw(random, 3)));
+	xk_put32(p + 4, FUZZ_PEER_HOST + (uint32_t)mostly(random, peer, fuzz_draw(random, FUZZ_PEERS)));
+	xk_put64(p + 8, PEER_BOOT + mostly(random, peer, fuzz_draw(random, 64)));
+	xk_put64(p + 16, mostly(random, UINT64_MAX, fuzz_draw(random, 3)));
 }
 
 static size_t
@@ -261,10 +241,10 @@ make_message(uint8_t *p, unsigned peer, uint64_t *random, unsigned flags, unsign
 	p[15] = 64;
 	if (!chance(random, 6))
 		return BLAST_LEN + len;
-	xk_put32(p + 4, 1 + draw(random, 3));
-	xk_put16(p + 12, (uint16_t)(2 + draw(random, 2)));
+	xk_put32(p + 4, 1 + fuzz_draw(random, 3));
+	xk_put16(p + 12, (uint16_t)(2 + fuzz_draw(random, 2)));
 	p[14] = chance(random, 4) ? BLAST_RETRANSMIT : BLAST_SEND;
-	xk_put64(p + 16, UINT64_C(1) << draw(random, 3));
+	xk_put64(p + 16, UINT64_C(1) << fuzz_draw(random, 3));
 	return BLAST_LEN + len;
 }
 
@@ -276,10 +256,10 @@ make_nack(uint8_t *p, uint64_t *random, unsigned *type)
 	memset(p, 0, BLAST_LEN);
 	xk_put32(p, BID_TYPE);
 	xk_put32(p + 4, UINT32_MAX);
-	xk_put16(p + 12, (uint16_t)(2 + draw(random, 4)));
+	xk_put16(p + 12, (uint16_t)(2 + fuzz_draw(random, 4)));
 	p[14] = BLAST_NACK;
 	p[15] = 64;
-	xk_put64(p + 16, 1 + draw(random, 6));
+	xk_put64(p + 16, 1 + fuzz_draw(random, 6));
 	return BLAST_LEN;
 }
 
@@ -304,10 +284,11 @@ fuzz_rpc_make(uint8_t *payload, unsigned peer, uint64_t *random, unsigned *type)
 	static const uint8_t controls[] = { BIDCTL_QUERY, BIDCTL_RESPONSE, BIDCTL_QUERY | BIDCTL_RESPONSE,
 					    BIDCTL_BCAST };
 
-	switch (draw(random, 8)) {
+	switch (fuzz_draw(random, 8)) {
 	case 0:
 		*type = chance(random, 4) ? BIDCTL_IP : BIDCTL_TYPE;
-		return make_bidctl(payload, peer, controls[draw(random, sizeof(controls))], 1 + draw(random, 9));
+		return make_bidctl(payload, peer, controls[fuzz_draw(random, sizeof(controls))],
+				   1 + fuzz_draw(random, 9));
 	case 1:
 		return make_nack(payload, random, type);
 	case 2:
@@ -316,6 +297,6 @@ fuzz_rpc_make(uint8_t *payload, unsigned peer, uint64_t *random, unsigned *type)
 		*type = FUZZ_AM_TYPE;
 		return fuzz_am_make(payload, random);
 	default:
-		return make_message(payload, peer, random, flags[draw(random, sizeof(flags))], type);
+		return make_message(payload, peer, random, flags[fuzz_draw(random, sizeof(flags))], type);
 	}
 }

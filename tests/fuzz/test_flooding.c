@@ -2,7 +2,6 @@
  * test_flooding.c - a stranger who chooses addresses and ports cannot make a host's tables slow: which keys collide is a
  * matter of a seed that he does not know, and what is not hashed is bounded.
  */
-#include <stdlib.h>
 
 #include "platform/sim/memory.h"
 #include "protocols/arp/arp_private.h"

@@ -2,15 +2,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/test.h"
 
-TEST(the_corpus_breaks_nothing)
-{
-	CHECK(fuzz_corpus("frames"));
-}
-
-TEST(seeded_traffic_breaks_nothing)
-{
-	CHECK(fuzz_runs(750, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
-}
+TEST_OF(the_corpus_breaks_nothing, CHECK(fuzz_corpus("frames")));
+TEST_OF(seeded_traffic_breaks_nothing, CHECK(fuzz_runs(750, FUZZ_SCRIPT_MAX, fuzz_traffic_make)));
 
 /* Traffic, with records moved, doubled and damaged. */
 static size_t
@@ -23,10 +16,7 @@ make_damaged(uint8_t *script, size_t max, uint64_t seed)
 	return len;
 }
 
-TEST(damaged_traffic_breaks_nothing)
-{
-	CHECK(fuzz_runs(750, FUZZ_SCRIPT_MAX, make_damaged));
-}
+TEST_OF(damaged_traffic_breaks_nothing, CHECK(fuzz_runs(750, FUZZ_SCRIPT_MAX, make_damaged)));
 
 /* Bytes at random are scripts too. */
 static size_t
@@ -39,7 +29,4 @@ make_noise(uint8_t *script, size_t max, uint64_t seed)
 	return len;
 }
 
-TEST(noise_breaks_nothing)
-{
-	CHECK(fuzz_runs(250, FUZZ_SCRIPT_MAX, make_noise));
-}
+TEST_OF(noise_breaks_nothing, CHECK(fuzz_runs(250, FUZZ_SCRIPT_MAX, make_noise)));

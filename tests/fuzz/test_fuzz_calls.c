@@ -4,10 +4,7 @@
 
 enum { SCRIPT_MAX = 512 };
 
-TEST(the_corpus_breaks_no_call)
-{
-	CHECK(fuzz_corpus("calls"));
-}
+TEST_OF(the_corpus_breaks_no_call, CHECK(fuzz_corpus("calls")));
 
 /* Fates at random, of which many get through or hardly any. */
 static size_t
@@ -24,7 +21,4 @@ make_fates(uint8_t *script, size_t max, uint64_t seed)
 	return len < max ? len : max;
 }
 
-TEST(seeded_fates_break_no_call)
-{
-	CHECK(fuzz_runs(150, SCRIPT_MAX, make_fates));
-}
+TEST_OF(seeded_fates_break_no_call, CHECK(fuzz_runs(150, SCRIPT_MAX, make_fates)));

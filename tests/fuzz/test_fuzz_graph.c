@@ -87,12 +87,5 @@ make_graph(uint8_t *text, size_t max, uint64_t seed)
 	return len;
 }
 
-TEST(the_corpus_breaks_nothing)
-{
-	CHECK(fuzz_corpus("graph"));
-}
-
-TEST(damaged_graphs_break_nothing)
-{
-	CHECK(fuzz_runs(1500, GRAPH_MAX, make_graph));
-}
+TEST_OF(the_corpus_breaks_nothing, CHECK(fuzz_corpus("graph")));
+TEST_OF(damaged_graphs_break_nothing, CHECK(fuzz_runs(1500, GRAPH_MAX, make_graph)));

@@ -2,25 +2,10 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/test.h"
 
-TEST(the_corpus_breaks_no_graph)
-{
-	CHECK(fuzz_corpus("hosts"));
-}
-
-TEST(seeded_traffic_breaks_no_graph)
-{
-	CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make));
-}
-
-TEST(seeded_calls_break_no_graph_of_calls)
-{
-	CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_calls));
-}
-
-TEST(seeded_messages_break_no_graph_of_gm_or_am)
-{
-	CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_messages));
-}
+TEST_OF(the_corpus_breaks_no_graph, CHECK(fuzz_corpus("hosts")));
+TEST_OF(seeded_traffic_breaks_no_graph, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make)));
+TEST_OF(seeded_calls_break_no_graph_of_calls, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_calls)));
+TEST_OF(seeded_messages_break_no_graph_of_gm_or_am, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_messages)));
 
 /* Traffic, with records moved, doubled and damaged. */
 static size_t
@@ -33,7 +18,4 @@ make_damaged(uint8_t *script, size_t max, uint64_t seed)
 	return len;
 }
 
-TEST(damaged_traffic_breaks_no_graph)
-{
-	CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, make_damaged));
-}
+TEST_OF(damaged_traffic_breaks_no_graph, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, make_damaged)));

@@ -4,10 +4,7 @@
 
 enum { INPUT_MAX = 4096 };
 
-TEST(the_corpus_breaks_no_setting)
-{
-	CHECK(fuzz_corpus("settings"));
-}
+TEST_OF(the_corpus_breaks_no_setting, CHECK(fuzz_corpus("settings")));
 
 static size_t
 make_damaged(uint8_t *input, size_t max, uint64_t seed)
@@ -15,7 +12,4 @@ make_damaged(uint8_t *input, size_t max, uint64_t seed)
 	return fuzz_corpus_damaged("settings", input, max, seed);
 }
 
-TEST(a_damaged_corpus_breaks_no_setting)
-{
-	CHECK(fuzz_runs(3000, INPUT_MAX, make_damaged));
-}
+TEST_OF(a_damaged_corpus_breaks_no_setting, CHECK(fuzz_runs(3000, INPUT_MAX, make_damaged)));
