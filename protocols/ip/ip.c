@@ -148,20 +148,6 @@ ip_check_source(const struct ip *ip, uint32_t source)
 	return 0;
 }
 
-/* Checks that a datagram without a session is for us. Returns 0, or the reason to drop it. */
-static unsigned
-ip_check_stranger(struct ip *ip, struct ip_header h)
-{
-	unsigned why = ip_check_source(ip, h.source), index;
-	enum xk_vnet_kind kind = ip_kind(ip, h.destination, &index);
-
-	if (h.destination >> 24 == 127)
-		return IP_DROP_MARTIAN;
-	if (why != 0)
-		return why;
-	return kind != XK_VNET_MINE && kind != XK_VNET_BROADCAST ? IP_DROP_NOT_MINE : 0;
-}
-
 /* ---- init and fini ---- */
 
 static void
@@ -345,10 +331,16 @@ ip_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, str
 {
 	struct ip *ip = (struct ip *)self;
 	const uint8_t *p = m->data - IP_HEADER_LEN;
-	unsigned why = ip_check_stranger(ip, ip_load(p));
+	uint32_t destination = XK_GET(ip, destination, p);
+	unsigned why = ip_check_source(ip, XK_GET(ip, source, p)), index;
+	enum xk_vnet_kind kind = ip_kind(ip, destination, &index);
 
-	if (why != IP_DROP_NOT_MINE || !ip->forward)
+	if (destination >> 24 == 127)
+		return IP_DROP_MARTIAN;
+	if (why != 0 || kind == XK_VNET_MINE || kind == XK_VNET_BROADCAST)
 		return why;
+	if (!ip->forward)
+		return IP_DROP_NOT_MINE;
 	ip_forward(ip, m, p, IP_HEADER_LEN);
 	return XK_DROP_TAKEN;
 }
@@ -397,17 +389,6 @@ ip_divide(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Limits reassembly to the buffers that the host has left; as at any other limit, the oldest datagram makes room. */
-static void
-ip_limit_reassembly(struct ip *ip)
-{
-	uint64_t bytes = (uint64_t)xk_keep_limit(&ip->protocol) * IP_REASSEMBLY_BUFFER;
-
-	ip->reassembly.limits.bytes = bytes < ip->limits.bytes ? bytes : ip->limits.bytes;
-	ip->reassembly.least_bytes = ip->reassembly.limits.bytes < ip->limits.source_bytes ? ip->reassembly.limits.bytes
-											   : ip->limits.source_bytes;
-}
-
 /* Takes fragment m, whose header lies in front. Returns the datagram if m completes it, else NULL. */
 static struct xk_msg *
 ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
@@ -416,6 +397,7 @@ ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 	struct ip_reassembly_discarded discarded = { .some = false };
 	struct ip_reassembly_fragment fragment = { h.source,         h.destination, (uint32_t)h.offset * 8,
 						   h.identification, h.protocol,    (h.flags & IP_FLAG_MORE) != 0 };
+	uint64_t left = (uint64_t)xk_keep_limit(&ip->protocol) * IP_REASSEMBLY_BUFFER;
 
 	if ((h.flags & IP_FLAG_RESERVED) != 0) {
 		xk_drop(&ip->protocol, m, IP_DROP_BAD_FLAGS);
@@ -428,7 +410,8 @@ ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s",
 		 h.identification, xk_msg_len(m), fragment.offset, fragment.more ? "" : ", the last");
 	xk_lock(&ip->lock);
-	ip_limit_reassembly(ip);
+	/* not more than the host has left; as at any other limit, the oldest datagram makes room */
+	ip->reassembly.limits.bytes = left < ip->limits.bytes ? left : ip->limits.bytes;
 	m = ip_reassembly_add(&ip->reassembly, &fragment, m, &discarded);
 	ip_count_reassembly(ip);
 	if (!ip->ticking && ip->reassembly.datagrams > 0) {
