@@ -9,6 +9,8 @@
  *   to other protocols (xk_keep, in upi.h).
  * - It takes from the holder that has the most (xk_share_loser). A holder with at most an equal share loses nothing.
  *
+ * Neither suits what any frame can begin, whose sender's address may be forged (fragments): there the oldest goes.
+ *
  *	xk_shares_init(&gm->shares, self, buffers of all hosts);
  *	s->share = xk_shares_join(&gm->shares, &host, 1);	in a session's setup
  *	if (!xk_share_take(s->share, xk_msg_buffers(m)))	before m is stored
