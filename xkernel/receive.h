@@ -57,23 +57,25 @@
 
 /*
  * For `rare`: as llp_receive, from 2 on, or from 3 on, where the header was checked and taken off, and lies in front of m.
+ * Take m. A shepherd; may hand off.
  */
 void xk_receive_usual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 void xk_receive_checked(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 /*
- * Checks the lengths and the header's own checksum of m, and cuts off what is behind the length. Returns 0, or the
- * reason to drop m.
+ * Checks the lengths and the header's own checksum of m, whose header is in one piece, and cuts off what is behind the
+ * length. Returns 0, or the reason to drop m. m stays the caller's. Any context; never waits.
  */
 unsigned xk_receive_check(const struct xk_protocol *self, struct xk_msg *m);
 
 /*
  * Judges m, a stranger's, as 4 and 6 do, for a protocol that will keep it for a while. m's header was checked and taken
- * off, and lies in front of it. Returns false if m was taken: dropped, or handled by `judge`.
+ * off, and lies in front of it. Returns false if m was taken: dropped, or handled by `judge`. A shepherd; waits where
+ * `judge` or `refused` does.
  */
 bool xk_receive_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
-/* Returns whether messages of s (NULL: no) may come up lls. */
+/* Returns whether messages of s (NULL: no) may come up lls. Any context. */
 static inline bool
 xk_receive_hears(const struct xk_session *s, const struct xk_session *lls)
 {
@@ -81,7 +83,10 @@ xk_receive_hears(const struct xk_session *s, const struct xk_session *lls)
 	       (xk_likely(s->lls == lls) || atomic_load_explicit(&s->sends.from_any, memory_order_relaxed));
 }
 
-/* Stores the sums of lls's pseudo-headers in both directions, without lengths. Returns 0 or -errno. */
+/*
+ * Stores the sums of lls's pseudo-headers in both directions, without lengths. Returns 0, or what lls answers instead of
+ * hosts (xk_control). Any context.
+ */
 int xk_sends_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum);
 
 /* ---- the code of XK_MESSAGES ---- */

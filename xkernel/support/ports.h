@@ -37,7 +37,10 @@ xk_is_port(uint64_t address)
  */
 int xk_ports_init(struct xk_protocol *self, uint32_t first, uint32_t last, uint64_t seed);
 
-/* An open: makes a session with a local number that no other session to the same peer has. */
+/*
+ * An open: makes a session with a local number that no other session to the same peer has. May wait, as the open below
+ * does. Returns as xk_ports_open_below and xk_ports_open_on.
+ */
 int xk_ports_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		  struct xk_participants *participants, struct xk_session **session);
 
@@ -80,7 +83,7 @@ struct xk_key xk_ports_station_key(struct xk_protocol *self, struct xk_session *
 
 /*
  * Stores the ends of header p, exchanged, in the `sends` of s: for a setup without the flag XK_BY_FIELDS, whose messages
- * have longer headers.
+ * have longer headers. Never waits.
  */
 void xk_ports_setup(struct xk_session *s, const uint8_t *p);
 
