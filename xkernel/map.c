@@ -61,9 +61,9 @@ map_word(const struct xk_binding *binding, uint64_t tag)
 }
 
 static inline void
-map_set_slot(struct xk_map_table *table, uint32_t slot, struct xk_binding *binding)
+map_set_slot(struct xk_map_table *table, uint32_t slot, struct xk_binding *binding, uint64_t tag)
 {
-	atomic_store_explicit(&table->slots[slot], map_word(binding, map_tag(binding->hash)), memory_order_release);
+	atomic_store_explicit(&table->slots[slot], map_word(binding, tag), memory_order_release);
 }
 
 /* Returns the current table. Under the lock. */
@@ -196,11 +196,11 @@ map_find(const struct xk_map_table *table, struct xk_key key, uint32_t hash, uin
 }
 
 static void
-map_put(struct xk_map_table *table, struct xk_binding *binding, uint32_t slot)
+map_put(struct xk_map_table *table, struct xk_binding *binding, uint32_t hash, uint32_t slot)
 {
 	if (map_slot(table, slot) == &table->free)
 		table->used++;
-	map_set_slot(table, slot, binding);
+	map_set_slot(table, slot, binding, map_tag(hash));
 }
 
 /*
@@ -223,12 +223,12 @@ map_rebuild(struct xk_map *map)
 		return NULL;
 	for (uint32_t i = 0; i <= old->mask; i++) {
 		struct xk_binding *binding = map_slot(old, i);
-		uint32_t slot = 0;
+		uint32_t hash = map_hash(map, binding->key), slot = 0;
 
 		if (binding->object == NULL)
 			continue;
-		map_find(table, binding->key, binding->hash, &slot);
-		map_put(table, binding, slot);
+		map_find(table, binding->key, hash, &slot);
+		map_put(table, binding, hash, slot);
 	}
 	atomic_store_explicit(&map->table, table, memory_order_release);
 	return old;
@@ -260,9 +260,7 @@ xk_map_bind(struct xk_map *map, struct xk_binding *binding, struct xk_key key, v
 	}
 	binding->key = key;
 	binding->object = object;
-	binding->hash = hash;
-	binding->bound = true;
-	map_put(table, binding, slot);
+	map_put(table, binding, hash, slot);
 	atomic_fetch_add_explicit(&map->count, 1, memory_order_relaxed);
 unlock:
 	xk_spin_unlock(&map->writer);
@@ -271,6 +269,22 @@ unlock:
 	else
 		free(outgrown);
 	return err;
+}
+
+/* Returns whether binding is bound in table, and sets *at to its slot. */
+static bool
+map_find_binding(const struct xk_map *map, const struct xk_map_table *table, const struct xk_binding *binding,
+		 uint32_t *at)
+{
+	for (uint32_t slot = map_hash(map, binding->key) & table->mask;; slot = (slot + 1) & table->mask) {
+		const struct xk_binding *other = map_slot(table, slot);
+
+		*at = slot;
+		if (other == binding)
+			return true;
+		if (other == &table->free)
+			return false;
+	}
 }
 
 bool
@@ -282,52 +296,35 @@ xk_map_unbind(struct xk_map *map, struct xk_binding *binding)
 
 	xk_spin_lock(&map->writer);
 	table = map_table(map);
-	bound = binding->bound;
+	bound = map_find_binding(map, table, binding, &slot);
 	if (!bound)
 		goto unlock;
-	for (slot = binding->hash & table->mask; map_slot(table, slot) != binding; slot = (slot + 1) & table->mask)
-		xk_assert(map_slot(table, slot) != &table->free);
-	map_set_slot(table, slot, &table->tombstone);
+	map_set_slot(table, slot, &table->tombstone, 0);
 	/* If the next slot is free, no search goes past this one: it becomes free, and so do tombstones before it. */
 	if (map_slot(table, (slot + 1) & table->mask) == &table->free)
 		for (; map_slot(table, slot) == &table->tombstone; slot = (slot - 1) & table->mask) {
-			map_set_slot(table, slot, &table->free);
+			map_set_slot(table, slot, &table->free, 0);
 			table->used--;
 		}
-	binding->bound = false;
 	atomic_fetch_sub_explicit(&map->count, 1, memory_order_relaxed);
 unlock:
 	xk_spin_unlock(&map->writer);
 	return bound;
 }
 
-/* Returns whether binding, found in a table that was current before, is still bound. */
-static bool
-map_still_bound(struct xk_map *map, const struct xk_binding *binding)
-{
-	const struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
-
-	for (uint32_t slot = binding->hash & table->mask;; slot = (slot + 1) & table->mask) {
-		const struct xk_binding *other = map_slot(table, slot);
-
-		if (other == binding)
-			return true;
-		if (other == &table->free)
-			return false;
-	}
-}
-
 void
 xk_map_for_each(struct xk_map *map, void (*visit)(void *object, void *context), void *context)
 {
-	const struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire);
+	const struct xk_map_table *table = atomic_load_explicit(&map->table, memory_order_acquire), *now;
 
 	for (uint32_t slot = 0; slot <= table->mask; slot++) {
 		const struct xk_binding *binding = map_slot(table, slot);
+		uint32_t at;
 
 		if (binding->object == NULL)
 			continue;
-		if (table == atomic_load_explicit(&map->table, memory_order_acquire) || map_still_bound(map, binding))
+		now = atomic_load_explicit(&map->table, memory_order_acquire);
+		if (table == now || map_find_binding(map, now, binding, &at))
 			visit(binding->object, context);
 		xk_assert(map->epochs != NULL || map_table(map) == table);
 	}

@@ -22,11 +22,6 @@ struct xk_key {
 struct xk_binding {
 	struct xk_key key;
 	void *object;
-	uint32_t hash;
-	bool bound;          /* under the map's lock */
-	_Atomic bool used;   /* the owner's, like the fields below: here, in a cache line that is read anyway */
-	uint8_t pops;        /* enum xk_pops (upi.h) */
-	_Atomic bool marked; /* its protocol's own (xk_session_marked) */
 };
 
 /* Open addressing with linear probing. Slots without a binding hold one of the two markers: all can be read. */

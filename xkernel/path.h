@@ -73,12 +73,13 @@ struct xk_path_shape {
 /* A path. Of short headers, the way up touches the first two lines of the cache, and the way down the last two. */
 struct xk_path {
 	_Alignas(64) struct xk_binding binding; /* in map, the table of its port */
+	bool is_bound;
 	struct xk_map *map;
 	struct xk_path *next; /* to the same session, from another port */
 	struct xk_session *top;
 	const _Atomic bool *unusual_up;
 
-	_Atomic uint32_t version;
+	_Alignas(64) _Atomic uint32_t version;
 	bool sums, offloads; /* as the top's `sends` */
 	uint64_t pop_sum;
 	uint8_t value[XK_PATH_BYTES]; /* as the shape's mask */

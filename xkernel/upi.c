@@ -95,7 +95,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struc
 		return NULL;
 	memset(s, 0, size);
 	atomic_init(&s->ops, ops);
-	s->binding.pops = ops->pop == xk_pop_through ? 0 : ops->pop_is_last ? XK_POPS_LAST : XK_POPS_ITSELF;
+	s->pops = ops->pop == xk_pop_through ? 0 : ops->pop_is_last ? XK_POPS_LAST : XK_POPS_ITSELF;
 	s->up = up;
 	s->protocol = self;
 	s->hlp_type = hlp_type;
@@ -107,7 +107,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struc
 			return NULL;
 		}
 		xk_semaphore_init(&s->order->turn, self, 1);
-		s->binding.pops |= XK_POPS_IN_ORDER;
+		s->pops |= XK_POPS_IN_ORDER;
 	}
 	s->lls = lls;
 	if (xk_unlikely(self->told_level >= XK_TRACE_EVENTS))
@@ -158,7 +158,7 @@ upi_pop_held(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, con
 	struct xk_hold hold = { self->holds, s, false };
 
 	self->holds = &hold;
-	if (xk_unlikely(s->binding.pops & XK_POPS_IN_ORDER))
+	if (xk_unlikely(s->pops & XK_POPS_IN_ORDER))
 		upi_pop_in_order(s, lls, m, hdr);
 	else
 		s->ops->pop(s, lls, m, hdr);
@@ -171,7 +171,7 @@ xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, co
 	xk_debug_unlocked("pops a message");
 	xk_session_used(s);
 	xk_self_head()->popped = s;
-	if (s->binding.pops == XK_POPS_LAST)
+	if (s->pops == XK_POPS_LAST)
 		s->ops->pop(s, lls, m, hdr);
 	else
 		upi_pop_held(s, lls, m, hdr);
@@ -277,7 +277,7 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 	xk_session_used(s);
 	self->holds = &hold;
 	self->popped = s;
-	if (!(s->binding.pops & XK_POPS_IN_ORDER)) {
+	if (!(s->pops & XK_POPS_IN_ORDER)) {
 		result = s->ops->call_pop(s, lls, m, hdr, reply);
 	} else if ((result = xk_semaphore_wait(&s->order->turn, XK_UNTIL_SIGNALLED)) == 0) {
 		result = s->ops->call_pop(s, lls, m, hdr, reply);

@@ -282,6 +282,9 @@ struct xk_sends {
  */
 struct xk_session {
 	_Alignas(64) struct xk_binding binding;     /* in map */
+	_Atomic bool used;                          /* since the cache of passive sessions has looked at it last */
+	_Atomic bool marked;                        /* its protocol's own (xk_session_marked) */
+	uint8_t pops;                               /* enum xk_pops */
 	_Atomic(const struct xk_session_ops *) ops; /* its type's, or those of its paths (path.h) */
 	struct xk_edge *up;                         /* the edge to hlp_receive */
 	struct xk_session *lls;                     /* the session below, for pushes; referenced */
@@ -373,13 +376,13 @@ xk_session_leave(struct xk_session *s, struct xk_session *lls)
 static inline bool
 xk_session_marked(const struct xk_session *s)
 {
-	return atomic_load_explicit(&s->binding.marked, memory_order_relaxed);
+	return atomic_load_explicit(&s->marked, memory_order_relaxed);
 }
 
 static inline void
 xk_session_mark(struct xk_session *s, bool marked)
 {
-	atomic_store_explicit(&s->binding.marked, marked, memory_order_relaxed);
+	atomic_store_explicit(&s->marked, marked, memory_order_relaxed);
 }
 
 /* ---- opening and closing ---- */
@@ -452,8 +455,8 @@ xk_demux(struct xk_session *s, struct xk_msg *m)
 static inline void
 xk_session_used(struct xk_session *s)
 {
-	if (xk_unlikely(!atomic_load_explicit(&s->binding.used, memory_order_relaxed)))
-		atomic_store_explicit(&s->binding.used, true, memory_order_relaxed);
+	if (xk_unlikely(!atomic_load_explicit(&s->used, memory_order_relaxed)))
+		atomic_store_explicit(&s->used, true, memory_order_relaxed);
 }
 
 /* The fast half of xk_pop: a tail call, so s is not on the stack. Not for callers. */
@@ -475,7 +478,7 @@ static inline void
 xk_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
 	xk_debug_pops(s, m);
-	if (xk_likely(s->binding.pops == 0))
+	if (xk_likely(s->pops == 0))
 		xk_pop_on(s, m);
 	else
 		xk_pop_within(s, lls, m, hdr);

@@ -202,13 +202,13 @@ cache_pick(struct xk_protocol *self)
 
 	for (unsigned i = 0; i < UPI_CACHE_LOOKS && i < self->cache_count; i++) {
 		struct xk_session *s = self->cache_oldest;
-		bool used = atomic_load_explicit(&s->binding.used, memory_order_relaxed), idle = cache_holds_alone(s);
+		bool used = atomic_load_explicit(&s->used, memory_order_relaxed), idle = cache_holds_alone(s);
 
 		if (idle && (pick == NULL || !used))
 			pick = s;
 		if (idle && !used)
 			break;
-		atomic_store_explicit(&s->binding.used, false, memory_order_relaxed);
+		atomic_store_explicit(&s->used, false, memory_order_relaxed);
 		self->cache_oldest = s->cache_next;
 	}
 	if (pick != NULL)

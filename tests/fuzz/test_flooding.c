@@ -39,21 +39,27 @@ arp_key_of(uint32_t host)
 	return (struct xk_key){ 0x0a000003 + host, 0 };
 }
 
+/* The slot at which key's search begins. */
+static uint32_t
+slot_of(struct xk_map *map, struct xk_key key)
+{
+	return (uint32_t)(xk_map_expect(map, key).slot - atomic_load(&map->table)->slots);
+}
+
 /* Keys whose search begins at one slot of map, as somebody would choose them who knew its seed. */
 static void
 flood_choose(struct flood *flood, struct xk_map *map, struct xk_key (*key_of_host)(uint32_t host))
 {
-	uint32_t mask = atomic_load(&map->table)->mask, slot = 0;
-	struct xk_binding binding = { .object = NULL };
+	uint32_t slot = 0;
 
 	flood->count = 0;
 	for (uint32_t host = 0; host < HOSTS && flood->count < KEYS; host++) {
-		REQUIRE(xk_map_bind(map, &binding, key_of_host(host), flood) == 0);
+		uint32_t first = slot_of(map, key_of_host(host));
+
 		if (host == 0)
-			slot = binding.hash & mask;
-		if ((binding.hash & mask) == slot)
+			slot = first;
+		if (first == slot)
 			flood->keys[flood->count++] = key_of_host(host);
-		REQUIRE(xk_map_unbind(map, &binding));
 	}
 }
 
@@ -71,7 +77,7 @@ flood_crowd(struct flood *flood, struct xk_map *map)
 		unsigned *crowd;
 
 		REQUIRE(xk_map_bind(map, &flood->bindings[i], flood->keys[i], flood) == 0);
-		crowd = &crowds[flood->bindings[i].hash & mask];
+		crowd = &crowds[slot_of(map, flood->keys[i])];
 		most = ++*crowd > most ? *crowd : most;
 	}
 	for (unsigned i = 0; i < flood->count; i++)

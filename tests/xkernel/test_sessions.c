@@ -315,7 +315,7 @@ TEST(a_session_that_was_used_gets_a_second_chance)
 		s[i] = probe_session(&probe, &probe_plain_ops, NULL);
 		xk_session_cache(s[i]);
 	}
-	atomic_store(&s[0]->binding.used, true);
+	atomic_store(&s[0]->used, true);
 	s[3] = probe_session(&probe, &probe_plain_ops, NULL);
 	xk_session_cache(s[3]); /* s[1] goes: s[0] is older, but was used */
 	CHECK_EQ(probe.closed, 1);
@@ -323,7 +323,7 @@ TEST(a_session_that_was_used_gets_a_second_chance)
 	CHECK(s[0]->cached && s[2]->cached && s[3]->cached);
 	for (unsigned i = 0; i < 4; i++)
 		if (i != 1)
-			atomic_store(&s[i]->binding.used, true);
+			atomic_store(&s[i]->used, true);
 	xk_session_cache(probe_session(&probe, &probe_plain_ops, NULL)); /* all were used: the oldest idle one */
 	CHECK_EQ(probe.closed, 2);
 	CHECK_EQ(probe.middle->cache_count, 3);

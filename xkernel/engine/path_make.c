@@ -70,7 +70,7 @@ path_add_unusual(const _Atomic bool **unusual, struct xk_session *s)
 	bool has_mark = (s->protocol->type->flags & XK_VIRTUAL) != 0, fits = !has_mark || *unusual == &path_never;
 
 	if (has_mark)
-		*unusual = &s->binding.marked;
+		*unusual = &s->marked;
 	return fits;
 }
 
@@ -223,7 +223,7 @@ path_climb(struct xk_port *port, const struct xk_msg *m, struct xk_session *foun
 			s = xk_receive_find(self, s, p);
 		else
 			return 0;
-		if (s == NULL || (s->binding.pops & XK_POPS_IN_ORDER) != 0 || !s->sends.is_path)
+		if (s == NULL || (s->pops & XK_POPS_IN_ORDER) != 0 || !s->sends.is_path)
 			return 0;
 		found[count++] = s;
 	} while (s->protocol->type->path_code == NULL);
@@ -381,15 +381,15 @@ xk_path_make(struct xk_port *port, const struct xk_msg *m)
 		path = path_find(paths, d.path.top);
 		if (path == NULL)
 			path = path_new(paths, &d, shape);
-		else if (path->binding.bound && (path->binding.key.a != key.a || path->binding.key.b != key.b))
+		else if (path->is_bound && (path->binding.key.a != key.a || path->binding.key.b != key.b))
 			path = NULL;
 	}
 	if (path != NULL) {
 		atomic_store_explicit(&shape->version, version, memory_order_relaxed);
 		for (struct xk_path *p = d.path.top->paths; p != NULL; p = p->next) /* all have the same layers */
 			atomic_store_explicit(&p->version, version, memory_order_relaxed);
-		if (!path->binding.bound)
-			xk_map_bind(&paths->map, &path->binding, key, path);
+		if (!path->is_bound)
+			path->is_bound = xk_map_bind(&paths->map, &path->binding, key, path) == 0;
 	}
 	xk_spin_unlock(&kernel->path_lock);
 	xk_session_release(d.path.top);
