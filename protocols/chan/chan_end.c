@@ -76,10 +76,13 @@ chan_end_release(struct xk_ticket *ticket)
 	}
 }
 
-/* Drops the copy. Moves the ticket to *ticket, for the caller to release without the lock. */
+/*
+ * Drops the copy: the message is not sent again. Moves the ticket to *ticket, for the caller to release without the lock.
+ */
 static inline void
 chan_end_forget(struct chan_end *e, struct xk_ticket *ticket)
 {
+	e->state = CHAN_IDLE;
 	ticket->keeper = NULL;
 	if (xk_unlikely(e->copy.kept.buffers != 0)) {
 		if (e->is_server)
@@ -218,7 +221,6 @@ chan_client_end(struct chan_client *c, int result, struct xk_msg *reply, struct 
 	after->reply = reply;
 	if (c->call != NULL) {
 		c->call = NULL;
-		e->state = CHAN_IDLE;
 	} else {
 		e->state = CHAN_ENDED;
 		c->result = result;
@@ -495,13 +497,6 @@ chan_server_is_enabled(const struct chan_end *e)
 	return enable != NULL && enable->hlp_receive == xk_hlp_receive(&e->session);
 }
 
-static void
-chan_server_is_acked(struct chan_end *e, struct xk_ticket *ticket)
-{
-	chan_end_forget(e, ticket);
-	e->state = CHAN_IDLE;
-}
-
 /* As chan_client_judge, for what a client says, except requests that can be run. */
 static unsigned
 chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_after *after)
@@ -527,7 +522,7 @@ chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 			return is_request ? CHAN_BUSY : 0;
 		}
 		if (e->state == CHAN_SENT)
-			chan_server_is_acked(e, &after->ticket);
+			chan_end_forget(e, &after->ticket);
 		after->word = chan_server_is_enabled(e) ? CHAN_SAY_NACK : CHAN_SAY_REFUSED;
 		return is_request ? XK_DROP_NO_SESSION : 0;
 	}
@@ -537,7 +532,7 @@ chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 			return CHAN_STALE;
 		if (e->retry.tries == 1) /* it was asked for once */
 			chan_end_measure(e, now_ns - e->sent_ns);
-		chan_server_is_acked(e, &after->ticket);
+		chan_end_forget(e, &after->ticket);
 		return 0;
 	}
 	/* about the current request, or its reply */
@@ -574,7 +569,7 @@ chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 	if (e->state == CHAN_SENT && now_ns >= e->retry.due_ns) {
 		if (e->retry.tries == chan->retries) {
 			xk_count(self, CHAN_GIVEN_UP);
-			chan_server_is_acked(e, &after->ticket);
+			chan_end_forget(e, &after->ticket);
 		} else {
 			chan_end_retry(e, false, now_ns, after);
 			if (after->flags != 0)
@@ -727,12 +722,10 @@ chan_end_disable(struct chan_end *e)
 
 	xk_lock(&e->lock);
 	e->disabled = true;
-	if (!e->is_server) {
+	if (!e->is_server)
 		chan_client_give_up(e, -ECONNRESET, &after);
-	} else {
+	else if (e->state == CHAN_SENT)
 		chan_end_forget(e, &after.ticket);
-		e->state = e->state == CHAN_SENT ? CHAN_IDLE : e->state;
-	}
 	stops = xk_alarm_stop(&e->alarm);
 	xk_unlock(&e->lock);
 	xk_trace(session->protocol, XK_TRACE_EVENTS, "channel %x of %s is void", e->channel,
@@ -807,7 +800,6 @@ chan_end_close(struct xk_session *session)
 	if (e->peer == NULL)
 		return;
 	xk_lock(&e->lock); /* a shepherd with a late reply may still be here */
-	e->state = CHAN_IDLE;
 	chan_end_forget(e, &ticket);
 	rests = e->in_doubt;
 	xk_unlock(&e->lock);
