@@ -1,22 +1,53 @@
 #!/usr/bin/env python3
-"""layers.py BUILD: the files of xkernel/ refer to one another in layers, and to no protocol, graph or platform.
+"""layers.py BUILD: which files refer to which, and where what they define is declared.
 
-Reads the symbols of the objects in BUILD. A circle of references may hold only the files of ENGINE, which hand a shepherd to
-one another; so Msg, Map, Event and the rest can be read, tested and used without the engine.
+- The files of xkernel/ refer to no protocol, graph or platform, and those that are not in xkernel/support/ to none that are.
+- No more than CIRCLE files refer to one another in a circle, in the whole library and its programs. So Msg, Map, Event and
+  the rest can be read, tested and used without the engine, whose files hand a shepherd to one another.
+- What a file defines for others is declared in a header of its own folder, or of the folder above: in one with the file's
+  name or its first words (upi.h for upi_drop.c), with the folder's name, or with the name of no file there (process.h).
+
+Reads the symbols of the objects in BUILD, and the headers. First it looks for faults where some have been planted.
 """
+import collections
+import json
 import pathlib
+import re
 import subprocess
 import sys
 
-ENGINE = {'engine_driver.c', 'engine_pool.c', 'engine_shepherd.c', 'engine_transmit.c', 'engine_path.c'}
+CIRCLE = 4
 GIVEN = {'xk_protocol_types'}  # the list of what was built in
+LIBRARIES = ('libxkernel.a.p', 'libxkernel-dpdk.a.p', 'libxkernel-programs.a.p', 'tools/libtools.a.p')
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def symbols(path):
     """The names that an object defines, and those that it needs."""
     lines = subprocess.run(['nm', path], capture_output=True, text=True, check=True).stdout.splitlines()
     words = [line.split() for line in lines]
-    return ({w[2] for w in words if len(w) == 3 and w[1] in 'TDBRVW'}, {w[1] for w in words if w[0] == 'U'})
+    return ({w[2] for w in words if len(w) == 3 and w[1] in 'TDBRVW'}, {w[1] for w in words if w[0] == 'U'} - GIVEN)
+
+
+def objects_of(build):
+    """What objects define and need, by source file: those of this tree, and not of tests or experiments."""
+    found = {}
+    for entry in json.loads((build / 'compile_commands.json').read_text()):
+        source = (pathlib.Path(entry['directory']) / entry['file']).resolve()
+        if entry['output'].startswith(LIBRARIES) and ROOT in source.parents and build.resolve() not in source.parents:
+            found[str(source.relative_to(ROOT))] = symbols(build / entry['output'])
+    return found
+
+
+def references_of(objects):
+    """Which files each file refers to, and by what names."""
+    home = {name: file for file, (defined, _) in objects.items() for name in defined}
+    references = {file: collections.defaultdict(set) for file in objects}
+    for file, (_, needed) in objects.items():
+        for name in needed & home.keys():
+            if home[name] != file:
+                references[file][home[name]].add(name)
+    return references
 
 
 def circles(references):
@@ -27,29 +58,81 @@ def circles(references):
             if middle in to:
                 to |= reached[middle]
     found = {frozenset(other for other in reached[name] if name in reached[other]) for name in reached}
-    return [circle for circle in found if len(circle) > 1]
+    return [circle for circle in found if len(circle) > CIRCLE]
+
+
+def room(file):
+    """How high a file stands: the framework, what serves protocols, and everything else."""
+    return 2 if not file.startswith('xkernel/') else 1 if file.startswith('xkernel/support/') else 0
+
+
+def declared(text):
+    """The functions and variables that a header declares for other files."""
+    text = re.sub(r'/\*.*?\*/', '', text, flags=re.DOTALL)
+    text = re.sub(r'^#(.*\\\n)*.*', '', text, flags=re.MULTILINE)
+    text = re.sub(r'__attribute__\(\((?:[^()]|\([^()]*\))*\)\)', '', text)
+    while re.search(r'\{[^{}]*\}', text):
+        text = re.sub(r'\{[^{}]*\}', ';', text)
+    names = set()
+    for statement in text.split(';'):
+        if not re.search(r'\b(static|typedef)\b', statement):
+            names.update(re.findall(r'(\w+)\s*\(', statement)[:1] or re.findall(r'\bextern\b.*?(\w+)\s*(?:\[.*)?$', statement, re.DOTALL))
+    return names
+
+
+def is_at_home(file, header, files):
+    """Whether header may declare what file defines."""
+    file, header = pathlib.PurePath(file), pathlib.PurePath(header)
+    stem = header.stem.removesuffix('_private')
+    if header.parent not in (file.parent, file.parent.parent):
+        return False
+    return (file.stem + '_').startswith(stem + '_') or stem == header.parent.name or str(header.parent / stem) + '.c' not in files
+
+
+def faults(objects, headers):
+    """What is wrong, in words. headers: what each declares."""
+    references = references_of(objects)
+    for file, to in references.items():
+        for other, names in to.items():
+            if room(file) < room(other):
+                yield f'{file} refers to {", ".join(sorted(names))}, which is above it in {other}'
+    for circle in circles(references):
+        yield f'a circle of {len(circle)}: {", ".join(sorted(circle))}'
+    for file, (defined, _) in objects.items():
+        for header, names in headers.items():
+            if not is_at_home(file, header, objects) and names & defined:
+                yield f'{file} defines {", ".join(sorted(names & defined))}, which {header} declares'
+
+
+def notices_planted():
+    """Whether each kind of fault is found, and nothing else."""
+    ring = {f'p/{i}.c': ({f'f{i}'}, {f'f{(i + 1) % 5}'}) for i in range(5)}
+    planted = {
+        'refers to f, which is above': ({'xkernel/a.c': (set(), {'f'}), 'protocols/b.c': ({'f'}, set())}, {}),
+        'refers to g, which is above': ({'xkernel/a.c': (set(), {'g'}), 'xkernel/support/b.c': ({'g'}, set())}, {}),
+        'a circle of 5': (ring, {}),
+        'defines f, which p/other.h declares': ({'p/a.c': ({'f'}, set()), 'p/other.c': (set(), set())}, {'p/other.h': declared('int f(void);')}),
+        'defines g, which q/a.h declares': ({'p/a.c': ({'g'}, set())}, {'q/a.h': declared('__attribute__((format(printf, 1, 2))) int g(int);')}),
+        'defines v, which p/b/a.h declares': ({'p/a.c': ({'v'}, set())}, {'p/b/a.h': declared('enum { A };\nextern const int v[];')}),
+    }
+    whole = {'p/a.c': ({'f', 'g', 'h'}, {'f0'}), 'p/a_b.c': ({'k'}, set()), 'p/q/c.c': ({'m'}, set()), **{n: ring[n] for n in list(ring)[:4]}}
+    good = {'p/a.h': {'f', 'k'}, 'p/a_private.h': {'g'}, 'p/p.h': {'h', 'm'}, 'p/z.h': {'m'}, 'x/y.h': declared('static inline int f(void) { return g(); }')}
+    said = {words: list(faults(*case)) for words, case in planted.items()}
+    return [*faults(whole, good)] == [] and all(len(found) == 1 and words in found[0] for words, found in said.items())
 
 
 def main(build):
-    objects = {path.stem.removeprefix('xkernel_'): symbols(path)
-               for path in pathlib.Path(build, 'libxkernel.a.p').glob('xkernel_*.c.o')}
-    others = set().union(*(symbols(path)[0] for path in pathlib.Path(build).glob('lib*.a.p/*.o')
-                           if not path.name.startswith('xkernel_')))
-    home = {name: file for file, (defined, _) in objects.items() for name in defined}
-    references = {file: {home[name] for name in needed if name in home} - {file}
-                  for file, (_, needed) in objects.items()}
-    failed = len(objects) < 30
-    if failed:
-        print(f'layers: {len(objects)} objects in {build}')
-    for file, (_, needed) in objects.items():
-        for name in sorted(needed & others - GIVEN - set(home)):
-            failed = True
-            print(f'layers: {file} refers to {name}, which is above xkernel/')
-    for circle in circles(references):
-        if not circle <= ENGINE:
-            failed = True
-            print('layers: a circle:', ', '.join(sorted(circle)))
-    return failed
+    objects = objects_of(pathlib.Path(build))
+    headers = {str(path.relative_to(ROOT)): declared(path.read_text()) for folder in ('xkernel', 'protocols', 'graphs', 'platform', 'tools')
+               for path in (ROOT / folder).rglob('*.h')}
+    found = list(faults(objects, headers))
+    if len(objects) < 150 or sum(map(len, headers.values())) < 500:
+        found.append(f'{len(objects)} objects in {build}, {sum(map(len, headers.values()))} names in headers')
+    if not notices_planted():
+        found.append('planted faults are not noticed')
+    for words in found:
+        print('layers:', words)
+    return len(found) > 0
 
 
 sys.exit(main(*sys.argv[1:]))

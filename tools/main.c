@@ -1,5 +1,5 @@
 /* main.c - main of a program that reads graph files: PROGRAM_MAIN is its own. */
-#include "tools/program/program.h"
+#include "tools/roundtrip/programs.h"
 #include "tools/start.h"
 #include "tools/xk/xk.h"
 

@@ -1,5 +1,5 @@
 /*
- * epoch.h - frees memory once no shepherd can still be reading it.
+ * epoch.h - frees memory once no shepherd can still be reading it (xk_retire, in services.h).
  *
  * Messages are carried up without locks or references: what the Map tool resolves stays valid until
  * the shepherd's turn ends. An object removed from every map is retired, and freed once every
@@ -21,12 +21,6 @@ struct xk_retired {
 	uint64_t epoch;
 	void (*release)(struct xk_retired *retired);
 };
-
-/*
- * Calls release(retired), which must not wait, from some shepherd of kernel, once nobody can be reading
- * the object, which must be out of reach already (unbound from its maps). Any context; never waits.
- */
-void xk_retire(struct xk_kernel *kernel, struct xk_retired *retired, void (*release)(struct xk_retired *retired));
 
 /* ---- for the engine ---- */
 

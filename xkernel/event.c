@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "xkernel/engine/spin.h"
-#include "xkernel/engine/wheel.h"
+#include "xkernel/event_private.h"
 
 enum {
 	EVENT_BITS = 5,

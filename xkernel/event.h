@@ -42,9 +42,6 @@ struct xk_event {
 	uint32_t running; /* number of running handlers, under the lock: the next may overtake one that waits */
 };
 
-/* Prepares an event that a shepherd of kernel will handle. Once, before anything else. */
-void xk_event_init(struct xk_event *event, struct xk_kernel *kernel, xk_event_handler *handler, void *argument);
-
 /* Converts nanoseconds to microseconds, rounding up. */
 static inline uint64_t
 xk_us_of_ns(uint64_t ns)

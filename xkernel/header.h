@@ -448,12 +448,6 @@ void xk_format_init(struct xk_format *format, const struct xk_protocol_type *typ
 /* ---- functions ---- */
 
 /*
- * Puts the first bytes of *m in one piece: as many as self's type gathers, or all. Returns 0; -EBADMSG
- * (shorter than the header) or -ENOBUFS: *m was dropped and counted for self. Any context; never waits.
- */
-int xk_header_gather(struct xk_protocol *self, struct xk_msg **m);
-
-/*
  * Prints the fields of the header at p, as far as its len bytes go, into text (room
  * bytes, NUL-terminated): "source 53, destination 1024, ...". Returns text. Any context.
  */

@@ -7,7 +7,7 @@
  *
  * Lookups take no lock and may run while another shepherd binds. They write only the one-entry cache, which holds one
  * of its table's slots: it can be stale but never dangle. Binding and unbinding take the map's own short lock.
- * Bindings are the caller's memory, usually inside the session, freed by xk_retire after xk_map_unbind (epoch.h). The
+ * Bindings are the caller's memory, usually inside the session, freed by xk_retire after xk_map_unbind (services.h). The
  * hash is seeded per map: a stranger cannot choose keys that collide. Functions run in any shepherd and never wait.
  */
 #ifndef XK_MAP_H
@@ -51,9 +51,6 @@ xk_map_slot_binding(uint64_t word)
 {
 	return (struct xk_binding *)(uintptr_t)(word << XK_MAP_TAG >> XK_MAP_TAG);
 }
-
-/* Initialises an empty map of kernel (NULL: of one thread) for about `expected` bindings or more. 0 or -ENOMEM. */
-int xk_map_init(struct xk_map *map, struct xk_kernel *kernel, unsigned expected);
 
 /*
  * Initialises a map with the caller's seeds, and epochs to retire outgrown tables in (NULL:

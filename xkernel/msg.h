@@ -27,6 +27,7 @@
 
 #include "xkernel/base.h"
 #include "xkernel/checksum.h"
+#include "xkernel/owner.h"
 
 struct xk_platform;
 struct xk_protocol;
@@ -93,9 +94,6 @@ xk_msg_is_given_up(const struct xk_msg *m)
 	return atomic_load_explicit(m->references, memory_order_relaxed) == 0;
 }
 
-/* Names a freed message's user, its function and the last owner, and aborts. `what` is a verb: "splits". */
-__attribute__((noreturn, cold)) void xk_msg_misused(const struct xk_msg *m, const char *what);
-
 /* In debug builds, calls xk_msg_misused if m was freed: the accessors' fast paths do not notice. */
 static inline void
 xk_msg_debug_live(const struct xk_msg *m, const char *what)
@@ -111,16 +109,6 @@ xk_msg_disown(struct xk_msg *m)
 	if (m != NULL)
 		m->owner = NULL;
 }
-
-/*
- * Records that `from` hands m to `to`. Names the protocols and aborts if m was freed, or if owners are tracked
- * (xk_kernel_watch_owners) and `from` does not own m. For each crossing in debug builds, else where owners are tracked.
- */
-void xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_protocol *to,
-		  enum xk_direction direction);
-
-/* Names the protocols and aborts if owners are tracked and m, which is popped at a session of `to`, belongs to another. */
-void xk_msg_pops(const struct xk_msg *m, const struct xk_protocol *to);
 
 static inline void
 xk_msg_annotate(struct xk_msg *m, enum xk_annotation_place place, uint32_t kind, uint64_t value)

@@ -18,6 +18,7 @@
 enum xk_load { XK_LOAD_MESSAGE, XK_LOAD_EVENT, XK_LOAD_APPLICATION, XK_LOADS };
 
 struct xk_kernel;
+struct xk_msg;
 struct xk_protocol;
 struct xk_session;
 struct xk_shepherd;
@@ -213,5 +214,13 @@ bool xk_handoff(struct xk_protocol *self);
  * it might be reading can be reclaimed, and resolves objects again afterwards. Holds no lock.
  */
 void xk_checkpoint(struct xk_protocol *self);
+
+/*
+ * Slow halves of xk_demux, xk_push and xk_call_demux (upi.h), for watched edges (trace, count, budget, explicit handoff)
+ * and headers beyond the first segment. Not for callers.
+ */
+void xk_demux_slow(struct xk_session *s, struct xk_msg *m);
+int xk_push_slow(struct xk_session *s, struct xk_msg *m);
+int xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
 
 #endif

@@ -70,10 +70,42 @@ int xk_table_open(struct xk_protocol *self, struct xk_key key, struct xk_protoco
 struct xk_session *xk_table_accept(struct xk_protocol *self, struct xk_key key, struct xk_key passive_key,
 				   struct xk_session *lls, const void *how, struct xk_msg *m);
 
+/*
+ * Lets hlp_receive accept sessions (passive open), each announced by open_done. Enables are
+ * counted: the same hlps may enable again. -EADDRINUSE: other hlps have enabled these participants.
+ */
+int xk_open_enable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
+		   struct xk_participants *participants);
+
+/* Takes back one open_enable of the same participants and hlps, or returns -ENOENT. */
+int xk_open_disable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
+		    struct xk_participants *participants);
+
+/* The open_enables of one passive key. */
+struct xk_enable {
+	struct xk_protocol *hlp_receive, *hlp_type;
+	struct xk_binding binding;
+	unsigned count; /* under hlp_receive's lock */
+	struct xk_retired retired;
+};
+
+/* open_enable and open_disable of a protocol with passive keys in map; return as xk_open_enable and xk_open_disable. */
+int xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type);
+int xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive,
+		     struct xk_protocol *hlp_type);
+/* Frees every enable left in map, then the map. For fini. */
+void xk_enable_fini(struct xk_map *map);
+
 /* xk_open_enable and xk_open_disable, for protocols without such operations. -EOPNOTSUPP: there is no table. */
 int xk_table_enable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		    struct xk_participants *participants);
 int xk_table_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		     struct xk_participants *participants);
+
+/* ---- for the kernel ---- */
+
+/* Make a protocol's table before its init, 0 or -errno; free it after its fini. Main thread. */
+int xk_table_init(struct xk_protocol *self);
+void xk_table_fini(struct xk_protocol *self);
 
 #endif

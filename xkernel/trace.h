@@ -24,6 +24,9 @@ __attribute__((format(printf, 3, 4))) void xk_trace_print(struct xk_protocol *se
 			xk_trace_print((self), (level), __VA_ARGS__);                                                  \
 	} while (0)
 
+/* The names of handoffs' reasons, also for programs that count them. */
+extern const char *const xk_handoff_names[XK_HANDOFF_REASONS];
+
 /* Returns the level called name ("none" ... "messages"), or -1. */
 int xk_trace_level(const char *name);
 

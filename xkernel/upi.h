@@ -29,6 +29,7 @@
 #include "xkernel/msg.h"
 #include "xkernel/participants.h"
 #include "xkernel/process.h"
+#include "xkernel/services.h"
 
 struct xk_kernel;
 struct xk_path;
@@ -210,7 +211,6 @@ enum xk_watch {
 static_assert((uint32_t)XK_MSG_MAX < (uint32_t)XK_WATCH_GATHER, "a mark is greater than any message's length");
 
 enum xk_handoff_reason { XK_HANDOFF_EXPLICIT, XK_HANDOFF_IMPLICIT, XK_HANDOFF_TIME, XK_HANDOFF_REASONS };
-extern const char *const xk_handoff_names[XK_HANDOFF_REASONS];
 
 /* Messages that have crossed an edge in one direction while counting was on (xk_kernel_count_edges). */
 struct xk_edge_count {
@@ -396,17 +396,6 @@ int xk_open(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struc
 	    struct xk_participants *participants, struct xk_session **session);
 
 /*
- * Lets hlp_receive accept sessions (passive open), each announced by open_done. Enables are
- * counted: the same hlps may enable again. -EADDRINUSE: other hlps have enabled these participants.
- */
-int xk_open_enable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
-		   struct xk_participants *participants);
-
-/* Takes back one open_enable of the same participants and hlps, or returns -ENOENT. */
-int xk_open_disable(struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type, struct xk_protocol *llp,
-		    struct xk_participants *participants);
-
-/*
  * Announces s, made because of an open_enable, to hlp_receive. Without an xk_duplicate by the hlp, s
  * lives while it is used and is among the `sessions` youngest of llp. Precedes the first message of
  * the shepherd that made s, not those of others. Any result but 0 refuses s and drops the message.
@@ -429,12 +418,7 @@ void xk_close(struct xk_session *s);
 
 /* ---- messages ---- */
 
-/*
- * Slow halves of xk_demux and xk_push, for watched edges (trace, count, budget, explicit handoff) and
- * headers beyond the first segment; of xk_pop, for sessions with a pop of their own. Not for callers.
- */
-void xk_demux_slow(struct xk_session *s, struct xk_msg *m);
-int xk_push_slow(struct xk_session *s, struct xk_msg *m);
+/* The slow half of xk_pop, for sessions with a pop of their own. Not for callers. */
 void xk_pop_within(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr);
 
 /* Hands m, which came up s, to the protocol above, with its header in one piece. Takes m. May hand off. */
@@ -514,9 +498,6 @@ int xk_call_async(struct xk_session *s, struct xk_msg *m, struct xk_call *call);
 /* Ends an asynchronous call, for the protocol that carries it out. Takes reply. */
 void xk_call_done(struct xk_call *call, int status, struct xk_msg *reply);
 
-/* The slow half of xk_call_demux. Not for callers. */
-int xk_call_demux_slow(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply);
-
 /* The server's half of xk_call, as xk_demux and xk_pop. Takes m. 0: *reply is the answer, for the caller. */
 static inline int
 xk_call_demux(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
@@ -563,19 +544,10 @@ unsigned xk_drop_count(const struct xk_protocol_type *type);
 void xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason);
 
 /*
- * A protocol that stores messages counts their buffers (xk_msg_buffers) here while it stores them. Without room, it
- * drops the new message (XK_DROP_NO_BUFFER) or an older one. It leaves at least as many buffers as it keeps: alone it
- * gets half of all, beside another such protocol a third, and so on. Therefore no protocol keeps the host from
- * receiving, or another protocol from storing (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998).
- *
- * xk_keep_limit returns how many buffers self may keep now, xk_keep_room how many of these are left. Concurrent
- * shepherds may exceed the limit slightly. Any context. When a kernel ends, each protocol's count must be 0 again; other
- * counts are reported, and debug builds abort.
+ * Puts the first bytes of *m in one piece: as many as self's type gathers, or all. Returns 0; -EBADMSG
+ * (shorter than the header) or -ENOBUFS: *m was dropped and counted for self. Any context; never waits.
  */
-unsigned xk_keep_limit(const struct xk_protocol *self);
-unsigned xk_keep_room(const struct xk_protocol *self);
-void xk_keep(struct xk_protocol *self, unsigned count);
-void xk_unkeep(struct xk_protocol *self, unsigned count);
+int xk_header_gather(struct xk_protocol *self, struct xk_msg **m);
 
 /* Abort, naming the protocol, unless its type declares this counter, or a header of len bytes. For debug builds. */
 void xk_counter_check(const struct xk_protocol *self, unsigned counter);
@@ -721,30 +693,12 @@ void xk_session_release(struct xk_session *s);
 /* Closes every cached session of self that is not wanted (NULL: all). For open_disable. */
 void xk_session_uncache(struct xk_protocol *self, bool (*wanted)(struct xk_session *s, void *context), void *context);
 
-/* The open_enables of one passive key. */
-struct xk_enable {
-	struct xk_protocol *hlp_receive, *hlp_type;
-	struct xk_binding binding;
-	unsigned count; /* under hlp_receive's lock */
-	struct xk_retired retired;
-};
-
-/* open_enable and open_disable of a protocol with passive keys in map; return as xk_open_enable and xk_open_disable. */
-int xk_enable_add(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type);
-int xk_enable_remove(struct xk_map *map, struct xk_key key, struct xk_protocol *hlp_receive,
-		     struct xk_protocol *hlp_type);
-/* Frees every enable left in map, then the map. For fini. */
-void xk_enable_fini(struct xk_map *map);
-
 /* Returns the protocol below at a role's position (in group 0 if roles repeat). */
 static inline struct xk_protocol *
 xk_lower(const struct xk_protocol *self, unsigned index)
 {
 	return self->lowers[index]->lower;
 }
-
-/* Returns the platform for self's new messages (msg.h): that of the caller's driver. Any context. */
-struct xk_platform *xk_platform_of(const struct xk_protocol *self);
 
 /* Stores the number of hlp_type on self: the edge's (number=N) or the one hlp_type declares. -ENOENT: none. */
 int xk_number(const struct xk_protocol *self, const struct xk_protocol *hlp_type, uint32_t *number);

@@ -13,6 +13,7 @@
 
 #include "platform/dpdk/dpdk_private.h"
 #include "xkernel/kernel.h"
+#include "xkernel/trace.h"
 
 enum {
 	TELEMETRY_NAME = 128,

@@ -1,5 +1,5 @@
 /*
- * memory.c - the platform in memory: clocks, sleep, construction. buffer.c has its buffers and port.c its ports.
+ * memory.c - the platform in memory: clocks, sleep, construction. memory_buffer.c has its buffers, memory_port.c its ports.
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -74,7 +74,7 @@ void memory_platform_fini(struct memory_platform *self);
 /* Implements xk_platform_ops.wake. */
 void memory_wake(struct xk_platform *platform);
 
-/* ---- buffer.c: operations of xk_platform_ops ---- */
+/* ---- memory_buffer.c: operations of xk_platform_ops ---- */
 
 struct xk_msg *memory_buffer_new(struct xk_platform *platform);
 bool memory_buffers_are_short(struct xk_platform *platform);

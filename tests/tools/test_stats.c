@@ -10,7 +10,7 @@
 #include "tools/host/host.h"
 #include "tools/stats/stats_client.h"
 #include "tools/stats/stats_draw.h"
-#include "tools/stats/stats_server.h"
+#include "tools/stats/stats_tell.h"
 
 static const char graph_text[] = "digraph g { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;\n"
 				 "arp -> eth; eth -> port; }\n";

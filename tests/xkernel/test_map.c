@@ -10,7 +10,7 @@
 
 #include "tests/random.h"
 #include "tests/test.h"
-#include "xkernel/map.h"
+#include "xkernel/services.h"
 
 /* Stands in for the engine's. */
 struct xk_kernel {

@@ -87,6 +87,7 @@ void bench_json_counts(const struct bench *bench, struct json *json, const char 
 int bench_report(const struct bench *bench);
 
 /* The words after `xk bench`. */
+int xk_bench_main(int argc, char **argv);
 int bench_echo_main(int argc, char **argv);
 int bench_call_main(int argc, char **argv);
 int bench_copy_main(int argc, char **argv);

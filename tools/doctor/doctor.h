@@ -105,4 +105,7 @@ struct doctor_report {
 
 void doctor_judge(const struct doctor_facts *facts, struct doctor_report *report);
 
+/* The word `doctor` of xk. */
+int xk_doctor_main(int argc, char **argv);
+
 #endif

@@ -21,7 +21,7 @@
 #include "platform/private.h"
 #include "tools/host/host_options.h"
 #include "tools/machine.h"
-#include "tools/program/program.h"
+#include "tools/roundtrip/programs.h"
 #ifdef XK_HAVE_DPDK
 #include "platform/dpdk/dpdk.h"
 #endif

@@ -19,6 +19,7 @@
 #include "platform/clock.h"
 #include "tools/json.h"
 #include "xkernel/engine/where.h"
+#include "xkernel/trace.h"
 
 enum { HOST_PARKED = 32 };
 

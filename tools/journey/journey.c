@@ -11,6 +11,7 @@
 #include "tools/json.h"
 #include "tools/options.h"
 #include "xkernel/protocol.h"
+#include "xkernel/trace.h"
 
 enum {
 	JOURNEY_DEPTH = 32,      /* crossings of a shepherd that have not returned, at most */

@@ -5,7 +5,7 @@
  * options come first, as when a pair starts itself, its own name. Without a graph, its own name says which; any other
  * name is xk.
  */
-#include "tools/program/program.h"
+#include "tools/roundtrip/programs.h"
 
 #include <stdio.h>
 #include <string.h>

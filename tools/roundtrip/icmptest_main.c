@@ -19,7 +19,7 @@
 #include "tools/host/watch.h"
 #include "tools/json.h"
 #include "tools/machine.h"
-#include "tools/program/program.h"
+#include "tools/roundtrip/programs.h"
 
 enum {
 	ICMPTEST_SILENT_S = 10,    /* without a reply until that is reported */

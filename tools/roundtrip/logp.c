@@ -21,7 +21,7 @@
 
 #include "protocols/papers/logptest.h"
 #include "tools/json.h"
-#include "tools/program/program.h"
+#include "tools/roundtrip/programs.h"
 #include "tools/roundtrip/roundtrip.h"
 
 enum {

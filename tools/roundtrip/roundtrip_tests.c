@@ -4,7 +4,7 @@
  */
 #include "protocols/test/chantest.h"
 #include "protocols/test/udptest.h"
-#include "tools/program/program.h"
+#include "tools/roundtrip/programs.h"
 #include "tools/roundtrip/roundtrip.h"
 
 #define ROUNDTRIP_ROUNDS                                                                                               \

@@ -9,6 +9,7 @@
 
 #include "tools/stats/stats_client.h"
 #include "xkernel/base.h"
+#include "xkernel/trace.h"
 
 enum { DRAW_MS = 1000 };
 

@@ -16,6 +16,7 @@
 #include "platform/clock.h"
 #include "platform/private.h"
 #include "tools/stats/stats_client.h"
+#include "tools/stats/stats_tell.h"
 
 enum {
 	SERVER_CLIENTS = 16,

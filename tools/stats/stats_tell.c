@@ -1,4 +1,6 @@
-/* stats_tell.c - a running host's counts, as a JSON document and as tables; see stats_server.h. Reads only atomics. */
+/* stats_tell.c - a running host's counts, as a JSON document and as tables. Reads only atomics. */
+#include "tools/stats/stats_tell.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,8 +11,8 @@
 #include "tools/host/host_alone.h"
 #include "tools/host/host_options.h"
 #include "tools/json.h"
-#include "tools/stats/stats_server.h"
 #include "xkernel/engine/where.h"
+#include "xkernel/trace.h"
 
 enum { TELL_NAME = 24, TELL_EDGE = 2 * 64 + 8, TELL_PARKED = 32 };
 

@@ -1,4 +1,6 @@
 /* xk_stats.c - `xk stats`: shows what a running host has counted, in a terminal or as a document. */
+#include "tools/stats/xk_stats.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/bench/bench.h"
+#include "tools/doctor/doctor.h"
 #include "tools/net/net_settings.h"
+#include "tools/stats/xk_stats.h"
 #include "xkernel/base.h"
 
 static const struct {

@@ -17,15 +17,12 @@ bool xk_load(const char *file, const struct options_texts *sets, struct xk_graph
 /* Runs the word in argv[1]. */
 int xk_main(int argc, char **argv);
 
-int xk_bench_main(int argc, char **argv);
 int xk_check_main(int argc, char **argv);
 int xk_compile_main(int argc, char **argv);
 int xk_dissectors_main(int argc, char **argv);
-int xk_doctor_main(int argc, char **argv);
 int xk_draw_main(int argc, char **argv);
 int xk_new_main(int argc, char **argv);
 int xk_protocols_main(int argc, char **argv);
 int xk_run_main(int argc, char **argv);
-int xk_stats_main(int argc, char **argv);
 
 #endif

@@ -6,10 +6,12 @@
 
 #include "xkernel/engine/spin.h"
 #include "xkernel/engine/stack.h"
-#include "xkernel/engine/wheel.h"
 #include "xkernel/epoch.h"
+#include "xkernel/event_private.h"
 #include "xkernel/kernel.h"
 #include "xkernel/path.h"
+#include "xkernel/trace_private.h"
+#include "xkernel/upi_private.h"
 
 enum { XK_TRANSMIT_QUEUE = 1024 };
 
@@ -126,16 +128,6 @@ void xk_shepherd_charge(struct xk_shepherd *self, bool caught);
 bool xk_shepherd_park(struct xk_shepherd *self, void (*after)(struct xk_runner *runner, void *argument),
 		      void *argument);
 
-/* Turns a hold into a reference because its shepherd leaves its epoch, and gives that back (upi_session.c). */
-void xk_hold_keep(struct xk_hold *hold);
-void xk_hold_release(struct xk_hold *hold);
-
-/* Frees s, a new session that was not set up, and closes its lls (upi_session.c). */
-void xk_session_discard(struct xk_session *s);
-
-/* Keeps the session that self popped last by a reference, in place of the one kept before. */
-void xk_kept_renew(struct xk_shepherd_head *self);
-
 /* Notes that self is in no session: what it carries begins, or has ended. */
 static inline void
 xk_shepherd_is_out(struct xk_shepherd *self)
@@ -186,26 +178,6 @@ void xk_meter_go(struct xk_shepherd *self);
  * has returned, call xk_meter_leave(left).
  */
 void xk_cross(struct xk_session *s, struct xk_msg *m, enum xk_direction direction, struct xk_meter_left *left);
-
-/*
- * Trace: the frame m that was taken, m crossing the edge above s, a reply that crosses it, the return of the call that
- * handed a message across edge, a session that was made or closes, a drop, the kernel's own sentence, a handoff that has
- * happened (trace.c). Where nothing is traced, they are not called.
- */
-void xk_trace_taken(struct xk_kernel *kernel, const struct xk_msg *m);
-void xk_trace_crossing(struct xk_session *s, const struct xk_msg *m, enum xk_direction direction);
-void xk_trace_replied(struct xk_session *s, const struct xk_msg *reply, enum xk_direction direction);
-void xk_trace_returned(const struct xk_edge *edge, enum xk_direction direction);
-void xk_trace_session(const struct xk_session *s, bool made);
-void xk_trace_drop(struct xk_protocol *self, const struct xk_msg *m, const char *reason);
-__attribute__((format(printf, 2, 3))) void xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...);
-void xk_trace_handoff(struct xk_shepherd *self, enum xk_handoff_reason reason, const struct xk_edge *edge);
-
-/* ---- tables (table.c) ---- */
-
-/* Make a protocol's table before its init, 0 or -errno; free it after its fini. Main thread. */
-int xk_table_init(struct xk_protocol *self);
-void xk_table_fini(struct xk_protocol *self);
 
 /* ---- the pool (pool.c) ---- */
 
@@ -306,7 +278,7 @@ void xk_token_post(struct xk_kernel *kernel, struct xk_token *token);
 /* Sleeps for nap_ns between two looks at something. */
 void xk_thread_nap(struct xk_kernel *kernel, uint64_t nap_ns);
 
-/* Called by a runner's body first and last (pool.c). */
+/* Called by a runner's body first and last. */
 void xk_runner_begin(struct xk_runner *runner);
 void xk_runner_end(struct xk_runner *runner);
 
@@ -438,6 +410,7 @@ struct xk_driver {
 	_Atomic uint32_t stacks_lock;
 	bool has_stack; /* the driver runs on one of them; under the lock */
 	struct xk_shepherd *stacks_free;
+	void (*loop)(struct xk_shepherd *self); /* what a stack does on the driver: xk_driver_loop */
 	/* counts of its shepherds, from any thread */
 	_Atomic uint64_t handoffs[XK_HANDOFF_REASONS];
 	_Atomic uint64_t handoffs_event, fallbacks, no_stack, parks, resumes_thread, resumes_driver, overtaken;

@@ -22,6 +22,7 @@ enum {
 static void
 kernel_init_driver(struct xk_kernel *kernel, struct xk_driver *driver, struct xk_platform *platform, int core)
 {
+	driver->loop = xk_driver_loop;
 	driver->kernel = kernel;
 	driver->platform = platform;
 	driver->index = kernel->driver_count++;

@@ -1,4 +1,4 @@
-/* services.c - what a kernel supplies to its protocols and to the tools that they use. */
+/* services.c - see services.h; and what process.h, platform.h and capture.h have of a kernel. */
 #include <limits.h>
 #include <sys/random.h>
 

@@ -41,7 +41,7 @@ shepherd_main(void *argument)
 	if (self->head.locks != 0)
 		xk_lock_refuse_end(self);
 	if (xk_on_driver(self))
-		xk_driver_loop(self);
+		self->driver->loop(self);
 	if (self->head.locks != 0)
 		xk_lock_refuse_end(self);
 	xk_assert(self->head.holds == NULL && self->head.kept == NULL);

@@ -6,7 +6,7 @@
  * - It refuses the newcomer (xk_share_take). A holder with `leaves` gets at most its limit, and at most as much as then
  *   remains for all others: one holder leaves at least half, and no number of holders takes all (dynamic thresholds:
  *   Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998). In the same way, all of a protocol's buffers together leave buffers
- *   to other protocols (xk_keep, in upi.h).
+ *   to other protocols (xk_keep, in services.h).
  * - It takes from the holder that has the most (xk_share_loser). A holder with at most an equal share loses nothing.
  *
  * Neither suits what any frame can begin, whose sender's address may be forged (fragments): there the oldest goes.

@@ -1,6 +1,6 @@
-/* wheel.h - the event wheel (event.c): the engine's side of event.h. */
-#ifndef XK_WHEEL_H
-#define XK_WHEEL_H
+/* event_private.h - the event wheel (event.c): the engine's side of event.h. */
+#ifndef XK_EVENT_PRIVATE_H
+#define XK_EVENT_PRIVATE_H
 
 #include "xkernel/event.h"
 

@@ -1,6 +1,6 @@
-/* program.h - the mains that a program made by `xk compile` has as words (program.c). */
-#ifndef PROGRAM_H
-#define PROGRAM_H
+/* programs.h - the mains of the programs udptest, chantest, icmptest and logp. */
+#ifndef PROGRAMS_H
+#define PROGRAMS_H
 
 int udptest_main(int argc, char **argv);
 int chantest_main(int argc, char **argv);

@@ -1,4 +1,4 @@
-/* port.c - ports whose ends are queues or functions, and wires between two ports or the lanes of two devices. */
+/* memory_port.c - ports whose ends are queues or functions, and wires between two ports or the lanes of two devices. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

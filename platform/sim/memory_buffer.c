@@ -1,5 +1,5 @@
 /*
- * buffer.c - buffers from malloc.
+ * memory_buffer.c - buffers from malloc.
  *
  * A block is a buffer with the descriptor of its first view; further views are separate descriptors. The last view to
  * be freed, whichever that is, frees the block. Lent bytes have a block, too, whose own bytes are not used; one reference

@@ -1,0 +1,7 @@
+/* xk_stats.h - the word `stats` of xk. */
+#ifndef XK_STATS_H
+#define XK_STATS_H
+
+int xk_stats_main(int argc, char **argv);
+
+#endif
