@@ -188,9 +188,6 @@ xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool 
 /* Delivers m the layers' way. Takes m. */
 void xk_path_layered(struct xk_port *port, struct xk_msg *m);
 
-/* Pops payload m, if it sums up; sum is that of the headers. Takes m. */
-void xk_path_pop_summed(struct xk_session *s, struct xk_msg *m, uint64_t sum);
-
 /* Shows m, which s pushes with all its headers, to those who watch the edge above the port. */
 void xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
 
@@ -289,7 +286,7 @@ xk_path_take_as(const struct xk_path_layout *layout, struct xk_port *port, struc
 	if (sum == 0 || xk_receive_is_intact_short(last, m, sum))
 		xk_pop_on(path->top, m);
 	else
-		xk_path_pop_summed(path->top, m, sum);
+		xk_receive_pop_summed_on(path->top, m, sum);
 }
 
 /* Pushes m with all headers, unless it is unusual: then the session's own push does. Takes m. */

@@ -171,6 +171,8 @@ xk_receive_sum_headers(const struct xk_format *format, const struct xk_msg *m, u
 
 /* Pops payload m, if it sums up; sum is that of the headers. Takes m. */
 void xk_receive_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, uint64_t sum);
+/* The same, to a session that only hands on. */
+void xk_receive_pop_summed_on(struct xk_session *s, struct xk_msg *m, uint64_t sum);
 
 /* Returns whether payload m, behind this header, is so short that it takes no call to sum, and sums up. */
 XK_RECEIVE_CODE bool

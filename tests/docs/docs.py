@@ -367,7 +367,7 @@ def keys_of(directory, command):
 
 
 def settings_in(path):
-    return set(re.findall(r'\{ \w+_SETTING\("(\w+)"', read(path)))
+    return set(re.findall(r'_SETTING\(\w+, (?:struct \w+, )?[\w.]+, "(\w+)"', read(path)))
 
 
 def check_tables(directory):

@@ -200,15 +200,6 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 }
 
 XK_APART void
-xk_path_pop_summed(struct xk_session *s, struct xk_msg *m, uint64_t sum)
-{
-	if (xk_likely(xk_sum_is_intact(sum + xk_msg_sum_segments(m))))
-		xk_pop_on(s, m);
-	else
-		xk_receive_pop_summed(s, s->lls, m, sum);
-}
-
-XK_APART void
 xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path)
 {
 	unsigned watch = xk_edge_watched(path->below->up, XK_WATCH_OWNER | XK_WATCH_SINK);

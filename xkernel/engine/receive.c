@@ -32,6 +32,15 @@ xk_receive_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_ms
 		xk_drop(s->protocol, m, receive_why_bad(s->protocol, m, s->sends.pop_sum));
 }
 
+XK_APART void
+xk_receive_pop_summed_on(struct xk_session *s, struct xk_msg *m, uint64_t sum)
+{
+	if (xk_likely(xk_sum_is_intact(sum + xk_msg_sum_segments(m))))
+		xk_pop_on(s, m);
+	else
+		xk_drop(s->protocol, m, receive_why_bad(s->protocol, m, s->sends.pop_sum));
+}
+
 /* Stores the passive key of a stranger's message. Returns 0, or the reason to drop it, as `judge`. */
 static unsigned
 receive_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
