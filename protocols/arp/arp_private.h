@@ -63,7 +63,7 @@ struct xk_neighbour {
 	bool is_doubted;    /* link replaced another without a query: no packet prolongs expires_ns */
 	int tries;          /* requests to all since it is ASKING; -1: before that, the timer asks the station `link` */
 	struct xk_event timer;
-	LIST_HEAD(, xk_arp_follower) followers;
+	LIST_HEAD(arp_followers, xk_arp_follower) followers;
 	LIST_HEAD(, arp_waiter) waiters; /* keep it from being replaced */
 	struct arp_queue queue;
 	unsigned queued;

@@ -459,25 +459,29 @@ chan_peer_expire(struct xk_event *event, void *argument)
 }
 
 static void
-chan_peer_cancel(void *end, void *context)
+chan_peer_end(void *object, void *taken)
 {
-	(void)context;
-	xk_alarm_cancel(&((struct chan_end *)end)->alarm);
+	struct chan_peer *peer = object;
+
+	chan_peer_forget(peer);
+	chan_peer_take_ends(&peer->ends[false], taken);
+	chan_peer_take_ends(&peer->ends[true], taken);
+	chan_peer_free_unused(peer);
 }
 
-static void
-chan_peer_end(void *object, void *context)
-{
-	(void)context;
-	chan_peer_forget(object);
-	chan_peer_free_unused(object);
-}
-
+/* Sessions end in the order of their peers: their own keys are addresses, whose order differs from run to run. */
 void
 chan_peer_fini(struct chan *chan)
 {
-	xk_map_for_each(&chan->protocol.table.sessions, chan_peer_cancel, NULL);
-	xk_map_for_each(&chan->peers, chan_peer_end, NULL);
+	struct chan_ends taken = TAILQ_HEAD_INITIALIZER(taken);
+	struct chan_end *e;
+
+	xk_map_for_each(&chan->peers, chan_peer_end, &taken);
+	while ((e = TAILQ_FIRST(&taken)) != NULL) {
+		TAILQ_REMOVE(&taken, e, beside);
+		xk_alarm_cancel(&e->alarm);
+		xk_session_release(&e->session);
+	}
 	xk_map_fini(&chan->peers);
 	xk_shares_fini(&chan->shares);
 	xk_shares_fini(&chan->saved);

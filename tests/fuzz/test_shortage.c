@@ -306,10 +306,17 @@ output_without_memory(void *argument)
 {
 	struct rig *r = argument;
 	struct xk_protocol *arp = rig_protocol(r, "arp");
-	struct xk_arp_output output = { .m = xk_msg_new(rig_platform(r), 1) };
+	struct xk_arp_output first = { .m = xk_msg_new(rig_platform(r), 1) };
+	struct xk_arp_output second = { .m = xk_msg_new(rig_platform(r), 1) };
 
+	CHECK_EQ(xk_arp_ops(arp)->output(arp, 0x0a4d0003, &first), 0);
 	allocations_left = 0;
-	CHECK_EQ(xk_arp_ops(arp)->output(arp, 0x0a4d0003, &output), -ENOBUFS);
+	CHECK_EQ(xk_arp_ops(arp)->output(arp, 0x0a4d0003, &second), -ENOBUFS);
+	CHECK_EQ(rig_counter_of(r, "arp", "no_memory"), 1);
+	/* nor is there any to ask for another neighbour */
+	second.m = xk_msg_new(rig_platform(r), 1);
+	allocations_left = 0;
+	CHECK_EQ(xk_arp_ops(arp)->output(arp, 0x0a4d0004, &second), -ENOBUFS);
 	allocations_left = UINT_MAX;
 }
 
@@ -320,7 +327,7 @@ TEST(a_message_that_cannot_wait_for_arp_is_dropped)
 		rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/16; user: vnet");
 
 	CHECK(rig_do(r, output_without_memory, r));
-	CHECK_EQ(rig_drops(r), 1);
+	CHECK_EQ(rig_drops(r), 2);
 	rig_forget(r);
 	rig_free(r);
 }

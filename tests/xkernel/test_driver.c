@@ -66,8 +66,9 @@ count_control(struct xk_platform *platform)
 
 TEST_WITH(a_driver_that_never_rests_serves_signals_and_control, struct host *h, flooded_host(XK_IPP), host_free)
 {
-	struct xk_platform_ops ops = *h->platform->ops;
+	static struct xk_platform_ops ops; /* in use until the host is freed */
 
+	ops = *h->platform->ops;
 	ops.poll_control = count_control;
 	h->platform->ops = &ops;
 	atomic_store(&control_polls, 0);
