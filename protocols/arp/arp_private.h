@@ -64,7 +64,7 @@ struct xk_neighbour {
 	int tries;          /* requests to all since it is ASKING; -1: before that, the timer asks the station `link` */
 	struct xk_event timer;
 	LIST_HEAD(arp_followers, xk_arp_follower) followers;
-	LIST_HEAD(, arp_waiter) waiters; /* keep it from being replaced */
+	LIST_HEAD(arp_waiters, arp_waiter) waiters; /* keep it from being replaced */
 	struct arp_queue queue;
 	unsigned queued;
 };
@@ -85,15 +85,15 @@ struct arp {
 	struct xk_arp_user user;
 	uint32_t onlink; /* a neighbour beside those of the network; 0: none */
 	enum arp_policy policy;
-	struct xk_event own;                               /* the next probe or announcement */
-	struct xk_lock lock;                               /* protects the fields below */
-	struct xk_network network;                         /* its host is 0 while the address must not be used */
-	struct xk_network wanted;                          /* the address that was set */
-	unsigned said;                                     /* probes or announcements sent in this phase */
-	uint64_t defend_ns;                                /* the earliest time of the next defence */
-	uint64_t warn_ns, warn_gap_ns;                     /* ... warning; the gap doubles up to an hour */
-	struct xk_map hosts;                               /* of ASKING and KNOWN neighbours */
-	TAILQ_HEAD(, xk_neighbour) lists[ARP_STATES];      /* least recently used first */
+	struct xk_event own;           /* the next probe or announcement */
+	struct xk_lock lock;           /* protects the fields below */
+	struct xk_network network;     /* its host is 0 while the address must not be used */
+	struct xk_network wanted;      /* the address that was set */
+	unsigned said;                 /* probes or announcements sent in this phase */
+	uint64_t defend_ns;            /* the earliest time of the next defence */
+	uint64_t warn_ns, warn_gap_ns; /* ... warning; the gap doubles up to an hour */
+	struct xk_map hosts;           /* of ASKING and KNOWN neighbours */
+	TAILQ_HEAD(arp_neighbours, xk_neighbour) lists[ARP_STATES]; /* least recently used first */
 	uint64_t entry_count, asking_count, waiting_count; /* of all neighbours, ASKING ones, messages in all queues */
 };
 
