@@ -227,7 +227,7 @@ struct xk_kept {
  */
 bool xk_msg_keep(struct xk_kept *kept, struct xk_msg *m);
 
-/* As xk_msg_part, over bytes of the kept message. */
+/* As xk_msg_part, over bytes of the kept message. Several threads may call it at once, none while another frees it. */
 struct xk_msg *xk_kept_part(const struct xk_kept *kept, size_t offset, size_t len);
 
 /* The slow half of xk_kept_free. Not for callers. */

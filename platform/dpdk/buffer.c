@@ -221,9 +221,22 @@ dpdk_buffer_home(const struct xk_msg *segment)
 	return owner;
 }
 
+/* Attaches m to the lent bytes of a segment, also while other threads do so: see dpdk_buffer_attach. */
+XK_APART static void
+dpdk_buffer_attach_lent(struct rte_mbuf *m, const struct xk_msg *segment)
+{
+	struct rte_mbuf *lent = dpdk_buffer_of(segment);
+	_Atomic uint16_t *references = (_Atomic uint16_t *)&lent->shinfo->refcnt;
+
+	atomic_fetch_add_explicit(references, 1, memory_order_relaxed);
+	rte_pktmbuf_attach(m, lent);
+	atomic_fetch_sub_explicit(references, 1, memory_order_relaxed);
+}
+
 /*
  * Attaches m to the buffer of a segment. As rte_pktmbuf_attach, but of the owner it reads only what never changes: the
- * owner may be on its way, and the segment a copy of one that was freed (buffer_hold).
+ * owner may be on its way, and the segment a copy of one that was freed (buffer_hold). Several threads may show what is
+ * kept at once; DPDK, where it finds one reference, adds another without an atomic operation.
  */
 static inline void
 dpdk_buffer_attach(struct rte_mbuf *m, const struct xk_msg *segment)
@@ -231,10 +244,10 @@ dpdk_buffer_attach(struct rte_mbuf *m, const struct xk_msg *segment)
 	struct rte_mbuf *owner = dpdk_buffer_home(segment);
 
 	if (xk_unlikely(owner == NULL)) {
-		rte_pktmbuf_attach(m, dpdk_buffer_of(segment));
+		dpdk_buffer_attach_lent(m, segment);
 		return;
 	}
-	rte_mbuf_refcnt_update(owner, 1);
+	atomic_fetch_add_explicit(segment->references, 1, memory_order_relaxed);
 	m->priv_size = owner->priv_size;
 	m->buf_addr = owner->buf_addr;
 	rte_mbuf_iova_set(m, rte_mbuf_iova_get(owner));

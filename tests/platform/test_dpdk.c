@@ -155,6 +155,65 @@ TEST(held_bytes_outlive_their_segment_and_can_be_shown_again)
 	xk_dpdk_stop(h.platform);
 }
 
+enum { SHOWS = 1500000 };
+
+struct showing {
+	const struct xk_kept *kept;
+	pthread_barrier_t begun;
+};
+
+static void *
+show_kept(void *argument)
+{
+	struct showing *s = argument;
+
+	pthread_barrier_wait(&s->begun);
+	for (unsigned i = 0; i < SHOWS; i++) {
+		struct xk_msg *m = xk_kept_part(s->kept, 0, 100);
+
+		REQUIRE(m != NULL);
+		xk_msg_free(m);
+	}
+	return NULL;
+}
+
+static void
+count_loan(void *count)
+{
+	++*(unsigned *)count;
+}
+
+/* As when two shepherds send a message again. Each may find the bytes without any other view. */
+TEST(threads_may_show_kept_bytes_at_once)
+{
+	static const uint8_t bytes[100];
+	struct showing s;
+	struct xk_kept kept;
+	unsigned ended = 0;
+	pthread_t thread;
+	struct xk_msg *m;
+	struct host h;
+
+	REQUIRE(host_start(&h) == 0);
+	s.kept = &kept;
+	pthread_barrier_init(&s.begun, NULL, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		m = i == 0 ? xk_msg_new(h.platform, sizeof(bytes))
+			   : xk_msg_lend(h.platform, bytes, sizeof(bytes), count_loan, &ended);
+		REQUIRE(m != NULL && xk_msg_keep(&kept, m));
+		xk_msg_free(m);
+		REQUIRE(pthread_create(&thread, NULL, show_kept, &s) == 0);
+		show_kept(&s);
+		pthread_join(thread, NULL);
+		CHECK_EQ(ended, 0);
+		xk_kept_free(&kept);
+		CHECK_EQ(ended, i);
+		CHECK_EQ(h.platform->ops->buffers_out(h.platform), 0);
+	}
+	pthread_barrier_destroy(&s.begun);
+	xk_dpdk_stop(h.platform);
+}
+
 enum { RESERVE = 1024, RING = 256 }; /* bounds of the reserve: at most 1024 buffers, at least a ring's */
 
 /* When payload is refused, enough is left for headers and acknowledgements; after these, enough for a device. */
