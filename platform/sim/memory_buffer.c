@@ -161,11 +161,16 @@ memory_buffers_limit(struct memory_platform *self, unsigned count)
 	atomic_store_explicit(&self->short_limit, count - reserve / 2, memory_order_relaxed);
 }
 
-/* Returns whether as many segments are in use as that limit says. */
+/*
+ * Returns whether as many segments are in use as that limit says. Looks twice: a reader that loses its core between the
+ * two counts misses what was taken by one thread and freed by another meanwhile.
+ */
 static inline bool
 memory_is_at(const struct memory_platform *self, const _Atomic unsigned *limit)
 {
-	return memory_segments_out(self) >= atomic_load_explicit(limit, memory_order_relaxed);
+	unsigned most = atomic_load_explicit(limit, memory_order_relaxed);
+
+	return memory_segments_out(self) >= most && memory_segments_out(self) >= most;
 }
 
 bool

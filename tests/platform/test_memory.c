@@ -280,6 +280,69 @@ PLATFORM_TEST(the_driver_and_another_thread_free_each_others_buffers, XK_MEMORY_
 			xk_msg_free(t.slots[i]);
 }
 
+enum { PASSES = 6000000, BESIDE = 6 };
+
+struct passing {
+	struct xk_platform *platform;
+	_Atomic(struct xk_msg *) slots[TOSSED];
+	_Atomic bool ends;
+	_Atomic unsigned refused;
+};
+
+/* Frees what the driver has allocated. */
+static void *
+free_passed(void *argument)
+{
+	struct passing *p = argument;
+
+	while (!atomic_load(&p->ends))
+		for (unsigned i = 0; i < TOSSED; i++)
+			xk_msg_free(atomic_exchange(&p->slots[i], NULL));
+	return NULL;
+}
+
+/* Allocates one at a time, which is never too many. */
+static void *
+allocate_beside(void *argument)
+{
+	struct passing *p = argument;
+
+	while (!atomic_load(&p->ends)) {
+		struct xk_msg *m = p->platform->ops->buffer_new(p->platform);
+
+		p->refused += m == NULL;
+		xk_msg_free(m);
+	}
+	return NULL;
+}
+
+/* What the driver takes and another frees is counted at two places, which a third thread cannot read at once. */
+PLATFORM_TEST(buffers_on_their_way_to_another_thread_are_no_shortage, XK_MEMORY_REAL)
+{
+	static struct passing p;
+	pthread_t freeing, beside[BESIDE];
+
+	p.platform = platform;
+	xk_memory_platform_limit(platform, 1000);
+	drive(platform);
+	REQUIRE(pthread_create(&freeing, NULL, free_passed, &p) == 0);
+	for (unsigned i = 0; i < BESIDE; i++)
+		REQUIRE(pthread_create(&beside[i], NULL, allocate_beside, &p) == 0);
+	for (unsigned i = 0; i < PASSES; i++) {
+		struct xk_msg *m = platform->ops->buffer_new(platform);
+
+		p.refused += m == NULL;
+		xk_msg_free(atomic_exchange(&p.slots[i % TOSSED], m));
+	}
+	atomic_store(&p.ends, true);
+	pthread_join(freeing, NULL);
+	for (unsigned i = 0; i < BESIDE; i++)
+		pthread_join(beside[i], NULL);
+	for (unsigned i = 0; i < TOSSED; i++)
+		xk_msg_free(p.slots[i]);
+	CHECK_EQ(p.refused, 0);
+}
+
 TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
 {
 	for (unsigned recycles = 0; recycles < 2; recycles++) {
