@@ -168,12 +168,8 @@ show_kept(void *argument)
 	struct showing *s = argument;
 
 	pthread_barrier_wait(&s->begun);
-	for (unsigned i = 0; i < SHOWS; i++) {
-		struct xk_msg *m = xk_kept_part(s->kept, 0, 100);
-
-		REQUIRE(m != NULL);
-		xk_msg_free(m);
-	}
+	for (unsigned i = 0; i < SHOWS; i++)
+		xk_msg_free(xk_kept_part(s->kept, 0, 100));
 	return NULL;
 }
 
