@@ -306,18 +306,18 @@ output_without_memory(void *argument)
 {
 	struct rig *r = argument;
 	struct xk_protocol *arp = rig_protocol(r, "arp");
-	struct xk_arp_output first = { .m = xk_msg_new(rig_platform(r), 1) };
-	struct xk_arp_output second = { .m = xk_msg_new(rig_platform(r), 1) };
+	unsigned steps = 0;
 
-	CHECK_EQ(xk_arp_ops(arp)->output(arp, 0x0a4d0003, &first), 0);
-	allocations_left = 0;
-	CHECK_EQ(xk_arp_ops(arp)->output(arp, 0x0a4d0003, &second), -ENOBUFS);
-	CHECK_EQ(rig_counter_of(r, "arp", "no_memory"), 1);
-	/* nor is there any to ask for another neighbour */
-	second.m = xk_msg_new(rig_platform(r), 1);
-	allocations_left = 0;
-	CHECK_EQ(xk_arp_ops(arp)->output(arp, 0x0a4d0004, &second), -ENOBUFS);
-	allocations_left = UINT_MAX;
+	/* no neighbour, then a neighbour but nothing to wait in */
+	for (; rig_counter_of(r, "arp", "no_memory") == 0 && steps < 5; steps++) {
+		struct xk_arp_output output = { .m = xk_msg_new(rig_platform(r), 1) };
+
+		allocations_left = steps;
+		CHECK_EQ(xk_arp_ops(arp)->output(arp, 0x0a4d0003, &output), -ENOBUFS);
+		allocations_left = UINT_MAX;
+	}
+	CHECK(steps > 1 && steps < 5);
+	CHECK_EQ(rig_drops(r), (long)steps);
 }
 
 /* Without memory to wait in, a message for a neighbour who is not known ends by name. */
@@ -327,7 +327,6 @@ TEST(a_message_that_cannot_wait_for_arp_is_dropped)
 		rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/16; user: vnet");
 
 	CHECK(rig_do(r, output_without_memory, r));
-	CHECK_EQ(rig_drops(r), 2);
 	rig_forget(r);
 	rig_free(r);
 }
