@@ -38,7 +38,7 @@ enum {
 	XK_MSG_MAX = 1 << 20,  /* bytes of the longest message: no length can wrap */
 	XK_MSG_SHORT = 64,     /* bytes of the longest message that may use the host's reserve of buffers */
 	XK_MSG_WAY = 8,        /* crossings that a message remembers in debug builds */
-	XK_MSG_KEPT = 3,       /* segments of a message that is kept without buffers */
+	XK_MSG_KEPT = 3,       /* most segments that are kept without buffers of their own */
 };
 
 enum xk_msg_flags {
@@ -203,8 +203,8 @@ struct xk_msg *xk_msg_reference(struct xk_msg *m);
 struct xk_msg *xk_msg_part(struct xk_msg *m, size_t offset, size_t len);
 
 /*
- * A message that its holder may have to send again, in the holder's memory. It has references on the bytes, and needs no
- * buffer of its own, unless the message has more than XK_MSG_KEPT segments, or lent bytes.
+ * A message that its holder may have to send again, in the holder's memory. It holds references to the bytes, and needs no
+ * buffers of its own unless the message has more than XK_MSG_KEPT segments, or lent bytes.
  */
 struct xk_kept {
 	struct xk_msg *m; /* a reference that needs buffers; NULL: `segments` */
@@ -222,7 +222,7 @@ struct xk_kept {
 };
 
 /*
- * Keeps m, which is not empty, in *kept, which holds nothing. m stays the caller's, and keeps the room in front of these
+ * Keeps m, which must not be empty, in *kept, which must hold nothing. m stays the caller's, and keeps the room in front of these
  * bytes: it can be sent, and whatever is done to it, what is kept does not change. Returns false if there is no buffer.
  */
 bool xk_msg_keep(struct xk_kept *kept, struct xk_msg *m);

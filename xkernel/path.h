@@ -12,11 +12,11 @@
  * A top with work of its own (BID, which must know its peer's boot) does that in path_pop and path_push (upi.h).
  *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
- * in the middle) go the layers' way; so do all while an edge between is marked or watched, or a virtual protocol's
- * session between is marked. The second message of a conversation makes its path, or, where no conversation of its kind
+ * in the middle) go the layers' way; so do all messages while an edge on the way is marked or watched, or a virtual
+ * protocol's session between is marked. The second message of a conversation makes its path, or, where no conversation of its kind
  * has one yet, one of the next few: a stranger's single message costs no more than a lookup.
  *
- * The compiler knows the headers of a declared stack, and makes of the code below what one would write for it by hand.
+ * The compiler knows a declared stack's headers, and turns the code below into what one would write by hand.
  * Code for any stack would take more instructions than the layers themselves, which are compiled for their headers too.
  *
  * Source: Mosberger and Peterson, "Making Paths Explicit in the Scout Operating System" (OSDI 1996).
@@ -54,7 +54,7 @@ struct xk_path_code {
 	int (*push)(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
 };
 
-/* What the paths through the same protocols have in common. Does not change once it is there, but for the version. */
+/* What the paths through the same protocols have in common. Never changes once it is published, except the version. */
 struct xk_path_shape {
 	_Alignas(64) uint8_t mask[XK_PATH_BYTES]; /* piece by piece */
 	uint64_t gate_mask, gate;                 /* of the 8 bytes at gate_at: what other messages differ in */
@@ -70,7 +70,7 @@ struct xk_path_shape {
 	struct xk_path_layout layout;
 };
 
-/* A path. Of short headers, the way up touches the first two lines of the cache, and the way down the last two. */
+/* A path. With short headers, the way up touches the first two cache lines, and the way down the last two. */
 struct xk_path {
 	_Alignas(64) struct xk_binding binding; /* in map, the table of its port */
 	bool is_bound;
@@ -112,7 +112,7 @@ xk_path_deliver_unlooked(struct xk_port *port, struct xk_msg *m)
 {
 	uint32_t left = atomic_load_explicit(&port->unlooked, memory_order_relaxed);
 
-	/* as drivers take turns, it may be 0 by now, and one drop out of the count */
+	/* where drivers take turns, it may be 0 by now; then one count is lost */
 	atomic_store_explicit(&port->unlooked, left - (left > 0), memory_order_relaxed);
 	xk_demux(port->receiver, m);
 }

@@ -1,5 +1,5 @@
 /*
- * receive.h - what the framework does with messages of a protocol whose header says it all (header.h).
+ * receive.h - what the framework does with messages of a protocol whose header declares everything (header.h).
  *
  *	XK_MESSAGES(llp, LLP_HEADER);
  *
@@ -19,7 +19,7 @@
  *      may tell the sender.
  *   7. The header is taken off, and the message popped to the session.
  *
- * Nothing is remembered of a stranger before 6.
+ * Before 6, nothing is remembered about a stranger.
  *
  * Down: what the session's `sends` (upi.h) holds is put in front, and lengths, number and checksums are filled in. `setup`
  * finds `sends` complete but for what the fields do not tell. What is too long for one piece goes to `divide`.
@@ -171,7 +171,7 @@ xk_receive_sum_headers(const struct xk_format *format, const struct xk_msg *m, u
 
 /* Pops payload m, if it sums up; sum is that of the headers. Takes m. */
 void xk_receive_pop_summed(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, uint64_t sum);
-/* The same, to a session that only hands on. */
+/* The same, for a session that only passes messages on. */
 void xk_receive_pop_summed_on(struct xk_session *s, struct xk_msg *m, uint64_t sum);
 
 /* Returns whether payload m, behind this header, is so short that it takes no call to sum, and sums up. */
@@ -197,7 +197,7 @@ xk_receive_pop(const struct xk_format *format, struct xk_session *s, struct xk_s
 /* Handles m, which is rare, padded, damaged, a stranger's or just not of the session that was found last. Takes m. */
 void xk_receive_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
-/* Saves no registers: code that makes calls is apart. */
+/* Needs no saved registers: everything that makes calls stands apart. */
 XK_RECEIVE_CODE void
 xk_receive_as(const struct xk_format *format, struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -212,7 +212,7 @@ xk_receive_as(const struct xk_format *format, struct xk_protocol *self, struct x
 		xk_receive_other(self, lls, m);
 		return;
 	}
-	/* a `key` beside two windows is the fields' one but where the session does not hear lls */
+	/* with two windows, `key` differs from the fields' key only where the session does not hear lls */
 	s = format->names[1].len == 0 && self->ops->key != NULL
 		    ? NULL
 		    : xk_table_last(self, xk_receive_key_by_fields(format, lls, p));

@@ -95,8 +95,8 @@ struct xk_protocol_ops {
 	void (*refused)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 	/*
-	 * For paths (path.h), of types without that flag: returns the session that demux would pop a usual message to whose
-	 * header is at p and whose lengths and sums are right, without effects. It must remain the one while it and lls stand;
+	 * For paths (path.h), of types without that flag: returns the session to which demux would pop a usual message with the
+	 * header at p, whose lengths and sums are right, without effects. It must remain the one while it and lls stand;
 	 * if a later message may come up another lls, and would go elsewhere or change something then, the session is marked,
 	 * or path_pop (below) says so. NULL: there is none such, or the message goes another way. If missing, paths end here.
 	 */

@@ -271,7 +271,7 @@ TEST(gm_holds_no_more_than_it_may)
 	static const struct {
 		const char *settings;
 		unsigned hosts; /* which have room for such a message */
-	} cases[] = { { "gm.held=18k", 1 }, { "gm.held=26k", 2 }, { "gm.held=10k", 0 } };
+	} cases[] = { { "gm.held=22k", 1 }, { "gm.held=34k", 2 }, { "gm.held=20k", 0 } };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
 		struct rig *r = gm_server(cases[i].settings);

@@ -50,9 +50,12 @@ RIG_TEST(the_sessions_of_a_host_have_one_share, rig_new("llp"))
 	second = xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1);
 	other = xk_shares_join(&shares, &(struct xk_key){ 2, 0 }, 1);
 	CHECK(first != NULL && first == second && first != other);
-	CHECK(xk_share_take(first, 8) && !xk_share_take(second, 1) && xk_share_take(other, 8));
+	CHECK(!xk_share_take(first, 9) && xk_share_take(first, 8) && !xk_share_take(second, 1));
+	/* at once no more than one by one: as much as remains */
+	CHECK(!xk_share_take(other, 8) && !xk_share_take(other, 5) && xk_share_take(other, 4) &&
+	      !xk_share_take(other, 1));
 	xk_share_give(first, 8);
-	xk_share_give(other, 8);
+	xk_share_give(other, 4);
 	xk_shares_leave(&shares, first);
 	CHECK(xk_shares_join(&shares, &(struct xk_key){ 1, 0 }, 1) == second);
 	xk_shares_leave(&shares, second);

@@ -11,7 +11,7 @@
 enum {
 	PATH_DRY = 32,        /* messages without a path in a row, ... */
 	PATH_LOOK = 8,        /* ... from when on only one of so many is looked at, ... */
-	PATH_LOOK_MAX = 1024, /* ... or, where that never makes one, of up to so many */
+	PATH_LOOK_MAX = 1024, /* ... or, while looking never yields a path, one of up to so many */
 	PATH_MANY = 64,       /* paths: more than the first cache holds */
 };
 
@@ -49,8 +49,8 @@ path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version)
 }
 
 /*
- * Delivers m by its path. If it has none, makes one, but of messages without a shape (fragments, ARP's) tries only some.
- * Takes m.
+ * Delivers m by its path. If it has none, makes one; for messages without a shape (fragments, ARP) it tries only now and
+ * then. Takes m.
  */
 XK_APART static void
 path_search(struct xk_port *port, struct xk_msg *m)
@@ -84,7 +84,7 @@ path_search(struct xk_port *port, struct xk_msg *m)
 
 /*
  * Delivers m, whose path is not the one that was taken last: the layers' way at once if many had none. If there is no path
- * at all, as many of the next messages are not looked at. Takes m.
+ * at all, the next `rest` messages are not looked at. Takes m.
  */
 XK_APART static void
 path_other(struct xk_port *port, struct xk_msg *m)

@@ -26,7 +26,7 @@ struct path_draft {
 	uint8_t header[XK_PATH_BYTES];                         /* as sent */
 	unsigned headers;
 	unsigned gate_end; /* bytes up to the number of the topmost protocol */
-	uint64_t longest;  /* the least that a layer may push, with all headers up to its own */
+	uint64_t longest;  /* the smallest limit of any layer, including the headers up to its own */
 };
 
 /* Adds those bits of a field that begins at bit `at` to a mask. */
@@ -279,7 +279,7 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 /* ---- making ---- */
 
 /*
- * Returns the shape of paths that is like that of d, made if need be. NULL: there are too many, or no memory.
+ * Returns the shape equal to that of d, making it if necessary. NULL: there are too many, or no memory.
  * Locked.
  */
 static struct xk_path_shape *

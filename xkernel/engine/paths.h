@@ -10,7 +10,7 @@ struct xk_paths {
 	struct xk_map map; /* by hash and shape */
 	struct xk_path_shape *_Atomic shape[XK_PATH_SHAPES + 1];
 	_Atomic uint32_t misses;             /* messages without a path in a row */
-	_Atomic uint32_t look;               /* one of so many, a power of two, without a shape is looked at */
+	_Atomic uint32_t look;               /* one message without a shape in so many, a power of two, is looked at */
 	_Atomic uint64_t layered;            /* frames that went the layers' way, or will, unlooked at */
 	const struct xk_map_table *expected; /* in which the places of this burst are */
 	struct xk_kernel *kernel;

@@ -40,9 +40,9 @@ struct xk_session;
 #define XK_NEVER UINT64_MAX
 
 /*
- * Handles what is due at now_ns. Runs as a shepherd of its own, with the lock held, which it releases before it pushes or
- * waits, and with a reference on the session, which is released after it returns. The alarm is not set any more: the
- * handler sets it for what is due next, if anything. It may run early, and find nothing due.
+ * Handles what is due at now_ns. Runs as a shepherd of its own, with a reference on the session, which is released after it
+ * returns. The lock is held on entry; the handler releases it before it pushes or waits. The alarm is not set any more: the
+ * handler sets it for what is due next, if anything, which then cannot fail. It may run early, and find nothing due.
  */
 typedef void xk_alarm_handler(struct xk_alarm *alarm, uint64_t now_ns);
 
@@ -71,7 +71,7 @@ bool xk_alarm_set_sooner(struct xk_alarm *alarm, uint64_t at_ns);
 
 /*
  * Makes the handler run at at_ns or earlier; XK_NEVER changes nothing. Returns false, and sets nothing, if the session is
- * closed. The alarm is never moved to a later time: firing early now and then is cheaper than being moved by each message.
+ * closed. The alarm is never moved to a later time: an early call now and then costs less than moving it with each message.
  * The lock is held; never waits.
  */
 static inline bool
@@ -82,7 +82,7 @@ xk_alarm_set(struct xk_alarm *alarm, uint64_t at_ns)
 }
 
 /*
- * Stops the alarm, unless its handler waits for the lock already. Returns true if the caller must release the session,
+ * Stops the alarm, unless its handler is already waiting for the lock. Returns true if the caller must release the session,
  * without the lock. The lock is held; never waits.
  */
 bool xk_alarm_stop(struct xk_alarm *alarm);

@@ -15,6 +15,7 @@
  *	if (now_ns >= s->retry.due_ns) {					in the alarm's handler
  *		xk_retry_again(&s->retry, self->timeouts.max_ns, now_ns);
  *		s->round_trip.timeout_ns = s->retry.timeout_ns;
+ *		xk_alarm_set(&s->alarm, s->retry.due_ns);
  *	}
  *
  *	if (s->retry.tries == 0)						answered
@@ -50,7 +51,7 @@ xk_estimate_add(struct xk_estimate *estimate, uint32_t sample)
 	estimate->deviation = (uint32_t)(deviation + ((error < 0 ? -error : error) - deviation) / 4);
 }
 
-/* Returns what samples hardly ever exceed. 0: there is none yet. */
+/* Returns a bound that samples rarely exceed; 0: there is no sample yet. */
 static inline uint64_t
 xk_estimate_bound(const struct xk_estimate *estimate)
 {
@@ -95,7 +96,7 @@ xk_round_trip_measure(struct xk_round_trip *round_trip, const struct xk_timeouts
 /* ---- the time-outs of a message ---- */
 
 struct xk_retry {
-	uint64_t begun_ns;   /* when it was sent for the first time or, of a window, when the oldest changed */
+	uint64_t begun_ns;   /* when it was first sent or, for a window, when its oldest message changed */
 	uint64_t timeout_ns; /* doubled by each time-out */
 	uint64_t due_ns;     /* when the next time-out is */
 	uint32_t tries;      /* time-outs so far */

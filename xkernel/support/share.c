@@ -23,7 +23,7 @@ xk_share_give(struct xk_share *share, uint32_t count)
 		xk_unkeep(keeper, count);
 }
 
-/* Keeps most_was at least as much as any share holds that is within holder's `of`, where it is known. */
+/* Keeps most_was no smaller than what any share within holder's `of` holds, if `most` is known. */
 static void
 share_grown(struct xk_share *holder)
 {
@@ -52,7 +52,8 @@ xk_share_take(struct xk_share *share, uint32_t count)
 			leaving = held;
 		keeper = part->keeper;
 		if (part->of == NULL)
-			fits = fits && leaving <= part->max - (held - count);
+			/* as if they were taken one by one: what is asked for at once may get no more than that */
+			fits = fits && leaving <= part->max - (held > 0 ? held - 1 : 0);
 	}
 	if (fits && keeper != NULL) {
 		fits = count <= xk_keep_room(keeper);

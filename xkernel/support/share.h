@@ -9,7 +9,7 @@
  *   to other protocols (xk_keep, in services.h).
  * - It takes from the holder that has the most (xk_share_loser). A holder with at most an equal share loses nothing.
  *
- * Neither suits what any frame can begin, whose sender's address may be forged (fragments): there the oldest goes.
+ * Neither suits state that any frame can create and whose sender may be forged (fragments): there, the oldest goes.
  *
  *	xk_shares_init(&gm->shares, self, buffers of all hosts);
  *	s->share = xk_shares_join(&gm->shares, &host, 1);	in a session's setup
@@ -36,7 +36,7 @@ struct xk_share {
 	uint32_t max;
 	bool leaves; /* holds at most as much as remains of the outermost */
 	_Atomic uint32_t held;
-	/* for xk_share_loser */
+	/* for xk_share_loser only */
 	LIST_ENTRY(xk_share) beside;
 	struct xk_share_list within;
 	struct xk_share *most; /* of those within, the one that held the most, which was most_was; NULL: unknown */
@@ -59,7 +59,10 @@ xk_share_held(const struct xk_share *share)
 /* Gives back `count` of share. Any context. */
 void xk_share_give(struct xk_share *share, uint32_t count);
 
-/* Takes `count`, or nothing if that exceeds a limit. Returns whether it was taken. Any context. */
+/*
+ * Takes `count`, or nothing if that exceeds a limit, also for a moment, by what others are trying to take. Returns whether
+ * it was taken. Any context.
+ */
 bool xk_share_take(struct xk_share *share, uint32_t count);
 
 /* ---- whose holding makes room; the protocol serialises these, with xk_share_take and the shares' joins and leaves ---- */
@@ -72,8 +75,8 @@ void xk_share_exit(struct xk_share *share);
 
 /*
  * Returns the share that must give back something before `share` takes `count`: at each level, from the outermost
- * inwards, of the holder that has the most (or up to an eighth less), if that is more than the newcomer would have;
- * else of the newcomer. That may be share itself, also if it holds nothing.
+ * inwards, the holder that has the most (or up to an eighth less), if that is more than the newcomer would have; else the
+ * newcomer. The result may be `share` itself, even if it holds nothing.
  */
 struct xk_share *xk_share_loser(struct xk_share *share, uint32_t count);
 
@@ -87,7 +90,7 @@ struct xk_shares {
 };
 
 /*
- * Begins with shares of at most `max` buffers in all, of which a holder leaves at least half. For anything else that
+ * Initializes shares of at most `max` buffers in all, of which a holder leaves at least half. For anything else that
  * holders lose, the caller changes all.keeper to NULL and `leaves` to false. Returns 0 or -ENOMEM. Main thread.
  */
 int xk_shares_init(struct xk_shares *shares, struct xk_protocol *self, uint32_t max);
