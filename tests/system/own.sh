@@ -57,7 +57,8 @@ if command -v tshark >/dev/null; then
 fi
 rm -rf "$work/tock"/*.c
 expect "a folder without a protocol" 1 'no C file besides tests is in' ./run build --with "$work/tock"
-sed -i '/passive_key_of/d' "$own/pong.c"
+sed -i -e 's/= xk_ports_passive_key_of/= pong_key_of/' -e '/^static const struct xk_protocol_ops/i \
+static struct xk_key pong_key_of(const struct xk_session *s) { return (struct xk_key){ 0, 0 }; }' "$own/pong.c"
 printf '\n#include <stdlib.h>\nTEST(it_ends)\n{\n\tabort();\n}\n' >>"$own/test_pong.c"
 printf '\n#include <stdlib.h>\nTEST(it_leaks)\n{\n\tCHECK(malloc(10) != NULL);\n}\n' >>"$own/test_tock.c"
 limited 400 ./run build --with "$own" >"$work/out" 2>"$work/err" </dev/null
@@ -74,3 +75,4 @@ printf 'int tock_unused(int a) { return 0; }\n' >>"$own/tock.c"
 expect "a mistake that does not compile" 1 'tock.c:.* no previous prototype' ./run build --with "$own"
 expect "no such directory" 1 'is no directory' ./run build --with "$work/none"
 expect "no directory" 2 'unknown: build --with' ./run build --with
+expect "not with --debug" 2 'do not go together' ./run build --debug --with "$own"

@@ -32,6 +32,25 @@ toy_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 	return -1;
 }
 
+static int
+toy_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
+		struct xk_key *key)
+{
+	return -1;
+}
+
+static struct xk_key
+toy_passive_key_of(const struct xk_session *s)
+{
+	return (struct xk_key){ 0, 0 };
+}
+
+static unsigned
+toy_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
+{
+	return 0;
+}
+
 static const struct xk_protocol_ops toy_ops = { .open = toy_open };
 static const struct xk_session_ops toy_session_ops = { .push = toy_push, .pop = toy_pop };
 static const struct xk_field toy_fields[] = { { .name = "kind", .bits = 8 }, { .name = NULL } };
@@ -180,6 +199,9 @@ TEST(messages_go_by_fields_that_allow_it)
 	static const struct xk_field whole[] = {
 		{ .name = "sum", .bits = 16, .kind = XK_CHECKSUM, .covers = XK_COVERS_MESSAGE }, { .name = NULL }
 	};
+	static const struct xk_field pseudo[] = {
+		{ .name = "sum", .bits = 16, .kind = XK_CHECKSUM, .covers = XK_COVERS_PSEUDO }, { .name = NULL }
+	};
 	static const struct {
 		const struct xk_field *fields;
 		uint32_t header;
@@ -188,7 +210,8 @@ TEST(messages_go_by_fields_that_allow_it)
 		    { length, 4, "not such that the framework can receive" },
 		    { names, 17, "not such that the framework can receive" },
 		    { sum, 4, "its checksum, length or number is not on an even byte" },
-		    { whole, 2, "covers what the framework cannot sum" } };
+		    { whole, 2, "covers what the framework cannot sum" },
+		    { pseudo, 2, "its checksum is XK_COVERS_PSEUDO, and has no `pseudo`" } };
 
 	xk_type_toy = sound;
 	xk_type_toy.flags = XK_BY_FIELDS;
@@ -198,4 +221,52 @@ TEST(messages_go_by_fields_that_allow_it)
 		xk_type_toy.header = bad[i].header;
 		CHECK_HAS(said(), bad[i].why);
 	}
+}
+
+TEST(fields_name_both_ends_once)
+{
+	struct xk_field fields[] = { { .name = "from", .bits = 16, .end = XK_END_REMOTE },
+				     { .name = "to", .bits = 16, .end = XK_END_LOCAL },
+				     { .name = NULL } };
+
+	xk_type_toy = sound;
+	xk_type_toy.fields = fields;
+	xk_type_toy.header = 4;
+	CHECK_STR(said(), "");
+	fields[1].end = XK_END_REMOTE;
+	CHECK_STR(said(), "test: protocol \"toy\": its fields from and to both are XK_END_REMOTE");
+	fields[1].end = XK_END_NONE;
+	CHECK_STR(said(), "test: protocol \"toy\": its field from is XK_END_REMOTE, and no field is the other end");
+	fields[0].end = fields[1].end = XK_END_LOCAL;
+	CHECK_STR(said(), "test: protocol \"toy\": its fields from and to both are XK_END_LOCAL");
+	fields[0].end = XK_END_NONE;
+	CHECK_STR(said(), "test: protocol \"toy\": its field to is XK_END_LOCAL, and no field is the other end");
+}
+
+TEST(ports_can_be_enabled_and_disabled)
+{
+	struct xk_field fields[] = { { .name = "from", .bits = 16, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE },
+				     { .name = "to", .bits = 16, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL },
+				     { .name = "upper", .bits = 8 },
+				     { .name = NULL } };
+	struct xk_protocol_ops ops = toy_ops;
+
+	xk_type_toy = sound;
+	xk_type_toy.flags = XK_BY_FIELDS;
+	xk_type_toy.fields = fields;
+	xk_type_toy.header = 5;
+	xk_type_toy.ops = &ops;
+	CHECK_STR(said(),
+		  "test: protocol \"toy\": its header names ports, and its `ops` have no `passive_key`: ports are "
+		  "what uppers enable");
+	ops.judge = toy_judge;
+	CHECK_STR(said(), "");
+	ops.judge = NULL;
+	fields[2].is_upper = true;
+	CHECK_STR(said(), "");
+	fields[2].is_upper = false;
+	ops.passive_key = toy_passive_key;
+	CHECK_HAS(said(), "its `ops` have no `passive_key_of`: ports are what uppers enable");
+	ops.passive_key_of = toy_passive_key_of;
+	CHECK_STR(said(), "");
 }

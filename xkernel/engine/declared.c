@@ -130,6 +130,40 @@ declared_fields(struct declared *d, const struct xk_protocol_type *type)
 				type->header * 8);
 }
 
+/* Checks the fields that name the two ends: in what is sent, each stands in the other's place. */
+static void
+declared_ends(struct declared *d, const struct xk_protocol_type *type)
+{
+	const struct xk_field *remote = NULL, *local = NULL;
+
+	for (const struct xk_field *f = type->fields; f != NULL && f->name != NULL; f++) {
+		const struct xk_field **end = f->end == XK_END_REMOTE ? &remote : &local;
+
+		if (f->end == XK_END_NONE)
+			continue;
+		if (*end != NULL) {
+			declared_refuse(d, "its fields %s and %s both are %s", (*end)->name, f->name,
+					f->end == XK_END_REMOTE ? "XK_END_REMOTE" : "XK_END_LOCAL");
+			return;
+		}
+		*end = f;
+	}
+	if ((remote == NULL) != (local == NULL))
+		declared_refuse(d, "its field %s is %s, and no field is the other end",
+				remote != NULL ? remote->name : local->name,
+				remote != NULL ? "XK_END_REMOTE" : "XK_END_LOCAL");
+}
+
+/* Returns whether strangers' messages are looked up by the local port that their header names, and nothing else. */
+static bool
+declared_has_ports(const struct xk_protocol_type *type, const struct xk_format *format)
+{
+	for (const struct xk_field *f = type->fields; f->name != NULL; f++)
+		if (f->is_upper)
+			return false;
+	return format->end_len == 2 && type->ops->judge == NULL;
+}
+
 /* Checks that the framework can receive and send what the type leaves to it (receive.h). */
 static void
 declared_messages(struct declared *d, const struct xk_protocol_type *type)
@@ -152,8 +186,15 @@ declared_messages(struct declared *d, const struct xk_protocol_type *type)
 	else if (format.sum_covers != XK_COVERS_NOTHING && (type->header % 2 != 0 || format.sum_at % 2 != 0 ||
 							    format.length_at % 2 != 0 || format.number_at % 2 != 0))
 		declared_refuse(d, "its checksum, length or number is not on an even byte of an even header");
+	else if (format.sum_covers == XK_COVERS_PSEUDO && format.sum_pseudo == 0)
+		declared_refuse(d,
+				"its checksum is XK_COVERS_PSEUDO, and has no `pseudo`, the protocol's number there");
 	else if (type->session_ops == NULL || (type->flags & XK_TABLE) != 0)
 		declared_refuse(d, "it has the flag XK_BY_FIELDS, and no `session_ops` of all its sessions");
+	else if ((type->offers & XK_ASYNC) != 0 && declared_has_ports(type, &format) &&
+		 (type->ops->passive_key == NULL || type->ops->passive_key_of == NULL))
+		declared_refuse(d, "its header names ports, and its `ops` have no `%s`: ports are what uppers enable",
+				type->ops->passive_key == NULL ? "passive_key" : "passive_key_of");
 }
 
 /* Checks that each setting lies in the protocol's own part of an instance, and that its initial value is one. */
@@ -192,6 +233,7 @@ declared_see(struct declared *d, const struct xk_protocol_type *type)
 		declared_operations(d, type);
 	if (d->good) {
 		declared_fields(d, type);
+		declared_ends(d, type);
 		declared_messages(d, type);
 		declared_settings(d, type);
 	}
