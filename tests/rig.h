@@ -74,7 +74,7 @@ void rig_user(struct rig *r, const char *name);
  * come to be. The rig closes it in rig_free unless the test does.
  */
 struct xk_session *rig_open(struct rig *r, struct xk_participants participants);
-/* As rig_open, of what must open at once: ends the test otherwise. */
+/* As rig_open, of what must open at once: otherwise prints the error and ends the test. */
 struct xk_session *rig_must_open(struct rig *r, struct xk_participants participants);
 struct xk_session *rig_opened(struct rig *r);
 /* No session is opened, with this error. */
@@ -165,7 +165,10 @@ const char *rig_sent_through(struct rig *r);
 /* From now on pushes fail with status (0: no more) on wires; on ports transmit takes nothing. */
 void rig_fail_sending(struct rig *r, int status);
 
-/* Of a fake wire: sessions open, enables in force, the last open's remote and local top, and its newest session. */
+/*
+ * Of a fake wire: sessions open, enables in force, the last open's remote and local top, and its newest session. These
+ * and the two after them end the test if there is no fake wire, or a port is chosen.
+ */
 unsigned rig_wire_sessions(struct rig *r);
 unsigned rig_wire_enables(struct rig *r);
 uint64_t rig_wire_remote(struct rig *r);

@@ -90,6 +90,8 @@ rig_must_open(struct rig *r, struct xk_participants participants)
 {
 	struct xk_session *s = rig_open(r, participants);
 
+	if (s == NULL)
+		fprintf(stderr, "\nrig: the open fails: %s (%d)\n", strerror(-r->error), r->error);
 	REQUIRE(s != NULL);
 	return s;
 }
