@@ -87,8 +87,8 @@ struct xk_protocol_ops {
 	void (*rare)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	/*
 	 * Judges a message of no session, whose header lies in front of m, and whose payload's checksum may be wrong: has no
-	 * effects but on m's flags. Without `rare`, judges unusual messages of sessions, too. May change the passive key, which is the local port or the number above. Returns 0, the reason to drop m, or
-	 * XK_DROP_TAKEN: it has taken m.
+	 * effects but on m's flags. Without `rare`, judges unusual messages of sessions, too. May change the passive key,
+	 * which is the local port or the number above. Returns 0, the reason to drop m, or XK_DROP_TAKEN: it has taken m.
 	 */
 	unsigned (*judge)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive);
 	/* Tells the sender of an intact m, whose header lies in front of it, that no protocol takes it. m is dropped after. */
@@ -147,7 +147,7 @@ struct xk_session_ops {
 enum xk_implicit { XK_IMPLICIT_HANDOFF, XK_IMPLICIT_SPIN, XK_IMPLICIT_FAIL };
 enum xk_resume { XK_RESUME_THREAD, XK_RESUME_DRIVER };
 
-/* A protocol's local numbers to choose from (ports.h). */
+/* A protocol's local numbers to choose from (support/ports.h). */
 struct xk_ports {
 	uint32_t first, count;
 	uint64_t seed;           /* key of the peers' offsets; 0: all offsets are 0 */
@@ -260,7 +260,8 @@ enum { XK_SENDS_HEADER = 24 /* bytes of the longest header that is sent so */ };
 /*
  * What a session puts into its header, by which the framework sends (receive.h), also on paths (path.h). All but
  * `number`, and `whole` where it `adapts`, are the same in each message. Of types with the flag XK_BY_FIELDS it is filled
- * in from the fields before `setup`, which may change it; otherwise zero, unless `setup` sets it.
+ * in from the fields before `setup`, which may change it, but for header_sum: the header is summed afterwards. Of other
+ * types it is zero, unless `setup` sets it.
  */
 struct xk_sends {
 	uint8_t header[XK_SENDS_HEADER]; /* but for lengths, number and checksums */
@@ -603,7 +604,8 @@ enum xk_control_op {
 	 * that keeps answers from below asks for them again. Must not wait.
 	 */
 	XK_PORT_CHANGED,
-	XK_CONTROL_OWN = 100, /* the first of the protocols' own */
+	XK_CONTROL_OWN = 100,       /* the first of the protocols' own */
+	XK_CONTROL_OUTSIDE = 10000, /* the first of protocols' that are not in this tree */
 };
 
 /*

@@ -236,11 +236,6 @@ static const struct xk_protocol_ops adder_ops = {
 	.call_demux = adder_call_demux,
 };
 
-static const struct xk_role adder_lowers[] = {
-	{ .name = "transport", .needs = XK_RPC, .help = "carries the calls" },
-	{ .name = NULL },
-};
-static const struct xk_number_on adder_numbers[] = { { "chan", 40 }, { .lower = NULL } };
 static const struct xk_setting adder_settings[] = {
 	XK_SETTING(HOST, struct adder, peer, "peer", "the server of a client, which begins by itself"),
 	XK_SETTING(STRING, struct adder, values, "values", "what the client has added", .initial = "1 2 3"),
@@ -256,8 +251,8 @@ const struct xk_protocol_type xk_type_adder = {
 	.header = XK_HEADER_LEN(adder),
 	.fields = adder_fields,
 	.size = sizeof(struct adder),
-	.lowers = adder_lowers,
-	.numbers = adder_numbers,
+	.lowers = XK_ROLES({ "transport", XK_RPC, NULL, "carries the calls" }),
+	.numbers = XK_NUMBERS({ "chan", 40 }),
 	.settings = adder_settings,
 	.drops = adder_drops,
 	.counters = adder_counters,

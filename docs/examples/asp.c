@@ -52,12 +52,6 @@ static const struct xk_protocol_ops asp_ops = {
 	.demux = asp_receive,
 };
 
-static const struct xk_role asp_lowers[] = {
-	{ "network", XK_ASYNC, NULL, "carries messages to hosts; normally ip" },
-	{ NULL, 0, NULL, NULL },
-};
-static const struct xk_number_on asp_numbers[] = { { "ip", 253 }, { NULL, 0 } };
-
 const struct xk_protocol_type xk_type_asp = {
 	.name = "asp",
 	.help = "Datagrams between ports, without a checksum: the example of the documentation.",
@@ -68,8 +62,8 @@ const struct xk_protocol_type xk_type_asp = {
 	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,
 	.flags = XK_BY_FIELDS,
-	.lowers = asp_lowers,
-	.numbers = asp_numbers,
+	.lowers = XK_ROLES({ "network", XK_ASYNC, NULL, "carries messages to hosts; normally ip" }),
+	.numbers = XK_NUMBERS({ "ip", 253 }),
 	.counters = asp_counters,
 	.session_max = 256,
 };

@@ -53,16 +53,12 @@ pager_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 static const struct xk_protocol_ops pager_ops = { .init = pager_init, .demux = pager_demux };
 
-static const struct xk_role pager_lowers[] = {
-	{ "transport", XK_ASYNC, NULL, "carries datagrams to ports" },
-	{ .name = NULL },
-};
-
 static const struct xk_protocol_type pager_type = { .name = "pager",
 						    .help = "Answers each datagram with a page.",
 						    .ops = &pager_ops,
 						    .size = sizeof(struct xk_protocol),
-						    .lowers = pager_lowers };
+						    .lowers = XK_ROLES({ "transport", XK_ASYNC, NULL,
+									 "carries datagrams to ports" }) };
 
 /* ---- the program ---- */
 

@@ -54,16 +54,12 @@ static const struct xk_setting shout_settings[] = {
 	{ .name = NULL },
 };
 
-static const struct xk_role shout_lowers[] = {
-	{ "transport", XK_ASYNC, NULL, "carries datagrams to ports" },
-	{ .name = NULL },
-};
-
 static const struct xk_protocol_type shout_type = { .name = "shout",
 						    .help = "Answers each datagram in capitals.",
 						    .ops = &shout_ops,
 						    .size = sizeof(struct shout),
-						    .lowers = shout_lowers,
+						    .lowers = XK_ROLES({ "transport", XK_ASYNC, NULL,
+									 "carries datagrams to ports" }),
 						    .settings = shout_settings };
 
 /* ---- the program ---- */

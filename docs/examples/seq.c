@@ -60,11 +60,6 @@ static const struct xk_session_ops seq_session_ops = {
 };
 static const struct xk_protocol_ops seq_ops = { XK_VIRTUAL_OPS };
 
-static const struct xk_role seq_lowers[] = {
-	{ "transport", XK_ASYNC, "udp", "carries the messages" },
-	{ NULL, 0, NULL, NULL },
-};
-
 const struct xk_protocol_type xk_type_seq = {
 	.name = "seq",
 	.help = "Numbers messages, and counts what is missing: the smallest example of the documentation.",
@@ -74,7 +69,7 @@ const struct xk_protocol_type xk_type_seq = {
 	.fields = seq_fields,
 	.size = sizeof(struct xk_protocol),
 	.offers = XK_ASYNC,
-	.lowers = seq_lowers,
+	.lowers = XK_ROLES({ "transport", XK_ASYNC, "udp", "carries the messages" }),
 	.counters = seq_counters,
 	.session_max = 256,
 };

@@ -46,10 +46,6 @@ XK_VIRTUAL_SESSION_OPS(tally, .pop_is_last = true);
 
 static const struct xk_protocol_ops tally_ops = { XK_VIRTUAL_OPS };
 
-static const struct xk_role tally_lowers[] = {
-	{ .name = "lower", .needs = XK_ASYNC, .help = "carries the messages" },
-	{ .name = NULL },
-};
 static const struct xk_setting tally_settings[] = {
 	XK_SETTING(UINT, struct tally, longest, "longest", "bytes of a message; longer ones are dropped; 0: any"),
 	{ .name = NULL },
@@ -63,7 +59,7 @@ const struct xk_protocol_type xk_type_tally = {
 	.size = sizeof(struct tally),
 	.offers = XK_ASYNC,
 	.flags = XK_VIRTUAL,
-	.lowers = tally_lowers,
+	.lowers = XK_ROLES({ "lower", XK_ASYNC, NULL, "carries the messages" }),
 	.settings = tally_settings,
 	.drops = tally_drops,
 	.counters = tally_counters,
