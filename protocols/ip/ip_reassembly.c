@@ -59,7 +59,6 @@ ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limit
 {
 	memset(table, 0, sizeof(*table));
 	table->limits = *limits;
-	table->least_bytes = limits->source_bytes < limits->bytes ? limits->source_bytes : limits->bytes;
 	TAILQ_INIT(&table->by_age);
 	TAILQ_INIT(&table->free);
 	table->all_datagrams = calloc(limits->datagrams, sizeof(*table->all_datagrams));
@@ -227,8 +226,7 @@ ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram 
 
 	if (reason == IP_REASSEMBLY_DUPLICATE)
 		return reason;
-	if (reason == IP_REASSEMBLY_REASONS && table->pinned + pinned > table->least_bytes &&
-	    !ip_reassembly_make_room(table, d->source, d, pinned, discarded))
+	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d->source, d, pinned, discarded))
 		reason = IP_REASSEMBLY_TOO_MANY;
 	if (reason != IP_REASSEMBLY_REASONS) {
 		ip_reassembly_discard_pieces(table, d, reason, discarded);

@@ -80,7 +80,6 @@ TAILQ_HEAD(ip_reassembly_datagrams, ip_reassembly_datagram);
 
 struct ip_reassembly {
 	struct ip_reassembly_limits limits;
-	uint64_t least_bytes;                        /* the lesser limit of bytes */
 	struct ip_reassembly_datagrams by_age, free; /* by_age: oldest first */
 	uint32_t datagrams, fragments, pinned;       /* in the table; pinned: bytes of buffers */
 	uint32_t tick;
