@@ -95,7 +95,7 @@ eth_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 
 /* Judges a stranger's frame, a broadcast, and one that is not for us. */
 static unsigned
-eth_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
+eth_validate(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
 {
 	const struct eth *eth = (struct eth *)self;
 	struct eth_header h = eth_load(m->data - XK_ETH_HEADER_LEN);
@@ -122,7 +122,7 @@ static const struct xk_protocol_ops eth_ops = {
 	.fini = eth_fini,
 	.open = eth_open,
 	.demux = eth_receive,
-	.judge = eth_judge,
+	.validate = eth_validate,
 };
 
 const struct xk_protocol_type xk_type_eth = {

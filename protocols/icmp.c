@@ -330,7 +330,7 @@ icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 		return -ENOENT;
 	report->begin += ICMP_ECHO_LEN;
 	report->len -= ICMP_ECHO_LEN;
-	xk_fault_tell(s, report);
+	xk_fault_notify(s, report);
 	return 0;
 }
 

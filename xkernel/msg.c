@@ -50,12 +50,12 @@ msg_must_live(const struct xk_msg *m, const char *what)
 
 /* Copies the record of crossings. */
 static void
-msg_carry_way(struct xk_msg *to, const struct xk_msg *from)
+msg_carry_trail(struct xk_msg *to, const struct xk_msg *from)
 {
 	(void)to;
 	(void)from;
 #ifdef XK_DEBUG
-	memcpy(to->way, from->way, sizeof(to->way));
+	memcpy(to->trail, from->trail, sizeof(to->trail));
 	to->crossings = from->crossings;
 #endif
 }
@@ -65,7 +65,7 @@ static void
 msg_carry_over(struct xk_msg *to, const struct xk_msg *from)
 {
 	to->owner = from->owner;
-	msg_carry_way(to, from);
+	msg_carry_trail(to, from);
 	to->total = from->total;
 	to->tail = from->tail;
 	to->id = from->id;
@@ -215,7 +215,7 @@ xk_msg_part(struct xk_msg *m, size_t offset, size_t len)
 		other->flags &= (uint16_t) ~(XK_MSG_NETWORK_SUM_GOOD | XK_MSG_TRANSPORT_SUM_GOOD);
 	other->annotation_kinds[XK_OF_MESSAGE] = m->annotation_kinds[XK_OF_MESSAGE];
 	other->annotations[XK_OF_MESSAGE] = m->annotations[XK_OF_MESSAGE];
-	msg_carry_way(other, m);
+	msg_carry_trail(other, m);
 	return other;
 }
 
@@ -524,7 +524,7 @@ xk_msg_split(struct xk_msg **m, size_t len)
 		return NULL;
 	front->flags &= XK_MSG_TRACED;
 	rest->owner = front->owner;
-	msg_carry_way(rest, front);
+	msg_carry_trail(rest, front);
 	rest->id = front->id;
 	rest->flags = front->flags;
 	rest->total = front->total - (uint32_t)len;

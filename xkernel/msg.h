@@ -37,7 +37,7 @@ enum {
 	XK_MSG_SEGMENT = 2048, /* least payload bytes of a fresh segment */
 	XK_MSG_MAX = 1 << 20,  /* bytes of the longest message: no length can wrap */
 	XK_MSG_SHORT = 64,     /* bytes of the longest message that may use the host's reserve of buffers */
-	XK_MSG_WAY = 8,        /* crossings that a message remembers in debug builds */
+	XK_MSG_TRAIL = 8,      /* crossings that a message remembers in debug builds */
 	XK_MSG_KEPT = 3,       /* most segments that are kept without buffers of their own */
 };
 
@@ -82,7 +82,7 @@ struct xk_msg {
 	const struct xk_protocol *owner; /* current or last (owner.c); NULL: unknown, or not the first segment */
 	uintptr_t given_up_at;           /* code address of the latest call that freed it */
 #ifdef XK_DEBUG
-	const struct xk_protocol *way[XK_MSG_WAY]; /* the latest owners, a ring */
+	const struct xk_protocol *trail[XK_MSG_TRAIL]; /* the latest owners, a ring */
 	unsigned crossings;
 #endif
 };

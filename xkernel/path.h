@@ -45,21 +45,21 @@ struct xk_path_layout {
 };
 
 /* Handles a message whose headers are not those of the path. Takes m. */
-typedef void xk_path_otherwise(struct xk_port *port, struct xk_msg *m);
+typedef void xk_path_mismatch(struct xk_port *port, struct xk_msg *m);
 
 /* The code of paths through a stack of headers. */
 struct xk_path_code {
 	const struct xk_protocol_type *const *types; /* with a header, lowest first; NULL ends the list */
-	void (*take)(struct xk_port *port, struct xk_msg *m, const struct xk_path *path, xk_path_otherwise *otherwise);
+	void (*deliver)(struct xk_port *port, struct xk_msg *m, const struct xk_path *path, xk_path_mismatch *mismatch);
 	int (*push)(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
 };
 
 /* What the paths through the same protocols have in common. Never changes once it is published, except the version. */
-struct xk_path_shape {
+struct xk_path_pattern {
 	_Alignas(64) uint8_t mask[XK_PATH_BYTES]; /* piece by piece */
-	uint64_t gate_mask, gate;                 /* of the 8 bytes at gate_at: what other messages differ in */
+	uint64_t prefilter_mask, prefilter;       /* of the 8 bytes at prefilter_at: what other messages differ in */
 	_Atomic uint32_t version;
-	uint8_t gate_at;
+	uint8_t prefilter_at;
 	uint8_t words;
 	struct {
 		uint64_t mask, factor;
@@ -82,13 +82,13 @@ struct xk_path {
 	_Alignas(64) _Atomic uint32_t version;
 	bool sums, offloads; /* as the top's `sends` */
 	uint64_t pop_sum;
-	uint8_t value[XK_PATH_BYTES]; /* as the shape's mask */
+	uint8_t value[XK_PATH_BYTES]; /* as the pattern's mask */
 	bool (*pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
 	bool (*push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
 	uint64_t state;
 
 	_Alignas(16) uint8_t header[XK_PATH_BYTES]; /* as sent, at the end */
-	const struct xk_path_shape *shape;
+	const struct xk_path_pattern *pattern;
 	struct xk_session *below; /* the port's session */
 
 	struct {
@@ -108,12 +108,12 @@ void xk_path_deliver(struct xk_port *port, struct xk_msg *m);
 
 /* The same, the layers' way. */
 static inline void
-xk_path_deliver_unlooked(struct xk_port *port, struct xk_msg *m)
+xk_path_deliver_unsampled(struct xk_port *port, struct xk_msg *m)
 {
-	uint32_t left = atomic_load_explicit(&port->unlooked, memory_order_relaxed);
+	uint32_t left = atomic_load_explicit(&port->unsampled, memory_order_relaxed);
 
 	/* where drivers take turns, it may be 0 by now; then one count is lost */
-	atomic_store_explicit(&port->unlooked, left - (left > 0), memory_order_relaxed);
+	atomic_store_explicit(&port->unsampled, left - (left > 0), memory_order_relaxed);
 	xk_demux(port->receiver, m);
 }
 
@@ -161,7 +161,7 @@ xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool 
 #ifdef XK_FORMAT_IS_KNOWN
 #define XK_KNOWN_LAYOUT(name, path) name##_layout()
 #else
-#define XK_KNOWN_LAYOUT(name, path) (path)->shape->layout
+#define XK_KNOWN_LAYOUT(name, path) (path)->pattern->layout
 #endif
 
 /*
@@ -169,11 +169,11 @@ xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool 
  * at names it (path_code).
  */
 #define XK_PATH(name, ...)                                                                                             \
-	XK_APART static void name##_take(struct xk_port *port, struct xk_msg *m, const struct xk_path *path,           \
-					 xk_path_otherwise *otherwise)                                                 \
+	XK_APART static void name##_deliver(struct xk_port *port, struct xk_msg *m, const struct xk_path *path,        \
+					    xk_path_mismatch *mismatch)                                                \
 	{                                                                                                              \
 		const struct xk_path_layout layout = XK_KNOWN_LAYOUT(name, path);                                      \
-		xk_path_take_as(&layout, port, m, path, otherwise);                                                    \
+		xk_path_deliver_as(&layout, port, m, path, mismatch);                                                  \
 	}                                                                                                              \
 	XK_APART static int name##_push(struct xk_session *s, struct xk_msg *m, const struct xk_path *path)            \
 	{                                                                                                              \
@@ -181,12 +181,12 @@ xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool 
 		return xk_path_push_as(&layout, s, m, path);                                                           \
 	}                                                                                                              \
 	static const struct xk_protocol_type *const name##_types[] = { __VA_ARGS__, NULL };                            \
-	const struct xk_path_code xk_path_##name = { name##_types, name##_take, name##_push }
+	const struct xk_path_code xk_path_##name = { name##_types, name##_deliver, name##_push }
 
 #define XK_PATH_INLINE __attribute__((always_inline, unused)) static inline
 
 /* Delivers m the layers' way. Takes m. */
-void xk_path_layered(struct xk_port *port, struct xk_msg *m);
+void xk_path_deliver_by_layers(struct xk_port *port, struct xk_msg *m);
 
 /* Shows m, which s pushes with all its headers, to those who watch the edge above the port. */
 void xk_path_show(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
@@ -218,7 +218,7 @@ xk_path_matches(const struct xk_path_layout *layout, const struct xk_path *path,
 #pragma GCC unroll 6
 	for (unsigned i = 0; i < xk_path_pieces(layout); i++) {
 		memcpy(&bytes, m->data + xk_path_piece_at(layout, i), XK_PATH_PIECE);
-		memcpy(&mask, path->shape->mask + i * XK_PATH_PIECE, XK_PATH_PIECE);
+		memcpy(&mask, path->pattern->mask + i * XK_PATH_PIECE, XK_PATH_PIECE);
 		memcpy(&value, path->value + i * XK_PATH_PIECE, XK_PATH_PIECE);
 		differs |= (bytes & mask) ^ value;
 	}
@@ -260,15 +260,15 @@ xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
 
 /* Delivers m by path, if its headers are those of path and it is not unusual otherwise. Takes m. */
 XK_PATH_INLINE void
-xk_path_take_as(const struct xk_path_layout *layout, struct xk_port *port, struct xk_msg *m, const struct xk_path *path,
-		xk_path_otherwise *otherwise)
+xk_path_deliver_as(const struct xk_path_layout *layout, struct xk_port *port, struct xk_msg *m,
+		   const struct xk_path *path, xk_path_mismatch *mismatch)
 {
 	const struct xk_format *last = &layout->fill[layout->fills == 0 ? 0 : layout->fills - 1];
 	size_t end = 0;
 	uint64_t sum;
 
 	if (xk_unlikely(!xk_path_matches(layout, path, m))) {
-		otherwise(port, m);
+		mismatch(port, m);
 		return;
 	}
 	/* only path_pop tells whether the sessions that messages came up still stand, one of which has unusual_up */
@@ -276,7 +276,7 @@ xk_path_take_as(const struct xk_path_layout *layout, struct xk_port *port, struc
 	    xk_likely(!atomic_load_explicit(path->unusual_up, memory_order_relaxed)))
 		end = xk_path_length(layout, m);
 	if (xk_unlikely(end == 0)) {
-		xk_path_layered(port, m);
+		xk_path_deliver_by_layers(port, m);
 		return;
 	}
 	if (xk_unlikely(end != xk_msg_len(m)))

@@ -218,7 +218,7 @@ struct xk_port {
 	struct xk_transmit *transmit;
 	const struct xk_runner *runner; /* its driver's: one comparison tells whether a pusher is that driver */
 	struct xk_paths *paths;         /* of what arrives here (path.h); NULL: none */
-	_Atomic uint32_t unlooked;      /* number of next frames that go by layers without a look for a path */
+	_Atomic uint32_t unsampled;     /* number of next frames that go by layers without a look for a path */
 	struct xk_port *const *lanes;   /* of its device, by driver; NULL: that driver has none */
 	struct xk_port *next;           /* in the kernel's list */
 	struct xk_port *beside;         /* in its driver's list */

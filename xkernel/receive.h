@@ -9,11 +9,11 @@
  * Up, for a protocol with a table (table.h):
  *
  *   1. A message that differs from the usual ones in a field that is `rare`, or whose value is fixed, or that was sent to
- *      all stations, goes to `rare` (upi.h), if there is one. Without it, one that differs is judged as in 4, even if its
+ *      all stations, goes to `slow_path` (upi.h), if there is one. Without it, one that differs is judged as in 4, even if its
  *      session stands.
  *   2. Lengths are checked and what lies behind them is cut off, and checksums of the header alone are checked.
  *   3. The session is looked up by the fields that name it and the session below, or by `key`.
- *   4. A stranger, whose message has none, is judged (`judge`).
+ *   4. A stranger, whose message has none, is judged (`validate`).
  *   5. Checksums are checked.
  *   6. A stranger's session is made and announced, if the number above or the local port is enabled; otherwise `refused`
  *      may tell the sender.
@@ -70,14 +70,14 @@ unsigned xk_receive_check(const struct xk_protocol *self, struct xk_msg *m);
 
 /*
  * Judges m, a stranger's, as 4 and 6 do, for a protocol that will keep it for a while. m's header was checked and taken
- * off, and lies in front of it. Returns false if m was taken: dropped, or handled by `judge`. A shepherd; waits where
- * `judge` or `refused` does.
+ * off, and lies in front of it. Returns false if m was taken: dropped, or handled by `validate`. A shepherd; waits where
+ * `validate` or `refused` does.
  */
-bool xk_receive_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+bool xk_receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 /* Returns whether messages of s (NULL: no) may come up lls. Any context. */
 static inline bool
-xk_receive_hears(const struct xk_session *s, const struct xk_session *lls)
+xk_receive_is_from(const struct xk_session *s, const struct xk_session *lls)
 {
 	return s != NULL &&
 	       (xk_likely(s->lls == lls) || atomic_load_explicit(&s->sends.from_any, memory_order_relaxed));
@@ -151,7 +151,7 @@ xk_receive_find(struct xk_protocol *self, struct xk_session *lls, const uint8_t 
 {
 	struct xk_session *s = xk_table_find(self, xk_receive_key(self, lls, p));
 
-	return xk_receive_hears(s, lls) ? s : NULL;
+	return xk_receive_is_from(s, lls) ? s : NULL;
 }
 
 /*
@@ -195,7 +195,7 @@ xk_receive_pop(const struct xk_format *format, struct xk_session *s, struct xk_s
 }
 
 /* Handles m, which is rare, padded, damaged, a stranger's or just not of the session that was found last. Takes m. */
-void xk_receive_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+void xk_receive_slow(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 /* Needs no saved registers: everything that makes calls stands apart. */
 XK_RECEIVE_CODE void
@@ -209,15 +209,15 @@ xk_receive_as(const struct xk_format *format, struct xk_protocol *self, struct x
 		    !xk_format_is_usual(format, &self->format, p) || (m->flags & XK_MSG_TO_ALL) != 0 ||
 		    (length != xk_msg_len(m) && (length > xk_msg_len(m) || length < format->len || m->next != NULL)) ||
 		    !xk_receive_header_is_intact(format, p, m))) {
-		xk_receive_other(self, lls, m);
+		xk_receive_slow(self, lls, m);
 		return;
 	}
 	/* with two windows, `key` differs from the fields' key only where the session does not hear lls */
 	s = format->names[1].len == 0 && self->ops->key != NULL
 		    ? NULL
 		    : xk_table_last(self, xk_receive_key_by_fields(format, lls, p));
-	if (xk_unlikely(!xk_receive_hears(s, lls))) {
-		xk_receive_other(self, lls, m);
+	if (xk_unlikely(!xk_receive_is_from(s, lls))) {
+		xk_receive_slow(self, lls, m);
 		return;
 	}
 	if (xk_unlikely(length != xk_msg_len(m)))
@@ -313,7 +313,7 @@ xk_send_header_as(const struct xk_format *format, struct xk_session *s, struct x
 }
 
 /* Pushes m, which is too long for one piece or at all, or whose checksum the port completes, if it fits a frame. */
-int xk_send_other(struct xk_session *s, struct xk_msg *m);
+int xk_send_slow(struct xk_session *s, struct xk_msg *m);
 
 XK_RECEIVE_CODE int
 xk_send_as(const struct xk_format *format, struct xk_session *s, struct xk_msg *m)
@@ -323,7 +323,7 @@ xk_send_as(const struct xk_format *format, struct xk_session *s, struct xk_msg *
 
 	if (xk_unlikely(xk_msg_len(m) > atomic_load_explicit(&sends->whole, memory_order_relaxed) ||
 			(has_sum && !sends->sums)))
-		return xk_send_other(s, m);
+		return xk_send_slow(s, m);
 	return xk_send_header_as(format, s, m, has_sum, has_sum ? xk_msg_sum(m) : 0, false);
 }
 

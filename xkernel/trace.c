@@ -138,7 +138,7 @@ xk_trace_kernel(struct xk_kernel *kernel, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	trace_show(kernel, (struct xk_trace_step){ .kind = XK_TRACE_SAID, .text = text });
+	trace_show(kernel, (struct xk_trace_step){ .kind = XK_TRACE_DECISION, .text = text });
 	trace_line(kernel, NULL, text);
 }
 
@@ -151,7 +151,7 @@ xk_trace_print(struct xk_protocol *self, int level, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	trace_show(self->kernel, (struct xk_trace_step){ .kind = XK_TRACE_SAID, .protocol = self, .text = text });
+	trace_show(self->kernel, (struct xk_trace_step){ .kind = XK_TRACE_DECISION, .protocol = self, .text = text });
 	if (self->trace_level >= level)
 		trace_line(self->kernel, self->name, text);
 }

@@ -20,7 +20,7 @@ __attribute__((format(printf, 3, 4))) void xk_trace_print(struct xk_protocol *se
 /* Writes one line to the kernel's trace; a lower level costs a comparison. Any context; never waits for a lock. */
 #define xk_trace(self, level, ...)                                                                                     \
 	do {                                                                                                           \
-		if (xk_unlikely((self)->told_level >= (level)))                                                        \
+		if (xk_unlikely((self)->shown_level >= (level)))                                                       \
 			xk_trace_print((self), (level), __VA_ARGS__);                                                  \
 	} while (0)
 
@@ -39,7 +39,7 @@ enum xk_trace_kind {
 	XK_TRACE_RETURNED, /* the call that handed a message across `edge` has returned, on the same shepherd */
 	XK_TRACE_HANDOFF,  /* the shepherd has left the driver for `reason`, at `edge` (NULL: none) */
 	XK_TRACE_DROPPED,  /* `protocol` drops m */
-	XK_TRACE_SAID,     /* `protocol` (NULL: the kernel) traces a decision */
+	XK_TRACE_DECISION, /* `protocol` (NULL: the kernel) traces a decision */
 	XK_TRACE_MADE,     /* `session` is new */
 	XK_TRACE_CLOSED,   /* `session` will soon be freed */
 };

@@ -110,7 +110,7 @@ xk_session_new(struct xk_protocol *self, const struct xk_session_ops *ops, struc
 		s->pops |= XK_POPS_IN_ORDER;
 	}
 	s->lls = lls;
-	if (xk_unlikely(self->told_level >= XK_TRACE_EVENTS))
+	if (xk_unlikely(self->shown_level >= XK_TRACE_EVENTS))
 		xk_trace_session(s, true);
 	return s;
 }

@@ -84,13 +84,14 @@ struct xk_protocol_ops {
 	 * Handles a message that is not usual: fragments, options, broadcasts. Its header is still unchecked. Takes m: hands it
 	 * to xk_receive_usual or xk_receive_checked, stores or drops it.
 	 */
-	void (*rare)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
+	void (*slow_path)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	/*
 	 * Judges a message of no session, whose header lies in front of m, and whose payload's checksum may be wrong: has no
 	 * effects but on m's flags. Without `rare`, judges unusual messages of sessions, too. May change the passive key,
 	 * which is the local port or the number above. Returns 0, the reason to drop m, or XK_DROP_TAKEN: it has taken m.
 	 */
-	unsigned (*judge)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive);
+	unsigned (*validate)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m,
+			     struct xk_key *passive);
 	/* Tells the sender of an intact m, whose header lies in front of it, that no protocol takes it. m is dropped after. */
 	void (*refused)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
@@ -171,7 +172,7 @@ struct xk_protocol {
 	unsigned lower_count;
 	unsigned session_max; /* passively opened sessions kept while idle */
 	int trace_level;      /* enum xk_trace_level: what is printed */
-	int told_level;       /* ... or shown to the kernel's sink (trace.h); from xk_kernel_rewatch */
+	int shown_level;      /* ... or shown to the kernel's sink (trace.h); from xk_kernel_rewatch */
 	/* the graph's policies for this node */
 	enum xk_implicit implicit;
 	enum xk_resume resume;
@@ -181,9 +182,9 @@ struct xk_protocol {
 	_Atomic uint64_t *drops;   /* by reason */
 	_Atomic uint64_t **counts; /* by lane, then by position in the type's `counters`; see xk_count */
 	struct xk_table table;
-	struct xk_format format; /* of its header */
-	_Atomic bool has_told;   /* the user was told how to get checksums computed (receive.c) */
-	_Atomic uint32_t lock;   /* of the cache, and of its own open_enables' counts */
+	struct xk_format format;  /* of its header */
+	_Atomic bool has_advised; /* the user was told how to get checksums computed (receive.c) */
+	_Atomic uint32_t lock;    /* of the cache, and of its own open_enables' counts */
 	_Atomic(struct xk_session_ops *)
 		path_ops;                /* its sessions' operations, with the push of paths; NULL: no path yet */
 	unsigned cache_count;            /* passively opened sessions */

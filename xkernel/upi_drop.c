@@ -74,7 +74,7 @@ xk_drop(struct xk_protocol *self, struct xk_msg *m, unsigned reason)
 		upi_refuse(self, "drops a message for reason %u: its own begin at XK_DROP_OWN, %u, and `drops` has %u",
 			   reason, XK_DROP_OWN, xk_drop_count(self->type) - XK_DROP_OWN);
 	xk_tally(&self->drops[reason]);
-	if (xk_unlikely(self->told_level >= XK_TRACE_ERRORS))
+	if (xk_unlikely(self->shown_level >= XK_TRACE_ERRORS))
 		xk_trace_drop(self, m, xk_drop_name(self->type, reason));
 	if (!xk_msg_is_given_up(m))
 		m->owner = self;

@@ -37,7 +37,7 @@ xk_session_discard(struct xk_session *s)
 {
 	struct xk_session *lls = s->lls;
 
-	if (xk_unlikely(s->protocol->told_level >= XK_TRACE_EVENTS))
+	if (xk_unlikely(s->protocol->shown_level >= XK_TRACE_EVENTS))
 		xk_trace_session(s, false);
 	session_free(s);
 	xk_close(lls);
@@ -81,7 +81,7 @@ session_destroy(struct xk_session *s)
 						     memory_order_relaxed))
 		return; /* another shepherd has taken a reference since, or destroys it already */
 	xk_trace(s->protocol, XK_TRACE_EVENTS, "session of %s closed", xk_hlp_receive(s)->name);
-	if (xk_unlikely(s->protocol->told_level >= XK_TRACE_EVENTS))
+	if (xk_unlikely(s->protocol->shown_level >= XK_TRACE_EVENTS))
 		xk_trace_session(s, false);
 	session_forget_paths(s);
 	if (s->map != NULL)

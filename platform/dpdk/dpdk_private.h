@@ -373,16 +373,16 @@ enum dpdk_count {
 struct dpdk_port {
 	struct xk_port base;
 	struct dpdk_device *device;
-	uint16_t id, queue;      /* DPDK's numbers */
-	struct event *event;     /* for the watched descriptor; NULL: cannot sleep */
-	bool has_interrupts;     /* they are enabled before a sleep; otherwise the descriptor reports frames */
-	bool is_watched;         /* the event is in the loop */
-	struct dpdk_gate *gate;  /* the device's; NULL: none needed */
-	bool is_starved;         /* the last receive found no frame, and too few buffers */
-	_Atomic bool up;         /* there is a peer, and it uses this lane */
-	_Atomic bool is_sending; /* some driver sends by this queue; used with several lanes */
-	_Atomic bool is_arming;  /* the driver is enabling or disabling interrupts */
-	_Atomic bool has_told;   /* the user was told how to avoid joined frames */
+	uint16_t id, queue;       /* DPDK's numbers */
+	struct event *event;      /* for the watched descriptor; NULL: cannot sleep */
+	bool has_interrupts;      /* they are enabled before a sleep; otherwise the descriptor reports frames */
+	bool is_watched;          /* the event is in the loop */
+	struct dpdk_gate *gate;   /* the device's; NULL: none needed */
+	bool is_starved;          /* the last receive found no frame, and too few buffers */
+	_Atomic bool up;          /* there is a peer, and it uses this lane */
+	_Atomic bool is_sending;  /* some driver sends by this queue; used with several lanes */
+	_Atomic bool is_arming;   /* the driver is enabling or disabling interrupts */
+	_Atomic bool has_advised; /* the user was told how to avoid joined frames */
 	_Atomic uint64_t counts[DPDK_COUNTS];
 	char name[108]; /* the port's: as long as a socket's path may be */
 };

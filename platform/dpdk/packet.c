@@ -64,7 +64,7 @@ dpdk_packet_tell_joined(struct dpdk_port *port)
 {
 	const struct dpdk_packet *self = port->device->state;
 
-	if (atomic_exchange_explicit(&port->has_told, true, memory_order_relaxed))
+	if (atomic_exchange_explicit(&port->has_advised, true, memory_order_relaxed))
 		return;
 	dpdk_port_tell(
 		port,

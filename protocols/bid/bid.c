@@ -135,7 +135,7 @@ bid_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change chang
 static unsigned
 bid_ask(struct xk_protocol *self, uint32_t host, uint64_t boot, struct xk_session *lls)
 {
-	int err = xk_bidctl_heard(bid_bidctl(self), host, boot, lls);
+	int err = xk_bidctl_check(bid_bidctl(self), host, boot, lls);
 
 	return err == 0 ? 0 : err == -EREMCHG ? BID_ELSEWHERE : BID_UNCONFIRMED;
 }
@@ -474,7 +474,7 @@ bid_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	else if (h.destination_boot != (s != NULL ? s->own : xk_bidctl_own(bidctl, host)))
 		why = BID_OLD_DESTINATION;
 	else if (is_empty)
-		why = xk_bidctl_heard(bidctl, host, h.source_boot, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
+		why = xk_bidctl_check(bidctl, host, h.source_boot, lls) == 0 ? BID_EMPTY : BID_UNCONFIRMED;
 	if (why == BID_OLD_DESTINATION && !is_empty)
 		bid_answer(self, lls, &h);
 	if (why == 0 && s == NULL)

@@ -688,7 +688,7 @@ bidctl_is_way(const struct bidctl_peer *peer, uint64_t way)
 
 /* ---- boot ids in messages ---- */
 
-/* As xk_bidctl_heard or, where *boot is 0, xk_bidctl_known, for a message that came this way. The lock is held. */
+/* As xk_bidctl_check or, where *boot is 0, xk_bidctl_known, for a message that came this way. The lock is held. */
 static int
 bidctl_compare(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, struct bidctl_output *output)
 {
@@ -717,7 +717,7 @@ bidctl_compare(struct bidctl *b, uint32_t host, uint64_t *boot, uint64_t way, st
 }
 
 static int
-bidctl_heard(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls)
+bidctl_check(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls)
 {
 	struct bidctl *b = (struct bidctl *)self;
 	struct bidctl_output output = { .host = 0 };
@@ -927,7 +927,7 @@ static const struct xk_bidctl_ops bidctl_neighbour_ops = {
 	.own = bidctl_own,
 	.watch = bidctl_watch,
 	.confirm = bidctl_confirm,
-	.heard = bidctl_heard,
+	.check = bidctl_check,
 	.use = bidctl_use,
 	.unuse = bidctl_unuse,
 };

@@ -40,7 +40,7 @@ struct xk_bidctl_ops {
 	uint64_t (*own)(struct xk_protocol *self, uint32_t host);
 	void (*watch)(struct xk_protocol *self, struct xk_bidctl_watcher *watcher);
 	int (*confirm)(struct xk_protocol *self, uint32_t host, uint64_t *boot);
-	int (*heard)(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls);
+	int (*check)(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls);
 	int (*use)(struct xk_protocol *self, uint32_t host);
 	void (*unuse)(struct xk_protocol *self, uint32_t host);
 };
@@ -93,17 +93,17 @@ xk_bidctl_confirm(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
  * before its first answer. Any shepherd; never waits.
  */
 static inline int
-xk_bidctl_heard(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct xk_session *lls)
+xk_bidctl_check(struct xk_protocol *bidctl, uint32_t host, uint64_t boot, struct xk_session *lls)
 {
-	return xk_bidctl_ops(bidctl)->heard(bidctl, host, &boot, lls);
+	return xk_bidctl_ops(bidctl)->check(bidctl, host, &boot, lls);
 }
 
-/* Sets *boot to the boot id of host if that is confirmed and told. Returns as xk_bidctl_heard. */
+/* Sets *boot to the boot id of host if that is confirmed and told. Returns as xk_bidctl_check. */
 static inline int
 xk_bidctl_known(struct xk_protocol *bidctl, uint32_t host, uint64_t *boot)
 {
 	*boot = 0;
-	return xk_bidctl_ops(bidctl)->heard(bidctl, host, boot, NULL);
+	return xk_bidctl_ops(bidctl)->check(bidctl, host, boot, NULL);
 }
 
 /*

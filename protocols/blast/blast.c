@@ -378,7 +378,7 @@ blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 
 /* Handles m, which is a fragment or a NACK, or wrong. Takes m. */
 static void
-blast_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+blast_slow_path(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
 	struct blast_header h = blast_load(p);
@@ -466,7 +466,7 @@ static const struct xk_protocol_ops blast_ops = {
 	.open_disable = blast_open_disable,
 	.demux = blast_receive,
 	.control = blast_control,
-	.rare = blast_rare,
+	.slow_path = blast_slow_path,
 };
 
 static const struct xk_setting blast_settings[] = {

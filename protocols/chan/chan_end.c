@@ -267,7 +267,7 @@ chan_client_begin(struct chan_client *c, struct xk_msg *m, struct xk_call *call)
 		why = XK_DROP_NO_BUFFER;
 	} else {
 		chan_end_is_new(e, now_ns);
-		e->heard_ns = now_ns;
+		e->received_ns = now_ns;
 		c->ends_ns = now_ns + c->deadline_ns;
 		if (xk_likely(xk_alarm_set(&e->alarm, chan_client_next_ns(c)))) {
 			e->state = CHAN_SENT;
@@ -335,7 +335,7 @@ chan_client_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 
 	if (e->state != CHAN_SENT)
 		return XK_NEVER;
-	if (now_ns >= c->ends_ns || now_ns >= e->heard_ns + chan->silence_ns) {
+	if (now_ns >= c->ends_ns || now_ns >= e->received_ns + chan->silence_ns) {
 		xk_count(&chan->protocol, CHAN_TIMED_OUT);
 		chan_client_give_up(e, -ETIMEDOUT, after);
 		return XK_NEVER;
@@ -378,7 +378,7 @@ chan_client_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 		after->word = waits ? CHAN_SAY_NACK : CHAN_SAY_ACK;
 	if (!waits)
 		return 0;
-	e->heard_ns = now_ns;
+	e->received_ns = now_ns;
 	if (h->flags == 0) {
 		c->acked = true;
 		e->retry.due_ns = now_ns + chan_of(e)->timeouts.max_ns;
@@ -459,7 +459,7 @@ chan_server_run(struct chan_end *e, struct xk_msg *m, uint32_t sequence)
 	xk_lock(&e->lock);
 	e->status = (uint16_t)error;
 	e->flags = (uint16_t)flags;
-	e->heard_ns = now_ns;
+	e->received_ns = now_ns;
 	e->state = CHAN_IDLE;
 	newer = e->newer;
 	if (xk_unlikely(e->disabled)) {
@@ -526,7 +526,7 @@ chan_server_judge(struct chan_end *e, const struct chan_header *h, struct chan_a
 		after->word = chan_server_is_enabled(e) ? CHAN_SAY_NACK : CHAN_SAY_REFUSED;
 		return is_request ? XK_DROP_NO_SESSION : 0;
 	}
-	e->heard_ns = now_ns = xk_now_ns(self);
+	e->received_ns = now_ns = xk_now_ns(self);
 	if (is_ack) { /* it bears the sequence number after that of the reply */
 		if (e->state != CHAN_SENT || ahead != 1)
 			return CHAN_STALE;
@@ -562,7 +562,7 @@ chan_server_tick(struct chan_end *e, uint64_t now_ns, struct chan_after *after)
 {
 	struct xk_protocol *self = e->session.protocol;
 	const struct chan *chan = (struct chan *)self;
-	uint64_t forget_ns = e->heard_ns + chan->lifetime_ns;
+	uint64_t forget_ns = e->received_ns + chan->lifetime_ns;
 
 	if (e->disabled)
 		return XK_NEVER;
@@ -929,7 +929,7 @@ chan_server_new(struct chan *chan, const struct xk_enable *enable, struct xk_ses
 		return XK_DROP_REFUSED;
 	}
 	xk_lock(&e->lock);
-	e->heard_ns = now_ns;
+	e->received_ns = now_ns;
 	if (!e->disabled) /* a request that overtook this one may have started the timer already */
 		xk_alarm_set(&e->alarm, now_ns + e->round_trip.timeout_ns);
 	xk_unlock(&e->lock);

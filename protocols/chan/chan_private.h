@@ -207,7 +207,7 @@ struct chan_end {
 	unsigned measure_in;   /* at a client: calls until a round trip is measured again */
 	struct xk_round_trip round_trip;
 	uint64_t sent_ns;        /* when the message was sent last */
-	uint64_t heard_ns;       /* when the other end was heard last */
+	uint64_t received_ns;    /* when the other end was heard last */
 	struct chan_copy copy;   /* in CHAN_SENT, of the message */
 	struct xk_ticket ticket; /* for the copy of a protocol below */
 };

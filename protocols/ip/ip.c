@@ -327,7 +327,7 @@ ip_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 
 /* Forwards datagrams for others, if the host does. */
 static unsigned
-ip_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
+ip_validate(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
 {
 	struct ip *ip = (struct ip *)self;
 	const uint8_t *p = m->data - IP_HEADER_LEN;
@@ -363,7 +363,7 @@ ip_key_of(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 	struct xk_key own = ip_key(h.protocol, h.source, h.destination, lls);
 	const struct xk_session *s = xk_table_find(self, first);
 
-	if (xk_receive_hears(s, lls))
+	if (xk_receive_is_from(s, lls))
 		return first;
 	return s != NULL || xk_table_find(self, own) != NULL ? own : first;
 }
@@ -405,7 +405,7 @@ ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 	}
 	/* no memory for fragments of datagrams that would not be delivered */
 	if (xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL &&
-	    !xk_receive_judge(&ip->protocol, lls, m))
+	    !xk_receive_accept(&ip->protocol, lls, m))
 		return NULL;
 	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s",
 		 h.identification, xk_msg_len(m), fragment.offset, fragment.more ? "" : ", the last");
@@ -431,7 +431,7 @@ ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 
 /* Handles options, fragments and link broadcasts, and what is no version 4. Takes m. */
 static void
-ip_rare(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+ip_slow_path(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct ip *ip = (struct ip *)self;
 	const uint8_t *p;
@@ -529,8 +529,8 @@ static const struct xk_protocol_ops ip_ops = {
 	.open = ip_open,
 	.demux = ip_receive,
 	.key = ip_key_of,
-	.rare = ip_rare,
-	.judge = ip_judge,
+	.slow_path = ip_slow_path,
+	.validate = ip_validate,
 	.refused = ip_refused,
 	.control = ip_control,
 };

@@ -250,7 +250,7 @@ ip_fault_report(struct xk_protocol *self, const struct xk_ip_fault *fault)
 		return -ENOENT;
 	report.begin = p + IP_HEADER_LEN;
 	report.len = fault->len - IP_HEADER_LEN;
-	if (xk_fault_tell(&s->session, &report) == -ENOENT)
+	if (xk_fault_notify(&s->session, &report) == -ENOENT)
 		return -ENOENT;
 	if (mtu != 0 && mtu - IP_HEADER_LEN < atomic_load_explicit(&s->session.sends.whole, memory_order_relaxed))
 		ip_path_lower((struct ip *)self, s->remote, mtu);

@@ -437,7 +437,7 @@ gm_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 		return err;
 	}
 	err = xk_ports_open_on(self, &opening, session);
-	if (err == 0 && xk_bidctl_heard(gm_bidctl(self), how.host, how.boot, NULL) != 0) {
+	if (err == 0 && xk_bidctl_check(gm_bidctl(self), how.host, how.boot, NULL) != 0) {
 		xk_close(*session); /* its reboot may have been told before the session was there */
 		err = -EAGAIN;
 	}
@@ -484,7 +484,7 @@ gm_accept(struct xk_protocol *self, struct xk_session *lls, const struct gm_head
 		return GM_GAP;
 	if (h->offset != 0 && h->kind != GM_DEPOSIT)
 		return GM_STALE;
-	if (xk_bidctl_heard(gm_bidctl(self), how->host, how->boot, NULL) != 0)
+	if (xk_bidctl_check(gm_bidctl(self), how->host, how->boot, NULL) != 0)
 		return GM_STALE;
 	gm_meet((struct gm *)self, how->host, how->boot);
 	if (!xk_duplicate(lls))
@@ -506,7 +506,7 @@ gm_accept(struct xk_protocol *self, struct xk_session *lls, const struct gm_head
 		       : err == -ESTALE ? GM_STALE
 					: XK_DROP_NO_SESSION;
 	/* its reboot may have been told before the session was there */
-	if (xk_bidctl_heard(gm_bidctl(self), how->host, how->boot, NULL) != 0) {
+	if (xk_bidctl_check(gm_bidctl(self), how->host, how->boot, NULL) != 0) {
 		xk_close(s);
 		return GM_STALE;
 	}

@@ -155,7 +155,7 @@ struct logptest {
 	_Atomic uint64_t turn;
 	uint64_t watched;                 /* the turn that the watchdog has seen */
 	uint64_t begun_ns;                /* of the batch */
-	uint64_t heard_ns;                /* when the last batch was over */
+	uint64_t received_ns;             /* when the last batch was over */
 	_Atomic uint64_t last_ns;         /* when an answer of the batch came last */
 	_Atomic uint64_t receive_work_ns; /* of the run */
 	struct xk_logptest_run run;
@@ -324,13 +324,13 @@ logptest_end_batch(struct logptest *l)
 
 	if (l->greets) {
 		l->greets = false;
-		l->heard_ns = last_ns;
+		l->received_ns = last_ns;
 		logptest_go_on(l);
 		return;
 	}
 	i = l->result.rounds++;
 	l->answered_ns[i] = last_ns - l->begun_ns;
-	l->heard_ns = last_ns;
+	l->received_ns = last_ns;
 	if (l->run.record != NULL)
 		l->run.record(l->run.argument, l->answered_ns[i]);
 	logptest_go_on(l);
@@ -451,7 +451,7 @@ logptest_watch(struct xk_event *event, void *argument)
 	l->greets = logptest_needs_token(&l->run.loop);
 	if (l->run.lost != NULL)
 		l->run.lost(l->run.argument, now_ns - l->begun_ns);
-	if (now_ns >= l->heard_ns + l->client.silence_ns)
+	if (now_ns >= l->received_ns + l->client.silence_ns)
 		logptest_finish(l, -ETIMEDOUT);
 	else
 		logptest_go_on(l);
@@ -486,7 +486,7 @@ logptest_begin(void *argument)
 	}
 	l->result.times.send_work_ns = logptest_time_work(self, l->run.loop.send_work_ns);
 	l->result.times.receive_work_ns = logptest_time_work(self, l->run.loop.receive_work_ns);
-	l->heard_ns = xk_now_ns(self);
+	l->received_ns = xk_now_ns(self);
 	xk_event_schedule(&l->watchdog, l->timeout_ns / 1000);
 	xk_event_schedule(&l->sender, 0);
 }

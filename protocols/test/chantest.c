@@ -49,7 +49,7 @@ struct chantest {
 	struct xk_chantest_run run;
 	struct xk_chantest_result result;
 	unsigned callers; /* that have not finished */
-	uint64_t heard_ns;
+	uint64_t received_ns;
 };
 
 /* ---- a caller ---- */
@@ -106,10 +106,10 @@ chantest_call(struct chantest *t, struct xk_session *s, struct xk_msg **m)
 			t->run.failed(t->run.argument, err, now_ns - begun_ns);
 		if (t->result.error == 0 && err == -ECANCELED)
 			t->result.error = err;
-		else if (t->result.error == 0 && now_ns >= t->heard_ns + t->client.silence_ns)
+		else if (t->result.error == 0 && now_ns >= t->received_ns + t->client.silence_ns)
 			t->result.error = -ETIMEDOUT;
 	} else {
-		t->heard_ns = now_ns;
+		t->received_ns = now_ns;
 		t->result.bad += !is_right;
 		if (is_right && t->result.rounds < t->run.rounds) {
 			t->result.rounds++;
@@ -175,7 +175,7 @@ chantest_caller(void *argument)
 		err = client_check_size(s, t->run.size, XK_CHANTEST_MAX, &max_packet);
 		xk_lock(&t->lock);
 		t->result.max_packet = max_packet;
-		t->heard_ns = xk_now_ns(self);
+		t->received_ns = xk_now_ns(self);
 		xk_unlock(&t->lock);
 		if (err == 0)
 			err = chantest_use(t, s);
@@ -288,7 +288,7 @@ chantest_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_
 
 	xk_count(self, CHANTEST_REQUESTS);
 	xk_count(self, CHANTEST_MESSAGES);
-	if (xk_unlikely(self->told_level >= XK_TRACE_EVENTS))
+	if (xk_unlikely(self->shown_level >= XK_TRACE_EVENTS))
 		chantest_tell(self, &m);
 	if (xk_unlikely(t->work_ns != 0))
 		xk_work(self, t->work_ns);

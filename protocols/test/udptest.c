@@ -58,7 +58,7 @@ struct udptest {
 	uint16_t host_port;
 	struct xk_event watchdog;
 	_Atomic uint64_t turn;
-	_Atomic uint64_t sent_ns, heard_ns;
+	_Atomic uint64_t sent_ns, received_ns;
 	/* belong to the turn */
 	struct xk_udptest_run run;
 	struct xk_udptest_result result;
@@ -125,7 +125,7 @@ udptest_watch(struct xk_event *event, void *argument)
 	xk_unanswered(atomic_load_explicit(&u->session, memory_order_relaxed));
 	if (u->run.lost != NULL)
 		u->run.lost(u->run.argument, now_ns - sent_ns);
-	if (now_ns >= atomic_load_explicit(&u->heard_ns, memory_order_relaxed) + u->client.silence_ns)
+	if (now_ns >= atomic_load_explicit(&u->received_ns, memory_order_relaxed) + u->client.silence_ns)
 		udptest_finish(u, -ETIMEDOUT);
 	else
 		udptest_send(u, NULL, now_ns);
@@ -145,7 +145,7 @@ udptest_demux_echo(struct udptest *u, struct xk_msg *m)
 		return;
 	}
 	rtt_ns = now_ns - atomic_load_explicit(&u->sent_ns, memory_order_relaxed);
-	atomic_store_explicit(&u->heard_ns, now_ns, memory_order_relaxed);
+	atomic_store_explicit(&u->received_ns, now_ns, memory_order_relaxed);
 	if (xk_unlikely(!client_is_intact(&u->client, m, u->run.size))) {
 		u->result.bad++;
 		xk_drop(self, m, UDPTEST_BAD);
@@ -198,7 +198,7 @@ udptest_begin(void *argument)
 		return;
 	}
 	now_ns = xk_now_ns(&u->client.protocol);
-	atomic_store_explicit(&u->heard_ns, now_ns, memory_order_relaxed);
+	atomic_store_explicit(&u->received_ns, now_ns, memory_order_relaxed);
 	xk_event_schedule(&u->watchdog, u->timeout_ns / UDPTEST_LOOKS / 1000);
 	udptest_send(u, NULL, now_ns);
 }

@@ -180,7 +180,7 @@ headers_eth(struct headers *h)
 	FUZZ_CHECK(xk_format_is_usual(format, format, h->m->data) ==
 		   (headers_number(h->bytes, 6) == FUZZ_LINK && (h->bytes[6] & 1) == 0));
 	xk_msg_pop_in_place(h->m, XK_ETH_HEADER_LEN);
-	why = eth_judge(&eth.protocol, NULL, h->m, &passive);
+	why = eth_validate(&eth.protocol, NULL, h->m, &passive);
 	FUZZ_CHECK(((h->m->flags & XK_MSG_TO_ALL) != 0) == (headers_number(h->bytes, 6) == UINT64_C(0xffffffffffff)));
 	if (!headers_agree(why, headers_eth_expected(h->bytes)))
 		return;

@@ -205,7 +205,7 @@ do_heard(void *argument)
 {
 	struct confirming *c = argument;
 
-	c->status = xk_bidctl_heard(c->stage->bidctl, c->host, c->boot, NULL);
+	c->status = xk_bidctl_check(c->stage->bidctl, c->host, c->boot, NULL);
 }
 
 static inline int

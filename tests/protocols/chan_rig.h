@@ -26,7 +26,7 @@ fake_bidctl_watch(struct xk_protocol *self, struct xk_bidctl_watcher *watcher)
 }
 
 static inline int
-fake_bidctl_heard(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls)
+fake_bidctl_check(struct xk_protocol *self, uint32_t host, uint64_t *boot, struct xk_session *lls)
 {
 	struct fake_bidctl *b = xk_container_of(self, struct fake_bidctl, protocol);
 
@@ -38,7 +38,7 @@ fake_bidctl_heard(struct xk_protocol *self, uint32_t host, uint64_t *boot, struc
 
 static const struct xk_protocol_ops fake_bidctl_ops = { .init = NULL };
 static const struct xk_bidctl_ops fake_bidctl_neighbour_ops = { .watch = fake_bidctl_watch,
-								.heard = fake_bidctl_heard };
+								.check = fake_bidctl_check };
 
 static const struct xk_protocol_type fake_bidctl_type = {
 	.name = "bidctl",

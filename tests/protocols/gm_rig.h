@@ -28,7 +28,7 @@ do_hear(void *argument)
 {
 	struct asking *a = argument;
 
-	CHECK(xk_bidctl_heard(a->bidctl, a->host, a->boot, NULL) != 0);
+	CHECK(xk_bidctl_check(a->bidctl, a->host, a->boot, NULL) != 0);
 }
 
 /* BIDCTL asks host, which answers with this boot id. */

@@ -228,7 +228,7 @@ reboot_meanwhile(struct stage *s)
 	struct bidctl *b = (struct bidctl *)s->bidctl;
 
 	s->meanwhile = NULL;
-	CHECK_EQ(xk_bidctl_heard(s->bidctl, HOST, BOOT_B, NULL), -EINPROGRESS); /* not all know it yet */
+	CHECK_EQ(xk_bidctl_check(s->bidctl, HOST, BOOT_B, NULL), -EINPROGRESS); /* not all know it yet */
 	xk_lock(&b->lock);
 	bidctl_peer_find(b, HOST)->boot = BOOT_C;
 	xk_unlock(&b->lock);

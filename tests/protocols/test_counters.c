@@ -173,7 +173,7 @@ tell_each_fault(void *argument)
 	for (enum xk_fault fault = 0; fault < XK_FAULTS; fault++) {
 		struct xk_fault_report report = { .fault = fault, .begin = first, .len = sizeof(first) };
 
-		CHECK_EQ(xk_fault_tell(rig_wire_session(argument), &report), 0);
+		CHECK_EQ(xk_fault_notify(rig_wire_session(argument), &report), 0);
 	}
 }
 

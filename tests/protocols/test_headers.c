@@ -161,7 +161,7 @@ begin_blast(struct trial *t)
 static void
 do_hear(void *argument)
 {
-	CHECK(xk_bidctl_heard(argument, HOST, 1, NULL) != 0);
+	CHECK(xk_bidctl_check(argument, HOST, 1, NULL) != 0);
 }
 
 /* Makes BIDCTL ask HOST, and puts into `answer` what the question says. */

@@ -359,12 +359,12 @@ tell_fault(void *argument)
 	static const uint8_t begin[] = { 0, 0, 1 };
 	struct xk_fault_report report = { XK_FAULT_TOO_BIG, 576, ROUTER, NULL, begin, sizeof(begin) };
 
-	CHECK_EQ(xk_fault_tell(rig_wire_session(r), &report), 0);
+	CHECK_EQ(xk_fault_notify(rig_wire_session(r), &report), 0);
 	report.len = 1;
-	CHECK_EQ(xk_fault_tell(rig_wire_session(r), &report), -ENOENT);
+	CHECK_EQ(xk_fault_notify(rig_wire_session(r), &report), -ENOENT);
 	report.len = 3;
 	report.begin = begin + 1; /* a request that was not sent */
-	CHECK_EQ(xk_fault_tell(rig_wire_session(r), &report), -ENOENT);
+	CHECK_EQ(xk_fault_notify(rig_wire_session(r), &report), -ENOENT);
 }
 
 RIG_TEST(icmptest_tells_what_hosts_say_of_a_request, icmptest_begun(&told, 8, 1))

@@ -300,7 +300,7 @@ do_tell(void *argument)
 {
 	struct xk_fault_report report = { .fault = XK_FAULT_PORT, .from = THERE };
 
-	CHECK_EQ(xk_fault_tell(argument, &report), 0);
+	CHECK_EQ(xk_fault_notify(argument, &report), 0);
 }
 
 TRAFFIC_TEST(traffic_goes_on_when_it_is_told_that_nobody_listens,

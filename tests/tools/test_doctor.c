@@ -49,7 +49,7 @@ somebody(void)
 static const struct doctor_finding *
 find(const char *name)
 {
-	doctor_judge(&facts, &report);
+	doctor_assess(&facts, &report);
 	for (unsigned i = 0; i < report.count; i++)
 		if (strcmp(report.findings[i].name, name) == 0)
 			return &report.findings[i];
@@ -74,7 +74,7 @@ is(const char *name, enum doctor_state state, const char *text, const char *comm
 TEST(where_everything_works_there_is_nothing_to_do)
 {
 	everything();
-	doctor_judge(&facts, &report);
+	doctor_assess(&facts, &report);
 	CHECK(report.works);
 	CHECK(report.count >= 9 + 7 + 2);
 	for (unsigned i = 0; i < report.count; i++) {
@@ -211,7 +211,7 @@ TEST(links_sleep_as_they_do)
 	const struct host_link *link;
 
 	everything();
-	doctor_judge(&facts, &report);
+	doctor_assess(&facts, &report);
 	for (unsigned i = 0; i < report.count; i++) {
 		const char *name = report.findings[i].name;
 

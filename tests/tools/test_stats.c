@@ -10,7 +10,7 @@
 #include "tools/host/host.h"
 #include "tools/stats/stats_client.h"
 #include "tools/stats/stats_draw.h"
-#include "tools/stats/stats_tell.h"
+#include "tools/stats/stats_print.h"
 
 static const char graph_text[] = "digraph g { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;\n"
 				 "arp -> eth; eth -> port; }\n";
@@ -131,9 +131,9 @@ PAIR_TEST(tables_have_rates_and_totals)
 	count_some();
 	edge = protocol_called("ip")->lowers[0];
 	count(edge, XK_UP, 40, 10, 500);
-	free(told(stats_tell_tables, 3000000000));
+	free(told(stats_print_tables, 3000000000));
 	count(edge, XK_UP, 100, 10, 500);
-	text = told(stats_tell_tables, 5000000000);
+	text = told(stats_print_tables, 5000000000);
 	CHECK(strncmp(text, "h-1: /tmp/test_stats-", 21) == 0);
 	CHECK_HAS(text, ".dot on memory, driver interrupt, mode ipp\n");
 	CHECK_HAS(text, "rates of the last 2.0 s; edges have been counted for 1.5 s");
@@ -146,7 +146,7 @@ PAIR_TEST(tables_have_rates_and_totals)
 	free(text);
 	/* Counts that began anew have no rates. */
 	count(edge, XK_UP, 10, 10, 500);
-	text = told(stats_tell_tables, 6000000000);
+	text = told(stats_print_tables, 6000000000);
 	CHECK_HAS(text, "ip -> vnet                       0          10");
 	free(text);
 }
@@ -157,7 +157,7 @@ PAIR_TEST(names_stay_in_their_row)
 
 	count_some();
 	((char *)protocol_called("udp")->name)[1] = '\n';
-	text = told(stats_tell_tables, 5000000000);
+	text = told(stats_print_tables, 5000000000);
 	CHECK_HAS(text, "\nu?p -> ip ");
 	free(text);
 }
@@ -171,7 +171,7 @@ PAIR_TEST(a_node_is_the_sum_of_the_edges_by_which_messages_come)
 	double share;
 
 	count_some();
-	text = told(stats_tell_document, 5000000000);
+	text = told(stats_print_document, 5000000000);
 	document = json_loads(text, 0, NULL);
 	REQUIRE(document != NULL);
 	json_array_foreach(json_object_get(document, "protocols"), i,
@@ -190,7 +190,7 @@ PAIR_TEST(a_row_of_a_list_is_one_line)
 {
 	char *text;
 
-	text = told(stats_tell_line, 1);
+	text = told(stats_print_line, 1);
 	CHECK(strncmp(text, "h-1   ", 6) == 0);
 	CHECK(strchr(text, '\n') == text + strlen(text) - 1);
 	free(text);
@@ -206,7 +206,7 @@ PAIR_TEST(a_picture_has_each_number_once)
 	FILE *out;
 
 	count_some();
-	text = told(stats_tell_document, 5000000000);
+	text = told(stats_print_document, 5000000000);
 	stats = json_loads(text, 0, NULL);
 	out = open_memstream(&picture, &len);
 	REQUIRE(stats != NULL && out != NULL);
@@ -231,7 +231,7 @@ PAIR_TEST(hostile_documents_can_be_drawn)
 	char *text;
 
 	count_some();
-	text = told(stats_tell_document, 5000000000);
+	text = told(stats_print_document, 5000000000);
 	for (unsigned i = 0; i < 2000; i++) {
 		char *copy = strdup(text), *picture = NULL;
 		size_t len;

@@ -46,7 +46,7 @@ toy_passive_key_of(const struct xk_session *s)
 }
 
 static unsigned
-toy_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
+toy_validate(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
 {
 	return 0;
 }
@@ -259,9 +259,9 @@ TEST(ports_can_be_enabled_and_disabled)
 	CHECK_STR(said(),
 		  "test: protocol \"toy\": its header names ports, and its `ops` have no `passive_key`: ports are "
 		  "what uppers enable");
-	ops.judge = toy_judge;
+	ops.validate = toy_validate;
 	CHECK_STR(said(), "");
-	ops.judge = NULL;
+	ops.validate = NULL;
 	fields[2].is_upper = true;
 	CHECK_STR(said(), "");
 	fields[2].is_upper = false;

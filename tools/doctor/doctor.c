@@ -228,7 +228,7 @@ doctor_judge_memory(const struct doctor_facts *facts, struct doctor_report *repo
 }
 
 void
-doctor_judge(const struct doctor_facts *facts, struct doctor_report *report)
+doctor_assess(const struct doctor_facts *facts, struct doctor_report *report)
 {
 	*report = (struct doctor_report){ .count = 0 };
 	doctor_judge_links(facts, report);

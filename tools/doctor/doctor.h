@@ -2,7 +2,7 @@
  * doctor.h - the capabilities of this machine: facts, found by trying, and conclusions.
  *
  * doctor_probe tries whatever can be tried without a change, mostly in child processes and their own network
- * namespaces; doctor_judge only uses the facts. Main thread, before there are others.
+ * namespaces; doctor_assess only uses the facts. Main thread, before there are others.
  */
 #ifndef DOCTOR_H
 #define DOCTOR_H
@@ -103,7 +103,7 @@ struct doctor_report {
 	bool works; /* the default link works, with its default driver policy */
 };
 
-void doctor_judge(const struct doctor_facts *facts, struct doctor_report *report);
+void doctor_assess(const struct doctor_facts *facts, struct doctor_report *report);
 
 /* The word `doctor` of xk. */
 int xk_doctor_main(int argc, char **argv);

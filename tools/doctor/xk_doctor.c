@@ -108,7 +108,7 @@ xk_doctor_main(int argc, char **argv)
 	if (host_open_json(doctor_program.name, options.json, &out) != 0)
 		return OPTIONS_FAILURE;
 	doctor_probe(&facts);
-	doctor_judge(&facts, &report);
+	doctor_assess(&facts, &report);
 	if (out != stdout) {
 		doctor_print_group(&report, DOCTOR_LINK,
 				   "link            works sleeps  (--link LINK; sleeps: --driver interrupt)");

@@ -653,7 +653,7 @@ journey_see_step(struct xk_trace_sink *sink, const struct xk_trace_step *step)
 		break;
 	case XK_TRACE_HANDOFF:
 	case XK_TRACE_DROPPED:
-	case XK_TRACE_SAID:
+	case XK_TRACE_DECISION:
 		journey_told(host, step);
 		break;
 	case XK_TRACE_MADE:

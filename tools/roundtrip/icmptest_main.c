@@ -262,7 +262,7 @@ icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
 				  { .fd = job->signals, .events = POLLIN },
 				  { .fd = job->companion.alive, .events = POLLIN } };
 	struct xk_icmptest_event event;
-	uint64_t heard_ns = xk_now_ns(test);
+	uint64_t received_ns = xk_now_ns(test);
 	bool is_told = false;
 	ssize_t got = -1;
 
@@ -281,12 +281,12 @@ icmptest_await(struct icmptest_job *job, struct xk_protocol *test)
 			}
 		while ((got = read(job->events[0], &event, sizeof(event))) > 0) {
 			if (event.kind == XK_ICMPTEST_REPLY)
-				heard_ns = xk_now_ns(test);
+				received_ns = xk_now_ns(test);
 			is_told &= event.kind != XK_ICMPTEST_REPLY;
 			if (!job->options->quiet)
 				icmptest_print_event(job, &event);
 		}
-		if (!is_told && xk_now_ns(test) >= heard_ns + ICMPTEST_SILENT_S * UINT64_C(1000000000)) {
+		if (!is_told && xk_now_ns(test) >= received_ns + ICMPTEST_SILENT_S * UINT64_C(1000000000)) {
 			is_told = true;
 			fprintf(stderr, "icmptest: %s has not answered for %d s%s; going on\n",
 				xk_host_print(job->to, to), ICMPTEST_SILENT_S,

@@ -2,7 +2,7 @@
  * stats_client.h - where running hosts offer their counts, and how they are asked.
  *
  * A host listens at a socket of its own in the user's run-time directory (platform/private.h): xkstats-NAME.sock. A
- * client writes a line, and reads the answer until its end (stats_server.c, stats_tell.c):
+ * client writes a line, and reads the answer until its end (stats_server.c, stats_print.c):
  *
  *     stats SECONDS    the JSON document at once; edges are counted for so many seconds from then on (0: no change)
  *     json MS          the same document after so many milliseconds, during which edges are counted

@@ -16,7 +16,7 @@
 #include "platform/clock.h"
 #include "platform/private.h"
 #include "tools/stats/stats_client.h"
-#include "tools/stats/stats_tell.h"
+#include "tools/stats/stats_print.h"
 
 enum {
 	SERVER_CLIENTS = 16,
@@ -43,10 +43,10 @@ struct server_form {
 };
 
 static const struct server_form server_forms[] = {
-	{ "stats", stats_tell_document, STATS_SECONDS_MAX, false, false },
-	{ "json", stats_tell_document, STATS_PERIOD_MAX, true, false },
-	{ "text", stats_tell_tables, STATS_PERIOD_MAX, true, true },
-	{ "line", stats_tell_line, STATS_PERIOD_MAX, true, false },
+	{ "stats", stats_print_document, STATS_SECONDS_MAX, false, false },
+	{ "json", stats_print_document, STATS_PERIOD_MAX, true, false },
+	{ "text", stats_print_tables, STATS_PERIOD_MAX, true, true },
+	{ "line", stats_print_line, STATS_PERIOD_MAX, true, false },
 };
 
 struct server_client {

@@ -161,7 +161,7 @@ declared_has_ports(const struct xk_protocol_type *type, const struct xk_format *
 	for (const struct xk_field *f = type->fields; f->name != NULL; f++)
 		if (f->is_upper)
 			return false;
-	return format->end_len == 2 && type->ops->judge == NULL;
+	return format->end_len == 2 && type->ops->validate == NULL;
 }
 
 /* Checks that the framework can receive and send what the type leaves to it (receive.h). */

@@ -288,7 +288,7 @@ void xk_runner_end(struct xk_runner *runner);
  * Reports each protocol of kernel that still holds messages on standard error, or counts buffers that it does not have:
  * of these, debug builds abort. After everything else is freed.
  */
-void xk_owner_tell_lost(struct xk_kernel *kernel);
+void xk_owner_report_lost(struct xk_kernel *kernel);
 
 /* ---- waiting (parked.c) ---- */
 
@@ -299,10 +299,10 @@ __attribute__((noreturn, cold)) void xk_wait_refuse(const struct xk_semaphore *s
  * Reports, on standard error, messages and event handlers of kernel that wait without bound or have waited for long.
  * Call it before their waits are cancelled.
  */
-void xk_parked_tell(struct xk_kernel *kernel);
+void xk_parked_report(struct xk_kernel *kernel);
 
-/* As xk_parked_tell, for all that still wait although their waits have been cancelled: the kernel does not stop. */
-void xk_parked_tell_left(struct xk_kernel *kernel);
+/* As xk_parked_report, for all that still wait although their waits have been cancelled: the kernel does not stop. */
+void xk_parked_report_left(struct xk_kernel *kernel);
 
 /* Reports that the calling thread unlocks lock, which nobody holds, and aborts. */
 __attribute__((noreturn, cold)) void xk_unlock_refuse(const struct xk_lock *lock);
@@ -612,8 +612,8 @@ xk_deliver(struct xk_port *port, struct xk_msg *m)
 		xk_msg_free(m);
 		return;
 	}
-	if (xk_unlikely(atomic_load_explicit(&port->unlooked, memory_order_relaxed) != 0))
-		xk_path_deliver_unlooked(port, m);
+	if (xk_unlikely(atomic_load_explicit(&port->unsampled, memory_order_relaxed) != 0))
+		xk_path_deliver_unsampled(port, m);
 	else if (port->paths != NULL)
 		xk_path_deliver(port, m);
 	else

@@ -380,12 +380,12 @@ xk_kernel_stop(struct xk_kernel *kernel)
 	if (!kernel->started)
 		return;
 	kernel_pause(kernel, true);
-	xk_parked_tell(kernel);
+	xk_parked_report(kernel);
 	atomic_store_explicit(&kernel->stopping, true, memory_order_seq_cst);
 	xk_waiters_cancel(kernel);
 	for (bool told = false; !kernel_wait_quiet(kernel, true); told = true)
 		if (!told)
-			xk_parked_tell_left(kernel);
+			xk_parked_report_left(kernel);
 	xk_events_end(kernel);
 	kernel_end_drivers(&kernel->driver);
 	xk_pool_resize(kernel, 0);
@@ -399,7 +399,7 @@ kernel_unwind(struct xk_kernel *kernel)
 	if (kernel_is_quiet(kernel, true))
 		return;
 	kernel_pause(kernel, true);
-	xk_parked_tell(kernel);
+	xk_parked_report(kernel);
 	xk_waiters_cancel(kernel);
 	while (!kernel_is_quiet(kernel, true)) {
 		for (struct xk_driver *driver = &kernel->driver; driver != NULL; driver = driver->next_driver) {

@@ -232,8 +232,8 @@ xk_kernel_rewatch(struct xk_kernel *kernel)
 	for (struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
 		printed = printed || p->trace_level >= XK_TRACE_MESSAGES;
 		told = has_sink && p->trace_level < XK_TRACE_EVENTS ? XK_TRACE_EVENTS : p->trace_level;
-		if (p->told_level != told) /* a running host's stays: others read it */
-			p->told_level = told;
+		if (p->shown_level != told) /* a running host's stays: others read it */
+			p->shown_level = told;
 		for (unsigned i = 0; i < p->lower_count; i++) {
 			struct xk_edge *edge = p->lowers[i];
 			unsigned watch = has_sink ? XK_WATCH_SINK : 0;
@@ -311,7 +311,7 @@ xk_kernel_free_graph(struct xk_kernel *kernel)
 		next = device->next;
 		free(device);
 	}
-	xk_owner_tell_lost(kernel);
+	xk_owner_report_lost(kernel);
 	for (struct xk_protocol *p = kernel->protocols, *next; p != NULL; p = next) {
 		next = p->next;
 		kernel_free_protocol(p);

@@ -27,15 +27,15 @@ owner_in(const struct xk_kernel *kernel, const struct xk_protocol *owner)
 
 /* Prints the protocols that m was handed to. Debug builds only. */
 static void
-owner_print_way(const struct xk_kernel *kernel, const struct xk_msg *m)
+owner_print_trail(const struct xk_kernel *kernel, const struct xk_msg *m)
 {
 	(void)kernel;
 	(void)m;
 #ifdef XK_DEBUG
-	unsigned first = m->crossings > XK_MSG_WAY ? m->crossings - XK_MSG_WAY : 0;
+	unsigned first = m->crossings > XK_MSG_TRAIL ? m->crossings - XK_MSG_TRAIL : 0;
 
 	for (unsigned i = first; i < m->crossings; i++) {
-		const struct xk_protocol *p = owner_in(kernel, m->way[i % XK_MSG_WAY]);
+		const struct xk_protocol *p = owner_in(kernel, m->trail[i % XK_MSG_TRAIL]);
 
 		fprintf(stderr, "%s%s", i == first ? "\n    it was handed to: " : ", ",
 			p == NULL ? "another host" : p->name);
@@ -53,7 +53,7 @@ owner_end(const struct xk_kernel *kernel, const struct xk_msg *m)
 	if (xk_msg_is_given_up(m) && m->given_up_at != 0 && xk_symbol_find(symbols, m->given_up_at, &symbol))
 		fprintf(stderr, "; it was freed in %.*s", (int)strcspn(symbol.name, "."), symbol.name);
 	xk_symbols_free(symbols);
-	owner_print_way(kernel, m);
+	owner_print_trail(kernel, m);
 #ifndef XK_DEBUG
 	fprintf(stderr, "\n    (--trace, and xk run of a simulated network, know the owners of messages; "
 			"./run build --debug makes programs that print a message's whole way)");
@@ -177,7 +177,7 @@ xk_msg_cross(struct xk_msg *m, const struct xk_protocol *from, const struct xk_p
 		owner_refuse(m, from, to, direction);
 	m->owner = to;
 #ifdef XK_DEBUG
-	m->way[m->crossings++ % XK_MSG_WAY] = to;
+	m->trail[m->crossings++ % XK_MSG_TRAIL] = to;
 #endif
 }
 
@@ -220,7 +220,7 @@ owner_see_lost(void *context, const struct xk_msg *segment)
 }
 
 static void
-owner_tell_lost_of(const struct owner_lost *lost)
+owner_report_lost_of(const struct owner_lost *lost)
 {
 	const struct xk_protocol *p = lost->protocol;
 	uint8_t bytes[16];
@@ -234,13 +234,13 @@ owner_tell_lost_of(const struct owner_lost *lost)
 	for (size_t i = 0; i < len; i++)
 		fprintf(stderr, "%s%02x", i > 0 && i % 4 == 0 ? " " : "", bytes[i]);
 	fprintf(stderr, "%s]", lost->first->len > len ? " ..." : "");
-	owner_print_way(p->kernel, lost->first);
+	owner_print_trail(p->kernel, lost->first);
 	fputc('\n', stderr);
 }
 
 /* Buffers that p counts and no longer has are room that no protocol of the host gets any more. */
 static void
-owner_tell_kept(const struct xk_protocol *p)
+owner_report_kept(const struct xk_protocol *p)
 {
 	int kept = (int)atomic_load_explicit(&p->kept, memory_order_relaxed);
 
@@ -253,12 +253,12 @@ owner_tell_kept(const struct xk_protocol *p)
 }
 
 void
-xk_owner_tell_lost(struct xk_kernel *kernel)
+xk_owner_report_lost(struct xk_kernel *kernel)
 {
 	struct xk_platform *platform = kernel->platform;
 
 	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next)
-		owner_tell_kept(p);
+		owner_report_kept(p);
 	if (platform->ops->each_out == NULL || platform->ops->buffers_out(platform) == 0)
 		return;
 	for (const struct xk_protocol *p = kernel->protocols; p != NULL; p = p->next) {
@@ -266,6 +266,6 @@ xk_owner_tell_lost(struct xk_kernel *kernel)
 
 		platform->ops->each_out(platform, owner_see_lost, &lost);
 		if (lost.count > 0)
-			owner_tell_lost_of(&lost);
+			owner_report_lost_of(&lost);
 	}
 }

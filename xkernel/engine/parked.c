@@ -155,7 +155,7 @@ parked_print(const struct xk_parked *group)
 }
 
 void
-xk_parked_tell(struct xk_kernel *kernel)
+xk_parked_report(struct xk_kernel *kernel)
 {
 	struct xk_parked groups[PARKED_GROUPS];
 	unsigned count = xk_kernel_parked(kernel, groups, PARKED_GROUPS);
@@ -170,7 +170,7 @@ xk_parked_tell(struct xk_kernel *kernel)
 }
 
 void
-xk_parked_tell_left(struct xk_kernel *kernel)
+xk_parked_report_left(struct xk_kernel *kernel)
 {
 	struct xk_parked groups[PARKED_GROUPS];
 	unsigned count = xk_kernel_parked(kernel, groups, PARKED_GROUPS);

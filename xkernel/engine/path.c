@@ -9,15 +9,15 @@
 #include "xkernel/protocol.h"
 
 enum {
-	PATH_DRY = 32,        /* messages without a path in a row, ... */
-	PATH_LOOK = 8,        /* ... from when on only one of so many is looked at, ... */
-	PATH_LOOK_MAX = 1024, /* ... or, while looking never yields a path, one of up to so many */
-	PATH_MANY = 64,       /* paths: more than the first cache holds */
+	PATH_MISSES = 32,       /* messages without a path in a row, ... */
+	PATH_SAMPLE = 8,        /* ... from when on only one of so many is looked at, ... */
+	PATH_SAMPLE_MAX = 1024, /* ... or, while looking never yields a path, one of up to so many */
+	PATH_MANY = 64,         /* paths: more than the first cache holds */
 };
 
 /* Delivers m the layers' way. Takes m. */
 static inline void
-path_layered(struct xk_port *port, struct xk_msg *m)
+path_deliver_by_layers(struct xk_port *port, struct xk_msg *m)
 {
 	struct xk_paths *paths = port->paths;
 
@@ -29,27 +29,27 @@ path_layered(struct xk_port *port, struct xk_msg *m)
 }
 
 XK_APART void
-xk_path_layered(struct xk_port *port, struct xk_msg *m)
+xk_path_deliver_by_layers(struct xk_port *port, struct xk_msg *m)
 {
-	path_layered(port, m);
+	path_deliver_by_layers(port, m);
 }
 
-/* Returns the longest shape of m among those that are valid in this version, or NULL. */
-static inline const struct xk_path_shape *
-path_shape_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version)
+/* Returns the longest pattern of m among those that are valid in this version, or NULL. */
+static inline const struct xk_path_pattern *
+path_pattern_of(struct xk_paths *paths, const struct xk_msg *m, uint32_t version)
 {
-	const struct xk_path_shape *shape;
+	const struct xk_path_pattern *pattern;
 
-	for (unsigned i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_acquire)) != NULL; i++)
-		if (m->len >= shape->layout.len &&
-		    (xk_path_word(m->data + shape->gate_at) & shape->gate_mask) == shape->gate &&
-		    atomic_load_explicit(&shape->version, memory_order_relaxed) == version)
-			return shape;
+	for (unsigned i = 0; (pattern = atomic_load_explicit(&paths->pattern[i], memory_order_acquire)) != NULL; i++)
+		if (m->len >= pattern->layout.len &&
+		    (xk_path_load(m->data + pattern->prefilter_at) & pattern->prefilter_mask) == pattern->prefilter &&
+		    atomic_load_explicit(&pattern->version, memory_order_relaxed) == version)
+			return pattern;
 	return NULL;
 }
 
 /*
- * Delivers m by its path. If it has none, makes one; for messages without a shape (fragments, ARP) it tries only now and
+ * Delivers m by its path. If it has none, makes one; for messages without a pattern (fragments, ARP) it tries only now and
  * then. Takes m.
  */
 XK_APART static void
@@ -58,28 +58,28 @@ path_search(struct xk_port *port, struct xk_msg *m)
 	struct xk_paths *paths = port->paths;
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
 	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
-	uint32_t look = atomic_load_explicit(&paths->look, memory_order_relaxed);
-	const struct xk_path_shape *shape;
+	uint32_t interval = atomic_load_explicit(&paths->interval, memory_order_relaxed);
+	const struct xk_path_pattern *pattern;
 	const struct xk_path *path;
 
-	shape = path_shape_of(paths, m, version);
-	path = shape == NULL ? NULL : xk_map_resolve(&paths->map, xk_path_key(shape, m->data));
+	pattern = path_pattern_of(paths, m, version);
+	path = pattern == NULL ? NULL : xk_map_resolve(&paths->map, xk_path_key(pattern, m->data));
 	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version)) {
 		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
-		if (shape != NULL || misses >= PATH_DRY ||
-		    (atomic_load_explicit(&paths->layered, memory_order_relaxed) & (look - 1)) == 1) {
+		if (pattern != NULL || misses >= PATH_MISSES ||
+		    (atomic_load_explicit(&paths->layered, memory_order_relaxed) & (interval - 1)) == 1) {
 			if (xk_path_make(port, m))
-				look = PATH_LOOK;
-			else if (shape == NULL && look < PATH_LOOK_MAX)
-				look *= 2;
-			atomic_store_explicit(&paths->look, look, memory_order_relaxed);
+				interval = PATH_SAMPLE;
+			else if (pattern == NULL && interval < PATH_SAMPLE_MAX)
+				interval *= 2;
+			atomic_store_explicit(&paths->interval, interval, memory_order_relaxed);
 		}
-		path_layered(port, m);
+		path_deliver_by_layers(port, m);
 		return;
 	}
 	if (misses != 0)
 		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
-	shape->code.take(port, m, path, xk_path_layered);
+	pattern->code.deliver(port, m, path, xk_path_deliver_by_layers);
 }
 
 /*
@@ -92,18 +92,18 @@ path_other(struct xk_port *port, struct xk_msg *m)
 	struct xk_paths *paths = port->paths;
 	uint32_t misses = atomic_load_explicit(&paths->misses, memory_order_relaxed);
 
-	uint32_t rest = atomic_load_explicit(&paths->look, memory_order_relaxed) - 1;
+	uint32_t rest = atomic_load_explicit(&paths->interval, memory_order_relaxed) - 1;
 
-	if (misses < PATH_DRY || (misses & rest) == 0) {
+	if (misses < PATH_MISSES || (misses & rest) == 0) {
 		path_search(port, m);
 	} else if (xk_map_count(&paths->map) > 0) {
 		atomic_store_explicit(&paths->misses, misses + 1, memory_order_relaxed);
-		path_layered(port, m);
+		path_deliver_by_layers(port, m);
 	} else {
 		atomic_store_explicit(&paths->misses, (misses | rest) + 1, memory_order_relaxed);
 		atomic_fetch_add_explicit(&paths->layered, rest, memory_order_relaxed);
-		atomic_store_explicit(&port->unlooked, rest, memory_order_relaxed);
-		path_layered(port, m);
+		atomic_store_explicit(&port->unsampled, rest, memory_order_relaxed);
+		path_deliver_by_layers(port, m);
 	}
 }
 
@@ -120,18 +120,18 @@ path_at(struct xk_map_place place)
 XK_APART static bool
 path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[])
 {
-	static const size_t lines[] = { 0, offsetof(struct xk_path, version), offsetof(struct xk_path, shape) - 48,
+	static const size_t lines[] = { 0, offsetof(struct xk_path, version), offsetof(struct xk_path, pattern) - 48,
 					offsetof(struct xk_path, fill) };
 	struct xk_paths *paths = port->paths;
 	uint32_t version = atomic_load_explicit(&paths->kernel->path_version, memory_order_relaxed);
 
 	paths->expected = atomic_load_explicit(&paths->map.table, memory_order_acquire);
 	for (unsigned i = 0; i < count; i++) {
-		const struct xk_path_shape *shape = path_shape_of(paths, burst[i], version);
+		const struct xk_path_pattern *pattern = path_pattern_of(paths, burst[i], version);
 
 		places[i].slot = NULL;
-		if (shape != NULL)
-			places[i] = xk_map_expect(&paths->map, xk_path_key(shape, burst[i]->data));
+		if (pattern != NULL)
+			places[i] = xk_map_expect(&paths->map, xk_path_key(pattern, burst[i]->data));
 	}
 	for (unsigned i = 0; i < count; i++) {
 		const struct xk_binding *binding; /* at the beginning of a path, or a marker */
@@ -162,7 +162,7 @@ bool
 xk_path_expect(struct xk_port *port, struct xk_msg *const burst[], unsigned count, struct xk_map_place places[])
 {
 	return xk_map_count(&port->paths->map) >= PATH_MANY &&
-	       atomic_load_explicit(&port->paths->misses, memory_order_relaxed) < PATH_DRY &&
+	       atomic_load_explicit(&port->paths->misses, memory_order_relaxed) < PATH_MISSES &&
 	       path_expect(port, burst, count, places);
 }
 
@@ -183,7 +183,7 @@ xk_path_deliver_expected(struct xk_port *port, struct xk_msg *m, struct xk_map_p
 	if (atomic_load_explicit(&paths->misses, memory_order_relaxed) != 0 &&
 	    atomic_load_explicit(place.slot, memory_order_relaxed) >> (64 - XK_MAP_TAG) == place.tag)
 		atomic_store_explicit(&paths->misses, 0, memory_order_relaxed);
-	path->shape->code.take(port, m, path, xk_path_deliver);
+	path->pattern->code.deliver(port, m, path, xk_path_deliver);
 }
 
 void
@@ -196,7 +196,7 @@ xk_path_deliver(struct xk_port *port, struct xk_msg *m)
 	if (xk_unlikely(path == NULL || atomic_load_explicit(&path->version, memory_order_relaxed) != version))
 		path_other(port, m);
 	else
-		path->shape->code.take(port, m, path, path_other);
+		path->pattern->code.deliver(port, m, path, path_other);
 }
 
 XK_APART void
@@ -216,7 +216,7 @@ uint64_t
 xk_paths_taken(const struct xk_port *port)
 {
 	uint64_t layered = atomic_load_explicit(&port->paths->layered, memory_order_relaxed) -
-			   atomic_load_explicit(&port->unlooked, memory_order_relaxed);
+			   atomic_load_explicit(&port->unsampled, memory_order_relaxed);
 	uint64_t all = atomic_load_explicit(&port->frames_in, memory_order_relaxed);
 
 	return all > layered ? all - layered : 0;
@@ -234,7 +234,7 @@ xk_paths_init(struct xk_port *port, struct xk_kernel *kernel)
 		return -ENOMEM;
 	}
 	paths->kernel = kernel;
-	paths->look = PATH_LOOK;
+	paths->interval = PATH_SAMPLE;
 	port->paths = paths;
 	return 0;
 }
@@ -244,8 +244,8 @@ xk_paths_fini(struct xk_port *port)
 {
 	if (port->paths == NULL)
 		return;
-	for (unsigned i = 0; i < XK_PATH_SHAPES; i++)
-		free(port->paths->shape[i]);
+	for (unsigned i = 0; i < XK_PATH_PATTERNS; i++)
+		free(port->paths->pattern[i]);
 	xk_map_fini(&port->paths->map);
 	free(port->paths);
 }

@@ -19,14 +19,14 @@ static const _Atomic bool path_never;
 
 /* A path while it is composed. */
 struct path_draft {
-	struct xk_path_shape shape;
+	struct xk_path_pattern pattern;
 	struct xk_path path;
 	const struct xk_protocol_type *types[PATH_LAYERS + 1]; /* of layers that have a header */
 	uint8_t fixed[XK_PATH_BYTES], names[XK_PATH_BYTES];    /* masks of the headers */
 	uint8_t header[XK_PATH_BYTES];                         /* as sent */
 	unsigned headers;
-	unsigned gate_end; /* bytes up to the number of the topmost protocol */
-	uint64_t longest;  /* the smallest limit of any layer, including the headers up to its own */
+	unsigned prefilter_end; /* bytes up to the number of the topmost protocol */
+	uint64_t longest;       /* the smallest limit of any layer, including the headers up to its own */
 };
 
 /* Adds those bits of a field that begins at bit `at` to a mask. */
@@ -54,7 +54,7 @@ path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field
 	case XK_NAMES_SESSION:
 		path_mask(field->is_upper ? d->fixed : d->names, at, field, UINT64_MAX);
 		if (field->is_upper)
-			d->gate_end = (unsigned)(at + field->bits) / 8;
+			d->prefilter_end = (unsigned)(at + field->bits) / 8;
 		return true;
 	case XK_LENGTH:
 	case XK_CHECKSUM:
@@ -79,7 +79,7 @@ static bool
 path_add_sends(struct path_draft *d, struct xk_session *s, unsigned begin)
 {
 	const struct xk_format *format = &s->protocol->format;
-	struct xk_path_layout *layout = &d->shape.layout;
+	struct xk_path_layout *layout = &d->pattern.layout;
 	struct xk_path *path = &d->path;
 	struct xk_sends *sends = &s->sends;
 	uint32_t whole = atomic_load_explicit(&sends->whole, memory_order_relaxed);
@@ -114,11 +114,11 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 {
 	const struct xk_protocol_type *type = s->protocol->type;
 	struct xk_path *path = &d->path;
-	unsigned begin = d->shape.layout.len;
+	unsigned begin = d->pattern.layout.len;
 	size_t at = 0;
 
 	if (!path_add_unusual(&path->unusual, s) || !path_add_unusual(&path->unusual_up, heard) ||
-	    !xk_path_add(&d->shape.layout, &s->protocol->format, s->ops->path_pop != NULL) ||
+	    !xk_path_add(&d->pattern.layout, &s->protocol->format, s->ops->path_pop != NULL) ||
 	    !path_add_sends(d, s, begin))
 		return false;
 	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
@@ -134,7 +134,7 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	if (type->header != 0)
 		d->types[d->headers++] = type;
 	path->top = s;
-	d->shape.top = s->protocol;
+	d->pattern.top = s->protocol;
 	return true;
 }
 
@@ -142,18 +142,18 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 static bool
 path_choose_words(struct path_draft *d)
 {
-	struct xk_path_shape *shape = &d->shape;
-	unsigned last = shape->layout.len - 8u;
+	struct xk_path_pattern *pattern = &d->pattern;
+	unsigned last = pattern->layout.len - 8u;
 
-	for (unsigned at = 0; at < shape->layout.len; at++) {
+	for (unsigned at = 0; at < pattern->layout.len; at++) {
 		unsigned from = at <= last ? at : last;
 
 		if (d->names[at] == 0)
 			continue;
-		if (shape->words == XK_PATH_WORDS)
+		if (pattern->words == XK_PATH_WORDS)
 			return false;
-		shape->word[shape->words].at = from;
-		shape->word[shape->words++].mask = xk_path_word(d->names + from);
+		pattern->word[pattern->words].at = from;
+		pattern->word[pattern->words++].mask = xk_path_load(d->names + from);
 		memset(d->names + from, 0, 8);
 	}
 	return true;
@@ -174,26 +174,26 @@ path_is_of(const struct xk_path_code *code, const struct path_draft *d)
 static bool
 path_complete(struct path_draft *d, const uint8_t *p)
 {
-	struct xk_path_shape *shape = &d->shape;
-	struct xk_path_layout *layout = &shape->layout;
-	const struct xk_path_code *code = shape->top->type->path_code;
+	struct xk_path_pattern *pattern = &d->pattern;
+	struct xk_path_layout *layout = &pattern->layout;
+	const struct xk_path_code *code = pattern->top->type->path_code;
 	struct xk_path *path = &d->path;
 
 	if (path->whole != NULL &&
 	    d->longest < atomic_load_explicit(path->whole, memory_order_relaxed) + (uint64_t)path->less)
 		return false; /* the limit is another layer's */
-	if (!path_is_of(code, d) || d->gate_end < 8 || d->longest <= layout->len)
+	if (!path_is_of(code, d) || d->prefilter_end < 8 || d->longest <= layout->len)
 		return false;
 	for (unsigned i = 0; i < xk_path_pieces(layout) * XK_PATH_PIECE; i++) {
 		unsigned at = xk_path_piece_at(layout, i / XK_PATH_PIECE) + i % XK_PATH_PIECE;
 
-		shape->mask[i] = d->fixed[at] | d->names[at];
-		path->value[i] = shape->mask[i] & p[at];
+		pattern->mask[i] = d->fixed[at] | d->names[at];
+		path->value[i] = pattern->mask[i] & p[at];
 	}
-	shape->gate_at = (uint8_t)(d->gate_end - 8);
-	shape->gate_mask = xk_path_word(d->fixed + shape->gate_at);
-	shape->gate = xk_path_word(p + shape->gate_at) & shape->gate_mask;
-	shape->code = *code;
+	pattern->prefilter_at = (uint8_t)(d->prefilter_end - 8);
+	pattern->prefilter_mask = xk_path_load(d->fixed + pattern->prefilter_at);
+	pattern->prefilter = xk_path_load(p + pattern->prefilter_at) & pattern->prefilter_mask;
+	pattern->code = *code;
 	memcpy(path->header + XK_PATH_BYTES - layout->len, d->header, layout->len);
 	path->longest = (uint32_t)(d->longest - layout->len);
 	path->less = path->whole == NULL ? 0 : layout->len - path->less;
@@ -271,7 +271,7 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 		return false;
 	for (unsigned i = 0; i < count; i++)
 		if (!path_add_layer(d, below[i], i == 0 ? port->receiver : found[i - 1], heard[i],
-				    m->data + d->shape.layout.len))
+				    m->data + d->pattern.layout.len))
 			return false;
 	return path_complete(d, m->data);
 }
@@ -279,30 +279,31 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 /* ---- making ---- */
 
 /*
- * Returns the shape equal to that of d, making it if necessary. NULL: there are too many, or no memory.
+ * Returns the pattern equal to that of d, making it if necessary. NULL: there are too many, or no memory.
  * Locked.
  */
-static struct xk_path_shape *
-path_find_shape(struct xk_paths *paths, const struct path_draft *d)
+static struct xk_path_pattern *
+path_find_pattern(struct xk_paths *paths, const struct path_draft *d)
 {
-	const struct xk_path_shape *wanted = &d->shape;
-	struct xk_path_shape *shape;
+	const struct xk_path_pattern *wanted = &d->pattern;
+	struct xk_path_pattern *pattern;
 	unsigned i;
 
-	for (i = 0; (shape = atomic_load_explicit(&paths->shape[i], memory_order_relaxed)) != NULL; i++)
-		if (shape->top == wanted->top && shape->layout.len == wanted->layout.len &&
-		    shape->gate_at == wanted->gate_at && shape->gate == wanted->gate &&
-		    memcmp(shape->mask, wanted->mask, XK_PATH_BYTES) == 0)
-			return shape;
-	if (i == XK_PATH_SHAPES || (shape = aligned_alloc(64, sizeof(*shape))) == NULL)
+	for (i = 0; (pattern = atomic_load_explicit(&paths->pattern[i], memory_order_relaxed)) != NULL; i++)
+		if (pattern->top == wanted->top && pattern->layout.len == wanted->layout.len &&
+		    pattern->prefilter_at == wanted->prefilter_at && pattern->prefilter == wanted->prefilter &&
+		    memcmp(pattern->mask, wanted->mask, XK_PATH_BYTES) == 0)
+			return pattern;
+	if (i == XK_PATH_PATTERNS || (pattern = aligned_alloc(64, sizeof(*pattern))) == NULL)
 		return NULL;
-	*shape = *wanted;
-	for (unsigned j = 0; j < shape->words; j++)
-		shape->word[j].factor = xk_kernel_random(NULL) | 1;
-	for (; i > 0 && paths->shape[i - 1]->layout.len < shape->layout.len; i--) /* the longest first; none is lost */
-		atomic_store_explicit(&paths->shape[i], paths->shape[i - 1], memory_order_release);
-	atomic_store_explicit(&paths->shape[i], shape, memory_order_release);
-	return shape;
+	*pattern = *wanted;
+	for (unsigned j = 0; j < pattern->words; j++)
+		pattern->word[j].factor = xk_kernel_random(NULL) | 1;
+	for (; i > 0 && paths->pattern[i - 1]->layout.len < pattern->layout.len;
+	     i--) /* the longest first; none is lost */
+		atomic_store_explicit(&paths->pattern[i], paths->pattern[i - 1], memory_order_release);
+	atomic_store_explicit(&paths->pattern[i], pattern, memory_order_release);
+	return pattern;
 }
 
 /* The push of sessions that paths lead to. */
@@ -311,7 +312,7 @@ path_push(struct xk_session *s, struct xk_msg *m)
 {
 	const struct xk_path *path = atomic_load_explicit(&s->paths, memory_order_acquire);
 
-	return path->shape->code.push(s, m, path);
+	return path->pattern->code.push(s, m, path);
 }
 
 /* Returns the operations of self's sessions with a push that takes paths; NULL: no memory. Locked. */
@@ -341,7 +342,7 @@ path_find(const struct xk_paths *paths, const struct xk_session *top)
 
 /* Returns a new path as d says, in no table yet; NULL: no memory. Locked. */
 static struct xk_path *
-path_new(struct xk_paths *paths, const struct path_draft *d, const struct xk_path_shape *shape)
+path_new(struct xk_paths *paths, const struct path_draft *d, const struct xk_path_pattern *pattern)
 {
 	struct xk_session *top = d->path.top;
 	const struct xk_session_ops *ops = path_ops(top->protocol);
@@ -351,7 +352,7 @@ path_new(struct xk_paths *paths, const struct path_draft *d, const struct xk_pat
 		return NULL;
 	*path = d->path;
 	path->map = &paths->map;
-	path->shape = shape;
+	path->pattern = pattern;
 	if (path->whole == NULL)
 		path->whole = &path->longest;
 	path->valid = &paths->kernel->path_version;
@@ -368,24 +369,24 @@ xk_path_make(struct xk_port *port, const struct xk_msg *m)
 	struct xk_kernel *kernel = paths->kernel;
 	uint32_t version = atomic_load_explicit(&kernel->path_version, memory_order_acquire);
 	struct path_draft d;
-	struct xk_path_shape *shape;
+	struct xk_path_pattern *pattern;
 	struct xk_path *path = NULL;
 	struct xk_key key = { 0, 0 };
 
 	if (!path_compose(&d, port, m) || !xk_duplicate(d.path.top))
 		return false;
 	xk_spin_lock(&kernel->path_lock);
-	shape = path_find_shape(paths, &d);
-	if (shape != NULL && xk_map_count(&paths->map) < PATH_MAX) {
-		key = xk_path_key(shape, m->data);
+	pattern = path_find_pattern(paths, &d);
+	if (pattern != NULL && xk_map_count(&paths->map) < PATH_MAX) {
+		key = xk_path_key(pattern, m->data);
 		path = path_find(paths, d.path.top);
 		if (path == NULL)
-			path = path_new(paths, &d, shape);
+			path = path_new(paths, &d, pattern);
 		else if (path->is_bound && (path->binding.key.a != key.a || path->binding.key.b != key.b))
 			path = NULL;
 	}
 	if (path != NULL) {
-		atomic_store_explicit(&shape->version, version, memory_order_relaxed);
+		atomic_store_explicit(&pattern->version, version, memory_order_relaxed);
 		for (struct xk_path *p = d.path.top->paths; p != NULL; p = p->next) /* all have the same layers */
 			atomic_store_explicit(&p->version, version, memory_order_relaxed);
 		if (!path->is_bound)

@@ -4,14 +4,14 @@
 
 #include "xkernel/path.h"
 
-enum { XK_PATH_SHAPES = 8 /* of a port */ };
+enum { XK_PATH_PATTERNS = 8 /* of a port */ };
 
 struct xk_paths {
-	struct xk_map map; /* by hash and shape */
-	struct xk_path_shape *_Atomic shape[XK_PATH_SHAPES + 1];
-	_Atomic uint32_t misses;             /* messages without a path in a row */
-	_Atomic uint32_t look;               /* one message without a shape in so many, a power of two, is looked at */
-	_Atomic uint64_t layered;            /* frames that went the layers' way, or will, unlooked at */
+	struct xk_map map; /* by hash and pattern */
+	struct xk_path_pattern *_Atomic pattern[XK_PATH_PATTERNS + 1];
+	_Atomic uint32_t misses;   /* messages without a path in a row */
+	_Atomic uint32_t interval; /* one message without a pattern in so many, a power of two, is looked at */
+	_Atomic uint64_t layered;  /* frames that went the layers' way, or will, unsampled at */
 	const struct xk_map_table *expected; /* in which the places of this burst are */
 	struct xk_kernel *kernel;
 };
@@ -25,7 +25,7 @@ bool xk_path_make(struct xk_port *port, const struct xk_msg *m);
 
 /* Loads 8 bytes in the machine's order. */
 static inline uint64_t
-xk_path_word(const uint8_t *p)
+xk_path_load(const uint8_t *p)
 {
 	uint64_t word;
 
@@ -38,14 +38,14 @@ xk_path_word(const uint8_t *p)
  * fast" (2014).
  */
 static inline struct xk_key
-xk_path_key(const struct xk_path_shape *shape, const uint8_t *p)
+xk_path_key(const struct xk_path_pattern *pattern, const uint8_t *p)
 {
 	uint64_t hash = 0;
 
 #pragma GCC unroll 4
 	for (unsigned i = 0; i < XK_PATH_WORDS; i++)
-		hash += (xk_path_word(p + shape->word[i].at) & shape->word[i].mask) * shape->word[i].factor;
-	return (struct xk_key){ hash, (uintptr_t)shape };
+		hash += (xk_path_load(p + pattern->word[i].at) & pattern->word[i].mask) * pattern->word[i].factor;
+	return (struct xk_key){ hash, (uintptr_t)pattern };
 }
 
 #endif

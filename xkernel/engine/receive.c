@@ -16,7 +16,7 @@ receive_why_bad(struct xk_protocol *self, const struct xk_msg *m, uint64_t pseud
 	if (!xk_sum_is_left(pseudo_sum + xk_sum_of16((uint16_t)(xk_msg_len(m) + format->len)),
 			    m->data - format->len + format->sum_at))
 		return XK_DROP_BAD_CHECKSUM;
-	if (!atomic_exchange_explicit(&self->has_told, true, memory_order_relaxed))
+	if (!atomic_exchange_explicit(&self->has_advised, true, memory_order_relaxed))
 		xk_trace(self, XK_TRACE_NONE,
 			 "messages arrive whose sender left the checksum to a device that does not exist, and are "
 			 "dropped (unsummed): `ethtool -K NAME tx off` at the sender's end");
@@ -41,9 +41,9 @@ xk_receive_pop_summed_on(struct xk_session *s, struct xk_msg *m, uint64_t sum)
 		xk_drop(s->protocol, m, receive_why_bad(s->protocol, m, s->sends.pop_sum));
 }
 
-/* Stores the passive key of a stranger's message. Returns 0, or the reason to drop it, as `judge`. */
+/* Stores the passive key of a stranger's message. Returns 0, or the reason to drop it, as `validate`. */
 static unsigned
-receive_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
+receive_validate(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
 {
 	const struct xk_format *format = &self->format;
 	const uint8_t *p = m->data - format->len;
@@ -53,7 +53,7 @@ receive_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m
 	for (const struct xk_field *f = self->type->fields; f->name != NULL; bit += f->bits, f++)
 		if (f->is_upper)
 			*passive = xk_table_number_key((uint32_t)xk_field_load(f, p, bit));
-	return self->ops->judge == NULL ? XK_DROP_NONE : self->ops->judge(self, lls, m, passive);
+	return self->ops->validate == NULL ? XK_DROP_NONE : self->ops->validate(self, lls, m, passive);
 }
 
 /* Returns whether anybody wants m, a stranger's, about which `why` is known. Takes m if not. */
@@ -72,10 +72,10 @@ receive_is_wanted(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 }
 
 bool
-xk_receive_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+xk_receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	struct xk_key passive;
-	unsigned why = receive_judge(self, lls, m, &passive);
+	unsigned why = receive_validate(self, lls, m, &passive);
 
 	return receive_is_wanted(self, lls, m, passive, why);
 }
@@ -87,7 +87,7 @@ receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 	const uint8_t *p = m->data - self->format.len;
 	uint64_t push_sum, pop_sum, sum;
 	struct xk_key passive;
-	unsigned why = receive_judge(self, lls, m, &passive);
+	unsigned why = receive_validate(self, lls, m, &passive);
 	struct xk_session *s;
 
 	if (why == XK_DROP_NONE && self->format.sum_covers == XK_COVERS_PSEUDO) {
@@ -101,7 +101,7 @@ receive_accept(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 		return NULL;
 	s = xk_table_accept(self, key, passive, lls, p, m);
 	/* another shepherd was faster, with a message that came up another session below */
-	if (s != NULL && !xk_receive_hears(s, lls))
+	if (s != NULL && !xk_receive_is_from(s, lls))
 		s = xk_table_accept(self, xk_receive_key(self, lls, p), passive, lls, p, m);
 	return s;
 }
@@ -112,7 +112,7 @@ xk_receive_checked(struct xk_protocol *self, struct xk_session *lls, struct xk_m
 	struct xk_key key = xk_receive_key(self, lls, m->data - self->format.len);
 	struct xk_session *s = xk_table_lookup(self, key);
 
-	if (xk_receive_hears(s, lls))
+	if (xk_receive_is_from(s, lls))
 		xk_receive_pop(&self->format, s, lls, m);
 	else if ((s = receive_accept(self, lls, m, key)) != NULL)
 		xk_pop(s, lls, m, NULL);
@@ -154,7 +154,7 @@ receive_unusual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 
 	if (why == XK_DROP_NONE) {
 		xk_msg_pop_in_place(m, self->format.len);
-		why = receive_judge(self, lls, m, &passive);
+		why = receive_validate(self, lls, m, &passive);
 	}
 	if (why == XK_DROP_NONE)
 		xk_receive_checked(self, lls, m);
@@ -163,13 +163,13 @@ receive_unusual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 }
 
 void
-xk_receive_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
+xk_receive_slow(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	bool is_usual = xk_format_is_usual(&self->format, &self->format, m->data);
 
-	if (self->ops->rare != NULL && (!is_usual || (m->flags & XK_MSG_TO_ALL) != 0))
-		self->ops->rare(self, lls, m);
-	else if (is_usual || self->ops->judge == NULL)
+	if (self->ops->slow_path != NULL && (!is_usual || (m->flags & XK_MSG_TO_ALL) != 0))
+		self->ops->slow_path(self, lls, m);
+	else if (is_usual || self->ops->validate == NULL)
 		xk_receive_usual(self, lls, m);
 	else
 		receive_unusual(self, lls, m);
@@ -178,7 +178,7 @@ xk_receive_other(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 /* ---- down ---- */
 
 int
-xk_send_other(struct xk_session *s, struct xk_msg *m)
+xk_send_slow(struct xk_session *s, struct xk_msg *m)
 {
 	const struct xk_format *format = &s->protocol->format;
 	const struct xk_sends *sends = &s->sends;

@@ -55,7 +55,7 @@ enum {
  * s. Returns what that protocol returns; -ENOTSUP: it is not interested. A shepherd; holds no lock.
  */
 static inline int
-xk_fault_tell(struct xk_session *s, struct xk_fault_report *report)
+xk_fault_notify(struct xk_session *s, struct xk_fault_report *report)
 {
 	struct xk_protocol *hlp = xk_hlp_receive(s);
 	struct xk_session *above;

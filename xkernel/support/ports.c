@@ -155,6 +155,6 @@ xk_ports_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 		return -ENOENT;
 	report->begin += format->len;
 	report->len -= format->len;
-	xk_fault_tell(s, report);
+	xk_fault_notify(s, report);
 	return 0;
 }

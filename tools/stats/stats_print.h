@@ -1,4 +1,4 @@
-/* stats_tell.h - what a running host has counted, in words. */
+/* stats_print.h - what a running host has counted, in words. */
 #ifndef STATS_TELL_H
 #define STATS_TELL_H
 
@@ -24,8 +24,8 @@ struct stats_about {
  * Writes a host's counts: as the document; as tables, with rates since the look in about->before, which
  * this look replaces; as a row for a list. False: no memory, or out has failed. Any thread, while the host runs.
  */
-bool stats_tell_document(const struct host *host, const struct stats_about *about, FILE *out);
-bool stats_tell_tables(const struct host *host, const struct stats_about *about, FILE *out);
-bool stats_tell_line(const struct host *host, const struct stats_about *about, FILE *out);
+bool stats_print_document(const struct host *host, const struct stats_about *about, FILE *out);
+bool stats_print_tables(const struct host *host, const struct stats_about *about, FILE *out);
+bool stats_print_line(const struct host *host, const struct stats_about *about, FILE *out);
 
 #endif

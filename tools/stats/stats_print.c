@@ -1,5 +1,5 @@
-/* stats_tell.c - a running host's counts, as a JSON document and as tables. Reads only atomics. */
-#include "tools/stats/stats_tell.h"
+/* stats_print.c - a running host's counts, as a JSON document and as tables. Reads only atomics. */
+#include "tools/stats/stats_print.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -161,7 +161,7 @@ tell_ports(struct json *json, const struct host *host)
 }
 
 bool
-stats_tell_document(const struct host *host, const struct stats_about *about, FILE *out)
+stats_print_document(const struct host *host, const struct stats_about *about, FILE *out)
 {
 	double all_ns = tell_sum_of(host, NULL).busy_ns;
 	struct xk_kernel_stats stats;
@@ -411,7 +411,7 @@ tell_each(struct tell_tables *t, struct xk_protocol *p, void (*tell)(struct tell
 }
 
 bool
-stats_tell_tables(const struct host *host, const struct stats_about *about, FILE *out)
+stats_print_tables(const struct host *host, const struct stats_about *about, FILE *out)
 {
 	struct xk_protocol *first = xk_kernel_first(host->kernel);
 	struct tell_tables t = { .host = host, .out = out, .before = about->before };
@@ -444,7 +444,7 @@ stats_tell_tables(const struct host *host, const struct stats_about *about, FILE
 }
 
 bool
-stats_tell_line(const struct host *host, const struct stats_about *about, FILE *out)
+stats_print_line(const struct host *host, const struct stats_about *about, FILE *out)
 {
 	fprintf(out, "%-40s %8ld  %-9s %-9s %-7s  ", about->name, (long)getpid(), host->options.link->name,
 		host_drivers[host->options.driver], host_modes[xk_kernel_mode(host->kernel)]);
