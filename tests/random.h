@@ -21,7 +21,7 @@ next_random(uint64_t *state)
 
 /* Prints and returns the seed of a test: XK_TEST_SEED, or else 1, so that runs can be compared. */
 static inline unsigned
-seed_of(const char *test)
+test_seed(const char *test)
 {
 	const char *given = getenv("XK_TEST_SEED");
 	unsigned seed = given == NULL ? 1 : (unsigned)strtoul(given, NULL, 10);

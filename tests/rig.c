@@ -254,10 +254,10 @@ rig_begin(void)
 	config.platform = r->platform;
 	r->kernel = xk_kernel_new(&config);
 	REQUIRE(r->kernel != NULL);
-	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
-	rig_answer(r, XK_GET_OPT_PACKET, &packet, sizeof(packet));
-	rig_answer(r, XK_GET_OFFLOADS, &none, sizeof(none));
-	rig_answer(r, XK_GET_LINK_ADDRESS, &link, sizeof(link));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
+	rig_answer_control(r, XK_GET_OPT_PACKET, &packet, sizeof(packet));
+	rig_answer_control(r, XK_GET_OFFLOADS, &none, sizeof(none));
+	rig_answer_control(r, XK_GET_LINK_ADDRESS, &link, sizeof(link));
 	return r;
 }
 
@@ -434,7 +434,7 @@ rig_advance_ms(struct rig *r, uint64_t ms)
 }
 
 void
-rig_advance_often_ms(struct rig *r, unsigned times, uint64_t ms)
+rig_advance_repeatedly_ms(struct rig *r, unsigned times, uint64_t ms)
 {
 	for (; times > 0; times--)
 		rig_advance_ms(r, ms);
@@ -501,7 +501,7 @@ rig_check_counts(struct rig *r, const char *figures, const char *file, int line)
 }
 
 long
-rig_drops(struct rig *r)
+rig_drop_count(struct rig *r)
 {
 	uint64_t drops = 0;
 

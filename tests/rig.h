@@ -70,13 +70,13 @@ void rig_free(struct rig *r);
 void rig_user(struct rig *r, const char *name);
 
 /*
- * Opens actively. NULL: rig_error says why; -EINPROGRESS: it waits, and rig_opened will return the session when it has
+ * Opens actively. NULL: rig_error says why; -EINPROGRESS: it waits, and rig_opened_session will return the session when it has
  * come to be. The rig closes it in rig_free unless the test does.
  */
 struct xk_session *rig_open(struct rig *r, struct xk_participants participants);
 /* As rig_open, of what must open at once: otherwise prints the error and ends the test. */
 struct xk_session *rig_must_open(struct rig *r, struct xk_participants participants);
-struct xk_session *rig_opened(struct rig *r);
+struct xk_session *rig_opened_session(struct rig *r);
 /* No session is opened, with this error. */
 #define rig_expect_open_fails(r, participants, error)                                                                  \
 	do {                                                                                                           \
@@ -102,11 +102,11 @@ int rig_push_pattern(struct rig *r, struct xk_session *s, size_t len);
 /*
  * How many sessions open_done has announced to all users, the newest of them (not kept), and whether users keep them.
  */
-unsigned rig_open_dones(struct rig *r);
-struct xk_session *rig_announced(struct rig *r);
-void rig_keep(struct rig *r, bool keep);
+unsigned rig_open_done_count(struct rig *r);
+struct xk_session *rig_announced_session(struct rig *r);
+void rig_keep_sessions(struct rig *r, bool keep);
 /* What users' open_done returns from now on. */
-void rig_refuse(struct rig *r, int status);
+void rig_refuse_sessions(struct rig *r, int status);
 
 /* What came up to any user, oldest first; each is looked at once. False (and a failed check): another or none. */
 #define rig_expect_delivered(r, hex) CHECK(rig_delivered_is((r), (hex)))
@@ -116,7 +116,7 @@ bool rig_delivered_is(struct rig *r, const char *hex);
 long rig_take_delivered(struct rig *r, void *bytes, size_t max);
 unsigned rig_delivered(struct rig *r);
 /* The session that the last message that was looked at came up. */
-struct xk_session *rig_delivered_on(struct rig *r);
+struct xk_session *rig_delivered_session(struct rig *r);
 
 /* ---- the wire's side: `wire` or `port`, or the one named by rig_wire before ---- */
 
@@ -169,11 +169,11 @@ void rig_fail_sending(struct rig *r, int status);
  * Of a fake wire: sessions open, enables in force, the last open's remote and local top, and its newest session. These
  * and the two after them end the test if there is no fake wire, or a port is chosen.
  */
-unsigned rig_wire_sessions(struct rig *r);
-unsigned rig_wire_enables(struct rig *r);
+unsigned rig_wire_session_count(struct rig *r);
+unsigned rig_wire_enable_count(struct rig *r);
 uint64_t rig_wire_remote(struct rig *r);
 uint64_t rig_wire_local(struct rig *r);
-struct xk_session *rig_wire_session(struct rig *r);
+struct xk_session *rig_wire_newest_session(struct rig *r);
 /* What opens on the fake wire return from now on (0: a session). */
 void rig_wire_refuse(struct rig *r, int status);
 /* What the next passive session's peer is. Forgets the newest session, so that the next injection opens one. */
@@ -184,23 +184,23 @@ void rig_wire_peer(struct rig *r, uint64_t peer);
  * At first: XK_GET_MAX_PACKET and XK_GET_OPT_PACKET 1500, XK_GET_OFFLOADS 0, XK_GET_LINK_ADDRESS 02:00:00:00:00:01, and
  * XK_GET_PEER_LINK and XK_GET_PEER_HOST what the session was opened to. For answers that init needs: rig_new_prepared.
  */
-void rig_answer(struct rig *r, int op, const void *bytes, size_t len);
+void rig_answer_control(struct rig *r, int op, const void *bytes, size_t len);
 
 /* Returns how often sessions of fake wires were told that their peer does not answer (xk_unanswered). */
-unsigned rig_unanswered(const struct rig *r);
+unsigned rig_unanswered_count(const struct rig *r);
 
 /* ---- calls (rig_call.c): fake wires carry them, fake users make and serve them ---- */
 
 /*
- * A user calls bytes on s, waiting or (async) not. The number of the call, from 0 in each rig; rig_called: what came of it,
+ * A user calls bytes on s, waiting or (async) not. The number of the call, from 0 in each rig; rig_call_status: what came of it,
  * -EINPROGRESS as long as nothing did. Its reply is then among what was delivered.
  */
 unsigned rig_call(struct rig *r, struct xk_session *s, const char *hex);
 unsigned rig_call_async(struct rig *r, struct xk_session *s, const char *hex);
-int rig_called(struct rig *r, unsigned number);
+int rig_call_status(struct rig *r, unsigned number);
 
 /* A call on s is sent as; and number ends well by what comes, with a reply that is delivered as. */
-#define rig_expect_called(r, s, called, sent)                                                                          \
+#define rig_expect_call_sent(r, s, called, sent)                                                                       \
 	do {                                                                                                           \
 		rig_call((r), (s), called);                                                                            \
 		rig_expect_sent((r), sent);                                                                            \
@@ -208,7 +208,7 @@ int rig_called(struct rig *r, unsigned number);
 #define rig_expect_reply(r, number, came, delivered)                                                                   \
 	do {                                                                                                           \
 		rig_end_call((r), 0, came);                                                                            \
-		CHECK_EQ(rig_called((r), (number)), 0);                                                                \
+		CHECK_EQ(rig_call_status((r), (number)), 0);                                                           \
 		rig_expect_delivered((r), delivered);                                                                  \
 	} while (0)
 
@@ -225,14 +225,14 @@ void rig_serve(struct rig *r, int status, const char *hex);
 
 /* The peer has closed a wire's session s; how often users were told so. */
 void rig_close_done(struct rig *r, struct xk_session *s);
-unsigned rig_close_dones(struct rig *r);
+unsigned rig_close_done_count(struct rig *r);
 
 /* ---- time, counters, anything else ---- */
 
 /* Lets ms pass on the virtual clock, and whatever is due then happen. */
 void rig_advance_ms(struct rig *r, uint64_t ms);
 /* The same several times, one after another. */
-void rig_advance_often_ms(struct rig *r, unsigned times, uint64_t ms);
+void rig_advance_repeatedly_ms(struct rig *r, unsigned times, uint64_t ms);
 /* As rig_advance_ms, and nothing must be sent meanwhile, nor be left of what was sent before. */
 #define rig_expect_silence_ms(r, ms)                                                                                   \
 	do {                                                                                                           \
@@ -249,7 +249,7 @@ long rig_counter_of(struct rig *r, const char *instance, const char *name);
 #define rig_expect_counts(r, figures) rig_check_counts((r), (figures), __FILE__, __LINE__)
 void rig_check_counts(struct rig *r, const char *figures, const char *file, int line);
 /* All drops of all protocols. */
-long rig_drops(struct rig *r);
+long rig_drop_count(struct rig *r);
 
 struct xk_protocol *rig_protocol(struct rig *r, const char *instance);
 struct xk_kernel *rig_kernel(struct rig *r);

@@ -162,7 +162,7 @@ rig_call_async(struct rig *r, struct xk_session *s, const char *text)
 }
 
 int
-rig_called(struct rig *r, unsigned number)
+rig_call_status(struct rig *r, unsigned number)
 {
 	REQUIRE(number < r->call_count);
 	return r->calls[number].status;
@@ -238,7 +238,7 @@ rig_close_done(struct rig *r, struct xk_session *s)
 }
 
 unsigned
-rig_close_dones(struct rig *r)
+rig_close_done_count(struct rig *r)
 {
 	return r->close_dones;
 }

@@ -82,7 +82,7 @@ rig_open(struct rig *r, struct xk_participants participants)
 	opening->next = r->openings;
 	r->openings = opening;
 	rig_do(r, rig_do_open, opening);
-	return rig_opened(r);
+	return rig_opened_session(r);
 }
 
 struct xk_session *
@@ -97,7 +97,7 @@ rig_must_open(struct rig *r, struct xk_participants participants)
 }
 
 struct xk_session *
-rig_opened(struct rig *r)
+rig_opened_session(struct rig *r)
 {
 	r->error = r->openings->status;
 	return r->error == 0 ? r->openings->session : NULL;
@@ -231,25 +231,25 @@ rig_push_pattern(struct rig *r, struct xk_session *s, size_t len)
 }
 
 unsigned
-rig_open_dones(struct rig *r)
+rig_open_done_count(struct rig *r)
 {
 	return r->open_dones;
 }
 
 struct xk_session *
-rig_announced(struct rig *r)
+rig_announced_session(struct rig *r)
 {
 	return r->announced;
 }
 
 void
-rig_keep(struct rig *r, bool keep)
+rig_keep_sessions(struct rig *r, bool keep)
 {
 	r->keep = keep;
 }
 
 void
-rig_refuse(struct rig *r, int status)
+rig_refuse_sessions(struct rig *r, int status)
 {
 	r->refuse = status;
 }
@@ -273,7 +273,7 @@ rig_delivered(struct rig *r)
 }
 
 struct xk_session *
-rig_delivered_on(struct rig *r)
+rig_delivered_session(struct rig *r)
 {
 	return r->delivered.session;
 }

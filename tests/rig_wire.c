@@ -326,13 +326,13 @@ rig_fake_wire(struct rig *r)
 }
 
 unsigned
-rig_wire_sessions(struct rig *r)
+rig_wire_session_count(struct rig *r)
 {
 	return rig_fake_wire(r)->sessions;
 }
 
 unsigned
-rig_wire_enables(struct rig *r)
+rig_wire_enable_count(struct rig *r)
 {
 	unsigned count = 0;
 
@@ -354,7 +354,7 @@ rig_wire_local(struct rig *r)
 }
 
 struct xk_session *
-rig_wire_session(struct rig *r)
+rig_wire_newest_session(struct rig *r)
 {
 	return rig_fake_wire(r)->newest;
 }
@@ -373,13 +373,13 @@ rig_wire_peer(struct rig *r, uint64_t peer)
 }
 
 unsigned
-rig_unanswered(const struct rig *r)
+rig_unanswered_count(const struct rig *r)
 {
 	return r->unanswered;
 }
 
 void
-rig_answer(struct rig *r, int op, const void *bytes, size_t len)
+rig_answer_control(struct rig *r, int op, const void *bytes, size_t len)
 {
 	struct rig_answer *answer = NULL;
 

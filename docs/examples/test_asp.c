@@ -29,7 +29,7 @@ RIG_TEST(asp_sends_and_receives, rig_new("asp"))
 	rig_expect_sent(r, "0007 0009 0009 aabbcc");
 	rig_inject(r, "0009 0007 0008 ddee");
 	rig_expect_delivered(r, "ddee");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 }
 
 RIG_TEST(asp_cuts_off_padding, rig_new("asp"))
@@ -53,11 +53,11 @@ RIG_TEST(asp_opens_a_session_for_a_stranger, rig_new("asp"))
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_inject(r, "0009 0007 0007 dd");
 	rig_inject(r, "0009 0007 0007 ee");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	CHECK_EQ(rig_counter(r, "opened"), 1);
 	rig_expect_delivered(r, "dd");
 	rig_expect_delivered(r, "ee");
-	CHECK_EQ(rig_push(r, rig_delivered_on(r), "ff"), 0);
+	CHECK_EQ(rig_push(r, rig_delivered_session(r), "ff"), 0);
 	rig_expect_sent(r, "0007 0009 0007 ff");
 }
 
@@ -69,11 +69,11 @@ RIG_TEST(asp_tells_strangers_apart_by_their_hosts, rig_new("asp"))
 	rig_wire_peer(r, HOST);
 	rig_inject(r, "0009 0007 0007 dd");
 	rig_expect_delivered(r, "dd");
-	first = rig_delivered_on(r);
+	first = rig_delivered_session(r);
 	rig_wire_peer(r, HOST + 1);
 	rig_inject(r, "0009 0007 0007 ee"); /* the same ports */
 	rig_expect_delivered(r, "ee");
-	CHECK(rig_delivered_on(r) != first);
+	CHECK(rig_delivered_session(r) != first);
 	CHECK_EQ(rig_counter(r, "opened"), 2);
 }
 
@@ -97,7 +97,7 @@ RIG_TEST(asp_keeps_the_strangers_of_other_ports, rig_new("asp"))
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
 	rig_inject(r, "0009 0008 0006");
 	CHECK_EQ(rig_delivered(r), 3);
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	rig_forget(r);
 }
 
@@ -131,7 +131,7 @@ RIG_TEST(asp_opens_from_a_port_that_its_opener_has_enabled, rig_new("asp"))
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
 	rig_inject(r, "0009 0007 0007 dd");
 	rig_expect_delivered(r, "dd");
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 0);
 }
 
 RIG_TEST(asp_forgets_a_conversation_that_is_closed, rig_new("asp"))
@@ -140,7 +140,7 @@ RIG_TEST(asp_forgets_a_conversation_that_is_closed, rig_new("asp"))
 
 	REQUIRE(s != NULL);
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
 	CHECK_EQ(rig_counter(r, "opened"), 2);
 }
@@ -189,7 +189,7 @@ RIG_TEST(asp_sends_no_more_than_its_length_can_say, rig_new("asp"))
 {
 	uint32_t length = 100000;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &length, sizeof(length));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &length, sizeof(length));
 	CHECK_EQ(xk_control(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)), XK_GET_MAX_PACKET, &length, sizeof(length)),
 		 sizeof(length));
 	CHECK_EQ(length, UINT16_MAX - 6);
@@ -199,10 +199,10 @@ RIG_TEST(asp_needs_room_for_its_header, rig_new("asp"))
 {
 	uint32_t length = 5;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &length, sizeof(length));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &length, sizeof(length));
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) == NULL);
 	CHECK_EQ(rig_error(r), -EMSGSIZE);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 /* ---- drops ---- */
@@ -229,7 +229,7 @@ RIG_TEST(asp_drops_what_nobody_wants, rig_new("asp"))
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "0009 0008 0006");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
-	rig_refuse(r, -EPERM);
+	rig_refuse_sessions(r, -EPERM);
 	rig_inject(r, "0009 0007 0006");
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 }

@@ -56,5 +56,5 @@ RIG_TEST(tally_opens_a_session_for_a_stranger, rig_new("tally"))
 	CHECK_EQ(rig_open_enable(r, rig_to(PORT)), 0);
 	rig_inject(r, "aa");
 	rig_expect_delivered(r, "aa");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 }

@@ -77,7 +77,7 @@ __wrap_aligned_alloc(size_t alignment, size_t size)
 static long
 accounted(struct rig *r)
 {
-	return rig_drops(r) + rig_counter_of(r, "udptest", "messages") + (long)table(r)->fragments;
+	return rig_drop_count(r) + rig_counter_of(r, "udptest", "messages") + (long)table(r)->fragments;
 }
 
 /* A new peer's datagram in three fragments, the last first. */
@@ -108,7 +108,7 @@ TEST(every_allocation_may_fail_once)
 		if (!failed) {
 			CHECK_EQ(rig_sent(r), 2);
 		} else {
-			CHECK(rig_drops(r) + (long)rig_sent(r) > 0);
+			CHECK(rig_drop_count(r) + (long)rig_sent(r) > 0);
 			CHECK(accounted(r) >= 1);
 		}
 		/* afterwards all is well */
@@ -186,7 +186,7 @@ TEST(every_allocation_of_a_call_may_fail_once)
 		allocations_left = UINT_MAX;
 		failed = allocation_failed;
 		/* one that was heard may be without an answer: he calls again */
-		CHECK(rig_drops(r) + rig_counter_of(r, "stopwait", "called") > 0);
+		CHECK(rig_drop_count(r) + rig_counter_of(r, "stopwait", "called") > 0);
 		CHECK(failed || rig_sent(r) == 1);
 		rig_forget(r);
 		attack(r, (struct piece){ .source = PEER, .len = sizeof(call), .protocol = 253, .data = call });
@@ -209,11 +209,11 @@ TEST(every_allocation_of_a_packet_may_fail_once)
 		hear(r, 105, 0, "one");
 		allocations_left = UINT_MAX;
 		failed = allocation_failed;
-		CHECK_EQ(rig_drops(r), 1);
+		CHECK_EQ(rig_drop_count(r), 1);
 		CHECK(failed || rig_counter(r, "unposted") == 1);
 		hear(r, 105, 0, "one");
 		CHECK(rig_counter(r, "unposted") > 0);
-		CHECK_EQ(rig_drops(r), 2);
+		CHECK_EQ(rig_drop_count(r), 2);
 		gm_rig_end(r);
 	}
 	CHECK(steps > 2 && steps < 50);
@@ -289,7 +289,7 @@ TEST(every_allocation_of_a_fragment_may_fail_once)
 		blast_fragment(r, 1, 0);
 		allocations_left = UINT_MAX;
 		failed = allocation_failed;
-		CHECK(!failed || rig_drops(r) <= 1);
+		CHECK(!failed || rig_drop_count(r) <= 1);
 		blast_fragment(r, 2, 0);
 		blast_fragment(r, 2, 1);
 		rig_expect_delivered(r, "6162");
@@ -317,7 +317,7 @@ output_without_memory(void *argument)
 		allocations_left = UINT_MAX;
 	}
 	CHECK(steps > 1 && steps < 5);
-	CHECK_EQ(rig_drops(r), (long)steps);
+	CHECK_EQ(rig_drop_count(r), (long)steps);
 }
 
 /* Without memory to wait in, a message for a neighbour who is not known ends by name. */
@@ -389,7 +389,7 @@ TEST(every_buffer_may_be_missing)
 		rig_limit_buffers(r, UINT_MAX);
 		if (n < 3) { /* IP may keep half of the buffers that there are: too few for these fragments */
 			CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 0);
-			CHECK_EQ(rig_drops(r), 3);
+			CHECK_EQ(rig_drop_count(r), 3);
 			rig_forget(r);
 			end(r);
 			continue;
@@ -397,10 +397,10 @@ TEST(every_buffer_may_be_missing)
 		CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 1);
 		if (rig_counter_of(r, "udptest", "unsent") == 0) {
 			CHECK_EQ(rig_sent(r), 2);
-			CHECK_EQ(rig_drops(r), 0);
+			CHECK_EQ(rig_drop_count(r), 0);
 			served++;
 		} else {
-			CHECK(rig_drops(r) > 0);
+			CHECK(rig_drop_count(r) > 0);
 		}
 		rig_forget(r);
 		CHECK_EQ(rig_platform(r)->ops->buffers_out(rig_platform(r)), 0);

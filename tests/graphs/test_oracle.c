@@ -568,7 +568,7 @@ put_words(struct tokens *tokens)
 static void
 compare_random(unsigned rounds, void (*make)(struct tokens *tokens), struct counts *counts)
 {
-	uint64_t seed = seed_of("test_oracle");
+	uint64_t seed = test_seed("test_oracle");
 
 	for (unsigned i = 0; i < rounds; i++) {
 		struct tokens tokens = { .random = (seed << 32) + i + 1 };

@@ -170,7 +170,7 @@ static inline void
 am_rig_end(struct rig *r)
 {
 	rig_forget(r);
-	rig_advance_often_ms(r, 60, 1000);
+	rig_advance_repeatedly_ms(r, 60, 1000);
 	rig_forget(r);
 	rig_free(r);
 }

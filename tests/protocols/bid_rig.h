@@ -44,7 +44,7 @@ stage_open(struct stage *s, bool enabled)
 	s->r = rig_new_graph("wire:; wire2:; bidctl: wire2; bidctl.broadcast=no; bidctl.interval=1ms;"
 			     "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;"
 			     "bid: wire bidctl; user: bid#0x3000");
-	rig_answer(s->r, XK_GET_MY_HOST, &host, sizeof(host));
+	rig_answer_control(s->r, XK_GET_MY_HOST, &host, sizeof(host));
 	s->own = xk_bidctl_own(rig_protocol(s->r, "bidctl"), HOST);
 	s->watcher = (struct xk_bidctl_watcher){ .protocol = rig_protocol(s->r, "user"), .changed = stage_changed };
 	xk_bidctl_watch(rig_protocol(s->r, "bidctl"), &s->watcher);
@@ -66,7 +66,7 @@ stage_close(struct stage *s)
 #define STAGE_TEST(name, opening) TEST_IN(name, struct stage, s, opening, stage_close)
 
 static inline void
-expect_told(struct stage *s, const char *told)
+expect_notified(struct stage *s, const char *told)
 {
 	CHECK_STR(s->told, told);
 	s->told[0] = '\0';
@@ -176,9 +176,9 @@ open_it(struct stage *s)
 {
 	rig_expect_open_fails(s->r, rig_to(HOST), -EINPROGRESS);
 	answer(s, BOOT_A);
-	REQUIRE(rig_opened(s->r) != NULL);
-	expect_told(s, "first:a:0 ");
-	return rig_opened(s->r);
+	REQUIRE(rig_opened_session(s->r) != NULL);
+	expect_notified(s, "first:a:0 ");
+	return rig_opened_session(s->r);
 }
 
 /* HOST is a stranger no more: its first message is lost. */
@@ -191,7 +191,7 @@ be_met(struct stage *s, const char *text)
 	rig_expect_nothing_delivered(s->r);
 	CHECK_EQ(counted(s, "unconfirmed"), unconfirmed + 1);
 	answer(s, BOOT_A);
-	expect_told(s, "first:a:0 ");
+	expect_notified(s, "first:a:0 ");
 	inject(s, packet(s, BOOT_A, text));
 	expect_delivered(s, text);
 }

@@ -78,7 +78,7 @@ stage_open(struct stage *s, const char *settings)
 	s->bidctl = rig_protocol(s->r, "bidctl");
 	s->own = xk_bidctl_own(s->bidctl, HOST);
 	s->with = HOST;
-	rig_answer(s->r, XK_GET_MY_HOST, &host, sizeof(host));
+	rig_answer_control(s->r, XK_GET_MY_HOST, &host, sizeof(host));
 	rig_wire_peer(s->r, HOST);
 	stage_watch(s, &s->lower, "lower");
 	stage_watch(s, &s->upper, "upper");
@@ -94,7 +94,7 @@ stage_close(struct stage *s)
 #define STAGE_TEST(name, opening) TEST_IN(name, struct stage, s, opening, stage_close)
 
 static inline void
-expect_told(struct stage *s, const char *told)
+expect_notified(struct stage *s, const char *told)
 {
 	CHECK_STR(s->told, told);
 	s->told[0] = '\0';

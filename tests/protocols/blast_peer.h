@@ -198,7 +198,7 @@ shorten(struct rig *r)
 {
 	uint32_t longest = BLAST_HEADER_LEN + SIZE;
 
-	rig_answer(r, XK_GET_OPT_PACKET, &longest, sizeof(longest));
+	rig_answer_control(r, XK_GET_OPT_PACKET, &longest, sizeof(longest));
 }
 
 static inline struct rig *
@@ -233,7 +233,7 @@ open_to(struct rig *r, uint64_t host)
 static inline void
 end(struct rig *r)
 {
-	rig_advance_often_ms(r, 20, 500);
+	rig_advance_repeatedly_ms(r, 20, 500);
 	rig_forget(r);
 	rig_free(r);
 }

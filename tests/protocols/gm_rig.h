@@ -68,7 +68,7 @@ gm_rig(const char *settings)
 		 "gm: bid bidctl; gm.timeout_min=10ms; user: gm; %s",
 		 settings);
 	r = rig_new_graph(graph);
-	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
+	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 	meet(r, PARTNER, BOOT_A);
 	return r;
 }
@@ -96,7 +96,7 @@ open_it(struct rig *r)
 static inline void
 gm_rig_end(struct rig *r)
 {
-	rig_advance_often_ms(r, 100, 1000);
+	rig_advance_repeatedly_ms(r, 100, 1000);
 	rig_forget(r);
 	rig_free(r);
 }

@@ -31,7 +31,7 @@ static const struct xk_vnet_interface interface = {
 static inline void
 prepare(struct rig *r)
 {
-	rig_answer(r, XK_VNET_GET_INTERFACES, &interface, sizeof(interface));
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, &interface, sizeof(interface));
 }
 
 /* IP with settings, statements each ending in ';'. */

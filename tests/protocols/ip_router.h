@@ -26,7 +26,7 @@ static const struct xk_vnet_interface two[] = {
 static inline void
 prepare_router(struct rig *r)
 {
-	rig_answer(r, XK_VNET_GET_INTERFACES, two, sizeof(two));
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, two, sizeof(two));
 }
 
 static inline struct rig *

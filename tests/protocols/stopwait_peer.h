@@ -176,7 +176,7 @@ server_new(const char *settings)
 static inline void
 end(struct rig *r)
 {
-	rig_advance_often_ms(r, 60, 1000);
+	rig_advance_repeatedly_ms(r, 60, 1000);
 	rig_forget(r);
 	rig_free(r);
 }

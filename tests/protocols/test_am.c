@@ -139,7 +139,7 @@ AM_SESSION_TEST(the_first_request_calls_the_peer, client_rig("am"), open_am(r))
 	CHECK_EQ(m.h.length, 0);
 	answer(r, &m, AM_ACK, 0, "");
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 AM_SESSION_TEST(a_reply_runs_its_handler_once_and_is_taken, client_rig("am"), open_am(r))
@@ -398,14 +398,14 @@ RIG_SESSION_TEST(a_session_that_is_closed_lives_until_all_is_answered, client_ri
 	rig_close(r, s);
 	answer_call(r);
 	m = expect(r, AM_REQUEST);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	answer(r, &m, AM_ACK, 0, "");
 	m = expect(r, AM_REQUEST);
 	answer(r, &m, AM_REPLY, TELL, "z");
 	CHECK_EQ(seen.tells, 1);
 	expect(r, AM_TAKEN);
 	rig_advance_ms(r, 1000);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 AM_SESSION_TEST(what_is_pushed_must_be_a_request, client_rig("am"), open_am(r))
@@ -634,7 +634,7 @@ RIG_TEST(messages_that_make_no_sense_are_dropped, client_rig("am"))
 		rig_inject(r, messages[i].hex);
 		CHECK_EQ(rig_counter(r, messages[i].drop), before + 1);
 	}
-	CHECK_EQ(rig_drops(r), XK_ARRAY_LENGTH(messages));
+	CHECK_EQ(rig_drop_count(r), XK_ARRAY_LENGTH(messages));
 	rig_expect_nothing_sent(r);
 	rig_inject_prefixes(r, "04 00 0003 " REST "0" ENDS);
 	CHECK_EQ(rig_counter(r, "short"), 34);

@@ -100,11 +100,11 @@ AM_TEST(a_caller_takes_no_memory_before_it_has_shown_its_address, server_rig("am
 	CHECK_EQ(m.h.handler, 16);
 	b = m.h.from;
 	CHECK_EQ(rig_counter(r, "accepted"), 1);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	call(r, PEER, cookie, NAME, 0); /* the WELCOME was lost */
 	CHECK(expect(r, AM_WELCOME).h.from == b);
 	CHECK_EQ(rig_counter(r, "accepted"), 1);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 AM_TEST(an_endpoint_that_nobody_has_or_whose_tag_is_another_is_gone, server_rig("am"))
@@ -122,7 +122,7 @@ AM_TEST(an_endpoint_that_nobody_has_or_whose_tag_is_another_is_gone, server_rig(
 	CHECK_EQ(expect(r, AM_GONE).h.handler, AM_R_TAG);
 	CHECK_EQ(rig_counter(r, "bad_tag"), 1);
 	CHECK(call_as(r, PEER, TAGGED, 77) != 0);
-	rig_refuse(r, -EPERM);
+	rig_refuse_sessions(r, -EPERM);
 	CHECK(call_as(r, PEER + 1, NAME, 0) == 0);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 }
@@ -171,7 +171,7 @@ AM_TEST(a_request_runs_its_handler_and_is_acknowledged, server_rig("am"))
 	CHECK_EQ(seen.runs, 1);
 	CHECK_EQ(seen.arrival.count, 2);
 	CHECK(seen.arrival.words[0] == 1 && seen.arrival.words[1] == 2 && seen.arrival.words[2] == 0);
-	CHECK(seen.arrival.memory == NULL && seen.arrival.session == rig_announced(r));
+	CHECK(seen.arrival.memory == NULL && seen.arrival.session == rig_announced_session(r));
 	CHECK_STR(seen.text, "hi");
 	expect_answer(r, AM_ACK, 0, 0);
 	rig_expect_counts(r, "requests=1 acked=1 left=0");
@@ -305,7 +305,7 @@ AM_TEST(a_long_reply_is_repeated_three_times, server_rig("am"))
 AM_TEST(a_session_whose_peer_is_gone_is_over, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
-	struct xk_session *s = rig_announced(r);
+	struct xk_session *s = rig_announced_session(r);
 	struct message m;
 
 	CHECK_EQ(rig_push(r, s, "c3c4"), 0);
@@ -315,7 +315,7 @@ AM_TEST(a_session_whose_peer_is_gone_is_over, server_rig("am"))
 	expect(r, AM_REQUEST);
 	hear(r, (struct am_header){ .kind = AM_GONE, .handler = AM_R_FORGOTTEN, .to = b, .from = PEER }, "");
 	CHECK_EQ(rig_counter(r, "peer_gone"), 2);
-	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_close_done_count(r), 1);
 	ask(r, b, ADD, 0, 0, "x");
 	expect(r, AM_GONE);
 	CHECK_EQ(seen.runs, 0);
@@ -327,7 +327,7 @@ AM_TEST(am_sends_few_times_again_to_a_caller_that_does_not_answer, server_rig("a
 	unsigned times = 0, late = 0;
 
 	call_as(r, PEER, NAME, 0);
-	CHECK_EQ(rig_push(r, rig_announced(r), "aabb"), 0);
+	CHECK_EQ(rig_push(r, rig_announced_session(r), "aabb"), 0);
 	for (unsigned ms = 0; ms < 11000; ms += 10) {
 		while (rig_sent(r) > 0) {
 			times += expect(r, AM_REQUEST).h.kind == AM_REQUEST;
@@ -344,7 +344,7 @@ AM_TEST(am_sends_few_times_again_to_a_caller_that_does_not_answer, server_rig("a
 AM_TEST(a_server_has_as_many_under_way_as_the_caller_said, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
-	struct xk_session *s = rig_announced(r);
+	struct xk_session *s = rig_announced_session(r);
 
 	for (unsigned i = 0; i < 5; i++)
 		CHECK_EQ(rig_push(r, s, "c3"), 0);

@@ -107,7 +107,7 @@ RIG_TEST(arp_answers_who_asks_for_this_host_and_learns_its_address, arp_rig(""))
 	rig_expect_answer(r, ASKS_ME, ANSWER_TO_PEER);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
 	rig_expect_counts(r, "requests_in=1 learned=1");
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(arp_ignores_the_padding_of_short_frames, arp_rig(""))
@@ -228,7 +228,7 @@ RIG_TEST(arp_drops_every_truncated_packet, arp_rig(""))
 {
 	rig_inject_prefixes(r, ASKS_ME);
 	rig_expect_counts(r, "short=28 eth.short=14");
-	CHECK_EQ(rig_drops(r), 42);
+	CHECK_EQ(rig_drop_count(r), 42);
 	rig_expect_nothing_sent(r);
 }
 
@@ -248,7 +248,7 @@ RIG_TEST(arp_checks_every_field, arp_rig(""))
 	rig_inject(r, EVERYBODY PEER "0806" REQUEST "01005e000001" PEER_HOST NOBODY MY_HOST);
 	rig_inject(r, EVERYBODY PEER "0806" REQUEST ME PEER_HOST NOBODY MY_HOST);
 	CHECK_EQ(rig_counter(r, "bad_sender"), 4);
-	CHECK_EQ(rig_drops(r), 9);
+	CHECK_EQ(rig_drop_count(r), 9);
 	CHECK_EQ(known(r, PEER_NUMBER), 0);
 	rig_expect_nothing_sent(r);
 }

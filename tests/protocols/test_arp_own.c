@@ -166,7 +166,7 @@ RIG_TEST(arp_leaves_its_address_at_once_if_that_is_wanted, rig_new_graph(OWN("ar
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_expect_up(r, FROM_PEER "02", "02");
-	passive = rig_delivered_on(r);
+	passive = rig_delivered_session(r);
 	check_use(r, passive, true);
 	rig_inject(r, CLAIM);
 	rig_expect_nothing_sent(r);

@@ -16,10 +16,10 @@ STAGE_TEST(bid_carries_messages_between_boots_that_know_each_other, stage_open(s
 	expect_sent(s, BOOT_A, "hello");
 	inject(s, packet(s, BOOT_A, "world"));
 	expect_delivered(s, "world");
-	CHECK(rig_delivered_on(s->r) == session);
+	CHECK(rig_delivered_session(s->r) == session);
 	inject(s, packet(s, BOOT_A, "again"));
 	expect_delivered(s, "again");
-	CHECK_EQ(rig_drops(s->r), 0);
+	CHECK_EQ(rig_drop_count(s->r), 0);
 }
 
 STAGE_TEST(bid_lets_a_stranger_in_when_he_is_confirmed, stage_open(s, true))
@@ -27,14 +27,14 @@ STAGE_TEST(bid_lets_a_stranger_in_when_he_is_confirmed, stage_open(s, true))
 	struct xk_session *session;
 
 	be_met(s, "hello");
-	session = rig_announced(s->r);
-	CHECK(rig_delivered_on(s->r) == session);
-	CHECK_EQ(rig_open_dones(s->r), 1);
+	session = rig_announced_session(s->r);
+	CHECK(rig_delivered_session(s->r) == session);
+	CHECK_EQ(rig_open_done_count(s->r), 1);
 	CHECK_EQ(push(s, session, "world"), 0);
 	expect_sent(s, BOOT_A, "world");
 	inject(s, packet(s, BOOT_A, "more"));
 	expect_delivered(s, "more");
-	CHECK_EQ(rig_open_dones(s->r), 1);
+	CHECK_EQ(rig_open_done_count(s->r), 1);
 }
 
 TEST(bid_refuses_strangers_whom_nobody_wants)
@@ -51,7 +51,7 @@ TEST(bid_refuses_strangers_whom_nobody_wants)
 	rig_expect_nothing_sent(s.r); /* nobody is asked, and nobody answered */
 	stage_close(&s);
 	stage_open(&s, true);
-	rig_refuse(s.r, -ENOMEM);
+	rig_refuse_sessions(s.r, -ENOMEM);
 	inject(&s, packet(&s, BOOT_A, "hello"));
 	answer(&s, BOOT_A);
 	inject(&s, packet(&s, BOOT_A, "hello"));
@@ -65,7 +65,7 @@ STAGE_TEST(bid_gives_all_who_open_a_host_one_session, stage_open(s, true))
 	struct xk_session *session;
 
 	be_met(s, "x");
-	session = rig_announced(s->r);
+	session = rig_announced_session(s->r);
 	CHECK(rig_open(s->r, rig_to(HOST)) == session);
 	CHECK(rig_open(s->r, rig_to(HOST)) == session);
 	rig_expect_nothing_sent(s->r);
@@ -76,8 +76,8 @@ STAGE_TEST(bid_opens_once_for_two_who_wait_for_one_host, stage_open(s, false))
 	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
 	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
 	answer(s, BOOT_A);
-	CHECK(rig_opened(s->r) != NULL);
-	CHECK_EQ(rig_wire_sessions(s->r), 1);
+	CHECK(rig_opened_session(s->r) != NULL);
+	CHECK_EQ(rig_wire_session_count(s->r), 1);
 	rig_expect_nothing_sent(s->r);
 }
 
@@ -85,7 +85,7 @@ STAGE_TEST(bid_opens_no_host_that_does_not_answer, stage_open(s, false))
 {
 	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
 	rig_advance_ms(s->r, 1000);
-	CHECK(rig_opened(s->r) == NULL);
+	CHECK(rig_opened_session(s->r) == NULL);
 	CHECK_EQ(rig_error(s->r), -EHOSTUNREACH);
 	rig_expect_open_fails(s->r, rig_to(0), -EINVAL);
 	rig_expect_open_fails(s->r, rig_to(UINT64_C(0x10a4d0002)), -EINVAL);
@@ -100,13 +100,13 @@ STAGE_TEST(bid_answers_where_the_latest_message_came_from, stage_open(s, true))
 	struct xk_session *session, *first, *second;
 
 	be_met(s, "x");
-	session = rig_announced(s->r);
-	first = rig_wire_session(s->r);
+	session = rig_announced_session(s->r);
+	first = rig_wire_newest_session(s->r);
 	rig_wire_peer(s->r, HOST); /* by another session */
 	inject(s, packet(s, BOOT_A, "y"));
 	expect_delivered(s, "y");
-	CHECK(rig_delivered_on(s->r) == session);
-	second = rig_wire_session(s->r);
+	CHECK(rig_delivered_session(s->r) == session);
+	second = rig_wire_newest_session(s->r);
 	CHECK(first != second);
 	CHECK_EQ(counted(s, "moved"), 1);
 	CHECK_EQ(push(s, session, "1"), 0);
@@ -131,7 +131,7 @@ STAGE_TEST(bid_sends_where_it_was_opened_to, stage_open(s, true))
 	rig_wire_peer(s->r, HOST);
 	inject(s, packet(s, BOOT_A, "z"));
 	expect_delivered(s, "z");
-	CHECK(rig_delivered_on(s->r) == session);
+	CHECK(rig_delivered_session(s->r) == session);
 	CHECK_EQ(counted(s, "moved"), 0);
 }
 
@@ -273,7 +273,7 @@ STAGE_TEST(bid_uses_its_host_as_long_as_there_is_a_session, stage_open(s, false)
 	rig_close(s->r, session);
 	rig_advance_ms(s->r, 400 * 1000);
 	rig_forget(s->r);
-	CHECK_EQ(rig_wire_sessions(s->r), 0);
+	CHECK_EQ(rig_wire_session_count(s->r), 0);
 }
 
 STAGE_TEST(bid_lets_strangers_go_when_nobody_wants_them_any_more, stage_open(s, true))

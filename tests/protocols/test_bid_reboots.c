@@ -17,10 +17,10 @@ STAGE_TEST(bid_lets_nothing_of_a_new_boot_up_before_it_is_told, stage_open(s, fa
 	inject(s, packet(s, BOOT_A, "old")); /* is confirmed still */
 	expect_delivered(s, "old");
 	answer(s, BOOT_B);
-	expect_told(s, "reboot:b:0 ");
+	expect_notified(s, "reboot:b:0 ");
 	inject(s, packet(s, BOOT_B, "new"));
 	expect_delivered(s, "new");
-	CHECK(rig_delivered_on(s->r) == session);
+	CHECK(rig_delivered_session(s->r) == session);
 	CHECK_EQ(push(s, session, "to the new one"), 0);
 	expect_sent(s, BOOT_B, "to the new one");
 	rig_advance_ms(s->r, 10);
@@ -36,7 +36,7 @@ STAGE_TEST(bid_does_not_believe_a_strange_id, stage_open(s, false))
 	rig_advance_ms(s->r, 10);
 	inject(s, packet(s, BOOT_B, "lie"));
 	answer(s, BOOT_A);
-	expect_told(s, "");
+	expect_notified(s, "");
 	inject(s, packet(s, BOOT_A, "truth"));
 	expect_delivered(s, "truth");
 	CHECK_EQ(counted(s, "told"), 1);
@@ -78,7 +78,7 @@ STAGE_TEST(bid_learns_from_an_answer, stage_open(s, false))
 	inject(s, packet(s, BOOT_B, ""));
 	CHECK_EQ(counted(s, "unconfirmed"), 1);
 	answer(s, BOOT_B);
-	expect_told(s, "reboot:b:0 ");
+	expect_notified(s, "reboot:b:0 ");
 	CHECK_EQ(push(s, session, "to the new one"), 0);
 	expect_sent(s, BOOT_B, "to the new one");
 	inject(s, packet(s, BOOT_B, ""));
@@ -93,7 +93,7 @@ STAGE_TEST(bid_finds_a_lost_host_again, stage_open(s, false))
 	rig_advance_ms(s->r, 10);
 	inject(s, packet(s, BOOT_B, "strange"));
 	rig_advance_ms(s->r, 1000);
-	expect_told(s, "lost:0:0 ");
+	expect_notified(s, "lost:0:0 ");
 	rig_forget(s->r);
 	inject(s, packet(s, BOOT_A, "x"));
 	CHECK_EQ(counted(s, "unconfirmed"), 2);
@@ -103,7 +103,7 @@ STAGE_TEST(bid_finds_a_lost_host_again, stage_open(s, false))
 	CHECK_EQ(push(s, session, "x"), -EHOSTUNREACH);
 	CHECK_EQ(counted(s, "unknown_peer"), 1);
 	answer(s, BOOT_A);
-	expect_told(s, "first:a:0 ");
+	expect_notified(s, "first:a:0 ");
 	CHECK_EQ(push(s, session, "y"), 0);
 	expect_sent(s, BOOT_A, "y");
 }
@@ -118,7 +118,7 @@ STAGE_TEST(bid_opens_a_lost_host_again, stage_open(s, false))
 	rig_forget(s->r);
 	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
 	answer(s, BOOT_B);
-	CHECK(rig_opened(s->r) == session);
+	CHECK(rig_opened_session(s->r) == session);
 	CHECK_EQ(push(s, session, "y"), 0);
 	expect_sent(s, BOOT_B, "y");
 	rig_advance_ms(s->r, 10);
@@ -127,7 +127,7 @@ STAGE_TEST(bid_opens_a_lost_host_again, stage_open(s, false))
 	rig_forget(s->r);
 	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
 	rig_advance_ms(s->r, 1000);
-	CHECK_EQ(rig_opened(s->r) == NULL, true);
+	CHECK_EQ(rig_opened_session(s->r) == NULL, true);
 	CHECK_EQ(rig_error(s->r), -EHOSTUNREACH);
 	rig_forget(s->r);
 }

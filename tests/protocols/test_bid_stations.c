@@ -154,7 +154,7 @@ expect_replies_go_to(struct stage *s, uint64_t to)
 {
 	uint8_t frame[FRAME_MAX];
 
-	CHECK_EQ(rig_push(s->r, rig_announced(s->r), "77"), 0);
+	CHECK_EQ(rig_push(s->r, rig_announced_session(s->r), "77"), 0);
 	CHECK_EQ(take(s, BID, frame), to);
 	rig_expect_nothing_sent(s->r);
 }
@@ -236,7 +236,7 @@ TEST(a_station_opens_no_session_for_a_host_that_is_elsewhere)
 	rig_advance_ms(s.r, 10);
 	send_message(&s, LIAR, BOOT_A, s.told, "forged");
 	rig_expect_nothing_delivered(s.r);
-	CHECK_EQ(rig_open_dones(s.r), 0);
+	CHECK_EQ(rig_open_done_count(s.r), 0);
 	stage_close(&s);
 }
 

@@ -13,11 +13,11 @@ STAGE_TEST(bidctl_asks_who_is_there_and_tells_uppers_first, stage_open(s, ""))
 	p = sent(s);
 	CHECK_EQ(p.flags, QUERY);
 	CHECK_EQ(p.destination, 0);
-	expect_told(s, "");
+	expect_notified(s, "");
 	inject(s, response(s, BOOT_A, p.request));
 	CHECK_EQ(c.status, 0);
 	CHECK_EQ(c.boot, BOOT_A);
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 	CHECK(confirm(s, &c, HOST)); /* is known now */
 	CHECK_EQ(c.boot, BOOT_A);
 	rig_expect_nothing_sent(s->r);
@@ -41,7 +41,7 @@ STAGE_TEST(bidctl_answers_whoever_asks_and_remembers_nobody, stage_open(s, ""))
 	}
 	CHECK_EQ(peers(s), 0);
 	CHECK_EQ(counted(s, "responses_out"), 100);
-	expect_told(s, "");
+	expect_notified(s, "");
 	rig_forget(s->r);
 }
 
@@ -51,10 +51,10 @@ STAGE_TEST(bidctl_meets_a_host_that_asks_at_the_same_time, stage_open_asking(s, 
 	inject(s, query(BOOT_A, 7));
 	CHECK_EQ(sent(s).reply, 7);
 	rig_expect_nothing_sent(s->r);
-	expect_told(s, "");
+	expect_notified(s, "");
 	inject(s, response(s, BOOT_A, s->tag));
 	CHECK_EQ(s->asking.boot, BOOT_A);
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 	rig_expect_nothing_sent(s->r);
 }
 
@@ -112,7 +112,7 @@ STAGE_TEST(bidctl_gives_up_a_host_that_does_not_answer,
 	CHECK_EQ(rig_sent(s->r), 3);
 	rig_forget(s->r);
 	CHECK_EQ(counted(s, "unreachable"), 1);
-	expect_told(s, "");
+	expect_notified(s, "");
 	rig_advance_ms(s->r, 1000);
 	CHECK_EQ(peers(s), 0);
 	meet(s, BOOT_A); /* and is asked again when it is wanted again */
@@ -133,9 +133,9 @@ STAGE_TEST(bidctl_takes_no_answer_twice_and_none_with_an_old_tag, stage_open_ask
 	inject(s, response(s, BOOT_C, old));
 	inject(s, response(s, BOOT_C, tag + 1));
 	CHECK_EQ(counted(s, "unasked"), 3);
-	expect_told(s, "");
+	expect_notified(s, "");
 	inject(s, response(s, BOOT_B, tag));
-	expect_told(s, "upper:reboot:b lower:reboot:b ");
+	expect_notified(s, "upper:reboot:b lower:reboot:b ");
 }
 
 STAGE_TEST(bidctl_takes_no_answer_to_a_former_boot_of_this_host, stage_open_asking(s, ""))
@@ -146,7 +146,7 @@ STAGE_TEST(bidctl_takes_no_answer_to_a_former_boot_of_this_host, stage_open_aski
 	p.destination ^= 1;
 	inject(s, p);
 	CHECK_EQ(counted(s, "stale"), 1);
-	expect_told(s, "");
+	expect_notified(s, "");
 	p.destination ^= 1;
 	inject(s, p);
 	CHECK_EQ(s->asking.status, 0);
@@ -163,7 +163,7 @@ STAGE_TEST(bidctl_asks_about_a_strange_id_and_says_nothing_if_it_was_none, stage
 	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
 	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* the other one is confirmed still */
 	inject(s, response(s, BOOT_A, expect_query(s)));
-	expect_told(s, "");
+	expect_notified(s, "");
 	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
 	CHECK_EQ(counted(s, "reboots"), 0);
 }
@@ -174,11 +174,11 @@ STAGE_TEST(bidctl_tells_of_a_reboot_once_and_uppers_first, stage_open_met(s, "")
 
 	inject(s, response(s, BOOT_B, tag));
 	inject(s, response(s, BOOT_B, tag));
-	expect_told(s, "upper:reboot:b lower:reboot:b ");
+	expect_notified(s, "upper:reboot:b lower:reboot:b ");
 	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
 	rig_advance_ms(s->r, 300);
 	inject(s, response(s, BOOT_B, heard_asks(s, HOST, BOOT_A)));
-	expect_told(s, "");
+	expect_notified(s, "");
 	CHECK_EQ(counted(s, "reboots"), 1);
 }
 
@@ -195,7 +195,7 @@ STAGE_TEST(bidctl_is_asked_by_a_host_that_has_rebooted_and_asks_it, stage_open_m
 	CHECK_EQ(p.reply, 2);
 	rig_expect_nothing_sent(s->r);
 	inject(s, response(s, BOOT_B, p.request));
-	expect_told(s, "upper:reboot:b lower:reboot:b ");
+	expect_notified(s, "upper:reboot:b lower:reboot:b ");
 }
 
 /* The host boots once more before it has been asked in vain: what the question was about is over. */
@@ -206,7 +206,7 @@ STAGE_TEST(bidctl_sees_a_reboot_while_a_question_is_under_way, stage_open_met(s,
 	CHECK_EQ(heard(s, HOST, BOOT_C), -EINPROGRESS);
 	rig_expect_nothing_sent(s->r);
 	inject(s, response(s, BOOT_C, tag));
-	expect_told(s, "upper:reboot:c lower:reboot:c ");
+	expect_notified(s, "upper:reboot:c lower:reboot:c ");
 	CHECK_EQ(heard(s, HOST, BOOT_C), 0);
 }
 
@@ -218,7 +218,7 @@ STAGE_TEST(bidctl_tells_of_two_reboots_in_a_row, stage_open(s, ""))
 		CHECK_EQ(heard(s, HOST, boot == 1 ? BOOT_B : BOOT_C), -EINPROGRESS);
 		inject(s, response(s, boot == 1 ? BOOT_B : BOOT_C, expect_query(s)));
 	}
-	expect_told(s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
+	expect_notified(s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
 }
 
 /* While watchers are being told the host reboots again: they hear of that when all have heard of this. */
@@ -239,7 +239,7 @@ STAGE_TEST(bidctl_lets_changes_wait_while_it_tells, stage_open_met(s, "bidctl.in
 	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
 	s->meanwhile = reboot_meanwhile;
 	inject(s, response(s, BOOT_B, expect_query(s)));
-	expect_told(s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
+	expect_notified(s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
 	rig_forget(s->r);
 }
 
@@ -250,7 +250,7 @@ answer_host(struct rig *r)
 {
 	uint64_t host = ME;
 
-	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
+	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 }
 
 TEST(bidctl_tells_everybody_when_it_boots)
@@ -284,7 +284,7 @@ STAGE_TEST(bidctl_asks_who_has_booted_a_little_later, stage_open(s, "bidctl.broa
 	inject(s, booted);
 	rig_advance_ms(s->r, 101);
 	inject(s, response(s, BOOT_B, expect_query(s)));
-	expect_told(s, "upper:reboot:b lower:reboot:b ");
+	expect_notified(s, "upper:reboot:b lower:reboot:b ");
 	CHECK_EQ(counted(s, "broadcasts_in"), 4);
 }
 
@@ -302,7 +302,7 @@ STAGE_TEST(bidctl_asks_now_and_then_whether_a_used_host_is_there, stage_open(s, 
 		inject(s, response(s, BOOT_A, expect_query(s)));
 	}
 	CHECK_EQ(counted(s, "keepalives"), 3);
-	expect_told(s, "");
+	expect_notified(s, "");
 	unuse(s, HOST);
 	rig_expect_silence_ms(s->r, 20000);
 }
@@ -315,11 +315,11 @@ STAGE_TEST(bidctl_tells_when_a_host_that_was_used_is_lost,
 	rig_advance_ms(s->r, 4301);
 	CHECK_EQ(rig_sent(s->r), 3);
 	rig_forget(s->r);
-	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	CHECK_EQ(counted(s, "lost"), 1);
 	rig_expect_silence_ms(s->r, 20000); /* it is not asked for ever */
 	inject(s, response(s, BOOT_A, heard_asks(s, HOST, BOOT_A)));
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 	unuse(s, HOST);
 }
 
@@ -335,7 +335,7 @@ STAGE_TEST(bidctl_hears_a_lost_host_boot,
 	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
 	rig_advance_ms(s->r, 300);
 	rig_forget(s->r);
-	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	inject(s, booted);
 	rig_advance_ms(s->r, 3000);
 	CHECK_EQ(rig_sent(s->r), 1);
@@ -343,7 +343,7 @@ STAGE_TEST(bidctl_hears_a_lost_host_boot,
 	rig_advance_ms(s->r, 300);
 	CHECK(!confirm(s, &c, HOST));
 	inject(s, response(s, BOOT_B, expect_query(s)));
-	expect_told(s, "upper:first:b lower:first:b ");
+	expect_notified(s, "upper:first:b lower:first:b ");
 	CHECK_EQ(c.boot, BOOT_B);
 	unuse(s, HOST);
 }
@@ -359,10 +359,10 @@ STAGE_TEST(bidctl_forgets_a_host_that_nobody_uses, stage_open(s, "bidctl.lifetim
 	unuse(s, HOST);
 	rig_advance_ms(s->r, 9999);
 	CHECK_EQ(peers(s), 1);
-	expect_told(s, "");
+	expect_notified(s, "");
 	rig_advance_ms(s->r, 2);
 	CHECK_EQ(peers(s), 0);
-	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	CHECK_EQ(counted(s, "forgotten"), 1);
 	rig_expect_nothing_sent(s->r);
 }

@@ -24,7 +24,7 @@ asked_back(struct stage *s, uint64_t boot)
 STAGE_TEST(bidctl_knows_a_client_before_its_first_message_comes, stage_open(s, ""))
 {
 	inject(s, response(s, BOOT_A, asked_back(s, BOOT_A)));
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
 	CHECK_EQ(peers(s), 1);
 	CHECK_EQ(counted(s, "asked_back"), 1);
@@ -54,7 +54,7 @@ STAGE_TEST(bidctl_answers_who_asks_back_before_it_tells, stage_open_asking(s, ""
 	both.request = 99;
 	s->meanwhile = answered_meanwhile;
 	inject(s, both);
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 	rig_expect_nothing_sent(s->r);
 	CHECK_EQ(counted(s, "queries_in"), 1);
 	inject(s, both); /* again: its answer is none, so its question is not answered */
@@ -76,10 +76,10 @@ STAGE_TEST(bidctl_believes_only_the_host_that_was_asked_back_and_only_that_boot,
 	p.destination ^= 1;
 	inject(s, p);
 	CHECK_EQ(counted(s, "stale"), 1);
-	expect_told(s, "");
+	expect_notified(s, "");
 	CHECK_EQ(peers(s), 0);
 	inject(s, response(s, BOOT_A, tag));
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 	rig_expect_nothing_sent(s->r);
 }
 
@@ -89,10 +89,10 @@ STAGE_TEST(bidctl_takes_a_late_answer_for_no_reboot, stage_open(s, ""))
 	uint64_t tag = asked_back(s, BOOT_A);
 
 	inject(s, response(s, BOOT_B, asked_back(s, BOOT_B)));
-	expect_told(s, "upper:first:b lower:first:b ");
+	expect_notified(s, "upper:first:b lower:first:b ");
 	inject(s, response(s, BOOT_A, tag));
 	CHECK_EQ(counted(s, "unasked"), 1);
-	expect_told(s, "");
+	expect_notified(s, "");
 	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
 }
 
@@ -110,7 +110,7 @@ STAGE_TEST(bidctl_takes_no_answer_that_comes_much_later, stage_open(s, "bidctl.t
 	tag = asked_back(s, BOOT_A);
 	rig_advance_ms(s->r, 4999);
 	inject(s, response(s, BOOT_A, tag));
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 }
 
 /* Whoever is forgotten does not come back by what he has said before. */
@@ -122,7 +122,7 @@ STAGE_TEST(bidctl_takes_no_answer_again_when_it_has_forgotten, stage_open(s, "bi
 	tag = asked_back(s, BOOT_A);
 	inject(s, response(s, BOOT_A, tag));
 	rig_advance_ms(s->r, 1001);
-	expect_told(s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
+	expect_notified(s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
 	inject(s, response(s, BOOT_A, tag));
 	CHECK_EQ(counted(s, "unasked"), 1);
 	CHECK_EQ(peers(s), 0);
@@ -145,7 +145,7 @@ STAGE_TEST(bidctl_takes_no_memory_for_who_asks_and_limits_nobody,
 	CHECK_EQ(counted(s, "replaced"), 0);
 	tag = asked_back(s, BOOT_A);
 	inject(s, response(s, BOOT_A, tag));
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 }
 
 STAGE_TEST(bidctl_asks_back_and_has_no_room, stage_open(s, "bidctl.peers=1;"))
@@ -161,7 +161,7 @@ STAGE_TEST(bidctl_asks_back_and_has_no_room, stage_open(s, "bidctl.peers=1;"))
 	CHECK_EQ(use(s, OTHER), 0);
 	inject(s, response(s, BOOT_A, tag));
 	CHECK_EQ(counted(s, "full"), 1);
-	expect_told(s, "");
+	expect_notified(s, "");
 }
 
 /* The reference's own: the key's bytes are 0 to 15, and the message's. */

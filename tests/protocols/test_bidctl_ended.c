@@ -15,18 +15,18 @@ STAGE_TEST(bidctl_confirms_no_boot_again_that_has_ended,
 	meet(s, BOOT_A);
 	CHECK_EQ(use(s, HOST), 0);
 	answers(s, BOOT_B, BOOT_B);
-	expect_told(s, "upper:reboot:b lower:reboot:b ");
+	expect_notified(s, "upper:reboot:b lower:reboot:b ");
 	answers(s, BOOT_A, BOOT_A);
 	CHECK_EQ(counted(s, "ended"), 1);
-	expect_told(s, "");
+	expect_notified(s, "");
 	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
 	rig_advance_ms(s->r, 9900); /* it has not answered */
-	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	answers(s, BOOT_A, BOOT_A);
 	CHECK_EQ(counted(s, "ended"), 2);
 	rig_advance_ms(s->r, 200);
 	answers(s, BOOT_A, BOOT_A);
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 	unuse(s, HOST);
 }
 
@@ -40,11 +40,11 @@ STAGE_TEST(bidctl_remembers_the_boot_of_a_host_that_is_lost,
 	rig_advance_ms(s->r, 1);
 	heard_asks(s, HOST, BOOT_B);
 	rig_advance_ms(s->r, 300);
-	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	CHECK_EQ(peers(s), 1);
 	CHECK(!confirm(s, &c, HOST));
 	inject(s, response(s, BOOT_B, expect_query(s)));
-	expect_told(s, "upper:first:b lower:first:b ");
+	expect_notified(s, "upper:first:b lower:first:b ");
 	answers(s, BOOT_A, BOOT_A);
 	CHECK_EQ(counted(s, "ended"), 1);
 	rig_advance_ms(s->r, 30000);
@@ -58,9 +58,9 @@ STAGE_TEST(bidctl_finds_a_host_that_was_lost_by_the_same_boot, stage_open(s, "bi
 	rig_advance_ms(s->r, 1);
 	heard_asks(s, HOST, BOOT_B);
 	rig_advance_ms(s->r, 300);
-	expect_told(s, "upper:lost:0 lower:lost:0 ");
+	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	answers(s, BOOT_A, BOOT_A);
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 }
 
 STAGE_TEST(bidctl_lets_a_change_wait_that_it_could_not_remember,
@@ -76,10 +76,10 @@ STAGE_TEST(bidctl_lets_a_change_wait_that_it_could_not_remember,
 	answers(s, BOOT_B, BOOT_B);
 	CHECK_EQ(counted(s, "rebooting"), 1);
 	CHECK_EQ(heard(s, HOST, BOOT_A + BIDCTL_ENDED_MAX), 0);
-	expect_told(s, "");
+	expect_notified(s, "");
 	rig_advance_ms(s->r, 59000);
 	answers(s, BOOT_B, BOOT_B);
-	expect_told(s, "upper:lost:0 lower:lost:0 upper:first:b lower:first:b ");
+	expect_notified(s, "upper:lost:0 lower:lost:0 upper:first:b lower:first:b ");
 	answers(s, BOOT_A, BOOT_A + BIDCTL_ENDED_MAX);
 	CHECK_EQ(counted(s, "ended"), 1);
 	unuse(s, HOST);

@@ -109,9 +109,9 @@ STAGE_TEST(bidctl_believes_no_answer_without_the_tag, stage_open_asking(s, ""))
 	for (unsigned i = 0; i < 64; i++)
 		inject(s, response(s, BOOT_B, s->tag ^ UINT64_C(1) << i));
 	CHECK_EQ(counted(s, "unasked") + counted(s, "bad_flags"), 64);
-	expect_told(s, "");
+	expect_notified(s, "");
 	inject(s, response(s, BOOT_A, s->tag));
-	expect_told(s, "upper:first:a lower:first:a ");
+	expect_notified(s, "upper:first:a lower:first:a ");
 }
 
 /* The right tag, from another host than was asked. */
@@ -119,7 +119,7 @@ STAGE_TEST(bidctl_believes_no_answer_for_another, stage_open_asking(s, ""))
 {
 	inject(s, response_of(s, OTHER, BOOT_A, s->tag));
 	CHECK_EQ(counted(s, "unasked"), 1);
-	expect_told(s, "");
+	expect_notified(s, "");
 	inject(s, response(s, BOOT_A, s->tag));
 	CHECK_EQ(s->asking.status, 0);
 }
@@ -152,9 +152,9 @@ STAGE_TEST(bidctl_asks_a_stranger_once_and_remembers_him_when_he_answers, stage_
 	CHECK_EQ(heard_asks(s, HOST, BOOT_A), tag);
 	inject(s, response(s, BOOT_B, tag + 2));
 	CHECK_EQ(counted(s, "unasked"), 1);
-	expect_told(s, "");
+	expect_notified(s, "");
 	inject(s, response(s, BOOT_B, tag)); /* what he answers counts, not what the message has said */
-	expect_told(s, "upper:first:b lower:first:b ");
+	expect_notified(s, "upper:first:b lower:first:b ");
 	CHECK_EQ(peers(s), 1);
 	inject(s, response(s, BOOT_A, tag));
 	CHECK_EQ(counted(s, "unasked"), 2);
@@ -167,7 +167,7 @@ STAGE_TEST(bidctl_takes_one_answer_of_a_stranger, stage_open(s, "bidctl.lifetime
 
 	inject(s, response(s, BOOT_A, tag));
 	rig_advance_ms(s->r, 1001);
-	expect_told(s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
+	expect_notified(s, "upper:first:a lower:first:a upper:lost:0 lower:lost:0 ");
 	inject(s, response(s, BOOT_A, tag));
 	CHECK_EQ(counted(s, "unasked"), 1);
 	CHECK_EQ(peers(s), 0);
@@ -197,7 +197,7 @@ STAGE_TEST(bidctl_takes_no_memory_for_a_flood_of_strangers,
 	CHECK(counted(s, "queries_out") >= 390 && counted(s, "queries_out") <= 410);
 	CHECK_EQ(counted(s, "queries_out") + counted(s, "limited"), 3000);
 	CHECK(counted(s, "replaced") >= 300);
-	expect_told(s, "");
+	expect_notified(s, "");
 	meet(s, BOOT_A); /* who is opened does not suffer */
 }
 
@@ -217,7 +217,7 @@ STAGE_TEST(bidctl_knows_so_many_hosts_and_no_more, stage_open(s, "bidctl.peers=1
 	CHECK_EQ(c.status, -ENOBUFS);
 	CHECK_EQ(use(s, OTHER), -ENOBUFS);
 	CHECK_EQ(counted(s, "too_many"), 3);
-	expect_told(s, "");
+	expect_notified(s, "");
 	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
 }
 

@@ -15,7 +15,7 @@ rig_at(const char *type, uint64_t station)
 {
 	struct rig *r = rig_new(type);
 
-	rig_answer(r, XK_GET_PEER_LINK, &station, sizeof(station));
+	rig_answer_control(r, XK_GET_PEER_LINK, &station, sizeof(station));
 	return r;
 }
 
@@ -33,7 +33,7 @@ RIG_SESSION_TEST(bip_sends_and_receives, rig_at("bip", STATION), rig_must_open(r
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	rig_expect_down(r, s, "aabbcc", "0007 0009 0000000b aabbcc");
 	rig_expect_up(r, "0009 0007 0000000a ddee", "ddee");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_expect_up(r, "0009 0007 00000009 dd 000000000000", "dd"); /* padding */
 	rig_expect_up(r, "0009 00 | 07 0000 | 0008", "");             /* empty */
 }
@@ -45,8 +45,8 @@ RIG_TEST(bip_makes_sessions_for_strangers_and_answers_them, rig_at("bip", STATIO
 	rig_inject(r, "000a 0007 00000009 ee");
 	rig_wire_peer(r, HOST + 1); /* another session below, the same station */
 	rig_inject(r, "000a 0007 00000009 ff");
-	CHECK_EQ(rig_open_dones(r), 2);
-	rig_expect_down(r, rig_announced(r), "11", "0007 000a 00000009 11");
+	CHECK_EQ(rig_open_done_count(r), 2);
+	rig_expect_down(r, rig_announced_session(r), "11", "0007 000a 00000009 11");
 	rig_forget(r);
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
 	rig_inject(r, "000b 0007 00000008");
@@ -60,7 +60,7 @@ RIG_TEST(bip_does_without_stations, rig_new("bip"))
 	rig_inject(r, "0009 0007 00000009 dd");
 	rig_wire_peer(r, HOST + 1);
 	rig_inject(r, "0009 0007 00000009 ee");
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	rig_forget(r);
 }
 
@@ -150,7 +150,7 @@ RIG_TEST(bip_carries_what_the_protocol_below_can, rig_at("bip", STATION))
 	struct xk_session *s;
 	uint8_t bytes[100];
 
-	rig_answer(r, XK_GET_MAX_PACKET, &below, sizeof(below));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &below, sizeof(below));
 	s = rig_must_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &wanted, sizeof(wanted)), (int)sizeof(wanted));
 	CHECK_EQ(wanted, 92);

@@ -29,8 +29,8 @@ RIG_TEST(blast_delivers_a_short_message, new_server(""))
 	expect_delivered(r, "hi"); /* without Ethernet's padding */
 	rig_inject(r, "00003000 00000000 00000000 0000 01 40 0000000000000000");
 	expect_delivered(r, "");
-	CHECK_EQ(rig_open_dones(r), 1);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 1);
+	CHECK_EQ(rig_drop_count(r), 0);
 	rig_expect_nothing_sent(r);
 }
 
@@ -69,7 +69,7 @@ BLAST_SESSION_TEST(blast_sends_a_long_message_in_fragments, new_rig(""), open_to
 
 	CHECK_EQ(rig_counter(r, "long_out"), 1);
 	CHECK_EQ(push_message(r, s), sequence == UINT32_MAX ? 1 : sequence + 1);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 BLAST_SESSION_TEST(blast_sends_sixty_four_fragments_and_no_more, new_rig(""), open_to(r, HOST))
@@ -129,7 +129,7 @@ BLAST_TEST(blast_sends_one_missing_fragment_again, new_rig(""))
 	CHECK_EQ(expect(r, BLAST_RETRANSMIT, 1), sequence);
 	rig_expect_nothing_sent(r);
 	rig_expect_counts(r, "nacks_in=1 retransmitted=1");
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 BLAST_TEST(blast_sends_all_missing_fragments_again, new_rig(""))
@@ -323,14 +323,14 @@ BLAST_TEST(blast_knows_the_peer_by_its_link_address, new_server(""))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
-	rig_answer(r, XK_GET_PEER_HOST, "", 0); /* no address */
+	rig_answer_control(r, XK_GET_PEER_HOST, "", 0); /* no address */
 	rig_wire_peer(r, STRANGER);
 	nack(r, sequence, 1);
 	CHECK_EQ(rig_counter(r, "nack_strange"), 1);
 	rig_wire_peer(r, HOST);
 	nack(r, sequence, 3);
 	expect(r, BLAST_RETRANSMIT, 2);
-	rig_answer(r, XK_GET_PEER_LINK, "", 0);
+	rig_answer_control(r, XK_GET_PEER_LINK, "", 0);
 	rig_wire_peer(r, HOST); /* nobody knows who this is */
 	nack(r, sequence, 3);
 	CHECK_EQ(rig_counter(r, "nack_strange"), 2);
@@ -654,7 +654,7 @@ stranger(struct rig *r, uint64_t host)
 	rig_wire_peer(r, host);
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	rig_forget(r);
-	return rig_announced(r);
+	return rig_announced_session(r);
 }
 
 BLAST_TEST(blast_strangers_have_one_share_together, new_server("outstanding=8 outstanding_peer=2"))

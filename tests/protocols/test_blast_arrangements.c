@@ -153,7 +153,7 @@ BLAST_TEST(blast_every_arrangement_of_three_fragments, new_server(""))
 
 BLAST_TEST(blast_many_arrangements_of_more_fragments, new_server(""))
 {
-	uint64_t random = seed_of("blast_many_arrangements") | 1;
+	uint64_t random = test_seed("blast_many_arrangements") | 1;
 
 	hear(r, UINT32_MAX, BLAST_SEND, "0");
 	for (unsigned n = 0; n < 2000; n++) {

@@ -30,7 +30,7 @@ RIG_TEST(blast_puts_fragments_together, new_server(""))
 	expect_delivered(r, message);
 	CHECK_EQ(rig_counter(r, "long_in"), 1);
 	rig_expect_silence_ms(r, 5000);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(blast_puts_fragments_together_in_another_order, new_server(""))
@@ -39,7 +39,7 @@ RIG_TEST(blast_puts_fragments_together_in_another_order, new_server(""))
 	rig_expect_nothing_delivered(r);
 	hear(r, 7, BLAST_SEND, "1");
 	expect_delivered(r, message);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(blast_puts_two_messages_together_at_a_time, new_server(""))
@@ -54,7 +54,7 @@ RIG_TEST(blast_puts_two_messages_together_at_a_time, new_server(""))
 	}
 	expect_delivered(r, message);
 	expect_delivered(r, other);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 BLAST_TEST(blast_keeps_messages_of_two_peers_apart, new_server(""))
@@ -66,7 +66,7 @@ BLAST_TEST(blast_keeps_messages_of_two_peers_apart, new_server(""))
 	hear(r, 7, BLAST_SEND, "10");
 	expect_delivered(r, message);
 	rig_expect_nothing_delivered(r);
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 }
 
 /* The message has as many fragments as the mask has bits. */
@@ -98,7 +98,7 @@ RIG_TEST(blast_asks_for_a_hole, new_server(""))
 	hear(r, 7, BLAST_RETRANSMIT, "1");
 	expect_delivered(r, message);
 	rig_expect_silence_ms(r, 5000);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 BLAST_TEST(blast_asks_after_the_first_time_out, new_server("nack=20ms"))
@@ -156,7 +156,7 @@ RIG_TEST(blast_asks_again_when_a_nack_was_lost_each_time_later, new_known("nack=
 	}
 	hear(r, 7, BLAST_RETRANSMIT, "2");
 	expect_delivered(r, message);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(blast_asks_for_what_was_lost_when_it_was_sent_again, new_known(""))
@@ -204,7 +204,7 @@ BLAST_TEST(blast_gives_a_message_up_that_takes_too_long,
 BLAST_TEST(blast_confirmed_host_draws_few_nacks_with_a_frame, new_known(""))
 {
 	hear(r, 7, BLAST_SEND, "0");
-	rig_advance_often_ms(r, 20, 300);
+	rig_advance_repeatedly_ms(r, 20, 300);
 	CHECK_EQ(rig_sent(r), 3);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
 }
@@ -214,11 +214,11 @@ RIG_TEST(blast_stranger_draws_one_nack_with_a_frame, new_server(""))
 	hear(r, 7, BLAST_SEND, "0");
 	rig_advance_ms(r, 20);
 	expect_nack(r, 7, FIRST);
-	rig_advance_often_ms(r, 10, 300);
+	rig_advance_repeatedly_ms(r, 10, 300);
 	rig_expect_nothing_sent(r);
 	rig_expect_counts(r, "nacks_out=1 gave_up=1");
 	hear(r, 8, BLAST_SEND, "011"); /* a duplicate pays for nothing */
-	rig_advance_often_ms(r, 10, 300);
+	rig_advance_repeatedly_ms(r, 10, 300);
 	rig_expect_sent_count(r, 2);
 }
 
@@ -229,7 +229,7 @@ RIG_TEST(blast_stranger_draws_a_nack_with_each_64_bytes, new_server(""))
 
 	f.length = (uint32_t)(f.len = 5 * 64 - 1);
 	inject(r, &f);
-	rig_advance_often_ms(r, 20, 300);
+	rig_advance_repeatedly_ms(r, 20, 300);
 	CHECK_EQ(rig_counter(r, "nacks_out"), 5);
 	rig_forget(r);
 }
@@ -238,10 +238,10 @@ RIG_TEST(blast_stranger_draws_a_nack_with_each_64_bytes, new_server(""))
 RIG_TEST(blast_host_that_was_answered_is_still_a_stranger, new_server(""))
 {
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
-	CHECK_EQ(push(r, rig_announced(r), "y"), 0);
+	CHECK_EQ(push(r, rig_announced_session(r), "y"), 0);
 	rig_forget(r);
 	hear(r, 7, BLAST_SEND, "0");
-	rig_advance_often_ms(r, 20, 300);
+	rig_advance_repeatedly_ms(r, 20, 300);
 	rig_expect_sent_count(r, 1);
 }
 
@@ -249,10 +249,10 @@ RIG_TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed, new_serve
 {
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	rig_forget(r);
-	nack(r, push_message(r, rig_announced(r)), FIRST | SECOND);
+	nack(r, push_message(r, rig_announced_session(r)), FIRST | SECOND);
 	expect(r, BLAST_RETRANSMIT, 2);
 	hear(r, 7, BLAST_SEND, "0");
-	rig_advance_often_ms(r, 20, 300);
+	rig_advance_repeatedly_ms(r, 20, 300);
 	rig_expect_sent_count(r, 3);
 }
 
@@ -360,7 +360,7 @@ RIG_TEST(blast_drops_duplicates, new_server(""))
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 	hear(r, 7, BLAST_SEND, "12");
 	expect_delivered(r, message);
-	CHECK_EQ(rig_drops(r), 2);
+	CHECK_EQ(rig_drop_count(r), 2);
 }
 
 RIG_TEST(blast_late_duplicate_begins_no_message, new_server(""))
@@ -393,7 +393,7 @@ BLAST_TEST(blast_drops_what_was_sent_again_for_nobody, new_server(""))
 	hear(r, 7, BLAST_RETRANSMIT, "0");
 	CHECK_EQ(rig_counter(r, "unknown"), 2);
 	rig_wire_peer(r, STRANGER + 1);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
 /* ---- fragments that do not fit together ---- */
@@ -430,7 +430,7 @@ RIG_TEST(blast_drops_fragments_that_contradict_their_message, new_server(""))
 	CHECK_EQ(rig_counter(r, "inconsistent"), 6);
 	hear(r, 7, BLAST_SEND, "1");
 	expect_delivered(r, message);
-	CHECK_EQ(rig_drops(r), 6);
+	CHECK_EQ(rig_drop_count(r), 6);
 }
 
 RIG_TEST(blast_drops_fragments_that_are_shorter_than_the_last, new_server(""))

@@ -26,11 +26,11 @@ RIG_TEST(blast_needs_room_for_its_header, new_rig(""))
 {
 	uint32_t below = BLAST_HEADER_LEN;
 
-	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
+	rig_answer_control(r, XK_GET_OPT_PACKET, &below, sizeof(below));
 	rig_expect_open_fails(r, rig_to(HOST), -EMSGSIZE);
-	CHECK_EQ(rig_wire_sessions(r), 0);
-	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0);
-	rig_answer(r, XK_GET_MAX_PACKET, NULL, 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
+	rig_answer_control(r, XK_GET_OPT_PACKET, NULL, 0);
+	rig_answer_control(r, XK_GET_MAX_PACKET, NULL, 0);
 	rig_expect_open_fails(r, rig_to(HOST), -ENOTSUP);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, "00003000 00000000 00000000 0000 01 40 0000000000000000");
@@ -47,11 +47,11 @@ RIG_SESSION_TEST(blast_says_how_long_messages_may_be, rig_new("blast"), open_to(
 	CHECK_EQ(size, 64 * (1500 - BLAST_HEADER_LEN));
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "blast"), XK_GET_MAX_PACKET, &size, sizeof(size)), sizeof(size));
 	CHECK_EQ(size, 64 * (1500 - BLAST_HEADER_LEN));
-	rig_answer(r, XK_GET_OPT_PACKET, &jumbo, sizeof(jumbo));
+	rig_answer_control(r, XK_GET_OPT_PACKET, &jumbo, sizeof(jumbo));
 	s = open_to(r, OTHER);
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &size, sizeof(size)), sizeof(size));
 	CHECK_EQ(size, XK_MSG_MAX);
-	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0); /* then it is the longest that it carries */
+	rig_answer_control(r, XK_GET_OPT_PACKET, NULL, 0); /* then it is the longest that it carries */
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "blast"), XK_GET_OPT_PACKET, &size, sizeof(size)), sizeof(size));
 	CHECK_EQ(size, 1500 - BLAST_HEADER_LEN);
 }
@@ -59,13 +59,13 @@ RIG_SESSION_TEST(blast_says_how_long_messages_may_be, rig_new("blast"), open_to(
 /* Over VNET what nobody has enabled comes up the sessions that were opened. */
 RIG_TEST(blast_enables_below_while_somebody_has_enabled_it, new_rig(""))
 {
-	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_wire_enable_count(r), 0);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_wire_enable_count(r), 1);
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	expect_delivered(r, "x");
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
-	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_wire_enable_count(r), 0);
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 }
 
@@ -73,12 +73,12 @@ RIG_SESSION_TEST(blast_hears_its_peer_on_the_session_that_was_opened, new_rig(""
 {
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	expect_delivered(r, "x");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 }
 
 RIG_TEST(blast_refused_by_the_hlp_drops, new_server(""))
 {
-	rig_refuse(r, -EPERM);
+	rig_refuse_sessions(r, -EPERM);
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	rig_expect_nothing_delivered(r);
@@ -103,8 +103,8 @@ hostile(struct frame f, const char *reason)
 		fprintf(stderr, "\nop %u, sequence %u, %u fragments, mask %llx: not %s\n", f.op, f.sequence,
 			f.fragments, (unsigned long long)f.mask, reason);
 	CHECK_EQ(rig_counter(r, reason), 1);
-	CHECK_EQ(rig_drops(r), 1);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_drop_count(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	rig_expect_nothing_delivered(r);
 	rig_expect_silence_ms(r, 5000);
 	rig_free(r);
@@ -169,7 +169,7 @@ RIG_TEST(blast_drops_for_want_of_a_buffer, new_server(""))
 	rig_inject(r, "00003000 00000000 0000 | 0001 0000 01 40 0000000000000000 78");
 	rig_limit_buffers(r, UINT_MAX);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
-	CHECK_EQ(rig_drops(r), 1);
+	CHECK_EQ(rig_drop_count(r), 1);
 }
 
 RIG_TEST(blast_reads_a_header_that_lies_in_two_segments, new_server(""))
@@ -186,5 +186,5 @@ BLAST_TEST(blast_survives_flipped_bits, new_server(""))
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	rig_inject_flips(r, bytes, sizeof(bytes), 8 * BLAST_HEADER_LEN);
 	CHECK_EQ(rig_delivered(r), 0);
-	CHECK(rig_drops(r) > 100);
+	CHECK(rig_drop_count(r) > 100);
 }

@@ -32,7 +32,7 @@ come_from(struct shares *w, unsigned station, const uint8_t *bytes, size_t len)
 	if (w->stations[station] == NULL) {
 		rig_wire_peer(w->r, 0x100 + station);
 		rig_inject_bytes(w->r, bytes, len);
-		w->stations[station] = rig_wire_session(w->r);
+		w->stations[station] = rig_wire_newest_session(w->r);
 		return;
 	}
 	for (size_t i = 0; i < len; i++)

@@ -124,7 +124,7 @@ TEST(blast_survives_anything)
 {
 	struct soup soup = { .r = new_server("implicit=fail sessions=3 messages=6 peer_messages=3 fragments=64 "
 					     "peer_fragments=64 outstanding=3 keep=400ms"),
-			     .random = seed_of("blast_survives_anything") | 1 };
+			     .random = test_seed("blast_survives_anything") | 1 };
 
 	soup.to = open_to(soup.r, HOST);
 	for (unsigned i = 0; i < STEPS; i++)

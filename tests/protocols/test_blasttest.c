@@ -47,7 +47,7 @@ new_rig(const char *settings)
 
 	snprintf(graph, sizeof(graph), "wire:; blasttest: wire%s", settings);
 	r = rig_new_graph(graph);
-	rig_answer(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
 	return r;
 }
 
@@ -97,8 +97,8 @@ RIG_TEST(blasttest_sends_one_after_the_other, new_rig(""))
 	CHECK_EQ(told.result.rtt_min_ns, 1 * MS);
 	CHECK_EQ(told.result.rtt_max_ns, 2 * MS);
 	CHECK_EQ(told.result.rtt_mean_ns, (1 + 1 + 2) * MS / 3);
-	CHECK_EQ(rig_wire_sessions(r), 0);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(blasttest_has_a_window_of_messages_under_way, new_rig(""))
@@ -203,7 +203,7 @@ RIG_TEST(blasttest_gives_up_what_is_not_possible, new_rig(""))
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, -ENETUNREACH);
 	rig_wire_refuse(r, 0);
-	rig_answer(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
 	CHECK_EQ(start(r, &run), 0);
 	CHECK_EQ(told.result.error, -EMSGSIZE);
 	rig_expect_nothing_sent(r);
@@ -279,7 +279,7 @@ RIG_TEST(blasttest_answers_with_how_many_have_come, new_rig(""))
 		CHECK(memcmp(got + 4, bytes + 4, 12) == 0);
 	}
 	CHECK_EQ(rig_counter(r, "whole"), 3);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(blasttest_server_remembers_some_runs, new_rig(""))

@@ -23,7 +23,7 @@ do_come_late(void *argument)
 		xk_msg_from(rig_platform(late->r), bytes, frame_bytes(bytes, late->h, "x", late->h.flags & 2 ? 1 : 0));
 
 	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, late->boot);
-	xk_demux(rig_wire_session(late->r), m);
+	xk_demux(rig_wire_newest_session(late->r), m);
 }
 
 /* A client's message that has passed BID, which knows it is from `boot`. */
@@ -80,7 +80,7 @@ RIG_TEST(chan_request_that_overtakes_the_one_that_opens_its_channel_leaves_nothi
 	ask(r, 0, 6, "");
 	rig_advance_ms(r, 600000);
 	CHECK_EQ(rig_counter(r, "forgotten"), 1);
-	CHECK_EQ(rig_wire_sessions(r), 0); /* the channel has let go of it */
+	CHECK_EQ(rig_wire_session_count(r), 0); /* the channel has let go of it */
 }
 
 /* ---- memory that was given up, and clients who are more patient than it ---- */

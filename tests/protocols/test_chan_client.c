@@ -25,7 +25,7 @@ CHAN_SESSION_TEST(chan_plain_call_and_the_next_request_is_the_ack, chan_rig(""),
 	CHECK_EQ(rig_counter(r, "called"), 2);
 	rig_expect_silence_ms(r, 60000);
 	close_channel(r, s);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 CLIENT_TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on, "")
@@ -56,7 +56,7 @@ CHAN_SESSION_TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_i
 	struct frame f;
 
 	close_channel(r, s);
-	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
 	s = open_channel(r, SERVER);
 	CHECK_EQ(call_async_long(r, &c, s, 2000), 0);
 	CHECK_EQ(expect(r, REQUEST, 1, NULL).len, 2000);
@@ -459,7 +459,7 @@ CHAN_TEST(chan_open_fails_as_the_session_below, chan_rig(""))
 	REQUIRE(rig_do(r, do_open, &o));
 	CHECK_EQ(o.status, -EHOSTUNREACH);
 	rig_wire_refuse(r, 0);
-	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
 	REQUIRE(rig_do(r, do_open, &o));
 	CHECK_EQ(o.status, -EMSGSIZE);
 }

@@ -37,7 +37,7 @@ crowd_rig(void)
 					 crowd_prepare);
 	uint64_t host = SERVER;
 
-	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
+	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 	CHECK_EQ(serve(r, true), 0);
 	return r;
 }
@@ -99,7 +99,7 @@ call_by(struct rig *r, uint64_t station, uint32_t host)
 	uint64_t own;
 	long len;
 
-	rig_answer(r, XK_GET_PEER_LINK, &station, sizeof(station));
+	rig_answer_control(r, XK_GET_PEER_LINK, &station, sizeof(station));
 	own = meet(r, host);
 	say_chan(r, host, own, CHAN_USER_MSG, 1);
 	len = rig_take_sent(r, bytes, sizeof(bytes));

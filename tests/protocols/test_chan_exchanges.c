@@ -14,8 +14,8 @@ static void
 pair_new(struct pair *p, uint32_t max_packet)
 {
 	*p = (struct pair){ chan_rig(""), chan_rig(""), NULL, { .s = NULL } };
-	rig_answer(p->client, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
-	rig_answer(p->server, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	rig_answer_control(p->client, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	rig_answer_control(p->server, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
 	CHECK_EQ(serve(p->server, true), 0);
 	p->s = open_channel(p->client, SERVER);
 }
@@ -141,7 +141,7 @@ TEST_IN(exchange_plain_request_and_reply_and_the_next_request_is_the_implicit_ac
 	acknowledge(p, 1, 2);
 	expect_silence(p, 60000);
 	CHECK_EQ(caller_in(p->server)->executed, 2);
-	CHECK_EQ(rig_drops(p->server), 0);
+	CHECK_EQ(rig_drop_count(p->server), 0);
 }
 
 TEST_IN(exchange_slow_server_acknowledges_a_request_that_comes_again_and_is_only_asked_then, struct pair, p,
@@ -299,7 +299,7 @@ TEST_IN(exchange_header_only_ack_bears_the_next_sequence_and_is_taken_for_no_req
 	acknowledge(p, 200, 1);
 	expect_silence(p, 1000);
 	CHECK_EQ(caller_in(p->server)->executed, 1);
-	CHECK_EQ(rig_drops(p->server), 0);
+	CHECK_EQ(rig_drop_count(p->server), 0);
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "two"), 0);
 	talk(p, "> request 2; < reply 2"); /* the sequence that the ack had */
 	expect_reply(p, "two");

@@ -19,7 +19,7 @@ CHAN_TEST(chan_runs_a_request_and_the_next_one_is_the_ack, server_new(""))
 	CHECK_EQ(executed(r), 2);
 	CHECK_EQ(caller_in(r)->opened, 1);
 	CHECK_EQ(rig_counter(r, "executed"), 2);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 CHAN_TEST(chan_header_only_ack_is_no_request, server_new(""))
@@ -85,7 +85,7 @@ CHAN_TEST(chan_asks_whether_a_long_reply_has_arrived, chan_rig(""))
 {
 	uint32_t packet = 3000;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
 	CHECK_EQ(serve(r, true), 0);
 	caller_in(r)->reply_len = 2000;
 	CHECK_EQ(draw(r, REQUEST, 5, "x", CHAN_USER_MSG, NULL).len, 2000);
@@ -273,7 +273,7 @@ CHAN_TEST(chan_makes_no_end_over_a_session_that_carries_nothing, server_new(""))
 {
 	uint32_t packet = CHAN_HEADER_LEN - 1;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &packet, sizeof(packet));
 	ask(r, REQUEST, 5, "x");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "no_memory"), 1);
@@ -385,7 +385,7 @@ CHAN_TEST(chan_remembers_a_channel_as_long_as_it_hears_of_it, server_new("chan.s
 	CHECK_EQ(executed(r), 1);
 	rig_advance_ms(r, 9000);
 	CHECK_EQ(rig_counter(r, "forgotten"), 1);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 	call_once(r, 7, "y");
 	CHECK_EQ(caller_in(r)->opened, 2);
 	ask(r, 0, 8, "");
@@ -510,7 +510,7 @@ CHAN_TEST(chan_says_that_a_reply_is_under_way_while_somebody_below_sends_it, ser
 	struct chan *chan = (struct chan *)rig_protocol(r, "chan");
 
 	call_once(r, 5, "x");
-	key = chan_key(rig_wire_session(r), NUMBER, CHANNEL, true);
+	key = chan_key(rig_wire_newest_session(r), NUMBER, CHANNEL, true);
 	e = xk_map_resolve(&chan->protocol.table.sessions, key);
 	REQUIRE(e != NULL);
 	xk_ticket_fill(&e->ticket, e->session.lls, 5, 300000); /* as a protocol below does that keeps a copy */

@@ -37,7 +37,7 @@ in_use(struct rig *r)
 static void
 from(struct rig *r, uint64_t station, uint32_t host)
 {
-	rig_answer(r, XK_GET_PEER_LINK, &station, sizeof(station));
+	rig_answer_control(r, XK_GET_PEER_LINK, &station, sizeof(station));
 	rig_wire_peer(r, host);
 }
 
@@ -194,7 +194,7 @@ CHAN_TEST(chan_idle_channel_goes_before_one_whose_reply_is_not_acknowledged, ser
 	say(r, 0, REQUEST, 1); /* never acknowledged */
 	expect(r, CHAN_USER_MSG, 1, "x");
 	CHECK_EQ(call_on(r, 1, 2), 2);
-	first = rig_wire_session(r);
+	first = rig_wire_newest_session(r);
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 1), 1);
 	CHECK(xk_map_resolve(&chan_in(r)->protocol.table.sessions, chan_key(first, NUMBER, 0, true)) != NULL);

@@ -27,7 +27,7 @@ RIG_TEST(eth_drops_for_want_of_a_buffer, rig_new("eth"))
 	REQUIRE(rig_open(r, rig_to(UINT64_C(0x0200000000aa))) != NULL);
 	inject_without_buffers(r, "020000000001 02 | 00000000aa 3000 c3");
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
-	CHECK_EQ(rig_drops(r), 1);
+	CHECK_EQ(rig_drop_count(r), 1);
 	rig_expect_nothing_delivered(r);
 }
 
@@ -35,7 +35,7 @@ RIG_TEST(arp_drops_for_want_of_a_buffer, rig_new("arp"))
 {
 	inject_without_buffers(r, "0001 0800 06 04 0001 0200000000aa | 0a4d0002 000000000000 0a4d0001");
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
-	CHECK_EQ(rig_drops(r), 1);
+	CHECK_EQ(rig_drop_count(r), 1);
 }
 
 RIG_TEST(stopwait_drops_for_want_of_a_buffer, rig_new("stopwait"))
@@ -46,7 +46,7 @@ RIG_TEST(stopwait_drops_for_want_of_a_buffer, rig_new("stopwait"))
 	CHECK_EQ(rig_open_enable(r, anybody), 0);
 	inject_without_buffers(r, "2345 0007 001e 0000 0001 0000 | 0000 0000000000000001 0000000000000000");
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
-	CHECK_EQ(rig_drops(r), 1);
+	CHECK_EQ(rig_drop_count(r), 1);
 }
 
 struct kept {
@@ -77,7 +77,7 @@ RIG_TEST(icmp_drops_for_want_of_a_buffer, rig_new_prepared("wire:; ip: wire; icm
 	CHECK(rig_do(r, push_and_keep, &kept));
 	CHECK_EQ(kept.status, -ENOBUFS);
 	CHECK_EQ(rig_counter_of(r, "icmp", "no_buffer"), 1);
-	CHECK_EQ(rig_drops(r), 1);
+	CHECK_EQ(rig_drop_count(r), 1);
 	rig_expect_nothing_sent(r);
 }
 
@@ -86,7 +86,7 @@ set_host(struct rig *r)
 {
 	uint64_t host = 0x0a4d0001;
 
-	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
+	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 }
 
 /* What it cannot read it must not call corrupt: nobody below has broken a promise. */
@@ -95,7 +95,7 @@ RIG_TEST(traffic_drops_for_want_of_a_buffer, rig_new_prepared("wire:; traffic: w
 	inject_without_buffers(
 		r, "78747266 00000028 0000000000000001 0a4d0002 | 0a4d0001 00000000 00000000 0000000000000000");
 	rig_expect_counts(r, "no_buffer=1 corrupt=0");
-	CHECK_EQ(rig_drops(r), 1);
+	CHECK_EQ(rig_drop_count(r), 1);
 }
 
 /* ---- somebody who is late ---- */
@@ -139,7 +139,7 @@ TEST(udptest_drops_echoes_to_a_client_that_has_closed)
 	CHECK_EQ(xk_udptest_start(udptest, &run), 0);
 	rig_advance_ms(r, 10);
 	rig_forget(r);
-	below = rig_wire_session(r);
+	below = rig_wire_newest_session(r);
 	REQUIRE(has_finished && below != NULL);
 	rig_do(r, hold, below);
 	rig_do(r, close_client, udptest);
@@ -173,7 +173,7 @@ tell_each_fault(void *argument)
 	for (enum xk_fault fault = 0; fault < XK_FAULTS; fault++) {
 		struct xk_fault_report report = { .fault = fault, .begin = first, .len = sizeof(first) };
 
-		CHECK_EQ(xk_fault_notify(rig_wire_session(argument), &report), 0);
+		CHECK_EQ(xk_fault_notify(rig_wire_newest_session(argument), &report), 0);
 	}
 }
 
@@ -190,7 +190,7 @@ RIG_TEST(icmptest_counts_each_fault_that_hosts_tell, rig_new_graph("wire:; icmpt
 				       .finished = count_ends,
 				       .argument = &ends };
 
-	rig_answer(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
 	CHECK_EQ(xk_icmptest_start(rig_protocol(r, "icmptest"), &run), 0);
 	rig_advance_ms(r, 1);
 	CHECK(rig_do(r, tell_each_fault, r));
@@ -245,6 +245,6 @@ RIG_TEST(a_call_of_a_protocol_that_carries_none_is_dropped, rig_new("eth"))
 	CHECK(rig_do(r, call_pop, &c));
 	CHECK_EQ(c.status, -EOPNOTSUPP);
 	CHECK_EQ(rig_counter(r, "unexpected"), 2);
-	CHECK_EQ(rig_drops(r), 2);
+	CHECK_EQ(rig_drop_count(r), 2);
 	rig_expect_nothing_sent(r);
 }

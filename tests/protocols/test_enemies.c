@@ -177,7 +177,7 @@ RIG_TEST(what_was_opened_lazily_follows_when_it_is_opened, rig_new_graph(HOST))
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_expect_up(r, MY_LINK LIAR "0800 45000015 00070000 40116635 0a4d0002 0a4d0001 aa", "aa");
 	lazy = rig_open(r, to_peer(true));
-	CHECK(lazy == rig_delivered_on(r));
+	CHECK(lazy == rig_delivered_session(r));
 	rig_expect_nothing_sent(r);
 	s = rig_open(r, to_peer(false));
 	CHECK(s == lazy);
@@ -226,7 +226,7 @@ RIG_TEST(a_shorter_path_leaves_no_checksum_to_the_port,
 	struct xk_session *s;
 	uint8_t sent[MTU];
 
-	rig_answer(r, XK_GET_OFFLOADS, &offloads, sizeof(offloads));
+	rig_answer_control(r, XK_GET_OFFLOADS, &offloads, sizeof(offloads));
 	s = rig_must_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	CHECK_EQ(rig_push_pattern(r, s, 1200), 0);
 	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), HEADER + 8 + 1200);

@@ -18,8 +18,8 @@ RIG_SESSION_TEST(eth_carries_messages_both_ways, rig_new("eth"), rig_must_open(r
 {
 	rig_expect_down(r, s, "a1b2", PEER ME "3000 a1b2");
 	rig_expect_up(r, FROM_PEER "c3", "c3");
-	CHECK(rig_delivered_on(r) == s);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK(rig_delivered_session(r) == s);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	rig_expect_up(r, FROM_PEER, "");
 }
 
@@ -34,8 +34,8 @@ RIG_TEST(eth_drops_what_is_shorter_than_a_header, rig_new("eth"))
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject_prefixes(r, FROM_PEER);
 	CHECK_EQ(rig_counter(r, "short"), XK_ETH_HEADER_LEN);
-	CHECK_EQ(rig_drops(r), XK_ETH_HEADER_LEN);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_drop_count(r), XK_ETH_HEADER_LEN);
+	CHECK_EQ(rig_open_done_count(r), 0);
 }
 
 /* A driver may be between what it asks of the edge and the call: so what is asked for never changes. */
@@ -95,22 +95,22 @@ RIG_TEST(eth_opens_a_session_for_a_new_peer_of_an_enabled_type, rig_new("eth"))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_expect_up(r, FROM_PEER "01", "01");
-	CHECK_EQ(rig_open_dones(r), 1);
-	CHECK(rig_delivered_on(r) == rig_announced(r));
-	rig_expect_down(r, rig_announced(r), "02", PEER ME "3000 02");
+	CHECK_EQ(rig_open_done_count(r), 1);
+	CHECK(rig_delivered_session(r) == rig_announced_session(r));
+	rig_expect_down(r, rig_announced_session(r), "02", PEER ME "3000 02");
 	rig_expect_up(r, EVERYBODY PEER "3000 03", "03"); /* to everybody: its sender's session */
-	CHECK(rig_delivered_on(r) == rig_announced(r));
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_delivered_session(r) == rig_announced_session(r));
+	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
 RIG_TEST(eth_drops_when_the_upper_refuses, rig_new("eth"))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_refuse(r, -ENOMEM);
+	rig_refuse_sessions(r, -ENOMEM);
 	rig_inject(r, FROM_PEER "01");
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	rig_expect_nothing_delivered(r);
-	rig_refuse(r, 0);
+	rig_refuse_sessions(r, 0);
 	rig_expect_up(r, FROM_PEER "02", "02");
 }
 
@@ -120,12 +120,12 @@ RIG_TEST(eth_keeps_as_many_passive_sessions_as_it_is_told, rig_new("eth sessions
 	rig_inject(r, ME "020000000010 3000 00");
 	rig_inject(r, ME "020000000011 3000 00");
 	rig_inject(r, ME "020000000012 3000 00");
-	CHECK_EQ(rig_open_dones(r), 3);
+	CHECK_EQ(rig_open_done_count(r), 3);
 	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 2);
 	rig_inject(r, ME "020000000012 3000 00"); /* the youngest is still there */
-	CHECK_EQ(rig_open_dones(r), 3);
+	CHECK_EQ(rig_open_done_count(r), 3);
 	rig_inject(r, ME "020000000010 3000 00"); /* the oldest made room */
-	CHECK_EQ(rig_open_dones(r), 4);
+	CHECK_EQ(rig_open_done_count(r), 4);
 	rig_forget(r);
 }
 
@@ -134,16 +134,16 @@ RIG_TEST(eth_never_closes_a_passive_session_that_is_kept, rig_new("eth sessions=
 	struct xk_session *kept;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_keep(r, true);
+	rig_keep_sessions(r, true);
 	rig_inject(r, FROM_PEER "00");
-	rig_keep(r, false);
-	kept = rig_announced(r);
+	rig_keep_sessions(r, false);
+	kept = rig_announced_session(r);
 	rig_inject(r, ME "020000000010 3000 00");
 	rig_inject(r, ME "020000000011 3000 00");
 	rig_forget(r);
 	rig_expect_down(r, kept, "77", PEER ME "3000 77");
 	rig_expect_up(r, FROM_PEER "78", "78");
-	CHECK(rig_delivered_on(r) == kept);
+	CHECK(rig_delivered_session(r) == kept);
 }
 
 RIG_TEST(eth_counts_enables, rig_new("eth"))
@@ -185,7 +185,7 @@ RIG_TEST(eth_opens_a_session_that_a_frame_has_caused, rig_new("eth"))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, FROM_PEER "00");
-	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == rig_announced(r));
+	CHECK(rig_open(r, rig_to(PEER_ADDRESS)) == rig_announced_session(r));
 	rig_forget(r);
 }
 

@@ -86,7 +86,7 @@ GM_SESSION_TEST(gm_sends_and_is_told_of_the_delivery, gm_rig(""), open_it(r))
 	answer(r, &q, GM_ACK, 0);
 	CHECK_EQ(b.times, 1);
 	CHECK_EQ(tokens(s), 16);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 GM_SESSION_TEST(gm_acknowledgements_are_of_all_before, gm_rig(""), open_it(r))
@@ -151,12 +151,12 @@ RIG_TEST(gm_fragments_have_at_most_4_kb, gm_rig(""))
 	struct xk_session *s;
 	uint32_t opt = 0;
 
-	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
+	rig_answer_control(r, XK_GET_OPT_PACKET, &below, sizeof(below));
 	s = open_it(r);
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &opt, sizeof(opt)), sizeof(opt));
 	CHECK_EQ(opt, 4096);
 	below = BID_LEN + GM_HEADER_LEN;
-	rig_answer(r, XK_GET_OPT_PACKET, &below, sizeof(below));
+	rig_answer_control(r, XK_GET_OPT_PACKET, &below, sizeof(below));
 	rig_expect_open_fails(r, rig_to2(PARTNER, FAR, PORT + 1), -EMSGSIZE);
 }
 
@@ -179,7 +179,7 @@ RIG_SESSION_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.tim
 	rig_advance_ms(r, 1);
 	expect(r, GM_DATA);
 	CHECK_EQ(rig_counter(r, "retransmitted"), 2);
-	CHECK_EQ(rig_unanswered(r), 2);
+	CHECK_EQ(rig_unanswered_count(r), 2);
 	answer(r, &p, GM_ACK, 0);
 	again = expect(r, GM_DATA);
 	CHECK_EQ(again.h.number, q.h.number);
@@ -190,7 +190,7 @@ RIG_SESSION_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.tim
 	CHECK_EQ(b.times, 1);
 	answer(r, &q, GM_ACK, 0);
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	rig_advance_often_ms(r, 30, 100);
+	rig_advance_repeatedly_ms(r, 30, 100);
 	rig_expect_nothing_sent(r);
 }
 
@@ -270,7 +270,7 @@ TEST(gm_sends_few_times_again_to_a_stranger_that_does_not_answer)
 
 		hear(r, 105, 0, "one");
 		rig_forget(r);
-		send_it(r, &a, rig_announced(r), lens[i]);
+		send_it(r, &a, rig_announced_session(r), lens[i]);
 		for (unsigned ms = 0; ms < 11000; ms += 10) {
 			while ((p = sent(r)).h.kind != 0) {
 				*(p.h.number > last_number ? &first : &again) += p.h.length + 100;
@@ -296,7 +296,7 @@ GM_TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time, gm_server(""))
 
 	hear(r, 105, 0, "one");
 	rig_forget(r);
-	s = rig_announced(r);
+	s = rig_announced_session(r);
 	for (unsigned i = 0; i < 50; i++) {
 		unsigned heard = 0;
 
@@ -350,12 +350,12 @@ RIG_SESSION_TEST(gm_gives_up_when_there_is_no_progress, gm_rig("gm.patience=1s")
 
 	send_it(r, &a, s, 5);
 	send_it(r, &b, s, 5);
-	rig_advance_often_ms(r, 30, 100);
+	rig_advance_repeatedly_ms(r, 30, 100);
 	CHECK_EQ(a.times, 1);
 	CHECK_EQ(a.status, -ETIMEDOUT);
 	CHECK_EQ(b.status, -ETIMEDOUT);
 	CHECK_EQ(rig_counter(r, "gave_up"), 2);
-	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_close_done_count(r), 1);
 	rig_forget(r);
 	send_it(r, &a, s, 5);
 	CHECK_EQ(a.pushed, -ETIMEDOUT);
@@ -475,7 +475,7 @@ TEST(gm_ends_a_session_that_the_peer_resets)
 		CHECK_EQ(a.times, 1);
 		CHECK_EQ(a.status, cases[i].status);
 		CHECK_EQ(rig_counter(r, "was_reset"), 1);
-		CHECK_EQ(rig_close_dones(r), 1);
+		CHECK_EQ(rig_close_done_count(r), 1);
 		rig_free(r);
 	}
 }
@@ -494,7 +494,7 @@ GM_TEST(gm_sends_nothing_to_another_boot, gm_rig(""))
 	CHECK_EQ(a.times, 1);
 	CHECK_EQ(a.status, -ECONNRESET);
 	CHECK_EQ(rig_counter(r, "peer_gone"), 1);
-	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_close_done_count(r), 1);
 	send_it(r, &a, s, 5);
 	CHECK_EQ(a.pushed, -ECONNRESET);
 	rig_expect_silence_ms(r, 1000);
@@ -599,7 +599,7 @@ GM_SESSION_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no;
 	p = expect(r, GM_DEPOSIT);
 	answer(r, &p, GM_ACK, 0);
 	CHECK_EQ(a.status, 0);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 GM_SESSION_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.reliable=no"), open_it(r))
@@ -617,7 +617,7 @@ GM_SESSION_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.rel
 		rig_forget(r);
 	}
 	CHECK(dropped > 0 && a.pushed == 0);
-	CHECK_EQ(rig_drops(r), dropped);
+	CHECK_EQ(rig_drop_count(r), dropped);
 }
 
 GM_SESSION_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.tokens=4; gm.timeout=50ms"), open_it(r))

@@ -13,9 +13,9 @@ RIG_TEST(gm_delivers_and_acknowledges, gm_server(""))
 	hear(r, 107, 105, ""); /* 106 was another session's */
 	expect_delivered(r, "");
 	expect_ack(r, 107);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	CHECK_EQ(rig_counter(r, "accepted"), 1);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(gm_delivers_no_duplicate_and_nothing_out_of_order, gm_server(""))
@@ -88,7 +88,7 @@ RIG_TEST(gm_begins_a_session_with_nothing_missing, gm_server(""))
 {
 	hear(r, 107, 105, "two");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	hear(r, 105, 0, "one");
 	hear(r, 107, 105, "two");
 	expect_delivered(r, "one");
@@ -101,7 +101,7 @@ GM_TEST(gm_answers_on_the_session_of_a_stranger, gm_server(""))
 	hear(r, 105, 0, "one");
 	expect_ack(r, 105);
 	rig_forget(r);
-	CHECK_EQ(rig_push(r, rig_announced(r), "aabb"), 0);
+	CHECK_EQ(rig_push(r, rig_announced_session(r), "aabb"), 0);
 	CHECK_EQ(expect(r, GM_DATA).h.length, 2);
 }
 
@@ -120,7 +120,7 @@ RIG_TEST(gm_hears_only_enabled_ports, gm_server(""))
 
 RIG_TEST(gm_resets_a_session_that_the_hlp_refuses, gm_server(""))
 {
-	rig_refuse(r, -EPERM);
+	rig_refuse_sessions(r, -EPERM);
 	hear(r, 105, 0, "one");
 	expect_reset(r, 105, GM_R_REFUSED);
 	rig_expect_counts(r, "refused=1 resets=1");
@@ -135,7 +135,7 @@ RIG_TEST(gm_keeps_what_comes_while_a_message_is_being_delivered, gm_server("gm.b
 	hear(r, 105, 0, "one");
 	expect_delivered(r, "one");
 	expect_ack(r, 105);
-	s = (struct gm_session *)rig_announced(r);
+	s = (struct gm_session *)rig_announced_session(r);
 	s->delivering = true;
 	hear(r, 106, 105, "two");
 	hear_part(r, 107, 106, 6, 0, 3);
@@ -161,7 +161,7 @@ RIG_TEST(gm_delivers_what_a_buffer_is_posted_for, gm_server("gm.buffers=0"))
 	CHECK_EQ(rig_counter(r, "unposted"), 1);
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
-	s = rig_announced(r); /* the hlp was told, so that it may post */
+	s = rig_announced_session(r); /* the hlp was told, so that it may post */
 	CHECK_EQ(xk_post(s, 2, 4), 0);
 	hear(r, 105, 0, "one");
 	CHECK_EQ(rig_counter(r, "unposted"), 2);
@@ -186,7 +186,7 @@ RIG_TEST(gm_receiver_that_posts_nothing_stops_its_own_session_alone, gm_server("
 		p.h.source = FAR + 1;
 		inject(r, p);
 		if (i == 0)
-			CHECK_EQ(xk_post(rig_announced(r), 64, 1000), 0);
+			CHECK_EQ(xk_post(rig_announced_session(r), 64, 1000), 0);
 		if (i == 0)
 			inject(r, p);
 		hear(r, 105, 0, "one");
@@ -341,16 +341,16 @@ RIG_TEST(gm_ends_a_session_when_the_peer_begins_a_later_one, gm_server(""))
 	struct packet p = packet(GM_DATA, 203, 0, "new");
 	struct xk_session *old;
 
-	rig_keep(r, true);
+	rig_keep_sessions(r, true);
 	hear(r, 105, 0, "old");
 	hear_part(r, 106, 105, 8, 0, 3);
-	old = rig_announced(r);
+	old = rig_announced_session(r);
 	p.h.begin = 200;
 	inject(r, p);
 	expect_delivered(r, "old");
 	expect_delivered(r, "new");
-	CHECK(rig_announced(r) != old);
-	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK(rig_announced_session(r) != old);
+	CHECK_EQ(rig_close_done_count(r), 1);
 	CHECK_EQ(rig_counter(r, "abandoned"), 1);
 	CHECK_EQ(rig_push(r, old, "aa"), -ECONNRESET);
 	rig_forget(r);
@@ -371,7 +371,7 @@ RIG_TEST(gm_goes_on_with_a_session_that_it_has_forgotten, gm_server("gm.peer_ses
 	p.h.begin = 109;
 	inject(r, p);
 	rig_forget(r);
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	hear(r, 105, 0, "one"); /* copies of old packets */
 	expect_reset(r, 105, GM_R_STALE);
 	hear(r, 107, 0, "two");
@@ -407,13 +407,13 @@ RIG_TEST(gm_delivers_nothing_of_a_boot_that_is_over, gm_server(""))
 	struct packet p = packet(GM_DATA, 3, 0, "new");
 	struct gm_session *s;
 
-	rig_keep(r, true);
+	rig_keep_sessions(r, true);
 	hear(r, 105, 0, "old");
 	hear_part(r, 106, 105, 8, 0, 3);
 	expect_delivered(r, "old");
-	s = (struct gm_session *)rig_announced(r);
+	s = (struct gm_session *)rig_announced_session(r);
 	meet(r, PARTNER, BOOT_B);
-	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_close_done_count(r), 1);
 	CHECK_EQ(rig_counter(r, "abandoned"), 1);
 	hear_part(r, 107, 106, 8, 3, 5); /* BID drops it */
 	rig_expect_nothing_delivered(r);
@@ -421,7 +421,7 @@ RIG_TEST(gm_delivers_nothing_of_a_boot_that_is_over, gm_server(""))
 	p.boot = BOOT_B;
 	inject(r, p); /* its numbers begin anew */
 	expect_delivered(r, "new");
-	CHECK(rig_delivered_on(r) != &s->session);
+	CHECK(rig_delivered_session(r) != &s->session);
 	rig_forget(r);
 }
 
@@ -447,7 +447,7 @@ RIG_TEST(gm_forgets_hosts_that_are_lost, gm_server("bidctl.lifetime=1s; gm.peer_
 	CHECK_EQ(xk_map_count(&gm->peers), 1);
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
 	CHECK_EQ(xk_map_count(&gm->peers), 1); /* the floor */
-	rig_advance_often_ms(r, 30, 100);
+	rig_advance_repeatedly_ms(r, 30, 100);
 	CHECK_EQ(xk_map_count(&gm->peers), 0);
 	rig_forget(r);
 }
@@ -493,8 +493,8 @@ RIG_TEST(gm_delivers_datagrams_in_order_and_once, gm_server("gm.buffers=1"))
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
-	CHECK_EQ(rig_open_dones(r), 1);
-	s = (struct gm_session *)rig_announced(r);
+	CHECK_EQ(rig_open_done_count(r), 1);
+	s = (struct gm_session *)rig_announced_session(r);
 	hear(r, 105, 0, "kept"); /* reliable ones have other numbers */
 	expect_delivered(r, "kept");
 	expect_ack(r, 105);
@@ -557,7 +557,7 @@ RIG_TEST(gm_delivers_a_datagram_amid_a_long_message, gm_server(""))
 	hear_part(r, 106, 105, 2000, 1000, 1000);
 	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), 2000);
 	expect_ack(r, 106);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(gm_gives_credit_for_datagrams_that_ask, gm_server(""))
@@ -617,11 +617,11 @@ TEST(gm_deposits_in_order_and_tells_nobody)
 	expect_ack(r, 107);
 	CHECK(memcmp(memory + 9, "\0abcdef\0\0\0\0\0\0\0\0uvwxyz\0", 22) == 0);
 	CHECK_EQ(rig_counter(r, "deposited"), 3);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	rig_expect_nothing_delivered(r);
 	hear(r, 108, 107, "done");
 	expect_delivered(r, "done");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	rig_forget(r);
 	rig_free(r);
 }

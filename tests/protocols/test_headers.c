@@ -311,8 +311,8 @@ prepare(struct rig *r)
 	static const char *const wires[] = { "wire2", "wire" };
 	static const uint64_t me = ME;
 
-	rig_answer(r, XK_VNET_GET_INTERFACES, &interface, sizeof(interface));
-	rig_answer(r, XK_GET_MY_HOST, &me, sizeof(me));
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, &interface, sizeof(interface));
+	rig_answer_control(r, XK_GET_MY_HOST, &me, sizeof(me));
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(wires); i++)
 		if (xk_kernel_find(rig_kernel(r), wires[i]) != NULL) {
 			rig_wire(r, wires[i]);
@@ -341,7 +341,7 @@ trial_begin(struct trial *t, const struct example *example)
 		inject(t);
 		t->message = next;
 		rig_expect_delivered(t->r, "*");
-		t->session = rig_delivered_on(t->r);
+		t->session = rig_delivered_session(t->r);
 	}
 	rig_forget(t->r);
 }
@@ -379,7 +379,7 @@ trial_send(struct trial *t, const struct example *example)
 	if (example->accepted == NULL) {
 		len = rig_take_delivered(t->r, bytes, sizeof(bytes));
 		o.is_accepted = len >= 0;
-		o.is_same = o.is_accepted && rig_delivered_on(t->r) == t->session;
+		o.is_same = o.is_accepted && rig_delivered_session(t->r) == t->session;
 		o.len = (size_t)len;
 	} else {
 		o.is_accepted = o.is_same = rig_counter_of(t->r, example->type, example->accepted) != before;

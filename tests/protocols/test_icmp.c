@@ -16,7 +16,7 @@ RIG_TEST(rfc792_an_echo_request_is_answered_with_its_own_bytes, icmp_rig())
 		CHECK_EQ(xk_get32(got + ICMP + 4), 0x12340001 + len);
 		CHECK(memcmp(got + DATA, data, len) == 0);
 	}
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(rfc1071_the_answer_s_checksum_is_right_whatever_the_bytes, icmp_rig())
@@ -177,7 +177,7 @@ RIG_SESSION_TEST(rfc792_an_echo_request_is_sent_and_its_reply_delivered, icmp_ri
 	CHECK_EQ(xk_get32(got + ICMP + 4), ID << 16 | 7);
 	inject_message(r, 0, 0, ID << 16 | 7, "\xaa\xbb\xcc", 3);
 	rig_expect_delivered(r, "0007 aabbcc");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	CHECK_EQ(counter(r, "replies"), 1);
 	inject_message(r, 0, 0, (ID + 1) << 16 | 7, "\xaa\xbb\xcc", 3);
 	CHECK_EQ(counter(r, "no_session"), 1);

@@ -6,7 +6,7 @@
 
 /* d, injected, is told to its sender with this type and code. */
 static void
-expect_told(struct rig *r, const struct datagram *d, unsigned kind)
+expect_notified(struct rig *r, const struct datagram *d, unsigned kind)
 {
 	uint8_t want[MTU], got[MTU];
 	size_t len = build(want, d);
@@ -34,7 +34,7 @@ RIG_TEST(rfc1122_3_2_2_1_an_unknown_protocol_is_told, icmp_rig())
 {
 	struct datagram d = to_nobody();
 
-	expect_told(r, &d, 0x0302);
+	expect_notified(r, &d, 0x0302);
 	CHECK_EQ(counter(r, "sent_protocol"), 1);
 	CHECK_EQ(rig_counter_of(r, "ip", "no_session"), 1);
 }
@@ -62,7 +62,7 @@ RIG_TEST(rfc1122_4_1_3_1_a_port_where_nobody_listens_is_told, icmp_rig())
 	for (size_t len = 0; len < 1400; len += 100) {
 		struct datagram d = to_port(payload, PORT, len);
 
-		expect_told(r, &d, 0x0303);
+		expect_notified(r, &d, 0x0303);
 		rig_advance_ms(r, 1000); /* what may be sent at once is limited */
 	}
 	CHECK_EQ(counter(r, "sent_port"), 14);
@@ -100,11 +100,11 @@ RIG_TEST(a_datagram_whose_header_is_gone_is_not_quoted, icmp_rig())
 	xk_msg_pop(&m, sizeof(other) / 2);
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
-	rig_keep(r, true);
+	rig_keep_sessions(r, true);
 	inject(r, &d);
-	s = rig_delivered_on(r);
+	s = rig_delivered_session(r);
 	rig_forget(r);
-	s = rig_announced(r);
+	s = rig_announced_session(r);
 	REQUIRE(s != NULL);
 	xk_ip_refuse(s->lls, XK_FAULT_PORT, m, 8);
 	CHECK_EQ(rig_counter_of(r, "ip", "unquoted"), 1);
@@ -149,7 +149,7 @@ RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment, icmp_rig())
 	CHECK_EQ(counter(r, "about_part"), 1);
 	rig_expect_nothing_sent(r);
 	d.fragment = MORE;
-	expect_told(r, &d, 0x0302);
+	expect_notified(r, &d, 0x0302);
 }
 
 RIG_TEST(rfc1122_3_2_2_nothing_is_told_to_what_is_no_single_host, icmp_rig())

@@ -52,7 +52,7 @@ RIG_TEST(rfc1122_3_2_2_1_errors_about_our_datagrams_are_taken_and_counted, icmp_
 		inject_error(r, known[i].kind, 0, frame, HEADER + 8);
 		CHECK_EQ(counter(r, known[i].name), before + 1);
 	}
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 	rig_expect_nothing_sent(r);
 }
 

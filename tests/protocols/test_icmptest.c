@@ -62,7 +62,7 @@ icmptest_rig(void)
 	static const uint32_t longest = LONGEST;
 	struct rig *r = rig_new_graph("wire:; icmptest: wire");
 
-	rig_answer(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &longest, sizeof(longest));
 	return r;
 }
 
@@ -129,7 +129,7 @@ RIG_TEST(icmptest_sends_at_its_interval_and_tells_each_reply, icmptest_begun(&to
 	CHECK(told.result.rtt_min_ns >= 7 * MS && told.result.rtt_min_ns <= told.result.rtt_mean_ns);
 	CHECK(told.result.rtt_max_ns <= 9 * MS && told.result.rtt_max_ns >= told.result.rtt_mean_ns);
 	rig_expect_counts(r, "sent=3 received=3");
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 RIG_TEST(icmptest_ends_with_the_last_reply, icmptest_begun(&told, 0, 1))
@@ -318,11 +318,11 @@ RIG_TEST(icmptest_gives_up_what_is_not_possible, icmptest_rig())
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, -ENETUNREACH);
 	rig_wire_refuse(r, 0);
-	rig_answer(r, XK_GET_MAX_PACKET, &small, sizeof(small));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &small, sizeof(small));
 	CHECK_EQ(start(r, &run), 0);
 	CHECK_EQ(told.finished, 2);
 	CHECK_EQ(told.result.error, -EMSGSIZE);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 	rig_expect_nothing_sent(r);
 }
 
@@ -359,12 +359,12 @@ tell_fault(void *argument)
 	static const uint8_t begin[] = { 0, 0, 1 };
 	struct xk_fault_report report = { XK_FAULT_TOO_BIG, 576, ROUTER, NULL, begin, sizeof(begin) };
 
-	CHECK_EQ(xk_fault_notify(rig_wire_session(r), &report), 0);
+	CHECK_EQ(xk_fault_notify(rig_wire_newest_session(r), &report), 0);
 	report.len = 1;
-	CHECK_EQ(xk_fault_notify(rig_wire_session(r), &report), -ENOENT);
+	CHECK_EQ(xk_fault_notify(rig_wire_newest_session(r), &report), -ENOENT);
 	report.len = 3;
 	report.begin = begin + 1; /* a request that was not sent */
-	CHECK_EQ(xk_fault_notify(rig_wire_session(r), &report), -ENOENT);
+	CHECK_EQ(xk_fault_notify(rig_wire_newest_session(r), &report), -ENOENT);
 }
 
 RIG_TEST(icmptest_tells_what_hosts_say_of_a_request, icmptest_begun(&told, 8, 1))

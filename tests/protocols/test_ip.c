@@ -16,7 +16,7 @@ prepare_two(struct rig *r)
 		{ .host = ME2, .mask = 0xffffff00, .broadcast = ME2 | 0xff, .max_packet = MTU, .index = 1 },
 	};
 
-	rig_answer(r, XK_VNET_GET_INTERFACES, two, sizeof(two));
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, two, sizeof(two));
 }
 
 /* ---- round trip ---- */
@@ -55,8 +55,8 @@ RIG_SESSION_TEST(delivers_to_the_session_that_was_opened, ip_rig(), rig_open(r, 
 
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	CHECK(rig_delivered_on(r) == s);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK(rig_delivered_session(r) == s);
+	CHECK_EQ(rig_open_done_count(r), 0);
 }
 
 RIG_TEST(padding_is_trimmed, ip_rig())
@@ -107,7 +107,7 @@ prepare_onlink(struct rig *r)
 	struct xk_vnet_interface one = interface;
 
 	one.onlink = 0xac1f0100;
-	rig_answer(r, XK_VNET_GET_INTERFACES, &one, sizeof(one));
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, &one, sizeof(one));
 }
 
 /* Its address is judged by no prefix: 172.31.1.0 is the network itself in none that this host knows. */
@@ -205,7 +205,7 @@ RIG_TEST(too_small_a_link_is_refused, ip_rig())
 {
 	uint32_t mtu = 67;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &mtu, sizeof(mtu));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &mtu, sizeof(mtu));
 	rig_expect_open_fails(r, rig_to(PEER), -EMSGSIZE);
 }
 
@@ -246,17 +246,17 @@ RIG_TEST(a_strangers_datagram_opens_a_session_that_answers, ip_rig())
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	inject(r, &d);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	rig_expect_delivered(r, "aabbccddee");
 	inject(r, &d);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	rig_expect_delivered(r, "aabbccddee");
-	CHECK(rig_delivered_on(r) == rig_announced(r));
-	rig_push(r, rig_delivered_on(r), "01");
+	CHECK(rig_delivered_session(r) == rig_announced_session(r));
+	rig_push(r, rig_delivered_session(r), "01");
 	rig_expect_sent(r, "4500 0015 .. .. 0000 4011 .. .. 0a4d0001 0a4d0002 01");
 	d.source = OTHER;
 	inject(r, &d);
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	rig_expect_delivered(r, "aabbccddee");
 }
 
@@ -268,17 +268,17 @@ RIG_TEST(one_host_heard_over_two_links_has_two_sessions, ip_rig())
 	rig_open_enable(r, anybody());
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	first = rig_delivered_on(r);
+	first = rig_delivered_session(r);
 	rig_wire_peer(r, 0x77);
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	second = rig_delivered_on(r);
+	second = rig_delivered_session(r);
 	CHECK(first != second);
 	CHECK(first->lls != second->lls);
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	CHECK(rig_delivered_on(r) == second);
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK(rig_delivered_session(r) == second);
+	CHECK_EQ(rig_open_done_count(r), 2);
 }
 
 /* ---- a race of two links ---- */
@@ -312,11 +312,11 @@ RIG_TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions, ip_rig())
 	d.source = OTHER;
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	one = rig_delivered_on(r)->lls;
+	one = rig_delivered_session(r)->lls;
 	rig_wire_peer(r, 0x77);
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	other = rig_delivered_on(r)->lls;
+	other = rig_delivered_session(r)->lls;
 	REQUIRE(one != other);
 	d.source = PEER;
 	meanwhile.ops = other->ops;
@@ -328,11 +328,11 @@ RIG_TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions, ip_rig())
 	inject(r, &d);
 	other->ops = meanwhile.ops;
 	CHECK_EQ(rig_delivered(r), 2);
-	CHECK_EQ(rig_open_dones(r), 4);
+	CHECK_EQ(rig_open_done_count(r), 4);
 	rig_expect_delivered(r, "aabbccddee");
-	CHECK(rig_delivered_on(r)->lls == one);
+	CHECK(rig_delivered_session(r)->lls == one);
 	rig_expect_delivered(r, "aabbccddee");
-	CHECK(rig_delivered_on(r)->lls == other);
+	CHECK(rig_delivered_session(r)->lls == other);
 }
 
 /* Whichever of our addresses a stranger has spoken to, on whatever link: it is answered from that one. */
@@ -345,7 +345,7 @@ RIG_TEST(a_stranger_is_answered_from_the_address_it_has_spoken_to,
 	d.destination = ME2;
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	rig_expect_down(r, rig_delivered_on(r), "01", "45000015 .... 0000 4011 .... 0a4e0001 0a4d0002 01");
+	rig_expect_down(r, rig_delivered_session(r), "01", "45000015 .... 0000 4011 .... 0a4e0001 0a4d0002 01");
 }
 
 RIG_TEST(an_opened_session_hears_its_peer_over_any_link, ip_rig())
@@ -356,7 +356,7 @@ RIG_TEST(an_opened_session_hears_its_peer_over_any_link, ip_rig())
 	rig_wire_peer(r, 0x77);
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 }
 
 RIG_TEST(opening_a_learned_session_shares_it, ip_rig())
@@ -366,11 +366,11 @@ RIG_TEST(opening_a_learned_session_shares_it, ip_rig())
 	rig_open_enable(r, anybody());
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	CHECK(rig_open(r, rig_to(PEER)) == rig_announced(r));
+	CHECK(rig_open(r, rig_to(PEER)) == rig_announced_session(r));
 	rig_wire_peer(r, 0x77);
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
 RIG_TEST(a_broadcast_is_answered_from_the_interface, ip_rig())
@@ -382,11 +382,11 @@ RIG_TEST(a_broadcast_is_answered_from_the_interface, ip_rig())
 	d.destination = NET_BROADCAST;
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
-	rig_push(r, rig_delivered_on(r), "01");
+	rig_push(r, rig_delivered_session(r), "01");
 	rig_expect_sent(r, "4500 0015 .. .. 0000 4011 .. .. 0a4d0001 0a4d0002 01");
-	xk_control(rig_delivered_on(r), XK_GET_MY_HOST, &host, sizeof(host));
+	xk_control(rig_delivered_session(r), XK_GET_MY_HOST, &host, sizeof(host));
 	CHECK_EQ(host, ME);
-	xk_control(rig_delivered_on(r), XK_GET_DESTINATION, &host, sizeof(host));
+	xk_control(rig_delivered_session(r), XK_GET_DESTINATION, &host, sizeof(host));
 	CHECK_EQ(host, NET_BROADCAST);
 	d.destination = UINT32_MAX;
 	inject(r, &d);
@@ -428,11 +428,11 @@ RIG_TEST(an_unwanted_session_is_refused, ip_rig())
 	struct datagram d = usual();
 
 	rig_open_enable(r, anybody());
-	rig_refuse(r, -EPERM);
+	rig_refuse_sessions(r, -EPERM);
 	inject(r, &d);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	rig_expect_nothing_delivered(r);
-	rig_refuse(r, 0);
+	rig_refuse_sessions(r, 0);
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
 }

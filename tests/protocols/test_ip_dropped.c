@@ -9,13 +9,13 @@
 static void
 check_dropped(struct rig *r, const struct datagram *d, const char *why)
 {
-	long before = rig_counter(r, why), all = rig_drops(r);
+	long before = rig_counter(r, why), all = rig_drop_count(r);
 
 	inject(r, d);
 	if (rig_counter(r, why) != before + 1)
 		fprintf(stderr, "\nnot dropped as %s\n", why);
 	CHECK_EQ(rig_counter(r, why), before + 1);
-	CHECK_EQ(rig_drops(r), all + 1);
+	CHECK_EQ(rig_drop_count(r), all + 1);
 	rig_expect_nothing_delivered(r);
 }
 
@@ -120,7 +120,7 @@ RIG_TEST(every_flipped_bit_of_the_header_is_noticed, ip_rig())
 	rig_open_enable(r, anybody());
 	rig_inject_flips(r, frame, len, HEADER * 8);
 	rig_expect_nothing_delivered(r);
-	CHECK_EQ(rig_drops(r), HEADER * 8);
+	CHECK_EQ(rig_drop_count(r), HEADER * 8);
 	CHECK(rig_counter(r, "bad_checksum") > 100);
 }
 

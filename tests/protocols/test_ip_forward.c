@@ -16,7 +16,7 @@ expect_dropped(struct rig *r, const struct datagram *d, const char *name)
 
 /* Injects d; its sender is told, with this type and code, and the next hop's mtu. */
 static void
-expect_told(struct rig *r, const struct datagram *d, const char *name, unsigned kind, unsigned mtu)
+expect_notified(struct rig *r, const struct datagram *d, const char *name, unsigned kind, unsigned mtu)
 {
 	uint8_t want[MTU], got[MTU];
 	size_t len = build(want, d);
@@ -53,7 +53,7 @@ RIG_TEST(rfc1812_5_3_1_a_datagram_goes_on_with_one_hop_less, router())
 	CHECK_EQ(rig_wire_remote(r), NEAR2);
 	CHECK_EQ(rig_wire_local(r), XK_VNET_LAZY);
 	CHECK_EQ(counter(r, "forwarded"), 1);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(without_the_setting_nothing_goes_on,
@@ -174,7 +174,7 @@ RIG_TEST(rfc1812_5_2_6_what_is_too_long_for_the_next_link_is_fragmented, router(
 		expect_pieces(r, d.len, 0, false);
 	}
 	CHECK(counter(r, "forward_fragmented") > 250);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(rfc791_a_fragment_is_fragmented_further, router())
@@ -233,7 +233,7 @@ RIG_TEST(rfc1812_5_3_1_a_datagram_whose_time_is_over_is_told, router())
 	struct datagram d = passing();
 
 	d.ttl = 1;
-	expect_told(r, &d, "expired", 0x0b00, 0);
+	expect_notified(r, &d, "expired", 0x0b00, 0);
 	CHECK_EQ(rig_counter(r, "sent_hops"), 1);
 }
 
@@ -242,7 +242,7 @@ RIG_TEST(rfc1812_4_3_3_1_no_route_is_told, router())
 	struct datagram d = passing();
 
 	d.destination = FAR;
-	expect_told(r, &d, "no_route", 0x0300, 0);
+	expect_notified(r, &d, "no_route", 0x0300, 0);
 	CHECK_EQ(rig_counter(r, "sent_network"), 1);
 }
 
@@ -253,7 +253,7 @@ RIG_TEST(rfc1191_4_what_must_not_be_fragmented_is_told_with_the_next_mtu, router
 
 	d.fragment = DF;
 	d.len = NARROW - HEADER + 1;
-	expect_told(r, &d, "dont_fragment", 0x0304, NARROW);
+	expect_notified(r, &d, "dont_fragment", 0x0304, NARROW);
 	CHECK_EQ(rig_counter(r, "sent_too_big"), 1);
 	d.len = NARROW - HEADER; /* this one fits */
 	inject(r, &d);
@@ -276,7 +276,7 @@ RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment_or_an_icmp_error, rou
 	expect_dropped(r, &d, "expired");
 	CHECK_EQ(rig_counter(r, "about_error"), 1);
 	d.payload = echo;
-	expect_told(r, &d, "expired", 0x0b00, 0);
+	expect_notified(r, &d, "expired", 0x0b00, 0);
 }
 
 /* ---- what never goes on ---- */

@@ -102,8 +102,8 @@ RIG_SESSION_TEST(datagrams_follow_the_mtu_of_the_link, ip_rig(), rig_open(r, rig
 		uint32_t whole = 0;
 
 		now.max_packet = mtus[i];
-		rig_answer(r, XK_GET_MAX_PACKET, &mtus[i], sizeof(mtus[i]));
-		rig_answer(r, XK_VNET_GET_INTERFACES, &now, sizeof(now));
+		rig_answer_control(r, XK_GET_MAX_PACKET, &mtus[i], sizeof(mtus[i]));
+		rig_answer_control(r, XK_VNET_GET_INTERFACES, &now, sizeof(now));
 		CHECK_EQ(ip->ops->control(ip, XK_PORT_CHANGED, NULL, 0), 0);
 		check_fragments(r, s, mtus[i] - HEADER, 1);
 		check_fragments(r, s, mtus[i] - HEADER + 1, 2);
@@ -118,7 +118,7 @@ RIG_TEST(fragments_are_multiples_of_eight, ip_rig())
 	uint32_t mtu = 1006;
 	struct xk_session *s;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &mtu, sizeof(mtu));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &mtu, sizeof(mtu));
 	s = rig_open(r, rig_to(PEER));
 	check_fragments(r, s, 986, 1);
 	check_fragments(r, s, 987, 2);
@@ -156,7 +156,7 @@ TEST(buffers_may_run_out_in_the_middle)
 		xk_memory_platform_limit(platform, all + spare);
 		status = rig_push_pattern(r, s, 4000);
 		CHECK(status == 0 || status == -ENOBUFS);
-		CHECK_EQ(status == 0, rig_drops(r) == 0);
+		CHECK_EQ(status == 0, rig_drop_count(r) == 0);
 		failed += status != 0;
 		xk_memory_platform_limit(platform, UINT32_MAX);
 		rig_forget(r);
@@ -232,7 +232,7 @@ RIG_TEST(fragments_are_put_together_and_delivered_once, ip_rig())
 	inject_fragment(r, 1, 0, 1480, true);
 	inject_fragment(r, 1, 0, 1480, true);
 	rig_expect_nothing_delivered(r);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	inject_fragment(r, 1, 1480, 2960, true);
 	CHECK(delivered_pattern(r, 4008));
 	rig_expect_nothing_delivered(r);

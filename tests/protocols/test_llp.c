@@ -13,7 +13,7 @@ rig_at(uint64_t station)
 {
 	struct rig *r = rig_new("llp");
 
-	rig_answer(r, XK_GET_PEER_LINK, &station, sizeof(station));
+	rig_answer_control(r, XK_GET_PEER_LINK, &station, sizeof(station));
 	return r;
 }
 
@@ -22,7 +22,7 @@ RIG_SESSION_TEST(llp_sends_and_receives, rig_at(STATION), rig_must_open(r, rig_t
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	rig_expect_down(r, s, "aabbcc", "0007 0009 0009 aabbcc");
 	rig_expect_up(r, "0009 0007 0008 ddee", "ddee");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_expect_up(r, "0009 0007 0007 dd 000000000000", "dd"); /* padding */
 	rig_expect_up(r, "0009 00 | 07 00 | 08 dd | ee", "ddee");
 }
@@ -35,8 +35,8 @@ RIG_SESSION_TEST(llp_knows_a_station_whatever_session_it_comes_up, rig_at(STATIO
 
 	rig_wire_peer(r, HOST + 1); /* a session below of its own */
 	rig_expect_up(r, "0009 0007 0007 dd", "dd");
-	CHECK(rig_delivered_on(r) == s);
-	rig_answer(r, XK_GET_PEER_LINK, &other, sizeof(other));
+	CHECK(rig_delivered_session(r) == s);
+	rig_answer_control(r, XK_GET_PEER_LINK, &other, sizeof(other));
 	rig_inject(r, "0009 0007 0007 ee");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
@@ -47,12 +47,12 @@ RIG_TEST(llp_tells_strangers_apart_by_their_endpoints, rig_at(STATION))
 
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_expect_up(r, "0009 0007 0007 dd", "dd");
-	first = rig_delivered_on(r);
+	first = rig_delivered_session(r);
 	rig_expect_up(r, "0009 0007 0007 dd", "dd");
-	CHECK(rig_delivered_on(r) == first);
+	CHECK(rig_delivered_session(r) == first);
 	rig_expect_up(r, "000a 0007 0007 ee", "ee");
-	CHECK(rig_delivered_on(r) != first);
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK(rig_delivered_session(r) != first);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	rig_expect_down(r, first, "ff", "0007 0009 0007 ff");
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), 0);
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
@@ -68,7 +68,7 @@ RIG_TEST(llp_does_without_stations, rig_new("llp"))
 	rig_inject(r, "0009 0007 0007 dd");
 	rig_wire_peer(r, HOST + 1);
 	rig_inject(r, "0009 0007 0007 ee");
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	rig_expect_delivered(r, "dd");
 	rig_expect_delivered(r, "ee");
 }
@@ -122,7 +122,7 @@ RIG_TEST(llp_carries_what_a_frame_can, rig_at(STATION))
 	struct xk_participants participants = { .remote.depth = 0 };
 	struct xk_session *s;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &below, sizeof(below));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &below, sizeof(below));
 	s = rig_must_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &wanted, sizeof(wanted)), (int)sizeof(wanted));
 	CHECK_EQ(wanted, 94);

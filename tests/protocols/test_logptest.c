@@ -183,7 +183,7 @@ RIG_TEST(logptest_server_answers_as_often_as_it_is_asked_to, rig_new_graph(SERVE
 	rig_inject(r, "00000009 1000 0000 aabb");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "logptest", "messages"), 4);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 /* Whoever copies, the peer gets the same bytes. */
@@ -209,7 +209,7 @@ RIG_TEST(logptest_server_copies_as_it_is_asked_to, rig_new_graph(SERVER))
 	rig_advance_ms(r, 1);
 	CHECK(rig_counter_of(r, "logptest", "unsent") > 0);
 	rig_expect_sent(r, "00000009 6000 0000 .. ..");
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 	rig_forget(r);
 }
 
@@ -444,7 +444,7 @@ RIG_TEST(logptest_client_gives_up_on_a_silent_server,
 	 rig_new_graph(SERVER "; logptest.timeout=100ms; logptest.silence=1s"))
 {
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
-	rig_advance_often_ms(r, 20, 100);
+	rig_advance_repeatedly_ms(r, 20, 100);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, -ETIMEDOUT);
 	CHECK_EQ(told.result.rounds, 0);

@@ -27,10 +27,10 @@ open_host(struct rig *r)
 RIG_SESSION_TEST(words_are_sent_as_they_are_and_told_how, rig_new("marshal"), open_host(r))
 {
 	CHECK_EQ(rig_wire_remote(r), 5);
-	rig_expect_called(r, s, "0102030405060708", OWN "04 0102030405060708");
+	rig_expect_call_sent(r, s, "0102030405060708", OWN "04 0102030405060708");
 	rig_expect_reply(r, 0, OWN "04 a1a2a3a4", "a1a2a3a4");
 	CHECK_EQ(rig_counter(r, "swapped"), 0);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_SESSION_TEST(the_receiver_makes_right, rig_new("marshal"), open_host(r))
@@ -51,9 +51,9 @@ RIG_SESSION_TEST(the_receiver_makes_right, rig_new("marshal"), open_host(r))
 	unsigned swapped = 0;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(replies); i++) {
-		rig_expect_called(r, s, "", OWN "04");
+		rig_expect_call_sent(r, s, "", OWN "04");
 		rig_end_call(r, 0, replies[i].reply);
-		CHECK_EQ(rig_called(r, i), 0);
+		CHECK_EQ(rig_call_status(r, i), 0);
 		rig_expect_delivered(r, replies[i].delivered);
 		swapped += replies[i].swapped;
 		CHECK_EQ(rig_counter(r, "swapped"), swapped);
@@ -79,7 +79,7 @@ RIG_SESSION_TEST(replies_that_make_no_sense_are_dropped, rig_new("marshal"), ope
 
 		rig_call(r, s, "");
 		rig_end_call(r, 0, replies[i].reply);
-		CHECK_EQ(rig_called(r, i), -EBADMSG);
+		CHECK_EQ(rig_call_status(r, i), -EBADMSG);
 		CHECK_EQ(rig_counter(r, replies[i].drop), before + 1);
 	}
 	rig_expect_nothing_delivered(r);
@@ -90,9 +90,9 @@ RIG_SESSION_TEST(what_the_protocol_below_says_is_passed_on, rig_new("marshal"), 
 {
 	rig_call(r, s, "c3");
 	rig_end_call(r, -ETIMEDOUT, NULL);
-	CHECK_EQ(rig_called(r, 0), -ETIMEDOUT);
+	CHECK_EQ(rig_call_status(r, 0), -ETIMEDOUT);
 	rig_call_async(r, s, "c3");
-	CHECK_EQ(rig_called(r, 1), -EOPNOTSUPP);
+	CHECK_EQ(rig_call_status(r, 1), -EOPNOTSUPP);
 	rig_forget(r);
 }
 
@@ -111,7 +111,7 @@ RIG_TEST(a_server_need_not_know_its_callers_order, rig_new("marshal"))
 	CHECK_EQ(rig_inject_call(r, NULL, OWN "02 a1a2"), 0);
 	rig_expect_delivered(r, "a1a2");
 	rig_expect_sent(r, OWN "04 01020304");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	CHECK_EQ(rig_inject_call(r, NULL, "0904 a1a2"), -EBADMSG);
 	CHECK_EQ(rig_counter(r, "bad_order"), 1);
 	rig_serve(r, 0, NULL);
@@ -136,14 +136,14 @@ RIG_SESSION_TEST(a_message_of_many_segments_is_swapped,
 	rig_call(r, s, "01020304");
 	rig_expect_sent(r, OTHER "04 01020304"); /* as another machine would send it */
 	rig_end_call(r, 0, text);
-	CHECK_EQ(rig_called(r, 0), 0);
+	CHECK_EQ(rig_call_status(r, 0), 0);
 	rig_expect_delivered(r, swapped);
 	/* without a buffer for its second half */
 	rig_call(r, s, "01020304");
 	rig_limit_buffers(r, 4);
 	rig_end_call(r, 0, text);
 	rig_limit_buffers(r, UINT_MAX);
-	CHECK_EQ(rig_called(r, 1), -ENOBUFS);
+	CHECK_EQ(rig_call_status(r, 1), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_forget(r);
 }

@@ -17,10 +17,10 @@ crosses_both_ways(struct rig *r)
 	rig_expect_down(r, s, "0102 | 03", "010203");
 	rig_expect_down(r, s, "", "");
 	rig_expect_up(r, "0405", "0405");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 0);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(null_changes_nothing, rig_new("null"))
@@ -38,10 +38,10 @@ RIG_TEST(ten_nulls_are_opened_passively, rig_new_graph(TEN))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_expect_up(r, "01", "01");
-	CHECK_EQ(rig_open_dones(r), 1);
-	CHECK(rig_delivered_on(r) == rig_announced(r));
+	CHECK_EQ(rig_open_done_count(r), 1);
+	CHECK(rig_delivered_session(r) == rig_announced_session(r));
 	rig_expect_up(r, "02", "02");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	CHECK_EQ(rig_protocol(r, "null10")->cache_count, 1);
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_protocol(r, "null")->cache_count, 0);

@@ -19,7 +19,7 @@ RIG_TEST(pingpong_server_lowers_the_count_and_touches_nothing_else, rig_new_grap
 	rig_expect_answer(r, "00000007 00 | 000002 0102030405060708 00 | 00000000000000",
 			  "00000007 00000001 0102030405060708 0000000000000000");
 	rig_expect_counts(r, "pingpong.messages=2 pingpong.buffers=0");
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(pingpong_refuses_counts_that_no_client_sends, rig_new_graph(SERVER))

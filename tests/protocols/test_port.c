@@ -11,7 +11,7 @@ static const struct xk_participants nobody;
 RIG_SESSION_TEST(port_carries_frames_as_they_are, rig_new_graph(ON_PORT), rig_must_open(r, nobody))
 {
 	rig_expect_up(r, "ff", "ff");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_expect_down(r, s, "0011 2233", "00112233"); /* no padding */
 }
 

@@ -18,12 +18,12 @@ open_procedure(struct rig *r)
 RIG_SESSION_TEST(a_call_names_its_procedure, rig_new("select"), open_procedure(r))
 {
 	CHECK_EQ(rig_wire_remote(r), 5);
-	rig_expect_called(r, s, "c3", "00000102 00000000 c3");
+	rig_expect_call_sent(r, s, "c3", "00000102 00000000 c3");
 	rig_expect_reply(r, 0, "00000102 00000001 3c", "3c");
-	rig_expect_called(r, s, "", "00000102 00000000");
+	rig_expect_call_sent(r, s, "", "00000102 00000000");
 	rig_expect_reply(r, 1, "0000 | 0102 000000 | 01", "");
 	CHECK_EQ(rig_counter(r, "called"), 2);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_SESSION_TEST(calls_need_not_be_waited_for, rig_new("select"), open_procedure(r))
@@ -34,12 +34,12 @@ RIG_SESSION_TEST(calls_need_not_be_waited_for, rig_new("select"), open_procedure
 	rig_expect_sent(r, "00000102 00000000 c4");
 	rig_close(r, s); /* they hold the session */
 	rig_end_call(r, 0, "00000102 00000001 3c");
-	CHECK_EQ(rig_called(r, 0), 0);
-	CHECK_EQ(rig_called(r, 1), -EINPROGRESS);
+	CHECK_EQ(rig_call_status(r, 0), 0);
+	CHECK_EQ(rig_call_status(r, 1), -EINPROGRESS);
 	rig_expect_delivered(r, "3c");
 	rig_end_call(r, 0, "00000102 00000003");
-	CHECK_EQ(rig_called(r, 1), -ENOSYS);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_call_status(r, 1), -ENOSYS);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 RIG_SESSION_TEST(what_the_protocol_below_says_is_passed_on, rig_new("select"), open_procedure(r))
@@ -50,13 +50,13 @@ RIG_SESSION_TEST(what_the_protocol_below_says_is_passed_on, rig_new("select"), o
 	rig_expect_sent(r, "00000102 00000000 c3");
 	rig_end_call(r, -ETIMEDOUT, NULL);
 	rig_end_call(r, -ECONNRESET, NULL);
-	CHECK_EQ(rig_called(r, 0), -ETIMEDOUT);
-	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
+	CHECK_EQ(rig_call_status(r, 0), -ETIMEDOUT);
+	CHECK_EQ(rig_call_status(r, 1), -ECONNRESET);
 	rig_fail_sending(r, -EBUSY);
 	rig_call(r, s, "c3");
 	rig_call_async(r, s, "c3");
-	CHECK_EQ(rig_called(r, 2), -EBUSY);
-	CHECK_EQ(rig_called(r, 3), -EBUSY);
+	CHECK_EQ(rig_call_status(r, 2), -EBUSY);
+	CHECK_EQ(rig_call_status(r, 3), -EBUSY);
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	rig_expect_open_fails(r, rig_to2(5, 1, XK_ANY), -EHOSTUNREACH);
 }
@@ -80,10 +80,10 @@ RIG_SESSION_TEST(errors_that_are_carried_back_reach_the_caller_by_name, rig_new(
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(errors); i++) {
 		rig_call(r, s, "");
 		rig_end_call(r, 0, errors[i].reply);
-		CHECK_EQ(rig_called(r, i), errors[i].error);
+		CHECK_EQ(rig_call_status(r, i), errors[i].error);
 	}
 	rig_expect_nothing_delivered(r);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 	rig_forget(r);
 }
 
@@ -107,10 +107,10 @@ RIG_SESSION_TEST(replies_that_make_no_sense_are_dropped, rig_new("select"), open
 
 		rig_call(r, s, "");
 		rig_end_call(r, 0, replies[i].reply);
-		CHECK_EQ(rig_called(r, i), -EBADMSG);
+		CHECK_EQ(rig_call_status(r, i), -EBADMSG);
 		CHECK_EQ(rig_counter(r, replies[i].drop), before + 1);
 	}
-	CHECK_EQ(rig_drops(r), XK_ARRAY_LENGTH(replies));
+	CHECK_EQ(rig_drop_count(r), XK_ARRAY_LENGTH(replies));
 	rig_expect_nothing_delivered(r);
 	rig_forget(r);
 }
@@ -138,17 +138,17 @@ RIG_TEST(a_call_finds_who_serves_its_procedure, rig_new_graph("wire:; select: wi
 	rig_serve(r, 0, "0304");
 	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000 0102"), 0);
 	rig_expect_delivered(r, "0102");
-	CHECK(xk_hlp_receive(rig_delivered_on(r)) == rig_protocol(r, "user2"));
+	CHECK(xk_hlp_receive(rig_delivered_session(r)) == rig_protocol(r, "user2"));
 	rig_expect_sent(r, "00000103 00000001 0304");
 	CHECK_EQ(rig_inject_call(r, NULL, "0000 | 0102 0000 | 0000"), 0);
 	rig_expect_delivered(r, "");
-	CHECK(xk_hlp_receive(rig_delivered_on(r)) == rig_protocol(r, "user"));
+	CHECK(xk_hlp_receive(rig_delivered_session(r)) == rig_protocol(r, "user"));
 	rig_expect_sent(r, "00000102 00000001 0304");
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000"), 0); /* the same session again */
 	rig_expect_delivered(r, "");
 	rig_expect_sent(r, "00000102 00000001 0304");
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	CHECK_EQ(rig_counter_of(r, "select", "served"), 3);
 }
 
@@ -189,11 +189,11 @@ RIG_TEST(who_calls_what_nobody_serves_is_told, rig_new("select"))
 	rig_expect_sent(r, "00000102 00000003");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
-	rig_refuse(r, -EPERM);
+	rig_refuse_sessions(r, -EPERM);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_sent(r, "00000102 00000004");
 	CHECK_EQ(rig_counter(r, "refused"), 1);
-	rig_refuse(r, 0);
+	rig_refuse_sessions(r, 0);
 	rig_serve(r, 0, "");
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_sent(r, "00000102 00000001");
@@ -213,8 +213,8 @@ RIG_TEST(calls_that_make_no_sense_are_dropped, rig_new("select"))
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000001 01"), -EBADMSG); /* a reply */
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 80000000"), -EBADMSG);
 	CHECK_EQ(rig_counter(r, "bad_status"), 2);
-	CHECK_EQ(rig_drops(r), 4);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_drop_count(r), 4);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	rig_expect_nothing_delivered(r);
 }
 
@@ -227,10 +227,10 @@ RIG_TEST(what_was_called_through_a_channel_ends_with_it, rig_new("select"))
 	rig_wire_peer(r, 0x98);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000"), 0);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000"), 0);
-	CHECK_EQ(rig_open_dones(r), 3);
-	rig_close_done(r, rig_wire_session(r));
+	CHECK_EQ(rig_open_done_count(r), 3);
+	rig_close_done(r, rig_wire_newest_session(r));
 	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000"), 0);
-	CHECK_EQ(rig_open_dones(r), 4);
+	CHECK_EQ(rig_open_done_count(r), 4);
 	rig_forget(r);
 }
 
@@ -246,7 +246,7 @@ RIG_SESSION_TEST(select_drops_for_want_of_a_buffer, rig_new("select"), open_proc
 	rig_call(r, s, "");
 	rig_limit_buffers(r, 3);
 	rig_end_call(r, 0, "0000 | 0102 0000 | 0001");
-	CHECK_EQ(rig_called(r, 0), -EBADMSG);
+	CHECK_EQ(rig_call_status(r, 0), -EBADMSG);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 2);
 	rig_limit_buffers(r, UINT_MAX);
 	rig_forget(r);
@@ -294,9 +294,9 @@ RIG_SESSION_TEST(lengths_and_participants_are_selects, rig_new("select"), open_p
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, sizeof(length)), 4);
 	CHECK_EQ(length, 1492);
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &length, 2), -EMSGSIZE);
-	rig_answer(r, XK_GET_MAX_PACKET, &little, sizeof(little));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &little, sizeof(little));
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), -EMSGSIZE);
-	rig_answer(r, XK_GET_MAX_PACKET, NULL, 0);
+	rig_answer_control(r, XK_GET_MAX_PACKET, NULL, 0);
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &length, sizeof(length)), -ENOTSUP);
 	CHECK_EQ(xk_get_participants(s, &who), 0);
 	CHECK_EQ(xk_participant_pop(&who.remote), 0x102);
@@ -305,7 +305,7 @@ RIG_SESSION_TEST(lengths_and_participants_are_selects, rig_new("select"), open_p
 	rig_serve(r, 0, "");
 	rig_wire_peer(r, 0x98);
 	CHECK_EQ(rig_inject_call(r, NULL, "00000103 00000000"), 0);
-	CHECK_EQ(xk_get_participants(rig_announced(r), &who), 0);
+	CHECK_EQ(xk_get_participants(rig_announced_session(r), &who), 0);
 	CHECK_EQ(xk_participant_pop(&who.local), 0x103);
 	CHECK_EQ(xk_participant_pop(&who.remote), 0x98);
 	rig_forget(r);
@@ -318,7 +318,7 @@ RIG_TEST(several_calls_go_over_vchan, rig_new_graph("wire:; vchan: wire; vchan.o
 	struct xk_session *s = open_procedure(r), *other = rig_open(r, rig_to2(5, 0x103, XK_ANY));
 
 	REQUIRE(other != NULL);
-	CHECK_EQ(rig_wire_sessions(r), 2); /* both procedures' */
+	CHECK_EQ(rig_wire_session_count(r), 2); /* both procedures' */
 	rig_call(r, s, "01");
 	rig_call_async(r, other, "02");
 	rig_expect_sent(r, "00000102 00000000 01");

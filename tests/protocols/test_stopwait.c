@@ -23,7 +23,7 @@ RIG_SESSION_TEST(stopwait_open_sends_nothing_and_the_first_message_calls, rig_ne
 	rig_expect_sent(r, "2345 0007 0023 .... 0003 00000000 ................ 000000000000000b 68656c6c6f");
 	answer(r, STOPWAIT_ACK, 0, 0xb, p.from);
 	rig_expect_silence_ms(r, 60000);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(stopwait_answers_a_call_and_delivers, server_new(""))
@@ -31,17 +31,17 @@ RIG_TEST(stopwait_answers_a_call_and_delivers, server_new(""))
 	uint64_t id = call(r, 0xa);
 
 	REQUIRE(id != 0);
-	CHECK_EQ(rig_open_dones(r), 0); /* it may be an old one */
+	CHECK_EQ(rig_open_done_count(r), 0); /* it may be an old one */
 	hear(r, 0, id, "one");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	expect_delivered(r, "one");
 	rig_expect_sent(r, "0007 2345 001e .... 0004 00000000 ................ 000000000000000a");
 	hear(r, 1, id, "");
 	expect_delivered(r, "");
 	CHECK_EQ(expect(r, STOPWAIT_ACK, 1).from, id);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	rig_expect_counts(r, "called=1 accepted=1");
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(stopwait_server_answers_on_the_session_of_the_caller, server_new(""))
@@ -52,7 +52,7 @@ RIG_TEST(stopwait_server_answers_on_the_session_of_the_caller, server_new(""))
 	hear(r, 0, id, "q");
 	expect_delivered(r, "q");
 	expect(r, STOPWAIT_ACK, 0);
-	CHECK_EQ(push(r, rig_announced(r), "a"), 0);
+	CHECK_EQ(push(r, rig_announced_session(r), "a"), 0);
 	p = expect(r, STOPWAIT_DATA, 0);
 	CHECK_EQ(p.source, PORT);
 	CHECK_EQ(p.destination, CALLER);
@@ -105,7 +105,7 @@ RIG_TEST(stopwait_refused_by_the_hlp_says_that_it_is_gone, server_new(""))
 {
 	uint64_t id = call(r, 0xa);
 
-	rig_refuse(r, -EPERM);
+	rig_refuse_sessions(r, -EPERM);
 	hear(r, 0, id, "x");
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
@@ -165,7 +165,7 @@ STOPWAIT_TEST(stopwait_begins_each_message_with_the_first_time_out, rig_new("sto
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "x", &id);
 
-	rig_advance_often_ms(r, 8, 100);
+	rig_advance_repeatedly_ms(r, 8, 100);
 	rig_forget(r);
 	answer(r, STOPWAIT_ACK, 0, 0xb, id);
 	rig_expect_nothing_sent(r);
@@ -181,7 +181,7 @@ RIG_SESSION_TEST(stopwait_gives_up_what_nobody_answers, rig_new("stopwait retrie
 {
 	CHECK_EQ(push(r, s, "0"), 0);
 	CHECK_EQ(push(r, s, "1"), 0);
-	rig_advance_often_ms(r, 3, 100);
+	rig_advance_repeatedly_ms(r, 3, 100);
 	CHECK_EQ(rig_sent(r), 4);
 	CHECK_EQ(rig_counter(r, "gave_up"), 0);
 	rig_advance_ms(r, 100);
@@ -253,7 +253,7 @@ RIG_TEST(stopwait_sends_on_after_the_hlp_has_closed, rig_new("stopwait"))
 	expect(r, STOPWAIT_DATA, 1);
 	answer(r, STOPWAIT_ACK, 1, 0xb, id);
 	rig_advance_ms(r, 1000);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 STOPWAIT_SESSION_TEST(stopwait_refuses_what_is_too_big, rig_new("stopwait"), open_it(r))
@@ -314,7 +314,7 @@ RIG_TEST(stopwait_acknowledges_no_message_that_is_still_being_delivered, server_
 	hear(r, 0, id, "0");
 	expect_delivered(r, "0");
 	expect(r, STOPWAIT_ACK, 0);
-	s = (struct stopwait_session *)rig_announced(r);
+	s = (struct stopwait_session *)rig_announced_session(r);
 	s->delivering = true; /* message 1, as if the user's demux had not returned */
 	hear(r, 1, id, "1");
 	hear(r, 2, id, "2");
@@ -335,7 +335,7 @@ RIG_TEST(stopwait_takes_nothing_out_of_sequence, server_new(""))
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "bad_sequence"), 2);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 0);
 }
 
 RIG_TEST(stopwait_takes_data_from_its_peer_only, server_new(""))
@@ -386,7 +386,7 @@ STOPWAIT_TEST(stopwait_sequence_numbers_wrap, server_new(""))
 	hear(r, 0, id, "first");
 	expect_delivered(r, "first");
 	expect(r, STOPWAIT_ACK, 0);
-	s = (struct stopwait_session *)rig_announced(r);
+	s = (struct stopwait_session *)rig_announced_session(r);
 	s->expected = s->sequence = UINT32_MAX;
 	for (uint32_t i = 0; i < 3; i++) {
 		hear(r, UINT32_MAX + i, id, "x");

@@ -48,7 +48,7 @@ TEST(stopwait_delivers_nothing_of_before_a_reboot)
 	hear(r, 0, old, "0");
 	hear(r, 1, old, "1");
 	rig_expect_nothing_delivered(r);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	rig_forget(r);
 	rig_free(r);
 }
@@ -61,17 +61,17 @@ RIG_TEST(stopwait_keeps_the_boots_of_a_caller_apart, server_new(""))
 
 	inject(r, packet(STOPWAIT_DATA, 0, 0xa1, first, "old 0"));
 	expect_delivered(r, "old 0");
-	old = rig_announced(r);
+	old = rig_announced_session(r);
 	inject(r, packet(STOPWAIT_DATA, 0, 0xa2, second, "new 0"));
 	expect_delivered(r, "new 0");
-	CHECK(rig_announced(r) != old);
+	CHECK(rig_announced_session(r) != old);
 	rig_forget(r);
 	inject(r, packet(STOPWAIT_DATA, 1, 0xa1, second, "old 1"));
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	inject(r, packet(STOPWAIT_DATA, 1, 0xa1, first, "old 1"));
 	expect_delivered(r, "old 1");
-	CHECK(rig_delivered_on(r) == old);
+	CHECK(rig_delivered_session(r) == old);
 	rig_forget(r);
 }
 
@@ -147,14 +147,14 @@ net_check(struct net *n, unsigned to)
 		CHECK_EQ(len, 4 + number % 50);
 		CHECK(number >= n->before[to]);
 		CHECK(!n->seen[to][number]);
-		if (n->last_on[to] == rig_delivered_on(n->rigs[to]))
+		if (n->last_on[to] == rig_delivered_session(n->rigs[to]))
 			CHECK(number > n->last[to]);
 		n->seen[to][number] = true;
 		n->last[to] = number;
-		n->last_on[to] = rig_delivered_on(n->rigs[to]);
+		n->last_on[to] = rig_delivered_session(n->rigs[to]);
 		n->delivered[to]++;
 		if (to == 1)
-			n->sessions[1] = rig_delivered_on(n->rigs[1]);
+			n->sessions[1] = rig_delivered_session(n->rigs[1]);
 	}
 }
 
@@ -218,7 +218,7 @@ server_that_keeps(void)
 {
 	struct rig *r = server_new("queue=4 retries=5");
 
-	rig_keep(r, true);
+	rig_keep_sessions(r, true);
 	return r;
 }
 

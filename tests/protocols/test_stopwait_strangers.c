@@ -104,12 +104,12 @@ RIG_TEST(stopwait_bounds_strangers_who_do_not_acknowledge, server_new(""))
 		if (id == 0)
 			continue;
 		inject(r, packet(STOPWAIT_DATA, 0, 100 + i, id, "x"));
-		CHECK_EQ(push(r, rig_announced(r), "y"), 0);
+		CHECK_EQ(push(r, rig_announced_session(r), "y"), 0);
 		rig_forget(r);
 	}
 	CHECK(welcomed >= 4 && welcomed <= 9);
 	CHECK_EQ(rig_counter(r, "too_many"), 20 - welcomed);
-	rig_advance_often_ms(r, 60, 1000);
+	rig_advance_repeatedly_ms(r, 60, 1000);
 	rig_forget(r);
 	CHECK(call(r, 200) != 0); /* there is room again */
 }
@@ -157,7 +157,7 @@ STOPWAIT_SESSION_TEST(stopwait_shuts_down_with_messages_under_way, rig_new("stop
 	rig_close(r, s);
 	rig_forget(r);
 	xk_kernel_stop(rig_kernel(r));
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 }
 
 /* ---- anything at all ---- */
@@ -171,7 +171,7 @@ STOPWAIT_TEST(stopwait_sends_few_times_again_to_a_stranger_that_does_not_answer,
 
 	inject(r, packet(STOPWAIT_DATA, 0, 0xa, id, "x"));
 	expect(r, STOPWAIT_ACK, 0);
-	CHECK_EQ(push(r, rig_announced(r), "y"), 0);
+	CHECK_EQ(push(r, rig_announced_session(r), "y"), 0);
 	for (unsigned ms = 0; ms < 8000; ms += 100) {
 		for (; rig_sent(r) > 0; times++) {
 			expect(r, STOPWAIT_DATA, 0);
@@ -205,7 +205,7 @@ STOPWAIT_TEST(stopwait_survives_what_strangers_make_up, server_new(""))
 		while (rig_delivered(r) > 0) {
 			rig_expect_delivered(r, "*");
 			if (draw(&state, 2) == 0)
-				push(r, rig_delivered_on(r), "answer");
+				push(r, rig_delivered_session(r), "answer");
 		}
 		if (draw(&state, 32) == 0) {
 			rig_advance_ms(r, draw(&state, 1000));

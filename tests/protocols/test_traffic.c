@@ -191,7 +191,7 @@ TRAFFIC_TEST(traffic_without_peers_sends_nothing, traffic_new("traffic.peers=10.
 	struct xk_traffic_report report;
 
 	rig_expect_silence_ms(r, 10000);
-	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_wire_enable_count(r), 1);
 	xk_traffic_report(rig_protocol(r, "traffic"), &report);
 	CHECK(report.finished);
 }
@@ -219,7 +219,7 @@ TRAFFIC_TEST(traffic_makes_messages_of_several_segments,
 	struct traffic_header h;
 	uint32_t max = 60000;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &max, sizeof(max));
 	rig_advance_ms(r, 10);
 	rig_advance_ms(r, 10);
 	CHECK_EQ(take(r, &h), 4001);
@@ -282,9 +282,9 @@ TRAFFIC_TEST(traffic_begins_a_new_stream_on_a_new_session,
 	advance(r, 5, 10);
 	CHECK_EQ(rig_wire_local(r), 99);
 	rig_forget(r);
-	rig_do(r, do_close_done, rig_wire_session(r));
+	rig_do(r, do_close_done, rig_wire_newest_session(r));
 	rig_advance_ms(r, 10);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 	advance(r, 20, 10);
 	CHECK_EQ(counter(r, "closed"), 1);
 	CHECK_EQ(counter(r, "opened"), 2);
@@ -309,7 +309,7 @@ TRAFFIC_TEST(traffic_goes_on_when_it_is_told_that_nobody_listens,
 	struct traffic_header h;
 
 	advance(r, 5, 10);
-	rig_do(r, do_tell, rig_wire_session(r));
+	rig_do(r, do_tell, rig_wire_newest_session(r));
 	CHECK_EQ(counter(r, "reports"), 1);
 	rig_forget(r);
 	advance(r, 3, 10);

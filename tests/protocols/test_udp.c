@@ -22,10 +22,10 @@ prepare(struct rig *r)
 	static const uint64_t me = ME, peer = PEER;
 	static const uint32_t max = MAX, whole = WHOLE;
 
-	rig_answer(r, XK_GET_MY_HOST, &me, sizeof(me));
-	rig_answer(r, XK_GET_PEER_HOST, &peer, sizeof(peer));
-	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
-	rig_answer(r, XK_GET_OPT_PACKET, &whole, sizeof(whole));
+	rig_answer_control(r, XK_GET_MY_HOST, &me, sizeof(me));
+	rig_answer_control(r, XK_GET_PEER_HOST, &peer, sizeof(peer));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &max, sizeof(max));
+	rig_answer_control(r, XK_GET_OPT_PACKET, &whole, sizeof(whole));
 }
 
 /* UDP with settings, statements each ending in ';'. */
@@ -142,7 +142,7 @@ RIG_TEST(the_port_computes_the_checksum_of_what_one_frame_holds, udp_rig())
 	static uint8_t sent[4096];
 	struct xk_session *s;
 
-	rig_answer(r, XK_GET_OFFLOADS, &offloads, sizeof(offloads));
+	rig_answer_control(r, XK_GET_OFFLOADS, &offloads, sizeof(offloads));
 	s = rig_open(r, rig_to2(PEER, FAR_PORT, PORT));
 	rig_push(r, s, "aabb");
 	/* 0a4d + 0001 + 0a4d + 0002 + 0011 + 000a: the pseudo-header alone */
@@ -159,7 +159,7 @@ RIG_SESSION_TEST(delivers_to_the_session_that_was_opened, udp_rig(), rig_open(r,
 {
 	inject(r, FAR_PORT, PORT);
 	rig_expect_delivered(r, "aabbcc");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	inject(r, FAR_PORT + 1, PORT);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
@@ -243,7 +243,7 @@ RIG_TEST(what_cannot_be_opened, udp_rig())
 
 RIG_TEST(without_hosts_there_is_no_checksum, udp_rig())
 {
-	rig_answer(r, XK_GET_MY_HOST, NULL, 0);
+	rig_answer_control(r, XK_GET_MY_HOST, NULL, 0);
 	rig_expect_open_fails(r, to_port(FAR_PORT), -ENOTSUP);
 }
 
@@ -327,14 +327,14 @@ RIG_TEST(a_strangers_datagram_opens_a_session_that_answers, udp_rig())
 {
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	inject(r, FAR_PORT, PORT);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	rig_expect_delivered(r, "aabbcc");
 	inject(r, FAR_PORT, PORT);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	rig_expect_delivered(r, "aabbcc");
-	rig_expect_down(r, rig_delivered_on(r), "01", "0007 0009 0009 .... 01");
+	rig_expect_down(r, rig_delivered_session(r), "01", "0007 0009 0009 .... 01");
 	inject(r, FAR_PORT + 1, PORT);
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	rig_expect_delivered(r, "aabbcc");
 }
 
@@ -353,13 +353,13 @@ RIG_TEST(disabling_closes_what_was_learned, udp_rig())
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	inject(r, FAR_PORT, PORT + 1);
 	rig_expect_delivered(r, "aabbcc");
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 }
 
 RIG_TEST(an_unwanted_session_is_refused, udp_rig())
 {
 	rig_open_enable(r, at_port(PORT));
-	rig_refuse(r, -EPERM);
+	rig_refuse_sessions(r, -EPERM);
 	inject(r, FAR_PORT, PORT);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	rig_expect_nothing_delivered(r);
@@ -374,13 +374,13 @@ RIG_TEST(a_broadcast_is_verified_and_answered, udp_rig())
 
 	xk_put16(bytes + 6, 0);
 	xk_checksum_store(bytes + 6, (uint16_t)~sum_of(bytes, len, PEER, BROADCAST));
-	rig_answer(r, XK_GET_DESTINATION, &destination, sizeof(destination));
+	rig_answer_control(r, XK_GET_DESTINATION, &destination, sizeof(destination));
 	rig_open_enable(r, at_port(PORT));
 	rig_inject_bytes(r, bytes, len);
 	rig_expect_delivered(r, "aa");
 	rig_inject_bytes(r, bytes, len);
 	rig_expect_delivered(r, "aa");
-	rig_push(r, rig_delivered_on(r), "01");
+	rig_push(r, rig_delivered_session(r), "01");
 	CHECK_EQ(rig_take_sent(r, sent, sizeof(sent)), 9);
 	CHECK_EQ(sum_of(sent, 9, ME, PEER), 0xffff);
 }
@@ -457,13 +457,13 @@ RIG_TEST(every_flipped_bit_is_noticed, udp_rig())
 {
 	rig_open_enable(r, at_port(PORT));
 	check_flipped_bits(r);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	inject(r, FAR_PORT, PORT);
 	rig_expect_delivered(r, "aabbcc");
 	check_flipped_bits(r);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	CHECK(rig_counter(r, "bad_checksum") > 100);
-	CHECK_EQ(rig_drops(r), 2 * (11 + 31) * 8);
+	CHECK_EQ(rig_drop_count(r), 2 * (11 + 31) * 8);
 }
 
 /* Linux sends so on interfaces that offload checksums. Tested without and with a session. */

@@ -89,12 +89,12 @@ end(struct rig *r)
 
 RIG_TEST(udptest_sends_every_message_back, rig_new_graph(SERVER))
 {
-	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_wire_enable_count(r), 1);
 	rig_expect_answer(r, "aabbcc", "aabbcc");
 	rig_expect_answer(r, "00 | 11", "0011");
 	rig_expect_answer(r, "", "");
 	CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 3);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(udptest_refuses_to_echo_for_another_server, rig_new_graph(SERVER))
@@ -108,7 +108,7 @@ RIG_TEST(udptest_refuses_to_echo_for_another_server, rig_new_graph(SERVER))
 
 RIG_TEST(udptest_that_does_not_serve_enables_nothing, rig_new_graph(SERVER "; udptest.serve=no"))
 {
-	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_wire_enable_count(r), 0);
 }
 
 RIG_TEST(udptest_counts_echoes_that_cannot_be_sent, rig_new_graph(SERVER))
@@ -157,7 +157,7 @@ TEST_WITH(udptest_keeps_its_session_for_the_next_run, struct rig *r, rig_new_gra
 		CHECK_EQ(start(r, 4, 1), 0);
 		echo(r);
 		CHECK_EQ(told.finished, 1);
-		CHECK_EQ(rig_wire_sessions(r), 1);
+		CHECK_EQ(rig_wire_session_count(r), 1);
 	}
 }
 
@@ -166,7 +166,7 @@ TEST_WITH(udptest_carries_the_longest_message, struct rig *r, rig_new_graph(SERV
 	static uint8_t bytes[LONGEST];
 	uint32_t max = LONGEST;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &max, sizeof(max));
 	CHECK_EQ(start(r, LONGEST, 2), 0);
 	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), LONGEST);
 	rig_inject_bytes(r, bytes, LONGEST);
@@ -224,9 +224,9 @@ TEST_WITH(udptest_drops_truncated_and_longer_echoes, struct rig *r, rig_new_grap
 TEST_WITH(udptest_fails_when_the_server_is_silent, struct rig *r, rig_new_graph(SERVER), end)
 {
 	CHECK_EQ(start(r, 1, 1), 0);
-	rig_advance_often_ms(r, 19, 500);
+	rig_advance_repeatedly_ms(r, 19, 500);
 	CHECK_EQ(told.finished, 0);
-	rig_advance_often_ms(r, 4, 500);
+	rig_advance_repeatedly_ms(r, 4, 500);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(told.result.error, -ETIMEDOUT);
 	CHECK_EQ(told.result.lost, told.lost);
@@ -278,7 +278,7 @@ TEST_WITH(udptest_refuses_sizes_that_the_graph_cannot_send, struct rig *r, rig_n
 {
 	uint32_t max = 100;
 
-	rig_answer(r, XK_GET_MAX_PACKET, &max, sizeof(max));
+	rig_answer_control(r, XK_GET_MAX_PACKET, &max, sizeof(max));
 	CHECK_EQ(start(r, 101, 1), 0);
 	CHECK_EQ(told.result.error, -EMSGSIZE);
 	CHECK_EQ(told.result.max_packet, 100);
@@ -333,7 +333,7 @@ TEST_WITH(udptest_says_how_far_it_came_by_itself, struct rig *r,
 	rig_advance_ms(r, 0);
 	rig_advance_ms(r, 4);
 	echo(r);
-	rig_advance_often_ms(r, 40, 100);
+	rig_advance_repeatedly_ms(r, 40, 100);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 1);
 	CHECK(rig_counter_of(r, "udptest", "lost") >= 2);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 4000000);
@@ -347,7 +347,7 @@ TEST_WITH(udptest_says_how_far_it_came_by_itself, struct rig *r,
 TEST_WITH(udptest_that_never_heard_anything_measured_nothing, struct rig *r,
 	  rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.silence=1s"), end)
 {
-	rig_advance_often_ms(r, 40, 100);
+	rig_advance_repeatedly_ms(r, 40, 100);
 	rig_expect_counts(r, "udptest.rounds=0 udptest.rtt_min_ns=0 udptest.rtt_mean_ns=0");
 	rig_forget(r);
 }

@@ -30,7 +30,7 @@ TEST_WITH(messages_pass_in_both_directions, struct rig *r, rig_new("vcache"), en
 
 	rig_expect_down(r, s, "0102", "0102");
 	rig_expect_up(r, "03", "03");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_fail_sending(r, -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "0102"), -EMSGSIZE);
 	rig_close(r, s);
@@ -43,12 +43,12 @@ TEST_WITH(who_opens_again_gets_what_was_kept, struct rig *r, rig_new("vcache"), 
 
 	lls = s->lls;
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	rig_wire_refuse(r, -ENETUNREACH); /* nobody asks */
 	s = rig_must_open(r, rig_to2(5, 6, 7));
 	CHECK(s->lls == lls);
 	rig_expect_up(r, "03", "03");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_close(r, s);
 	rig_expect_counts(r, "opened=1 reused=1 kept=2");
 }
@@ -59,7 +59,7 @@ TEST_WITH(only_exactly_the_same_is_the_same, struct rig *r,
 	struct xk_participants other = rig_to2(5, 6, 7);
 
 	REQUIRE(rig_open(r, rig_to2(5, 6, 7)) != NULL);
-	rig_close(r, rig_opened(r));
+	rig_close(r, rig_opened_session(r));
 	CHECK_EQ(rig_counter(r, "kept"), 1);
 	rig_wire_refuse(r, -ENETUNREACH);
 	CHECK(rig_open(r, rig_to2(5, 6, 8)) == NULL);
@@ -71,7 +71,7 @@ TEST_WITH(only_exactly_the_same_is_the_same, struct rig *r,
 	CHECK(rig_open(r, rig_to2(5, 6, 7)) == NULL);
 	rig_user(r, "user");
 	REQUIRE(rig_open(r, rig_to2(5, 6, 7)) != NULL);
-	rig_close(r, rig_opened(r));
+	rig_close(r, rig_opened_session(r));
 }
 
 /* Of those that are open at the same time, each has its own, and one is kept. */
@@ -82,7 +82,7 @@ TEST_WITH(one_is_kept_for_the_same_participants, struct rig *r, rig_new("vcache"
 	REQUIRE(a != NULL && b != NULL && a != b);
 	rig_close(r, a);
 	rig_close(r, b);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	rig_expect_counts(r, "opened=2 kept=1");
 }
 
@@ -92,14 +92,14 @@ RIG_TEST(what_is_kept_goes_when_its_time_is_over, rig_new("vcache"))
 	rig_advance_ms(r, TIME_MS / 2);
 	open_and_close(r, 6);
 	rig_advance_ms(r, TIME_MS / 2 - 1);
-	CHECK_EQ(rig_wire_sessions(r), 2);
+	CHECK_EQ(rig_wire_session_count(r), 2);
 	rig_advance_ms(r, 2);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	open_and_close(r, 6); /* and its time begins again */
 	rig_advance_ms(r, TIME_MS - 1);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	rig_advance_ms(r, 2);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 	rig_expect_counts(r, "expired=2 reused=1");
 }
 
@@ -108,7 +108,7 @@ TEST_WITH(the_one_that_was_closed_first_makes_room, struct rig *r, rig_new("vcac
 	open_and_close(r, 5);
 	open_and_close(r, 6);
 	open_and_close(r, 7);
-	CHECK_EQ(rig_wire_sessions(r), 2);
+	CHECK_EQ(rig_wire_session_count(r), 2);
 	CHECK_EQ(rig_counter(r, "pushed_out"), 1);
 	rig_wire_refuse(r, -ENETUNREACH);
 	CHECK(rig_open(r, rig_to(5)) == NULL);
@@ -127,7 +127,7 @@ TEST_WITH(many_come_and_go_in_any_order, struct rig *r, rig_new("vcache entries=
 	}
 	for (unsigned i = 0; i < 100; i++)
 		rig_close(r, s[i * 37 % 100]);
-	CHECK_EQ(rig_wire_sessions(r), 64);
+	CHECK_EQ(rig_wire_session_count(r), 64);
 	CHECK_EQ(rig_counter(r, "pushed_out"), 36);
 	for (unsigned i = 99; i > 36; i -= 3)
 		open_and_close(r, i * 37 % 100);
@@ -139,16 +139,16 @@ RIG_SESSION_TEST(what_is_dead_is_not_kept, rig_new("vcache"), rig_must_open(r, r
 	static const int deadly[] = { -ECONNRESET, -ETIMEDOUT };
 
 	rig_close_done(r, s->lls);
-	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_close_done_count(r), 1);
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(deadly); i++) {
 		s = rig_must_open(r, rig_to(5));
 		rig_fail_sending(r, deadly[i]);
 		CHECK_EQ(rig_push(r, s, "01"), deadly[i]);
 		rig_fail_sending(r, 0);
 		rig_close(r, s);
-		CHECK_EQ(rig_wire_sessions(r), 0);
+		CHECK_EQ(rig_wire_session_count(r), 0);
 	}
 	CHECK_EQ(rig_counter(r, "kept"), 0);
 }
@@ -161,9 +161,9 @@ TEST_WITH(what_the_peer_closes_meanwhile_is_not_kept_any_more, struct rig *r, ri
 	open_and_close(r, 6);
 	rig_close(r, s);
 	rig_close_done(r, lls);
-	CHECK_EQ(rig_close_dones(r), 0);
+	CHECK_EQ(rig_close_done_count(r), 0);
 	CHECK_EQ(rig_counter(r, "died"), 1);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 }
 
 /* Its open_enable is looked at again, and open_done comes again. */
@@ -172,16 +172,16 @@ TEST_WITH(a_message_for_what_is_kept_makes_a_new_session_if_somebody_wants_it, s
 	struct xk_session *lls;
 
 	open_and_close(r, 5);
-	lls = rig_wire_session(r);
+	lls = rig_wire_newest_session(r);
 	rig_inject(r, "01");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_expect_up(r, "02", "02");
-	CHECK_EQ(rig_open_dones(r), 1);
-	CHECK(rig_announced(r)->lls == lls);
-	CHECK(rig_open(r, rig_to(5)) == rig_announced(r)); /* it is the same to who opens */
+	CHECK_EQ(rig_open_done_count(r), 1);
+	CHECK(rig_announced_session(r)->lls == lls);
+	CHECK(rig_open(r, rig_to(5)) == rig_announced_session(r)); /* it is the same to who opens */
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
-	rig_close(r, rig_opened(r));
+	rig_close(r, rig_opened_session(r));
 }
 
 /* ---- the end with something kept ---- */

@@ -17,7 +17,7 @@ static void
 reply(struct rig *r, unsigned number, const char *hex)
 {
 	rig_end_call(r, 0, hex);
-	CHECK_EQ(rig_called(r, number), 0);
+	CHECK_EQ(rig_call_status(r, number), 0);
 	rig_expect_delivered(r, hex);
 }
 
@@ -25,30 +25,30 @@ reply(struct rig *r, unsigned number, const char *hex)
 
 RIG_TEST(a_channel_is_used_again, rig_new("vchan"))
 {
-	struct xk_session *s = open_pool(r), *channel = rig_wire_session(r);
+	struct xk_session *s = open_pool(r), *channel = rig_wire_newest_session(r);
 
 	CHECK_EQ(rig_wire_remote(r), 5);
 	for (unsigned i = 0; i < 3; i++) {
 		CHECK_EQ(rig_call(r, s, "0102"), i);
-		CHECK_EQ(rig_called(r, i), -EINPROGRESS);
+		CHECK_EQ(rig_call_status(r, i), -EINPROGRESS);
 		rig_expect_sent(r, "0102");
 		reply(r, i, "03");
 	}
-	CHECK(rig_wire_session(r) == channel);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK(rig_wire_newest_session(r) == channel);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	CHECK_EQ(rig_counter(r, "opened"), 1);
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 RIG_SESSION_TEST(calls_at_a_time_have_channels_of_their_own, rig_new("vchan channels=2"), open_pool(r))
 {
 	rig_call(r, s, "01");
 	rig_call(r, s, "02");
-	CHECK_EQ(rig_wire_sessions(r), 2);
+	CHECK_EQ(rig_wire_session_count(r), 2);
 	rig_call(r, s, "03");
 	rig_call(r, s, "04");
-	CHECK_EQ(rig_wire_sessions(r), 2);
+	CHECK_EQ(rig_wire_session_count(r), 2);
 	rig_expect_sent(r, "01");
 	rig_expect_sent(r, "02");
 	rig_expect_nothing_sent(r);
@@ -61,7 +61,7 @@ RIG_SESSION_TEST(calls_at_a_time_have_channels_of_their_own, rig_new("vchan chan
 	reply(r, 2, "a3");
 	reply(r, 3, "a4");
 	CHECK_EQ(rig_counter(r, "opened"), 2);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 TEST(channels_may_be_opened_at_once)
@@ -69,10 +69,10 @@ TEST(channels_may_be_opened_at_once)
 	struct rig *r = rig_new("vchan channels=3 opened=3");
 	struct xk_session *s = open_pool(r);
 
-	CHECK_EQ(rig_wire_sessions(r), 3);
+	CHECK_EQ(rig_wire_session_count(r), 3);
 	rig_wire_refuse(r, -ENETUNREACH);
 	rig_expect_open_fails(r, rig_to(6), -ENETUNREACH);
-	CHECK_EQ(rig_wire_sessions(r), 3);
+	CHECK_EQ(rig_wire_session_count(r), 3);
 	rig_close(r, s);
 	rig_free(r);
 	CHECK_EQ(rig_refusal("wire:; vchan: wire; vchan.channels=2; vchan.opened=3; user: vchan"), -EINVAL);
@@ -85,11 +85,11 @@ RIG_SESSION_TEST(so_many_wait_and_so_long, rig_new("vchan channels=1 waiting=2 w
 	rig_advance_ms(r, 50);
 	rig_call(r, s, "03");
 	rig_call(r, s, "04");
-	CHECK_EQ(rig_called(r, 3), -EBUSY);
+	CHECK_EQ(rig_call_status(r, 3), -EBUSY);
 	CHECK_EQ(rig_counter(r, "busy"), 1);
 	rig_advance_ms(r, 51);
-	CHECK_EQ(rig_called(r, 1), -ETIMEDOUT);
-	CHECK_EQ(rig_called(r, 2), -EINPROGRESS);
+	CHECK_EQ(rig_call_status(r, 1), -ETIMEDOUT);
+	CHECK_EQ(rig_call_status(r, 2), -EINPROGRESS);
 	CHECK_EQ(rig_counter(r, "late"), 1);
 	rig_expect_sent(r, "01");
 	reply(r, 0, "a1");
@@ -101,7 +101,7 @@ RIG_SESSION_TEST(nobody_may_have_to_wait, rig_new("vchan channels=1 waiting=0"),
 {
 	rig_call(r, s, "01");
 	rig_call(r, s, "02");
-	CHECK_EQ(rig_called(r, 1), -EBUSY);
+	CHECK_EQ(rig_call_status(r, 1), -EBUSY);
 	rig_expect_sent(r, "01");
 	reply(r, 0, "a1");
 }
@@ -112,10 +112,10 @@ RIG_SESSION_TEST(a_channel_that_cannot_be_opened_is_told, rig_new("vchan channel
 	rig_call(r, s, "01");
 	rig_wire_refuse(r, -ENOBUFS);
 	rig_call(r, s, "02");
-	CHECK_EQ(rig_called(r, 1), -ENOBUFS);
+	CHECK_EQ(rig_call_status(r, 1), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "unopened"), 1);
 	rig_wire_refuse(r, 0);
-	rig_expect_called(r, s, "03", "01");
+	rig_expect_call_sent(r, s, "03", "01");
 	rig_expect_sent(r, "03");
 	reply(r, 0, "a1");
 	reply(r, 2, "a3");
@@ -123,14 +123,14 @@ RIG_SESSION_TEST(a_channel_that_cannot_be_opened_is_told, rig_new("vchan channel
 
 RIG_SESSION_TEST(what_a_channel_says_is_passed_on, rig_new("vchan"), open_pool(r))
 {
-	rig_expect_called(r, s, "01", "01");
+	rig_expect_call_sent(r, s, "01", "01");
 	rig_end_call(r, -ETIMEDOUT, NULL);
-	CHECK_EQ(rig_called(r, 0), -ETIMEDOUT);
+	CHECK_EQ(rig_call_status(r, 0), -ETIMEDOUT);
 	rig_fail_sending(r, -EMSGSIZE);
 	rig_call(r, s, "02");
-	CHECK_EQ(rig_called(r, 1), -EMSGSIZE);
+	CHECK_EQ(rig_call_status(r, 1), -EMSGSIZE);
 	rig_call_async(r, s, "02");
-	CHECK_EQ(rig_called(r, 2), -EMSGSIZE);
+	CHECK_EQ(rig_call_status(r, 2), -EMSGSIZE);
 	rig_fail_sending(r, 0);
 	rig_call(r, s, "03"); /* the channel is as good as before */
 	rig_expect_sent(r, "03");
@@ -148,12 +148,12 @@ RIG_SESSION_TEST(the_same_participants_share_a_pool, rig_new_graph("wire:; vchan
 	CHECK(rig_open(r, rig_to2(5, 5, 5)) != s);
 	rig_user(r, "user2");
 	CHECK(rig_open(r, rig_to(5)) != s);
-	CHECK_EQ(rig_wire_sessions(r), 4);
+	CHECK_EQ(rig_wire_session_count(r), 4);
 	rig_user(r, "user");
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 4);
+	CHECK_EQ(rig_wire_session_count(r), 4);
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 3);
+	CHECK_EQ(rig_wire_session_count(r), 3);
 	CHECK(open_pool(r) != NULL);
 }
 
@@ -162,7 +162,7 @@ RIG_SESSION_TEST(calls_without_waiting_take_what_is_idle, rig_new("vchan opened=
 	rig_call_async(r, s, "01");
 	rig_call_async(r, s, "02");
 	rig_call_async(r, s, "03");
-	CHECK_EQ(rig_called(r, 2), -EBUSY);
+	CHECK_EQ(rig_call_status(r, 2), -EBUSY);
 	CHECK_EQ(rig_counter(r, "busy"), 1);
 	rig_expect_sent(r, "01");
 	rig_expect_sent(r, "02");
@@ -171,8 +171,8 @@ RIG_SESSION_TEST(calls_without_waiting_take_what_is_idle, rig_new("vchan opened=
 	rig_expect_sent(r, "04");
 	reply(r, 1, "a2");
 	rig_end_call(r, -ETIMEDOUT, NULL);
-	CHECK_EQ(rig_called(r, 3), -ETIMEDOUT);
-	CHECK_EQ(rig_wire_sessions(r), 2);
+	CHECK_EQ(rig_call_status(r, 3), -ETIMEDOUT);
+	CHECK_EQ(rig_wire_session_count(r), 2);
 }
 
 /* It holds the pool until it has ended. */
@@ -181,9 +181,9 @@ RIG_SESSION_TEST(a_pool_may_be_closed_with_a_call_under_way, rig_new("vchan"), o
 	rig_call_async(r, s, "01");
 	rig_expect_sent(r, "01");
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	reply(r, 0, "a1");
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 /* ---- another host ---- */
@@ -198,23 +198,23 @@ RIG_TEST(a_pool_ends_with_the_boot_of_its_host, rig_new("vchan channels=2 opened
 	rig_expect_sent(r, "01");
 	rig_expect_sent(r, "02");
 	rig_end_call(r, -ECONNRESET, NULL);
-	CHECK_EQ(rig_called(r, 0), -ECONNRESET);
-	CHECK_EQ(rig_called(r, 2), -ECONNRESET);
-	CHECK_EQ(rig_called(r, 1), -EINPROGRESS);
+	CHECK_EQ(rig_call_status(r, 0), -ECONNRESET);
+	CHECK_EQ(rig_call_status(r, 2), -ECONNRESET);
+	CHECK_EQ(rig_call_status(r, 1), -EINPROGRESS);
 	rig_call(r, s, "04");
-	CHECK_EQ(rig_called(r, 3), -ECONNRESET);
+	CHECK_EQ(rig_call_status(r, 3), -ECONNRESET);
 	rig_call_async(r, s, "05");
-	CHECK_EQ(rig_called(r, 4), -ECONNRESET);
+	CHECK_EQ(rig_call_status(r, 4), -ECONNRESET);
 	CHECK_EQ(rig_counter(r, "reset"), 3);
 	again = open_pool(r); /* to the host that is there now */
 	CHECK(again != s);
 	rig_end_call(r, -ECONNRESET, NULL);
-	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
-	rig_expect_called(r, again, "06", "06");
+	CHECK_EQ(rig_call_status(r, 1), -ECONNRESET);
+	rig_expect_call_sent(r, again, "06", "06");
 	reply(r, 5, "a6");
 	rig_expect_nothing_sent(r);
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 2);
+	CHECK_EQ(rig_wire_session_count(r), 2);
 }
 
 RIG_SESSION_TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel, rig_new("vchan channels=1"), open_pool(r))
@@ -223,7 +223,7 @@ RIG_SESSION_TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel, rig_ne
 	rig_call(r, s, "02"); /* waits */
 	rig_expect_sent(r, "01");
 	rig_end_call(r, -ECONNRESET, NULL);
-	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
+	CHECK_EQ(rig_call_status(r, 1), -ECONNRESET);
 	CHECK_EQ(rig_counter(r, "opened"), 1); /* none to the present host */
 	rig_expect_nothing_sent(r);
 	rig_close(r, s);
@@ -260,31 +260,31 @@ RIG_TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others, rig_new("vc
 	wire->ops = &ops;
 	s = open_pool(r);
 	wire->ops = rebooting.ops;
-	CHECK_EQ(rig_called(r, rig_call(r, s, "01")), -ECONNRESET);
+	CHECK_EQ(rig_call_status(r, rig_call(r, s, "01")), -ECONNRESET);
 	anew = open_pool(r);
 	CHECK(anew != s);
-	CHECK_EQ(rig_called(r, rig_call(r, anew, "02")), -EINPROGRESS);
+	CHECK_EQ(rig_call_status(r, rig_call(r, anew, "02")), -EINPROGRESS);
 	rig_expect_sent(r, "02");
 	reply(r, 1, "03");
 	rig_close(r, s);
 	rig_close(r, anew);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 RIG_TEST(a_channel_that_is_closed_below_ends_the_pool, rig_new("vchan opened=2"))
 {
-	struct xk_session *s = open_pool(r), *channel = rig_wire_session(r);
+	struct xk_session *s = open_pool(r), *channel = rig_wire_newest_session(r);
 
 	rig_call_async(r, s, "01");
 	rig_expect_sent(r, "01");
 	rig_close_done(r, channel);
-	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_close_done_count(r), 1);
 	rig_call(r, s, "02");
-	CHECK_EQ(rig_called(r, 1), -ECONNRESET);
+	CHECK_EQ(rig_call_status(r, 1), -ECONNRESET);
 	rig_end_call(r, -ECONNRESET, NULL);
-	CHECK_EQ(rig_called(r, 0), -ECONNRESET);
+	CHECK_EQ(rig_call_status(r, 0), -ECONNRESET);
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 static void
@@ -295,12 +295,12 @@ close_session(void *session)
 
 RIG_TEST(what_is_said_of_a_channel_after_its_pool_is_not_heard, rig_new("vchan"))
 {
-	struct xk_session *s = open_pool(r), *channel = rig_wire_session(r);
+	struct xk_session *s = open_pool(r), *channel = rig_wire_newest_session(r);
 
 	REQUIRE(xk_duplicate(channel));
 	rig_close(r, s);
 	rig_close_done(r, channel);
-	CHECK_EQ(rig_close_dones(r), 0);
+	CHECK_EQ(rig_close_done_count(r), 0);
 	CHECK(rig_do(r, close_session, channel));
 }
 
@@ -311,14 +311,14 @@ RIG_TEST(who_is_called_has_the_channels_themselves, rig_new("vchan"))
 	struct xk_protocol *user = rig_protocol(r, "user");
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_wire_enable_count(r), 1);
 	rig_serve(r, 0, "0304");
 	CHECK_EQ(rig_inject_call(r, NULL, "0102"), 0);
 	rig_expect_delivered(r, "0102");
 	rig_expect_sent(r, "0304");
-	CHECK_EQ(rig_open_dones(r), 1);
-	CHECK(rig_delivered_on(r)->protocol == rig_protocol(r, "wire"));
-	CHECK(rig_delivered_on(r)->up == user->lowers[0]);
+	CHECK_EQ(rig_open_done_count(r), 1);
+	CHECK(rig_delivered_session(r)->protocol == rig_protocol(r, "wire"));
+	CHECK(rig_delivered_session(r)->up == user->lowers[0]);
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 }
@@ -340,8 +340,8 @@ RIG_SESSION_TEST(all_channels_get_the_pools_deadline, rig_new("vchan"), open_poo
 	CHECK_EQ(length, 1500);
 	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), -EOPNOTSUPP);
 	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), -ENOTSUP);
-	rig_answer(r, XK_CHAN_SET_DEADLINE, &deadline_ns, 0);
+	rig_answer_control(r, XK_CHAN_SET_DEADLINE, &deadline_ns, 0);
 	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
-	rig_expect_called(r, s, "01", "01");
+	rig_expect_call_sent(r, s, "01", "01");
 	reply(r, 0, "a1");
 }

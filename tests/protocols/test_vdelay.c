@@ -13,7 +13,7 @@ RIG_SESSION_TEST(vdelay_delays_each_direction_by_its_time, rig_new("vdelay up=3m
 	rig_expect_nothing_delivered(r);
 	rig_advance_ms(r, 1);
 	rig_expect_delivered(r, "02");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_expect_silence_ms(r, 1);
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, "01");
@@ -150,11 +150,11 @@ RIG_SESSION_TEST(vdelay_sessions_go_with_their_last_message, rig_new("vdelay up=
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	rig_advance_ms(r, 5);
 	rig_expect_sent(r, "01");
 	rig_expect_delivered(r, "02");
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 /* What a message has opened does not go because that message had to wait. */
@@ -162,17 +162,17 @@ RIG_TEST(vdelay_keeps_passive_sessions, rig_new("vdelay up=5ms"))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject(r, "01");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	rig_advance_ms(r, 5);
 	rig_expect_delivered(r, "01");
 	CHECK_EQ(rig_protocol(r, "vdelay")->cache_count, 1);
 	rig_inject(r, "02");
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_protocol(r, "vdelay")->cache_count, 0);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	rig_advance_ms(r, 5);
 	rig_expect_delivered(r, "02");
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
 struct late_push {

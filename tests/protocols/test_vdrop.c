@@ -21,7 +21,7 @@ RIG_SESSION_TEST(vdrop_without_settings_does_nothing, rig_new("vdrop"), open_on(
 		rig_expect_down(r, s, "01", "01");
 		rig_expect_up(r, "02", "02");
 	}
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_SESSION_TEST(vdrop_loses_by_name_and_tells_nobody, rig_new("vdrop loss=1"), open_on(r))
@@ -150,7 +150,7 @@ RIG_SESSION_TEST(vdrop_sends_a_copy_later, rig_new("vdrop duplicate=1 reorder_ti
 	rig_advance_ms(r, 3);
 	rig_expect_sent(r, "0102");
 	rig_expect_delivered(r, "03");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_expect_counts(r, "duplicated=2 reordered=0");
 }
 
@@ -199,11 +199,11 @@ RIG_SESSION_TEST(vdrop_sessions_go_with_their_last_message, rig_new("vdrop reord
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_sent(r), 2);
 	CHECK_EQ(rig_delivered(r), 2);
-	CHECK_EQ(rig_wire_sessions(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
 	rig_forget(r);
 }
 
@@ -337,7 +337,7 @@ offloads_through(const char *settings)
 
 	snprintf(graph, sizeof(graph), "wire:; vdrop: wire; %s; user: vdrop", settings);
 	r = rig_new_graph(graph);
-	rig_answer(r, XK_GET_OFFLOADS, &all, sizeof(all));
+	rig_answer_control(r, XK_GET_OFFLOADS, &all, sizeof(all));
 	CHECK_EQ(xk_control(open_on(r), XK_GET_OFFLOADS, &offloads, sizeof(offloads)), sizeof(offloads));
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vdrop"), XK_GET_OFFLOADS, &all, sizeof(all)), sizeof(all));
 	CHECK_EQ(offloads, all);
@@ -359,8 +359,8 @@ prepare_hosts(struct rig *r)
 {
 	static const uint64_t me = 0x0a4d0001, peer = 0x0a4d0002;
 
-	rig_answer(r, XK_GET_MY_HOST, &me, sizeof(me));
-	rig_answer(r, XK_GET_PEER_HOST, &peer, sizeof(peer));
+	rig_answer_control(r, XK_GET_MY_HOST, &me, sizeof(me));
+	rig_answer_control(r, XK_GET_PEER_HOST, &peer, sizeof(peer));
 }
 
 /* A datagram whose checksum the port has verified. */
@@ -385,7 +385,7 @@ verified_through(const char *settings)
 	snprintf(graph, sizeof(graph), "wire:; vdrop: wire; %s; udp: vdrop; user: udp", settings);
 	r = rig_new_prepared(graph, prepare_hosts);
 	REQUIRE(rig_open(r, rig_to2(5, 7, 9)) != NULL);
-	p = (struct pushing){ r, rig_wire_session(r), NULL };
+	p = (struct pushing){ r, rig_wire_newest_session(r), NULL };
 	for (unsigned i = 0; i < 100; i++)
 		CHECK(rig_do(r, demux_verified, &p));
 	return r;
@@ -400,7 +400,7 @@ TEST(vdrop_lets_nobody_believe_that_corrupt_bytes_were_verified)
 	rig_free(r);
 	r = verified_through("vdrop.corrupt=1; vdrop.seed=1");
 	CHECK_EQ(rig_delivered(r), 0);
-	CHECK_EQ(rig_drops(r), 100);
+	CHECK_EQ(rig_drop_count(r), 100);
 	rig_free(r);
 }
 
@@ -416,13 +416,13 @@ RIG_TEST(vdrop_accounts_for_every_message,
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	for (unsigned i = 0; i < 400; i++) {
 		rig_inject_bytes(r, zeros, sizeof(zeros));
-		rig_push_bytes(r, rig_announced(r), zeros, sizeof(zeros));
+		rig_push_bytes(r, rig_announced_session(r), zeros, sizeof(zeros));
 		in += 2;
 		if (i % 8 == 0)
 			rig_advance_ms(r, 1);
 	}
 	rig_advance_ms(r, 1);
-	CHECK_EQ(in + rig_counter(r, "duplicated"), rig_sent(r) + rig_delivered(r) + rig_drops(r));
+	CHECK_EQ(in + rig_counter(r, "duplicated"), rig_sent(r) + rig_delivered(r) + rig_drop_count(r));
 	CHECK(rig_counter(r, "lost") > 80);
 	CHECK(rig_counter(r, "full") > 20);
 	CHECK(rig_counter(r, "duplicated") > 80);

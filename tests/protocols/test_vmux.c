@@ -23,7 +23,7 @@ static unsigned
 enables(struct rig *r, const char *wire)
 {
 	rig_wire(r, wire);
-	return rig_wire_enables(r);
+	return rig_wire_enable_count(r);
 }
 
 RIG_SESSION_TEST(the_first_way_is_taken_and_is_the_session, two_ways(), rig_must_open(r, rig_to(5)))
@@ -34,7 +34,7 @@ RIG_SESSION_TEST(the_first_way_is_taken_and_is_the_session, two_ways(), rig_must
 	rig_expect_down(r, s, "0102", "0102");
 	CHECK_STR(rig_sent_through(r), "wire");
 	rig_expect_up(r, "03", "03");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_expect_counts(r, "first=1 later=0");
 }
 
@@ -70,7 +70,7 @@ TEST(any_other_failure_is_the_answer)
 		refuse(r, "wire", answers[i]);
 		rig_expect_open_fails(r, rig_to(5), answers[i]);
 		rig_wire(r, "wire2");
-		CHECK_EQ(rig_wire_sessions(r), 0);
+		CHECK_EQ(rig_wire_session_count(r), 0);
 		CHECK_EQ(rig_counter(r, "nowhere"), 0);
 		rig_free(r);
 	}
@@ -92,8 +92,8 @@ RIG_TEST(messages_come_by_any_way, two_ways())
 	rig_expect_up(r, "02", "02");
 	rig_wire(r, "wire");
 	rig_expect_up(r, "01", "01");
-	CHECK_EQ(rig_open_dones(r), 2);
-	rig_expect_down(r, rig_announced(r), "03", "03");
+	CHECK_EQ(rig_open_done_count(r), 2);
+	rig_expect_down(r, rig_announced_session(r), "03", "03");
 	CHECK_STR(rig_sent_through(r), "wire");
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
@@ -143,7 +143,7 @@ open_host(struct rig *r, uint32_t host, const char *asked, const char *answer)
 	rig_expect_open_fails(r, rig_to(host), -EINPROGRESS);
 	rig_expect_sent(r, asked);
 	rig_inject(r, answer);
-	return rig_opened(r);
+	return rig_opened_session(r);
 }
 
 RIG_TEST(a_neighbour_is_sent_to_directly, network())

@@ -6,15 +6,15 @@ RIG_SESSION_TEST(vnet_resolves_a_neighbour_and_carries_messages_both_ways, rig_n
 	REQUIRE(s != NULL);
 	rig_expect_down(r, s, "a1", TO_PEER "a1");
 	rig_expect_up(r, FROM_PEER "b2", "b2");
-	CHECK(rig_delivered_on(r) == s);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK(rig_delivered_session(r) == s);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(vnet_says_when_a_neighbour_does_not_answer, rig_new_graph(GRAPH))
 {
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == NULL);
 	rig_advance_ms(r, 5000);
-	CHECK(rig_opened(r) == NULL);
+	CHECK(rig_opened_session(r) == NULL);
 	CHECK_EQ(rig_error(r), -EHOSTUNREACH);
 	rig_forget(r);
 }
@@ -23,11 +23,11 @@ RIG_TEST(vnet_accepts_what_a_neighbour_sends_first_without_asking, rig_new_graph
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_expect_up(r, FROM_PEER "01", "01");
-	CHECK_EQ(rig_open_dones(r), 1);
-	CHECK(rig_delivered_on(r) == rig_announced(r));
-	rig_expect_down(r, rig_announced(r), "02", TO_PEER "02");
+	CHECK_EQ(rig_open_done_count(r), 1);
+	CHECK(rig_delivered_session(r) == rig_announced_session(r));
+	rig_expect_down(r, rig_announced_session(r), "02", TO_PEER "02");
 	rig_expect_up(r, EVERYBODY PEER "0800 03", "03");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
 RIG_TEST(vnet_without_an_enable_takes_nothing, rig_new_graph(GRAPH))
@@ -35,11 +35,11 @@ RIG_TEST(vnet_without_an_enable_takes_nothing, rig_new_graph(GRAPH))
 	rig_inject(r, FROM_PEER "01");
 	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_refuse(r, -ENOMEM);
+	rig_refuse_sessions(r, -ENOMEM);
 	rig_inject(r, FROM_PEER "01");
 	CHECK_EQ(rig_counter_of(r, "eth", "refused"), 1);
 	rig_expect_nothing_delivered(r);
-	rig_refuse(r, 0);
+	rig_refuse_sessions(r, 0);
 	rig_expect_up(r, FROM_PEER "02", "02");
 }
 
@@ -52,15 +52,15 @@ RIG_TEST(vnet_opens_beside_the_session_that_a_frame_has_caused, rig_new_graph(GR
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, FROM_PEER "01");
 	rig_forget(r);
-	CHECK_EQ(xk_control(rig_announced(r), XK_GET_PEER_HOST, &host, sizeof(host)), -ENOTSUP);
+	CHECK_EQ(xk_control(rig_announced_session(r), XK_GET_PEER_HOST, &host, sizeof(host)), -ENOTSUP);
 	s = open_to_peer(r);
-	CHECK(s != rig_announced(r));
+	CHECK(s != rig_announced_session(r));
 	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &host, sizeof(host)), sizeof(host));
 	CHECK_EQ(host, PEER_NUMBER);
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
 	rig_expect_up(r, FROM_PEER "02", "02");
-	CHECK(rig_delivered_on(r) == rig_announced(r));
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK(rig_delivered_session(r) == rig_announced_session(r));
+	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
 RIG_SESSION_TEST(vnet_closes_what_it_stands_on, rig_new_graph(GRAPH), open_to_peer(r))
@@ -78,13 +78,13 @@ RIG_TEST(vnet_keeps_as_many_passive_sessions_as_it_is_told, rig_new_graph(BELOW 
 	rig_inject(r, ME "020000000010 0800 00");
 	rig_inject(r, ME "020000000011 0800 00");
 	rig_inject(r, ME "020000000012 0800 00");
-	CHECK_EQ(rig_open_dones(r), 3);
+	CHECK_EQ(rig_open_done_count(r), 3);
 	CHECK_EQ(rig_protocol(r, "vnet")->cache_count, 2);
 	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 2); /* the link's went with it */
 	rig_inject(r, ME "020000000012 0800 00");
-	CHECK_EQ(rig_open_dones(r), 3);
+	CHECK_EQ(rig_open_done_count(r), 3);
 	rig_inject(r, ME "020000000010 0800 00");
-	CHECK_EQ(rig_open_dones(r), 4);
+	CHECK_EQ(rig_open_done_count(r), 4);
 	rig_forget(r);
 }
 
@@ -96,7 +96,7 @@ RIG_TEST(vnet_outlives_what_the_link_no_longer_keeps,
 	rig_inject(r, ME "020000000010 0800 00");
 	rig_inject(r, ME "020000000011 0800 00");
 	rig_inject(r, ME "020000000010 0800 00");
-	CHECK_EQ(rig_open_dones(r), 2); /* VNET's reference has kept the first */
+	CHECK_EQ(rig_open_done_count(r), 2); /* VNET's reference has kept the first */
 	rig_forget(r);
 }
 
@@ -105,15 +105,15 @@ RIG_TEST(vnet_keeps_a_session_that_the_upper_keeps, rig_new_graph(BELOW "; vnet.
 	struct xk_session *kept;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_keep(r, true);
+	rig_keep_sessions(r, true);
 	rig_inject(r, FROM_PEER "00");
-	rig_keep(r, false);
-	kept = rig_announced(r);
+	rig_keep_sessions(r, false);
+	kept = rig_announced_session(r);
 	rig_inject(r, ME "020000000010 0800 00");
 	rig_inject(r, ME "020000000011 0800 00");
 	rig_forget(r);
 	rig_expect_up(r, FROM_PEER "77", "77");
-	CHECK(rig_delivered_on(r) == kept);
+	CHECK(rig_delivered_session(r) == kept);
 	rig_close(r, kept);
 }
 
@@ -201,11 +201,11 @@ RIG_SESSION_TEST(vnet_lazy_session_stands_beside_the_one_that_receives, rig_new_
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_expect_up(r, FROM_PEER "01", "01");
-	CHECK(rig_delivered_on(r) != s);
+	CHECK(rig_delivered_session(r) != s);
 	rig_expect_down(r, s, "02", MY_REQUEST);
 	rig_expect_answer(r, PEER_REPLY, TO_PEER "02");
 	rig_expect_up(r, FROM_PEER "03", "03"); /* the session of the frame is still there */
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
 /* ---- what can be asked, and several links ---- */
@@ -272,13 +272,13 @@ RIG_TEST(vnet_chooses_the_link_by_the_network, rig_new_graph(TWO_LINKS))
 	CHECK_STR(rig_sent_through(r), "port2");
 	rig_wire(r, "port2");
 	rig_inject(r, ME2 PEER REPLY PEER "0a4e0003" ME2 "0a4e0002");
-	s = rig_opened(r);
+	s = rig_opened_session(r);
 	REQUIRE(s != NULL);
 	rig_expect_down(r, s, "01", PEER ME2 "0800 01");
 	CHECK_STR(rig_sent_through(r), "port2");
 	rig_wire(r, "port"); /* the same station on the other link is another neighbour */
 	rig_expect_up(r, FROM_PEER "02", "02");
-	CHECK(rig_delivered_on(r) != s);
+	CHECK(rig_delivered_session(r) != s);
 	s = rig_must_open(r, from(0x0a4e0002, UINT32_MAX));
 	rig_expect_down(r, s, "03", EVERYBODY ME2 "0800 03");
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
@@ -306,13 +306,13 @@ RIG_TEST(vnet_stands_anew_on_a_session_of_the_link_that_lives_on,
 	rig_wire(r, "wire");
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_expect_up(r, "01", "01");
-	lls = rig_delivered_on(r)->lls;
+	lls = rig_delivered_session(r)->lls;
 	REQUIRE(xk_duplicate(lls));
 	CHECK(rig_do(r, let_go_of_strangers, rig_protocol(r, "vnet")));
 	CHECK(atomic_load_explicit(&lls->above, memory_order_relaxed) == NULL);
 	rig_inject_on(r, lls, "02");
 	rig_expect_delivered(r, "02");
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	CHECK(rig_do(r, close_session, lls));
 }
 
@@ -326,13 +326,13 @@ RIG_TEST(vnet_enables_nothing_where_one_link_refuses,
 	rig_wire_refuse(r, -EADDRINUSE);
 	CHECK_EQ(rig_open_enable(r, nobody), -EADDRINUSE);
 	rig_wire(r, "wire");
-	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_wire_enable_count(r), 0);
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, 0);
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_wire_enable_count(r), 1);
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
-	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_wire_enable_count(r), 0);
 }
 
 TEST(vnet_refuses_a_graph_without_addresses)
@@ -355,7 +355,7 @@ RIG_TEST(vnet_knows_one_neighbour_outside_its_network, rig_new_graph(TWO_LINKS "
 	rig_expect_sent(r, EVERYBODY ME2 REQUEST ME2 "0a4e0002" NOBODY "0a4d0009");
 	rig_wire(r, "port2");
 	rig_inject(r, ME2 PEER REPLY PEER "0a4d0009" ME2 "0a4e0002");
-	CHECK(rig_opened(r) != NULL);
+	CHECK(rig_opened_session(r) != NULL);
 }
 
 TEST(vnet_refuses_a_neighbour_that_is_no_host)

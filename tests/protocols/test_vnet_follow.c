@@ -22,7 +22,7 @@ RIG_SESSION_TEST(vnet_follows_a_neighbour_that_moves_and_comes_back, rig_new_gra
 	CHECK_EQ(link_of(s), 0x0200000000bb);
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
 	rig_expect_up(r, ME OTHER "0800 02", "02"); /* nobody has enabled: all that comes from there is for s */
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_inject(r, PEER_IS_AT("0200000000cc"));
 	rig_expect_down(r, s, "03", "0200000000cc" ME "0800 03");
 	rig_inject(r, ME OTHER "0800 04"); /* the link's session has gone */
@@ -58,7 +58,7 @@ RIG_TEST(vnet_moves_only_the_neighbour_that_has_moved, rig_new_graph(GRAPH))
 	CHECK(rig_open(r, rig_to(0x0a4d0004)) == NULL);
 	rig_forget(r);
 	rig_inject(r, ME PEER REPLY PEER "0a4d0004" ME MY_HOST);
-	t = rig_opened(r);
+	t = rig_opened_session(r);
 	REQUIRE(t != NULL);
 	CHECK(t != s);
 	rig_inject(r, PEER_IS_AT(OTHER));
@@ -73,12 +73,12 @@ RIG_TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says, rig_new_g
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	REQUIRE(open_to_peer(r) != NULL);
 	rig_expect_up(r, FROM_PEER "01", "01");
-	stranger = rig_delivered_on(r);
+	stranger = rig_delivered_session(r);
 	rig_inject(r, PEER_IS_AT(OTHER));
 	rig_expect_down(r, stranger, "02", TO_PEER "02");
 	rig_expect_up(r, ME OTHER "0800 03", "03");
-	CHECK(rig_delivered_on(r) != stranger);
-	rig_expect_down(r, rig_delivered_on(r), "04", OTHER ME "0800 04");
+	CHECK(rig_delivered_session(r) != stranger);
+	rig_expect_down(r, rig_delivered_session(r), "04", OTHER ME "0800 04");
 }
 
 RIG_SESSION_TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long, rig_new_graph(FAST), open_to_peer(r))
@@ -172,7 +172,7 @@ RIG_TEST(vnet_asks_for_no_stranger_that_its_upper_gets_no_answers_from, rig_new_
 	rig_forget(r);
 	rig_advance_ms(r, 1000);
 	rig_expect_up(r, FROM_PEER "01", "01");
-	xk_unanswered(rig_delivered_on(r));
+	xk_unanswered(rig_delivered_session(r));
 	all = rig_open(r, rig_to(0x0a4d00ff));
 	xk_unanswered(all);
 	rig_expect_silence_ms(r, 1);
@@ -199,15 +199,15 @@ RIG_TEST(vnet_session_that_a_frame_has_caused_follows_once_it_is_opened, rig_new
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_expect_up(r, ME OTHER "0800 01", "01"); /* OTHER says that it is the peer, perhaps */
-	s = rig_delivered_on(r);
+	s = rig_delivered_session(r);
 	CHECK(rig_do(r, follow_peer, s));
 	rig_expect_sent(r, MY_REQUEST);
 	rig_expect_down(r, s, "02", OTHER ME "0800 02");
 	rig_inject(r, PEER_REPLY);
 	rig_expect_down(r, s, "03", TO_PEER "03");
 	rig_expect_up(r, ME OTHER "0800 04", "04"); /* what comes from there is answered there */
-	CHECK(rig_delivered_on(r) != s);
-	rig_expect_down(r, rig_delivered_on(r), "05", OTHER ME "0800 05");
+	CHECK(rig_delivered_session(r) != s);
+	rig_expect_down(r, rig_delivered_session(r), "05", OTHER ME "0800 05");
 	CHECK(rig_do(r, follow_peer, s)); /* it does */
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
 	rig_expect_nothing_sent(r);

@@ -26,7 +26,7 @@ RIG_SESSION_TEST(a_station_is_opened_without_a_question, one_link(), rig_must_op
 	rig_expect_nothing_sent(r);
 	rig_expect_down(r, s, "c3", PEER ME "3005 c3");
 	rig_expect_up(r, ME PEER "3005 3c", "3c");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &asked, sizeof(asked)), -ENOTSUP);
 	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &asked, sizeof(asked)), 8);
 	CHECK_EQ(asked, 0x0200000000aa);
@@ -58,8 +58,8 @@ RIG_TEST(a_station_is_whom_a_frame_came_from, one_link())
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_expect_up(r, ME PEER "3005 3c", "3c");
-	CHECK_EQ(rig_open_dones(r), 1);
-	CHECK(rig_open(r, rig_to(peer)) == rig_announced(r));
+	CHECK_EQ(rig_open_done_count(r), 1);
+	CHECK(rig_open(r, rig_to(peer)) == rig_announced_session(r));
 	rig_user(r, "user2");
 	rig_expect_open_fails(r, rig_to(peer), -EADDRINUSE);
 }

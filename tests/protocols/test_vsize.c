@@ -23,7 +23,7 @@ static unsigned
 sessions_on(struct rig *r, const char *wire)
 {
 	rig_wire(r, wire);
-	return rig_wire_sessions(r);
+	return rig_wire_session_count(r);
 }
 
 /* ---- an active open ---- */
@@ -35,7 +35,7 @@ RIG_SESSION_TEST(messages_go_by_their_size_and_come_by_any_way, two_ways(), rig_
 		CHECK_EQ(rig_wire_remote(r), 5);
 		CHECK_EQ(rig_wire_local(r), 6);
 		rig_expect_up(r, "aa", "aa");
-		CHECK(rig_delivered_on(r) == s);
+		CHECK(rig_delivered_session(r) == s);
 	}
 	CHECK_EQ(rig_push(r, s, "01020304"), 0);
 	expect_through(r, "01020304", "wire");
@@ -46,7 +46,7 @@ RIG_SESSION_TEST(messages_go_by_their_size_and_come_by_any_way, two_ways(), rig_
 	rig_expect_counts(r, "long=1 opened=0");
 	rig_close(r, s);
 	CHECK_EQ(sessions_on(r, "wire") + sessions_on(r, "wire2"), 0);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 static void
@@ -73,7 +73,7 @@ RIG_TEST(a_way_that_does_not_say_what_it_takes_takes_nothing,
 {
 	struct xk_session *s;
 
-	rig_answer(r, XK_GET_OPT_PACKET, NULL, 0);
+	rig_answer_control(r, XK_GET_OPT_PACKET, NULL, 0);
 	s = rig_must_open(r, rig_to(5));
 	push_of(r, s, 1, "wire2");
 }
@@ -153,14 +153,14 @@ RIG_TEST(what_a_message_has_caused_is_shared_by_who_opens, rig_new_graph(TWO_LIN
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_expect_up(r, "020000000001 0200000000aa 0800 01", "01");
-	s = rig_delivered_on(r);
+	s = rig_delivered_session(r);
 	CHECK(rig_open(r, rig_to(0x0200000000aa)) == s);
 	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
 	expect_through(r, "0200000000aa 020000000002 0800 0102030405", "port2");
 	CHECK_EQ(rig_counter(r, "opened"), 0);
 	rig_wire(r, "port2");
 	rig_expect_up(r, "020000000002 0200000000aa 0800 02", "02");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 }
 
 /* ---- what messages cause ---- */
@@ -180,8 +180,8 @@ RIG_TEST(a_session_begins_with_the_way_its_first_message_came, enabled())
 
 	rig_wire(r, "wire2");
 	rig_expect_up(r, "0102", "0102");
-	CHECK_EQ(rig_open_dones(r), 1);
-	s = rig_announced(r);
+	CHECK_EQ(rig_open_done_count(r), 1);
+	s = rig_announced_session(r);
 	CHECK_EQ(rig_push(r, s, "03"), 0);
 	expect_through(r, "03", "wire2");
 	CHECK_EQ(rig_push(r, s, "0405060708"), 0);
@@ -194,10 +194,10 @@ RIG_TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows, enable
 	uint64_t me = 0x0a4d0001;
 	struct xk_session *s;
 
-	rig_answer(r, XK_GET_MY_HOST, &me, sizeof(me));
+	rig_answer_control(r, XK_GET_MY_HOST, &me, sizeof(me));
 	rig_wire(r, "wire");
 	rig_expect_up(r, "01", "01");
-	s = rig_announced(r);
+	s = rig_announced_session(r);
 	CHECK_EQ(rig_push(r, s, "02"), 0);
 	expect_through(r, "02", "wire");
 	CHECK_EQ(sessions_on(r, "wire2"), 0);
@@ -206,11 +206,11 @@ RIG_TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows, enable
 	CHECK_EQ(rig_wire_remote(r), 0x99);
 	CHECK_EQ(rig_wire_local(r), XK_VNET_LAZY);
 	rig_expect_up(r, "06", "06"); /* it comes up the same session */
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
 	expect_through(r, "0102030405", "wire2");
 	rig_expect_counts(r, "opened=1 long=2");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
 RIG_TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be, enabled())
@@ -219,7 +219,7 @@ RIG_TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be, enabled())
 
 	rig_wire(r, "wire");
 	rig_expect_up(r, "01", "01");
-	CHECK_EQ(xk_control(rig_announced(r), XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
+	CHECK_EQ(xk_control(rig_announced_session(r), XK_GET_MAX_PACKET, &length, sizeof(length)), 4);
 	CHECK_EQ(sessions_on(r, "wire2"), 1);
 }
 
@@ -229,12 +229,12 @@ RIG_TEST(a_longer_way_that_cannot_be_opened_is_told, enabled())
 	rig_expect_up(r, "01", "01");
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, -ENETUNREACH);
-	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), -ENETUNREACH);
+	CHECK_EQ(rig_push(r, rig_announced_session(r), "0102030405"), -ENETUNREACH);
 	CHECK_EQ(rig_counter(r, "no_way"), 1);
 	rig_wire_refuse(r, 0);
-	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), 0);
+	CHECK_EQ(rig_push(r, rig_announced_session(r), "0102030405"), 0);
 	expect_through(r, "0102030405", "wire2");
-	CHECK_EQ(rig_drops(r), 1);
+	CHECK_EQ(rig_drop_count(r), 1);
 }
 
 RIG_TEST(all_ways_are_enabled_or_none, two_ways())
@@ -243,21 +243,21 @@ RIG_TEST(all_ways_are_enabled_or_none, two_ways())
 	rig_wire_refuse(r, -EADDRINUSE);
 	CHECK_EQ(rig_open_enable(r, anybody()), -EADDRINUSE);
 	rig_wire(r, "wire");
-	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_wire_enable_count(r), 0);
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, 0);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_wire_enable_count(r), 1);
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
-	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_wire_enable_count(r), 0);
 }
 
 RIG_TEST(with_its_enable_go_the_sessions_that_messages_have_caused, enabled())
 {
 	rig_wire(r, "wire");
 	rig_expect_up(r, "01", "01");
-	CHECK_EQ(rig_push(r, rig_announced(r), "0102030405"), 0);
+	CHECK_EQ(rig_push(r, rig_announced_session(r), "0102030405"), 0);
 	expect_through(r, "0102030405", "wire2");
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	CHECK_EQ(sessions_on(r, "wire2"), 0);
@@ -283,7 +283,7 @@ RIG_TEST(what_comes_after_the_session_is_nobodys, two_ways())
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_inject_on(r, lls, "02"); /* a new one */
 	rig_expect_delivered(r, "02");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	CHECK(rig_do(r, close_session, lls));
 }
 
@@ -293,11 +293,11 @@ RIG_TEST(that_the_peer_has_closed_is_passed_on, two_ways())
 
 	lls = s->lls;
 	rig_close_done(r, lls);
-	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_close_done_count(r), 1);
 	REQUIRE(xk_duplicate(lls));
 	rig_close(r, s);
 	rig_close_done(r, lls); /* nobody stands there any more */
-	CHECK_EQ(rig_close_dones(r), 1);
+	CHECK_EQ(rig_close_done_count(r), 1);
 	CHECK(rig_do(r, close_session, lls));
 }
 
@@ -315,13 +315,13 @@ RIG_TEST(a_long_reply_goes_to_the_link_address_that_has_asked,
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_expect_up(r, ME PEER "3005 c3", "c3");
-	s = rig_announced(r);
+	s = rig_announced_session(r);
 	rig_expect_down(r, s, "3c", PEER ME "3005 3c");
 	CHECK_EQ(rig_push_pattern(r, s, 2000), 0);
 	rig_expect_sent(r, PEER ME "3001 *");
 	rig_expect_sent(r, PEER ME "3001 *");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "vsize", "opened"), 1);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 	rig_advance_ms(r, 60000); /* blast forgets its copy */
 }

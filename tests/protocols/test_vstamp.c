@@ -155,15 +155,15 @@ TEST(vstamp_stamps_calls_and_their_replies)
 	struct xk_session *s = rig_open(r, rig_to(5));
 	unsigned number = rig_call(r, s, "0102");
 
-	CHECK_EQ(rig_called(r, number), -EINPROGRESS);
+	CHECK_EQ(rig_call_status(r, number), -EINPROGRESS);
 	rig_advance_ms(r, 2);
 	rig_end_call(r, 0, "03");
-	CHECK_EQ(rig_called(r, number), 0);
+	CHECK_EQ(rig_call_status(r, number), 0);
 	rig_expect_sent(r, "0102");
 	rig_expect_delivered(r, "03");
 	number = rig_call(r, s, "04");
 	rig_end_call(r, -ETIMEDOUT, NULL);
-	CHECK_EQ(rig_called(r, number), -ETIMEDOUT);
+	CHECK_EQ(rig_call_status(r, number), -ETIMEDOUT);
 	rig_expect_sent(r, "04");
 	read_stamps(r);
 	expect_words("down up down up");
@@ -177,7 +177,7 @@ TEST(vstamp_stamps_calls_that_do_not_wait_on_their_way_down)
 	unsigned number = rig_call_async(r, s, "0102");
 
 	rig_end_call(r, 0, "03");
-	CHECK_EQ(rig_called(r, number), 0);
+	CHECK_EQ(rig_call_status(r, number), 0);
 	rig_expect_sent(r, "0102");
 	rig_expect_delivered(r, "03");
 	read_stamps(r);
@@ -196,7 +196,7 @@ TEST(vstamp_stamps_calls_that_come_up)
 	rig_serve(r, -EIO, NULL);
 	CHECK_EQ(rig_inject_call(r, NULL, "02"), -EIO);
 	rig_expect_delivered(r, "02");
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	read_stamps(r);
 	expect_words("up down up down");
 }
@@ -215,14 +215,14 @@ RIG_TEST(vstamp_opens_again_for_a_call_if_somebody_wants_it, rig_new("vstamp"))
 	CHECK_EQ(rig_open_enable(r, rig_to(5)), 0);
 	rig_serve(r, 0, "0304");
 	CHECK_EQ(rig_inject_call(r, NULL, "01"), 0);
-	lls = rig_wire_session(r);
+	lls = rig_wire_newest_session(r);
 	REQUIRE(lls != NULL && xk_duplicate(lls));
 	CHECK_EQ(rig_open_disable(r, rig_to(5)), 0);
 	CHECK_EQ(rig_inject_call(r, lls, "02"), -ENOENT);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, rig_to(5)), 0);
 	CHECK_EQ(rig_inject_call(r, lls, "03"), 0);
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	rig_expect_delivered(r, "01");
 	rig_expect_delivered(r, "03");
 	rig_expect_sent(r, "0304");
@@ -264,7 +264,7 @@ TEST(vstamp_on_a_port_stamps_each_deed_between_what_it_follows_and_what_follows_
 
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
 	rig_expect_up(r, "0102", "0102");
-	rig_expect_down(r, rig_delivered_on(r), "03", "03");
+	rig_expect_down(r, rig_delivered_session(r), "03", "03");
 	read_stamps(r);
 	words(text, sizeof(text));
 	CHECK_HAS(text, "receive received up");

@@ -12,7 +12,7 @@ set_host(struct rig *r)
 {
 	uint64_t host = HERE;
 
-	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
+	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 }
 
 /* Of a host on two links. */
@@ -22,7 +22,7 @@ set_hosts(struct rig *r)
 	struct xk_vnet_interface interfaces[] = { { .host = HERE }, { .host = HERE_TOO, .index = 1 } };
 
 	set_host(r);
-	rig_answer(r, XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces));
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces));
 }
 
 /* Its sessions are on the second link from now on. */
@@ -31,7 +31,7 @@ set_second_link(struct rig *r)
 {
 	uint64_t host = HERE_TOO;
 
-	rig_answer(r, XK_GET_MY_HOST, &host, sizeof(host));
+	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 }
 
 /* traffic on a wire; settings are statements. */

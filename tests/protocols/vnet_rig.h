@@ -40,7 +40,7 @@ open_to_peer(struct rig *r)
 	rig_expect_open_fails(r, rig_to(PEER_NUMBER), -EINPROGRESS);
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
-	return rig_opened(r);
+	return rig_opened_session(r);
 }
 
 static inline struct xk_participants

@@ -28,7 +28,7 @@ XK_FIELDS(odd, ODD_HEADER);
 
 TEST(values_are_those_of_their_bits)
 {
-	uint64_t random = seed_of("values");
+	uint64_t random = test_seed("values");
 
 	for (unsigned i = 0; i < 2000; i++) {
 		uint8_t p[XK_HEADER_LEN(odd)], q[XK_HEADER_LEN(odd)];
@@ -69,7 +69,7 @@ TEST(values_are_those_of_their_bits)
 /* Any bits anywhere, nine bytes' too. */
 TEST(bits_lie_anywhere)
 {
-	uint64_t random = seed_of("bits");
+	uint64_t random = test_seed("bits");
 
 	for (unsigned i = 0; i < 20000; i++) {
 		size_t at = next_random(&random) % 64;
@@ -288,7 +288,7 @@ XK_FORMAT(longer, LONG_HEADER);
 TEST(what_is_filled_in_is_summed)
 {
 	const struct xk_format crooked = crooked_format(), longer = longer_format();
-	uint64_t random = seed_of("filling in");
+	uint64_t random = test_seed("filling in");
 
 	for (unsigned i = 0; i < 1000; i++) {
 		uint8_t m[256];

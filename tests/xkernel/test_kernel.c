@@ -141,7 +141,7 @@ TEST_WITH(parked_stacks_survive_a_change_of_mode_and_of_threads, struct host *h,
 {
 	unsigned handled = 0;
 
-	srand(seed_of("modes"));
+	srand(test_seed("modes"));
 	host_start(h);
 	for (unsigned i = 0; i < 60; i++) {
 		unsigned waiting = (unsigned)rand() % 4;
@@ -219,7 +219,7 @@ TEST(stopping_ends_the_waits_of_foreign_threads_before_it_returns)
 
 TEST(stopping_at_any_moment_ends)
 {
-	srand(seed_of("stopping"));
+	srand(test_seed("stopping"));
 	for (unsigned i = 0; i < 60; i++) {
 		static const enum op ops[] = { OP_ECHO,   OP_WAIT, OP_SIGNAL,  OP_TIMEOUT,
 					       OP_NESTED, OP_LOCK, OP_HANDOFF, OP_SIGNAL };

@@ -509,7 +509,7 @@ random_step(struct rig *rig, bool *bound, unsigned i, unsigned operation)
 
 TEST(random_operations_agree_with_an_array)
 {
-	unsigned seed = seed_of("operations");
+	unsigned seed = test_seed("operations");
 	uint64_t state = seed;
 	struct rig rig = rig_new(RANDOM_KEYS, 0);
 	static bool bound[RANDOM_KEYS];

@@ -238,7 +238,7 @@ model_agrees(struct model *self)
 
 TEST(random_operations_agree_with_flat_arrays)
 {
-	unsigned seed = seed_of("operations");
+	unsigned seed = test_seed("operations");
 	struct model self = { .platform = platform_new(), .random = seed };
 	unsigned step, failures = CU_get_number_of_failures();
 	bool agrees = true;

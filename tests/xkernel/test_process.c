@@ -240,7 +240,7 @@ check_signal_against_time_out(enum xk_mode mode, enum xk_resume resume)
 
 TEST(a_signal_and_a_time_out_at_once_end_a_wait_once)
 {
-	unsigned seed = seed_of("time-outs");
+	unsigned seed = test_seed("time-outs");
 
 	srand(seed);
 	check_signal_against_time_out(XK_IPP, XK_RESUME_THREAD);

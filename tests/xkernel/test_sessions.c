@@ -480,7 +480,7 @@ check_crowd(enum xk_mode mode, enum xk_driver_policy driver, enum xk_resume resu
 
 TEST(sessions_come_and_go_under_everybody)
 {
-	unsigned seed = seed_of("crowd");
+	unsigned seed = test_seed("crowd");
 
 	check_crowd(XK_IPP, XK_DRIVER_INTERRUPT, XK_RESUME_THREAD, seed);
 	check_crowd(XK_IPP, XK_DRIVER_ADAPTIVE, XK_RESUME_DRIVER, seed + 1);

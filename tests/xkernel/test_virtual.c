@@ -21,11 +21,11 @@ RIG_SESSION_TEST(messages_pass_in_both_directions, rig_new("vwork"), rig_must_op
 	CHECK_EQ(rig_wire_remote(r), 5);
 	rig_expect_down(r, s, "0102 | 03", "010203");
 	rig_expect_up(r, "0405", "0405");
-	CHECK(rig_delivered_on(r) == s);
-	CHECK_EQ(rig_wire_sessions(r), 1);
+	CHECK(rig_delivered_session(r) == s);
+	CHECK_EQ(rig_wire_session_count(r), 1);
 	rig_close(r, s);
-	CHECK_EQ(rig_wire_sessions(r), 0);
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_wire_session_count(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 RIG_TEST(failures_of_the_protocol_below_are_passed_on, rig_new("vwork"))
@@ -87,7 +87,7 @@ RIG_TEST(what_one_has_enabled_is_not_anothers, rig_new_graph("wire:; vwork: wire
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK(rig_do(r, meddle, r));
-	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_wire_enable_count(r), 1);
 	rig_expect_up(r, "01", "01");
 }
 
@@ -98,16 +98,16 @@ RIG_TEST(a_message_opens_a_session_that_stays, rig_new("vwork"))
 	rig_inject(r, "01");
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	CHECK_EQ(rig_wire_enables(r), 1);
+	CHECK_EQ(rig_wire_enable_count(r), 1);
 	rig_inject(r, "02");
 	rig_inject(r, "03");
 	rig_expect_delivered(r, "02");
 	rig_expect_delivered(r, "03");
-	CHECK_EQ(rig_open_dones(r), 1);
-	CHECK(rig_delivered_on(r) == rig_announced(r));
-	rig_expect_down(r, rig_announced(r), "04", "04");
+	CHECK_EQ(rig_open_done_count(r), 1);
+	CHECK(rig_delivered_session(r) == rig_announced_session(r));
+	rig_expect_down(r, rig_announced_session(r), "04", "04");
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
-	CHECK_EQ(rig_wire_enables(r), 0);
+	CHECK_EQ(rig_wire_enable_count(r), 0);
 }
 
 RIG_TEST(sessions_are_kept_as_the_setting_says, rig_new("vwork sessions=2"))
@@ -117,17 +117,17 @@ RIG_TEST(sessions_are_kept_as_the_setting_says, rig_new("vwork sessions=2"))
 		rig_wire_peer(r, peer);
 		rig_expect_up(r, "01", "01");
 	}
-	CHECK_EQ(rig_open_dones(r), 5);
+	CHECK_EQ(rig_open_done_count(r), 5);
 	CHECK_EQ(rig_protocol(r, "vwork")->cache_count, 2);
 }
 
 RIG_TEST(what_the_protocol_above_refuses_is_dropped_below, rig_new_graph(ETH "vwork: eth; user: vwork"))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	rig_refuse(r, -EPERM);
+	rig_refuse_sessions(r, -EPERM);
 	rig_inject(r, ME PEER "3000 01");
 	CHECK_EQ(rig_counter_of(r, "eth", "refused"), 1);
-	rig_refuse(r, 0);
+	rig_refuse_sessions(r, 0);
 	rig_expect_up(r, ME PEER "3000 02", "02");
 }
 
@@ -170,13 +170,13 @@ RIG_TEST(another_session_stands_on_one_below_that_lives_on, rig_new("vwork"))
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_expect_up(r, "01", "01");
-	lls = rig_delivered_on(r)->lls;
+	lls = rig_delivered_session(r)->lls;
 	REQUIRE(xk_duplicate(lls));
 	CHECK(rig_do(r, uncache, rig_protocol(r, "vwork")));
 	CHECK(atomic_load_explicit(&lls->above, memory_order_relaxed) == NULL);
 	rig_inject_on(r, lls, "02");
 	rig_expect_delivered(r, "02");
-	CHECK_EQ(rig_open_dones(r), 2);
+	CHECK_EQ(rig_open_done_count(r), 2);
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	rig_inject_on(r, lls, "03");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
@@ -237,15 +237,15 @@ RIG_TEST(every_edge_of_a_graph_takes_them,
 	CHECK(rig_open(r, rig_to2(0x0a4d0001, 7, 9)) == NULL);
 	rig_expect_sent(r, "ffffffffffff" ME "0806 0001 0800 06 04 0001" ME "0a4d0002 000000000000 0a4d0001");
 	rig_inject(r, ME PEER "0806 0001 0800 06 04 0002" PEER "0a4d0001" ME "0a4d0002");
-	s = rig_opened(r);
+	s = rig_opened_session(r);
 	REQUIRE(s != NULL);
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	CHECK_EQ(rig_push(r, s, "02"), 0);
 	echo(r);
 	rig_expect_delivered(r, "01");
-	CHECK(rig_delivered_on(r) == s);
+	CHECK(rig_delivered_session(r) == s);
 	rig_expect_sent(r, PEER ME "0800 4500001d .... .... 4011.... 0a4d0002 0a4d0001 0009 0007 0009 .... 02");
-	CHECK_EQ(rig_drops(r), 0);
+	CHECK_EQ(rig_drop_count(r), 0);
 }
 
 /* ---- the end of a conversation, told from below ---- */

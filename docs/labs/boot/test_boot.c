@@ -124,7 +124,7 @@ TEST(data_for_an_end_that_is_not_here_is_answered_by_gone)
 	arrive(r, BOOT_DATA, PEER, 77, BOOT_FIRST, "one");
 	CHECK_EQ(rig_sent(r), 1);
 	rig_expect_nothing_delivered(r);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	rig_forget(r);
 	rig_free(r);
 }

@@ -218,11 +218,11 @@ TEST(without_a_session_only_data_is_answered_and_only_a_call_makes_one)
 	arrive(r, BOOT_CALL, 0, 0, 0, "");
 	arrive(r, BOOT_DATA, 0, 77, BOOT_FIRST, "one");
 	CHECK_EQ(rig_counter(r, "stale"), 6);
-	CHECK_EQ(rig_open_dones(r), 0);
+	CHECK_EQ(rig_open_done_count(r), 0);
 	rig_expect_nothing_sent(r);
 	rig_expect_nothing_delivered(r);
 	called_by(r, PEER);
-	CHECK_EQ(rig_open_dones(r), 1);
+	CHECK_EQ(rig_open_done_count(r), 1);
 	rig_free(r);
 }
 
