@@ -1,10 +1,10 @@
 /*
  * control.h - the xk_control operations that protocols add to the framework's own
- * (upi.h): who answers, and what the buffer holds. A protocol that does not know an
+ * (upi.h): which protocol answers, and what the buffer holds. A protocol that does not know an
  * operation passes it to the one below, so that layers in between do not matter.
  *
- * Control is for questions with a plain answer and for simple orders. Neighbours with more to say
- * to each other use a table of functions (`neighbour_ops` in protocol.h; arp.h, bidctl.h, ip.h).
+ * Control is for questions with a plain answer and for simple orders. Neighbours with a richer
+ * interface use a table of functions (`neighbour_ops` in protocol.h; arp.h, bidctl.h, ip.h).
  */
 #ifndef XK_PROTOCOLS_CONTROL_H
 #define XK_PROTOCOLS_CONTROL_H

@@ -31,7 +31,7 @@ XK_COUNTERS(eth, ETH_COUNTERS);
 XK_HEADER(eth, ETH_HEADER);
 XK_FIELDS(eth, ETH_HEADER);
 XK_MESSAGES(eth, ETH_HEADER);
-static_assert(XK_HEADER_LEN(eth) == XK_ETH_HEADER_LEN, "eth.h says so");
+static_assert(XK_HEADER_LEN(eth) == XK_ETH_HEADER_LEN, "as in eth.h");
 
 struct eth {
 	struct xk_protocol protocol;
@@ -93,7 +93,7 @@ eth_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 			     received, session);
 }
 
-/* Judges a stranger's frame, a broadcast, and one that is not for us. */
+/* Checks a stranger's frame, a broadcast, and a frame for another station. */
 static unsigned
 eth_validate(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_key *passive)
 {

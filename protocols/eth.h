@@ -9,14 +9,14 @@
 #include "xkernel/base.h"
 
 #define XK_ETH_BROADCAST UINT64_C(0xffffffffffff)
-#define XK_ETH_GROUP (UINT64_C(1) << 40) /* of a group, everybody included */
+#define XK_ETH_GROUP (UINT64_C(1) << 40) /* the group bit, set in ff:ff:ff:ff:ff:ff, too */
 
 enum { XK_ETH_HEADER_LEN = 14 };
 
-/* A group's source is rare: none of ours has such a session's key but a broadcasting one, which receives nothing. */
+/* A group is no valid source, and only the broadcast session, which receives nothing, has one in its key. */
 #define ETH_HEADER(F)                                                                                                  \
 	F(48, destination, .kind = XK_FIXED, .is_mine = true, .end = XK_END_LOCAL, .print = XK_PRINT_LINK,             \
-	  .help = "us, or everybody")                                                                                  \
+	  .help = "this host, or broadcast")                                                                           \
 	F(48, source, .kind = XK_NAMES_SESSION, .rare = XK_ETH_GROUP, .end = XK_END_REMOTE, .print = XK_PRINT_LINK)    \
 	F(16, type, .kind = XK_NAMES_SESSION, .print = XK_PRINT_HEX, .is_upper = true,                                 \
 	  .values = XK_VALUES({ 0x0800, "IPv4" }, { 0x0806, "ARP" }), .help = "the protocol above")

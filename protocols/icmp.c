@@ -12,7 +12,7 @@
  *               4.3.2.3). None are about ICMP errors, later fragments, or datagrams to a broadcast or multicast address
  *               of IP or the link (RFC 1122, 3.2.2); IP has dropped datagrams whose source is no single host. Limited
  *               by `rate` and `burst`. Sending never waits (XK_IP_LAZY).
- * Errors got:   go to IP, which tells the protocol whose datagram is quoted (XK_FAULT); if that is an echo, the
+ * Errors got:   go to IP, which notifies the protocol whose datagram is quoted (XK_FAULT); if that is an echo, the
  *               protocol above its session.
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
  * Not done:     timestamp, address mask, router discovery, redirects in either direction, sending parameter problems
@@ -40,7 +40,9 @@
 	D(ICMP_DROP_BAD_MESSAGE, "bad_message") /* pushed without a sequence number */
 XK_DROPS(icmp, ICMP_DROPS);
 
-/* Faults are in the order of enum xk_fault, whose last is never sent; about_error and on are errors that were not sent. */
+/*
+ * Faults are in the order of enum xk_fault, whose last is never sent; about_error and on are errors that were not sent.
+ */
 #define ICMP_COUNTERS(C)                                                                                               \
 	C(ICMP_REQUESTS, "requests")                                                                                   \
 	C(ICMP_REPLIES, "replies")                                                                                     \
@@ -175,7 +177,7 @@ icmp_key(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p)
 
 /* Returns ICMP_SENT if an error about trouble may be sent, or else the counter of the reason (RFC 1122, 3.2.2). */
 static unsigned
-icmp_judge(const struct xk_ip_trouble *trouble)
+icmp_may_report(const struct xk_ip_trouble *trouble)
 {
 	uint8_t type = ICMP_UNREACHABLE;
 
@@ -257,7 +259,7 @@ icmp_send_error(struct xk_protocol *self, const struct xk_ip_trouble *trouble)
 {
 	size_t quote_len = trouble->header_len + trouble->begin_len + xk_msg_len(trouble->m) - trouble->skip;
 	struct xk_participants participants = { .remote = { 1, { trouble->source } } };
-	unsigned outcome = icmp_judge(trouble);
+	unsigned outcome = icmp_may_report(trouble);
 	struct xk_session *lls;
 	struct xk_msg *m;
 
@@ -309,11 +311,11 @@ icmp_demux_error(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 		return;
 	}
 	xk_count(self, ICMP_GOT + fault.fault);
-	xk_trace(self, XK_TRACE_EVENTS, "%08x says %s", fault.from, xk_fault_name(fault.fault));
+	xk_trace(self, XK_TRACE_EVENTS, "%08x reports: %s", fault.from, xk_fault_name(fault.fault));
 	xk_msg_free(m);
 }
 
-/* Tells the protocol above of a fault of its request. Returns 0 (also for replies), or -ENOENT: not our message. */
+/* Notifies the protocol above of a fault of its request. Returns 0 (also for replies), or -ENOENT: not our message. */
 static int
 icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 {

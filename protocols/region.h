@@ -1,6 +1,6 @@
 /*
- * region.h - memory that peers may write to: what GM deposits into and AM stores into. A program registers a region for one
- * of its ports, and tells its peers the region's id. No code of the program runs when they write.
+ * region.h - memory that peers may write to: what GM deposits into and AM stores into. A program registers a region for
+ * one of its ports, and sends its peers the region's id. Peers then write without running any of its code.
  *
  *	struct xk_region region = { .base = memory, .len = sizeof(memory), .port = 7 };
  *	xk_region_register(gm, &region);		region.id is for the peers that may write
@@ -31,7 +31,7 @@ xk_region_register(struct xk_protocol *protocol, struct xk_region *region)
 	return xk_control_protocol(protocol, XK_REGION_REGISTER, region, sizeof(*region));
 }
 
-/* Ends that; nobody writes afterwards. Returns 0 or -ENOENT. */
+/* Ends the registration; no peer writes afterwards. Returns 0 or -ENOENT. */
 static inline int
 xk_region_unregister(struct xk_protocol *protocol, struct xk_region *region)
 {
@@ -102,8 +102,8 @@ xk_regions_control(struct xk_protocol *self, struct xk_regions *regions, int op,
 
 /*
  * Writes m, which is for this part, `offset` bytes from its beginning; stores the address of that beginning. Nothing is
- * written unless the whole part is in a region of the port. Returns 0; -ENOENT: the port has no such region; or -EFAULT:
- * the part is not in it. m stays the caller's.
+ * written unless the whole part is in a region of the port. Returns 0; -ENOENT: the port has no such region; or
+ * -EFAULT: the part is not in it. m stays the caller's.
  */
 static inline int
 xk_regions_write(struct xk_regions *regions, uint16_t port, const struct xk_region_part *part, uint32_t offset,

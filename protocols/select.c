@@ -8,8 +8,8 @@
  *               many). A server has one per channel and procedure, which ends with the channel.
  * Errors:       those of the protocol below; -ENOSYS: the procedure is not served there; -ECONNREFUSED: the server
  *               refused the session, or had no memory for it; -EBADMSG: a malformed reply. A handler's failure is a
- *               reply: the call ran, once. Its error is returned to the caller, but as -EREMOTEIO if it could be taken
- *               for the fate of the call itself: -ETIMEDOUT of a call that the handler made, say.
+ *               reply: the call ran, once. Its error is returned to the caller, but as -EREMOTEIO if it could be
+ *               mistaken for that of the call itself, as -ETIMEDOUT of a call made by the handler.
  * Not done:     close_done to users of a channel that is closed (their next call fails with -ECONNRESET)
  * Graph:        select -> chan; or select -> vchan, vchan -> chan
  */
@@ -122,7 +122,7 @@ select_error_of(uint32_t status)
 
 /* ---- init and fini ---- */
 
-/* Enables at once, because callers must be told that a procedure is not served. */
+/* Enables at once, so that calls of procedures that are not served are answered with an error. */
 static int
 select_init(struct xk_protocol *self)
 {

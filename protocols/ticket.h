@@ -1,11 +1,12 @@
 /*
- * ticket.h - tells the pusher of a message which protocol keeps a copy. A protocol that sends persistently (BLAST) keeps
- * a copy until no retransmission can be needed. The pushing protocol often learns earlier, by a reply, that the message
- * has arrived. So it puts a ticket on the message, and the keeper fills it in; neither knows the other, nor the layers
- * in between. (O'Malley's and Peterson's protocols for Sprite RPC found BLAST through the layers: action at a distance.)
+ * ticket.h - names the protocol that keeps a copy, for the pusher of the message. A protocol that sends persistently
+ * (BLAST) keeps a copy until no retransmission can be needed. The pushing protocol often learns earlier, by a reply,
+ * that the message has arrived. So it puts a ticket on the message, and the keeper fills it in; neither knows the
+ * other, nor the layers in between. (O'Malley's and Peterson's protocols for Sprite RPC found BLAST through the layers:
+ * action at a distance.)
  *
- * A ticket also says whether the push may wait for room to keep a copy. A protocol that retransmits in the shepherd of
- * an arriving message must not wait: other messages would queue behind it. `again` tells the keeper that the message was
+ * A ticket also specifies whether the push may wait for room to keep a copy. A protocol that retransmits in the
+ * shepherd of an arriving message must not wait: other messages would queue behind it. `again` marks a message that was
  * pushed before, so that one limit counts the keeper's own retransmissions and these.
  *
  *     struct xk_ticket ticket = { .keeper = NULL };

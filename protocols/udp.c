@@ -7,7 +7,7 @@
  * Sessions:     one per (local port, remote port, session below). Opening an existing one, or a port that another upper
  *               has enabled, fails with -EADDRINUSE. A stranger's first datagram to an enabled port makes one, after
  *               its checksum was verified; a session of broadcasts answers from the interface's own address.
- * Checksum:     generated unless the setting says no, by the port if it can; verified unless it is zero (none)
+ * Checksum:     generated unless the setting `checksum` is no, by the port if it can; verified unless it is zero (none)
  * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
  * Faults:       an intact datagram to an unknown port is refused (XK_FAULT_PORT); reports go to their session's upper
  * Not done:     multicast
@@ -23,7 +23,7 @@
 XK_HEADER(udp, UDP_HEADER);
 XK_FIELDS(udp, UDP_HEADER);
 XK_MESSAGES(udp, UDP_HEADER);
-static_assert(XK_HEADER_LEN(udp) == XK_UDP_HEADER_LEN, "udp.h says so");
+static_assert(XK_HEADER_LEN(udp) == XK_UDP_HEADER_LEN, "as in udp.h");
 
 struct udp {
 	struct xk_protocol protocol;

@@ -2,22 +2,23 @@
  * logptest.c - the loops that measure LogP parameters, over any protocol that carries messages: a client that sends
  * batches of messages and computes between them, and a server that answers as often as it is asked to.
  *
- * Spec:         J. Chen and W. Watson III, "User Level Communication on Alpha Linux Systems", figure 9: round trips (a),
- *               send and spin (b), receive and spin (c). Here all three are batches of one kind (logptest.h), and the client
- *               computes in each, so that the server needs no state.
- * Participants: none above; below (remote: host, port; local: port), without the ports if `port` is 0
- * Client:       A batch is sent from an event's handler, in the driver in IPP mode, each message given to the device before
- *               the next is made. Whoever brings the last answer schedules the next batch. A program starts a run of batches
- *               (logptest.h), or the setting `peer` does.
- * Greeting:     A message may ask for many answers, so a server sends more than one only to a host that has received from
- *               it: the message must show a token, which depends on the host. A client that will ask for more begins its run
- *               with a batch of one greeting, whose answer tells the token, and sends one again after a loss: the server may
- *               have booted.
+ * Spec:         J. Chen and W. Watson III, "User Level Communication on Alpha Linux Systems", figure 9: round trips
+ *               (a), send and spin (b), receive and spin (c). Here all three are batches of one kind (logptest.h), and
+ *               the client computes in each, so that the server needs no state. Participants: none above; below
+ *               (remote: host, port; local: port), without the ports if `port` is 0
+ * Client:       A batch is sent from an event's handler, in the driver in IPP mode, each message given to the device
+ *               before the next is made. Whoever brings the last answer schedules the next batch. A program starts a
+ *               run of batches (logptest.h), or the setting `peer` does.
+ * Greeting:     A message may ask for many answers, so a server sends more than one only to a host that has received
+ *               from it: the message must show a token, which depends on the host. A client that will ask for more
+ *               begins its run with a batch of one greeting, whose answer carries the token, and sends one again after
+ *               a loss: the server may have booted.
  * Flow:         If a push is refused for want of room (-ENOBUFS), both ends try again, at later turns of the driver.
  * Counters:     messages counts those of both ends; rounds and ..._ns describe the run that `peer` started
- * Copies:       A run says who copies messages between its own memory and buffers, and each message who copies its answers.
- * Drops:        bad (no such kind or way to copy, too long, or asks for too many answers), late (an answer that is not
- *               awaited), unproven (asks for more than one answer, without the token)
+ * Copies:       A run chooses the end that copies messages between its memory and buffers; each message chooses
+ *               the end that copies its answers.
+ * Drops:        bad (no such kind of message or copy, too long, or asks for too many answers), late (an answer that is
+ *               not awaited), unproven (asks for more than one answer, without the token)
  * Not done:     a check of the contents, which would be part of what is measured
  * Graph:        logptest -> udp; logptest -> llp; logptest [port=0] -> blast
  */
@@ -33,7 +34,9 @@
 
 enum {
 	LOGPTEST_SPINS = 16, /* timed before a run */
-	/* Between two looks whether the protocol below has room again: a part of the wait so far, but at least so long. */
+	/*
+	 * Between two looks whether the protocol below has room again: a part of the wait so far, but at least so long.
+	 */
 	LOGPTEST_POLL_PART = 64,
 	LOGPTEST_POLL_NS = 50,
 };
@@ -59,7 +62,7 @@ enum logptest_kind { LOGPTEST_MESSAGE = 1, LOGPTEST_ANSWER, LOGPTEST_GREETING };
 
 #define LOGPTEST_HEADER(F)                                                                                             \
 	F(32, batch, .help = "its number at the client")                                                               \
-	F(2, copies, .help = "who copies: 0: the sender; 1: nobody; 2: both")                                          \
+	F(2, copies, .help = "copied by 0: the sender; 1: neither end; 2: both")                                       \
 	F(2, kind, .help = "1: a client's message; 2: an answer; 3: a greeting")                                       \
 	F(12, answers, .help = "that the server is asked for; 0 in an answer")                                         \
 	F(16, length,                                                                                                  \
@@ -151,7 +154,7 @@ struct logptest {
 	_Atomic uint64_t token; /* of the last greeting's answer */
 	uint32_t next;          /* message of the batch, from 1 */
 	uint64_t until_ns;      /* when a push that is refused is not tried again; 0: the last one was not refused */
-	/* batch << 32 | what it waits for. 0 there: it is over; whoever makes it 0 goes on. */
+	/* batch << 32 | what it waits for. 0 there: it is over; the thread that makes it 0 continues. */
 	_Atomic uint64_t turn;
 	uint64_t watched;                 /* the turn that the watchdog has seen */
 	uint64_t begun_ns;                /* of the batch */
@@ -337,8 +340,8 @@ logptest_end_batch(struct logptest *l)
 }
 
 /*
- * Takes an answer, or LOGPTEST_SENDING, off what the batch waits for. Returns false if it is not waiting; stores what it
- * still waits for.
+ * Takes an answer, or LOGPTEST_SENDING, off what the batch waits for. Returns false if it is not waiting; stores what
+ * it still waits for.
  */
 static bool
 logptest_take(struct logptest *l, uint32_t batch, uint32_t what, uint32_t *left)
@@ -356,7 +359,7 @@ logptest_take(struct logptest *l, uint32_t batch, uint32_t what, uint32_t *left)
 	return true;
 }
 
-/* Sends a batch, or goes on with it: loops (a), (b) and (c) of the paper are one with different numbers. */
+/* Sends a batch, or the rest of one: loops (a), (b) and (c) of the paper are one with different numbers. */
 static void
 logptest_send(struct xk_event *event, void *argument)
 {
@@ -587,7 +590,7 @@ logptest_answer_later(struct logptest *l, struct xk_session *lls, size_t size, c
 		xk_event_schedule(&stream->event, 0);
 }
 
-/* Answers a message, in its buffer at last, as its header says. */
+/* Answers a message, which may now be in its buffer, as its header asks. */
 static void
 logptest_answer(struct logptest *l, struct xk_session *lls, struct xk_msg *m, const struct logptest_header *header)
 {
@@ -723,7 +726,7 @@ logptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 static const struct xk_setting logptest_settings[] = {
 	XK_SETTING(UINT, struct logptest, port, "port", "port of the server; 0: the protocol below has no ports",
 		   .initial = "2009", .max = 65535),
-	XK_SETTING(TIME, struct logptest, timeout_ns, "timeout", "time after which a batch that does not go on is lost",
+	XK_SETTING(TIME, struct logptest, timeout_ns, "timeout", "time after which a stalled batch counts as lost",
 		   .initial = "500ms", .min = 1000000, .max = UINT64_C(60000000000)),
 	XK_SETTING(TIME, struct logptest, client.silence_ns, "silence",
 		   "time without the end of a batch after which a run fails", .initial = "10s", .min = 1000000,

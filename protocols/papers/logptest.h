@@ -17,8 +17,8 @@ extern const struct xk_protocol_type xk_type_logptest;
 
 /*
  * A batch: the client sends `sends` messages; the server answers the first `first` times, and the last `last` times. It
- * is over when all have been sent and all answers have come. {1, 0, 1} is a round trip, {64, 0, 1} a stream to the server,
- * {1, 64, 0} one from it, {64, 64, 1} both at once.
+ * is over when all have been sent and all answers have come. {1, 0, 1} is a round trip, {64, 0, 1} a stream to the
+ * server, {1, 64, 0} one from it, {64, 64, 1} both at once.
  */
 struct xk_logptest_loop {
 	uint32_t sends, first, last;
@@ -38,7 +38,10 @@ enum xk_logptest_copies {
 struct xk_logptest_times {
 	uint64_t sent_ns;     /* until its last message was given to the device */
 	uint64_t answered_ns; /* until its last answer */
-	/* For how long the client really computed: the spin ends with a reading of the clock. Of a run, measured before it. */
+	/*
+	 * For how long the client really computed: the spin ends with a reading of the clock. Of a run, measured before
+	 *                                          it.
+	 */
 	uint64_t send_work_ns, receive_work_ns;
 };
 
@@ -68,7 +71,8 @@ struct xk_logptest_run {
 };
 
 /*
- * Starts a run on a started kernel. Main thread. Returns 0; -EBUSY: a run is under way; -EINVAL: an impossible run; -EAGAIN: no shepherd could be started.
+ * Starts a run on a started kernel. Main thread. Returns 0; -EBUSY: a run is in progress;
+ * -EINVAL: an impossible run; -EAGAIN: no shepherd could be started.
  */
 int xk_logptest_start(struct xk_protocol *logptest, const struct xk_logptest_run *run);
 

@@ -2,7 +2,7 @@
  * stopwait.c - reliable messages between ports, one at a time: each is sent again until it is acknowledged.
  *
  * Promise:      A session is a conversation of two ends, each of which lives once. Each message pushed on one end is
- *               delivered at the other at most once, in order, and intact as far as a 16-bit checksum can tell;
+ *               delivered at the other at most once, in order, and intact as far as a 16-bit checksum detects;
  *               exactly once if the peer stays reachable and neither end is closed. No end, not even one of a rebooted
  *               host, gets a message meant for another. (No frame may be older than 2^31 messages of its session.)
  * Spec:         our own 30-byte header; the exchange is below
@@ -14,13 +14,13 @@
  *               A closed session lives on until its messages are acknowledged or given up. `sessions` bounds those
  *               that strangers can make.
  * Failure:      An unanswered message is sent again after `timeout`, which doubles up to `timeout_max`. After `retries`
- *               the session is dead: queued messages are dropped (gave_up), close_done tells the hlp, and pushes fail
+ *               the session is dead: queued messages are dropped (gave_up), the hlp gets close_done, and pushes fail
  *               with -ETIMEDOUT. GONE has the same effect at once (peer_gone, -ECONNRESET). An end that a stranger has
  *               made retransmits, in a minute, at most three times the bytes of its first transmissions and of what it
  *               received (budget.h); a retransmission beyond that waits (withheld).
- * Memory:       All hosts' unacknowledged messages keep at most `kept` bytes of buffers, one host's at most half of what
- *               others leave (share.h).
- * Not done:     more than one message under way, measuring the round trip, telling the peer of a close
+ * Memory:       All hosts' unacknowledged messages keep at most `kept` bytes of buffers, one host's at most half of
+ *               what others leave (share.h).
+ * Not done:     more than one message in flight, measuring the round trip, notifying the peer of a close
  * Graph:        stopwait -> ip [number=253], or anything else that carries messages to hosts
  */
 #include <errno.h>
@@ -33,15 +33,15 @@
 
 /*
  * Exchange:     CALL    from=a, to=0      "I am a": an enabled port makes an end of its own, b
- *               WELCOME from=b, to=a      "I am b, and have heard a"
- *               DATA    from=a, to=b      a message; the first one shows that a is there, and has heard b
+ *               WELCOME from=b, to=a      "I am b, and know a"
+ *               DATA    from=a, to=b      a message; the first one shows that a is alive, and knows b
  *               ACK     from=b, to=a      the message with this sequence number has been delivered
  *               GONE    from=b, to=a      in answer to DATA: b does not exist
  *
  * An end accepts only frames that name it, from its peer: the caller's peer is the end in the WELCOME, the called
  * end's the one in the CALL. Identifiers are learned from the ends themselves, so DATA for b was sent after b was
- * made, by an end that had heard b. A late CALL of a dead end makes an end whose WELCOME nobody answers, so the user
- * never hears of that end. Between two ends sequence numbers do the rest: the next message is delivered, older
+ * made, by an end that knew b. A late CALL of a dead end makes an end whose WELCOME is never answered, so the user
+ * never learns of that end. Between two ends sequence numbers do the rest: the next message is delivered, older
  * ones are acknowledged again. A message is acknowledged after the user's demux has returned, so that the next one,
  * carried by another shepherd, cannot overtake it.
  */
@@ -176,7 +176,7 @@ stopwait_drop_all(struct stopwait_session *s, unsigned why)
 }
 
 /*
- * Charges a repetition of the message under way to the budget of an end that a stranger has made. Returns false if it
+ * Charges a repetition of the message in flight to the budget of an end created by a stranger. Returns false if it
  * is not allowed now. The last repetition waits for the second half of the retries: a short silence does not use them
  * all up.
  */
@@ -191,11 +191,11 @@ stopwait_may_repeat(struct stopwait_session *s)
 }
 
 /*
- * Returns the frame that the peer must answer: the CALL, or the message under way, for the first time or `again`.
+ * Returns the frame that the peer must answer: the CALL, or the message in flight, for the first time or `again`.
  * Returns NULL if nothing is queued, without a buffer, or if it must not be sent again now; the timer then tries again.
  */
 static struct xk_msg *
-stopwait_say(struct stopwait_session *s, bool again)
+stopwait_send_control(struct stopwait_session *s, bool again)
 {
 	const struct stopwait *stopwait = stopwait_of(s);
 	const uint8_t *ends = s->session.sends.header;
@@ -258,7 +258,7 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 		*s->last = m;
 		s->last = &m->link;
 		if (++s->count == 1)
-			frame = stopwait_say(s, false);
+			frame = stopwait_send_control(s, false);
 	}
 	xk_unlock(&s->lock);
 	if (why != 0)
@@ -270,7 +270,7 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 /* ---- a session's end, and its timer ---- */
 
 /*
- * Ends s: drops queued messages for the reason why, tells the hlp, and takes a passive session out of the cache. The
+ * Ends s: drops queued messages for the reason why, notifies the hlp, and takes a passive session out of the cache. The
  * shepherd holds a reference on s, or is popping through it.
  */
 static void
@@ -309,7 +309,7 @@ stopwait_expire(struct xk_alarm *alarm, uint64_t now_ns)
 	struct xk_msg *frame = NULL;
 
 	if (late && !gives_up)
-		frame = stopwait_say(s, true);
+		frame = stopwait_send_control(s, true);
 	else if (s->count > 0 && !late)
 		xk_alarm_set(&s->alarm, s->retry.due_ns);
 	xk_unlock(&s->lock);
@@ -338,8 +338,8 @@ stopwait_key_of(struct xk_protocol *self, struct xk_session *lls, const uint8_t 
 }
 
 /*
- * Draws the identifier of a new end. If boots are counted, it contains the boot's number: no two of 65,536 boots draw the
- * same identifier.
+ * Draws the identifier of a new end. If boots are counted, it contains the boot's number: no two of 65,536 boots draw
+ * the same identifier.
  */
 static uint64_t
 stopwait_draw(struct xk_protocol *self)
@@ -438,7 +438,7 @@ stopwait_judge(struct stopwait_session *s, const struct stopwait_header *h)
 		return XK_DROP_NO_SESSION;
 	if (h->from != s->peer)
 		return STOPWAIT_STALE;
-	xk_budget_note(&s->budget, STOPWAIT_HEADER_LEN); /* a peer that is heard earns retransmissions */
+	xk_budget_note(&s->budget, STOPWAIT_HEADER_LEN); /* a peer that sends earns retransmissions */
 	if (ahead < 0)
 		return STOPWAIT_DUPLICATE;
 	if (ahead > 0 || s->delivering)
@@ -483,11 +483,11 @@ stopwait_pop_data(struct stopwait_session *s, struct xk_session *lls, struct xk_
 }
 
 /*
- * Takes the peer from a WELCOME, or the message under way off the queue for its ACK. Returns 0, or the reason to drop
+ * Takes the peer from a WELCOME, or the message in flight off the queue for its ACK. Returns 0, or the reason to drop
  * the answer. The lock is held.
  */
 static unsigned
-stopwait_hear(struct stopwait_session *s, const struct stopwait_header *h)
+stopwait_receive_answer(struct stopwait_session *s, const struct stopwait_header *h)
 {
 	bool calling = s->peer == 0;
 
@@ -516,9 +516,9 @@ stopwait_pop_answer(struct stopwait_session *s, struct xk_session *lls, struct x
 	unsigned why;
 
 	xk_lock(&s->lock);
-	why = stopwait_hear(s, h);
+	why = stopwait_receive_answer(s, h);
 	if (why == 0 && h->kind != STOPWAIT_GONE)
-		frame = stopwait_say(s, false);
+		frame = stopwait_send_control(s, false);
 	xk_unlock(&s->lock);
 	if (why != 0) {
 		xk_drop(s->session.protocol, m, why);
@@ -654,7 +654,7 @@ static const struct xk_protocol_ops stopwait_ops = {
 };
 
 static const struct xk_setting stopwait_settings[] = {
-	XK_SETTING(UINT, struct stopwait, queue, "queue", "maximum number of messages queued behind the one under way",
+	XK_SETTING(UINT, struct stopwait, queue, "queue", "maximum number of messages queued behind the one in flight",
 		   .initial = "16", .max = 65535),
 	XK_SETTING(TIME, struct stopwait, timeout_ns, "timeout",
 		   "initial retransmission timeout, doubled at each retry", .initial = "200ms", .min = 1000,

@@ -40,7 +40,7 @@ struct stopwait_session {
 	uint64_t peer;       /* the other end; 0: no WELCOME yet */
 	bool known;          /* to the hlp */
 	int error;           /* of a push; 0: not dead */
-	/* sending: the first of the queue is under way */
+	/* sending: the first of the queue is in flight */
 	struct xk_msg *first, **last;
 	unsigned count;
 	uint32_t sequence;       /* of the first */
@@ -48,7 +48,7 @@ struct stopwait_session {
 	struct xk_budget budget; /* of retransmissions */
 	/* receiving */
 	uint32_t expected;
-	bool delivering; /* `expected` is on its way up */
+	bool delivering; /* `expected` is being delivered */
 };
 
 #endif

@@ -52,7 +52,7 @@ static const struct xk_field_value blasttest_kinds[] = { { BLASTTEST_MESSAGE, "m
 	F(32, count, .help = "bytes of a message; in an answer, messages of the run that arrived whole")
 XK_HEADER(blasttest, BLASTTEST_HEADER);
 XK_FIELDS(blasttest, BLASTTEST_HEADER);
-static_assert(XK_HEADER_LEN(blasttest) == XK_BLASTTEST_MIN, "blasttest.h says so");
+static_assert(XK_HEADER_LEN(blasttest) == XK_BLASTTEST_MIN, "as in blasttest.h");
 
 /* The messages of a run that arrived here. */
 struct blasttest_served {

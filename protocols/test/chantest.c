@@ -3,8 +3,8 @@
  * client that measures the round trip. Each instance is a server. A program makes it a client (chantest.h), or the
  * setting `peer` does: one run of `rounds` then begins after `start`, and its end is traced (level events) and counted.
  *
- * Callers are shepherds in xk_call, one for each of `channels`; the graph says how they wait and who resumes them. A
- * round trip lasts from the call to its reply, without the check of the reply.
+ * Callers are shepherds in xk_call, one for each of `channels`; the graph determines how they wait and what resumes
+ * them. A round trip lasts from the call to its reply, without the check of the reply.
  *
  * Spec:         the x-kernel's test/chantest.c; a message is its number (up to 8 bytes, lowest first), then a pattern
  *               that depends on the position alone

@@ -42,7 +42,7 @@ struct xk_chantest_run {
 };
 
 /*
- * Starts a run on a started kernel. Main thread. Returns 0; -EBUSY: a run is under way; -EINVAL: an impossible run;
+ * Starts a run on a started kernel. Main thread. Returns 0; -EBUSY: a run is in progress; -EINVAL: an impossible run;
  * -EAGAIN: no shepherd could be started; -ENOMEM.
  */
 int xk_chantest_start(struct xk_protocol *chantest, const struct xk_chantest_run *run);

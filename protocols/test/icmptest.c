@@ -50,7 +50,7 @@ static_assert(ICMPTEST_FAULT_HEADER - ICMPTEST_FAULT + 1 == XK_FAULTS, "a name f
 #define ICMPTEST_HEADER(F) F(16, sequence, .help = "of the request")
 XK_HEADER(icmptest, ICMPTEST_HEADER);
 XK_FIELDS(icmptest, ICMPTEST_HEADER);
-static_assert(XK_HEADER_LEN(icmptest) == XK_ICMP_SEQUENCE_LEN, "icmp.h says so");
+static_assert(XK_HEADER_LEN(icmptest) == XK_ICMP_SEQUENCE_LEN, "as in icmp.h");
 
 struct icmptest {
 	struct messages messages;

@@ -1,23 +1,20 @@
 /*
- * pingpong.c - round trips of one message between two ends. The graph places each end: in the driver, in a thread of the
- * kernel's that the driver wakes, or in an application's thread, which copies. The message carries its count and two
- * readings of the clock.
+ * pingpong.c - round trips of one message between two ends. The graph places each end: in the driver, in a thread of
+ * the kernel's that the driver wakes, or in an application's thread, which copies. The message carries its count and
+ * two readings of the clock.
  *
  * Spec:         Bjorndalen, Anshus, Vinter and Larsen, "The Latency of User-to-User, Kernel-to-Kernel and
- *               Interrupt-to-Interrupt Level Communication" (2000), its four interfaces:
- *                 endpoint=user             "basic": the message is copied to a blocked thread, and its answer into a new
- *                                           buffer
- *                 endpoint=user, static=yes "basic static-skb": as above, but into the buffer that brought the message,
- *                                           because the driver owns those that were pushed
- *                 endpoint=kernel           a shepherd waits for the message and sends it back
- *                 endpoint=handler          whoever carries the message sends it back at once
- *               Each end lowers the count; the one that makes it 0 reads the clock again. 1,500 round trips are 3,000
- *               decrements.
- * Participants: none above; below (remote: host, port; local: port)
- * Client:       if `peer` is set: `repeats` runs of `rounds` round trips; min to max describe the averages of the runs. A
- *               run that loses a message starts again.
- * Drops:        bad_count (0, too high, or of the wrong parity), bad_length (too long, or not what the client has sent),
- *               stale (a duplicate, or of an earlier run), queue_full (the end's thread is behind)
+ *               Interrupt-to-Interrupt Level Communication" (2000), its four interfaces: endpoint=user "basic": the
+ *               message is copied to a blocked thread, and its answer into a new buffer endpoint=user, static=yes
+ *               "basic static-skb": as above, but into the buffer that brought the message, because the driver owns
+ *               those that were pushed endpoint=kernel a shepherd waits for the message and sends it back
+ *               endpoint=handler whoever carries the message sends it back at once Each end lowers the count; the one
+ *               that makes it 0 reads the clock again. 1,500 round trips are 3,000 decrements. Participants: none
+ *               above; below (remote: host, port; local: port)
+ * Client:       if `peer` is set: `repeats` runs of `rounds` round trips; min to max describe the averages of the runs.
+ *               A run that loses a message starts again.
+ * Drops:        bad_count (0, too high, or of the wrong parity), bad_length (too long, or not what the client has
+ *               sent), stale (a duplicate, or of an earlier run), queue_full (the end's thread is behind)
  * Graph:        pingpong -> llp; pingpong -> udp
  */
 #include <errno.h>
@@ -84,11 +81,11 @@ struct pingpong {
 	uint64_t averages_ns[PINGPONG_REPEATS];
 
 	_Atomic(struct xk_session *) session; /* the client's */
-	_Atomic uint64_t turn;                /* run << 32 | awaited count; 0: no run is under way */
+	_Atomic uint64_t turn;                /* run << 32 | awaited count; 0: no run is in progress */
 	uint64_t begun_ns, taken_ns;          /* of the run; belong to whoever has the turn */
 };
 
-/* ---- a message, wherever the end stands ---- */
+/* ---- messages at any kind of end ---- */
 
 /* Returns a message of size bytes to write to: `old` (NULL: none) if it will do, or a new one. NULL: no buffer. */
 static struct xk_msg *
@@ -116,7 +113,10 @@ pingpong_push(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 		xk_count(&p->client.protocol, PINGPONG_UNSENT);
 }
 
-/* Moves the turn of `run` from one count to another. Returns false if it does not await `count`: a duplicate, or too late. */
+/*
+ * Moves the turn of `run` from one count to another. Returns false if it does not await `count`: a duplicate, or too
+ * late.
+ */
 static bool
 pingpong_move_turn(struct pingpong *p, uint32_t run, uint32_t count, uint32_t next)
 {
@@ -126,7 +126,7 @@ pingpong_move_turn(struct pingpong *p, uint32_t run, uint32_t count, uint32_t ne
 						       memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* Ends the run, whose last message has the turn: it awaits 0, which nobody else takes. */
+/* Ends the run, whose last message has the turn: its awaited count becomes 0, which no other message takes. */
 static void
 pingpong_end_run(struct pingpong *p, uint64_t now_ns)
 {
@@ -137,8 +137,9 @@ pingpong_end_run(struct pingpong *p, uint64_t now_ns)
 }
 
 /*
- * Lowers the count in the header at `bytes`, of a message of len bytes that came up s; at 0, reads the clock and ends the
- * client's run. Returns whether the message is to be sent back. If not, *why is the reason to drop it; 0: the run has ended.
+ * Lowers the count in the header at `bytes`, of a message of len bytes that came up s; at 0, reads the clock and ends
+ * the client's run. Returns whether the message is to be sent back. If not, *why is the reason to drop it; 0: the run
+ * has ended.
  */
 static bool
 pingpong_lower(struct pingpong *p, const struct xk_session *s, uint8_t *bytes, size_t len, unsigned *why)
@@ -198,7 +199,9 @@ pingpong_return(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 		xk_msg_free(m);
 }
 
-/* As pingpong_return, but copies m out and its answer in, as an application does: into a new buffer or, if static, m's. */
+/*
+ * As pingpong_return, but copies m out and its answer in, as an application does: into a new buffer or, if static, m's.
+ */
 static void
 pingpong_return_copied(struct pingpong *p, struct xk_session *s, struct xk_msg *m)
 {
@@ -268,8 +271,8 @@ pingpong_give_up(struct pingpong *p, uint64_t turn)
 }
 
 /*
- * Makes `run`, and returns when it has ended: 0; -ETIMEDOUT: its turn has not moved for `timeout`, so a message is lost; or
- * another error. Other arrivals are no progress; the clock is read only after one.
+ * Makes `run`, and returns when it has ended: 0; -ETIMEDOUT: its turn has not moved for `timeout`, so a message is
+ * lost; or another error. Other arrivals are no progress; the clock is read only after one.
  */
 static int
 pingpong_run(struct pingpong *p, struct xk_session *s, uint32_t run)
@@ -473,7 +476,7 @@ static const struct xk_role pingpong_lowers[] = {
 static const char *const pingpong_endpoints[] = { "handler", "kernel", "user", NULL };
 
 static const struct xk_setting pingpong_settings[] = {
-	XK_SETTING(CHOICE, struct pingpong, endpoint, "endpoint", "who sends a message back",
+	XK_SETTING(CHOICE, struct pingpong, endpoint, "endpoint", "what sends a message back",
 		   .choices = pingpong_endpoints, .initial = "handler"),
 	XK_SETTING(BOOL, struct pingpong, is_static, "static",
 		   "whether a user's answer reuses the buffer of the message", .initial = "no"),

@@ -193,7 +193,7 @@ traffic_open_all(void *argument)
 	atomic_store_explicit(&t->opening, false, memory_order_release);
 }
 
-/* Starts a shepherd that opens missing sessions, unless one tried lately. */
+/* Starts a shepherd that opens missing sessions, unless one tried recently. */
 static void
 traffic_see_to_sessions(struct traffic *t, uint64_t now_ns)
 {
@@ -607,7 +607,8 @@ traffic_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	if (op != XK_FAULT)
 		return -ENOTSUP;
 	xk_count(self, TRAFFIC_REPORTS);
-	xk_trace(self, XK_TRACE_EVENTS, "%llx says %s", (unsigned long long)report->from, xk_fault_name(report->fault));
+	xk_trace(self, XK_TRACE_EVENTS, "%llx reports: %s", (unsigned long long)report->from,
+		 xk_fault_name(report->fault));
 	return 0;
 }
 

@@ -13,7 +13,7 @@
  * Control:      the session below answers. From below: XK_FAULT
  * Counters:     messages counts requests and echoes; rounds and rtt_... describe the run that `peer` started
  * Drops:        late (an echo that is not awaited), bad (its length or contents); no_session (requests, serve=no)
- * Not done:     several clients in one instance; several requests under way
+ * Not done:     several clients in one instance; several requests in flight
  * Graph:        udptest -> udp
  */
 #include "protocols/test/udptest.h"
@@ -321,7 +321,8 @@ udptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
 	if (op != XK_FAULT)
 		return -ENOTSUP;
 	xk_count(self, UDPTEST_REPORTS);
-	xk_trace(self, XK_TRACE_EVENTS, "%llx says %s", (unsigned long long)report->from, xk_fault_name(report->fault));
+	xk_trace(self, XK_TRACE_EVENTS, "%llx reports: %s", (unsigned long long)report->from,
+		 xk_fault_name(report->fault));
 	return 0;
 }
 

@@ -42,11 +42,11 @@ struct xk_udptest_run {
 
 /*
  * Starts a run on a started kernel. The session stays open between runs. Main thread. Returns 0; -EBUSY: a run is
- * under way; -EINVAL: an impossible run; -EAGAIN: no shepherd could be started.
+ * in progress; -EINVAL: an impossible run; -EAGAIN: no shepherd could be started.
  */
 int xk_udptest_start(struct xk_protocol *udptest, const struct xk_udptest_run *run);
 
-/* Closes the session, if there is one. Any shepherd; never waits. Returns 0; -EBUSY: a run is under way. */
+/* Closes the session, if there is one. Any shepherd; never waits. Returns 0; -EBUSY: a run is in progress. */
 int xk_udptest_close(struct xk_protocol *udptest);
 
 #endif

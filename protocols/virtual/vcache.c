@@ -5,11 +5,11 @@
  * Participants: those of the protocol below. A kept session serves opens by the same hlps with the same participants.
  * Sessions:     each stands on one of the protocol below. When an actively opened one is closed, the session below is
  *               kept for `time`, one for the same participants, and the next open stands on it. Dead sessions are not
- *               kept: those of which close_done, or a push that returned -ECONNRESET or -ETIMEDOUT, has told. Passive
+ *               kept: those for which close_done was called, or a push returned -ECONNRESET or -ETIMEDOUT. Passive
  *               sessions are kept as in every protocol (`sessions`).
  * While kept:   a message that comes up the session below makes a new session if its type is enabled, and is dropped
  *               otherwise.
- * A new user:   receives messages that are under way to the previous one (a late reply to the same port, say), as from
+ * A new user:   receives messages in flight to the previous one (a late reply to the same port, say), as from
  *               any protocol whose sessions have no identity
  * Not done:     calls (RPC): VCHAN keeps channels
  * Graph:        udptest -> vcache; vcache -> udp; or any other edge

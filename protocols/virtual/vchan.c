@@ -176,7 +176,7 @@ vchan_give_back(struct vchan_pool *pool, struct vchan_channel *channel, int stat
 }
 
 /*
- * Waits for a channel. Releases the lock, which is held, meanwhile. Returns 0 and a channel, or NULL to open one, or
+ * Waits for a channel. The lock is held, and released while waiting. Returns 0 and a channel, or NULL to open one, or
  * returns -errno.
  */
 XK_APART static int
@@ -371,7 +371,7 @@ vchan_call(struct xk_session *s, struct xk_msg *m, struct xk_msg **reply)
 	return status;
 }
 
-/* Ends an asynchronous call. The channel is free before the user is told, because the user may call again. */
+/* Ends an asynchronous call. Frees the channel before it notifies the user, who may call again. */
 static void
 vchan_call_over(struct vchan_channel *channel, int status)
 {

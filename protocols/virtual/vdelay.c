@@ -15,7 +15,7 @@ XK_DROPS(vdelay, VDELAY_DROPS);
 
 #define VDELAY_COUNTERS(C)                                                                                             \
 	C(VDELAY_COUNT_DELAYED, "delayed")                                                                             \
-	C(VDELAY_COUNT_UNSENT, "unsent") /* refused by the protocol below; the sender is not told */
+	C(VDELAY_COUNT_UNSENT, "unsent") /* refused by the protocol below; the sender is not notified */
 XK_COUNTERS(vdelay, VDELAY_COUNTERS);
 
 struct vdelay {

@@ -5,10 +5,10 @@
  * Control:      XK_GET_OFFLOADS: none if it corrupts sent messages, because the port would checksum the corrupt bytes;
  *               the protocol below answers the others
  * Faults:       Each message draws `loss`, `duplicate`, `reorder` and `corrupt` in this order, from a stream of `seed`
- *               per direction. A loss includes up to burst - 1 of the next messages of the same direction. A copy, or
- *               a reordered message, goes on up to reorder_time later. A corrupt message has at least one bit flipped,
- *               all within 15 consecutive ones: an Internet checksum detects that. If a message is duplicated and
- *               corrupted, its copy stays intact.
+ *               per direction. A loss includes up to burst - 1 of the next messages of the same direction. A copy, or a
+ *               reordered message, is delivered up to reorder_time later. A corrupt message has at least one bit
+ *               flipped, all within 15 consecutive ones: an Internet checksum detects that. If a message is duplicated
+ *               and corrupted, its copy stays intact.
  * Not done:     calls (RPC)
  * Graph:        udp -> vdrop -> ip, or any other edge
  */
@@ -29,7 +29,7 @@ XK_DROPS(vdrop, VDROP_DROPS);
 	C(VDROP_COUNT_REORDERED, "reordered")                                                                          \
 	C(VDROP_COUNT_CORRUPTED, "corrupted")                                                                          \
 	C(VDROP_COUNT_NOT_DUPLICATED, "not_duplicated") /* no buffer for the copy */                                   \
-	C(VDROP_COUNT_UNSENT, "unsent") /* late, and refused by the protocol below; the sender is not told */
+	C(VDROP_COUNT_UNSENT, "unsent") /* late, and refused by the protocol below; the sender is not notified */
 XK_COUNTERS(vdrop, VDROP_COUNTERS);
 
 /* The span of flipped bits, and the bytes that they may lie in. */
@@ -174,7 +174,7 @@ vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 	xk_unlock(&vdrop->lock);
 	if (fate.lost) {
 		xk_drop(self, m, VDROP_DROP_LOST);
-		return 0; /* as on a wire, the sender is not told */
+		return 0; /* as on a wire, the sender is not notified */
 	}
 	if (fate.copy_ns != 0) {
 		copy = xk_msg_reference(m);

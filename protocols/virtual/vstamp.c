@@ -39,7 +39,7 @@ enum vstamp_what {
 /* A stamp is a word: the low bits are enum vstamp_what, the others the time in ns. */
 enum { VSTAMP_WHAT_BITS = 3, VSTAMP_WHAT_MASK = (1 << VSTAMP_WHAT_BITS) - 1 };
 
-static_assert(XK_UP == (int)VSTAMP_UP && XK_DOWN == (int)VSTAMP_DOWN, "ways are stamps");
+static_assert(XK_UP == (int)VSTAMP_UP && XK_DOWN == (int)VSTAMP_DOWN, "directions are stamps");
 static_assert((int)VSTAMP_WAKE <= (int)VSTAMP_WHAT_MASK, "all fit");
 
 static const char *const vstamp_words[] = { "up", "down", "receive", "received", "transmit", "sent", "sleep", "wake" };
