@@ -4,8 +4,8 @@
  *
  * Spec:         J. Chen and W. Watson III, "User Level Communication on Alpha Linux Systems", figure 9: round trips
  *               (a), send and spin (b), receive and spin (c). Here all three are batches of one kind (logptest.h), and
- *               the client computes in each, so that the server needs no state. Participants: none above; below
- *               (remote: host, port; local: port), without the ports if `port` is 0
+ *               the client computes in each, so that the server needs no state.
+ * Participants: none above; below (remote: host, port; local: port), without the ports if `port` is 0
  * Client:       A batch is sent from an event's handler, in the driver in IPP mode, each message given to the device
  *               before the next is made. Whoever brings the last answer schedules the next batch. A program starts a
  *               run of batches (logptest.h), or the setting `peer` does.

@@ -9,8 +9,8 @@
  *               "basic static-skb": as above, but into the buffer that brought the message, because the driver owns
  *               those that were pushed endpoint=kernel a shepherd waits for the message and sends it back
  *               endpoint=handler whoever carries the message sends it back at once Each end lowers the count; the one
- *               that makes it 0 reads the clock again. 1,500 round trips are 3,000 decrements. Participants: none
- *               above; below (remote: host, port; local: port)
+ *               that makes it 0 reads the clock again. 1,500 round trips are 3,000 decrements.
+ * Participants: none above; below (remote: host, port; local: port)
  * Client:       if `peer` is set: `repeats` runs of `rounds` round trips; min to max describe the averages of the runs.
  *               A run that loses a message starts again.
  * Drops:        bad_count (0, too high, or of the wrong parity), bad_length (too long, or not what the client has
