@@ -195,7 +195,7 @@ stopwait_may_repeat(struct stopwait_session *s)
  * Returns NULL if nothing is queued, without a buffer, or if it must not be sent again now; the timer then tries again.
  */
 static struct xk_msg *
-stopwait_send_control(struct stopwait_session *s, bool again)
+stopwait_next_frame(struct stopwait_session *s, bool again)
 {
 	const struct stopwait *stopwait = stopwait_of(s);
 	const uint8_t *ends = s->session.sends.header;
@@ -258,7 +258,7 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 		*s->last = m;
 		s->last = &m->link;
 		if (++s->count == 1)
-			frame = stopwait_send_control(s, false);
+			frame = stopwait_next_frame(s, false);
 	}
 	xk_unlock(&s->lock);
 	if (why != 0)
@@ -309,7 +309,7 @@ stopwait_expire(struct xk_alarm *alarm, uint64_t now_ns)
 	struct xk_msg *frame = NULL;
 
 	if (late && !gives_up)
-		frame = stopwait_send_control(s, true);
+		frame = stopwait_next_frame(s, true);
 	else if (s->count > 0 && !late)
 		xk_alarm_set(&s->alarm, s->retry.due_ns);
 	xk_unlock(&s->lock);
@@ -518,7 +518,7 @@ stopwait_pop_answer(struct stopwait_session *s, struct xk_session *lls, struct x
 	xk_lock(&s->lock);
 	why = stopwait_receive_answer(s, h);
 	if (why == 0 && h->kind != STOPWAIT_GONE)
-		frame = stopwait_send_control(s, false);
+		frame = stopwait_next_frame(s, false);
 	xk_unlock(&s->lock);
 	if (why != 0) {
 		xk_drop(s->session.protocol, m, why);

@@ -1,20 +1,23 @@
 /*
- * pingpong.c - round trips of one message between two ends. The graph places each end: in the driver, in a thread of
- * the kernel's that the driver wakes, or in an application's thread, which copies. The message carries its count and
- * two readings of the clock.
+ * pingpong.c - round trips of one message between two ends. The graph places each end: in the driver, in a thread of the
+ * kernel's that the driver wakes, or in an application's thread, which copies. The message carries its count and two
+ * readings of the clock.
  *
  * Spec:         Bjorndalen, Anshus, Vinter and Larsen, "The Latency of User-to-User, Kernel-to-Kernel and
- *               Interrupt-to-Interrupt Level Communication" (2000), its four interfaces: endpoint=user "basic": the
- *               message is copied to a blocked thread, and its answer into a new buffer endpoint=user, static=yes
- *               "basic static-skb": as above, but into the buffer that brought the message, because the driver owns
- *               those that were pushed endpoint=kernel a shepherd waits for the message and sends it back
- *               endpoint=handler whoever carries the message sends it back at once Each end lowers the count; the one
- *               that makes it 0 reads the clock again. 1,500 round trips are 3,000 decrements.
+ *               Interrupt-to-Interrupt Level Communication" (2000), its four interfaces:
+ *                 endpoint=user             "basic": the message is copied to a blocked thread, and its answer into a new
+ *                                           buffer
+ *                 endpoint=user, static=yes "basic static-skb": as above, but into the buffer that brought the message,
+ *                                           because the driver owns those that were pushed
+ *                 endpoint=kernel           a shepherd waits for the message and sends it back
+ *                 endpoint=handler          the carrier of the message sends it back at once
+ *               Each end lowers the count; the one that makes it 0 reads the clock again. 1,500 round trips are 3,000
+ *               decrements.
  * Participants: none above; below (remote: host, port; local: port)
- * Client:       if `peer` is set: `repeats` runs of `rounds` round trips; min to max describe the averages of the runs.
- *               A run that loses a message starts again.
- * Drops:        bad_count (0, too high, or of the wrong parity), bad_length (too long, or not what the client has
- *               sent), stale (a duplicate, or of an earlier run), queue_full (the end's thread is behind)
+ * Client:       if `peer` is set: `repeats` runs of `rounds` round trips; min to max describe the averages of the runs. A
+ *               run that loses a message starts again.
+ * Drops:        bad_count (0, too high, or of the wrong parity), bad_length (too long, or not what the client has sent),
+ *               stale (a duplicate, or of an earlier run), queue_full (the end's thread is behind)
  * Graph:        pingpong -> llp; pingpong -> udp
  */
 #include <errno.h>
