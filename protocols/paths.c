@@ -1,7 +1,7 @@
 /* paths.c - see paths.h. */
 #include "protocols/paths.h"
 
-#include "protocols/bid/bid.h"
+#include "protocols/bid/bid_private.h"
 #include "protocols/blast/blast_private.h"
 #include "protocols/eth.h"
 #include "protocols/ip/ip_private.h"
@@ -9,7 +9,6 @@
 
 XK_HEADER(eth, ETH_HEADER);
 XK_HEADER(udp, UDP_HEADER);
-XK_HEADER(bid, BID_HEADER);
 XK_FORMAT(eth, ETH_HEADER);
 XK_FORMAT(ip, IP_HEADER);
 XK_FORMAT(udp, UDP_HEADER);
@@ -42,4 +41,4 @@ bid_layout(void)
 	xk_path_add(&layout, &bid, true);
 	return layout;
 }
-XK_PATH(bid, &xk_type_eth, &xk_type_blast, &xk_type_bid);
+XK_PATH_TO_OWN(bid, bid_path_pop, bid_path_push, &xk_type_eth, &xk_type_blast, &xk_type_bid);

@@ -65,7 +65,7 @@ struct xk_field {
 	uint64_t usual;   /* of XK_FIXED, if the same on all hosts; with `rare`, the value of usual messages */
 	bool is_mine;     /* of XK_FIXED: the usual value is this host's own (xk_header_usual) */
 	uint64_t rare;    /* bits that lead a message another way if they differ from `usual`: fragments, options */
-	bool is_own;      /* of XK_FIXED: path_pop (upi.h) checks it instead of a path's comparison: it may change */
+	bool is_own;      /* of XK_FIXED: an xk_path_pop (path.h) checks it, not a path's comparison: it may change */
 	enum xk_field_covers covers;
 	enum xk_field_end end; /* of XK_NAMES_SESSION, or XK_FIXED */
 	uint8_t pseudo;        /* of XK_COVERS_PSEUDO: the protocol's number in the pseudo-header */

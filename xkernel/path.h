@@ -9,7 +9,7 @@
  *         the message is popped to the topmost session (the path's top).
  *   down  All headers are copied at once, and lengths, numbers and checksums filled in.
  *
- * A top with work of its own (BID, which must know its peer's boot) does that in path_pop and path_push (upi.h).
+ * A top with work of its own (BID, which must know its peer's boot) has functions for that in its paths' code (XK_PATH_TO_OWN).
  *
  * A path lets messages skip the layers between, and changes nothing else. Unusual messages (fragments, options, padding
  * in the middle) go the layers' way; so do all messages while an edge on the way is marked or watched, or a virtual
@@ -38,7 +38,7 @@ enum {
 /* What the code of a path needs to know of its headers. */
 struct xk_path_layout {
 	uint8_t len;    /* of all headers */
-	uint8_t own_at; /* the top's header, if it has path_pop and path_push; 0: it has not */
+	uint8_t own_at; /* the top's header, if it has work of its own; 0: it has not */
 	uint8_t fills;
 	uint8_t fill_at[XK_PATH_FILLS];
 	struct xk_format fill[XK_PATH_FILLS]; /* lowest first; the last may sum what follows it */
@@ -47,11 +47,23 @@ struct xk_path_layout {
 /* Handles a message whose headers are not those of the path. Takes m. */
 typedef void xk_path_mismatch(struct xk_port *port, struct xk_msg *m);
 
+/*
+ * The work of a session that a path ends at. Both return false if the message must go the layers' way, and must not wait.
+ *
+ * xk_path_pop: m is the whole frame, p the session's header in it, state as path_state (upi.h) said when the path was made.
+ * True: the sessions that m would come up still stand. May annotate m, but changes nothing else: m may still go the layers'
+ * way, as all messages without a payload do. xk_path_push: m is the payload; p, in front of it, holds sends.header, to be
+ * completed.
+ */
+typedef bool xk_path_pop(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
+typedef bool xk_path_push(struct xk_session *s, struct xk_msg *m, uint8_t *p);
+
 /* The code of paths through a stack of headers. */
 struct xk_path_code {
 	const struct xk_protocol_type *const *types; /* with a header, lowest first; NULL ends the list */
 	void (*deliver)(struct xk_port *port, struct xk_msg *m, const struct xk_path *path, xk_path_mismatch *mismatch);
 	int (*push)(struct xk_session *s, struct xk_msg *m, const struct xk_path *path);
+	bool is_own; /* of tops with path_state */
 };
 
 /* What the paths through the same protocols have in common. Never changes once it is published, except the version. */
@@ -83,9 +95,7 @@ struct xk_path {
 	bool sums, offloads; /* as the top's `sends` */
 	uint64_t pop_sum;
 	uint8_t value[XK_PATH_BYTES]; /* as the pattern's mask */
-	bool (*pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
-	bool (*push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
-	uint64_t state;
+	uint64_t state;               /* for the top's own work */
 
 	_Alignas(16) uint8_t header[XK_PATH_BYTES]; /* as sent, at the end */
 	const struct xk_path_pattern *pattern;
@@ -136,7 +146,7 @@ void xk_paths_fini(struct xk_port *port);
 /* ---- declaring a stack ---- */
 
 /*
- * Adds the next header, whose fields fit (xk_format), to a layout; is_own: of a top with path_pop. Returns false if it has
+ * Adds the next header, whose fields fit (xk_format), to a layout; is_own: of a top with path_state. Returns false if it has
  * no place there.
  */
 __attribute__((always_inline)) static inline bool
@@ -166,22 +176,24 @@ xk_path_add(struct xk_path_layout *layout, const struct xk_format *format, bool 
 
 /*
  * Defines xk_path_NAME, the code of paths through these types, whose headers NAME_layout() adds up. The type that they end
- * at names it (path_code).
+ * at names it (path_code). XK_PATH_TO_OWN: the top's own work is pop and push.
  */
-#define XK_PATH(name, ...)                                                                                             \
+#define XK_PATH(name, ...) XK_PATH_CODE(name, false, NULL, NULL, __VA_ARGS__)
+#define XK_PATH_TO_OWN(name, own_pop, own_push, ...) XK_PATH_CODE(name, true, own_pop, own_push, __VA_ARGS__)
+#define XK_PATH_CODE(name, is_own, own_pop, own_push, ...)                                                             \
 	XK_APART static void name##_deliver(struct xk_port *port, struct xk_msg *m, const struct xk_path *path,        \
 					    xk_path_mismatch *mismatch)                                                \
 	{                                                                                                              \
 		const struct xk_path_layout layout = XK_KNOWN_LAYOUT(name, path);                                      \
-		xk_path_deliver_as(&layout, port, m, path, mismatch);                                                  \
+		xk_path_deliver_as(&layout, own_pop, port, m, path, mismatch);                                         \
 	}                                                                                                              \
 	XK_APART static int name##_push(struct xk_session *s, struct xk_msg *m, const struct xk_path *path)            \
 	{                                                                                                              \
 		const struct xk_path_layout layout = XK_KNOWN_LAYOUT(name, path);                                      \
-		return xk_path_push_as(&layout, s, m, path);                                                           \
+		return xk_path_push_as(&layout, own_push, s, m, path);                                                 \
 	}                                                                                                              \
 	static const struct xk_protocol_type *const name##_types[] = { __VA_ARGS__, NULL };                            \
-	const struct xk_path_code xk_path_##name = { name##_types, name##_deliver, name##_push }
+	const struct xk_path_code xk_path_##name = { name##_types, name##_deliver, name##_push, is_own }
 
 #define XK_PATH_INLINE __attribute__((always_inline, unused)) static inline
 
@@ -260,7 +272,7 @@ xk_path_length(const struct xk_path_layout *layout, const struct xk_msg *m)
 
 /* Delivers m by path, if its headers are those of path and it is not unusual otherwise. Takes m. */
 XK_PATH_INLINE void
-xk_path_deliver_as(const struct xk_path_layout *layout, struct xk_port *port, struct xk_msg *m,
+xk_path_deliver_as(const struct xk_path_layout *layout, xk_path_pop *own_pop, struct xk_port *port, struct xk_msg *m,
 		   const struct xk_path *path, xk_path_mismatch *mismatch)
 {
 	const struct xk_format *last = &layout->fill[layout->fills == 0 ? 0 : layout->fills - 1];
@@ -271,8 +283,8 @@ xk_path_deliver_as(const struct xk_path_layout *layout, struct xk_port *port, st
 		mismatch(port, m);
 		return;
 	}
-	/* only path_pop tells whether the sessions that messages came up still stand, one of which has unusual_up */
-	if ((layout->own_at == 0 || xk_likely(path->pop(path->top, m, m->data + layout->own_at, path->state))) &&
+	/* only own_pop tells whether the sessions that messages came up still stand, one of which has unusual_up */
+	if ((own_pop == NULL || xk_likely(own_pop(path->top, m, m->data + layout->own_at, path->state))) &&
 	    xk_likely(!atomic_load_explicit(path->unusual_up, memory_order_relaxed)))
 		end = xk_path_length(layout, m);
 	if (xk_unlikely(end == 0)) {
@@ -291,7 +303,8 @@ xk_path_deliver_as(const struct xk_path_layout *layout, struct xk_port *port, st
 
 /* Pushes m with all headers, unless it is unusual: then the session's own push does. Takes m. */
 XK_PATH_INLINE int
-xk_path_push_as(const struct xk_path_layout *layout, struct xk_session *s, struct xk_msg *m, const struct xk_path *path)
+xk_path_push_as(const struct xk_path_layout *layout, xk_path_push *own_push, struct xk_session *s, struct xk_msg *m,
+		const struct xk_path *path)
 {
 	bool has_sum = layout->fills > 0 && layout->fill[layout->fills - 1].sum_covers == XK_COVERS_PSEUDO;
 	bool sums = has_sum && path->sums;
@@ -311,7 +324,7 @@ xk_path_push_as(const struct xk_path_layout *layout, struct xk_session *s, struc
 #pragma GCC unroll 6
 	for (unsigned i = xk_path_pieces(layout); i > 0; i--)
 		memcpy(end - i * XK_PATH_PIECE, path->header + XK_PATH_BYTES - i * XK_PATH_PIECE, XK_PATH_PIECE);
-	if (layout->own_at != 0 && xk_unlikely(!path->push(s, m, p + layout->own_at)))
+	if (own_push != NULL && xk_unlikely(!own_push(s, m, p + layout->own_at)))
 		return s->protocol->type->session_ops->push(s, m);
 	xk_msg_push_in_place(m, layout->len);
 #pragma GCC unroll 2

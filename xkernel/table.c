@@ -113,7 +113,7 @@ sends_init(struct xk_session *s, const uint8_t *p)
 		return err;
 	if (format->length_len != 0 && below < format->len)
 		return -EMSGSIZE;
-	sends->is_path = s->ops->pop == xk_pop_through || s->ops->path_pop != NULL;
+	sends->is_path = s->ops->pop == xk_pop_through || s->ops->path_state != NULL;
 	if (s->protocol->ops->key != NULL && format->names[1].len == 0) /* which says it all */
 		atomic_store_explicit(&sends->from_any, true, memory_order_relaxed);
 	sends->longest = format->length_len == 0 ? UINT32_MAX : (below < most ? below : most) - format->len;

@@ -99,7 +99,7 @@ struct xk_protocol_ops {
 	 * For paths (path.h), of types without that flag: returns the session to which demux would pop a usual message with the
 	 * header at p, whose lengths and sums are right, without effects. It must remain the one while it and lls stand;
 	 * if a later message may come up another lls, and would go elsewhere or change something then, the session is marked,
-	 * or path_pop (below) says so. NULL: there is none such, or the message goes another way. If missing, paths end here.
+	 * or the path's own work (path.h) says so. NULL: there is none such, or the message goes another way. If missing, paths end here.
 	 */
 	struct xk_session *(*find)(struct xk_protocol *self, struct xk_session *lls, const uint8_t *p);
 };
@@ -130,16 +130,9 @@ struct xk_session_ops {
 	/* Of types with the flag XK_BY_FIELDS: sends m, longer than sends.whole, not than sends.longest. Takes m. */
 	int (*divide)(struct xk_session *s, struct xk_msg *m);
 	/*
-	 * The work of the session that a path ends at. They return false if the message must go the layers' way, and must
-	 * not wait. Both exist, or neither.
-	 *
-	 * path_pop: m is the whole frame, p the session's header in it, state as path_state said of the session `from`
-	 * that the path's first message came up. True: the sessions that m would come up still stand. May annotate m,
-	 * but changes nothing else: m may still go the layers' way, as all messages without a payload do. path_push: m
-	 * is the payload; p, in front of it, holds sends.header, to be completed.
+	 * Of sessions whose paths do work of their own (XK_PATH_TO_OWN in path.h), and of no others: returns what the path
+	 * must know of `from`, the session that its first message came up. Must not wait.
 	 */
-	bool (*path_pop)(struct xk_session *s, struct xk_msg *m, const uint8_t *p, uint64_t state);
-	bool (*path_push)(struct xk_session *s, struct xk_msg *m, uint8_t *p);
 	uint64_t (*path_state)(const struct xk_session *s, const struct xk_session *from);
 	/* Pushes this layer's part onto those of the lower layers. If missing: the ends that `sends` names, if it does. */
 	int (*get_participants)(struct xk_session *s, struct xk_participants *participants);

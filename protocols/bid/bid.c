@@ -24,8 +24,7 @@
  */
 #include <errno.h>
 
-#include "protocols/bid/bid.h"
-#include "protocols/bid/bidctl.h"
+#include "protocols/bid/bid_private.h"
 #include "protocols/paths.h"
 #include "protocols/virtual/vnet.h"
 #include "xkernel/bytes.h"
@@ -48,7 +47,6 @@ XK_DROPS(bid, BID_DROPS);
 	C(BID_TOLD, "told")       /* changes of a session's peer boot */
 XK_COUNTERS(bid, BID_COUNTERS);
 
-XK_HEADER(bid, BID_HEADER);
 XK_FIELDS(bid, BID_HEADER);
 
 enum { BID_TRANSPORT, BID_BIDCTL };
@@ -67,29 +65,10 @@ struct bid {
 	uint64_t answered_ns[BID_ANSWERED]; /* by a host's hash: time of the last answer, plus 1; 0: none */
 };
 
-struct bid_session {
-	struct xk_session session; /* first */
-	uint64_t own;              /* this boot's id, as the peer knows it; 0: BIDCTL refused the host */
-	_Atomic uint64_t peer;     /* the peer's boot; 0: unknown */
-	/* The session below that brought the latest good message; NULL: none. A reference, unless it is lls. */
-	_Atomic(struct xk_session *) heard;
-	_Atomic uint64_t ways; /* number of changes of `heard` */
-	uint32_t host, own_host;
-	bool passive;
-	struct xk_lock lock; /* protects `closed` and changes of `heard` */
-	bool closed;
-};
-
 static inline struct xk_protocol *
 bid_bidctl(const struct xk_protocol *self)
 {
 	return xk_lower(self, BID_BIDCTL);
-}
-
-static inline uint64_t
-bid_peer(const struct bid_session *s)
-{
-	return atomic_load_explicit(&s->peer, memory_order_relaxed);
 }
 
 static inline struct xk_session *
@@ -381,20 +360,6 @@ bid_push_moved(struct bid_session *s, struct xk_msg *m)
 	return err;
 }
 
-static bool
-bid_path_push(struct xk_session *session, struct xk_msg *m, uint8_t *p)
-{
-	const struct bid_session *s = (const struct bid_session *)session;
-	const uint64_t *only = xk_msg_annotation(m, XK_OF_MESSAGE, XK_FOR_BOOT);
-	uint64_t peer = bid_peer(s);
-
-	if (xk_unlikely(peer == 0 || xk_msg_len(m) == 0 || (only != NULL && *only != peer) ||
-			xk_session_marked(session)))
-		return false;
-	XK_PUT(bid, destination_boot, p, peer);
-	return true;
-}
-
 static int
 bid_push(struct xk_session *session, struct xk_msg *m)
 {
@@ -513,19 +478,6 @@ bid_path_state(const struct xk_session *session, const struct xk_session *from)
 	return from != bid_heard(s) ? BID_NO_WAY : ways;
 }
 
-static bool
-bid_path_pop(struct xk_session *session, struct xk_msg *m, const uint8_t *p, uint64_t ways)
-{
-	const struct bid_session *s = (const struct bid_session *)session;
-	uint64_t boot = XK_GET(bid, source_boot, p);
-
-	if (xk_unlikely(boot != bid_peer(s) || boot == 0 ||
-			ways != atomic_load_explicit(&s->ways, memory_order_relaxed)))
-		return false;
-	xk_msg_annotate(m, XK_OF_MESSAGE, XK_FROM_BOOT, boot);
-	return true;
-}
-
 static void
 bid_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
@@ -565,8 +517,6 @@ static const struct xk_session_ops bid_session_ops = {
 	.close = bid_close,
 	.control = bid_session_control,
 	.path_state = bid_path_state,
-	.path_pop = bid_path_pop,
-	.path_push = bid_path_push,
 	.get_participants = bid_get_participants,
 };
 

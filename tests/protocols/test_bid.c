@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "protocols/bid/bid_private.h"
 #include "tests/protocols/bid_rig.h"
 
 /* ---- what gets through ---- */
@@ -192,16 +193,16 @@ STAGE_TEST(bid_leaves_to_its_layer_what_no_path_may_carry, stage_open(s, false))
 	session = open_it(s);
 	m = xk_msg_from(rig_platform(s->r), "x", 1);
 	empty = xk_msg_new(rig_platform(s->r), 0);
-	CHECK(session->ops->path_push(session, m, header));
+	CHECK(bid_path_push(session, m, header));
 	CHECK_EQ(xk_get64(header + 16), BOOT_A);
-	CHECK(!session->ops->path_push(session, empty, header));
+	CHECK(!bid_path_push(session, empty, header));
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(boots); i++) {
 		xk_msg_annotate(m, XK_OF_MESSAGE, XK_FOR_BOOT, boots[i]);
-		CHECK_EQ(session->ops->path_push(session, m, header), boots[i] == BOOT_A);
+		CHECK_EQ(bid_path_push(session, m, header), boots[i] == BOOT_A);
 		xk_put64(header + 8, boots[i]);
-		CHECK_EQ(session->ops->path_pop(session, m, header, 0), boots[i] == BOOT_A);
+		CHECK_EQ(bid_path_pop(session, m, header, 0), boots[i] == BOOT_A);
 	}
-	CHECK(!session->ops->path_pop(session, m, header, 1)); /* another way */
+	CHECK(!bid_path_pop(session, m, header, 1)); /* another way */
 	xk_msg_free(m);
 	xk_msg_free(empty);
 }

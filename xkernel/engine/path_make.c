@@ -48,7 +48,7 @@ path_add_field(struct path_draft *d, struct xk_session *s, const struct xk_field
 		return ((value ^ field->usual) & field->rare) == 0;
 	case XK_FIXED:
 		if (field->is_own)
-			return s->ops->path_pop != NULL;
+			return s->ops->path_state != NULL;
 		path_mask(d->fixed, at, field, UINT64_MAX);
 		return field->usual == 0 || value == field->usual;
 	case XK_NAMES_SESSION:
@@ -118,7 +118,7 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 	size_t at = 0;
 
 	if (!path_add_unusual(&path->unusual, s) || !path_add_unusual(&path->unusual_up, heard) ||
-	    !xk_path_add(&d->pattern.layout, &s->protocol->format, s->ops->path_pop != NULL) ||
+	    !xk_path_add(&d->pattern.layout, &s->protocol->format, s->ops->path_state != NULL) ||
 	    !path_add_sends(d, s, begin))
 		return false;
 	for (const struct xk_field *field = type->fields; field != NULL && field->name != NULL; field++) {
@@ -126,11 +126,8 @@ path_add_layer(struct path_draft *d, struct xk_session *s, const struct xk_sessi
 			return false;
 		at += field->bits;
 	}
-	if (s->ops->path_pop != NULL) {
-		path->pop = s->ops->path_pop;
-		path->push = s->ops->path_push;
-		path->state = s->ops->path_state == NULL ? 0 : s->ops->path_state(s, from);
-	}
+	if (s->ops->path_state != NULL)
+		path->state = s->ops->path_state(s, from);
 	if (type->header != 0)
 		d->types[d->headers++] = type;
 	path->top = s;
@@ -182,7 +179,8 @@ path_complete(struct path_draft *d, const uint8_t *p)
 	if (path->whole != NULL &&
 	    d->longest < atomic_load_explicit(path->whole, memory_order_relaxed) + (uint64_t)path->less)
 		return false; /* the limit is another layer's */
-	if (!path_is_of(code, d) || d->prefilter_end < 8 || d->longest <= layout->len)
+	if (!path_is_of(code, d) || code->is_own != (layout->own_at != 0) || d->prefilter_end < 8 ||
+	    d->longest <= layout->len)
 		return false;
 	for (unsigned i = 0; i < xk_path_pieces(layout) * XK_PATH_PIECE; i++) {
 		unsigned at = xk_path_piece_at(layout, i / XK_PATH_PIECE) + i % XK_PATH_PIECE;
@@ -249,7 +247,7 @@ path_follow(struct xk_session *s, struct xk_session *const found[], unsigned cou
 /*
  * Composes the path of m, which arrived on port. Returns false if it has none. Messages may come up other sessions than
  * those that the top stands on (a host that was opened is heard from wherever it sends). What pushes need, and what must
- * last as long as the top, is asked of the latter. A top with path_pop keeps the session that it hears messages from, with
+ * last as long as the top, is asked of the latter. A top with path_state keeps the session that it hears messages from, with
  * those below, while it accepts them.
  */
 static bool
@@ -267,7 +265,8 @@ path_compose(struct path_draft *d, struct xk_port *port, const struct xk_msg *m)
 	d->path.below = path_follow(top, found, count, below);
 	memcpy(heard, below, sizeof(heard));
 	if (d->path.below == NULL || d->path.below->protocol != port->receiver->protocol ||
-	    (count > 1 && top->ops->path_pop != NULL && path_follow(found[count - 2], found, count - 1, heard) == NULL))
+	    (count > 1 && top->ops->path_state != NULL &&
+	     path_follow(found[count - 2], found, count - 1, heard) == NULL))
 		return false;
 	for (unsigned i = 0; i < count; i++)
 		if (!path_add_layer(d, below[i], i == 0 ? port->receiver : found[i - 1], heard[i],
