@@ -151,17 +151,16 @@ ip_check_source(const struct ip *ip, uint32_t source)
 /* ---- init and fini ---- */
 
 static void
-ip_drop_discarded(struct ip *ip, const struct ip_reassembly_discarded *discarded)
+ip_drop_discarded(struct ip *ip, struct xk_msg *discarded)
 {
-	for (unsigned reason = 0; reason < IP_REASSEMBLY_REASONS; reason++) {
-		struct xk_msg *next;
+	enum ip_reassembly_reason why;
 
-		for (struct xk_msg *m = discarded->first[reason]; m != NULL; m = next) {
-			next = m->link;
-			if (reason == IP_REASSEMBLY_TIMED_OUT)
-				ip_fault_refuse(&ip->protocol, NULL, XK_FAULT_REASSEMBLY, m, 0);
-			xk_drop(&ip->protocol, m, IP_DROP_REASSEMBLY + reason);
-		}
+	while (discarded != NULL) {
+		struct xk_msg *m = ip_reassembly_next_discarded(&discarded, &why);
+
+		if (why == IP_REASSEMBLY_TIMED_OUT)
+			ip_fault_refuse(&ip->protocol, NULL, XK_FAULT_REASSEMBLY, m, 0);
+		xk_drop(&ip->protocol, m, IP_DROP_REASSEMBLY + why);
 	}
 }
 
@@ -182,7 +181,7 @@ static void
 ip_tick(struct xk_event *event, void *argument)
 {
 	struct ip *ip = argument;
-	struct ip_reassembly_discarded discarded = { .some = false };
+	struct xk_msg *discarded = NULL;
 
 	xk_lock(&ip->lock);
 	ip->ticking = ip_reassembly_tick(&ip->reassembly, &discarded);
@@ -190,8 +189,7 @@ ip_tick(struct xk_event *event, void *argument)
 	if (ip->ticking)
 		xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
 	xk_unlock(&ip->lock);
-	if (xk_unlikely(discarded.some))
-		ip_drop_discarded(ip, &discarded);
+	ip_drop_discarded(ip, discarded);
 }
 
 static void
@@ -389,26 +387,27 @@ ip_divide(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Takes fragment m, whose header lies in front. Returns the datagram if m completes it, else NULL. */
-static struct xk_msg *
+/* Keeps fragment m, whose header lies in front of it, or pops the datagram that it completes. Takes m. */
+static void
 ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 {
 	struct ip_header h = ip_load(m->data - IP_HEADER_LEN);
-	struct ip_reassembly_discarded discarded = { .some = false };
+	struct xk_msg *discarded = NULL;
 	struct ip_reassembly_fragment fragment = { h.source,         h.destination, (uint32_t)h.offset * 8,
 						   h.identification, h.protocol,    (h.flags & IP_FLAG_MORE) != 0 };
-	uint64_t left = (uint64_t)xk_keep_limit(&ip->protocol) * IP_REASSEMBLY_BUFFER;
+	struct xk_session *s = xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL));
+	uint64_t left;
 
 	if ((h.flags & IP_FLAG_RESERVED) != 0) {
 		xk_drop(&ip->protocol, m, IP_DROP_BAD_FLAGS);
-		return NULL;
+		return;
 	}
 	/* no memory for fragments of datagrams that would not be delivered */
-	if (xk_table_find(&ip->protocol, ip_key(h.protocol, h.source, h.destination, NULL)) == NULL &&
-	    !xk_receive_accept(&ip->protocol, lls, m))
-		return NULL;
+	if (s == NULL && !xk_receive_accept(&ip->protocol, lls, m))
+		return;
 	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "fragment of datagram %04x: %zu bytes from %u on%s",
 		 h.identification, xk_msg_len(m), fragment.offset, fragment.more ? "" : ", the last");
+	left = (uint64_t)xk_keep_limit(&ip->protocol) * IP_REASSEMBLY_BUFFER;
 	xk_lock(&ip->lock);
 	/* not more than the host has left; as at any other limit, the oldest datagram makes room */
 	ip->reassembly.limits.bytes = left < ip->limits.bytes ? left : ip->limits.bytes;
@@ -419,14 +418,17 @@ ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 		xk_event_schedule(&ip->tick, ip->timeout_ns / 1000 / IP_REASSEMBLY_TICKS);
 	}
 	xk_unlock(&ip->lock);
-	if (xk_unlikely(discarded.some))
-		ip_drop_discarded(ip, &discarded);
+	if (xk_unlikely(discarded != NULL))
+		ip_drop_discarded(ip, discarded);
 	if (m == NULL)
-		return NULL;
+		return;
 	xk_count(&ip->protocol, IP_COUNT_REASSEMBLED);
 	xk_trace(&ip->protocol, XK_TRACE_MESSAGES, "datagram %04x is whole: %zu bytes", h.identification,
 		 xk_msg_len(m));
-	return m;
+	if (xk_receive_is_from(s, lls))
+		xk_pop(s, lls, m, NULL);
+	else
+		xk_receive_checked(&ip->protocol, lls, m);
 }
 
 /* Handles options, fragments and link broadcasts, and what is no version 4. Takes m. */
@@ -455,8 +457,10 @@ ip_slow_path(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		return;
 	}
 	xk_msg_pop_in_place(m, IP_HEADER_LEN);
-	if (xk_format_is_usual(&self->format, &self->format, p) || (m = ip_reassemble(ip, lls, m)) != NULL)
+	if (xk_format_is_usual(&self->format, &self->format, p))
 		xk_receive_checked(self, lls, m);
+	else
+		ip_reassemble(ip, lls, m);
 }
 
 /* ---- asking ---- */

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IP_REASSEMBLY_START XK_KIND('i', 'p', 's', 't')
+/* An annotation: a piece's position in its datagram, then why it was discarded. */
+#define IP_REASSEMBLY_NOTE XK_KIND('i', 'p', 'n', 'o')
 
 /* Returns the bytes of m's buffers, at least one usual buffer: that bounds the number of pieces. */
 static uint32_t
@@ -23,11 +24,11 @@ ip_reassembly_pinned(const struct xk_msg *m)
 	return pinned < IP_REASSEMBLY_BUFFER ? IP_REASSEMBLY_BUFFER : (uint32_t)pinned;
 }
 
-/* Returns the position of a piece in its datagram, an annotation. */
+/* Returns the position of a piece in its datagram. */
 static uint32_t
 ip_reassembly_start(const struct xk_msg *piece)
 {
-	return (uint32_t)*xk_msg_annotation(piece, XK_OF_MESSAGE, IP_REASSEMBLY_START);
+	return (uint32_t)*xk_msg_annotation(piece, XK_OF_MESSAGE, IP_REASSEMBLY_NOTE);
 }
 
 static uint32_t
@@ -36,22 +37,16 @@ ip_reassembly_end_of(const struct xk_msg *piece)
 	return ip_reassembly_start(piece) + (uint32_t)xk_msg_len(piece);
 }
 
-/* Removes the first piece of d, and returns it. */
+/* Removes the pieces of d, and returns the first. */
 static struct xk_msg *
 ip_reassembly_take(struct ip_reassembly *table, struct ip_reassembly_datagram *d)
 {
-	struct xk_msg *m = d->first;
-	uint32_t pinned = ip_reassembly_pinned(m);
+	struct xk_msg *first = d->first;
 
-	d->first = m->link;
-	m->link = NULL;
-	if (d->first == NULL)
-		d->last = NULL;
-	d->bytes -= (uint32_t)xk_msg_len(m);
-	d->pinned -= pinned;
-	table->pinned -= pinned;
-	table->fragments--;
-	return m;
+	table->pinned -= d->pinned;
+	d->first = d->last = NULL;
+	d->bytes = d->pinned = 0;
+	return first;
 }
 
 int
@@ -72,34 +67,54 @@ ip_reassembly_init(struct ip_reassembly *table, const struct ip_reassembly_limit
 void
 ip_reassembly_fini(struct ip_reassembly *table)
 {
+	struct xk_msg *next;
+
 	for (uint32_t i = 0; table->all_datagrams != NULL && i < table->limits.datagrams; i++)
-		while (table->all_datagrams[i].first != NULL)
-			xk_msg_free(ip_reassembly_take(table, &table->all_datagrams[i]));
+		for (struct xk_msg *m = table->all_datagrams[i].first; m != NULL; m = next) {
+			next = m->link;
+			xk_msg_free(m);
+		}
 	free(table->all_datagrams);
 	memset(table, 0, sizeof(*table));
 }
 
 static void
-ip_reassembly_discard(struct ip_reassembly_discarded *discarded, struct xk_msg *m, enum ip_reassembly_reason reason)
+ip_reassembly_discard(struct xk_msg **discarded, struct xk_msg *m, enum ip_reassembly_reason reason)
 {
 	xk_assert(reason < IP_REASSEMBLY_REASONS);
-	m->link = discarded->first[reason];
-	discarded->first[reason] = m;
-	discarded->some = true;
+	xk_msg_annotate(m, XK_OF_MESSAGE, IP_REASSEMBLY_NOTE, reason);
+	m->link = *discarded;
+	*discarded = m;
+}
+
+struct xk_msg *
+ip_reassembly_next_discarded(struct xk_msg **discarded, enum ip_reassembly_reason *why)
+{
+	struct xk_msg *m = *discarded;
+	const uint64_t *reason = xk_msg_annotation(m, XK_OF_MESSAGE, IP_REASSEMBLY_NOTE);
+
+	*why = (enum ip_reassembly_reason) * reason;
+	*discarded = m->link;
+	m->link = NULL;
+	return m;
 }
 
 static void
 ip_reassembly_discard_pieces(struct ip_reassembly *table, struct ip_reassembly_datagram *d,
-			     enum ip_reassembly_reason reason, struct ip_reassembly_discarded *discarded)
+			     enum ip_reassembly_reason reason, struct xk_msg **discarded)
 {
-	while (d->first != NULL)
-		ip_reassembly_discard(discarded, ip_reassembly_take(table, d), reason);
+	struct xk_msg *next;
+
+	for (struct xk_msg *m = ip_reassembly_take(table, d); m != NULL; m = next) {
+		next = m->link;
+		ip_reassembly_discard(discarded, m, reason);
+	}
 }
 
 /* Takes d out of the table, and discards the pieces that are left. */
 static void
 ip_reassembly_end(struct ip_reassembly *table, struct ip_reassembly_datagram *d, enum ip_reassembly_reason reason,
-		  struct ip_reassembly_discarded *discarded)
+		  struct xk_msg **discarded)
 {
 	ip_reassembly_discard_pieces(table, d, reason, discarded);
 	TAILQ_REMOVE(&table->by_age, d, in_list);
@@ -107,13 +122,10 @@ ip_reassembly_end(struct ip_reassembly *table, struct ip_reassembly_datagram *d,
 	table->datagrams--;
 }
 
-/*
- * Makes room for a datagram of source (pinned 0), or for `pinned` more bytes of its datagram `keep`: evicts the oldest
- * datagrams, only those of source if it exceeds its share. Returns false if evicting all but `keep` is not enough.
- */
+/* As ip_reassembly_make_room, where a limit may be exceeded. */
 static bool
-ip_reassembly_make_room(struct ip_reassembly *table, uint32_t source, const struct ip_reassembly_datagram *keep,
-			uint32_t pinned, struct ip_reassembly_discarded *discarded)
+ip_reassembly_evict(struct ip_reassembly *table, uint32_t source, const struct ip_reassembly_datagram *keep,
+		    uint32_t pinned, struct xk_msg **discarded)
 {
 	const struct ip_reassembly_limits *limits = &table->limits;
 	uint32_t datagrams = pinned == 0;
@@ -121,17 +133,14 @@ ip_reassembly_make_room(struct ip_reassembly *table, uint32_t source, const stru
 	for (;;) {
 		uint32_t own_datagrams = datagrams, own_pinned = pinned;
 		struct ip_reassembly_datagram *d;
-		bool is_over = false; /* the source's share */
+		bool is_over; /* the source's share */
 
-		if (table->datagrams + datagrams > limits->source_datagrams ||
-		    table->pinned + pinned > limits->source_bytes) {
-			TAILQ_FOREACH(d, &table->by_age, in_list)
-			if (d->source == source) {
-				own_datagrams++;
-				own_pinned += d->pinned;
-			}
-			is_over = own_datagrams > limits->source_datagrams || own_pinned > limits->source_bytes;
+		TAILQ_FOREACH(d, &table->by_age, in_list)
+		if (d->source == source) {
+			own_datagrams++;
+			own_pinned += d->pinned;
 		}
+		is_over = own_datagrams > limits->source_datagrams || own_pinned > limits->source_bytes;
 		if (!is_over && table->datagrams + datagrams <= limits->datagrams &&
 		    table->pinned + pinned <= limits->bytes)
 			return true;
@@ -144,10 +153,27 @@ ip_reassembly_make_room(struct ip_reassembly *table, uint32_t source, const stru
 	}
 }
 
+/*
+ * Makes room for a datagram of source (pinned 0), or for `pinned` more bytes of its datagram `keep`: evicts the oldest
+ * datagrams, only those of source if it exceeds its share. Returns false if evicting all but `keep` is not enough.
+ */
+static inline bool
+ip_reassembly_make_room(struct ip_reassembly *table, uint32_t source, const struct ip_reassembly_datagram *keep,
+			uint32_t pinned, struct xk_msg **discarded)
+{
+	const struct ip_reassembly_limits *limits = &table->limits;
+	uint32_t datagrams = table->datagrams + (pinned == 0), bytes = table->pinned + pinned;
+
+	/* usually all of it would be within any source's share */
+	return xk_likely(datagrams <= limits->source_datagrams && datagrams <= limits->datagrams &&
+			 bytes <= limits->source_bytes && bytes <= limits->bytes) ||
+	       ip_reassembly_evict(table, source, keep, pinned, discarded);
+}
+
 /* Finds the datagram of fragment, or begins it. */
 static struct ip_reassembly_datagram *
 ip_reassembly_find(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
-		   struct ip_reassembly_discarded *discarded)
+		   struct xk_msg **discarded)
 {
 	struct ip_reassembly_datagram *d;
 
@@ -217,8 +243,7 @@ ip_reassembly_place(struct ip_reassembly_datagram *d, uint32_t start, uint32_t e
 /* Inserts m, valid by itself, into d. Returns IP_REASSEMBLY_REASONS, or what is wrong: m stays the caller's. */
 static enum ip_reassembly_reason
 ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram *d,
-		     const struct ip_reassembly_fragment *fragment, struct xk_msg *m,
-		     struct ip_reassembly_discarded *discarded)
+		     const struct ip_reassembly_fragment *fragment, struct xk_msg *m, struct xk_msg **discarded)
 {
 	uint32_t start = fragment->offset, end = start + (uint32_t)xk_msg_len(m), pinned = ip_reassembly_pinned(m);
 	struct xk_msg **at;
@@ -233,7 +258,7 @@ ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram 
 		d->refused = true;
 		return reason;
 	}
-	xk_msg_annotate(m, XK_OF_MESSAGE, IP_REASSEMBLY_START, start);
+	xk_msg_annotate(m, XK_OF_MESSAGE, IP_REASSEMBLY_NOTE, start);
 	m->link = *at;
 	*at = m;
 	if (m->link == NULL)
@@ -243,7 +268,6 @@ ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram 
 	d->bytes += end - start;
 	d->pinned += pinned;
 	table->pinned += pinned;
-	table->fragments++;
 	return reason;
 }
 
@@ -262,10 +286,11 @@ ip_reassembly_check(const struct ip_reassembly_fragment *fragment, size_t len)
 
 struct xk_msg *
 ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment, struct xk_msg *m,
-		  struct ip_reassembly_discarded *discarded)
+		  struct xk_msg **discarded)
 {
 	enum ip_reassembly_reason reason = ip_reassembly_check(fragment, xk_msg_len(m));
 	struct ip_reassembly_datagram *d = NULL;
+	struct xk_msg *next, *piece;
 
 	if (reason == IP_REASSEMBLY_REASONS) {
 		d = ip_reassembly_find(table, fragment, discarded);
@@ -278,15 +303,20 @@ ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragme
 	if (d->bytes != d->end)
 		return NULL;
 	m = ip_reassembly_take(table, d);
-	xk_msg_unannotate(m, XK_OF_MESSAGE);
-	while (d->first != NULL)
-		xk_msg_join(m, ip_reassembly_take(table, d));
 	ip_reassembly_end(table, d, IP_REASSEMBLY_REASONS, discarded); /* has no piece left to discard */
+	next = m->link;
+	m->link = NULL;
+	xk_msg_unannotate(m, XK_OF_MESSAGE);
+	while ((piece = next) != NULL) {
+		next = piece->link;
+		piece->link = NULL;
+		xk_msg_join(m, piece);
+	}
 	return m;
 }
 
 bool
-ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded)
+ip_reassembly_tick(struct ip_reassembly *table, struct xk_msg **discarded)
 {
 	struct ip_reassembly_datagram *d;
 

@@ -57,12 +57,6 @@ struct ip_reassembly_limits {
 	uint64_t source_datagrams, source_bytes; /* of one source address */
 };
 
-/* Messages for the caller to free, by reason, linked by their link. Begins zeroed; calls add to it. */
-struct ip_reassembly_discarded {
-	struct xk_msg *first[IP_REASSEMBLY_REASONS];
-	bool some; /* not empty */
-};
-
 struct ip_reassembly_datagram {
 	TAILQ_ENTRY(ip_reassembly_datagram) in_list;
 	struct xk_msg *first, *last; /* pieces in order, without overlaps, linked by their link */
@@ -81,7 +75,7 @@ TAILQ_HEAD(ip_reassembly_datagrams, ip_reassembly_datagram);
 struct ip_reassembly {
 	struct ip_reassembly_limits limits;
 	struct ip_reassembly_datagrams by_age, free; /* by_age: oldest first */
-	uint32_t datagrams, fragments, pinned;       /* in the table; pinned: bytes of buffers */
+	uint32_t datagrams, pinned;                  /* in the table; pinned: bytes of buffers */
 	uint32_t tick;
 	struct ip_reassembly_datagram *all_datagrams;
 };
@@ -94,12 +88,15 @@ void ip_reassembly_fini(struct ip_reassembly *table);
 
 /*
  * Adds fragment m, without its header, to its datagram. Takes m. Returns the datagram if m completes it, else NULL.
- * Adds useless messages (perhaps m) to discarded.
+ * Prepends useless messages (perhaps m) to *discarded, by their links.
  */
 struct xk_msg *ip_reassembly_add(struct ip_reassembly *table, const struct ip_reassembly_fragment *fragment,
-				 struct xk_msg *m, struct ip_reassembly_discarded *discarded);
+				 struct xk_msg *m, struct xk_msg **discarded);
 
 /* Counts a tick and discards datagrams whose time is up. Returns false if the table is empty: it needs no ticks. */
-bool ip_reassembly_tick(struct ip_reassembly *table, struct ip_reassembly_discarded *discarded);
+bool ip_reassembly_tick(struct ip_reassembly *table, struct xk_msg **discarded);
+
+/* Removes a message from *discarded, which has some, and stores why it was discarded. It is the caller's. */
+struct xk_msg *ip_reassembly_next_discarded(struct xk_msg **discarded, enum ip_reassembly_reason *why);
 
 #endif

@@ -20,6 +20,7 @@
 #include "protocols/ip/ip_private.h"
 #include "protocols/test/udptest.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/protocols/discarded.h"
 #include "xkernel/kernel.h"
 
 enum {
@@ -297,7 +298,7 @@ frames_find_endings(struct frames *f)
 static uint64_t
 frames_done(const struct frames *f)
 {
-	uint64_t done = f->ip->reassembly.fragments;
+	uint64_t done = waiting_fragments(&f->ip->reassembly);
 
 	for (unsigned i = 0; i < f->ending_count; i++)
 		done += atomic_load_explicit(f->endings[i], memory_order_relaxed);
@@ -334,9 +335,9 @@ frames_check_bounds(const struct frames *f)
 		kept += FRAMES_SESSIONS + FUZZ_SLOTS;
 		FUZZ_CHECK(layers[i]->cache_count <= kept);
 	}
-	FUZZ_CHECK(f->ip->reassembly.fragments <= FRAMES_IP_FRAGMENTS);
+	FUZZ_CHECK(waiting_fragments(&f->ip->reassembly) <= FRAMES_IP_FRAGMENTS);
 	FUZZ_CHECK(f->platform->ops->buffers_out(f->platform) <=
-		   2 * f->ip->reassembly.fragments + 2 * FRAMES_ARP_ENTRIES * FRAMES_ARP_QUEUE);
+		   2 * waiting_fragments(&f->ip->reassembly) + 2 * FRAMES_ARP_ENTRIES * FRAMES_ARP_QUEUE);
 	FUZZ_CHECK(f->limited || xk_counter(f->udptest, frames_counter(f->udptest, "unsent")) == 0);
 }
 

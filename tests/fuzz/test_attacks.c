@@ -3,6 +3,7 @@
  * counted under its name, takes bounded memory, and leaves the others served; rig_free checks that nothing is left.
  */
 #include "tests/fuzz/attack.h"
+#include "tests/protocols/discarded.h"
 
 /* ---- fragments that lie about where they are ---- */
 
@@ -40,7 +41,7 @@ ATTACK_TEST(ping_of_death, graph())
 	zeros(r, PEER, 4, 65512, 4, false);
 	CHECK_EQ(rig_counter_of(r, "ip", "too_long"), 4);
 	/* what was right by itself waits for an end that cannot come */
-	CHECK_EQ(table(r)->fragments, 44);
+	CHECK_EQ(waiting_fragments(table(r)), 44);
 }
 
 /* One fragment without end, as fast as the link goes (2000). */
@@ -49,7 +50,7 @@ ATTACK_TEST(jolt2, graph())
 	for (unsigned i = 0; i < 3000; i++)
 		zeros(r, PEER, 1109, 65504, 9, false);
 	CHECK_EQ(rig_counter_of(r, "ip", "duplicate"), 2999);
-	CHECK_EQ(table(r)->fragments, 1);
+	CHECK_EQ(waiting_fragments(table(r)), 1);
 	for (unsigned i = 0; i < 100; i++)
 		attack(r, (struct piece){ PEER, 1109, 65504, 9, false, .claimed = 68 });
 	CHECK_EQ(rig_counter_of(r, "ip", "bad_length"), 100);
@@ -171,7 +172,7 @@ ATTACK_TEST(a_flood_of_fragments_from_many_sources, graph())
 {
 	for (uint16_t i = 0; i < 3000; i++) {
 		zeros(r, PEER + i, i, i % 2 == 0 ? 0 : 1480, 1480, true);
-		CHECK(table(r)->datagrams <= DATAGRAMS && table(r)->fragments <= FRAGMENTS);
+		CHECK(table(r)->datagrams <= DATAGRAMS && waiting_fragments(table(r)) <= FRAGMENTS);
 		CHECK(rig_platform(r)->ops->buffers_out(rig_platform(r)) <= FRAGMENTS);
 	}
 	CHECK_EQ(rig_counter_of(r, "ip", "evicted"), 3000 - DATAGRAMS);
@@ -187,7 +188,7 @@ ATTACK_TEST(a_flood_of_fragments_from_one_source, graph())
 	attack(r, (struct piece){ OTHER, 1, 32, 32, false, .data = datagram });
 	for (uint16_t i = 0; i < 3000; i++) {
 		zeros(r, PEER, i, 0, 1480, true);
-		CHECK(table(r)->datagrams <= SOURCE_DATAGRAMS + 1 && table(r)->fragments <= SOURCE_FRAGMENTS + 1);
+		CHECK(table(r)->datagrams <= SOURCE_DATAGRAMS + 1 && waiting_fragments(table(r)) <= SOURCE_FRAGMENTS + 1);
 	}
 	attack(r, (struct piece){ OTHER, 1, 0, 32, true, .data = datagram });
 	rig_expect_sent(r, "0200 0a4d0220 020000000001 0800 *");
@@ -198,7 +199,7 @@ ATTACK_TEST(small_fragments_apart_from_each_other, graph())
 {
 	for (uint32_t i = 0; i < 2000; i++) {
 		zeros(r, PEER, (uint16_t)(i / 1000), 65504 - i % 1000 * 16, 8, true);
-		CHECK(table(r)->fragments <= SOURCE_FRAGMENTS);
+		CHECK(waiting_fragments(table(r)) <= SOURCE_FRAGMENTS);
 	}
 	CHECK_EQ(rig_counter_of(r, "ip", "too_many"), 2 * (SOURCE_FRAGMENTS + 1));
 	CHECK_EQ(rig_counter_of(r, "ip", "refused_datagram"), 2 * (1000 - SOURCE_FRAGMENTS - 1));

@@ -1,4 +1,4 @@
-/* discarded.h - for tests of the reassembler alone: what it gives back. */
+/* discarded.h - for tests of the reassembler alone: what it holds and gives back. */
 #ifndef TESTS_DISCARDED_H
 #define TESTS_DISCARDED_H
 
@@ -6,17 +6,27 @@
 
 /* Frees what was discarded, and counts it by its reasons. */
 static inline void
-collect_discarded(const struct ip_reassembly_discarded *discarded, unsigned counts[IP_REASSEMBLY_REASONS])
+collect_discarded(struct xk_msg *discarded, unsigned counts[IP_REASSEMBLY_REASONS])
 {
-	for (unsigned reason = 0; reason < IP_REASSEMBLY_REASONS; reason++) {
-		struct xk_msg *next;
+	enum ip_reassembly_reason why;
 
-		for (struct xk_msg *m = discarded->first[reason]; m != NULL; m = next) {
-			next = m->link;
-			counts[reason]++;
-			xk_msg_free(m);
-		}
+	while (discarded != NULL) {
+		xk_msg_free(ip_reassembly_next_discarded(&discarded, &why));
+		counts[why]++;
 	}
+}
+
+/* Returns the number of fragments in the table. */
+static inline unsigned
+waiting_fragments(const struct ip_reassembly *table)
+{
+	const struct ip_reassembly_datagram *d;
+	unsigned count = 0;
+
+	TAILQ_FOREACH(d, &table->by_age, in_list)
+	for (const struct xk_msg *m = d->first; m != NULL; m = m->link)
+		count++;
+	return count;
 }
 
 #endif
