@@ -56,17 +56,11 @@
 	static_assert(true, "")
 
 /*
- * For `rare`: as llp_receive, from 2 on, or from 3 on, where the header was checked and taken off, and lies in front of m.
- * Take m. A shepherd; may hand off.
+ * For `slow_path`: as llp_receive, from 2 on, or from 3 on, where the header was checked and taken off, and lies in front
+ * of m. Take m. A shepherd; may hand off.
  */
 void xk_receive_usual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 void xk_receive_checked(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
-
-/*
- * Checks the lengths and the header's own checksum of m, whose header is in one piece, and cuts off what is behind the
- * length. Returns 0, or the reason to drop m. m stays the caller's. Any context; never waits.
- */
-unsigned xk_receive_check(const struct xk_protocol *self, struct xk_msg *m);
 
 /*
  * Judges m, a stranger's, as 4 and 6 do, for a protocol that will keep it for a while. m's header was checked and taken
@@ -194,7 +188,24 @@ xk_receive_pop(const struct xk_format *format, struct xk_session *s, struct xk_s
 		xk_receive_pop_summed(s, lls, m, sum);
 }
 
-/* Handles m, which is rare, padded, damaged, a stranger's or just not of the session that was found last. Takes m. */
+/*
+ * Checks the lengths and the header's own checksum of m, whose header is in one piece, and cuts off what is behind the
+ * length. Returns 0, or the reason to drop m. m stays the caller's. Any context; never waits.
+ */
+XK_RECEIVE_CODE unsigned
+xk_receive_check(const struct xk_format *format, struct xk_msg *m)
+{
+	size_t length = xk_receive_length(format, m->data, xk_msg_len(m));
+
+	if (length < format->len || length > xk_msg_len(m))
+		return XK_DROP_BAD_LENGTH;
+	if (!xk_receive_header_is_intact(format, m->data, m))
+		return XK_DROP_BAD_CHECKSUM;
+	xk_msg_truncate(m, length);
+	return XK_DROP_NONE;
+}
+
+/* Handles m, which is not usual or was sent to all stations. Takes m. */
 void xk_receive_slow(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 
 /* Needs no saved registers: everything that makes calls stands apart. */
@@ -205,11 +216,14 @@ xk_receive_as(const struct xk_format *format, struct xk_protocol *self, struct x
 	size_t length = xk_receive_length(format, p, xk_msg_len(m));
 	struct xk_session *s;
 
+	if (xk_unlikely(!xk_format_is_usual(format, &self->format, p) || (m->flags & XK_MSG_TO_ALL) != 0)) {
+		xk_receive_slow(self, lls, m);
+		return;
+	}
 	if (xk_unlikely(
-		    !xk_format_is_usual(format, &self->format, p) || (m->flags & XK_MSG_TO_ALL) != 0 ||
 		    (length != xk_msg_len(m) && (length > xk_msg_len(m) || length < format->len || m->next != NULL)) ||
 		    !xk_receive_header_is_intact(format, p, m))) {
-		xk_receive_slow(self, lls, m);
+		xk_receive_usual(self, lls, m);
 		return;
 	}
 	/* with two windows, `key` differs from the fields' key only where the session does not hear lls */
@@ -217,7 +231,7 @@ xk_receive_as(const struct xk_format *format, struct xk_protocol *self, struct x
 		    ? NULL
 		    : xk_table_last(self, xk_receive_key_by_fields(format, lls, p));
 	if (xk_unlikely(!xk_receive_is_from(s, lls))) {
-		xk_receive_slow(self, lls, m);
+		xk_receive_usual(self, lls, m);
 		return;
 	}
 	if (xk_unlikely(length != xk_msg_len(m)))

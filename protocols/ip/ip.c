@@ -435,6 +435,7 @@ ip_reassemble(struct ip *ip, struct xk_session *lls, struct xk_msg *m)
 static void
 ip_slow_path(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
+	const struct xk_format format = XK_KNOWN_FORMAT(ip, self);
 	struct ip *ip = (struct ip *)self;
 	const uint8_t *p;
 	unsigned why = ip_version_check(m->data), index;
@@ -446,7 +447,7 @@ ip_slow_path(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		why = 0;
 	}
 	if (why == 0)
-		why = xk_receive_check(self, m);
+		why = xk_receive_check(&format, m);
 	p = m->data;
 	/* a link broadcast must carry an IP broadcast (RFC 1122, 3.3.6) */
 	if (why == 0 && (m->flags & XK_MSG_TO_ALL) != 0 &&
@@ -457,7 +458,7 @@ ip_slow_path(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 		return;
 	}
 	xk_msg_pop_in_place(m, IP_HEADER_LEN);
-	if (xk_format_is_usual(&self->format, &self->format, p))
+	if (xk_format_is_usual(&format, &self->format, p))
 		xk_receive_checked(self, lls, m);
 	else
 		ip_reassemble(ip, lls, m);

@@ -246,7 +246,7 @@ headers_ip(struct headers *h)
 		   (p[0] == 0x45 && (p[6] & 0xbf) == 0 && p[7] == 0));
 	why = ip_version_check(h->m->data);
 	if (why == XK_DROP_NONE)
-		why = xk_receive_check(&ip, h->m);
+		why = xk_receive_check(&ip.format, h->m);
 	if (!headers_agree(why, headers_ip_expected(h, p)))
 		return;
 	xk_msg_pop_in_place(h->m, IP_HEADER_LEN);
@@ -287,7 +287,7 @@ headers_udp(struct headers *h)
 	size_t length;
 
 	xk_format_init(&udp.format, udp.type);
-	if (!headers_agree(xk_receive_check(&udp, h->m), headers_udp_expected(h->bytes, h->len)))
+	if (!headers_agree(xk_receive_check(&udp.format, h->m), headers_udp_expected(h->bytes, h->len)))
 		return;
 	xk_msg_pop_in_place(h->m, XK_UDP_HEADER_LEN);
 	length = headers_number(h->bytes + 4, 2);

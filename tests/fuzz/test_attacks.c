@@ -188,7 +188,8 @@ ATTACK_TEST(a_flood_of_fragments_from_one_source, graph())
 	attack(r, (struct piece){ OTHER, 1, 32, 32, false, .data = datagram });
 	for (uint16_t i = 0; i < 3000; i++) {
 		zeros(r, PEER, i, 0, 1480, true);
-		CHECK(table(r)->datagrams <= SOURCE_DATAGRAMS + 1 && waiting_fragments(table(r)) <= SOURCE_FRAGMENTS + 1);
+		CHECK(table(r)->datagrams <= SOURCE_DATAGRAMS + 1 &&
+		      waiting_fragments(table(r)) <= SOURCE_FRAGMENTS + 1);
 	}
 	attack(r, (struct piece){ OTHER, 1, 0, 32, true, .data = datagram });
 	rig_expect_sent(r, "0200 0a4d0220 020000000001 0800 *");

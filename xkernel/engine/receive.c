@@ -118,24 +118,10 @@ xk_receive_checked(struct xk_protocol *self, struct xk_session *lls, struct xk_m
 		xk_pop(s, lls, m, NULL);
 }
 
-unsigned
-xk_receive_check(const struct xk_protocol *self, struct xk_msg *m)
-{
-	const struct xk_format *format = &self->format;
-	size_t length = xk_receive_length(format, m->data, xk_msg_len(m));
-
-	if (length < format->len || length > xk_msg_len(m))
-		return XK_DROP_BAD_LENGTH;
-	if (!xk_receive_header_is_intact(format, m->data, m))
-		return XK_DROP_BAD_CHECKSUM;
-	xk_msg_truncate(m, length);
-	return XK_DROP_NONE;
-}
-
 void
 xk_receive_usual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	unsigned why = xk_receive_check(self, m);
+	unsigned why = xk_receive_check(&self->format, m);
 
 	if (why != XK_DROP_NONE) {
 		xk_drop(self, m, why);
@@ -149,7 +135,7 @@ xk_receive_usual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 static void
 receive_unusual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	unsigned why = xk_receive_check(self, m);
+	unsigned why = xk_receive_check(&self->format, m);
 	struct xk_key passive;
 
 	if (why == XK_DROP_NONE) {
@@ -165,11 +151,9 @@ receive_unusual(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 void
 xk_receive_slow(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	bool is_usual = xk_format_is_usual(&self->format, &self->format, m->data);
-
-	if (self->ops->slow_path != NULL && (!is_usual || (m->flags & XK_MSG_TO_ALL) != 0))
+	if (self->ops->slow_path != NULL)
 		self->ops->slow_path(self, lls, m);
-	else if (is_usual || self->ops->validate == NULL)
+	else if (self->ops->validate == NULL || xk_format_is_usual(&self->format, &self->format, m->data))
 		xk_receive_usual(self, lls, m);
 	else
 		receive_unusual(self, lls, m);
