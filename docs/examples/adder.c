@@ -1,9 +1,9 @@
 /*
- * adder.c - adds numbers on another host, by calls: an example of docs/writing-a-protocol.md.
+ * adder.c - has another host add numbers, by calls: an example of docs/writing-a-protocol.md.
  *
  * Request:      4 bytes: op (1: add), a byte of zero, the count of numbers; the numbers, of 32 bits each
  * Reply:        the same header: op 2, count 1, and the total; or op 3, count 0: the total has more than 32 bits
- * Settings:     peer (the server; a host without one only serves), values (what to add, "1 2 3"), calls (how often),
+ * Settings:     peer (the server; a host without one only serves), values (the numbers, "1 2 3"), calls (how many),
  *               ends (end the host after the last call: successfully if all were answered)
  * Drops:        bad_op, bad_length
  * Counters:     served, answered, failed
@@ -26,7 +26,7 @@ XK_COUNTERS(adder, ADDER_COUNTERS);
 
 enum adder_op { ADDER_ADD = 1, ADDER_TOTAL, ADDER_OVERFLOW };
 
-/* A stranger's request is bounded: so is the room for its numbers. */
+/* Requests are bounded, because the room for their numbers is. */
 enum { ADDER_VALUE_LEN = 4, ADDER_VALUES_MAX = 256, ADDER_RETRY_US = 100 * 1000, ADDER_TRIES = 3 };
 
 struct adder {
@@ -65,7 +65,7 @@ adder_message(struct xk_protocol *self, enum adder_op op, const uint32_t *values
 	return xk_msg_from(xk_platform_of(self), bytes, XK_HEADER_LEN(adder) + count * ADDER_VALUE_LEN);
 }
 
-/* Reads m's numbers. Takes m. Returns their count, or -EBADMSG if m, which is dropped then, is none of ours. */
+/* Reads m's numbers. Takes m. Returns their count, or -EBADMSG after dropping a malformed m. */
 static int
 adder_read(struct xk_protocol *self, struct xk_msg *m, unsigned op_min, unsigned op_max, unsigned *op,
 	   uint32_t values[ADDER_VALUES_MAX])
@@ -114,7 +114,7 @@ adder_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 
 /* ---- the client ---- */
 
-/* Has the server at s add the numbers: *total. Returns 0, -EOVERFLOW, or why the call failed. */
+/* Has the server at s add the numbers into *total. Returns 0, -EOVERFLOW, or the error of the call. */
 static int
 adder_call(struct xk_protocol *self, struct xk_session *s, const uint32_t *values, size_t count, uint32_t *total)
 {
@@ -154,7 +154,7 @@ adder_reach(struct adder *a, struct xk_session **s)
 	return status;
 }
 
-/* Makes the calls. Returns the last one's status; -ECANCELED: the host is stopping. */
+/* Makes the calls. Returns the status of the last one; -ECANCELED if the host is stopping. */
 static int
 adder_call_all(struct adder *a, struct xk_session *s)
 {
@@ -180,7 +180,7 @@ adder_call_all(struct adder *a, struct xk_session *s)
 	return status;
 }
 
-/* A shepherd of its own, which may wait. */
+/* Runs the client, in a shepherd of its own, which may wait. */
 static void
 adder_client(void *argument)
 {
@@ -200,7 +200,7 @@ adder_client(void *argument)
 		xk_host_end(self, xk_counter(self, ADDER_FAILED) > 0);
 }
 
-/* init may not wait, so the client starts when the host runs. */
+/* Starts the client once the host runs, because init must not wait. */
 static void
 adder_start(struct xk_event *event, void *argument)
 {

@@ -1,5 +1,5 @@
 /*
- * embed.c - a host inside a program that makes its frames and receives them.
+ * embed.c - a host inside a program, which supplies its frames and receives the answers.
  *
  *     cc embed.c -o embed $(pkg-config --cflags --libs xkernel)
  */

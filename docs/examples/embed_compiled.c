@@ -1,5 +1,5 @@
 /*
- * embed_compiled.c - embed.c with its graph inside: it reads no file.
+ * embed_compiled.c - embed.c with its graph compiled in: it reads no file.
  *
  *     xk compile graphs/udptest.dot -o graph.o
  *     cc embed_compiled.c graph.o -o embed_compiled $(pkg-config --cflags --libs xkernel)

@@ -1,5 +1,5 @@
 /*
- * embed_lend.c - a program's own protocol that answers each datagram with a page of the program's, which is not copied.
+ * embed_lend.c - a program's own protocol, which answers each datagram with one of the program's pages, without copying it.
  *
  *     cc embed_lend.c -o embed_lend $(pkg-config --cflags --libs xkernel)
  */
@@ -34,7 +34,7 @@ pager_init(struct xk_protocol *self)
 	return xk_open_enable(self, self, xk_lower(self, 0), &participants);
 }
 
-/* Answers m with the page, unless that is on its way already. */
+/* Answers m with the page, unless that is still lent. */
 static void
 pager_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {

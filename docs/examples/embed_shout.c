@@ -20,7 +20,7 @@ struct shout {
 	uint64_t port;
 };
 
-/* Enables this protocol below, for messages from any host. */
+/* Enables this protocol on the one below, for messages from any host. */
 static int
 shout_init(struct xk_protocol *self)
 {

@@ -1,16 +1,16 @@
 /*
- * seq.c - numbers messages, and counts the missing ones at the other end: the smallest example of the documentation.
+ * seq.c - numbers messages, and counts missing ones at the other end: the smallest example of the documentation.
  *
  * Header:       4 bytes: the number, which counts the messages from one sender to one receiver from 0
  * Participants: those of the protocol below
- * Counters:     missing (numbers that were skipped), late (messages whose number had been skipped)
- * Not done:     anything about missing messages
+ * Counters:     missing (skipped numbers), late (messages whose number was skipped before)
+ * Not done:     retransmission
  * Graph:        udptest -> seq -> udp
  */
 #include "xkernel/header.h"
 #include "xkernel/support/virtual.h"
 
-/* A stranger may send any number, so the counting that it causes is bounded. */
+/* Bounds the counting, because a stranger may send any number. */
 enum { SEQ_COUNTED_MAX = 64 };
 
 #define SEQ_COUNTERS(C) C(SEQ_MISSING, "missing") C(SEQ_LATE, "late")
@@ -44,7 +44,7 @@ seq_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, co
 	uint32_t number = XK_GET(seq, number, m->data), expected = atomic_load(&s->expected);
 	int32_t ahead;
 
-	do /* several threads may be here: the highest number counts */
+	do /* several threads may be here: the highest number wins */
 		ahead = (int32_t)(number - expected);
 	while (ahead >= 0 && !atomic_compare_exchange_weak(&s->expected, &expected, number + 1));
 	xk_msg_pop_in_place(m, XK_HEADER_LEN(seq));

@@ -3,10 +3,10 @@
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
- * Settings:     longest (bytes of a message at this edge; 0: any)
+ * Settings:     longest (bytes of a message at this edge; 0: unlimited)
  * Drops:        too_long
  * Counters:     up, down (messages), bytes_up, bytes_down
- * Not done:     calls (RPC); a longest message of its own in XK_GET_MAX_PACKET
+ * Not done:     calls (RPC); `longest` in XK_GET_MAX_PACKET
  * Graph:        udptest -> tally -> udp, or any other edge
  */
 #include "xkernel/support/virtual.h"
@@ -23,7 +23,7 @@ struct tally {
 	uint64_t longest;
 };
 
-/* Counts m and passes it on, or drops it. Takes m. Returns as xk_push; 0 upward. */
+/* Counts m and passes it on, or drops it. Takes m. Returns what xk_push does; 0 upward. */
 static int
 tally_carry(struct xk_session *session, struct xk_msg *m, enum xk_direction direction)
 {

@@ -14,13 +14,13 @@ RIG_TEST(adder_serves_calls, rig_new_graph(graph))
 	CHECK_EQ(rig_counter(r, "served"), 3);
 }
 
-RIG_TEST(adder_takes_requests_in_pieces, rig_new_graph(graph))
+RIG_TEST(adder_accepts_requests_in_pieces, rig_new_graph(graph))
 {
 	CHECK_EQ(rig_inject_call(r, NULL, "01 | 00 00 | 01 0000 | 0005"), 0);
 	rig_expect_sent(r, "02 00 0001 00000005");
 }
 
-RIG_TEST(adder_drops_what_is_wrong, rig_new_graph(graph))
+RIG_TEST(adder_drops_malformed_requests, rig_new_graph(graph))
 {
 	CHECK_EQ(rig_inject_call(r, NULL, "02 00 0000"), -EBADMSG);
 	CHECK_EQ(rig_inject_call(r, NULL, "01 00 0002 00000003"), -EBADMSG);
@@ -46,7 +46,7 @@ RIG_TEST(adder_calls_its_peer,
 	CHECK_EQ(xk_kernel_ended(rig_kernel(r)), XK_ENDED_WELL);
 }
 
-RIG_TEST(adder_counts_calls_that_fail,
+RIG_TEST(adder_counts_failed_calls,
 	 rig_new_graph("wire:; adder: wire; adder.peer=10.77.0.2; adder.calls=3; adder.ends=yes"))
 {
 	rig_advance_ms(r, 1);

@@ -7,7 +7,7 @@ enum { HOST = 0x0a4d0002, PORT = 7, FAR_PORT = 9 };
 
 #define STATION UINT64_C(0x020000000099)
 
-/* What a server enables: its own port. */
+/* The participants that a server enables: its own port. */
 static struct xk_participants
 at_port(uint64_t port)
 {
@@ -39,7 +39,7 @@ RIG_TEST(asp_cuts_off_padding, rig_new("asp"))
 	rig_expect_delivered(r, "dd");
 }
 
-RIG_TEST(asp_takes_headers_in_pieces, rig_new("asp"))
+RIG_TEST(asp_accepts_headers_in_pieces, rig_new("asp"))
 {
 	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	rig_inject(r, "0009 00 | 07 00 | 08 dd | ee");
@@ -61,7 +61,7 @@ RIG_TEST(asp_opens_a_session_for_a_stranger, rig_new("asp"))
 	rig_expect_sent(r, "0007 0009 0007 ff");
 }
 
-RIG_TEST(asp_tells_strangers_apart_by_their_hosts, rig_new("asp"))
+RIG_TEST(asp_distinguishes_strangers_by_host, rig_new("asp"))
 {
 	struct xk_session *first;
 
@@ -77,7 +77,7 @@ RIG_TEST(asp_tells_strangers_apart_by_their_hosts, rig_new("asp"))
 	CHECK_EQ(rig_counter(r, "opened"), 2);
 }
 
-RIG_TEST(asp_forgets_strangers_with_the_enable, rig_new("asp"))
+RIG_TEST(asp_closes_strangers_sessions_when_disabled, rig_new("asp"))
 {
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "0009 0007 0006");
@@ -88,7 +88,7 @@ RIG_TEST(asp_forgets_strangers_with_the_enable, rig_new("asp"))
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-RIG_TEST(asp_keeps_the_strangers_of_other_ports, rig_new("asp"))
+RIG_TEST(asp_keeps_strangers_of_other_ports, rig_new("asp"))
 {
 	rig_open_enable(r, at_port(PORT));
 	rig_open_enable(r, at_port(PORT + 1));
@@ -114,7 +114,7 @@ RIG_TEST(asp_chooses_a_port, rig_new("asp"))
 	rig_expect_sent(r, "c001 0009 0007 aa");
 }
 
-RIG_TEST(asp_opens_nothing_from_another_protocols_port, rig_new_graph("wire:; asp: wire; user: asp; user2: asp"))
+RIG_TEST(asp_refuses_to_open_from_another_protocols_port, rig_new_graph("wire:; asp: wire; user: asp; user2: asp"))
 {
 	rig_user(r, "user2");
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
@@ -125,7 +125,7 @@ RIG_TEST(asp_opens_nothing_from_another_protocols_port, rig_new_graph("wire:; as
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
 }
 
-RIG_TEST(asp_opens_from_a_port_that_its_opener_has_enabled, rig_new("asp"))
+RIG_TEST(asp_opens_from_a_port_its_opener_enabled, rig_new("asp"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	CHECK(rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) != NULL);
@@ -134,7 +134,7 @@ RIG_TEST(asp_opens_from_a_port_that_its_opener_has_enabled, rig_new("asp"))
 	CHECK_EQ(rig_open_done_count(r), 0);
 }
 
-RIG_TEST(asp_forgets_a_conversation_that_is_closed, rig_new("asp"))
+RIG_TEST(asp_forgets_closed_conversations, rig_new("asp"))
 {
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 
@@ -145,7 +145,7 @@ RIG_TEST(asp_forgets_a_conversation_that_is_closed, rig_new("asp"))
 	CHECK_EQ(rig_counter(r, "opened"), 2);
 }
 
-RIG_TEST(asp_refuses_what_it_cannot_open, rig_new("asp"))
+RIG_TEST(asp_refuses_opens_it_cannot_perform, rig_new("asp"))
 {
 	CHECK(rig_open(r, rig_to2(HOST, 65536, PORT)) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
@@ -169,7 +169,7 @@ RIG_TEST(asp_opens_a_conversation_once, rig_new_graph("port:; eth: port; asp: et
 	rig_expect_sent(r, "020000000099 020000000001 3100 0007 0009 0007 aa");
 }
 
-RIG_TEST(asp_knows_its_lengths_and_participants, rig_new("asp"))
+RIG_TEST(asp_reports_lengths_and_participants, rig_new("asp"))
 {
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	struct xk_participants p = { .remote.depth = 0 };
@@ -185,7 +185,7 @@ RIG_TEST(asp_knows_its_lengths_and_participants, rig_new("asp"))
 	CHECK_EQ(xk_participant_pop(&p.local), PORT);
 }
 
-RIG_TEST(asp_sends_no_more_than_its_length_can_say, rig_new("asp"))
+RIG_TEST(asp_sends_no_more_than_its_length_field_allows, rig_new("asp"))
 {
 	uint32_t length = 100000;
 
@@ -195,7 +195,7 @@ RIG_TEST(asp_sends_no_more_than_its_length_can_say, rig_new("asp"))
 	CHECK_EQ(length, UINT16_MAX - 6);
 }
 
-RIG_TEST(asp_needs_room_for_its_header, rig_new("asp"))
+RIG_TEST(asp_refuses_a_lower_without_room_for_its_header, rig_new("asp"))
 {
 	uint32_t length = 5;
 
@@ -215,7 +215,7 @@ RIG_TEST(asp_drops_short_messages, rig_new("asp"))
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(asp_drops_messages_whose_length_is_wrong, rig_new("asp"))
+RIG_TEST(asp_drops_messages_with_a_wrong_length, rig_new("asp"))
 {
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "0009 0007 0007");      /* claims a byte that is missing */
@@ -224,7 +224,7 @@ RIG_TEST(asp_drops_messages_whose_length_is_wrong, rig_new("asp"))
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(asp_drops_what_nobody_wants, rig_new("asp"))
+RIG_TEST(asp_drops_messages_without_a_user, rig_new("asp"))
 {
 	rig_open_enable(r, at_port(PORT));
 	rig_inject(r, "0009 0008 0006");
@@ -234,7 +234,7 @@ RIG_TEST(asp_drops_what_nobody_wants, rig_new("asp"))
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 }
 
-RIG_TEST(asp_refuses_messages_that_are_too_long, rig_new("asp"))
+RIG_TEST(asp_refuses_to_send_long_messages, rig_new("asp"))
 {
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 
@@ -245,7 +245,7 @@ RIG_TEST(asp_refuses_messages_that_are_too_long, rig_new("asp"))
 	rig_forget(r);
 }
 
-RIG_TEST(asp_returns_why_the_protocol_below_does_not_send, rig_new("asp"))
+RIG_TEST(asp_returns_the_error_of_the_protocol_below, rig_new("asp"))
 {
 	struct xk_session *s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 

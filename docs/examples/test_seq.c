@@ -12,7 +12,7 @@ opened(struct rig *r)
 	return s;
 }
 
-RIG_TEST(seq_numbers_what_is_sent, rig_new("seq"))
+RIG_TEST(seq_numbers_sent_messages, rig_new("seq"))
 {
 	struct xk_session *s = opened(r);
 
@@ -22,7 +22,7 @@ RIG_TEST(seq_numbers_what_is_sent, rig_new("seq"))
 	rig_expect_sent(r, "00000001 bb");
 }
 
-RIG_TEST(seq_counts_what_is_missing_and_what_is_late, rig_new("seq"))
+RIG_TEST(seq_counts_missing_and_late_messages, rig_new("seq"))
 {
 	opened(r);
 	rig_inject(r, "00000000 aa");
@@ -35,8 +35,8 @@ RIG_TEST(seq_counts_what_is_missing_and_what_is_late, rig_new("seq"))
 	CHECK_EQ(rig_counter(r, "late"), 1);
 }
 
-/* Numbers wrap around, and a stranger's number costs the driver no endless loop. */
-RIG_TEST(seq_takes_any_number, rig_new("seq"))
+/* Numbers wrap around, and no number makes the driver loop for long. */
+RIG_TEST(seq_accepts_any_number, rig_new("seq"))
 {
 	opened(r);
 	rig_inject(r, "7fffffff");
@@ -50,7 +50,7 @@ RIG_TEST(seq_takes_any_number, rig_new("seq"))
 	rig_forget(r);
 }
 
-RIG_TEST(seq_drops_what_is_short, rig_new("seq"))
+RIG_TEST(seq_drops_short_messages, rig_new("seq"))
 {
 	opened(r);
 	rig_inject(r, "000000");

@@ -12,7 +12,7 @@ opened(struct rig *r)
 	return s;
 }
 
-RIG_TEST(tally_counts_messages_and_bytes_each_way, rig_new("tally"))
+RIG_TEST(tally_counts_messages_and_bytes_by_direction, rig_new("tally"))
 {
 	struct xk_session *s = opened(r);
 
