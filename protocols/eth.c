@@ -46,7 +46,7 @@ eth_init(struct xk_protocol *self)
 {
 	struct eth *eth = (struct eth *)self;
 	struct xk_participants nobody = { .remote.depth = 0 };
-	int err = xk_control_protocol(xk_lower(self, 0), XK_GET_LINK_ADDRESS, &eth->address, sizeof(eth->address));
+	int err = xk_control_protocol(xk_lower(self, 0), XK_GET_LINK_ADDRESS, &eth->address);
 
 	if (err < 0)
 		return err;

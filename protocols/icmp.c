@@ -12,9 +12,9 @@
  *               4.3.2.3). None are about ICMP errors, later fragments, or datagrams to a broadcast or multicast address
  *               of IP or the link (RFC 1122, 3.2.2); IP has dropped datagrams whose source is no single host. Limited
  *               by `rate` and `burst`. Sending never waits (XK_IP_LAZY).
- * Errors got:   go to IP, which notifies the protocol whose datagram is quoted (XK_FAULT); if that is an echo, the
+ * Errors got:   go to IP, which notifies the protocol whose datagram is quoted (fault.h); if that is an echo, the
  *               protocol above its session.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others
  * Not done:     timestamp, address mask, router discovery, redirects in either direction, sending parameter problems
  * Graph:        icmp -> ip
  */
@@ -298,7 +298,7 @@ icmp_demux_error(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 		fault.mtu = h.mtu;
 	xk_msg_pop_in_place(m, ICMP_ERROR_LEN);
 	fault.len = xk_msg_len(m) < ICMP_QUOTE_MAX ? xk_msg_len(m) : ICMP_QUOTE_MAX;
-	xk_control(lls, XK_GET_PEER_HOST, &from, sizeof(from));
+	xk_control(lls, XK_GET_PEER_HOST, &from);
 	fault.from = (uint32_t)from;
 	if (fault.fault == XK_FAULTS)
 		why = ICMP_DROP_UNKNOWN;
@@ -317,7 +317,7 @@ icmp_demux_error(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 
 /* Notifies the protocol above of a fault of its request. Returns 0 (also for replies), or -ENOENT: not our message. */
 static int
-icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
+icmp_fault(struct xk_protocol *self, struct xk_fault_report *report)
 {
 	struct xk_session *s;
 	uint8_t type;
@@ -326,8 +326,8 @@ icmp_fault(struct icmp *icmp, struct xk_fault_report *report)
 		return -ENOENT;
 	type = XK_GET(icmp, type, report->begin);
 	if (type != ICMP_ECHO)
-		return type == ICMP_ECHO_REPLY && icmp->echo ? 0 : -ENOENT;
-	s = xk_table_find(&icmp->protocol, icmp_key(&icmp->protocol, report->session, report->begin));
+		return type == ICMP_ECHO_REPLY && ((struct icmp *)self)->echo ? 0 : -ENOENT;
+	s = xk_table_find(self, icmp_key(self, report->session, report->begin));
 	if (s == NULL)
 		return -ENOENT;
 	report->begin += ICMP_ECHO_LEN;
@@ -346,9 +346,8 @@ static void
 icmp_answer(struct icmp *icmp, struct xk_session *lls, struct xk_msg *m)
 {
 	uint64_t sum = (uint16_t)~xk_sum_fold(xk_sum_load32(m->data)), destination = 0, host = 1;
-	bool is_to_us = (m->flags & XK_MSG_TO_ALL) == 0 && xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) > 0 &&
-			xk_control(lls, XK_GET_DESTINATION, &destination, sizeof(destination)) > 0 &&
-			destination == host;
+	bool is_to_us = (m->flags & XK_MSG_TO_ALL) == 0 && xk_control(lls, XK_GET_MY_HOST, &host) == 0 &&
+			xk_control(lls, XK_GET_DESTINATION, &destination) == 0 && destination == host;
 	uint8_t *p;
 
 	xk_msg_pop_in_place(m, ICMP_COMMON_LEN);
@@ -432,25 +431,22 @@ icmp_push(struct xk_session *session, struct xk_msg *m)
 
 /* Answers a length: that of lls, or if NULL of the protocol below, less the header of echoes. */
 static int
-icmp_answer_length(const struct xk_protocol *self, struct xk_session *lls, int op, void *buffer, size_t len)
+icmp_answer_length(const struct xk_protocol *self, struct xk_session *lls, int op, uint32_t *length)
 {
-	uint32_t length;
-	int got;
+	int err;
 
 	if (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET)
 		return -ENOTSUP;
-	got = lls != NULL ? xk_control(lls, op, &length, sizeof(length))
-			  : xk_control_protocol(xk_lower(self, 0), op, &length, sizeof(length));
-	if (got < 0)
-		return got;
-	length = length < ICMP_ECHO_LEN ? 0 : length - ICMP_ECHO_LEN;
-	return xk_answer(buffer, len, &length, sizeof(length));
+	err = lls != NULL ? xk_control_op(lls, op, length) : xk_control_protocol_op(xk_lower(self, 0), op, length);
+	if (err == 0)
+		*length = *length < ICMP_ECHO_LEN ? 0 : *length - ICMP_ECHO_LEN;
+	return err;
 }
 
 static int
-icmp_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+icmp_session_control(struct xk_session *session, int op, void *argument)
 {
-	return icmp_answer_length(session->protocol, session->lls, op, buffer, len);
+	return icmp_answer_length(session->protocol, session->lls, op, argument);
 }
 
 static int
@@ -467,7 +463,7 @@ icmp_setup(struct xk_session *session, const void *how)
 	struct xk_sends *sends = &session->sends;
 
 	XK_PUT(icmp_echo, id, sends->header, XK_GET(icmp_echo, id, (const uint8_t *)how));
-	icmp_session_control(session, XK_GET_MAX_PACKET, &sends->longest, sizeof(sends->longest));
+	icmp_session_control(session, XK_GET_MAX_PACKET, &sends->longest);
 	return 0;
 }
 
@@ -504,10 +500,9 @@ icmp_passive_key(struct xk_protocol *self, struct xk_protocol *hlp_type, struct 
 /* ---- life and control ---- */
 
 static int
-icmp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+icmp_control(struct xk_protocol *self, int op, void *argument)
 {
-	return op == XK_FAULT ? icmp_fault((struct icmp *)self, buffer)
-			      : icmp_answer_length(self, NULL, op, buffer, len);
+	return icmp_answer_length(self, NULL, op, argument);
 }
 
 static int
@@ -536,6 +531,7 @@ static const struct xk_protocol_ops icmp_ops = {
 	.open = icmp_open,
 	.demux = icmp_demux,
 	.control = icmp_control,
+	.fault = icmp_fault,
 	.passive_key = icmp_passive_key,
 	.key = icmp_key,
 };

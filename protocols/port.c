@@ -93,19 +93,21 @@ port_push(struct xk_session *s, struct xk_msg *m)
 }
 
 static int
-port_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+port_control(struct xk_protocol *self, int op, void *argument)
 {
 	const struct xk_port *port = ((struct port *)self)->port;
-	uint32_t offloads = port->offloads, longest = port->mtu + PORT_FRAME_HEADER;
 
 	switch (op) {
 	case XK_GET_MAX_PACKET:
 	case XK_GET_OPT_PACKET:
-		return xk_answer(buffer, len, &longest, sizeof(longest));
+		*(uint32_t *)argument = port->mtu + PORT_FRAME_HEADER;
+		return 0;
 	case XK_GET_OFFLOADS:
-		return xk_answer(buffer, len, &offloads, sizeof(offloads));
+		*(uint32_t *)argument = port->offloads;
+		return 0;
 	case XK_GET_LINK_ADDRESS:
-		return xk_answer(buffer, len, &port->address, sizeof(port->address));
+		*(uint64_t *)argument = port->address;
+		return 0;
 	default:
 		return -ENOTSUP;
 	}

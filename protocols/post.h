@@ -9,11 +9,13 @@
 #ifndef XK_POST_H
 #define XK_POST_H
 
-#include "protocols/control.h"
+#include "xkernel/upi.h"
 
 struct xk_post {
 	uint32_t size, count;
 };
+
+XK_CONTROL_OP(XK_POST_BUFFERS, 117, const struct xk_post); /* session: see xk_post */
 
 /* Posts `count` buffers on session s. Returns 0; -EINVAL: no size or too many; or -ENOTSUP. Any shepherd; never waits. */
 static inline int
@@ -21,7 +23,7 @@ xk_post(struct xk_session *s, uint32_t size, uint32_t count)
 {
 	struct xk_post post = { size, count };
 
-	return xk_control(s, XK_POST_BUFFERS, &post, sizeof(post));
+	return xk_control(s, XK_POST_BUFFERS, &post);
 }
 
 /* ---- for the protocols ---- */
@@ -72,12 +74,8 @@ xk_posted_take(struct xk_posted *posted, size_t len)
 
 /* Carries out XK_POST_BUFFERS. Returns as xk_post. */
 static inline int
-xk_posted_control(struct xk_posted *posted, const void *buffer, size_t len)
+xk_posted_control(struct xk_posted *posted, const struct xk_post *post)
 {
-	const struct xk_post *post = buffer;
-
-	if (len < sizeof(*post))
-		return -EMSGSIZE;
 	if (post->size == 0 || post->size > XK_MSG_MAX)
 		return -EINVAL;
 	return xk_posted_add(posted, 32 - (unsigned)__builtin_clz(post->size), post->count) ? 0 : -EINVAL;

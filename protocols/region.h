@@ -10,7 +10,6 @@
 
 #include <errno.h>
 
-#include "protocols/control.h"
 #include "xkernel/protocol.h"
 
 /* Memory that peers may write to. The caller's; base must exist until it is unregistered. */
@@ -21,6 +20,9 @@ struct xk_region {
 	uint32_t id;   /* set by xk_region_register: random, and not 0 */
 };
 
+XK_CONTROL_OP(XK_REGION_REGISTER, 115, struct xk_region); /* protocol: see below */
+XK_CONTROL_OP(XK_REGION_UNREGISTER, 116, const struct xk_region);
+
 /*
  * Lets peers write to the region, and sets its id. Returns 0, -EINVAL (no bytes or no port), -ENOSPC, or -ENOTSUP. Any
  * context.
@@ -28,14 +30,14 @@ struct xk_region {
 static inline int
 xk_region_register(struct xk_protocol *protocol, struct xk_region *region)
 {
-	return xk_control_protocol(protocol, XK_REGION_REGISTER, region, sizeof(*region));
+	return xk_control_protocol(protocol, XK_REGION_REGISTER, region);
 }
 
 /* Ends the registration; no peer writes afterwards. Returns 0 or -ENOENT. */
 static inline int
 xk_region_unregister(struct xk_protocol *protocol, struct xk_region *region)
 {
-	return xk_control_protocol(protocol, XK_REGION_UNREGISTER, region, sizeof(*region));
+	return xk_control_protocol(protocol, XK_REGION_UNREGISTER, region);
 }
 
 /* ---- for the protocols ---- */
@@ -88,16 +90,13 @@ xk_regions_remove(struct xk_regions *regions, uint32_t id)
 	return err;
 }
 
-/* Carries out XK_REGION_REGISTER and XK_REGION_UNREGISTER. Returns as those, or -EMSGSIZE. */
+/* Carries out XK_REGION_REGISTER and XK_REGION_UNREGISTER, and returns as they do. -ENOTSUP: another op. */
 static inline int
-xk_regions_control(struct xk_protocol *self, struct xk_regions *regions, int op, void *buffer, size_t len)
+xk_regions_control(struct xk_protocol *self, struct xk_regions *regions, int op, void *argument)
 {
-	struct xk_region *region = buffer;
-
-	if (len < sizeof(*region))
-		return -EMSGSIZE;
-	return op == XK_REGION_REGISTER ? xk_regions_add(self, regions, region)
-					: xk_regions_remove(regions, region->id);
+	if (op == XK_REGION_REGISTER)
+		return xk_regions_add(self, regions, argument);
+	return op == XK_REGION_UNREGISTER ? xk_regions_remove(regions, ((struct xk_region *)argument)->id) : -ENOTSUP;
 }
 
 /*

@@ -18,7 +18,7 @@
 #ifndef XK_TICKET_H
 #define XK_TICKET_H
 
-#include "protocols/control.h"
+#include "xkernel/upi.h"
 
 #define XK_TICKET XK_KIND('t', 'i', 'c', 'k') /* an annotation of a push: the address of a struct xk_ticket */
 
@@ -30,6 +30,9 @@ struct xk_ticket {
 	bool no_wait;              /* if there is no room for a copy, replace another or keep none */
 	bool again;                /* a retransmission: the same bytes were pushed before */
 };
+
+/* The keeper, session: the number of a copy that need not be kept. */
+XK_CONTROL_OP(XK_RELEASE, 100, const uint64_t);
 
 /* Puts the ticket on m, for the next push, which the ticket must outlive. */
 static inline void
@@ -66,7 +69,7 @@ xk_ticket_release(struct xk_ticket *ticket)
 	if (keeper == NULL)
 		return;
 	ticket->keeper = NULL;
-	xk_control(keeper, XK_RELEASE, &ticket->number, sizeof(ticket->number));
+	xk_control(keeper, XK_RELEASE, &ticket->number);
 	xk_session_release(keeper);
 }
 

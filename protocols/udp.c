@@ -8,7 +8,7 @@
  *               has enabled, fails with -EADDRINUSE. A stranger's first datagram to an enabled port makes one, after
  *               its checksum was verified; a session of broadcasts answers from the interface's own address.
  * Checksum:     generated unless the setting `checksum` is no, by the port if it can; verified unless it is zero (none)
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others. From below: XK_FAULT
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET; the session below answers the others
  * Faults:       an intact datagram to an unknown port is refused (XK_FAULT_PORT); reports go to their session's upper
  * Not done:     multicast
  * Graph:        udp -> ip
@@ -68,7 +68,7 @@ static const struct xk_protocol_ops udp_ops = {
 	.passive_key_of = xk_ports_passive_key_of,
 	.demux = udp_receive,
 	.refused = udp_refused,
-	.control = xk_ports_control,
+	.fault = xk_ports_fault,
 };
 
 static const struct xk_setting udp_settings[] = {

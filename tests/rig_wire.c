@@ -38,38 +38,37 @@ rig_wire_close(struct xk_session *s)
 		wire->newest = NULL;
 }
 
-static int
-rig_wire_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+static struct rig_answer *
+rig_answer_to(struct rig *r, int op)
 {
-	struct rig *r = rig_fake_of(self)->rig;
-
-	for (unsigned i = r->answer_count; i-- > 0;) {
-		const struct rig_answer *answer = &r->answers[i];
-
-		if (answer->op != op)
-			continue;
-		if (answer->len > (int)len)
-			return -EMSGSIZE;
-		if (answer->len > 0)
-			memcpy(buffer, answer->bytes, (size_t)answer->len);
-		return answer->len;
-	}
-	return -ENOTSUP;
+	for (unsigned i = 0; i < r->answer_count; i++)
+		if (r->answers[i].op == op)
+			return &r->answers[i];
+	return NULL;
 }
 
 static int
-rig_wire_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+rig_wire_control(struct xk_protocol *self, int op, void *argument)
 {
-	int status = rig_wire_control(s->protocol, op, buffer, len);
-	uint64_t remote = rig_wire_session_of(s)->remote;
+	const struct rig_answer *answer = rig_answer_to(rig_fake_of(self)->rig, op);
 
-	rig_fake_of(s->protocol)->rig->unanswered += op == XK_UNANSWERED;
-	if (status != -ENOTSUP || (op != XK_GET_PEER_LINK && op != XK_GET_PEER_HOST))
-		return status;
-	if (len < sizeof(remote))
-		return -EMSGSIZE;
-	memcpy(buffer, &remote, sizeof(remote));
-	return sizeof(remote);
+	if (answer == NULL || answer->len < 0)
+		return -ENOTSUP;
+	if (answer->len > 0)
+		memcpy(argument, answer->bytes, (size_t)answer->len);
+	return 0;
+}
+
+static int
+rig_wire_session_control(struct xk_session *s, int op, void *argument)
+{
+	struct rig *r = rig_fake_of(s->protocol)->rig;
+
+	r->unanswered += op == XK_UNANSWERED;
+	if ((op != XK_GET_PEER_LINK && op != XK_GET_PEER_HOST) || rig_answer_to(r, op) != NULL)
+		return rig_wire_control(s->protocol, op, argument);
+	*(uint64_t *)argument = rig_wire_session_of(s)->remote;
+	return 0;
 }
 
 static int
@@ -381,11 +380,8 @@ rig_unanswered_count(const struct rig *r)
 void
 rig_answer_control(struct rig *r, int op, const void *bytes, size_t len)
 {
-	struct rig_answer *answer = NULL;
+	struct rig_answer *answer = rig_answer_to(r, op);
 
-	for (unsigned i = 0; i < r->answer_count; i++)
-		if (r->answers[i].op == op)
-			answer = &r->answers[i];
 	if (answer == NULL) {
 		REQUIRE(r->answer_count < RIG_ANSWERS);
 		answer = &r->answers[r->answer_count++];

@@ -244,7 +244,7 @@ void xk_port_listen(struct xk_port *port, struct xk_session *session);
 void xk_port_starved(struct xk_port *port, unsigned frames);
 
 /*
- * Tells all protocols, lowers first and in an event, that the port is up again or has another MTU (XK_PORT_CHANGED,
+ * Tells all protocols, lowers first and in an event, that the port is up again or has another MTU (port_changed,
  * upi.h). Does nothing for a port that belongs to no kernel yet. For the platform. Any context.
  */
 void xk_port_changed(struct xk_port *port);

@@ -54,13 +54,13 @@ int
 xk_sends_pseudo_sums(const struct xk_protocol *self, struct xk_session *lls, uint64_t *push_sum, uint64_t *pop_sum)
 {
 	uint64_t local, remote, destination, number = xk_sum_of16(self->format.sum_pseudo);
-	int err = xk_control(lls, XK_GET_MY_HOST, &local, sizeof(local));
+	int err = xk_control(lls, XK_GET_MY_HOST, &local);
 
 	if (err >= 0)
-		err = xk_control(lls, XK_GET_PEER_HOST, &remote, sizeof(remote));
+		err = xk_control(lls, XK_GET_PEER_HOST, &remote);
 	if (err < 0)
 		return err;
-	if (xk_control(lls, XK_GET_DESTINATION, &destination, sizeof(destination)) < 0)
+	if (xk_control(lls, XK_GET_DESTINATION, &destination) < 0)
 		destination = local;
 	*push_sum = xk_sum_of32((uint32_t)local) + xk_sum_of32((uint32_t)remote) + number;
 	*pop_sum = xk_sum_of32((uint32_t)remote) + xk_sum_of32((uint32_t)destination) + number;
@@ -102,10 +102,10 @@ sends_init(struct xk_session *s, const uint8_t *p)
 	xk_assert(format->len <= XK_SENDS_HEADER);
 	sends_header(s, p);
 	if (format->length_len != 0)
-		err = xk_control(s->lls, XK_GET_MAX_PACKET, &below, sizeof(below));
+		err = xk_control(s->lls, XK_GET_MAX_PACKET, &below);
 	if (err >= 0 && format->sum_covers == XK_COVERS_PSEUDO) {
 		err = xk_sends_pseudo_sums(s->protocol, s->lls, &sends->push_sum, &sends->pop_sum);
-		sends->offloads = err >= 0 && xk_control(s->lls, XK_GET_OFFLOADS, &offloads, sizeof(offloads)) >= 0 &&
+		sends->offloads = err >= 0 && xk_control(s->lls, XK_GET_OFFLOADS, &offloads) >= 0 &&
 				  (offloads & XK_OFFLOAD_UDP_SUM) != 0;
 		sends->sums = !sends->offloads;
 	}

@@ -293,17 +293,15 @@ xk_call_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, cons
 
 /* Takes the header of self off a length that was answered below. Returns as control operations do. */
 static int
-upi_less_header(const struct xk_protocol *self, int op, int answered, void *buffer)
+upi_less_header(const struct xk_protocol *self, int op, int answered, void *argument)
 {
-	uint32_t length;
+	uint32_t *length = argument;
 
-	if (answered < (int)sizeof(length) || (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET))
+	if (answered < 0 || (op != XK_GET_MAX_PACKET && op != XK_GET_OPT_PACKET))
 		return answered;
-	memcpy(&length, buffer, sizeof(length));
-	if (length < self->type->header)
+	if (*length < self->type->header)
 		return -EMSGSIZE;
-	length -= self->type->header;
-	memcpy(buffer, &length, sizeof(length));
+	*length -= self->type->header;
 	return answered;
 }
 
@@ -332,39 +330,35 @@ upi_end_of(const struct xk_session *s, int op)
 }
 
 int
-xk_control(struct xk_session *s, int op, void *buffer, size_t len)
+xk_control_op(struct xk_session *s, int op, void *argument)
 {
-	int result = s->ops->control == NULL ? -ENOTSUP : s->ops->control(s, op, buffer, len);
+	int result = s->ops->control == NULL ? -ENOTSUP : s->ops->control(s, op, argument);
 	enum xk_field_end end;
-	uint64_t address;
-	uint32_t whole;
 
 	if (result != -ENOTSUP)
 		return result;
 	end = upi_end_of(s, op);
-	if (end != XK_END_NONE) {
-		address = upi_end(s, end);
-		return xk_answer(buffer, len, &address, sizeof(address));
-	}
-	if (op == XK_GET_MAX_PACKET && s->sends.longest != 0 && s->sends.longest != UINT32_MAX)
-		return xk_answer(buffer, len, &s->sends.longest, sizeof(s->sends.longest));
-	if (op == XK_GET_OPT_PACKET && s->ops->divide != NULL) {
-		whole = atomic_load_explicit(&s->sends.whole, memory_order_relaxed);
-		return xk_answer(buffer, len, &whole, sizeof(whole));
-	}
-	if (s->lls == NULL)
-		return xk_control_protocol(s->protocol, op, buffer, len);
-	return upi_less_header(s->protocol, op, xk_control(s->lls, op, buffer, len), buffer);
+	if (end != XK_END_NONE)
+		*(uint64_t *)argument = upi_end(s, end);
+	else if (op == XK_GET_MAX_PACKET && s->sends.longest != 0 && s->sends.longest != UINT32_MAX)
+		*(uint32_t *)argument = s->sends.longest;
+	else if (op == XK_GET_OPT_PACKET && s->ops->divide != NULL)
+		*(uint32_t *)argument = atomic_load_explicit(&s->sends.whole, memory_order_relaxed);
+	else if (s->lls == NULL)
+		return xk_control_protocol_op(s->protocol, op, argument);
+	else
+		return upi_less_header(s->protocol, op, xk_control_op(s->lls, op, argument), argument);
+	return 0;
 }
 
 int
-xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len)
+xk_control_protocol_op(struct xk_protocol *self, int op, void *argument)
 {
-	int result = self->ops->control == NULL ? -ENOTSUP : self->ops->control(self, op, buffer, len);
+	int result = self->ops->control == NULL ? -ENOTSUP : self->ops->control(self, op, argument);
 
 	if (result != -ENOTSUP || self->lower_count == 0)
 		return result;
-	return upi_less_header(self, op, xk_control_protocol(xk_lower(self, 0), op, buffer, len), buffer);
+	return upi_less_header(self, op, xk_control_protocol_op(xk_lower(self, 0), op, argument), argument);
 }
 
 int

@@ -31,6 +31,7 @@
 #include "xkernel/process.h"
 #include "xkernel/services.h"
 
+struct xk_fault_report;
 struct xk_kernel;
 struct xk_path;
 struct xk_protocol_type;
@@ -66,7 +67,16 @@ struct xk_protocol_ops {
 	void (*close_done)(struct xk_protocol *self, struct xk_session *session);
 	void (*demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m);
 	int (*call_demux)(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply);
-	int (*control)(struct xk_protocol *self, int op, void *buffer, size_t len);
+	/* Answers op (below), whose argument has op's type. -ENOTSUP: unknown; the protocol below is asked. */
+	int (*control)(struct xk_protocol *self, int op, void *argument);
+	/*
+	 * A message that self pushed could not be delivered; called by the protocol below it (support/fault.h). May change
+	 * *report, to pass it on. Returns 0; -ENOENT: self cannot have sent such a message; -ENOTSUP: not interested. Must
+	 * not wait.
+	 */
+	int (*fault)(struct xk_protocol *self, struct xk_fault_report *report);
+	/* A port is up again or has another MTU: answers from below may have changed. Lowers first. Must not wait. */
+	void (*port_changed)(struct xk_protocol *self);
 	/* Stores the key of participants (consumed). If missing, these must be empty: the key is hlp_type's number. */
 	int (*passive_key)(struct xk_protocol *self, struct xk_protocol *hlp_type, struct xk_participants *participants,
 			   struct xk_key *key);
@@ -126,7 +136,7 @@ struct xk_session_ops {
 	 * may still be in s's pop. Must not wait, but for s's locks.
 	 */
 	void (*close)(struct xk_session *s);
-	int (*control)(struct xk_session *s, int op, void *buffer, size_t len);
+	int (*control)(struct xk_session *s, int op, void *argument); /* as a protocol's; the session below is asked */
 	/* Of types with the flag XK_BY_FIELDS: sends m, longer than sends.whole, not than sends.longest. Takes m. */
 	int (*divide)(struct xk_session *s, struct xk_msg *m);
 	/*
@@ -582,34 +592,43 @@ void xk_counter_set(struct xk_protocol *self, unsigned counter, uint64_t value);
 
 /* ---- asking ---- */
 
-/* Control operations of the framework. Those of protocols are in protocols/control.h. */
-enum xk_control_op {
-	XK_GET_MAX_PACKET,   /* bytes of the longest message that may be pushed */
-	XK_GET_OPT_PACKET,   /* bytes of the longest that is not fragmented */
-	XK_GET_MY_HOST,      /* uint64_t: this host's address (the highest layer that has one answers) */
-	XK_GET_PEER_HOST,    /* uint64_t */
-	XK_GET_DESTINATION,  /* uint64_t: of messages that come up, if not XK_GET_MY_HOST: a broadcast address */
-	XK_GET_LINK_ADDRESS, /* uint64_t: the port's own link address */
-	XK_GET_PEER_LINK,    /* uint64_t: the peer's link address */
-	XK_GET_OFFLOADS,     /* uint32_t: enum xk_port_offload of the port below (platform.h) */
-	XK_UNANSWERED,       /* see xk_unanswered */
-	/*
-	 * Told to every protocol, lowers first, without a buffer: a port is up again or has another MTU. A protocol
-	 * that keeps answers from below asks for them again. Must not wait.
-	 */
-	XK_PORT_CHANGED,
-	XK_CONTROL_OWN = 100,       /* the first of the protocols' own */
-	XK_CONTROL_OUTSIDE = 10000, /* the first of protocols' that are not in this tree */
-};
+/*
+ * Declares the control operation op: its number, and the type of its argument (const: of an order; void: there is none).
+ * A number has one meaning on all protocols. Those below 100 are the framework's, those from XK_CONTROL_OUTSIDE on of
+ * protocols that are not in this tree; the others are declared by the header of the protocol that answers.
+ */
+#define XK_CONTROL_OP(op, number, type)                                                                                \
+	static inline void *op##_ARGUMENT(type *argument)                                                              \
+	{                                                                                                              \
+		return (void *)argument;                                                                               \
+	}                                                                                                              \
+	enum { op = (number) }
+
+enum { XK_CONTROL_OUTSIDE = 10000 };
+
+XK_CONTROL_OP(XK_GET_MAX_PACKET, 0, uint32_t); /* bytes of the longest message that may be pushed */
+XK_CONTROL_OP(XK_GET_OPT_PACKET, 1, uint32_t); /* bytes of the longest that is not fragmented */
+XK_CONTROL_OP(XK_GET_MY_HOST, 2, uint64_t);    /* this host's address (the highest layer that has one answers) */
+XK_CONTROL_OP(XK_GET_PEER_HOST, 3, uint64_t);
+XK_CONTROL_OP(XK_GET_DESTINATION, 4,
+	      uint64_t); /* of messages that come up, if not XK_GET_MY_HOST: a broadcast address */
+XK_CONTROL_OP(XK_GET_LINK_ADDRESS, 5, uint64_t); /* the port's own link address */
+XK_CONTROL_OP(XK_GET_PEER_LINK, 6, uint64_t);    /* the peer's link address */
+XK_CONTROL_OP(XK_GET_OFFLOADS, 7, uint32_t);     /* enum xk_port_offload of the port below (platform.h) */
+XK_CONTROL_OP(XK_UNANSWERED, 8, void);           /* see xk_unanswered */
+
+/* xk_control and xk_control_protocol for an op that is not known here. Its argument must have op's type. */
+int xk_control_op(struct xk_session *s, int op, void *argument);
+int xk_control_protocol_op(struct xk_protocol *self, int op, void *argument);
 
 /*
- * Asks a question or sets a value; the answer, of at most len bytes, goes to buffer. What a session or
- * protocol does not know, it asks below, less its own header for XK_GET_MAX_PACKET and XK_GET_OPT_PACKET.
- * The framework knows what a session's `sends` says: lengths, and ends that are printed as hosts or link addresses.
- * Returns the number of bytes written or 0; -ENOTSUP: nobody knows op; -EMSGSIZE: len is too small.
+ * Asks a question, whose answer goes to *argument, or gives an order; the compiler checks the argument's type. What a
+ * session or protocol does not know, it asks below, less its own header for XK_GET_MAX_PACKET and XK_GET_OPT_PACKET. The
+ * framework knows what a session's `sends` says: lengths, and ends that are printed as hosts or link addresses.
+ * Returns 0, or what op says; -ENOTSUP: nobody knows op; other errors: *argument is undefined.
  */
-int xk_control(struct xk_session *s, int op, void *buffer, size_t len);
-int xk_control_protocol(struct xk_protocol *self, int op, void *buffer, size_t len);
+#define xk_control(s, op, argument) xk_control_op(s, op, op##_ARGUMENT(argument))
+#define xk_control_protocol(self, op, argument) xk_control_protocol_op(self, op, op##_ARGUMENT(argument))
 
 /*
  * Advises the protocols below s that its peer has not answered in time: the protocol that knows neighbours then
@@ -620,17 +639,18 @@ static inline void
 xk_unanswered(struct xk_session *s)
 {
 	if (s != NULL)
-		xk_control(s, XK_UNANSWERED, NULL, 0);
+		xk_control(s, XK_UNANSWERED, NULL);
 }
 
-/* Writes a control operation's answer to buffer, and returns as it does. */
-static inline int
-xk_answer(void *buffer, size_t len, const void *answer, size_t answer_len)
+/* Returns the address of the peer of session lls: its host, or else its link address; 0: neither is known. */
+static inline uint64_t
+xk_peer_address(struct xk_session *lls)
 {
-	if (len < answer_len)
-		return -EMSGSIZE;
-	memcpy(buffer, answer, answer_len);
-	return (int)answer_len;
+	uint64_t address;
+
+	if (xk_control(lls, XK_GET_PEER_HOST, &address) == 0 || xk_control(lls, XK_GET_PEER_LINK, &address) == 0)
+		return address;
+	return 0;
 }
 
 /* Stores the participants of s. */

@@ -572,7 +572,7 @@ bursts_has_credit(const struct bursts *b)
 
 	if (b->size <= b->max_packet)
 		return b->sent - b->replies < BURSTS_WINDOW;
-	xk_control(b->session, XK_AM_GET_WAITING, &waiting, sizeof(waiting));
+	xk_control(b->session, XK_AM_GET_WAITING, &waiting);
 	return waiting == 0;
 }
 
@@ -621,7 +621,7 @@ bursts_begin(struct bursts *b)
 		return false;
 	if (b->open_error != 0)
 		return bursts_fail("no session", -b->open_error);
-	if (xk_control(b->session, XK_GET_OPT_PACKET, &longest, sizeof(longest)) != sizeof(longest))
+	if (xk_control(b->session, XK_GET_OPT_PACKET, &longest) != 0)
 		return bursts_fail("the length of a packet", ENOTSUP);
 	b->max_packet = longest - 4 * BURSTS_WORDS;
 	b->number = BURSTS_ASK;

@@ -104,8 +104,7 @@ arp_send(struct arp *arp, struct arp_header h, uint64_t link, struct xk_session 
 
 	if (m == NULL)
 		return XK_DROP_NO_BUFFER;
-	if (link != 0 &&
-	    (lls == NULL || xk_control(lls, XK_GET_PEER_LINK, &peer, sizeof(peer)) != sizeof(peer) || peer != link)) {
+	if (link != 0 && (lls == NULL || xk_control(lls, XK_GET_PEER_LINK, &peer) != 0 || peer != link)) {
 		if (xk_open(self, self, xk_lower(self, 0), &participants, &opened) != 0) {
 			xk_msg_free(m);
 			return XK_DROP_NO_MEMORY;
@@ -793,7 +792,7 @@ arp_init(struct xk_protocol *self)
 	for (unsigned i = 0; i < ARP_STATES; i++)
 		TAILQ_INIT(&arp->lists[i]);
 	xk_event_init(&arp->own, self->kernel, arp_own_tick, arp);
-	err = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link, sizeof(arp->link));
+	err = xk_control_protocol(eth, XK_GET_LINK_ADDRESS, &arp->link);
 	if (err >= 0)
 		err = xk_open(self, self, eth, &everybody, &arp->broadcast);
 	if (err == 0)
@@ -803,14 +802,11 @@ arp_init(struct xk_protocol *self)
 	return err;
 }
 
-/* XK_PORT_CHANGED: stations may have missed the announcements while the link was down. */
-static int
-arp_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+/* Stations may have missed the announcements while the link was down. */
+static void
+arp_port_changed(struct xk_protocol *self)
 {
-	if (op != XK_PORT_CHANGED)
-		return -ENOTSUP;
 	arp_own_announce((struct arp *)self);
-	return 0;
 }
 
 static const struct xk_arp_ops arp_neighbour_ops = {
@@ -829,7 +825,7 @@ static const struct xk_protocol_ops arp_ops = {
 	.init = arp_init,
 	.fini = arp_fini,
 	.demux = arp_demux,
-	.control = arp_control,
+	.port_changed = arp_port_changed,
 };
 
 static const struct xk_role arp_lowers[] = {

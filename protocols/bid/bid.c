@@ -158,7 +158,7 @@ bid_setup(struct xk_session *session, const void *argument)
 	const struct bid_how *how = argument;
 	struct xk_protocol *bidctl = bid_bidctl(session->protocol);
 	uint64_t own_host = 0;
-	int err = xk_control(session->lls, XK_GET_MY_HOST, &own_host, sizeof(own_host));
+	int err = xk_control(session->lls, XK_GET_MY_HOST, &own_host);
 
 	xk_lock_init(&s->lock, session->protocol);
 	s->host = how->host;
@@ -225,7 +225,7 @@ bid_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pr
 		return err;
 	s = (struct bid_session *)*session;
 	if (s->passive)
-		xk_control(s->session.lls, XK_VNET_FOLLOW, &host, sizeof(host));
+		xk_control(s->session.lls, XK_VNET_FOLLOW, &host);
 	if (bid_peer(s) == 0)
 		err = xk_bidctl_confirm(bid_bidctl(self), how.host, &boot);
 	if (err == 0 && bid_peer(s) == 0 && bid_confirm(s, boot, NULL) != 0)
@@ -296,14 +296,14 @@ bid_hear(struct bid_session *s, struct xk_session *lls)
 }
 
 static int
-bid_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+bid_session_control(struct xk_session *session, int op, void *argument)
 {
 	const struct bid_session *s = (const struct bid_session *)session;
-	uint64_t host = op == XK_GET_PEER_HOST ? s->host : s->own_host;
 
 	if (op != XK_GET_PEER_HOST && op != XK_GET_MY_HOST)
 		return -ENOTSUP;
-	return xk_answer(buffer, len, &host, sizeof(host));
+	*(uint64_t *)argument = op == XK_GET_PEER_HOST ? s->host : s->own_host;
+	return 0;
 }
 
 /* Replaces the participants of the session below. */
@@ -398,7 +398,7 @@ bid_answer(struct xk_protocol *self, struct xk_session *lls, const struct bid_he
 	struct xk_msg *m;
 	bool may;
 
-	if (xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) != sizeof(host))
+	if (xk_control(lls, XK_GET_MY_HOST, &host) != 0)
 		return;
 	xk_lock(&bid->lock);
 	may = *answered_ns == 0 || now_ns - *answered_ns >= bid->interval_ns;
@@ -431,8 +431,7 @@ bid_judge(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 	if (h.source_boot == 0)
 		why = BID_BAD_BOOT;
-	else if (!xk_bidctl_is_host(host) ||
-		 (xk_control(lls, XK_GET_PEER_HOST, &sender, sizeof(sender)) == sizeof(sender) && sender != host))
+	else if (!xk_bidctl_is_host(host) || (xk_control(lls, XK_GET_PEER_HOST, &sender) == 0 && sender != host))
 		why = BID_BAD_HOST;
 	else if (s == NULL && xk_table_enabled(self, xk_table_number_key(h.protocol)) == NULL)
 		why = XK_DROP_NO_SESSION;

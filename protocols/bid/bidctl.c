@@ -356,7 +356,7 @@ bidctl_send(struct bidctl *b, struct xk_session *lls, const struct bidctl_output
 
 	if (flags == (BIDCTL_QUERY | BIDCTL_RESPONSE))
 		xk_count(&b->protocol, BIDCTL_ASKED_BACK);
-	if (m == NULL || xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) != sizeof(host)) {
+	if (m == NULL || xk_control(lls, XK_GET_MY_HOST, &host) != 0) {
 		xk_msg_free(m);
 		xk_count(&b->protocol, BIDCTL_UNSENT);
 		return;
@@ -390,7 +390,7 @@ bidctl_send_to_host(struct bidctl *b, const struct bidctl_output *output, struct
 	if (host == 0)
 		return;
 	if (output->request != 0 && lls != NULL)
-		xk_control(lls, XK_VNET_DOUBT, &host, sizeof(host));
+		xk_control(lls, XK_VNET_DOUBT, &host);
 	if (host != UINT32_MAX)
 		xk_participant_push(&participants.local, XK_VNET_LAZY);
 	if (xk_open(self, self, xk_lower(self, 0), &participants, &to) != 0) {
@@ -672,10 +672,10 @@ bidctl_way(struct xk_session *lls)
 	struct xk_vnet_interface interface = { .index = 0 };
 	uint64_t host, link;
 
-	if (lls == NULL || xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) ||
-	    xk_control(lls, XK_GET_PEER_LINK, &link, sizeof(link)) != sizeof(link))
+	if (lls == NULL || xk_control(lls, XK_GET_PEER_HOST, &host) == 0 ||
+	    xk_control(lls, XK_GET_PEER_LINK, &link) != 0)
 		return 0;
-	xk_control(lls, XK_VNET_GET_INTERFACE, &interface, sizeof(interface));
+	xk_control(lls, XK_VNET_GET_INTERFACE, &interface);
 	return link | ((uint64_t)interface.index + 1) << 48;
 }
 
@@ -745,13 +745,12 @@ bidctl_hear_query(struct bidctl *b, struct xk_session *lls, const struct bidctl_
 	struct bidctl_output output = { .host = 0 };
 	uint64_t way = bidctl_way(lls), boot = h->source_boot, host = h->source_host;
 	/* over IP the VNET session below answers, for the station that frames came from */
-	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host, sizeof(host));
+	int leads_to = xk_control(lls, XK_VNET_LEADS_TO, &host);
 	struct bidctl_peer *peer;
 	bool is_limited;
 
 	if (leads_to == -ENOTSUP)
-		leads_to = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) &&
-			   host == h->source_host;
+		leads_to = xk_control(lls, XK_GET_PEER_HOST, &host) == 0 && host == h->source_host;
 	xk_lock(&b->lock);
 	peer = bidctl_peer_find(b, h->source_host);
 	if (peer == NULL && (leads_to > 0 || (leads_to == -ENETUNREACH && way == 0)))
@@ -839,9 +838,8 @@ bidctl_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	uint64_t host;
 
 	xk_msg_pop_in_place(m, XK_HEADER_LEN(bidctl));
-	if (why == 0 &&
-	    ((xk_control(lls, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host) && host == h.source_host) ||
-	     (xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) == sizeof(host) && host != h.source_host)))
+	if (why == 0 && ((xk_control(lls, XK_GET_MY_HOST, &host) == 0 && host == h.source_host) ||
+			 (xk_control(lls, XK_GET_PEER_HOST, &host) == 0 && host != h.source_host)))
 		why = BIDCTL_BAD_HOST;
 	if (why == 0 && (h.flags & BIDCTL_RESPONSE) != 0)
 		why = bidctl_hear_response(b, lls, &h);

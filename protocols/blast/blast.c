@@ -207,9 +207,9 @@ blast_peer_key(struct xk_session *lls)
 {
 	uint64_t peer;
 
-	if (xk_control(lls, XK_GET_PEER_LINK, &peer, sizeof(peer)) == sizeof(peer))
+	if (xk_control(lls, XK_GET_PEER_LINK, &peer) == 0)
 		return (struct xk_key){ peer, XK_GET_PEER_LINK };
-	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) == sizeof(peer))
+	if (xk_control(lls, XK_GET_PEER_HOST, &peer) == 0)
 		return (struct xk_key){ peer, XK_GET_PEER_HOST };
 	return (struct xk_key){ (uintptr_t)lls, 0 };
 }
@@ -259,8 +259,8 @@ blast_fragment_size(struct xk_protocol *self, struct xk_session *lls, uint32_t *
 	int got = -ENOTSUP;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ops) && got < 0; i++)
-		got = lls != NULL ? xk_control(lls, ops[i], &below, sizeof(below))
-				  : xk_control_protocol(xk_lower(self, 0), ops[i], &below, sizeof(below));
+		got = lls != NULL ? xk_control_op(lls, ops[i], &below)
+				  : xk_control_protocol_op(xk_lower(self, 0), ops[i], &below);
 	if (got < 0)
 		return got;
 	if (below <= BLAST_HEADER_LEN)
@@ -348,30 +348,23 @@ blast_open_disable(struct xk_protocol *self, struct xk_protocol *hlp_receive, st
 }
 
 static int
-blast_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+blast_session_control(struct xk_session *session, int op, void *argument)
 {
-	struct blast_session *s = (struct blast_session *)session;
-	uint64_t number;
-
 	if (op != XK_RELEASE)
 		return -ENOTSUP;
-	if (len < sizeof(number))
-		return -EMSGSIZE;
-	memcpy(&number, buffer, sizeof(number));
-	blast_send_release(s, number);
+	blast_send_release((struct blast_session *)session, *(const uint64_t *)argument);
 	return 0;
 }
 
 static int
-blast_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+blast_control(struct xk_protocol *self, int op, void *argument)
 {
-	uint32_t size;
-	int err =
-		op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET ? blast_fragment_size(self, NULL, &size) : -ENOTSUP;
+	uint32_t *size = argument;
+	int err = op == XK_GET_MAX_PACKET || op == XK_GET_OPT_PACKET ? blast_fragment_size(self, NULL, size) : -ENOTSUP;
 
 	if (err == 0 && op == XK_GET_MAX_PACKET)
-		size *= BLAST_FRAGMENTS;
-	return err != 0 ? err : xk_answer(buffer, len, &size, sizeof(size));
+		*size *= BLAST_FRAGMENTS;
+	return err;
 }
 
 /* ---- up ---- */

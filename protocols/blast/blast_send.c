@@ -481,8 +481,7 @@ blast_again_same_peer(struct xk_session *a, struct xk_session *b)
 	if (a == b)
 		return true;
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(ops); i++)
-		if (xk_control(a, ops[i], &of_a, sizeof(of_a)) == sizeof(of_a) &&
-		    xk_control(b, ops[i], &of_b, sizeof(of_b)) == sizeof(of_b))
+		if (xk_control_op(a, ops[i], &of_a) == 0 && xk_control_op(b, ops[i], &of_b) == 0)
 			return of_a == of_b;
 	return false;
 }

@@ -749,8 +749,8 @@ chan_end_init(struct chan_end *e, uint32_t number, uint64_t boot)
 {
 	struct xk_session *s = &e->session;
 	struct xk_protocol *self = s->protocol;
-	int err = xk_control(s, XK_GET_MAX_PACKET, &e->max_packet, sizeof(e->max_packet));
-	int whole = xk_control(s, XK_GET_OPT_PACKET, &e->opt_packet, sizeof(e->opt_packet));
+	int err = xk_control(s, XK_GET_MAX_PACKET, &e->max_packet);
+	int whole = xk_control(s, XK_GET_OPT_PACKET, &e->opt_packet);
 
 	e->number = number;
 	xk_round_trip_init(&e->round_trip, &((struct chan *)self)->timeouts);
@@ -810,25 +810,23 @@ chan_end_close(struct xk_session *session)
 /* ---- the client: opening and asking ---- */
 
 static int
-chan_client_control(struct xk_session *session, int op, void *buffer, size_t len)
+chan_client_control(struct xk_session *session, int op, void *argument)
 {
 	struct chan_client *c = (struct chan_client *)session;
 	struct chan_after after = { .m = NULL };
-	uint64_t deadline_ns;
+	uint64_t *deadline_ns = argument;
 
 	switch (op) {
 	case XK_CHAN_SET_DEADLINE:
-		if (len < sizeof(deadline_ns))
-			return -EMSGSIZE;
-		memcpy(&deadline_ns, buffer, sizeof(deadline_ns));
-		if (deadline_ns < 1000 || deadline_ns > UINT64_MAX / 4)
+		if (*deadline_ns < 1000 || *deadline_ns > UINT64_MAX / 4)
 			return -EINVAL;
 		xk_lock(&c->end.lock);
-		c->deadline_ns = deadline_ns;
+		c->deadline_ns = *deadline_ns;
 		xk_unlock(&c->end.lock);
 		return 0;
 	case XK_CHAN_GET_DEADLINE:
-		return xk_answer(buffer, len, &c->deadline_ns, sizeof(c->deadline_ns));
+		*deadline_ns = c->deadline_ns;
+		return 0;
 	case XK_CHAN_ABORT:
 		xk_lock(&c->end.lock);
 		chan_client_give_up(&c->end, -ECANCELED, &after);

@@ -315,11 +315,11 @@ chan_peer_join(struct chan_end *e, uint64_t boot)
 	struct chan_ends evicted = TAILQ_HEAD_INITIALIZER(evicted);
 	uint64_t host, station = 0, known, changes;
 	struct chan_peer *peer;
-	int err = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host));
+	int err = xk_control(lls, XK_GET_PEER_HOST, &host);
 
 	if (err < 0)
 		return err;
-	if (e->is_server && xk_control(lls, XK_GET_PEER_LINK, &station, sizeof(station)) < 0)
+	if (e->is_server && xk_control(lls, XK_GET_PEER_LINK, &station) < 0)
 		station = 0;
 	xk_lock(&chan->lock);
 	do { /* BIDCTL is asked without the lock, so the answer must not be older than a change */

@@ -16,7 +16,7 @@
  *               addresses and protocol, plus a count that few others share (RFC 7739, 5.4). Thus no host can predict
  *               another's numbers, or infer its traffic, from its own, and the numbers of fragmented datagrams do not
  *               repeat within 32,768 of them, even if the session was closed meanwhile.
- * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; ip.h; from below XK_VNET_UNSENT
+ * Control:      XK_GET_MAX_PACKET, XK_GET_OPT_PACKET, XK_GET_MY_HOST, XK_GET_PEER_HOST; ip.h
  * Not done:     options of our own, multicast, redirects
  * Graph:        ip -> vnet, or any protocol that takes a neighbour's 32-bit host and has XK_VNET_GET_INTERFACES
  */
@@ -210,13 +210,15 @@ ip_init(struct xk_protocol *self)
 	struct ip *ip = (struct ip *)self;
 	struct xk_protocol *below = xk_lower(self, 0);
 	struct xk_participants anybody = { 0 };
-	int err, got = xk_control_protocol(below, XK_VNET_GET_INTERFACES, ip->interface, sizeof(ip->interface));
+	struct xk_vnet_interfaces own = { .count = 0 };
+	int err = xk_control_protocol(below, XK_VNET_GET_INTERFACES, &own);
 
-	if (got < (int)sizeof(ip->interface[0])) {
+	if (own.count == 0) {
 		xk_trace(self, XK_TRACE_NONE, "%s below has no addresses for this host", below->name);
-		return got < 0 ? got : -EADDRNOTAVAIL;
+		return err != 0 ? err : -EADDRNOTAVAIL;
 	}
-	ip->interfaces = (unsigned)got / (unsigned)sizeof(ip->interface[0]);
+	ip->interfaces = own.count;
+	memcpy(ip->interface, own.list, sizeof(own.list));
 	ip->key[0] = ip->seed != 0 ? ip->seed : xk_random(self);
 	ip->key[1] = ~ip->key[0]; /* 64 secret bits are enough */
 	xk_lock_init(&ip->lock, self);
@@ -319,7 +321,7 @@ ip_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_pro
 	 * hop, unless the open is lazy: that one only answers.
 	 */
 	if (err == 0 && !lazy && !atomic_exchange_explicit(&(*session)->sends.from_any, true, memory_order_relaxed))
-		xk_control((*session)->lls, XK_VNET_FOLLOW, &hop, sizeof(hop));
+		xk_control((*session)->lls, XK_VNET_FOLLOW, &hop);
 	return err;
 }
 
@@ -467,11 +469,12 @@ ip_slow_path(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 /* ---- asking ---- */
 
 static int
-ip_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+ip_session_control(struct xk_session *session, int op, void *argument)
 {
-	uint64_t destination = ((const struct ip_session *)session)->destination;
-
-	return op != XK_GET_DESTINATION ? -ENOTSUP : xk_answer(buffer, len, &destination, sizeof(destination));
+	if (op != XK_GET_DESTINATION)
+		return -ENOTSUP;
+	*(uint64_t *)argument = ((const struct ip_session *)session)->destination;
+	return 0;
 }
 
 static void
@@ -480,38 +483,35 @@ ip_link_visit(void *object, void *context)
 	ip_fault_set_longest(context, object);
 }
 
-/* XK_PORT_CHANGED. If a link no longer carries datagrams, the port drops them as too long. */
-static int
-ip_links_changed(struct ip *ip)
+/* If a link no longer carries datagrams, the port drops them as too long. */
+static void
+ip_port_changed(struct xk_protocol *self)
 {
-	struct xk_vnet_interface now[XK_VNET_INTERFACES];
+	struct ip *ip = (struct ip *)self;
+	struct xk_vnet_interfaces now;
 
-	if (xk_control_protocol(xk_lower(&ip->protocol, 0), XK_VNET_GET_INTERFACES, now, sizeof(now)) < 0)
-		return 0;
+	if (xk_control_protocol(xk_lower(self, 0), XK_VNET_GET_INTERFACES, &now) != 0)
+		return;
 	for (unsigned i = 0; i < ip->interfaces; i++)
-		ip->interface[i].max_packet = now[i].max_packet;
-	xk_map_for_each(&ip->protocol.table.sessions, ip_link_visit, ip);
-	return 0;
+		ip->interface[i].max_packet = now.list[i].max_packet;
+	xk_map_for_each(&self->table.sessions, ip_link_visit, ip);
 }
 
 static int
-ip_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+ip_control(struct xk_protocol *self, int op, void *argument)
 {
-	struct ip *ip = (struct ip *)self;
-	const struct xk_vnet_interface *first = &ip->interface[0];
-	uint32_t longest = op == XK_GET_OPT_PACKET ? first->max_packet - IP_HEADER_LEN : XK_IP_MAX_PACKET;
-	uint64_t host = first->host;
+	const struct xk_vnet_interface *first = &((const struct ip *)self)->interface[0];
 
 	switch (op) {
-	case XK_VNET_UNSENT:
-		return ip_fault_unsent(ip, buffer);
-	case XK_PORT_CHANGED:
-		return ip_links_changed(ip);
 	case XK_GET_OPT_PACKET:
+		*(uint32_t *)argument = first->max_packet - IP_HEADER_LEN;
+		return 0;
 	case XK_GET_MAX_PACKET:
-		return xk_answer(buffer, len, &longest, sizeof(longest));
+		*(uint32_t *)argument = XK_IP_MAX_PACKET;
+		return 0;
 	case XK_GET_MY_HOST:
-		return xk_answer(buffer, len, &host, sizeof(host));
+		*(uint64_t *)argument = first->host;
+		return 0;
 	default:
 		return -ENOTSUP;
 	}
@@ -538,6 +538,8 @@ static const struct xk_protocol_ops ip_ops = {
 	.validate = ip_validate,
 	.refused = ip_refused,
 	.control = ip_control,
+	.fault = ip_fault_unsent,
+	.port_changed = ip_port_changed,
 };
 
 static const struct xk_setting ip_settings[] = {

@@ -6,7 +6,6 @@
 #ifndef XK_IP_H
 #define XK_IP_H
 
-#include "protocols/control.h"
 #include "xkernel/support/fault.h"
 
 enum {

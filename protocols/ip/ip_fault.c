@@ -73,17 +73,18 @@ ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum
 		ip_fault_send(ip, &trouble);
 }
 
-/* Tells the sender of m, whose next hop has no link address, unless this host sent it. */
 int
-ip_fault_unsent(struct ip *ip, const struct xk_msg *m)
+ip_fault_unsent(struct xk_protocol *self, struct xk_fault_report *report)
 {
-	size_t header_len = m->len < IP_HEADER_LEN ? 0 : XK_GET(ip, header_length, m->data) * (size_t)4;
-	struct xk_ip_trouble trouble = { XK_FAULT_HOST, .header = m->data, .header_len = header_len, .m = m };
+	struct ip *ip = (struct ip *)self;
+	const struct xk_msg *m = report->m;
+	size_t header_len = report->len < IP_HEADER_LEN ? 0 : XK_GET(ip, header_length, report->begin) * (size_t)4;
+	struct xk_ip_trouble trouble = { XK_FAULT_HOST, .header = report->begin, .header_len = header_len, .m = m };
 	unsigned index;
 
 	trouble.skip = header_len;
-	if (header_len >= IP_HEADER_LEN && header_len <= m->len &&
-	    ip_kind(ip, XK_GET(ip, source, m->data), &index) != XK_VNET_MINE)
+	if (m != NULL && header_len >= IP_HEADER_LEN && header_len <= report->len &&
+	    ip_kind(ip, XK_GET(ip, source, report->begin), &index) != XK_VNET_MINE)
 		ip_fault_send(ip, &trouble);
 	return 0;
 }
@@ -112,9 +113,9 @@ ip_fault_set_longest(struct ip *ip, struct ip_session *s)
 {
 	const struct ip_path *path;
 	uint32_t mtu, max_packet;
-	int got = xk_control(s->session.lls, XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	int got = xk_control(s->session.lls, XK_GET_MAX_PACKET, &max_packet);
 
-	if (got < (int)sizeof(max_packet) || max_packet < IP_MTU_MIN)
+	if (got < 0 || max_packet < IP_MTU_MIN)
 		return got < 0 ? got : -EMSGSIZE;
 	s->link_max = max_packet - IP_HEADER_LEN < XK_IP_MAX_PACKET ? max_packet - IP_HEADER_LEN : XK_IP_MAX_PACKET;
 	xk_lock(&ip->lock);

@@ -224,8 +224,8 @@ void ip_fault_send(struct ip *ip, struct xk_ip_trouble *trouble);
 void ip_fault_refuse(struct xk_protocol *self, const struct xk_session *session, enum xk_fault fault,
 		     const struct xk_msg *m, size_t popped);
 
-/* As the control operation XK_VNET_UNSENT (vnet.h). */
-int ip_fault_unsent(struct ip *ip, const struct xk_msg *m);
+/* A fault of VNET's: tells the sender of the datagram, whose next hop has no link address, unless this host sent it. */
+int ip_fault_unsent(struct xk_protocol *self, struct xk_fault_report *report);
 
 /*
  * Sets link_max and sends.whole of s, a new session or one whose link has changed. Returns 0, or -EMSGSIZE: the link

@@ -404,7 +404,7 @@ am_setup(struct xk_session *session, const void *argument)
 	struct am *am = am_of(s);
 	const struct am_how *how = argument;
 	uint32_t below;
-	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below)), err;
+	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &below), err;
 
 	xk_lock_init(&s->lock, session->protocol);
 	xk_alarm_init(&s->alarm, session, &s->lock, am_expire);
@@ -422,10 +422,10 @@ am_setup(struct xk_session *session, const void *argument)
 		return got;
 	if (below <= AM_HEADER_LEN + AM_STORE_LEN + 4 * XK_AM_WORDS)
 		return -EMSGSIZE;
-	s->max_packet = below - AM_HEADER_LEN;
-	if (xk_control(session->lls, XK_GET_OPT_PACKET, &below, sizeof(below)) < 0 ||
+	s->session.sends.longest = below - AM_HEADER_LEN;
+	if (xk_control(session->lls, XK_GET_OPT_PACKET, &below) < 0 ||
 	    below <= AM_HEADER_LEN + AM_STORE_LEN + 4 * XK_AM_WORDS)
-		below = s->max_packet + AM_HEADER_LEN;
+		below = s->session.sends.longest + AM_HEADER_LEN;
 	s->fragment = below - AM_HEADER_LEN - AM_STORE_LEN - 4 * XK_AM_WORDS;
 	if (how->called == 0)
 		return 0;
@@ -686,48 +686,35 @@ am_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 /* ---- control ---- */
 
 static int
-am_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+am_control(struct xk_protocol *self, int op, void *argument)
 {
 	struct am *am = (struct am *)self;
 
-	switch (op) {
-	case XK_AM_REGISTER:
-		return len < sizeof(struct xk_am_registration) ? -EMSGSIZE : am_register(am, buffer);
-	case XK_REGION_REGISTER:
-	case XK_REGION_UNREGISTER:
-		return xk_regions_control(self, &am->regions, op, buffer, len);
-	default:
-		return -ENOTSUP;
-	}
+	return op == XK_AM_REGISTER ? am_register(am, argument) : xk_regions_control(self, &am->regions, op, argument);
 }
 
 static int
-am_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+am_session_control(struct xk_session *session, int op, void *argument)
 {
 	struct am_session *s = (struct am_session *)session;
-	uint32_t value;
+	uint32_t value = 0;
 
 	switch (op) {
 	case XK_AM_SET_TAG:
-		if (len < sizeof(s->tag))
-			return -EMSGSIZE;
 		xk_lock(&s->lock);
-		memcpy(&s->tag, buffer, sizeof(s->tag));
+		s->tag = *(const uint64_t *)argument;
 		xk_unlock(&s->lock);
 		return 0;
 	case XK_AM_GET_WAITING:
-	case XK_AM_GET_UNANSWERED:
 		xk_lock(&s->lock);
 		value = s->waiting;
-		if (op == XK_AM_GET_UNANSWERED) {
-			value = 0;
-			for (unsigned i = 0; i < AM_SLOTS; i++)
-				value += s->requests[i].m != NULL;
-		}
 		xk_unlock(&s->lock);
 		break;
-	case XK_GET_MAX_PACKET:
-		value = s->max_packet;
+	case XK_AM_GET_UNANSWERED:
+		xk_lock(&s->lock);
+		for (unsigned i = 0; i < AM_SLOTS; i++)
+			value += s->requests[i].m != NULL;
+		xk_unlock(&s->lock);
 		break;
 	case XK_GET_OPT_PACKET:
 		value = s->fragment + AM_STORE_LEN + 4 * XK_AM_WORDS;
@@ -735,7 +722,8 @@ am_session_control(struct xk_session *session, int op, void *buffer, size_t len)
 	default:
 		return -ENOTSUP;
 	}
-	return xk_answer(buffer, len, &value, sizeof(value));
+	*(uint32_t *)argument = value;
+	return 0;
 }
 
 static int

@@ -18,7 +18,6 @@
 #ifndef XK_AM_H
 #define XK_AM_H
 
-#include "protocols/control.h"
 #include "protocols/region.h"
 #include "xkernel/protocol.h"
 
@@ -92,6 +91,11 @@ struct xk_am_registration {
 	struct xk_am_endpoint endpoint;
 };
 
+XK_CONTROL_OP(XK_AM_REGISTER, 110, const struct xk_am_registration); /* protocol: see xk_am_register */
+XK_CONTROL_OP(XK_AM_SET_TAG, 111, const uint64_t);                   /* session: see xk_am_set_tag */
+XK_CONTROL_OP(XK_AM_GET_WAITING, 112, uint32_t);    /* session: number of requests that wait for answers to others */
+XK_CONTROL_OP(XK_AM_GET_UNANSWERED, 113, uint32_t); /* session: number of unanswered requests */
+
 /*
  * Registers the handler of messages to endpoint `name` with this number; name 0 is that of sessions that are opened without
  * a local name. Before the kernel runs. Returns 0, -EINVAL, -EEXIST or -ENOMEM.
@@ -103,7 +107,7 @@ xk_am_register(struct xk_protocol *am, uint16_t name, unsigned number, const str
 
 	return number >= XK_AM_HANDLERS || handler->run == NULL
 		       ? -EINVAL
-		       : xk_control_protocol(am, XK_AM_REGISTER, &registration, sizeof(registration));
+		       : xk_control_protocol(am, XK_AM_REGISTER, &registration);
 }
 
 /* Sets what an endpoint asks, and its error handler. Before the kernel runs. Returns 0 or -ENOMEM. */
@@ -112,14 +116,14 @@ xk_am_set_endpoint(struct xk_protocol *am, uint16_t name, const struct xk_am_end
 {
 	struct xk_am_registration registration = { .name = name, .number = XK_AM_HANDLERS, .endpoint = *endpoint };
 
-	return xk_control_protocol(am, XK_AM_REGISTER, &registration, sizeof(registration));
+	return xk_control_protocol(am, XK_AM_REGISTER, &registration);
 }
 
 /* Sets the tag that a session shows. Before its first push. Returns 0. */
 static inline int
 xk_am_set_tag(struct xk_session *s, uint64_t tag)
 {
-	return xk_control(s, XK_AM_SET_TAG, &tag, sizeof(tag));
+	return xk_control(s, XK_AM_SET_TAG, &tag);
 }
 
 /*

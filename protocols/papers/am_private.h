@@ -152,7 +152,7 @@ struct am_session {
 	uint64_t address;          /* of the peer, as far as it is known */
 	uint64_t called;           /* of a passive one: what the peer's is; 0: active */
 	uint16_t local, remote;    /* endpoints */
-	uint32_t max_packet, fragment;
+	uint32_t fragment;
 	const struct am_endpoint_state *endpoint; /* the local one; NULL: nothing is registered for it */
 	struct xk_share *share;                   /* the host's, of buffers */
 	TAILQ_ENTRY(am_session) of_address;

@@ -191,7 +191,7 @@ am_make_reply(struct am_session *s, struct xk_am_reply *reply)
 	if (!reply->given)
 		return NULL;
 	xk_assert(reply->number < XK_AM_HANDLERS && reply->count <= XK_AM_WORDS);
-	if (m != NULL && xk_msg_len(m) + 4 * (size_t)reply->count > s->max_packet) {
+	if (m != NULL && xk_msg_len(m) + 4 * (size_t)reply->count > s->session.sends.longest) {
 		xk_drop(self, m, AM_TOO_LONG);
 		return NULL;
 	}

@@ -142,7 +142,7 @@ am_check_push(const struct am_session *s, const struct xk_am_push *push, size_t 
 {
 	if ((push->number >= XK_AM_HANDLERS && push->number != XK_AM_NONE) || push->count > XK_AM_WORDS)
 		return -EINVAL;
-	if (push->part.region == 0 && len + 4 * push->count > s->max_packet)
+	if (push->part.region == 0 && len + 4 * push->count > s->session.sends.longest)
 		return -EMSGSIZE;
 	return 0;
 }

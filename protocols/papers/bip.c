@@ -100,10 +100,9 @@ bip_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, co
 /* ---- asking ---- */
 
 static int
-bip_control(struct xk_session *session, int op, void *buffer, size_t len)
+bip_control(struct xk_session *session, int op, void *argument)
 {
-	return op != XK_POST_BUFFERS ? -ENOTSUP
-				     : xk_posted_control(&((struct bip_session *)session)->posted, buffer, len);
+	return op != XK_POST_BUFFERS ? -ENOTSUP : xk_posted_control(&((struct bip_session *)session)->posted, argument);
 }
 
 /* ---- tables ---- */

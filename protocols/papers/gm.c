@@ -351,7 +351,7 @@ gm_setup(struct xk_session *session, const void *argument)
 	struct gm *gm = (struct gm *)session->protocol;
 	const struct gm_how *how = argument;
 	uint32_t below;
-	int got = xk_control(session->lls, XK_GET_OPT_PACKET, &below, sizeof(below));
+	int got = xk_control(session->lls, XK_GET_OPT_PACKET, &below);
 
 	xk_lock_init(&s->lock, session->protocol);
 	xk_alarm_init(&s->alarm, session, &s->lock, gm_expire);
@@ -365,9 +365,10 @@ gm_setup(struct xk_session *session, const void *argument)
 	s->window = gm->window;
 	xk_round_trip_init(&s->round_trip, &gm->timeouts);
 	s->ready_end = &s->ready;
+	session->sends.longest = (uint32_t)gm->longest;
 	xk_posted_add(&s->posted, XK_POSTED_OWN, (uint32_t)gm->buffers);
 	if (got < 0)
-		got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below));
+		got = xk_control(session->lls, XK_GET_MAX_PACKET, &below);
 	if (got < 0)
 		return got;
 	if (below <= GM_HEADER_LEN)
@@ -409,7 +410,7 @@ static int
 gm_ask(struct xk_protocol *self, struct xk_session *lls, struct gm_how *how)
 {
 	uint64_t host;
-	int err = xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host));
+	int err = xk_control(lls, XK_GET_PEER_HOST, &host);
 
 	if (err < 0)
 		return err;
@@ -561,7 +562,7 @@ gm_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	uint64_t host = 0;
 	unsigned why = gm_header_pop(&h, m);
 
-	if (why == 0 && (how.boot == 0 || xk_control(lls, XK_GET_PEER_HOST, &host, sizeof(host)) != sizeof(host)))
+	if (why == 0 && (how.boot == 0 || xk_control(lls, XK_GET_PEER_HOST, &host) != 0))
 		why = GM_STALE;
 	how.host = (uint32_t)host;
 	if (why == 0)
@@ -584,38 +585,31 @@ gm_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 /* ---- asking and registering ---- */
 
 static int
-gm_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+gm_session_control(struct xk_session *session, int op, void *argument)
 {
 	struct gm_session *s = (struct gm_session *)session;
-	const struct gm *gm = gm_of(s);
-	uint32_t value;
+	uint32_t *value = argument;
 
 	switch (op) {
 	case XK_POST_BUFFERS:
-		return xk_posted_control(&s->posted, buffer, len);
+		return xk_posted_control(&s->posted, argument);
 	case XK_GM_GET_TOKENS:
 		xk_lock(&s->lock);
-		value = gm_tokens(s);
+		*value = gm_tokens(s);
 		xk_unlock(&s->lock);
-		break;
-	case XK_GET_MAX_PACKET:
-		value = (uint32_t)gm->longest;
-		break;
+		return 0;
 	case XK_GET_OPT_PACKET:
-		value = s->fragment;
-		break;
+		*value = s->fragment;
+		return 0;
 	default:
 		return -ENOTSUP;
 	}
-	return xk_answer(buffer, len, &value, sizeof(value));
 }
 
 static int
-gm_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+gm_control(struct xk_protocol *self, int op, void *argument)
 {
-	if (op != XK_REGION_REGISTER && op != XK_REGION_UNREGISTER)
-		return -ENOTSUP;
-	return xk_regions_control(self, &((struct gm *)self)->regions, op, buffer, len);
+	return xk_regions_control(self, &((struct gm *)self)->regions, op, argument);
 }
 
 /* ---- init and fini ---- */

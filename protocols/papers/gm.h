@@ -11,11 +11,12 @@
 #ifndef XK_GM_H
 #define XK_GM_H
 
-#include "protocols/control.h"
 #include "protocols/region.h"
 #include "xkernel/protocol.h"
 
 #define XK_GM_REQUEST XK_KIND('g', 'm', 'r', 'q') /* an annotation of a push: the address of a struct xk_gm_request */
+
+XK_CONTROL_OP(XK_GM_GET_TOKENS, 114, uint32_t); /* session: number of messages that may be pushed */
 
 enum { XK_GM_UNKNOWN = 1 /* a status: sent once (reliable=no, small=unreliable); it may arrive or not */ };
 

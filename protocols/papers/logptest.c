@@ -560,8 +560,8 @@ logptest_token(const struct logptest *l, struct xk_session *lls)
 {
 	uint64_t peer = 0;
 
-	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) != sizeof(peer))
-		xk_control(lls, XK_GET_PEER_LINK, &peer, sizeof(peer));
+	if (xk_control(lls, XK_GET_PEER_HOST, &peer) != 0)
+		xk_control(lls, XK_GET_PEER_LINK, &peer);
 	return siphash(l->secret, peer, 0);
 }
 

@@ -25,7 +25,6 @@
  */
 #include <errno.h>
 
-#include "protocols/control.h"
 #include "protocols/stopwait/stopwait_private.h"
 #include "xkernel/bytes.h"
 #include "xkernel/support/ports.h"
@@ -237,7 +236,7 @@ stopwait_push(struct xk_session *session, struct xk_msg *m)
 
 	xk_lock(&s->lock);
 	due_ns = s->count > 0 ? s->retry.due_ns : xk_now_ns(session->protocol) + stopwait_of(s)->timeout_ns;
-	if (xk_msg_len(m) > s->max_packet) {
+	if (xk_msg_len(m) > s->session.sends.longest) {
 		why = XK_DROP_TOO_BIG;
 		err = -EMSGSIZE;
 	} else if (s->error != 0) {
@@ -371,12 +370,12 @@ stopwait_setup(struct xk_session *session, const void *how)
 				  &(struct xk_key){ xk_peer_address(session->lls), 0 }, 1);
 	if (s->share == NULL)
 		return -ENOMEM;
-	got = xk_control(session->lls, XK_GET_MAX_PACKET, &below, sizeof(below));
+	got = xk_control(session->lls, XK_GET_MAX_PACKET, &below);
 	if (got < 0)
 		return got;
 	if (below < STOPWAIT_HEADER_LEN)
 		return -EMSGSIZE;
-	s->max_packet = (below < UINT16_MAX ? below : UINT16_MAX) - STOPWAIT_HEADER_LEN;
+	s->session.sends.longest = (below < UINT16_MAX ? below : UINT16_MAX) - STOPWAIT_HEADER_LEN;
 	return 0;
 }
 
@@ -585,14 +584,6 @@ stopwait_close(struct xk_session *session)
 	xk_map_unbind(&stopwait->callers, &s->caller);
 }
 
-static int
-stopwait_control(struct xk_session *session, int op, void *buffer, size_t len)
-{
-	const struct stopwait_session *s = (const struct stopwait_session *)session;
-
-	return op != XK_GET_MAX_PACKET ? -ENOTSUP : xk_answer(buffer, len, &s->max_packet, sizeof(s->max_packet));
-}
-
 /* ---- init and fini ---- */
 
 static void
@@ -640,7 +631,6 @@ static const struct xk_session_ops stopwait_session_ops = {
 	.push = stopwait_push,
 	.pop = stopwait_pop,
 	.close = stopwait_close,
-	.control = stopwait_control,
 };
 
 static const struct xk_protocol_ops stopwait_ops = {

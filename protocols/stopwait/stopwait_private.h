@@ -29,8 +29,7 @@ enum { STOPWAIT_HEADER_LEN = XK_HEADER_LEN(stopwait) };
 /* One end. */
 struct stopwait_session {
 	struct xk_session session;
-	uint64_t id; /* of this end */
-	uint32_t max_packet;
+	uint64_t id;              /* of this end */
 	struct xk_share *share;   /* the host's, of buffers */
 	bool passive;             /* made by a CALL */
 	struct xk_binding caller; /* in `callers`, if passive */

@@ -82,7 +82,7 @@ client_init(struct client *c, size_t size_max, xk_event_handler *starter)
 int
 client_check_size(struct xk_session *s, uint32_t size, uint32_t size_max, uint32_t *max_packet)
 {
-	if (xk_control(s, XK_GET_MAX_PACKET, max_packet, sizeof(*max_packet)) != sizeof(*max_packet))
+	if (xk_control(s, XK_GET_MAX_PACKET, max_packet) != 0)
 		*max_packet = size_max;
 	return size <= *max_packet ? 0 : -EMSGSIZE;
 }

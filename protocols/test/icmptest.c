@@ -5,7 +5,7 @@
  *
  * Spec:         RFC 792 echo; the data follows from its position, the sequence number and `pattern`
  * Participants: none above; below (remote: host)
- * Control:      the session below answers. From below: XK_FAULT
+ * Control:      the session below answers
  * Counters:     unsent requests (refused below) count as sent and lost; fault_... counts reports of hosts on requests;
  *               rtt_... describe the run that `to` started
  * Drops:        duplicate, late, corrupt (length or a byte); unasked (a reply to no remembered request)
@@ -218,15 +218,12 @@ icmptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *
 }
 
 static int
-icmptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+icmptest_fault(struct xk_protocol *self, struct xk_fault_report *report)
 {
 	struct icmptest *t = (struct icmptest *)self;
-	const struct xk_fault_report *report = buffer;
 	struct xk_icmptest_event event = { .kind = XK_ICMPTEST_FAULT };
 	int err = -ENOENT;
 
-	if (op != XK_FAULT)
-		return -ENOTSUP;
 	if (report->len < XK_ICMP_SEQUENCE_LEN)
 		return -ENOENT;
 	event.fault = report->fault;
@@ -294,7 +291,7 @@ static const struct xk_protocol_ops icmptest_ops = {
 	.init = icmptest_init,
 	.fini = icmptest_fini,
 	.demux = icmptest_demux,
-	.control = icmptest_control,
+	.fault = icmptest_fault,
 };
 
 const struct xk_protocol_type xk_type_icmptest = {

@@ -16,7 +16,7 @@
  *               reordered: after a later one of its stream; gap: earlier ones are missing, or a stream begins in its
  *               middle, as it does after a reboot of the receiver (not checked once streams were forgotten); mixed: one
  *               session carries two streams; old_incarnation: from an earlier boot, after messages of a later one.
- * Control:      traffic.h. From below: XK_FAULT
+ * Control:      traffic.h
  * Not done:     answers
  * Graph:        traffic -> udp, traffic -> stopwait, traffic [port=0] -> blast
  */
@@ -143,7 +143,7 @@ traffic_own_host(const struct traffic *t, struct xk_session *s)
 {
 	uint64_t host;
 
-	if (xk_control(s, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host))
+	if (xk_control(s, XK_GET_MY_HOST, &host) == 0)
 		return (uint32_t)host;
 	return t->host_count == 0 ? 0 : t->hosts[0];
 }
@@ -165,7 +165,7 @@ traffic_open(struct traffic *t, struct traffic_peer *peer)
 	err = xk_open(self, self, xk_lower(self, 0), &participants, &s);
 	if (err != 0)
 		return err;
-	if (xk_control(s, XK_GET_MAX_PACKET, &peer->max_packet, sizeof(peer->max_packet)) < 0)
+	if (xk_control(s, XK_GET_MAX_PACKET, &peer->max_packet) < 0)
 		peer->max_packet = XK_TRAFFIC_SIZE_MAX;
 	peer->own = traffic_own_host(t, s);
 	xk_count(self, TRAFFIC_OPENED);
@@ -600,12 +600,8 @@ traffic_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_s
 
 /* Counts reports of hosts on messages. */
 static int
-traffic_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+traffic_reported(struct xk_protocol *self, struct xk_fault_report *report)
 {
-	const struct xk_fault_report *report = buffer;
-
-	if (op != XK_FAULT)
-		return -ENOTSUP;
 	xk_count(self, TRAFFIC_REPORTS);
 	xk_trace(self, XK_TRACE_EVENTS, "%llx reports: %s", (unsigned long long)report->from,
 		 xk_fault_name(report->fault));
@@ -619,13 +615,13 @@ static void
 traffic_ask_hosts(struct traffic *t)
 {
 	struct xk_protocol *lower = xk_lower(&t->protocol, 0);
-	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
-	int len = xk_control_protocol(lower, XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces));
+	struct xk_vnet_interfaces interfaces = { .count = 0 };
 	uint64_t host;
 
-	for (unsigned i = 0; len > 0 && i < (unsigned)len / sizeof(interfaces[0]); i++)
-		t->hosts[t->host_count++] = interfaces[i].host;
-	if (t->host_count == 0 && xk_control_protocol(lower, XK_GET_MY_HOST, &host, sizeof(host)) == sizeof(host))
+	xk_control_protocol(lower, XK_VNET_GET_INTERFACES, &interfaces);
+	for (unsigned i = 0; i < interfaces.count; i++)
+		t->hosts[t->host_count++] = interfaces.list[i].host;
+	if (t->host_count == 0 && xk_control_protocol(lower, XK_GET_MY_HOST, &host) == 0)
 		t->hosts[t->host_count++] = (uint32_t)host;
 }
 
@@ -817,7 +813,7 @@ static const struct xk_protocol_ops traffic_ops = {
 	.open_done = traffic_open_done,
 	.close_done = traffic_close_done,
 	.demux = traffic_demux,
-	.control = traffic_control,
+	.fault = traffic_reported,
 };
 
 const struct xk_protocol_type xk_type_traffic = {

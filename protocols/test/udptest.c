@@ -10,7 +10,7 @@
  * Spec:         the x-kernel's test/udptest.c; a message is its number (up to 8 bytes, lowest first), then a pattern
  *               that depends on the position alone
  * Participants: none above; below (remote: host, port; local: port)
- * Control:      the session below answers. From below: XK_FAULT
+ * Control:      the session below answers
  * Counters:     messages counts requests and echoes; rounds and rtt_... describe the run that `peer` started
  * Drops:        late (an echo that is not awaited), bad (its length or contents); no_session (requests, serve=no)
  * Not done:     several clients in one instance; several requests in flight
@@ -314,12 +314,8 @@ udptest_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m
 
 /* Counts reports of hosts; they do not end a round trip. */
 static int
-udptest_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+udptest_fault(struct xk_protocol *self, struct xk_fault_report *report)
 {
-	const struct xk_fault_report *report = buffer;
-
-	if (op != XK_FAULT)
-		return -ENOTSUP;
 	xk_count(self, UDPTEST_REPORTS);
 	xk_trace(self, XK_TRACE_EVENTS, "%llx reports: %s", (unsigned long long)report->from,
 		 xk_fault_name(report->fault));
@@ -348,7 +344,7 @@ static const struct xk_protocol_ops udptest_ops = {
 	.fini = udptest_fini,
 	.open_done = udptest_open_done,
 	.demux = udptest_demux,
-	.control = udptest_control,
+	.fault = udptest_fault,
 };
 
 const struct xk_protocol_type xk_type_udptest = {

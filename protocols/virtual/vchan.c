@@ -247,7 +247,7 @@ vchan_take(struct vchan_pool *pool, bool may_wait, struct xk_msg *m, struct vcha
 	}
 	deadline_ns = atomic_load_explicit(&pool->deadline_ns, memory_order_relaxed);
 	if (xk_unlikely(deadline_ns != (*channel)->deadline_ns))
-		xk_control((*channel)->session, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns));
+		xk_control((*channel)->session, XK_CHAN_SET_DEADLINE, &deadline_ns);
 	(*channel)->deadline_ns = deadline_ns;
 	return 0;
 }
@@ -452,21 +452,19 @@ vchan_fini(struct xk_protocol *self)
 }
 
 static int
-vchan_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+vchan_session_control(struct xk_session *s, int op, void *argument)
 {
 	struct vchan_pool *pool = (struct vchan_pool *)s;
-	uint64_t deadline_ns;
+	const uint64_t *deadline_ns = argument;
 	int status;
 
 	if (op == XK_CHAN_ABORT)
 		return -EOPNOTSUPP;
 	if (op != XK_CHAN_SET_DEADLINE)
 		return -ENOTSUP;
-	status = xk_control(s->lls, op, buffer, len);
-	if (status < 0)
-		return status;
-	memcpy(&deadline_ns, buffer, sizeof(deadline_ns));
-	atomic_store_explicit(&pool->deadline_ns, deadline_ns, memory_order_relaxed);
+	status = xk_control(s->lls, XK_CHAN_SET_DEADLINE, deadline_ns);
+	if (status == 0)
+		atomic_store_explicit(&pool->deadline_ns, *deadline_ns, memory_order_relaxed);
 	return status;
 }
 

@@ -197,20 +197,20 @@ vdrop_carry(struct xk_session *s, struct xk_msg *m, enum xk_direction direction)
 /* ---- asking ---- */
 
 static int
-vdrop_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+vdrop_control(struct xk_protocol *self, int op, void *argument)
 {
 	const struct vdrop *vdrop = (const struct vdrop *)self;
-	uint32_t none = 0;
 
 	if (op != XK_GET_OFFLOADS || vdrop->corrupt == 0 || !vdrop->streams[XK_DOWN].faulty)
 		return -ENOTSUP;
-	return xk_answer(buffer, len, &none, sizeof(none));
+	*(uint32_t *)argument = 0;
+	return 0;
 }
 
 static int
-vdrop_session_control(struct xk_session *s, int op, void *buffer, size_t len)
+vdrop_session_control(struct xk_session *s, int op, void *argument)
 {
-	return vdrop_control(s->protocol, op, buffer, len);
+	return vdrop_control(s->protocol, op, argument);
 }
 
 /* ---- tables ---- */

@@ -21,6 +21,7 @@
 
 #include "protocols/arp/arp.h"
 #include "protocols/eth.h"
+#include "xkernel/support/fault.h"
 #include "xkernel/support/virtual.h"
 #include "xkernel/trace.h"
 
@@ -38,8 +39,7 @@ struct vnet {
 	struct xk_protocol protocol;
 	struct xk_network addresses[XK_VNET_INTERFACES];
 	uint32_t onlink[XK_VNET_INTERFACES]; /* 0: none */
-	unsigned interface_count;
-	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
+	struct xk_vnet_interfaces interfaces;
 	_Atomic bool is_unused[XK_VNET_INTERFACES]; /* its address is being probed, or is another station's */
 };
 
@@ -85,7 +85,7 @@ vnet_is_neighbour(const struct vnet *vnet, unsigned interface, uint64_t host)
 	unsigned index;
 
 	return host <= UINT32_MAX &&
-	       xk_vnet_kind(&vnet->interfaces[interface], 1, (uint32_t)host, &index) == XK_VNET_ON_LINK;
+	       xk_vnet_kind(&vnet->interfaces.list[interface], 1, (uint32_t)host, &index) == XK_VNET_ON_LINK;
 }
 
 /* ---- sessions ---- */
@@ -145,13 +145,13 @@ vnet_setup(struct xk_session *session, const void *how)
 	if (opened != NULL)
 		s->interface = opened->interface;
 	else
-		while (s->interface + 1 < vnet->interface_count &&
+		while (s->interface + 1 < vnet->interfaces.count &&
 		       vnet->protocol.lowers[s->interface * VNET_ROLES + VNET_LINK] != session->lls->up)
 			s->interface++;
 	xk_lock_init(&s->lock, session->protocol);
 	s->follower.session = session;
 	if (session->lls != NULL)
-		xk_control(session->lls, XK_GET_PEER_LINK, &link, sizeof(link));
+		xk_control(session->lls, XK_GET_PEER_LINK, &link);
 	s->follower.link = link;
 	vnet_set_marked(s);
 	session->sends.is_path = true;
@@ -327,20 +327,21 @@ vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 	if (!is_station && (host == 0 || host > UINT32_MAX))
 		return -EINVAL;
 	if (local == XK_ANY)
-		count = vnet->interface_count;
+		count = vnet->interfaces.count;
 	else
-		while (first < vnet->interface_count && vnet->interfaces[first].host != local)
+		while (first < vnet->interfaces.count && vnet->interfaces.list[first].host != local)
 			first++;
-	if (first == vnet->interface_count)
+	if (first == vnet->interfaces.count)
 		return -EADDRNOTAVAIL;
 	if (is_station)
 		return vnet_open_station(vnet, hlp_receive, hlp_type, first, host & ~XK_VNET_STATION, session);
 
-	if (xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, &how.interface) == XK_VNET_MINE) {
+	if (xk_vnet_kind(vnet->interfaces.list, vnet->interfaces.count, (uint32_t)host, &how.interface) ==
+	    XK_VNET_MINE) {
 		xk_count(self, VNET_TO_SELF);
 		return -EADDRNOTAVAIL;
 	}
-	kind = xk_vnet_kind(&vnet->interfaces[first], count, (uint32_t)host, &how.interface);
+	kind = xk_vnet_kind(&vnet->interfaces.list[first], count, (uint32_t)host, &how.interface);
 	how.interface += first;
 	if (kind == XK_VNET_ELSEWHERE)
 		return -ENETUNREACH;
@@ -389,14 +390,17 @@ vnet_send(const struct xk_arp_user *user, const struct xk_arp_output *output, ui
 	xk_close(lls);
 }
 
-/* Tells the protocol above that no station answers for the host. xk_control_protocol would go on to the lowers. */
+/* Tells the protocol above that no station answers for the host. */
 static void
 vnet_unsent(const struct xk_arp_user *user, const struct xk_arp_output *output)
 {
 	struct xk_protocol *hlp = output->hlp_receive;
+	struct xk_msg *m = output->m;
+	struct xk_fault_report report = { XK_FAULT_HOST, .begin = m->data, .len = m->len, .m = m };
 
-	if (hlp->ops->control != NULL)
-		hlp->ops->control(hlp, XK_VNET_UNSENT, output->m, sizeof(*output->m));
+	report.from = ((const struct vnet *)user->protocol)->interfaces.list[user->interface].host;
+	if (hlp->ops->fault != NULL)
+		hlp->ops->fault(hlp, &report);
 }
 
 /* Pushes on a session that is marked. */
@@ -447,7 +451,7 @@ vnet_refuses_onlink(struct vnet *vnet, unsigned index)
 {
 	const struct xk_network *network = &vnet->addresses[index];
 	uint32_t onlink = vnet->onlink[index];
-	bool is_inside = ((onlink ^ network->host) & vnet->interfaces[index].mask) == 0;
+	bool is_inside = ((onlink ^ network->host) & vnet->interfaces.list[index].mask) == 0;
 	const char *refusal = onlink == 0 ? NULL : xk_host_refusal(onlink, is_inside ? network->bits : 32);
 	char host[16];
 
@@ -462,10 +466,10 @@ static int
 vnet_link_changed(struct vnet *vnet, unsigned index)
 {
 	uint32_t max_packet;
-	int err = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet, sizeof(max_packet));
+	int err = xk_control_protocol(vnet_link(vnet, index), XK_GET_MAX_PACKET, &max_packet);
 
 	if (err >= 0)
-		vnet->interfaces[index].max_packet = max_packet;
+		vnet->interfaces.list[index].max_packet = max_packet;
 	return err < 0 ? err : 0;
 }
 
@@ -473,7 +477,7 @@ static int
 vnet_interface_init(struct vnet *vnet, unsigned index)
 {
 	struct xk_network *network = &vnet->addresses[index];
-	struct xk_vnet_interface *interface = &vnet->interfaces[index];
+	struct xk_vnet_interface *interface = &vnet->interfaces.list[index];
 	struct xk_protocol *link = vnet_link(vnet, index), *arp = vnet_resolver(vnet, index);
 	struct xk_arp_user user = {
 		&vnet->protocol, index, vnet_used, vnet_moved, vnet_doubted, vnet_send, vnet_unsent
@@ -496,7 +500,7 @@ vnet_interface_init(struct vnet *vnet, unsigned index)
 	err = vnet_link_changed(vnet, index);
 	if (err < 0)
 		return err;
-	xk_control_protocol(link, XK_GET_OFFLOADS, &interface->offloads, sizeof(interface->offloads)); /* 0: none */
+	xk_control_protocol(link, XK_GET_OFFLOADS, &interface->offloads); /* 0: none */
 	xk_arp_ops(arp)->set_user(arp, &user, interface->onlink);
 	return xk_arp_ops(arp)->set_address(arp, network);
 }
@@ -507,20 +511,20 @@ vnet_init(struct xk_protocol *self)
 	struct vnet *vnet = (struct vnet *)self;
 	int err = 0;
 
-	vnet->interface_count = self->lower_count / VNET_ROLES;
-	if (vnet->interface_count > XK_VNET_INTERFACES) {
-		xk_trace(self, XK_TRACE_NONE, "%u interfaces, at most %d are possible", vnet->interface_count,
+	vnet->interfaces.count = self->lower_count / VNET_ROLES;
+	if (vnet->interfaces.count > XK_VNET_INTERFACES) {
+		xk_trace(self, XK_TRACE_NONE, "%u interfaces, at most %d are possible", vnet->interfaces.count,
 			 XK_VNET_INTERFACES);
 		return -EINVAL;
 	}
-	for (unsigned i = 0; i < vnet->interface_count && err == 0; i++)
+	for (unsigned i = 0; i < vnet->interfaces.count && err == 0; i++)
 		err = vnet_interface_init(vnet, i);
 	return err;
 }
 
 /* ---- control ---- */
 
-/* XK_VNET_FOLLOW: an upper has opened the passive session s for host. */
+/* An upper has opened the passive session s for host. */
 static int
 vnet_follow_opened(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
@@ -535,7 +539,6 @@ vnet_follow_opened(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 	return 0;
 }
 
-/* XK_VNET_LEADS_TO */
 static int
 vnet_leads_to(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
@@ -548,15 +551,15 @@ vnet_leads_to(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 	return link == 0 ? -ENOENT : link == s->follower.link;
 }
 
-/* XK_VNET_DOUBT: host may also be a neighbour on another interface. */
+/* host may also be a neighbour on another interface. */
 static int
 vnet_doubt(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 {
 	struct xk_protocol *arp;
 	unsigned interface;
 
-	if (host <= UINT32_MAX &&
-	    xk_vnet_kind(vnet->interfaces, vnet->interface_count, (uint32_t)host, &interface) == XK_VNET_ON_LINK) {
+	if (host <= UINT32_MAX && xk_vnet_kind(vnet->interfaces.list, vnet->interfaces.count, (uint32_t)host,
+					       &interface) == XK_VNET_ON_LINK) {
 		arp = vnet_resolver(vnet, interface);
 		xk_arp_ops(arp)->doubt(arp, (uint32_t)host, interface == s->interface ? s->follower.link : 0);
 	}
@@ -564,40 +567,45 @@ vnet_doubt(struct vnet *vnet, struct vnet_session *s, uint64_t host)
 }
 
 static int
-vnet_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+vnet_session_control(struct xk_session *session, int op, void *argument)
 {
 	struct vnet_session *s = (struct vnet_session *)session;
 	struct vnet *vnet = (struct vnet *)session->protocol;
-	const struct xk_vnet_interface *interface = &vnet->interfaces[s->interface];
-	uint64_t mine = interface->host, peer = s->host, link = s->follower.link, asked;
+	const struct xk_vnet_interface *interface = &vnet->interfaces.list[s->interface];
 	struct xk_protocol *arp = vnet_resolver(vnet, s->interface);
+	uint64_t peer = s->host, *address = argument;
 
 	switch (op) {
 	case XK_VNET_FOLLOW:
+		return vnet_follow_opened(vnet, s, *address);
 	case XK_VNET_LEADS_TO:
+		return vnet_leads_to(vnet, s, *address);
 	case XK_VNET_DOUBT:
-		if (len < sizeof(asked))
-			return -EMSGSIZE;
-		memcpy(&asked, buffer, sizeof(asked));
-		if (op == XK_VNET_LEADS_TO)
-			return vnet_leads_to(vnet, s, asked);
-		return op == XK_VNET_FOLLOW ? vnet_follow_opened(vnet, s, asked) : vnet_doubt(vnet, s, asked);
+		return vnet_doubt(vnet, s, *address);
 	case XK_UNANSWERED:
 		if (peer < UINT32_MAX)
-			xk_arp_ops(arp)->unanswered(arp, (uint32_t)peer, link);
+			xk_arp_ops(arp)->unanswered(arp, (uint32_t)peer, s->follower.link);
 		return 0;
 	case XK_VNET_GET_INTERFACE:
-		return xk_answer(buffer, len, interface, sizeof(*interface));
+		memcpy(argument, interface, sizeof(*interface));
+		return 0;
 	case XK_GET_PEER_LINK:
-		return session->lls == NULL ? -ENOTSUP : xk_answer(buffer, len, &link, sizeof(link));
+		if (session->lls == NULL)
+			return -ENOTSUP;
+		*address = s->follower.link;
+		return 0;
 	case XK_GET_MY_HOST:
-		return xk_answer(buffer, len, &mine, sizeof(mine));
+		*address = interface->host;
+		return 0;
 	case XK_GET_PEER_HOST:
-		return peer == XK_ANY ? -ENOTSUP : xk_answer(buffer, len, &peer, sizeof(peer));
+		if (peer == XK_ANY)
+			return -ENOTSUP;
+		*address = peer;
+		return 0;
 	default:
 		if (session->lls != NULL)
 			return -ENOTSUP;
-		return xk_control_protocol(vnet_link(vnet, s->interface), op, buffer, len);
+		return xk_control_protocol_op(vnet_link(vnet, s->interface), op, argument);
 	}
 }
 
@@ -610,28 +618,35 @@ vnet_get_participants(struct xk_session *session, struct xk_participants *partic
 	xk_participant_pop(&participants->remote);
 	xk_participant_pop(&participants->local);
 	xk_participant_push(&participants->remote, s->host);
-	xk_participant_push(&participants->local, ((struct vnet *)session->protocol)->interfaces[s->interface].host);
+	xk_participant_push(&participants->local,
+			    ((struct vnet *)session->protocol)->interfaces.list[s->interface].host);
 	return 0;
 }
 
 static int
-vnet_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+vnet_control(struct xk_protocol *self, int op, void *argument)
 {
-	struct vnet *vnet = (struct vnet *)self;
-	uint64_t host = vnet->interfaces[0].host;
+	const struct vnet *vnet = (const struct vnet *)self;
 
 	switch (op) {
-	case XK_PORT_CHANGED:
-		for (unsigned i = 0; i < vnet->interface_count; i++)
-			vnet_link_changed(vnet, i);
-		return 0;
 	case XK_VNET_GET_INTERFACES:
-		return xk_answer(buffer, len, vnet->interfaces, vnet->interface_count * sizeof(vnet->interfaces[0]));
+		memcpy(argument, &vnet->interfaces, sizeof(vnet->interfaces));
+		return 0;
 	case XK_GET_MY_HOST:
-		return xk_answer(buffer, len, &host, sizeof(host));
+		*(uint64_t *)argument = vnet->interfaces.list[0].host;
+		return 0;
 	default:
 		return -ENOTSUP;
 	}
+}
+
+static void
+vnet_port_changed(struct xk_protocol *self)
+{
+	struct vnet *vnet = (struct vnet *)self;
+
+	for (unsigned i = 0; i < vnet->interfaces.count; i++)
+		vnet_link_changed(vnet, i);
 }
 
 /* ---- tables ---- */
@@ -656,6 +671,7 @@ static const struct xk_protocol_ops vnet_ops = {
 	.demux = xk_virtual_demux,
 	.find = xk_virtual_find,
 	.control = vnet_control,
+	.port_changed = vnet_port_changed,
 };
 
 static const struct xk_role vnet_lowers[] = {

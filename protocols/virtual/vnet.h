@@ -1,5 +1,5 @@
 /*
- * vnet.h - the participants of VNET, and its interfaces. Control operations are in protocols/control.h.
+ * vnet.h - the participants of VNET, its interfaces, and what can be asked of it.
  *
  * Participants: the top of the remote stack is the IPv4 host that frames go to (a neighbour, or a broadcast address);
  *               the top of the local stack is the address of an interface, or missing.
@@ -10,7 +10,6 @@
 #ifndef VNET_H
 #define VNET_H
 
-#include "protocols/control.h"
 #include "xkernel/protocol.h"
 
 enum {
@@ -41,6 +40,30 @@ struct xk_vnet_interface {
 	unsigned index;              /* in the order of the graph */
 	uint32_t onlink;             /* a neighbour outside the network; 0: none */
 };
+
+struct xk_vnet_interfaces {
+	unsigned count;
+	struct xk_vnet_interface list[XK_VNET_INTERFACES];
+};
+
+XK_CONTROL_OP(XK_VNET_GET_INTERFACES, 101, struct xk_vnet_interfaces); /* protocol */
+XK_CONTROL_OP(XK_VNET_GET_INTERFACE, 102, struct xk_vnet_interface);   /* session: the one that it sends through */
+/*
+ * Session: a neighbour. If a frame caused the session and an upper has opened it for that neighbour, the session follows
+ * the neighbour's link address from here on, as if it had been opened actively; later messages from the old address get
+ * sessions of their own. No effect on other sessions, or if it follows already. Never waits.
+ */
+XK_CONTROL_OP(XK_VNET_FOLLOW, 103, const uint64_t);
+/*
+ * Session: a host. Returns 1: pushes on the session go to ARP's link address of that neighbour; 0: they go elsewhere;
+ * -ENOENT: ARP has no address; -ENETUNREACH: the host is no neighbour on this interface. Never waits.
+ */
+XK_CONTROL_OP(XK_VNET_LEADS_TO, 105, const uint64_t);
+/*
+ * Session: a host from which a message came up the session. If ARP knows that neighbour by another link address, makes
+ * ARP ask again. Never waits.
+ */
+XK_CONTROL_OP(XK_VNET_DOUBT, 106, const uint64_t);
 
 enum xk_vnet_kind {
 	XK_VNET_ELSEWHERE, /* on none of our networks: needs a route */

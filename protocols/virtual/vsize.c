@@ -72,7 +72,7 @@ vsize_ask_takes(const struct xk_protocol *self, unsigned i, struct xk_session *w
 		return UINT32_MAX;
 	if (vsize->cutoffs[i] != 0)
 		return (uint32_t)vsize->cutoffs[i];
-	return xk_control(way, XK_GET_OPT_PACKET, &takes, sizeof(takes)) < 0 ? 0 : takes;
+	return xk_control(way, XK_GET_OPT_PACKET, &takes) < 0 ? 0 : takes;
 }
 
 /*
@@ -162,11 +162,11 @@ vsize_open_way(struct vsize_session *s, unsigned i)
 	uint64_t peer, me;
 	int err;
 
-	if (xk_control(lls, XK_GET_MY_HOST, &me, sizeof(me)) > 0)
+	if (xk_control(lls, XK_GET_MY_HOST, &me) == 0)
 		xk_participant_push(&participants.local, me);
-	if (xk_control(lls, XK_GET_PEER_HOST, &peer, sizeof(peer)) > 0)
+	if (xk_control(lls, XK_GET_PEER_HOST, &peer) == 0)
 		xk_participant_push(&participants.local, XK_VNET_LAZY);
-	else if (xk_control(lls, XK_GET_PEER_LINK, &peer, sizeof(peer)) > 0)
+	else if (xk_control(lls, XK_GET_PEER_LINK, &peer) == 0)
 		peer |= XK_VNET_STATION;
 	else
 		return -EHOSTUNREACH;
@@ -232,18 +232,20 @@ vsize_push(struct xk_session *session, struct xk_msg *m)
 /* ---- asking ---- */
 
 static int
-vsize_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+vsize_session_control(struct xk_session *session, int op, void *argument)
 {
 	struct vsize_session *s = (struct vsize_session *)session;
 	struct xk_session *way;
 	int err;
 
-	if (op == XK_GET_OPT_PACKET && s->takes != UINT32_MAX)
-		return xk_answer(buffer, len, &s->takes, sizeof(s->takes));
+	if (op == XK_GET_OPT_PACKET && s->takes != UINT32_MAX) {
+		*(uint32_t *)argument = s->takes;
+		return 0;
+	}
 	if (op != XK_GET_MAX_PACKET)
 		return -ENOTSUP;
 	err = vsize_need_way(s, session->protocol->lower_count - 1, &way);
-	return err != 0 ? err : xk_control(way, op, buffer, len);
+	return err != 0 ? err : xk_control_op(way, op, argument);
 }
 
 /* ---- tables ---- */

@@ -116,4 +116,25 @@ done
 expect "no open" 1 'protocol "mistake": it offers XK_ASYNC, and its `ops` have no `open`' "$build/tests/xk_lacks_open" protocols
 expect "no demux" 1 'protocol "mistake": it stands on others, and its `ops` have neither `demux` nor `call_demux`' \
 	"$build/tests/xk_lacks_demux" protocols
+
+# control OPERATION POINTER: an argument of another type than the operation's does not compile.
+control() {
+	local source="$work/control.c"
+	printf '#include "protocols/%s"\nint f(struct xk_session *s, %s *argument) { return xk_control(s, %s, argument); }\n' \
+		"$1" "$3" "$2" >"$source"
+	expect "$2 with a $3" "$4" "$5" "${CC:-cc}" -std=gnu11 -Werror -Wno-missing-prototypes -I. -fsyntax-only "$source"
+}
+
+for type in uint8_t uint32_t; do
+	for op in 'ticket.h XK_GET_MY_HOST' 'chan/chan.h XK_CHAN_SET_DEADLINE' 'chan/chan.h XK_CHAN_GET_DEADLINE' 'ticket.h XK_RELEASE' \
+		'virtual/vnet.h XK_VNET_GET_INTERFACES' 'virtual/vnet.h XK_VNET_FOLLOW' 'papers/am.h XK_AM_REGISTER' \
+		'papers/am.h XK_AM_SET_TAG' 'region.h XK_REGION_REGISTER' 'post.h XK_POST_BUFFERS'; do
+		# shellcheck disable=SC2086 # two words
+		control $op $type 1 'incompatible'
+	done
+done
+control ticket.h XK_GET_MAX_PACKET uint8_t 1 'incompatible'
+control ticket.h XK_GET_PEER_HOST 'const uint64_t' 1 'discards'
+control ticket.h XK_GET_PEER_HOST uint64_t 0 ''
+control chan/chan.h XK_CHAN_SET_DEADLINE 'const uint64_t' 0 ''
 expect "no mistake" 0 '' "$xk" run "$net" --link sim --quiet

@@ -25,11 +25,12 @@ bare_push(struct xk_session *s, struct xk_msg *m)
 }
 
 static inline int
-bare_control(struct xk_session *s, int op, void *buffer, size_t len)
+bare_control(struct xk_session *s, int op, void *argument)
 {
-	static const uint32_t longest = 1500;
-
-	return op == XK_GET_MAX_PACKET ? xk_answer(buffer, len, &longest, sizeof(longest)) : -ENOTSUP;
+	if (op != XK_GET_MAX_PACKET)
+		return -ENOTSUP;
+	*(uint32_t *)argument = 1500;
+	return 0;
 }
 
 static const struct xk_session_ops bare_session_ops = {

@@ -305,7 +305,7 @@ tokens(struct xk_session *s)
 {
 	uint32_t value = 999;
 
-	CHECK_EQ(xk_control(s, XK_GM_GET_TOKENS, &value, sizeof(value)), sizeof(value));
+	CHECK_EQ(xk_control(s, XK_GM_GET_TOKENS, &value), 0);
 	return value;
 }
 

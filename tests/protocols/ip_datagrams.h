@@ -31,7 +31,9 @@ static const struct xk_vnet_interface interface = {
 static inline void
 prepare(struct rig *r)
 {
-	rig_answer_control(r, XK_VNET_GET_INTERFACES, &interface, sizeof(interface));
+	struct xk_vnet_interfaces own = { 1, { interface } };
+
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, &own, sizeof(own));
 }
 
 /* IP with settings, statements each ending in ';'. */

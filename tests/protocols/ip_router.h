@@ -26,7 +26,9 @@ static const struct xk_vnet_interface two[] = {
 static inline void
 prepare_router(struct rig *r)
 {
-	rig_answer_control(r, XK_VNET_GET_INTERFACES, two, sizeof(two));
+	struct xk_vnet_interfaces own = { 2, { two[0], two[1] } };
+
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, &own, sizeof(own));
 }
 
 static inline struct rig *

@@ -421,7 +421,7 @@ siege_open(struct siege_user *user)
 		xk_participant_push(&to.remote, SIEGE_PROCEDURE);
 	if (xk_open(self, self, xk_lower(self, selects), &to, &session) != 0)
 		return NULL;
-	CHECK_EQ(xk_control(session, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
+	CHECK_EQ(xk_control(session, XK_CHAN_SET_DEADLINE, &deadline_ns), 0);
 	return session;
 }
 

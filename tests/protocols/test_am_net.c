@@ -176,7 +176,7 @@ send_request(struct talker *t, struct xk_session *s, unsigned to)
 	err = xk_am_request(s, &push, net_message(&h->base, e->x.size, id, 0));
 	if (err != 0)
 		e->x.ends = 1; /* none: it was refused */
-	CHECK_EQ(xk_control(s, XK_AM_GET_UNANSWERED, &unanswered, sizeof(unanswered)), sizeof(unanswered));
+	CHECK_EQ(xk_control(s, XK_AM_GET_UNANSWERED, &unanswered), 0);
 	CHECK(unanswered <= CREDITS);
 	return err;
 }

@@ -95,7 +95,6 @@ RIG_SESSION_TEST(bip_takes_the_smallest_buffer_that_is_large_enough, rig_at("bip
 	CHECK_EQ(xk_post(s, 0, 1), -EINVAL);
 	CHECK_EQ(xk_post(s, XK_MSG_MAX + 1, 1), -EINVAL);
 	CHECK_EQ(xk_post(s, 4096, XK_POSTED_MAX + 1), -EINVAL);
-	CHECK_EQ(xk_control(s, XK_POST_BUFFERS, &(struct xk_post){ 1, 1 }, 1), -EMSGSIZE);
 	rig_forget(r);
 }
 
@@ -152,7 +151,7 @@ RIG_TEST(bip_carries_what_the_protocol_below_can, rig_at("bip", STATION))
 
 	rig_answer_control(r, XK_GET_MAX_PACKET, &below, sizeof(below));
 	s = rig_must_open(r, rig_to2(HOST, FAR_PORT, PORT));
-	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &wanted, sizeof(wanted)), (int)sizeof(wanted));
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &wanted), 0);
 	CHECK_EQ(wanted, 92);
 	CHECK_EQ(rig_push_pattern(r, s, 92), 0);
 	CHECK_EQ(rig_take_sent(r, bytes, sizeof(bytes)), 100);

@@ -254,7 +254,7 @@ TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_s
 	CHECK_EQ(call_async(p.client, &p.call, p.s, "old"), 0);
 	talk(&p, "> request 1");
 	CHECK_EQ(caller_in(p.server)->running, 1);
-	CHECK_EQ(xk_control(p.s, XK_CHAN_ABORT, NULL, 0), 0); /* this boot of it says no more */
+	CHECK_EQ(xk_control(p.s, XK_CHAN_ABORT, NULL), 0); /* this boot of it says no more */
 	tell(p.server, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
 	CHECK_EQ(caller_in(p.server)->closed, 1);
 	go(p.server);

@@ -177,7 +177,7 @@ caller_enter(struct user *user, const struct called *called, uint64_t deadline_n
 	e->procedure = called->procedure;
 	e->begun_ns = xk_sim_now_ns(w->net.sim);
 	e->deadline_ns = w->over == OVER_POOL ? (DEADLINE_MS + POOL_WAIT_MS) * MS : deadline_ns;
-	CHECK_EQ(xk_control(called->session, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
+	CHECK_EQ(xk_control(called->session, XK_CHAN_SET_DEADLINE, &deadline_ns), 0);
 	return e;
 }
 

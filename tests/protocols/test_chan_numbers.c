@@ -70,7 +70,7 @@ call_in_vain(struct rig *r, struct xk_session *s, uint32_t sequence)
 
 	CHECK_EQ(call_async(r, &c, s, "x"), 0);
 	f = expect(r, REQUEST, sequence, "x");
-	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL, 0), 0);
+	CHECK_EQ(xk_control(s, XK_CHAN_ABORT, NULL), 0);
 	CHECK_EQ(c.status, -ECANCELED);
 	return f;
 }

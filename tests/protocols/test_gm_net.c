@@ -179,7 +179,7 @@ talk(struct net_host *h, struct xk_session *s, unsigned conversation)
 		if (err == -ENOBUFS) {
 			uint32_t tokens;
 
-			CHECK_EQ(xk_control(s, XK_GM_GET_TOKENS, &tokens, sizeof(tokens)), sizeof(tokens));
+			CHECK_EQ(xk_control(s, XK_GM_GET_TOKENS, &tokens), 0);
 			pause_us = 5000;
 		} else if (err != 0) {
 			CHECK(err == -ECONNRESET || err == -ETIMEDOUT || (w->sent_once && err == -EHOSTUNREACH));

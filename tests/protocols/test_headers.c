@@ -307,11 +307,12 @@ static const struct example examples[] = {
 static void
 prepare(struct rig *r)
 {
-	static const struct xk_vnet_interface interface = { ME, 0xffffff00, ME | 0xff, .max_packet = 1500 };
+	static const struct xk_vnet_interfaces interfaces = { 1,
+							      { { ME, 0xffffff00, ME | 0xff, .max_packet = 1500 } } };
 	static const char *const wires[] = { "wire2", "wire" };
 	static const uint64_t me = ME;
 
-	rig_answer_control(r, XK_VNET_GET_INTERFACES, &interface, sizeof(interface));
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, &interfaces, sizeof(interfaces));
 	rig_answer_control(r, XK_GET_MY_HOST, &me, sizeof(me));
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(wires); i++)
 		if (xk_kernel_find(rig_kernel(r), wires[i]) != NULL) {

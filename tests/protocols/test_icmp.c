@@ -195,7 +195,7 @@ RIG_SESSION_TEST(sessions_have_an_identifier_each, icmp_rig(), open_echo(r))
 	CHECK(rig_open(r, (struct xk_participants){ .remote = { 1, { PEER } }, .local = { 1, { 65536 } } }) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
 	rig_expect_open_fails(r, rig_to(FAR), -ENETUNREACH);
-	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &max, sizeof(max)), sizeof(max));
+	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &max), 0);
 	CHECK_EQ(max, LONGEST + 2);
 	CHECK_EQ(xk_get_participants(s, &p), 0);
 	CHECK_EQ(xk_participant_pop(&p.local), ID);
@@ -219,9 +219,8 @@ RIG_SESSION_TEST(icmp_answers_for_lengths_without_its_header, icmp_rig(), open_e
 	uint32_t of_session, of_protocol;
 
 	for (int op = XK_GET_MAX_PACKET; op <= XK_GET_OPT_PACKET; op++) {
-		CHECK_EQ(xk_control(s, op, &of_session, sizeof(of_session)), sizeof(of_session));
-		CHECK_EQ(xk_control_protocol(rig_protocol(r, "icmp"), op, &of_protocol, sizeof(of_protocol)),
-			 sizeof(of_protocol));
+		CHECK_EQ(xk_control_op(s, op, &of_session), 0);
+		CHECK_EQ(xk_control_protocol_op(rig_protocol(r, "icmp"), op, &of_protocol), 0);
 		CHECK_EQ(of_protocol, (op == XK_GET_MAX_PACKET ? 65515 : 1480) - 6);
 		CHECK_EQ(of_session, of_protocol);
 	}

@@ -357,7 +357,7 @@ tell_fault(void *argument)
 {
 	struct rig *r = argument;
 	static const uint8_t begin[] = { 0, 0, 1 };
-	struct xk_fault_report report = { XK_FAULT_TOO_BIG, 576, ROUTER, NULL, begin, sizeof(begin) };
+	struct xk_fault_report report = { XK_FAULT_TOO_BIG, 576, ROUTER, NULL, begin, sizeof(begin), NULL };
 
 	CHECK_EQ(xk_fault_notify(rig_wire_newest_session(r), &report), 0);
 	report.len = 1;

@@ -46,7 +46,7 @@ relay_call(struct xk_protocol *self, uint32_t address, uint8_t depth, uint64_t d
 
 	if (status != 0)
 		return status;
-	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns, sizeof(deadline_ns)), 0);
+	CHECK_EQ(xk_control(s, XK_CHAN_SET_DEADLINE, &deadline_ns), 0);
 	status = xk_call(s, xk_msg_from(xk_platform_of(self), &depth, 1), &reply);
 	xk_close(s);
 	if (status != 0)
@@ -66,7 +66,7 @@ relay_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg
 
 	r->executed++;
 	if (depth > 0) {
-		CHECK_EQ(xk_control(lls, XK_GET_PEER_HOST, &caller, sizeof(caller)), sizeof(caller));
+		CHECK_EQ(xk_control(lls, XK_GET_PEER_HOST, &caller), 0);
 		status = r->nested = relay_call(self, (uint32_t)caller, depth - 1, DEADLINE_S * SECOND);
 	}
 	if (status != 0)

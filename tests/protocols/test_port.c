@@ -56,15 +56,13 @@ RIG_TEST(port_answers_what_it_is, rig_new_graph(ON_PORT))
 	uint32_t packet = 0, offloads = 1;
 	uint64_t address = 0;
 
-	CHECK_EQ(xk_control_protocol(port, XK_GET_MAX_PACKET, &packet, sizeof(packet)), sizeof(packet));
+	CHECK_EQ(xk_control_protocol(port, XK_GET_MAX_PACKET, &packet), 0);
 	CHECK_EQ(packet, 1514);
-	CHECK_EQ(xk_control_protocol(port, XK_GET_OFFLOADS, &offloads, sizeof(offloads)), sizeof(offloads));
+	CHECK_EQ(xk_control_protocol(port, XK_GET_OFFLOADS, &offloads), 0);
 	CHECK_EQ(offloads, 0);
-	CHECK_EQ(xk_control_protocol(port, XK_GET_LINK_ADDRESS, &address, sizeof(address)), sizeof(address));
+	CHECK_EQ(xk_control_protocol(port, XK_GET_LINK_ADDRESS, &address), 0);
 	CHECK_EQ(address, 0x020000000001);
-	CHECK_EQ(xk_control_protocol(port, XK_GET_LINK_ADDRESS, &address, 7), -EMSGSIZE);
-	CHECK_EQ(xk_control_protocol(port, XK_GET_MAX_PACKET, &packet, 3), -EMSGSIZE);
-	CHECK_EQ(xk_control_protocol(port, XK_CONTROL_OWN, &packet, sizeof(packet)), -ENOTSUP);
+	CHECK_EQ(xk_control_protocol_op(port, XK_CONTROL_OUTSIDE, &packet), -ENOTSUP);
 }
 
 RIG_TEST(all_protocols_are_told_of_another_mtu,
@@ -72,15 +70,15 @@ RIG_TEST(all_protocols_are_told_of_another_mtu,
 		       "user: ip#17"))
 {
 	struct xk_port *port = xk_kernel_find_port(rig_kernel(r), "port");
-	struct xk_vnet_interface interface;
+	struct xk_vnet_interfaces own;
 	uint32_t whole;
 
 	port->mtu = 1000;
 	xk_port_changed(port);
 	rig_advance_ms(r, 1);
-	CHECK(xk_control_protocol(rig_protocol(r, "vnet"), XK_VNET_GET_INTERFACES, &interface, sizeof(interface)) > 0);
-	CHECK_EQ(interface.max_packet, 1000);
-	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_GET_OPT_PACKET, &whole, sizeof(whole)), sizeof(whole));
+	CHECK(xk_control_protocol(rig_protocol(r, "vnet"), XK_VNET_GET_INTERFACES, &own) == 0);
+	CHECK_EQ(own.list[0].max_packet, 1000);
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "ip"), XK_GET_OPT_PACKET, &whole), 0);
 	CHECK_EQ(whole, 980);
 }
 

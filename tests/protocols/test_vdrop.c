@@ -338,8 +338,8 @@ offloads_through(const char *settings)
 	snprintf(graph, sizeof(graph), "wire:; vdrop: wire; %s; user: vdrop", settings);
 	r = rig_new_graph(graph);
 	rig_answer_control(r, XK_GET_OFFLOADS, &all, sizeof(all));
-	CHECK_EQ(xk_control(open_on(r), XK_GET_OFFLOADS, &offloads, sizeof(offloads)), sizeof(offloads));
-	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vdrop"), XK_GET_OFFLOADS, &all, sizeof(all)), sizeof(all));
+	CHECK_EQ(xk_control(open_on(r), XK_GET_OFFLOADS, &offloads), 0);
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vdrop"), XK_GET_OFFLOADS, &all), 0);
 	CHECK_EQ(offloads, all);
 	rig_free(r);
 	return offloads;

@@ -52,10 +52,10 @@ RIG_TEST(vnet_opens_beside_the_session_that_a_frame_has_caused, rig_new_graph(GR
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, FROM_PEER "01");
 	rig_forget(r);
-	CHECK_EQ(xk_control(rig_announced_session(r), XK_GET_PEER_HOST, &host, sizeof(host)), -ENOTSUP);
+	CHECK_EQ(xk_control(rig_announced_session(r), XK_GET_PEER_HOST, &host), -ENOTSUP);
 	s = open_to_peer(r);
 	CHECK(s != rig_announced_session(r));
-	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &host, sizeof(host)), sizeof(host));
+	CHECK_EQ(xk_control(s, XK_GET_PEER_HOST, &host), 0);
 	CHECK_EQ(host, PEER_NUMBER);
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
 	rig_expect_up(r, FROM_PEER "02", "02");
@@ -212,31 +212,30 @@ RIG_SESSION_TEST(vnet_lazy_session_stands_beside_the_one_that_receives, rig_new_
 
 RIG_TEST(vnet_answers_what_its_interfaces_are, rig_new_graph(TWO_LINKS))
 {
-	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
+	struct xk_vnet_interfaces interfaces;
 	struct xk_protocol *vnet = rig_protocol(r, "vnet");
 	uint64_t host = 0;
 	unsigned index = 9;
 
-	CHECK_EQ(xk_control_protocol(vnet, XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces)),
-		 2 * sizeof(interfaces[0]));
-	CHECK_EQ(interfaces[0].host, MY_NUMBER);
-	CHECK_EQ(interfaces[0].mask, 0xffffff00);
-	CHECK_EQ(interfaces[0].broadcast, 0x0a4d00ff);
-	CHECK_EQ(interfaces[0].max_packet, 1500);
-	CHECK_EQ(interfaces[1].host, 0x0a4e0002);
-	CHECK_EQ(interfaces[1].broadcast, 0x0a4effff);
-	CHECK_EQ(interfaces[1].index, 1);
-	CHECK_EQ(xk_control_protocol(vnet, XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces[0])), -EMSGSIZE);
-	CHECK_EQ(xk_control_protocol(vnet, XK_GET_MY_HOST, &host, sizeof(host)), sizeof(host));
+	CHECK_EQ(xk_control_protocol(vnet, XK_VNET_GET_INTERFACES, &interfaces), 0);
+	CHECK_EQ(interfaces.count, 2);
+	CHECK_EQ(interfaces.list[0].host, MY_NUMBER);
+	CHECK_EQ(interfaces.list[0].mask, 0xffffff00);
+	CHECK_EQ(interfaces.list[0].broadcast, 0x0a4d00ff);
+	CHECK_EQ(interfaces.list[0].max_packet, 1500);
+	CHECK_EQ(interfaces.list[1].host, 0x0a4e0002);
+	CHECK_EQ(interfaces.list[1].broadcast, 0x0a4effff);
+	CHECK_EQ(interfaces.list[1].index, 1);
+	CHECK_EQ(xk_control_protocol(vnet, XK_GET_MY_HOST, &host), 0);
 	CHECK_EQ(host, MY_NUMBER);
-	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4e0002, &index), XK_VNET_MINE);
+	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, 0x0a4e0002, &index), XK_VNET_MINE);
 	CHECK_EQ(index, 1);
-	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4effff, &index), XK_VNET_BROADCAST);
-	CHECK_EQ(xk_vnet_kind(interfaces, 2, UINT32_MAX, &index), XK_VNET_BROADCAST);
+	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, 0x0a4effff, &index), XK_VNET_BROADCAST);
+	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, UINT32_MAX, &index), XK_VNET_BROADCAST);
 	CHECK_EQ(index, 0);
-	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4e1234, &index), XK_VNET_ON_LINK);
+	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, 0x0a4e1234, &index), XK_VNET_ON_LINK);
 	CHECK_EQ(index, 1);
-	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4f0001, &index), XK_VNET_ELSEWHERE);
+	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, 0x0a4f0001, &index), XK_VNET_ELSEWHERE);
 }
 
 RIG_TEST(vnet_session_says_who_takes_part, rig_new_graph(GRAPH))
@@ -252,13 +251,13 @@ RIG_TEST(vnet_session_says_who_takes_part, rig_new_graph(GRAPH))
 	CHECK_EQ(xk_participant_pop(&participants.local), MY_NUMBER);
 	CHECK_EQ(xk_get_participants(lazy, &participants), 0);
 	CHECK_EQ(xk_participant_pop(&participants.remote), 0x0a4d0004);
-	CHECK_EQ(xk_control(s, XK_VNET_GET_INTERFACE, &interface, sizeof(interface)), sizeof(interface));
+	CHECK_EQ(xk_control(s, XK_VNET_GET_INTERFACE, &interface), 0);
 	CHECK_EQ(interface.host, MY_NUMBER);
-	CHECK_EQ(xk_control(s, XK_GET_MY_HOST, &value, sizeof(value)), sizeof(value));
+	CHECK_EQ(xk_control(s, XK_GET_MY_HOST, &value), 0);
 	CHECK_EQ(value, MY_NUMBER);
-	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &value, sizeof(value)), sizeof(value));
+	CHECK_EQ(xk_control(s, XK_GET_PEER_LINK, &value), 0);
 	CHECK_EQ(value, 0x0200000000aa);
-	CHECK_EQ(xk_control(lazy, XK_GET_LINK_ADDRESS, &value, sizeof(value)), sizeof(value));
+	CHECK_EQ(xk_control(lazy, XK_GET_LINK_ADDRESS, &value), 0);
 	CHECK_EQ(value, 0x020000000001);
 }
 
@@ -342,15 +341,15 @@ TEST(vnet_refuses_a_graph_without_addresses)
 
 RIG_TEST(vnet_knows_one_neighbour_outside_its_network, rig_new_graph(TWO_LINKS "; vnet.onlink2=10.77.0.9"))
 {
-	struct xk_vnet_interface interfaces[XK_VNET_INTERFACES];
+	struct xk_vnet_interfaces interfaces;
 	unsigned index = 9;
 
-	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vnet"), XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces)),
-		 2 * sizeof(interfaces[0]));
-	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0x0a4d0009, &index),
+	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vnet"), XK_VNET_GET_INTERFACES, &interfaces), 0);
+	CHECK_EQ(interfaces.count, 2);
+	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, 0x0a4d0009, &index),
 		 XK_VNET_ON_LINK); /* more precise than the first link */
 	CHECK_EQ(index, 1);
-	CHECK_EQ(xk_vnet_kind(interfaces, 2, 0, &index), XK_VNET_ELSEWHERE);
+	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, 0, &index), XK_VNET_ELSEWHERE);
 	CHECK(rig_open(r, rig_to(0x0a4d0009)) == NULL);
 	rig_expect_sent(r, EVERYBODY ME2 REQUEST ME2 "0a4e0002" NOBODY "0a4d0009");
 	rig_wire(r, "port2");

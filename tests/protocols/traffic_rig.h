@@ -19,10 +19,10 @@ set_host(struct rig *r)
 static inline void
 set_hosts(struct rig *r)
 {
-	struct xk_vnet_interface interfaces[] = { { .host = HERE }, { .host = HERE_TOO, .index = 1 } };
+	struct xk_vnet_interfaces interfaces = { 2, { { .host = HERE }, { .host = HERE_TOO, .index = 1 } } };
 
 	set_host(r);
-	rig_answer_control(r, XK_VNET_GET_INTERFACES, interfaces, sizeof(interfaces));
+	rig_answer_control(r, XK_VNET_GET_INTERFACES, &interfaces, sizeof(interfaces));
 }
 
 /* Its sessions are on the second link from now on. */

@@ -24,10 +24,9 @@ kernel_tell_port_changed(struct xk_event *event, void *argument)
 	struct xk_port *port = argument;
 
 	(void)event;
-	/* Not xk_control_protocol, which would ask the protocols below. */
 	for (struct xk_protocol *p = xk_kernel_first(port->transmit->driver->kernel); p != NULL; p = p->next)
-		if (p->ops->control != NULL)
-			p->ops->control(p, XK_PORT_CHANGED, NULL, 0);
+		if (p->ops->port_changed != NULL)
+			p->ops->port_changed(p);
 }
 
 void

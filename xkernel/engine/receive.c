@@ -177,8 +177,7 @@ xk_send_slow(struct xk_session *s, struct xk_msg *m)
 	if (len > atomic_load_explicit(&sends->whole, memory_order_relaxed) && s->ops->divide != NULL)
 		return s->ops->divide(s, m);
 	if (offloads) { /* asked each time, because the path's MTU may change */
-		offloads =
-			xk_control(s->lls, XK_GET_OPT_PACKET, &whole, sizeof(whole)) >= 0 && len + format->len <= whole;
+		offloads = xk_control(s->lls, XK_GET_OPT_PACKET, &whole) >= 0 && len + format->len <= whole;
 		sums = !offloads;
 	}
 	return xk_send_header_as(format, s, m, sums, sums ? xk_msg_sum(m) : 0, offloads);

@@ -193,6 +193,8 @@ static const struct where_verb where_protocol_verbs[] = {
 	{ "demux", offsetof(struct xk_protocol_ops, demux), false },
 	{ "call_demux", offsetof(struct xk_protocol_ops, call_demux), false },
 	{ "control", offsetof(struct xk_protocol_ops, control), true },
+	{ "fault", offsetof(struct xk_protocol_ops, fault), false },
+	{ "port_changed", offsetof(struct xk_protocol_ops, port_changed), false },
 	{ .name = NULL },
 };
 

@@ -32,22 +32,15 @@ xk_fault_name(enum xk_fault fault)
 	return names[fault];
 }
 
+/* Valid during the call. */
 struct xk_fault_report {
 	enum xk_fault fault;
 	uint32_t mtu;  /* XK_FAULT_TOO_BIG: that link's MTU, in bytes of the network protocol below; 0: unknown */
 	uint64_t from; /* the reporting host */
-	struct xk_session *session; /* on which the message was pushed */
+	struct xk_session *session; /* on which the message was pushed; NULL: a lazy one, which may be closed by now */
 	const uint8_t *begin;       /* first bytes of the message, as pushed there */
 	size_t len;                 /* number of those that are known */
-};
-
-enum {
-	/*
-	 * Control operation of a protocol, called by the one below with a struct xk_fault_report,
-	 * which is valid during the call and may be changed to pass it on. Returns 0, or -ENOENT:
-	 * the protocol cannot have sent such a message. Must not wait.
-	 */
-	XK_FAULT = 50,
+	const struct xk_msg *m;     /* the whole message, if it never left this host; otherwise NULL */
 };
 
 /*
@@ -65,8 +58,7 @@ xk_fault_notify(struct xk_session *s, struct xk_fault_report *report)
 		hlp = xk_hlp_receive(s);
 	}
 	report->session = s;
-	/* Not xk_control_protocol, which would ask the protocols below. */
-	return hlp->ops->control == NULL ? -ENOTSUP : hlp->ops->control(hlp, XK_FAULT, report, sizeof(*report));
+	return hlp->ops->fault == NULL ? -ENOTSUP : hlp->ops->fault(hlp, report);
 }
 
 #endif

@@ -115,7 +115,7 @@ xk_ports_station_key(struct xk_protocol *self, struct xk_session *lls, const uin
 {
 	uint64_t ports = xk_window_load(&self->format.names[0], p), station;
 
-	if (xk_control(lls, XK_GET_PEER_LINK, &station, sizeof(station)) == sizeof(station))
+	if (xk_control(lls, XK_GET_PEER_LINK, &station) == 0)
 		return (struct xk_key){ station, ports };
 	return (struct xk_key){ (uintptr_t)lls, UINT64_C(1) << 32 | ports };
 }
@@ -137,16 +137,13 @@ xk_ports_passive_key_of(const struct xk_session *s)
 }
 
 int
-xk_ports_control(struct xk_protocol *self, int op, void *buffer, size_t len)
+xk_ports_fault(struct xk_protocol *self, struct xk_fault_report *report)
 {
 	const struct xk_format *format = &self->format;
-	struct xk_fault_report *report = buffer;
 	uint8_t p[XK_SENDS_HEADER] = { 0 };
 	struct xk_session *s;
 
-	if (op != XK_FAULT)
-		return -ENOTSUP;
-	if (report->len < format->len)
+	if (report->session == NULL || report->len < format->len)
 		return -ENOENT;
 	memcpy(p + format->remote_at, report->begin + format->local_at, 2);
 	memcpy(p + format->local_at, report->begin + format->remote_at, 2);

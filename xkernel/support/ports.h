@@ -5,7 +5,7 @@
  *	.open = xk_ports_open,
  *	.passive_key = xk_ports_passive_key,
  *	.passive_key_of = xk_ports_passive_key_of,
- *	.control = xk_ports_control,
+ *	.fault = xk_ports_fault,
  *
  * init calls xk_ports_init.
  *
@@ -90,7 +90,7 @@ void xk_ports_setup(struct xk_session *s, const uint8_t *p);
 /* The passive_key_of of sessions whose `sends` names their ends. */
 struct xk_key xk_ports_passive_key_of(const struct xk_session *s);
 
-/* A control of the protocol: hands faults (fault.h) on to the session that sent the message. */
-int xk_ports_control(struct xk_protocol *self, int op, void *buffer, size_t len);
+/* A fault: hands the report on to the protocol above the session that sent the message (fault.h). */
+int xk_ports_fault(struct xk_protocol *self, struct xk_fault_report *report);
 
 #endif

@@ -190,7 +190,7 @@ labhost_peer_of(struct xk_session *s)
 {
 	uint64_t link = 0;
 
-	xk_control(s, XK_GET_PEER_LINK, &link, sizeof(link));
+	xk_control(s, XK_GET_PEER_LINK, &link);
 	return link & (LABHOST_PEERS - 1);
 }
 

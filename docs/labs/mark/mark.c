@@ -22,7 +22,7 @@ mark_key(struct xk_session *lls)
 {
 	uint64_t station;
 
-	if (xk_control(lls, XK_GET_PEER_LINK, &station, sizeof(station)) == sizeof(station))
+	if (xk_control(lls, XK_GET_PEER_LINK, &station) == 0)
 		return (struct xk_key){ station, 0 };
 	return (struct xk_key){ (uintptr_t)lls, 1 };
 }

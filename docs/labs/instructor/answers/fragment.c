@@ -103,7 +103,7 @@ static int
 fragment_setup(struct xk_session *session, const void *how)
 {
 	struct fragment_session *s = (struct fragment_session *)session;
-	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &s->room, sizeof(s->room));
+	int got = xk_control(session->lls, XK_GET_MAX_PACKET, &s->room);
 
 	xk_lock_init(&s->lock, session->protocol);
 	xk_alarm_init(&s->alarm, session, &s->lock, fragment_expire);
@@ -157,7 +157,7 @@ fragment_key(struct xk_session *lls)
 {
 	uint64_t station;
 
-	if (xk_control(lls, XK_GET_PEER_LINK, &station, sizeof(station)) == sizeof(station))
+	if (xk_control(lls, XK_GET_PEER_LINK, &station) == 0)
 		return (struct xk_key){ station, 0 };
 	return (struct xk_key){ (uintptr_t)lls, 1 };
 }
@@ -387,11 +387,12 @@ fragment_fini(struct xk_protocol *self)
 /* ---- asking ---- */
 
 static int
-fragment_session_control(struct xk_session *session, int op, void *buffer, size_t len)
+fragment_session_control(struct xk_session *session, int op, void *argument)
 {
-	uint32_t longest = FRAGMENT_LONGEST;
-
-	return op != XK_GET_MAX_PACKET ? -ENOTSUP : xk_answer(buffer, len, &longest, sizeof(longest));
+	if (op != XK_GET_MAX_PACKET)
+		return -ENOTSUP;
+	*(uint32_t *)argument = FRAGMENT_LONGEST;
+	return 0;
 }
 
 /* ---- tables ---- */
