@@ -1,6 +1,6 @@
 /*
- * many.h - for tests of several drivers in one kernel: a host of which each driver has its own platform and its own lane
- * of the device.
+ * many.h - for tests of several drivers in one kernel: a host in which each driver has its own platform and its own
+ * lane of the device.
  */
 #ifndef TESTS_MANY_H
 #define TESTS_MANY_H
@@ -10,7 +10,7 @@
 
 enum { MANY_MAX = 3, MANY_MTU = 1500 };
 
-/* A host of toys with so many drivers, each with a lane of the device `port`. */
+/* A host of toy protocols with `count` drivers, each with a lane of the device `port`. */
 struct many {
 	unsigned count;
 	struct xk_platform *platforms[MANY_MAX];
@@ -32,7 +32,7 @@ many_add_ports(struct many *h, const char *name)
 	}
 }
 
-/* Without ports and protocols. */
+/* Makes a host without ports and protocols. */
 static inline struct many *
 many_bare(unsigned count, const struct xk_kernel_config *wanted)
 {
@@ -102,7 +102,7 @@ many_collect(struct many *h)
 	}
 }
 
-/* A frame comes to the lane; waits where too many are there. Any thread. */
+/* Injects a frame on the lane; waits while the lane is full. Any thread. */
 static inline void
 many_inject(struct many *h, unsigned lane, enum op op)
 {
@@ -138,14 +138,14 @@ many_wait_handled(struct many *h, unsigned handled)
 	return false;
 }
 
-/* Answers that were dropped by name: a thread gives up where a driver has no time to send for long. */
+/* Returns the number of answers dropped: a thread gives up if a driver is too busy to send for long. */
 static inline unsigned
 many_lost(struct many *h)
 {
 	return (unsigned)xk_kernel_find(h->kernel, "wire")->drops[XK_DROP_OWN];
 }
 
-/* Those, and the ones that came. */
+/* Returns the number of answers dropped or received. */
 static inline unsigned
 many_answered(struct many *h)
 {
@@ -193,7 +193,7 @@ many_stop(struct many *h)
 	many_collect(h);
 }
 
-/* Fails the test if a platform has any buffer left. */
+/* Fails the test if a buffer of any platform is leaked. */
 static inline void
 many_free(struct many *h)
 {

@@ -1,4 +1,4 @@
-/* msg_chains.h - for tests of the Message tool: buffers of which every one is a malloc, and chains of known bytes. */
+/* msg_chains.h - for tests of the Message tool: malloc'ed buffers, and chains of known bytes. */
 #ifndef TESTS_MSG_CHAINS_H
 #define TESTS_MSG_CHAINS_H
 
@@ -25,7 +25,7 @@ out(struct xk_platform *platform)
 	return platform->ops->buffers_out(platform);
 }
 
-/* Fails the test if a buffer is left. */
+/* Fails the test if a buffer is leaked. */
 static inline void
 platform_end(struct xk_platform *platform)
 {
@@ -33,7 +33,7 @@ platform_end(struct xk_platform *platform)
 	xk_memory_platform_free(platform);
 }
 
-/* Allows count more segments than are out now. */
+/* Allows count more segments than are allocated now. */
 static inline void
 allow(struct xk_platform *platform, unsigned count)
 {
@@ -76,7 +76,7 @@ segments(const struct xk_msg *m)
 	return count;
 }
 
-/* Whether the chain is consistent and holds exactly these bytes. */
+/* Returns true if the chain is consistent and holds exactly these bytes. */
 static inline bool
 holds(const struct xk_msg *m, const uint8_t *bytes, size_t len)
 {
@@ -95,7 +95,7 @@ holds(const struct xk_msg *m, const uint8_t *bytes, size_t len)
 	return offset == len && m->tail == last;
 }
 
-/* As holds, for len bytes of the pattern from `from` on. */
+/* The same for len bytes of the pattern from offset `from`. */
 static inline bool
 holds_pattern(const struct xk_msg *m, size_t from, size_t len)
 {
@@ -110,7 +110,7 @@ holds_pattern(const struct xk_msg *m, size_t from, size_t len)
 	return same;
 }
 
-/* The pattern's first bytes in segments of the given lengths (0 ends them), none with room behind it. */
+/* Returns the pattern's first bytes in segments of the given lengths (0 ends the list), none with tailroom. */
 static inline struct xk_msg *
 chain(struct xk_platform *platform, const size_t *lens)
 {

@@ -1,4 +1,4 @@
-/* naive_checksum.h - for tests: RFC 1071 to the letter, 16-bit words in the order of the wire, carries added back. */
+/* naive_checksum.h - for tests: RFC 1071 to the letter, 16-bit words in network order, carries added back. */
 #ifndef TESTS_NAIVE_CHECKSUM_H
 #define TESTS_NAIVE_CHECKSUM_H
 

@@ -1,18 +1,18 @@
-/* test_alarm.c - alarms (xkernel/support/alarm.h): they hold their sessions, and cannot be lost or fire twice, whoever races. */
+/* test_alarm.c - alarms (xkernel/support/alarm.h): they hold their sessions, and races cannot lose or repeat them. */
 #include "tests/xkernel/toy.h"
 #include "xkernel/support/alarm.h"
 
 enum { MS = 1000000 };
 
-/* A session with an alarm. Its end is told to the test that made it. */
+/* A session with an alarm; its close is recorded in `tale`. */
 struct own {
 	struct xk_session session; /* first */
 	struct xk_lock lock;
 	struct xk_alarm alarm;
 	unsigned fired;   /* under the lock */
-	uint64_t due_ns;  /* what is waited for; XK_NEVER: nothing. Under the lock */
-	uint64_t last_ns; /* when it fired last */
-	unsigned again;   /* how often the handler sets it again, 1 ms later */
+	uint64_t due_ns;  /* the deadline; XK_NEVER: none. Under the lock */
+	uint64_t last_ns; /* time of the last firing */
+	unsigned again;   /* how many more times the handler sets it, 1 ms later */
 	struct tale *tale;
 };
 
@@ -120,7 +120,7 @@ TEST_WITH(only_an_earlier_time_moves_an_alarm, struct host *h, virtual_host(), h
 	CHECK_EQ(tale.closed, 1);
 }
 
-TEST_WITH(what_is_over_already_is_due_at_once, struct host *h, virtual_host(), host_free)
+TEST_WITH(past_deadline_fires_at_once, struct host *h, virtual_host(), host_free)
 {
 	struct tale tale;
 	struct own *own = own_new(h, &tale);
@@ -133,7 +133,7 @@ TEST_WITH(what_is_over_already_is_due_at_once, struct host *h, virtual_host(), h
 	xk_close(&own->session);
 }
 
-TEST_WITH(never_sets_no_alarm, struct host *h, virtual_host(), host_free)
+TEST_WITH(setting_never_sets_no_alarm, struct host *h, virtual_host(), host_free)
 {
 	struct tale tale;
 	struct own *own = own_new(h, &tale);
@@ -146,7 +146,7 @@ TEST_WITH(never_sets_no_alarm, struct host *h, virtual_host(), host_free)
 	CHECK_EQ(tale.closed, 1);
 }
 
-TEST_WITH(an_alarm_holds_its_session_until_its_handler_has_returned, struct host *h, virtual_host(), host_free)
+TEST_WITH(alarm_holds_its_session_until_its_handler_returns, struct host *h, virtual_host(), host_free)
 {
 	struct tale tale;
 	struct own *own = own_new(h, &tale);
@@ -158,10 +158,10 @@ TEST_WITH(an_alarm_holds_its_session_until_its_handler_has_returned, struct host
 	host_run(h);
 	CHECK_EQ(tale.closed, 1);
 	CHECK(h->platform->ops->now_ns(h->platform) >= 4 * MS);
-	CHECK(!tale.set_when_closed); /* nothing may wait in what is closed */
+	CHECK(!tale.set_when_closed); /* a closed session has no alarms */
 }
 
-TEST_WITH(a_stopped_alarm_gives_its_session_back, struct host *h, virtual_host(), host_free)
+TEST_WITH(stopped_alarm_releases_its_session, struct host *h, virtual_host(), host_free)
 {
 	struct tale tale;
 	struct own *own = own_new(h, &tale);
@@ -181,7 +181,7 @@ TEST_WITH(a_stopped_alarm_gives_its_session_back, struct host *h, virtual_host()
 	host_run(h);
 }
 
-TEST_WITH(cancelling_releases_what_the_alarm_held, struct host *h, virtual_host(), host_free)
+TEST_WITH(cancel_releases_the_session, struct host *h, virtual_host(), host_free)
 {
 	struct tale tale;
 	struct own *own = own_new(h, &tale);
@@ -242,7 +242,7 @@ TEST(an_alarm_without_a_session_may_be_freed_by_its_handler)
 	xk_alarm_init(&loose->alarm, NULL, &loose->lock, loose_expire);
 	xk_lock(&loose->lock);
 	CHECK(xk_alarm_set(&loose->alarm, MS));
-	CHECK(!xk_alarm_stop(&loose->alarm)); /* nothing is to be released */
+	CHECK(!xk_alarm_stop(&loose->alarm)); /* there is nothing to release */
 	CHECK(!xk_alarm_is_set(&loose->alarm));
 	CHECK(xk_alarm_set(&loose->alarm, MS));
 	xk_unlock(&loose->lock);
@@ -262,7 +262,7 @@ threaded_host(enum xk_mode mode)
 	return h;
 }
 
-/* Waits until the handler of the alarm, which is set, waits for the lock, which is held. */
+/* Waits until the alarm's handler waits for the lock. The caller holds the lock and has set the alarm. */
 static void
 await_handler(struct own *own)
 {
@@ -272,7 +272,7 @@ await_handler(struct own *own)
 			host_nap();
 		if (!xk_alarm_stop(&own->alarm))
 			return;
-		xk_session_release(&own->session); /* not the last: the test has one */
+		xk_session_release(&own->session); /* not the last reference: the test has one */
 	} while (true);
 }
 
@@ -287,7 +287,7 @@ a_handler_that_waits_for_the_lock(enum xk_mode mode)
 	own->due_ns = 0;
 	await_handler(own);
 	CHECK(xk_alarm_is_set(&own->alarm));
-	CHECK(xk_alarm_set(&own->alarm, 0)); /* it will look: it is not scheduled once more */
+	CHECK(xk_alarm_set(&own->alarm, 0)); /* the handler will check the deadline: no second event is scheduled */
 	CHECK(!xk_alarm_stop(&own->alarm));
 	CHECK_EQ(own->fired, 0);
 	xk_unlock(&own->lock);
@@ -303,7 +303,7 @@ a_handler_that_waits_for_the_lock(enum xk_mode mode)
 	host_free(h);
 }
 
-TEST(a_handler_that_waits_for_the_lock_is_neither_stopped_nor_run_twice)
+TEST(handler_waiting_for_the_lock_is_not_stopped_or_run_twice)
 {
 	a_handler_that_waits_for_the_lock(XK_IPP);
 	a_handler_that_waits_for_the_lock(XK_REGULAR);
@@ -317,7 +317,7 @@ struct race {
 	uint64_t seed;
 };
 
-/* Sets and stops the alarm, at random, as messages do. */
+/* Sets and stops the alarm at random, as messages do. */
 static void
 race_run(void *argument)
 {
@@ -361,7 +361,7 @@ shepherds_that_race(enum xk_mode mode)
 	}
 	for (unsigned i = 0; i < RACERS; i++)
 		CHECK(wait_until(&races[i].left, 1));
-	/* What waits is never lost: an alarm that was set last fires. */
+	/* No deadline is lost: if the last operation set the alarm, it fires. */
 	for (unsigned tries = 0; tries < 100000 && !over; tries++) {
 		xk_lock(&own->lock);
 		over = own->due_ns == XK_NEVER && !xk_alarm_is_set(&own->alarm);
@@ -371,12 +371,12 @@ shepherds_that_race(enum xk_mode mode)
 	CHECK(over);
 	CHECK(own->fired > 0);
 	xk_close(&own->session);
-	CHECK(wait_until(&tale.closed, 1)); /* no reference is left, and none was given back twice */
+	CHECK(wait_until(&tale.closed, 1)); /* no reference is leaked or released twice */
 	CHECK_EQ(tale.closed, 1);
 	host_free(h);
 }
 
-TEST(alarms_lose_nothing_and_hold_nothing_whoever_races)
+TEST(racing_alarms_lose_and_leak_nothing)
 {
 	shepherds_that_race(XK_IPP);
 	shepherds_that_race(XK_REGULAR);

@@ -5,7 +5,7 @@
 #include "xkernel/base.h"
 #include "xkernel/checksum.h"
 
-/* The stored checksum, read as a number from the wire. */
+/* Returns the checksum as stored, read back in network order. */
 static uint16_t
 stored(uint64_t sum)
 {
@@ -15,7 +15,7 @@ stored(uint64_t sum)
 	return (uint16_t)(p[0] << 8 | p[1]);
 }
 
-TEST(the_example_of_rfc_1071)
+TEST(rfc1071_example_sums_as_printed)
 {
 	const uint8_t bytes[] = { 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7 };
 
@@ -40,7 +40,7 @@ TEST(every_length_and_alignment_agrees_with_the_naive_sum)
 {
 	for (size_t offset = 0; offset < 8; offset++) {
 		for (size_t len = 0; len <= 70; len++) {
-			/* exactly as long as it must be, so that reading past the end is seen */
+			/* of exact length, so that sanitizers see a read past the end */
 			uint8_t *bytes = malloc(offset + len + (offset + len == 0));
 
 			REQUIRE(bytes != NULL);
@@ -52,7 +52,7 @@ TEST(every_length_and_alignment_agrees_with_the_naive_sum)
 	}
 }
 
-/* As many carries as there can be: a message of the greatest length, all ones. */
+/* The most carries possible: a message of maximum length, all ones. */
 TEST(long_sums_lose_no_carry)
 {
 	enum { LENGTH = 1 << 20 };
@@ -69,7 +69,7 @@ TEST(long_sums_lose_no_carry)
 	free(bytes);
 }
 
-TEST(short_sums_agree_whatever_stands_before)
+TEST(short_sums_do_not_depend_on_preceding_bytes)
 {
 	for (size_t len = 0; len < XK_SUM_SHORT; len++) {
 		uint8_t bytes[XK_SUM_SHORT + XK_SUM_SHORT];
@@ -104,7 +104,7 @@ TEST(folding_loses_no_carry)
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(sums); i++) {
 		uint64_t rest = sums[i] % 0xffff;
 
-		/* the one's complement sum is the remainder by 0xffff, where only nothing at all is 0 */
+		/* a one's complement sum is the remainder modulo 0xffff, but 0 only if all bits are 0 */
 		CHECK_EQ(xk_sum_fold(sums[i]), rest == 0 && sums[i] != 0 ? 0xffff : rest);
 	}
 }

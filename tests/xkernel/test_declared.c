@@ -1,4 +1,4 @@
-/* test_declared.c - the check of protocols' declarations: each mistake is refused by a sentence that names it. */
+/* test_declared.c - the check of protocols' declarations: each mistake is refused with a message that names it. */
 #include <unistd.h>
 
 #include "tests/test.h"
@@ -74,9 +74,9 @@ struct xk_protocol_type xk_type_toy; /* the only one; each test changes it */
 
 const struct xk_protocol_type *const xk_protocol_types[] = { &xk_type_toy, NULL };
 
-/* Returns the report of the check of xk_type_toy, without its newline; "": the type is sound. */
+/* Checks xk_type_toy and returns the report without its newline; "": the type is sound. */
 static const char *
-said(void)
+declaration_error(void)
 {
 	static char text[512];
 	FILE *file = tmpfile();
@@ -101,81 +101,86 @@ said(void)
 TEST(sound_declarations_pass)
 {
 	xk_type_toy = sound;
-	CHECK_STR(said(), "");
+	CHECK_STR(declaration_error(), "");
 	xk_type_toy.session_ops = NULL;
-	CHECK_STR(said(), "");
+	CHECK_STR(declaration_error(), "");
 }
 
-TEST(types_are_called_as_their_objects)
+TEST(type_name_must_match_its_object)
 {
 	xk_type_toy = sound;
 	xk_type_toy.name = "boy";
-	CHECK_STR(said(),
+	CHECK_STR(declaration_error(),
 		  "test: the protocol that xk_type_toy declares has another name, boy: its file, its name and the "
 		  "object xk_type_NAME must be called alike");
 	xk_type_toy.name = NULL;
-	CHECK_STR(said(), "test: the protocol that xk_type_toy declares has no name: its file, its name and the object "
-			  "xk_type_NAME must be called alike");
+	CHECK_STR(declaration_error(),
+		  "test: the protocol that xk_type_toy declares has no name: its file, its name and the object "
+		  "xk_type_NAME must be called alike");
 }
 
-TEST(sizes_hold_what_the_framework_keeps)
+TEST(sizes_must_hold_the_framework_structs)
 {
 	struct xk_session_ops ops = toy_session_ops;
 
 	xk_type_toy = sound;
 	xk_type_toy.size = 0;
-	CHECK_HAS(said(), "protocol \"toy\": its `size` is 0, less than a struct xk_protocol");
+	CHECK_HAS(declaration_error(), "protocol \"toy\": its `size` is 0, less than a struct xk_protocol");
 	xk_type_toy = sound;
 	xk_type_toy.session_ops = &ops;
 	ops.size = sizeof(void *);
-	CHECK_HAS(said(), "the `size` of its sessions is 8, less than a struct xk_session");
+	CHECK_HAS(declaration_error(), "the `size` of its sessions is 8, less than a struct xk_session");
 }
 
-TEST(operations_are_there)
+TEST(required_operations_must_exist)
 {
 	struct xk_session_ops ops = { .push = toy_push };
 
 	xk_type_toy = sound;
 	xk_type_toy.ops = NULL;
-	CHECK_STR(said(), "test: protocol \"toy\": it has no `ops`");
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": it has no `ops`");
 	xk_type_toy = sound;
 	xk_type_toy.session_ops = &ops;
-	CHECK_STR(said(), "test: protocol \"toy\": it offers XK_ASYNC, and its `session_ops` have no `pop`");
+	CHECK_STR(declaration_error(),
+		  "test: protocol \"toy\": it offers XK_ASYNC, and its `session_ops` have no `pop`");
 	ops = (struct xk_session_ops){ .pop = toy_pop };
-	CHECK_STR(said(), "test: protocol \"toy\": it offers XK_ASYNC, and its `session_ops` have no `push`");
+	CHECK_STR(declaration_error(),
+		  "test: protocol \"toy\": it offers XK_ASYNC, and its `session_ops` have no `push`");
 }
 
-TEST(fields_are_the_header)
+TEST(fields_must_cover_the_header)
 {
 	xk_type_toy = sound;
 	xk_type_toy.header = 2;
-	CHECK_STR(said(), "test: protocol \"toy\": its `fields` have 8 bits, and its `header` 2 bytes, 16 bits");
+	CHECK_STR(declaration_error(),
+		  "test: protocol \"toy\": its `fields` have 8 bits, and its `header` 2 bytes, 16 bits");
 	xk_type_toy.header = 0;
-	CHECK_STR(said(), "test: protocol \"toy\": its `fields` have 8 bits, and its `header` 0 bytes, 0 bits");
+	CHECK_STR(declaration_error(),
+		  "test: protocol \"toy\": its `fields` have 8 bits, and its `header` 0 bytes, 0 bits");
 }
 
-TEST(settings_lie_in_the_instance)
+TEST(settings_must_lie_in_the_instance)
 {
 	struct xk_setting settings[] = { toy_settings[0], toy_settings[2] };
 
 	xk_type_toy = sound;
 	xk_type_toy.settings = settings;
 	settings[0].offset = 0;
-	CHECK_HAS(said(), "protocol \"toy\": the `offset` of its setting number is outside");
+	CHECK_HAS(declaration_error(), "protocol \"toy\": the `offset` of its setting number is outside");
 	settings[0].offset = sizeof(struct toy) - 4;
-	CHECK_HAS(said(), "protocol \"toy\": the `offset` of its setting number is outside");
+	CHECK_HAS(declaration_error(), "protocol \"toy\": the `offset` of its setting number is outside");
 	settings[0] = toy_settings[0];
 	settings[0].initial = "seven";
-	CHECK_STR(said(),
+	CHECK_STR(declaration_error(),
 		  "test: protocol \"toy\": the `initial` of its setting number is \"seven\": it expects a number such "
 		  "as 64, 0x40 or 16k");
 	settings[0] = toy_settings[0];
 	settings[0].type = XK_SETTING_CHOICE;
-	CHECK_STR(said(), "test: protocol \"toy\": its setting number has no `choices`");
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": its setting number has no `choices`");
 }
 
-/* Fields that the framework cannot receive by: too many bytes, a length of 3 bytes, names in three places, a sum askew. */
-TEST(messages_go_by_fields_that_allow_it)
+/* The framework cannot receive with these: too many bytes, a 3-byte length, three runs of names, an odd checksum. */
+TEST(unusable_receive_fields_are_refused)
 {
 	static const struct xk_field far[] = { { .name = "text", .bits = 64 },
 					       { .name = "more", .bits = 64 },
@@ -215,15 +220,15 @@ TEST(messages_go_by_fields_that_allow_it)
 
 	xk_type_toy = sound;
 	xk_type_toy.flags = XK_BY_FIELDS;
-	CHECK_STR(said(), "");
+	CHECK_STR(declaration_error(), "");
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(bad); i++) {
 		xk_type_toy.fields = bad[i].fields;
 		xk_type_toy.header = bad[i].header;
-		CHECK_HAS(said(), bad[i].why);
+		CHECK_HAS(declaration_error(), bad[i].why);
 	}
 }
 
-TEST(fields_name_both_ends_once)
+TEST(fields_must_name_each_end_once)
 {
 	struct xk_field fields[] = { { .name = "from", .bits = 16, .end = XK_END_REMOTE },
 				     { .name = "to", .bits = 16, .end = XK_END_LOCAL },
@@ -232,18 +237,20 @@ TEST(fields_name_both_ends_once)
 	xk_type_toy = sound;
 	xk_type_toy.fields = fields;
 	xk_type_toy.header = 4;
-	CHECK_STR(said(), "");
+	CHECK_STR(declaration_error(), "");
 	fields[1].end = XK_END_REMOTE;
-	CHECK_STR(said(), "test: protocol \"toy\": its fields from and to both are XK_END_REMOTE");
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": its fields from and to both are XK_END_REMOTE");
 	fields[1].end = XK_END_NONE;
-	CHECK_STR(said(), "test: protocol \"toy\": its field from is XK_END_REMOTE, and no field is the other end");
+	CHECK_STR(declaration_error(),
+		  "test: protocol \"toy\": its field from is XK_END_REMOTE, and no field is the other end");
 	fields[0].end = fields[1].end = XK_END_LOCAL;
-	CHECK_STR(said(), "test: protocol \"toy\": its fields from and to both are XK_END_LOCAL");
+	CHECK_STR(declaration_error(), "test: protocol \"toy\": its fields from and to both are XK_END_LOCAL");
 	fields[0].end = XK_END_NONE;
-	CHECK_STR(said(), "test: protocol \"toy\": its field to is XK_END_LOCAL, and no field is the other end");
+	CHECK_STR(declaration_error(),
+		  "test: protocol \"toy\": its field to is XK_END_LOCAL, and no field is the other end");
 }
 
-TEST(ports_can_be_enabled_and_disabled)
+TEST(ports_must_have_passive_keys)
 {
 	struct xk_field fields[] = { { .name = "from", .bits = 16, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE },
 				     { .name = "to", .bits = 16, .kind = XK_NAMES_SESSION, .end = XK_END_LOCAL },
@@ -256,17 +263,17 @@ TEST(ports_can_be_enabled_and_disabled)
 	xk_type_toy.fields = fields;
 	xk_type_toy.header = 5;
 	xk_type_toy.ops = &ops;
-	CHECK_STR(said(),
+	CHECK_STR(declaration_error(),
 		  "test: protocol \"toy\": its header names ports, and its `ops` have no `passive_key`: ports are "
 		  "what uppers enable");
 	ops.validate = toy_validate;
-	CHECK_STR(said(), "");
+	CHECK_STR(declaration_error(), "");
 	ops.validate = NULL;
 	fields[2].is_upper = true;
-	CHECK_STR(said(), "");
+	CHECK_STR(declaration_error(), "");
 	fields[2].is_upper = false;
 	ops.passive_key = toy_passive_key;
-	CHECK_HAS(said(), "its `ops` have no `passive_key_of`: ports are what uppers enable");
+	CHECK_HAS(declaration_error(), "its `ops` have no `passive_key_of`: ports are what uppers enable");
 	ops.passive_key_of = toy_passive_key_of;
-	CHECK_STR(said(), "");
+	CHECK_STR(declaration_error(), "");
 }

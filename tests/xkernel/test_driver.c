@@ -1,5 +1,5 @@
 /*
- * test_driver.c - the driver: fair to ports, events and what it resumes; what it does when devices and queues are full.
+ * test_driver.c - the driver: fairness to ports, events and resumed shepherds, and full devices and queues.
  */
 #include <pthread.h>
 
@@ -28,7 +28,7 @@ transmit_nothing(void *context, struct xk_msg **frames, unsigned count)
 	return count;
 }
 
-/* A host whose first port has always got a full burst. */
+/* Makes a host whose first port always has a full burst. */
 static struct host *
 flooded_host(enum xk_mode mode)
 {
@@ -64,7 +64,7 @@ count_control(struct xk_platform *platform)
 	atomic_fetch_add(&control_polls, 1);
 }
 
-TEST_WITH(a_driver_that_never_rests_serves_signals_and_control, struct host *h, flooded_host(XK_IPP), host_free)
+TEST_WITH(busy_driver_serves_signals_and_control, struct host *h, flooded_host(XK_IPP), host_free)
 {
 	static struct xk_platform_ops ops; /* in use until the host is freed */
 
@@ -76,8 +76,8 @@ TEST_WITH(a_driver_that_never_rests_serves_signals_and_control, struct host *h, 
 	CHECK(wait_until(&control_polls, 3));
 }
 
-TEST_WITH(a_full_input_queue_that_empties_lets_frames_in_again, struct host *h,
-	  host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0), host_free)
+TEST_WITH(drained_input_queue_accepts_frames_again, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
 	unsigned handled = 0;
 
@@ -155,7 +155,7 @@ check_full_device(enum xk_mode mode, enum xk_driver_policy driver)
 
 		if (atomic_load(&done) == SENDERS && gone >= (SENDERS + 1) * FRAMES)
 			break;
-		host_nap(); /* a device that was full is tried again after a time, too */
+		host_nap(); /* a full device is also tried again after a delay */
 	}
 	CHECK_EQ(done, SENDERS);
 	for (unsigned i = 0; i < 2; i++)
@@ -166,14 +166,14 @@ check_full_device(enum xk_mode mode, enum xk_driver_policy driver)
 	host_free(h);
 }
 
-TEST(no_frame_is_lost_where_many_push_on_a_full_device)
+TEST(many_threads_lose_no_frame_on_a_full_device)
 {
 	check_full_device(XK_IPP, XK_DRIVER_INTERRUPT);
 	check_full_device(XK_IPP, XK_DRIVER_POLL);
 	check_full_device(XK_REGULAR, XK_DRIVER_ADAPTIVE);
 }
 
-/* Refuses so many times, then takes everything. */
+/* A device that refuses `refusals` times, then accepts everything. */
 struct slow_device {
 	struct host *host;
 	_Atomic unsigned tries;
@@ -196,8 +196,8 @@ transmit_slowly(void *context, struct xk_msg **frames, unsigned count)
 	return transmit_nothing(device, frames, count);
 }
 
-TEST_WITH(a_thread_waits_for_a_full_device_without_spinning_on_it, struct host *h,
-	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
+TEST_WITH(thread_waits_for_a_full_device_without_spinning, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
 	enum { FILLED = XK_TRANSMIT_QUEUE + 2 * XK_BURST };
 	struct slow_device device = { .host = h, .refusals = UINT32_MAX };
@@ -206,7 +206,7 @@ TEST_WITH(a_thread_waits_for_a_full_device_without_spinning_on_it, struct host *
 	unsigned before;
 
 	xk_memory_loop(h->port, receive_nothing, transmit_slowly, &device);
-	host_init(h); /* not running: nobody but the sender touches the device */
+	host_init(h); /* not started: only the sender touches the device */
 	send_many(&sender);
 	CHECK_EQ(refused, 0);
 	before = device.tries;
@@ -214,12 +214,12 @@ TEST_WITH(a_thread_waits_for_a_full_device_without_spinning_on_it, struct host *
 	send_many(&sender);
 	CHECK_EQ(refused, 1);
 	CHECK(device.tries - before <= 9);
-	device.refusals = device.tries + 6; /* within the time that a thread waits, so it must not be refused */
+	device.refusals = device.tries + 6; /* fewer than a thread's tries, so it must not be refused */
 	send_many(&sender);
 	CHECK_EQ(refused, 1);
 }
 
-/* Whoever sends through it finds that somebody else has pushed meanwhile, again and again. */
+/* A device in which every transmit by `sender` finds another frame pushed, up to BUSY_FRAMES. */
 struct busy_device {
 	struct host *host;
 	pthread_t sender;
@@ -244,8 +244,7 @@ transmit_and_push(void *context, struct xk_msg **frames, unsigned count)
 	return transmit_nothing(device, frames, count);
 }
 
-TEST_WITH(a_thread_that_sends_for_all_lets_go_when_the_driver_wants_to, struct host *h,
-	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
+TEST_WITH(sending_thread_yields_to_the_driver, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
 	struct busy_device device = { .host = h, .sender = pthread_self() };
 	struct xk_msg *m;
@@ -285,15 +284,15 @@ check_full_device_without_threads(enum xk_implicit implicit)
 	host_free(h);
 }
 
-TEST(a_full_device_without_threads_refuses_by_name)
+TEST(full_device_without_threads_drops_by_name)
 {
 	check_full_device_without_threads(XK_IMPLICIT_HANDOFF);
 	check_full_device_without_threads(XK_IMPLICIT_SPIN);
 	check_full_device_without_threads(XK_IMPLICIT_FAIL);
 }
 
-TEST_WITH(a_driver_that_spins_on_a_full_device_hands_off_in_the_end, struct host *h,
-	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
+TEST_WITH(driver_spinning_on_a_full_device_hands_off, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+	  host_free)
 {
 	struct xk_protocol *wire = xk_kernel_find(h->kernel, "wire");
 
@@ -304,7 +303,7 @@ TEST_WITH(a_driver_that_spins_on_a_full_device_hands_off_in_the_end, struct host
 	for (unsigned i = 0; i < 2 * XK_BURST + 1; i++)
 		send_one(h, OP_ECHO);
 	CHECK(host_wait_handled(h, 2 * XK_BURST + 1));
-	CHECK_EQ(wire->drops[XK_DROP_OWN], 0); /* the last one waits in the ring, where its thread has put it */
+	CHECK_EQ(wire->drops[XK_DROP_OWN], 0); /* the last frame waits in the ring, where its thread queued it */
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_IMPLICIT], 1);
 	xk_memory_transmit_limit(h->port, XK_MEMORY_QUEUE);
 	for (unsigned tries = 0; tries < 300000 && host_collect(h) < 2 * XK_BURST + 1; tries++)
@@ -312,8 +311,7 @@ TEST_WITH(a_driver_that_spins_on_a_full_device_hands_off_in_the_end, struct host
 	CHECK_EQ(h->received, 2 * XK_BURST + 1);
 }
 
-TEST_WITH(a_kernel_that_was_stopped_starts_again, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
-	  host_free)
+TEST_WITH(stopped_kernel_starts_again, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
 	host_start(h);
 	for (unsigned i = 0; i < 10; i++) {

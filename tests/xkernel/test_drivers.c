@@ -1,6 +1,6 @@
 /*
- * test_drivers.c - several drivers in one kernel: each takes frames from its own lane, on its own stacks, and sleeps by
- * itself; the pool, events and reclamation are shared.
+ * test_drivers.c - several drivers in one kernel: each receives from its own lane, on its own stacks, and sleeps on its
+ * own; the pool, events and reclamation are shared.
  */
 #include <pthread.h>
 
@@ -34,7 +34,7 @@ check_lanes(unsigned drivers, enum xk_mode mode, enum xk_driver_policy policy, e
 	many_free(h);
 }
 
-TEST(frames_are_taken_and_answered_by_the_driver_of_their_lane)
+TEST(each_driver_receives_and_answers_on_its_lane)
 {
 	for (unsigned mode = XK_REGULAR; mode <= XK_IPP; mode++) {
 		check_lanes(2, (enum xk_mode)mode, XK_DRIVER_INTERRUPT, OP_ECHO);
@@ -43,7 +43,7 @@ TEST(frames_are_taken_and_answered_by_the_driver_of_their_lane)
 	}
 }
 
-TEST(what_has_left_a_driver_still_answers_by_its_lane)
+TEST(handed_off_messages_answer_on_their_lane)
 {
 	check_lanes(2, XK_IPP, XK_DRIVER_INTERRUPT, OP_HANDOFF);
 	check_lanes(3, XK_IPP, XK_DRIVER_INTERRUPT, OP_HANDOFF);
@@ -60,8 +60,7 @@ TEST_WITH(drivers_contend_for_a_lock, struct many *h, many_new(3, XK_IPP, XK_DRI
 
 /* ---- handoffs and budgets are each driver's own ---- */
 
-TEST_WITH(an_edge_that_is_marked_hands_off_in_each_driver, struct many *h, many_new(2, XK_IPP, XK_DRIVER_INTERRUPT),
-	  many_free)
+TEST_WITH(marked_edge_hands_off_in_each_driver, struct many *h, many_new(2, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
 {
 	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	xk_kernel_rewatch(h->kernel);
@@ -73,7 +72,7 @@ TEST_WITH(an_edge_that_is_marked_hands_off_in_each_driver, struct many *h, many_
 	CHECK(many_stats(h, 1).handoffs[XK_HANDOFF_EXPLICIT] > 0);
 }
 
-TEST_WITH(a_budget_is_spent_in_each_driver, struct many *h, many_new(2, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
+TEST_WITH(each_driver_has_its_own_budget, struct many *h, many_new(2, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
 {
 	xk_kernel_set_budget(h->kernel, 20000, 0);
 	many_start(h);
@@ -85,7 +84,7 @@ TEST_WITH(a_budget_is_spent_in_each_driver, struct many *h, many_new(2, XK_IPP, 
 	for (unsigned i = 0; i < 2; i++) {
 		struct xk_kernel_stats stats = many_stats(h, i);
 
-		/* A driver that the system stops in the meantime may find it too late. */
+		/* A driver that the system preempts may notice too late. */
 		CHECK_EQ(stats.handoffs[XK_HANDOFF_TIME] + stats.fallbacks + stats.overruns, 20);
 	}
 }
@@ -122,7 +121,7 @@ TEST(messages_are_made_on_the_platform_of_the_driver)
 
 static _Atomic unsigned resumed_right;
 
-/* Waits, then looks at who goes on with it. */
+/* Waits, then checks which thread resumed it. */
 static void
 wait_and_look(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
@@ -176,8 +175,8 @@ check_resume(enum xk_resume resume)
 	many_free(h);
 }
 
-TEST_OF(a_parked_shepherd_is_resumed_by_the_driver_it_came_from, check_resume(XK_RESUME_DRIVER));
-TEST_OF(a_parked_shepherd_is_resumed_by_a_thread_wherever_it_came_from, check_resume(XK_RESUME_THREAD));
+TEST_OF(parked_shepherd_is_resumed_by_its_driver, check_resume(XK_RESUME_DRIVER));
+TEST_OF(parked_shepherd_of_any_driver_is_resumed_by_a_thread, check_resume(XK_RESUME_THREAD));
 
 TEST_WITH(a_spin_on_a_reply_keeps_only_its_own_driver_awake, struct many *h, many_new(2, XK_IPP, XK_DRIVER_INTERRUPT),
 	  many_free)
@@ -196,7 +195,7 @@ TEST_WITH(a_spin_on_a_reply_keeps_only_its_own_driver_awake, struct many *h, man
 	CHECK(many_driver(h, 1)->poll_until_ns > 0);
 }
 
-TEST(time_outs_of_any_driver_wake_the_one_that_serves_the_wheel)
+TEST(timeouts_wake_the_driver_that_serves_the_wheel)
 {
 	for (unsigned mode = XK_REGULAR; mode <= XK_IPP; mode++) {
 		struct many *h = many_new(3, (enum xk_mode)mode, XK_DRIVER_INTERRUPT);
@@ -244,7 +243,7 @@ note_driver(void *argument)
 	atomic_fetch_add(&top->handled, 1);
 }
 
-TEST(application_code_goes_to_the_drivers_in_turn)
+TEST(application_code_goes_to_the_drivers_round_robin)
 {
 	for (unsigned mode = XK_REGULAR; mode <= XK_IPP; mode++) {
 		struct many *h = many_new(3, (enum xk_mode)mode, XK_DRIVER_INTERRUPT);
@@ -264,7 +263,7 @@ TEST(application_code_goes_to_the_drivers_in_turn)
 	}
 }
 
-TEST(application_code_takes_another_drivers_stack_where_one_has_none_left)
+TEST(application_code_borrows_another_drivers_stack)
 {
 	struct xk_kernel_config config = { .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .threads = 1, .stacks = 4 };
 	struct many *h = many_build(2, &config);
@@ -351,7 +350,7 @@ TEST(a_kernel_stops_while_its_drivers_are_busy)
 	}
 }
 
-TEST_WITH(a_stopped_kernel_starts_again, struct many *h, many_new(2, XK_IPP, XK_DRIVER_ADAPTIVE), many_free)
+TEST_WITH(stopped_kernel_starts_again, struct many *h, many_new(2, XK_IPP, XK_DRIVER_ADAPTIVE), many_free)
 {
 	many_init(h);
 	for (unsigned i = 0; i < 4; i++) {
@@ -381,9 +380,9 @@ send_and_halt(void *argument)
 	return NULL;
 }
 
-/* The caller is the first driver; there is no pool, so that each driver goes on with what was handed off in it. */
-TEST_WITH(a_kernel_that_is_run_has_all_its_drivers_and_unwinds_what_waits_in_any, struct many *h,
-	  many_new(3, XK_IPP, XK_DRIVER_INTERRUPT), many_free)
+/* The caller is the first driver; there is no pool, so each driver resumes the messages it handed off. */
+TEST_WITH(kernel_run_runs_every_driver_and_unwinds_its_waits, struct many *h, many_new(3, XK_IPP, XK_DRIVER_INTERRUPT),
+	  many_free)
 {
 	pthread_t thread;
 
@@ -411,9 +410,9 @@ want_room(struct xk_pool *pool)
 	return drivers;
 }
 
-TEST(a_full_input_queue_stops_all_drivers_and_lets_all_of_them_go_on)
+TEST(full_input_queue_stops_and_resumes_all_drivers)
 {
-	enum { LANES = 3, FRAMES = XK_INPUT_QUEUE + LANES * XK_BURST /* more than there is room for, on each */ };
+	enum { LANES = 3, FRAMES = XK_INPUT_QUEUE + LANES * XK_BURST /* more than fit, on each lane */ };
 	struct xk_kernel_config config = { .mode = XK_REGULAR, .driver = XK_DRIVER_INTERRUPT, .threads = 1 };
 	struct many *h = many_build(LANES, &config);
 
@@ -421,7 +420,7 @@ TEST(a_full_input_queue_stops_all_drivers_and_lets_all_of_them_go_on)
 	for (unsigned round = 0; round < 5; round++) {
 		many_send(h, round % LANES, OP_WAIT, 1);
 		for (unsigned tries = 0; tries < 600000 && atomic_load(&h->kernel->pool.blocked) == 0; tries++)
-			host_nap(); /* until the thread waits: it would make room */
+			host_nap(); /* until the thread waits: otherwise it would make room */
 		for (unsigned i = 0; i < FRAMES; i++)
 			for (unsigned lane = 0; lane < LANES; lane++)
 				many_send(h, lane, OP_ECHO, 1);
@@ -436,7 +435,7 @@ TEST(a_full_input_queue_stops_all_drivers_and_lets_all_of_them_go_on)
 	many_free(h);
 }
 
-TEST(all_threads_blocked_is_reported_once_a_second_however_many_drivers_see_it)
+TEST(blocked_pool_is_reported_once_a_second_for_all_drivers)
 {
 	struct xk_kernel_config config = { .mode = XK_REGULAR, .driver = XK_DRIVER_POLL, .threads = 1 };
 	struct many *h;
@@ -457,9 +456,9 @@ TEST(all_threads_blocked_is_reported_once_a_second_however_many_drivers_see_it)
 	fclose(config.trace);
 }
 
-/* ---- devices that not every driver has a lane of ---- */
+/* ---- devices with fewer lanes than drivers ---- */
 
-/* A host with two drivers and two devices, each with one lane: what comes to `other` goes out by `port`. */
+/* Makes a host with two drivers and two one-lane devices: frames that arrive on `other` leave by `port`. */
 static struct many *
 forwarder_new(enum xk_mode mode)
 {
@@ -481,7 +480,7 @@ forwarder_new(enum xk_mode mode)
 	return h;
 }
 
-TEST(a_driver_without_a_lane_sends_by_the_one_that_has_it)
+TEST(driver_without_a_lane_sends_through_its_owner)
 {
 	for (unsigned mode = XK_REGULAR; mode <= XK_IPP; mode++) {
 		struct many *h = forwarder_new((enum xk_mode)mode);
@@ -522,9 +521,9 @@ TEST(a_driver_does_not_wait_for_another_drivers_full_device)
 	}
 }
 
-/* ---- what is refused ---- */
+/* ---- refused drivers ---- */
 
-TEST_WITH(virtual_time_has_one_driver, struct xk_platform *clock, xk_memory_platform_new(XK_MEMORY_VIRTUAL),
+TEST_WITH(virtual_time_allows_one_driver, struct xk_platform *clock, xk_memory_platform_new(XK_MEMORY_VIRTUAL),
 	  xk_memory_platform_free)
 {
 	struct xk_platform *real = xk_memory_platform_new(XK_MEMORY_REAL);
@@ -541,7 +540,7 @@ TEST_WITH(virtual_time_has_one_driver, struct xk_platform *clock, xk_memory_plat
 	xk_memory_platform_free(real);
 }
 
-TEST_WITH(there_are_so_many_drivers_at_most, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_REAL),
+TEST_WITH(number_of_drivers_is_limited, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_REAL),
 	  xk_memory_platform_free)
 {
 	struct xk_kernel_config config = { .platform = platform, .mode = XK_REGULAR, .stacks = 2, .core = -1 };
@@ -569,8 +568,8 @@ note_release(struct xk_retired *retired)
 static _Atomic bool may_go_on, is_busy;
 
 /*
- * On lane 2 it keeps the only thread busy; on lane 1 it leaves its driver for that thread, so that it rests for a while,
- * reading; on lane 0 something is retired.
+ * On lane 2, keeps the only thread busy. On lane 1, hands off to that thread, and so stays a reader while it waits for
+ * it. On lane 0, retires an object.
  */
 static void
 read_after_handoff(struct top *top, struct xk_session *lls, struct xk_msg *m)
@@ -596,7 +595,7 @@ read_after_handoff(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_push(lls, m);
 }
 
-TEST(what_a_message_reads_outlives_its_handoff_whoever_reclaims)
+TEST(objects_read_across_a_handoff_are_not_reclaimed)
 {
 	struct xk_kernel_config config = { .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .threads = 1, .stacks = 4 };
 	struct many *h = many_build(3, &config);
@@ -622,7 +621,7 @@ TEST(what_a_message_reads_outlives_its_handoff_whoever_reclaims)
 	CHECK_EQ(released, 0);
 	atomic_store(&may_go_on, true);
 	CHECK(many_wait_handled(h, h->sent));
-	/* The next turns find that it has ended. */
+	/* The next turns notice that the reader is gone. */
 	for (unsigned tries = 0; tries < 600000 && atomic_load(&released) < 20; tries++) {
 		many_send(h, 2, OP_ECHO, 1);
 		host_nap();
@@ -631,7 +630,9 @@ TEST(what_a_message_reads_outlives_its_handoff_whoever_reclaims)
 	many_free(h);
 }
 
-/* Without threads, the driver continues with it, turn by turn: it keeps the epoch of its first turn until it has ended. */
+/*
+ * Without threads, the driver resumes the message in later turns; it keeps the epoch of its first turn until it ends.
+ */
 static void
 read_in_several_turns(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
@@ -651,7 +652,7 @@ read_in_several_turns(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_push(lls, m);
 }
 
-TEST_WITH(what_a_message_reads_outlives_handoffs_without_threads, struct host *h, host_virtual(), host_free)
+TEST_WITH(objects_read_across_turns_are_not_reclaimed, struct host *h, host_virtual(), host_free)
 {
 	const unsigned bursts = 4 * XK_BURST;
 

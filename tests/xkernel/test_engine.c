@@ -1,6 +1,6 @@
 /*
- * test_engine.c - the stack engine under load: handoffs of each kind, parking against signals, pool exhaustion, waiting
- * within waiting, sleeping drivers, time-outs, order, changes of mode. Real threads on the in-memory platform, with the
+ * test_engine.c - the stack engine under load: handoffs of each kind, parking racing with signals, pool exhaustion,
+ * nested waits, sleeping drivers, timeouts, order, changes of mode. Real threads on the in-memory platform, with the
  * toy protocols of toy.h.
  */
 #include "tests/xkernel/toy.h"
@@ -119,7 +119,7 @@ TEST_OF(parked_shepherds_are_resumed_by_threads,
 TEST_OF(parked_shepherds_are_resumed_by_the_driver,
 	check_park_against_signal(XK_RESUME_DRIVER, XK_DRIVER_INTERRUPT, XK_IMPLICIT_HANDOFF));
 
-/* Two shepherds that wake each other, by bells[0] and bells[1], until the test ends; a third that the test wakes. */
+/* Two shepherds wake each other by bells[0] and bells[1] until the test ends; the test wakes a third. */
 struct ringers {
 	struct xk_semaphore bells[3];
 	_Atomic unsigned rings[3];
@@ -152,7 +152,7 @@ ringers_have_rung(struct ringers *all, unsigned which, unsigned times)
 	return atomic_load(&all->rings[which]) >= times;
 }
 
-/* The driver resumes two shepherds for ever, each made runnable by the other: frames and other threads get their turns. */
+/* Two shepherds keep making each other runnable in the driver: frames and other threads still get their turns. */
 TEST(shepherds_that_wake_each_other_starve_nobody)
 {
 	for (unsigned policy = XK_DRIVER_POLL; policy <= XK_DRIVER_INTERRUPT; policy++) {
@@ -198,7 +198,7 @@ TEST_WITH(implicit_fail_ends_the_wait_in_the_driver, struct host *h, host_new(XK
 	CHECK_EQ(host_stats(h).parks, 0);
 }
 
-TEST_WITH(exhausted_stacks_fail_by_name_and_others_are_served, struct host *h,
+TEST_WITH(exhausted_stacks_drop_by_name_and_others_are_served, struct host *h,
 	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 8), host_free)
 {
 	host_start(h);
@@ -217,7 +217,7 @@ TEST_WITH(exhausted_stacks_fail_by_name_and_others_are_served, struct host *h,
 	CHECK_EQ(host_collect(h), 107);
 }
 
-TEST_WITH(waiting_within_waiting_comes_back, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 32), host_free)
+TEST_WITH(nested_waits_return, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 32), host_free)
 {
 	host_start(h);
 	for (unsigned i = 0; i < 300; i++) {
@@ -271,7 +271,7 @@ TEST_WITH(regular_waits_block_threads_and_a_stall_is_reported, struct host *h,
 	CHECK_EQ(h->top->protocol.drops[TOP_NOT_WAITED], 4);
 }
 
-TEST_WITH(a_sleeping_driver_is_woken_by_a_foreign_signal, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+TEST_WITH(foreign_signal_wakes_a_sleeping_driver, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
 	  host_free)
 {
 	h->top->protocol.resume = XK_RESUME_DRIVER;
@@ -297,7 +297,7 @@ TEST_WITH(stopping_ends_every_wait, struct host *h, host_new(XK_IPP, XK_DRIVER_I
 	CHECK_EQ(host_stats(h).stacks_parked, 0);
 }
 
-TEST_WITH(contended_locks_exclude_one_another, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0), host_free)
+TEST_WITH(contended_locks_are_exclusive, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0), host_free)
 {
 	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_start(h);

@@ -5,7 +5,7 @@
 #include "tests/test.h"
 #include "xkernel/engine/engine.h"
 
-/* ---- the wheel, whose lock has a door: what another thread could do each time it is given up ---- */
+/* ---- the wheel, with a hook in its lock: runs what another thread could do at each release ---- */
 
 static void (*spin_door)(void *argument);
 static void *spin_argument;
@@ -27,9 +27,9 @@ spin_unlock_by_door(_Atomic uint32_t *lock)
 #include "xkernel/event.c"
 #undef xk_spin_unlock
 
-/* ---- what the wheel asks of the kernel ---- */
+/* ---- the kernel's part of the wheel ---- */
 
-/* A kernel that is nothing but a wheel and a clock. */
+/* A kernel with nothing but a wheel and a clock. */
 struct host {
 	struct xk_kernel kernel; /* first */
 	_Atomic uint64_t now_us;
@@ -102,7 +102,7 @@ random_next(uint64_t *state)
 	return *state * 0x2545f4914f6cdd1d >> 8;
 }
 
-/* Evenly spread over the magnitudes from 0 to 2^bits. */
+/* Returns a random number below 2^bits, spread evenly over the magnitudes. */
 static uint64_t
 random_wide(uint64_t *state, unsigned bits)
 {
@@ -129,7 +129,7 @@ TEST_WITH(an_event_fires_when_due_and_not_before, struct host *host, host_new(10
 	CHECK(host_next(host) == UINT64_MAX);
 }
 
-TEST_WITH(cancelling_has_three_answers, struct host *host, host_new(7), host_free)
+TEST_WITH(cancel_has_three_results, struct host *host, host_new(7), host_free)
 {
 	struct xk_event event;
 
@@ -147,7 +147,7 @@ TEST_WITH(cancelling_has_three_answers, struct host *host, host_new(7), host_fre
 	CHECK_EQ(xk_event_cancel(&event), XK_EVENT_FINISHED);
 }
 
-TEST_WITH(an_event_schedules_itself_from_its_handler, struct host *host, host_new(0), host_free)
+TEST_WITH(handler_reschedules_its_own_event, struct host *host, host_new(0), host_free)
 {
 	struct xk_event event;
 
@@ -163,7 +163,7 @@ TEST_WITH(an_event_schedules_itself_from_its_handler, struct host *host, host_ne
 	CHECK_EQ(event.state, XK_EVENT_IDLE);
 }
 
-TEST_WITH(a_handler_that_waits_is_known_to_run_until_it_ends, struct host *host, host_new(0), host_free)
+TEST_WITH(waiting_handler_counts_as_running_until_it_returns, struct host *host, host_new(0), host_free)
 {
 	struct xk_event event;
 
@@ -205,14 +205,14 @@ TEST_WITH(the_longest_delays_do_not_overflow, struct host *host, host_new(5000),
 	xk_event_schedule(&event[1], UINT64_MAX - 5000);
 	xk_event_schedule(&event[2], UINT64_C(1) << 63);
 	CHECK(host_take(host, UINT64_C(1) << 62) == NULL);
-	CHECK(host_next(host) == UINT64_MAX); /* in nanoseconds it never comes */
+	CHECK(host_next(host) == UINT64_MAX); /* beyond the range of nanoseconds: never */
 	CHECK(host_take(host, UINT64_MAX - 1) == &event[2]);
 	CHECK(host_take(host, UINT64_MAX - 1) == &event[0]);
 	CHECK(host_take(host, UINT64_MAX - 1) == &event[1]);
 	CHECK(host_take(host, UINT64_MAX - 1) == NULL);
 }
 
-TEST_WITH(only_what_is_due_earlier_kicks, struct host *host, host_new(0), host_free)
+TEST_WITH(only_an_earlier_event_kicks, struct host *host, host_new(0), host_free)
 {
 	struct xk_event early, late;
 
@@ -229,8 +229,8 @@ TEST_WITH(only_what_is_due_earlier_kicks, struct host *host, host_new(0), host_f
 	CHECK_EQ(host->kicks, 2);
 }
 
-/* More events than are moved under one hold of the lock, all due at once, a long time ahead. */
-TEST_WITH(events_due_at_once_fire_in_the_order_of_their_scheduling, struct host *host, host_new(123), host_free)
+/* More events than are moved in one hold of the lock, all due at the same distant time. */
+TEST_WITH(simultaneous_events_fire_in_scheduling_order, struct host *host, host_new(123), host_free)
 {
 	enum { COUNT = 5000 };
 	struct xk_event *events = calloc(COUNT, sizeof(*events));
@@ -249,7 +249,7 @@ TEST_WITH(events_due_at_once_fire_in_the_order_of_their_scheduling, struct host 
 	free(events);
 }
 
-/* Between the steps in which a coarse slot is emptied, another thread schedules for the same time. */
+/* Schedules an event for the same time between the steps that empty a coarse slot, as another thread could. */
 struct intruder {
 	struct xk_kernel *kernel;
 	struct xk_event events[200];
@@ -270,8 +270,7 @@ intruder_schedule(void *argument)
 	xk_event_schedule(event, intruder->due - host_now_us(intruder->kernel));
 }
 
-TEST_WITH(what_is_scheduled_while_a_slot_is_emptied_fires_after_what_was_there, struct host *host, host_new(0),
-	  host_free)
+TEST_WITH(events_added_to_an_emptying_slot_fire_last, struct host *host, host_new(0), host_free)
 {
 	enum { COUNT = 1000, START = 1 << 18, DUE = START + 5000 };
 	struct xk_event *events = calloc(COUNT, sizeof(*events));
@@ -309,13 +308,13 @@ struct model {
 	uint64_t order[MODEL_EVENTS];
 	uint64_t scheduled, floor, random;
 	unsigned bits;
-	unsigned kicks;   /* when the sleeper looked last */
-	uint64_t sleeper; /* until when it thinks it can sleep */
+	unsigned kicks;   /* at the sleeper's last check */
+	uint64_t sleeper; /* time until which it believes it can sleep */
 	uint64_t fired;
 	bool ok;
 };
 
-/* The pending event that is due first; MODEL_EVENTS: none is pending. */
+/* Returns the pending event that is due first; MODEL_EVENTS: none is pending. */
 static unsigned
 model_first(const struct model *model)
 {
@@ -367,7 +366,7 @@ model_handle(struct model *model, struct xk_event *event)
 	xk_wheel_fired(model->host->kernel.wheel, event);
 }
 
-/* Takes all that is due now, or sometimes only a part of it. */
+/* Takes all events due now, or sometimes only some. */
 static void
 model_turn(struct model *model)
 {
@@ -449,7 +448,7 @@ model_run(uint64_t seed, unsigned bits, unsigned steps)
 	free(model);
 }
 
-TEST(the_wheel_does_what_a_sorted_list_does)
+TEST(wheel_agrees_with_a_sorted_list)
 {
 	for (uint64_t seed = 1; seed <= 12; seed++) {
 		model_run(seed, 4, 4000);
@@ -480,7 +479,7 @@ struct crowd {
 	} members[CROWD_THREADS];
 };
 
-/* Schedules when the last time is over, otherwise cancels. */
+/* Schedules the event if its last schedule is over; otherwise cancels it. */
 static void
 crowd_do(struct crowd_member *member)
 {
@@ -520,7 +519,7 @@ crowd_handler(struct xk_event *event, void *argument)
 	atomic_fetch_add_explicit(&one->fired, 1, memory_order_release);
 }
 
-/* Time passes, and what is due fires, until every member has left. */
+/* Advances time and fires due events until every member has left. */
 static void
 crowd_drive(struct crowd *crowd)
 {
@@ -538,7 +537,7 @@ crowd_drive(struct crowd *crowd)
 	}
 }
 
-TEST(every_schedule_is_fired_or_cancelled_once_whoever_races)
+TEST(racing_events_fire_or_cancel_exactly_once)
 {
 	struct crowd *crowd = calloc(1, sizeof(*crowd));
 	pthread_t threads[CROWD_THREADS];

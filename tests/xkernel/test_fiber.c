@@ -1,4 +1,4 @@
-/* test_fiber.c - fibers: turns, rest on whatever stack runs, who xk_self is, and their end at rest. */
+/* test_fiber.c - fibers: turns, resting on any stack, the shepherd that xk_self returns, and freeing at rest. */
 #include "xkernel/engine/fiber.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 enum { STACK_SIZE = 256 * 1024, MANY = 200, TURNS = 50 };
 
-/* Fibers write letters; what was written shows whose turn it was. */
+/* Each fiber writes its letter, so the text shows the order of turns. */
 struct stage {
 	struct xk_context own;
 	char text[64];
@@ -78,7 +78,7 @@ TEST(fibers_take_turns_as_they_are_run)
 	xk_context_disown(&stage.own);
 }
 
-/* ---- what is alive over a rest ---- */
+/* ---- state kept across a rest ---- */
 
 struct sum {
 	struct xk_context *own;
@@ -87,7 +87,7 @@ struct sum {
 	bool done;
 };
 
-/* The numbers from seed to seed + depth, one in each frame, with a rest at the bottom and one on the way up. */
+/* Sums the numbers from seed to seed + depth, one per frame, with a rest at the bottom and one while returning. */
 static uint64_t
 sum_nest(struct sum *sum, unsigned depth)
 {
@@ -109,7 +109,7 @@ sum_main(void *argument)
 	xk_fiber_rest(&sum->fiber);
 }
 
-/* Many fibers, each in the middle of calls of its own, gone on with in turn. */
+/* Resumes many fibers in turn, each inside nested calls of its own. */
 static void
 check_many(struct sum *sums, struct xk_context *own)
 {
@@ -147,7 +147,7 @@ check_many_here(void *argument)
 	return NULL;
 }
 
-TEST_OF(many_fibers_keep_what_they_were_doing, check_many_here(NULL));
+TEST_OF(many_fibers_keep_their_state, check_many_here(NULL));
 
 TEST(several_threads_run_fibers_of_their_own)
 {
@@ -159,16 +159,16 @@ TEST(several_threads_run_fibers_of_their_own)
 		pthread_join(threads[i], NULL);
 }
 
-/* ---- who runs, and on which stack ---- */
+/* ---- the running shepherd and its stack ---- */
 
 struct player;
 
 struct role {
 	struct xk_shepherd shepherd;
-	struct player *player; /* who carries it */
+	struct player *player; /* carries it */
 };
 
-/* A fiber as the engine uses it: it begins on its own stack, and goes to a shepherd's. */
+/* A fiber as the engine uses it: begins on its own stack and switches to a shepherd's. */
 struct player {
 	struct actor actor;
 	struct xk_context own;
@@ -176,7 +176,7 @@ struct player {
 	struct role *role;
 };
 
-/* Body of a detachable stack: writes, and rests on the fiber that carries it, twice, then returns to that fiber. */
+/* Body of a detachable stack: writes and rests on its fiber, twice, then returns to that fiber. */
 static void
 role_write(void *argument)
 {
@@ -235,7 +235,7 @@ role_make(struct role *role)
 	xk_context_prepare(&role->shepherd.context, role_write, role);
 }
 
-TEST(a_fiber_rests_on_a_shepherds_stack_and_goes_on_there)
+TEST(fiber_rests_and_resumes_on_a_shepherds_stack)
 {
 	struct player player;
 	struct stage stage;
@@ -273,8 +273,8 @@ TEST(each_fiber_keeps_its_shepherd)
 	xk_context_disown(&stage.own);
 }
 
-/* As when the driver hands off: what has begun on one fiber goes on on another. */
-TEST(a_shepherd_goes_on_on_another_fiber)
+/* A shepherd begins on one fiber and continues on another, as when the driver hands off. */
+TEST(shepherd_resumes_on_another_fiber)
 {
 	struct player players[2];
 	struct stage stage;
@@ -307,8 +307,7 @@ TEST(a_fiber_that_never_ran_is_freed)
 	xk_context_disown(&stage.own);
 }
 
-TEST_IN(fibers_are_freed_in_the_middle_of_calls_and_made_anew, struct xk_context, own, xk_context_adopt(own),
-	xk_context_disown)
+TEST_IN(fibers_freed_inside_calls_can_be_made_again, struct xk_context, own, xk_context_adopt(own), xk_context_disown)
 {
 	struct sum sum;
 
@@ -322,7 +321,7 @@ TEST_IN(fibers_are_freed_in_the_middle_of_calls_and_made_anew, struct xk_context
 	}
 }
 
-TEST(an_impossible_stack_is_refused)
+TEST(impossible_stack_size_is_refused)
 {
 	struct xk_fiber fiber;
 

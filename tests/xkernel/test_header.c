@@ -1,6 +1,6 @@
 /*
- * test_header.c - what follows from a header's list (xkernel/header.h): the values that are loaded and stored, bit by bit,
- * and its format, which the compiler and the kernel must work out alike.
+ * test_header.c - code derived from a header's list (xkernel/header.h): load and store, bit by bit, and the format,
+ * which the compiler and the kernel must derive alike.
  */
 
 #include "tests/random.h"
@@ -26,7 +26,7 @@
 XK_HEADER(odd, ODD_HEADER);
 XK_FIELDS(odd, ODD_HEADER);
 
-TEST(values_are_those_of_their_bits)
+TEST(loads_and_stores_match_their_bits)
 {
 	uint64_t random = test_seed("values");
 
@@ -66,8 +66,8 @@ TEST(values_are_those_of_their_bits)
 	CHECK_EQ(XK_OFFSET(odd, three), 4);
 }
 
-/* Any bits anywhere, nine bytes' too. */
-TEST(bits_lie_anywhere)
+/* Fields of any width at any offset, up to nine bytes. */
+TEST(bit_fields_may_lie_anywhere)
 {
 	uint64_t random = test_seed("bits");
 
@@ -140,7 +140,7 @@ XK_HEADER(shorts, SHORT_HEADER);
 XK_FORMAT(shorts, SHORT_HEADER);
 XK_FIELDS(shorts, SHORT_HEADER);
 
-/* Whether windows cover the fields that `of` names, and nothing else, each bit once. */
+/* Returns true if the windows cover the fields selected by `of` and nothing else, each bit once. */
 static bool
 covers(const struct xk_window w[], unsigned count, const struct xk_field *fields, size_t len,
        uint64_t (*of)(const struct xk_field *))
@@ -198,7 +198,7 @@ check_format(const struct xk_format *compiled, const struct xk_field *fields)
 		     offsetof(struct xk_format, fits) + 1 - offsetof(struct xk_format, len)) == 0);
 }
 
-TEST(the_compiler_and_the_kernel_work_out_the_same_formats)
+TEST(compiler_and_kernel_derive_the_same_formats)
 {
 	struct xk_format format = link_format();
 
@@ -220,8 +220,8 @@ TEST(the_compiler_and_the_kernel_work_out_the_same_formats)
 	CHECK(format.names[0].len == 4 && format.names[0].at == 1 && format.names[1].len == 1);
 }
 
-/* A message is usual if its fixed and rare bits are; other bits do not matter. */
-TEST(a_message_is_rare_by_its_fields)
+/* Only the fixed and rare fields' bits make a message unusual. */
+TEST(header_fields_mark_unusual_messages)
 {
 	static const struct {
 		size_t byte;
@@ -243,8 +243,8 @@ TEST(a_message_is_rare_by_its_fields)
 		}
 }
 
-/* The address of a host is known only when it runs. */
-TEST(what_is_usual_may_be_the_hosts_own)
+/* A host's address is known only at run time. */
+TEST(usual_value_may_be_the_hosts_own_address)
 {
 	struct xk_protocol_type type = { .header = sizeof(struct link_bits) / 8, .fields = link_fields };
 	struct xk_protocol protocol = { .type = &type };
@@ -261,7 +261,7 @@ TEST(what_is_usual_may_be_the_hosts_own)
 		CHECK(!xk_format_is_usual(&compiled, &protocol.format, p));
 		p[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
-	p[6] |= 1; /* a group's source */
+	p[6] |= 1; /* a multicast source */
 	CHECK(!xk_format_is_usual(&compiled, &protocol.format, p));
 }
 
@@ -284,8 +284,8 @@ XK_FORMAT(crooked, CROOKED_HEADER);
 XK_HEADER(longer, LONG_HEADER);
 XK_FORMAT(longer, LONG_HEADER);
 
-/* Wherever a length and a number lie, the checksum is that of what is sent. */
-TEST(what_is_filled_in_is_summed)
+/* The checksum covers the length and the number wherever they lie. */
+TEST(filled_in_fields_are_checksummed)
 {
 	const struct xk_format crooked = crooked_format(), longer = longer_format();
 	uint64_t random = test_seed("filling in");
@@ -334,7 +334,7 @@ TEST(what_is_filled_in_is_summed)
 XK_DROPS(toy, TOY_DROPS);
 XK_COUNTERS(toy, TOY_COUNTERS);
 
-TEST(names_and_constants_are_of_one_list)
+TEST(names_and_constants_come_from_one_list)
 {
 	CHECK_EQ(TOY_FIRST, XK_DROP_OWN);
 	CHECK_EQ(TOY_SECOND, XK_DROP_OWN + 1);

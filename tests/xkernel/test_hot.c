@@ -1,7 +1,7 @@
 /*
- * test_hot.c - what an echo does not do, from the port through the whole graph and back: a message that stays in its driver
- * takes no atomic read-modify-write (counted in debug builds: counted.h), no lock, no other stack, and the driver reads the
- * clock at most once a turn.
+ * test_hot.c - the costs an echo avoids, from the port through the whole graph and back: a message that stays in its
+ * driver takes no atomic read-modify-write (counted in debug builds: counted.h), no lock and no other stack, and the
+ * driver reads the clock at most once a turn.
  */
 #include "platform/sim/memory.h"
 #include "protocols/test/udptest.h"
@@ -22,7 +22,7 @@ struct hot {
 	uint64_t atomics_before, atomics_after;
 	struct xk_platform_ops ops;   /* the platform's, with a clock that each frame advances by message_ns */
 	uint64_t message_ns;          /* 0: the machine's clock */
-	uint64_t clock_ns, oldest_ns; /* oldest: maximum age of the driver's clock reading when it took a frame */
+	uint64_t clock_ns, oldest_ns; /* oldest: maximum age of the driver's clock reading when it received a frame */
 };
 
 static uint64_t
@@ -75,7 +75,7 @@ hot_transmit(void *context, struct xk_msg **frames, unsigned count)
 	return echo_rig_transmit(&((struct hot *)context)->rig, frames, count);
 }
 
-/* ROUNDS echoes of size bytes, in bursts, of so many peers. */
+/* Runs ROUNDS echoes of size bytes, in bursts, from `sessions` peers. */
 static void
 hot_run(struct hot *h, uint32_t size, uint32_t burst, uint32_t sessions)
 {
@@ -128,14 +128,14 @@ check(uint32_t size, uint32_t burst, uint32_t sessions)
 	CHECK(h.after.clock_reads - h.before.clock_reads <= h.after.turns - h.before.turns);
 }
 
-TEST(an_echo_takes_no_atomic_operation_and_at_most_one_look_at_the_clock)
+TEST(echo_takes_no_atomic_operation_and_one_clock_reading_at_most)
 {
 	check(1, 1, 1);
 	check(100, 1, 1);
 	check(1472, 1, 1);
 }
 
-TEST(nor_do_bursts_of_many_peers)
+TEST(bursts_of_many_peers_take_no_atomic_operation)
 {
 	check(1, 32, 16);
 	check(1472, 32, 16);
@@ -151,8 +151,8 @@ clock_reads(struct hot *h, uint64_t message_ns)
 	return h->after.clock_reads - h->before.clock_reads;
 }
 
-/* Once per full burst if messages are quick, each turn if they are slow, and never much later than needed. */
-TEST(the_clock_is_read_as_often_as_messages_take_time)
+/* Once per full burst if messages are quick, each turn if they are slow; the reading is never much too old. */
+TEST(slow_messages_read_the_clock_more_often)
 {
 	static struct hot h;
 	uint64_t reads = clock_reads(&h, 100);

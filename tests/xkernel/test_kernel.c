@@ -1,6 +1,6 @@
 /*
- * test_kernel.c - a kernel as a whole: what it counts, changing mode and stopping in the middle of work, several hosts
- * in one process. Random schedules print their seed; XK_TEST_SEED in the environment sets it.
+ * test_kernel.c - a kernel as a whole: its counts, changing mode and stopping under load, several hosts in one process.
+ * Random schedules print their seed; XK_TEST_SEED in the environment sets it.
  */
 #include <pthread.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- counts ---- */
 
-TEST_WITH(implicit_handoffs_are_counted_at_the_edge_that_was_crossed_last, struct host *h, host_virtual(), host_free)
+TEST_WITH(implicit_handoffs_above_no_session_are_not_charged_to_an_edge, struct host *h, host_virtual(), host_free)
 {
 	host_init(h);
 	for (unsigned i = 0; i < 3; i++)
@@ -18,7 +18,7 @@ TEST_WITH(implicit_handoffs_are_counted_at_the_edge_that_was_crossed_last, struc
 	host_run(h);
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_IMPLICIT], 3);
 	CHECK_EQ(h->top->handled, 3);
-	/* No session is popped through below top: the kernel alone has counted. */
+	/* Below top, no session is popped: only the kernel counts. */
 	CHECK_EQ(h->edge->handoffs[XK_HANDOFF_IMPLICIT], 0);
 }
 
@@ -37,14 +37,13 @@ check_implicit_at_edge(bool ordered, unsigned overtaken)
 	host_free(h);
 }
 
-TEST(a_handoff_above_a_session_is_counted_there)
+TEST(implicit_handoffs_count_at_the_edge_above_a_session)
 {
 	check_implicit_at_edge(false, 1);
 	check_implicit_at_edge(true, 0);
 }
 
-TEST_WITH(what_threads_counted_is_kept_when_they_end, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0),
-	  host_free)
+TEST_WITH(ended_threads_counts_are_kept, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 2, 0), host_free)
 {
 	struct xk_kernel_stats before, after;
 
@@ -128,7 +127,7 @@ TEST_WITH(a_driver_busy_with_events_can_be_reconfigured, struct host *h, host_ne
 	xk_kernel_stop(h->kernel);
 }
 
-TEST_WITH(regular_mode_never_has_no_thread_at_all, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
+TEST_WITH(regular_mode_keeps_at_least_one_thread, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0),
 	  host_free)
 {
 	host_start(h);
@@ -175,8 +174,7 @@ application_that_takes_long(void *argument)
 	atomic_fetch_add(&h->top->handled, 1);
 }
 
-TEST_WITH(stopping_waits_for_applications_however_long_they_take, struct host *h,
-	  host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0), host_free)
+TEST_WITH(stop_waits_for_slow_applications, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
 	host_start(h);
 	CHECK_EQ(xk_thread_start(h->kernel, "long", application_that_takes_long, h), 0);
@@ -195,7 +193,7 @@ foreign_waiter(void *argument)
 	return result == -ECANCELED ? top : NULL;
 }
 
-TEST(stopping_ends_the_waits_of_foreign_threads_before_it_returns)
+TEST(stop_ends_foreign_threads_waits_before_it_returns)
 {
 	for (unsigned i = 0; i < 200; i++) {
 		struct host *h = host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 4);
@@ -217,7 +215,7 @@ TEST(stopping_ends_the_waits_of_foreign_threads_before_it_returns)
 	}
 }
 
-TEST(stopping_at_any_moment_ends)
+TEST(stop_returns_at_any_moment)
 {
 	srand(test_seed("stopping"));
 	for (unsigned i = 0; i < 60; i++) {
@@ -244,7 +242,7 @@ TEST(stopping_at_any_moment_ends)
 
 /* ---- one process, several hosts; no threads at all ---- */
 
-TEST_WITH(a_kernel_keeps_its_name_whatever_becomes_of_the_config, struct xk_platform *platform,
+TEST_WITH(kernel_copies_its_name_from_the_config, struct xk_platform *platform,
 	  xk_memory_platform_new(XK_MEMORY_VIRTUAL), xk_memory_platform_free)
 {
 	char name[] = "client";
@@ -281,7 +279,7 @@ TEST(several_kernels_share_a_process)
 	}
 }
 
-TEST_WITH(without_threads_the_driver_carries_what_was_handed_off, struct host *h, host_virtual(), host_free)
+TEST_WITH(driver_without_threads_carries_handed_off_messages, struct host *h, host_virtual(), host_free)
 {
 	xk_edge_watch(h->edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 	host_init(h);
@@ -299,7 +297,7 @@ TEST_WITH(without_threads_the_driver_carries_what_was_handed_off, struct host *h
 	CHECK_EQ(h->kernel->busy, 0);
 }
 
-TEST(freeing_a_kernel_that_was_run_unwinds_what_waits)
+TEST(kernel_free_after_run_unwinds_waits)
 {
 	struct host *h = host_virtual();
 
@@ -308,7 +306,7 @@ TEST(freeing_a_kernel_that_was_run_unwinds_what_waits)
 		send_one(h, OP_WAIT);
 	host_run(h);
 	CHECK_EQ(host_stats(h).stacks_parked, 5);
-	host_free(h); /* finds no message left */
+	host_free(h); /* fails if a message is leaked */
 }
 
 static void
@@ -317,7 +315,7 @@ application_that_is_counted(void *argument)
 	++*(unsigned *)argument;
 }
 
-TEST_WITH(a_kernel_that_was_run_keeps_a_stack_for_its_driver, struct host *h, host_virtual(), host_free)
+TEST_WITH(kernel_run_keeps_a_stack_for_its_driver, struct host *h, host_virtual(), host_free)
 {
 	unsigned started, ran = 0;
 

@@ -1,6 +1,6 @@
 /*
- * test_lanes.c - whole graphs in kernels of several drivers, each with its lane of the device, and how a wire in memory
- * chooses lanes.
+ * test_lanes.c - whole graphs in kernels with several drivers, each with its lane of the device, and how an in-memory
+ * wire chooses lanes.
  */
 #include "graphs/graph.h"
 #include "platform/lane.h"
@@ -24,7 +24,7 @@ many_build_graph(struct many *h, const char *text)
 	xk_graph_free(graph);
 }
 
-/* A server of udptest that keeps few sessions. */
+/* Makes a udptest server that keeps few sessions. */
 static struct many *
 server_new(unsigned drivers, enum xk_mode mode)
 {
@@ -39,7 +39,7 @@ server_new(unsigned drivers, enum xk_mode mode)
 	return h;
 }
 
-/* Each lane's answers are looked at; a frame that is no answer (a question for an address) is let go. */
+/* Checks each lane's answers; discards other frames (ARP requests). */
 static unsigned
 churn_collect(struct many *h, const struct echo_frames *frames)
 {
@@ -63,7 +63,7 @@ churn_collect(struct many *h, const struct echo_frames *frames)
 	return h->received[0] + h->received[1] + h->received[2];
 }
 
-/* A session that is being closed to make room may refuse what comes up it just then: that is dropped by name. */
+/* Returns the messages dropped because their session was just being closed to make room. */
 static unsigned
 churn_dropped(struct many *h)
 {
@@ -110,9 +110,9 @@ check_churn(unsigned drivers, enum xk_mode mode)
 			host_nap();
 		REQUIRE(churn_collect(h, &frames) + churn_dropped(h) == h->sent);
 	}
-	/* How many depends on whom the system lets run; that they all were would be no test. */
+	/* The number depends on the scheduler, but a run that drops most messages tests nothing. */
 	CHECK(churn_dropped(h) < h->sent / 2);
-	/* Thousands of sessions have gone; the memory of most of them, too. */
+	/* Thousands of sessions are closed, and the memory of most is reclaimed. */
 	CHECK(h->kernel->epochs.now > 5000);
 	CHECK(h->kernel->epochs.retired < 1000);
 	for (unsigned lane = 0; lane < drivers; lane++)
@@ -128,7 +128,7 @@ TEST(sessions_come_and_go_in_all_drivers)
 	}
 }
 
-/* Until the lane has an answer, which is let go. */
+/* Waits until the lane has an answer, and discards it. */
 static bool
 server_answers(struct many *h, unsigned lane)
 {
@@ -167,7 +167,7 @@ check_reclaiming_alone(unsigned awake)
 	many_free(h);
 }
 
-/* A driver that sleeps reads nothing: it must not keep the others from reclaiming. */
+/* A sleeping driver is no reader: it must not keep the others from reclaiming. */
 TEST(memory_is_given_back_while_other_drivers_sleep)
 {
 	check_reclaiming_alone(0);
@@ -274,7 +274,7 @@ lane_of(struct xk_platform *platform, const uint8_t *frame, size_t len, unsigned
 	return lane;
 }
 
-/* The same frame on its way back. */
+/* Turns the frame into one of the opposite direction. */
 static void
 turn_round(uint8_t *frame)
 {
@@ -292,8 +292,8 @@ turn_round(uint8_t *frame)
 	}
 }
 
-TEST_WITH(flows_are_spread_over_lanes_and_both_ways_are_one_flow, struct xk_platform *platform,
-	  xk_memory_platform_new(XK_MEMORY_REAL), xk_memory_platform_free)
+TEST_WITH(both_directions_of_a_flow_share_a_lane, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_REAL),
+	  xk_memory_platform_free)
 {
 	enum { PEERS = 4000, LANES = 4 };
 	const struct echo_end server = { 0x020000000001, 0x0a010001, 2001 };
@@ -317,7 +317,7 @@ TEST_WITH(flows_are_spread_over_lanes_and_both_ways_are_one_flow, struct xk_plat
 		CHECK(count[lane] > PEERS / LANES * 3 / 4);
 }
 
-TEST_WITH(what_has_no_ports_goes_by_addresses_and_what_is_no_ip_to_the_first_lane, struct xk_platform *platform,
+TEST_WITH(portless_frames_hash_addresses_and_non_ip_takes_lane_0, struct xk_platform *platform,
 	  xk_memory_platform_new(XK_MEMORY_REAL), xk_memory_platform_free)
 {
 	enum { LANES = 32 };

@@ -1,7 +1,7 @@
 /*
- * test_lines.c - two drivers side by side: no line of the cache that one of them writes for each message is touched by the
- * other. The compiler's calls for the thread sanitizer say which memory each of them touches; built without it, this
- * tests only that both echo.
+ * test_lines.c - two drivers side by side: neither touches a cache line that the other writes for each message. The
+ * compiler's calls for the thread sanitizer show the memory each of them touches; without them, this only tests that
+ * both echo.
  */
 #include <execinfo.h>
 #include <sched.h>
@@ -33,7 +33,7 @@ static _Thread_local struct trace *tracing;
 
 #if defined(__SANITIZE_THREAD__)
 
-/* Calls of the C library are still reported to the sanitizer, which has not seen what orders them. */
+/* The C library's calls still reach the sanitizer, which has not seen their synchronization: disable its reports. */
 const char *__tsan_default_options(void);
 const char *
 __tsan_default_options(void)
@@ -95,7 +95,7 @@ HOOKS(16)
 RANGE(__tsan_read_range, false)
 RANGE(__tsan_write_range, true)
 
-/* Defines a hook that notes an access to the object `at`, and performs it. */
+/* Defines a hook that records an access to the object `at` and performs it. */
 #define ATOMIC(type, name, parameters, writes, performed)                                                              \
 	type name parameters;                                                                                          \
 	UNTRACED type name parameters                                                                                  \
@@ -130,7 +130,7 @@ ATOMICS(unsigned short, 16)
 ATOMICS(unsigned, 32)
 ATOMICS(unsigned long, 64)
 
-/* Tells of the lines that one driver has written and another touched. Returns how many there are. */
+/* Prints the lines that one driver wrote and the other touched. Returns their number. */
 static unsigned
 trace_shared(struct trace *one, struct trace *other)
 {
@@ -173,11 +173,11 @@ struct lane {
 	struct xk_kernel *kernel;
 	struct trace *trace;
 	uint64_t traced; /* rounds */
-	bool is_warm;    /* so are all */
+	bool is_warm;    /* all drivers are */
 	_Atomic unsigned *cold, *left;
 };
 
-/* Waits until each driver has its sessions and paths. */
+/* Begins only once each driver has its sessions and paths. */
 static void
 lane_counting(void *context)
 {
@@ -189,7 +189,7 @@ lane_counting(void *context)
 	lane->is_warm = true;
 }
 
-/* Begins the trace once the objects retired during the warm-up are freed: no message causes that. No frame meanwhile. */
+/* Receives nothing until the warm-up's retired objects are freed (no message causes that); then begins the trace. */
 static unsigned
 lane_receive(void *context, struct xk_msg **frames, unsigned max)
 {
@@ -221,7 +221,7 @@ lane_finished(void *context)
 		xk_kernel_halt(lane->kernel);
 }
 
-/* Echoes of size bytes, in bursts, to so many peers of each driver. Returns the number of shared lines. */
+/* Echoes size bytes, in bursts, to `peers` peers of each driver. Returns the number of shared lines. */
 static unsigned
 run(uint32_t size, uint32_t burst, uint32_t peers, bool paths)
 {
@@ -277,7 +277,7 @@ run(uint32_t size, uint32_t burst, uint32_t peers, bool paths)
 	return trace_shared(&traces[0], &traces[1]) + trace_shared(&traces[1], &traces[0]);
 }
 
-TEST(drivers_write_no_line_that_another_touches)
+TEST(drivers_write_no_shared_cache_line)
 {
 	CHECK_EQ(run(1, 1, 1, true), 0);
 	CHECK_EQ(run(1, 32, PEERS, true), 0);

@@ -1,6 +1,6 @@
 /*
- * test_map.c - the Map tool. It is linked without the engine: retired tables come to xk_epochs_retire below, which keeps them
- * until the test says that nobody reads any more.
+ * test_map.c - the Map tool, linked without the engine: xk_epochs_retire below keeps retired tables until the test
+ * releases them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -74,7 +74,7 @@ used_of(struct xk_map *map)
 	return atomic_load_explicit(&map->table, memory_order_relaxed)->used;
 }
 
-/* An object with its key, as a session is. */
+/* An object with its key, like a session. */
 struct thing {
 	struct xk_binding binding;
 	struct xk_key key;
@@ -125,7 +125,7 @@ rig_free(struct rig *rig)
 	free(rig->things);
 }
 
-TEST_IN(what_was_bound_is_resolved_and_nothing_else, struct rig, rig, *rig = rig_new(2, 4), rig_free)
+TEST_IN(only_bound_keys_resolve, struct rig, rig, *rig = rig_new(2, 4), rig_free)
 {
 	CHECK(rig_resolve(rig, 0) == NULL);
 	CHECK_EQ(rig_bind(rig, 0), 0);
@@ -152,7 +152,7 @@ TEST(a_key_is_bound_once)
 	rig_free(rig);
 }
 
-TEST_IN(unbinding_happens_once, struct rig, rig, *rig = rig_new(1, 4), rig_free)
+TEST_IN(key_is_unbound_once, struct rig, rig, *rig = rig_new(1, 4), rig_free)
 {
 	CHECK(!rig_unbind(rig, 0));
 	CHECK_EQ(rig_bind(rig, 0), 0);
@@ -161,7 +161,7 @@ TEST_IN(unbinding_happens_once, struct rig, rig, *rig = rig_new(1, 4), rig_free)
 	CHECK_EQ(xk_map_count(&rig->map), 0);
 }
 
-TEST(the_cache_does_not_remember_what_was_unbound)
+TEST(cache_forgets_unbound_keys)
 {
 	struct rig own, *rig = &own;
 	struct thing other = { .key = key_of(9, 0) };
@@ -177,7 +177,7 @@ TEST(the_cache_does_not_remember_what_was_unbound)
 	rig_free(rig);
 }
 
-/* The slot that the cache names. */
+/* Returns the slot that the cache names. */
 static _Atomic uint64_t *
 cache_of(const struct xk_map *map)
 {
@@ -186,7 +186,10 @@ cache_of(const struct xk_map *map)
 	return atomic_load_explicit(&table->last, memory_order_relaxed);
 }
 
-/* Resolves three keys in turn, having unbound the first in between if `unbinds`; the slot that the cache names at last. */
+/*
+ * Resolves three keys in turn, unbinding the first in between if `unbinds`. Returns the binding that the cache then
+ * names.
+ */
 static const struct xk_binding *
 cached_after(struct xk_kernel *kernel, struct thing things[3], bool unbinds)
 {
@@ -206,7 +209,7 @@ cached_after(struct xk_kernel *kernel, struct thing things[3], bool unbinds)
 	return cached;
 }
 
-TEST(the_cache_of_one_driver_is_what_was_resolved_last_and_that_of_several_what_was_first)
+TEST(cache_keeps_last_key_for_one_driver_first_key_for_several)
 {
 	struct xk_kernel alone = { .drivers = 1 }, two = { .drivers = 2 };
 	struct thing things[3] = { 0 };
@@ -242,7 +245,7 @@ TEST_IN(no_reserved_key_resolves, struct rig, rig, *rig = rig_new(8, 4), rig_fre
 	}
 }
 
-TEST_IN(a_map_grows_past_what_was_expected, struct rig, rig, *rig = rig_new(5000, 0), rig_free)
+TEST_IN(map_grows_past_the_expected_size, struct rig, rig, *rig = rig_new(5000, 0), rig_free)
 {
 	for (unsigned i = 0; i < rig->count; i++) {
 		REQUIRE(rig_bind(rig, i) == 0);
@@ -254,7 +257,7 @@ TEST_IN(a_map_grows_past_what_was_expected, struct rig, rig, *rig = rig_new(5000
 	CHECK_EQ(slots_of(&rig->map), 16384);
 }
 
-TEST_IN(a_map_does_not_grow_before_what_was_expected, struct rig, rig, *rig = rig_new(1000, 1000), rig_free)
+TEST_IN(map_does_not_grow_up_to_the_expected_size, struct rig, rig, *rig = rig_new(1000, 1000), rig_free)
 {
 	uint32_t slots = slots_of(&rig->map);
 
@@ -270,7 +273,7 @@ TEST(an_impossible_size_is_refused)
 	CHECK_EQ(xk_map_init(&map, NULL, UINT32_MAX), -ENOMEM);
 }
 
-TEST_IN(coming_and_going_does_not_make_a_map_grow, struct rig, rig, *rig = rig_new(20000, 16), rig_free)
+TEST_IN(binding_and_unbinding_does_not_grow_a_map, struct rig, rig, *rig = rig_new(20000, 16), rig_free)
 {
 	for (unsigned i = 0; i < rig->count; i++) {
 		REQUIRE(rig_bind(rig, i) == 0);
@@ -284,7 +287,7 @@ TEST_IN(coming_and_going_does_not_make_a_map_grow, struct rig, rig, *rig = rig_n
 		CHECK(rig_resolve(rig, i) == (i < rig->count - 10 ? NULL : &rig->things[i]));
 }
 
-/* A key that hashes to slot of rig's table, for thing i. */
+/* Gives thing i a key that hashes to this slot of rig's table. */
 static void
 rig_choose_key(struct rig *rig, unsigned i, uint32_t slot)
 {
@@ -304,7 +307,7 @@ TEST_IN(a_table_full_of_tombstones_is_cleaned_and_not_enlarged, struct rig, rig,
 		rig_choose_key(rig, i, i);
 	for (unsigned i = 0; i < 8; i++)
 		REQUIRE(rig_bind(rig, i) == 0);
-	/* thing 7 stays at the end of the run, so that what goes before it must leave tombstones */
+	/* thing 7 stays at the end of the run, so the things before it leave tombstones */
 	for (unsigned i = 0; i < 7; i++)
 		CHECK(rig_unbind(rig, i));
 	CHECK_EQ(used_of(&rig->map), 8);
@@ -339,7 +342,7 @@ TEST(outgrown_tables_are_retired_and_not_freed)
 	for (unsigned i = 0; i < 100; i++)
 		REQUIRE(xk_map_bind(&map, &things[i].binding, key_of(1, i), &things[i]) == 0);
 	CHECK_EQ(kernel.count, 4); /* 16, 32, 64, 128; 256 is the table now */
-	CHECK_EQ(first->used, 8);  /* who reads it still may */
+	CHECK_EQ(first->used, 8);  /* readers may still use it */
 	release_all(&kernel);
 	for (unsigned i = 0; i < 100; i++)
 		CHECK(xk_map_resolve(&map, key_of(1, i)) == &things[i]);
@@ -347,7 +350,7 @@ TEST(outgrown_tables_are_retired_and_not_freed)
 	free(things);
 }
 
-/* The longest run of slots that are not free. */
+/* Returns the length of the longest run of used slots. */
 static uint32_t
 longest_run(struct xk_map *map)
 {
@@ -366,7 +369,7 @@ longest_run(struct xk_map *map)
 
 enum { SEEDS = 200, SPREAD = 2048 };
 
-TEST(keys_that_differ_in_few_bits_are_spread_whatever_the_seed)
+TEST(similar_keys_are_spread_with_any_seed)
 {
 	static struct thing things[SPREAD];
 
@@ -375,14 +378,14 @@ TEST(keys_that_differ_in_few_bits_are_spread_whatever_the_seed)
 
 		REQUIRE(xk_map_init(&map, NULL, SPREAD) == 0);
 		for (uint64_t i = 0; i < SPREAD; i++) {
-			/* two sessions below, 32 hosts, 32 ports; or a session and a number that counts */
+			/* two sessions below, 32 hosts, 32 ports; or one session and consecutive numbers */
 			struct xk_key key = key_of(0x7f0000001000 + (i & 1) * 256, i >> 6 << 48 | (i >> 1 & 31) << 16);
 
 			if (seed % 2 != 0)
 				key = key_of(0x7f0000001000, i << 32 | 7);
 			REQUIRE(xk_map_bind(&map, &things[i].binding, key, &things[i]) == 0);
 		}
-		/* about 40 where half of the slots are taken at random; most of them where the seed is unlucky */
+		/* about 40 if half of the slots are taken at random; most slots if hashing is poor */
 		CHECK(longest_run(&map) < 300);
 		xk_map_fini(&map);
 	}
@@ -407,7 +410,7 @@ visit_and_unbind(void *object, void *context)
 	rig_unbind(rig, i ^ 1);
 }
 
-TEST_IN(for_each_visits_what_is_bound, struct rig, rig, *rig = rig_new(300, 4), rig_free)
+TEST_IN(for_each_visits_every_binding, struct rig, rig, *rig = rig_new(300, 4), rig_free)
 {
 	for (unsigned i = 0; i < rig->count; i++)
 		REQUIRE(rig_bind(rig, i) == 0);
@@ -418,7 +421,7 @@ TEST_IN(for_each_visits_what_is_bound, struct rig, rig, *rig = rig_new(300, 4), 
 		CHECK_EQ(rig->things[i].visits, i % 3 != 0);
 }
 
-TEST_IN(for_each_lets_its_visitor_unbind_any, struct rig, rig, *rig = rig_new(300, 4), rig_free)
+TEST_IN(for_each_visitor_may_unbind_any_key, struct rig, rig, *rig = rig_new(300, 4), rig_free)
 {
 	for (unsigned i = 0; i < rig->count; i++)
 		REQUIRE(rig_bind(rig, i) == 0);
@@ -428,7 +431,7 @@ TEST_IN(for_each_lets_its_visitor_unbind_any, struct rig, rig, *rig = rig_new(30
 	CHECK_EQ(xk_map_count(&rig->map), 0);
 }
 
-/* Things below 8 are bound to begin with; the first visit outgrows their table and unbinds all of them. */
+/* Things below 8 are bound at first; the first visit outgrows their table and unbinds them all. */
 static void
 visit_and_replace(void *object, void *context)
 {
@@ -441,14 +444,14 @@ visit_and_replace(void *object, void *context)
 		rig_unbind(rig, i);
 }
 
-TEST(for_each_visits_nothing_that_left_the_map_while_it_grew)
+TEST(for_each_skips_keys_unbound_while_the_map_grew)
 {
 	struct xk_kernel kernel = { .drivers = 1 };
 	struct rig rig = rig_new(100, 8);
 	unsigned visits = 0;
 
 	xk_map_fini(&rig.map);
-	REQUIRE(xk_map_init(&rig.map, &kernel, 8) == 0); /* keeps the table that is being read */
+	REQUIRE(xk_map_init(&rig.map, &kernel, 8) == 0); /* with a kernel, which keeps the table being read */
 	for (unsigned i = 0; i < 8; i++)
 		REQUIRE(rig_bind(&rig, i) == 0);
 	xk_map_for_each(&rig.map, visit_and_replace, &rig);
@@ -459,7 +462,7 @@ TEST(for_each_visits_nothing_that_left_the_map_while_it_grew)
 	release_all(&kernel);
 }
 
-TEST(for_each_aborts_if_a_map_of_one_thread_outgrows_the_table_that_it_reads)
+TEST(for_each_aborts_if_a_single_thread_map_outgrows_its_table)
 {
 	int status = 0;
 	pid_t child = fork();
@@ -490,7 +493,7 @@ random_below(uint64_t *state, uint32_t below)
 	return (uint32_t)((*state >> 33) % below);
 }
 
-/* One operation on thing i; false: it did not do what an array of flags would have. */
+/* Does one operation on thing i. Returns false if the result differs from an array of flags. */
 static bool
 random_step(struct rig *rig, bool *bound, unsigned i, unsigned operation)
 {
@@ -517,7 +520,7 @@ TEST(random_operations_agree_with_an_array)
 	bool agrees = true;
 
 	for (step = 0; step < RANDOM_STEPS && agrees; step++) {
-		/* what is there waxes and wanes */
+		/* the number of bindings rises and falls */
 		unsigned operation = random_below(&state, 4);
 		unsigned i = random_below(&state, RANDOM_KEYS);
 
@@ -548,7 +551,7 @@ struct crowd {
 	_Atomic unsigned next_writer;
 };
 
-/* What stays is always found; what comes and goes is found as itself or not at all. */
+/* Always finds the things that stay; finds each of the others as itself or not at all. */
 static void *
 crowd_read(void *argument)
 {
@@ -568,8 +571,8 @@ crowd_read(void *argument)
 }
 
 /*
- * Binds and unbinds its share. A binding that was unbound may be bound again only after it was retired; in the place
- * of that, every round has things of its own.
+ * Binds and unbinds its share. An unbound binding may be bound again only after a grace period: instead, every round
+ * has things of its own.
  */
 static void *
 crowd_write(void *argument)
@@ -592,7 +595,7 @@ crowd_write(void *argument)
 	return things;
 }
 
-TEST(readers_need_no_lock_while_others_bind_and_the_table_grows)
+TEST(readers_need_no_lock_while_the_table_grows)
 {
 	struct crowd crowd = { .rig = rig_new(STAYING + MOVING, 0) };
 	pthread_t readers[READERS], writers[WRITERS];

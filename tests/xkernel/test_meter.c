@@ -1,6 +1,6 @@
 /*
- * test_meter.c - messages and times at edges: exact on the virtual clock, where each protocol takes as long as it says;
- * with threads, handoffs and a bit that comes and goes, complete.
+ * test_meter.c - messages and times at edges: exact on the virtual clock, on which each protocol takes a known time;
+ * complete with threads, with handoffs and while counting is switched on and off.
  */
 #include "tests/xkernel/toy.h"
 #include "xkernel/engine/engine.h"
@@ -14,7 +14,7 @@ pass(struct xk_protocol *self, uint64_t ns)
 	xk_memory_advance(self->kernel->platform, ns);
 }
 
-/* ---- slow: a virtual protocol between wire and top, on which time passes ---- */
+/* ---- slow: a virtual protocol between wire and top that takes time ---- */
 
 static int
 slow_push(struct xk_session *s, struct xk_msg *m)
@@ -67,7 +67,7 @@ static const struct xk_protocol_type slow_type = {
 	.name = "slow", .ops = &slow_ops, .size = sizeof(struct xk_protocol), .offers = XK_ASYNC
 };
 
-/* ---- high: top, which can be called too ---- */
+/* ---- high: top with calls ---- */
 
 static int
 high_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, struct xk_msg **reply)
@@ -137,7 +137,7 @@ act_echo(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	pass(&top->protocol, HIGH_MORE);
 }
 
-TEST_WITH(nothing_is_counted_that_nobody_asks_for, struct host *h, timed_host(act_echo), host_free)
+TEST_WITH(nothing_is_counted_unless_asked_for, struct host *h, timed_host(act_echo), host_free)
 {
 	send_many(h, 20);
 	counted(h->edge, XK_UP, 0, 0, 0);
@@ -156,7 +156,7 @@ TEST_WITH(each_protocol_is_charged_its_own_time_alone, struct host *h, timed_hos
 	CHECK_EQ(h->received, 1);
 }
 
-TEST_WITH(all_messages_are_counted_and_one_of_thirteen_is_timed, struct host *h, timed_host(act_echo), host_free)
+TEST_WITH(all_messages_are_counted_and_one_in_thirteen_is_timed, struct host *h, timed_host(act_echo), host_free)
 {
 	xk_kernel_count_edges(h->kernel, true);
 	send_many(h, XK_METER_EACH);
@@ -179,7 +179,7 @@ act_wait(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_push(lls, m);
 }
 
-TEST_WITH(who_waits_is_not_timed_meanwhile, struct host *h, timed_host(act_wait), host_free)
+TEST_WITH(waiting_time_is_not_charged, struct host *h, timed_host(act_wait), host_free)
 {
 	h->top->protocol.resume = XK_RESUME_DRIVER;
 	xk_kernel_count_edges(h->kernel, true);
@@ -213,7 +213,7 @@ TEST_WITH(calls_are_counted_and_timed_too, struct host *h, timed_host(act_call),
 	counted(below(h->edge), XK_UP, 1, 1, SLOW_UP + SLOW_BACK);
 }
 
-TEST_WITH(marks_and_counting_leave_each_other_alone, struct host *h, timed_host(act_echo), host_free)
+TEST_WITH(marks_and_counting_are_independent, struct host *h, timed_host(act_echo), host_free)
 {
 	xk_edge_watch(h->edge, XK_WATCH_EXPLICIT, XK_WATCH_EXPLICIT);
 	xk_kernel_count_edges(h->kernel, true);
@@ -237,7 +237,7 @@ push_from_outside(struct host *h)
 	return xk_push(h->top->session, m);
 }
 
-TEST_WITH(what_foreign_threads_send_is_counted_and_not_timed, struct host *h,
+TEST_WITH(foreign_threads_messages_are_counted_but_not_timed, struct host *h,
 	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 1, 0), host_free)
 {
 	host_start(h);
@@ -250,9 +250,9 @@ TEST_WITH(what_foreign_threads_send_is_counted_and_not_timed, struct host *h,
 
 #define MANY (test_is_long() ? 4000u : 1000u)
 
-/* op's messages, counted from before the first to after the last. */
+/* Checks that all messages of op are counted and one in XK_METER_EACH timed, with counting on throughout. */
 static void
-all_are_counted(enum xk_mode mode, enum op op, uint32_t watch)
+check_all_are_counted(enum xk_mode mode, enum op op, uint32_t watch)
 {
 	struct host *h = host_new(mode, XK_DRIVER_INTERRUPT, 2, 0);
 	struct xk_edge_count *up = &h->edge->counts[XK_UP], *down = &h->edge->counts[XK_DOWN];
@@ -270,19 +270,19 @@ all_are_counted(enum xk_mode mode, enum op op, uint32_t watch)
 	host_free(h);
 }
 
-TEST(no_crossing_is_missed_whoever_carries_it)
+TEST(every_crossing_is_counted_in_driver_and_thread)
 {
-	all_are_counted(XK_IPP, OP_ECHO, 0);
-	all_are_counted(XK_IPP, OP_ECHO, XK_WATCH_EXPLICIT);
-	all_are_counted(XK_IPP, OP_LOCK, 0);
-	all_are_counted(XK_IPP, OP_HANDOFF, 0);
-	all_are_counted(XK_REGULAR, OP_ECHO, 0);
-	all_are_counted(XK_REGULAR, OP_LOCK, 0);
+	check_all_are_counted(XK_IPP, OP_ECHO, 0);
+	check_all_are_counted(XK_IPP, OP_ECHO, XK_WATCH_EXPLICIT);
+	check_all_are_counted(XK_IPP, OP_LOCK, 0);
+	check_all_are_counted(XK_IPP, OP_HANDOFF, 0);
+	check_all_are_counted(XK_REGULAR, OP_ECHO, 0);
+	check_all_are_counted(XK_REGULAR, OP_LOCK, 0);
 }
 
-/* Messages wait while the bit goes and comes: each one leaves as it has entered. */
+/* Switches counting on and off while messages wait: every crossing that was begun is also ended. */
 static void
-bit_comes_and_goes(enum xk_mode mode)
+check_bit_set_and_cleared(enum xk_mode mode)
 {
 	struct host *h = host_new(mode, XK_DRIVER_INTERRUPT, 2, 64);
 
@@ -306,8 +306,8 @@ bit_comes_and_goes(enum xk_mode mode)
 	host_free(h);
 }
 
-TEST(counting_may_begin_and_end_while_messages_are_under_way)
+TEST(counting_may_start_and_stop_with_messages_in_flight)
 {
-	bit_comes_and_goes(XK_IPP);
-	bit_comes_and_goes(XK_REGULAR);
+	check_bit_set_and_cleared(XK_IPP);
+	check_bit_set_and_cleared(XK_REGULAR);
 }

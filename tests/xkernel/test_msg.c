@@ -3,7 +3,7 @@
 
 enum { KIND = XK_KIND('t', 'e', 's', 't') };
 
-/* Marks that a message keeps whatever segment comes to be its first. */
+/* Sets marks that a message keeps whichever segment becomes its first. */
 static void
 mark(struct xk_msg *m)
 {
@@ -64,10 +64,9 @@ TEST_WITH(from_copies_the_bytes, struct xk_platform *platform, platform_new(), p
 	}
 }
 
-TEST_OF(free_lets_null_through, xk_msg_free(NULL));
+TEST_OF(free_accepts_null, xk_msg_free(NULL));
 
-TEST_WITH(new_from_and_reference_give_back_what_they_got_when_buffers_run_out, struct xk_platform *platform,
-	  platform_new(), platform_end)
+TEST_WITH(failed_new_from_and_reference_leak_nothing, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = patterned(platform, 10000), *other;
 
@@ -121,7 +120,7 @@ TEST_WITH(a_reference_leaves_out_empty_segments, struct xk_platform *platform, p
 
 	xk_msg_join(m, CHAIN(platform, 4, 5));
 	REQUIRE(m->next != NULL && m->next->next != NULL);
-	m->next->len = 0; /* as a header leaves it that was taken off before a join */
+	m->next->len = 0; /* as after a header was popped, before a join */
 	m->total -= 4;
 	other = xk_msg_reference(m);
 	REQUIRE(other != NULL);
@@ -141,7 +140,9 @@ TEST_WITH(a_reference_leaves_out_empty_segments, struct xk_platform *platform, p
 
 /* ---- kept messages ---- */
 
-/* Checks that each part of what is kept is there, with the marks of the whole, and that headers on it change nothing. */
+/*
+ * Checks parts of every range of the kept bytes, and their marks; headers pushed on a part leave the others unchanged.
+ */
 static void
 check_kept(const struct xk_kept *kept, size_t total)
 {
@@ -161,8 +162,7 @@ check_kept(const struct xk_kept *kept, size_t total)
 		}
 }
 
-TEST_WITH(what_is_kept_stays_whatever_is_done_to_the_message, struct xk_platform *platform, platform_new(),
-	  platform_end)
+TEST_WITH(kept_bytes_survive_changes_to_the_message, struct xk_platform *platform, platform_new(), platform_end)
 {
 	static const size_t lens[][5] = { { 9 }, { 3, 6 }, { 2, 3, 4 }, { 2, 1, 5, 1 } };
 
@@ -180,7 +180,7 @@ TEST_WITH(what_is_kept_stays_whatever_is_done_to_the_message, struct xk_platform
 		CHECK((kept.m == NULL) == (buffers <= XK_MSG_KEPT));
 		CHECK(!xk_msg_is_writable(m));
 		p = xk_msg_push(&m, 8);
-		CHECK(p + 8 == first); /* the message keeps its room */
+		CHECK(p + 8 == first); /* the message keeps its headroom */
 		memset(p, 0xcc, 8);
 		front = xk_msg_split(&m, 8 + 4);
 		REQUIRE(front != NULL);
@@ -201,7 +201,7 @@ TEST_WITH(what_is_kept_stays_whatever_is_done_to_the_message, struct xk_platform
 	}
 }
 
-TEST_WITH(what_cannot_be_kept_leaves_nothing, struct xk_platform *platform, platform_new(), platform_end)
+TEST_WITH(failed_keep_leaks_nothing, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = CHAIN(platform, 3, 4, 5);
 	struct xk_kept kept;
@@ -215,7 +215,7 @@ TEST_WITH(what_cannot_be_kept_leaves_nothing, struct xk_platform *platform, plat
 			CHECK(xk_msg_is_writable(s));
 	}
 	allow_all(platform);
-	m->next->len = 0; /* as a header leaves it that was taken off before a join */
+	m->next->len = 0; /* as after a header was popped, before a join */
 	m->total -= 4;
 	REQUIRE(xk_msg_keep(&kept, m));
 	CHECK_EQ(kept.buffers, 2);
@@ -229,8 +229,7 @@ count_back(void *count)
 	++*(unsigned *)count;
 }
 
-TEST_WITH(lent_bytes_are_given_back_when_they_are_kept_no_more, struct xk_platform *platform, platform_new(),
-	  platform_end)
+TEST_WITH(lent_bytes_are_returned_when_no_longer_kept, struct xk_platform *platform, platform_new(), platform_end)
 {
 	unsigned given_back = 0;
 	struct xk_msg *m = xk_msg_lend(platform, "words", 5, count_back, &given_back);
@@ -280,7 +279,7 @@ TEST_WITH(push_on_a_shared_message_leaves_the_shared_bytes_alone, struct xk_plat
 	REQUIRE(p != NULL && q != NULL);
 	memset(p, 0xaa, 14);
 	memset(q, 0xbb, 20);
-	CHECK_EQ(segments(m), 1); /* the room in front is m's */
+	CHECK_EQ(segments(m), 1); /* the headroom is m's own */
 	CHECK_EQ(segments(other), 2);
 	/* the next header goes in place before this one */
 	CHECK(xk_msg_push(&other, 14) == q - 14);
@@ -293,21 +292,20 @@ TEST_WITH(push_on_a_shared_message_leaves_the_shared_bytes_alone, struct xk_plat
 	xk_msg_free(other);
 }
 
-TEST_WITH(push_goes_in_place_up_to_the_bytes_that_others_see, struct xk_platform *platform, platform_new(),
-	  platform_end)
+TEST_WITH(push_is_in_place_up_to_the_shared_bytes, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = patterned(platform, 10), *first = m, *other = xk_msg_part(m, 4, 6);
 
-	/* bytes 0 to 3 are m's alone */
+	/* bytes 0 to 3 are only m's */
 	xk_msg_pop(&m, 4);
 	memset(xk_msg_push(&m, 2), 0xaa, 2);
 	CHECK(m == first && segments(m) == 1);
-	/* byte 4 is not */
+	/* byte 4 is shared */
 	xk_msg_pop(&m, 3);
 	memset(xk_msg_push(&m, 1), 0xbb, 1);
 	CHECK_EQ(segments(m), 2);
 	CHECK(holds_pattern(other, 4, 6));
-	/* and is again, when nobody else sees it */
+	/* and is writable again once no other message has it */
 	xk_msg_pop(&m, 1);
 	REQUIRE(xk_msg_peek(&m, 1) != NULL);
 	xk_msg_free(other);
@@ -316,7 +314,7 @@ TEST_WITH(push_goes_in_place_up_to_the_bytes_that_others_see, struct xk_platform
 	xk_msg_free(m);
 }
 
-TEST_WITH(a_part_holds_its_bytes, struct xk_platform *platform, platform_new(), platform_end)
+TEST_WITH(part_has_the_bytes_and_marks_of_its_range, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = CHAIN(platform, 3, 4, 5);
 
@@ -345,7 +343,7 @@ TEST_WITH(push_of_a_whole_headroom_on_a_shared_message_keeps_its_marks, struct x
 
 	mark(m);
 	other = xk_msg_reference(m);
-	xk_msg_pop(&m, 1); /* what is in front is the other's, too */
+	xk_msg_pop(&m, 1); /* the byte in front is shared */
 	REQUIRE(xk_msg_push(&m, XK_MSG_HEADROOM) != NULL);
 	CHECK(is_marked(m));
 	CHECK(m->data == m->floor);
@@ -368,7 +366,7 @@ TEST_WITH(push_without_a_buffer_leaves_the_message_unchanged, struct xk_platform
 	xk_msg_free(m);
 }
 
-TEST_WITH(push_in_front_of_an_emptied_segment_gives_it_back, struct xk_platform *platform, platform_new(), platform_end)
+TEST_WITH(push_before_an_emptied_segment_frees_it, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = CHAIN(platform, 4, 6), *shared = xk_msg_reference(m);
 
@@ -386,7 +384,7 @@ TEST_WITH(push_in_front_of_an_emptied_segment_gives_it_back, struct xk_platform 
 
 /* ---- peek and pop ---- */
 
-TEST_WITH(pop_and_peek_of_more_than_there_is_say_so, struct xk_platform *platform, platform_new(), platform_end)
+TEST_WITH(pop_and_peek_past_the_end_fail, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = CHAIN(platform, 3, 3);
 
@@ -401,8 +399,7 @@ TEST_WITH(pop_and_peek_of_more_than_there_is_say_so, struct xk_platform *platfor
 	xk_msg_free(m);
 }
 
-TEST_WITH(a_header_that_straddles_is_pulled_up_at_every_place, struct xk_platform *platform, platform_new(),
-	  platform_end)
+TEST_WITH(straddling_header_is_pulled_up_at_every_offset, struct xk_platform *platform, platform_new(), platform_end)
 {
 	for (size_t len = 0; len <= 12; len++) {
 		struct xk_msg *m = CHAIN(platform, 1, 2, 3, 1, 5);
@@ -483,7 +480,7 @@ TEST_WITH(pull_up_of_more_than_any_segment_holds_is_refused, struct xk_platform 
 	xk_msg_free(m);
 }
 
-TEST_WITH(empty_segments_are_given_back_as_they_are_passed, struct xk_platform *platform, platform_new(), platform_end)
+TEST_WITH(empty_segments_are_freed_when_passed, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = CHAIN(platform, 3, 3, 3);
 
@@ -501,7 +498,7 @@ TEST_WITH(empty_segments_are_given_back_as_they_are_passed, struct xk_platform *
 
 /* ---- truncate, split, join ---- */
 
-TEST_WITH(truncate_cuts_at_every_place, struct xk_platform *platform, platform_new(), platform_end)
+TEST_WITH(truncate_cuts_at_every_offset, struct xk_platform *platform, platform_new(), platform_end)
 {
 	for (size_t len = 0; len <= 14; len++) {
 		struct xk_msg *m = CHAIN(platform, 5, 1, 4, 2);
@@ -513,7 +510,7 @@ TEST_WITH(truncate_cuts_at_every_place, struct xk_platform *platform, platform_n
 	}
 }
 
-TEST_WITH(split_cuts_at_every_place_and_copies_nothing, struct xk_platform *platform, platform_new(), platform_end)
+TEST_WITH(split_cuts_at_every_offset_without_copying, struct xk_platform *platform, platform_new(), platform_end)
 {
 	for (size_t len = 0; len <= 12; len++) {
 		struct xk_msg *m = CHAIN(platform, 5, 1, 4, 2), *front;
@@ -536,8 +533,7 @@ TEST_WITH(split_cuts_at_every_place_and_copies_nothing, struct xk_platform *plat
 	}
 }
 
-TEST_WITH(split_off_nothing_leaves_the_message_its_marks_but_for_the_trace, struct xk_platform *platform,
-	  platform_new(), platform_end)
+TEST_WITH(empty_split_keeps_all_marks_but_the_trace, struct xk_platform *platform, platform_new(), platform_end)
 {
 	static const uint16_t marks = XK_MSG_ANNOTATED | XK_MSG_TRANSPORT_SUM_GOOD | XK_MSG_TO_ALL;
 
@@ -554,7 +550,7 @@ TEST_WITH(split_off_nothing_leaves_the_message_its_marks_but_for_the_trace, stru
 	}
 }
 
-/* So a joined message counts once, and both parts of a split one belong to its owner. */
+/* A joined message counts once, and both parts of a split one belong to its owner. */
 TEST_WITH(only_the_first_segment_has_an_owner, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = patterned(platform, 10), *last = patterned(platform, 10), *front;
@@ -579,7 +575,7 @@ TEST_WITH(split_without_a_buffer_leaves_the_message_unchanged, struct xk_platfor
 
 		allow(platform, 0);
 		front = xk_msg_split(&m, len);
-		if (len == 3) { /* between two segments no buffer is needed */
+		if (len == 3) { /* a cut between two segments needs no buffer */
 			REQUIRE(front != NULL);
 			CHECK(holds_pattern(front, 0, 3));
 			xk_msg_free(front);
@@ -612,8 +608,7 @@ TEST_WITH(headers_before_a_fragment_do_not_overwrite_its_neighbour, struct xk_pl
 	xk_msg_free(rest);
 }
 
-TEST_WITH(what_the_port_verified_is_forgotten_by_split_and_join, struct xk_platform *platform, platform_new(),
-	  platform_end)
+TEST_WITH(split_and_join_clear_the_verified_checksum_flags, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *a = patterned(platform, 10), *b = patterned(platform, 10), *front;
 
@@ -629,7 +624,7 @@ TEST_WITH(what_the_port_verified_is_forgotten_by_split_and_join, struct xk_platf
 	xk_msg_free(a);
 }
 
-TEST_WITH(join_with_nothing_is_the_same_message, struct xk_platform *platform, platform_new(), platform_end)
+TEST_WITH(joining_an_empty_message_changes_nothing, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = patterned(platform, 10), *empty = xk_msg_new(platform, 0);
 
@@ -643,8 +638,7 @@ TEST_WITH(join_with_nothing_is_the_same_message, struct xk_platform *platform, p
 
 /* ---- copy_out and sum ---- */
 
-TEST_WITH(copy_out_takes_any_range_and_nothing_beyond_the_end, struct xk_platform *platform, platform_new(),
-	  platform_end)
+TEST_WITH(copy_out_copies_any_range_within_the_message, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = CHAIN(platform, 3, 1, 4);
 	uint8_t bytes[16];
@@ -674,7 +668,7 @@ TEST_WITH(a_sum_does_not_depend_on_where_the_segments_end, struct xk_platform *p
 
 			if ((cuts >> (at - 1) & 1) == 0)
 				continue;
-			/* split off what is before the cut, then put the chain together again */
+			/* split off the bytes before the cut, then join the chain again */
 			front = xk_msg_split(&m, at);
 			REQUIRE(front != NULL);
 			xk_msg_join(front, m);
@@ -686,7 +680,7 @@ TEST_WITH(a_sum_does_not_depend_on_where_the_segments_end, struct xk_platform *p
 	}
 }
 
-TEST_WITH(a_sum_of_ones_and_of_zeros_over_a_longest_message, struct xk_platform *platform, platform_new(), platform_end)
+TEST_WITH(longest_messages_of_ones_and_zeros_sum_correctly, struct xk_platform *platform, platform_new(), platform_end)
 {
 	struct xk_msg *m = xk_msg_new(platform, XK_MSG_MAX);
 

@@ -7,11 +7,11 @@ enum { MODEL_MESSAGES = 6, MODEL_MAX = 12000, MODEL_STEPS = 20000 };
 struct model {
 	struct xk_platform *platform;
 	uint64_t random;
-	struct xk_msg *m[MODEL_MESSAGES]; /* NULL: none there */
-	uint8_t *bytes[MODEL_MESSAGES];   /* what m holds; MODEL_MAX bytes of room */
+	struct xk_msg *m[MODEL_MESSAGES]; /* NULL: none */
+	uint8_t *bytes[MODEL_MESSAGES];   /* m's contents; MODEL_MAX bytes allocated */
 	size_t len[MODEL_MESSAGES];
 	uint32_t id[MODEL_MESSAGES];
-	bool starved; /* an operation may fail */
+	bool starved; /* operations may fail for want of buffers */
 	const char *operation;
 };
 
@@ -22,7 +22,7 @@ model_random(struct model *self, uint32_t below)
 	return (uint32_t)((self->random >> 33) % below);
 }
 
-/* Lengths that matter: mostly a header's, sometimes about a segment's, sometimes anything. */
+/* Returns a random length: mostly a header's, sometimes about a segment's, sometimes any. */
 static size_t
 model_len(struct model *self, size_t max)
 {
@@ -124,7 +124,7 @@ model_reference(struct model *self, unsigned i, unsigned empty)
 	self->id[empty] = self->id[i];
 }
 
-/* The front becomes message `empty`. */
+/* Splits message i; the front becomes message `empty`. */
 static void
 model_split(struct model *self, unsigned i, unsigned empty)
 {
@@ -220,7 +220,7 @@ model_step(struct model *self)
 	allow_all(self->platform);
 }
 
-/* Every message is what its array says, and no buffer is out that none of them has. */
+/* Returns true if every message equals its array and no buffer is leaked. */
 static bool
 model_agrees(struct model *self)
 {

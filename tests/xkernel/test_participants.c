@@ -1,4 +1,4 @@
-/* test_participants.c - the address stacks given to open. */
+/* test_participants.c - the address stacks passed to open. */
 #include "tests/test.h"
 #include "xkernel/participants.h"
 
@@ -14,7 +14,7 @@ TEST(addresses_come_back_in_the_opposite_order)
 	CHECK_EQ(p.depth, 0);
 }
 
-TEST(what_is_missing_means_any)
+TEST(missing_address_means_any)
 {
 	struct xk_participant p = { 0 };
 

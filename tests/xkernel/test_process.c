@@ -1,6 +1,6 @@
 /*
- * test_process.c - shepherds that wait: event handlers, stacks, waits that end in two ways at once, and who is charged
- * for them. Random schedules print their seed; XK_TEST_SEED in the environment sets it.
+ * test_process.c - shepherds that wait: event handlers, stacks, signals racing with timeouts, and how waits are charged
+ * to budgets. Random schedules print their seed; XK_TEST_SEED in the environment sets it.
  */
 #include "tests/xkernel/toy.h"
 #include "xkernel/engine/engine.h"
@@ -43,8 +43,8 @@ check_handlers_wait(enum xk_mode mode)
 	host_free(h);
 }
 
-TEST_OF(an_event_handler_that_waits_does_not_stop_time_in_ipp_mode, check_handlers_wait(XK_IPP));
-TEST_OF(an_event_handler_that_waits_does_not_stop_time_in_regular_mode, check_handlers_wait(XK_REGULAR));
+TEST_OF(waiting_handler_does_not_stop_time_in_ipp_mode, check_handlers_wait(XK_IPP));
+TEST_OF(waiting_handler_does_not_stop_time_in_regular_mode, check_handlers_wait(XK_REGULAR));
 
 static void
 handler_that_waits_for_ever(struct xk_event *event, void *argument)
@@ -55,7 +55,7 @@ handler_that_waits_for_ever(struct xk_event *event, void *argument)
 	xk_semaphore_wait(&top->semaphore, XK_FOREVER);
 }
 
-TEST(stopping_ends_the_waits_of_event_handlers)
+TEST(stop_ends_event_handlers_waits)
 {
 	for (unsigned mode = XK_REGULAR; mode <= XK_IPP; mode++) {
 		struct host *h = host_new((enum xk_mode)mode, XK_DRIVER_INTERRUPT, 1, 0);
@@ -81,7 +81,7 @@ act_read_clock(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_msg_free(m);
 }
 
-TEST(readings_of_the_clock_by_a_protocol_are_counted)
+TEST(protocols_clock_readings_are_counted)
 {
 	const struct xk_kernel_config config = { .mode = XK_IPP };
 	struct host *h = host_build_on(XK_MEMORY_VIRTUAL, &config, false);
@@ -99,7 +99,7 @@ TEST(readings_of_the_clock_by_a_protocol_are_counted)
 	host_free(h);
 }
 
-/* ---- what waits ---- */
+/* ---- parked shepherds ---- */
 
 static void
 act_wait(struct top *top, struct xk_session *lls, struct xk_msg *m)
@@ -120,7 +120,7 @@ parked_of(const struct xk_parked *groups, unsigned count, enum xk_wait_end end)
 	return NULL;
 }
 
-TEST(what_waits_is_told_by_protocol_kind_and_time)
+TEST(parked_shepherds_are_grouped_by_protocol_kind_and_time)
 {
 	const struct xk_kernel_config config = { .mode = XK_IPP };
 	struct host *h = host_build_on(XK_MEMORY_VIRTUAL, &config, false);
@@ -147,7 +147,7 @@ TEST(what_waits_is_told_by_protocol_kind_and_time)
 	CHECK_EQ(timed->count, 1);
 	CHECK_EQ(timed->longest_ns, 50000000);
 	CHECK(!xk_kernel_is_stuck(h->kernel));
-	CHECK_EQ(xk_kernel_parked(h->kernel, groups, 1), 1); /* the rest is counted in the last group */
+	CHECK_EQ(xk_kernel_parked(h->kernel, groups, 1), 1); /* the last group includes the rest */
 	CHECK_EQ(groups[0].count, 3);
 	host_free(h);
 }
@@ -175,7 +175,7 @@ TEST_WITH(applications_leave_the_driver_its_stack, struct host *h, host_new(XK_I
 	CHECK(host_wait_handled(h, 4));
 }
 
-TEST(an_ordered_session_without_a_stack_left_drops_by_name)
+TEST(ordered_session_without_a_stack_drops_by_name)
 {
 	struct xk_kernel_config config = { .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .threads = 1, .stacks = 3 };
 	struct host *h = host_build(&config, true);
@@ -188,14 +188,14 @@ TEST(an_ordered_session_without_a_stack_left_drops_by_name)
 	while (atomic_load(&middle->drops[XK_DROP_NO_STACK]) < 19)
 		host_nap();
 	xk_semaphore_signal(&h->top->semaphore);
-	CHECK(host_wait_handled(h, 2)); /* who waited, and the one that found a stack to wait on */
+	CHECK(host_wait_handled(h, 2)); /* the one that waited, and the one that got a stack to wait on */
 	CHECK_EQ(host_stats(h).no_stack, 19);
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(host_collect(h), 2);
 	host_free(h);
 }
 
-/* ---- time-outs ---- */
+/* ---- timeouts ---- */
 
 static void
 wait_a_little(struct top *top, struct xk_session *lls, struct xk_msg *m)
@@ -232,13 +232,13 @@ check_signal_against_time_out(enum xk_mode mode, enum xk_resume resume)
 	}
 	xk_kernel_stop(h->kernel);
 	CHECK_EQ(outcomes[0] + outcomes[1], ROUNDS);
-	/* Every signal was taken by a wait, or is still there. */
+	/* Every signal ended a wait or is still pending. */
 	CHECK_EQ(outcomes[0] + h->top->semaphore.count, ROUNDS);
 	CHECK(h->top->semaphore.first == NULL);
 	host_free(h);
 }
 
-TEST(a_signal_and_a_time_out_at_once_end_a_wait_once)
+TEST(simultaneous_signal_and_timeout_end_a_wait_once)
 {
 	unsigned seed = test_seed("time-outs");
 
@@ -289,7 +289,7 @@ TEST(within_one_microsecond_the_older_event_wins)
 
 /* ---- budgets, on a virtual clock ---- */
 
-/* Takes as many microseconds as the message's second byte says, then asks whether that was too long. */
+/* Takes the number of microseconds in the message's second byte, then checks the budget. */
 static void
 act_work(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
@@ -312,14 +312,14 @@ budget_host(unsigned carry)
 	return h;
 }
 
-TEST_WITH(saved_up_budget_is_spent_by_the_message_that_uses_it, struct host *h, budget_host(4), host_free)
+TEST_WITH(saved_budget_is_spent_by_the_message_that_uses_it, struct host *h, budget_host(4), host_free)
 {
 	for (unsigned i = 0; i < 8; i++)
 		host_send(h, OP_ACT, 0);
 	host_run(h);
 	CHECK_EQ(h->kernel->driver.credit_ns, 80000);
-	host_send(h, OP_ACT, 110); /* more than the budget and all that was saved: it leaves, and has used it up */
-	host_send(h, OP_ACT, 30);  /* so this one has its own 20 us only */
+	host_send(h, OP_ACT, 110); /* more than the budget and all savings: handed off, and the savings are spent */
+	host_send(h, OP_ACT, 30);  /* has only its own 20 us */
 	host_run(h);
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_TIME], 2);
 	CHECK_EQ(host_stats(h).overruns, 0);
@@ -335,7 +335,7 @@ act_work_then_handoff(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_msg_free(m);
 }
 
-TEST_WITH(a_message_that_leaves_too_late_by_itself_has_overrun_its_budget, struct host *h, budget_host(0), host_free)
+TEST_WITH(late_explicit_handoff_is_an_overrun, struct host *h, budget_host(0), host_free)
 {
 	h->top->act = act_work_then_handoff;
 	host_send(h, OP_ACT, 10);
@@ -358,11 +358,11 @@ act_wait_then_work(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_msg_free(m);
 }
 
-TEST_WITH(a_message_that_the_driver_resumes_still_has_its_budget, struct host *h, budget_host(0), host_free)
+TEST_WITH(resumed_message_keeps_its_budget, struct host *h, budget_host(0), host_free)
 {
 	h->top->protocol.resume = XK_RESUME_DRIVER;
 	h->top->act = act_wait_then_work;
-	host_send(h, OP_ACT, 4); /* 19 us: the millisecond in between does not count */
+	host_send(h, OP_ACT, 4); /* 19 us: the millisecond of waiting does not count */
 	host_run(h);
 	CHECK_EQ(host_stats(h).resumes_driver, 1);
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_TIME], 0);
@@ -370,7 +370,7 @@ TEST_WITH(a_message_that_the_driver_resumes_still_has_its_budget, struct host *h
 	host_send(h, OP_ACT, 10); /* 25 us */
 	host_run(h);
 	CHECK_EQ(host_stats(h).handoffs[XK_HANDOFF_TIME], 1);
-	host_send(h, OP_ACT, 200); /* and nobody looks */
+	host_send(h, OP_ACT, 200); /* without a check */
 	host_run(h);
 	CHECK_EQ(host_stats(h).overruns, 1);
 	CHECK_EQ(h->top->handled, 3);

@@ -1,4 +1,4 @@
-/* test_retransmit.c - round trips, timeouts and time-outs (xkernel/support/retransmit.h). */
+/* test_retransmit.c - round-trip times, timeouts and back-off (xkernel/support/retransmit.h). */
 #include "tests/test.h"
 #include "xkernel/support/retransmit.h"
 
@@ -7,7 +7,7 @@ enum { MS = 1000000 };
 static const struct xk_timeouts timeouts = { 200 * MS, 10 * MS, 2000 * MS };
 
 /* RFC 6298, 2.2: SRTT is R, RTTVAR R / 2. */
-TEST(the_first_round_trip_sets_a_timeout_of_three_times_as_long)
+TEST(first_round_trip_sets_the_timeout_to_three_times_it)
 {
 	struct xk_round_trip round_trip;
 
@@ -19,7 +19,7 @@ TEST(the_first_round_trip_sets_a_timeout_of_three_times_as_long)
 	CHECK_EQ(round_trip.timeout_ns, 120 * MS);
 }
 
-/* RFC 6298, 2.3: the deviation first, from the mean before. */
+/* RFC 6298, 2.3: the deviation is updated first, from the previous mean. */
 TEST(later_round_trips_count_an_eighth_and_their_deviations_a_quarter)
 {
 	struct xk_round_trip round_trip;
@@ -35,7 +35,7 @@ TEST(later_round_trips_count_an_eighth_and_their_deviations_a_quarter)
 	CHECK_EQ(round_trip.us.deviation, 28750);
 }
 
-TEST(timeouts_keep_to_their_limits)
+TEST(timeouts_stay_within_their_limits)
 {
 	struct xk_round_trip round_trip;
 
@@ -54,7 +54,7 @@ TEST(timeouts_keep_to_their_limits)
 	CHECK_EQ(round_trip.timeout_ns, 10 * MS);
 }
 
-TEST(parts_of_a_microsecond_count_as_a_whole_one)
+TEST(fractions_of_a_microsecond_round_up)
 {
 	struct xk_round_trip round_trip;
 
@@ -63,7 +63,7 @@ TEST(parts_of_a_microsecond_count_as_a_whole_one)
 	CHECK_EQ(round_trip.us.mean, 3);
 }
 
-TEST(each_time_out_doubles_the_next_up_to_the_longest)
+TEST(each_timeout_doubles_the_next_up_to_the_limit)
 {
 	static const uint64_t timeouts_ms[] = { 400, 800, 1600, 2000, 2000 };
 	struct xk_retry retry;

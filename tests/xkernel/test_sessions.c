@@ -1,5 +1,5 @@
 /*
- * test_sessions.c - sessions and enables: closed while somebody is in them, kept while idle, found by many threads.
+ * test_sessions.c - sessions and enables: closed while shepherds are in them, kept while idle, found by many threads.
  * Random schedules print their seed; XK_TEST_SEED in the environment sets it.
  */
 #include "tests/xkernel/toy.h"
@@ -26,7 +26,7 @@ probe_closed(struct xk_session *s)
 	atomic_fetch_add(&probe_of(s)->closed, 1);
 }
 
-/* The session that probes stand on is nobody's way up. */
+/* Nothing arrives up the session that probes stand on. */
 static const struct xk_session_ops below_ops = { .push = wire_push, .pop = xk_pop_through };
 
 static int
@@ -35,7 +35,7 @@ probe_push(struct xk_session *s, struct xk_msg *m)
 	return xk_push(s->lls, m);
 }
 
-/* Closes the session it is in (as another shepherd might), waits, and answers through it. */
+/* Closes its own session (as another shepherd might), waits, and answers through it. */
 static void
 probe_pop_closing(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -56,7 +56,7 @@ static const struct xk_session_ops probe_closing_last_ops = {
 	.push = probe_push, .pop = probe_pop_closing, .pop_is_last = true, .close = probe_closed
 };
 
-/* Waits in the session, then closes it as an hlp that has had enough. */
+/* Waits in the session, then closes it as an hlp would. */
 static void
 probe_pop_then_close(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -77,7 +77,7 @@ act_pop(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_pop(((struct probe *)top->argument)->session, lls, m, NULL);
 }
 
-/* A host with wire, middle and top, whose messages go to a session of middle's that the test makes. */
+/* Makes a host with wire, middle and top; messages go to a session of middle that the test makes. */
 static struct host *
 probe_host(struct probe *probe, enum xk_mode mode, unsigned threads)
 {
@@ -131,7 +131,7 @@ check_closing(const struct xk_session_ops *ops)
 	host_free(h);
 }
 
-TEST_OF(what_a_parked_shepherd_pushes_on_outlives_a_session_that_closed_under_it, check_closing(&probe_closing_ops));
+TEST_OF(lower_session_outlives_one_closed_under_a_parked_shepherd, check_closing(&probe_closing_ops));
 TEST_OF(a_session_whose_pop_is_last_outlives_a_wait_in_it, check_closing(&probe_closing_last_ops));
 
 static const struct xk_session_ops probe_through_ops = { .push = probe_push,
@@ -148,7 +148,7 @@ static const struct xk_session_ops probe_last_ops = {
 	.push = probe_push, .pop = probe_pop_last, .pop_is_last = true, .close = probe_closed
 };
 
-/* Messages go to the probe's session and through it to top, which closes it, waits twice, and answers on it. */
+/* Sends the message through the probe's session to top, which closes the session, waits twice and answers on it. */
 static void
 act_close_and_wait(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
@@ -190,7 +190,7 @@ check_through(const struct xk_session_ops *ops, enum xk_mode mode, enum xk_resum
 	host_free(h);
 }
 
-TEST(a_session_that_only_hands_on_outlives_the_waits_above_it)
+TEST(pass_through_session_outlives_the_waits_above_it)
 {
 	check_through(&probe_through_ops, XK_IPP, XK_RESUME_THREAD);
 	check_through(&probe_through_ops, XK_IPP, XK_RESUME_DRIVER);
@@ -220,13 +220,13 @@ check_close_after_wait(enum xk_mode mode)
 		send_one(h, OP_SIGNAL);
 		CHECK(host_wait_handled(h, 2 * (i + 1)));
 	}
-	xk_kernel_stop(h->kernel); /* the last shepherd has closed its session by then */
+	xk_kernel_stop(h->kernel); /* afterwards the last shepherd has closed its session */
 	CHECK_EQ(probe.closed, 50);
 	CHECK_EQ(probe.middle->cache_count, 0);
 	host_free(h);
 }
 
-TEST(a_passive_session_that_is_closed_after_a_wait_in_it_goes)
+TEST(passive_session_closed_after_a_wait_is_freed)
 {
 	check_close_after_wait(XK_IPP);
 	check_close_after_wait(XK_REGULAR);
@@ -255,7 +255,7 @@ static const struct xk_session_ops probe_plain_ops = { .push = probe_push,
 						       .pop = xk_pop_through,
 						       .close = probe_closed };
 
-TEST(two_who_close_a_passive_session_at_once_close_it)
+TEST(concurrent_closes_close_a_passive_session_once)
 {
 	struct probe probe;
 	struct host *h = probe_host(&probe, XK_REGULAR, 1);
@@ -280,7 +280,7 @@ TEST(two_who_close_a_passive_session_at_once_close_it)
 	host_free(h);
 }
 
-TEST(sessions_in_use_do_not_make_the_cache_grow_without_bound)
+TEST(sessions_in_use_do_not_grow_the_cache_without_bound)
 {
 	enum { HELD = 64, MORE = 20000 };
 	struct probe probe;
@@ -304,7 +304,7 @@ TEST(sessions_in_use_do_not_make_the_cache_grow_without_bound)
 	host_free(h);
 }
 
-TEST(a_session_that_was_used_gets_a_second_chance)
+TEST(used_session_gets_a_second_chance)
 {
 	struct probe probe;
 	struct host *h = probe_host(&probe, XK_IPP, 1);
@@ -365,7 +365,7 @@ crowd_pop(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const 
 
 static const struct xk_session_ops crowd_ops = { .push = probe_push, .pop = crowd_pop, .close = probe_closed };
 
-/* The session of key, with a reference; opens it if there is none. NULL: somebody else was faster. */
+/* Returns key's session with a reference; opens it if there is none. NULL: another shepherd opened it first. */
 static struct xk_session *
 crowd_session(struct crowd *crowd, unsigned key)
 {
@@ -386,7 +386,7 @@ crowd_session(struct crowd *crowd, unsigned key)
 	return s;
 }
 
-/* Half of the messages find their session by the map alone: only the epoch keeps it. */
+/* Half of the messages only resolve their session in the map, without a reference: only the epoch keeps it. */
 static void
 crowd_act(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
@@ -478,7 +478,7 @@ check_crowd(enum xk_mode mode, enum xk_driver_policy driver, enum xk_resume resu
 	host_free(h);
 }
 
-TEST(sessions_come_and_go_under_everybody)
+TEST(sessions_survive_concurrent_opens_and_closes)
 {
 	unsigned seed = test_seed("crowd");
 
@@ -511,7 +511,7 @@ enable_and_disable(void *argument)
 	atomic_fetch_add(&e->done, 1);
 }
 
-TEST_WITH(enables_are_counted_right_by_several_at_once, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0),
+TEST_WITH(concurrent_enables_are_counted_correctly, struct host *h, host_new(XK_REGULAR, XK_DRIVER_INTERRUPT, 1, 0),
 	  host_free)
 {
 	struct enabling e = { .host = h };

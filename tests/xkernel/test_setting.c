@@ -1,4 +1,4 @@
-/* test_setting.c - settings from text: every type, its limits, and what is refused. */
+/* test_setting.c - settings from text: every type, its limits and its refusals. */
 #include <errno.h>
 
 #include "tests/test.h"
@@ -38,7 +38,7 @@ parse(const struct xk_setting *setting, const char *text, struct instance *insta
 	return xk_setting_parse(setting, text, instance, why, sizeof(why));
 }
 
-/* Each text is refused with the sentence, and changes nothing. */
+/* Checks that each text is refused with this sentence and changes nothing. */
 static void
 check_refused(const struct xk_setting *setting, const char *const *texts, unsigned count, const char *sentence)
 {
@@ -87,14 +87,14 @@ TEST(numbers_are_decimal_or_hexadecimal_and_take_k_and_m)
 	}
 }
 
-TEST(what_is_no_number_is_refused)
+TEST(non_numbers_are_refused)
 {
 	CHECK_REFUSED(&number, "expects a number such as 64, 0x40 or 16k", "", " ", " 1", "1 ", "-1", "+1", "k", "0x",
 		      "0xg", "x10", "1.5", "1kk", "1km", "1K", "12a", "1k ", "18446744073709551616",
 		      "0x10000000000000000", "18014398509481984k", "99999999999999999999999999999999", "\xff");
 }
 
-TEST(an_address_is_one_that_a_host_can_have)
+TEST(host_addresses_must_be_usable)
 {
 	static const struct xk_setting address = SETTING(network, XK_SETTING_ADDRESS);
 	static const struct {
@@ -134,7 +134,7 @@ TEST(an_address_is_one_that_a_host_can_have)
 		      "");
 }
 
-TEST(numbers_keep_to_their_limits)
+TEST(numbers_stay_within_their_limits)
 {
 	struct xk_setting limited = number;
 	struct instance instance;
@@ -164,7 +164,7 @@ TEST(times_have_a_unit)
 		      "99999999999999999999s");
 }
 
-TEST(times_keep_to_their_limits)
+TEST(times_stay_within_their_limits)
 {
 	struct xk_setting limited = time_;
 	struct instance instance;
@@ -177,7 +177,7 @@ TEST(times_keep_to_their_limits)
 	CHECK_REFUSED(&limited, "expects a time from 0s to 2s, such as 20us, 3ms or 2s", "2001ms");
 }
 
-TEST(rates_are_whole_bits_in_a_unit)
+TEST(rates_are_whole_bits_with_a_unit)
 {
 	struct instance instance;
 	static const struct {
@@ -210,7 +210,7 @@ TEST(rates_are_whole_bits_in_a_unit)
 		      "18446744073709551616b/s", "1.00000000000000000000000000Mb/s", "99999999999999999999999Gb/s");
 }
 
-TEST(rates_keep_to_their_limits)
+TEST(rates_stay_within_their_limits)
 {
 	struct xk_setting limited = rate;
 	struct instance instance;
@@ -278,7 +278,7 @@ TEST(numbers_and_times_are_printed_as_they_are_read)
 	CHECK_STR(xk_setting_print(XK_SETTING_PROBABILITY, UINT64_MAX, text), "1");
 }
 
-TEST(a_choice_is_one_of_its_words)
+TEST(a_choice_is_one_of_its_keywords)
 {
 	static const char *const colours[] = { "red", "green", "blue", NULL }, *const one[] = { "red", NULL };
 	const struct xk_setting colour = { .type = XK_SETTING_CHOICE,
@@ -298,7 +298,7 @@ TEST(a_choice_is_one_of_its_words)
 	CHECK_STR(xk_choices_print(colours, ", ", text, sizeof(text)), "red, green, blu");
 }
 
-TEST(truth_has_six_words)
+TEST(booleans_have_six_keywords)
 {
 	struct instance instance;
 	static const char *const words[] = { "no", "yes", "false", "true", "0", "1" };

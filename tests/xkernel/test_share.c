@@ -22,7 +22,7 @@ TEST(a_holder_takes_no_more_than_its_limit)
 	CHECK_EQ(all.held, 0);
 }
 
-TEST(holders_leave_as_much_as_they_have)
+TEST(holders_leave_as_much_free_as_they_hold)
 {
 	struct xk_share all = { .max = 120 }, own[6];
 	static const uint32_t gets[] = { 60, 30, 15, 8, 4, 2 };
@@ -40,7 +40,7 @@ TEST(holders_leave_as_much_as_they_have)
 	CHECK_EQ(all.held, 0);
 }
 
-RIG_TEST(the_sessions_of_a_host_have_one_share, rig_new("llp"))
+RIG_TEST(sessions_of_one_host_have_one_share, rig_new("llp"))
 {
 	struct xk_share *first, *second, *other;
 	struct xk_shares shares;
@@ -51,7 +51,7 @@ RIG_TEST(the_sessions_of_a_host_have_one_share, rig_new("llp"))
 	other = xk_shares_join(&shares, &(struct xk_key){ 2, 0 }, 1);
 	CHECK(first != NULL && first == second && first != other);
 	CHECK(!xk_share_take(first, 9) && xk_share_take(first, 8) && !xk_share_take(second, 1));
-	/* at once no more than one by one: as much as remains */
+	/* one large request gets no more than several small ones: what remains */
 	CHECK(!xk_share_take(other, 8) && !xk_share_take(other, 5) && xk_share_take(other, 4) &&
 	      !xk_share_take(other, 1));
 	xk_share_give(first, 8);
@@ -62,10 +62,10 @@ RIG_TEST(the_sessions_of_a_host_have_one_share, rig_new("llp"))
 	xk_shares_leave(&shares, second);
 	xk_shares_leave(&shares, NULL);
 	CHECK_EQ(xk_map_count(&shares.holders), 1);
-	xk_shares_fini(&shares); /* with the other */
+	xk_shares_fini(&shares); /* frees `other`, too */
 }
 
-TEST(bytes_count_as_usual_buffers)
+TEST(bytes_count_as_standard_buffers)
 {
 	CHECK_EQ(xk_share_buffers(0), 0);
 	CHECK_EQ(xk_share_buffers(2047), 0);
@@ -73,8 +73,8 @@ TEST(bytes_count_as_usual_buffers)
 	CHECK_EQ(xk_share_buffers(UINT64_MAX), UINT32_MAX / 2);
 }
 
-/* Buffers in hosts' shares count as kept by the protocol: it leaves as many to other protocols. */
-RIG_TEST(shares_leave_as_much_of_the_host_to_other_protocols, rig_new("llp"))
+/* Buffers in hosts' shares count as kept by the protocol, which leaves as many free for other protocols. */
+RIG_TEST(shares_leave_as_much_to_other_protocols_as_they_hold, rig_new("llp"))
 {
 	struct xk_protocol *llp = rig_protocol(r, "llp"), *user = rig_protocol(r, "user");
 	struct xk_share *share;
@@ -103,7 +103,7 @@ RIG_TEST(shares_leave_as_much_of_the_host_to_other_protocols, rig_new("llp"))
 
 /* ---- whose holding makes room ---- */
 
-/* Takes `count` of own, one by one; where there is no room, the loser gives one back. Returns how many own has. */
+/* Takes `count` for own, one by one; if there is no room, the loser gives one up. Returns the number own then holds. */
 static uint32_t
 take_of_others(struct xk_share *own, uint32_t count)
 {
@@ -117,7 +117,7 @@ take_of_others(struct xk_share *own, uint32_t count)
 	return xk_share_held(own);
 }
 
-TEST(a_newcomer_takes_of_the_holder_with_the_most)
+TEST(newcomer_takes_from_the_largest_holder)
 {
 	struct xk_share all = { .max = 12 }, own[4];
 
@@ -125,7 +125,7 @@ TEST(a_newcomer_takes_of_the_holder_with_the_most)
 		own[i] = (struct xk_share){ .of = &all, .max = UINT32_MAX };
 		xk_share_enter(&own[i]);
 	}
-	CHECK(xk_share_loser(&own[0], 1) == &own[0]); /* nobody holds anything */
+	CHECK(xk_share_loser(&own[0], 1) == &own[0]); /* no share holds anything */
 	CHECK_EQ(take_of_others(&own[0], 10), 10);
 	CHECK_EQ(take_of_others(&own[1], 2), 2);
 	CHECK_EQ(take_of_others(&own[2], 20), 5); /* then it loses its own */
@@ -136,11 +136,11 @@ TEST(a_newcomer_takes_of_the_holder_with_the_most)
 	CHECK_EQ(all.held, 12);
 	xk_share_give(&own[0], own[0].held);
 	xk_share_exit(&own[0]);
-	CHECK(take_of_others(&own[1], 20) >= 5); /* the room, and what others have more */
+	CHECK(take_of_others(&own[1], 20) >= 5); /* the free room, and the others' excess */
 	CHECK_EQ(all.held, 12);
 }
 
-TEST(a_newcomer_with_nothing_loses_where_nobody_has_more_than_it_would_have)
+TEST(newcomer_loses_if_no_holder_would_have_more)
 {
 	struct xk_share all = { .max = 2 }, own[3];
 
@@ -153,8 +153,8 @@ TEST(a_newcomer_with_nothing_loses_where_nobody_has_more_than_it_would_have)
 	CHECK_EQ(own[2].held, 0);
 }
 
-/* A new one of many, found as the one with the most though an older one was. */
-TEST(the_loser_is_right_however_holders_grow_and_shrink)
+/* With many holders, the largest is found even after another one was. */
+TEST(loser_is_the_largest_as_holders_grow_and_shrink)
 {
 	struct xk_share all = { .max = UINT32_MAX }, own[64];
 
@@ -172,13 +172,13 @@ TEST(the_loser_is_right_however_holders_grow_and_shrink)
 	CHECK(xk_share_loser(&own[0], 1) == &own[63]);
 	xk_share_exit(&own[63]);
 	CHECK(xk_share_loser(&own[0], 1) == &own[62]);
-	xk_share_give(&own[62], 162); /* all of it, and then others grow */
+	xk_share_give(&own[62], 162); /* all it holds; then others grow */
 	CHECK(xk_share_take(&own[0], 1));
 	CHECK(xk_share_loser(&own[0], 1) == &own[61]);
 }
 
-/* Two stations: one of many hosts in one network, the other with one host in each of two networks. */
-TEST(shares_are_compared_from_the_outermost_inwards)
+/* Two stations: one with many hosts in one network, the other with one host in each of two networks. */
+TEST(shares_are_compared_from_the_outermost_level_inward)
 {
 	struct rig *r = rig_new("llp");
 	struct xk_share *many[6], *left, *right;
@@ -211,7 +211,7 @@ TEST(shares_are_compared_from_the_outermost_inwards)
 		xk_share_give(many[i], xk_share_held(many[i]));
 		xk_shares_leave(&shares, many[i]);
 	}
-	CHECK_EQ(xk_map_count(&shares.holders), 1 + 2 + 2); /* the station and network have gone with the last host */
+	CHECK_EQ(xk_map_count(&shares.holders), 1 + 2 + 2); /* the last host's exit freed its station and network */
 	CHECK_EQ(take_of_others(left, 9), 9);
 	xk_share_give(left, 9);
 	xk_share_give(right, 3);
@@ -224,7 +224,7 @@ TEST(shares_are_compared_from_the_outermost_inwards)
 	rig_free(r);
 }
 
-/* The next allocation of the tool's that fails: 0: none. The program is linked with calloc wrapped. */
+/* Number of the tool's allocation that fails, counted from now (0: none). The program is linked with calloc wrapped. */
 static unsigned fails_in;
 
 void *__real_calloc(size_t count, size_t size);
@@ -236,7 +236,7 @@ __wrap_calloc(size_t count, size_t size)
 	return fails_in > 0 && --fails_in == 0 ? NULL : __real_calloc(count, size);
 }
 
-TEST(a_share_that_cannot_be_made_leaves_nothing)
+TEST(failed_join_leaks_nothing)
 {
 	static const struct xk_key near[] = { { 1, 0 }, { 1, 1 } }, far[] = { { 2, 0 }, { 2, 1 } };
 	struct rig *r = rig_new("llp");
@@ -256,7 +256,7 @@ TEST(a_share_that_cannot_be_made_leaves_nothing)
 	fails_in = 1;
 	CHECK(xk_shares_join(&shares, (const struct xk_key[]){ near[0], { 1, 2 } }, 2) == NULL);
 	CHECK_EQ(xk_map_count(&shares.holders), 2);
-	CHECK(xk_shares_join(&shares, near, 2) == first); /* is there already */
+	CHECK(xk_shares_join(&shares, near, 2) == first); /* exists already */
 	xk_shares_leave(&shares, first);
 	xk_shares_leave(&shares, first);
 	CHECK_EQ(xk_map_count(&shares.holders), 0);

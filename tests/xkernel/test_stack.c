@@ -58,7 +58,7 @@ TEST_IN(two_contexts_alternate_a_million_times, struct pair, pair, pair_open(pai
 	CHECK_EQ(pair->count, PING_PONGS);
 }
 
-/* More values than there are callee-saved registers, integers and floating point, alive across a switch. */
+/* More integers and floating-point values live across a switch than there are callee-saved registers. */
 #define SURVIVE_INTS(do_) do_(0) do_(1) do_(2) do_(3) do_(4) do_(5) do_(6) do_(7) do_(8) do_(9) do_(10) do_(11)
 #define SURVIVE_SET(n)                                                                                                 \
 	uint64_t i##n = mix(seed + n);                                                                                 \
@@ -112,7 +112,7 @@ pair_note_alignment(void *argument)
 	_Alignas(16) volatile char aligned[16] = { 0 };
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 
-	/* AddressSanitizer may keep the locals elsewhere; the frame's own address is always the stack's. */
+	/* AddressSanitizer may keep locals elsewhere; the frame's own address is always on the stack. */
 	pair->ok = frame % 16 == 0 && (uintptr_t)aligned % 16 == 0 && frame > (uintptr_t)pair->stack.bottom &&
 		   frame <= (uintptr_t)pair->stack.bottom + pair->stack.size;
 	xk_context_leave(&pair->stack, &pair->driver);
@@ -126,7 +126,7 @@ TEST_IN(a_prepared_stack_is_aligned_and_used, struct pair, pair, pair_open(pair)
 	CHECK(pair->ok);
 }
 
-/* Each level of a nest prepares the next, switches into it, and is switched back to. */
+/* Each level of a nest prepares the next, switches to it and is switched back to. */
 struct nest {
 	struct xk_context context;
 	struct nest *above;
@@ -161,7 +161,7 @@ TEST(contexts_nest)
 	xk_context_disown(&outer.context);
 }
 
-/* Touches much of the stack, so that what sanitizers mark there has to be unmarked. */
+/* Touches much of the stack, so that sanitizers' marks there must be cleared. */
 __attribute__((noinline)) static uint64_t
 dig(unsigned depth, struct pair *pair, void (*at_the_end)(struct pair *pair))
 {
@@ -203,8 +203,7 @@ pair_dig_and_abandon(void *argument)
 	dig(20 + (unsigned)((struct pair *)argument)->count % 7, argument, pair_abandon);
 }
 
-TEST_IN(a_stack_is_prepared_again_after_leaving_and_after_being_abandoned, struct pair, pair, pair_open(pair),
-	pair_close)
+TEST_IN(stack_can_be_prepared_again_after_leaving_or_abandoning, struct pair, pair, pair_open(pair), pair_close)
 {
 	for (unsigned i = 0; i < PREPARES; i++) {
 		xk_context_prepare(&pair->stack, i % 3 == 0 ? pair_dig_and_abandon : pair_dig_and_leave, pair);
@@ -213,7 +212,7 @@ TEST_IN(a_stack_is_prepared_again_after_leaving_and_after_being_abandoned, struc
 	CHECK_EQ(pair->count, PREPARES);
 }
 
-TEST(stacks_are_mapped_and_unmapped_with_code_still_on_them)
+TEST(stacks_can_be_unmapped_with_code_still_on_them)
 {
 	struct pair pair;
 
@@ -236,7 +235,7 @@ TEST(an_impossible_size_is_refused)
 
 /* ---- other threads ---- */
 
-/* The stack goes on under whichever driver switched to it last. */
+/* The stack runs under whichever driver switched to it last. */
 struct traveller {
 	struct xk_context stack;
 	struct xk_context *driver;
@@ -287,7 +286,7 @@ thread_go_on(void *argument)
 	return NULL;
 }
 
-TEST(a_context_goes_on_on_another_thread)
+TEST(context_resumes_on_another_thread)
 {
 	struct traveller traveller;
 	pthread_t thread;
@@ -306,7 +305,10 @@ TEST(a_context_goes_on_on_another_thread)
 	xk_context_unmap(&traveller.stack);
 }
 
-/* Two threads take travellers from one list, carry each one leg further, and put it back once they are off it. */
+/*
+ * Two threads take travellers from one list, run each to its next switch, and put it back once they have left its
+ * stack.
+ */
 struct pool {
 	pthread_mutex_t lock;
 	struct traveller *first;
@@ -356,7 +358,7 @@ pool_serve(void *argument)
 	return NULL;
 }
 
-TEST(many_contexts_are_carried_by_two_threads)
+TEST(two_threads_carry_many_contexts)
 {
 	enum { COUNT = 8 };
 	struct pool pool = { .lock = PTHREAD_MUTEX_INITIALIZER };

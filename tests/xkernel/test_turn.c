@@ -1,9 +1,9 @@
-/* test_turn.c - kernels of programs that have a loop of their own: xk_kernel_turn. */
+/* test_turn.c - kernels in programs with their own loop: xk_kernel_turn. */
 #include <pthread.h>
 
 #include "tests/xkernel/toy.h"
 
-/* Turns until there is nothing to do now; what xk_kernel_turn says then. */
+/* Turns until there is nothing to do now. Returns the last xk_kernel_turn's result. */
 static uint64_t
 host_turns(struct host *h)
 {
@@ -25,7 +25,7 @@ host_by_turns(void)
 	return h;
 }
 
-TEST_WITH(a_turn_carries_what_has_arrived_and_then_there_is_nothing_to_do, struct host *h, host_by_turns(), host_free)
+TEST_WITH(turn_carries_arrived_frames_and_leaves_nothing_to_do, struct host *h, host_by_turns(), host_free)
 {
 	CHECK(xk_kernel_turn(h->kernel) == UINT64_MAX);
 	send_one(h, OP_ECHO);
@@ -36,7 +36,7 @@ TEST_WITH(a_turn_carries_what_has_arrived_and_then_there_is_nothing_to_do, struc
 	CHECK_EQ(host_stats(h).turns, 3);
 }
 
-TEST_WITH(a_turn_carries_a_burst_and_no_more, struct host *h, host_by_turns(), host_free)
+TEST_WITH(turn_carries_at_most_one_burst, struct host *h, host_by_turns(), host_free)
 {
 	for (unsigned i = 0; i < XK_BURST + 1; i++)
 		send_one(h, OP_ECHO);
@@ -46,7 +46,7 @@ TEST_WITH(a_turn_carries_a_burst_and_no_more, struct host *h, host_by_turns(), h
 	CHECK_EQ(host_collect(h), XK_BURST + 1);
 }
 
-TEST_WITH(a_turn_says_when_the_next_event_is_due, struct host *h, host_by_turns(), host_free)
+TEST_WITH(turn_returns_when_the_next_event_is_due, struct host *h, host_by_turns(), host_free)
 {
 	uint64_t next_ns;
 
@@ -62,7 +62,7 @@ TEST_WITH(a_turn_says_when_the_next_event_is_due, struct host *h, host_by_turns(
 	CHECK_EQ(h->received, 1);
 }
 
-TEST_WITH(what_leaves_the_driver_goes_on_in_another_turn, struct host *h, host_by_turns(), host_free)
+TEST_WITH(handed_off_message_continues_in_another_turn, struct host *h, host_by_turns(), host_free)
 {
 	for (unsigned i = 0; i < 3; i++)
 		send_one(h, OP_HANDOFF);
@@ -91,7 +91,7 @@ TEST_WITH(application_code_waits_while_turns_go_by, struct host *h, host_by_turn
 	CHECK_EQ(h->top->counted, 1);
 }
 
-TEST_WITH(who_spins_for_something_is_to_be_called_again_at_once, struct host *h, host_by_turns(), host_free)
+TEST_WITH(turn_of_a_spinning_shepherd_asks_for_the_next_at_once, struct host *h, host_by_turns(), host_free)
 {
 	h->top->protocol.implicit = XK_IMPLICIT_SPIN;
 	h->top->protocol.spin_ns = 20000;
@@ -105,7 +105,7 @@ TEST_WITH(who_spins_for_something_is_to_be_called_again_at_once, struct host *h,
 	CHECK_EQ(h->received, 1);
 }
 
-TEST(a_turn_does_not_sleep_whatever_the_policy)
+TEST(turn_never_sleeps)
 {
 	for (unsigned policy = XK_DRIVER_POLL; policy <= XK_DRIVER_ADAPTIVE; policy++) {
 		struct host *h = host_new(XK_IPP, (enum xk_driver_policy)policy, 0, 0);
@@ -120,12 +120,12 @@ TEST(a_turn_does_not_sleep_whatever_the_policy)
 	}
 }
 
-TEST_WITH(what_still_waits_ends_with_the_kernel, struct host *h, host_by_turns(), host_free)
+TEST_WITH(waits_end_with_the_kernel, struct host *h, host_by_turns(), host_free)
 {
 	send_one(h, OP_WAIT);
 	CHECK(host_turns(h) == UINT64_MAX);
 	CHECK_EQ(atomic_load(&h->top->handled), 0);
-	send_one(h, OP_ECHO); /* and this was never looked at */
+	send_one(h, OP_ECHO); /* never received */
 }
 
 static void *
@@ -138,7 +138,7 @@ takes_turns(void *argument)
 	return NULL;
 }
 
-TEST(turns_may_be_of_one_thread_after_another)
+TEST(turns_may_move_between_threads)
 {
 	struct host *h = host_by_turns();
 	pthread_t thread;
@@ -152,10 +152,10 @@ TEST(turns_may_be_of_one_thread_after_another)
 	}
 	REQUIRE(pthread_create(&thread, NULL, takes_turns, h) == 0);
 	pthread_join(thread, NULL);
-	host_free(h); /* on another thread than the last turn */
+	host_free(h); /* on a different thread from the last turn's */
 }
 
-TEST_WITH(what_the_program_pushes_between_turns_needs_none, struct host *h, host_by_turns(), host_free)
+TEST_WITH(pushes_between_turns_are_sent_at_once, struct host *h, host_by_turns(), host_free)
 {
 	struct xk_msg *m = xk_msg_new(h->platform, 8);
 
@@ -173,7 +173,7 @@ pushes(void *argument)
 	return NULL;
 }
 
-TEST_WITH(what_another_thread_pushes_between_turns_is_sent_in_the_next, struct host *h, host_by_turns(), host_free)
+TEST_WITH(other_threads_pushes_are_sent_in_the_next_turn, struct host *h, host_by_turns(), host_free)
 {
 	pthread_t thread;
 
@@ -181,7 +181,7 @@ TEST_WITH(what_another_thread_pushes_between_turns_is_sent_in_the_next, struct h
 	REQUIRE(pthread_create(&thread, NULL, pushes, h) == 0);
 	pthread_join(thread, NULL);
 	CHECK_EQ(host_collect(h), 0);
-	pushes(h); /* not before it */
+	pushes(h); /* the other thread's frame still goes first */
 	CHECK_EQ(host_collect(h), 2);
 	REQUIRE(pthread_create(&thread, NULL, pushes, h) == 0);
 	pthread_join(thread, NULL);
@@ -189,8 +189,8 @@ TEST_WITH(what_another_thread_pushes_between_turns_is_sent_in_the_next, struct h
 	CHECK_EQ(host_collect(h), 3);
 }
 
-TEST_WITH(a_kernel_of_turns_can_be_started_and_take_turns_again, struct host *h,
-	  host_new(XK_IPP, XK_DRIVER_INTERRUPT, 0, 0), host_free)
+TEST_WITH(kernel_may_alternate_between_turns_and_threads, struct host *h, host_new(XK_IPP, XK_DRIVER_INTERRUPT, 0, 0),
+	  host_free)
 {
 	host_init(h);
 	for (unsigned i = 0; i < 3; i++) {

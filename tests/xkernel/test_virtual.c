@@ -1,4 +1,6 @@
-/* test_virtual.c - what virtual protocols have in common, seen with vwork, which without settings does nothing else. */
+/*
+ * test_virtual.c - the common behaviour of virtual protocols, tested with vwork, which adds nothing without settings.
+ */
 #include "platform/sim/memory.h"
 #include "tests/participants.h"
 #include "tests/rig.h"
@@ -28,7 +30,7 @@ RIG_SESSION_TEST(messages_pass_in_both_directions, rig_new("vwork"), rig_must_op
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(failures_of_the_protocol_below_are_passed_on, rig_new("vwork"))
+RIG_TEST(failures_below_are_passed_up, rig_new("vwork"))
 {
 	struct xk_session *s = rig_open(r, rig_to(5)), *lls;
 
@@ -47,8 +49,8 @@ RIG_TEST(failures_of_the_protocol_below_are_passed_on, rig_new("vwork"))
 	CHECK(rig_do(r, close_session, lls));
 }
 
-/* Where the protocol below gives the same session again, so does a virtual one. */
-RIG_SESSION_TEST(who_opens_again_gets_the_same_session, rig_new_graph(ETH "vwork: eth; user: vwork"),
+/* If the protocol below returns an existing session, so does a virtual protocol. */
+RIG_SESSION_TEST(opening_again_returns_the_same_session, rig_new_graph(ETH "vwork: eth; user: vwork"),
 		 rig_must_open(r, rig_to(0x0200000000aa)))
 {
 	CHECK(rig_open(r, rig_to(0x0200000000aa)) == s);
@@ -57,7 +59,7 @@ RIG_SESSION_TEST(who_opens_again_gets_the_same_session, rig_new_graph(ETH "vwork
 	rig_expect_down(r, s, "01", PEER ME "3000 01");
 }
 
-RIG_TEST(uppers_of_one_number_are_refused_below, rig_new_graph(ETH "vwork: eth; user/ip: vwork; user2/ip: vwork"))
+RIG_TEST(second_upper_of_a_number_is_refused_below, rig_new_graph(ETH "vwork: eth; user/ip: vwork; user2/ip: vwork"))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_user(r, "user2");
@@ -70,7 +72,7 @@ RIG_TEST(uppers_of_one_number_are_refused_below, rig_new_graph(ETH "vwork: eth; 
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 }
 
-/* Whose number it is does not make it theirs. */
+/* Tries to enable and disable for `user` on behalf of another protocol. */
 static void
 meddle(void *argument)
 {
@@ -83,7 +85,7 @@ meddle(void *argument)
 	CHECK_EQ(xk_open_disable(other, user, vwork, &all), -ENOENT);
 }
 
-RIG_TEST(what_one_has_enabled_is_not_anothers, rig_new_graph("wire:; vwork: wire; user: vwork; user2: vwork"))
+RIG_TEST(enable_belongs_to_its_upper, rig_new_graph("wire:; vwork: wire; user: vwork; user2: vwork"))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK(rig_do(r, meddle, r));
@@ -110,7 +112,7 @@ RIG_TEST(a_message_opens_a_session_that_stays, rig_new("vwork"))
 	CHECK_EQ(rig_wire_enable_count(r), 0);
 }
 
-RIG_TEST(sessions_are_kept_as_the_setting_says, rig_new("vwork sessions=2"))
+RIG_TEST(sessions_setting_limits_idle_sessions, rig_new("vwork sessions=2"))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	for (uint64_t peer = 1; peer <= 5; peer++) {
@@ -121,7 +123,7 @@ RIG_TEST(sessions_are_kept_as_the_setting_says, rig_new("vwork sessions=2"))
 	CHECK_EQ(rig_protocol(r, "vwork")->cache_count, 2);
 }
 
-RIG_TEST(what_the_protocol_above_refuses_is_dropped_below, rig_new_graph(ETH "vwork: eth; user: vwork"))
+RIG_TEST(messages_refused_above_are_dropped_below, rig_new_graph(ETH "vwork: eth; user: vwork"))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_refuse_sessions(r, -EPERM);
@@ -131,7 +133,7 @@ RIG_TEST(what_the_protocol_above_refuses_is_dropped_below, rig_new_graph(ETH "vw
 	rig_expect_up(r, ME PEER "3000 02", "02");
 }
 
-RIG_TEST(enables_are_counted_and_the_last_takes_sessions_along, rig_new_graph(ETH "vwork: eth; user: vwork"))
+RIG_TEST(last_disable_closes_the_passive_sessions, rig_new_graph(ETH "vwork: eth; user: vwork"))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
@@ -145,8 +147,8 @@ RIG_TEST(enables_are_counted_and_the_last_takes_sessions_along, rig_new_graph(ET
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 }
 
-/* Participants are the business of the protocol below: two of them, of one upper. */
-RIG_TEST(each_enable_is_taken_back_by_its_participants, rig_new_graph("wire:; udp: wire; vwork: udp; user: vwork"))
+/* One upper enables two ports of the protocol below, which alone reads the participants. */
+RIG_TEST(enables_are_undone_by_their_participants, rig_new_graph("wire:; udp: wire; vwork: udp; user: vwork"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(7)), 0);
 	CHECK_EQ(rig_open_enable(r, at_port(9)), 0);
@@ -163,8 +165,8 @@ uncache(void *protocol)
 	xk_session_uncache(protocol, NULL, NULL);
 }
 
-/* What stood on a session that somebody else holds as well must not be found there any more. */
-RIG_TEST(another_session_stands_on_one_below_that_lives_on, rig_new("vwork"))
+/* A closed session must not be found again on a lower session that others keep open. */
+RIG_TEST(new_session_may_stand_on_a_surviving_lower_session, rig_new("vwork"))
 {
 	struct xk_session *lls;
 
@@ -185,7 +187,7 @@ RIG_TEST(another_session_stands_on_one_below_that_lives_on, rig_new("vwork"))
 
 /* ---- any edge, and several ---- */
 
-RIG_SESSION_TEST(the_one_below_is_asked_for_everything, rig_new_graph(ETH "vwork: eth; vwork2: vwork; user: vwork2"),
+RIG_SESSION_TEST(control_and_participants_come_from_below, rig_new_graph(ETH "vwork: eth; vwork2: vwork; user: vwork2"),
 		 rig_must_open(r, rig_to(0x0200000000aa)))
 {
 	struct xk_participants participants;
@@ -212,7 +214,7 @@ swap(uint8_t *a, uint8_t *b, size_t len)
 	}
 }
 
-/* What was sent comes back, as its receiver's echo: no checksum changes. */
+/* Returns the sent frame as its receiver's echo, addresses and ports swapped: no checksum changes. */
 static void
 echo(struct rig *r)
 {
@@ -226,8 +228,8 @@ echo(struct rig *r)
 	rig_inject_bytes(r, frame, (size_t)len);
 }
 
-/* Numbers are seen through all of them; one is shared by arp and vnet. */
-RIG_TEST(every_edge_of_a_graph_takes_them,
+/* Numbers pass through all of them; arp and vnet share one. */
+RIG_TEST(virtual_protocols_fit_on_every_edge,
 	 rig_new_graph("port:; vwork: port; eth: vwork; vwork2: eth; arp: vwork2; vwork3: vwork2;"
 		       "vnet: vwork3 arp; vnet.address=10.77.0.2/24; vwork4: vnet; ip: vwork4;"
 		       "vwork5: ip; vdelay: vwork5; udp: vdelay; vdrop: udp; user: vdrop"))
@@ -248,7 +250,7 @@ RIG_TEST(every_edge_of_a_graph_takes_them,
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-/* ---- the end of a conversation, told from below ---- */
+/* ---- close_done from below ---- */
 
 struct listener {
 	struct xk_protocol protocol;
@@ -286,8 +288,8 @@ static const struct xk_protocol_type speaker_type = {
 	.name = "speaker", .help = "", .ops = &speaker_ops, .size = sizeof(struct xk_protocol), .offers = XK_ASYNC
 };
 
-TEST_WITH(that_the_peer_has_closed_is_passed_on, struct xk_platform *platform,
-	  xk_memory_platform_new(XK_MEMORY_VIRTUAL), xk_memory_platform_free)
+TEST_WITH(close_done_is_passed_up, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_VIRTUAL),
+	  xk_memory_platform_free)
 {
 	struct xk_kernel_config config = { .platform = platform, .mode = XK_IPP, .core = -1 };
 	struct xk_kernel *kernel = xk_kernel_new(&config);
@@ -306,7 +308,7 @@ TEST_WITH(that_the_peer_has_closed_is_passed_on, struct xk_platform *platform,
 	CHECK_EQ(listener->closed, 1);
 	REQUIRE(xk_duplicate(lls));
 	xk_close(s);
-	xk_close_done(lls); /* nobody stands there any more */
+	xk_close_done(lls); /* no session stands there any more */
 	CHECK_EQ(listener->closed, 1);
 	xk_close(lls);
 	xk_kernel_free(kernel);
@@ -351,7 +353,7 @@ static const struct xk_protocol_type advised_type = {
 	.session_max = 16,
 };
 
-/* A lower that only answers control operations takes no open_enable. */
+/* A lower that only answers control operations gets no open_enable. */
 TEST_WITH(enables_go_to_lowers_that_carry_messages, struct xk_platform *platform,
 	  xk_memory_platform_new(XK_MEMORY_VIRTUAL), xk_memory_platform_free)
 {

@@ -1,7 +1,7 @@
 /*
- * toy.h - for tests of the engine: two toy protocols and a host that carries them on the in-memory platform.
+ * toy.h - for tests of the engine: two toy protocols and a host that runs them on the in-memory platform.
  *
- * `wire` stands on a port, `top` above it does what the first byte of each message says; `middle`, where a test asks
+ * `wire` stands on a port; `top` above it does what the first byte of each message requests; `middle`, if a test asks
  * for it, is a virtual protocol between them.
  */
 #ifndef TESTS_TOY_H
@@ -20,13 +20,13 @@
 enum op {
 	OP_ECHO = 'E',    /* send it back */
 	OP_WAIT = 'W',    /* wait for a signal, then send it back */
-	OP_SIGNAL = 'S',  /* signal; ends the message */
-	OP_TIMEOUT = 'T', /* wait half a millisecond for what never comes, then send it back */
+	OP_SIGNAL = 'S',  /* signal, then free it */
+	OP_TIMEOUT = 'T', /* wait half a millisecond for a signal that never comes, then send it back */
 	OP_NESTED = 'N',  /* wait twice, then send it back */
 	OP_BUSY = 'B',    /* compute for 100 us, then send it back */
 	OP_LOCK = 'L',    /* count under a lock, then send it back */
 	OP_HANDOFF = 'H', /* ask for a handoff, then send it back */
-	OP_ACT = 'A',     /* what the test has put into `act` does the rest */
+	OP_ACT = 'A',     /* run the test's `act` */
 };
 
 enum { TOP_NOT_WAITED = XK_DROP_OWN };
@@ -159,7 +159,7 @@ static const char *const top_drops[] = { "not_waited", NULL };
 static const struct xk_protocol_type top_type = {
 	.name = "top", .ops = &top_ops, .size = sizeof(struct top), .offers = XK_ASYNC, .drops = top_drops
 };
-/* A virtual protocol with one session, for the tests of order. */
+/* A virtual protocol with one session, for tests of order. */
 static inline int
 middle_push(struct xk_session *s, struct xk_msg *m)
 {
@@ -168,7 +168,7 @@ middle_push(struct xk_session *s, struct xk_msg *m)
 
 static const struct xk_session_ops middle_session_ops = { .push = middle_push, .pop = xk_pop_through };
 
-/* The open of such a one, whose session has these operations. */
+/* Opens such a session, with operations of the caller's. */
 static inline int
 toy_open_on(const struct xk_session_ops *ops, struct xk_protocol *self, struct xk_protocol *hlp_receive,
 	    struct xk_protocol *hlp_type, struct xk_participants *participants, struct xk_session **session)
@@ -283,7 +283,7 @@ host_send(struct host *h, enum op op, uint8_t mark)
 	h->sent++;
 }
 
-/* Takes what has come back; returns how many so far. */
+/* Takes the messages sent back; returns their total number so far. */
 static inline unsigned
 host_collect(struct host *h)
 {
@@ -318,7 +318,7 @@ host_stats(struct host *h)
 	return stats;
 }
 
-/* Ends everything; whatever is left of a message fails the test. */
+/* Stops and frees everything; a leaked message fails the test. */
 static inline void
 host_free(struct host *h)
 {
@@ -366,7 +366,7 @@ host_init(struct host *h)
 	REQUIRE(xk_kernel_init(h->kernel, &failed) == 0);
 }
 
-/* Without threads, on the virtual clock, until nothing happens by itself any more. */
+/* Runs the host without threads, on the virtual clock, until it is idle. */
 static inline void
 host_run(struct host *h)
 {
