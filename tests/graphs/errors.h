@@ -1,13 +1,13 @@
-/* errors.h - for tests of what reads graphs: what is wrong with one, as text. */
+/* errors.h - for tests of graphs' readers and checker: errors as text. */
 #ifndef TESTS_GRAPH_ERRORS_H
 #define TESTS_GRAPH_ERRORS_H
 
 #include "graphs/graph.h"
 #include "tests/test.h"
 
-/* A line for each error. Free it. */
+/* Returns a line for each error, which the caller frees. */
 static inline char *
-errors_text(const struct xk_graph_errors *errors)
+error_lines(const struct xk_graph_errors *errors)
 {
 	char *text = NULL;
 	size_t len = 0;

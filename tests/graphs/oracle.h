@@ -1,6 +1,6 @@
 /*
- * oracle.h - whether graphviz's own parser, libcgraph, reads what our parser has read. Where it was not found when this was
- * built, everything agrees.
+ * oracle.h - compares our parser with graphviz's own, libcgraph. If libcgraph was not found at build time, everything
+ * agrees.
  */
 #ifndef TESTS_GRAPH_ORACLE_H
 #define TESTS_GRAPH_ORACLE_H
@@ -14,7 +14,7 @@
 
 #include <cgraph.h>
 
-/* A libcgraph object has a value of every attribute, perhaps empty. */
+/* Every libcgraph object has a value for every attribute, perhaps empty. */
 static inline bool
 oracle_same_attributes(Agraph_t *g, void *object, int kind, const struct xk_graph_attributes *ours)
 {
@@ -30,7 +30,7 @@ oracle_same_attributes(Agraph_t *g, void *object, int kind, const struct xk_grap
 	return found == ours->count;
 }
 
-/* Both in the order in which they are written. */
+/* Both list nodes in file order. */
 static inline bool
 oracle_same_nodes(Agraph_t *g, const struct xk_graph *graph)
 {
@@ -54,7 +54,7 @@ oracle_compare_edges(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
-/* Whether the edges, which libcgraph does not return in the order in which they are written, are those of graph. */
+/* Returns true if libcgraph has graph's edges. It does not return them in file order. */
 static inline bool
 oracle_same_edges(Agraph_t *g, const struct xk_graph *graph)
 {
@@ -79,21 +79,23 @@ oracle_same_edges(Agraph_t *g, const struct xk_graph *graph)
 	return true;
 }
 
-/* The two differ here: each reason is one for which nothing else can be compared. */
+/* Returns true if the parsers differ on purpose in a way that leaves nothing to compare. */
 static inline bool
 oracle_is_exempt(const struct xk_graph *graph, const char *text)
 {
-	/* Only since graphviz 7 does a string go on after this as it does after \ and a newline. */
+	/* Only since graphviz 7 does a string continue after this, as after \ and a newline. */
 	if (strstr(text, "\\\r\n") != NULL)
 		return true;
-	/* It merges the edges of one key. To us that is an attribute, which the checker does not know. */
+	/* libcgraph merges edges with the same key. To us the key is an attribute, unknown to the checker. */
 	for (unsigned i = 0; i < graph->edge_count; i++)
 		if (xk_graph_attribute_find(&graph->edges[i].attributes, "key") != NULL)
 			return true;
 	return false;
 }
 
-/* Whether libcgraph reads text (size bytes without a NUL) as graph says, which has been read of it and was not refused. */
+/*
+ * Returns true if libcgraph reads text (size bytes without a NUL) as graph, which our parser read from it and accepted.
+ */
 static inline bool
 oracle_agrees(const struct xk_graph *graph, const char *text, size_t size)
 {
@@ -104,9 +106,9 @@ oracle_agrees(const struct xk_graph *graph, const char *text, size_t size)
 	if (copy == NULL)
 		return false;
 	memcpy(copy, text, size);
-	/* What follows the graph is read before the next text: a comment must end here. */
+	/* libcgraph reads the rest before the next text: end a comment here. */
 	memcpy(copy + size, "\n", 2);
-	/* Not every version knows a byte order mark. */
+	/* Not every version accepts a byte order mark. */
 	if (strncmp(copy, "\xEF\xBB\xBF", 3) == 0)
 		memset(copy, ' ', 3);
 	agseterr(AGMAX); /* print nothing */
@@ -131,7 +133,7 @@ oracle_agrees(const struct xk_graph *graph, const char *text, size_t size)
 
 #endif
 
-/* Whether text is a graph of so many nodes and edges, and libcgraph agrees. */
+/* Returns true if text is a graph with these numbers of nodes and edges and libcgraph agrees. */
 static inline bool
 oracle_counts(const char *text, enum xk_graph_kind kind, unsigned nodes, unsigned edges)
 {

@@ -17,7 +17,7 @@ kernel_new(struct xk_platform **platform)
 	return kernel;
 }
 
-/* A kernel as text says it. */
+/* Builds a kernel from text. */
 static struct xk_kernel *
 built(const char *text, struct xk_platform **platform)
 {
@@ -47,7 +47,7 @@ found(struct xk_kernel *kernel, const char *name)
 	return (struct types_node *)protocol;
 }
 
-TEST(protocols_are_made_lowers_first)
+TEST(lower_protocols_are_made_first)
 {
 	static const char *const names[] = { "port", "eth", "arp", "vnet", "ip", "udp", "udptest" };
 	struct xk_platform *platform;
@@ -67,7 +67,7 @@ TEST(protocols_are_made_lowers_first)
 	kernel_end(kernel, platform);
 }
 
-TEST(settings_and_initial_values_arrive)
+TEST(settings_and_initial_values_are_applied)
 {
 	struct xk_platform *platform;
 	struct xk_kernel *kernel =
@@ -85,7 +85,7 @@ TEST(settings_and_initial_values_arrive)
 	kernel_end(kernel, platform);
 }
 
-TEST(policies_arrive_on_nodes)
+TEST(policies_are_applied_to_nodes)
 {
 	struct xk_platform *platform;
 	struct xk_kernel *kernel =
@@ -107,7 +107,7 @@ TEST(policies_arrive_on_nodes)
 	kernel_end(kernel, platform);
 }
 
-TEST(marks_arrive_on_edges)
+TEST(marks_are_applied_to_edges)
 {
 	struct xk_platform *platform;
 	struct xk_kernel *kernel = built("digraph g { udptest -> udp [handoff=explicit];"
@@ -127,7 +127,7 @@ TEST(marks_arrive_on_edges)
 	kernel_end(kernel, platform);
 }
 
-TEST(numbers_are_found_by_the_upi)
+TEST(edges_have_their_upper_protocols_numbers)
 {
 	struct xk_platform *platform;
 	struct xk_kernel *kernel = built("digraph g { ip2 [protocol=ip]; udp2 [protocol=udp]; udp2 -> ip2 [number=3];"

@@ -1,4 +1,4 @@
-/* test_check.c - what the checker refuses, in which words, and what it makes of a graph that is right. */
+/* test_check.c - the checker: refused graphs and their messages, and what it derives from correct ones. */
 #include "tests/graphs/types.h"
 
 static const struct xk_graph_node *
@@ -10,7 +10,7 @@ node(const struct xk_graph *graph, const char *name)
 	return &graph->nodes[index];
 }
 
-/* The lowers of a node in the order of its roles: "eth arp". */
+/* Returns the lowers of a node in the order of its roles: "eth arp". */
 static const char *
 lowers(const struct xk_graph *graph, const char *name, char *text, size_t size)
 {
@@ -24,7 +24,7 @@ lowers(const struct xk_graph *graph, const char *name, char *text, size_t size)
 	return text;
 }
 
-TEST_WITH(the_udp_graph_is_right, struct xk_graph *graph,
+TEST_WITH(udp_graph_is_accepted, struct xk_graph *graph,
 	  types_good("digraph udptest { udptest -> udp; " TYPES_LOWER "}"), xk_graph_free)
 {
 	char text[64];
@@ -36,7 +36,7 @@ TEST_WITH(the_udp_graph_is_right, struct xk_graph *graph,
 	CHECK(graph->checked);
 }
 
-TEST_WITH(policies_and_marks_are_taken, struct xk_graph *graph,
+TEST_WITH(policies_and_marks_are_accepted, struct xk_graph *graph,
 	  types_good("digraph g { graph [budget=\"20us\", carry=3, implicit=fail, trace=errors]; "
 		     "udptest -> udp [handoff=explicit, budget=\"1ms\", carry=2]; "
 		     "udptest [implicit=\"spin(7us)\", resume=driver, order=session, trace=messages, port=\"0x10\"]; "
@@ -96,7 +96,7 @@ TEST(unknown_attributes_are_refused_with_a_suggestion)
 		     "g:2: carry is no attribute of a node: it belongs on the graph or an edge\n");
 }
 
-TEST(drawing_attributes_are_let_through_where_they_belong)
+TEST(drawing_attributes_are_accepted_where_they_belong)
 {
 	types_accept("digraph g { graph [rankdir=LR, label=<a<b>b</b>>]; node [shape=box, fontname=x]; "
 		     "edge [color=red, tailport=n]; eth -> port [label=\"x\", weight=3]; "
@@ -108,14 +108,14 @@ TEST(drawing_attributes_are_let_through_where_they_belong)
 	types_refuse_with("digraph g { eth -> port; eth [\"\"=1] }", "unknown attribute \"\"");
 }
 
-TEST(a_protocols_setting_goes_before_a_drawing_attribute_of_its_name)
+TEST(settings_take_precedence_over_drawing_attributes)
 {
 	types_accept("digraph g { udptest [size=9] udptest -> udp; " TYPES_LOWER "}");
 	types_refuse_with("digraph g { udptest [size=10] udptest -> udp; " TYPES_LOWER "}",
 			  "size of udptest is \"10\"");
 }
 
-TEST(what_graphviz_writes_back_is_let_through)
+TEST(graphviz_output_is_accepted)
 {
 	types_accept("digraph g { graph [_draw_=\"c 9\", bb=\"0,0,54,252\", xdotversion=1.7, name=g];"
 		     "eth [_draw_=\"e 27\", _ldraw_=\"T 27\", pos=\"27,234\", width=0.75];"
@@ -126,7 +126,7 @@ TEST(what_graphviz_writes_back_is_let_through)
 	types_refuse_with("digraph g { eth -> port; \"\\n\" -> port }", "holds more than letters");
 }
 
-TEST(a_setting_on_a_node_with_a_position_may_be_graphvizs)
+TEST(attribute_of_a_laid_out_node_may_be_graphvizs)
 {
 	types_accept("digraph g { udptest [width=\"1.336\", pos=\"1,2\"] udptest -> udp; " TYPES_LOWER "}");
 	types_refuse_with("digraph g { udptest [width=\"1.336\"] udptest -> udp; " TYPES_LOWER "}",
@@ -142,7 +142,7 @@ TEST(two_interfaces_have_two_addresses)
 			  "address of vnet is \"10.0.0.1/24\", and so is address of second");
 }
 
-TEST(a_laid_out_graph_has_its_edges_in_any_order)
+TEST(laid_out_graph_may_list_edges_in_any_order)
 {
 	types_accept("digraph g { bb=\"0,0,1,1\"; vnet -> arp; vnet -> eth; arp -> eth; eth -> port }");
 	types_refuse_with("digraph g { vnet -> arp; vnet -> eth; arp -> eth; eth -> port }", "write [role=resolver]");
@@ -198,7 +198,7 @@ TEST(ill_typed_values_on_edges_are_refused)
 	types_refuse_with("digraph g { eth -> port [handoff=never, budget=\"1us\"] }", "handoff=never and a budget");
 }
 
-TEST(set_is_checked_as_if_it_were_written)
+TEST(set_option_is_checked_like_an_attribute)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = xk_graph_read_text("g", "digraph g { eth -> port }", 25, &errors);
@@ -233,7 +233,7 @@ TEST(missing_lowers_are_refused)
 			  "vnet (vnet) lacks its lower resolver number 2");
 }
 
-TEST(lowers_too_many_are_refused)
+TEST(too_many_lowers_are_refused)
 {
 	types_refuse("digraph g {\neth -> port\neth -> p2; p2 [protocol=port] }",
 		     "g:3: eth -> p2 is one lower too many: eth (eth) takes 1 (port)\n");
@@ -268,7 +268,7 @@ TEST(roles_must_be_known_and_fit)
 								      "lowers");
 }
 
-TEST(realms_must_be_offered)
+TEST(lower_must_offer_the_realm)
 {
 	types_refuse("digraph g {\nchantest -> udp;\n" TYPES_LOWER "}",
 		     "g:2: chantest -> udp: chantest needs calls (RPC) of its caller, and udp (udp) offers push and "
@@ -279,7 +279,7 @@ TEST(realms_must_be_offered)
 			  "udptest (udptest) offers nothing");
 }
 
-TEST(role_chooses_whatever_the_order)
+TEST(roles_decide_regardless_of_order)
 {
 	struct xk_graph *graph;
 	char text[64];
@@ -329,7 +329,7 @@ TEST(numbers_are_found_through_virtual_protocols)
 	types_accept("digraph g { udptest -> udp -> ip -> v1 -> eth -> port; v1 [protocol=vtap] }");
 }
 
-TEST(missing_and_impossible_numbers_are_refused)
+TEST(missing_or_impossible_numbers_are_refused)
 {
 	types_refuse("digraph g { udptest -> udp;" TYPES_LOWER "\nx -> vnet; x [protocol=udptest] }",
 		     "g:2: x (udptest) has no number on eth (eth): write number=N on the edge x -> vnet\n");
@@ -342,7 +342,7 @@ TEST(missing_and_impossible_numbers_are_refused)
 		     "g:2: number of vtap -> eth: vtap is virtual and has no number; the protocols above it have\n");
 }
 
-TEST(two_instances_need_two_numbers)
+TEST(two_instances_need_different_numbers)
 {
 	types_refuse("digraph g { udptest -> udp;" TYPES_LOWER "\nt2 [protocol=udptest] t2 -> u2;\n"
 		     "u2 [protocol=udp] u2 -> ip }",
@@ -359,7 +359,7 @@ TEST(a_graph_needs_a_port_and_a_port_one_upper)
 		     "g:3: e2 and eth both stand on port: port takes only one upper\n");
 }
 
-TEST(all_errors_are_told_in_the_order_of_their_lines)
+TEST(all_errors_are_reported_in_line_order)
 {
 	types_refuse("digraph g {\nx -> port;\neth [trace=9];\neth -> port [foo=1];\nudp:a -> eth;\n}",
 		     "g:2: unknown protocol \"x\" (`xk protocols` lists them; [protocol=NAME] gives a node a type that "
@@ -371,7 +371,7 @@ TEST(all_errors_are_told_in_the_order_of_their_lines)
 		     "g:5: udp (udp) has no number on eth (eth): write number=N on the edge udp -> eth\n");
 }
 
-/* Everything that building depends on, as text. */
+/* Returns everything that building depends on, as text. */
 static char *
 composition(const struct xk_graph *graph)
 {
@@ -400,7 +400,7 @@ composition(const struct xk_graph *graph)
 
 enum { STATEMENTS = 21 };
 
-/* Writes the statements in an order drawn from *state, but keeps those of vnet, which have no roles, in theirs. */
+/* Writes the statements in random order; those of vnet, which have no roles, keep their order. */
 static void
 permute(char *text, size_t size, const char *const *statements, uint64_t *state)
 {
@@ -423,7 +423,7 @@ permute(char *text, size_t size, const char *const *statements, uint64_t *state)
 	snprintf(text + used, size - used, "}");
 }
 
-TEST(permuted_statements_compose_alike)
+TEST(order_of_statements_does_not_matter)
 {
 	static const char *const statements[STATEMENTS] = {
 		"vnet -> e2",
@@ -468,7 +468,7 @@ TEST(permuted_statements_compose_alike)
 	free(first);
 }
 
-/* Deep and wide graphs are checked in bounded time and stack. */
+/* Checking takes bounded time and stack for deep and wide graphs. */
 TEST(large_graphs_are_checked)
 {
 	char *text = NULL;

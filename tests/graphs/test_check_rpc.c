@@ -1,4 +1,4 @@
-/* test_check_rpc.c - what the checker says of the protocols of the RPC suite as they are: realms, numbers, ways, marks. */
+/* test_check_rpc.c - the checker with the real protocols of the RPC suite: realms, numbers, ways, marks. */
 
 #include "graphs/graph.h"
 #include "tests/graphs/errors.h"
@@ -9,9 +9,9 @@
 	"chan -> bid; chan -> bidctl; bid -> vsize; bid -> bidctl; vsize -> vmux; vsize -> blast; blast -> vmux;"      \
 	"bidctl -> vmux; vmux -> vnet; vmux -> ip; ip -> vnet;" LOWER
 
-/* All that is said of a graph; "": nothing. To be freed by the caller. */
+/* Returns all errors of a graph, which the caller frees; "": none. */
 static char *
-said_of(const char *text)
+errors_of(const char *text)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = xk_graph_read_text("g", text, strlen(text), &errors);
@@ -19,7 +19,7 @@ said_of(const char *text)
 
 	if (graph != NULL)
 		xk_graph_check(graph, xk_protocol_types, &errors);
-	said = errors_text(&errors);
+	said = error_lines(&errors);
 	xk_graph_free(graph);
 	xk_graph_errors_clear(&errors);
 	return said;
@@ -28,7 +28,7 @@ said_of(const char *text)
 static void
 accept(const char *text)
 {
-	char *said = said_of(text);
+	char *said = errors_of(text);
 
 	CHECK_STR(said, "");
 	free(said);
@@ -37,13 +37,13 @@ accept(const char *text)
 static void
 refuse(const char *text, const char *part)
 {
-	char *said = said_of(text);
+	char *said = errors_of(text);
 
 	CHECK_HAS(said, part);
 	free(said);
 }
 
-TEST(the_published_stack_is_right)
+TEST(published_stack_is_accepted)
 {
 	accept("digraph g { chantest -> chan; " STACK "}");
 	accept("digraph g { chan; select -> vchan -> chan; " STACK "}");
@@ -53,8 +53,8 @@ TEST(the_published_stack_is_right)
 	accept("digraph g { am -> bid -> vnet; bid -> bidctl -> vnet; " LOWER "}");
 }
 
-/* What is meant of all the protocols there are: a swap is one mistake, so that upd is not as far from udp as from bid. */
-TEST(misspelt_protocols_are_told_what_is_meant)
+/* Suggests from all protocols; a swap counts as one mistake, so upd is closer to udp than to bid. */
+TEST(misspelt_protocols_get_a_suggestion)
 {
 	refuse("digraph g { upd; eth -> port }", "unknown protocol \"upd\" (did you mean \"udp\"?)");
 	refuse("digraph g { cahn; eth -> port }", "unknown protocol \"cahn\" (did you mean \"chan\"?)");
@@ -63,8 +63,8 @@ TEST(misspelt_protocols_are_told_what_is_meant)
 	refuse("digraph g { x [protocol=quic]; eth -> port }", "unknown protocol \"quic\" of node x (`xk");
 }
 
-/* vnet takes any link, so that it is what arp offers that does not fit. */
-TEST(lowers_in_the_wrong_order_are_told_their_role)
+/* vnet accepts any link, so it is arp's offer that does not fit. */
+TEST(wrong_order_of_lowers_is_reported_with_the_role)
 {
 	refuse("digraph g { am -> vnet -> arp; vnet -> eth; arp -> eth -> port }",
 	       "vnet -> arp: vnet needs push and demux of its link, and arp (arp) offers control; as its resolver "
@@ -84,7 +84,7 @@ TEST(calls_need_a_protocol_that_carries_them)
 	refuse("digraph g { chantest -> vcache -> chan; " STACK "}", "and vcache (vcache) offers push and demux");
 }
 
-TEST(messages_need_one_that_carries_them)
+TEST(messages_need_a_protocol_that_carries_them)
 {
 	refuse("digraph g { vsize2 -> vchan -> chan; vsize2 [protocol=vsize]; " STACK "}",
 	       "needs push and demux of its way, and vchan (vchan) offers calls (RPC)");
@@ -112,8 +112,8 @@ TEST(numbers_are_seen_through_vsize_and_vmux)
 	refuse("digraph g { vmux -> vnet [number=7]; am -> vmux; " LOWER "}", "vmux is virtual and has no number");
 }
 
-/* Each way once, and one at least. */
-TEST(ways_are_lowers_of_their_own)
+/* At least one way, each a different lower. */
+TEST(each_way_is_a_separate_lower)
 {
 	refuse("digraph g { am -> vmux; eth -> port }", "vmux (vmux) lacks its lower way");
 	refuse("digraph g { am -> vsize; eth -> port }", "vsize (vsize) lacks its lower way");
@@ -123,11 +123,11 @@ TEST(ways_are_lowers_of_their_own)
 	refuse("digraph g { am -> vmux; vmux -> vsize -> vmux; vmux -> vnet; " LOWER "}", "a cycle: ");
 }
 
-/* They would be crossed by nobody. */
-TEST(edges_below_what_lends_sessions_have_no_marks)
+/* No message would cross them. */
+TEST(edges_below_session_lenders_take_no_marks)
 {
-	char *said = said_of("digraph g {\nam -> vmux [handoff=explicit, budget=\"20us\"];\nvmux -> vnet\n"
-			     "[handoff=explicit]; " LOWER "}");
+	char *said = errors_of("digraph g {\nam -> vmux [handoff=explicit, budget=\"20us\"];\nvmux -> vnet\n"
+			       "[handoff=explicit]; " LOWER "}");
 
 	CHECK_STR(said, "g:4: handoff of vmux -> vnet: without effect, since messages pass vmux (vmux) by; write it on "
 			"the edges above vmux\n");

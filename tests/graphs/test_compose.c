@@ -56,7 +56,7 @@ check_refused(struct xk_graph_source source, int result, const char *said)
 	composed_end(&c);
 }
 
-TEST_IN(a_text_and_settings_become_a_host, struct composed, c,
+TEST_IN(text_and_settings_become_a_host, struct composed, c,
 	*c = composed((struct xk_graph_source){ .text = COMPOSE_ECHO, .sets = addressed }), composed_end)
 {
 	CHECK_EQ(c->result, 0);
@@ -81,7 +81,7 @@ TEST(a_file_becomes_a_host)
 	composed_end(&c);
 }
 
-TEST(what_is_wrong_is_told_with_the_name_that_was_given)
+TEST(errors_name_the_given_file)
 {
 	static const char text[] = "digraph g {\nport -> nobody; }";
 	static const char what[] = ":2: unknown protocol \"nobody\"";
@@ -98,7 +98,7 @@ TEST(what_is_wrong_is_told_with_the_name_that_was_given)
 		      "/nowhere/mine: cannot be read: No such file or directory\n");
 }
 
-TEST(a_setting_that_is_wrong_is_refused)
+TEST(wrong_setting_is_refused)
 {
 	static const char *const sets[] = { "vnet.address=10.0.0.2/24", "nobody.address=1", NULL };
 
@@ -106,7 +106,7 @@ TEST(a_setting_that_is_wrong_is_refused)
 		      "--set: nobody.address=1: graph has no node \"nobody\"\n");
 }
 
-TEST(a_protocol_that_cannot_be_initialised_is_named)
+TEST(failed_protocol_is_named)
 {
 	static const char *const sets[] = { "vnet.address=10.0.0.2/24", "port.dev=elsewhere", NULL };
 
@@ -129,7 +129,7 @@ TEST(a_kernel_is_composed_once)
 	composed_end(&c);
 }
 
-TEST(nobody_need_be_told)
+TEST(error_stream_may_be_null)
 {
 	struct xk_graph_source source = { .text = "digraph g { nobody -> port; }" };
 	struct composed c = composed((struct xk_graph_source){ .text = COMPOSE_ECHO, .sets = addressed });
@@ -142,7 +142,7 @@ TEST(nobody_need_be_told)
 	composed_end(&c);
 }
 
-/* ---- types of the program's own ---- */
+/* ---- the program's own types ---- */
 
 struct own {
 	struct xk_protocol protocol;
@@ -166,7 +166,7 @@ static const struct xk_role own_lowers[] = { { "transport", XK_ASYNC, NULL, NULL
 OWN_TYPE(mine);
 OWN_TYPE(udptest);
 
-TEST(a_graph_may_name_the_programs_own_protocols)
+TEST(graph_may_name_the_programs_protocols)
 {
 	static const struct xk_protocol_type *const own[] = { &own_mine, NULL };
 	static const char *const sets[] = { "vnet.address=10.0.0.2/24", "mine.number=7", NULL };
@@ -183,7 +183,7 @@ TEST(a_graph_may_name_the_programs_own_protocols)
 	composed_end(&c);
 }
 
-TEST(the_programs_own_come_before_those_that_were_built_in)
+TEST(programs_protocols_precede_built_in_ones)
 {
 	static const struct xk_protocol_type *const own[] = { &own_udptest, NULL };
 	struct composed c = composed((struct xk_graph_source){ .text = COMPOSE_ECHO, .sets = addressed, .types = own });

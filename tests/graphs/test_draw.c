@@ -1,4 +1,4 @@
-/* test_draw.c - a graph's picture, as DOT: it can be read again, shows what counts, and escapes what a file says. */
+/* test_draw.c - a graph's picture, as DOT: readable again, complete, and with text from the file escaped. */
 #include "tests/graphs/oracle.h"
 #include "tests/graphs/types.h"
 
@@ -26,8 +26,8 @@ shows(const char *text, const char *part)
 	free(picture);
 }
 
-TEST_WITH(a_picture_is_dot_with_every_node_and_edge, char *picture,
-	  drawn("digraph g { udptest -> udp; " TYPES_LOWER "}"), free)
+TEST_WITH(picture_is_dot_with_every_node_and_edge, char *picture, drawn("digraph g { udptest -> udp; " TYPES_LOWER "}"),
+	  free)
 {
 	CHECK(oracle_counts(picture, XK_GRAPH_PROTOCOLS, 7, 7));
 }
@@ -107,7 +107,7 @@ TEST(headers_have_their_sizes)
 	shows("digraph g { udptest -> udp; " TYPES_LOWER "}", "<b>vnet</b></td></tr></table>");
 }
 
-TEST(a_legend_explains_what_occurs)
+TEST(legend_explains_only_symbols_that_occur)
 {
 	static const struct {
 		const char *graph, *words;
@@ -128,7 +128,7 @@ TEST(a_legend_explains_what_occurs)
 	free(plain);
 }
 
-TEST_WITH(what_a_file_says_is_escaped, char *picture,
+TEST_WITH(text_from_the_file_is_escaped, char *picture,
 	  drawn("digraph g { eth -> port; port [dev=\"<b>\\\"x\\\"&amp;\\\\]\n\\xff\xff\xc3\xa4\"] }"), free)
 {
 	CHECK_HAS(picture, "&#60;b&#62;&#34;x&#34;&#38;amp;&#92;&#92;&#93;?&#92;xff?\xc3\xa4<");
@@ -141,7 +141,7 @@ TEST(long_values_are_cut)
 	      "1234567890123456789012345678901234567890&#8230;<");
 }
 
-TEST_WITH(drawing_attributes_of_the_file_are_not_taken_over, char *picture,
+TEST_WITH(drawing_attributes_of_the_file_are_not_copied, char *picture,
 	  drawn("digraph g { eth -> port [URL=\"file:secret\"]; eth [image=\"secret\", label=secret]; "
 		"stylesheet=secret; port [shape=secret] }"),
 	  free)

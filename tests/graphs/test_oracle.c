@@ -1,6 +1,6 @@
 /*
- * test_oracle.c - our parser beside graphviz's, libcgraph: both read the same graph, or both refuse a text, except for what
- * we refuse on purpose.
+ * test_oracle.c - our parser against graphviz's, libcgraph: both read the same graph or both refuse a text, except for
+ * the texts that we refuse on purpose.
  */
 #include <glob.h>
 #include <sys/wait.h>
@@ -10,11 +10,11 @@
 #include "tests/graphs/oracle.h"
 #include "tests/random.h"
 
-/* What libcgraph lets through and we do not, besides what it does not read after a graph: parts of what is said. */
+/* Parts of our errors for texts that libcgraph accepts (it also ignores everything after a graph). */
 static const char *const on_purpose[] = {
 	"this graph is undirected",
 	"this graph is directed",
-	/* the order of statements would count, or not be clear */
+	/* the order of statements would matter or be unclear */
 	"several nodes at the end of an edge",
 	"several nodes in braces",
 	"attributes after a subgraph",
@@ -22,11 +22,11 @@ static const char *const on_purpose[] = {
 	"[...]\" in a subgraph",
 	" in a subgraph: ",
 	" here and \"",
-	/* names, which are printed and given to --set */
+	/* names, which are printed and passed to --set */
 	"the node's name",
 	"a node's name",
 	"has the port",
-	/* what no graph file needs: macros (node x = [...]), HTML-like strings that are joined, 12ab as 12 and ab */
+	/* features that no graph file needs: macros (node x = [...]), joined HTML-like strings, 12ab as 12 and ab */
 	": expected [\n",
 	"expected a quoted string on both sides of +",
 	"begins like a number",
@@ -36,7 +36,7 @@ static const char *const on_purpose[] = {
 	"a default of",
 };
 
-/* What became of texts. */
+/* Results by kind. */
 struct counts {
 	unsigned read, refused_by_both, refused_on_purpose;
 };
@@ -44,7 +44,7 @@ struct counts {
 static bool
 is_on_purpose(const struct xk_graph_errors *errors)
 {
-	char *said = errors_text(errors);
+	char *said = error_lines(errors);
 	bool found = false;
 
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(on_purpose); i++)
@@ -53,7 +53,7 @@ is_on_purpose(const struct xk_graph_errors *errors)
 	return found;
 }
 
-/* Whether a part of text is a graph already: libcgraph does not look at the rest. */
+/* Returns true if a prefix of text is a graph: libcgraph ignores the rest. */
 static bool
 begins_with_graph(const char *text, enum xk_graph_kind kind)
 {
@@ -70,7 +70,7 @@ begins_with_graph(const char *text, enum xk_graph_kind kind)
 	return found;
 }
 
-/* Asked in a child: where it refuses it leaks, and its lexer stays where it is. */
+/* Runs libcgraph in a child process: when it refuses a text, it leaks and its lexer keeps its state. */
 static bool
 libcgraph_reads(const char *text)
 {
@@ -112,7 +112,7 @@ compare_kind(const char *text, enum xk_graph_kind kind, struct counts *counts)
 	xk_graph_errors_clear(&errors);
 }
 
-TEST(graph_files_of_the_tree_are_read_alike)
+TEST(graph_files_in_the_tree_are_read_alike)
 {
 	static const char *const patterns[] = { "graphs/*.dot", "graphs/net/*.dot", "docs/examples/*.dot",
 						"experiments/*/*.dot", "tests/*/*.dot" };
@@ -144,7 +144,7 @@ TEST(graph_files_of_the_tree_are_read_alike)
 	globfree(&files);
 }
 
-/* Each is tried as a graph of both kinds, with @ as what joins nodes there. */
+/* Tried as graphs of both kinds: % stands for the keyword, @ for the edge operator. */
 static const char *const odd[] = {
 	"",
 	" ",
@@ -260,7 +260,7 @@ static const char *const odd[] = {
 	"% { a [x=\"<\"] b [y=\">\"] }",
 	"% { edge [x=<i>] a @ b [y=<>] a @ c [x=<j>] }",
 	"% { node [x=<i>] a; b [x=\"k\"]; graph [y=<z>] }",
-	/* comments and what a preprocessor leaves */
+	/* comments and preprocessor lines */
 	"/**/%/***/g/* * / */{/*/*/a}",
 	"% { a /* /* */ @ b }",
 	"% { a /* b }",
@@ -380,7 +380,7 @@ static const char *const odd[] = {
 	"% { subgraph s { a } s }",
 };
 
-/* Writes of as a graph of this kind: % begins it, @ joins two nodes. */
+/* Writes `of` as a graph of this kind: % stands for the keyword, @ for the edge operator. */
 static void
 write_kind(const char *of, enum xk_graph_kind kind, char *text, size_t size)
 {
@@ -417,7 +417,7 @@ TEST(odd_texts_are_read_alike)
 	CHECK(counts.read > 150 && counts.refused_by_both > 150);
 }
 
-/* ---- random ones ---- */
+/* ---- random texts ---- */
 
 enum { TOKENS_MAX = 120 };
 
@@ -527,7 +527,7 @@ put_statement(struct tokens *tokens, unsigned depth)
 	}
 }
 
-/* A right one, perhaps damaged. */
+/* Writes a correct graph, perhaps damaged. */
 static void
 put_graph(struct tokens *tokens)
 {
@@ -554,7 +554,7 @@ put_graph(struct tokens *tokens)
 	}
 }
 
-/* A few words in braces. */
+/* Writes a few words in braces. */
 static void
 put_words(struct tokens *tokens)
 {

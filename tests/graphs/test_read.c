@@ -1,4 +1,4 @@
-/* test_read.c - reading graph files: lines, the DOT language, what is no graph, bounds. */
+/* test_read.c - reading graph files: lines, the DOT language, refused texts, bounds. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -91,7 +91,7 @@ TEST(the_whole_dot_language_is_read)
 	}
 }
 
-TEST(strings_mean_what_dot_says)
+TEST(strings_follow_the_dot_language)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = read_text("digraph g { a [x=\"q\\\"\\\\\\n\" + \"r\", y=<b>, z=\"\"] }", &errors);
@@ -105,7 +105,7 @@ TEST(strings_mean_what_dot_says)
 	xk_graph_free(graph);
 }
 
-TEST(defaults_before_the_first_node_are_taken_and_can_be_overridden)
+TEST(defaults_before_the_first_node_apply_and_can_be_overridden)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = read_text("digraph g {\nnode [x=1]\nedge [y=2]\na [x=3]; a -> b\n}", &errors);
@@ -121,7 +121,7 @@ TEST(defaults_before_the_first_node_are_taken_and_can_be_overridden)
 	xk_graph_free(graph);
 }
 
-TEST(edges_of_a_node_come_in_the_order_in_which_they_are_written)
+TEST(edges_of_a_node_keep_their_order)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = read_text("digraph g { d; c; b; a -> c; x -> y; a -> b; a -> d; a -> b }", &errors);
@@ -133,7 +133,7 @@ TEST(edges_of_a_node_come_in_the_order_in_which_they_are_written)
 	xk_graph_free(graph);
 }
 
-TEST(a_strict_graph_has_one_edge_for_each_pair)
+TEST(strict_graph_has_one_edge_per_pair)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = read_text("strict digraph g { a -> b [x=1]\na -> b [y=2] }", &errors);
@@ -146,7 +146,7 @@ TEST(a_strict_graph_has_one_edge_for_each_pair)
 	xk_graph_free(graph);
 }
 
-TEST(syntax_errors_are_told_with_their_line)
+TEST(syntax_errors_are_reported_with_their_line)
 {
 	types_refuse("digraph g {\n a -> ;\n}", "g:2: syntax error at ';': expected a node after ->\n");
 	types_refuse("digraph g {\n a -> b\n", "g:3: syntax error at the end of the file: expected }\n");
@@ -166,7 +166,7 @@ TEST(syntax_errors_are_told_with_their_line)
 		     "g:1: syntax error at \"d\": expected a quoted string on both sides of +\n");
 }
 
-TEST(what_is_not_one_directed_graph_is_refused)
+TEST(only_one_directed_graph_is_accepted)
 {
 	types_refuse("", "g:1: there is no graph in this file: expected digraph NAME { ... }\n");
 	types_refuse("\n// nothing\n", "g:1: there is no graph in this file: expected digraph NAME { ... }\n");
@@ -185,7 +185,7 @@ TEST(ports_on_nodes_are_refused)
 	types_refuse_with("digraph g {\n\na:p:q:r -> b }", "g:3: node a has the port \"r\"");
 }
 
-TEST(several_nodes_at_an_end_of_an_edge_are_refused)
+TEST(several_nodes_at_one_end_of_an_edge_are_refused)
 {
 	types_refuse_with("digraph g {\na -> { b c } }", "g:2: several nodes in braces at the end of an edge");
 	types_refuse_with("digraph g {\n{ b c } -> a }", "g:2: several nodes in braces at the end of an edge");
@@ -201,7 +201,7 @@ TEST(defaults_after_the_first_node_are_refused)
 	types_refuse_with("digraph g { subgraph s {\nnode [x=1] } }", "g:2: \"node [...]\" in a subgraph");
 }
 
-TEST(an_attribute_has_one_value_wherever_it_is_written)
+TEST(attribute_has_one_value_everywhere)
 {
 	types_refuse_with("digraph g {\na [x=1]\na [x=2] }", "g:3: x of a is \"2\" here and \"1\" in line 2");
 	types_refuse_with("digraph g {\nbudget=1\ngraph [budget=2] }",
@@ -212,7 +212,7 @@ TEST(an_attribute_has_one_value_wherever_it_is_written)
 	types_refuse_with("digraph g { subgraph s { budget=1 } }", "budget in a subgraph");
 }
 
-TEST(names_that_are_no_names_are_refused)
+TEST(invalid_names_are_refused)
 {
 	types_refuse_with("digraph g { <a> -> b }", "cannot be the HTML-like string <a>");
 	types_refuse_with("digraph g { \"a b\" }", "the node's name \"a b\" holds more than letters, digits");
@@ -222,8 +222,8 @@ TEST(names_that_are_no_names_are_refused)
 			  "has 65 characters");
 }
 
-/* In DOT, edges of one key are one edge. */
-TEST(keys_which_merge_edges_are_refused)
+/* In DOT, edges with the same key are one edge. */
+TEST(keys_that_merge_edges_are_refused)
 {
 	types_accept("digraph g { eth -> port [key=x] }");
 	types_accept("digraph g { edge [key=x] eth -> port }");
@@ -243,7 +243,7 @@ TEST(a_nul_byte_is_refused_with_its_line)
 	xk_graph_errors_clear(&errors);
 }
 
-/* head, then count times one (a format for a number), then tail. */
+/* Returns head, `count` times `one` (a format for a number), and tail. */
 static char *
 repeated(const char *head, const char *one, unsigned count, const char *tail)
 {
@@ -275,7 +275,7 @@ refuse_repeated(const char *head, const char *one, unsigned count, const char *t
 	free(text);
 }
 
-TEST(what_a_file_may_hold_is_bounded)
+TEST(file_contents_are_bounded)
 {
 	refuse_repeated("digraph g {", "n# ", 1001, "}", "more than 1000 nodes");
 	refuse_repeated("digraph g {", "a->b;", 4001, "}", "more than 4000 edges");
@@ -292,13 +292,13 @@ TEST(what_a_file_may_hold_is_bounded)
 			"a->b;", 4000, "}", "more than 100000 attributes");
 }
 
-TEST(many_errors_are_counted_and_not_kept)
+TEST(excess_errors_are_only_counted)
 {
 	struct xk_graph_errors errors = { 0 };
 	char *text = repeated("digraph g {", "a:p; ", 150, "}"), *said;
 	struct xk_graph *graph = read_text(text, &errors);
 
-	said = errors_text(&errors);
+	said = error_lines(&errors);
 	CHECK_EQ(errors.count, 100);
 	CHECK_HAS(said, "and 50 more\n");
 	free(said);
@@ -320,7 +320,7 @@ refuse_file(const char *file, const char *part)
 	xk_graph_errors_clear(&errors);
 }
 
-TEST(files_that_cannot_be_read_are_told)
+TEST(unreadable_files_are_reported)
 {
 	char directory[] = "/tmp/test_read.XXXXXX", file[64];
 
@@ -337,7 +337,7 @@ TEST(files_that_cannot_be_read_are_told)
 	refuse_file("/dev/null", "there is no graph in this file");
 }
 
-TEST(a_good_file_is_read_after_bad_ones)
+TEST(good_file_is_read_after_bad_ones)
 {
 	static const char *const bad[] = { "digraph g { a -> \"b", "digraph g { a [x=<b }", "digraph g { /* ", "graph",
 					   "digraph g { a -> [ }" };
@@ -358,7 +358,7 @@ TEST(a_good_file_is_read_after_bad_ones)
 	}
 }
 
-TEST(a_comment_at_the_end_of_a_file_is_over_with_it)
+TEST(comment_ends_with_its_file)
 {
 	static const char *const texts[] = { "digraph g { a -> b }#", "digraph g { a -> b }//",
 					     "digraph g { a -> b } # c", "digraph g { a -> b } // c",
@@ -378,7 +378,7 @@ TEST(a_comment_at_the_end_of_a_file_is_over_with_it)
 	}
 }
 
-TEST(set_changes_attributes_of_nodes_and_of_the_graph)
+TEST(set_changes_attributes_of_nodes_and_the_graph)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = read_text("digraph g { a [x=1]; \"b.c\" }", &errors);
@@ -398,7 +398,7 @@ TEST(set_changes_attributes_of_nodes_and_of_the_graph)
 	xk_graph_free(graph);
 }
 
-TEST(set_refuses_what_it_cannot_find)
+TEST(set_refuses_unknown_names)
 {
 	static const char *const bad[] = { "", "a", "a.x", "=", ".x=1", "a.=1", "ax=1", "b.x=1", "a.x.y=1" };
 
@@ -415,7 +415,7 @@ TEST(set_refuses_what_it_cannot_find)
 	}
 }
 
-/* A small generator of its own, so that a run can be repeated. */
+/* Returns the next number of a small generator, so that runs can be repeated. */
 static unsigned
 draw_random(uint64_t *state)
 {
@@ -423,7 +423,7 @@ draw_random(uint64_t *state)
 	return (unsigned)(*state >> 33);
 }
 
-TEST(damaged_files_are_refused_or_read_and_nothing_else)
+TEST(damaged_files_are_read_or_refused)
 {
 	static const char text[] = "strict digraph g { graph [budget=\"20us\"]; node [implicit=fail] // x\n"
 				   "udptest -> udp [handoff=explicit, role=network]; /* c */ udp [trace=none];"

@@ -10,7 +10,7 @@ setting(const struct xk_graph_attributes *settings, const char *name)
 	return a == NULL ? "none" : a->value;
 }
 
-/* ---- what a file stands for ---- */
+/* ---- contents of a file ---- */
 
 TEST_WITH(hosts_links_and_devices_are_found, struct xk_topology *net,
 	  good("graph g {\n"
@@ -44,7 +44,7 @@ TEST_WITH(hosts_links_and_devices_are_found, struct xk_topology *net,
 	CHECK_EQ(net->hosts[1].devices[0].line, 6);
 }
 
-TEST_WITH(an_edge_between_two_hosts_is_a_link, struct xk_topology *net,
+TEST_WITH(edge_between_two_hosts_is_a_link, struct xk_topology *net,
 	  good("graph g { network=\"10.77.0.0/24\"\n"
 	       "a [protocols=\"two.dot\", set=\"port2.dev=port2\"];"
 	       "b [protocols=\"two.dot\", set=\"port2.dev=port2\"];\n"
@@ -66,7 +66,7 @@ TEST_WITH(an_edge_between_two_hosts_is_a_link, struct xk_topology *net,
 	CHECK_EQ(net->hosts[1].devices[1].host, 0x0a4d0004);
 }
 
-TEST_WITH(a_count_is_so_many_hosts, struct xk_topology *net,
+TEST_WITH(count_makes_that_many_hosts, struct xk_topology *net,
 	  good("graph g { network=\"10.77.0.0/20\" protocols=\"one.dot\"\n"
 	       "lan [link=ethernet10]; s -- lan; c [count=1000, mode=x]; c -- lan; d -- lan }"),
 	  xk_topology_free)
@@ -81,12 +81,12 @@ TEST_WITH(a_count_is_so_many_hosts, struct xk_topology *net,
 	CHECK_EQ(net->hosts[1001].devices[0].host, 0x0a4d0000 + 1002);
 	CHECK_STR(setting(net->hosts[700].settings, "mode"), "x");
 	CHECK_EQ(net->links[0].device_count, 1002);
-	/* One graph for all of them. */
+	/* All share one graph. */
 	CHECK(net->hosts[0].checked != NULL && net->hosts[0].checked->checked);
 	CHECK(net->hosts[0].checked == net->hosts[1001].checked);
 }
 
-TEST_WITH(the_graphs_defaults_are_for_hosts_that_say_nothing, struct xk_topology *net,
+TEST_WITH(graph_defaults_apply_to_hosts_without_settings, struct xk_topology *net,
 	  good("graph g { graph [protocols=\"one.dot\", mode=m, threads=2, set=\"udptest.port=7\"]\n"
 	       "lan [link=ethernet10]; a -- lan; b -- lan;\n"
 	       "b [mode=n, set=\" udptest.port=8;ip.trace=events\tudp.trace=errors; \"]; }"),
@@ -105,7 +105,7 @@ TEST_WITH(the_graphs_defaults_are_for_hosts_that_say_nothing, struct xk_topology
 	CHECK(net->hosts[0].checked != net->hosts[1].checked);
 }
 
-TEST_WITH(graphs_are_looked_for_beside_the_file_then_above_it_then_as_given, struct xk_topology *net,
+TEST_WITH(graphs_are_found_beside_the_file_then_above_it_then_as_given, struct xk_topology *net,
 	  good("graph g { lan [link=ethernet10]; a -- lan; b -- lan; c -- lan;\n"
 	       "a [protocols=\"beside.dot\"] b [protocols=\"one.dot\"] c [protocols=\"one2.dot\"] }"),
 	  xk_topology_free)
@@ -115,7 +115,7 @@ TEST_WITH(graphs_are_looked_for_beside_the_file_then_above_it_then_as_given, str
 	CHECK_HAS(net->hosts[2].graph, "/net/one2.dot");
 }
 
-TEST_WITH(addresses_come_from_the_links_network_or_the_graphs, struct xk_topology *net,
+TEST_WITH(addresses_come_from_the_network_of_the_link_or_graph, struct xk_topology *net,
 	  good("graph g { network=\"10.77.0.0/30\"\n"
 	       "a [protocols=\"two.dot\"]; b, c [protocols=\"one.dot\"];\n"
 	       "lan [link=ethernet10]; wan [link=wide, network=\"10.78.0.0/31\"];\n"
@@ -131,7 +131,7 @@ TEST_WITH(addresses_come_from_the_links_network_or_the_graphs, struct xk_topolog
 	CHECK_EQ(net->hosts[2].devices[0].host, 0x0a4e0001);
 }
 
-TEST(a_file_says_what_it_is)
+TEST(file_kind_is_recognized)
 {
 	struct place place = place_new();
 	char path[96];
@@ -152,7 +152,7 @@ TEST(a_file_says_what_it_is)
 
 /* ---- --set ---- */
 
-TEST(set_is_for_hosts_links_and_their_graphs)
+TEST(set_applies_to_hosts_links_and_their_graphs)
 {
 	static const char *const sets[] = { "a.threads=9",         "lan.loss=0.5",          "graph.mode=all",
 					    "a.udptest.port=5",    "graph.ip.trace=events", "c2.threads=4",
@@ -182,7 +182,7 @@ TEST(set_is_for_hosts_links_and_their_graphs)
 	xk_topology_free(net);
 }
 
-TEST_WITH(a_value_in_set_may_have_blanks, struct xk_topology *net,
+TEST_WITH(set_values_may_contain_blanks, struct xk_topology *net,
 	  good("graph g { graph [protocols=\"one.dot\"]\n"
 	       "lan [link=ethernet10]; a -- lan;\n"
 	       "a [set=\"ip.routes='put a 1; get a' ip.trace=events 'udptest.peer=10.1.0.1'\"]; }"),
@@ -223,7 +223,7 @@ drawn(const char *text)
 	return picture;
 }
 
-TEST_WITH(a_picture_shows_hosts_links_and_what_was_set, char *picture,
+TEST_WITH(picture_shows_hosts_links_and_settings, char *picture,
 	  drawn(HEAD "lan [loss=\"5%\"]; s [mode=\"<b>\", set=\"udptest.port=7\"]; s -- lan; c [count=20];\n"
 		     "c -- lan; p [protocols=\"one.dot\"]; q; p -- q [link=wide, latency=\"9ms\"] }"),
 	  free)
@@ -241,7 +241,7 @@ TEST_WITH(a_picture_shows_hosts_links_and_what_was_set, char *picture,
 	CHECK_HAS(picture, "latency = 9ms");
 }
 
-TEST(few_hosts_of_a_count_are_drawn_one_by_one_and_more_are_folded)
+TEST(few_counted_hosts_are_drawn_singly_and_many_as_one)
 {
 	char *picture = drawn(HEAD "c [count=6]; c -- lan }");
 

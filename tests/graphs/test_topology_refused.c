@@ -1,4 +1,4 @@
-/* test_topology_refused.c - network files that are refused, what is said of them, and what damage does to good ones. */
+/* test_topology_refused.c - refused network files and their errors, and damaged network files. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/graphs/topology_files.h"
 
@@ -24,7 +24,7 @@ TEST_WITH(a_strict_network_joins_two_nodes_once, struct xk_topology *net,
 	CHECK_EQ(net->links[0].device_count, 2);
 }
 
-TEST(hosts_without_what_they_need_are_refused)
+TEST(incomplete_hosts_are_refused)
 {
 	refuse("graph g { lan [link=ethernet10];\na -- lan }", ":2: host a has no graph file: write protocols=");
 	refuse(HEAD "a -- lan;\nb }", ":3: host b stands on no link");
@@ -34,7 +34,7 @@ TEST(hosts_without_what_they_need_are_refused)
 	refuse(HEAD "a -- lan;\na [protocols=\"..\"] }", ":3: protocols of a is \"..\": there is no such file");
 }
 
-TEST(wrong_edges_are_refused)
+TEST(invalid_edges_are_refused)
 {
 	refuse(HEAD "a -- lan; wan [link=wide];\nlan -- wan }", ":3: lan -- wan joins two links: a link joins hosts");
 	refuse(HEAD "a; b;\na -- b }", ":3: a -- b joins two hosts: say what link it is with [link=PRESET], one of "
@@ -47,7 +47,7 @@ TEST(wrong_edges_are_refused)
 	refuse(HEAD "a -- lan [dev=\"\"] }", ":2: dev of a -- lan has 0 characters, not 1 to 63");
 }
 
-TEST(unknown_attributes_are_refused_with_what_was_meant)
+TEST(unknown_attributes_are_refused_with_a_suggestion)
 {
 	refuse(HEAD "a -- lan;\na [thread=2] }", ":3: unknown attribute \"thread\" of a (did you mean \"threads\"?)");
 	refuse(HEAD "a -- lan;\nlan [lose=2] }", ":3: unknown attribute \"lose\" of lan (did you mean \"loss\"?)");
@@ -62,13 +62,13 @@ TEST(unknown_attributes_are_refused_with_what_was_meant)
 	       ":3: unknown attribute \"protocol\" of a (did you mean \"protocols\"?)");
 }
 
-TEST(drawing_attributes_are_let_through)
+TEST(drawing_attributes_are_accepted)
 {
 	xk_topology_free(good(HEAD "graph [rankdir=LR, label=x]; a -- lan [color=red, penwidth=3];\n"
 				   "a [shape=box, label=<b>]; subgraph cluster_y { label=y; a } }"));
 }
 
-TEST(values_that_are_none_are_refused)
+TEST(invalid_values_are_refused)
 {
 	refuse(HEAD "a -- lan;\na [threads=many] }", ":3: threads of a is \"many\": expects a number from 1 to 64");
 	refuse(HEAD "a -- lan;\nlan [loss=often] }", ":3: loss of lan is \"often\": expects a probability");
@@ -97,7 +97,7 @@ TEST(values_that_are_none_are_refused)
 	refuse(HEAD "a -- lan;\na [set=\"port=3\"] }", ":3: set of a holds \"port\", which is not of the form");
 }
 
-TEST(names_are_given_once)
+TEST(names_are_unique)
 {
 	refuse(HEAD "a [count=2]; a -- lan;\na2 -- lan }",
 	       ":3: two hosts or links are called a2: the other is in line 2");
@@ -107,7 +107,7 @@ TEST(names_are_given_once)
 	       ":2: the host's name \"a234567890123456789012345678901234567890123456789012345678901232\" is longer");
 }
 
-TEST(addresses_are_given_once)
+TEST(addresses_are_unique)
 {
 	refuse(HEAD "a -- lan;\nb -- lan [host=\"10.77.0.1/24\"] }", ":3: a and b both have the address 10.77.0.1\n");
 	refuse(HEAD "a -- lan;\nb -- lan [address=\"02:00:00:00:00:01\"] }",
@@ -128,7 +128,7 @@ TEST(host_graphs_are_checked)
 	refuse(HEAD "a -- lan; a [protocols=\"../one2.dot\"] }", "/one2.dot:1: syntax error at \"nothing\"");
 }
 
-TEST(sets_are_checked_where_they_are_written)
+TEST(sets_are_checked_at_their_line)
 {
 	refuse(HEAD "a -- lan;\na [set=\"udptest.port=x\"] }",
 	       ":3: in its set: port of udptest is \"x\": expects a number from 1 to 65535\n");
@@ -138,7 +138,7 @@ TEST(sets_are_checked_where_they_are_written)
 	refuse_set(HEAD "a -- lan; }", "graph.udptest.port=x", "--set: port of udptest is \"x\"");
 }
 
-TEST(devices_are_what_the_graphs_ports_stand_on)
+TEST(graphs_ports_stand_on_devices)
 {
 	refuse(HEAD "a -- lan;\na [set=\"port.dev=x\"] }",
 	       ":2: host a has no device \"x\", which port in its graph stands on\n");
@@ -173,7 +173,7 @@ TEST(wrong_sets_are_refused)
 	refuse_set(net, "b.nothing.port=1", "--set: nothing.port=1: ");
 }
 
-/* ---- what a file may hold ---- */
+/* ---- limits ---- */
 
 static char *
 repeated(const char *head, unsigned count, char c, const char *tail)
@@ -220,7 +220,7 @@ static const char *const pieces[] = {
 	"10000", "/0",     "/32",  "network=", "protocols=", "\n",    "\xff", "//", "graph",
 };
 
-/* One letter, or a piece, in another place of text, which has room. */
+/* Changes or removes one letter of text, or inserts a piece; text has room to grow. */
 static void
 damage(char *text, uint64_t *random)
 {
@@ -240,7 +240,7 @@ damage(char *text, uint64_t *random)
 	}
 }
 
-TEST(damaged_networks_are_refused_or_right)
+TEST(damaged_networks_are_refused_or_valid)
 {
 	struct place place = place_new();
 	uint64_t random = 1;

@@ -1,6 +1,6 @@
 /*
- * topology_files.h - for tests of network files: what hosts and links can be set to here, a directory with graphs for
- * hosts, and networks that must be right or be refused.
+ * topology_files.h - for tests of network files: test settings of hosts and links, a directory with graphs for hosts,
+ * and loaders for networks that must be accepted or refused.
  */
 #ifndef TESTS_TOPOLOGY_FILES_H
 #define TESTS_TOPOLOGY_FILES_H
@@ -33,7 +33,7 @@ static const struct xk_topology_types types = { link_settings, host_settings, pr
 	"port2 [protocol=port]; vnet -> eth1; vnet -> arp1; vnet -> eth2; vnet -> arp2; arp1 -> eth1; arp2 -> eth2;"   \
 	"eth1 -> port1; eth2 -> port2"
 
-/* A directory with graphs in it, and the name of a network file in its folder net. */
+/* A directory with graphs, and the name of a network file in its folder net. */
 struct place {
 	char directory[32], file[64];
 };
@@ -90,7 +90,7 @@ place_free(const struct place *place)
 
 /* ---- loading ---- */
 
-/* A network that must be right, with --set's. */
+/* Loads a network that must be accepted, with --set options. */
 static inline struct xk_topology *
 good_with(const char *text, const char *const *sets, unsigned set_count)
 {
@@ -113,7 +113,9 @@ good(const char *text)
 	return good_with(text, NULL, 0);
 }
 
-/* text (with one --set, unless it is NULL) is refused, and the errors have this part: ":2: ..." is of the network. */
+/*
+ * Checks that text (with one --set, unless NULL) is refused with errors that contain part; ":2: ..." is in the network.
+ */
 static inline void
 refuse_set(const char *text, const char *set, const char *part)
 {
@@ -121,7 +123,7 @@ refuse_set(const char *text, const char *set, const char *part)
 	struct place place = place_new();
 	struct xk_topology *net =
 		xk_topology_load_text(place.file, text, strlen(text), &set, set != NULL, &types, &errors);
-	char *said = errors_text(&errors), whole[512];
+	char *said = error_lines(&errors), whole[512];
 
 	snprintf(whole, sizeof(whole), "%s%s", part[0] == ':' ? "net/n.dot" : "", part);
 	CHECK(net == NULL);

@@ -1,6 +1,6 @@
 /*
  * types.h - protocol types for tests of the graph language: like those of the UDP graph, a virtual protocol that can
- * be stacked, an RPC protocol and what stands on it. They declare and do nothing.
+ * be stacked, an RPC protocol and its user. They declare everything and do nothing.
  */
 #ifndef TYPES_H
 #define TYPES_H
@@ -98,7 +98,7 @@ types_load(const char *text, size_t size, struct xk_graph_errors *errors)
 	return NULL;
 }
 
-/* A graph that must be right. */
+/* Loads a graph that must be accepted. */
 static inline struct xk_graph *
 types_good(const char *text)
 {
@@ -118,13 +118,13 @@ types_accept(const char *text)
 	xk_graph_free(types_good(text));
 }
 
-/* All that is said of a graph that must be refused. To be freed by the caller. */
+/* Returns all errors of a graph that must be refused; the caller frees them. */
 static inline char *
-types_said(const char *text)
+types_errors_of(const char *text)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = types_load(text, strlen(text), &errors);
-	char *said = errors_text(&errors);
+	char *said = error_lines(&errors);
 
 	CHECK(graph == NULL);
 	xk_graph_free(graph);
@@ -132,21 +132,21 @@ types_said(const char *text)
 	return said;
 }
 
-/* A graph that must be refused, with `expected` as all that is said, a line each. */
+/* Checks that a graph is refused with exactly the errors `expected`, a line each. */
 static inline void
 types_refuse(const char *text, const char *expected)
 {
-	char *said = types_said(text);
+	char *said = types_errors_of(text);
 
 	CHECK_STR(said, expected);
 	free(said);
 }
 
-/* As types_refuse, where only a part of what is said matters. */
+/* Checks that a graph is refused with errors that contain part. */
 static inline void
 types_refuse_with(const char *text, const char *part)
 {
-	char *said = types_said(text);
+	char *said = types_errors_of(text);
 
 	CHECK_HAS(said, part);
 	free(said);

@@ -1,4 +1,4 @@
-/* capture_rig.h - for tests of captures: a capture, a captured port, and the contents of the file in the end. */
+/* capture_rig.h - for tests of captures: a capture, a captured port, and the resulting file's contents. */
 #ifndef TESTS_CAPTURE_RIG_H
 #define TESTS_CAPTURE_RIG_H
 
@@ -76,7 +76,7 @@ end(void)
 	unlink(rig.path);
 }
 
-/* A test of a capture that has begun; it ends it itself, and its file is forgotten afterwards. */
+/* A test of a started capture. The test ends it; its file's contents are freed afterwards. */
 #define CAPTURE_TEST(name, clock)                                                                                      \
 	static void name##_of_capture(void);                                                                           \
 	TEST(name)                                                                                                     \

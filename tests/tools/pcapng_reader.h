@@ -1,6 +1,6 @@
 /*
- * pcapng_reader.h - reads a capture back for tests, written from the format's description and not from the writer: of
- * either byte order, with every length checked. What is wrong with a file fails the test.
+ * pcapng_reader.h - reads captures back for tests: either byte order, every length checked. It follows the format's
+ * description, not our writer. A malformed file fails the test.
  */
 #ifndef PCAPNG_READER_H
 #define PCAPNG_READER_H
@@ -163,12 +163,12 @@ reader_block(struct reader *reader, size_t at)
 	return at + len;
 }
 
-/* Takes bytes, which were allocated by malloc; to be freed by reader_free. */
+/* Takes malloc'ed bytes; reader_free frees them. */
 static inline void
 reader_take(struct reader *reader, uint8_t *bytes, size_t len)
 {
 	*reader = (struct reader){ .bytes = bytes, .len = len };
-	/* no packet is shorter than 32 bytes */
+	/* a packet block has at least 32 bytes */
 	reader->packets = calloc(len / 32 + 1, sizeof(*reader->packets));
 	REQUIRE(reader->packets != NULL && bytes != NULL);
 	for (size_t at = 0; at < len;)

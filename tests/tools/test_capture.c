@@ -1,4 +1,4 @@
-/* test_capture.c - whatever crosses ports and taps is in the file, once and in order; and files that fail. */
+/* test_capture.c - everything that crosses ports and taps is in the file, once and in order; files that fail. */
 #include "tools/capture/capture_file.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include "tests/tools/capture_rig.h"
 #include "tools/options.h"
 
-/* Returns how many the device takes, and frees the others. */
+/* Returns the number of frames the device accepts; frees the others. */
 static unsigned
 transmit(const char *const *texts, unsigned count)
 {
@@ -21,7 +21,7 @@ transmit(const char *const *texts, unsigned count)
 	return taken;
 }
 
-/* Frees what the port has sent. Returns how many frames. */
+/* Frees the frames that the port has sent. Returns their number. */
 static unsigned
 take_all(void)
 {
@@ -33,7 +33,7 @@ take_all(void)
 	return count;
 }
 
-CAPTURE_TEST(a_port_s_frames_are_captured_in_both_directions, XK_MEMORY_VIRTUAL)
+CAPTURE_TEST(a_ports_frames_are_captured_in_both_directions, XK_MEMORY_VIRTUAL)
 {
 	static const char *const out[] = { "one", "two" };
 
@@ -57,7 +57,7 @@ CAPTURE_TEST(a_port_s_frames_are_captured_in_both_directions, XK_MEMORY_VIRTUAL)
 	expect_packet(3, 0, PCAPNG_IN, UINT64_C(5000001500), "three");
 }
 
-CAPTURE_TEST(what_the_device_does_not_take_is_not_captured, XK_MEMORY_VIRTUAL)
+CAPTURE_TEST(frames_refused_by_the_device_are_not_captured, XK_MEMORY_VIRTUAL)
 {
 	static const char *const out[] = { "one", "two", "three", "four" };
 
@@ -75,7 +75,7 @@ CAPTURE_TEST(what_the_device_does_not_take_is_not_captured, XK_MEMORY_VIRTUAL)
 }
 
 /* Sends several times as many as are copied at a time. */
-CAPTURE_TEST(a_long_burst_is_sent_and_captured_whole, XK_MEMORY_VIRTUAL)
+CAPTURE_TEST(long_burst_is_sent_and_captured_whole, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *frames[200];
 	char text[16];
@@ -112,10 +112,10 @@ CAPTURE_TEST(frames_in_pieces_are_captured_whole, XK_MEMORY_VIRTUAL)
 	expect_packet(0, 0, PCAPNG_OUT, 0, "head body tail");
 }
 
-CAPTURE_TEST(frames_that_nobody_listens_for_have_a_comment, XK_MEMORY_VIRTUAL)
+CAPTURE_TEST(frames_without_a_receiver_have_a_comment, XK_MEMORY_VIRTUAL)
 {
 	receive("lost");
-	rig.port->receiver = (struct xk_session *)&rig; /* which is not looked into */
+	rig.port->receiver = (struct xk_session *)&rig; /* never dereferenced */
 	receive("heard");
 	end();
 	CHECK_EQ(rig.reader.packet_count, 2);
@@ -123,7 +123,7 @@ CAPTURE_TEST(frames_that_nobody_listens_for_have_a_comment, XK_MEMORY_VIRTUAL)
 	CHECK_STR(rig.reader.packets[1].comment, "");
 }
 
-CAPTURE_TEST(each_port_is_an_interface_and_ports_of_one_name_are_one, XK_MEMORY_VIRTUAL)
+CAPTURE_TEST(ports_are_interfaces_and_same_names_share_one, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *other, *same;
 	struct xk_msg *frame;
@@ -145,7 +145,7 @@ CAPTURE_TEST(each_port_is_an_interface_and_ports_of_one_name_are_one, XK_MEMORY_
 	expect_packet(1, 0, PCAPNG_IN, 0, "same");
 }
 
-TEST(a_port_that_outlives_the_capture_is_as_before)
+TEST(port_works_after_the_capture_has_ended)
 {
 	const struct xk_port_ops *ops;
 	struct xk_port *port;
@@ -205,7 +205,7 @@ CAPTURE_TEST(taps_are_interfaces_of_their_own_kind, XK_MEMORY_VIRTUAL)
 	expect_packet(2, 1, PCAPNG_IN, 0, "header two");
 }
 
-CAPTURE_TEST(there_is_an_end_of_taps, XK_MEMORY_VIRTUAL)
+CAPTURE_TEST(number_of_taps_is_limited, XK_MEMORY_VIRTUAL)
 {
 	struct xk_capture *sink;
 	int place = 0;
@@ -223,14 +223,14 @@ CAPTURE_TEST(there_is_an_end_of_taps, XK_MEMORY_VIRTUAL)
 
 /* ---- the ring ---- */
 
-/* Odd lengths, up to more than is kept; bytes identify the frame. */
+/* Varied lengths, some beyond the capture's limit; the bytes identify the frame. */
 static size_t
 odd_len(unsigned i)
 {
 	return i % 97 == 96 ? PCAPNG_FRAME_MAX + 3 : (i * 2654435761u) % 30011;
 }
 
-CAPTURE_TEST(many_times_the_ring_passes_through_it, XK_MEMORY_VIRTUAL)
+CAPTURE_TEST(ring_wraps_many_times, XK_MEMORY_VIRTUAL)
 {
 	enum { FRAMES = 3000 };
 
@@ -263,9 +263,9 @@ CAPTURE_TEST(many_times_the_ring_passes_through_it, XK_MEMORY_VIRTUAL)
 
 /* ---- files that fail ---- */
 
-TEST_OF(a_file_that_cannot_be_made_is_refused, CHECK(capture_open("test", "/nowhere/at/all", "host") == NULL));
+TEST_OF(unwritable_file_is_refused, CHECK(capture_open("test", "/nowhere/at/all", "host") == NULL));
 
-TEST_WITH(without_a_capture_nothing_is_done, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_VIRTUAL),
+TEST_WITH(null_capture_does_nothing, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_VIRTUAL),
 	  xk_memory_platform_free)
 {
 	struct xk_port *port = xk_memory_port_new(platform, "port", 1, MTU);
@@ -299,7 +299,7 @@ end_failing(void)
 	xk_memory_platform_free(rig.platform);
 }
 
-TEST(a_full_disk_is_told_in_the_end_and_stops_nobody)
+TEST(full_disk_is_reported_at_the_end_and_blocks_nothing)
 {
 	static const enum xk_memory_clock clocks[] = { XK_MEMORY_VIRTUAL, XK_MEMORY_REAL };
 

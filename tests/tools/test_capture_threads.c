@@ -1,4 +1,4 @@
-/* test_capture_threads.c - captures with a writing thread: nothing waits for the file, and losses are reported. */
+/* test_capture_threads.c - captures with a writer thread: nothing waits for the file, and losses are reported. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@ real_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-CAPTURE_TEST(times_are_those_of_the_day, XK_MEMORY_REAL)
+CAPTURE_TEST(timestamps_are_wall_clock_times, XK_MEMORY_REAL)
 {
 	uint64_t before_ns = real_ns(), second_ns = 1000000000;
 
@@ -37,7 +37,7 @@ file_size(void)
 }
 
 /* A killed program leaves a readable file behind. */
-CAPTURE_TEST(the_file_can_be_read_before_the_end, XK_MEMORY_REAL)
+CAPTURE_TEST(file_is_readable_before_the_end, XK_MEMORY_REAL)
 {
 	enum { TRIES = 3000 };
 
@@ -83,7 +83,7 @@ drain_run(void *argument)
 }
 
 /* A stalled disk: the ring fills, the receiver goes on, and losses are reported. */
-TEST(what_a_slow_disk_does_not_take_is_counted)
+TEST(frames_lost_to_a_slow_disk_are_counted)
 {
 	enum { FRAMES = 20000, LEN = 1500 };
 

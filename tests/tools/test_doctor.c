@@ -1,4 +1,4 @@
-/* test_doctor.c - conclusions from made-up facts about a machine; and that a trial tells what goes wrong. */
+/* test_doctor.c - conclusions from made-up facts about a machine, and trials that report failures. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ everything(void)
 	};
 }
 
-/* The same without the rights of root. */
+/* The same without root's rights. */
 static void
 somebody(void)
 {
@@ -71,7 +71,7 @@ is(const char *name, enum doctor_state state, const char *text, const char *comm
 	CHECK(command[0] != '\0' || finding->command[0] == '\0');
 }
 
-TEST(where_everything_works_there_is_nothing_to_do)
+TEST(working_machine_needs_nothing)
 {
 	everything();
 	doctor_assess(&facts, &report);
@@ -84,7 +84,7 @@ TEST(where_everything_works_there_is_nothing_to_do)
 	}
 }
 
-TEST(it_works_if_virtio_works_and_not_otherwise)
+TEST(verdict_depends_on_virtio)
 {
 	everything();
 	facts.trials[DOCTOR_VIRTIO] = (struct doctor_trial){ 1, "server: no directory for sockets" };
@@ -99,7 +99,7 @@ TEST(it_works_if_virtio_works_and_not_otherwise)
 	CHECK(report.works);
 }
 
-TEST(without_dpdk_hosts_of_one_process_are_left)
+TEST(without_dpdk_one_process_hosts_remain)
 {
 	facts = (struct doctor_facts){ .is_root = false };
 	is("virtio", DOCTOR_MISSING, "without DPDK", "sudo apt-get install --no-install-recommends libdpdk-dev");
@@ -109,7 +109,7 @@ TEST(without_dpdk_hosts_of_one_process_are_left)
 	is("sim", DOCTOR_GOOD, "virtual time", "");
 }
 
-TEST(a_driver_that_is_not_installed_is_named_with_its_package)
+TEST(missing_driver_is_named_with_its_package)
 {
 	everything();
 	for (enum doctor_link link = 0; link < DOCTOR_LINKS; link++)
@@ -135,7 +135,7 @@ TEST(missing_rights_are_named)
 	is("tap", DOCTOR_MISSING, "cap_net_admin", "--cap-add");
 }
 
-TEST(a_user_namespace_does_for_a_pair_alone)
+TEST(user_namespace_suffices_for_a_pair_only)
 {
 	somebody();
 	is("tap", DOCTOR_COULD_BE_BETTER, "network of their own", "sudo setcap cap_net_admin+ep");
@@ -144,7 +144,7 @@ TEST(a_user_namespace_does_for_a_pair_alone)
 	is("namespaces", DOCTOR_GOOD, "within a user namespace", "");
 }
 
-TEST(what_the_kernel_lacks_is_told)
+TEST(missing_kernel_features_are_reported)
 {
 	everything();
 	facts.errors[DOCTOR_TRY_TUN] = ENOENT;
@@ -171,7 +171,7 @@ TEST(network_cards_are_found_and_left_alone)
 	is("PCI address", DOCTOR_MISSING, "no PCI network card", "");
 }
 
-TEST(what_measurements_suffer_from_is_told)
+TEST(sources_of_noise_are_reported)
 {
 	everything();
 	facts.cores = 1;
@@ -205,7 +205,7 @@ TEST(programs_come_with_their_packages)
 }
 
 /* The report agrees with the links themselves. */
-TEST(links_sleep_as_they_do)
+TEST(reported_sleep_matches_the_links)
 {
 	static const struct options_program program = { .name = "test" };
 	const struct host_link *link;
@@ -224,7 +224,7 @@ TEST(links_sleep_as_they_do)
 	}
 }
 
-TEST(a_trial_that_fails_says_why)
+TEST(failed_trial_reports_the_reason)
 {
 	struct doctor_trial trial;
 

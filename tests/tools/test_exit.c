@@ -1,4 +1,4 @@
-/* test_exit.c - a program of tests fails if a test, or the code that it tests, ends it. */
+/* test_exit.c - a test program fails if a test, or the code under test, calls exit. */
 #include <sys/wait.h>
 #include <unistd.h>
 

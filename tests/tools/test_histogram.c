@@ -1,4 +1,4 @@
-/* test_histogram.c - quantiles within the promised error, merging, the edges; and whose turn it is (batches.h). */
+/* test_histogram.c - quantiles within the promised error, merging, bucket edges; order of batches (batches.h). */
 
 #include "tests/test.h"
 #include "tools/batches.h"
@@ -12,7 +12,7 @@ near(uint64_t got, uint64_t want)
 	return error * 128 <= want;
 }
 
-TEST(an_empty_histogram_answers_zero)
+TEST(empty_histogram_returns_zero)
 {
 	static struct histogram h;
 
@@ -22,7 +22,7 @@ TEST(an_empty_histogram_answers_zero)
 	CHECK_EQ(h.count, 0);
 }
 
-TEST(one_time_is_every_quantile)
+TEST(single_time_is_every_quantile)
 {
 	static struct histogram h;
 
@@ -65,7 +65,7 @@ TEST(quantiles_are_within_one_in_128)
 	}
 }
 
-TEST(every_bucket_edge_stays_inside)
+TEST(bucket_edges_stay_within_the_error)
 {
 	static struct histogram h;
 
@@ -80,7 +80,7 @@ TEST(every_bucket_edge_stays_inside)
 		}
 }
 
-TEST(merging_counts_as_one)
+TEST(merged_histograms_equal_one)
 {
 	static struct histogram a, b, all;
 
@@ -98,7 +98,7 @@ TEST(merging_counts_as_one)
 	CHECK(memcmp(&a, &all, sizeof(a)) == 0);
 }
 
-TEST(each_follows_each_other_equally_often)
+TEST(batches_follow_each_other_equally_often)
 {
 	for (unsigned count = 1; count <= 9; count++) {
 		unsigned follows[9][9] = { { 0 } }, blocks = count % 2 == 0 ? count : 2 * count;

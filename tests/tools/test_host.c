@@ -1,4 +1,4 @@
-/* test_host.c - from options to a host: addresses, settings of one end, ports, a pair in this process. */
+/* test_host.c - from options to hosts: addresses, settings of one end, ports, a pair in this process. */
 #define _GNU_SOURCE
 #include <semaphore.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ static const char *const graph_text = "digraph g { udptest -> udp; udp -> ip; ip
 				      "arp -> eth; eth -> port; }\n";
 static const struct options_program program = { .name = "test" };
 
-/* Writes the graph into a file, whose name is in path. */
+/* Writes the graph to a file and its name to path. */
 static void
 graph_file(char *path, size_t size, const char *text)
 {
@@ -46,7 +46,7 @@ options_of(unsigned end, const char *graph, const struct options_texts *sets)
 	return options;
 }
 
-/* The address that one end gets, 0: refused. */
+/* Returns the address that one end gets; 0: refused. */
 static uint32_t
 address_of(unsigned end, bool paired, const struct options_texts *sets)
 {
@@ -68,7 +68,7 @@ address_of(unsigned end, bool paired, const struct options_texts *sets)
 	return address;
 }
 
-TEST(ends_have_addresses_without_being_told)
+TEST(ends_have_default_addresses)
 {
 	struct options_texts none = { .count = 0 };
 
@@ -77,7 +77,7 @@ TEST(ends_have_addresses_without_being_told)
 	CHECK_EQ(address_of(PAIR_CLIENT, true, &none), 0x0a4d0001);
 }
 
-TEST(an_address_given_to_a_pair_is_the_servers)
+TEST(address_given_to_a_pair_is_the_servers)
 {
 	struct options_texts sets = { 1, { "vnet.address=192.168.5.1/24" } };
 
@@ -88,7 +88,7 @@ TEST(an_address_given_to_a_pair_is_the_servers)
 	CHECK_EQ(address_of(PAIR_CLIENT, true, &sets), 0xc0a80501);
 	sets.text[0] = "vnet.address=192.168.5.9/32";
 	CHECK_EQ(address_of(PAIR_SERVER, true, &sets), 0xc0a80509);
-	CHECK_EQ(address_of(PAIR_CLIENT, true, &sets), 0); /* no room: told */
+	CHECK_EQ(address_of(PAIR_CLIENT, true, &sets), 0); /* no room: refused */
 }
 
 TEST(settings_can_be_for_one_end)
@@ -110,7 +110,7 @@ TEST(settings_have_a_form)
 		CHECK(!host_sets_are_good(&program, &(struct options_texts){ 1, { bad[i] } }));
 }
 
-TEST(wrong_settings_and_graphs_are_refused)
+TEST(invalid_settings_and_graphs_are_refused)
 {
 	struct options_texts sets = { 1, { "nobody.is=here" } }, none = { .count = 0 };
 	struct host_options options = options_of(PAIR_CLIENT, "/nonexistent.dot", &none);
@@ -181,10 +181,10 @@ with_pair(const char *text, uint64_t rounds, bool to_the_end)
 	unlink(path);
 }
 
-TEST_OF(two_hosts_of_one_process_exchange_messages, with_pair(graph_text, 200, true));
-TEST_OF(a_pair_can_be_ended_in_the_middle_of_a_run, with_pair(graph_text, 1000000000, false));
+TEST_OF(two_hosts_in_one_process_exchange_messages, with_pair(graph_text, 200, true));
+TEST_OF(pair_can_be_ended_during_a_run, with_pair(graph_text, 1000000000, false));
 
-TEST(each_link_of_a_graph_has_its_own_addresses)
+TEST(each_link_has_its_own_addresses)
 {
 	with_pair("digraph g { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth1; vnet -> arp1; vnet -> eth2;\n"
 		  "vnet -> arp2; arp1 -> eth1; arp2 -> eth2; eth1 -> port1; eth2 -> port2;\n"

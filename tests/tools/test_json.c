@@ -1,4 +1,4 @@
-/* test_json.c - the output is JSON, whatever the strings hold. */
+/* test_json.c - the output is JSON whatever the strings contain. */
 #include <math.h>
 
 #include "tests/test.h"
@@ -64,7 +64,7 @@ TEST(utf8_passes_and_other_bytes_are_replaced)
 	doc_is("\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"\n");
 }
 
-TEST(numbers_that_are_none_become_null)
+TEST(nan_and_infinity_become_null)
 {
 	doc_begin();
 	json_array(&doc.json, NULL);
@@ -76,7 +76,7 @@ TEST(numbers_that_are_none_become_null)
 	doc_is("[\n  0.25,\n  null,\n  null,\n  null\n]\n");
 }
 
-TEST(a_failing_stream_is_told)
+TEST(failing_stream_is_reported)
 {
 	struct json json;
 	FILE *full = fopen("/dev/full", "w");

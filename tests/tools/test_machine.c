@@ -1,4 +1,4 @@
-/* test_machine.c - the machine's description is filled in and is JSON; two threads time what they cost each other. */
+/* test_machine.c - the machine's description is complete and is JSON; costs between two threads are measured. */
 
 #include "tests/test.h"
 #include "tools/json.h"
@@ -6,7 +6,7 @@
 
 enum { TURNS = 200 };
 
-TEST(the_machine_is_described)
+TEST(machine_is_described)
 {
 	struct machine machine;
 
@@ -45,7 +45,7 @@ TEST(each_wake_up_has_its_time)
 	CHECK(machine_yield_ns(0) > 0);
 }
 
-TEST(a_core_that_may_not_be_used_is_refused)
+TEST(forbidden_core_is_refused)
 {
 	uint32_t ns;
 
@@ -54,7 +54,7 @@ TEST(a_core_that_may_not_be_used_is_refused)
 	CHECK_EQ(machine_yield_ns(100000), 0);
 }
 
-TEST(what_was_not_measured_is_null)
+TEST(missing_measurements_are_null)
 {
 	struct machine machine;
 	struct json json;

@@ -1,4 +1,4 @@
-/* test_net.c - from a network file to a world: hosts with their graphs and addresses, crashes, boots, healing. */
+/* test_net.c - from network files to worlds: hosts with their graphs and addresses, crashes, boots, healing. */
 
 #include "protocols/test/traffic.h"
 #include "tests/test.h"
@@ -7,7 +7,7 @@
 
 #define MS UINT64_C(1000000)
 
-/* Graphs are looked for beside the file, and in the directory above it. */
+/* Graphs are found beside the file or in the directory above it. */
 #define FILE_NAME "graphs/net/test.dot"
 
 #define HEAD "graph n { graph [network=\"10.1.0.0/24\", protocols=\"traffic.dot\", set=\"traffic.rate=1000\"];\n"
@@ -96,7 +96,7 @@ world_by_path(struct world *world, const char *name)
 	return stats.by_path;
 }
 
-/* Those that were opened, too: what comes up them comes up a session below that a frame has caused. */
+/* Also for active sessions: their messages arrive on a lower session that was opened passively. */
 TEST(conversations_get_paths_at_both_ends)
 {
 	static const char text[] =
@@ -115,7 +115,7 @@ TEST(conversations_get_paths_at_both_ends)
 	world_close(&world, 0);
 }
 
-TEST_IN(addresses_that_a_graph_says_itself_are_left, struct world, world,
+TEST_IN(graphs_own_addresses_are_kept, struct world, world,
 	world_open(world,
 		   HEAD "a [set=\"vnet.address=10.1.0.77/24\"]; b [set=\"traffic.peers=10.1.0.77\"];"
 			"lan [link=rack10g]; a -- lan; b -- lan; }",
@@ -127,8 +127,8 @@ TEST_IN(addresses_that_a_graph_says_itself_are_left, struct world, world,
 	CHECK(world_report(world, "a").received > 50);
 }
 
-/* Every device is a port of the graph, in the order of the edges, and has an address of its link's network. */
-TEST_IN(a_host_stands_on_several_links, struct world, world,
+/* Each device is a port of the graph, in the order of the edges, with an address of its link's network. */
+TEST_IN(host_may_stand_on_several_links, struct world, world,
 	world_open(world,
 		   "graph n { graph [protocols=\"traffic.dot\"]; a [protocols=\"udptest-multihomed.dot\"];"
 		   "b [set=\"traffic.peers=10.1.0.1\"]; c [set=\"traffic.peers=10.2.0.1\"];"
@@ -140,7 +140,7 @@ TEST_IN(a_host_stands_on_several_links, struct world, world,
 	world_run(world, 1000 * MS);
 	CHECK(xk_kernel_find_port(world_kernel(world, "a"), "port") != NULL);
 	CHECK(xk_kernel_find_port(world_kernel(world, "a"), "port2") != NULL);
-	/* What is sent has found its link address. */
+	/* The hosts have resolved each other's link addresses. */
 	CHECK(world_report(world, "b").sent > 5 && world_report(world, "c").sent > 5);
 }
 
@@ -148,8 +148,8 @@ TEST_IN(a_host_stands_on_several_links, struct world, world,
 	"a [crash=\"20ms,60ms\", boot=\"30ms\"]; b [start=\"5ms\"]; lan [link=rack10g, loss=\"50%\"]; a -- lan; b -- " \
 	"lan; }"
 
-TEST_IN(hosts_start_crash_and_are_booted_when_the_file_says, struct world, world,
-	world_open(world, HEAD CRASHES, 1, false), world_end)
+TEST_IN(hosts_start_crash_and_boot_on_schedule, struct world, world, world_open(world, HEAD CRASHES, 1, false),
+	world_end)
 {
 	world_run(world, 5 * MS - 1);
 	CHECK(world_is_up(world, "a") && !world_is_up(world, "b"));
@@ -183,7 +183,7 @@ TEST_IN(a_healed_network_has_no_faults_and_no_crashes, struct world, world,
 	CHECK_EQ(xk_sim_link_config(world->net.links[0])->loss, 0);
 }
 
-TEST(what_hosts_trace_goes_where_it_is_told)
+TEST(hosts_traces_go_to_the_given_stream)
 {
 	struct world world;
 	char line[300];
@@ -199,7 +199,7 @@ TEST(what_hosts_trace_goes_where_it_is_told)
 	world_close(&world, 0);
 }
 
-TEST(a_host_that_cannot_be_booted_is_a_failure_at_the_end)
+TEST(host_that_cannot_boot_is_reported_at_the_end)
 {
 	struct world world;
 
@@ -210,7 +210,7 @@ TEST(a_host_that_cannot_be_booted_is_a_failure_at_the_end)
 	world_close(&world, OPTIONS_FAILURE);
 }
 
-TEST(a_refused_file_leaves_nothing)
+TEST(refused_file_leaks_nothing)
 {
 	static const char *const refused[] = { "", "graph", HEAD "a -- b [link=nowhere]; }", "digraph d { a -> b }",
 					       HEAD "a [crash=\"1s,1s\"]; a -- b [link=wide]; }" };
@@ -238,7 +238,7 @@ hash_of(uint64_t seed, const char *set)
 	return hash;
 }
 
-TEST(a_seed_and_the_settings_are_the_run)
+TEST(seed_and_settings_determine_the_run)
 {
 	uint64_t hash = hash_of(1, "server.mode=ipp");
 

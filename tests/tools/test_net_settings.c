@@ -1,11 +1,11 @@
-/* test_net_settings.c - what the hosts and links of a network file are set to, and the files that come with it. */
+/* test_net_settings.c - settings of the hosts and links of a network file, and the network files of the tree. */
 #include <errno.h>
 #include <unistd.h>
 
 #include "tests/test.h"
 #include "tools/net/net_settings.h"
 
-/* A network of one host `a` and others, whose graph lies in a directory of its own; loaded without net_check. NULL: refused. */
+/* Loads a network with its graph in a directory of its own, without net_check. NULL: refused. */
 static struct xk_topology *
 load(const char *text, struct xk_graph_errors *errors)
 {
@@ -40,7 +40,7 @@ loaded(const char *text)
 
 #define HEAD "graph n { protocols=\"g.dot\"; lan [link=rack10g]; a -- lan; b -- lan;\n"
 
-/* The network is refused, as it is read or checked, with this one error, "LINE: what". */
+/* Checks that the network is refused, by the reader or net_check, with this single error, "LINE: what". */
 static void
 refuse(const char *text, const char *part)
 {
@@ -67,7 +67,7 @@ host_of(const struct xk_topology *net, unsigned index)
 	return settings;
 }
 
-TEST_WITH(a_host_that_says_nothing_has_the_usual_settings, struct xk_topology *net, loaded(HEAD "}"), xk_topology_free)
+TEST_WITH(host_without_settings_has_the_defaults, struct xk_topology *net, loaded(HEAD "}"), xk_topology_free)
 {
 	struct net_host_settings s = host_of(net, 0);
 
@@ -77,7 +77,7 @@ TEST_WITH(a_host_that_says_nothing_has_the_usual_settings, struct xk_topology *n
 	CHECK_EQ(s.crash_count + s.boot_count, 0);
 }
 
-TEST(a_host_is_what_it_is_set_to)
+TEST(host_settings_are_applied)
 {
 	struct xk_topology *net =
 		loaded(HEAD "a [mode=regular, threads=3, stacks=9, buffers=\"2k\", stack_start=\"1us\", "
@@ -98,7 +98,7 @@ TEST(a_host_is_what_it_is_set_to)
 	xk_topology_free(net);
 }
 
-/* text is refused with a sentence that has part in it, and costs are left. */
+/* Checks that text is refused with a sentence that contains part and leaves the costs unchanged. */
 static void
 refuse_costs(const char *text, const char *part)
 {
@@ -110,7 +110,7 @@ refuse_costs(const char *text, const char *part)
 	CHECK_EQ(costs.interrupt_ns, 77);
 }
 
-TEST_WITH(costs_are_a_preset_and_what_differs_from_it, struct xk_topology *net,
+TEST_WITH(costs_are_a_preset_and_changes_to_it, struct xk_topology *net,
 	  loaded(HEAD "a [costs=\"modern,thread_switch=5us\", frame_in=\"1ns\"] }"), xk_topology_free)
 {
 	struct net_host_settings s = host_of(net, 0);
@@ -126,7 +126,7 @@ TEST_WITH(costs_are_a_preset_and_what_differs_from_it, struct xk_topology *net,
 	CHECK_EQ(costs.frame_out_ns, 2);
 }
 
-TEST(costs_that_are_none_are_refused)
+TEST(invalid_costs_are_refused)
 {
 	char text[300];
 
@@ -145,7 +145,7 @@ TEST(costs_that_are_none_are_refused)
 	refuse_costs(text, "longer than");
 }
 
-TEST(wrong_settings_of_hosts_are_refused_where_they_stand)
+TEST(invalid_host_settings_are_refused_at_their_line)
 {
 	refuse(HEAD "a [mode=ippp] }", "n.dot:2: mode of a is \"ippp\": expects regular or ipp");
 	refuse(HEAD "a [costs=many] }",
@@ -166,7 +166,7 @@ TEST(wrong_settings_of_hosts_are_refused_where_they_stand)
 	refuse(HEAD "a [boot=\"3s\"] }", "boot of a is \"3s\": boot number 1 is of a host that has not crashed");
 }
 
-TEST_WITH(a_link_is_its_preset_and_what_is_set_besides, struct xk_topology *net,
+TEST_WITH(link_is_a_preset_and_changes_to_it, struct xk_topology *net,
 	  loaded(HEAD "lan [loss=\"50%\", latency=\"7us\", kind=shared] }"), xk_topology_free)
 {
 	struct xk_graph_errors errors = { 0 };
@@ -181,7 +181,7 @@ TEST_WITH(a_link_is_its_preset_and_what_is_set_besides, struct xk_topology *net,
 	CHECK_EQ(config.rate, 10000000000);
 }
 
-TEST(wrong_settings_of_links_are_refused_where_they_stand)
+TEST(invalid_link_settings_are_refused_at_their_line)
 {
 	refuse(HEAD "lan [kind=round] }", "n.dot:2: kind of lan is \"round\": expects wire, shared or switch");
 	refuse(HEAD "lan [kind=wire]; c -- lan }", "n.dot:1: link lan is a wire: it joins two hosts, and not 3");

@@ -1,4 +1,4 @@
-/* test_options.c - the command line: values taken, misuse told in a sentence, help. */
+/* test_options.c - the command line: values, misuse reported in a sentence, help. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ static const struct options_program program = {
 	.operands_max = 1,
 };
 
-/* What several programs share. */
+/* Options shared by several programs. */
 struct shared {
 	uint64_t before, level;
 	bool loud;
@@ -59,7 +59,7 @@ static struct given given;
 static struct options_texts operands;
 static char said[4096];
 
-/* Parses the words of line (by spaces); what goes to stdout or stderr is in `said`. */
+/* Parses the arguments in line, separated by spaces; stores the output to stdout and stderr in `said`. */
 static enum options_result
 parse(const char *line)
 {
@@ -85,7 +85,7 @@ parse(const char *line)
 	said[len < 0 ? 0 : len] = '\0';
 	close(file);
 	if (given.text != NULL)
-		given.text = NULL; /* pointed into copy */
+		given.text = NULL; /* would point into copy */
 	free(copy);
 	return result;
 }
@@ -95,12 +95,12 @@ wrong(const char *line, const char *sentence)
 {
 	CHECK_EQ(parse(line), OPTIONS_WRONG);
 	if (strstr(said, sentence) == NULL)
-		fprintf(stderr, "\n\"%s\" says: %s", line, said);
+		fprintf(stderr, "\n\"%s\" prints: %s", line, said);
 	CHECK_HAS(said, sentence);
 	CHECK_HAS(said, "--help");
 }
 
-TEST(values_of_every_kind_are_taken)
+TEST(values_of_every_kind_are_stored)
 {
 	given = (struct given){ .number = 7 };
 	CHECK_EQ(parse("--flag --set a=1 file --set=b=2 --numbers 1,2,18446744073709551615 --choice blue --choices "
@@ -117,7 +117,7 @@ TEST(values_of_every_kind_are_taken)
 	CHECK_EQ(operands.count, 1);
 }
 
-TEST(times_and_addresses_are_those_of_settings)
+TEST(times_and_addresses_parse_as_in_settings)
 {
 	CHECK_EQ(parse("--time 20us --host 10.77.0.2"), OPTIONS_GO);
 	CHECK_EQ(given.time_ns, 20000);
@@ -135,7 +135,7 @@ TEST(times_and_addresses_are_those_of_settings)
 	wrong("--host 127.0.0.1", "--host: \"127.0.0.1\" is not an address like 10.77.0.2, of one host, but ");
 }
 
-TEST(a_list_that_is_given_replaces_the_initial_one)
+TEST(given_list_replaces_the_default_one)
 {
 	given = (struct given){ .numbers = { 2, { 1, 2 } } };
 	CHECK_EQ(parse("--numbers 9"), OPTIONS_GO);
@@ -143,7 +143,7 @@ TEST(a_list_that_is_given_replaces_the_initial_one)
 	CHECK_EQ(given.numbers.value[0], 9);
 }
 
-TEST(misuse_is_told_in_a_sentence)
+TEST(misuse_is_reported_in_a_sentence)
 {
 	wrong("--nothing", "there is no option --nothing; try");
 	wrong("--nothing=1", "there is no option --nothing=1; try");
@@ -181,7 +181,7 @@ TEST(help_shows_every_option_but_hidden_ones)
 	CHECK_HAS(said, "usage: prog [OPTION]... [FILE]");
 }
 
-TEST(shared_tables_are_taken_where_the_program_keeps_them)
+TEST(shared_options_are_stored_in_the_programs_structure)
 {
 	struct {
 		struct given given;

@@ -1,6 +1,6 @@
 /*
- * test_pair.c - two ends driven from here: in this process, and as processes (this program again, see `be_an_end`)
- * which answer, fail, fall silent and die.
+ * test_pair.c - pairs driven from here: ends in this process, and ends as processes (this program again, see
+ * `be_an_end`) that answer, fail, fall silent and die.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "tests/test.h"
 #include "tools/host/host_pair.h"
 
-/* ---- an end that does what the size of a block says ---- */
+/* ---- an end whose behaviour depends on the size of a block ---- */
 
 enum { SIZE_GOOD, SIZE_FAILS, SIZE_DIES, SIZE_EXITS, SIZE_WAITS };
 
@@ -66,7 +66,7 @@ end_run(void *end, const struct pair_block *block, struct pair_result *result, i
 
 static const struct pair_end_ops ops = { .setup = end_setup, .counts = end_counts, .run = end_run };
 
-/* pair_start has started this program as an end; what follows is argv of the test that did it. */
+/* Runs this program as an end if pair_start has started it as one. */
 __attribute__((constructor)) static void
 be_an_end(int argc, char **argv)
 {
@@ -79,7 +79,7 @@ be_an_end(int argc, char **argv)
 	_exit(pair_serve(atoi(argv[1] + 10), &ops, NULL));
 }
 
-/* ---- what is printed meanwhile ---- */
+/* ---- captured output ---- */
 
 static char said[8192];
 static int said_file, said_stderr;
@@ -105,7 +105,7 @@ was_said(const char *text)
 	close(said_stderr);
 	close(said_file);
 	if (strstr(said, text) == NULL)
-		fprintf(stderr, "\nsaid: %s", said);
+		fprintf(stderr, "\nprinted: %s", said);
 	return strstr(said, text) != NULL;
 }
 
@@ -129,7 +129,7 @@ run(struct pair *pair, uint32_t size, struct pair_result *result)
 
 /* ---- tests ---- */
 
-TEST(both_processes_answer)
+TEST(two_processes_run_a_pair)
 {
 	static struct pair_counts counts;
 	static struct pair_result result;
@@ -149,7 +149,7 @@ TEST(both_processes_answer)
 	CHECK_EQ(pair_stop(&pair, true), 0);
 }
 
-TEST(a_server_elsewhere_is_driven_alike)
+TEST(remote_server_is_driven_alike)
 {
 	static struct pair_counts counts;
 	static struct pair_result result;
@@ -172,7 +172,7 @@ TEST(a_server_elsewhere_is_driven_alike)
 	CHECK_EQ(pair_stop(&pair, true), 0);
 }
 
-TEST(a_server_elsewhere_that_is_not_there_is_told)
+TEST(missing_remote_server_is_reported)
 {
 	struct pair pair;
 
@@ -184,7 +184,7 @@ TEST(a_server_elsewhere_that_is_not_there_is_told)
 	pair_stop(&pair, false);
 }
 
-TEST(what_an_end_refuses_is_told)
+TEST(refusal_of_an_end_is_reported)
 {
 	static struct pair_result result;
 	struct pair_setup setup = { .threads = 99 };
@@ -198,7 +198,7 @@ TEST(what_an_end_refuses_is_told)
 	pair_stop(&pair, false);
 }
 
-TEST(an_end_that_dies_ends_the_run)
+TEST(death_of_an_end_ends_the_run)
 {
 	static struct pair_result result;
 	struct pair pair;
@@ -215,7 +215,7 @@ TEST(an_end_that_dies_ends_the_run)
 	pair_stop(&pair, false);
 }
 
-TEST(a_server_that_dies_while_the_client_runs_ends_the_run)
+TEST(death_of_the_server_ends_a_running_client)
 {
 	static struct pair_result result;
 	struct pair pair;
@@ -236,7 +236,7 @@ TEST(a_server_that_dies_while_the_client_runs_ends_the_run)
 	waitpid(killer, NULL, 0);
 }
 
-TEST(an_end_that_does_not_start_gives_its_status)
+TEST(end_that_does_not_start_returns_its_status)
 {
 	struct pair pair;
 
@@ -263,7 +263,7 @@ TEST(a_signal_ends_the_run)
 	close(signals);
 }
 
-TEST(no_process_is_left)
+TEST(no_process_survives_the_pair)
 {
 	struct pair pair;
 	pid_t pids[PAIR_ENDS];
@@ -276,7 +276,7 @@ TEST(no_process_is_left)
 		CHECK(kill(pids[i], 0) != 0 && errno == ESRCH);
 }
 
-TEST(ends_of_this_process_and_missing_ones_are_driven_alike)
+TEST(local_and_missing_ends_are_driven_alike)
 {
 	static struct pair_counts counts;
 	static struct pair_result result;
@@ -295,7 +295,7 @@ TEST(ends_of_this_process_and_missing_ones_are_driven_alike)
 	CHECK_EQ(pair_stop(&pair, true), 0);
 }
 
-/* As a driver does, which knows nothing of the signal that stopped the main thread. */
+/* Counts on like a driver, which does not notice the signal that stops the main thread. */
 static _Atomic bool counts_on;
 static pthread_t counter;
 
@@ -313,7 +313,7 @@ run_until_stopped(void *end, const struct pair_block *block, struct pair_result 
 	return pthread_create(&counter, NULL, count_rounds, result) != 0;
 }
 
-TEST(nobody_reads_the_result_of_a_block_that_gave_up)
+TEST(result_of_an_abandoned_block_is_not_read)
 {
 	static const struct pair_end_ops gives_up = { .setup = end_setup,
 						      .counts = end_counts,
@@ -330,7 +330,7 @@ TEST(nobody_reads_the_result_of_a_block_that_gave_up)
 	pthread_join(counter, NULL);
 }
 
-TEST(counts_are_differences_by_name)
+TEST(counts_are_summed_differences_by_name)
 {
 	static struct pair_counts before, after, sum;
 
@@ -352,7 +352,7 @@ TEST(counts_are_differences_by_name)
 	CHECK_EQ(sum.drops[1].count, 6);
 }
 
-TEST(a_full_table_of_drops_counts_the_rest_together)
+TEST(full_table_of_drops_counts_the_rest_together)
 {
 	static struct pair_counts counts;
 	uint64_t all = 0;

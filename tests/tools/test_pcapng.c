@@ -1,4 +1,4 @@
-/* test_pcapng.c - a capture holds, byte by byte, what was given to it, and other programs can read it. */
+/* test_pcapng.c - a capture's bytes, and other programs that read it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ capture_end(struct pcapng *p)
 	capture_read();
 }
 
-/* Parses hexadecimal, with blanks anywhere. */
+/* Checks that the capture is exactly these bytes, in hexadecimal with blanks anywhere. */
 static void
 capture_is(const char *hex)
 {
@@ -65,7 +65,7 @@ capture_is(const char *hex)
 	CHECK_EQ(capture.len, at);
 }
 
-/* Returns the text of the option at `at`, which must be `len` bytes long. */
+/* Returns true if the option at `at` is this text of `len` bytes. */
 static bool
 capture_has_text(size_t at, const char *text, size_t len)
 {
@@ -82,7 +82,7 @@ static const uint8_t frame[] = { 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x30, 0, 'h
 #define INTERFACE                                                                                                      \
 	"01000000 2c000000 0100 0000 00000400 0200 0600 6c61622e6530 0000 0900 0100 09000000 0000 0000 2c000000"
 
-TEST(a_small_capture_is_these_bytes)
+TEST(small_capture_has_these_bytes)
 {
 	struct pcapng *p = capture_begin();
 
@@ -115,7 +115,7 @@ TEST(empty_frames_and_texts_take_no_bytes)
 	unlink(capture.path);
 }
 
-TEST(an_interface_of_another_kind_is_these_bytes)
+TEST(interface_of_another_kind_has_these_bytes)
 {
 	struct pcapng *p = capture_begin();
 
@@ -127,7 +127,7 @@ TEST(an_interface_of_another_kind_is_these_bytes)
 	unlink(capture.path);
 }
 
-TEST(statistics_are_these_bytes)
+TEST(statistics_have_these_bytes)
 {
 	struct pcapng *p = capture_begin();
 
@@ -139,8 +139,8 @@ TEST(statistics_are_these_bytes)
 	unlink(capture.path);
 }
 
-/* Without an explicit flush, what is there already can be read whenever the program ends. */
-TEST(the_file_never_ends_in_the_middle_of_a_block)
+/* Even without a flush, the file is readable up to its last block whenever the program ends. */
+TEST(file_always_ends_at_a_block)
 {
 	static uint8_t bytes[PCAPNG_FRAME_MAX + 1];
 	struct pcapng *p = capture_begin();
@@ -166,7 +166,7 @@ TEST(the_file_never_ends_in_the_middle_of_a_block)
 }
 
 /* The tests' own reader, on a file from a machine with the other byte order. */
-TEST(the_reader_takes_either_byte_order)
+TEST(reader_accepts_both_byte_orders)
 {
 	static const uint8_t
 		file[] = {
@@ -200,7 +200,7 @@ TEST(long_texts_are_cut_between_characters)
 
 	memset(text, 'a', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
-	memcpy(text + PCAPNG_TEXT_MAX - 2, "\xe2\x82\xac", 3); /* ends one byte behind */
+	memcpy(text + PCAPNG_TEXT_MAX - 2, "\xe2\x82\xac", 3); /* ends one byte past the limit */
 	p = capture_begin();
 	pcapng_interface(p, text);
 	text[PCAPNG_TEXT_MAX - 2] = '\0';
@@ -212,7 +212,7 @@ TEST(long_texts_are_cut_between_characters)
 	unlink(capture.path);
 }
 
-TEST(of_a_long_frame_a_part_is_written)
+TEST(long_frames_are_truncated)
 {
 	size_t len = PCAPNG_FRAME_MAX + 5;
 	uint8_t *bytes = malloc(len);
@@ -231,7 +231,7 @@ TEST(of_a_long_frame_a_part_is_written)
 	unlink(capture.path);
 }
 
-TEST(a_flushed_capture_is_in_the_file)
+TEST(flush_writes_to_the_file)
 {
 	struct pcapng *p = capture_begin();
 
@@ -260,7 +260,7 @@ TEST(errors_of_the_file_are_reported)
 	CHECK_EQ(pcapng_close(NULL), 0);
 }
 
-TEST(a_descriptor_that_cannot_be_written_is_refused_at_once)
+TEST(unwritable_descriptor_is_refused_at_once)
 {
 	char path[32];
 	int fd;
@@ -280,7 +280,7 @@ TEST(a_descriptor_that_cannot_be_written_is_refused_at_once)
 	CHECK_EQ(close(fd), 0);
 }
 
-TEST(a_disk_that_is_full_for_a_while_is_not_forgotten)
+TEST(temporarily_full_disk_is_still_reported)
 {
 	static uint8_t much[1 << 16];
 	struct pcapng *p = pcapng_open("/dev/full", "a test");
@@ -293,9 +293,9 @@ TEST(a_disk_that_is_full_for_a_while_is_not_forgotten)
 	CHECK_EQ(pcapng_close(p), -ENOSPC);
 }
 
-/* Checks that tshark shows `want` for `fields`, one line for each frame, and complains of nothing. */
+/* Checks that tshark shows `want` for `fields`, one line per frame, without warnings. */
 static void
-tshark_says(const char *fields, const char *want)
+expect_tshark(const char *fields, const char *want)
 {
 	char command[512], got[1024];
 	FILE *in;
@@ -315,12 +315,12 @@ tshark_says(const char *fields, const char *want)
 	CHECK_EQ(system(command), 0);
 }
 
-TEST(tshark_reads_it)
+TEST(tshark_reads_a_capture)
 {
 	struct pcapng *p;
 
 	if (system("command -v tshark >/dev/null 2>&1") != 0) {
-		fprintf(stderr, "\nSKIPPED: no tshark is installed, so no other program has read a capture\n");
+		fprintf(stderr, "\nSKIPPED: tshark is not installed, so no other program has read a capture\n");
 		return;
 	}
 	p = capture_begin();
@@ -329,7 +329,7 @@ TEST(tshark_reads_it)
 	pcapng_frame(p, 0, 1, PCAPNG_OUT, frame, sizeof(frame), NULL);
 	pcapng_frame(p, 1, UINT64_C(5000000002), PCAPNG_IN, frame, sizeof(frame), "duplicate, \xc3\xb6");
 	capture_end(p);
-	tshark_says(
+	expect_tshark(
 		"-e frame.interface_name -e frame.time_epoch -e frame.packet_flags_direction -e frame.len -e eth.src "
 		"-e eth.type -e frame.comment",
 		"client.port,0.000000001,0x00000002,17,02:00:00:00:00:01,0x3000,\n"

@@ -1,4 +1,4 @@
-/* test_stats.c - a host's counts as tables and as a document, and pictures of documents, also of a stranger's. */
+/* test_stats.c - a host's counts as tables and as a document, and pictures of documents, including hostile ones. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <jansson.h>
@@ -15,7 +15,7 @@
 static const char graph_text[] = "digraph g { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp;\n"
 				 "arp -> eth; eth -> port; }\n";
 
-/* A silent host, whose counts the tests set. */
+/* Idle hosts, whose counts the tests set. */
 static struct host_pair {
 	struct host hosts[2];
 	struct stats_before before;
@@ -81,7 +81,7 @@ count(struct xk_edge *edge, unsigned way, uint64_t messages, uint64_t timed, uin
 	atomic_store(&edge->counts[way].ns, ns);
 }
 
-/* Above and below ip; eth has dropped five. */
+/* Counts messages above and below ip, and five drops of eth. */
 static void
 count_some(void)
 {
@@ -144,14 +144,14 @@ PAIR_TEST(tables_have_rates_and_totals)
 	CHECK_HAS(text, "\neth.short                        0           2\n");
 	CHECK_HAS(text, "\ndriver ");
 	free(text);
-	/* Counts that began anew have no rates. */
+	/* Counts that have been reset have no rates. */
 	count(edge, XK_UP, 10, 10, 500);
 	text = told(stats_print_tables, 6000000000);
 	CHECK_HAS(text, "ip -> vnet                       0          10");
 	free(text);
 }
 
-PAIR_TEST(names_stay_in_their_row)
+PAIR_TEST(long_names_stay_in_their_row)
 {
 	char *text;
 
@@ -162,7 +162,7 @@ PAIR_TEST(names_stay_in_their_row)
 	free(text);
 }
 
-PAIR_TEST(a_node_is_the_sum_of_the_edges_by_which_messages_come)
+PAIR_TEST(node_counts_are_sums_over_its_incoming_edges)
 {
 	json_t *document, *node = NULL;
 	size_t i;
@@ -186,7 +186,7 @@ PAIR_TEST(a_node_is_the_sum_of_the_edges_by_which_messages_come)
 	free(text);
 }
 
-PAIR_TEST(a_row_of_a_list_is_one_line)
+PAIR_TEST(list_has_one_line_per_host)
 {
 	char *text;
 
@@ -196,7 +196,7 @@ PAIR_TEST(a_row_of_a_list_is_one_line)
 	free(text);
 }
 
-PAIR_TEST(a_picture_has_each_number_once)
+PAIR_TEST(picture_has_each_number_once)
 {
 	static const char *const once[] = { "100 up, 50 down",      "90 up, 50 down", "4 explicit, 6 time",
 					    "50 ns up, 40 ns down", "5 dropped",      "78.7 % of the time" };
@@ -222,7 +222,7 @@ PAIR_TEST(a_picture_has_each_number_once)
 	free(text);
 }
 
-/* Whatever bytes of a document are changed, it can be drawn if it is still JSON. */
+/* A document with any bytes changed can be drawn if it is still JSON. */
 PAIR_TEST(hostile_documents_can_be_drawn)
 {
 	static const char bytes[] = "{}[]\",:0nt-.";
@@ -256,7 +256,7 @@ PAIR_TEST(hostile_documents_can_be_drawn)
 	free(text);
 }
 
-/* tools/json.c and jansson have functions of the same names: the programs' must not take the place of jansson's own. */
+/* tools/json.c and jansson have functions of the same names: ours must not replace jansson's own. */
 TEST(jansson_calls_its_own_functions)
 {
 	Dl_info info;
@@ -265,7 +265,7 @@ TEST(jansson_calls_its_own_functions)
 	CHECK_HAS(info.dli_fname, "libjansson");
 }
 
-TEST(names_of_hosts_are_bounded_and_plain)
+TEST(host_names_are_short_and_plain)
 {
 	char name[STATS_NAME], longest[200] = "xkstats-", why[STATS_WHY], want[108];
 	struct sockaddr_un address;
@@ -287,7 +287,7 @@ TEST(names_of_hosts_are_bounded_and_plain)
 	CHECK(!stats_name_of(longest, name));
 }
 
-TEST(a_host_is_meant_by_what_is_its_alone)
+TEST(host_is_chosen_by_a_unique_part_of_its_name)
 {
 	struct stats_hosts hosts = { 3, { "chantest-18", "udptest-17", "udptest-170" } };
 	const char *name = "";
