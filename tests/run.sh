@@ -1,13 +1,13 @@
 #!/bin/bash
-# run.sh LONG - every test, on what ./run test has built; LONG=1 adds valgrind and the long forms of the others.
-# From the checkout's root. The last line is `N passed, N failed`: CUnit's tests, and one for each other check.
+# run.sh LONG - runs every test built by ./run test; LONG=1 adds valgrind and the long forms of the others. Run it from the
+# checkout's root. The last line is `N passed, N failed`: CUnit's tests, and one for each other check.
 set -u
 export LC_ALL=C
 
 long=${1:-0}
 passed=0
 failed=0
-used=0 # seconds of processor time, by all
+used=0 # seconds of processor time, total
 failures=() # repeated at the end
 logs=build/logs/tests
 export ASAN_OPTIONS="detect_stack_use_after_return=0:strict_string_checks=1:${ASAN_OPTIONS:-}"
@@ -16,11 +16,11 @@ export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0:${LS
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tests/tsan.supp:${TSAN_OPTIONS:-}"
 export XK_TEST_LONG="$long"
 
-# The sanitizers of gcc 12 do not find room for their shadow where addresses are very random.
+# The sanitizers of gcc 12 find no room for their shadow memory if addresses are highly randomized.
 fixed_addresses=
 ! setarch -R true 2>/dev/null || fixed_addresses='setarch -R'
 
-# failed_with TEXT: notes a failed test and the lines of its log that say why, to repeat them at the end.
+# failed_with TEXT: records a failed test and its log's error lines, to repeat them at the end.
 failed_with() {
 	local why
 	why=$(grep -aE '^ *(FAIL|Test: .*FAILED|[0-9]+\. .* - )|(ERROR|SUMMARY|WARNING|[Ee]rror): |[Aa]ssert' "$log" | head -n 5)
@@ -28,23 +28,24 @@ failed_with() {
 	failures+=("$1"$'\n'"$(printf '%s' "$why" | cut -c 1-300 | sed 's/^/    /')")
 }
 
-# tell VERDICT SECONDS TEXT: SECONDS are those that it took and, of processor time, those that it used.
-tell() {
+# report VERDICT SECONDS TEXT: SECONDS are elapsed and processor time.
+report() {
 	printf '%-7s %3s s, %3s used  %s\n' "$1" "${2% *}" "${2#* }" "$3"
 }
 
-# Where the output of the test called NAME goes.
+# log_of NAME: prints the path of the test's log.
 log_of() {
 	printf '%s' "$logs/$(printf '%s' "$1" | tr ' /' '__').log"
 }
 
-# The system's Python, of whose packages some have need. Others may be scripts that first look for a version, a thousand times.
+# Use the system's Python: some checks need its packages, and wrapper scripts that select a version cost time on each of a
+# thousand starts.
 python=$logs/bin
 
 # ---- several tests at a time ---------------------------------------------------------------------------------------------
 
 # limit_of NAME: prints a test's limit in seconds of processor time for each of its processes: several times the usual.
-# By the clock, tests may take ten times as long, since machines may be busy, but no longer than an hour.
+# The limit by the clock is ten times as long, because machines may be busy, but at most an hour.
 limit_of() {
 	case $1 in
 	'valgrind '* | soak*) echo 1800 ;;
@@ -63,8 +64,8 @@ clock_limit_of() {
 	echo $((long || limit < 3600 ? limit : 3600))
 }
 
-# logged NAME COMMAND...: runs it; its output goes to NAME's log; its status, the seconds that it took and those of the
-# processor that it used, to the log's .status.
+# logged NAME COMMAND...: runs it; its output goes to NAME's log; its status, elapsed seconds and processor seconds go to
+# the log's .status.
 logged() {
 	local started=$SECONDS status clock
 	log=$(log_of "$1")
@@ -82,34 +83,34 @@ logged() {
 # status_of NAME STATUS: prints the status in words.
 status_of() {
 	case $2 in
-	124 | 137) echo "status $2: not done after $(clock_limit_of "$1") s" ;;
-	152) echo "status $2: not done after $(limit_of "$1") s of processor time" ;;
+	124 | 137) echo "status $2: not finished after $(clock_limit_of "$1") s" ;;
+	152) echo "status $2: not finished after $(limit_of "$1") s of processor time" ;;
 	*) echo "status $2" ;;
 	esac
 }
 
-# One test, passed if its command succeeded.
+# judge_check NAME: one test, passed if its command succeeded.
 judge_check() {
 	log=$(log_of "$1")
 	read -r status seconds <"$log.status"
 	used=$((used + ${seconds#* }))
 	if [ "$status" -eq 0 ]; then
 		passed=$((passed + 1))
-		tell passed "$seconds" "$1"
+		report passed "$seconds" "$1"
 	else
 		failed=$((failed + 1))
-		tell FAILED "$seconds" "$1 ($(status_of "$1" "$status"); $log)"
+		report FAILED "$seconds" "$1 ($(status_of "$1" "$status"); $log)"
 		tail -n 30 "$log" | sed 's/^/    /'
 		failed_with "$1 ($(status_of "$1" "$status"); $log)"
 	fi
 }
 
-# The `tests` line of CUnit's summary as "PASSED FAILED".
+# cunit_summary LOG: prints the `tests` line of CUnit's summary as "PASSED FAILED".
 cunit_summary() {
 	awk '$1 == "tests" && NF >= 6 { result = $4 " " $5 } END { print result }' "$1"
 }
 
-# A program of CUnit's tests: each of them. One that has ended without its summary has failed once.
+# judge_cunit NAME: a program of CUnit tests, each counted. A program that ends without a summary counts as one failure.
 judge_cunit() {
 	log=$(log_of "$1")
 	read -r status seconds <"$log.status"
@@ -123,26 +124,25 @@ judge_cunit() {
 	passed=$((passed + ${good:-0}))
 	failed=$((failed + ${bad:-1}))
 	if [ "${bad:-1}" -eq 0 ]; then
-		tell passed "$seconds" "$1 (${good:-0})"
+		report passed "$seconds" "$1 (${good:-0})"
 	else
-		tell FAILED "$seconds" "$1 (${bad:-1} of $((${good:-0} + ${bad:-1})), $(status_of "$1" "$status"); $log)"
+		report FAILED "$seconds" "$1 (${bad:-1} of $((${good:-0} + ${bad:-1})), $(status_of "$1" "$status"); $log)"
 		grep -vE ' \.\.\.passed$|^ *$' "$log" | tail -n 40 | sed 's/^/    /'
 		failed_with "$1 ($(status_of "$1" "$status"); $log)"
 	fi
 }
 
-# What runs, by process: its lane, how it is judged, and its name.
+# Running tests by process: lane, kind of verdict, name.
 declare -A running=()
 
-# Two lanes of tests run side by side, with a process for each core in either: programs that talk to each other, and mostly
-# wait for it, and tests that mostly compute. So there is always something to do while others wait. A lane that is done
-# leaves its place to the other one.
+# Two lanes of tests run side by side, each with a process per core: programs that talk to each other and mostly wait, and
+# tests that mostly compute, so the cores stay busy. A finished lane leaves its place to the other.
 talking=()
 computing=()
 declare -A busy=([talking]=0 [computing]=0)
 cores=$(nproc)
 
-# One that runs is waited for, and judged.
+# settle: waits for a running test and reports its verdict.
 settle() {
 	local ended lane kind name
 	wait -n -p ended "${!running[@]}"
@@ -152,7 +152,7 @@ settle() {
 	"judge_$kind" "$name"
 }
 
-# start LANE KIND NAME COMMAND...: it runs from now on, beside others.
+# start LANE KIND NAME COMMAND...: runs the test in the background.
 start() {
 	local lane=$1 kind=$2
 	shift 2
@@ -161,7 +161,7 @@ start() {
 	busy[$lane]=$((busy[$lane] + 1))
 }
 
-# start_next LANE: the next of the lane's; what it was is text for the shell.
+# start_next LANE: starts the lane's next test, which is stored as shell text.
 start_next() {
 	local -n waiting=$1
 	local words=${waiting[0]}
@@ -169,7 +169,7 @@ start_next() {
 	eval "start $1 $words"
 }
 
-# run_all: all that was begun, and judges it.
+# run_all: runs all queued tests and reports their verdicts.
 run_all() {
 	while [ $((${#talking[@]} + ${#computing[@]} + ${#running[@]})) -gt 0 ]; do
 		if [ ${#running[@]} -ge $((2 * cores)) ]; then
@@ -184,7 +184,7 @@ run_all() {
 	done
 }
 
-# begin KIND NAME COMMAND...
+# begin KIND NAME COMMAND...: queues a test.
 begin() {
 	local words
 	printf -v words '%q ' "$@"
@@ -219,7 +219,7 @@ unit() {
 	done
 }
 
-# ---- what is run ---------------------------------------------------------------------------------------------------------
+# ---- the tests -----------------------------------------------------------------------------------------------------------
 
 format() {
 	clang-format --version | grep -qE 'version 14\.' || { echo "not clang-format 14: not checked"; return 0; }
@@ -234,15 +234,15 @@ cpp_check_as() {
 		-D__GNUC__=12 "$@"
 }
 
-# What gcc does not see: in release builds, and in debug builds of the files that differ in these, or include a header of
-# their folder that does. tests/cppcheck.txt says what is left alone, and why.
+# Static checks beyond gcc's: for release builds, and for debug builds of files that differ there or include a header of
+# their folder that does. tests/cppcheck.txt lists the exemptions and their reasons.
 cpp_check() {
 	cpp_check_as -UXK_DEBUG xkernel protocols platform graphs tools experiments docs || return
 	# shellcheck disable=SC2046 # a list of words
 	cpp_check_as -DXK_DEBUG xkernel platform $(grep -lrw XK_DEBUG --include='*.c' protocols graphs tools experiments docs)
 }
 
-# The stack switch of the other architecture. CUnit is not there for it: tests/cross/ has what test.h needs of it.
+# The stack switch of the other architecture, for which CUnit is not installed: tests/cross/ has what test.h needs.
 cross_stack() {
 	aarch64-linux-gnu-gcc -std=gnu11 -O2 -g -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
 		-fstack-clash-protection -I . -I tests/cross -o build/logs/tests/test_stack_aarch64 \
@@ -250,7 +250,7 @@ cross_stack() {
 		qemu-aarch64 build/logs/tests/test_stack_aarch64
 }
 
-# Passes with sanitizers too, and each seed gives the same run as without them: the hash of all runs is the same.
+# The swarm passes with sanitizers, and each seed gives the same run as without them: the hash of all runs is equal.
 swarm_sanitized() {
 	seeds=1-$((long ? 1000 : 150))
 	# shellcheck disable=SC2086 # a command and its option, or nothing
@@ -260,13 +260,13 @@ swarm_sanitized() {
 		grep -xFf "$logs/swarm_hash.txt" "$logs/swarm.txt"
 }
 
-# musl has all that the framework, protocols, graphs and the simulator need of a C library.
+# The framework, protocols, graphs and the simulator compile against musl.
 musl() {
 	musl-gcc -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -fsyntax-only -I . -I platform/compat -DXK_NO_SEM_CLOCKWAIT \
 		xkernel/*.c xkernel/engine/*.c xkernel/support/*.c protocols/*.c protocols/*/*.c graphs/*.c platform/*.c platform/sim/*.c
 }
 
-# A simulated world does the same on the other architecture, frame by frame.
+# A simulated world runs the same on the other architecture, frame by frame.
 cross_replay() {
 	# shellcheck disable=SC2086 # a command and its option, or nothing
 	aarch64-linux-gnu-gcc -std=gnu11 -O0 -static -pthread -Wall -Wextra -Werror -Wno-unused-parameter \
@@ -287,10 +287,10 @@ rm -rf "$logs"
 mkdir -p "$python"
 ln -s /usr/bin/python3 "$python/python3"
 export PATH="$PWD/$python:$PATH"
-# Where hosts of debug builds note which of their counters were not zero; looked at in the end.
+# Hosts of debug builds record here which of their counters were not zero; tests/counters.py reads it at the end.
 export XK_COUNTERS_FILE="$PWD/$logs/counters"
 
-# Those that take long begin first.
+# The longest tests begin first.
 check "experiments report" /usr/bin/python3 tests/experiments/test_report.py build
 check "experiments components" /usr/bin/python3 tests/experiments/test_components.py build
 check "experiments userlevel" /usr/bin/python3 tests/experiments/test_userlevel.py build
@@ -326,22 +326,22 @@ check "aarch64 replay" "$0" "$long" --only cross_replay
 		cunit "sanitized docs/labs/$lab" $fixed_addresses "build/sanitize/tests/lab_test_$lab"
 	done
 	unit threads build/tsan tools $fixed_addresses
-	# The others have one thread, or stand on a rig, which has none of its own.
+	# The others have one thread, or use a rig, which has no thread of its own.
 	for source in $(grep -lE 'XK_REGULAR|xk_thread_start|pthread' tests/xkernel/test_*.c tests/protocols/test_*.c); do
 		name=$(basename "$source" .c)
 		folder=$(basename "$(dirname "$source")")
-		# A simulated network has one thread, and much to do.
+		# A simulated network has one thread and takes long.
 		[ "$name" = "${name%_net}" ] || [ "$long" -ne 0 ] || continue
-		# Its other tests need no threads, and one sends 65,537 requests: longer than all the rest.
+		# Its other tests use no threads, and one sends 65,537 requests, which takes longer than all the rest.
 		part=
 		[ "$name" != test_icmptest ] || part=hosts_ping_each_other
 		cunit "threads $folder/$name" $fixed_addresses build/tsan/tests/$name $part
 	done
 	for name in test_memory test_dpdk test_dpdk_lanes test_dpdk_virtio; do
-		# Of the links between two processes, those tests in which messages go.
+		# Of the tests of links between two processes, those that send messages.
 		part=
 		[ "$name" != test_dpdk_virtio ] || [ "$long" -ne 0 ] ||
-			part='client_sleeps_and_server_sleeps server_polls_and_client_sleeps chains lent_bytes bursts outlives finds_the_next'
+			part='client_sleeps_and_server_sleeps server_polls_and_client_sleeps chains lent_bytes bursts server_survives finds_the_next'
 		cunit "threads platform/$name" $fixed_addresses build/tsan/tests/$name $part
 	done
 	cunit "threads platform/test_dpdk_links" $fixed_addresses build/tsan/tests/test_dpdk_links \
@@ -360,8 +360,8 @@ if [ "$long" -ne 0 ]; then
 	check "mutation score" tests/mutation/score.py build/mutants 3600
 fi
 if [ "$long" -ne 0 ]; then
-	# What AddressSanitizer does not see: the use of what was never written.
-	# One thread runs at a time: on one core, where who waits for another gives it away.
+	# Finds uses of uninitialized memory, which AddressSanitizer does not. valgrind runs one thread at a time: one core
+	# suffices, and threads that wait for others yield it.
 	core=$(awk '/^Cpus_allowed_list/ { print $2 + 0 }' /proc/self/status)
 	memcheck="taskset -c $core valgrind --quiet --error-exitcode=9 --leak-check=full --fair-sched=yes"
 	memcheck="$memcheck --suppressions=tests/valgrind.supp"
@@ -370,7 +370,7 @@ if [ "$long" -ne 0 ]; then
 			name=$(basename "$source" .c)
 			case $name in
 			test_pair | test_dpdk_lanes | test_dpdk_virtio | test_dpdk_links)
-				tell SKIPPED '0 0' "valgrind $folder/$name: it starts itself again, and finds valgrind"
+				report SKIPPED '0 0' "valgrind $folder/$name: it starts itself again, and would start valgrind"
 				continue
 				;;
 			esac

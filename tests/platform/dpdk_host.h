@@ -18,12 +18,12 @@ enum {
 };
 
 static const uint64_t PATIENCE_NS =
-	UINT64_C(30000000000); /* a frame that has not come by then is lost, however busy the machine */
+	UINT64_C(30000000000); /* a frame that has not arrived by then is lost, however busy the machine */
 
 struct host {
 	struct xk_platform *platform;
 	struct xk_port *port;
-	unsigned began; /* buffers out before the port was opened */
+	unsigned began; /* buffers in use before the port was opened */
 	bool sleeps;
 	char why[XK_DPDK_WHY];
 };
@@ -51,7 +51,7 @@ host_stop(struct host *h)
 	xk_dpdk_stop(h->platform);
 }
 
-/* A test of a host that is started, `h`. */
+/* A test with a started host `h`. */
 #define HOST_TEST(name) TEST_IN(name, struct host, h, REQUIRE(host_start(h) == 0), host_stop)
 
 static inline bool
@@ -76,7 +76,7 @@ host_close(struct host *h)
 	h->port = NULL;
 }
 
-/* One frame, or NULL when none has come within PATIENCE_NS. */
+/* Receives one frame; NULL: none within PATIENCE_NS. */
 static inline struct xk_msg *
 host_receive(struct host *h)
 {
@@ -158,7 +158,7 @@ byte_at(unsigned seed, size_t i)
 	return (uint8_t)(seed * 31 + i * 7 + (i >> 8));
 }
 
-/* A segment of `len` bytes that continue at `offset` of the pattern `seed`. */
+/* Makes a segment of `len` bytes from `offset` of the pattern `seed`. */
 static inline struct xk_msg *
 segment_new(struct xk_platform *platform, unsigned seed, size_t offset, size_t len)
 {
@@ -180,7 +180,7 @@ msg_append(struct xk_msg *head, struct xk_msg *s)
 	head->total += s->len;
 }
 
-/* len bytes of the pattern in segments of at most `piece`. */
+/* Makes a message of len bytes of the pattern in segments of at most `piece`. */
 static inline struct xk_msg *
 msg_new(struct xk_platform *platform, unsigned seed, size_t len, size_t piece)
 {

@@ -1,7 +1,7 @@
 /*
- * dpdk_links.h - for tests of the links between two processes: a network of the test program's own with interfaces in
- * it, and a second process (dpdk_peer.h). Where no network can be made, or no XDP program be loaded, the tests that need
- * one say so and pass.
+ * dpdk_links.h - for tests of the links between two processes: a network namespace of the test program with interfaces,
+ * and a second process (dpdk_peer.h). If no namespace can be made or no XDP program loaded, the tests that need one
+ * print SKIPPED and pass.
  */
 #ifndef TESTS_DPDK_LINKS_H
 #define TESTS_DPDK_LINKS_H
@@ -35,7 +35,7 @@ link_open(struct host *h, const char *link, const char *device, enum xk_dpdk_end
 	return h->port != NULL;
 }
 
-/* Closes the port; what it had must have come back. */
+/* Closes the port and checks that all its buffers are back. */
 static inline void
 link_close(struct host *h)
 {
@@ -44,7 +44,7 @@ link_close(struct host *h)
 	xk_dpdk_stop(h->platform);
 }
 
-/* ---- frames that a bridge lets through ---- */
+/* ---- frames that a bridge forwards ---- */
 
 #define FRAME_TO UINT64_C(0x02000000000b)
 #define FRAME_FROM UINT64_C(0x02000000000a)
@@ -58,7 +58,7 @@ frame_write_header(uint8_t *at)
 	xk_put16(at + 12, FRAME_TYPE);
 }
 
-/* A frame of len bytes in segments of at most `piece`. */
+/* Makes a frame of len bytes in segments of at most `piece`. */
 static inline struct xk_msg *
 frame_new(struct host *h, unsigned seed, size_t len, size_t piece)
 {
@@ -78,7 +78,7 @@ frame_is(struct xk_msg *m, unsigned seed, size_t len)
 	return msg_is(m, seed, len);
 }
 
-/* A kernel's bridge talks, too. */
+/* Receives one of our frames; discards those of the kernel's bridge. */
 static inline struct xk_msg *
 frame_receive(struct host *h)
 {
@@ -117,7 +117,7 @@ ping_many(struct host *h, unsigned rounds)
 	return good;
 }
 
-/* Frames whose payload is lent. `ended` counts loans that have ended: all of them when the port is closed. */
+/* Pings with lent payload. `ended` counts ended loans: all of them once the port is closed. */
 static inline unsigned
 ping_lent(struct host *h, unsigned rounds, _Atomic unsigned *ended)
 {
@@ -143,7 +143,7 @@ ping_lent(struct host *h, unsigned rounds, _Atomic unsigned *ended)
 	return good;
 }
 
-/* Whether frames go there and back; the first may be lost, where a bridge has not seen both ends come up yet. */
+/* Returns true once a frame goes there and back; the first may be lost before a bridge has seen both ends come up. */
 static inline bool
 echo_begins(struct host *h)
 {
@@ -180,11 +180,11 @@ role_rage(struct host *h)
 	}
 }
 
-/* Somebody without rights cannot open it, and is told why: with the word that `how` ends with. */
+/* Checks that an unprivileged user cannot open the link and that the error contains word. */
 static inline int
 role_beg(const char *link, const char *device, const char *word)
 {
-	static struct host h; /* not lost when the process ends here */
+	static struct host h; /* static: reachable at exit, so not reported as a leak */
 
 	if (setgid(NOBODY) != 0 || setuid(NOBODY) != 0 || host_start(&h) != 0)
 		return 6;
@@ -196,7 +196,7 @@ role_beg(const char *link, const char *device, const char *word)
 static inline int
 role_run(const char *what, const char *link, const char *device, const char *end, const char *how)
 {
-	static struct host h; /* not lost when the process ends here */
+	static struct host h; /* static: reachable at exit, so not reported as a leak */
 
 	if (strcmp(what, "beg") == 0)
 		return role_beg(link, device, how);
@@ -207,9 +207,9 @@ role_run(const char *what, const char *link, const char *device, const char *end
 	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h, strcmp(link, "memif") != 0);
 }
 
-static char why_no_network[NETNS_WHY]; /* "": there is one */
+static char why_no_network[NETNS_WHY]; /* "": the namespace exists */
 
-/* Before main, which would run the tests, and before there are threads. */
+/* Runs before main, which would run the tests, and before any thread exists. */
 __attribute__((constructor)) static void
 role_choose(void)
 {
@@ -231,7 +231,7 @@ skipped(const char *why)
 	return why[0] != '\0';
 }
 
-/* Joined interfaces that each test has for itself: "ethN" and "farN", or the taps "tapN" and "nearN". */
+/* Each test's own pair of joined interfaces: "ethN" and "farN", or the taps "tapN" and "nearN". */
 struct cable {
 	char names[2][NETNS_NAME];
 };
@@ -292,7 +292,7 @@ interface_address(const char *name)
 
 /* ---- an echo ---- */
 
-/* This process is one end, a child that echoes the other. */
+/* Pings from this process to a child that echoes. */
 static inline void
 check_echo(const char *link, const char *mine, const char *theirs, enum xk_dpdk_end end, bool sleeps, const char *how)
 {
@@ -324,7 +324,7 @@ socket_for(char *path, const char *name)
 	return path;
 }
 
-/* Whether this machine lets an XDP socket be made at all; if not, says why. */
+/* Returns true if this machine allows XDP sockets; otherwise prints the reason. */
 static inline bool
 xdp_is_possible(const struct cable *c)
 {

@@ -1,8 +1,8 @@
 /*
- * dpdk_peer.h - for tests of links between two processes: the other one, and what it does.
+ * dpdk_peer.h - for tests of links between two processes: the other process and its roles.
  *
- * It is the test program again, told by an environment variable what to be; it is executed before DPDK is started here,
- * and dies with its parent.
+ * It is the test program again, with its role in an environment variable; it is executed before DPDK starts here and
+ * dies with its parent.
  */
 #ifndef TESTS_DPDK_PEER_H
 #define TESTS_DPDK_PEER_H
@@ -17,7 +17,7 @@
 
 #include "tests/platform/dpdk_host.h"
 
-enum { NOBODY = 65534, PEER_READY = 3 /* its file descriptor to say so */ };
+enum { NOBODY = 65534, PEER_READY = 3 /* the file descriptor on which it reports that it is ready */ };
 
 static const char *const peer_variable = "XK_TEST_DPDK_ROLE";
 
@@ -26,7 +26,7 @@ struct peer {
 	int output; /* it writes a letter when its port is open */
 };
 
-/* With this role, which the program looks at before main. */
+/* Starts it with this role, which the program reads before main. */
 static inline struct peer
 peer_begin(const char *role)
 {
@@ -59,11 +59,11 @@ peer_is_ready(const struct peer *p)
 
 	do
 		ready = poll(&fd, 1, 60000);
-	while (ready < 0 && errno == EINTR); /* a tap's frames come with signals */
+	while (ready < 0 && errno == EINTR); /* a tap's frames raise signals */
 	return ready == 1 && read(p->output, &letter, 1) == 1;
 }
 
-/* Its exit status, or minus the signal that ended it. */
+/* Returns its exit status, or minus the signal that ended it. */
 static inline int
 peer_end(struct peer *p, int signal_number)
 {
@@ -77,9 +77,9 @@ peer_end(struct peer *p, int signal_number)
 	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* ---- what it does: exit statuses ---- */
+/* ---- roles; each returns an exit status ---- */
 
-/* Tells the parent that the port is open. */
+/* Reports to the parent that the port is open. */
 static inline bool
 role_is_ready(void)
 {
@@ -109,7 +109,9 @@ role_return(struct host *h)
 	return count;
 }
 
-/* Returns every frame until SIGTERM, which comes by the platform's own loop. joins: once the link is up. */
+/*
+ * Echoes every frame until SIGTERM, which the platform's event loop delivers. joins: reports ready once the link is up.
+ */
 static inline int
 role_echo(struct host *h, bool joins)
 {

@@ -1,4 +1,4 @@
-/* lent.h - for tests of platforms: what each does with lent bytes (xk_msg_lend). */
+/* lent.h - for tests of platforms: rules of lent bytes (xk_msg_lend) that each platform must keep. */
 #ifndef TESTS_LENT_H
 #define TESTS_LENT_H
 
@@ -9,7 +9,7 @@
 
 enum { LENT_LONG = 200000 };
 
-/* The callback of a loan; context is the number of calls. */
+/* The callback of a loan; counts its calls in context. */
 static inline void
 lent_ended(void *context)
 {
@@ -25,7 +25,7 @@ lent_is(const struct xk_msg *m, const char *words)
 	       memcmp(bytes, words, strlen(words)) == 0;
 }
 
-/* Nothing that is done to a message of lent bytes writes to them. */
+/* Checks that no operation on a message writes to lent bytes. */
 static inline void
 check_lent_bytes_stay(struct xk_platform *platform)
 {
@@ -41,9 +41,9 @@ check_lent_bytes_stay(struct xk_platform *platform)
 	CHECK(m->next != NULL && xk_msg_is_writable(m));
 	memcpy(xk_msg_push(&m, 5), "more ", 5); /* into the first header's buffer */
 	CHECK(m->next->next == NULL && lent_is(m, "more head lent words"));
-	CHECK(xk_msg_pop(&m, 15) != NULL); /* of which 5 are lent */
+	CHECK(xk_msg_pop(&m, 15) != NULL); /* the last 5 are lent */
 	CHECK(lent_is(m, "words"));
-	memcpy(xk_msg_push(&m, 5), "four ", 5); /* not where "lent " was */
+	memcpy(xk_msg_push(&m, 5), "four ", 5); /* not over "lent " */
 	CHECK(lent_is(m, "four words"));
 	copy = xk_msg_reference(m);
 	xk_msg_free(m);
@@ -52,7 +52,7 @@ check_lent_bytes_stay(struct xk_platform *platform)
 	while (copy->len == 0)
 		CHECK(xk_msg_peek(&copy, 1) != NULL);
 	CHECK(copy->data == (const uint8_t *)words + 5 && !xk_msg_is_writable(copy));
-	CHECK(!xk_msg_has_room(copy, 1)); /* although there are bytes before, and no other views */
+	CHECK(!xk_msg_has_room(copy, 1)); /* although bytes precede it and there is no other view */
 	memcpy(xk_msg_push(&copy, 2), "2 ", 2);
 	CHECK(lent_is(copy, "2 words"));
 	CHECK_EQ(ended, 0);
@@ -61,7 +61,7 @@ check_lent_bytes_stay(struct xk_platform *platform)
 	CHECK_STR(words, "lent words");
 }
 
-/* A loan ends once, with the last of its parts. */
+/* Checks that a loan ends once, with the last of its parts. */
 static inline void
 check_loan_ends_once(struct xk_platform *platform)
 {
@@ -73,7 +73,7 @@ check_loan_ends_once(struct xk_platform *platform)
 		struct xk_msg *parts[PARTS], *rest = xk_msg_lend(platform, "abcdefghij", 10, lent_ended, &ended);
 
 		REQUIRE(rest != NULL);
-		for (unsigned i = 0; i + 1 < PARTS; i++) /* by both ways, in turn */
+		for (unsigned i = 0; i + 1 < PARTS; i++) /* by split and by part, in turn */
 			parts[i] = i % 2 == 0 ? xk_msg_split(&rest, 2) : xk_msg_part(rest, 0, 2);
 		xk_msg_join(rest, xk_msg_from(platform, "!", 1));
 		parts[PARTS - 1] = rest;
@@ -88,7 +88,7 @@ check_loan_ends_once(struct xk_platform *platform)
 	CHECK_EQ(platform->ops->buffers_out(platform), before);
 }
 
-/* Parts of loans of any length show their bytes. */
+/* Checks that parts of loans of any length show their bytes. */
 static inline void
 check_long_loan(struct xk_platform *platform)
 {
@@ -150,7 +150,7 @@ struct lent_shared {
 	char bytes[8];
 };
 
-/* Whoever frees the last part may overwrite the bytes: all others have read them. */
+/* Overwrites the bytes when the last part is freed: all threads have read them. */
 static inline void
 lent_overwrite(void *context)
 {

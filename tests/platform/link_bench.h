@@ -1,4 +1,4 @@
-/* link_bench.h - for tests of the model of a link: a link, frames that stations give it, and what it tells of them. */
+/* link_bench.h - for tests of the link model: a link, frames that stations send, and their recorded fates. */
 #ifndef TESTS_LINK_BENCH_H
 #define TESTS_LINK_BENCH_H
 
@@ -8,7 +8,7 @@
 
 enum { LEN_MAX = 10000, ARRIVALS_MAX = 4096, GROUP = -1 };
 
-/* A link under test, and what it has told. */
+/* A link under test, and its reports. */
 struct bench {
 	struct sim_link_config config;
 	struct sim_link *link;
@@ -47,7 +47,9 @@ bench_preset(const char *name, unsigned stations)
 	return bench_new(&preset->config, stations, 1);
 }
 
-/* Every frame that began came to each receiver or was lost by name; other than that, nothing was counted. */
+/*
+ * Frees the bench. Checks that every frame begun was delivered to each receiver or lost by name, and that counts agree.
+ */
 static inline void
 bench_free(struct bench *bench)
 {
@@ -64,7 +66,7 @@ bench_free(struct bench *bench)
 	free(bench);
 }
 
-/* A test of a link as nano(kind) with a change: an assignment to config's members. */
+/* A test of the link nano(kind) with a change: an assignment to config's members. */
 #define BENCH_TEST(name, kind, change, stations, seed)                                                                 \
 	TEST_WITH(name, struct bench *bench, ({                                                                        \
 			  struct sim_link_config config = nano(kind);                                                  \
@@ -93,7 +95,7 @@ frame_to(int to, unsigned from)
 	return frame;
 }
 
-/* When the frame begins. */
+/* Gives the link a frame. Returns the time at which its transmission begins. */
 static inline uint64_t
 give(struct bench *bench, unsigned from, int to, size_t len, uint64_t now_ns)
 {
@@ -106,7 +108,7 @@ begin(struct bench *bench, unsigned from, int to, size_t len, uint64_t at_ns)
 	sim_link_begin(bench->link, from, frame_to(to, from), len, at_ns, bench_arrive, bench);
 }
 
-/* Sends, and begins at once what has to wait. For what nothing else happens in between. */
+/* Sends a frame and begins it at once even if it has to wait. For frames without events in between. */
 static inline void
 send_one(struct bench *bench, unsigned from, int to, size_t len, uint64_t now_ns)
 {
@@ -123,7 +125,7 @@ arrival(const struct bench *bench, unsigned i)
 	return &bench->arrivals[i];
 }
 
-/* For comparing. */
+/* Returns the fault's name for comparison; "": none. */
 static inline const char *
 fault_of(const struct sim_arrival *a)
 {

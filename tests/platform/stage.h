@@ -1,6 +1,6 @@
 /*
- * stage.h - for tests of simulated hosts: a link and hosts with toy protocols, whose messages run a function of the test,
- * which notes what happens and when. Frames go to every other host.
+ * stage.h - for tests of simulated hosts: a link and hosts with toy protocols. Each message runs a function of the
+ * test, which notes events with their times. Frames go to every other host.
  */
 #ifndef TESTS_STAGE_H
 #define TESTS_STAGE_H
@@ -14,7 +14,7 @@
 
 enum { MEN = 3, FRAME = 20, NOTES = 900 };
 
-/* A host of the test, and what its messages do. */
+/* A host of the test, and the action of its messages. */
 struct man {
 	struct stage *stage;
 	struct xk_sim_host *host;
@@ -24,8 +24,8 @@ struct man {
 	bool marked; /* explicit handoff below top */
 	bool driver_resumes;
 	enum xk_implicit implicit;
-	bool refuses;   /* its boot makes no kernel */
-	bool hesitates; /* ... or one that has been started, and is freed again */
+	bool boot_fails;      /* its boot makes no kernel */
+	bool boot_fails_late; /* its boot starts a kernel and frees it again */
 	uint64_t boot_wait_us;
 	void (*act)(struct top *top, struct xk_session *lls, struct xk_msg *m);
 	struct top *top; /* of this boot */
@@ -39,7 +39,7 @@ struct stage {
 	struct xk_sim_link *link;
 	struct man men[MEN];
 	unsigned count;
-	char notes[NOTES]; /* what happened, and when: "begin@1000 end@2000 " */
+	char notes[NOTES]; /* events with their times: "begin@1000 end@2000 " */
 	size_t noted;
 };
 
@@ -58,7 +58,7 @@ stage_note(struct stage *stage, const char *what, uint64_t at_ns)
 	stage->noted += (size_t)len;
 }
 
-/* By the clock of whoever asks. */
+/* Notes an event at the time of top's host. */
 static inline void
 top_note(struct top *top, const char *what)
 {
@@ -73,7 +73,7 @@ man_boot(void *context, struct xk_sim_host *host)
 	struct xk_kernel *kernel;
 	struct xk_edge *edge;
 
-	if (man->refuses)
+	if (man->boot_fails)
 		return NULL;
 	man->config.name = xk_sim_host_name(host);
 	man->config.platform = xk_sim_platform(host);
@@ -94,7 +94,7 @@ man_boot(void *context, struct xk_sim_host *host)
 	REQUIRE(xk_kernel_start(kernel) == 0);
 	if (man->boot_wait_us != 0)
 		CHECK_EQ(xk_delay(&man->top->protocol, man->boot_wait_us), 0);
-	if (!man->hesitates)
+	if (!man->boot_fails_late)
 		return kernel;
 	xk_kernel_free(kernel);
 	return NULL;
@@ -128,7 +128,7 @@ stage_add(struct stage *stage, enum xk_mode mode, const struct xk_sim_costs *cos
 	return man;
 }
 
-/* The second of two hosts, whose messages do act; it and the first, which only sends, are up. */
+/* Makes two hosts: the first only sends. Returns the second, whose messages run act. Both are up. */
 static inline struct man *
 stage_two(struct stage *stage, enum xk_mode mode, const struct xk_sim_costs *costs,
 	  void (*act)(struct top *top, struct xk_session *lls, struct xk_msg *m))
@@ -147,7 +147,7 @@ stage_close(struct stage *stage)
 	CHECK_EQ(xk_sim_free(stage->sim), 0);
 }
 
-/* A test of the man that `made` adds to the stage: stage_two(stage, ...). */
+/* A test of the man added by `made`: stage_two(stage, ...). */
 #define MAN_TEST(name, made)                                                                                           \
 	static void name##_of(struct stage *stage, struct man *man);                                                   \
 	TEST(name)                                                                                                     \
@@ -159,7 +159,7 @@ stage_close(struct stage *stage)
 	}                                                                                                              \
 	static void name##_of(struct stage *stage, struct man *man)
 
-/* A frame from the first host, now: it is at the others a microsecond later. */
+/* Sends a frame from the first host now; it arrives a microsecond later. */
 static inline void
 stage_send(struct stage *stage)
 {
@@ -183,7 +183,7 @@ stage_send_at(struct stage *stage, uint64_t at_ns)
 	REQUIRE(xk_sim_at(stage->sim, at_ns, act_send, stage) == 0);
 }
 
-/* Boots man, sends it so many frames from the first millisecond on, so far apart, and lets a second pass. */
+/* Boots man, sends it `frames` frames from 1 ms on, apart_ns apart, and runs a second. */
 static inline void
 stage_play(struct stage *stage, struct man *man, unsigned frames, uint64_t apart_ns)
 {
@@ -193,7 +193,7 @@ stage_play(struct stage *stage, struct man *man, unsigned frames, uint64_t apart
 	xk_sim_run(stage->sim, SECOND);
 }
 
-/* How do_work works. */
+/* Sets the work of do_work. */
 static inline void
 man_works(struct man *man, uint64_t work_ns, unsigned times)
 {
@@ -219,7 +219,7 @@ man_counts(struct man *man)
 	return counts;
 }
 
-/* ---- what messages do ---- */
+/* ---- actions of messages ---- */
 
 static inline void
 do_nothing(struct top *top, struct xk_session *lls, struct xk_msg *m)

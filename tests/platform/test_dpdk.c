@@ -10,7 +10,7 @@
 
 /* ---- the platform itself ---- */
 
-TEST(starts_again_after_a_stop_and_leaves_the_threads_cores_alone)
+TEST(restart_works_and_leaves_the_threads_cores_alone)
 {
 	cpu_set_t before, after;
 	struct host h;
@@ -25,7 +25,7 @@ TEST(starts_again_after_a_stop_and_leaves_the_threads_cores_alone)
 	CHECK(CPU_EQUAL(&before, &after));
 }
 
-TEST(refuses_impossible_configurations_in_words)
+TEST(impossible_configurations_are_refused_in_words)
 {
 	struct xk_dpdk_config configs[] = { { .core = 4000 },
 					    { .core = -1, .buffers = 10 },
@@ -41,7 +41,7 @@ TEST(refuses_impossible_configurations_in_words)
 	}
 }
 
-HOST_TEST(refuses_more_buffers_than_its_memory_holds)
+HOST_TEST(more_buffers_than_memory_are_refused)
 {
 	struct xk_dpdk_config config = { .core = -1, .buffers = 1 << 20 };
 	struct xk_platform *platform;
@@ -51,7 +51,7 @@ HOST_TEST(refuses_more_buffers_than_its_memory_holds)
 	CHECK_HAS(why, "memory");
 }
 
-/* Not slewed by NTP, as CLOCK_MONOTONIC is. */
+/* CLOCK_MONOTONIC_RAW: unlike CLOCK_MONOTONIC, NTP does not slew it. */
 static uint64_t
 raw_ns(void)
 {
@@ -61,9 +61,8 @@ raw_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Each reading of our clock lies between two of the system's, so nothing here
- * depends on how fast this runs. */
-TEST(clock_runs_as_the_systems_does)
+/* Each reading of our clock lies between two of the system's, so the result does not depend on speed. */
+TEST(clock_agrees_with_the_systems)
 {
 	struct timespec pause = { 0, 200000000 };
 	uint64_t early, start, late, end, end_early, end_late;
@@ -127,7 +126,7 @@ HOST_TEST(views_share_bytes_and_outlive_their_owner)
 	CHECK_EQ(h->platform->ops->buffers_out(h->platform), 0);
 }
 
-TEST(held_bytes_outlive_their_segment_and_can_be_shown_again)
+TEST(held_bytes_outlive_their_segment_and_can_be_viewed_again)
 {
 	struct xk_msg *owner, *view, *second, copy;
 	struct host h;
@@ -179,8 +178,8 @@ count_loan(void *count)
 	++*(unsigned *)count;
 }
 
-/* As when two shepherds send a message again. Each may find the bytes without any other view. */
-TEST(threads_may_show_kept_bytes_at_once)
+/* As when two shepherds retransmit a message: each may find the bytes without any other view. */
+TEST(threads_may_view_kept_bytes_concurrently)
 {
 	static const uint8_t bytes[100];
 	struct showing s;
@@ -212,8 +211,8 @@ TEST(threads_may_show_kept_bytes_at_once)
 
 enum { RESERVE = 1024, RING = 256 }; /* bounds of the reserve: at most 1024 buffers, at least a ring's */
 
-/* When payload is refused, enough is left for headers and acknowledgements; after these, enough for a device. */
-TEST(a_pool_has_a_reserve_for_short_messages)
+/* After payload is refused, buffers are left for headers and acknowledgements, and after those for a device. */
+TEST(pool_has_a_reserve_for_short_messages)
 {
 	static struct xk_msg *all[BUFFERS];
 	unsigned count = 0, further = 0;
@@ -238,7 +237,7 @@ TEST(a_pool_has_a_reserve_for_short_messages)
 	xk_dpdk_stop(h.platform);
 }
 
-TEST(an_empty_pool_gives_null_and_fills_again)
+TEST(empty_pool_returns_null_and_recovers)
 {
 	static struct xk_msg *all[BUFFERS];
 	unsigned count = 0;
@@ -259,7 +258,7 @@ TEST(an_empty_pool_gives_null_and_fills_again)
 	xk_dpdk_stop(h.platform);
 }
 
-TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
+TEST(loan_ends_when_its_last_bytes_are_freed)
 {
 	static struct xk_msg *all[BUFFERS];
 	_Atomic unsigned ended = 0;
@@ -340,7 +339,7 @@ hoard_buffers(void *argument)
 	return NULL;
 }
 
-TEST(threads_that_have_used_buffers_do_not_keep_all_of_them)
+TEST(threads_return_their_cached_buffers)
 {
 	static struct xk_msg *all[BUFFERS];
 	pthread_t threads[HOARDERS];
@@ -369,7 +368,7 @@ TEST(threads_that_have_used_buffers_do_not_keep_all_of_them)
 
 /* ---- sleep ---- */
 
-TEST(a_sleep_ends_at_its_deadline_however_deadlines_move)
+TEST(sleep_ends_at_its_deadline_as_deadlines_change)
 {
 	static const unsigned delays_us[] = { 100, 5000, 50, 0, 3000, 20, 1 };
 	struct host h;
@@ -392,7 +391,7 @@ struct waker {
 	_Atomic unsigned asked, woken;
 };
 
-/* Wakes once for each time it is asked. */
+/* Wakes the platform once for each request. */
 static void *
 wake_often(void *argument)
 {
@@ -407,7 +406,7 @@ wake_often(void *argument)
 	return NULL;
 }
 
-HOST_TEST(no_wake_is_lost)
+HOST_TEST(no_wakeup_is_lost)
 {
 	struct waker w = { 0 };
 	pthread_t thread;
@@ -422,7 +421,7 @@ HOST_TEST(no_wake_is_lost)
 	pthread_join(thread, NULL);
 }
 
-HOST_TEST(programs_events_are_served_asleep_and_polling)
+HOST_TEST(programs_events_are_served_while_sleeping_and_polling)
 {
 	bool called = false;
 	struct event *event;
@@ -466,7 +465,7 @@ rings_open(struct rings *r)
 	return true;
 }
 
-/* Closes everything; both pools must be as they were. */
+/* Closes everything and checks that no buffer of either pool is leaked. */
 static void
 rings_close(struct rings *r)
 {
@@ -501,7 +500,7 @@ TEST_IN(ring_joins_two_hosts_and_cannot_sleep, struct rings, r, REQUIRE(rings_op
 	}
 }
 
-TEST_IN(a_full_ring_takes_some_and_leaves_the_rest, struct rings, r, REQUIRE(rings_open(r)), rings_close)
+TEST_IN(full_ring_accepts_some_and_leaves_the_rest, struct rings, r, REQUIRE(rings_open(r)), rings_close)
 {
 	struct xk_msg *frames[300], *m;
 	unsigned sent;
@@ -551,7 +550,7 @@ TEST_IN(empty_segments_and_long_chains_arrive_whole, struct rings, r, REQUIRE(ri
 	msg_free(m);
 }
 
-TEST_IN(frames_too_long_or_empty_are_dropped_by_name_and_hold_nobody_up, struct rings, r, REQUIRE(rings_open(r)),
+TEST_IN(long_and_empty_frames_are_dropped_by_name_without_blocking, struct rings, r, REQUIRE(rings_open(r)),
 	rings_close)
 {
 	struct xk_msg *frames[4], *m;
@@ -570,7 +569,7 @@ TEST_IN(frames_too_long_or_empty_are_dropped_by_name_and_hold_nobody_up, struct 
 	CHECK_EQ(port_count(r->a.port, "device_too_long"), 2);
 }
 
-TEST_IN(views_and_their_owners_may_be_sent_one_after_the_other, struct rings, r, REQUIRE(rings_open(r)), rings_close)
+TEST_IN(views_and_their_owners_may_be_sent_in_turn, struct rings, r, REQUIRE(rings_open(r)), rings_close)
 {
 	struct xk_msg *owner, *view, *m;
 
@@ -591,7 +590,7 @@ TEST_IN(views_and_their_owners_may_be_sent_one_after_the_other, struct rings, r,
 	msg_free(m);
 }
 
-/* A frame of a header and a loan of these bytes. */
+/* Makes a frame of a header and a loan of these bytes. */
 static struct xk_msg *
 lent_frame(struct host *h, unsigned seed, const uint8_t *bytes, size_t len, _Atomic unsigned *ended)
 {
@@ -620,7 +619,7 @@ TEST(lent_bytes_cross_a_ring_without_a_copy)
 	CHECK(msg_is(m, 3, HEADER + PIECE));
 	CHECK(m->next->data == bytes && !xk_msg_is_writable(m->next));
 	REQUIRE(xk_msg_pop(&m, HEADER) != NULL);
-	memset(xk_msg_push(&m, HEADER + 1), 0, HEADER + 1); /* as a protocol that answers: not into the bytes before */
+	memset(xk_msg_push(&m, HEADER + 1), 0, HEADER + 1); /* as a protocol that answers; not into the bytes before */
 	REQUIRE(host_send(&r.b, m));
 	CHECK_EQ(ended, 0);
 	m = host_receive(&r.a);
@@ -629,7 +628,7 @@ TEST(lent_bytes_cross_a_ring_without_a_copy)
 	xk_msg_free(m);
 	CHECK_EQ(ended, 1);
 
-	/* parts of a long loan, of which some lie beyond what an mbuf can count */
+	/* parts of a loan so long that some offsets exceed an mbuf's counters */
 	rest = xk_msg_lend(r.a.platform, bytes, LONG, lent_ended, &ended);
 	for (unsigned i = 0; rest != NULL && i < LONG / PIECE; i++) {
 		m = xk_msg_len(rest) > PIECE ? xk_msg_split(&rest, PIECE) : rest;
@@ -648,7 +647,7 @@ TEST(lent_bytes_cross_a_ring_without_a_copy)
 	free(bytes);
 }
 
-TEST(a_ring_that_is_full_or_closed_gives_lent_bytes_back)
+TEST(full_or_closed_ring_ends_loans)
 {
 	static const uint8_t bytes[1400];
 	struct xk_msg *frames[400];

@@ -1,6 +1,6 @@
 /*
- * test_dpdk_interface.c - a port on a network interface of the operating system: frames as other kernels send them, and
- * an interface that changes while the port is open.
+ * test_dpdk_interface.c - ports on network interfaces of the operating system: frames as kernels send them, and
+ * interfaces that change while the port is open.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -38,7 +38,7 @@ wire_send(int fd, struct virtio_net_hdr about, const void *frame, size_t len)
 	return writev(fd, pieces, 2) == (ssize_t)(sizeof(about) + len);
 }
 
-/* Writes a datagram whose checksum is only the pseudo-header's sum. Returns the checksum that it should have. */
+/* Writes a datagram whose checksum is only the pseudo-header's sum. Returns the correct checksum. */
 static uint16_t
 datagram_write(uint8_t *frame, size_t payload)
 {
@@ -66,7 +66,7 @@ datagram_write(uint8_t *frame, size_t payload)
 	return xk_checksum_finish(xk_sum(0, udp, len));
 }
 
-/* Lets the interface leave checksums and segmentation to a device, as it does unless it is told otherwise. */
+/* Enables the interface's checksum and segmentation offloads, which are on by default. */
 static void
 offloads_on(const char *name)
 {
@@ -90,7 +90,7 @@ struct end {
 	int wire;
 };
 
-/* Makes a new cable with a port on one end and the wire at the other. Returns false if it cannot. */
+/* Makes a cable with a port on one end and the wire at the other. Returns false if it cannot. */
 static bool
 end_open(struct end *e, const char *link, unsigned number)
 {
@@ -111,7 +111,7 @@ end_close(struct end *e)
 	link_close(&e->host);
 }
 
-/* A test of an end, `e`, where this machine can have one. */
+/* A test of an end `e`; skipped if this machine cannot have one. */
 #define END_TEST(name, link, number)                                                                                   \
 	static void name##_of(struct end *e);                                                                          \
 	TEST(name)                                                                                                     \
@@ -125,7 +125,7 @@ end_close(struct end *e)
 	}                                                                                                              \
 	static void name##_of(struct end *e)
 
-/* Sends a frame, and returns whether the port receives it. */
+/* Sends a frame. Returns true if the port receives it. */
 static bool
 end_carries_plain(struct end *e)
 {
@@ -141,7 +141,7 @@ end_carries_plain(struct end *e)
 	return good;
 }
 
-/* Lets the port take the frames before this one, which it drops. */
+/* Makes the port process the earlier frames, which it drops, by sending one that it receives. */
 static void
 end_sends_plain(struct end *e)
 {
@@ -150,7 +150,7 @@ end_sends_plain(struct end *e)
 
 /* ---- frames as kernels send them ---- */
 
-END_TEST(a_checksum_that_was_left_to_a_device_is_completed, "af_packet", 20)
+END_TEST(offloaded_checksum_is_completed, "af_packet", 20)
 {
 	uint8_t frame[DATAGRAM];
 	uint16_t want, got;
@@ -168,7 +168,7 @@ END_TEST(a_checksum_that_was_left_to_a_device_is_completed, "af_packet", 20)
 	end_sends_plain(e);
 }
 
-END_TEST(a_checksum_that_cannot_be_completed_drops_the_frame_by_name, "af_packet", 21)
+END_TEST(frame_with_an_unknown_offloaded_checksum_is_dropped_by_name, "af_packet", 21)
 {
 	struct virtio_net_hdr about = sum_is_left;
 	uint8_t frame[DATAGRAM];
@@ -181,7 +181,7 @@ END_TEST(a_checksum_that_cannot_be_completed_drops_the_frame_by_name, "af_packet
 	CHECK_EQ(port_count(e->host.port, "rx_unsummed"), 1);
 }
 
-END_TEST(frames_that_a_kernel_joined_are_dropped_by_name, "af_packet", 22)
+END_TEST(coalesced_frames_are_dropped_by_name, "af_packet", 22)
 {
 	struct virtio_net_hdr about = sum_is_left;
 	uint8_t frame[DATAGRAM];
@@ -199,8 +199,8 @@ END_TEST(frames_that_a_kernel_joined_are_dropped_by_name, "af_packet", 22)
 	CHECK_EQ(port_count(e->host.port, "rx_joined"), 1);
 }
 
-/* A VLAN tag that the kernel took out is put back: the frame does not belong to the untagged network. */
-END_TEST(a_tagged_frame_keeps_its_tag, "af_packet", 23)
+/* The kernel strips a VLAN tag and the port restores it: the frame does not belong to the untagged network. */
+END_TEST(tagged_frame_keeps_its_tag, "af_packet", 23)
 {
 	static const uint16_t tags[] = { 0x2005, 0xe000 };
 	uint8_t frame[DATAGRAM + 4];
@@ -217,7 +217,7 @@ END_TEST(a_tagged_frame_keeps_its_tag, "af_packet", 23)
 		if (i == 0) {
 			CHECK_EQ(m->total, sizeof(frame));
 			CHECK(memcmp(m->data, frame, sizeof(frame)) == 0);
-		} else { /* a priority alone */
+		} else { /* a priority tag */
 			CHECK_EQ(m->total, DATAGRAM);
 			CHECK_EQ(xk_get16(m->data + 12), ETHERTYPE_IP);
 		}
@@ -233,7 +233,7 @@ interface_set_mtu(const char *name, int mtu)
 	return interface_ask(name, SIOCSIFMTU, &r);
 }
 
-END_TEST(a_frame_longer_than_a_buffer_is_counted, "af_packet", 24)
+END_TEST(frame_longer_than_a_buffer_is_counted, "af_packet", 24)
 {
 	enum { LONG = 4000 };
 	static uint8_t frame[LONG];
@@ -257,7 +257,7 @@ END_TEST(a_frame_longer_than_a_buffer_is_counted, "af_packet", 24)
 	CHECK_EQ(port_count(e->host.port, "rx_too_long"), 1);
 }
 
-/* While the port does not receive, frames beyond the ring's size are lost and counted. */
+/* Checks that frames beyond the ring's size are lost and counted while the port does not receive. */
 static void
 check_missed(const char *link, unsigned number)
 {
@@ -280,7 +280,7 @@ check_missed(const char *link, unsigned number)
 	end_close(&e);
 }
 
-TEST(what_the_ring_has_no_room_for_is_counted)
+TEST(frames_missed_by_a_full_ring_are_counted)
 {
 	check_missed("af_packet", 25);
 	check_missed("af_xdp", 26);
@@ -310,9 +310,9 @@ has_ip(void)
 	return has;
 }
 
-/* Returns whether the count gets there in time. */
+/* Returns true if the counter reaches count in time. */
 static bool
-comes_to(struct host *h, const char *name, uint64_t count)
+counter_reaches(struct host *h, const char *name, uint64_t count)
 {
 	uint64_t until = now_ns(h) + PATIENCE_NS;
 
@@ -356,13 +356,13 @@ check_rename(const char *link, unsigned number)
 		return;
 	REQUIRE(command("ip link set %s down && ip link set %s name other%u && ip link set other%u up",
 			e.cable.names[0], e.cable.names[0], number, number));
-	CHECK(comes_to(&e.host, "renamed", 1));
-	CHECK(comes_to(&e.host, "ups", 1) && comes_to(&e.host, "downs", 1));
+	CHECK(counter_reaches(&e.host, "renamed", 1));
+	CHECK(counter_reaches(&e.host, "ups", 1) && counter_reaches(&e.host, "downs", 1));
 	check_carries(&e);
 	end_close(&e);
 }
 
-TEST(a_renamed_interface_is_the_same)
+TEST(renamed_interface_keeps_working)
 {
 	check_rename("af_packet", 30);
 	check_rename("af_xdp", 31);
@@ -376,25 +376,25 @@ check_mtu(const char *link, unsigned number)
 	if (!end_open(&e, link, number))
 		return;
 	REQUIRE(interface_set_mtu(e.cable.names[0], 1300));
-	CHECK(comes_to(&e.host, "mtu_changed", 1));
+	CHECK(counter_reaches(&e.host, "mtu_changed", 1));
 	CHECK_EQ(e.host.port->mtu, 1300);
 	CHECK(host_send(&e.host, frame_new(&e.host, 1, 1400, 1400)));
 	CHECK_EQ(port_count(e.host.port, "device_too_long"), 1);
 	check_carries(&e);
 	REQUIRE(interface_set_mtu(e.cable.names[0], 1500));
-	CHECK(comes_to(&e.host, "mtu_changed", 2));
+	CHECK(counter_reaches(&e.host, "mtu_changed", 2));
 	CHECK_EQ(e.host.port->mtu, 1500);
 	end_close(&e);
 }
 
-TEST(a_port_follows_the_mtu)
+TEST(port_follows_the_mtu)
 {
 	check_mtu("af_packet", 32);
 	check_mtu("af_xdp", 33);
 }
 
-/* Before the port knows of the change, the kernel refuses the frame and says why. */
-END_TEST(a_frame_that_the_interface_refuses_is_counted, "af_packet", 34)
+/* Until the port notices the change, the kernel refuses the frame with an error. */
+END_TEST(frame_refused_by_the_interface_is_counted, "af_packet", 34)
 {
 	REQUIRE(interface_set_mtu(e->cable.names[0], 1300));
 	CHECK(host_send(&e->host, frame_new(&e->host, 1, 1400, 1400)));
@@ -416,26 +416,26 @@ check_return(const char *link, unsigned number)
 	for (unsigned i = 1; i <= 2; i++) {
 		close(e.wire);
 		REQUIRE(command("ip link del %s", names[1]));
-		CHECK(comes_to(&e.host, "deleted", i));
+		CHECK(counter_reaches(&e.host, "deleted", i));
 		CHECK(!xk_dpdk_port_is_up(e.host.port));
 		CHECK(host_send(&e.host, frame_new(&e.host, 1, 100, 100)));
 		CHECK_EQ(port_count(e.host.port, "no_peer"), i);
 		REQUIRE(netns_veth(names, number + 100 * i, why, sizeof(why)) == 0);
 		e.wire = wire_open(names[1]);
-		CHECK(comes_to(&e.host, "returned", i));
+		CHECK(counter_reaches(&e.host, "returned", i));
 		check_carries(&e);
 	}
 	end_close(&e);
 }
 
-TEST(a_deleted_interface_is_taken_when_it_is_back)
+TEST(recreated_interface_is_reopened)
 {
 	check_return("af_packet", 35);
 	check_return("af_xdp", 36);
 }
 
 /* An interface with the right name that is not Ethernet is ignored. */
-TEST(another_kind_of_interface_does_not_take_the_place)
+TEST(interface_of_another_kind_is_not_reopened)
 {
 	const char *names[2];
 	char why[NETNS_WHY] = "";
@@ -446,19 +446,19 @@ TEST(another_kind_of_interface_does_not_take_the_place)
 	names[0] = e.cable.names[0];
 	names[1] = e.cable.names[1];
 	REQUIRE(command("ip link del %s", names[0]));
-	CHECK(comes_to(&e.host, "deleted", 1));
+	CHECK(counter_reaches(&e.host, "deleted", 1));
 	REQUIRE(command("ip tuntap add dev %s mode tun && ip link set %s up", names[0], names[0]));
 	e.host.platform->ops->poll_control(e.host.platform);
 	CHECK(!xk_dpdk_port_is_up(e.host.port));
 	REQUIRE(command("ip link del %s", names[0]));
 	REQUIRE(netns_veth(names, 137, why, sizeof(why)) == 0);
-	CHECK(link_is_up(&e.host, true)); /* by then, it has had all news */
+	CHECK(link_is_up(&e.host, true)); /* by then it has processed all notifications */
 	CHECK_EQ(port_count(e.host.port, "returned"), 1);
 	CHECK_EQ(port_count(e.host.port, "deleted"), 1);
 	end_close(&e);
 }
 
-TEST(a_deleted_tap_is_taken_when_it_is_back)
+TEST(recreated_tap_is_reopened)
 {
 	struct host h;
 
@@ -468,30 +468,30 @@ TEST(a_deleted_tap_is_taken_when_it_is_back)
 	REQUIRE(link_open(&h, "tap", "back38", XK_DPDK_CLIENT, true));
 	CHECK(link_is_up(&h, true));
 	REQUIRE(command("ip link del back38"));
-	CHECK(comes_to(&h, "deleted", 1));
+	CHECK(counter_reaches(&h, "deleted", 1));
 	CHECK(host_send(&h, frame_new(&h, 1, 100, 100)));
 	REQUIRE(command("ip tuntap add dev back38 mode tap && ip link set back38 up"));
-	CHECK(comes_to(&h, "returned", 1));
+	CHECK(counter_reaches(&h, "returned", 1));
 	CHECK(link_is_up(&h, true));
 	link_close(&h);
 }
 
-/* The port keeps its address, which its neighbours know, when the interface's changes. */
-END_TEST(a_port_keeps_its_address_when_the_interface_gets_another, "af_packet", 39)
+/* The port keeps the address that its neighbours have cached. */
+END_TEST(port_keeps_its_address_when_the_interfaces_changes, "af_packet", 39)
 {
 	struct ifreq r = { .ifr_hwaddr = { .sa_family = 1, .sa_data = { 2, 0, 0, 0, 0x88, 0x77 } } };
 	uint64_t before;
 
 	before = e->host.port->address;
 	REQUIRE(interface_ask(e->cable.names[0], SIOCSIFHWADDR, &r));
-	CHECK(comes_to(&e->host, "address_changed", 1));
+	CHECK(counter_reaches(&e->host, "address_changed", 1));
 	CHECK_EQ(e->host.port->address, before);
 	check_carries(e);
 }
 
 /* ---- refusals, and taps ---- */
 
-TEST(what_is_no_ethernet_is_refused)
+TEST(non_ethernet_interfaces_are_refused)
 {
 	struct host h;
 
@@ -510,7 +510,7 @@ TEST(what_is_no_ethernet_is_refused)
 	link_close(&h);
 }
 
-TEST(a_tap_is_opened_with_as_many_queues_as_it_has)
+TEST(tap_is_opened_with_its_number_of_queues)
 {
 	static const char *const queues[] = { "", "multi_queue" };
 	struct host h, other;
@@ -532,7 +532,7 @@ TEST(a_tap_is_opened_with_as_many_queues_as_it_has)
 	link_close(&other);
 }
 
-TEST(an_invented_address_is_the_same_at_each_start_and_of_one_interface)
+TEST(generated_address_depends_only_on_the_interface)
 {
 	uint64_t first[2];
 	struct host h;
@@ -553,7 +553,7 @@ TEST(an_invented_address_is_the_same_at_each_start_and_of_one_interface)
 	}
 }
 
-TEST(a_port_has_the_address_that_it_is_given)
+TEST(port_has_the_configured_address)
 {
 	static const char *const links[] = { "tap", "af_packet" };
 	struct xk_dpdk_port_config config = { .name = "port", .device = "given43", .address = 0x020000000143 };

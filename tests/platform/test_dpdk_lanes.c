@@ -1,9 +1,9 @@
 /*
- * test_dpdk_lanes.c - DPDK ports of several lanes, each with a driver of its own: over virtio between two processes, and
- * over rings between two hosts of one.
+ * test_dpdk_lanes.c - DPDK ports with several lanes, each with its own driver: over virtio between two processes, and
+ * over rings between two hosts in one process.
  *
- * The other process is this program again, told by an environment variable what to be; it is executed before DPDK is
- * started here, and dies with its parent.
+ * The other process is this program again, with its role in an environment variable; it is executed before DPDK starts
+ * here and dies with its parent.
  */
 #include <errno.h>
 #include <poll.h>
@@ -25,7 +25,7 @@
 enum {
 	LANES_MAX = 4,
 	PEERS = 64,
-	WINDOW = 16, /* requests on their way at a time */
+	WINDOW = 16, /* requests in flight */
 	SIZE = 64,
 	ENDED_BADLY = 5,
 };
@@ -41,7 +41,7 @@ struct wide {
 	unsigned count;
 	struct xk_platform *platforms[LANES_MAX];
 	struct xk_port *ports[LANES_MAX];
-	struct xk_kernel *kernel; /* has the ports */
+	struct xk_kernel *kernel; /* owns the ports */
 	char why[XK_DPDK_WHY];
 };
 
@@ -77,7 +77,7 @@ wide_open(struct wide *w, const char *link, const char *device, enum xk_dpdk_end
 	return xk_dpdk_open_lanes(w->platforms, w->count, &config, w->ports, w->why, sizeof(w->why));
 }
 
-/* All buffers, of whichever platform, have come back. */
+/* Stops everything and checks that no buffer of any platform is leaked. */
 static void
 wide_stop(struct wide *w)
 {
@@ -130,7 +130,7 @@ wide_frames(struct wide *w, unsigned driver)
 	return stats.frames;
 }
 
-/* ---- conversations ---- */
+/* ---- requests ---- */
 
 static struct xk_msg *
 request_new(struct xk_platform *platform, const struct echo_frames *frames, uint32_t peer)
@@ -144,9 +144,9 @@ request_new(struct xk_platform *platform, const struct echo_frames *frames, uint
 	return m;
 }
 
-/* How many of the peers belong to each of so many lanes. */
+/* Counts the peers whose flows belong to each lane. */
 static void
-peers_count(struct xk_platform *platform, unsigned lanes, unsigned counts[LANES_MAX])
+count_peers_by_lane(struct xk_platform *platform, unsigned lanes, unsigned counts[LANES_MAX])
 {
 	struct echo_frames frames;
 
@@ -161,7 +161,7 @@ peers_count(struct xk_platform *platform, unsigned lanes, unsigned counts[LANES_
 	}
 }
 
-/* ---- the other process: a client of the echo server, with ports alone ---- */
+/* ---- the other process: a client of the echo server, with ports but no graph ---- */
 
 struct asker {
 	struct wide w;
@@ -172,8 +172,8 @@ struct asker {
 };
 
 /*
- * An answer is one to a peer of the lane that it came to. The first may come to another one: the server learns of the
- * client's lanes one after the other, and answers by those that it knows.
+ * Checks that an answer arrives on the lane of its peer. The first answers may arrive on others: the server learns of
+ * the client's lanes one by one and uses those that it knows.
  */
 static void
 asker_take(struct asker *a, unsigned lane, struct xk_msg *m)
@@ -207,7 +207,7 @@ asker_receive(struct asker *a)
 	return all;
 }
 
-/* The same conversation is sent by one lane and another. */
+/* Sends the requests of one peer on different lanes. */
 static bool
 asker_send(struct asker *a)
 {
@@ -237,7 +237,7 @@ asker_run(struct asker *a)
 	return a->received == PEERS * ROUNDS && a->wrong == 0;
 }
 
-/* 0: each conversation was answered in its own lane, and each lane has some. */
+/* Returns 0 if each request was answered on its flow's lane and each lane had some. */
 static int
 asker_main(unsigned lanes, const char *path)
 {
@@ -264,7 +264,7 @@ asker_main(unsigned lanes, const char *path)
 	return good ? 0 : ENDED_BADLY;
 }
 
-/* Before main, which would run the tests. */
+/* Runs before main, which would run the tests. */
 __attribute__((constructor)) static void
 role_choose(void)
 {
@@ -294,7 +294,7 @@ peer_start(unsigned lanes, const char *path)
 	return pid;
 }
 
-/* Its exit status, or minus the signal that ended it. */
+/* Returns its exit status, or minus the signal that ended it. */
 static int
 peer_end(pid_t pid)
 {
@@ -305,7 +305,7 @@ peer_end(pid_t pid)
 	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* A path for this test and run alone. */
+/* Writes a socket path unique to this test and run. */
 static const char *
 socket_for(char *path, const char *name)
 {
@@ -318,7 +318,9 @@ socket_for(char *path, const char *name)
 static const char server_graph[] = "digraph server { vnet [address=\"10.1.0.1/8\"];"
 				   "udptest -> udp -> ip -> vnet -> eth; vnet -> arp -> eth; eth -> port }";
 
-/* Each driver had exactly the frames of its conversations, of clients with so many lanes, one after the other. */
+/*
+ * Serves clients with these numbers of lanes in turn. Checks that each driver received exactly the frames of its flows.
+ */
 static void
 check_virtio(unsigned lanes, enum xk_mode mode, enum xk_driver_policy policy, const unsigned *clients, unsigned count)
 {
@@ -335,7 +337,7 @@ check_virtio(unsigned lanes, enum xk_mode mode, enum xk_driver_policy policy, co
 		if (i > 0)
 			pid = peer_start(clients[i], path);
 		CHECK_EQ(peer_end(pid), 0);
-		peers_count(w.platforms[0], clients[i], peers);
+		count_peers_by_lane(w.platforms[0], clients[i], peers);
 		for (unsigned lane = 0; lane < clients[i]; lane++)
 			frames[lane] += (uint64_t)peers[lane] * ROUNDS;
 	}
@@ -346,7 +348,7 @@ check_virtio(unsigned lanes, enum xk_mode mode, enum xk_driver_policy policy, co
 	CHECK(access(path, F_OK) != 0);
 }
 
-TEST(virtio_conversations_stay_in_their_lanes)
+TEST(virtio_flows_stay_in_their_lanes)
 {
 	const unsigned two = 2, three = 3;
 
@@ -357,14 +359,14 @@ TEST(virtio_conversations_stay_in_their_lanes)
 	check_virtio(3, XK_IPP, XK_DRIVER_ADAPTIVE, &three, 1);
 }
 
-TEST(virtio_server_serves_clients_with_fewer_lanes_and_then_others)
+TEST(virtio_server_serves_clients_with_fewer_and_equal_lanes)
 {
 	const unsigned clients[] = { 1, 3, 2, 1, 3 };
 
 	check_virtio(3, XK_IPP, XK_DRIVER_INTERRUPT, clients, XK_ARRAY_LENGTH(clients));
 }
 
-TEST(virtio_client_with_more_lanes_than_its_server_is_refused_in_words)
+TEST(virtio_client_with_more_lanes_is_refused_in_words)
 {
 	struct wide server, client;
 	char path[128];
@@ -419,7 +421,7 @@ ring_open(struct wide ends[2])
 	REQUIRE(xk_dpdk_ring_open_lanes(platforms, ends[0].count, names, ports, ends[0].why, sizeof(ends[0].why)) == 0);
 }
 
-/* Frames are freed at the other end: both ends together have all buffers back. */
+/* Closes both ends and checks buffers together: frames are freed at the other end. */
 static void
 ring_close(struct wide ends[2])
 {
@@ -439,7 +441,7 @@ ring_close(struct wide ends[2])
 }
 
 enum { SENDERS = 2 };
-#define ORDERED (test_is_long() ? 400u : 150u) /* frames of each conversation from each sender */
+#define ORDERED (test_is_long() ? 400u : 150u) /* frames of each flow from each sender */
 
 struct sender {
 	struct xk_port *port;
@@ -447,7 +449,7 @@ struct sender {
 	unsigned number;
 };
 
-/* All conversations by one lane; who sends, and which frame it is, stands in the data. */
+/* Sends frames of all flows on one lane; the data holds the sender and the frame's number. */
 static void *
 send_ordered(void *argument)
 {
@@ -474,7 +476,7 @@ send_ordered(void *argument)
 	return NULL;
 }
 
-/* The next of its conversation from its sender, in the lane where that belongs. */
+/* Checks that m is the next frame of its flow from its sender, on the flow's lane. */
 static void
 take_ordered(const struct echo_frames *frames, const struct xk_msg *m, unsigned lane, unsigned next[SENDERS][4])
 {
@@ -493,7 +495,7 @@ take_ordered(const struct echo_frames *frames, const struct xk_msg *m, unsigned 
 	next[data[0]][peer]++;
 }
 
-TEST(drivers_send_by_each_others_queues_and_keep_the_order)
+TEST(threads_share_a_transmit_queue_and_keep_the_order)
 {
 	unsigned next[SENDERS][4] = { 0 }, received = 0;
 	struct echo_frames frames;
@@ -579,7 +581,7 @@ TEST(hosts_of_several_drivers_talk_over_rings)
 	check_rings(4, XK_IPP);
 }
 
-TEST_IN(a_ring_has_no_more_lanes_than_its_driver, struct wide, w, wide_start(w, 1), wide_stop)
+TEST_IN(ring_has_no_more_lanes_than_its_driver, struct wide, w, wide_start(w, 1), wide_stop)
 {
 	struct xk_platform *platforms[XK_DRIVERS];
 	struct xk_platform *const *const both[2] = { platforms, platforms };

@@ -1,4 +1,4 @@
-/* test_dpdk_links.c - what links memif, tap, af_packet and af_xdp carry. */
+/* test_dpdk_links.c - traffic over the links memif, tap, af_packet and af_xdp. */
 #define _GNU_SOURCE
 #include "tests/platform/dpdk_links.h"
 
@@ -14,7 +14,7 @@ TEST(memif_client_and_server_echo)
 	CHECK(access(path, F_OK) != 0);
 }
 
-TEST(af_packet_echoes_asleep_and_polling)
+TEST(af_packet_echoes_while_sleeping_and_polling)
 {
 	struct cable c;
 
@@ -25,7 +25,7 @@ TEST(af_packet_echoes_asleep_and_polling)
 	check_echo("af_packet", c.names[0], c.names[1], XK_DPDK_CLIENT, true, "poll");
 }
 
-TEST(tap_echoes_asleep_and_polling)
+TEST(tap_echoes_while_sleeping_and_polling)
 {
 	struct cable c;
 
@@ -36,7 +36,7 @@ TEST(tap_echoes_asleep_and_polling)
 	check_echo("tap", c.names[0], c.names[1], XK_DPDK_CLIENT, true, "poll");
 }
 
-TEST(af_xdp_echoes_asleep_and_polling)
+TEST(af_xdp_echoes_while_sleeping_and_polling)
 {
 	struct cable c;
 
@@ -47,9 +47,9 @@ TEST(af_xdp_echoes_asleep_and_polling)
 	check_echo("af_xdp", c.names[0], c.names[1], XK_DPDK_CLIENT, true, "poll");
 }
 
-/* ---- what a kernel must leave alone ---- */
+/* ---- frames that a kernel must not change or answer ---- */
 
-/* One of two fragments of a datagram. */
+/* Makes one of two fragments of a datagram. */
 static struct xk_msg *
 fragment_new(struct host *h, unsigned offset, bool more)
 {
@@ -71,7 +71,7 @@ fragment_new(struct host *h, unsigned offset, bool more)
 	return m;
 }
 
-/* There and back: whatever puts fragments together on the way, in a kernel or a driver, is found out. */
+/* Sends fragments there and back: fails if a kernel or a driver reassembles them. */
 static void
 check_fragments(const char *link, const struct cable *c)
 {
@@ -94,7 +94,7 @@ check_fragments(const char *link, const struct cable *c)
 	link_close(&h);
 }
 
-TEST(fragments_stay_fragments)
+TEST(fragments_are_not_reassembled)
 {
 	struct cable c;
 
@@ -106,7 +106,7 @@ TEST(fragments_stay_fragments)
 		check_fragments("tap", &c);
 }
 
-TEST(what_the_kernel_sends_is_not_received)
+TEST(kernels_own_frames_are_not_received)
 {
 	struct cable c;
 	struct xk_msg *m = NULL;
@@ -129,7 +129,7 @@ TEST(what_the_kernel_sends_is_not_received)
 
 /* ---- addresses and lengths ---- */
 
-TEST(a_port_on_an_interface_has_its_address_and_mtu)
+TEST(port_has_its_interfaces_address_and_mtu)
 {
 	static const char *const links[] = { "af_packet", "af_xdp" };
 	struct ifreq r = { .ifr_mtu = 1400 };
@@ -148,7 +148,7 @@ TEST(a_port_on_an_interface_has_its_address_and_mtu)
 	}
 }
 
-TEST(a_tap_keeps_what_its_interface_was_and_has_an_address_of_its_own)
+TEST(tap_keeps_its_interfaces_settings_and_has_its_own_address)
 {
 	struct ifreq r = { .ifr_mtu = 1300 };
 	struct cable c;

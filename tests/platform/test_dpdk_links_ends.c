@@ -1,10 +1,10 @@
-/* test_dpdk_links_ends.c - ends of links that come, go, die, or cannot be opened. */
+/* test_dpdk_links_ends.c - ends of links that appear, leave, die or cannot be opened. */
 #define _GNU_SOURCE
 #include "tests/platform/dpdk_links.h"
 
 /* ---- coming and going ---- */
 
-TEST(memif_server_outlives_clients_that_are_killed)
+TEST(memif_server_survives_killed_clients)
 {
 	struct host own, *h = &own;
 	char path[128];
@@ -72,7 +72,7 @@ check_ups_and_downs(const char *link, const struct cable *c)
 	link_close(&h);
 }
 
-TEST(a_port_goes_down_and_up_with_its_interface)
+TEST(port_goes_down_and_up_with_its_interface)
 {
 	struct cable c;
 
@@ -82,7 +82,7 @@ TEST(a_port_goes_down_and_up_with_its_interface)
 		check_ups_and_downs("af_xdp", &c);
 }
 
-/* How often it wakes up within a while for nothing. */
+/* Returns the number of spurious wakeups within a while. */
 static unsigned
 count_wakes(struct host *h)
 {
@@ -97,8 +97,8 @@ count_wakes(struct host *h)
 	return count;
 }
 
-/* Deletes an interface, as the last process that has a tap does. */
-TEST(an_interface_that_vanishes_leaves_a_port_that_sleeps)
+/* Deletes the interface, as the exit of a tap's last process does. */
+TEST(port_sleeps_after_its_interface_vanishes)
 {
 	struct cable c;
 	struct host h;
@@ -121,7 +121,7 @@ TEST(an_interface_that_vanishes_leaves_a_port_that_sleeps)
 	link_close(&h);
 }
 
-TEST(a_tap_that_has_frames_waiting_sleeps_when_it_is_down)
+TEST(tap_with_frames_waiting_sleeps_when_down)
 {
 	struct cable c;
 	struct host h;
@@ -140,7 +140,7 @@ TEST(a_tap_that_has_frames_waiting_sleeps_when_it_is_down)
 
 /* ---- refusals ---- */
 
-TEST_IN(what_cannot_be_opened_is_refused_in_words, struct host, h, REQUIRE(host_start(h) == 0), link_close)
+TEST_IN(impossible_opens_are_refused_in_words, struct host, h, REQUIRE(host_start(h) == 0), link_close)
 {
 	static const struct {
 		const char *link, *device, *words;
@@ -162,7 +162,7 @@ TEST_IN(what_cannot_be_opened_is_refused_in_words, struct host, h, REQUIRE(host_
 	}
 }
 
-TEST(a_card_that_is_not_there_is_refused_before_dpdk_starts)
+TEST(missing_card_is_refused_before_dpdk_starts)
 {
 	struct xk_dpdk_config config = { .core = -1, .pci = { "ff:1f.7" } };
 	struct xk_platform *platform = NULL;
@@ -174,7 +174,7 @@ TEST(a_card_that_is_not_there_is_refused_before_dpdk_starts)
 	CHECK_EQ(xk_dpdk_start(&config, &platform, why, sizeof(why)), -EINVAL);
 }
 
-TEST(an_interface_that_is_down_or_taken_is_refused)
+TEST(interface_that_is_down_or_in_use_is_refused)
 {
 	struct cable c;
 	struct host first, second;
@@ -192,7 +192,7 @@ TEST(an_interface_that_is_down_or_taken_is_refused)
 	link_close(&second);
 }
 
-TEST(who_lacks_a_capability_is_told_its_name)
+TEST(missing_capability_is_named)
 {
 	struct cable c;
 	struct peer p;
@@ -209,7 +209,7 @@ TEST(who_lacks_a_capability_is_told_its_name)
 	CHECK_EQ(peer_end(&p, 0), 0);
 }
 
-TEST(links_are_listed_with_what_they_need)
+TEST(links_are_listed_with_their_requirements)
 {
 	const struct xk_dpdk_link *link;
 	unsigned count = 0, asleep = 0;

@@ -1,4 +1,4 @@
-/* test_dpdk_virtio.c - the links between two processes on the DPDK platform (dpdk_peer.h). */
+/* test_dpdk_virtio.c - virtio links between two processes on the DPDK platform (dpdk_peer.h). */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -9,12 +9,12 @@
 #include "xkernel/kernel.h"
 #include "xkernel/upi.h"
 
-enum { PATIENCE_MS = 60000 }; /* with a peer that a busy machine starts */
+enum { PATIENCE_MS = 60000 }; /* for a peer to start on a busy machine */
 #define PINGS (test_is_long() ? 2000u : 300u)
 
 /* ---- pings ---- */
 
-/* Sends a frame and looks whether it comes back as it was. */
+/* Sends a frame. Returns true if it comes back unchanged. */
 static bool
 ping_message(struct host *h, struct xk_msg *m, unsigned seed, size_t len)
 {
@@ -57,7 +57,7 @@ peer_start(const char *what, const char *end, const char *how, const char *socke
 	return peer_begin(role);
 }
 
-/* Waits until the port's other end is there: a frame sent before is dropped. */
+/* Waits until the port's other end is connected: frames sent before are dropped. */
 static bool
 host_is_joined(struct host *h)
 {
@@ -93,7 +93,7 @@ role_rage(struct host *h)
 static int
 role_run(const char *what, const char *end, const char *how, const char *socket)
 {
-	static struct host h; /* not lost when the process ends here */
+	static struct host h; /* static: reachable at exit, so not reported as a leak */
 
 	if (strstr(how, "nobody") != NULL && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
 		return 6;
@@ -109,7 +109,7 @@ role_run(const char *what, const char *end, const char *how, const char *socket)
 	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h, false);
 }
 
-/* Before main, which would run the tests. */
+/* Runs before main, which would run the tests. */
 __attribute__((constructor)) static void
 role_choose(void)
 {
@@ -120,7 +120,7 @@ role_choose(void)
 		exit(role_run(what, end, how, socket));
 }
 
-/* A path for this test and run alone. */
+/* Writes a socket path unique to this test and run. */
 static const char *
 socket_for(char *path, const char *name)
 {
@@ -128,7 +128,7 @@ socket_for(char *path, const char *name)
 	return path;
 }
 
-/* This process is one end, a child that echoes the other. */
+/* Pings from this process to a child that echoes. */
 static void
 check_virtio(enum xk_dpdk_end end, bool sleeps, const char *how)
 {
@@ -161,7 +161,7 @@ TEST_OF(virtio_client_polls_and_server_sleeps, check_virtio(XK_DPDK_CLIENT, fals
 TEST_OF(virtio_server_sleeps_and_client_polls, check_virtio(XK_DPDK_SERVER, true, "poll"));
 TEST_OF(virtio_server_polls_and_client_sleeps, check_virtio(XK_DPDK_SERVER, false, "sleep"));
 
-TEST(virtio_works_for_a_user_without_rights_or_environment)
+TEST(virtio_works_without_privileges_or_environment)
 {
 	if (geteuid() == 0)
 		check_virtio(XK_DPDK_CLIENT, true, "sleep,nobody");
@@ -199,8 +199,8 @@ TEST(virtio_carries_chains_and_views)
 }
 
 /*
- * Lends bytes to frames of one end. `held`: the device reads them after transmit has returned, so the loan of the first
- * frame does not end with that.
+ * Lends bytes to frames of one end. `held`: the device reads them after transmit returns, so the first frame's loan is
+ * still open then.
  */
 static void
 check_virtio_loans(enum xk_dpdk_end end, bool lendable, bool held)
@@ -239,7 +239,7 @@ check_virtio_loans(enum xk_dpdk_end end, bool lendable, bool held)
 	xk_dpdk_stop(h.platform);
 }
 
-TEST_OF(virtio_client_sends_lent_bytes_where_the_server_reads_them, check_virtio_loans(XK_DPDK_CLIENT, true, true));
+TEST_OF(virtio_client_sends_lent_bytes_that_the_server_can_read, check_virtio_loans(XK_DPDK_CLIENT, true, true));
 TEST_OF(virtio_client_copies_lent_bytes_that_the_server_cannot_read, check_virtio_loans(XK_DPDK_CLIENT, false, false));
 TEST_OF(virtio_server_sends_lent_bytes_of_any_memory, check_virtio_loans(XK_DPDK_SERVER, false, false));
 
@@ -291,9 +291,9 @@ serve_until_end(struct host *h, struct peer *p, int *status)
 	close(p->output);
 }
 
-/* Something that is no virtio device says something that is no vhost message. */
+/* Connects as something other than a virtio device and sends an invalid vhost message. */
 static void
-talk_nonsense(const char *path)
+send_bogus_message(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	char nonsense[600];
@@ -306,7 +306,7 @@ talk_nonsense(const char *path)
 	close(fd);
 }
 
-TEST(virtio_server_outlives_clients_that_leave_are_killed_or_talk_nonsense)
+TEST(virtio_server_survives_leaving_killed_and_bogus_clients)
 {
 	char path[128];
 	int status;
@@ -317,7 +317,7 @@ TEST(virtio_server_outlives_clients_that_leave_are_killed_or_talk_nonsense)
 	REQUIRE(host_open(&h, XK_DPDK_SERVER, socket_for(path, "outlives"), 0, true));
 	CHECK(!xk_dpdk_port_is_up(h.port));
 	for (unsigned i = 0; i < 4; i++) {
-		talk_nonsense(path);
+		send_bogus_message(path);
 		p = peer_start(i % 2 ? "ping" : "rage", "client", i < 2 ? "sleep" : "poll", path);
 		if (i % 2 == 0) {
 			struct xk_msg *frames[XK_BURST];
@@ -344,7 +344,7 @@ TEST(virtio_server_outlives_clients_that_leave_are_killed_or_talk_nonsense)
 	xk_dpdk_stop(h.platform);
 }
 
-/* Takes every buffer that a protocol can get. */
+/* Allocates every buffer that a protocol can get. */
 static void
 take_buffers(struct host *h, struct xk_msg **all, unsigned *count)
 {
@@ -352,8 +352,8 @@ take_buffers(struct host *h, struct xk_msg **all, unsigned *count)
 		(*count)++;
 }
 
-/* If a protocol takes all buffers, the port reports it once. Afterwards, the port receives again. */
-TEST(a_port_without_buffers_counts_that)
+/* If a protocol holds all buffers, the port reports it once; later it receives again. */
+TEST(port_without_buffers_counts_it)
 {
 	enum { MESSAGES = 1200 };
 	static struct xk_msg *sent[MESSAGES], *all[BUFFERS];
@@ -387,7 +387,7 @@ TEST(a_port_without_buffers_counts_that)
 		msg_free(sent[i++]);
 	while (count > 0)
 		msg_free(all[--count]);
-	while (h.port->ops->receive(h.port, all, 1) == 1) /* what had to wait */
+	while (h.port->ops->receive(h.port, all, 1) == 1) /* frames that had to wait */
 		msg_free(all[0]);
 	CHECK_EQ(ping_many(&h, 100), 100);
 	CHECK_EQ(drops[XK_DROP_NO_BUFFER], 1);
@@ -399,7 +399,7 @@ TEST(a_port_without_buffers_counts_that)
 	xk_dpdk_stop(h.platform);
 }
 
-TEST(virtio_client_survives_its_killed_server_and_finds_the_next)
+TEST(virtio_client_survives_a_killed_server_and_finds_the_next)
 {
 	char path[128];
 	struct host h;
@@ -426,7 +426,7 @@ TEST(virtio_client_survives_its_killed_server_and_finds_the_next)
 	xk_dpdk_stop(h.platform);
 }
 
-TEST(virtio_client_without_server_gives_up_and_says_so)
+TEST(virtio_client_without_server_gives_up_with_a_message)
 {
 	char path[128];
 	struct host h;
@@ -479,7 +479,7 @@ TEST(virtio_refuses_a_second_server_and_a_second_client)
 	xk_dpdk_stop(second.platform);
 }
 
-TEST(virtio_refuses_what_is_no_socket_and_leaves_it_there)
+TEST(virtio_refuses_a_path_that_is_no_socket_and_keeps_it)
 {
 	char path[128];
 	struct host h;
@@ -497,7 +497,7 @@ TEST(virtio_refuses_what_is_no_socket_and_leaves_it_there)
 	xk_dpdk_stop(h.platform);
 }
 
-TEST(socket_names_are_words_or_paths)
+TEST(socket_names_are_plain_names_or_paths)
 {
 	char path[108], why[XK_DPDK_WHY], *old = getenv("XDG_RUNTIME_DIR"), *saved = old != NULL ? strdup(old) : NULL;
 	char expected[64], longest[300];

@@ -1,6 +1,6 @@
 /*
- * test_link.c - the model of a link: times, turns, queues, addresses, changes. Expected times are worked out by hand in
- * the comments beside them.
+ * test_link.c - the link model: times, turns, queues, addresses, changes. The comments derive the expected times by
+ * hand.
  */
 #include <errno.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- times ---- */
 
-TEST(each_preset_sends_as_fast_as_worked_out_by_hand)
+TEST(presets_have_the_times_computed_by_hand)
 {
 	static const struct {
 		const char *preset;
@@ -71,7 +71,7 @@ TEST(each_preset_sends_as_fast_as_worked_out_by_hand)
 	}
 }
 
-TEST(a_frame_arrives_when_its_last_bit_has_come_through)
+TEST(frame_arrives_with_its_last_bit)
 {
 	static const struct {
 		const char *preset;
@@ -101,7 +101,7 @@ TEST(a_frame_arrives_when_its_last_bit_has_come_through)
 	}
 }
 
-TEST(presets_are_links_and_found_by_name)
+TEST(presets_are_valid_links_and_found_by_name)
 {
 	unsigned count = 0;
 
@@ -118,7 +118,7 @@ TEST(presets_are_links_and_found_by_name)
 	CHECK(sim_link_preset_find("") == NULL);
 }
 
-BENCH_TEST(times_end_rather_than_begin_again, SIM_LINK_WIRE,
+BENCH_TEST(times_saturate_instead_of_wrapping, SIM_LINK_WIRE,
 	   (config.rate = 1000, config.latency_ns = 3600 * UINT64_C(1000000000)), 2, 1)
 {
 	send_one(bench, 0, 1, 1000, UINT64_MAX - 10);
@@ -144,15 +144,15 @@ TEST(controllers_add_to_the_latency_for_each_byte)
 		bench = bench_new(&config, 2, 1);
 		send_one(bench, 0, 1, 1500, 0);
 		CHECK_ARRIVAL(bench, 0, 1, (long long)plain_ns + 3000);
-		/* the link itself is free as soon as before */
+		/* the link itself is free as early as before */
 		send_one(bench, 0, 1, 500, 1500);
 		CHECK(bench->arrivals[1].at_ns <= plain_ns + 3000 + 500);
 		bench_free(bench);
 	}
 }
 
-/* 10 cells of 100 bytes, 100 ns each; the processor writes one in 30 ns, or in 300. */
-TEST(cells_leave_as_they_are_written)
+/* 10 cells of 100 bytes, 100 ns each; the processor writes a cell in 30 ns or in 300 ns. */
+TEST(cells_leave_as_soon_as_written)
 {
 	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct sim_link_writing writing;
@@ -177,8 +177,8 @@ TEST(cells_leave_as_they_are_written)
 	CHECK_EQ(sim_link_read_ns(&config, 1500), 5 + 15);
 }
 
-/* The last of 10 cells leaves when it is written, and a switch that stores the frame sends it on as fast as it can. */
-TEST(a_slow_writer_delays_its_own_wire)
+/* The last of 10 cells leaves when it is written; a store-and-forward switch then sends the frame at full rate. */
+TEST(slow_writer_delays_only_its_own_wire)
 {
 	static const struct {
 		enum sim_link_kind kind;
@@ -210,7 +210,7 @@ TEST(a_slow_writer_delays_its_own_wire)
 
 /* ---- turns ---- */
 
-TEST_WITH(the_directions_of_a_wire_do_not_meet, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2), bench_free)
+TEST_WITH(directions_of_a_wire_are_independent, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2), bench_free)
 {
 	send_one(bench, 0, 1, 100, 0);
 	send_one(bench, 1, 0, 200, 0);
@@ -229,7 +229,7 @@ TEST_WITH(a_wire_has_two_ends, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2)
 	CHECK_EQ(sim_link_join(bench->link, address_of(2)), -ENOSPC);
 }
 
-BENCH_TEST(what_shares_a_medium_takes_turns_as_it_came, SIM_LINK_SHARED, config.frame_gap = 10, 3, 1)
+BENCH_TEST(frames_on_a_shared_medium_go_in_order_of_arrival, SIM_LINK_SHARED, config.frame_gap = 10, 3, 1)
 {
 	CHECK_EQ(give(bench, 0, 1, 100, 0), 0);
 	CHECK_EQ(give(bench, 1, 0, 200, 1), 110);
@@ -243,12 +243,12 @@ BENCH_TEST(what_shares_a_medium_takes_turns_as_it_came, SIM_LINK_SHARED, config.
 	CHECK_ARRIVAL(bench, 1, 0, 1310);
 	CHECK_ARRIVAL(bench, 2, 0, 1620);
 	CHECK_ARRIVAL(bench, 3, 2, 1730);
-	/* the gap is over at 740 */
+	/* the gap ends at 740 */
 	CHECK_EQ(give(bench, 0, 1, 100, 739), 740);
 	CHECK_EQ(give(bench, 0, 1, 100, 850), 850);
 }
 
-TEST_WITH(a_switch_keeps_pairs_apart_and_queues_for_a_station, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 4),
+TEST_WITH(switch_separates_pairs_and_queues_per_station, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 4),
 	  bench_free)
 {
 	/* in the switch at 1100, at the station 100 + 1000 later */
@@ -256,22 +256,22 @@ TEST_WITH(a_switch_keeps_pairs_apart_and_queues_for_a_station, struct bench *ben
 	send_one(bench, 2, 3, 100, 0);
 	CHECK_ARRIVAL(bench, 0, 1, 2200);
 	CHECK_ARRIVAL(bench, 1, 3, 2200);
-	/* in the switch at 1110, behind the first, which leaves it from 1100 to 1200 */
+	/* in the switch at 1110, behind the first, which leaves from 1100 to 1200 */
 	send_one(bench, 3, 1, 100, 10);
 	CHECK_ARRIVAL(bench, 2, 1, 2300);
-	/* station 1 sends all the while */
+	/* station 1 may send meanwhile */
 	send_one(bench, 1, 0, 100, 10);
 	CHECK_ARRIVAL(bench, 3, 0, 2210);
 }
 
-TEST_WITH(a_long_queue_at_one_sender_does_not_stop_another, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 3),
+TEST_WITH(long_queue_at_one_sender_does_not_delay_another, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 3),
 	  bench_free)
 {
 	for (unsigned i = 0; i < 10; i++)
 		CHECK_EQ(give(bench, 0, 2, 1000, 0), i * 1000);
 	CHECK_EQ(bench->count, 1);
 	CHECK_EQ(give(bench, 1, 2, 1000, 500), 500);
-	/* the first is in the switch at 2000 and leaves it until 3000; the other's is in it at 2500 */
+	/* the first is in the switch at 2000 and leaves until 3000; the other sender's is there at 2500 */
 	CHECK_ARRIVAL(bench, 0, 2, 4000);
 	CHECK_ARRIVAL(bench, 1, 2, 5000);
 	begin(bench, 0, 2, 1000, 1000);
@@ -288,18 +288,18 @@ BENCH_TEST(a_switch_keeps_the_gap_between_frames, SIM_LINK_SWITCH, config.frame_
 	CHECK_ARRIVAL(bench, 1, 2, 2307);
 }
 
-BENCH_TEST(a_switch_that_cuts_through_does_not_store, SIM_LINK_SWITCH, config.cut_through = true, 3, 1)
+BENCH_TEST(cut_through_switch_does_not_store, SIM_LINK_SWITCH, config.cut_through = true, 3, 1)
 {
 	send_one(bench, 0, 1, 1000, 0);
 	CHECK_ARRIVAL(bench, 0, 1, 3000);
-	/* where the station is sent something already, it waits in the switch */
+	/* if the station's wire is busy, the frame waits in the switch */
 	send_one(bench, 2, 1, 100, 200);
 	CHECK_ARRIVAL(bench, 1, 1, 3100);
 }
 
 /* ---- queues ---- */
 
-TEST(a_station_has_room_for_its_queue)
+TEST(station_holds_as_many_frames_as_its_queue)
 {
 	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench;
@@ -319,7 +319,7 @@ TEST(a_station_has_room_for_its_queue)
 	sim_link_withdraw(bench->link, 0);
 	CHECK_EQ(sim_link_room(bench->link, 0), 2);
 	CHECK_EQ(counts_of(bench)->withdrawn, 1);
-	/* a queue that has become shorter than what waits has no room */
+	/* a queue made shorter than its contents has no room */
 	config.queue = 1;
 	sim_link_configure(bench->link, &config);
 	CHECK_EQ(sim_link_room(bench->link, 0), 0);
@@ -329,9 +329,9 @@ TEST(a_station_has_room_for_its_queue)
 	bench_free(bench);
 }
 
-BENCH_TEST(a_full_queue_in_the_switch_loses_by_name, SIM_LINK_SWITCH, config.queue = 4, 10, 1)
+BENCH_TEST(full_switch_queue_loses_by_name, SIM_LINK_SWITCH, config.queue = 4, 10, 1)
 {
-	/* eight at once: one leaves the switch from 1100 on, four wait, three are lost */
+	/* eight at once: one leaves the switch from 1100, four wait, three are lost */
 	for (unsigned i = 1; i <= 8; i++)
 		send_one(bench, i, 0, 100, 0);
 	for (unsigned i = 0; i < 5; i++)
@@ -339,17 +339,17 @@ BENCH_TEST(a_full_queue_in_the_switch_loses_by_name, SIM_LINK_SWITCH, config.que
 	for (unsigned i = 5; i < 8; i++)
 		CHECK_LOST(bench, i, 0, "queue");
 	CHECK_EQ(counts_of(bench)->queue, 3);
-	/* in the switch at 1199, all wait still; at 1200 the second leaves */
+	/* in the switch at 1199, when all still wait; the second leaves at 1200 */
 	send_one(bench, 9, 0, 100, 99);
 	CHECK_LOST(bench, 8, 0, "queue");
 	send_one(bench, 1, 0, 100, 100);
 	CHECK_ARRIVAL(bench, 9, 0, 2700);
-	/* others do not wait for it */
+	/* other stations' frames do not wait */
 	send_one(bench, 9, 1, 100, 200);
 	CHECK_ARRIVAL(bench, 10, 1, 2400);
 }
 
-BENCH_TEST(a_queue_in_the_switch_grows_to_its_length_and_empties, SIM_LINK_SWITCH, config.queue = 100, 300, 1)
+BENCH_TEST(switch_queue_grows_to_its_limit_and_empties, SIM_LINK_SWITCH, config.queue = 100, 300, 1)
 {
 	for (unsigned round = 0; round < 3; round++) {
 		uint64_t now_ns = round * UINT64_C(1000000) + round;
@@ -363,7 +363,7 @@ BENCH_TEST(a_queue_in_the_switch_grows_to_its_length_and_empties, SIM_LINK_SWITC
 	}
 }
 
-BENCH_TEST(a_queue_that_has_moved_on_grows_in_order, SIM_LINK_SWITCH, config.queue = 64, 100, 1)
+BENCH_TEST(wrapped_switch_queue_grows_in_order, SIM_LINK_SWITCH, config.queue = 64, 100, 1)
 {
 	/* seven wait; when five of them have left, and one more is leaving, sixty more come */
 	for (unsigned i = 1; i <= 8; i++)
@@ -372,7 +372,7 @@ BENCH_TEST(a_queue_that_has_moved_on_grows_in_order, SIM_LINK_SWITCH, config.que
 		send_one(bench, i, 0, 100, 600);
 	for (unsigned i = 0; i < 68; i++)
 		CHECK_ARRIVAL(bench, i, 0, 2200 + i * 100);
-	/* at 4800 there still wait those that leave from 4900 to 7800, thirty: room for thirty-four */
+	/* at 4800, the thirty that leave from 4900 to 7800 still wait: room for thirty-four */
 	for (unsigned i = 1; i < 40; i++)
 		send_one(bench, i, 0, 100, 3700);
 	for (unsigned i = 68; i < 102; i++)
@@ -382,7 +382,7 @@ BENCH_TEST(a_queue_that_has_moved_on_grows_in_order, SIM_LINK_SWITCH, config.que
 
 /* ---- addresses ---- */
 
-TEST(a_broadcast_comes_to_all_but_its_sender)
+TEST(broadcast_reaches_all_but_its_sender)
 {
 	static const enum sim_link_kind kinds[] = { SIM_LINK_WIRE, SIM_LINK_SHARED, SIM_LINK_SWITCH };
 
@@ -404,7 +404,7 @@ TEST(a_broadcast_comes_to_all_but_its_sender)
 	}
 }
 
-TEST_WITH(a_multicast_is_told_by_its_lowest_bit, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 3), bench_free)
+TEST_WITH(multicast_is_recognized_by_its_lowest_bit, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 3), bench_free)
 {
 	uint8_t frame[60] = { 0x01, 0x00, 0x5e, 0, 0, 1 };
 
@@ -412,7 +412,7 @@ TEST_WITH(a_multicast_is_told_by_its_lowest_bit, struct bench *bench, bench_nano
 	CHECK_EQ(bench->count, 2);
 }
 
-TEST_WITH(a_frame_to_nobody_takes_its_time_and_is_counted, struct bench *bench, bench_nano(SIM_LINK_SHARED, 2),
+TEST_WITH(frame_without_a_receiver_takes_time_and_is_counted, struct bench *bench, bench_nano(SIM_LINK_SHARED, 2),
 	  bench_free)
 {
 	send_one(bench, 0, 7, 100, 0);
@@ -424,7 +424,7 @@ TEST_WITH(a_frame_to_nobody_takes_its_time_and_is_counted, struct bench *bench, 
 	CHECK_ARRIVAL(bench, 0, 0, 1313);
 }
 
-TEST_WITH(addresses_are_one_stations, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 2), bench_free)
+TEST_WITH(addresses_are_unique_and_unicast, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 2), bench_free)
 {
 	CHECK_EQ(sim_link_join(bench->link, address_of(1)), -EEXIST);
 	CHECK_EQ(sim_link_join(bench->link, 0), -EINVAL);
@@ -435,8 +435,7 @@ TEST_WITH(addresses_are_one_stations, struct bench *bench, bench_nano(SIM_LINK_S
 	CHECK_EQ(sim_link_join(bench->link, 1), 3);
 }
 
-TEST_WITH(ten_thousand_stations_with_any_addresses_are_told_apart, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 0),
-	  bench_free)
+TEST_WITH(ten_thousand_stations_are_distinguished, struct bench *bench, bench_nano(SIM_LINK_SWITCH, 0), bench_free)
 {
 	enum { COUNT = 10000 };
 	static uint64_t addresses[COUNT];
@@ -459,7 +458,7 @@ TEST_WITH(ten_thousand_stations_with_any_addresses_are_told_apart, struct bench 
 	bench->count = ARRIVALS_MAX;
 }
 
-TEST_WITH(a_link_is_full_with_65536_stations, struct bench *bench, bench_nano(SIM_LINK_SHARED, 0), bench_free)
+TEST_WITH(link_holds_at_most_65536_stations, struct bench *bench, bench_nano(SIM_LINK_SHARED, 0), bench_free)
 {
 	for (unsigned i = 0; i < SIM_LINK_STATIONS_MAX; i++)
 		REQUIRE(sim_link_join(bench->link, (uint64_t)(i + 1) << 16 & UINT64_C(0xfeffffffffff)) == (int)i);
@@ -468,7 +467,7 @@ TEST_WITH(a_link_is_full_with_65536_stations, struct bench *bench, bench_nano(SI
 
 /* ---- changing ---- */
 
-TEST(a_latency_that_becomes_shorter_brings_nothing_past_what_is_under_way)
+TEST(shorter_latency_does_not_reorder_frames_in_flight)
 {
 	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench = bench_new(&config, 2, 1);

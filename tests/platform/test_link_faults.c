@@ -1,11 +1,11 @@
-/* test_link_faults.c - what a link loses, changes, repeats and delays, by intent and by chance; a seed repeats all of it. */
+/* test_link_faults.c - losses, corruption, duplicates and delays, deliberate and random; a seed repeats them. */
 #include "platform/sim/random.h"
 #include "tests/platform/link_bench.h"
 #include "xkernel/checksum.h"
 
-/* ---- what is lost by intent ---- */
+/* ---- deliberate losses ---- */
 
-TEST_WITH(a_station_is_cut_off_in_each_direction_by_itself, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2),
+TEST_WITH(station_is_cut_off_in_each_direction_separately, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2),
 	  bench_free)
 {
 	sim_link_cut(bench->link, 0, true, false);
@@ -14,7 +14,7 @@ TEST_WITH(a_station_is_cut_off_in_each_direction_by_itself, struct bench *bench,
 	send_one(bench, 1, 0, 100, 0);
 	CHECK_ARRIVAL(bench, 1, 0, 1100);
 	sim_link_cut(bench->link, 0, false, true);
-	/* what was sent in vain took no time */
+	/* the lost frames took no time */
 	send_one(bench, 0, 1, 100, 0);
 	CHECK_ARRIVAL(bench, 2, 1, 1100);
 	send_one(bench, 1, 0, 100, 100);
@@ -25,7 +25,7 @@ TEST_WITH(a_station_is_cut_off_in_each_direction_by_itself, struct bench *bench,
 	CHECK_EQ(counts_of(bench)->cut, 2);
 }
 
-TEST_WITH(a_cut_takes_what_still_waits_but_not_what_is_under_way, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2),
+TEST_WITH(cut_loses_waiting_frames_but_not_those_in_flight, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2),
 	  bench_free)
 {
 	CHECK_EQ(give(bench, 0, 1, 100, 0), 0);
@@ -36,7 +36,7 @@ TEST_WITH(a_cut_takes_what_still_waits_but_not_what_is_under_way, struct bench *
 	CHECK_LOST(bench, 1, 1, "cut");
 }
 
-TEST_WITH(a_cut_is_told_for_each_receiver_of_a_broadcast, struct bench *bench, bench_nano(SIM_LINK_SHARED, 4),
+TEST_WITH(cut_is_reported_for_each_receiver_of_a_broadcast, struct bench *bench, bench_nano(SIM_LINK_SHARED, 4),
 	  bench_free)
 {
 	sim_link_cut(bench->link, 2, false, true);
@@ -50,8 +50,7 @@ TEST_WITH(a_cut_is_told_for_each_receiver_of_a_broadcast, struct bench *bench, b
 	CHECK_EQ(bench->count, 6);
 }
 
-TEST_WITH(a_frame_longer_than_the_link_carries_is_lost_by_name, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2),
-	  bench_free)
+TEST_WITH(too_long_frame_is_lost_by_name, struct bench *bench, bench_nano(SIM_LINK_WIRE, 2), bench_free)
 {
 	send_one(bench, 0, 1, 1514, 0);
 	send_one(bench, 0, 1, 1515, 2000);
@@ -64,7 +63,7 @@ TEST_WITH(a_frame_longer_than_the_link_carries_is_lost_by_name, struct bench *be
 
 enum { FRAMES = 100000 };
 
-/* Sends frames far enough apart that none waits. */
+/* Sends frames far enough apart that none has to wait. */
 static void
 send_many(struct bench *bench, unsigned count)
 {
@@ -72,8 +71,8 @@ send_many(struct bench *bench, unsigned count)
 		send_one(bench, 0, 1, 100, i * UINT64_C(1000));
 }
 
-/* 1 % of 100,000 is 1,000; the standard deviation is 31.5, and so each seed's count is within 1,000 +- 160. */
-TEST(faults_come_as_often_as_asked_and_are_counted)
+/* 1 % of 100,000 is 1,000; the standard deviation is 31.5, so each seed's count is within 1,000 +- 160. */
+TEST(faults_occur_at_their_rate_and_are_counted)
 {
 	static const struct {
 		size_t probability, count;
@@ -104,7 +103,7 @@ TEST(faults_come_as_often_as_asked_and_are_counted)
 		}
 }
 
-TEST(random_numbers_are_those_of_the_published_generators)
+TEST(random_numbers_match_the_published_generators)
 {
 	/* splitmix64 from 1, and xoshiro256** from 1, 2, 3, 4 */
 	struct sim_random random, counted = { { 1, 2, 3, 4 } };
@@ -121,8 +120,8 @@ TEST(random_numbers_are_those_of_the_published_generators)
 	CHECK(!sim_random_hits(&random, 0) && sim_random_hits(&random, SIM_ALWAYS));
 }
 
-/* The generator and the order of draws are part of what replays: these numbers change only where they do. */
-BENCH_TEST(a_seed_gives_the_same_faults_everywhere, SIM_LINK_SWITCH,
+/* Replays depend on the generator and the order of draws: these numbers change only with them. */
+BENCH_TEST(seed_gives_the_same_faults_everywhere, SIM_LINK_SWITCH,
 	   (config.loss = config.corrupt = config.duplicate = config.reorder = SIM_ALWAYS / 20,
 	    config.reorder_ns = 5000, config.burst = 3),
 	   3, 2024)
@@ -134,7 +133,7 @@ BENCH_TEST(a_seed_gives_the_same_faults_everywhere, SIM_LINK_SWITCH,
 	CHECK_EQ(counts_of(bench)->reorder, 4443);
 }
 
-TEST(always_is_always_and_never_never)
+TEST(rates_of_0_and_1_mean_never_and_always)
 {
 	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench;
@@ -153,12 +152,12 @@ TEST(always_is_always_and_never_never)
 	bench_free(bench);
 }
 
-BENCH_TEST(losses_come_in_bursts_to_one_receiver, SIM_LINK_SWITCH, (config.loss = SIM_ALWAYS / 1000, config.burst = 5),
-	   3, 7)
+BENCH_TEST(losses_occur_in_bursts_per_receiver, SIM_LINK_SWITCH, (config.loss = SIM_ALWAYS / 1000, config.burst = 5), 3,
+	   7)
 {
 	unsigned longest = 0, row = 0, bursts = 0, lost = 0;
 
-	/* every other frame goes to station 2, where losses come at other times */
+	/* every other frame goes to station 2, whose losses occur at other times */
 	for (unsigned i = 0; i < FRAMES; i++) {
 		bench->count = 0;
 		send_one(bench, 0, 1, 100, i * UINT64_C(1000));
@@ -171,7 +170,7 @@ BENCH_TEST(losses_come_in_bursts_to_one_receiver, SIM_LINK_SWITCH, (config.loss 
 		}
 		send_one(bench, 0, 2, 100, i * UINT64_C(1000) + 500);
 	}
-	/* bursts of 1 to 5, 3 in the mean; seldom two touch */
+	/* bursts of 1 to 5, 3 on average; two seldom touch */
 	CHECK(bursts > 70 && bursts < 130);
 	CHECK(lost > bursts * 5 / 2 && lost < bursts * 7 / 2);
 	CHECK(longest >= 5 && longest <= 10);
@@ -179,7 +178,7 @@ BENCH_TEST(losses_come_in_bursts_to_one_receiver, SIM_LINK_SWITCH, (config.loss 
 	bench->count = ARRIVALS_MAX;
 }
 
-TEST(a_burst_ends_when_losses_do)
+TEST(burst_ends_when_loss_is_switched_off)
 {
 	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench;
@@ -197,7 +196,7 @@ TEST(a_burst_ends_when_losses_do)
 	bench_free(bench);
 }
 
-/* Bits from the first that is flipped to the last. */
+/* Returns the number of bits from the first flipped bit to the last. */
 static unsigned
 span_of(const struct sim_arrival *a)
 {
@@ -211,7 +210,7 @@ span_of(const struct sim_arrival *a)
 	return bits;
 }
 
-/* What the sum of these bytes, which was intact, says of the damage. */
+/* Returns true if the checksum of these bytes, intact before, detects the damage. */
 static bool
 is_seen(uint8_t *bytes, size_t len, const struct sim_arrival *a)
 {
@@ -226,7 +225,7 @@ is_seen(uint8_t *bytes, size_t len, const struct sim_arrival *a)
 	return seen;
 }
 
-/* Bytes of one kind or at random, with their Internet checksum in the first two. */
+/* Fills bytes by kind or at random, with their Internet checksum in the first two. */
 static void
 fill(uint8_t *bytes, size_t len, unsigned kind, struct sim_random *random)
 {
@@ -237,7 +236,7 @@ fill(uint8_t *bytes, size_t len, unsigned kind, struct sim_random *random)
 	CHECK(xk_sum_is_intact(xk_sum(0, bytes, len)));
 }
 
-BENCH_TEST(an_internet_checksum_sees_every_corruption, SIM_LINK_WIRE, config.corrupt = SIM_ALWAYS, 2, 3)
+BENCH_TEST(internet_checksum_detects_every_corruption, SIM_LINK_WIRE, config.corrupt = SIM_ALWAYS, 2, 3)
 {
 	enum { LEN = 61, ROUNDS = 20000 };
 	struct sim_random random;
@@ -272,8 +271,8 @@ BENCH_TEST(an_internet_checksum_sees_every_corruption, SIM_LINK_WIRE, config.cor
 	bench->count = ARRIVALS_MAX;
 }
 
-/* The claim that a span of at most 15 bits cannot hide, for each place, length and content of two words. */
-TEST(no_span_of_15_bits_is_the_same_to_the_sum)
+/* Proves that flips within 15 bits are always detected, for each place, length and content of two 16-bit words. */
+TEST(checksum_detects_every_change_within_15_bits)
 {
 	struct sim_random random;
 	unsigned unseen = 0;
@@ -294,7 +293,7 @@ TEST(no_span_of_15_bits_is_the_same_to_the_sum)
 	CHECK_EQ(unseen, 0);
 }
 
-BENCH_TEST(only_what_is_told_to_overtakes, SIM_LINK_SWITCH,
+BENCH_TEST(only_reordered_and_duplicate_frames_overtake, SIM_LINK_SWITCH,
 	   (config.reorder = config.duplicate = SIM_ALWAYS / 10, config.reorder_ns = 300), 4, 1)
 {
 	uint64_t last_ns = 0, reordered_late = 0;
@@ -318,7 +317,7 @@ BENCH_TEST(only_what_is_told_to_overtakes, SIM_LINK_SWITCH,
 	CHECK(reordered_late > 20);
 }
 
-BENCH_TEST(a_reordered_frame_is_late_by_at_most_its_delay, SIM_LINK_WIRE,
+BENCH_TEST(reordered_frame_is_late_by_at_most_its_delay, SIM_LINK_WIRE,
 	   (config.reorder = SIM_ALWAYS, config.reorder_ns = 10), 2, 1)
 {
 	uint64_t most = 0;
@@ -334,7 +333,7 @@ BENCH_TEST(a_reordered_frame_is_late_by_at_most_its_delay, SIM_LINK_WIRE,
 	CHECK_EQ(most, 10);
 }
 
-TEST(a_duplicate_is_told_twice_and_as_corrupt_as_the_first)
+TEST(duplicate_is_reported_twice_and_equally_corrupt)
 {
 	struct sim_link_config config = nano(SIM_LINK_WIRE);
 	struct bench *bench;
@@ -361,7 +360,7 @@ TEST(a_duplicate_is_told_twice_and_as_corrupt_as_the_first)
 	bench_free(bench);
 }
 
-BENCH_TEST(faults_are_drawn_for_each_receiver, SIM_LINK_SWITCH, config.loss = SIM_ALWAYS / 2, 9, 1)
+BENCH_TEST(faults_are_drawn_per_receiver, SIM_LINK_SWITCH, config.loss = SIM_ALWAYS / 2, 9, 1)
 {
 	unsigned lost[9] = { 0 };
 
@@ -375,7 +374,7 @@ BENCH_TEST(faults_are_drawn_for_each_receiver, SIM_LINK_SWITCH, config.loss = SI
 		CHECK(lost[i] > 60 && lost[i] < 140);
 }
 
-/* A run with everything in it. */
+/* Runs a link with every kind of fault. */
 static struct bench *
 run(uint64_t seed)
 {
@@ -413,7 +412,7 @@ are_equal(const struct bench *a, const struct bench *b)
 	return true;
 }
 
-/* FNV-1a over all that was told. */
+/* Returns the FNV-1a hash of all reported arrivals. */
 static uint64_t
 hash_of(const struct bench *bench)
 {
@@ -429,12 +428,12 @@ hash_of(const struct bench *bench)
 	return hash;
 }
 
-TEST_WITH(a_run_is_the_same_on_every_machine, struct bench *bench, run(11), bench_free)
+TEST_WITH(run_is_the_same_on_every_machine, struct bench *bench, run(11), bench_free)
 {
 	CHECK(hash_of(bench) == UINT64_C(0x1f29fdd78776c063));
 }
 
-TEST(a_seed_repeats_a_run_and_another_does_not)
+TEST(same_seed_repeats_a_run_and_another_does_not)
 {
 	struct bench *first = run(11), *again = run(11), *other = run(12);
 

@@ -1,9 +1,9 @@
-/* test_link_settings.c - a link's settings: read from text, checked together. */
+/* test_link_settings.c - a link's settings: parsed from text, checked together. */
 #include <errno.h>
 
 #include "tests/platform/link_bench.h"
 
-TEST(settings_are_set_from_text)
+TEST(settings_are_parsed_from_text)
 {
 	static const char *const texts[][2] = {
 		{ "kind", "switch" },    { "rate", "155.52Mb/s" },   { "latency", "2us" },    { "overhead", "12" },
@@ -40,7 +40,7 @@ TEST(settings_are_set_from_text)
 	CHECK(config.pio == 11 && config.waits);
 }
 
-TEST(a_preset_is_named_with_what_is_otherwise)
+TEST(preset_may_be_followed_by_changes)
 {
 	static const char *const wrong[][2] = {
 		{ "ethernet", "there is no link \"ethernet\"; docs/links.md lists them" },
@@ -69,7 +69,7 @@ TEST(a_preset_is_named_with_what_is_otherwise)
 	CHECK_EQ(config.rate, 1280000000);
 }
 
-TEST(what_is_no_setting_is_refused_with_what_was_expected)
+TEST(invalid_settings_are_refused_with_the_expected_form)
 {
 	struct sim_link_config config = nano(SIM_LINK_WIRE), before = config;
 	char why[80];
@@ -88,8 +88,8 @@ TEST(what_is_no_setting_is_refused_with_what_was_expected)
 	CHECK(memcmp(&config, &before, sizeof(config)) == 0);
 }
 
-/* Each field set to what makes no link. */
-TEST(what_makes_no_link_is_told)
+/* Sets each field to a value that makes no valid link. */
+TEST(impossible_links_are_reported)
 {
 #define FIELD(name) offsetof(struct sim_link_config, name)
 	static const struct {
@@ -125,7 +125,7 @@ TEST(what_makes_no_link_is_told)
 		config = good;
 		memcpy((char *)&config + cases[i].offset, &cases[i].value, sizeof(cases[i].value));
 		if (sim_link_check(&config) == NULL)
-			fprintf(stderr, "\ncase %u is a link\n", i);
+			fprintf(stderr, "\ncase %u is accepted as a link\n", i);
 		CHECK(sim_link_check(&config) != NULL);
 	}
 	config = good;
@@ -137,7 +137,7 @@ TEST(what_makes_no_link_is_told)
 }
 
 /* The longest frame in the smallest cells, at the slowest and the fastest rate: no product wraps. */
-TEST(the_extremes_of_a_link_are_times)
+TEST(extreme_links_do_not_overflow_times)
 {
 	struct sim_link_config config = nano(SIM_LINK_WIRE);
 

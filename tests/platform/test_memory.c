@@ -1,4 +1,4 @@
-/* test_memory.c - the platform in memory: its buffers, its clocks, its ports. */
+/* test_memory.c - the in-memory platform: its buffers, its clocks, its ports. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ platform_end(struct xk_platform *platform)
 	xk_memory_platform_free(platform);
 }
 
-/* Freed buffers are kept for the calling thread. */
+/* Makes the calling thread the driver, for which freed buffers are kept. */
 static void
 drive(struct xk_platform *platform)
 {
@@ -73,7 +73,7 @@ receive(struct xk_port *port, struct xk_msg **frames, unsigned max)
 	return port->ops->receive(port, frames, max);
 }
 
-/* Whether the port took it; otherwise it is freed. */
+/* Returns true if the port accepted m; otherwise frees it. */
 static bool
 transmit(struct xk_port *port, struct xk_msg *m)
 {
@@ -85,7 +85,7 @@ transmit(struct xk_port *port, struct xk_msg *m)
 
 /* ---- buffers ---- */
 
-/* In both modes a buffer is as platform.h says, also the second time it is given out. */
+/* Checks that buffers are as platform.h specifies, also when reused. */
 static void
 check_buffers(struct xk_platform *platform)
 {
@@ -117,7 +117,7 @@ check_buffers(struct xk_platform *platform)
 	}
 }
 
-/* A hold keeps the bytes, whether its segment, another one or nothing else shows them. */
+/* Checks that a hold keeps the bytes whether its segment, another view or no view remains. */
 static void
 check_holds(struct xk_platform *platform)
 {
@@ -150,7 +150,7 @@ PLATFORM_TEST(a_buffer_lives_until_its_last_view, XK_MEMORY_VIRTUAL)
 	check_holds(platform);
 }
 
-PLATFORM_TEST(a_recycling_platform_gives_out_the_same_memory_again, XK_MEMORY_VIRTUAL)
+PLATFORM_TEST(recycling_platform_reuses_memory, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *m, *again;
 
@@ -178,7 +178,7 @@ free_elsewhere(void *argument)
 	return exact;
 }
 
-/* Calls body(argument) in a thread, and returns what it does. */
+/* Calls body(argument) in a thread. Returns its result. */
 static void *
 in_thread(void *(*body)(void *argument), void *argument)
 {
@@ -190,7 +190,7 @@ in_thread(void *(*body)(void *argument), void *argument)
 	return result;
 }
 
-PLATFORM_TEST(buffers_are_kept_for_the_driver_whoever_frees_them, XK_MEMORY_VIRTUAL)
+PLATFORM_TEST(buffers_freed_by_any_thread_are_kept_for_the_driver, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *m, *exact;
 
@@ -198,7 +198,7 @@ PLATFORM_TEST(buffers_are_kept_for_the_driver_whoever_frees_them, XK_MEMORY_VIRT
 	m = text(platform, "freed by another thread");
 	exact = in_thread(free_elsewhere, m);
 	CHECK_EQ(out(platform), 1);
-	xk_msg_free(exact); /* not kept: who knows how many others allocate */
+	xk_msg_free(exact); /* not kept: it is no recycled buffer */
 	CHECK_EQ(out(platform), 0);
 	exact = xk_memory_frame(platform, 10);
 	CHECK(exact == m);
@@ -247,7 +247,7 @@ struct toss {
 	_Atomic(struct xk_msg *) slots[TOSSED];
 };
 
-/* Puts new messages where others are, which it frees: those of both threads. */
+/* Replaces messages of both threads with new ones and frees the old. */
 static void *
 toss(void *argument)
 {
@@ -265,7 +265,7 @@ toss(void *argument)
 	return NULL;
 }
 
-PLATFORM_TEST(the_driver_and_another_thread_free_each_others_buffers, XK_MEMORY_REAL)
+PLATFORM_TEST(driver_and_another_thread_free_each_others_buffers, XK_MEMORY_REAL)
 {
 	static struct toss t;
 	pthread_t thread;
@@ -289,7 +289,7 @@ struct passing {
 	_Atomic unsigned refused;
 };
 
-/* Frees what the driver has allocated. */
+/* Frees messages that the driver allocated. */
 static void *
 free_passed(void *argument)
 {
@@ -301,7 +301,7 @@ free_passed(void *argument)
 	return NULL;
 }
 
-/* Allocates one at a time, which is never too many. */
+/* Allocates one buffer at a time, which never exceeds the limit. */
 static void *
 allocate_beside(void *argument)
 {
@@ -316,8 +316,8 @@ allocate_beside(void *argument)
 	return NULL;
 }
 
-/* What the driver takes and another frees is counted at two places, which a third thread cannot read at once. */
-PLATFORM_TEST(buffers_on_their_way_to_another_thread_are_no_shortage, XK_MEMORY_REAL)
+/* Allocations and frees are counted in two places, which a third thread cannot read atomically. */
+PLATFORM_TEST(buffers_passed_to_another_thread_are_no_shortage, XK_MEMORY_REAL)
 {
 	static struct passing p;
 	pthread_t freeing, beside[BESIDE];
@@ -343,7 +343,7 @@ PLATFORM_TEST(buffers_on_their_way_to_another_thread_are_no_shortage, XK_MEMORY_
 	CHECK_EQ(p.refused, 0);
 }
 
-TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
+TEST(loan_ends_when_its_last_bytes_are_freed)
 {
 	for (unsigned recycles = 0; recycles < 2; recycles++) {
 		struct xk_platform *platform = platform_new(XK_MEMORY_REAL);
@@ -353,7 +353,7 @@ TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
 		if (recycles)
 			drive(platform);
 		check_lending(platform);
-		check_lending(platform); /* by the same memory */
+		check_lending(platform); /* in the same memory */
 		m = text(platform, "in a buffer that was lent");
 		CHECK(xk_msg_is_writable(m) && m->data - m->floor == XK_MSG_HEADROOM);
 		xk_msg_free(m);
@@ -364,7 +364,7 @@ TEST(lent_bytes_are_given_back_when_nobody_has_any_of_them)
 	}
 }
 
-PLATFORM_TEST(the_limit_counts_buffers_and_views, XK_MEMORY_VIRTUAL)
+PLATFORM_TEST(limit_counts_buffers_and_views, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *m, *view;
 
@@ -386,7 +386,7 @@ PLATFORM_TEST(the_limit_counts_buffers_and_views, XK_MEMORY_VIRTUAL)
 	}
 }
 
-PLATFORM_TEST(a_buffer_has_only_so_many_views, XK_MEMORY_VIRTUAL)
+PLATFORM_TEST(number_of_views_of_a_buffer_is_limited, XK_MEMORY_VIRTUAL)
 {
 	struct xk_msg *m = platform->ops->buffer_new(platform), *views = NULL, *view;
 	unsigned count = 1;
@@ -402,7 +402,7 @@ PLATFORM_TEST(a_buffer_has_only_so_many_views, XK_MEMORY_VIRTUAL)
 	xk_msg_free(m);
 }
 
-PLATFORM_TEST(a_frame_ends_where_its_buffer_ends, XK_MEMORY_VIRTUAL)
+PLATFORM_TEST(frame_ends_at_the_end_of_its_buffer, XK_MEMORY_VIRTUAL)
 {
 	const size_t lens[] = { 0, 1, 60, 9000, XK_MSG_MAX };
 
@@ -435,7 +435,7 @@ idle(void *context)
 	idler->at_ns = idler->platform->ops->now_ns(idler->platform);
 }
 
-PLATFORM_TEST(on_the_virtual_clock_time_passes_by_sleeping, XK_MEMORY_VIRTUAL)
+PLATFORM_TEST(virtual_time_passes_only_by_sleeping, XK_MEMORY_VIRTUAL)
 {
 	CHECK_EQ(platform->ops->now_ns(platform), 0);
 	xk_memory_advance(platform, 5);
@@ -445,8 +445,8 @@ PLATFORM_TEST(on_the_virtual_clock_time_passes_by_sleeping, XK_MEMORY_VIRTUAL)
 	CHECK_EQ(platform->ops->now_ns(platform), 100);
 }
 
-TEST_WITH(a_virtual_sleep_stops_at_the_end_and_says_so, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
-	  platform_end)
+TEST_WITH(virtual_sleep_stops_at_the_end_and_reports_idle, struct xk_platform *platform,
+	  platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
 	struct idler idler = { platform, 0, 0 };
 
@@ -468,7 +468,7 @@ TEST_WITH(a_virtual_sleep_stops_at_the_end_and_says_so, struct xk_platform *plat
 	CHECK_EQ(idler.at_ns, 3000);
 }
 
-TEST(a_wake_before_the_sleep_is_not_lost)
+TEST(wakeup_before_the_sleep_is_not_lost)
 {
 	struct xk_platform *virtual = platform_new(XK_MEMORY_VIRTUAL), *real = platform_new(XK_MEMORY_REAL);
 	uint64_t deadline_ns;
@@ -493,7 +493,7 @@ PLATFORM_TEST(a_real_sleep_ends_at_its_deadline, XK_MEMORY_REAL)
 
 	platform->ops->sleep(platform, deadline_ns);
 	CHECK(platform->ops->now_ns(platform) >= deadline_ns);
-	platform->ops->sleep(platform, deadline_ns); /* which is over */
+	platform->ops->sleep(platform, deadline_ns); /* already past */
 }
 
 static void *
@@ -529,7 +529,7 @@ TEST(another_thread_ends_a_sleep)
 
 /* ---- ports ---- */
 
-PLATFORM_TEST(a_port_is_what_it_was_made, XK_MEMORY_VIRTUAL)
+PLATFORM_TEST(port_has_its_given_properties, XK_MEMORY_VIRTUAL)
 {
 	char name[] = "left";
 	struct xk_port *port = xk_memory_port_new(platform, name, 0x020000000007, 9000);
@@ -574,7 +574,7 @@ inject_two(void *argument)
 	return NULL;
 }
 
-/* Whichever thread injects, and however many frames. */
+/* Also with more frames than the ring holds, and for any injecting thread. */
 PLATFORM_TEST(frames_that_the_driver_injects_stay_in_order, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "p");
@@ -611,7 +611,7 @@ PLATFORM_TEST(frames_that_the_driver_injects_stay_in_order, XK_MEMORY_VIRTUAL)
 
 enum { INJECTED = 20000 };
 
-/* Injects numbers, with the top bit set. */
+/* Injects numbers with the top bit set. */
 static void *
 inject_many(void *argument)
 {
@@ -626,7 +626,7 @@ inject_many(void *argument)
 	return NULL;
 }
 
-PLATFORM_TEST(the_frames_of_two_threads_stay_in_order_each, XK_MEMORY_REAL)
+PLATFORM_TEST(two_threads_frames_each_stay_in_order, XK_MEMORY_REAL)
 {
 	struct xk_port *port = port_new(platform, "p");
 	struct xk_msg *frames[XK_BURST];
@@ -738,7 +738,7 @@ TEST(connected_ports_share_no_buffer)
 	platform_end(there);
 }
 
-TEST(lent_bytes_leave_by_a_port_and_are_given_back_with_the_frame)
+TEST(loan_ends_with_the_transmitted_frame)
 {
 	struct xk_platform *here = platform_new(XK_MEMORY_VIRTUAL), *there = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *a = port_new(here, "a"), *b = port_new(there, "b"), *alone = port_new(here, "alone");
@@ -756,7 +756,7 @@ TEST(lent_bytes_leave_by_a_port_and_are_given_back_with_the_frame)
 	CHECK(is_text(frame, "head words"));
 	xk_msg_free(frame);
 	xk_memory_transmit_limit(a, 0);
-	CHECK(!transmit(a, frames[1])); /* which frees it */
+	CHECK(!transmit(a, frames[1])); /* frees it */
 	CHECK_EQ(ended, 2);
 	CHECK(transmit(alone, frames[2]));
 	CHECK_EQ(ended, 2);
@@ -768,7 +768,7 @@ TEST(lent_bytes_leave_by_a_port_and_are_given_back_with_the_frame)
 	platform_end(there);
 }
 
-TEST(a_connected_port_takes_no_more_than_the_other_can_hold)
+TEST(connected_port_accepts_no_more_than_the_other_holds)
 {
 	struct xk_platform *here = platform_new(XK_MEMORY_VIRTUAL), *there = platform_new(XK_MEMORY_VIRTUAL);
 	struct xk_port *a = port_new(here, "a"), *b = port_new(there, "b");
@@ -790,7 +790,7 @@ TEST(a_connected_port_takes_no_more_than_the_other_can_hold)
 	platform_end(there);
 }
 
-PLATFORM_TEST(a_port_connected_to_itself_hears_itself, XK_MEMORY_VIRTUAL)
+PLATFORM_TEST(port_connected_to_itself_receives_its_frames, XK_MEMORY_VIRTUAL)
 {
 	struct xk_port *port = port_new(platform, "lo");
 	struct xk_msg *frame;
@@ -834,7 +834,7 @@ loop_transmit(void *context, struct xk_msg **frames, unsigned count)
 	return 1;
 }
 
-TEST_WITH(the_ends_of_a_port_can_be_functions, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+TEST_WITH(functions_can_replace_a_ports_device, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
 	  platform_end)
 {
 	struct xk_port *port = port_new(platform, "p");
@@ -852,13 +852,13 @@ TEST_WITH(the_ends_of_a_port_can_be_functions, struct xk_platform *platform, pla
 	port->ops->close(port);
 }
 
-/* ---- a port that tells what it sends ---- */
+/* ---- a port with a callback for sent frames ---- */
 
 struct told {
 	unsigned count;
 	size_t len;
 	uint8_t bytes[4096];
-	struct xk_port *port; /* what is told is injected here; NULL: it is not */
+	struct xk_port *port; /* the frame is injected here; NULL: nowhere */
 };
 
 static void
@@ -874,7 +874,7 @@ tell(void *context, const uint8_t *bytes, size_t len)
 		CHECK_EQ(xk_memory_inject_bytes(told->port, bytes, len), 0);
 }
 
-TEST_WITH(a_function_is_told_of_each_frame, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
+TEST_WITH(callback_gets_each_sent_frame, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .count = 0 };
@@ -890,7 +890,7 @@ TEST_WITH(a_function_is_told_of_each_frame, struct xk_platform *platform, platfo
 	port->ops->close(port);
 }
 
-TEST_WITH(it_is_told_of_a_frame_in_one_piece, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
+TEST_WITH(callback_gets_each_frame_in_one_piece, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL),
 	  platform_end)
 {
 	struct xk_port *port = port_new(platform, "port");
@@ -900,7 +900,7 @@ TEST_WITH(it_is_told_of_a_frame_in_one_piece, struct xk_platform *platform, plat
 	xk_memory_on_sent(port, tell, &told);
 	memcpy(xk_msg_push(&other, 7), "header ", 7);
 	REQUIRE(other->next != NULL);
-	/* without a buffer for the whole the ring is full */
+	/* without a buffer for the whole frame, transmit refuses it */
 	xk_memory_platform_limit(platform, out(platform));
 	CHECK_EQ(port->ops->transmit(port, &other, 1), 0);
 	CHECK_EQ(told.count, 0);
@@ -911,7 +911,7 @@ TEST_WITH(it_is_told_of_a_frame_in_one_piece, struct xk_platform *platform, plat
 	port->ops->close(port);
 }
 
-TEST_WITH(who_is_told_may_inject, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
+TEST_WITH(callback_may_inject, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
 	struct xk_port *port = port_new(platform, "port");
 	struct told told = { .port = port };
@@ -925,7 +925,7 @@ TEST_WITH(who_is_told_may_inject, struct xk_platform *platform, platform_new(XK_
 	port->ops->close(port);
 }
 
-PLATFORM_TEST(bytes_that_cannot_be_injected_are_refused_by_name, XK_MEMORY_VIRTUAL)
+PLATFORM_TEST(impossible_injections_are_refused_by_name, XK_MEMORY_VIRTUAL)
 {
 	static const uint8_t many[XK_MSG_MAX + 1];
 	struct xk_port *port = port_new(platform, "port");
@@ -945,7 +945,7 @@ PLATFORM_TEST(bytes_that_cannot_be_injected_are_refused_by_name, XK_MEMORY_VIRTU
 
 enum { PINGS = 2000 };
 
-/* As a driver does it: receive; with nothing there arm, receive once more, sleep, disarm. */
+/* Waits like a driver: receive; if empty arm, receive once more, sleep, disarm. */
 static struct xk_msg *
 wait_for_frame(struct xk_port *port)
 {
@@ -1005,7 +1005,7 @@ TEST(two_threads_wake_each_other_with_every_frame)
 
 enum { SHARERS = 2, SHARES = 3000 };
 
-/* Takes the message: whichever thread comes last gives the buffer back. */
+/* Takes the message; the thread that is last frees the buffer. */
 static void *
 share(void *argument)
 {
@@ -1041,15 +1041,15 @@ PLATFORM_TEST(threads_share_a_buffer_and_none_is_lost, XK_MEMORY_REAL)
 	}
 }
 
-PLATFORM_TEST(threads_share_a_loan_that_ends_once, XK_MEMORY_REAL)
+PLATFORM_TEST(loan_shared_by_threads_ends_once, XK_MEMORY_REAL)
 {
 	check_loan_among_threads(platform);
 }
 
 /* ---- the clock ---- */
 
-/* On a busy machine, a program may take that long to start. */
-TEST(a_clock_may_be_calibrated_over_ten_seconds)
+/* On a busy machine, a program may take this long to start. */
+TEST(clock_may_be_calibrated_over_ten_seconds)
 {
 	struct clock_pair now, earlier;
 	struct clock clock = { .scale = 0 };

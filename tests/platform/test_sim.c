@@ -1,6 +1,6 @@
 /*
- * test_sim.c - the simulated world: hosts with real graphs on virtual time, what things cost them, crash and reboot,
- * and that a seed is a run.
+ * test_sim.c - the simulated world: hosts with real graphs on virtual time, costs, crashes and reboots, and
+ * reproducible runs.
  */
 #include <errno.h>
 
@@ -114,7 +114,7 @@ machine_goes_on(void *context)
 	return !((struct machine *)context)->finished;
 }
 
-/* Round trips of size bytes from machine to the host with this number. */
+/* Runs `rounds` round trips of size bytes from machine to the host with number `server`. */
 static void
 lab_udptest(struct lab *lab, struct machine *machine, unsigned server, uint32_t size, uint64_t rounds)
 {
@@ -154,9 +154,12 @@ TEST_OF(ipp_round_trips, check_round_trips(XK_IPP, XK_IPP));
 TEST_OF(regular_round_trips, check_round_trips(XK_REGULAR, XK_REGULAR));
 TEST_OF(mixed_round_trips, check_round_trips(XK_IPP, XK_REGULAR));
 
-/* ---- what things cost ---- */
+/* ---- costs ---- */
 
-/* A world of two hosts with these costs, in which host1 makes rounds; the machines' counts and the last round trip. */
+/*
+ * Runs host1's rounds in a world of two hosts with these costs. Returns the last round-trip time and the server's
+ * counts.
+ */
 static uint64_t
 costs_on(const struct sim_link_config *link, enum xk_mode mode, unsigned threads, uint32_t size, uint64_t rounds,
 	 const struct xk_sim_costs *costs, struct xk_sim_host_counts *server)
@@ -181,7 +184,7 @@ costs_of(enum xk_mode mode, unsigned threads, uint32_t size, uint64_t rounds, co
 	return costs_on(&lab_wire, mode, threads, size, rounds, costs, server);
 }
 
-TEST(a_thread_switch_costs_regular_mode_and_not_ipp)
+TEST(thread_switch_costs_time_in_regular_mode_only)
 {
 	struct xk_sim_costs costs = { .thread_switch_ns = 30700 };
 	struct xk_sim_host_counts regular, ipp;
@@ -193,7 +196,7 @@ TEST(a_thread_switch_costs_regular_mode_and_not_ipp)
 	CHECK(regular.thread_switches >= 100 && regular.thread_switches <= 104);
 }
 
-TEST(a_stack_costs_ipp_and_not_regular_mode)
+TEST(stack_costs_time_in_ipp_mode_only)
 {
 	struct xk_sim_costs costs = { .stack_start_ns = 3600 };
 	struct xk_sim_host_counts counts;
@@ -202,19 +205,19 @@ TEST(a_stack_costs_ipp_and_not_regular_mode)
 	CHECK_EQ(costs_of(XK_IPP, 1, 1, 100, &costs, &counts), regular_ns + 2 * 3600);
 }
 
-TEST(frames_and_interrupts_cost_both)
+TEST(frames_and_interrupts_cost_time_in_both_modes)
 {
 	struct xk_sim_costs costs = { .interrupt_ns = 100, .frame_in_ns = 1000, .frame_out_ns = 400 };
 	struct xk_sim_host_counts counts;
 	uint64_t free_ns = costs_of(XK_IPP, 1, 1, 100, &free_of_cost, &counts);
 
-	/* The cost of sending is paid after the frame has left, and before the answer arrives. */
+	/* The cost of sending falls between the frame's departure and the answer's arrival. */
 	CHECK_EQ(costs_of(XK_IPP, 1, 1, 100, &costs, &counts), free_ns + 2 * 1100);
 	CHECK_EQ(costs_of(XK_REGULAR, 1, 1, 100, &costs, &counts), free_ns + 2 * 1100);
 }
 
-/* Writing is paid before the frame leaves and reading when it has arrived, by the processors; the rest by nobody. */
-TEST(controllers_take_time_and_the_processors_time)
+/* Writing (before departure) and reading (after arrival) take processor time; the latency takes none. */
+TEST(controllers_take_time_and_processor_time)
 {
 	struct sim_link_config link = lab_wire;
 	struct xk_sim_host_counts counts;
@@ -234,8 +237,8 @@ TEST(controllers_take_time_and_the_processors_time)
 	CHECK_EQ(costs_on(&link, XK_IPP, 1, 1100, 100, &free_of_cost, &counts), ns + free_kb_ns + 2 * 70000);
 }
 
-/* A card's processor works on each frame at both ends, and fetches those that the host's does not write. */
-TEST(cards_take_time_of_one_frame_after_the_other)
+/* A card's processor works on each frame at both ends; it fetches frames that the host's does not write. */
+TEST(cards_process_one_frame_at_a_time)
 {
 	struct sim_link_config link = lab_wire;
 	struct xk_sim_host_counts counts;
@@ -266,7 +269,7 @@ TEST(cards_take_time_of_one_frame_after_the_other)
 	CHECK(ns > 8 * 50000 && ns < 10 * 50000);
 }
 
-TEST(a_host_crashes_with_frames_on_its_card)
+TEST(host_may_crash_with_frames_on_its_card)
 {
 	struct sim_link_config link = lab_wire;
 	struct xk_sim_host_counts booted, counts;
@@ -295,9 +298,11 @@ TEST(a_host_crashes_with_frames_on_its_card)
 	CHECK_EQ(xk_sim_free(lab.sim), 0);
 }
 
-/* ---- who interrupts whom: fragments that take longer than the next one takes to arrive ---- */
+/* ---- interrupts: fragments that take longer than the next one takes to arrive ---- */
 
-/* Work on the way of every frame, between ip and vnet, as vwork does it. */
+/*
+ * Adds work for every received frame between ip and vnet. Returns the thread switches of `rounds` rounds of fragments.
+ */
 static uint64_t
 switches_of_fragments(const char *work, unsigned threads, uint64_t rounds)
 {
@@ -329,7 +334,7 @@ TEST_OF(one_thread_takes_all_fragments_of_a_message_with_one_switch,
 	CHECK_EQ(switches_of_fragments(LONGER_THAN_AN_INTERVAL, 1, 100), 100));
 TEST_OF(two_threads_switch_for_every_fragment, CHECK_EQ(switches_of_fragments(LONGER_THAN_AN_INTERVAL, 2, 100), 300));
 
-TEST(fragments_in_a_burst_switch_as_often_as_there_are_threads)
+TEST(burst_of_fragments_costs_one_switch_per_thread)
 {
 	CHECK_EQ(switches_of_fragments(LONGER_THAN_A_MESSAGE, 1, 100), 100);
 	CHECK_EQ(switches_of_fragments(LONGER_THAN_A_MESSAGE, 2, 100), 200);
@@ -338,7 +343,7 @@ TEST(fragments_in_a_burst_switch_as_often_as_there_are_threads)
 
 /* ---- crash and reboot ---- */
 
-TEST(a_host_that_crashes_answers_again_when_it_is_booted)
+TEST(crashed_host_answers_again_after_a_boot)
 {
 	struct xk_sim_host_counts counts;
 	struct lab lab;
@@ -362,7 +367,7 @@ TEST(a_host_that_crashes_answers_again_when_it_is_booted)
 	CHECK_EQ(xk_sim_free(lab.sim), 0);
 }
 
-/* Its threads have to end what they have begun, though the driver has frames that it takes no more. */
+/* Crashes the host with frames unread at the device: its threads must still finish their messages. */
 static void
 check_crash_while_frames_wait(uint64_t after_ns)
 {
@@ -381,7 +386,7 @@ check_crash_while_frames_wait(uint64_t after_ns)
 	CHECK_EQ(xk_sim_free(lab.sim), 0);
 }
 
-TEST(a_regular_host_crashes_while_frames_wait_at_its_device)
+TEST(regular_host_may_crash_with_frames_waiting)
 {
 	for (uint64_t after_ns = 50000; after_ns < 2 * MS; after_ns += 50000)
 		check_crash_while_frames_wait(after_ns);
@@ -396,7 +401,7 @@ crash_and_boot(void *context)
 	CHECK_EQ(xk_sim_boot(machine->host), 0);
 }
 
-/* In the middle of whatever it does, in both modes, with threads at work. */
+/* Crashes the host at random moments, with threads at work. */
 static void
 check_crashes(enum xk_mode mode)
 {
@@ -418,10 +423,10 @@ check_crashes(enum xk_mode mode)
 	CHECK_EQ(xk_sim_free(lab.sim), 0);
 }
 
-TEST_OF(crashes_at_any_moment_leave_nothing_ipp, check_crashes(XK_IPP));
-TEST_OF(crashes_at_any_moment_leave_nothing_regular, check_crashes(XK_REGULAR));
+TEST_OF(crash_at_any_moment_leaks_nothing_ipp, check_crashes(XK_IPP));
+TEST_OF(crash_at_any_moment_leaks_nothing_regular, check_crashes(XK_REGULAR));
 
-/* ---- a seed is a run ---- */
+/* ---- a seed determines the run ---- */
 
 static uint64_t
 hash_of(uint64_t seed, enum xk_mode mode)
@@ -449,15 +454,15 @@ hash_of(uint64_t seed, enum xk_mode mode)
 	return hash;
 }
 
-TEST(the_same_seed_gives_the_same_run)
+TEST(same_seed_gives_the_same_run)
 {
 	CHECK_EQ(hash_of(7, XK_IPP), hash_of(7, XK_IPP));
 	CHECK_EQ(hash_of(7, XK_REGULAR), hash_of(7, XK_REGULAR));
 	CHECK(hash_of(7, XK_IPP) != hash_of(8, XK_IPP));
 }
 
-/* On every machine, whatever compiled it: the numbers change only when what is sent, or when, changes. */
-TEST(a_seed_gives_the_same_run_everywhere)
+/* For every machine and compiler: the numbers change only with the frames sent and their times. */
+TEST(seed_gives_the_same_run_everywhere)
 {
 	CHECK_EQ(hash_of(7, XK_IPP), UINT64_C(0xbdbedb5fb69deeda));
 	CHECK_EQ(hash_of(7, XK_REGULAR), UINT64_C(0x5b7ea827c4416e88));

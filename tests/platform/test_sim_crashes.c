@@ -1,4 +1,4 @@
-/* test_sim_crashes.c - simulated hosts that do not boot, crash, or have no room for what comes. */
+/* test_sim_crashes.c - simulated hosts that fail to boot, crash or have no room for frames. */
 #include "tests/platform/lent.h"
 #include "tests/platform/stage.h"
 
@@ -17,25 +17,25 @@ act_boot(void *context)
 /* ---- boots that fail, and crashes ---- */
 
 static void
-act_boot_in_vain(void *context)
+act_boot_fails(void *context)
 {
 	CHECK_EQ(xk_sim_boot(((struct man *)context)->host), -EIO);
 }
 
-MAN_TEST(a_boot_that_fails_leaves_the_host_down, stage_two(stage, XK_IPP, &stage_free, do_note))
+MAN_TEST(failed_boot_leaves_the_host_down, stage_two(stage, XK_IPP, &stage_free, do_note))
 {
-	man->refuses = true;
+	man->boot_fails = true;
 	CHECK_EQ(xk_sim_boot(man->host), -EIO);
-	man->refuses = false;
-	man->hesitates = true;
+	man->boot_fails = false;
+	man->boot_fails_late = true;
 	CHECK_EQ(xk_sim_boot(man->host), -EIO);
 	man->config.mode = XK_REGULAR;
-	REQUIRE(xk_sim_at(stage->sim, MS, act_boot_in_vain, man) == 0);
+	REQUIRE(xk_sim_at(stage->sim, MS, act_boot_fails, man) == 0);
 	xk_sim_run(stage->sim, 2 * MS);
 	CHECK(!xk_sim_is_up(man->host));
 	CHECK(xk_sim_kernel(man->host) == NULL);
 	CHECK_EQ(xk_sim_crash(man->host), 0);
-	man->hesitates = false;
+	man->boot_fails_late = false;
 	CHECK_EQ(xk_sim_boot(man->host), 0);
 	CHECK_EQ(xk_sim_host_boots(man->host), 4);
 	stage_send(stage);
@@ -43,7 +43,7 @@ MAN_TEST(a_boot_that_fails_leaves_the_host_down, stage_two(stage, XK_IPP, &stage
 	CHECK_STR(stage->notes, "come@2001000 ");
 }
 
-MAN_TEST(a_boot_that_waits_takes_what_comes_meanwhile,
+MAN_TEST(frames_are_received_while_a_boot_waits,
 	 stage_two(stage, XK_IPP, &(struct xk_sim_costs){ .frame_in_ns = 10, .stack_start_ns = 100 }, do_note))
 {
 	man->boot_wait_us = 250;
@@ -53,7 +53,7 @@ MAN_TEST(a_boot_that_waits_takes_what_comes_meanwhile,
 	CHECK_STR(stage->notes, "come@101110 ");
 }
 
-TEST(a_host_without_a_boot_stays_down)
+TEST(host_without_a_boot_function_stays_down)
 {
 	struct xk_sim *sim = xk_sim_new(1);
 	struct xk_sim_host *host = xk_sim_host_new(sim, &(struct xk_sim_host_config){ .name = "stone" });
@@ -63,7 +63,7 @@ TEST(a_host_without_a_boot_stays_down)
 	CHECK_EQ(xk_sim_free(sim), 0);
 }
 
-/* At 1 ms the host gets so many frames; it crashes at crash_ns, and is booted again in the same instant. */
+/* Sends the host `frames` frames at 1 ms, crashes it at crash_ns and boots it again in the same instant. */
 static void
 check_crash(enum xk_mode mode, bool marked, unsigned frames, uint64_t crash_ns,
 	    void (*act)(struct top *top, struct xk_session *lls, struct xk_msg *m), const char *notes)
@@ -91,30 +91,30 @@ check_crash(enum xk_mode mode, bool marked, unsigned frames, uint64_t crash_ns,
 	stage_close(&stage);
 }
 
-TEST_OF(a_host_crashes_while_its_driver_works,
+TEST_OF(host_may_crash_while_its_driver_works,
 	check_crash(XK_IPP, false, 1, MS + 5 * US, do_work, "begin@1001000 end@1005000 "));
 
-TEST(a_host_crashes_while_a_thread_works_and_others_queue)
+TEST(host_may_crash_while_a_thread_works_and_others_queue)
 {
 	check_crash(XK_REGULAR, false, 2, MS + 14 * US, do_work,
 		    "begin@1003000 end@1014000 begin@1014000 end@1014000 ");
 	check_crash(XK_IPP, true, 2, MS + 14 * US, do_work, "begin@1003200 end@1014000 begin@1014000 end@1014000 ");
 }
 
-TEST(a_host_crashes_while_shepherds_wait)
+TEST(host_may_crash_while_shepherds_wait)
 {
 	check_crash(XK_IPP, false, 3, MS + 100 * US, do_delay,
 		    "wait@1001000 wait@1001100 wait@1001200 cancelled@1100000 cancelled@1100000 cancelled@1100000 ");
 	check_crash(XK_REGULAR, false, 1, MS + 100 * US, do_delay, "wait@1003000 cancelled@1100000 ");
 }
 
-TEST_OF(a_host_crashes_with_messages_that_nobody_has_begun,
+TEST_OF(host_may_crash_with_messages_not_yet_begun,
 	check_crash(XK_REGULAR, false, 4, MS + 2 * US, do_note,
 		    "come@1002000 come@1002000 come@1002000 come@1002000 "));
 
 static _Atomic unsigned loans_ended;
 
-/* Lends bytes, sends them, and keeps them while it waits. */
+/* Lends bytes, sends them and keeps them while it waits. */
 static void
 do_lend(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
@@ -129,7 +129,7 @@ do_lend(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_msg_free(lent);
 }
 
-TEST(a_host_that_crashes_gives_back_what_was_lent_to_it)
+TEST(crash_ends_loans_to_the_host)
 {
 	struct sim_link_config slow = stage_wire;
 	struct stage stage;
@@ -150,8 +150,8 @@ TEST(a_host_that_crashes_gives_back_what_was_lent_to_it)
 	CHECK_EQ(loans_ended, 1);
 }
 
-/* Frames that wait for the link, or at a full device, are lost with the host. */
-TEST(a_host_crashes_with_frames_that_wait_for_the_link)
+/* Frames waiting for the link or at a full device are lost with the host. */
+TEST(host_may_crash_with_frames_waiting_for_the_link)
 {
 	struct sim_link_config slow = stage_wire;
 	struct sim_link_counts counts;
@@ -187,7 +187,7 @@ push_for_ever(void *argument)
 	struct man *man = argument;
 	uint8_t bytes[FRAME] = { OP_ACT };
 
-	/* Every frame of a crashed host is taken. */
+	/* The device of a crashed host accepts every frame. */
 	while (man->times++ < 5000 && xk_now_ns(&man->top->protocol) < 2 * MS) {
 		struct xk_msg *m = xk_msg_from(xk_sim_platform(man->host), bytes, sizeof(bytes));
 
@@ -197,7 +197,7 @@ push_for_ever(void *argument)
 	top_note(man->top, "end");
 }
 
-/* Threads that wait for room at a full device when the host crashes: no room will come, and no time pass. */
+/* Crashes a host whose threads wait at a full device: they must end though no room appears and no time passes. */
 static void
 check_crash_at_full_link(enum xk_mode mode)
 {
@@ -220,7 +220,7 @@ check_crash_at_full_link(enum xk_mode mode)
 	stage_close(&stage);
 }
 
-TEST(a_host_crashes_while_threads_wait_for_the_link)
+TEST(host_may_crash_while_threads_wait_for_the_link)
 {
 	check_crash_at_full_link(XK_IPP);
 	check_crash_at_full_link(XK_REGULAR);
@@ -237,7 +237,7 @@ do_keep(struct top *top, struct xk_session *lls, struct xk_msg *m)
 	xk_msg_free(m);
 }
 
-/* A host without buffers loses frames by name, lets time pass, and goes on when it has some again. */
+/* Checks that a host without buffers loses frames by name and continues once it has some again. */
 static void
 check_buffers(enum xk_mode mode)
 {
@@ -256,13 +256,13 @@ check_buffers(enum xk_mode mode)
 	stage_close(&stage);
 }
 
-TEST(a_host_without_buffers_loses_frames_by_name_and_goes_on)
+TEST(host_without_buffers_loses_frames_by_name_and_recovers)
 {
 	check_buffers(XK_IPP);
 	check_buffers(XK_REGULAR);
 }
 
-MAN_TEST(a_busy_host_loses_what_its_device_cannot_hold, stage_two(stage, XK_IPP, &stage_free, do_work))
+MAN_TEST(busy_host_loses_frames_that_overflow_its_device, stage_two(stage, XK_IPP, &stage_free, do_work))
 {
 	man_works(man, 10 * MS, 1);
 	CHECK_EQ(xk_sim_boot(man->host), 0);

@@ -1,4 +1,4 @@
-/* test_sim_hosts.c - what simulated hosts do to the nanosecond: alarms, work, handoffs, waits, events. */
+/* test_sim_hosts.c - simulated hosts to the nanosecond: alarms, work, handoffs, waits, events. */
 #include "tests/platform/stage.h"
 
 /* ---- time ---- */
@@ -12,7 +12,7 @@ struct alarm_list {
 struct alarm {
 	struct alarm_list *list;
 	uint64_t at_ns;
-	unsigned number; /* in the order of their setting */
+	unsigned number; /* in the order in which they were set */
 };
 
 enum { ALARMS = 20000 };
@@ -39,7 +39,7 @@ alarm_fire(void *context)
 	list->last_number = alarm->number;
 	list->fired++;
 	free(alarm);
-	/* near, far, in the same moment, in the same microsecond */
+	/* near, far, at the same time, in the same microsecond */
 	for (unsigned i = 0; i < 2 && list->made < ALARMS; i++) {
 		static const uint64_t spans[] = { 1, 40, 1024, 100000, 4194304, 4300000, 100000000, 3600000000000 };
 
@@ -57,7 +57,7 @@ alarm_set(struct alarm_list *list, uint64_t at_ns)
 	REQUIRE(xk_sim_at(list->sim, at_ns, alarm_fire, alarm) == 0);
 }
 
-TEST(what_is_set_happens_in_order_and_at_its_time)
+TEST(alarms_fire_in_order_and_on_time)
 {
 	struct alarm_list list = { .sim = xk_sim_new(1), .seed = 7 };
 
@@ -75,7 +75,7 @@ has_not_fired(void *context)
 	return ((struct alarm_list *)context)->fired == 0;
 }
 
-TEST(a_run_ends_at_its_time_or_when_it_is_told_to)
+TEST(run_ends_at_its_time_or_on_its_condition)
 {
 	struct alarm_list list = { .sim = xk_sim_new(1), .made = ALARMS };
 
@@ -87,7 +87,7 @@ TEST(a_run_ends_at_its_time_or_when_it_is_told_to)
 	CHECK_EQ(xk_sim_now_ns(list.sim), 1999);
 	CHECK(xk_sim_run_while(list.sim, 5000, has_not_fired, &list));
 	CHECK_EQ(xk_sim_now_ns(list.sim), 2000);
-	xk_sim_run(list.sim, 500); /* what is over stays over */
+	xk_sim_run(list.sim, 500); /* time does not go back */
 	CHECK_EQ(xk_sim_now_ns(list.sim), 2000);
 	CHECK_EQ(list.fired, 1);
 	xk_sim_run(list.sim, UINT64_MAX);
@@ -102,7 +102,7 @@ act_note(void *context)
 	stage_note(context, "act", xk_sim_now_ns(((struct stage *)context)->sim));
 }
 
-TEST_IN(what_is_set_for_the_past_happens_now, struct stage, stage, stage_open(stage, &stage_wire), stage_close)
+TEST_IN(past_alarms_fire_now, struct stage, stage, stage_open(stage, &stage_wire), stage_close)
 {
 	xk_sim_run(stage->sim, SECOND);
 	REQUIRE(xk_sim_at(stage->sim, 5, act_note, stage) == 0);
@@ -127,7 +127,7 @@ MAN_TEST(work_in_the_driver_is_not_interrupted,
 {
 	man_works(man, 10 * US, 1);
 	stage_play(stage, man, 3, US);
-	/* The two that came meanwhile are taken together, without another interrupt. */
+	/* The two that arrived meanwhile are received together, without another interrupt. */
 	CHECK_STR(stage->notes, "begin@1001110 end@1011110 begin@1011130 end@1021130 begin@1021130 end@1031130 ");
 	CHECK_EQ(man_counts(man).busy_ns, 100 + 3 * 10 + 30 * US);
 	CHECK_EQ(man_counts(man).thread_switches, 0);
@@ -154,7 +154,7 @@ MAN_TEST(threads_share_one_processor, stage_two(stage, XK_REGULAR, &stage_free, 
 	CHECK_EQ(man_counts(man).thread_switches, 2);
 }
 
-MAN_TEST(an_explicit_handoff_costs_a_stack_and_a_thread_switch,
+MAN_TEST(explicit_handoff_costs_a_stack_and_a_thread_switch,
 	 stage_two(stage, XK_IPP,
 		   &(struct xk_sim_costs){ .stack_start_ns = 30, .stack_switch_ns = 200, .thread_switch_ns = 1000 },
 		   do_work))
@@ -162,13 +162,13 @@ MAN_TEST(an_explicit_handoff_costs_a_stack_and_a_thread_switch,
 	man->marked = true;
 	man_works(man, 10 * US, 1);
 	stage_play(stage, man, 2, 4 * US);
-	/* The second is handed off while the first works: 230 ns that the first loses. */
+	/* The second is handed off while the first works, which costs the first 230 ns. */
 	CHECK_STR(stage->notes, "begin@1002230 end@1012460 begin@1012460 end@1022460 ");
 	CHECK_EQ(man_stats(man).handoffs[XK_HANDOFF_EXPLICIT], 2);
 	CHECK_EQ(man_counts(man).thread_switches, 1);
 }
 
-MAN_TEST(a_budget_ends_the_drivers_part_of_the_work,
+MAN_TEST(budget_hands_long_work_to_a_thread,
 	 stage_two(stage, XK_IPP, &(struct xk_sim_costs){ .stack_switch_ns = 200, .thread_switch_ns = 1000 }, do_work))
 {
 	man->budget_ns = 15 * US;
@@ -223,20 +223,20 @@ check_delay(enum xk_mode mode, bool driver_resumes, const char *notes, unsigned 
 	stage_close(&stage);
 }
 
-TEST(who_waits_in_ipp_mode_is_resumed_as_the_graph_says)
+TEST(waiting_shepherd_in_ipp_mode_is_resumed_per_policy)
 {
 	check_delay(XK_IPP, true, "wait@1001100 done@1051100 ", 0);
 	check_delay(XK_IPP, false, "wait@1001100 done@1052100 ", 1);
 }
 
-TEST(who_waits_in_regular_mode_blocks_its_thread)
+TEST(waiting_shepherd_in_regular_mode_blocks_its_thread)
 {
-	/* The message's thread, the event thread to hear of the time-out and to see to it, and the first one again. */
+	/* Switches: the message's thread, the event thread for setting and for handling the timeout, the first again. */
 	check_delay(XK_REGULAR, false, "wait@1002100 done@1054000 ", 4);
 	check_delay(XK_REGULAR, true, "wait@1002100 done@1054000 ", 4);
 }
 
-MAN_TEST(implicit_fail_waits_for_nothing, stage_two(stage, XK_IPP, &stage_free, do_delay))
+MAN_TEST(implicit_fail_never_waits, stage_two(stage, XK_IPP, &stage_free, do_delay))
 {
 	man->implicit = XK_IMPLICIT_FAIL;
 	man->wait_us = 50;
@@ -244,7 +244,7 @@ MAN_TEST(implicit_fail_waits_for_nothing, stage_two(stage, XK_IPP, &stage_free, 
 	CHECK_STR(stage->notes, "wait@1001000 failed@1001000 ");
 }
 
-MAN_TEST(without_a_stack_a_wait_fails_by_name, stage_two(stage, XK_IPP, &stage_free, do_delay))
+MAN_TEST(wait_without_a_stack_fails_by_name, stage_two(stage, XK_IPP, &stage_free, do_delay))
 {
 	man->config.stacks = 2;
 	man->wait_us = 50;
@@ -253,7 +253,7 @@ MAN_TEST(without_a_stack_a_wait_fails_by_name, stage_two(stage, XK_IPP, &stage_f
 	CHECK_EQ(man_stats(man).no_stack, 1);
 }
 
-MAN_TEST(sixty_four_threads_wait_at_the_same_time, stage_two(stage, XK_REGULAR, &stage_free, do_delay))
+MAN_TEST(sixty_four_threads_wait_concurrently, stage_two(stage, XK_REGULAR, &stage_free, do_delay))
 {
 	man->config.threads = 64;
 	man->wait_us = 1000;
@@ -275,7 +275,7 @@ MAN_TEST(sixty_four_threads_wait_at_the_same_time, stage_two(stage, XK_REGULAR, 
 	CHECK_EQ(atomic_load(&man->top->handled), 74);
 }
 
-MAN_TEST(stalled_regular_mode_is_told_and_goes_on, stage_two(stage, XK_REGULAR, &stage_free, do_delay))
+MAN_TEST(stalled_regular_mode_is_reported_and_recovers, stage_two(stage, XK_REGULAR, &stage_free, do_delay))
 {
 	FILE *said = tmpfile();
 	char line[200] = "";
@@ -325,13 +325,13 @@ check_events(enum xk_mode mode)
 	stage_close(&stage);
 }
 
-TEST(an_event_that_waits_keeps_no_other_from_its_time)
+TEST(waiting_event_delays_no_other_event)
 {
 	check_events(XK_IPP);
 	check_events(XK_REGULAR);
 }
 
-/* As one that polls: it works, and is at once due again. */
+/* Works and schedules itself again at once, like a polling event. */
 static void
 fire_again(struct xk_event *event, void *argument)
 {
@@ -362,7 +362,7 @@ check_polling(enum xk_mode mode)
 	stage_close(&stage);
 }
 
-TEST(an_event_that_is_due_again_at_once_keeps_no_message_waiting)
+TEST(event_due_again_at_once_starves_no_message)
 {
 	check_polling(XK_IPP);
 	check_polling(XK_REGULAR);
@@ -405,8 +405,8 @@ TEST(application_code_runs_on_virtual_time_and_ends_with_its_host)
 	check_application(XK_REGULAR);
 }
 
-/* The thread that runs the world is none of the host's. */
-MAN_TEST(a_program_waits_by_running_the_world, stage_two(stage, XK_IPP, &stage_free, do_nothing))
+/* The thread that runs the world belongs to no host. */
+MAN_TEST(program_waits_by_running_the_world, stage_two(stage, XK_IPP, &stage_free, do_nothing))
 {
 	CHECK_EQ(xk_sim_boot(man->host), 0);
 	xk_sim_run(stage->sim, MS);
@@ -419,7 +419,7 @@ MAN_TEST(a_program_waits_by_running_the_world, stage_two(stage, XK_IPP, &stage_f
 
 /* ---- modes ---- */
 
-MAN_TEST(a_running_host_changes_its_mode, stage_two(stage, XK_IPP, &stage_free, do_note))
+MAN_TEST(running_host_may_change_its_mode, stage_two(stage, XK_IPP, &stage_free, do_note))
 {
 	unsigned before;
 

@@ -1,4 +1,4 @@
-/* test_sim_links.c - what is seen of frames between simulated hosts, and links that change under them. */
+/* test_sim_links.c - watching frames between simulated hosts, and links that change in use. */
 #include "tests/platform/stage.h"
 
 /* ---- watching ---- */
@@ -68,7 +68,7 @@ change_duplicate(struct sim_link_config *config)
 	config->duplicate = SIM_ALWAYS;
 }
 
-TEST(who_watches_sees_what_became_of_each_frame)
+TEST(watcher_sees_the_fate_of_each_frame)
 {
 	check_seen(change_nothing, "sent-a@0 arrived-b@1000 crashed-b@1000000 booted-b@1000000 ");
 	check_seen(change_loss, "sent-a@0 lost-b-loss@0 crashed-b@1000000 booted-b@1000000 ");
@@ -99,7 +99,7 @@ TEST(watching_changes_nothing)
 
 /* ---- links ---- */
 
-MAN_TEST(a_device_is_cut_off_and_joined_again, stage_two(stage, XK_IPP, &stage_free, do_note))
+MAN_TEST(device_can_be_cut_off_and_rejoined, stage_two(stage, XK_IPP, &stage_free, do_note))
 {
 	struct sim_link_counts counts;
 
@@ -110,14 +110,14 @@ MAN_TEST(a_device_is_cut_off_and_joined_again, stage_two(stage, XK_IPP, &stage_f
 		stage_send(stage);
 		xk_sim_run(stage->sim, (i + 1) * MS);
 	}
-	/* Neither what the sender hears nor what the receiver sends matters to it. */
+	/* Cutting the sender's receive direction or the receiver's send direction has no effect. */
 	CHECK_STR(stage->notes, "come@1001000 come@3001000 ");
 	xk_sim_link_counts(stage->link, &counts);
 	CHECK_EQ(counts.cut, 2);
 	CHECK_EQ(counts.delivered, 2);
 }
 
-MAN_TEST(a_link_is_changed_while_it_is_used, stage_two(stage, XK_IPP, &stage_free, do_note))
+MAN_TEST(link_can_be_changed_while_in_use, stage_two(stage, XK_IPP, &stage_free, do_note))
 {
 	struct sim_link_config config = stage_wire;
 
@@ -134,11 +134,11 @@ MAN_TEST(a_link_is_changed_while_it_is_used, stage_two(stage, XK_IPP, &stage_fre
 	xk_sim_link_change(stage->link, &config);
 	stage_send(stage);
 	xk_sim_run(stage->sim, SECOND);
-	/* The third is not faster than what is under way. */
+	/* The third does not overtake frames in flight. */
 	CHECK_STR(stage->notes, "come@80000 come@80000 ");
 }
 
-/* Two hosts that answer each other at once, where nothing takes time: nothing but go_on ends that. */
+/* Two hosts answer each other at once and nothing takes time: only go_on ends it. */
 static void
 do_answer(struct top *top, struct xk_session *lls, struct xk_msg *m)
 {
@@ -152,7 +152,7 @@ is_not_tired(void *context)
 	return ((struct man *)context)->times < 1000;
 }
 
-TEST(an_endless_instant_can_be_ended)
+TEST(endless_instant_can_be_stopped)
 {
 	struct sim_link_config ideal = sim_link_preset_find("ideal")->config;
 	struct stage stage;
@@ -178,7 +178,7 @@ boot_nothing(void *context, struct xk_sim_host *host)
 	return NULL;
 }
 
-TEST(a_host_has_up_to_four_devices_and_a_port_for_each)
+TEST(host_has_up_to_four_devices_with_ports)
 {
 	struct sim_link_config wire = stage_wire;
 	struct xk_sim *sim = xk_sim_new(1);
@@ -207,7 +207,7 @@ TEST(a_host_has_up_to_four_devices_and_a_port_for_each)
 		REQUIRE(ports[n] != NULL);
 		CHECK_STR(ports[n]->name, name);
 		CHECK_EQ(ports[n]->mtu, 1000 + n);
-		CHECK(xk_sim_port_new(host, n) == NULL); /* it is given away */
+		CHECK(xk_sim_port_new(host, n) == NULL); /* already made */
 		ports[n]->ops->close(ports[n]);
 	}
 	CHECK(ports[4] == NULL && ports[5] == NULL);
@@ -217,7 +217,7 @@ TEST(a_host_has_up_to_four_devices_and_a_port_for_each)
 	CHECK_EQ(xk_sim_free(sim), 0);
 }
 
-TEST(seeds_are_drawn_by_purpose)
+TEST(seeds_depend_on_their_purpose)
 {
 	struct xk_sim *a = xk_sim_new(1), *b = xk_sim_new(1), *c = xk_sim_new(2);
 
