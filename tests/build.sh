@@ -1,7 +1,7 @@
 #!/bin/sh
-# build.sh - for ./run, which has say, die, quietly, configure and the rest: what tests are built with, and a user's protocols with theirs.
+# build.sh - builds the tests, and a user's protocols with their tests; sourced by ./run, which has say, die, quietly, configure and more.
 
-# The programs of tests in these folders, as the build directories have them.
+# tests_of FOLDER...: prints these folders' test programs as paths in a build directory.
 tests_of() {
 	for folder; do
 		for source in tests/"$folder"/test_*.c; do
@@ -11,18 +11,18 @@ tests_of() {
 	done
 }
 
-# Those of the framework and of protocols that have a second thread; the others have one, or stand on a rig, which has none.
+# threaded_tests: prints the tests of the framework and protocols with a second thread; the others have one, or use a rig, which has none.
 threaded_tests() {
 	grep -lE 'XK_REGULAR|xk_thread_start|pthread' tests/xkernel/test_*.c tests/protocols/test_*.c | sed 's|.*/|tests/|; s|\.c$||'
 }
 
-# Compilers take a third of the time of ./run test, so they optimise little and note lines only, which a sanitizer's
-# report needs. Code built with -O2 is tested by the swarm and by the programs in build/.
+# Compiling takes a third of the time of ./run test, so optimization is low and debug information is limited to the line numbers
+# that sanitizers' reports need. The swarm and the programs in build/ test code built with -O2.
 sanitized='-Doptimization=1 -Ddebug=false -Dc_args=-g1 -Dxk_debug=true -Db_lundef=false'
-# What a file needs that is compiled without meson, but linked with build/sanitize.
+# Flags for a file compiled without meson but linked with build/sanitize.
 sanitized_flags='-DXK_DEBUG -fsanitize=address,undefined -fno-omit-frame-pointer'
 
-# mutated TREE TESTS OPTION...: a copy of the tree with small defects that can be chosen, set up in TREE/build; TESTS: with tests.
+# mutated TREE TESTS OPTION...: copies the tree with selectable small defects, set up in TREE/build; TESTS: true to build tests.
 mutated() {
 	directory=$1
 	tests=$2
@@ -32,8 +32,8 @@ mutated() {
 		-Dxk_debug=true -Dc_args='-DXK_MUTANTS -w')
 }
 
-# build_sanitized TARGET...: with the address and undefined sanitizers; all, if none is named. Without DPDK only users' protocols are
-# tested with it, so the library is compiled in half the time: it need only report bad memory.
+# build_sanitized TARGET...: builds the targets (all, if none is named) with the address and undefined sanitizers. Without DPDK it only
+# serves users' protocols, so the library is compiled in half the time with the address sanitizer alone.
 build_sanitized() {
 	options="$sanitized $strict -Ddpdk=auto -Db_sanitize=address,undefined"
 	! is_sim || options="$sanitized $strict -Doptimization=0 -Ddpdk=disabled -Db_sanitize=address"
@@ -42,7 +42,7 @@ build_sanitized() {
 	quietly build-sanitize "$(command -v ninja || command -v samu)" -C build/sanitize "$@"
 }
 
-# build_for_tests LONG
+# build_for_tests LONG: builds everything that tests/run.sh LONG runs.
 build_for_tests() {
 	build_sanitized
 	# shellcheck disable=SC2086
@@ -63,8 +63,8 @@ build_for_tests() {
 	}
 }
 
-# failures LOG FILE: says which tests of FILE failed, what each of them said, and which they were again. A test without a verdict has
-# ended the program, a sanitizer's report after the last one is of leaks.
+# failures LOG FILE: prints which tests of FILE failed, the output of each, and their names again. A test without a verdict has ended
+# the program; a sanitizer's report after the last one is of leaks.
 failures() {
 	awk -v log_="$1" -v file="$2" '
 	function settle() {
@@ -85,7 +85,7 @@ failures() {
 	/^Run Summary:/ { begin("") }
 	/ERROR: LeakSanitizer/ { begin("leaks") }
 	/^passed$/ { good = 1 }
-	/^ *[0-9]+\. .* - test_got == test_want$/ || /^(FAILED)?$/ || ++lines > 30 { next } # CHECK_EQ has said it in numbers
+	/^ *[0-9]+\. .* - test_got == test_want$/ || /^(FAILED)?$/ || ++lines > 30 { next } # CHECK_EQ has printed the values
 	{ sub(/^ *[0-9]+\. /, ""); text = text "    " $0 "\n" }
 	END {
 		settle()
@@ -94,8 +94,8 @@ failures() {
 	}' "$1" >&2
 }
 
-# build_with DIRECTORY: builds the programs with DIRECTORY's protocols, then its tests with sanitizers, and runs them. Both are
-# linked with what build/ and build/sanitize have.
+# build_with DIRECTORY: builds the programs with DIRECTORY's protocols, then builds its tests with sanitizers and runs them. The
+# programs are linked with build/, the tests with build/sanitize.
 build_with() {
 	with=$(cd -- "$1" 2>/dev/null && pwd) || die "$1 is no directory"
 	set --
@@ -116,7 +116,7 @@ build_with() {
 	own="${XK_CFLAGS:-} ${CFLAGS:-}"
 	warnings='-Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wno-unused-parameter'
 	quietly build-with env "XK_CFLAGS=$warnings $own" build/xk compile "$@" -o build-with/xk
-	for name in udptest chantest icmptest logp; do # hard links: the name says which program it is, also where a pair starts itself
+	for name in udptest chantest icmptest logp; do # hard links: the name selects the program, also when a pair starts itself
 		ln build-with/xk "build-with/$name"
 	done
 	ls "$with"/test_*.c >/dev/null 2>&1 || return 0

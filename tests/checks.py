@@ -1,4 +1,4 @@
-"""checks.py - for scripts that are tests: a line for each check, `ok` or `FAIL`, what was wrong in a line, and how many have failed."""
+"""checks.py - for test scripts: prints a line for each check, `ok` or `FAIL`, with the wrong figures in a line, and counts failures."""
 
 import ast
 import json
@@ -8,11 +8,11 @@ import subprocess
 import sys
 
 failures = 0
-LINE = 200  # characters, of data; a program's output has lines of its own
+LINE = 200  # characters of data per line; a program's output keeps its own lines
 
 
 def shown(words):
-    """As a report's page writes it."""
+    """Returns words as a report's page writes them."""
     return re.sub(r"\bus\b", "µs", words).replace("`", "")
 
 
@@ -22,7 +22,7 @@ def cut(value):
 
 
 def difference(got, want, name):
-    """Where two values differ first."""
+    """Describes the first difference between two values."""
     inner = []
     if isinstance(got, dict) and isinstance(want, dict):
         inner = [(got[key], want[key], f"{name}[{key!r}]") for key in got if key in want and got[key] != want[key]]
@@ -37,12 +37,12 @@ def difference(got, want, name):
 
 
 class Explained:
-    """Of a condition that does not hold: which part of it, and its figures, from the words of the script that tells."""
+    """Explains why a condition is false, from the source of the script that called expect: the false part and its values."""
 
     def __init__(self, frame):
         self.names = {**frame.f_globals, **frame.f_locals}
         with open(frame.f_code.co_filename, encoding="utf-8") as file:
-            calls = [node for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "tell"
+            calls = [node for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "expect"
                      and node.lineno <= frame.f_lineno <= node.end_lineno]
         self.condition = min(calls, key=lambda call: call.end_lineno - call.lineno).args[0]
 
@@ -67,7 +67,7 @@ class Explained:
         return f"{ast.unparse(node)} is {cut(self.value(node))}"
 
     def first_of(self, generator):
-        """The first of those that a generator finds for which what it says does not hold."""
+        """Explains the first element for which the generator's expression is false."""
         found = {name.id: name for part in generator.generators for name in ast.walk(part.target) if isinstance(name, ast.Name)}
         each = ast.Dict([ast.Constant(name) for name in found], [ast.Name(name, ast.Load()) for name in found])
         last = generator.generators[-1]
@@ -77,7 +77,7 @@ class Explained:
 
 
 def explained(frame):
-    """The condition's figures in a line; None: it is a single word, or holds when asked again."""
+    """Returns the condition's figures in a line; None: the condition is a single name, or true when evaluated again."""
     try:
         of = Explained(frame)
         return None if isinstance(of.condition, ast.Name | ast.Constant) else cut(of.words(of.condition).replace("\n", " "))
@@ -85,8 +85,8 @@ def explained(frame):
         return None
 
 
-def tell(good, what, why=""):
-    """`why` is a program's output, or some data: more of these than a line is left out where the condition tells its figures."""
+def expect(good, what, why=""):
+    """Prints a check's result. `why` is a program's output or data; data longer than a line is omitted if the figures explain the failure."""
     global failures
     print(f"{'ok  ' if good else 'FAIL'} {what}", flush=True)
     if not good:
@@ -98,11 +98,11 @@ def tell(good, what, why=""):
 
 
 def chapter(name, work, *options):
-    """Has the report make a chapter of BUILD, the script's argument, in the directory work: its document and its page's text, or None."""
+    """Makes the report's chapter from BUILD, the script's argument, in the directory work. Returns its document and its page's text, or None."""
     report = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "experiments", "report", "report.py")
     done = subprocess.run([sys.executable, report, sys.argv[1], work, "--only", name, "--brief", *options], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
-    tell(done.returncode == 0, "the report makes its chapter", done.stdout)
+    expect(done.returncode == 0, "the report makes its chapter", done.stdout)
     if done.returncode != 0:
         return None
     with open(os.path.join(work, f"{name}.json"), encoding="utf-8") as file, open(os.path.join(work, "index.html"), encoding="utf-8") as page:

@@ -1,5 +1,5 @@
 /*
- * compose.h - for tests of whole graphs: kernels that are composed of a graph file's text, and what their protocols count.
+ * compose.h - for tests of whole graphs: composes kernels from a graph file's text and reads their counters.
  */
 #ifndef TESTS_COMPOSE_H
 #define TESTS_COMPOSE_H
@@ -10,7 +10,7 @@
 
 enum { COMPOSE_TYPES = 128 };
 
-/* Composes kernel, which has its ports, of text; not initialised yet. `own` is a type besides those of the table, or NULL. */
+/* Adds the graph in text to kernel, which has its ports; does not initialize it. `own`: an additional type, or NULL. */
 static inline void
 compose(struct xk_kernel *kernel, const struct xk_protocol_type *own, const char *text)
 {
@@ -31,7 +31,7 @@ compose(struct xk_kernel *kernel, const struct xk_protocol_type *own, const char
 	xk_graph_free(graph);
 }
 
-/* The type NAME_type of a test's own protocol, whose instance is a STATE and has one lower, which NEEDS; its operations. */
+/* Defines NAME_type, a test's protocol with instances STATE, one lower that offers NEEDS, and these operations. */
 #define COMPOSE_UPPER(NAME, STATE, NEEDS, ...)                                                                         \
 	static const struct xk_role NAME##_lowers[] = {                                                                \
 		{ "transport", (NEEDS), NULL, "carries what it sends" },                                               \
@@ -46,7 +46,7 @@ compose(struct xk_kernel *kernel, const struct xk_protocol_type *own, const char
 		.lowers = NAME##_lowers,                                                                               \
 	}
 
-/* A counter of p, or what it has dropped for a reason; -1: there is none of that name. */
+/* Returns a counter or drop count of p by name; -1: no such name. */
 static inline long
 compose_count_of(const struct xk_protocol *p, const char *name)
 {
@@ -59,7 +59,7 @@ compose_count_of(const struct xk_protocol *p, const char *name)
 	return -1;
 }
 
-/* The same of an instance in kernel. */
+/* The same for an instance in kernel. */
 static inline long
 compose_count(struct xk_kernel *kernel, const char *instance, const char *name)
 {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""counters.py XK FILE - every counter that there is was reached by some test.
+"""counters.py XK FILE - checks that the tests have reached every counter.
 
-XK is the program, whose `protocols --counters` lists what there is; FILE is where the kernels of a test run have noted what
-was not zero (XK_COUNTERS_FILE, debug builds). From the checkout's root.
+XK is the program whose `protocols --counters` lists the counters; FILE is where the kernels of a test run recorded counters
+that were not zero (XK_COUNTERS_FILE, debug builds). Run it from the checkout's root.
 
-Names are those of the kernel and of protocols, the drop reasons of their own and the reasons that all protocols share. Of
-the shared ones a protocol must have reached those that its own source drops messages for, and those that the framework
-does by its header's lengths and checksums (XK_MESSAGES); each must have been reached by somebody.
+Counters are the kernel's, the protocols' own, their own drop reasons, and the drop reasons shared by all protocols. A
+protocol must reach a shared reason if its source drops messages for it, or if the framework does for its header's lengths
+and checksums (XK_MESSAGES). Each shared reason must be reached by some protocol.
 """
 import glob
 import re
@@ -16,28 +16,28 @@ import sys
 # enum xk_drop_reason (xkernel/upi.h)
 SHARED = ("short", "no_session", "no_buffer", "no_memory", "no_stack", "refused", "unexpected", "bad_length", "bad_checksum",
           "unsummed", "too_big")
-# What of a header leads to a shared reason, in protocols whose messages the framework receives and sends (xkernel/receive.h).
+# The kinds of fields for which the framework drops messages for a shared reason (xkernel/receive.h).
 BY_FIELDS = {"bad_length": "XK_LENGTH", "too_big": "XK_LENGTH", "bad_checksum": "XK_CHECKSUM", "unsummed": "XK_COVERS_PSEUDO"}
 
-# What no test can be sure to reach, and why.
+# Counters that no test can be sure to reach, with reasons.
 EXEMPT = {}
 
 
 def listed(xk):
-    """Every counter, in the order of `xk protocols --counters`."""
+    """Returns every counter, in the order of `xk protocols --counters`."""
     lines = subprocess.run([xk, "protocols", "--counters"], check=True, capture_output=True, text=True).stdout
     return lines.split()
 
 
 def sources(protocol):
-    """The text of a protocol and of the files that it was divided into."""
+    """Returns the text of all source files of a protocol."""
     return "".join(open(path, encoding="utf-8").read() for path in
                    glob.glob(f"protocols/**/{protocol}.c", recursive=True) +
                    glob.glob(f"protocols/**/{protocol}_*.[ch]", recursive=True))
 
 
 def is_wanted(name):
-    """Whether a test must reach it: shared reasons only where the protocol gives them."""
+    """Returns true if a test must reach the counter: a shared reason only if the protocol uses it."""
     protocol, counter = name.split(".", 1)
     if protocol == "kernel" or counter not in SHARED:
         return True
@@ -60,7 +60,7 @@ def main():
     for name in missing:
         print(f"no test reaches {name}")
     for name in stale:
-        print(f"{name} is exempt, and is not there")
+        print(f"{name} is exempt but does not exist")
     print(f"{len(wanted)} counters must be reached, {len(missing)} are not; {len(EXEMPT)} exempt")
     sys.exit(1 if missing or stale else 0)
 

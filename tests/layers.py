@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""layers.py BUILD: which files refer to which, and where what they define is declared.
+"""layers.py BUILD - checks which files refer to which, and which headers declare what files define.
 
-- The files of xkernel/ refer to no protocol, graph or platform, and those that are not in xkernel/support/ to none that are.
-- No more than CIRCLE files refer to one another in a circle, in the whole library and its programs. So Msg, Map, Event and
-  the rest can be read, tested and used without the engine, whose files hand a shepherd to one another.
-- What a file defines for others is declared in a header of its own folder, or of the folder above: in one with the file's
-  name or its first words (upi.h for upi_drop.c), with the folder's name, or with the name of no file there (process.h).
+- Files of xkernel/ refer to no protocol, graph or platform; those outside xkernel/support/ refer to none in it.
+- At most CIRCLE files refer to one another in a circle, in the whole library and its programs. So Msg, Map, Event and the
+  rest can be read, tested and used without the engine, whose files hand a shepherd to one another.
+- A file's definitions for others are declared in a header of its own folder or the folder above: one with the file's name
+  or its first words (upi.h for upi_drop.c), with the folder's name, or with a name that no file there has (process.h).
 
-Reads the symbols of the objects in BUILD, and the headers. First it looks for faults where some have been planted.
+Reads the symbols of the objects in BUILD and the headers. It first proves itself on planted faults.
 """
 import collections
 import json
@@ -17,20 +17,20 @@ import subprocess
 import sys
 
 CIRCLE = 4
-GIVEN = {'xk_protocol_types'}  # the list of what was built in
+GIVEN = {'xk_protocol_types'}  # the generated list of built-in protocols
 LIBRARIES = ('libxkernel.a.p', 'libxkernel-dpdk.a.p', 'libxkernel-programs.a.p', 'tools/libtools.a.p')
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def symbols(path):
-    """The names that an object defines, and those that it needs."""
+    """Returns the names that an object defines and those that it needs."""
     lines = subprocess.run(['nm', path], capture_output=True, text=True, check=True).stdout.splitlines()
     words = [line.split() for line in lines]
     return ({w[2] for w in words if len(w) == 3 and w[1] in 'TDBRVW'}, {w[1] for w in words if w[0] == 'U'} - GIVEN)
 
 
 def objects_of(build):
-    """What objects define and need, by source file: those of this tree, and not of tests or experiments."""
+    """Returns what objects define and need, by source file: this tree's, without tests and experiments."""
     found = {}
     for entry in json.loads((build / 'compile_commands.json').read_text()):
         source = (pathlib.Path(entry['directory']) / entry['file']).resolve()
@@ -40,7 +40,7 @@ def objects_of(build):
 
 
 def references_of(objects):
-    """Which files each file refers to, and by what names."""
+    """Returns the files to which each file refers, with the names."""
     home = {name: file for file, (defined, _) in objects.items() for name in defined}
     references = {file: collections.defaultdict(set) for file in objects}
     for file, (_, needed) in objects.items():
@@ -51,7 +51,7 @@ def references_of(objects):
 
 
 def circles(references):
-    """The sets of files that refer to one another (Warshall: the graph is small)."""
+    """Returns the sets of files that refer to one another (Warshall: the graph is small)."""
     reached = {name: set(to) for name, to in references.items()}
     for middle in reached:
         for to in reached.values():
@@ -62,12 +62,12 @@ def circles(references):
 
 
 def room(file):
-    """How high a file stands: the framework, what serves protocols, and everything else."""
+    """Returns a file's layer: 0 for the framework, 1 for the protocols' support, 2 for everything else."""
     return 2 if not file.startswith('xkernel/') else 1 if file.startswith('xkernel/support/') else 0
 
 
 def declared(text):
-    """The functions and variables that a header declares for other files."""
+    """Returns the functions and variables that a header declares for other files."""
     text = re.sub(r'/\*.*?\*/', '', text, flags=re.DOTALL)
     text = re.sub(r'^#(.*\\\n)*.*', '', text, flags=re.MULTILINE)
     text = re.sub(r'__attribute__\(\((?:[^()]|\([^()]*\))*\)\)', '', text)
@@ -81,7 +81,7 @@ def declared(text):
 
 
 def is_at_home(file, header, files):
-    """Whether header may declare what file defines."""
+    """Returns true if header may declare what file defines."""
     file, header = pathlib.PurePath(file), pathlib.PurePath(header)
     stem = header.stem.removesuffix('_private')
     if header.parent not in (file.parent, file.parent.parent):
@@ -90,7 +90,7 @@ def is_at_home(file, header, files):
 
 
 def faults(objects, headers):
-    """What is wrong, in words. headers: what each declares."""
+    """Yields the faults, in words. headers: the names that each declares."""
     references = references_of(objects)
     for file, to in references.items():
         for other, names in to.items():
@@ -105,7 +105,7 @@ def faults(objects, headers):
 
 
 def notices_planted():
-    """Whether each kind of fault is found, and nothing else."""
+    """Returns true if each kind of planted fault is found and nothing else."""
     ring = {f'p/{i}.c': ({f'f{i}'}, {f'f{(i + 1) % 5}'}) for i in range(5)}
     planted = {
         'refers to f, which is above': ({'xkernel/a.c': (set(), {'f'}), 'protocols/b.c': ({'f'}, set())}, {}),

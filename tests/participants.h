@@ -1,4 +1,4 @@
-/* participants.h - whom tests open_enable for. */
+/* participants.h - participants for tests' open_enable. */
 #ifndef TESTS_PARTICIPANTS_H
 #define TESTS_PARTICIPANTS_H
 
@@ -10,7 +10,7 @@ at_port(uint64_t port)
 	return (struct xk_participants){ .local = { 1, { port } } };
 }
 
-/* Where the protocol below has no numbers of its own. */
+/* For protocols without ports. */
 static inline struct xk_participants
 anybody(void)
 {

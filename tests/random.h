@@ -1,6 +1,6 @@
 /*
- * random.h - numbers for tests that try what nobody thought of: xorshift, so that a test draws the same everywhere and
- * owes nothing to the generators that are tested.
+ * random.h - random numbers for tests: xorshift, so that a test draws the same numbers on every machine and is
+ * independent of the generators under test.
  */
 #ifndef TESTS_RANDOM_H
 #define TESTS_RANDOM_H
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The next of the numbers that follow state, which is not 0. */
+/* Returns the next random number. *state must not be 0. */
 static inline uint64_t
 next_random(uint64_t *state)
 {
@@ -19,7 +19,7 @@ next_random(uint64_t *state)
 	return *state;
 }
 
-/* Prints and returns the seed of a test: XK_TEST_SEED, or else 1, so that runs can be compared. */
+/* Prints and returns a test's seed: XK_TEST_SEED, or else 1, so that runs can be compared. */
 static inline unsigned
 test_seed(const char *test)
 {

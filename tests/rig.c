@@ -1,8 +1,8 @@
 /*
- * rig.c - the rig of rig.h: fake users and wires as protocols of types of their own, over the platform in memory.
+ * rig.c - the rig of rig.h: fake users and wires are protocols with types of their own, over the in-memory platform.
  *
- * Frames for a fake wire arrive on a port of the rig's, with the wire and the session they are for in front, and its
- * first wire, which listens there, hands them on: so injection is a frame's arrival, in the driver, like any other.
+ * Frames for a fake wire arrive on a port of the rig, with their wire and session in front. The first wire listens
+ * there and passes them on, so an injected frame arrives in the driver like any other.
  */
 #include <ctype.h>
 #include <limits.h>
@@ -49,8 +49,8 @@ rig_type_new(struct rig *r, const char *name, const struct xk_protocol_ops *ops,
 }
 
 /*
- * Cuts digits off the end of name until it is a protocol's: udp2 is an instance of udp, unless there is a protocol
- * udp2. Fakes have no digits.
+ * Strips digits from the end of name until it is a protocol's: udp2 is an instance of udp, unless there is a protocol
+ * udp2. Fakes lose all digits.
  */
 static void
 rig_stem(const char *name, char *stem)
@@ -149,7 +149,7 @@ rig_add_edge(struct rig *r, struct xk_protocol *upper, char *text)
 	if (number == NULL && upper->ops != &rig_user_ops)
 		return;
 	if (number == NULL && strcmp(upper->type->name, "user") != 0)
-		return; /* its type's name has one */
+		return; /* the number follows from its type's name */
 	edge->has_number = true;
 	edge->number = number != NULL ? (uint32_t)strtoul(number, NULL, 0) : rig_number(r, lower);
 }
@@ -238,7 +238,7 @@ rig_idle(void *context)
 static struct rig *
 rig_begin(void)
 {
-	static bool declared; /* of the protocols; looking takes long */
+	static bool declared; /* the protocols' declarations are sound; the check is slow */
 	struct xk_kernel_config config = { .name = "rig", .mode = XK_IPP, .driver = XK_DRIVER_INTERRUPT, .core = -1 };
 	struct rig *r = rig_alloc(sizeof(*r));
 	uint32_t packet = RIG_MTU, none = 0;
@@ -261,7 +261,7 @@ rig_begin(void)
 	return r;
 }
 
-/* The first wire and the rig's port below it. */
+/* Adds the first wire and the rig's port below it. */
 static void
 rig_add_source(struct rig *r)
 {
@@ -371,7 +371,7 @@ rig_refusal(const char *graph)
 	return status;
 }
 
-/* "TYPE setting=value ..." as statements. */
+/* Turns "TYPE setting=value ..." into statements. */
 struct rig *
 rig_new(const char *type)
 {
@@ -412,7 +412,7 @@ rig_collect(struct rig *r)
 			rig_list_add(&r->sent, m, r->ports[i]->name, NULL);
 }
 
-/* Until nothing is left to do before `until`. */
+/* Runs until nothing is left to do before `until`. */
 static void
 rig_run_until(struct rig *r, uint64_t until_ns)
 {
@@ -549,7 +549,7 @@ rig_forget(struct rig *r)
 	rig_list_empty(&r->delivered);
 }
 
-/* Uppers first, as their sessions hold references on those below. */
+/* Closes idle sessions, uppers' first: their sessions hold references on those below. */
 static void
 rig_uncache(struct xk_protocol *p)
 {

@@ -1,4 +1,4 @@
-/* rig_bytes.c - lists of bytes that went by, and bytes in hexadecimal; see rig_private.h. */
+/* rig_bytes.c - lists of recorded messages, and bytes in hexadecimal; see rig_private.h. */
 #include <ctype.h>
 
 #include "tests/rig_private.h"
@@ -31,7 +31,7 @@ rig_list_add(struct rig_list *list, struct xk_msg *m, const char *through, struc
 	list->count++;
 }
 
-/* The oldest, to be freed by the caller; NULL: none. */
+/* Takes the oldest, which the caller frees; NULL: none. */
 static struct rig_bytes *
 rig_list_take(struct rig_list *list)
 {
@@ -55,7 +55,7 @@ rig_list_empty(struct rig_list *list)
 		free(b);
 }
 
-/* As rig_list_take; and remembers where that went by. */
+/* As rig_list_take; also remembers the place it passed. */
 static struct rig_bytes *
 rig_list_look(struct rig_list *list)
 {
@@ -87,7 +87,7 @@ rig_nibble(char c)
 	if (c >= '0' && c <= '9')
 		return (unsigned)(c - '0');
 	if (tolower((unsigned char)c) < 'a' || tolower((unsigned char)c) > 'f') {
-		fprintf(stderr, "rig: '%c' is no hexadecimal digit\n", c);
+		fprintf(stderr, "rig: '%c' is not a hexadecimal digit\n", c);
 		abort();
 	}
 	return (unsigned)(tolower((unsigned char)c) - 'a' + 10);
@@ -111,7 +111,7 @@ rig_hex_parse(const char *text)
 	return hex;
 }
 
-/* Where what went by differs from text first; -1: nowhere. */
+/* Returns the offset of the first byte that differs from text; -1: none. */
 static long
 rig_difference(const struct rig_bytes *b, const char *text)
 {
@@ -142,7 +142,7 @@ rig_list_is(struct rig_list *list, const char *what, const char *text)
 	} else if (at >= 0) {
 		size_t from = b->len <= SHOWN || at < SHOWN / 2 ? 0 : (size_t)at - SHOWN / 2;
 
-		fprintf(stderr, "\n%s, %zu bytes, wrong at %ld; from %zu: ", what, b->len, at, from);
+		fprintf(stderr, "\n%s %zu bytes, different at byte %ld; from byte %zu: ", what, b->len, at, from);
 		for (size_t i = from; i < b->len && i < from + SHOWN; i++)
 			fprintf(stderr, "%02x", b->bytes[i]);
 		fprintf(stderr, "; expected: %.160s\n", text);

@@ -19,7 +19,7 @@ rig_pend(struct rig *r, struct rig_pending *pending)
 	*at = pending;
 }
 
-/* Whether a call is to be refused. */
+/* Records the call as sent, or drops it if sending fails: returns true. Takes m. */
 static bool
 rig_refuses_call(struct xk_session *s, struct xk_msg *m)
 {
@@ -104,7 +104,7 @@ rig_end_call(struct rig *r, int status, const char *text)
 	REQUIRE(rig_do(r, rig_do_end_call, pending));
 }
 
-/* ---- of users ---- */
+/* ---- by users ---- */
 
 static void
 rig_call_ended(struct rig_calling *calling, int status, struct xk_msg *reply)

@@ -1,6 +1,7 @@
 /*
- * rig_private.h - the state of a rig, shared by rig.c (the graph and its running), rig_user.c, rig_wire.c (the fakes
- * above and below what is tested, and what tests do with them) and rig_bytes.c (what went by, and hexadecimal).
+ * rig_private.h - the state of a rig, shared by rig.c (the graph and running it), rig_user.c, rig_wire.c and rig_call.c
+ * (the fakes above and below the tested protocol, the functions of rig.h) and rig_bytes.c (recorded bytes,
+ * hexadecimal).
  */
 #ifndef TESTS_RIG_PRIVATE_H
 #define TESTS_RIG_PRIVATE_H
@@ -30,7 +31,7 @@ enum {
 
 #define RIG_LINK UINT64_C(0x020000000000)
 
-/* Bytes that went by, in order. */
+/* A recorded message, sent or delivered. */
 struct rig_bytes {
 	struct rig_bytes *next;
 	const char *through;
@@ -42,7 +43,7 @@ struct rig_bytes {
 struct rig_list {
 	struct rig_bytes *first, **last;
 	unsigned count;
-	const char *through; /* and session: of what was looked at last */
+	const char *through; /* and session: of the last message taken */
 	struct xk_session *session;
 };
 
@@ -78,7 +79,7 @@ struct rig_wire_session {
 	uint64_t remote, local;
 };
 
-/* In front of what is injected on a fake wire. session NULL: its newest, or a passive one. */
+/* Prefix of frames injected on a fake wire. session NULL: its newest, or a passive one. */
 struct rig_address {
 	struct rig_wire *wire;
 	struct xk_session *session;
@@ -89,7 +90,7 @@ struct rig_held {
 	struct xk_session *session;
 };
 
-/* A user's open, which may take its time. */
+/* A user's open, which may wait. */
 struct rig_opening {
 	struct rig_opening *next;
 	struct rig *rig;
@@ -106,7 +107,7 @@ struct rig_action {
 	bool done;
 };
 
-/* A fake's own type, so that it can have any name. */
+/* A fake's type, so that it can have any name. */
 struct rig_type {
 	struct xk_protocol_type type;
 	char name[RIG_NAME];
@@ -122,7 +123,7 @@ struct rig_calling {
 	int status;
 };
 
-/* A call that was made through a wire and waits. */
+/* A call through a wire, waiting for its end. */
 struct rig_pending {
 	struct rig_pending *next;
 	struct xk_semaphore answered;
@@ -132,8 +133,8 @@ struct rig_pending {
 };
 
 struct rig {
-	bool may_refuse; /* a setting's value (rig_refusal) */
-	int refusal;     /* the error then; 0: none */
+	bool may_refuse; /* a setting may be refused (rig_refusal) */
+	int refusal;     /* its error; 0: none */
 	struct xk_platform *platform;
 	struct xk_kernel *kernel;
 	struct rig_type *types[RIG_FAKES];
@@ -141,7 +142,7 @@ struct rig {
 	struct xk_port *ports[RIG_PORTS]; /* of real port protocols */
 	unsigned port_count;
 	uint32_t baseline[RIG_PORTS]; /* references on the ports' sessions after init */
-	struct xk_port *wire_port;    /* what is injected on fake wires arrives here */
+	struct xk_port *wire_port;    /* frames injected on fake wires arrive here */
 	struct rig_fake *user;
 	struct rig_wire *wire, *first_wire;
 	struct xk_port *port;
@@ -152,7 +153,7 @@ struct rig {
 	struct rig_opening *openings; /* newest first */
 	struct rig_action *actions;
 	struct rig_answer answers[RIG_ANSWERS];
-	unsigned unanswered; /* advice to wires */
+	unsigned unanswered; /* number of XK_UNANSWERED to wires' sessions */
 	unsigned answer_count;
 	unsigned open_dones, wire_baseline;
 	int error, refuse, fail_sending;
@@ -178,7 +179,7 @@ rig_alloc(size_t size)
 	return p;
 }
 
-/* Bytes as written, and where new segments begin. */
+/* Parsed bytes and the offsets at which new segments begin. */
 struct rig_hex {
 	size_t len;
 	size_t cuts[RIG_SEGMENTS];
@@ -189,20 +190,20 @@ struct rig_hex {
 /* ---- rig_bytes.c ---- */
 
 void rig_list_init(struct rig_list *list);
-/* Adds what m holds, and where it went by. Takes m. */
+/* Records m's bytes and the place they passed. Takes m. */
 void rig_list_add(struct rig_list *list, struct xk_msg *m, const char *through, struct xk_session *session);
 void rig_list_empty(struct rig_list *list);
-/* Takes the oldest. Whether it is what text says (rig.h); if not, or there is none, prints both. */
+/* Takes the oldest. Returns true if it matches text (rig.h); otherwise, or if there is none, prints both. */
 bool rig_list_is(struct rig_list *list, const char *what, const char *text);
-/* Takes the oldest, at most max of its bytes into bytes; how many it has, or -1: there is none. */
+/* Takes the oldest and copies at most max bytes. Returns its length; -1: none. */
 long rig_list_copy(struct rig_list *list, void *bytes, size_t max);
 
-/* Hexadecimal digits; `|` begins a new segment. Aborts at anything else. To be freed by the caller. */
+/* Parses hexadecimal digits; `|` begins a new segment. Aborts at anything else. The caller frees the result. */
 struct rig_hex *rig_hex_parse(const char *text);
 
-/* A frame of bytes, prefix in front. */
+/* Returns a frame of bytes, with prefix in front. */
 struct xk_msg *rig_frame(struct rig *r, const void *prefix, size_t prefix_len, const void *bytes, size_t len);
-/* One message of hex's segments, prefix in front of the first. */
+/* Returns a message of hex's segments, with prefix in front. */
 struct xk_msg *rig_message(struct rig *r, const void *prefix, size_t prefix_len, const struct rig_hex *hex);
 
 /* ---- rig_call.c ---- */
@@ -220,12 +221,12 @@ struct rig_fake *rig_fake_of(struct xk_protocol *self);
 
 extern const struct xk_protocol_ops rig_wire_ops;
 struct rig_wire *rig_wire_of(struct xk_protocol *self);
-/* A session that what arrives opens passively, or NULL. */
+/* Opens a session passively. Returns NULL if the wire is not enabled or the session is refused. */
 struct xk_session *rig_wire_accept(struct rig_wire *wire);
 
 /* ---- rig.c ---- */
 
-/* Runs the host until nothing more happens at this time. */
+/* Runs the host until nothing is left to do at the current time. */
 void rig_run(struct rig *r);
 
 #endif

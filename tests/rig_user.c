@@ -91,7 +91,7 @@ rig_must_open(struct rig *r, struct xk_participants participants)
 	struct xk_session *s = rig_open(r, participants);
 
 	if (s == NULL)
-		fprintf(stderr, "\nrig: the open fails: %s (%d)\n", strerror(-r->error), r->error);
+		fprintf(stderr, "\nrig: open failed: %s (%d)\n", strerror(-r->error), r->error);
 	REQUIRE(s != NULL);
 	return s;
 }
@@ -172,7 +172,7 @@ rig_close(struct rig *r, struct xk_session *s)
 		at = &(*at)->next;
 	held = *at;
 	if (held == NULL) {
-		fprintf(stderr, "\nrig: users do not hold that session\n");
+		fprintf(stderr, "\nrig: rig_close: no user holds this session\n");
 		abort();
 	}
 	*at = held->next;

@@ -313,13 +313,13 @@ rig_fail_sending(struct rig *r, int status)
 		xk_memory_transmit_limit(r->ports[i], status != 0 ? 0 : XK_MEMORY_QUEUE);
 }
 
-/* Returns the fake wire that the functions below stand for; ends the test if that is a port. */
+/* Returns the chosen fake wire; ends the test if there is none. */
 static struct rig_wire *
 rig_fake_wire(struct rig *r)
 {
 	if (r->wire == NULL)
 		fprintf(stderr,
-			"\nrig: rig_wire_... needs a fake wire, and this rig has none, or rig_wire named a port\n");
+			"\nrig: rig_wire_... needs a fake wire, but the rig has none or rig_wire chose a port\n");
 	REQUIRE(r->wire != NULL);
 	return r->wire;
 }

@@ -1,11 +1,11 @@
-/* simulated.h - for tests of hosts on a simulated link: what each of them is made and booted by. */
+/* simulated.h - for tests of hosts on a simulated link: makes hosts, and kernels for their boot functions. */
 #ifndef TESTS_SIMULATED_H
 #define TESTS_SIMULATED_H
 
 #include "platform/sim/sim.h"
 #include "tests/compose.h"
 
-/* The kernel of a host that boots, with its one port; config says its mode, threads and stacks. */
+/* Makes the kernel of a booting host, with its one port; config has its mode, threads and stacks. */
 static inline struct xk_kernel *
 simulated_kernel(struct xk_sim_host *host, struct xk_kernel_config config)
 {
@@ -21,7 +21,7 @@ simulated_kernel(struct xk_sim_host *host, struct xk_kernel_config config)
 	return kernel;
 }
 
-/* Initialises what was composed, and starts it. Returns kernel. */
+/* Initializes and starts the composed kernel. Returns kernel. */
 static inline struct xk_kernel *
 simulated_start(struct xk_kernel *kernel)
 {
@@ -32,7 +32,7 @@ simulated_start(struct xk_kernel *kernel)
 	return kernel;
 }
 
-/* Returns a host on link, not booted yet; the first one's link address is 02:00:00:00:00:01. */
+/* Makes a host on link, not yet booted; the first host's link address is 02:00:00:00:00:01. */
 static inline struct xk_sim_host *
 simulated_host(struct xk_sim *sim, struct xk_sim_link *link, const char *name,
 	       struct xk_kernel *(*boot)(void *context, struct xk_sim_host *host), void *context)

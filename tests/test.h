@@ -1,6 +1,6 @@
 /*
- * test.h - how tests are written here, on CUnit: TEST(name_like_a_sentence) { CHECK_EQ(...); }
- * A file of tests is a program: link it with test_main.c. Arguments choose tests by (part of) their names.
+ * test.h - macros for tests, on CUnit: TEST(name_like_a_sentence) { CHECK_EQ(...); }
+ * Each file of tests is a program, linked with test_main.c. Arguments select tests by (part of) their names.
  */
 #ifndef TEST_H
 #define TEST_H
@@ -23,7 +23,7 @@ void test_register(const char *name, void (*run)(void));
 	}                                                                                                              \
 	static void name(void)
 
-/* A test that is one call: TEST_OF(name, check_all(XK_IPP, 3)); */
+/* A test of a single call: TEST_OF(name, check_all(XK_IPP, 3)); */
 #define TEST_OF(name, call)                                                                                            \
 	TEST(name)                                                                                                     \
 	{                                                                                                              \
@@ -32,9 +32,9 @@ void test_register(const char *name, void (*run)(void));
 	static void name(void)
 
 /*
- * A test of something that `made` makes and `end` ends afterwards, which the test has as `it`:
+ * A test on an object `it` that is initialized by `made` and freed by `end`:
  * TEST_WITH(name, struct host *h, host_new(), host_free) { ... h->count ... }
- * The test's own variables are gone when it ends: a call that is under way then needs static ones, or a plain TEST.
+ * `end` runs after the test has returned: calls still in progress then need static variables, or a plain TEST.
  */
 #define TEST_WITH(name, it, made, end)                                                                                 \
 	static void name(it);                                                                                          \
@@ -50,7 +50,7 @@ void test_register(const char *name, void (*run)(void));
 	}                                                                                                              \
 	static void name(it)
 
-/* The same of a structure that is no pointer: TEST_IN(name, struct stage, s, stage_open(s, true), stage_close) { ... s->count ... } */
+/* The same with a local structure: TEST_IN(name, struct stage, s, stage_open(s), stage_close) { ... s->count ... } */
 #define TEST_IN(name, type, it, made, end)                                                                             \
 	static void name(type *it);                                                                                    \
 	static void name##_from_making_to_end(void)                                                                    \
@@ -68,7 +68,7 @@ void test_register(const char *name, void (*run)(void));
 
 #define CHECK(condition) CU_ASSERT(condition)
 
-/* Both sides are shown when they differ. */
+/* Prints both values if they differ. */
 #define CHECK_EQ(got, want)                                                                                            \
 	do {                                                                                                           \
 		long long test_got = (long long)(got), test_want = (long long)(want);                                  \
@@ -78,7 +78,7 @@ void test_register(const char *name, void (*run)(void));
 		CU_ASSERT(test_got == test_want);                                                                      \
 	} while (0)
 
-/* Of two texts that differ: both, or where they do, if they are long. `of` is the text's expression. */
+/* Prints two texts that differ; if they are long, only around the difference. `of` is the text's expression. */
 static inline void
 test_show_texts(const char *file, int line, const char *of, const char *got, const char *want)
 {
@@ -103,7 +103,7 @@ test_show_texts(const char *file, int line, const char *of, const char *got, con
 		CU_ASSERT(strcmp(test_got, test_want) == 0);                                                           \
 	} while (0)
 
-/* A text has this part; of one that has not, the beginning is shown. */
+/* Checks that text contains part; otherwise prints the beginning of text. */
 #define CHECK_HAS(text, part)                                                                                          \
 	do {                                                                                                           \
 		const char *test_text = (text), *test_part = (part);                                                   \
@@ -113,10 +113,10 @@ test_show_texts(const char *file, int line, const char *of, const char *got, con
 		CU_ASSERT(strstr(test_text, test_part) != NULL);                                                       \
 	} while (0)
 
-/* For what the rest of a test stands on: ends the test when false. */
+/* A check that the rest of the test depends on: ends the test if false. */
 #define REQUIRE(condition) CU_ASSERT_FATAL(condition)
 
-/* Returns whether tests are to take their long forms: ./run test --long, or XK_TEST_LONG=1. */
+/* Returns true if tests are to run in their long form: ./run test --long, or XK_TEST_LONG=1. */
 static inline bool
 test_is_long(void)
 {

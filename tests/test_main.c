@@ -1,4 +1,4 @@
-/* test_main.c - runs the tests of the file it is linked with; exit status 0 only if every one passed and nothing leaked. */
+/* test_main.c - runs the tests of the file it is linked with; exit status 0 only if all passed and nothing leaked. */
 #include <CUnit/Basic.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ static struct {
 	void (*run)(void);
 } tests[TEST_MAX];
 static unsigned test_count;
-static pid_t running; /* this process while its tests run; 0: they are over */
+static pid_t running; /* this process while its tests run, else 0 */
 
 void
 test_register(const char *name, void (*run)(void))
@@ -31,13 +31,13 @@ is_chosen(const char *name, int argc, char **argv)
 	return argc == 1;
 }
 
-/* Fails if tested code has ended the program. A child of a test may end as it likes. */
+/* Fails if tested code has called exit. A test's child may. */
 static void
 at_exit(void)
 {
 	if (running != getpid())
 		return;
-	fprintf(stderr, "exit() was called in the middle of a test\n");
+	fprintf(stderr, "exit() was called during a test\n");
 	_exit(1);
 }
 
@@ -47,7 +47,7 @@ main(int argc, char **argv)
 	unsigned failed;
 	CU_pSuite suite;
 
-	/* A test's name is out, even if the test ends the program. */
+	/* Unbuffered: a test's name is printed even if the test ends the program. */
 	setvbuf(stdout, NULL, _IONBF, 0);
 	if (CU_initialize_registry() != CUE_SUCCESS)
 		return 1;
@@ -63,11 +63,11 @@ main(int argc, char **argv)
 	running = 0;
 	failed = CU_get_number_of_tests_failed() + CU_get_number_of_suites_failed();
 	if (CU_get_number_of_tests_run() == 0) {
-		fprintf(stderr, "%s: no test was run\n", argv[0]);
+		fprintf(stderr, "%s: no test has run\n", argv[0]);
 		failed++;
 	}
 	CU_cleanup_registry();
-	/* A failed test may have ended in the middle: what it leaves behind would only hide why. */
+	/* A failed test may have ended early: reports of its leaks would only hide the failure. */
 	if (failed != 0)
 		_exit(1);
 	return 0;

@@ -49,7 +49,7 @@ sys.dont_write_bytecode = True
 import checks
 import hero
 import protocol_lists
-from checks import tell
+from checks import expect
 
 TOPS = ("xkernel", "protocols", "platform", "graphs", "tools", "experiments", "tests", "docs")
 EXAMPLES = ("docs/writing-a-protocol.md", "docs/tutorial.md")
@@ -227,14 +227,14 @@ def check_edit(where, file, diff, directory, build):
     source = EXAMPLE_FILES.get(file)
     text = edit(read(source), diff) if source else None
     if text is None:
-        tell(False, f"{where} edit", f"no such lines in {file}, or not once")
+        expect(False, f"{where} edit", f"no such lines in {file}, or not once")
         return
     made = tempfile.mkdtemp(dir=os.path.dirname(directory))
     try:
         take_programs(directory, build_edited(build, source, text, made))
-        tell(True, f"{where} edit {file}")
+        expect(True, f"{where} edit {file}")
     except (OSError, subprocess.CalledProcessError) as why:
-        tell(False, f"{where} edit {file}", str(why))
+        expect(False, f"{where} edit {file}", str(why))
 
 
 def copy_for_steps(directory):
@@ -254,14 +254,14 @@ def check_step(where, file, text, directory):
         copy_for_steps(directory)
     if not file:
         status, output = run(directory, text)
-        tell(status == 0, f"{where} step: {text.splitlines()[0]}", output)
+        expect(status == 0, f"{where} step: {text.splitlines()[0]}", output)
         return
     with open(os.path.join(directory, file), encoding="utf-8") as before:
         changed = edit(before.read(), text)
     if changed is not None:
         with open(os.path.join(directory, file), "w", encoding="utf-8") as after:
             after.write(changed)
-    tell(changed is not None, f"{where} step {file}", f"no such lines in {file}, or not once")
+    expect(changed is not None, f"{where} step {file}", f"no such lines in {file}, or not once")
 
 
 def check_steps(path, directory):
@@ -276,9 +276,9 @@ def check_steps(path, directory):
     for name in sorted(added):
         stem = os.path.basename(name).removesuffix(".c")
         wanted = f'"name": "{stem}"' if stem.startswith("test_") else f"&xk_type_{stem},"
-        tell(status == 0 and wanted in output and f"/{name}" in output, f"{path}: its steps add {name}",
-             f"not in the build, which says {output[-2000:]}")
-    tell(bool(added), f"{path}: its steps add files", "none")
+        expect(status == 0 and wanted in output and f"/{name}" in output, f"{path}: its steps add {name}",
+               f"not in the build, which says {output[-2000:]}")
+    expect(bool(added), f"{path}: its steps add files", "none")
 
 
 def check_blocks(path, directory, build):
@@ -292,10 +292,10 @@ def check_blocks(path, directory, build):
         if kind == "test":
             want = int(detail.removeprefix("exit ")) if detail else 0
             status, output = run(directory, text)
-            tell(status == want, f"{where} run: {text.splitlines()[0]}", f"status {status}, not {want}\n{output}")
+            expect(status == want, f"{where} run: {text.splitlines()[0]}", f"status {status}, not {want}\n{output}")
         elif kind == "output":
             there = contains(output, text, detail == "numbers vary")
-            tell(there, f"{where} output", f"{text}\nis not in:\n{output}")
+            expect(there, f"{where} output", f"{text}\nis not in:\n{output}")
         elif kind == "edit" and path in EXAMPLES:
             check_edit(where, detail, text, directory, build)
         elif kind == "heading" and path in EXAMPLES:
@@ -304,9 +304,9 @@ def check_blocks(path, directory, build):
             check_step(where, detail, text, steps)
         elif kind == "quote":
             there = "\n" + text + "\n" in "\n" + read(detail)
-            tell(there, f"{where} quotes {detail}", "is not there as it is written here")
+            expect(there, f"{where} quotes {detail}", "is not there as it is written here")
         else:
-            tell(False, f"{where} mark", f"there is no mark {kind}")
+            expect(False, f"{where} mark", f"there is no mark {kind}")
     check_steps(path, steps)
 
 
@@ -332,7 +332,7 @@ def check_links(path):
         made = path in EXAMPLES and name in EXAMPLE_FILES
         if name.split("/")[0] in TOPS and not made and not os.path.exists(os.path.join(ROOT, name)):
             wrong.append(f"no path {name}")
-    tell(not wrong, f"{path} links", "\n".join(wrong))
+    expect(not wrong, f"{path} links", "\n".join(wrong))
 
 
 def keys(value):
@@ -353,7 +353,7 @@ def named_in(path):
 
 
 def check_names(path, what, names):
-    tell(names and names <= named_in(path), f"{path} names every {what}", " ".join(sorted(names - named_in(path))))
+    expect(names and names <= named_in(path), f"{path} names every {what}", " ".join(sorted(names - named_in(path))))
 
 
 def options_of(directory, program):
@@ -398,10 +398,10 @@ def check_report():
     for name in hero.FIVE:
         document = json.loads(read(f"docs/report/{name}.json"))
         wanted = words_of(f"**{document['question']}** {document['answer']} ({document['verdict']})")
-        tell(wanted in words, f"README.md has the answer of docs/report/{name}.json", wanted)
+        expect(wanted in words, f"README.md has the answer of docs/report/{name}.json", wanted)
     about = json.loads(read("docs/report/machine.json"))["about"]
     wanted = f"({about['date'][:10]}, commit {about['commit']}, {about['minutes']} minutes)"
-    tell(wanted in words, "README.md names the run of docs/report", wanted)
+    expect(wanted in words, "README.md names the run of docs/report", wanted)
 
 
 def check_questions():
@@ -412,7 +412,7 @@ def check_questions():
     for number, question in enumerate(questions, 1):
         quotes = [words_of(quote.replace("> ", "")) for quote in re.findall(r"(?:^ +> .*\n)+", question, flags=re.MULTILINE)]
         missing = [quote for quote in quotes if quote not in page]
-        tell(quotes and not missing, f"the page has the answer to question {number}", "\n".join(missing))
+        expect(quotes and not missing, f"the page has the answer to question {number}", "\n".join(missing))
 
 
 def check_figures(build, directory):
@@ -421,14 +421,14 @@ def check_figures(build, directory):
     os.mkdir(made)
     ran = subprocess.run([sys.executable, os.path.join(ROOT, "docs/figures/figures.py"), build, made], stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT)
-    tell(ran.returncode == 0, "docs/figures/figures.py BUILD", ran.stdout.decode(errors="replace"))
+    expect(ran.returncode == 0, "docs/figures/figures.py BUILD", ran.stdout.decode(errors="replace"))
     for name in sorted(os.listdir(made)):
         folder = "docs/figures" if os.path.exists(os.path.join(ROOT, "docs/figures", name)) else "docs/img"
         with open(os.path.join(made, name), encoding="utf-8") as file:
             new, old = file.read(), read(f"{folder}/{name}")
         if folder == "docs/img":
             new, old = (sorted(re.findall(r">([^<>\n]+)</t", text)) for text in (new, old))
-        tell(new == old, f"{folder}/{name} is up to date", "make it anew: docs/figures/figures.py BUILD")
+        expect(new == old, f"{folder}/{name} is up to date", "make it anew: docs/figures/figures.py BUILD")
 
 
 def main():
@@ -448,7 +448,7 @@ def main():
         check_figures(build, directory)
         check_report()
         check_questions()
-        protocol_lists.check(build, tell)
+        protocol_lists.check(build, expect)
     print(f"{checks.failures} failed" if checks.failures else "all is as it is written")
     return 1 if checks.failures else 0
 

@@ -72,19 +72,19 @@ def unknown(text, shared):
     return missing
 
 
-def check(build, tell):
+def check(build, expect):
     """Checks each page's lists, and that every protocol has one heading with its lists."""
     protocols = declared(build)
     found = []
     for page in PAGES + (INDEX,):
         text = read(page)
         found += [name for name in named(text) if f"\n## {name}\n" in text]
-        tell(updated(text, protocols) == text, f"{FOLDER}/{page} lists",
-             "not what the protocols declare: run tests/docs/protocol_lists.py --write BUILD")
+        expect(updated(text, protocols) == text, f"{FOLDER}/{page} lists",
+               "not what the protocols declare: run tests/docs/protocol_lists.py --write BUILD")
         missing = unknown(text, read(INDEX))
-        tell(not missing, f"{FOLDER}/{page} explains drops and counters that exist", " ".join(missing))
-    tell(sorted(found) == sorted(protocols), f"{FOLDER} has every protocol once",
-         " ".join(sorted(set(found) ^ set(protocols))))
+        expect(not missing, f"{FOLDER}/{page} explains drops and counters that exist", " ".join(missing))
+    expect(sorted(found) == sorted(protocols), f"{FOLDER} has every protocol once",
+           " ".join(sorted(set(found) ^ set(protocols))))
 
 
 def main():
@@ -103,7 +103,7 @@ def main():
     sys.path.insert(0, os.path.join(ROOT, "tests"))
     sys.dont_write_bytecode = True
     import checks
-    check(arguments[-1], checks.tell)
+    check(arguments[-1], checks.expect)
     return 1 if checks.failures else 0
 
 

@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 sys.dont_write_bytecode = True
 import checks
-from checks import chapter, shown, tell
+from checks import chapter, expect, shown
 
 PARTS = os.path.join(ROOT, "experiments", "components", "parts.py")
 EXCHANGES = {"ethernet_dec": [257.2, 3145.6], "ethernet_sparc": [264.2, 2604.6], "fddi_dec": [267.1, 893.8], "atm_dec": [73.1, 670.1]}
@@ -31,12 +31,12 @@ def check_model(model):
     for name, machine in model["machines"].items():
         for what, expected in (("exchanges", EXCHANGES[name]), ("calls", CALLS[name])):
             found = [round(row["us"], 1) for row in machine[what]]
-            tell(found == expected, f"simulated {what}, {machine['title']}", f"{found}, expected {expected}")
+            expect(found == expected, f"simulated {what}, {machine['title']}", f"{found}, expected {expected}")
         # a call's steps are one after another, but for cells, which are written while others are under way
         for row in machine["calls"]:
             pipelined = name == "atm_dec"
-            tell(pipelined or abs(sum(row["steps_us"]) - row["us"]) < 0.02 * row["us"], f"... {row['frame']} bytes: the steps add up",
-                 str(row))
+            expect(pipelined or abs(sum(row["steps_us"]) - row["us"]) < 0.02 * row["us"], f"... {row['frame']} bytes: the steps add up",
+                   str(row))
 
 
 def check_judged(checks_made):
@@ -45,36 +45,36 @@ def check_judged(checks_made):
     failed = [check["text"] for check in checks_made if not check["agrees"] and any(word in check["text"] for word in about)]
     steps = [text for text in failed if "each step" in text]
     others = [text for text in failed if text not in steps]
-    tell(len(others) == len(FAILED) and all(text.startswith(FAILED) for text in others), "what is simulated too far off is told", str(others))
-    tell(len(steps) == 6, "... and so is where steps are", str(steps))
+    expect(len(others) == len(FAILED) and all(text.startswith(FAILED) for text in others), "what is simulated too far off is told", str(others))
+    expect(len(steps) == 6, "... and so is where steps are", str(steps))
 
 
 def check_parts(what, parts, driver):
     """All parts are present, and only a sleeping driver has a bell. Service, device and wake-up are differences of times, which on a busy
     machine can come out as anything, so they are not judged."""
-    tell(set(parts) == {"way", "device", "service", "bell", "wake"} and parts["way"] > 0 and (parts["bell"] > 0) == (driver == "interrupt") and (driver == "interrupt" or parts["wake"] == 0), what, str(parts))
+    expect(set(parts) == {"way", "device", "service", "bell", "wake"} and parts["way"] > 0 and (parts["bell"] > 0) == (driver == "interrupt") and (driver == "interrupt" or parts["wake"] == 0), what, str(parts))
 
 
 def check_here(here):
     rows = {(row["link"], row["driver"], row["frame"]): row for row in here["rows"]}
     for what, why in here["missing"].items():
         print(f"skipped: {what}: {why}")
-    tell(not [what for what in here["missing"] if what.startswith((*ALWAYS, "spin", "memory"))], "nothing is missing that needs no permission",
-         str(here["missing"]))
-    tell(here["wakes_ns"] and min(here["wakes_ns"]) > 0, "waking a thread by itself", str(here["wakes_ns"]))
+    expect(not [what for what in here["missing"] if what.startswith((*ALWAYS, "spin", "memory"))], "nothing is missing that needs no permission",
+           str(here["missing"]))
+    expect(here["wakes_ns"] and min(here["wakes_ns"]) > 0, "waking a thread by itself", str(here["wakes_ns"]))
     for key in (("virtio", "poll"), ("virtio", "interrupt"), ("ring", "poll")):
         for frame in (60, 1514):
             check_parts(f"{', '.join(key)}, {frame} bytes: its parts", rows.get((*key, frame), {}).get("parts_ns", {}), key[1])
     calls = {(row["driver"], row["frame"]): row["parts_ns"] for row in here["calls"]}
-    tell(set(calls) == {(driver, frame) for driver in ("poll", "interrupt") for frame in (60, 1514)}, "calls, short and long", str(calls))
+    expect(set(calls) == {(driver, frame) for driver in ("poll", "interrupt") for frame in (60, 1514)}, "calls, short and long", str(calls))
     for (driver, frame), parts in calls.items():
         check_parts(f"a call, {driver}, {frame} bytes: its parts", parts, driver)
     sleeps = {(row["work"], row["spin"]): row["sleeps"] for row in here["spins"]}
-    tell(len(sleeps) == 8, "all spins", str(sleeps))
+    expect(len(sleeps) == 8, "all spins", str(sleeps))
     for work in ("0us", "30us"):
-        tell(sleeps[work, "poll"] == 0, f"a driver that polls does not sleep, server works {work}", str(sleeps))
-        tell(sleeps[work, "interrupt"] > 0.1, "... one that waits for interrupts does", str(sleeps))
-    tell(sleeps["30us", "2us"] > 0.1, "... and so does one that spins for less than a call takes", str(sleeps))
+        expect(sleeps[work, "poll"] == 0, f"a driver that polls does not sleep, server works {work}", str(sleeps))
+        expect(sleeps[work, "interrupt"] > 0.1, "... one that waits for interrupts does", str(sleeps))
+    expect(sleeps["30us", "2us"] > 0.1, "... and so does one that spins for less than a call takes", str(sleeps))
 
 
 def check_report(work):
@@ -85,7 +85,7 @@ def check_report(work):
     check_model(document["data"]["model"])
     check_judged(document["checks"])
     check_here(document["data"]["here"])
-    tell("FDDI, DECstation, 1514 bytes" in page and shown(document["answer"]) in page, "tables and answer are on the page")
+    expect("FDDI, DECstation, 1514 bytes" in page and shown(document["answer"]) in page, "tables and answer are on the page")
 
 
 def programs(word):
@@ -112,10 +112,10 @@ def check_kill():
     found = programs("xkpart0")
     parts.send_signal(signal.SIGKILL)
     parts.wait()
-    tell(found, "parts has interfaces")
+    expect(found, "parts has interfaces")
     while programs("xkpart0") and time.monotonic() < until + PATIENCE_S:
         time.sleep(0.02)
-    tell(not programs("xkpart0"), "killed, it leaves nothing")
+    expect(not programs("xkpart0"), "killed, it leaves nothing")
 
 
 with tempfile.TemporaryDirectory() as work:

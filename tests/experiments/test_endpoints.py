@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 sys.dont_write_bytecode = True
 import checks
-from checks import chapter, shown, tell
+from checks import chapter, expect, shown
 
 LADDER = os.path.join(ROOT, "experiments", "endpoints", "ladder.py")
 MODEL = os.path.join(ROOT, "experiments", "endpoints", "machines.py")
@@ -33,14 +33,14 @@ def check_counts(name, rung, cell, rounds):
     server, client = cell["counts"]["server"], cell["counts"]["client"]
     messages = server["messages"]
     what = f"{rung} over {name}"
-    tell(messages >= rounds * REPEATS and client["messages"] >= rounds * REPEATS, f"{what}: each end lowers the count", str(cell))
-    tell(server["buffers"] == (messages if rung == "user" else 0), f"{what}: buffers made for its messages", str(server))
+    expect(messages >= rounds * REPEATS and client["messages"] >= rounds * REPEATS, f"{what}: each end lowers the count", str(cell))
+    expect(server["buffers"] == (messages if rung == "user" else 0), f"{what}: buffers made for its messages", str(server))
     threads = server["process_switches"] - server["driver_switches"] if rung in ("user", "static") else server["thread_switches"]
     if rung == "handler":
-        tell(threads < messages / 10, f"{what}: no thread is woken", str(server))
+        expect(threads < messages / 10, f"{what}: no thread is woken", str(server))
     else:
-        tell(threads > messages / 10, f"{what}: a thread is woken", str(server))
-    tell(server["driver_switches"] > messages / 10, f"{what}: the driver sleeps", str(server))
+        expect(threads > messages / 10, f"{what}: a thread is woken", str(server))
+    expect(server["driver_switches"] > messages / 10, f"{what}: the driver sleeps", str(server))
 
 
 def check_cell(name, rung, cell):
@@ -48,10 +48,10 @@ def check_cell(name, rung, cell):
     for key in ("alone", "awake") if rung == "napi" else ("alone", "awake", "computing", "disturbing"):
         found = cell[key]
         averages = found["averages_ns"]
-        tell(len(averages) == found["runs"] >= (1 if key == "disturbing" else REPEATS) and 0 < min(averages) == found["min"] <= found["mean"] <= found["max"] == max(averages)
-             and abs(found["mean"] - sum(averages) / len(averages)) < 1, f"{what}, {key}: averages of all runs", str(found))
-    tell((cell.get("away_ns", 0) > 0) == (rung in LINUX or rung in ("udp", "packet")), f"{what}: the time away from the client", str(cell))
-    tell(rung == "napi" or min(cell["computation_s"], *cell["computations_s"], 1) > 0, f"{what}: the computation beside it ends", str(cell))
+        expect(len(averages) == found["runs"] >= (1 if key == "disturbing" else REPEATS) and 0 < min(averages) == found["min"] <= found["mean"] <= found["max"] == max(averages)
+               and abs(found["mean"] - sum(averages) / len(averages)) < 1, f"{what}, {key}: averages of all runs", str(found))
+    expect((cell.get("away_ns", 0) > 0) == (rung in LINUX or rung in ("udp", "packet")), f"{what}: the time away from the client", str(cell))
+    expect(rung == "napi" or min(cell["computation_s"], *cell["computations_s"], 1) > 0, f"{what}: the computation beside it ends", str(cell))
 
 
 def check_rows(name, rows, rounds):
@@ -65,28 +65,28 @@ def check_virtio(work):
     file, rounds = os.path.join(work, "ladder.json"), 50
     status = subprocess.run([sys.executable, LADDER, sys.argv[1], "--links", "virtio", "--only", "handler", "--sizes", "32", "--rounds",
                              str(rounds), "--seconds", "0.05", "--json", file], stdout=subprocess.DEVNULL, check=False).returncode
-    tell(status == 0, "the ladder over virtio")
+    expect(status == 0, "the ladder over virtio")
     if status == 0:
         with open(file, encoding="utf-8") as stream:
             document = json.load(stream)
-        tell(list(document["virtio"]) == ["handler"], "... has its row", str(document))
+        expect(list(document["virtio"]) == ["handler"], "... has its row", str(document))
         check_rows("virtio", document["virtio"], rounds)
-        tell([(row["driver"], row["ratio"] > 0) for row in document["floors"]] == [("poll", True), ("interrupt", True)], "... beside DPDK alone",
-             str(document["floors"]))
+        expect([(row["driver"], row["ratio"] > 0) for row in document["floors"]] == [("poll", True), ("interrupt", True)], "... beside DPDK alone",
+               str(document["floors"]))
 
 
 def check_model(work):
     """On virtual time the figures are the same on every machine."""
     file = os.path.join(work, "model.json")
     status = subprocess.run([sys.executable, MODEL, sys.argv[1], "--json", file], stdout=subprocess.DEVNULL, check=False).returncode
-    tell(status == 0, "the model")
+    expect(status == 0, "the model")
     if status == 0:
         with open(file, encoding="utf-8") as stream:
             rows = {(row["end"], row["size"]): row for row in json.load(stream)["rows"]}
-        tell(all(abs(row["us"] - row["published_us"]) < 0.05 for row in rows.values() if row["fitted"]), "... fits what it is fitted to",
-             str(rows))
+        expect(all(abs(row["us"] - row["published_us"]) < 0.05 for row in rows.values() if row["fitted"]), "... fits what it is fitted to",
+               str(rows))
         found = [round(rows[end, 1024]["us"], 1) for end in ("handler", "kernel", "static", "user")]
-        tell(found == [211.4, 224.4, 249.5, 255.5], "... and predicts the rest", str(found))
+        expect(found == [211.4, 224.4, 249.5, 255.5], "... and predicts the rest", str(found))
 
 
 def check_report(work):
@@ -100,11 +100,11 @@ def check_report(work):
             print(f"skipped: {what}: {why}")
     if "cable" in data["missing"]:
         return
-    tell(not [what for what in data["missing"] if what.split()[0] not in LINUX], "nothing else is missing", str(data["missing"]))
-    tell({*SOCKETS, *HOSTS} <= set(data["cable"]), "all rungs are there", str(list(data["cable"])))
+    expect(not [what for what in data["missing"] if what.split()[0] not in LINUX], "nothing else is missing", str(data["missing"]))
+    expect({*SOCKETS, *HOSTS} <= set(data["cable"]), "all rungs are there", str(list(data["cable"])))
     check_rows("the cable", data["cable"], data["rounds"])
-    tell(all(row["title"] in page for row in data["cable"].values()), "... and on the page")
-    tell("Bjørndalen's table 5, over the cable" in page and shown(document["answer"]) in page, "so is the answer")
+    expect(all(row["title"] in page for row in data["cable"].values()), "... and on the page")
+    expect("Bjørndalen's table 5, over the cable" in page and shown(document["answer"]) in page, "so is the answer")
 
 
 def check_statements():
@@ -113,13 +113,13 @@ def check_statements():
     import endpoints
     then = endpoints.published()
     found = endpoints.statements(then)
-    tell(len(found) == 16 and all(agrees for _, _, agrees in found), "the paper's statements agree with its figures", str(found))
+    expect(len(found) == 16 and all(agrees for _, _, agrees in found), "the paper's statements agree with its figures", str(found))
     opposite = {rung: then[other] for rung, other in zip(then, reversed(then))}
     agreed = [i for i, (_, _, agrees) in enumerate(endpoints.statements(opposite)) if agrees]
-    tell(agreed == [2, 9, 11], "... and not with the opposite, but for those that are true of its mirror image", str(agreed))
+    expect(agreed == [2, 9, 11], "... and not with the opposite, but for those that are true of its mirror image", str(agreed))
     blurred = {rung: {size: ((1, 500, 100), (1, 500, 100), told) for size, (_, _, told) in cells.items()} for rung, cells in then.items()}
     unclear = [i for i, (_, _, agrees) in enumerate(endpoints.statements(blurred)) if agrees is None]
-    tell({0, 1, 7, 8, 14, 15} <= set(unclear), "... and are unclear where intervals overlap", str(unclear))
+    expect({0, 1, 7, 8, 14, 15} <= set(unclear), "... and are unclear where intervals overlap", str(unclear))
 
 
 def check_order():
@@ -129,13 +129,13 @@ def check_order():
     means = {rung: mean for rung, (_, _, mean) in alone.items()}
     ranges = {rung: (low, high) for rung, (low, high, _) in alone.items()}
     agrees, right, wrong, unclear = endpoints.order(ranges, means)
-    tell(agrees is True and (len(right), wrong, unclear) == (21, [], []), "the published order agrees with itself", str((agrees, wrong, unclear)))
+    expect(agrees is True and (len(right), wrong, unclear) == (21, [], []), "the published order agrees with itself", str((agrees, wrong, unclear)))
     agrees, right, wrong, unclear = endpoints.order(ranges | {"tcp": ranges["udp"], "udp": ranges["tcp"]}, means)
-    tell(agrees is False and (len(right), wrong, unclear) == (20, [("udp", "tcp")], []), "... and not with two ends swapped",
-         str((agrees, wrong, unclear)))
+    expect(agrees is False and (len(right), wrong, unclear) == (20, [("udp", "tcp")], []), "... and not with two ends swapped",
+           str((agrees, wrong, unclear)))
     agrees, right, wrong, unclear = endpoints.order(ranges | {"tcp": (100, 188)}, means)
-    tell(agrees is None and (len(right), wrong, unclear) == (19, [], [("udp", "tcp"), ("packet", "tcp")]), "... and overlapping ends are unclear",
-         str((agrees, wrong, unclear)))
+    expect(agrees is None and (len(right), wrong, unclear) == (19, [], [("udp", "tcp"), ("packet", "tcp")]), "... and overlapping ends are unclear",
+           str((agrees, wrong, unclear)))
 
 
 def check_judge():
@@ -160,13 +160,13 @@ def check_judge():
         return section
 
     same = judged({})
-    tell(False not in [check["agrees"] for check in same.checks] and same.verdict() is True, "the report of the published figures agrees with them",
-         str([check for check in same.checks if check["agrees"] is not True]))
+    expect(False not in [check["agrees"] for check in same.checks] and same.verdict() is True, "the report of the published figures agrees with them",
+           str([check for check in same.checks if check["agrees"] is not True]))
     exchanged = judged({"tcp": "handler", "handler": "tcp"})
-    tell(exchanged.verdict() is False and all(check["agrees"] is False for check in exchanged.checks if " faster of every two ends " in check["text"]),
-         "... and not with TCP and the handler exchanged", str(exchanged.checks))
+    expect(exchanged.verdict() is False and all(check["agrees"] is False for check in exchanged.checks if " faster of every two ends " in check["text"]),
+           "... and not with TCP and the handler exchanged", str(exchanged.checks))
     thread = [check["agrees"] for check in exchanged.checks if "second thread" in check["text"]]
-    tell(thread == [False] and "changes threads 2.0 times" in exchanged.why, "... whose second thread explains nothing then", f"{thread} {exchanged.why}")
+    expect(thread == [False] and "changes threads 2.0 times" in exchanged.why, "... whose second thread explains nothing then", f"{thread} {exchanged.why}")
 
 
 def namespace_of(pid):
@@ -208,10 +208,10 @@ def check_kill(word, rung):
             found = [pid for pid in in_namespace(namespace) if namespace and any(word in w for w in words_of(pid))]
     ladder.send_signal(signal.SIGKILL)
     ladder.wait()
-    tell(found, f"{word} runs")
+    expect(found, f"{word} runs")
     while found and in_namespace(namespace) and time.monotonic() < until + PATIENCE_S:
         time.sleep(0.02)
-    tell(not found or not in_namespace(namespace), f"killed beside {word}, it leaves nothing")
+    expect(not found or not in_namespace(namespace), f"killed beside {word}, it leaves nothing")
 
 
 check_statements()

@@ -11,7 +11,7 @@ BUILT = ("components/controllers", "components/parts", "endpoints/machines", "en
 failures = 0
 
 
-def tell(good, name, why):
+def expect(good, name, why):
     global failures
     failures += not good
     print(f"ok {name}" if good else f"FAIL {name}: {why}")
@@ -21,7 +21,7 @@ def refused(name, words, *arguments, **environment):
     done = subprocess.run([sys.executable, os.path.join(ROOT, "experiments", f"{name}.py"), *arguments], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False, env=os.environ | environment)
     good = done.returncode == 1 and "Traceback" not in done.stderr and "[Errno" not in done.stderr and words in done.stderr
-    tell(good, f"{name} {' '.join(arguments)}", f"status {done.returncode}: {done.stderr[-300:]}")
+    expect(good, f"{name} {' '.join(arguments)}", f"status {done.returncode}: {done.stderr[-300:]}")
 
 
 def failed(build, program, words, *arguments):
@@ -29,7 +29,7 @@ def failed(build, program, words, *arguments):
     done = subprocess.run([os.path.join(build, "experiments", program), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=300, check=False)
     good = done.returncode == 1 and words in done.stderr
-    tell(good, f"{program} {' '.join(arguments)}", f"status {done.returncode}: {done.stderr[-300:]}")
+    expect(good, f"{program} {' '.join(arguments)}", f"status {done.returncode}: {done.stderr[-300:]}")
 
 
 def main():
@@ -49,7 +49,7 @@ def main():
             file.write("raise ImportError(\"No module named 'matplotlib'\")\n")
         out = os.path.join(directory, "out")
         refused("report/report", "matplotlib", build, out, PYTHONPATH=directory)
-        tell(not os.path.exists(out), "... before anything is measured", "there is a report")
+        expect(not os.path.exists(out), "... before anything is measured", "there is a report")
     refused("report/measuring/spent", "usage: spent.py PID")
     failed(build, "components/parts", "--from and --to name interfaces", "--kind", "packet", "--from", "nowhere", "--to",
            "nowhere")
@@ -59,7 +59,7 @@ def main():
                           text=True) as closed:
         closed.stdout.close()
         words = closed.stderr.read()
-    tell("Traceback" not in words, "a reader that has gone", words[-300:])
+    expect("Traceback" not in words, "a reader that has gone", words[-300:])
     with subprocess.Popen([sys.executable, os.path.join(ROOT, "experiments/overload/sweep.py"), build], stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True, start_new_session=True) as swept:
         while not os.path.exists(f"/proc/{swept.pid}/task/{swept.pid}/children") or \
@@ -68,7 +68,7 @@ def main():
                 break
         os.killpg(swept.pid, signal.SIGINT)
         words = swept.stderr.read()
-    tell(swept.returncode == 130 and words == "sweep: interrupted\n", "ctrl-C", f"status {swept.returncode}: {words[-300:]}")
+    expect(swept.returncode == 130 and words == "sweep: interrupted\n", "ctrl-C", f"status {swept.returncode}: {words[-300:]}")
     return 1 if failures else 0
 
 

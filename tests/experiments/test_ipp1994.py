@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 sys.dont_write_bytecode = True
 import checks
-from checks import tell
+from checks import expect
 
 HERE = os.path.join(ROOT, "experiments", "ipp1994")
 
@@ -47,20 +47,20 @@ def check_times(document):
     regular, client, server, none = (
         four[row] for row in ("Regular", "IPP, client handoff", "IPP, server handoff", "IPP, no handoff")
     )
-    tell(all(r > c > n for r, c, n in zip(regular, client, none)), "regular, a handoff, none: in this order", four)
-    tell(client == server, "a handoff costs the same at either end", four)
+    expect(all(r > c > n for r, c, n in zip(regular, client, none)), "regular, a handoff, none: in this order", four)
+    expect(client == server, "a handoff costs the same at either end", four)
     # 2 x (30.7 - 3.6), exactly; two fragments start two stacks
-    tell([r - n for r, n in zip(regular, none)][:2] == [54200, 54200], "what IPP saves is table 2's", four)
+    expect([r - n for r, n in zip(regular, none)][:2] == [54200, 54200], "what IPP saves is table 2's", four)
     one, two = six["1"], six["2"]
-    tell(one[:2] == two[:2] and one[2] < two[2] and one[3] < two[3], "only fragments mind the second thread", six)
-    tell(two[2] - one[2] == 2 * 30700, "a second fragment is one more handoff at each end", six)
-    tell(seven["IPP, 1 thread"] == seven["IPP, 3 threads"], "IPP does not mind threads", seven)
+    expect(one[:2] == two[:2] and one[2] < two[2] and one[3] < two[3], "only fragments mind the second thread", six)
+    expect(two[2] - one[2] == 2 * 30700, "a second fragment is one more handoff at each end", six)
+    expect(seven["IPP, 1 thread"] == seven["IPP, 3 threads"], "IPP does not mind threads", seven)
 
 
 def check_switches(document):
     cells = document["tables"]["5"]
     off = [cell for cell in cells if abs(cell["switches"] - cell["published"]) * 100 > cell["published"]]
-    tell(len(cells) == 8 and not off, "switches are within 1 % of table 5", off)
+    expect(len(cells) == 8 and not off, "switches are within 1 % of table 5", off)
 
 
 def refused(document):
@@ -71,26 +71,26 @@ def check_failures(file):
     """Where the model is another, tables.py must not agree."""
     status, output, document = tables(file, "--costs", "none")
     said = " ".join(refused(document))
-    tell(status == 1 and "regular is slowest" in said, "without costs of threads: refused", output)
+    expect(status == 1 and "regular is slowest" in said, "without costs of threads: refused", output)
     status, output, document = tables(file, "--set", "vwork.up_kb=0us")
     said = " ".join(refused(document))
-    tell(status == 1 and "switches are within" in said and "longer than one" in said,
-         "with a receiver faster than the wire: refused", output)
+    expect(status == 1 and "switches are within" in said and "longer than one" in said,
+           "with a receiver faster than the wire: refused", output)
     status, output = run("tables.py", "--quick", "--graph", "/nonexistent.dot")
-    tell(status == 1 and "nonexistent.dot" in output and "Traceback" not in output, "a graph that is not there", output)
+    expect(status == 1 and "nonexistent.dot" in output and "Traceback" not in output, "a graph that is not there", output)
 
 
 def check_fit(file):
     status, output = run("fit.py", "--check")
-    tell(status == 0, "the graph has the costs that are found", output)
+    expect(status == 0, "the graph has the costs that are found", output)
     with open(os.path.join(ROOT, "graphs", "udptest-1994.dot"), encoding="utf-8") as stream:
         text = stream.read()
     with open(file, "w", encoding="utf-8") as stream:
         stream.write(text.replace('up="236200ns"', 'up="236300ns"'))
     status, output = run("fit.py", "--check", "--graph", file)
-    tell(status == 1 and "NOT what is in" in output, "other costs are seen", output)
+    expect(status == 1 and "NOT what is in" in output, "other costs are seen", output)
     status, output = run("fit.py", "--begin", "sender")
-    tell(status == 1 and "NOT so long" in output, "the bytes' work cannot be the sender's", output)
+    expect(status == 1 and "NOT so long" in output, "the bytes' work cannot be the sender's", output)
 
 
 def main():
@@ -100,8 +100,8 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         file = os.path.join(directory, "file")
         status, output, document = tables(file)
-        tell(status == 0 and document["checks"] and not refused(document), "tables.py agrees", output)
-        tell(tables(file)[1:] == (output, document), "the second time is the same")
+        expect(status == 0 and document["checks"] and not refused(document), "tables.py agrees", output)
+        expect(tables(file)[1:] == (output, document), "the second time is the same")
         check_times(document)
         check_switches(document)
         check_failures(file)

@@ -19,7 +19,7 @@ import checks
 import lab as labs  # finds what follows
 import journal
 import report as reports
-from checks import tell
+from checks import expect
 
 RECORD = os.path.join(ROOT, "docs", "report", "measured.jsonl")
 
@@ -180,19 +180,19 @@ def check(name, record, earlier, is_whole):
     try:
         before, lab = made(name, record, copy.deepcopy(own), earlier)
     except Exception as why:  # such as a figure that the record lacks
-        tell(False, f"{name} is made from the record: a whole run must be committed with what changes its measurements", repr(why))
+        expect(False, f"{name} is made from the record: a whole run must be committed with what changes its measurements", repr(why))
         return earlier
     differs = is_whole and uncommitted(before)
-    tell(not differs, f"docs/report/{name}.json is what its record makes", f"./run report --again {os.path.relpath(RECORD, ROOT)} makes it again")
+    expect(not differs, f"docs/report/{name}.json is what its record makes", f"./run report --again {os.path.relpath(RECORD, ROOT)} makes it again")
     for words, plant in PLANTS.get(name, {}).items():
         kept = copy.deepcopy(own)
         plant(kept)
         after, _ = made(name, record, kept, earlier)
         turned = [b["text"] for a, b in zip(before.checks, after.checks) if a["agrees"] is not False and b["agrees"] is False]
         noticed |= after.verdict() is not True if before.verdict() else bool(turned)
-        tell(kept != own and (turned or not before.verdict()), f"{name}: {words}: {labs.VERDICTS[before.verdict()]} becomes "
-             f"{labs.VERDICTS[after.verdict()]}; checks that newly say NO: {len(turned)}")
-    tell(noticed, f"{name} notices wrong data" if name in PLANTS else f"{name}: no wrong data is planted")
+        expect(kept != own and (turned or not before.verdict()), f"{name}: {words}: {labs.VERDICTS[before.verdict()]} becomes "
+               f"{labs.VERDICTS[after.verdict()]}; checks that newly say NO: {len(turned)}")
+    expect(noticed, f"{name} notices wrong data" if name in PLANTS else f"{name}: no wrong data is planted")
     return lab
 
 

@@ -26,7 +26,7 @@ import lab as labs
 import report as reports
 import trips
 import waits
-from checks import shown, tell
+from checks import expect, shown
 
 NAMES = ("handoff", "rpc", "fragments", "threads", "blast", "acks", "policies", "drivers", "anatomy", "userlevel")
 REPEATS = 2
@@ -78,21 +78,21 @@ def read(out, name):
 def check_page(out):
     page = Page(read(out, "index.html"))
     text = "".join(page.words)
-    tell(not page.wrong and not page.open, "the page is well-formed", f"{page.wrong} {page.open}")
-    tell(all(name in page.ids for name in NAMES), "every experiment has its section", str(page.ids))
-    tell(all(f"able {number} of 1994" in text for number in range(1, 9)), "tables 1 to 8 are there")
+    expect(not page.wrong and not page.open, "the page is well-formed", f"{page.wrong} {page.open}")
+    expect(all(name in page.ids for name in NAMES), "every experiment has its section", str(page.ids))
+    expect(all(f"able {number} of 1994" in text for number in range(1, 9)), "tables 1 to 8 are there")
     for kind in ("Table", "Figure"):
         numbers = [int(number) for number in re.findall(kind + r" (\d+)\. ", text)]
-        tell(len(numbers) > 9 and numbers == list(range(1, len(numbers) + 1)), f"each {kind.lower()} has one number, in order", str(numbers))
-    tell("`" not in text, "no backticks are left of code")
-    tell(page.svgs >= 6, "pictures are in the page", str(page.svgs))
+        expect(len(numbers) > 9 and numbers == list(range(1, len(numbers) + 1)), f"each {kind.lower()} has one number, in order", str(numbers))
+    expect("`" not in text, "no backticks are left of code")
+    expect(page.svgs >= 6, "pictures are in the page", str(page.svgs))
     check_numbers(out, page)
     check_counts(out, text)
     for name in NAMES:
         document = json.loads(read(out, name + ".json"))
         missing = [c["text"] for c in document["checks"] if shown(c["text"]) not in text]
-        tell(document["answer"] and shown(document["answer"]) in text, f"{name}: its answer is on the page", document["answer"])
-        tell(document["checks"] and not missing, f"{name}: what was found is on the page", str(missing))
+        expect(document["answer"] and shown(document["answer"]) in text, f"{name}: its answer is on the page", document["answer"])
+        expect(document["checks"] and not missing, f"{name}: what was found is on the page", str(missing))
         check_verdict(name, document, text)
     return page, text
 
@@ -103,10 +103,10 @@ def check_verdict(name, document, text):
     jumped = line is not None and line[1] > labs.JUMP * line[0]
     counted = [None if check["across"] and jumped else check["by_figures"] for check in document["checks"]]
     everything = [check["agrees"] for check in document["checks"]]
-    tell(everything == counted, f"{name}: what is across cores is unclear where a cache line's time jumped", f"{everything}, not {counted}")
+    expect(everything == counted, f"{name}: what is across cores is unclear where a cache line's time jumped", f"{everything}, not {counted}")
     bearing = [check for check in document["checks"] if check["bears"]] or document["checks"]
     agrees = [check["agrees"] for check in bearing]
-    tell(document["counts"]["all"] == {word: everything.count(each) for each, word in labs.AGREES.items()} | {"all": len(everything)}, f"{name}: its counts")
+    expect(document["counts"]["all"] == {word: everything.count(each) for each, word in labs.AGREES.items()} | {"all": len(everything)}, f"{name}: its counts")
     wanted = "confirmed" if set(everything) == {True} else "confirmed in part"
     if None in agrees or 2 * everything.count(True) < len(everything):
         wanted = "unclear"
@@ -115,9 +115,9 @@ def check_verdict(name, document, text):
     if document["disturbed"] and name != "policies":
         wanted = "unclear"
     marked = [f"● {'○ (%s) ' % labs.AGREES[check['by_figures']] if check['across'] and jumped else ''}{shown(check['text'])}" for check in bearing]
-    tell(all(words in text for words in marked), f"{name}: the checks that its answer stands on are marked", str([words for words in marked if words not in text]))
+    expect(all(words in text for words in marked), f"{name}: the checks that its answer stands on are marked", str([words for words in marked if words not in text]))
     marked = bool(re.search("Of the [0-9]+ checks that the answer stands on, |Of all [0-9]+ checks of the chapter, ", text[max(0, text.find(shown(document["answer"])) - 2000):text.find(shown(document["answer"]))]))
-    tell(document["verdict"] == wanted and (marked or wanted != "contradicted"), f"{name}: its answer is marked {wanted}", document["verdict"])
+    expect(document["verdict"] == wanted and (marked or wanted != "contradicted"), f"{name}: its answer is marked {wanted}", document["verdict"])
 
 
 def check_numbers(out, page):
@@ -128,7 +128,7 @@ def check_numbers(out, page):
             there |= set(NUMBER.findall(read(out, name).replace("\\u00b5", "µ")))
     words = [re.sub(r"(Table|Figure) \d+\.|\d+ of \d+ (agree|checks (disagree|are unclear))|\d+ comparisons with|1994|50 %", "", words) for words in page.numbered]
     missing = {number for text in words for number in NUMBER.findall(text)} - there
-    tell(not missing, "every number on the page is in the JSON beside it", str(sorted(missing)))
+    expect(not missing, "every number on the page is in the JSON beside it", str(sorted(missing)))
 
 
 def check_counts(out, text):
@@ -143,8 +143,8 @@ def check_counts(out, text):
         else:
             count = sum(sum(run["handoffs"].values()) for run in mine)
             words = f"{count} handoffs in {rounds} round trips"
-        tell(words in text and abs(count - each * rounds) < rounds / 4, f"{name}: what is on a picture's edge ({handoff})",
-             f"{count} in {rounds}")
+        expect(words in text and abs(count - each * rounds) < rounds / 4, f"{name}: what is on a picture's edge ({handoff})",
+               f"{count} in {rounds}")
 
 
 def check_again(build, out):
@@ -152,13 +152,13 @@ def check_again(build, out):
     with tempfile.TemporaryDirectory() as there:
         status, output = report(there, build, "--again", os.path.join(out, "measured.jsonl"))
         compared = filecmp.dircmp(out, there)
-        tell(status == 0 and compared.left_only == ["measured.jsonl"] and not compared.right_only and
-             not filecmp.cmpfiles(out, there, compared.common_files, shallow=False)[1], "its record makes it again",
-             f"{output} {compared.left_only} {compared.right_only} {compared.diff_files}")
+        expect(status == 0 and compared.left_only == ["measured.jsonl"] and not compared.right_only and
+               not filecmp.cmpfiles(out, there, compared.common_files, shallow=False)[1], "its record makes it again",
+               f"{output} {compared.left_only} {compared.right_only} {compared.diff_files}")
         with open(os.path.join(out, "measured.jsonl"), encoding="utf-8") as file, open(os.path.join(there, "part.jsonl"), "w", encoding="utf-8") as part:
             part.writelines(file.readlines()[:20])
         status, output = report(there, build, "--again", os.path.join(there, "part.jsonl"))
-        tell(status == 1 and "has no result of" in output and "Traceback" not in output, "a part of it does not", output[-300:])
+        expect(status == 1 and "has no result of" in output and "Traceback" not in output, "a part of it does not", output[-300:])
 
 
 def check_machine(out, text):
@@ -168,14 +168,14 @@ def check_machine(out, text):
     missing = [words for words in (about["processor"], about["system"], data["doctor"]["checks"]["DPDK"]["text"].split()[1])
                if words not in text]
     floors = [floor["rtt_ns"]["p50"] for floor in data["floors"]]
-    tell(not missing and len(floors) == 2 and f"{min(floors)} to {max(floors)} ns" in text,
-         "the page says what it was made on", f"{missing} {floors}")
-    tell(sorted(data["experiments"]) == sorted(NAMES) and ("Other activity disturbed this run" in text) == bool(data["disturbed"]),
-         "and whether others used it", str(data["disturbed"]))
+    expect(not missing and len(floors) == 2 and f"{min(floors)} to {max(floors)} ns" in text,
+           "the page says what it was made on", f"{missing} {floors}")
+    expect(sorted(data["experiments"]) == sorted(NAMES) and ("Other activity disturbed this run" in text) == bool(data["disturbed"]),
+           "and whether others used it", str(data["disturbed"]))
     lines = [experiment["line_ns"] for experiment in data["experiments"].values()]
     jumped = sum(line is not None and line[1] > labs.JUMP * line[0] for line in lines)
-    tell(text.count("Meanwhile a cache line's time between the cores jumped") == jumped and ("Experiments that met a jump" in text) == (jumped > 0),
-         "and during which experiments a cache line's time jumped", str(lines))
+    expect(text.count("Meanwhile a cache line's time between the cores jumped") == jumped and ("Experiments that met a jump" in text) == (jumped > 0),
+           "and during which experiments a cache line's time jumped", str(lines))
 
 
 def check_tables(out, text):
@@ -185,7 +185,7 @@ def check_tables(out, text):
     for name in files:
         for row in csv.reader(read(out, name).splitlines()):
             missing += [cell for cell in row if shown(cell) not in text]
-    tell(len(files) >= 9 and not missing, "each table is beside the page, too", f"{files} {missing}")
+    expect(len(files) >= 9 and not missing, "each table is beside the page, too", f"{files} {missing}")
 
 
 def check_figures(out):
@@ -207,7 +207,7 @@ def check_table3(table, repetitions, key):
                 if run["mode"] == mode and run["size"] == size and handoff in (None, run["handoff"])
             ]
             wanted = f"{statistics.median(times):.1f} ({min(times):.1f} to {max(times):.1f})"
-            tell(len(times) == REPEATS and cell == wanted, f"table 3, {key}: {name}, {size} bytes", f"{cell}, not {wanted}")
+            expect(len(times) == REPEATS and cell == wanted, f"table 3, {key}: {name}, {size} bytes", f"{cell}, not {wanted}")
 
 
 def check_anatomy(out):
@@ -217,17 +217,17 @@ def check_anatomy(out):
         parts = data[program]["parts"]
         rows = {row[0]: row for row in csv.reader(read(out, f"anatomy-{number + 1}.csv").splitlines())}
         total = data[program]["wake_up_ns"] + sum(part["client_ns"] + part["server_ns"] for part in parts)
-        tell(abs(total - data[program]["sum_ns"]) < 1, f"anatomy: {program}'s parts add up", f"{total}")
+        expect(abs(total - data[program]["sum_ns"]) < 1, f"anatomy: {program}'s parts add up", f"{total}")
         both = {part["part"]: part["client_ns"] + part["server_ns"] for part in parts}
         wrong = [part for part, ns in both.items() if rows[part][3] != str(round(ns))]
         wrong += [part for part in both if abs(int(rows[part][1]) + int(rows[part][2]) - int(rows[part][3])) > 1]
-        tell(not wrong and rows["all parts"][3] == str(round(total)), f"anatomy: {program}'s table", str(wrong))
-        tell(0 < data[program]["whole_round_trips"] <= data[program]["round_trips"], f"anatomy: {program}'s round trips",
-             str(data[program]))
+        expect(not wrong and rows["all parts"][3] == str(round(total)), f"anatomy: {program}'s table", str(wrong))
+        expect(0 < data[program]["whole_round_trips"] <= data[program]["round_trips"], f"anatomy: {program}'s round trips",
+               str(data[program]))
     names = [part["part"] for part in data["udptest"]["parts"]]
-    tell([name for name in names if ", up" in name or ", down" in name or name == "application"] ==
-         ["port, up", "eth, up", "vnet, up", "ip, up", "udp, up", "application", "udp, down", "ip, down", "vnet, down",
-          "eth, down", "port, down, and the end of the driver's turn"], "anatomy: udptest's layers in their order", str(names))
+    expect([name for name in names if ", up" in name or ", down" in name or name == "application"] ==
+           ["port, up", "eth, up", "vnet, up", "ip, up", "udp, up", "application", "udp, down", "ip, down", "vnet, down",
+            "eth, down", "port, down, and the end of the driver's turn"], "anatomy: udptest's layers in their order", str(names))
 
 
 def spread(values, digits=1):
@@ -255,16 +255,16 @@ def check_policies(out):
     """The break-evens, and what requests wait with each budget, from each seed's figures."""
     data = json.loads(read(out, "policies.json"))["data"]
     table = table_of(out, "policies", ["load, short questions a second", "break-even"])
-    tell(len(table) == len(data["break_even"]) >= 3, "policies: a break-even for each load", str(table))
+    expect(len(table) == len(data["break_even"]) >= 3, "policies: a break-even for each load", str(table))
     for row, cells in zip(data["break_even"], table):
         at = [comes_to_nothing(row["works_us"], seed) for seed in zip(*row["costs_us"])]
         wanted = [f"{row['load']:.0%}, {row['shorts']}", spread(at, 0), f"{(13 / row['shorts'] * 1e6) ** 0.5:.0f}"]
-        tell(len(at) == REPEATS and cells == wanted, f"policies: break-even at {cells[0]}", f"{cells}, not {wanted}")
+        expect(len(at) == REPEATS and cells == wanted, f"policies: break-even at {cells[0]}", f"{cells}, not {wanted}")
     table = table_of(out, "policies", ["work, policy", "short, median"])
-    tell(len(table) == len(data["budgets"]), "policies: what each budget does", str(len(table)))
+    expect(len(table) == len(data["budgets"]), "policies: what each budget does", str(len(table)))
     for row, cells in zip(data["budgets"], table):
         wanted = spread([run["all_mean_us"] for run in row["runs"]])
-        tell(len(row["runs"]) == REPEATS and cells[3] == wanted, f"policies: {cells[0]}", f"{cells}, not {wanted}")
+        expect(len(row["runs"]) == REPEATS and cells[3] == wanted, f"policies: {cells[0]}", f"{cells}, not {wanted}")
 
 
 def check_marks():
@@ -280,7 +280,7 @@ def check_marks():
         for agree in agrees:
             section.check(agree, "what bears", bears=True)
         section.disturbed = disturbed
-        tell(section.verdict() is wanted, f"marked {labs.VERDICTS[wanted]}: {agrees} {disturbed} {virtual}", str(section.verdict()))
+        expect(section.verdict() is wanted, f"marked {labs.VERDICTS[wanted]}: {agrees} {disturbed} {virtual}", str(section.verdict()))
     for others, across, line, wanted in (([True], False, None, "confirmed"), ([False], False, None, "confirmed in part"), ([None, None], False, None, "unclear"),
                                          ([False, False], False, None, "contradicted"), ([True], True, [66, 350], "unclear"), ([True], True, [66, 90], "confirmed"),
                                          ([True], False, [66, 350], "confirmed")):
@@ -289,7 +289,7 @@ def check_marks():
         section.check(True, "what bears", bears=True, across=across)
         for agree in others:
             section.check(agree, "what bears nothing")
-        tell(section.told_verdict() == wanted, f"marked {wanted}: {others} {across} {line}", section.told_verdict())
+        expect(section.told_verdict() == wanted, f"marked {wanted}: {others} {across} {line}", section.told_verdict())
 
 
 def check_waits():
@@ -299,7 +299,7 @@ def check_waits():
         file.write("\n".join(["s_port: 11 of 11 stamps; 10 cost 100 ns", *stamps, ""]))
         file.flush()
         end = waits.End(file.name)
-    tell(end.visits == [[10, 12, 15], [20, 24, 28]] and end.slept == 1, "when an end woke, rang and slept", f"{end.visits} {end.slept}")
+    expect(end.visits == [[10, 12, 15], [20, 24, 28]] and end.slept == 1, "when an end woke, rang and slept", f"{end.visits} {end.slept}")
 
 
 def check_acks(out):
@@ -309,7 +309,7 @@ def check_acks(out):
     for (graph, mode, handoff), row in zip(marks, rows):
         mine = [run for document in data[graph]["repetitions"] for run in document if run["mode"] == mode and (mode == "regular" or run["handoff"] == handoff)]
         counts = [f"{sum(sum(run[count].values()) for run in mine) / sum(run['rounds'] for run in mine):.2f}" for count in ("handoffs", "context_switches")]
-        tell(len(mine) == REPEATS and row[3:] == counts, f"acks: {row[0]}", f"{row[3:]}, not {counts}")
+        expect(len(mine) == REPEATS and row[3:] == counts, f"acks: {row[0]}", f"{row[3:]}, not {counts}")
 
 
 def check_pairs():
@@ -322,7 +322,7 @@ def check_pairs():
         section = labs.Section("name", "title", "question")
         trips.judge_orders(section, labs.Trips(documents, "here", handoff_us=handoff_us), {("regular", "-", 1): "one", ("regular", "-", 2): "two"}, (1,),
                            {("regular", "-", 1): (500 + was_us,), ("regular", "-", 2): (500,)})
-        tell(section.checks[0]["agrees"] is wanted, f"a pair of rows: published {was_us:+d} us, here {more_us}, a handoff {handoff_us} us", str(section.checks))
+        expect(section.checks[0]["agrees"] is wanted, f"a pair of rows: published {was_us:+d} us, here {more_us}, a handoff {handoff_us} us", str(section.checks))
 
 
 def check_shapes():
@@ -333,7 +333,7 @@ def check_shapes():
         section = labs.Section("name", "title", "question")
         trips.compare_shape(section, labs.Trips(documents, "here"), {("regular", "-"): (500, 1000), ("ipp", "none"): (400, 900)}, (1, 2), ("regular", "-"),
                             ("ipp", "none"), "IPP")
-        tell([check["agrees"] for check in section.checks] == wanted, f"what is saved of two sizes: 20 and {last_us} us", str(section.checks))
+        expect([check["agrees"] for check in section.checks] == wanted, f"what is saved of two sizes: 20 and {last_us} us", str(section.checks))
 
 
 def check_jumps():
@@ -346,36 +346,36 @@ def check_jumps():
                                      ([66, 350], [1, 1, 1], "unclear", "Of the 2 checks that the answer stands on, 1 says NO: A count.")):
         section.line_ns = line
         found = section.counts(), section.told_compared()[0][-1], section.contradiction()
-        tell(found == (counts, row, words), f"what checks say: {line}", str(found))
+        expect(found == (counts, row, words), f"what checks say: {line}", str(found))
     other = labs.Section("name", "title", "question")
     other.answer, other.line_ns = "Answer.", [66, 350]
     other.check(True, "a time", bears=True, across=True)
-    tell(other.told() == "Answer. (Of the 1 checks that this stands on, 1 cannot tell, because a cache line's time jumped.)", "an answer that a jump makes unclear", other.told())
-    tell([check["agrees"] for check in section.told_checks()] == [None, False, True] and [check["by_figures"] for check in section.told_checks()] == [False, False, True],
-         "... and what their figures say")
-    tell(labs.short("Short.") == "Short." and labs.short("a b: " + 30 * "word, 1 ", 40) == "a b: word, 1 word, 1 word, 1 word, 1 ...", "a text is shortened", labs.short("a b: " + 30 * "word, 1 ", 40))
+    expect(other.told() == "Answer. (Of the 1 checks that this stands on, 1 cannot tell, because a cache line's time jumped.)", "an answer that a jump makes unclear", other.told())
+    expect([check["agrees"] for check in section.told_checks()] == [None, False, True] and [check["by_figures"] for check in section.told_checks()] == [False, False, True],
+           "... and what their figures say")
+    expect(labs.short("Short.") == "Short." and labs.short("a b: " + 30 * "word, 1 ", 40) == "a b: word, 1 word, 1 word, 1 word, 1 ...", "a text is shortened", labs.short("a b: " + 30 * "word, 1 ", 40))
     for line, wanted in ((None, False), ([66, 90], False), ([66, 350], True)):
         section.line_ns = line
-        tell(section.jumped() is wanted, f"a jump of the cache line: {line}")
+        expect(section.jumped() is wanted, f"a jump of the cache line: {line}")
 
 
 def check_without_git():
     path, os.environ["PATH"] = os.environ["PATH"], "/nonexistent"
     found = reports.commit()
     os.environ["PATH"] = path
-    tell(found == "unknown", "a report without git", found)
+    expect(found == "unknown", "a report without git", found)
 
 
 def check_refused(build):
     with tempfile.TemporaryDirectory() as out:
         status, output = report(out, build, "--only", "rpc,nothing")
-        tell(status == 2 and "there is no experiment nothing" in output, "an experiment that there is not", output)
+        expect(status == 2 and "there is no experiment nothing" in output, "an experiment that there is not", output)
         status, output = report(out, "/nonexistent", "--only", "handoff")
-        tell(status == 1 and "nonexistent" in output and "Traceback" not in output, "programs that are not there", output)
+        expect(status == 1 and "nonexistent" in output and "Traceback" not in output, "programs that are not there", output)
         status, _ = report(out, build, "--only", "handoff", "--resume")
-        tell(status == 1, "nothing to go on with")
+        expect(status == 1, "nothing to go on with")
         status, output = report("/proc/nowhere", build, "--only", "handoff")
-        tell(status == 1 and "/proc/nowhere" in output and "Traceback" not in output, "a place that cannot be", output)
+        expect(status == 1 and "/proc/nowhere" in output and "Traceback" not in output, "a place that cannot be", output)
 
 
 def cut_short(build, out):
@@ -386,14 +386,14 @@ def cut_short(build, out):
         job.send_signal(signal.SIGINT)
         output, errors = job.communicate()
     words = f"1 of {len(NAMES)} experiments were made; missing: {', '.join(NAMES[1:])}"
-    tell(told.startswith(f"report: {NAMES[0]}, 1 of {len(NAMES)}: "), "how far it is", told)
-    tell(job.returncode == 1 and f"CUT SHORT: {words}" in output and "Traceback" not in errors,
-         "a report that is cut short", f"{job.returncode} {output} {errors}")
+    expect(told.startswith(f"report: {NAMES[0]}, 1 of {len(NAMES)}: "), "how far it is", told)
+    expect(job.returncode == 1 and f"CUT SHORT: {words}" in output and "Traceback" not in errors,
+           "a report that is cut short", f"{job.returncode} {output} {errors}")
     text = "".join(Page(read(out, "index.html")).words)
-    tell(words in text and os.path.exists(os.path.join(out, NAMES[0] + ".json")), "... has what was measured", text[-300:])
-    tell(json.loads(read(out, "machine.json"))["cut_short"] is True, "... and is marked")
+    expect(words in text and os.path.exists(os.path.join(out, NAMES[0] + ".json")), "... has what was measured", text[-300:])
+    expect(json.loads(read(out, "machine.json"))["cut_short"] is True, "... and is marked")
     status, output = report(out, build, "--only", NAMES[0], "--resume")
-    tell(status == 1 and "--resume" in output and "quick" in output, "it is not gone on with by other options", output)
+    expect(status == 1 and "--resume" in output and "quick" in output, "it is not gone on with by other options", output)
     return json.loads(read(out, NAMES[0] + ".json"))["data"]
 
 
@@ -404,9 +404,9 @@ def main():
     with tempfile.TemporaryDirectory() as out:
         was = cut_short(sys.argv[1], out)
         status, output = report(out, sys.argv[1], *OPTIONS, "--resume")
-        tell(status == 0, "... and goes on: every experiment, quickly", output)
+        expect(status == 0, "... and goes on: every experiment, quickly", output)
         if status == 0:
-            tell(json.loads(read(out, NAMES[0] + ".json"))["data"] == was, "... with what was measured")
+            expect(json.loads(read(out, NAMES[0] + ".json"))["data"] == was, "... with what was measured")
             _, text = check_page(out)
             check_again(sys.argv[1], out)
             check_tables(out, text)

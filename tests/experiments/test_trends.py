@@ -15,7 +15,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "experiments")]
 sys.dont_write_bytecode = True
 import checks
 import trends
-from checks import tell
+from checks import expect
 
 TRENDS = os.path.join(ROOT, "experiments", "trends.py")
 
@@ -28,20 +28,20 @@ def check_judgement():
     for ratios, more, wanted in (([1.02, 1.3, 1.1, 1.2, 1.01, 1.05], (), "more"), ([0.9] * 6, (), "less"), ([0.99, 1.3, 1.1, 1.2, 1.1, 1.05], (), None),
                                  ([1.2] * 5, (), None), ([1.011, 1.02], (2, 0.01), "more"), ([1.009, 1.02], (2, 0.01), None)):
         found = trends.Trends.judged(ratios, *more)
-        tell(found["change"] == wanted and found["low"] <= found["ratio"] <= found["high"], f"{ratios}: {wanted}", str(found))
+        expect(found["change"] == wanted and found["low"] <= found["ratio"] <= found["high"], f"{ratios}: {wanted}", str(found))
 
 
 def check_run(build):
     with tempfile.TemporaryDirectory() as work:
         file = os.path.join(work, "trends.json")
         done = run(build, build, "--rounds", "200", "--turns", "1", "--counted", "0", "--json", file)
-        tell(done.returncode == 0, "a build beside itself", done.stderr)
+        expect(done.returncode == 0, "a build beside itself", done.stderr)
         if done.returncode == 0:
             with open(file, encoding="utf-8") as stream:
                 found = json.load(stream)
             told = {row["what"] for row in found["rows"] if row["unit"] == "ns"} | set(found["missing"])
-            tell(told == set(trends.ONE_PROCESS | trends.TWO_PROCESSES), "... with every workload", str(found))
-            tell(all(row["change"] is None for row in found["rows"] if row["unit"] == "ns"), "... of which one pair tells nothing", str(found))
+            expect(told == set(trends.ONE_PROCESS | trends.TWO_PROCESSES), "... with every workload", str(found))
+            expect(all(row["change"] is None for row in found["rows"] if row["unit"] == "ns"), "... of which one pair tells nothing", str(found))
 
 
 def check_instructions(build):
@@ -50,12 +50,12 @@ def check_instructions(build):
         return
     options = argparse.Namespace(build=build, old=build, rounds=0, turns=0, cores="0,1", counted=500)
     count = trends.Trends(options).instructions("an echo, 1 byte", "new")
-    tell(200 < count < 5000, "instructions of an echo", str(count))
+    expect(200 < count < 5000, "instructions of an echo", str(count))
 
 
 def check_refused(build):
     done = run("/nonexistent", build, "--rounds", "100", "--turns", "1")
-    tell(done.returncode == 1 and "Traceback" not in done.stderr and "nothing can be measured" in done.stderr, "programs that are not there", done.stderr)
+    expect(done.returncode == 1 and "Traceback" not in done.stderr and "nothing can be measured" in done.stderr, "programs that are not there", done.stderr)
 
 
 check_judgement()

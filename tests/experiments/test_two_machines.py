@@ -27,7 +27,7 @@ import parts
 import real
 import stamps
 import sweeps
-from checks import tell
+from checks import expect
 
 PATIENCE_S = 600
 SERVER = "10.79.0.2"
@@ -105,18 +105,18 @@ def alive(pid):
 def check_program(far):
     """What runs there ends when it is told to, with all that it says, and with this program."""
     far_input = b"x" * 300000
-    tell(far.output("cat", far_input) == far_input.decode(), "a line has its input and output")
+    expect(far.output("cat", far_input) == far_input.decode(), "a line has its input and output")
     name = far.put(b"given")
-    tell(far.output(f"cat {name}") == "given", "a file is put there")
+    expect(far.output(f"cat {name}") == "given", "a file is put there")
     far.remove(name)
     process = far.start(["sh", "-c", "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"], stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     out = process.communicate(timeout=PATIENCE_S)[0]
-    tell((process.returncode, out) == (5, "told\n"), "a program is told to end, and its last words come", f"{process.returncode} {out}")
+    expect((process.returncode, out) == (5, "told\n"), "a program is told to end, and its last words come", f"{process.returncode} {out}")
     process = far.start(["sh", "-c", "echo said; exit 3"], stdout=subprocess.PIPE, text=True)
     out = process.communicate(timeout=PATIENCE_S)[0]
-    tell((process.returncode, out) == (3, "said\n"), "... or ends by itself", f"{process.returncode} {out}")
+    expect((process.returncode, out) == (3, "said\n"), "... or ends by itself", f"{process.returncode} {out}")
     process.kill()
     for what in ("it is killed", "its caller is killed"):
         process, pid = start_sleeper(far, what)
@@ -124,7 +124,7 @@ def check_program(far):
         until = time.monotonic() + PATIENCE_S
         while alive(pid) and time.monotonic() < until:
             time.sleep(0.02)
-        tell(not alive(pid), f"... or when {what}")
+        expect(not alive(pid), f"... or when {what}")
         process.communicate()
 
 
@@ -149,7 +149,7 @@ def report(*arguments):
 def check_report(work):
     out = os.path.join(work, "report")
     done = report(out, "--brief", "--repeats", "1", "--only", "blast", *options())
-    tell(done.returncode == 0, "a report between two systems", done.stdout)
+    expect(done.returncode == 0, "a report between two systems", done.stdout)
     if done.returncode != 0:
         return
     documents = {}
@@ -158,13 +158,13 @@ def check_report(work):
             documents[name] = json.load(file)
     with open(os.path.join(out, "index.html"), encoding="utf-8") as file:
         page = file.read()
-    tell(documents["machine"]["other"]["machine"]["processor"] in page and "the other system, where the server is, on this machine" in page,
-         "... says what the other one is")
-    tell("round trips in microseconds, two systems on one machine, over af_packet" in page and "a machine for each host" not in page
-         and "the other machine" not in page, "... and that both are on one machine")
+    expect(documents["machine"]["other"]["machine"]["processor"] in page and "the other system, where the server is, on this machine" in page,
+           "... says what the other one is")
+    expect("round trips in microseconds, two systems on one machine, over af_packet" in page and "a machine for each host" not in page
+           and "the other machine" not in page, "... and that both are on one machine")
     apart = [run for runs in documents["blast"]["data"]["repetitions"] for run in runs]
-    tell(len(apart) == 6 and all(run["driver_switches"]["server"] > 0 and run["fragments"] >= 2 * run["rounds"] for run in apart),
-         "... with what the server has counted", str(apart[:1]))
+    expect(len(apart) == 6 and all(run["driver_switches"]["server"] > 0 and run["fragments"] >= 2 * run["rounds"] for run in apart),
+           "... with what the server has counted", str(apart[:1]))
 
 
 def far_that_says(said):
@@ -179,9 +179,9 @@ def far_that_says(said):
 
 def check_two():
     """Systems of which one has another boot id are two machines."""
-    tell(far_of().ends == "two systems on one machine", "systems with one boot id are on one machine")
+    expect(far_of().ends == "two systems on one machine", "systems with one boot id are on one machine")
     for ends, said in (("two machines", "built\nanother\n\n"), ("two systems on one machine", "built\n\n\n")):
-        tell(far_that_says(f"{fars.HELLO}\n{said}").ends == ends, f"... with {said.split()}, {ends}")
+        expect(far_that_says(f"{fars.HELLO}\n{said}").ends == ends, f"... with {said.split()}, {ends}")
 
 
 def check_looked_at():
@@ -191,9 +191,9 @@ def check_looked_at():
                               ("a shell with a banner", "prints 'Welcome' before", f"Welcome\nto this\n{fars.HELLO}\nbuilt\nanother\n\n")):
         try:
             far_that_says(said)
-            tell(False, f"refused: {what}")
+            expect(False, f"refused: {what}")
         except fars.Failed as why:
-            tell(words in str(why) and "\n" not in str(why), f"refused: {what}", str(why))
+            expect(words in str(why) and "\n" not in str(why), f"refused: {what}", str(why))
 
 
 def check_refused(work):
@@ -205,7 +205,7 @@ def check_refused(work):
             ("needs --link", ["--far", "other"]),
             ("needs --dev", ["--far", "other", "--link", "af_packet"])):
         done = report(os.path.join(work, "refused"), "--only", "handoff", *arguments)
-        tell(done.returncode == 1 and words in done.stdout and "Traceback" not in done.stdout, f"refused: {words}", done.stdout)
+        expect(done.returncode == 1 and words in done.stdout and "Traceback" not in done.stdout, f"refused: {words}", done.stdout)
 
 
 def check_ssh(work):
@@ -222,7 +222,7 @@ def check_ssh(work):
         Sshd.write(work, os.path.basename(file), text)
         done = report(os.path.join(work, "refused"), "--only", "handoff", "--far", "other", *frames)
         Sshd.write(work, os.path.basename(file), kept)
-        tell(done.returncode == 1 and words in done.stdout and done.stdout.count("\n") == 1 and "boot_id" not in done.stdout, f"refused: {what}", done.stdout)
+        expect(done.returncode == 1 and words in done.stdout and done.stdout.count("\n") == 1 and "boot_id" not in done.stdout, f"refused: {what}", done.stdout)
 
 
 def check_full(there):
@@ -234,9 +234,9 @@ def check_full(there):
     fars.Far.line = limited
     try:
         far.put(b"x" * 100000)
-        tell(False, "a file that does not fit")
+        expect(False, "a file that does not fit")
     except fars.Failed as why:
-        tell("File too large" in str(why) and "\n" not in str(why) and not os.listdir(there), "a file that does not fit", f"{why} {os.listdir(there)}")
+        expect("File too large" in str(why) and "\n" not in str(why) and not os.listdir(there), "a file that does not fit", f"{why} {os.listdir(there)}")
     finally:
         fars.Far.line = line
 
@@ -253,7 +253,7 @@ def check_far():
             (1, "the server could not start", ["--far", "false", *frames])):
         done = subprocess.run([os.path.join(sys.argv[1], "udptest"), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, check=False)
-        tell(done.returncode == status and words in done.stderr, f"refused: {words}", f"{done.returncode} {done.stderr}")
+        expect(done.returncode == status and words in done.stderr, f"refused: {words}", f"{done.returncode} {done.stderr}")
 
 
 def some(what, measure):
@@ -261,7 +261,7 @@ def some(what, measure):
     for _ in range(5):
         if (found := measure()) > 0:
             break
-    tell(found > 0, what)
+    expect(found > 0, what)
 
 
 def check_chapters():
@@ -276,7 +276,7 @@ def check_chapters():
 
     some("anatomy: round trips from both machines' stamps", stamped)
     pings = drivers.measure(lab, "interrupt", 1000)
-    tell(pings["switches"] > 0 and pings["processor_percent"] > 0, "drivers: what both ends use up", str(pings))
+    expect(pings["switches"] > 0 and pings["processor_percent"] > 0, "drivers: what both ends use up", str(pings))
     with sweeps.Sweep(lab) as sweep, real.graph_at_server(lab, sweep.marked) as marked:
         some("policies: a server there that hands off", lambda: real.measure(lab, marked, (1, True), "0")["works"])
     components = parts.Parts(argparse.Namespace(build=sys.argv[1], cores="0,1", rounds=200, turns=1, far="other", link="af_packet",
@@ -289,17 +289,17 @@ def check_ladder(work):
     done = subprocess.run([sys.executable, os.path.join(EXPERIMENTS, "endpoints", "ladder.py"), sys.argv[1], "--sizes", "32", "--rounds", "50",
                            "--seconds", "0.05", "--only", "tcp,packet,handler", "--json", file, *options()],
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-    tell(done.returncode == 0, "endpoints: a ladder between two systems", done.stderr)
+    expect(done.returncode == 0, "endpoints: a ladder between two systems", done.stderr)
     if done.returncode == 0:
         with open(file, encoding="utf-8") as found:
             document = json.load(found)
-        tell(set(document["cable"]) == {"packet", "handler"} and "no address" in document["missing"]["tcp over af_packet"],
-             "... each rung, but Linux's own where it has no address", str(document["missing"]))
+        expect(set(document["cable"]) == {"packet", "handler"} and "no address" in document["missing"]["tcp over af_packet"],
+               "... each rung, but Linux's own where it has no address", str(document["missing"]))
         counts = document["cable"].get("handler", {}).get("32", {}).get("alone", {}).get("counts")
-        tell(counts and counts["server"]["messages"] >= 250, "... with what the server has counted", str(counts))
+        expect(counts and counts["server"]["messages"] >= 250, "... with what the server has counted", str(counts))
     done = subprocess.run([sys.executable, os.path.join(EXPERIMENTS, "endpoints", "ladder.py"), sys.argv[1], "--streams", *options()], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
-    tell(done.returncode == 0 and "not measured: streams: Linux has no address on the link" in done.stdout, "... whose TCP has no bandwidth there", done.stdout)
+    expect(done.returncode == 0 and "not measured: streams: Linux has no address on the link" in done.stdout, "... whose TCP has no bandwidth there", done.stdout)
 
 
 def run_inside():
@@ -322,7 +322,7 @@ def run_inside():
                 check_report(work)
                 check_ladder(work)
                 check_chapters()
-                tell(not os.listdir(there), "no file is left on the other machine", str(os.listdir(there)))
+                expect(not os.listdir(there), "no file is left on the other machine", str(os.listdir(there)))
             finally:
                 sshd.end()
     finally:

@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 import checks
 import lab as labs
 import userlevel
-from checks import tell
+from checks import expect
 
 MODEL = os.path.join(ROOT, "experiments", "userlevel", "myrinet.py")
 US = {"GM": {"half_rtt_ns": 14.76, "g_ns": 9.81, "os_ns": 0.86, "or_ns": 1.93, "l_ns": 11.97},
@@ -29,22 +29,22 @@ MISSED = {"GM's g", "GM+'s g", "GM+'s Or", "GM+'s L"}  # by more than the report
 def check(model):
     for name, figures in model["table_ns"].items():
         found = {figure: round(ns / 1000, 2) for figure, ns in figures.items()}
-        tell(found == US[name], f"{name}: simulated figures", f"{found}, expected {US[name]}")
+        expect(found == US[name], f"{name}: simulated figures", f"{found}, expected {US[name]}")
         for figure in model["given"][name]:
             published = model["published_us"][name][figure]
-            tell(abs(found[figure] / published - 1) < 0.04, f"... {figure} is fitted", f"{found[figure]}, published {published}")
+            expect(abs(found[figure] / published - 1) < 0.04, f"... {figure} is fitted", f"{found[figure]}, published {published}")
     preset = {figure: model["preset_ns"][figure] for figure in model["table_ns"]["GM"]}
-    tell(preset == model["table_ns"]["GM"], "the presets lanai and alpha are what is fitted", f"{preset}")
+    expect(preset == model["table_ns"]["GM"], "the presets lanai and alpha are what is fitted", f"{preset}")
     agree = {feature["name"] for feature in model["features"] if feature["agrees"]}
-    tell(agree == AGREE, "features that are as published", f"{agree}, expected {AGREE}")
+    expect(agree == AGREE, "features that are as published", f"{agree}, expected {AGREE}")
     rates = {name: [rate[size] for size in sorted(rate, key=int)] for name, rate in model["timers"].items()}
-    tell(rates["2 ms"] == rates["20 ms"] and min(short / long for short, long in zip(rates["1 ms"], rates["20 ms"])) < 0.55,
-         "a least time-out of 1 ms halves what GM carries both ways at once, one of 2 ms does not", str(rates))
+    expect(rates["2 ms"] == rates["20 ms"] and min(short / long for short, long in zip(rates["1 ms"], rates["20 ms"])) < 0.55,
+           "a least time-out of 1 ms halves what GM carries both ways at once, one of 2 ms does not", str(rates))
     section = labs.Section("userlevel", "", "")
     userlevel.simulated(section, model)
     missed = {name for check in section.checks if not check["agrees"] for name in MISSED if f"{name} is predicted" in check["text"]}
     others = [check["text"] for check in section.checks if not check["agrees"] and not any(f"{name} is predicted" in check["text"] for name in MISSED)]
-    tell(missed == MISSED and len(others) == 1 and "from 6.65 to 19.85 us; published 5 to 15" in others[0], "predictions that the report calls wrong", str(section.checks))
+    expect(missed == MISSED and len(others) == 1 and "from 6.65 to 19.85 us; published 5 to 15" in others[0], "predictions that the report calls wrong", str(section.checks))
 
 
 def check_judged():
@@ -57,9 +57,9 @@ def check_judged():
         return [check["agrees"] for check in section.checks]
 
     same = judged({name: name for name in userlevel.PUBLISHED})
-    tell(len(same) == 23 and all(same), "the report: published figures agree with themselves", str(same))
+    expect(len(same) == 23 and all(same), "the report: published figures agree with themselves", str(same))
     exchanged = judged({"GM": "BIP", "GM+": "GM+", "BIP": "GM"})
-    tell(not any(exchanged[:20]) and exchanged[20:] == [False, True, False], "... and two systems exchanged with none but those of the third", str(exchanged))
+    expect(not any(exchanged[:20]) and exchanged[20:] == [False, True, False], "... and two systems exchanged with none but those of the third", str(exchanged))
 
 
 class Measured:
@@ -88,8 +88,8 @@ def check_copies(model):
         return [check["agrees"] for check in section.checks]
 
     same = {way: way for way in userlevel.COPY_WAYS}
-    tell(judged(same) == [True], "figure 4: as published", str(judged(same)))
-    tell(judged(same | {"send-copy": "receive-copy", "receive-copy": "send-copy"}) == [False], "... and reading exchanged with writing")
+    expect(judged(same) == [True], "figure 4: as published", str(judged(same)))
+    expect(judged(same | {"send-copy": "receive-copy", "receive-copy": "send-copy"}) == [False], "... and reading exchanged with writing")
 
 
 def check_streams():
@@ -99,7 +99,7 @@ def check_streams():
     for measured, words in (({"missing": {}, "streams": {"large": cell, "frames": cell}}, "60% (59% to 61%)"), ({"missing": {"streams": "no cable"}}, "not measured")):
         section = labs.Section("userlevel", "", "")
         userlevel.streams(section, Measured(measured), found)
-        tell(not section.checks and section.unjudged and words in section.compared[0][1], f"figure 1 is not judged: {words}", str(section.compared))
+        expect(not section.checks and section.unjudged and words in section.compared[0][1], f"figure 1 is not judged: {words}", str(section.compared))
 
 
 def check_placements():
@@ -111,16 +111,16 @@ def check_placements():
     bip = [run(300, 75, 72), run(310, 70, 69), run(800, 340, 335), run(900, 330, 350)]
     found = {"GM": {"8": gm}, "BIP": {"8": bip}}
     cells = ("GM", 8, "g_ns"), ("BIP", 8, "g_ns")
-    tell(userlevel.levels(found) == [(69, 75), (320, 350)] and [userlevel.level_of(found, "GM", turn) for turn in range(4)] == [0, None, 1, 1], "runs by a cache line's time",
-         str(userlevel.levels(found)))
-    tell(userlevel.paired(found, *cells) == [(500, 300), (1300, 800), (1400, 900)], "... and what may be compared", str(userlevel.paired(found, *cells)))
-    tell(userlevel.values(found, "GM", 8, "g_ns") == [1300, 1400] and [turns for _, turns in userlevel.rows_of(found, "GM")] == [[0], [2, 3], [1]], "... and shown")
+    expect(userlevel.levels(found) == [(69, 75), (320, 350)] and [userlevel.level_of(found, "GM", turn) for turn in range(4)] == [0, None, 1, 1], "runs by a cache line's time",
+           str(userlevel.levels(found)))
+    expect(userlevel.paired(found, *cells) == [(500, 300), (1300, 800), (1400, 900)], "... and what may be compared", str(userlevel.paired(found, *cells)))
+    expect(userlevel.values(found, "GM", 8, "g_ns") == [1300, 1400] and [turns for _, turns in userlevel.rows_of(found, "GM")] == [[0], [2, 3], [1]], "... and shown")
     part, less = userlevel.less_by(found, "GM", "BIP", "g_ns")
-    tell(less is True and abs(part["median"] - 5 / 13) < 1e-9, "... and a share is the median of the repetitions' shares", str(part))
+    expect(less is True and abs(part["median"] - 5 / 13) < 1e-9, "... and a share is the median of the repetitions' shares", str(part))
     bip[2] = run(1310, 340, 335)
-    tell(userlevel.less_by(found, "GM", "BIP", "g_ns") == ("cannot be told", None), "... which there is not if the difference has both signs")
+    expect(userlevel.less_by(found, "GM", "BIP", "g_ns") == ("cannot be told", None), "... which there is not if the difference has both signs")
     gm[:] = [run(500, 70, 330)] * 4
-    tell(userlevel.less_by(found, "GM", "BIP", "g_ns") == ("cannot be told", None), "... or if all runs met a change")
+    expect(userlevel.less_by(found, "GM", "BIP", "g_ns") == ("cannot be told", None), "... or if all runs met a change")
 
 
 def check_features(model):
@@ -138,9 +138,9 @@ def check_features(model):
         userlevel.features(section, found, model)
         return [check["agrees"] for check in section.checks if check["text"].startswith("Here")]
 
-    tell(judged({}) == [True] * 5, "figures 5 to 7 here: as published", str(judged({})))
+    expect(judged({}) == [True] * 5, "figures 5 to 7 here: as published", str(judged({})))
     exchanged = judged({"GM": "BIP", "BIP": "GM"})
-    tell(exchanged == [False] * 5, "... and two systems exchanged", str(exchanged))
+    expect(exchanged == [False] * 5, "... and two systems exchanged", str(exchanged))
 
 
 check_judged()
@@ -150,7 +150,7 @@ with tempfile.TemporaryDirectory() as work:
     document = os.path.join(work, "model.json")
     done = subprocess.run([sys.executable, MODEL, sys.argv[1], "--json", document], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
-    tell(done.returncode == 0, "the model runs", done.stdout)
+    expect(done.returncode == 0, "the model runs", done.stdout)
     if done.returncode == 0:
         with open(document, encoding="utf-8") as file:
             found = json.load(file)

@@ -49,7 +49,7 @@ import questions
 import sandbox as sandboxes
 import seccomp
 import world
-from checks import tell
+from checks import expect
 
 # Checks that a skeleton passes.
 SKELETONS = {"sequence": {"delivers"}, "window": {"sends"}, "fragment": {"limits", "whole"}, "boot": set()}
@@ -123,17 +123,17 @@ def check_answers(sandbox, instructor):
         for student in drawn([None, *STUDENTS], 1):
             layout = lab.layout(0) if student is None else layout_of(lab, key, student)
             result = grade.mark(sandbox, lab, files_of(lab, layout, answer), layout, key, student or "public")
-            tell(result["marks"] == lab.marks, f"{lab.name}: the answer has all marks: {student or 'public layout'}", said(result))
-            tell(not result["compiler"], f"{lab.name}: the answer compiles without a warning", result["compiler"])
+            expect(result["marks"] == lab.marks, f"{lab.name}: the answer has all marks: {student or 'public layout'}", said(result))
+            expect(not result["compiler"], f"{lab.name}: the answer compiles without a warning", result["compiler"])
         for wrong in json.loads(mutants.read_part(instructor, "wrong", f"{lab.name}.json")):
             layout = layout_of(lab, key, STUDENTS[0])
             text = changed(answer, [(wrong["old"], wrong["new"])])
             result = grade.mark(sandbox, lab, files_of(lab, layout, text), layout, key, STUDENTS[0])
-            tell(lost(result) == set(wrong["loses"]), f"{lab.name}: {wrong['name']} loses {' '.join(sorted(wrong['loses']))}",
-                 f"lost {sorted(lost(result))}\n{said(result)}")
+            expect(lost(result) == set(wrong["loses"]), f"{lab.name}: {wrong['name']} loses {' '.join(sorted(wrong['loses']))}",
+                   f"lost {sorted(lost(result))}\n{said(result)}")
         other = files_of(lab, layout_of(lab, key, STUDENTS[1]), answer)
         result = grade.mark(sandbox, lab, other, layout_of(lab, key, STUDENTS[0]), key, STUDENTS[0])
-        tell(result["marks"] < lab.marks // 2, f"{lab.name}: another student's header loses marks", str(result["marks"]))
+        expect(result["marks"] < lab.marks // 2, f"{lab.name}: another student's header loses marks", str(result["marks"]))
 
 
 def check_skeletons(sandbox, work):
@@ -142,18 +142,18 @@ def check_skeletons(sandbox, work):
         grade.hand_out(lab, lab.layout(0), folder)
         given = {name: read(folder, name) for name in os.listdir(folder)}
         kept = {path: read(at, path) for at, _, paths in os.walk(mutants.TREE) for path in paths if not os.path.islink(os.path.join(at, path))}
-        tell(sorted(given) == sorted(os.listdir(os.path.join(ROOT, "docs", "labs", lab.name))) and not set(given.values()) & set(kept.values()),
-             f"{lab.name}: hand-out gives the lab's files, and none of the instructor's", str(sorted(given)))
+        expect(sorted(given) == sorted(os.listdir(os.path.join(ROOT, "docs", "labs", lab.name))) and not set(given.values()) & set(kept.values()),
+               f"{lab.name}: hand-out gives the lab's files, and none of the instructor's", str(sorted(given)))
         source = os.path.join(ROOT, "docs", "labs", lab.name)
         header = read(source, f"{lab.name}.h")
-        tell(header == lab.layout(0).header(), f"{lab.name}: the public header is the public layout's", "run grade --hand-out")
+        expect(header == lab.layout(0).header(), f"{lab.name}: the public header is the public layout's", "run grade --hand-out")
         if lab.name not in SKELETONS:
             continue
         layout = lab.layout(0)
         result = grade.mark(sandbox, lab, files_of(lab, layout, read(source, f"{lab.name}.c")), layout, keys.PUBLIC, "public")
         has = {found["name"] for found in result["checks"]} - lost(result)
-        tell(has == SKELETONS[lab.name], f"{lab.name}: the skeleton has the marks that it has to have", f"{sorted(has)}\n{said(result)}")
-        tell(not result["compiler"], f"{lab.name}: the skeleton compiles without a warning", result["compiler"])
+        expect(has == SKELETONS[lab.name], f"{lab.name}: the skeleton has the marks that it has to have", f"{sorted(has)}\n{said(result)}")
+        expect(not result["compiler"], f"{lab.name}: the skeleton compiles without a warning", result["compiler"])
 
 
 # ---- students' tests --------------------------------------------------------------------------------------------------
@@ -165,11 +165,11 @@ def check_tests(sandbox, build, instructor):
     paths = {lab: os.path.join(instructor, "answers", f"test_{lab.name}.c") for lab in grade.LABS.values()}
     for lab, path in drawn([(lab, path) for lab, path in paths.items() if os.path.exists(path)], 1):
         of_lab = mutants.Mutants(sandbox, build, lab, instructor)
-        tell(True, f"{lab.name}: the tests handed out leave {len(of_lab.beyond)} mistakes to find: "
-             + ", ".join(mistake["name"] for mistake in of_lab.beyond))
+        expect(True, f"{lab.name}: the tests handed out leave {len(of_lab.beyond)} mistakes to find: "
+               + ", ".join(mistake["name"] for mistake in of_lab.beyond))
         found, why = of_lab.mark(read(path).encode(), layout_of(lab, key, STUDENTS[0]), of_lab.beyond)
         missed = [mistake["name"] for mistake in of_lab.beyond if mistake not in found]
-        tell(not missed and why is None, f"{lab.name}: the instructor's tests find all of them", f"{why or ''} {missed}")
+        expect(not missed and why is None, f"{lab.name}: the instructor's tests find all of them", f"{why or ''} {missed}")
 
 
 # Tests that are none, by what they do before main, and whether they pass with the answer.
@@ -198,26 +198,26 @@ def check_tests_cheat(sandbox, build, instructor):
     lab, layout = grade.LABS[0], grade.LABS[0].layout(7)
     of_lab = mutants.Mutants(sandbox, build, lab, instructor)
     given = read(ROOT, "docs", "labs", "mark", "test_mark.c")
-    tell(len(of_lab.mistakes) == len(FOR_TESTS), "where the tests handed out find all mistakes, all are left", str(of_lab.mistakes))
+    expect(len(of_lab.mistakes) == len(FOR_TESTS), "where the tests handed out find all mistakes, all are left", str(of_lab.mistakes))
     chosen = {student: [mistake["name"] for mistake in of_lab.choose(keys.PUBLIC, student)] for student in ("a", "b", "c", "d", "e")}
-    tell(len({tuple(names) for names in chosen.values()}) > 1 and of_lab.choose(keys.PUBLIC, "a") == of_lab.choose(keys.PUBLIC, "a"),
-         "students have mutants of their own", str(chosen))
+    expect(len({tuple(names) for names in chosen.values()}) > 1 and of_lab.choose(keys.PUBLIC, "a") == of_lab.choose(keys.PUBLIC, "a"),
+           "students have mutants of their own", str(chosen))
     codes = {of_lab._variant(None, layout, mutants.disguise(random.Random(seed))) for seed in range(3)}
-    tell(len(codes) == 3, "the same variant has other code each time")
+    expect(len(codes) == 3, "the same variant has other code each time")
     mutants.ANSWERS, mutants.MUTANT_RUNS, sandboxes.TEST_S = 1, 1, 2
     head = '#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n'
     head += f'#include "tests/rig.h"\n#define INSTRUCTOR "{instructor}"\n'
     for name, (does, passes) in TESTS_THAT_CHEAT.items():
         text = f"{head}TEST(nothing)\n{{\n}}\n__attribute__((constructor)) static void cheat(void)\n{{\n{does}\n}}\n"
         found, why = of_lab.mark(text.encode(), layout, of_lab.mistakes[:passes])
-        tell(not found and (why is None) == passes and "HARM" not in str(why), f"tests that {name} find nothing", f"{found} {why}")
+        expect(not found and (why is None) == passes and "HARM" not in str(why), f"tests that {name} find nothing", f"{found} {why}")
     for name, text in (("include the answer", '#include "mark.c"\n'), ("assemble it", '__asm__(".incbin \\"/student/mark.c\\"");\n'),
                        ("bring a protocol of this name", "const int xk_type_mark = 1;\n")):
         found, why = of_lab.mark((given + text).encode(), layout, [])
-        tell(not found and why and "compile" in why and "MARK_BAD" not in why, f"tests that {name} are refused", f"{found} {why}")
+        expect(not found and why and "compile" in why and "MARK_BAD" not in why, f"tests that {name} are refused", f"{found} {why}")
     wrong = changed(given, [("rig_expect_nothing_delivered(r);", "rig_expect_delivered(r, \"00\");")])
     found, why = of_lab.mark(wrong.encode(), layout, [])
-    tell(not found and why.endswith("right answer: wrong_marks_and_lengths_are_dropped"), "tests that fail with the answer find nothing", str(why))
+    expect(not found and why.endswith("right answer: wrong_marks_and_lengths_are_dropped"), "tests that fail with the answer find nothing", str(why))
 
 
 # ---- attacks ---------------------------------------------------------------------------------------------------------
@@ -261,13 +261,13 @@ def check_attacks(sandbox, instructor, work):
             continue
         result = attacked(name)
         words = json.dumps(result)
-        tell(result["marks"] == 0, f"attack {name}: no marks", words)
-        tell("HARM" not in words, f"attack {name}: no harm", words)
-        tell("\033" not in words and "\\u001b" not in words, f"attack {name}: nothing for a terminal to obey", words)
+        expect(result["marks"] == 0, f"attack {name}: no marks", words)
+        expect("HARM" not in words, f"attack {name}: no harm", words)
+        expect("\033" not in words and "\\u001b" not in words, f"attack {name}: nothing for a terminal to obey", words)
         text = grade.as_text(result)
-        tell(len(re.findall("^ *[0-9]+ of [0-9]+", text, re.MULTILINE)) == 2, f"attack {name}: no words that look like the grader's", text)
+        expect(len(re.findall("^ *[0-9]+ of [0-9]+", text, re.MULTILINE)) == 2, f"attack {name}: no words that look like the grader's", text)
         if name in WHYS:
-            tell(re.search(WHYS[name], words), f"attack {name}: the marks say that it {WHYS[name]}", words)
+            expect(re.search(WHYS[name], words), f"attack {name}: the marks say that it {WHYS[name]}", words)
     for limits, limit, name, why in (
             (sandboxes.LAB_BUDGET, {sandboxes.WAITING: 1}, "slow.c", "used up its budget for all checks: 1 seconds of waiting"),
             (sandboxes.LAB_BUDGET, {sandboxes.STEPS: 5}, "answers_without_end.c", "used up its budget for all checks: 5 steps"),
@@ -277,9 +277,9 @@ def check_attacks(sandbox, instructor, work):
         result = attacked(name, None)
         limits.update(usual)
         run_ = [found for found in result["checks"] if found["seed"] is not None]
-        tell(result["marks"] == 0 and why in said(result), f"attack {name}: the marks name the budget: {why}", said(result))
-        tell(limits is sandboxes.RUN_BUDGET or (len(run_) <= 2 and f"not run: the host {why}" in said(result)),
-             f"attack {name}: the other checks are not run", said(result))
+        expect(result["marks"] == 0 and why in said(result), f"attack {name}: the marks name the budget: {why}", said(result))
+        expect(limits is sandboxes.RUN_BUDGET or (len(run_) <= 2 and f"not run: the host {why}" in said(result)),
+               f"attack {name}: the other checks are not run", said(result))
     folder = os.path.join(work, "tells")
     os.mkdir(folder)
     for name, text in files("tells_without_end.c").items():
@@ -288,27 +288,27 @@ def check_attacks(sandbox, instructor, work):
         command = grade.parse(["0", "--student", folder, "--check", "receives", "--seed", "1", "--trace", "--journey", os.path.join(folder, "page")])
         kept = grade.replay(sandbox, lab, folder, layout, command)
     sizes = len(out.getvalue()), os.path.getsize(os.path.join(folder, "page"))
-    tell(not kept and max(sizes) < 1 << 26, "a trace and a journey without end are cut off", str(sizes))
+    expect(not kept and max(sizes) < 1 << 26, "a trace and a journey without end are cut off", str(sizes))
     shutil.rmtree(folder)
     filter_, sandbox.filter = sandbox.filter, struct.pack("<HBBI", seccomp.RETURN, 0, 0, seccomp.ALLOW)
     harm = json.dumps(attacked("calls_kernel.c"))
-    tell(all(call in harm for call in ("HARM: unshare", "HARM: ptrace", "HARM: add_key", "HARM: socket")),
-         "without the filter of system calls there would be harm", harm)
-    tell("HARM" not in json.dumps(attacked("opens_network.c")), "... but still no network")
+    expect(all(call in harm for call in ("HARM: unshare", "HARM: ptrace", "HARM: add_key", "HARM: socket")),
+           "without the filter of system calls there would be harm", harm)
+    expect("HARM" not in json.dumps(attacked("opens_network.c")), "... but still no network")
     sandbox.filter = filter_
-    tell(set(os.listdir(work)) == before, "attacks have written no file", str(set(os.listdir(work)) - before))
+    expect(set(os.listdir(work)) == before, "attacks have written no file", str(set(os.listdir(work)) - before))
     if sandbox.user is not None:
         until = time.monotonic() + 60
         while processes_of(sandbox.user) and time.monotonic() < until:
             time.sleep(0.1)
-        tell(not processes_of(sandbox.user), "attacks have left no process", str(processes_of(sandbox.user)))
+        expect(not processes_of(sandbox.user), "attacks have left no process", str(processes_of(sandbox.user)))
     result = grade.mark(sandbox, lab, files_of(lab, layout, useless), layout, keys.PUBLIC, "attacker")
-    tell(result["marks"] == 0 and result["refused"] is None, "without an attack, what attacks stand on runs and has no marks", said(result))
+    expect(result["marks"] == 0 and result["refused"] is None, "without an attack, what attacks stand on runs and has no marks", said(result))
     talk = head + '#include <stdio.h>\n#include <stdlib.h>\nATTACK { fprintf(stderr, "HARM\\n"); exit(1); }\n' + useless
     result = grade.mark(sandbox, lab, files_of(lab, layout, talk), layout, keys.PUBLIC, "attacker")
-    tell("HARM" in json.dumps(result), "harm would have been heard of", said(result))
+    expect("HARM" in json.dumps(result), "harm would have been heard of", said(result))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    tell(peak < MEMORY_MAX, f"attacks have left the grader below {MEMORY_MAX} MiB", f"{peak} MiB")
+    expect(peak < MEMORY_MAX, f"attacks have left the grader below {MEMORY_MAX} MiB", f"{peak} MiB")
 
 
 class Marker:
@@ -369,11 +369,11 @@ def check_resubmission(work):
         return marks
 
     marks = marks_of(lambda known: json.dumps(sorted(known)))
-    tell(not any(marks), f"an answer that ignores frames gains nothing from the marks of {SUBMISSIONS} submissions", str(marks))
+    expect(not any(marks), f"an answer that ignores frames gains nothing from the marks of {SUBMISSIONS} submissions", str(marks))
     marks = marks_of(lambda known: "")
-    tell(marks[-1] > 0, "... as it would if seeds did not change", str(marks))
+    expect(marks[-1] > 0, "... as it would if seeds did not change", str(marks))
     draws, chance = world.Draws(1, "world"), world.World(None, layout, 1).chance.getrandbits(63)
-    tell(chance not in [draws.getrandbits(63) for _ in range(1000)], "what a host is given to draw from tells nothing of its run")
+    expect(chance not in [draws.getrandbits(63) for _ in range(1000)], "what a host is given to draw from tells nothing of its run")
 
 
 class Liar:
@@ -413,8 +413,8 @@ def check_lies():
         for check in lab.checks:
             whys = {str(grade.run_check(check, lambda *how, seed=seed: Liar(lab.layout(seed), seed), lab.layout(seed), seed))
                     for seed in range(LIARS)}
-            tell(not [why for why in whys if why == "None" or grade.CANNOT_JUDGE in why],
-                 f"{lab.name}: {check.name}: a host that answers at random is judged", "\n".join(sorted(whys)[:5]))
+            expect(not [why for why in whys if why == "None" or grade.CANNOT_JUDGE in why],
+                   f"{lab.name}: {check.name}: a host that answers at random is judged", "\n".join(sorted(whys)[:5]))
         for seed in range(LIARS):
             layout, events = lab.layout(seed), []
             grade.run_check(lab.check(lab.story), lambda *how, seed=seed: Liar(lab.layout(seed), seed), layout, seed,
@@ -433,14 +433,14 @@ def check_files(sandbox, instructor, work):
         make(os.path.join(directory, "mark.c"))
         write(layout.header(), directory, "mark.h")
         result = grade.grade(sandbox, lab, directory, keys.PUBLIC, "student", layout)
-        tell(result["refused"] and result["marks"] == 0 and len(result["checks"]) == len(lab.checks), f"{name} in the place of mark.c is refused",
-             str(result))
+        expect(result["refused"] and result["marks"] == 0 and len(result["checks"]) == len(lab.checks), f"{name} in the place of mark.c is refused",
+               str(result))
     directory = os.path.join(work, "beside")
     shutil.copytree(os.path.join(ROOT, "docs", "labs", "mark"), directory)
     write("#error from a file that is not the lab's\n", directory, "bytes.h")
     write(read(directory, "mark.c").replace('#include "xkernel/bytes.h"', '#include "bytes.h"'), directory, "mark.c")
     result = grade.grade(sandbox, lab, directory, keys.PUBLIC, "student", layout)
-    tell(result["refused"] and "not the lab's" not in result["refused"], "other files in a student's folder are not taken", str(result))
+    expect(result["refused"] and "not the lab's" not in result["refused"], "other files in a student's folder are not taken", str(result))
 
 
 # ---- questions -------------------------------------------------------------------------------------------------------
@@ -508,7 +508,7 @@ def check_questions():
         found = {text: answer for seed in range(200) for text, answer in lab.questions(run_, random.Random(seed))}
         wrong = [(text, answer, {its for question, its in found.items() if text in question and its != answer}) for text, answer in wanted
                  if [its for question, its in found.items() if text in question] != [answer]]
-        tell(not wrong, f"{lab.name}: the lab's own questions have the right answers, layout {layout.number}", f"{wrong}\n{found}")
+        expect(not wrong, f"{lab.name}: the lab's own questions have the right answers, layout {layout.number}", f"{wrong}\n{found}")
 
 
 # ---- the command line ------------------------------------------------------------------------------------------------
@@ -536,17 +536,17 @@ def check_page(work, trace, why):
     data = data_of(page)
     steps = data["steps"]
     frames = [step["n"] for step in steps if step["k"] == "arrived" and step["h"] == 0]
-    tell(frames == [int(size) + 17 if "[" in line else int(size) for line in trace.splitlines()
-                    for size in re.findall(r"arrived .*?(\d+) bytes", line)] and frames, "the journey has the frames of the trace", str(frames))
+    expect(frames == [int(size) + 17 if "[" in line else int(size) for line in trace.splitlines()
+                      for size in re.findall(r"arrived .*?(\d+) bytes", line)] and frames, "the journey has the frames of the trace", str(frames))
     names = [node["name"] for node in data["hosts"][0]["nodes"]]
     crossings = {f"{names[step['a']]}>{names[step['b']]}" for step in steps if step["k"] == "up" and step["h"] == 0}
-    tell({"port>eth", "eth>vnet", "vnet>mark", "mark>user"} <= crossings, "the journey goes up through the student's host", str(crossings))
+    expect({"port>eth", "eth>vnet", "vnet>mark", "mark>user"} <= crossings, "the journey goes up through the student's host", str(crossings))
     dropped = [(names[step["a"]], step["reason"]) for step in steps if step["k"] == "drop"]
-    tell(dropped.count(("mark", "bad_length")) == 2, "the journey names drops", str(dropped))
+    expect(dropped.count(("mark", "bad_length")) == 2, "the journey names drops", str(dropped))
     up = next(step for step in steps if step["k"] == "up" and names[step["b"]] == "mark")
-    tell(steps[up["c"] - 1]["m"] == up["m"] and up["x"].startswith(steps[0]["x"] if steps[0]["k"] == "down" else up["x"][:6]),
-         "a message has one number on both hosts", str(up))
-    tell(f"The check says: {why}" in page, "the journey says why the mark is lost")
+    expect(steps[up["c"] - 1]["m"] == up["m"] and up["x"].startswith(steps[0]["x"] if steps[0]["k"] == "down" else up["x"][:6]),
+           "a message has one number on both hosts", str(up))
+    expect(f"The check says: {why}" in page, "the journey says why the mark is lost")
 
 
 def check_hostile_page():
@@ -568,17 +568,17 @@ def check_hostile_page():
         journey.write(file, lab, layout, "title", 1, bad, events, journeys)
         page = file.getvalue()
         steps = data_of(page)["steps"]
-        tell([step["k"] for step in steps if step["h"] == 0 and step["k"] not in ("up", "say", "drop")]
-             == ["booted", "arrived", "sent", "crashed", "lost"] and page.count("<script") == 2 and "alert(1)<" not in page
-             and all(0 < step[name] <= place for place, step in enumerate(steps) for name in ("c", "because", "again") if name in step),
-             "nonsense of a process leaves the page as it has to be", json.dumps(steps)[:2000])
+        expect([step["k"] for step in steps if step["h"] == 0 and step["k"] not in ("up", "say", "drop")]
+               == ["booted", "arrived", "sent", "crashed", "lost"] and page.count("<script") == 2 and "alert(1)<" not in page
+               and all(0 < step[name] <= place for place, step in enumerate(steps) for name in ("c", "because", "again") if name in step),
+               "nonsense of a process leaves the page as it has to be", json.dumps(steps)[:2000])
 
     many = "".join(json.dumps({"t": 1, "k": "say", "a": 0, "text": "x", "w": str(number)}) + "\n" for number in range(3 * journey.STEPS))
     file = io.StringIO()
     journey.write(file, lab, layout, "title", 1, None, [(0, "booted", b"")], [(json.dumps(graph) + "\n" + many).encode()])
     data = data_of(file.getvalue())
-    tell(len(data["steps"]) == journey.STEPS and len(data["places"]) <= journey.PLACES + 1, "a page has no more steps and places than it can show",
-         f"{len(data['steps'])} {len(data['places'])}")
+    expect(len(data["steps"]) == journey.STEPS and len(data["places"]) <= journey.PLACES + 1, "a page has no more steps and places than it can show",
+           f"{len(data['steps'])} {len(data['places'])}")
 
 
 def check_class_goes_on(many):
@@ -596,8 +596,8 @@ def check_class_goes_on(many):
                             (("bob", KeyboardInterrupt()), [("alice", None)])):
         with contextlib.redirect_stderr(io.StringIO()) as told:
             results, whole = grade.mark_class(grade.parse(["0", "--class", many]), lab, one(failure), lambda _: lab.layout(0), lambda *_: None)
-        tell([(result["student"], result["refused"]) for result in results] == wanted and not whole and ("alice is" in told.getvalue() or "1 of 2" in told.getvalue()),
-             f"a class where {type(failure[1]).__name__} comes keeps its results", f"{results} {told.getvalue()}")
+        expect([(result["student"], result["refused"]) for result in results] == wanted and not whole and ("alice is" in told.getvalue() or "1 of 2" in told.getvalue()),
+               f"a class where {type(failure[1]).__name__} comes keeps its results", f"{results} {told.getvalue()}")
 
 
 def check_command(build, instructor, work):
@@ -605,9 +605,9 @@ def check_command(build, instructor, work):
     os.mkdir(many)
     for student in STUDENTS:
         status, _, why = run(build, "0", "--hand-out", os.path.join(many, student), "--id", student, "--instructor", instructor)
-        tell(status == 0, f"hand-out for {student}", why)
+        expect(status == 0, f"hand-out for {student}", why)
     headers = [read(many, student, "mark.h") for student in STUDENTS]
-    tell(headers[0] != headers[1], "students have headers of their own")
+    expect(headers[0] != headers[1], "students have headers of their own")
     os.mkdir(os.path.join(many, "=cmd"))  # no student's name
     text = read(many, "bob", "mark.c")
     write(changed(text, [("m->data[MARK_MARK] != MARK_IS", "false")]), many, "bob", "mark.c")
@@ -617,41 +617,41 @@ def check_command(build, instructor, work):
     status, output, why = run(build, "0", "--class", many, "--instructor", instructor, "--tests", "7", "--csv", "-", "--json",
                               os.path.join(work, "class.json"))
     rows = list(csv.DictReader(io.StringIO(output)))
-    tell(status == 0 and [(row["student"], row["marks"], row["of"], row["refuses"], row["tests"], row["tests_found"], row["tests_of"]) for row in rows]
-         == [("alice", "14", "14", "2", "7", "3", "3"), ("bob", "7", "14", "0", "2", "1", "3")], "a class as CSV, with marks for tests", output + why)
-    tell("grade: not marked: '=cmd' is no student's name" in why and "2 of 2: bob, 7 of 14" in why, "what is no student's folder is named", why)
+    expect(status == 0 and [(row["student"], row["marks"], row["of"], row["refuses"], row["tests"], row["tests_found"], row["tests_of"]) for row in rows]
+           == [("alice", "14", "14", "2", "7", "3", "3"), ("bob", "7", "14", "0", "2", "1", "3")], "a class as CSV, with marks for tests", output + why)
+    expect("grade: not marked: '=cmd' is no student's name" in why and "2 of 2: bob, 7 of 14" in why, "what is no student's folder is named", why)
     tested = json.loads(read(work, "class.json"))[1]
-    tell(sorted(tested["tests"]["missed"]) == ["mark not checked", "no upper bound"], "the JSON has what tests have missed", str(tested["tests"]))
-    tell("  2 of 7  tests        tests found 1 of 3 planted mistakes\n" in grade.as_text(tested), "the text has what tests have found",
-         grade.as_text(tested))
+    expect(sorted(tested["tests"]["missed"]) == ["mark not checked", "no upper bound"], "the JSON has what tests have missed", str(tested["tests"]))
+    expect("  2 of 7  tests        tests found 1 of 3 planted mistakes\n" in grade.as_text(tested), "the text has what tests have found",
+           grade.as_text(tested))
     scope = grade.as_gradescope(tested)
-    tell(scope["score"] == 7 and scope["tests"][-1]["name"] == "tests found 1 of 3 planted mistakes" and scope["tests"][-1]["score"] == 2
-         and scope["tests"][-1]["max_score"] == 7, "Gradescope has what tests have found", json.dumps(scope))
+    expect(scope["score"] == 7 and scope["tests"][-1]["name"] == "tests found 1 of 3 planted mistakes" and scope["tests"][-1]["score"] == 2
+           and scope["tests"][-1]["max_score"] == 7, "Gradescope has what tests have found", json.dumps(scope))
     check_class_goes_on(many)
     tests = grade.tests_of(None, build, grade.LABS[0], keys.PUBLIC, grade.parse(["0", "--student", many, "--tests", "7"]))
     text = grade.as_text(dict(tested, tests=tests(many, "bob", None)))
-    tell("  0 of 0  tests" in text and "not marked: without an instructor's folder" in text, "without an instructor's folder tests have no marks", text)
+    expect("  0 of 0  tests" in text and "not marked: without an instructor's folder" in text, "without an instructor's folder tests have no marks", text)
     arguments = ("0", "--student", os.path.join(many, "bob"), "--id", "bob", "--instructor", instructor)
     status, output, why = run(build, *arguments, "--json", "-", "--gradescope", os.path.join(work, "results.json"))
     result, scope = json.loads(output), json.loads(read(work, "results.json"))
-    tell(status == 0 and result["marks"] == 5 and result["of"] == 7, "a result as JSON", output + why)
-    tell(scope["score"] == 5 and sum(test["score"] for test in scope["tests"]) == 5
-         and sum(test["max_score"] for test in scope["tests"]) == 7 and "--journey refuses.html" in json.dumps(scope),
-         "a result for Gradescope", json.dumps(scope))
+    expect(status == 0 and result["marks"] == 5 and result["of"] == 7, "a result as JSON", output + why)
+    expect(scope["score"] == 5 and sum(test["score"] for test in scope["tests"]) == 5
+           and sum(test["max_score"] for test in scope["tests"]) == 7 and "--journey refuses.html" in json.dumps(scope),
+           "a result for Gradescope", json.dumps(scope))
     status, text, _ = run(build, *arguments)
-    tell(status == 0 and text.rstrip().endswith("5 of 7"), "a result as text", text)
+    expect(status == 0 and text.rstrip().endswith("5 of 7"), "a result as text", text)
 
     found = next(found for found in result["checks"] if found["seed"] is not None)
-    tell(found["replay"] in text and found["why"] in text, "the text has what was lost, why, and how to see it again", text)
+    expect(found["replay"] in text and found["why"] in text, "the text has what was lost, why, and how to see it again", text)
     command = found["replay"].replace("DIR", os.path.join(many, "bob")).split()[2:]
     status, output, why = run(build, *command, "--pcap", os.path.join(work, "lost.pcap"))
     check_page(work, output, found["why"])
     check_hostile_page()
-    tell(status == 1 and output.rstrip().endswith(f"{found['name']}: {found['why']}"), "the replay loses the same mark", output + why)
-    tell(re.search(r"arrived +\[.*mark.*length", output) is not None, "the replay shows frames field by field", output)
-    tell(os.path.getsize(os.path.join(work, "lost.pcap")) > 100, "the replay writes a capture")
+    expect(status == 1 and output.rstrip().endswith(f"{found['name']}: {found['why']}"), "the replay loses the same mark", output + why)
+    expect(re.search(r"arrived +\[.*mark.*length", output) is not None, "the replay shows frames field by field", output)
+    expect(os.path.getsize(os.path.join(work, "lost.pcap")) > 100, "the replay writes a capture")
     status, output, why = run(build, *[word if word != str(found["seed"]) else "1" for word in command])
-    tell(output != "", "another seed is another run", why)
+    expect(output != "", "another seed is another run", why)
     falls = os.path.join(work, "falls")
     shutil.copytree(os.path.join(many, "bob"), falls)
     write(changed(read(falls, "mark.c"), [("xk_pop(s, lls, m, NULL);", "__builtin_trap();")]), falls, "mark.c")
@@ -659,36 +659,36 @@ def check_command(build, instructor, work):
     _, page, why = run(build, *[instead.get(word, word) for word in command if word != "--trace"])
     steps = data_of(page)["steps"]
     names = [node["name"] for node in (data_of(page)["hosts"] or [{"nodes": []}])[0]["nodes"]]
-    tell("ended with signal" in page and "ended with signal" in why
-         and [names[step["b"]] for step in steps if step["k"] == "up"][-1:] == ["mark"], "the journey of a host that crashes ends where it does",
-         why + str(steps[-3:]))
+    expect("ended with signal" in page and "ended with signal" in why
+           and [names[step["b"]] for step in steps if step["k"] == "up"][-1:] == ["mark"], "the journey of a host that crashes ends where it does",
+           why + str(steps[-3:]))
 
     asked, answers = os.path.join(work, "questions"), os.path.join(work, "answers.json")
     status, output, why = run(build, *arguments, "--questions", asked, "--answers", answers)
     text, answers = read(asked), json.loads(read(answers))["answers"]
-    tell(status == 0 and answers and all(answer["question"] in text for answer in answers), "questions about a run", text + why)
+    expect(status == 0 and answers and all(answer["question"] in text for answer in answers), "questions about a run", text + why)
     command = re.search(r"\./run grade (.*)", text)[1].replace("DIR", os.path.join(many, "bob")).split()
     trace = [line.split() for line in run(build, *command)[1].splitlines()]
     times = [float(words[0]) for words in trace if len(words) > 1 and words[1] == "delivered"]
     found = next(answer for answer in answers if "messages has the user been given" in answer["question"])
     until = float(re.search(r"by ([0-9.]+) s", found["question"])[1])
-    tell(found["answer"] == sum(time_ <= until for time_ in times) > 0, "a question's answer is in the trace", str(found))
+    expect(found["answer"] == sum(time_ <= until for time_ in times) > 0, "a question's answer is in the trace", str(found))
 
     for arguments in (["0"], ["9", "--student", many], ["0", "--student", many, "--id", "../x"], ["0", "--student", many, "--check", "x", "--seed", "1"],
                       ["0", "--student", many, "--tests", "-1"], ["0", "--student", many, "--journey", "x.html"], ["0", "--student", many, "--tests", "7", "--check", "sends", "--seed", "1"]):
-        tell(run(build, *arguments)[0] == 2, f"misuse: {' '.join(arguments[:1] + arguments[2:])}")
+        expect(run(build, *arguments)[0] == 2, f"misuse: {' '.join(arguments[:1] + arguments[2:])}")
     empty = os.path.join(work, "empty")
     os.mkdir(empty)
     status, output, why = run(build, "0", "--student", os.path.join(many, "bob"), path=empty)
-    tell(status == 1 and not output and "nothing is marked" in why, "without bubblewrap nothing is marked", output + why)
+    expect(status == 1 and not output and "nothing is marked" in why, "without bubblewrap nothing is marked", output + why)
     write('#!/bin/sh\nPATH=/usr/bin:/bin\n[ "$(echo "$*" | grep -c " /host ")" = 0 ] || exit 126\nexec bwrap "$@"\n', empty, "bwrap")
     os.chmod(os.path.join(empty, "bwrap"), 0o755)
     status, output, why = run(build, "0", "--student", os.path.join(many, "bob"), path=empty)
-    tell(status == 1 and not output and "the answer of lab 0" in why, "where no host can run nothing is marked", output + why)
+    expect(status == 1 and not output and "the answer of lab 0" in why, "where no host can run nothing is marked", output + why)
     write("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n", empty, "bwrap")
     os.chmod(os.path.join(empty, "bwrap"), 0o755)
     status, output, why = run(build, "0", "--student", os.path.join(many, "bob"), path=empty)
-    tell(status == 1 and not output and "No permissions" in why, "where namespaces are forbidden nothing is marked", output + why)
+    expect(status == 1 and not output and "No permissions" in why, "where namespaces are forbidden nothing is marked", output + why)
 
 
 def make(function, *arguments):
@@ -696,7 +696,7 @@ def make(function, *arguments):
     try:
         function(*arguments)
     except Exception:
-        tell(False, f"{function.__name__} comes to its end", traceback.format_exc())
+        expect(False, f"{function.__name__} comes to its end", traceback.format_exc())
 
 
 def main():

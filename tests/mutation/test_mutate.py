@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 sys.dont_write_bytecode = True
 import checks
-from checks import tell
+from checks import expect
 
 MUTATE = os.path.join(HERE, "mutate.py")
 SOURCE = """
@@ -123,19 +123,19 @@ def printed(directory, mutant):
 def check_operators(directory):
     done = run(MUTATE, "list", "--root", os.path.join(directory, "in"), "f.c")
     lines = done.stdout.splitlines()
-    tell(done.returncode == 0 and len(lines) > 25, "mutants are listed", done.stdout)
-    tell(not any("comment" in line or '"if' in line.split(" -> ")[0] for line in lines), "comments and texts are none")
+    expect(done.returncode == 0 and len(lines) > 25, "mutants are listed", done.stdout)
+    expect(not any("comment" in line or '"if' in line.split(" -> ")[0] for line in lines), "comments and texts are none")
     done = tree(directory, "--sample", "1000")
     made = build(directory)
-    tell(done.returncode == 0 and made.returncode == 0, "a copy with all of them is C", done.stdout + made.stdout)
-    tell(printed(directory, "0") == "17 258 7", "it is the source while none is chosen", printed(directory, "0"))
+    expect(done.returncode == 0 and made.returncode == 0, "a copy with all of them is C", done.stdout + made.stdout)
+    expect(printed(directory, "0") == "17 258 7", "it is the source while none is chosen", printed(directory, "0"))
     table = [line.split(": ", 1)[1] for line in read(os.path.join(directory, "out/tests/mutation/mutant_table.c"))
              .replace('\\"', '"').splitlines() if line.startswith('\t"f.c:')]
     for wanted, text in WANTED.items():
         number = next((i + 1 for i, line in enumerate(table) if line.startswith(wanted + ": ")), None)
-        tell(number is not None and printed(directory, str(number)) == text, wanted,
-             f"{number}: {number and printed(directory, str(number))}")
-    tell(read(os.path.join(directory, "out/f.c")).count("\n") == SOURCE.count("\n") + 2, "lines keep their numbers")
+        expect(number is not None and printed(directory, str(number)) == text, wanted,
+               f"{number}: {number and printed(directory, str(number))}")
+    expect(read(os.path.join(directory, "out/f.c")).count("\n") == SOURCE.count("\n") + 2, "lines keep their numbers")
 
 
 def check_scenarios(directory):
@@ -143,15 +143,15 @@ def check_scenarios(directory):
     write(scenarios, SCENARIOS)
     done = tree(directory, "--scenarios", scenarios)
     made = build(directory)
-    tell(done.returncode == 0 and made.returncode == 0, "scenarios choose their mutants", done.stdout + made.stdout)
-    tell(printed(directory, "sum_wrong") == "0 258 7" and printed(directory, "key_short") == "17 0 7",
-         "and are chosen by name", printed(directory, "key_short"))
-    tell("there is no mutant 'nobody'" in printed(directory, "nobody"), "a name that is none is refused")
+    expect(done.returncode == 0 and made.returncode == 0, "scenarios choose their mutants", done.stdout + made.stdout)
+    expect(printed(directory, "sum_wrong") == "0 258 7" and printed(directory, "key_short") == "17 0 7",
+           "and are chosen by name", printed(directory, "key_short"))
+    expect("there is no mutant 'nobody'" in printed(directory, "nobody"), "a name that is none is refused")
     for what, line, said in (("a scenario that names nothing", "gone | f.c | delete | nobody", "there is no such mutant"),
                              ("a line that is none", "gone | f.c", "not NAME | FILES | OPERATOR | CODE")):
         write(scenarios, line + "\n")
         done = tree(directory, "--scenarios", scenarios)
-        tell(done.returncode == 1 and said in done.stdout and ":1:" in done.stdout, what, done.stdout)
+        expect(done.returncode == 1 and said in done.stdout and ":1:" in done.stdout, what, done.stdout)
 
 
 def main():

@@ -59,7 +59,7 @@ document "128 channels: no call is lost, and no channel refused" "$work/many.jso
 serve_calls() {
 	spawn server "$chantest" --server "$@"
 	server=$pid
-	within 20 says server.err 'serving at' || fail serve "no server: $(tail -n 3 "$work/server.err")"
+	within 20 printed server.err 'serving at' || fail serve "no server: $(tail -n 3 "$work/server.err")"
 }
 
 serve_calls --json "$work/server.json"
@@ -78,7 +78,7 @@ document "a lone server tells what it did" "$work/server.json" \
 # ended NAME PID SECONDS STATUS PATTERN FILE
 ended() {
 	await_end "$2" "$3"
-	if [ "$status" -ne "$4" ] || ! says "$6" "$5"; then
+	if [ "$status" -ne "$4" ] || ! printed "$6" "$5"; then
 		fail "$1" "status $status instead of $4, or not '$5': $(tail -n 3 "$work/$6")"
 	else
 		ok "$1"
@@ -89,7 +89,7 @@ goes_on_or_says() {
 	if [ "$status" -eq 124 ]; then
 		await_traffic "$again"
 	else
-		[ "$status" -eq 1 ] && says again.err "10\\.77\\.0\\.2 has not answered for too long|nobody on the link"
+		[ "$status" -eq 1 ] && printed again.err "10\\.77\\.0\\.2 has not answered for too long|nobody on the link"
 	fi
 }
 

@@ -34,7 +34,7 @@ for name in names:
     kept[-1].bind("\0" + name)
 print("taken", flush=True)
 time.sleep(600)' "$open/virtio.sock" "$open/memif.sock"
-within 20 says taker.out taken || fail taker "$(cat "$work/taker.err")"
+within 20 printed taker.out taken || fail taker "$(cat "$work/taker.err")"
 
 # As another user, tries to connect all the time, and reports each success.
 spawn stranger "${nobody[@]}" /usr/bin/python3 -c '
@@ -50,20 +50,20 @@ while True:
         except OSError:
             pass
         time.sleep(0.001)' "$open/virtio.sock" "$open/memif.sock"
-within 20 says stranger.out tries || fail stranger "$(cat "$work/stranger.err")"
+within 20 printed stranger.out tries || fail stranger "$(cat "$work/stranger.err")"
 
 umask 0
 for link in virtio memif; do
 	spawn "$link" "$udptest" --server --link $link --set "port.dev=$open/$link.sock"
 	server=$pid
-	within 20 says $link.err 'serving at'
-	check "$link: a server whose name another user has taken" "$(tail -n 3 "$work/$link.err")" says $link.err 'serving at'
+	within 20 printed $link.err 'serving at'
+	check "$link: a server whose name another user has taken" "$(tail -n 3 "$work/$link.err")" printed $link.err 'serving at'
 	check "$link: only this user may connect" "$(stat -c %a "$open/$link.sock")" \
 		[ "$(stat -c %a "$open/$link.sock" 2>/dev/null)" = 600 ]
 	spawn "second-$link" "$udptest" --server --link $link --set "port.dev=$open/$link.sock"
 	await_end "$pid" 20
 	check "$link: a second server is refused" "status $status" \
-		says "second-$link.err" "another server has $open/$link.sock"
+		printed "second-$link.err" "another server has $open/$link.sock"
 	expect "$link: a client" 0 '' "$udptest" --client 10.77.0.2 --link $link --rounds 10 --set "port.dev=$open/$link.sock"
 	kill -TERM "$server"
 	await_end "$server" 20
@@ -78,23 +78,23 @@ if [ "${2:-}" != inside ]; then
 else
 	spawn interface "$udptest" --server --link af_packet --set port.dev=claimed
 	server=$pid
-	within 20 says interface.err 'serving at'
+	within 20 printed interface.err 'serving at'
 	check "an interface whose name another user has taken" "$(tail -n 3 "$work/interface.err")" \
-		says interface.err 'serving at'
+		printed interface.err 'serving at'
 	expect "... has one host, whatever its environment" 1 'another program of this kind uses claimed' \
 		env -u XDG_RUNTIME_DIR "$udptest" --server --link af_packet --set port.dev=claimed
 	spawn elsewhere unshare -n sh -c 'ip link add claimed type veth peer name other && ip link set claimed up && exec "$@"' sh \
 		"$udptest" --server --link af_packet --set port.dev=claimed
 	elsewhere=$pid
 	check "... in each network namespace" "$(tail -n 3 "$work/elsewhere.err")" \
-		within 20 says elsewhere.err 'serving at'
+		within 20 printed elsewhere.err 'serving at'
 	kill -TERM "$elsewhere"
 	await_end "$elsewhere" 20
 	kill -KILL "$server"
 	wait "$server" 2>/dev/null
 	spawn again "$udptest" --server --link af_packet --set port.dev=claimed
 	server=$pid
-	check "... and another when it was killed" "$(tail -n 3 "$work/again.err")" within 20 says again.err 'serving at'
+	check "... and another when it was killed" "$(tail -n 3 "$work/again.err")" within 20 printed again.err 'serving at'
 	kill -TERM "$server"
 	await_end "$server" 20
 fi

@@ -180,7 +180,7 @@ await_end() {
 }
 
 # Whether no signal waits for $pid.
-heard() {
+signal_taken() {
 	grep -q '^ShdPnd:	0*$' "/proc/$pid/status"
 }
 
@@ -188,7 +188,7 @@ heard() {
 ended_by_two() {
 	local name=$1 signal=$2
 	kill -s "$signal" "$pid"
-	within 20 heard
+	within 20 signal_taken
 	sleep 0.5 # two within 100 ms are one
 	check "$name: the first SIG$signal does not end it" "it did" runs "$pid"
 	kill -s "$signal" "$pid"
@@ -196,7 +196,7 @@ ended_by_two() {
 	check "$name: the second SIG$signal does" "status $status" [ "$status" -eq "$3" ]
 }
 
-says() {
+printed() {
 	grep -qE -- "$2" "$work/$1" 2>/dev/null
 }
 
@@ -223,7 +223,7 @@ await_traffic() {
 serve() {
 	spawn server "$udptest" --server "$@"
 	server=$pid
-	within 20 says server.err 'serving at' || fail serve "no server: $(tail -n 3 "$work/server.err")"
+	within 20 printed server.err 'serving at' || fail serve "no server: $(tail -n 3 "$work/server.err")"
 }
 
 # end_server: the server ends well when it is asked to.

@@ -51,12 +51,12 @@ end_server
 spawn host "$xk" run graphs/icmptest.dot --drivers 2 --cores 0,0 --json "$work/host.json" --pcap "$work/host.pcapng"
 standing=$pid
 check "a host stands with 2 drivers" "$(tail -n 3 "$work/host.err")" \
-	within 20 says host.err 'stands at .*; 2 drivers, interrupt, mode ipp'
+	within 20 printed host.err 'stands at .*; 2 drivers, interrupt, mode ipp'
 expect "it answers" 0 '' "$icmptest" 10.77.0.2 --drivers 2 --count 20 --interval 2ms --timeout 4s --size 3000
 kill -TERM "$standing"
 await_end "$standing" 20
 check "it ends well" "status $status: $(tail -n 3 "$work/host.err")" [ "$status" -eq 0 ]
-check "it tells what each driver had" "$(cat "$work/host.out")" says host.out 'by driver [01]'
+check "it tells what each driver had" "$(cat "$work/host.out")" printed host.out 'by driver [01]'
 document "... and its document" "$work/host.json" '(sum(e["fragments"] for e in d["host"]["drivers"]) ==
 	d["host"]["ports"]["port"]["frames_in"] == d["host"]["fragments"] >= 60)'
 expect "a host of its own answers" 0 '' "$icmptest" --drivers 2 --count 5 --interval 2ms --timeout 4s

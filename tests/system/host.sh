@@ -10,7 +10,7 @@ echoes=graphs/icmptest.dot
 stand() {
 	spawn host "$xk" run "$@"
 	standing=$pid
-	within 20 says host.err 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/host.err")"
+	within 20 printed host.err 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/host.err")"
 }
 
 # stood NAME SIGNAL [PATTERN]: it ends well when it is asked to, and has counted something like PATTERN.
@@ -19,7 +19,7 @@ stood() {
 	await_end "$standing" 20
 	if [ "$status" -ne 0 ]; then
 		fail "$1" "status $status: $(tail -n 3 "$work/host.err")"
-	elif ! says host.out "${3:-}"; then
+	elif ! printed host.out "${3:-}"; then
 		fail "$1" "does not say '$3' but: $(cat "$work/host.out")"
 	else
 		ok "$1"
@@ -110,12 +110,12 @@ stood "... ends" INT ''
 for name in lonely lonesome; do
 	await_end "${!name}" 20
 	check "no host on the link ($name)" "status $status: $(cat "$work/$name.err")" [ "$status" -eq 1 ]
-	check "... in words" "$(cat "$work/$name.err")" says $name.err 'no server on .*: start the server'
+	check "... in words" "$(cat "$work/$name.err")" printed $name.err 'no server on .*: start the server'
 done
 
 # await_echo NAME: whoever was spawned by this name has got an answer. One that ends without any fails, however busy it was.
 await_echo() {
-	within 30 says "$1.out" 'bytes from'
+	within 30 printed "$1.out" 'bytes from'
 }
 
 # ---- signals -------------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ for signal in INT TERM; do
 	kill -$signal "$endless"
 	await_end "$endless" 20
 	check "SIG$signal ends pings without end" "status $status: $(tail -n 3 "$work/endless.err")" [ "$status" -eq 0 ]
-	check "... with a summary" "$(cat "$work/endless.out")" says endless.out 'sent, .* received, 0 lost'
+	check "... with a summary" "$(cat "$work/endless.out")" printed endless.out 'sent, .* received, 0 lost'
 done
 
 # A host that cannot get rid of what it has to tell: the first signal ends it in peace, the second at once.
@@ -138,7 +138,7 @@ for signal in INT TERM; do
 	"$xk" run $echoes >"$work/full" 2>"$work/stuck$signal.err" </dev/null 9>&- &
 	stuck=$!
 	spawned+=("$stuck")
-	within 20 says "stuck$signal.err" 'stands at' || fail "a second SIG$signal" "no host: $(cat "$work/stuck$signal.err")"
+	within 20 printed "stuck$signal.err" 'stands at' || fail "a second SIG$signal" "no host: $(cat "$work/stuck$signal.err")"
 	kill -$signal "$stuck"
 	sleep 1
 	runs "$stuck" || await_end "$stuck" 0
@@ -152,7 +152,7 @@ rm -f "$XDG_RUNTIME_DIR"/*.sock
 
 # A terminal that is closed ends a host in peace, unless it was started to outlive that.
 spawn hung env --default-signal=HUP "$xk" run $echoes
-within 20 says hung.err 'stands at' || fail SIGHUP "no host: $(cat "$work/hung.err")"
+within 20 printed hung.err 'stands at' || fail SIGHUP "no host: $(cat "$work/hung.err")"
 kill -HUP "$pid"
 await_end "$pid" 20
 check "SIGHUP ends a host in peace" "status $status: $(cat "$work/hung.err")" [ "$status" -eq 0 ]
@@ -160,7 +160,7 @@ check "... and it takes its sockets along" "$(ls "$XDG_RUNTIME_DIR")" [ -z "$(ls
 # shellcheck disable=SC2016 # for the inner shell
 spawn deaf bash -c 'trap "" HUP; exec "$@"' deaf "$xk" run $echoes
 deaf=$pid
-within 20 says deaf.err 'stands at' || fail nohup "no host: $(cat "$work/deaf.err")"
+within 20 printed deaf.err 'stands at' || fail nohup "no host: $(cat "$work/deaf.err")"
 kill -HUP "$deaf"
 sleep 0.3
 check "... not one that nohup has started" "it has ended" runs "$deaf"
@@ -186,7 +186,7 @@ kill -KILL "$(children_of "$endless")"
 await_end "$endless" 20
 check "kill -9 of the answering host ends the pings" "status $status: $(tail -n 3 "$work/endless.err")" \
 	[ "$status" -eq 1 ]
-check "... in words" "$(cat "$work/endless.err")" says endless.err 'the server did not end well'
+check "... in words" "$(cat "$work/endless.err")" printed endless.err 'the server did not end well'
 spawn endless "$icmptest" --count 0 --interval 1ms --quiet
 endless=$pid
 within 20 children || fail "kill -9 of icmptest" "there is no other host"

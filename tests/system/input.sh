@@ -150,7 +150,7 @@ run 30 "$xk" run graphs/net/pair-ethernet10.dot --link sim --until 10ms --pcap -
 check "run NETWORK --pcap -" "$(cat "$work/err")" [ "$(head -c 4 "$work/out" | od -An -tx1)" = " 0a 0d 0d 0a" ]
 check "... prints frames elsewhere" "it does not" grep -q ' sent ' "$work/err"
 spawn capture "$xk" run graphs/udptest.dot --pcap -
-within 20 says capture.err 'stands at'
+within 20 printed capture.err 'stands at'
 kill -TERM "$pid"
 await_end "$pid" 20
 check "run GRAPH --pcap -" "$(cat "$work/capture.err")" [ "$(head -c 4 "$work/capture.out" | od -An -tx1)" = " 0a 0d 0d 0a" ]
@@ -244,7 +244,7 @@ endless() {
 	sleep 0.1 # so that some of it was run, usually
 	kill -"$signal" "$pid"
 	await_end "$pid" 20
-	[ "$status" -eq 0 ] && says endless.err 'hash' && [ -s "$work/endless.json" ]
+	[ "$status" -eq 0 ] && printed endless.err 'hash' && [ -s "$work/endless.json" ]
 }
 for signal in INT TERM; do
 	check "xk run ends with SIG$signal" "$(tail -n 1 "$work/endless.err" 2>/dev/null)" endless "$work/net.dot"

@@ -24,8 +24,8 @@ stand() {
 	spawn host nsenter -t "$ours" -n "$xk" run graphs/host.dot --link "$1" --set port.dev="$2" \
 		--set vnet.address=10.77.0.2/24 --json "$work/host.json" "${@:3}"
 	host=$pid
-	within 30 says host.err 'stands at|xk run: host'
-	says host.err 'stands at'
+	within 30 printed host.err 'stands at|xk run: host'
+	printed host.err 'stands at'
 }
 
 fall() {
@@ -42,7 +42,7 @@ counted() {
 
 # hears NAME TEXT: the host prints TEXT on standard error.
 hears() {
-	check "$1: it is said" "$(tail -n 3 "$work/host.err")" within 20 says host.err "$2"
+	check "$1: it is said" "$(tail -n 3 "$work/host.err")" within 20 printed host.err "$2"
 }
 
 # answers NAME [SIZE]...: Linux's echo requests and datagrams come back.
@@ -132,7 +132,7 @@ hears "moved away" 'vz was moved to another network namespace'
 at "$elsewhere" ip link set vz netns "$ours"
 at "$ours" ip link set vz up
 hears "moved back" 'vz is back'
-within 20 says host.err 'vz is up$'
+within 20 printed host.err 'vz is up$'
 answers "moved back"
 at "$ours" ip link del vz
 hears "deleted" 'vz was deleted'
@@ -194,7 +194,7 @@ if [ -e /dev/net/tun ]; then
 	# address DIRECTORY NAMESPACE: the link address of a host on tap0 there.
 	address() {
 		spawn addressed nsenter -t "$1" -n "$xk" run graphs/host.dot --link tap --set port.dev=tap0 "${@:2}"
-		within 30 says addressed.err 'stands at'
+		within 30 printed addressed.err 'stands at'
 		kill -TERM "$pid"
 		await_end "$pid" 20
 		sed -n 's/.*(\(..:..:..:..:..:..\)).*/\1/p' "$work/addressed.err"

@@ -68,7 +68,7 @@ if [ "${2:-}" = inside ]; then
 	ip link del "$near"
 	await_end "$client" 20
 	check "an interface vanishes: the client gives up" "status $status" [ "$status" -eq 1 ]
-	check "... and says so" "$(tail -n 3 "$work/client.err")" says client.err 'has not answered'
+	check "... and says so" "$(tail -n 3 "$work/client.err")" printed client.err 'has not answered'
 	end_server
 	if [ -e /dev/net/tun ]; then
 		ip link add xkt-bridge type bridge mcast_snooping 0 && ip link set xkt-bridge up

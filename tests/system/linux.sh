@@ -34,7 +34,7 @@ at "$linux" ip addr add "$kernel_host/24" dev k0
 relay() {
 	spawn relay nsenter -t "$middle" -n "$here/relay.py" m0 m1 "$work/witness.json" "$1"
 	relay=$pid
-	within 10 says relay.out ready || fail relay "$(tail -n 3 "$work/relay.err")"
+	within 10 printed relay.out ready || fail relay "$(tail -n 3 "$work/relay.err")"
 }
 
 end_relay() {
@@ -55,7 +55,7 @@ stand() {
 	spawn host nsenter -t "$ours" -n "$xk" run graphs/host.dot --link af_packet --set port.dev=x0 \
 		--set "vnet.address=$our_host/24" --json "$work/host.json" "$@"
 	host=$pid
-	within 30 says host.err "$our_host" || fail stand "our host is not up: $(tail -n 3 "$work/host.err")"
+	within 30 printed host.err "$our_host" || fail stand "our host is not up: $(tail -n 3 "$work/host.err")"
 }
 
 fall() {
@@ -88,7 +88,7 @@ linux_asks() {
 we_ask() {
 	spawn echo nsenter -t "$linux" -n "$here/peer.py" echo 2001
 	local echo=$pid size
-	within 10 says echo.out ready || fail echo "$(tail -n 3 "$work/echo.err")"
+	within 10 printed echo.out ready || fail echo "$(tail -n 3 "$work/echo.err")"
 	for size in 1 1473 65507; do
 		ping "$1: we ping Linux with $size bytes" "$ours" 3 3 "${alone[@]}" --size "$size"
 	done
@@ -162,7 +162,7 @@ relay straight
 spawn pinger nsenter -t "$ours" -n "$build/icmptest" "$kernel_host" "${alone[@]}" --count 0 \
 	--interval 50ms --timeout 500ms --json "$work/pinger.json"
 pinger=$pid
-within 20 says pinger.out 'seq 9' || fail pinger "$(tail -n 3 "$work/pinger.err")"
+within 20 printed pinger.out 'seq 9' || fail pinger "$(tail -n 3 "$work/pinger.err")"
 at "$linux" ip link set k0 address 02:00:00:00:88:99
 at "$linux" ip addr add "$kernel_host/24" dev k0 2>/dev/null
 answers=$(grep -c 'bytes from' "$work/pinger.out")
@@ -198,14 +198,14 @@ document "Linux tells us that a datagram was on its way for too long" "$work/pin
 
 spawn host nsenter -t "$linux" -n "$xk" run graphs/host.dot --link tap --set port.dev=t0 --set vnet.address=10.90.0.2/24
 host=$pid
-if within 30 says host.err 10.90.0.2; then
+if within 30 printed host.err 10.90.0.2; then
 	at "$linux" ip addr add 10.90.0.1/24 dev t0
 	at "$linux" ip link set t0 up
 	check "tap: Linux pings us" "see above" at "$linux" "$here/peer.py" ping 10.90.0.2 2 $sizes
 	check "tap: Linux's datagrams come back" "see above" at "$linux" "$here/peer.py" udp 10.90.0.2 2001 2 $sizes
 	fall
 	check "tap: nothing is left of it" "$(at "$linux" ip link)" eval '! at "$linux" ip link show t0 2>/dev/null'
-elif says host.err 'net/tun'; then
+elif printed host.err 'net/tun'; then
 	echo "SKIPPED: $(tail -n 1 "$work/host.err"): nothing shows that tap works with Linux"
 else
 	fail tap "$(tail -n 3 "$work/host.err")"

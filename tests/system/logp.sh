@@ -148,7 +148,7 @@ for pair in 'virtio sender,nobody,both' 'ring sender' 'memory nobody' 'memif bot
 done
 spawn server "$logp" --server --json "$work/server.json"
 server=$pid
-within 20 says server.err 'serving at' || fail serve "no server: $(tail -n 3 "$work/server.err")"
+within 20 printed server.err 'serving at' || fail serve "no server: $(tail -n 3 "$work/server.err")"
 run 120 "$logp" --client 10.77.0.2 "${few[@]}" --mode ipp --json "$work/lone.json"
 check "a lone client" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 end_server

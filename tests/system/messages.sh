@@ -133,7 +133,7 @@ if unshare -n ip link add va type veth peer name vb 2>/dev/null; then
 		trap "kill -TERM \$(jobs -p); wait; exit" TERM
 		wait' "$xk" "$work"
 	for end in va vb; do
-		check "a host at $end is told of another with its address" "$(tail -n 2 "$work/$end.err")" within 20 says $end.err \
+		check "a host at $end is told of another with its address" "$(tail -n 2 "$work/$end.err")" within 20 printed $end.err \
 			'address conflict: 10.77.0.2 is also used by the station .*give one of the two another address'
 	done
 	kill -TERM "$pid"
@@ -141,7 +141,7 @@ if unshare -n ip link add va type veth peer name vb 2>/dev/null; then
 	spawn beside unshare -n bash -c 'ip link add va type veth peer name vb && ip link set va up && ip link set vb up &&
 		ip addr add 10.77.0.2/24 dev vb || exit
 		exec "$0" run graphs/host.dot --link af_packet --set port.dev=va --set vnet.address=10.77.0.2/24' "$xk"
-	check "a host is told of Linux with its address" "$(tail -n 2 "$work/beside.err")" within 20 says beside.err \
+	check "a host is told of Linux with its address" "$(tail -n 2 "$work/beside.err")" within 20 printed beside.err \
 		'address conflict: 10.77.0.2 is also used by the station'
 	kill -TERM "$pid" 2>/dev/null
 	await_end "$pid" 20

@@ -80,7 +80,7 @@ stand() {
 	# shellcheck disable=SC2046 # words
 	spawn host nsenter -t "$1" -n "$build/xk" run graphs/host.dot $(of_ours "$2") --set "vnet.address=$3" "${@:4}"
 	host=$pid
-	within 30 says host.err 'stands at' || fail stand "$(tail -n 3 "$work/host.err")"
+	within 30 printed host.err 'stands at' || fail stand "$(tail -n 3 "$work/host.err")"
 }
 
 fall() {
@@ -216,7 +216,7 @@ master() {
 	sets "$1" 8 conf/all/arp_ignore
 	spawn virtual nsenter -t "$1" -n "$peer" virtual "$2" 10.77.0.254 $virtual
 	virtual_router=$pid
-	within 10 says virtual.out ready
+	within 10 printed virtual.out ready
 }
 
 resign() {

@@ -42,7 +42,7 @@ start_server() {
 	spawn "server-$servers" "${at[@]}" "$chantest" --server --link af_packet --set port.dev=s0 --mode "$1" \
 		--set chantest.trace=events --set chantest.work=100us
 	server=$pid
-	within 20 says "server-$servers.err" 'serving at' || fail "server $servers" "$(tail -n 3 "$work/server-$servers.err")"
+	within 20 printed "server-$servers.err" 'serving at' || fail "server $servers" "$(tail -n 3 "$work/server-$servers.err")"
 }
 
 served() {

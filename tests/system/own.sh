@@ -35,7 +35,7 @@ for name in pong tock; do
 done
 prints "mete2 runs" ' 0$' build-with/udptest --graph "$own/mete2test.dot" --link sim --rounds 20 --mode ipp --size 100
 run 60 build-with/xk run "$own/pricenet.dot" --link sim --quiet --set client.price.ends=yes --show price
-check "client and server run" "$(cat "$work/err")" says err '^price.answered +0 +3$'
+check "client and server run" "$(cat "$work/err")" printed err '^price.answered +0 +3$'
 expect "a client that fails ends its host so" 1 'price.failed' build-with/xk run "$own/pricenet.dot" --link sim --quiet --until 100s \
 	--set client.price.peer=10.77.0.9 --set client.price.ends=yes --set cable.loss=100%
 prints "a pair of programs, too" ' 0$' build-with/udptest --graph "$own/pongtest.dot" --rounds 20 --mode ipp --size 100
@@ -69,7 +69,7 @@ for said in '2 of [0-9]+ tests of .*/test_pong\.c: pong_[a-z_]+, it_ends' '0 of 
 done
 check "... with the line that is wrong, once" "$(cat "$work/err")" [ "$(grep -cE '/test_pong\.c:[0-9]+' "$work/err")" -eq \
 	"$(grep -cE '^    .*/test_pong\.c:[0-9]+: .* is [0-9]+, not [0-9]+' "$work/err")" ]
-check "... and where memory was leaked" "$(cat "$work/err")" says err 'it_leaks .*/test_tock\.c:[0-9]+'
+check "... and where memory was leaked" "$(cat "$work/err")" printed err 'it_leaks .*/test_tock\.c:[0-9]+'
 rm "$own"/test_*
 printf 'int tock_unused(int a) { return 0; }\n' >>"$own/tock.c"
 expect "a mistake that does not compile" 1 'tock.c:.* no previous prototype' ./run build --with "$own"

@@ -19,7 +19,7 @@ ended() {
 	await_end "$2" "$3"
 	if [ "$status" -ne "$4" ]; then
 		fail "$1" "status $status instead of $4: $(tail -n 3 "$work/${5:-none}" 2>/dev/null)"
-	elif [ $# -ge 6 ] && ! says "$5" "$6"; then
+	elif [ $# -ge 6 ] && ! printed "$5" "$6"; then
 		fail "$1" "does not say '$6' but: $(tail -n 3 "$work/$5")"
 	else
 		ok "$1"

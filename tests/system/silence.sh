@@ -12,13 +12,13 @@ lossy=$pid
 silent=()
 for program in udptest chantest; do
 	spawn "server-$program" "$build/$program" --server --set port.dev="$program"
-	within 20 says "server-$program.err" 'serving at' || fail "$program" "no server"
+	within 20 printed "server-$program.err" 'serving at' || fail "$program" "no server"
 	silent+=("$pid")
 	spawn "client-$program" "$build/$program" --client 10.77.0.2 --set port.dev="$program" --mode ipp --rounds 1000000000
 	silent+=("$pid")
 done
 spawn server-icmptest "$xk" run graphs/icmptest.dot --set port.dev=icmptest
-within 20 says server-icmptest.err 'stands at' || fail icmptest "no host"
+within 20 printed server-icmptest.err 'stands at' || fail icmptest "no host"
 silent+=("$pid")
 spawn client-icmptest "$build/icmptest" 10.77.0.2 --set port.dev=icmptest --count 0 --interval 10ms --quiet
 silent+=("$pid")
@@ -32,7 +32,7 @@ for at in 1 3; do
 done
 for program in udptest chantest icmptest; do
 	check "$program says that its server is gone" "$(tail -n 3 "$work/client-$program.err")" \
-		within 19 says "client-$program.err" '10\.77\.0\.2 has not answered.*end of the link is gone'
+		within 19 printed "client-$program.err" '10\.77\.0\.2 has not answered.*end of the link is gone'
 done
 kill -INT "$pid"
 await_end "$pid" 20

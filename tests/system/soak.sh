@@ -143,7 +143,7 @@ server_of() {
 	shift
 	numbered "$slot"
 	spawn "$named" "$udptest" --server --graph "$work/bad.dot" --set "port.dev=$slot" "$@"
-	within 30 says "$named.err" 'serving at' || fail "$slot" "no server: $(tail -n 3 "$work/$named.err")"
+	within 30 printed "$named.err" 'serving at' || fail "$slot" "no server: $(tail -n 3 "$work/$named.err")"
 }
 
 any_way() {
@@ -221,7 +221,7 @@ lose_server() {
 	kill -KILL "$server"
 	wait "$server" 2>/dev/null
 	await_end "$client" 30
-	if [ "$status" -ne 1 ] || ! says "$file.err" 'has not answered for too long'; then
+	if [ "$status" -ne 1 ] || ! printed "$file.err" 'has not answered for too long'; then
 		fail "a server is killed" "status $status of its client: $(tail -n 3 "$work/$file.err")"
 	fi
 	lost_servers=$((lost_servers + 1))
@@ -316,7 +316,7 @@ keep_changing() {
 	if [ -n "$changing" ]; then
 		! runs "$changing" || return
 		# its status may be forgotten, if another process has had its number since; what it says last is not
-		says "${changing_file##*/}.out" 'over only at a handoff' || fail "changing" "$(tail -n 3 "$changing_file.err")"
+		printed "${changing_file##*/}.out" 'over only at a handoff' || fail "changing" "$(tail -n 3 "$changing_file.err")"
 	fi
 	rm -f "$work/changing-server.resident" "$work/changing-client.resident"
 	start_changing

@@ -4,7 +4,7 @@
     ask SOCKET SECONDS         the document, on standard output
     hostile SOCKET             asks for what there is not, and hangs about; fails if the host stops answering others
     terminal COMMAND...        runs it in a terminal for a while, then ctrl-C; what it wrote, on standard output
-    tell SOCKET FILE           is a host itself, which tells everybody what is in the file; until it is killed
+    serve SOCKET FILE          acts as a host: sends the file to every client, until killed
     telemetry PID REQUEST...   what DPDK's telemetry of the process answers, a line each
 """
 import glob
@@ -133,7 +133,7 @@ def terminal(command):
     sys.stdout.write(written.decode(errors="replace"))
 
 
-def tell(path, name):
+def serve(path, name):
     with open(name, "rb") as file:
         told = file.read()
     host = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -171,8 +171,8 @@ if sys.argv[1] == "ask":
     print(json.dumps(ask(sys.argv[2], int(sys.argv[3]))))
 elif sys.argv[1] == "hostile":
     hostile(sys.argv[2])
-elif sys.argv[1] == "tell":
-    tell(*sys.argv[2:])
+elif sys.argv[1] == "serve":
+    serve(*sys.argv[2:])
 elif sys.argv[1] == "terminal":
     terminal(sys.argv[2:])
 else:

@@ -13,7 +13,7 @@ stand() {
 	shift
 	spawn "$name" "$xk" run "$@"
 	standing=$pid
-	within 20 says "$name.err" 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/$name.err")"
+	within 20 printed "$name.err" 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/$name.err")"
 }
 
 # ended NAME PID: it ends well when it is asked to.
@@ -138,7 +138,7 @@ printf 'a\033[2Jb\302\233c\n\0' >"$work/escapes.told"
 head -c 30000000 /dev/zero >"$work/endless.told"
 tellers=()
 for name in half escapes endless; do
-	spawn "$name" python3 "$clients" tell "$(socket_of "$name-1")" "$work/$name.told"
+	spawn "$name" python3 "$clients" serve "$(socket_of "$name-1")" "$work/$name.told"
 	tellers+=("$pid")
 	within 20 test -S "$(socket_of "$name-1")"
 done
@@ -178,7 +178,7 @@ await_end "$pings" 20
 check "pings have gone on all the time" "status $status: $(tail -n 3 "$work/pings.err")" [ "$status" -eq 0 ]
 spawn watcher "$xk" stats "$host" --interval 100ms
 watcher=$pid
-within 20 shown_often watcher || says watcher.out 'edge' || fail watcher "it shows nothing"
+within 20 shown_often watcher || printed watcher.out 'edge' || fail watcher "it shows nothing"
 kill -KILL "$first"
 wait "$first" 2>/dev/null
 await_end "$watcher" 20
