@@ -160,11 +160,16 @@ vnet_setup(struct xk_session *session, const void *how)
 	return 0;
 }
 
+/*
+ * Marks a session that can be found, or not. What opens one calls this after binding it, although setup has set the mark:
+ * vnet_used reaches only bound sessions. The fences let one of the two see what the other has done.
+ */
 static void
 vnet_mark(void *session, void *context)
 {
 	struct vnet_session *s = session;
 
+	atomic_thread_fence(memory_order_seq_cst);
 	xk_lock(&s->lock);
 	vnet_set_marked(s);
 	xk_unlock(&s->lock);
@@ -259,6 +264,7 @@ static void
 vnet_used(const struct xk_arp_user *user, bool is_used)
 {
 	((struct vnet *)user->protocol)->is_unused[user->interface] = !is_used;
+	atomic_thread_fence(memory_order_seq_cst); /* see vnet_mark */
 	xk_map_for_each(&user->protocol->table.sessions, vnet_mark, NULL);
 }
 
@@ -278,9 +284,13 @@ vnet_open_host(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_pro
 		if (err == 0)
 			err = xk_table_open(&vnet->protocol, key, hlp_receive, hlp_type, lls, how, session);
 	}
-	if (err == 0 && link != XK_ETH_BROADCAST)
+	if (err != 0)
+		return err;
+	if (link == XK_ETH_BROADCAST)
+		vnet_mark(*session, NULL);
+	else
 		vnet_follow(vnet, (struct vnet_session *)*session, false);
-	return err;
+	return 0;
 }
 
 /* Opens the passive session of the station at link address `link`. Returns 0 or -errno. */
@@ -295,6 +305,8 @@ vnet_open_station(struct vnet *vnet, struct xk_protocol *hlp_receive, struct xk_
 		return err;
 	err = xk_virtual_open_on(&vnet->protocol, hlp_receive, lls, session);
 	xk_close(lls);
+	if (err == 0)
+		vnet_mark(*session, NULL);
 	return err;
 }
 
@@ -354,6 +366,18 @@ vnet_open(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_p
 		err = xk_arp_ops(arp)->resolve(arp, (uint32_t)host, &link);
 	}
 	return err != 0 ? err : vnet_open_host(vnet, hlp_receive, hlp_type, &how, link, session);
+}
+
+/* A frame of a new station. */
+static int
+vnet_open_done(struct xk_protocol *self, struct xk_protocol *llp, struct xk_session *lls, struct xk_protocol *hlp_type)
+{
+	int err = xk_virtual_open_done(self, llp, lls, hlp_type);
+	struct xk_session *s = xk_session_above(lls);
+
+	if (err == 0 && s != NULL)
+		vnet_mark(s, NULL);
+	return err;
 }
 
 /* ---- enabling, for all neighbours, whatever the participants ---- */
@@ -666,7 +690,7 @@ static const struct xk_protocol_ops vnet_ops = {
 	.open = vnet_open,
 	.open_enable = vnet_open_enable,
 	.open_disable = vnet_open_disable,
-	.open_done = xk_virtual_open_done,
+	.open_done = vnet_open_done,
 	.close_done = xk_virtual_close_done,
 	.demux = xk_virtual_demux,
 	.find = xk_virtual_find,

@@ -1,6 +1,8 @@
 /* test_vnet.c - vnet: sessions, those opened lazily too, what can be asked, and several links (vnet_rig.h). */
 #include "tests/protocols/vnet_rig.h"
 
+#include "protocols/arp/arp.h"
+
 RIG_SESSION_TEST(vnet_resolves_a_neighbour_and_carries_messages_both_ways, rig_new_graph(GRAPH), open_to_peer(r))
 {
 	REQUIRE(s != NULL);
@@ -332,6 +334,57 @@ RIG_TEST(vnet_enables_nothing_where_one_link_refuses,
 	CHECK_EQ(rig_wire_enable_count(r), 1);
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	CHECK_EQ(rig_wire_enable_count(r), 0);
+}
+
+/* ---- an address that is lost while a session is opened ---- */
+
+static const struct xk_session_ops *vnet_session_ops;
+
+/* Sets up a session of vnet; then, before anybody can find it, ARP begins to probe this host's address. */
+static int
+setup_and_probe(struct xk_session *s, const void *how)
+{
+	const struct xk_network network = { MY_NUMBER, 24 };
+	struct xk_protocol *arp = xk_lower(s->protocol, 1);
+	int err = vnet_session_ops->setup(s, how);
+
+	CHECK_EQ(xk_arp_ops(arp)->set_address(arp, &network), 0);
+	return err;
+}
+
+/* Nothing is sent on s until the address has been probed. */
+static void
+check_waits_for_address(struct rig *r, struct xk_session *s)
+{
+	rig_forget(r);
+	CHECK_EQ(rig_push(r, s, "01"), -EADDRNOTAVAIL);
+	rig_expect_nothing_sent(r);
+	rig_advance_ms(r, 10000);
+	rig_forget(r);
+	CHECK_EQ(rig_push(r, s, "01"), 0);
+	rig_forget(r);
+}
+
+RIG_TEST(vnet_sends_nothing_on_sessions_that_were_opened_while_its_address_was_lost,
+	 rig_new_graph(BELOW "; arp.probe=yes; user/ip: vnet"))
+{
+	static struct xk_protocol_type type;
+	static struct xk_session_ops ops;
+	struct xk_protocol *vnet = rig_protocol(r, "vnet");
+
+	vnet_session_ops = vnet->type->session_ops;
+	type = *vnet->type;
+	ops = *vnet_session_ops;
+	ops.setup = setup_and_probe;
+	type.session_ops = &ops;
+	vnet->type = &type;
+	rig_advance_ms(r, 10000);
+	check_waits_for_address(r, rig_open(r, rig_to(UINT32_MAX)));
+	check_waits_for_address(r, rig_open(r, rig_to(XK_VNET_STATION | 0x0200000000bb)));
+	CHECK_EQ(rig_open_enable(r, nobody), 0);
+	rig_inject(r, FROM_PEER "01");
+	check_waits_for_address(r, rig_announced_session(r));
+	CHECK_EQ(rig_counter(r, "no_address"), 3);
 }
 
 TEST(vnet_refuses_a_graph_without_addresses)

@@ -132,7 +132,7 @@ virtual_demux_accepted(struct xk_protocol *self, struct xk_session *lls, struct 
 {
 	struct xk_session *s = NULL;
 
-	if (xk_virtual_open_done(self, lls->protocol, lls, lls->hlp_type) == 0)
+	if (self->ops->open_done(self, lls->protocol, lls, lls->hlp_type) == 0)
 		s = xk_table_find(self, virtual_active_key(lls));
 	if (s == NULL)
 		xk_drop(self, m, XK_DROP_NO_SESSION);
