@@ -271,7 +271,8 @@ xk_msg_keep(struct xk_kept *kept, struct xk_msg *m)
 	kept->annotation = m->annotations[XK_OF_MESSAGE];
 	if (xk_likely(kept_hold(kept, m)))
 		return true;
-	kept->m = xk_msg_reference(m);
+	if (xk_msg_buffers(m) <= UINT16_MAX)
+		kept->m = xk_msg_reference(m);
 	kept->buffers = (uint16_t)xk_msg_buffers(kept->m);
 	return kept->m != NULL;
 }

@@ -223,7 +223,7 @@ struct xk_kept {
 
 /*
  * Keeps m, which must not be empty, in *kept, which must hold nothing. m stays the caller's, and keeps the room in front of these
- * bytes: it can be sent, and whatever is done to it, what is kept does not change. Returns false if there is no buffer.
+ * bytes: it can be sent, and whatever is done to it, what is kept does not change. Returns false if there is no buffer, or m has more than 65,535.
  */
 bool xk_msg_keep(struct xk_kept *kept, struct xk_msg *m);
 

@@ -140,7 +140,10 @@ memory_driver_begin(struct xk_platform *platform)
 							memory_order_acquire, memory_order_relaxed);
 }
 
-/* Another driver may be the next whose segments are kept, if it is this thread that has been so far. */
+/*
+ * Another driver may be the next whose segments are kept. If another thread than the driver's ends it, they stay the
+ * driver's thread's: no two threads use them, and all others allocate.
+ */
 static void
 memory_driver_end(struct xk_platform *platform)
 {

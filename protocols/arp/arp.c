@@ -311,7 +311,11 @@ arp_remove(struct xk_neighbour *e, struct arp_todo *todo)
 	arp_doubt_followers(e);
 	xk_map_unbind(&e->arp->hosts, &e->binding);
 	arp_use(e, ARP_FREE);
-	xk_event_cancel(&e->timer); /* a late firing finds another state, or asks once too early */
+	/*
+	 * A timer that fires already waits for the lock. It then finds e free, where it does nothing; or used again: it sends
+	 * the next request early, so that the host has up to `timeout` less to answer, or ages a known address early.
+	 */
+	xk_event_cancel(&e->timer);
 }
 
 /* Makes e ASKING, with a broadcast request; or (todo is NULL) the timer asks: first e's old station, if any, then all. */

@@ -504,7 +504,10 @@ am_cookie(const struct am *am, const struct am_header *h, uint64_t address)
 	return hash + (hash == 0);
 }
 
-/* Returns the session that this caller has here, with a reference, or NULL. Makes room for one of the same address. */
+/*
+ * Returns the session that this caller has here, with a reference, or NULL. Makes room for one of the same address, if one is
+ * idle; am_join bounds their number otherwise.
+ */
 static struct am_session *
 am_find_called(struct am *am, const struct am_header *h, uint64_t address)
 {

@@ -246,6 +246,27 @@ TEST_WITH(lent_bytes_are_returned_when_no_longer_kept, struct xk_platform *platf
 	CHECK_EQ(given_back, 1);
 }
 
+TEST_WITH(a_message_of_too_many_buffers_is_not_kept, struct xk_platform *platform, platform_new(), platform_end)
+{
+	unsigned given_back = 0;
+	struct xk_msg *m = xk_msg_lend(platform, "a", 1, count_back, &given_back), *front;
+	struct xk_kept kept;
+
+	for (unsigned i = 1; i <= UINT16_MAX; i++)
+		xk_msg_join(m, xk_msg_lend(platform, "b", 1, count_back, &given_back));
+	CHECK(!xk_msg_keep(&kept, m));
+	CHECK_EQ(kept.buffers, 0);
+	CHECK_EQ(out(platform), UINT16_MAX + 1);
+	front = xk_msg_split(&m, 1);
+	REQUIRE(xk_msg_keep(&kept, m));
+	CHECK_EQ(kept.buffers, UINT16_MAX);
+	xk_msg_free(front);
+	xk_msg_free(m);
+	CHECK_EQ(given_back, 1);
+	xk_kept_free(&kept);
+	CHECK_EQ(given_back, UINT16_MAX + 1);
+}
+
 /* ---- push ---- */
 
 TEST_WITH(push_stays_in_the_headroom_while_there_is_some, struct xk_platform *platform, platform_new(), platform_end)
