@@ -152,20 +152,20 @@ blast_receive_place(struct blast_session *s, const struct blast_header *h, uint6
 }
 
 /*
- * Makes room among the host's buffers for a fragment of partial, by dropping the session's oldest other message if need
- * be. Returns 0, or the reason to drop the fragment; partial then ends if it has no fragment.
+ * Counts a fragment of partial among the buffers that are kept, dropping the session's oldest other message if there is no
+ * room. Returns 0, or the reason to drop the fragment; partial then ends if it has no fragment.
  */
 static unsigned
-blast_receive_make_room(struct blast_partial *partial, struct blast_partial **out)
+blast_receive_keep(struct blast_partial *partial, struct blast_partial **out)
 {
 	struct blast_session *s = partial->session;
 	struct blast *blast = blast_of(s);
 
-	if (xk_likely(xk_keep_room(&blast->protocol) > 0))
+	if (xk_likely(xk_keep_more(&blast->protocol, 1)))
 		return 0;
 	if (s->fragment_count > partial->received) {
 		blast_receive_evict(blast, s, partial, out);
-		if (xk_keep_room(&blast->protocol) > 0)
+		if (xk_keep_more(&blast->protocol, 1))
 			return 0;
 	}
 	if (partial->received == 0) {
@@ -193,7 +193,6 @@ blast_receive_store(struct blast_partial *partial, struct xk_msg *m, const struc
 	partial->received++;
 	s->fragment_count++;
 	blast->fragment_count++;
-	xk_keep(&blast->protocol, 1);
 	partial->credit += (blast_session_is_confirmed(s) ? BLAST_NACKS_CONFIRMED : 1) + h->length / BLAST_NACK_BYTES;
 	partial->silences = 0;
 	partial->last_ns = now_ns;
@@ -233,7 +232,7 @@ blast_receive_fragment(struct blast_session *s, struct xk_session *lls, struct x
 			blast_receive_evict(blast, s, partial, &out);
 		while (blast->fragment_count >= blast->fragment_max)
 			blast_receive_evict(blast, NULL, partial, &out);
-		why = blast_receive_make_room(partial, &out);
+		why = blast_receive_keep(partial, &out);
 	}
 	if (why == 0) {
 		blast_receive_store(partial, m, h, now_ns);

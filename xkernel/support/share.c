@@ -55,11 +55,8 @@ xk_share_take(struct xk_share *share, uint32_t count)
 			/* as if they were taken one by one: what is asked for at once may get no more than that */
 			fits = fits && leaving <= part->max - (held > 0 ? held - 1 : 0);
 	}
-	if (fits && keeper != NULL) {
-		fits = count <= xk_keep_room(keeper);
-		if (fits)
-			xk_keep(keeper, count);
-	}
+	if (fits && keeper != NULL)
+		fits = xk_keep_more(keeper, count);
 	if (!fits)
 		share_give(share, count);
 	for (struct xk_share *part = share; fits && part->of != NULL; part = part->of)
