@@ -234,11 +234,11 @@ static void
 chan_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
 	const uint8_t *p = m->data;
-	struct chan_header h = chan_header_load(p);
 	struct xk_session *s = NULL;
 
-	if (xk_likely(chan_header_is_usual(&h) && XK_GET(chan_wire, length, p) == xk_msg_len(m) - CHAN_HEADER_LEN))
-		s = xk_table_last(self, chan_key(lls, h.number, h.channel, h.flags & CHAN_FROM_CLIENT));
+	if (xk_likely(chan_header_is_usual(p) && XK_GET(chan_wire, length, p) == xk_msg_len(m) - CHAN_HEADER_LEN))
+		s = xk_table_last(self, chan_key(lls, XK_GET(chan_wire, protocol, p), XK_GET(chan_wire, channel, p),
+						 XK_GET(chan_wire, from_client, p)));
 	if (xk_unlikely(s == NULL)) {
 		chan_demux_any(self, lls, m);
 		return;

@@ -108,11 +108,12 @@ chan_header_load(const uint8_t *p)
 				     XK_GET(chan_wire, status, p) };
 }
 
-/* Returns whether h belongs to a first request, or to a reply without an error. */
+/* Returns whether the header at p belongs to a first request, or to a reply without an error. */
 static inline bool
-chan_header_is_usual(const struct chan_header *h)
+chan_header_is_usual(const uint8_t *p)
 {
-	return (h->flags & ~CHAN_FROM_CLIENT) == CHAN_USER_MSG && h->status == 0;
+	/* flags and, 16 bits below them, the status */
+	return (XK_GET_SPAN(chan_wire, reserved, status, p) & ~(CHAN_FROM_CLIENT << 16)) == CHAN_USER_MSG << 16;
 }
 
 TAILQ_HEAD(chan_ends, chan_end); /* oldest first */
