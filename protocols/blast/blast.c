@@ -375,7 +375,8 @@ blast_slow_path(struct xk_protocol *self, struct xk_session *lls, struct xk_msg 
 {
 	const uint8_t *p = m->data;
 	struct blast_header h = blast_load(p);
-	struct xk_key key = xk_receive_key(self, lls, p);
+	const struct xk_format format = blast_format();
+	struct xk_key key = xk_receive_key_by_fields(&format, lls, p);
 	unsigned why = blast_header_check(&h);
 	struct xk_session *s;
 

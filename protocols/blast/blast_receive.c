@@ -222,7 +222,7 @@ blast_receive_fragment(struct blast_session *s, struct xk_session *lls, struct x
 {
 	struct blast *blast = blast_of(s);
 	struct blast_partial *whole = NULL, *out = NULL, *partial;
-	uint64_t now_ns = xk_now_ns(&blast->protocol);
+	uint64_t now_ns = xk_arrival_ns(&blast->protocol);
 	unsigned why;
 
 	xk_lock(&blast->lock);

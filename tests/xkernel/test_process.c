@@ -99,6 +99,35 @@ TEST(protocols_clock_readings_are_counted)
 	host_free(h);
 }
 
+static void
+act_ask_for_arrival(struct top *top, struct xk_session *lls, struct xk_msg *m)
+{
+	uint64_t begun_ns = xk_now_ns(&top->protocol), *late_ns = top->argument;
+
+	for (unsigned i = 0; i < m->data[1]; i++)
+		*late_ns = xk_arrival_ns(&top->protocol) - begun_ns;
+	xk_msg_free(m);
+}
+
+/* The driver knows when a message has arrived; a thread reads the clock. */
+TEST(a_message_s_arrival_time_takes_no_clock_reading_in_the_driver)
+{
+	for (unsigned mode = XK_REGULAR; mode <= XK_IPP; mode++) {
+		struct host *h = host_new((enum xk_mode)mode, XK_DRIVER_INTERRUPT, 1, 0);
+		uint64_t late_ns = 0, reads;
+
+		h->top->act = act_ask_for_arrival;
+		h->top->argument = &late_ns;
+		host_start(h);
+		host_send(h, OP_ACT, 200);
+		CHECK(wait_until(&h->top->handled, 1));
+		reads = host_stats(h).clock_reads;
+		host_free(h);
+		CHECK_EQ((int64_t)late_ns <= 0, mode == XK_IPP);
+		CHECK_EQ(reads < 200, mode == XK_IPP);
+	}
+}
+
 /* ---- parked shepherds ---- */
 
 static void

@@ -101,6 +101,35 @@ RIG_TEST(shares_leave_as_much_to_other_protocols_as_they_hold, rig_new("llp"))
 	xk_shares_fini(&shares);
 }
 
+RIG_TEST(one_more_is_kept_as_long_as_there_is_room, rig_new("llp"))
+{
+	struct xk_protocol *llp = rig_protocol(r, "llp"), *user = rig_protocol(r, "user");
+	struct xk_msg *held[40];
+
+	rig_limit_buffers(r, 64); /* 2 of them are the reserve */
+	xk_keep(user, 11);
+	CHECK_EQ(xk_keep_room(llp), 25);
+	CHECK(!xk_keep_more(llp, 26));
+	CHECK(xk_keep_more(llp, 20));
+	CHECK_EQ(xk_keep_room(llp), 5);
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(held); i++)
+		held[i] = xk_msg_new(rig_platform(r), 1);
+	CHECK(xk_keep_more(llp, 1));
+	for (unsigned i = 0; i < 22; i++) {
+		struct xk_msg *m = xk_msg_new(rig_platform(r), 1);
+
+		xk_msg_join(held[0], m);
+	}
+	CHECK(!xk_keep_more(llp, 1)); /* others have taken the rest */
+	for (unsigned i = 0; i < XK_ARRAY_LENGTH(held); i++)
+		xk_msg_free(held[i]);
+	CHECK(xk_keep_more(llp, 4));
+	CHECK(!xk_keep_more(llp, 1));
+	xk_unkeep(llp, 25);
+	xk_unkeep(user, 11);
+	rig_limit_buffers(r, UINT_MAX);
+}
+
 /* ---- whose holding makes room ---- */
 
 /* Takes `count` for own, one by one; if there is no room, the loser gives one up. Returns the number own then holds. */

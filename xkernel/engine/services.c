@@ -123,11 +123,12 @@ xk_keep_more(struct xk_protocol *self, unsigned count)
 	struct xk_kernel *kernel = self->kernel;
 	struct xk_platform *platform = kernel->platform;
 	unsigned threads = kernel->driver_count + kernel->pool.threads + SERVICES_THREADS;
-	uint64_t own = (uint64_t)services_load(&self->kept) + count, all = (uint64_t)services_load(&kernel->kept) + count;
+	uint64_t own = (uint64_t)services_load(&self->kept) + count,
+		 all = (uint64_t)services_load(&kernel->kept) + count;
 
 	/* as many as it keeps are to be left: see services_keep_limit */
-	if (platform->ops->buffers != NULL && (all + own > platform->ops->buffers(platform, threads) ||
-					       xk_unlikely(platform->ops->is_short(platform))))
+	if (platform->ops->buffers != NULL &&
+	    (all + own > platform->ops->buffers(platform, threads) || xk_unlikely(platform->ops->is_short(platform))))
 		return false;
 	xk_keep(self, count);
 	return true;

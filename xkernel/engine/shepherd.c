@@ -64,6 +64,7 @@ xk_stacks_init(struct xk_driver *driver)
 		}
 		shepherd->kernel = kernel;
 		shepherd->driver = driver;
+		shepherd->head.turn_ns = driver->platform->virtual_time ? NULL : &driver->now_ns;
 		shepherd->detachable = true;
 		shepherd->number = driver->index * count + count - i;
 		xk_reader_add(&kernel->epochs, &shepherd->reader);
