@@ -1,5 +1,5 @@
 /*
- * am_rig.h - for tests of AM: am between a user and a wire, whose other side the test plays.
+ * am_rig.h - rig for tests of AM: am between a user and a wire. The test plays the peer.
  */
 #ifndef TESTS_AM_RIG_H
 #define TESTS_AM_RIG_H
@@ -13,15 +13,15 @@
 
 enum { PEER_HOST = 5, NAME = 7, THERE = 9, CREDITS = 4, BYTES = 1600, CALL_FROM_CREDITS = 3 };
 
-#define PEER UINT64_C(0x1112131415161718)   /* the number of the test's session */
-#define COOKIE UINT64_C(0xc0c1c2c3c4c5c6c7) /* and its cookie */
+#define PEER UINT64_C(0x1112131415161718)   /* number of the test's session */
+#define COOKIE UINT64_C(0xc0c1c2c3c4c5c6c7) /* cookie of the test's session */
 
 struct message {
 	struct am_header h;
 	uint8_t bytes[BYTES];
 };
 
-/* This message arrives: h.length bytes follow, of which there are `len`. */
+/* Injects a message of header h whose payload is `len` bytes; h.length may promise more or less. */
 static inline void
 hear_bytes(struct rig *r, struct am_header h, const void *bytes, size_t len)
 {
@@ -45,7 +45,7 @@ hear(struct rig *r, struct am_header h, const char *text)
 	hear_bytes(r, h, text, h.length);
 }
 
-/* What was sent next; kind 0: nothing. */
+/* Returns the next message sent; kind 0: none. */
 static inline struct message
 sent(struct rig *r)
 {
@@ -95,7 +95,7 @@ welcome(struct rig *r, uint64_t number)
 	hear(r, (struct am_header){ .kind = AM_WELCOME, .handler = CREDITS, .to = number, .from = PEER }, "");
 }
 
-/* A session has begun to call: it is asked back, and welcomed. Returns its number. */
+/* Answers a new session's call: a COOKIE, then a WELCOME. Returns the session's number. */
 static inline uint64_t
 answer_call(struct rig *r)
 {
@@ -117,7 +117,7 @@ open_am(struct rig *r)
 	return rig_must_open(r, rig_to2(PEER_HOST, THERE, NAME));
 }
 
-/* The test answers request m of session `number`. */
+/* Answers request m. */
 static inline void
 answer(struct rig *r, const struct message *m, enum am_kind kind, unsigned handler, const char *text)
 {
@@ -141,7 +141,7 @@ call(struct rig *r, uint64_t from, uint64_t cookie, uint16_t name, uint64_t tag)
 		   bytes, sizeof(bytes));
 }
 
-/* Calls endpoint `name` as session `from`. Returns the number of the session there, or 0. */
+/* Calls endpoint `name` as session `from`. Returns the number of the session accepted, or 0. */
 static inline uint64_t
 call_as(struct rig *r, uint64_t from, uint16_t name, uint64_t tag)
 {
@@ -155,7 +155,7 @@ call_as(struct rig *r, uint64_t from, uint16_t name, uint64_t tag)
 	return m.h.kind == AM_WELCOME ? m.h.from : 0;
 }
 
-/* A rig with NAME enabled. */
+/* Returns a rig with NAME enabled. */
 static inline struct rig *
 am_rig(const char *settings)
 {
@@ -165,7 +165,7 @@ am_rig(const char *settings)
 	return r;
 }
 
-/* Until nobody waits for anything. */
+/* Runs until nothing waits any more, then frees the rig. */
 static inline void
 am_rig_end(struct rig *r)
 {

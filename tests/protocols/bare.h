@@ -1,6 +1,6 @@
 /*
- * bare.h - one protocol between two that do nothing, in a kernel that does not run: for what must be given back at the end
- * without anybody's having closed it. Who has a leak is told by the sanitizer.
+ * bare.h - one protocol between two that do nothing, in a kernel that does not run: for resources that must be freed at
+ * the end although nobody closed them. The sanitizer reports leaks.
  */
 #ifndef TESTS_BARE_H
 #define TESTS_BARE_H
@@ -82,7 +82,7 @@ bare_set(struct xk_protocol *p)
 			REQUIRE(xk_setting_parse(s, s->initial, p, NULL, 0) == 0);
 }
 
-/* A protocol of this type, with its settings as they are at first. */
+/* Returns a protocol of this type with its default settings. */
 static inline struct bare
 bare_new(const char *type)
 {
@@ -103,7 +103,7 @@ bare_new(const char *type)
 	return b;
 }
 
-/* A session of the one above. */
+/* Opens a session for the protocol above. */
 static inline struct xk_session *
 bare_session(const struct bare *b)
 {

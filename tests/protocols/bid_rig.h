@@ -1,6 +1,6 @@
 /*
- * bid_rig.h - for tests of BID: one host's BID on a fake wire, and its BIDCTL on another; the test plays their other side, and
- * a watcher notes what is told of boots, and how much had come up by then.
+ * bid_rig.h - rig for tests of BID: one host's BID on a fake wire and its BIDCTL on another. The test plays the peers;
+ * a watcher records each change of a boot, with the number of messages delivered before it.
  */
 #ifndef TESTS_BID_RIG_H
 #define TESTS_BID_RIG_H
@@ -29,12 +29,12 @@ stage_changed(const struct xk_bidctl_watcher *watcher, enum xk_bidctl_change cha
 	struct stage *s = xk_container_of(watcher, struct stage, watcher);
 	size_t used = strlen(s->told);
 
-	/* what has come up by now came before the news */
+	/* messages delivered so far precede this change */
 	snprintf(s->told + used, sizeof(s->told) - used, "%s:%x:%u ", names[change], (unsigned)(peer->boot >> 60),
 		 rig_delivered(s->r));
 }
 
-/* enabled: the user takes what strangers send. */
+/* If enabled, the user accepts strangers. */
 static inline void
 stage_open(struct stage *s, bool enabled)
 {
@@ -62,7 +62,7 @@ stage_close(struct stage *s)
 	rig_free(s->r);
 }
 
-/* A test of the stage that `opening` opens. */
+/* A test on the stage that `opening` opens. */
 #define STAGE_TEST(name, opening) TEST_IN(name, struct stage, s, opening, stage_close)
 
 static inline void
@@ -115,7 +115,7 @@ expect_delivered(struct stage *s, const char *text)
 	CHECK_STR(len < 0 ? "nothing" : bytes, text);
 }
 
-/* What BID has sent next; payload "nothing": nothing. */
+/* Returns the next message BID has sent; payload "nothing": none. */
 static inline struct packet
 sent(struct stage *s, char *payload)
 {
@@ -145,7 +145,7 @@ expect_sent(struct stage *s, uint64_t destination, const char *text)
 	CHECK_STR(p.payload, text);
 }
 
-/* BIDCTL has asked, and the host answers. */
+/* Answers the query that BIDCTL has sent. */
 static inline void
 answer(struct stage *s, uint64_t boot)
 {
@@ -181,7 +181,7 @@ open_it(struct stage *s)
 	return rig_opened_session(s->r);
 }
 
-/* HOST is a stranger no more: its first message is lost. */
+/* Confirms HOST with a first message, which is lost. */
 static inline void
 be_met(struct stage *s, const char *text)
 {

@@ -1,6 +1,6 @@
 /*
- * bidctl_rig.h - for tests of BIDCTL: one host's BIDCTL on a fake wire, whose other side the test plays; and two watchers,
- * `lower`, which watches first and so is told last, and `upper`.
+ * bidctl_rig.h - rig for tests of BIDCTL on a fake wire, whose other side the test plays. Of its two watchers, `lower`
+ * watches first and is therefore notified last, after `upper`.
  */
 #ifndef TESTS_BIDCTL_RIG_H
 #define TESTS_BIDCTL_RIG_H
@@ -23,7 +23,7 @@ struct watching {
 	struct stage *stage;
 };
 
-/* What somebody wants confirmed, and what came of it. */
+/* A request to confirm a host, and its result. */
 struct confirming {
 	struct stage *stage;
 	uint32_t host;
@@ -34,12 +34,12 @@ struct confirming {
 struct stage {
 	struct rig *r;
 	struct xk_protocol *bidctl;
-	uint64_t own;  /* this boot's id, as told to HOST */
-	uint32_t with; /* the host of the latest message in, or of the latest request to confirm */
+	uint64_t own;  /* boot id that this host shows to HOST */
+	uint32_t with; /* host of the latest message in or of the latest request to confirm */
 	struct watching lower, upper;
 	char told[512];                     /* "upper:first:a lower:first:a " */
-	void (*meanwhile)(struct stage *s); /* while `upper` is being told */
-	struct confirming asking;           /* by stage_open_asking, with this question */
+	void (*meanwhile)(struct stage *s); /* runs while `upper` is notified */
+	struct confirming asking;           /* the request that stage_open_asking made, whose query bears `tag` */
 	uint64_t tag;
 };
 
@@ -90,7 +90,7 @@ stage_close(struct stage *s)
 	rig_free(s->r);
 }
 
-/* A test of the stage that `opening` opens. */
+/* A test on the stage that `opening` opens. */
 #define STAGE_TEST(name, opening) TEST_IN(name, struct stage, s, opening, stage_close)
 
 static inline void
@@ -100,7 +100,7 @@ expect_notified(struct stage *s, const char *told)
 	s->told[0] = '\0';
 }
 
-/* ---- what goes over the wire, both ways ---- */
+/* ---- messages on the wire, in both directions ---- */
 
 struct packet {
 	unsigned flags;
@@ -132,7 +132,7 @@ inject(struct stage *s, struct packet p)
 	rig_inject_bytes(s->r, bytes, LEN);
 }
 
-/* What was sent next; flags 0: nothing. */
+/* Returns the next message sent; flags 0: none. */
 static inline struct packet
 sent(struct stage *s)
 {
@@ -150,7 +150,7 @@ sent(struct stage *s)
 	return p;
 }
 
-/* A question was sent, and nothing else; its tag. */
+/* Checks that one query was sent and nothing else. Returns its tag. */
 static inline uint64_t
 expect_query(struct stage *s)
 {
@@ -181,7 +181,7 @@ query(uint64_t boot, uint64_t tag)
 	return (struct packet){ QUERY, HOST, boot, 0, tag, 0 };
 }
 
-/* ---- what is asked from above ---- */
+/* ---- calls from above ---- */
 
 static void
 do_confirm(void *argument)
@@ -191,7 +191,7 @@ do_confirm(void *argument)
 	c->status = xk_bidctl_confirm(c->stage->bidctl, c->host, &c->boot);
 }
 
-/* Whether it is done at once. */
+/* Returns true if the host was confirmed without waiting. */
 static inline bool
 confirm(struct stage *s, struct confirming *c, uint32_t host)
 {
@@ -251,7 +251,7 @@ unuse(struct stage *s, uint32_t host)
 	CHECK(rig_do(s->r, do_unuse, &c));
 }
 
-/* HOST is known by boot. */
+/* Confirms HOST with this boot. */
 static inline void
 meet(struct stage *s, uint64_t boot)
 {
@@ -265,7 +265,7 @@ meet(struct stage *s, uint64_t boot)
 	rig_expect_nothing_sent(s->r);
 }
 
-/* Opens the stage; somebody wants to know who is HOST, which is asked. */
+/* Opens the stage and begins to confirm HOST, which is sent a query. */
 static inline void
 stage_open_asking(struct stage *s, const char *settings)
 {
@@ -274,7 +274,7 @@ stage_open_asking(struct stage *s, const char *settings)
 	s->tag = expect_query(s);
 }
 
-/* Opens the stage; HOST is known by BOOT_A, for so long that it may be asked again. */
+/* Opens the stage, confirms HOST with BOOT_A, and waits until HOST may be queried again. */
 static inline void
 stage_open_met(struct stage *s, const char *settings)
 {
@@ -283,7 +283,7 @@ stage_open_met(struct stage *s, const char *settings)
 	rig_advance_ms(s->r, 300);
 }
 
-/* A message of host that bears this boot makes us ask it. The tag of the question. */
+/* Checks a message from `host` that bears this boot, which sends a query. Returns its tag. */
 static inline uint64_t
 heard_asks(struct stage *s, uint32_t host, uint64_t boot)
 {

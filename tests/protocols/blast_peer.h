@@ -1,6 +1,6 @@
 /*
- * blast_peer.h - for tests of BLAST: one host on a fake wire, whose other side the test plays. Frames are short: a fragment
- * has ten bytes, so that one character of a text is one byte of a message.
+ * blast_peer.h - rig for tests of BLAST: one host on a fake wire, whose other side the test plays. Fragments have ten
+ * bytes: a character of a text is a byte of the message.
  */
 #ifndef TESTS_BLAST_PEER_H
 #define TESTS_BLAST_PEER_H
@@ -16,7 +16,7 @@ enum { HOST = 0x0a4d0002, OTHER = 0x0a4d0003, STRANGER = 0x99, NUMBER = 0x3000, 
 /* 25 characters: fragments of ten, ten and five. */
 static const char message[] = "0123456789abcdefghijABCDE";
 
-/* What goes over the wire, both ways. */
+/* A frame on the wire, in either direction. */
 struct frame {
 	uint32_t protocol, sequence, length;
 	unsigned fragments, op, width;
@@ -41,7 +41,7 @@ inject(struct rig *r, const struct frame *f)
 	rig_inject_bytes(r, bytes, BLAST_HEADER_LEN + f->len);
 }
 
-/* What was sent next; op 0: nothing. */
+/* Returns the next frame sent; op 0: none. */
 static inline struct frame
 sent(struct rig *r)
 {
@@ -67,7 +67,7 @@ sent(struct rig *r)
 	return f;
 }
 
-/* Fragment i of text. */
+/* Returns fragment i of text. */
 static inline struct frame
 fragment_of(const char *text, uint32_t sequence, unsigned op, unsigned i)
 {
@@ -99,7 +99,7 @@ hear_one(struct rig *r, uint32_t sequence, unsigned op, unsigned i)
 	inject(r, &f);
 }
 
-/* The message's fragments arrive in this order: "02" are its first and its last. */
+/* Injects the message's fragments in this order: "02" are the first and the last. */
 static inline void
 hear(struct rig *r, uint32_t sequence, unsigned op, const char *order)
 {
@@ -118,7 +118,7 @@ nack_of(uint32_t sequence, unsigned fragments, uint64_t mask)
 			       .mask = mask };
 }
 
-/* The peer has those of the message's three fragments that mask says. */
+/* Reports as the peer that it has the fragments in mask, of three. */
 static inline void
 nack(struct rig *r, uint32_t sequence, uint64_t mask)
 {
@@ -127,7 +127,7 @@ nack(struct rig *r, uint32_t sequence, uint64_t mask)
 	inject(r, &f);
 }
 
-/* Fragment i of text was sent. Its sequence number. */
+/* Checks that fragment i of text was sent. Returns its sequence number. */
 static inline uint32_t
 expect_of(struct rig *r, const char *text, unsigned op, unsigned i)
 {
@@ -167,7 +167,7 @@ push(struct rig *r, struct xk_session *s, const char *text)
 	return rig_push_bytes(r, s, text, strlen(text));
 }
 
-/* Pushes the message, whose fragments are sent. Its sequence number. */
+/* Pushes the message and checks its fragments. Returns its sequence number. */
 static inline uint32_t
 push_message(struct rig *r, struct xk_session *s)
 {
@@ -192,7 +192,7 @@ expect_delivered(struct rig *r, const char *text)
 	CHECK_STR(len < 0 ? "nothing" : bytes, text);
 }
 
-/* A fragment has ten bytes from now on. */
+/* Limits fragments to ten bytes. */
 static inline void
 shorten(struct rig *r)
 {
@@ -213,7 +213,7 @@ new_rig(const char *settings)
 	return r;
 }
 
-/* ... that somebody has enabled. */
+/* The same, enabled. */
 static inline struct rig *
 new_server(const char *settings)
 {
@@ -229,7 +229,7 @@ open_to(struct rig *r, uint64_t host)
 	return rig_must_open(r, rig_to(host));
 }
 
-/* After this nothing is kept, and nothing is missing, any more. */
+/* Runs until no message is kept and none is missing, then frees the rig. */
 static inline void
 end(struct rig *r)
 {

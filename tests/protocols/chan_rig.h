@@ -1,5 +1,6 @@
 /*
- * chan_rig.h - for tests of CHAN: chan between a fake user, which calls and is called, and fakes of BID (a wire) and BIDCTL.
+ * chan_rig.h - rig for tests of CHAN: chan between a fake user, which calls and is called, and fakes of BID (a wire)
+ * and BIDCTL.
  */
 #ifndef TESTS_CHAN_RIG_H
 #define TESTS_CHAN_RIG_H
@@ -16,7 +17,7 @@ enum { SERVER = 0x0a4d0002, CLIENT = 0x99, NUMBER = 7, CHANNEL = 0x1234, BOOT = 
 struct fake_bidctl {
 	struct xk_protocol protocol;
 	struct xk_bidctl_watcher *watcher;
-	uint64_t boot; /* of every host */
+	uint64_t boot; /* every host's boot id */
 };
 
 static inline void
@@ -51,17 +52,17 @@ static const struct xk_protocol_type fake_bidctl_type = {
 
 /* ---- the fake user ---- */
 
-/* What the handler does with a request: sends it back, fails, sends back what is asked for, or waits until it may. */
+/* The handler of requests: it echoes by default, or fails, replies with zeros, or waits for `go`. */
 struct caller {
 	struct xk_protocol protocol;
-	int fails;            /* not 0: what the handler returns */
-	bool replies_nothing; /* 0, and no reply */
-	size_t reply_len;     /* not 0: of a reply of zeroes */
-	bool waits;           /* for `go` */
-	bool open_waits;      /* open_done does */
+	int fails;            /* nonzero: the handler's error */
+	bool replies_nothing; /* returns 0 without a reply */
+	size_t reply_len;     /* nonzero: length of a reply of zeros */
+	bool waits;           /* the handler waits for `go` */
+	bool open_waits;      /* open_done waits for `go` */
 	struct xk_semaphore go;
 	unsigned executed, running, opened, closed;
-	int refuses; /* open_done */
+	int refuses; /* what open_done returns */
 	char last[16];
 };
 
@@ -154,7 +155,7 @@ chan_rig_prepare(struct rig *r)
 	edge->number = NUMBER;
 }
 
-/* chan with these settings ("chan.retries=1;..."). */
+/* Returns chan with these settings ("chan.retries=1;..."). */
 static inline struct rig *
 chan_rig(const char *settings)
 {
@@ -170,7 +171,7 @@ caller_in(struct rig *r)
 	return caller_of(rig_protocol(r, "caller"));
 }
 
-/* Until nobody remembers anything, and the end. */
+/* Runs until nothing is remembered, then frees the rig. */
 static inline void
 chan_rig_end(struct rig *r)
 {
@@ -189,7 +190,7 @@ struct frame {
 	uint8_t payload[PAYLOAD_MAX];
 };
 
-/* The oldest frame that was sent; flags 0xffff: there is none. */
+/* Returns the oldest frame sent; flags 0xffff: none. */
 static inline struct frame
 take(struct rig *r)
 {
@@ -210,7 +211,7 @@ take(struct rig *r)
 	return f;
 }
 
-/* ... which must have these flags and this sequence number, and say text (NULL: anything). */
+/* The same, after checking its flags, sequence number and text (NULL: any). */
 static inline struct frame
 expect(struct rig *r, unsigned flags, uint32_t sequence, const char *text)
 {
@@ -248,7 +249,7 @@ inject(struct rig *r, struct chan_header h, const char *text)
 	rig_inject_bytes(r, bytes, frame_bytes(bytes, h, text, strlen(text)));
 }
 
-/* A server answers the frame f. */
+/* Answers frame f as the server. */
 static inline void
 answer(struct rig *r, struct frame f, unsigned flags, unsigned status, const char *text)
 {
@@ -257,14 +258,14 @@ answer(struct rig *r, struct frame f, unsigned flags, unsigned status, const cha
 	inject(r, f.h, text);
 }
 
-/* A client says something on CHANNEL. */
+/* Sends a message on CHANNEL as the client. */
 static inline void
 ask(struct rig *r, unsigned flags, uint32_t sequence, const char *text)
 {
 	inject(r, (struct chan_header){ CHANNEL, NUMBER, sequence, (uint16_t)(flags | CHAN_FROM_CLIENT), 0 }, text);
 }
 
-/* The same, which draws one frame: with these flags, about the same sequence number, and saying reply (NULL: anything). */
+/* The same, expecting one frame with these flags, this sequence number and this reply (NULL: any). */
 static inline struct frame
 draw(struct rig *r, unsigned flags, uint32_t sequence, const char *text, unsigned reply_flags, const char *reply)
 {
@@ -272,7 +273,7 @@ draw(struct rig *r, unsigned flags, uint32_t sequence, const char *text, unsigne
 	return expect(r, reply_flags, sequence, reply);
 }
 
-/* A request that is run, and replied to with what it says. */
+/* Sends a request, which is run and echoed. */
 static inline struct frame
 call_once(struct rig *r, uint32_t sequence, const char *text)
 {
@@ -281,7 +282,7 @@ call_once(struct rig *r, uint32_t sequence, const char *text)
 
 /* ---- the user's side ---- */
 
-/* A call, and what came of it. */
+/* A call and its result. */
 struct calling {
 	struct xk_call call; /* first */
 	struct xk_session *s;
@@ -383,7 +384,7 @@ do_call(void *argument)
 	calling_note(c, status, reply);
 }
 
-/* Begins a call with done; what xk_call_async said. */
+/* Begins an asynchronous call. Returns what xk_call_async returned. */
 static inline int
 call_async(struct rig *r, struct calling *c, struct xk_session *s, const char *text)
 {
@@ -392,7 +393,7 @@ call_async(struct rig *r, struct calling *c, struct xk_session *s, const char *t
 	return c->begun;
 }
 
-/* The same with so many zeroes. */
+/* The same with `len` zeros. */
 static inline int
 call_async_long(struct rig *r, struct calling *c, struct xk_session *s, size_t len)
 {
@@ -401,7 +402,7 @@ call_async_long(struct rig *r, struct calling *c, struct xk_session *s, size_t l
 	return c->begun;
 }
 
-/* Begins a call that a shepherd waits for. False: it was over at once. */
+/* Begins a call for which a shepherd waits. Returns false if it ended at once. */
 static inline bool
 call_sync(struct rig *r, struct calling *c, struct xk_session *s, const char *text)
 {
@@ -409,7 +410,7 @@ call_sync(struct rig *r, struct calling *c, struct xk_session *s, const char *te
 	return !rig_do(r, do_call, c);
 }
 
-/* A call has ended, once, with status. */
+/* Checks that the call ended once, with status. */
 static inline void
 expect_end(const struct calling *c, int status)
 {
@@ -417,7 +418,7 @@ expect_end(const struct calling *c, int status)
 	CHECK_EQ(c->status, status);
 }
 
-/* A channel to SERVER, and a call to be made on it. */
+/* A channel to SERVER, and a call to make on it. */
 struct client {
 	struct rig *r;
 	struct xk_session *s;
@@ -438,7 +439,7 @@ client_close(struct client *client)
 	chan_rig_end(client->r);
 }
 
-/* A test of such a client, of whose rig, session and call it has r, s and c. */
+/* A test of such a client: r, s and c are its rig, session and call. */
 #define CLIENT_TEST(name, settings)                                                                                    \
 	static void name##_as(struct rig *r, struct xk_session *s, struct calling *c);                                 \
 	TEST_IN(name, struct client, client, client_open(client, settings), client_close)                              \
@@ -473,14 +474,14 @@ do_go(void *argument)
 	xk_semaphore_signal(&((struct caller *)argument)->go);
 }
 
-/* The handler that waits goes on. */
+/* Lets the waiting handler continue. */
 static inline void
 go(struct rig *r)
 {
 	REQUIRE(rig_do(r, do_go, caller_in(r)));
 }
 
-/* chan with these settings, where the user is willing to be called. */
+/* Returns chan with these settings and the user enabled. */
 static inline struct rig *
 server_new(const char *settings)
 {
@@ -511,7 +512,7 @@ do_tell(void *argument)
 	t->bidctl->watcher->changed(t->bidctl->watcher, t->change, &t->peer);
 }
 
-/* BIDCTL says so of host. */
+/* Reports a change of host as BIDCTL. */
 static inline void
 tell(struct rig *r, enum xk_bidctl_change change, uint32_t host, uint64_t boot)
 {

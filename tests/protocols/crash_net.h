@@ -1,7 +1,7 @@
 /*
- * crash_net.h - for tests of promises: hosts on a simulated link that loses, repeats and delays frames, and that crash and
- * boot, until the network heals. What they say to each other is in a journal that outlives all hosts. What the hosts run, and
- * what they promise, is the test's.
+ * crash_net.h - network for tests of guarantees: hosts that crash and boot, on a simulated link that loses, duplicates
+ * and delays frames until the network heals. A journal outlives all hosts and records each exchange between them. The
+ * test supplies the protocols and their guarantees.
  */
 #ifndef TESTS_CRASH_NET_H
 #define TESTS_CRASH_NET_H
@@ -13,7 +13,7 @@
 
 #define MS UINT64_C(1000000)
 
-enum { NET_HOSTS = 3, NET_ADDRESS = 0x0a4d0001 /* of the first; those of the others follow */ };
+enum { NET_HOSTS = 3, NET_ADDRESS = 0x0a4d0001 /* of the first host; the others' follow */ };
 
 struct net_place {
 	struct net *net;
@@ -22,34 +22,34 @@ struct net_place {
 
 struct net;
 
-/* A protocol of the test's begins with this: it is above all others of its host. */
+/* Base of the test's protocol, the topmost of each host. */
 struct net_host {
 	struct xk_protocol protocol;
 	struct net *net;
-	unsigned number, ended; /* ended: so many of its threads */
+	unsigned number, ended; /* ended: number of its threads that have */
 };
 
-/* What is in the journal begins with this: something that one host has said to another, from when it was begun. */
+/* Base of a journal entry: an exchange that one host began with another. */
 struct net_exchange {
 	unsigned from, to;
-	uint64_t from_boot, to_boot; /* how often the hosts had been booted */
+	uint64_t from_boot, to_boot; /* number of boots of each host when it began */
 	uint32_t size;
 	unsigned runs, ends;
 	int status;
 };
 
-/* When the network heals, must have settled, when the hosts stop, and when everything must have ended. */
+/* Times at which the network heals, has settled, the hosts stop, and every exchange has ended. */
 struct net_times {
 	uint64_t heal_ms, settle_ms, stop_ms, end_ms;
 };
 
-/* What hosts run. */
+/* The test's protocol and threads. */
 struct net_kind {
-	const struct xk_protocol_type *type; /* of struct net_host */
+	const struct xk_protocol_type *type; /* derived from struct net_host */
 	unsigned threads;
-	void (*talk)(void *thread); /* what each thread does until the network is stopped */
+	void (*talk)(void *thread); /* runs in each thread until the network stops */
 	void *(*thread)(struct net_host *h, unsigned number);
-	void (*text)(const struct net *net, unsigned host, char *text, size_t size); /* its graph */
+	void (*text)(const struct net *net, unsigned host, char *text, size_t size); /* the host's graph */
 	size_t exchange_size;
 	unsigned exchanges_max;
 };
@@ -59,14 +59,14 @@ struct net {
 	enum xk_mode mode;
 	const char *policy;
 	void *journal;
-	unsigned count; /* of exchanges in it */
+	unsigned count; /* number of exchanges in the journal */
 	struct xk_sim *sim;
 	struct xk_sim_host *hosts[NET_HOSTS];
 	struct xk_sim_link *lan;
 	struct net_place places[NET_HOSTS];
 	uint64_t random;
-	unsigned good[NET_HOSTS][NET_HOSTS]; /* exchanges from one to another that ended well: the test counts */
-	bool stopped;                        /* the hosts begin no more of them */
+	unsigned good[NET_HOSTS][NET_HOSTS]; /* successful exchanges from host to host, counted by the test */
+	bool stopped;                        /* hosts begin no more exchanges */
 };
 
 static inline uint64_t
@@ -96,7 +96,7 @@ net_id(const struct net *net, const void *exchange)
 	return (uint64_t)((const uint8_t *)exchange - (const uint8_t *)net->journal) / net->kind->exchange_size;
 }
 
-/* Begins one. */
+/* Begins an exchange. */
 static inline void *
 net_enter(struct net_host *h, unsigned to, uint32_t size)
 {
@@ -119,7 +119,7 @@ net_random(struct net_host *h)
 	return xk_random(&h->protocol);
 }
 
-/* Another host, at random. */
+/* Returns another host, drawn at random. */
 static inline unsigned
 net_another(struct net_host *h)
 {
@@ -132,7 +132,7 @@ net_byte(uint64_t id, size_t i)
 	return (uint8_t)(id * 31 + i * 7 + (i >> 8));
 }
 
-/* Whether m is what net_message has made for id; its first `skip` bytes are anything. */
+/* Returns true if m is net_message's message for id, whatever its first `skip` bytes. */
 static inline bool
 net_is_intact(const struct xk_msg *m, uint64_t id, size_t skip)
 {
@@ -235,7 +235,7 @@ net_boot(void *context)
 		CHECK_EQ(xk_sim_boot(place->net->hosts[place->host]), 0);
 }
 
-/* Each host crashes a few times before until_ms, and comes back; now and then at once. */
+/* Lets each host crash a few times before until_ms and boot again, sometimes at once. */
 static inline void
 net_plan_crashes(struct net *net, uint64_t until_ms)
 {
@@ -259,7 +259,7 @@ net_heal(struct net *net)
 	xk_sim_link_change(net->lan, &good);
 }
 
-/* Every exchange of a boot that is there has ended, and nobody holds anything. */
+/* Checks that every exchange of a current boot has ended and that no thread or buffer is left. */
 static inline void
 net_judge_quiet(const struct net *net)
 {
@@ -279,8 +279,8 @@ net_judge_quiet(const struct net *net)
 }
 
 /*
- * A network of this kind, from its beginning to its end. After it has settled, each host must get through to each other one. Of
- * those with crashes every third is in regular mode; every second resumes in the driver.
+ * Runs a network of this kind from beginning to end. After it has settled, each host must complete an exchange with
+ * each other. With crashes, every third network is in regular mode; every second resumes calls in the driver.
  */
 static inline void
 net_live(struct net *net, const struct net_kind *kind, uint64_t seed, bool crashes, const struct net_times *times)
@@ -312,7 +312,10 @@ net_live(struct net *net, const struct net_kind *kind, uint64_t seed, bool crash
 	free(net->journal);
 }
 
-/* How many networks: some, or with XK_TEST_LONG many. A world has one thread: races are elsewhere. */
+/*
+ * Returns the number of networks to run: some, or many with XK_TEST_LONG. Each has one thread: other tests look for
+ * races.
+ */
 static inline uint64_t
 net_runs(uint64_t some)
 {

@@ -1,10 +1,10 @@
-/* discarded.h - for tests of the reassembler alone: what it holds and gives back. */
+/* discarded.h - for tests of the reassembler alone: the fragments that it holds and discards. */
 #ifndef TESTS_DISCARDED_H
 #define TESTS_DISCARDED_H
 
 #include "protocols/ip/ip_reassembly.h"
 
-/* Frees what was discarded, and counts it by its reasons. */
+/* Frees the discarded fragments and counts them by reason. */
 static inline void
 collect_discarded(struct xk_msg *discarded, unsigned counts[IP_REASSEMBLY_REASONS])
 {

@@ -1,5 +1,5 @@
 /*
- * gm_rig.h - for tests of GM: gm over BID and BIDCTL on fake wires, whose other side, the host PARTNER, the test plays.
+ * gm_rig.h - rig for tests of GM: gm over BID and BIDCTL on fake wires. The test plays the peer, the host PARTNER.
  */
 #ifndef TESTS_GM_RIG_H
 #define TESTS_GM_RIG_H
@@ -31,7 +31,7 @@ do_hear(void *argument)
 	CHECK(xk_bidctl_check(a->bidctl, a->host, a->boot, NULL) != 0);
 }
 
-/* BIDCTL asks host, which answers with this boot id. */
+/* Lets BIDCTL query host, which answers with this boot id. */
 static inline void
 meet(struct rig *r, uint32_t host, uint64_t boot)
 {
@@ -54,7 +54,7 @@ meet(struct rig *r, uint32_t host, uint64_t boot)
 	rig_wire_peer(r, host);
 }
 
-/* gm with these settings ("gm.tokens=1;..."); PARTNER is known. */
+/* Returns gm with these settings ("gm.tokens=1;..."); PARTNER is confirmed. */
 static inline struct rig *
 gm_rig(const char *settings)
 {
@@ -73,7 +73,7 @@ gm_rig(const char *settings)
 	return r;
 }
 
-/* The same, and PORT is enabled. */
+/* The same with PORT enabled. */
 static inline struct rig *
 gm_server(const char *settings)
 {
@@ -92,7 +92,7 @@ open_it(struct rig *r)
 	return s;
 }
 
-/* Until nobody waits for anything. */
+/* Runs until nothing waits any more, then frees the rig. */
 static inline void
 gm_rig_end(struct rig *r)
 {
@@ -113,7 +113,7 @@ struct packet {
 	uint8_t payload[BYTES];
 };
 
-/* A packet of PARTNER's port FAR to PORT; its payload is text. */
+/* Returns a packet from PARTNER's port FAR to PORT, with text as its payload. */
 static inline struct packet
 packet(enum gm_kind kind, uint64_t number, uint64_t previous, const char *text)
 {
@@ -156,14 +156,14 @@ inject(struct rig *r, struct packet p)
 	rig_inject_bytes(r, bytes, packet_store(r, &p, bytes));
 }
 
-/* DATA arrives. */
+/* Injects a DATA packet. */
 static inline void
 hear(struct rig *r, uint64_t number, uint64_t previous, const char *text)
 {
 	inject(r, packet(GM_DATA, number, previous, text));
 }
 
-/* A fragment arrives: len bytes from offset on, of `total`. */
+/* Injects a fragment: len bytes at `offset`, of `total`. */
 static inline void
 hear_part(struct rig *r, uint64_t number, uint64_t previous, uint32_t total, uint32_t offset, uint32_t len)
 {
@@ -177,7 +177,7 @@ hear_part(struct rig *r, uint64_t number, uint64_t previous, uint32_t total, uin
 	inject(r, p);
 }
 
-/* What was sent next; kind 0: nothing. */
+/* Returns the next packet sent; kind 0: none. */
 static inline struct packet
 sent(struct rig *r)
 {
@@ -196,7 +196,7 @@ sent(struct rig *r)
 	return p;
 }
 
-/* ... and must be of this kind, to PARTNER's boot A, between the usual ports. */
+/* The same, after checking its kind, boot (PARTNER's boot A) and ports. */
 static inline struct packet
 expect(struct rig *r, enum gm_kind kind)
 {
@@ -227,7 +227,7 @@ expect_reset(struct rig *r, uint64_t number, enum gm_reason reason)
 	CHECK_EQ(p.h.offset, reason);
 }
 
-/* PARTNER answers packet p with an ACK or, with a reason, a RESET. */
+/* Answers packet p as PARTNER: an ACK, or a RESET with a reason. */
 static inline void
 answer(struct rig *r, const struct packet *p, enum gm_kind kind, uint32_t reason)
 {
@@ -250,7 +250,7 @@ expect_delivered(struct rig *r, const char *text)
 
 /* ---- sending ---- */
 
-/* A message, and what its sender was told. Static in a GM_TEST, which it may outlive. */
+/* A message and its completions. Static in a GM_TEST, which it may outlive. */
 struct sending {
 	struct xk_gm_send send; /* first */
 	struct xk_session *s;

@@ -1,6 +1,6 @@
 /*
- * icmp_rig.h - for tests of ICMP on IP over a fake link with one network, 10.77.0.0/24, of which we are 10.77.0.1, with udp
- * beside it; a fake user stands on each. What is sent and injected are IP datagrams.
+ * icmp_rig.h - rig for tests of ICMP: icmp and udp on IP over a fake link with one network, 10.77.0.0/24, where this
+ * host is 10.77.0.1. A fake user stands on each. Frames are IP datagrams.
  */
 #ifndef TESTS_ICMP_RIG_H
 #define TESTS_ICMP_RIG_H
@@ -14,7 +14,7 @@ enum {
 	ID = 0x1234,
 	PORT = 7,
 	FAR_PORT = 0x1000,
-	ICMP = HEADER, /* where ICMP's header begins */
+	ICMP = HEADER, /* offset of ICMP's header */
 	DATA = HEADER + 8,
 	DF = 0x4000,
 	LONGEST = 65507,
@@ -44,7 +44,7 @@ counter(struct rig *r, const char *name)
 	return rig_counter_of(r, "icmp", name);
 }
 
-/* An ICMP message at p: its length. word is what follows the checksum, data what follows that. */
+/* Stores an ICMP message at p: `word` follows the checksum, data follows `word`. Returns its length. */
 static inline size_t
 message(uint8_t *p, unsigned type, unsigned code, uint32_t word, const void *data, size_t len)
 {
@@ -57,7 +57,7 @@ message(uint8_t *p, unsigned type, unsigned code, uint32_t word, const void *dat
 	return 8 + len;
 }
 
-/* A datagram with such a message, which is at payload. */
+/* Returns a datagram with such a message, which is stored at payload. */
 static inline struct datagram
 carrying(uint8_t *payload, unsigned type, unsigned code, uint32_t word, const void *data, size_t len)
 {
@@ -78,7 +78,7 @@ inject_message(struct rig *r, unsigned type, unsigned code, uint32_t word, const
 	inject(r, &d);
 }
 
-/* Takes what was sent: an ICMP message to `to`, of this type and code (one number). Its length. */
+/* Takes the message sent, which must be an ICMP message to `to` of this kind (type and code). Returns its length. */
 static inline long
 take_message(struct rig *r, uint8_t *got, size_t max, uint32_t to, unsigned kind)
 {
@@ -93,7 +93,7 @@ take_message(struct rig *r, uint8_t *got, size_t max, uint32_t to, unsigned kind
 	return len;
 }
 
-/* The session that pings PEER with ID. */
+/* Opens the session that pings PEER with ID. */
 static inline struct xk_session *
 open_echo(struct rig *r)
 {

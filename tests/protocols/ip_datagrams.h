@@ -1,6 +1,6 @@
 /*
- * ip_datagrams.h - for tests of IP between a fake user and a fake link with one network, 10.77.0.0/24, of which we are
- * 10.77.0.1: the rig, and what neighbours send.
+ * ip_datagrams.h - rig for tests of IP between a fake user and a fake link with one network, 10.77.0.0/24, where this
+ * host is 10.77.0.1; and datagrams from neighbours.
  */
 #ifndef TESTS_IP_DATAGRAMS_H
 #define TESTS_IP_DATAGRAMS_H
@@ -36,7 +36,7 @@ prepare(struct rig *r)
 	rig_answer_control(r, XK_VNET_GET_INTERFACES, &own, sizeof(own));
 }
 
-/* IP with settings, statements each ending in ';'. */
+/* Returns a rig of IP with settings: statements, each ending in ';'. */
 static inline struct rig *
 ip_rig_with(const char *settings)
 {
@@ -62,7 +62,7 @@ struct datagram {
 
 static const uint8_t some[] = { 0xaa, 0xbb, 0xcc, 0xdd, 0xee };
 
-/* What a neighbour sends us. */
+/* Returns a valid datagram from a neighbour to this host. */
 static inline struct datagram
 usual(void)
 {
@@ -102,7 +102,7 @@ inject(struct rig *r, const struct datagram *d)
 	rig_inject_bytes(r, frame, len);
 }
 
-/* Bytes [start, end) of the pattern that rig_push_pattern pushes. */
+/* Stores bytes [start, end) of rig_push_pattern's pattern. */
 static inline void
 fill_pattern(uint8_t *bytes, size_t start, size_t end)
 {

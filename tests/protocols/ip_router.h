@@ -1,7 +1,7 @@
 /*
- * ip_router.h - for tests of IP as a router, mostly over a fake link with two networks, 10.77.0.0/24 and 10.78.0.0/24, of
- * which we are .1 each; the second takes 600 bytes. 10.80.0.0/16 is behind 10.78.0.2. icmp stands on it, so that whom a
- * fault is told is seen.
+ * ip_router.h - rig for tests of IP as a router, mostly over a fake link with two networks, 10.77.0.0/24 and
+ * 10.78.0.0/24 (MTU 600), where this host is .1. 10.80.0.0/16 is behind 10.78.0.2. icmp stands on it and sends errors,
+ * which show where each fault is reported.
  */
 #ifndef TESTS_IP_ROUTER_H
 #define TESTS_IP_ROUTER_H
@@ -49,7 +49,7 @@ router(void)
 	return router_with("");
 }
 
-/* From a neighbour on the first network to one on the second. */
+/* Returns a datagram from a neighbour on the first network to one on the second. */
 static inline struct datagram
 passing(void)
 {

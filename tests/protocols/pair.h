@@ -1,6 +1,6 @@
 /*
- * pair.h - for tests of whole graphs under threads: two hosts in real time, each with threads of its own and one port; a wire
- * in memory joins these. What the hosts are composed of is the test's (compose.h).
+ * pair.h - for tests of whole graphs under threads: two hosts in real time, each with its own threads and one port. A
+ * wire in memory joins the ports. The test supplies the hosts' graphs (compose.h).
  */
 #ifndef TESTS_PAIR_H
 #define TESTS_PAIR_H
@@ -10,7 +10,7 @@
 #include "platform/sim/memory.h"
 #include "tests/compose.h"
 
-enum { PAIR_NAPS = 60000 }; /* of a millisecond: a bound for what hangs, not for what is slow */
+enum { PAIR_NAPS = 60000 }; /* milliseconds: a bound for hangs, not for slow machines */
 
 struct pair {
 	struct xk_platform *platforms[2];
@@ -18,7 +18,7 @@ struct pair {
 	struct xk_port *ports[2];
 };
 
-/* Two kernels without protocols, to be composed. */
+/* Makes two kernels without protocols. */
 static inline void
 pair_begin(struct pair *pair, enum xk_mode mode)
 {
@@ -36,7 +36,7 @@ pair_begin(struct pair *pair, enum xk_mode mode)
 	REQUIRE(xk_memory_connect(pair->ports[0], pair->ports[1]) == 0);
 }
 
-/* Initialises both, then starts them. */
+/* Initialises both kernels, then starts both. */
 static inline void
 pair_start(struct pair *pair)
 {
@@ -48,7 +48,7 @@ pair_start(struct pair *pair)
 		REQUIRE(xk_kernel_start(pair->kernels[i]) == 0);
 }
 
-/* Waits until it is done. False: it hangs. */
+/* Waits until is_done(context). Returns false if it never happens. */
 static inline bool
 pair_wait(bool (*is_done)(void *context), void *context)
 {
@@ -66,7 +66,7 @@ pair_stop(struct pair *pair)
 		xk_kernel_stop(pair->kernels[i]);
 }
 
-/* Ends two that have been stopped; every buffer must have come back. */
+/* Frees two stopped hosts; every buffer must have come back. */
 static inline void
 pair_end(struct pair *pair)
 {

@@ -1,12 +1,12 @@
 /*
  * siege.h - for tests of attacks: a server, an honest client and an enemy on one simulated link.
  *
- * The enemy sends frames of its own making from four stations, and hears what comes to them. The last station is the
- * server's router. A meter on the wire counts the bytes that each host was sent, and how many of them repeated earlier
+ * The enemy sends frames of its own making from four stations and receives the frames sent to them. The last station is
+ * the server's router. A meter on the wire counts the bytes sent to each host, and how many of them repeated earlier
  * ones.
  *
- * The server and the client have the whole graph of calls, with ICMP, UDP and Active Messages beside it. The client
- * makes short and long calls, through CHAN and through SELECT, from its boot until it is told to stop, and checks each
+ * The server and the client run the whole graph of calls, with ICMP, UDP and Active Messages beside it. From its boot
+ * until it is told to stop, the client makes short and long calls through CHAN and through SELECT, and checks each
  * reply.
  */
 #ifndef TESTS_SIEGE_H
@@ -42,7 +42,7 @@ enum { SIEGE_STATIONS = 4, SIEGE_BY_ROUTER = SIEGE_STATIONS - 1 };
 
 #define SIEGE_LINK UINT64_C(0x020000000000) /* plus the host's number, or plus 0xa0 and the enemy's station */
 
-/* Numbers of protocols: on the link, on IP, and above. */
+/* Protocol numbers: on the link, on IP, and above. */
 enum {
 	SIEGE_IP = 0x0800,
 	SIEGE_ARP = 0x0806,
@@ -71,20 +71,21 @@ enum { SIEGE_FROM_CLIENT = 1, SIEGE_USER_MSG = 2, SIEGE_ACK_REQUESTED = 4, SIEGE
 
 enum {
 	SIEGE_FRAME = 1514,
-	SIEGE_HOSTS = 1 << 15, /* slots of the meter */
+	SIEGE_HOSTS = 1 << 15, /* slots in the meter */
 	SIEGE_SEEN = 1 << 20,
 	SIEGE_PEERS = 4200,
 	SIEGE_IDS = 1 << 19,
 	SIEGE_USERS = 4,
 	SIEGE_SHORT = 16, /* bytes of a call: its number and the length of its reply */
 	SIEGE_LONG = 20000,
-	SIEGE_TIMES = 3, /* limit of what is sent, as a multiple of what was received, or was sent first */
+	SIEGE_TIMES =
+		3, /* limit on bytes sent, as a multiple of the bytes received, or of those sent for the first time */
 };
 
 struct siege_frame {
 	uint8_t bytes[SIEGE_FRAME];
 	size_t len;
-	unsigned station; /* that heard it or sends it */
+	unsigned station; /* where it arrived, or which sends it */
 };
 
 /* ---- the meter ---- */
@@ -95,8 +96,8 @@ struct siege_flow {
 	bool confirmed;
 	uint64_t in;           /* in frames that claimed to be from it */
 	uint64_t out;          /* in frames for it */
-	uint64_t first, again; /* of these, with payload: new, and repeated */
-	uint64_t asked;        /* ... in questions whether it has arrived */
+	uint64_t first, again; /* payload bytes in these: new, and repeated */
+	uint64_t asked;        /* ... in frames that only ask for an acknowledgement */
 	uint64_t over;         /* the maximum of out - SIEGE_TIMES * in, before the host was confirmed */
 	uint64_t again_over;   /* the maximum of again - SIEGE_TIMES * first */
 };
@@ -107,7 +108,7 @@ struct siege_flow {
 struct siege_peer {
 	uint32_t host;
 	unsigned station;
-	uint64_t boot, server_boot; /* server_boot: the server's, as told to this host; 0: not yet */
+	uint64_t boot, server_boot; /* server_boot: the boot id that the server shows to this host; 0: not yet known */
 	bool on_ip;
 	bool is_silent; /* answers nothing */
 };
@@ -129,22 +130,22 @@ struct siege {
 	struct xk_sim_link *lan;
 	struct xk_sim_host *server, *client, *enemy;
 	struct xk_port *ports[SIEGE_STATIONS];
-	bool stops;         /* the client makes no more calls */
-	uint64_t works_us;  /* how long the handler of a call waits */
-	unsigned buffers;   /* of the server; 0: many */
-	const char *beside; /* statements that add to the graph; NULL: none */
+	bool stops;         /* the client begins no more calls */
+	uint64_t works_us;  /* time for which a call's handler waits */
+	unsigned buffers;   /* the server's; 0: many */
+	const char *beside; /* statements added to the graph; NULL: none */
 
 	/* the enemy */
 	struct siege_peer peers[SIEGE_PEERS];
 	unsigned peer_count;
-	uint32_t blast_sequence; /* of the latest BLAST message that the enemy was sent; 0: none, or a short one */
-	unsigned blast_count;    /* its fragments */
-	void (*hear)(struct siege *s, const struct siege_frame *f); /* takes each frame at the enemy's stations */
+	uint32_t blast_sequence; /* the latest BLAST message for the enemy; 0: none, or a short one */
+	unsigned blast_count;    /* its number of fragments */
+	void (*hear)(struct siege *s, const struct siege_frame *f); /* receives each frame at the enemy's stations */
 	void (*tick)(struct siege *s);                              /* the attack */
 	uint64_t every_ns, until_ns;
 	uint64_t ticks;
-	unsigned variant; /* of the attack */
-	uint64_t data[8]; /* for the attack's use */
+	unsigned variant; /* the attack's variant */
+	uint64_t data[8]; /* for the attack */
 
 	/* the meter */
 	struct siege_flow flows[SIEGE_HOSTS];
@@ -153,7 +154,7 @@ struct siege {
 
 	/* calls */
 	uint64_t ids;                 /* the latest number of a call */
-	uint8_t ran[SIEGE_IDS];       /* by number: was run, or must not be */
+	uint8_t ran[SIEGE_IDS];       /* by number: has run, or must not run */
 	uint64_t words;               /* makes the bytes of each reply unique */
 	unsigned wrongly_run, forged; /* forged: replies that no handler made */
 	unsigned calls[2], failed, last_error;
@@ -182,7 +183,7 @@ siege_host_of(uint64_t link)
 	return number >= 0xa0 ? SIEGE_ENEMY + number - 0xa0 : SIEGE_SERVER - 1 + number;
 }
 
-/* Returns the protocol above the link or IP, as the link numbers it, and the offset of its header. */
+/* Returns the number of the protocol above the link or IP, and stores the offset of its header. */
 static inline unsigned
 siege_above(const uint8_t *frame, size_t len, size_t *at)
 {
@@ -264,7 +265,7 @@ siege_content(const uint8_t *frame, size_t len)
 	return hash == 0 ? 1 : hash;
 }
 
-/* Returns whether the server's frame only asks for an acknowledgement. */
+/* Returns true if the server's frame only asks for an acknowledgement. */
 static inline bool
 siege_is_question(const uint8_t *frame, size_t len)
 {
@@ -276,7 +277,7 @@ siege_is_question(const uint8_t *frame, size_t len)
 		(SIEGE_FROM_CLIENT | SIEGE_USER_MSG | SIEGE_ACK_REQUESTED)) == SIEGE_ACK_REQUESTED;
 }
 
-/* Returns whether this payload was sent before, and remembers it. */
+/* Returns true if this payload was sent before; otherwise remembers it. */
 static inline bool
 siege_is_again(struct siege *s, uint64_t content)
 {
@@ -364,7 +365,7 @@ siege_serve(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m, 
 	return *reply == NULL ? -ENOBUFS : 0;
 }
 
-/* A handler of Active Messages: replies with as many bytes as the request says. */
+/* Handles an active message: replies with as many bytes as the request asks for. */
 static inline void
 siege_handle(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, struct xk_am_reply *reply)
 {
@@ -518,7 +519,7 @@ siege_boot(void *context, struct xk_sim_host *host)
 	return kernel;
 }
 
-/* The enemy has no protocols, only ports. */
+/* Composes the enemy: ports without protocols. */
 static inline struct xk_kernel *
 siege_boot_enemy(void *context, struct xk_sim_host *host)
 {
@@ -675,7 +676,7 @@ siege_send(struct siege *s, struct siege_frame *f)
 		xk_msg_free(m);
 }
 
-/* Begins a frame from peer to the host `to`, up to the header of `type`; with an IP header if peer is on IP. */
+/* Begins a frame from peer to the host `to`, up to the header of `type`. If peer is on IP, adds an IP header. */
 static inline void
 siege_from_to(struct siege_frame *f, const struct siege_peer *peer, uint32_t to, unsigned type)
 {
@@ -759,7 +760,7 @@ siege_send_chan(struct siege *s, const struct siege_peer *peer, uint32_t channel
 	siege_send(s, &f);
 }
 
-/* Sends the call number id, which asks for a reply of len bytes. */
+/* Sends call `id`, which asks for a reply of len bytes. */
 static inline void
 siege_send_request(struct siege *s, const struct siege_peer *peer, uint32_t channel, unsigned flags, uint32_t sequence,
 		   uint64_t id, uint64_t len)
@@ -774,7 +775,7 @@ siege_send_request(struct siege *s, const struct siege_peer *peer, uint32_t chan
 	siege_send(s, &f);
 }
 
-/* Sends a NACK: of this message, only the first fragment has arrived. */
+/* Sends a NACK that reports only the first fragment of the message. */
 static inline void
 siege_send_nack(struct siege *s, const struct siege_peer *peer, uint32_t sequence, unsigned count)
 {
@@ -785,7 +786,7 @@ siege_send_nack(struct siege *s, const struct siege_peer *peer, uint32_t sequenc
 	siege_send(s, &f);
 }
 
-/* Asks for the server's link address, as the neighbour `host` at a station. */
+/* Sends an ARP request for the server's address, as the neighbour `host` at a station. */
 static inline void
 siege_ask_arp(struct siege *s, unsigned station, uint32_t host)
 {
@@ -802,7 +803,7 @@ siege_ask_arp(struct siege *s, unsigned station, uint32_t host)
 	siege_send(s, &f);
 }
 
-/* Returns whether f is the answer. */
+/* Returns true if f is the answer. */
 static inline bool
 siege_is_arp_answer(const struct siege_frame *f)
 {
@@ -811,9 +812,9 @@ siege_is_arp_answer(const struct siege_frame *f)
 	return xk_get16(f->bytes + 12) == SIEGE_ARP && xk_get16(p + 6) == 2 && xk_get32(p + 14) == SIEGE_SERVER;
 }
 
-/* ---- what the enemy does by itself ---- */
+/* ---- what the enemy does on its own ---- */
 
-/* Adds a host that the enemy plays, at one of its stations. Over IP if it is behind the router, else over VNET. */
+/* Adds a host for the enemy to play, at one of its stations: over IP if it is behind the router, else over VNET. */
 static inline struct siege_peer *
 siege_play(struct siege *s, uint32_t host, unsigned station, uint64_t boot)
 {
@@ -825,7 +826,7 @@ siege_play(struct siege *s, uint32_t host, unsigned station, uint64_t boot)
 	return peer;
 }
 
-/* Introduces peer to the server, which asks back; the answer confirms peer. */
+/* Introduces peer to the server, which sends a query back; the answer confirms peer. */
 static inline void
 siege_introduce(struct siege *s, const struct siege_peer *peer)
 {
@@ -864,8 +865,8 @@ siege_answer_arp(struct siege *s, const struct siege_frame *asked)
 }
 
 /*
- * Returns whether the BIDCTL message at p is for peer. f came to peer's station, which neighbours may share: a response
- * is told apart by its tag.
+ * Returns true if the BIDCTL message at p is for peer. Neighbours may share the station where f arrived: a response's
+ * tag tells them apart.
  */
 static inline bool
 siege_is_for(const struct siege_peer *peer, const struct siege_frame *f, const uint8_t *p, bool on_ip)
@@ -877,7 +878,7 @@ siege_is_for(const struct siege_peer *peer, const struct siege_frame *f, const u
 	return !(xk_get16(p) & SIEGE_RESPONSE) || xk_get64(p + 32) == SIEGE_TAG(peer->host);
 }
 
-/* Takes a BIDCTL message for a host that the enemy plays: learns the server's boot id, and answers queries. */
+/* Handles a BIDCTL message for one of the enemy's hosts: learns the server's boot id, and answers queries. */
 static inline void
 siege_answer_bidctl(struct siege *s, const struct siege_frame *f, size_t at)
 {
@@ -924,7 +925,7 @@ siege_hear(struct siege *s, const struct siege_frame *f)
 		s->hear(s, f);
 }
 
-/* Takes the frames that have arrived at a station. */
+/* Receives the frames that have arrived at a station. */
 static inline void
 siege_listen(struct siege *s, unsigned station)
 {
@@ -955,7 +956,10 @@ siege_tick(void *context)
 	REQUIRE(xk_sim_at(s->sim, xk_sim_now_ns(s->sim) + s->every_ns, siege_tick, s) == 0);
 }
 
-/* From now on the enemy hears, answers, and calls tick every every_ns; tick for for_ns only. May be called again. */
+/*
+ * Starts the attack: the enemy receives and answers from now on, and calls tick every every_ns, for for_ns. May be
+ * called again.
+ */
 static inline void
 siege_attack(struct siege *s, void (*tick)(struct siege *s), uint64_t every_ns, uint64_t for_ns)
 {

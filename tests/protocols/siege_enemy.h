@@ -10,20 +10,21 @@
 #include "tests/protocols/siege.h"
 
 enum {
-	ENEMY_LONGEST = 1400,     /* bytes of a frame's payload */
-	ENEMY_BEGIN = 40 * 43 - 1 /* its next frame begins a message in each attack that sends several frames of one */
+	ENEMY_LONGEST = 1400, /* bytes of payload */
+	ENEMY_BEGIN =
+		40 * 43 - 1 /* the frame before the one that begins a message in every attack that splits messages */
 };
 
 struct siege_enemy {
 	struct siege *s;
 	struct siege_peer *peer;  /* the host that the enemy plays */
-	uint64_t n;               /* its frames so far */
-	uint64_t cookie, session; /* of AM */
+	uint64_t n;               /* frames sent so far */
+	uint64_t cookie, session; /* AM's */
 };
 
 struct enemy_attack {
 	const char *name;
-	/* Sends one frame, the n-th. */
+	/* Sends the n-th frame. */
 	void (*send)(struct siege_enemy *e, uint32_t n);
 	bool keeps; /* the server keeps buffers for the enemy */
 };
@@ -38,7 +39,7 @@ enemy_put_udp(struct siege_frame *f, unsigned source, unsigned destination, size
 	xk_put16(p + 4, (uint16_t)(8 + len)); /* without a checksum */
 }
 
-/* Begins an IP datagram of the enemy's, or of `host` beside it, to the server. */
+/* Begins an IP datagram to the server from the enemy, or from `host` beside it. */
 static inline void
 enemy_begin_ip(struct siege_frame *f, uint32_t host, unsigned protocol)
 {
@@ -53,7 +54,7 @@ enemy_nothing(struct siege_enemy *e, uint32_t n)
 	(void)n;
 }
 
-/* ARP: ever new neighbours, which ask for the server and claim to have moved. */
+/* ARP: always new neighbours, which ask for the server and claim to have moved. */
 static inline void
 enemy_arp(struct siege_enemy *e, uint32_t n)
 {
@@ -88,7 +89,7 @@ enemy_icmp(struct siege_enemy *e, uint32_t n)
 	siege_send(e->s, &f);
 }
 
-/* IP: the first eight bytes of ever new datagrams, for existing protocols. */
+/* IP: the first eight bytes of always new datagrams, for existing protocols. */
 static inline void
 enemy_ip(struct siege_enemy *e, uint32_t n)
 {
@@ -102,7 +103,7 @@ enemy_ip(struct siege_enemy *e, uint32_t n)
 	siege_send(e->s, &f);
 }
 
-/* UDP: long echoes to ever new ports, and to unused ports. */
+/* UDP: long echoes to always new ports, and to unused ports. */
 static inline void
 enemy_udp(struct siege_enemy *e, uint32_t n)
 {
@@ -125,7 +126,7 @@ enemy_traffic(struct siege_enemy *e, uint32_t n)
 	siege_send(e->s, &f);
 }
 
-/* BLAST: ever new messages of 64 fragments, only one of which is sent. */
+/* BLAST: always new messages of 64 fragments, each with only one sent. */
 static inline void
 enemy_blast(struct siege_enemy *e, uint32_t n)
 {
@@ -163,7 +164,7 @@ enemy_bidctl(struct siege_enemy *e, uint32_t n)
 		siege_send_bidctl(e->s, &other, SIEGE_SERVER, SIEGE_QUERY, 0, n, 0);
 }
 
-/* CHAN: long calls on ever new channels, whose longer replies are never acknowledged. */
+/* CHAN: long calls on always new channels; their longer replies are never acknowledged. */
 static inline void
 enemy_chan(struct siege_enemy *e, uint32_t n)
 {
@@ -175,11 +176,11 @@ enemy_chan(struct siege_enemy *e, uint32_t n)
 	siege_put_chan(&f, n / 2, SIEGE_FROM_CLIENT | SIEGE_USER_MSG | (n % 2 == 0 ? 0 : SIEGE_ACK_REQUESTED), 5,
 		       ENEMY_LONGEST);
 	p = siege_put(&f, ENEMY_LONGEST);
-	memcpy(p, (const uint64_t[]){ 1, 30000 }, 16); /* as struct siege_party reads it */
+	memcpy(p, (const uint64_t[]){ 1, 30000 }, 16); /* the layout that struct siege_party reads */
 	siege_send(e->s, &f);
 }
 
-/* SELECT: the same for procedures, some of which do not exist. */
+/* SELECT: the same for procedures, some of them unknown. */
 static inline void
 enemy_select(struct siege_enemy *e, uint32_t n)
 {
@@ -264,7 +265,7 @@ enemy_put_am(struct siege_enemy *e, unsigned kind, unsigned handler, uint32_t se
 	siege_send(e->s, &f);
 }
 
-/* AM: sessions, with valid cookies, and requests whose long replies are never acknowledged. */
+/* AM: sessions with valid cookies, and requests for long replies that are never acknowledged. */
 static inline void
 enemy_am(struct siege_enemy *e, uint32_t n)
 {
@@ -279,7 +280,7 @@ enemy_am(struct siege_enemy *e, uint32_t n)
 		enemy_put_am(e, 4, SIEGE_HANDLER, 1 + n % 1000, e->session, &len, sizeof(len));
 }
 
-/* STOPWAIT: calls of ever new ends, and data for no end. */
+/* STOPWAIT: calls from always new ends, and data for unknown ends. */
 static inline void
 enemy_stopwait(struct siege_enemy *e, uint32_t n)
 {
@@ -298,7 +299,7 @@ enemy_stopwait(struct siege_enemy *e, uint32_t n)
 	siege_send(e->s, &f);
 }
 
-/* LLP and BIP: long echoes to ever new ports. */
+/* LLP and BIP: long echoes to always new ports. */
 static inline void
 enemy_ports(struct siege_enemy *e, uint32_t n, unsigned type)
 {

@@ -1,5 +1,5 @@
 /*
- * stopwait_peer.h - for tests of stop-and-wait: one end on a fake wire, whose other side the test plays.
+ * stopwait_peer.h - rig for tests of stop-and-wait: one end on a fake wire, whose other side the test plays.
  */
 #ifndef TESTS_STOPWAIT_PEER_H
 #define TESTS_STOPWAIT_PEER_H
@@ -12,7 +12,7 @@
 
 enum { HOST = 0x0a4d0002, PORT = 7, CALLER = 0x2345, LEN = 3000 };
 
-/* What goes over the wire, both ways. */
+/* A packet on the wire, in either direction. */
 struct packet {
 	unsigned source, destination, kind;
 	uint32_t sequence;
@@ -23,7 +23,7 @@ struct packet {
 
 static const char *const kinds[] = { "", "CALL", "WELCOME", "DATA", "ACK", "GONE" };
 
-/* The payload is hexadecimal, a digit a byte. */
+/* Returns a packet; its payload is hexadecimal, one digit per byte. */
 static inline struct packet
 packet(unsigned kind, uint32_t sequence, uint64_t from, uint64_t to, const char *payload)
 {
@@ -57,7 +57,7 @@ inject(struct rig *r, struct packet p)
 	rig_inject_bytes(r, bytes, packet_store(&p, bytes));
 }
 
-/* What was sent next; kind 0: nothing. */
+/* Returns the next packet sent; kind 0: none. */
 static inline struct packet
 sent(struct rig *r)
 {
@@ -108,14 +108,14 @@ expect_delivered(struct rig *r, const char *text)
 	CHECK_STR(len < 0 ? "nothing" : bytes, text);
 }
 
-/* An active session, which has not called yet. */
+/* Opens an active session, which has not called yet. */
 static inline struct xk_session *
 open_it(struct rig *r)
 {
 	return rig_must_open(r, rig_to2(HOST, PORT, CALLER));
 }
 
-/* What the peer 0xb of an active session says. */
+/* Answers an active session as its peer 0xb. */
 static inline void
 answer(struct rig *r, unsigned kind, uint32_t sequence, uint64_t from, uint64_t id)
 {
@@ -126,7 +126,7 @@ answer(struct rig *r, unsigned kind, uint32_t sequence, uint64_t from, uint64_t 
 	inject(r, p);
 }
 
-/* An active session that the peer `0xb` has welcomed; *id is what it is called. What it has pushed first is under way. */
+/* Opens an active session, which peer 0xb welcomes; its first message is in flight. Stores the session's id in *id. */
 static inline struct xk_session *
 open_and_call(struct rig *r, const char *text, uint64_t *id)
 {
@@ -138,7 +138,7 @@ open_and_call(struct rig *r, const char *text, uint64_t *id)
 	return s;
 }
 
-/* As a server: the peer `from` calls. What the end is called that has welcomed it; 0: nobody has. */
+/* Calls the server as the peer `from`. Returns the id of the end that welcomed it; 0: refused. */
 static inline uint64_t
 call(struct rig *r, uint64_t from)
 {
@@ -153,7 +153,7 @@ call(struct rig *r, uint64_t from)
 	return p.from;
 }
 
-/* What the peer 0xa of such an end sends. */
+/* Sends data to such an end as its peer 0xa. */
 static inline void
 hear(struct rig *r, uint32_t sequence, uint64_t id, const char *payload)
 {
@@ -172,7 +172,7 @@ server_new(const char *settings)
 	return r;
 }
 
-/* After this nothing waits for an answer any more. */
+/* Runs until nothing waits for an answer, then frees the rig. */
 static inline void
 end(struct rig *r)
 {
@@ -184,7 +184,7 @@ end(struct rig *r)
 #define STOPWAIT_TEST(name, made) TEST_WITH(name, struct rig *r, made, end)
 #define STOPWAIT_SESSION_TEST(name, made, opened) SESSION_TEST(name, made, opened, end)
 
-/* Any number below `below`. */
+/* Returns a random number below `below`. */
 static inline uint64_t
 draw(uint64_t *state, uint64_t below)
 {

@@ -1,4 +1,4 @@
-/* test_am.c - Active Messages: sessions, requests that are made, answered and returned, and hostile messages. */
+/* test_am.c - Active Messages: sessions, requests sent, answered and returned, and hostile messages. */
 #include <limits.h>
 
 #include "platform/sim/memory.h"
@@ -7,7 +7,7 @@
 
 enum { TELL = 4, LAST = XK_AM_HANDLERS - 1 };
 
-/* What the handlers have seen. */
+/* What the handlers received. */
 static struct {
 	unsigned tells, returns;
 	struct xk_am_arrival arrival;
@@ -61,13 +61,13 @@ client_rig(const char *settings)
 	return r;
 }
 
-/* ---- requesting ---- */
+/* ---- sending requests ---- */
 
 struct requesting {
 	struct xk_session *s;
 	struct xk_am_push push;
 	const char *text;
-	size_t len; /* of zeros; 0: text */
+	size_t len; /* number of zeros; 0: text */
 	int status;
 };
 
@@ -111,7 +111,7 @@ count(struct xk_session *s, int op)
 	return value;
 }
 
-AM_SESSION_TEST(the_first_request_calls_the_peer, client_rig("am"), open_am(r))
+AM_SESSION_TEST(first_request_calls_the_peer, client_rig("am"), open_am(r))
 {
 	struct message m;
 	uint64_t number;
@@ -168,7 +168,7 @@ AM_SESSION_TEST(a_reply_runs_its_handler_once_and_is_taken, client_rig("am"), op
 	expect_answer(r, AM_TAKEN, 1, 0);
 }
 
-AM_SESSION_TEST(what_the_peer_refuses_comes_back, client_rig("am"), open_am(r))
+AM_SESSION_TEST(refused_request_returns_to_its_error_handler, client_rig("am"), open_am(r))
 {
 	static const struct {
 		unsigned reason;
@@ -195,8 +195,8 @@ AM_SESSION_TEST(what_the_peer_refuses_comes_back, client_rig("am"), open_am(r))
 	answer(r, &m, AM_ACK, 0, "");
 }
 
-/* Of a session whose endpoint has no error handler. */
-AM_SESSION_TEST(what_comes_back_to_nobody_is_dropped, client_rig("am patience=300ms"),
+/* The session's endpoint has no error handler. */
+AM_SESSION_TEST(returned_request_without_error_handler_is_dropped, client_rig("am patience=300ms"),
 		rig_must_open(r, rig_to2(PEER_HOST, THERE, XK_ANY)))
 {
 	struct message m;
@@ -218,7 +218,7 @@ AM_SESSION_TEST(what_comes_back_to_nobody_is_dropped, client_rig("am patience=30
 	CHECK_EQ(seen.returns, 0);
 }
 
-AM_SESSION_TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_and_returned,
+AM_SESSION_TEST(unanswered_request_backs_off_and_is_returned,
 		client_rig("am timeout=100ms timeout_max=400ms patience=1s"), open_am(r))
 {
 	struct message first, again;
@@ -247,7 +247,7 @@ AM_SESSION_TEST(a_request_without_an_answer_is_sent_again_after_twice_as_long_an
 	answer(r, &again, AM_ACK, 0, "");
 }
 
-AM_SESSION_TEST(the_others_do_not_wait_for_one_that_is_lost, client_rig("am"), open_am(r))
+AM_SESSION_TEST(lost_request_does_not_delay_others, client_rig("am"), open_am(r))
 {
 	struct message m[3];
 
@@ -268,7 +268,7 @@ AM_SESSION_TEST(the_others_do_not_wait_for_one_that_is_lost, client_rig("am"), o
 	CHECK_EQ(expect(r, AM_REQUEST).h.oldest, 3);
 }
 
-AM_SESSION_TEST(no_more_are_under_way_than_the_peer_has_credits_for, client_rig("am outstanding=8 queue=2"), open_am(r))
+AM_SESSION_TEST(requests_in_flight_are_limited_by_credits, client_rig("am outstanding=8 queue=2"), open_am(r))
 {
 	struct message m[8];
 
@@ -283,7 +283,7 @@ AM_SESSION_TEST(no_more_are_under_way_than_the_peer_has_credits_for, client_rig(
 	CHECK_EQ(count(s, XK_AM_GET_UNANSWERED), CREDITS);
 	CHECK_EQ(count(s, XK_AM_GET_WAITING), 10 - CREDITS);
 	answer(r, &m[1], AM_ACK, 0, "");
-	rig_expect_nothing_sent(r); /* the oldest holds it up */
+	rig_expect_nothing_sent(r); /* the oldest holds up the rest */
 	answer(r, &m[0], AM_ACK, 0, "");
 	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 4);
 	CHECK_EQ(expect(r, AM_REQUEST).h.sequence, 5);
@@ -310,7 +310,7 @@ AM_TEST(each_open_is_a_session_of_its_own, client_rig("am"))
 	rig_expect_open_fails(r, rig_to2(6, THERE, NAME), -EHOSTUNREACH);
 }
 
-AM_TEST(an_endpoint_is_named_by_a_number, client_rig("am"))
+AM_TEST(endpoint_name_must_be_a_number, client_rig("am"))
 {
 	static const uint64_t names[][2] = { { 0, NAME }, { 65536, NAME }, { XK_ANY, NAME }, { THERE, 65536 } };
 	struct xk_participants none = { .local.depth = 0 }, more = { .local = { 2, { 1, NAME } } };
@@ -326,8 +326,8 @@ AM_TEST(an_endpoint_is_named_by_a_number, client_rig("am"))
 	CHECK_EQ(got.local.address[got.local.depth - 1], NAME);
 }
 
-AM_SESSION_TEST(a_call_is_repeated_and_given_up, client_rig("am timeout=100ms timeout_max=200ms patience=1s"),
-		open_am(r))
+AM_SESSION_TEST(unanswered_call_is_retransmitted_then_given_up,
+		client_rig("am timeout=100ms timeout_max=200ms patience=1s"), open_am(r))
 {
 	struct message m;
 
@@ -367,14 +367,14 @@ AM_SESSION_TEST(a_call_may_be_refused, client_rig("am"), open_am(r))
 	CHECK_EQ(seen.returns, 2);
 }
 
-/* A peer that was booted again has another secret: its cookie is another one. */
-AM_SESSION_TEST(a_later_cookie_is_the_one, client_rig("am"), open_am(r))
+/* A rebooted peer has another secret, and therefore another cookie. */
+AM_SESSION_TEST(later_cookie_replaces_the_former, client_rig("am"), open_am(r))
 {
 	struct message m;
 
 	CHECK_EQ(request(r, s, 3, "x"), 0);
 	m = expect(r, AM_CALL);
-	welcome(r, m.h.from); /* before it was asked back: nobody's */
+	welcome(r, m.h.from); /* before the COOKIE: ignored */
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	hear(r, (struct am_header){ .kind = AM_COOKIE, .to = m.h.from, .from = COOKIE }, "");
 	CHECK(expect(r, AM_CALL).h.to == COOKIE);
@@ -389,7 +389,7 @@ AM_SESSION_TEST(a_later_cookie_is_the_one, client_rig("am"), open_am(r))
 	answer(r, &m, AM_ACK, 0, "");
 }
 
-RIG_SESSION_TEST(a_session_that_is_closed_lives_until_all_is_answered, client_rig("am outstanding=1"), open_am(r))
+RIG_SESSION_TEST(closed_session_lives_until_all_requests_are_answered, client_rig("am outstanding=1"), open_am(r))
 {
 	struct message m;
 
@@ -408,7 +408,7 @@ RIG_SESSION_TEST(a_session_that_is_closed_lives_until_all_is_answered, client_ri
 	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
-AM_SESSION_TEST(what_is_pushed_must_be_a_request, client_rig("am"), open_am(r))
+AM_SESSION_TEST(only_requests_can_be_pushed, client_rig("am"), open_am(r))
 {
 
 	CHECK_EQ(request(r, s, XK_AM_HANDLERS, "x"), -EINVAL);
@@ -426,7 +426,7 @@ AM_SESSION_TEST(what_is_pushed_must_be_a_request, client_rig("am"), open_am(r))
 
 /* ---- stores ---- */
 
-AM_SESSION_TEST(a_store_is_sent_in_parts_of_which_the_last_has_the_handler, client_rig("am"), open_am(r))
+AM_SESSION_TEST(last_part_of_a_store_names_the_handler, client_rig("am"), open_am(r))
 {
 	struct xk_am_push push = {
 		.number = 3, .count = 1, .words = { 9 }, .part = { .region = 0xabcd, .place = 100 }
@@ -471,10 +471,10 @@ struct short_of {
 	unsigned buffers;
 	uint32_t region;
 	int status;
-	size_t len; /* 0: 2 */
+	size_t len; /* 0: two bytes */
 };
 
-/* What shares the bytes of another has no room in front: headers need a buffer of their own. */
+/* A message that shares another's bytes has no headroom: headers need a buffer of their own. */
 static void
 request_and_keep(void *argument)
 {
@@ -502,10 +502,10 @@ request_without_bytes(void *argument)
 	rig_limit_buffers(q->r, UINT_MAX);
 }
 
-AM_TEST(am_drops_for_want_of_a_buffer_or_tries_again, client_rig("am"))
+AM_TEST(am_drops_or_retries_without_buffers, client_rig("am"))
 {
 	struct short_of q = { r, open_am(r), 0, 0, 0, 0 };
-	struct xk_msg *others[8]; /* so that AM may keep a part of the buffers */
+	struct xk_msg *others[8]; /* so that AM's share is worth a buffer */
 	struct message m;
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(others); i++)
@@ -522,7 +522,7 @@ AM_TEST(am_drops_for_want_of_a_buffer_or_tries_again, client_rig("am"))
 	CHECK_EQ(q.status, -ENOBUFS);
 	rig_expect_nothing_sent(r);
 	q.region = 0;
-	q.buffers = 1; /* for the headers: then only the reserve is left */
+	q.buffers = 1; /* for the headers: afterwards only the reserve is left */
 	CHECK(rig_do(r, request_and_keep, &q));
 	CHECK_EQ(q.status, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_room"), 1);
@@ -530,7 +530,7 @@ AM_TEST(am_drops_for_want_of_a_buffer_or_tries_again, client_rig("am"))
 	CHECK(rig_do(r, request_and_keep, &q));
 	CHECK_EQ(q.status, 0);
 	expect(r, AM_CALL);
-	rig_limit_buffers(r, 0); /* there is none to call again */
+	rig_limit_buffers(r, 0); /* none to call again */
 	rig_expect_silence_ms(r, 200);
 	rig_limit_buffers(r, UINT_MAX);
 	CHECK_EQ(rig_counter(r, "unsent"), 1);
@@ -538,7 +538,7 @@ AM_TEST(am_drops_for_want_of_a_buffer_or_tries_again, client_rig("am"))
 	answer_call(r);
 	m = expect(r, AM_REQUEST);
 	answer(r, &m, AM_ACK, 0, "");
-	q.len = AM_SHORT + 1; /* of which a view is sent, behind a header */
+	q.len = AM_SHORT + 1; /* a view of this is sent behind a header */
 	CHECK(rig_do(r, request_and_keep, &q));
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "unsent"), 2);
@@ -550,9 +550,9 @@ AM_TEST(am_drops_for_want_of_a_buffer_or_tries_again, client_rig("am"))
 		xk_msg_free(others[i]);
 }
 
-TEST(am_keeps_no_more_for_a_host_than_its_share)
+TEST(am_keeps_at_most_a_hosts_share)
 {
-	struct rig *r = client_rig("am kept=12k"); /* three buffers, for all sessions */
+	struct rig *r = client_rig("am kept=12k"); /* three buffers for all sessions */
 	struct xk_session *s = open_am(r), *other = open_am(r);
 	struct message m;
 
@@ -570,7 +570,7 @@ TEST(am_keeps_no_more_for_a_host_than_its_share)
 	am_rig_end(r);
 }
 
-TEST(a_host_may_end_with_requests_that_wait)
+TEST(host_may_end_while_requests_wait)
 {
 	struct xk_participants there = { .remote = { 2, { PEER_HOST, THERE } } };
 	struct bare b = bare_new("am");
@@ -584,9 +584,9 @@ TEST(a_host_may_end_with_requests_that_wait)
 	bare_free(&b);
 }
 
-/* ---- what makes no sense ---- */
+/* ---- malformed and hostile messages ---- */
 
-RIG_TEST(messages_that_make_no_sense_are_dropped, client_rig("am"))
+RIG_TEST(malformed_messages_are_dropped, client_rig("am"))
 {
 #define REST "01020304 01020304 0000000"
 #define ENDS " 1112131415161718 2122232425262728 "
@@ -639,8 +639,8 @@ RIG_TEST(messages_that_make_no_sense_are_dropped, client_rig("am"))
 	rig_expect_nothing_sent(r);
 }
 
-/* Answers and forgeries that do not name both ends. */
-AM_SESSION_TEST(answers_of_others_are_stale, client_rig("am"), open_am(r))
+/* Answers and forgeries that fail to name both ends. */
+AM_SESSION_TEST(answers_from_other_ends_are_stale, client_rig("am"), open_am(r))
 {
 	static const enum am_kind kinds[] = { AM_REPLY, AM_ACK, AM_REFUSED, AM_TAKEN, AM_GONE, AM_REQUEST, AM_COOKIE };
 	struct message m;
@@ -683,12 +683,12 @@ RIG_TEST(handlers_and_regions_are_registered_once, client_rig("am"))
 	CHECK_EQ(xk_region_unregister(am, &region), -ENOENT);
 }
 
-TEST(times_that_contradict_each_other_are_refused)
+TEST(contradictory_times_are_refused)
 {
 	CHECK_EQ(rig_refusal("wire:; am: wire; am.timeout_min=2s; am.timeout_max=1s; user: am"), -EINVAL);
 }
 
-RIG_SESSION_TEST(am_has_a_port_where_the_protocol_below_has_ports, rig_new("am port=3007"), open_am(r))
+RIG_SESSION_TEST(am_has_a_port_if_the_lower_protocol_has, rig_new("am port=3007"), open_am(r))
 {
 	struct xk_participants got = { .remote.depth = 0 };
 

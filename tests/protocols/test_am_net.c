@@ -1,28 +1,29 @@
 /*
- * test_am_net.c - simulated networks of hosts that send each other active messages, while frames are lost, repeated, late, and
- * hosts crash and boot. Each request is in a journal that outlives all hosts. It must be run at most once, whole, where it was
- * sent to; and end once for its sender: by its own reply, if it was run, or by coming back. A store's handler must find its
- * bytes. Nobody has more under way than credits. Then the network heals, and requests must be answered between all hosts.
+ * test_am_net.c - simulated networks of hosts that exchange active messages while frames are lost, duplicated and
+ * delayed and hosts crash and boot. A journal that outlives all hosts records each request. A request must be run at
+ * most once, whole, by the host it was sent to; and must end once for its sender: with its own reply if it was run, or
+ * by being returned. A store's handler must find its bytes. No session has more requests in flight than credits. After
+ * the network heals, requests between all hosts must be answered.
  */
 #include "protocols/papers/am.h"
 #include "tests/protocols/crash_net.h"
 #include "xkernel/bytes.h"
 
 enum {
-	TALKERS = 3, /* of each host */
+	TALKERS = 3, /* threads of each host */
 	MESSAGES_MAX = 400000,
 	NAME = 7,
 	ASK = 1,
 	TELL = 2,
 	CREDITS = 5,
-	SLOTS = 16,     /* of a talker, for stores at each of the others */
-	LATE_MS = 1000, /* a copy of a message may still come so long after it was given up */
+	SLOTS = 16,     /* of a talker, for stores at each other host */
+	LATE_MS = 1000, /* a copy of a message may arrive so long after its sender gave it up */
 	STORE_MAX = 5000,
 };
 
 static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 14000, .end_ms = 29000 };
 
-/* Where sessions are forgotten, few requests are answered. */
+/* If sessions are forgotten, few requests are answered. */
 static const struct net_times slow_times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 20000, .end_ms = 35000 };
 
 struct entry {
@@ -34,7 +35,7 @@ struct entry {
 struct talker {
 	struct host *host;
 	unsigned number;
-	unsigned stores[SLOTS]; /* the latest entry there, from 1; 0: none yet */
+	unsigned stores[SLOTS]; /* latest journal entry in each slot, from 1; 0: none yet */
 };
 
 struct host {
@@ -49,7 +50,7 @@ struct world {
 	const char *settings, *path;
 	uint32_t size_max;
 	unsigned ran, answered, returned;
-	uint32_t regions[NET_HOSTS]; /* of the latest boot */
+	uint32_t regions[NET_HOSTS]; /* from each host's latest boot */
 };
 
 /* ---- handlers ---- */
@@ -87,7 +88,7 @@ run_ask(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m, s
 		      ? e->is_store && arrival->len == e->x.size && is_in_place(arrival, arrival->words[0])
 		      : !e->is_store && xk_msg_len(m) == e->x.size && net_is_intact(m, arrival->words[0], 0));
 	if (chance % 32 == 0)
-		xk_delay(&h->base.protocol, chance / 32 % 30000); /* others come meanwhile */
+		xk_delay(&h->base.protocol, chance / 32 % 30000); /* others arrive meanwhile */
 	*reply = (struct xk_am_reply){
 		.given = true, .number = TELL, .count = 1, .words = { arrival->words[0] }, .m = m
 	};
@@ -139,7 +140,7 @@ host_returned(void *argument, struct xk_session *s, unsigned number, struct xk_m
 
 /* ---- talking ---- */
 
-/* Returns a slot to which nothing is stored any more, or SLOTS. */
+/* Returns a slot without a store in flight, or SLOTS. */
 static unsigned
 free_slot(const struct talker *t)
 {
@@ -175,7 +176,7 @@ send_request(struct talker *t, struct xk_session *s, unsigned to)
 	}
 	err = xk_am_request(s, &push, net_message(&h->base, e->x.size, id, 0));
 	if (err != 0)
-		e->x.ends = 1; /* none: it was refused */
+		e->x.ends = 1; /* refused: nothing to end */
 	CHECK_EQ(xk_control(s, XK_AM_GET_UNANSWERED, &unanswered), 0);
 	CHECK(unanswered <= CREDITS);
 	return err;
@@ -241,7 +242,7 @@ host_init(struct xk_protocol *self)
 static void
 host_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 {
-	CHECK(false); /* nobody sends that */
+	CHECK(false); /* never sent */
 	xk_msg_free(m);
 }
 
@@ -294,32 +295,32 @@ world_run(uint64_t seed, const char *path, const char *settings, uint32_t size_m
 	net_live(&w.net, &talkers, seed, crashes, strstr(settings, "sessions") != NULL ? &slow_times : &times);
 	CHECK(w.answered > 0 && w.ran >= w.answered);
 	if (!crashes && strstr(settings, "sessions") == NULL)
-		CHECK_EQ(w.returned, 0); /* nobody is gone for 3 s */
+		CHECK_EQ(w.returned, 0); /* no host is down for 3 s */
 	if (CU_get_number_of_failures() != failures)
 		fprintf(stderr, "seed %llu: %u requests, %u run, %u answered, %u returned\n", (unsigned long long)seed,
 			w.net.count, w.ran, w.answered, w.returned);
 }
 
-TEST(requests_are_run_once_whatever_the_network_does)
+TEST(requests_run_once_on_a_bad_network)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(seed, special_path, "", 60, false);
 }
 
-TEST(requests_are_run_once_whoever_crashes)
+TEST(requests_run_once_if_hosts_crash)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(1000000 + seed, special_path, "", seed % 2 == 0 ? 60 : 1400, true);
 }
 
-TEST(requests_over_a_general_protocol_are_run_once_whoever_crashes)
+TEST(requests_over_a_general_path_run_once_if_hosts_crash)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(2000000 + seed, general_path, "", seed % 2 == 0 ? 60 : 1400, true);
 }
 
-/* Servers forget sessions all the time: requests come back without anybody's being gone. */
-TEST(requests_are_run_once_where_sessions_are_forgotten)
+/* Servers forget sessions all the time: requests are returned although no host is gone. */
+TEST(requests_run_once_if_sessions_are_forgotten)
 {
 	for (uint64_t seed = 1; seed <= net_runs(1); seed++)
 		world_run(3000001 + 2 * seed, special_path, ", sessions=3, peer_sessions=2", 60, true);

@@ -1,4 +1,4 @@
-/* test_am_served.c - Active Messages that arrive: who may call, what runs once, replies that are kept, stores in their place. */
+/* test_am_served.c - Active Messages received: callers accepted, requests run once, replies kept, stores placed. */
 #include <limits.h>
 
 #include "tests/protocols/am_rig.h"
@@ -56,7 +56,7 @@ server_rig(const char *settings)
 	return r;
 }
 
-/* A request to session `to` arrives. */
+/* Injects a request to session `to`. */
 static void
 ask(struct rig *r, uint64_t to, unsigned handler, uint32_t sequence, uint32_t oldest, const char *text)
 {
@@ -77,9 +77,9 @@ taken(struct rig *r, uint64_t to, uint32_t sequence, uint32_t oldest)
 	     "");
 }
 
-/* ---- being called ---- */
+/* ---- callers ---- */
 
-AM_TEST(a_caller_takes_no_memory_before_it_has_shown_its_address, server_rig("am"))
+AM_TEST(caller_takes_no_memory_before_its_address_is_verified, server_rig("am"))
 {
 	struct message m;
 	uint64_t cookie, b;
@@ -88,7 +88,7 @@ AM_TEST(a_caller_takes_no_memory_before_it_has_shown_its_address, server_rig("am
 	cookie = expect(r, AM_COOKIE).h.from;
 	call(r, PEER, cookie + 1, NAME, 0);
 	CHECK(expect(r, AM_COOKIE).h.from == cookie);
-	call(r, PEER + 1, cookie, NAME, 0); /* another's */
+	call(r, PEER + 1, cookie, NAME, 0); /* another caller's cookie */
 	CHECK(expect(r, AM_COOKIE).h.from != cookie);
 	rig_wire_peer(r, 6); /* from another address */
 	call(r, PEER, cookie, NAME, 0);
@@ -107,7 +107,7 @@ AM_TEST(a_caller_takes_no_memory_before_it_has_shown_its_address, server_rig("am
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-AM_TEST(an_endpoint_that_nobody_has_or_whose_tag_is_another_is_gone, server_rig("am"))
+AM_TEST(unknown_endpoint_or_wrong_tag_is_gone, server_rig("am"))
 {
 	struct message m;
 	uint64_t cookie;
@@ -127,7 +127,7 @@ AM_TEST(an_endpoint_that_nobody_has_or_whose_tag_is_another_is_gone, server_rig(
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 }
 
-AM_TEST(an_address_has_a_share_of_the_sessions, server_rig("am peer_sessions=2"))
+AM_TEST(each_address_has_a_share_of_the_sessions, server_rig("am peer_sessions=2"))
 {
 	uint64_t a = call_as(r, 1, NAME, 0), b = call_as(r, 2, NAME, 0), c = call_as(r, 3, NAME, 0);
 
@@ -136,7 +136,7 @@ AM_TEST(an_address_has_a_share_of_the_sessions, server_rig("am peer_sessions=2")
 	CHECK_EQ(expect(r, AM_GONE).h.handler, AM_R_FORGOTTEN);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(seen.runs, 0);
-	seen.replies = true; /* what is kept keeps the session */
+	seen.replies = true; /* a kept reply keeps the session */
 	hear(r, (struct am_header){ .kind = AM_REQUEST, .handler = ADD, .to = b, .from = 2 }, "x");
 	hear(r, (struct am_header){ .kind = AM_REQUEST, .handler = ADD, .to = c, .from = 3 }, "x");
 	expect(r, AM_REPLY);
@@ -148,7 +148,7 @@ AM_TEST(an_address_has_a_share_of_the_sessions, server_rig("am peer_sessions=2")
 	CHECK(call_as(r, 4, NAME, 0) != 0);
 }
 
-RIG_TEST(calls_to_everybody_are_not_answered, rig_new_graph("port:; eth: port; am: eth; user: am"))
+RIG_TEST(broadcast_calls_are_not_answered, rig_new_graph("port:; eth: port; am: eth; user: am"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(NAME)), 0);
 	rig_inject(r, "ffffffffffff 0200000000aa 3007 01 00 0007 00000000 00000000 0000000c 0000000000000000"
@@ -161,7 +161,7 @@ RIG_TEST(calls_to_everybody_are_not_answered, rig_new_graph("port:; eth: port; a
 			  "0200000000aa 020000000001 3007 02 00 0000 00000000 00000000 00000000 1112131415161718 *");
 }
 
-/* ---- running ---- */
+/* ---- running requests ---- */
 
 AM_TEST(a_request_runs_its_handler_and_is_acknowledged, server_rig("am"))
 {
@@ -213,7 +213,7 @@ AM_TEST(a_request_is_run_once, server_rig("am"))
 	ask(r, b, ADD, 2 + 16, 2, "beyond its credits");
 	ask(r, b, ADD, 1, 2, "before its own oldest");
 	CHECK_EQ(rig_counter(r, "no_credit"), 2);
-	ask(r, b, ADD, 500, 500, "it gave up many");
+	ask(r, b, ADD, 500, 500, "it gave up on many");
 	expect_answer(r, AM_ACK, 500, 0);
 	ask(r, b, ADD, 499, 490, "too late");
 	CHECK_EQ(rig_counter(r, "duplicate"), 5);
@@ -243,7 +243,7 @@ AM_TEST(a_reply_is_kept_until_it_is_taken, server_rig("am"))
 	seen.reply_len = 0;
 	ask(r, b, ADD, 1, 1, "x");
 	CHECK_EQ(expect(r, AM_REPLY).h.length, 4);
-	ask(r, b, ADD, 2, 2, "x"); /* says so, too */
+	ask(r, b, ADD, 2, 2, "x"); /* reports so, too */
 	expect_answer(r, AM_REPLY, 2, SUM);
 	CHECK_EQ(platform->ops->buffers_out(platform), 1);
 	rig_advance_ms(r, 10001);
@@ -254,10 +254,8 @@ AM_TEST(a_reply_is_kept_until_it_is_taken, server_rig("am"))
 	CHECK_EQ(seen.runs, 3);
 }
 
-/*
- * Beyond the host's share of buffers, a reply is sent once. A repeated request is not run: it learns that it is gone.
- */
-TEST(a_host_has_a_share_of_the_replies_that_are_kept)
+/* Beyond the host's share of buffers, a reply is sent once. A duplicate request is not run, but answered with GONE. */
+TEST(each_host_has_a_share_of_the_kept_replies)
 {
 	struct rig *r = server_rig("am kept=8k"); /* two buffers */
 	uint64_t b = call_as(r, PEER, NAME, 0);
@@ -281,7 +279,7 @@ TEST(a_host_has_a_share_of_the_replies_that_are_kept)
 	CHECK_EQ(seen.runs, 4);
 }
 
-AM_TEST(a_long_reply_is_repeated_three_times, server_rig("am"))
+AM_TEST(long_reply_is_retransmitted_three_times, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
 
@@ -293,7 +291,7 @@ AM_TEST(a_long_reply_is_repeated_three_times, server_rig("am"))
 	CHECK_EQ(rig_counter(r, "repeated"), 6);
 	CHECK_EQ(seen.runs, 1);
 	rig_forget(r);
-	seen.reply_len = 1465; /* with its word, one byte too long */
+	seen.reply_len = 1465; /* one byte too long with its word */
 	ask(r, b, ADD, 1, 0, "x");
 	expect_answer(r, AM_ACK, 1, 0);
 	CHECK_EQ(rig_counter(r, "too_long"), 1);
@@ -302,7 +300,7 @@ AM_TEST(a_long_reply_is_repeated_three_times, server_rig("am"))
 	CHECK_EQ(expect(r, AM_REPLY).h.length, 1468);
 }
 
-AM_TEST(a_session_whose_peer_is_gone_is_over, server_rig("am"))
+AM_TEST(session_ends_if_its_peer_is_gone, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_session *s = rig_announced_session(r);
@@ -322,7 +320,7 @@ AM_TEST(a_session_whose_peer_is_gone_is_over, server_rig("am"))
 }
 
 /* A peer that called and then falls silent gets three retransmissions, the last in the second half of `patience`. */
-AM_TEST(am_sends_few_times_again_to_a_caller_that_does_not_answer, server_rig("am"))
+AM_TEST(am_retransmits_three_times_to_a_silent_caller, server_rig("am"))
 {
 	unsigned times = 0, late = 0;
 
@@ -340,8 +338,8 @@ AM_TEST(am_sends_few_times_again_to_a_caller_that_does_not_answer, server_rig("a
 	CHECK(rig_counter(r, "withheld") > 5);
 }
 
-/* The peer has credits for three. */
-AM_TEST(a_server_has_as_many_under_way_as_the_caller_said, server_rig("am"))
+/* The peer has granted three credits. */
+AM_TEST(server_honours_the_callers_credits, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_session *s = rig_announced_session(r);
@@ -385,7 +383,7 @@ region_of(struct rig *r, uint16_t name)
 	return region;
 }
 
-AM_TEST(a_store_runs_its_handler_when_all_is_in_place, server_rig("am"))
+AM_TEST(store_runs_its_handler_when_complete, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	uint32_t id = region_of(r, NAME).id;
@@ -413,7 +411,7 @@ AM_TEST(a_store_runs_its_handler_when_all_is_in_place, server_rig("am"))
 	CHECK_EQ(memcmp(memory, "........zz..abcdefghi.", 22), 0);
 }
 
-AM_TEST(nothing_is_stored_outside_of_a_region, server_rig("am"))
+AM_TEST(nothing_is_stored_outside_a_region, server_rig("am"))
 {
 	static const struct am_store_header stores[] = {
 		{ 0, 30, 3, 0, 0 },         { 0, 33, 3, 0, 0 }, { 0, 0, 33, 0, 0 },         { 0, UINT32_MAX, 3, 0, 0 },
@@ -441,8 +439,8 @@ AM_TEST(nothing_is_stored_outside_of_a_region, server_rig("am"))
 	CHECK_EQ(seen.runs, 0);
 }
 
-/* The end of a store is not run if a part before it was refused. */
-AM_TEST(a_store_of_which_a_part_was_refused_is_not_run, server_rig("am"))
+/* The last part of a store is not run if an earlier part was refused. */
+AM_TEST(store_with_a_refused_part_is_not_run, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
 	struct xk_region region = region_of(r, NAME);
@@ -456,7 +454,7 @@ AM_TEST(a_store_of_which_a_part_was_refused_is_not_run, server_rig("am"))
 
 /* ---- no buffers ---- */
 
-AM_TEST(an_answer_that_cannot_be_sent_is_counted, server_rig("am"))
+AM_TEST(unsent_answer_is_counted, server_rig("am"))
 {
 	uint64_t b = call_as(r, PEER, NAME, 0);
 

@@ -1,7 +1,7 @@
 /*
- * test_amplification.c - the traffic that others' frames draw from a host, measured on the wire. A host whose address a
- * frame merely claims is sent at most three times the bytes that claimed it. Any host is sent at most three times as
- * many repeated bytes as new ones.
+ * test_amplification.c - the traffic that strangers' frames draw from a host, measured on the wire. A host whose
+ * address is merely claimed receives at most three times the bytes that claimed it. Any host receives at most three
+ * times as many retransmitted bytes as new ones.
  */
 #include "tests/protocols/siege.h"
 
@@ -19,7 +19,7 @@ stranger(const struct siege *s)
 				    .on_ip = true };
 }
 
-/* The same on the link: a possible neighbour, at a station that is not its own. */
+/* The same on the link: a possible neighbour, at a station not its own. */
 static struct siege_peer
 neighbour(const struct siege *s)
 {
@@ -187,7 +187,7 @@ tick_select(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* Calls without a cookie and with a wrong one, requests for a long reply on no session, and answers that nobody awaits. */
+/* Calls without a cookie and with a wrong one, requests for a long reply without a session, and unsolicited answers. */
 static void
 tick_am(struct siege *s)
 {
@@ -214,7 +214,7 @@ tick_am(struct siege *s)
 	siege_send(s, &f);
 }
 
-/* ---- the judgement ---- */
+/* ---- verdict ---- */
 
 /* Checks all unconfirmed hosts; ARP has a limit of its own. Returns the worst ratio of out to in, in thousandths. */
 static uint64_t
@@ -238,8 +238,8 @@ judge_claimed(const struct siege *s, uint64_t for_ns)
 }
 
 /*
- * Sends strangers' frames every every_ns, then nothing until all their state is gone. One host of the enemy is
- * confirmed first, so that the enemy knows a boot id of the server.
+ * Sends strangers' frames every every_ns, then waits until all their state is gone. The enemy confirms one of its hosts
+ * first, to learn a boot id of the server.
  */
 static uint64_t
 try_strangers_at(void (*tick)(struct siege *s), unsigned variant, uint64_t every_ns, uint64_t for_ns)
@@ -262,7 +262,7 @@ try_strangers_at(void (*tick)(struct siege *s), unsigned variant, uint64_t every
 	return worst;
 }
 
-/* How long an attack is. Whatever it makes the server send is limited from the first second on. */
+/* Returns the length of an attack. Limits on what the server sends apply from the first second on. */
 static uint64_t
 attack_ns(void)
 {
@@ -282,26 +282,29 @@ try_strangers(void (*tick)(struct siege *s), unsigned variants)
 	}
 }
 
-TEST_WITH(arp_sends_no_more_than_it_is_asked, struct siege *s, siege_new(0), siege_free)
+TEST_WITH(arp_sends_no_more_than_it_receives, struct siege *s, siege_new(0), siege_free)
 {
 	siege_attack(s, tick_arp, SIEGE_MS, 20 * SIEGE_S);
 	siege_run(s, 30 * SIEGE_S);
 	CHECK(s->arp_in > 0 && s->arp_out > 0 && s->arp_out <= s->arp_in);
 }
 
-TEST_OF(icmp_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_icmp, 4));
-TEST_OF(ip_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_ip, 2));
-TEST_OF(faults_of_udp_send_little_to_hosts_that_are_merely_claimed, try_strangers(tick_udp, 1));
-TEST_OF(blast_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_blast, 4));
-TEST_OF(bid_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_bid, 6));
-TEST_OF(bidctl_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_bidctl, 4));
-TEST_OF(chan_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_chan, 4));
-TEST_OF(select_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_select, 4));
-TEST_OF(am_sends_little_to_hosts_that_are_merely_claimed, try_strangers(tick_am, 4));
+TEST_OF(icmp_sends_little_to_unconfirmed_hosts, try_strangers(tick_icmp, 4));
+TEST_OF(ip_sends_little_to_unconfirmed_hosts, try_strangers(tick_ip, 2));
+TEST_OF(udp_faults_send_little_to_unconfirmed_hosts, try_strangers(tick_udp, 1));
+TEST_OF(blast_sends_little_to_unconfirmed_hosts, try_strangers(tick_blast, 4));
+TEST_OF(bid_sends_little_to_unconfirmed_hosts, try_strangers(tick_bid, 6));
+TEST_OF(bidctl_sends_little_to_unconfirmed_hosts, try_strangers(tick_bidctl, 4));
+TEST_OF(chan_sends_little_to_unconfirmed_hosts, try_strangers(tick_chan, 4));
+TEST_OF(select_sends_little_to_unconfirmed_hosts, try_strangers(tick_select, 4));
+TEST_OF(am_sends_little_to_unconfirmed_hosts, try_strangers(tick_am, 4));
 
-/* ---- boots that a confirmed host's frames claim ---- */
+/* ---- boots claimed for a confirmed host ---- */
 
-/* A message of BID's, a query, or an announcement, in the name of the enemy's host, each from another boot; one every so many ticks. */
+/*
+ * Sends a BID message, a query, or an announcement in the name of the enemy's host, each from another boot; one every
+ * few ticks.
+ */
 static void
 tick_claimed_boots(struct siege *s)
 {
@@ -321,7 +324,7 @@ tick_claimed_boots(struct siege *s)
 	}
 }
 
-/* Returns the ratio of out to in, in thousandths, after a confirmed host has gone and another claims its boots. */
+/* Confirms a host, which then leaves; another claims its boots. Returns the ratio of out to in, in thousandths. */
 static uint64_t
 try_claimed_boots(unsigned variant, uint32_t host, unsigned station, uint64_t every_ms)
 {
@@ -350,7 +353,7 @@ try_claimed_boots(unsigned variant, uint32_t host, unsigned station, uint64_t ev
 	return 1000 * out / in;
 }
 
-TEST(boots_that_are_claimed_for_a_confirmed_host_draw_few_questions)
+TEST(claimed_boots_of_a_confirmed_host_draw_few_queries)
 {
 	for (unsigned variant = 0; variant < 3; variant++)
 		for (uint64_t every_ms = 200; every_ms <= 25000; every_ms *= 5) {
@@ -364,7 +367,7 @@ TEST(boots_that_are_claimed_for_a_confirmed_host_draw_few_questions)
 
 /* ---- retransmissions to confirmed hosts ---- */
 
-/* Makes a call every so many ticks, each on a channel of its own. */
+/* Makes a call every `ticks` ticks, each on a channel of its own. */
 static void
 call_now_and_then(struct siege *s, uint64_t ticks, uint64_t len)
 {
@@ -372,7 +375,7 @@ call_now_and_then(struct siege *s, uint64_t ticks, uint64_t len)
 		siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / ticks), 0, 5, ++s->ids, len);
 }
 
-/* Replies of 16 bytes, almost a frame, several frames, and BLAST's longest. */
+/* Returns the length of a reply: 16 bytes, almost a frame, several frames, or BLAST's longest. */
 static uint64_t
 reply_len(const struct siege *s)
 {
@@ -388,7 +391,7 @@ tick_silent(struct siege *s)
 	call_now_and_then(s, 200, reply_len(s));
 }
 
-/* Asks for the reply to its latest call, with each tick. */
+/* Asks for the reply to the latest call with each tick. */
 static void
 tick_negative_acks(struct siege *s)
 {
@@ -403,7 +406,7 @@ tick_questions(struct siege *s)
 	siege_send_chan(s, &s->peers[0], (uint32_t)(s->ticks / 1000), SIEGE_FROM_CLIENT | SIEGE_ACK_REQUESTED, 5);
 }
 
-/* Repeats its latest call with each tick. */
+/* Repeats the latest call with each tick. */
 static void
 tick_duplicates(struct siege *s)
 {
@@ -429,7 +432,7 @@ tick_everything(struct siege *s)
 	siege_send_request(s, &s->peers[0], (uint32_t)(s->ticks / 2000), SIEGE_ACK_REQUESTED, 5, s->ids, reply_len(s));
 }
 
-/* Attacks for a while, then falls silent; as a neighbour or, through the router, as a host elsewhere. */
+/* Attacks for a while, then falls silent: as a neighbour, or as a distant host behind the router. */
 static void
 try_again_from(void (*tick)(struct siege *s), uint64_t every_ns, unsigned variant, uint32_t host, unsigned station)
 {
@@ -447,7 +450,7 @@ try_again_from(void (*tick)(struct siege *s), uint64_t every_ns, unsigned varian
 	flow = siege_flow(s, host);
 	CHECK(flow->confirmed && flow->first > 0);
 	CHECK_EQ(flow->again_over, 0);
-	/* no BLAST below a short message: BLAST has its own limits */
+	/* short messages bypass BLAST, which has its own limits */
 	CHECK(reply_len(s) <= SIEGE_FRAME ? flow->again + flow->asked <= SIEGE_TIMES * flow->first
 					  : flow->asked <= flow->first / 20);
 	printf("%" PRIu64 ".%02" PRIu64 " ", flow->again / flow->first, 100 * flow->again / flow->first % 100);
@@ -463,9 +466,9 @@ try_again(void (*tick)(struct siege *s), uint64_t every_ns, unsigned first_varia
 	}
 }
 
-TEST_OF(replies_that_nobody_acknowledges_are_sent_again_few_times, try_again(tick_silent, SIEGE_MS, 0));
-TEST_OF(negative_acks_draw_a_reply_few_times, try_again(tick_negative_acks, SIEGE_MS, 0));
-TEST_OF(questions_draw_a_reply_few_times, try_again(tick_questions, SIEGE_MS, 0));
-TEST_OF(duplicates_draw_a_reply_few_times, try_again(tick_duplicates, SIEGE_MS, 0));
-TEST_OF(nacks_draw_fragments_few_times, try_again(tick_nacks, SIEGE_MS / 2, 2));
-TEST_OF(all_ways_to_ask_again_together_draw_a_reply_few_times, try_again(tick_everything, SIEGE_MS / 2, 0));
+TEST_OF(unacknowledged_replies_are_rarely_retransmitted, try_again(tick_silent, SIEGE_MS, 0));
+TEST_OF(negative_acks_draw_few_replies, try_again(tick_negative_acks, SIEGE_MS, 0));
+TEST_OF(probes_draw_few_replies, try_again(tick_questions, SIEGE_MS, 0));
+TEST_OF(duplicates_draw_few_replies, try_again(tick_duplicates, SIEGE_MS, 0));
+TEST_OF(nacks_draw_few_fragments, try_again(tick_nacks, SIEGE_MS / 2, 2));
+TEST_OF(all_requests_to_retransmit_together_draw_few_replies, try_again(tick_everything, SIEGE_MS / 2, 0));

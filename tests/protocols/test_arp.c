@@ -65,7 +65,7 @@ look_up(void *argument)
 	asking->link = xk_arp_ops(asking->arp)->known(asking->arp, asking->host);
 }
 
-/* The link address of host, if ARP knows it. */
+/* Returns the link address of host, or 0 if ARP does not know it. */
 static uint64_t
 known(struct rig *r, uint32_t host)
 {
@@ -102,7 +102,7 @@ RIG_TEST(arp_asks_and_learns_from_the_answer, arp_rig(""))
 	rig_expect_counts(r, "requests_out=1 replies_in=1");
 }
 
-RIG_TEST(arp_answers_who_asks_for_this_host_and_learns_its_address, arp_rig(""))
+RIG_TEST(arp_answers_a_request_and_learns_from_it, arp_rig(""))
 {
 	rig_expect_answer(r, ASKS_ME, ANSWER_TO_PEER);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
@@ -115,7 +115,7 @@ RIG_TEST(arp_ignores_the_padding_of_short_frames, arp_rig(""))
 	rig_expect_answer(r, ASKS_ME "00000000 00000000 00000000 00000000 0000", ANSWER_TO_PEER);
 }
 
-RIG_TEST(arp_answers_nobody_else_and_learns_nothing_from_them, arp_rig(""))
+RIG_TEST(arp_ignores_requests_for_other_hosts, arp_rig(""))
 {
 	rig_inject(r, EVERYBODY PEER "0806" REQUEST PEER PEER_HOST NOBODY OTHER_HOST);
 	rig_expect_nothing_sent(r);
@@ -144,7 +144,7 @@ RIG_TEST(arp_asks_again_and_then_gives_up, arp_rig("arp.timeout=100ms; arp.tries
 	CHECK_EQ(asking.status, 0);
 }
 
-RIG_TEST(arp_sends_one_request_for_all_who_wait, arp_rig(""))
+RIG_TEST(arp_sends_one_request_for_all_waiters, arp_rig(""))
 {
 	struct asking first = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, second = first;
 
@@ -157,7 +157,7 @@ RIG_TEST(arp_sends_one_request_for_all_who_wait, arp_rig(""))
 	CHECK_EQ(second.link, PEER_LINK);
 }
 
-RIG_TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer, arp_rig(""))
+RIG_TEST(arp_takes_a_request_from_the_wanted_host_as_an_answer, arp_rig(""))
 {
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
@@ -167,19 +167,19 @@ RIG_TEST(arp_takes_a_request_of_the_host_it_asks_for_as_an_answer, arp_rig(""))
 	CHECK_EQ(asking.link, PEER_LINK);
 }
 
-RIG_TEST(arp_does_not_wait_where_the_graph_says_fail, arp_rig("arp.implicit=fail"))
+RIG_TEST(arp_does_not_wait_if_implicit_is_fail, arp_rig("arp.implicit=fail"))
 {
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, -EAGAIN);
-	rig_expect_sent(r, MY_REQUEST); /* it asks all the same */
+	rig_expect_sent(r, MY_REQUEST); /* sends a request all the same */
 	rig_inject(r, PEER_REPLY);
 	CHECK(rig_do(r, ask, &asking));
 	CHECK_EQ(asking.status, 0);
 }
 
-RIG_TEST(arp_believes_an_answer_for_a_while, arp_rig("arp.age=1s"))
+RIG_TEST(arp_uses_an_answer_until_it_is_too_old, arp_rig("arp.age=1s"))
 {
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
@@ -187,7 +187,7 @@ RIG_TEST(arp_believes_an_answer_for_a_while, arp_rig("arp.age=1s"))
 	rig_forget(r);
 	rig_advance_ms(r, 900);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
-	rig_inject(r, ASKS_ME); /* heard of again */
+	rig_inject(r, ASKS_ME); /* the peer is heard from again */
 	rig_forget(r);
 	rig_advance_ms(r, 900);
 	CHECK_EQ(known(r, PEER_NUMBER), PEER_LINK);
@@ -212,7 +212,7 @@ RIG_TEST(arp_follows_a_host_that_announces_a_new_link_address, arp_rig(""))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(arp_drops_answers_it_did_not_ask_for, arp_rig(""))
+RIG_TEST(arp_drops_unsolicited_answers, arp_rig(""))
 {
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(rig_counter(r, "unasked"), 1);
@@ -253,7 +253,7 @@ RIG_TEST(arp_checks_every_field, arp_rig(""))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(arp_drops_senders_that_can_be_no_hosts, arp_rig(""))
+RIG_TEST(arp_drops_impossible_senders, arp_rig(""))
 {
 	static const char *const hosts[] = { "0a4d0000", "0a4d00ff", "ffffffff", "e0000001", "7f000001", "00000001" };
 	char frame[256];
@@ -268,7 +268,7 @@ RIG_TEST(arp_drops_senders_that_can_be_no_hosts, arp_rig(""))
 	rig_expect_nothing_sent(r);
 }
 
-/* Neighbours with a wider prefix ask so, and Linux, which asks with any of its addresses. */
+/* Neighbours with a wider prefix ask like this, and so does Linux, which uses any of its addresses. */
 RIG_TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing, arp_rig("arp.entries=1"))
 {
 	inject_request_of(r, 0x10);
@@ -282,7 +282,7 @@ RIG_TEST(arp_answers_requests_from_outside_its_network_and_learns_nothing, arp_r
 	rig_expect_nothing_sent(r);
 }
 
-/* A gateway, as `ip route add ... onlink` makes it: that one host, and no other outside the network. */
+/* A gateway, as `ip route add ... onlink` makes it: one host outside the network, and no other. */
 RIG_TEST(arp_knows_one_neighbour_outside_its_network, arp_rig(""))
 {
 	struct asking gateway = { rig_protocol(r, "arp"), 0xac1f0101, 0, 0 }, another = gateway;
@@ -308,8 +308,8 @@ RIG_TEST(arp_knows_one_neighbour_outside_its_network, arp_rig(""))
 	CHECK_EQ(rig_counter(r, "bad_address"), 2);
 }
 
-/* The packet has the virtual link address, the frame the physical one (RFC 5798, 8.1.2). */
-RIG_TEST(arp_believes_the_packet_and_not_the_frame, arp_rig(""))
+/* The packet bears the virtual link address, the frame the physical one (RFC 5798, 8.1.2). */
+RIG_TEST(arp_takes_the_address_from_the_packet_not_the_frame, arp_rig(""))
 {
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 0 };
 
@@ -332,7 +332,7 @@ RIG_TEST(arp_defends_its_address_against_a_probe_and_counts_a_conflict, arp_rig(
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY MY_HOST);
 }
 
-RIG_TEST(arp_without_an_address_says_nothing, rig_new_graph(GRAPH))
+RIG_TEST(arp_without_an_address_sends_nothing, rig_new_graph(GRAPH))
 {
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
@@ -357,7 +357,7 @@ RIG_TEST(arp_asks_only_for_neighbours, arp_rig(""))
 	rig_expect_nothing_sent(r);
 }
 
-/* ---- hosts that are followed ---- */
+/* ---- followed hosts ---- */
 
 struct following {
 	struct xk_arp_follower follower;
@@ -407,7 +407,7 @@ follow_as(struct rig *r, struct following *f, bool asks, uint64_t link, int stat
 	CHECK_EQ(f->status, status);
 }
 
-/* A rig with a session that follows the peer: of the link, since ARP has none. */
+/* Returns a rig with a session that follows the peer, whose address the link supplies because ARP has none. */
 static struct rig *
 follow_rig(const char *settings, struct following *f)
 {
@@ -424,7 +424,7 @@ follow_rig(const char *settings, struct following *f)
 	return r;
 }
 
-TEST(arp_tells_of_changes_who_follows)
+TEST(arp_notifies_followers_of_changes)
 {
 	struct following f;
 	struct rig *r = follow_rig("arp.age=10s", &f);
@@ -433,7 +433,7 @@ TEST(arp_tells_of_changes_who_follows)
 	rig_expect_nothing_sent(r);
 	follow_as(r, &f, true, 0, -EINPROGRESS);
 	rig_expect_sent(r, MY_REQUEST);
-	follow_as(r, &f, true, 0, -EINPROGRESS); /* once for both */
+	follow_as(r, &f, true, 0, -EINPROGRESS); /* once for both followers */
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(f.told, 1);
 	CHECK_EQ(f.follower.link, PEER_LINK);
@@ -443,7 +443,7 @@ TEST(arp_tells_of_changes_who_follows)
 	follow_as(r, &f, true, PEER_LINK, 0);
 	rig_inject(r, PEER_REPLY); /* nothing new */
 	CHECK_EQ(f.told, 2);
-	follow_as(r, &f, true, OTHER_LINK, -EINPROGRESS); /* it goes to a wrong one */
+	follow_as(r, &f, true, OTHER_LINK, -EINPROGRESS); /* messages go to a wrong address */
 	rig_advance_ms(r, 1);
 	CHECK_EQ(f.told, 3);
 	follow_as(r, &f, false, PEER_LINK, 0);
@@ -457,7 +457,7 @@ TEST(arp_tells_of_changes_who_follows)
 	rig_free(r);
 }
 
-TEST(arp_follows_nobody_for_whom_there_is_no_room)
+TEST(arp_follows_no_host_without_an_entry)
 {
 	struct following f;
 	struct rig *r = follow_rig("arp.entries=1", &f);
@@ -473,8 +473,8 @@ TEST(arp_follows_nobody_for_whom_there_is_no_room)
 	rig_free(r);
 }
 
-/* Once, until it asks again: the shepherd that tells it must come to an end. */
-TEST(arp_lets_a_session_go_that_cannot_move)
+/* Once, until it asks again: the shepherd that notifies it must come to an end. */
+TEST(arp_stops_notifying_a_session_that_cannot_move)
 {
 	struct following f;
 	struct rig *r = follow_rig("arp.age=10s", &f);
@@ -509,8 +509,8 @@ follow_no_more(void *argument)
 	xk_arp_ops(f->arp)->unfollow(f->arp, &f->follower);
 }
 
-/* A shepherd that is still in a closed session must not make ARP remember it. */
-TEST(arp_tells_no_session_that_is_closed)
+/* A shepherd still inside a closed session must not make ARP remember it. */
+TEST(arp_notifies_no_closed_session)
 {
 	struct following f;
 	struct rig *r = follow_rig("arp.age=10s", &f);
@@ -528,8 +528,8 @@ TEST(arp_tells_no_session_that_is_closed)
 	rig_free(r);
 }
 
-/* The follower opens sessions, which foreign threads must not: they replace no host that is followed. */
-TEST(arp_tells_of_no_change_on_a_foreign_thread)
+/* Followers open sessions, which foreign threads must not: there, ARP replaces no followed host. */
+TEST(arp_notifies_nobody_on_a_foreign_thread)
 {
 	struct following f, more;
 	struct rig *r = follow_rig("arp.entries=1", &f);
@@ -538,7 +538,8 @@ TEST(arp_tells_of_no_change_on_a_foreign_thread)
 	follow_as(r, &f, true, 0, -EINPROGRESS);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(f.told, 1);
-	CHECK_EQ(xk_arp_ops(f.arp)->follow(f.arp, &more.follower, OTHER_NUMBER, true), -ENOBUFS); /* this is one */
+	CHECK_EQ(xk_arp_ops(f.arp)->follow(f.arp, &more.follower, OTHER_NUMBER, true),
+		 -ENOBUFS); /* this thread is foreign */
 	CHECK_EQ(f.told, 1);
 	f.host = OTHER_NUMBER;
 	follow_as(r, &f, true, 0, -EINPROGRESS);
@@ -547,7 +548,7 @@ TEST(arp_tells_of_no_change_on_a_foreign_thread)
 	rig_free(r);
 }
 
-/* ---- hosts that do not answer ---- */
+/* ---- silent hosts ---- */
 
 #define MY_POLL PEER ME "0806" REQUEST ME MY_HOST NOBODY PEER_HOST
 
@@ -555,10 +556,10 @@ static void
 advise(struct rig *r, uint32_t host, uint64_t link)
 {
 	xk_arp_ops(rig_protocol(r, "arp"))->unanswered(rig_protocol(r, "arp"), host, link);
-	rig_advance_ms(r, 1); /* its timer asks */
+	rig_advance_ms(r, 1); /* ARP's timer asks */
 }
 
-RIG_TEST(arp_verifies_the_address_of_a_host_that_does_not_answer, arp_rig("arp.timeout=100ms; arp.tries=2"))
+RIG_TEST(arp_verifies_the_address_of_a_silent_host, arp_rig("arp.timeout=100ms; arp.tries=2"))
 {
 	rig_inject(r, ASKS_ME);
 	rig_forget(r);
@@ -577,7 +578,7 @@ RIG_TEST(arp_verifies_the_address_of_a_host_that_does_not_answer, arp_rig("arp.t
 	rig_expect_counts(r, "verified=2 polls=2");
 }
 
-/* The number and the source of advice do not matter. */
+/* Neither the number nor the source of the advice matters. */
 RIG_TEST(arp_verifies_an_address_at_most_once_a_second, arp_rig("arp.age=1000s"))
 {
 	rig_inject(r, ASKS_ME);
@@ -588,16 +589,16 @@ RIG_TEST(arp_verifies_an_address_at_most_once_a_second, arp_rig("arp.age=1000s")
 		rig_advance_ms(r, 9);
 	}
 	CHECK_EQ(rig_counter(r, "requests_out"), 10);
-	CHECK_EQ(rig_counter(r, "polls"), 10); /* and no broadcast while it answers */
+	CHECK_EQ(rig_counter(r, "polls"), 10); /* no broadcast while it answers */
 	rig_forget(r);
 }
 
-RIG_TEST(arp_verifies_only_what_it_knows, arp_rig("arp.age=10s"))
+RIG_TEST(arp_verifies_only_known_addresses, arp_rig("arp.age=10s"))
 {
-	advise(r, PEER_NUMBER, 0); /* of which it knows nothing */
+	advise(r, PEER_NUMBER, 0); /* an unknown host */
 	rig_inject(r, ASKS_ME);
 	rig_forget(r);
-	advise(r, PEER_NUMBER, OTHER_LINK); /* which messages do not go to any more */
+	advise(r, PEER_NUMBER, OTHER_LINK); /* an address that messages no longer go to */
 	advise(r, 0x0b000001, 0);
 	rig_advance_ms(r, 10000);
 	advise(r, PEER_NUMBER, PEER_LINK); /* too old: the next message asks */
@@ -606,7 +607,7 @@ RIG_TEST(arp_verifies_only_what_it_knows, arp_rig("arp.age=10s"))
 }
 
 /* Only the station that has the address was asked, so no other has a reason to answer. */
-RIG_TEST(arp_doubts_another_stations_answer_to_a_question_to_one, arp_rig("arp.timeout=100ms; arp.tries=3"))
+RIG_TEST(arp_doubts_an_answer_from_a_station_it_did_not_ask, arp_rig("arp.timeout=100ms; arp.tries=3"))
 {
 	rig_inject(r, ASKS_ME);
 	rig_forget(r);
@@ -620,11 +621,11 @@ RIG_TEST(arp_doubts_another_stations_answer_to_a_question_to_one, arp_rig("arp.t
 
 /* ---- a full table ---- */
 
-RIG_TEST(arp_replaces_what_was_not_used_for_longest, arp_rig("arp.entries=2"))
+RIG_TEST(arp_replaces_the_least_recently_used, arp_rig("arp.entries=2"))
 {
 	inject_request_of(r, 0x10);
 	inject_request_of(r, 0x11);
-	CHECK_EQ(known(r, 0x0a4d0010), 0x020000000010); /* is a use */
+	CHECK_EQ(known(r, 0x0a4d0010), 0x020000000010); /* counts as a use */
 	inject_request_of(r, 0x12);
 	CHECK_EQ(rig_counter(r, "replaced"), 1);
 	CHECK_EQ(known(r, 0x0a4d0010), 0x020000000010);
@@ -632,7 +633,7 @@ RIG_TEST(arp_replaces_what_was_not_used_for_longest, arp_rig("arp.entries=2"))
 	CHECK_EQ(known(r, 0x0a4d0012), 0x020000000012);
 }
 
-RIG_TEST(arp_replaces_a_host_however_much_it_sends, arp_rig("arp.entries=2"))
+RIG_TEST(arp_replaces_a_host_even_if_it_sends_much, arp_rig("arp.entries=2"))
 {
 	inject_request_of(r, 0x10);
 	inject_request_of(r, 0x11);
@@ -644,7 +645,7 @@ RIG_TEST(arp_replaces_a_host_however_much_it_sends, arp_rig("arp.entries=2"))
 	CHECK_EQ(known(r, 0x0a4d0012), 0x020000000012);
 }
 
-RIG_TEST(arp_lets_no_stranger_push_out_what_it_asks_for, arp_rig("arp.entries=1"))
+RIG_TEST(arp_lets_no_stranger_replace_a_wanted_host, arp_rig("arp.entries=1"))
 {
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 }, more = asking;
 
@@ -653,13 +654,13 @@ RIG_TEST(arp_lets_no_stranger_push_out_what_it_asks_for, arp_rig("arp.entries=1"
 	inject_request_of(r, 0x10);
 	CHECK_EQ(rig_counter(r, "learned"), 0);
 	more.host = OTHER_NUMBER;
-	CHECK(rig_do(r, ask, &more)); /* nor does this host itself while somebody waits */
+	CHECK(rig_do(r, ask, &more)); /* neither does this host itself while somebody waits */
 	CHECK_EQ(more.status, -ENOBUFS);
 	rig_inject(r, PEER_REPLY);
 	CHECK_EQ(asking.link, PEER_LINK);
 }
 
-/* ---- messages that wait ---- */
+/* ---- waiting messages ---- */
 
 struct outputs {
 	struct rig *r;
@@ -717,7 +718,7 @@ RIG_TEST(arp_keeps_a_few_messages_until_the_answer_comes, output_rig("arp.queue=
 	rig_expect_sent(r, MY_REQUEST);
 	rig_expect_nothing_sent(r);
 	CHECK(rig_do(r, output_one, &outputs));
-	CHECK_EQ(outputs.status, 0); /* the oldest goes */
+	CHECK_EQ(outputs.status, 0); /* drops the oldest */
 	CHECK_EQ(rig_counter(r, "queue_full"), 1);
 	CHECK_EQ(outputs.sent, 0);
 	rig_inject(r, PEER_REPLY);
@@ -727,15 +728,14 @@ RIG_TEST(arp_keeps_a_few_messages_until_the_answer_comes, output_rig("arp.queue=
 	CHECK_EQ(outputs.sent, 5);
 }
 
-RIG_TEST(arp_sends_messages_where_they_went_while_it_asks_that_station,
-	 output_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2"))
+RIG_TEST(arp_keeps_using_an_old_address_while_it_is_verified, output_rig("arp.age=10s; arp.timeout=100ms; arp.tries=2"))
 {
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 
 	rig_inject(r, ASKS_ME);
 	rig_forget(r);
 	rig_advance_ms(r, 10001);
-	CHECK(rig_do(r, output_one, &outputs)); /* too old, but not for long */
+	CHECK(rig_do(r, output_one, &outputs)); /* too old, but still usable */
 	CHECK_EQ(outputs.sent, 1);
 	rig_expect_sent(r, MY_POLL);
 	rig_advance_ms(r, 100);
@@ -746,24 +746,24 @@ RIG_TEST(arp_sends_messages_where_they_went_while_it_asks_that_station,
 	CHECK_EQ(outputs.sent, 2);
 	CHECK_EQ(outputs.link, OTHER_LINK);
 	rig_advance_ms(r, 20001);
-	CHECK(rig_do(r, output_one, &outputs)); /* nobody knows who is there now */
+	CHECK(rig_do(r, output_one, &outputs)); /* its address is doubtful now */
 	CHECK_EQ(outputs.sent, 2);
 	rig_expect_sent(r, MY_REQUEST);
 }
 
-RIG_TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all, output_rig("arp.entries=2"))
+RIG_TEST(arp_keeps_at_most_four_messages_per_entry_in_total, output_rig("arp.entries=2"))
 {
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 }, others = { r, OTHER_NUMBER, 0, 0, 0, 0 };
 
 	for (unsigned i = 0; i < 8; i++)
 		CHECK(rig_do(r, output_one, &outputs));
 	CHECK_EQ(rig_counter(r, "queue_full"), 0);
-	CHECK(rig_do(r, output_one, &others)); /* has nothing to make room with */
+	CHECK(rig_do(r, output_one, &others)); /* finds no room */
 	CHECK_EQ(others.status, -ENOBUFS);
 	rig_expect_sent(r, MY_REQUEST);
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY "0a4d0004");
 	rig_expect_nothing_sent(r);
-	CHECK(rig_do(r, output_one, &outputs)); /* has */
+	CHECK(rig_do(r, output_one, &outputs)); /* has room of its own */
 	CHECK_EQ(outputs.status, 0);
 	CHECK_EQ(rig_counter(r, "queue_full"), 2);
 	rig_inject(r, PEER_REPLY);
@@ -773,7 +773,7 @@ RIG_TEST(arp_keeps_four_messages_for_each_entry_of_its_table_in_all, output_rig(
 	CHECK_EQ(rig_counter(r, "queue_full"), 2);
 }
 
-RIG_TEST(arp_drops_what_waits_for_a_host_that_does_not_answer, output_rig("arp.timeout=10ms; arp.tries=2"))
+RIG_TEST(arp_drops_messages_for_a_silent_host, output_rig("arp.timeout=10ms; arp.tries=2"))
 {
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 
@@ -783,14 +783,14 @@ RIG_TEST(arp_drops_what_waits_for_a_host_that_does_not_answer, output_rig("arp.t
 	CHECK_EQ(rig_counter(r, "unresolved"), 2);
 	CHECK_EQ(outputs.unsent, 2);
 	CHECK_EQ(outputs.sent, 0);
-	outputs.host = 0x0b000001; /* no neighbour at all */
+	outputs.host = 0x0b000001; /* no neighbour */
 	CHECK(rig_do(r, output_one, &outputs));
 	CHECK_EQ(outputs.status, -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "unresolved"), 3);
 	rig_forget(r);
 }
 
-TEST(arp_drops_what_waits_when_its_entry_makes_room)
+TEST(arp_drops_messages_of_a_replaced_entry)
 {
 	struct rig *r = output_rig("arp.entries=1");
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
@@ -802,10 +802,10 @@ TEST(arp_drops_what_waits_when_its_entry_makes_room)
 	CHECK(rig_do(r, output_one, &outputs));
 	CHECK_EQ(rig_counter(r, "unresolved"), 1);
 	rig_forget(r);
-	rig_free(r); /* and what still waits is given back */
+	rig_free(r); /* frees the messages that still wait */
 }
 
-RIG_TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers, output_rig("arp.entries=1"))
+RIG_TEST(arp_drops_messages_of_a_replaced_host_at_once, output_rig("arp.entries=1"))
 {
 	struct outputs outputs = { r, PEER_NUMBER, 0, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), OTHER_NUMBER, 0, 1 };
@@ -818,7 +818,7 @@ RIG_TEST(arp_drops_messages_of_a_replaced_host_before_the_new_one_answers, outpu
 	rig_forget(r);
 }
 
-RIG_TEST(arp_drops_what_no_entry_is_left_for, output_rig("arp.entries=1"))
+RIG_TEST(arp_drops_messages_without_an_entry, output_rig("arp.entries=1"))
 {
 	struct outputs outputs = { r, OTHER_NUMBER, 0, 0, 0, 0 };
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
@@ -831,7 +831,7 @@ RIG_TEST(arp_drops_what_no_entry_is_left_for, output_rig("arp.entries=1"))
 	rig_forget(r);
 }
 
-RIG_TEST(arp_goes_on_without_buffers, arp_rig("arp.timeout=10ms"))
+RIG_TEST(arp_survives_a_lack_of_buffers, arp_rig("arp.timeout=10ms"))
 {
 	struct asking asking = { rig_protocol(r, "arp"), PEER_NUMBER, 0, 1 };
 
@@ -844,13 +844,13 @@ RIG_TEST(arp_goes_on_without_buffers, arp_rig("arp.timeout=10ms"))
 	CHECK(!rig_do(r, ask, &asking));
 	rig_expect_nothing_sent(r);
 	rig_limit_buffers(r, UINT_MAX);
-	rig_advance_ms(r, 11); /* its timer asks again */
+	rig_advance_ms(r, 11); /* ARP's timer asks again */
 	rig_expect_sent(r, EVERYBODY ME "0806" REQUEST ME MY_HOST NOBODY OTHER_HOST);
 	rig_inject(r, ME OTHER "0806" REPLY OTHER OTHER_HOST ME MY_HOST);
 	CHECK_EQ(asking.link, OTHER_LINK);
 }
 
-RIG_TEST(arp_refuses_an_address_that_is_none_and_passes_questions_on, arp_rig(""))
+RIG_TEST(arp_refuses_a_wrong_address_and_passes_controls_down, arp_rig(""))
 {
 	struct xk_protocol *arp = rig_protocol(r, "arp");
 	const struct xk_network nowhere = { 0, 24 }, narrow = { 0x0a4d0002, 33 };

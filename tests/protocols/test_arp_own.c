@@ -1,4 +1,4 @@
-/* test_arp_own.c - arp and vnet: this host's own address, announced, defended, probed and left (RFC 5227). */
+/* test_arp_own.c - arp and vnet: this host's own address announced, defended, probed and given up (RFC 5227). */
 #include <limits.h>
 
 #include "protocols/arp/arp.h"
@@ -49,7 +49,7 @@ RIG_TEST(arp_announces_its_address_again_when_the_port_changes, rig_new_graph(OW
 }
 
 /* Linux answers a probe of its address, but no announcement of it. */
-RIG_TEST(arp_hears_of_a_host_that_answers_only_probes, rig_new_graph(OWN("arp.announcements=1")))
+RIG_TEST(arp_learns_from_a_host_that_answers_only_probes, rig_new_graph(OWN("arp.announcements=1")))
 {
 	rig_advance_ms(r, 1);
 	rig_expect_sent(r, PROBE);
@@ -74,7 +74,7 @@ RIG_TEST(arp_defends_its_address_at_most_every_ten_seconds, rig_new_graph(OWN(""
 	rig_expect_answer(r, ASKS_ME, MY_ANSWER); /* it is still ours */
 }
 
-/* Counts the places where `part` is in text. */
+/* Returns how often text contains `part`. */
 static unsigned
 count_of(const char *text, const char *part)
 {
@@ -85,7 +85,10 @@ count_of(const char *text, const char *part)
 	return count;
 }
 
-/* Injects claims of the own address for 1,000 s, one each second. Returns the number of warnings that say `what`. */
+/*
+ * Injects claims of this host's address for 1,000 s, one per second. Returns the number of warnings that contain
+ * `what`.
+ */
 static unsigned
 warnings(const char *settings, const char *what)
 {
@@ -112,7 +115,7 @@ warnings(const char *settings, const char *what)
 	return count;
 }
 
-/* At first after 10 s, then each time after twice as long; of an address that is not used, as well. */
+/* The first after 10 s, then each after twice as long; the same for an address out of use. */
 TEST(arp_warns_of_a_conflict_less_and_less_often)
 {
 	CHECK_EQ(warnings("", "this host keeps it"), 7);
@@ -133,7 +136,7 @@ check_use(struct rig *r, struct xk_session *s, bool is_used)
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(arp_leaves_its_address_at_the_second_conflict_if_that_is_wanted,
+RIG_TEST(arp_gives_up_its_address_at_the_second_conflict_if_set,
 	 rig_new_graph(OWN("arp.conflict=once; arp.announcements=1; arp.age=1000s")))
 {
 	struct xk_session *s;
@@ -152,7 +155,7 @@ RIG_TEST(arp_leaves_its_address_at_the_second_conflict_if_that_is_wanted,
 	rig_expect_open_fails(r, rig_to(0x0a4d0004), -EHOSTUNREACH);
 	rig_expect_silence_ms(r, 59000);
 	rig_advance_ms(r, 1001);
-	rig_expect_sent(r, PROBE); /* perhaps the other one has gone */
+	rig_expect_sent(r, PROBE); /* the other station may have gone */
 	rig_advance_ms(r, 6000);
 	rig_expect_sent(r, PROBE);
 	rig_expect_sent(r, PROBE);
@@ -160,7 +163,7 @@ RIG_TEST(arp_leaves_its_address_at_the_second_conflict_if_that_is_wanted,
 	check_use(r, s, true);
 }
 
-RIG_TEST(arp_leaves_its_address_at_once_if_that_is_wanted, rig_new_graph(OWN("arp.conflict=leave")))
+RIG_TEST(arp_gives_up_its_address_at_once_if_set, rig_new_graph(OWN("arp.conflict=leave")))
 {
 	struct xk_session *passive;
 
@@ -173,8 +176,7 @@ RIG_TEST(arp_leaves_its_address_at_once_if_that_is_wanted, rig_new_graph(OWN("ar
 	check_use(r, passive, false);
 }
 
-RIG_TEST(arp_probes_its_address_before_it_is_used_if_that_is_wanted,
-	 rig_new_graph(OWN("arp.probe=yes; arp.announcements=1")))
+RIG_TEST(arp_probes_its_address_before_use_if_set, rig_new_graph(OWN("arp.probe=yes; arp.announcements=1")))
 {
 	rig_expect_open_fails(r, rig_to(PEER_NUMBER), -EHOSTUNREACH);
 	rig_advance_ms(r, 1000);
@@ -188,7 +190,7 @@ RIG_TEST(arp_probes_its_address_before_it_is_used_if_that_is_wanted,
 	check_use(r, open_to_peer(r), true);
 }
 
-/* Advances virtual time until the next frame. Returns how many milliseconds that took. */
+/* Advances virtual time to the next frame. Returns the milliseconds passed. */
 static unsigned
 next_sent_ms(struct rig *r)
 {
@@ -221,7 +223,7 @@ TEST(arp_probes_at_random_times)
 }
 
 /* Another host has the address, or probes it at the same time. */
-TEST(arp_does_not_use_an_address_that_another_station_has)
+TEST(arp_does_not_use_another_stations_address)
 {
 	static const char *const claims[] = { ME OTHER REPLY OTHER MY_HOST ME "00000000", CLAIM,
 					      EVERYBODY OTHER REQUEST OTHER "00000000" NOBODY MY_HOST };
@@ -242,7 +244,7 @@ TEST(arp_does_not_use_an_address_that_another_station_has)
 	}
 }
 
-TEST(arp_refuses_a_policy_that_is_none)
+TEST(arp_refuses_an_unknown_policy)
 {
 	char graph[256];
 

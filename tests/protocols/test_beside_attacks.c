@@ -7,7 +7,9 @@
 
 enum { HELD = 64, ANSWERING = 4096 };
 
-/* The server's channels: as many as by default, with --long, or an eighth of everything, so that they are taken sooner. */
+/*
+ * Returns the server's number of channels: the default with --long, otherwise an eighth, so that they are taken sooner.
+ */
 static unsigned
 channels_each(void)
 {
@@ -20,13 +22,13 @@ settings(void)
 	return test_is_long() ? NULL : "chan [channels=8192, hosts=256, peer_channels=128];";
 }
 
-/* Channels of calls in the client's name; those of calls in the enemy's own name begin at OWN. */
+/* Channels of calls in the client's name; channels of the enemy's own calls begin at OWN. */
 enum { FORGED = 0x7000, FORGED_COUNT = 512 };
 #define OWN UINT32_C(0xf0000000)
 
-#define CALLING (3 * SIEGE_S / 2) /* how long the client calls */
+#define CALLING (3 * SIEGE_S / 2) /* time for which the client calls */
 
-/* What an attack keeps in siege.data. */
+/* Indices of siege.data. */
 enum { CLIENT_BOOT, CHANNEL, CALL, STOLEN };
 
 static struct siege_peer *
@@ -202,7 +204,7 @@ tick_long_replies(struct siege *s)
 	siege_send_request(s, &s->peers[s->ticks % 3], (uint32_t)s->ticks, 0, 5, ++s->ids, 2000);
 }
 
-/* HELD addresses of one machine. */
+/* Prepares HELD addresses of one machine. */
 static void
 begin_held(struct siege *s)
 {
@@ -210,7 +212,7 @@ begin_held(struct siege *s)
 		introduce(s, SIEGE_SERVER + 0x40 + i, 0);
 }
 
-/* HELD hosts elsewhere, each in a network of its own. */
+/* Prepares HELD hosts elsewhere, each in a network of its own. */
 static void
 begin_far(struct siege *s)
 {
@@ -218,7 +220,7 @@ begin_far(struct siege *s)
 		introduce(s, SIEGE_FAR + i * 256, SIEGE_BY_ROUTER);
 }
 
-/* Calls as the next of these hosts. Changes the channel after each round. */
+/* Calls as the next of these hosts, with a new channel after each round. */
 static void
 call_of_next(struct siege *s, uint64_t len)
 {
@@ -292,7 +294,7 @@ tick_boots(struct siege *s)
 		siege_send_request(s, peer, 1, 0, 5, 1, 16);
 }
 
-/* ---- the client beside them ---- */
+/* ---- the client beside the attacks ---- */
 
 struct attack {
 	void (*begin)(struct siege *s);
@@ -347,7 +349,7 @@ try_with(const struct attack *attack, uint64_t client_ns, unsigned loss)
 	REQUIRE(xk_sim_at(s->sim, xk_sim_now_ns(s->sim) + client_ns, boot_client, s) == 0);
 	siege_run(s, client_ns + CALLING);
 	s->stops = true;
-	s->every_ns = 10 * SIEGE_MS; /* the enemy only answers now */
+	s->every_ns = 10 * SIEGE_MS; /* from now on the enemy only answers */
 	siege_run(s, 11 * SIEGE_S);  /* longer than a call's deadline */
 	judge(s, loss > 0);
 	siege_free(s);
@@ -393,32 +395,32 @@ TEST_OF(calls_beside_nacks,
 	try_beside(&(struct attack){ .begin = begin_nacks, .tick = tick_nacks, .every_ns = SIEGE_MS / 2 }));
 TEST_OF(calls_beside_fragments_of_strangers,
 	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_fragments, .every_ns = SIEGE_MS / 2 }));
-TEST_OF(calls_beside_calls_and_nacks_in_the_clients_name_over_ip,
+TEST_OF(calls_beside_forged_calls_and_nacks_over_ip,
 	try_beside(&(struct attack){
 		.begin = begin_nothing, .tick = tick_by_ip, .hear = hear_client, .every_ns = SIEGE_MS, .variant = 1 }));
-TEST_OF(calls_beside_calls_in_the_clients_name_from_other_stations, try_beside(&(struct attack){ .begin = begin_nothing,
-												 .tick = tick_by_link,
-												 .hear = hear_client,
-												 .every_ns = SIEGE_MS,
-												 .works_us = 500 }));
-TEST_OF(calls_beside_news_of_false_boots,
+TEST_OF(calls_beside_forged_calls_from_other_stations, try_beside(&(struct attack){ .begin = begin_nothing,
+										    .tick = tick_by_link,
+										    .hear = hear_client,
+										    .every_ns = SIEGE_MS,
+										    .works_us = 500 }));
+TEST_OF(calls_beside_announcements_of_false_boots,
 	try_beside(&(struct attack){
 		.begin = begin_nothing, .tick = tick_false_boots, .hear = hear_client, .every_ns = SIEGE_MS }));
-TEST_OF(calls_beside_long_replies_that_nobody_acknowledges,
+TEST_OF(calls_beside_unacknowledged_long_replies,
 	try_beside(&(struct attack){ .begin = begin_three, .tick = tick_long_replies, .every_ns = 5 * SIEGE_MS }));
 TEST_OF(calls_beside_long_replies_to_many_addresses_of_one_machine,
 	try_variants(&(struct attack){ .begin = begin_held, .tick = tick_many_long_replies, .every_ns = SIEGE_MS }));
 TEST_OF(calls_beside_long_replies_to_many_networks,
 	try_variants(&(struct attack){ .begin = begin_far, .tick = tick_many_long_replies, .every_ns = SIEGE_MS }));
-TEST_OF(calls_beside_requests_of_hosts_that_there_are_not,
+TEST_OF(calls_beside_requests_from_nonexistent_hosts,
 	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_forged, .every_ns = SIEGE_MS / 4 }));
-TEST_OF(calls_beside_one_machine_that_takes_all_channels,
+TEST_OF(calls_beside_a_machine_that_takes_all_channels,
 	try_beside(&(struct attack){ .begin = begin_held, .tick = tick_channels, .every_ns = SIEGE_MS / 4 }));
 TEST_OF(calls_beside_networks_that_take_all_channels,
 	try_beside(&(struct attack){ .begin = begin_far, .tick = tick_channels, .every_ns = SIEGE_MS / 4 }));
 TEST_OF(calls_beside_thousands_of_hosts_that_answer,
 	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_answering, .every_ns = SIEGE_MS }));
-TEST_OF(calls_beside_replies_that_are_asked_for_again,
+TEST_OF(calls_beside_repeated_replies,
 	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_never_acknowledges, .every_ns = SIEGE_MS }));
-TEST_OF(calls_beside_a_boot_that_comes_back,
+TEST_OF(calls_beside_a_boot_that_returns,
 	try_beside(&(struct attack){ .begin = begin_nothing, .tick = tick_boots, .every_ns = SIEGE_MS }));

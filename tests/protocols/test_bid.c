@@ -1,15 +1,15 @@
 /*
- * test_bid.c - BID over a fake wire, and BIDCTL over another: what gets through, and what does not. test_bid_reboots.c has
- * what happens when hosts boot again.
+ * test_bid.c - BID over a fake wire and BIDCTL over another: messages delivered and dropped. Reboots:
+ * test_bid_reboots.c.
  */
 #include <errno.h>
 
 #include "protocols/bid/bid_private.h"
 #include "tests/protocols/bid_rig.h"
 
-/* ---- what gets through ---- */
+/* ---- messages delivered ---- */
 
-STAGE_TEST(bid_carries_messages_between_boots_that_know_each_other, stage_open(s, false))
+STAGE_TEST(bid_carries_messages_between_confirmed_boots, stage_open(s, false))
 {
 	struct xk_session *session = open_it(s);
 
@@ -23,7 +23,7 @@ STAGE_TEST(bid_carries_messages_between_boots_that_know_each_other, stage_open(s
 	CHECK_EQ(rig_drop_count(s->r), 0);
 }
 
-STAGE_TEST(bid_lets_a_stranger_in_when_he_is_confirmed, stage_open(s, true))
+STAGE_TEST(bid_accepts_a_stranger_once_confirmed, stage_open(s, true))
 {
 	struct xk_session *session;
 
@@ -38,7 +38,7 @@ STAGE_TEST(bid_lets_a_stranger_in_when_he_is_confirmed, stage_open(s, true))
 	CHECK_EQ(rig_open_done_count(s->r), 1);
 }
 
-TEST(bid_refuses_strangers_whom_nobody_wants)
+TEST(bid_refuses_strangers_unless_enabled)
 {
 	struct stage s;
 	struct packet p;
@@ -49,7 +49,7 @@ TEST(bid_refuses_strangers_whom_nobody_wants)
 	p.destination = 0;
 	inject(&s, p);
 	CHECK_EQ(counted(&s, "no_session"), 2);
-	rig_expect_nothing_sent(s.r); /* nobody is asked, and nobody answered */
+	rig_expect_nothing_sent(s.r); /* no query was sent */
 	stage_close(&s);
 	stage_open(&s, true);
 	rig_refuse_sessions(s.r, -ENOMEM);
@@ -61,7 +61,7 @@ TEST(bid_refuses_strangers_whom_nobody_wants)
 	stage_close(&s);
 }
 
-STAGE_TEST(bid_gives_all_who_open_a_host_one_session, stage_open(s, true))
+STAGE_TEST(bid_opens_one_session_per_host, stage_open(s, true))
 {
 	struct xk_session *session;
 
@@ -72,7 +72,7 @@ STAGE_TEST(bid_gives_all_who_open_a_host_one_session, stage_open(s, true))
 	rig_expect_nothing_sent(s->r);
 }
 
-STAGE_TEST(bid_opens_once_for_two_who_wait_for_one_host, stage_open(s, false))
+STAGE_TEST(bid_opens_once_for_two_waiters, stage_open(s, false))
 {
 	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
 	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
@@ -82,7 +82,7 @@ STAGE_TEST(bid_opens_once_for_two_who_wait_for_one_host, stage_open(s, false))
 	rig_expect_nothing_sent(s->r);
 }
 
-STAGE_TEST(bid_opens_no_host_that_does_not_answer, stage_open(s, false))
+STAGE_TEST(bid_opens_no_silent_host, stage_open(s, false))
 {
 	CHECK(rig_open(s->r, rig_to(HOST)) == NULL);
 	rig_advance_ms(s->r, 1000);
@@ -94,9 +94,9 @@ STAGE_TEST(bid_opens_no_host_that_does_not_answer, stage_open(s, false))
 	rig_forget(s->r);
 }
 
-/* ---- where it goes ---- */
+/* ---- addresses ---- */
 
-STAGE_TEST(bid_answers_where_the_latest_message_came_from, stage_open(s, true))
+STAGE_TEST(bid_answers_to_the_latest_source, stage_open(s, true))
 {
 	struct xk_session *session, *first, *second;
 
@@ -122,7 +122,7 @@ STAGE_TEST(bid_answers_where_the_latest_message_came_from, stage_open(s, true))
 	CHECK_EQ(counted(s, "moved"), 1);
 }
 
-STAGE_TEST(bid_sends_where_it_was_opened_to, stage_open(s, true))
+STAGE_TEST(bid_sends_to_the_address_it_was_opened_to, stage_open(s, true))
 {
 	struct xk_session *session = open_it(s);
 
@@ -136,9 +136,9 @@ STAGE_TEST(bid_sends_where_it_was_opened_to, stage_open(s, true))
 	CHECK_EQ(counted(s, "moved"), 0);
 }
 
-/* ---- what is no message ---- */
+/* ---- malformed messages ---- */
 
-STAGE_TEST(bid_drops_what_is_malformed, stage_open(s, true))
+STAGE_TEST(bid_drops_malformed_messages, stage_open(s, true))
 {
 	static const uint32_t hosts[] = { 0, 5, 0xe0000001, UINT32_MAX };
 	struct packet p;
@@ -151,7 +151,7 @@ STAGE_TEST(bid_drops_what_is_malformed, stage_open(s, true))
 		p.host = hosts[i];
 		inject(s, p);
 	}
-	p.host = OTHER; /* the wire knows better */
+	p.host = OTHER; /* the wire names another host */
 	inject(s, p);
 	CHECK_EQ(counted(s, "bad_host"), 5);
 	p = packet(s, BOOT_A, "x");
@@ -164,7 +164,7 @@ STAGE_TEST(bid_drops_what_is_malformed, stage_open(s, true))
 	rig_expect_nothing_sent(s->r);
 }
 
-STAGE_TEST(bid_does_without_buffers, stage_open(s, true))
+STAGE_TEST(bid_survives_a_lack_of_buffers, stage_open(s, true))
 {
 	struct xk_session *session;
 	struct packet p;
@@ -183,7 +183,7 @@ STAGE_TEST(bid_does_without_buffers, stage_open(s, true))
 	CHECK_EQ(counted(s, "empty"), 1);
 }
 
-STAGE_TEST(bid_leaves_to_its_layer_what_no_path_may_carry, stage_open(s, false))
+STAGE_TEST(bid_leaves_unusual_messages_to_the_slow_path, stage_open(s, false))
 {
 	static const uint64_t boots[] = { BOOT_A, BOOT_B };
 	uint8_t header[LEN] = { 0 };
@@ -202,7 +202,7 @@ STAGE_TEST(bid_leaves_to_its_layer_what_no_path_may_carry, stage_open(s, false))
 		xk_put64(header + 8, boots[i]);
 		CHECK_EQ(bid_path_pop(session, m, header, 0), boots[i] == BOOT_A);
 	}
-	CHECK(!bid_path_pop(session, m, header, 1)); /* another way */
+	CHECK(!bid_path_pop(session, m, header, 1)); /* on another path */
 	xk_msg_free(m);
 	xk_msg_free(empty);
 }
@@ -213,7 +213,7 @@ struct sharing {
 	int status;
 };
 
-/* What shares the bytes of another has no room in front: its header needs a buffer of its own. */
+/* A message that shares another's bytes has no headroom: its header needs a buffer of its own. */
 static void
 do_push_shared(void *argument)
 {
@@ -225,7 +225,7 @@ do_push_shared(void *argument)
 	xk_msg_free(m);
 }
 
-TEST(bid_does_without_a_buffer_for_its_header)
+TEST(bid_survives_a_lack_of_a_header_buffer)
 {
 	struct stage own, *s = &own;
 	struct sharing sharing = { .s = s };
@@ -239,9 +239,9 @@ TEST(bid_does_without_a_buffer_for_its_header)
 	stage_close(s);
 }
 
-/* ---- asking, closing ---- */
+/* ---- control and close ---- */
 
-STAGE_TEST(bid_says_who_takes_part_and_how_much_goes, stage_open(s, true))
+STAGE_TEST(bid_reports_participants_and_mtu, stage_open(s, true))
 {
 	struct xk_session *session;
 	struct xk_participants got;
@@ -262,7 +262,7 @@ STAGE_TEST(bid_says_who_takes_part_and_how_much_goes, stage_open(s, true))
 	CHECK_EQ(length, 1500 - LEN);
 }
 
-STAGE_TEST(bid_uses_its_host_as_long_as_there_is_a_session, stage_open(s, false))
+STAGE_TEST(bid_uses_its_host_while_it_has_a_session, stage_open(s, false))
 {
 	struct xk_session *session = open_it(s);
 
@@ -275,7 +275,7 @@ STAGE_TEST(bid_uses_its_host_as_long_as_there_is_a_session, stage_open(s, false)
 	CHECK_EQ(rig_wire_session_count(s->r), 0);
 }
 
-STAGE_TEST(bid_lets_strangers_go_when_nobody_wants_them_any_more, stage_open(s, true))
+STAGE_TEST(bid_closes_strangers_when_disabled, stage_open(s, true))
 {
 	be_met(s, "x");
 	CHECK_EQ(rig_open_disable(s->r, anybody()), 0);

@@ -1,6 +1,6 @@
 /*
- * test_bid_hosts.c - BID and BIDCTL on simulated hosts that crash and are booted again while old messages are still on
- * their way, over VNET and over IP.
+ * test_bid_hosts.c - BID and BIDCTL on simulated hosts that crash and boot while old messages are still in flight, over
+ * VNET and over IP.
  */
 #include "protocols/bid/bidctl.h"
 #include "protocols/test/traffic.h"
@@ -10,10 +10,10 @@
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 
-/* Graphs are looked for in the directory above it. */
+/* Graphs are in the directory above this file's. */
 #define FILE_NAME "graphs/net/test.dot"
 
-/* Every other frame is late, by up to 300 ms: longer than the crash takes, and what follows it. */
+/* Delays every other frame by up to 300 ms: longer than the crash and the events after it. */
 #define LATE "lan [link=rack10g, latency=\"100us\", reorder=\"50%\", reorder_delay=\"300ms\", loss=\"5%\"];"
 #define GOOD "lan [link=rack10g, latency=\"100us\"];"
 #define QUICK "bidctl.interval=5ms bidctl.timeout=50ms bidctl.timeout_max=100ms bidctl.retries=4"
@@ -24,7 +24,7 @@ struct world {
 	struct net net;
 };
 
-/* Two hosts that send to each other; `a` and `b` have these attributes. */
+/* Opens a world of two hosts that send to each other; `a` and `b` have these attributes. */
 static void
 world_open(struct world *world, const char *graph, const char *settings, const char *a, const char *b, const char *lan)
 {
@@ -54,7 +54,7 @@ world_find(struct world *world, const char *host, const char *protocol)
 	return xk_kernel_find(xk_sim_kernel(found->sim), protocol);
 }
 
-/* A counter or a drop; -1: there is none. */
+/* Returns a counter or a drop; -1: unknown. */
 static long
 counted(struct world *world, const char *host, const char *protocol, const char *name)
 {
@@ -71,7 +71,7 @@ received(struct world *world, const char *host)
 	return report.received;
 }
 
-/* Both hear each other. */
+/* Checks that both hosts receive from each other. */
 static void
 check_alive(struct world *world, uint64_t until_ns)
 {
@@ -86,7 +86,7 @@ check_alive(struct world *world, uint64_t until_ns)
 
 #define CRASHES "crash=\"500ms,900ms,1300ms\", boot=\"502ms,901ms,1301ms\""
 
-/* So many messages of boots of `b` that are over come up to `a` after one of a later boot. */
+/* Returns the number of messages from ended boots of `b` that `a` delivered after one from a later boot. */
 static long
 old_messages(const char *graph, const char *settings)
 {
@@ -105,14 +105,14 @@ old_messages(const char *graph, const char *settings)
 	return old;
 }
 
-TEST(nothing_of_a_boot_that_is_over_comes_after_one_of_the_next)
+TEST(no_message_of_an_ended_boot_follows_one_of_the_next)
 {
 	CHECK(old_messages("traffic.dot", "") > 50);
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(graphs); i++)
 		CHECK_EQ(old_messages(graphs[i], QUICK), 0);
 }
 
-TEST(every_reboot_is_told_once)
+TEST(each_reboot_is_reported_once)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(graphs); i++) {
 		struct world world;
@@ -127,8 +127,8 @@ TEST(every_reboot_is_told_once)
 	}
 }
 
-/* No clock tells these boots apart: the host is booted twice within two microseconds. */
-TEST_IN(boots_within_a_tick_of_a_clock_are_told_apart, struct world, world,
+/* No clock tells these boots apart: the host boots twice within two microseconds. */
+TEST_IN(boots_within_one_clock_tick_are_distinguished, struct world, world,
 	world_open(world, "bid.dot", QUICK, "", "crash=\"500000us,500002us\", boot=\"500001us,500003us\"", GOOD),
 	world_close)
 {
@@ -141,9 +141,9 @@ TEST_IN(boots_within_a_tick_of_a_clock_are_told_apart, struct world, world,
 	xk_sim_run(world->net.sim, 500003 * 1000);
 	boots[2] = xk_bidctl_own(world_find(world, "b", "bidctl"), 0x0a010001);
 	for (unsigned i = 0; i < 3; i++)
-		CHECK_EQ(boots[i] >> 40, i + 1); /* a host that counts its boots cannot draw one twice */
+		CHECK_EQ(boots[i] >> 40, i + 1); /* a host that counts its boots cannot draw an id twice */
 	xk_sim_run(world->net.sim, 1000 * MS);
-	CHECK_EQ(counted(world, "a", "bidctl", "reboots"), 1); /* of the second nobody had heard */
+	CHECK_EQ(counted(world, "a", "bidctl", "reboots"), 1); /* no peer had met the second boot */
 	check_alive(world, 2000 * MS);
 }
 
@@ -164,7 +164,7 @@ TEST(both_hosts_reboot_again_and_again)
 
 /* ---- losses ---- */
 
-TEST_IN(a_host_that_stays_down_is_lost_and_found_when_it_comes_back, struct world, world,
+TEST_IN(host_that_stays_down_is_lost_and_found_again, struct world, world,
 	world_open(world, "bid.dot", QUICK " bidctl.keepalive=200ms", "", "crash=\"500ms\", boot=\"3s\"", GOOD),
 	world_close)
 {
@@ -177,7 +177,7 @@ TEST_IN(a_host_that_stays_down_is_lost_and_found_when_it_comes_back, struct worl
 	check_alive(world, 5 * SECOND);
 }
 
-TEST_IN(a_partition_is_no_reboot, struct world, world,
+TEST_IN(partition_is_no_reboot, struct world, world,
 	world_open(world, "bid.dot", QUICK " bidctl.keepalive=200ms", "", "", GOOD), world_close)
 {
 	struct net_host *b;
@@ -195,7 +195,7 @@ TEST_IN(a_partition_is_no_reboot, struct world, world,
 	check_alive(world, 5 * SECOND);
 }
 
-/* ---- the same again ---- */
+/* ---- determinism ---- */
 
 static uint64_t
 hash_of_run(void)
@@ -210,4 +210,4 @@ hash_of_run(void)
 	return hash;
 }
 
-TEST_OF(the_same_seed_does_the_same, CHECK(hash_of_run() == hash_of_run()));
+TEST_OF(same_seed_gives_the_same_run, CHECK(hash_of_run() == hash_of_run()));

@@ -1,11 +1,13 @@
-/* test_bid_reboots.c - BID while hosts boot again, are lost and found: what it lets through, and what it says of it. */
+/*
+ * test_bid_reboots.c - BID while hosts reboot, are lost and are found again: messages delivered and changes reported.
+ */
 #include <errno.h>
 
 #include "tests/protocols/bid_rig.h"
 
 /* ---- reboots ---- */
 
-STAGE_TEST(bid_lets_nothing_of_a_new_boot_up_before_it_is_told, stage_open(s, false))
+STAGE_TEST(bid_reports_a_new_boot_before_its_messages, stage_open(s, false))
 {
 	struct xk_session *session = open_it(s);
 
@@ -14,23 +16,23 @@ STAGE_TEST(bid_lets_nothing_of_a_new_boot_up_before_it_is_told, stage_open(s, fa
 	inject(s, packet(s, BOOT_B, "new"));
 	rig_expect_nothing_delivered(s->r);
 	CHECK_EQ(counted(s, "unconfirmed"), 2);
-	inject(s, packet(s, BOOT_A, "old")); /* is confirmed still */
+	inject(s, packet(s, BOOT_A, "old")); /* still confirmed */
 	expect_delivered(s, "old");
 	answer(s, BOOT_B);
 	expect_notified(s, "reboot:b:0 ");
 	inject(s, packet(s, BOOT_B, "new"));
 	expect_delivered(s, "new");
 	CHECK(rig_delivered_session(s->r) == session);
-	CHECK_EQ(push(s, session, "to the new one"), 0);
-	expect_sent(s, BOOT_B, "to the new one");
+	CHECK_EQ(push(s, session, "to the new boot"), 0);
+	expect_sent(s, BOOT_B, "to the new boot");
 	rig_advance_ms(s->r, 10);
 	inject(s, packet(s, BOOT_A, "old"));
 	rig_expect_nothing_delivered(s->r);
 	rig_forget(s->r);
 }
 
-/* A strange id, which the host knows nothing of: somebody lies, or a bit was flipped. */
-STAGE_TEST(bid_does_not_believe_a_strange_id, stage_open(s, false))
+/* An unknown boot id: a forgery or a flipped bit. */
+STAGE_TEST(bid_verifies_an_unknown_boot_id, stage_open(s, false))
 {
 	open_it(s);
 	rig_advance_ms(s->r, 10);
@@ -42,7 +44,7 @@ STAGE_TEST(bid_does_not_believe_a_strange_id, stage_open(s, false))
 	CHECK_EQ(counted(s, "told"), 1);
 }
 
-STAGE_TEST(bid_tells_who_means_a_former_boot_of_this_host, stage_open(s, true))
+STAGE_TEST(bid_corrects_a_sender_that_means_a_former_boot, stage_open(s, true))
 {
 	struct packet p = packet(s, BOOT_A, "late");
 
@@ -63,24 +65,24 @@ STAGE_TEST(bid_tells_who_means_a_former_boot_of_this_host, stage_open(s, true))
 	rig_expect_nothing_sent(s->r); /* BIDCTL did not ask: one answer is enough */
 	p.payload = "";
 	rig_advance_ms(s->r, 101);
-	inject(s, p); /* an answer is not answered */
+	inject(s, p); /* an answer draws no answer */
 	rig_expect_nothing_sent(s->r);
 }
 
-/* The other half: an answer from a new boot makes BIDCTL ask. */
+/* The other half: an answer from a new boot makes BIDCTL send a query. */
 STAGE_TEST(bid_learns_from_an_answer, stage_open(s, false))
 {
 	struct xk_session *session = open_it(s);
 
 	rig_advance_ms(s->r, 10);
-	CHECK_EQ(push(s, session, "to the old one"), 0);
-	expect_sent(s, BOOT_A, "to the old one");
+	CHECK_EQ(push(s, session, "to the old boot"), 0);
+	expect_sent(s, BOOT_A, "to the old boot");
 	inject(s, packet(s, BOOT_B, ""));
 	CHECK_EQ(counted(s, "unconfirmed"), 1);
 	answer(s, BOOT_B);
 	expect_notified(s, "reboot:b:0 ");
-	CHECK_EQ(push(s, session, "to the new one"), 0);
-	expect_sent(s, BOOT_B, "to the new one");
+	CHECK_EQ(push(s, session, "to the new boot"), 0);
+	expect_sent(s, BOOT_B, "to the new boot");
 	inject(s, packet(s, BOOT_B, ""));
 	CHECK_EQ(counted(s, "empty"), 1);
 	rig_expect_nothing_delivered(s->r);
@@ -132,7 +134,7 @@ STAGE_TEST(bid_opens_a_lost_host_again, stage_open(s, false))
 	rig_forget(s->r);
 }
 
-/* ---- which boot a message is from, and for ---- */
+/* ---- the boot a message is from, and the boot it is for ---- */
 
 struct bearing {
 	struct xk_session *session;
@@ -150,7 +152,7 @@ do_push_for_boot(void *argument)
 	b->status = xk_push(b->session, m);
 }
 
-STAGE_TEST(bid_sends_what_is_for_a_boot_to_no_other, stage_open(s, false))
+STAGE_TEST(bid_sends_a_boots_messages_to_no_other_boot, stage_open(s, false))
 {
 	struct bearing b = { .boot = BOOT_A };
 

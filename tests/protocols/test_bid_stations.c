@@ -1,6 +1,6 @@
 /*
  * test_bid_stations.c - BID and BIDCTL on a link where stations impersonate hosts: what such a station learns and gets
- * through, and what a host loses that has really moved.
+ * through, and what a host loses that really moves.
  */
 #include <errno.h>
 
@@ -28,7 +28,7 @@ enum { QUERY = 1, RESPONSE = 2 };
 
 struct stage {
 	struct rig *r;
-	uint64_t told; /* this host's boot id, as told to HOST */
+	uint64_t told; /* boot id that this host shows to HOST */
 };
 
 /* ---- frames ---- */
@@ -80,7 +80,7 @@ send_control(struct stage *s, uint64_t from, struct control c)
 	rig_inject_bytes(s->r, frame, ETH_LEN + BIDCTL_LEN);
 }
 
-/* Injects a message of HOST from a station. */
+/* Injects a message from HOST at a station. */
 static void
 send_message(struct stage *s, uint64_t from, uint64_t boot, uint64_t destination, const char *text)
 {
@@ -94,7 +94,7 @@ send_message(struct stage *s, uint64_t from, uint64_t boot, uint64_t destination
 	rig_inject_bytes(s->r, frame, ETH_LEN + BID_LEN + strlen(text));
 }
 
-/* Takes the next frame sent, which must be of this type. Returns the station that it went to; 0: no frame. */
+/* Takes the next frame sent, which must be of this type. Returns the station it was sent to; 0: no frame. */
 static uint64_t
 take(struct stage *s, unsigned type, uint8_t *frame)
 {
@@ -117,7 +117,7 @@ taken_control(struct stage *s, uint64_t to)
 				 xk_get64(p + 16), xk_get64(p + 24), xk_get64(p + 32) };
 }
 
-/* Checks that ARP has asked everybody for HOST, and answers from a station. */
+/* Checks that ARP has broadcast a request for HOST, and answers from a station. */
 static void
 answer_arp(struct stage *s, uint64_t from)
 {
@@ -128,7 +128,7 @@ answer_arp(struct stage *s, uint64_t from)
 	send_arp(s, 2, from, HOST);
 }
 
-/* Checks that BIDCTL has asked HOST at the station `to`, and answers from the station `from` as this boot. */
+/* Checks that BIDCTL has sent HOST a query at the station `to`, and answers from the station `from` as this boot. */
 static void
 answer_control(struct stage *s, uint64_t to, uint64_t from, uint64_t boot)
 {
@@ -167,7 +167,7 @@ counted(struct stage *s, const char *instance, const char *name)
 
 /* ---- the stage ---- */
 
-/* HOST queries from A, where ARP knows it, and is confirmed from then on. */
+/* Lets HOST query from A, where ARP knows it, which confirms it. */
 static void
 meet(struct stage *s, uint64_t boot)
 {
@@ -205,8 +205,8 @@ stage_close(struct stage *s)
 
 /* ---- impersonation ---- */
 
-/* Not even if it knows both boot ids. The host itself is heard all the time. */
-STAGE_TEST(a_station_gets_nothing_through_for_a_host_that_is_elsewhere, stage_open(s))
+/* Even if it knows both boot ids. Messages of the host itself are always delivered. */
+STAGE_TEST(station_cannot_send_as_a_host_elsewhere, stage_open(s))
 {
 	send_message(s, LIAR, BOOT_A, s->told, "forged");
 	rig_expect_nothing_delivered(s->r);
@@ -226,8 +226,8 @@ STAGE_TEST(a_station_gets_nothing_through_for_a_host_that_is_elsewhere, stage_op
 	CHECK_EQ(counted(s, "bidctl", "reboots"), 0);
 }
 
-/* This host knows the other one, but has no session with it. */
-TEST(a_station_opens_no_session_for_a_host_that_is_elsewhere)
+/* This host knows the impersonated one, but has no session with it. */
+TEST(station_opens_no_session_for_a_host_elsewhere)
 {
 	struct stage s = { .r = rig_new_graph(GRAPH) };
 
@@ -240,8 +240,8 @@ TEST(a_station_opens_no_session_for_a_host_that_is_elsewhere)
 	stage_close(&s);
 }
 
-/* It queries in the host's name: the answer goes to the host. */
-STAGE_TEST(a_station_is_not_told_what_a_host_elsewhere_is_told, stage_open(s))
+/* It sends a query in the host's name: the answer goes to the host. */
+STAGE_TEST(station_does_not_learn_another_hosts_boot_id, stage_open(s))
 {
 	struct control c;
 
@@ -256,8 +256,8 @@ STAGE_TEST(a_station_is_not_told_what_a_host_elsewhere_is_told, stage_open(s))
 		CHECK_EQ(taken_control(s, A).source, s->told);
 }
 
-/* OTHER is told another id than HOST, by BIDCTL, and by BID's answer to a message for a former boot. */
-STAGE_TEST(a_host_tells_each_host_another_boot, stage_open(s))
+/* OTHER is shown another id than HOST: by BIDCTL, and by BID's answer to a message for a former boot. */
+STAGE_TEST(host_shows_each_peer_another_boot_id, stage_open(s))
 {
 	uint8_t frame[FRAME_MAX];
 	struct control c;
@@ -276,8 +276,8 @@ STAGE_TEST(a_host_tells_each_host_another_boot, stage_open(s))
 
 /* ---- a host that moves ---- */
 
-/* It announces nothing: its first message makes ARP query. No time passes until the next one gets through. */
-STAGE_TEST(a_host_that_moves_loses_one_message, stage_open(s))
+/* It announces nothing: its first message makes ARP query. Time stands still until the next one is delivered. */
+STAGE_TEST(host_that_moves_loses_one_message, stage_open(s))
 {
 	send_message(s, B, BOOT_A, s->told, "lost");
 	rig_expect_nothing_delivered(s->r);
@@ -289,8 +289,8 @@ STAGE_TEST(a_host_that_moves_loses_one_message, stage_open(s))
 	expect_replies_go_to(s, B);
 }
 
-/* The query goes to one station, the answer comes from the other: its sender must have seen the query. */
-STAGE_TEST(a_host_may_send_from_another_station_than_it_is_reached_at, stage_open(s))
+/* The query goes to one station and the answer comes from another: its sender must have seen the query. */
+STAGE_TEST(host_may_send_and_receive_at_different_stations, stage_open(s))
 {
 	send_message(s, B, BOOT_A, s->told, "lost");
 	answer_arp(s, A);
@@ -299,8 +299,8 @@ STAGE_TEST(a_host_may_send_from_another_station_than_it_is_reached_at, stage_ope
 	expect_text(s, "found");
 }
 
-/* It queries before it sends. The answer is a query too, so nothing is lost. */
-STAGE_TEST(a_host_that_asks_from_its_new_place_loses_nothing, stage_open(s))
+/* It sends a query before its messages. The answer is a query too, so nothing is lost. */
+STAGE_TEST(host_that_queries_from_its_new_station_loses_nothing, stage_open(s))
 {
 	struct control c;
 
@@ -314,8 +314,8 @@ STAGE_TEST(a_host_that_asks_from_its_new_place_loses_nothing, stage_open(s))
 	expect_text(s, "found");
 }
 
-/* A thousand forged messages draw one query of ARP and one of BIDCTL. */
-STAGE_TEST(a_station_that_speaks_for_another_draws_few_questions, stage_open(s))
+/* A thousand forged messages draw one ARP request and one BIDCTL query. */
+STAGE_TEST(impersonating_station_draws_few_queries, stage_open(s))
 {
 	for (unsigned i = 0; i < 1000; i++)
 		send_message(s, LIAR, BOOT_A, s->told, "forged");
@@ -327,8 +327,8 @@ STAGE_TEST(a_station_that_speaks_for_another_draws_few_questions, stage_open(s))
 
 /* ---- a boot that has ended ---- */
 
-/* Messages of a boot are not delivered again when the host answers as that boot once more. */
-STAGE_TEST(nothing_of_a_boot_that_is_over_gets_through_when_its_host_answers_so, stage_open(s))
+/* Messages of an ended boot are not delivered again when the host answers as that boot once more. */
+STAGE_TEST(ended_boot_stays_ended_even_if_its_host_answers_as_it, stage_open(s))
 {
 	send_message(s, A, BOOT_B, s->told, "new");
 	answer_control(s, A, A, BOOT_B);

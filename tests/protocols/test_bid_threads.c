@@ -1,6 +1,6 @@
 /*
- * test_bid_threads.c - BID and BIDCTL under threads: hosts speak, reboot and answer, while shepherds of this one open, push
- * and close. Of the network 10.77.0.0/24 this host is 10.77.0.2.
+ * test_bid_threads.c - BID and BIDCTL under threads: peers send, reboot and answer while shepherds of this host open,
+ * push and close. This host is 10.77.0.2 in 10.77.0.0/24.
  */
 #include "protocols/bid/bidctl.h"
 #include "tests/compose.h"
@@ -21,7 +21,7 @@ enum {
 
 struct talk {
 	struct threads t;    /* first */
-	uint64_t own[PEERS]; /* as told to each */
+	uint64_t own[PEERS]; /* boot id that this host shows to each peer */
 	uint64_t boots[PEERS];
 	unsigned injected;
 };
@@ -37,7 +37,7 @@ talk_inject(struct talk *talk, unsigned peer, uint16_t type, const uint8_t *payl
 	talk->injected++;
 }
 
-/* ARP: the peer asks for this host, or answers it. */
+/* Sends as the peer an ARP request for this host, or the answer to its request. */
 static void
 talk_resolve(struct talk *talk, unsigned peer, uint8_t operation)
 {
@@ -76,7 +76,7 @@ talk_say(struct talk *talk, unsigned peer, uint64_t destination)
 	talk_inject(talk, peer, 0x3005, packet, sizeof(packet));
 }
 
-/* What hosts answer to what this one has sent. */
+/* Answers a frame of this host as its peers. */
 static void
 talk_answer(struct talk *talk, const uint8_t *p, size_t len)
 {
@@ -105,7 +105,7 @@ talk_take(struct talk *talk)
 	}
 }
 
-/* A host says something; now and then it has rebooted, asks, or means a former boot of this one. */
+/* Sends a message as a peer; now and then it has rebooted, sends a query, or means a former boot of this host. */
 static void
 talk_round(struct talk *talk, unsigned i)
 {
@@ -187,10 +187,10 @@ check_talk(enum xk_mode mode)
 	xk_kernel_stop(talk.t.kernel);
 	CHECK(atomic_load(&talk.t.echo->delivered) > 0);
 	CHECK(atomic_load(&talk.t.echo->opens) > 0);
-	CHECK(compose_count_of(bid, "told") > PEERS); /* more than once each */
+	CHECK(compose_count_of(bid, "told") > PEERS); /* several per peer */
 	talk_take(&talk);
 	threads_end(&talk.t);
 }
 
-TEST_OF(bid_serves_hosts_that_reboot_under_threads_in_regular_mode, check_talk(XK_REGULAR));
-TEST_OF(bid_serves_hosts_that_reboot_under_threads_in_ipp_mode, check_talk(XK_IPP));
+TEST_OF(bid_serves_rebooting_hosts_under_threads_in_regular_mode, check_talk(XK_REGULAR));
+TEST_OF(bid_serves_rebooting_hosts_under_threads_in_ipp_mode, check_talk(XK_IPP));

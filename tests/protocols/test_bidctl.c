@@ -1,9 +1,9 @@
-/* test_bidctl.c - BIDCTL's exchanges: first contact, reboots, losses, and what is told of them. */
+/* test_bidctl.c - BIDCTL's exchanges: first contact, reboots and losses, and the notifications of watchers. */
 #include "tests/protocols/bidctl_rig.h"
 
 /* ---- first contact ---- */
 
-STAGE_TEST(bidctl_asks_who_is_there_and_tells_uppers_first, stage_open(s, ""))
+STAGE_TEST(bidctl_sends_a_query_and_notifies_uppers_first, stage_open(s, ""))
 {
 	struct confirming c;
 	struct packet p;
@@ -18,13 +18,13 @@ STAGE_TEST(bidctl_asks_who_is_there_and_tells_uppers_first, stage_open(s, ""))
 	CHECK_EQ(c.status, 0);
 	CHECK_EQ(c.boot, BOOT_A);
 	expect_notified(s, "upper:first:a lower:first:a ");
-	CHECK(confirm(s, &c, HOST)); /* is known now */
+	CHECK(confirm(s, &c, HOST)); /* known by now */
 	CHECK_EQ(c.boot, BOOT_A);
 	rig_expect_nothing_sent(s->r);
 	CHECK_EQ(counted(s, "first_contacts"), 1);
 }
 
-STAGE_TEST(bidctl_answers_whoever_asks_and_remembers_nobody, stage_open(s, ""))
+STAGE_TEST(bidctl_answers_every_query_without_state, stage_open(s, ""))
 {
 	struct packet p;
 
@@ -45,8 +45,8 @@ STAGE_TEST(bidctl_answers_whoever_asks_and_remembers_nobody, stage_open(s, ""))
 	rig_forget(s->r);
 }
 
-/* Both open each other at once; each is asked while it asks. */
-STAGE_TEST(bidctl_meets_a_host_that_asks_at_the_same_time, stage_open_asking(s, ""))
+/* Both open each other at once; each receives a query while its own is in flight. */
+STAGE_TEST(bidctl_handles_simultaneous_queries, stage_open_asking(s, ""))
 {
 	inject(s, query(BOOT_A, 7));
 	CHECK_EQ(sent(s).reply, 7);
@@ -58,7 +58,7 @@ STAGE_TEST(bidctl_meets_a_host_that_asks_at_the_same_time, stage_open_asking(s, 
 	rig_expect_nothing_sent(s->r);
 }
 
-STAGE_TEST(bidctl_reads_an_answer_and_a_question_in_one_message, stage_open_asking(s, ""))
+STAGE_TEST(bidctl_accepts_an_answer_and_a_query_in_one_message, stage_open_asking(s, ""))
 {
 	struct packet both;
 
@@ -72,7 +72,7 @@ STAGE_TEST(bidctl_reads_an_answer_and_a_question_in_one_message, stage_open_aski
 	CHECK_EQ(both.reply, 99);
 }
 
-STAGE_TEST(bidctl_wakes_all_who_wait_and_asks_once, stage_open(s, ""))
+STAGE_TEST(bidctl_sends_one_query_and_wakes_all_waiters, stage_open(s, ""))
 {
 	struct confirming c[3];
 
@@ -84,7 +84,7 @@ STAGE_TEST(bidctl_wakes_all_who_wait_and_asks_once, stage_open(s, ""))
 	CHECK_EQ(counted(s, "queries_out"), 1);
 }
 
-STAGE_TEST(bidctl_asks_again_and_ever_more_patiently,
+STAGE_TEST(bidctl_backs_off_its_queries,
 	   stage_open_asking(s, "bidctl.timeout=100ms; bidctl.timeout_max=300ms; bidctl.retries=4;"))
 {
 	static const unsigned after_ms[] = { 100, 200, 300, 300 };
@@ -95,11 +95,11 @@ STAGE_TEST(bidctl_asks_again_and_ever_more_patiently,
 		CHECK_EQ(expect_query(s), s->tag);
 	}
 	CHECK_EQ(counted(s, "retries"), 4);
-	inject(s, response(s, BOOT_A, s->tag)); /* to any of them */
+	inject(s, response(s, BOOT_A, s->tag)); /* any of the tags is valid */
 	CHECK_EQ(s->asking.boot, BOOT_A);
 }
 
-STAGE_TEST(bidctl_gives_up_a_host_that_does_not_answer,
+STAGE_TEST(bidctl_gives_up_a_silent_host,
 	   stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;"))
 {
 	struct confirming c[2];
@@ -115,10 +115,10 @@ STAGE_TEST(bidctl_gives_up_a_host_that_does_not_answer,
 	expect_notified(s, "");
 	rig_advance_ms(s->r, 1000);
 	CHECK_EQ(peers(s), 0);
-	meet(s, BOOT_A); /* and is asked again when it is wanted again */
+	meet(s, BOOT_A); /* and a later confirmation sends a query again */
 }
 
-STAGE_TEST(bidctl_takes_no_answer_twice_and_none_with_an_old_tag, stage_open_asking(s, ""))
+STAGE_TEST(bidctl_drops_duplicate_answers_and_old_tags, stage_open_asking(s, ""))
 {
 	uint64_t tag, old;
 
@@ -138,7 +138,7 @@ STAGE_TEST(bidctl_takes_no_answer_twice_and_none_with_an_old_tag, stage_open_ask
 	expect_notified(s, "upper:reboot:b lower:reboot:b ");
 }
 
-STAGE_TEST(bidctl_takes_no_answer_to_a_former_boot_of_this_host, stage_open_asking(s, ""))
+STAGE_TEST(bidctl_drops_answers_to_a_former_boot_of_this_host, stage_open_asking(s, ""))
 {
 	struct packet p;
 
@@ -154,21 +154,21 @@ STAGE_TEST(bidctl_takes_no_answer_to_a_former_boot_of_this_host, stage_open_aski
 
 /* ---- reboots ---- */
 
-STAGE_TEST(bidctl_asks_about_a_strange_id_and_says_nothing_if_it_was_none, stage_open(s, ""))
+STAGE_TEST(bidctl_verifies_an_unknown_id_before_it_notifies, stage_open(s, ""))
 {
 	meet(s, BOOT_A);
 	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
 	rig_advance_ms(s->r, 300);
 	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
 	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* the other one is confirmed still */
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* the other boot is still confirmed */
 	inject(s, response(s, BOOT_A, expect_query(s)));
 	expect_notified(s, "");
 	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
 	CHECK_EQ(counted(s, "reboots"), 0);
 }
 
-STAGE_TEST(bidctl_tells_of_a_reboot_once_and_uppers_first, stage_open_met(s, ""))
+STAGE_TEST(bidctl_reports_a_reboot_once_and_uppers_first, stage_open_met(s, ""))
 {
 	uint64_t tag = heard_asks(s, HOST, BOOT_B);
 
@@ -182,7 +182,7 @@ STAGE_TEST(bidctl_tells_of_a_reboot_once_and_uppers_first, stage_open_met(s, "")
 	CHECK_EQ(counted(s, "reboots"), 1);
 }
 
-STAGE_TEST(bidctl_is_asked_by_a_host_that_has_rebooted_and_asks_it, stage_open_met(s, ""))
+STAGE_TEST(bidctl_answers_a_rebooted_host_with_a_query, stage_open_met(s, ""))
 {
 	struct packet p;
 
@@ -198,8 +198,8 @@ STAGE_TEST(bidctl_is_asked_by_a_host_that_has_rebooted_and_asks_it, stage_open_m
 	expect_notified(s, "upper:reboot:b lower:reboot:b ");
 }
 
-/* The host boots once more before it has been asked in vain: what the question was about is over. */
-STAGE_TEST(bidctl_sees_a_reboot_while_a_question_is_under_way, stage_open_met(s, ""))
+/* The host boots again before its query times out, which makes the query void. */
+STAGE_TEST(bidctl_sees_a_reboot_during_a_query, stage_open_met(s, ""))
 {
 	uint64_t tag = heard_asks(s, HOST, BOOT_B);
 
@@ -210,7 +210,7 @@ STAGE_TEST(bidctl_sees_a_reboot_while_a_question_is_under_way, stage_open_met(s,
 	CHECK_EQ(heard(s, HOST, BOOT_C), 0);
 }
 
-STAGE_TEST(bidctl_tells_of_two_reboots_in_a_row, stage_open(s, ""))
+STAGE_TEST(bidctl_reports_two_reboots_in_a_row, stage_open(s, ""))
 {
 	meet(s, BOOT_A);
 	for (uint64_t boot = 1; boot < 3; boot++) {
@@ -221,20 +221,21 @@ STAGE_TEST(bidctl_tells_of_two_reboots_in_a_row, stage_open(s, ""))
 	expect_notified(s, "upper:reboot:b lower:reboot:b upper:reboot:c lower:reboot:c ");
 }
 
-/* While watchers are being told the host reboots again: they hear of that when all have heard of this. */
+/* Reboots the host again while watchers are notified: they learn of it after this round. */
 static void
 reboot_meanwhile(struct stage *s)
 {
 	struct bidctl *b = (struct bidctl *)s->bidctl;
 
 	s->meanwhile = NULL;
-	CHECK_EQ(xk_bidctl_check(s->bidctl, HOST, BOOT_B, NULL), -EINPROGRESS); /* not all know it yet */
+	CHECK_EQ(xk_bidctl_check(s->bidctl, HOST, BOOT_B, NULL),
+		 -EINPROGRESS); /* not all watchers have been notified */
 	xk_lock(&b->lock);
 	bidctl_peer_find(b, HOST)->boot = BOOT_C;
 	xk_unlock(&b->lock);
 }
 
-STAGE_TEST(bidctl_lets_changes_wait_while_it_tells, stage_open_met(s, "bidctl.interval=1ms;"))
+STAGE_TEST(bidctl_queues_changes_while_it_notifies, stage_open_met(s, "bidctl.interval=1ms;"))
 {
 	CHECK_EQ(heard(s, HOST, BOOT_B), -EINPROGRESS);
 	s->meanwhile = reboot_meanwhile;
@@ -253,7 +254,7 @@ answer_host(struct rig *r)
 	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 }
 
-TEST(bidctl_tells_everybody_when_it_boots)
+TEST(bidctl_broadcasts_its_boot)
 {
 	struct stage s = { .r = rig_new_prepared("wire:; bidctl: wire; user: bidctl", answer_host) };
 	struct packet p;
@@ -269,15 +270,15 @@ TEST(bidctl_tells_everybody_when_it_boots)
 	rig_free(s.r);
 }
 
-STAGE_TEST(bidctl_asks_who_has_booted_a_little_later, stage_open(s, "bidctl.broadcast_wait=100ms;"))
+STAGE_TEST(bidctl_queries_a_booted_host_a_little_later, stage_open(s, "bidctl.broadcast_wait=100ms;"))
 {
 	struct packet booted = { BCAST, HOST, BOOT_B, 0, 0, 0 };
 
-	inject(s, booted); /* nobody knows it */
+	inject(s, booted); /* a host that nobody knows */
 	CHECK_EQ(peers(s), 0);
 	meet(s, BOOT_A);
 	booted.source = BOOT_A;
-	inject(s, booted); /* is known already */
+	inject(s, booted); /* known already */
 	rig_expect_silence_ms(s->r, 101);
 	booted.source = BOOT_B;
 	inject(s, booted);
@@ -290,10 +291,10 @@ STAGE_TEST(bidctl_asks_who_has_booted_a_little_later, stage_open(s, "bidctl.broa
 
 /* ---- use, loss, forgetting ---- */
 
-STAGE_TEST(bidctl_asks_now_and_then_whether_a_used_host_is_there, stage_open(s, "bidctl.keepalive=4s;"))
+STAGE_TEST(bidctl_polls_a_host_in_use, stage_open(s, "bidctl.keepalive=4s;"))
 {
 	meet(s, BOOT_A);
-	rig_expect_silence_ms(s->r, 5000); /* nobody uses it */
+	rig_expect_silence_ms(s->r, 5000); /* unused */
 	CHECK_EQ(use(s, HOST), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		rig_expect_silence_ms(s->r, 2990);
@@ -307,7 +308,7 @@ STAGE_TEST(bidctl_asks_now_and_then_whether_a_used_host_is_there, stage_open(s, 
 	rig_expect_silence_ms(s->r, 20000);
 }
 
-STAGE_TEST(bidctl_tells_when_a_host_that_was_used_is_lost,
+STAGE_TEST(bidctl_reports_the_loss_of_a_host_in_use,
 	   stage_open(s, "bidctl.keepalive=4s; bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=2;"))
 {
 	meet(s, BOOT_A);
@@ -317,13 +318,13 @@ STAGE_TEST(bidctl_tells_when_a_host_that_was_used_is_lost,
 	rig_forget(s->r);
 	expect_notified(s, "upper:lost:0 lower:lost:0 ");
 	CHECK_EQ(counted(s, "lost"), 1);
-	rig_expect_silence_ms(s->r, 20000); /* it is not asked for ever */
+	rig_expect_silence_ms(s->r, 20000); /* queries end */
 	inject(s, response(s, BOOT_A, heard_asks(s, HOST, BOOT_A)));
 	expect_notified(s, "upper:first:a lower:first:a ");
 	unuse(s, HOST);
 }
 
-STAGE_TEST(bidctl_hears_a_lost_host_boot,
+STAGE_TEST(bidctl_finds_a_lost_host_that_boots,
 	   stage_open(s, "bidctl.timeout=100ms; bidctl.timeout_max=100ms; bidctl.retries=0;"))
 {
 	struct packet booted = { BCAST, HOST, BOOT_B, 0, 0, 0 };
@@ -348,7 +349,7 @@ STAGE_TEST(bidctl_hears_a_lost_host_boot,
 	unuse(s, HOST);
 }
 
-STAGE_TEST(bidctl_forgets_a_host_that_nobody_uses, stage_open(s, "bidctl.lifetime=10s;"))
+STAGE_TEST(bidctl_forgets_an_unused_host, stage_open(s, "bidctl.lifetime=10s;"))
 {
 	meet(s, BOOT_A);
 	CHECK_EQ(use(s, HOST), 0);
@@ -369,7 +370,7 @@ STAGE_TEST(bidctl_forgets_a_host_that_nobody_uses, stage_open(s, "bidctl.lifetim
 
 /* ---- boot ids ---- */
 
-/* A kernel without a count of its boots draws all bits. */
+/* A kernel that does not count its boots draws all bits. */
 TEST(bidctl_draws_another_id_for_each_boot)
 {
 	uint64_t ids[32];
@@ -387,8 +388,8 @@ TEST(bidctl_draws_another_id_for_each_boot)
 	}
 }
 
-/* The id told to one host reveals nothing about another's. */
-STAGE_TEST(bidctl_tells_each_host_another_id, stage_open(s, ""))
+/* The id shown to one host reveals nothing about another's. */
+STAGE_TEST(bidctl_shows_each_host_another_id, stage_open(s, ""))
 {
 	enum { HOSTS = 64 };
 	unsigned ones = 0;
@@ -408,7 +409,7 @@ TEST(bidctl_refuses_impossible_settings)
 	CHECK_EQ(rig_refusal("wire:; bidctl: wire; bidctl.timeout=3s; bidctl.timeout_max=2s"), -EINVAL);
 }
 
-STAGE_TEST(bidctl_lets_go_who_may_not_wait, stage_open(s, "bidctl.implicit=fail;"))
+STAGE_TEST(bidctl_returns_at_once_if_implicit_is_fail, stage_open(s, "bidctl.implicit=fail;"))
 {
 	struct confirming c;
 

@@ -1,12 +1,12 @@
 /*
- * test_bidctl_contact.c - how BIDCTL comes to know who asks it, before his first message comes: answers that are questions,
- * too, whose tags nobody remembers.
+ * test_bidctl_contact.c - how BIDCTL confirms a host that sends it a query before that host's first message: the answer
+ * is a query too, whose tag nobody remembers.
  */
 #include "xkernel/siphash.h"
 
 #include "tests/protocols/bidctl_rig.h"
 
-/* HOST, which nobody here knows, asks; the tag that it is asked back with. */
+/* Injects a query from HOST, which is unknown. Returns the tag of the query sent back. */
 static uint64_t
 asked_back(struct stage *s, uint64_t boot)
 {
@@ -21,7 +21,7 @@ asked_back(struct stage *s, uint64_t boot)
 	return p.request;
 }
 
-STAGE_TEST(bidctl_knows_a_client_before_its_first_message_comes, stage_open(s, ""))
+STAGE_TEST(bidctl_confirms_a_client_before_its_first_message, stage_open(s, ""))
 {
 	inject(s, response(s, BOOT_A, asked_back(s, BOOT_A)));
 	expect_notified(s, "upper:first:a lower:first:a ");
@@ -29,12 +29,12 @@ STAGE_TEST(bidctl_knows_a_client_before_its_first_message_comes, stage_open(s, "
 	CHECK_EQ(peers(s), 1);
 	CHECK_EQ(counted(s, "asked_back"), 1);
 	CHECK_EQ(counted(s, "queries_out"), 0);
-	inject(s, query(BOOT_A, 8)); /* is a stranger no more */
+	inject(s, query(BOOT_A, 8)); /* is no stranger any more */
 	CHECK_EQ(sent(s).flags, RESPONSE);
 	rig_expect_nothing_sent(s->r);
 }
 
-/* When the watchers are told the question has been answered: what they send then comes to a host that knows us. */
+/* The query has been answered before watchers are notified: what they send goes to a host that knows this one. */
 static void
 answered_meanwhile(struct stage *s)
 {
@@ -45,7 +45,7 @@ answered_meanwhile(struct stage *s)
 	CHECK_EQ(p.destination, BOOT_A);
 }
 
-STAGE_TEST(bidctl_answers_who_asks_back_before_it_tells, stage_open_asking(s, ""))
+STAGE_TEST(bidctl_answers_a_query_before_it_notifies, stage_open_asking(s, ""))
 {
 	struct packet both;
 
@@ -57,12 +57,12 @@ STAGE_TEST(bidctl_answers_who_asks_back_before_it_tells, stage_open_asking(s, ""
 	expect_notified(s, "upper:first:a lower:first:a ");
 	rig_expect_nothing_sent(s->r);
 	CHECK_EQ(counted(s, "queries_in"), 1);
-	inject(s, both); /* again: its answer is none, so its question is not answered */
+	inject(s, both); /* again: its answer is invalid now, so its query gets none */
 	CHECK_EQ(counted(s, "unasked"), 1);
 	rig_expect_nothing_sent(s->r);
 }
 
-STAGE_TEST(bidctl_believes_only_the_host_that_was_asked_back_and_only_that_boot, stage_open(s, ""))
+STAGE_TEST(bidctl_accepts_a_tag_only_from_its_host_and_boot, stage_open(s, ""))
 {
 	struct packet p;
 	uint64_t tag = asked_back(s, BOOT_A);
@@ -83,8 +83,8 @@ STAGE_TEST(bidctl_believes_only_the_host_that_was_asked_back_and_only_that_boot,
 	rig_expect_nothing_sent(s->r);
 }
 
-/* An answer that was under way while the host rebooted. */
-STAGE_TEST(bidctl_takes_a_late_answer_for_no_reboot, stage_open(s, ""))
+/* The answer was in flight while the host rebooted. */
+STAGE_TEST(bidctl_takes_no_late_answer_for_a_reboot, stage_open(s, ""))
 {
 	uint64_t tag = asked_back(s, BOOT_A);
 
@@ -96,7 +96,7 @@ STAGE_TEST(bidctl_takes_a_late_answer_for_no_reboot, stage_open(s, ""))
 	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
 }
 
-STAGE_TEST(bidctl_takes_no_answer_that_comes_much_later, stage_open(s, "bidctl.timeout_max=5s;"))
+STAGE_TEST(bidctl_drops_an_answer_that_is_too_late, stage_open(s, "bidctl.timeout_max=5s;"))
 {
 	uint64_t tag = asked_back(s, BOOT_A);
 
@@ -113,8 +113,8 @@ STAGE_TEST(bidctl_takes_no_answer_that_comes_much_later, stage_open(s, "bidctl.t
 	expect_notified(s, "upper:first:a lower:first:a ");
 }
 
-/* Whoever is forgotten does not come back by what he has said before. */
-STAGE_TEST(bidctl_takes_no_answer_again_when_it_has_forgotten, stage_open(s, "bidctl.lifetime=1s;"))
+/* Replayed answers do not bring back a forgotten host. */
+STAGE_TEST(bidctl_drops_a_replayed_answer_of_a_forgotten_host, stage_open(s, "bidctl.lifetime=1s;"))
 {
 	uint64_t tag;
 
@@ -128,8 +128,7 @@ STAGE_TEST(bidctl_takes_no_answer_again_when_it_has_forgotten, stage_open(s, "bi
 	CHECK_EQ(peers(s), 0);
 }
 
-STAGE_TEST(bidctl_takes_no_memory_for_who_asks_and_limits_nobody,
-	   stage_open(s, "bidctl.stranger_rate=1; bidctl.strangers=4;"))
+STAGE_TEST(bidctl_answers_queries_without_memory_or_limit, stage_open(s, "bidctl.stranger_rate=1; bidctl.strangers=4;"))
 {
 	struct packet p = query(BOOT_A, 7);
 	uint64_t tag = 0;
@@ -148,7 +147,7 @@ STAGE_TEST(bidctl_takes_no_memory_for_who_asks_and_limits_nobody,
 	expect_notified(s, "upper:first:a lower:first:a ");
 }
 
-STAGE_TEST(bidctl_asks_back_and_has_no_room, stage_open(s, "bidctl.peers=1;"))
+STAGE_TEST(bidctl_queries_back_even_if_it_has_no_room, stage_open(s, "bidctl.peers=1;"))
 {
 	struct packet p;
 	uint64_t tag = asked_back(s, BOOT_A);
@@ -164,7 +163,7 @@ STAGE_TEST(bidctl_asks_back_and_has_no_room, stage_open(s, "bidctl.peers=1;"))
 	expect_notified(s, "");
 }
 
-/* The reference's own: the key's bytes are 0 to 15, and the message's. */
+/* The reference's test vector: the bytes of key and message count up from 0. */
 TEST(bidctl_hashes_as_siphash_does)
 {
 	const uint64_t key[2] = { UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908) };

@@ -1,7 +1,7 @@
-/* test_bidctl_ended.c - ended boots: BIDCTL does not confirm one again as long as messages of it may be under way. */
+/* test_bidctl_ended.c - ended boots: BIDCTL confirms none again while messages of it may be in flight. */
 #include "tests/protocols/bidctl_rig.h"
 
-/* The host answers a question as this boot; made to be asked by a message that bears `strange`. */
+/* Injects a message that bears `strange`; the host answers the query that it draws as this boot. */
 static void
 answers(struct stage *s, uint64_t strange, uint64_t boot)
 {
@@ -9,7 +9,7 @@ answers(struct stage *s, uint64_t strange, uint64_t boot)
 	inject(s, response(s, boot, heard_asks(s, HOST, strange)));
 }
 
-STAGE_TEST(bidctl_confirms_no_boot_again_that_has_ended,
+STAGE_TEST(bidctl_confirms_no_ended_boot_again,
 	   stage_open(s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;"))
 {
 	meet(s, BOOT_A);
@@ -30,8 +30,8 @@ STAGE_TEST(bidctl_confirms_no_boot_again_that_has_ended,
 	unuse(s, HOST);
 }
 
-/* Nobody uses it: it is remembered since its boot may have ended, and as long as it may have. */
-STAGE_TEST(bidctl_remembers_the_boot_of_a_host_that_is_lost,
+/* Unused, it is remembered from the time its boot may have ended, for as long as messages of it may be in flight. */
+STAGE_TEST(bidctl_remembers_the_boot_of_a_lost_host,
 	   stage_open(s, "bidctl.lifetime=10s; bidctl.interval=1ms; bidctl.retries=0;"))
 {
 	struct confirming c;
@@ -51,8 +51,8 @@ STAGE_TEST(bidctl_remembers_the_boot_of_a_host_that_is_lost,
 	CHECK_EQ(peers(s), 0);
 }
 
-/* It may come back as what it was. */
-STAGE_TEST(bidctl_finds_a_host_that_was_lost_by_the_same_boot, stage_open(s, "bidctl.interval=1ms; bidctl.retries=0;"))
+/* It may return as the boot that it was. */
+STAGE_TEST(bidctl_finds_a_lost_host_with_the_same_boot, stage_open(s, "bidctl.interval=1ms; bidctl.retries=0;"))
 {
 	meet(s, BOOT_A);
 	rig_advance_ms(s->r, 1);
@@ -63,7 +63,7 @@ STAGE_TEST(bidctl_finds_a_host_that_was_lost_by_the_same_boot, stage_open(s, "bi
 	expect_notified(s, "upper:first:a lower:first:a ");
 }
 
-STAGE_TEST(bidctl_lets_a_change_wait_that_it_could_not_remember,
+STAGE_TEST(bidctl_delays_a_change_it_could_not_remember,
 	   stage_open(s, "bidctl.lifetime=60s; bidctl.interval=1ms; bidctl.retries=0;"))
 {
 	meet(s, BOOT_A);
@@ -85,8 +85,8 @@ STAGE_TEST(bidctl_lets_a_change_wait_that_it_could_not_remember,
 	unuse(s, HOST);
 }
 
-/* Hosts that boot all the time do not use up the memory of others. */
-STAGE_TEST(bidctl_remembers_so_many_boots_and_no_more, stage_open(s, "bidctl.lifetime=10s;"))
+/* Hosts that reboot all the time do not use up the memory for others. */
+STAGE_TEST(bidctl_bounds_the_ended_boots_it_remembers, stage_open(s, "bidctl.lifetime=10s;"))
 {
 	struct bidctl *b;
 	uint64_t boot = 0;
@@ -117,7 +117,7 @@ STAGE_TEST(bidctl_remembers_so_many_boots_and_no_more, stage_open(s, "bidctl.lif
 	xk_unlock(&b->lock);
 }
 
-/* A host's answer, as this boot, to a question that is asked because of a message. */
+/* The same for another host and one boot id. */
 static void
 another_answers(struct stage *s, uint32_t host, uint64_t boot)
 {
@@ -127,8 +127,7 @@ another_answers(struct stage *s, uint32_t host, uint64_t boot)
 }
 
 /* Otherwise hosts that reboot would keep newcomers out, or take memory without bound. */
-STAGE_TEST(bidctl_host_with_a_boot_that_has_ended_makes_room_if_no_other_does,
-	   stage_open(s, "bidctl.peers=16; bidctl.interval=1ms;"))
+STAGE_TEST(bidctl_host_with_an_ended_boot_is_replaced_last, stage_open(s, "bidctl.peers=16; bidctl.interval=1ms;"))
 {
 	enum { PEERS = 16, HOSTS = 3 * PEERS };
 	struct bidctl *b = (struct bidctl *)s->bidctl;
@@ -141,7 +140,7 @@ STAGE_TEST(bidctl_host_with_a_boot_that_has_ended_makes_room_if_no_other_does,
 		CHECK(peers(s) <= PEERS);
 		CHECK(b->ended_count <= PEERS);
 	}
-	another_answers(s, OTHER + HOSTS, BOOT_A); /* has no ended boot, so it goes first */
+	another_answers(s, OTHER + HOSTS, BOOT_A); /* has no ended boot, so it is replaced first */
 	another_answers(s, OTHER + HOSTS + 1, BOOT_A);
 	rig_advance_ms(s->r, 2);
 	CHECK_EQ(heard(s, OTHER + HOSTS + 1, BOOT_A), 0);

@@ -1,7 +1,6 @@
 /*
- * test_bidctl_links.c - BIDCTL over VNET, which knows where a frame came from, and ARP, which knows whose that is: whom it
- * asks back; and that whoever has not shown yet that he gets what we send draws no more than three times the bytes that he
- * has sent.
+ * test_bidctl_links.c - BIDCTL over VNET, which knows each frame's station, and ARP, which knows the host's: whom it
+ * sends queries back; and that a host whose address is unverified draws at most three times the bytes it has sent.
  */
 #include "tests/protocols/bidctl_rig.h"
 #include "tests/random.h"
@@ -39,7 +38,7 @@ inject_frame(struct rig *r, uint64_t station, struct packet p)
 	rig_inject_bytes(r, frame, sizeof(frame));
 }
 
-/* The next frame that was sent is BIDCTL's, to that station; its message. */
+/* Takes the next frame sent, which must be BIDCTL's to that station. Returns its message. */
 static struct packet
 sent_to(struct rig *r, uint64_t station)
 {
@@ -58,7 +57,7 @@ sent_to(struct rig *r, uint64_t station)
 
 static const struct packet peer_asks = { QUERY, HOST, BOOT_A, 0, 7, 0 };
 
-RIG_TEST(bidctl_asks_back_where_arp_says_the_host_is, rig_new_graph(BIDCTL_GRAPH))
+RIG_TEST(bidctl_queries_back_at_the_address_from_arp, rig_new_graph(BIDCTL_GRAPH))
 {
 	struct packet p;
 
@@ -74,8 +73,8 @@ RIG_TEST(bidctl_asks_back_where_arp_says_the_host_is, rig_new_graph(BIDCTL_GRAPH
 	rig_expect_nothing_sent(r);
 }
 
-/* Another station asks as the peer: all frames go to the peer, where ARP finds it. */
-RIG_TEST(bidctl_asks_back_nobody_who_only_claims_to_be_the_host, rig_new_graph(BIDCTL_GRAPH))
+/* Another station sends a query as the peer: all answers go to the peer, where ARP finds it. */
+RIG_TEST(bidctl_sends_nothing_to_an_impostors_station, rig_new_graph(BIDCTL_GRAPH))
 {
 	struct packet p = peer_asks;
 
@@ -84,7 +83,7 @@ RIG_TEST(bidctl_asks_back_nobody_who_only_claims_to_be_the_host, rig_new_graph(B
 	p.source = BOOT_B;
 	inject_frame(r, STATION_OTHER, p);
 	rig_expect_sent(r, MY_REQUEST);
-	inject_frame(r, STATION_OTHER, p); /* too soon: neither asked again nor answered */
+	inject_frame(r, STATION_OTHER, p); /* too soon: neither queried nor answered */
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "bidctl", "limited"), 1);
 	rig_inject(r, PEER_REPLY);
@@ -97,8 +96,8 @@ RIG_TEST(bidctl_asks_back_nobody_who_only_claims_to_be_the_host, rig_new_graph(B
 	CHECK_EQ(rig_counter_of(r, "bidctl", "first_contacts"), 1);
 }
 
-/* Nobody has asked for us by ARP: the host is asked for first, and then asked. */
-RIG_TEST(bidctl_asks_by_arp_where_a_host_that_asks_is, rig_new_graph(BIDCTL_GRAPH))
+/* ARP does not know the host: it is resolved first, then sent a query. */
+RIG_TEST(bidctl_resolves_a_querying_host_by_arp, rig_new_graph(BIDCTL_GRAPH))
 {
 	struct packet p;
 
@@ -110,7 +109,7 @@ RIG_TEST(bidctl_asks_by_arp_where_a_host_that_asks_is, rig_new_graph(BIDCTL_GRAP
 	CHECK_EQ(p.flags, QUERY | RESPONSE);
 	CHECK_EQ(p.reply, 7);
 	CHECK_EQ(p.destination, BOOT_A);
-	inject_frame(r, STATION_PEER, peer_asks); /* so soon it is not asked again, but answered */
+	inject_frame(r, STATION_PEER, peer_asks); /* too soon for another query, but answered */
 	CHECK_EQ(sent_to(r, STATION_PEER).flags & RESPONSE, RESPONSE);
 	rig_expect_nothing_sent(r);
 	p = (struct packet){ RESPONSE, HOST, BOOT_A, p.source, 0, p.request };
@@ -119,8 +118,8 @@ RIG_TEST(bidctl_asks_by_arp_where_a_host_that_asks_is, rig_new_graph(BIDCTL_GRAP
 	rig_expect_nothing_sent(r);
 }
 
-/* It is on no network of ours: it can be neither asked nor answered. */
-RIG_TEST(bidctl_answers_no_host_that_is_no_neighbour, rig_new_graph(BIDCTL_GRAPH))
+/* On none of our networks: it can be neither queried nor answered. */
+RIG_TEST(bidctl_answers_only_neighbours, rig_new_graph(BIDCTL_GRAPH))
 {
 	struct packet p = peer_asks;
 
@@ -130,7 +129,7 @@ RIG_TEST(bidctl_answers_no_host_that_is_no_neighbour, rig_new_graph(BIDCTL_GRAPH
 	CHECK_EQ(rig_counter_of(r, "bidctl", "unsent"), 1);
 }
 
-/* ---- no more than three times what a stranger sends ---- */
+/* ---- at most three times what a stranger sends ---- */
 
 #define WHOLE_GRAPH                                                                                                    \
 	BELOW "; bidctl: vnet; bidctl.broadcast=no; blast: vnet; bid: blast bidctl; chan: bid bidctl; chantest: chan"
@@ -140,7 +139,7 @@ enum { STRANGERS = 6, FRAME_MAX = 200, ETHERNET_MIN = 60 };
 struct strangers {
 	struct rig *r;
 	uint64_t random;
-	size_t in[STRANGERS], out[STRANGERS]; /* bytes, as they are on a wire */
+	size_t in[STRANGERS], out[STRANGERS]; /* bytes, as counted on a wire */
 };
 
 static unsigned
@@ -155,7 +154,7 @@ on_the_wire(size_t len)
 	return len < ETHERNET_MIN ? ETHERNET_MIN : len;
 }
 
-/* The address of one of the strangers, or broadcast, to whom frames have gone that are everybody's. */
+/* Counts the frames sent: each for the stranger it was addressed to, or if broadcast, for all. */
 static void
 count_sent(struct strangers *s)
 {
@@ -191,7 +190,7 @@ some_boot(struct strangers *s)
 	return boots[draw(s, 4)];
 }
 
-/* A message of BIDCTL, with tags made up: the right one would have been received. */
+/* Sends a BIDCTL message with invented tags: the right one would have been received. */
 static void
 send_bidctl(struct strangers *s, unsigned i)
 {
@@ -206,7 +205,7 @@ send_bidctl(struct strangers *s, unsigned i)
 	send_as(s, i, frame, 0x3006, LEN);
 }
 
-/* A message of CHAN by way of BID, short or a fragment, of any boot to any boot. */
+/* Sends a CHAN message over BID, short or a fragment, from any boot to any boot. */
 static void
 send_message(struct strangers *s, unsigned i)
 {

@@ -1,8 +1,8 @@
-/* test_bidctl_strangers.c - what BIDCTL makes of what is no message, of floods, of lies, and of many. */
+/* test_bidctl_strangers.c - BIDCTL against malformed messages, floods, forgeries and crowds. */
 
 #include "tests/protocols/bidctl_rig.h"
 
-/* ---- what is no message ---- */
+/* ---- malformed messages ---- */
 
 static void
 expect_bad(struct stage *s, struct packet p, const char *drop)
@@ -14,7 +14,7 @@ expect_bad(struct stage *s, struct packet p, const char *drop)
 	rig_expect_nothing_sent(s->r);
 }
 
-STAGE_TEST(bidctl_drops_what_is_malformed, stage_open(s, ""))
+STAGE_TEST(bidctl_drops_malformed_messages, stage_open(s, ""))
 {
 	static const struct packet flags[] = {
 		{ 0, HOST, BOOT_A, 0, 0, 0 },
@@ -39,7 +39,7 @@ STAGE_TEST(bidctl_drops_what_is_malformed, stage_open(s, ""))
 	CHECK_EQ(peers(s), 0);
 }
 
-STAGE_TEST(bidctl_drops_what_another_host_says, stage_open(s, ""))
+STAGE_TEST(bidctl_drops_messages_in_another_hosts_name, stage_open(s, ""))
 {
 	uint8_t bytes[LEN];
 	struct packet p = query(BOOT_A, 1);
@@ -51,7 +51,7 @@ STAGE_TEST(bidctl_drops_what_another_host_says, stage_open(s, ""))
 	rig_expect_nothing_sent(s->r);
 }
 
-STAGE_TEST(bidctl_sees_every_flipped_bit_and_every_cut, stage_open(s, ""))
+STAGE_TEST(bidctl_detects_each_flipped_bit_and_each_truncation, stage_open(s, ""))
 {
 	struct packet p = query(BOOT_A, 1);
 	uint8_t bytes[LEN];
@@ -67,7 +67,7 @@ STAGE_TEST(bidctl_sees_every_flipped_bit_and_every_cut, stage_open(s, ""))
 	rig_expect_nothing_sent(s->r);
 }
 
-STAGE_TEST(bidctl_does_not_look_at_what_pads_a_frame, stage_open(s, ""))
+STAGE_TEST(bidctl_ignores_padding, stage_open(s, ""))
 {
 	struct packet p = query(BOOT_A, 1);
 	uint8_t bytes[LEN + 20];
@@ -78,9 +78,9 @@ STAGE_TEST(bidctl_does_not_look_at_what_pads_a_frame, stage_open(s, ""))
 	CHECK_EQ(sent(s).reply, 1);
 }
 
-STAGE_TEST(bidctl_does_without_buffers, stage_open_asking(s, ""))
+STAGE_TEST(bidctl_survives_a_lack_of_buffers, stage_open_asking(s, ""))
 {
-	rig_limit_buffers(s->r, 2); /* the message's, in two pieces */
+	rig_limit_buffers(s->r, 2); /* the message's own, in two segments */
 	rig_inject(s->r, "0001 0000 | 0a4d0002 0000000000000001 0000000000000000 0000000000000001 0000000000000000");
 	CHECK_EQ(counted(s, "no_buffer"), 1);
 	rig_limit_buffers(s->r, 0);
@@ -101,10 +101,10 @@ STAGE_TEST(bidctl_does_without_buffers, stage_open_asking(s, ""))
 	CHECK_EQ(s->asking.status, 0);
 }
 
-/* ---- lies ---- */
+/* ---- forgeries ---- */
 
-/* Whoever does not see the questions cannot answer them. */
-STAGE_TEST(bidctl_believes_no_answer_without_the_tag, stage_open_asking(s, ""))
+/* A host that does not see the queries cannot answer them. */
+STAGE_TEST(bidctl_drops_an_answer_without_the_tag, stage_open_asking(s, ""))
 {
 	for (unsigned i = 0; i < 64; i++)
 		inject(s, response(s, BOOT_B, s->tag ^ UINT64_C(1) << i));
@@ -114,8 +114,8 @@ STAGE_TEST(bidctl_believes_no_answer_without_the_tag, stage_open_asking(s, ""))
 	expect_notified(s, "upper:first:a lower:first:a ");
 }
 
-/* The right tag, from another host than was asked. */
-STAGE_TEST(bidctl_believes_no_answer_for_another, stage_open_asking(s, ""))
+/* The right tag, from another host than the one queried. */
+STAGE_TEST(bidctl_drops_an_answer_for_another_host, stage_open_asking(s, ""))
 {
 	inject(s, response_of(s, OTHER, BOOT_A, s->tag));
 	CHECK_EQ(counted(s, "unasked"), 1);
@@ -124,7 +124,7 @@ STAGE_TEST(bidctl_believes_no_answer_for_another, stage_open_asking(s, ""))
 	CHECK_EQ(s->asking.status, 0);
 }
 
-STAGE_TEST(bidctl_asks_a_known_host_once_in_an_interval, stage_open(s, "bidctl.interval=200ms;"))
+STAGE_TEST(bidctl_queries_a_known_host_once_per_interval, stage_open(s, "bidctl.interval=200ms;"))
 {
 	meet(s, BOOT_A);
 	rig_advance_ms(s->r, 201);
@@ -135,25 +135,25 @@ STAGE_TEST(bidctl_asks_a_known_host_once_in_an_interval, stage_open(s, "bidctl.i
 	}
 	CHECK_EQ(counted(s, "queries_out"), 2);
 	CHECK_EQ(counted(s, "limited"), 999);
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* it does not suffer */
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* the known boot is not affected */
 	rig_forget(s->r);
 }
 
 /* ---- strangers ---- */
 
-STAGE_TEST(bidctl_asks_a_stranger_once_and_remembers_him_when_he_answers, stage_open(s, ""))
+STAGE_TEST(bidctl_queries_a_stranger_once_and_remembers_its_answer, stage_open(s, ""))
 {
 	uint64_t tag = heard_asks(s, HOST, BOOT_A);
 
 	CHECK_EQ(heard(s, HOST, BOOT_A), -EINPROGRESS);
 	CHECK_EQ(counted(s, "limited"), 1);
-	rig_expect_silence_ms(s->r, 3000); /* he has no timer */
+	rig_expect_silence_ms(s->r, 3000); /* strangers have no timer */
 	CHECK_EQ(peers(s), 0);
 	CHECK_EQ(heard_asks(s, HOST, BOOT_A), tag);
 	inject(s, response(s, BOOT_B, tag + 2));
 	CHECK_EQ(counted(s, "unasked"), 1);
 	expect_notified(s, "");
-	inject(s, response(s, BOOT_B, tag)); /* what he answers counts, not what the message has said */
+	inject(s, response(s, BOOT_B, tag)); /* the answer's boot counts, not the message's */
 	expect_notified(s, "upper:first:b lower:first:b ");
 	CHECK_EQ(peers(s), 1);
 	inject(s, response(s, BOOT_A, tag));
@@ -161,7 +161,7 @@ STAGE_TEST(bidctl_asks_a_stranger_once_and_remembers_him_when_he_answers, stage_
 	CHECK_EQ(heard(s, HOST, BOOT_B), 0);
 }
 
-STAGE_TEST(bidctl_takes_one_answer_of_a_stranger, stage_open(s, "bidctl.lifetime=1s;"))
+STAGE_TEST(bidctl_accepts_one_answer_from_a_stranger, stage_open(s, "bidctl.lifetime=1s;"))
 {
 	uint64_t tag = heard_asks(s, HOST, BOOT_A);
 
@@ -173,7 +173,7 @@ STAGE_TEST(bidctl_takes_one_answer_of_a_stranger, stage_open(s, "bidctl.lifetime
 	CHECK_EQ(peers(s), 0);
 }
 
-STAGE_TEST(bidctl_does_not_wait_for_a_stranger_for_ever, stage_open(s, "bidctl.timeout_max=5s;"))
+STAGE_TEST(bidctl_drops_a_strangers_late_answer, stage_open(s, "bidctl.timeout_max=5s;"))
 {
 	uint64_t tag = heard_asks(s, HOST, BOOT_A);
 
@@ -193,17 +193,17 @@ STAGE_TEST(bidctl_takes_no_memory_for_a_flood_of_strangers,
 			rig_advance_ms(s->r, 1);
 	}
 	CHECK_EQ(peers(s), 0);
-	/* in 300 ms those of 300 ms, and those that may come at once */
+	/* in 300 ms those of 300 ms, and those that may be sent at once */
 	CHECK(counted(s, "queries_out") >= 390 && counted(s, "queries_out") <= 410);
 	CHECK_EQ(counted(s, "queries_out") + counted(s, "limited"), 3000);
 	CHECK(counted(s, "replaced") >= 300);
 	expect_notified(s, "");
-	meet(s, BOOT_A); /* who is opened does not suffer */
+	meet(s, BOOT_A); /* a host being opened is not affected */
 }
 
 /* ---- bounds ---- */
 
-STAGE_TEST(bidctl_knows_so_many_hosts_and_no_more, stage_open(s, "bidctl.peers=1;"))
+STAGE_TEST(bidctl_bounds_the_hosts_it_knows, stage_open(s, "bidctl.peers=1;"))
 {
 	struct confirming c;
 	struct packet p;
@@ -221,7 +221,7 @@ STAGE_TEST(bidctl_knows_so_many_hosts_and_no_more, stage_open(s, "bidctl.peers=1
 	CHECK_EQ(heard(s, HOST, BOOT_A), 0);
 }
 
-/* A stranger asks, is asked back, and answers. */
+/* Sends a query as a stranger, and answers the query sent back. */
 static void
 answers(struct stage *s, uint32_t host)
 {
@@ -233,7 +233,7 @@ answers(struct stage *s, uint32_t host)
 	inject(s, (struct packet){ RESPONSE, host, BOOT_C, xk_get64(bytes + 8), 0, xk_get64(bytes + 24) });
 }
 
-STAGE_TEST(bidctl_host_that_nobody_uses_makes_room_for_a_new_one, stage_open(s, "bidctl.peers=64;"))
+STAGE_TEST(bidctl_replaces_an_unused_host, stage_open(s, "bidctl.peers=64;"))
 {
 	enum { PEERS = 64 };
 
@@ -249,11 +249,11 @@ STAGE_TEST(bidctl_host_that_nobody_uses_makes_room_for_a_new_one, stage_open(s, 
 	}
 	CHECK_EQ(counted(s, "forgotten"), 3 * PEERS + 1);
 	CHECK_EQ(counted(s, "full"), 0);
-	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* it is in use */
+	CHECK_EQ(heard(s, HOST, BOOT_A), 0); /* in use */
 	s->told[0] = '\0';
 }
 
-STAGE_TEST(bidctl_asks_no_host_that_is_none, stage_open(s, ""))
+STAGE_TEST(bidctl_queries_no_impossible_host, stage_open(s, ""))
 {
 	struct confirming c;
 
@@ -300,7 +300,7 @@ TEST(bidctl_knows_a_hundred_thousand_hosts)
 	stage_close(s);
 }
 
-/* ---- anything at all ---- */
+/* ---- random messages ---- */
 
 static uint64_t
 draw(uint64_t *state, uint64_t below)

@@ -19,7 +19,7 @@ rig_at(const char *type, uint64_t station)
 	return r;
 }
 
-/* A message of len bytes arrives. */
+/* Injects a message of len bytes. */
 static void
 inject_long(struct rig *r, unsigned len)
 {
@@ -38,12 +38,12 @@ RIG_SESSION_TEST(bip_sends_and_receives, rig_at("bip", STATION), rig_must_open(r
 	rig_expect_up(r, "0009 00 | 07 0000 | 0008", "");             /* empty */
 }
 
-RIG_TEST(bip_makes_sessions_for_strangers_and_answers_them, rig_at("bip", STATION))
+RIG_TEST(bip_accepts_strangers_and_answers_them, rig_at("bip", STATION))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_inject(r, "0009 0007 00000009 dd");
 	rig_inject(r, "000a 0007 00000009 ee");
-	rig_wire_peer(r, HOST + 1); /* another session below, the same station */
+	rig_wire_peer(r, HOST + 1); /* another lower session, the same station */
 	rig_inject(r, "000a 0007 00000009 ff");
 	CHECK_EQ(rig_open_done_count(r), 2);
 	rig_expect_down(r, rig_announced_session(r), "11", "0007 000a 00000009 11");
@@ -53,7 +53,7 @@ RIG_TEST(bip_makes_sessions_for_strangers_and_answers_them, rig_at("bip", STATIO
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-RIG_TEST(bip_does_without_stations, rig_new("bip"))
+RIG_TEST(bip_works_without_stations, rig_new("bip"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_wire_peer(r, HOST);
@@ -64,12 +64,12 @@ RIG_TEST(bip_does_without_stations, rig_new("bip"))
 	rig_forget(r);
 }
 
-RIG_SESSION_TEST(bip_loses_a_long_message_that_nobody_has_posted_a_buffer_for, rig_at("bip", STATION),
+RIG_SESSION_TEST(bip_drops_a_long_message_without_a_posted_buffer, rig_at("bip", STATION),
 		 rig_open(r, rig_to2(HOST, FAR_PORT, PORT)))
 {
 	uint8_t bytes[BYTES];
 
-	inject_long(r, LONG - 1); /* short */
+	inject_long(r, LONG - 1); /* short message */
 	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), LONG - 1);
 	inject_long(r, LONG);
 	CHECK_EQ(rig_counter(r, "unposted"), 1);
@@ -79,7 +79,7 @@ RIG_SESSION_TEST(bip_loses_a_long_message_that_nobody_has_posted_a_buffer_for, r
 	CHECK_EQ(rig_counter(r, "unposted"), 2);
 	inject_long(r, 512);
 	CHECK_EQ(rig_take_delivered(r, bytes, sizeof(bytes)), 512);
-	inject_long(r, 512); /* the buffer is used up */
+	inject_long(r, 512); /* no buffer is left */
 	CHECK_EQ(rig_counter(r, "unposted"), 3);
 	rig_expect_nothing_delivered(r);
 }
@@ -114,12 +114,12 @@ RIG_TEST(bip_chooses_a_local_port, rig_at("bip", STATION))
 	struct xk_session *s;
 
 	xk_participant_push(&to.remote, FAR_PORT);
-	REQUIRE(rig_open(r, rig_to2(HOST, FAR_PORT, 0xc000)) != NULL); /* the first one is taken */
+	REQUIRE(rig_open(r, rig_to2(HOST, FAR_PORT, 0xc000)) != NULL); /* the first choice is taken */
 	s = rig_must_open(r, to);
 	rig_expect_down(r, s, "aa", "c001 0009 00000009 aa");
 }
 
-RIG_TEST(bip_refuses_what_is_no_port, rig_at("bip", STATION))
+RIG_TEST(bip_refuses_impossible_ports, rig_at("bip", STATION))
 {
 	struct xk_participants both = at_port(PORT);
 
@@ -130,7 +130,7 @@ RIG_TEST(bip_refuses_what_is_no_port, rig_at("bip", STATION))
 	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
 }
 
-RIG_TEST(bip_drops_what_is_malformed, rig_at("bip", STATION))
+RIG_TEST(bip_drops_malformed_messages, rig_at("bip", STATION))
 {
 	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	rig_inject_prefixes(r, "0009 0007 00000008");
@@ -142,7 +142,7 @@ RIG_TEST(bip_drops_what_is_malformed, rig_at("bip", STATION))
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(bip_carries_what_the_protocol_below_can, rig_at("bip", STATION))
+RIG_TEST(bip_carries_as_much_as_the_protocol_below, rig_at("bip", STATION))
 {
 	uint32_t below = 100, wanted;
 	struct xk_participants participants = { .remote.depth = 0 };
@@ -162,7 +162,7 @@ RIG_TEST(bip_carries_what_the_protocol_below_can, rig_at("bip", STATION))
 	CHECK_EQ(xk_participant_pop(&participants.local), PORT);
 }
 
-/* A message without room in front is copied with its header, or gets a segment for it if there is no buffer to copy to. */
+/* A message without headroom is copied with its header, or gets a segment for it if no buffer is left for a copy. */
 struct shared {
 	struct xk_session *s;
 	struct xk_msg *m;
@@ -180,7 +180,7 @@ do_push_shared(void *argument)
 	xk_msg_free(shared->m);
 }
 
-RIG_TEST(bip_copies_a_short_message_that_has_no_room_for_a_header, rig_at("bip", STATION))
+RIG_TEST(bip_copies_a_short_message_without_headroom, rig_at("bip", STATION))
 {
 	struct shared shared = { .s = rig_open(r, rig_to2(HOST, FAR_PORT, PORT)) };
 

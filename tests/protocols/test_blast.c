@@ -1,6 +1,6 @@
 /*
- * test_blast.c - BLAST's short messages, and the sending of long ones. test_blast_received.c has the other end,
- * test_blast_sessions.c sessions and headers. It looks into the protocol where a number is about to wrap.
+ * test_blast.c - BLAST's short messages, and sending of long ones. Receiving: test_blast_received.c; sessions and
+ * headers: test_blast_sessions.c. Sets the protocol's sequence number where it is about to wrap.
  */
 #include <errno.h>
 #include <limits.h>
@@ -10,7 +10,7 @@
 
 /* ---- short messages ---- */
 
-RIG_SESSION_TEST(blast_sends_a_short_message_in_one_frame_and_keeps_nothing, new_rig(""), open_to(r, HOST))
+RIG_SESSION_TEST(blast_sends_a_short_message_in_one_frame_and_keeps_none, new_rig(""), open_to(r, HOST))
 {
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	CHECK_EQ(push(r, s, "hello"), 0);
@@ -34,7 +34,7 @@ RIG_TEST(blast_delivers_a_short_message, new_server(""))
 	rig_expect_nothing_sent(r);
 }
 
-BLAST_SESSION_TEST(blast_message_of_one_fragment_is_short_and_one_byte_more_is_long, new_rig(""), open_to(r, HOST))
+BLAST_SESSION_TEST(blast_message_longer_than_a_fragment_is_long, new_rig(""), open_to(r, HOST))
 {
 	struct frame f;
 
@@ -100,7 +100,7 @@ push_lent(struct rig *r, struct xk_session *s, _Atomic unsigned *ended)
 	return xk_push(s, m);
 }
 
-TEST(blast_keeps_lent_bytes_until_the_peer_has_them)
+TEST(blast_keeps_lent_bytes_until_acknowledged)
 {
 	struct rig *r = new_rig("");
 	struct xk_session *s = open_to(r, HOST);
@@ -121,7 +121,7 @@ TEST(blast_keeps_lent_bytes_until_the_peer_has_them)
 	CHECK_STR(lent, message);
 }
 
-BLAST_TEST(blast_sends_one_missing_fragment_again, new_rig(""))
+BLAST_TEST(blast_retransmits_one_missing_fragment, new_rig(""))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
@@ -132,7 +132,7 @@ BLAST_TEST(blast_sends_one_missing_fragment_again, new_rig(""))
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-BLAST_TEST(blast_sends_all_missing_fragments_again, new_rig(""))
+BLAST_TEST(blast_retransmits_all_missing_fragments, new_rig(""))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
@@ -143,7 +143,7 @@ BLAST_TEST(blast_sends_all_missing_fragments_again, new_rig(""))
 	CHECK_EQ(rig_counter(r, "retransmitted"), 2);
 }
 
-BLAST_TEST(blast_obeys_nacks_again_and_again_but_not_at_once, new_rig("nack_min=4ms"))
+BLAST_TEST(blast_obeys_repeated_nacks_after_nack_min, new_rig("nack_min=4ms"))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
@@ -161,7 +161,7 @@ BLAST_TEST(blast_obeys_nacks_again_and_again_but_not_at_once, new_rig("nack_min=
 	CHECK_EQ(rig_counter(r, "nacks_in"), 2);
 }
 
-RIG_TEST(blast_counts_nacks_for_what_it_does_not_keep, new_rig("keep=500ms"))
+RIG_TEST(blast_counts_nacks_for_messages_not_kept, new_rig("keep=500ms"))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
@@ -176,7 +176,7 @@ RIG_TEST(blast_counts_nacks_for_what_it_does_not_keep, new_rig("keep=500ms"))
 	rig_expect_nothing_sent(r);
 }
 
-BLAST_TEST(blast_takes_nacks_from_the_peer_alone, new_server(""))
+BLAST_TEST(blast_accepts_nacks_only_from_the_peer, new_server(""))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 	struct frame f = nack_of(sequence, 3, 1);
@@ -184,7 +184,7 @@ BLAST_TEST(blast_takes_nacks_from_the_peer_alone, new_server(""))
 	rig_wire_peer(r, STRANGER);
 	nack(r, sequence, 1);
 	CHECK_EQ(rig_counter(r, "nack_strange"), 1);
-	rig_wire_peer(r, HOST); /* another session below with the peer, as over VNET */
+	rig_wire_peer(r, HOST); /* another lower session with the peer, as over VNET */
 	f.fragments = 4;
 	inject(r, &f);
 	f.fragments = 3;
@@ -197,7 +197,7 @@ BLAST_TEST(blast_takes_nacks_from_the_peer_alone, new_server(""))
 	expect(r, BLAST_RETRANSMIT, 2);
 }
 
-BLAST_TEST(blast_nack_never_unsays_a_fragment, new_rig(""))
+BLAST_TEST(blast_nack_never_revokes_a_reported_fragment, new_rig(""))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
@@ -213,8 +213,8 @@ BLAST_TEST(blast_nack_never_unsays_a_fragment, new_rig(""))
 }
 
 /*
- * Sends 200 NACKs for a message, as fast as they are accepted. Returns the number of frames that they draw, and the
- * bytes of the message in these frames.
+ * Sends 200 NACKs for a message, as fast as they are accepted. Returns the number of frames that they draw, and stores
+ * the message bytes in these.
  */
 static unsigned
 ask_without_end(struct rig *r, uint32_t sequence, unsigned fragments, uint64_t mask, size_t *bytes)
@@ -232,7 +232,7 @@ ask_without_end(struct rig *r, uint32_t sequence, unsigned fragments, uint64_t m
 	return frames;
 }
 
-BLAST_SESSION_TEST(blast_sends_three_times_a_message_again_and_no_more, new_rig(""), open_to(r, HOST))
+BLAST_SESSION_TEST(blast_retransmits_a_message_at_most_three_times, new_rig(""), open_to(r, HOST))
 {
 	size_t bytes;
 	uint32_t sequence;
@@ -247,7 +247,7 @@ BLAST_SESSION_TEST(blast_sends_three_times_a_message_again_and_no_more, new_rig(
 	CHECK_EQ(rig_counter(r, "nacks_in") + rig_counter(r, "nack_spent"), 200);
 }
 
-BLAST_SESSION_TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more, new_rig(""), open_to(r, HOST))
+BLAST_SESSION_TEST(blast_retransmits_a_fragment_at_most_sixteen_times, new_rig(""), open_to(r, HOST))
 {
 	uint64_t all_but_one = UINT64_MAX << 1;
 	size_t bytes;
@@ -259,16 +259,16 @@ BLAST_SESSION_TEST(blast_sends_sixteen_times_a_fragment_again_and_no_more, new_r
 	CHECK_EQ(ask_without_end(r, sequence, 64, all_but_one, &bytes), 16);
 }
 
-/* Frames have headers below BLAST, so their number is limited as well as their bytes. */
-BLAST_TEST(blast_sends_three_times_the_frames_again_and_no_more, new_rig(""))
+/* Each frame also has headers below BLAST, so the number of frames is limited as well as their bytes. */
+BLAST_TEST(blast_retransmits_at_most_three_times_the_frames, new_rig(""))
 {
 	size_t bytes;
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
-	CHECK_EQ(ask_without_end(r, sequence, 3, 3, &bytes), 9); /* of five bytes */
+	CHECK_EQ(ask_without_end(r, sequence, 3, 3, &bytes), 9); /* five-byte fragments */
 }
 
-/* Returns how many fragments a NACK draws that reports only the first of 64. `number`: the protocol above. */
+/* Returns the number of fragments drawn by a NACK that reports only the first of 64. `number`: the protocol above. */
 static unsigned
 draw_of(struct rig *r, uint32_t sequence, uint32_t number)
 {
@@ -293,7 +293,7 @@ push_64(struct rig *r, struct xk_session *s)
 	return sequence;
 }
 
-BLAST_TEST(blast_host_draws_the_fragments_of_one_message_at_once_whoever_speaks_with_it,
+BLAST_TEST(blast_host_draws_one_message_at_once_over_all_protocols,
 	   rig_new_graph("wire:; blast: wire; user: blast#1; user2: blast#2; blast.nack_min=20ms"))
 {
 	uint32_t first, second, third, other;
@@ -318,7 +318,7 @@ BLAST_TEST(blast_host_draws_the_fragments_of_one_message_at_once_whoever_speaks_
 	CHECK_EQ(draw_of(r, second, 1), 63);
 }
 
-/* Where a session below does not know its peer's host, link addresses are compared. */
+/* If a lower session does not know its peer's host, link addresses are compared. */
 BLAST_TEST(blast_knows_the_peer_by_its_link_address, new_server(""))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
@@ -331,13 +331,13 @@ BLAST_TEST(blast_knows_the_peer_by_its_link_address, new_server(""))
 	nack(r, sequence, 3);
 	expect(r, BLAST_RETRANSMIT, 2);
 	rig_answer_control(r, XK_GET_PEER_LINK, NULL, 0);
-	rig_wire_peer(r, HOST); /* nobody knows who this is */
+	rig_wire_peer(r, HOST); /* unknown peer */
 	nack(r, sequence, 3);
 	CHECK_EQ(rig_counter(r, "nack_strange"), 2);
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(blast_keeps_a_message_longer_while_it_is_asked_for, new_rig("keep=400ms give_up=1s"))
+RIG_TEST(blast_keeps_a_message_longer_while_nacks_arrive, new_rig("keep=400ms give_up=1s"))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
@@ -348,13 +348,13 @@ RIG_TEST(blast_keeps_a_message_longer_while_it_is_asked_for, new_rig("keep=400ms
 	}
 	rig_advance_ms(r, 99);
 	CHECK_EQ(rig_counter(r, "expired"), 0);
-	rig_advance_ms(r, 1); /* a second in all */
+	rig_advance_ms(r, 1); /* a second in total */
 	CHECK_EQ(rig_counter(r, "expired"), 1);
 	nack(r, sequence, 3);
 	CHECK_EQ(rig_counter(r, "nack_unknown"), 1);
 }
 
-RIG_SESSION_TEST(blast_keeps_messages_as_long_as_nacks_have_taken, new_rig("keep=800ms"), open_to(r, HOST))
+RIG_SESSION_TEST(blast_adapts_the_time_that_messages_are_kept, new_rig("keep=800ms"), open_to(r, HOST))
 {
 	for (unsigned i = 0; i < 20; i++) {
 		uint32_t sequence = push_message(r, s);
@@ -366,14 +366,14 @@ RIG_SESSION_TEST(blast_keeps_messages_as_long_as_nacks_have_taken, new_rig("keep
 		CHECK_EQ(rig_counter(r, "expired"), i + 1);
 	}
 	push_message(r, s);
-	rig_advance_ms(r, 49); /* a sixteenth, the least */
+	rig_advance_ms(r, 49); /* a sixteenth: the minimum */
 	CHECK_EQ(rig_counter(r, "expired"), 20);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_counter(r, "expired"), 21);
 }
 
-/* If frames are lost the peer asks later and later. */
-RIG_SESSION_TEST(blast_keeps_a_message_that_was_asked_for_in_full, new_rig("keep=800ms"), open_to(r, HOST))
+/* If frames are lost, the peer's NACKs back off. */
+RIG_SESSION_TEST(blast_keeps_a_message_for_the_full_time_after_a_nack, new_rig("keep=800ms"), open_to(r, HOST))
 {
 	for (unsigned i = 0; i < 20; i++) {
 		uint32_t sequence = push_message(r, s);
@@ -435,7 +435,7 @@ RIG_TEST(blast_frees_a_message_early_by_its_ticket, new_rig(""))
 	CHECK_EQ(rig_counter(r, "expired"), 0);
 }
 
-/* A push of 64 fragments, perhaps a repetition; status: the result of xk_push. */
+/* A push of 64 fragments, perhaps a retransmission; status: the result of xk_push. */
 struct repeating {
 	struct rig *rig;
 	struct xk_session *session;
@@ -471,7 +471,7 @@ repeat(struct rig *r, struct repeating *p, bool again)
 	return p->status;
 }
 
-BLAST_TEST(blast_message_that_is_pushed_again_counts_as_sent_again, new_rig(""))
+BLAST_TEST(blast_message_pushed_again_counts_as_retransmitted, new_rig(""))
 {
 	struct repeating p = { .session = open_to(r, HOST) };
 
@@ -482,7 +482,7 @@ BLAST_TEST(blast_message_that_is_pushed_again_counts_as_sent_again, new_rig(""))
 	CHECK_EQ(rig_counter(r, "repeat_spent"), 1);
 	CHECK_EQ(draw_of(r, p.sequence, NUMBER), 0);
 	CHECK_EQ(rig_counter(r, "nack_spent"), 1);
-	CHECK_EQ(repeat(r, &p, false), 0); /* pays for three more */
+	CHECK_EQ(repeat(r, &p, false), 0); /* earns three more */
 	rig_advance_ms(r, 20);
 	CHECK_EQ(draw_of(r, p.sequence, NUMBER), 63);
 	CHECK_EQ(repeat(r, &p, true), 0);
@@ -491,7 +491,7 @@ BLAST_TEST(blast_message_that_is_pushed_again_counts_as_sent_again, new_rig(""))
 }
 
 /* It may have gone to another station before: the peer has moved. */
-BLAST_TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_first, new_rig(""))
+BLAST_TEST(blast_message_pushed_again_to_a_new_peer_counts_as_new, new_rig(""))
 {
 	struct repeating p = { .session = open_to(r, HOST) };
 
@@ -506,7 +506,7 @@ BLAST_TEST(blast_message_that_is_pushed_again_to_a_peer_that_got_nothing_is_its_
 	CHECK_EQ(repeat(r, &p, true), 0);
 }
 
-RIG_TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing, new_rig(""))
+RIG_TEST(blast_ticket_of_a_freed_message_releases_nothing, new_rig(""))
 {
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, message, -1 };
 	struct xk_session *other = open_to(r, OTHER);
@@ -514,7 +514,7 @@ RIG_TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing, new_rig(""))
 
 	REQUIRE(rig_do(r, push_ticketed, &p));
 	number = p.ticket.number;
-	CHECK_EQ(xk_control(other, XK_RELEASE, &number), 0); /* not its copy */
+	CHECK_EQ(xk_control(other, XK_RELEASE, &number), 0); /* the ticket, not the copy */
 	CHECK_EQ(rig_counter(r, "released"), 0);
 	rig_advance_ms(r, 2000);
 	CHECK_EQ(rig_counter(r, "expired"), 1);
@@ -523,7 +523,7 @@ RIG_TEST(blast_ticket_of_a_message_that_is_gone_releases_nothing, new_rig(""))
 	rig_forget(r);
 }
 
-RIG_TEST(blast_takes_no_ticket_for_what_it_does_not_keep, new_rig(""))
+RIG_TEST(blast_fills_no_ticket_for_a_message_not_kept, new_rig(""))
 {
 	struct pushing p = { r, open_to(r, HOST), { .keeper = NULL }, "short", -1 };
 
@@ -537,7 +537,7 @@ RIG_TEST(blast_takes_no_ticket_for_what_it_does_not_keep, new_rig(""))
 	rig_forget(r);
 }
 
-/* ---- how much is kept ---- */
+/* ---- limits on kept messages ---- */
 
 BLAST_TEST(blast_push_waits_until_fewer_messages_are_kept, new_rig("outstanding=2 keep=500ms"))
 {
@@ -555,7 +555,7 @@ BLAST_TEST(blast_push_waits_until_fewer_messages_are_kept, new_rig("outstanding=
 	REQUIRE(rig_do(r, release, &p));
 }
 
-BLAST_SESSION_TEST(blast_push_fails_where_it_may_not_wait, new_rig("implicit=fail outstanding=1"), open_to(r, HOST))
+BLAST_SESSION_TEST(blast_push_fails_if_it_may_not_wait, new_rig("implicit=fail outstanding=1"), open_to(r, HOST))
 {
 	push_message(r, s);
 	CHECK_EQ(push(r, s, message), -ENOBUFS);
@@ -567,7 +567,7 @@ BLAST_SESSION_TEST(blast_push_fails_where_it_may_not_wait, new_rig("implicit=fai
 	push_message(r, s);
 }
 
-BLAST_TEST(blast_peer_has_a_share_of_what_is_kept, new_rig("implicit=fail outstanding=3 outstanding_peer=2"))
+BLAST_TEST(blast_peer_has_a_share_of_kept_messages, new_rig("implicit=fail outstanding=3 outstanding_peer=2"))
 {
 	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
 
@@ -575,11 +575,11 @@ BLAST_TEST(blast_peer_has_a_share_of_what_is_kept, new_rig("implicit=fail outsta
 	push_message(r, s);
 	CHECK_EQ(push(r, s, message), -ENOBUFS);
 	push_message(r, other);
-	CHECK_EQ(push(r, other, message), -ENOBUFS); /* three in all */
+	CHECK_EQ(push(r, other, message), -ENOBUFS); /* three in total */
 	CHECK_EQ(rig_counter(r, "no_slot"), 2);
 	rig_advance_ms(r, 2000);
 	CHECK_EQ(rig_counter(r, "expired"), 3);
-	push_message(r, other); /* what failed has taken nobody's share */
+	push_message(r, other); /* a push that fails takes no share */
 	push_message(r, other);
 }
 
@@ -599,7 +599,7 @@ push_at_once(struct rig *r, struct xk_session *s)
 	return sequence;
 }
 
-/* Returns whether the message of this sequence number to host is kept. */
+/* Returns true if the message of this sequence number to host is kept. */
 static bool
 is_kept(struct rig *r, uint64_t host, uint32_t sequence)
 {
@@ -612,8 +612,7 @@ is_kept(struct rig *r, uint64_t host, uint32_t sequence)
 	return kept;
 }
 
-BLAST_TEST(blast_push_that_may_not_wait_takes_the_oldest_copy_of_who_has_most,
-	   new_server("outstanding=4 outstanding_peer=4"))
+BLAST_TEST(blast_nonwaiting_push_evicts_the_largest_owners_oldest, new_server("outstanding=4 outstanding_peer=4"))
 {
 	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
 	uint32_t host[3], others[2];
@@ -628,13 +627,13 @@ BLAST_TEST(blast_push_that_may_not_wait_takes_the_oldest_copy_of_who_has_most,
 	CHECK(is_kept(r, HOST, host[1]) && is_kept(r, HOST, host[2]));
 	CHECK(is_kept(r, OTHER, others[0]) && is_kept(r, OTHER, others[1]));
 	rig_advance_ms(r, 1);
-	push_at_once(r, s); /* both have two */
+	push_at_once(r, s); /* each has two */
 	CHECK(!is_kept(r, HOST, host[1]));
 	CHECK(is_kept(r, OTHER, others[0]) && is_kept(r, OTHER, others[1]));
 	rig_expect_counts(r, "displaced=2 unkept=0");
 }
 
-BLAST_SESSION_TEST(blast_host_that_has_its_share_loses_its_oldest_copy, new_server("outstanding=4 outstanding_peer=2"),
+BLAST_SESSION_TEST(blast_host_at_its_share_loses_its_oldest_copy, new_server("outstanding=4 outstanding_peer=2"),
 		   open_to(r, HOST))
 {
 	uint32_t host[3];
@@ -646,7 +645,7 @@ BLAST_SESSION_TEST(blast_host_that_has_its_share_loses_its_oldest_copy, new_serv
 	CHECK(is_kept(r, HOST, host[1]) && is_kept(r, HOST, host[2]));
 }
 
-/* Returns the session that a stranger's message has caused. */
+/* Returns the session opened by a stranger's message. */
 static struct xk_session *
 stranger(struct rig *r, uint64_t host)
 {
@@ -666,15 +665,15 @@ BLAST_TEST(blast_strangers_have_one_share_together, new_server("outstanding=8 ou
 	CHECK_EQ(rig_counter(r, "displaced"), 8);
 	CHECK(!is_kept(r, STRANGER, first));
 	CHECK(is_kept(r, HOST, host));
-	CHECK(is_kept(r, STRANGER + 9, last)); /* this confirms the host: it now has a share of its own */
+	CHECK(is_kept(r, STRANGER + 9, last)); /* this confirms the host, which then has a share of its own */
 	rig_wire_peer(r, STRANGER + 9);
 	last = push_at_once(r, stranger(r, STRANGER + 9));
 	CHECK_EQ(rig_counter(r, "displaced"), 8);
 	CHECK(is_kept(r, STRANGER + 9, last));
 }
 
-/* The push that waits gets the next free slot. */
-BLAST_TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once, new_server("outstanding=1"))
+/* The waiting push gets the next free slot. */
+BLAST_TEST(blast_nonwaiting_push_without_a_slot_is_sent_once, new_server("outstanding=1"))
 {
 	struct xk_session *s = open_to(r, HOST), *other = open_to(r, OTHER);
 	struct pushing waits = { r, other, { .keeper = NULL }, "0123456789x", -1 };
@@ -690,7 +689,7 @@ BLAST_TEST(blast_push_that_finds_no_slot_and_may_not_wait_is_sent_once, new_serv
 	REQUIRE(rig_do(r, release, &waits));
 }
 
-BLAST_SESSION_TEST(blast_session_that_is_closed_keeps_its_messages, new_rig(""), open_to(r, HOST))
+BLAST_SESSION_TEST(blast_closed_session_keeps_its_messages, new_rig(""), open_to(r, HOST))
 {
 	uint32_t sequence = push_message(r, s);
 
@@ -700,9 +699,9 @@ BLAST_SESSION_TEST(blast_session_that_is_closed_keeps_its_messages, new_rig(""),
 	CHECK(rig_open(r, rig_to(HOST)) != NULL);
 }
 
-/* ---- what cannot be sent ---- */
+/* ---- messages that cannot be sent ---- */
 
-BLAST_SESSION_TEST(blast_forgets_a_message_whose_first_fragment_does_not_go, new_rig("outstanding=1"), open_to(r, HOST))
+BLAST_SESSION_TEST(blast_forgets_a_message_if_its_first_fragment_fails, new_rig("outstanding=1"), open_to(r, HOST))
 {
 	rig_fail_sending(r, -EHOSTUNREACH);
 	CHECK_EQ(push(r, s, message), -EHOSTUNREACH);
@@ -726,8 +725,10 @@ push_made(void *argument)
 	made->status = xk_push(made->session, made->m);
 }
 
-/* A later fragment that finds no buffer is asked for. Frames wait in the port until the end of the driver's turn. */
-BLAST_TEST(blast_counts_fragments_that_do_not_go, rig_new_graph("port:; eth: port; blast: eth; user: blast"))
+/*
+ * A later fragment without a buffer is requested by NACK. Frames wait in the port until the end of the driver's turn.
+ */
+BLAST_TEST(blast_counts_fragments_that_fail, rig_new_graph("port:; eth: port; blast: eth; user: blast"))
 {
 	struct made made = { open_to(r, UINT64_C(0x0200000000aa)), NULL, 0 };
 	unsigned partly = 0;
@@ -751,10 +752,10 @@ BLAST_TEST(blast_counts_fragments_that_do_not_go, rig_new_graph("port:; eth: por
 	}
 	CHECK(partly > 0);
 	CHECK(rig_counter(r, "long_out") > partly);
-	CHECK(rig_counter(r, "no_buffer") > 0); /* not even cut up */
+	CHECK(rig_counter(r, "no_buffer") > 0); /* no buffer for a fragment's header either */
 }
 
-BLAST_TEST(blast_counts_what_cannot_be_sent_again, new_rig(""))
+BLAST_TEST(blast_counts_failed_retransmissions, new_rig(""))
 {
 	uint32_t sequence = push_message(r, open_to(r, HOST));
 
@@ -769,7 +770,7 @@ BLAST_TEST(blast_counts_what_cannot_be_sent_again, new_rig(""))
 
 /* ---- numbers ---- */
 
-BLAST_SESSION_TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept, new_rig(""), open_to(r, HOST))
+BLAST_SESSION_TEST(blast_sequence_skips_zero_and_kept_messages, new_rig(""), open_to(r, HOST))
 {
 	struct blast_session *session = (struct blast_session *)s;
 
@@ -783,16 +784,16 @@ BLAST_SESSION_TEST(blast_sequence_wraps_past_zero_and_past_what_is_kept, new_rig
 	CHECK_EQ(expect(r, BLAST_RETRANSMIT, 2), UINT32_MAX);
 }
 
-/* A peer cannot guess the number of a message to another peer from its own. */
-BLAST_TEST(blast_numbers_of_one_peer_do_not_tell_those_of_another, new_rig(""))
+/* A peer cannot derive the number of a message to another peer from its own. */
+BLAST_TEST(blast_sequence_numbers_do_not_reveal_other_peers, new_rig(""))
 {
 	uint32_t mine = push_message(r, open_to(r, HOST)), others = push_message(r, open_to(r, OTHER));
 
 	CHECK(others - mine + 1000 > 2000);
 }
 
-/* Another boot begins elsewhere: what is left of a message from before must not become part of one of now. */
-TEST(blast_numbers_begin_anywhere)
+/* Each boot begins elsewhere: fragments left over from a former boot must not become part of a new message. */
+TEST(blast_sequence_numbers_begin_at_random)
 {
 	uint32_t first[2];
 

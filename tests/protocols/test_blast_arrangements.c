@@ -1,6 +1,7 @@
 /*
- * test_blast_arrangements.c - every arrangement of three fragments, and many of more, of two or three to a message, of
- * different lengths, sent and sent again, with other bytes each: BLAST's receiver against its rules, judged pair by pair.
+ * test_blast_arrangements.c - every arrangement of three fragments, and many of more: of messages of two or three
+ * fragments, of different lengths, sent and retransmitted, with different bytes. Compares BLAST's receiver with a model
+ * that applies its rules to each pair of fragments.
  */
 #include "tests/protocols/blast_peer.h"
 #include "tests/random.h"
@@ -9,10 +10,10 @@ enum { KINDS = 20, LONGEST = 2, ARRANGED_MAX = 8 };
 
 struct piece {
 	unsigned count, bit, len, op;
-	char fill; /* all bytes of it */
+	char fill; /* value of each byte */
 };
 
-/* Kind 0 to KINDS - 1: a fragment of two or of three, of one byte or two, sent or sent again. */
+/* Returns the fragment of a kind from 0 to KINDS - 1: of two or three, with one byte or two, sent or retransmitted. */
 static struct piece
 piece_of(unsigned kind, char fill)
 {
@@ -43,7 +44,7 @@ is_last(const struct piece *p)
 	return p->bit == p->count - 1;
 }
 
-/* What p is to another one that was taken. */
+/* Returns how p relates to an accepted fragment. */
 static enum outcome
 relation(const struct piece *there, const struct piece *p)
 {
@@ -73,7 +74,7 @@ model_judge(const struct model *model, const struct piece *p)
 	return worst;
 }
 
-/* The message, if p, which was taken, has made it whole. */
+/* Accepts p. Returns true, with the message in text, if p completes it. */
 static bool
 model_take(struct model *model, const struct piece *p, char *text)
 {
@@ -109,7 +110,7 @@ hear_piece(struct rig *r, uint32_t sequence, const struct piece *p)
 	inject(r, &f);
 }
 
-/* p comes, and what the rules say happens. */
+/* Injects p and checks that the outcome is the model's. */
 static void
 check_piece(struct rig *r, struct model *model, uint32_t sequence, const struct piece *p)
 {
@@ -139,9 +140,9 @@ arrange(struct rig *r, uint32_t sequence, const unsigned *kinds, unsigned count)
 	}
 }
 
-BLAST_TEST(blast_every_arrangement_of_three_fragments, new_server(""))
+BLAST_TEST(blast_handles_every_arrangement_of_three_fragments, new_server(""))
 {
-	hear(r, UINT32_MAX, BLAST_SEND, "0"); /* so that there is a session */
+	hear(r, UINT32_MAX, BLAST_SEND, "0"); /* opens a session */
 	for (unsigned n = 0; n < KINDS * KINDS * KINDS; n++) {
 		unsigned kinds[] = { n % KINDS, n / KINDS % KINDS, n / KINDS / KINDS };
 
@@ -151,7 +152,7 @@ BLAST_TEST(blast_every_arrangement_of_three_fragments, new_server(""))
 	rig_forget(r);
 }
 
-BLAST_TEST(blast_many_arrangements_of_more_fragments, new_server(""))
+BLAST_TEST(blast_handles_many_arrangements_of_more_fragments, new_server(""))
 {
 	uint64_t random = test_seed("blast_many_arrangements") | 1;
 

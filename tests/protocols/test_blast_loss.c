@@ -1,5 +1,5 @@
 /*
- * test_blast_loss.c - BLAST's longest messages between two simulated hosts, while half of the frames are lost in each
+ * test_blast_loss.c - BLAST's longest messages between two simulated hosts while half of the frames are lost in each
  * direction.
  */
 #include "tests/simulated.h"
@@ -34,7 +34,7 @@ struct outcome {
 	long whole, again;
 };
 
-/* Runs one world. Returns how many messages arrived whole, and how many fragments were retransmitted. */
+/* Runs one world. Returns the numbers of messages delivered and of fragments retransmitted. */
 static struct outcome
 lose_half(uint64_t seed)
 {
@@ -60,7 +60,7 @@ lose_half(uint64_t seed)
 	return outcome;
 }
 
-TEST(blast_message_of_64_fragments_comes_through_where_half_is_lost)
+TEST(blast_delivers_64_fragments_if_half_the_frames_are_lost)
 {
 	struct outcome sum = { 0, 0 };
 
@@ -70,7 +70,7 @@ TEST(blast_message_of_64_fragments_comes_through_where_half_is_lost)
 		sum.whole += o.whole;
 		sum.again += o.again;
 	}
-	printf("\n  %ld of %d whole, %ld fragments sent again ", sum.whole, WORLDS * MESSAGES, sum.again);
+	printf("\n  %ld of %d delivered, %ld fragments retransmitted ", sum.whole, WORLDS * MESSAGES, sum.again);
 	CHECK(sum.whole * 100 >= WORLDS * MESSAGES * 95L);
 	CHECK(sum.again <= 3L * FRAGMENTS * WORLDS * MESSAGES);
 }

@@ -1,5 +1,5 @@
 /*
- * test_blast_pair.c - two hosts of threads that send long messages to each other through whole graphs, which lose, repeat and
+ * test_blast_pair.c - two hosts of threads that exchange long messages through whole graphs, which lose, duplicate and
  * reorder fragments: BLAST and its tickets under real concurrency, over VNET and over IP.
  */
 #include "protocols/test/blasttest.h"
@@ -50,7 +50,7 @@ blasters_have_finished(void *context)
 	return atomic_load(&b->finished) == 2;
 }
 
-/* Nobody was given anything that was not sent, and what was lost was sent again. */
+/* Checks that every message delivered was sent, and that lost fragments were retransmitted. */
 static void
 blasters_check(struct blasters *b)
 {
@@ -96,22 +96,22 @@ check_blasters(enum xk_mode mode, const char *edges)
 	pair_end(&b.pair);
 }
 
-TEST(blast_two_hosts_in_regular_mode_over_vnet)
+TEST(blast_connects_two_hosts_in_regular_mode_over_vnet)
 {
 	check_blasters(XK_REGULAR, "blast -> vdrop -> vnet;");
 }
 
-TEST(blast_two_hosts_in_ipp_mode_over_vnet)
+TEST(blast_connects_two_hosts_in_ipp_mode_over_vnet)
 {
 	check_blasters(XK_IPP, "blast -> vdrop -> vnet;");
 }
 
-TEST(blast_two_hosts_in_regular_mode_over_ip)
+TEST(blast_connects_two_hosts_in_regular_mode_over_ip)
 {
 	check_blasters(XK_REGULAR, "blast -> vdrop -> ip; ip -> vnet;");
 }
 
-TEST(blast_two_hosts_in_ipp_mode_over_ip)
+TEST(blast_connects_two_hosts_in_ipp_mode_over_ip)
 {
 	check_blasters(XK_IPP, "blast -> vdrop -> ip; ip -> vnet;");
 }

@@ -1,6 +1,6 @@
 /*
- * test_blast_received.c - BLAST's receiving of long messages: what it asks for, when, how often, and what it remembers. Times
- * are virtual.
+ * test_blast_received.c - BLAST's receiving of long messages: NACKs and their times, and the messages remembered. Time
+ * is virtual.
  */
 #include <errno.h>
 #include <limits.h>
@@ -9,7 +9,7 @@
 
 enum { FIRST = 1, SECOND = 2, THIRD = 4 };
 
-/* A server with a session to the peer, which is therefore no stranger. */
+/* Returns a server with a session to the peer, which is therefore no stranger. */
 static struct rig *
 new_known(const char *settings)
 {
@@ -21,7 +21,7 @@ new_known(const char *settings)
 
 /* ---- whole messages ---- */
 
-RIG_TEST(blast_puts_fragments_together, new_server(""))
+RIG_TEST(blast_reassembles_fragments, new_server(""))
 {
 	for (unsigned i = 0; i < 3; i++) {
 		rig_expect_nothing_delivered(r);
@@ -33,7 +33,7 @@ RIG_TEST(blast_puts_fragments_together, new_server(""))
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(blast_puts_fragments_together_in_another_order, new_server(""))
+RIG_TEST(blast_reassembles_fragments_out_of_order, new_server(""))
 {
 	hear(r, 7, BLAST_SEND, "20");
 	rig_expect_nothing_delivered(r);
@@ -42,7 +42,7 @@ RIG_TEST(blast_puts_fragments_together_in_another_order, new_server(""))
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(blast_puts_two_messages_together_at_a_time, new_server(""))
+RIG_TEST(blast_reassembles_two_messages_at_a_time, new_server(""))
 {
 	static const char other[] = "ABCDEFGHIJ9876543210klmno";
 	struct frame f;
@@ -70,7 +70,7 @@ BLAST_TEST(blast_keeps_messages_of_two_peers_apart, new_server(""))
 }
 
 /* The message has as many fragments as the mask has bits. */
-TEST(blast_puts_sixty_four_fragments_together)
+TEST(blast_reassembles_sixty_four_fragments)
 {
 	struct rig *sender = new_rig(""), *r = new_server("");
 	uint8_t bytes[LEN];
@@ -86,9 +86,9 @@ TEST(blast_puts_sixty_four_fragments_together)
 	end(sender);
 }
 
-/* ---- what is missing ---- */
+/* ---- missing fragments ---- */
 
-RIG_TEST(blast_asks_for_a_hole, new_server(""))
+RIG_TEST(blast_nacks_a_hole, new_server(""))
 {
 	hear(r, 7, BLAST_SEND, "02");
 	rig_advance_ms(r, 300);
@@ -101,7 +101,7 @@ RIG_TEST(blast_asks_for_a_hole, new_server(""))
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-BLAST_TEST(blast_asks_after_the_first_time_out, new_server("nack=20ms"))
+BLAST_TEST(blast_nacks_after_the_first_timeout, new_server("nack=20ms"))
 {
 	hear(r, 7, BLAST_SEND, "0");
 	rig_expect_silence_ms(r, 19);
@@ -110,7 +110,7 @@ BLAST_TEST(blast_asks_after_the_first_time_out, new_server("nack=20ms"))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(blast_asks_for_several_holes_at_once, new_server(""))
+RIG_TEST(blast_nacks_several_holes_at_once, new_server(""))
 {
 	static const char text[] = "00000000001111111111222222222233333333334444444444";
 	struct frame f;
@@ -129,7 +129,7 @@ RIG_TEST(blast_asks_for_several_holes_at_once, new_server(""))
 	expect_delivered(r, text);
 }
 
-RIG_TEST(blast_asks_for_a_lost_last_fragment, new_server(""))
+RIG_TEST(blast_nacks_a_lost_last_fragment, new_server(""))
 {
 	hear(r, 7, BLAST_SEND, "01");
 	rig_advance_ms(r, 20);
@@ -138,7 +138,7 @@ RIG_TEST(blast_asks_for_a_lost_last_fragment, new_server(""))
 	expect_delivered(r, message);
 }
 
-RIG_TEST(blast_asks_again_when_a_nack_was_lost_each_time_later, new_known("nack=20ms nack_max=70ms nacks=4"))
+RIG_TEST(blast_backs_off_repeated_nacks, new_known("nack=20ms nack_max=70ms nacks=4"))
 {
 	static const unsigned gaps_ms[] = { 20, 40, 70 };
 
@@ -159,7 +159,7 @@ RIG_TEST(blast_asks_again_when_a_nack_was_lost_each_time_later, new_known("nack=
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(blast_asks_for_what_was_lost_when_it_was_sent_again, new_known(""))
+RIG_TEST(blast_nacks_a_lost_retransmission, new_known(""))
 {
 	hear(r, 7, BLAST_SEND, "1");
 	rig_advance_ms(r, 20);
@@ -171,7 +171,7 @@ RIG_TEST(blast_asks_for_what_was_lost_when_it_was_sent_again, new_known(""))
 	expect_delivered(r, message);
 }
 
-RIG_TEST(blast_gives_a_message_up_when_nacks_bring_nothing, new_known("nack=20ms nack_max=100ms nacks=3"))
+RIG_TEST(blast_gives_up_a_message_if_nacks_bring_nothing, new_known("nack=20ms nack_max=100ms nacks=3"))
 {
 	hear(r, 7, BLAST_SEND, "02");
 	rig_advance_ms(r, 1000);
@@ -184,7 +184,7 @@ RIG_TEST(blast_gives_a_message_up_when_nacks_bring_nothing, new_known("nack=20ms
 	rig_expect_silence_ms(r, 1000);
 }
 
-BLAST_TEST(blast_gives_a_message_up_that_takes_too_long,
+BLAST_TEST(blast_gives_up_a_message_that_takes_too_long,
 	   new_known("nack=100ms nack_min=100ms nack_max=100ms nacks=30 give_up=500ms keep=200ms"))
 {
 	static const char text[] = "0000000000111111111122222222223333333333444444444455555555556666666666777";
@@ -195,13 +195,13 @@ BLAST_TEST(blast_gives_a_message_up_that_takes_too_long,
 		inject(r, &f);
 		rig_advance_ms(r, 90);
 	}
-	CHECK_EQ(rig_counter(r, "gave_up"), 0); /* something comes all the time */
+	CHECK_EQ(rig_counter(r, "gave_up"), 0); /* fragments keep arriving */
 	rig_advance_ms(r, 100);
 	CHECK_EQ(rig_counter(r, "gave_up"), 7);
 }
 
-/* A confirmed host that falls silent draws three NACKs for a frame, and one more for each 64 bytes. */
-BLAST_TEST(blast_confirmed_host_draws_few_nacks_with_a_frame, new_known(""))
+/* A confirmed host that falls silent draws three NACKs per frame, and one more per 64 bytes. */
+BLAST_TEST(blast_confirmed_host_draws_few_nacks_per_frame, new_known(""))
 {
 	hear(r, 7, BLAST_SEND, "0");
 	rig_advance_repeatedly_ms(r, 20, 300);
@@ -209,7 +209,7 @@ BLAST_TEST(blast_confirmed_host_draws_few_nacks_with_a_frame, new_known(""))
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
 }
 
-RIG_TEST(blast_stranger_draws_one_nack_with_a_frame, new_server(""))
+RIG_TEST(blast_stranger_draws_one_nack_per_frame, new_server(""))
 {
 	hear(r, 7, BLAST_SEND, "0");
 	rig_advance_ms(r, 20);
@@ -217,13 +217,13 @@ RIG_TEST(blast_stranger_draws_one_nack_with_a_frame, new_server(""))
 	rig_advance_repeatedly_ms(r, 10, 300);
 	rig_expect_nothing_sent(r);
 	rig_expect_counts(r, "nacks_out=1 gave_up=1");
-	hear(r, 8, BLAST_SEND, "011"); /* a duplicate pays for nothing */
+	hear(r, 8, BLAST_SEND, "011"); /* a duplicate earns none */
 	rig_advance_repeatedly_ms(r, 10, 300);
 	rig_expect_sent_count(r, 2);
 }
 
 /* A frame is at least as long as the NACKs that it draws, with the headers below. */
-RIG_TEST(blast_stranger_draws_a_nack_with_each_64_bytes, new_server(""))
+RIG_TEST(blast_stranger_draws_one_nack_per_64_bytes, new_server(""))
 {
 	struct frame f = fragment(7, BLAST_SEND, 0);
 
@@ -234,8 +234,8 @@ RIG_TEST(blast_stranger_draws_a_nack_with_each_64_bytes, new_server(""))
 	rig_forget(r);
 }
 
-/* The address may be forged: the answers go to its owner. */
-RIG_TEST(blast_host_that_was_answered_is_still_a_stranger, new_server(""))
+/* The address may be forged: answers go to its owner. */
+RIG_TEST(blast_answered_host_is_still_a_stranger, new_server(""))
 {
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	CHECK_EQ(push(r, rig_announced_session(r), "y"), 0);
@@ -245,7 +245,7 @@ RIG_TEST(blast_host_that_was_answered_is_still_a_stranger, new_server(""))
 	rig_expect_sent_count(r, 1);
 }
 
-RIG_TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed, new_server(""))
+RIG_TEST(blast_host_that_knows_its_messages_number_is_confirmed, new_server(""))
 {
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	rig_forget(r);
@@ -256,7 +256,7 @@ RIG_TEST(blast_host_that_knows_the_number_of_its_message_is_confirmed, new_serve
 	rig_expect_sent_count(r, 3);
 }
 
-BLAST_TEST(blast_waits_with_a_nack_for_want_of_a_buffer, new_server(""))
+BLAST_TEST(blast_delays_a_nack_without_a_buffer, new_server(""))
 {
 	hear(r, 7, BLAST_SEND, "01");
 	rig_limit_buffers(r, 0);
@@ -270,7 +270,7 @@ BLAST_TEST(blast_waits_with_a_nack_for_want_of_a_buffer, new_server(""))
 
 /* ---- times that adapt ---- */
 
-/* Sixty-four fragments, each a millisecond after the other, but for the last. */
+/* Injects 63 of 64 fragments, one per millisecond; the last is lost. */
 static void
 hear_slowly(struct rig *r, uint32_t sequence)
 {
@@ -286,7 +286,7 @@ hear_slowly(struct rig *r, uint32_t sequence)
 	}
 }
 
-BLAST_TEST(blast_asks_as_soon_as_the_spacing_of_fragments_allows, new_server("nack=200ms"))
+BLAST_TEST(blast_nacks_as_early_as_fragment_spacing_allows, new_server("nack=200ms"))
 {
 	hear_slowly(r, 7);
 	rig_expect_silence_ms(r, 1);
@@ -294,7 +294,7 @@ BLAST_TEST(blast_asks_as_soon_as_the_spacing_of_fragments_allows, new_server("na
 	CHECK_EQ(sent(r).op, BLAST_NACK);
 }
 
-BLAST_TEST(blast_never_asks_sooner_than_it_is_told, new_server("nack=200ms nack_min=50ms"))
+BLAST_TEST(blast_never_nacks_before_nack_min, new_server("nack=200ms nack_min=50ms"))
 {
 	hear_slowly(r, 7);
 	rig_expect_silence_ms(r, 49);
@@ -302,8 +302,8 @@ BLAST_TEST(blast_never_asks_sooner_than_it_is_told, new_server("nack=200ms nack_
 	CHECK_EQ(sent(r).op, BLAST_NACK);
 }
 
-/* NACKs bring what they ask for after 100 ms: before that none is sent again. */
-BLAST_TEST(blast_waits_as_long_as_nacks_take, new_known("nack=50ms keep=5s nack_max=1s"))
+/* NACKs bring fragments after 100 ms: before that none is repeated. */
+BLAST_TEST(blast_waits_for_the_measured_nack_time, new_known("nack=50ms keep=5s nack_max=1s"))
 {
 	long early;
 
@@ -324,7 +324,7 @@ BLAST_TEST(blast_waits_as_long_as_nacks_take, new_known("nack=50ms keep=5s nack_
 	CHECK(rig_counter(r, "nacks_out") > early + 1);
 }
 
-RIG_TEST(blast_estimate_follows_what_it_is_told, new_rig("nack_min=1us nack_max=300ms"))
+RIG_TEST(blast_estimate_follows_its_samples, new_rig("nack_min=1us nack_max=300ms"))
 {
 	const struct blast *blast = (struct blast *)rig_protocol(r, "blast");
 	struct xk_estimate estimate = { 0, 0 };
@@ -363,7 +363,7 @@ RIG_TEST(blast_drops_duplicates, new_server(""))
 	CHECK_EQ(rig_drop_count(r), 2);
 }
 
-RIG_TEST(blast_late_duplicate_begins_no_message, new_server(""))
+RIG_TEST(blast_late_duplicate_starts_no_message, new_server(""))
 {
 	hear(r, 7, BLAST_SEND, "012");
 	expect_delivered(r, message);
@@ -382,13 +382,13 @@ BLAST_TEST(blast_remembers_some_finished_messages, new_server(""))
 	hear(r, BLAST_FINISHED + 1, BLAST_SEND, "0");
 	hear(r, 2, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
-	hear(r, 1, BLAST_SEND, "0"); /* forgotten: that is not promised */
+	hear(r, 1, BLAST_SEND, "0"); /* forgotten: no guarantee covers this */
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 }
 
-BLAST_TEST(blast_drops_what_was_sent_again_for_nobody, new_server(""))
+BLAST_TEST(blast_drops_unrequested_retransmissions, new_server(""))
 {
-	hear(r, 7, BLAST_RETRANSMIT, "0"); /* no session either */
+	hear(r, 7, BLAST_RETRANSMIT, "0"); /* opens no session either */
 	hear(r, 8, BLAST_SEND, "0");
 	hear(r, 7, BLAST_RETRANSMIT, "0");
 	CHECK_EQ(rig_counter(r, "unknown"), 2);
@@ -419,9 +419,9 @@ RIG_TEST(blast_drops_fragments_that_contradict_their_message, new_server(""))
 	inject(r, &f);
 	f = with_length(1, 11);
 	inject(r, &f);
-	f = with_length(2, 11); /* a last one that is longer than the others */
+	f = with_length(2, 11); /* a last fragment longer than the others */
 	inject(r, &f);
-	f = with_length(0, 9); /* a duplicate is as long as the first */
+	f = with_length(0, 9); /* a duplicate must be as long as the first */
 	inject(r, &f);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 5);
 	hear(r, 7, BLAST_SEND, "2");
@@ -433,11 +433,11 @@ RIG_TEST(blast_drops_fragments_that_contradict_their_message, new_server(""))
 	CHECK_EQ(rig_drop_count(r), 6);
 }
 
-RIG_TEST(blast_drops_fragments_that_are_shorter_than_the_last, new_server(""))
+RIG_TEST(blast_drops_fragments_shorter_than_the_last, new_server(""))
 {
 	struct frame f = with_length(0, 4);
 
-	hear(r, 7, BLAST_SEND, "2"); /* of five bytes */
+	hear(r, 7, BLAST_SEND, "2"); /* five bytes long */
 	inject(r, &f);
 	CHECK_EQ(rig_counter(r, "inconsistent"), 1);
 	f = with_length(0, 5);
@@ -447,7 +447,7 @@ RIG_TEST(blast_drops_fragments_that_are_shorter_than_the_last, new_server(""))
 	expect_delivered(r, "01234abcdeABCDE");
 }
 
-/* ---- how much is remembered ---- */
+/* ---- limits on messages ---- */
 
 BLAST_TEST(blast_peer_has_a_share_of_messages, new_server("peer_messages=2 messages=3"))
 {
@@ -455,7 +455,7 @@ BLAST_TEST(blast_peer_has_a_share_of_messages, new_server("peer_messages=2 messa
 	rig_wire_peer(r, STRANGER + 1);
 	for (uint32_t sequence = 1; sequence <= 20; sequence++)
 		hear(r, sequence, BLAST_SEND, "0");
-	CHECK_EQ(rig_counter(r, "evicted"), 18); /* its own, the oldest first */
+	CHECK_EQ(rig_counter(r, "evicted"), 18); /* evicts its own, oldest first */
 	hear(r, 19, BLAST_SEND, "12");
 	expect_delivered(r, message);
 	hear(r, 18, BLAST_RETRANSMIT, "1");
@@ -464,11 +464,11 @@ BLAST_TEST(blast_peer_has_a_share_of_messages, new_server("peer_messages=2 messa
 	hear(r, 1, BLAST_SEND, "0");
 	CHECK_EQ(rig_counter(r, "evicted"), 18);
 	rig_wire_peer(r, STRANGER + 3);
-	hear(r, 1, BLAST_SEND, "0"); /* a fourth in all: the oldest makes room */
+	hear(r, 1, BLAST_SEND, "0"); /* a fourth in total evicts the oldest */
 	CHECK_EQ(rig_counter(r, "evicted"), 19);
 }
 
-/* Peers fill the table of fragments with messages of sixty-three each. */
+/* Fills the table of fragments with messages of sixty-three each. */
 static void
 fill(struct rig *r, uint64_t peer, uint32_t sequence)
 {
@@ -494,15 +494,15 @@ BLAST_TEST(blast_peer_has_a_share_of_fragments, new_server("peer_fragments=128 f
 	hear(r, 3, BLAST_SEND, "01");
 	CHECK_EQ(rig_counter(r, "evicted"), 0); /* 128 */
 	hear(r, 4, BLAST_SEND, "0");
-	CHECK_EQ(rig_counter(r, "evicted"), 63); /* its own oldest */
+	CHECK_EQ(rig_counter(r, "evicted"), 63); /* evicts its own oldest */
 	fill(r, STRANGER + 2, 1);
 	CHECK_EQ(rig_counter(r, "evicted"), 63);
 	fill(r, STRANGER + 3, 1);
-	CHECK_EQ(rig_counter(r, "evicted"), 126); /* the first peer's, the oldest of all */
+	CHECK_EQ(rig_counter(r, "evicted"), 126); /* evicts the first peer's, the oldest of all */
 }
 
-/* The message that grows is not the one that makes room. */
-BLAST_TEST(blast_message_that_grows_is_kept, new_server("peer_fragments=64 fragments=64"))
+/* The growing message is not the one evicted. */
+BLAST_TEST(blast_growing_message_is_kept, new_server("peer_fragments=64 fragments=64"))
 {
 	fill(r, STRANGER, 1);
 	hear(r, 2, BLAST_SEND, "0");
@@ -510,11 +510,11 @@ BLAST_TEST(blast_message_that_grows_is_kept, new_server("peer_fragments=64 fragm
 	hear(r, 2, BLAST_SEND, "1");
 	CHECK_EQ(rig_counter(r, "evicted"), 63);
 	fill(r, STRANGER + 1, 1);
-	CHECK_EQ(rig_counter(r, "evicted"), 65); /* of the other one */
+	CHECK_EQ(rig_counter(r, "evicted"), 65); /* the other message's */
 }
 
-/* What is being put together when the host goes down is freed. */
-BLAST_TEST(blast_ends_with_messages_under_way, new_server(""))
+/* Incomplete messages are freed when the host shuts down. */
+BLAST_TEST(blast_ends_with_messages_in_progress, new_server(""))
 {
 	hear(r, 7, BLAST_SEND, "0");
 	rig_advance_ms(r, 20);

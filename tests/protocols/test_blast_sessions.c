@@ -6,7 +6,7 @@
 
 /* ---- sessions ---- */
 
-RIG_SESSION_TEST(blast_opened_again_gives_the_same_session,
+RIG_SESSION_TEST(blast_second_open_returns_the_same_session,
 		 rig_new_graph("port:; eth: port; blast: eth; user: blast; user2: blast"),
 		 open_to(r, UINT64_C(0x0200000000aa)))
 {
@@ -16,7 +16,7 @@ RIG_SESSION_TEST(blast_opened_again_gives_the_same_session,
 	CHECK(open_to(r, UINT64_C(0x0200000000aa)) != s); /* another number */
 }
 
-RIG_TEST(blast_opens_what_the_protocol_below_opens, new_rig(""))
+RIG_TEST(blast_open_succeeds_if_the_lower_open_does, new_rig(""))
 {
 	rig_wire_refuse(r, -ENETUNREACH);
 	rig_expect_open_fails(r, rig_to(HOST), -ENETUNREACH);
@@ -37,7 +37,7 @@ RIG_TEST(blast_needs_room_for_its_header, new_rig(""))
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-RIG_SESSION_TEST(blast_says_how_long_messages_may_be, rig_new("blast"), open_to(r, HOST))
+RIG_SESSION_TEST(blast_reports_its_message_sizes, rig_new("blast"), open_to(r, HOST))
 {
 	uint32_t size = 0, jumbo = 65535;
 
@@ -51,13 +51,13 @@ RIG_SESSION_TEST(blast_says_how_long_messages_may_be, rig_new("blast"), open_to(
 	s = open_to(r, OTHER);
 	CHECK_EQ(xk_control(s, XK_GET_MAX_PACKET, &size), 0);
 	CHECK_EQ(size, XK_MSG_MAX);
-	rig_answer_control(r, XK_GET_OPT_PACKET, NULL, 0); /* then it is the longest that it carries */
+	rig_answer_control(r, XK_GET_OPT_PACKET, NULL, 0); /* without an optimum, the maximum */
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "blast"), XK_GET_OPT_PACKET, &size), 0);
 	CHECK_EQ(size, 1500 - BLAST_HEADER_LEN);
 }
 
-/* Over VNET what nobody has enabled comes up the sessions that were opened. */
-RIG_TEST(blast_enables_below_while_somebody_has_enabled_it, new_rig(""))
+/* Over VNET, messages that nobody has enabled arrive on opened sessions. */
+RIG_TEST(blast_enables_below_while_it_is_enabled, new_rig(""))
 {
 	CHECK_EQ(rig_wire_enable_count(r), 0);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
@@ -69,14 +69,14 @@ RIG_TEST(blast_enables_below_while_somebody_has_enabled_it, new_rig(""))
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 }
 
-RIG_SESSION_TEST(blast_hears_its_peer_on_the_session_that_was_opened, new_rig(""), open_to(r, HOST))
+RIG_SESSION_TEST(blast_delivers_on_the_opened_session, new_rig(""), open_to(r, HOST))
 {
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	expect_delivered(r, "x");
 	CHECK(rig_delivered_session(r) == s);
 }
 
-RIG_TEST(blast_refused_by_the_hlp_drops, new_server(""))
+RIG_TEST(blast_drops_if_the_hlp_refuses, new_server(""))
 {
 	rig_refuse_sessions(r, -EPERM);
 	rig_inject(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
@@ -84,7 +84,7 @@ RIG_TEST(blast_refused_by_the_hlp_drops, new_server(""))
 	rig_expect_nothing_delivered(r);
 }
 
-TEST(blast_refuses_times_that_contradict_each_other)
+TEST(blast_refuses_contradictory_times)
 {
 	CHECK_EQ(rig_refusal("wire:; blast: wire; blast.keep=300ms; user: blast"), -EINVAL);
 	CHECK_EQ(rig_refusal("wire:; blast: wire; blast.nack_min=301ms; user: blast"), -EINVAL);
@@ -92,7 +92,7 @@ TEST(blast_refuses_times_that_contradict_each_other)
 
 /* ---- hostile headers ---- */
 
-/* A frame that is right, but for one field: the reason that it is dropped for. */
+/* Checks that a frame with one wrong field is dropped for this reason. */
 static void
 hostile(struct frame f, const char *reason)
 {
@@ -117,7 +117,7 @@ hostile(struct frame f, const char *reason)
 		hostile(hostile_frame, reason);                                                                        \
 	} while (0)
 
-TEST(blast_drops_headers_of_no_honest_sender)
+TEST(blast_drops_impossible_headers)
 {
 	struct frame first = fragment(7, BLAST_SEND, 0), ask = nack_of(7, 3, 1);
 	struct frame one = { NUMBER, 0, 1, 0, BLAST_SEND, BLAST_FRAGMENTS, 0, 1, "x" };
@@ -138,7 +138,7 @@ TEST(blast_drops_headers_of_no_honest_sender)
 	HOSTILE(first, fragments, 65, "bad_count");
 	HOSTILE(first, fragments, 65535, "bad_count");
 	HOSTILE(first, mask, 0, "bad_mask");
-	HOSTILE(first, mask, 3, "bad_mask"); /* two of them */
+	HOSTILE(first, mask, 3, "bad_mask"); /* two bits */
 	HOSTILE(first, mask, 8, "bad_mask"); /* the fourth of three */
 	HOSTILE(first, mask, UINT64_C(1) << 63, "bad_mask");
 	HOSTILE(first, length, 0, "bad_length");
@@ -148,14 +148,14 @@ TEST(blast_drops_headers_of_no_honest_sender)
 	HOSTILE(first, protocol, NUMBER + 1, "no_session");
 	HOSTILE(first, op, BLAST_RETRANSMIT, "unknown");
 	HOSTILE(ask, mask, 0, "bad_mask");
-	HOSTILE(ask, mask, 7, "bad_mask"); /* everything is there */
+	HOSTILE(ask, mask, 7, "bad_mask"); /* nothing is missing */
 	HOSTILE(ask, mask, 9, "bad_mask");
 	HOSTILE(ask, fragments, 1, "bad_count");
 	HOSTILE(ask, length, 1, "bad_length");
 	HOSTILE(ask, fragments, 2, "nack_unknown");
 }
 
-RIG_TEST(blast_drops_frames_that_are_cut_off, new_server(""))
+RIG_TEST(blast_drops_truncated_frames, new_server(""))
 {
 	rig_inject_prefixes(r, "00003000 00000000 00000001 0000 01 40 0000000000000000 78");
 	CHECK_EQ(rig_counter(r, "short"), BLAST_HEADER_LEN);
@@ -163,7 +163,7 @@ RIG_TEST(blast_drops_frames_that_are_cut_off, new_server(""))
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(blast_drops_for_want_of_a_buffer, new_server(""))
+RIG_TEST(blast_drops_without_a_buffer, new_server(""))
 {
 	rig_limit_buffers(r, 2);
 	rig_inject(r, "00003000 00000000 0000 | 0001 0000 01 40 0000000000000000 78");
@@ -172,13 +172,16 @@ RIG_TEST(blast_drops_for_want_of_a_buffer, new_server(""))
 	CHECK_EQ(rig_drop_count(r), 1);
 }
 
-RIG_TEST(blast_reads_a_header_that_lies_in_two_segments, new_server(""))
+RIG_TEST(blast_reads_a_header_in_two_segments, new_server(""))
 {
 	rig_inject(r, "00003000 00000000 0000 | 0001 0000 01 40 0000000000000000 78");
 	expect_delivered(r, "x");
 }
 
-/* No flipped bit of a fragment's header makes a message of it, or anything else that is not dropped or forgotten. */
+/*
+ * No flipped bit in a fragment's header completes a message or has any other effect than a drop or an incomplete
+ * message.
+ */
 BLAST_TEST(blast_survives_flipped_bits, new_server(""))
 {
 	uint8_t bytes[BLAST_HEADER_LEN + SIZE] = { 0, 0, 0x30, 0, 0, 0, 0, 9, 0, 0, 0, 10, 0, 3, 1, 64, [23] = 1 };

@@ -7,9 +7,9 @@
 
 enum {
 	STATIONS = 3,
-	CALL_MS = 5, /* between two of their calls */
+	CALL_MS = 5, /* time between two of a station's calls */
 	HONEST_MS = 100,
-	LOSS_MS = 20, /* until the honest client asks for a fragment that was lost */
+	LOSS_MS = 20, /* time until the honest client sends a NACK for a lost fragment */
 	SECONDS = 5,
 	ON_BLAST = 0x3003,
 	REPLY = 4000,
@@ -19,7 +19,7 @@ enum {
 
 struct shares {
 	struct rig *r;
-	struct xk_session *stations[STATIONS + 1]; /* the last is honest */
+	struct xk_session *stations[STATIONS + 1]; /* the last is honest's */
 	unsigned called, asked;
 };
 
@@ -63,7 +63,7 @@ request(struct shares *w, unsigned station, uint32_t channel, uint32_t sequence)
 	come_from(w, station, bytes, BLAST_HEADER_LEN + len);
 }
 
-/* A bare NEGATIVE_ACK: the station lacks the reply. */
+/* Sends a bare NEGATIVE_ACK: the station lacks the reply. */
 static void
 ask_again(struct shares *w, unsigned station, uint32_t channel, uint32_t sequence)
 {
@@ -75,7 +75,7 @@ ask_again(struct shares *w, unsigned station, uint32_t channel, uint32_t sequenc
 	come_from(w, station, bytes, BLAST_HEADER_LEN + len);
 }
 
-/* Returns how many fragments of a long message were sent, and its sequence number. */
+/* Returns the number of fragments of a long message sent, and stores its sequence number. */
 static unsigned
 fragments(struct shares *w, uint32_t *sequence)
 {
@@ -104,7 +104,7 @@ flood(struct shares *w, unsigned ms)
 	rig_forget(w->r);
 }
 
-/* Makes a call of the honest client; the second fragment of the reply is lost. */
+/* Makes a call as the honest client; the second fragment of the reply is lost. */
 static void
 call_honestly(struct shares *w)
 {
@@ -120,7 +120,7 @@ call_honestly(struct shares *w)
 	CHECK_EQ(again, sequence);
 }
 
-TEST(blast_long_replies_of_one_client_are_whole_while_others_never_acknowledge_theirs)
+TEST(blast_serves_a_client_while_others_never_acknowledge)
 {
 	struct shares w = { .r = rig_new_prepared("wire:; blast: wire; chan: blast", chan_rig_prepare) };
 
@@ -139,8 +139,8 @@ TEST(blast_long_replies_of_one_client_are_whole_while_others_never_acknowledge_t
 	chan_rig_end(w.r);
 }
 
-/* CHAN repeats it whole, BLAST in fragments. */
-TEST(blast_and_chan_together_send_three_times_a_long_reply_again_and_no_more)
+/* CHAN retransmits it whole, BLAST in fragments. */
+TEST(blast_and_chan_retransmit_a_reply_at_most_three_times)
 {
 	struct shares w = { .r = rig_new_prepared("wire:; blast: wire; chan: blast", chan_rig_prepare) };
 	uint8_t nack[BLAST_HEADER_LEN];

@@ -1,7 +1,7 @@
 /*
- * test_blast_soup.c - peers who say anything, some of it nearly right, while long messages are sent, time passes and buffers
- * are short. Whatever they say: what is remembered stays within its bounds, a stranger draws no more NACKs than he has sent
- * frames, one NACK draws no message longer than it was, and in the end nothing is held.
+ * test_blast_soup.c - peers that send random messages, some nearly valid, while long messages are sent, time passes and
+ * buffers are short. In every case: memory stays within its bounds, a stranger draws at most one NACK per frame, one
+ * NACK draws at most the length of its message, and in the end nothing is held.
  */
 #include <limits.h>
 
@@ -13,8 +13,8 @@ enum { PEERS = 4, STEPS = 4000, MESSAGES = 6, PEER_MESSAGES = 3 };
 struct soup {
 	struct rig *r;
 	uint64_t random;
-	struct xk_session *to; /* HOST */
-	uint32_t last;         /* sequence that was sent to it */
+	struct xk_session *to; /* the session to HOST */
+	uint32_t last;         /* sequence number sent to it last */
 	uint32_t whole;        /* complete messages of HOST */
 	uint64_t injected, nacks;
 };
@@ -25,7 +25,7 @@ draw(struct soup *soup, unsigned below)
 	return (unsigned)(next_random(&soup->random) % below);
 }
 
-/* A header with fields out of few, now and then with one that is anything. */
+/* Returns a header with common field values, now and then with a random one. */
 static struct frame
 anything(struct soup *soup)
 {
@@ -70,7 +70,7 @@ check_bounds(struct soup *soup)
 	CHECK(fragments <= BLAST_FRAGMENTS);
 }
 
-/* What was sent: NACKs are counted, of which there are no more than frames have come. */
+/* Takes the frames sent. Counts NACKs: at most one per frame received. */
 static void
 look_at_sent(struct soup *soup)
 {
@@ -91,10 +91,10 @@ inject_anything(struct soup *soup)
 	before = rig_sent(soup->r);
 	inject(soup->r, &f);
 	soup->injected++;
-	CHECK(rig_sent(soup->r) - before <= 2); /* at most what is missing of three */
+	CHECK(rig_sent(soup->r) - before <= 2); /* at most the missing two of three */
 }
 
-/* Sends a correct message of HOST: chance alone completes one too rarely. */
+/* Sends a valid message of HOST: random ones complete too rarely. */
 static void
 inject_whole(struct soup *soup)
 {
@@ -120,11 +120,11 @@ step(struct soup *soup)
 	check_bounds(soup);
 }
 
-TEST(blast_survives_anything)
+TEST(blast_survives_random_messages)
 {
 	struct soup soup = { .r = new_server("implicit=fail sessions=3 messages=6 peer_messages=3 fragments=64 "
 					     "peer_fragments=64 outstanding=3 keep=400ms"),
-			     .random = test_seed("blast_survives_anything") | 1 };
+			     .random = test_seed("blast_survives_random_messages") | 1 };
 
 	soup.to = open_to(soup.r, HOST);
 	for (unsigned i = 0; i < STEPS; i++)

@@ -1,4 +1,4 @@
-/* test_blasttest.c - the test protocol of BLAST on a fake wire: what it sends, checks, answers, awaits and gives up. */
+/* test_blasttest.c - BLAST's test protocol on a fake wire: messages sent, checked, answered, awaited and given up. */
 #include <errno.h>
 #include <limits.h>
 
@@ -13,7 +13,7 @@ struct told {
 	unsigned finished;
 };
 
-/* In the latest run. */
+/* Result of the latest run. */
 static struct told told;
 
 static void
@@ -60,7 +60,7 @@ start(struct rig *r, const struct xk_blasttest_run *run)
 	return status;
 }
 
-/* The next message that was sent, which the server says it has, as the `whole`-th. Its number. */
+/* Takes the next message sent and answers as the server, which has `whole` of them. Returns its number. */
 static uint32_t
 answer(struct rig *r, uint32_t whole)
 {
@@ -101,7 +101,7 @@ RIG_TEST(blasttest_sends_one_after_the_other, new_rig(""))
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(blasttest_has_a_window_of_messages_under_way, new_rig(""))
+RIG_TEST(blasttest_keeps_a_window_of_messages_in_flight, new_rig(""))
 {
 	struct xk_blasttest_run run = run_of(&told, 4, 10);
 
@@ -116,7 +116,7 @@ RIG_TEST(blasttest_has_a_window_of_messages_under_way, new_rig(""))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(blasttest_counts_what_is_not_answered_as_lost, new_rig(""))
+RIG_TEST(blasttest_counts_unanswered_messages_as_lost, new_rig(""))
 {
 	struct xk_blasttest_run run = run_of(&told, 2, 3);
 
@@ -126,7 +126,7 @@ RIG_TEST(blasttest_counts_what_is_not_answered_as_lost, new_rig(""))
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_counter(r, "lost"), 2);
 	CHECK_EQ(rig_sent(r), 3);
-	answer(r, 1); /* of the first, late */
+	answer(r, 1); /* the first message's, late */
 	CHECK_EQ(rig_counter(r, "late"), 1);
 	answer(r, 2);
 	CHECK_EQ(rig_counter(r, "late"), 2);
@@ -137,7 +137,7 @@ RIG_TEST(blasttest_counts_what_is_not_answered_as_lost, new_rig(""))
 	CHECK_EQ(told.result.answered, 1);
 }
 
-RIG_TEST(blasttest_takes_an_answer_once, new_rig(""))
+RIG_TEST(blasttest_accepts_an_answer_once, new_rig(""))
 {
 	struct xk_blasttest_run run = run_of(&told, 2, 2);
 	uint8_t bytes[SIZE];
@@ -158,7 +158,7 @@ RIG_TEST(blasttest_takes_an_answer_once, new_rig(""))
 	CHECK_EQ(told.result.answered, 2);
 }
 
-RIG_TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits, new_rig(""))
+RIG_TEST(blasttest_drops_an_answer_of_another_run, new_rig(""))
 {
 	struct xk_blasttest_run run = run_of(&told, 1, 1);
 	uint8_t bytes[SIZE];
@@ -176,7 +176,7 @@ RIG_TEST(blasttest_drops_an_answer_of_another_run_to_a_message_that_waits, new_r
 	CHECK_EQ(told.result.answered, 1);
 }
 
-RIG_TEST(blasttest_takes_what_it_cannot_send_for_lost, new_rig(""))
+RIG_TEST(blasttest_counts_failed_sends_as_lost, new_rig(""))
 {
 	struct xk_blasttest_run run = run_of(&told, 1, 2);
 
@@ -193,7 +193,7 @@ RIG_TEST(blasttest_takes_what_it_cannot_send_for_lost, new_rig(""))
 	CHECK_EQ(rig_counter(r, "unsent"), 2);
 }
 
-RIG_TEST(blasttest_gives_up_what_is_not_possible, new_rig(""))
+RIG_TEST(blasttest_gives_up_a_run_that_cannot_start, new_rig(""))
 {
 	struct xk_blasttest_run run = run_of(&told, 1, 2);
 	uint32_t longest = SIZE - 1;
@@ -235,7 +235,7 @@ RIG_TEST(blasttest_refuses_impossible_runs, new_rig(""))
 	CHECK_EQ(told.finished, 1);
 }
 
-RIG_TEST(blasttest_runs_by_itself,
+RIG_TEST(blasttest_starts_by_itself,
 	 new_rig("; blasttest.to=10.77.0.2; blasttest.count=2; blasttest.size=100; blasttest.start=5ms"))
 {
 	rig_expect_silence_ms(r, 4);
@@ -252,7 +252,7 @@ RIG_TEST(blasttest_runs_by_itself,
 
 /* ---- the server ---- */
 
-/* A message as a client sends it. */
+/* Takes a message that a client sends. */
 static void
 take_message(uint8_t *bytes)
 {
@@ -266,7 +266,7 @@ take_message(uint8_t *bytes)
 	rig_free(client);
 }
 
-RIG_TEST(blasttest_answers_with_how_many_have_come, new_rig(""))
+RIG_TEST(blasttest_answers_with_the_number_received, new_rig(""))
 {
 	uint8_t bytes[SIZE], got[SIZE];
 
@@ -296,10 +296,10 @@ RIG_TEST(blasttest_server_remembers_some_runs, new_rig(""))
 	CHECK_EQ(xk_get32(got + 16), 2);
 	rig_inject_bytes(r, bytes[0], SIZE);
 	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), XK_BLASTTEST_MIN);
-	CHECK_EQ(xk_get32(got + 16), 1); /* forgotten */
+	CHECK_EQ(xk_get32(got + 16), 1); /* forgotten: counts anew */
 }
 
-RIG_TEST(blasttest_drops_what_was_damaged, new_rig(""))
+RIG_TEST(blasttest_drops_damaged_messages, new_rig(""))
 {
 	uint8_t bytes[SIZE];
 
@@ -318,7 +318,7 @@ RIG_TEST(blasttest_drops_what_was_damaged, new_rig(""))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(blasttest_drops_for_want_of_a_buffer, new_rig(""))
+RIG_TEST(blasttest_drops_without_a_buffer, new_rig(""))
 {
 	uint8_t bytes[SIZE];
 
@@ -327,7 +327,7 @@ RIG_TEST(blasttest_drops_for_want_of_a_buffer, new_rig(""))
 	rig_inject(r, "00000001 00000000 | 0000000000000001 00000014");
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_limit_buffers(r, 1);
-	rig_inject_bytes(r, bytes, SIZE); /* there is none for the answer */
+	rig_inject_bytes(r, bytes, SIZE); /* none for the answer */
 	rig_limit_buffers(r, UINT_MAX);
 	CHECK_EQ(rig_counter(r, "whole"), 1);
 	rig_expect_nothing_sent(r);

@@ -1,12 +1,12 @@
 /*
- * test_chan_attacks.c - peers that do what they should not, and messages that come when they should not, against CHAN: what
- * they draw, what they take, and whom they hurt.
+ * test_chan_attacks.c - CHAN against hostile peers and untimely messages: the traffic they draw, the memory they take,
+ * and the peers they affect.
  */
 #include "tests/protocols/chan_rig.h"
 
 enum { REQUEST = CHAN_USER_MSG, AGAIN = CHAN_USER_MSG | CHAN_ACK_REQUESTED, PROBE = CHAN_ACK_REQUESTED };
 
-/* ---- what a shepherd holds while the host boots ---- */
+/* ---- messages still in a shepherd while the host boots ---- */
 
 struct late {
 	struct rig *r;
@@ -26,7 +26,7 @@ do_come_late(void *argument)
 	xk_demux(rig_wire_newest_session(late->r), m);
 }
 
-/* A client's message that has passed BID, which knows it is from `boot`. */
+/* Delivers a client's message that BID has passed as coming from `boot`. */
 static void
 come_late(struct rig *r, uint64_t boot, unsigned flags, uint32_t sequence)
 {
@@ -35,9 +35,9 @@ come_late(struct rig *r, uint64_t boot, unsigned flags, uint32_t sequence)
 	CHECK(rig_do(r, do_come_late, &late));
 }
 
-CHAN_TEST(chan_request_of_a_boot_that_is_over_is_not_run_again, server_new(""))
+CHAN_TEST(chan_request_of_an_ended_boot_is_not_run_again, server_new(""))
 {
-	struct xk_session *s = open_channel(r, CLIENT); /* keeps the session below */
+	struct xk_session *s = open_channel(r, CLIENT); /* keeps the lower session */
 
 	come_late(r, BOOT, REQUEST, 5);
 	expect(r, CHAN_USER_MSG, 5, "x");
@@ -53,7 +53,7 @@ CHAN_TEST(chan_request_of_a_boot_that_is_over_is_not_run_again, server_new(""))
 	close_channel(r, s);
 }
 
-CHAN_SESSION_TEST(chan_request_of_a_host_that_is_lost_opens_nothing, server_new(""), open_channel(r, CLIENT))
+CHAN_SESSION_TEST(chan_request_of_a_lost_host_opens_nothing, server_new(""), open_channel(r, CLIENT))
 {
 	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
 	come_late(r, BOOT, REQUEST, 5);
@@ -68,7 +68,7 @@ CHAN_SESSION_TEST(chan_request_of_a_host_that_is_lost_opens_nothing, server_new(
 
 /* ---- requests that overtake the opening of their channel ---- */
 
-RIG_TEST(chan_request_that_overtakes_the_one_that_opens_its_channel_leaves_nothing_behind, server_new(""))
+RIG_TEST(chan_request_overtaking_its_open_leaves_nothing_behind, server_new(""))
 {
 	caller_in(r)->open_waits = true;
 	ask(r, REQUEST, 5, "x"); /* waits in open_done */
@@ -80,12 +80,12 @@ RIG_TEST(chan_request_that_overtakes_the_one_that_opens_its_channel_leaves_nothi
 	ask(r, 0, 6, "");
 	rig_advance_ms(r, 600000);
 	CHECK_EQ(rig_counter(r, "forgotten"), 1);
-	CHECK_EQ(rig_wire_session_count(r), 0); /* the channel has let go of it */
+	CHECK_EQ(rig_wire_session_count(r), 0); /* the channel has released it */
 }
 
-/* ---- memory that was given up, and clients who are more patient than it ---- */
+/* ---- forgotten calls, and clients more patient than the server's memory ---- */
 
-/* A request that is sent again so long after its call has begun. */
+/* Retransmits a request age_ms after its call began. */
 static void
 ask_again_after(struct rig *r, uint32_t channel, uint64_t age_ms)
 {
@@ -93,7 +93,7 @@ ask_again_after(struct rig *r, uint32_t channel, uint64_t age_ms)
 	       "x");
 }
 
-CHAN_TEST(chan_call_that_may_be_forgotten_is_not_run_again, server_new("chan.silence=4s;chan.lifetime=8s"))
+CHAN_TEST(chan_possibly_forgotten_call_is_not_run_again, server_new("chan.silence=4s;chan.lifetime=8s"))
 {
 	call_once(r, 5, "x");
 	ask(r, 0, 6, "");
@@ -117,7 +117,7 @@ check_age(struct frame f, uint64_t ms)
 	CHECK(chan_age_ns(f.h.status) < ms * 1003000 + 2000);
 }
 
-CLIENT_TEST(chan_request_that_is_sent_again_says_how_old_its_call_is, "")
+CLIENT_TEST(chan_retransmitted_request_bears_its_calls_age, "")
 {
 	struct frame f;
 
@@ -131,14 +131,14 @@ CLIENT_TEST(chan_request_that_is_sent_again_says_how_old_its_call_is, "")
 	rig_advance_ms(r, 10);
 	answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
 	check_age(expect(r, CHAN_FROM_CLIENT | REQUEST, 1, "x"), 610);
-	answer(r, f, 0, 0, ""); /* the questions of one that has it do not */
+	answer(r, f, 0, 0, ""); /* a probe does not report it */
 	rig_advance_ms(r, 2000);
 	CHECK_EQ(expect(r, CHAN_FROM_CLIENT | PROBE, 1, "").h.status, 0);
 	answer(r, f, CHAN_USER_MSG, 0, "y");
 	CHECK_EQ(c->status, 0);
 }
 
-TEST(chan_ages_are_never_less_than_they_are)
+TEST(chan_ages_are_never_understated)
 {
 	uint64_t ns = 0;
 
@@ -151,9 +151,9 @@ TEST(chan_ages_are_never_less_than_they_are)
 	CHECK(chan_age_ns(chan_age_pack(UINT64_MAX)) > UINT64_C(4000000000000000));
 }
 
-/* ---- what little questions draw ---- */
+/* ---- traffic drawn by bare headers ---- */
 
-CHAN_TEST(chan_flood_of_questions_draws_a_reply_now_and_then, server_new(""))
+CHAN_TEST(chan_flood_of_probes_draws_few_replies, server_new(""))
 {
 	call_once(r, 5, "x");
 	for (unsigned i = 0; i < 1000; i++) {
@@ -169,7 +169,7 @@ CHAN_TEST(chan_flood_of_questions_draws_a_reply_now_and_then, server_new(""))
 	ask(r, 0, 6, "");
 }
 
-/* Returns how many frames with the message were sent; the others are bare headers. */
+/* Returns the number of full frames sent with the message; others are bare headers. */
 static unsigned
 full_ones(struct rig *r, size_t len)
 {
@@ -180,17 +180,17 @@ full_ones(struct rig *r, size_t len)
 	return count;
 }
 
-CHAN_TEST(chan_reply_that_nobody_acknowledges_is_sent_four_times_at_most, server_new(""))
+CHAN_TEST(chan_unacknowledged_reply_is_sent_at_most_four_times, server_new(""))
 {
 	ask(r, REQUEST, 5, "hello");
 	rig_advance_ms(r, 60000);
 	CHECK_EQ(rig_counter(r, "repeated"), 3);
-	CHECK_EQ(rig_counter(r, "withheld"), 5); /* questions, which would be as long */
+	CHECK_EQ(rig_counter(r, "withheld"), 5); /* probes, which would be as long */
 	CHECK_EQ(rig_counter(r, "given_up"), 1);
 	CHECK_EQ(full_ones(r, 5), 4);
 }
 
-TEST(chan_questions_draw_a_reply_three_times_more_and_then_an_ack)
+TEST(chan_probes_draw_three_more_replies_and_then_an_ack)
 {
 	static const unsigned questions[] = { CHAN_NEGATIVE_ACK, PROBE, AGAIN };
 	struct rig *r = server_new("chan.timeout=20s;chan.timeout_max=20s"); /* no timer of its own */
@@ -211,8 +211,8 @@ TEST(chan_questions_draw_a_reply_three_times_more_and_then_an_ack)
 	chan_rig_end(r);
 }
 
-/* A client whose other replies arrived may have more repetitions of one that does not. */
-CHAN_TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not, server_new(""))
+/* A client that received other replies may have more retransmissions of one that is lost. */
+CHAN_TEST(chan_delivered_replies_earn_retransmissions_of_a_lost_one, server_new(""))
 {
 	for (uint32_t i = 5; i < 25; i++)
 		ask(r, REQUEST, i, "hello");
@@ -223,7 +223,7 @@ CHAN_TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not, ser
 	}
 	CHECK_EQ(full_ones(r, 5), 8);
 	ask(r, 0, 25, "");
-	rig_advance_ms(r, 61000); /* nothing is left of that a minute later */
+	rig_advance_ms(r, 61000); /* the credit expires within a minute */
 	ask(r, REQUEST, 25, "hello");
 	rig_forget(r);
 	for (unsigned k = 0; k < 20; k++) {
@@ -234,7 +234,7 @@ CHAN_TEST(chan_replies_that_arrived_leave_more_repeats_to_one_that_does_not, ser
 	ask(r, 0, 26, "");
 }
 
-CLIENT_TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_asks, "")
+CLIENT_TEST(chan_request_is_sent_at_most_four_times, "")
 {
 	struct frame f;
 
@@ -245,7 +245,7 @@ CLIENT_TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_ask
 		answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
 	}
 	CHECK_EQ(full_ones(r, 5), 3);
-	rig_advance_ms(r, 30000); /* to nobody */
+	rig_advance_ms(r, 30000); /* draws nothing */
 	CHECK_EQ(c->status, -ETIMEDOUT);
 	CHECK_EQ(full_ones(r, 5), 0);
 	CHECK_EQ(call_async(r, c, s, "hello"), 0);
@@ -254,7 +254,7 @@ CLIENT_TEST(chan_request_is_sent_four_times_at_most_however_often_its_server_ask
 	CHECK(rig_counter(r, "probed") > 5);
 }
 
-CLIENT_TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then, "")
+CLIENT_TEST(chan_flood_of_negative_acks_draws_few_requests, "")
 {
 	struct frame f;
 
@@ -270,11 +270,11 @@ CLIENT_TEST(chan_flood_of_negative_acks_draws_a_request_now_and_then, "")
 	CHECK_EQ(c->status, 0);
 }
 
-/* ---- room below, of which a peer may take all ---- */
+/* ---- buffers below, of which a peer may take all ---- */
 
 enum { BLAST_LEN = 24, ON_BLAST = 0x3003 };
 
-/* CHAN over BLAST, which keeps one long message of a peer. */
+/* Returns CHAN over BLAST, which keeps one long message per peer. */
 static struct rig *
 rig_with_blast(void)
 {
@@ -282,7 +282,7 @@ rig_with_blast(void)
 				chan_rig_prepare);
 }
 
-/* A short message of BLAST's. */
+/* Injects a short BLAST message. */
 static void
 inject_through_blast(struct rig *r, struct chan_header h, const char *text)
 {
@@ -305,7 +305,7 @@ parked(struct rig *r)
 	return stats.stacks_parked;
 }
 
-CHAN_TEST(chan_replies_that_find_no_room_below_hold_nobody_up, rig_with_blast())
+CHAN_TEST(chan_reply_without_room_below_blocks_nobody, rig_with_blast())
 {
 	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_FROM_CLIENT | REQUEST, 0 };
 
@@ -314,26 +314,26 @@ CHAN_TEST(chan_replies_that_find_no_room_below_hold_nobody_up, rig_with_blast())
 	for (; h.channel < CHANNEL + 4; h.channel++)
 		inject_through_blast(r, h, "x");
 	CHECK_EQ(executed(r), 4);
-	CHECK_EQ(parked(r), 0); /* nobody waits until the peer says that it has the first */
+	CHECK_EQ(parked(r), 0); /* nobody waits until the peer acknowledges the first */
 	CHECK_EQ(rig_counter_of(r, "blast", "displaced"), 3);
 	rig_expect_sent_count(r, 4 * 2);
 	rig_advance_ms(r, 5000);
 	rig_forget(r);
 	h = (struct chan_header){ CHANNEL + 2, NUMBER, 5, CHAN_FROM_CLIENT | PROBE, 0 };
-	inject_through_blast(r, h, ""); /* who asks gets his, when there is room */
+	inject_through_blast(r, h, ""); /* a client that asks gets its reply once there is room */
 	CHECK_EQ(rig_sent(r), 2);
 	CHECK_EQ(executed(r), 4);
 	rig_advance_ms(r, 600000);
 	rig_forget(r);
 }
 
-CHAN_TEST(chan_calls_that_may_not_wait_do_not, rig_with_blast())
+CHAN_TEST(chan_asynchronous_call_never_waits_for_room, rig_with_blast())
 {
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER);
 	struct calling c, d;
 
 	CHECK_EQ(call_async_long(r, &c, s, 2000), 0);
-	CHECK_EQ(call_async_long(r, &d, other, 2000), 0); /* on whatever shepherd */
+	CHECK_EQ(call_async_long(r, &d, other, 2000), 0); /* on any shepherd */
 	CHECK_EQ(parked(r), 0);
 	CHECK_EQ(rig_counter_of(r, "blast", "displaced"), 1);
 	CHECK_EQ(c.done + d.done, 0);
@@ -364,7 +364,7 @@ CHAN_TEST(chan_caller_waits_for_room_below, rig_with_blast())
 
 /* ---- servers that lie ---- */
 
-CHAN_SESSION_TEST(chan_servers_cannot_say_what_only_chan_says, chan_rig(""), open_channel(r, SERVER))
+CHAN_SESSION_TEST(chan_servers_cannot_forge_chans_own_errors, chan_rig(""), open_channel(r, SERVER))
 {
 	static const int fates[] = { ETIMEDOUT, ECONNRESET, ECONNREFUSED, EBUSY, ECANCELED, EMSGSIZE, ENOBUFS };
 	struct calling c;
@@ -382,9 +382,9 @@ CHAN_SESSION_TEST(chan_servers_cannot_say_what_only_chan_says, chan_rig(""), ope
 	close_channel(r, s);
 }
 
-/* ---- replies that keep buffers ---- */
+/* ---- buffers of kept replies ---- */
 
-CHAN_TEST(chan_replies_are_counted_by_the_buffers_that_they_keep, server_new("chan.saved=16384"))
+CHAN_TEST(chan_replies_are_charged_by_the_buffers_they_keep, server_new("chan.saved=16384"))
 {
 	caller_in(r)->reply_len = 65;
 	for (uint32_t i = 0; i < 8; i++) {

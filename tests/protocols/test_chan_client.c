@@ -1,11 +1,11 @@
-/* test_chan_client.c - the client's end of a channel: what it sends when, and how its calls end. */
+/* test_chan_client.c - the client's end of a channel: messages sent and their times, and how calls end. */
 #include "tests/protocols/chan_rig.h"
 
 enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG, PROBE = CHAN_FROM_CLIENT | CHAN_ACK_REQUESTED };
 
 /* ---- the exchanges ---- */
 
-CHAN_SESSION_TEST(chan_plain_call_and_the_next_request_is_the_ack, chan_rig(""), open_channel(r, SERVER))
+CHAN_SESSION_TEST(chan_next_request_acknowledges_the_reply, chan_rig(""), open_channel(r, SERVER))
 {
 	struct calling c;
 	struct frame f;
@@ -28,7 +28,7 @@ CHAN_SESSION_TEST(chan_plain_call_and_the_next_request_is_the_ack, chan_rig(""),
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-CLIENT_TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on, "")
+CLIENT_TEST(chan_slow_server_acknowledges_and_is_then_probed, "")
 {
 	struct frame f;
 
@@ -37,7 +37,7 @@ CLIENT_TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on, "")
 	rig_advance_ms(r, 200);
 	f = expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "slow");
 	answer(r, f, 0, 0, "");
-	for (unsigned i = 0; i < 20; i++) { /* as long as it answers */
+	for (unsigned i = 0; i < 20; i++) { /* for as long as it answers */
 		rig_expect_silence_ms(r, 1999);
 		rig_advance_ms(r, 1);
 		answer(r, expect(r, PROBE, 1, ""), 0, 0, "");
@@ -48,8 +48,7 @@ CLIENT_TEST(chan_slow_server_acknowledges_and_is_probed_from_then_on, "")
 	rig_expect_counts(r, "retransmitted=1 probed=20");
 }
 
-CHAN_SESSION_TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_it_is_missed, chan_rig(""),
-		  open_channel(r, SERVER))
+CHAN_SESSION_TEST(chan_lost_long_request_is_probed_and_retransmitted, chan_rig(""), open_channel(r, SERVER))
 {
 	struct calling c;
 	uint32_t packet = 3000;
@@ -69,7 +68,7 @@ CHAN_SESSION_TEST(chan_long_request_that_is_lost_is_probed_and_sent_again_when_i
 	close_channel(r, s);
 }
 
-CHAN_SESSION_TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks, chan_rig(""), open_channel(r, SERVER))
+CHAN_SESSION_TEST(chan_lost_reply_is_missed_when_the_server_probes, chan_rig(""), open_channel(r, SERVER))
 {
 	struct calling c;
 	struct frame f;
@@ -90,13 +89,13 @@ CHAN_SESSION_TEST(chan_reply_that_was_lost_is_missed_when_the_server_asks, chan_
 	rig_expect_counts(r, "acked=3 unasked=1");
 	CHECK_EQ(c.done, 1);
 	close_channel(r, s);
-	answer(r, f, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "reply"); /* also when it is closed */
+	answer(r, f, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "reply"); /* also if it is closed */
 	rig_advance_ms(r, 1000);
 	rig_forget(r);
 	CHECK_EQ(c.done, 1);
 }
 
-CHAN_TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session, chan_rig(""))
+CHAN_TEST(chan_reply_to_a_closed_channel_is_acknowledged, chan_rig(""))
 {
 	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0 };
 
@@ -108,7 +107,7 @@ CHAN_TEST(chan_reply_to_a_closed_channel_is_acknowledged_without_a_session, chan
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
 }
 
-/* ---- what is not the reply ---- */
+/* ---- replies that match no call ---- */
 
 CLIENT_TEST(chan_reply_to_another_call_is_dropped, "")
 {
@@ -120,7 +119,7 @@ CLIENT_TEST(chan_reply_to_another_call_is_dropped, "")
 	CHECK_EQ(call_async(r, c, s, "2"), 0);
 	other = f;
 	answer(r, other, CHAN_USER_MSG, 0, "a");                      /* again */
-	answer(r, other, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "a"); /* the request that waits has acknowledged it */
+	answer(r, other, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 0, "a"); /* the waiting request has acknowledged it */
 	answer(r, other, CHAN_ERROR, ECONNREFUSED, "");
 	answer(r, other, 0, 0, "");
 	other.h.sequence = 3;
@@ -134,7 +133,7 @@ CLIENT_TEST(chan_reply_to_another_call_is_dropped, "")
 	CHECK_STR(c->reply, "b");
 }
 
-CHAN_TEST(chan_headers_that_nobody_sends_are_dropped_by_name, chan_rig(""))
+CHAN_TEST(chan_impossible_headers_are_dropped_by_name, chan_rig(""))
 {
 	static const uint16_t bad[] = {
 		3 << 1 | 8, 8 | 4, 16 | 4, 1 | 16, 1 | 2 | 16, 1 | 4 | 8, 1 | 2 | 8, 32, 0x8000
@@ -166,14 +165,14 @@ CHAN_TEST(chan_headers_that_nobody_sends_are_dropped_by_name, chan_rig(""))
 	CHECK_EQ(rig_counter(r, "bad_length"), 2);
 	h = (struct chan_header){ CHANNEL, NUMBER, 1, CHAN_USER_MSG, 0 };
 	frame_bytes(bytes, h, "abcd", 4);
-	rig_inject_bytes(r, bytes, sizeof(bytes) - 1); /* says 4, has 3 */
+	rig_inject_bytes(r, bytes, sizeof(bytes) - 1); /* claims 4 bytes, has 3 */
 	xk_put32(bytes + 16, UINT32_MAX);
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	CHECK_EQ(rig_counter(r, "bad_length"), 4);
 	rig_expect_nothing_sent(r);
 }
 
-CLIENT_TEST(chan_cuts_off_what_a_link_has_padded, "")
+CLIENT_TEST(chan_cuts_off_padding, "")
 {
 	uint8_t bytes[CHAN_HEADER_LEN + 40] = { 0 };
 	struct frame f;
@@ -230,7 +229,7 @@ CLIENT_TEST(chan_call_ends_at_its_deadline_and_the_channel_goes_on, "")
 	CHECK_EQ(c->status, 0);
 }
 
-CLIENT_TEST(chan_deadline_is_the_setting_and_is_checked, "chan.deadline=3s")
+CLIENT_TEST(chan_deadline_defaults_to_the_setting_and_is_checked, "chan.deadline=3s")
 {
 	uint64_t deadline_ns = 999;
 
@@ -243,13 +242,13 @@ CLIENT_TEST(chan_deadline_is_the_setting_and_is_checked, "chan.deadline=3s")
 	rig_forget(r);
 }
 
-CHAN_SESSION_TEST(chan_dead_server_is_found_by_probes_that_nobody_answers,
+CHAN_SESSION_TEST(chan_dead_server_is_detected_by_unanswered_probes,
 		  chan_rig("chan.deadline=1000s;chan.silence=6s;chan.timeout_max=1s"), open_channel(r, SERVER))
 {
 	struct calling c;
 
 	CHECK_EQ(call_async(r, &c, s, "x"), 0);
-	answer(r, expect(r, REQUEST, 1, "x"), 0, 0, ""); /* it has it, and dies */
+	answer(r, expect(r, REQUEST, 1, "x"), 0, 0, ""); /* it has the request, then dies */
 	rig_advance_ms(r, 5900);
 	CHECK_EQ(c.done, 0);
 	for (unsigned i = 0; i < 5; i++)
@@ -301,7 +300,7 @@ CLIENT_TEST(chan_too_long_a_request_is_refused, "")
 	CHECK_EQ(c->done, 1);
 }
 
-CLIENT_TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails, "")
+CLIENT_TEST(chan_without_buffers_short_calls_wait_and_long_ones_fail, "")
 {
 	rig_limit_buffers(r, 1);
 	CHECK_EQ(call_async_long(r, c, s, 65), -ENOBUFS);
@@ -316,11 +315,11 @@ CLIENT_TEST(chan_without_buffers_a_short_call_is_sent_later_and_a_long_one_fails
 	CHECK_EQ(c->done, 1);
 }
 
-CLIENT_TEST(chan_header_without_a_buffer_is_dropped_and_sent_later, "")
+CLIENT_TEST(chan_request_without_a_header_buffer_is_sent_later, "")
 {
 	CHECK_EQ(call_async_long(r, c, s, 100), 0);
 	expect(r, REQUEST, 1, NULL);
-	rig_limit_buffers(r, 1); /* what is sent again, without its header */
+	rig_limit_buffers(r, 1); /* a retransmission, without its header */
 	rig_advance_ms(r, 200);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_expect_nothing_sent(r);
@@ -332,7 +331,7 @@ CLIENT_TEST(chan_header_without_a_buffer_is_dropped_and_sent_later, "")
 
 /* ---- time ---- */
 
-CLIENT_TEST(chan_retransmits_after_twice_as_long_each_time, "chan.timeout_max=1s")
+CLIENT_TEST(chan_retransmissions_back_off, "chan.timeout_max=1s")
 {
 	static const unsigned ms[] = { 200, 400, 800, 1000, 1000 };
 	struct frame f;
@@ -345,13 +344,13 @@ CLIENT_TEST(chan_retransmits_after_twice_as_long_each_time, "chan.timeout_max=1s
 		if (i < 3)
 			expect(r, REQUEST | CHAN_ACK_REQUESTED, 1, "x");
 		else
-			expect(r, CHAN_FROM_CLIENT | CHAN_ACK_REQUESTED, 1, ""); /* a server that lacks it says so */
+			expect(r, CHAN_FROM_CLIENT | CHAN_ACK_REQUESTED, 1, ""); /* a server that lacks it reports so */
 	}
 	answer(r, f, CHAN_USER_MSG, 0, "");
 	CHECK_EQ(c->done, 1);
 }
 
-CLIENT_TEST(chan_timeout_follows_the_round_trips_and_is_bounded, "chan.timeout=1s;chan.timeout_min=20ms")
+CLIENT_TEST(chan_timeout_follows_round_trips_within_bounds, "chan.timeout=1s;chan.timeout_min=20ms")
 {
 	struct chan_end *e = (struct chan_end *)s;
 
@@ -367,7 +366,7 @@ CLIENT_TEST(chan_timeout_follows_the_round_trips_and_is_bounded, "chan.timeout=1
 		answer(r, expect(r, REQUEST, i, "x"), CHAN_USER_MSG, 0, "");
 	}
 	CHECK_EQ(e->round_trip.timeout_ns, 20000000);
-	CHECK_EQ(call_async(r, c, s, "x"), 0); /* what was sent twice says nothing of how long it takes */
+	CHECK_EQ(call_async(r, c, s, "x"), 0); /* a retransmitted message yields no sample */
 	rig_advance_ms(r, 20);
 	expect(r, REQUEST, 141, "x");
 	answer(r, expect(r, REQUEST | CHAN_ACK_REQUESTED, 141, "x"), CHAN_USER_MSG, 0, "");
@@ -392,7 +391,7 @@ CLIENT_TEST(chan_timer_of_a_long_call_does_not_delay_the_next_one, "")
 
 /* ---- reboots ---- */
 
-CHAN_TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one, chan_rig(""))
+CHAN_TEST(chan_server_reboot_ends_the_call, chan_rig(""))
 {
 	struct xk_session *s = open_channel(r, SERVER), *other = open_channel(r, SERVER + 1);
 	struct calling c, unhurt;
@@ -409,7 +408,7 @@ CHAN_TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one, c
 	CHECK_EQ(rig_counter(r, "reset"), 1);
 	CHECK_EQ(xk_control(other, XK_CHAN_ABORT, NULL), 0);
 	rig_expect_silence_ms(r, 60000);
-	CHECK_EQ(call_async(r, &c, s, "y"), -ECONNRESET); /* it has to be opened anew */
+	CHECK_EQ(call_async(r, &c, s, "y"), -ECONNRESET); /* it must be opened anew */
 	CHECK_EQ(rig_counter(r, "closed"), 1);
 	close_channel(r, s);
 	s = open_channel(r, SERVER);
@@ -420,7 +419,7 @@ CHAN_TEST(chan_server_reboot_ends_the_call_and_nothing_is_sent_to_the_new_one, c
 	close_channel(r, other);
 }
 
-CLIENT_TEST(chan_server_that_is_lost_ends_the_call_too, "")
+CLIENT_TEST(chan_server_loss_ends_the_call, "")
 {
 	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	expect(r, REQUEST, 1, "x");
@@ -429,13 +428,13 @@ CLIENT_TEST(chan_server_that_is_lost_ends_the_call_too, "")
 	CHECK_EQ(call_async(r, c, s, "x"), -ECONNRESET);
 }
 
-CHAN_SESSION_TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to, chan_rig(""), open_channel(r, SERVER))
+CHAN_SESSION_TEST(chan_idle_numbers_end_with_their_boot, chan_rig(""), open_channel(r, SERVER))
 {
 	uint32_t channel = ((struct chan_end *)s)->channel;
 
 	close_channel(r, s);
 	tell(r, XK_BIDCTL_LOST, SERVER, 0);
-	tell(r, XK_BIDCTL_FIRST_CONTACT, SERVER, BOOT); /* the same one again */
+	tell(r, XK_BIDCTL_FIRST_CONTACT, SERVER, BOOT); /* the same boot again */
 	s = open_channel(r, SERVER);
 	CHECK_EQ(((struct chan_end *)s)->channel, channel);
 	close_channel(r, s);
@@ -448,7 +447,7 @@ CHAN_SESSION_TEST(chan_idle_numbers_are_void_with_the_boot_they_belong_to, chan_
 
 /* ---- opening ---- */
 
-CHAN_TEST(chan_open_fails_as_the_session_below, chan_rig(""))
+CHAN_TEST(chan_open_fails_like_the_lower_open, chan_rig(""))
 {
 	struct opening o = { r, SERVER, NULL, 0 };
 	uint32_t packet = CHAN_HEADER_LEN - 1;
@@ -469,7 +468,7 @@ CHAN_SESSION_TEST(chan_has_no_push, chan_rig(""), open_channel(r, SERVER))
 	close_channel(r, s);
 }
 
-TEST(chan_refuses_settings_that_break_its_promise)
+TEST(chan_refuses_settings_that_break_its_guarantee)
 {
 	CHECK_EQ(rig_refusal("wire:; wire2:; chan: wire wire2; chan.timeout=1ms"), -EINVAL); /* less than timeout_min */
 	CHECK_EQ(rig_refusal("wire:; wire2:; chan: wire wire2; chan.timeout_max=100ms"), -EINVAL);
@@ -479,20 +478,20 @@ TEST(chan_refuses_settings_that_break_its_promise)
 
 /* ---- tickets ---- */
 
-CLIENT_TEST(chan_does_not_send_again_what_somebody_below_still_sends, "")
+CLIENT_TEST(chan_does_not_retransmit_while_a_lower_protocol_does, "")
 {
 	struct chan_end *e = (struct chan_end *)s;
 	struct frame f;
 
 	CHECK_EQ(call_async(r, c, s, "x"), 0);
 	f = expect(r, REQUEST, 1, "x");
-	xk_ticket_fill(&e->ticket, e->session.lls, 5, 500000); /* as a protocol below does that keeps a copy */
+	xk_ticket_fill(&e->ticket, e->session.lls, 5, 500000); /* as a lower protocol does that keeps a copy */
 	rig_advance_ms(r, 200);
 	expect(r, PROBE, 1, "");
 	answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
 	rig_expect_nothing_sent(r);
 	answer(r, f, CHAN_NEGATIVE_ACK, 0, "");
-	expect(r, REQUEST, 1, "x"); /* it may have arrived there, and not here */
+	expect(r, REQUEST, 1, "x"); /* it may have arrived at its host, but not here */
 	rig_advance_ms(r, 400);
 	expect(r, PROBE, 1, "");
 	rig_advance_ms(r, 800);

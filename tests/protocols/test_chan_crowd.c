@@ -1,6 +1,6 @@
 /*
- * test_chan_crowd.c - a machine with thousands of addresses, all of them confirmed and calling, beside a new client:
- * CHAN over BID and BIDCTL, on fake wires.
+ * test_chan_crowd.c - a machine with thousands of confirmed addresses that all call, beside a new client: CHAN over BID
+ * and BIDCTL, on fake wires.
  */
 #include "tests/protocols/chan_rig.h"
 
@@ -57,7 +57,7 @@ say_bidctl(struct rig *r, uint32_t host, unsigned flags, uint64_t to, uint64_t r
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 }
 
-/* Confirms host: it asks, is asked back, and answers. Returns the boot id that it is told. */
+/* Confirms host: it sends a query, receives one, and answers. Returns the boot id that it is shown. */
 static uint64_t
 meet(struct rig *r, uint32_t host)
 {
@@ -91,7 +91,7 @@ say_chan(struct rig *r, uint32_t host, uint64_t own, unsigned flags, uint32_t se
 	rig_inject_bytes(r, bytes, BID_LEN + len);
 }
 
-/* Makes a call of host and acknowledges the reply. Returns the flags of the answer; 0xffff: there was none. */
+/* Makes a call as host and acknowledges the reply. Returns the flags of the answer; 0xffff: none. */
 static unsigned
 call_by(struct rig *r, uint64_t station, uint32_t host)
 {
@@ -110,7 +110,7 @@ call_by(struct rig *r, uint64_t station, uint32_t host)
 	return xk_get16(bytes + BID_LEN + 4);
 }
 
-CHAN_TEST(chan_client_is_answered_beside_thousands_of_addresses_that_have_called, crowd_rig())
+CHAN_TEST(chan_client_is_served_beside_thousands_of_addresses, crowd_rig())
 {
 	unsigned refused = 0;
 

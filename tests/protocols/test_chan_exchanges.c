@@ -1,6 +1,6 @@
 /*
- * test_chan_exchanges.c - the exchanges of CHAN, each with a client's end and a server's end that talk to each other: which
- * messages are said, in which order, and what comes of it when one of them is lost, or one of the hosts.
+ * test_chan_exchanges.c - CHAN's exchanges between a client's end and a server's: the messages in their order, and the
+ * outcome if one of them, or one of the hosts, is lost.
  */
 #include "tests/protocols/chan_rig.h"
 
@@ -20,7 +20,7 @@ pair_new(struct pair *p, uint32_t max_packet)
 	p->s = open_channel(p->client, SERVER);
 }
 
-/* Nothing is left to say; and both ends are forgotten. */
+/* Checks that nothing is left to send, and frees both ends. */
 static void
 pair_free(struct pair *p)
 {
@@ -46,9 +46,9 @@ expect_silence(struct pair *p, uint64_t ms)
 	rig_expect_nothing_sent(p->server);
 }
 
-/* ---- what is said ---- */
+/* ---- dialogues ---- */
 
-/* By its flags. "-": nothing was said. */
+/* Returns the name of a message, by its flags. "-": none. */
 static const char *
 words_of(const struct frame *f)
 {
@@ -66,7 +66,7 @@ words_of(const struct frame *f)
 	return words[f->h.flags];
 }
 
-/* What the client (or the server) has said, which must be these words about sequence, reaches the other or is lost. */
+/* Takes a message from the client or the server, which must be `words` about sequence, and delivers or loses it. */
 static void
 say(struct pair *p, bool is_client, const char *words, uint32_t sequence, bool is_lost)
 {
@@ -82,8 +82,8 @@ say(struct pair *p, bool is_client, const char *words, uint32_t sequence, bool i
 }
 
 /*
- * What is said, in this order: "> request 1" by the client and "< reply 1" by the server, with its sequence number; "lost"
- * before one that does not arrive. "200 ms" pass.
+ * Runs a dialogue: "> request 1" is from the client and "< reply 1" from the server, with its sequence number; "lost"
+ * precedes a message that does not arrive. "200 ms" lets time pass.
  */
 static void
 talk(struct pair *p, const char *dialogue)
@@ -101,7 +101,7 @@ talk(struct pair *p, const char *dialogue)
 			continue;
 		}
 		REQUIRE(sscanf(step + is_lost * 5, "%c %15[a-z? ]%u", &who, words, &number) == 3);
-		words[strlen(words) - 1] = '\0'; /* the blank before the number */
+		words[strlen(words) - 1] = '\0'; /* the space before the number */
 		say(p, who == '>', words, number, is_lost);
 	}
 	free(copy);
@@ -115,7 +115,7 @@ expect_reply(const struct pair *p, const char *text)
 	CHECK_STR(p->call.reply, text);
 }
 
-/* What is left of a call whose reply has arrived: the server asks, and is told. */
+/* Ends a call whose reply has arrived: the server probes, and the client acknowledges. */
 static void
 acknowledge(struct pair *p, uint64_t ms, uint32_t sequence)
 {
@@ -127,8 +127,7 @@ acknowledge(struct pair *p, uint64_t ms, uint32_t sequence)
 
 /* ---- the exchanges ---- */
 
-TEST_IN(exchange_plain_request_and_reply_and_the_next_request_is_the_implicit_ack, struct pair, p, pair_new(p, 1500),
-	pair_free)
+TEST_IN(exchange_next_request_is_the_implicit_ack, struct pair, p, pair_new(p, 1500), pair_free)
 {
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "one"), 0);
 	talk(p, "> request 1; < reply 1");
@@ -137,15 +136,14 @@ TEST_IN(exchange_plain_request_and_reply_and_the_next_request_is_the_implicit_ac
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "two"), 0);
 	talk(p, "> request 2; < reply 2");
 	expect_reply(p, "two");
-	expect_silence(p, 199); /* the first reply is not asked about any more */
+	expect_silence(p, 199); /* the first reply is not probed any more */
 	acknowledge(p, 1, 2);
 	expect_silence(p, 60000);
 	CHECK_EQ(caller_in(p->server)->executed, 2);
 	CHECK_EQ(rig_drop_count(p->server), 0);
 }
 
-TEST_IN(exchange_slow_server_acknowledges_a_request_that_comes_again_and_is_only_asked_then, struct pair, p,
-	pair_new(p, 1500), pair_free)
+TEST_IN(exchange_slow_server_acknowledges_and_is_then_probed, struct pair, p, pair_new(p, 1500), pair_free)
 {
 	caller_in(p->server)->waits = true;
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "slow"), 0);
@@ -165,7 +163,7 @@ TEST_IN(exchange_slow_server_acknowledges_a_request_that_comes_again_and_is_only
 	expect_silence(p, 60000);
 }
 
-TEST_IN(exchange_lost_long_request_is_probed_missed_and_sent_again, struct pair, p, pair_new(p, 3000), pair_free)
+TEST_IN(exchange_lost_long_request_is_retransmitted_when_missed, struct pair, p, pair_new(p, 3000), pair_free)
 {
 	CHECK_EQ(call_async_long(p->client, &p->call, p->s, 2000), 0);
 	talk(p, "lost > request 1; 200 ms; > probe 1; < nack 1");
@@ -173,11 +171,11 @@ TEST_IN(exchange_lost_long_request_is_probed_missed_and_sent_again, struct pair,
 	talk(p, "> request 1; < reply 1");
 	CHECK_EQ(p->call.reply_len, 2000);
 	CHECK_EQ(caller_in(p->server)->executed, 1);
-	talk(p, "200 ms; < probe 1; > ack 2"); /* a long reply is asked about */
+	talk(p, "200 ms; < probe 1; > ack 2"); /* a long reply is probed */
 	expect_silence(p, 60000);
 }
 
-TEST_IN(exchange_lost_short_request_is_sent_again, struct pair, p, pair_new(p, 1500), pair_free)
+TEST_IN(exchange_lost_short_request_is_retransmitted, struct pair, p, pair_new(p, 1500), pair_free)
 {
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
 	talk(p, "lost > request 1; 200 ms; > request ack? 1; < reply 1");
@@ -186,9 +184,8 @@ TEST_IN(exchange_lost_short_request_is_sent_again, struct pair, p, pair_new(p, 1
 	acknowledge(p, 200, 1);
 }
 
-/* The client has the server's word that the request is there, so that it is the server who notices. */
-TEST_IN(exchange_lost_long_reply_is_asked_about_by_the_server_missed_and_sent_again, struct pair, p, pair_new(p, 3000),
-	pair_free)
+/* The server has acknowledged the request, so the server notices. */
+TEST_IN(exchange_lost_long_reply_is_retransmitted_when_missed, struct pair, p, pair_new(p, 3000), pair_free)
 {
 	caller_in(p->server)->waits = true;
 	caller_in(p->server)->reply_len = 2000;
@@ -204,7 +201,7 @@ TEST_IN(exchange_lost_long_reply_is_asked_about_by_the_server_missed_and_sent_ag
 	expect_silence(p, 60000);
 }
 
-TEST_IN(exchange_lost_short_reply_comes_again_asks_for_an_ack_and_gets_it, struct pair, p, pair_new(p, 1500), pair_free)
+TEST_IN(exchange_lost_short_reply_is_retransmitted_and_acknowledged, struct pair, p, pair_new(p, 1500), pair_free)
 {
 	caller_in(p->server)->waits = true;
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
@@ -212,15 +209,15 @@ TEST_IN(exchange_lost_short_reply_comes_again_asks_for_an_ack_and_gets_it, struc
 	go(p->server);
 	talk(p, "lost < reply 1; 200 ms; < reply ack? 1");
 	expect_reply(p, "x");
-	talk(p, "lost > ack 2; 400 ms; < reply ack? 1"); /* the call is over: it is dropped, and acknowledged again */
+	talk(p,
+	     "lost > ack 2; 400 ms; < reply ack? 1"); /* the call is over: drops the reply and acknowledges it again */
 	CHECK_EQ(rig_counter(p->client, "unasked"), 1);
 	talk(p, "> ack 2");
 	expect_silence(p, 60000);
 	CHECK_EQ(caller_in(p->server)->executed, 1);
 }
 
-TEST_IN(exchange_request_that_comes_again_after_its_reply_was_lost_gets_it_at_once, struct pair, p, pair_new(p, 1500),
-	pair_free)
+TEST_IN(exchange_duplicate_request_draws_the_lost_reply_at_once, struct pair, p, pair_new(p, 1500), pair_free)
 {
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
 	talk(p, "> request 1; lost < reply 1");
@@ -233,7 +230,7 @@ TEST_IN(exchange_request_that_comes_again_after_its_reply_was_lost_gets_it_at_on
 	acknowledge(p, 200, 1);
 }
 
-TEST_IN(exchange_probe_after_a_long_reply_was_lost_gets_it_at_once, struct pair, p, pair_new(p, 3000), pair_free)
+TEST_IN(exchange_probe_draws_the_lost_long_reply_at_once, struct pair, p, pair_new(p, 3000), pair_free)
 {
 	CHECK_EQ(call_async_long(p->client, &p->call, p->s, 2000), 0);
 	talk(p, "> request 1; lost < reply 1");
@@ -245,7 +242,7 @@ TEST_IN(exchange_probe_after_a_long_reply_was_lost_gets_it_at_once, struct pair,
 	talk(p, "200 ms; < probe 1; > ack 2");
 }
 
-TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_survives)
+TEST(exchange_client_reboot_suppresses_the_reply)
 {
 	struct pair p, next;
 
@@ -254,14 +251,14 @@ TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_s
 	CHECK_EQ(call_async(p.client, &p.call, p.s, "old"), 0);
 	talk(&p, "> request 1");
 	CHECK_EQ(caller_in(p.server)->running, 1);
-	CHECK_EQ(xk_control(p.s, XK_CHAN_ABORT, NULL), 0); /* this boot of it says no more */
+	CHECK_EQ(xk_control(p.s, XK_CHAN_ABORT, NULL), 0); /* this boot sends no more */
 	tell(p.server, XK_BIDCTL_REBOOTED, CLIENT, BOOT + 1);
 	CHECK_EQ(caller_in(p.server)->closed, 1);
 	go(p.server);
 	expect_silence(&p, 60000);
 	CHECK_EQ(rig_counter(p.server, "suppressed"), 1);
 	caller_in(p.server)->waits = false;
-	next = (struct pair){ chan_rig(""), p.server, NULL, { .s = NULL } }; /* the boot that is there now */
+	next = (struct pair){ chan_rig(""), p.server, NULL, { .s = NULL } }; /* the boot that is up now */
 	next.s = open_channel(next.client, SERVER);
 	CHECK_EQ(call_async(next.client, &next.call, next.s, "new"), 0);
 	talk(&next, "> request 1; < reply 1");
@@ -273,8 +270,7 @@ TEST(exchange_client_reboot_while_the_handler_runs_ends_in_silence_and_nothing_s
 	pair_free(&next);
 }
 
-TEST_IN(exchange_server_reboot_while_the_client_waits_fails_the_call_and_the_request_is_never_sent_again, struct pair,
-	p, pair_new(p, 1500), pair_free)
+TEST_IN(exchange_server_reboot_fails_the_call, struct pair, p, pair_new(p, 1500), pair_free)
 {
 	caller_in(p->server)->waits = true;
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "x"), 0);
@@ -283,7 +279,7 @@ TEST_IN(exchange_server_reboot_while_the_client_waits_fails_the_call_and_the_req
 	CHECK_EQ(p->call.done, 1);
 	CHECK_EQ(p->call.status, -ECONNRESET);
 	rig_expect_silence_ms(p->client, 60000);
-	go(p->server); /* the boot that was; its reply finds no call */
+	go(p->server); /* the former boot: its reply matches no call */
 	talk(p, "< reply 1");
 	CHECK_EQ(p->call.done, 1);
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "y"), -ECONNRESET);
@@ -291,8 +287,7 @@ TEST_IN(exchange_server_reboot_while_the_client_waits_fails_the_call_and_the_req
 	rig_forget(p->server);
 }
 
-TEST_IN(exchange_header_only_ack_bears_the_next_sequence_and_is_taken_for_no_request, struct pair, p, pair_new(p, 1500),
-	pair_free)
+TEST_IN(exchange_header_only_ack_is_no_request, struct pair, p, pair_new(p, 1500), pair_free)
 {
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "one"), 0);
 	talk(p, "> request 1; < reply 1");
@@ -301,8 +296,8 @@ TEST_IN(exchange_header_only_ack_bears_the_next_sequence_and_is_taken_for_no_req
 	CHECK_EQ(caller_in(p->server)->executed, 1);
 	CHECK_EQ(rig_drop_count(p->server), 0);
 	CHECK_EQ(call_async(p->client, &p->call, p->s, "two"), 0);
-	talk(p, "> request 2; < reply 2"); /* the sequence that the ack had */
+	talk(p, "> request 2; < reply 2"); /* the ack's sequence */
 	expect_reply(p, "two");
 	CHECK_EQ(caller_in(p->server)->executed, 2);
-	talk(p, "10 ms; < reply ack? 2; > ack 3"); /* it has found out how fast acks are */
+	talk(p, "10 ms; < reply ack? 2; > ack 3"); /* it has measured how fast acks are */
 }

@@ -1,21 +1,21 @@
 /*
- * test_chan_net.c - simulated networks of hosts that call each other through CHAN, BID, BIDCTL and BLAST, while frames are
- * lost, repeated, late, and hosts crash and boot. Each call is in a journal that outlives all hosts: it must be run at
- * most once, by no later boot of its server than was there when it was made, and must end once, by its deadline, with its
- * own reply or an error. Then the network heals, and calls must get through between all of them. With SELECT above CHAN a
- * call must be run as the procedure that it names, and who calls a procedure that nobody serves must be told so.
+ * test_chan_net.c - simulated networks of hosts that call each other through CHAN, BID, BIDCTL and BLAST while frames
+ * are lost, duplicated and delayed and hosts crash and boot. A journal that outlives all hosts records each call: it
+ * must be run at most once, by no later boot of its server than when it was made, and must end once, by its deadline,
+ * with its own reply or an error. After the network heals, calls between all hosts must get through. With SELECT above
+ * CHAN, a call must run the procedure that it names, and a call of an unserved procedure must fail with that error.
  */
 #include "protocols/chan/chan.h"
 #include "tests/protocols/crash_net.h"
 
 enum {
-	CALLERS = 4, /* of each host; every other one does not wait in xk_call */
+	CALLERS = 4, /* of each host; every other one uses xk_call_async */
 	CALLS_MAX = 80000,
 	STAMP_LEN = 8,
 	ID_LEN = 8,
 	LATE_MS = 2,
 	ERRORS = 256,
-	PROCEDURES = 3, /* that each host serves; nobody serves the one after them */
+	PROCEDURES = 3, /* served by each host; nobody serves the next */
 	DEADLINE_MIN_MS = 200,
 	DEADLINE_MS = 2200,
 	POOL_WAIT_MS = 500,
@@ -24,10 +24,10 @@ enum {
 /* By stop_ms each client has chosen each server, even if a call takes half a second. */
 static const struct net_times times = { .heal_ms = 8000, .settle_ms = 14000, .stop_ms = 18000, .end_ms = 41000 };
 
-/* What callers call through. */
+/* The protocol that callers call. */
 enum over { OVER_CHAN, OVER_SELECT, OVER_POOL };
 
-/* A call, from when it was made. */
+/* A call that was made. */
 struct entry {
 	struct net_exchange x; /* first */
 	struct xk_call call;
@@ -36,7 +36,7 @@ struct entry {
 	uint64_t begun_ns, deadline_ns;
 };
 
-/* A shepherd of a host that makes calls. */
+/* A shepherd that makes calls. */
 struct user {
 	struct xk_semaphore told;
 	struct caller *caller;
@@ -71,7 +71,7 @@ world_of(const struct caller *c)
 	return (struct world *)c->base.net;
 }
 
-/* Whether a call is run as the procedure that it names. */
+/* Returns true if the call runs as the procedure it names. */
 static bool
 is_in_place(const struct entry *e, struct xk_session *lls)
 {
@@ -80,7 +80,7 @@ is_in_place(const struct entry *e, struct xk_session *lls)
 	return xk_get_participants(lls, &who) == 0 && xk_participant_pop(&who.local) == e->procedure;
 }
 
-/* Judges a call that is run. NULL: it is none. */
+/* Checks a call that is run. Returns its entry; NULL: it has none. */
 static struct entry *
 judge_run(struct world *w, unsigned host, struct xk_session *lls, const struct xk_msg *m)
 {
@@ -118,7 +118,7 @@ judge_reply(struct entry *e, struct xk_msg *reply, uint64_t id)
 	xk_msg_free(reply);
 }
 
-/* Handlers that fail return -ENOSYS. SELECT makes -EREMOTEIO of it: its own -ENOSYS is that of a procedure nobody serves. */
+/* Failing handlers return -ENOSYS. SELECT turns that into -EREMOTEIO: its own -ENOSYS is for an unserved procedure. */
 static void
 judge_error(const struct world *w, const struct entry *e, int status)
 {
@@ -158,13 +158,13 @@ caller_told(struct xk_call *call, int status, struct xk_msg *reply)
 	xk_semaphore_signal(&user->told);
 }
 
-/* A session, and what it is to. */
+/* A session and its destination. */
 struct called {
 	unsigned to, procedure;
 	struct xk_session *session;
 };
 
-/* An entry for a call that is about to be made. Those of a pool share the deadline that was set last. */
+/* Enters a call that is about to be made. Calls of a pool share the deadline set last. */
 static struct entry *
 caller_enter(struct user *user, const struct called *called, uint64_t deadline_ns)
 {
@@ -191,7 +191,7 @@ caller_message(const struct user *user, const struct entry *e)
 	return m;
 }
 
-/* What came of a call; -ECANCELED: the host is being stopped. */
+/* Makes a call. Returns its result; -ECANCELED: the host is being stopped. */
 static int
 caller_call(struct user *user, const struct called *called)
 {
@@ -215,7 +215,7 @@ caller_call(struct user *user, const struct called *called)
 	return status != 0 ? status : e->x.status;
 }
 
-/* Some calls on a channel. 0; -ECANCELED. */
+/* Makes some calls on a channel. Returns 0 or -ECANCELED. */
 static int
 caller_use(struct user *user, const struct called *called)
 {
@@ -233,7 +233,7 @@ caller_use(struct user *user, const struct called *called)
 	return 0;
 }
 
-/* Another host, chosen at random. False: it cannot be called. */
+/* Opens another host, chosen at random. Returns false if that fails. */
 static bool
 caller_open(struct caller *c, struct called *called)
 {
@@ -270,7 +270,7 @@ caller_live(void *argument)
 
 /* ---- a handler ---- */
 
-/* A call within a call. */
+/* Makes a call within a call. */
 static void
 caller_nest(struct caller *c)
 {
@@ -314,7 +314,7 @@ caller_call_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_ms
 	return 0;
 }
 
-/* CHAN takes no procedure. */
+/* CHAN has no procedures. */
 static int
 caller_init(struct xk_protocol *self)
 {
@@ -351,11 +351,11 @@ static const char *const overs[] = {
 
 static const char short_path[] = "chan -> bid -> blast -> vnet; bidctl -> vnet;";
 
-/* What CHAN and BID say to each other takes longer than a boot. */
+/* Messages between CHAN and BID take longer than a boot. */
 static const char late_path[] = "vdelay [up=\"1ms\", down=\"1ms\", jitter=\"150ms\", reorder=yes];"
 				"chan -> vdelay -> bid -> blast -> vnet; bidctl -> vnet;";
 
-/* Two clients per server, and fewer channels than they want: each makes room for the other. */
+/* Two clients per server and too few channels: each makes room for the other. */
 static const char crowded_path[] = "chan [channels=3]; chan -> bid -> blast -> vnet; bidctl -> vnet;";
 
 static const char full_path[] =
@@ -407,43 +407,43 @@ world_run(uint64_t seed, enum over over, const char *path, uint32_t size_max, bo
 			w.errors[ECONNREFUSED]);
 }
 
-TEST(calls_are_run_at_most_once_whatever_the_network_does)
+TEST(calls_run_at_most_once_on_a_bad_network)
 {
 	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
 		world_run(seed, OVER_CHAN, short_path, 60, false);
 }
 
-TEST(calls_are_run_at_most_once_whoever_crashes)
+TEST(calls_run_at_most_once_if_hosts_crash)
 {
 	for (uint64_t seed = 1; seed <= net_runs(8); seed++)
 		world_run(1000000 + seed, OVER_CHAN, short_path, 60, true);
 }
 
-TEST(long_calls_are_run_at_most_once_whoever_crashes)
+TEST(long_calls_run_at_most_once_if_hosts_crash)
 {
 	for (uint64_t seed = 1; seed <= net_runs(6); seed++)
 		world_run(2000000 + seed, OVER_CHAN, short_path, 5000, true);
 }
 
-TEST(calls_that_wait_above_bid_reach_no_other_boot)
+TEST(calls_delayed_above_bid_reach_no_other_boot)
 {
 	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
 		world_run(3000000 + seed, OVER_CHAN, late_path, seed % 2 == 0 ? 5000 : 60, true);
 }
 
-TEST(calls_are_run_at_most_once_where_channels_are_few)
+TEST(calls_run_at_most_once_if_channels_are_few)
 {
 	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
 		world_run(5000000 + seed, OVER_CHAN, crowded_path, seed % 2 == 0 ? 5000 : 60, seed % 3 != 0);
 }
 
-TEST(calls_by_several_ways_are_run_at_most_once_whoever_crashes)
+TEST(calls_over_several_paths_run_at_most_once_if_hosts_crash)
 {
 	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
 		world_run(4000000 + seed, OVER_CHAN, full_path, seed % 2 == 0 ? 5000 : 60, true);
 }
 
-TEST(procedures_are_run_at_most_once_whoever_crashes)
+TEST(procedures_run_at_most_once_if_hosts_crash)
 {
 	for (uint64_t seed = 1; seed <= net_runs(4); seed++)
 		world_run(6000000 + seed, seed % 2 == 0 ? OVER_SELECT : OVER_POOL, short_path,

@@ -1,4 +1,4 @@
-/* test_chan_numbers.c - what channels and their calls are numbered by: wrapping, used again, resting. */
+/* test_chan_numbers.c - numbers of channels and calls: wrapping, reuse, quarantine. */
 #include "tests/protocols/chan_rig.h"
 
 enum { REQUEST = CHAN_FROM_CLIENT | CHAN_USER_MSG };
@@ -13,7 +13,7 @@ CLIENT_TEST(chan_sequence_numbers_wrap, "")
 	}
 }
 
-CHAN_TEST(chan_closed_channels_are_used_again_with_their_sequences, chan_rig(""))
+CHAN_TEST(chan_reused_channels_continue_their_sequences, chan_rig(""))
 {
 	struct xk_session *s = open_channel(r, SERVER), *other;
 	struct calling c;
@@ -29,7 +29,7 @@ CHAN_TEST(chan_closed_channels_are_used_again_with_their_sequences, chan_rig("")
 	answer(r, g, CHAN_USER_MSG, 0, "");
 	close_channel(r, s);
 	rig_advance_ms(r, 1000);
-	s = open_channel(r, SERVER + 1); /* another host's are others */
+	s = open_channel(r, SERVER + 1); /* another host's numbers are separate */
 	CHECK_EQ(call_async(r, &c, s, "x"), 0);
 	g = expect(r, REQUEST, 1, "x");
 	CHECK(g.h.channel != f.h.channel);
@@ -50,7 +50,7 @@ channel_of(const struct xk_session *s)
 	return ((const struct chan_end *)s)->channel;
 }
 
-/* Its request must bear this sequence number. */
+/* Makes a call, whose request must bear this sequence number. */
 static void
 call_and_answer(struct rig *r, struct xk_session *s, uint32_t sequence)
 {
@@ -61,7 +61,7 @@ call_and_answer(struct rig *r, struct xk_session *s, uint32_t sequence)
 	CHECK_EQ(c.status, 0);
 }
 
-/* A call that its caller has given up; the request. */
+/* Makes a call that its caller gives up. Returns the request. */
 static struct frame
 call_in_vain(struct rig *r, struct xk_session *s, uint32_t sequence)
 {
@@ -75,7 +75,7 @@ call_in_vain(struct rig *r, struct xk_session *s, uint32_t sequence)
 	return f;
 }
 
-CHAN_TEST(chan_closed_channels_are_used_again_at_once, chan_rig(""))
+CHAN_TEST(chan_closed_channels_are_reused_at_once, chan_rig(""))
 {
 	enum { CHANNELS = 3 };
 	struct xk_session *s[CHANNELS];
@@ -94,8 +94,7 @@ CHAN_TEST(chan_closed_channels_are_used_again_at_once, chan_rig(""))
 	}
 }
 
-CHAN_SESSION_TEST(chan_one_of_several_references_that_is_closed_leaves_the_channel_as_it_is, chan_rig(""),
-		  open_channel(r, SERVER))
+CHAN_SESSION_TEST(chan_channel_stays_open_until_its_last_reference, chan_rig(""), open_channel(r, SERVER))
 {
 	CHECK(xk_duplicate(s));
 	call_and_answer(r, s, 1);
@@ -104,7 +103,7 @@ CHAN_SESSION_TEST(chan_one_of_several_references_that_is_closed_leaves_the_chann
 	close_channel(r, s);
 }
 
-CHAN_SESSION_TEST(chan_channel_that_is_closed_during_its_call_still_ends_it, chan_rig(""), open_channel(r, SERVER))
+CHAN_SESSION_TEST(chan_channel_closed_during_its_call_still_ends_it, chan_rig(""), open_channel(r, SERVER))
 {
 	struct calling c;
 	struct frame f;
@@ -124,8 +123,7 @@ CHAN_SESSION_TEST(chan_channel_that_is_closed_during_its_call_still_ends_it, cha
 	close_channel(r, s);
 }
 
-CHAN_TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_forgotten_it,
-	  chan_rig("chan.lifetime=50s"))
+CHAN_TEST(chan_number_of_an_abandoned_call_rests, chan_rig("chan.lifetime=50s"))
 {
 	struct xk_session *s = open_channel(r, SERVER), *other;
 	uint32_t channel = call_in_vain(r, s, 1).h.channel, clean;
@@ -138,7 +136,7 @@ CHAN_TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_for
 	call_and_answer(r, other, 1);
 	close_channel(r, other);
 	rig_advance_ms(r, 200);
-	other = open_channel(r, SERVER); /* rather than what was in doubt */
+	other = open_channel(r, SERVER); /* rather than the doubtful number */
 	CHECK_EQ(channel_of(other), clean);
 	s = open_channel(r, SERVER);
 	CHECK_EQ(channel_of(s), channel);
@@ -147,8 +145,7 @@ CHAN_TEST(chan_number_of_a_call_that_was_given_up_rests_until_the_server_has_for
 	close_channel(r, other);
 }
 
-CHAN_SESSION_TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the_server_has_done_with_it, chan_rig(""),
-		  open_channel(r, SERVER))
+CHAN_SESSION_TEST(chan_number_rests_no_longer_once_the_server_is_done, chan_rig(""), open_channel(r, SERVER))
 {
 	struct frame f = call_in_vain(r, s, 1);
 
@@ -158,7 +155,7 @@ CHAN_SESSION_TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the
 	s = open_channel(r, SERVER);
 	CHECK_EQ(channel_of(s), f.h.channel);
 	call_in_vain(r, s, 2);
-	call_and_answer(r, s, 3); /* so the one before is over, too */
+	call_and_answer(r, s, 3); /* therefore the call before is over, too */
 	close_channel(r, s);
 	s = open_channel(r, SERVER);
 	CHECK_EQ(channel_of(s), f.h.channel);
@@ -166,7 +163,7 @@ CHAN_SESSION_TEST(chan_number_of_a_call_that_was_given_up_does_not_rest_when_the
 	close_channel(r, s);
 }
 
-CHAN_TEST(chan_numbers_that_rest_leave_room_for_others, chan_rig(""))
+CHAN_TEST(chan_resting_numbers_leave_room_for_others, chan_rig(""))
 {
 	static struct xk_session *s[CHAN_IDLE_MAX / 2 + 2];
 	uint32_t channel;
@@ -187,7 +184,7 @@ CHAN_TEST(chan_numbers_that_rest_leave_room_for_others, chan_rig(""))
 	close_channel(r, s[0]);
 }
 
-CHAN_TEST(chan_number_that_is_not_kept_is_not_used_again, chan_rig(""))
+CHAN_TEST(chan_number_not_kept_is_not_reused, chan_rig(""))
 {
 	static struct xk_session *s[CHAN_IDLE_MAX + 1];
 	uint32_t first, last;

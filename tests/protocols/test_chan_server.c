@@ -1,11 +1,11 @@
-/* test_chan_server.c - the server's end of a channel: what it runs, what it keeps, and what it says. */
+/* test_chan_server.c - the server's end of a channel: requests run, replies kept, and messages sent. */
 #include "tests/protocols/chan_rig.h"
 
 enum { REQUEST = CHAN_USER_MSG, AGAIN = CHAN_USER_MSG | CHAN_ACK_REQUESTED, PROBE = CHAN_ACK_REQUESTED };
 
 /* ---- the exchanges ---- */
 
-CHAN_TEST(chan_runs_a_request_and_the_next_one_is_the_ack, server_new(""))
+CHAN_TEST(chan_next_request_frees_the_kept_reply, server_new(""))
 {
 	struct frame f;
 
@@ -14,7 +14,7 @@ CHAN_TEST(chan_runs_a_request_and_the_next_one_is_the_ack, server_new(""))
 	CHECK_EQ(caller_in(r)->opened, 1);
 	call_once(r, 6, "");
 	rig_advance_ms(r, 150);
-	ask(r, 0, 7, ""); /* the explicit ack: there is nothing left to ask for */
+	ask(r, 0, 7, ""); /* the explicit ack: the server has nothing left to ask for */
 	rig_expect_silence_ms(r, 60000);
 	CHECK_EQ(executed(r), 2);
 	CHECK_EQ(caller_in(r)->opened, 1);
@@ -30,21 +30,21 @@ CHAN_TEST(chan_header_only_ack_is_no_request, server_new(""))
 	ask(r, 0, 6, "");
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	call_once(r, 6, "two");
-	ask(r, 0, 9, ""); /* of no reply */
+	ask(r, 0, 9, ""); /* for no reply */
 	CHECK_EQ(rig_counter(r, "stale"), 2);
 	ask(r, 0, 7, "");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(executed(r), 2);
 }
 
-CHAN_TEST(chan_acknowledges_what_it_is_executing, server_new(""))
+CHAN_TEST(chan_acknowledges_a_running_request, server_new(""))
 {
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "slow");
 	rig_expect_nothing_sent(r);
 	draw(r, AGAIN, 5, "slow", 0, "");
 	draw(r, PROBE, 5, "", 0, "");
-	ask(r, REQUEST, 5, "slow"); /* another one of the network's */
+	ask(r, REQUEST, 5, "slow"); /* a duplicate from the network */
 	ask(r, CHAN_NEGATIVE_ACK, 5, "");
 	rig_expect_nothing_sent(r);
 	rig_expect_counts(r, "duplicate=2 acked=2");
@@ -54,20 +54,20 @@ CHAN_TEST(chan_acknowledges_what_it_is_executing, server_new(""))
 	ask(r, 0, 6, "");
 }
 
-CHAN_TEST(chan_asks_for_a_request_that_it_does_not_have, server_new(""))
+CHAN_TEST(chan_asks_for_a_missing_request, server_new(""))
 {
 	draw(r, PROBE, 5, "", CHAN_NEGATIVE_ACK, "");
-	CHECK_EQ(caller_in(r)->opened, 0); /* nothing is remembered of a question */
+	CHECK_EQ(caller_in(r)->opened, 0); /* a probe leaves no state */
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	call_once(r, 5, "one");
 	draw(r, PROBE, 6, "", CHAN_NEGATIVE_ACK, "");
-	rig_expect_silence_ms(r, 1000); /* the reply is acknowledged by that */
+	rig_expect_silence_ms(r, 1000); /* that acknowledges the reply */
 	call_once(r, 6, "two");
 	CHECK_EQ(executed(r), 2);
 	ask(r, 0, 7, "");
 }
 
-CHAN_TEST(chan_sends_a_reply_again_until_it_is_acknowledged, server_new(""))
+CHAN_TEST(chan_retransmits_a_reply_until_acknowledged, server_new(""))
 {
 	call_once(r, 5, "x");
 	rig_advance_ms(r, 200);
@@ -81,7 +81,7 @@ CHAN_TEST(chan_sends_a_reply_again_until_it_is_acknowledged, server_new(""))
 	rig_expect_silence_ms(r, 60000);
 }
 
-CHAN_TEST(chan_asks_whether_a_long_reply_has_arrived, chan_rig(""))
+CHAN_TEST(chan_probes_whether_a_long_reply_has_arrived, chan_rig(""))
 {
 	uint32_t packet = 3000;
 
@@ -96,10 +96,10 @@ CHAN_TEST(chan_asks_whether_a_long_reply_has_arrived, chan_rig(""))
 	rig_expect_silence_ms(r, 1000);
 }
 
-CHAN_TEST(chan_request_that_comes_again_gets_the_reply_at_once, server_new(""))
+CHAN_TEST(chan_duplicate_request_draws_the_reply_at_once, server_new(""))
 {
 	call_once(r, 5, "x");
-	ask(r, REQUEST, 5, "x"); /* another one of the network's */
+	ask(r, REQUEST, 5, "x"); /* a duplicate from the network */
 	rig_expect_nothing_sent(r);
 	rig_advance_ms(r, 5);
 	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x");
@@ -108,7 +108,7 @@ CHAN_TEST(chan_request_that_comes_again_gets_the_reply_at_once, server_new(""))
 	CHECK_EQ(executed(r), 1);
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 	ask(r, 0, 6, "");
-	CHECK_EQ(draw(r, PROBE, 5, "", CHAN_ERROR, "").h.status, ETIMEDOUT); /* nobody needs it, and it is gone */
+	CHECK_EQ(draw(r, PROBE, 5, "", CHAN_ERROR, "").h.status, ETIMEDOUT); /* unneeded and gone */
 	CHECK_EQ(draw(r, CHAN_NEGATIVE_ACK, 5, "", CHAN_ERROR, "").h.status, ETIMEDOUT);
 	CHECK_EQ(executed(r), 1);
 }
@@ -122,12 +122,12 @@ CHAN_TEST(chan_old_requests_are_never_run, server_new(""))
 	ask(r, AGAIN, 5, "x");
 	ask(r, PROBE, 6, "");
 	ask(r, CHAN_NEGATIVE_ACK, 6, "");
-	ask(r, CHAN_NEGATIVE_ACK, 9, ""); /* of a reply that was never sent */
+	ask(r, CHAN_NEGATIVE_ACK, 9, ""); /* for a reply that was never sent */
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(executed(r), 3);
 	CHECK_EQ(rig_counter(r, "stale"), 5);
 	ask(r, 0, 8, "");
-	ask(r, AGAIN, 6, "x"); /* and when it is idle */
+	ask(r, AGAIN, 6, "x"); /* and while idle */
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(executed(r), 3);
 }
@@ -144,9 +144,9 @@ CHAN_TEST(chan_sequence_numbers_of_requests_wrap, server_new(""))
 	rig_expect_nothing_sent(r);
 }
 
-/* ---- the usual request, which goes a quick way ---- */
+/* ---- the fast path for the usual request ---- */
 
-CHAN_TEST(chan_usual_request_of_a_length_that_lies_is_dropped, server_new(""))
+CHAN_TEST(chan_usual_request_with_a_wrong_length_is_dropped, server_new(""))
 {
 	uint8_t bytes[CHAN_HEADER_LEN + 32] = { 0 };
 	struct chan_header h = { CHANNEL, NUMBER, 5, CHAN_FROM_CLIENT | REQUEST, 0 };
@@ -164,9 +164,9 @@ CHAN_TEST(chan_usual_request_of_a_length_that_lies_is_dropped, server_new(""))
 	ask(r, 0, 6, "");
 }
 
-/* ---- a newer request while one is executed ---- */
+/* ---- a newer request while one runs ---- */
 
-CHAN_TEST(chan_newer_request_waits_for_the_handler_and_the_old_reply_is_suppressed, server_new(""))
+CHAN_TEST(chan_newer_request_suppresses_the_old_reply, server_new(""))
 {
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "old");
@@ -223,7 +223,7 @@ CHAN_TEST(chan_handlers_failure_is_not_mistaken_for_chans_own, server_new(""))
 	ask(r, 0, XK_ARRAY_LENGTH(errors) + 1, "");
 }
 
-CHAN_TEST(chan_reply_may_be_missing_and_must_not_be_too_long, server_new(""))
+CHAN_TEST(chan_reply_may_be_missing_but_not_too_long, server_new(""))
 {
 	caller_in(r)->replies_nothing = true;
 	draw(r, REQUEST, 1, "x", CHAN_USER_MSG, "");
@@ -233,16 +233,16 @@ CHAN_TEST(chan_reply_may_be_missing_and_must_not_be_too_long, server_new(""))
 	ask(r, 0, 3, "");
 }
 
-CHAN_TEST(chan_refuses_where_nobody_is_willing, chan_rig(""))
+CHAN_TEST(chan_refuses_calls_unless_enabled, chan_rig(""))
 {
 	CHECK_EQ(draw(r, REQUEST, 5, "x", CHAN_ERROR, "").h.status, ECONNREFUSED);
 	CHECK_EQ(draw(r, PROBE, 5, "", CHAN_ERROR, "").h.status, ECONNREFUSED);
-	ask(r, 0, 5, ""); /* an answer to that would be to an answer */
+	ask(r, 0, 5, ""); /* answering that would answer an answer */
 	rig_expect_nothing_sent(r);
 	rig_expect_counts(r, "no_session=3 rejected=2");
 }
 
-CHAN_TEST(chan_refuses_when_nobody_is_willing_any_more_and_still_knows_what_was_run, server_new(""))
+CHAN_TEST(chan_refuses_calls_once_disabled_but_remembers_replies, server_new(""))
 {
 	call_once(r, 5, "x");
 	CHECK_EQ(serve(r, false), 0);
@@ -259,7 +259,7 @@ CHAN_TEST(chan_refuses_when_nobody_is_willing_any_more_and_still_knows_what_was_
 	ask(r, 0, 8, "");
 }
 
-CHAN_TEST(chan_refused_by_open_done_says_so, server_new(""))
+CHAN_TEST(chan_reports_a_refusal_by_open_done, server_new(""))
 {
 	caller_in(r)->refuses = -EPERM;
 	CHECK_EQ(draw(r, REQUEST, 5, "x", CHAN_ERROR, "").h.status, ECONNREFUSED);
@@ -269,7 +269,7 @@ CHAN_TEST(chan_refused_by_open_done_says_so, server_new(""))
 	ask(r, 0, 6, "");
 }
 
-CHAN_TEST(chan_makes_no_end_over_a_session_that_carries_nothing, server_new(""))
+CHAN_TEST(chan_opens_no_channel_over_a_session_without_room, server_new(""))
 {
 	uint32_t packet = CHAN_HEADER_LEN - 1;
 
@@ -300,13 +300,13 @@ CHAN_TEST(chan_channels_of_a_client_are_bounded, server_new("chan.peer_channels=
 	ask_on(r, 3, REQUEST, 1, "x");
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ECONNREFUSED);
 	CHECK_EQ(rig_counter(r, "too_many"), 1);
-	rig_wire_peer(r, CLIENT + 1); /* another one is not hurt */
+	rig_wire_peer(r, CLIENT + 1); /* another client is not affected */
 	ask_on(r, 3, REQUEST, 1, "x");
 	expect(r, CHAN_USER_MSG, 1, "x");
 	ask_on(r, 3, 0, 2, "");
 }
 
-CHAN_TEST(chan_channels_are_bounded_in_all, server_new("chan.channels=2"))
+CHAN_TEST(chan_channels_are_bounded_in_total, server_new("chan.channels=2"))
 {
 	for (unsigned i = 0; i < 3; i++) {
 		rig_wire_peer(r, CLIENT + i);
@@ -322,7 +322,7 @@ CHAN_TEST(chan_channels_are_bounded_in_all, server_new("chan.channels=2"))
 	ask(r, 0, 2, "");
 }
 
-CHAN_TEST(chan_long_replies_that_are_kept_are_bounded, server_new("chan.saved=8192"))
+CHAN_TEST(chan_kept_long_replies_are_bounded, server_new("chan.saved=8192"))
 {
 	caller_in(r)->reply_len = 100;
 	for (uint32_t i = 0; i < 3; i++) {
@@ -335,19 +335,19 @@ CHAN_TEST(chan_long_replies_that_are_kept_are_bounded, server_new("chan.saved=81
 	rig_advance_ms(r, 5);
 	ask_on(r, 0, AGAIN, 1, "x");
 	CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
-	rig_wire_peer(r, CLIENT + 256); /* of another network */
+	rig_wire_peer(r, CLIENT + 256); /* from another network */
 	for (uint32_t i = 0; i < 2; i++) {
 		ask_on(r, i, REQUEST, 1, "x");
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 100);
 	}
 	CHECK_EQ(rig_counter(r, "unsaved"), 2);
-	caller_in(r)->reply_len = 64; /* short ones take no room */
+	caller_in(r)->reply_len = 64; /* short replies take no room */
 	ask_on(r, 7, REQUEST, 1, "x");
 	CHECK_EQ(expect(r, CHAN_USER_MSG, 1, NULL).len, 64);
 	for (uint32_t i = 0; i < 8; i++)
 		ask_on(r, i, 0, 2, "");
 	caller_in(r)->reply_len = 100;
-	for (uint32_t i = 0; i < 2; i++) { /* what has arrived has made room, for one */
+	for (uint32_t i = 0; i < 2; i++) { /* an acknowledged reply has made room for one */
 		ask_on(r, i, REQUEST, 3, "x");
 		CHECK_EQ(expect(r, CHAN_USER_MSG, 3, NULL).len, 100);
 		CHECK_EQ(rig_counter(r, "unsaved"), 2 + i);
@@ -357,7 +357,7 @@ CHAN_TEST(chan_long_replies_that_are_kept_are_bounded, server_new("chan.saved=81
 	rig_forget(r);
 }
 
-CHAN_TEST(chan_gives_a_reply_up_that_nobody_acknowledges, server_new("chan.retries=2"))
+CHAN_TEST(chan_gives_up_an_unacknowledged_reply, server_new("chan.retries=2"))
 {
 	call_once(r, 5, "x");
 	rig_advance_ms(r, 10000);
@@ -371,7 +371,7 @@ CHAN_TEST(chan_gives_a_reply_up_that_nobody_acknowledges, server_new("chan.retri
 	ask(r, 0, 7, "");
 }
 
-CHAN_TEST(chan_remembers_a_channel_as_long_as_it_hears_of_it, server_new("chan.silence=4s;chan.lifetime=8s"))
+CHAN_TEST(chan_remembers_a_channel_while_messages_arrive, server_new("chan.silence=4s;chan.lifetime=8s"))
 {
 	call_once(r, 5, "x");
 	ask(r, 0, 6, "");
@@ -402,7 +402,7 @@ CHAN_TEST(chan_forgets_no_channel_whose_handler_runs, server_new(""))
 	ask(r, 0, 6, "");
 }
 
-CHAN_TEST(chan_without_buffers_repeats_later, server_new(""))
+CHAN_TEST(chan_without_buffers_retransmits_later, server_new(""))
 {
 	call_once(r, 5, "x");
 	rig_limit_buffers(r, 0);
@@ -413,12 +413,12 @@ CHAN_TEST(chan_without_buffers_repeats_later, server_new(""))
 	ask(r, 0, 6, "");
 }
 
-CHAN_TEST(chan_without_buffers_a_long_reply_is_sent_and_not_kept, server_new(""))
+CHAN_TEST(chan_without_buffers_a_long_reply_is_not_kept, server_new(""))
 {
 	caller_in(r)->reply_len = 100;
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "x");
-	rig_limit_buffers(r, 0); /* the reply will be where the request is */
+	rig_limit_buffers(r, 0); /* the reply will use the request's buffer */
 	go(r);
 	CHECK_EQ(expect(r, CHAN_USER_MSG, 5, NULL).len, 100);
 	CHECK_EQ(rig_counter(r, "unsaved"), 1);
@@ -428,7 +428,7 @@ CHAN_TEST(chan_without_buffers_a_long_reply_is_sent_and_not_kept, server_new("")
 
 /* ---- reboots ---- */
 
-CHAN_TEST(chan_client_reboot_while_a_handler_runs_suppresses_its_reply, server_new(""))
+CHAN_TEST(chan_client_reboot_suppresses_a_running_calls_reply, server_new(""))
 {
 	caller_in(r)->waits = true;
 	ask(r, REQUEST, 5, "old");
@@ -445,7 +445,7 @@ CHAN_TEST(chan_client_reboot_while_a_handler_runs_suppresses_its_reply, server_n
 	ask(r, 0, 2, "");
 }
 
-CHAN_TEST(chan_client_reboot_frees_the_reply_that_is_kept, server_new(""))
+CHAN_TEST(chan_client_reboot_frees_the_kept_reply, server_new(""))
 {
 	caller_in(r)->reply_len = 100;
 	draw(r, REQUEST, 5, "x", CHAN_USER_MSG, NULL);
@@ -455,22 +455,22 @@ CHAN_TEST(chan_client_reboot_frees_the_reply_that_is_kept, server_new(""))
 	rig_expect_silence_ms(r, 10000);
 }
 
-CHAN_TEST(chan_client_that_is_lost_may_come_back, server_new(""))
+CHAN_TEST(chan_lost_client_may_return, server_new(""))
 {
 	call_once(r, 5, "x");
 	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
 	tell(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT);
 	rig_advance_ms(r, 5);
-	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x"); /* it is the same one: it was run */
+	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x"); /* the same boot: it was run */
 	CHECK_EQ(executed(r), 1);
 	tell(r, XK_BIDCTL_LOST, CLIENT, 0);
 	tell(r, XK_BIDCTL_FIRST_CONTACT, CLIENT, BOOT + 1);
-	call_once(r, 5, "x"); /* it is not */
+	call_once(r, 5, "x"); /* another boot */
 	CHECK_EQ(executed(r), 2);
 	ask(r, 0, 6, "");
 }
 
-CHAN_TEST(chan_other_hosts_are_not_touched_by_a_reboot, server_new(""))
+CHAN_TEST(chan_reboot_does_not_affect_other_hosts, server_new(""))
 {
 	call_once(r, 5, "x");
 	tell(r, XK_BIDCTL_REBOOTED, CLIENT + 1, BOOT + 1);
@@ -482,7 +482,7 @@ CHAN_TEST(chan_other_hosts_are_not_touched_by_a_reboot, server_new(""))
 
 /* ---- time ---- */
 
-CHAN_TEST(chan_server_measures_how_long_an_ack_takes_that_it_asked_for_once, server_new(""))
+CHAN_TEST(chan_server_times_acks_it_requested_once, server_new(""))
 {
 	call_once(r, 5, "x");
 	rig_advance_ms(r, 200);
@@ -494,7 +494,8 @@ CHAN_TEST(chan_server_measures_how_long_an_ack_takes_that_it_asked_for_once, ser
 	rig_advance_ms(r, 2);
 	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 6, "x");
 	rig_advance_ms(r, 181);
-	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 6, "x"); /* of this one it cannot say which was acknowledged */
+	expect(r, CHAN_USER_MSG | CHAN_ACK_REQUESTED, 6,
+	       "x"); /* ambiguous: either transmission may have been acknowledged */
 	ask(r, 0, 7, "");
 	call_once(r, 7, "x");
 	rig_expect_silence_ms(r, 300);
@@ -503,7 +504,7 @@ CHAN_TEST(chan_server_measures_how_long_an_ack_takes_that_it_asked_for_once, ser
 
 /* ---- tickets ---- */
 
-CHAN_TEST(chan_says_that_a_reply_is_under_way_while_somebody_below_sends_it, server_new(""))
+CHAN_TEST(chan_acknowledges_while_a_lower_protocol_sends_the_reply, server_new(""))
 {
 	struct xk_key key;
 	struct chan_end *e;
@@ -513,11 +514,11 @@ CHAN_TEST(chan_says_that_a_reply_is_under_way_while_somebody_below_sends_it, ser
 	key = chan_key(rig_wire_newest_session(r), NUMBER, CHANNEL, true);
 	e = xk_map_resolve(&chan->protocol.table.sessions, key);
 	REQUIRE(e != NULL);
-	xk_ticket_fill(&e->ticket, e->session.lls, 5, 300000); /* as a protocol below does that keeps a copy */
+	xk_ticket_fill(&e->ticket, e->session.lls, 5, 300000); /* as a lower protocol does that keeps a copy */
 	draw(r, AGAIN, 5, "x", 0, "");
 	rig_advance_ms(r, 200);
-	expect(r, CHAN_ACK_REQUESTED, 5, "");                  /* a question costs little */
-	draw(r, CHAN_NEGATIVE_ACK, 5, "", CHAN_USER_MSG, "x"); /* it may have arrived there, and not here */
+	expect(r, CHAN_ACK_REQUESTED, 5, "");                  /* a probe costs little */
+	draw(r, CHAN_NEGATIVE_ACK, 5, "", CHAN_USER_MSG, "x"); /* it may have arrived at its host, but not here */
 	draw(r, AGAIN, 5, "x", 0, "");
 	rig_advance_ms(r, 301);
 	draw(r, AGAIN, 5, "x", CHAN_USER_MSG, "x");

@@ -1,6 +1,6 @@
 /*
- * test_chan_shares.c - a server's channels when all are in use: which one makes room for which newcomer, what is
- * remembered of it so that nothing runs twice, and what becomes of the memory.
+ * test_chan_shares.c - a server whose channels are all in use: which channel makes room for which newcomer, what is
+ * remembered of it so that nothing runs twice, and which memory that takes.
  */
 #include <time.h>
 
@@ -10,7 +10,7 @@ enum {
 	REQUEST = CHAN_USER_MSG,
 	AGAIN = CHAN_USER_MSG | CHAN_ACK_REQUESTED,
 	NEAR = 0x0a4d0100,  /* hosts of one network */
-	OTHER = 0x0a4e0100, /* ... of another one */
+	OTHER = 0x0a4e0100, /* ... of another */
 };
 
 static struct chan *
@@ -33,7 +33,7 @@ in_use(struct rig *r)
 	return chan_in(r)->shares.all.held;
 }
 
-/* From now on messages come from that host, behind that station. */
+/* Lets messages come from that host, behind that station, from now on. */
 static void
 from(struct rig *r, uint64_t station, uint32_t host)
 {
@@ -49,7 +49,7 @@ say(struct rig *r, uint32_t channel, unsigned flags, uint32_t sequence)
 }
 
 /*
- * Calls on so many new channels, and acknowledges the replies. Returns how many calls were run; the others must be
+ * Calls on `count` new channels and acknowledges the replies. Returns the number of calls run; the others must be
  * refused by name.
  */
 static unsigned
@@ -74,7 +74,7 @@ call_on(struct rig *r, uint32_t first, unsigned count)
 	return good;
 }
 
-/* A server on which NEAR has called on `near` new channels, and then OTHER on `other`. */
+/* Returns a server on which NEAR has called on `near` new channels, and then OTHER on `other`. */
 static struct rig *
 server_shared(const char *settings, unsigned near, unsigned other)
 {
@@ -135,7 +135,7 @@ CHAN_TEST(chan_host_leaves_channels_to_others_of_its_network, server_new("chan.c
 	rig_forget(r);
 }
 
-CHAN_TEST(chan_shares_become_equal_whoever_comes_first, server_new("chan.channels=60"))
+CHAN_TEST(chan_shares_become_equal_in_any_order, server_new("chan.channels=60"))
 {
 	for (uint32_t i = 0; i < 4; i++) {
 		from(r, 0x57a7 + i, NEAR + i);
@@ -149,7 +149,7 @@ CHAN_TEST(chan_shares_become_equal_whoever_comes_first, server_new("chan.channel
 }
 
 /* Channels that it lost, to others or to itself, count as its own for a while. */
-CHAN_TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once, server_shared("chan.channels=8", 8, 4))
+CHAN_TEST(chan_taking_channels_one_by_one_gains_nothing, server_shared("chan.channels=8", 8, 4))
 {
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 100, 50), 50);
@@ -158,7 +158,7 @@ CHAN_TEST(chan_one_channel_after_the_other_is_no_more_than_all_at_once, server_s
 	rig_advance_ms(r, 110000);
 	rig_forget(r);
 	CHECK_EQ(in_use(r), 8);
-	rig_advance_ms(r, 60000); /* in silence */
+	rig_advance_ms(r, 60000); /* all are silent */
 	CHECK_EQ(in_use(r), 0);
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 100, 8), 8);
@@ -184,9 +184,9 @@ CHAN_TEST(chan_hundreds_of_hosts_get_equal_shares, server_new("chan.channels=102
 	CHECK(most <= 4);
 }
 
-/* ---- which channel goes ---- */
+/* ---- the channel that makes room ---- */
 
-CHAN_TEST(chan_idle_channel_goes_before_one_whose_reply_is_not_acknowledged, server_new("chan.channels=3"))
+CHAN_TEST(chan_idle_channel_is_replaced_before_an_unacknowledged_one, server_new("chan.channels=3"))
 {
 	struct xk_session *first;
 
@@ -203,7 +203,7 @@ CHAN_TEST(chan_idle_channel_goes_before_one_whose_reply_is_not_acknowledged, ser
 	rig_forget(r);
 }
 
-CHAN_TEST(chan_replies_that_nobody_acknowledges_keep_nobody_out, server_new("chan.channels=4"))
+CHAN_TEST(chan_unacknowledged_replies_keep_nobody_out, server_new("chan.channels=4"))
 {
 	from(r, 1, NEAR);
 	caller_in(r)->reply_len = 100;
@@ -219,7 +219,7 @@ CHAN_TEST(chan_replies_that_nobody_acknowledges_keep_nobody_out, server_new("cha
 	rig_forget(r);
 }
 
-TEST(chan_channel_whose_handler_runs_stays_and_the_newcomer_is_told)
+TEST(chan_running_channel_stays_and_the_newcomer_is_refused)
 {
 	struct rig *r = server_new("chan.channels=2");
 
@@ -243,7 +243,7 @@ TEST(chan_channel_whose_handler_runs_stays_and_the_newcomer_is_told)
 
 /* ---- remembered calls ---- */
 
-CHAN_TEST(chan_call_of_a_channel_that_made_room_is_not_run_again, server_new("chan.channels=2"))
+CHAN_TEST(chan_call_of_a_replaced_channel_is_not_run_again, server_new("chan.channels=2"))
 {
 	from(r, 1, NEAR);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -254,7 +254,7 @@ CHAN_TEST(chan_call_of_a_channel_that_made_room_is_not_run_again, server_new("ch
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 1), 1);
 	CHECK_EQ(executed(r), 3);
-	from(r, 1, NEAR); /* through another session below: the former one may be gone */
+	from(r, 1, NEAR); /* through another lower session: the former one may be gone */
 	say(r, 0, REQUEST, 7);
 	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT); /* it was run, or may have been */
 	say(r, 0, AGAIN, 6);
@@ -266,10 +266,9 @@ CHAN_TEST(chan_call_of_a_channel_that_made_room_is_not_run_again, server_new("ch
 	CHECK_EQ(expect(r, CHAN_ERROR, 7, "").h.status, ETIMEDOUT);
 }
 
-CHAN_TEST(chan_next_call_of_a_channel_that_made_room_is_run,
-	  server_shared("chan.channels=2;chan.peer_channels=2", 2, 1))
+CHAN_TEST(chan_next_call_of_a_replaced_channel_is_run, server_shared("chan.channels=2;chan.peer_channels=2", 2, 1))
 {
-	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room */
+	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees channels */
 	from(r, 1, NEAR);
 	say(r, 0, REQUEST, 1);
 	CHECK_EQ(expect(r, CHAN_ERROR, 1, "").h.status, ETIMEDOUT);
@@ -283,10 +282,10 @@ CHAN_TEST(chan_next_call_of_a_channel_that_made_room_is_run,
 	say(r, 0, 0, 3);
 }
 
-CHAN_TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back, server_shared("chan.channels=4", 4, 2))
+CHAN_TEST(chan_returning_channel_leaves_other_memories, server_shared("chan.channels=4", 4, 2))
 {
 	CHECK_EQ(chan_in(r)->memories, 2);
-	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room */
+	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees channels */
 	from(r, 1, NEAR);
 	say(r, 0, REQUEST, 2);
 	expect(r, CHAN_USER_MSG, 2, "x");
@@ -297,7 +296,7 @@ CHAN_TEST(chan_what_is_remembered_of_a_channel_stays_when_another_comes_back, se
 	CHECK_EQ(executed(r), 7);
 }
 
-RIG_TEST(chan_what_is_remembered_goes_after_lifetime, server_shared("chan.channels=4", 4, 2))
+RIG_TEST(chan_memory_of_a_channel_ends_after_lifetime, server_shared("chan.channels=4", 4, 2))
 {
 	CHECK_EQ(chan_in(r)->memories, 2);
 	rig_advance_ms(r, 119000);
@@ -310,10 +309,10 @@ RIG_TEST(chan_what_is_remembered_goes_after_lifetime, server_shared("chan.channe
 	CHECK(LIST_EMPTY(&chan_in(r)->shares.all.within));
 }
 
-CHAN_TEST(chan_what_is_remembered_is_void_with_the_clients_boot, server_shared("chan.channels=2", 2, 1))
+CHAN_TEST(chan_memory_of_a_channel_ends_with_the_clients_boot, server_shared("chan.channels=2", 2, 1))
 {
 	CHECK_EQ(chan_in(r)->memories, 1);
-	tell(r, XK_BIDCTL_LOST, NEAR, 0); /* it may come back */
+	tell(r, XK_BIDCTL_LOST, NEAR, 0); /* it may return */
 	CHECK_EQ(chan_in(r)->memories, 1);
 	tell(r, XK_BIDCTL_FIRST_CONTACT, NEAR, BOOT + 1);
 	CHECK_EQ(chan_in(r)->memories, 0);
@@ -321,13 +320,13 @@ CHAN_TEST(chan_what_is_remembered_is_void_with_the_clients_boot, server_shared("
 	CHECK_EQ(call_on(r, 0, 1), 1); /* the new boot's own */
 }
 
-TEST(chan_what_is_remembered_is_bounded_in_all_and_of_a_host)
+TEST(chan_memory_of_channels_is_bounded_per_host_and_in_total)
 {
 	struct rig *r = server_new("chan.channels=2");
 
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 0, 2), 2);
-	CHECK_EQ(call_on(r, 100, 40), 16); /* in the place of its own */
+	CHECK_EQ(call_on(r, 100, 40), 16); /* replacing its own */
 	for (uint32_t i = 0; i < 20; i++) {
 		from(r, 2, OTHER);
 		CHECK_EQ(call_on(r, 0, 1), i < 16);
@@ -342,7 +341,7 @@ TEST(chan_what_is_remembered_is_bounded_in_all_and_of_a_host)
 	CHECK_EQ(call_on(r, 0, 4), 4);
 	from(r, 2, OTHER);
 	CHECK_EQ(call_on(r, 0, 2), 2);
-	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* leaves room for two */
+	tell(r, XK_BIDCTL_REBOOTED, OTHER, BOOT + 1); /* frees two channels */
 	tell(r, XK_BIDCTL_FIRST_CONTACT, NEAR, BOOT);
 	from(r, 1, NEAR);
 	CHECK_EQ(call_on(r, 100, 2), 0);
@@ -352,7 +351,7 @@ TEST(chan_what_is_remembered_is_bounded_in_all_and_of_a_host)
 
 /* ---- kept replies ---- */
 
-TEST(chan_replies_to_one_network_leave_room_for_those_to_another)
+TEST(chan_replies_to_one_network_leave_room_for_another)
 {
 	struct rig *r = server_new("chan.saved=20480"); /* ten buffers */
 
@@ -380,9 +379,9 @@ TEST(chan_replies_to_one_network_leave_room_for_those_to_another)
 	chan_rig_end(r);
 }
 
-/* ---- what a newcomer costs ---- */
+/* ---- the cost of a newcomer ---- */
 
-/* Returns the least processor time of a newcomer's request at a server that so many hosts have called. */
+/* Returns the least processor time of a newcomer's request at a server that `hosts` hosts have called. */
 static uint64_t
 cost_ns(const char *settings, uint32_t hosts)
 {
@@ -396,7 +395,7 @@ cost_ns(const char *settings, uint32_t hosts)
 	}
 	for (uint32_t i = 0; i < 100; i++) {
 		from(r, 2, OTHER + hosts + i);
-		/* The process's clock is coarse under a limit of processor time. */
+		/* The process's clock is coarse under a limit on processor time. */
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun);
 		say(r, 0, REQUEST, 1);
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &over);
@@ -411,7 +410,7 @@ cost_ns(const char *settings, uint32_t hosts)
 	return least_ns;
 }
 
-TEST(chan_newcomer_costs_no_more_where_there_are_thousands_of_hosts)
+TEST(chan_newcomer_costs_no_more_beside_thousands_of_hosts)
 {
 	uint64_t many_ns = cost_ns("", 8000), few_ns = cost_ns("chan.channels=4096;chan.hosts=128", 256);
 

@@ -1,4 +1,4 @@
-/* test_chantest.c - chantest over whole graphs: two hosts of threads, and simulated ones that crash. */
+/* test_chantest.c - chantest over whole graphs: two hosts of threads, and simulated hosts that crash. */
 #include "protocols/chan/chan_private.h"
 #include "protocols/test/chantest.h"
 #include "tests/protocols/pair.h"
@@ -103,7 +103,7 @@ callers_end(struct callers *c)
 	pair_end(&c->pair);
 }
 
-/* Each reply is right, and each call was run once. */
+/* Checks that each reply is right and each call was run once. */
 static void
 check_calls(enum xk_mode mode, const char *policy, unsigned channels, uint64_t rounds, uint32_t size)
 {
@@ -163,14 +163,14 @@ check_lossy(enum xk_mode mode, uint32_t size)
 	callers_end(&c);
 }
 
-TEST(chantest_calls_where_messages_are_lost_repeated_and_late)
+TEST(chantest_calls_over_a_bad_network)
 {
 	check_lossy(XK_REGULAR, 1);
 	check_lossy(XK_IPP, 1);
 	check_lossy(XK_IPP, 3000);
 }
 
-/* BIDCTL says something of the other host again and again, while calls are made. */
+/* Reports changes of the other host, as BIDCTL does, again and again while calls are made. */
 struct teller {
 	struct xk_kernel *kernel;
 	uint32_t host;
@@ -212,14 +212,14 @@ check_told(enum xk_mode mode, uint32_t size)
 	callers_end(&c);
 }
 
-TEST(chantest_calls_while_reboots_are_told)
+TEST(chantest_calls_while_reboots_are_reported)
 {
 	check_told(XK_REGULAR, 1);
 	check_told(XK_IPP, 1);
 	check_told(XK_IPP, 200);
 }
 
-TEST(chantest_refuses_what_cannot_be_run)
+TEST(chantest_refuses_impossible_runs)
 {
 	struct callers own, *c = &own;
 	struct xk_chantest_run run;
@@ -245,7 +245,7 @@ TEST(chantest_refuses_what_cannot_be_run)
 	callers_end(c);
 }
 
-TEST(chantest_is_busy_with_one_run)
+TEST(chantest_refuses_a_second_run)
 {
 	struct callers c;
 	struct xk_chantest_run run;
@@ -259,14 +259,14 @@ TEST(chantest_is_busy_with_one_run)
 	CHECK_EQ(c.result.error, -ECANCELED);
 }
 
-TEST_IN(chantest_says_when_there_are_not_enough_shepherds, struct callers, c,
+TEST_IN(chantest_reports_a_lack_of_shepherds, struct callers, c,
 	callers_begin(c, XK_IPP, "resume=thread", "silence=\"1s\"", PLAIN), callers_end)
 {
 	callers_call(c, 200, 1000000, 1);
 	CHECK_EQ(c->result.error, -EAGAIN);
 }
 
-/* ---- a server that is mistaken ---- */
+/* ---- a faulty server ---- */
 
 /* Replies to the oldest request with these bytes. */
 static void
@@ -281,7 +281,7 @@ reply(struct rig *r, const char *text)
 	rig_inject_bytes(r, bytes, 30);
 }
 
-TEST(chantest_knows_a_reply_that_is_wrong)
+TEST(chantest_detects_a_wrong_reply)
 {
 	struct rig *r =
 		rig_new_graph("wire:; wire2:; bidctl: wire2; bidctl.broadcast=no; chan: wire bidctl; chantest: chan;"
@@ -333,8 +333,8 @@ stage_open(struct stage *stage, const char *client, const char *server)
 	}
 }
 
-/* The beginning of a long request, which is several fragments, comes back in one frame. */
-TEST(chantest_returns_no_more_of_a_request_than_wanted)
+/* The first bytes of a long request, which takes several fragments, return in one frame. */
+TEST(chantest_returns_as_much_of_a_request_as_wanted)
 {
 	struct stage stage;
 	struct xk_kernel *client;
@@ -353,7 +353,7 @@ TEST(chantest_returns_no_more_of_a_request_than_wanted)
 		CHECK_EQ(compose_count(client, "blast", "long_in"), 0);
 		CHECK_EQ(xk_sim_free(stage.sim), 0);
 	}
-	/* the two do not agree */
+	/* client and server disagree on the length */
 	stage_open(&stage, "peer=\"10.77.0.2\", rounds=5, size=40, trace=none", "reply=10");
 	xk_sim_run(stage.sim, 100000000);
 	client = xk_sim_kernel(stage.hosts[0]);
@@ -371,7 +371,7 @@ act_reboot(void *context)
 	CHECK_EQ(xk_sim_boot(stage->hosts[1]), 0);
 }
 
-TEST(chantest_begins_by_itself_and_counts)
+TEST(chantest_starts_by_itself_and_counts)
 {
 	struct stage stage;
 	struct xk_kernel *client;
@@ -389,7 +389,7 @@ TEST(chantest_begins_by_itself_and_counts)
 	CHECK_EQ(xk_sim_free(stage.sim), 0);
 }
 
-TEST(chantest_opens_its_channels_again_when_the_server_was_booted)
+TEST(chantest_reopens_its_channels_after_a_server_reboot)
 {
 	struct stage stage;
 	struct xk_kernel *client;

@@ -1,6 +1,6 @@
 /*
- * test_counters.c - drop reasons that other tests of a protocol do not come to, because somebody else has to be short of
- * something, late or careless first. tests/counters.py sees to it that every counter is reached by some test.
+ * test_counters.c - drop reasons that a protocol's own tests do not reach, because another part must first lack
+ * something, be late or misbehave. tests/counters.py checks that some test reaches each counter.
  */
 #include <errno.h>
 #include <limits.h>
@@ -10,7 +10,7 @@
 #include "tests/protocols/ip_datagrams.h"
 #include "xkernel/support/fault.h"
 
-/* Injects hex, which is two segments, with no other buffer left: a header that lies in both cannot be pulled up. */
+/* Injects hex as two segments with no other buffer left: a header across both cannot be pulled up. */
 static void
 inject_without_buffers(struct rig *r, const char *hex)
 {
@@ -21,8 +21,8 @@ inject_without_buffers(struct rig *r, const char *hex)
 
 /* ---- a header in two segments ---- */
 
-/* ... is not called short where the buffer is what was missing. */
-RIG_TEST(eth_drops_for_want_of_a_buffer, rig_new("eth"))
+/* A header that cannot be pulled up does not count as short. */
+RIG_TEST(eth_drops_without_a_buffer, rig_new("eth"))
 {
 	REQUIRE(rig_open(r, rig_to(UINT64_C(0x0200000000aa))) != NULL);
 	inject_without_buffers(r, "020000000001 02 | 00000000aa 3000 c3");
@@ -31,14 +31,14 @@ RIG_TEST(eth_drops_for_want_of_a_buffer, rig_new("eth"))
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(arp_drops_for_want_of_a_buffer, rig_new("arp"))
+RIG_TEST(arp_drops_without_a_buffer, rig_new("arp"))
 {
 	inject_without_buffers(r, "0001 0800 06 04 0001 0200000000aa | 0a4d0002 000000000000 0a4d0001");
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	CHECK_EQ(rig_drop_count(r), 1);
 }
 
-RIG_TEST(stopwait_drops_for_want_of_a_buffer, rig_new("stopwait"))
+RIG_TEST(stopwait_drops_without_a_buffer, rig_new("stopwait"))
 {
 	struct xk_participants anybody = { .remote.depth = 0 };
 
@@ -55,7 +55,7 @@ struct kept {
 	int status;
 };
 
-/* What shares the bytes of another has no room in front: its header needs a buffer of its own. */
+/* A message that shares another's bytes has no headroom: its header needs a buffer of its own. */
 static void
 push_and_keep(void *argument)
 {
@@ -69,7 +69,7 @@ push_and_keep(void *argument)
 	xk_msg_free(m);
 }
 
-RIG_TEST(icmp_drops_for_want_of_a_buffer, rig_new_prepared("wire:; ip: wire; icmp: ip; user: icmp", prepare))
+RIG_TEST(icmp_drops_without_a_buffer, rig_new_prepared("wire:; ip: wire; icmp: ip; user: icmp", prepare))
 {
 	struct kept kept = { .r = r, .s = rig_open(r, rig_to(PEER)) };
 
@@ -89,8 +89,8 @@ set_host(struct rig *r)
 	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 }
 
-/* What it cannot read it must not call corrupt: nobody below has broken a promise. */
-RIG_TEST(traffic_drops_for_want_of_a_buffer, rig_new_prepared("wire:; traffic: wire", set_host))
+/* An unreadable message must not count as corrupt: no protocol below has failed. */
+RIG_TEST(traffic_drops_without_a_buffer, rig_new_prepared("wire:; traffic: wire", set_host))
 {
 	inject_without_buffers(
 		r, "78747266 00000028 0000000000000001 0a4d0002 | 0a4d0001 00000000 00000000 0000000000000000");
@@ -98,7 +98,7 @@ RIG_TEST(traffic_drops_for_want_of_a_buffer, rig_new_prepared("wire:; traffic: w
 	CHECK_EQ(rig_drop_count(r), 1);
 }
 
-/* ---- somebody who is late ---- */
+/* ---- late messages ---- */
 
 static void
 finished(void *argument, const struct xk_udptest_result *result)
@@ -124,8 +124,8 @@ let_go(void *argument)
 	xk_close(argument);
 }
 
-/* Its session is no more the client's, but has not gone: an echo that comes now is nobody's. */
-TEST(udptest_drops_echoes_to_a_client_that_has_closed)
+/* The client has closed its session, which still exists: an echo that arrives now is dropped. */
+TEST(udptest_drops_echoes_to_a_closed_client)
 {
 	struct rig *r =
 		rig_new_graph("wire:; udptest: wire; udptest.serve=no; udptest.timeout=1ms; udptest.silence=2ms");
@@ -150,7 +150,7 @@ TEST(udptest_drops_echoes_to_a_client_that_has_closed)
 	rig_free(r);
 }
 
-/* ---- what hosts can say of a request ---- */
+/* ---- faults reported by hosts ---- */
 
 static void
 ignore_event(void *argument, const struct xk_icmptest_event *event)
@@ -177,7 +177,7 @@ tell_each_fault(void *argument)
 	}
 }
 
-RIG_TEST(icmptest_counts_each_fault_that_hosts_tell, rig_new_graph("wire:; icmptest: wire"))
+RIG_TEST(icmptest_counts_each_fault_that_hosts_report, rig_new_graph("wire:; icmptest: wire"))
 {
 	const uint32_t longest = 1500;
 	unsigned ends = 0;
@@ -205,7 +205,7 @@ RIG_TEST(icmptest_counts_each_fault_that_hosts_tell, rig_new_graph("wire:; icmpt
 	rig_forget(r);
 }
 
-/* ---- somebody who is careless ---- */
+/* ---- misused protocols ---- */
 
 struct carelessness {
 	struct rig *r;
@@ -233,8 +233,11 @@ call_pop(void *argument)
 	CHECK(reply == NULL);
 }
 
-/* The graph checker refuses an RPC protocol on it; a program that calls nevertheless gets an error, and the name. */
-RIG_TEST(a_call_of_a_protocol_that_carries_none_is_dropped, rig_new("eth"))
+/*
+ * The graph checker refuses an RPC protocol above it; a program that calls all the same gets an error and a counted
+ * drop.
+ */
+RIG_TEST(call_of_a_protocol_without_calls_is_dropped, rig_new("eth"))
 {
 	struct carelessness c = { .r = r, .s = rig_open(r, rig_to(UINT64_C(0x0200000000aa))) };
 

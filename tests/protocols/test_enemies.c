@@ -1,6 +1,6 @@
 /*
- * test_enemies.c - what an enemy on the wire tries against arp, ip, icmp and udp, and may not get: to be believed for
- * long, to push out whom we know, to have us send elsewhere, or to learn what is not said.
+ * test_enemies.c - attacks from the wire on arp, ip, icmp and udp, which must not be believed for long, evict known
+ * hosts, divert traffic or reveal secrets.
  */
 #include "protocols/ip/ip.h"
 #include "protocols/udp.h"
@@ -25,7 +25,7 @@ enum { PORT = 7, FAR_PORT = 9, SHORT_WHOLE = 1000 };
 	"port:; port2:; eth: port; eth2: port2; arp: eth; arp2: eth2; arp2.entries=8; vnet: eth arp eth2 arp2;"        \
 	"vnet.address=10.77.0.1/24; vnet.address2=10.78.0.1/24; ip: vnet; ip.forward=yes; icmp: ip"
 
-/* From PEER, at LINK_A, through us to a host on the second network. */
+/* Injects a datagram from PEER, at LINK_A, for a host on the second network. */
 static void
 inject_passing(struct rig *r, uint32_t to)
 {
@@ -37,7 +37,7 @@ inject_passing(struct rig *r, uint32_t to)
 	rig_inject_bytes(r, frame, 14 + build(frame + 14, &d));
 }
 
-/* The same as a frame to NEAR2 at this link address; false: it did not come, or not alone. */
+/* Returns true if it alone was sent on, to NEAR2 at this link address. */
 static bool
 passed_to(struct rig *r, uint64_t link)
 {
@@ -50,7 +50,7 @@ passed_to(struct rig *r, uint64_t link)
 #define NEAR2_IS_AT(link) ALL link ASK link NEAR2_HOST NO_LINK NEAR2_HOST
 #define ASK_FOR_NEAR2 ALL MY_LINK2 ASK MY_LINK2 MY_HOST2 NO_LINK NEAR2_HOST
 
-/* A router that knows NEAR2, at LINK_B. */
+/* Returns a router that knows NEAR2 at LINK_B. */
 static struct rig *
 router_that_knows(void)
 {
@@ -66,7 +66,7 @@ router_that_knows(void)
 
 /* ---- arp ---- */
 
-RIG_TEST(a_router_does_not_believe_for_long_what_was_not_asked, router_that_knows())
+RIG_TEST(router_forgets_unsolicited_answers_soon, router_that_knows())
 {
 	rig_inject(r, NEAR2_IS_AT(LIAR));
 	inject_passing(r, NEAR2);
@@ -77,12 +77,12 @@ RIG_TEST(a_router_does_not_believe_for_long_what_was_not_asked, router_that_know
 	rig_wire(r, "port2");
 	rig_inject(r, MY_LINK2 LINK_B ANSWER LINK_B NEAR2_HOST MY_LINK2 MY_HOST2);
 	CHECK(passed_to(r, 0x0200000000bb));
-	rig_advance_ms(r, 20000); /* that was */
+	rig_advance_ms(r, 20000); /* that was asked for */
 	inject_passing(r, NEAR2);
 	CHECK(passed_to(r, 0x0200000000bb));
 }
 
-RIG_TEST(a_lie_is_not_believed_for_longer_when_it_is_told_again, router_that_knows())
+RIG_TEST(repeated_lie_is_believed_no_longer, router_that_knows())
 {
 	for (unsigned i = 0; i < 5; i++) {
 		rig_inject(r, NEAR2_IS_AT(LIAR));
@@ -93,7 +93,7 @@ RIG_TEST(a_lie_is_not_believed_for_longer_when_it_is_told_again, router_that_kno
 	rig_forget(r);
 }
 
-RIG_TEST(hosts_that_do_not_exist_push_out_none_that_is_known, router_that_knows())
+RIG_TEST(nonexistent_hosts_replace_no_known_host, router_that_knows())
 {
 	for (uint32_t i = 0; i < 100; i++)
 		inject_passing(r, NEAR2 + 1 + i);
@@ -125,7 +125,7 @@ RIG_TEST(rfc3927_7_link_local_addresses_stay_on_their_link, router_with("ip.gate
 	rig_expect_nothing_sent(r);
 }
 
-/* The identification of the first datagram to a host. */
+/* Returns the identification of the first datagram to a host. */
 static uint16_t
 first_id(struct rig *r, uint32_t host)
 {
@@ -137,8 +137,8 @@ first_id(struct rig *r, uint32_t host)
 	return XK_GET(ip, identification, got);
 }
 
-/* Who gets datagrams of its own does not know from them what another host's bear, whatever the seed. */
-TEST(rfc6864_first_identifications_do_not_follow_from_each_other)
+/* A host that receives datagrams cannot derive the identifications sent to another host, whatever the seed. */
+TEST(rfc6864_first_identifications_are_independent)
 {
 	enum { SEEDS = 64 };
 	uint64_t state = 5;
@@ -167,10 +167,10 @@ to_peer(bool lazily)
 }
 
 /*
- * A liar makes a session by saying that it is PEER. Who opens that one gets to where ARP says, even if somebody had opened
- * it lazily before, to answer there.
+ * A liar opens a session by claiming to be PEER. Opening that session again leads to ARP's address, even if it was
+ * opened lazily before, to answer the liar.
  */
-RIG_TEST(what_was_opened_lazily_follows_when_it_is_opened, rig_new_graph(HOST))
+RIG_TEST(lazily_opened_session_follows_once_opened, rig_new_graph(HOST))
 {
 	struct xk_session *lazy, *s;
 
@@ -188,7 +188,7 @@ RIG_TEST(what_was_opened_lazily_follows_when_it_is_opened, rig_new_graph(HOST))
 
 /* ---- udp ---- */
 
-/* Says that the path of the datagram that was sent takes SHORT_WHOLE bytes. */
+/* Injects an ICMP error: the path of the datagram sent takes SHORT_WHOLE bytes. */
 static void
 inject_path(struct rig *r, const uint8_t *sent)
 {
@@ -203,7 +203,7 @@ inject_path(struct rig *r, const uint8_t *sent)
 	inject(r, &d);
 }
 
-/* The sum of what was sent in two fragments, with the pseudo-header: 0xffff if it is right. */
+/* Returns the sum of a datagram sent in two fragments, with its pseudo-header: 0xffff if the checksum is right. */
 static uint16_t
 sum_of_two(struct rig *r)
 {
@@ -218,8 +218,11 @@ sum_of_two(struct rig *r)
 	return xk_sum_fold(xk_sum(sum, second + HEADER, (size_t)second_len - HEADER));
 }
 
-/* A port fills in the checksum of what one frame holds: not of what did before somebody said that the path takes less. */
-RIG_TEST(a_shorter_path_leaves_no_checksum_to_the_port,
+/*
+ * A port fills in checksums only for datagrams in one frame, so a datagram longer than a newly reported path MTU needs
+ * its checksum beforehand.
+ */
+RIG_TEST(shorter_path_leaves_no_checksum_to_the_port,
 	 rig_new_prepared("wire:; ip: wire; ip.pmtu=yes; icmp: ip; udp: ip; user: udp", prepare))
 {
 	uint32_t offloads = XK_OFFLOAD_UDP_SUM;

@@ -29,7 +29,7 @@ RIG_TEST(eth_reads_a_header_that_straddles_segments, rig_new("eth"))
 	rig_expect_up(r, ME "02 | 00000000aa30 | 00c3", "c3");
 }
 
-RIG_TEST(eth_drops_what_is_shorter_than_a_header, rig_new("eth"))
+RIG_TEST(eth_drops_frames_shorter_than_a_header, rig_new("eth"))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject_prefixes(r, FROM_PEER);
@@ -38,8 +38,8 @@ RIG_TEST(eth_drops_what_is_shorter_than_a_header, rig_new("eth"))
 	CHECK_EQ(rig_open_done_count(r), 0);
 }
 
-/* A driver may be between what it asks of the edge and the call: so what is asked for never changes. */
-RIG_TEST(eth_drops_what_is_short_whether_edges_are_counted_or_not, rig_new("eth"))
+/* A driver may be between testing the edge and the call: therefore the function called never changes. */
+RIG_TEST(eth_drops_short_frames_on_counted_edges_too, rig_new("eth"))
 {
 	struct xk_protocol *eth = rig_protocol(r, "eth");
 
@@ -98,7 +98,7 @@ RIG_TEST(eth_opens_a_session_for_a_new_peer_of_an_enabled_type, rig_new("eth"))
 	CHECK_EQ(rig_open_done_count(r), 1);
 	CHECK(rig_delivered_session(r) == rig_announced_session(r));
 	rig_expect_down(r, rig_announced_session(r), "02", PEER ME "3000 02");
-	rig_expect_up(r, EVERYBODY PEER "3000 03", "03"); /* to everybody: its sender's session */
+	rig_expect_up(r, EVERYBODY PEER "3000 03", "03"); /* broadcast: arrives on its sender's session */
 	CHECK(rig_delivered_session(r) == rig_announced_session(r));
 	CHECK_EQ(rig_open_done_count(r), 1);
 }
@@ -114,7 +114,7 @@ RIG_TEST(eth_drops_when_the_upper_refuses, rig_new("eth"))
 	rig_expect_up(r, FROM_PEER "02", "02");
 }
 
-RIG_TEST(eth_keeps_as_many_passive_sessions_as_it_is_told, rig_new("eth sessions=2"))
+RIG_TEST(eth_limits_its_passive_sessions, rig_new("eth sessions=2"))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, ME "020000000010 3000 00");
@@ -153,7 +153,7 @@ RIG_TEST(eth_counts_enables, rig_new("eth"))
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
 	rig_expect_up(r, FROM_PEER "00", "00");
 	CHECK_EQ(rig_open_disable(r, nobody), 0);
-	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 0); /* what frames had opened is closed */
+	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 0); /* sessions opened by frames are closed */
 	rig_inject(r, FROM_PEER "00");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_disable(r, nobody), -ENOENT);
@@ -181,7 +181,7 @@ RIG_SESSION_TEST(eth_gives_the_same_hlps_the_same_session, rig_new("eth"), rig_o
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-RIG_TEST(eth_opens_a_session_that_a_frame_has_caused, rig_new("eth"))
+RIG_TEST(eth_open_shares_a_passive_session, rig_new("eth"))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, FROM_PEER "00");
@@ -189,12 +189,12 @@ RIG_TEST(eth_opens_a_session_that_a_frame_has_caused, rig_new("eth"))
 	rig_forget(r);
 }
 
-RIG_SESSION_TEST(eth_sends_to_everybody, rig_new("eth"), rig_must_open(r, rig_to(XK_ETH_BROADCAST)))
+RIG_SESSION_TEST(eth_sends_broadcasts, rig_new("eth"), rig_must_open(r, rig_to(XK_ETH_BROADCAST)))
 {
 	rig_expect_down(r, s, "01", EVERYBODY ME "3000 01");
 }
 
-RIG_TEST(eth_refuses_participants_that_cannot_be, rig_new("eth"))
+RIG_TEST(eth_refuses_impossible_participants, rig_new("eth"))
 {
 	struct xk_participants elsewhere = { .remote = { 1, { PEER_ADDRESS } }, .local = { 1, { 0x5 } } };
 
@@ -225,7 +225,7 @@ RIG_TEST(eth_refuses_a_number_that_is_a_length, rig_new_graph("wire:; eth: wire;
 	rig_expect_open_fails(r, rig_to(PEER_ADDRESS), -EINVAL);
 }
 
-RIG_SESSION_TEST(eth_answers_who_takes_part, rig_new("eth"), rig_must_open(r, rig_to(PEER_ADDRESS)))
+RIG_SESSION_TEST(eth_reports_its_participants, rig_new("eth"), rig_must_open(r, rig_to(PEER_ADDRESS)))
 {
 	struct xk_participants participants;
 	uint64_t address = 0;
@@ -242,7 +242,7 @@ RIG_SESSION_TEST(eth_answers_who_takes_part, rig_new("eth"), rig_must_open(r, ri
 	CHECK_EQ(xk_participant_pop(&participants.local), 0x020000000001);
 }
 
-RIG_SESSION_TEST(eth_passes_on_what_the_port_says_of_a_push, rig_new("eth"), rig_open(r, rig_to(PEER_ADDRESS)))
+RIG_SESSION_TEST(eth_returns_the_ports_result_of_a_push, rig_new("eth"), rig_open(r, rig_to(PEER_ADDRESS)))
 {
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(rig_push(r, s, "00"), -ENOBUFS);
@@ -263,12 +263,12 @@ push_shared(void *argument)
 	push->status = xk_push(push->s, push->m);
 }
 
-RIG_TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header, rig_new("eth"))
+RIG_TEST(eth_counts_a_drop_without_a_header_buffer, rig_new("eth"))
 {
 	struct shared_push push = { rig_open(r, rig_to(PEER_ADDRESS)), NULL, 0 };
 	struct xk_msg *m = xk_msg_from(rig_platform(r), "x", 1);
 
-	push.m = xk_msg_reference(m); /* shared, so that nothing may be written in front of it */
+	push.m = xk_msg_reference(m); /* shared: nothing may be written in front of it */
 	rig_limit_buffers(r, 0);
 	CHECK(rig_do(r, push_shared, &push));
 	CHECK_EQ(push.status, -ENOBUFS);
@@ -279,7 +279,7 @@ RIG_TEST(eth_drops_by_name_when_there_is_no_buffer_for_a_header, rig_new("eth"))
 	rig_expect_sent(r, PEER ME "3000 78");
 }
 
-RIG_TEST(eth_stands_on_a_real_port, rig_new_graph("port:; eth: port; user: eth"))
+RIG_TEST(eth_works_on_a_real_port, rig_new_graph("port:; eth: port; user: eth"))
 {
 	struct xk_session *s;
 

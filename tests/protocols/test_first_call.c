@@ -1,6 +1,6 @@
 /*
- * test_first_call.c - the first call of a client that its server does not know, and the first ones after either has been
- * booted again, are not dropped while BIDCTL asks: nothing waits for a time-out.
+ * test_first_call.c - a client's first call to a server that does not know it, and the first calls after either
+ * reboots: none is dropped while BIDCTL sends queries, so none waits for a timeout.
  */
 #include "protocols/bid/bidctl.h"
 #include "tests/compose.h"
@@ -8,7 +8,7 @@
 
 #define MS UINT64_C(1000000)
 
-/* Graphs are looked for in the directory above it. */
+/* Graphs are in the directory above this file's. */
 #define FILE_NAME "graphs/net/test.dot"
 
 /* Three hosts: the client's neighbour is a server, and so is one beyond a router. */
@@ -22,7 +22,7 @@
 	"router -- left; client -- left; near -- left; router -- right; far -- right; }"
 
 struct plan {
-	const char *graph, *peer, *client, *near; /* the last two: attributes, and a comma */
+	const char *graph, *peer, *client, *near; /* peer and client: attributes, each followed by a comma */
 	unsigned rounds, size;
 };
 
@@ -39,7 +39,7 @@ run_plan(struct net *net, const struct plan *plan, uint64_t until_ms)
 	xk_sim_run(net->sim, until_ms * MS);
 }
 
-/* A counter or a drop. */
+/* Returns a counter or a drop. */
 static long
 counted(struct net *net, const char *host, const char *protocol, const char *name)
 {
@@ -84,10 +84,10 @@ TEST(first_calls_are_not_dropped)
 /* ---- reboots ---- */
 
 /*
- * The client had called before, as another boot. (What makes the server ask is its last reply, sent again: the client's BID
- * answers that it is another one.)
+ * The client has called before, as another boot. The server's last reply, retransmitted, makes it send a query: the
+ * client's BID answers as another boot.
  */
-TEST(first_calls_after_the_client_was_booted_again_are_not_dropped)
+TEST(first_calls_after_a_client_reboot_are_not_dropped)
 {
 	static const char *const graphs[] = { "chantest.dot", "chantest-full.dot" };
 
@@ -105,8 +105,8 @@ TEST(first_calls_after_the_client_was_booted_again_are_not_dropped)
 	}
 }
 
-/* The server was booted again between two calls, and knows neither the client nor where it is. */
-TEST(first_calls_to_a_server_that_was_booted_again_are_not_dropped)
+/* The server reboots between two calls, and knows neither the client nor its address. */
+TEST(first_calls_after_a_server_reboot_are_not_dropped)
 {
 	static const char *const graphs[] = { "chantest.dot", "chantest-full.dot" };
 

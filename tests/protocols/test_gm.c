@@ -1,4 +1,4 @@
-/* test_gm.c - GM's sending half, opening, and asking. test_gm_received.c has the receiving half. */
+/* test_gm.c - GM's sending half, opens and controls. Receiving: test_gm_received.c. */
 #include <limits.h>
 
 #include "platform/sim/memory.h"
@@ -20,10 +20,10 @@ RIG_SESSION_TEST(gm_open_sends_nothing, gm_rig(""), open_it(r))
 	CHECK_EQ(xk_control(s, XK_GET_OPT_PACKET, &longest), 0);
 	CHECK_EQ(longest, FRAGMENT);
 	CHECK_EQ(tokens(s), 16);
-	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT)) == s); /* one session of these ports */
+	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT)) == s); /* one session per pair of ports */
 }
 
-RIG_TEST(gm_refuses_what_is_no_port, gm_rig(""))
+RIG_TEST(gm_refuses_impossible_ports, gm_rig(""))
 {
 	struct xk_participants both = at_port(PORT);
 
@@ -49,7 +49,7 @@ RIG_TEST(gm_chooses_local_ports, gm_rig(""))
 	CHECK(ports[0] != ports[1]);
 }
 
-TEST(gm_refuses_settings_that_are_none)
+TEST(gm_refuses_impossible_settings)
 {
 	CHECK_EQ(rig_refusal("wire:; wire2:; bidctl: wire2; bid: wire bidctl; gm: bid bidctl; gm.small=tiny; user: gm"),
 		 -EINVAL);
@@ -60,7 +60,7 @@ TEST(gm_refuses_settings_that_are_none)
 
 /* ---- sending ---- */
 
-GM_SESSION_TEST(gm_sends_and_is_told_of_the_delivery, gm_rig(""), open_it(r))
+GM_SESSION_TEST(gm_sends_and_reports_the_delivery, gm_rig(""), open_it(r))
 {
 	static struct sending a, b;
 	struct packet p, q;
@@ -89,7 +89,7 @@ GM_SESSION_TEST(gm_sends_and_is_told_of_the_delivery, gm_rig(""), open_it(r))
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-GM_SESSION_TEST(gm_acknowledgements_are_of_all_before, gm_rig(""), open_it(r))
+GM_SESSION_TEST(gm_acknowledgements_are_cumulative, gm_rig(""), open_it(r))
 {
 	static struct sending sending[3];
 	struct packet p;
@@ -104,7 +104,7 @@ GM_SESSION_TEST(gm_acknowledgements_are_of_all_before, gm_rig(""), open_it(r))
 	CHECK_EQ(sending[2].times, 0);
 }
 
-GM_SESSION_TEST(gm_has_no_more_messages_under_way_than_tokens, gm_rig("gm.tokens=2"), open_it(r))
+GM_SESSION_TEST(gm_limits_messages_in_flight_by_tokens, gm_rig("gm.tokens=2"), open_it(r))
 {
 	static struct sending sending[3];
 	struct packet p;
@@ -122,7 +122,7 @@ GM_SESSION_TEST(gm_has_no_more_messages_under_way_than_tokens, gm_rig("gm.tokens
 	CHECK_EQ(sending[2].pushed, 0);
 }
 
-GM_SESSION_TEST(gm_sends_long_messages_in_fragments_as_far_as_the_window_goes, gm_rig("gm.window=2"), open_it(r))
+GM_SESSION_TEST(gm_sends_fragments_up_to_the_window, gm_rig("gm.window=2"), open_it(r))
 {
 	static struct sending a;
 	struct packet p[3];
@@ -160,7 +160,7 @@ RIG_TEST(gm_fragments_have_at_most_4_kb, gm_rig(""))
 	rig_expect_open_fails(r, rig_to2(PARTNER, FAR, PORT + 1), -EMSGSIZE);
 }
 
-RIG_SESSION_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.timeout=50ms; gm.timeout_max=80ms"),
+RIG_SESSION_TEST(gm_retransmits_all_if_nothing_is_acknowledged, gm_rig("gm.timeout=50ms; gm.timeout_max=80ms"),
 		 open_it(r))
 {
 	static struct sending a, b;
@@ -172,7 +172,7 @@ RIG_SESSION_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.tim
 	q = expect(r, GM_DATA);
 	rig_expect_silence_ms(r, 49);
 	rig_advance_ms(r, 1);
-	again = expect(r, GM_DATA); /* one, until it is acknowledged */
+	again = expect(r, GM_DATA); /* one packet until it is acknowledged */
 	CHECK_EQ(again.h.number, p.h.number);
 	rig_expect_nothing_sent(r);
 	rig_expect_silence_ms(r, 79);
@@ -183,7 +183,7 @@ RIG_SESSION_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.tim
 	answer(r, &p, GM_ACK, 0);
 	again = expect(r, GM_DATA);
 	CHECK_EQ(again.h.number, q.h.number);
-	CHECK_EQ(again.h.previous, 0); /* what was before it has arrived */
+	CHECK_EQ(again.h.previous, 0); /* the packets before it have arrived */
 	answer(r, &p, GM_ACK, 0);
 	CHECK_EQ(rig_counter(r, "duplicate"), 1);
 	answer(r, &q, GM_ACK, 0);
@@ -195,8 +195,11 @@ RIG_SESSION_TEST(gm_sends_all_again_when_nothing_is_acknowledged, gm_rig("gm.tim
 }
 
 /* The acknowledgement of what was sent before the time-out is as good. */
-/* One packet in each half of the tokens does not, nor one that is sent again, nor one whose sender wants to be told. */
-GM_SESSION_TEST(gm_lets_acknowledgements_wait_if_it_is_told_to, gm_rig("gm.tokens=8; gm.ack_delay=1ms"), open_it(r))
+/*
+ * One packet in each half of the tokens asks for an acknowledgement at once, and so do a retransmission and a packet
+ * whose sender wants a completion.
+ */
+GM_SESSION_TEST(gm_lets_acknowledgements_wait_if_set, gm_rig("gm.tokens=8; gm.ack_delay=1ms"), open_it(r))
 {
 	static const bool patient[] = { false, true, true, true, false, true, false };
 	static struct sending told;
@@ -235,7 +238,7 @@ RIG_SESSION_TEST(gm_late_acknowledgement_counts, gm_rig(""), open_it(r))
 	rig_expect_silence_ms(r, 1000);
 }
 
-GM_SESSION_TEST(gm_learns_how_long_a_round_trip_takes, gm_rig("gm.timeout=50ms"), open_it(r))
+GM_SESSION_TEST(gm_measures_round_trips, gm_rig("gm.timeout=50ms"), open_it(r))
 {
 	static struct sending a;
 	struct packet p;
@@ -254,10 +257,10 @@ GM_SESSION_TEST(gm_learns_how_long_a_round_trip_takes, gm_rig("gm.timeout=50ms")
 }
 
 /*
- * A peer that made the session and then falls silent gets three retransmissions, the last one in the second half of
+ * A peer that opened the session and then falls silent gets three retransmissions, the last in the second half of
  * `patience`, and then nothing.
  */
-TEST(gm_sends_few_times_again_to_a_stranger_that_does_not_answer)
+TEST(gm_retransmits_three_times_to_a_silent_stranger)
 {
 	static const size_t lens[] = { 1, 1000, 3 * FRAGMENT };
 
@@ -287,8 +290,8 @@ TEST(gm_sends_few_times_again_to_a_stranger_that_does_not_answer)
 	}
 }
 
-/* Each acknowledgement permits more retransmissions, so a session on a bad path survives. */
-GM_TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time, gm_server(""))
+/* Each acknowledgement permits more retransmissions, so a session on a bad link survives. */
+GM_TEST(gm_continues_with_a_peer_that_answers_late, gm_server(""))
 {
 	struct xk_session *s;
 	static struct sending a;
@@ -316,9 +319,9 @@ GM_TEST(gm_goes_on_with_a_peer_that_answers_at_the_third_time, gm_server(""))
 }
 
 /* Unacknowledged messages hold their buffers: a host has one share for all its sessions. */
-TEST(gm_keeps_no_more_for_a_host_than_its_share)
+TEST(gm_keeps_at_most_a_hosts_share)
 {
-	struct rig *r = gm_rig("gm.held=20k"); /* 10 buffers; so 5 for the first of two */
+	struct rig *r = gm_rig("gm.held=20k"); /* 10 buffers, hence 5 for the first of two hosts */
 	struct xk_session *s = open_it(r), *other = rig_open(r, rig_to2(PARTNER, FAR, PORT + 1)), *third;
 	struct packet p;
 
@@ -330,7 +333,7 @@ TEST(gm_keeps_no_more_for_a_host_than_its_share)
 		p = expect(r, GM_DATA);
 	CHECK_EQ(rig_push(r, other, "aa"), 0);
 	CHECK_EQ(rig_push(r, other, "aa"), 0);
-	CHECK_EQ(rig_push(r, other, "aa"), -ENOBUFS); /* as many as remain */
+	CHECK_EQ(rig_push(r, other, "aa"), -ENOBUFS); /* the rest of the share */
 	CHECK_EQ(rig_push(r, s, "aa"), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_room"), 2);
 	meet(r, STRANGER, BOOT_B);
@@ -344,7 +347,7 @@ TEST(gm_keeps_no_more_for_a_host_than_its_share)
 	gm_rig_end(r);
 }
 
-RIG_SESSION_TEST(gm_gives_up_when_there_is_no_progress, gm_rig("gm.patience=1s"), open_it(r))
+RIG_SESSION_TEST(gm_gives_up_without_progress, gm_rig("gm.patience=1s"), open_it(r))
 {
 	static struct sending a, b;
 
@@ -361,10 +364,10 @@ RIG_SESSION_TEST(gm_gives_up_when_there_is_no_progress, gm_rig("gm.patience=1s")
 	CHECK_EQ(a.pushed, -ETIMEDOUT);
 	CHECK_EQ(rig_counter(r, "closed"), 1);
 	rig_expect_nothing_sent(r);
-	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT)) != s); /* another begins */
+	CHECK(rig_open(r, rig_to2(PARTNER, FAR, PORT)) != s); /* a new session */
 }
 
-GM_SESSION_TEST(gm_goes_on_when_there_are_buffers_again, gm_rig(""), open_it(r))
+GM_SESSION_TEST(gm_continues_once_buffers_return, gm_rig(""), open_it(r))
 {
 	struct xk_msg *others[8];
 	static struct sending a;
@@ -372,7 +375,7 @@ GM_SESSION_TEST(gm_goes_on_when_there_are_buffers_again, gm_rig(""), open_it(r))
 	rig_limit_buffers(r, 10);
 	for (unsigned i = 0; i < 8; i++)
 		others[i] = xk_memory_frame(rig_platform(r), 1);
-	send_it(r, &a, s, 5); /* the message has the last but one: none is left for its header */
+	send_it(r, &a, s, 5); /* the message takes the last buffer but one: none is left for its header */
 	CHECK_EQ(a.pushed, 0);
 	rig_expect_nothing_sent(r);
 	for (unsigned i = 0; i < 8; i++)
@@ -382,7 +385,7 @@ GM_SESSION_TEST(gm_goes_on_when_there_are_buffers_again, gm_rig(""), open_it(r))
 	expect(r, GM_DATA);
 }
 
-RIG_SESSION_TEST(gm_sends_on_after_the_hlp_has_closed, gm_rig(""), open_it(r))
+RIG_SESSION_TEST(gm_keeps_sending_after_the_hlp_closes, gm_rig(""), open_it(r))
 {
 	static struct sending a;
 	struct packet p;
@@ -395,11 +398,11 @@ RIG_SESSION_TEST(gm_sends_on_after_the_hlp_has_closed, gm_rig(""), open_it(r))
 	answer(r, &p, GM_ACK, 0);
 	CHECK_EQ(a.times, 1);
 	rig_advance_ms(r, 1000);
-	answer(r, &p, GM_ACK, 0); /* nobody's any more */
+	answer(r, &p, GM_ACK, 0); /* for a session without an upper */
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-GM_SESSION_TEST(gm_refuses_what_is_too_big, gm_rig("gm.longest=2000"), open_it(r))
+GM_SESSION_TEST(gm_refuses_messages_that_are_too_long, gm_rig("gm.longest=2000"), open_it(r))
 {
 	static struct sending a;
 
@@ -410,9 +413,9 @@ GM_SESSION_TEST(gm_refuses_what_is_too_big, gm_rig("gm.longest=2000"), open_it(r
 	CHECK_EQ(a.pushed, 0);
 }
 
-/* ---- answers that are false ---- */
+/* ---- forged answers ---- */
 
-GM_SESSION_TEST(gm_takes_no_acknowledgement_of_what_was_not_sent, gm_rig("gm.window=1"), open_it(r))
+GM_SESSION_TEST(gm_ignores_acknowledgements_of_unsent_packets, gm_rig("gm.window=1"), open_it(r))
 {
 	static struct sending a, b;
 	struct packet p, forged;
@@ -420,14 +423,14 @@ GM_SESSION_TEST(gm_takes_no_acknowledgement_of_what_was_not_sent, gm_rig("gm.win
 	send_it(r, &a, s, 5);
 	send_it(r, &b, s, 5); /* waits */
 	p = forged = expect(r, GM_DATA);
-	forged.h.number++; /* that is b's */
+	forged.h.number++; /* b's number */
 	answer(r, &forged, GM_ACK, 0);
 	forged.h.number += 1000;
 	answer(r, &forged, GM_ACK, 0);
 	answer(r, &forged, GM_RESET, GM_R_STALE);
 	CHECK_EQ(rig_counter(r, "bad_ack"), 3);
 	forged = p;
-	forged.h.begin++; /* of another session's */
+	forged.h.begin++; /* another session's */
 	answer(r, &forged, GM_ACK, 0);
 	answer(r, &forged, GM_RESET, GM_R_STALE);
 	CHECK_EQ(rig_counter(r, "stale"), 2);
@@ -436,7 +439,7 @@ GM_SESSION_TEST(gm_takes_no_acknowledgement_of_what_was_not_sent, gm_rig("gm.win
 	CHECK_EQ(a.times, 1);
 }
 
-GM_SESSION_TEST(gm_takes_no_acknowledgement_of_another_host, gm_rig(""), open_it(r))
+GM_SESSION_TEST(gm_ignores_acknowledgements_from_another_host, gm_rig(""), open_it(r))
 {
 	static struct sending a;
 	struct packet p, forged;
@@ -453,7 +456,7 @@ GM_SESSION_TEST(gm_takes_no_acknowledgement_of_another_host, gm_rig(""), open_it
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-TEST(gm_ends_a_session_that_the_peer_resets)
+TEST(gm_ends_a_session_reset_by_the_peer)
 {
 	static const struct {
 		enum gm_reason reason;
@@ -518,7 +521,7 @@ segments_of(const char *small, size_t len)
 	unsigned buffers = 0;
 	bool was_sent = false;
 
-	/* with how many buffers the message can be sent: itself, and those that its packet needs */
+	/* finds out how many buffers the message needs: its own, and its packet's */
 	while (!was_sent && ++buffers < 10) {
 		snprintf(settings, sizeof(settings), "gm.small=%s", small);
 		r = gm_rig(settings);
@@ -532,15 +535,14 @@ segments_of(const char *small, size_t len)
 	return buffers;
 }
 
-TEST(gm_copies_small_messages_if_it_is_told_to)
+TEST(gm_copies_small_messages_if_set)
 {
 	CHECK_EQ(segments_of("copy", 256), 2);
 	CHECK(segments_of("reference", 256) > 2);
 	CHECK(segments_of("copy", 257) > 2);
 }
 
-GM_SESSION_TEST(gm_sends_small_messages_unreliably_if_it_is_told_to, gm_rig("gm.small=unreliable; gm.tokens=1"),
-		open_it(r))
+GM_SESSION_TEST(gm_sends_small_messages_unreliably_if_set, gm_rig("gm.small=unreliable; gm.tokens=1"), open_it(r))
 {
 	static struct sending a;
 	struct packet p;
@@ -571,7 +573,7 @@ GM_SESSION_TEST(gm_sends_small_messages_unreliably_if_it_is_told_to, gm_rig("gm.
 
 /* ---- without reliability, without flow control ---- */
 
-GM_SESSION_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no; gm.flow=no"), open_it(r))
+GM_SESSION_TEST(gm_sends_unreliable_messages_once, gm_rig("gm.reliable=no; gm.flow=no"), open_it(r))
 {
 	static struct sending a;
 	struct packet p;
@@ -595,14 +597,14 @@ GM_SESSION_TEST(gm_sends_once_what_need_not_be_reliable, gm_rig("gm.reliable=no;
 	send_it(r, &a, s, 0);
 	expect(r, GM_DATAGRAM);
 	rig_expect_silence_ms(r, 20000);
-	deposit(r, &a, s, 2, 0x1234, 0); /* is reliable all the same */
+	deposit(r, &a, s, 2, 0x1234, 0); /* deposits stay reliable */
 	p = expect(r, GM_DEPOSIT);
 	answer(r, &p, GM_ACK, 0);
 	CHECK_EQ(a.status, 0);
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-GM_SESSION_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.reliable=no"), open_it(r))
+GM_SESSION_TEST(gm_drops_a_datagram_without_a_buffer, gm_rig("gm.reliable=no"), open_it(r))
 {
 	static struct sending a;
 	unsigned dropped = 0;
@@ -620,7 +622,7 @@ GM_SESSION_TEST(gm_drops_a_datagram_for_which_there_is_no_buffer, gm_rig("gm.rel
 	CHECK_EQ(rig_drop_count(r), dropped);
 }
 
-GM_SESSION_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.tokens=4; gm.timeout=50ms"), open_it(r))
+GM_SESSION_TEST(gm_regains_tokens_with_credits, gm_rig("gm.reliable=no; gm.tokens=4; gm.timeout=50ms"), open_it(r))
 {
 	static struct sending a;
 	struct packet p, second = { .host = 0 }, forged;
@@ -629,7 +631,7 @@ GM_SESSION_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.to
 		send_it(r, &a, s, 5);
 		CHECK_EQ(a.pushed, 0);
 		p = expect(r, GM_DATAGRAM);
-		CHECK_EQ(p.h.previous, i % 2 == 0); /* asks */
+		CHECK_EQ(p.h.previous, i % 2 == 0); /* asks for credit */
 		if (i == 2)
 			second = p;
 	}
@@ -656,13 +658,13 @@ GM_SESSION_TEST(gm_takes_tokens_back_with_credits, gm_rig("gm.reliable=no; gm.to
 	rig_expect_nothing_sent(r);
 }
 
-GM_SESSION_TEST(gm_goes_on_when_credits_are_lost, gm_rig("gm.reliable=no; gm.tokens=2; gm.timeout=50ms"), open_it(r))
+GM_SESSION_TEST(gm_recovers_from_lost_credits, gm_rig("gm.reliable=no; gm.tokens=2; gm.timeout=50ms"), open_it(r))
 {
 	static struct sending a;
 
 	send_it(r, &a, s, 5);
 	send_it(r, &a, s, 5);
-	rig_advance_ms(r, 100); /* as long as nobody wants one */
+	rig_advance_ms(r, 100); /* while nobody waits for a token */
 	send_it(r, &a, s, 5);
 	CHECK_EQ(a.pushed, -ENOBUFS);
 	rig_advance_ms(r, 49);
@@ -683,7 +685,7 @@ GM_SESSION_TEST(gm_goes_on_when_credits_are_lost, gm_rig("gm.reliable=no; gm.tok
 	rig_forget(r);
 }
 
-GM_SESSION_TEST(gm_waits_for_nobody_without_flow_control, gm_rig("gm.flow=no; gm.tokens=1; gm.window=1; gm.longest=2k"),
+GM_SESSION_TEST(gm_never_waits_without_flow_control, gm_rig("gm.flow=no; gm.tokens=1; gm.window=1; gm.longest=2k"),
 		open_it(r))
 {
 	static struct sending sending[GM_TOKENS_MAX + 1];
@@ -692,7 +694,7 @@ GM_SESSION_TEST(gm_waits_for_nobody_without_flow_control, gm_rig("gm.flow=no; gm
 	for (unsigned i = 0; i <= GM_TOKENS_MAX; i++)
 		send_it(r, &sending[i], s, FRAGMENT + 1);
 	CHECK_EQ(sending[GM_TOKENS_MAX - 1].pushed, 0);
-	CHECK_EQ(sending[GM_TOKENS_MAX].pushed, -ENOBUFS); /* what is kept is bounded */
+	CHECK_EQ(sending[GM_TOKENS_MAX].pushed, -ENOBUFS); /* kept messages are bounded */
 	for (unsigned i = 0; i < 2 * GM_TOKENS_MAX; i++)
 		p = expect(r, GM_DATA);
 	rig_expect_nothing_sent(r);
@@ -703,9 +705,9 @@ GM_SESSION_TEST(gm_waits_for_nobody_without_flow_control, gm_rig("gm.flow=no; gm
 
 /* ---- deposits ---- */
 
-TEST(gm_deposits_name_their_places)
+TEST(gm_deposits_name_region_and_offset)
 {
-	struct rig *r = gm_rig("gm.small=unreliable"); /* deposits are reliable all the same */
+	struct rig *r = gm_rig("gm.small=unreliable"); /* deposits stay reliable */
 	struct xk_session *s = open_it(r);
 	static struct sending a, b;
 	struct packet p, q;

@@ -1,10 +1,10 @@
 /*
- * test_gm_net.c - simulated networks of hosts that send each other messages through GM, while frames are lost, repeated,
- * late, and hosts crash and boot. Each message is in a journal that outlives all hosts. It must be delivered at most once,
- * whole, after all others of its session, and by no later boot of the receiver than was there when it was pushed; its
- * sender must be told once, of a delivery only if there was one; and no more messages are under way than there are tokens.
- * Then the network heals, and messages must get through between all hosts. Without reliability, messages may be missing,
- * and nobody is told.
+ * test_gm_net.c - simulated networks of hosts that exchange messages through GM while frames are lost, duplicated and
+ * delayed and hosts crash and boot. A journal that outlives all hosts records each message. It must be delivered at
+ * most once, whole, after all earlier messages of its session, and by no later boot of the receiver than when it was
+ * pushed. Its sender must be notified once, of a delivery only if there was one, and must have no more messages in
+ * flight than tokens. After the network heals, messages between all hosts must get through. Without reliability,
+ * messages may be missing, and no sender is notified.
  */
 #include "protocols/papers/gm.h"
 #include "protocols/post.h"
@@ -17,7 +17,7 @@ enum {
 	PORT = 7,
 	TOKENS = 5,
 	GM_KEPT = 64, /* without flow control */
-	LATE = 16,    /* buffers that the user posts, each when it has had a message */
+	LATE = 16,    /* buffers that the user posts, one more after each message */
 };
 
 static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .stop_ms = 14000, .end_ms = 24000 };
@@ -25,7 +25,7 @@ static const struct net_times times = { .heal_ms = 8000, .settle_ms = 12000, .st
 /* A session that a talker has opened; numbered over all hosts and boots. */
 struct conversation {
 	unsigned from, to, under_way, pushed, delivered;
-	uint64_t to_boot; /* that was there when it was opened, or earlier */
+	uint64_t to_boot; /* the receiver's boot when it was opened, or an earlier one */
 	bool over;
 };
 
@@ -76,7 +76,7 @@ judge_delivery(struct net_host *h, const struct xk_msg *m)
 		w->net.good[c->from][c->to]++;
 }
 
-/* Where users post buffers themselves. */
+/* Posts buffers, if the users do. */
 static void
 post(struct net_host *h, struct xk_session *s, unsigned count)
 {
@@ -93,7 +93,7 @@ host_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	uint64_t chance = xk_random(self);
 
 	if (chance % 32 == 0)
-		xk_delay(self, chance / 32 % 30000); /* others come meanwhile */
+		xk_delay(self, chance / 32 % 30000); /* others arrive meanwhile */
 	judge_delivery(h, m);
 	xk_msg_free(m);
 	post(h, lls, 1);
@@ -137,7 +137,7 @@ message_done(struct xk_gm_send *send, int status)
 	}
 }
 
-/* Pushes a message on the conversation's session. Returns what xk_push has. */
+/* Pushes a message on the conversation's session. Returns xk_push's result. */
 static int
 push_message(struct net_host *h, struct xk_session *s, unsigned conversation)
 {
@@ -157,7 +157,7 @@ push_message(struct net_host *h, struct xk_session *s, unsigned conversation)
 	c->under_way++;
 	err = xk_gm_send(s, m, &e->send);
 	if (err != 0) {
-		e->x.ends = 1; /* none: it was refused */
+		e->x.ends = 1; /* refused: nothing to end */
 		c->under_way--;
 		c->pushed--;
 	}
@@ -241,7 +241,7 @@ static const char talker_graph[] =
 
 static const char short_path[] = "gm -> bid -> vnet;";
 
-/* What GM and BID say to each other takes longer than a boot. */
+/* Messages between GM and BID take longer than a boot. */
 static const char late_path[] = "vdelay [up=\"1ms\", down=\"1ms\", jitter=\"150ms\", reorder=yes];"
 				"gm -> vdelay -> bid -> vnet;";
 
@@ -288,56 +288,56 @@ world_run(uint64_t seed, const char *path, const char *settings, uint32_t size_m
 	free(w.conversations);
 	CHECK(w.delivered > 0 && w.delivered >= w.told && (w.told > 0) != w.sent_once);
 	if (!crashes)
-		CHECK_EQ(w.failed, 0); /* nobody is gone for 3 s */
+		CHECK_EQ(w.failed, 0); /* no host is down for 3 s */
 	if (CU_get_number_of_failures() != failures)
 		fprintf(stderr, "seed %llu: %u messages, %u delivered, %u told, %u failed\n", (unsigned long long)seed,
 			w.net.count, w.delivered, w.told, w.failed);
 }
 
-TEST(messages_arrive_once_and_in_order_whatever_the_network_does)
+TEST(messages_arrive_once_in_order_on_a_bad_network)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(seed, short_path, seed % 2 == 0 ? ", small=copy" : "", 60, false);
 }
 
-TEST(messages_arrive_once_and_in_order_whoever_crashes)
+TEST(messages_arrive_once_in_order_if_hosts_crash)
 {
 	for (uint64_t seed = 1; seed <= net_runs(1); seed++)
 		world_run(1000000 + seed, short_path, "", 60, true);
 }
 
-TEST(long_messages_arrive_once_and_in_order_whoever_crashes)
+TEST(long_messages_arrive_once_in_order_if_hosts_crash)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(2000000 + seed, seed % 2 == 0 ? blast_path : short_path, "", 5000, true);
 }
 
-TEST(messages_that_wait_above_bid_reach_no_other_boot)
+TEST(messages_delayed_above_bid_reach_no_other_boot)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(3000000 + seed, late_path, "", seed % 2 == 0 ? 5000 : 60, true);
 }
 
-TEST(messages_wait_for_buffers_that_are_posted)
+TEST(messages_wait_for_posted_buffers)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(4000000 + seed, short_path, ", buffers=0", seed % 2 == 0 ? 5000 : 60, seed != 1);
 }
 
-/* Receivers forget sessions all the time: few of the senders' sessions then end without anybody's being gone. */
-TEST(messages_arrive_once_and_in_order_where_sessions_are_forgotten)
+/* Receivers forget sessions all the time; few of the senders' sessions end because of it. */
+TEST(messages_arrive_once_in_order_if_sessions_are_forgotten)
 {
 	for (uint64_t seed = 1; seed <= net_runs(1); seed++)
 		world_run(5000001 + 2 * seed, short_path, ", sessions=3, peer_sessions=2", 60, true);
 }
 
-TEST(messages_arrive_once_and_in_order_without_flow_control)
+TEST(messages_arrive_once_in_order_without_flow_control)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(6000000 + seed, short_path, ", flow=no", seed % 2 == 0 ? 2000 : 60, true);
 }
 
-TEST(messages_that_are_sent_once_arrive_once_and_in_order_if_at_all)
+TEST(unreliable_messages_arrive_at_most_once_in_order)
 {
 	for (uint64_t seed = 1; seed <= net_runs(2); seed++)
 		world_run(7000000 + seed, short_path, seed % 2 == 0 ? ", reliable=no" : ", reliable=no, flow=no",

@@ -1,4 +1,4 @@
-/* test_gm_received.c - GM's receiving half: what is delivered, what is refused, and how much is held. test_gm.c has the rest. */
+/* test_gm_received.c - GM's receiving half: messages delivered, refused and held. The rest: test_gm.c. */
 #include <limits.h>
 
 #include "tests/protocols/gm_rig.h"
@@ -18,12 +18,12 @@ RIG_TEST(gm_delivers_and_acknowledges, gm_server(""))
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(gm_delivers_no_duplicate_and_nothing_out_of_order, gm_server(""))
+RIG_TEST(gm_delivers_without_duplicates_and_in_order, gm_server(""))
 {
 	hear(r, 105, 0, "one");
 	expect_ack(r, 105);
 	hear(r, 105, 0, "one");
-	expect_ack(r, 105); /* the first may have been lost */
+	expect_ack(r, 105); /* the first acknowledgement may have been lost */
 	CHECK_EQ(rig_counter(r, "duplicate"), 1);
 	hear(r, 109, 107, "three");
 	rig_expect_nothing_sent(r);
@@ -40,7 +40,7 @@ RIG_TEST(gm_delivers_no_duplicate_and_nothing_out_of_order, gm_server(""))
 	rig_expect_nothing_delivered(r);
 }
 
-/* A packet arrives whose acknowledgement may wait. */
+/* Injects a packet whose acknowledgement may wait. */
 static void
 hear_patient(struct rig *r, uint64_t number, uint64_t previous, const char *text)
 {
@@ -60,12 +60,12 @@ GM_TEST(gm_acknowledges_patient_packets_together, gm_server("gm.ack_delay=5ms"))
 	rig_advance_ms(r, 1);
 	expect_ack(r, 106);
 	hear_patient(r, 107, 106, "three");
-	hear(r, 108, 107, "four"); /* its sender asks */
+	hear(r, 108, 107, "four"); /* its sender asks for it */
 	expect_delivered(r, "four");
 	expect_ack(r, 108);
 	rig_expect_silence_ms(r, 10);
 	hear_patient(r, 109, 108, "five");
-	hear(r, 109, 108, "five"); /* ... because it has waited for long */
+	hear(r, 109, 108, "five"); /* ... because it has waited long enough */
 	expect_ack(r, 109);
 }
 
@@ -75,7 +75,7 @@ RIG_TEST(gm_acknowledges_patient_packets_at_once_without_a_delay, gm_server(""))
 	expect_ack(r, 105);
 }
 
-/* ... and the acknowledgement that waits with it. */
+/* Its waiting acknowledgement ends with it. */
 GM_TEST(gm_session_ends_while_acknowledgements_wait, gm_server("gm.ack_delay=5ms"))
 {
 	hear_patient(r, 105, 0, "one");
@@ -83,8 +83,8 @@ GM_TEST(gm_session_ends_while_acknowledgements_wait, gm_server("gm.ack_delay=5ms
 	rig_expect_silence_ms(r, 10);
 }
 
-/* What comes before the first is known to be missing as long as the sender says so. */
-RIG_TEST(gm_begins_a_session_with_nothing_missing, gm_server(""))
+/* Packets before the session's first are missing only if the sender reports so. */
+RIG_TEST(gm_starts_a_session_only_if_nothing_is_missing, gm_server(""))
 {
 	hear(r, 107, 105, "two");
 	CHECK_EQ(rig_counter(r, "gap"), 1);
@@ -96,7 +96,7 @@ RIG_TEST(gm_begins_a_session_with_nothing_missing, gm_server(""))
 	rig_forget(r);
 }
 
-GM_TEST(gm_answers_on_the_session_of_a_stranger, gm_server(""))
+GM_TEST(gm_answers_on_a_strangers_session, gm_server(""))
 {
 	hear(r, 105, 0, "one");
 	expect_ack(r, 105);
@@ -105,7 +105,7 @@ GM_TEST(gm_answers_on_the_session_of_a_stranger, gm_server(""))
 	CHECK_EQ(expect(r, GM_DATA).h.length, 2);
 }
 
-RIG_TEST(gm_hears_only_enabled_ports, gm_server(""))
+RIG_TEST(gm_delivers_only_to_enabled_ports, gm_server(""))
 {
 	struct packet p = packet(GM_DATA, 105, 0, "one");
 
@@ -118,7 +118,7 @@ RIG_TEST(gm_hears_only_enabled_ports, gm_server(""))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(gm_resets_a_session_that_the_hlp_refuses, gm_server(""))
+RIG_TEST(gm_resets_a_session_refused_by_the_hlp, gm_server(""))
 {
 	rig_refuse_sessions(r, -EPERM);
 	hear(r, 105, 0, "one");
@@ -127,8 +127,8 @@ RIG_TEST(gm_resets_a_session_that_the_hlp_refuses, gm_server(""))
 	rig_expect_nothing_delivered(r);
 }
 
-/* As if the user's demux had not returned. */
-RIG_TEST(gm_keeps_what_comes_while_a_message_is_being_delivered, gm_server("gm.buffers=3"))
+/* As if the user's demux had not returned yet. */
+RIG_TEST(gm_queues_packets_during_a_delivery, gm_server("gm.buffers=3"))
 {
 	struct gm_session *s;
 
@@ -140,7 +140,7 @@ RIG_TEST(gm_keeps_what_comes_while_a_message_is_being_delivered, gm_server("gm.b
 	hear(r, 106, 105, "two");
 	hear_part(r, 107, 106, 6, 0, 3);
 	hear(r, 106, 105, "two");
-	expect_ack(r, 105); /* that it is here does not mean that the user has had it */
+	expect_ack(r, 105); /* received, but not yet delivered */
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
 	s->delivering = false;
@@ -153,7 +153,7 @@ RIG_TEST(gm_keeps_what_comes_while_a_message_is_being_delivered, gm_server("gm.b
 
 /* ---- buffers ---- */
 
-RIG_TEST(gm_delivers_what_a_buffer_is_posted_for, gm_server("gm.buffers=0"))
+RIG_TEST(gm_delivers_into_posted_buffers, gm_server("gm.buffers=0"))
 {
 	struct xk_session *s;
 
@@ -161,7 +161,7 @@ RIG_TEST(gm_delivers_what_a_buffer_is_posted_for, gm_server("gm.buffers=0"))
 	CHECK_EQ(rig_counter(r, "unposted"), 1);
 	rig_expect_nothing_delivered(r);
 	rig_expect_nothing_sent(r);
-	s = rig_announced_session(r); /* the hlp was told, so that it may post */
+	s = rig_announced_session(r); /* the hlp was notified and may post */
 	CHECK_EQ(xk_post(s, 2, 4), 0);
 	hear(r, 105, 0, "one");
 	CHECK_EQ(rig_counter(r, "unposted"), 2);
@@ -175,8 +175,8 @@ RIG_TEST(gm_delivers_what_a_buffer_is_posted_for, gm_server("gm.buffers=0"))
 	CHECK_EQ(rig_counter(r, "gap"), 1);
 }
 
-/* The others of the same host go on. */
-RIG_TEST(gm_receiver_that_posts_nothing_stops_its_own_session_alone, gm_server("gm.buffers=0"))
+/* The host's other sessions continue. */
+RIG_TEST(gm_receiver_without_buffers_stops_only_its_session, gm_server("gm.buffers=0"))
 {
 	struct packet p;
 
@@ -212,19 +212,19 @@ RIG_TEST(gm_joins_fragments, gm_server(""))
 	CHECK_EQ(((struct gm *)rig_protocol(r, "gm"))->shares.all.held, 0);
 }
 
-TEST(gm_resets_fragments_that_do_not_follow)
+TEST(gm_resets_fragments_out_of_sequence)
 {
 	static const uint32_t cases[][4] = {
 		/* total, offset, length, reason */
 		{ 9, 3, 3, GM_R_INCONSISTENT },  /* another message's length */
 		{ 8, 4, 3, GM_R_INCONSISTENT },  /* a byte is missing */
-		{ 8, 2, 3, GM_R_INCONSISTENT },  /* a byte again */
+		{ 8, 2, 3, GM_R_INCONSISTENT },  /* a duplicate byte */
 		{ 8, 3, 2, GM_R_INCONSISTENT },  /* shorter than the first, and not the last */
 		{ 8, 3, 4, GM_R_INCONSISTENT },  /* longer */
 		{ 8, 3, 5, GM_R_INCONSISTENT },  /* ... and the last */
-		{ 8, 3, 0, GM_R_INCONSISTENT },  /* nothing */
+		{ 8, 3, 0, GM_R_INCONSISTENT },  /* empty */
 		{ 100001, 0, 4, GM_R_TOO_LONG }, /* too long */
-		{ 9, 0, 0, GM_R_INCONSISTENT },  /* another message, which begins with nothing */
+		{ 9, 0, 0, GM_R_INCONSISTENT },  /* another message, whose first fragment is empty */
 	};
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
@@ -240,14 +240,14 @@ TEST(gm_resets_fragments_that_do_not_follow)
 	}
 }
 
-RIG_TEST(gm_begins_no_session_in_the_middle_of_a_message, gm_server(""))
+RIG_TEST(gm_starts_no_session_in_mid_message, gm_server(""))
 {
 	hear_part(r, 106, 0, 8, 3, 5);
 	expect_reset(r, 106, GM_R_STALE);
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 }
 
-RIG_TEST(gm_abandons_a_message_whose_rest_never_comes, gm_server("gm.patience=2s; gm.buffers=1"))
+RIG_TEST(gm_abandons_an_incomplete_message, gm_server("gm.patience=2s; gm.buffers=1"))
 {
 	hear_part(r, 105, 0, 8, 0, 3);
 	rig_advance_ms(r, 1000);
@@ -260,17 +260,17 @@ RIG_TEST(gm_abandons_a_message_whose_rest_never_comes, gm_server("gm.patience=2s
 	rig_forget(r);
 	hear_part(r, 107, 106, 8, 6, 2);
 	expect_reset(r, 107, GM_R_INCONSISTENT);
-	hear(r, 108, 106, "new"); /* its buffer is there again */
+	hear(r, 108, 106, "new"); /* its buffer is free again */
 	expect_delivered(r, "new");
 	rig_forget(r);
 }
 
 /* Six fragments of a message hold six buffers of 2 KiB, however short they are. */
-TEST(gm_holds_no_more_than_it_may)
+TEST(gm_limits_held_buffers)
 {
 	static const struct {
 		const char *settings;
-		unsigned hosts; /* which have room for such a message */
+		unsigned hosts; /* number of hosts for whose messages it has room */
 	} cases[] = { { "gm.held=22k", 1 }, { "gm.held=34k", 2 }, { "gm.held=20k", 0 } };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(cases); i++) {
@@ -300,8 +300,8 @@ TEST(gm_holds_no_more_than_it_may)
 	}
 }
 
-/* The first fragment says how many buffers its message will hold. */
-GM_TEST(gm_refuses_a_message_in_too_many_pieces, gm_server("gm.held=4m"))
+/* The first fragment tells how many buffers its message will hold. */
+GM_TEST(gm_refuses_a_message_in_too_many_segments, gm_server("gm.held=4m"))
 {
 	hear_part(r, 105, 0, 8000, 0, 1);
 	CHECK_EQ(rig_counter(r, "no_room"), 1);
@@ -310,8 +310,8 @@ GM_TEST(gm_refuses_a_message_in_too_many_pieces, gm_server("gm.held=4m"))
 	CHECK_EQ(rig_counter(r, "no_room"), 1);
 }
 
-/* A later fragment in more pieces than the first takes more buffers, or is refused; the message can still arrive. */
-TEST(gm_counts_the_pieces_of_each_fragment)
+/* A later fragment in more segments than the first takes more buffers or is refused; the message can still arrive. */
+TEST(gm_counts_the_segments_of_each_fragment)
 {
 	struct rig *r = gm_server("gm.held=12k"); /* three buffers */
 	struct packet p = packet(GM_DATA, 106, 105, "defg");
@@ -336,7 +336,7 @@ TEST(gm_counts_the_pieces_of_each_fragment)
 
 /* ---- sessions that come and go ---- */
 
-RIG_TEST(gm_ends_a_session_when_the_peer_begins_a_later_one, gm_server(""))
+RIG_TEST(gm_ends_a_session_if_the_peer_starts_a_later_one, gm_server(""))
 {
 	struct packet p = packet(GM_DATA, 203, 0, "new");
 	struct xk_session *old;
@@ -360,8 +360,8 @@ RIG_TEST(gm_ends_a_session_when_the_peer_begins_a_later_one, gm_server(""))
 	rig_expect_nothing_sent(r);
 }
 
-/* A session that is forgotten costs the sender nothing, and lets no old packet in. */
-RIG_TEST(gm_goes_on_with_a_session_that_it_has_forgotten, gm_server("gm.peer_sessions=1"))
+/* A forgotten session costs the sender nothing and lets no old packet in. */
+RIG_TEST(gm_resumes_a_forgotten_session, gm_server("gm.peer_sessions=1"))
 {
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
@@ -387,7 +387,7 @@ RIG_TEST(gm_goes_on_with_a_session_that_it_has_forgotten, gm_server("gm.peer_ses
 	rig_forget(r);
 }
 
-GM_TEST(gm_takes_no_more_sessions_of_a_host_than_it_may, gm_server("gm.peer_sessions=1"))
+GM_TEST(gm_limits_a_hosts_sessions, gm_server("gm.peer_sessions=1"))
 {
 	struct packet p = packet(GM_DATA, 110, 0, "other");
 
@@ -402,7 +402,7 @@ GM_TEST(gm_takes_no_more_sessions_of_a_host_than_it_may, gm_server("gm.peer_sess
 	expect_delivered(r, "other");
 }
 
-RIG_TEST(gm_delivers_nothing_of_a_boot_that_is_over, gm_server(""))
+RIG_TEST(gm_delivers_nothing_from_an_ended_boot, gm_server(""))
 {
 	struct packet p = packet(GM_DATA, 3, 0, "new");
 	struct gm_session *s;
@@ -425,8 +425,8 @@ RIG_TEST(gm_delivers_nothing_of_a_boot_that_is_over, gm_server(""))
 	rig_forget(r);
 }
 
-/* Packets whose boot is not known, because BID is not below or carries up the last of a boot. */
-RIG_TEST(gm_takes_no_packet_of_an_unknown_boot,
+/* The boot is unknown if BID is not below, or delivers an ended boot's last messages. */
+RIG_TEST(gm_drops_packets_of_an_unknown_boot,
 	 rig_new_graph("wire:; wire2:; bidctl: wire2; bidctl.broadcast=no; gm: wire bidctl; user: gm"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
@@ -436,7 +436,7 @@ RIG_TEST(gm_takes_no_packet_of_an_unknown_boot,
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(gm_forgets_hosts_that_are_lost, gm_server("bidctl.lifetime=1s; gm.peer_sessions=1"))
+RIG_TEST(gm_forgets_lost_hosts, gm_server("bidctl.lifetime=1s; gm.peer_sessions=1"))
 {
 	struct gm *gm = (struct gm *)rig_protocol(r, "gm");
 	struct packet p = packet(GM_DATA, 110, 0, "other");
@@ -460,7 +460,7 @@ hear_datagram(struct rig *r, uint64_t number, const char *text)
 	inject(r, packet(GM_DATAGRAM, number, 0, text));
 }
 
-/* A fragment of one arrives: len bytes from offset on, of `total`. */
+/* Injects a datagram's fragment: len bytes at `offset`, of `total`. */
 static void
 hear_datagram_part(struct rig *r, uint64_t number, uint32_t total, uint32_t offset, uint32_t len)
 {
@@ -474,7 +474,7 @@ hear_datagram_part(struct rig *r, uint64_t number, uint32_t total, uint32_t offs
 	inject(r, p);
 }
 
-RIG_TEST(gm_delivers_datagrams_in_order_and_once, gm_server("gm.buffers=1"))
+RIG_TEST(gm_delivers_datagrams_once_in_order, gm_server("gm.buffers=1"))
 {
 	struct packet p = packet(GM_DATAGRAM, 6, 0, "late");
 	struct gm_session *s;
@@ -495,7 +495,7 @@ RIG_TEST(gm_delivers_datagrams_in_order_and_once, gm_server("gm.buffers=1"))
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_open_done_count(r), 1);
 	s = (struct gm_session *)rig_announced_session(r);
-	hear(r, 105, 0, "kept"); /* reliable ones have other numbers */
+	hear(r, 105, 0, "kept"); /* reliable packets have numbers of their own */
 	expect_delivered(r, "kept");
 	expect_ack(r, 105);
 	CHECK_EQ(atomic_exchange(&s->posted.counts[XK_POSTED_OWN], 0), 1);
@@ -520,11 +520,11 @@ GM_TEST(gm_delivers_datagrams_of_a_later_session, gm_rig(""))
 	expect_delivered(r, "again");
 }
 
-RIG_TEST(gm_puts_datagrams_together, gm_server("gm.patience=1s"))
+RIG_TEST(gm_reassembles_datagrams, gm_server("gm.patience=1s"))
 {
 	uint8_t bytes[2000];
 
-	hear_datagram_part(r, 1, 2000, 1000, 1000); /* nobody knows its beginning, nor the session */
+	hear_datagram_part(r, 1, 2000, 1000, 1000); /* neither its beginning nor its session is known */
 	CHECK_EQ(rig_counter(r, "stale"), 1);
 	rig_expect_nothing_sent(r);
 	hear_datagram_part(r, 1, 2000, 0, 1000);
@@ -545,7 +545,7 @@ RIG_TEST(gm_puts_datagrams_together, gm_server("gm.patience=1s"))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(gm_delivers_a_datagram_amid_a_long_message, gm_server(""))
+RIG_TEST(gm_delivers_a_datagram_during_a_long_message, gm_server(""))
 {
 	uint8_t bytes[2000];
 
@@ -560,7 +560,7 @@ RIG_TEST(gm_delivers_a_datagram_amid_a_long_message, gm_server(""))
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(gm_gives_credit_for_datagrams_that_ask, gm_server(""))
+RIG_TEST(gm_grants_credit_to_datagrams_that_ask, gm_server(""))
 {
 	struct packet p;
 
@@ -602,7 +602,7 @@ rig_with_region(struct xk_region *region, uint16_t port)
 	return r;
 }
 
-TEST(gm_deposits_in_order_and_tells_nobody)
+TEST(gm_deposits_in_order_without_delivering)
 {
 	struct xk_region region;
 	struct rig *r = rig_with_region(&region, PORT);
@@ -613,7 +613,7 @@ TEST(gm_deposits_in_order_and_tells_nobody)
 	expect_ack(r, 106);
 	inject(r, deposit_packet(106, region.id, 0, "AB")); /* a duplicate */
 	expect_ack(r, 106);
-	inject(r, deposit_packet(107, region.id, 20, "")); /* nothing, at the end */
+	inject(r, deposit_packet(107, region.id, 20, "")); /* empty, at the end */
 	expect_ack(r, 107);
 	CHECK(memcmp(memory + 9, "\0abcdef\0\0\0\0\0\0\0\0uvwxyz\0", 22) == 0);
 	CHECK_EQ(rig_counter(r, "deposited"), 3);
@@ -668,9 +668,9 @@ TEST(gm_deposits_into_registered_memory_only)
 	rig_free(r);
 }
 
-/* ---- what is malformed ---- */
+/* ---- malformed packets ---- */
 
-RIG_TEST(gm_drops_what_is_cut_off, gm_server(""))
+RIG_TEST(gm_drops_truncated_packets, gm_server(""))
 {
 	struct packet p = packet(GM_DATA, 105, 0, "one");
 	uint8_t bytes[BID_LEN + GM_HEADER_LEN + BYTES];
@@ -686,7 +686,7 @@ RIG_TEST(gm_drops_what_is_cut_off, gm_server(""))
 	rig_forget(r);
 }
 
-TEST(gm_drops_headers_that_nobody_sends)
+TEST(gm_drops_impossible_headers)
 {
 	static const struct {
 		struct gm_header h;

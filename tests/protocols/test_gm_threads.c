@@ -1,8 +1,8 @@
 /*
- * test_gm_threads.c - GM under threads: two hosts, each with shepherds that open, send, long and short, deposit and close,
- * all at once, over links that lose, repeat and reorder. Messages of a session must come once and in order, and every
- * sender must be told once, of a delivery only after it; also while GM is told now and then that the other host was booted,
- * or is lost. Messages that are sent once may be missing, but come in order all the same.
+ * test_gm_threads.c - GM under threads: two hosts whose shepherds open, send short and long messages, deposit and
+ * close, all at once, over links that lose, duplicate and reorder. A session's messages must arrive once and in order,
+ * and each sender must be notified once, of a delivery only after it; also while the other host is now and then
+ * reported booted or lost. Unreliable messages may be missing, but must arrive in order.
  */
 #include "protocols/papers/gm_private.h"
 #include "tests/protocols/pair.h"
@@ -27,15 +27,15 @@ static const char graph_text[] =
 	"talker -> gm [%s]; gm -> bid [%s]; gm -> bidctl; bid -> vdrop -> vnet; bid -> bidctl; bidctl -> vnet;"
 	"vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
 
-/* A session that was opened. */
+/* messages; if unreliable, the last one's number, from 1 */
 struct conversation {
-	_Atomic unsigned delivered; /* messages; of those that are sent once, the last one's number, from 1 */
+	_Atomic unsigned delivered; /* sends without a completion yet */
 	_Atomic unsigned waiting;   /* whose senders were not told yet */
 	_Atomic bool failed;
 	unsigned pushed;
 };
 
-/* What one message's sender is told. Its first bytes are these numbers. */
+/* A message's completion. The message begins with these numbers. */
 struct sending {
 	struct xk_gm_send send; /* first */
 	struct conversation *conversation;
@@ -50,14 +50,14 @@ struct talker {
 	struct both *both;
 	unsigned host;
 	struct xk_region region;
-	uint8_t memory[SESSIONS][LONG]; /* for a deposit of each session */
+	uint8_t memory[SESSIONS][LONG]; /* deposits of each session */
 };
 
 struct both {
 	struct pair pair;
 	struct talker *talkers[2];
 	bool sent_once;
-	bool alarms; /* after which GM may take a packet again: a boot that was never over comes again */
+	bool alarms; /* false reports of boots, after which GM may accept a packet twice because the boot has not ended */
 	struct conversation conversations[SESSIONS];
 	struct sending sendings[SESSIONS][SENDS];
 	_Atomic unsigned opened, good, failed, ended, disorder;
@@ -113,7 +113,7 @@ talker_init(struct xk_protocol *self)
 
 COMPOSE_UPPER(talker, struct talker, XK_ASYNC, .init = talker_init, .demux = talker_demux);
 
-/* Returns as xk_push. */
+/* Sends one message. Returns xk_push's result. */
 static int
 send_one(struct talker *t, struct xk_session *s, unsigned number)
 {
@@ -148,7 +148,7 @@ deposit_done(struct xk_gm_send *send, int status)
 	atomic_store(&sending->ended, true);
 }
 
-/* Writes into the other host's memory, and looks whether it is there. */
+/* Deposits into the other host's memory, and checks that the bytes have arrived. */
 static void
 deposit_one(struct talker *t, struct xk_session *s, unsigned number)
 {
@@ -212,7 +212,7 @@ talker_live(void *argument)
 	atomic_fetch_add(&b->ended, 1);
 }
 
-/* Says that the other host has booted, although it has not: sessions end, and begin anew, while messages are under way. */
+/* Reports falsely that the other host has booted: sessions end and begin anew while messages are in flight. */
 static void
 raise_alarms(void *argument)
 {
@@ -273,14 +273,13 @@ check_messages(enum xk_mode mode, const char *policy, const char *mark, bool ala
 	pair_end(&b.pair);
 }
 
-TEST_OF(gm_under_threads_in_regular_mode, check_messages(XK_REGULAR, "resume=thread", "", false, ""));
-TEST_OF(gm_under_threads_in_ipp_mode, check_messages(XK_IPP, "resume=driver", "", false, ""));
-TEST_OF(gm_under_threads_in_ipp_mode_with_handoffs,
+TEST_OF(gm_works_under_threads_in_regular_mode, check_messages(XK_REGULAR, "resume=thread", "", false, ""));
+TEST_OF(gm_works_under_threads_in_ipp_mode, check_messages(XK_IPP, "resume=driver", "", false, ""));
+TEST_OF(gm_works_under_threads_in_ipp_mode_with_handoffs,
 	check_messages(XK_IPP, "resume=thread", "handoff=explicit", false, ""));
-TEST_OF(gm_that_sends_once_under_threads_in_regular_mode,
+TEST_OF(unreliable_gm_works_under_threads_in_regular_mode,
 	check_messages(XK_REGULAR, "resume=thread", "", false, ", reliable=no"));
-TEST_OF(gm_that_sends_once_under_threads_in_ipp_mode_with_handoffs,
+TEST_OF(unreliable_gm_works_under_threads_in_ipp_mode_with_handoffs,
 	check_messages(XK_IPP, "resume=thread", "handoff=explicit", false, ", reliable=no"));
-TEST_OF(gm_whose_peer_is_said_to_boot_in_regular_mode, check_messages(XK_REGULAR, "resume=thread", "", true, ""));
-TEST_OF(gm_whose_peer_is_said_to_boot_in_ipp_mode,
-	check_messages(XK_IPP, "resume=thread", "handoff=explicit", true, ""));
+TEST_OF(gm_survives_false_reboots_in_regular_mode, check_messages(XK_REGULAR, "resume=thread", "", true, ""));
+TEST_OF(gm_survives_false_reboots_in_ipp_mode, check_messages(XK_IPP, "resume=thread", "handoff=explicit", true, ""));

@@ -1,8 +1,8 @@
 /*
- * test_headers.c - compares what protocols declare of their headers (xkernel/header.h) with what they do: flips each
+ * test_headers.c - compares each protocol's declared header fields (xkernel/header.h) with its behaviour: flips every
  * bit of a message that would be accepted.
  *
- * A checksum that covers the bit is made right again. Otherwise it would catch every flip, whatever the field.
+ * A checksum over the bit is adjusted; otherwise it would catch every flip, whatever the field.
  */
 #include <ctype.h>
 
@@ -19,9 +19,9 @@ enum { ME = 0x0a4d0001, HOST = 0x0a4d0002, PORT = 7, MESSAGE_MAX = 80 };
 /* ---- messages ---- */
 
 struct message {
-	const struct xk_protocol_type *type; /* whose header is flipped */
-	size_t at, len;                      /* where that header begins, and the length of all */
-	size_t checksum_at;                  /* of that header; 0: it has none */
+	const struct xk_protocol_type *type; /* the type whose header is flipped */
+	size_t at, len;                      /* at: offset of that header; len: of the whole message */
+	size_t checksum_at;                  /* offset in that header; 0: no checksum */
 	enum xk_field_covers covers;         /* the checksum's */
 	uint8_t bytes[MESSAGE_MAX];          /* zero behind the message */
 };
@@ -55,7 +55,7 @@ adjust_checksum(struct message *m, uint16_t before, uint16_t after)
 	xk_put16(p, (uint16_t) ~((sum & 0xffff) + (sum >> 16)));
 }
 
-/* Changes a byte. The checksum stays right, unless it is itself what changes. */
+/* Changes a byte and keeps the checksum right, unless the byte is the checksum's. */
 static void
 change_byte(struct message *m, size_t at, uint8_t byte)
 {
@@ -84,7 +84,7 @@ flip_bit(struct message *m, const struct xk_field *field, size_t begin, size_t b
 	change_byte(m, at, m->bytes[at] ^ (uint8_t)(0x80 >> bit % 8));
 	if (field->kind != XK_LENGTH)
 		return;
-	/* What is cut off becomes zero: so the checksum is also that of the rest. A pseudo-header repeats the length. */
+	/* Bytes cut off become zero, so the checksum is also that of the rest. A pseudo-header repeats the length. */
 	after = xk_field_load(field, m->bytes + m->at, begin);
 	for (; cut + after < before && m->len - cut > m->at + m->type->header; cut++)
 		change_byte(m, m->len - 1 - cut, 0);
@@ -94,24 +94,24 @@ flip_bit(struct message *m, const struct xk_field *field, size_t begin, size_t b
 
 /* ---- conversations ---- */
 
-/* A fresh host that would accept the message. */
+/* A new host that would accept the message. */
 struct trial {
 	struct rig *r;
 	struct xk_protocol *protocol;
 	struct message message;
-	struct xk_session *session; /* the message's; NULL: it is not delivered to the user */
+	struct xk_session *session; /* the message's; NULL: not delivered to the user */
 };
 
 struct example {
 	const char *type, *graph, *message;
-	void (*begin)(struct trial *t); /* what else must come before the message; NULL: nothing */
-	uint64_t local;                 /* what the user enables; 0: nothing */
-	size_t at;                      /* where the header begins in the message */
-	size_t sequence_at;             /* the last byte of a number that each message increments; 0: there is none */
-	const char *accepted;           /* counter of accepted messages; NULL: they are delivered to the user */
+	void (*begin)(struct trial *t); /* prepares what else the message needs; NULL: nothing */
+	uint64_t local;                 /* local participant that the user enables; 0: none */
+	size_t at;                      /* offset of the header in the message */
+	size_t sequence_at;             /* last byte of a number that each message increments; 0: none */
+	const char *accepted;           /* counter of accepted messages; NULL: delivered to the user */
 };
 
-static size_t am_len; /* of what AM's handler got */
+static size_t am_len; /* length of the message that AM's handler received */
 
 static void
 inject(const struct trial *t)
@@ -164,7 +164,7 @@ do_hear(void *argument)
 	CHECK(xk_bidctl_check(argument, HOST, 1, NULL) != 0);
 }
 
-/* Makes BIDCTL ask HOST, and puts into `answer` what the question says. */
+/* Makes BIDCTL query HOST, and copies the query's numbers into `answer`. */
 static void
 ask(struct trial *t, struct message *answer)
 {
@@ -185,7 +185,7 @@ begin_bidctl(struct trial *t)
 	ask(t, &t->message);
 }
 
-/* Makes HOST known to BIDCTL. */
+/* Confirms HOST. */
 static void
 begin_chan(struct trial *t)
 {
@@ -214,7 +214,7 @@ am_handle(void *argument, const struct xk_am_arrival *arrival, struct xk_msg *m,
 	xk_msg_free(m);
 }
 
-/* HOST's AM asks back who calls (kind 2), or welcomes the caller (kind 3, with credits). */
+/* Answers an AM call as HOST: a cookie (kind 2), or a welcome (kind 3, with credits). */
 static void
 answer_am_call(struct trial *t, uint8_t kind, uint8_t credits)
 {
@@ -321,7 +321,7 @@ prepare(struct rig *r)
 		}
 }
 
-/* Makes the host and the session, if the message is to have one: that of a message before it. */
+/* Makes the host and, if the message needs a session, opens it with an earlier message. */
 static void
 trial_begin(struct trial *t, const struct example *example)
 {
@@ -347,7 +347,7 @@ trial_begin(struct trial *t, const struct example *example)
 	rig_forget(t->r);
 }
 
-/* Ends the trial when all timers have run out. */
+/* Ends the trial after all timers have expired. */
 static void
 trial_end(struct trial *t)
 {
@@ -358,14 +358,14 @@ trial_end(struct trial *t)
 
 /* ---- flipping ---- */
 
-/* What became of a message. */
+/* The outcome of a message. */
 struct outcome {
-	bool is_accepted, is_same; /* is_same: by the session of the conversation */
-	size_t len;                /* of what was delivered */
-	const char *drop;          /* why the protocol itself has dropped anything; NULL: it has not */
+	bool is_accepted, is_same; /* is_same: accepted by the session of the conversation */
+	size_t len;                /* of the message delivered */
+	const char *drop;          /* the protocol's own drop reason; NULL: no drop */
 };
 
-/* Sends the message of a trial that has begun well: nothing was dropped before. */
+/* Sends the message of a trial in which nothing has been dropped yet. */
 static struct outcome
 trial_send(struct trial *t, const struct example *example)
 {
@@ -390,7 +390,7 @@ trial_send(struct trial *t, const struct example *example)
 	return o;
 }
 
-/* len: of what is delivered of the message as it is. */
+/* len: delivered of the unchanged message. */
 static bool
 is_as_declared(const struct xk_field *field, const struct outcome *o, size_t len)
 {
@@ -427,12 +427,12 @@ try_bit(const struct example *example, const struct xk_field *field, size_t begi
 			o.drop != NULL ? ", dropped: " : "", o.drop != NULL ? o.drop : "");
 	CHECK(is_as_declared(field, &o, len));
 	t.message = intact;
-	if (field->kind != XK_VARIES && !o.is_same) /* the bit alone was wrong */
+	if (field->kind != XK_VARIES && !o.is_same) /* only the bit was wrong */
 		CHECK(trial_send(&t, example).is_same);
 	trial_end(&t);
 }
 
-/* Checks that what is declared of a field's value is true of a message that is accepted. */
+/* Checks that the declared value of a field holds for an accepted message. */
 static void
 check_value(const struct message *m, const struct xk_field *field, size_t begin)
 {
@@ -469,7 +469,7 @@ try_all_bits(const struct example *example)
 	trial_end(&t);
 }
 
-TEST(a_flipped_bit_does_what_its_field_says)
+TEST(each_flipped_bit_has_its_fields_effect)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(examples); i++)
 		try_all_bits(&examples[i]);
@@ -477,7 +477,7 @@ TEST(a_flipped_bit_does_what_its_field_says)
 
 /* ---- declarations ---- */
 
-/* Whether a name consists of lower-case words, with one '_' between them. */
+/* Returns true if name consists of lower-case words with one '_' between them. */
 static bool
 is_name(const char *name)
 {
@@ -497,7 +497,7 @@ check_field(const struct xk_protocol_type *type, const struct xk_field *field)
 	CHECK_EQ(field->covers != XK_COVERS_NOTHING, field->kind == XK_LENGTH || field->kind == XK_CHECKSUM);
 }
 
-/* Whether there is an example of type, or nothing to be shown. */
+/* Returns true if type has an example, or needs none. */
 static bool
 has_example(const struct xk_protocol_type *type)
 {
@@ -523,7 +523,7 @@ TEST(declarations_are_well_formed)
 			checksums += field->kind == XK_CHECKSUM;
 		}
 		CHECK(uppers <= 1 && checksums <= 1);
-		if ((*type)->fields != NULL) /* without a header there are no fields */
+		if ((*type)->fields != NULL) /* no header, no fields */
 			CHECK(bits != 0 && bits == (*type)->header * 8);
 	}
 }

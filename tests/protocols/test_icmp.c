@@ -1,11 +1,11 @@
-/* test_icmp.c - ICMP over IP: echoes, of others and our own, and what is no message (icmp_rig.h). */
+/* test_icmp.c - ICMP over IP: echo requests from others and our own, and malformed messages (icmp_rig.h). */
 #include "protocols/ip/ip.h"
 #include "tests/protocols/icmp_rig.h"
 #include "tests/random.h"
 
-/* ---- echoes of others ---- */
+/* ---- echo requests from others ---- */
 
-RIG_TEST(rfc792_an_echo_request_is_answered_with_its_own_bytes, icmp_rig())
+RIG_TEST(rfc792_echo_request_is_answered_with_its_own_bytes, icmp_rig())
 {
 	uint8_t data[MTU], got[MTU];
 
@@ -19,7 +19,7 @@ RIG_TEST(rfc792_an_echo_request_is_answered_with_its_own_bytes, icmp_rig())
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(rfc1071_the_answer_s_checksum_is_right_whatever_the_bytes, icmp_rig())
+RIG_TEST(rfc1071_answers_checksum_is_right_for_any_bytes, icmp_rig())
 {
 	uint8_t data[40], got[MTU];
 	uint64_t state = 5;
@@ -35,7 +35,7 @@ RIG_TEST(rfc1071_the_answer_s_checksum_is_right_whatever_the_bytes, icmp_rig())
 	}
 }
 
-/* Injects an echo request with LONGEST bytes of data in fragments, the last one first if it is backwards. */
+/* Injects an echo request with LONGEST bytes of data in fragments, the last one first if `backwards`. */
 static void
 inject_longest(struct rig *r, bool backwards)
 {
@@ -57,7 +57,7 @@ inject_longest(struct rig *r, bool backwards)
 	}
 }
 
-/* Takes the fragments of one datagram that were sent; what they hold together. */
+/* Takes the fragments sent of one datagram and copies them into `whole`. Returns its length. */
 static size_t
 take_fragments(struct rig *r, uint8_t *whole)
 {
@@ -73,7 +73,7 @@ take_fragments(struct rig *r, uint8_t *whole)
 	return at;
 }
 
-RIG_TEST(rfc1122_3_2_2_6_the_longest_echo_request_is_answered, icmp_rig())
+RIG_TEST(rfc1122_3_2_2_6_longest_echo_request_is_answered, icmp_rig())
 {
 	static uint8_t whole[70000];
 
@@ -88,7 +88,7 @@ RIG_TEST(rfc1122_3_2_2_6_the_longest_echo_request_is_answered, icmp_rig())
 	CHECK_EQ(counter(r, "requests"), 2);
 }
 
-RIG_TEST(rfc1122_3_2_2_6_an_echo_request_to_everybody_is_not_answered, icmp_rig())
+RIG_TEST(rfc1122_3_2_2_6_broadcast_echo_request_is_not_answered, icmp_rig())
 {
 	uint8_t payload[MTU];
 	struct datagram d = carrying(payload, 8, 0, 1, some, sizeof(some));
@@ -106,7 +106,7 @@ RIG_TEST(echoes_can_be_turned_off, rig_new_prepared("wire:; ip: wire; icmp: ip; 
 	CHECK_EQ(counter(r, "echo_off"), 1);
 }
 
-RIG_TEST(every_flipped_bit_is_noticed, icmp_rig())
+RIG_TEST(every_flipped_bit_is_detected, icmp_rig())
 {
 	uint8_t payload[MTU], frame[MTU];
 	struct datagram d = carrying(payload, 8, 0, 1, some, sizeof(some));
@@ -136,14 +136,14 @@ RIG_TEST(short_messages_are_dropped, icmp_rig())
 		inject(r, &d);
 	}
 	CHECK_EQ(counter(r, "short"), 8);
-	d.len = sizeof(zeros); /* sums up to zero, which no checksum makes */
+	d.len = sizeof(zeros); /* sums up to zero, which no valid checksum does */
 	memset(payload, 0, sizeof(payload));
 	inject(r, &d);
 	CHECK_EQ(counter(r, "bad_checksum"), 1);
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(types_that_are_not_known_are_named, icmp_rig())
+RIG_TEST(unknown_types_are_counted_by_name, icmp_rig())
 {
 	for (unsigned type = 13; type <= 18; type++)
 		inject_message(r, type, 0, 0, some, sizeof(some));
@@ -165,9 +165,9 @@ RIG_TEST(rfc6633_source_quench_and_redirects_are_ignored, icmp_rig())
 	CHECK_EQ(counter(r, "ignored"), 2);
 }
 
-/* ---- our own ---- */
+/* ---- our own echo requests ---- */
 
-RIG_SESSION_TEST(rfc792_an_echo_request_is_sent_and_its_reply_delivered, icmp_rig(), open_echo(r))
+RIG_SESSION_TEST(rfc792_echo_request_is_sent_and_its_reply_delivered, icmp_rig(), open_echo(r))
 {
 	uint8_t got[MTU];
 
@@ -183,14 +183,14 @@ RIG_SESSION_TEST(rfc792_an_echo_request_is_sent_and_its_reply_delivered, icmp_ri
 	CHECK_EQ(counter(r, "no_session"), 1);
 }
 
-RIG_SESSION_TEST(sessions_have_an_identifier_each, icmp_rig(), open_echo(r))
+RIG_SESSION_TEST(each_session_has_an_identifier, icmp_rig(), open_echo(r))
 {
 	struct xk_participants p = { .remote.depth = 0 };
 	uint32_t max = 0;
 
 	CHECK(open_echo(r) == NULL);
 	CHECK_EQ(rig_error(r), -EADDRINUSE);
-	CHECK(rig_open(r, rig_to(PEER)) != NULL); /* chosen */
+	CHECK(rig_open(r, rig_to(PEER)) != NULL); /* chosen by ICMP */
 	CHECK(rig_open(r, rig_to(PEER)) != NULL);
 	CHECK(rig_open(r, (struct xk_participants){ .remote = { 1, { PEER } }, .local = { 1, { 65536 } } }) == NULL);
 	CHECK_EQ(rig_error(r), -EINVAL);
@@ -202,7 +202,7 @@ RIG_SESSION_TEST(sessions_have_an_identifier_each, icmp_rig(), open_echo(r))
 	CHECK_EQ(xk_participant_pop(&p.remote), PEER);
 }
 
-RIG_SESSION_TEST(what_cannot_be_an_echo_request_is_not_sent, icmp_rig(), open_echo(r))
+RIG_SESSION_TEST(impossible_echo_requests_are_not_sent, icmp_rig(), open_echo(r))
 {
 	CHECK_EQ(rig_push(r, s, "07"), -EINVAL);
 	CHECK_EQ(counter(r, "bad_message"), 1);
@@ -214,7 +214,7 @@ RIG_SESSION_TEST(what_cannot_be_an_echo_request_is_not_sent, icmp_rig(), open_ec
 	rig_forget(r);
 }
 
-RIG_SESSION_TEST(icmp_answers_for_lengths_without_its_header, icmp_rig(), open_echo(r))
+RIG_SESSION_TEST(icmp_reports_lengths_without_its_header, icmp_rig(), open_echo(r))
 {
 	uint32_t of_session, of_protocol;
 
@@ -226,7 +226,7 @@ RIG_SESSION_TEST(icmp_answers_for_lengths_without_its_header, icmp_rig(), open_e
 	}
 }
 
-RIG_TEST(only_one_icmp_stands_on_an_ip, icmp_rig())
+RIG_TEST(ip_accepts_only_one_icmp, icmp_rig())
 {
 	struct xk_ip_errors another = { rig_protocol(r, "udp"), NULL };
 

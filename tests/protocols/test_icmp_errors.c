@@ -1,10 +1,10 @@
 /*
- * test_icmp_errors.c - ICMP over IP: what its errors are sent for, to whom, with what, and how many of them (icmp_rig.h).
+ * test_icmp_errors.c - ICMP over IP: the errors it sends, their destinations, quotes and rate (icmp_rig.h).
  */
 #include "protocols/ip/ip.h"
 #include "tests/protocols/icmp_rig.h"
 
-/* d, injected, is told to its sender with this type and code. */
+/* Injects d and checks that its sender is sent an error of this type and code. */
 static void
 expect_notified(struct rig *r, const struct datagram *d, unsigned kind)
 {
@@ -14,13 +14,13 @@ expect_notified(struct rig *r, const struct datagram *d, unsigned kind)
 
 	inject(r, d);
 	got_len = take_message(r, got, sizeof(got), d->source, kind);
-	CHECK_EQ(got_len, DATA + (len < 548 ? len : 548)); /* 576 in all */
+	CHECK_EQ(got_len, DATA + (len < 548 ? len : 548)); /* 576 in total */
 	CHECK(memcmp(got + DATA, want, (size_t)got_len - DATA) == 0);
 	CHECK_EQ(xk_get32(got + ICMP + 4), 0);
 	rig_expect_nothing_sent(r);
 }
 
-/* A datagram of a protocol that nobody knows. */
+/* Returns a datagram of an unknown protocol. */
 static struct datagram
 to_nobody(void)
 {
@@ -30,7 +30,7 @@ to_nobody(void)
 	return d;
 }
 
-RIG_TEST(rfc1122_3_2_2_1_an_unknown_protocol_is_told, icmp_rig())
+RIG_TEST(rfc1122_3_2_2_1_unknown_protocol_is_reported, icmp_rig())
 {
 	struct datagram d = to_nobody();
 
@@ -39,7 +39,7 @@ RIG_TEST(rfc1122_3_2_2_1_an_unknown_protocol_is_told, icmp_rig())
 	CHECK_EQ(rig_counter_of(r, "ip", "no_session"), 1);
 }
 
-/* A datagram to this port at `bytes`. */
+/* Returns a datagram to this port, stored at `bytes`. */
 static struct datagram
 to_port(uint8_t *bytes, uint16_t port, size_t len)
 {
@@ -55,7 +55,7 @@ to_port(uint8_t *bytes, uint16_t port, size_t len)
 	return d;
 }
 
-RIG_TEST(rfc1122_4_1_3_1_a_port_where_nobody_listens_is_told, icmp_rig())
+RIG_TEST(rfc1122_4_1_3_1_unused_port_is_reported, icmp_rig())
 {
 	uint8_t payload[MTU];
 
@@ -63,12 +63,12 @@ RIG_TEST(rfc1122_4_1_3_1_a_port_where_nobody_listens_is_told, icmp_rig())
 		struct datagram d = to_port(payload, PORT, len);
 
 		expect_notified(r, &d, 0x0303);
-		rig_advance_ms(r, 1000); /* what may be sent at once is limited */
+		rig_advance_ms(r, 1000); /* the burst is limited */
 	}
 	CHECK_EQ(counter(r, "sent_port"), 14);
 }
 
-RIG_TEST(rfc1122_3_2_2_1_the_header_is_quoted_wherever_segments_begin, icmp_rig())
+RIG_TEST(rfc1122_3_2_2_1_header_is_quoted_from_any_segments, icmp_rig())
 {
 	uint8_t payload[MTU], frame[MTU], got[MTU];
 	struct datagram d = to_port(payload, PORT, 4);
@@ -90,9 +90,9 @@ RIG_TEST(rfc1122_3_2_2_1_the_header_is_quoted_wherever_segments_begin, icmp_rig(
 	CHECK_EQ(rig_counter_of(r, "ip", "unquoted"), 0);
 }
 
-RIG_TEST(a_datagram_whose_header_is_gone_is_not_quoted, icmp_rig())
+RIG_TEST(datagram_without_its_header_is_not_quoted, icmp_rig())
 {
-	uint8_t payload[MTU], other[80] = { 0 }; /* half of it in front of the message, where a header was */
+	uint8_t payload[MTU], other[80] = { 0 }; /* in a header's former room in front of the message */
 	struct xk_msg *m = xk_msg_from(rig_platform(r), other, sizeof(other));
 	struct datagram d = to_port(payload, PORT, 4);
 	struct xk_session *s;
@@ -112,18 +112,18 @@ RIG_TEST(a_datagram_whose_header_is_gone_is_not_quoted, icmp_rig())
 	xk_msg_free(m);
 }
 
-RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_what_is_not_intact, icmp_rig())
+RIG_TEST(rfc1122_3_2_2_damaged_datagrams_draw_no_error, icmp_rig())
 {
 	uint8_t payload[MTU];
 	struct datagram d = to_port(payload, PORT, 4);
 
-	xk_put16(payload + 6, 1); /* a checksum, and wrong */
+	xk_put16(payload + 6, 1); /* a checksum, but a wrong one */
 	inject(r, &d);
 	CHECK_EQ(rig_counter_of(r, "udp", "bad_checksum"), 1);
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_broadcast, icmp_rig())
+RIG_TEST(rfc1122_3_2_2_broadcasts_draw_no_error, icmp_rig())
 {
 	uint8_t payload[MTU];
 	struct datagram d = to_port(payload, PORT, 4);
@@ -137,7 +137,7 @@ RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_broadcast, icmp_rig())
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment, icmp_rig())
+RIG_TEST(rfc1122_3_2_2_later_fragments_draw_no_error, icmp_rig())
 {
 	struct datagram d = to_nobody();
 	static const uint8_t payload[16];
@@ -152,7 +152,7 @@ RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment, icmp_rig())
 	expect_notified(r, &d, 0x0302);
 }
 
-RIG_TEST(rfc1122_3_2_2_nothing_is_told_to_what_is_no_single_host, icmp_rig())
+RIG_TEST(rfc1122_3_2_2_errors_go_only_to_single_hosts, icmp_rig())
 {
 	static const uint32_t none[] = { 0,          0x7f000001,    0xe0000001, 0xf0000001,
 					 UINT32_MAX, NET_BROADCAST, 0x0a4d0000, ME };
@@ -166,8 +166,7 @@ RIG_TEST(rfc1122_3_2_2_nothing_is_told_to_what_is_no_single_host, icmp_rig())
 	CHECK_EQ(counter(r, "sent_protocol"), 0);
 }
 
-RIG_TEST(rfc1122_3_3_2_a_datagram_that_never_becomes_whole_is_told_if_its_beginning_came,
-	 icmp_rig_with("ip.reassembly_timeout=16s;"))
+RIG_TEST(rfc1122_3_3_2_incomplete_datagram_with_its_start_is_reported, icmp_rig_with("ip.reassembly_timeout=16s;"))
 {
 	struct datagram d = usual();
 	uint8_t payload[16], want[MTU], got[MTU];
@@ -193,7 +192,7 @@ RIG_TEST(rfc1122_3_3_2_a_datagram_that_never_becomes_whole_is_told_if_its_beginn
 	CHECK_EQ(counter(r, "about_part"), 2);
 }
 
-TEST(rfc1812_4_3_2_8_errors_are_limited_by_their_rate)
+TEST(rfc1812_4_3_2_8_errors_are_rate_limited)
 {
 	struct rig *r =
 		rig_new_prepared("wire:; ip: wire; icmp: ip; icmp.rate=8kb/s; icmp.burst=576; user: icmp", prepare);
@@ -206,7 +205,7 @@ TEST(rfc1812_4_3_2_8_errors_are_limited_by_their_rate)
 	CHECK_EQ(counter(r, "sent_protocol"), at_once);
 	CHECK_EQ(counter(r, "limited"), 100 - at_once);
 	rig_forget(r);
-	rig_advance_ms(r, error); /* 1000 bytes a second */
+	rig_advance_ms(r, error); /* 1000 bytes per second */
 	inject(r, &d);
 	inject(r, &d);
 	rig_expect_sent_count(r, 1);
@@ -217,8 +216,7 @@ TEST(rfc1812_4_3_2_8_errors_are_limited_by_their_rate)
 	rig_free(r);
 }
 
-RIG_TEST(a_rate_of_nothing_sends_no_errors,
-	 rig_new_prepared("wire:; ip: wire; icmp: ip; icmp.rate=0; user: icmp", prepare))
+RIG_TEST(zero_rate_sends_no_errors, rig_new_prepared("wire:; ip: wire; icmp: ip; icmp.rate=0; user: icmp", prepare))
 {
 	struct datagram d = to_nobody();
 
@@ -227,15 +225,15 @@ RIG_TEST(a_rate_of_nothing_sends_no_errors,
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(errors_that_cannot_be_sent_are_counted, icmp_rig())
+RIG_TEST(unsent_errors_are_counted, icmp_rig())
 {
 	struct datagram d = to_nobody();
 
-	d.source = FAR; /* we have no route */
+	d.source = FAR; /* without a route */
 	inject(r, &d);
 	CHECK_EQ(counter(r, "unsent"), 1);
 	d.source = PEER;
-	rig_limit_buffers(r, 1); /* what is injected */
+	rig_limit_buffers(r, 1); /* the injected datagram's */
 	inject(r, &d);
 	rig_limit_buffers(r, UINT32_MAX);
 	CHECK_EQ(counter(r, "unsent"), 2);

@@ -1,20 +1,20 @@
 /*
- * test_icmp_told.c - ICMP over IP: errors that others send, which of them are believed, and what paths take (icmp_rig.h).
+ * test_icmp_told.c - ICMP over IP: errors received, which of them are accepted, and path MTUs (icmp_rig.h).
  */
 #include "protocols/ip/ip.h"
 #include "tests/protocols/icmp_rig.h"
 #include "tests/random.h"
 
-/* IP finds out what paths take. */
+/* Returns a rig with path MTU discovery. */
 static struct rig *
 icmp_rig_of_paths(void)
 {
 	return icmp_rig_with("ip.pmtu=yes;");
 }
 
-/* ---- errors of others ---- */
+/* ---- errors received ---- */
 
-/* A session of udp to the peer's port, and a datagram that was sent on it: the frame. */
+/* Opens a session of udp to the peer's port and sends a datagram on it, which is stored in `frame`. */
 static struct xk_session *
 send_datagram(struct rig *r, uint8_t *frame, size_t len)
 {
@@ -33,7 +33,7 @@ inject_error(struct rig *r, unsigned kind, uint32_t word, const uint8_t *quote, 
 	inject_message(r, kind >> 8, kind & 0xff, word, quote, len);
 }
 
-RIG_TEST(rfc1122_3_2_2_1_errors_about_our_datagrams_are_taken_and_counted, icmp_rig())
+RIG_TEST(rfc1122_3_2_2_1_errors_about_our_datagrams_are_accepted, icmp_rig())
 {
 	static const struct {
 		unsigned kind;
@@ -65,7 +65,7 @@ expect_bogus(struct rig *r, unsigned kind, uint32_t word, const uint8_t *quote, 
 	CHECK_EQ(counter(r, "bad_quote"), before + 1);
 }
 
-RIG_TEST(rfc5927_quotes_of_what_we_cannot_have_sent_are_refused, icmp_rig())
+RIG_TEST(rfc5927_quotes_of_impossible_datagrams_are_refused, icmp_rig())
 {
 	static const struct {
 		unsigned at;
@@ -99,7 +99,7 @@ RIG_TEST(rfc5927_quotes_of_what_we_cannot_have_sent_are_refused, icmp_rig())
 	CHECK_EQ(counter(r, "got_port"), 0);
 }
 
-RIG_SESSION_TEST(errors_about_our_echoes_are_taken, icmp_rig(), open_echo(r))
+RIG_SESSION_TEST(errors_about_our_echoes_are_accepted, icmp_rig(), open_echo(r))
 {
 	uint8_t frame[MTU];
 	long len;
@@ -111,9 +111,9 @@ RIG_SESSION_TEST(errors_about_our_echoes_are_taken, icmp_rig(), open_echo(r))
 	frame[ICMP + 4] ^= 1; /* another identifier */
 	expect_bogus(r, 0x0301, 0, frame, (size_t)len);
 	frame[ICMP + 4] ^= 1;
-	frame[ICMP] = 13; /* we ask for no time */
+	frame[ICMP] = 13; /* this host requests no timestamps */
 	expect_bogus(r, 0x0301, 0, frame, (size_t)len);
-	frame[ICMP] = 0; /* but we may have answered */
+	frame[ICMP] = 0; /* but it may have replied to an echo */
 	inject_error(r, 0x0301, 0, frame, (size_t)len);
 	CHECK_EQ(counter(r, "got_host"), 2);
 }
@@ -136,7 +136,7 @@ RIG_TEST(random_messages_leave_nothing_behind, icmp_rig_of_paths())
 	}
 }
 
-/* ---- what paths take ---- */
+/* ---- path MTUs ---- */
 
 static uint32_t
 whole_of(struct xk_session *s)
@@ -147,20 +147,20 @@ whole_of(struct xk_session *s)
 	return whole;
 }
 
-RIG_TEST(rfc1191_3_whole_datagrams_say_that_they_must_not_be_fragmented, icmp_rig_of_paths())
+RIG_TEST(rfc1191_3_whole_datagrams_have_dont_fragment_set, icmp_rig_of_paths())
 {
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 10);
 
 	CHECK_EQ(xk_get16(frame + IP_FRAGMENT), DF);
 	CHECK_EQ(xk_sum_fold(xk_sum(0, frame, HEADER)), 0xffff);
-	CHECK_EQ(rig_push_pattern(r, s, 2000), 0); /* what must be fragmented here, may be on its way */
+	CHECK_EQ(rig_push_pattern(r, s, 2000), 0); /* fragmented here, and routers may fragment it further */
 	rig_take_sent(r, frame, sizeof(frame));
 	CHECK_EQ(xk_get16(frame + IP_FRAGMENT), MORE);
 	rig_forget(r);
 }
 
-RIG_TEST(rfc1191_3_fragmentation_needed_lowers_what_is_sent_in_one_piece, icmp_rig_of_paths())
+RIG_TEST(rfc1191_3_fragmentation_needed_lowers_the_path_mtu, icmp_rig_of_paths())
 {
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000);
@@ -178,7 +178,7 @@ RIG_TEST(rfc1191_3_fragmentation_needed_lowers_what_is_sent_in_one_piece, icmp_r
 	CHECK_EQ(xk_get16(frame + IP_FRAGMENT), DF);
 }
 
-RIG_TEST(rfc1191_3_every_session_to_that_host_is_told_and_no_other, icmp_rig_of_paths())
+RIG_TEST(rfc1191_3_all_sessions_to_that_host_learn_of_it, icmp_rig_of_paths())
 {
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000), *other, *echo;
@@ -190,11 +190,11 @@ RIG_TEST(rfc1191_3_every_session_to_that_host_is_told_and_no_other, icmp_rig_of_
 	CHECK_EQ(whole_of(other), MTU - HEADER - 8);
 	CHECK_EQ(whole_of(echo), 574);
 	rig_close(r, echo);
-	echo = open_echo(r); /* made later */
+	echo = open_echo(r); /* opened later */
 	CHECK_EQ(whole_of(echo), 574);
 }
 
-RIG_TEST(rfc1191_6_3_what_was_learned_is_forgotten_after_ten_minutes, icmp_rig_of_paths())
+RIG_TEST(rfc1191_6_3_path_mtu_is_forgotten_after_ten_minutes, icmp_rig_of_paths())
 {
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000);
@@ -212,7 +212,7 @@ RIG_TEST(rfc1191_6_3_what_was_learned_is_forgotten_after_ten_minutes, icmp_rig_o
 	CHECK_EQ(whole_of(s), 672);
 }
 
-RIG_TEST(rfc1191_5_without_an_mtu_the_next_plateau_is_tried, icmp_rig_of_paths())
+RIG_TEST(rfc1191_5_next_plateau_is_tried_without_an_mtu, icmp_rig_of_paths())
 {
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1472);
@@ -225,7 +225,7 @@ RIG_TEST(rfc1191_5_without_an_mtu_the_next_plateau_is_tried, icmp_rig_of_paths()
 	CHECK_EQ(whole_of(s), 1006 - 28);
 }
 
-TEST(rfc1191_3_never_below_68)
+TEST(rfc1191_3_path_mtu_is_never_below_68)
 {
 	struct rig *r = icmp_rig_with("ip.pmtu=yes; ip.pmtu_min=68;");
 	uint8_t frame[MTU];
@@ -234,14 +234,14 @@ TEST(rfc1191_3_never_below_68)
 	inject_error(r, 0x0304, 20, frame, HEADER + 8);
 	CHECK_EQ(whole_of(s), 68 - 28);
 	rig_free(r);
-	r = icmp_rig_with("ip.pmtu=yes;"); /* no less than any link of today has, unless it is asked for */
+	r = icmp_rig_with("ip.pmtu=yes;"); /* no less than any link has today, unless asked for */
 	s = send_datagram(r, frame, 1000);
 	inject_error(r, 0x0304, 100, frame, HEADER + 8);
 	CHECK_EQ(whole_of(s), 552 - 28);
 	rig_free(r);
 }
 
-RIG_TEST(rfc5927_7_an_mtu_that_cannot_be_true_is_refused, icmp_rig_of_paths())
+RIG_TEST(rfc5927_7_impossible_mtu_is_refused, icmp_rig_of_paths())
 {
 	uint8_t frame[MTU], lie[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000);
@@ -249,15 +249,15 @@ RIG_TEST(rfc5927_7_an_mtu_that_cannot_be_true_is_refused, icmp_rig_of_paths())
 	expect_bogus(r, 0x0304, 1028, frame, HEADER + 8); /* it would have fitted */
 	expect_bogus(r, 0x0304, 9000, frame, HEADER + 8);
 	memcpy(lie, frame, sizeof(lie));
-	XK_PUT(ip, length, lie, 1501); /* longer than what our link takes */
+	XK_PUT(ip, length, lie, 1501); /* longer than our link takes */
 	expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
 	memcpy(lie, frame, sizeof(lie));
 	xk_put16(lie + IP_FRAGMENT, 0); /* the router could have fragmented it */
 	expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
-	xk_put16(lie + IP_FRAGMENT, DF | MORE); /* no whole datagram */
+	xk_put16(lie + IP_FRAGMENT, DF | MORE); /* not a whole datagram */
 	expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
 	memcpy(lie, frame, sizeof(lie));
-	for (unsigned id = 0; id < 65536; id += 97) { /* a guess, of which one in 16 is right */
+	for (unsigned id = 0; id < 65536; id += 97) { /* a guess, right once in 16 */
 		XK_PUT(ip, identification, lie, (uint16_t)(XK_GET(ip, identification, frame) + 1 + id % 30000));
 		if (id % 30000 % 2 == 0 || id % 30000 > 2)
 			expect_bogus(r, 0x0304, 600, lie, HEADER + 8);
@@ -266,7 +266,7 @@ RIG_TEST(rfc5927_7_an_mtu_that_cannot_be_true_is_refused, icmp_rig_of_paths())
 	CHECK_EQ(rig_counter_of(r, "ip", "path_lowered"), 0);
 }
 
-RIG_TEST(without_pmtu_nobody_lowers_anything, icmp_rig())
+RIG_TEST(errors_lower_no_mtu_without_pmtu, icmp_rig())
 {
 	uint8_t frame[MTU];
 	struct xk_session *s = send_datagram(r, frame, 1000);
@@ -278,7 +278,7 @@ RIG_TEST(without_pmtu_nobody_lowers_anything, icmp_rig())
 	CHECK_EQ(whole_of(s), MTU - HEADER - 8);
 }
 
-RIG_TEST(paths_are_bounded_and_the_oldest_makes_room,
+RIG_TEST(path_mtus_are_bounded_and_the_oldest_is_replaced,
 	 icmp_rig_with("ip.pmtu=yes; ip.pmtu_entries=2; ip.pmtu_timeout=160s;"))
 {
 	struct xk_session *s[3];

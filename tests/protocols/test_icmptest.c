@@ -1,6 +1,6 @@
 /*
- * test_icmptest.c - pings: on a fake wire, what is told of replies that are right, twice, late, wrong or missing; and between
- * two hosts under threads.
+ * test_icmptest.c - pings: on a fake wire, the reports of replies that are right, duplicate, late, wrong or missing;
+ * and between two hosts under threads.
  */
 #include <errno.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 
 enum { HOST = 0x0a4d0002, ROUTER = 0x0a4d0001, LONGEST = XK_ICMPTEST_MAX + 2, MS = 1000000 };
 
-/* What the callbacks were told. */
+/* Results of the callbacks. */
 struct told {
 	unsigned happened[XK_ICMPTEST_UNSENT + 1];
 	struct xk_icmptest_event last;
@@ -20,7 +20,7 @@ struct told {
 	_Atomic unsigned finished;
 };
 
-/* In the latest run. */
+/* Results of the latest run. */
 static struct told told;
 
 static void
@@ -71,11 +71,11 @@ start(struct rig *r, const struct xk_icmptest_run *run)
 {
 	int status = xk_icmptest_start(rig_protocol(r, "icmptest"), run);
 
-	rig_advance_ms(r, 1); /* the first is sent as soon as time goes on */
+	rig_advance_ms(r, 1); /* the first request is sent as soon as time advances */
 	return status;
 }
 
-/* A rig in which a run of run_of has begun. */
+/* Returns a rig in which a run of run_of has begun. */
 static struct rig *
 icmptest_begun(struct told *t, uint32_t size, uint64_t count)
 {
@@ -86,7 +86,7 @@ icmptest_begun(struct told *t, uint32_t size, uint64_t count)
 	return r;
 }
 
-/* Takes the request that was sent last; its length. */
+/* Takes the request sent last. Returns its length. */
 static size_t
 take(struct rig *r, uint8_t *bytes)
 {
@@ -96,7 +96,7 @@ take(struct rig *r, uint8_t *bytes)
 	return (size_t)len;
 }
 
-/* Takes the request that was sent last and gives it back. */
+/* Takes the request sent last and returns it as a reply. */
 static void
 reply(struct rig *r)
 {
@@ -108,7 +108,7 @@ reply(struct rig *r)
 
 /* ---- runs ---- */
 
-RIG_TEST(icmptest_sends_at_its_interval_and_tells_each_reply, icmptest_begun(&told, 56, 3))
+RIG_TEST(icmptest_sends_at_its_interval_and_reports_each_reply, icmptest_begun(&told, 56, 3))
 {
 	CHECK_EQ(rig_wire_remote(r), HOST);
 	for (unsigned i = 0; i < 3; i++) {
@@ -140,7 +140,7 @@ RIG_TEST(icmptest_ends_with_the_last_reply, icmptest_begun(&told, 0, 1))
 	reply(r);
 	CHECK_EQ(told.finished, 1);
 	run = run_of(&told, 0, 1);
-	CHECK_EQ(start(r, &run), 0); /* and another one */
+	CHECK_EQ(start(r, &run), 0); /* and a second run */
 	reply(r);
 	CHECK_EQ(told.finished, 1);
 }
@@ -153,7 +153,7 @@ RIG_TEST(icmptest_carries_the_longest_request, icmptest_begun(&told, XK_ICMPTEST
 	CHECK_EQ(told.happened[XK_ICMPTEST_REPLY], 2);
 }
 
-RIG_TEST(icmptest_counts_what_is_lost, icmptest_begun(&told, 8, 3))
+RIG_TEST(icmptest_counts_losses, icmptest_begun(&told, 8, 3))
 {
 	rig_advance_ms(r, 50);
 	rig_forget(r);
@@ -172,7 +172,7 @@ RIG_TEST(icmptest_counts_what_is_lost, icmptest_begun(&told, 8, 3))
 	rig_forget(r);
 }
 
-RIG_TEST(icmptest_knows_a_duplicate_and_a_late_reply, icmptest_begun(&told, 8, 10))
+RIG_TEST(icmptest_detects_duplicate_and_late_replies, icmptest_begun(&told, 8, 10))
 {
 	uint8_t first[LONGEST], second[LONGEST];
 	size_t len = take(r, first);
@@ -221,7 +221,7 @@ RIG_TEST(icmptest_checks_every_byte, icmptest_begun(&told, 300, 1))
 	CHECK_EQ(told.result.corrupt, 302);
 }
 
-RIG_TEST(icmptest_requests_differ_by_place_sequence_and_pattern, icmptest_begun(&told, 3000, 0))
+RIG_TEST(icmptest_requests_differ_by_offset_sequence_and_pattern, icmptest_begun(&told, 3000, 0))
 {
 	struct xk_icmptest_run run;
 	uint8_t a[LONGEST], b[LONGEST];
@@ -243,21 +243,21 @@ RIG_TEST(icmptest_requests_differ_by_place_sequence_and_pattern, icmptest_begun(
 	rig_advance_ms(r, 1000);
 }
 
-RIG_TEST(icmptest_drops_replies_to_nothing, icmptest_begun(&told, 8, 2))
+RIG_TEST(icmptest_drops_unsolicited_replies, icmptest_begun(&told, 8, 2))
 {
 	rig_forget(r);
-	rig_inject(r, "0001 0000000000000000"); /* it will be sent */
+	rig_inject(r, "0001 0000000000000000"); /* not sent yet */
 	rig_inject(r, "ffff 0000000000000000");
 	CHECK_EQ(rig_counter(r, "unasked"), 2);
 	rig_inject(r, "00");
 	CHECK_EQ(rig_counter(r, "short"), 1);
-	CHECK_EQ(told.last.kind, XK_ICMPTEST_REPLY); /* as it was zeroed: nothing was told */
+	CHECK_EQ(told.last.kind, XK_ICMPTEST_REPLY); /* still zero: nothing was reported */
 	CHECK_EQ(told.happened[XK_ICMPTEST_REPLY], 0);
 	rig_advance_ms(r, 1000);
 	rig_forget(r);
 }
 
-RIG_TEST(icmptest_goes_on_past_16_bits_of_sequence, icmptest_rig())
+RIG_TEST(icmptest_continues_past_16_bits_of_sequence, icmptest_rig())
 {
 	struct xk_icmptest_run run = run_of(&told, 0, 70000);
 
@@ -273,7 +273,7 @@ RIG_TEST(icmptest_goes_on_past_16_bits_of_sequence, icmptest_rig())
 	CHECK_EQ(told.last.sequence, 69999);
 }
 
-RIG_TEST(icmptest_takes_what_it_cannot_send_for_lost, icmptest_rig())
+RIG_TEST(icmptest_counts_failed_sends_as_lost, icmptest_rig())
 {
 	struct xk_icmptest_run run = run_of(&told, 8, 2);
 
@@ -291,7 +291,7 @@ RIG_TEST(icmptest_takes_what_it_cannot_send_for_lost, icmptest_rig())
 	CHECK_EQ(told.result.unsent, 2);
 }
 
-RIG_TEST(icmptest_waits_for_a_host_that_is_not_there_yet, icmptest_rig())
+RIG_TEST(icmptest_waits_for_a_host_that_is_not_up_yet, icmptest_rig())
 {
 	struct xk_icmptest_run run = run_of(&told, 8, 3);
 
@@ -308,7 +308,7 @@ RIG_TEST(icmptest_waits_for_a_host_that_is_not_there_yet, icmptest_rig())
 	CHECK_EQ(told.result.lost, 2);
 }
 
-RIG_TEST(icmptest_gives_up_what_is_not_possible, icmptest_rig())
+RIG_TEST(icmptest_gives_up_a_run_that_cannot_start, icmptest_rig())
 {
 	struct xk_icmptest_run run = run_of(&told, 8, 3);
 	uint32_t small = 9;
@@ -367,7 +367,7 @@ tell_fault(void *argument)
 	CHECK_EQ(xk_fault_notify(rig_wire_newest_session(r), &report), -ENOENT);
 }
 
-RIG_TEST(icmptest_tells_what_hosts_say_of_a_request, icmptest_begun(&told, 8, 1))
+RIG_TEST(icmptest_reports_errors_about_a_request, icmptest_begun(&told, 8, 1))
 {
 	rig_forget(r);
 	rig_do(r, tell_fault, r);
@@ -381,7 +381,7 @@ RIG_TEST(icmptest_tells_what_hosts_say_of_a_request, icmptest_begun(&told, 8, 1)
 	CHECK_EQ(told.result.lost, 1);
 }
 
-TEST(icmptest_starts_by_itself_where_it_is_told_a_host)
+TEST(icmptest_starts_by_itself_if_a_host_is_set)
 {
 	struct rig *r =
 		rig_new_graph("wire:; icmptest: wire; icmptest.to=10.77.0.2; icmptest.count=2; icmptest.start=50ms;"
@@ -416,7 +416,7 @@ both_have_finished(void *context)
 	return t[0].finished != 0 && t[1].finished != 0;
 }
 
-/* Each pings the other at once, in both directions. */
+/* Lets two hosts ping each other at once. */
 static void
 ping_each_other(enum xk_mode mode, uint32_t size)
 {
@@ -470,7 +470,7 @@ one_has_finished(void *context)
 	return t->finished != 0;
 }
 
-/* An event that a stop has scheduled may fire after the run, beside the start of the next one. */
+/* An event scheduled by a stop may fire after the run, while the next one starts. */
 TEST_IN(icmptest_starts_again_right_after_a_stop, struct pair, pair, pair_begin(pair, XK_REGULAR), pair_end)
 {
 	char text[300];

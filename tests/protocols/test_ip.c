@@ -1,4 +1,4 @@
-/* test_ip.c - datagrams through IP, sessions that are opened, and those that strangers' datagrams open. */
+/* test_ip.c - datagrams through IP, opened sessions, and sessions that strangers' datagrams open. */
 #include <errno.h>
 
 #include "protocols/ip/ip.h"
@@ -7,7 +7,7 @@
 /* Our address on a second link. */
 enum { ME2 = 0x0a4e0001 };
 
-/* With both links. */
+/* Prepares both links. */
 static void
 prepare_two(struct rig *r)
 {
@@ -40,7 +40,7 @@ RIG_SESSION_TEST(sends_a_datagram, ip_rig(), rig_must_open(r, rig_to(PEER)))
 	CHECK(memcmp(sent + HEADER, "\xaa\xbb\xcc", 3) == 0);
 }
 
-RIG_SESSION_TEST(an_empty_datagram_goes_both_ways, ip_rig(), rig_open(r, rig_to(PEER)))
+RIG_SESSION_TEST(empty_datagrams_pass_in_both_directions, ip_rig(), rig_open(r, rig_to(PEER)))
 {
 	struct datagram d = usual();
 
@@ -71,13 +71,13 @@ RIG_TEST(padding_is_trimmed, ip_rig())
 	rig_expect_delivered(r, "aabbccddee");
 }
 
-RIG_TEST(a_header_in_pieces_is_read, ip_rig())
+RIG_TEST(header_in_segments_is_read, ip_rig())
 {
 	rig_open_enable(r, anybody());
 	rig_expect_up(r, "45 | 00 0016 0007 0000 40 | 11 66 | 34 0a4d | 0002 0a4d0001 | 12 | 34", "1234");
 }
 
-RIG_TEST(the_time_to_live_is_a_setting, ip_rig_with("ip.ttl=7;"))
+RIG_TEST(time_to_live_is_a_setting, ip_rig_with("ip.ttl=7;"))
 {
 	rig_push(r, rig_open(r, rig_to(PEER)), "01");
 	rig_expect_sent(r, "4500 0015 .. .. 0000 0711 *");
@@ -85,7 +85,7 @@ RIG_TEST(the_time_to_live_is_a_setting, ip_rig_with("ip.ttl=7;"))
 
 /* ---- opening ---- */
 
-RIG_TEST(a_session_is_shared, ip_rig())
+RIG_TEST(sessions_are_shared, ip_rig())
 {
 	struct xk_session *s = rig_open(r, rig_to(PEER)), *again = rig_open(r, rig_to(PEER));
 
@@ -94,7 +94,7 @@ RIG_TEST(a_session_is_shared, ip_rig())
 	rig_expect_down(r, s, "01", "45 *");
 }
 
-RIG_SESSION_TEST(hosts_elsewhere_go_through_the_gateway, ip_rig_with("ip.gateway=10.77.0.254;"),
+RIG_SESSION_TEST(distant_hosts_are_reached_through_the_gateway, ip_rig_with("ip.gateway=10.77.0.254;"),
 		 rig_must_open(r, rig_to(FAR)))
 {
 	CHECK_EQ(rig_wire_remote(r), GATEWAY);
@@ -111,8 +111,8 @@ prepare_onlink(struct rig *r)
 	rig_answer_control(r, XK_VNET_GET_INTERFACES, &one, sizeof(one));
 }
 
-/* Its address is judged by no prefix: 172.31.1.0 is the network itself in none that this host knows. */
-RIG_TEST(a_gateway_outside_the_prefix_is_a_host_like_others,
+/* No prefix applies to its address: 172.31.1.0 is a network in none that this host knows. */
+RIG_TEST(gateway_outside_the_prefix_is_a_valid_host,
 	 rig_new_prepared("wire:; ip: wire; ip.gateway=172.31.1.0; user: ip#17", prepare_onlink))
 {
 	struct datagram d = usual();
@@ -134,9 +134,8 @@ check_hop(struct rig *r, uint32_t remote, uint64_t hop)
 	CHECK_EQ(rig_wire_remote(r), hop);
 }
 
-RIG_TEST(the_longest_prefix_wins,
-	 ip_rig_with("ip.routes=10.0.0.0/8=10.77.0.8,10.1.2.0/24=10.77.0.24,0.0.0.0/0=10.77.0.9,"
-		     "10.1.2.3/32=10.77.0.32,10.1.0.0/16=10.77.0.16;"))
+RIG_TEST(longest_prefix_wins, ip_rig_with("ip.routes=10.0.0.0/8=10.77.0.8,10.1.2.0/24=10.77.0.24,0.0.0.0/0=10.77.0.9,"
+					  "10.1.2.3/32=10.77.0.32,10.1.0.0/16=10.77.0.16;"))
 {
 	check_hop(r, 0x0a010203, 0x0a4d0020);
 	check_hop(r, 0x0a010204, 0x0a4d0018);
@@ -180,12 +179,12 @@ TEST(wrong_routes_are_refused)
 	CHECK_EQ(refusal_of("routes=10.1.0.0/16=10.77.0.9,"), 0);
 }
 
-TEST(without_an_address_there_is_no_host)
+TEST(ip_opens_no_host_without_an_address)
 {
 	CHECK_EQ(rig_refusal("wire:; ip: wire; user: ip#17"), -ENOTSUP);
 }
 
-RIG_TEST(what_cannot_be_opened, ip_rig())
+RIG_TEST(impossible_participants_are_refused, ip_rig())
 {
 	struct xk_participants p = rig_to(PEER);
 
@@ -202,7 +201,7 @@ RIG_TEST(what_cannot_be_opened, ip_rig())
 	rig_expect_open_fails(r, rig_to(PEER), -EHOSTUNREACH);
 }
 
-RIG_TEST(too_small_a_link_is_refused, ip_rig())
+RIG_TEST(link_with_a_small_mtu_is_refused, ip_rig())
 {
 	uint32_t mtu = 67;
 
@@ -210,14 +209,15 @@ RIG_TEST(too_small_a_link_is_refused, ip_rig())
 	rig_expect_open_fails(r, rig_to(PEER), -EMSGSIZE);
 }
 
-RIG_TEST(another_uppers_session_is_not_shared, rig_new_prepared("wire:; ip: wire; user: ip#17; user2: ip#18", prepare))
+RIG_TEST(sessions_of_another_upper_are_not_shared,
+	 rig_new_prepared("wire:; ip: wire; user: ip#17; user2: ip#18", prepare))
 {
 	CHECK(rig_open(r, rig_to(PEER)) != NULL);
 	rig_user(r, "user2");
 	CHECK(rig_open(r, rig_to(PEER)) != NULL);
 }
 
-RIG_SESSION_TEST(answers_questions, ip_rig(), rig_open(r, rig_to(PEER)))
+RIG_SESSION_TEST(answers_controls, ip_rig(), rig_open(r, rig_to(PEER)))
 {
 	struct xk_participants p = anybody();
 	uint64_t host = 0;
@@ -240,7 +240,7 @@ RIG_SESSION_TEST(answers_questions, ip_rig(), rig_open(r, rig_to(PEER)))
 
 /* ---- strangers ---- */
 
-RIG_TEST(a_strangers_datagram_opens_a_session_that_answers, ip_rig())
+RIG_TEST(strangers_datagram_opens_a_session_that_can_answer, ip_rig())
 {
 	struct datagram d = usual();
 
@@ -260,7 +260,7 @@ RIG_TEST(a_strangers_datagram_opens_a_session_that_answers, ip_rig())
 	rig_expect_delivered(r, "aabbccddee");
 }
 
-RIG_TEST(one_host_heard_over_two_links_has_two_sessions, ip_rig())
+RIG_TEST(host_on_two_links_has_two_sessions, ip_rig())
 {
 	struct datagram d = usual();
 	struct xk_session *first, *second;
@@ -284,12 +284,12 @@ RIG_TEST(one_host_heard_over_two_links_has_two_sessions, ip_rig())
 /* ---- a race of two links ---- */
 
 static struct {
-	struct xk_session *lls; /* that a datagram comes up meanwhile; NULL: none */
+	struct xk_session *lls; /* session on which a datagram arrives meanwhile; NULL: none */
 	struct xk_msg *m;
 	const struct xk_session_ops *ops;
 } meanwhile;
 
-/* A wire's session: while IP makes a session on it, a datagram comes up another one. */
+/* Handles a wire session's control messages: while IP opens a session on it, a datagram arrives on another. */
 static int
 control_meanwhile(struct xk_session *s, int op, void *argument)
 {
@@ -301,7 +301,7 @@ control_meanwhile(struct xk_session *s, int op, void *argument)
 	return meanwhile.ops->control != NULL ? meanwhile.ops->control(s, op, argument) : -ENOTSUP;
 }
 
-RIG_TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions, ip_rig())
+RIG_TEST(stranger_on_two_links_at_once_has_two_sessions, ip_rig())
 {
 	struct datagram d = usual();
 	uint8_t frame[MTU];
@@ -335,8 +335,8 @@ RIG_TEST(a_stranger_heard_over_two_links_at_once_has_two_sessions, ip_rig())
 	CHECK(rig_delivered_session(r)->lls == other);
 }
 
-/* Whichever of our addresses a stranger has spoken to, on whatever link: it is answered from that one. */
-RIG_TEST(a_stranger_is_answered_from_the_address_it_has_spoken_to,
+/* A stranger is answered from the address that it sent to, on whatever link. */
+RIG_TEST(stranger_is_answered_from_the_address_it_sent_to,
 	 rig_new_prepared("wire:; ip: wire; user: ip#17", prepare_two))
 {
 	struct datagram d = usual();
@@ -348,7 +348,7 @@ RIG_TEST(a_stranger_is_answered_from_the_address_it_has_spoken_to,
 	rig_expect_down(r, rig_delivered_session(r), "01", "45000015 .... 0000 4011 .... 0a4e0001 0a4d0002 01");
 }
 
-RIG_TEST(an_opened_session_hears_its_peer_over_any_link, ip_rig())
+RIG_TEST(opened_session_receives_over_any_link, ip_rig())
 {
 	struct datagram d = usual();
 	struct xk_session *s = rig_open(r, rig_to(PEER));
@@ -359,7 +359,7 @@ RIG_TEST(an_opened_session_hears_its_peer_over_any_link, ip_rig())
 	CHECK(rig_delivered_session(r) == s);
 }
 
-RIG_TEST(opening_a_learned_session_shares_it, ip_rig())
+RIG_TEST(open_shares_a_passive_session, ip_rig())
 {
 	struct datagram d = usual();
 
@@ -373,7 +373,7 @@ RIG_TEST(opening_a_learned_session_shares_it, ip_rig())
 	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
-RIG_TEST(a_broadcast_is_answered_from_the_interface, ip_rig())
+RIG_TEST(broadcast_is_answered_from_the_interfaces_address, ip_rig())
 {
 	struct datagram d = usual();
 	uint64_t host = 0;
@@ -393,14 +393,14 @@ RIG_TEST(a_broadcast_is_answered_from_the_interface, ip_rig())
 	rig_expect_delivered(r, "aabbccddee");
 }
 
-RIG_SESSION_TEST(a_broadcast_is_sent, ip_rig(), rig_must_open(r, rig_to(UINT32_MAX)))
+RIG_SESSION_TEST(broadcasts_are_sent, ip_rig(), rig_must_open(r, rig_to(UINT32_MAX)))
 {
 	CHECK_EQ(rig_wire_remote(r), UINT32_MAX);
 	rig_push(r, s, "01");
 	rig_expect_sent(r, "4500 0015 .. .. 0000 4011 .. .. 0a4d0001 ffffffff 01");
 }
 
-RIG_TEST(disabling_closes_what_was_learned, ip_rig())
+RIG_TEST(disabling_closes_passive_sessions, ip_rig())
 {
 	struct datagram d = usual();
 
@@ -414,7 +414,7 @@ RIG_TEST(disabling_closes_what_was_learned, ip_rig())
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-RIG_TEST(enabling_takes_no_host, ip_rig())
+RIG_TEST(enabling_refuses_a_host, ip_rig())
 {
 	struct xk_participants p = anybody();
 
@@ -423,7 +423,7 @@ RIG_TEST(enabling_takes_no_host, ip_rig())
 	CHECK_EQ(rig_open_enable(r, rig_to(PEER)), -EOPNOTSUPP);
 }
 
-RIG_TEST(an_unwanted_session_is_refused, ip_rig())
+RIG_TEST(unwanted_session_is_refused, ip_rig())
 {
 	struct datagram d = usual();
 

@@ -1,10 +1,10 @@
-/* test_ip_dropped.c - what IP drops, and under which names; and that nothing at all that comes leaves anything behind. */
+/* test_ip_dropped.c - datagrams that IP drops, by reason; and no frame leaves anything behind. */
 #include <stdlib.h>
 
 #include "tests/protocols/ip_datagrams.h"
 #include "tests/random.h"
 
-/* ---- what is dropped ---- */
+/* ---- drops ---- */
 
 static void
 check_dropped(struct rig *r, const struct datagram *d, const char *why)
@@ -24,7 +24,7 @@ struct wrong_address {
 	const char *why;
 };
 
-/* Datagrams that come from, or go to, each of them. */
+/* Checks datagrams from, or to, each of the addresses. */
 static void
 check_addresses_dropped(const struct wrong_address *wrong, unsigned count, bool is_source)
 {
@@ -53,7 +53,7 @@ TEST(wrong_sources_are_dropped)
 	check_addresses_dropped(wrong, XK_ARRAY_LENGTH(wrong), true);
 }
 
-TEST(what_is_for_others_is_dropped)
+TEST(datagrams_for_others_are_dropped)
 {
 	static const struct wrong_address wrong[] = {
 		{ OTHER, "not_mine" },
@@ -65,7 +65,7 @@ TEST(what_is_for_others_is_dropped)
 	check_addresses_dropped(wrong, XK_ARRAY_LENGTH(wrong), false);
 }
 
-RIG_TEST(what_nobody_has_opened_is_dropped, ip_rig())
+RIG_TEST(datagrams_for_no_upper_are_dropped, ip_rig())
 {
 	struct datagram d = usual();
 
@@ -76,7 +76,7 @@ RIG_TEST(what_nobody_has_opened_is_dropped, ip_rig())
 	check_dropped(r, &d, "no_session");
 }
 
-/* Changes one 16-bit field of the usual datagram, makes the checksum right again, and injects it. */
+/* Changes one 16-bit field of the usual datagram, corrects the checksum, and injects it. */
 static void
 check_field_dropped(struct rig *r, size_t offset, uint16_t value, const char *why)
 {
@@ -101,7 +101,7 @@ RIG_TEST(wrong_headers_are_dropped, ip_rig())
 	check_field_dropped(r, 0, 0x0500, "bad_version");
 	check_field_dropped(r, 0, 0x4400, "bad_header");
 	check_field_dropped(r, 0, 0x4000, "bad_header");
-	check_field_dropped(r, 0, 0x4600, "bad_checksum"); /* that of a longer header */
+	check_field_dropped(r, 0, 0x4600, "bad_checksum"); /* of a longer header */
 	check_field_dropped(r, 0, 0x4f00, "short");
 	check_field_dropped(r, 2, 19, "bad_length");
 	check_field_dropped(r, 2, 0, "bad_length");
@@ -111,7 +111,7 @@ RIG_TEST(wrong_headers_are_dropped, ip_rig())
 	check_field_dropped(r, 6, 0xa000, "bad_flags");
 }
 
-RIG_TEST(every_flipped_bit_of_the_header_is_noticed, ip_rig())
+RIG_TEST(every_flipped_bit_of_the_header_is_detected, ip_rig())
 {
 	struct datagram d = usual();
 	uint8_t frame[64];
@@ -124,7 +124,7 @@ RIG_TEST(every_flipped_bit_of_the_header_is_noticed, ip_rig())
 	CHECK(rig_counter(r, "bad_checksum") > 100);
 }
 
-RIG_TEST(every_truncation_is_noticed, ip_rig())
+RIG_TEST(every_truncation_is_detected, ip_rig())
 {
 	struct datagram d = usual();
 	uint8_t frame[64];
@@ -157,7 +157,7 @@ inject_with(struct rig *r, const void *options, size_t options_len)
 	rig_inject_bytes(r, frame, len);
 }
 
-RIG_TEST(rfc1122_3_2_1_7_a_time_to_live_of_zero_is_enough, ip_rig())
+RIG_TEST(rfc1122_3_2_1_7_time_to_live_of_zero_is_delivered, ip_rig())
 {
 	struct datagram d = usual();
 	uint8_t frame[64];
@@ -170,12 +170,12 @@ RIG_TEST(rfc1122_3_2_1_7_a_time_to_live_of_zero_is_enough, ip_rig())
 	rig_expect_delivered(r, "aabbccddee");
 }
 
-RIG_TEST(rfc1122_3_2_1_8_options_are_passed_over_unless_they_hurt, ip_rig())
+RIG_TEST(rfc1122_3_2_1_8_harmless_options_are_ignored, ip_rig())
 {
 	rig_open_enable(r, anybody());
 	inject_with(r, "\x01\x01\x01\x00", 4);
 	rig_expect_delivered(r, "aabbccddee");
-	inject_with(r, "\x5e\x04\x12\x34\x00\xff\xff\xff", 8); /* unknown, and behind the end anything */
+	inject_with(r, "\x5e\x04\x12\x34\x00\xff\xff\xff", 8); /* unknown options, and random bytes behind the end */
 	rig_expect_delivered(r, "aabbccddee");
 	inject_with(r, "\x5e\x05\x12\x34", 4);
 	inject_with(r, "\x5e\x01\x12\x34", 4);
@@ -205,9 +205,9 @@ RIG_TEST(random_options_leave_nothing_behind, ip_rig())
 	CHECK(rig_counter(r, "bad_options") > 1000);
 }
 
-/* ---- anything at all ---- */
+/* ---- random frames ---- */
 
-/* A datagram or fragment of few kinds, some bytes of it changed, its checksum mostly right. */
+/* Injects a datagram or fragment of a few kinds, with some bytes changed and a mostly right checksum. */
 static void
 inject_random(struct rig *r, uint64_t *state)
 {
@@ -230,7 +230,7 @@ inject_random(struct rig *r, uint64_t *state)
 	rig_inject_bytes(r, frame, len - cut);
 }
 
-/* Each frame is dropped under a name, delivered, or still waits; rig_free checks that nothing is left. */
+/* Each frame is dropped by name, delivered, or still waits; rig_free checks that nothing is left. */
 RIG_TEST(random_frames_leave_nothing_behind, ip_rig_with("ip.reassembly_timeout=1s;"))
 {
 	uint64_t state = UINT64_C(0x1234567);

@@ -1,8 +1,8 @@
-/* test_ip_forward.c - IP as a router: what goes through, and what does not (ip_router.h). */
+/* test_ip_forward.c - IP as a router: datagrams forwarded and dropped (ip_router.h). */
 #include "tests/protocols/ip_router.h"
 #include "tests/random.h"
 
-/* Injects d, for which nothing goes on, and whose sender is told nothing. */
+/* Injects d and checks that it is dropped without an error to its sender. */
 static void
 expect_dropped(struct rig *r, const struct datagram *d, const char *name)
 {
@@ -14,7 +14,7 @@ expect_dropped(struct rig *r, const struct datagram *d, const char *name)
 	rig_expect_nothing_delivered(r);
 }
 
-/* Injects d; its sender is told, with this type and code, and the next hop's mtu. */
+/* Injects d and checks that its sender is sent an error of this type and code, with the next hop's MTU. */
 static void
 expect_notified(struct rig *r, const struct datagram *d, const char *name, unsigned kind, unsigned mtu)
 {
@@ -37,9 +37,9 @@ expect_notified(struct rig *r, const struct datagram *d, const char *name, unsig
 	rig_expect_nothing_sent(r);
 }
 
-/* ---- what goes through ---- */
+/* ---- forwarded datagrams ---- */
 
-RIG_TEST(rfc1812_5_3_1_a_datagram_goes_on_with_one_hop_less, router())
+RIG_TEST(rfc1812_5_3_1_forwarding_decrements_time_to_live, router())
 {
 	struct datagram d = passing();
 	uint8_t want[MTU], got[MTU];
@@ -56,15 +56,14 @@ RIG_TEST(rfc1812_5_3_1_a_datagram_goes_on_with_one_hop_less, router())
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(without_the_setting_nothing_goes_on,
-	 rig_new_prepared("wire:; ip: wire; icmp: ip; user: ip#17", prepare_router))
+RIG_TEST(nothing_is_forwarded_unless_set, rig_new_prepared("wire:; ip: wire; icmp: ip; user: ip#17", prepare_router))
 {
 	struct datagram d = passing();
 
 	expect_dropped(r, &d, "not_mine");
 }
 
-RIG_TEST(what_is_ours_is_delivered_and_not_passed_on, router())
+RIG_TEST(own_datagrams_are_delivered_and_not_forwarded, router())
 {
 	struct datagram d = usual();
 
@@ -77,7 +76,7 @@ RIG_TEST(what_is_ours_is_delivered_and_not_passed_on, router())
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(rfc1812_5_2_4_a_route_says_the_next_hop, router())
+RIG_TEST(rfc1812_5_2_4_route_determines_the_next_hop, router())
 {
 	struct datagram d = passing();
 
@@ -87,7 +86,7 @@ RIG_TEST(rfc1812_5_2_4_a_route_says_the_next_hop, router())
 	rig_expect_sent_count(r, 1);
 }
 
-RIG_TEST(rfc1624_the_checksum_is_right_whatever_the_header, router())
+RIG_TEST(rfc1624_checksum_is_right_for_any_header, router())
 {
 	struct datagram d = passing();
 	uint64_t state = 1;
@@ -106,7 +105,7 @@ RIG_TEST(rfc1624_the_checksum_is_right_whatever_the_header, router())
 	}
 }
 
-RIG_TEST(rfc1812_5_2_6_a_fragment_passes_as_it_is, router())
+RIG_TEST(rfc1812_5_2_6_fragment_is_forwarded_unchanged, router())
 {
 	struct datagram d = passing();
 	static const uint8_t payload[16];
@@ -125,7 +124,7 @@ RIG_TEST(rfc1812_5_2_6_a_fragment_passes_as_it_is, router())
 
 /* ---- fragmentation ---- */
 
-/* With len bytes of pattern, which are at payload, as more of them are. */
+/* Returns a datagram with len bytes of pattern, stored at payload, which holds more of it. */
 static struct datagram
 passing_pattern(uint8_t payload[MTU], size_t len)
 {
@@ -137,7 +136,7 @@ passing_pattern(uint8_t payload[MTU], size_t len)
 	return d;
 }
 
-/* Takes what a datagram of len bytes of pattern that began at `offset` has become. */
+/* Takes the datagrams into which len bytes of pattern that began at `offset` were fragmented. */
 static void
 expect_pieces(struct rig *r, size_t len, unsigned offset, bool more)
 {
@@ -164,7 +163,7 @@ expect_pieces(struct rig *r, size_t len, unsigned offset, bool more)
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(rfc1812_5_2_6_what_is_too_long_for_the_next_link_is_fragmented, router())
+RIG_TEST(rfc1812_5_2_6_datagram_too_long_for_the_link_is_fragmented, router())
 {
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
@@ -177,7 +176,7 @@ RIG_TEST(rfc1812_5_2_6_what_is_too_long_for_the_next_link_is_fragmented, router(
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(rfc791_a_fragment_is_fragmented_further, router())
+RIG_TEST(rfc791_fragments_are_fragmented_further, router())
 {
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
@@ -185,12 +184,12 @@ RIG_TEST(rfc791_a_fragment_is_fragmented_further, router())
 	d.fragment = MORE | 185;
 	inject(r, &d);
 	expect_pieces(r, 1480, 185, true);
-	d.fragment = 185; /* the last */
+	d.fragment = 185; /* the last fragment */
 	inject(r, &d);
 	expect_pieces(r, 1480, 185, false);
 }
 
-RIG_TEST(rfc791_pieces_never_end_where_no_datagram_can, router())
+RIG_TEST(rfc791_fragments_never_end_beyond_65535, router())
 {
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
@@ -201,14 +200,14 @@ RIG_TEST(rfc791_pieces_never_end_where_no_datagram_can, router())
 	expect_dropped(r, &d, "too_long");
 }
 
-RIG_TEST(buffers_may_run_out_between_pieces, router())
+RIG_TEST(buffers_may_run_out_between_fragments, router())
 {
 	uint8_t payload[MTU], frame[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
 	size_t len = build(frame, &d);
 
 	for (unsigned more = 0; more < 6; more++) {
-		rig_limit_buffers(r, more + 1); /* one is what is injected */
+		rig_limit_buffers(r, more + 1); /* one holds the injected datagram */
 		rig_inject_bytes(r, frame, len);
 		rig_limit_buffers(r, UINT32_MAX);
 	}
@@ -216,7 +215,7 @@ RIG_TEST(buffers_may_run_out_between_pieces, router())
 	rig_forget(r);
 }
 
-RIG_TEST(a_piece_that_cannot_be_sent_ends_the_rest, router())
+RIG_TEST(unsent_fragment_ends_its_datagram, router())
 {
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
@@ -226,9 +225,9 @@ RIG_TEST(a_piece_that_cannot_be_sent_ends_the_rest, router())
 	rig_fail_sending(r, 0);
 }
 
-/* ---- whose sender is told ---- */
+/* ---- drops with an error ---- */
 
-RIG_TEST(rfc1812_5_3_1_a_datagram_whose_time_is_over_is_told, router())
+RIG_TEST(rfc1812_5_3_1_expired_datagram_is_reported, router())
 {
 	struct datagram d = passing();
 
@@ -237,7 +236,7 @@ RIG_TEST(rfc1812_5_3_1_a_datagram_whose_time_is_over_is_told, router())
 	CHECK_EQ(rig_counter(r, "sent_hops"), 1);
 }
 
-RIG_TEST(rfc1812_4_3_3_1_no_route_is_told, router())
+RIG_TEST(rfc1812_4_3_3_1_missing_route_is_reported, router())
 {
 	struct datagram d = passing();
 
@@ -246,7 +245,7 @@ RIG_TEST(rfc1812_4_3_3_1_no_route_is_told, router())
 	CHECK_EQ(rig_counter(r, "sent_network"), 1);
 }
 
-RIG_TEST(rfc1191_4_what_must_not_be_fragmented_is_told_with_the_next_mtu, router())
+RIG_TEST(rfc1191_4_dont_fragment_is_reported_with_the_next_mtu, router())
 {
 	uint8_t payload[MTU];
 	struct datagram d = passing_pattern(payload, 1480);
@@ -260,7 +259,7 @@ RIG_TEST(rfc1191_4_what_must_not_be_fragmented_is_told_with_the_next_mtu, router
 	rig_expect_sent_count(r, 1);
 }
 
-RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment_or_an_icmp_error, router())
+RIG_TEST(rfc1122_3_2_2_later_fragments_and_errors_draw_no_error, router())
 {
 	static const uint8_t error[16] = { 3, 1 }, echo[16] = { 8, 0 };
 	struct datagram d = passing();
@@ -279,9 +278,9 @@ RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_a_later_fragment_or_an_icmp_error, rou
 	expect_notified(r, &d, "expired", 0x0b00, 0);
 }
 
-/* ---- what never goes on ---- */
+/* ---- datagrams never forwarded ---- */
 
-RIG_TEST(rfc1812_5_3_4_and_rfc2644_nothing_for_everybody_goes_on, router())
+RIG_TEST(rfc1812_5_3_4_and_rfc2644_broadcasts_are_not_forwarded, router())
 {
 	static const uint32_t all[] = { 0x0a4e0000, 0x0a4d0000, 0xe0000001, 0xefffffff,
 					0xf0000001, 0xfffffffe, 0x00000001 };
@@ -292,7 +291,7 @@ RIG_TEST(rfc1812_5_3_4_and_rfc2644_nothing_for_everybody_goes_on, router())
 		expect_dropped(r, &d, "not_forwarded");
 	}
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	d.destination = NEAR2_BROADCAST; /* we are one of them */
+	d.destination = NEAR2_BROADCAST; /* this host is one of them */
 	inject(r, &d);
 	rig_expect_delivered(r, "aabbccddee");
 	d.destination = UINT32_MAX;
@@ -301,7 +300,7 @@ RIG_TEST(rfc1812_5_3_4_and_rfc2644_nothing_for_everybody_goes_on, router())
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(rfc1812_5_3_7_martians_do_not_go_on, router())
+RIG_TEST(rfc1812_5_3_7_martians_are_not_forwarded, router())
 {
 	static const struct {
 		uint32_t source;
@@ -323,13 +322,13 @@ RIG_TEST(rfc1812_5_3_7_martians_do_not_go_on, router())
 	expect_dropped(r, &d, "martian");
 }
 
-RIG_TEST(headers_are_checked_before_anything_goes_on, router())
+RIG_TEST(headers_are_checked_before_forwarding, router())
 {
 	struct datagram d = passing();
 	uint8_t frame[MTU];
 	size_t len = build(frame, &d);
 
-	rig_inject_flips(r, frame, len, HEADER * 8); /* all but of what makes it another right header: none */
+	rig_inject_flips(r, frame, len, HEADER * 8); /* all flips but those that give another valid header: none */
 	rig_expect_nothing_sent(r);
 	d.ttl = 0;
 	expect_dropped(r, &d, "ttl_zero");
@@ -349,7 +348,7 @@ RIG_TEST(headers_are_checked_before_anything_goes_on, router())
 #define ASK "0806 0001 0800 06 04 0001"
 #define ANSWER "0806 0001 0800 06 04 0002"
 
-/* Up the first link, to this link address. */
+/* Injects a datagram on the first link, to this link address. */
 static void
 inject_a(struct rig *r, const char *to)
 {
@@ -362,7 +361,7 @@ inject_a(struct rig *r, const char *to)
 	rig_inject_bytes(r, frame, 14 + build(frame + 14, &d));
 }
 
-RIG_TEST(the_next_hop_s_link_address_is_asked_for, rig_new_graph(LINKS))
+RIG_TEST(next_hop_is_resolved, rig_new_graph(LINKS))
 {
 	uint8_t got[MTU];
 
@@ -376,12 +375,12 @@ RIG_TEST(the_next_hop_s_link_address_is_asked_for, rig_new_graph(LINKS))
 	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), 14 + HEADER + sizeof(some));
 	CHECK_STR(rig_sent_through(r), "port2");
 	CHECK_EQ(got[14 + XK_OFFSET(ip, ttl)], 63);
-	inject_a(r, NULL); /* and then it is known */
+	inject_a(r, NULL); /* known from now on */
 	CHECK_EQ(rig_take_sent(r, got, sizeof(got)), 14 + HEADER + sizeof(some));
 	CHECK_EQ(counter(r, "forwarded"), 2);
 }
 
-/* Lets ARP give up; the last frame that went through the first link meanwhile. */
+/* Lets ARP give up. Takes the last frame sent meanwhile on the first link. Returns its length. */
 static long
 sent_to_a(struct rig *r, uint8_t *got, size_t max)
 {
@@ -398,17 +397,17 @@ sent_to_a(struct rig *r, uint8_t *got, size_t max)
 	return last;
 }
 
-RIG_TEST(rfc1812_4_3_3_1_a_host_that_does_not_answer_is_told, rig_new_graph(LINKS))
+RIG_TEST(rfc1812_4_3_3_1_silent_host_is_reported, rig_new_graph(LINKS))
 {
 	uint8_t got[MTU];
 
 	inject_a(r, NULL);
-	CHECK_EQ(sent_to_a(r, got, sizeof(got)), 42); /* its sender has asked nothing of us: it is asked for */
+	CHECK_EQ(sent_to_a(r, got, sizeof(got)), 42); /* unknown to us, its sender is resolved first */
 	CHECK_EQ(rig_counter_of(r, "arp2", "unresolved"), 1);
 	inject_a(r, NULL);
 	rig_inject(r, MY_LINK LINK_A ASK LINK_A "0a4d0002"
 						"000000000000"
-						"0a4d0001"); /* now we know it */
+						"0a4d0001"); /* known now */
 	rig_forget(r);
 	CHECK_EQ(sent_to_a(r, got, sizeof(got)), 14 + HEADER + 8 + HEADER + sizeof(some));
 	CHECK_EQ(xk_get16(got + 14 + HEADER), 0x0301);
@@ -416,14 +415,14 @@ RIG_TEST(rfc1812_4_3_3_1_a_host_that_does_not_answer_is_told, rig_new_graph(LINK
 	CHECK_EQ(rig_counter(r, "sent_host"), 2);
 }
 
-RIG_TEST(rfc1812_5_3_4_what_came_to_everybody_on_the_link_does_not_go_on, rig_new_graph(LINKS))
+RIG_TEST(rfc1812_5_3_4_link_broadcasts_are_not_forwarded, rig_new_graph(LINKS))
 {
 	inject_a(r, ALL);
 	CHECK_EQ(counter(r, "not_forwarded"), 1);
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(rfc1122_3_2_2_nothing_is_told_of_what_came_to_everybody_on_the_link, rig_new_graph(LINKS))
+RIG_TEST(rfc1122_3_2_2_link_broadcasts_draw_no_error, rig_new_graph(LINKS))
 {
 	struct datagram d = usual();
 	uint8_t frame[MTU] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 0xaa, 8, 0 };

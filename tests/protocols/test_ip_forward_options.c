@@ -2,7 +2,7 @@
 #include "tests/protocols/ip_router.h"
 #include "tests/random.h"
 
-/* Puts options (a multiple of 4 bytes) behind the header of d's frame. The length. */
+/* Builds d's frame with options (a multiple of 4 bytes) behind its header. Returns its length. */
 static size_t
 build_with(uint8_t *frame, const struct datagram *d, const uint8_t *options, size_t options_len)
 {
@@ -17,10 +17,10 @@ build_with(uint8_t *frame, const struct datagram *d, const uint8_t *options, siz
 	return len + options_len;
 }
 
-static const uint8_t record_route[] = { 1, 7, 7, 4, 0, 0, 0, 0 }; /* not copied */
-static const uint8_t router_alert[] = { 0x94, 4, 0, 0 };          /* copied */
+static const uint8_t record_route[] = { 1, 7, 7, 4, 0, 0, 0, 0 }; /* not copied into fragments */
+static const uint8_t router_alert[] = { 0x94, 4, 0, 0 };          /* copied into fragments */
 
-RIG_TEST(rfc1812_5_2_4_options_go_on_unread, router())
+RIG_TEST(rfc1812_5_2_4_options_are_forwarded_unread, router())
 {
 	struct datagram d = passing();
 	uint8_t frame[MTU], got[MTU];
@@ -33,7 +33,7 @@ RIG_TEST(rfc1812_5_2_4_options_go_on_unread, router())
 	CHECK(memcmp(got, frame, len) == 0);
 }
 
-RIG_TEST(rfc791_3_1_copied_options_are_in_every_piece, router())
+RIG_TEST(rfc791_3_1_copied_options_are_in_every_fragment, router())
 {
 	struct datagram d = passing();
 	uint8_t options[12], payload[1200] = { 0 }, frame[MTU], got[MTU];
@@ -61,7 +61,7 @@ RIG_TEST(rfc791_3_1_copied_options_are_in_every_piece, router())
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(rfc7126_who_chooses_the_route_is_refused, router())
+RIG_TEST(rfc7126_source_routes_are_refused, router())
 {
 	static const uint8_t loose[] = { 131, 7, 4, 10, 78, 0, 2, 0 }, strict[] = { 1, 137, 7, 4, 10, 78, 0, 2 };
 	struct datagram d = passing();
@@ -104,9 +104,9 @@ RIG_TEST(headers_with_options_are_checked_too, router())
 		rig_inject_bytes(r, frame, cut);
 	rig_expect_nothing_sent(r);
 	CHECK(counter(r, "bad_checksum") > 0 && counter(r, "bad_length") > 0 && counter(r, "short") > 0);
-	d.destination = ME; /* ours: nobody has enabled it */
+	d.destination = ME; /* ours, for a protocol that nobody has enabled */
 	rig_inject_bytes(r, frame, build_with(frame, &d, router_alert, sizeof(router_alert)));
 	CHECK_EQ(counter(r, "no_session"), 1);
-	CHECK_EQ(rig_sent(r), 1); /* and its sender is told */
+	CHECK_EQ(rig_sent(r), 1); /* its sender is sent an error */
 	rig_forget(r);
 }

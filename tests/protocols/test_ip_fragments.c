@@ -1,4 +1,4 @@
-/* test_ip_fragments.c - datagrams longer than what the link carries: cut up by IP when sent, put together when received. */
+/* test_ip_fragments.c - datagrams longer than the link carries: fragmented by IP on send, reassembled on receive. */
 #include <errno.h>
 #include <limits.h>
 
@@ -7,7 +7,7 @@
 #include "tests/platform/lent.h"
 #include "tests/protocols/ip_datagrams.h"
 
-/* Takes one delivered message. False: it is not the pattern's first len bytes. */
+/* Takes one delivered message. Returns true if it is the pattern's first len bytes. */
 static bool
 delivered_pattern(struct rig *r, size_t len)
 {
@@ -35,7 +35,10 @@ inject_fragment(struct rig *r, uint16_t id, size_t start, size_t end, bool more)
 
 /* ---- fragments sent ---- */
 
-/* Takes what was sent and puts it together by offsets. Its length, or -1: it is not the pattern in proper fragments. */
+/*
+ * Takes the fragments sent and joins them by offset. Returns their total length; -1: not the pattern in valid
+ * fragments.
+ */
 static long
 take_fragments(struct rig *r, size_t len, unsigned *count)
 {
@@ -75,7 +78,7 @@ check_fragments(struct rig *r, struct xk_session *s, size_t len, unsigned want)
 	CHECK_EQ(count, want);
 }
 
-RIG_SESSION_TEST(fragments_around_the_link_s_limits, ip_rig(), rig_open(r, rig_to(PEER)))
+RIG_SESSION_TEST(fragments_respect_the_links_limits, ip_rig(), rig_open(r, rig_to(PEER)))
 {
 	check_fragments(r, s, 1479, 1);
 	check_fragments(r, s, 1480, 1);
@@ -90,7 +93,7 @@ RIG_SESSION_TEST(fragments_around_the_link_s_limits, ip_rig(), rig_open(r, rig_t
 	CHECK_EQ(rig_counter(r, "fragmented"), 7);
 }
 
-/* Open sessions follow the change, down and up; so do new ones, and forwarded datagrams (vnet's answer). */
+/* Open sessions follow the change, down and up; so do new ones and forwarded datagrams (vnet's answer). */
 RIG_SESSION_TEST(datagrams_follow_the_mtu_of_the_link, ip_rig(), rig_open(r, rig_to(PEER)))
 {
 	struct xk_vnet_interfaces now = { 1, { interface } };
@@ -112,7 +115,7 @@ RIG_SESSION_TEST(datagrams_follow_the_mtu_of_the_link, ip_rig(), rig_open(r, rig
 	}
 }
 
-/* A link whose limit is no multiple of 8 behind the header. */
+/* The link's limit is no multiple of 8 behind the header. */
 RIG_TEST(fragments_are_multiples_of_eight, ip_rig())
 {
 	uint32_t mtu = 1006;
@@ -126,14 +129,14 @@ RIG_TEST(fragments_are_multiples_of_eight, ip_rig())
 	check_fragments(r, s, 984 + 987, 3);
 }
 
-RIG_SESSION_TEST(longer_than_a_datagram_is_refused, ip_rig(), rig_open(r, rig_to(PEER)))
+RIG_SESSION_TEST(message_longer_than_a_datagram_is_refused, ip_rig(), rig_open(r, rig_to(PEER)))
 {
 	CHECK_EQ(rig_push_pattern(r, s, 65516), -EMSGSIZE);
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
 	rig_expect_nothing_sent(r);
 }
 
-RIG_SESSION_TEST(the_rest_of_a_datagram_is_not_sent_without_its_beginning, ip_rig(), rig_open(r, rig_to(PEER)))
+RIG_SESSION_TEST(datagram_is_not_sent_without_its_first_fragment, ip_rig(), rig_open(r, rig_to(PEER)))
 {
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(rig_push_pattern(r, s, 4000), -ENOBUFS);
@@ -142,7 +145,7 @@ RIG_SESSION_TEST(the_rest_of_a_datagram_is_not_sent_without_its_beginning, ip_ri
 	rig_forget(r);
 }
 
-TEST(buffers_may_run_out_in_the_middle)
+TEST(buffers_may_run_out_in_mid_datagram)
 {
 	unsigned failed = 0;
 
@@ -165,8 +168,8 @@ TEST(buffers_may_run_out_in_the_middle)
 	CHECK(failed > 1 && failed < 16);
 }
 
-/* Each fragment gets a header of its own, and holds the bytes as long as it is there. */
-TEST(lent_bytes_are_given_back_with_the_last_fragment)
+/* Each fragment has its own header and holds the bytes until it is freed. */
+TEST(lent_bytes_are_returned_with_the_last_fragment)
 {
 	static uint8_t bytes[4000], before[sizeof(bytes)];
 	unsigned failed = 0, count;
@@ -197,7 +200,7 @@ TEST(lent_bytes_are_given_back_with_the_last_fragment)
 	CHECK(failed > 1 && failed < 16);
 }
 
-RIG_SESSION_TEST(lent_bytes_that_cannot_be_sent_are_given_back, ip_rig(), rig_open(r, rig_to(PEER)))
+RIG_SESSION_TEST(unsent_lent_bytes_are_returned, ip_rig(), rig_open(r, rig_to(PEER)))
 {
 	static const uint8_t bytes[65516];
 	_Atomic unsigned ended = 0;
@@ -211,7 +214,7 @@ RIG_SESSION_TEST(lent_bytes_that_cannot_be_sent_are_given_back, ip_rig(), rig_op
 	CHECK_EQ(ended, 2);
 }
 
-RIG_SESSION_TEST(whole_datagrams_have_numbers_of_their_own, ip_rig(), rig_open(r, rig_to(PEER)))
+RIG_SESSION_TEST(whole_datagrams_have_identifications_of_their_own, ip_rig(), rig_open(r, rig_to(PEER)))
 {
 	uint8_t first[64], second[64];
 
@@ -225,7 +228,7 @@ RIG_SESSION_TEST(whole_datagrams_have_numbers_of_their_own, ip_rig(), rig_open(r
 
 /* ---- fragments received ---- */
 
-RIG_TEST(fragments_are_put_together_and_delivered_once, ip_rig())
+RIG_TEST(fragments_are_reassembled_and_delivered_once, ip_rig())
 {
 	rig_open_enable(r, anybody());
 	inject_fragment(r, 1, 2960, 4008, false);
@@ -239,7 +242,7 @@ RIG_TEST(fragments_are_put_together_and_delivered_once, ip_rig())
 	rig_expect_counts(r, "reassembled=1 duplicate=1");
 }
 
-RIG_TEST(datagrams_under_way_do_not_mix, ip_rig())
+RIG_TEST(incomplete_datagrams_do_not_mix, ip_rig())
 {
 	rig_open(r, rig_to(PEER));
 	inject_fragment(r, 1, 0, 1480, true);
@@ -263,7 +266,7 @@ RIG_TEST(padding_of_fragments_is_trimmed, ip_rig())
 	rig_expect_delivered(r, "000102030405060708090a0b0c0d0e0f aabbccddee");
 }
 
-RIG_TEST(overlaps_refuse_the_datagram_and_what_follows, ip_rig())
+RIG_TEST(overlap_refuses_the_datagram_and_later_fragments, ip_rig())
 {
 	rig_open_enable(r, anybody());
 	inject_fragment(r, 1, 0, 1480, true);
@@ -277,7 +280,7 @@ RIG_TEST(overlaps_refuse_the_datagram_and_what_follows, ip_rig())
 	CHECK(delivered_pattern(r, 2000));
 }
 
-RIG_TEST(wrong_fragments_have_their_names, ip_rig())
+RIG_TEST(wrong_fragments_are_counted_by_reason, ip_rig())
 {
 	rig_open_enable(r, anybody());
 	inject_fragment(r, 1, 8, 8, true);
@@ -293,7 +296,7 @@ RIG_TEST(wrong_fragments_have_their_names, ip_rig())
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(what_never_finishes_times_out, ip_rig())
+RIG_TEST(incomplete_datagram_times_out, ip_rig())
 {
 	rig_open_enable(r, anybody());
 	inject_fragment(r, 1, 0, 1480, true);
@@ -315,7 +318,7 @@ RIG_TEST(waiting_fragments_are_bounded, ip_rig_with("ip.reassembly_datagrams=3; 
 	CHECK_EQ(rig_counter(r, "evicted"), 98);
 }
 
-RIG_TEST(endless_fragments_of_eight_bytes_are_too_many, ip_rig())
+RIG_TEST(endless_eight_byte_fragments_are_refused, ip_rig())
 {
 	rig_open_enable(r, anybody());
 	for (uint16_t i = 0; i < 300; i++)
@@ -323,7 +326,7 @@ RIG_TEST(endless_fragments_of_eight_bytes_are_too_many, ip_rig())
 	rig_expect_counts(r, "too_many=241 refused_datagram=59");
 }
 
-RIG_TEST(a_longest_datagram_makes_it_there, ip_rig())
+RIG_TEST(longest_datagram_arrives, ip_rig())
 {
 	size_t at = 0;
 
@@ -335,7 +338,7 @@ RIG_TEST(a_longest_datagram_makes_it_there, ip_rig())
 }
 
 /* Every host must accept datagrams of 576 bytes (RFC 791, 3.2), so links may cut the longest into those. */
-RIG_TEST(a_longest_datagram_makes_it_there_in_pieces_of_576_bytes, ip_rig())
+RIG_TEST(longest_datagram_arrives_in_fragments_of_576_bytes, ip_rig())
 {
 	size_t at = 0;
 
@@ -349,7 +352,7 @@ RIG_TEST(a_longest_datagram_makes_it_there_in_pieces_of_576_bytes, ip_rig())
 
 /* ---- identifications ---- */
 
-/* The identification of the datagram of 3000 bytes that s sends. */
+/* Returns the identification of a datagram of 3000 bytes sent on s. */
 static uint16_t
 fragmented_id(struct rig *r, struct xk_session *s)
 {
@@ -362,7 +365,7 @@ fragmented_id(struct rig *r, struct xk_session *s)
 }
 
 /* Each host has its own numbers and counts: none reveals another's numbers, or how many it gets (RFC 7739). */
-RIG_TEST(rfc7739_fragments_to_one_host_tell_nothing_of_those_to_others, ip_rig())
+RIG_TEST(rfc7739_identifications_do_not_reveal_other_hosts, ip_rig())
 {
 	enum { HOSTS = 60 };
 	unsigned sequential = 0, disturbed = 0, own;
@@ -383,11 +386,11 @@ RIG_TEST(rfc7739_fragments_to_one_host_tell_nothing_of_those_to_others, ip_rig()
 		disturbed += fragmented_id(r, s[i]) != (uint16_t)(first[i] + 2);
 	CHECK(disturbed < HOSTS / 2);
 	own = (uint16_t)(fragmented_id(r, s[0]) - first[0]) / 2;
-	CHECK(own >= 51 && own < 51 + 10); /* and those who share it */
+	CHECK(own >= 51 && own < 51 + 10); /* and those that share it */
 }
 
-/* Fragments of a session's last datagrams may still be under way when the next session with that host sends. */
-RIG_SESSION_TEST(numbers_of_fragments_go_on_when_a_session_is_made_again, ip_rig(), rig_must_open(r, rig_to(PEER)))
+/* Fragments of a session's last datagrams may still be in flight when the next session with that host sends. */
+RIG_SESSION_TEST(identifications_continue_in_the_next_session, ip_rig(), rig_must_open(r, rig_to(PEER)))
 {
 	uint16_t id;
 
@@ -398,10 +401,10 @@ RIG_SESSION_TEST(numbers_of_fragments_go_on_when_a_session_is_made_again, ip_rig
 	CHECK_EQ(fragmented_id(r, s), (uint16_t)(id + 2));
 }
 
-/* ---- what is left to others ---- */
+/* ---- buffers left to others ---- */
 
-/* Several protocols that keep all they can get equal shares, and leave another such share. */
-RIG_TEST(what_a_protocol_keeps_is_left_to_others_too, ip_rig())
+/* Several protocols that keep all they can get receive equal shares, and leave another such share. */
+RIG_TEST(kept_buffers_are_shared_between_protocols, ip_rig())
 {
 	static const char *const names[] = { "ip", "user", "wire" };
 	unsigned kept[3] = { 0 }, all = 0;
@@ -424,7 +427,7 @@ RIG_TEST(what_a_protocol_keeps_is_left_to_others_too, ip_rig())
 	CHECK(xk_keep_room(rig_protocol(r, "user")) > 450);
 }
 
-RIG_TEST(fragments_give_way_to_what_others_keep,
+RIG_TEST(fragments_make_room_for_other_protocols,
 	 ip_rig_with("ip.reassembly_datagrams=64; ip.reassembly_source_datagrams=64;"))
 {
 	struct xk_protocol *user = rig_protocol(r, "user");
@@ -438,7 +441,7 @@ RIG_TEST(fragments_give_way_to_what_others_keep,
 	xk_keep(user, 20);
 	inject_fragment(r, 40, 0, 8, true);
 	CHECK(rig_platform(r)->ops->buffers_out(rig_platform(r)) <= 21);
-	inject_fragment(r, 40, 8, 16, false); /* the youngest is still whole */
+	inject_fragment(r, 40, 8, 16, false); /* the youngest datagram is still whole */
 	CHECK_EQ(rig_counter(r, "reassembled"), 1);
 	rig_forget(r);
 	rig_advance_ms(r, 40000);

@@ -27,13 +27,12 @@ RIG_SESSION_TEST(llp_sends_and_receives, rig_at(STATION), rig_must_open(r, rig_t
 	rig_expect_up(r, "0009 00 | 07 00 | 08 dd | ee", "ddee");
 }
 
-/* Over VNET, what a host that was opened sends comes up another session than the one that leads there. */
-RIG_SESSION_TEST(llp_knows_a_station_whatever_session_it_comes_up, rig_at(STATION),
-		 rig_open(r, rig_to2(HOST, FAR_PORT, PORT)))
+/* Over VNET, messages from an opened host arrive on another lower session than the one that leads there. */
+RIG_SESSION_TEST(llp_knows_a_station_on_any_lower_session, rig_at(STATION), rig_open(r, rig_to2(HOST, FAR_PORT, PORT)))
 {
 	uint64_t other = STATION + 1;
 
-	rig_wire_peer(r, HOST + 1); /* a session below of its own */
+	rig_wire_peer(r, HOST + 1); /* a lower session of its own */
 	rig_expect_up(r, "0009 0007 0007 dd", "dd");
 	CHECK(rig_delivered_session(r) == s);
 	rig_answer_control(r, XK_GET_PEER_LINK, &other, sizeof(other));
@@ -41,7 +40,7 @@ RIG_SESSION_TEST(llp_knows_a_station_whatever_session_it_comes_up, rig_at(STATIO
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-RIG_TEST(llp_tells_strangers_apart_by_their_endpoints, rig_at(STATION))
+RIG_TEST(llp_distinguishes_strangers_by_endpoint, rig_at(STATION))
 {
 	struct xk_session *first;
 
@@ -60,8 +59,8 @@ RIG_TEST(llp_tells_strangers_apart_by_their_endpoints, rig_at(STATION))
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 }
 
-/* Without a station, a session is known by the session below. */
-RIG_TEST(llp_does_without_stations, rig_new("llp"))
+/* Without a station, the lower session identifies the peer. */
+RIG_TEST(llp_works_without_stations, rig_new("llp"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_wire_peer(r, HOST);
@@ -79,7 +78,7 @@ RIG_TEST(llp_chooses_an_endpoint, rig_at(STATION))
 	struct xk_session *s;
 
 	xk_participant_push(&to.remote, FAR_PORT);
-	rig_open_enable(r, at_port(0xc000)); /* the first one is taken */
+	rig_open_enable(r, at_port(0xc000)); /* the first choice is taken */
 	s = rig_must_open(r, to);
 	rig_expect_down(r, s, "aa", "c001 0009 0007 aa");
 }
@@ -90,7 +89,7 @@ RIG_TEST(llp_opens_an_endpoint_once, rig_at(STATION))
 	rig_expect_open_fails(r, rig_to2(HOST, FAR_PORT, PORT), -EADDRINUSE);
 }
 
-RIG_TEST(llp_refuses_what_is_no_endpoint, rig_at(STATION))
+RIG_TEST(llp_refuses_impossible_endpoints, rig_at(STATION))
 {
 	struct xk_participants both = at_port(PORT);
 
@@ -103,7 +102,7 @@ RIG_TEST(llp_refuses_what_is_no_endpoint, rig_at(STATION))
 	CHECK_EQ(rig_open_enable(r, both), -EOPNOTSUPP);
 }
 
-RIG_TEST(llp_drops_what_is_malformed, rig_at(STATION))
+RIG_TEST(llp_drops_malformed_messages, rig_at(STATION))
 {
 	rig_open(r, rig_to2(HOST, FAR_PORT, PORT));
 	rig_inject(r, "0009 0007 00");
@@ -115,7 +114,7 @@ RIG_TEST(llp_drops_what_is_malformed, rig_at(STATION))
 	CHECK_EQ(rig_delivered(r), 0);
 }
 
-RIG_TEST(llp_carries_what_a_frame_can, rig_at(STATION))
+RIG_TEST(llp_carries_as_much_as_a_frame, rig_at(STATION))
 {
 	uint32_t below = 100, wanted;
 	uint8_t bytes[100];

@@ -1,6 +1,6 @@
 /*
- * test_logptest.c - batches on a fake wire: what the server answers; what the client sends, awaits and times, on virtual
- * time; losses, strays and a protocol below without room.
+ * test_logptest.c - batches on a fake wire: the server's answers; what the client sends, awaits and times, on virtual
+ * time; losses, strays and a lower protocol without room.
  */
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 enum { HOST = 0x0a4d0002, PORT = 2009, SIZE = 10, MS = 1000000 };
 
-/* What the callbacks were told. */
+/* Results of the callbacks. */
 static struct {
 	unsigned recorded, lost, finished;
 	uint64_t last_ns;
@@ -70,7 +70,10 @@ enum { MESSAGE = 0x1000, ANSWER = 0x2000, GREETING = 0x3000, NOBODY = 0x4000, BO
 
 #define TOKEN UINT64_C(0x7777123456789abc)
 
-/* Takes a message that was sent, of this kind and for so many answers. Returns its batch. */
+/*
+ * Takes the message sent, of this kind, which includes its number of answers, and with this token (0: any). Returns its
+ * batch.
+ */
 static uint32_t
 take_kind(struct rig *r, uint32_t kind, uint64_t token)
 {
@@ -108,7 +111,7 @@ answer(struct rig *r, uint32_t batch)
 	answer_copying(r, batch, 0);
 }
 
-/* Answers the greeting of a run, or of what follows a loss. */
+/* Answers the greeting at the start of a run or after a loss. */
 static void
 welcome(struct rig *r)
 {
@@ -128,7 +131,7 @@ make_room(struct xk_event *event, void *argument)
 	rig_fail_sending(argument, 0);
 }
 
-/* Has the wire refuse what is sent, for a tenth of a millisecond. */
+/* Lets the wire refuse pushes for a tenth of a millisecond. */
 static void
 refuse_for_a_while(struct rig *r, struct xk_event *event)
 {
@@ -139,7 +142,7 @@ refuse_for_a_while(struct rig *r, struct xk_event *event)
 
 /* ---- the server ---- */
 
-/* Greets a server, and returns the token that it tells. */
+/* Greets a server. Returns the token in its answer. */
 static uint64_t
 greet(struct rig *r)
 {
@@ -171,7 +174,7 @@ ask(struct rig *r, uint32_t batch, unsigned answers, uint64_t token)
 	ask_for(r, batch, answers, answers > 1 ? SIZE : 0, token);
 }
 
-RIG_TEST(logptest_server_answers_as_often_as_it_is_asked_to, rig_new_graph(SERVER))
+RIG_TEST(logptest_server_sends_as_many_answers_as_requested, rig_new_graph(SERVER))
 {
 	uint64_t token = greet(r);
 
@@ -186,8 +189,8 @@ RIG_TEST(logptest_server_answers_as_often_as_it_is_asked_to, rig_new_graph(SERVE
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-/* Whoever copies, the peer gets the same bytes. */
-RIG_TEST(logptest_server_copies_as_it_is_asked_to, rig_new_graph(SERVER))
+/* The peer gets the same bytes whoever copies. */
+RIG_TEST(logptest_server_copies_as_requested, rig_new_graph(SERVER))
 {
 	uint64_t token = greet(r);
 	uint8_t bytes[SIZE], first[SIZE];
@@ -198,12 +201,12 @@ RIG_TEST(logptest_server_copies_as_it_is_asked_to, rig_new_graph(SERVER))
 	rig_inject(r, "00000007 9001 0000 aabb");
 	REQUIRE(rig_take_sent(r, bytes, SIZE) == SIZE);
 	CHECK_EQ(xk_get16(bytes + 4), BOTH | ANSWER);
-	CHECK(memcmp(bytes + 8, first + 8, SIZE - 8) == 0); /* the server's bytes, and not the client's */
+	CHECK(memcmp(bytes + 8, first + 8, SIZE - 8) == 0); /* the server's bytes, not the client's */
 	CHECK(bytes[8] != 0xaa || bytes[9] != 0xbb);
 	ask(r, 8, NOBODY | 2, token);
 	rig_expect_sent(r, "00000008 6000 .... .. ..");
 	rig_expect_sent(r, "00000008 6000 .... .. ..");
-	rig_limit_buffers(r, 1); /* for lent bytes, but not for a header, too */
+	rig_limit_buffers(r, 1); /* enough for lent bytes, but not for a header too */
 	rig_inject(r, "00000009 5001 0000 aabb");
 	rig_limit_buffers(r, UINT_MAX);
 	rig_advance_ms(r, 1);
@@ -213,7 +216,7 @@ RIG_TEST(logptest_server_copies_as_it_is_asked_to, rig_new_graph(SERVER))
 	rig_forget(r);
 }
 
-RIG_TEST(logptest_server_answers_once_who_has_not_greeted_it, rig_new_graph(SERVER))
+RIG_TEST(logptest_server_answers_a_stranger_once, rig_new_graph(SERVER))
 {
 	uint64_t token = greet(r);
 
@@ -221,15 +224,15 @@ RIG_TEST(logptest_server_answers_once_who_has_not_greeted_it, rig_new_graph(SERV
 	ask(r, 8, 1024, token + 1);
 	for (unsigned bit = 0; bit < 64; bit++)
 		ask(r, 8, 2, token ^ UINT64_C(1) << bit);
-	rig_inject(r, "00000007 1002 0000");                   /* none */
-	rig_inject(r, "00000007 1002 000a 0000 0000 0000 00"); /* not the whole of it */
+	rig_inject(r, "00000007 1002 0000");                   /* no token */
+	rig_inject(r, "00000007 1002 000a 0000 0000 0000 00"); /* a truncated token */
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "logptest", "unproven"), 68);
 	ask(r, 9, 1, token ^ 1);
 	rig_expect_sent_count(r, 1);
 }
 
-TEST(logptest_token_proves_one_host_to_one_server)
+TEST(logptest_token_is_valid_for_one_host_and_one_server)
 {
 	struct rig *r = rig_new_graph(SERVER), *other = rig_new_graph(SERVER);
 	uint64_t token;
@@ -249,7 +252,7 @@ TEST(logptest_token_proves_one_host_to_one_server)
 	rig_free(other);
 }
 
-RIG_TEST(logptest_answers_are_no_longer_than_the_message_and_no_shorter_than_a_header, rig_new_graph(SERVER))
+RIG_TEST(logptest_bounds_the_length_of_answers, rig_new_graph(SERVER))
 {
 	static const unsigned wrong[] = { 1, 7, PROVEN + 1, UINT16_MAX };
 	uint64_t token = greet(r);
@@ -265,20 +268,20 @@ RIG_TEST(logptest_answers_are_no_longer_than_the_message_and_no_shorter_than_a_h
 	rig_expect_sent_count(r, 2);
 }
 
-RIG_TEST(logptest_server_refuses_what_no_client_sends, rig_new_graph(SERVER))
+RIG_TEST(logptest_server_refuses_impossible_messages, rig_new_graph(SERVER))
 {
 	static uint8_t bytes[XK_LOGPTEST_MAX + 1] = { [4] = 0x10, [5] = 1 };
 
 	rig_inject(r, "00000007 0001 0000");
 	rig_inject(r, "00000007 4001 0000");
-	rig_inject(r, "00000007 d001 0000");                     /* no such way to copy */
+	rig_inject(r, "00000007 d001 0000");                     /* an unknown kind of copy */
 	rig_inject(r, "00000007 1401 0000");                     /* 1025 answers */
 	rig_inject(r, "00000007 3002 0010 0000 0000 0000 0000"); /* a greeting that asks for two */
 	rig_inject(r, "00000007 3001 0000");                     /* ... without room for the token */
-	rig_inject(r, "00000007 3001 0010 0000 0000 0000 00");   /* ... or for the whole of it */
+	rig_inject(r, "00000007 3001 0010 0000 0000 0000 00");   /* ... or with room for part of it */
 	rig_inject_bytes(r, bytes, sizeof(bytes));
 	CHECK_EQ(rig_counter_of(r, "logptest", "bad"), 8);
-	rig_inject(r, "00000007 2001 0000"); /* an answer, of no batch: it is not answered */
+	rig_inject(r, "00000007 2001 0000"); /* an answer to no batch: not answered */
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
 	rig_inject_prefixes(r, "00000007 1001 0000");
 	rig_expect_nothing_sent(r);
@@ -300,7 +303,7 @@ RIG_TEST(logptest_server_waits_for_room, rig_new_graph(SERVER))
 	rig_expect_sent_count(r, 2);
 }
 
-RIG_TEST(logptest_server_gives_up_when_there_is_no_room_for_long, rig_new_graph(SERVER "; logptest.timeout=1ms"))
+RIG_TEST(logptest_server_gives_up_if_room_stays_short, rig_new_graph(SERVER "; logptest.timeout=1ms"))
 {
 	uint64_t token = greet(r);
 
@@ -314,7 +317,7 @@ RIG_TEST(logptest_server_gives_up_when_there_is_no_room_for_long, rig_new_graph(
 
 /* ---- the client ---- */
 
-TEST(logptest_client_copies_as_it_is_asked_to)
+TEST(logptest_client_copies_as_requested)
 {
 	static const unsigned copies[] = {
 		[XK_LOGPTEST_SENDER] = 0, [XK_LOGPTEST_NOBODY] = NOBODY, [XK_LOGPTEST_BOTH] = BOTH
@@ -336,7 +339,7 @@ TEST(logptest_client_copies_as_it_is_asked_to)
 	}
 }
 
-RIG_TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last, rig_new_graph(SERVER))
+RIG_TEST(logptest_client_requests_answers_to_first_and_last, rig_new_graph(SERVER))
 {
 	uint32_t batch;
 
@@ -354,7 +357,7 @@ RIG_TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last, rig
 	}
 	CHECK_EQ(told.recorded, 1);
 	CHECK_EQ(told.last_ns / MS, 12);
-	answer(r, batch); /* one more */
+	answer(r, batch); /* one too many */
 	CHECK_EQ(rig_counter_of(r, "logptest", "late"), 1);
 	CHECK_EQ(take(r, 2), batch + 1);
 	rig_forget(r);
@@ -364,7 +367,7 @@ RIG_TEST(logptest_client_asks_for_answers_to_its_first_message_and_its_last, rig
 	CHECK_EQ(told.result.error, 0);
 	CHECK_EQ(told.result.rounds, 2);
 	CHECK_EQ(told.result.max_packet, 1500);
-	CHECK_EQ(told.result.times.answered_ns / MS, 12); /* of two, the later */
+	CHECK_EQ(told.result.times.answered_ns / MS, 12); /* the later of two */
 }
 
 RIG_TEST(logptest_client_works_between_messages, rig_new_graph(SERVER))
@@ -401,7 +404,7 @@ RIG_TEST(logptest_client_waits_for_room, rig_new_graph(SERVER))
 	CHECK(told.result.times.sent_ns >= 100000 && told.result.times.sent_ns < 110000);
 }
 
-RIG_TEST(logptest_client_loses_what_it_cannot_send,
+RIG_TEST(logptest_client_counts_failed_sends_as_lost,
 	 rig_new_graph(SERVER "; logptest.timeout=1ms; logptest.silence=5ms"))
 {
 	rig_fail_sending(r, -ENOBUFS);
@@ -412,7 +415,7 @@ RIG_TEST(logptest_client_loses_what_it_cannot_send,
 	rig_fail_sending(r, 0);
 }
 
-RIG_TEST(logptest_client_counts_batches_that_are_lost_and_goes_on,
+RIG_TEST(logptest_client_counts_lost_batches_and_continues,
 	 rig_new_graph(SERVER "; logptest.timeout=100ms; logptest.silence=1s"))
 {
 	uint32_t batch;
@@ -471,7 +474,7 @@ RIG_TEST(logptest_refuses_impossible_runs, rig_new_graph(SERVER))
 	CHECK_EQ(told.finished, 1);
 }
 
-RIG_TEST(logptest_says_why_there_is_no_session, rig_new_graph(SERVER))
+RIG_TEST(logptest_reports_why_no_session_opens, rig_new_graph(SERVER))
 {
 	rig_wire_refuse(r, -EINVAL);
 	CHECK_EQ(start(r, 1, (struct xk_logptest_loop){ .sends = 1, .last = 1 }), 0);
@@ -488,9 +491,9 @@ RIG_TEST(logptest_needs_no_ports_below, rig_new_graph(SERVER "; logptest.port=0"
 	CHECK_EQ(told.finished, 1);
 }
 
-/* ---- the run that begins by itself ---- */
+/* ---- the run that starts by itself ---- */
 
-RIG_TEST(logptest_starts_by_itself_where_it_is_told_a_peer,
+RIG_TEST(logptest_starts_by_itself_if_a_peer_is_set,
 	 rig_new_graph(SERVER "; logptest.peer=10.77.0.2; logptest.rounds=1; logptest.size=10; "
 			      "logptest.sends=2; logptest.first_answers=1; logptest.last_answers=1; "
 			      "logptest.send_work=3ms; logptest.start=1s"))

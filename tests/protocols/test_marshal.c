@@ -1,4 +1,4 @@
-/* test_marshal.c - words reach the other host in its own byte order, whichever the sender has. */
+/* test_marshal.c - words reach the other host in its own byte order, whatever the sender's. */
 #include <errno.h>
 #include <limits.h>
 
@@ -22,9 +22,9 @@ open_host(struct rig *r)
 	return rig_must_open(r, rig_to(5));
 }
 
-/* ---- calling ---- */
+/* ---- client ---- */
 
-RIG_SESSION_TEST(words_are_sent_as_they_are_and_told_how, rig_new("marshal"), open_host(r))
+RIG_SESSION_TEST(words_are_sent_unchanged_with_their_byte_order, rig_new("marshal"), open_host(r))
 {
 	CHECK_EQ(rig_wire_remote(r), 5);
 	rig_expect_call_sent(r, s, "0102030405060708", OWN "04 0102030405060708");
@@ -33,7 +33,7 @@ RIG_SESSION_TEST(words_are_sent_as_they_are_and_told_how, rig_new("marshal"), op
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_SESSION_TEST(the_receiver_makes_right, rig_new("marshal"), open_host(r))
+RIG_SESSION_TEST(receiver_converts_the_byte_order, rig_new("marshal"), open_host(r))
 {
 	static const struct {
 		const char *reply, *delivered;
@@ -60,7 +60,7 @@ RIG_SESSION_TEST(the_receiver_makes_right, rig_new("marshal"), open_host(r))
 	}
 }
 
-RIG_SESSION_TEST(replies_that_make_no_sense_are_dropped, rig_new("marshal"), open_host(r))
+RIG_SESSION_TEST(malformed_replies_are_dropped, rig_new("marshal"), open_host(r))
 {
 	static const struct {
 		const char *reply, *drop;
@@ -86,7 +86,7 @@ RIG_SESSION_TEST(replies_that_make_no_sense_are_dropped, rig_new("marshal"), ope
 	rig_forget(r);
 }
 
-RIG_SESSION_TEST(what_the_protocol_below_says_is_passed_on, rig_new("marshal"), open_host(r))
+RIG_SESSION_TEST(results_of_the_lower_protocol_are_passed_on, rig_new("marshal"), open_host(r))
 {
 	rig_call(r, s, "c3");
 	rig_end_call(r, -ETIMEDOUT, NULL);
@@ -96,9 +96,9 @@ RIG_SESSION_TEST(what_the_protocol_below_says_is_passed_on, rig_new("marshal"), 
 	rig_forget(r);
 }
 
-/* ---- being called ---- */
+/* ---- server ---- */
 
-RIG_TEST(a_server_need_not_know_its_callers_order, rig_new("marshal"))
+RIG_TEST(server_need_not_know_its_callers_byte_order, rig_new("marshal"))
 {
 	CHECK_EQ(rig_inject_call(r, NULL, OWN "04 01"), -ECONNREFUSED);
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
@@ -123,7 +123,7 @@ RIG_TEST(a_server_need_not_know_its_callers_order, rig_new("marshal"))
 	rig_forget(r);
 }
 
-RIG_SESSION_TEST(a_message_of_many_segments_is_swapped,
+RIG_SESSION_TEST(message_of_many_segments_is_converted,
 		 rig_new_graph("wire:; marshal: wire; marshal.order=" OTHER_NAME "; user: marshal"), open_host(r))
 {
 	static char text[2 * 5003 + 16], swapped[2 * 5003 + 1];
@@ -134,7 +134,7 @@ RIG_SESSION_TEST(a_message_of_many_segments_is_swapped,
 		snprintf(swapped + 2 * i, 3, "%02x", (i < 5000 ? i ^ 3 : i) % 251);
 	}
 	rig_call(r, s, "01020304");
-	rig_expect_sent(r, OTHER "04 01020304"); /* as another machine would send it */
+	rig_expect_sent(r, OTHER "04 01020304"); /* as a host of the other byte order sends it */
 	rig_end_call(r, 0, text);
 	CHECK_EQ(rig_call_status(r, 0), 0);
 	rig_expect_delivered(r, swapped);
@@ -148,7 +148,7 @@ RIG_SESSION_TEST(a_message_of_many_segments_is_swapped,
 	rig_forget(r);
 }
 
-TEST(settings_that_make_no_sense_are_refused)
+TEST(impossible_settings_are_refused)
 {
 	CHECK_EQ(rig_refusal("wire:; marshal: wire; marshal.width=3; user: marshal"), -EINVAL);
 	CHECK_EQ(rig_refusal("wire:; marshal: wire; marshal.order=middle; user: marshal"), -EINVAL);

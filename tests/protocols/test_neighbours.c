@@ -1,6 +1,6 @@
 /*
  * test_neighbours.c - honest neighbours that change, for every protocol that expects answers: a conversation between
- * two hosts goes on when one of them comes back, with the same link address or another. Virtual time.
+ * two hosts continues when one of them returns, with the same link address or another. Virtual time.
  */
 #include "tests/simulated.h"
 
@@ -10,9 +10,9 @@
 enum { CLIENT, OTHER_CLIENT, SERVER, OTHER_SERVER, HOSTS };
 
 enum {
-	QUIET_S = 10,   /* until everything has started */
-	DOWN_S = 1,     /* how long a host is away */
-	PATIENCE_S = 3, /* after which the conversation must go on */
+	QUIET_S = 10,   /* time until everything has started */
+	DOWN_S = 1,     /* time for which a host is down */
+	PATIENCE_S = 3, /* time within which the conversation must continue */
 };
 
 /* A test protocol, and the protocols between it and vnet. */
@@ -139,7 +139,7 @@ change_all(unsigned from, unsigned to)
 		world_change(&stacks[i], from, to);
 }
 
-TEST_OF(a_conversation_goes_on_when_its_server_is_back, change_all(SERVER, SERVER));
-TEST_OF(a_conversation_goes_on_when_its_server_is_back_with_another_link_address, change_all(SERVER, OTHER_SERVER));
-TEST_OF(a_server_answers_a_client_that_is_back, change_all(CLIENT, CLIENT));
-TEST_OF(a_server_answers_a_client_that_is_back_with_another_link_address, change_all(CLIENT, OTHER_CLIENT));
+TEST_OF(conversation_continues_when_its_server_returns, change_all(SERVER, SERVER));
+TEST_OF(conversation_continues_when_its_server_returns_elsewhere, change_all(SERVER, OTHER_SERVER));
+TEST_OF(server_answers_a_client_that_returns, change_all(CLIENT, CLIENT));
+TEST_OF(server_answers_a_client_that_returns_elsewhere, change_all(CLIENT, OTHER_CLIENT));

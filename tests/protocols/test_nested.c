@@ -1,7 +1,7 @@
 /*
- * test_nested.c - calls within calls, over whole graphs on simulated hosts: what a handler that waits costs its host. In
- * regular mode it keeps its input thread, so that as many of them as there are threads stall the host: nobody is left who
- * could carry their replies up. In IPP mode who waits occupies no thread.
+ * test_nested.c - calls within calls, over whole graphs on simulated hosts: the cost of a waiting handler. In regular
+ * mode it keeps its input thread: as many waiting handlers as threads stall the host, because no thread is left to
+ * deliver their replies. In IPP mode a waiting handler occupies no thread.
  */
 
 #include "protocols/chan/chan.h"
@@ -18,15 +18,15 @@ static const char graph_text[] =
 	"bid -> blast; bid -> bidctl; blast -> vnet; bidctl -> vnet;"
 	"vnet [address=\"10.77.0.%u/24\"]; vnet -> eth; vnet -> arp; arp -> eth; eth -> port }";
 
-/* ---- a service that asks its caller the same, one less, before it replies ---- */
+/* ---- a service that calls its caller back, one level less deep, before it replies ---- */
 
 struct relay {
 	struct xk_protocol protocol; /* first */
-	uint8_t depth;               /* of the call that the application makes */
+	uint8_t depth;               /* of the application's call */
 	bool ended;
-	int status;        /* what it has come to */
-	unsigned executed; /* requests */
-	int nested;        /* what the latest call within one has come to */
+	int status;        /* the call's result */
+	unsigned executed; /* number of requests run */
+	int nested;        /* result of the latest nested call */
 };
 
 static struct relay *
@@ -35,7 +35,7 @@ relay_of(struct xk_protocol *self)
 	return (struct relay *)self;
 }
 
-/* A call of that depth to the host at address. 0 or -errno. */
+/* Calls the host at address with this depth. Returns 0 or -errno. */
 static int
 relay_call(struct xk_protocol *self, uint32_t address, uint8_t depth, uint64_t deadline_ns)
 {
@@ -148,7 +148,10 @@ stage_caller(void *argument)
 	r->ended = true;
 }
 
-/* The client's application calls the server. What becomes of it; virtual seconds, at most, that it took are in *took_s. */
+/*
+ * Calls the server as the client's application. Returns the result; stores the virtual seconds taken, rounded up, in
+ * *took_s.
+ */
 static int
 stage_call(struct stage *stage, uint8_t depth, uint64_t *took_s)
 {
@@ -164,7 +167,7 @@ stage_call(struct stage *stage, uint8_t depth, uint64_t *took_s)
 	return client->status;
 }
 
-/* A call in `depth` handlers has its reply, and stalls nobody. */
+/* Checks that a call through `depth` handlers gets its reply and stalls no host. */
 static void
 check_nested(enum xk_mode mode, unsigned threads, const char *resume, uint8_t depth)
 {
@@ -181,26 +184,27 @@ check_nested(enum xk_mode mode, unsigned threads, const char *resume, uint8_t de
 	CHECK_EQ(xk_sim_free(stage.sim), 0);
 }
 
-TEST(a_nested_call_stalls_a_server_whose_only_thread_waits_for_it_until_its_deadline)
+TEST(nested_call_stalls_a_server_with_one_thread)
 {
 	struct stage stage;
 	uint64_t took_s;
 
 	stage_open(&stage, XK_REGULAR, 1, "thread");
-	CHECK_EQ(stage_call(&stage, 1, &took_s), -EREMOTEIO); /* the handler's -ETIMEDOUT is not that of this call */
+	CHECK_EQ(stage_call(&stage, 1, &took_s),
+		 -EREMOTEIO); /* the handler's -ETIMEDOUT differs from this call's own */
 	CHECK_EQ(stage_relay(&stage, 1)->nested, -ETIMEDOUT);
 	CHECK_EQ(took_s, DEADLINE_S + 1);
 	CHECK_EQ(stage_relay(&stage, 0)->executed, 1); /* its reply was there all the time */
 	CHECK(stage_stalled(&stage, 1) >= DEADLINE_S - 2);
 	CHECK_EQ(stage_stalled(&stage, 0), 0);
-	CHECK_EQ(stage_call(&stage, 0, &took_s), 0); /* then it goes on */
+	CHECK_EQ(stage_call(&stage, 0, &took_s), 0); /* then the server continues */
 	CHECK_EQ(took_s, 1);
 	CHECK_EQ(xk_sim_free(stage.sim), 0);
 }
 
-TEST_OF(a_nested_call_ends_where_the_server_has_a_second_thread, check_nested(XK_REGULAR, 2, "thread", 1));
+TEST_OF(nested_call_ends_if_the_server_has_a_second_thread, check_nested(XK_REGULAR, 2, "thread", 1));
 
-TEST(as_many_nested_calls_as_threads_stall_and_one_thread_more_does_not)
+TEST(nested_calls_need_a_thread_more_than_waiting_handlers)
 {
 	struct stage stage;
 	uint64_t took_s;
@@ -212,7 +216,7 @@ TEST(as_many_nested_calls_as_threads_stall_and_one_thread_more_does_not)
 	check_nested(XK_REGULAR, 3, "thread", 3);
 }
 
-TEST(nested_calls_stall_nobody_in_ipp)
+TEST(nested_calls_stall_no_host_in_ipp_mode)
 {
 	check_nested(XK_IPP, 1, "thread", 1);
 	check_nested(XK_IPP, 1, "driver", 1);

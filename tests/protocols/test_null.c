@@ -1,4 +1,4 @@
-/* test_null.c - what crosses null goes on as it was, through as many layers as there are. */
+/* test_null.c - messages cross null unchanged, through any number of layers. */
 #include "tests/participants.h"
 #include "tests/rig.h"
 #include "xkernel/engine/engine.h"
@@ -33,7 +33,7 @@ RIG_TEST(ten_nulls_change_nothing, rig_new_graph(TEN))
 	crosses_both_ways(r);
 }
 
-/* A frame opens a session of each layer, and the topmost is announced; with their room taken the oldest go. */
+/* A frame opens a session in each layer, and the topmost is announced; without room the oldest are closed. */
 RIG_TEST(ten_nulls_are_opened_passively, rig_new_graph(TEN))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
@@ -66,7 +66,7 @@ explicit_handoffs(struct rig *r)
 	return stats.handoffs[XK_HANDOFF_EXPLICIT];
 }
 
-/* What crosses the edges of a stack of them is watched as on any others. */
+/* Messages that cross the edges of a stack of nulls are watched as on any others. */
 static void
 prepare_explicit(struct rig *r)
 {
@@ -75,15 +75,15 @@ prepare_explicit(struct rig *r)
 	xk_edge_watch(edge, XK_WATCH_ANY, XK_WATCH_EXPLICIT);
 }
 
-RIG_TEST(an_edge_between_nulls_hands_off, rig_new_prepared(TEN, prepare_explicit))
+RIG_TEST(edge_between_nulls_hands_off, rig_new_prepared(TEN, prepare_explicit))
 {
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
 	rig_expect_up(r, "01", "01");
 	CHECK_EQ(explicit_handoffs(r), 1);
 }
 
-/* ... and what is watched may change while sessions cross it. */
-RIG_TEST(an_edge_between_nulls_is_watched_from_now_on_and_no_more, rig_new_graph(TEN))
+/* Watching may change while sessions cross the edge. */
+RIG_TEST(edge_between_nulls_can_be_watched_and_unwatched, rig_new_graph(TEN))
 {
 	struct xk_edge *edge = rig_protocol(r, "null5")->lowers[0];
 	struct xk_session *s = rig_must_open(r, rig_to(5));
@@ -109,7 +109,7 @@ prepare_traced(struct rig *r)
 	rig_protocol(r, "null5")->trace_level = XK_TRACE_MESSAGES;
 }
 
-RIG_SESSION_TEST(sessions_that_are_opened_on_a_watched_edge_are_watched, rig_new_prepared(TEN, prepare_traced),
+RIG_SESSION_TEST(sessions_opened_on_a_watched_edge_are_watched, rig_new_prepared(TEN, prepare_traced),
 		 rig_must_open(r, rig_to(5)))
 {
 	for (unsigned i = 10; i > 4; i--)

@@ -1,7 +1,7 @@
 /*
- * test_overlap.c - every arrangement of up to three fragments on five units of 8 bytes, in every order, with duplicates,
- * other bytes, and last fragments that end within a unit: the reassembler against the rules of ip_reassembly.h, judged
- * pair by pair, and against the hole list of RFC 815, which says when a datagram is whole.
+ * test_overlap.c - every arrangement of up to three fragments on five units of 8 bytes, in every order, with
+ * duplicates, different bytes, and last fragments that end within a unit. Compares the reassembler with the rules of
+ * ip_reassembly.h, applied pair by pair, and with the hole list of RFC 815, which defines when a datagram is whole.
  */
 
 #include "platform/sim/memory.h"
@@ -15,12 +15,12 @@ enum { UNITS = 5, UNIT = 8, BYTES = UNITS * UNIT, WITHIN = 3, FRAGMENTS_MAX = 10
 struct fragment {
 	uint32_t start, end; /* bytes */
 	bool more;
-	bool other; /* bytes that differ from the datagram's */
+	bool other; /* its bytes differ from the datagram's */
 };
 
 /* ---- the rules, pair by pair ---- */
 
-/* What a new fragment is to one that is there. Later ones weigh more. */
+/* Relation of a new fragment to an earlier one. Later values take precedence. */
 enum relation { FITS, CONTRADICTS, OVERLAPS, REPEATS };
 
 static bool
@@ -50,7 +50,7 @@ relation(const struct fragment *there, const struct fragment *f)
 /* ---- the hole list of RFC 815, section 3 ---- */
 
 struct hole {
-	uint32_t first, last; /* both inclusive, as there; last UINT32_MAX: infinity */
+	uint32_t first, last; /* both inclusive, as in the RFC; last UINT32_MAX: infinity */
 	bool deleted;
 };
 
@@ -65,7 +65,7 @@ holes_add(struct holes *holes, uint32_t first, uint32_t last)
 	holes->list[holes->count++] = (struct hole){ first, last, false };
 }
 
-/* Steps 1 to 7, the numbers as there. */
+/* Steps 1 to 7, numbered as in the RFC. */
 static void
 holes_fill(struct holes *holes, const struct fragment *f)
 {
@@ -95,7 +95,7 @@ holes_are_filled(const struct holes *holes)
 	return true;
 }
 
-/* ---- what must come of an arrangement ---- */
+/* ---- the model of an arrangement ---- */
 
 struct model {
 	struct fragment taken[ARRANGED_MAX];
@@ -121,7 +121,7 @@ model_refuse(struct model *model, enum ip_reassembly_reason reason)
 	model->refused = true;
 }
 
-/* True: the datagram is whole with f. */
+/* Returns true if f completes the datagram. */
 static bool
 model_add(struct model *model, const struct fragment *f)
 {
@@ -152,7 +152,7 @@ byte_at(const struct fragment *f, uint32_t at)
 	return (uint8_t)((at * 7 + 1) ^ (f->other ? 0xff : 0));
 }
 
-/* Whether m is what was taken. Takes m. */
+/* Returns true if m is the fragments accepted. Takes m. */
 static bool
 model_is(const struct model *model, struct xk_msg *m)
 {
@@ -215,7 +215,7 @@ bench_add(struct bench *b, const struct fragment *f)
 	return m;
 }
 
-/* What still waits times out, so that the next arrangement finds nothing. */
+/* Lets waiting fragments time out before the next arrangement. */
 static void
 bench_time_out(struct bench *b)
 {
@@ -256,7 +256,7 @@ agrees(struct bench *b, const struct fragment *const *fragments, unsigned count)
 	       waiting_fragments(&b->table) == 0;
 }
 
-/* Checks one arrangement; a few that are wrong are printed. */
+/* Checks one arrangement. Prints the first few mismatches. */
 static unsigned
 check(struct bench *b, const struct fragment *const *fragments, unsigned count, unsigned wrong)
 {
@@ -272,7 +272,7 @@ check(struct bench *b, const struct fragment *const *fragments, unsigned count, 
 	return wrong + 1;
 }
 
-/* Every fragment there can be on the units: not a whole datagram, and right by itself. */
+/* Lists every fragment on the units that is valid by itself and not a whole datagram. */
 static unsigned
 all_fragments(struct fragment *all)
 {
@@ -291,8 +291,8 @@ all_fragments(struct fragment *all)
 	return count;
 }
 
-/* In every order, and with repetitions: every row of three. */
-TEST(every_three_fragments_in_every_order)
+/* Every sequence of three, including repetitions. */
+TEST(reassembler_agrees_on_every_three_fragments)
 {
 	struct fragment all[FRAGMENTS_MAX];
 	unsigned count = all_fragments(all), wrong = 0, tried = 0;
@@ -318,13 +318,13 @@ TEST(every_three_fragments_in_every_order)
 	CHECK_EQ(tried, 70 * 70 * 70);
 }
 
-/* ---- datagrams that are cut properly, in every order, with duplicates everywhere ---- */
+/* ---- valid fragmentations, in every order, with every duplicate ---- */
 
 struct permuting {
 	struct bench *b;
 	struct fragment pieces[UNITS];
 	unsigned count;
-	unsigned duplicate; /* this piece comes twice; count: none does */
+	unsigned duplicate; /* index of the piece that comes twice; count: none */
 	unsigned used[UNITS];
 	const struct fragment *row[UNITS + 1];
 	unsigned wrong, tried;
@@ -350,7 +350,7 @@ permute(struct permuting *p, unsigned at)
 	}
 }
 
-/* Bit i of cuts: there is a cut behind unit i. */
+/* Bit i of cuts: a cut behind unit i. */
 static void
 cut(struct permuting *p, unsigned cuts)
 {
@@ -368,7 +368,7 @@ cut(struct permuting *p, unsigned cuts)
 	}
 }
 
-TEST(every_cut_in_every_order_with_every_duplicate)
+TEST(reassembler_agrees_on_every_fragmentation_and_duplicate)
 {
 	struct permuting p = { .wrong = 0 };
 	struct bench b;
@@ -386,8 +386,8 @@ TEST(every_cut_in_every_order_with_every_duplicate)
 	CHECK_EQ(p.tried, 4 * (2 + 2 * 3) + 6 * (6 + 3 * 12) + 4 * (24 + 4 * 60) + (120 + 5 * 360));
 }
 
-/* The model itself sees what it should. */
-TEST(the_model_tells_the_rules_apart)
+/* The model itself distinguishes all rules. */
+TEST(model_distinguishes_the_rules)
 {
 	static const struct fragment first = { 0, 16, true, false }, other = { 0, 16, true, true },
 				     second = { 8, 24, true, false }, last = { 16, 24, false, false },

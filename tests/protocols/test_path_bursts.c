@@ -1,6 +1,6 @@
 /*
- * test_path_bursts.c - paths of many conversations, whose messages come in bursts: the driver looks for a burst's paths
- * before it delivers any of it, and meanwhile sessions may end, paths be void and tables grow. Every message is echoed.
+ * test_path_bursts.c - paths of many conversations whose messages come in bursts. The driver looks up a burst's paths
+ * before it delivers any of it; meanwhile sessions may end, paths become void and tables grow. Each message is echoed.
  */
 #include "graphs/graph.h"
 #include "platform/sim/memory.h"
@@ -21,11 +21,11 @@ struct bursts {
 	struct xk_port *port;
 	struct xk_kernel *kernel;
 	unsigned sent, echoed;
-	bool watched; /* an edge: no message goes by a path */
+	bool watched; /* an edge is watched: no message takes a path */
 	uint64_t by_path;
 };
 
-/* A host that keeps so many sessions of UDP and IP. */
+/* Begins a host that keeps this many sessions of UDP and IP. */
 static struct bursts
 bursts_begin(unsigned udps, unsigned ips)
 {
@@ -43,7 +43,7 @@ bursts_begin(unsigned udps, unsigned ips)
 	return b;
 }
 
-/* Ends the host; returns how many messages went by paths. */
+/* Ends the host. Returns the number of messages that took paths. */
 static uint64_t
 bursts_end(struct bursts *b)
 {
@@ -56,7 +56,9 @@ bursts_end(struct bursts *b)
 	return stats.by_path;
 }
 
-/* Makes a message of a peer to udptest's port, with all checksums, that says to be `less` bytes shorter than it is. */
+/*
+ * Makes a message from a peer to udptest's port with valid checksums, whose length fields are `less` bytes too small.
+ */
 static void
 bursts_frame(uint8_t frame[LENGTH], unsigned peer, unsigned less)
 {
@@ -91,7 +93,7 @@ bursts_send(struct bursts *b, unsigned peer)
 	b->sent++;
 }
 
-/* Takes a turn, and the echoes that came of it: each goes to the peer whose number it carries. */
+/* Runs a turn and takes its echoes: each must go to the peer whose number it carries. */
 static void
 bursts_turn(struct bursts *b)
 {
@@ -109,7 +111,7 @@ bursts_turn(struct bursts *b)
 	}
 }
 
-/* Bursts of any length from peers that are chosen at random; `each` is called after each, unless it is NULL. */
+/* Sends bursts of random length from random peers, and calls `each` after each (NULL: nothing). */
 static void
 bursts_of(struct bursts *b, unsigned peers, unsigned count, void (*each)(struct bursts *b, uint64_t bits))
 {
@@ -128,7 +130,7 @@ bursts_of(struct bursts *b, unsigned peers, unsigned count, void (*each)(struct 
 	CHECK_EQ(b->echoed, b->sent);
 }
 
-TEST(many_conversations_go_by_paths)
+TEST(many_conversations_take_paths)
 {
 	struct bursts b = bursts_begin(PEERS + 1, PEERS + 1);
 
@@ -136,7 +138,7 @@ TEST(many_conversations_go_by_paths)
 	CHECK(bursts_end(&b) > b.sent / 2);
 }
 
-TEST(sessions_that_end_within_a_burst_take_their_paths_with_them)
+TEST(sessions_that_end_within_a_burst_void_their_paths)
 {
 	struct bursts b = bursts_begin(200, 150);
 
@@ -158,7 +160,7 @@ bursts_watch(struct bursts *b, uint64_t bits)
 	xk_edge_watch(b->port->receiver->up, XK_WATCH_COUNT, b->watched ? XK_WATCH_COUNT : 0);
 }
 
-TEST(paths_are_void_and_made_again_between_bursts)
+TEST(paths_are_voided_and_remade_between_bursts)
 {
 	struct bursts b = bursts_begin(PEERS + 1, PEERS + 1);
 
@@ -166,7 +168,7 @@ TEST(paths_are_void_and_made_again_between_bursts)
 	CHECK(bursts_end(&b) > 0);
 }
 
-/* A peer whose messages go by a path. */
+/* Begins a host with one peer whose messages take a path. */
 static struct bursts
 bursts_of_one(void)
 {
@@ -180,7 +182,7 @@ bursts_of_one(void)
 	return b;
 }
 
-TEST(lengths_that_agree_but_leave_no_room_for_the_headers_are_refused)
+TEST(lengths_without_room_for_the_headers_are_refused)
 {
 	struct bursts b = bursts_of_one();
 	uint8_t frame[LENGTH];

@@ -1,4 +1,7 @@
-/* test_pingpong.c - the ends of a round trip: on a fake wire, and two hosts of threads with each of the four interfaces. */
+/*
+ * test_pingpong.c - both ends of a round trip: on a fake wire, and two hosts of threads with each of the four
+ * interfaces.
+ */
 #include <errno.h>
 
 #include "tests/protocols/pair.h"
@@ -12,7 +15,7 @@ enum { PORT = 2008 };
 
 /* ---- the server ---- */
 
-RIG_TEST(pingpong_server_lowers_the_count_and_touches_nothing_else, rig_new_graph(SERVER))
+RIG_TEST(pingpong_server_changes_only_the_count, rig_new_graph(SERVER))
 {
 	rig_expect_answer(r, "00000007 00000bb8 0102030405060708 0000000000000000 aabbcc",
 			  "00000007 00000bb7 0102030405060708 0000000000000000 aabbcc");
@@ -22,7 +25,7 @@ RIG_TEST(pingpong_server_lowers_the_count_and_touches_nothing_else, rig_new_grap
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(pingpong_refuses_counts_that_no_client_sends, rig_new_graph(SERVER))
+RIG_TEST(pingpong_refuses_impossible_counts, rig_new_graph(SERVER))
 {
 	rig_inject(r, "00000007 00000000 0102030405060708 0000000000000000");
 	rig_inject(r, "00000007 00000001 0102030405060708 0000000000000000"); /* a server's count is even */
@@ -35,7 +38,7 @@ RIG_TEST(pingpong_refuses_counts_that_no_client_sends, rig_new_graph(SERVER))
 			  "00000007 001e847f 0102030405060708 0000000000000000");
 }
 
-RIG_TEST(pingpong_refuses_what_is_too_long_for_an_application, rig_new_graph(SERVER))
+RIG_TEST(pingpong_refuses_messages_too_long_for_an_application, rig_new_graph(SERVER))
 {
 	static uint8_t bytes[65508] = { [7] = 2 };
 
@@ -52,7 +55,7 @@ RIG_TEST(pingpong_does_not_answer_another_server, rig_new_graph(SERVER))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(pingpong_counts_what_it_cannot_send, rig_new_graph(SERVER))
+RIG_TEST(pingpong_counts_failed_sends, rig_new_graph(SERVER))
 {
 	rig_fail_sending(r, -ENOBUFS);
 	rig_inject(r, "00000007 00000bb8 0102030405060708 0000000000000000");
@@ -66,7 +69,7 @@ TEST(pingpong_refuses_other_endpoints)
 
 /* ---- the client ---- */
 
-/* Sends what was sent last back, as a server. */
+/* Returns the message sent last, as a server does. */
 static void
 serve(struct rig *r)
 {
@@ -78,11 +81,11 @@ serve(struct rig *r)
 	rig_inject_bytes(r, bytes, (size_t)len);
 }
 
-RIG_TEST(pingpong_client_tells_the_averages_of_its_runs, rig_new_graph(CLIENT))
+RIG_TEST(pingpong_client_reports_the_averages_of_its_runs, rig_new_graph(CLIENT))
 {
 	rig_advance_ms(r, 0);
 	for (unsigned i = 0; i < 4; i++) {
-		rig_advance_ms(r, i < 2 ? 10 : 20); /* of a round trip, of which a run has two */
+		rig_advance_ms(r, i < 2 ? 10 : 20); /* a round trip's; a run has two */
 		serve(r);
 	}
 	rig_expect_silence_ms(r, 1);
@@ -90,7 +93,7 @@ RIG_TEST(pingpong_client_tells_the_averages_of_its_runs, rig_new_graph(CLIENT))
 			     "pingpong.max_ns=20000000 pingpong.mean_ns=15000000 pingpong.lost=0");
 }
 
-RIG_TEST(pingpong_client_wants_its_message_back_as_long_as_it_was, rig_new_graph(CLIENT))
+RIG_TEST(pingpong_client_checks_the_length_of_the_answer, rig_new_graph(CLIENT))
 {
 	uint8_t bytes[64] = { 0 };
 
@@ -107,7 +110,7 @@ RIG_TEST(pingpong_client_wants_its_message_back_as_long_as_it_was, rig_new_graph
 	rig_forget(r);
 }
 
-RIG_TEST(pingpong_client_begins_a_run_again_that_has_lost_a_message, rig_new_graph(CLIENT))
+RIG_TEST(pingpong_client_restarts_a_run_after_a_loss, rig_new_graph(CLIENT))
 {
 	uint8_t lost[64];
 
@@ -116,7 +119,7 @@ RIG_TEST(pingpong_client_begins_a_run_again_that_has_lost_a_message, rig_new_gra
 	CHECK_EQ(rig_take_sent(r, lost, sizeof(lost)), 32);
 	rig_advance_ms(r, 250);
 	CHECK_EQ(rig_counter_of(r, "pingpong", "lost"), 1);
-	rig_inject_bytes(r, lost, 32); /* its count is not that of an answer */
+	rig_inject_bytes(r, lost, 32); /* not an answer's count */
 	CHECK_EQ(rig_counter_of(r, "pingpong", "bad_count"), 1);
 	xk_put32(lost + 4, xk_get32(lost + 4) - 1);
 	rig_inject_bytes(r, lost, 32);
@@ -128,7 +131,7 @@ RIG_TEST(pingpong_client_begins_a_run_again_that_has_lost_a_message, rig_new_gra
 	CHECK_EQ(rig_counter_of(r, "pingpong", "runs"), 2);
 }
 
-RIG_TEST(pingpong_client_notices_a_loss_whatever_others_send, rig_new_graph(CLIENT))
+RIG_TEST(pingpong_client_detects_a_loss_among_stray_messages, rig_new_graph(CLIENT))
 {
 	rig_advance_ms(r, 0);
 	rig_wire_peer(r, 9);
@@ -141,7 +144,7 @@ RIG_TEST(pingpong_client_notices_a_loss_whatever_others_send, rig_new_graph(CLIE
 	rig_forget(r);
 }
 
-RIG_TEST(pingpong_client_gives_a_silent_server_up, rig_new_graph(CLIENT "; pingpong.silence=1s"))
+RIG_TEST(pingpong_client_gives_up_a_silent_server, rig_new_graph(CLIENT "; pingpong.silence=1s"))
 {
 	rig_advance_ms(r, 5000);
 	rig_expect_counts(r, "pingpong.lost=10 pingpong.runs=0");
@@ -173,7 +176,7 @@ has_run(void *context)
 	return compose_count(pair->kernels[0], "pingpong", "runs") == REPEATS;
 }
 
-/* Returns the buffers that the server made. */
+/* Returns the number of buffers that the server allocated. */
 static long
 check_pair(enum xk_mode mode, const char *endpoint, const char *edges, unsigned size)
 {
@@ -198,20 +201,22 @@ check_pair(enum xk_mode mode, const char *endpoint, const char *edges, unsigned 
 
 static const enum xk_mode modes[] = { XK_IPP, XK_REGULAR };
 
-TEST(pingpong_between_handlers)
+TEST(pingpong_runs_between_handlers)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(modes); i++)
 		CHECK_EQ(check_pair(modes[i], "handler", "pingpong -> llp -> vnet", 32), 0);
 	check_pair(XK_IPP, "handler", "pingpong -> udp -> ip -> vnet", 4000);
 }
 
-/* Each message comes twice; the client takes the first, and the bytes are shared, so each end has to copy. */
-TEST(pingpong_between_handlers_over_a_network_that_doubles)
+/*
+ * Each message arrives twice. The client accepts the first, and the copies share their bytes, so each end has to copy.
+ */
+TEST(pingpong_runs_between_handlers_despite_duplicates)
 {
 	CHECK(check_pair(XK_IPP, "handler", "pingpong -> vdrop; vdrop [duplicate=1]; vdrop -> llp -> vnet", 32) > 0);
 }
 
-TEST(pingpong_between_shepherds)
+TEST(pingpong_runs_between_shepherds)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(modes); i++)
 		CHECK_EQ(check_pair(modes[i], "kernel", "pingpong -> llp -> vnet", 1024), 0);
@@ -224,7 +229,7 @@ TEST(pingpong_between_applications_copies_into_new_buffers)
 	CHECK_EQ(check_pair(XK_IPP, "user, static=yes", "pingpong -> udp -> ip -> vnet", 4000), ROUNDS * REPEATS);
 }
 
-TEST(pingpong_with_a_static_buffer_makes_none)
+TEST(pingpong_with_a_static_buffer_allocates_none)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(modes); i++)
 		CHECK_EQ(check_pair(modes[i], "user, static=yes", "pingpong -> llp -> vnet", 1024), 0);
@@ -238,9 +243,8 @@ queue_is_full(void *context)
 	return compose_count(pair->kernels[1], "pingpong", "queue_full") > 0;
 }
 
-/* Each message that the client gives up waits at the server, whose shepherd does not begin. */
-TEST_IN(pingpong_keeps_as_many_messages_for_a_shepherd_as_its_queue_holds, struct pair, pair, pair_begin(pair, XK_IPP),
-	pair_end)
+/* Each message that the client gives up waits at the server, whose shepherd does not start. */
+TEST_IN(pingpong_bounds_the_queue_of_a_shepherd, struct pair, pair, pair_begin(pair, XK_IPP), pair_end)
 {
 	pair_compose(pair, 0, "endpoint=handler, timeout=\"1ms\", silence=\"60s\"", "pingpong -> llp -> vnet");
 	pair_compose(pair, 1, "endpoint=kernel, start=\"3600s\"", "pingpong -> llp -> vnet");

@@ -31,7 +31,7 @@ RIG_SESSION_TEST(port_drops_frames_longer_than_its_mtu_and_a_header, rig_new_gra
 	rig_forget(r);
 }
 
-RIG_SESSION_TEST(port_drops_by_name_when_its_ring_is_full, rig_new_graph(ON_PORT "; port.implicit=fail"),
+RIG_SESSION_TEST(port_counts_drops_when_its_ring_is_full, rig_new_graph(ON_PORT "; port.implicit=fail"),
 		 rig_open(r, nobody))
 {
 	int status = 0, pushed = 0;
@@ -46,11 +46,11 @@ RIG_SESSION_TEST(port_drops_by_name_when_its_ring_is_full, rig_new_graph(ON_PORT
 	CHECK_EQ(rig_sent(r), 0);
 	rig_fail_sending(r, 0);
 	rig_advance_ms(r, 1);
-	CHECK_EQ(rig_sent(r), pushed); /* what was taken is sent */
+	CHECK_EQ(rig_sent(r), pushed); /* accepted frames are sent */
 	rig_forget(r);
 }
 
-RIG_TEST(port_answers_what_it_is, rig_new_graph(ON_PORT))
+RIG_TEST(port_answers_controls, rig_new_graph(ON_PORT))
 {
 	struct xk_protocol *port = rig_protocol(r, "port");
 	uint32_t packet = 0, offloads = 1;
@@ -65,7 +65,7 @@ RIG_TEST(port_answers_what_it_is, rig_new_graph(ON_PORT))
 	CHECK_EQ(xk_control_protocol_op(port, XK_CONTROL_OUTSIDE, &packet), -ENOTSUP);
 }
 
-RIG_TEST(all_protocols_are_told_of_another_mtu,
+RIG_TEST(all_protocols_are_notified_of_another_mtu,
 	 rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
 		       "user: ip#17"))
 {
@@ -82,7 +82,7 @@ RIG_TEST(all_protocols_are_told_of_another_mtu,
 	CHECK_EQ(whole, 980);
 }
 
-TEST(a_port_has_the_address_of_its_setting_or_is_refused)
+TEST(port_must_have_the_address_of_its_setting)
 {
 	rig_free(rig_new_graph("port:; port.address=02:00:00:00:00:01; user: port"));
 	CHECK_EQ(rig_refusal("port:; port.address=02:00:00:00:00:99; user: port"), -EADDRNOTAVAIL);
@@ -93,7 +93,7 @@ TEST(port_refuses_a_graph_without_its_port)
 	CHECK_EQ(rig_refusal("port:; port.dev=elsewhere; user: port"), -ENODEV);
 }
 
-RIG_TEST(frames_that_nobody_listens_for_are_counted, rig_new_graph(ON_PORT))
+RIG_TEST(frames_for_no_protocol_are_counted, rig_new_graph(ON_PORT))
 {
 	rig_inject(r, "00");
 	rig_expect_nothing_delivered(r);

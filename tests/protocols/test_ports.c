@@ -1,6 +1,6 @@
 /*
- * test_ports.c - chosen local numbers (xkernel/support/ports.h), for each protocol that chooses some: none is in use, all are
- * chosen in turn, and when all are taken, the open fails with -EADDRINUSE.
+ * test_ports.c - chosen local numbers (xkernel/support/ports.h), for each protocol that chooses some: none is in use,
+ * each is chosen in turn, and if all are taken, the open fails with -EADDRINUSE.
  */
 #include "tests/protocols/gm_rig.h"
 #include "xkernel/support/ports.h"
@@ -10,8 +10,8 @@ enum { BROADCAST = 0x0a4d00ff, COUNT = XK_PORTS_LAST - XK_PORTS_FIRST + 1 };
 struct chooser {
 	const char *name, *graph; /* NULL: GM's own rig */
 	uint64_t host, other;
-	bool is_random;  /* its first number for a host */
-	bool is_endless; /* many sessions may have one number */
+	bool is_random;  /* chooses the first number for a host at random */
+	bool is_endless; /* many sessions may share one number */
 };
 
 #define ON_IP "port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24; ip: vnet; "
@@ -30,7 +30,7 @@ chooser_rig(const struct chooser *c)
 	return c->graph == NULL ? gm_rig("gm.sessions=65536") : rig_new_graph(c->graph);
 }
 
-/* Opens to a host without a local number. Returns the one that was chosen, or 0. */
+/* Opens a session to a host without a local number. Returns the number chosen, or 0. */
 static uint64_t
 choose_to(struct rig *r, uint64_t host, struct xk_session **session)
 {
@@ -85,7 +85,7 @@ try_all(const struct chooser *c)
 	rig_free(r);
 }
 
-TEST(all_numbers_are_chosen_but_those_that_are_taken)
+TEST(every_free_number_is_chosen)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(choosers); i++) {
 		printf("%s ", choosers[i].name);
@@ -94,7 +94,7 @@ TEST(all_numbers_are_chosen_but_those_that_are_taken)
 	}
 }
 
-TEST(the_first_number_is_random_where_strangers_might_guess_it)
+TEST(first_number_is_random_if_strangers_might_guess_it)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(choosers); i++) {
 		uint64_t numbers[8];
@@ -112,8 +112,8 @@ TEST(the_first_number_is_random_where_strangers_might_guess_it)
 	}
 }
 
-/* A host that has seen one number does not know which one follows for another host. */
-TEST(the_numbers_for_a_host_tell_nothing_of_those_for_another)
+/* A host that has seen one number cannot derive the next one for another host. */
+TEST(numbers_for_a_host_do_not_reveal_anothers)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(choosers); i++) {
 		const struct chooser *c = &choosers[i];
@@ -138,7 +138,7 @@ TEST(the_numbers_for_a_host_tell_nothing_of_those_for_another)
 }
 
 /* A number that another upper has enabled is refused even if it is named. */
-TEST(a_number_of_anothers_cannot_be_named)
+TEST(number_of_another_upper_is_refused)
 {
 	static const char *const graphs[] = {
 		ON_IP "udp: ip; user: udp; user2: udp",

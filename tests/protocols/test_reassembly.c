@@ -1,4 +1,4 @@
-/* test_reassembly.c - the reassembler alone: what it puts together, what it refuses, and that it stays bounded. */
+/* test_reassembly.c - the reassembler alone: datagrams reassembled and refused, and its bounds. */
 
 #include "platform/sim/memory.h"
 #include "tests/protocols/discarded.h"
@@ -12,7 +12,7 @@ enum { BUFFER = IP_REASSEMBLY_BUFFER, USUAL_FRAGMENTS = 256 };
 static const struct ip_reassembly_limits usual = { 64, 1024 * BUFFER, 16, USUAL_FRAGMENTS *BUFFER };
 static const struct ip_reassembly_limits wide = { 64, 65536 * BUFFER, 64, 65536 * BUFFER };
 
-/* A reassembler, its discarded messages counted, and the buffers of it all. */
+/* A reassembler, the discarded messages counted by reason, and its buffers. */
 struct bench {
 	struct xk_platform *platform;
 	struct ip_reassembly table;
@@ -88,7 +88,7 @@ add(struct bench *b, uint16_t id, uint32_t start, uint32_t end, bool more)
 	return bench_add(b, &fragment, original + start, end - start);
 }
 
-/* As add, where the datagram must not be whole with it. */
+/* As add; the datagram must stay incomplete. */
 static void
 add_part(struct bench *b, uint16_t id, uint32_t start, uint32_t end, bool more)
 {
@@ -98,7 +98,7 @@ add_part(struct bench *b, uint16_t id, uint32_t start, uint32_t end, bool more)
 	xk_msg_free(m);
 }
 
-/* Whether m is the first len bytes of the original. Takes m. */
+/* Returns true if m is the first len bytes of the original. Takes m. */
 static bool
 is_whole(struct xk_msg *m, size_t len)
 {
@@ -111,7 +111,7 @@ is_whole(struct xk_msg *m, size_t len)
 	return same;
 }
 
-TEST_WITH(in_order, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(datagram_in_order_is_reassembled, struct bench *b, bench_new(&usual), bench_free)
 {
 	add_part(b, 1, 0, 1480, true);
 	add_part(b, 1, 1480, 2960, true);
@@ -120,14 +120,14 @@ TEST_WITH(in_order, struct bench *b, bench_new(&usual), bench_free)
 	CHECK_EQ(waiting_fragments(&b->table), 0);
 }
 
-TEST_WITH(backwards, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(datagram_in_reverse_order_is_reassembled, struct bench *b, bench_new(&usual), bench_free)
 {
 	add_part(b, 1, 2960, 4001, false);
 	add_part(b, 1, 1480, 2960, true);
 	CHECK(is_whole(add(b, 1, 0, 1480, true), 4001));
 }
 
-TEST_WITH(the_longest_datagram_in_ethernet_fragments, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(longest_datagram_in_ethernet_fragments_is_reassembled, struct bench *b, bench_new(&usual), bench_free)
 {
 	uint32_t at = 0;
 
@@ -155,7 +155,7 @@ TEST_WITH(datagrams_differ_in_any_part_of_their_key, struct bench *b, bench_new(
 	CHECK_EQ(b->table.datagrams, 0);
 }
 
-/* ---- fragments that are wrong by themselves ---- */
+/* ---- fragments that are invalid by themselves ---- */
 
 TEST_WITH(wrong_fragments_are_discarded_alone, struct bench *b, bench_new(&usual), bench_free)
 {
@@ -174,9 +174,9 @@ TEST_WITH(wrong_fragments_are_discarded_alone, struct bench *b, bench_new(&usual
 	CHECK(is_whole(add(b, 1, 16, 20, false), 20));
 }
 
-/* ---- what refuses a datagram ---- */
+/* ---- refused datagrams ---- */
 
-TEST_WITH(a_duplicate_is_ignored, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(duplicate_is_ignored, struct bench *b, bench_new(&usual), bench_free)
 {
 	add_part(b, 1, 0, 16, true);
 	add_part(b, 1, 0, 16, true);
@@ -186,7 +186,7 @@ TEST_WITH(a_duplicate_is_ignored, struct bench *b, bench_new(&usual), bench_free
 	CHECK(is_whole(add(b, 1, 16, 24, true), 30));
 }
 
-TEST_WITH(the_same_range_with_other_bytes_is_no_duplicate, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(same_range_with_other_bytes_is_no_duplicate, struct bench *b, bench_new(&usual), bench_free)
 {
 	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
 
@@ -195,8 +195,8 @@ TEST_WITH(the_same_range_with_other_bytes_is_no_duplicate, struct bench *b, benc
 	CHECK_EQ(b->count[IP_REASSEMBLY_OVERLAP], 2);
 }
 
-/* Bytes are compared whatever segments they lie in. */
-TEST_WITH(a_duplicate_in_other_segments_is_one, struct bench *b, bench_new(&usual), bench_free)
+/* Bytes are compared, whatever their segments. */
+TEST_WITH(duplicate_in_other_segments_is_ignored, struct bench *b, bench_new(&usual), bench_free)
 {
 	struct ip_reassembly_fragment fragment = { PEER, HOST, 0, 1, 17, true };
 	struct xk_msg *discarded = NULL;
@@ -211,7 +211,7 @@ TEST_WITH(a_duplicate_in_other_segments_is_one, struct bench *b, bench_new(&usua
 	CHECK_EQ(b->count[IP_REASSEMBLY_DUPLICATE], 1);
 }
 
-TEST_WITH(a_refused_datagram_stays_refused_until_its_time_is_up, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(refused_datagram_stays_refused_until_its_time_is_up, struct bench *b, bench_new(&usual), bench_free)
 {
 	add_part(b, 1, 0, 16, true);
 	add_part(b, 1, 8, 24, true);
@@ -227,14 +227,14 @@ TEST_WITH(a_refused_datagram_stays_refused_until_its_time_is_up, struct bench *b
 	CHECK_EQ(b->count[IP_REASSEMBLY_TIMED_OUT], 0);
 }
 
-TEST_WITH(two_ends_refuse, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(second_end_refuses_the_datagram, struct bench *b, bench_new(&usual), bench_free)
 {
 	add_part(b, 1, 16, 20, false);
 	add_part(b, 1, 24, 30, false);
 	CHECK_EQ(b->count[IP_REASSEMBLY_INCONSISTENT], 2);
 }
 
-TEST_WITH(data_behind_the_end_refuses, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(data_beyond_the_end_refuses_the_datagram, struct bench *b, bench_new(&usual), bench_free)
 {
 	add_part(b, 1, 16, 24, false);
 	add_part(b, 1, 24, 32, true);
@@ -248,17 +248,17 @@ TEST_WITH(data_behind_the_end_refuses, struct bench *b, bench_new(&usual), bench
 enum { UNITS = 4, UNIT = 8 };
 
 struct chunk {
-	unsigned start, end; /* units */
+	unsigned start, end; /* in units */
 	bool more;
-	bool other; /* bytes that differ from the original's */
+	bool other; /* its bytes differ from the original's */
 };
 
-/* The rule as it is stated, unit by unit: an oracle for the reassembler. */
+/* The rule as specified, unit by unit: an oracle for the reassembler. */
 struct model {
-	int owner[UNITS]; /* chunk that is there, or -1 */
+	int owner[UNITS]; /* the chunk there, or -1 */
 	struct chunk taken[3];
 	int count;
-	unsigned end; /* 0: not known */
+	unsigned end; /* 0: unknown */
 	bool refused;
 };
 
@@ -298,7 +298,7 @@ model_judge(const struct model *model, const struct chunk *c)
 	return IP_REASSEMBLY_REASONS;
 }
 
-/* Takes c. True: the datagram is whole. count: discarded messages by reason. */
+/* Accepts c. Returns true if the datagram is whole. count: discarded messages by reason. */
 static bool
 model_add(struct model *model, const struct chunk *c, unsigned *count)
 {
@@ -342,7 +342,7 @@ chunk_byte(bool other, size_t at)
 	return (uint8_t)(original[at] ^ (other ? 0xff : 0));
 }
 
-/* Whether m is what the model has taken. Takes m. */
+/* Returns true if m is what the model has accepted. Takes m. */
 static bool
 model_agrees(const struct model *model, struct xk_msg *m)
 {
@@ -367,7 +367,7 @@ add_chunk(struct bench *b, const struct chunk *c)
 	return bench_add(b, &fragment, bytes, len);
 }
 
-/* Adds the chunks to an empty table and to the model. False: they disagree. */
+/* Adds the chunks to an empty table and to the model. Returns true if they agree. */
 static bool
 arrangement_agrees(struct bench *b, const struct chunk *const *chunks, unsigned count)
 {
@@ -414,7 +414,7 @@ TEST_WITH(every_arrangement_of_up_to_three_chunks_follows_the_rule, struct bench
 	for (unsigned i = 0; i < count * count * count; i++) {
 		const struct chunk *three[3] = { &chunks[i % count], &chunks[i / count % count],
 						 &chunks[i / count / count] };
-		/* what begins like another triple is tried once */
+		/* triples that end early, with the same outcome, are tried once */
 		unsigned length = i < count ? 1 : i < count * count ? 2 : 3;
 
 		tried++;
@@ -465,7 +465,9 @@ shuffle(struct part *parts, unsigned count, uint64_t *state)
 	}
 }
 
-/* One datagram in random parts, in random order, some of them twice. False: it did not come out as it was. */
+/*
+ * Adds one datagram in random parts, in random order, some of them twice. Returns true if it was reassembled unchanged.
+ */
 static bool
 random_datagram(struct bench *b, uint16_t id, uint64_t *state)
 {
@@ -489,7 +491,7 @@ random_datagram(struct bench *b, uint16_t id, uint64_t *state)
 	return is_whole(m, len) && b->count[IP_REASSEMBLY_DUPLICATE] == duplicates;
 }
 
-TEST_WITH(random_fragmentations_in_random_order, struct bench *b, bench_new(&wide), bench_free)
+TEST_WITH(random_fragmentations_are_reassembled, struct bench *b, bench_new(&wide), bench_free)
 {
 	unsigned rounds = test_is_long() ? 5000 : 100;
 
@@ -506,7 +508,7 @@ TEST_WITH(random_fragmentations_in_random_order, struct bench *b, bench_new(&wid
 
 /* ---- time and bounds ---- */
 
-TEST_WITH(time_begins_with_the_first_fragment_and_is_never_extended, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(time_starts_with_the_first_fragment_and_is_never_extended, struct bench *b, bench_new(&usual), bench_free)
 {
 	add_part(b, 1, 0, 8, true);
 	for (uint32_t i = 1; i <= IP_REASSEMBLY_TICKS; i++) {
@@ -528,7 +530,7 @@ TEST_WITH(endless_small_fragments_of_one_datagram_refuse_it, struct bench *b, be
 	CHECK_EQ(waiting_fragments(&b->table), 0);
 }
 
-TEST_WITH(one_source_takes_no_more_than_its_share, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(source_takes_no_more_than_its_share, struct bench *b, bench_new(&usual), bench_free)
 {
 	struct ip_reassembly_fragment other = { PEER + 1, HOST, 0, 1, 17, true };
 
@@ -544,7 +546,7 @@ TEST_WITH(one_source_takes_no_more_than_its_share, struct bench *b, bench_new(&u
 	CHECK(is_whole(bench_add(b, &other, original + 8, 1), 9));
 }
 
-TEST_WITH(one_sources_fragments_are_bounded, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(fragments_of_a_source_are_bounded, struct bench *b, bench_new(&usual), bench_free)
 {
 	for (unsigned i = 0; i < 10; i++) {
 		for (uint32_t j = 0; j < USUAL_FRAGMENTS / 4; j++) {
@@ -573,7 +575,7 @@ TEST(every_buffer_of_a_fragment_counts)
 	bench_free(b);
 }
 
-TEST_WITH(all_sources_together_are_bounded_and_the_oldest_goes, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(all_sources_are_bounded_and_the_oldest_is_evicted, struct bench *b, bench_new(&usual), bench_free)
 {
 	struct ip_reassembly_fragment fragment = { 0, HOST, 0, 1, 17, true };
 
@@ -587,7 +589,7 @@ TEST_WITH(all_sources_together_are_bounded_and_the_oldest_goes, struct bench *b,
 	CHECK_EQ(TAILQ_FIRST(&b->table.by_age)->source, PEER + 100 - usual.datagrams);
 }
 
-TEST(fragments_in_all_are_bounded)
+TEST(fragments_in_total_are_bounded)
 {
 	static const struct ip_reassembly_limits few = { 64, 10 * BUFFER, 64, 64 * BUFFER };
 	struct bench *b = bench_new(&few);
@@ -600,14 +602,14 @@ TEST(fragments_in_all_are_bounded)
 	CHECK(b->count[IP_REASSEMBLY_EVICTED] > 0);
 	for (uint32_t j = 4; j < 20; j++)
 		add_part(b, 4, j * 16, j * 16 + 8, true);
-	/* the datagram under way is not evicted for itself: it is refused */
+	/* the datagram being extended is refused, not evicted */
 	CHECK_EQ(b->count[IP_REASSEMBLY_TOO_MANY], 11);
 	CHECK_EQ(waiting_fragments(&b->table), 0);
 	bench_free(b);
 }
 
-/* A fragment in front, the table full, and an eviction: what is being added to stays. */
-TEST(eviction_leaves_the_datagram_that_grows)
+/* A fragment in front, a full table and an eviction: the datagram being extended stays. */
+TEST(eviction_spares_the_growing_datagram)
 {
 	static const struct ip_reassembly_limits few = { 2, 2 * BUFFER, 2, 2 * BUFFER };
 	struct bench *b = bench_new(&few);
@@ -620,7 +622,7 @@ TEST(eviction_leaves_the_datagram_that_grows)
 	bench_free(b);
 }
 
-TEST_WITH(what_never_finishes_is_given_back_in_the_end, struct bench *b, bench_new(&usual), bench_free)
+TEST_WITH(incomplete_datagrams_are_freed_at_the_end, struct bench *b, bench_new(&usual), bench_free)
 {
 	for (unsigned i = 0; i < 5; i++)
 		add_part(b, (uint16_t)i, 8, 16, true);

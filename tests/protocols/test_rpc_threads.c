@@ -1,8 +1,8 @@
 /*
- * test_rpc_threads.c - the RPC suite under threads: two hosts, each with callers that open, call (long and short, waiting and
- * not), close, and begin anew, all at once, through SELECT, VCHAN, CHAN, VCACHE, BID, VSIZE, BLAST and VMUX, and by Active
- * Messages, over links that lose, repeat and reorder; while CHAN is told again and again that the other host was booted, or is
- * lost. Every call must end, each reply be that of its call, and nothing be left.
+ * test_rpc_threads.c - the RPC suite under threads. The callers of two hosts open, call (long and short, waiting and
+ * asynchronous), close and begin anew, all at once, through SELECT, VCHAN, CHAN, VCACHE, BID, VSIZE, BLAST and VMUX,
+ * and by Active Messages, over links that lose, duplicate and reorder; meanwhile CHAN is notified again and again that
+ * the other host has booted or is lost. Each call must end, each reply must be its call's, and nothing may be left.
  */
 #include <pthread.h>
 
@@ -45,17 +45,17 @@ struct caller {
 	struct xk_protocol protocol;
 	struct both *both;
 	unsigned host;
-	_Atomic(struct xk_session *) shown; /* for the foreign thread; it has a reference of its own */
+	_Atomic(struct xk_session *) shown; /* shown to the foreign thread, with a reference of its own */
 };
 
-/* What both hosts' callers count. */
+/* Counts over both hosts' callers. */
 struct both {
 	struct pair pair;
 	struct caller *callers[2];
 	_Atomic uint64_t ids;
 	_Atomic unsigned good, failed, served, asked, told, ended;
-	unsigned awaited;        /* of those that end */
-	_Atomic unsigned alarms; /* hosts where there still are some */
+	unsigned awaited;        /* number of callers that end */
+	_Atomic unsigned alarms; /* hosts that still raise alarms */
 };
 
 static inline struct caller *
@@ -64,7 +64,7 @@ caller_of(struct xk_protocol *self)
 	return xk_container_of(self, struct caller, protocol);
 }
 
-/* ---- being called ---- */
+/* ---- server ---- */
 
 static uint64_t
 answer_to(uint64_t id)
@@ -143,9 +143,9 @@ static const struct xk_protocol_type caller_type = {
 	.lowers = caller_lowers,
 };
 
-/* ---- calling ---- */
+/* ---- client ---- */
 
-/* One that does not wait, and whom to tell. */
+/* An asynchronous call, and the caller to notify. */
 struct asking {
 	struct xk_call call; /* first */
 	struct xk_semaphore told;
@@ -178,7 +178,7 @@ call_without_waiting(struct caller *c, struct xk_session *s, struct xk_msg *m, s
 	return asking.status;
 }
 
-/* 0, or as the call has failed. */
+/* Makes one call. Returns 0 or the call's error. */
 static int
 call_once(struct caller *c, struct xk_session *s, bool waits)
 {
@@ -231,7 +231,7 @@ send_messages(struct caller *c)
 	xk_close(s);
 }
 
-/* Until nobody raises alarms any more, and once after that. */
+/* Makes calls until no alarms are raised any more, and once after that. */
 static void
 caller_live(void *argument)
 {
@@ -251,7 +251,7 @@ caller_live(void *argument)
 	atomic_fetch_add(&c->both->ended, 1);
 }
 
-/* Keeps a session for the foreign thread. */
+/* Shows a session to the foreign thread. */
 static void
 caller_show(void *argument)
 {
@@ -273,7 +273,7 @@ caller_hide(void *argument)
 	atomic_fetch_add(&c->both->ended, 1);
 }
 
-/* CHAN is told what BIDCTL tells: the boot is the same one in fact, so that the next calls get through. */
+/* Notifies CHAN as BIDCTL does. The boot is in fact the same, so the next calls get through. */
 static void
 raise_alarms(void *argument)
 {
@@ -340,7 +340,7 @@ both_wait(struct both *b, unsigned ended)
 	return atomic_load(&b->ended) == ended;
 }
 
-/* A thread that is no shepherd calls, too. */
+/* Makes calls from a thread that is no shepherd. */
 static void *
 call_as_foreigner(void *argument)
 {
@@ -387,10 +387,10 @@ check_calls(enum xk_mode mode, const char *policy, const char *mark, bool alarms
 	pair_end(&b.pair);
 }
 
-TEST_OF(rpc_under_threads_in_regular_mode, check_calls(XK_REGULAR, "resume=thread", "", false));
-TEST_OF(rpc_under_threads_in_ipp_mode, check_calls(XK_IPP, "resume=thread", "", false));
-TEST_OF(rpc_under_threads_in_ipp_mode_resumed_by_the_driver, check_calls(XK_IPP, "resume=driver", "", false));
-TEST_OF(rpc_whose_peer_is_said_to_boot_where_messages_wait_below_and_above_bid,
+TEST_OF(rpc_works_under_threads_in_regular_mode, check_calls(XK_REGULAR, "resume=thread", "", false));
+TEST_OF(rpc_works_under_threads_in_ipp_mode, check_calls(XK_IPP, "resume=thread", "", false));
+TEST_OF(rpc_works_under_threads_in_ipp_mode_resumed_by_the_driver, check_calls(XK_IPP, "resume=driver", "", false));
+TEST_OF(rpc_survives_false_reboots_with_handoffs_around_bid,
 	check_calls(XK_IPP, "resume=thread", "handoff=explicit", true));
-TEST_OF(rpc_whose_peer_is_said_to_boot_in_regular_mode, check_calls(XK_REGULAR, "resume=thread", "", true));
-TEST_OF(rpc_whose_peer_is_said_to_boot_in_ipp_mode, check_calls(XK_IPP, "resume=thread", "", true));
+TEST_OF(rpc_survives_false_reboots_in_regular_mode, check_calls(XK_REGULAR, "resume=thread", "", true));
+TEST_OF(rpc_survives_false_reboots_in_ipp_mode, check_calls(XK_IPP, "resume=thread", "", true));

@@ -1,4 +1,4 @@
-/* test_select.c - calls find the procedure of their number, and errors find the caller. */
+/* test_select.c - calls reach the procedure of their number, and errors reach the caller. */
 #include <errno.h>
 #include <limits.h>
 
@@ -6,16 +6,16 @@
 #include "tests/rig.h"
 #include "xkernel/upi.h"
 
-/* A session for procedure 0x102 of host 5. */
+/* Opens a session for procedure 0x102 of host 5. */
 static struct xk_session *
 open_procedure(struct rig *r)
 {
 	return rig_must_open(r, rig_to2(5, 0x102, XK_ANY));
 }
 
-/* ---- calling ---- */
+/* ---- client ---- */
 
-RIG_SESSION_TEST(a_call_names_its_procedure, rig_new("select"), open_procedure(r))
+RIG_SESSION_TEST(call_names_its_procedure, rig_new("select"), open_procedure(r))
 {
 	CHECK_EQ(rig_wire_remote(r), 5);
 	rig_expect_call_sent(r, s, "c3", "00000102 00000000 c3");
@@ -26,7 +26,7 @@ RIG_SESSION_TEST(a_call_names_its_procedure, rig_new("select"), open_procedure(r
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_SESSION_TEST(calls_need_not_be_waited_for, rig_new("select"), open_procedure(r))
+RIG_SESSION_TEST(calls_may_be_asynchronous, rig_new("select"), open_procedure(r))
 {
 	rig_call_async(r, s, "c3");
 	rig_call_async(r, s, "c4");
@@ -42,7 +42,7 @@ RIG_SESSION_TEST(calls_need_not_be_waited_for, rig_new("select"), open_procedure
 	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
-RIG_SESSION_TEST(what_the_protocol_below_says_is_passed_on, rig_new("select"), open_procedure(r))
+RIG_SESSION_TEST(results_of_the_lower_protocol_are_passed_on, rig_new("select"), open_procedure(r))
 {
 	rig_call(r, s, "c3");
 	rig_call_async(r, s, "c3");
@@ -61,7 +61,7 @@ RIG_SESSION_TEST(what_the_protocol_below_says_is_passed_on, rig_new("select"), o
 	rig_expect_open_fails(r, rig_to2(5, 1, XK_ANY), -EHOSTUNREACH);
 }
 
-RIG_SESSION_TEST(errors_that_are_carried_back_reach_the_caller_by_name, rig_new("select"), open_procedure(r))
+RIG_SESSION_TEST(remote_errors_reach_the_caller, rig_new("select"), open_procedure(r))
 {
 	static const struct {
 		const char *reply;
@@ -72,7 +72,7 @@ RIG_SESSION_TEST(errors_that_are_carried_back_reach_the_caller_by_name, rig_new(
 		{ "00000102 00000004", -ECONNREFUSED }, /* REFUSED */
 		{ "00000102 00000105", -EIO },          /* 256 + 5 */
 		{ "00000102 000010ff", -4095 },
-		{ "00000102 0000016e", -EREMOTEIO }, /* 256 + ETIMEDOUT: that of some other call */
+		{ "00000102 0000016e", -EREMOTEIO }, /* 256 + ETIMEDOUT: another call's */
 		{ "00000102 00000126", -EREMOTEIO }, /* 256 + ENOSYS */
 		{ "00000102 00000003 0102", -ENOSYS },
 	};
@@ -87,7 +87,7 @@ RIG_SESSION_TEST(errors_that_are_carried_back_reach_the_caller_by_name, rig_new(
 	rig_forget(r);
 }
 
-RIG_SESSION_TEST(replies_that_make_no_sense_are_dropped, rig_new("select"), open_procedure(r))
+RIG_SESSION_TEST(malformed_replies_are_dropped, rig_new("select"), open_procedure(r))
 {
 	static const struct {
 		const char *reply, *drop;
@@ -97,9 +97,9 @@ RIG_SESSION_TEST(replies_that_make_no_sense_are_dropped, rig_new("select"), open
 		{ "00000102 00000000 01", "bad_status" }, /* a call */
 		{ "00000102 00000005", "bad_status" },    /* between the two kinds */
 		{ "00000102 00000100", "bad_status" },    /* no error number */
-		{ "00000102 00001100", "bad_status" },    /* too large a one */
+		{ "00000102 00001100", "bad_status" },    /* too large */
 		{ "00000102 ffffffff", "bad_status" },
-		{ "00000103 00000001 01", "bad_reply" }, /* of another procedure */
+		{ "00000103 00000001 01", "bad_reply" }, /* another procedure's */
 	};
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(replies); i++) {
@@ -115,7 +115,7 @@ RIG_SESSION_TEST(replies_that_make_no_sense_are_dropped, rig_new("select"), open
 	rig_forget(r);
 }
 
-RIG_TEST(a_procedure_has_a_number_of_32_bits, rig_new("select"))
+RIG_TEST(procedure_numbers_have_32_bits, rig_new("select"))
 {
 	rig_expect_open_fails(r, rig_to2(5, UINT64_C(1) << 32, XK_ANY), -EINVAL);
 	CHECK(rig_open(r, (struct xk_participants){ .remote.depth = 0 }) == NULL);
@@ -127,9 +127,9 @@ RIG_TEST(a_procedure_has_a_number_of_32_bits, rig_new("select"))
 	CHECK_EQ(rig_open_enable(r, at_port(0)), 0);
 }
 
-/* ---- being called ---- */
+/* ---- server ---- */
 
-RIG_TEST(a_call_finds_who_serves_its_procedure, rig_new_graph("wire:; select: wire; user: select; user2: select"))
+RIG_TEST(call_reaches_the_server_of_its_procedure, rig_new_graph("wire:; select: wire; user: select; user2: select"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	rig_user(r, "user2");
@@ -145,14 +145,14 @@ RIG_TEST(a_call_finds_who_serves_its_procedure, rig_new_graph("wire:; select: wi
 	CHECK(xk_hlp_receive(rig_delivered_session(r)) == rig_protocol(r, "user"));
 	rig_expect_sent(r, "00000102 00000001 0304");
 	CHECK_EQ(rig_open_done_count(r), 2);
-	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000"), 0); /* the same session again */
+	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000"), 0); /* on the same session */
 	rig_expect_delivered(r, "");
 	rig_expect_sent(r, "00000102 00000001 0304");
 	CHECK_EQ(rig_open_done_count(r), 2);
 	CHECK_EQ(rig_counter_of(r, "select", "served"), 3);
 }
 
-RIG_TEST(a_handler_may_reply_nothing, rig_new("select"))
+RIG_TEST(handler_may_reply_nothing, rig_new("select"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	rig_serve(r, 0, NULL);
@@ -161,7 +161,7 @@ RIG_TEST(a_handler_may_reply_nothing, rig_new("select"))
 	rig_expect_sent(r, "00000102 00000001");
 }
 
-RIG_TEST(a_handlers_failure_is_a_reply, rig_new("select"))
+RIG_TEST(handlers_error_is_the_reply, rig_new("select"))
 {
 	static const struct {
 		int status;
@@ -183,7 +183,7 @@ RIG_TEST(a_handlers_failure_is_a_reply, rig_new("select"))
 	CHECK_EQ(rig_counter(r, "failed"), XK_ARRAY_LENGTH(failures));
 }
 
-RIG_TEST(who_calls_what_nobody_serves_is_told, rig_new("select"))
+RIG_TEST(call_of_an_unserved_procedure_fails, rig_new("select"))
 {
 	CHECK_EQ(rig_inject_call(r, NULL, "00000102 00000000 01"), 0);
 	rig_expect_sent(r, "00000102 00000003");
@@ -204,7 +204,7 @@ RIG_TEST(who_calls_what_nobody_serves_is_told, rig_new("select"))
 	rig_expect_delivered(r, "01");
 }
 
-RIG_TEST(calls_that_make_no_sense_are_dropped, rig_new("select"))
+RIG_TEST(malformed_calls_are_dropped, rig_new("select"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	CHECK_EQ(rig_inject_call(r, NULL, ""), -EBADMSG);
@@ -218,7 +218,7 @@ RIG_TEST(calls_that_make_no_sense_are_dropped, rig_new("select"))
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(what_was_called_through_a_channel_ends_with_it, rig_new("select"))
+RIG_TEST(sessions_end_with_their_channel, rig_new("select"))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
 	CHECK_EQ(rig_open_enable(r, at_port(0x103)), 0);
@@ -236,10 +236,10 @@ RIG_TEST(what_was_called_through_a_channel_ends_with_it, rig_new("select"))
 
 /* ---- without buffers ---- */
 
-RIG_SESSION_TEST(select_drops_for_want_of_a_buffer, rig_new("select"), open_procedure(r))
+RIG_SESSION_TEST(select_drops_without_a_buffer, rig_new("select"), open_procedure(r))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(0x102)), 0);
-	rig_limit_buffers(r, 3); /* the call's own: its header, in three parts, cannot be pulled up */
+	rig_limit_buffers(r, 3); /* the call's own: its header, in three segments, cannot be pulled up */
 	CHECK_EQ(rig_inject_call(r, NULL, "0000 | 0102 0000 | 0000"), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "no_buffer"), 1);
 	rig_limit_buffers(r, UINT_MAX);
@@ -258,7 +258,7 @@ struct calling {
 	int status;
 };
 
-/* What shares the bytes of another has no room in front: its header needs a buffer of its own. */
+/* A message that shares another's bytes has no headroom: its header needs a buffer of its own. */
 static void
 call_and_keep(void *argument)
 {
@@ -272,7 +272,7 @@ call_and_keep(void *argument)
 	xk_msg_free(m);
 }
 
-RIG_TEST(a_call_needs_a_buffer_for_its_header, rig_new("select"))
+RIG_TEST(call_needs_a_buffer_for_its_header, rig_new("select"))
 {
 	struct calling c = { r, open_procedure(r), 0 };
 
@@ -282,9 +282,9 @@ RIG_TEST(a_call_needs_a_buffer_for_its_header, rig_new("select"))
 	rig_expect_nothing_sent(r);
 }
 
-/* ---- asking ---- */
+/* ---- controls ---- */
 
-RIG_SESSION_TEST(lengths_and_participants_are_selects, rig_new("select"), open_procedure(r))
+RIG_SESSION_TEST(lengths_and_participants_account_for_selects_header, rig_new("select"), open_procedure(r))
 {
 	struct xk_participants who;
 	uint32_t length, little = 4;
@@ -312,12 +312,12 @@ RIG_SESSION_TEST(lengths_and_participants_are_selects, rig_new("select"), open_p
 
 /* ---- over VCHAN ---- */
 
-RIG_TEST(several_calls_go_over_vchan, rig_new_graph("wire:; vchan: wire; vchan.opened=2; select: vchan; user: select"))
+RIG_TEST(concurrent_calls_use_vchan, rig_new_graph("wire:; vchan: wire; vchan.opened=2; select: vchan; user: select"))
 {
 	struct xk_session *s = open_procedure(r), *other = rig_open(r, rig_to2(5, 0x103, XK_ANY));
 
 	REQUIRE(other != NULL);
-	CHECK_EQ(rig_wire_session_count(r), 2); /* both procedures' */
+	CHECK_EQ(rig_wire_session_count(r), 2); /* both procedures' channels */
 	rig_call(r, s, "01");
 	rig_call_async(r, other, "02");
 	rig_expect_sent(r, "00000102 00000000 01");

@@ -1,6 +1,7 @@
 /*
- * test_siege.c - one confirmed host attacks each protocol in turn, or a thousand attack together: with few buffers, the
- * attacked host still answers ARP, echoes and an honest client's calls, and counts every frame that it does not answer.
+ * test_siege.c - one confirmed host attacks each protocol in turn, or a thousand attack together. With few buffers, the
+ * attacked host must still answer ARP, echoes and an honest client's calls, and count every frame that it does not
+ * answer.
  *
  * Prints for each protocol the longest times on the virtual clock, the lowest number of free buffers, and the drops.
  * With XK_TEST_LONG=1 each attack lasts a minute.
@@ -9,18 +10,18 @@
 #include "xkernel/upi.h"
 
 enum {
-	BUFFERS = 1024, /* of the server: fewer than any of its protocols would take */
-	RESERVE = 32,   /* of these, the part that no protocol gets */
+	BUFFERS = 1024, /* the server's: fewer than any of its protocols would take */
+	RESERVE = 32,   /* the part of these that no protocol gets */
 	BURST = 8,      /* frames at a time */
-	PROBER = 2,     /* the station of an honest neighbour, which asks by ARP and for echoes */
+	PROBER = 2,     /* the station of an honest neighbour, which sends ARP and echo requests */
 	PROBES = 1 << 16,
 	REASONS = 256,
-	HOSTS = 1000, /* that attack together, from behind the router */
+	HOSTS = 1000, /* hosts that attack together, from behind the router */
 };
 
 #define PROBER_HOST (SIEGE_ENEMY + PROBER)
-#define EVERY ((test_is_long() ? 400 : 100) * SIEGE_US) /* between the enemy's bursts */
-#define PROBE (5 * SIEGE_MS) /* between the prober's questions; it asks again for one without an answer */
+#define EVERY ((test_is_long() ? 400 : 100) * SIEGE_US) /* time between the enemy's bursts */
+#define PROBE (5 * SIEGE_MS) /* time between the prober's questions; an unanswered one is repeated */
 
 static const char besides[] =
 	"udptest2 [protocol=udptest]; udptest3 [protocol=udptest]; udptest4 [protocol=udptest]; udptest5 "
@@ -34,14 +35,14 @@ struct siege_of {
 	struct siege *s;
 	const struct enemy_attack *attack;
 	struct siege_enemy enemies[HOSTS];
-	unsigned hosts; /* of these */
+	unsigned hosts; /* number that attack */
 	uint64_t frames;
-	uint64_t asked_ns[QUESTIONS]; /* the question without an answer; 0: none */
+	uint64_t asked_ns[QUESTIONS]; /* time of the unanswered question; 0: none */
 	uint64_t worst_ns[QUESTIONS];
 	unsigned asked[QUESTIONS], answered[QUESTIONS], again[QUESTIONS];
-	uint16_t sequence; /* of the echo */
-	uint64_t probe_ns; /* of the next questions */
-	unsigned most;     /* buffers in use */
+	uint16_t sequence; /* the echo's */
+	uint64_t probe_ns; /* time of the next questions */
+	unsigned most;     /* maximum of buffers in use */
 	uint64_t arrived, lost_full, lost_buffer;
 };
 
@@ -119,7 +120,7 @@ hear(struct siege *s, const struct siege_frame *f)
 		note_answer(o, ECHO);
 }
 
-/* ---- a siege ---- */
+/* Checks that a protocol that stores nothing passed up or dropped all it received. Returns the number. */
 
 static void
 see(void *context, const struct xk_sim_record *record)
@@ -211,7 +212,7 @@ judge(struct siege_of *o)
 	if (s->failed != 0)
 		fprintf(stderr, "%s: %u calls failed, the last with error %u\n", o->attack->name, s->failed,
 			s->last_error);
-	/* A thousand hosts' replies fill the link, and may leave no buffers for a long one. */
+	/* A thousand hosts' replies fill the link, and may leave no buffers for a long reply. */
 	CHECK(s->failed <= (o->hosts == 1 ? 0 : s->calls[1] / 4));
 	CHECK_EQ(s->forged, 0);
 	CHECK(s->calls[0] > 10 && s->calls[1] > 3);
@@ -253,7 +254,7 @@ stand(const struct enemy_attack *attack, unsigned hosts)
 	CHECK_EQ(xk_sim_boot(s->client), 0);
 	siege_run(s, lasts_ns);
 	s->stops = true;
-	s->every_ns = PROBE; /* the enemy only answers now */
+	s->every_ns = PROBE; /* from now on the enemy only answers */
 	siege_run(s, SIEGE_S);
 	for (unsigned i = 0; i < 100 && (o.asked_ns[ARP] != 0 || o.asked_ns[ECHO] != 0); i++) {
 		probe(&o);
@@ -264,15 +265,15 @@ stand(const struct enemy_attack *attack, unsigned hosts)
 	siege_free(s);
 }
 
-TEST(a_host_answers_whatever_a_confirmed_one_does_to_a_protocol)
+TEST(host_survives_an_attack_on_each_protocol)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(enemy_attacks); i++)
 		stand(&enemy_attacks[i], 1);
 }
 
-TEST_OF(a_host_answers_whatever_a_confirmed_one_does_to_all_protocols, stand(&enemy_all_attacks, 1));
+TEST_OF(host_survives_an_attack_on_all_protocols, stand(&enemy_all_attacks, 1));
 
-TEST(a_host_answers_whatever_a_thousand_confirmed_ones_do)
+TEST(host_survives_an_attack_by_a_thousand_hosts)
 {
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(enemy_attacks); i++)
 		if (enemy_attacks[i].keeps || test_is_long())
@@ -281,7 +282,7 @@ TEST(a_host_answers_whatever_a_thousand_confirmed_ones_do)
 }
 
 /* If all buffers are taken, the port counts each frame that it cannot receive, and receives again afterwards. */
-TEST_WITH(a_port_counts_what_it_has_no_buffer_for, struct siege *s, siege_new_with(0, BUFFERS, besides), siege_free)
+TEST_WITH(port_counts_frames_without_a_buffer, struct siege *s, siege_new_with(0, BUFFERS, besides), siege_free)
 {
 	struct siege_of o = { .s = s, .attack = &enemy_attacks[0] };
 	struct xk_platform *platform = xk_sim_platform(s->server);

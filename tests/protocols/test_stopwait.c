@@ -1,6 +1,6 @@
 /*
- * test_stopwait.c - one end: how it calls and answers calls, sends and receives. It looks into sessions where nothing else
- * shows what it must: numbers that are about to wrap, and a delivery that has not returned.
+ * test_stopwait.c - one end: how it calls and answers calls, sends and receives. Sets session state that nothing else
+ * reaches: numbers about to wrap, and a delivery that has not returned.
  */
 #include <limits.h>
 
@@ -31,7 +31,7 @@ RIG_TEST(stopwait_answers_a_call_and_delivers, server_new(""))
 	uint64_t id = call(r, 0xa);
 
 	REQUIRE(id != 0);
-	CHECK_EQ(rig_open_done_count(r), 0); /* it may be an old one */
+	CHECK_EQ(rig_open_done_count(r), 0); /* it may be an old call */
 	hear(r, 0, id, "one");
 	CHECK_EQ(rig_open_done_count(r), 1);
 	expect_delivered(r, "one");
@@ -44,7 +44,7 @@ RIG_TEST(stopwait_answers_a_call_and_delivers, server_new(""))
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(stopwait_server_answers_on_the_session_of_the_caller, server_new(""))
+RIG_TEST(stopwait_server_answers_on_the_callers_session, server_new(""))
 {
 	uint64_t id = call(r, 0xa);
 	struct packet p;
@@ -62,7 +62,7 @@ RIG_TEST(stopwait_server_answers_on_the_session_of_the_caller, server_new(""))
 	rig_expect_silence_ms(r, 60000);
 }
 
-RIG_TEST(stopwait_repeats_its_welcome_and_makes_one_end, server_new(""))
+RIG_TEST(stopwait_repeats_its_welcome_and_opens_one_end, server_new(""))
 {
 	uint64_t id = call(r, 0xa);
 
@@ -71,7 +71,7 @@ RIG_TEST(stopwait_repeats_its_welcome_and_makes_one_end, server_new(""))
 	CHECK_EQ(rig_counter(r, "called"), 2);
 }
 
-RIG_TEST(stopwait_calls_only_where_somebody_is_willing, server_new(""))
+RIG_TEST(stopwait_drops_calls_of_disabled_ports, server_new(""))
 {
 	struct packet p = packet(STOPWAIT_CALL, 0, 0xa, 0, "");
 
@@ -84,7 +84,7 @@ RIG_TEST(stopwait_calls_only_where_somebody_is_willing, server_new(""))
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
 }
 
-STOPWAIT_TEST(stopwait_takes_the_first_welcome_only, rig_new("stopwait"))
+STOPWAIT_TEST(stopwait_accepts_only_the_first_welcome, rig_new("stopwait"))
 {
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "x", &id);
@@ -101,7 +101,7 @@ STOPWAIT_TEST(stopwait_takes_the_first_welcome_only, rig_new("stopwait"))
 	rig_close(r, s);
 }
 
-RIG_TEST(stopwait_refused_by_the_hlp_says_that_it_is_gone, server_new(""))
+RIG_TEST(stopwait_reports_gone_if_the_hlp_refuses, server_new(""))
 {
 	uint64_t id = call(r, 0xa);
 
@@ -110,7 +110,7 @@ RIG_TEST(stopwait_refused_by_the_hlp_says_that_it_is_gone, server_new(""))
 	rig_expect_nothing_delivered(r);
 	CHECK_EQ(rig_counter(r, "refused"), 1);
 	CHECK_EQ(expect(r, STOPWAIT_GONE, 0).from, id);
-	hear(r, 0, id, "x"); /* the end is no more */
+	hear(r, 0, id, "x"); /* the end no longer exists */
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(expect(r, STOPWAIT_GONE, 0).from, id);
 	CHECK_EQ(rig_counter(r, "gone"), 2);
@@ -137,14 +137,14 @@ STOPWAIT_TEST(stopwait_sends_one_message_at_a_time_in_order, rig_new("stopwait")
 
 STOPWAIT_SESSION_TEST(stopwait_queue_is_bounded, rig_new("stopwait queue=2"), open_it(r))
 {
-	CHECK_EQ(push(r, s, "0"), 0); /* under way */
+	CHECK_EQ(push(r, s, "0"), 0); /* in flight */
 	CHECK_EQ(push(r, s, "1"), 0);
 	CHECK_EQ(push(r, s, "2"), 0);
 	CHECK_EQ(push(r, s, "3"), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "queue_full"), 1);
 }
 
-STOPWAIT_TEST(stopwait_sends_again_later_and_later_up_to_the_bound, rig_new("stopwait timeout=100ms timeout_max=500ms"))
+STOPWAIT_TEST(stopwait_backs_off_up_to_the_bound, rig_new("stopwait timeout=100ms timeout_max=500ms"))
 {
 	static const unsigned gaps_ms[] = { 100, 200, 400, 500, 500 };
 	uint64_t id;
@@ -160,7 +160,7 @@ STOPWAIT_TEST(stopwait_sends_again_later_and_later_up_to_the_bound, rig_new("sto
 	answer(r, STOPWAIT_ACK, 0, 0xb, id);
 }
 
-STOPWAIT_TEST(stopwait_begins_each_message_with_the_first_time_out, rig_new("stopwait timeout=100ms timeout_max=400ms"))
+STOPWAIT_TEST(stopwait_starts_each_message_with_the_first_timeout, rig_new("stopwait timeout=100ms timeout_max=400ms"))
 {
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "x", &id);
@@ -176,7 +176,7 @@ STOPWAIT_TEST(stopwait_begins_each_message_with_the_first_time_out, rig_new("sto
 	expect(r, STOPWAIT_DATA, 1);
 }
 
-RIG_SESSION_TEST(stopwait_gives_up_what_nobody_answers, rig_new("stopwait retries=3 timeout=100ms timeout_max=100ms"),
+RIG_SESSION_TEST(stopwait_gives_up_an_unanswered_call, rig_new("stopwait retries=3 timeout=100ms timeout_max=100ms"),
 		 open_it(r))
 {
 	CHECK_EQ(push(r, s, "0"), 0);
@@ -209,7 +209,7 @@ STOPWAIT_TEST(stopwait_counts_retries_for_each_message, rig_new("stopwait retrie
 }
 
 /* Unacknowledged messages hold their buffers: a host has one share for all its sessions. */
-TEST(stopwait_keeps_no_more_for_a_host_than_its_share)
+TEST(stopwait_keeps_at_most_a_hosts_share)
 {
 	struct rig *r = rig_new("stopwait kept=12k"); /* three buffers */
 	uint64_t id;
@@ -228,7 +228,7 @@ TEST(stopwait_keeps_no_more_for_a_host_than_its_share)
 	end(r);
 }
 
-STOPWAIT_SESSION_TEST(stopwait_goes_on_when_there_are_buffers_again, rig_new("stopwait"), open_it(r))
+STOPWAIT_SESSION_TEST(stopwait_continues_once_buffers_return, rig_new("stopwait"), open_it(r))
 {
 	CHECK_EQ(push(r, s, "x"), 0);
 	expect(r, STOPWAIT_CALL, 0);
@@ -239,7 +239,7 @@ STOPWAIT_SESSION_TEST(stopwait_goes_on_when_there_are_buffers_again, rig_new("st
 	expect(r, STOPWAIT_CALL, 0);
 }
 
-RIG_TEST(stopwait_sends_on_after_the_hlp_has_closed, rig_new("stopwait"))
+RIG_TEST(stopwait_keeps_sending_after_the_hlp_closes, rig_new("stopwait"))
 {
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "0", &id);
@@ -256,7 +256,7 @@ RIG_TEST(stopwait_sends_on_after_the_hlp_has_closed, rig_new("stopwait"))
 	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
-STOPWAIT_SESSION_TEST(stopwait_refuses_what_is_too_big, rig_new("stopwait"), open_it(r))
+STOPWAIT_SESSION_TEST(stopwait_refuses_messages_that_are_too_long, rig_new("stopwait"), open_it(r))
 {
 	static uint8_t bytes[1500];
 	uint32_t max = 0;
@@ -268,7 +268,7 @@ STOPWAIT_SESSION_TEST(stopwait_refuses_what_is_too_big, rig_new("stopwait"), ope
 	CHECK_EQ(rig_push_bytes(r, s, bytes, max), 0);
 }
 
-STOPWAIT_TEST(stopwait_does_not_change_what_is_pushed, rig_new("stopwait"))
+STOPWAIT_TEST(stopwait_does_not_change_the_pushed_message, rig_new("stopwait"))
 {
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "0", &id);
@@ -306,7 +306,7 @@ RIG_TEST(stopwait_acknowledges_duplicates_and_delivers_none, server_new(""))
 	CHECK_EQ(rig_counter(r, "duplicate"), 2);
 }
 
-RIG_TEST(stopwait_acknowledges_no_message_that_is_still_being_delivered, server_new(""))
+RIG_TEST(stopwait_acknowledges_no_message_during_its_delivery, server_new(""))
 {
 	uint64_t id = call(r, 0xa);
 	struct stopwait_session *s;
@@ -326,7 +326,7 @@ RIG_TEST(stopwait_acknowledges_no_message_that_is_still_being_delivered, server_
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(stopwait_takes_nothing_out_of_sequence, server_new(""))
+RIG_TEST(stopwait_delivers_nothing_out_of_sequence, server_new(""))
 {
 	uint64_t id = call(r, 0xa);
 
@@ -338,7 +338,7 @@ RIG_TEST(stopwait_takes_nothing_out_of_sequence, server_new(""))
 	CHECK_EQ(rig_open_done_count(r), 0);
 }
 
-RIG_TEST(stopwait_takes_data_from_its_peer_only, server_new(""))
+RIG_TEST(stopwait_accepts_data_only_from_its_peer, server_new(""))
 {
 	uint64_t id = call(r, 0xa);
 
@@ -354,7 +354,7 @@ RIG_TEST(stopwait_takes_data_from_its_peer_only, server_new(""))
 	rig_expect_nothing_sent(r);
 }
 
-STOPWAIT_TEST(stopwait_drops_answers_that_answer_nothing, rig_new("stopwait"))
+STOPWAIT_TEST(stopwait_drops_unsolicited_answers, rig_new("stopwait"))
 {
 	uint64_t id;
 	struct xk_session *s = open_and_call(r, "0", &id);

@@ -1,6 +1,6 @@
 /*
- * test_stopwait_reboots.c - peers that are gone, or another boot of themselves; then two ends, and a network between them
- * that loses, duplicates and reorders, and hosts that reboot.
+ * test_stopwait_reboots.c - peers that are gone or have rebooted; then two ends, with a network between them that
+ * loses, duplicates and reorders, and hosts that reboot.
  */
 #include <limits.h>
 
@@ -27,8 +27,8 @@ STOPWAIT_TEST(stopwait_learns_that_its_peer_is_gone, rig_new("stopwait"))
 	rig_expect_nothing_sent(r);
 }
 
-/* A host that has been rebooted knows nothing of what was: neither end of the old exchange gets through to it. */
-TEST(stopwait_delivers_nothing_of_before_a_reboot)
+/* A rebooted host has forgotten the old exchange: neither end of it gets through. */
+TEST(stopwait_delivers_nothing_from_before_a_reboot)
 {
 	struct rig *r = server_new("");
 	uint64_t old = call(r, 0xa), id;
@@ -38,12 +38,12 @@ TEST(stopwait_delivers_nothing_of_before_a_reboot)
 	rig_forget(r);
 	rig_free(r);
 	r = server_new("");
-	hear(r, 0, old, "0"); /* a copy that was late */
+	hear(r, 0, old, "0"); /* a late copy */
 	hear(r, 1, old, "1");
 	CHECK_EQ(rig_counter(r, "no_session"), 2);
 	CHECK_EQ(expect(r, STOPWAIT_GONE, 0).from, old);
 	CHECK_EQ(expect(r, STOPWAIT_GONE, 1).to, 0xa);
-	id = call(r, 0xa); /* a late copy of the old call: makes an end that nobody hears of */
+	id = call(r, 0xa); /* a late copy of the old call opens an end that nobody uses */
 	CHECK(id != old);
 	hear(r, 0, old, "0");
 	hear(r, 1, old, "1");
@@ -53,7 +53,7 @@ TEST(stopwait_delivers_nothing_of_before_a_reboot)
 	rig_free(r);
 }
 
-/* The caller is rebooted, and calls from the same port: its old messages go to its old conversation alone. */
+/* The caller reboots and calls from the same port: its old messages reach only its old conversation. */
 RIG_TEST(stopwait_keeps_the_boots_of_a_caller_apart, server_new(""))
 {
 	uint64_t first = call(r, 0xa1), second = call(r, 0xa2);
@@ -81,7 +81,7 @@ STOPWAIT_SESSION_TEST(stopwait_welcome_of_an_old_call_opens_nothing, rig_new("st
 
 	CHECK_EQ(push(r, s, "x"), 0);
 	p = expect(r, STOPWAIT_CALL, 0);
-	answer(r, STOPWAIT_WELCOME, 0, 0xb, p.from ^ 1); /* to the boot before this one */
+	answer(r, STOPWAIT_WELCOME, 0, 0xb, p.from ^ 1); /* to this host's former boot */
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	rig_expect_nothing_sent(r);
 }
@@ -90,7 +90,7 @@ STOPWAIT_SESSION_TEST(stopwait_welcome_of_an_old_call_opens_nothing, rig_new("st
 
 enum { FLYING = 64, NUMBERS = 4096 };
 
-/* What is on its way to rigs[to]. */
+/* A frame in flight to rigs[to]. */
 struct flight {
 	unsigned to;
 	struct packet packet;
@@ -104,13 +104,13 @@ struct net {
 	unsigned count;
 	unsigned loss;      /* percent */
 	unsigned pushed[2]; /* by the caller and by the server */
-	/* what came to each: how many, which, the last of its session, and what was pushed before it was booted */
+	/* deliveries to each: number, which, the last of its session, and number pushed before its boot */
 	unsigned delivered[2], last[2], before[2];
 	struct xk_session *last_on[2];
 	bool seen[2][NUMBERS];
 };
 
-/* One frame, any of those that fly, arrives. */
+/* Delivers one frame in flight, chosen at random. */
 static void
 net_land(struct net *n)
 {
@@ -132,7 +132,7 @@ net_collect(struct net *n)
 				n->flying[n->count++] = (struct flight){ !i, p };
 }
 
-/* What has arrived must be for this boot, not have come yet, and come after what came up the same session before it. */
+/* Checks that a delivered message is for this boot, is new, and follows the last one of its session. */
 static void
 net_check(struct net *n, unsigned to)
 {
@@ -212,7 +212,7 @@ TEST(stopwait_delivers_all_once_in_order_over_a_bad_network)
 	}
 }
 
-/* A server whose user keeps its sessions, to push on them: some die of a peer that is gone. */
+/* Returns a server whose user keeps its sessions and pushes on them: some end because their peer is gone. */
 static struct rig *
 server_that_keeps(void)
 {
@@ -222,7 +222,7 @@ server_that_keeps(void)
 	return r;
 }
 
-/* What flies outlives reboots; numbers go on, so that what is delivered twice, or to the wrong boot, is seen. */
+/* Frames in flight survive reboots; numbers continue, so a second delivery or one to the wrong boot is detected. */
 TEST(stopwait_delivers_nothing_twice_while_hosts_reboot)
 {
 	for (uint64_t seed = 1; seed <= 8; seed++) {

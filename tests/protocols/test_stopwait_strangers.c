@@ -1,13 +1,13 @@
 /*
- * test_stopwait_strangers.c - what one end makes of what is no packet, of strangers without number, of impossible
- * settings, and of anything at all.
+ * test_stopwait_strangers.c - one end against malformed packets, many strangers, impossible settings and random
+ * packets.
  */
 #include "tests/protocols/stopwait_peer.h"
 #include "xkernel/support/ports.h"
 
-/* ---- what is no packet ---- */
+/* ---- malformed packets ---- */
 
-RIG_TEST(stopwait_drops_what_is_malformed, server_new(""))
+RIG_TEST(stopwait_drops_malformed_packets, server_new(""))
 {
 	struct packet p = packet(STOPWAIT_CALL, 0, 0xa, 0, "x");
 
@@ -30,7 +30,7 @@ RIG_TEST(stopwait_drops_what_is_malformed, server_new(""))
 	rig_expect_nothing_sent(r);
 }
 
-RIG_TEST(stopwait_cuts_off_what_pads_a_frame, server_new(""))
+RIG_TEST(stopwait_cuts_off_padding, server_new(""))
 {
 	uint8_t bytes[STOPWAIT_HEADER_LEN + LEN];
 	uint64_t id = call(r, 0xa);
@@ -43,7 +43,7 @@ RIG_TEST(stopwait_cuts_off_what_pads_a_frame, server_new(""))
 	expect(r, STOPWAIT_ACK, 0);
 }
 
-RIG_TEST(stopwait_sees_every_flipped_bit, server_new(""))
+RIG_TEST(stopwait_detects_every_flipped_bit, server_new(""))
 {
 	uint8_t bytes[STOPWAIT_HEADER_LEN + LEN];
 	uint64_t id = call(r, 0xa);
@@ -56,7 +56,7 @@ RIG_TEST(stopwait_sees_every_flipped_bit, server_new(""))
 	CHECK_EQ(rig_counter(r, "bad_checksum") + rig_counter(r, "bad_length"), 8 * len);
 }
 
-RIG_TEST(stopwait_is_asked_again_when_it_cannot_answer, server_new(""))
+RIG_TEST(stopwait_answers_a_repeated_packet_after_a_failed_answer, server_new(""))
 {
 	uint64_t id;
 
@@ -75,7 +75,7 @@ RIG_TEST(stopwait_is_asked_again_when_it_cannot_answer, server_new(""))
 	CHECK_EQ(rig_counter(r, "called"), 1);
 }
 
-/* ---- bounds, settings, questions ---- */
+/* ---- bounds, settings, controls ---- */
 
 RIG_TEST(stopwait_keeps_the_youngest_strangers, server_new("sessions=4"))
 {
@@ -91,8 +91,8 @@ RIG_TEST(stopwait_keeps_the_youngest_strangers, server_new("sessions=4"))
 	rig_forget(r);
 }
 
-/* Whom the server answers, and who does not acknowledge that, keeps a session until it is given up. */
-RIG_TEST(stopwait_bounds_strangers_who_do_not_acknowledge, server_new(""))
+/* A stranger that is answered and does not acknowledge keeps a session until it is given up. */
+RIG_TEST(stopwait_bounds_strangers_that_do_not_acknowledge, server_new(""))
 {
 	unsigned welcomed = 0;
 
@@ -132,7 +132,7 @@ TEST(stopwait_refuses_impossible_participants_and_settings)
 	CHECK_EQ(rig_refusal("wire:; stopwait: wire; stopwait.timeout=3s; stopwait.timeout_max=2s"), -EINVAL);
 }
 
-RIG_TEST(stopwait_says_who_takes_part, rig_new("stopwait"))
+RIG_TEST(stopwait_reports_its_participants, rig_new("stopwait"))
 {
 	struct xk_participants to = { .remote = { 2, { HOST, PORT } } }, got;
 	struct xk_session *s = open_it(r), *anonymous;
@@ -149,7 +149,7 @@ RIG_TEST(stopwait_says_who_takes_part, rig_new("stopwait"))
 	CHECK_EQ(optimal, 1500 - STOPWAIT_HEADER_LEN);
 }
 
-STOPWAIT_SESSION_TEST(stopwait_shuts_down_with_messages_under_way, rig_new("stopwait"), open_it(r))
+STOPWAIT_SESSION_TEST(stopwait_shuts_down_with_messages_in_flight, rig_new("stopwait"), open_it(r))
 {
 	CHECK_EQ(push(r, s, "x"), 0);
 	CHECK_EQ(push(r, s, "y"), 0);
@@ -159,11 +159,10 @@ STOPWAIT_SESSION_TEST(stopwait_shuts_down_with_messages_under_way, rig_new("stop
 	CHECK_EQ(rig_wire_session_count(r), 1);
 }
 
-/* ---- anything at all ---- */
+/* ---- hostile strangers ---- */
 
-/* A peer that falls silent gets three times the bytes again, the last ones in the second half of the retries. */
-STOPWAIT_TEST(stopwait_sends_few_times_again_to_a_stranger_that_does_not_answer,
-	      server_new("timeout=100ms timeout_max=500ms"))
+/* A silent peer draws three times the bytes in retransmissions, the last ones in the second half of the retries. */
+STOPWAIT_TEST(stopwait_retransmits_three_times_to_a_silent_stranger, server_new("timeout=100ms timeout_max=500ms"))
 {
 	uint64_t id = call(r, 0xa);
 	unsigned times = 0, late = 0;
@@ -178,13 +177,13 @@ STOPWAIT_TEST(stopwait_sends_few_times_again_to_a_stranger_that_does_not_answer,
 		}
 		rig_advance_ms(r, 100);
 	}
-	CHECK_EQ(times, 6); /* for three times its own bytes, and those heard from the peer */
+	CHECK_EQ(times, 6); /* three times its own bytes, and those received from the peer */
 	CHECK_EQ(late, 1);
 	CHECK(rig_counter(r, "withheld") > 3);
 	CHECK_EQ(rig_counter(r, "gave_up"), 1);
 }
 
-STOPWAIT_TEST(stopwait_survives_what_strangers_make_up, server_new(""))
+STOPWAIT_TEST(stopwait_survives_random_packets, server_new(""))
 {
 	uint64_t state = 7, from[4] = { 0xa, 0xb, 0, 1 }, to[4] = { 0, 0xa, 0, 0 };
 
@@ -198,7 +197,7 @@ STOPWAIT_TEST(stopwait_survives_what_strangers_make_up, server_new(""))
 		while (rig_sent(r) > 0) {
 			p = sent(r);
 			one = draw(&state, 3);
-			from[one] = p.to; /* as if they had heard it */
+			from[one] = p.to; /* as if they had received it */
 			to[one] = p.from;
 		}
 		while (rig_delivered(r) > 0) {

@@ -1,12 +1,12 @@
 /*
- * test_stress.c - the whole UDP graph under threads and a careless load: many peers, fragments in any order with losses
- * and duplicates, sessions that make room all the time, uppers that open and close sessions to peers who answer ARP or
- * do not, ports enabled and disabled, and buffers that run out now and then.
+ * test_stress.c - the whole UDP graph under threads and a random load: many peers, fragments in any order with losses
+ * and duplicates, sessions that are replaced all the time, uppers that open and close sessions to peers that answer ARP
+ * or do not, ports enabled and disabled, and buffers that run out now and then.
  *
- * What is checked does not depend on what the threads made of it:
- * - each frame that arrived has ended once: dropped under a name, taken by ARP, delivered, put together with others, or
+ * The checks do not depend on the threads' timing:
+ * - each frame that arrived has ended once: dropped by name, accepted by ARP, delivered, reassembled with others, or
  *   waiting to be;
- * - each datagram that was delivered came back, bit by bit, or was counted as one that could not be sent;
+ * - each delivered datagram came back unchanged, or was counted as unsent;
  * - nothing is left.
  */
 #include <errno.h>
@@ -28,10 +28,10 @@
 
 enum {
 	STRESS_PEERS = 40,
-	STRESS_PIECES = 4, /* of a datagram that is cut, always: so what was put together can be counted */
+	STRESS_PIECES = 4, /* fragments of each datagram that is cut, so that reassembled ones can be counted */
 	STRESS_WINDOW = 64,
 	STRESS_AHEAD = 600,  /* frames that may wait at the port */
-	STRESS_NAPS = 60000, /* a bound for what hangs, not for what is slow */
+	STRESS_NAPS = 60000, /* a bound for hangs, not for slow machines */
 	STRESS_LOADS = 2000, /* likewise */
 	STRESS_SAME = 20,    /* naps without a change after which a count is final */
 	STRESS_OPENERS = 3,
@@ -39,7 +39,7 @@ enum {
 	STRESS_MAX = 4 * 540,
 	STRESS_FRAME_MAX = 14 + STRESS_MTU,
 	STRESS_HEADERS = 14 + 20 + 8,
-	STRESS_PORT = 40000, /* of the peers */
+	STRESS_PORT = 40000, /* the peers' */
 	STRESS_HOST = 0x0a4d0002,
 	STRESS_FIRST_PEER = 0x0a4d0010,
 };
@@ -59,7 +59,7 @@ struct frame {
 	uint8_t bytes[STRESS_FRAME_MAX];
 };
 
-/* An echo in pieces. Its identification and what it says are the server's. */
+/* An echo in fragments, with its identification and the server's bytes. */
 struct echo {
 	uint16_t id;
 	bool taken;
@@ -78,15 +78,15 @@ struct stress {
 	struct ip *ip;
 	uint32_t baseline;
 	uint64_t random;
-	unsigned peers;   /* who send: few have paths */
-	bool marks_edges; /* now and then, so that all paths are void */
+	unsigned peers;   /* number that send: few of them have paths */
+	bool marks_edges; /* marks edges now and then, which voids all paths */
 	/* to the host */
 	struct frame window[STRESS_WINDOW];
 	unsigned waiting, made, injected;
 	/* from it */
 	struct echo *echoes;
 	unsigned echoed, cut_echoed;
-	/* uppers */
+	/* the uppers */
 	_Atomic bool ends;
 	_Atomic unsigned finished, opens;
 };
@@ -98,9 +98,9 @@ draw(struct stress *t, unsigned below)
 	return (unsigned)((t->random >> 33) % below);
 }
 
-/* ---- what a datagram says ---- */
+/* ---- datagrams ---- */
 
-/* Its bytes and length follow from its number. */
+/* Bytes and length of a datagram follow from its number. */
 static uint32_t
 datagram_size(uint32_t number)
 {
@@ -119,7 +119,7 @@ datagram_fill(uint8_t *p, uint32_t number)
 	}
 }
 
-/* ---- peers: what they send ---- */
+/* ---- frames from peers ---- */
 
 static void
 frame_eth(struct frame *f, uint64_t destination, uint64_t source, unsigned type)
@@ -129,7 +129,7 @@ frame_eth(struct frame *f, uint64_t destination, uint64_t source, unsigned type)
 	xk_put16(f->bytes + 12, (uint16_t)type);
 }
 
-/* The bytes [start, end) of the datagram at udp, as a frame of peer's. */
+/* Makes a frame from peer of bytes [start, end) of the datagram at udp. */
 static void
 frame_ip(struct frame *f, unsigned peer, unsigned id, const uint8_t *udp, uint32_t start, uint32_t end, bool more)
 {
@@ -171,7 +171,7 @@ datagram_udp(uint8_t *udp, unsigned peer, uint32_t number)
 
 static void stress_push_out(struct stress *t);
 
-/* Into the window, from where frames leave in any order; some are lost there, some come twice. */
+/* Puts a frame into the window, from which frames leave in any order; some are lost, some duplicated. */
 static void
 stress_put(struct stress *t, const struct frame *f)
 {
@@ -206,7 +206,7 @@ stress_put_datagram(struct stress *t, uint32_t number)
 	}
 }
 
-/* A peer's ARP packet: a question for the host, or an answer to it. */
+/* Puts a peer's ARP packet: a request for the host, or an answer to it. */
 static void
 stress_put_arp(struct stress *t, unsigned peer, unsigned operation)
 {
@@ -224,9 +224,9 @@ stress_put_arp(struct stress *t, unsigned peer, unsigned operation)
 	stress_put(t, &f);
 }
 
-/* ---- peers: what they hear ---- */
+/* ---- frames to peers ---- */
 
-/* A whole echo: it must be what was sent, to whom had sent it. */
+/* Checks a whole echo: it must be the datagram sent, to the peer that sent it. */
 static void
 stress_echo(struct stress *t, unsigned peer, const uint8_t *udp, uint32_t len)
 {
@@ -242,7 +242,7 @@ stress_echo(struct stress *t, unsigned peer, const uint8_t *udp, uint32_t len)
 	CHECK_EQ(xk_get16(udp + 2), STRESS_PORT + number / STRESS_PEERS % 2);
 }
 
-/* Where fragments of the echo to peer gather; identifications are each session's own. */
+/* Returns the echo to peer that gathers these fragments; identifications are each session's own. */
 static struct echo *
 stress_echo_of(struct stress *t, uint32_t peer, uint16_t id)
 {
@@ -256,13 +256,13 @@ stress_echo_of(struct stress *t, uint32_t peer, uint16_t id)
 		if (!e->taken && unused == NULL)
 			unused = e;
 	}
-	if (unused == NULL) /* of some, fragments were dropped: one of those, most likely */
+	if (unused == NULL) /* some lost fragments and stay incomplete: reuses what is most likely one of those */
 		unused = &t->echoes[id / 2 % STRESS_ECHOES];
 	*unused = (struct echo){ .id = id, .taken = true, .peer = peer };
 	return unused;
 }
 
-/* A fragment of an echo; the server sends each once, in whatever order its threads do. */
+/* Takes a fragment of an echo. The server sends each once, in the order of its threads. */
 static void
 stress_hear_fragment(struct stress *t, const uint8_t *ip, uint32_t len)
 {
@@ -298,7 +298,7 @@ stress_hear_ip(struct stress *t, const uint8_t *ip, uint32_t len)
 		stress_echo(t, XK_GET(ip, destination, ip) - STRESS_FIRST_PEER, ip + IP_HEADER_LEN, len);
 }
 
-/* Two of three peers answer, mostly. */
+/* Answers ARP for two of three peers, mostly. */
 static void
 stress_hear_arp(struct stress *t, const uint8_t *p)
 {
@@ -340,7 +340,7 @@ stress_nap(void)
 	nanosleep(&nap, NULL);
 }
 
-/* Any frame of the window arrives. Without a buffer it is lost before it came. */
+/* Injects a frame of the window, chosen at random. Without a buffer it is lost. */
 static void
 stress_push_out(struct stress *t)
 {
@@ -372,7 +372,7 @@ opener_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 
 COMPOSE_UPPER(opener, struct opener, XK_ASYNC, .demux = opener_demux);
 
-/* Nobody waits for the answer; it is the session below that matters, which strangers cause and evict meanwhile. */
+/* Opens and closes a session; nobody waits for an answer. Strangers open and evict the lower session meanwhile. */
 static void
 opener_open(struct stress *t, unsigned i)
 {
@@ -393,7 +393,7 @@ opener_open(struct stress *t, unsigned i)
 	xk_close(s);
 }
 
-/* Until the end, but at least until one of the openers has opened: on a busy machine they may have been late. */
+/* Opens until the end, or until one of the openers has succeeded: on a busy machine they may be late. */
 static void
 opener_main(void *argument)
 {
@@ -408,7 +408,7 @@ opener_main(void *argument)
 	atomic_fetch_add_explicit(&t->finished, 1, memory_order_release);
 }
 
-/* The server's port is closed to strangers now and then, with all sessions that they have caused. */
+/* Closes the server's port to strangers now and then, with all sessions that they opened. */
 static void
 disabler_main(void *argument)
 {
@@ -437,7 +437,7 @@ stress_build(struct stress *t, const char *marks, const char *order)
 {
 	char text[1024];
 
-	/* Where paths are to come and go, answers to ARP come in time, however slow the machine. */
+	/* Paths come and go only if answers to ARP arrive in time, however slow the machine. */
 	snprintf(text, sizeof(text), STRESS_GRAPH, marks, order, t->marks_edges ? "1s" : "10ms");
 	compose(t->kernel, &opener_type, text);
 }
@@ -475,7 +475,7 @@ stress_begin(enum xk_mode mode, const char *marks, const char *order, unsigned p
 	return t;
 }
 
-/* Sends datagrams with every number, or every second one: none of those is cut. */
+/* Sends datagrams with each `step`-th number; with step 2 none is cut. */
 static void
 stress_load(struct stress *t, uint32_t numbers, uint32_t step)
 {
@@ -496,7 +496,7 @@ stress_load(struct stress *t, uint32_t numbers, uint32_t step)
 		stress_push_out(t);
 }
 
-/* Until all that was sent has been taken up, and the uppers have ended. */
+/* Waits until the uppers have ended and every frame sent has been received. */
 static void
 stress_wait(struct stress *t)
 {
@@ -523,8 +523,8 @@ stress_settle(struct stress *t)
 }
 
 /*
- * Returns how many frames went by paths, once that has settled: it is counted as frames taken less those that went by layers,
- * so a frame that a thread has just taken makes it too high for a moment.
+ * Returns how many frames took paths, once that is stable. Counted as frames received less those that went layer by
+ * layer: a frame that a thread has just received makes it too high for a moment.
  */
 static uint64_t
 stress_by_path(const struct stress *t)
@@ -551,7 +551,7 @@ stress_count(const struct xk_protocol *p, const char *name)
 	return (uint64_t)count;
 }
 
-/* What is dropped on its way down, or while it waits for ARP; the names are of no other drops here. */
+/* Returns the drops on send and while waiting for ARP; no other drops here have these names. */
 static uint64_t
 stress_drops_of_sending(const struct stress *t, const struct xk_protocol *p)
 {
@@ -578,7 +578,7 @@ stress_drops_of_receiving(const struct stress *t)
 	return drops;
 }
 
-/* For who has to find out where one is missing. */
+/* Prints the counts, to find out where a frame is missing. */
 static void
 stress_tell(const struct stress *t)
 {
@@ -603,14 +603,15 @@ stress_check_account(struct stress *t)
 	if (t->echoed + stress_count(t->udptest, "unsent") != messages)
 		stress_tell(t);
 	CHECK_EQ(t->echoed + stress_count(t->udptest, "unsent"), messages);
-	CHECK_EQ(stress_count(t->udp, "no_memory") + stress_count(ip, "no_memory"), 0); /* buffers are, memory is not */
-	/* the load was what it was meant to be */
+	CHECK_EQ(stress_count(t->udp, "no_memory") + stress_count(ip, "no_memory"),
+		 0); /* buffers may be short, memory may not */
+	/* the load was as intended */
 	CHECK(t->echoed > STRESS_DATAGRAMS / 4 && t->cut_echoed > 0);
 	CHECK(atomic_load(&t->opens) > 0);
 	CHECK(stress_count(ip, "duplicate") + stress_count(ip, "evicted") + stress_count(ip, "timed_out") > 0);
 }
 
-/* Strangers' sessions go, uppers' first; then nothing may stand on the port but what init has put there. */
+/* Closes strangers' sessions, the uppers' first; then nothing may use the port but what init opened. */
 static void
 stress_end(struct stress *t)
 {
@@ -643,9 +644,9 @@ TEST_OF(handoffs_on_every_edge_account_for_every_frame, stress(XK_IPP, "handoff=
 TEST_OF(handoffs_in_order_account_for_every_frame, stress(XK_IPP, "handoff=explicit", ", order=session"));
 
 /*
- * Few peers, so that they have paths; every few milliseconds these are void, and now and then their sessions end. How many
- * messages go by paths meanwhile depends on the machine. Once the uppers have ended some do, but how soon depends on how
- * rarely the port has come to look for paths.
+ * Few peers, so that they have paths. Every few milliseconds the paths are voided, and now and then their sessions end.
+ * The number of messages that take paths meanwhile depends on the machine. After the uppers have ended some do, but how
+ * soon depends on how rarely the port looks for paths by then.
  */
 static void
 stress_paths(enum xk_mode mode)
@@ -667,5 +668,5 @@ stress_paths(enum xk_mode mode)
 	stress_end(t);
 }
 
-TEST_OF(paths_that_come_and_go_under_threads_account_for_every_frame, stress_paths(XK_REGULAR));
-TEST_OF(paths_that_come_and_go_in_the_driver_account_for_every_frame, stress_paths(XK_IPP));
+TEST_OF(changing_paths_under_threads_account_for_every_frame, stress_paths(XK_REGULAR));
+TEST_OF(changing_paths_in_the_driver_account_for_every_frame, stress_paths(XK_IPP));

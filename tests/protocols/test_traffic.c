@@ -1,9 +1,9 @@
-/* test_traffic.c - what traffic sends, to whom and when. */
+/* test_traffic.c - messages that traffic sends, their destinations and times. */
 
 #include "tests/protocols/traffic_rig.h"
 #include "xkernel/support/fault.h"
 
-/* Takes what was sent next, which must be a message; its size, 0: there is none. */
+/* Takes the next frame sent, which must be a message. Returns its size; 0: none. */
 static size_t
 take(struct rig *r, struct traffic_header *h)
 {
@@ -22,7 +22,7 @@ take(struct rig *r, struct traffic_header *h)
 	return (size_t)len;
 }
 
-/* So many times so many milliseconds: what a session waits for comes to pass between them. */
+/* Advances the clock `times` times, so that sessions being opened make progress in between. */
 static void
 advance(struct rig *r, unsigned times, uint64_t ms)
 {
@@ -38,7 +38,7 @@ TRAFFIC_TEST(traffic_sends_in_turn_at_its_rate,
 	advance(r, 100, 10);
 	rig_expect_nothing_sent(r);
 	advance(r, 101, 10);
-	CHECK(rig_sent(r) >= 9 && rig_sent(r) <= 11); /* while sessions are being opened, some are not sent */
+	CHECK(rig_sent(r) >= 9 && rig_sent(r) <= 11); /* some are not sent while sessions are being opened */
 	for (unsigned i = 0; take(r, &h) != 0; i++) {
 		CHECK_EQ(h.source, HERE);
 		CHECK_EQ(h.destination, i % 2 == 0 ? THERE : THERE + 1);
@@ -49,7 +49,7 @@ TRAFFIC_TEST(traffic_sends_in_turn_at_its_rate,
 	CHECK_EQ(counter(r, "opened"), 2);
 }
 
-/* Of 2000 milliseconds, in how many `count` messages were sent, and more in the last; at a message a millisecond. */
+/* Counts, of 2000 milliseconds, those in which 0, 1, 2 or more messages were sent, at one message per millisecond. */
 static void
 count_in_each(const char *settings, unsigned count[4])
 {
@@ -66,7 +66,7 @@ count_in_each(const char *settings, unsigned count[4])
 	end(r);
 }
 
-/* As often as Poisson's law has it: 0.368, 0.368, 0.184 and 0.080 of all, within six standard deviations. */
+/* As often as Poisson's law predicts: 0.368, 0.368, 0.184 and 0.080 of all, within six standard deviations. */
 TEST(traffic_sends_at_random_times)
 {
 	unsigned count[4];
@@ -80,7 +80,7 @@ TEST(traffic_sends_at_random_times)
 	CHECK(count[1] > 1990);
 }
 
-TRAFFIC_TEST(traffic_sends_to_any_of_them,
+TRAFFIC_TEST(traffic_sends_to_random_peers,
 	     traffic_new("traffic.peers=10.77.0.1-10.77.0.4; traffic.rate=1000; traffic.pattern=random"))
 {
 	unsigned to[4] = { 0 };
@@ -95,7 +95,7 @@ TRAFFIC_TEST(traffic_sends_to_any_of_them,
 	CHECK(to[1] > 200 && to[2] > 200 && to[3] > 200);
 }
 
-TEST(traffic_chooses_as_many_peers_as_it_is_told)
+TEST(traffic_chooses_the_set_number_of_peers)
 {
 	unsigned chosen[100] = { 0 };
 
@@ -119,7 +119,7 @@ TEST(traffic_chooses_as_many_peers_as_it_is_told)
 	}
 }
 
-TEST(traffic_reads_whom_to_send_to)
+TEST(traffic_reads_its_list_of_peers)
 {
 	struct rig *r = traffic_new("traffic.peers=10.77.0.9, 10.77.0.1,10.77.0.3-10.77.0.4; traffic.fanout=50");
 
@@ -139,13 +139,13 @@ TEST(traffic_reads_whom_to_send_to)
 	CHECK_EQ(rig_refusal("wire:; traffic: wire; traffic.size_min=100; traffic.size_max=99"), -EINVAL);
 }
 
-TRAFFIC_TEST(traffic_on_two_links_sends_under_the_address_of_each,
+TRAFFIC_TEST(traffic_on_two_links_sends_from_each_links_address,
 	     rig_new_prepared("wire:; traffic: wire; traffic.peers=10.77.0.1 10.78.0.1-10.78.0.2; traffic.rate=100",
 			      set_hosts))
 {
 	struct traffic_header h;
 
-	CHECK_EQ(own(r)->peer_count, 1); /* neither of its own */
+	CHECK_EQ(own(r)->peer_count, 1); /* none to its own */
 	set_second_link(r);
 	advance(r, 10, 10);
 	REQUIRE(take(r, &h) != 0);
@@ -153,8 +153,7 @@ TRAFFIC_TEST(traffic_on_two_links_sends_under_the_address_of_each,
 	CHECK_EQ(h.destination, HERE_TOO + 1);
 }
 
-TRAFFIC_TEST(traffic_ends_when_it_has_sent_enough,
-	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.count=7"))
+TRAFFIC_TEST(traffic_ends_after_its_count, traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.count=7"))
 {
 	struct xk_traffic_report report;
 	struct xk_traffic_peer peer;
@@ -175,7 +174,7 @@ TRAFFIC_TEST(traffic_ends_when_it_has_sent_enough,
 	CHECK(peer.open);
 }
 
-TRAFFIC_TEST(traffic_ends_when_it_is_time,
+TRAFFIC_TEST(traffic_ends_after_its_duration,
 	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100; traffic.start=1s; traffic.stop=2s"))
 {
 	struct xk_traffic_report report;
@@ -225,7 +224,7 @@ TRAFFIC_TEST(traffic_makes_messages_of_several_segments,
 	CHECK_EQ(take(r, &h), 4001);
 }
 
-TRAFFIC_TEST(traffic_counts_what_is_refused_and_does_not_number_it,
+TRAFFIC_TEST(traffic_counts_refused_messages_without_numbering_them,
 	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100"))
 {
 	struct traffic_header h;
@@ -256,7 +255,7 @@ TRAFFIC_TEST(traffic_sends_until_it_is_refused,
 	CHECK_EQ(counter(r, "sent"), 1000);
 }
 
-TRAFFIC_TEST(traffic_opens_again_what_cannot_be_opened, traffic_new("traffic.peers=10.77.0.2; traffic.rate=100"))
+TRAFFIC_TEST(traffic_retries_failed_opens, traffic_new("traffic.peers=10.77.0.2; traffic.rate=100"))
 {
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	advance(r, 30, 10);
@@ -303,8 +302,7 @@ do_tell(void *argument)
 	CHECK_EQ(xk_fault_notify(argument, &report), 0);
 }
 
-TRAFFIC_TEST(traffic_goes_on_when_it_is_told_that_nobody_listens,
-	     traffic_new("traffic.peers=10.77.0.2; traffic.rate=100"))
+TRAFFIC_TEST(traffic_continues_after_a_port_unreachable, traffic_new("traffic.peers=10.77.0.2; traffic.rate=100"))
 {
 	struct traffic_header h;
 

@@ -7,7 +7,7 @@ enum { MESSAGES = 300 };
 struct talkers {
 	struct pair pair;
 	struct xk_protocol *traffics[2];
-	bool lossy; /* not all that is sent arrives */
+	bool lossy; /* not all messages arrive */
 };
 
 static void
@@ -29,7 +29,7 @@ talkers_counter(struct talkers *t, unsigned i, enum traffic_counter which)
 	return xk_counter(t->traffics[i], which);
 }
 
-/* All has come, or where it may be lost, been sent. */
+/* Returns true once all messages have arrived or, if some may be lost, have been sent. */
 static bool
 talkers_have_finished(void *context)
 {
@@ -69,18 +69,18 @@ check_talkers(enum xk_mode mode, const char *promise, const char *edges)
 	pair_end(&t.pair);
 }
 
-TEST(traffic_over_stopwait_between_threads)
+TEST(traffic_runs_over_stopwait_between_threads)
 {
 	check_talkers(XK_REGULAR, "ordered", "traffic -> stopwait; stopwait -> ip [number=253];");
 }
 
-TEST(traffic_over_stopwait_between_drivers)
+TEST(traffic_runs_over_stopwait_between_drivers)
 {
 	check_talkers(XK_IPP, "ordered", "traffic -> stopwait; stopwait -> ip [number=253];");
 }
 
-/* Every message leaves the driver, and losses make retransmissions meet acknowledgements. */
-TEST(traffic_over_stopwait_that_is_handed_off_and_lost)
+/* Each message leaves the driver, and losses make retransmissions meet acknowledgements. */
+TEST(traffic_runs_over_stopwait_with_handoffs_and_losses)
 {
 	check_talkers(
 		XK_IPP, "ordered",
@@ -93,7 +93,7 @@ TEST(traffic_over_stopwait_that_is_handed_off_and_lost)
 		      "vdrop [loss=\"0.05\", duplicate=\"0.1\", reorder=\"0.1\", reorder_time=\"5ms\"];");
 }
 
-TEST(traffic_over_udp_between_threads)
+TEST(traffic_runs_over_udp_between_threads)
 {
 	check_talkers(XK_REGULAR, "intact", "traffic -> udp -> ip;");
 	check_talkers(XK_IPP, "intact", "traffic -> udp -> ip;");

@@ -1,4 +1,4 @@
-/* test_traffic_received.c - what traffic finds wrong with what comes. */
+/* test_traffic_received.c - violations that traffic finds in received messages. */
 
 #include "tests/protocols/traffic_rig.h"
 
@@ -34,7 +34,7 @@ hear(struct rig *r, uint32_t stream, uint32_t position)
 	hear_header(r, header(BOOT, stream, position));
 }
 
-TRAFFIC_TEST(traffic_counts_what_comes, traffic_new("traffic.promise=ordered"))
+TRAFFIC_TEST(traffic_counts_received_messages, traffic_new("traffic.promise=ordered"))
 {
 	struct xk_traffic_report report;
 	struct xk_traffic_sender senders[4];
@@ -54,7 +54,7 @@ TRAFFIC_TEST(traffic_counts_what_comes, traffic_new("traffic.promise=ordered"))
 	CHECK_EQ(senders[0].received, 200);
 }
 
-TRAFFIC_TEST(traffic_sees_every_flipped_bit_and_every_cut, traffic_new("traffic.promise=intact"))
+TRAFFIC_TEST(traffic_detects_each_flipped_bit_and_each_truncation, traffic_new("traffic.promise=intact"))
 {
 	uint8_t bytes[LEN];
 	size_t size = message(r, header(BOOT, 0, 0), 77, bytes);
@@ -72,7 +72,7 @@ TRAFFIC_TEST(traffic_sees_every_flipped_bit_and_every_cut, traffic_new("traffic.
 	CHECK_EQ(counter(r, "received"), 1);
 }
 
-TRAFFIC_TEST(traffic_sees_what_is_mixed_of_two_messages, traffic_new(""))
+TRAFFIC_TEST(traffic_detects_a_mix_of_two_messages, traffic_new(""))
 {
 	uint8_t one[LEN], other[LEN];
 	size_t size = message(r, header(BOOT, 0, 1), 600, one);
@@ -87,7 +87,7 @@ TRAFFIC_TEST(traffic_sees_what_is_mixed_of_two_messages, traffic_new(""))
 	CHECK_EQ(counter(r, "corrupt"), 2);
 }
 
-TRAFFIC_TEST(traffic_reads_messages_in_pieces, traffic_new(""))
+TRAFFIC_TEST(traffic_reads_messages_in_segments, traffic_new(""))
 {
 	uint8_t bytes[LEN];
 	char hex[3 * LEN] = "";
@@ -101,7 +101,7 @@ TRAFFIC_TEST(traffic_reads_messages_in_pieces, traffic_new(""))
 	CHECK_EQ(counter(r, "corrupt"), 0);
 }
 
-TRAFFIC_TEST(traffic_sees_duplicates_reordering_and_gaps, traffic_new("traffic.promise=ordered"))
+TRAFFIC_TEST(traffic_detects_duplicates_reordering_and_gaps, traffic_new("traffic.promise=ordered"))
 {
 	static const struct {
 		uint32_t position;
@@ -127,7 +127,7 @@ TRAFFIC_TEST(traffic_sees_duplicates_reordering_and_gaps, traffic_new("traffic.p
 	CHECK_EQ(counter(r, "received"), XK_ARRAY_LENGTH(come));
 }
 
-TEST(traffic_holds_protocols_to_what_they_promise)
+TEST(traffic_holds_protocols_to_their_guarantees)
 {
 	static const char *const promises[] = { "none", "intact", "once", "ordered" };
 	static const long broken[] = { 0, 1, 3, 7 };
@@ -147,7 +147,7 @@ TEST(traffic_holds_protocols_to_what_they_promise)
 		hear(r, 0, 0);
 		hear(r, 0, 2);
 		hear(r, 0, 1);
-		hear(r, 1, 1); /* up the same session, and from its middle on */
+		hear(r, 1, 1); /* on the same session, from its middle on */
 		CHECK_EQ(counter(r, "corrupt"), 1);
 		CHECK_EQ(counter(r, "misdirected"), 1);
 		CHECK_EQ(counter(r, "duplicate"), 1);
@@ -161,7 +161,7 @@ TEST(traffic_holds_protocols_to_what_they_promise)
 	}
 }
 
-TRAFFIC_TEST(traffic_on_two_links_expects_what_is_for_the_address_of_each,
+TRAFFIC_TEST(traffic_on_two_links_expects_each_links_address,
 	     rig_new_prepared("wire:; traffic: wire; traffic.promise=once", set_hosts))
 {
 	struct traffic_header h = header(BOOT, 0, 0);
@@ -169,10 +169,10 @@ TRAFFIC_TEST(traffic_on_two_links_expects_what_is_for_the_address_of_each,
 	hear_header(r, h);
 	CHECK_EQ(counter(r, "received"), 1);
 	h.destination = HERE_TOO;
-	hear_header(r, h); /* up a session of the first link */
+	hear_header(r, h); /* on a session of the first link */
 	CHECK_EQ(counter(r, "misdirected"), 1);
 	set_second_link(r);
-	hear_header(r, h); /* another stream than that to the first address */
+	hear_header(r, h); /* another stream than the one to the first address */
 	CHECK_EQ(counter(r, "received"), 2);
 	CHECK_EQ(counter(r, "duplicate"), 0);
 	h.destination = HERE;
@@ -192,7 +192,7 @@ TRAFFIC_TEST(traffic_names_the_first_violation, traffic_new("traffic.promise=onc
 	CHECK_STR(report.first, "duplicate: from 10.77.0.2, boot 77, message 9 of stream 3");
 }
 
-/* A session that was announced carries what it likes; what it was before does not count, wherever it lies in memory. */
+/* An announced session may carry any stream; an earlier session at the same place in memory does not count. */
 TRAFFIC_TEST(traffic_lets_a_new_session_carry_a_new_stream, traffic_new("traffic.promise=ordered"))
 {
 	for (uint32_t stream = 0; stream < 5; stream++) {
@@ -206,7 +206,7 @@ TRAFFIC_TEST(traffic_lets_a_new_session_carry_a_new_stream, traffic_new("traffic
 	CHECK_EQ(counter(r, "broken"), 1);
 }
 
-TEST(traffic_knows_messages_of_boots_that_are_over)
+TEST(traffic_detects_messages_of_ended_boots)
 {
 	uint64_t first = UINT64_C(0x0001000000000005), second = UINT64_C(0x0002000000000003);
 	struct rig *r = traffic_new("traffic.promise=ordered");
@@ -215,14 +215,14 @@ TEST(traffic_knows_messages_of_boots_that_are_over)
 	hear_header(r, header(second, 0, 0));
 	session = rig_wire_newest_session(r);
 	rig_wire_peer(r, 0x99);
-	hear_header(r, header(first, 0, 0)); /* it was on its way for long: the boots are counted */
+	hear_header(r, header(first, 0, 0)); /* delayed for long: boots are counted */
 	CHECK_EQ(counter(r, "old_incarnation"), 1);
 	hear_header(r, header(first, 0, 1));
 	CHECK_EQ(counter(r, "old_incarnation"), 2);
 	CHECK_EQ(counter(r, "broken"), 0);
 	CHECK(session != rig_wire_newest_session(r));
 	end(r);
-	/* where they are not, the one that came last is the later one */
+	/* if boots are not counted, the latest received is the current one */
 	r = traffic_new("");
 	hear_header(r, header(9, 0, 0));
 	hear_header(r, header(8, 0, 0));
@@ -238,7 +238,7 @@ TRAFFIC_TEST(traffic_remembers_a_bounded_number_of_streams, traffic_new("traffic
 
 	for (uint32_t stream = 0; stream < 100; stream++) {
 		hear(r, stream, 0);
-		hear(r, 1000, stream); /* one that is used stays */
+		hear(r, 1000, stream); /* a stream in use stays */
 	}
 	CHECK_EQ(counter(r, "forgotten"), 97);
 	CHECK_EQ(xk_traffic_senders(rig_protocol(r, "traffic"), senders, 8), 4);
@@ -246,7 +246,7 @@ TRAFFIC_TEST(traffic_remembers_a_bounded_number_of_streams, traffic_new("traffic
 	hear(r, 1000, 50);
 	CHECK_EQ(counter(r, "duplicate"), 1);
 	CHECK_EQ(counter(r, "gap"), 0);
-	hear(r, 2000, 7); /* who knows what has come of it */
+	hear(r, 2000, 7); /* forgotten: nothing is known of its earlier messages */
 	CHECK_EQ(counter(r, "gap"), 0);
 }
 

@@ -1,4 +1,4 @@
-/* test_udp.c - UDP between a fake user and a fake IP that joins 10.77.0.1, us, and 10.77.0.2. */
+/* test_udp.c - UDP between a fake user and a fake IP that joins this host, 10.77.0.1, and 10.77.0.2. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ prepare(struct rig *r)
 	rig_answer_control(r, XK_GET_OPT_PACKET, &whole, sizeof(whole));
 }
 
-/* UDP with settings, statements each ending in ';'. */
+/* Returns a rig of UDP with settings: statements, each ending in ';'. */
 static struct rig *
 udp_rig_with(const char *settings)
 {
@@ -44,7 +44,7 @@ udp_rig(void)
 	return udp_rig_with("");
 }
 
-/* The sum of a datagram and its pseudo-header: 0xffff if it is right. */
+/* Returns the sum of a datagram and its pseudo-header: 0xffff if the checksum is right. */
 static uint16_t
 sum_of(const uint8_t *datagram, size_t len, uint32_t source, uint32_t destination)
 {
@@ -56,7 +56,7 @@ sum_of(const uint8_t *datagram, size_t len, uint32_t source, uint32_t destinatio
 	return xk_sum_fold(xk_sum(xk_sum(0, pseudo, sizeof(pseudo)), datagram, len));
 }
 
-/* Makes a datagram from the peer at `bytes`, its checksum right. Its length. */
+/* Makes a datagram from the peer at `bytes`, with its checksum. Returns its length. */
 static size_t
 build(uint8_t *bytes, uint16_t source, uint16_t destination, const void *payload, size_t len)
 {
@@ -92,7 +92,7 @@ RIG_SESSION_TEST(sends_a_datagram, udp_rig(), rig_must_open(r, rig_to2(PEER, FAR
 	CHECK_EQ(sum_of(sent, 11, ME, PEER), 0xffff);
 }
 
-RIG_SESSION_TEST(sums_of_all_lengths_are_right, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
+RIG_SESSION_TEST(checksums_of_all_lengths_are_right, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
 	static uint8_t sent[65536];
 
@@ -106,7 +106,7 @@ RIG_SESSION_TEST(sums_of_all_lengths_are_right, udp_rig(), rig_open(r, rig_to2(P
 	CHECK_EQ(sum_of(sent, MAX, ME, PEER), 0xffff);
 }
 
-RIG_SESSION_TEST(sums_of_messages_in_pieces_are_right, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
+RIG_SESSION_TEST(checksums_of_messages_in_segments_are_right, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
 	uint8_t sent[64];
 
@@ -115,8 +115,8 @@ RIG_SESSION_TEST(sums_of_messages_in_pieces_are_right, udp_rig(), rig_open(r, ri
 	CHECK_EQ(sum_of(sent, 15, ME, PEER), 0xffff);
 }
 
-/* The payload that makes everything add up to all ones. */
-RIG_SESSION_TEST(a_sum_of_zero_is_sent_as_all_ones, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
+/* A payload that makes everything add up to all ones. */
+RIG_SESSION_TEST(checksum_of_zero_is_sent_as_all_ones, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
 	uint8_t sent[64], payload[2] = { 0, 0 };
 
@@ -129,14 +129,13 @@ RIG_SESSION_TEST(a_sum_of_zero_is_sent_as_all_ones, udp_rig(), rig_open(r, rig_t
 	CHECK_EQ(sum_of(sent, 10, ME, PEER), 0xffff);
 }
 
-RIG_SESSION_TEST(the_checksum_can_be_left_out, udp_rig_with("udp.checksum=no;"),
-		 rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
+RIG_SESSION_TEST(checksum_can_be_omitted, udp_rig_with("udp.checksum=no;"), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
 	rig_push(r, s, "aabb");
 	rig_expect_sent(r, "0007 0009 000a 0000 aabb");
 }
 
-RIG_TEST(the_port_computes_the_checksum_of_what_one_frame_holds, udp_rig())
+RIG_TEST(port_computes_the_checksum_of_a_single_frame, udp_rig())
 {
 	uint32_t offloads = XK_OFFLOAD_UDP_SUM;
 	static uint8_t sent[4096];
@@ -174,7 +173,7 @@ RIG_TEST(padding_is_trimmed, udp_rig())
 	rig_expect_delivered(r, "aa");
 }
 
-RIG_TEST(a_header_in_pieces_is_read, udp_rig())
+RIG_TEST(header_in_segments_is_read, udp_rig())
 {
 	rig_open_enable(r, at_port(PORT));
 	rig_expect_up(r, "00 | 09 00 | 07 0009 | 0000 | 5a", "5a");
@@ -182,7 +181,7 @@ RIG_TEST(a_header_in_pieces_is_read, udp_rig())
 
 /* ---- opening ---- */
 
-RIG_TEST(one_session_for_each_pair_of_ports, udp_rig())
+RIG_TEST(each_pair_of_ports_has_one_session, udp_rig())
 {
 	CHECK(rig_open(r, rig_to2(PEER, FAR_PORT, PORT)) != NULL);
 	CHECK(rig_open(r, rig_to2(PEER, FAR_PORT + 1, PORT)) != NULL);
@@ -208,7 +207,7 @@ local_port(struct xk_session *s)
 	return (uint16_t)xk_participant_pop(&p.local);
 }
 
-RIG_TEST(a_local_port_is_chosen, udp_rig())
+RIG_TEST(local_port_is_chosen, udp_rig())
 {
 	uint16_t last = 0;
 
@@ -221,8 +220,8 @@ RIG_TEST(a_local_port_is_chosen, udp_rig())
 	}
 }
 
-/* An enabled port is passed over. */
-RIG_TEST(a_chosen_port_is_nobody_elses, udp_rig_with("udp.seed=1;"))
+/* An enabled port is skipped. */
+RIG_TEST(chosen_port_is_not_in_use, udp_rig_with("udp.seed=1;"))
 {
 	unsigned port = local_port(rig_open(r, to_port(FAR_PORT)));
 
@@ -230,7 +229,7 @@ RIG_TEST(a_chosen_port_is_nobody_elses, udp_rig_with("udp.seed=1;"))
 	CHECK_EQ(local_port(rig_open(r, to_port(FAR_PORT))), port + 2);
 }
 
-RIG_TEST(what_cannot_be_opened, udp_rig())
+RIG_TEST(impossible_participants_are_refused, udp_rig())
 {
 	rig_expect_open_fails(r, at_port(PORT), -EINVAL);
 	rig_expect_open_fails(r, to_port(0), -EINVAL);
@@ -241,14 +240,13 @@ RIG_TEST(what_cannot_be_opened, udp_rig())
 	rig_expect_open_fails(r, to_port(FAR_PORT), -ENETUNREACH);
 }
 
-RIG_TEST(without_hosts_there_is_no_checksum, udp_rig())
+RIG_TEST(checksum_needs_both_hosts, udp_rig())
 {
 	rig_answer_control(r, XK_GET_MY_HOST, NULL, 0);
 	rig_expect_open_fails(r, to_port(FAR_PORT), -ENOTSUP);
 }
 
-RIG_TEST(a_port_that_another_upper_has_enabled_is_taken,
-	 rig_new_prepared("wire:; udp: wire; user: udp; user2: udp", prepare))
+RIG_TEST(port_enabled_by_another_upper_is_taken, rig_new_prepared("wire:; udp: wire; user: udp; user2: udp", prepare))
 {
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	rig_user(r, "user2");
@@ -256,7 +254,7 @@ RIG_TEST(a_port_that_another_upper_has_enabled_is_taken,
 	rig_expect_open_fails(r, rig_to2(PEER, FAR_PORT, PORT), -EADDRINUSE);
 }
 
-/* Over a real IP, whose session both opens share. */
+/* Returns a rig over a real IP, whose session both opens share. */
 static struct rig *
 ip_rig(void)
 {
@@ -265,7 +263,7 @@ ip_rig(void)
 }
 
 /* A broadcast needs no ARP. */
-RIG_SESSION_TEST(the_same_ports_cannot_be_opened_twice, ip_rig(), rig_must_open(r, rig_to2(BROADCAST, FAR_PORT, PORT)))
+RIG_SESSION_TEST(same_ports_cannot_be_opened_twice, ip_rig(), rig_must_open(r, rig_to2(BROADCAST, FAR_PORT, PORT)))
 {
 	rig_expect_open_fails(r, rig_to2(BROADCAST, FAR_PORT, PORT), -EADDRINUSE);
 	rig_close(r, s);
@@ -284,7 +282,7 @@ RIG_TEST(enabling_needs_a_port_and_no_host, udp_rig())
 	CHECK_EQ(rig_open_enable(r, p), -EOPNOTSUPP);
 }
 
-RIG_SESSION_TEST(answers_questions, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
+RIG_SESSION_TEST(answers_controls, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
 	struct xk_participants p = { .remote.depth = 0 };
 	uint32_t length = 0;
@@ -301,14 +299,14 @@ RIG_SESSION_TEST(answers_questions, udp_rig(), rig_open(r, rig_to2(PEER, FAR_POR
 	CHECK_EQ(xk_participant_pop(&p.local), PORT);
 }
 
-RIG_SESSION_TEST(longer_than_a_datagram_is_refused, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
+RIG_SESSION_TEST(message_longer_than_a_datagram_is_refused, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
 	CHECK_EQ(rig_push_pattern(r, s, MAX - 7), -EMSGSIZE);
 	CHECK_EQ(rig_counter(r, "too_big"), 1);
 	rig_expect_nothing_sent(r);
 }
 
-RIG_SESSION_TEST(without_a_buffer_for_the_header_nothing_is_sent, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
+RIG_SESSION_TEST(nothing_is_sent_without_a_header_buffer, udp_rig(), rig_open(r, rig_to2(PEER, FAR_PORT, PORT)))
 {
 	struct xk_platform *platform = xk_platform_of(rig_protocol(r, "udp"));
 	struct xk_msg *m = xk_msg_from(platform, "abc", 3), *kept = xk_msg_reference(m);
@@ -322,7 +320,7 @@ RIG_SESSION_TEST(without_a_buffer_for_the_header_nothing_is_sent, udp_rig(), rig
 
 /* ---- strangers ---- */
 
-RIG_TEST(a_strangers_datagram_opens_a_session_that_answers, udp_rig())
+RIG_TEST(strangers_datagram_opens_a_session_that_can_answer, udp_rig())
 {
 	CHECK_EQ(rig_open_enable(r, at_port(PORT)), 0);
 	inject(r, FAR_PORT, PORT);
@@ -337,7 +335,7 @@ RIG_TEST(a_strangers_datagram_opens_a_session_that_answers, udp_rig())
 	rig_expect_delivered(r, "aabbcc");
 }
 
-RIG_TEST(disabling_closes_what_was_learned, udp_rig())
+RIG_TEST(disabling_closes_passive_sessions, udp_rig())
 {
 	CHECK_EQ(rig_open_disable(r, at_port(PORT)), -ENOENT);
 	rig_open_enable(r, at_port(PORT));
@@ -355,7 +353,7 @@ RIG_TEST(disabling_closes_what_was_learned, udp_rig())
 	CHECK_EQ(rig_open_done_count(r), 2);
 }
 
-RIG_TEST(an_unwanted_session_is_refused, udp_rig())
+RIG_TEST(unwanted_session_is_refused, udp_rig())
 {
 	rig_open_enable(r, at_port(PORT));
 	rig_refuse_sessions(r, -EPERM);
@@ -364,8 +362,8 @@ RIG_TEST(an_unwanted_session_is_refused, udp_rig())
 	rig_expect_nothing_delivered(r);
 }
 
-/* What came to the broadcast address was summed with it; the answer is summed with our own. */
-RIG_TEST(a_broadcast_is_verified_and_answered, udp_rig())
+/* A datagram to the broadcast address was summed with that address; the answer is summed with our own. */
+RIG_TEST(broadcast_is_verified_and_answered, udp_rig())
 {
 	uint8_t bytes[64], sent[64];
 	uint64_t destination = BROADCAST;
@@ -384,9 +382,9 @@ RIG_TEST(a_broadcast_is_verified_and_answered, udp_rig())
 	CHECK_EQ(sum_of(sent, 9, ME, PEER), 0xffff);
 }
 
-/* ---- what is dropped ---- */
+/* ---- drops ---- */
 
-RIG_TEST(nobodys_port_is_dropped, udp_rig())
+RIG_TEST(datagram_for_an_unused_port_is_dropped, udp_rig())
 {
 	rig_open_enable(r, at_port(PORT));
 	inject(r, FAR_PORT, PORT + 1);
@@ -407,7 +405,7 @@ RIG_TEST(wrong_lengths_are_dropped, udp_rig())
 	rig_expect_up(r, "0009 0007 000b 0000 aabbcc", "aabbcc");
 }
 
-RIG_TEST(a_wrong_length_is_traced_with_the_bytes_that_came, udp_rig_with("udp.trace=errors;"))
+RIG_TEST(wrong_length_is_traced_with_the_received_length, udp_rig_with("udp.trace=errors;"))
 {
 	char text[256] = "";
 	FILE *traced = tmpfile();
@@ -425,7 +423,7 @@ RIG_TEST(a_wrong_length_is_traced_with_the_bytes_that_came, udp_rig_with("udp.tr
 	CHECK_HAS(text, "dropped: bad_length (11 bytes)");
 }
 
-RIG_TEST(every_truncation_is_noticed, udp_rig())
+RIG_TEST(every_truncation_is_detected, udp_rig())
 {
 	uint8_t bytes[64];
 	size_t len = build(bytes, FAR_PORT, PORT, "\xaa\xbb\xcc", 3);
@@ -438,7 +436,10 @@ RIG_TEST(every_truncation_is_noticed, udp_rig())
 	rig_expect_nothing_delivered(r);
 }
 
-/* Before a session exists, and after, short or not; a stranger whose datagram is not intact opens none. */
+/*
+ * Checks flips before and after a session exists, in short and long datagrams; a stranger's damaged datagram opens
+ * none.
+ */
 static void
 check_flipped_bits(struct rig *r)
 {
@@ -452,7 +453,7 @@ check_flipped_bits(struct rig *r)
 	rig_expect_nothing_delivered(r);
 }
 
-RIG_TEST(every_flipped_bit_is_noticed, udp_rig())
+RIG_TEST(every_flipped_bit_is_detected, udp_rig())
 {
 	rig_open_enable(r, at_port(PORT));
 	check_flipped_bits(r);
@@ -465,8 +466,8 @@ RIG_TEST(every_flipped_bit_is_noticed, udp_rig())
 	CHECK_EQ(rig_drop_count(r), 2 * (11 + 31) * 8);
 }
 
-/* Linux sends so on interfaces that offload checksums. Tested without and with a session. */
-RIG_TEST(a_checksum_that_was_left_to_a_device_is_dropped_by_its_own_name, udp_rig())
+/* Linux sends such datagrams on interfaces that offload checksums. Tested without and with a session. */
+RIG_TEST(offloaded_checksum_is_dropped_by_its_own_name, udp_rig())
 {
 	uint8_t bytes[64], pseudo[12] = { [9] = 17, [11] = 11 };
 	size_t len = build(bytes, FAR_PORT, PORT, "\xaa\xbb\xcc", 3);
@@ -483,13 +484,13 @@ RIG_TEST(a_checksum_that_was_left_to_a_device_is_dropped_by_its_own_name, udp_ri
 	rig_expect_counts(r, "unsummed=2 bad_checksum=0");
 }
 
-RIG_TEST(a_checksum_of_zero_is_none, udp_rig())
+RIG_TEST(checksum_of_zero_means_none, udp_rig())
 {
 	rig_open_enable(r, at_port(PORT));
 	rig_expect_up(r, "0009 0007 000b 0000 aabbcc", "aabbcc");
 }
 
-/* ---- anything at all, through everything below ---- */
+/* ---- random datagrams, through all lower protocols ---- */
 
 static void
 inject_random(struct rig *r, uint64_t *state)

@@ -1,5 +1,6 @@
 /*
- * test_udptest.c - the test protocol on a fake wire: the server's echo, the client's rounds, losses, late and bad ones.
+ * test_udptest.c - the test protocol on a fake wire: the server's echoes, and the client's rounds with losses and late
+ * and bad echoes.
  */
 #include <errno.h>
 
@@ -10,7 +11,7 @@
 
 enum { HOST = 0x0a4d0002, LONGEST = XK_UDPTEST_MAX };
 
-/* What the callbacks were told. */
+/* Results of the callbacks. */
 static struct {
 	unsigned recorded, lost, finished;
 	uint64_t last_rtt_ns;
@@ -60,7 +61,7 @@ start(struct rig *r, uint32_t size, uint64_t rounds)
 	return status;
 }
 
-/* Takes the request that was sent last and gives it back as its echo. */
+/* Takes the request sent last and returns it as its echo. */
 static void
 echo(struct rig *r)
 {
@@ -77,7 +78,7 @@ close_it(void *argument)
 	CHECK_EQ(xk_udptest_close(rig_protocol(argument, "udptest")), 0);
 }
 
-/* Nothing may be left afterwards. */
+/* Closes the session and checks that nothing is left. */
 static void
 end(struct rig *r)
 {
@@ -87,7 +88,7 @@ end(struct rig *r)
 
 /* ---- server ---- */
 
-RIG_TEST(udptest_sends_every_message_back, rig_new_graph(SERVER))
+RIG_TEST(udptest_echoes_every_message, rig_new_graph(SERVER))
 {
 	CHECK_EQ(rig_wire_enable_count(r), 1);
 	rig_expect_answer(r, "aabbcc", "aabbcc");
@@ -106,12 +107,12 @@ RIG_TEST(udptest_refuses_to_echo_for_another_server, rig_new_graph(SERVER))
 	rig_expect_answer(r, "aa", "aa");
 }
 
-RIG_TEST(udptest_that_does_not_serve_enables_nothing, rig_new_graph(SERVER "; udptest.serve=no"))
+RIG_TEST(udptest_with_serve_off_enables_nothing, rig_new_graph(SERVER "; udptest.serve=no"))
 {
 	CHECK_EQ(rig_wire_enable_count(r), 0);
 }
 
-RIG_TEST(udptest_counts_echoes_that_cannot_be_sent, rig_new_graph(SERVER))
+RIG_TEST(udptest_counts_failed_echoes, rig_new_graph(SERVER))
 {
 	rig_fail_sending(r, -ENOBUFS);
 	rig_inject(r, "aa");
@@ -182,7 +183,7 @@ TEST_WITH(udptest_carries_the_longest_message, struct rig *r, rig_new_graph(SERV
 	CHECK_EQ(told.result.rounds, 2);
 }
 
-TEST_WITH(udptest_goes_on_after_a_loss_and_knows_the_late_echo, struct rig *r, rig_new_graph(SERVER), end)
+TEST_WITH(udptest_continues_after_a_loss_and_detects_the_late_echo, struct rig *r, rig_new_graph(SERVER), end)
 {
 	CHECK_EQ(start(r, 1, 2), 0);
 	rig_expect_sent(r, "01");
@@ -197,7 +198,7 @@ TEST_WITH(udptest_goes_on_after_a_loss_and_knows_the_late_echo, struct rig *r, r
 	CHECK_EQ(told.recorded, 0);
 	rig_inject(r, "02");
 	CHECK_EQ(told.recorded, 1);
-	rig_inject(r, "02"); /* once more */
+	rig_inject(r, "02"); /* a duplicate */
 	CHECK_EQ(rig_counter_of(r, "udptest", "late"), 2);
 	echo(r);
 	CHECK_EQ(told.finished, 1);
@@ -221,7 +222,7 @@ TEST_WITH(udptest_drops_truncated_and_longer_echoes, struct rig *r, rig_new_grap
 	rig_forget(r);
 }
 
-TEST_WITH(udptest_fails_when_the_server_is_silent, struct rig *r, rig_new_graph(SERVER), end)
+TEST_WITH(udptest_fails_if_the_server_is_silent, struct rig *r, rig_new_graph(SERVER), end)
 {
 	CHECK_EQ(start(r, 1, 1), 0);
 	rig_advance_repeatedly_ms(r, 19, 500);
@@ -234,7 +235,7 @@ TEST_WITH(udptest_fails_when_the_server_is_silent, struct rig *r, rig_new_graph(
 	rig_forget(r);
 }
 
-TEST_WITH(udptest_takes_what_it_could_not_send_for_lost, struct rig *r, rig_new_graph(SERVER), end)
+TEST_WITH(udptest_counts_failed_sends_as_lost, struct rig *r, rig_new_graph(SERVER), end)
 {
 	rig_fail_sending(r, -ENOBUFS);
 	CHECK_EQ(start(r, 1, 1), 0);
@@ -246,7 +247,7 @@ TEST_WITH(udptest_takes_what_it_could_not_send_for_lost, struct rig *r, rig_new_
 	CHECK_EQ(told.finished, 1);
 }
 
-TEST_WITH(udptest_waits_for_a_server_that_is_not_there_yet, struct rig *r, rig_new_graph(SERVER), end)
+TEST_WITH(udptest_waits_for_a_server_that_is_not_up_yet, struct rig *r, rig_new_graph(SERVER), end)
 {
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK_EQ(start(r, 1, 1), 0);
@@ -259,7 +260,7 @@ TEST_WITH(udptest_waits_for_a_server_that_is_not_there_yet, struct rig *r, rig_n
 	CHECK_EQ(told.result.error, 0);
 }
 
-TEST_WITH(udptest_gives_up_what_cannot_be_opened, struct rig *r, rig_new_graph(SERVER), end)
+TEST_WITH(udptest_gives_up_if_the_open_fails, struct rig *r, rig_new_graph(SERVER), end)
 {
 	rig_wire_refuse(r, -EHOSTUNREACH);
 	CHECK_EQ(start(r, 1, 1), 0);
@@ -305,9 +306,9 @@ TEST_WITH(udptest_refuses_impossible_runs, struct rig *r, rig_new_graph(SERVER),
 	CHECK_EQ(told.finished, 1);
 }
 
-/* ---- the run that begins by itself ---- */
+/* ---- the run that starts by itself ---- */
 
-TEST(udptest_starts_by_itself_where_it_is_told_a_peer)
+TEST(udptest_starts_by_itself_if_a_peer_is_set)
 {
 	struct rig *r =
 		rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.rounds=3; udptest.size=9; udptest.start=1s");
@@ -327,7 +328,7 @@ TEST(udptest_starts_by_itself_where_it_is_told_a_peer)
 	end(r);
 }
 
-TEST_WITH(udptest_says_how_far_it_came_by_itself, struct rig *r,
+TEST_WITH(udptest_reports_progress_of_its_own_run, struct rig *r,
 	  rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.rounds=3; udptest.silence=2s"), end)
 {
 	rig_advance_ms(r, 0);
@@ -338,13 +339,13 @@ TEST_WITH(udptest_says_how_far_it_came_by_itself, struct rig *r,
 	CHECK(rig_counter_of(r, "udptest", "lost") >= 2);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rtt_mean_ns"), 4000000);
 	rig_forget(r);
-	CHECK_EQ(start(r, 1, 1), 0); /* a program can have it now */
+	CHECK_EQ(start(r, 1, 1), 0); /* free for a program's run now */
 	echo(r);
 	CHECK_EQ(told.finished, 1);
 	CHECK_EQ(rig_counter_of(r, "udptest", "rounds"), 1);
 }
 
-TEST_WITH(udptest_that_never_heard_anything_measured_nothing, struct rig *r,
+TEST_WITH(udptest_without_any_echo_reports_no_times, struct rig *r,
 	  rig_new_graph(SERVER "; udptest.peer=10.77.0.2; udptest.silence=1s"), end)
 {
 	rig_advance_repeatedly_ms(r, 40, 100);

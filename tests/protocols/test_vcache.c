@@ -1,4 +1,4 @@
-/* test_vcache.c - what is closed is kept for a time, and opened again without asking the protocol below. */
+/* test_vcache.c - closed sessions are kept for a time and reopened without involving the lower protocol. */
 #include <errno.h>
 
 #include "tests/participants.h"
@@ -8,7 +8,7 @@
 
 enum { TIME_MS = 20000 };
 
-/* Until nothing is kept, and the end. */
+/* Runs until nothing is kept, then frees the rig. */
 static void
 end(struct rig *r)
 {
@@ -34,17 +34,17 @@ TEST_WITH(messages_pass_in_both_directions, struct rig *r, rig_new("vcache"), en
 	rig_fail_sending(r, -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "0102"), -EMSGSIZE);
 	rig_close(r, s);
-	CHECK_EQ(rig_counter(r, "kept"), 1); /* that failure says nothing of the session */
+	CHECK_EQ(rig_counter(r, "kept"), 1); /* that failure does not end the session */
 }
 
-TEST_WITH(who_opens_again_gets_what_was_kept, struct rig *r, rig_new("vcache"), end)
+TEST_WITH(open_reuses_the_kept_session, struct rig *r, rig_new("vcache"), end)
 {
 	struct xk_session *s = rig_must_open(r, rig_to2(5, 6, 7)), *lls;
 
 	lls = s->lls;
 	rig_close(r, s);
 	CHECK_EQ(rig_wire_session_count(r), 1);
-	rig_wire_refuse(r, -ENETUNREACH); /* nobody asks */
+	rig_wire_refuse(r, -ENETUNREACH); /* the lower protocol is not asked */
 	s = rig_must_open(r, rig_to2(5, 6, 7));
 	CHECK(s->lls == lls);
 	rig_expect_up(r, "03", "03");
@@ -53,7 +53,7 @@ TEST_WITH(who_opens_again_gets_what_was_kept, struct rig *r, rig_new("vcache"), 
 	rig_expect_counts(r, "opened=1 reused=1 kept=2");
 }
 
-TEST_WITH(only_exactly_the_same_is_the_same, struct rig *r,
+TEST_WITH(only_equal_participants_are_reused, struct rig *r,
 	  rig_new_graph("wire:; vcache: wire; user/ip: vcache; user2/arp: vcache"), end)
 {
 	struct xk_participants other = rig_to2(5, 6, 7);
@@ -74,8 +74,8 @@ TEST_WITH(only_exactly_the_same_is_the_same, struct rig *r,
 	rig_close(r, rig_opened_session(r));
 }
 
-/* Of those that are open at the same time, each has its own, and one is kept. */
-TEST_WITH(one_is_kept_for_the_same_participants, struct rig *r, rig_new("vcache"), end)
+/* Sessions open at the same time are distinct, and one of them is kept. */
+TEST_WITH(one_session_is_kept_per_participants, struct rig *r, rig_new("vcache"), end)
 {
 	struct xk_session *a = rig_open(r, rig_to(5)), *b = rig_open(r, rig_to(5));
 
@@ -86,7 +86,7 @@ TEST_WITH(one_is_kept_for_the_same_participants, struct rig *r, rig_new("vcache"
 	rig_expect_counts(r, "opened=2 kept=1");
 }
 
-RIG_TEST(what_is_kept_goes_when_its_time_is_over, rig_new("vcache"))
+RIG_TEST(kept_session_closes_when_its_time_is_up, rig_new("vcache"))
 {
 	open_and_close(r, 5);
 	rig_advance_ms(r, TIME_MS / 2);
@@ -95,7 +95,7 @@ RIG_TEST(what_is_kept_goes_when_its_time_is_over, rig_new("vcache"))
 	CHECK_EQ(rig_wire_session_count(r), 2);
 	rig_advance_ms(r, 2);
 	CHECK_EQ(rig_wire_session_count(r), 1);
-	open_and_close(r, 6); /* and its time begins again */
+	open_and_close(r, 6); /* and its time starts again */
 	rig_advance_ms(r, TIME_MS - 1);
 	CHECK_EQ(rig_wire_session_count(r), 1);
 	rig_advance_ms(r, 2);
@@ -103,7 +103,7 @@ RIG_TEST(what_is_kept_goes_when_its_time_is_over, rig_new("vcache"))
 	rig_expect_counts(r, "expired=2 reused=1");
 }
 
-TEST_WITH(the_one_that_was_closed_first_makes_room, struct rig *r, rig_new("vcache entries=2"), end)
+TEST_WITH(session_closed_first_is_evicted, struct rig *r, rig_new("vcache entries=2"), end)
 {
 	open_and_close(r, 5);
 	open_and_close(r, 6);
@@ -116,8 +116,8 @@ TEST_WITH(the_one_that_was_closed_first_makes_room, struct rig *r, rig_new("vcac
 	open_and_close(r, 7);
 }
 
-/* Taken out of the middle, and of buckets with several. */
-TEST_WITH(many_come_and_go_in_any_order, struct rig *r, rig_new("vcache entries=64"), end)
+/* Sessions leave from the middle, and from buckets with several. */
+TEST_WITH(many_sessions_come_and_go_in_any_order, struct rig *r, rig_new("vcache entries=64"), end)
 {
 	struct xk_session *s[100];
 
@@ -134,7 +134,7 @@ TEST_WITH(many_come_and_go_in_any_order, struct rig *r, rig_new("vcache entries=
 	CHECK_EQ(rig_counter(r, "reused"), 21);
 }
 
-RIG_SESSION_TEST(what_is_dead_is_not_kept, rig_new("vcache"), rig_must_open(r, rig_to(5)))
+RIG_SESSION_TEST(dead_session_is_not_kept, rig_new("vcache"), rig_must_open(r, rig_to(5)))
 {
 	static const int deadly[] = { -ECONNRESET, -ETIMEDOUT };
 
@@ -153,7 +153,7 @@ RIG_SESSION_TEST(what_is_dead_is_not_kept, rig_new("vcache"), rig_must_open(r, r
 	CHECK_EQ(rig_counter(r, "kept"), 0);
 }
 
-TEST_WITH(what_the_peer_closes_meanwhile_is_not_kept_any_more, struct rig *r, rig_new("vcache"), end)
+TEST_WITH(kept_session_closed_by_the_peer_is_released, struct rig *r, rig_new("vcache"), end)
 {
 	struct xk_session *s = rig_must_open(r, rig_to(5)), *lls;
 
@@ -166,8 +166,8 @@ TEST_WITH(what_the_peer_closes_meanwhile_is_not_kept_any_more, struct rig *r, ri
 	CHECK_EQ(rig_wire_session_count(r), 1);
 }
 
-/* Its open_enable is looked at again, and open_done comes again. */
-TEST_WITH(a_message_for_what_is_kept_makes_a_new_session_if_somebody_wants_it, struct rig *r, rig_new("vcache"), end)
+/* Its open_enable is looked up again, and open_done is called again. */
+TEST_WITH(message_for_a_kept_session_opens_a_new_one_if_enabled, struct rig *r, rig_new("vcache"), end)
 {
 	struct xk_session *lls;
 
@@ -179,14 +179,14 @@ TEST_WITH(a_message_for_what_is_kept_makes_a_new_session_if_somebody_wants_it, s
 	rig_expect_up(r, "02", "02");
 	CHECK_EQ(rig_open_done_count(r), 1);
 	CHECK(rig_announced_session(r)->lls == lls);
-	CHECK(rig_open(r, rig_to(5)) == rig_announced_session(r)); /* it is the same to who opens */
+	CHECK(rig_open(r, rig_to(5)) == rig_announced_session(r)); /* an open shares it */
 	CHECK_EQ(rig_open_disable(r, anybody()), 0);
 	rig_close(r, rig_opened_session(r));
 }
 
-/* ---- the end with something kept ---- */
+/* ---- shutdown with kept sessions ---- */
 
-TEST(a_host_may_end_while_something_is_kept)
+TEST(host_may_end_while_sessions_are_kept)
 {
 	struct bare b = bare_new("vcache");
 

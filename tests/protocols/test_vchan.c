@@ -1,4 +1,4 @@
-/* test_vchan.c - many calls on one session: who gets a channel, who waits, and what happens when the host is another one. */
+/* test_vchan.c - many calls on one session: the calls that get channels or wait, and the end of the host's boot. */
 #include <errno.h>
 
 #include "protocols/chan/chan.h"
@@ -12,7 +12,7 @@ open_pool(struct rig *r)
 	return rig_must_open(r, rig_to(5));
 }
 
-/* The oldest call that waits gets this reply, which must be number's. */
+/* Sends a reply to the oldest waiting call, which must be `number`. */
 static void
 reply(struct rig *r, unsigned number, const char *hex)
 {
@@ -23,7 +23,7 @@ reply(struct rig *r, unsigned number, const char *hex)
 
 /* ---- channels ---- */
 
-RIG_TEST(a_channel_is_used_again, rig_new("vchan"))
+RIG_TEST(channels_are_reused, rig_new("vchan"))
 {
 	struct xk_session *s = open_pool(r), *channel = rig_wire_newest_session(r);
 
@@ -41,7 +41,7 @@ RIG_TEST(a_channel_is_used_again, rig_new("vchan"))
 	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
-RIG_SESSION_TEST(calls_at_a_time_have_channels_of_their_own, rig_new("vchan channels=2"), open_pool(r))
+RIG_SESSION_TEST(concurrent_calls_have_channels_of_their_own, rig_new("vchan channels=2"), open_pool(r))
 {
 	rig_call(r, s, "01");
 	rig_call(r, s, "02");
@@ -53,7 +53,7 @@ RIG_SESSION_TEST(calls_at_a_time_have_channels_of_their_own, rig_new("vchan chan
 	rig_expect_sent(r, "02");
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter(r, "waited"), 2);
-	reply(r, 0, "a1"); /* the one that came first is next */
+	reply(r, 0, "a1"); /* the first to wait is next */
 	rig_expect_sent(r, "03");
 	rig_expect_nothing_sent(r);
 	reply(r, 1, "a2");
@@ -78,7 +78,8 @@ TEST(channels_may_be_opened_at_once)
 	CHECK_EQ(rig_refusal("wire:; vchan: wire; vchan.channels=2; vchan.opened=3; user: vchan"), -EINVAL);
 }
 
-RIG_SESSION_TEST(so_many_wait_and_so_long, rig_new("vchan channels=1 waiting=2 wait=100ms"), open_pool(r))
+RIG_SESSION_TEST(waiting_calls_are_bounded_in_number_and_time, rig_new("vchan channels=1 waiting=2 wait=100ms"),
+		 open_pool(r))
 {
 	rig_call(r, s, "01");
 	rig_call(r, s, "02");
@@ -97,7 +98,7 @@ RIG_SESSION_TEST(so_many_wait_and_so_long, rig_new("vchan channels=1 waiting=2 w
 	reply(r, 2, "a3");
 }
 
-RIG_SESSION_TEST(nobody_may_have_to_wait, rig_new("vchan channels=1 waiting=0"), open_pool(r))
+RIG_SESSION_TEST(waiting_can_be_disabled, rig_new("vchan channels=1 waiting=0"), open_pool(r))
 {
 	rig_call(r, s, "01");
 	rig_call(r, s, "02");
@@ -106,8 +107,8 @@ RIG_SESSION_TEST(nobody_may_have_to_wait, rig_new("vchan channels=1 waiting=0"),
 	reply(r, 0, "a1");
 }
 
-/* ... and its place goes to who waits, who tries it in turn. */
-RIG_SESSION_TEST(a_channel_that_cannot_be_opened_is_told, rig_new("vchan channels=2"), open_pool(r))
+/* Its place passes to the waiting calls, which try to open it in turn. */
+RIG_SESSION_TEST(failed_open_of_a_channel_is_reported, rig_new("vchan channels=2"), open_pool(r))
 {
 	rig_call(r, s, "01");
 	rig_wire_refuse(r, -ENOBUFS);
@@ -121,7 +122,7 @@ RIG_SESSION_TEST(a_channel_that_cannot_be_opened_is_told, rig_new("vchan channel
 	reply(r, 2, "a3");
 }
 
-RIG_SESSION_TEST(what_a_channel_says_is_passed_on, rig_new("vchan"), open_pool(r))
+RIG_SESSION_TEST(results_of_a_channel_are_passed_on, rig_new("vchan"), open_pool(r))
 {
 	rig_expect_call_sent(r, s, "01", "01");
 	rig_end_call(r, -ETIMEDOUT, NULL);
@@ -132,7 +133,7 @@ RIG_SESSION_TEST(what_a_channel_says_is_passed_on, rig_new("vchan"), open_pool(r
 	rig_call_async(r, s, "02");
 	CHECK_EQ(rig_call_status(r, 2), -EMSGSIZE);
 	rig_fail_sending(r, 0);
-	rig_call(r, s, "03"); /* the channel is as good as before */
+	rig_call(r, s, "03"); /* the channel is still usable */
 	rig_expect_sent(r, "03");
 	reply(r, 3, "a3");
 	CHECK_EQ(rig_counter(r, "opened"), 1);
@@ -140,7 +141,7 @@ RIG_SESSION_TEST(what_a_channel_says_is_passed_on, rig_new("vchan"), open_pool(r
 
 /* ---- pools ---- */
 
-RIG_SESSION_TEST(the_same_participants_share_a_pool, rig_new_graph("wire:; vchan: wire; user: vchan; user2: vchan"),
+RIG_SESSION_TEST(same_participants_share_a_pool, rig_new_graph("wire:; vchan: wire; user: vchan; user2: vchan"),
 		 open_pool(r))
 {
 	CHECK(open_pool(r) == s);
@@ -157,7 +158,7 @@ RIG_SESSION_TEST(the_same_participants_share_a_pool, rig_new_graph("wire:; vchan
 	CHECK(open_pool(r) != NULL);
 }
 
-RIG_SESSION_TEST(calls_without_waiting_take_what_is_idle, rig_new("vchan opened=2"), open_pool(r))
+RIG_SESSION_TEST(asynchronous_calls_take_idle_channels, rig_new("vchan opened=2"), open_pool(r))
 {
 	rig_call_async(r, s, "01");
 	rig_call_async(r, s, "02");
@@ -175,8 +176,8 @@ RIG_SESSION_TEST(calls_without_waiting_take_what_is_idle, rig_new("vchan opened=
 	CHECK_EQ(rig_wire_session_count(r), 2);
 }
 
-/* It holds the pool until it has ended. */
-RIG_SESSION_TEST(a_pool_may_be_closed_with_a_call_under_way, rig_new("vchan"), open_pool(r))
+/* The call holds the pool until it ends. */
+RIG_SESSION_TEST(pool_may_be_closed_with_a_call_in_progress, rig_new("vchan"), open_pool(r))
 {
 	rig_call_async(r, s, "01");
 	rig_expect_sent(r, "01");
@@ -186,9 +187,9 @@ RIG_SESSION_TEST(a_pool_may_be_closed_with_a_call_under_way, rig_new("vchan"), o
 	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
-/* ---- another host ---- */
+/* ---- reboots ---- */
 
-RIG_TEST(a_pool_ends_with_the_boot_of_its_host, rig_new("vchan channels=2 opened=2"))
+RIG_TEST(pool_ends_with_its_hosts_boot, rig_new("vchan channels=2 opened=2"))
 {
 	struct xk_session *s = open_pool(r), *again;
 
@@ -206,7 +207,7 @@ RIG_TEST(a_pool_ends_with_the_boot_of_its_host, rig_new("vchan channels=2 opened
 	rig_call_async(r, s, "05");
 	CHECK_EQ(rig_call_status(r, 4), -ECONNRESET);
 	CHECK_EQ(rig_counter(r, "reset"), 3);
-	again = open_pool(r); /* to the host that is there now */
+	again = open_pool(r); /* to the host's present boot */
 	CHECK(again != s);
 	rig_end_call(r, -ECONNRESET, NULL);
 	CHECK_EQ(rig_call_status(r, 1), -ECONNRESET);
@@ -217,24 +218,24 @@ RIG_TEST(a_pool_ends_with_the_boot_of_its_host, rig_new("vchan channels=2 opened
 	CHECK_EQ(rig_wire_session_count(r), 2);
 }
 
-RIG_SESSION_TEST(a_caller_that_waits_when_the_pool_ends_opens_no_channel, rig_new("vchan channels=1"), open_pool(r))
+RIG_SESSION_TEST(waiting_caller_opens_no_channel_after_the_pool_ends, rig_new("vchan channels=1"), open_pool(r))
 {
 	rig_call(r, s, "01");
 	rig_call(r, s, "02"); /* waits */
 	rig_expect_sent(r, "01");
 	rig_end_call(r, -ECONNRESET, NULL);
 	CHECK_EQ(rig_call_status(r, 1), -ECONNRESET);
-	CHECK_EQ(rig_counter(r, "opened"), 1); /* none to the present host */
+	CHECK_EQ(rig_counter(r, "opened"), 1); /* none to the present boot */
 	rig_expect_nothing_sent(r);
 	rig_close(r, s);
 }
 
 static struct {
-	const struct xk_protocol_ops *ops; /* of the wire */
+	const struct xk_protocol_ops *ops; /* the wire's */
 	struct xk_session *first;
 } rebooting;
 
-/* Opens a channel, after the host of the one before has rebooted. */
+/* Opens a channel after the previous channel's host has rebooted. */
 static int
 open_after_reboot(struct xk_protocol *self, struct xk_protocol *hlp_receive, struct xk_protocol *hlp_type,
 		  struct xk_participants *participants, struct xk_session **session)
@@ -248,7 +249,7 @@ open_after_reboot(struct xk_protocol *self, struct xk_protocol *hlp_receive, str
 	return err;
 }
 
-RIG_TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others, rig_new("vchan channels=2 opened=2"))
+RIG_TEST(pool_that_ends_during_its_open_is_not_shared, rig_new("vchan channels=2 opened=2"))
 {
 	struct xk_protocol *wire = rig_protocol(r, "vchan")->lowers[0]->lower;
 	struct xk_protocol_ops ops = *wire->ops;
@@ -271,7 +272,7 @@ RIG_TEST(a_pool_that_ends_while_it_is_opened_is_not_found_by_others, rig_new("vc
 	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
-RIG_TEST(a_channel_that_is_closed_below_ends_the_pool, rig_new("vchan opened=2"))
+RIG_TEST(channel_closed_below_ends_the_pool, rig_new("vchan opened=2"))
 {
 	struct xk_session *s = open_pool(r), *channel = rig_wire_newest_session(r);
 
@@ -293,7 +294,7 @@ close_session(void *session)
 	xk_close(session);
 }
 
-RIG_TEST(what_is_said_of_a_channel_after_its_pool_is_not_heard, rig_new("vchan"))
+RIG_TEST(close_of_a_channel_after_its_pool_is_ignored, rig_new("vchan"))
 {
 	struct xk_session *s = open_pool(r), *channel = rig_wire_newest_session(r);
 
@@ -304,9 +305,9 @@ RIG_TEST(what_is_said_of_a_channel_after_its_pool_is_not_heard, rig_new("vchan")
 	CHECK(rig_do(r, close_session, channel));
 }
 
-/* ---- who is called ---- */
+/* ---- server ---- */
 
-RIG_TEST(who_is_called_has_the_channels_themselves, rig_new("vchan"))
+RIG_TEST(server_receives_on_the_channels_themselves, rig_new("vchan"))
 {
 	struct xk_protocol *user = rig_protocol(r, "user");
 
@@ -323,15 +324,15 @@ RIG_TEST(who_is_called_has_the_channels_themselves, rig_new("vchan"))
 	CHECK_EQ(rig_open_disable(r, anybody()), -ENOENT);
 }
 
-RIG_SESSION_TEST(nobody_calls_by_a_channel_of_a_pool, rig_new("vchan"), open_pool(r))
+RIG_SESSION_TEST(call_received_on_a_pools_channel_is_refused, rig_new("vchan"), open_pool(r))
 {
 	CHECK_EQ(rig_inject_call(r, s->lls, "01"), -EOPNOTSUPP);
 	CHECK_EQ(rig_counter(r, "unexpected"), 1);
 }
 
-/* ---- asking ---- */
+/* ---- controls ---- */
 
-RIG_SESSION_TEST(all_channels_get_the_pools_deadline, rig_new("vchan"), open_pool(r))
+RIG_SESSION_TEST(all_channels_inherit_the_pools_deadline, rig_new("vchan"), open_pool(r))
 {
 	uint64_t deadline_ns = 5000000;
 	uint32_t length;

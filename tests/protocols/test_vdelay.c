@@ -1,4 +1,6 @@
-/* test_vdelay.c - what vdelay delays, on a virtual clock; then, with threads, that every message ends somewhere. */
+/*
+ * test_vdelay.c - messages delayed by vdelay, on a virtual clock; then, with threads, that each message ends somewhere.
+ */
 #include "tests/participants.h"
 #include "tests/platform/lent.h"
 #include "tests/protocols/bare.h"
@@ -36,7 +38,7 @@ RIG_SESSION_TEST(vdelay_rounds_up, rig_new("vdelay down=1ns"), rig_open(r, rig_t
 	rig_expect_sent(r, "01");
 }
 
-/* Pushes 0 ... count - 1, as bytes, one a millisecond. */
+/* Pushes 0 ... count - 1 as bytes, one per millisecond. */
 static void
 push_count(struct rig *r, struct xk_session *s, unsigned count)
 {
@@ -48,7 +50,7 @@ push_count(struct rig *r, struct xk_session *s, unsigned count)
 	}
 }
 
-/* Takes count bytes that were sent; how many of them come after a later one. Each must come once. */
+/* Takes count bytes sent, each of which must come once. Returns the number sent after a later one. */
 static unsigned
 take_overtaken(struct rig *r, unsigned count)
 {
@@ -66,7 +68,7 @@ take_overtaken(struct rig *r, unsigned count)
 	return overtaken;
 }
 
-RIG_SESSION_TEST(vdelay_keeps_the_order_whatever_the_jitter, rig_new("vdelay down=10ms jitter=20ms seed=1"),
+RIG_SESSION_TEST(vdelay_keeps_the_order_despite_jitter, rig_new("vdelay down=10ms jitter=20ms seed=1"),
 		 rig_open(r, rig_to(5)))
 {
 	push_count(r, s, 9);
@@ -80,7 +82,7 @@ RIG_SESSION_TEST(vdelay_keeps_the_order_whatever_the_jitter, rig_new("vdelay dow
 	CHECK_EQ(take_overtaken(r, 100), 0);
 }
 
-RIG_SESSION_TEST(vdelay_lets_messages_overtake_if_asked_to, rig_new("vdelay down=10ms jitter=20ms seed=1 reorder=yes"),
+RIG_SESSION_TEST(vdelay_reorders_messages_if_set, rig_new("vdelay down=10ms jitter=20ms seed=1 reorder=yes"),
 		 rig_open(r, rig_to(5)))
 {
 	push_count(r, s, 100);
@@ -88,7 +90,7 @@ RIG_SESSION_TEST(vdelay_lets_messages_overtake_if_asked_to, rig_new("vdelay down
 	CHECK(take_overtaken(r, 100) > 20);
 }
 
-/* When count messages are sent that were pushed at once, in microseconds, in order. */
+/* Stores the departure times, in microseconds, of count messages pushed at once. */
 static void
 departures(const char *type, uint64_t *at_us, unsigned count)
 {
@@ -122,7 +124,8 @@ TEST(vdelay_repeats_the_jitter_of_a_seed)
 
 /* ---- bounds and ends ---- */
 
-RIG_SESSION_TEST(vdelay_drops_what_finds_no_room, rig_new("vdelay up=5ms down=5ms held=2"), rig_open(r, rig_to(5)))
+RIG_SESSION_TEST(vdelay_drops_messages_beyond_its_limit, rig_new("vdelay up=5ms down=5ms held=2"),
+		 rig_open(r, rig_to(5)))
 {
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
@@ -145,7 +148,8 @@ RIG_SESSION_TEST(vdelay_counts_pushes_that_fail_later, rig_new("vdelay down=5ms"
 	rig_expect_counts(r, "unsent=1 wire.no_buffer=1");
 }
 
-RIG_SESSION_TEST(vdelay_sessions_go_with_their_last_message, rig_new("vdelay up=5ms down=5ms"), rig_open(r, rig_to(5)))
+RIG_SESSION_TEST(vdelay_sessions_close_after_their_last_message, rig_new("vdelay up=5ms down=5ms"),
+		 rig_open(r, rig_to(5)))
 {
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
@@ -157,7 +161,7 @@ RIG_SESSION_TEST(vdelay_sessions_go_with_their_last_message, rig_new("vdelay up=
 	CHECK_EQ(rig_wire_session_count(r), 0);
 }
 
-/* What a message has opened does not go because that message had to wait. */
+/* A passive session does not close because its first message had to wait. */
 RIG_TEST(vdelay_keeps_passive_sessions, rig_new("vdelay up=5ms"))
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
@@ -181,7 +185,7 @@ struct late_push {
 	int status;
 };
 
-/* As a shepherd does that is on its way down while another closes the session. */
+/* Pushes on a session as a shepherd does while another one closes it. */
 static void
 close_and_push(void *argument)
 {
@@ -192,7 +196,7 @@ close_and_push(void *argument)
 	push->status = xk_push(push->s, m);
 }
 
-RIG_TEST(vdelay_carries_what_was_under_way_when_its_session_was_closed, rig_new("vdelay down=5ms"))
+RIG_TEST(vdelay_carries_messages_of_a_closed_session, rig_new("vdelay down=5ms"))
 {
 	struct late_push push = { r, rig_open(r, rig_to(5)), -1 };
 
@@ -244,8 +248,8 @@ drops_of(const struct xk_protocol *p)
 }
 
 /*
- * Where everything that came, and every copy, has ended: on its way up, or down. vdrop's copies may be of what came up
- * or what goes down, so both are one sum.
+ * Returns true once every message and every copy has ended, upward or downward. vdrop copies messages in both
+ * directions, so both are one sum.
  */
 static bool
 delays_have_ended(struct threads *t)
@@ -304,8 +308,8 @@ check_delays(enum xk_mode mode)
 TEST_OF(every_message_ends_under_threads_in_regular_mode, check_delays(XK_REGULAR));
 TEST_OF(every_message_ends_under_threads_in_ipp_mode, check_delays(XK_IPP));
 
-/* A host that stops with messages on their way gives them and their sessions back. */
-TEST(vdelay_gives_back_what_still_waits_at_the_end)
+/* A host that stops with delayed messages frees them and their sessions. */
+TEST(vdelay_frees_waiting_messages_at_the_end)
 {
 	static const struct timespec nap = { 0, 1000000 };
 	struct delays d;
@@ -320,7 +324,7 @@ TEST(vdelay_gives_back_what_still_waits_at_the_end)
 	threads_end(&d.threads);
 }
 
-TEST(vdelay_gives_back_lent_bytes_that_still_wait_at_the_end)
+TEST(vdelay_returns_waiting_lent_bytes_at_the_end)
 {
 	struct bare b = bare_new("vdelay");
 	struct xk_session *s;

@@ -1,4 +1,4 @@
-/* test_vdrop.c - vdrop's faults: that they happen as often as they should, are counted, and repeat with their seed. */
+/* test_vdrop.c - vdrop's faults: they happen as often as set, are counted, and repeat with their seed. */
 #include <errno.h>
 #include <limits.h>
 
@@ -24,7 +24,7 @@ RIG_SESSION_TEST(vdrop_without_settings_does_nothing, rig_new("vdrop"), open_on(
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_SESSION_TEST(vdrop_loses_by_name_and_tells_nobody, rig_new("vdrop loss=1"), open_on(r))
+RIG_SESSION_TEST(vdrop_counts_losses_and_returns_success, rig_new("vdrop loss=1"), open_on(r))
 {
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
@@ -47,13 +47,13 @@ TEST(vdrop_is_faulty_in_its_direction_only)
 	rig_free(r);
 }
 
-TEST(vdrop_refuses_directions_that_are_none)
+TEST(vdrop_refuses_unknown_directions)
 {
 	CHECK_EQ(rig_refusal("wire:; vdrop: wire; vdrop.direction=left"), -EINVAL);
 	CHECK_EQ(rig_refusal("wire:; vdrop: wire; vdrop.direction="), -EINVAL);
 }
 
-RIG_SESSION_TEST(vdrop_leaves_the_first_of_each_direction_alone, rig_new("vdrop loss=1 after=3"), open_on(r))
+RIG_SESSION_TEST(vdrop_spares_the_first_messages_in_each_direction, rig_new("vdrop loss=1 after=3"), open_on(r))
 {
 	for (unsigned i = 0; i < 5; i++)
 		CHECK_EQ(rig_push(r, s, "01"), 0);
@@ -65,7 +65,7 @@ RIG_SESSION_TEST(vdrop_leaves_the_first_of_each_direction_alone, rig_new("vdrop 
 	rig_forget(r);
 }
 
-/* Which of count messages that are pushed arrive: '-' for a lost one. With `up`, others go up in between. */
+/* Draws which of count pushed messages arrive: '-' is a lost one. With `up`, others are delivered in between. */
 static void
 pattern(const char *type, char *text, unsigned count, bool up)
 {
@@ -85,7 +85,7 @@ pattern(const char *type, char *text, unsigned count, bool up)
 	rig_free(r);
 }
 
-/* Written down, so that it is the same on every machine. */
+/* Written out: the same on every machine. */
 TEST(vdrop_repeats_the_faults_of_a_seed)
 {
 	char text[41], other[41];
@@ -111,7 +111,7 @@ count_lost(const char *text)
 	return lost;
 }
 
-TEST(vdrop_loses_as_often_as_it_should)
+TEST(vdrop_loses_as_often_as_set)
 {
 	static char text[3001];
 	unsigned lost;
@@ -140,7 +140,7 @@ TEST(vdrop_loses_in_bursts)
 	CHECK(strstr(text, "---") == NULL);
 }
 
-/* ---- copies, and what comes late ---- */
+/* ---- copies and late messages ---- */
 
 RIG_SESSION_TEST(vdrop_sends_a_copy_later, rig_new("vdrop duplicate=1 reorder_time=3ms"), open_on(r))
 {
@@ -154,7 +154,7 @@ RIG_SESSION_TEST(vdrop_sends_a_copy_later, rig_new("vdrop duplicate=1 reorder_ti
 	rig_expect_counts(r, "duplicated=2 reordered=0");
 }
 
-RIG_SESSION_TEST(vdrop_lets_messages_be_overtaken, rig_new("vdrop reorder=50% reorder_time=5ms seed=1"), open_on(r))
+RIG_SESSION_TEST(vdrop_reorders_messages, rig_new("vdrop reorder=50% reorder_time=5ms seed=1"), open_on(r))
 {
 	unsigned overtaken = 0, sum = 0;
 	uint8_t byte, highest = 0;
@@ -175,9 +175,9 @@ RIG_SESSION_TEST(vdrop_lets_messages_be_overtaken, rig_new("vdrop reorder=50% re
 	CHECK(rig_counter(r, "reordered") > 10 && rig_counter(r, "reordered") < 30);
 }
 
-RIG_SESSION_TEST(vdrop_drops_what_finds_no_room, rig_new("vdrop reorder=1 duplicate=1 held=3"), open_on(r))
+RIG_SESSION_TEST(vdrop_drops_messages_beyond_its_limit, rig_new("vdrop reorder=1 duplicate=1 held=3"), open_on(r))
 {
-	CHECK_EQ(rig_push(r, s, "01"), 0);        /* its copy waits, and it */
+	CHECK_EQ(rig_push(r, s, "01"), 0);        /* its copy waits, and so does it */
 	CHECK_EQ(rig_push(r, s, "02"), -ENOBUFS); /* its copy waits */
 	CHECK_EQ(rig_counter(r, "full"), 1);
 	rig_inject(r, "03");
@@ -194,7 +194,7 @@ RIG_SESSION_TEST(vdrop_counts_late_pushes_that_fail, rig_new("vdrop reorder=1"),
 	CHECK_EQ(rig_counter(r, "unsent"), 1);
 }
 
-RIG_SESSION_TEST(vdrop_sessions_go_with_their_last_message, rig_new("vdrop reorder=1 duplicate=1"), open_on(r))
+RIG_SESSION_TEST(vdrop_sessions_close_after_their_last_message, rig_new("vdrop reorder=1 duplicate=1"), open_on(r))
 {
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, "02");
@@ -209,7 +209,7 @@ RIG_SESSION_TEST(vdrop_sessions_go_with_their_last_message, rig_new("vdrop reord
 
 /* ---- corruption ---- */
 
-/* The bits in which a and b differ: the first and the last of them; -1: none. */
+/* Finds the first and the last bit in which a and b differ; -1: none. */
 static void
 span(const uint8_t *a, const uint8_t *b, size_t len, int *first, int *last)
 {
@@ -223,7 +223,7 @@ span(const uint8_t *a, const uint8_t *b, size_t len, int *first, int *last)
 	}
 }
 
-/* Everywhere in a message, and never so much at once that a checksum could miss it. */
+/* Anywhere in a message, and never so many at once that a checksum could miss them. */
 RIG_SESSION_TEST(vdrop_flips_few_bits_anywhere, rig_new("vdrop corrupt=1 seed=1"), open_on(r))
 {
 	static const uint8_t zeros[5] = { 0 }, ones[5] = { 255, 255, 255, 255, 255 };
@@ -266,7 +266,7 @@ RIG_SESSION_TEST(vdrop_corrupts_messages_of_several_segments, rig_new("vdrop cor
 	}
 }
 
-RIG_TEST(vdrop_cannot_corrupt_nothing, rig_new("vdrop corrupt=1"))
+RIG_TEST(vdrop_does_not_corrupt_empty_messages, rig_new("vdrop corrupt=1"))
 {
 	rig_expect_down(r, open_on(r), "", "");
 	CHECK_EQ(rig_counter(r, "corrupted"), 0);
@@ -286,8 +286,8 @@ push_shared(void *argument)
 	CHECK_EQ(xk_push(p->s, xk_msg_reference(p->m)), 0);
 }
 
-/* A retransmit queue, say, has the message too. */
-RIG_TEST(vdrop_does_not_touch_bytes_that_others_see, rig_new("vdrop corrupt=1"))
+/* A retransmit queue, for example, holds the message too. */
+RIG_TEST(vdrop_does_not_change_shared_bytes, rig_new("vdrop corrupt=1"))
 {
 	struct pushing p = { r, open_on(r), xk_msg_from(rig_platform(r), "\0\0", 2) };
 
@@ -307,7 +307,7 @@ RIG_TEST(vdrop_corrupts_the_message_and_not_its_copy, rig_new("vdrop corrupt=1 d
 	rig_expect_sent(r, "0000");
 }
 
-TEST(vdrop_without_buffers_drops_or_leaves_it_at_one)
+TEST(vdrop_without_buffers_drops_or_makes_no_copy)
 {
 	struct rig *r = rig_new("vdrop corrupt=1");
 	struct xk_session *s = open_on(r);
@@ -326,7 +326,7 @@ TEST(vdrop_without_buffers_drops_or_leaves_it_at_one)
 	rig_free(r);
 }
 
-/* ---- checksums that others take care of ---- */
+/* ---- offloaded checksums ---- */
 
 static uint32_t
 offloads_through(const char *settings)
@@ -345,8 +345,8 @@ offloads_through(const char *settings)
 	return offloads;
 }
 
-/* Or the port would put a good sum over corrupt bytes. */
-TEST(vdrop_leaves_no_checksum_to_the_port_where_it_corrupts)
+/* Otherwise the port would store a valid checksum over corrupt bytes. */
+TEST(vdrop_disables_checksum_offload_if_it_corrupts)
 {
 	CHECK_EQ(offloads_through("vdrop.loss=1%"), 3);
 	CHECK_EQ(offloads_through("vdrop.corrupt=1%"), 0);
@@ -363,7 +363,7 @@ prepare_hosts(struct rig *r)
 	rig_answer_control(r, XK_GET_PEER_HOST, &peer, sizeof(peer));
 }
 
-/* A datagram whose checksum the port has verified. */
+/* Delivers a datagram whose checksum the port has verified. */
 static void
 demux_verified(void *argument)
 {
@@ -391,7 +391,7 @@ verified_through(const char *settings)
 	return r;
 }
 
-TEST(vdrop_lets_nobody_believe_that_corrupt_bytes_were_verified)
+TEST(vdrop_clears_the_verified_flag_of_corrupt_messages)
 {
 	struct rig *r = verified_through("vdrop.loss=0");
 
@@ -404,9 +404,9 @@ TEST(vdrop_lets_nobody_believe_that_corrupt_bytes_were_verified)
 	rig_free(r);
 }
 
-/* ---- all of it ---- */
+/* ---- all faults ---- */
 
-/* What went in, and copies, is what came out or was dropped; every fault happens. */
+/* Messages in, plus copies, equal messages out plus drops; each fault happens. */
 RIG_TEST(vdrop_accounts_for_every_message,
 	 rig_new("vdrop loss=10% burst=3 duplicate=20% reorder=20% corrupt=20% held=4 seed=4"))
 {

@@ -1,4 +1,4 @@
-/* test_vmux.c - the first way that leads to a host is taken, and messages pass vmux by. */
+/* test_vmux.c - the first lower protocol that reaches a host is used, and messages bypass vmux. */
 #include <errno.h>
 
 #include "tests/participants.h"
@@ -6,7 +6,7 @@
 #include "xkernel/upi.h"
 
 static struct rig *
-two_ways(void)
+two_lowers(void)
 {
 	return rig_new_graph("wire:; wire2:; vmux: wire wire2; user: vmux");
 }
@@ -18,7 +18,7 @@ refuse(struct rig *r, const char *wire, int status)
 	rig_wire_refuse(r, status);
 }
 
-/* How many are enabled on the wire. */
+/* Returns the number of enables on the wire. */
 static unsigned
 enables(struct rig *r, const char *wire)
 {
@@ -26,11 +26,11 @@ enables(struct rig *r, const char *wire)
 	return rig_wire_enable_count(r);
 }
 
-RIG_SESSION_TEST(the_first_way_is_taken_and_is_the_session, two_ways(), rig_must_open(r, rig_to(5)))
+RIG_SESSION_TEST(first_lower_provides_the_session, two_lowers(), rig_must_open(r, rig_to(5)))
 {
 	CHECK_EQ(rig_wire_remote(r), 5);
 	CHECK(s->protocol == rig_protocol(r, "wire"));
-	CHECK(s->up == rig_protocol(r, "user")->lowers[0]); /* whose marks count */
+	CHECK(s->up == rig_protocol(r, "user")->lowers[0]); /* its marks apply */
 	rig_expect_down(r, s, "0102", "0102");
 	CHECK_STR(rig_sent_through(r), "wire");
 	rig_expect_up(r, "03", "03");
@@ -38,19 +38,19 @@ RIG_SESSION_TEST(the_first_way_is_taken_and_is_the_session, two_ways(), rig_must
 	rig_expect_counts(r, "first=1 later=0");
 }
 
-TEST(a_way_that_does_not_lead_there_is_passed_over)
+TEST(lower_that_cannot_reach_the_host_is_skipped)
 {
 	static const int passed_over[] = { -ENETUNREACH, -EOPNOTSUPP };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(passed_over); i++) {
-		struct rig *r = two_ways();
+		struct rig *r = two_lowers();
 		struct xk_session *s;
 
 		refuse(r, "wire", passed_over[i]);
 		s = rig_must_open(r, rig_to2(4, 5, 6));
 		CHECK(s->protocol == rig_protocol(r, "wire2"));
 		rig_wire(r, "wire2");
-		CHECK_EQ(rig_wire_remote(r), 5); /* what the first has popped, the second gets again */
+		CHECK_EQ(rig_wire_remote(r), 5); /* the second gets what the first has popped */
 		CHECK_EQ(rig_wire_local(r), 6);
 		rig_expect_down(r, s, "01", "01");
 		CHECK_STR(rig_sent_through(r), "wire2");
@@ -59,13 +59,13 @@ TEST(a_way_that_does_not_lead_there_is_passed_over)
 	}
 }
 
-/* A neighbour that does not answer is not asked for again by another way. */
-TEST(any_other_failure_is_the_answer)
+/* A silent neighbour is not tried again through another lower protocol. */
+TEST(any_other_failure_is_returned)
 {
 	static const int answers[] = { -EHOSTUNREACH, -EADDRINUSE, -ENOMEM, -EADDRNOTAVAIL, -ENOBUFS };
 
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(answers); i++) {
-		struct rig *r = two_ways();
+		struct rig *r = two_lowers();
 
 		refuse(r, "wire", answers[i]);
 		rig_expect_open_fails(r, rig_to(5), answers[i]);
@@ -76,7 +76,7 @@ TEST(any_other_failure_is_the_answer)
 	}
 }
 
-RIG_TEST(no_way_may_lead_there, two_ways())
+RIG_TEST(open_fails_if_no_lower_reaches_the_host, two_lowers())
 {
 	refuse(r, "wire", -ENETUNREACH);
 	refuse(r, "wire2", -EOPNOTSUPP);
@@ -84,7 +84,7 @@ RIG_TEST(no_way_may_lead_there, two_ways())
 	CHECK_EQ(rig_counter(r, "nowhere"), 1);
 }
 
-RIG_TEST(messages_come_by_any_way, two_ways())
+RIG_TEST(messages_arrive_through_any_lower, two_lowers())
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	CHECK_EQ(enables(r, "wire"), 1);
@@ -101,7 +101,7 @@ RIG_TEST(messages_come_by_any_way, two_ways())
 	CHECK_EQ(enables(r, "wire2"), 0);
 }
 
-RIG_TEST(all_ways_are_enabled_or_none, two_ways())
+RIG_TEST(all_lowers_are_enabled_or_none, two_lowers())
 {
 	refuse(r, "wire2", -EADDRINUSE);
 	CHECK_EQ(rig_open_enable(r, anybody()), -EADDRINUSE);
@@ -110,8 +110,8 @@ RIG_TEST(all_ways_are_enabled_or_none, two_ways())
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 }
 
-/* A vmux on a vmux, and a virtual protocol with a session of its own on both. */
-RIG_TEST(sessions_are_lent_through_several,
+/* A vmux above another, and a virtual protocol with a session of its own above both. */
+RIG_TEST(sessions_pass_through_several_layers,
 	 rig_new_graph("wire:; wire2:; vmux: wire; vmux2: wire2 vmux; vwork: vmux2; user: vwork"))
 {
 	struct xk_session *s;
@@ -136,7 +136,7 @@ network(void)
 			     "ip: vnet; ip.gateway=10.77.0.9; ip.seed=1; vmux: vnet ip; user/bid: vmux");
 }
 
-/* Whoever is asked for answers from PEER. */
+/* Opens a session to a host; the request `asked` is answered from PEER. */
 static struct xk_session *
 open_host(struct rig *r, uint32_t host, const char *asked, const char *answer)
 {
@@ -146,7 +146,7 @@ open_host(struct rig *r, uint32_t host, const char *asked, const char *answer)
 	return rig_opened_session(r);
 }
 
-RIG_TEST(a_neighbour_is_sent_to_directly, network())
+RIG_TEST(neighbour_is_reached_directly, network())
 {
 	struct xk_session *s = open_host(r, 0x0a4d0002, "ffffffffffff " ME "0806 *",
 					 ME PEER "0806 0001 0800 06 04 0002 " PEER "0a4d0002" ME "0a4d0001");
@@ -158,7 +158,7 @@ RIG_TEST(a_neighbour_is_sent_to_directly, network())
 	CHECK_EQ(rig_counter(r, "first"), 1);
 }
 
-RIG_TEST(a_host_elsewhere_is_sent_to_by_ip, network())
+RIG_TEST(distant_host_is_reached_by_ip, network())
 {
 	struct xk_session *s = open_host(r, 0x0a580002, "ffffffffffff " ME "0806 *",
 					 ME PEER "0806 0001 0800 06 04 0002 " PEER "0a4d0009" ME "0a4d0001");

@@ -1,9 +1,9 @@
-/* test_vnet.c - vnet: sessions, those opened lazily too, what can be asked, and several links (vnet_rig.h). */
+/* test_vnet.c - vnet: sessions, including lazy ones, controls, and several links (vnet_rig.h). */
 #include "tests/protocols/vnet_rig.h"
 
 #include "protocols/arp/arp.h"
 
-RIG_SESSION_TEST(vnet_resolves_a_neighbour_and_carries_messages_both_ways, rig_new_graph(GRAPH), open_to_peer(r))
+RIG_SESSION_TEST(vnet_resolves_a_neighbour_and_carries_messages, rig_new_graph(GRAPH), open_to_peer(r))
 {
 	REQUIRE(s != NULL);
 	rig_expect_down(r, s, "a1", TO_PEER "a1");
@@ -12,7 +12,7 @@ RIG_SESSION_TEST(vnet_resolves_a_neighbour_and_carries_messages_both_ways, rig_n
 	CHECK_EQ(rig_drop_count(r), 0);
 }
 
-RIG_TEST(vnet_says_when_a_neighbour_does_not_answer, rig_new_graph(GRAPH))
+RIG_TEST(vnet_reports_a_silent_neighbour, rig_new_graph(GRAPH))
 {
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == NULL);
 	rig_advance_ms(r, 5000);
@@ -21,7 +21,7 @@ RIG_TEST(vnet_says_when_a_neighbour_does_not_answer, rig_new_graph(GRAPH))
 	rig_forget(r);
 }
 
-RIG_TEST(vnet_accepts_what_a_neighbour_sends_first_without_asking, rig_new_graph(GRAPH))
+RIG_TEST(vnet_accepts_a_neighbours_first_message_without_arp, rig_new_graph(GRAPH))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_expect_up(r, FROM_PEER "01", "01");
@@ -32,7 +32,7 @@ RIG_TEST(vnet_accepts_what_a_neighbour_sends_first_without_asking, rig_new_graph
 	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
-RIG_TEST(vnet_without_an_enable_takes_nothing, rig_new_graph(GRAPH))
+RIG_TEST(vnet_delivers_nothing_unless_enabled, rig_new_graph(GRAPH))
 {
 	rig_inject(r, FROM_PEER "01");
 	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
@@ -45,8 +45,8 @@ RIG_TEST(vnet_without_an_enable_takes_nothing, rig_new_graph(GRAPH))
 	rig_expect_up(r, FROM_PEER "02", "02");
 }
 
-/* What came from there is answered there, whatever ARP says; what is opened goes where ARP says. */
-RIG_TEST(vnet_opens_beside_the_session_that_a_frame_has_caused, rig_new_graph(GRAPH))
+/* A message is answered to its station, whatever ARP has; an opened session follows ARP. */
+RIG_TEST(vnet_open_does_not_share_a_passive_session, rig_new_graph(GRAPH))
 {
 	struct xk_session *s;
 	uint64_t host = 0;
@@ -65,7 +65,7 @@ RIG_TEST(vnet_opens_beside_the_session_that_a_frame_has_caused, rig_new_graph(GR
 	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
-RIG_SESSION_TEST(vnet_closes_what_it_stands_on, rig_new_graph(GRAPH), open_to_peer(r))
+RIG_SESSION_TEST(vnet_closes_its_lower_session, rig_new_graph(GRAPH), open_to_peer(r))
 {
 	rig_close(r, s);
 	rig_inject(r, FROM_PEER "00");
@@ -74,7 +74,7 @@ RIG_SESSION_TEST(vnet_closes_what_it_stands_on, rig_new_graph(GRAPH), open_to_pe
 	rig_expect_up(r, FROM_PEER "00", "00");
 }
 
-RIG_TEST(vnet_keeps_as_many_passive_sessions_as_it_is_told, rig_new_graph(BELOW "; vnet.sessions=2; user/ip: vnet"))
+RIG_TEST(vnet_limits_its_passive_sessions, rig_new_graph(BELOW "; vnet.sessions=2; user/ip: vnet"))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
 	rig_inject(r, ME "020000000010 0800 00");
@@ -82,7 +82,7 @@ RIG_TEST(vnet_keeps_as_many_passive_sessions_as_it_is_told, rig_new_graph(BELOW 
 	rig_inject(r, ME "020000000012 0800 00");
 	CHECK_EQ(rig_open_done_count(r), 3);
 	CHECK_EQ(rig_protocol(r, "vnet")->cache_count, 2);
-	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 2); /* the link's went with it */
+	CHECK_EQ(rig_protocol(r, "eth")->cache_count, 2); /* the link's session closed with it */
 	rig_inject(r, ME "020000000012 0800 00");
 	CHECK_EQ(rig_open_done_count(r), 3);
 	rig_inject(r, ME "020000000010 0800 00");
@@ -90,7 +90,7 @@ RIG_TEST(vnet_keeps_as_many_passive_sessions_as_it_is_told, rig_new_graph(BELOW 
 	rig_forget(r);
 }
 
-RIG_TEST(vnet_outlives_what_the_link_no_longer_keeps,
+RIG_TEST(vnet_session_survives_the_links_eviction,
 	 rig_new_graph("port:; eth: port; eth.sessions=1; arp: eth; vnet: eth arp;"
 		       "vnet.address=10.77.0.2/24; user/ip: vnet"))
 {
@@ -102,7 +102,7 @@ RIG_TEST(vnet_outlives_what_the_link_no_longer_keeps,
 	rig_forget(r);
 }
 
-RIG_TEST(vnet_keeps_a_session_that_the_upper_keeps, rig_new_graph(BELOW "; vnet.sessions=1; user/ip: vnet"))
+RIG_TEST(vnet_keeps_a_session_held_by_its_upper, rig_new_graph(BELOW "; vnet.sessions=1; user/ip: vnet"))
 {
 	struct xk_session *kept;
 
@@ -119,14 +119,14 @@ RIG_TEST(vnet_keeps_a_session_that_the_upper_keeps, rig_new_graph(BELOW "; vnet.
 	rig_close(r, kept);
 }
 
-RIG_SESSION_TEST(vnet_sends_to_everybody_without_asking, rig_new_graph(GRAPH), rig_must_open(r, rig_to(0x0a4d00ff)))
+RIG_SESSION_TEST(vnet_broadcasts_without_arp, rig_new_graph(GRAPH), rig_must_open(r, rig_to(0x0a4d00ff)))
 {
 	rig_expect_down(r, s, "01", EVERYBODY ME "0800 01");
 	CHECK(rig_open(r, rig_to(UINT32_MAX)) == s);
 	CHECK(rig_open(r, lazily(UINT32_MAX)) == s);
 }
 
-RIG_TEST(vnet_refuses_hosts_that_are_no_neighbours, rig_new_graph(GRAPH))
+RIG_TEST(vnet_refuses_hosts_that_are_not_neighbours, rig_new_graph(GRAPH))
 {
 	rig_expect_open_fails(r, rig_to(0x0a4e0003), -ENETUNREACH);
 	rig_expect_open_fails(r, rig_to(0), -EINVAL);
@@ -164,8 +164,7 @@ RIG_TEST(vnet_counts_enables_and_refuses_a_second_upper, rig_new_graph(BELOW "; 
 
 /* ---- lazy sessions ---- */
 
-RIG_SESSION_TEST(vnet_opens_lazily_and_asks_when_something_is_sent, rig_new_graph(GRAPH),
-		 rig_open(r, lazily(PEER_NUMBER)))
+RIG_SESSION_TEST(vnet_lazy_session_resolves_on_its_first_push, rig_new_graph(GRAPH), rig_open(r, lazily(PEER_NUMBER)))
 {
 	REQUIRE(s != NULL); /* at once */
 	rig_expect_nothing_sent(r);
@@ -178,7 +177,8 @@ RIG_SESSION_TEST(vnet_opens_lazily_and_asks_when_something_is_sent, rig_new_grap
 	rig_expect_down(r, s, "03", TO_PEER "03");
 }
 
-RIG_SESSION_TEST(vnet_lazily_follows_a_neighbour_that_moves, rig_new_graph(GRAPH), rig_open(r, lazily(PEER_NUMBER)))
+RIG_SESSION_TEST(vnet_lazy_session_follows_a_neighbour_that_moves, rig_new_graph(GRAPH),
+		 rig_open(r, lazily(PEER_NUMBER)))
 {
 	CHECK_EQ(rig_push(r, s, "01"), 0);
 	rig_inject(r, PEER_REPLY);
@@ -187,7 +187,7 @@ RIG_SESSION_TEST(vnet_lazily_follows_a_neighbour_that_moves, rig_new_graph(GRAPH
 	rig_expect_down(r, s, "02", OTHER ME "0800 02");
 }
 
-RIG_SESSION_TEST(vnet_lazy_messages_that_nobody_answers_for_are_dropped_by_name,
+RIG_SESSION_TEST(vnet_lazy_session_counts_drops_of_unresolved_messages,
 		 rig_new_graph(BELOW "; arp.queue=4; user/ip: vnet"), rig_open(r, lazily(PEER_NUMBER)))
 {
 	for (unsigned i = 0; i < 5; i++)
@@ -198,7 +198,7 @@ RIG_SESSION_TEST(vnet_lazy_messages_that_nobody_answers_for_are_dropped_by_name,
 	rig_forget(r);
 }
 
-RIG_SESSION_TEST(vnet_lazy_session_stands_beside_the_one_that_receives, rig_new_graph(GRAPH),
+RIG_SESSION_TEST(vnet_lazy_session_is_separate_from_the_passive_one, rig_new_graph(GRAPH),
 		 rig_open(r, lazily(PEER_NUMBER)))
 {
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
@@ -206,13 +206,13 @@ RIG_SESSION_TEST(vnet_lazy_session_stands_beside_the_one_that_receives, rig_new_
 	CHECK(rig_delivered_session(r) != s);
 	rig_expect_down(r, s, "02", MY_REQUEST);
 	rig_expect_answer(r, PEER_REPLY, TO_PEER "02");
-	rig_expect_up(r, FROM_PEER "03", "03"); /* the session of the frame is still there */
+	rig_expect_up(r, FROM_PEER "03", "03"); /* the frame's session still exists */
 	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
-/* ---- what can be asked, and several links ---- */
+/* ---- controls and several links ---- */
 
-RIG_TEST(vnet_answers_what_its_interfaces_are, rig_new_graph(TWO_LINKS))
+RIG_TEST(vnet_reports_its_interfaces, rig_new_graph(TWO_LINKS))
 {
 	struct xk_vnet_interfaces interfaces;
 	struct xk_protocol *vnet = rig_protocol(r, "vnet");
@@ -240,7 +240,7 @@ RIG_TEST(vnet_answers_what_its_interfaces_are, rig_new_graph(TWO_LINKS))
 	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, 0x0a4f0001, &index), XK_VNET_ELSEWHERE);
 }
 
-RIG_TEST(vnet_session_says_who_takes_part, rig_new_graph(GRAPH))
+RIG_TEST(vnet_session_reports_its_participants, rig_new_graph(GRAPH))
 {
 	struct xk_session *s = open_to_peer(r), *lazy = rig_open(r, lazily(0x0a4d0004));
 	struct xk_vnet_interface interface;
@@ -297,8 +297,8 @@ close_session(void *session)
 	xk_close(session);
 }
 
-/* What stood on a session of the link that somebody else holds as well must not be found there any more. */
-RIG_TEST(vnet_stands_anew_on_a_session_of_the_link_that_lives_on,
+/* A session above a link's session that another protocol also holds must not be found there any more. */
+RIG_TEST(vnet_opens_anew_on_a_link_session_still_in_use,
 	 rig_new_graph("wire:; port:; eth: port; arp: eth; vnet: wire arp; vnet.address=10.77.0.2/24;"
 		       "user/ip: vnet"))
 {
@@ -317,8 +317,8 @@ RIG_TEST(vnet_stands_anew_on_a_session_of_the_link_that_lives_on,
 	CHECK(rig_do(r, close_session, lls));
 }
 
-/* On two links or on none. */
-RIG_TEST(vnet_enables_nothing_where_one_link_refuses,
+/* Both links are enabled or none. */
+RIG_TEST(vnet_enables_nothing_if_a_link_refuses,
 	 rig_new_graph(
 		 "wire:; wire2:; port:; port2:; eth: port; eth2: port2; arp: eth; arp2: eth2;"
 		 "vnet: wire arp wire2 arp2; vnet.address=10.77.0.2/24; vnet.address2=10.78.0.2/24; user/ip: vnet"))
@@ -400,7 +400,7 @@ RIG_TEST(vnet_knows_one_neighbour_outside_its_network, rig_new_graph(TWO_LINKS "
 	CHECK_EQ(xk_control_protocol(rig_protocol(r, "vnet"), XK_VNET_GET_INTERFACES, &interfaces), 0);
 	CHECK_EQ(interfaces.count, 2);
 	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, 0x0a4d0009, &index),
-		 XK_VNET_ON_LINK); /* more precise than the first link */
+		 XK_VNET_ON_LINK); /* more specific than the first link */
 	CHECK_EQ(index, 1);
 	CHECK_EQ(xk_vnet_kind(interfaces.list, 2, 0, &index), XK_VNET_ELSEWHERE);
 	CHECK(rig_open(r, rig_to(0x0a4d0009)) == NULL);
@@ -410,15 +410,15 @@ RIG_TEST(vnet_knows_one_neighbour_outside_its_network, rig_new_graph(TWO_LINKS "
 	CHECK(rig_opened_session(r) != NULL);
 }
 
-TEST(vnet_refuses_a_neighbour_that_is_no_host)
+TEST(vnet_refuses_an_impossible_neighbour)
 {
 	CHECK_EQ(rig_refusal(BELOW "; vnet.onlink=10.77.0.255"), -EINVAL);
 	CHECK_EQ(rig_refusal(BELOW "; vnet.onlink=224.0.0.1"), -EINVAL);
 	CHECK_EQ(rig_refusal(BELOW "; vnet.onlink=10.78.0.255"), 0);
 }
 
-RIG_TEST(vnet_knows_links_of_two_hosts, rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp;"
-						      "vnet.address=10.77.0.2/31; user/ip: vnet"))
+RIG_TEST(vnet_supports_links_of_two_hosts, rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp;"
+							 "vnet.address=10.77.0.2/31; user/ip: vnet"))
 {
 	REQUIRE(open_to_peer(r) != NULL);
 	rig_expect_open_fails(r, rig_to(0x0a4d0001), -ENETUNREACH);

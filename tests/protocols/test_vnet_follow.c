@@ -1,4 +1,4 @@
-/* test_vnet_follow.c - vnet: neighbours that move, or are silent, and who follows them (vnet_rig.h). */
+/* test_vnet_follow.c - vnet: neighbours that move or fall silent, and the sessions that follow them (vnet_rig.h). */
 #include "tests/protocols/vnet_rig.h"
 
 #define FAST BELOW "; arp.age=10s; arp.timeout=100ms; user/ip: vnet"
@@ -14,18 +14,18 @@ link_of(struct xk_session *s)
 	return link;
 }
 
-RIG_SESSION_TEST(vnet_follows_a_neighbour_that_moves_and_comes_back, rig_new_graph(GRAPH), open_to_peer(r))
+RIG_SESSION_TEST(vnet_follows_a_neighbour_that_moves_and_returns, rig_new_graph(GRAPH), open_to_peer(r))
 {
 	REQUIRE(s != NULL);
 	rig_inject(r, PEER_IS_AT(OTHER));
 	rig_expect_down(r, s, "01", OTHER ME "0800 01");
 	CHECK_EQ(link_of(s), 0x0200000000bb);
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
-	rig_expect_up(r, ME OTHER "0800 02", "02"); /* nobody has enabled: all that comes from there is for s */
+	rig_expect_up(r, ME OTHER "0800 02", "02"); /* nobody has enabled: all messages from there are for s */
 	CHECK(rig_delivered_session(r) == s);
 	rig_inject(r, PEER_IS_AT("0200000000cc"));
 	rig_expect_down(r, s, "03", "0200000000cc" ME "0800 03");
-	rig_inject(r, ME OTHER "0800 04"); /* the link's session has gone */
+	rig_inject(r, ME OTHER "0800 04"); /* the link's session is closed */
 	CHECK_EQ(rig_counter_of(r, "eth", "no_session"), 1);
 	rig_inject(r, PEER_IS_AT(PEER));
 	rig_expect_down(r, s, "05", TO_PEER "05");
@@ -34,7 +34,7 @@ RIG_SESSION_TEST(vnet_follows_a_neighbour_that_moves_and_comes_back, rig_new_gra
 	rig_expect_counts(r, "moved=3 arp.moved=3");
 }
 
-RIG_TEST(vnet_follows_for_every_upper_that_has_opened, rig_new_graph(BELOW "; user/ip: vnet; user2: vnet"))
+RIG_TEST(vnet_follows_for_every_upper, rig_new_graph(BELOW "; user/ip: vnet; user2: vnet"))
 {
 	struct xk_session *s = open_to_peer(r), *t;
 
@@ -50,8 +50,8 @@ RIG_TEST(vnet_follows_for_every_upper_that_has_opened, rig_new_graph(BELOW "; us
 	CHECK_EQ(rig_counter(r, "moved"), 3);
 }
 
-/* One machine with two addresses, of which one goes elsewhere. */
-RIG_TEST(vnet_moves_only_the_neighbour_that_has_moved, rig_new_graph(GRAPH))
+/* One machine with two addresses, one of which moves. */
+RIG_TEST(vnet_moves_only_sessions_of_the_moved_neighbour, rig_new_graph(GRAPH))
 {
 	struct xk_session *s = open_to_peer(r), *t;
 
@@ -66,7 +66,7 @@ RIG_TEST(vnet_moves_only_the_neighbour_that_has_moved, rig_new_graph(GRAPH))
 	rig_expect_down(r, t, "02", TO_PEER "02");
 }
 
-RIG_TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says, rig_new_graph(GRAPH))
+RIG_TEST(vnet_answers_strangers_at_their_station, rig_new_graph(GRAPH))
 {
 	struct xk_session *stranger;
 
@@ -81,15 +81,15 @@ RIG_TEST(vnet_answers_strangers_where_they_are_and_not_where_arp_says, rig_new_g
 	rig_expect_down(r, rig_delivered_session(r), "04", OTHER ME "0800 04");
 }
 
-RIG_SESSION_TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long, rig_new_graph(FAST), open_to_peer(r))
+RIG_SESSION_TEST(vnet_refreshes_an_old_address_while_it_sends, rig_new_graph(FAST), open_to_peer(r))
 {
 	rig_advance_ms(r, 9999);
 	rig_expect_down(r, s, "01", TO_PEER "01");
-	rig_expect_silence_ms(r, 20000);           /* who is silent asks nothing */
+	rig_expect_silence_ms(r, 20000);           /* an idle session sends no queries */
 	rig_expect_down(r, s, "02", TO_PEER "02"); /* nothing waits */
 	rig_expect_sent(r, MY_POLL);
 	rig_expect_down(r, s, "03", TO_PEER "03");
-	rig_expect_nothing_sent(r); /* it is being asked for */
+	rig_expect_nothing_sent(r); /* a request is in flight */
 	rig_inject(r, PEER_REPLY);
 	rig_advance_ms(r, 9999);
 	rig_expect_down(r, s, "04", TO_PEER "04");
@@ -101,7 +101,7 @@ RIG_SESSION_TEST(vnet_asks_again_for_who_is_sent_to_and_is_known_for_too_long, r
 	rig_expect_counts(r, "arp.polls=2 moved=0");
 }
 
-RIG_SESSION_TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back, rig_new_graph(FAST), open_to_peer(r))
+RIG_SESSION_TEST(vnet_keeps_sending_to_a_silent_neighbour_until_it_returns, rig_new_graph(FAST), open_to_peer(r))
 {
 	rig_advance_ms(r, 10001);
 	rig_expect_down(r, s, "01", TO_PEER "01");
@@ -120,9 +120,9 @@ RIG_SESSION_TEST(vnet_goes_on_to_a_silent_neighbour_and_finds_it_when_it_is_back
 	rig_expect_nothing_sent(r);
 }
 
-RIG_SESSION_TEST(vnet_gets_away_from_a_wrong_address, rig_new_graph(FAST), open_to_peer(r))
+RIG_SESSION_TEST(vnet_recovers_from_a_wrong_address, rig_new_graph(FAST), open_to_peer(r))
 {
-	rig_inject(r, PEER_IS_AT(OTHER)); /* nobody is there */
+	rig_inject(r, PEER_IS_AT(OTHER)); /* no station has that address */
 	rig_advance_ms(r, 301);
 	rig_expect_down(r, s, "01", OTHER ME "0800 01");
 	rig_expect_sent(r, OTHER ME REQUEST ME MY_HOST NOBODY PEER_HOST);
@@ -130,12 +130,12 @@ RIG_SESSION_TEST(vnet_gets_away_from_a_wrong_address, rig_new_graph(FAST), open_
 	rig_expect_sent(r, MY_REQUEST);
 	rig_inject(r, PEER_REPLY);
 	rig_expect_down(r, s, "02", TO_PEER "02");
-	rig_advance_ms(r, 9000); /* that was asked for: it is believed as long as others */
+	rig_advance_ms(r, 9000); /* solicited: believed as long as any other */
 	rig_expect_down(r, s, "03", TO_PEER "03");
 	rig_expect_nothing_sent(r);
 }
 
-RIG_SESSION_TEST(vnet_asks_for_a_neighbour_that_arp_had_no_room_for,
+RIG_SESSION_TEST(vnet_resolves_a_neighbour_that_arp_had_no_room_for,
 		 rig_new_graph(BELOW "; arp.entries=1; user/ip: vnet"), open_to_peer(r))
 {
 	rig_inject(r, EVERYBODY OTHER REQUEST OTHER "0a4d0004" NOBODY MY_HOST);
@@ -147,7 +147,7 @@ RIG_SESSION_TEST(vnet_asks_for_a_neighbour_that_arp_had_no_room_for,
 	rig_expect_down(r, s, "02", OTHER ME "0800 02");
 }
 
-RIG_SESSION_TEST(vnet_asks_for_a_neighbour_that_its_upper_gets_no_answers_from,
+RIG_SESSION_TEST(vnet_verifies_a_neighbour_reported_unanswered,
 		 rig_new_graph(BELOW "; arp.timeout=100ms; user/ip: vnet"), open_to_peer(r))
 {
 	rig_advance_ms(r, 1000);
@@ -162,8 +162,8 @@ RIG_SESSION_TEST(vnet_asks_for_a_neighbour_that_its_upper_gets_no_answers_from,
 	rig_expect_nothing_sent(r);
 }
 
-/* Their host is unknown, or all hosts. */
-RIG_TEST(vnet_asks_for_no_stranger_that_its_upper_gets_no_answers_from, rig_new_graph(GRAPH))
+/* Their host is unknown, or is the broadcast address. */
+RIG_TEST(vnet_verifies_no_stranger_reported_unanswered, rig_new_graph(GRAPH))
 {
 	struct xk_session *all, *lazy;
 
@@ -183,7 +183,7 @@ RIG_TEST(vnet_asks_for_no_stranger_that_its_upper_gets_no_answers_from, rig_new_
 	rig_expect_down(r, lazy, "02", TO_PEER "02");
 }
 
-/* An upper says that it has opened a session which a frame has caused. */
+/* Reports, as an upper does, that it has opened a passive session. */
 static void
 follow_peer(void *session)
 {
@@ -192,22 +192,22 @@ follow_peer(void *session)
 	CHECK_EQ(xk_control(session, XK_VNET_FOLLOW, &host), 0);
 }
 
-RIG_TEST(vnet_session_that_a_frame_has_caused_follows_once_it_is_opened, rig_new_graph(GRAPH))
+RIG_TEST(vnet_passive_session_follows_once_opened, rig_new_graph(GRAPH))
 {
 	struct xk_session *s;
 
 	CHECK_EQ(rig_open_enable(r, nobody), 0);
-	rig_expect_up(r, ME OTHER "0800 01", "01"); /* OTHER says that it is the peer, perhaps */
+	rig_expect_up(r, ME OTHER "0800 01", "01"); /* OTHER claims to be the peer */
 	s = rig_delivered_session(r);
 	CHECK(rig_do(r, follow_peer, s));
 	rig_expect_sent(r, MY_REQUEST);
 	rig_expect_down(r, s, "02", OTHER ME "0800 02");
 	rig_inject(r, PEER_REPLY);
 	rig_expect_down(r, s, "03", TO_PEER "03");
-	rig_expect_up(r, ME OTHER "0800 04", "04"); /* what comes from there is answered there */
+	rig_expect_up(r, ME OTHER "0800 04", "04"); /* messages from there are answered there */
 	CHECK(rig_delivered_session(r) != s);
 	rig_expect_down(r, rig_delivered_session(r), "05", OTHER ME "0800 05");
-	CHECK(rig_do(r, follow_peer, s)); /* it does */
+	CHECK(rig_do(r, follow_peer, s)); /* this opens it */
 	CHECK(rig_open(r, rig_to(PEER_NUMBER)) == s);
 	rig_expect_nothing_sent(r);
 }

@@ -1,4 +1,4 @@
-/* test_vnet_station.c - XK_VNET_STATION: VNET's sessions to a link address, which ask nobody and never wait. */
+/* test_vnet_station.c - XK_VNET_STATION: VNET's sessions to a link address, which send no queries and never wait. */
 #include <errno.h>
 
 #include "protocols/virtual/vnet.h"
@@ -19,7 +19,7 @@ one_link(void)
 			     "user/bid: vnet; user2/bid: vnet");
 }
 
-RIG_SESSION_TEST(a_station_is_opened_without_a_question, one_link(), rig_must_open(r, rig_to(peer)))
+RIG_SESSION_TEST(station_is_opened_without_a_query, one_link(), rig_must_open(r, rig_to(peer)))
 {
 	uint64_t asked;
 
@@ -49,12 +49,12 @@ close_and_ask(void *argument)
 }
 
 /* A shepherd that carries a message may see a session that another one has closed, until its turn ends. */
-RIG_TEST(a_closed_session_still_knows_its_station, one_link())
+RIG_TEST(closed_session_still_knows_its_station, one_link())
 {
 	CHECK(rig_do(r, close_and_ask, r));
 }
 
-RIG_TEST(a_station_is_whom_a_frame_came_from, one_link())
+RIG_TEST(station_is_the_source_of_a_frame, one_link())
 {
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	rig_expect_up(r, ME PEER "3005 3c", "3c");
@@ -64,7 +64,7 @@ RIG_TEST(a_station_is_whom_a_frame_came_from, one_link())
 	rig_expect_open_fails(r, rig_to(peer), -EADDRINUSE);
 }
 
-TEST(a_station_is_on_the_link_of_the_local_address)
+TEST(station_is_on_the_link_of_the_local_address)
 {
 	struct rig *r =
 		rig_new_graph("port:; port2:; eth: port; arp: eth; eth2: port2; arp2: eth2; vnet: eth arp eth2 arp2;"
@@ -82,7 +82,7 @@ TEST(a_station_is_on_the_link_of_the_local_address)
 	rig_free(r);
 }
 
-RIG_TEST(this_station_itself_is_refused, one_link())
+RIG_TEST(own_station_is_refused, one_link())
 {
 	CHECK(rig_open(r, rig_to(UINT64_C(0x020000000001) | XK_VNET_STATION)) == NULL);
 	CHECK(rig_error(r) != 0);

@@ -1,12 +1,12 @@
 /*
- * test_vnet_threads.c - vnet under threads: sessions come, are opened and closed, and make room, while messages pass.
- * Of the network 10.77.0.0/24 this host is 10.77.0.2.
+ * test_vnet_threads.c - vnet under threads: sessions are opened by frames and by uppers, closed and evicted while
+ * messages pass. This host is 10.77.0.2 in 10.77.0.0/24.
  */
 #include "tests/protocols/threads.h"
 
 enum { PEERS = 24, FRAMES = 6000, AHEAD = 1000 };
 
-/* Frame i: mostly a message of one of the peers, now and then its ARP request for this host. */
+/* Injects frame i: mostly a message from one of the peers, now and then its ARP request for this host. */
 static void
 inject(struct threads *t, unsigned i)
 {
@@ -34,7 +34,7 @@ check_sessions(enum xk_mode mode)
 
 	threads_begin(&t, mode);
 	threads_add_type(&t, "eth", "port", NULL)->session_max = 6;
-	threads_set(threads_add_type(&t, "arp", "eth", NULL), "timeout", "60s"); /* however slow */
+	threads_set(threads_add_type(&t, "arp", "eth", NULL), "timeout", "60s"); /* however slow the machine */
 	vnet = threads_add_type(&t, "vnet", "eth", "arp");
 	vnet->session_max = 4;
 	threads_set(vnet, "address", "10.77.0.2/24");
@@ -44,7 +44,7 @@ check_sessions(enum xk_mode mode)
 	threads_feed(&t);
 	xk_kernel_stop(t.kernel);
 	CHECK(atomic_load(&t.echo->delivered) > 0);
-	/* none meets a session that is being closed */
+	/* no open meets a session that is being closed */
 	CHECK_EQ(atomic_load(&t.echo->opens), THREADS_OPENERS * THREADS_OPENS);
 	threads_take(&t);
 	threads_end(&t);
@@ -76,7 +76,10 @@ push_one(struct moving *moving, struct xk_session *s)
 	atomic_fetch_add(&moving->pushed, 1);
 }
 
-/* Application code: opens a session as often as it finds the neighbour, pushes on it now and then, shows the first. */
+/*
+ * Opens a session, as an application does, as often as it finds the neighbour; pushes on it now and then, and shows the
+ * first.
+ */
 static void
 send_to_whoever_moves(void *argument)
 {
@@ -101,7 +104,7 @@ send_to_whoever_moves(void *argument)
 	atomic_fetch_add(&moving->t.echo->finished, 1);
 }
 
-/* Frame i: the neighbour asks for this host, or says that it is elsewhere. And the test's own thread, a foreign one, sends. */
+/* Injects frame i: the neighbour asks for this host, or announces another address. Also sends, as a foreign thread. */
 static void
 inject_move(struct threads *t, unsigned i)
 {
@@ -116,7 +119,7 @@ inject_move(struct threads *t, unsigned i)
 	if (s != NULL)
 		push_one(moving, s);
 	else
-		nanosleep(&nap, NULL); /* on a busy machine the senders may not have begun */
+		nanosleep(&nap, NULL); /* on a busy machine the senders may not have started */
 	if (i == MOVES - 1)
 		atomic_store(&moving->is_over, true);
 }
@@ -181,5 +184,5 @@ check_moves(enum xk_mode mode)
 	threads_end(t);
 }
 
-TEST_OF(vnet_sessions_follow_while_others_push_on_them_in_regular_mode, check_moves(XK_REGULAR));
-TEST_OF(vnet_sessions_follow_while_others_push_on_them_in_ipp_mode, check_moves(XK_IPP));
+TEST_OF(vnet_sessions_follow_during_pushes_in_regular_mode, check_moves(XK_REGULAR));
+TEST_OF(vnet_sessions_follow_during_pushes_in_ipp_mode, check_moves(XK_IPP));

@@ -1,4 +1,4 @@
-/* test_vsize.c - each message goes the first way that takes it, and comes up by any. */
+/* test_vsize.c - each message takes the first lower protocol that carries its size; messages arrive through any. */
 #include <errno.h>
 
 #include "protocols/virtual/vnet.h"
@@ -7,7 +7,7 @@
 #include "xkernel/upi.h"
 
 static struct rig *
-two_ways(void)
+two_lowers(void)
 {
 	return rig_new_graph("wire:; wire2:; vsize: wire wire2; vsize.cutoff=4; user: vsize");
 }
@@ -28,7 +28,8 @@ sessions_on(struct rig *r, const char *wire)
 
 /* ---- an active open ---- */
 
-RIG_SESSION_TEST(messages_go_by_their_size_and_come_by_any_way, two_ways(), rig_must_open(r, rig_to2(4, 5, 6)))
+RIG_SESSION_TEST(messages_are_sent_by_size_and_arrive_through_any_lower, two_lowers(),
+		 rig_must_open(r, rig_to2(4, 5, 6)))
 {
 	for (unsigned i = 0; i < 2; i++) {
 		rig_wire(r, i == 0 ? "wire" : "wire2");
@@ -59,7 +60,7 @@ push_of(struct rig *r, struct xk_session *s, size_t len, const char *wire)
 	CHECK_STR(rig_sent_through(r), wire);
 }
 
-RIG_SESSION_TEST(a_way_is_asked_what_it_takes, rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize"),
+RIG_SESSION_TEST(lower_is_asked_for_its_size, rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize"),
 		 rig_must_open(r, rig_to(5)))
 {
 	push_of(r, s, 1500, "wire");
@@ -67,9 +68,8 @@ RIG_SESSION_TEST(a_way_is_asked_what_it_takes, rig_new_graph("wire:; wire2:; vsi
 	push_of(r, s, 60000, "wire2");
 }
 
-/* It cannot say: everything goes by the other. */
-RIG_TEST(a_way_that_does_not_say_what_it_takes_takes_nothing,
-	 rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize"))
+/* A lower that cannot tell its size carries nothing: everything goes through the other. */
+RIG_TEST(lower_without_a_size_carries_nothing, rig_new_graph("wire:; wire2:; vsize: wire wire2; user: vsize"))
 {
 	struct xk_session *s;
 
@@ -78,7 +78,7 @@ RIG_TEST(a_way_that_does_not_say_what_it_takes_takes_nothing,
 	push_of(r, s, 1, "wire2");
 }
 
-TEST(there_may_be_four_ways)
+TEST(four_lowers_are_supported)
 {
 	struct rig *r = rig_new_graph("wire:; wire2:; wire3:; wire4:; vsize: wire wire2 wire3 wire4; vsize.cutoff=1;"
 				      "vsize.cutoff2=2; vsize.cutoff3=3; user: vsize");
@@ -93,7 +93,7 @@ TEST(there_may_be_four_ways)
 		 -EINVAL);
 }
 
-RIG_SESSION_TEST(one_way_alone_takes_everything, rig_new("vsize cutoff=4"), rig_must_open(r, rig_to(5)))
+RIG_SESSION_TEST(single_lower_carries_everything, rig_new("vsize cutoff=4"), rig_must_open(r, rig_to(5)))
 {
 	uint32_t length;
 
@@ -102,14 +102,14 @@ RIG_SESSION_TEST(one_way_alone_takes_everything, rig_new("vsize cutoff=4"), rig_
 	CHECK_EQ(length, 1500);
 }
 
-RIG_SESSION_TEST(failures_of_a_way_are_passed_on, two_ways(), rig_must_open(r, rig_to(5)))
+RIG_SESSION_TEST(failures_of_a_lower_are_passed_on, two_lowers(), rig_must_open(r, rig_to(5)))
 {
 	rig_fail_sending(r, -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "01"), -EMSGSIZE);
 	CHECK_EQ(rig_push(r, s, "0102030405"), -EMSGSIZE);
 }
 
-RIG_TEST(all_ways_are_opened_or_none, two_ways())
+RIG_TEST(all_lowers_are_opened_or_none, two_lowers())
 {
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, -EHOSTUNREACH);
@@ -117,7 +117,7 @@ RIG_TEST(all_ways_are_opened_or_none, two_ways())
 	CHECK_EQ(sessions_on(r, "wire"), 0);
 }
 
-RIG_SESSION_TEST(lengths_are_those_of_the_ways, two_ways(), rig_must_open(r, rig_to(5)))
+RIG_SESSION_TEST(lengths_are_those_of_the_lowers, two_lowers(), rig_must_open(r, rig_to(5)))
 {
 	uint32_t length;
 	uint64_t peer;
@@ -132,8 +132,8 @@ RIG_SESSION_TEST(lengths_are_those_of_the_ways, two_ways(), rig_must_open(r, rig
 
 #define TWO_LINKS "port:; port2:; eth: port; eth2: port2; vsize: eth eth2; vsize.cutoff=4; "
 
-/* Where the protocols below give the same sessions again, so does vsize. */
-RIG_SESSION_TEST(who_opens_again_gets_the_same_session, rig_new_graph(TWO_LINKS "user/ip: vsize; user2/ip: vsize"),
+/* If the lower protocols return the same sessions again, so does vsize. */
+RIG_SESSION_TEST(second_open_returns_the_same_session, rig_new_graph(TWO_LINKS "user/ip: vsize; user2/ip: vsize"),
 		 rig_must_open(r, rig_to(0x0200000000aa)))
 {
 	CHECK(rig_open(r, rig_to(0x0200000000aa)) == s);
@@ -146,7 +146,7 @@ RIG_SESSION_TEST(who_opens_again_gets_the_same_session, rig_new_graph(TWO_LINKS 
 }
 
 /* A passive session that is opened becomes the opener's, and gets what it lacks. */
-RIG_TEST(what_a_message_has_caused_is_shared_by_who_opens, rig_new_graph(TWO_LINKS "user/ip: vsize"))
+RIG_TEST(open_shares_a_passive_session, rig_new_graph(TWO_LINKS "user/ip: vsize"))
 {
 	struct xk_session *s;
 
@@ -162,18 +162,18 @@ RIG_TEST(what_a_message_has_caused_is_shared_by_who_opens, rig_new_graph(TWO_LIN
 	CHECK(rig_delivered_session(r) == s);
 }
 
-/* ---- what messages cause ---- */
+/* ---- passive sessions ---- */
 
 static struct rig *
 enabled(void)
 {
-	struct rig *r = two_ways();
+	struct rig *r = two_lowers();
 
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
 	return r;
 }
 
-RIG_TEST(a_session_begins_with_the_way_its_first_message_came, enabled())
+RIG_TEST(passive_session_starts_with_its_first_messages_lower, enabled())
 {
 	struct xk_session *s;
 
@@ -188,7 +188,7 @@ RIG_TEST(a_session_begins_with_the_way_its_first_message_came, enabled())
 	CHECK_EQ(sessions_on(r, "wire"), 0);
 }
 
-RIG_TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows, enabled())
+RIG_TEST(lower_for_long_messages_is_opened_to_the_same_host, enabled())
 {
 	uint64_t me = 0x0a4d0001;
 	struct xk_session *s;
@@ -204,7 +204,7 @@ RIG_TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows, enable
 	expect_through(r, "0102030405", "wire2");
 	CHECK_EQ(rig_wire_remote(r), 0x99);
 	CHECK_EQ(rig_wire_local(r), XK_VNET_LAZY);
-	rig_expect_up(r, "06", "06"); /* it comes up the same session */
+	rig_expect_up(r, "06", "06"); /* it arrives on the same session */
 	CHECK(rig_delivered_session(r) == s);
 	CHECK_EQ(rig_push(r, s, "0102030405"), 0);
 	expect_through(r, "0102030405", "wire2");
@@ -212,7 +212,7 @@ RIG_TEST(a_longer_way_is_opened_to_the_host_that_the_session_below_knows, enable
 	CHECK_EQ(rig_open_done_count(r), 1);
 }
 
-RIG_TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be, enabled())
+RIG_TEST(lower_for_long_messages_is_opened_for_its_size, enabled())
 {
 	uint32_t length;
 
@@ -222,7 +222,7 @@ RIG_TEST(a_longer_way_is_opened_to_say_how_long_messages_may_be, enabled())
 	CHECK_EQ(sessions_on(r, "wire2"), 1);
 }
 
-RIG_TEST(a_longer_way_that_cannot_be_opened_is_told, enabled())
+RIG_TEST(failed_open_for_long_messages_is_reported, enabled())
 {
 	rig_wire(r, "wire");
 	rig_expect_up(r, "01", "01");
@@ -236,7 +236,7 @@ RIG_TEST(a_longer_way_that_cannot_be_opened_is_told, enabled())
 	CHECK_EQ(rig_drop_count(r), 1);
 }
 
-RIG_TEST(all_ways_are_enabled_or_none, two_ways())
+RIG_TEST(all_lowers_are_enabled_or_none, two_lowers())
 {
 	rig_wire(r, "wire2");
 	rig_wire_refuse(r, -EADDRINUSE);
@@ -252,7 +252,7 @@ RIG_TEST(all_ways_are_enabled_or_none, two_ways())
 	CHECK_EQ(rig_wire_enable_count(r), 0);
 }
 
-RIG_TEST(with_its_enable_go_the_sessions_that_messages_have_caused, enabled())
+RIG_TEST(disabling_closes_passive_sessions, enabled())
 {
 	rig_wire(r, "wire");
 	rig_expect_up(r, "01", "01");
@@ -262,7 +262,7 @@ RIG_TEST(with_its_enable_go_the_sessions_that_messages_have_caused, enabled())
 	CHECK_EQ(sessions_on(r, "wire2"), 0);
 }
 
-/* ---- the end ---- */
+/* ---- close ---- */
 
 static void
 close_session(void *session)
@@ -270,7 +270,7 @@ close_session(void *session)
 	xk_close(session);
 }
 
-RIG_TEST(what_comes_after_the_session_is_nobodys, two_ways())
+RIG_TEST(message_after_the_session_is_dropped, two_lowers())
 {
 	struct xk_session *s = rig_must_open(r, rig_to(5)), *lls;
 
@@ -280,13 +280,13 @@ RIG_TEST(what_comes_after_the_session_is_nobodys, two_ways())
 	rig_inject_on(r, lls, "01");
 	CHECK_EQ(rig_counter(r, "no_session"), 1);
 	CHECK_EQ(rig_open_enable(r, anybody()), 0);
-	rig_inject_on(r, lls, "02"); /* a new one */
+	rig_inject_on(r, lls, "02"); /* a new session */
 	rig_expect_delivered(r, "02");
 	CHECK_EQ(rig_open_done_count(r), 1);
 	CHECK(rig_do(r, close_session, lls));
 }
 
-RIG_TEST(that_the_peer_has_closed_is_passed_on, two_ways())
+RIG_TEST(close_by_the_peer_is_passed_on, two_lowers())
 {
 	struct xk_session *s = rig_must_open(r, rig_to(5)), *lls;
 
@@ -295,7 +295,7 @@ RIG_TEST(that_the_peer_has_closed_is_passed_on, two_ways())
 	CHECK_EQ(rig_close_done_count(r), 1);
 	REQUIRE(xk_duplicate(lls));
 	rig_close(r, s);
-	rig_close_done(r, lls); /* nobody stands there any more */
+	rig_close_done(r, lls); /* no session uses it any more */
 	CHECK_EQ(rig_close_done_count(r), 1);
 	CHECK(rig_do(r, close_session, lls));
 }
@@ -305,8 +305,8 @@ RIG_TEST(that_the_peer_has_closed_is_passed_on, two_ways())
 #define ME "020000000001"
 #define PEER "0200000000aa"
 
-/* A stranger's short request, a long reply: it goes to where the request came from, and nobody is asked. */
-RIG_TEST(a_long_reply_goes_to_the_link_address_that_has_asked,
+/* A stranger's short request draws a long reply, which goes to the request's station without a query. */
+RIG_TEST(long_reply_goes_to_the_requests_station,
 	 rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.1/24;"
 		       "vmux: vnet; blast: vmux; vsize: vmux blast; user/bid: vsize"))
 {
@@ -322,5 +322,5 @@ RIG_TEST(a_long_reply_goes_to_the_link_address_that_has_asked,
 	rig_expect_nothing_sent(r);
 	CHECK_EQ(rig_counter_of(r, "vsize", "opened"), 1);
 	CHECK_EQ(rig_drop_count(r), 0);
-	rig_advance_ms(r, 60000); /* blast forgets its copy */
+	rig_advance_ms(r, 60000); /* blast frees its copy */
 }

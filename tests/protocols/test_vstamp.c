@@ -1,4 +1,4 @@
-/* test_vstamp.c - what crosses a vstamp goes on unchanged, and is in its file with the time and the way. */
+/* test_vstamp.c - messages cross a vstamp unchanged, and its file records each with its time and direction. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 enum { LINES_MAX = 64 };
 
-/* A file of stamps: where it is, and what was in it when the graph had gone. */
+/* A file of stamps: its path, and its contents after the graph was freed. */
 static struct {
 	char path[64];
 	unsigned long long kept, count, measured;
@@ -20,7 +20,7 @@ static struct {
 	} line[LINES_MAX];
 } stamps;
 
-/* A rig with one vstamp that writes; %s in the graph is where. */
+/* Returns a rig with one vstamp; %s in the graph is its file. */
 static struct rig *
 stamped_rig(const char *graph)
 {
@@ -36,7 +36,7 @@ stamped_rig(const char *graph)
 	return rig_new_graph(text);
 }
 
-/* Ends the rig and reads what was written. */
+/* Frees the rig and reads the file. */
 static void
 read_stamps(struct rig *r)
 {
@@ -60,7 +60,7 @@ read_stamps(struct rig *r)
 	CHECK_EQ(stamps.lines, stamps.kept);
 }
 
-/* What was stamped, in order: "up down". */
+/* Returns the stamps in order: "up down". */
 static const char *
 words(char *text, size_t size)
 {
@@ -80,7 +80,7 @@ expect_words(const char *wanted)
 	CHECK_STR(words(text, sizeof(text)), wanted);
 }
 
-/* How often something was stamped. */
+/* Returns the number of stamps of this kind. */
 static unsigned
 count_of(const char *what)
 {
@@ -100,7 +100,7 @@ RIG_SESSION_TEST(vstamp_without_a_file_counts_what_it_passes_on, rig_new("vstamp
 	CHECK_EQ(rig_counter(r, "stamps"), 2);
 }
 
-TEST(vstamp_writes_when_which_way_what_crossed_it)
+TEST(vstamp_writes_each_messages_time_and_direction)
 {
 	struct rig *r = stamped_rig("wire:; vstamp: wire; vstamp.file=%s; user: vstamp");
 	struct xk_session *s = rig_open(r, rig_to(5));
@@ -122,7 +122,7 @@ TEST(vstamp_writes_when_which_way_what_crossed_it)
 	CHECK_EQ(stamps.line[2].ns - stamps.line[1].ns, 4000000);
 }
 
-TEST(vstamp_keeps_the_last_ones)
+TEST(vstamp_keeps_the_latest_stamps)
 {
 	struct rig *r = stamped_rig("wire:; vstamp: wire; vstamp.records=3; vstamp.file=%s; user: vstamp");
 	struct xk_session *s = rig_open(r, rig_to(5));
@@ -134,13 +134,13 @@ TEST(vstamp_keeps_the_last_ones)
 	CHECK_EQ(rig_push(r, s, "03"), 0);
 	rig_forget(r);
 	read_stamps(r);
-	expect_words("down down up down"); /* three are four */
+	expect_words("down down up down"); /* three become four */
 	CHECK_EQ(stamps.count, 5);
 	CHECK_EQ(stamps.measured, 4);
 	CHECK_EQ(stamps.line[3].ns - stamps.line[2].ns, 1000000);
 }
 
-TEST(vstamp_where_nothing_crossed_writes_so)
+TEST(vstamp_without_stamps_reports_so)
 {
 	read_stamps(stamped_rig("wire:; vstamp: wire; vstamp.file=%s; user: vstamp"));
 	expect_words("");
@@ -170,7 +170,7 @@ TEST(vstamp_stamps_calls_and_their_replies)
 	CHECK_EQ(stamps.line[1].ns - stamps.line[0].ns, 2000000);
 }
 
-TEST(vstamp_stamps_calls_that_do_not_wait_on_their_way_down)
+TEST(vstamp_stamps_asynchronous_calls_downward)
 {
 	struct rig *r = stamped_rig("wire:; vstamp: wire; vstamp.file=%s; user: vstamp");
 	struct xk_session *s = rig_open(r, rig_to(5));
@@ -184,7 +184,7 @@ TEST(vstamp_stamps_calls_that_do_not_wait_on_their_way_down)
 	expect_words("down");
 }
 
-TEST(vstamp_stamps_calls_that_come_up)
+TEST(vstamp_stamps_calls_upward)
 {
 	struct rig *r = stamped_rig("wire:; vstamp: wire; vstamp.file=%s; user: vstamp");
 
@@ -207,8 +207,8 @@ close_session(void *session)
 	xk_close(session);
 }
 
-/* The session above was closed and the one below was not: somebody may want another, or nobody does. */
-RIG_TEST(vstamp_opens_again_for_a_call_if_somebody_wants_it, rig_new("vstamp"))
+/* The upper session is closed, the lower is not: another is opened if somebody has enabled it. */
+RIG_TEST(vstamp_reopens_for_a_call_if_enabled, rig_new("vstamp"))
 {
 	struct xk_session *lls;
 
@@ -232,7 +232,7 @@ RIG_TEST(vstamp_opens_again_for_a_call_if_somebody_wants_it, rig_new("vstamp"))
 
 /* ---- a port ---- */
 
-TEST(vstamp_on_a_port_stamps_what_its_driver_does)
+TEST(vstamp_on_a_port_stamps_its_drivers_work)
 {
 	struct rig *r = stamped_rig("port:; vstamp: port; vstamp.file=%s; user: vstamp");
 	struct xk_session *s = rig_open(r, rig_to(5));
@@ -257,7 +257,7 @@ TEST(vstamp_on_a_port_stamps_what_its_driver_does)
 	CHECK(slept_ns >= 5000000);
 }
 
-TEST(vstamp_on_a_port_stamps_each_deed_between_what_it_follows_and_what_follows_it)
+TEST(vstamp_on_a_port_stamps_in_order)
 {
 	struct rig *r = stamped_rig("port:; vstamp: port; vstamp.file=%s; user: vstamp");
 	char text[LINES_MAX * 10];
@@ -271,8 +271,8 @@ TEST(vstamp_on_a_port_stamps_each_deed_between_what_it_follows_and_what_follows_
 	CHECK_HAS(text, "down transmit sent");
 }
 
-/* The rig's ports share its platform: one vstamp tells of the sleep. */
-TEST(vstamps_on_two_ports_stand_side_by_side)
+/* The rig's ports share its platform, so one vstamp records the sleep. */
+TEST(vstamps_on_two_ports_work_side_by_side)
 {
 	struct rig *r = stamped_rig("port:; port2:; vstamp: port; vstamp2: port2; vstamp.file=%s; "
 				    "vstamp2.file=/dev/null; user: vstamp; user2: vstamp2");
@@ -291,7 +291,7 @@ TEST(vstamps_on_two_ports_stand_side_by_side)
 	CHECK(count_of("sleep") > 0);
 }
 
-TEST(vstamp_above_another_stamps_what_crosses_only)
+TEST(vstamp_above_another_stamps_only_messages)
 {
 	struct rig *r = stamped_rig("port:; vstamp2: port; vstamp: vstamp2; vstamp.file=%s; user: vstamp");
 	struct xk_session *s = rig_open(r, rig_to(5));
@@ -319,7 +319,7 @@ RIG_SESSION_TEST(vstamp_leaves_a_port_to_the_capture,
 
 /* ---- refusals ---- */
 
-TEST(vstamp_refuses_calls_on_what_carries_none)
+TEST(vstamp_refuses_calls_on_a_lower_without_calls)
 {
 	CHECK_EQ(rig_refusal("port:; vstamp: port; select: vstamp; user: select"), -EINVAL);
 	CHECK_EQ(rig_refusal("port:; vstamp: port; vstamp2: vstamp; select: vstamp2; user: select"), -EINVAL);
@@ -331,17 +331,16 @@ TEST(vstamp_refuses_a_file_that_cannot_be_written)
 	CHECK_EQ(rig_refusal("wire:; vstamp: wire; vstamp.file=/nonexistent/file; user: vstamp"), -ENOENT);
 }
 
-/* ... and a graph that another protocol refuses leaves nothing behind. */
-TEST(vstamp_gives_all_back_when_the_graph_is_refused)
+/* A graph that another protocol refuses leaves nothing behind. */
+TEST(vstamp_frees_everything_if_the_graph_is_refused)
 {
 	CHECK_EQ(rig_refusal(
 			 "port:; vstamp: port; vstamp.file=/dev/null; vtap: vstamp; vtap.linktype=token; user: vtap"),
 		 -EINVAL);
 }
 
-/* What a full disk does not take is told at the end. */
-RIG_SESSION_TEST(vstamp_goes_with_a_file_that_does_not_take_all, rig_new("vstamp file=/dev/full"),
-		 rig_open(r, rig_to(5)))
+/* Errors of a full disk are reported at the end. */
+RIG_SESSION_TEST(vstamp_survives_a_full_disk, rig_new("vstamp file=/dev/full"), rig_open(r, rig_to(5)))
 {
 	rig_expect_down(r, s, "01", "01");
 	CHECK_EQ(rig_counter(r, "stamps"), 1);
@@ -359,7 +358,7 @@ inject(struct threads *t, unsigned i)
 	CHECK(xk_memory_inject(t->port, xk_msg_from(t->platform, frame, sizeof(frame))));
 }
 
-/* All that was delivered has crossed the upper vstamp twice when it is sent. */
+/* Returns true once each delivered message has crossed the upper vstamp twice. */
 static bool
 is_done(struct threads *t)
 {
@@ -372,7 +371,7 @@ stamps_of(const struct xk_protocol *vstamp)
 	return xk_counter(vstamp, 0);
 }
 
-/* The driver and threads stamp at once, on a ring that they go round often. */
+/* The driver and threads stamp at once, on a ring that wraps often. */
 static void
 check_threads(enum xk_mode mode)
 {

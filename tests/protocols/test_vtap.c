@@ -1,4 +1,4 @@
-/* test_vtap.c - what crosses a vtap goes on unchanged, is counted, and is shown to the host's capture. */
+/* test_vtap.c - messages cross a vtap unchanged, are counted, and are shown to the host's capture. */
 #include "tests/rig.h"
 #include "xkernel/capture.h"
 #include "xkernel/engine/engine.h"
@@ -8,7 +8,7 @@ enum { SHOWN_MAX = 8, SHOWN_BYTES = 64 };
 /* A capture that remembers. */
 static struct {
 	struct xk_capture sink;
-	int refuses; /* what add returns if it is not 0 */
+	int refuses; /* nonzero: what add returns */
 	unsigned places;
 	char name[32];
 	enum xk_capture_link link;
@@ -83,7 +83,7 @@ RIG_SESSION_TEST(vtap_without_a_capture_counts_what_it_passes_on, rig_new("vtap"
 	rig_expect_counts(r, "up=2 down=1");
 }
 
-RIG_SESSION_TEST(vtap_shows_both_ways_in_their_order, rig_captured("wire:; vtap: wire; user: vtap"),
+RIG_SESSION_TEST(vtap_shows_both_directions_in_order, rig_captured("wire:; vtap: wire; user: vtap"),
 		 rig_open(r, rig_to(5)))
 {
 	CHECK_EQ(capture.places, 1);
@@ -103,14 +103,14 @@ RIG_SESSION_TEST(vtap_shows_both_ways_in_their_order, rig_captured("wire:; vtap:
 	rig_expect_delivered(r, "");
 }
 
-RIG_SESSION_TEST(vtap_shows_messages_in_pieces_whole, rig_captured("wire:; vtap: wire; user: vtap"),
+RIG_SESSION_TEST(vtap_shows_messages_in_segments_whole, rig_captured("wire:; vtap: wire; user: vtap"),
 		 rig_open(r, rig_to(5)))
 {
 	rig_expect_down(r, s, "01|0203|04", "01020304");
 	expect_shown(0, XK_DOWN, "\1\2\3\4", 4);
 }
 
-RIG_SESSION_TEST(vtap_shows_what_is_refused_below, rig_captured("wire:; vtap: wire; user: vtap"),
+RIG_SESSION_TEST(vtap_shows_messages_refused_below, rig_captured("wire:; vtap: wire; user: vtap"),
 		 rig_open(r, rig_to(5)))
 {
 	rig_fail_sending(r, -ENOBUFS);
@@ -119,7 +119,7 @@ RIG_SESSION_TEST(vtap_shows_what_is_refused_below, rig_captured("wire:; vtap: wi
 	CHECK_EQ(rig_counter(r, "down"), 1);
 }
 
-/* What the tap of a graph says its bytes are. */
+/* Returns the link type that a graph's tap declares. */
 static enum xk_capture_link
 link_in(const char *graph)
 {
@@ -130,7 +130,7 @@ link_in(const char *graph)
 	return capture.link;
 }
 
-TEST(vtap_takes_bytes_for_what_the_graph_shows)
+TEST(vtap_derives_its_link_type_from_the_graph)
 {
 	CHECK_EQ(link_in("port:; vtap: port; eth: vtap; user: eth"), XK_CAPTURE_ETHERNET);
 	CHECK_EQ(link_in("port:; vwork: port; vtap: vwork; eth: vtap; user: eth"), XK_CAPTURE_ETHERNET);
@@ -143,7 +143,7 @@ TEST(vtap_takes_bytes_for_what_the_graph_shows)
 	CHECK_EQ(link_in("wire:; vtap: wire; udp: vtap; user/ip: udp"), XK_CAPTURE_USER0);
 }
 
-TEST(vtap_takes_bytes_for_what_the_setting_says)
+TEST(vtap_takes_its_link_type_from_the_setting)
 {
 	CHECK_EQ(link_in("wire:; vtap: wire; vtap.linktype=ethernet; user/ip: vtap"), XK_CAPTURE_ETHERNET);
 	CHECK_EQ(link_in("wire:; vtap: wire; vtap.linktype=ip; user: vtap"), XK_CAPTURE_IPV4);
@@ -158,7 +158,7 @@ TEST(vtap_refuses_other_link_types)
 	CHECK_EQ(rig_refusal("wire:; vtap: wire; vtap.linktype=; user: vtap"), -EINVAL);
 }
 
-/* A capture that has no place left: a tap alone, whose lower is never looked at. */
+/* A capture without a free place: a tap alone, whose lower protocol is never looked up. */
 RIG_TEST(vtap_without_a_place_refuses_the_graph, rig_captured("wire:; vtap: wire; user: vtap"))
 {
 	struct xk_kernel_config config = {
@@ -179,8 +179,8 @@ RIG_TEST(vtap_without_a_place_refuses_the_graph, rig_captured("wire:; vtap: wire
 	xk_kernel_free(kernel);
 }
 
-/* Two taps have a place each. */
-RIG_SESSION_TEST(vtaps_are_told_apart, rig_captured("wire:; vtap: wire; vtap2: vtap; user: vtap2"),
+/* Each of two taps has a place. */
+RIG_SESSION_TEST(vtaps_are_distinguished, rig_captured("wire:; vtap: wire; vtap2: vtap; user: vtap2"),
 		 rig_open(r, rig_to(5)))
 {
 	CHECK_EQ(capture.places, 2);

@@ -1,4 +1,4 @@
-/* test_vwork.c - what vwork's work costs, on a virtual clock, and where it can be interrupted. */
+/* test_vwork.c - the time that vwork's work takes, on a virtual clock, and where it can be interrupted. */
 #include "tests/rig.h"
 #include "xkernel/upi.h"
 
@@ -8,7 +8,7 @@ now_ns(struct rig *r)
 	return xk_now_ns(rig_protocol(r, "vwork"));
 }
 
-/* How much time a message of len bytes takes on its way down s. */
+/* Returns the time that a message of len bytes takes down s. */
 static uint64_t
 push_ns(struct rig *r, struct xk_session *s, size_t len)
 {
@@ -39,8 +39,8 @@ RIG_SESSION_TEST(vwork_without_settings_costs_nothing, rig_new("vwork"), rig_ope
 	rig_expect_counts(r, "worked_up=0 worked_down=0");
 }
 
-RIG_SESSION_TEST(vwork_works_for_each_message_and_in_proportion_to_its_bytes,
-		 rig_new("vwork up=7us up_kb=800us down=30us down_kb=2us"), rig_open(r, rig_to(5)))
+RIG_SESSION_TEST(vwork_works_per_message_and_per_byte, rig_new("vwork up=7us up_kb=800us down=30us down_kb=2us"),
+		 rig_open(r, rig_to(5)))
 {
 	CHECK_EQ(pop_ns(r, 0), 7000);
 	CHECK_EQ(pop_ns(r, 1), 7800);
@@ -52,8 +52,8 @@ RIG_SESSION_TEST(vwork_works_for_each_message_and_in_proportion_to_its_bytes,
 	CHECK_EQ(rig_counter(r, "worked_down"), 3);
 }
 
-/* Less than a nanosecond a byte: of short messages nothing is left. */
-RIG_SESSION_TEST(vwork_counts_parts_of_nanoseconds_over_the_whole_message, rig_new("vwork down_kb=500ns"),
+/* Less than a nanosecond per byte: rounds to zero for short messages. */
+RIG_SESSION_TEST(vwork_sums_fractions_of_nanoseconds_over_a_message, rig_new("vwork down_kb=500ns"),
 		 rig_open(r, rig_to(5)))
 {
 	CHECK_EQ(push_ns(r, s, 1), 0);
@@ -62,13 +62,16 @@ RIG_SESSION_TEST(vwork_counts_parts_of_nanoseconds_over_the_whole_message, rig_n
 	CHECK_EQ(rig_counter(r, "worked_down"), 2);
 }
 
-RIG_TEST(vwork_does_the_same_work_in_pieces, rig_new("vwork up=10us checkpoints=6"))
+RIG_TEST(vwork_does_the_same_work_with_checkpoints, rig_new("vwork up=10us checkpoints=6"))
 {
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
 	CHECK_EQ(pop_ns(r, 1), 10000);
 }
 
-/* Half of all have the least, a quarter of a mean of 50 us; what is twice as much is half as frequent, six times. */
+/*
+ * Half of all messages have the least work, a quarter of the mean of 50 us; each doubling is half as frequent, six
+ * times.
+ */
 RIG_TEST(vwork_draws_work_with_a_tail, rig_new("vwork up=50us tail=6 checkpoints=3 seed=1"))
 {
 	unsigned count[7] = { 0 };
@@ -88,11 +91,11 @@ RIG_TEST(vwork_draws_work_with_a_tail, rig_new("vwork up=50us tail=6 checkpoints
 	CHECK(count[0] > 1900 && count[0] < 2200);
 	for (unsigned i = 1; i < 6; i++)
 		CHECK(count[i] > count[i - 1] / 3 && count[i] < count[i - 1]);
-	CHECK(count[6] > count[5] / 2 && count[6] < 2 * count[5]); /* also for all that would be more */
+	CHECK(count[6] > count[5] / 2 && count[6] < 2 * count[5]); /* including all longer work */
 	CHECK(sum_ns / 4096 > 45000 && sum_ns / 4096 < 55000);
 }
 
-RIG_TEST(vwork_draws_the_longest_work_there_is, rig_new("vwork up=1s up_kb=1s tail=10 checkpoints=1000 seed=1"))
+RIG_TEST(vwork_supports_the_longest_work, rig_new("vwork up=1s up_kb=1s tail=10 checkpoints=1000 seed=1"))
 {
 	uint64_t longest_ns = 0;
 
@@ -127,7 +130,7 @@ prepare_fail(struct rig *r)
 	rig_protocol(r, "vwork")->implicit = XK_IMPLICIT_FAIL;
 }
 
-RIG_TEST(vwork_drops_what_may_not_wait,
+RIG_TEST(vwork_drops_messages_that_may_not_wait,
 	 rig_new_prepared("wire:; vwork: wire; vwork.wait=5ms; vwork.up=7us; user: vwork", prepare_fail))
 {
 	REQUIRE(rig_open(r, rig_to(5)) != NULL);
@@ -137,7 +140,7 @@ RIG_TEST(vwork_drops_what_may_not_wait,
 	CHECK_EQ(rig_counter(r, "would_wait"), 1);
 }
 
-/* A budget of 20 us that no crossing looks at. */
+/* A budget of 20 us that no crossing checks. */
 static void
 prepare_budget(struct rig *r)
 {
@@ -164,11 +167,11 @@ handoffs_in_time(const char *settings)
 	return stats.handoffs[XK_HANDOFF_TIME];
 }
 
-TEST(vwork_leaves_the_driver_at_a_checkpoint_only)
+TEST(vwork_leaves_the_driver_only_at_a_checkpoint)
 {
 	CHECK_EQ(handoffs_in_time("vwork.up=50us"), 0);
 	CHECK_EQ(handoffs_in_time("vwork.up=50us; vwork.checkpoints=1"), 1);
 	CHECK_EQ(handoffs_in_time("vwork.up=15us; vwork.checkpoints=1"), 0);
-	CHECK_EQ(handoffs_in_time("vwork.up=30us; vwork.checkpoints=1"), 0); /* not spent yet at the only one */
+	CHECK_EQ(handoffs_in_time("vwork.up=30us; vwork.checkpoints=1"), 0); /* not spent yet at the only checkpoint */
 	CHECK_EQ(handoffs_in_time("vwork.up=30us; vwork.checkpoints=9"), 1);
 }

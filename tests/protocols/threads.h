@@ -1,6 +1,6 @@
 /*
- * threads.h - for tests of protocols under threads: a host in real time with one port, `echo`, which sends back what it is
- * sent, and between them what the test puts there.
+ * threads.h - for tests of protocols under threads: a host in real time with one port, `echo`, which echoes its
+ * messages, and the test's protocols between them.
  */
 #ifndef TESTS_THREADS_H
 #define TESTS_THREADS_H
@@ -13,16 +13,16 @@
 #include "xkernel/upi.h"
 
 enum {
-	THREADS_NAPS = 60000, /* a bound for what hangs, not for what is slow */
+	THREADS_NAPS = 60000, /* a bound for hangs, not for slow machines */
 	THREADS_OPENERS = 2,
-	THREADS_OPENS = 300, /* by each of them */
+	THREADS_OPENS = 300, /* by each opener */
 };
 
 struct echo {
 	struct xk_protocol protocol;
 	_Atomic unsigned delivered;
-	_Atomic unsigned opens, finished; /* by openers, or the test's own threads */
-	uint32_t first_host, host_count;  /* whom they open */
+	_Atomic unsigned opens, finished; /* by openers or the test's own threads */
+	uint32_t first_host, host_count;  /* hosts that they open */
 };
 
 static inline void
@@ -38,7 +38,7 @@ static const struct xk_number_on echo_numbers[] = { { "eth", 0x0800 }, { NULL, 0
 
 static const struct xk_protocol_type echo_type = {
 	.name = "ip",
-	.help = "Sends back what it is sent.",
+	.help = "Sends back what it receives.",
 	.ops = &echo_ops,
 	.size = sizeof(struct echo),
 	.offers = XK_ASYNC,
@@ -50,9 +50,9 @@ struct threads {
 	struct xk_kernel *kernel;
 	struct xk_port *port;
 	struct echo *echo;
-	unsigned frames; /* to be injected */
-	unsigned ahead;  /* so many of them may wait at the port, whose queue is bounded */
-	unsigned taken;  /* that were sent */
+	unsigned frames; /* number to inject */
+	unsigned ahead;  /* how many of them may wait at the port, whose queue is bounded */
+	unsigned taken;  /* number sent by the host */
 	void (*inject)(struct threads *t, unsigned i);
 	bool (*is_done)(struct threads *t);
 };
@@ -71,7 +71,7 @@ threads_add(struct threads *t, const char *name, const struct xk_protocol_type *
 	return p;
 }
 
-/* A protocol of the table on one or two that are there. */
+/* Adds a protocol of the table above one or two existing ones. */
 static inline struct xk_protocol *
 threads_add_type(struct threads *t, const char *type, const char *first, const char *second)
 {
@@ -89,7 +89,7 @@ threads_set(struct xk_protocol *p, const char *name, const char *value)
 	REQUIRE(xk_setting_parse(setting, value, p, why, sizeof(why)) == 0);
 }
 
-/* The kernel, and the protocol `port` on the port. */
+/* Makes the kernel and the protocol `port` on the port. */
 static inline void
 threads_begin(struct threads *t, enum xk_mode mode)
 {
@@ -111,7 +111,7 @@ threads_add_echo(struct threads *t, const char *below)
 	t->echo = xk_container_of(threads_add(t, "echo", &echo_type, below, NULL), struct echo, protocol);
 }
 
-/* Lets strangers reach the echo, which stands on `below`; and off it goes. */
+/* Enables the echo above `below` for strangers, and starts the kernel. */
 static inline void
 threads_start(struct threads *t, struct xk_protocol *below)
 {
@@ -123,7 +123,7 @@ threads_start(struct threads *t, struct xk_protocol *below)
 	REQUIRE(xk_kernel_start(t->kernel) == 0);
 }
 
-/* Application code: opens sessions to hosts in turn, sends on each, and closes it. */
+/* Opens sessions to hosts in turn, as an application does; sends on each and closes it. */
 static inline void
 threads_open_and_close(void *argument)
 {
@@ -173,7 +173,7 @@ threads_frames_in(struct threads *t)
 	return (unsigned)atomic_load(&t->port->frames_in);
 }
 
-/* Injects all frames, and waits until everything is done. */
+/* Injects all frames and waits until everything is done. */
 static inline void
 threads_feed(struct threads *t)
 {
@@ -193,7 +193,7 @@ threads_feed(struct threads *t)
 	CHECK(t->is_done(t));
 }
 
-/* Every buffer must have come back. */
+/* Stops and frees the host; every buffer must have come back. */
 static inline void
 threads_end(struct threads *t)
 {

@@ -1,4 +1,4 @@
-/* traffic_rig.h - for tests of traffic on a fake wire. Its private header is for the messages that they make. */
+/* traffic_rig.h - rig for tests of traffic on a fake wire. They make messages with traffic's private header. */
 #ifndef TESTS_TRAFFIC_RIG_H
 #define TESTS_TRAFFIC_RIG_H
 
@@ -15,7 +15,7 @@ set_host(struct rig *r)
 	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 }
 
-/* Of a host on two links. */
+/* Configures a host on two links. */
 static inline void
 set_hosts(struct rig *r)
 {
@@ -25,7 +25,7 @@ set_hosts(struct rig *r)
 	rig_answer_control(r, XK_VNET_GET_INTERFACES, &interfaces, sizeof(interfaces));
 }
 
-/* Its sessions are on the second link from now on. */
+/* Puts its sessions on the second link from now on. */
 static inline void
 set_second_link(struct rig *r)
 {
@@ -34,7 +34,7 @@ set_second_link(struct rig *r)
 	rig_answer_control(r, XK_GET_MY_HOST, &host, sizeof(host));
 }
 
-/* traffic on a wire; settings are statements. */
+/* Returns traffic on a wire; settings are statements. */
 static inline struct rig *
 traffic_new(const char *settings)
 {

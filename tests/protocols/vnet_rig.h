@@ -1,4 +1,7 @@
-/* vnet_rig.h - for tests of vnet over real arp, eth and port, below a fake user of type ip; this host is 10.77.0.2/24. */
+/*
+ * vnet_rig.h - rig for tests of vnet over real arp, eth and port, below a fake user of type ip; this host is
+ * 10.77.0.2/24.
+ */
 #ifndef TESTS_VNET_RIG_H
 #define TESTS_VNET_RIG_H
 
@@ -33,7 +36,7 @@ enum { MY_NUMBER = 0x0a4d0002, PEER_NUMBER = 0x0a4d0003 };
 
 static const struct xk_participants nobody;
 
-/* A session to the peer, which answers ARP. */
+/* Opens a session to the peer, which answers ARP. */
 static inline struct xk_session *
 open_to_peer(struct rig *r)
 {
