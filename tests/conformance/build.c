@@ -1,5 +1,5 @@
 /*
- * build.c - a packet becomes a frame; see packet.h.
+ * build.c - turns a packet into a frame; see packet.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,10 @@ said(const struct layer *layer, const char *field)
 	return layer->values[layer_field(layer->type, field)].number;
 }
 
-/* The neighbour whom the packet is from, unless an IP or ARP header says so: the host after the tested one. */
+/*
+ * Sets the hosts of BID and BIDCTL by default. Returns the neighbour that sends the packet, unless an IP or ARP header
+ * names another: the host after the tested one.
+ */
 static uint64_t
 say_hosts(struct packet *packet, struct names *names)
 {
@@ -50,7 +53,7 @@ say_hosts(struct packet *packet, struct names *names)
 	return host;
 }
 
-/* Link addresses that are not said follow from the hosts'. */
+/* Derives link addresses that the packet leaves out from the hosts'. */
 static void
 say_links(struct packet *packet, struct names *names)
 {
@@ -69,7 +72,7 @@ say_links(struct packet *packet, struct names *names)
 	say(eth, "src", link_of(names, from));
 }
 
-/* `?name` and the like say what is looked for, not what is sent. */
+/* `?name` and the like are for expected packets only. */
 static bool
 check_sendable(const struct layer *layer, char *why)
 {
@@ -77,7 +80,8 @@ check_sendable(const struct layer *layer, char *why)
 		enum value_kind kind = layer->values[i].kind;
 
 		if (kind == VALUE_ANY || kind == VALUE_BIND || kind == VALUE_DIFFERS) {
-			snprintf(why, PACKET_WHY, "what is injected needs a value for %s", layer->type->fields[i].name);
+			snprintf(why, PACKET_WHY, "an injected packet needs a value for %s",
+				 layer->type->fields[i].name);
 			return false;
 		}
 	}
@@ -126,7 +130,7 @@ build(struct packet *packet, struct names *names, uint8_t *bytes, char *why)
 		snprintf(why, PACKET_WHY, "the frame is too long");
 		return 0;
 	}
-	memmove(bytes + len, packet->payload, packet->payload_len); /* bytes may be the payload's own place */
+	memmove(bytes + len, packet->payload, packet->payload_len); /* bytes may be where the payload is */
 	len += packet->payload_len;
 	for (unsigned i = packet->count; i-- > 0;) {
 		store_header(&packet->layers[i], bytes + at[i]);
@@ -150,7 +154,7 @@ packet_build(const struct packet *packet, struct names *names, uint8_t *bytes, c
 	return len;
 }
 
-/* The layer that cuts what it carries into pieces: BLAST, or else the IP above Ethernet. 0: there is none. */
+/* Returns the index of the layer that fragments its payload: BLAST, or else the IP above Ethernet. 0: none. */
 static unsigned
 find_carrier(const struct packet *packet)
 {
@@ -160,7 +164,7 @@ find_carrier(const struct packet *packet)
 	return packet->count > 1 && packet->layers[1].type == &layer_ip;
 }
 
-/* Which of `count` fragments of one length begins at from. */
+/* Returns the mask with the bit of the fragment, of `count` of one length, that begins at `from`. */
 static uint64_t
 fragment_mask(size_t from, bool is_last, size_t len, uint64_t count)
 {
@@ -169,7 +173,7 @@ fragment_mask(size_t from, bool is_last, size_t len, uint64_t count)
 	return UINT64_C(1) << index % 64;
 }
 
-/* The slice, which has been computed as a whole and has its payload in its place, gets the headers of a fragment. */
+/* Gives the slice the headers of a fragment. It has been computed as a whole, with its payload in place. */
 static void
 make_slice(struct packet *slice, const struct packet *whole, unsigned at, size_t from, bool is_last)
 {
@@ -201,7 +205,7 @@ packet_slice(const struct packet *whole, struct names *names, size_t from, size_
 	if (len == 0)
 		return false;
 	if (at == 0 || whole->cut != SIZE_MAX || whole->pad != 0) {
-		snprintf(why, PACKET_WHY, "only a whole datagram of ip, or message of blast, has pieces");
+		snprintf(why, PACKET_WHY, "only a whole ip datagram or blast message has pieces");
 		return false;
 	}
 	for (unsigned i = 0; i <= at; i++)

@@ -22,13 +22,13 @@ struct host_port {
 struct host {
 	struct xk_platform *platform;
 	struct host_plan plan;
-	struct xk_platform_ops ops; /* the platform's, but for its chance */
+	struct xk_platform_ops ops; /* the platform's, but for its random numbers */
 	uint64_t random;
 	struct xk_kernel *kernel;
 	struct host_port ports[HOST_PORTS];
 	unsigned port_count;
 	struct sent *first, **last;
-	bool stops; /* at the next frame that is sent */
+	bool stops; /* at the next frame sent */
 	uint64_t bytes_sent;
 };
 
@@ -102,7 +102,7 @@ compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A port of our own for each port node, in the order of their names. */
+/* Adds a port of this file's for each port node, in the order of their names. */
 static bool
 host_add_ports(struct host *host, struct xk_graph *graph, uint32_t mtu, struct xk_graph_errors *errors)
 {
@@ -127,13 +127,13 @@ host_add_ports(struct host *host, struct xk_graph *graph, uint32_t mtu, struct x
 	return good;
 }
 
-/* What begins at random begins with 1, so that a script does the same every time. */
+/* Makes random initial values 1, so that a script always has the same outcome. */
 static void
 host_settle(struct xk_protocol *p)
 {
 	char why[64];
 
-	p->resume = XK_RESUME_DRIVER; /* all on this thread */
+	p->resume = XK_RESUME_DRIVER; /* everything runs on this thread */
 	for (const struct xk_setting *s = p->type->settings; s != NULL && s->name != NULL; s++)
 		if (strcmp(s->name, "seed") == 0 && *(const uint64_t *)((const char *)p + s->offset) == 0)
 			xk_setting_parse(s, "1", p, why, sizeof(why));
@@ -176,7 +176,7 @@ host_read(struct host *host, const struct host_plan *plan, char *why, size_t why
 
 /* ---- life ---- */
 
-/* The same numbers for each host, so that a script does the same every time. */
+/* Returns the same numbers for each host, so that a script always has the same outcome. */
 static uint64_t
 host_random(struct xk_platform *platform)
 {

@@ -1,6 +1,6 @@
 /*
- * layers.c - the headers of Ethernet, ARP, IP, UDP and ICMP, field by field, what follows from other fields, and what
- * must hold in any header that a host sends; see packet.h. The RPC suite's headers, and GM's, are in layers_rpc.c.
+ * layers.c - the headers of Ethernet, ARP, IP, UDP and ICMP: their fields, values derived from other fields, and checks
+ * of any header that a host sends; see packet.h. The headers of the RPC suite and GM are in layers_rpc.c.
  */
 #include <string.h>
 
@@ -61,7 +61,7 @@ checksum_end(uint32_t sum)
 	return (uint16_t) ~((sum & 0xffff) + (sum >> 16));
 }
 
-/* ---- what follows from other fields ---- */
+/* ---- derived values ---- */
 
 bool
 layer_is_said(const struct packet *packet, unsigned at, int field)
@@ -80,7 +80,7 @@ layer_compute(struct packet *packet, unsigned at, int field, uint64_t number, ui
 	field_store(&layer->type->fields[field], header, number);
 }
 
-/* Zero would say of UDP that there is none. */
+/* In UDP, zero would mean that there is no checksum. */
 void
 layer_compute_sum(struct packet *packet, unsigned at, int field, uint16_t right, uint8_t *header)
 {
@@ -99,7 +99,7 @@ layer_above(const struct packet *packet, unsigned at)
 	return at + 1 < packet->count ? packet->layers[at + 1].type : NULL;
 }
 
-/* Whether the layer is part of what an ICMP error quotes: cut off anywhere, and nobody's promise. */
+/* Returns true if the layer is in an ICMP error's quote, which may be cut off anywhere and is another host's. */
 static bool
 is_quoted(const struct packet *packet, unsigned at)
 {
@@ -109,7 +109,7 @@ is_quoted(const struct packet *packet, unsigned at)
 	return false;
 }
 
-/* ---- what carries what: the first of each lower is what it carries unless something else is there ---- */
+/* ---- upper layers: the first entry of each lower layer is its default ---- */
 
 static const struct carried {
 	const struct layer_type *lower, *upper;
@@ -174,7 +174,7 @@ eth_check(const struct packet *packet, unsigned at, const uint8_t *header, size_
 {
 	if (!layer_is_said(packet, at, ETH_TYPE) &&
 	    field_load(&eth_fields[ETH_TYPE], header) != layer_number(packet, at))
-		return "eth has another type";
+		return "eth has a wrong type";
 	return NULL;
 }
 
@@ -194,7 +194,7 @@ arp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_
 {
 	for (int i = 0; i < 4; i++)
 		if (!layer_is_said(packet, at, i) && field_load(&arp_fields[i], header) != arp_fields[i].initial)
-			return "arp is not about IP over Ethernet";
+			return "arp is not for IP over Ethernet";
 	return NULL;
 }
 
@@ -248,7 +248,7 @@ ip_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_len
 	layer_compute_sum(packet, at, IP_SUM, checksum_end(checksum_add(0, header, header_len)), header);
 }
 
-/* Fields that must be as they are at first unless something else is said. */
+/* Checks fields that have a fixed value unless the packet gives another. */
 static const char *
 ip_check_plain(const struct packet *packet, unsigned at, const uint8_t *header)
 {
@@ -256,7 +256,7 @@ ip_check_plain(const struct packet *packet, unsigned at, const uint8_t *header)
 		int field;
 		const char *why;
 	} plain[] = {
-		{ IP_VERSION, "ip has another version" },
+		{ IP_VERSION, "ip has a wrong version" },
 		{ IP_EVIL, "ip has its reserved bit set" },
 		{ IP_MORE, "ip is a fragment: more follow" },
 		{ IP_OFFSET, "ip is a fragment" },
@@ -292,7 +292,7 @@ ip_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 
 const struct layer_type layer_ip = { "ip", 20, ip_fields, ip_complete, ip_check };
 
-/* Of what UDP sums up besides itself. */
+/* Returns the sum of UDP's pseudo-header. */
 static uint32_t
 pseudo_sum(uint64_t source, uint64_t destination, uint64_t length)
 {
@@ -314,11 +314,11 @@ static const struct field udp_fields[] = {
 	{ "sum", 48, 16, 1, 0 },   { NULL, 0, 0, 0, 0 },
 };
 
-/* The IP header below, also with BLAST in between. NULL: what is below has no hosts, or not both. */
+/* Returns the values of the IP header below, also through BLAST. NULL: no header with both hosts. */
 static const struct value *
 udp_hosts(const struct packet *packet, unsigned at)
 {
-	if (packet->layers[at - 1].type == &layer_blast) /* there is Ethernet below, at least */
+	if (packet->layers[at - 1].type == &layer_blast) /* at least Ethernet is below */
 		at--;
 	return packet->layers[at - 1].type == &layer_ip ? packet->layers[at - 1].values : NULL;
 }
@@ -344,7 +344,7 @@ udp_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_le
 static const char *
 udp_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t *body_len)
 {
-	const uint8_t *ip = header - 20; /* a host that is tested sends no options */
+	const uint8_t *ip = header - 20; /* the tested host sends no options */
 	uint64_t len = field_load(&udp_fields[UDP_LEN], header), sum = field_load(&udp_fields[UDP_SUM], header);
 
 	if (is_quoted(packet, at) || packet->layers[at - 1].type != &layer_ip ||
@@ -368,7 +368,7 @@ const struct layer_type layer_udp = { "udp", 8, udp_fields, udp_complete, udp_ch
 
 enum { ICMP_TYPE, ICMP_CODE, ICMP_SUM };
 
-/* id and seq lie where errors have zero, and the next hop's MTU */
+/* id and seq are where errors have zero and the next hop's MTU */
 static const struct field icmp_fields[] = {
 	{ "type", 0, 8, 1, 8 },  { "code", 8, 8, 1, 0 },  { "sum", 16, 16, 1, 0 }, { "id", 32, 16, 1, 0 },
 	{ "seq", 48, 16, 1, 0 }, { "mtu", 48, 16, 1, 0 }, { NULL, 0, 0, 0, 0 },

@@ -1,6 +1,6 @@
 /*
- * layers_rpc.c - the headers of BLAST, BIDCTL, BID, CHAN, GM and AM, field by field, as layers.c has the others; from what
- * protocols/blast/blast.c, bidctl.c, bid.c, chan.c, gm.c and am.c promise at their tops.
+ * layers_rpc.c - the headers of BLAST, BIDCTL, BID, CHAN, GM and AM, as in layers.c. Sources: the top comments of
+ * protocols/blast/blast.c, bidctl.c, bid.c, chan.c, gm.c and am.c.
  */
 #include "tests/conformance/layers_private.h"
 
@@ -31,7 +31,7 @@ blast_complete(struct packet *packet, unsigned at, uint8_t *header, size_t body_
 	layer_compute(packet, at, BLAST_LEN, body_len - BLAST_LENGTH, header);
 }
 
-/* Whether the mask says what the op needs: one fragment of the message, or some of them but not all. */
+/* Returns true if the mask suits the op: one fragment of the message, or some of them but not all. */
 static bool
 blast_mask_is_good(const uint8_t *header)
 {
@@ -51,9 +51,9 @@ blast_check(const struct packet *packet, unsigned at, const uint8_t *header, siz
 	uint64_t op = load(blast_fields, BLAST_OP, header);
 
 	if (load(blast_fields, BLAST_WIDTH, header) != WIDTH)
-		return "blast has a mask of another width";
+		return "blast has a wrong mask width";
 	if (op < OP_SEND || op > OP_RETRANSMIT)
-		return "blast has another op";
+		return "blast has a wrong op";
 	if (!layer_is_said(packet, at, BLAST_LEN) && load(blast_fields, BLAST_LEN, header) != *body_len - BLAST_LENGTH)
 		return "blast has a wrong length";
 	if (!blast_mask_is_good(header))
@@ -92,7 +92,7 @@ bidctl_check(const struct packet *packet, unsigned at, const uint8_t *header, si
 		return "bidctl has a wrong checksum";
 	if (load(bidctl_fields, BIDCTL_SOURCE, header) == 0)
 		return "bidctl has no boot id";
-	return *body_len != BIDCTL_LENGTH ? "bidctl has something behind its header" : NULL;
+	return *body_len != BIDCTL_LENGTH ? "bidctl has bytes behind its header" : NULL;
 }
 
 const struct layer_type layer_bidctl = { "bidctl", BIDCTL_LENGTH, bidctl_fields, bidctl_complete, bidctl_check };
@@ -189,11 +189,11 @@ gm_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 	uint64_t kind = load(gm_fields, GM_KIND, header), number = load(gm_fields, GM_NUMBER, header);
 
 	if (kind == 0 || kind > GM_KINDS)
-		return "gm has another kind";
+		return "gm has a wrong kind";
 	if (!layer_is_said(packet, at, GM_LEN) && load(gm_fields, GM_LEN, header) != *body_len - GM_LENGTH)
 		return "gm has a wrong length";
 	if (number != 0 && load(gm_fields, GM_PREVIOUS, header) >= number)
-		return "gm has a packet before that comes after";
+		return "gm has a previous packet later than this one";
 	return load(gm_fields, GM_BEGIN, header) == 0 ? "gm has no session" : NULL;
 }
 
@@ -225,11 +225,11 @@ am_check(const struct packet *packet, unsigned at, const uint8_t *header, size_t
 	uint64_t kind = load(am_fields, AM_KIND, header), len = *body_len - AM_LENGTH;
 
 	if (kind == 0 || kind > AM_KINDS)
-		return "am has another kind";
+		return "am has a wrong kind";
 	if (!layer_is_said(packet, at, AM_LEN) && load(am_fields, AM_LEN, header) != len)
 		return "am has a wrong length";
 	if (kind == AM_CALL ? len != 12 : kind < 4 || kind > 6 ? len != 0 : 4 * load(am_fields, AM_WORDS, header) > len)
-		return "am has a length that its kind cannot have";
+		return "am has an impossible length for its kind";
 	return load(am_fields, AM_FROM, header) == 0 ? "am has no session" : NULL;
 }
 

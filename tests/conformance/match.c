@@ -1,5 +1,5 @@
 /*
- * match.c - a frame that a host has sent is held against a packet, and printed; see packet.h.
+ * match.c - compares a frame that a host has sent with a packet, and prints frames; see packet.h.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ is_host(const struct field *field)
 	return false;
 }
 
-/* A number as fields of this width are written. */
+/* Prints a number in the notation of its field. */
 static void
 print_number(struct printer *p, const struct field *field, uint64_t number)
 {
@@ -84,7 +84,7 @@ print_layer(struct printer *p, const struct layer_type *type, const uint8_t *hea
 	}
 }
 
-/* What comes after a header: by the header's own word. */
+/* Returns the layer behind a header, as the header names it. */
 static const struct layer_type *
 type_after(const struct layer_type *type, const uint8_t *header)
 {
@@ -92,7 +92,7 @@ type_after(const struct layer_type *type, const uint8_t *header)
 		return layer_numbered(type, field_load(&type->fields[layer_field(type, "type")], header));
 	if (type == &layer_bid)
 		return layer_numbered(type, field_load(&type->fields[layer_field(type, "protocol")], header));
-	if (type == &layer_blast) /* in a short message, or a first fragment */
+	if (type == &layer_blast) /* only a short message or a first fragment has a layer above */
 		return field_load(&type->fields[layer_field(type, "mask")], header) > 1
 			       ? NULL
 			       : layer_numbered(type, field_load(&type->fields[layer_field(type, "protocol")], header));
@@ -160,7 +160,7 @@ match_value(const struct layer_type *type, const struct field *field, const stru
 			return is == name->value || differs(why, type, field, is, name->value, ", not as before ");
 		if (name_set(names, value->name, is))
 			return true;
-		snprintf(why, PACKET_WHY, "there are too many names");
+		snprintf(why, PACKET_WHY, "too many names");
 		return false;
 	case VALUE_DIFFERS:
 		name = name_find(names, value->name);

@@ -1,5 +1,5 @@
 /*
- * names.c - numbers and addresses of scripts, and the names they are given; see packet.h.
+ * names.c - numbers, addresses and names in scripts; see packet.h.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -111,9 +111,9 @@ parse_term(struct names *names, const char *text, uint64_t *number)
 	return parse_host(text, number) || parse_link(text, number) || parse_plain(text, number);
 }
 
-/* ---- terms and what is between them ---- */
+/* ---- sums of terms ---- */
 
-/* A sum of products, as it is read: what is complete, and the product that is not. */
+/* A sum of products being parsed: the sum of complete products, and the last product. */
 struct sum {
 	uint64_t total, product;
 };
@@ -151,7 +151,7 @@ number_parse(struct names *names, const char *text, uint64_t *number, char *why)
 
 		snprintf(term, sizeof(term), "%.*s", (int)len, rest);
 		if (len >= sizeof(term) || !parse_term(names, term, &value) || !apply(&sum, operator, value)) {
-			snprintf(why, PACKET_WHY, "'%s' is no number, address, or $name that has a value", text);
+			snprintf(why, PACKET_WHY, "'%s' is not a number, an address or a $name with a value", text);
 			return false;
 		}
 		*number = sum.total + sum.product;

@@ -1,5 +1,5 @@
 /*
- * parse.c - a packet as scripts write it: layers with '/' between them, fields by name, then payload; see packet.h.
+ * parse.c - parses a packet of a script: layers separated by '/', fields by name, then payload; see packet.h.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -9,11 +9,11 @@
 
 #include "tests/conformance/packet.h"
 
-/* What is being read. */
+/* A packet being parsed. */
 struct parser {
 	struct packet *packet;
 	struct names *names;
-	char *const *word; /* the next; NULL: the end */
+	char *const *word; /* the next word; NULL: the end */
 	char *why;
 };
 
@@ -34,19 +34,19 @@ next_is(const struct parser *p, const char *word)
 	return *p->word != NULL && strcmp(*p->word, word) == 0;
 }
 
-/* Whether a layer or a payload ends here. */
+/* Returns true if a layer or a payload ends here. */
 static bool
 is_end(const struct parser *p)
 {
 	return *p->word == NULL || next_is(p, "/");
 }
 
-/* The word, and the parser goes on to the next; NULL: there is none, and why says so. */
+/* Returns the next word and advances; NULL: none, with the reason in `why`. */
 static const char *
 take(struct parser *p, const char *after)
 {
 	if (is_end(p)) {
-		fail(p, "something is missing after '%s'", after);
+		fail(p, "an argument is missing after '%s'", after);
 		return NULL;
 	}
 	return *p->word++;
@@ -66,9 +66,9 @@ static bool
 check_width(const struct parser *p, const struct field *field, uint64_t number)
 {
 	if (number % field->unit != 0)
-		return fail(p, "%s is no multiple of 8", field->name);
+		return fail(p, "%s is not a multiple of 8", field->name);
 	if (field->bits < 64 && number / field->unit >> field->bits != 0)
-		return fail(p, "%s cannot be so large", field->name);
+		return fail(p, "%s is too large", field->name);
 	return true;
 }
 
@@ -100,10 +100,10 @@ set_field(struct parser *p, struct layer *layer, const char *name, const char *w
 {
 	int index = layer_field(layer->type, name);
 
-	return index < 0 ? fail(p, "there is no '%s' here", name) : parse_value(p, layer, index, word);
+	return index < 0 ? fail(p, "'%s' is not a field of this layer", name) : parse_value(p, layer, index, word);
 }
 
-/* Bits of a field that several words make up. */
+/* Adds bits to a field that several words set. */
 static bool
 add_bits(struct layer *layer, const char *name, uint64_t bits)
 {
@@ -113,7 +113,7 @@ add_bits(struct layer *layer, const char *name, uint64_t bits)
 	return true;
 }
 
-/* fragment N: its bit of the mask */
+/* fragment N: sets its bit of the mask */
 static bool
 parse_fragment(struct parser *p, struct layer *layer)
 {
@@ -132,7 +132,7 @@ hex_digit(char c)
 	return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower(c) - 'a' + 10 : -1;
 }
 
-/* Adds the bytes that are written in hexadecimal. False: they are not. */
+/* Adds the bytes written in hexadecimal. Returns false if they are not. */
 static bool
 parse_hex(const char *word, uint8_t *bytes, size_t *len, size_t max)
 {
@@ -156,19 +156,19 @@ parse_options(struct parser *p, struct layer *layer)
 	if (word == NULL)
 		return false;
 	if (!parse_hex(word, layer->options, &layer->options_len, sizeof(layer->options)))
-		return fail(p, "'%s' are no options in hexadecimal, at most 40 bytes", word);
+		return fail(p, "'%s' is not at most 40 bytes of options in hexadecimal", word);
 	while (layer->options_len % 4 != 0)
 		layer->options[layer->options_len++] = 0;
 	return true;
 }
 
-/* ---- what reads better than fields ---- */
+/* ---- phrases ---- */
 
-/* Words that stand for a field, or for a field and its value. */
+/* A word that stands for a field, or for a field and its value. */
 static const struct phrase {
 	const struct layer_type *type;
 	const char *word;
-	const char *field, *value; /* value NULL: the next word is it; "|N": these bits of it */
+	const char *field, *value; /* value NULL: the next word; "|N": these bits of it */
 } phrases[] = {
 	{ &layer_ip, "last", "more", "0" },
 	{ &layer_ip, "more", "more", "1" },
@@ -256,7 +256,7 @@ parse_field(struct parser *p, struct layer *layer)
 	if (layer->type == &layer_arp && next_is(p, "is-at")) /* reply HOST is-at */
 		return set_field(p, layer, "sender", word);
 	if (phrase == NULL && layer_field(layer->type, word) < 0)
-		return fail(p, "'%s' is no field", word);
+		return fail(p, "'%s' is not a field", word);
 	value = take(p, word);
 	return value != NULL && set_field(p, layer, phrase != NULL ? phrase->field : word, value);
 }
@@ -286,7 +286,7 @@ room_for(const struct parser *p, uint64_t len)
 	return fail(p, "the payload is too long");
 }
 
-/* Byte i of a pattern is i % 251, so that no multiple of 8 is a period of it. */
+/* Byte i of a pattern is i % 251: no multiple of 8 is a period. */
 static bool
 add_pattern(struct parser *p, const char *word)
 {
@@ -363,14 +363,14 @@ parse_payload(struct parser *p)
 		else
 			good = strcmp(word, "nothing") == 0 ||
 			       parse_hex(word, packet->payload, &packet->payload_len, PACKET_MAX) ||
-			       fail(p, "'%s' is no layer, payload or even number of hexadecimal digits", word);
+			       fail(p, "'%s' is not a layer, a payload or an even number of hexadecimal digits", word);
 		if (!good)
 			return false;
 	}
 	return true;
 }
 
-/* What is done to the frame in the end. */
+/* Parses what is done to the finished frame. */
 static bool
 parse_frame_end(struct parser *p, const char *word)
 {
@@ -379,7 +379,7 @@ parse_frame_end(struct parser *p, const char *word)
 	if (!take_number(p, word, &number))
 		return false;
 	if (number > PACKET_MAX)
-		return fail(p, "no frame is so long as to %s", word);
+		return fail(p, "'%s' exceeds the longest frame", word);
 	if (strcmp(word, "cut") == 0) {
 		p->packet->cut = number;
 		return true;
@@ -451,5 +451,5 @@ packet_parse_fields(struct packet *packet, struct names *names, char *const *wor
 	while (!is_end(&p))
 		if (!parse_field(&p, &packet->layers[packet->count - 1]))
 			return false;
-	return *p.word == NULL || fail(&p, "'%s' cannot stand here", *p.word);
+	return *p.word == NULL || fail(&p, "'%s' is not allowed here", *p.word);
 }

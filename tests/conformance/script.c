@@ -1,5 +1,5 @@
 /*
- * script.c - reads a script into lines of words and carries them out, one after another, on one host; see script.h.
+ * script.c - reads a script into lines of words and runs them in order on one host; see script.h.
  */
 #include "tests/conformance/script.h"
 
@@ -10,7 +10,7 @@
 
 #include "tests/conformance/script_private.h"
 
-/* ---- what was wrong ---- */
+/* ---- errors ---- */
 
 bool
 script_fail(struct script *s, const char *format, ...)
@@ -50,7 +50,7 @@ script_fail_expected(struct script *s, const char *because)
 	print_line(s->line, wanted, sizeof(wanted));
 	if (sent != NULL)
 		packet_print(sent->bytes, sent->len, came, sizeof(came));
-	return script_fail(s, "at %.3f ms\n\tline:    %s\n\tcame:    %s\n\tbecause: %s",
+	return script_fail(s, "at %.3f ms\n\tline:    %s\n\tsent:    %s\n\tbecause: %s",
 			   (double)host_now_ns(s->host) / 1e6, wanted, came, because);
 }
 
@@ -70,7 +70,7 @@ script_find(const struct script *s, const char *name, char path[TEXT_MAX])
 	return false;
 }
 
-/* The whole file, to be freed. NULL: it cannot be read, or is empty. */
+/* Returns the whole file, which the caller frees. NULL: it cannot be read, or is empty. */
 static char *
 read_file(const char *file)
 {
@@ -93,7 +93,7 @@ read_file(const char *file)
 bool
 script_check_unseen(struct script *s)
 {
-	return host_first_sent(s->host) == NULL || script_fail_expected(s, "no line before has expected that");
+	return host_first_sent(s->host) == NULL || script_fail_expected(s, "no earlier line expects this frame");
 }
 
 bool
@@ -117,7 +117,7 @@ script_parse_time(struct script *s, const char *text, uint64_t *ns)
 		*ns *= units[i].ns;
 		return true;
 	}
-	return script_fail(s, "'%s' is no time such as 500ms", text == NULL ? "" : text);
+	return script_fail(s, "'%s' is not a time such as 500ms", text == NULL ? "" : text);
 }
 
 static bool
@@ -133,7 +133,7 @@ move_time(struct script *s, uint64_t until_ns)
 
 /* ---- counters ---- */
 
-/* [at most|at least] N, which `is` must be */
+/* [at most|at least] N: checks `number` */
 static bool
 check_number(struct script *s, const char *what, uint64_t number, char *const *words)
 {
@@ -188,7 +188,7 @@ do_buffers(struct script *s, char *const *words)
 	return check_number(s, "the number of buffers in use", host_buffers(s->host), words);
 }
 
-/* sent [at most|at least] N: bytes of frames, since the beginning */
+/* sent [at most|at least] N: bytes of frames since the start */
 static bool
 do_sent(struct script *s, char *const *words)
 {
@@ -235,7 +235,7 @@ run_command(struct script *s, char *const *words)
 			return false;
 		return commands[i].run(s, words + 1);
 	}
-	return script_fail(s, "'%s' is nothing that a line begins with", words[0]);
+	return script_fail(s, "'%s' is not a command", words[0]);
 }
 
 /* [at TIME | after TIME] command */
@@ -258,7 +258,7 @@ run_line(struct script *s, const struct line *line)
 	return run_command(s, words);
 }
 
-/* The line of the `end` that belongs to the repeat at `begins`; line_count: there is none. */
+/* Returns the line of the `end` of the repeat at `begins`; line_count: none. */
 static unsigned
 find_end(const struct script *s, unsigned begins)
 {
@@ -286,7 +286,7 @@ run_repeat(struct script *s, const struct line *line, unsigned from, unsigned to
 		return script_fail(s, "this repeat has no end");
 	if (line->words[1] == NULL || !script_is(line->words[2], "as") || line->words[3] == NULL ||
 	    line->words[4] != NULL)
-		return script_fail(s, "it is written: repeat NUMBER as NAME");
+		return script_fail(s, "usage: repeat NUMBER as NAME");
 	if (!number_parse(&s->names, line->words[1], &count, s->detail))
 		return script_fail_detail(s);
 	for (uint64_t i = 0; i < count; i++)
@@ -315,9 +315,9 @@ run_lines(struct script *s, unsigned from, unsigned to)
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole script ---- */
 
-/* Splits row into words; `#` at the beginning of a word ends them. */
+/* Splits row into words; `#` at the start of a word ends them. */
 static bool
 read_words(struct script *s, struct line *line, char *row)
 {
@@ -336,7 +336,7 @@ read_words(struct script *s, struct line *line, char *row)
 
 static bool read_lines(struct script *s, const char *file, char *text);
 
-/* include FILE, whose lines stand in the place of this one */
+/* include FILE: its lines replace this one */
 static bool
 read_include(struct script *s, char *const *words)
 {
@@ -369,7 +369,7 @@ read_lines(struct script *s, const char *file, char *text)
 		s->line = line;
 		if (!read_words(s, line, row))
 			return false;
-		if (script_is(line->words[0], "include")) { /* whose lines begin where this one is */
+		if (script_is(line->words[0], "include")) { /* its lines begin here */
 			if (!read_include(s, line->words + 1))
 				return false;
 		} else {
@@ -379,7 +379,7 @@ read_lines(struct script *s, const char *file, char *text)
 	return true;
 }
 
-/* Nothing was sent that no line has looked at, and nothing dropped that no line has counted. */
+/* Checks that lines have seen each frame sent and counted each drop. */
 static bool
 end_script(struct script *s)
 {
@@ -390,7 +390,7 @@ end_script(struct script *s)
 	return s->detail[0] == '\0' || script_fail_detail(s);
 }
 
-/* prepare: NULL, or told of the plan of a host before it is made. */
+/* prepare: called with the plan of a host before it is made; or NULL. */
 static bool
 run_text(const char *file, char *text, const char *const *folders,
 	 void (*prepare)(void *context, struct host_plan *plan), void *context, char *why)
@@ -407,7 +407,7 @@ run_text(const char *file, char *text, const char *const *folders,
 	s->context = context;
 	good = read_lines(s, file, text) && run_lines(s, 0, s->line_count) && end_script(s);
 	if (s->host != NULL && !host_free(s->host) && good)
-		good = script_fail(s, "the host has not given back every buffer in the end");
+		good = script_fail(s, "the host has leaked buffers");
 	for (unsigned i = 0; i < s->include_count; i++)
 		free(s->includes[i].text);
 	free(s->lines);

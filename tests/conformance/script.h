@@ -10,21 +10,21 @@
 enum { SCRIPT_WHY = 16384 };
 
 /*
- * Runs the script called file (for messages), whose text is changed. Graphs are looked for in the folders, NULL ends
- * them. False: why says "file:line: what", several lines of it.
+ * Runs the script called file (for messages), whose text is changed. Graphs are in the folders, which NULL ends.
+ * Returns false with "file:line: reason" in `why`, which may have several lines.
  */
 bool script_run(const char *file, char *text, const char *const *folders, char *why);
 
 struct host_plan;
 
 /*
- * As script_run_file, but that prepare(context, plan) is called before a host is made of plan. Its file is as the script names it,
- * with a folder before it.
+ * As script_run_file, but calls prepare(context, plan) before it makes a host from plan. The plan's file is the
+ * script's name for it with a folder in front.
  */
 bool script_run_prepared(const char *file, const char *const *folders,
 			 void (*prepare)(void *context, struct host_plan *plan), void *context, char *why);
 
-/* The same for a file; graphs are looked for in its own folder first. */
+/* The same for a file; its own folder is searched for graphs first. */
 bool script_run_file(const char *file, const char *const *folders, char *why);
 
 #endif

@@ -15,7 +15,7 @@ add_set(struct script *s, const char *name, const char *value)
 	return true;
 }
 
-/* The next of the host's own addresses. */
+/* Adds the next of the host's own addresses. */
 static bool
 add_address(struct script *s, const char *text)
 {
@@ -25,7 +25,7 @@ add_address(struct script *s, const char *text)
 
 	snprintf(host, sizeof(host), "%.*s", (int)strcspn(text, "/"), text);
 	if (index == HOST_PORTS || strchr(text, '/') == NULL || !number_parse(&s->names, host, &number, s->detail))
-		return script_fail(s, "'%s' is no address such as 10.0.0.1/24", text);
+		return script_fail(s, "'%s' is not an address such as 10.0.0.1/24", text);
 	if (index > 0)
 		snprintf(name, sizeof(name), "vnet.address%u", index + 1);
 	s->names.host[index] = (uint32_t)number;
@@ -55,7 +55,7 @@ script_do_host(struct script *s, char *const *words)
 		bool takes = script_is(*words, "graph") || script_is(*words, "mtu");
 
 		if (takes && words[1] == NULL)
-			return script_fail(s, "something is missing after '%s'", *words);
+			return script_fail(s, "an argument is missing after '%s'", *words);
 		if (script_is(*words, "graph")) {
 			if (!find_graph(s, *++words))
 				return false;
@@ -74,7 +74,7 @@ bool
 script_do_set(struct script *s, char *const *words)
 {
 	if (s->host != NULL)
-		return script_fail(s, "the host has begun: settings come first");
+		return script_fail(s, "the host has started: settings come first");
 	if (words[0] == NULL || words[1] == NULL || words[2] != NULL)
 		return script_fail(s, "set takes a name and a value");
 	return add_set(s, words[0], words[1]);

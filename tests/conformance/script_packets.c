@@ -1,4 +1,4 @@
-/* script_packets.c - what a script injects and expects; see script_private.h. */
+/* script_packets.c - packets injected and expected; see script_private.h. */
 #include <stdio.h>
 
 #include "tests/conformance/script_private.h"
@@ -28,7 +28,7 @@ script_do_let(struct script *s, char *const *words)
 	return packet_parse(&let->packet, &s->names, words + 1, s->detail) || script_fail_detail(s);
 }
 
-/* "FROM..TO", TO may be `end` */
+/* Parses "FROM..TO"; TO may be `end`. */
 static bool
 parse_range(struct script *s, const char *text, size_t *from, size_t *to)
 {
@@ -51,7 +51,7 @@ parse_range(struct script *s, const char *text, size_t *from, size_t *to)
 	return true;
 }
 
-/* A piece of a named datagram, its fields changed as the words say; without a range the datagram itself. */
+/* Makes a piece of a named datagram with the fields in `words`; without a range, the datagram itself. */
 static bool
 make_piece(struct script *s, const struct let *let, char *const *words)
 {
@@ -69,7 +69,7 @@ make_piece(struct script *s, const struct let *let, char *const *words)
 	return true;
 }
 
-/* What words say: a packet, or a name and a piece. */
+/* Makes the packet that words describe, or a piece of a named one. */
 static bool
 make_packet(struct script *s, char *const *words)
 {
@@ -82,7 +82,7 @@ make_packet(struct script *s, char *const *words)
 	return packet_parse(&s->packet, &s->names, words, s->detail) || script_fail_detail(s);
 }
 
-/* "on PORT", counted from 1, at the beginning of *words; 0: it is not there. */
+/* Parses "on PORT", counted from 1, at the start of *words; 0: absent. */
 static bool
 parse_port(struct script *s, char *const **words, unsigned *port)
 {
@@ -129,7 +129,7 @@ expect_nothing(struct script *s, char *const *words)
 	} else if (*words != NULL) {
 		return script_fail(s, "'%s' after nothing", *words);
 	}
-	return host_first_sent(s->host) == NULL || script_fail_expected(s, "nothing was to come");
+	return host_first_sent(s->host) == NULL || script_fail_expected(s, "no frame was expected");
 }
 
 bool
@@ -154,9 +154,9 @@ script_do_expect(struct script *s, char *const *words)
 		return false;
 	sent = host_first_sent(s->host);
 	if (sent == NULL)
-		return script_fail_expected(s, "nothing came");
+		return script_fail_expected(s, "nothing was sent");
 	if (port != 0 && sent->port != port - 1)
-		return script_fail_expected(s, "it came through another port");
+		return script_fail_expected(s, "it was sent on another port");
 	if (!packet_match(&s->packet, &s->names, sent->bytes, sent->len, s->detail))
 		return script_fail_expected(s, s->detail);
 	host_drop_sent(s->host);

@@ -1,6 +1,6 @@
 /*
- * script_private.h - a script that is carried out, shared by script.c (lines, time, counters), script_host.c (the host that
- * it describes) and script_packets.c (what is injected and expected).
+ * script_private.h - a script being run, shared by script.c (lines, time, counters), script_host.c (the host) and
+ * script_packets.c (packets injected and expected).
  */
 #ifndef CONFORMANCE_SCRIPT_PRIVATE_H
 #define CONFORMANCE_SCRIPT_PRIVATE_H
@@ -26,10 +26,10 @@ enum {
 struct line {
 	const char *file;
 	unsigned number;
-	char *words[WORDS_MAX]; /* NULL ends them */
+	char *words[WORDS_MAX]; /* ends with NULL */
 };
 
-/* A file of lines that others begin with. */
+/* A file included by lines of others. */
 struct include {
 	char file[TEXT_MAX];
 	char *text;
@@ -48,17 +48,17 @@ struct script {
 	unsigned line_count;
 	struct include includes[INCLUDES_MAX];
 	unsigned include_count;
-	const struct line *line; /* that is carried out */
+	const struct line *line; /* being run */
 
 	struct host *host;
 	struct host_plan plan;
-	void (*prepare)(void *context, struct host_plan *plan); /* NULL: nothing */
+	void (*prepare)(void *context, struct host_plan *plan); /* NULL: none */
 	void *context;
 	char graph[TEXT_MAX], sets[HOST_SETS][TEXT_MAX];
 	struct names names;
 	struct let lets[LETS_MAX];
 	unsigned let_count;
-	char counted[COUNTED_MAX][NAME_LEN * 2]; /* drop reasons that lines have named */
+	char counted[COUNTED_MAX][NAME_LEN * 2]; /* drop reasons that lines have counted */
 	unsigned counted_count;
 	struct packet packet;
 	uint8_t frame[PACKET_MAX];
@@ -71,22 +71,22 @@ script_is(const char *word, const char *what)
 	return word != NULL && strcmp(word, what) == 0;
 }
 
-/* ---- script.c: all false, after having said why, so that they can be returned ---- */
+/* ---- script.c: set the reason and return false ---- */
 
 __attribute__((format(printf, 2, 3))) bool script_fail(struct script *s, const char *format, ...);
 
-/* With what detail says. */
+/* With the reason in `detail`. */
 bool script_fail_detail(struct script *s);
 
-/* What came, or did not, is not what the line says. */
+/* The frame sent, or its absence, differs from the line. */
 bool script_fail_expected(struct script *s, const char *because);
 
-/* Where the file called name is: beside the script, or in one of the folders. False: nowhere. */
+/* Finds the file called name beside the script or in one of the folders. Returns false if it is in none. */
 bool script_find(const struct script *s, const char *name, char path[TEXT_MAX]);
 
-/* ---- and what was asked of the script: false if it failed ---- */
+/* ---- the following return false if the script failed ---- */
 
-/* Time does not pass over frames that no line has looked at. */
+/* Checks that no frame is unseen before time advances. */
 bool script_check_unseen(struct script *s);
 
 /* "30s", "$n*10ms", "500us" */
@@ -100,7 +100,7 @@ bool script_do_host(struct script *s, char *const *words);
 /* set INSTANCE.SETTING VALUE */
 bool script_do_set(struct script *s, char *const *words);
 
-/* The host begins with the first line that needs it. */
+/* Starts the host at the first line that needs it. */
 bool script_begin(struct script *s);
 
 /* ---- script_packets.c ---- */
@@ -114,7 +114,7 @@ bool script_do_inject(struct script *s, char *const *words);
 /* expect [on PORT] [within TIME] PACKET | nothing [within TIME] */
 bool script_do_expect(struct script *s, char *const *words);
 
-/* ignore: whatever was sent up to now */
+/* ignore: drops all frames sent so far */
 bool script_do_ignore(struct script *s, char *const *words);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * test_conformance.c - runs packet scripts, each of which is a test. Arguments are scripts (*.packets) and folders of
- * them, however deep; without one, all of this folder.
+ * test_conformance.c - runs packet scripts, each as a test. Arguments: scripts (*.packets) and folders, searched
+ * recursively; default: this folder.
  */
 #include <CUnit/Basic.h>
 #include <CUnit/TestRun.h>
@@ -41,7 +41,7 @@ by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Adds every script at and below path as a test. How many. */
+/* Adds every script at and below path as a test. Returns their number. */
 static unsigned
 add_scripts(CU_pSuite suite, char *path)
 {

@@ -1,10 +1,10 @@
 /*
- * test_paths.c - whether hosts with paths (xkernel/path.h) do what hosts without do. Of each packet script:
- * - it is run with hosts of each kind: what it expects must come;
- * - its frames are fed, as they are and changed by chance (bits flipped, cut, lengthened, repeated, out of order,
- *   checksums put right again or not), to a host of each kind side by side: after each frame both must have sent the
- *   same bytes at the same time, and at the end all counters and drop reasons must be the same. Now and then edges are
- *   counted; these counts must be the same, too.
+ * test_paths.c - compares hosts with paths (xkernel/path.h) with hosts without. Each packet script
+ * - is run with hosts of each kind: its expectations must hold;
+ * - is replayed to a host of each kind side by side, its frames unchanged and randomly changed (bits flipped, cut,
+ *   lengthened, duplicated, reordered, checksums corrected or not): after each frame both must have sent the same bytes
+ *   at the same time, and at the end all counters and drop reasons must be equal. Now and then edges are counted, and
+ *   these counts must be equal too.
  */
 #include <glob.h>
 
@@ -17,7 +17,7 @@ enum { KINDS = 2, ROUNDS = 2, ROUNDS_LONG = 20, DIFFER_FRAMES = 4096, DIFFER_LON
 
 enum { BY_LAYERS, BY_PATHS, DIFFER_HOSTS };
 
-#define DIFFER_AFTER_NS UINT64_C(200000000000) /* when everything has timed out */
+#define DIFFER_AFTER_NS UINT64_C(200000000000) /* time after which everything has timed out */
 
 static const char *const folders[] = { CONFORMANCE_ROOT "/tests/conformance", CONFORMANCE_ROOT "/graphs", NULL };
 
@@ -28,7 +28,7 @@ struct frame {
 	uint8_t bytes[DIFFER_LONG];
 };
 
-/* What a script has done to its host, and what was compared. */
+/* What a script has done to its host, and the results compared. */
 struct recording {
 	const char *script;
 	bool by_layers; /* the next host has no paths */
@@ -36,7 +36,7 @@ struct recording {
 	char graph[4096], sets[HOST_SETS][DIFFER_TEXT];
 	struct frame *frames;
 	unsigned count;
-	uint64_t total, by_path; /* of all counters; frames that went up paths */
+	uint64_t total, by_path; /* total: of all counters; by_path: frames that took paths */
 };
 
 /* ---- recording ---- */
@@ -54,7 +54,7 @@ record(void *context, const struct host_plan *plan, uint64_t at_ns, unsigned por
 	r->count++;
 }
 
-/* Keeps the plan of a script's host, and has it recorded if it has paths. */
+/* Keeps the plan of a script's host, and records the host if it has paths. */
 static void
 prepare(void *context, struct host_plan *plan)
 {
@@ -74,7 +74,7 @@ prepare(void *context, struct host_plan *plan)
 	plan->context = r;
 }
 
-/* ---- frames that are changed ---- */
+/* ---- changed frames ---- */
 
 static void
 checksum_ip(struct frame *f)
@@ -93,7 +93,7 @@ checksum_ip(struct frame *f)
 	f->bytes[25] = (uint8_t)~sum;
 }
 
-/* One change in three frames; half of those that are hurt get a right IP checksum again, so that they come further. */
+/* Changes one frame in three; half of the damaged ones get a valid IP checksum again, so that they get further. */
 static void
 change(struct frame *f, uint64_t *random)
 {
@@ -131,7 +131,7 @@ change(struct frame *f, uint64_t *random)
 
 /* ---- side by side ---- */
 
-/* Takes what the hosts have sent. */
+/* Takes the frames that the hosts have sent and compares them. */
 static bool
 compare_sent(const char *script, struct host *const hosts[DIFFER_HOSTS])
 {
@@ -142,7 +142,7 @@ compare_sent(const char *script, struct host *const hosts[DIFFER_HOSTS])
 			return true;
 		if (a == NULL || b == NULL || a->at_ns != b->at_ns || a->port != b->port || a->len != b->len ||
 		    memcmp(a->bytes, b->bytes, a->len) != 0) {
-			printf("%s: by layers %zu bytes were sent at %llu ns, by paths %zu at %llu\n", script,
+			printf("%s: layers sent %zu bytes at %llu ns, paths %zu at %llu\n", script,
 			       a == NULL ? 0 : a->len, a == NULL ? 0ULL : (unsigned long long)a->at_ns,
 			       b == NULL ? 0 : b->len, b == NULL ? 0ULL : (unsigned long long)b->at_ns);
 			return false;
@@ -185,7 +185,7 @@ compare_counts(struct recording *r, struct host *const hosts[DIFFER_HOSTS])
 	r->total += c.total;
 	if (host_crossings(hosts[BY_LAYERS]) == host_crossings(hosts[BY_PATHS]))
 		return c.good && c.counters > 0;
-	printf("%s: other crossings are counted by paths\n", r->script);
+	printf("%s: paths count different crossings\n", r->script);
 	return false;
 }
 
@@ -198,7 +198,7 @@ wait_both(const char *script, struct host *const hosts[DIFFER_HOSTS], uint64_t u
 	return compare_sent(script, hosts);
 }
 
-/* One round over a recording: as it was (round 0), or changed. */
+/* Runs one round over a recording: unchanged (round 0), or changed. */
 static bool
 replay(const struct recording *r, unsigned round, struct host *const hosts[DIFFER_HOSTS])
 {
@@ -258,7 +258,7 @@ compare(struct recording *r, unsigned round)
 	return good;
 }
 
-TEST(all_scripts_give_the_same)
+TEST(paths_and_layers_give_the_same_results)
 {
 	struct {
 		const char *folder;

@@ -1,6 +1,6 @@
 /*
- * test_script.c - the language of packet scripts: what is wrong in one is said with file and line, and an expectation that
- * does not hold fails.
+ * test_script.c - the language of packet scripts: errors are reported with file and line, and an expectation that does
+ * not hold fails.
  */
 #include <fts.h>
 
@@ -14,7 +14,7 @@
 
 static const char *const folders[] = { CONFORMANCE_ROOT "/graphs", CONFORMANCE_ROOT "/tests/conformance", NULL };
 
-/* Runs text; "" or what was wrong, valid until the next. */
+/* Runs text. Returns "" or its error, valid until the next run. */
 static const char *
 run(const char *text)
 {
@@ -31,18 +31,18 @@ run(const char *text)
 	return why;
 }
 
-/* Whether text goes wrong, and is said to with these words. */
+/* Checks that text fails with an error that contains `words`. */
 static void
 wrong(const char *text, const char *words)
 {
 	const char *why = run(text);
 
 	if (strstr(why, words) == NULL)
-		fprintf(stderr, "\n%s\tis said to be: %s\n\tnot: %s\n", text, why, words);
+		fprintf(stderr, "\n%s\tis reported as: %s\n\tnot: %s\n", text, why, words);
 	CHECK_HAS(why, words);
 }
 
-TEST(a_script_that_holds)
+TEST(valid_script_passes)
 {
 	CHECK_STR(run(HOST PING PONG), "");
 	CHECK_STR(run(HOST "inject eth / arp request who 10.0.0.1 tell 10.0.0.2\n"
@@ -54,25 +54,25 @@ TEST(a_script_that_holds)
 	CHECK_STR(run(HOST), "");
 }
 
-TEST(what_is_wrong_has_its_line)
+TEST(errors_have_their_line)
 {
 	wrong("", "script:1: a script begins with");
 	wrong(PING, "script:1: a script begins with");
-	wrong(HOST "say hello", "script:2: 'say' is nothing");
+	wrong(HOST "say hello", "script:2: 'say' is not a command");
 	wrong(HOST "\n\nset a", "script:4: set takes");
-	wrong("host 10.0.0.1 graph udptest.dot", "script:1: '10.0.0.1' is no address");
+	wrong("host 10.0.0.1 graph udptest.dot", "script:1: '10.0.0.1' is not an address");
 	wrong("host 10.0.0.1/24 graph nothing.dot", "script:1: there is no graph nothing.dot");
-	wrong("host 10.0.0.1/24 graph", "script:1: something is missing after 'graph'");
+	wrong("host 10.0.0.1/24 graph", "script:1: an argument is missing after 'graph'");
 	wrong("host 10.0.0.1/24", "script:1: host needs a graph");
 	wrong(HOST HOST, "script:2: there is a host already");
 	wrong("host 10.0.0.1/24 10.1.0.1/24 graph udptest.dot\nexpect nothing", "script:2: the graph has fewer ports");
 	wrong(HOST "set ip.nothing 1\n" PING, "nothing");
-	wrong(HOST PING PONG "set ip.ttl 1\n", "script:4: the host has begun");
+	wrong(HOST PING PONG "set ip.ttl 1\n", "script:4: the host has started");
 	wrong(HOST "repeat 3 as i\n" PING, "script:2: this repeat has no end");
-	wrong(HOST "repeat 3\nend", "script:2: it is written: repeat");
-	wrong(HOST "end", "script:2: 'end' is nothing");
-	wrong(HOST "at noon expect nothing", "script:2: 'noon' is no time");
-	wrong(HOST "at", "script:2: '' is no time");
+	wrong(HOST "repeat 3\nend", "script:2: usage: repeat");
+	wrong(HOST "end", "script:2: 'end' is not a command");
+	wrong(HOST "at noon expect nothing", "script:2: 'noon' is not a time");
+	wrong(HOST "at", "script:2: '' is not a time");
 	wrong(HOST "at 2s expect nothing\nat 1s expect nothing", "script:3: it is 2000.000 ms already");
 	wrong(HOST "count ip.nothing 1", "script:2: there is no counter 'ip.nothing'");
 	wrong(HOST "count nothing.in 1", "script:2: there is no counter 'nothing.in'");
@@ -84,7 +84,7 @@ TEST(what_is_wrong_has_its_line)
 	wrong(HOST PING PONG "sent at most 49", "script:4: the number of bytes sent is 50, not at most 49");
 }
 
-TEST(what_is_wrong_in_an_included_file_has_its_line_there)
+TEST(errors_in_an_included_file_have_its_line)
 {
 	static const char *const own[] = { CONFORMANCE_ROOT "/tests/conformance/blast", CONFORMANCE_ROOT "/graphs",
 					   NULL };
@@ -93,54 +93,54 @@ TEST(what_is_wrong_in_an_included_file_has_its_line_there)
 
 	CHECK(!script_run("script", text, own, why));
 	CHECK_HAS(why, "tests/conformance/blast/comes-back.include:1: at 0.000 ms");
-	CHECK_HAS(why, "because: nothing came");
+	CHECK_HAS(why, "because: nothing was sent");
 }
 
-TEST(what_is_wrong_in_a_packet_is_named)
+TEST(errors_in_a_packet_are_named)
 {
 	wrong(HOST "inject", "a packet is missing");
-	wrong(HOST "inject tcp", "'tcp' is no layer, payload");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 colour 7", "'colour' is no field");
-	wrong(HOST "inject ip 10.0.0.2 >", "something is missing after '>'");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl", "something is missing after 'ttl'");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl 256", "ttl cannot be so large");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 offset 12", "offset is no multiple of 8");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl many", "'many' is no number");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl $n", "'$n' is no number");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl 4/0", "'4/0' is no number");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 options 123", "'123' are no options");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl *", "what is injected needs a value for ttl");
-	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 / udp / 123", "'123' is no layer, payload");
+	wrong(HOST "inject tcp", "'tcp' is not a layer, a payload");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 colour 7", "'colour' is not a field");
+	wrong(HOST "inject ip 10.0.0.2 >", "an argument is missing after '>'");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl", "an argument is missing after 'ttl'");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl 256", "ttl is too large");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 offset 12", "offset is not a multiple of 8");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl many", "'many' is not a number");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl $n", "'$n' is not a number");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl 4/0", "'4/0' is not a number");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 options 123", "'123' is not at most 40 bytes of options");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 ttl *", "an injected packet needs a value for ttl");
+	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 / udp / 123", "'123' is not a layer, a payload");
 	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 / pattern 70000", "the payload is too long");
 	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 /", "a layer or payload is missing");
 	wrong(HOST "let d ip 10.0.0.2 > 10.0.0.1 / udp / pattern 8\ninject d 0..24", "the datagram has 16 bytes");
 	wrong(HOST "let d ip 10.0.0.2 > 10.0.0.1 / udp / pattern 8\ninject d 8", "a piece is written FROM..TO");
 	wrong(HOST "let d ip 10.0.0.2 > 10.0.0.1 / udp / pattern 8\ninject d 4..end",
 	      "a piece begins at a multiple of 8");
-	wrong(HOST "let d eth / bid / pattern 8\ninject d 4..end", "only a whole datagram of ip, or message of blast");
+	wrong(HOST "let d eth / bid / pattern 8\ninject d 4..end", "only a whole ip datagram or blast message");
 	wrong(HOST "inject blast send fragment 0", "fragments are numbered from 1 to 64");
 	wrong(HOST "inject blast send fragment 65", "fragments are numbered from 1 to 64");
-	wrong(HOST "inject blast send fragment", "something is missing after 'fragment'");
-	wrong(HOST "inject blast query", "'query' is no field");
-	wrong(HOST "inject bidctl query request", "something is missing after 'request'");
-	wrong(HOST "inject chan request seq 4294967296", "seq cannot be so large");
-	wrong(HOST "inject chan request seq $seq", "'$seq' is no number");
+	wrong(HOST "inject blast send fragment", "an argument is missing after 'fragment'");
+	wrong(HOST "inject blast query", "'query' is not a field");
+	wrong(HOST "inject bidctl query request", "an argument is missing after 'request'");
+	wrong(HOST "inject chan request seq 4294967296", "seq is too large");
+	wrong(HOST "inject chan request seq $seq", "'$seq' is not a number");
 }
 
-TEST(what_does_not_come_fails)
+TEST(missing_frames_fail)
 {
-	wrong(HOST PONG, "because: nothing came");
+	wrong(HOST PONG, "because: nothing was sent");
 	wrong(HOST "expect within 1s arp request", "at 1000.000 ms");
 	wrong(HOST PING PONG PONG, "script:4");
-	wrong(HOST PING "expect nothing", "because: nothing was to come");
+	wrong(HOST PING "expect nothing", "because: no frame was expected");
 	wrong(HOST PING, "script:2: at 0.000 ms\n\tline:    inject");
-	wrong(HOST PING, "no line before has expected that");
+	wrong(HOST PING, "no earlier line expects this frame");
 	wrong(HOST PING "at 1s expect nothing", "script:3: at 0.000 ms");
 }
 
-TEST(what_is_different_fails)
+TEST(different_frames_fail)
 {
-	wrong(HOST PING "expect arp reply", "because: eth has another type");
+	wrong(HOST PING "expect arp reply", "because: eth has a wrong type");
 	wrong(HOST PING "expect ip 10.0.0.1 > 10.0.0.3", "because: ip dst is 10.0.0.2, not 10.0.0.3");
 	wrong(HOST PING "expect eth broadcast > broadcast", "eth dst is 02:01:0a:00:00:02, not ff:ff:ff:ff:ff:ff");
 	wrong(HOST PING "expect ip ttl 63", "because: ip ttl is 64, not 63");
@@ -164,7 +164,7 @@ TEST(counters_must_be_right_and_complete)
 	wrong(HOST "inject ip 10.0.0.2 > 10.0.0.1 offset 8 more / pattern 8\nbuffers 0", "buffers in use is 1, not 0");
 }
 
-/* What is wrong in what a host sends must not escape: the checks of headers, on frames that are made here. */
+/* Faults in a host's headers must be found: the checks of headers, on frames made here. */
 static const char *
 judge(const char *frame, const char *expected)
 {
@@ -190,10 +190,10 @@ judge(const char *frame, const char *expected)
 	return packet_match(&packet, &names, bytes, len, why) ? "" : why;
 }
 
-TEST(a_header_that_is_wrong_is_seen)
+TEST(wrong_headers_are_found)
 {
 	CHECK_STR(judge("ip 1.1.1.1 > 2.2.2.2 / udp 1 > 2 / pattern 9", "ip / udp 1 > 2 / pattern 9"), "");
-	CHECK_STR(judge("ip version 5 / udp", "ip / udp"), "ip has another version");
+	CHECK_STR(judge("ip version 5 / udp", "ip / udp"), "ip has a wrong version");
 	CHECK_STR(judge("ip ihl 4 / udp", "ip / udp"), "ip has an impossible header length");
 	CHECK_STR(judge("ip len 19 / udp", "ip / udp"), "ip has an impossible length");
 	CHECK_STR(judge("ip len 29 / udp", "ip / udp"), "ip has an impossible length");
@@ -207,19 +207,19 @@ TEST(a_header_that_is_wrong_is_seen)
 	CHECK_STR(judge("ip / udp sum 0", "ip / udp"), "udp has no checksum");
 	CHECK_STR(judge("ip / udp sum 0", "ip / udp sum 0"), "");
 	CHECK_STR(judge("ip / icmp echo-reply sum bad", "ip / icmp"), "icmp has a wrong checksum");
-	CHECK_STR(judge("arp reply hw 2", "arp reply"), "arp is not about IP over Ethernet");
+	CHECK_STR(judge("arp reply hw 2", "arp reply"), "arp is not for IP over Ethernet");
 	CHECK_STR(judge("ip / udp / pattern 2 / cut 41", "ip / udp"), "ip has an impossible length");
 	CHECK_STR(judge("ip / udp / cut 33", "ip / udp"), "ip does not fit into 19 bytes");
 }
 
-TEST(a_header_of_the_rpc_suite_that_is_wrong_is_seen)
+TEST(wrong_headers_of_the_rpc_suite_are_found)
 {
 	CHECK_STR(judge("blast send / bid source 5 / chan request seq 7 / pattern 9",
 			"blast seq 0 / bid source 5 / chan request seq 7 / pattern 9"),
 		  "");
 	CHECK_STR(judge("blast send seq 1 count 2 fragment 2 / pattern 9", "blast fragment 2 / pattern 9"), "");
-	CHECK_STR(judge("blast width 32", "blast"), "blast has a mask of another width");
-	CHECK_STR(judge("blast op 4", "blast"), "blast has another op");
+	CHECK_STR(judge("blast width 32", "blast"), "blast has a wrong mask width");
+	CHECK_STR(judge("blast op 4", "blast"), "blast has a wrong op");
 	CHECK_STR(judge("blast len 8 / pattern 9", "blast / *"), "blast has a wrong length");
 	CHECK_STR(judge("blast len 8 / pattern 9", "blast len 8 / *"), "");
 	CHECK_STR(judge("blast mask 1", "blast"), "blast has an impossible mask");
@@ -235,7 +235,7 @@ TEST(a_header_of_the_rpc_suite_that_is_wrong_is_seen)
 	CHECK_STR(judge("bidctl query request 7", "bidctl query response"), "bidctl flags is 1, not 3");
 	CHECK_STR(judge("bidctl query request 7 sum bad", "bidctl"), "bidctl has a wrong checksum");
 	CHECK_STR(judge("bidctl query request 7 source 0", "bidctl"), "bidctl has no boot id");
-	CHECK_STR(judge("bidctl query request 7 / 00", "bidctl"), "bidctl has something behind its header");
+	CHECK_STR(judge("bidctl query request 7 / 00", "bidctl"), "bidctl has bytes behind its header");
 	CHECK_STR(judge("bidctl bcast host 10.0.0.2", "bidctl host 10.0.0.3"), "bidctl host is 10.0.0.2, not 10.0.0.3");
 	CHECK_STR(judge("bid source 0", "bid"), "bid has no boot id");
 	CHECK_STR(judge("bid protocol 9 / chan", "bid / chan"), "bid carries another protocol");
@@ -245,7 +245,7 @@ TEST(a_header_of_the_rpc_suite_that_is_wrong_is_seen)
 	CHECK_STR(judge("bid / chan probe / cut 57", "bid / chan"), "chan does not fit into 19 bytes");
 }
 
-/* What a message that did not come as expected is said to be. */
+/* Frames are printed if they differ from what was expected. */
 TEST(headers_of_the_rpc_suite_are_printed)
 {
 	wrong("host 10.0.0.1/24 graph chantest.dot\nexpect bidctl query", "bidctl flags 4 sum 0x");
@@ -257,15 +257,15 @@ TEST(headers_of_the_rpc_suite_are_printed)
 	      " / blast len 9 / udp 2001 > 5000 len 9 sum 0x");
 }
 
-/* The checksum that is computed here, against one that was computed by hand: RFC 1071, 3. */
-TEST(the_checksum_is_rfc_1071s)
+/* Compares this folder's checksum with one computed by hand: RFC 1071, 3. */
+TEST(checksum_agrees_with_rfc_1071)
 {
 	static const uint8_t bytes[] = { 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7 };
 
 	CHECK_EQ(checksum_end(checksum_add(0, bytes, sizeof(bytes))), (uint16_t)~0xddf2);
 }
 
-TEST(numbers_are_computed)
+TEST(expressions_are_computed)
 {
 	struct names names = { .host = { 0x0a000001 }, .link = { 0x020000000001 }, .host_count = 1 };
 	char why[PACKET_WHY];
@@ -314,7 +314,7 @@ read_table(void)
 	return text;
 }
 
-/* How many scripts there are; each must be in the table as `FOLDER/NAME`. */
+/* Returns the number of scripts; each must be in the table as `FOLDER/NAME`. */
 static unsigned
 check_scripts(const char *table)
 {
@@ -340,7 +340,7 @@ check_scripts(const char *table)
 	return count;
 }
 
-TEST(every_script_is_in_the_table_and_every_row_has_its_script)
+TEST(table_and_scripts_correspond)
 {
 	static const char *const kinds[] = { "`rfc", "`attacks/", "`blast/", "`bidctl/", "`bid/", "`chan/" };
 	char *table = read_table(), path[512];

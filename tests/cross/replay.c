@@ -1,7 +1,7 @@
 /*
- * replay.c - a run of a simulated world, composed by hand (graph files need a library that is not there for every
- * machine), with every fault, both modes, crashes, handoffs and fragments; prints a hash of all that happened. The same
- * on every machine.
+ * replay.c - a run of a simulated world, composed by hand because graph files need a library that not every machine
+ * has, with every fault, both modes, crashes, handoffs and fragments. Prints a hash of all that happened, which is the
+ * same on every machine.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ enum { HOSTS = 6, WHY = 160 };
 extern const struct xk_protocol_type xk_type_port, xk_type_eth, xk_type_arp, xk_type_vnet, xk_type_ip, xk_type_udp,
 	xk_type_vdrop, xk_type_vwork;
 
-/* Nothing here is built in by a table. */
+/* Nothing is built in by a table here. */
 const struct xk_protocol_type *const xk_protocol_types[] = { NULL };
 
 struct replay {

@@ -1,4 +1,4 @@
-/* test_fused.c - the hand-fused echo and the frames it is measured with: it answers what is right and nothing else. */
+/* test_fused.c - the hand-fused echo and the frames that measure it: it answers valid frames and no others. */
 
 #include "experiments/floors/fused.h"
 #include "platform/sim/memory.h"
@@ -33,7 +33,7 @@ bench_free(struct bench *b)
 	free(b);
 }
 
-/* The request of a peer in a buffer that ends where it does. */
+/* Makes the request of a peer in a buffer that ends with it. */
 static struct xk_msg *
 bench_request(struct bench *b, uint32_t peer)
 {
@@ -88,7 +88,7 @@ TEST_WITH(every_truncation_is_refused, struct bench *b, bench_new(8), bench_free
 	}
 }
 
-/* Only the source link address is covered by no check (but for its group bit). */
+/* No check covers the source link address (but its group bit). */
 TEST_WITH(every_wrong_bit_is_refused, struct bench *b, bench_new(4), bench_free)
 {
 	for (uint32_t bit = 0; bit < 8 * b->frames.len; bit++) {
@@ -101,7 +101,7 @@ TEST_WITH(every_wrong_bit_is_refused, struct bench *b, bench_new(4), bench_free)
 	}
 }
 
-TEST_WITH(a_wrong_echo_is_seen, struct bench *b, bench_new(4), bench_free)
+TEST_WITH(wrong_echo_is_detected, struct bench *b, bench_new(4), bench_free)
 {
 	for (uint32_t bit = 0; bit < 8 * b->frames.len; bit++) {
 		struct xk_msg *m = bench_request(b, 5);
@@ -113,8 +113,8 @@ TEST_WITH(a_wrong_echo_is_seen, struct bench *b, bench_new(4), bench_free)
 	}
 }
 
-/* A rig whose port sends nothing back, or sends back the wrong thing, must say so. */
-TEST_WITH(a_rig_that_gets_no_echo_says_so, struct bench *b, bench_new(1), bench_free)
+/* A rig must report a port that returns nothing, or the wrong frame. */
+TEST_WITH(rig_reports_a_missing_echo, struct bench *b, bench_new(1), bench_free)
 {
 	struct echo_rig *rig = calloc(1, sizeof(*rig));
 	struct xk_msg *frames[ECHO_RIG_BURST];
@@ -135,7 +135,7 @@ TEST_WITH(a_rig_that_gets_no_echo_says_so, struct bench *b, bench_new(1), bench_
 	free(rig);
 }
 
-TEST_WITH(a_rig_counts_its_rounds, struct bench *b, bench_new(1), bench_free)
+TEST_WITH(rig_counts_its_rounds, struct bench *b, bench_new(1), bench_free)
 {
 	struct echo_rig *rig = calloc(1, sizeof(*rig));
 	struct xk_msg *frames[ECHO_RIG_BURST];
@@ -160,7 +160,7 @@ TEST_WITH(a_rig_counts_its_rounds, struct bench *b, bench_new(1), bench_free)
 
 /* ---- pieces ---- */
 
-/* A message that needs so many pieces has a byte in the last. */
+/* Each size leaves one byte or more in its last piece. */
 static const uint32_t sizes_in_pieces[] = { 1473, 2952, 2953, 4000, ECHO_FRAME_MAX_MESSAGE };
 
 static void
@@ -173,7 +173,7 @@ bench_request_pieces(struct bench *b, uint32_t peer, struct xk_msg **m)
 	}
 }
 
-/* What is wrong with all pieces of an echo. */
+/* Returns the fault in all pieces of an echo. */
 static const char *
 bench_check_pieces(struct bench *b, uint32_t peer, struct xk_msg *const *m)
 {
@@ -214,7 +214,7 @@ TEST(messages_in_pieces_are_echoed)
 	}
 }
 
-/* Of every piece; of its identification as of the rest, as the others have another. */
+/* Every bit of every piece, including its identification, which must be the other pieces'. */
 TEST_WITH(every_wrong_bit_of_a_piece_is_refused, struct bench *b, bench_new(1480), bench_free)
 {
 	for (uint32_t piece = 0; piece < 2; piece++)
@@ -228,7 +228,7 @@ TEST_WITH(every_wrong_bit_of_a_piece_is_refused, struct bench *b, bench_new(1480
 		}
 }
 
-TEST_WITH(a_wrong_bit_in_a_pieces_echo_is_seen, struct bench *b, bench_new(1480), bench_free)
+TEST_WITH(wrong_bit_in_a_pieces_echo_is_detected, struct bench *b, bench_new(1480), bench_free)
 {
 	struct xk_msg *m[ECHO_FRAME_MAX_PIECES];
 
@@ -244,7 +244,7 @@ TEST_WITH(a_wrong_bit_in_a_pieces_echo_is_seen, struct bench *b, bench_new(1480)
 	bench_free_pieces(b, m);
 }
 
-TEST_WITH(a_rig_takes_pieces, struct bench *b, bench_new(4000), bench_free)
+TEST_WITH(rig_accepts_pieces, struct bench *b, bench_new(4000), bench_free)
 {
 	struct echo_rig *rig = calloc(1, sizeof(*rig));
 	struct xk_msg *frames[ECHO_RIG_BURST];

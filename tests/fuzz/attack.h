@@ -1,6 +1,6 @@
 /*
- * attack.h - the whole UDP graph over a real port, and frames for it that no honest host sends. For a test program of one
- * file.
+ * attack.h - the whole UDP graph over a real port, and frames for it that no honest host sends. Included by one file of
+ * a test program.
  */
 #ifndef TESTS_FUZZ_ATTACK_H
 #define TESTS_FUZZ_ATTACK_H
@@ -14,8 +14,8 @@ enum {
 	PEER = 0x0a4d0110,
 	OTHER = 0x0a4d0220,
 	LONGEST = 65515,
-	DATAGRAMS = 16, /* the settings of graph() */
-	FRAGMENTS = 64, /* in whole buffers */
+	DATAGRAMS = 16, /* graph()'s settings */
+	FRAGMENTS = 64, /* as whole buffers */
 	SOURCE_DATAGRAMS = 4,
 	SOURCE_FRAGMENTS = 46,
 };
@@ -29,16 +29,16 @@ graph(void)
 			     "ip.reassembly_timeout=2s; ip.sessions=4; udp: ip; udp.sessions=4; udptest: udp");
 }
 
-/* A fragment, or (offset 0, more false) a whole datagram, as it is sent. */
+/* A fragment or, with offset 0 and more false, a whole datagram. */
 struct piece {
 	uint32_t source;
 	uint16_t id;
 	size_t offset, len;
 	bool more;
 	uint8_t protocol;    /* 0: UDP */
-	uint16_t fragment;   /* bits to set besides */
-	size_t claimed;      /* the IP header's length; 0: the right one */
-	const uint8_t *data; /* the datagram; NULL: zeros */
+	uint16_t fragment;   /* further bits to set */
+	size_t claimed;      /* header length of IP to claim; 0: the right one */
+	const uint8_t *data; /* the datagram's bytes; NULL: zeros */
 };
 
 static inline void
@@ -73,7 +73,7 @@ zeros(struct rig *r, uint32_t source, uint16_t id, size_t offset, size_t len, bo
 	attack(r, (struct piece){ .source = source, .id = id, .offset = offset, .len = len, .more = more });
 }
 
-/* Makes a UDP datagram of len bytes in all for the server. */
+/* Makes a UDP datagram of len bytes in total for the server. */
 static inline void
 make_udp(uint8_t *p, uint32_t source, size_t len, uint8_t fill)
 {
@@ -96,7 +96,7 @@ table(struct rig *r)
 	return &((struct ip *)rig_protocol(r, "ip"))->reassembly;
 }
 
-/* Whether a well-behaved host's datagram, in `count` fragments, comes back. */
+/* Returns true if an honest host's datagram, in `count` fragments, is echoed. */
 static inline bool
 is_served(struct rig *r, uint32_t source, uint16_t id, unsigned count)
 {
@@ -116,7 +116,7 @@ is_served(struct rig *r, uint32_t source, uint16_t id, unsigned count)
 	return rig_sent(r) == before + (count == 1 ? 1u : 2u);
 }
 
-/* Nothing has been put together, and the others are served, also in fragments. */
+/* Checks that nothing was reassembled and that other hosts are served, also in fragments. */
 static inline void
 end(struct rig *r)
 {

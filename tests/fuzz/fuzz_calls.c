@@ -1,13 +1,13 @@
 /*
- * fuzz_calls.c - two hosts that call each other through the RPC suite, with a hostile wire between them: a script says of each
- * frame whether it gets through, is lost, comes twice, later, again, cut, damaged or from another station of its host,
- * and when a host falls silent, or crashes and boots.
+ * fuzz_calls.c - two hosts that call each other through the RPC suite over a hostile wire. For each frame a script
+ * chooses whether it gets through, is lost, duplicated, delayed, replayed, cut, damaged or sent from another station of
+ * its host, and when a host falls silent, or crashes and boots.
  *
- * The script's first byte chooses (enum calls_choice); then each byte is the fate of one frame (enum calls_fate; its
- * upper four bits are an argument). When it is over everything gets through. Then these must hold: every call has ended
- * once; each reply is that of its call; no call was run by another procedure, run twice, or run by a later boot of its
- * host than was there when it was made (unless frames were damaged: nothing here has a checksum over its contents);
- * nobody waits, and no buffer is left.
+ * The script's first byte makes choices (enum calls_choice); each further byte is the fate of one frame (enum
+ * calls_fate; its upper four bits are an argument). After the script everything gets through. Then these must hold:
+ * every call has ended once; each reply is its call's; no call was run by another procedure, run twice, or run by a
+ * later boot of its host than when it was made (unless frames were damaged: no checksum here covers the contents);
+ * nothing waits, and no buffer is left.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 
 enum calls_choice {
 	CALLS_REGULAR = 1 << 0,
-	CALLS_FULL = 1 << 1,   /* VSIZE and VMUX besides */
+	CALLS_FULL = 1 << 1,   /* with VSIZE and VMUX */
 	CALLS_DAMAGE = 1 << 2, /* frames may be damaged */
 	CALLS_LONG = 1 << 3,   /* messages of several frames */
 	CALLS_BOTH = 1 << 4,   /* both hosts call */
@@ -33,32 +33,32 @@ enum calls_choice {
 
 enum calls_fate {
 	/* 0 to 5: it gets through */
-	CALLS_ELSEWHERE = 6, /* it comes from another station of its host: argument */
-	CALLS_MUTE,          /* nothing from its host gets through for up to 2^11 ms: argument */
+	CALLS_ELSEWHERE = 6, /* it is sent from another station of its host: argument */
+	CALLS_MUTE,          /* its host is cut off for up to 2^11 ms: argument */
 	CALLS_LOST = 8,
 	CALLS_TWICE,
-	CALLS_LATER, /* behind those that come in the next ms */
-	CALLS_AGAIN, /* and one of the last 16 besides: argument */
+	CALLS_LATER, /* it arrives behind those of the next ms */
+	CALLS_AGAIN, /* one of the last 16 arrives too: argument */
 	CALLS_WAIT,  /* 2^argument ms pass before the next */
-	CALLS_CUT,   /* argument: so many bytes less */
-	CALLS_WRONG, /* a bit of it is, the next byte says which */
-	CALLS_CRASH, /* argument: bit 0 which host; bits 1 to 3: 2^.. ms until it boots */
+	CALLS_CUT,   /* argument: number of bytes cut off */
+	CALLS_WRONG, /* a bit is flipped: the next byte names it */
+	CALLS_CRASH, /* argument: bit 0: the host; bits 1 to 3: it boots after 2^.. ms */
 };
 
 enum {
 	CALLS_HOSTS = 2,
-	CALLS_USERS = 2, /* of a host */
-	CALLS_EACH = 4,  /* calls of a user of one boot */
+	CALLS_USERS = 2, /* per host */
+	CALLS_EACH = 4,  /* calls per user and boot */
 	CALLS_MAX = 256,
 	CALLS_QUEUE = 256,
 	CALLS_KEPT = 16,
 	CALLS_CRASHES = 6,
-	CALLS_STATIONS = 4,  /* of a host; byte 4 of a link address says which */
-	CALLS_PROCEDURE = 5, /* the first of two; nobody serves the one after them */
+	CALLS_STATIONS = 4,  /* per host; byte 4 of a link address is the station */
+	CALLS_PROCEDURE = 5, /* the first of two; the next one is unserved */
 	CALLS_PROCEDURES = 2,
 	CALLS_FRAME_MAX = 1514,
 	CALLS_LONG_LEN = 4000,
-	CALLS_SCRIPT_MS = 4000, /* it is over then at the latest */
+	CALLS_SCRIPT_MS = 4000, /* the script ends then at the latest */
 	CALLS_END_MS = 30000,
 };
 
@@ -68,7 +68,7 @@ enum {
 
 struct calls;
 
-/* A call, from when it was made. */
+/* A call that was made. */
 struct call {
 	unsigned from, to, procedure, runs, ends;
 	uint64_t from_boot, to_boot;
@@ -78,7 +78,7 @@ struct caller {
 	struct xk_protocol protocol;
 	struct calls *calls;
 	unsigned host;
-	unsigned users; /* that have not ended */
+	unsigned users; /* users that have not ended */
 };
 
 struct frame {
@@ -101,7 +101,7 @@ struct calls {
 	unsigned choices, crashes;
 	uint64_t boot_at_ns[CALLS_HOSTS]; /* 0: it is up */
 	uint64_t mute_until_ns[CALLS_HOSTS];
-	struct frame queue[CALLS_QUEUE]; /* those that were sent and are on their way */
+	struct frame queue[CALLS_QUEUE]; /* frames in flight */
 	unsigned queued;
 	struct frame kept[CALLS_KEPT];
 	unsigned kept_next;
@@ -124,7 +124,7 @@ calls_is_damaged(const struct calls *c)
 
 /* ---- the users ---- */
 
-/* What is asked: the call's number, and a pattern. The reply is the same, with the number turned over. */
+/* Makes a request: the call's number and a pattern. The reply is the same with the number inverted. */
 static struct xk_msg *
 caller_message(struct caller *caller, size_t len, uint32_t number)
 {
@@ -137,7 +137,7 @@ caller_message(struct caller *caller, size_t len, uint32_t number)
 	return m;
 }
 
-/* The procedure that is called; 0: there are none. */
+/* Returns the procedure called; 0: none in use. */
 static unsigned
 caller_procedure(struct xk_session *lls)
 {
@@ -299,7 +299,7 @@ static const char *const calls_uppers[2] = {
 	"vchan [channels=1, wait=\"300ms\"]; caller -> select -> vchan -> chan;",
 };
 
-/* One graph per host, path and upper protocol; read once. */
+/* Returns the graph of a host, path and upper protocol; read once. */
 static const struct xk_graph *
 calls_graph(unsigned host, unsigned path, unsigned upper)
 {
@@ -359,7 +359,7 @@ calls_boot(void *context, struct xk_sim_host *host)
 	return kernel;
 }
 
-/* The wire is a host without protocols: only ports, to be sent through by hand. */
+/* Composes the wire: a host of ports without protocols, through which the script sends. */
 static struct xk_kernel *
 calls_boot_wire(void *context, struct xk_sim_host *host)
 {
@@ -394,7 +394,7 @@ calls_see(void *context, const struct xk_sim_record *record)
 	c->queued++;
 }
 
-/* Frames for any station of a host reach the one that it has here. */
+/* Delivers a frame for any station of a host to the one it has here. */
 static void
 calls_pass(struct calls *c, const struct frame *frame)
 {
@@ -452,7 +452,7 @@ calls_damage(struct calls *c, struct frame *frame, unsigned fate, unsigned argum
 	calls_pass(c, frame);
 }
 
-/* What becomes of one frame. True: it comes later. */
+/* Decides the fate of one frame. Returns true if it is delayed. */
 static bool
 calls_decide(struct calls *c, struct frame *frame)
 {
@@ -495,7 +495,7 @@ calls_decide(struct calls *c, struct frame *frame)
 	return false;
 }
 
-/* All that were sent in the last ms. */
+/* Carries the frames sent in the last ms. */
 static void
 calls_carry(struct calls *c)
 {

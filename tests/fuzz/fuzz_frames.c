@@ -1,13 +1,15 @@
 /*
- * fuzz_frames.c - hostile peers and careless uppers against the whole UDP graph, as a script says (fuzz.h).
+ * fuzz_frames.c - hostile peers and careless uppers against the whole UDP graph, driven by a script (fuzz.h).
  *
  * A real kernel in IPP mode over the platform in memory; the caller's thread is its driver, and time is virtual. After
  * each record the kernel runs until nothing is left to do at the current time. Then these must hold:
- * - each frame has ended once: it was dropped under a name, answered ARP's curiosity, came to an upper, or waits in the
- *   reassembler (a datagram put together from k fragments ends once);
- * - what is sent is right to the last checksum;
- * - buffers out and sessions kept are what the settings allow.
- * And at the end: time alone gives back every buffer; closing gives back every session.
+ * - each frame has ended once: dropped by name, accepted by ARP, delivered to an upper, or waiting in the reassembler
+ * (a
+ *   datagram reassembled from k fragments ends once);
+ * - all checksums sent are right;
+ * - buffers out and sessions kept are within the settings.
+ *
+ * At the end, time alone frees every buffer, and closing frees every session.
  */
 #include <errno.h>
 #include <limits.h>
@@ -70,7 +72,7 @@ static const char *const upper_counters[] = { "delivered", NULL };
 
 static const struct xk_protocol_type user_type = {
 	.name = "user",
-	.help = "Opens sessions of udp and counts what comes.",
+	.help = "Opens sessions of udp and counts what it receives.",
 	.ops = &user_ops,
 	.size = sizeof(struct xk_protocol),
 	.lowers = upper_lowers,
@@ -79,7 +81,7 @@ static const struct xk_protocol_type user_type = {
 
 static const struct xk_protocol_type station_type = {
 	.name = "station",
-	.help = "The same of vnet, which it has enabled besides.",
+	.help = "The same of vnet, which it has also enabled.",
 	.ops = &station_ops,
 	.size = sizeof(struct xk_protocol),
 	.lowers = upper_lowers,
@@ -90,13 +92,13 @@ static const struct xk_protocol_type station_type = {
 
 struct frames;
 
-/* What an upper has open; used by one shepherd at a time. */
+/* A session that an upper has open; used by one shepherd at a time. */
 struct slot {
 	struct frames *f;
 	struct xk_session *session;
 	bool busy, lazy;
 	unsigned peer;
-	size_t len; /* to push */
+	size_t len; /* bytes to push */
 };
 
 struct frames {
@@ -110,11 +112,11 @@ struct frames {
 	bool serves, limited;
 	const _Atomic uint64_t *endings[FRAMES_ENDINGS];
 	unsigned ending_count;
-	uint64_t done, reassembled; /* frames_done, and datagrams put together, before the record */
+	uint64_t done, reassembled; /* frames_done and datagrams reassembled before the record */
 	struct fuzz_input input;
 };
 
-/* The graph for these policies; made once. */
+/* Returns the graph for these policies; made once. */
 static const struct xk_graph *
 frames_graph(unsigned policies)
 {
@@ -180,7 +182,7 @@ frames_begin(struct frames *f, unsigned policies)
 		f->slots[i].f = f;
 }
 
-/* ---- frames that were sent ---- */
+/* ---- frames sent ---- */
 
 enum { ETH_LEN = 14, IP_LEN = 20, UDP_LEN = 8, ARP_LEN = 28 };
 
@@ -234,7 +236,7 @@ frames_check_sent(const struct xk_msg *m)
 	}
 }
 
-/* ---- what must hold ---- */
+/* ---- properties ---- */
 
 static unsigned
 frames_counter(const struct xk_protocol *p, const char *name)
@@ -261,7 +263,7 @@ frames_add_ending_counter(struct frames *f, const struct xk_protocol *p, const c
 	frames_add_ending(f, &p->counts[1][frames_counter(p, name)]);
 }
 
-/* Whether what is on its way down is dropped for this reason; or what waits for ARP. */
+/* Returns true if this drop is of a message on send, or one that waits for ARP. */
 static bool
 frames_is_of_sending(const struct frames *f, const struct xk_protocol *p, const char *name)
 {
@@ -277,7 +279,7 @@ frames_is_of_sending(const struct frames *f, const struct xk_protocol *p, const 
 	return *names != NULL;
 }
 
-/* Looks once for what is added up often. */
+/* Looks up once what is summed often. */
 static void
 frames_find_endings(struct frames *f)
 {
@@ -294,7 +296,7 @@ frames_find_endings(struct frames *f)
 				frames_add_ending(f, &p->drops[i]);
 }
 
-/* Frames that have ended, or wait in the reassembler. */
+/* Returns the number of frames that have ended or wait in the reassembler. */
 static uint64_t
 frames_done(const struct frames *f)
 {
@@ -305,7 +307,7 @@ frames_done(const struct frames *f)
 	return done;
 }
 
-/* frame: whether one has arrived since this was looked at last. */
+/* frame: one has arrived since the last check. */
 static void
 frames_check_conserved(struct frames *f, bool frame)
 {
@@ -316,7 +318,7 @@ frames_check_conserved(struct frames *f, bool frame)
 	if (reassembled == f->reassembled) {
 		FUZZ_CHECK(more == frame);
 	} else {
-		/* k fragments were stored or just came, and end as one */
+		/* k fragments, stored or just received, end as one */
 		FUZZ_CHECK(frame && reassembled == f->reassembled + 1);
 		FUZZ_CHECK(more <= 0 && more >= 2 - FRAMES_IP_DATAGRAM_FRAGMENTS);
 	}
@@ -324,7 +326,9 @@ frames_check_conserved(struct frames *f, bool frame)
 	f->reassembled = reassembled;
 }
 
-/* A session in use is not evicted: each layer keeps at most its own, those of the layer above, and what slots hold. */
+/*
+ * A session in use is not evicted: each layer keeps at most its own, those of the layer above, and those of the slots.
+ */
 static void
 frames_check_bounds(const struct frames *f)
 {
@@ -370,7 +374,7 @@ frames_message(struct frames *f, const uint8_t *bytes, size_t len)
 	return m;
 }
 
-/* In two segments, whose cut lies in the headers. Headers are pulled up then, so buffers are not limited besides. */
+/* Makes a message of two segments, split in the headers. These are pulled up, so buffers are not limited as well. */
 static struct xk_msg *
 frames_split(struct frames *f, const uint8_t *bytes, size_t len, unsigned where)
 {
@@ -406,7 +410,7 @@ frames_frame(struct frames *f, unsigned flags, unsigned argument)
 
 /* ---- records: uppers ---- */
 
-/* Whom a slot's session is to: mostly a peer, or one that is not there; the last of 32 are of other kinds. */
+/* Returns the host of a slot's session: mostly a peer, or a missing one; the last of 32 are of other kinds. */
 static uint32_t
 slot_host(const struct slot *slot)
 {
@@ -459,7 +463,7 @@ slot_push(void *argument)
 	slot->busy = false;
 }
 
-/* A shepherd of its own acts on the slot. */
+/* Lets a shepherd of its own act on the slot. */
 static void
 slot_act(struct slot *slot, void (*act)(void *argument))
 {

@@ -1,9 +1,9 @@
 /*
- * fuzz_graph.c - hostile graph files and --set options: reader, checker, drawing, and the kernel that is composed.
+ * fuzz_graph.c - hostile graph files and --set options: reader, checker, drawing, and the composed kernel.
  *
- * An input is a graph file and --set options (fuzz_text.h). These must hold: a graph is refused if and only if something was found wrong, each error says what and stands in the order
- * of its line; what is read libcgraph reads alike (graphs/oracle.h); what is accepted has its lowers before its uppers, can be
- * drawn as a graph file, and can be composed.
+ * An input is a graph file and --set options (fuzz_text.h). These must hold: a graph is refused if and only if an error
+ * was reported; each error has a message and stands in the order of its line; libcgraph reads an accepted graph alike
+ * (graphs/oracle.h), which has its lowers before its uppers, can be drawn as a graph file, and can be composed.
  */
 #include "platform/sim/memory.h"
 #include "tests/fuzz/fuzz_text.h"
@@ -36,7 +36,7 @@ graph_check_order(const struct xk_graph *graph)
 	free(place);
 }
 
-/* The picture is no graph of protocols, but must be right in its form. */
+/* The picture is no graph of protocols, but must be well-formed. */
 static void
 graph_draw(const struct xk_graph *graph)
 {
@@ -70,7 +70,7 @@ graph_build(const struct xk_graph *graph)
 	xk_memory_platform_free(config.platform);
 }
 
-/* Whether every --set was taken. */
+/* Returns true if every --set was accepted. */
 static bool
 graph_set(struct xk_graph *graph, const uint8_t *at, const uint8_t *end, struct xk_graph_errors *errors)
 {

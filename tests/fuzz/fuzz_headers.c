@@ -1,9 +1,9 @@
 /*
- * fuzz_headers.c - each protocol's header loader against a plain one of RFCs and file comments, on any bytes, in any
- * segments, with few buffers. They must agree on the reason to drop, on every field, and on what is left of the message.
+ * fuzz_headers.c - each protocol's header loader against a simple model from RFCs and top comments, on random bytes, in
+ * any segments, with few buffers. They must agree on the drop reason, on every field, and on the rest of the message.
  *
- * An input: which loader; where the message is cut into segments (two bytes); what is known about it (flags of its
- * checksums, and how many buffers are left); the message.
+ * An input: the loader; where the message is split into segments (two bytes); what is known about it (flags of its
+ * checksums, and the number of buffers left); the message.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ enum {
 
 struct headers {
 	struct xk_platform *platform;
-	const uint8_t *bytes; /* of the message */
+	const uint8_t *bytes; /* the message's */
 	size_t len;
 	bool limited; /* a header that straddles segments may find no buffer */
 	unsigned known;
@@ -93,7 +93,7 @@ headers_make(struct headers *h, size_t first, size_t second, unsigned buffers)
 		xk_memory_platform_limit(h->platform, h->platform->ops->buffers_out(h->platform) + buffers);
 }
 
-/* What is left are the bytes from `from` to `to`. */
+/* Checks that the rest is bytes [from, to). */
 static void
 headers_check_left(const struct headers *h, size_t from, size_t to)
 {
@@ -104,7 +104,7 @@ headers_check_left(const struct headers *h, size_t from, size_t to)
 	FUZZ_CHECK(memcmp(left, h->bytes + from, to - from) == 0);
 }
 
-/* Whether the message is one to go on with, of which the loader, which says why, and `expected` must say the same. */
+/* Checks that the loader's drop reason, `why`, is `expected`. Returns true if the message is not dropped. */
 static bool
 headers_agree(unsigned why, unsigned expected)
 {
@@ -112,7 +112,7 @@ headers_agree(unsigned why, unsigned expected)
 	return why == XK_DROP_NONE;
 }
 
-/* Whether the header of a type is there in one piece, as the framework has it before demux; otherwise the message is gone. */
+/* Gathers the header of a type, as the framework does before demux. Returns false if the message is gone. */
 static bool
 headers_gather(struct headers *h, const struct xk_protocol_type *type)
 {
@@ -131,7 +131,7 @@ headers_gather(struct headers *h, const struct xk_protocol_type *type)
 	return false;
 }
 
-/* The bytes as 16-bit numbers, summed as RFC 1071 says; 0xffff: what has a checksum is intact. */
+/* Returns the sum of the bytes as 16-bit numbers (RFC 1071); 0xffff: a checksum in them is right. */
 static uint32_t
 headers_sum(uint32_t sum, const uint8_t *p, size_t len)
 {
@@ -332,7 +332,7 @@ headers_stopwait(struct headers *h)
 
 /* ---- BID and BIDCTL ---- */
 
-/* Of a single host: 0/8 and 224/3 are none. */
+/* Returns true for the address of a single host: not 0/8 or 224/3. */
 static bool
 headers_is_host(const uint8_t *p)
 {
@@ -357,7 +357,7 @@ headers_bidctl_expected(const uint8_t *p)
 {
 	uint64_t flags;
 
-	if (headers_sum(0, p, 40) % 0xffff != 0) /* nothing but zeros has a sum of 0, and no flags */
+	if (headers_sum(0, p, 40) % 0xffff != 0) /* only zeros have a sum of 0, and they have no flags */
 		return XK_DROP_BAD_CHECKSUM;
 	flags = headers_number(p, 2);
 	if ((flags < 1 || flags > 4) || (headers_number(p + 24, 8) != 0) != (flags == 1 || flags == 3) ||
@@ -384,7 +384,10 @@ headers_bidctl(struct headers *h)
 
 /* ---- CHAN ---- */
 
-/* What is there: from a client a request, a question, an ack of either kind; from a server a reply, the same, an error. */
+/*
+ * Returns true for flags in use: from a client a request, a probe, an ack of either kind; from a server a reply, the
+ * same, an error.
+ */
 static bool
 headers_chan_flags(uint64_t flags)
 {
@@ -438,7 +441,7 @@ headers_chan(struct headers *h)
 	headers_check_left(h, 20, 20 + headers_number(p + 16, 4));
 }
 
-/* ---- SELECT: of a call, or of a reply ---- */
+/* ---- SELECT: calls and replies ---- */
 
 static unsigned
 headers_select_expected(const uint8_t *p, bool is_reply)
@@ -491,7 +494,7 @@ headers_marshal(struct headers *h)
 static unsigned
 headers_am_expected(const uint8_t *p, size_t len)
 {
-	/* of kinds 1 to 10: the bytes at least, whether they are all, the least and the greatest handler */
+	/* kinds 1 to 10: minimum length, whether it is exact, first and last handler */
 	static const struct {
 		unsigned least, all, first, last;
 	} kinds[] = { { 12, 1, 1, 65535 }, { 0, 1, 0, 0 }, { 0, 1, 1, 64 }, { 0, 0, 0, 255 }, { 20, 0, 0, 255 },
@@ -536,7 +539,7 @@ headers_bits(const uint8_t *mask)
 	return count;
 }
 
-/* Of a long message of so many fragments. */
+/* Of a long message of `fragments`. */
 static unsigned
 headers_blast_expected_long(const uint8_t *p, size_t fragments)
 {

@@ -1,13 +1,13 @@
 /*
- * fuzz_hosts.c - hostile peers against a host of every graph in graphs/, as a script says (fuzz.h), in a simulated world:
- * so in regular mode, too, and with costs that let frames come while others are under way.
+ * fuzz_hosts.c - hostile peers against a host of every graph in graphs/, driven by a script (fuzz.h), in a simulated
+ * world: also in regular mode, and with costs that let frames arrive while others are in progress.
  *
- * The script's first byte chooses: bit 0 regular mode, bit 1 two threads, bit 2 costs, the others the graph. Frames come
- * from one neighbour who says he is all of the peers; what the host has sent he can send back. Other records of fuzz.h
- * mean here: FUZZ_LAZY what was sent last comes back, FUZZ_SERVE the mode changes, FUZZ_CLOSE the host crashes and boots.
+ * The script's first byte makes choices: bit 0 regular mode, bit 1 two threads, bit 2 costs, the others the graph.
+ * Frames arrive from one neighbour that plays all of the peers; it can return the host's frames. Other records of
+ * fuzz.h: FUZZ_LAZY returns the last frame sent, FUZZ_SERVE changes the mode, FUZZ_CLOSE crashes and boots the host.
  *
- * When all is quiet these must hold: every buffer has come back and no shepherd waits; every frame was taken, and each
- * has ended once, under a name (of protocols that answer or keep by themselves, the buffers say it alone).
+ * When all is quiet these must hold: every buffer has come back and no shepherd waits; every frame was received, and
+ * each has ended once, by name (for protocols that answer or keep frames themselves, only the buffers show it).
  */
 #include <glob.h>
 #include <limits.h>
@@ -32,7 +32,7 @@ enum {
 	HOSTS_SETS = 64,
 	HOSTS_SET_LEN = 96,
 	HOSTS_STACKS = 8,
-	HOSTS_FRAGMENTS = 8, /* of a datagram */
+	HOSTS_FRAGMENTS = 8, /* per datagram */
 };
 
 enum { HOSTS_REGULAR = 1 << 0, HOSTS_TWO_THREADS = 1 << 1, HOSTS_COSTS = 1 << 2, HOSTS_GRAPH_SHIFT = 3 };
@@ -41,9 +41,7 @@ enum { HOSTS_REGULAR = 1 << 0, HOSTS_TWO_THREADS = 1 << 1, HOSTS_COSTS = 1 << 2,
 #define HOSTS_MS UINT64_C(1000000)
 #define HOSTS_NEIGHBOUR UINT64_C(0x0200000000ee)
 
-/*
- * What the corpus calls graphs by: their places stay. Others of graphs/ come behind them, by name; all are found.
- */
+/* Graphs by their number in the corpus: their places are fixed. Others of graphs/ follow by name; all are found. */
 static const char *const hosts_known[] = {
 	"udptest.dot",
 	"udptest-explicit.dot",
@@ -65,7 +63,7 @@ static const char *const hosts_known[] = {
 	"am.dot",
 };
 
-/* What is set of each instance of a protocol. */
+/* Settings of each instance of a protocol. */
 static const struct {
 	const char *type, *set;
 } hosts_sets[] = {
@@ -143,7 +141,7 @@ static const struct {
 	{ "vdelay", "seed=1" },
 };
 
-/* Protocols of which it is known what becomes of each frame. */
+/* Protocols that account for each frame. */
 static const char *const hosts_counted[] = { "arp", "eth", "ip", "port", "udp", "udptest", "vnet", "vwork", NULL };
 
 struct hosts_graph {
@@ -162,7 +160,7 @@ struct hosts {
 	bool limited;
 	uint64_t arrived;
 	struct fuzz_payload_memory memory;
-	uint8_t last[FUZZ_FRAME_MAX + 1]; /* what the host has sent last */
+	uint8_t last[FUZZ_FRAME_MAX + 1]; /* the last frame that the host has sent */
 	size_t last_len;
 	struct fuzz_input input;
 };
@@ -243,7 +241,7 @@ hosts_load(const char *file, const struct hosts_texts *sets)
 	return graph;
 }
 
-/* Twice: what can be set is known when its types are. */
+/* Reads it twice: the settings follow from its types. */
 static void
 hosts_graph_load(struct hosts_graph *to, const char *file)
 {
@@ -275,7 +273,7 @@ struct hosts_graphs {
 	struct hosts_graph select; /* FUZZ_SELECT_GRAPH */
 };
 
-/* The graphs of graphs/, and that of procedures; read once, from the checkout's root. */
+/* Returns the graphs of graphs/, and the graph of procedures; read once, from the checkout's root. */
 static const struct hosts_graphs *
 hosts_all_graphs(void)
 {
@@ -340,7 +338,7 @@ hosts_boot(void *context, struct xk_sim_host *host)
 	return kernel;
 }
 
-/* The neighbour has no protocols: only ports, to be sent through by hand. */
+/* Composes the neighbour: ports without protocols, through which the script sends. */
 static struct xk_kernel *
 hosts_boot_neighbour(void *context, struct xk_sim_host *host)
 {
@@ -404,7 +402,7 @@ hosts_run(struct hosts *h, uint64_t ns)
 
 /* ---- records ---- */
 
-/* Links take what is for a station of theirs, and no more. */
+/* Links carry only frames for one of their stations. */
 static void
 hosts_address(uint8_t *frame, size_t len)
 {
@@ -442,12 +440,12 @@ hosts_frame(struct hosts *h, unsigned flags, unsigned argument)
 		h->limited = true;
 	}
 	hosts_send(h, frame, len, argument);
-	/* at a split frame the next one comes while this one is under way */
+	/* at a split frame the next one arrives while this one is in progress */
 	hosts_run(h, flags & FUZZ_SPLIT ? HOSTS_US : 3 * HOSTS_US);
 	xk_memory_platform_limit(platform, UINT_MAX);
 }
 
-/* What the host has sent last comes back to it: a round trip; argument: a bit of it is wrong. */
+/* Returns the host's last frame to it, a round trip; argument: a bit of it is flipped. */
 static void
 hosts_reflect(struct hosts *h, unsigned argument)
 {
@@ -515,7 +513,7 @@ hosts_record(struct hosts *h)
 	}
 }
 
-/* ---- what must hold ---- */
+/* ---- properties ---- */
 
 static uint64_t
 hosts_counter(const struct xk_protocol *p, const char *name)
@@ -526,7 +524,7 @@ hosts_counter(const struct xk_protocol *p, const char *name)
 	return 0;
 }
 
-/* Whether this drop is of what was on its way down, or waited for ARP. */
+/* Returns true if this drop is of a message on send, or one that waited for ARP. */
 static bool
 hosts_is_of_sending(const struct xk_protocol *p, const char *name)
 {
@@ -547,7 +545,7 @@ hosts_ended(const struct xk_protocol *p)
 {
 	uint64_t ended = hosts_counter(p, "requests_in") + hosts_counter(p, "replies_in") + hosts_counter(p, "others");
 
-	/* what it drops it has counted as a message before */
+	/* its drops were counted as messages before */
 	if (strcmp(p->type->name, "udptest") == 0)
 		return hosts_counter(p, "messages");
 	for (unsigned i = 1; i < xk_drop_count(p->type); i++)
@@ -556,7 +554,7 @@ hosts_ended(const struct xk_protocol *p)
 	return ended;
 }
 
-/* k fragments that were put together end as one. */
+/* k reassembled fragments end as one. */
 static void
 hosts_check_conserved(struct hosts *h, struct xk_kernel *kernel)
 {

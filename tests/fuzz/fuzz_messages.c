@@ -5,7 +5,7 @@
 
 #include "xkernel/bytes.h"
 
-/* Mostly the first of two. */
+/* Returns mostly `right`, sometimes `wrong`. */
 static uint64_t
 mostly(uint64_t *random, uint64_t right, uint64_t wrong)
 {

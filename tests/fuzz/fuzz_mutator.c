@@ -1,4 +1,4 @@
-/* fuzz_mutator.c - for libFuzzer: scripts are changed as scripts, and now and then as bytes. */
+/* fuzz_mutator.c - for libFuzzer: mutates scripts as scripts, and sometimes as bytes. */
 #include "tests/fuzz/fuzz.h"
 
 size_t

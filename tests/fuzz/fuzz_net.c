@@ -1,9 +1,9 @@
 /*
- * fuzz_net.c - hostile network files: their reader and checker, the graphs they name, what hosts and links are set to.
+ * fuzz_net.c - hostile network files: reader and checker, the graphs they name, and the settings of hosts and links.
  *
- * An input is a network file and --set options (fuzz_text.h). What must hold: it
- * is refused if and only if something was found wrong; what is read libcgraph reads alike (graphs/oracle.h); what is accepted
- * can be drawn as a graph that reads again, and all that a world would be made of makes sense.
+ * An input is a network file and --set options (fuzz_text.h). These must hold: a file is refused if and only if an
+ * error was reported; libcgraph reads an accepted one alike (graphs/oracle.h); it can be drawn as a graph that can be
+ * read again; and all parts of its world are consistent.
  */
 #include "tests/fuzz/fuzz_text.h"
 #include "tools/net/net_settings.h"

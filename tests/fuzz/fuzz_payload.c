@@ -1,4 +1,4 @@
-/* fuzz_payload.c - what peers say above IP in scripts, and its checksums; see fuzz_payload.h. */
+/* fuzz_payload.c - peers' messages above IP in scripts, and their checksums; see fuzz_payload.h. */
 #include "tests/fuzz/fuzz_payload.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ fuzz_udp_sum(const uint8_t *ip, const uint8_t *p, size_t len)
 	return xk_sum(xk_sum(0, pseudo, sizeof(pseudo)), p, len);
 }
 
-/* The length that the 16 bits at `at` of a payload claim; 0: it cannot be. */
+/* Returns the length that the 16 bits at `at` of a payload claim; 0: impossible. */
 static size_t
 payload_claims(const uint8_t *p, size_t len, size_t at, size_t header)
 {
@@ -163,14 +163,14 @@ fuzz_payload_answer(uint8_t *frame, size_t len)
 
 /* ---- messages ---- */
 
-/* A number out of few, or what was remembered. */
+/* Returns a random small number, or a field of ones. */
 static uint64_t
 known(uint64_t *random, unsigned few)
 {
 	return fuzz_draw(random, 2) == 0 ? UINT64_MAX : fuzz_draw(random, few);
 }
 
-/* A message of traffic for the host, which is as it should be. */
+/* Makes a valid message of traffic for the host. Returns its length. */
 static size_t
 make_traffic(uint8_t *p, unsigned peer, uint64_t *random)
 {
@@ -224,7 +224,7 @@ make_stopwait(uint8_t *p, unsigned peer, uint64_t *random)
 	return len;
 }
 
-/* An echo, or an error about what the host has sent. */
+/* Makes an echo, or an error about the host's last datagram. Returns its length. */
 static size_t
 make_icmp(uint8_t *p, uint64_t *random)
 {

@@ -1,8 +1,8 @@
 /*
- * fuzz_payload.h - what peers say above IP in scripts: messages of the test protocols and of ICMP; and how they come to
- * know what a host has said, which a script cannot: identifiers that it has chosen at random.
+ * fuzz_payload.h - peers' messages above IP in scripts: those of the test protocols and of ICMP; and a memory of the
+ * host's random identifiers, which a script cannot know.
  *
- * In a script a field of ones stands for what has been remembered.
+ * In a script a field of ones stands for the host's latest value.
  */
 #ifndef FUZZ_PAYLOAD_H
 #define FUZZ_PAYLOAD_H
@@ -15,26 +15,26 @@ enum {
 	FUZZ_IP_UDP = 17,
 	FUZZ_IP_STOPWAIT = 253,
 	FUZZ_TRAFFIC_PORT = 2002,
-	FUZZ_PAYLOAD_MAX = 512, /* bytes of what fuzz_payload_make writes */
+	FUZZ_PAYLOAD_MAX = 512, /* maximum length that fuzz_payload_make writes */
 };
 
-/* What a host has sent last. */
+/* The host's latest values. */
 struct fuzz_payload_memory {
-	uint8_t stopwait[30];             /* header */
-	uint8_t packet[FUZZ_PAYLOAD_MAX]; /* IP: what errors are about */
+	uint8_t stopwait[30];             /* the header */
+	uint8_t packet[FUZZ_PAYLOAD_MAX]; /* an IP datagram, for errors about it */
 	size_t packet_len;
 	struct fuzz_rpc_memory rpc;
 };
 
 void fuzz_payload_remember(struct fuzz_payload_memory *memory, const uint8_t *frame, size_t len);
 
-/* Puts what was remembered where a frame says so, and sets its checksum right then. */
+/* Replaces fields of ones by the host's values, and corrects the frame's checksum. */
 void fuzz_payload_recall(const struct fuzz_payload_memory *memory, uint8_t *frame, size_t len);
 
-/* Makes an IP frame the answer to itself, as the peer that it was sent to would echo it. */
+/* Turns an IP frame into its echo by the peer that it was sent to. */
 void fuzz_payload_answer(uint8_t *frame, size_t len);
 
-/* Writes what comes behind an IP header of protocol *number, which it chooses. Returns its length. */
+/* Writes the payload of an IP header of protocol *number, which it chooses. Returns its length. */
 size_t fuzz_payload_make(uint8_t *payload, unsigned peer, uint64_t *random, uint8_t *number);
 
 #endif

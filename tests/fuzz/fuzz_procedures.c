@@ -10,7 +10,7 @@ enum { PROCEDURES_USERS = 3, PROCEDURES_CALLS = 4, PROCEDURES_DELAY_US = 5000 };
 
 struct procedures {
 	struct xk_protocol protocol;
-	unsigned users; /* that have not ended */
+	unsigned users; /* users that have not ended */
 };
 
 /* Both procedures return the request; the second waits first. */

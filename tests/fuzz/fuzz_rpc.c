@@ -8,7 +8,7 @@
 
 enum { ETH_LEN = 14, IP_LEN = 20, BLAST_LEN = 24, BID_LEN = 24, BIDCTL_LEN = 40, CHAN_LEN = 20 };
 
-/* Numbers of the protocols, on the link and on IP. */
+/* Protocol numbers, on the link and on IP. */
 enum { BLAST_TYPE = 0x3001, BID_TYPE = 0x3005, BIDCTL_TYPE = 0x3006, BLAST_IP = 101, BID_IP = 204, BIDCTL_IP = 205 };
 enum { CHAN_ON_BID = 102, CHANTEST_ON_CHAN = 1, SELECT_ON_CHAN = 2, SELECT_LEN = 8, PEER_BOOT = 0x1000 };
 
@@ -16,14 +16,14 @@ enum { BLAST_SEND = 1, BLAST_NACK, BLAST_RETRANSMIT };
 enum { BIDCTL_QUERY = 1, BIDCTL_RESPONSE, BIDCTL_BCAST = 4 };
 enum { FROM_CLIENT = 1, USER_MSG = 2 };
 
-/* ---- what a frame holds ---- */
+/* ---- the parts of a frame ---- */
 
 struct rpc_parts {
 	uint8_t *bidctl, *blast, *bid, *chan, *gm, *am;
-	size_t len; /* of gm or am, to the end of the frame */
+	size_t len; /* from gm or am to the end of the frame */
 };
 
-/* A BID message of len bytes at p. */
+/* Finds the parts of a BID message of len bytes at p. */
 static void
 rpc_find_bid(struct rpc_parts *parts, uint8_t *p, size_t len)
 {
@@ -38,7 +38,7 @@ rpc_find_bid(struct rpc_parts *parts, uint8_t *p, size_t len)
 	}
 }
 
-/* The first fragment of a message has what is above BLAST. */
+/* Only a message's first fragment has the layers above BLAST. */
 static void
 rpc_find_blast(struct rpc_parts *parts, uint8_t *p, size_t len)
 {
@@ -145,7 +145,7 @@ chance(uint64_t *random, unsigned one_in)
 	return fuzz_draw(random, one_in) == 0;
 }
 
-/* Mostly the first of two. */
+/* Returns mostly `right`, sometimes `wrong`. */
 static uint64_t
 mostly(uint64_t *random, uint64_t right, uint64_t wrong)
 {
@@ -172,7 +172,7 @@ fuzz_rpc_make_response(uint8_t *payload, unsigned peer, unsigned *type)
 	return make_bidctl(payload, peer, BIDCTL_RESPONSE, 0);
 }
 
-/* Makes a header of SELECT, of a call or a reply; seldom cut. Returns its length. */
+/* Makes a SELECT header of a call or a reply; rarely truncated. Returns its length. */
 static size_t
 make_select(uint8_t *p, uint64_t *random, bool is_call)
 {
@@ -184,7 +184,7 @@ make_select(uint8_t *p, uint64_t *random, bool is_call)
 	return chance(random, 24) ? fuzz_draw(random, SELECT_LEN) : SELECT_LEN;
 }
 
-/* Any of CHAN's messages; few channels and sequence numbers, so that they meet. Every third is of SELECT. */
+/* Makes a CHAN message, with few channels and sequence numbers, so that they match. Every third carries SELECT. */
 static size_t
 make_chan(uint8_t *p, uint64_t *random, unsigned flags)
 {
@@ -221,7 +221,7 @@ make_bid(uint8_t *p, unsigned peer, uint64_t *random, unsigned flags)
 	return BID_LEN + make_chan(p + BID_LEN, random, flags);
 }
 
-/* In BLAST, whole or as one of two or three fragments, or past it (VSIZE). */
+/* Makes a message in BLAST, whole or as one of two or three fragments, or without BLAST (VSIZE). */
 static size_t
 make_message(uint8_t *p, unsigned peer, uint64_t *random, unsigned flags, unsigned *type)
 {
@@ -248,7 +248,7 @@ make_message(uint8_t *p, unsigned peer, uint64_t *random, unsigned flags, unsign
 	return BLAST_LEN + len;
 }
 
-/* The host is told that it has sent something in fragments, of which some are missing. */
+/* Makes a NACK: the host has sent a message in fragments, some of which are missing. */
 static size_t
 make_nack(uint8_t *p, uint64_t *random, unsigned *type)
 {

@@ -1,19 +1,23 @@
 /*
- * fuzz_rpc.h - what peers say of the RPC suite in scripts: BIDCTL's questions and answers, requests and replies of CHAN in
- * BID in BLAST, whole and in fragments, and packets of GM in BID (fuzz_messages.h); and how they come to know boot ids, tags, channels and sequence numbers.
+ * fuzz_rpc.h - peers' messages of the RPC suite in scripts: BIDCTL's queries and answers, CHAN's requests and replies
+ * in BID in BLAST, whole and in fragments, and GM packets in BID (fuzz_messages.h); and a memory of boot ids, tags,
+ * channels and sequence numbers.
  *
- * In a script a field of ones stands for what has been remembered of the host.
+ * In a script a field of ones stands for the host's latest value.
  */
 #ifndef FUZZ_RPC_H
 #define FUZZ_RPC_H
 
 #include "tests/fuzz/fuzz_messages.h"
 
-enum { FUZZ_PROCEDURE = 5, FUZZ_PROCEDURES = 2 }; /* the first procedure that a host serves by SELECT, and how many */
+enum {
+	FUZZ_PROCEDURE = 5,
+	FUZZ_PROCEDURES = 2
+}; /* the first procedure that a host serves by SELECT, and their number */
 
-enum { FUZZ_RPC_MAX = 128 }; /* bytes of what fuzz_rpc_make writes */
+enum { FUZZ_RPC_MAX = 128 }; /* maximum length that fuzz_rpc_make writes */
 
-/* What a host has said last. It has another boot id for each peer. */
+/* The host's latest values. It has another boot id for each peer. */
 struct fuzz_rpc_memory {
 	uint64_t boots[FUZZ_PEERS], tag;
 	uint32_t channel, sequence, blast_sequence;
@@ -23,14 +27,17 @@ struct fuzz_rpc_memory {
 void fuzz_rpc_remember(struct fuzz_rpc_memory *memory, const uint8_t *frame, size_t len);
 void fuzz_rpc_recall(const struct fuzz_rpc_memory *memory, uint8_t *frame, size_t len);
 
-/* Writes what comes behind an Ethernet header of *type, which it chooses, or an IP header (*type below 256). Returns its length. */
+/*
+ * Writes the payload of an Ethernet header of *type, which it chooses, or of an IP header (*type below 256). Returns
+ * its length.
+ */
 size_t fuzz_rpc_make(uint8_t *payload, unsigned peer, uint64_t *random, unsigned *type);
 
-/* The same: what a peer answers to the question after its boot id; what it requests. */
+/* The same: a peer's answer to a query after its boot id; a peer's request. */
 size_t fuzz_rpc_make_response(uint8_t *payload, unsigned peer, unsigned *type);
 size_t fuzz_rpc_make_request(uint8_t *payload, unsigned peer, uint64_t *random, unsigned *type);
 
-/* The same: a packet of GM in BID. */
+/* The same: a GM packet in BID. */
 size_t fuzz_rpc_make_gm(uint8_t *payload, unsigned peer, uint64_t *random, unsigned *type);
 
 #endif

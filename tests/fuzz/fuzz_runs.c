@@ -1,6 +1,6 @@
 /*
- * fuzz_runs.c - seeded runs of a fuzzer in a CUnit program. They are made in a child, so that whatever ends it (an
- * assertion, a sanitizer, a signal) leaves somebody to say which seed it was.
+ * fuzz_runs.c - seeded runs of a fuzzer in a CUnit program. A child runs them: if an assertion, a sanitizer or a signal
+ * ends it, the parent reports the seed.
  */
 #define _GNU_SOURCE
 #include <glob.h>
@@ -16,17 +16,17 @@
 
 enum { RUNS_LONG = 16, RUNS_LEAK_EVERY = 64, RUNS_FILE_MAX = 1 << 16 };
 
-/* Of the leak sanitizer, where there is one. */
+/* The leak sanitizer's, if it is linked. */
 __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);
 
 void
 fuzz_failed(const char *what, const char *file, int line)
 {
-	fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
+	fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, what);
 	abort();
 }
 
-/* An input in a buffer of its own length, so that who reads past its end is seen. */
+/* Runs one input in a buffer of its own length, so that reads past its end are detected. */
 static void
 runs_one(uint64_t seed, size_t max, size_t (*make)(uint8_t *input, size_t max, uint64_t seed))
 {
@@ -73,7 +73,7 @@ runs_in_child(unsigned runs, size_t max, size_t (*make)(uint8_t *input, size_t m
 		runs_child(runs, max, make, seed);
 	FUZZ_CHECK(waitpid(child, &status, 0) == child);
 	if (status != 0)
-		fprintf(stderr, "\nfailed with seed %" PRIu64 ": to see it again, XK_FUZZ_SEED=%" PRIu64 "\n", *seed,
+		fprintf(stderr, "\nfailed with seed %" PRIu64 "; to repeat it: XK_FUZZ_SEED=%" PRIu64 "\n", *seed,
 			*seed);
 	munmap((void *)seed, sizeof(*seed));
 	return status == 0;
@@ -87,7 +87,7 @@ struct runs_files {
 	glob_t found;
 };
 
-/* By name, so that the order is the same everywhere; from the checkout's root. */
+/* Finds files by name, in the same order everywhere, from the checkout's root. */
 static void
 runs_find(struct runs_files *files, const char *name)
 {
@@ -98,7 +98,7 @@ runs_find(struct runs_files *files, const char *name)
 		files->found.gl_pathc = 0;
 }
 
-/* To be freed by the caller. */
+/* Returns the file's bytes, which the caller frees. */
 static uint8_t *
 runs_read(const char *path, size_t *len)
 {
@@ -146,7 +146,7 @@ runs_files_in_child(const struct runs_files *files)
 		runs_files_child(files, at);
 	FUZZ_CHECK(waitpid(child, &status, 0) == child);
 	if (status != 0 && *at < files->found.gl_pathc)
-		fprintf(stderr, "\nfailed: to see it again, XK_FUZZ_INPUT=%s\n", files->found.gl_pathv[*at]);
+		fprintf(stderr, "\nfailed; to repeat it: XK_FUZZ_INPUT=%s\n", files->found.gl_pathv[*at]);
 	munmap((void *)at, sizeof(*at));
 	return status == 0;
 }

@@ -1,10 +1,9 @@
 /*
- * fuzz_settings.c - hostile values: every setting that is declared anywhere, links, costs, times, addresses, and command
- * lines.
+ * fuzz_settings.c - hostile values: every declared setting, links, costs, times, addresses, and command lines.
  *
- * An input: a byte that says what it is for (enum settings_which); for one setting, a byte or two that choose it; then
- * text. Lines of text are settings of a link (name=value), or the words of a command line. What must hold: a value is
- * refused with a sentence and nothing is changed, or it is taken, within its limits, and printed it reads the same.
+ * An input: a byte for its kind (enum settings_which); for one setting, a byte or two that choose it; then text. Lines
+ * of text are settings of a link (name=value), or the words of a command line. These must hold: a value is refused with
+ * a message and nothing is changed; or it is accepted, within its limits, and reads the same when printed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +48,7 @@ settings_collect(struct settings_all *all, const struct xk_setting *setting)
 			all->setting[all->count++] = setting;
 }
 
-/* The value that lies at place reads as it is printed. */
+/* Checks that the value at place can be read as it is printed. */
 static void
 settings_check_printed(const struct xk_setting *setting, const uint8_t *place)
 {
@@ -105,7 +104,7 @@ settings_one(unsigned index, const char *text)
 
 /* ---- lines ---- */
 
-/* Cuts text at its line ends; NULL behind the last. */
+/* Splits text at its line ends; NULL follows the last. */
 static unsigned
 settings_cut(char *text, char *lines[SETTINGS_LINES + 1])
 {
@@ -117,7 +116,7 @@ settings_cut(char *text, char *lines[SETTINGS_LINES + 1])
 	return count;
 }
 
-/* A link of any preset, and what is set besides; one that is let through can be made, and its times are sane. */
+/* Checks a link of any preset with further settings: an accepted one can be made, and its times are sane. */
 static void
 settings_link(unsigned preset, char *text)
 {
@@ -180,7 +179,7 @@ settings_time(const char *text)
 	}
 	if (xk_host_parse(text, &host)) {
 		FUZZ_CHECK(xk_host_parse(xk_host_print(host, printed), &again_host) && again_host == host);
-		FUZZ_CHECK(strcmp(printed, text) == 0); /* there is one way to write an address */
+		FUZZ_CHECK(strcmp(printed, text) == 0); /* an address has one notation */
 	}
 }
 
@@ -229,7 +228,7 @@ settings_check_command(const struct settings_command *command, const struct opti
 		FUZZ_CHECK(command->choices.value[i] < 3);
 }
 
-/* What is said about the command line is collected: something where it is wrong, and nothing where it is right. */
+/* Collects the messages about the command line: some if it is wrong, none if it is right. */
 static void
 settings_command_line(char *text)
 {

@@ -1,7 +1,7 @@
 /*
- * fuzz_text.h - for fuzzers of graph and network files: the --set options behind a file, and what is printed.
+ * fuzz_text.h - for fuzzers of graph and network files: the --set options behind a file, and printed output.
  *
- * After a byte FUZZ_SET one --set option follows, after another one the next.
+ * Each --set option follows a byte FUZZ_SET.
  */
 #ifndef FUZZ_TEXT_H
 #define FUZZ_TEXT_H
@@ -16,7 +16,7 @@
 
 enum { FUZZ_SET = 1, FUZZ_SETS = 8, FUZZ_SET_MAX = 256 };
 
-/* Where the next --set begins in text, or its end. */
+/* Returns the start of the next --set in text, or its end. */
 static inline const uint8_t *
 fuzz_find_set(const uint8_t *text, const uint8_t *end)
 {
@@ -25,7 +25,7 @@ fuzz_find_set(const uint8_t *text, const uint8_t *end)
 	return set == NULL ? end : set;
 }
 
-/* Copies the --set at `at`; where the next one begins. */
+/* Copies the --set at `at`. Returns the start of the next one. */
 static inline const uint8_t *
 fuzz_take_set(char text[FUZZ_SET_MAX], const uint8_t *at, const uint8_t *end)
 {
@@ -38,7 +38,7 @@ fuzz_take_set(char text[FUZZ_SET_MAX], const uint8_t *at, const uint8_t *end)
 	return next;
 }
 
-/* What is printed into stream. */
+/* A stream into a string. */
 struct fuzz_print {
 	char *text;
 	size_t len;
@@ -53,7 +53,7 @@ fuzz_print_begin(struct fuzz_print *print)
 	FUZZ_CHECK(print->stream != NULL);
 }
 
-/* Each error is told, and nothing where there is none. */
+/* Checks that each error is printed, and nothing without errors. */
 static inline void
 fuzz_check_errors(const struct xk_graph_errors *errors)
 {
@@ -66,7 +66,7 @@ fuzz_check_errors(const struct xk_graph_errors *errors)
 	free(print.text);
 }
 
-/* What has been drawn, which must be right in its form, read again. Frees the text. */
+/* Reads the drawn text, which must be well-formed, as a graph. Frees the text. */
 static inline struct xk_graph *
 fuzz_read_drawn(struct fuzz_print *print, enum xk_graph_kind kind)
 {
@@ -75,7 +75,7 @@ fuzz_read_drawn(struct fuzz_print *print, enum xk_graph_kind kind)
 
 	FUZZ_CHECK(fclose(print->stream) == 0);
 	graph = xk_graph_read_text_kind("drawn", print->text, print->len, kind, &errors);
-	if (graph == NULL) { /* what is checked next says no more than that */
+	if (graph == NULL) { /* the next check reports no more than that */
 		xk_graph_errors_print(&errors, stderr);
 		fwrite(print->text, 1, print->len, stderr);
 	}

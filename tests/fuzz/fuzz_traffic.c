@@ -1,6 +1,6 @@
 /*
- * fuzz_traffic.c - scripts for fuzz_frames and fuzz_hosts: what peers send (ARP, datagrams, fragments in any order), what
- * uppers do, and the faults of both.
+ * fuzz_traffic.c - scripts for fuzz_frames and fuzz_hosts: peers' frames (ARP, datagrams, fragments in any order),
+ * uppers' operations, and faults of both.
  */
 #include <string.h>
 
@@ -41,7 +41,7 @@ put_record(struct traffic *t, unsigned what, unsigned argument, const uint8_t *r
 
 /* ---- frames ---- */
 
-/* Something else than what was right: a bit, a byte or a word of interest, in the headers mostly. */
+/* Changes a bit, a byte or an interesting value, mostly in the headers. */
 static void
 damage(struct traffic *t, uint8_t *frame, size_t len)
 {
@@ -61,7 +61,7 @@ damage(struct traffic *t, uint8_t *frame, size_t len)
 	}
 }
 
-/* Writes frame as a record; mostly right. */
+/* Writes frame as a record; mostly valid. */
 static void
 put_frame(struct traffic *t, const uint8_t *frame, size_t len)
 {
@@ -113,7 +113,7 @@ put_arp(struct traffic *t)
 	put_frame(t, frame, chance(t, 3) ? sizeof(frame) : 42);
 }
 
-/* The host, mostly; or everybody, or somebody whom a router has behind it. */
+/* Returns mostly the host; or broadcast, or a host behind a router. */
 static uint32_t
 draw_destination(struct traffic *t)
 {
@@ -122,7 +122,7 @@ draw_destination(struct traffic *t)
 	return chance(t, 2) ? FUZZ_HOST | 0xff : FUZZ_BEHIND + draw(t, FUZZ_PEERS);
 }
 
-/* The fragment [start, end) of a datagram's payload. */
+/* Fragment [start, end) of a datagram's payload. */
 struct piece {
 	size_t start, end;
 	bool more;
@@ -130,7 +130,7 @@ struct piece {
 
 struct datagram {
 	unsigned peer, id;
-	size_t len; /* of payload, UDP header included */
+	size_t len; /* of the payload, UDP header included */
 	uint8_t payload[TRAFFIC_PAYLOAD];
 };
 
@@ -157,7 +157,7 @@ put_piece(struct traffic *t, const struct datagram *d, struct piece piece)
 	put_frame(t, frame, 14 + 20 + len + padding);
 }
 
-/* A UDP datagram whose checksum is right, or which has none. */
+/* Makes a UDP datagram with a valid checksum or none. */
 static void
 make_datagram(struct traffic *t, struct datagram *d, size_t max)
 {
@@ -192,7 +192,7 @@ put_datagram(struct traffic *t)
 	put_piece(t, &d, (struct piece){ 0, d.len, false });
 }
 
-/* Cuts d; at most TRAFFIC_PIECES pieces. */
+/* Cuts d into at most TRAFFIC_PIECES pieces. Returns their number. */
 static unsigned
 cut(struct traffic *t, const struct datagram *d, struct piece *pieces)
 {
@@ -212,23 +212,23 @@ cut(struct traffic *t, const struct datagram *d, struct piece *pieces)
 	return count;
 }
 
-/* One of the ways in which fragments go wrong. */
+/* Spoils a fragment in one of several ways. */
 static void
 spoil(struct traffic *t, const struct datagram *d, struct piece *piece)
 {
 	switch (draw(t, 6)) {
-	case 0: /* overlaps what comes before */
+	case 0: /* overlaps the bytes before */
 		if (piece->start >= 8)
 			piece->start -= 8;
 		break;
-	case 1: /* ... what follows */
+	case 1: /* ... the bytes behind */
 		if (piece->end + 8 <= d->len)
 			piece->end += 8;
 		break;
 	case 2:
 		piece->more = !piece->more;
 		break;
-	case 3: /* no multiple of 8, or empty */
+	case 3: /* not a multiple of 8, or empty */
 		piece->end -= draw(t, (unsigned)(piece->end - piece->start) + 1);
 		break;
 	case 4: /* far away */
@@ -270,7 +270,7 @@ put_fragments(struct traffic *t)
 	}
 }
 
-/* Small fragments of a few datagrams of one peer, which never become whole: shares and tables are full. */
+/* Small fragments of a few incomplete datagrams from one peer: fills shares and tables. */
 static void
 put_flood(struct traffic *t)
 {
@@ -339,7 +339,7 @@ put_rpc(struct traffic *t)
 	put_rpc_message(t, peer, payload, len, type);
 }
 
-/* A peer that is asked who it is, and says so: then its requests are heard. */
+/* A peer that is sent a query and answers, which confirms it. */
 static void
 put_rpc_meeting(struct traffic *t, unsigned peer)
 {
@@ -358,7 +358,7 @@ put_rpc_meeting(struct traffic *t, unsigned peer)
 	put_rpc_message(t, peer, payload, len, type);
 	put_record(t, FUZZ_TIME, 0, NULL, 0);
 	if (chance(t, 8))
-		return; /* its answer never comes */
+		return; /* its answer never arrives */
 	len = fuzz_rpc_make_response(payload, peer, &type);
 	put_rpc_message(t, peer, payload, len, type);
 	for (unsigned i = 1 + draw(t, 4); i > 0; i--) {
@@ -367,7 +367,7 @@ put_rpc_meeting(struct traffic *t, unsigned peer)
 	}
 }
 
-/* A frame of BLAST for the test protocol above it, straight over the link: few numbers, so that they meet. */
+/* A BLAST frame for the test protocol above it, directly over the link, with few numbers, so that they match. */
 static void
 put_blast(struct traffic *t)
 {
@@ -430,7 +430,7 @@ put_upper(struct traffic *t)
 	}
 }
 
-/* Something to send to more hosts than ARP has places for. */
+/* Messages to more hosts than ARP has entries for. */
 static void
 put_strangers(struct traffic *t)
 {
@@ -522,7 +522,7 @@ fuzz_traffic_make_calls(uint8_t *script, size_t max, uint64_t seed)
 		return 0;
 	graph = chance(&t, 3) ? FUZZ_SELECT_GRAPH : FUZZ_CALLS_GRAPH + draw(&t, 2);
 	script[t.len++] = (uint8_t)(draw(&t, 8) | graph << 3);
-	put_rpc_meeting(&t, 0); /* whom the host itself calls */
+	put_rpc_meeting(&t, 0); /* a peer that the host itself calls */
 	while (count-- > 0) {
 		if (chance(&t, 12))
 			put_something(&t);
@@ -548,7 +548,7 @@ fuzz_traffic_make_messages(uint8_t *script, size_t max, uint64_t seed)
 	if (max == 0)
 		return 0;
 	script[t.len++] = (uint8_t)(draw(&t, 8) | (is_gm ? FUZZ_GM_GRAPH : FUZZ_AM_GRAPH) << 3);
-	put_rpc_meeting(&t, 0); /* to whom the host itself sends */
+	put_rpc_meeting(&t, 0); /* a peer that the host itself sends to */
 	while (count-- > 0) {
 		peer = chance(&t, 4) ? draw(&t, 3) : 0;
 		if (chance(&t, 12)) {
@@ -568,7 +568,7 @@ fuzz_traffic_make_messages(uint8_t *script, size_t max, uint64_t seed)
 
 /* ---- mutation ---- */
 
-/* The length of the record that begins at p; at least 1. */
+/* Returns the length of the record at p; at least 1. */
 static size_t
 record_len(const uint8_t *p, size_t left)
 {
@@ -584,7 +584,7 @@ record_len(const uint8_t *p, size_t left)
 	return len < left ? len : left;
 }
 
-/* Where a record chosen at random begins; *len: how long it is. */
+/* Returns the start of a random record; *len: its length. */
 static size_t
 choose_record(struct traffic *t, size_t *len)
 {
@@ -608,7 +608,7 @@ remove_record(struct traffic *t, size_t at, size_t len)
 	t->len -= len;
 }
 
-/* Inserts len bytes that begin at `from` of the script once more, at `at`. */
+/* Inserts a copy of the script's len bytes at `from` at `at`. */
 static void
 insert_record(struct traffic *t, size_t at, size_t from, size_t len)
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
-# run.sh [SECONDS [TARGET...]] - libFuzzer for so long (60) on each target, or on those that are named, with clang 14 if it
-# is there. From the checkout's root. What it learns stays in build/fuzz/corpus; an input that breaks something, in
-# build/fuzz. It begins with the corpus of the tree, tests/fuzz/corpus.
+# run.sh [SECONDS [TARGET...]] - runs libFuzzer for SECONDS (60) on each target named, or on all. Needs clang 14. Run from
+# the checkout's root. Starts from the tree's corpus, tests/fuzz/corpus; new inputs stay in build/fuzz/corpus, and an input
+# that breaks something in build/fuzz.
 set -eu
 export LC_ALL=C
 
@@ -11,7 +11,7 @@ seconds=${1:-60}
 directory=build/fuzz
 
 if ! command -v clang-14 >/dev/null; then
-	echo "SKIPPED: clang-14 is not here; the corpus and the seeded runs of tests/fuzz are all there is"
+	echo "SKIPPED: clang-14 is not installed; only the corpus and the seeded runs of tests/fuzz are run"
 	exit 0
 fi
 
@@ -20,11 +20,11 @@ if [ ! -f "$directory/build.ninja" ]; then
 		-Dbuildtype=debugoptimized -Dxk_debug=true -Db_sanitize=address,undefined -Db_lundef=false -Ddpdk=disabled
 fi
 
-# The sanitizers do not find room for their shadow where addresses are very random.
+# The sanitizers find no room for their shadow memory if addresses are too random.
 fixed_addresses=
 ! setarch -R true 2>/dev/null || fixed_addresses='setarch -R'
 
-# options TARGET: what it needs besides.
+# options TARGET: prints the target's options.
 options() {
 	case "$1" in
 	frames | hosts) echo "-max_len=16384 -dict=$directory/headers.dict" ;;
@@ -32,13 +32,13 @@ options() {
 	graph | net) echo "-max_len=3000 -dict=tests/fuzz/graph.dict" ;;
 	settings) echo "-max_len=512 -dict=tests/fuzz/settings.dict" ;;
 	*)
-		echo "fuzz: there is no target $1, only: $all" >&2
+		echo "fuzz: unknown target $1; targets: $all" >&2
 		return 1
 		;;
 	esac
 }
 
-# fuzz TARGET: on failure, how to see it again.
+# fuzz TARGET: fuzzes; on failure, prints how to repeat it.
 fuzz() {
 	more=$(options "$1")
 	ninja -C "$directory" "tests/fuzz_$1"
@@ -47,11 +47,11 @@ fuzz() {
 	$fixed_addresses nice -n 10 "$directory/tests/fuzz_$1" -max_total_time="$seconds" -print_final_stats=1 -timeout=60 \
 		-rss_limit_mb=4096 -artifact_prefix="$directory/$1-" $more "$directory/corpus/$1" "tests/fuzz/corpus/$1" \
 		</dev/null && return 0
-	echo "fuzz: to see it again: $directory/tests/fuzz_$1 $directory/$1-..." >&2
+	echo "fuzz: to repeat it: $directory/tests/fuzz_$1 $directory/$1-..." >&2
 	return 1
 }
 
-# What protocols declare of their headers.
+# The header fields that protocols declare.
 [ -x build/xk ] || ./run build
 build/xk protocols --dictionary >"$directory/headers.dict"
 

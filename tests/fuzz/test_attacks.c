@@ -1,11 +1,11 @@
 /*
  * test_attacks.c - known attacks on reassembly and parsers, replayed on the whole UDP graph over a real port. Each is
- * counted under its name, takes bounded memory, and leaves the others served; rig_free checks that nothing is left.
+ * counted by name, takes bounded memory, and leaves others served; rig_free checks that nothing is left.
  */
 #include "tests/fuzz/attack.h"
 #include "tests/protocols/discarded.h"
 
-/* ---- fragments that lie about where they are ---- */
+/* ---- fragments with false offsets ---- */
 
 /* The second fragment ends inside the first: the length of what it adds is negative (1997). */
 ATTACK_TEST(teardrop, graph())
@@ -15,7 +15,7 @@ ATTACK_TEST(teardrop, graph())
 	CHECK_EQ(rig_counter_of(r, "ip", "overlap"), 2);
 }
 
-/* The same the other way round, and with a hole filled twice ("bonk", "boink", "newtear"). */
+/* The same in reverse order, and with a hole filled twice ("bonk", "boink", "newtear"). */
 ATTACK_TEST(teardrop_in_other_orders, graph())
 {
 	zeros(r, PEER, 1, 24, 4, false);
@@ -27,7 +27,7 @@ ATTACK_TEST(teardrop_in_other_orders, graph())
 	CHECK_EQ(rig_counter_of(r, "ip", "overlap") + rig_counter_of(r, "ip", "inconsistent"), 5);
 }
 
-/* More than 65,535 bytes in all: the last fragment goes over the end (CA-1996-26). */
+/* More than 65,535 bytes in total: the last fragment ends beyond that (CA-1996-26). */
 ATTACK_TEST(ping_of_death, graph())
 {
 	size_t at = 0;
@@ -40,11 +40,11 @@ ATTACK_TEST(ping_of_death, graph())
 	zeros(r, PEER, 3, 65528, 1480, true);
 	zeros(r, PEER, 4, 65512, 4, false);
 	CHECK_EQ(rig_counter_of(r, "ip", "too_long"), 4);
-	/* what was right by itself waits for an end that cannot come */
+	/* valid fragments wait for an end that cannot come */
 	CHECK_EQ(waiting_fragments(table(r)), 44);
 }
 
-/* One fragment without end, as fast as the link goes (2000). */
+/* One fragment repeated endlessly at link speed (2000). */
 ATTACK_TEST(jolt2, graph())
 {
 	for (unsigned i = 0; i < 3000; i++)
@@ -56,8 +56,8 @@ ATTACK_TEST(jolt2, graph())
 	CHECK_EQ(rig_counter_of(r, "ip", "bad_length"), 100);
 }
 
-/* The storm that begins at zero. */
-ATTACK_TEST(the_same_first_fragment_without_end, graph())
+/* The same at offset zero. */
+ATTACK_TEST(same_first_fragment_endlessly, graph())
 {
 	for (unsigned i = 0; i < 3000; i++)
 		zeros(r, PEER, 7, 0, 1480, true);
@@ -65,7 +65,7 @@ ATTACK_TEST(the_same_first_fragment_without_end, graph())
 }
 
 /* The first fragment is longer than the datagram (CVE-2019-14378). */
-ATTACK_TEST(a_first_fragment_longer_than_its_datagram, graph())
+ATTACK_TEST(first_fragment_longer_than_its_datagram, graph())
 {
 	zeros(r, PEER, 1, 16, 8, false);
 	zeros(r, PEER, 1, 0, 1480, true);
@@ -74,9 +74,9 @@ ATTACK_TEST(a_first_fragment_longer_than_its_datagram, graph())
 	rig_expect_counts(r, "ip.overlap=2 ip.inconsistent=2");
 }
 
-/* ---- what a filter would not see ---- */
+/* ---- fragments that evade filters ---- */
 
-/* Ports in the second fragment (RFC 1858), or written over by it (RFC 3128). */
+/* Ports in the second fragment (RFC 1858), or overwritten by it (RFC 3128). */
 ATTACK_TEST(tiny_first_fragments, graph())
 {
 	for (unsigned len = 1; len < 8; len++)
@@ -88,8 +88,8 @@ ATTACK_TEST(tiny_first_fragments, graph())
 	CHECK_EQ(rig_counter_of(r, "ip", "overlap"), 2);
 }
 
-/* Other ports for the same place: the first that came must not be replaced, nor the second be taken. */
-ATTACK_TEST(a_first_fragment_with_other_ports, graph())
+/* Other ports at the same place: the second must neither replace the first nor be accepted. */
+ATTACK_TEST(first_fragment_with_other_ports, graph())
 {
 	uint8_t datagram[32], other[32];
 
@@ -101,8 +101,8 @@ ATTACK_TEST(a_first_fragment_with_other_ports, graph())
 	rig_expect_counts(r, "ip.overlap=2 ip.refused_datagram=1");
 }
 
-/* IP in IP, in fragments (CVE-2020-11896): nobody here wants it, so nothing is kept of it. */
-ATTACK_TEST(fragments_of_a_protocol_that_nobody_wants, graph())
+/* IP in IP, in fragments (CVE-2020-11896): nobody here has enabled it, so none is kept. */
+ATTACK_TEST(fragments_of_an_unused_protocol, graph())
 {
 	for (uint16_t id = 0; id < 100; id++)
 		attack(r, (struct piece){ PEER, id, 0, 1480, true, .protocol = 4 });
@@ -110,14 +110,14 @@ ATTACK_TEST(fragments_of_a_protocol_that_nobody_wants, graph())
 	CHECK_EQ(table(r)->datagrams, 0);
 }
 
-ATTACK_TEST(the_evil_bit, graph())
+ATTACK_TEST(evil_bit, graph())
 {
 	attack(r, (struct piece){ PEER, 1, 0, 64, false, .fragment = IP_RESERVED });
 	attack(r, (struct piece){ PEER, 1, 0, 64, true, .fragment = IP_RESERVED });
 	CHECK_EQ(rig_counter_of(r, "ip", "bad_flags"), 2);
 }
 
-/* The sender is who is spoken to (1997), or one who would answer the answer. */
+/* The datagram claims to be from its destination (1997), or from a host that would answer the answer. */
 ATTACK_TEST(land_and_echo_loops, graph())
 {
 	uint8_t datagram[32];
@@ -134,7 +134,7 @@ ATTACK_TEST(land_and_echo_loops, graph())
 	CHECK_EQ(rig_counter_of(r, "udp", "refused"), 1);
 }
 
-/* Layers that disagree on a length: UDP's beyond IP's, and below it. */
+/* Layers disagree on a length: UDP's is more than IP's, or less. */
 ATTACK_TEST(lengths_that_differ_between_layers, graph())
 {
 	uint8_t datagram[64];
@@ -147,14 +147,14 @@ ATTACK_TEST(lengths_that_differ_between_layers, graph())
 	attack(r, (struct piece){ PEER, 2, 0, 32, true, .data = datagram });
 	attack(r, (struct piece){ PEER, 2, 32, 32, false, .data = datagram });
 	CHECK_EQ(rig_counter_of(r, "udp", "bad_length"), 2);
-	/* a header of UDP alone, and then something */
+	/* a UDP header alone, then its data */
 	make_udp(datagram, PEER, 8, 0);
 	attack(r, (struct piece){ PEER, 3, 0, 8, true, .data = datagram });
 	attack(r, (struct piece){ PEER, 3, 8, 40, false, .data = datagram });
 	rig_expect_sent(r, "0200 0a4d0110 020000000001 0800 4500001c *");
 }
 
-/* Identifications wrap: fragments of two datagrams that have the same one (RFC 4963) do not pass the checksum. */
+/* Identifications wrap: fragments of two datagrams with the same one (RFC 4963) fail the checksum. */
 ATTACK_TEST(fragments_of_two_datagrams_with_one_identification, graph())
 {
 	uint8_t old[64], new[64];
@@ -168,7 +168,7 @@ ATTACK_TEST(fragments_of_two_datagrams_with_one_identification, graph())
 
 /* ---- floods ---- */
 
-ATTACK_TEST(a_flood_of_fragments_from_many_sources, graph())
+ATTACK_TEST(flood_of_fragments_from_many_sources, graph())
 {
 	for (uint16_t i = 0; i < 3000; i++) {
 		zeros(r, PEER + i, i, i % 2 == 0 ? 0 : 1480, 1480, true);
@@ -179,8 +179,8 @@ ATTACK_TEST(a_flood_of_fragments_from_many_sources, graph())
 	CHECK(rig_protocol(r, "ip")->cache_count <= 4);
 }
 
-/* One source takes its own share, and what others have begun stays. */
-ATTACK_TEST(a_flood_of_fragments_from_one_source, graph())
+/* One source fills its own share; other sources' datagrams stay. */
+ATTACK_TEST(flood_of_fragments_from_one_source, graph())
 {
 	uint8_t datagram[64];
 
@@ -195,8 +195,8 @@ ATTACK_TEST(a_flood_of_fragments_from_one_source, graph())
 	rig_expect_sent(r, "0200 0a4d0220 020000000001 0800 *");
 }
 
-/* FragmentSmack (CVE-2018-5391): the smallest fragments, apart from each other, so that each must find its place. */
-ATTACK_TEST(small_fragments_apart_from_each_other, graph())
+/* FragmentSmack (CVE-2018-5391): the smallest fragments with gaps between them, so that each must find its place. */
+ATTACK_TEST(small_fragments_with_gaps, graph())
 {
 	for (uint32_t i = 0; i < 2000; i++) {
 		zeros(r, PEER, (uint16_t)(i / 1000), 65504 - i % 1000 * 16, 8, true);
@@ -206,7 +206,7 @@ ATTACK_TEST(small_fragments_apart_from_each_other, graph())
 	CHECK_EQ(rig_counter_of(r, "ip", "refused_datagram"), 2 * (1000 - SOURCE_FRAGMENTS - 1));
 }
 
-/* The later fragment first, and the table full: who comes to complete a datagram must not find it half gone. */
+/* The later fragment first, with a full table: the fragment that completes a datagram must not find it half evicted. */
 ATTACK_TEST(later_fragments_first_with_a_full_table, graph())
 {
 	uint8_t datagram[64];
@@ -215,7 +215,7 @@ ATTACK_TEST(later_fragments_first_with_a_full_table, graph())
 	for (uint32_t i = 0; i < 2 * DATAGRAMS; i++)
 		zeros(r, PEER + i, 5, 32, 32, false);
 	CHECK_EQ(rig_counter_of(r, "ip", "evicted"), DATAGRAMS);
-	/* half of these are gone: their first fragments begin datagrams, and each evicts one more */
+	/* half of these are gone: their first fragments start datagrams, and each evicts another */
 	for (uint32_t i = 2 * DATAGRAMS; i-- > 0;) {
 		make_udp(datagram, PEER + i, sizeof(datagram), 0);
 		attack(r, (struct piece){ PEER + i, 5, 0, 32, true, .data = datagram });
@@ -226,8 +226,8 @@ ATTACK_TEST(later_fragments_first_with_a_full_table, graph())
 	rig_expect_sent_count(r, DATAGRAMS);
 }
 
-/* Who waits and sends a little now and then does not hold its place for longer. */
-ATTACK_TEST(slow_fragments_are_not_waited_for_longer, graph())
+/* A datagram that grows slowly does not keep its place longer. */
+ATTACK_TEST(slow_fragments_do_not_extend_the_time, graph())
 {
 	for (unsigned i = 0; i < 40; i++) {
 		zeros(r, PEER, 1, i * 8, 8, true);

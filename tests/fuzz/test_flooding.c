@@ -1,6 +1,6 @@
 /*
- * test_flooding.c - a stranger who chooses addresses and ports cannot make a host's tables slow: which keys collide is a
- * matter of a seed that he does not know, and what is not hashed is bounded.
+ * test_flooding.c - a stranger that chooses addresses and ports cannot make a host's tables slow: a secret seed
+ * determines which keys collide, and linear searches are bounded.
  */
 
 #include "platform/sim/memory.h"
@@ -12,13 +12,13 @@
 #include "xkernel/map.h"
 
 enum {
-	KEYS = 256,      /* that collide in one table */
+	KEYS = 256,      /* keys that collide in one table */
 	TABLE = 1024,    /* expected bindings: 2048 slots */
-	SPREAD = 32,     /* at most so many of them share a place in another; 1 is what chance gives */
-	HOSTS = 1 << 20, /* whom a stranger can be */
+	SPREAD = 32,     /* maximum of them that share a place in another; 1 is expected by chance */
+	HOSTS = 1 << 20, /* addresses that a stranger can claim */
 };
 
-/* ---- the map: eth, ip, udp and stopwait find their sessions with it ---- */
+/* ---- the map: eth, ip, udp and stopwait look up their sessions in it ---- */
 
 struct flood {
 	struct xk_binding bindings[KEYS];
@@ -32,21 +32,21 @@ key_of(uint32_t host)
 	return (struct xk_key){ (uint64_t)(0x0a000000 | host) << 32 | 0x0a4d0002, 0x1b5807d1 };
 }
 
-/* ARP's. */
+/* Returns ARP's key. */
 static struct xk_key
 arp_key_of(uint32_t host)
 {
 	return (struct xk_key){ 0x0a000003 + host, 0 };
 }
 
-/* The slot at which key's search begins. */
+/* Returns the slot where key's search begins. */
 static uint32_t
 slot_of(struct xk_map *map, struct xk_key key)
 {
 	return (uint32_t)(xk_map_expect(map, key).slot - atomic_load(&map->table)->slots);
 }
 
-/* Keys whose search begins at one slot of map, as somebody would choose them who knew its seed. */
+/* Chooses keys whose searches begin at one slot of map, as somebody could who knew its seed. */
 static void
 flood_choose(struct flood *flood, struct xk_map *map, struct xk_key (*key_of_host)(uint32_t host))
 {
@@ -63,7 +63,7 @@ flood_choose(struct flood *flood, struct xk_map *map, struct xk_key (*key_of_hos
 	}
 }
 
-/* How many of the keys the fullest slot of map is the first for. */
+/* Returns the largest number of keys that share a first slot of map. */
 static unsigned
 flood_crowd(struct flood *flood, struct xk_map *map)
 {
@@ -85,7 +85,7 @@ flood_crowd(struct flood *flood, struct xk_map *map)
 	return most;
 }
 
-TEST(keys_that_collide_in_one_map_do_not_in_another)
+TEST(keys_that_collide_in_one_map_spread_in_another)
 {
 	struct flood *flood = calloc(1, sizeof(*flood));
 	struct xk_map known, others[8];
@@ -117,7 +117,7 @@ arp_of_rig(struct rig *r)
 	return (struct arp *)rig_protocol(r, "arp");
 }
 
-/* A request of host for this host: it is learned. */
+/* Injects an ARP request from host for this host, which learns it. */
 static void
 arp_introduce(struct rig *r, uint32_t host)
 {
@@ -145,8 +145,8 @@ arp_collect(void *neighbour, void *context)
 		flood->keys[flood->count++] = ((struct xk_neighbour *)neighbour)->binding.key;
 }
 
-/* Its table is such a map, and each host's has seeds of its own. */
-TEST(hosts_that_collide_in_one_arp_table_do_not_in_another)
+/* ARP's table is such a map, and each host has seeds of its own. */
+TEST(hosts_that_collide_in_one_arp_table_spread_in_another)
 {
 	struct rig *known = arp_new(), *other = arp_new();
 	struct flood *flood = calloc(1, sizeof(*flood));
@@ -155,7 +155,7 @@ TEST(hosts_that_collide_in_one_arp_table_do_not_in_another)
 	REQUIRE(flood != NULL);
 	arp_introduce(known, 0x0a000002);
 	xk_map_for_each(known_map, arp_collect, flood);
-	CHECK_EQ(flood->count, 1); /* this map is what a stranger would have to know */
+	CHECK_EQ(flood->count, 1); /* the map that a stranger would have to know */
 	CHECK_EQ(flood->keys[0].a, 0x0a000002);
 	CHECK(known_map->seed[0] != other_map->seed[0] && known_map->seed[1] != other_map->seed[1]);
 	flood_choose(flood, known_map, arp_key_of);
@@ -167,10 +167,13 @@ TEST(hosts_that_collide_in_one_arp_table_do_not_in_another)
 	rig_free(other);
 }
 
-/* ---- what is searched in order is bounded ---- */
+/* ---- bounds of linear searches ---- */
 
-/* Fragments of as many datagrams as there are identifications, of as many hosts: the table stays as short as it is set. */
-RIG_TEST(a_search_for_a_datagram_is_bounded,
+/*
+ * Fragments of as many datagrams as there are identifications, from as many hosts: the table does not exceed its
+ * setting.
+ */
+RIG_TEST(search_for_a_datagram_is_bounded,
 	 rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.0.0.1/8; ip: vnet;"
 		       "udp: ip; udptest: udp"))
 {

@@ -1,11 +1,11 @@
-/* test_fuzz.c - seeded hostile traffic against the whole UDP graph; fuzz_frames.c says what must hold. */
+/* test_fuzz.c - seeded hostile traffic against the whole UDP graph; properties: fuzz_frames.c. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/test.h"
 
-TEST_OF(the_corpus_breaks_nothing, CHECK(fuzz_corpus("frames")));
+TEST_OF(corpus_breaks_nothing, CHECK(fuzz_corpus("frames")));
 TEST_OF(seeded_traffic_breaks_nothing, CHECK(fuzz_runs(750, FUZZ_SCRIPT_MAX, fuzz_traffic_make)));
 
-/* Traffic, with records moved, doubled and damaged. */
+/* Makes traffic with records moved, doubled and damaged. */
 static size_t
 make_damaged(uint8_t *script, size_t max, uint64_t seed)
 {
@@ -18,7 +18,7 @@ make_damaged(uint8_t *script, size_t max, uint64_t seed)
 
 TEST_OF(damaged_traffic_breaks_nothing, CHECK(fuzz_runs(750, FUZZ_SCRIPT_MAX, make_damaged)));
 
-/* Bytes at random are scripts too. */
+/* Makes random bytes, which are scripts too. */
 static size_t
 make_noise(uint8_t *script, size_t max, uint64_t seed)
 {

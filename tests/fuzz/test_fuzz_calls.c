@@ -1,12 +1,12 @@
-/* test_fuzz_calls.c - calls over a hostile wire; fuzz_calls.c says what must hold. */
+/* test_fuzz_calls.c - calls over a hostile wire; properties: fuzz_calls.c. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/test.h"
 
 enum { SCRIPT_MAX = 512 };
 
-TEST_OF(the_corpus_breaks_no_call, CHECK(fuzz_corpus("calls")));
+TEST_OF(corpus_breaks_no_call, CHECK(fuzz_corpus("calls")));
 
-/* Fates at random, of which many get through or hardly any. */
+/* Makes random fates: many let frames through, or hardly any. */
 static size_t
 make_fates(uint8_t *script, size_t max, uint64_t seed)
 {

@@ -1,11 +1,11 @@
-/* test_fuzz_graph.c - seeded damage to graph files and --set options; fuzz_graph.c says what must hold. */
+/* test_fuzz_graph.c - seeded damage to graph files and --set options; properties: fuzz_graph.c. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/test.h"
 #include "xkernel/base.h"
 
 enum { GRAPH_MAX = 4096 };
 
-/* Right ones, the last two with options. */
+/* Valid graphs, the last two with options. */
 static const char *const good[] = {
 	"digraph udptest { udptest -> udp; udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port; }",
 	"// two links\n"
@@ -87,5 +87,5 @@ make_graph(uint8_t *text, size_t max, uint64_t seed)
 	return len;
 }
 
-TEST_OF(the_corpus_breaks_nothing, CHECK(fuzz_corpus("graph")));
+TEST_OF(corpus_breaks_nothing, CHECK(fuzz_corpus("graph")));
 TEST_OF(damaged_graphs_break_nothing, CHECK(fuzz_runs(1500, GRAPH_MAX, make_graph)));

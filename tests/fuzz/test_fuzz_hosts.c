@@ -1,13 +1,13 @@
-/* test_fuzz_hosts.c - hostile peers of a host of every graph; fuzz_hosts.c says what must hold. */
+/* test_fuzz_hosts.c - hostile peers of a host of every graph; properties: fuzz_hosts.c. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/test.h"
 
-TEST_OF(the_corpus_breaks_no_graph, CHECK(fuzz_corpus("hosts")));
+TEST_OF(corpus_breaks_no_graph, CHECK(fuzz_corpus("hosts")));
 TEST_OF(seeded_traffic_breaks_no_graph, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make)));
 TEST_OF(seeded_calls_break_no_graph_of_calls, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_calls)));
 TEST_OF(seeded_messages_break_no_graph_of_gm_or_am, CHECK(fuzz_runs(300, FUZZ_SCRIPT_MAX, fuzz_traffic_make_messages)));
 
-/* Traffic, with records moved, doubled and damaged. */
+/* Makes traffic with records moved, doubled and damaged. */
 static size_t
 make_damaged(uint8_t *script, size_t max, uint64_t seed)
 {

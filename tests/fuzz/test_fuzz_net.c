@@ -1,10 +1,10 @@
-/* test_fuzz_net.c - hostile network files; fuzz_net.c says what must hold. */
+/* test_fuzz_net.c - hostile network files; properties: fuzz_net.c. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/test.h"
 
 enum { INPUT_MAX = 4096 };
 
-TEST_OF(the_corpus_breaks_no_network, CHECK(fuzz_corpus("net")));
+TEST_OF(corpus_breaks_no_network, CHECK(fuzz_corpus("net")));
 
 static size_t
 make_damaged(uint8_t *input, size_t max, uint64_t seed)
@@ -12,4 +12,4 @@ make_damaged(uint8_t *input, size_t max, uint64_t seed)
 	return fuzz_corpus_damaged("net", input, max, seed);
 }
 
-TEST_OF(a_damaged_corpus_breaks_no_network, CHECK(fuzz_runs(750, INPUT_MAX, make_damaged)));
+TEST_OF(damaged_corpus_breaks_no_network, CHECK(fuzz_runs(750, INPUT_MAX, make_damaged)));

@@ -1,8 +1,8 @@
 /*
- * test_shortage.c - memory and buffers that are short at every step of a frame's way, and while a host is made. What is
- * refused has a name, and afterwards all is well; rig_free checks that nothing is left.
+ * test_shortage.c - memory and buffers short at every step of a frame's path through the host, and while a host is set
+ * up. Each failure is counted by name, and afterwards everything works; rig_free checks that nothing is left.
  *
- * The program is linked with malloc and its like wrapped, so that memory can be short while a frame is carried.
+ * The program wraps malloc and its relatives, so that memory can be short while a frame is carried.
  */
 #include <errno.h>
 #include <limits.h>
@@ -14,12 +14,12 @@
 #include "tests/protocols/discarded.h"
 #include "tests/protocols/gm_rig.h"
 
-/* ---- memory that is short ---- */
+/* ---- failing allocations ---- */
 
-/* How many allocations of the code under test are left until one fails; UINT_MAX: none does. */
+/* Number of allocations of the code under test before one fails; UINT_MAX: none does. */
 static unsigned allocations_left = UINT_MAX;
 static bool allocation_failed;
-static bool set_up_is_tested; /* otherwise what allocates outside of shepherds is the test */
+static bool set_up_is_tested; /* otherwise allocations outside of shepherds are the test's own */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -73,7 +73,7 @@ __wrap_aligned_alloc(size_t alignment, size_t size)
 	return must_fail() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
-/* ---- memory that fails at every step ---- */
+/* ---- failures at every step ---- */
 
 static long
 accounted(struct rig *r)
@@ -81,7 +81,7 @@ accounted(struct rig *r)
 	return rig_drop_count(r) + rig_counter_of(r, "udptest", "messages") + (long)waiting_fragments(table(r));
 }
 
-/* A new peer's datagram in three fragments, the last first. */
+/* Injects a new peer's datagram in three fragments, the last first. */
 static void
 inject_three(struct rig *r)
 {
@@ -93,8 +93,8 @@ inject_three(struct rig *r)
 	attack(r, (struct piece){ PEER, 1, 800, 800, true, .data = datagram });
 }
 
-/* The n-th allocation on the way up and down again fails: sessions of every layer, buffers, tables. */
-TEST(every_allocation_may_fail_once)
+/* The n-th allocation up the layers and down again fails: sessions of every layer, buffers, tables. */
+TEST(any_allocation_may_fail)
 {
 	unsigned steps = 0;
 
@@ -112,7 +112,7 @@ TEST(every_allocation_may_fail_once)
 			CHECK(rig_drop_count(r) + (long)rig_sent(r) > 0);
 			CHECK(accounted(r) >= 1);
 		}
-		/* afterwards all is well */
+		/* afterwards everything works */
 		CHECK(is_served(r, OTHER, 4711, 1));
 		CHECK(is_served(r, PEER, 4712, 3));
 		rig_forget(r);
@@ -123,7 +123,7 @@ TEST(every_allocation_may_fail_once)
 	CHECK(steps > 6 && steps < 200);
 }
 
-/* A host as graph makes it; whatever there is of it in the end is given back. Whether it came to be. */
+/* Sets up a host from graph, and frees whatever was made. Returns true if it succeeded. */
 static bool
 set_up(const struct xk_graph *graph, struct xk_platform *platform, unsigned allocations)
 {
@@ -146,8 +146,8 @@ set_up(const struct xk_graph *graph, struct xk_platform *platform, unsigned allo
 	return good;
 }
 
-TEST_WITH(every_allocation_of_a_host_may_fail_once, struct xk_platform *platform,
-	  xk_memory_platform_new(XK_MEMORY_VIRTUAL), xk_memory_platform_free)
+TEST_WITH(any_allocation_of_a_host_may_fail, struct xk_platform *platform, xk_memory_platform_new(XK_MEMORY_VIRTUAL),
+	  xk_memory_platform_free)
 {
 	static const char text[] = "digraph g { udptest -> udp -> ip -> vnet -> eth -> port; vnet -> arp -> eth;"
 				   "vnet [address=\"10.77.0.2/24\"]; ip [routes=\"10.9.0.0/16=10.77.0.1\"] }";
@@ -167,8 +167,8 @@ TEST_WITH(every_allocation_of_a_host_may_fail_once, struct xk_platform *platform
 	xk_graph_free(graph);
 }
 
-/* A stranger's call, for which there is no memory; when there is, he is answered. */
-TEST(every_allocation_of_a_call_may_fail_once)
+/* A stranger's call fails for lack of memory, and is answered once there is some. */
+TEST(any_allocation_of_a_call_may_fail)
 {
 	/* from port 0x2345 to port 7, of 30 bytes: a CALL of the end with the identifier 1 */
 	static const uint8_t call[30] = { 0x23, 0x45, 0, 7, 0, 30, 0xdc, 0x93, 0, 1, [21] = 1 };
@@ -186,7 +186,7 @@ TEST(every_allocation_of_a_call_may_fail_once)
 		attack(r, (struct piece){ .source = PEER, .len = sizeof(call), .protocol = 253, .data = call });
 		allocations_left = UINT_MAX;
 		failed = allocation_failed;
-		/* one that was heard may be without an answer: he calls again */
+		/* a received call may be unanswered: the peer calls again */
 		CHECK(rig_drop_count(r) + rig_counter_of(r, "stopwait", "called") > 0);
 		CHECK(failed || rig_sent(r) == 1);
 		rig_forget(r);
@@ -197,8 +197,8 @@ TEST(every_allocation_of_a_call_may_fail_once)
 	CHECK(steps > 2 && steps < 50);
 }
 
-/* A packet of GM's for which there is no memory; when there is, it makes a session. (The rig allocates for deliveries.) */
-TEST(every_allocation_of_a_packet_may_fail_once)
+/* A GM packet fails for lack of memory, and opens a session once there is some. (The rig allocates for deliveries.) */
+TEST(any_allocation_of_a_packet_may_fail)
 {
 	unsigned steps = 0;
 
@@ -220,8 +220,8 @@ TEST(every_allocation_of_a_packet_may_fail_once)
 	CHECK(steps > 2 && steps < 50);
 }
 
-/* A call, with its cookie, for which there is no memory; when there is, it makes a session. */
-TEST(every_allocation_of_a_call_by_am_may_fail_once)
+/* A call with its cookie fails for lack of memory, and opens a session once there is some. */
+TEST(any_allocation_of_a_call_by_am_may_fail)
 {
 	static const uint8_t call[44] = { 1, 0, 0, 7, [15] = 12, [31] = 0x11, [33] = 9, [35] = 3 };
 	struct xk_participants here = { .local = { 1, { 7 } } };
@@ -252,7 +252,7 @@ TEST(every_allocation_of_a_call_by_am_may_fail_once)
 	CHECK(steps > 2 && steps < 50);
 }
 
-/* ---- fragments of BLAST's ---- */
+/* ---- BLAST's fragments ---- */
 
 static struct rig *
 blast_graph(void)
@@ -266,7 +266,7 @@ blast_graph(void)
 	return r;
 }
 
-/* Fragment i of two, of a byte each, of the user's message `sequence`. */
+/* Injects fragment i of two, of a byte each, of the user's message `sequence`. */
 static void
 blast_fragment(struct rig *r, uint8_t sequence, uint8_t i)
 {
@@ -277,8 +277,8 @@ blast_fragment(struct rig *r, uint8_t sequence, uint8_t i)
 	rig_inject_bytes(r, frame, sizeof(frame));
 }
 
-/* A stranger's fragment, for which there is no memory; when there is, he is heard. */
-TEST(every_allocation_of_a_fragment_may_fail_once)
+/* A stranger's fragment fails for lack of memory, and is accepted once there is some. */
+TEST(any_allocation_of_a_fragment_may_fail)
 {
 	unsigned steps = 0;
 
@@ -309,7 +309,7 @@ output_without_memory(void *argument)
 	struct xk_protocol *arp = rig_protocol(r, "arp");
 	unsigned steps = 0;
 
-	/* no neighbour, then a neighbour but nothing to wait in */
+	/* no entry, then an entry but no memory to wait in */
 	for (; rig_counter_of(r, "arp", "no_memory") == 0 && steps < 5; steps++) {
 		struct xk_arp_output output = { .m = xk_msg_new(rig_platform(r), 1) };
 
@@ -321,8 +321,8 @@ output_without_memory(void *argument)
 	CHECK_EQ(rig_drop_count(r), (long)steps);
 }
 
-/* Without memory to wait in, a message for a neighbour who is not known ends by name. */
-TEST(a_message_that_cannot_wait_for_arp_is_dropped)
+/* Without memory to wait in, a message for an unknown neighbour is dropped by name. */
+TEST(message_that_cannot_wait_for_arp_is_dropped)
 {
 	struct rig *r =
 		rig_new_graph("port:; eth: port; arp: eth; vnet: eth arp; vnet.address=10.77.0.2/16; user: vnet");
@@ -346,8 +346,8 @@ push_it(void *argument)
 	p->status = xk_push(p->session, p->m);
 }
 
-/* A long message that is pushed: it is refused, or fragments of it are asked for again. */
-TEST(every_allocation_of_a_long_message_may_fail_once)
+/* A long message is refused when pushed, or its fragments are requested again. */
+TEST(any_allocation_of_a_long_message_may_fail)
 {
 	unsigned steps = 0;
 
@@ -373,8 +373,8 @@ TEST(every_allocation_of_a_long_message_may_fail_once)
 	CHECK(steps > 4 && steps < 50);
 }
 
-/* The same with buffers: n can be had while the three fragments are carried and their echo is sent. */
-TEST(every_buffer_may_be_missing)
+/* The same with buffers: n are available while the three fragments are carried and their echo is sent. */
+TEST(any_buffer_may_be_missing)
 {
 	unsigned served = 0;
 
@@ -388,7 +388,7 @@ TEST(every_buffer_may_be_missing)
 		rig_limit_buffers(r, n + 1);
 		attack(r, (struct piece){ PEER, 1, 800, 800, true, .data = datagram });
 		rig_limit_buffers(r, UINT_MAX);
-		if (n < 3) { /* IP may keep half of the buffers that there are: too few for these fragments */
+		if (n < 3) { /* IP may keep half of the buffers: too few for these fragments */
 			CHECK_EQ(rig_counter_of(r, "udptest", "messages"), 0);
 			CHECK_EQ(rig_drop_count(r), 3);
 			rig_forget(r);

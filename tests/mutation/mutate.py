@@ -1,27 +1,27 @@
 #!/usr/bin/env python3
-"""mutate.py - copies of C sources in which one small defect at a time can be chosen while the program runs.
+"""mutate.py - makes copies of C sources in which one small defect at a time can be chosen at run time.
 
-  mutate.py list FILE...            every mutant of these files, one a line: FILE:LINE: FUNCTION: OPERATOR: A -> B: CODE
-  mutate.py tree OPTION... FILE...  a copy of the whole tree, to be built as it is built, where these files have the
-                                    mutants that --scenarios and --sample choose; tests/mutation/mutants.h tells
-                                    programs there what each one is
+  mutate.py list FILE...            lists every mutant of these files: FILE:LINE: FUNCTION: OPERATOR: A -> B: CODE
+  mutate.py tree OPTION... FILE...  copies the whole tree, to be built like the original. These files have the mutants
+                                    that --scenarios and --sample choose; tests/mutation/mutants.h gives programs their
+                                    table
 
-Mutants are made by operators from what the code is; nothing here quotes it. An operator changes one condition, returned
-or initial value, or one statement that is an expression:
+Operators derive the mutants from the code; nothing here quotes it. An operator changes one condition, one returned or
+initial value, or one statement that is an expression:
 
-  delete   the statement does nothing
-  true     the condition, or an operand of && or || in it, holds always
-  false    ... or never
+  delete   removes the statement
+  true     makes the condition, or an operand of && or || in it, true
+  false    ... or false
   relation < becomes <=, == becomes !=, and so on
   logic    && becomes ||, and || becomes &&
-  not      ! is left out
+  not      removes !
   plus     + becomes -, and - becomes +, also in += and -=
   number   n becomes n + 1
-  word     true becomes false, false true
-  zero     a part of a key (xk_key), or one of the values that | puts together, is 0
-  swap     the bytes of a number that xk_get16 to xk_get64 read are exchanged
+  word     true becomes false, and false true
+  zero     makes a part of a key (xk_key), or an operand of | that builds a number, 0
+  swap     reverses the bytes of a number read by xk_get16 to xk_get64
 
-A copy is the source as long as xk_mutant is 0, and acts as mutant N where it is N; lines keep their numbers.
+A copy behaves like the source while xk_mutant is 0, and like mutant N if it is N; lines keep their numbers.
 """
 import argparse
 import concurrent.futures
@@ -44,11 +44,11 @@ RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 LOGIC = {"&&": "||", "||": "&&"}
 PLUS = {"+": "-", "-": "+", "+=": "-=", "-=": "+="}
 WORDS = {"true": "false", "false": "true"}
-# What is not copied, and where the tables are compiled in.
+# Folders that are not copied, and the file that compiles the tables.
 NOT_COPIED = ("build", "build-debug", "report")
 BUILD_FILE = "xkernel/meson.build"
 BUILD_LINE = "xkernel_sources += files('../tests/mutation/mutants.c', '../tests/mutation/mutant_table.c')\n"
-# Statements that say what must hold, or that only speak: without them nothing is wrong.
+# Assertions and traces: deleting them changes no behaviour.
 SILENT = ("xk_assert", "xk_debug_assert", "xk_trace", "assert", "static_assert", "_Static_assert", "XK_TSAN", "va_start", "va_end")
 
 
@@ -60,7 +60,7 @@ class Token:
 
 
 def tokens_of(text):
-    """The tokens without white space, comments and directives; brackets know their match."""
+    """Returns the tokens without white space, comments and directives; brackets know their match."""
     found, stack = [], []
     for one in TOKEN.finditer(text):
         if one.lastgroup in ("space", "directive"):
@@ -76,14 +76,14 @@ def tokens_of(text):
 
 
 class Region:
-    """A piece of code that stands alone: a condition, a value, or a statement; begin and end count tokens."""
+    """A condition, a value, or a statement; begin and end are indices of tokens."""
 
     def __init__(self, kind, function, begin, end):
         self.kind, self.function, self.begin, self.end = kind, function, begin, end
 
 
 class Mutant:
-    """A change of a region: `before` to `after`, and the region's text with it; `whole` is that without."""
+    """A change in a region from `before` to `after`; text: the changed region; whole: the original one."""
 
     def __init__(self, file, line, function, region, operator, before, after, text, whole):
         self.file, self.line, self.function, self.region = file, line, function, region
@@ -95,7 +95,7 @@ class Mutant:
 
 
 class Source:
-    """A file, its functions and its regions."""
+    """A file and its regions."""
 
     def __init__(self, name, path):
         with open(path, encoding="utf-8") as file:
@@ -155,7 +155,7 @@ class Source:
         return semicolon + 1
 
     def goes_on(self, at):
-        """Whether what follows a closing bracket belongs to the same statement."""
+        """Returns whether the token behind a closing bracket belongs to the same statement."""
         return at < len(self.tokens) and self.tokens[at].kind == "sign" and self.tokens[at].text not in ("{", "*")
 
     def declares(self, at):
@@ -170,7 +170,7 @@ class Source:
         return tokens[at].kind == "word"
 
     def depth_0(self, begin, end, text):
-        """Where text stands outside of brackets."""
+        """Returns where text is outside of brackets."""
         found, at = [], begin
         while at < end:
             if self.tokens[at].text == text:
@@ -185,7 +185,7 @@ class Source:
             yield from self.of_region(region)
 
     def changed(self, region, operator, begin, end, after):
-        """The region with its tokens [begin, end) replaced."""
+        """Returns the mutant that replaces tokens [begin, end) of the region."""
         left = self.plain(region.begin, begin)
         right = self.plain(end, region.end)
         token = self.tokens[begin]
@@ -195,7 +195,7 @@ class Source:
                       self.plain(region.begin, region.end))
 
     def plain(self, begin, end):
-        """These tokens on one line, without comments."""
+        """Returns these tokens on one line, without comments."""
         return " ".join(token.text for token in self.tokens[begin:end])
 
     def of_region(self, region):
@@ -229,7 +229,7 @@ class Source:
         return at >= begin and (self.tokens[at].kind in ("word", "number") or self.tokens[at].text in ")]")
 
     def of_operands(self, region, begin, end, is_condition):
-        """What && and || join, and what brackets around such hold."""
+        """Mutates the operands of && and ||, also inside brackets."""
         while tokens_wrapped(self.tokens, begin, end):
             begin, end = begin + 1, end - 1
         ends = sorted(self.depth_0(begin, end, "&&") + self.depth_0(begin, end, "||"))
@@ -244,14 +244,14 @@ class Source:
             yield from self.of_operands(region, one + 1, other, True)
 
     def of_parts(self, region, begin, end, sign):
-        """What a sign puts together."""
+        """Mutates the parts that a sign joins."""
         ends = self.depth_0(begin, end, sign)
         for one, other in zip([begin - 1] + ends, ends + [end]):
             if self.plain(one + 1, other) not in ("", "0"):
                 yield self.changed(region, "zero", one + 1, other, "0")
 
     def of_bits(self, region):
-        """Numbers that | puts together from others that were shifted."""
+        """Mutates numbers that | builds from shifted ones."""
         begins = [region.begin] + [at + 1 for at in range(region.begin, region.end) if self.tokens[at].text in ("(", ",", "=", "{")]
         for begin in begins:
             end = begin
@@ -264,7 +264,7 @@ class Source:
     # ---- copies ----
 
     def copy(self, mutants):
-        """The text in which these mutants, of this file, can be chosen."""
+        """Returns the text with these mutants of this file."""
         by_region = {}
         for mutant in mutants:
             by_region.setdefault(mutant.region, []).append(mutant)
@@ -281,7 +281,7 @@ def tokens_wrapped(tokens, begin, end):
 
 
 def replacement(region, original, mutants):
-    """What stands for the original: it has as many lines."""
+    """Returns the replacement of the original, with as many lines."""
     if region.kind == "statement":
         chosen = " else ".join(f"if (xk_mutant == {mutant.number}) {{ {mutant.text}; }}" for mutant in mutants)
         return f"{{ {chosen} else {{ {original}; }} }}"
@@ -297,7 +297,7 @@ class Refused(Exception):
 
 
 class Scenario:
-    """NAME | FILES | OPERATOR | CODE: mutants of files, by operator, in whose code CODE stands."""
+    """NAME | FILES | OPERATOR | CODE: mutants of files, by operator, whose code contains CODE."""
 
     def __init__(self, line, where):
         fields = [field.strip() for field in line.split("|", 3)]
@@ -335,14 +335,14 @@ def sources(root, files):
 
 
 def compiles(options, source, mutants):
-    """Whether a copy with these mutants is C."""
+    """Returns whether a copy with these mutants compiles."""
     command = [*options.cc.split(), "-std=gnu11", "-w", "-fsyntax-only", "-I", options.root, "-x", "c", "-"]
     return subprocess.run(command, input=source.copy(mutants), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           text=True, check=False).returncode == 0
 
 
 def sample(options, found):
-    """options.sample mutants that compile, drawn by options.seed."""
+    """Returns options.sample mutants that compile, drawn by options.seed."""
     drawn = random.Random(options.seed).sample(found, len(found))
     good = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -383,7 +383,7 @@ const struct mutants_scenario mutants_scenarios[] = {{
 
 
 def write(path, text):
-    """Leaves a file alone that is so already: what depends on it is not built again."""
+    """Writes a file unless it has this text already, so that its dependents are not rebuilt."""
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             if file.read() == text:
@@ -394,7 +394,7 @@ def write(path, text):
 
 
 def choose(options, found, scenarios):
-    """The mutants of all scenarios and of the sample, numbered."""
+    """Returns the mutants of all scenarios and of the sample, numbered."""
     every = [(source, mutant) for source in found for mutant in source.mutants()]
     chosen = []
     for scenario in scenarios:
@@ -438,14 +438,14 @@ def copy_file(source, target):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="copies of C sources with small defects that can be chosen")
+    parser = argparse.ArgumentParser(description="makes copies of C sources with small defects that can be chosen")
     parser.add_argument("command", choices=["list", "tree"])
-    parser.add_argument("--root", default=".", help="where the files are")
-    parser.add_argument("--out", default=".", help="where the copy goes")
+    parser.add_argument("--root", default=".", help="root of the files")
+    parser.add_argument("--out", default=".", help="root of the copy")
     parser.add_argument("--scenarios", metavar="FILE", help="lines NAME | FILES | OPERATOR | CODE")
-    parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many mutants, drawn among all")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="number of mutants, drawn among all")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cc", default="cc", help="the compiler and its options: what it refuses is not drawn")
+    parser.add_argument("--cc", default="cc", help="compiler and its options: mutants that it refuses are not drawn")
     parser.add_argument("files", nargs="+", metavar="FILE")
     options = parser.parse_args()
     try:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""score.py TREE SECONDS - how many of the mutants of a tree (mutate.py tree) the tests see; TREE/build is built.
+"""score.py TREE SECONDS - counts the mutants of a tree (mutate.py tree) that the tests find; TREE/build must be built.
 
-Runs, for each mutant of the sample, the programs of tests until one fails or does not end: those whose names are likest
-to the mutant's file first. Tests that fail without any mutant are left out, and told. Prints each survivor, which is a
-test that is missing or a change that changes nothing, and the share that was seen; exits 1 if that is below BAR. Begins
-no mutant after SECONDS.
+For each mutant of the sample, runs test programs until one fails or does not end, starting with those whose names
+resemble the mutant's file most. Tests that fail without a mutant are left out and listed. Prints each survivor, which
+means a missing test or a change without effect, and the share found; exits 1 if that is below BAR. Starts no mutant
+after SECONDS.
 """
 import concurrent.futures
 import glob
@@ -18,7 +18,7 @@ LIMIT_S = 60
 
 
 def fails(program, number, limit):
-    """Whether a test sees mutant `number`, and how long that took."""
+    """Returns whether a test finds mutant `number`, and the seconds taken."""
     environment = {**os.environ, "XK_MUTANT": str(number), "XK_TEST_LONG": "0"}
     started = time.monotonic()
     try:
@@ -30,13 +30,13 @@ def fails(program, number, limit):
 
 
 def likeness(program, file):
-    """The number of letters that the names of a test and of a source begin with alike."""
+    """Returns the length of the common prefix of a test's and a source's name."""
     test, source = os.path.basename(program)[len("test_"):], os.path.splitext(os.path.basename(file))[0]
     return len(os.path.commonprefix([test, source]))
 
 
 def mutants_of(tree):
-    """The table's texts, by number from 1."""
+    """Returns the table's texts with their numbers, from 1."""
     with open(os.path.join(tree, "tests/mutation/mutant_table.c"), encoding="utf-8") as file:
         lines = file.read().split("mutants_table[]")[1].split("\n};")[0].split("\n")
     texts = [line.strip()[1:-2].replace('\\"', '"') for line in lines if line.startswith('\t"')]
@@ -51,11 +51,11 @@ class Tests:
             found = dict(zip(self.programs, pool.map(lambda path: fails(path, 0, LIMIT_S), self.programs)))
         for path, (failed, _) in found.items():
             if failed:
-                print(f"left out, since it fails without any mutant: {os.path.basename(path)}")
+                print(f"left out: {os.path.basename(path)} fails without a mutant")
         self.seconds = {path: seconds for path, (failed, seconds) in found.items() if not failed}
 
     def see(self, number, file):
-        """The test that sees this mutant of file, or None."""
+        """Returns the test that finds this mutant of file, or None."""
         order = sorted(self.seconds, key=lambda path: (-min(likeness(path, file), 4), self.seconds[path]))
         return next((path for path in order if fails(path, number, 5 + 10 * self.seconds[path])[0]), None)
 
@@ -75,7 +75,7 @@ def main():
             if test == "":
                 survivors += 1
                 print(f"survives: {number}: {text}", flush=True)
-    print(f"{tried - survivors} of {tried} mutants are seen: {(tried - survivors) / max(tried, 1):.1%}")
+    print(f"{tried - survivors} of {tried} mutants found: {(tried - survivors) / max(tried, 1):.1%}")
     return 0 if tried and (tried - survivors) / tried >= BAR else 1
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_mutate.py - whether mutate.py finds the mutants that there are, and makes copies that act as they should.
+"""test_mutate.py - checks that mutate.py finds the mutants and makes copies that behave like them.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one has failed.
 """
@@ -64,7 +64,7 @@ main(void)
 }
 """
 BUILD = "xkernel_sources = []\n"
-# FUNCTION: OPERATOR: BEFORE -> AFTER, and what the program then prints
+# FUNCTION: OPERATOR: BEFORE -> AFTER, and the program's output
 WANTED = {
     "between: true: x < low -> true": "0 258 7",
     "between: false: x < low -> false": "21 258 7",
@@ -83,7 +83,7 @@ WANTED = {
     "main: true: between ( i , 3 , 6 ) -> true": "45 258 7",
     "main: number: 0 -> 1": "19 258 7",
 }
-SCENARIOS = """# two, one of which names two mutants
+SCENARIOS = """# the first names two mutants
 sum_wrong | f.c | delete | sum
 key_short | f.* | zero | a<<8
 """
@@ -124,11 +124,11 @@ def check_operators(directory):
     done = run(MUTATE, "list", "--root", os.path.join(directory, "in"), "f.c")
     lines = done.stdout.splitlines()
     expect(done.returncode == 0 and len(lines) > 25, "mutants are listed", done.stdout)
-    expect(not any("comment" in line or '"if' in line.split(" -> ")[0] for line in lines), "comments and texts are none")
+    expect(not any("comment" in line or '"if' in line.split(" -> ")[0] for line in lines), "comments and strings give no mutants")
     done = tree(directory, "--sample", "1000")
     made = build(directory)
-    expect(done.returncode == 0 and made.returncode == 0, "a copy with all of them is C", done.stdout + made.stdout)
-    expect(printed(directory, "0") == "17 258 7", "it is the source while none is chosen", printed(directory, "0"))
+    expect(done.returncode == 0 and made.returncode == 0, "a copy with all mutants compiles", done.stdout + made.stdout)
+    expect(printed(directory, "0") == "17 258 7", "it behaves like the source while no mutant is chosen", printed(directory, "0"))
     table = [line.split(": ", 1)[1] for line in read(os.path.join(directory, "out/tests/mutation/mutant_table.c"))
              .replace('\\"', '"').splitlines() if line.startswith('\t"f.c:')]
     for wanted, text in WANTED.items():
@@ -145,10 +145,10 @@ def check_scenarios(directory):
     made = build(directory)
     expect(done.returncode == 0 and made.returncode == 0, "scenarios choose their mutants", done.stdout + made.stdout)
     expect(printed(directory, "sum_wrong") == "0 258 7" and printed(directory, "key_short") == "17 0 7",
-           "and are chosen by name", printed(directory, "key_short"))
-    expect("there is no mutant 'nobody'" in printed(directory, "nobody"), "a name that is none is refused")
-    for what, line, said in (("a scenario that names nothing", "gone | f.c | delete | nobody", "there is no such mutant"),
-                             ("a line that is none", "gone | f.c", "not NAME | FILES | OPERATOR | CODE")):
+           "scenarios are chosen by name", printed(directory, "key_short"))
+    expect("there is no mutant 'nobody'" in printed(directory, "nobody"), "an unknown name is refused")
+    for what, line, said in (("a scenario without a mutant", "gone | f.c | delete | nobody", "there is no such mutant"),
+                             ("a malformed line", "gone | f.c", "not NAME | FILES | OPERATOR | CODE")):
         write(scenarios, line + "\n")
         done = tree(directory, "--scenarios", scenarios)
         expect(done.returncode == 1 and said in done.stdout and ":1:" in done.stdout, what, done.stdout)

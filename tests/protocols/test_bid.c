@@ -202,7 +202,7 @@ STAGE_TEST(bid_leaves_unusual_messages_to_the_slow_path, stage_open(s, false))
 		xk_put64(header + 8, boots[i]);
 		CHECK_EQ(bid_path_pop(session, m, header, 0), boots[i] == BOOT_A);
 	}
-	CHECK(!bid_path_pop(session, m, header, 1)); /* on another path */
+	CHECK(!bid_path_pop(session, m, header, 1)); /* another path's state */
 	xk_msg_free(m);
 	xk_msg_free(empty);
 }

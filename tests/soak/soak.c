@@ -1,12 +1,12 @@
 /*
- * soak.c - a simulated network for hours of virtual time, in which hosts crash, boot and are cut off at random, and some
- * stand through all of it: messages keep coming, none is broken, every buffer comes back, and memory does not grow.
+ * soak.c - a simulated network for hours of virtual time, in which hosts crash, boot and are cut off at random, and
+ * some stay up throughout: messages keep arriving, none is damaged, every buffer comes back, and memory does not grow.
  *
- *     soak NETWORK HOURS SEED
+ * soak NETWORK HOURS SEED
  *
- * A host whose name begins with "stone" has no faults: what those that come and go leave behind at it would add up.
- * Memory is looked at at the end of each of 40 parts of the time, when everybody has been up for a while; the medians
- * of the second quarter and of the last are compared, since caches and tables fill at first.
+ * A host whose name begins with "stone" has no faults: leaks caused by the changing hosts would add up there. Memory is
+ * sampled at the end of each of 40 parts of the time, after all hosts have been up for a while. The medians of the
+ * second and the last quarter are compared, since caches and tables fill at first.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,14 +24,14 @@
 enum {
 	SOAK_PARTS = 40,
 	SOAK_TOLD = 4,          /* parts to a line */
-	SOAK_SLACK_KB = 64,     /* that memory may differ by, and ... */
-	SOAK_SLACK_PERCENT = 2, /* ... of what it was */
+	SOAK_SLACK_KB = 64,     /* tolerance of memory, and ... */
+	SOAK_SLACK_PERCENT = 2, /* ... relative to the earlier value */
 };
 
 #define SOAK_SECOND UINT64_C(1000000000)
 #define SOAK_HOUR (3600 * SOAK_SECOND)
 
-enum { SOAK_CALM_S = 20 /* without faults, before memory is looked at */ };
+enum { SOAK_CALM_S = 20 /* time without faults before memory is sampled */ };
 
 struct soak_host {
 	struct soak *soak;
@@ -49,7 +49,7 @@ struct soak {
 	struct soak_host *hosts;
 	uint64_t chance;
 	bool is_calm;
-	uint64_t sent, received, broken; /* by boots that are over */
+	uint64_t sent, received, broken; /* by ended boots */
 	uint64_t crashes, cuts;
 	struct soak_memory memory[SOAK_PARTS];
 	bool failed;
@@ -99,7 +99,7 @@ soak_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of the quarter that begins with part `first`, of what lies at `offset` of what was seen. */
+/* Returns the median over the quarter that begins with part `first` of the samples' field at `offset`. */
 static uint64_t
 soak_median(const struct soak *soak, unsigned first, size_t offset)
 {
@@ -124,7 +124,7 @@ soak_compare(struct soak *soak, const char *what, size_t offset)
 	}
 }
 
-/* ---- what is counted ---- */
+/* ---- counts ---- */
 
 static void
 soak_count_traffic(struct soak *soak, const struct soak_host *host, const struct xk_protocol *traffic)
@@ -139,7 +139,7 @@ soak_count_traffic(struct soak *soak, const struct soak_host *host, const struct
 		printf("FAIL %s.%s: %s\n", host->host->topology->name, traffic->name, report.first);
 }
 
-/* A boot of the host ends. */
+/* Counts the traffic of a host's boot that ends. */
 static void
 soak_count(struct soak_host *host)
 {
@@ -217,7 +217,7 @@ soak_harm(struct soak_host *host)
 	soak_cut(host, draw % 3 != 0, draw % 3 != 1);
 }
 
-/* Whoever is well is harmed, whoever is not recovers; and what comes next is set. */
+/* Harms a healthy host, lets another recover, and schedules its next change. */
 static void
 soak_turn(void *context)
 {
@@ -264,7 +264,7 @@ soak_begin(struct soak *soak)
 
 /* ---- time ---- */
 
-/* One part: faults, then calm, in which everybody is well. */
+/* Runs one part: faults, then calm, with all hosts up. */
 static void
 soak_part(struct soak *soak, unsigned part, uint64_t part_ns)
 {
@@ -278,7 +278,7 @@ soak_part(struct soak *soak, unsigned part, uint64_t part_ns)
 	xk_sim_run(soak->net.sim, until);
 	soak->memory[part] = soak_look();
 	if (soak_frames(soak) == frames) {
-		printf("FAIL part %u: no frame has come\n", part);
+		printf("FAIL part %u: no frame has arrived\n", part);
 		soak->failed = true;
 	}
 }
@@ -295,7 +295,7 @@ soak_tell(const struct soak *soak, unsigned part)
 	fflush(stdout);
 }
 
-/* UDP may lose and links may duplicate, but nobody receives what nobody sent. */
+/* UDP may lose and links may duplicate, but no message is received that was not sent. */
 static void
 soak_judge(struct soak *soak)
 {
@@ -304,11 +304,11 @@ soak_judge(struct soak *soak)
 	printf("%" PRIu64 " messages sent, %" PRIu64 " received, %" PRIu64 " broken; hash %016" PRIx64 "\n", soak->sent,
 	       soak->received, soak->broken, xk_sim_hash(soak->net.sim));
 	if (soak->received < soak->sent / 2 || soak->received > soak->sent + soak->sent / 10 || soak->broken > 0) {
-		printf("FAIL messages: this cannot be\n");
+		printf("FAIL messages: impossible counts\n");
 		soak->failed = true;
 	}
 	soak_compare(soak, "heap", offsetof(struct soak_memory, heap));
-#ifndef __SANITIZE_ADDRESS__ /* which keeps what is freed for a while */
+#ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory for a while */
 	soak_compare(soak, "mapped", offsetof(struct soak_memory, mapped));
 	soak_compare(soak, "resident", offsetof(struct soak_memory, resident));
 #endif

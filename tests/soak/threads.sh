@@ -1,10 +1,10 @@
 #!/bin/bash
-# threads.sh BUILD - udptest on every link that needs no rights, each driver, both modes, where messages leave the driver
-# and where they do not; chantest on several channels, likewise; and clients that are killed. To be run on a build with the
-# thread sanitizer, which ends whoever has a race.
+# threads.sh BUILD - udptest on every link that needs no privileges, with each driver, both modes, with and without
+# handoffs; chantest on several channels, likewise; and clients that are killed. For a build with the thread sanitizer,
+# which ends a program that has a race.
 . "$(dirname "$0")/../system/common.sh"
 
-# pair NAME OPTION...: nothing is said against the run, and nothing is lost.
+# pair NAME OPTION...: checks that the run reports no error and loses nothing.
 pair() {
 	local name=$1
 	shift
@@ -26,7 +26,7 @@ for driver in interrupt adaptive; do
 	pair "memory, $driver" --link memory --driver $driver
 done
 
-# calls NAME OPTION...: the same of chantest on eight channels, which are opened and closed again and again.
+# calls NAME OPTION...: the same for chantest on eight channels, which are opened and closed again and again.
 calls() {
 	local name=$1
 	shift

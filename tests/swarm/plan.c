@@ -1,7 +1,6 @@
 /*
- * plan.c - see plan.h. Every feature is there in some plans and not in others, so that one does not hide behind another
- * (Groce and others, "Swarm Testing", 2012). Numbers are bounded by what a network can carry: where everything is
- * overloaded, nothing is promised.
+ * plan.c - see plan.h. Each feature is in some plans and not in others, so that none hides another (Groce and others,
+ * "Swarm Testing", 2012). Numbers are bounded by what a network can carry: nothing is guaranteed under overload.
  */
 #include "tests/swarm/plan_maker.h"
 
@@ -114,14 +113,14 @@ plan_has(const struct plan_scenario *scenario, const char *name)
 	return false;
 }
 
-/* Whether messages are sent until they arrive, so that short ones are worth a scenario of their own. */
+/* Returns true if messages are sent until they arrive, so that short ones are worth a scenario of their own. */
 static bool
 plan_is_reliable(const struct plan_scenario *scenario)
 {
 	return plan_has(scenario, "stopwait") || plan_has(scenario, "gm") || plan_has(scenario, "am");
 }
 
-/* ---- what all hosts share ---- */
+/* ---- drawn for all hosts ---- */
 
 static const char *const plan_presets[] = { "ethernet10", "fddi",     "atm140", "myrinet", "hub100",
 					    "rack10g",    "rack100g", "ideal",  "wide" };
@@ -168,7 +167,7 @@ plan_draw_link_faults(struct plan_maker *maker)
 	plan_write(maker, "];\n");
 }
 
-/* How long messages are. Whole datagrams leave room for the headers of udp or stopwait. */
+/* Draws the lengths of messages. Whole datagrams leave room for the headers of udp or stopwait. */
 static void
 plan_draw_sizes(struct plan_maker *maker)
 {
@@ -192,7 +191,7 @@ plan_draw_sizes(struct plan_maker *maker)
 	maker->is_slow = maker->rate < 50000000;
 }
 
-/* Messages per second of each of a host's traffics: enough for each pair, and not more than a third of the link. */
+/* Draws the rate of each traffic of a host: enough for each pair, and at most a third of the link. */
 static void
 plan_draw_load(struct plan_maker *maker)
 {
@@ -200,7 +199,7 @@ plan_draw_load(struct plan_maker *maker)
 	uint64_t most = maker->rate / 3 / (bits * maker->plan->hosts * maker->traffics);
 
 	maker->load = peers * plan_between(maker, 8, 60 / maker->plan->hosts + 10);
-	if (plan_has(maker->plan->scenario, "am")) /* so that later ones are answered before a late copy comes */
+	if (plan_has(maker->plan->scenario, "am")) /* later ones must be answered before a late copy arrives */
 		maker->load *= 4;
 	if (maker->load > most)
 		maker->load = most;
@@ -215,7 +214,10 @@ plan_draw_times(struct plan_maker *maker)
 	struct plan *plan = maker->plan;
 	bool notices = plan_has(plan->scenario, "stopwait") || plan_has(plan->scenario, "bid");
 	uint64_t turn_ns = UINT64_C(1000000000) / maker->load * (plan->hosts - 1);
-	/* how long the link takes for what all may have under way: asked for again sooner, it would do nothing else */
+	/*
+	 * time that the link takes for all messages in flight: with a shorter timeout it would carry only
+	 * retransmissions
+	 */
 	uint64_t all_ns = plan->hosts * (plan->hosts - 1) * maker->size_max * 8 * UINT64_C(1000000000) / maker->rate;
 
 	maker->arp_timeout_ns = plan_between(maker, 25, 60) * PLAN_MS;
@@ -225,14 +227,14 @@ plan_draw_times(struct plan_maker *maker)
 		maker->timeout_ns = all_ns;
 	maker->timeout_max_ns = maker->timeout_ns * plan_between(maker, 1, 4);
 	plan->heal_ns = plan_between(maker, 250, 700) * PLAN_MS;
-	/* before that who is dead has been noticed, and been opened again */
+	/* by then dead peers have been noticed and reopened */
 	plan->settle_ns = plan->heal_ns + (notices ? 700 : 300) * PLAN_MS;
 	plan->stop_ns = plan->settle_ns + 200 * PLAN_MS + 5 * turn_ns;
-	/* by then who still sends to a dead one has given up */
+	/* by then senders to a dead peer have given up */
 	plan->quiet_ns =
 		plan->stop_ns + 2000 * PLAN_MS + (maker->timeout_ns == all_ns ? 12 * maker->timeout_max_ns : 0);
 	if (plan_has(plan->scenario, "gm") ||
-	    plan_has(plan->scenario, "am")) /* a host with few stacks may lose each second packet */
+	    plan_has(plan->scenario, "am")) /* a host with few stacks may lose every second packet */
 		plan->quiet_ns += 20 * maker->timeout_max_ns;
 	plan->end_ns = plan->quiet_ns + 500 * PLAN_MS;
 }
@@ -248,7 +250,7 @@ plan_draw_shared(struct plan_maker *maker)
 	plan->damages = (plan->scenario->allows & PLAN_DAMAGE) != 0 && plan_one_in(maker, 2);
 	if (plan_has(plan->scenario, "udp") && (plan->scenario->allows & PLAN_DAMAGE) != 0 && !plan->damages)
 		plan->checked = !plan_one_in(maker, 3);
-	/* after a reboot the same identifications would come again, and be taken for those from before */
+	/* after a reboot the same identifications would return and be taken for earlier ones */
 	maker->identification = !crashes && plan_one_in(maker, 2) ? plan_between(maker, 1, 65535) : 0;
 	maker->local = plan_one_in(maker, 2) ? plan_between(maker, 3000, 3010) : 0;
 	maker->queue = plan_between(maker, 0, 16);
@@ -260,7 +262,7 @@ plan_draw_shared(struct plan_maker *maker)
 
 /* ---- hosts ---- */
 
-/* Up to three crashes, each with a boot after it and before the network heals. */
+/* Writes up to three crashes, each followed by a boot before the network heals. */
 static void
 plan_write_crashes(struct plan_maker *maker, uint64_t start_ms)
 {
@@ -295,8 +297,8 @@ plan_write_start(struct plan_maker *maker)
 }
 
 /*
- * How many buffers a host may have out. With few it drops what it likes, by name, and nothing is known of what gets
- * through.
+ * Writes the number of buffers that a host may have out. With few it drops any message, by name, and delivery is not
+ * guaranteed.
  */
 static void
 plan_write_buffers(struct plan_maker *maker)
@@ -361,7 +363,7 @@ plan_draw_cuts(struct plan_maker *maker)
 	}
 }
 
-/* ---- all of it ---- */
+/* ---- the whole plan ---- */
 
 static void
 plan_write_network(struct plan_maker *maker)

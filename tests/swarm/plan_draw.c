@@ -1,4 +1,4 @@
-/* plan_draw.c - see plan_maker.h: the numbers that are drawn, and the text that they end up in. */
+/* plan_draw.c - see plan_maker.h: random numbers, and the text written from them. */
 #include "tests/swarm/plan_maker.h"
 
 #include <stdarg.h>

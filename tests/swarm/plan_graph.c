@@ -20,7 +20,7 @@ plan_write_sessions(struct plan_maker *maker)
 		plan_write(maker, ", sessions=%u", (unsigned)plan_between(maker, 1, 8));
 }
 
-/* BIDCTL asks many hosts at once, and must not lose one because another one is asked for. */
+/* BIDCTL queries many hosts at once, and must not lose one while another is resolved. */
 static void
 plan_write_arp(struct plan_maker *maker)
 {
@@ -34,11 +34,11 @@ plan_write_arp(struct plan_maker *maker)
 	plan_write(maker, ", tries=%u", (unsigned)plan_between(maker, 1, 4));
 }
 
-/* What is put together may be few datagrams, but never less than the longest takes. */
+/* The reassembler may hold few datagrams, but always enough for the longest. */
 static void
 plan_write_ip(struct plan_maker *maker)
 {
-	/* what a fragment's frame with its link header holds */
+	/* buffers that hold a fragment's frame with its link header */
 	uint64_t buffers = (maker->mtu + 64 + XK_MSG_SEGMENT - 1) / XK_MSG_SEGMENT * IP_REASSEMBLY_BUFFER;
 	uint64_t fragments = plan_between(maker, 1, 8) * maker->fragments;
 
@@ -73,7 +73,7 @@ plan_write_stopwait(struct plan_maker *maker)
 		   (unsigned)(maker->plan->patient ? PLAN_PATIENCE : plan_between(maker, 2, 10)));
 }
 
-/* A patient sender's session must not be forgotten, since its messages might be under way. */
+/* A patient sender's session must not be forgotten, since its messages may be in flight. */
 static void
 plan_write_gm(struct plan_maker *maker)
 {
@@ -88,7 +88,7 @@ plan_write_gm(struct plan_maker *maker)
 	plan_write_time(maker, "timeout_min", plan_between(maker, 1, maker->timeout_ns / 1000) * 1000);
 	plan_write_time(maker, "timeout_max", maker->timeout_max_ns);
 	plan_write_time(maker, "patience", maker->plan->patient ? UINT64_C(60000000000) : patience_ns);
-	if (maker->plan->seed / 32 % 2 == 1) /* not by chance, so that the rest of the plan stays as it was */
+	if (maker->plan->seed / 32 % 2 == 1) /* not random, so that the rest of the plan stays the same */
 		plan_write_time(maker, "ack_delay", maker->timeout_ns / (1 + maker->plan->seed % 8));
 	if (maker->plan->patient)
 		return;
@@ -100,7 +100,7 @@ plan_write_gm(struct plan_maker *maker)
 	plan_write_sessions(maker);
 }
 
-/* As gm, but a session that makes room ends its peer's conversation: each host may have one. */
+/* As gm, but an evicted session ends its peer's conversation: each host may have one. */
 static void
 plan_write_am(struct plan_maker *maker)
 {
@@ -128,7 +128,7 @@ plan_write_bid(struct plan_maker *maker)
 	plan_write_sessions(maker);
 }
 
-/* A question may be under way as long as a message with its answer, and what waits before them. */
+/* A query may be in flight as long as a message with its answer, and those queued before them. */
 static void
 plan_write_bidctl(struct plan_maker *maker)
 {
@@ -147,7 +147,7 @@ plan_write_bidctl(struct plan_maker *maker)
 		plan_write(maker, ", strangers=%u", (unsigned)plan_between(maker, 4, 8));
 }
 
-/* What is kept is forgotten long before the network is quiet, and so soon that nobody waits for long to send more. */
+/* Kept messages expire long before the network is quiet, and soon enough that no sender waits long. */
 static void
 plan_write_blast(struct plan_maker *maker)
 {
@@ -173,7 +173,7 @@ plan_write_blast(struct plan_maker *maker)
 	plan_write_sessions(maker);
 }
 
-/* Two damages of one message may hide one another from a sum of 16 bits: they are rare where it has several frames. */
+/* Two faults in one message may cancel out in a 16-bit sum: faults are rare if messages have several frames. */
 static void
 plan_write_vdrop(struct plan_maker *maker)
 {
@@ -245,7 +245,7 @@ plan_write_traffic(struct plan_maker *maker, unsigned n)
 		plan_write(maker, ", local=%u", (unsigned)maker->local);
 }
 
-/* A node that has come up as an edge's upper. */
+/* Writes a node, which was named as an edge's upper. */
 static void
 plan_write_node(struct plan_maker *maker, const char *name)
 {
@@ -279,7 +279,7 @@ plan_write_edge(struct plan_maker *maker, const struct plan_edge *edge)
 	plan_write(maker, "];\n");
 }
 
-/* ip, some virtual protocols, vnet, and what is below. */
+/* Writes ip, some virtual protocols, vnet, and the protocols below. */
 static void
 plan_write_lower(struct plan_maker *maker, bool vdrop, bool vdelay)
 {

@@ -1,6 +1,6 @@
 /*
- * plan_maker.h - a plan while it is made, shared by plan.c (scenarios, what all hosts share, the network), plan_graph.c
- * (protocol graphs) and plan_draw.c (chance, and writing). What is drawn in which order makes the plan of a seed.
+ * plan_maker.h - a plan being made, shared by plan.c (scenarios, what all hosts share, the network), plan_graph.c
+ * (protocol graphs) and plan_draw.c (random numbers and text). The order of the draws determines a seed's plan.
  */
 #ifndef TESTS_PLAN_MAKER_H
 #define TESTS_PLAN_MAKER_H
@@ -8,13 +8,13 @@
 #include "tests/swarm/plan.h"
 #include "xkernel/support/chance.h"
 
-/* What a plan is made with. */
+/* A plan being made. */
 struct plan_maker {
 	struct plan *plan;
 	struct xk_chance chance;
-	char *text; /* what is being written, and how much of it there is */
+	char *text; /* text being written, and its length */
 	size_t used;
-	/* of the link */
+	/* the link's */
 	uint64_t rate, mtu, latency_ns;
 	/* the same on every host */
 	unsigned traffics;
@@ -25,21 +25,21 @@ struct plan_maker {
 
 /* ---- plan_draw.c ---- */
 
-/* One of low to high. */
+/* Returns a random number from low to high. */
 uint64_t plan_between(struct plan_maker *maker, uint64_t low, uint64_t high);
 bool plan_one_in(struct plan_maker *maker, uint64_t n);
 
-/* From now on plan_write adds to text, of PLAN_TEXT bytes. */
+/* Lets plan_write append to text, of PLAN_TEXT bytes, from now on. */
 void plan_begin_text(struct plan_maker *maker, char *text);
 __attribute__((format(printf, 2, 3))) void plan_write(struct plan_maker *maker, const char *format, ...);
 
-/* Half of the time, an attribute: a probability of up to max, in 1/10 %, small ones more often. */
+/* Writes an attribute half of the time: a probability of up to max, in 1/10 %, small ones more often. */
 void plan_write_fault(struct plan_maker *maker, enum plan_fault fault, const char *name, uint64_t max);
 void plan_write_time(struct plan_maker *maker, const char *name, uint64_t ns);
 
 /* ---- plan_graph.c ---- */
 
-/* Writes the variant n of the scenario's graph. */
+/* Writes variant n of the scenario's graph. */
 void plan_write_graph(struct plan_maker *maker, unsigned n);
 
 #endif

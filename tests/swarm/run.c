@@ -1,11 +1,11 @@
 /*
- * run.c - see run.h. Until heal_ns faults happen everywhere; then none happens any more, and everything has to finish:
+ * run.c - see run.h. Until heal_ns faults happen everywhere; then no more happen, and everything must finish:
  *
- *	0 ... heal        faults; nothing may come that was not promised
- *	heal ... settle   who is dead is noticed; ARP, time-outs
- *	settle ... stop   what is sent now gets through, between all pairs of hosts
- *	stop ... quiet    nothing more is sent; what is under way arrives, or its time is up
- *	quiet ... end     nothing happens, and nobody holds anything
+ *	0 ... heal        faults; every message delivered must be allowed by the guarantees
+ *	heal ... settle   dead peers are noticed; ARP, timeouts
+ *	settle ... stop   messages sent now get through, between all pairs of hosts
+ *	stop ... quiet    nothing more is sent; messages in flight arrive or expire
+ *	quiet ... end     nothing happens, and nothing is held
  */
 #include "tests/swarm/run_private.h"
 
@@ -20,8 +20,8 @@ const char *const run_verdict_names[RUN_VERDICTS] = {
 };
 
 enum {
-	RUN_STEPS_MAX = 20000000, /* of a run; a hundred times what the longest takes */
-	RUN_STEPS_QUIET = 4,      /* ... of a host while nothing is under way */
+	RUN_STEPS_MAX = 20000000, /* per run: a hundred times the longest's */
+	RUN_STEPS_QUIET = 4,      /* ... per host while nothing is in flight */
 	RUN_ETHERTYPE = 12,
 	RUN_ETHERTYPE_IP = 0x0800,
 };
@@ -83,7 +83,7 @@ run_open_capture(struct run *run, const char *file)
 	}
 }
 
-/* ---- what happens at its time ---- */
+/* ---- scheduled events ---- */
 
 struct run_act {
 	struct run *run;
@@ -132,7 +132,7 @@ run_at(struct run *run, uint64_t at_ns, void (*act)(void *context), struct net_h
 	xk_assert(xk_sim_at(run->net.sim, at_ns, act, context) == 0);
 }
 
-/* What a host counts is asked for just before it crashes. */
+/* Harvests a host's counters just before it crashes. */
 static void
 run_schedule(struct run *run)
 {
@@ -150,7 +150,7 @@ run_schedule(struct run *run)
 	}
 }
 
-/* ---- changing what runs ---- */
+/* ---- changing settings ---- */
 
 static void
 run_set(struct xk_protocol *p, const char *name, const char *value)
@@ -162,7 +162,7 @@ run_set(struct xk_protocol *p, const char *name, const char *value)
 			xk_assert(xk_setting_parse(s, value, p, why, sizeof(why)) == 0);
 }
 
-/* Sets something of all protocols of a type, on all hosts. */
+/* Sets a setting of all protocols of a type, on all hosts. */
 static void
 run_set_all(struct run *run, const char *type, const char *name, const char *value)
 {

@@ -1,12 +1,12 @@
 /*
- * run.h - one plan in the simulator, and what the judge says of it.
+ * run.h - one plan in the simulator, and its verdict.
  */
 #ifndef RUN_H
 #define RUN_H
 
 #include "tests/swarm/plan.h"
 
-/* What was wrong, by kind. */
+/* Kinds of failures. */
 enum run_verdict {
 	RUN_GOOD,
 	RUN_CORRUPT,
@@ -16,11 +16,11 @@ enum run_verdict {
 	RUN_HELD,
 	RUN_STUCK,
 	RUN_PARKED,  /* a shepherd waits for ever */
-	RUN_BUSY,    /* something goes on for ever */
-	RUN_UNKNOWN, /* messages are neither delivered nor dropped by name */
-	RUN_IDLE,    /* faults were asked for, and none happened */
-	RUN_REFUSED, /* there is no such network, or a host does not boot */
-	RUN_CAUGHT,  /* the program ended; said by swarm.c */
+	RUN_BUSY,    /* something never stops */
+	RUN_UNKNOWN, /* messages neither delivered nor dropped by name */
+	RUN_IDLE,    /* faults were requested, but none happened */
+	RUN_REFUSED, /* no such network, or a host does not boot */
+	RUN_CAUGHT,  /* the program ended; set by swarm.c */
 	RUN_VERDICTS
 };
 
@@ -28,14 +28,14 @@ extern const char *const run_verdict_names[RUN_VERDICTS];
 
 enum { RUN_TYPES_MAX = 32, RUN_DROPS_MAX = 40, RUN_WHY = 240 };
 
-/* Sums over runs. Lies in memory that processes share: it holds no pointers. */
+/* Sums over runs, in memory that processes share: no pointers. */
 struct run_tally {
 	uint64_t runs, frames, sent, received, virtual_ns, boots, steps;
 	uint64_t faults[PLAN_FAULTS];
-	uint64_t drops[RUN_TYPES_MAX][RUN_DROPS_MAX]; /* by the index in xk_protocol_types, and by reason */
+	uint64_t drops[RUN_TYPES_MAX][RUN_DROPS_MAX]; /* by index in xk_protocol_types, and by reason */
 	uint64_t handoffs, fallbacks, no_stack, parks;
 	uint64_t hash;    /* of all runs */
-	uint64_t counted; /* runs all of whose messages were accounted for */
+	uint64_t counted; /* runs in which every message was accounted for */
 };
 
 struct run_result {
@@ -45,13 +45,13 @@ struct run_result {
 };
 
 /*
- * Runs plan, and adds to *tally. directory: where the network's files are, or are written; trailing slash. capture:
- * NULL, or the pcapng file to write.
+ * Runs plan and adds to *tally. directory: where the network's files are, or are written; with a trailing slash.
+ * capture: the pcapng file to write, or NULL.
  */
 void run_plan(const struct plan *plan, const char *directory, const char *capture, struct run_tally *tally,
 	      struct run_result *result);
 
-/* Writes the plan's files into directory. False: it cannot be. */
+/* Writes the plan's files into directory. Returns false if that fails. */
 bool run_write_files(const struct plan *plan, const char *directory);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * run_count.c - what the kernels of a run have counted, and what was promised to each user by itself; see run_private.h.
+ * run_count.c - counts of a run's kernels, and the guarantees to each single user; see run_private.h.
  */
 #include "tests/swarm/run_private.h"
 
@@ -12,7 +12,7 @@ run_is(const struct xk_protocol *p, const char *type)
 	return strcmp(p->type->name, type) == 0;
 }
 
-/* 0: the protocol has no such counter. */
+/* Returns the counter; 0 if the protocol has none. */
 static uint64_t
 run_counter(const struct xk_protocol *p, const char *name)
 {
@@ -31,7 +31,7 @@ run_dropped(const struct xk_protocol *p, const char *name)
 	return 0;
 }
 
-/* What it dropped of users' messages: of ARP those that waited for an address, and not its own packets. */
+/* Returns its drops of users' messages: for ARP those that waited for an address, not its own packets. */
 static uint64_t
 run_drops(const struct xk_protocol *p)
 {
@@ -74,7 +74,7 @@ run_tally_protocol(struct run *run, const struct xk_protocol *p)
 	run->tally->faults[PLAN_VCORRUPT] += run_counter(p, "corrupted");
 }
 
-/* What was promised to this user. */
+/* Checks the guarantees to this user. */
 static void
 run_judge_user(struct run *run, const struct run_user *user, const struct xk_protocol *p)
 {
@@ -89,13 +89,13 @@ run_judge_user(struct run *run, const struct run_user *user, const struct xk_pro
 	run->damaged += corrupt;
 	run->misdirected += misdirected;
 	if (misdirected != 0)
-		run_fail(run, RUN_MISDIRECTED, "%s.%s got %llu messages that were for others", host, p->name,
+		run_fail(run, RUN_MISDIRECTED, "%s.%s received %llu messages for other hosts", host, p->name,
 			 (unsigned long long)misdirected);
 	if (corrupt != 0 && (!run->plan->damages || run->plan->checked || report.broken != 0))
-		run_fail(run, RUN_CORRUPT, "%s.%s got %llu messages that nobody has sent", host, p->name,
+		run_fail(run, RUN_CORRUPT, "%s.%s received %llu messages that were never sent", host, p->name,
 			 (unsigned long long)corrupt);
 	if (plan_has(run->plan->scenario, "bid") && !run->plan->crowded && run_counter(p, "old_incarnation") != 0)
-		run_fail(run, RUN_DUPLICATED, "%s.%s got %llu messages of a boot that was over", host, p->name,
+		run_fail(run, RUN_DUPLICATED, "%s.%s received %llu messages of an ended boot", host, p->name,
 			 (unsigned long long)run_counter(p, "old_incarnation"));
 	if (report.broken != 0)
 		run_fail(run, RUN_DUPLICATED, "%s.%s: %s", host, p->name, report.first);
@@ -130,7 +130,7 @@ run_harvest(struct run *run, struct net_host *host)
 	run->tally->parks += stats.parks;
 }
 
-/* What is not zero of a host's counts, a line for each protocol. */
+/* Writes a host's nonzero counts, a line for each protocol. */
 static void
 run_write_counts(struct net_host *host, FILE *file)
 {

@@ -1,17 +1,17 @@
 /*
- * run_judge.c - whether a run has kept what was promised: messages still come when all is healed, and in the end every
- * message is where it should be, and nobody holds anything; see run_private.h.
+ * run_judge.c - checks a run's guarantees: messages arrive once all is healed; in the end every message is accounted
+ * for, and nothing is held; see run_private.h.
  */
 #include "tests/swarm/run_private.h"
 
 #include <string.h>
 
-/* So many messages of a pair accepted, and one has to have come. */
+/* Accepted messages of a pair after which one must have arrived. */
 enum { RUN_NEED = 3 };
 
 /* ---- liveness ---- */
 
-/* What user has had of the boot of `from` that is there: different messages. */
+/* Returns how many different messages user has received from the current boot of `from`. */
 static uint64_t
 run_had_of(struct run *run, const struct run_user *user, const struct run_user *from)
 {
@@ -91,7 +91,10 @@ run_begin_settled(struct run *run)
 	run_for_each_pair(run, run_remember);
 }
 
-/* Since the network has settled something could be sent, and something has come; unless chance did not want any. */
+/*
+ * Checks that since the network settled something could be sent, and something arrived; unless none was drawn for the
+ * pair.
+ */
 static void
 run_judge_pair(struct run *run, struct run_user *from, struct run_user *to)
 {
@@ -102,7 +105,7 @@ run_judge_pair(struct run *run, struct run_user *from, struct run_user *to)
 	if (had > 0 || (now.open && sent < RUN_NEED && refused < RUN_NEED))
 		return;
 	run_fail(run, RUN_STUCK,
-		 "since all was healed %s.%s has sent %llu messages to %s, was refused %llu, and none has come",
+		 "since the network healed %s.%s has sent %llu messages to %s, was refused %llu, and none has arrived",
 		 from->host->topology->name, run->plan->scenario->traffics[from->n], (unsigned long long)sent,
 		 to->host->topology->name, (unsigned long long)refused);
 }
@@ -117,8 +120,8 @@ run_judge_live(struct run *run)
 }
 
 /*
- * What was promised to come has come: of a session that is not dead, all that was accepted. One that has carried nothing
- * since the network has settled may have been a session with a former boot.
+ * Checks that all accepted messages of live sessions were delivered, if guaranteed. A session that has carried nothing
+ * since the network settled may be one with a former boot.
  */
 static void
 run_judge_delivered(struct run *run, struct run_user *from, struct run_user *to)
@@ -138,7 +141,7 @@ run_judge_delivered(struct run *run, struct run_user *from, struct run_user *to)
 		    s->highest + 1 == peer->position)
 			return;
 	}
-	run_fail(run, RUN_STUCK, "not all of the %u messages of stream %u from %s have come to %s", peer->position,
+	run_fail(run, RUN_STUCK, "not all of the %u messages of stream %u from %s have arrived at %s", peer->position,
 		 peer->stream, from->host->topology->name, to->host->topology->name);
 }
 
@@ -149,7 +152,7 @@ run_judge_ordered(struct run *run, struct run_user *from, struct run_user *to)
 		run_judge_delivered(run, from, to);
 }
 
-/* Nobody holds anything, nobody waits. */
+/* Checks that nothing is held and nothing waits. */
 static void
 run_judge_rest(struct run *run, struct net_host *host)
 {
@@ -162,14 +165,14 @@ run_judge_rest(struct run *run, struct net_host *host)
 		return;
 	xk_kernel_stats(kernel, &stats);
 	if (out != 0)
-		run_fail(run, RUN_HELD, "%s holds %u buffers, though nothing is going on any more",
-			 host->topology->name, out);
+		run_fail(run, RUN_HELD, "%s holds %u buffers although nothing is in progress", host->topology->name,
+			 out);
 	if (stats.stacks_parked != 0)
 		run_fail(run, RUN_PARKED, "%s has %u shepherds that wait for ever", host->topology->name,
 			 stats.stacks_parked);
 }
 
-/* ---- adding up ---- */
+/* ---- sums ---- */
 
 static void
 run_tally_links(struct run *run, struct sim_link_counts *counts)
@@ -190,8 +193,8 @@ run_is_ordered(const struct run *run)
 }
 
 /*
- * Every message that was sent is known to have come or to have been dropped. Kernels that crashed take that along; where
- * stacks are few, and where frames are damaged, some of what was dropped is ARP's.
+ * Checks that every message sent has arrived or was dropped by name. Crashed kernels take their counts along; with few
+ * stacks, and with damaged frames, ARP has some of the drops.
  */
 static void
 run_judge_sums(struct run *run, const struct sim_link_counts *counts)
@@ -214,14 +217,14 @@ run_judge_sums(struct run *run, const struct sim_link_counts *counts)
 			 (unsigned long long)pushed, (unsigned long long)f->ip_sent, (unsigned long long)f->ip_arrived,
 			 (unsigned long long)ended);
 	if (run_is_ordered(run) && (run->received > run->sent || run->received + run->given_up < run->sent))
-		run_fail(run, RUN_UNKNOWN, "%llu messages were accepted: %llu have come, %llu were given up",
+		run_fail(run, RUN_UNKNOWN, "%llu messages were accepted: %llu have arrived, %llu were given up",
 			 (unsigned long long)run->sent, (unsigned long long)run->received,
 			 (unsigned long long)run->given_up);
 }
 
 /*
- * Of so many frames and a fault of this probability one would have met it, but in one of 10^8 runs: a network without it
- * has no such fault.
+ * Of so many frames a fault of this probability meets one, except in one of 10^8 runs: otherwise the network lacks the
+ * fault.
  */
 static void
 run_judge_faults(struct run *run, const struct sim_link_counts *counts)
@@ -233,16 +236,16 @@ run_judge_faults(struct run *run, const struct sim_link_counts *counts)
 
 	for (unsigned i = PLAN_LOSS; i <= PLAN_CORRUPT; i++)
 		if (run->faulty_frames * run->plan->permille[i] > 20 * 1000 && happened[i] == 0)
-			run_fail(run, RUN_IDLE, "%s was asked for, and none happened to %llu frames",
+			run_fail(run, RUN_IDLE, "%s was requested, but happened to none of %llu frames",
 				 plan_fault_names[i], (unsigned long long)run->faulty_frames);
 }
 
-/* Where peers are there, and try long enough, nobody gives up. */
+/* Checks that nobody gives up if peers are up and retry long enough. */
 static void
 run_judge_patience(struct run *run)
 {
 	if (run->plan->patient && !run->plan->crowded && run->given_up != 0)
-		run_fail(run, RUN_STUCK, "%llu messages were given up, though everybody was there",
+		run_fail(run, RUN_STUCK, "%llu messages were given up although all hosts were up",
 			 (unsigned long long)run->given_up);
 }
 

@@ -1,6 +1,6 @@
 /*
- * run_private.h - a run while it goes on, shared by run.c (what happens when), run_count.c (what kernels have counted) and
- * run_judge.c (whether that is what was promised).
+ * run_private.h - a run in progress, shared by run.c (events), run_count.c (kernels' counts) and run_judge.c
+ * (guarantees).
  */
 #ifndef TESTS_RUN_PRIVATE_H
 #define TESTS_RUN_PRIVATE_H
@@ -12,7 +12,7 @@
 
 enum { RUN_TRAFFICS = PLAN_HOSTS_MAX * PLAN_TRAFFICS_MAX, RUN_STREAMS = 1000 };
 
-/* What one user has tried to send to another: what was accepted, what was refused. */
+/* Messages that one user has tried to send to another: accepted and refused. */
 struct run_attempts {
 	uint64_t accepted, refused;
 	bool open;
@@ -21,15 +21,15 @@ struct run_attempts {
 /* One traffic instance. */
 struct run_user {
 	struct net_host *host;
-	unsigned n; /* of the scenario's traffics */
+	unsigned n; /* index in the scenario's traffics */
 	uint32_t address;
 	uint64_t incarnation; /* when the network had settled */
-	/* by host number: what this user had tried to send to it then, and had of it */
+	/* by host number, at that time: messages tried to it, and received from it */
 	struct run_attempts tried[PLAN_HOSTS_MAX];
 	uint64_t had_of[PLAN_HOSTS_MAX];
 };
 
-/* Frames that were seen, all and those of IP. */
+/* Frames seen, in total and of IP. */
 struct run_frames {
 	uint64_t receivers, arrived, lost, ip_sent, ip_arrived;
 };
@@ -46,7 +46,7 @@ struct run {
 	uint64_t faulty_frames; /* arrived while there were faults */
 	struct pcapng *capture;
 	unsigned interfaces[PLAN_HOSTS_MAX];
-	/* sums of the messages of this run, over all boots */
+	/* sums of this run's messages, over all boots */
 	uint64_t sent, unsent, received, damaged, misdirected;
 	uint64_t drops, given_up, duplicated;
 	struct xk_traffic_sender senders[RUN_STREAMS];
@@ -54,32 +54,32 @@ struct run {
 
 /* ---- run.c ---- */
 
-/* The first thing that is wrong is told. */
+/* Only the first failure is reported. */
 __attribute__((format(printf, 3, 4))) void run_fail(struct run *run, enum run_verdict verdict, const char *format, ...);
 
 /* ---- run_count.c ---- */
 
-/* Whether p is of the type of that name. */
+/* Returns true if p is of the type of that name. */
 bool run_is(const struct xk_protocol *p, const char *type);
 
-/* A user's traffic in the boot of its host that is there; NULL: the host is down. */
+/* Returns a user's traffic in the current boot of its host; NULL: the host is down. */
 struct xk_protocol *run_protocol(const struct run *run, const struct run_user *user);
 
-/* Adds up what host's kernel has counted, and judges what its users got. A boot of it is over, or the run is. */
+/* Adds up the counts of host's kernel and checks its users' guarantees, at the end of a boot or of the run. */
 void run_harvest(struct run *run, struct net_host *host);
 
-/* Writes into directory (trailing slash) what is not zero of all hosts' counts. */
+/* Writes all hosts' nonzero counts into directory (trailing slash). */
 void run_keep_counts(struct run *run, const char *directory);
 
 /* ---- run_judge.c ---- */
 
-/* The network has settled: remembers what has been tried until now. A host that is down is a failure. */
+/* Remembers the messages tried until the network settled. A host that is down is a failure. */
 void run_begin_settled(struct run *run);
 
-/* Whether something has come from each user to each since then. */
+/* Checks that something has arrived from each user to each other since then. */
 void run_judge_live(struct run *run);
 
-/* Nothing is under way any more: harvests all hosts, and looks whether everything is where it was promised to be. */
+/* Nothing is in flight any more: harvests all hosts, and checks that every message is accounted for. */
 void run_end(struct run *run);
 
 #endif

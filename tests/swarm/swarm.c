@@ -1,8 +1,9 @@
 /*
- * swarm.c - simulated networks by the thousand: each seed is a network of its own, with faults of its own, and a judge.
+ * swarm.c - simulated networks by the thousand: each seed is a network of its own, with faults of its own, and a
+ * verdict.
  *
- * Runs are done by children, so that one that ends the program, or never ends, is a verdict like others. A child does
- * as many seeds as it can; a seed that fails is run again by a child of its own, which leaves its files.
+ * Children do the runs, so that one that ends the program, or never ends, is a verdict like others. A child runs as
+ * many seeds as it can; a seed that fails is run again by a child of its own, which leaves its files.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,9 +27,9 @@
 
 enum {
 	SWARM_FAILURES_MAX = 10, /* then the batch ends */
-	SWARM_REAL_TIME = 30,    /* seconds of processor time; ten times as many by the clock */
+	SWARM_REAL_TIME = 30,    /* seconds of processor time; ten times as many in real time */
 	SWARM_MUTANT_TIME = 1,   /* the same for a mutant: many never end */
-	SWARM_BATCH = 200,       /* runs from which on every kind of fault must have happened */
+	SWARM_BATCH = 200,       /* runs after which every kind of fault must have happened */
 };
 
 struct swarm_options {
@@ -36,11 +37,11 @@ struct swarm_options {
 	bool verbose, mutants;
 };
 
-/* What a child tells its parent. */
+/* Results from a child to its parent. */
 struct swarm_shared {
 	struct run_tally tally;
-	uint64_t seed; /* under way */
-	bool failed;   /* ... and this is how */
+	uint64_t seed; /* seed in progress */
+	bool failed;   /* ... and its failure */
 	struct run_result result;
 };
 
@@ -49,22 +50,21 @@ struct swarm {
 	const struct plan_scenario *scenario; /* NULL: the seed's */
 	uint64_t first, last;
 	struct swarm_shared *shared;
-	char directory[64]; /* of the networks that run; with a slash */
+	char directory[64]; /* directory of the networks being run; with a trailing slash */
 	unsigned failures;
 	char **argv;
 };
 
 static const struct options_option swarm_options[] = {
-	OPTION(TEXT, struct swarm_options, seeds, "seeds", "FIRST-LAST", "which seeds are run (1-100)"),
-	OPTION(TEXT, struct swarm_options, scenario, "scenario", "NAME",
-	       "the protocols of all of them; else each seed chooses"),
+	OPTION(TEXT, struct swarm_options, seeds, "seeds", "FIRST-LAST", "seeds to run (1-100)"),
+	OPTION(TEXT, struct swarm_options, scenario, "scenario", "NAME", "scenario of all runs (default: the seed's)"),
 	OPTION(FLAG, struct swarm_options, verbose, "verbose", NULL, "print every plan, and the hash of its run"),
 	OPTION(TEXT, struct swarm_options, keep, "keep", "DIR",
-	       "where the files of seeds that fail are left (build/swarm)"),
+	       "directory for the files of failed seeds (build/swarm)"),
 #ifdef XK_MUTANTS
 	OPTION(TEXT, struct swarm_options, mutant, "mutant", "NAME", "run protocols with this defect"),
 	OPTION(FLAG, struct swarm_options, mutants, "mutants", NULL,
-	       "run every mutant that networks show, until it is found"),
+	       "run every mutant that networks can reveal, until it is found"),
 #endif
 	{ .name = NULL },
 };
@@ -72,8 +72,8 @@ static const struct options_option swarm_options[] = {
 static const struct options_program swarm_program = {
 	.name = "swarm",
 	.usage = "[OPTION]...",
-	.about = "Runs simulated networks, one for each seed, with faults, and judges what the protocols do.",
-	.footer = "Exit status: 0 all is good, 1 something failed, 2 misuse.",
+	.about = "Runs simulated networks, one for each seed, with faults, and checks the protocols' guarantees.",
+	.footer = "Exit status: 0 success, 1 failure, 2 misuse.",
 	.options = swarm_options,
 };
 
@@ -85,7 +85,7 @@ swarm_directory(const struct swarm *swarm, uint64_t seed, char *directory, size_
 	snprintf(directory, size, "%s/%" PRIu64 "/", swarm->options.keep, seed);
 }
 
-/* Runs the seed; leaves its files, and a capture, where they are kept. */
+/* Runs the seed; with `keeps`, leaves its files and a capture. */
 static void
 swarm_run(struct swarm *swarm, uint64_t seed, bool keeps)
 {
@@ -122,7 +122,7 @@ swarm_run_from(struct swarm *swarm, uint64_t first, uint64_t last)
 
 /* ---- children ---- */
 
-/* What child and parent print must not come twice. 0: in the child. */
+/* Forks without buffered output, which both would print. Returns 0 in the child. */
 static pid_t
 swarm_fork(bool quiet)
 {
@@ -139,7 +139,7 @@ swarm_fork(bool quiet)
 	return child;
 }
 
-/* Waits for child; how it ended goes into the result, if it was not as it should be. */
+/* Waits for child, and stores how it ended if that was abnormal. */
 static void
 swarm_wait(struct swarm *swarm, pid_t child)
 {
@@ -181,7 +181,7 @@ swarm_make_directory(const struct swarm *swarm, uint64_t seed)
 	mkdir(directory, 0777);
 }
 
-/* The seed again, with its files; what its tally says has been told. */
+/* Runs the seed again and keeps its files; its tally was counted before. */
 static void
 swarm_keep(struct swarm *swarm, uint64_t seed)
 {
@@ -198,7 +198,7 @@ swarm_keep(struct swarm *swarm, uint64_t seed)
 	swarm_wait(swarm, child);
 	swarm->shared->tally = tally;
 	if (swarm->shared->result.verdict != result.verdict || swarm->shared->result.hash != result.hash)
-		printf("  and the same seed did not do the same again\n");
+		printf("  and the same seed had another outcome\n");
 	swarm->shared->result = result;
 }
 
@@ -254,7 +254,7 @@ swarm_tell_drops(const struct run_tally *tally)
 	printf("\n");
 }
 
-/* False: a kind of fault was never injected. */
+/* Prints the batch's results. Returns false if a kind of fault was never injected. */
 static bool
 swarm_tell(const struct swarm *swarm, double seconds)
 {
@@ -318,7 +318,7 @@ swarm_batch(struct swarm *swarm)
 
 #ifdef XK_MUTANTS
 
-/* Whether a plan's scenario has what the mutants are in: a file of protocols/ that is no protocol's of its own is in all. */
+/* Returns true if a plan's scenario has the mutants' protocol; shared files of protocols/ are in all. */
 static bool
 swarm_concerns(const struct mutants_scenario *mutants, const struct plan_scenario *scenario)
 {
@@ -334,7 +334,7 @@ swarm_concerns(const struct mutants_scenario *mutants, const struct plan_scenari
 	return true;
 }
 
-/* Runs each seed with each of the mutants, until one is seen. */
+/* Runs each seed with each of the mutants until one is found. */
 static void
 swarm_run_mutants(struct swarm *swarm, const struct mutants_scenario *mutants)
 {
@@ -352,7 +352,7 @@ swarm_run_mutants(struct swarm *swarm, const struct mutants_scenario *mutants)
 	}
 }
 
-/* Returns whether the seed fails without a mutant: then its failure says nothing about one. */
+/* Returns true if the seed fails without a mutant: its failure proves nothing then. */
 static bool
 swarm_fails_anyway(struct swarm *swarm)
 {
@@ -445,7 +445,7 @@ swarm_check(struct swarm *swarm)
 		       : options_misuse(&swarm_program, "there is no scenario %s", swarm->options.scenario);
 }
 
-/* Only the files that run_write_files has written. */
+/* Removes only the files that run_write_files has written. */
 static void
 swarm_clean(const struct swarm *swarm)
 {

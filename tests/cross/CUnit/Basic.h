@@ -31,7 +31,7 @@ CU_add_test(CU_pSuite suite, const char *name, void (*test)(void))
 	cunit_cross.tests[cunit_cross.count++] = test;
 }
 
-/* Ends like CUnit's summary: columns are total, run, passed, failed, inactive. */
+/* Prints a summary like CUnit's: total, run, passed, failed, inactive. */
 static inline void
 CU_basic_run_tests(void)
 {

@@ -1,6 +1,6 @@
 /*
- * CUnit.h - what tests/test.h and tests/test_main.c need of CUnit, for tests that run on another architecture under
- * an emulator, where CUnit is not installed. One suite; a fatal check ends the program.
+ * CUnit.h - the parts of CUnit that tests/test.h and tests/test_main.c need, for tests that run under an emulator of
+ * another architecture, where CUnit is not installed. One suite; a fatal check ends the program.
  */
 #ifndef CUNIT_CROSS_H
 #define CUNIT_CROSS_H
@@ -12,7 +12,7 @@ enum { CUE_SUCCESS = 0, CUNIT_CROSS_MAX = 512 };
 
 typedef void *CU_pSuite;
 
-/* Each test program has one file of tests and test_main.c: the failed checks of both meet in this symbol. */
+/* Each test program has one file of tests and test_main.c: both count failed checks in this symbol. */
 extern unsigned cunit_cross_failures;
 
 #define CU_ASSERT(condition)                                                                                           \
