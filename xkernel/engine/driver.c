@@ -180,6 +180,7 @@ driver_take(struct xk_driver *driver, struct xk_kernel *kernel, enum xk_mode mod
 		return driver_take_for_pool(driver) > 0;
 	driver->count = driver_receive(driver, kernel, XK_BURST);
 	driver->expects = driver->count > 1 && driver->port->paths != NULL &&
+			  atomic_load_explicit(&driver->port->unsampled, memory_order_relaxed) == 0 &&
 			  xk_path_expect(driver->port, driver->burst, driver->count, driver->places);
 	return driver->count > 0;
 }
