@@ -165,9 +165,13 @@ size_t xk_setting_size(enum xk_setting_type type);
 /* Prints a number, time, rate or probability in the coarsest exact unit, as xk_setting_parse reads it. Returns text. */
 char *xk_setting_print(enum xk_setting_type type, uint64_t value, char *text);
 
-/* Parse a time ("20us", "3ms", "2s", "500ns") or an IPv4 address ("10.77.0.1"). Return false if it is none. */
+/*
+ * Parse a time ("20us", "3ms", "2s", "500ns"), an IPv4 address ("10.77.0.1"), or one with the number of its network's bits
+ * ("10.77.0.1/24"). Return false if it is none; *network may have changed then.
+ */
 bool xk_time_parse(const char *text, uint64_t *ns);
 bool xk_host_parse(const char *text, uint32_t *host);
+bool xk_network_parse(const char *text, struct xk_network *network);
 /*
  * Returns why no host in a network of `bits` leading bits (32: not known) can have the address, such as "the network's
  * own address"; NULL: one can. Any context.

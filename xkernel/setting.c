@@ -295,8 +295,8 @@ xk_host_print(uint32_t host, char *text)
 	return text;
 }
 
-static bool
-setting_network_parse(const char *text, struct xk_network *network)
+bool
+xk_network_parse(const char *text, struct xk_network *network)
 {
 	text = setting_host(text, &network->host);
 	if (text == NULL || *text != '/')
@@ -389,7 +389,7 @@ setting_value_parse(const struct xk_setting *setting, const char *text, void *va
 		return xk_host_parse(text, value);
 	case XK_SETTING_NETWORK:
 	case XK_SETTING_ADDRESS:
-		return setting_network_parse(text, value);
+		return xk_network_parse(text, value);
 	case XK_SETTING_LINK:
 		return setting_link_parse(text, value);
 	case XK_SETTING_CHOICE:

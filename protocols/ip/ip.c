@@ -40,8 +40,9 @@ XK_MESSAGES(ip, IP_HEADER);
 
 /* Adds a route, which errors quote as `text`. Returns 0 or -errno. */
 static int
-ip_route_add(struct ip *ip, struct ip_route route, const char *text)
+ip_route_add(struct ip *ip, struct xk_network to, uint32_t gateway, const char *text)
 {
+	struct ip_route route = { to.host, (uint32_t)(UINT64_MAX << (32 - to.bits)), gateway };
 	struct ip_route *at = ip->route, *end = at + ip->routes;
 	unsigned index;
 	enum xk_vnet_kind kind = ip_kind(ip, route.gateway, &index);
@@ -78,27 +79,25 @@ static int
 ip_make_routes(struct ip *ip)
 {
 	const char *next = ip->routes_text != NULL ? ip->routes_text : "";
-	char text[64], network[16], bits[3], gateway[16], end;
+	char text[64], network[19], gateway[16], end;
+	struct xk_network to;
+	uint32_t host;
 	size_t len;
 	int err = 0;
 
 	for (; err == 0 && *next != '\0'; next += len + (next[len] == ',')) {
-		struct ip_route route;
-
 		len = strcspn(next, ",");
 		snprintf(text, sizeof(text), "%.*s", (int)len, next);
-		if (sscanf(text, "%15[0-9.]/%2[0-9]=%15[0-9.]%c", network, bits, gateway, &end) != 3 ||
-		    atoi(bits) > 32 || !xk_host_parse(network, &route.network) ||
-		    !xk_host_parse(gateway, &route.gateway)) {
+		if (sscanf(text, "%18[0-9./]=%15[0-9.]%c", network, gateway, &end) != 2 ||
+		    !xk_network_parse(network, &to) || !xk_host_parse(gateway, &host)) {
 			xk_trace(&ip->protocol, XK_TRACE_NONE,
 				 "route '%s' is not network/bits=gateway, as in 10.1.0.0/16=10.77.0.1", text);
 			return -EINVAL;
 		}
-		route.mask = atoi(bits) == 0 ? 0 : UINT32_MAX << (32 - atoi(bits));
-		err = ip_route_add(ip, route, text);
+		err = ip_route_add(ip, to, host, text);
 	}
 	if (err == 0 && ip->gateway != 0)
-		err = ip_route_add(ip, (struct ip_route){ 0, 0, ip->gateway }, "0.0.0.0/0");
+		err = ip_route_add(ip, (struct xk_network){ 0, 0 }, ip->gateway, "0.0.0.0/0");
 	return err;
 }
 

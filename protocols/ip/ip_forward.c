@@ -182,16 +182,23 @@ ip_forward_count_down(uint8_t *header)
 	XK_PUT(ip, checksum, header, xk_checksum_finish(sum));
 }
 
+/* Pushes m with t's header, as a fragment or the rest of one. Takes m. */
 static inline int
 ip_forward_push(const struct ip_transit *t, struct xk_session *lls, struct xk_msg *m, uint16_t fragment)
 {
 	uint8_t *p = xk_msg_push(&m, t->header_len);
+	uint16_t length = (uint16_t)xk_msg_len(m);
 
 	if (xk_unlikely(p == NULL)) {
 		xk_drop(&t->ip->protocol, m, XK_DROP_NO_BUFFER);
 		return -ENOBUFS;
 	}
-	ip_header_store(p, t->header, t->sum, xk_msg_len(m), t->id, fragment);
+	memcpy(p, t->header, IP_HEADER_LEN);
+	XK_PUT(ip, length, p, length);
+	XK_PUT(ip, identification, p, t->id);
+	xk_put16(p + IP_FRAGMENT, fragment);
+	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(t->sum + xk_sum_of16(length) +
+									  xk_sum_of16(t->id) + xk_sum_of16(fragment)));
 	if (t->header_len > IP_HEADER_LEN)
 		memcpy(p + IP_HEADER_LEN, t->header + IP_HEADER_LEN, t->header_len - IP_HEADER_LEN);
 	return xk_push(lls, m);

@@ -79,7 +79,6 @@ enum {
 enum {
 	IP_FRAGMENT = XK_OFFSET(ip, flags),
 	IP_RESERVED = IP_FLAG_RESERVED << 13,
-	IP_DONT_FRAGMENT = IP_FLAG_DONT_FRAGMENT << 13,
 	IP_MORE = IP_FLAG_MORE << 13,
 	IP_OFFSET = 0x1fff,
 };
@@ -95,18 +94,6 @@ ip_version_check(const uint8_t *p)
 	if (words < IP_HEADER_LEN / 4)
 		return IP_DROP_BAD_HEADER;
 	return words != IP_HEADER_LEN / 4 ? (unsigned)IP_HAS_OPTIONS : (unsigned)XK_DROP_NONE;
-}
-
-/* Stores the prepared header, whose sum is `sum`, for a datagram or fragment. */
-static inline void
-ip_header_store(uint8_t *p, const uint8_t *prepared, uint64_t sum, size_t length, uint16_t id, uint16_t fragment)
-{
-	memcpy(p, prepared, IP_HEADER_LEN);
-	XK_PUT(ip, length, p, length);
-	XK_PUT(ip, identification, p, id);
-	xk_put16(p + IP_FRAGMENT, fragment);
-	sum += xk_sum_of16((uint16_t)length) + xk_sum_of16(id) + xk_sum_of16(fragment);
-	xk_checksum_store(p + XK_OFFSET(ip, checksum), xk_checksum_finish(sum));
 }
 
 /* ---- state ---- */

@@ -136,7 +136,7 @@ ip_reassembly_evict(struct ip_reassembly *table, uint32_t source, const struct i
 		bool is_over; /* the source's share */
 
 		TAILQ_FOREACH(d, &table->by_age, in_list)
-		if (d->source == source) {
+		if (d->name.source == source) {
 			own_datagrams++;
 			own_pinned += d->pinned;
 		}
@@ -145,7 +145,7 @@ ip_reassembly_evict(struct ip_reassembly *table, uint32_t source, const struct i
 		    table->pinned + pinned <= limits->bytes)
 			return true;
 		TAILQ_FOREACH(d, &table->by_age, in_list)
-		if (d != keep && (d->pinned > 0 || pinned == 0) && (!is_over || d->source == source))
+		if (d != keep && (d->pinned > 0 || pinned == 0) && (!is_over || d->name.source == source))
 			break;
 		if (d == NULL)
 			return false;
@@ -178,17 +178,13 @@ ip_reassembly_find(struct ip_reassembly *table, const struct ip_reassembly_fragm
 	struct ip_reassembly_datagram *d;
 
 	TAILQ_FOREACH_REVERSE(d, &table->by_age, ip_reassembly_datagrams, in_list)
-	if (d->id == fragment->id && d->source == fragment->source && d->destination == fragment->destination &&
-	    d->protocol == fragment->protocol)
+	if (d->name.id == fragment->id && d->name.source == fragment->source &&
+	    d->name.destination == fragment->destination && d->name.protocol == fragment->protocol)
 		return d;
 	ip_reassembly_make_room(table, fragment->source, NULL, 0, discarded);
 	d = TAILQ_FIRST(&table->free);
 	TAILQ_REMOVE(&table->free, d, in_list);
-	*d = (struct ip_reassembly_datagram){ .source = fragment->source,
-					      .destination = fragment->destination,
-					      .id = fragment->id,
-					      .protocol = fragment->protocol,
-					      .born = table->tick };
+	*d = (struct ip_reassembly_datagram){ .name = *fragment, .born = table->tick };
 	TAILQ_INSERT_TAIL(&table->by_age, d, in_list);
 	table->datagrams++;
 	return d;
@@ -251,7 +247,7 @@ ip_reassembly_insert(struct ip_reassembly *table, struct ip_reassembly_datagram 
 
 	if (reason == IP_REASSEMBLY_DUPLICATE)
 		return reason;
-	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d->source, d, pinned, discarded))
+	if (reason == IP_REASSEMBLY_REASONS && !ip_reassembly_make_room(table, d->name.source, d, pinned, discarded))
 		reason = IP_REASSEMBLY_TOO_MANY;
 	if (reason != IP_REASSEMBLY_REASONS) {
 		ip_reassembly_discard_pieces(table, d, reason, discarded);

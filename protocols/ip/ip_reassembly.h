@@ -59,10 +59,8 @@ struct ip_reassembly_limits {
 
 struct ip_reassembly_datagram {
 	TAILQ_ENTRY(ip_reassembly_datagram) in_list;
-	struct xk_msg *first, *last; /* pieces in order, without overlaps, linked by their link */
-	uint32_t source, destination;
-	uint16_t id;
-	uint8_t protocol;
+	struct xk_msg *first, *last;        /* pieces in order, without overlaps, linked by their link */
+	struct ip_reassembly_fragment name; /* offset and `more`: of the fragment that came first */
 	bool refused;
 	uint32_t bytes;  /* in the pieces */
 	uint32_t pinned; /* bytes of their buffers */

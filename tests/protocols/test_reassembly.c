@@ -586,7 +586,7 @@ TEST_WITH(all_sources_are_bounded_and_the_oldest_is_evicted, struct bench *b, be
 	}
 	CHECK_EQ(b->table.datagrams, usual.datagrams);
 	CHECK_EQ(b->count[IP_REASSEMBLY_EVICTED], 100 - usual.datagrams);
-	CHECK_EQ(TAILQ_FIRST(&b->table.by_age)->source, PEER + 100 - usual.datagrams);
+	CHECK_EQ(TAILQ_FIRST(&b->table.by_age)->name.source, PEER + 100 - usual.datagrams);
 }
 
 TEST(fragments_in_total_are_bounded)
