@@ -1,7 +1,7 @@
 /*
  * boot.c - lab 4: each message is delivered at most once, although hosts crash and forget everything.
  *
- * This is the skeleton: it compiles, and calls its neighbour. Each HOLE is yours.
+ * This is the skeleton: it compiles, and calls its neighbour. Fill in each HOLE.
  *
  * Spec:         docs/labs/boot.md; the header is in boot.h, which you do not change
  * Participants: those of the protocol below, which carries messages to hosts
@@ -37,7 +37,7 @@ struct boot_header {
 	uint32_t mine, yours; /* ends: the sender's, and the receiver's */
 };
 
-/* Checks and removes the header of m, and cuts off what follows its length. Returns 0, or the reason to drop m. */
+/* Checks and removes the header of m, and cuts off the bytes after its length. Returns 0, or the reason to drop m. */
 static unsigned
 boot_header_pop(struct boot_header *h, struct xk_msg *m)
 {
@@ -64,7 +64,7 @@ boot_header_pop(struct boot_header *h, struct xk_msg *m)
 	}
 }
 
-/* Returns a frame with header h and the payload (NULL: none), which stays the caller's. NULL: no buffer. */
+/* Returns a frame with header h and the payload (NULL: none), which stays the caller's. Returns NULL without a buffer. */
 static struct xk_msg *
 boot_frame(struct xk_protocol *self, struct boot_header h, struct xk_msg *payload)
 {
@@ -84,7 +84,7 @@ boot_frame(struct xk_protocol *self, struct boot_header h, struct xk_msg *payloa
 	return m;
 }
 
-/* Sends a frame, unless it is NULL for want of a buffer: any lost frame is sent, or asked for, again. No lock is held. */
+/* Sends a frame, if not NULL for lack of a buffer: lost frames are sent, or requested, again. No lock is held. */
 static void
 boot_transmit(struct xk_session *lls, struct xk_msg *frame)
 {
@@ -96,21 +96,21 @@ boot_transmit(struct xk_session *lls, struct xk_msg *frame)
 
 struct boot {
 	struct xk_protocol protocol; /* first */
-	_Atomic uint32_t ends;       /* that this host has made since it was booted */
+	_Atomic uint32_t ends;       /* made by this host in this boot */
 };
 
 struct boot_session {
 	struct xk_session session; /* first */
-	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
+	struct xk_lock lock;       /* of the fields below; never held while a message is pushed or delivered */
 	struct xk_alarm alarm;     /* holds the session while it is set */
-	uint32_t mine, yours;      /* this end, and the peer's; 0: not known */
-	/* messages that are not acknowledged, linked by xk_msg.link */
+	uint32_t mine, yours;      /* this end, and the peer's; 0: unknown */
+	/* unacknowledged messages, linked by xk_msg.link */
 	struct xk_msg *first, **last;
 	unsigned count;
-	/* HOLE 1: what is under way, since when; the numbers of this conversation. */
+	/* HOLE 1: the message in flight, and since when; the numbers of this conversation. */
 };
 
-/* HOLE 2: returns an end that this host never had, and has only once: xk_boots(self) is all that it remembers. */
+/* HOLE 2: returns an end that this host has never had before: xk_boots(self) is all that it remembers. */
 static uint32_t
 boot_new_end(struct xk_protocol *self)
 {
@@ -143,7 +143,7 @@ boot_dequeue(struct boot_session *s)
 	return m;
 }
 
-/* Runs when nobody refers to the session any more. */
+/* Runs when the last reference to the session is gone. */
 static void
 boot_close(struct xk_session *session)
 {
@@ -203,9 +203,9 @@ boot_passive_key_of(const struct xk_session *session)
 
 /* ---- sending ---- */
 
-/* HOLE 3: returns the frame that the peer has to answer now, CALL or DATA, and sets the alarm. The lock is held. */
+/* HOLE 3: returns the frame that the peer has to answer next, CALL or DATA, and sets the alarm. The lock is held. */
 static struct xk_msg *
-boot_say(struct boot_session *s)
+boot_next_frame(struct boot_session *s)
 {
 	if (s->count == 0)
 		return NULL;
@@ -228,24 +228,24 @@ boot_push(struct xk_session *session, struct xk_msg *m)
 	*s->last = m;
 	s->last = &m->link;
 	if (++s->count == 1)
-		frame = boot_say(s);
+		frame = boot_next_frame(s);
 	xk_unlock(&s->lock);
 	boot_transmit(session->lls, frame);
 	return 0;
 }
 
-/* HOLE 4: send again, or give up. Set the alarm again as long as something has to be answered. The lock is held. */
+/* HOLE 4: send again, or give up. Set the alarm again while an answer is awaited. The lock is held. */
 static void
 boot_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
 	struct boot_session *s = xk_container_of(alarm, struct boot_session, alarm);
 
-	xk_unlock(&s->lock); /* which the alarm has taken */
+	xk_unlock(&s->lock); /* taken by the alarm */
 }
 
 /* ---- receiving ---- */
 
-/* HOLE 5: who is it from, and whom is it for? Then, what does it say? Takes m. */
+/* HOLE 5: apply rules 2 to 5: receiver, sender, contents. Takes m. */
 static void
 boot_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -266,7 +266,7 @@ boot_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_msg *m)
 	}
 	key = boot_key(lls);
 	s = xk_table_find(self, key);
-	/* HOLE 6: only a CALL makes a session. What is answered, if there is none? */
+	/* HOLE 6: only a CALL makes a session. What is the answer if there is none? */
 	if (s == NULL)
 		s = xk_table_accept(self, key, xk_table_number_key(0), lls, NULL, m);
 	if (s != NULL)

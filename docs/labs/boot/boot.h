@@ -7,7 +7,7 @@
 
 #include "xkernel/header.h"
 
-/* Where the fields are, in bytes. */
+/* Offsets of the fields, in bytes. */
 enum {
 	BOOT_KIND = 0,
 	BOOT_MINE = 1,
@@ -27,13 +27,13 @@ enum {
 /* The number of the first DATA of a conversation; after 65535 comes 0. */
 #define BOOT_FIRST 0
 
-/* Milliseconds until a frame without an answer is sent again. */
+/* Milliseconds until an unanswered frame is sent again. */
 #define BOOT_TIMEOUT_MS 200
 
-/* DATA is sent again so many times, then given up. */
+/* Number of times DATA is sent again before it is given up. */
 #define BOOT_RETRIES 5
 
-/* Messages that are not acknowledged, under way or waiting, at most. */
+/* Maximum number of unacknowledged messages, in flight or waiting. */
 #define BOOT_QUEUE 16
 
 /* For dissectors, traces and tests. */
@@ -45,7 +45,7 @@ static const struct xk_field boot_fields[] = {
 	{ .name = "mine", .bits = 32, .kind = XK_VARIES, .print = XK_PRINT_HEX,
 	  .help = "the sender's end" },
 	{ .name = "yours", .bits = 32, .kind = XK_VARIES, .print = XK_PRINT_HEX,
-	  .help = "the receiver's end, 0 if the sender does not know it" },
+	  .help = "the receiver's end; 0: unknown to the sender" },
 	{ .name = "number", .bits = 16, .kind = XK_VARIES,
 	  .help = "of DATA and its ACK" },
 	{ .name = "length", .bits = 16, .kind = XK_LENGTH, .covers = XK_COVERS_MESSAGE,

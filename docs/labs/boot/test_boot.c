@@ -1,7 +1,7 @@
 /*
- * test_boot.c - tests of lab 4 that you see: the grader has others. `./run build --with DIR` runs them.
+ * test_boot.c - the visible tests of lab 4: the grader has others. `./run build --with DIR` runs them.
  *
- * They work with every header file: fields are written where yours says.
+ * They work with every header file, because they take the offsets of fields from it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ sent(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned number
 	return rig_take_sent(r, got, sizeof(got)) == (long)len && memcmp(got, wanted, len) == 0;
 }
 
-/* Takes the next sent frame. Returns the host's end in it; 0: it is of another kind. */
+/* Takes the next sent frame. Returns the host's end in it, or 0 if the frame is of another kind. */
 static uint32_t
 end_in(struct rig *r, uint8_t kind)
 {
@@ -58,7 +58,7 @@ end_in(struct rig *r, uint8_t kind)
 		       : 0;
 }
 
-/* Returns whether the user was given this message next. */
+/* Returns whether this message was delivered to the user next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {
@@ -117,7 +117,7 @@ TEST(data_is_delivered_once_and_acknowledged)
 	rig_free(r);
 }
 
-TEST(data_for_an_end_that_is_not_here_is_answered_by_gone)
+TEST(data_for_an_unknown_end_is_answered_by_gone)
 {
 	struct rig *r = enabled_rig();
 
@@ -129,7 +129,7 @@ TEST(data_for_an_end_that_is_not_here_is_answered_by_gone)
 	rig_free(r);
 }
 
-TEST(what_may_have_been_delivered_is_not_sent_again_after_gone)
+TEST(the_message_in_flight_is_not_resent_after_gone)
 {
 	struct rig *r = rig_new("boot");
 	struct xk_session *s = rig_open(r, rig_to(STATION));
@@ -153,7 +153,7 @@ TEST(what_may_have_been_delivered_is_not_sent_again_after_gone)
 	rig_free(r);
 }
 
-TEST(no_end_is_called_0)
+TEST(no_end_is_named_0)
 {
 	struct rig *r = rig_new("boot");
 	struct xk_session *s = rig_open(r, rig_to(STATION));

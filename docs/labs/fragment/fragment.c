@@ -1,7 +1,7 @@
 /*
- * fragment.c - lab 3: messages that are longer than a frame, cut up and put together again.
+ * fragment.c - lab 3: messages longer than a frame, cut up and reassembled.
  *
- * This is the skeleton: it compiles, and sends messages that fit into one frame. Each HOLE is yours.
+ * This is the skeleton: it compiles, and sends messages that fit into one frame. Fill in each HOLE.
  *
  * Spec:         docs/labs/fragment.md; the header is in fragment.h, which you do not change
  * Participants: those of the protocol below, which carries messages to hosts
@@ -48,7 +48,7 @@ fragment_header_store(uint8_t *p, struct fragment_header h, size_t length)
 	xk_put16(p + FRAGMENT_LENGTH, (uint16_t)length);
 }
 
-/* Checks and removes the header of m, and cuts off what follows its length. Returns 0, or the reason to drop m. */
+/* Checks and removes the header of m, and cuts off the bytes after its length. Returns 0, or the reason to drop m. */
 static unsigned
 fragment_header_pop(struct fragment_header *h, struct xk_msg *m)
 {
@@ -62,7 +62,7 @@ fragment_header_pop(struct fragment_header *h, struct xk_msg *m)
 		return FRAGMENT_BAD_LENGTH;
 	xk_msg_truncate(m, length);
 	xk_msg_pop_in_place(m, FRAGMENT_HEADER_LEN);
-	/* HOLE 1: can this fragment be? */
+	/* HOLE 1: is this fragment possible? */
 	return 0;
 }
 
@@ -70,11 +70,11 @@ fragment_header_pop(struct fragment_header *h, struct xk_msg *m)
 
 struct fragment_session {
 	struct xk_session session; /* first */
-	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
+	struct xk_lock lock;       /* of the fields below; never held while a message is pushed or delivered */
 	struct xk_alarm alarm;     /* holds the session while it is set */
 	uint16_t next;             /* id of the next message */
-	uint32_t room;             /* bytes of a message that the protocol below carries */
-				   /* HOLE 2: messages of which fragments are missing. */
+	uint32_t room;             /* longest message of the protocol below, in bytes */
+				   /* HOLE 2: incomplete messages. */
 };
 
 static void fragment_expire(struct xk_alarm *alarm, uint64_t now_ns);
@@ -93,11 +93,11 @@ fragment_setup(struct xk_session *session, const void *how)
 	return 0;
 }
 
-/* Runs when nobody refers to the session any more. */
+/* Runs when the last reference to the session is gone. */
 static void
 fragment_close(struct xk_session *session)
 {
-	/* HOLE 3: drop what is kept (xk_drop, FRAGMENT_CLOSED), with the lock held. */
+	/* HOLE 3: drop the kept fragments (xk_drop, FRAGMENT_CLOSED), with the lock held. */
 }
 
 /* ---- opening ---- */
@@ -154,7 +154,7 @@ fragment_push(struct xk_session *session, struct xk_msg *m)
 	struct fragment_session *s = (struct fragment_session *)session;
 	struct fragment_header h = { .total = (uint16_t)xk_msg_len(m) };
 
-	/* HOLE 4: cut m up (xk_msg_split), if it has more bytes than the whole units that fit into a frame. */
+	/* HOLE 4: cut m up (xk_msg_split), if it is longer than the whole units that fit into a frame. */
 	if (xk_msg_len(m) > s->room - FRAGMENT_HEADER_LEN) {
 		xk_drop(session->protocol, m, FRAGMENT_TOO_BIG);
 		return -EMSGSIZE;
@@ -171,19 +171,19 @@ fragment_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- receiving ---- */
 
-/* HOLE 5: give up messages whose time is over, and set the alarm again as long as there are others. The lock is held. */
+/* HOLE 5: give up messages that have timed out, and set the alarm again if there are others. The lock is held. */
 static void
 fragment_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
 	struct fragment_session *s = xk_container_of(alarm, struct fragment_session, alarm);
 
-	xk_unlock(&s->lock); /* which the alarm has taken */
+	xk_unlock(&s->lock); /* taken by the alarm */
 }
 
 static void
 fragment_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	/* HOLE 6: a message that is whole is delivered; a fragment is kept, unless it is the one that was missing. */
+	/* HOLE 6: deliver a complete message; keep a fragment, unless it completes its message. */
 	xk_demux(session, m);
 }
 
@@ -262,7 +262,7 @@ static const char *const fragment_drops[] = { "bad_fragment", "duplicate", "conf
 
 const struct xk_protocol_type xk_type_fragment = {
 	.name = "fragment",
-	.help = "Lab 3: messages that are longer than a frame.",
+	.help = "Lab 3: messages longer than a frame.",
 	.ops = &fragment_ops,
 	.session_ops = &fragment_session_ops,
 	.header = FRAGMENT_HEADER_LEN,

@@ -7,7 +7,7 @@
 
 #include "xkernel/header.h"
 
-/* Where the fields are, in bytes. */
+/* Offsets of the fields, in bytes. */
 enum {
 	FRAGMENT_ID = 0,
 	FRAGMENT_OFFSET = 2,
@@ -25,10 +25,10 @@ enum {
 /* Bytes of the longest message. */
 #define FRAGMENT_LONGEST 16384
 
-/* Messages of a neighbour that are kept while parts of them are missing, at most. */
+/* Maximum number of incomplete messages kept for a neighbour. */
 #define FRAGMENT_PARTIAL 4
 
-/* Milliseconds that such a message is kept, from its first fragment on. */
+/* Milliseconds for which an incomplete message is kept, from its first fragment on. */
 #define FRAGMENT_TIMEOUT_MS 500
 
 /* For dissectors, traces and tests. */

@@ -1,7 +1,7 @@
 /*
- * test_fragment.c - tests of lab 3 that you see: the grader has others. `./run build --with DIR` runs them.
+ * test_fragment.c - the visible tests of lab 3: the grader has others. `./run build --with DIR` runs them.
  *
- * They work with every header file: fields are written where yours says.
+ * They work with every header file, because they take the offsets of fields from it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum {
 	PIECE = (MTU - FRAGMENT_HEADER_LEN) / FRAGMENT_UNIT * FRAGMENT_UNIT
 };
 
-/* The byte at offset i of every message here, as rig_push_pattern has it. */
+/* Returns the byte at offset i of every message here, as in rig_push_pattern. */
 static uint8_t
 byte_at(size_t i)
 {
@@ -46,7 +46,7 @@ arrive(struct rig *r, unsigned id, size_t offset, size_t total, size_t len)
 	rig_inject_bytes(r, p, fragment_of(p, id, offset, total, len));
 }
 
-/* Returns whether the user was given the message with this number of bytes next. */
+/* Returns whether the message with this number of bytes was delivered to the user next. */
 static bool
 delivered(struct rig *r, size_t total)
 {
@@ -58,7 +58,7 @@ delivered(struct rig *r, size_t total)
 	return is_right;
 }
 
-/* Ends a test, after incomplete messages were given up. */
+/* Ends a test, after incomplete messages have timed out. */
 static void
 end(struct rig *r)
 {
@@ -75,7 +75,7 @@ enabled_rig(void)
 	return r;
 }
 
-TEST(a_long_message_is_cut_up)
+TEST(long_messages_are_cut_up)
 {
 	struct rig *r = rig_new("fragment");
 	struct xk_session *s = rig_open(r, rig_to(STATION));
@@ -112,7 +112,7 @@ TEST(fragments_in_any_order_become_a_message)
 	end(r);
 }
 
-TEST(fragments_that_cannot_be_are_dropped)
+TEST(impossible_fragments_are_dropped)
 {
 	struct rig *r = enabled_rig();
 	size_t size = 4 * FRAGMENT_UNIT;
@@ -125,7 +125,7 @@ TEST(fragments_that_cannot_be_are_dropped)
 	end(r);
 }
 
-TEST(fragments_that_contradict_each_other_end_their_message)
+TEST(contradicting_fragments_end_their_message)
 {
 	struct rig *r = enabled_rig();
 	size_t size = 4 * FRAGMENT_UNIT, total = 2 * size;
@@ -138,7 +138,7 @@ TEST(fragments_that_contradict_each_other_end_their_message)
 	end(r);
 }
 
-TEST(a_message_that_does_not_become_whole_is_given_up)
+TEST(incomplete_messages_time_out)
 {
 	struct rig *r = enabled_rig();
 	size_t size = 4 * FRAGMENT_UNIT;
@@ -151,7 +151,7 @@ TEST(a_message_that_does_not_become_whole_is_given_up)
 	end(r);
 }
 
-TEST(only_so_many_messages_are_kept)
+TEST(kept_messages_are_limited)
 {
 	struct rig *r = enabled_rig();
 	size_t size = 4 * FRAGMENT_UNIT;
@@ -166,7 +166,7 @@ TEST(only_so_many_messages_are_kept)
 	end(r);
 }
 
-TEST(a_whole_message_leaves_the_fragments_of_its_id_alone)
+TEST(whole_messages_leave_fragments_of_their_id_alone)
 {
 	struct rig *r = enabled_rig();
 	size_t size = 4 * FRAGMENT_UNIT;

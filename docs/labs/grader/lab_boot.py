@@ -13,7 +13,7 @@ def layout(number):
     fields = [
         Field("kind", 1, "what the frame is", values=KINDS),
         Field("mine", 4, "the sender's end", print_as="XK_PRINT_HEX"),
-        Field("yours", 4, "the receiver's end, 0 if the sender does not know it", print_as="XK_PRINT_HEX"),
+        Field("yours", 4, "the receiver's end; 0: unknown to the sender", print_as="XK_PRINT_HEX"),
         Field("number", 2, "of DATA and its ACK"),
         Field("length", 2, "of header and payload", kind="XK_LENGTH", covers="XK_COVERS_MESSAGE"),
     ]
@@ -22,9 +22,9 @@ def layout(number):
     return Layout("boot", number, choice.order(fields), {
         **{kind: (value, comment) for kind, value, comment in zip(KINDS, values, comments)},
         "first": (choice.between(0, 0, WORD - 1), "The number of the first DATA of a conversation; after 65535 comes 0."),
-        "timeout_ms": (choice.between(20, 10, 40) * 10, "Milliseconds until a frame without an answer is sent again."),
-        "retries": (choice.between(5, 3, 8), "DATA is sent again so many times, then given up."),
-        "queue": (QUEUE, "Messages that are not acknowledged, under way or waiting, at most."),
+        "timeout_ms": (choice.between(20, 10, 40) * 10, "Milliseconds until an unanswered frame is sent again."),
+        "retries": (choice.between(5, 3, 8), "Number of times DATA is sent again before it is given up."),
+        "queue": (QUEUE, "Maximum number of unacknowledged messages, in flight or waiting."),
     })
 
 

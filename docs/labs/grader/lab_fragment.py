@@ -21,8 +21,8 @@ def layout(number):
         "first": (WORD - choice.between(10, 5, 15), "The id of the first message; after 65535 comes 0."),
         "unit": (choice.of(8, (2, 4, 8, 16)), "Bytes of a unit, in which offsets are counted."),
         "longest": (choice.between(16, 9, 30) * 1024, "Bytes of the longest message."),
-        "partial": (choice.between(4, 3, 6), "Messages of a neighbour that are kept while parts of them are missing, at most."),
-        "timeout_ms": (choice.between(50, 30, 90) * 10, "Milliseconds that such a message is kept, from its first fragment on."),
+        "partial": (choice.between(4, 3, 6), "Maximum number of incomplete messages kept for a neighbour."),
+        "timeout_ms": (choice.between(50, 30, 90) * 10, "Milliseconds for which an incomplete message is kept, from its first fragment on."),
     })
 
 

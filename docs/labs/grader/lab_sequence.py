@@ -22,11 +22,11 @@ def layout(number):
         fields.append(Field("spare", choice.between(1, 1, 3), "0 when sent, anything when received"))
     data, ask, report = choice.different((1, 2, 3), 1, 255)
     return Layout("sequence", number, choice.order(fields), {
-        "data": (data, "Kinds: a message of the user, a question for the receiver's counts, and its answer."),
+        "data": (data, "Kinds: a message of the user, a query for the receiver's counts, and its answer."),
         "ask": (ask, ""),
         "report": (report, ""),
         "first": (f"{WORD - choice.between(24, 20, 60)}u", "The number of the first message; after 4294967295 comes 0."),
-        "history": (HISTORY, "So many numbers before the expected one are remembered; older messages are old."),
+        "history": (HISTORY, "Number of remembered numbers before the expected one; older messages are `old`."),
     })
 
 

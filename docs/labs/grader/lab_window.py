@@ -27,9 +27,9 @@ def layout(number):
         "data": (data, "Kinds: a message of the user, and its acknowledgement."),
         "ack": (ack, ""),
         "first": (WORD - choice.between(24, 20, 60), "The number of the first message; after 65535 comes 0."),
-        "size": (choice.between(7, 5, 12), "Messages under way, at most."),
+        "size": (choice.between(7, 5, 12), "Maximum number of messages in flight."),
         "timeout_ms": (choice.between(20, 10, 40) * 10, "Milliseconds until a message without an answer is sent again."),
-        "queue": (QUEUE, "Messages that are not acknowledged, under way or waiting, at most."),
+        "queue": (QUEUE, "Maximum number of unacknowledged messages, in flight or waiting."),
     })
 
 
@@ -401,7 +401,7 @@ def is_right(run, frame):
 
 def questions(run, chance):
     size, kinds = run.layout["size"], {run.layout[name]: name for name in ("data", "ack")}
-    had, early, because, under_way, delivered = set(), [], [], [], 0
+    had, early, because, in_flight, delivered = set(), [], [], [], 0
     oldest = following = first(run)  # of the host's DATA: not acknowledged, not sent yet
     for frame in run.frames:
         number, kind, cause = frame.values["number"], kinds.get(frame.values["kind"]), frame.cause
@@ -423,7 +423,7 @@ def questions(run, chance):
             elif number == following and cause != "timer" and kinds.get(cause.values["kind"]) == "ack":
                 because.append((frame, "window"))
             following = (following + (number == following)) % WORD
-            under_way.append((frame, (following - oldest) % WORD))
+            in_flight.append((frame, (following - oldest) % WORD))
         elif kind == "ack" and hasattr(cause, "ahead") and cause.ahead < size:
             because.append((frame, "expected" if cause.ahead == 0 else "old" if cause.ahead < 0 else "early"))
     for what in any_of(sorted({what for _, what in because}), chance):
@@ -434,7 +434,7 @@ def questions(run, chance):
     for frame, _, last in any_of([found for found in waited if found[1] == found[0].payload and found[2] is not None], chance):
         yield (f"Frame {frame.place} that arrives brings a message before its turn. With which frame does the user get that message? Give "
                "its place among those that arrive."), last.place
-    for frame, count in any_of(under_way[size:], chance):
+    for frame, count in any_of(in_flight[size:], chance):
         yield f"How many messages are under way, not acknowledged, right after the host has sent frame {frame.place} of its own?", count
 
 

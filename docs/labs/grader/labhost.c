@@ -2,9 +2,9 @@
  * labhost.c - the student's host of a lab: a graph with the student's protocol, on virtual time, in lockstep with the
  * grader. The grader (sandbox.py) compiles this file together with the student's, and runs it in a sandbox.
  *
- *     labhost CHANCE BOOTS [trace] [journey]     the seed of xk_random, the number of this boot; what is told besides
+ *     labhost CHANCE BOOTS [trace] [journey]     the seed of xk_random, the number of this boot; optional reports
  *
- * Standard input is a stream socket, the only connection to the grader. Records go both ways: a kind (1 byte), a length
+ * Standard input is a stream socket, the only connection to the grader. Records go in both directions: a kind (1 byte), a length
  * (4 bytes, big-endian), and as many bytes. The grader sends
  *
  *     T time              the time, 8 bytes of nanoseconds; never goes back
@@ -17,13 +17,13 @@
  *
  *     f frame             a frame that was sent
  *     d host message      a message that was delivered to the user
- *     r result            what an O or S returned: 0 or -errno, 4 bytes
- *     e host              the session with this host has ended: its protocol has told the user so
+ *     r result            the result of an O or S: 0 or -errno, 4 bytes
+ *     e host              the session with this host has ended: its protocol has called close_done
  *     s text              with trace: lines of the kernel's trace (xkernel/trace.h)
  *     j text              with journey: lines of tools/journey/journey.h, as soon as they are written
- *     t time              when the next timer is due; UINT64_MAX: none is
+ *     t time              the time of the next timer; UINT64_MAX: none
  *
- * The process belongs to the student's code as much as to this file: the grader believes nothing of what it says.
+ * The student's code controls this process as much as this file does: the grader trusts none of its records.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -54,7 +54,7 @@ extern const struct xk_protocol_type LABHOST_TYPE(LABHOST_LAB);
 #define LABHOST_LINK UINT64_C(0x020000000000)
 
 enum {
-	LABHOST_HEAD = 5, /* bytes before a record's own */
+	LABHOST_HEAD = 5, /* bytes before a record's contents */
 	LABHOST_SELF = 2,
 	LABHOST_PEERS = 256,
 	LABHOST_MTU = 1500,
@@ -67,7 +67,7 @@ struct labhost {
 	struct xk_kernel *kernel;
 	struct xk_protocol *user;
 	struct xk_session *sessions[LABHOST_PEERS]; /* by the last byte of the host's address; NULL: none */
-	struct xk_platform_ops ops;                 /* the platform's, with chance and boots */
+	struct xk_platform_ops ops;                 /* the platform's, with its own random and boots */
 	struct xk_chance chance;
 	uint64_t boots;
 	struct journey *journey; /* NULL: none */
@@ -81,7 +81,7 @@ struct labhost_user {
 	struct labhost *host;
 };
 
-/* Work that the grader asks for, which may wait. */
+/* Work requested by the grader, which may wait. */
 struct labhost_job {
 	struct labhost *host;
 	struct xk_msg *m; /* NULL: open */
@@ -95,7 +95,7 @@ labhost_fail(const char *what)
 	exit(1);
 }
 
-/* ---- what the grader is told ---- */
+/* ---- records to the grader ---- */
 
 static uint8_t *
 labhost_grow(uint8_t *bytes, size_t *size, size_t wanted)
@@ -109,9 +109,9 @@ labhost_grow(uint8_t *bytes, size_t *size, size_t wanted)
 	return bytes;
 }
 
-/* Adds a record of len bytes, and returns the place for them. */
+/* Adds a record of len bytes, and returns the address for them. */
 static uint8_t *
-labhost_tell(struct labhost *host, char kind, size_t len)
+labhost_report(struct labhost *host, char kind, size_t len)
 {
 	uint8_t *p;
 
@@ -125,7 +125,7 @@ labhost_tell(struct labhost *host, char kind, size_t len)
 
 /* Adds a frame to the journey. */
 static void
-labhost_see(struct labhost *host, enum xk_sim_event event, const uint8_t *frame, size_t len)
+labhost_record_frame(struct labhost *host, enum xk_sim_event event, const uint8_t *frame, size_t len)
 {
 	struct journey_frame_seen seen = {
 		.event = event, .host = LABHOST_NAME, .link = "link", .frame = frame, .len = len
@@ -139,21 +139,21 @@ labhost_see(struct labhost *host, enum xk_sim_event event, const uint8_t *frame,
 static void
 labhost_sent(void *context, const uint8_t *bytes, size_t len)
 {
-	memcpy(labhost_tell(context, 'f', len), bytes, len);
-	labhost_see(context, XK_SIM_SENT, bytes, len);
+	memcpy(labhost_report(context, 'f', len), bytes, len);
+	labhost_record_frame(context, XK_SIM_SENT, bytes, len);
 }
 
 static void
-labhost_tell_result(struct labhost *host, int result)
+labhost_report_result(struct labhost *host, int result)
 {
-	xk_put32(labhost_tell(host, 'r', 4), (uint32_t)result);
+	xk_put32(labhost_report(host, 'r', 4), (uint32_t)result);
 }
 
-/* Takes what the kernel writes to its trace. */
+/* Reports a piece of the kernel's trace. */
 static ssize_t
 labhost_trace(void *context, const char *text, size_t len)
 {
-	memcpy(labhost_tell(context, 's', len), text, len);
+	memcpy(labhost_report(context, 's', len), text, len);
 	return (ssize_t)len;
 }
 
@@ -170,7 +170,7 @@ labhost_write(const uint8_t *p, size_t len)
 	}
 }
 
-/* Takes what the journey writes. It is told at once: the next step may be the last. */
+/* Reports a piece of the journey at once, because the next step may be the last. */
 static ssize_t
 labhost_journey(void *context, const char *text, size_t len)
 {
@@ -224,7 +224,7 @@ labhost_user_close_done(struct xk_protocol *self, struct xk_session *session)
 		if (host->sessions[peer] != session)
 			continue;
 		host->sessions[peer] = NULL;
-		xk_put32(labhost_tell(host, 'e', 4), LABHOST_NETWORK | peer);
+		xk_put32(labhost_report(host, 'e', 4), LABHOST_NETWORK | peer);
 		xk_close(session);
 	}
 }
@@ -234,7 +234,7 @@ labhost_user_demux(struct xk_protocol *self, struct xk_session *lls, struct xk_m
 {
 	struct labhost *host = ((struct labhost_user *)self)->host;
 	size_t len = xk_msg_len(m);
-	uint8_t *p = labhost_tell(host, 'd', 4 + len);
+	uint8_t *p = labhost_report(host, 'd', 4 + len);
 
 	xk_put32(p, LABHOST_NETWORK | labhost_peer_of(lls));
 	xk_msg_copy_out(m, 0, p + 4, len);
@@ -255,13 +255,13 @@ static const struct xk_role labhost_user_lowers[] = {
 
 static const struct xk_protocol_type labhost_user_type = {
 	.name = "user",
-	.help = "Sends and receives what the grader says.",
+	.help = "Sends and receives messages for the grader.",
 	.ops = &labhost_user_ops,
 	.size = sizeof(struct labhost_user),
 	.lowers = labhost_user_lowers,
 };
 
-/* ---- what the grader asks for ---- */
+/* ---- records from the grader ---- */
 
 static void
 labhost_open(struct labhost *host, unsigned peer)
@@ -277,7 +277,7 @@ labhost_open(struct labhost *host, unsigned peer)
 		xk_close(s);
 	else if (err == 0)
 		host->sessions[peer] = s;
-	labhost_tell_result(host, err);
+	labhost_report_result(host, err);
 }
 
 static void
@@ -292,7 +292,7 @@ labhost_send(struct labhost *host, unsigned peer, struct xk_msg *m)
 	} else {
 		xk_msg_free(m);
 	}
-	labhost_tell_result(host, err);
+	labhost_report_result(host, err);
 }
 
 static void
@@ -307,7 +307,7 @@ labhost_work(void *argument)
 		labhost_send(job.host, job.peer, job.m);
 }
 
-/* Lets everything happen that is due, and returns when the next timer is. */
+/* Does all due work, and returns the time of the next timer. */
 static uint64_t
 labhost_turn(struct labhost *host)
 {
@@ -319,7 +319,7 @@ labhost_turn(struct labhost *host)
 	return next_ns;
 }
 
-/* Starts an open, or the sending of the len bytes at p, as a shepherd, and lets it do what it can do now. */
+/* Starts an open, or the sending of the len bytes at p, as a shepherd, and runs it as far as it gets now. */
 static void
 labhost_start(struct labhost *host, const uint8_t *p, size_t len, bool sends)
 {
@@ -333,7 +333,7 @@ labhost_start(struct labhost *host, const uint8_t *p, size_t len, bool sends)
 	if ((sends && job->m == NULL) || xk_thread_start(host->kernel, "user", labhost_work, job) != 0) {
 		xk_msg_free(job->m);
 		free(job);
-		labhost_tell_result(host, -EAGAIN);
+		labhost_report_result(host, -EAGAIN);
 	}
 	labhost_turn(host);
 }
@@ -362,9 +362,9 @@ labhost_read(uint8_t *p, size_t len)
 	return true;
 }
 
-/* Obeys one record. Returns false when it is the last one. */
+/* Handles one record. Returns false after the last one. */
 static bool
-labhost_obey(struct labhost *host)
+labhost_handle_record(struct labhost *host)
 {
 	uint8_t head[LABHOST_HEAD];
 	size_t len;
@@ -380,7 +380,7 @@ labhost_obey(struct labhost *host)
 		labhost_set_time(host, host->input, len);
 		return true;
 	case 'F':
-		labhost_see(host, XK_SIM_ARRIVED, host->input, len);
+		labhost_record_frame(host, XK_SIM_ARRIVED, host->input, len);
 		xk_memory_inject_bytes(host->port, host->input, len);
 		labhost_turn(host);
 		return true;
@@ -389,7 +389,7 @@ labhost_obey(struct labhost *host)
 		labhost_start(host, host->input, len, head[0] == 'S');
 		return true;
 	case 'G':
-		xk_put64(labhost_tell(host, 't', 8), labhost_turn(host));
+		xk_put64(labhost_report(host, 't', 8), labhost_turn(host));
 		labhost_write(host->output, host->output_len);
 		host->output_len = 0;
 		return true;
@@ -482,7 +482,7 @@ main(int argc, char **argv)
 	xk_chance_init(&host.chance, strtoull(argv[1], NULL, 0), 0);
 	host.boots = strtoull(argv[2], NULL, 0);
 	labhost_boot(&host, traces, journeys);
-	while (labhost_obey(&host))
+	while (labhost_handle_record(&host))
 		continue;
 	return 0;
 }

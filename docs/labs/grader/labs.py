@@ -51,7 +51,7 @@ class Layout:
         lab, upper = self.lab, self.lab.upper()
         lines = ["/*", f" * {lab}.h - the header of the lab {lab} on the wire, and its numbers: layout {self.number:016x}.",
                  " * ./run grade wrote this file; yours may differ from others'.", " */", f"#ifndef {upper}_H",
-                 f"#define {upper}_H", "", '#include "xkernel/header.h"', "", "/* Where the fields are, in bytes. */", "enum {"]
+                 f"#define {upper}_H", "", '#include "xkernel/header.h"', "", "/* Offsets of the fields, in bytes. */", "enum {"]
         lines += [f"\t{upper}_{field.name.upper()} = {self.at[field.name]}," for field in self.fields]
         lines += [f"\t{upper}_HEADER_LEN = {self.size},", "};"]
         for name, (value, comment) in self.numbers.items():

@@ -1,5 +1,5 @@
 /*
- * mark.c - lab 0, worked: a mark in front of each message, so that nothing else is taken for one.
+ * mark.c - lab 0, complete: a mark in front of each message, so that nothing else is taken for a message.
  *
  * Spec:         docs/labs/README.md, "Lab 0"; the header is in mark.h
  * Participants: those of the protocol below, which carries messages to hosts
@@ -73,7 +73,7 @@ mark_push(struct xk_session *session, struct xk_msg *m)
 	return xk_push(session->lls, m);
 }
 
-/* Checks and removes the header of m, and cuts off what follows its length. Returns 0, or the reason to drop m. */
+/* Checks and removes the header of m, and cuts off the bytes after its length. Returns 0, or the reason to drop m. */
 static unsigned
 mark_header_pop(struct xk_msg *m)
 {

@@ -1,7 +1,7 @@
 /*
- * sequence.c - lab 1: numbers on messages, so that the receiver sees what was lost, overtaken or doubled.
+ * sequence.c - lab 1: numbers on messages, so that the receiver detects loss, reordering and duplication.
  *
- * This is the skeleton: it compiles, and carries messages without looking at them. Each HOLE is yours.
+ * This is the skeleton: it compiles, and carries messages without checking them. Fill in each HOLE.
  *
  * Spec:         docs/labs/sequence.md; the header is in sequence.h, which you do not change
  * Participants: those of the protocol below, which carries messages to hosts
@@ -29,7 +29,7 @@ struct sequence_header {
 	uint32_t number;
 };
 
-/* HOLE 1: read the fields at p, which are at SEQUENCE_KIND and so on. The framework has seen to it that they are there. */
+/* HOLE 1: read the fields at p + SEQUENCE_KIND and so on. The framework has dropped messages without a header. */
 static struct sequence_header
 sequence_header_load(const uint8_t *p)
 {
@@ -47,8 +47,8 @@ sequence_header_store(uint8_t *p, struct sequence_header h)
 
 struct sequence_session {
 	struct xk_session session; /* first */
-	struct xk_lock lock;       /* of what follows: shepherds of several threads may be here */
-	/* HOLE 3: what this end has to remember of the conversation. It is zero at first; sequence_setup may change that. */
+	struct xk_lock lock;       /* of the fields below: shepherds on several threads may be here */
+	/* HOLE 3: the state of this end. It starts as zero; sequence_setup may change that. */
 };
 
 static int
@@ -124,21 +124,21 @@ sequence_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Checks and removes the header of m, and cuts off what follows its length. Returns 0, or the reason to drop m. */
+/* Checks and removes the header of m, and cuts off the bytes after its length. Returns 0, or the reason to drop m. */
 static unsigned
 sequence_header_pop(struct sequence_header *h, struct xk_msg *m)
 {
 	*h = sequence_header_load(m->data);
-	/* HOLE 5: is the length possible, and the kind one that you know? What comes behind the message? */
+	/* HOLE 5: is the length possible, and the kind a known one? What follows the message? */
 	xk_msg_pop_in_place(m, SEQUENCE_HEADER_LEN);
 	return 0;
 }
 
-/* Delivers a DATA of this session, or drops it. hdr: its header, which m no longer has. */
+/* Delivers DATA of this session, or drops it. hdr: its header, which m no longer has. Takes m. */
 static void
 sequence_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
-	/* HOLE 6: is it new, late, or had already? Count it. HOLE 7: answer an ASK with a REPORT. */
+	/* HOLE 6: is it new, late or a duplicate? Count it. HOLE 7: answer an ASK with a REPORT. */
 	xk_demux(session, m);
 }
 
@@ -188,7 +188,7 @@ static const char *const sequence_drops[] = { "bad_kind", "duplicate", "old", NU
 
 const struct xk_protocol_type xk_type_sequence = {
 	.name = "sequence",
-	.help = "Lab 1: numbers on messages, which show what was lost, overtaken or doubled.",
+	.help = "Lab 1: numbers on messages, which show loss, reordering and duplication.",
 	.ops = &sequence_ops,
 	.session_ops = &sequence_session_ops,
 	.header = SEQUENCE_HEADER_LEN,

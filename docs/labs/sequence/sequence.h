@@ -7,7 +7,7 @@
 
 #include "xkernel/header.h"
 
-/* Where the fields are, in bytes. */
+/* Offsets of the fields, in bytes. */
 enum {
 	SEQUENCE_KIND = 0,
 	SEQUENCE_LENGTH = 1,
@@ -15,7 +15,7 @@ enum {
 	SEQUENCE_HEADER_LEN = 7,
 };
 
-/* Kinds: a message of the user, a question for the receiver's counts, and its answer. */
+/* Kinds: a message of the user, a query for the receiver's counts, and its answer. */
 #define SEQUENCE_DATA 1
 #define SEQUENCE_ASK 2
 #define SEQUENCE_REPORT 3
@@ -23,7 +23,7 @@ enum {
 /* The number of the first message; after 4294967295 comes 0. */
 #define SEQUENCE_FIRST 4294967272u
 
-/* So many numbers before the expected one are remembered; older messages are old. */
+/* Number of remembered numbers before the expected one; older messages are `old`. */
 #define SEQUENCE_HISTORY 64
 
 /* For dissectors, traces and tests. */

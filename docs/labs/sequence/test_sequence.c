@@ -1,7 +1,7 @@
 /*
- * test_sequence.c - tests of lab 1 that you see: the grader has others. `./run build --with DIR` runs them.
+ * test_sequence.c - the visible tests of lab 1: the grader has others. `./run build --with DIR` runs them.
  *
- * They work with every header file: fields are written where yours says.
+ * They work with every header file, because they take the offsets of fields from it.
  */
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ arrive(struct rig *r, uint8_t kind, uint32_t number, const char *payload)
 	rig_inject_bytes(r, p, frame_of(p, kind, number, payload));
 }
 
-/* Returns whether the user was given this message next. */
+/* Returns whether this message was delivered to the user next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {
@@ -53,7 +53,7 @@ enabled_rig(void)
 	return r;
 }
 
-TEST(messages_are_sent_with_numbers_that_follow_one_another)
+TEST(messages_are_sent_with_consecutive_numbers)
 {
 	struct rig *r = rig_new("sequence");
 	struct xk_session *s = rig_open(r, rig_to(STATION));
@@ -102,7 +102,7 @@ TEST(a_length_beyond_the_end_is_dropped)
 	rig_free(r);
 }
 
-TEST(a_message_that_was_overtaken_is_delivered_once)
+TEST(an_overtaken_message_is_delivered_once)
 {
 	struct rig *r = enabled_rig();
 
@@ -116,7 +116,7 @@ TEST(a_message_that_was_overtaken_is_delivered_once)
 	rig_free(r);
 }
 
-TEST(a_question_is_answered_with_the_counts)
+TEST(an_ask_is_answered_with_the_counts)
 {
 	static const uint32_t wanted[COUNTS] = { 3, 2, 1, 1, 0 }; /* delivered, missing, late, duplicate, old */
 	struct rig *r = enabled_rig();
@@ -136,7 +136,7 @@ TEST(a_question_is_answered_with_the_counts)
 	rig_free(r);
 }
 
-TEST(a_jump_forgets_what_is_further_back_than_the_history)
+TEST(a_jump_forgets_numbers_beyond_the_history)
 {
 	struct rig *r = enabled_rig();
 

@@ -1,7 +1,7 @@
 /*
- * window.c - lab 2: reliable messages in order between neighbours, several of them under way.
+ * window.c - lab 2: reliable messages in order between neighbours, several of them in flight.
  *
- * This is the skeleton: it compiles, and sends each message once. Each HOLE is yours.
+ * This is the skeleton: it compiles, and sends each message once. Fill in each HOLE.
  *
  * Spec:         docs/labs/window.md; the header is in window.h, which you do not change
  * Participants: those of the protocol below, which carries messages to hosts
@@ -34,7 +34,7 @@ struct window_header {
 	uint16_t number;
 };
 
-/* Checks and removes the header of m, and cuts off what follows its length. Returns 0, or the reason to drop m. */
+/* Checks and removes the header of m, and cuts off the bytes after its length. Returns 0, or the reason to drop m. */
 static unsigned
 window_header_pop(struct window_header *h, struct xk_msg *m)
 {
@@ -51,7 +51,7 @@ window_header_pop(struct window_header *h, struct xk_msg *m)
 	return 0;
 }
 
-/* Returns a frame with a copy of the handle of payload (NULL: none), which stays the caller's. NULL: no buffer. */
+/* Returns a frame with a reference to payload (NULL: none), which stays the caller's. Returns NULL without a buffer. */
 static struct xk_msg *
 window_frame(struct xk_protocol *self, struct window_header h, struct xk_msg *payload)
 {
@@ -74,11 +74,11 @@ window_frame(struct xk_protocol *self, struct window_header h, struct xk_msg *pa
 
 struct window_session {
 	struct xk_session session; /* first */
-	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
+	struct xk_lock lock;       /* of the fields below; never held while a message is pushed or delivered */
 	struct xk_alarm alarm;     /* holds the session while it is set */
 	uint16_t next;             /* number of the next message pushed */
 	uint16_t expected;         /* number of the next message to deliver */
-	/* HOLE 2: messages that are kept until they are acknowledged, or until their turn comes; when to send again. */
+	/* HOLE 2: messages kept until they are acknowledged, or until it is their turn; when to send again. */
 };
 
 static void window_expire(struct xk_alarm *alarm, uint64_t now_ns);
@@ -94,11 +94,11 @@ window_setup(struct xk_session *session, const void *how)
 	return 0;
 }
 
-/* Runs when nobody refers to the session any more. */
+/* Runs when the last reference to the session is gone. */
 static void
 window_close(struct xk_session *session)
 {
-	/* HOLE 3: drop what is kept (xk_drop, WINDOW_CLOSED), with the lock held. */
+	/* HOLE 3: drop the kept messages (xk_drop, WINDOW_CLOSED), with the lock held. */
 }
 
 /* ---- opening ---- */
@@ -155,7 +155,7 @@ window_push(struct xk_session *session, struct xk_msg *m)
 	struct window_session *s = (struct window_session *)session;
 	struct xk_msg *frame;
 
-	/* HOLE 4: keep m, and send it only if the window is open. -ENOBUFS, and WINDOW_QUEUE_FULL: there are too many. */
+	/* HOLE 4: keep m, and send it only if the window is open. If there are too many: -ENOBUFS, WINDOW_QUEUE_FULL. */
 	xk_lock(&s->lock);
 	frame = window_frame(session->protocol, (struct window_header){ WINDOW_DATA, s->next++ }, m);
 	xk_unlock(&s->lock);
@@ -163,24 +163,24 @@ window_push(struct xk_session *session, struct xk_msg *m)
 	return frame == NULL ? -ENOBUFS : xk_push(session->lls, frame);
 }
 
-/* HOLE 5: all messages before h->number have arrived, if that can be. Free them, and send what may be sent now. */
+/* HOLE 5: all messages before h->number have arrived, if that is possible. Free them, and send those that may go now. */
 static void
 window_pop_ack(struct window_session *s, const struct window_header *h)
 {
 }
 
-/* HOLE 6: send again what is due, and set the alarm again as long as something is under way. The lock is held. */
+/* HOLE 6: send due messages again, and set the alarm again while messages are in flight. The lock is held. */
 static void
 window_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
 	struct window_session *s = xk_container_of(alarm, struct window_session, alarm);
 
-	xk_unlock(&s->lock); /* which the alarm has taken */
+	xk_unlock(&s->lock); /* taken by the alarm */
 }
 
 /* ---- receiving ---- */
 
-/* HOLE 7: deliver m if it is its turn, and what was kept after it; keep it if it is early; answer it. Takes m. */
+/* HOLE 7: deliver m if it is its turn, and the kept messages after it; keep it if it is early; answer it. Takes m. */
 static void
 window_pop_data(struct window_session *s, struct xk_session *lls, struct xk_msg *m, const struct window_header *h)
 {
@@ -263,7 +263,7 @@ static const char *const window_drops[] = { "bad_kind", "duplicate", "outside", 
 
 const struct xk_protocol_type xk_type_window = {
 	.name = "window",
-	.help = "Lab 2: reliable messages in order, several of them under way.",
+	.help = "Lab 2: reliable messages in order, several of them in flight.",
 	.ops = &window_ops,
 	.session_ops = &window_session_ops,
 	.header = WINDOW_HEADER_LEN,

@@ -7,7 +7,7 @@
 
 #include "xkernel/header.h"
 
-/* Where the fields are, in bytes. */
+/* Offsets of the fields, in bytes. */
 enum {
 	WINDOW_CHECKSUM = 0,
 	WINDOW_KIND = 2,
@@ -23,13 +23,13 @@ enum {
 /* The number of the first message; after 65535 comes 0. */
 #define WINDOW_FIRST 65512
 
-/* Messages under way, at most. */
+/* Maximum number of messages in flight. */
 #define WINDOW_SIZE 7
 
 /* Milliseconds until a message without an answer is sent again. */
 #define WINDOW_TIMEOUT_MS 200
 
-/* Messages that are not acknowledged, under way or waiting, at most. */
+/* Maximum number of unacknowledged messages, in flight or waiting. */
 #define WINDOW_QUEUE 64
 
 /* For dissectors, traces and tests. */

@@ -12,11 +12,11 @@
 /*
  * States of a session:
  *     yours 0, nothing queued         idle
- *     yours 0, messages queued        calling: CALL is sent again and again
+ *     yours 0, messages queued        calling: CALL is sent repeatedly
  *     yours known, nothing queued     idle
- *     yours known, messages queued    the first message is under way: DATA is sent again, BOOT_RETRIES times
- * Numbers, and whether a message is under way, belong to one pair of ends, `mine` and `yours`. When either end changes,
- * they begin again, and a message that was under way is dropped: it may have been delivered.
+ *     yours known, messages queued    the first message is in flight: DATA is sent again, BOOT_RETRIES times
+ * Numbers and the message in flight belong to one pair of ends, `mine` and `yours`. When either end changes, numbers
+ * start again, and the message in flight is dropped: it may have been delivered.
  */
 #include "boot.h"
 
@@ -46,7 +46,7 @@ struct boot_header {
 	uint32_t mine, yours; /* ends: the sender's, and the receiver's */
 };
 
-/* Checks and removes the header of m, and cuts off what follows its length. Returns 0, or the reason to drop m. */
+/* Checks and removes the header of m, and cuts off the bytes after its length. Returns 0, or the reason to drop m. */
 static unsigned
 boot_header_pop(struct boot_header *h, struct xk_msg *m)
 {
@@ -73,7 +73,7 @@ boot_header_pop(struct boot_header *h, struct xk_msg *m)
 	}
 }
 
-/* Returns a frame with header h and the payload (NULL: none), which stays the caller's. NULL: no buffer. */
+/* Returns a frame with header h and the payload (NULL: none), which stays the caller's. Returns NULL without a buffer. */
 static struct xk_msg *
 boot_frame(struct xk_protocol *self, struct boot_header h, struct xk_msg *payload)
 {
@@ -93,7 +93,7 @@ boot_frame(struct xk_protocol *self, struct boot_header h, struct xk_msg *payloa
 	return m;
 }
 
-/* Sends a frame, if there was a buffer for it: any lost frame is sent, or asked for, again. No lock is held. */
+/* Sends a frame, if there was a buffer for it: lost frames are sent, or requested, again. No lock is held. */
 static void
 boot_transmit(struct xk_session *lls, struct xk_msg *frame)
 {
@@ -105,25 +105,25 @@ boot_transmit(struct xk_session *lls, struct xk_msg *frame)
 
 struct boot {
 	struct xk_protocol protocol; /* first */
-	_Atomic uint64_t ends; /* that this host has made since it was booted; no CALLs of strangers make it wrap */
+	_Atomic uint64_t ends;       /* made by this host in this boot; strangers' CALLs cannot make it wrap */
 };
 
 struct boot_session {
 	struct xk_session session; /* first */
-	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
+	struct xk_lock lock;       /* of the fields below; never held while a message is pushed or delivered */
 	struct xk_alarm alarm;     /* holds the session while it is set */
-	uint32_t mine, yours;      /* this end, and the peer's; 0: not known */
-	/* messages that are not acknowledged, linked by xk_msg.link */
+	uint32_t mine, yours;      /* this end, and the peer's; 0: unknown */
+	/* unacknowledged messages, linked by xk_msg.link */
 	struct xk_msg *first, **last;
 	unsigned count;
-	bool under_way;          /* the first of them was sent to `yours` */
-	unsigned tries;          /* how often it was sent again */
-	uint64_t due_ns;         /* when it, or the CALL, is sent again */
-	uint16_t next, expected; /* numbers of the DATA under way, or of the next, and of the next to deliver */
-	bool delivering;         /* a shepherd delivers DATA, and will acknowledge it */
+	bool in_flight;          /* the first message was sent to `yours` */
+	unsigned tries;          /* retransmissions of it */
+	uint64_t due_ns;         /* time to send it, or the CALL, again */
+	uint16_t next, expected; /* numbers of the DATA in flight, or of the next, and of the next to deliver */
+	bool delivering;         /* a shepherd is delivering DATA, and will acknowledge it */
 };
 
-/* Returns an end that this host never had and has only once; 0, which is no end: this boot's are used up. */
+/* Returns an end that this host has never had before, or 0, which names none, if this boot's are used up. */
 static uint32_t
 boot_new_end(struct xk_protocol *self)
 {
@@ -159,7 +159,7 @@ boot_dequeue(struct boot_session *s)
 	return m;
 }
 
-/* Runs when nobody refers to the session any more. */
+/* Runs when the last reference to the session is gone. */
 static void
 boot_close(struct xk_session *session)
 {
@@ -220,31 +220,31 @@ boot_passive_key_of(const struct xk_session *session)
 /* ---- the two ends; the lock is held ---- */
 
 /*
- * Forgets what belongs to the pair of ends, one of which changes. The message under way is dropped for the reason why:
- * only the peer knows whether it was delivered, so sending it again could deliver it twice. The others were never sent.
+ * Resets the state of a pair of ends, one of which changes. Drops the message in flight for the reason why: only the
+ * peer knows whether it was delivered, so sending it again could deliver it twice. The others were never sent.
  */
 static void
 boot_forget_peer(struct boot_session *s, unsigned why)
 {
-	if (s->under_way)
+	if (s->in_flight)
 		xk_drop(s->session.protocol, boot_dequeue(s), why);
-	s->under_way = false;
+	s->in_flight = false;
 	s->tries = 0;
 	s->next = s->expected = BOOT_FIRST;
 }
 
-/* Makes `yours` the peer's end, which is newer than the one that was known, if one was. */
+/* Makes `yours` the peer's end, which is newer than the previous one, if any. */
 static void
-boot_meet(struct boot_session *s, uint32_t yours)
+boot_set_peer(struct boot_session *s, uint32_t yours)
 {
 	if (s->yours != 0)
 		boot_forget_peer(s, BOOT_PEER_GONE);
 	s->yours = yours;
 }
 
-/* Begins as a new end, which knows no peer. If this boot's ends are used up it is 0, and says and hears nothing. */
+/* Starts as a new end, which knows no peer. If this boot's ends are used up, it is 0, and neither sends nor accepts. */
 static void
-boot_begin_again(struct boot_session *s, unsigned why)
+boot_restart(struct boot_session *s, unsigned why)
 {
 	boot_forget_peer(s, why);
 	s->mine = boot_new_end(s->session.protocol);
@@ -253,9 +253,9 @@ boot_begin_again(struct boot_session *s, unsigned why)
 
 /* ---- sending ---- */
 
-/* Returns the frame that the peer has to answer now, CALL or DATA, and sets the alarm. The lock is held. */
+/* Returns the frame that the peer has to answer next, CALL or DATA, and sets the alarm. The lock is held. */
 static struct xk_msg *
-boot_say(struct boot_session *s)
+boot_next_frame(struct boot_session *s)
 {
 	struct xk_protocol *self = s->session.protocol;
 	struct boot_header h = { .kind = BOOT_CALL, .mine = s->mine };
@@ -266,7 +266,7 @@ boot_say(struct boot_session *s)
 	xk_alarm_set(&s->alarm, s->due_ns);
 	if (s->yours == 0)
 		return boot_frame(self, h, NULL);
-	s->under_way = true; /* even if there is no buffer for its frame: as if the link had lost it */
+	s->in_flight = true; /* even without a buffer for its frame: as if the link had lost it */
 	h.kind = BOOT_DATA;
 	h.yours = s->yours;
 	h.number = s->next;
@@ -289,13 +289,13 @@ boot_push(struct xk_session *session, struct xk_msg *m)
 	*s->last = m;
 	s->last = &m->link;
 	if (++s->count == 1)
-		frame = boot_say(s);
+		frame = boot_next_frame(s);
 	xk_unlock(&s->lock);
 	boot_transmit(session->lls, frame);
 	return 0;
 }
 
-/* Sends again, or gives up. The alarm may come early, and is not set again when nothing is queued. The lock is held. */
+/* Sends again, or gives up. The alarm may fire early, and is not set again when nothing is queued. The lock is held. */
 static void
 boot_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
@@ -305,9 +305,9 @@ boot_expire(struct xk_alarm *alarm, uint64_t now_ns)
 	if (s->count > 0 && now_ns < s->due_ns) {
 		xk_alarm_set(alarm, s->due_ns);
 	} else {
-		if (s->under_way && s->tries++ == BOOT_RETRIES)
-			boot_begin_again(s, BOOT_GAVE_UP);
-		frame = boot_say(s);
+		if (s->in_flight && s->tries++ == BOOT_RETRIES)
+			boot_restart(s, BOOT_GAVE_UP);
+		frame = boot_next_frame(s);
 	}
 	xk_unlock(&s->lock);
 	boot_transmit(s->session.lls, frame);
@@ -342,9 +342,9 @@ boot_is_for(const struct boot_session *s, const struct boot_header *h)
 	return h->mine != 0 && s->mine != 0 && (h->kind == BOOT_CALL || h->yours == s->mine);
 }
 
-/* Rules 4 and 5: does what the peer's h says. Returns 0, or the reason to drop h. The lock is held. */
+/* Rules 4 and 5: handles the peer's h. Returns 0, or the reason to drop its frame. The lock is held. */
 static unsigned
-boot_hear(struct boot_session *s, const struct boot_header *h)
+boot_handle(struct boot_session *s, const struct boot_header *h)
 {
 	int16_t ahead = (int16_t)(h->number - s->expected); /* right beyond 65535, too */
 
@@ -359,15 +359,15 @@ boot_hear(struct boot_session *s, const struct boot_header *h)
 		s->delivering = true;
 		return 0;
 	case BOOT_ACK:
-		if (!s->under_way || h->number != s->next)
+		if (!s->in_flight || h->number != s->next)
 			return BOOT_DUPLICATE;
 		xk_msg_free(boot_dequeue(s));
-		s->under_way = false;
+		s->in_flight = false;
 		s->tries = 0;
 		s->next++;
 		return 0;
 	case BOOT_GONE:
-		boot_begin_again(s, BOOT_PEER_GONE);
+		boot_restart(s, BOOT_PEER_GONE);
 		return 0;
 	default: /* CALL and WELCOME say only who the peer is */
 		return 0;
@@ -384,7 +384,7 @@ boot_deliver(struct boot_session *s, struct xk_msg *m)
 	xk_unlock(&s->lock);
 }
 
-/* Goes through the rules, one after the other. Takes m. */
+/* Applies the rules in turn. Takes m. */
 static void
 boot_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -405,11 +405,11 @@ boot_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, c
 	}
 	is_newer = h->kind != BOOT_GONE && h->mine > s->yours;
 	if (is_newer)
-		boot_meet(s, h->mine);
-	why = h->mine == s->yours ? boot_hear(s, h) : BOOT_STALE;
-	/* There is something new to say to a newer peer, after a GONE, and when a message has been acknowledged. */
+		boot_set_peer(s, h->mine);
+	why = h->mine == s->yours ? boot_handle(s, h) : BOOT_STALE;
+	/* A newer peer, a GONE and an acknowledged message call for a new frame. */
 	if (is_newer || (why == 0 && (h->kind == BOOT_GONE || h->kind == BOOT_ACK)))
-		frame = boot_say(s);
+		frame = boot_next_frame(s);
 	xk_unlock(&s->lock);
 
 	if (why != 0)

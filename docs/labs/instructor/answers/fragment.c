@@ -1,5 +1,5 @@
 /*
- * fragment.c - lab 3, a model answer: messages that are longer than a frame, cut up and put together again.
+ * fragment.c - lab 3, a model answer: messages longer than a frame, cut up and reassembled.
  *
  * Spec:         docs/labs/fragment.md; the header is in fragment.h, which you do not change
  * Participants: those of the protocol below, which carries messages to hosts
@@ -52,7 +52,7 @@ fragment_header_store(uint8_t *p, struct fragment_header h, size_t length)
 	xk_put16(p + FRAGMENT_LENGTH, (uint16_t)length);
 }
 
-/* Checks and removes the header of m, and cuts off what follows its length. Returns 0, or the reason to drop m. */
+/* Checks and removes the header of m, and cuts off the bytes after its length. Returns 0, or the reason to drop m. */
 static unsigned
 fragment_header_pop(struct fragment_header *h, struct xk_msg *m)
 {
@@ -78,21 +78,21 @@ fragment_header_pop(struct fragment_header *h, struct xk_msg *m)
 
 /* ---- state ---- */
 
-/* A message of which fragments are missing. */
+/* An incomplete message. */
 struct fragment_message {
 	struct xk_msg *pieces; /* linked by xk_msg.link, in the order of their offsets; they do not overlap */
-	uint32_t bytes;        /* of all pieces: as many as `total` when the message is whole */
+	uint32_t bytes;        /* of all pieces: `total` when the message is complete */
 	uint16_t id, total;
-	uint64_t born_ns; /* when its first fragment came */
+	uint64_t born_ns; /* arrival of its first fragment */
 };
 
 struct fragment_session {
 	struct xk_session session; /* first */
-	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
+	struct xk_lock lock;       /* of the fields below; never held while a message is pushed or delivered */
 	struct xk_alarm alarm;     /* holds the session while it is set */
 	uint16_t next;             /* id of the next message */
-	uint32_t room;             /* bytes of a message that the protocol below carries */
-	/* the first `count` are used; the oldest comes first, so it is the next to be evicted, and to be given up */
+	uint32_t room;             /* longest message of the protocol below, in bytes */
+	/* the first `count` are used, oldest first: the first is the next to be evicted or given up */
 	struct fragment_message partial[FRAGMENT_PARTIAL];
 	unsigned count;
 };
@@ -113,7 +113,7 @@ fragment_setup(struct xk_session *session, const void *how)
 	return 0;
 }
 
-/* Removes a message from those that are kept, and returns its pieces. The lock is held. */
+/* Removes a kept message, and returns its pieces. The lock is held. */
 static struct xk_msg *
 fragment_remove(struct fragment_session *s, struct fragment_message *message)
 {
@@ -125,7 +125,7 @@ fragment_remove(struct fragment_session *s, struct fragment_message *message)
 	return pieces;
 }
 
-/* Drops what is kept of a message. The lock is held. */
+/* Drops the pieces of a message. The lock is held. */
 static void
 fragment_give_up(struct fragment_session *s, struct fragment_message *message, unsigned why)
 {
@@ -137,7 +137,7 @@ fragment_give_up(struct fragment_session *s, struct fragment_message *message, u
 	}
 }
 
-/* Runs when nobody refers to the session any more. */
+/* Runs when the last reference to the session is gone. */
 static void
 fragment_close(struct xk_session *session)
 {
@@ -233,7 +233,7 @@ fragment_push(struct xk_session *session, struct xk_msg *m)
 		}
 		err = fragment_send(session, part, h);
 		if (err != 0) {
-			xk_msg_free(m); /* without this fragment, the rest is of no use */
+			xk_msg_free(m); /* without this fragment, the rest is useless */
 			return err;
 		}
 		h.offset += (uint32_t)most;
@@ -243,7 +243,7 @@ fragment_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- receiving ---- */
 
-/* Gives up messages whose time is over. One alarm is enough: it is set to the time of the oldest. The lock is held. */
+/* Gives up messages that have timed out. One alarm is enough: it is set for the oldest. The lock is held. */
 static void
 fragment_expire(struct xk_alarm *alarm, uint64_t now_ns)
 {
@@ -256,7 +256,7 @@ fragment_expire(struct xk_alarm *alarm, uint64_t now_ns)
 	xk_unlock(&s->lock);
 }
 
-/* Returns the message of h, begun now if nothing of it is kept. The lock is held. */
+/* Returns the message of h, a new one if none is kept. The lock is held. */
 static struct fragment_message *
 fragment_find(struct fragment_session *s, const struct fragment_header *h)
 {
@@ -292,7 +292,7 @@ fragment_insert(struct fragment_message *message, const struct fragment_header *
 		return FRAGMENT_CONFLICT;
 	while (*link != NULL && fragment_at(*link) + xk_msg_len(*link) <= h->offset)
 		link = &(*link)->link;
-	next = *link; /* the first piece that does not end before m: only this one can be the same */
+	next = *link; /* the first piece that does not end before m: only this one can be its duplicate */
 	if (next != NULL && fragment_at(next) < h->offset + len)
 		return fragment_at(next) == h->offset && xk_msg_len(next) == len ? FRAGMENT_DUPLICATE
 										 : FRAGMENT_CONFLICT;
@@ -303,13 +303,13 @@ fragment_insert(struct fragment_message *message, const struct fragment_header *
 	return 0;
 }
 
-/* Joins pieces without gaps to the message that they are, without copying. */
+/* Joins all pieces of a message, without copying. */
 static struct xk_msg *
 fragment_join(struct xk_msg *pieces)
 {
 	struct xk_msg *whole = pieces, *m = pieces->link, *next;
 
-	xk_msg_unannotate(whole, XK_OF_MESSAGE); /* our note, which is nobody else's business */
+	xk_msg_unannotate(whole, XK_OF_MESSAGE); /* private to this protocol */
 	for (; m != NULL; m = next) {
 		next = m->link;
 		xk_msg_join(whole, m);
@@ -317,7 +317,7 @@ fragment_join(struct xk_msg *pieces)
 	return whole;
 }
 
-/* Keeps a fragment, or drops it. Returns the message that it has made whole, or NULL. Takes m. The lock is held. */
+/* Keeps a fragment, or drops it. Returns the message that it completes, or NULL. Takes m. The lock is held. */
 static struct xk_msg *
 fragment_keep(struct fragment_session *s, struct xk_msg *m, const struct fragment_header *h)
 {
@@ -330,11 +330,11 @@ fragment_keep(struct fragment_session *s, struct xk_msg *m, const struct fragmen
 			fragment_give_up(s, message, why);
 		return NULL;
 	}
-	/* Pieces do not overlap and lie within the message, so as many bytes as it has are all its bytes. */
+	/* Pieces do not overlap and lie within the message, so `total` bytes are all its bytes. */
 	return message->bytes < message->total ? NULL : fragment_join(fragment_remove(s, message));
 }
 
-/* Keeps the fragment m, and delivers its message if that is whole. Takes m. */
+/* Keeps the fragment m, and delivers its message once it is complete. Takes m. */
 static void
 fragment_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *m, const void *hdr)
 {
@@ -425,7 +425,7 @@ static const char *const fragment_drops[] = { "bad_fragment", "duplicate", "conf
 
 const struct xk_protocol_type xk_type_fragment = {
 	.name = "fragment",
-	.help = "Lab 3: messages that are longer than a frame.",
+	.help = "Lab 3: messages longer than a frame.",
 	.ops = &fragment_ops,
 	.session_ops = &fragment_session_ops,
 	.header = FRAGMENT_HEADER_LEN,

@@ -1,5 +1,5 @@
 /*
- * sequence.c - lab 1, a model answer: numbers on messages, which show what was lost, overtaken or doubled.
+ * sequence.c - lab 1, a model answer: numbers on messages, which show loss, reordering and duplication.
  *
  * Spec:         docs/labs/sequence.md; the header is in sequence.h, which you do not change
  * Participants: those of the protocol below, which carries messages to hosts
@@ -27,7 +27,7 @@ struct sequence_header {
 	uint32_t number;
 };
 
-/* Reads the fields at p. The framework drops what is shorter than a header, so they are there. */
+/* Reads the fields at p. They are there, because the framework drops messages without a header. */
 static struct sequence_header
 sequence_header_load(const uint8_t *p)
 {
@@ -38,7 +38,7 @@ sequence_header_load(const uint8_t *p)
 	};
 }
 
-/* Writes h to p. Spare bytes, which some layouts have, are sent as 0, not as what the buffer held before. */
+/* Writes h to p. Spare bytes, which some layouts have, are sent as 0, not with the buffer's old contents. */
 static void
 sequence_header_store(uint8_t *p, struct sequence_header h)
 {
@@ -50,7 +50,7 @@ sequence_header_store(uint8_t *p, struct sequence_header h)
 
 /* ---- state ---- */
 
-/* What a REPORT says, in this order: DATA since the conversation began. */
+/* The counts in a REPORT, in this order: DATA since the conversation began. */
 enum sequence_count {
 	SEQUENCE_DELIVERED,
 	SEQUENCE_MISSING,
@@ -62,14 +62,14 @@ enum sequence_count {
 
 struct sequence_session {
 	struct xk_session session; /* first */
-	struct xk_lock lock;       /* of what follows: shepherds of several threads may be here */
+	struct xk_lock lock;       /* of the fields below: shepherds on several threads may be here */
 	uint32_t next;             /* number of the next message sent */
-	uint32_t expected;         /* the number after the highest that came; SEQUENCE_FIRST if none did */
-	uint64_t had;              /* bit i: the message with the number expected - 1 - i was delivered */
+	uint32_t expected;         /* the number after the highest received; SEQUENCE_FIRST at first */
+	uint64_t history;          /* bit i: the message with the number expected - 1 - i was delivered */
 	uint32_t counts[SEQUENCE_COUNTS];
 };
 
-static_assert(SEQUENCE_HISTORY == 64, "`had` has a bit for each number that is remembered");
+static_assert(SEQUENCE_HISTORY == 64, "`history` has a bit for each number that is remembered");
 
 static int
 sequence_setup(struct xk_session *session, const void *how)
@@ -78,7 +78,7 @@ sequence_setup(struct xk_session *session, const void *how)
 
 	xk_lock_init(&s->lock, session->protocol);
 	s->next = s->expected = SEQUENCE_FIRST;
-	s->had = UINT64_MAX; /* numbers before the first one count as delivered */
+	s->history = UINT64_MAX; /* numbers before the first one count as delivered */
 	return 0;
 }
 
@@ -136,7 +136,7 @@ sequence_push(struct xk_session *session, struct xk_msg *m)
 	struct sequence_session *s = (struct sequence_session *)session;
 	struct sequence_header h = { .kind = SEQUENCE_DATA };
 
-	/* Not held across xk_push: two pushes of one user may still pass each other on the way to the link. */
+	/* Not held across xk_push: two pushes of one user may still overtake each other before the link. */
 	xk_lock(&s->lock);
 	h.number = s->next++;
 	xk_unlock(&s->lock);
@@ -150,7 +150,7 @@ sequence_push(struct xk_session *session, struct xk_msg *m)
 
 /* ---- up ---- */
 
-/* Checks and removes the header of m, and cuts off what follows its length. Returns 0, or the reason to drop m. */
+/* Checks and removes the header of m, and cuts off the bytes after its length. Returns 0, or the reason to drop m. */
 static unsigned
 sequence_header_pop(struct sequence_header *h, struct xk_msg *m)
 {
@@ -159,20 +159,20 @@ sequence_header_pop(struct sequence_header *h, struct xk_msg *m)
 		return SEQUENCE_BAD_LENGTH;
 	if (h->kind != SEQUENCE_DATA && h->kind != SEQUENCE_ASK)
 		return SEQUENCE_BAD_KIND;
-	xk_msg_truncate(m, h->length); /* Ethernet fills short frames up */
+	xk_msg_truncate(m, h->length); /* Ethernet pads short frames */
 	xk_msg_pop_in_place(m, SEQUENCE_HEADER_LEN);
 	return 0;
 }
 
-/* Judges DATA by its number, and counts it. Returns 0 to deliver it, or the reason to drop it. The lock is held. */
+/* Classifies DATA by its number, and counts it. Returns 0 to deliver it, or the reason to drop it. The lock is held. */
 static unsigned
-sequence_judge(struct sequence_session *s, uint32_t number)
+sequence_classify(struct sequence_session *s, uint32_t number)
 {
-	int32_t ahead = (int32_t)(number - s->expected); /* half of all numbers are ahead, 0 of 4294967295, too */
+	int32_t ahead = (int32_t)(number - s->expected); /* half of all numbers are ahead, as is 0 of 4294967295 */
 
 	if (ahead >= 0) {
-		/* Moves the window until its bit 0 is this message. In C, a shift by 64 bits or more is undefined. */
-		s->had = (ahead < SEQUENCE_HISTORY - 1 ? s->had << (ahead + 1) : 0) | 1;
+		/* Shift the window until its bit 0 is this message. In C, a shift by 64 bits or more is undefined. */
+		s->history = (ahead < SEQUENCE_HISTORY - 1 ? s->history << (ahead + 1) : 0) | 1;
 		s->expected = number + 1;
 		s->counts[SEQUENCE_MISSING] += (uint32_t)ahead;
 	} else {
@@ -184,11 +184,11 @@ sequence_judge(struct sequence_session *s, uint32_t number)
 			return SEQUENCE_OLD;
 		}
 		bit = UINT64_C(1) << (behind - 1);
-		if ((s->had & bit) != 0) {
+		if ((s->history & bit) != 0) {
 			s->counts[SEQUENCE_DUPLICATES]++;
 			return SEQUENCE_DUPLICATE;
 		}
-		s->had |= bit;
+		s->history |= bit;
 		s->counts[SEQUENCE_LATE]++;
 		s->counts[SEQUENCE_MISSING]--;
 	}
@@ -196,7 +196,7 @@ sequence_judge(struct sequence_session *s, uint32_t number)
 	return 0;
 }
 
-/* Answers the ASK m, which has this number, by a REPORT down lls. Takes m. */
+/* Answers the ASK m, which has this number, with a REPORT down lls. Takes m. */
 static void
 sequence_report(struct sequence_session *s, struct xk_session *lls, struct xk_msg *m, uint32_t number)
 {
@@ -209,7 +209,7 @@ sequence_report(struct sequence_session *s, struct xk_session *lls, struct xk_ms
 		return;
 	}
 	xk_msg_free(m);
-	xk_lock(&s->lock); /* for all five: they have to fit together */
+	xk_lock(&s->lock); /* for all five: they must be consistent */
 	for (unsigned i = 0; i < SEQUENCE_COUNTS; i++)
 		xk_put32(report->data + 4 * i, s->counts[i]);
 	xk_unlock(&s->lock);
@@ -234,7 +234,7 @@ sequence_pop(struct xk_session *session, struct xk_session *lls, struct xk_msg *
 		return;
 	}
 	xk_lock(&s->lock);
-	why = sequence_judge(s, h->number);
+	why = sequence_classify(s, h->number);
 	xk_unlock(&s->lock);
 	if (why != 0)
 		xk_drop(session->protocol, m, why);
@@ -288,7 +288,7 @@ static const char *const sequence_drops[] = { "bad_kind", "duplicate", "old", NU
 
 const struct xk_protocol_type xk_type_sequence = {
 	.name = "sequence",
-	.help = "Lab 1: numbers on messages, which show what was lost, overtaken or doubled.",
+	.help = "Lab 1: numbers on messages, which show loss, reordering and duplication.",
 	.ops = &sequence_ops,
 	.session_ops = &sequence_session_ops,
 	.header = SEQUENCE_HEADER_LEN,

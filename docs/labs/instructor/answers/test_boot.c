@@ -1,6 +1,5 @@
 /*
- * test_boot.c - own tests of lab 4, beside those that are handed out: what each kind of frame may and may not do, rule
- * by rule.
+ * test_boot.c - tests of lab 4 beyond the visible ones: what each kind of frame may and may not do, rule by rule.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +45,7 @@ sent(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned number
 	return rig_take_sent(r, got, sizeof(got)) == (long)len && memcmp(got, wanted, len) == 0;
 }
 
-/* Takes the next sent frame. Returns the host's end in it; 0: it is of another kind. */
+/* Takes the next sent frame. Returns the host's end in it, or 0 if the frame is of another kind. */
 static uint32_t
 end_in(struct rig *r, uint8_t kind)
 {
@@ -57,7 +56,7 @@ end_in(struct rig *r, uint8_t kind)
 		       : 0;
 }
 
-/* Returns whether the user was given this message next. */
+/* Returns whether this message was delivered to the user next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {
@@ -83,7 +82,7 @@ sent_only(struct rig *r, uint8_t kind, uint32_t mine, uint32_t yours, unsigned n
 	return sent(r, kind, mine, yours, number, payload) && rig_sent(r) == 0;
 }
 
-/* Checks that nothing is sent before the time-out, and lets it expire. */
+/* Checks that nothing is sent before the timeout, and lets it expire. */
 static void
 wait_for_timeout(struct rig *r)
 {
@@ -105,9 +104,9 @@ called_by(struct rig *r, uint32_t peer)
 	return end;
 }
 
-/* Returns a rig with a conversation with PEER, whose user has pushed "one", which is under way, and `others` more. */
+/* Returns a rig with a conversation with PEER, whose user has pushed "one", which is in flight, and `others` more. */
 static struct rig *
-rig_with_one_under_way(unsigned others, struct xk_session **s, uint32_t *end)
+rig_with_one_in_flight(unsigned others, struct xk_session **s, uint32_t *end)
 {
 	struct rig *r = rig_new("boot");
 
@@ -123,7 +122,7 @@ rig_with_one_under_way(unsigned others, struct xk_session **s, uint32_t *end)
 	return r;
 }
 
-/* Acknowledges all that the host sends to the peer's end, and ends the test. */
+/* Acknowledges everything that the host sends to the peer's end, and ends the test. */
 static void
 end_test(struct rig *r, uint32_t end, uint32_t peer)
 {
@@ -137,7 +136,7 @@ end_test(struct rig *r, uint32_t end, uint32_t peer)
 
 /* ---- 1: sending ---- */
 
-TEST(a_call_is_sent_again_for_ever_with_the_same_end)
+TEST(a_call_is_resent_forever_with_the_same_end)
 {
 	struct rig *r = rig_new("boot");
 	struct xk_session *s = rig_open(r, rig_to(STATION));
@@ -156,11 +155,11 @@ TEST(a_call_is_sent_again_for_ever_with_the_same_end)
 	end_test(r, end, PEER);
 }
 
-TEST(one_message_is_under_way_at_a_time_and_a_full_queue_says_so)
+TEST(one_message_is_in_flight_and_a_full_queue_refuses_more)
 {
 	struct xk_session *s;
 	uint32_t end;
-	struct rig *r = rig_with_one_under_way(BOOT_QUEUE - 1, &s, &end);
+	struct rig *r = rig_with_one_in_flight(BOOT_QUEUE - 1, &s, &end);
 
 	CHECK_EQ(rig_push_bytes(r, s, "abc", 3), -ENOBUFS);
 	CHECK_EQ(rig_counter(r, "queue_full"), 1);
@@ -183,9 +182,9 @@ TEST(one_message_is_under_way_at_a_time_and_a_full_queue_says_so)
 	end_test(r, end, PEER);
 }
 
-/* ---- 2: for whom ---- */
+/* ---- 2: the receiver ---- */
 
-TEST(frames_for_another_end_have_no_effect_and_data_its_gone)
+TEST(frames_for_another_end_change_nothing_and_data_draws_gone)
 {
 	struct rig *r = enabled_rig();
 	uint32_t end = called_by(r, PEER), others[] = { end ^ 1 << 16, end + 7, 0 };
@@ -206,7 +205,7 @@ TEST(frames_for_another_end_have_no_effect_and_data_its_gone)
 	rig_free(r);
 }
 
-TEST(without_a_session_only_data_is_answered_and_only_a_call_makes_one)
+TEST(without_a_session_only_data_and_call_are_answered)
 {
 	struct rig *r = enabled_rig();
 
@@ -226,11 +225,11 @@ TEST(without_a_session_only_data_is_answered_and_only_a_call_makes_one)
 	rig_free(r);
 }
 
-TEST(a_welcome_or_an_ack_for_another_end_does_not_count)
+TEST(a_welcome_or_ack_for_another_end_does_not_count)
 {
 	struct xk_session *s;
 	uint32_t end;
-	struct rig *r = rig_with_one_under_way(1, &s, &end);
+	struct rig *r = rig_with_one_in_flight(1, &s, &end);
 
 	arrive(r, BOOT_ACK, PEER, end + 1, BOOT_FIRST, "");
 	arrive(r, BOOT_WELCOME, NEWER, end + 1, 0, "");
@@ -244,7 +243,7 @@ TEST(frames_of_the_end_0_change_nothing)
 {
 	struct xk_session *s;
 	uint32_t end;
-	struct rig *r = rig_with_one_under_way(0, &s, &end);
+	struct rig *r = rig_with_one_in_flight(0, &s, &end);
 
 	arrive(r, BOOT_CALL, 0, 0, 0, "");
 	arrive(r, BOOT_WELCOME, 0, end, 0, "");
@@ -260,9 +259,9 @@ TEST(frames_of_the_end_0_change_nothing)
 	end_test(r, end, PEER);
 }
 
-/* ---- 3: from whom ---- */
+/* ---- 3: the sender ---- */
 
-TEST(each_neighbour_talks_to_an_end_of_its_own)
+TEST(each_neighbour_talks_to_its_own_end)
 {
 	struct rig *r = enabled_rig();
 	uint32_t end = called_by(r, PEER);
@@ -273,7 +272,7 @@ TEST(each_neighbour_talks_to_an_end_of_its_own)
 	rig_free(r);
 }
 
-TEST(a_newer_end_begins_afresh_and_the_older_one_is_dead)
+TEST(a_newer_end_replaces_the_older_one)
 {
 	struct rig *r = enabled_rig();
 	uint32_t end = called_by(r, PEER);
@@ -299,18 +298,18 @@ TEST(a_newer_end_begins_afresh_and_the_older_one_is_dead)
 	rig_free(r);
 }
 
-TEST(a_message_under_way_to_an_older_end_is_dropped_and_the_others_go_to_the_newer_one)
+TEST(a_newer_end_gets_all_but_the_message_in_flight)
 {
 	struct xk_session *s;
 	uint32_t end;
-	struct rig *r = rig_with_one_under_way(1, &s, &end);
+	struct rig *r = rig_with_one_in_flight(1, &s, &end);
 
 	arrive(r, BOOT_ACK, PEER, end, BOOT_FIRST, "");
 	CHECK(sent_only(r, BOOT_DATA, end, PEER, BOOT_FIRST + 1, "other"));
 	CHECK_EQ(rig_push_bytes(r, s, "two", 3), 0);
 	CHECK_EQ(rig_push_bytes(r, s, "three", 5), 0);
 	arrive(r, BOOT_ACK, NEWER, end, BOOT_FIRST,
-	       ""); /* of a greater end: ends no message that is sent because of it */
+	       ""); /* reveals a newer peer, and acknowledges nothing sent in response */
 	CHECK_EQ(rig_counter(r, "gone"), 1);
 	CHECK(sent_only(r, BOOT_DATA, end, NEWER, BOOT_FIRST, "two"));
 	arrive(r, BOOT_ACK, NEWER, end, BOOT_FIRST, "");
@@ -322,7 +321,7 @@ TEST(data_may_be_the_first_frame_of_a_newer_end)
 {
 	struct xk_session *s;
 	uint32_t end;
-	struct rig *r = rig_with_one_under_way(1, &s, &end);
+	struct rig *r = rig_with_one_in_flight(1, &s, &end);
 
 	arrive(r, BOOT_DATA, NEWER, end, BOOT_FIRST, "hello");
 	CHECK(delivered(r, "hello"));
@@ -331,9 +330,9 @@ TEST(data_may_be_the_first_frame_of_a_newer_end)
 	end_test(r, end, NEWER);
 }
 
-/* ---- 4: what it says ---- */
+/* ---- 4: the contents ---- */
 
-TEST(data_is_delivered_in_order_and_old_data_only_acknowledged)
+TEST(data_is_delivered_in_order_and_old_data_acknowledged)
 {
 	struct rig *r = enabled_rig();
 	uint32_t end = called_by(r, PEER);
@@ -358,11 +357,11 @@ TEST(both_sides_of_a_conversation_send)
 {
 	struct xk_session *s;
 	uint32_t end;
-	struct rig *r = rig_with_one_under_way(1, &s, &end);
+	struct rig *r = rig_with_one_in_flight(1, &s, &end);
 
 	arrive(r, BOOT_DATA, PEER, end, BOOT_FIRST, "hello");
 	CHECK(delivered(r, "hello"));
-	CHECK(sent_only(r, BOOT_ACK, end, PEER, BOOT_FIRST, "")); /* and nothing is sent again before its time */
+	CHECK(sent_only(r, BOOT_ACK, end, PEER, BOOT_FIRST, "")); /* and nothing is resent early */
 	arrive(r, BOOT_CALL, PEER, 0, 0, "");
 	CHECK(sent_only(r, BOOT_WELCOME, end, PEER, 0, ""));
 	arrive(r, BOOT_WELCOME, PEER, end, 0, "");
@@ -370,13 +369,13 @@ TEST(both_sides_of_a_conversation_send)
 	end_test(r, end, PEER);
 }
 
-/* ---- 5: beginning again ---- */
+/* ---- 5: starting again ---- */
 
 TEST(a_gone_counts_only_between_the_two_ends)
 {
 	struct xk_session *s;
 	uint32_t end;
-	struct rig *r = rig_with_one_under_way(1, &s, &end);
+	struct rig *r = rig_with_one_in_flight(1, &s, &end);
 
 	arrive(r, BOOT_GONE, PEER + 1, end, 0, "");
 	arrive(r, BOOT_GONE, PEER - 1, end, 0, "");
@@ -386,11 +385,11 @@ TEST(a_gone_counts_only_between_the_two_ends)
 	end_test(r, end, PEER);
 }
 
-TEST(after_a_gone_all_that_was_never_sent_goes_to_a_new_peer)
+TEST(after_a_gone_unsent_messages_go_to_the_new_peer)
 {
 	struct xk_session *s;
 	uint32_t end, next;
-	struct rig *r = rig_with_one_under_way(2, &s, &end);
+	struct rig *r = rig_with_one_in_flight(2, &s, &end);
 
 	arrive(r, BOOT_ACK, PEER, end, BOOT_FIRST, "");
 	CHECK(sent_only(r, BOOT_DATA, end, PEER, BOOT_FIRST + 1, "other"));
@@ -398,18 +397,18 @@ TEST(after_a_gone_all_that_was_never_sent_goes_to_a_new_peer)
 	CHECK_EQ(rig_counter(r, "gone"), 1);
 	next = end_in(r, BOOT_CALL);
 	CHECK_EQ(next, end + 1);
-	arrive(r, BOOT_DATA, PEER, end, BOOT_FIRST, "late"); /* for the end before */
+	arrive(r, BOOT_DATA, PEER, end, BOOT_FIRST, "late"); /* for the previous end */
 	CHECK(sent_only(r, BOOT_GONE, end, PEER, 0, ""));
 	arrive(r, BOOT_WELCOME, NEWER, next, 0, "");
 	CHECK(sent_only(r, BOOT_DATA, next, NEWER, BOOT_FIRST, "other"));
 	end_test(r, next, NEWER);
 }
 
-TEST(a_silent_peer_is_given_up_after_so_many_repetitions)
+TEST(a_silent_peer_is_given_up_after_the_retries)
 {
 	struct xk_session *s;
 	uint32_t end, next;
-	struct rig *r = rig_with_one_under_way(2, &s, &end);
+	struct rig *r = rig_with_one_in_flight(2, &s, &end);
 
 	for (unsigned i = 0; i < BOOT_RETRIES; i++) {
 		wait_for_timeout(r);
@@ -422,7 +421,7 @@ TEST(a_silent_peer_is_given_up_after_so_many_repetitions)
 	rig_expect_nothing_sent(r);
 	arrive(r, BOOT_WELCOME, PEER, next, 0, "");
 	CHECK(sent_only(r, BOOT_DATA, next, PEER, BOOT_FIRST, "other"));
-	/* The repetitions of each message are counted from 0. */
+	/* The retries of each message are counted from 0. */
 	for (unsigned i = 0; i < BOOT_RETRIES; i++) {
 		wait_for_timeout(r);
 		CHECK(sent_only(r, BOOT_DATA, next, PEER, BOOT_FIRST, "other"));

@@ -1,6 +1,6 @@
 /*
- * test_fragment.c - own tests of lab 3, beside those that are handed out: where messages are cut, contradicting
- * fragments, and memory that comes back.
+ * test_fragment.c - tests of lab 3 beyond the visible ones: where messages are cut, contradicting fragments, and freed
+ * memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum {
 	SIZE = 4 * FRAGMENT_UNIT, /* bytes of most fragments here */
 };
 
-/* The byte at offset i of every message here, as rig_push_pattern has it. */
+/* Returns the byte at offset i of every message here, as in rig_push_pattern. */
 static uint8_t
 byte_at(size_t i)
 {
@@ -47,7 +47,7 @@ arrive(struct rig *r, unsigned id, size_t offset, size_t total, size_t len)
 	rig_inject_bytes(r, p, fragment_of(p, id, offset, total, len));
 }
 
-/* Returns whether the user was given the message with this number of bytes next. */
+/* Returns whether the message with this number of bytes was delivered to the user next. */
 static bool
 delivered(struct rig *r, size_t total)
 {
@@ -59,7 +59,7 @@ delivered(struct rig *r, size_t total)
 	return is_right;
 }
 
-/* Ends a test, after incomplete messages were given up. */
+/* Ends a test, after incomplete messages have timed out. */
 static void
 end(struct rig *r)
 {
@@ -76,7 +76,7 @@ enabled_rig(void)
 	return r;
 }
 
-/* Returns whether a message of `total` bytes with this id was sent, cut as rule 1 says, and nothing else. */
+/* Returns whether a message of `total` bytes with this id was sent, cut by rule 1, and nothing else. */
 static bool
 sent_in_pieces(struct rig *r, unsigned id, size_t total)
 {
@@ -109,7 +109,7 @@ TEST(messages_are_cut_into_full_fragments_and_a_rest)
 	rig_free(r);
 }
 
-TEST(a_message_that_is_too_long_takes_no_id)
+TEST(a_refused_message_takes_no_id)
 {
 	struct rig *r = rig_new("fragment");
 	struct xk_session *s = rig_open(r, rig_to(STATION));
@@ -124,7 +124,7 @@ TEST(a_message_that_is_too_long_takes_no_id)
 	rig_free(r);
 }
 
-TEST(a_push_that_fails_ends_the_message_and_leaks_nothing)
+TEST(a_failed_push_ends_the_message_and_leaks_nothing)
 {
 	struct rig *r = rig_new("fragment");
 	struct xk_session *s = rig_open(r, rig_to(STATION));
@@ -154,7 +154,7 @@ TEST(messages_without_missing_fragments_are_delivered_at_once)
 	rig_free(r);
 }
 
-TEST(the_longest_message_comes_together_in_either_order)
+TEST(the_longest_message_is_reassembled_in_either_order)
 {
 	struct rig *r = enabled_rig();
 	size_t total = FRAGMENT_LONGEST, pieces = (total + PIECE - 1) / PIECE;
@@ -169,7 +169,7 @@ TEST(the_longest_message_comes_together_in_either_order)
 	end(r);
 }
 
-TEST(as_many_messages_as_are_kept_come_together_beside_each_other)
+TEST(the_largest_number_of_messages_is_reassembled_in_parallel)
 {
 	struct rig *r = enabled_rig();
 
@@ -188,7 +188,7 @@ TEST(as_many_messages_as_are_kept_come_together_beside_each_other)
 	end(r);
 }
 
-TEST(fragments_that_cannot_be_change_nothing)
+TEST(impossible_fragments_change_nothing)
 {
 	struct rig *r = enabled_rig();
 	uint8_t p[MTU];
@@ -200,7 +200,7 @@ TEST(fragments_that_cannot_be_change_nothing)
 	arrive(r, 0, 65535 * (size_t)FRAGMENT_UNIT, 2 * SIZE, SIZE); /* far beyond */
 	arrive(r, 0, 0, 2 * SIZE, 3 * SIZE);                         /* more than the whole message */
 	arrive(r, 0, SIZE, 2 * SIZE, 0);                             /* nothing */
-	arrive(r, 0, SIZE, 2 * SIZE, SIZE - 1);                      /* no whole units, and not the end */
+	arrive(r, 0, SIZE, 2 * SIZE, SIZE - 1);                      /* not whole units, and not the end */
 	arrive(r, 99, 0, 2 * SIZE, 0);                               /* ... nor as another message */
 	arrive(r, 99, 0, 2 * SIZE, SIZE - 1);
 	arrive(r, 99, 0, FRAGMENT_LONGEST + 1, SIZE);
@@ -240,7 +240,7 @@ TEST(each_contradiction_ends_its_message_but_no_other)
 		arrive(r, 7, SIZE, 4 * SIZE, SIZE);
 		arrive(r, 7, conflicts[i].offset, conflicts[i].total, conflicts[i].len);
 		CHECK_EQ(rig_counter(r, "conflict"), 2);
-		/* Nothing is remembered: the message begins anew, and still needs all its fragments. */
+		/* Nothing is remembered: the message starts anew, and needs all its fragments again. */
 		arrive(r, 7, 0, 4 * SIZE, SIZE);
 		arrive(r, 7, 2 * SIZE, 4 * SIZE, SIZE);
 		arrive(r, 7, 3 * SIZE, 4 * SIZE, SIZE);
@@ -259,7 +259,7 @@ TEST(a_whole_message_evicts_nothing)
 
 	for (unsigned id = 0; id < FRAGMENT_PARTIAL; id++)
 		arrive(r, id, 0, 2 * SIZE, SIZE);
-	arrive(r, 0, 0, 2 * SIZE, 2 * SIZE); /* with the total of the one that is kept */
+	arrive(r, 0, 0, 2 * SIZE, 2 * SIZE); /* with the total of the kept one */
 	CHECK(delivered(r, 2 * SIZE));
 	arrive(r, 99, 0, SIZE, SIZE);
 	CHECK(delivered(r, SIZE));
@@ -280,14 +280,14 @@ TEST(the_oldest_message_is_evicted)
 	for (unsigned id = 0; id <= FRAGMENT_PARTIAL; id++) {
 		arrive(r, id, 0, 3 * SIZE, SIZE);
 		rig_advance_ms(r, 1);
-		arrive(r, 0, SIZE, 3 * SIZE, SIZE); /* what counts is a message's first fragment */
+		arrive(r, 0, SIZE, 3 * SIZE, SIZE); /* only a message's first fragment counts */
 	}
-	CHECK_EQ(rig_counter(r, "evicted"), 3); /* two of message 0, and one of message 1: message 0 began again */
+	CHECK_EQ(rig_counter(r, "evicted"), 3); /* two of message 0, and one of message 1: message 0 started again */
 	rig_forget(r);
 	end(r);
 }
 
-TEST(evicted_messages_leave_no_buffers_behind)
+TEST(evicted_messages_leak_nothing)
 {
 	struct rig *r = enabled_rig();
 
@@ -300,13 +300,13 @@ TEST(evicted_messages_leave_no_buffers_behind)
 	end(r);
 }
 
-TEST(the_time_of_each_message_begins_with_its_first_fragment)
+TEST(the_timeout_starts_with_the_first_fragment)
 {
 	struct rig *r = enabled_rig();
 
 	arrive(r, 1, 0, 3 * SIZE, SIZE);
 	rig_advance_ms(r, FRAGMENT_TIMEOUT_MS / 2);
-	arrive(r, 1, SIZE, 3 * SIZE, SIZE); /* does not begin it anew */
+	arrive(r, 1, SIZE, 3 * SIZE, SIZE); /* does not restart it */
 	arrive(r, 2, 0, 3 * SIZE, SIZE);
 	rig_advance_ms(r, FRAGMENT_TIMEOUT_MS / 2 - 1);
 	CHECK_EQ(rig_counter(r, "timed_out"), 0);
@@ -316,7 +316,7 @@ TEST(the_time_of_each_message_begins_with_its_first_fragment)
 	CHECK_EQ(rig_counter(r, "timed_out"), 2);
 	rig_advance_ms(r, 1);
 	CHECK_EQ(rig_counter(r, "timed_out"), 3);
-	/* Of both, nothing is left. */
+	/* Nothing is left of either. */
 	arrive(r, 1, 2 * SIZE, 3 * SIZE, SIZE);
 	arrive(r, 2, SIZE, 3 * SIZE, SIZE);
 	rig_expect_nothing_delivered(r);
@@ -324,7 +324,7 @@ TEST(the_time_of_each_message_begins_with_its_first_fragment)
 	end(r);
 }
 
-TEST(messages_given_up_at_one_time_leave_no_buffers_behind)
+TEST(messages_given_up_together_leak_nothing)
 {
 	struct rig *r = enabled_rig();
 
@@ -338,7 +338,7 @@ TEST(messages_given_up_at_one_time_leave_no_buffers_behind)
 	rig_free(r);
 }
 
-TEST(neighbours_have_ids_of_their_own)
+TEST(each_neighbour_has_its_own_ids)
 {
 	struct rig *r = enabled_rig();
 
@@ -351,7 +351,7 @@ TEST(neighbours_have_ids_of_their_own)
 	end(r);
 }
 
-TEST(a_protocol_below_that_carries_too_little_is_refused)
+TEST(a_lower_with_too_little_room_is_refused)
 {
 	struct rig *r = rig_new("fragment");
 	uint32_t room = FRAGMENT_HEADER_LEN + FRAGMENT_UNIT - 1;

@@ -1,6 +1,6 @@
 /*
- * test_sequence.c - own tests of lab 1, beside those that are handed out: the limits of the history, jumps beyond it,
- * the counts, and what a frame may not do.
+ * test_sequence.c - tests of lab 1 beyond the visible ones: the limits of the history, jumps beyond it, the counts,
+ * and malformed frames.
  */
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ arrive(struct rig *r, uint8_t kind, uint32_t number, const char *payload)
 	rig_inject_bytes(r, p, frame_of(p, kind, number, payload));
 }
 
-/* Returns whether the user was given this message next. */
+/* Returns whether this message was delivered to the user next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {
@@ -88,7 +88,7 @@ reports(struct rig *r, uint32_t delivered, uint32_t missing, uint32_t late, uint
 	return rig_take_sent(r, sent, sizeof(sent)) == (long)len && memcmp(sent, wanted, len) == 0;
 }
 
-TEST(each_neighbour_has_numbers_of_its_own)
+TEST(each_neighbour_has_its_own_numbers)
 {
 	struct rig *r = rig_new("sequence");
 	struct xk_session *first = rig_open(r, rig_to(STATION)), *second = rig_open(r, rig_to(OTHER_STATION));
@@ -104,7 +104,7 @@ TEST(each_neighbour_has_numbers_of_its_own)
 	rig_free(r);
 }
 
-TEST(each_neighbour_is_judged_by_its_own_numbers)
+TEST(each_neighbour_is_checked_by_its_own_numbers)
 {
 	struct rig *r = enabled_rig();
 
@@ -115,7 +115,7 @@ TEST(each_neighbour_is_judged_by_its_own_numbers)
 	rig_free(r);
 }
 
-TEST(wrong_lengths_and_kinds_are_dropped_and_change_nothing)
+TEST(wrong_lengths_and_kinds_change_nothing)
 {
 	struct rig *r = enabled_rig();
 	uint8_t p[ROOM], strange = 0;
@@ -144,7 +144,7 @@ TEST(each_message_of_many_is_delivered_once)
 {
 	struct rig *r = enabled_rig();
 
-	/* The last number is far behind in the end, and 0 is passed. */
+	/* In the end, the last number is far behind, after a wrap to 0. */
 	for (uint32_t i = 0; i < 2 * SEQUENCE_HISTORY; i++) {
 		CHECK(is_delivered(r, SEQUENCE_FIRST + i));
 		CHECK(is_dropped(r, SEQUENCE_FIRST + i, "duplicate"));
@@ -196,7 +196,7 @@ TEST(numbers_before_the_first_one_are_old_or_duplicates)
 	rig_free(r);
 }
 
-TEST(a_jump_of_any_length_keeps_what_is_near_and_forgets_the_rest)
+TEST(jumps_of_any_length_forget_only_distant_numbers)
 {
 	static const uint32_t jumps[] = { 1,   2,   31,  32,  62,  63,   64,       65,
 					  100, 126, 127, 128, 129, 1000, 1u << 30, (1u << 31) - 1 };

@@ -1,6 +1,6 @@
 /*
- * test_window.c - own tests of lab 2, beside those that are handed out: which ACKs count, when messages are sent again,
- * what is kept, and that nothing of it leaks.
+ * test_window.c - tests of lab 2 beyond the visible ones: which ACKs count, when messages are resent, which are kept, and
+ * that none of them leaks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ sent(struct rig *r, uint8_t kind, unsigned number, const char *payload)
 	return rig_take_sent(r, got, sizeof(got)) == (long)len && memcmp(got, wanted, len) == 0;
 }
 
-/* Returns whether the user was given this message next. */
+/* Returns whether this message was delivered to the user next. */
 static bool
 delivered(struct rig *r, const char *payload)
 {
@@ -126,7 +126,7 @@ TEST(each_message_is_sent_when_it_is_pushed)
 	end(r, WINDOW_SIZE + 1);
 }
 
-TEST(the_window_moves_by_each_ack_beyond_the_last_number)
+TEST(the_window_moves_with_each_ack_across_the_wrap)
 {
 	struct xk_session *s;
 	struct rig *r = rig_with_pushed(WINDOW_SIZE, &s);
@@ -145,7 +145,7 @@ TEST(the_window_moves_by_each_ack_beyond_the_last_number)
 	rig_free(r);
 }
 
-TEST(acks_of_what_is_not_under_way_have_no_effect)
+TEST(acks_of_messages_not_in_flight_have_no_effect)
 {
 	struct xk_session *s;
 	struct rig *r = rig_with_pushed(3 * WINDOW_SIZE, &s);
@@ -163,7 +163,7 @@ TEST(acks_of_what_is_not_under_way_have_no_effect)
 	end(r, 3 * WINDOW_SIZE);
 }
 
-TEST(frames_that_are_wrong_change_nothing)
+TEST(malformed_frames_change_nothing)
 {
 	struct xk_session *s;
 	struct rig *r = rig_with_pushed(WINDOW_SIZE + 1, &s);
@@ -202,7 +202,7 @@ TEST(the_oldest_message_is_sent_again_after_each_timeout)
 		rig_expect_nothing_sent(r);
 		rig_advance_ms(r, 1);
 		CHECK(sent(r, WINDOW_DATA, WINDOW_FIRST, "abc"));
-		/* The others may be sent again, too, but none that is not under way. */
+		/* The others may be sent again, too, but only those in flight. */
 		CHECK(rig_sent(r) <= WINDOW_SIZE - 1);
 		for (unsigned i = 1; rig_sent(r) > 0; i++)
 			CHECK(sent(r, WINDOW_DATA, WINDOW_FIRST + i, "abc"));
@@ -210,7 +210,7 @@ TEST(the_oldest_message_is_sent_again_after_each_timeout)
 	end(r, WINDOW_SIZE + 1);
 }
 
-TEST(an_ack_that_counts_begins_the_timeout_anew)
+TEST(an_ack_that_counts_restarts_the_timeout)
 {
 	struct xk_session *s;
 	struct rig *r = rig_with_pushed(2, &s);
@@ -225,7 +225,7 @@ TEST(an_ack_that_counts_begins_the_timeout_anew)
 	end(r, 2);
 }
 
-TEST(acks_that_do_not_count_do_not_begin_the_timeout_anew)
+TEST(acks_that_do_not_count_do_not_restart_the_timeout)
 {
 	struct xk_session *s;
 	struct rig *r = rig_with_pushed(2, &s);
@@ -256,7 +256,7 @@ TEST(an_ack_makes_room_in_a_full_queue)
 	end(r, WINDOW_QUEUE + 2);
 }
 
-TEST(a_frame_that_cannot_be_sent_is_lost_and_sent_again)
+TEST(unsent_frames_are_sent_again)
 {
 	struct xk_session *s;
 	struct rig *r = rig_with_pushed(0, &s);
@@ -270,7 +270,7 @@ TEST(a_frame_that_cannot_be_sent_is_lost_and_sent_again)
 	end(r, 1);
 }
 
-TEST(messages_in_order_are_delivered_beyond_the_last_number)
+TEST(messages_in_order_are_delivered_across_the_wrap)
 {
 	struct rig *r = enabled_rig();
 
@@ -284,7 +284,7 @@ TEST(messages_in_order_are_delivered_beyond_the_last_number)
 	rig_free(r);
 }
 
-TEST(padding_is_not_in_the_checksum_and_is_cut_off)
+TEST(padding_is_cut_off_before_the_checksum)
 {
 	struct rig *r = enabled_rig();
 	uint8_t p[ROOM];
@@ -297,7 +297,7 @@ TEST(padding_is_not_in_the_checksum_and_is_cut_off)
 	rig_free(r);
 }
 
-TEST(all_of_a_window_is_kept_wherever_the_numbers_wrap)
+TEST(a_full_window_is_kept_wherever_numbers_wrap)
 {
 	struct rig *r = enabled_rig();
 	unsigned done = WINDOW_FIRST;
@@ -316,7 +316,7 @@ TEST(all_of_a_window_is_kept_wherever_the_numbers_wrap)
 		for (unsigned i = 0; i < WINDOW_SIZE; i++)
 			CHECK(delivered(r, names[i]));
 		rig_expect_nothing_delivered(r);
-		/* One message, so that the next window begins at another place of a ring. */
+		/* One message, so that the next window starts at another place of the ring. */
 		CHECK(is_answered(r, done + WINDOW_SIZE, "abc", done + WINDOW_SIZE + 1));
 		CHECK(delivered(r, "abc"));
 		done += WINDOW_SIZE + 1;
@@ -324,7 +324,7 @@ TEST(all_of_a_window_is_kept_wherever_the_numbers_wrap)
 	rig_free(r);
 }
 
-TEST(what_is_not_in_the_window_is_not_kept)
+TEST(messages_outside_the_window_are_not_kept)
 {
 	static const unsigned ahead[] = { WINDOW_SIZE, WINDOW_SIZE + 1, 1000, 32767, 65535, 65531 };
 	struct rig *r = enabled_rig();
@@ -341,7 +341,7 @@ TEST(what_is_not_in_the_window_is_not_kept)
 	rig_free(r);
 }
 
-TEST(more_copies_of_an_early_message_than_there_are_buffers_leak_nothing)
+TEST(many_copies_of_an_early_message_leak_nothing)
 {
 	struct rig *r = enabled_rig();
 
@@ -357,7 +357,7 @@ TEST(more_copies_of_an_early_message_than_there_are_buffers_leak_nothing)
 	rig_free(r);
 }
 
-TEST(what_is_kept_at_the_end_is_given_back)
+TEST(kept_messages_are_freed_at_the_end)
 {
 	struct rig *r = enabled_rig();
 

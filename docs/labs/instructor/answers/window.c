@@ -1,11 +1,11 @@
 /*
- * window.c - lab 2, a model answer: reliable messages in order between neighbours, several of them under way.
+ * window.c - lab 2, a model answer: reliable messages in order between neighbours, several of them in flight.
  *
  * Spec:         docs/labs/window.md; the header is in window.h, which you do not change
  * Participants: those of the protocol below, which carries messages to hosts
  * Sessions:     one per neighbour
  * Drops:        bad_length, bad_checksum, bad_kind, duplicate, outside; queue_full (pushed), closed (kept at the end)
- * Not done:     a limit on the length of messages: one that the protocol below does not carry is sent again for ever
+ * Not done:     a limit on the length of messages: one that the protocol below does not carry is sent again forever
  * Graph:        window -> vnet
  */
 #include "window.h"
@@ -33,7 +33,7 @@ struct window_header {
 	uint16_t number;
 };
 
-/* Checks and removes the header of m, and cuts off what follows its length. Returns 0, or the reason to drop m. */
+/* Checks and removes the header of m, and cuts off the bytes after its length. Returns 0, or the reason to drop m. */
 static unsigned
 window_header_pop(struct window_header *h, struct xk_msg *m)
 {
@@ -51,7 +51,7 @@ window_header_pop(struct window_header *h, struct xk_msg *m)
 	return h->kind == WINDOW_DATA || h->kind == WINDOW_ACK ? 0 : WINDOW_BAD_KIND;
 }
 
-/* Returns a frame with a copy of the handle of payload (NULL: none), which stays the caller's. NULL: no buffer. */
+/* Returns a frame with a reference to payload (NULL: none), which stays the caller's. Returns NULL without a buffer. */
 static struct xk_msg *
 window_frame(struct xk_protocol *self, struct window_header h, struct xk_msg *payload)
 {
@@ -74,22 +74,22 @@ window_frame(struct xk_protocol *self, struct window_header h, struct xk_msg *pa
 
 struct window_session {
 	struct xk_session session; /* first */
-	struct xk_lock lock;       /* of what follows; never held while a message is pushed or delivered */
+	struct xk_lock lock;       /* of the fields below; never held while a message is pushed or delivered */
 	struct xk_alarm alarm;     /* holds the session while it is set */
-	/* sending: messages that are not acknowledged, linked by xk_msg.link */
+	/* sending: unacknowledged messages, linked by xk_msg.link */
 	struct xk_msg *first, **last;
-	struct xk_msg *waiting; /* the first that is not under way; NULL: all are */
-	unsigned count, under_way;
+	struct xk_msg *waiting; /* the first that is not in flight; NULL: all are */
+	unsigned count, in_flight;
 	uint16_t oldest; /* number of the first one */
-	uint64_t due_ns; /* when the first one is sent again */
+	uint64_t due_ns; /* time to send the first one again */
 	/* receiving */
 	uint16_t expected;                 /* number of the next message to deliver */
-	struct xk_msg *early[WINDOW_SIZE]; /* a ring of messages from the expected one on; NULL: it has not come */
-	unsigned turn;                     /* the place of the expected one in it */
-	bool delivering; /* a shepherd delivers messages in turn; others only put theirs into the ring */
+	struct xk_msg *early[WINDOW_SIZE]; /* a ring of messages from the expected one on; NULL: not arrived */
+	unsigned turn;                     /* the place of the expected one in the ring */
+	bool delivering;                   /* a shepherd is delivering; others only put their messages into the ring */
 };
 
-/* Frames that are made with the lock held and pushed without it, linked by xk_msg.link. */
+/* Frames made with the lock held and pushed without it, linked by xk_msg.link. */
 struct window_burst {
 	struct xk_msg *first, **last;
 };
@@ -120,7 +120,7 @@ window_dequeue(struct window_session *s)
 	return m;
 }
 
-/* Removes and returns the message whose turn it is. NULL: it has not come. The lock is held. */
+/* Removes and returns the message whose turn it is, or NULL if it has not arrived. The lock is held. */
 static struct xk_msg *
 window_take(struct window_session *s)
 {
@@ -134,7 +134,7 @@ window_take(struct window_session *s)
 	return m;
 }
 
-/* Runs when nobody refers to the session any more. */
+/* Runs when the last reference to the session is gone. */
 static void
 window_close(struct xk_session *session)
 {
@@ -199,7 +199,7 @@ window_passive_key_of(const struct xk_session *session)
 
 /* ---- sending ---- */
 
-/* Adds the DATA of a message under way to the burst; without a buffer, its frame is lost. The lock is held. */
+/* Adds the DATA of a message in flight to the burst; without a buffer, its frame is lost. The lock is held. */
 static void
 window_add(struct window_session *s, struct window_burst *burst, uint16_t number, struct xk_msg *m)
 {
@@ -212,18 +212,18 @@ window_add(struct window_session *s, struct window_burst *burst, uint16_t number
 	burst->last = &frame->link;
 }
 
-/* Puts messages under way, as many as the window has room for. The lock is held. */
+/* Adds waiting messages to the burst, as many as the window has room for. The lock is held. */
 static void
 window_fill(struct window_session *s, struct window_burst *burst)
 {
-	if (s->under_way == 0)
+	if (s->in_flight == 0)
 		s->due_ns = xk_now_ns(s->session.protocol) + WINDOW_TIMEOUT_NS;
-	while (s->under_way < WINDOW_SIZE && s->waiting != NULL) {
-		window_add(s, burst, (uint16_t)(s->oldest + s->under_way), s->waiting);
+	while (s->in_flight < WINDOW_SIZE && s->waiting != NULL) {
+		window_add(s, burst, (uint16_t)(s->oldest + s->in_flight), s->waiting);
 		s->waiting = s->waiting->link;
-		s->under_way++;
+		s->in_flight++;
 	}
-	if (s->under_way > 0)
+	if (s->in_flight > 0)
 		xk_alarm_set(&s->alarm, s->due_ns);
 }
 
@@ -263,20 +263,20 @@ window_push(struct xk_session *session, struct xk_msg *m)
 	return 0;
 }
 
-/* Takes note of an ACK: all messages before h->number have arrived. Sends as many more as the window has room for. */
+/* Handles an ACK: frees the messages before h->number, and sends as many more as the window has room for. */
 static void
 window_pop_ack(struct window_session *s, const struct window_header *h)
 {
 	struct window_burst burst = { NULL, &burst.first };
-	uint16_t acked; /* messages: 1 to under_way if the ACK counts. The difference is right beyond 65535, too */
+	uint16_t acked; /* messages: 1 to in_flight if the ACK counts. The difference is right across the wrap, too */
 
 	xk_lock(&s->lock);
 	acked = (uint16_t)(h->number - s->oldest);
-	if (acked > 0 && acked <= s->under_way) {
+	if (acked > 0 && acked <= s->in_flight) {
 		for (unsigned i = 0; i < acked; i++)
 			xk_msg_free(window_dequeue(s));
 		s->oldest = h->number;
-		s->under_way -= acked;
+		s->in_flight -= acked;
 		s->due_ns = xk_now_ns(s->session.protocol) + WINDOW_TIMEOUT_NS;
 		window_fill(s, &burst);
 	}
@@ -285,8 +285,8 @@ window_pop_ack(struct window_session *s, const struct window_header *h)
 }
 
 /*
- * Sends the oldest message again if it is due. No ACK moves the alarm: it comes early, and is not set again when
- * nothing is under way. The receiver keeps what came early, so the others need not be sent again: the next ACK covers them.
+ * Sends the oldest message again if it is due. ACKs do not move the alarm, so it may fire early; it is not set again when
+ * nothing is in flight. The others need not be sent again: the receiver keeps early messages, and the next ACK covers them.
  */
 static void
 window_expire(struct xk_alarm *alarm, uint64_t now_ns)
@@ -294,7 +294,7 @@ window_expire(struct xk_alarm *alarm, uint64_t now_ns)
 	struct window_session *s = xk_container_of(alarm, struct window_session, alarm);
 	struct window_burst burst = { NULL, &burst.first };
 
-	if (s->under_way > 0) {
+	if (s->in_flight > 0) {
 		if (now_ns >= s->due_ns) {
 			window_add(s, &burst, s->oldest, s->first);
 			s->due_ns = now_ns + WINDOW_TIMEOUT_NS;
@@ -307,11 +307,11 @@ window_expire(struct xk_alarm *alarm, uint64_t now_ns)
 
 /* ---- receiving ---- */
 
-/* Puts m into the ring, unless it is outside or has come. Returns 0, or the reason to drop m. The lock is held. */
+/* Puts m into the ring, unless it is outside or a duplicate. Returns 0, or the reason to drop m. The lock is held. */
 static unsigned
 window_keep(struct window_session *s, struct xk_msg *m, uint16_t number)
 {
-	int16_t ahead = (int16_t)(number - s->expected); /* right beyond 65535, too: half of all numbers are ahead */
+	int16_t ahead = (int16_t)(number - s->expected); /* right across the wrap, too: half of all numbers are ahead */
 	struct xk_msg **place;
 
 	if (ahead < 0)
@@ -325,7 +325,7 @@ window_keep(struct window_session *s, struct xk_msg *m, uint16_t number)
 	return 0;
 }
 
-/* Keeps or drops m, delivers all messages whose turn has come, and answers. Takes m. */
+/* Keeps or drops m, delivers all messages whose turn has come, and sends an ACK. Takes m. */
 static void
 window_pop_data(struct window_session *s, struct xk_session *lls, struct xk_msg *m, const struct window_header *h)
 {
@@ -429,7 +429,7 @@ static const char *const window_drops[] = { "bad_kind", "duplicate", "outside", 
 
 const struct xk_protocol_type xk_type_window = {
 	.name = "window",
-	.help = "Lab 2: reliable messages in order, several of them under way.",
+	.help = "Lab 2: reliable messages in order, several of them in flight.",
 	.ops = &window_ops,
 	.session_ops = &window_session_ops,
 	.header = WINDOW_HEADER_LEN,
