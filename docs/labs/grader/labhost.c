@@ -2,10 +2,10 @@
  * labhost.c - the student's host of a lab: a graph with the student's protocol, on virtual time, in lockstep with the
  * grader. The grader (sandbox.py) compiles this file together with the student's, and runs it in a sandbox.
  *
- *     labhost CHANCE BOOTS [trace] [journey]     the seed of xk_random, the number of this boot; optional reports
+ *     labhost CHANCE BOOTS [trace] [journey]     seed of xk_random, number of this boot, reports
  *
- * Standard input is a stream socket, the only connection to the grader. Records go in both directions: a kind (1 byte), a length
- * (4 bytes, big-endian), and as many bytes. The grader sends
+ * Standard input is a stream socket, the only connection to the grader. Records go in both directions: a kind (1 byte),
+ * a length (4 bytes, big-endian), and that many bytes. The grader sends
  *
  *     T time              the time, 8 bytes of nanoseconds; never goes back
  *     F frame             a frame that arrives now

@@ -285,8 +285,9 @@ window_pop_ack(struct window_session *s, const struct window_header *h)
 }
 
 /*
- * Sends the oldest message again if it is due. ACKs do not move the alarm, so it may fire early; it is not set again when
- * nothing is in flight. The others need not be sent again: the receiver keeps early messages, and the next ACK covers them.
+ * Sends the oldest message again if it is due. ACKs do not move the alarm, so it may fire early; it is not set again
+ * when nothing is in flight. The others need not be sent again: the receiver keeps early messages, and the next ACK
+ * covers them.
  */
 static void
 window_expire(struct xk_alarm *alarm, uint64_t now_ns)
