@@ -1,6 +1,6 @@
 #!/bin/sh
-# guest.sh - the first and only program of the two emulated machines that run.sh starts, $HOST near and far, each with a card of the
-# kind $CARD. Prints `ok NAME` or `FAIL NAME: why`.
+# guest.sh - init of the two emulated machines that run.sh starts, $HOST near and far, each with a card of the kind $CARD. Prints
+# `ok NAME` or `FAIL NAME: why`.
 export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -13,9 +13,9 @@ mount -t hugetlbfs huge /dev/hugepages
 echo 128 >/proc/sys/vm/nr_hugepages
 cd /hosts || exit
 
-# ---- two machines, one after the other ----
+# ---- steps of two machines in turn ----
 
-# The second serial port leads to the other machine. What it is told before it listens is lost: far speaks until it is answered.
+# The second serial port leads to the other machine. Bytes sent before it reads are lost: far repeats its word until answered.
 stty -F /dev/ttyS1 raw -echo
 exec 3<>/dev/ttyS1
 step=0
@@ -31,7 +31,7 @@ far)
 	;;
 esac
 
-# at HOST COMMAND...: on this machine, while the other waits.
+# at HOST COMMAND...: runs it on this machine while the other waits.
 at() {
 	local host=$1
 	shift
@@ -46,10 +46,10 @@ at() {
 	fi
 }
 
-# ---- what they do ----
+# ---- the steps ----
 
-# told NAME WORDS COMMAND...: what it prints has these words.
-told() {
+# prints NAME WORDS COMMAND...: checks that its output contains these words.
+prints() {
 	local name=$1 words=$2
 	shift 2
 	timeout 120 "$@" >/tmp/out 2>&1
@@ -67,14 +67,14 @@ load() {
 	done
 }
 
-# From whatever driver has the card, for vfio-pci.
+# take: moves the card from its driver to vfio-pci.
 take() {
 	[ ! -e $device/driver ] || echo $card >$device/driver/unbind
 	echo vfio-pci >$device/driver_override
 	echo $card >/sys/bus/pci/drivers_probe
 }
 
-# Linux gets the card.
+# give: gives the card to Linux.
 give() {
 	load virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci failover net_failover virtio_net e1000e
 	sleep 1
@@ -83,20 +83,20 @@ give() {
 	ip addr add 10.77.0.9/24 dev "$interface"
 }
 
-# The kernel waits until the host has ended.
+# begin_unbinding: starts unbinding, which the kernel completes when the host has ended.
 begin_unbinding() {
 	echo $card >/sys/bus/pci/drivers/vfio-pci/unbind &
 	unbinder=$!
 	sleep 3
 }
 
-# run.sh obeys.
+# cable on|off: asks run.sh to plug or pull the card's cable.
 cable() {
 	echo "cable $1"
 	sleep 8
 }
 
-# serve COMMAND...: in the background, as $server, once it serves.
+# serve COMMAND...: runs it in the background, as $server, and waits until it serves.
 serve() {
 	"$@" >/tmp/server 2>&1 &
 	server=$!
@@ -115,49 +115,49 @@ end_server() {
 card=0000:00:03.0
 device=/sys/bus/pci/devices/$card
 load irqbypass vfio_virqfd vfio vfio_iommu_type1 vfio-pci-core vfio-pci
-at near told "a card without a driver is refused" "belongs to no driver" ./udptest --server --link $card --driver poll
+at near prints "a card without a driver is refused" "belongs to no driver" ./udptest --server --link $card --driver poll
 at near take
-at near told "xk doctor finds it" "PCI address *yes" ./xk doctor
+at near prints "xk doctor finds it" "PCI address *yes" ./xk doctor
 at far give
-at far told "a card of Linux's is refused" "belongs to the kernel's driver" ./udptest --server --link $card --driver poll
+at far prints "a card of Linux's is refused" "belongs to the kernel's driver" ./udptest --server --link $card --driver poll
 
 at near serve ./xk run graphs/host.dot --link $card --driver poll
-at far told "Linux pings a host that polls" " 0% packet loss" ping -c 5 -i 1 10.77.0.2
+at far prints "Linux pings a host that polls" " 0% packet loss" ping -c 5 -i 1 10.77.0.2
 at near cable off
-at far told "a pulled cable carries nothing" "100% packet loss" ping -c 3 -W 2 10.77.0.2
+at far prints "a pulled cable carries nothing" "100% packet loss" ping -c 3 -W 2 10.77.0.2
 at near cable on
-at far told "the host is there again when it is plugged in" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
+at far prints "the host is there again when it is plugged in" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
 at near begin_unbinding
-at far told "a host keeps a card that root takes away, until it ends" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
+at far prints "a host keeps a card that root takes away, until it ends" " 0% packet loss" ping -c 3 -W 5 10.77.0.2
 at near end_server
 at near wait $unbinder
-at near told "... and then the card is free" "No such file" ls $device/driver/
+at near prints "... and then the card is free" "No such file" ls $device/driver/
 
 at near take
 at far take
 at near serve ./udptest --server --link $card --driver poll
-at far told "two hosts that poll" " 1 .*ipp.* 0$" ./udptest --client 10.77.0.2 --link $card --driver poll --rounds 200 --mode ipp
+at far prints "two hosts that poll" " 1 .*ipp.* 0$" ./udptest --client 10.77.0.2 --link $card --driver poll --rounds 200 --mode ipp
 at near end_server
 case $CARD in
 e1000e)
-	at near told "interrupts that never come are refused" "cannot wake a sleeping driver" ./udptest --server --link $card --driver interrupt
-	at near told "two drivers are refused, because frames are not spread" "does not spread frames" \
+	at near prints "interrupts that never come are refused" "cannot wake a sleeping driver" ./udptest --server --link $card --driver interrupt
+	at near prints "two drivers are refused, because frames are not spread" "does not spread frames" \
 		./udptest --server --link $card --driver poll --drivers 2
 	;;
 *)
 	at near serve ./udptest --server --link $card --driver interrupt --drivers 2 --json /tmp/json
 	# The seed determines the client's port, and so the queue, because DPDK gives the card a fixed key.
 	for seed in 1 2; do
-		at far told "two hosts that sleep, flow $seed" " 1 .*ipp.* 0$" ./udptest --client 10.77.0.2 --link $card --driver interrupt \
+		at far prints "two hosts that sleep, flow $seed" " 1 .*ipp.* 0$" ./udptest --client 10.77.0.2 --link $card --driver interrupt \
 			--drivers 2 --rounds 200 --mode ipp --set udp.seed=$seed
 	done
 	at near end_server
-	at near told "... and each of the server's two drivers has received one flow" \
+	at near prints "... and each of the server's two drivers has received one flow" \
 		'"drivers":\[{"fragments":[0-9]\{3,\},[^}]*},{"fragments":[0-9]\{3,\},' sh -c "tr -d ' \n' </tmp/json"
-	at near told "more drivers than queues are refused" "has at most 2 queues" \
+	at near prints "more drivers than queues are refused" "has at most 2 queues" \
 		./udptest --server --link $card --driver poll --drivers 3
 	;;
 esac
-exec 3>&- # which waits until the last word is sent
+exec 3>&- # waits until the last word is sent
 echo ok the end
 poweroff -f

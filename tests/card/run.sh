@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh BUILD - hosts on network cards, in two emulated machines: qemu without KVM, Debian's kernel with an emulated IOMMU, and in
-# each a card of one kind. guest.sh is what the machines do. Takes some minutes; for ./run test --long.
+# run.sh BUILD - hosts on network cards, in two emulated machines: qemu without KVM, Debian's kernel with an emulated IOMMU, and a
+# card of one kind in each. The machines run guest.sh. Takes some minutes; for ./run test --long.
 # shellcheck source=tests/system/common.sh
 . "$(dirname "$0")/../system/common.sh"
 
@@ -17,12 +17,12 @@ skip() {
 	exit 0
 }
 
-[ "$(uname -m)" = x86_64 ] || skip "the emulated machine is an x86"
+[ "$(uname -m)" = x86_64 ] || skip "the emulated machine is an x86-64"
 for tool in qemu-system-x86_64 busybox cpio apt-get dpkg unshare nsenter ip; do
-	command -v $tool >/dev/null || skip "there is no $tool"
+	command -v $tool >/dev/null || skip "$tool is not installed"
 done
 
-# Debian's kernel, unpacked and not installed.
+# Debian's kernel, unpacked but not installed.
 if ! ls "$kernel"/boot/vmlinuz-* >/dev/null 2>&1; then
 	package=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '/Depends: linux-image/ { print $2 }')
 	mkdir -p "$kernel"
@@ -30,7 +30,7 @@ if ! ls "$kernel"/boot/vmlinuz-* >/dev/null 2>&1; then
 	dpkg -x "$work"/linux-image-*.deb "$kernel"
 fi
 
-# put FILE: copies it to its place in the image, and what its links lead to.
+# put FILE: copies it, and the targets of its links, to the image.
 put() {
 	local real
 	real=$(realpath "$1")
@@ -68,7 +68,7 @@ cp graphs/udptest.dot graphs/host.dot "$image/hosts/graphs/"
 cp tests/card/guest.sh "$image/init"
 (cd "$image" && find . | cpio -o -H newc 2>/dev/null | gzip -1 >"$work/image.gz")
 
-# obey LOG: pulls the near card's cable and plugs it in again when the machine says so.
+# obey LOG: pulls the near card's cable and plugs it in again when LOG requests it.
 obey() {
 	local word
 	for word in off on; do
@@ -83,7 +83,7 @@ time.sleep(1)' "$work/monitor" $word
 	done
 }
 
-# machine HOST CARD SERIAL [OPTION]...: starts it, as $pid, with the card on the tap of its name.
+# machine HOST CARD SERIAL [OPTION]...: starts the machine, as $pid, with the card on the tap of its name.
 machine() {
 	local host=$1 device=$2 serial=$3
 	shift 3
@@ -100,13 +100,13 @@ inside() {
 	nsenter --preserve-credentials -U -n -t "$network" "$@" 2>/dev/null
 }
 
-# The network that joins the machines: taps, because an emulated card on a hub or a socket has one queue.
+# The network between the machines: taps, because an emulated card on a hub or a socket has only one queue.
 spawn network unshare -rn sleep infinity
 network=$pid
-within 10 inside ip link add cable up type bridge || skip "there can be no network of its own"
+within 10 inside ip link add cable up type bridge || skip "a network namespace cannot be made"
 for host in near far; do
 	inside ip tuntap add dev $host mode tap multi_queue && inside ip link set $host up master cable ||
-		skip "there can be no tap"
+		skip "a tap cannot be made"
 done
 
 for card in $cards; do

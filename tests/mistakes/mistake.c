@@ -1,6 +1,6 @@
 /*
- * mistake.c - passes on what crosses it, except for one message: with that it makes the mistake that `makes` names, as
- * somebody's first protocol might. tests/mistakes/run.sh checks how the programs report it.
+ * mistake.c - passes messages on, except for one: with that it makes the mistake named by `makes`, as a first protocol
+ * might. tests/mistakes/run.sh checks the programs' reports.
  *
  * Participants: those of the protocol below
  * Control:      the protocol below answers
@@ -30,7 +30,7 @@ mistake_of(const struct xk_session *s)
 	return (struct mistake *)s->protocol;
 }
 
-/* Returns whether to make the mistake called name now. */
+/* Returns true if the mistake `name` is to be made now. */
 static bool
 mistake_makes(const struct mistake *self, const char *name, uint64_t count)
 {
@@ -75,7 +75,7 @@ mistake_static_semaphore(struct mistake *self)
 	return &semaphore;
 }
 
-/* Waits as no message may, if the mistake asks for it. */
+/* Waits in a way that messages must not, if that is the mistake. */
 static void
 mistake_wait(struct mistake *self, uint64_t count)
 {
@@ -94,7 +94,7 @@ mistake_wait(struct mistake *self, uint64_t count)
 		xk_semaphore_init(&self->never, &self->protocol, 0);
 		xk_semaphore_wait(&self->never, XK_UNTIL_SIGNALLED);
 	}
-	while (mistake_makes(self, "sleeps", count)) /* the watchdog's question interrupts it */
+	while (mistake_makes(self, "sleeps", count)) /* the watchdog's signal interrupts it */
 		sleep(3600);
 	if (mistake_makes(self, "locked_wait", count)) {
 		xk_lock(&self->lock);
@@ -102,7 +102,7 @@ mistake_wait(struct mistake *self, uint64_t count)
 	}
 }
 
-/* Replaces m by a new message, and pushes that on its own session instead of the one below: for ever. */
+/* Replaces m with a new message and pushes it on its own session instead of the one below: for ever. */
 static int
 mistake_push_again(struct mistake *self, struct xk_session *s, struct xk_msg *m)
 {
@@ -232,12 +232,12 @@ mistake_init(struct xk_protocol *protocol)
 
 /* ---- tables ---- */
 
-/* Lists without an end are found before anything runs. MISTAKE_UNENDED is the letter of the list without one. */
+/* Unterminated lists are reported before anything runs. MISTAKE_UNENDED is the letter of the unterminated list. */
 #ifndef MISTAKE_UNENDED
 #define MISTAKE_UNENDED 0
 #endif
 
-/* Operations that are missing, too. */
+/* So are missing operations. */
 #ifdef MISTAKE_LACKS_OPEN
 static const struct xk_protocol_ops mistake_ops = { .init = mistake_init };
 #elif defined(MISTAKE_LACKS_DEMUX)

@@ -1,13 +1,13 @@
 #!/bin/bash
-# run.sh BUILD - mistakes of first protocols with messages: each report names the protocol. In a build without
-# sanitizers, which would report first.
+# run.sh BUILD - mistakes of first protocols with messages, waits and locks: each report names the protocol. Uses a build
+# without sanitizers, which would report first.
 . "$(dirname "$0")/../system/common.sh"
 xk=$build/tests/xk_mistake
 udptest=$build/tests/udptest_mistake
 net=tests/mistakes/net.dot
 graph=tests/mistakes/mistake.dot
 
-# made MISTAKE PATTERN: the server makes it, in a simulated network and in udptest with --trace.
+# made MISTAKE PATTERN: the server makes the mistake, in a simulated network and in udptest with --trace.
 made() {
 	local how="host \"server\", protocol \"mistake\" $2"
 	expect "$1 in xk run" 134 "$how" "$xk" run "$net" --link sim --quiet --set "server.mistake.makes=$1"
@@ -22,7 +22,7 @@ untraced() {
 		--set "server:mistake.makes=$1"
 }
 
-# lost COMMAND...: messages that are never freed are reported with their protocol, and counted at the end.
+# lost COMMAND...: checks that messages never freed are reported with their protocol and counted at the end.
 lost() {
 	local said
 	said=$(timeout 60 "$@" 2>&1)
@@ -59,7 +59,7 @@ untraced delivered_twice 'a message that was given up already, crossing "mistake
 
 # ---- waiting, and locks ------------------------------------------------------------------------------------------------
 
-# waits MISTAKE STATUS PATTERN: both hosts make it, in a simulated network.
+# waits MISTAKE STATUS PATTERN: both hosts make the mistake, in a simulated network.
 waits() {
 	expect "$1 in xk run" "$2" "$3" "$xk" run "$net" --link sim --quiet --until 2s --watchdog 500ms \
 		--set "server.mistake.makes=$1" --set "client.mistake.makes=$1"
@@ -80,7 +80,7 @@ waits locked_push 134 'a lock is held for too long: host "server"'
 waits locked_end 134 'a lock is held for too long: host "server": a message has ended and left a lock taken'
 
 # On threads of the operating system, waits are reported when the host stops, and by `xk run --json`; a host that sleeps
-# in a pop is reported meanwhile, and a second signal ends it.
+# in a pop is reported while it sleeps, and a second signal ends it.
 for mode in ipp regular; do
 	expect "waits_forever in udptest, mode $mode" 1 \
 		'host "server", protocol "mistake": 1 arriving message waits in mistake_pop, for [0-9.]* s, without a time-out' \
@@ -97,7 +97,7 @@ done
 
 # ---- crashes, in a simulated network and on threads of the operating system ------------------------------------------
 
-# crashes MISTAKE WHERE
+# crashes MISTAKE WHERE: checks that the crash report names the protocol and the place.
 crashes() {
 	expect "$1 in xk run" 139 "crash: host \"server\", protocol \"mistake\" has used an address that is not its own.*$2" \
 		"$xk" run "$net" --link sim --quiet --set "server.mistake.makes=$1"

@@ -5,12 +5,12 @@
 tree=$work/tree
 bin=$work/bin
 
-# Replaces the tools that install packages or become root by ones that record their use.
+# Replaces the tools that install packages or become root with ones that record their use.
 mkdir "$tree" "$bin"
 for tool in apt-get dpkg-query sudo; do
 	printf '#!/bin/sh\necho %s >>%s\nexit 1\n' "$tool" "$work/asked" >"$bin/$tool"
 done
-# What is not needed does not work, either.
+# Tools that must not be needed fail, too.
 for tool in pkg-config pkgconf cmake; do
 	printf '#!/bin/sh\nexit 1\n' >"$bin/$tool"
 done
@@ -25,7 +25,7 @@ if [ "$(id -u)" -eq 0 ]; then
 fi
 nobody+=(-C "$tree" -i "PATH=$bin:$PATH" "HOME=$tree" CCACHE_DISABLE=1)
 
-# ---- what is missing is named --------------------------------------------------------------------------------------------
+# ---- missing tools are named ---------------------------------------------------------------------------------------------
 
 mkdir "$work/bare"
 for tool in sh env dirname flock awk id tr head sed cat; do
@@ -39,7 +39,7 @@ for said in 'missing: meson' 'missing: ninja [(]package ninja-build of Debian' '
 	check "a bare system: $said" "$(cat "$work/err")" grep -qE "$said" "$work/err"
 done
 
-# ---- options that are wrong, or ask for help, build nothing ------------------------------------------------------------------
+# ---- invalid options and --help build nothing ---------------------------------------------------------------------------------
 
 expect "help of run grade" 0 '' "${nobody[@]}" ./run grade --help
 for wrong in '' 9 '0 --student x --check none --seed 1'; do
@@ -48,7 +48,7 @@ for wrong in '' 9 '0 --student x --check none --seed 1'; do
 done
 check "nothing was built" "there is a build directory" [ ! -e "$tree/build" ]
 
-# ---- it builds, and what it has built runs -------------------------------------------------------------------------------
+# ---- it builds, and the results run --------------------------------------------------------------------------------------
 
 limit=540 expect "run build --sim as a user without rights" 0 'built, without DPDK: build/xk' \
 	"${nobody[@]}" "CFLAGS=-O0 -g0" ./run build --sim
@@ -68,7 +68,7 @@ for chosen in '' '--link virtio' '--link 0000:01:00.0'; do
 done
 expect "another build finds everything done" 0 'built, without DPDK' "${nobody[@]}" "CFLAGS=-O0 -g0" ./run build --sim
 
-# ---- a lab: its program and its marks, without DPDK, too ----------------------------------------------------------------------
+# ---- a lab: its program and its marks, also without DPDK -----------------------------------------------------------------------
 
 mkdir "$tree/lab"
 cp docs/labs/mark/* "$tree/lab"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# calls.sh BUILD - calls by the whole RPC stack on simulated networks (graphs/net/calls.dot): neighbours and hosts beyond a
-# router, short messages and long ones, each by the way that is meant for it; in both modes, with losses, and the same again.
+# calls.sh BUILD - calls over the whole RPC stack on simulated networks (graphs/net/calls.dot): neighbours and hosts beyond a
+# router, short messages and long ones, each by its intended way; in both modes, with losses, and repeated identically.
 . "$(dirname "$0")/common.sh"
 
 # run NAME OPTION...

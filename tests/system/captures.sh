@@ -1,7 +1,7 @@
 #!/bin/bash
-# captures.sh BUILD - what --pcap writes: tshark reads it without a malformed packet, finds every checksum good and every
-# datagram whole, and there are as many packets in it as were counted, on both ends of a link. Files that cannot be
-# written are told; a simulated run captures the same bytes again.
+# captures.sh BUILD - captures by --pcap: tshark reads them without a malformed packet, finds every checksum good and every
+# datagram complete, and their packets match the counts, on both ends of a link. Unwritable files are reported; a repeated
+# simulated run captures the same bytes.
 . "$(dirname "$0")/common.sh"
 
 xk=$build/xk
@@ -9,21 +9,21 @@ tapped=graphs/udptest-tapped.dot
 has_tshark=1
 command -v tshark >/dev/null || {
 	has_tshark=
-	echo "SKIPPED: no tshark is installed, so no other program has read a capture"
+	echo "SKIPPED: tshark is not installed, so no other program has read a capture"
 }
 
-# ---- what others read ----------------------------------------------------------------------------------------------------
+# ---- reading with tshark -------------------------------------------------------------------------------------------------
 
-# read_capture FILE [INTERFACE]: a line for each packet in FILE.table, `|` between: interface, direction (in, out), length,
-# checksums of IP and UDP (1 good, 0 bad, nothing: not known), length of a whole UDP message, and, if it is malformed, that
-# it is. Of one interface alone, if it is given: tshark would take copies of a fragment for overlaps.
+# read_capture FILE [INTERFACE]: writes a line for each packet to FILE.table, with fields separated by `|`: interface,
+# direction (in, out), length, checksums of IP and UDP (1 good, 0 bad, empty: unknown), length of a complete UDP message, and a
+# mark if malformed. INTERFACE selects one: tshark would take copies of a fragment for overlaps.
 read_capture() {
 	local file=$1 from=$1
 	if [ $# -gt 1 ]; then
 		tshark -n -r "$file" -Y "frame.interface_name == \"$2\"" -w "$file.part" 2>"$file.said" || return
 		from=$file.part
 	fi
-	# random bytes look like many a protocol: what is in UDP is not looked into
+	# random payload resembles many protocols: UDP's payload is not dissected
 	tshark -n -r "$from" -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o ip.defragment:TRUE \
 		-d udp.port==1024-65535,data -T fields -E 'separator=|' -E aggregator=, -e frame.interface_name \
 		-e frame.packet_flags_direction -e frame.len -e ip.checksum.status -e udp.checksum.status -e udp.length \
@@ -32,7 +32,7 @@ read_capture() {
 	! grep -v 'Running as user' "$file.said" >&2
 }
 
-# has FILE INTERFACE DIRECTION COUNT: so many packets ('': at least one).
+# has FILE INTERFACE DIRECTION COUNT: succeeds if there are COUNT packets ('': at least one).
 has() {
 	local found
 	found=$(awk -F '|' -v interface="$2" -v way="$3" '$1 == interface && $2 == way' "$1.table" | wc -l)
@@ -45,18 +45,18 @@ count() {
 	awk -F '|' -v interface="$2" -v way="$3" '$1 == interface && $2 == way' "$1.table" | wc -l
 }
 
-# No packet is malformed, no checksum bad; and there are packets whose UDP checksum was verified.
+# is_sound FILE: succeeds if no packet is malformed, no checksum bad, and some UDP checksums were verified.
 is_sound() {
 	awk -F '|' '{ if ($7 != "" || $4 ~ /0/ || $5 ~ /0/) bad++; if ($5 ~ /1/) good++ }
 		END { if (bad || !good) print bad + 0 " are bad, " good + 0 " are good"; exit bad || !good }' "$1.table" >&2
 }
 
-# messages FILE INTERFACE LENGTH: how many UDP messages of this length came together there.
+# messages FILE INTERFACE LENGTH: prints the number of complete UDP messages of this length.
 messages() {
 	awk -F '|' -v interface="$2" -v len=$(($3 + 8)) '$1 == interface && $6 == len' "$1.table" | wc -l
 }
 
-# has_all FILE JSON EXPRESSION: of each (interface, direction, count) in the expression of the document d, has. Some are there.
+# has_all FILE JSON EXPRESSION: checks `has` for each (interface, direction, count) in the expression of the document d; not all 0.
 has_all() {
 	local interface way count some=
 	while read -r interface way count; do
@@ -75,7 +75,7 @@ END
 
 # ---- a pair ----------------------------------------------------------------------------------------------------------------
 
-# arrived FILE INTERFACE SENT: so many packets came in there; but for two at most, which are sent when that end has gone.
+# arrived FILE INTERFACE SENT: succeeds if all sent packets arrived, except at most two sent after that end was gone.
 arrived() {
 	local found
 	found=$(count "$1" "$2" in)
@@ -84,7 +84,7 @@ arrived() {
 	return 1
 }
 
-# The ends agree: what one has sent, the other has received, frame by frame; 4,000 bytes are three fragments.
+# pair_agrees CAPTURE: succeeds if each end received the frames that the other sent; 4,000 bytes are three fragments.
 pair_agrees() {
 	local client=$1.client server=$1.server out
 	read_capture "$client" && read_capture "$server" || return
@@ -94,7 +94,7 @@ pair_agrees() {
 		is_sound "$client" && is_sound "$server"
 }
 
-# Of so many round trips and those of the warm-up, each has two whole messages of each length.
+# pair_is_whole CAPTURE ROUNDS: succeeds if each round trip has two complete messages of each length.
 pair_is_whole() {
 	local end len rounds=$2
 	for end in client server; do
@@ -107,11 +107,11 @@ pair_is_whole() {
 	done
 }
 
-# pair NAME ROUNDS OPTION...: ROUNDS are those of both modes, with as many of each one's warm-up.
+# pair NAME ROUNDS OPTION...: ROUNDS counts the rounds of all modes, including an equal number of warm-up rounds.
 pair() {
 	local name=$1 rounds=$2 file=$work/$1.pcapng
 	shift 2
-	# an echo that is late is not sent again: that would be one message more
+	# long timeouts: a late echo must not cause a retransmission, which would be an additional message
 	run 60 "$udptest" --size 1,4000 --rounds 40 --set udptest.timeout=60s --set udptest.silence=60s --pcap "$file" "$@"
 	check "$name: it runs" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 	[ -n "$has_tshark" ] || return 0
@@ -132,21 +132,20 @@ for link in memif tap af_packet; do
 	fi
 done
 
-# ---- as many as were counted ---------------------------------------------------------------------------------------------
+# ---- packets match the counts --------------------------------------------------------------------------------------------
 
-# counted CAPTURE JSON: each port's and each tap's packets are as many as the host has counted.
+# counted CAPTURE JSON: succeeds if the packets of each port and tap match the host's counts.
 counted() {
 	has_all "$1" "$2" '[("host.port", way, d["host"]["ports"]["port"]["frames_" + way]) for way in ("in", "out")] +
 		[("host." + tap, way, d["host"]["counters"][tap + end]) for tap in ("messages", "datagrams", "packets", "frames")
 		for way, end in (("in", ".up"), ("out", ".down"))]' || return
-	# 4,000 bytes are a message, a datagram and three packets, and nothing was asked for while it lasted
+	# 4,000 bytes are a message, a datagram and three packets; ARP sent nothing meanwhile
 	[ "$(count "$1" host.messages in)" -eq "$(count "$1" host.datagrams in)" ] &&
 		[ "$(count "$1" host.packets in)" -eq $((3 * $(count "$1" host.messages in))) ]
 }
 
-# standing MODE TAP: a host that stands on its link, with taps; a client of another process, with a capture of its own. The
-# host announces nothing, since that may be before the client is there. Of each mode, the packets of one kind of tap are
-# looked into; with --long, of two.
+# standing MODE TAP: checks a standing host with taps and a client in another process with its own capture. The host sends no
+# announcement, which might precede the client's start. In each mode, one kind of tap is examined; with --long, two.
 standing() {
 	spawn host "$xk" run "$tapped" --set arp.announcements=0 --mode "$1" --threads 2 --json "$work/host.json" --pcap "$work/host.pcapng"
 	local host=$pid
@@ -192,7 +191,7 @@ network() {
 	check "network: it runs" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 }
 
-# Those that were up all the time have counted everything.
+# Hosts that were up all the time have counted everything.
 network_counted() {
 	has_all "$1" "$2" '[(f"{host}.{node}", way, d["hosts"][host][count]) for host in ("server", "client1", "client2")
 		for node, way, count in [("port", "out", "frames_out")] + [(tap, way, tap + end)
@@ -216,9 +215,9 @@ check "udptest --link sim: the same run, the same bytes" "they differ" eval \
 	'[ -s "$work/sim-first.client" ] && cmp "$work/sim-first.client" "$work/sim-again.client" &&
 	cmp "$work/sim-first.server" "$work/sim-again.server"'
 
-# ---- headers of our own, by the dissectors that xk writes ------------------------------------------------------------------
+# ---- our own headers, with the dissectors that xk writes --------------------------------------------------------------------
 
-# dissected CONDITION: prints how many frames of the client's capture meet it, one of awk's on the fields below.
+# dissected CONDITION: prints the number of frames in the client's capture that meet an awk condition on the fields below.
 dissected() {
 	awk -F '|' "{ chan = \$1; bid = \$2; len = \$3; from_client = \$4; user = \$5; sequence = \$6; fragments = \$7 } $1" \
 		"$work/calls.fields" | wc -l
@@ -247,7 +246,7 @@ if [ -n "$has_tshark" ]; then
 	check "tshark has no complaint" "$(cat "$work/dissecting")" eval '! grep -qiE "lua|error" "$work/dissecting"'
 fi
 
-# ---- what cannot be written ------------------------------------------------------------------------------------------------
+# ---- unwritable files ------------------------------------------------------------------------------------------------------
 
 expect "no such directory" 1 '--pcap .*/none/x.client cannot be written: No such' "$udptest" --rounds 10 \
 	--pcap "$work/none/x"
@@ -262,7 +261,7 @@ for link in memory sim; do
 done
 rm "$work/full.server" "$work/full.client"
 
-# Killed while messages come and go, a server leaves a capture that ends with a whole packet.
+# A server killed under load leaves a capture that ends with a complete packet.
 serve --pcap "$work/killed.pcapng"
 spawn client "$udptest" --client 10.77.0.2 --mode ipp --rounds 1000000
 within 20 is_busy "$server" 2000 || fail "killed" "no traffic"

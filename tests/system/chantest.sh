@@ -1,6 +1,6 @@
 #!/bin/bash
-# chantest.sh BUILD - chantest's two ends as it starts them itself, over each link, in both modes, with each handoff, size and
-# number of channels; lone ends; and a server that is killed and starts again while a client calls.
+# chantest.sh BUILD - chantest starts both ends itself, over each link, in both modes, with each handoff, size and number of
+# channels; lone ends; and a server that is killed and restarted while a client calls.
 . "$(dirname "$0")/common.sh"
 
 chantest=$build/chantest
@@ -21,9 +21,9 @@ pair() {
 
 # ---- pairs -----------------------------------------------------------------------------------------------------------
 
-# Where nothing hands off the driver does everything at the server, and resumes who calls at the client: a switch of another
-# thread is to begin the callers, once in each block, or a timer's, on a busy machine. A handoff would be one for each call.
-# Of long replies on many channels some wait for room in the device, and go on by a thread.
+# Without handoff, the driver does everything at the server and resumes the callers at the client. Other threads switch only
+# to begin the callers, once in each block, or for a timer on a busy machine; a handoff would switch for each call. Some long
+# replies on many channels wait for room in the device and are resumed by a thread.
 several='(r["mode"] == "regular" or r["handoff"] != "none" or r["size"] > 1 or
 	4 * r["context_switches"]["server"] < r["rounds"])'
 none='(r["mode"] == "regular" or r["handoff"] != "none" or
@@ -45,8 +45,8 @@ pair "the whole stack" 50 4 True --graph graphs/chantest-full.dot --size 1,16000
 pair "nothing in a message" 50 2 True --size 0
 expect "too long" 1 'sends at most [0-9]+ bytes in a message, not 500000' "$chantest" --size 500000 --rounds 1 --mode ipp
 
-# Block after block of channels, with a server that remembers a quarter more of one client: none is refused. That requests are
-# sent again, and some in vain, is left to the machine.
+# Blocks of channels follow each other, and the server remembers a quarter more channels per client than a block has: none is
+# refused. Retransmissions, even needless ones, depend on the machine and are allowed.
 run 60 "$chantest" --cores $one --rounds 500 --mode ipp,regular --channels 128 --set chan.peer_channels=160 \
 	--json "$work/many.json"
 check "128 channels, again and again" "status $status: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
@@ -55,7 +55,7 @@ document "128 channels: no call is lost, and no channel refused" "$work/many.jso
 
 # ---- lone ends ---------------------------------------------------------------------------------------------------------
 
-# serve_calls [OPTION]...: a lone server that is ready, as $server.
+# serve_calls [OPTION]...: starts a lone server and waits until it is ready, as $server.
 serve_calls() {
 	spawn server "$chantest" --server "$@"
 	server=$pid
@@ -75,7 +75,7 @@ document "a lone server tells what it did" "$work/server.json" \
 
 # ---- a server that is killed ---------------------------------------------------------------------------------------------
 
-# ended NAME PID SECONDS STATUS PATTERN FILE
+# ended NAME PID SECONDS STATUS PATTERN FILE: checks that the process ends with STATUS and PATTERN in FILE.
 ended() {
 	await_end "$2" "$3"
 	if [ "$status" -ne "$4" ] || ! printed "$6" "$5"; then
@@ -85,7 +85,8 @@ ended() {
 	fi
 }
 
-goes_on_or_says() {
+# The client continues, or ends with an error that names the cause.
+continues_or_reports() {
 	if [ "$status" -eq 124 ]; then
 		await_traffic "$again"
 	else
@@ -103,7 +104,7 @@ wait "$server" 2>/dev/null
 ended "kill -9 of the server: its client gives up" "$orphan" 30 1 \
 	'10\.77\.0\.2 has not answered for too long \(is chantest --server running there' orphan.err
 
-# Another boot of the server takes the socket that is left. A client whose link does not come back says so, and ends.
+# The server's next boot takes over the socket. A client whose link does not come back reports it and ends.
 serve_calls
 spawn again "${client[@]}" "${restless[@]}" --rounds 1000000000 --channels 4
 again=$pid
@@ -113,9 +114,9 @@ wait "$server" 2>/dev/null
 serve_calls
 since=$(milliseconds)
 await_end "$again" 15
-check "a server that comes back: its client ends by name, or goes on" "status $status: $(tail -n 3 "$work/again.err")" \
-	goes_on_or_says
-echo "# after $(($(milliseconds) - since)) ms: $(if [ "$status" -eq 124 ]; then echo it goes on; else tail -n 1 "$work/again.err"; fi)"
+check "a server that comes back: its client continues, or ends with a report" "status $status: $(tail -n 3 "$work/again.err")" \
+	continues_or_reports
+echo "# after $(($(milliseconds) - since)) ms: $(if [ "$status" -eq 124 ]; then echo it continues; else tail -n 1 "$work/again.err"; fi)"
 if [ "$status" -eq 124 ]; then
 	kill -TERM "$again"
 	await_end "$again" 20

@@ -1,13 +1,13 @@
 #!/bin/bash
-# claims.sh BUILD - other users cannot take a host's claims before it starts, and cannot connect to the sockets where it
-# waits for its peer, whatever the umask is.
+# claims.sh BUILD - other users cannot take a host's names before it starts, and cannot connect to the sockets on which it
+# waits for its peer, whatever the umask.
 . "$(dirname "$0")/common.sh"
 
 if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then
 	ok "other users (not tried: not root)"
 	exit 0
 fi
-# Interfaces of its own, in a network of its own: the abstract names of sockets belong to it, too.
+# Runs itself in its own network namespace, which has its own interfaces and abstract socket names.
 if [ "${2:-}" != inside ] && unshare -n ip link add claimed type veth peer name other 2>/dev/null; then
 	unshare -n sh -c 'ip link add claimed type veth peer name other && ip link set claimed up && ip link set other up && exec "$@"' sh \
 		"$0" "$build" inside || failures=1
@@ -17,7 +17,7 @@ nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 open=$work/open
 mkdir -m 755 "$open"
 
-# As another user, takes the abstract socket names for an interface and for the ends of the sockets, and keeps them.
+# As another user, binds and keeps the abstract socket names for an interface and for the ends of the sockets.
 spawn taker "${nobody[@]}" /usr/bin/python3 -c '
 import socket, sys, time
 def number(text):
@@ -36,7 +36,7 @@ print("taken", flush=True)
 time.sleep(600)' "$open/virtio.sock" "$open/memif.sock"
 within 20 printed taker.out taken || fail taker "$(cat "$work/taker.err")"
 
-# As another user, tries to connect all the time, and reports each success.
+# As another user, keeps trying to connect and reports each success.
 spawn stranger "${nobody[@]}" /usr/bin/python3 -c '
 import socket, sys, time
 kinds = {sys.argv[1]: socket.SOCK_STREAM, sys.argv[2]: socket.SOCK_SEQPACKET}

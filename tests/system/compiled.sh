@@ -1,6 +1,6 @@
 #!/bin/bash
-# compiled.sh BUILD - xk compile: programs with a graph inside, and with protocols of the user's own; what is refused; and that a
-# hostile graph file cannot say anything in C.
+# compiled.sh BUILD - xk compile: programs with a built-in graph and with the user's own protocols; refusals; and hostile graph
+# files, which cannot inject C code.
 . "$(dirname "$0")/common.sh"
 
 mkdir "$work/tmp" "$work/programs"
@@ -23,11 +23,11 @@ prints "chantest, too" 'Round trips over virtio' "$build/chantest" --compiled --
 prints "the call" 'ns a call' "$xk" bench call --compiled --rounds 1000
 check "nothing is left behind" "$(ls "$TMPDIR")" test -z "$(ls "$TMPDIR")"
 
-# No file is read: it runs where there is none.
+# The program reads no file: it runs in an empty directory.
 away=(env -C "$work/tmp" "$made")
 prints "a program needs no file" 'graphs/udptest.dot: ok' "${away[@]}" check
 prints "... for a host" 'Round trips' "${away[@]}" udptest --link sim --rounds 10
-# ... and does what its file does, with settings and marks, too.
+# ... and behaves like its graph file, including settings and marks.
 for options in '' '--trace' '--mode ipp --handoff both' '--set graph.budget=150us --size 4000' '--set udp.order=session'; do
 	# shellcheck disable=SC2086 # options
 	{
@@ -38,9 +38,9 @@ for options in '' '--trace' '--mode ipp --handoff both' '--set graph.budget=150u
 	}
 	check "as the file, with ${options:-nothing else}" "$(diff "$work/file" "$work/inside" | head -n 5)" cmp -s "$work/file" "$work/inside"
 done
-check "... and something" "it says nothing" test -s "$work/inside"
+check "... and something" "it prints nothing" test -s "$work/inside"
 
-# An object for a program of one's own: the example of docs/compiling.md.
+# An object file for the user's program: the example of docs/compiling.md.
 expect "an object is made" 0 '' "$xk" compile graphs/udptest.dot -o "$work/graph.o"
 embed() {
 	# shellcheck disable=SC2046 # lists of options
@@ -50,7 +50,7 @@ embed() {
 check "a program of one's own is linked with it" "see above" embed
 prints "... and is its host" '^47 bytes came out: hello$' "$work/embed"
 
-# ---- protocols of one's own ----------------------------------------------------------------------------------------------
+# ---- the user's protocols ------------------------------------------------------------------------------------------------
 
 mkdir "$work/own"
 expect "two protocols are begun" 0 '' "$xk" new tick --layer -o "$work/own/tick"
@@ -67,19 +67,19 @@ END
 expect "a program has both" 0 '' "$xk" compile "$work/own.dot" --with ${own/ / --with } -o "$work/own/program"
 prints "... in its table" '^tick' "$work/own/program" protocols
 prints "... and its graph runs" 'Round trips' "$work/own/program" udptest --link sim --rounds 10
-# The same by the programs that people use, which are linked faster.
+# The same with the release build, which links faster.
 [ ! -x "$root/build/xk" ] || xk=$root/build/xk
 expect "without them there is no such graph" 1 'unknown protocol "tick"' "$xk" compile "$work/own.dot" -o "$work/none"
 expect "with one of them, neither" 1 'unknown protocol "pong"' "$xk" compile "$work/own.dot" --with "$work/own/tick/tick.c" -o "$work/none"
 check "... and nothing is made" "it is" test ! -e "$work/none"
 
-# One of the library's, changed: it sends nothing.
+# A changed protocol of the library: it sends nothing.
 sed 's/^\(\t\.\)pop = xk_pop_through,/\1pop = drop_all,/; s/^static const struct xk_session_ops/static void\ndrop_all(struct xk_session *s, struct xk_session *lls, struct xk_msg *m, const void *hdr)\n{\n\txk_msg_free(m);\n}\n\n&/' protocols/udp.c >"$work/udp.c"
 check "udp is changed" "its line is not there any more" bash -c '! cmp -s "$1" "$2"' cmp protocols/udp.c "$work/udp.c"
 expect "a program has it in place of the library's" 0 '' "$xk" compile graphs/udptest.dot --with "$work/udp.c" -o "$work/mute"
 expect "... and it is what runs" 1 'lost|no echo|nobody' "$work/mute" udptest --link sim --rounds 3 --mode ipp
 
-# A protocol in two files, of which one has no type.
+# A protocol in two files, one without a type.
 printf 'int tick_answer(void);\nint\ntick_answer(void)\n{\n\treturn 42;\n}\n' >"$work/own/tick_answer.c"
 sed '0,/^static/s//int tick_answer(void);\nint (*const tick_asks)(void) = tick_answer;\nstatic/' "$work/own/tick/tick.c" >"$work/own/tick.c"
 sed '/udptest2/d' "$work/own.dot" >"$work/tick.dot"
@@ -87,7 +87,7 @@ expect "a protocol of two files" 0 '' "$xk" compile "$work/tick.dot" --with "$wo
 prints "... runs" 'Round trips' "$work/two" udptest --link sim --rounds 3
 expect "... not with one" 1 'tick_answer' "$xk" compile "$work/tick.dot" --with "$work/own/tick.c" -o "$work/none"
 
-# ---- what is refused, and hostile files ------------------------------------------------------------------------------------
+# ---- refusals and hostile files ---------------------------------------------------------------------------------------------
 
 xk=$build/xk
 expect "no output" 2 'what to make' "$xk" compile graphs/udptest.dot
@@ -122,7 +122,7 @@ check "... and has said nothing" "it has" test ! -e hurt
 
 # ---- interrupted ---------------------------------------------------------------------------------------------------------
 
-# A compiler that does not come to an end, whatever this build's is called.
+# A compiler that never ends, under the name of this build's compiler.
 mkdir "$work/hang"
 printf '#!/bin/sh\necho $$ >>"%s"\nexec sleep 100\n' "$work/hanging" >"$work/hang/cc"
 chmod +x "$work/hang/cc"
@@ -130,7 +130,7 @@ for name in gcc clang clang-14 ccache; do
 	ln -s cc "$work/hang/$name"
 done
 
-# interrupted NAME COMMAND...
+# interrupted NAME COMMAND...: checks that a signal ends the command and its compiler.
 interrupted() {
 	local name=$1
 	shift

@@ -1,9 +1,9 @@
 #!/bin/bash
-# crowd.sh BUILD - many clients of one server of the RPC stack, which all boot again (experiments/crowd): few at a time and
-# all at once; then nobody says anything for so long that the server asks all of them whether they are there.
+# crowd.sh BUILD - many clients of one server of the RPC stack all reboot (experiments/crowd), a few at a time and all at
+# once; then they stay silent until the server queries all of them.
 . "$(dirname "$0")/common.sh"
 
-# crowd NAME OPTION...: every call is run once, and nothing is dropped.
+# crowd NAME OPTION...: checks that every call is run once and nothing is dropped.
 crowd() {
 	local name=$1
 	shift

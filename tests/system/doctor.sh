@@ -1,14 +1,15 @@
 #!/bin/bash
-# doctor.sh BUILD - `xk doctor`: what it says of links is so, what is missing has its command, and nothing is changed.
+# doctor.sh BUILD - `xk doctor`: its reports on links are true, each missing thing comes with a command, and nothing is
+# changed.
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 
-# Another user reads it, too.
+# Readable by another user.
 cp "$root/tests/lsan.supp" "$work/lsan"
 chmod 644 "$work/lsan"
 export LSAN_OPTIONS=suppressions=$work/lsan:print_suppressions=0
 
-# What a doctor might leave behind.
+# Lists what `xk doctor` might leave behind.
 surroundings() {
 	ls -a "$XDG_RUNTIME_DIR" /sys/class/net /run/netns /var/run/dpdk /var/run/dpdk/rte 2>&1
 	cat /proc/sys/vm/nr_hugepages /proc/sys/vm/max_map_count
@@ -20,7 +21,7 @@ expect "xk doctor" 0 '' "$xk" doctor --json "$work/doctor.json"
 surroundings >"$work/after"
 check "nothing is changed" "$(diff "$work/before" "$work/after")" cmp -s "$work/before" "$work/after"
 check "the link of the demo works" "$(cat "$work/out")" grep -qE '^  virtio +yes +yes ' "$work/out"
-check "... which is what it says last" "$(tail -n 1 "$work/out")" grep -q '^virtio works' "$work/out"
+check "... which its last line reports" "$(tail -n 1 "$work/out")" grep -q '^virtio works' "$work/out"
 document "its document" "$work/doctor.json" '(d["works"] is True and d["links"]["virtio"]["state"] == "good"
 	and set(d["links"]) == {"virtio", "memif", "ring", "tap", "af_packet", "af_xdp", "PCI address", "memory", "sim"}
 	and d["links"]["virtio"]["sleeps"] and not d["links"]["memif"]["sleeps"]
@@ -29,15 +30,15 @@ document "its document" "$work/doctor.json" '(d["works"] is True and d["links"][
 
 cp "$work/out" "$work/doctor"
 
-# says_of LINK: good, could_be_better, missing.
-says_of() {
+# state_of LINK: prints good, could_be_better or missing.
+state_of() {
 	python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["links"][sys.argv[2]]["state"])' \
 		"$work/doctor.json" "$1"
 }
 
-# What it calls good works, and what it calls missing does not.
+# Links that it calls good work, and links that it calls missing do not.
 for link in virtio memif ring tap af_packet af_xdp memory; do
-	said=$(says_of $link)
+	said=$(state_of $link)
 	run 40 "$build/icmptest" --link $link --count 3 --interval 5ms
 	if [ "$said" = missing ]; then
 		echo "SKIPPED: $link does not work here: $(grep -E "^  $link " "$work/doctor")"
@@ -47,11 +48,11 @@ for link in virtio memif ring tap af_packet af_xdp memory; do
 	fi
 done
 
-# ---- what is missing -----------------------------------------------------------------------------------------------------
+# ---- missing things ------------------------------------------------------------------------------------------------------
 
 # shellcheck disable=SC2016 # for the inner shell
 expect "few descriptors: virtio does not work" 1 '' bash -c 'ulimit -n 40; exec "$@"' few "$xk" doctor
-check "... which it says" "$(cat "$work/out")" grep -qE '^  virtio +NO .*may open 40 files' "$work/out"
+check "... which it reports" "$(cat "$work/out")" grep -qE '^  virtio +NO .*may open 40 files' "$work/out"
 check "... with the command" "$(cat "$work/out")" grep -q -- '-> ulimit -n 1024' "$work/out"
 check "... and what works instead" "$(tail -n 2 "$work/out")" grep -q 'virtio does not work' "$work/out"
 # shellcheck disable=SC2016
@@ -69,7 +70,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	check "... and is told what others need" "$(cat "$work/out")" grep -q 'sudo setcap cap_net_raw+ep' "$work/out"
 	check "... and nothing is left" "$(ls -A "$work/nobody")" rmdir "$work/nobody"
 else
-	echo "SKIPPED: this user cannot become another: nobody has looked at an unprivileged user's report"
+	echo "SKIPPED: this user cannot become another: an unprivileged user's report is not tested"
 fi
 
 if unshare -m umount -l /sys 2>/dev/null; then
@@ -78,7 +79,7 @@ if unshare -m umount -l /sys 2>/dev/null; then
 	check "... without which ring does not work" "$(cat "$work/out")" grep -qE '^  ring +NO .*mount -t sysfs' "$work/out"
 	check "... nor is the clock known" "$(cat "$work/out")" grep -q "the system's is unknown," "$work/out"
 else
-	echo "SKIPPED: /sys cannot be unmounted: nobody has looked at a report without it"
+	echo "SKIPPED: /sys cannot be unmounted: a report without it is not tested"
 fi
 
 # ---- misuse --------------------------------------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
 """documents.py - checks the JSON that udptest and chantest write; called by common.sh.
 
 documents.py runs NAME FILE ROUNDS RUNS [EXPRESSION]
-    what must hold of every run that went well, that there are RUNS of them, and EXPRESSION of each (of r).
+    checks that there are RUNS runs, each with the properties of a successful run, and EXPRESSION for each (r).
 documents.py calls NAME FILE ROUNDS RUNS [EXPRESSION]
-    the same of chantest.
+    the same for chantest.
 documents.py one NAME FILE EXPRESSION
-    EXPRESSION of the document (d; of a lone server also s, its counts, and drops, which are 0 where there are none).
-Prints one line and exits 1 if something does not hold.
+    checks EXPRESSION of the document (d; for a lone server also s, its counts, and drops, with 0 for missing ones).
+Prints one line; exits 1 if a check fails.
 """
 
 import collections
@@ -25,7 +25,7 @@ def fragments_of(size):
 
 
 def wrong_handoffs(r, has_budget):
-    """Explicit handoffs where --handoff put them, and none elsewhere; a message that left by time leaves only once."""
+    """Checks that explicit handoffs occur exactly where --handoff put them; a message handed off by time leaves only once."""
     ends = {"none": 0, "client": 1, "server": 1, "both": 2}
     explicit, by_time = r["handoffs"]["explicit"], r["handoffs"]["time"]
     expected = 0 if r["mode"] == "regular" else ends.get(r["handoff"])
@@ -43,7 +43,7 @@ def wrong_in_run(r, rounds, has_budget):
             yield f"{key} is {r[key]!r}"
     if set(r["handoffs"]) != set(HANDOFFS):
         yield f"handoffs are {sorted(r['handoffs'])}"
-    # A machine that is busy elsewhere may stop a process for longer than a round trip may take.
+    # A busy machine may stop a process for longer than a round trip's timeout.
     late = r["drops"].get("udptest.late", 0)
     if r["rounds"] != rounds or r["lost"] > min(late, 1 + rounds // 100) or r["late"] > late or r["bad"] != 0:
         yield f"rounds {r['rounds']}, lost {r['lost']}, late {r['late']}, bad {r['bad']}"
@@ -64,8 +64,7 @@ def wrong_in_run(r, rounds, has_budget):
     yield from wrong_handoffs(r, has_budget)
 
 
-# What is said again, by a machine that is busy elsewhere, is dropped by these names, after the end of the conversation, too; and what is
-# said first by a new client.
+# Retransmissions on a busy machine are dropped under these names, even after the end of a session; so are a new client's first messages.
 AGAIN = {"chan.duplicate", "chan.stale", "chan.unasked", "chan.no_session", "chan.too_soon", "chan.busy", "vnet.no_session",
          "blast.no_session", "bid.no_session", "blast.duplicate", "blast.unknown", "blast.gave_up", "blast.nack_early", "blast.nack_unknown", "bid.unconfirmed", "bidctl.unasked"}
 KEYS = {"mode", "handoff", "threads", "size", "channels", "rounds", "elapsed_ns", "rtt_ns", "messages", "fragments",
@@ -73,7 +72,7 @@ KEYS = {"mode", "handoff", "threads", "size", "channels", "rounds", "elapsed_ns"
 
 
 def wrong_in_calls(r, rounds, has_budget):
-    """As wrong_in_run; each caller may have made one call more than those that count, in each block."""
+    """As wrong_in_run; each caller may make one call more than those counted, in each block."""
     if not KEYS <= set(r):
         yield f"no {sorted(KEYS - set(r))}"
     for key in COUNTS:
@@ -89,14 +88,14 @@ def wrong_in_calls(r, rounds, has_budget):
         yield f"{r['messages']} messages"
     if r["fragments"] < ends * rounds:
         yield f"{r['fragments']} fragments"
-    # Of more fragments than a host has stacks, some find none if the machine stops a thread that holds a lock.
+    # With more fragments than stacks, some find none if the system preempts a thread that holds a lock.
     crowded = r["channels"] * fragments_of(r["size"]) > 64
     if r["fallbacks"] != 0 and not crowded or r["stalled"] != 0:
         yield f"fallbacks {r['fallbacks']}, stalled {r['stalled']}"
     if r["mode"] == "regular" and any(r["handoffs"].values()) or r["handoffs"]["time"] != 0:
         yield f"handoffs {r['handoffs']}"
     leaves = ends == 2 and r["mode"] == "ipp" and r["handoff"] in ("server", "both")
-    # A call that had to wait for a lock has left its driver before it comes to the edge.
+    # A call that had to wait for a lock left its driver before the edge.
     if leaves and r["handoffs"]["explicit"] + r["handoffs"]["implicit"] < rounds:
         yield f"handoffs {r['handoffs']}"
 
@@ -117,7 +116,7 @@ def wrong_in_document(d, rounds, count, expression, wrong_in=wrong_in_run):
 
 
 def figures(expression, found):
-    """What the expression names of the object or objects found, in one line that can be read."""
+    """Returns the values that the expression names, of the object or objects found, in one readable line."""
     keys = re.findall(r"\w+", expression)
     named = [{key: one[key] for key in keys if key in one} for one in (found if isinstance(found, list) else [found or {}])]
     return str(named)[:400]

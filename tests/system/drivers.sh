@@ -1,6 +1,6 @@
 #!/bin/bash
-# drivers.sh BUILD - hosts with several drivers, each with a queue and a core of its own: over every link that has more
-# than one queue, in both modes; ends with different numbers of them; what is refused, in words.
+# drivers.sh BUILD - hosts with several drivers, each with its own queue and core: over every link with more than one
+# queue, in both modes; ends with different numbers of drivers; refusals.
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 icmptest=$build/icmptest
@@ -32,7 +32,7 @@ expression='len(d["cores"]) == 6'
 pair "memory, 3 drivers" 40 2 --drivers 3 --link memory
 pair "virtio, 3 drivers" 40 2 --drivers 3
 
-# A server with two queues has clients with one and with two, by turns. What its drivers have received is all.
+# A server with two queues serves clients with one and with two in turn. Its drivers' counts add up to all frames.
 expression='r["lost"] == 0'
 both='sum(e["fragments"] for e in s["drivers"]) == s["fragments"] > 0 and len(s["drivers"]) == 2'
 serve --drivers 2 --set udptest.timeout=20s --json "$work/server.json"
@@ -47,7 +47,7 @@ expect "a client with more than its server" 1 'has 1 queue, and this host has 2 
 pair "... and one with as many" 40 1 --client 10.77.0.2 --mode ipp
 end_server
 
-# A host that stands, and pings.
+# A standing host, and pings.
 spawn host "$xk" run graphs/icmptest.dot --drivers 2 --cores 0,0 --json "$work/host.json" --pcap "$work/host.pcapng"
 standing=$pid
 check "a host stands with 2 drivers" "$(tail -n 3 "$work/host.err")" \
@@ -56,7 +56,7 @@ expect "it answers" 0 '' "$icmptest" 10.77.0.2 --drivers 2 --count 20 --interval
 kill -TERM "$standing"
 await_end "$standing" 20
 check "it ends well" "status $status: $(tail -n 3 "$work/host.err")" [ "$status" -eq 0 ]
-check "it tells what each driver had" "$(cat "$work/host.out")" printed host.out 'by driver [01]'
+check "it prints each driver's counts" "$(cat "$work/host.out")" printed host.out 'by driver [01]'
 document "... and its document" "$work/host.json" '(sum(e["fragments"] for e in d["host"]["drivers"]) ==
 	d["host"]["ports"]["port"]["frames_in"] == d["host"]["fragments"] >= 60)'
 expect "a host of its own answers" 0 '' "$icmptest" --drivers 2 --count 5 --interval 2ms --timeout 4s

@@ -1,21 +1,21 @@
 #!/bin/bash
-# grade.sh BUILD - the grader of the labs marks as it has to, and nothing cheats or harms it: tests/grade/selftest.py. With the
-# programs that people use, since a sanitizer takes more memory than a student gets.
+# grade.sh BUILD - the labs' grader gives the right marks and cannot be cheated or harmed: tests/grade/selftest.py. Uses the
+# release build, because a sanitizer takes more memory than a student gets.
 . "$(dirname "$0")/common.sh"
 fast=$root/build
 [ -e "$fast/libxkernel.a" ] || {
 	echo "SKIPPED: there is no library in $fast"
 	exit
 }
-# What a user of `./run grade --selftest` would see, with a few of the planted mistakes; with --long, all.
+# As `./run grade --selftest`, with a few of the planted mistakes; with --long, all.
 /usr/bin/python3 "$root/docs/labs/grader/grade.py" "$fast" --selftest >"$work/out" 2>&1 || fail selftest "see below"
 cat "$work/out"
 ! grep -q '^SKIPPED' "$work/out" || exit
 
 # ---- each lab's header is shown field by field, with the numbers that a student's header gives it -----------------------------
 
-# shown NAME LAB FOLDER CAPTURE [kinds]: each frame of the lab has each of its fields, by a name that filters know.
-# With `kinds`, its kind is a known one, too, which a skeleton's need not be.
+# shown NAME LAB FOLDER CAPTURE [kinds]: checks that tshark shows each field of each of the lab's frames, by a name that
+# filters accept. With `kinds`, the frame's kind must also be a known one, which a skeleton's need not be.
 shown() {
 	local name=$1 lab=$2 folder=$3 header=$3/own/$2.h field fields frames any=eth
 	fields=$(sed -n 's/.*{ \.name = "\([a-z]*\)".*/\1/p' "$header")
@@ -33,7 +33,7 @@ shown() {
 		[ "$(grep -cE 'showname="kind: [A-Z]+ [(][0-9]+[)]"' "$folder/shown")" -eq "$frames" ]
 }
 
-# fields_shown LAB NUMBER CHECK LAYOUT: in the capture of a check, and of the lab's network.
+# fields_shown LAB NUMBER CHECK LAYOUT: the same in the capture of a check and of the lab's network.
 fields_shown() {
 	local lab=$1 number=$2 layout=$4 folder=$work/$1-$4
 	mkdir "$folder"
@@ -49,11 +49,11 @@ fields_shown() {
 }
 
 if ! command -v tshark >/dev/null; then
-	echo "SKIPPED: no tshark is installed, so no other program has read a lab's frames"
+	echo "SKIPPED: tshark is not installed, so no other program has read a lab's frames"
 elif [ ! -x "$fast/xk" ]; then
 	echo "SKIPPED: there are no programs in $fast"
 else
-	# A student's layout each, and the public one of lab 0; with --long, of all.
+	# One student's layout for each lab, and the public layout of lab 0; with --long, of all labs.
 	labs=('mark 0 receives' 'sequence 1 delivers' 'window 2 receives' 'fragment 3 order' 'boot 4 delivers')
 	[ "${XK_TEST_LONG:-0}" = 1 ] && public=${#labs[@]} || public=1
 	for lab in "${labs[@]}"; do

@@ -1,13 +1,12 @@
 #!/bin/bash
-# graphs.sh BUILD - every file of graphs/ with paths and without: in the simulator, where everything costs the same on virtual time,
-# both do the same, to the byte of what is sent, counted, traced and reported. A graph that udptest or chantest can run between two
-# hosts is, in both modes, with every policy; and each is in a network, of hosts of both modes, that loses, doubles, reorders and
-# corrupts.
+# graphs.sh BUILD - every file of graphs/ with paths and without: in the simulator, where both cost the same virtual time, they send,
+# count, trace and report the same, to the byte. A graph that udptest or chantest can run between two hosts is run so, in both modes
+# and with every policy; and each graph is run in a network, with hosts of both modes, that loses, duplicates, reorders and corrupts.
 #
-# A graph that the test does not know how to run is a failure, which says what to add here.
+# A graph that the test does not know how to run is a failure that reports what to add here.
 . "$(dirname "$0")/common.sh"
 
-# What begins messages in a graph that has a node of this name: settings for a host whose peer is PEER.
+# Protocols that originate messages, with settings for a host whose peer is PEER.
 sources='
 traffic.peers=10.9.0.1-10.9.0.4 traffic.rate=300 traffic.size_max=3000
 blasttest.to=PEER blasttest.count=20 blasttest.size=4000 blasttest.timeout=100ms
@@ -18,14 +17,14 @@ logptest.peer=PEER logptest.rounds=20 logptest.sends=2 logptest.size=LONGEST log
 pingpong.peer=PEER pingpong.rounds=20 pingpong.size=LONGEST
 '
 
-# Those whose messages come from other graphs' hosts: a network that has them.
+# between NAME: prints a network for a graph whose messages come from other graphs' hosts.
 between() {
 	case $1 in
 	router) echo graphs/net/routed.dot ;;
 	esac
 }
 
-# longest GRAPH: bytes of its longest messages here: several frames, if the graph can send them.
+# longest GRAPH: prints the length of its longest messages here: several frames, if the graph can send them.
 longest() {
 	case $1 in
 	*llp* | *bip* | *pingpong* | *direct* | am | */am.dot) echo 1000 ;;
@@ -33,16 +32,16 @@ longest() {
 	esac
 }
 
-# Programs that people use are faster than those with sanitizers.
+# The release build is faster than one with sanitizers.
 fast=$root/build
 [ -x "$fast/xk" ] || fast=$build
 
-# How long a cache line took is no part of what is compared.
+# Removes the measured cache-line times, which vary.
 comparable() {
 	grep -vE '"(before|after)": ' "$1"
 }
 
-# same NAME WORD ARGUMENT...: the program called so, or xk run, prints, says and reports the same with paths as without.
+# same NAME PROGRAM ARGUMENT...: checks that PROGRAM (`run`: xk run) prints and reports the same with paths as without.
 same() {
 	local name=$1 paths
 	local command=("$fast/$2")
@@ -61,7 +60,7 @@ same() {
 
 # ---- networks ------------------------------------------------------------------------------------------------------------
 
-# settings GRAPH: all that begin messages in it.
+# settings GRAPH: prints the settings of all its protocols that originate messages.
 settings() {
 	local line all=${sources//PEER/10.9.0.1}
 	all=${all//LONGEST/$(longest "$1")}
@@ -70,7 +69,7 @@ settings() {
 	done <<<"$all"
 }
 
-# network GRAPH LINKS SETTINGS: two hosts in regular mode and two in ipp on as many links; the first two send over the last.
+# network GRAPH LINKS SETTINGS: prints a network of two hosts in regular mode and two in ipp on LINKS links; they use the last.
 network() {
 	local i far=${3//10.9.0./10.9.$(($2 - 1)).}
 	printf 'graph n {\n\tgraph [protocols="%s", costs=decstation];\n' "$(basename "$1")"
@@ -82,12 +81,12 @@ network() {
 	printf '}\n'
 }
 
-# make_network GRAPH: $work/net-NAME.dot, with as many links as the graph has ports. Their number in $links; 0: none will do,
-# and $why says so.
+# make_network GRAPH: writes $work/net-NAME.dot with a link for each port of the graph. Sets $links to their number; 0: no
+# network works, and $why has the reason.
 make_network() {
 	local file=$work/net-${1##*/} given
 	links=0
-	why="nothing is known to begin messages in it: add its protocol to sources, or a network with it to between"
+	why="no known protocol originates messages in it: add its protocol to sources, or a network with it to between"
 	given=$(settings "$1")
 	[ -n "$given" ] || return
 	for links in 1 2 3; do
@@ -99,22 +98,22 @@ make_network() {
 	why="it needs another network: add that to between ($(tail -n 1 "$work/err"))"
 }
 
-# same_network NAME NETWORK NAMES: hosts whose names begin so, a list for Python, hear.
+# same_network NAME NETWORK NAMES: also checks that hosts whose names begin with NAMES, a Python tuple, receive frames.
 same_network() {
 	same "$1 in a network" run "$2" --link sim --seed 7 --until 1s
-	holds yes "$1: its hosts hear" "len([c for n, c in h.items() if n.startswith($3)]) > 1 \
+	holds yes "$1: its hosts receive" "len([c for n, c in h.items() if n.startswith($3)]) > 1 \
 and all(c['frames_in'] > 5 for n, c in h.items() if n.startswith($3))"
 	same "$1 in a network, traced" run "$2" --link sim --seed 8 --until 100ms --trace
 }
 
 # ---- pairs ---------------------------------------------------------------------------------------------------------------
 
-# has_pair GRAPH WORD: the program called so can run the graph between two hosts.
+# has_pair GRAPH PROGRAM: succeeds if the program can run the graph between two hosts.
 has_pair() {
 	"$fast/xk" check "$1" --set "$2.peer=10.9.0.1" >/dev/null 2>&1
 }
 
-# same_pair NAME WORD OPTION...
+# same_pair NAME PROGRAM OPTION...: compares the graph between two hosts.
 same_pair() {
 	local name=$1 word=$2
 	local pair="--graph graphs/$name.dot --link sim" longest

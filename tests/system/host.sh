@@ -1,32 +1,32 @@
 #!/bin/bash
-# host.sh BUILD - `xk run GRAPH` as a host that stands on its link, and icmptest, which pings it from another process or
-# with a host of its own: in both modes, with every driver; signals; what is refused, in words.
+# host.sh BUILD - `xk run GRAPH` as a standing host, and icmptest, which pings it from another process or with its own
+# host: in both modes, with every driver; signals; refusals.
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 icmptest=$build/icmptest
 echoes=graphs/icmptest.dot
 
-# stand GRAPH [OPTION]...: a host that stands, as $standing; its words are in $work/host.err, its counts in host.out.
+# stand GRAPH [OPTION]...: starts a standing host, as $standing; its messages go to $work/host.err, its counts to host.out.
 stand() {
 	spawn host "$xk" run "$@"
 	standing=$pid
 	within 20 printed host.err 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/host.err")"
 }
 
-# stood NAME SIGNAL [PATTERN]: it ends well when it is asked to, and has counted something like PATTERN.
+# stood NAME SIGNAL [PATTERN]: checks that the signal ends the host successfully and its counts contain PATTERN.
 stood() {
 	kill -"$2" "$standing"
 	await_end "$standing" 20
 	if [ "$status" -ne 0 ]; then
 		fail "$1" "status $status: $(tail -n 3 "$work/host.err")"
 	elif ! printed host.out "${3:-}"; then
-		fail "$1" "does not say '$3' but: $(cat "$work/host.out")"
+		fail "$1" "does not print '$3' but: $(cat "$work/host.out")"
 	else
 		ok "$1"
 	fi
 }
 
-# pings NAME OPTION...: every request has its reply. What icmptest says is in $work/out, its document in pings.json.
+# pings NAME OPTION...: checks that every request is answered. icmptest's output goes to $work/out, its document to pings.json.
 pings() {
 	local name=$1
 	shift
@@ -39,7 +39,7 @@ pings() {
 	fi
 }
 
-# Clients that find no server give up after ten seconds: until then there is other work.
+# Clients without a server give up after ten seconds: other tests run meanwhile.
 spawn lonely "$icmptest" 10.77.0.2 --count 1 --set port.dev=lonely
 lonely=$pid
 spawn lonesome "$xk" run $echoes --end client --set port.dev=lonesome
@@ -113,7 +113,7 @@ for name in lonely lonesome; do
 	check "... in words" "$(cat "$work/$name.err")" printed $name.err 'no server on .*: start the server'
 done
 
-# await_echo NAME: whoever was spawned by this name has got an answer. One that ends without any fails, however busy it was.
+# await_echo NAME: waits until the process spawned as NAME has an answer; fails if it ends without one.
 await_echo() {
 	within 30 printed "$1.out" 'bytes from'
 }
@@ -130,7 +130,7 @@ for signal in INT TERM; do
 	check "... with a summary" "$(cat "$work/endless.out")" printed endless.out 'sent, .* received, 0 lost'
 done
 
-# A host that cannot get rid of what it has to tell: the first signal ends it in peace, the second at once.
+# A host blocked in writing its output: the first signal requests a clean end, the second ends it at once.
 mkfifo "$work/full"
 exec 9<>"$work/full"
 head -c 65536 /dev/zero >&9
@@ -150,7 +150,7 @@ done
 exec 9>&-
 rm -f "$XDG_RUNTIME_DIR"/*.sock
 
-# A terminal that is closed ends a host in peace, unless it was started to outlive that.
+# Closing its terminal shuts a host down cleanly, unless it was started with nohup.
 spawn hung env --default-signal=HUP "$xk" run $echoes
 within 20 printed hung.err 'stands at' || fail SIGHUP "no host: $(cat "$work/hung.err")"
 kill -HUP "$pid"

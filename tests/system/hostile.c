@@ -1,10 +1,10 @@
 /*
- * hostile.c - hostile SOCKET SEED: a peer that sends what no good one would to the udptest server on a socket of link
- * `virtio`, whose address is 10.77.0.2/16. After each kind of abuse a good request must still be echoed.
+ * hostile.c - hostile SOCKET SEED: a peer that sends invalid frames to the udptest server on a socket of link `virtio`,
+ * whose address is 10.77.0.2/16. After each kind of abuse, the server must still echo a valid request.
  *
- * Prints `ok NAME` or `FAIL NAME: why` for each kind, and in the end `# drop NAME COUNT` or `# drop NAME COUNT+` for
- * what the server must have counted: so many, or at least so many. hostile.sh compares. SEED is of the last kind, in
- * which good frames are damaged at random.
+ * Prints `ok NAME` or `FAIL NAME: why` for each kind, and at the end `# drop NAME COUNT` (exactly) or `# drop NAME
+ * COUNT+` (at least) for drops that the server must have counted, which hostile.sh compares. SEED is for the last kind,
+ * which damages valid frames at random.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "tests/system/hostile.h"
 #include "xkernel/bytes.h"
 
-/* ---- at random ---- */
+/* ---- random damage ---- */
 
 static uint32_t
 hostile_random(struct hostile *h, uint32_t below)
@@ -39,7 +39,7 @@ hostile_good_frame(struct hostile *h)
 	}
 }
 
-/* A few bits or bytes of good frames, mostly of their headers; checksums are put right half of the time. */
+/* Damages a few bits or bytes of valid frames, mostly in headers; corrects the checksums half of the time. */
 static void
 hostile_damaged(struct hostile *h)
 {
@@ -60,7 +60,7 @@ hostile_damaged(struct hostile *h)
 	}
 }
 
-/* ---- all of it ---- */
+/* ---- the program ---- */
 
 static const struct {
 	const char *name;
@@ -97,7 +97,7 @@ hostile_run(struct hostile *h)
 
 		hostile_kinds[i].abuse(h);
 		good = hostile_echoes(h, 10) && hostile_echoes(h, 1400);
-		printf(good ? "ok %s\n" : "FAIL %s: a good request is not answered\n", hostile_kinds[i].name);
+		printf(good ? "ok %s\n" : "FAIL %s: a valid request is not answered\n", hostile_kinds[i].name);
 		fflush(stdout);
 		h->failures += !good;
 	}
@@ -120,7 +120,7 @@ hostile_open(struct hostile *h, const char *socket)
 		printf("FAIL hostile: %s\n", why);
 		return 1;
 	}
-	h->port->mtu = HOSTILE_FRAME; /* longer frames than the link's go out, too */
+	h->port->mtu = HOSTILE_FRAME; /* allows frames longer than the link's mtu */
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /*
- * hostile.h - inside the peer that sends what no good one would: hostile.c (its kinds of abuse, and the program),
- * hostile_wire.c (good frames, sending, answers), hostile_headers.c and hostile_fragments.c (abuse).
+ * hostile.h - the hostile peer, shared by hostile.c (the kinds of abuse, and the program), hostile_wire.c (valid
+ * frames, sending, answers), hostile_headers.c and hostile_fragments.c (abuse).
  */
 #ifndef TESTS_HOSTILE_H
 #define TESTS_HOSTILE_H
@@ -48,36 +48,36 @@ struct hostile {
 
 void hostile_pause(unsigned ms);
 
-/* The server must have counted so many more drops of that name, or at least so many. */
+/* Expects `count` more drops of that name at the server, or at least as many. */
 void hostile_expect(struct hostile *h, const char *name, unsigned count, bool at_least);
 
-/* Throws away what has arrived. Whether that was anything. */
+/* Discards received frames. Returns true if there were any. */
 bool hostile_drain(struct hostile *h);
 
-/* Sends the first len bytes of the frame, however long that takes; drains: and throws away what arrives meanwhile. */
+/* Sends the first len bytes of the frame, waiting as long as needed; drains: discards frames received meanwhile. */
 void hostile_send_len(struct hostile *h, size_t len, bool drains);
 void hostile_send(struct hostile *h);
 
-/* Puts the checksum of the frame's header right. */
+/* Correct the checksum of the frame's IP or UDP header. */
 void hostile_fix_ip(struct hostile *h);
 void hostile_fix_udp(struct hostile *h);
 
-/* Makes the frame an IP datagram of len bytes, header not counted, from host. */
+/* Makes the frame an IP datagram from host with len bytes of payload. */
 void hostile_ip(struct hostile *h, uint32_t host, uint8_t protocol, size_t len);
 
-/* ... a request of size bytes from a port that nobody has used, which it returns. */
+/* Makes the frame a request of size bytes from an unused port. Returns the port. */
 uint16_t hostile_request(struct hostile *h, uint32_t host, size_t size);
 
-/* ... an ARP packet. */
+/* Makes the frame an ARP packet. */
 void hostile_arp(struct hostile *h, uint16_t operation, uint32_t sender, uint32_t target);
 
-/* Waits for the echo to a request from port. False: it has not come in HOSTILE_PATIENCE_MS. */
+/* Waits for the echo to a request from port. Returns false after HOSTILE_PATIENCE_MS. */
 bool hostile_awaits_echo(struct hostile *h, uint16_t port);
 
-/* A good request of size bytes, sent again until it is answered. */
+/* Sends a valid request of size bytes until it is answered. Returns false after HOSTILE_PATIENCE_MS. */
 bool hostile_echoes(struct hostile *h, size_t size);
 
-/* Asks for the server's link address. */
+/* Resolves the server's link address. */
 bool hostile_finds_server(struct hostile *h);
 
 /* ---- abuse ---- */

@@ -1,17 +1,17 @@
 #!/bin/bash
-# hostile.sh BUILD [SEED] - a server that a hostile peer sends all kinds of bad frames (hostile.c) serves on, counts each
-# under its name, and takes no memory without bound; in every mode; with --long by a driver that polls, too.
+# hostile.sh BUILD [SEED] - a hostile peer sends a server all kinds of bad frames (hostile.c): the server keeps serving,
+# counts each frame by name and its memory stays bounded. In every mode; with --long, also with a polling driver.
 . "$(dirname "$0")/common.sh"
 
 hostile=$build/tests/hostile
-# Freed memory that is only kept for AddressSanitizer is not what is measured.
+# A small quarantine: memory that AddressSanitizer keeps after free would distort the measurement.
 export ASAN_OPTIONS="$ASAN_OPTIONS:quarantine_size_mb=8"
 
 resident_kb() {
 	awk '/^VmRSS/ { print $2 }' "/proc/$1/status"
 }
 
-# abuse NAME OPTION...
+# abuse NAME OPTION...: abuses a server with these options.
 abuse() {
 	local name=$1 before after
 	shift
@@ -21,7 +21,7 @@ abuse() {
 	cp "$work/out" "$work/out.hostile"
 	grep '^FAIL\|^ok' "$work/out" | sed "s/^\(ok\|FAIL\) /&$name: /"
 	failures=$((failures + $(grep -c '^FAIL' "$work/out")))
-	check "$name: the peer comes to its end" "status $status, seed $seed: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
+	check "$name: the peer completes" "status $status, seed $seed: $(tail -n 3 "$work/err")" [ "$status" -eq 0 ]
 	after=$(resident_kb "$server")
 	echo "# $name: the server's memory went from $before to $after KiB; seed $seed"
 	check "$name: memory is bounded" "$before KiB before, $after KiB after" [ $((after - before)) -lt 65536 ]
@@ -39,7 +39,7 @@ abuse() {
 
 given=${2:-$(date +%N)}
 
-# Without damage at random, and where messages stay in order, the counts are exact.
+# Without random damage and with messages in order, the counts are exact.
 seed=0
 exactly='=='
 abuse "ipp" --mode ipp
@@ -50,6 +50,6 @@ exactly='>='
 abuse "ipp, handoff" --mode ipp --handoff server --threads 2
 [ "${XK_TEST_LONG:-0}" != 1 ] || abuse "ipp, poll" --mode ipp --driver poll
 
-# Threads that overtake each other see a duplicate where a datagram was complete, or the end before an overlap.
+# Threads overtake each other: a duplicate may arrive after the datagram is complete, or the end before an overlap.
 exactly='>= 0.5 *'
 abuse "regular, threads" --mode regular --threads 3

@@ -5,7 +5,7 @@
 #include "tests/system/hostile.h"
 #include "xkernel/bytes.h"
 
-/* A fragment of a datagram to an open port that says no checksum; what it holds depends on its place alone. */
+/* Sends a fragment of a datagram without checksum to an open port; its bytes depend only on the offset. */
 static void
 hostile_fragment(struct hostile *h, uint32_t host, uint16_t id, unsigned offset, bool more, size_t len)
 {
@@ -26,7 +26,7 @@ hostile_fragment(struct hostile *h, uint32_t host, uint16_t id, unsigned offset,
 	hostile_send(h);
 }
 
-/* A host that has sent no fragment yet, since what one has in the table counts. */
+/* Returns a host that has sent no fragment yet: the table limits fragments per host. */
 static uint32_t
 hostile_stranger(struct hostile *h)
 {
@@ -65,7 +65,7 @@ hostile_overlaps(struct hostile *h)
 	}
 	hostile_expect(h, "ip.overlap", 8, false);
 	hostile_expect(h, "ip.refused_datagram", 8, false);
-	/* the same place, other bytes */
+	/* the same offset, other bytes */
 	hostile_fragment(h, host, 5, 0, true, 80);
 	hostile_ip(h, host, 17, 80);
 	xk_put16(h->frame + HOSTILE_IP + 4, 5);
@@ -81,7 +81,7 @@ hostile_ends(struct hostile *h)
 {
 	uint32_t host = hostile_stranger(h);
 
-	/* beyond the end; a second end; an end before what is there */
+	/* beyond the end; a second end; an end before existing fragments */
 	hostile_fragment(h, host, 1, 800, false, 200);
 	hostile_fragment(h, host, 1, 1600, true, 80);
 	hostile_fragment(h, host, 2, 800, false, 200);
@@ -109,7 +109,7 @@ hostile_odd_fragments(struct hostile *h)
 	hostile_expect(h, "ip.too_long", 2, false);
 }
 
-/* One datagram in ever smaller pieces. */
+/* Sends one datagram in ever smaller fragments. */
 void
 hostile_endless(struct hostile *h)
 {
@@ -121,7 +121,7 @@ hostile_endless(struct hostile *h)
 	hostile_expect(h, "ip.refused_datagram", 59, false);
 }
 
-/* More datagrams than one host may have, than all may have, and more fragments; none of them finished. */
+/* Sends unfinished datagrams beyond the limits of one host, of all hosts, and of fragments. */
 void
 hostile_never_finished(struct hostile *h)
 {
@@ -140,7 +140,7 @@ hostile_never_finished(struct hostile *h)
 	hostile_expect(h, "ip.evicted", 2000, true);
 }
 
-/* What waits when nothing more comes: the server's reassembly_timeout is 2 s. */
+/* Leaves fragments waiting: the server's reassembly_timeout is 2 s. */
 void
 hostile_late(struct hostile *h)
 {
@@ -152,7 +152,7 @@ hostile_late(struct hostile *h)
 		hostile_drain(h);
 		hostile_pause(10);
 	}
-	/* its time is up: this begins another datagram */
+	/* after the timeout, this begins another datagram */
 	hostile_fragment(h, host, 1, 880, false, 120);
 	hostile_expect(h, "ip.timed_out", 2, true);
 }

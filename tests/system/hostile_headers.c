@@ -23,7 +23,7 @@ hostile_long_frames(struct hostile *h)
 	for (unsigned i = 0; i < XK_ARRAY_LENGTH(sizes); i++) {
 		hostile_request(h, HOSTILE_HOST, sizes[i]);
 		hostile_send(h);
-		/* and one whose rest belongs to nothing */
+		/* and one with trailing bytes */
 		hostile_request(h, HOSTILE_HOST, 10);
 		hostile_send_len(h, HOSTILE_DATA + sizes[i], true);
 	}
@@ -117,7 +117,7 @@ hostile_arp_lies(struct hostile *h)
 	}
 }
 
-/* More neighbours than the table holds. */
+/* Announces more neighbours than the table holds. */
 void
 hostile_arp_flood(struct hostile *h)
 {
@@ -143,7 +143,7 @@ hostile_short_datagrams(struct hostile *h)
 	hostile_expect(h, "ip.bad_length", HOSTILE_DATA + 10 - HOSTILE_UDP, false);
 }
 
-/* Sets a byte of a good datagram's IP header, and its checksum, unless that is what is wrong. */
+/* Sets a byte of a valid datagram's IP header and, unless the checksum is the fault, corrects the checksum. */
 void
 hostile_ip_headers(struct hostile *h)
 {
@@ -206,7 +206,7 @@ hostile_udp_headers(struct hostile *h)
 	hostile_fix_udp(h);
 	hostile_send(h);
 	hostile_expect(h, "udp.no_session", 1, false);
-	/* a request from a server's port: two servers would send it to and fro for ever */
+	/* a request from a server's port: two servers would echo it for ever */
 	hostile_request(h, HOSTILE_HOST, 10);
 	xk_put16(udp, HOSTILE_PORT);
 	hostile_fix_udp(h);
@@ -214,7 +214,7 @@ hostile_udp_headers(struct hostile *h)
 	hostile_expect(h, "udp.refused", 1, false);
 }
 
-/* Everybody on the network sends one request. */
+/* Sends one request from every host of the network. */
 void
 hostile_strangers(struct hostile *h)
 {
@@ -225,7 +225,7 @@ hostile_strangers(struct hostile *h)
 	}
 }
 
-/* Requests whose echoes nobody takes. */
+/* Sends requests and does not receive the echoes. */
 void
 hostile_deaf(struct hostile *h)
 {
@@ -233,7 +233,7 @@ hostile_deaf(struct hostile *h)
 		hostile_request(h, HOSTILE_HOST, 1400);
 		hostile_send_len(h, h->len, false);
 	}
-	/* a thread that finds the ring full has patience for some milliseconds */
+	/* a thread that finds the ring full waits some milliseconds */
 	hostile_pause(300);
 	while (hostile_drain(h))
 		hostile_pause(1);

@@ -1,4 +1,4 @@
-/* hostile_wire.c - see hostile.h: good frames, how any frame is sent, and the answers of the server. */
+/* hostile_wire.c - see hostile.h: valid frames, sending, and the server's answers. */
 #include <string.h>
 #include <time.h>
 
@@ -75,7 +75,7 @@ hostile_send(struct hostile *h)
 	hostile_send_len(h, h->len, true);
 }
 
-/* ---- good frames ---- */
+/* ---- valid frames ---- */
 
 void
 hostile_fix_ip(struct hostile *h)
@@ -161,7 +161,7 @@ hostile_arp(struct hostile *h, uint16_t operation, uint32_t sender, uint32_t tar
 
 /* ---- answers ---- */
 
-/* Whether the frame is wanted; may keep what it needs of it. */
+/* Returns true if the frame is wanted; may store data from it in h. */
 typedef bool hostile_wanted(struct hostile *h, const uint8_t *frame, size_t len, uint16_t port);
 
 static bool
@@ -181,7 +181,7 @@ hostile_is_arp_reply(struct hostile *h, const uint8_t *frame, size_t len, uint16
 	return true;
 }
 
-/* Waits at most ms for a frame that is wanted. */
+/* Waits at most ms for a wanted frame. */
 static bool
 hostile_await(struct hostile *h, hostile_wanted *wanted, uint16_t port, unsigned ms)
 {

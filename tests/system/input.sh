@@ -1,10 +1,10 @@
 #!/bin/bash
-# input.sh BUILD - wrong options, graphs, addresses and surroundings: each is refused in a sentence, with the status
-# that says whose mistake it was (2: the command line's, 1: anything else's).
+# input.sh BUILD - invalid options, graphs, addresses and environments: each is refused in a sentence, with status 2 for
+# mistakes in the command line and 1 for all others.
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 
-# misuse PATTERN OPTION...
+# misuse PATTERN OPTION...: checks that udptest refuses the options with status 2.
 misuse() {
 	local pattern=$1
 	shift
@@ -52,7 +52,7 @@ check "--help is on standard output" "it is not" grep -q -- '--handoff' "$work/o
 
 # ---- settings and addresses ---------------------------------------------------------------------------------------------
 
-# refused PATTERN OPTION...
+# refused PATTERN OPTION...: checks that udptest refuses them with status 1.
 refused() {
 	local pattern=$1
 	shift
@@ -76,7 +76,7 @@ refused 'cannot be written' --json /dev/full
 
 # ---- graphs ---------------------------------------------------------------------------------------------------------------
 
-# graph NAME PATTERN TEXT: refused by udptest and by xk check alike.
+# graph NAME PATTERN TEXT: checks that udptest and xk check refuse the graph alike.
 graph() {
 	printf '%s\n' "$3" >"$work/$1.dot"
 	expect "graph: $1" 1 "^$work/$1.dot:[0-9]+: .*$2" "$udptest" --rounds 5 --graph "$work/$1.dot"
@@ -104,7 +104,7 @@ expect "a picture of no kind" 2 'a picture is NAME.svg' "$xk" draw graphs/udptes
 check "a picture of no kind" "it is there" test ! -e "$work/picture.gif"
 expect "a picture as PNG" 0 '' "$xk" draw graphs/udptest.dot -o "$work/picture.png"
 check "a picture as PNG" "it is none" grep -qa '^.PNG' "$work/picture.png"
-# Control characters, which a terminal would obey, are printed as text in every message.
+# Every message prints control characters, which a terminal would obey, as text.
 escape=$'\033'
 cp graphs/udptest.dot "$work/${escape}[31m.dot"
 for command in "$xk check" "$xk run --until 1s" "$xk run --link sim" "$xk bench echo --rounds 10 --graph" "$udptest --client 1.2.3 --graph"; do
@@ -165,7 +165,7 @@ expect "a graph of random bytes" 1 "^$work/random.dot:[0-9]+: " "$udptest" --gra
 
 # ---- networks in the simulator -------------------------------------------------------------------------------------------
 
-# network STATUS PATTERN OPTION...: xk run of this network ends so.
+# network STATUS PATTERN OPTION...: checks how xk run of this network ends.
 cp graphs/traffic.dot graphs/udptest.dot "$work"
 cat >"$work/net.dot" <<'END'
 graph n {
@@ -184,7 +184,7 @@ network() {
 
 sed 's/network="10.9.0.0\/16", //' "$work/net.dot" >"$work/addressless.dot"
 expect "xk run of hosts without addresses" 1 'a2: it cannot be booted' "$xk" run "$work/addressless.dot" --link sim
-check "xk run of hosts without addresses says why" "it does not" grep -q 'a2 vnet: interface 1 has no address' "$work/out"
+check "xk run of hosts without addresses reports the reason" "it does not" grep -q 'a2 vnet: interface 1 has no address' "$work/out"
 expect "xk run without a network" 2 'xk run' "$xk" run --link sim
 expect "xk run without --link" 2 'link sim' "$xk" run "$work/net.dot"
 expect "xk run of a protocol graph" 1 'directed' "$xk" run graphs/udptest.dot --link sim
@@ -227,21 +227,21 @@ expect "xk run onto a full disk" 1 'standard output cannot be written' \
 expect "xk run without standard output" 1 'standard output cannot be written' \
 	bash -c 'exec "$@" >&-' closed "$xk" run "$work/net.dot" --link sim
 
-# What is hardest to bear: hosts that are too slow, too small or too many, links at their limits, everything at once.
+# Extremes: hosts that are too slow, too small or too many, links at their limits, everything at once.
 mode=regular
 for set in lan.rate=1kb/s lan.rate=0 lan.latency=3600s lan.queue=1 lan.mtu=68 lan.mtu=65000 lan.loss=100% lan.corrupt=100% \
 	lan.duplicate=100% lan.overhead=65535 lan.burst=65536 a.stacks=2 a.threads=64 a.buffers=1 a.buffers=7 a.frame_in=60s \
 	a.thread_switch=60s a.interrupt=60s graph.traffic.rate=10000000 graph.traffic.rate=0 graph.traffic.size_max=65507 \
 	a1.start=1000000s a.count=60; do
-	[ "$mode" = ipp ] && mode=regular || mode=ipp # each in turn
+	[ "$mode" = ipp ] && mode=regular || mode=ipp # alternate
 	network 0 'hash' --until 15ms --set "$set" --set "graph.mode=$mode" --set a2.crash=6ms --set a2.boot=9ms
 done
 
-# A run that would not end by itself is ended by a signal, and tells what was counted; on a link without time, too.
+# A signal ends a run that would never end, and its counts are reported; also on a link without delay.
 endless() {
 	spawn endless "$xk" run "$@" --link sim --quiet --json "$work/endless.json" --until 1000000s
 	within 20 takes_signals "$pid"
-	sleep 0.1 # so that some of it was run, usually
+	sleep 0.1 # usually enough for part of the run
 	kill -"$signal" "$pid"
 	await_end "$pid" 20
 	[ "$status" -eq 0 ] && printed endless.err 'hash' && [ -s "$work/endless.json" ]
@@ -252,7 +252,7 @@ for signal in INT TERM; do
 		endless graphs/net/pair-ethernet10.dot --set cable.link=ideal --set client.udptest.rounds=1000000000
 done
 
-# ---- surroundings ----------------------------------------------------------------------------------------------------------
+# ---- environment -----------------------------------------------------------------------------------------------------------
 
 mkdir -p "$work/copy/build" "$work/copy/elsewhere"
 cp "$udptest" "$work/copy/build/"
@@ -281,7 +281,7 @@ if [ "$(id -u)" -eq 0 ]; then
 	expect "an unprivileged user in another's XDG_RUNTIME_DIR" 0 '' env -C "$work/copy" $nobody \
 		"$work/copy/build/udptest" --rounds 100
 
-	# A directory in /tmp that another user has put where ours would be.
+	# Another user's directory in /tmp in the place of ours.
 	mkdir -m 777 /tmp/xk-4077
 	expect "another's /tmp/xk-UID" 1 '/tmp/xk-4077 is not a directory of yours alone.*remove it, or give a path' \
 		env -u XDG_RUNTIME_DIR -C "$work/copy" setpriv --reuid=4077 --regid=4077 --clear-groups \

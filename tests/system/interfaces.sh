@@ -1,7 +1,7 @@
 #!/bin/bash
-# interfaces.sh BUILD - hosts on interfaces that change while they run, with a default Linux at the other end: it leaves
-# checksums to devices, joins segments, and sends long frames. Each change is a line on standard error and a counter;
-# each lost frame is counted by name.
+# interfaces.sh BUILD - hosts on interfaces that change while they run, with a default Linux at the other end, which
+# offloads checksums, coalesces segments and sends long frames. Each change is a line on standard error and a counter; each
+# lost frame is counted by name.
 #
 #     linux: vb, 10.77.0.1 --- va, ours, 10.77.0.2
 . "$(dirname "$0")/common.sh"
@@ -12,13 +12,13 @@ xk=$build/xk
 unshown="hosts follow their interfaces"
 . "$root/tests/system/networks.sh"
 
-# cable: va in our namespace and vb, with an address, in Linux's.
+# cable: makes va in our namespace and vb, with an address, in Linux's.
 cable() {
 	at "$ours" ip link add va type veth peer name vb netns "$linux" && at "$ours" ip link set va up &&
 		at "$linux" ip link set vb up && at "$linux" ip addr add 10.77.0.1/24 dev vb
 }
 
-# stand LINK DEV [OPTION]...: our host; its words are in $work/host.err, its counts in $work/host.json at its end.
+# stand LINK DEV [OPTION]...: starts our host; its messages go to $work/host.err, its counts to $work/host.json at its end.
 stand() {
 	at "$linux" ip neigh flush dev vb
 	spawn host nsenter -t "$ours" -n "$xk" run graphs/host.dot --link "$1" --set port.dev="$2" \
@@ -34,24 +34,24 @@ fall() {
 	check "$1: the host ends well" "status $status: $(tail -n 3 "$work/host.err")" [ "$status" -eq 0 ]
 }
 
-# counted NAME EXPRESSION: of c, the host's counters and drops; missing ones are 0.
+# counted NAME EXPRESSION: checks an expression of c, the host's counters and drops; missing ones are 0.
 counted() {
 	document "$1" "$work/host.json" "[c for c in [__import__('collections').Counter({**d['host']['counters'], \
 		**d['host']['drops']})] if $2]"
 }
 
-# hears NAME TEXT: the host prints TEXT on standard error.
-hears() {
-	check "$1: it is said" "$(tail -n 3 "$work/host.err")" within 20 printed host.err "$2"
+# reports NAME TEXT: checks that the host prints TEXT on standard error.
+reports() {
+	check "$1: it is reported" "$(tail -n 3 "$work/host.err")" within 20 printed host.err "$2"
 }
 
-# answers NAME [SIZE]...: Linux's echo requests and datagrams come back.
+# answers NAME [SIZE]...: checks that Linux's echo requests and datagrams are answered.
 answers() {
 	check "$1: Linux's pings are answered" "see above" at "$linux" "$peer" ping 10.77.0.2 1 "${@:2}" 56
 	check "$1: Linux's datagrams come back" "see above" at "$linux" "$peer" udp 10.77.0.2 2001 1 "${@:2}" 56
 }
 
-# sends PORT COUNT SIZE: Linux sends datagrams, and waits for no answer.
+# sends PORT COUNT SIZE: Linux sends datagrams without waiting for answers.
 sends() {
 	at "$linux" python3 -c '
 import socket, sys
@@ -66,7 +66,7 @@ namespace ours
 namespace elsewhere
 cable 2>"$work/veth" || skip "no veth devices here ($(cat "$work/veth"))"
 
-# ---- a kernel that leaves checksums to devices ---------------------------------------------------------------------------
+# ---- a kernel that offloads checksums ------------------------------------------------------------------------------------
 
 stand af_packet va --pcap "$work/left.pcap" || skip "$(tail -n 1 "$work/host.err")"
 answers "checksums left to a device" 1472 1473 8000
@@ -97,7 +97,7 @@ END
 if stand af_xdp va; then
 	check "af_xdp: Linux's pings are answered" "see above" at "$linux" "$peer" ping 10.77.0.2 1 56
 	sends 2001 1 56
-	hears "af_xdp: a checksum is left to a device" 'ethtool -K NAME tx off'
+	reports "af_xdp: a checksum is left to a device" 'ethtool -K NAME tx off'
 	fall "af_xdp"
 	counted "it is counted" "c['udp.unsummed'] == 1 and c['udp.bad_checksum'] == 0"
 else
@@ -109,35 +109,35 @@ fi
 stand af_packet va --mode ipp || fail stand "$(tail -n 3 "$work/host.err")"
 answers "before"
 at "$ours" sh -c 'ip link set va down; ip link set va name vz; ip link set vz up'
-hears "renamed" 'va is called vz now'
+reports "renamed" 'va is called vz now'
 answers "renamed"
 at "$ours" ip link set vz mtu 1400
 at "$linux" ip link set vb mtu 1400
-hears "another MTU" 'MTU of 1400 now \(1500 before\)'
+reports "another MTU" 'MTU of 1400 now \(1500 before\)'
 answers "another MTU" 1372 1373 3000
 at "$ours" ip link set vz mtu 1500
 at "$linux" ip link set vb mtu 1500
-hears "the first MTU again" "the port's is 1500"
+reports "the first MTU again" "the port's is 1500"
 answers "the first MTU again" 1472 3000
 at "$linux" ip link set vb down
-hears "no carrier" 'vz is without a carrier'
+reports "no carrier" 'vz is without a carrier'
 at "$linux" ip link set vb up
-hears "a carrier again" 'vz is up'
+reports "a carrier again" 'vz is up'
 at "$ours" ip link set vz address 02:00:00:00:77:78
-hears "another address" 'link address 02:00:00:00:77:78 now'
+reports "another address" 'link address 02:00:00:00:77:78 now'
 at "$linux" ip neigh flush dev vb
 answers "another address"
 at "$ours" ip link set vz netns "$elsewhere"
-hears "moved away" 'vz was moved to another network namespace'
+reports "moved away" 'vz was moved to another network namespace'
 at "$elsewhere" ip link set vz netns "$ours"
 at "$ours" ip link set vz up
-hears "moved back" 'vz is back'
+reports "moved back" 'vz is back'
 within 20 printed host.err 'vz is up$'
 answers "moved back"
 at "$ours" ip link del vz
-hears "deleted" 'vz was deleted'
+reports "deleted" 'vz was deleted'
 cable
-hears "made again" 'va is back'
+reports "made again" 'va is back'
 answers "made again"
 run 10 "$xk" stats --json -
 check "xk stats shows the port's counts" "$(tail -n 3 "$work/err")" grep -q '"moved": 1' "$work/out"
@@ -152,13 +152,13 @@ at "$linux" ip link set vb mtu 9000
 stand af_packet va
 at "$linux" "$peer" ping 10.77.0.2 1 56
 sends 9 1 4000
-at "$linux" "$peer" ping 10.77.0.2 1 56 # by its answer, the datagram before has arrived
+at "$linux" "$peer" ping 10.77.0.2 1 56 # its answer shows that the previous datagram has arrived
 fall "a frame longer than a buffer"
 counted "a frame longer than a buffer is counted" "c['port.rx_too_long'] == 1 and c['ip.bad_length'] == 0"
 at "$ours" ip link set va mtu 1500
 at "$linux" ip link set vb mtu 1500
 
-# A stopped host gets more datagrams than the ring holds: arrived and counted ones add up to those sent.
+# A stopped host is sent more datagrams than the ring holds: arrived and missed ones add up to those sent.
 stand af_packet va
 at "$linux" "$peer" ping 10.77.0.2 1 56
 kill -STOP "$host"
@@ -178,20 +178,20 @@ if [ -e /dev/net/tun ]; then
 			nsenter -t "$ours" -n "$xk" run graphs/host.dot --link af_packet --set port.dev=$device
 	done
 
-	# ---- taps: of one queue, moved while the host runs, and their addresses ----------------------------------------
+	# ---- taps: with one queue, moved while the host runs, and their addresses --------------------------------------
 
 	at "$ours" ip tuntap add dev tp0 mode tap
 	stand tap tp0 || fail "a tap of one queue" "$(tail -n 3 "$work/host.err")"
 	at "$ours" ip link set tp0 netns "$linux" name tp1
-	hears "a tap is moved" 'moved to another network namespace: the port goes on there'
+	reports "a tap is moved" 'moved to another network namespace: the port goes on there'
 	at "$linux" ip link set vb down
 	at "$linux" ip addr add 10.77.0.1/24 dev tp1
 	at "$linux" ip link set tp1 up
-	hears "a tap is up there" 'tp[01] is up'
+	reports "a tap is up there" 'tp[01] is up'
 	answers "a tap that was moved" 1472 3000
 	fall "a tap that was moved"
 
-	# address DIRECTORY NAMESPACE: the link address of a host on tap0 there.
+	# address DIRECTORY NAMESPACE: prints the link address of a host on tap0 there.
 	address() {
 		spawn addressed nsenter -t "$1" -n "$xk" run graphs/host.dot --link tap --set port.dev=tap0 "${@:2}"
 		within 30 printed addressed.err 'stands at'

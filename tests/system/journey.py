@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""journey.py check|print PAGE EXPRESSION: evaluates an expression of what is in a page of --journey (journey.sh)."""
+"""journey.py check|print PAGE EXPRESSION - evaluates an expression of a --journey page's data (journey.sh)."""
 import json
 import re
 import sys

@@ -1,22 +1,21 @@
 #!/bin/bash
 # journey.sh BUILD - the pages of --journey: a datagram, an ARP exchange, a fragmented message with a loss, a call whose
-# server crashes, a handoff by time. What is in each page is compared with what must have happened, and the pages are
-# stepped through in a headless Chromium, if there is one. A run with too many steps, hostile names, and mistakes in the
-# command line, too.
+# server crashes, a handoff by time. Each page's data is compared with the expected events, and the pages are stepped through
+# in a headless Chromium, if there is one. Also: a run with too many steps, hostile names, and invalid command lines.
 . "$(dirname "$0")/common.sh"
 
 xk=$build/xk
 pair=graphs/net/pair-ethernet10.dot
 calls=graphs/net/pair-calls.dot
 
-# page NAME NETWORK OPTION...: runs it, quietly, into $work/NAME.html.
+# page NAME NETWORK OPTION...: runs it quietly and writes $work/NAME.html.
 page() {
 	local name=$1 network=$2
 	shift 2
 	limit=120 expect "$name: it runs" 0 '' "$xk" run "$network" --link sim --quiet --journey "$work/$name.html" "$@"
 }
 
-# holds_page NAME WHAT EXPRESSION: of the page NAME; journey.py has the words.
+# holds_page NAME WHAT EXPRESSION: checks an expression of the page NAME; journey.py defines its names.
 holds_page() {
 	local why
 	if why=$(python3 "$root/tests/system/journey.py" check "$work/$1.html" "$3" 2>&1); then
@@ -49,7 +48,7 @@ holds_page arp 'both cross eth and the link' \
 	'way(1) == ["arp>eth", "eth>port", "port<eth", "eth<arp"] == way(first(k="down", h=host("server"), a="arp")["m"])
 		and first(k="down", h=host("server"), a="arp")["because"] == first(k="up", h=host("server"), b="arp")["i"]'
 
-# ---- paths: what is shown is what happens -------------------------------------------------------------------------------
+# ---- paths: the page shows what happens --------------------------------------------------------------------------------
 
 page paths $pair --set client.udptest.rounds=20
 holds_page paths 'the first messages go by layers, later ones by path' \
@@ -85,7 +84,7 @@ holds_page resent 'BLAST sends a lost fragment again, because of a NACK' \
 	'(lambda c: names(c["h"])[c["a"]] == "blast" and step(c["again"])["m"] == c["m"] and "because" in c)
 		(next(c for c in steps if "again" in c))'
 
-# A router passes on answers with the bytes of the requests.
+# A router forwards answers that have the same bytes as the requests.
 page routed graphs/net/routed.dot --until 300ms
 holds_page routed 'what routers pass on is not sent again' \
 	'not any("again" in c for c in steps) and all("because" in c for c in all_of(k="down", a="ip") if "c" not in c)'
@@ -148,11 +147,11 @@ expect 'too many hosts' 2 'up to 16 hosts' "$xk" run graphs/net/thousand.dot --l
 
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || chromium=
 if [ -z "$chromium" ]; then
-	echo "SKIPPED: no Chromium is installed, so no page has been opened"
+	echo "SKIPPED: Chromium is not installed, so no page has been opened"
 	exit 0
 fi
 
-# shows NAME WHAT FRAGMENT PATTERN...: the page, opened at #FRAGMENT, has a document with text like each pattern.
+# shows NAME WHAT FRAGMENT PATTERN...: checks that the page, opened at #FRAGMENT, contains each pattern.
 shows() {
 	local name=$1 what=$2 fragment=$3 pattern
 	shift 3
@@ -185,7 +184,7 @@ shows fragments 'a loss' 'first=loss' 'is lost on its way' 'mark lost'
 shows long 'more than 10,000 crossings' 'step=15000' 'data-step="15000"' 'only the first 20000 steps'
 shows hostile 'hostile names are text' 'step=1' 'id="title">&lt;!--&lt;script&gt;' 'onerror=alert\(1\)&gt;.dot, seed 1'
 
-# Keys: in a copy that may run another script, too.
+# Keys: in a copy that may run an additional script.
 sed 's|<meta http-equiv="Content-Security-Policy[^>]*>||' "$work/datagram.html" >"$work/keys.html"
 cat >>"$work/keys.html" <<'END'
 <script>

@@ -1,14 +1,14 @@
 #!/bin/bash
-# limits.sh BUILD - under each limit of a process (ulimit), every program works or says which limit it is: no crash, no hang,
-# no bare words of the system. --long sweeps all values over all programs.
+# limits.sh BUILD - under each limit of a process (ulimit), every program works or names the limit: no crash, no hang, no bare
+# errno text. --long sweeps all values over all programs.
 . "$(dirname "$0")/common.sh"
 
-# Sanitizers need terabytes of address space, so the programs are those of the build around this one, if it is there.
+# Sanitizers need terabytes of address space, so the programs of the parent build are used if it exists.
 programs=$build
 [ ! -x "$build/../udptest" ] || programs=$(realpath "$build/..")
 bare='(Too many open files|Cannot allocate memory|Resource temporarily unavailable|File too large|Invalid argument|not permitted)$'
 
-# fault: prints the fault in the end of the last run, if any.
+# fault: prints what is wrong with the last run's status or error message, if anything.
 fault() {
 	if [ "$status" -gt 2 ]; then
 		echo "status $status"
@@ -19,7 +19,7 @@ fault() {
 	fi
 }
 
-# under FLAG VALUE COMMAND...: with the limit, as a user if $user is set. The test's own output must not be a file.
+# under FLAG VALUE COMMAND...: runs it with the limit, as user $user if set. The test's own output must not be a file.
 under() {
 	local flag=$1 value=$2 why name
 	shift 2
@@ -35,12 +35,12 @@ under() {
 	fi
 }
 
-# names FLAG VALUE PATTERN COMMAND...: fails, and says something like PATTERN.
+# names FLAG VALUE PATTERN COMMAND...: checks that it fails and prints PATTERN.
 names() {
 	local pattern=$3
 	under "$1" "$2" "${@:4}"
 	check "... fails" "status $status" [ "$status" -eq 1 ]
-	check "... says '$pattern'" "$(tail -n 4 "$work/err")" grep -qE -- "$pattern" "$work/err"
+	check "... prints '$pattern'" "$(tail -n 4 "$work/err")" grep -qE -- "$pattern" "$work/err"
 }
 
 pair=("$programs/udptest" --rounds 20 --mode ipp)
@@ -67,7 +67,7 @@ fi
 # shellcheck disable=SC2016 # for the inner shell
 expect "processor time" 152 'processor time is used up: .ulimit -t' bash -c 'ulimit -S -t 1; exec "$@"' time \
 	"${here[@]}" --driver poll --rounds 1000000000
-user=$((100000 + $$)) # nobody else's: the limit is on all processes of a user
+user=$((100000 + $$)) # an unused user: the limit covers all processes of a user
 if [ "$(id -u)" -ne 0 ] || ! setpriv --reuid=$user --regid=$user --clear-groups test -x "$programs/udptest"; then
 	ok "threads (not tried: it takes root to be another user, who can read the build)"
 else
@@ -87,9 +87,9 @@ else
 		"$@"' many "${xdp[@]}"
 fi
 
-# ---- surroundings ---------------------------------------------------------------------------------------------------------
+# ---- environment ----------------------------------------------------------------------------------------------------------
 
-# without NAME PREPARE PATTERN COMMAND...: fails in a mount namespace of its own after PREPARE.
+# without NAME PREPARE PATTERN COMMAND...: checks that it fails in its own mount namespace after PREPARE.
 without() {
 	local name=$1 prepare=$2 pattern=$3
 	shift 3

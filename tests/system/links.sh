@@ -1,14 +1,13 @@
 #!/bin/bash
-# links.sh BUILD - udptest over memif, tap, af_packet and af_xdp: as pairs, which make a network of their own, and as
-# ends that are started by themselves; what a link or a user cannot do is refused in words. What this machine forbids is
-# skipped.
+# links.sh BUILD - udptest over memif, tap, af_packet and af_xdp: as pairs, which make their own network, and as ends started
+# separately; requests beyond a link's or user's abilities are refused in words. Skips what this machine forbids.
 . "$(dirname "$0")/common.sh"
 
-# Pollers on a machine with more to do wait long for their turn.
+# Polling ends on a busy machine wait long for their turn.
 patient=(--set udptest.timeout=8s --set udptest.silence=20s)
 forbidden='may not make a network of its own|cannot be made|CAP_BPF|af_xdp device|does not start'
 
-# forbids NAME: whether the last run failed for what this machine forbids; then says so.
+# forbids NAME: succeeds, and prints SKIPPED, if the last run failed because of a restriction of this machine.
 forbids() {
 	[ "$status" -eq 1 ] && grep -qE -- "$forbidden" "$work/err" || return 1
 	echo "SKIPPED: $1: $(grep -E -m 1 -- "$forbidden" "$work/err")"
@@ -30,9 +29,9 @@ interfaces() {
 	ls /sys/class/net
 }
 
-# ---- ends that are started by themselves, on a cable of this test's own -----------------------------------------------
+# ---- ends started separately, on this test's own cable ----------------------------------------------------------------
 
-# lone LINK OPTION...: server and client; the server is killed, and another one takes its place.
+# lone LINK OPTION...: runs a server and a client; kills the server and starts another in its place.
 lone() {
 	local link=$1 round
 	shift
@@ -68,7 +67,7 @@ if [ "${2:-}" = inside ]; then
 	ip link del "$near"
 	await_end "$client" 20
 	check "an interface vanishes: the client gives up" "status $status" [ "$status" -eq 1 ]
-	check "... and says so" "$(tail -n 3 "$work/client.err")" printed client.err 'has not answered'
+	check "... and reports it" "$(tail -n 3 "$work/client.err")" printed client.err 'has not answered'
 	end_server
 	if [ -e /dev/net/tun ]; then
 		ip link add xkt-bridge type bridge mcast_snooping 0 && ip link set xkt-bridge up
@@ -87,9 +86,9 @@ before=$(interfaces)
 near=xkt far=xkt
 lone memif --driver poll
 if ! command -v ip >/dev/null; then
-	echo "SKIPPED: ends on interfaces: there is no ip (iproute2) to make them"
+	echo "SKIPPED: ends on interfaces: ip (package iproute2) is not installed"
 elif ! unshare -n true 2>/dev/null; then
-	echo "SKIPPED: ends on interfaces: this user may not make a network"
+	echo "SKIPPED: ends on interfaces: this user may not make network namespaces"
 else
 	unshare -n "$0" "$build" inside || failures=$((failures + 1))
 fi
@@ -105,7 +104,7 @@ for link in tap af_packet af_xdp; do
 done
 pair "af_packet, two links" 20 2 True --link af_packet --graph graphs/udptest-multihomed.dot
 
-# By the system's count of its switches, a driver that waits on a descriptor does sleep.
+# A driver that waits on a descriptor sleeps, by the system's count of its switches.
 run 60 "$udptest" --link af_packet --rounds 200 --mode ipp --cores 0,0 --json "$work/asleep.json"
 if [ "$status" -eq 0 ]; then
 	document "af_packet: the driver sleeps" "$work/asleep.json" \

@@ -1,11 +1,11 @@
 #!/bin/bash
-# linux.sh BUILD - a host of ours and Linux on one wire: echo requests and datagrams both ways, up to the longest, with
-# their fragments in order, in reverse and twice; address resolution both ways and its expiry; errors by ICMP.
+# linux.sh BUILD - our host and Linux on one wire: echo requests and datagrams in both directions, up to the longest, with
+# their fragments in order, reversed and duplicated; address resolution in both directions and its expiry; ICMP errors.
 #
 #     k0 (Linux's host, 10.88.0.1) --- m0  relay.py  m1 --- x0 (ours, 10.88.0.2)
 #
-# each in a network namespace of its own. What stands in the middle is the witness: it counts fragments and adds up every
-# checksum, so that it is known what crossed, and that neither end left a checksum or its fragments to a device.
+# Each is in its own network namespace. The relay is the witness of what crossed: it counts fragments and verifies every
+# checksum, which shows that neither end left checksums or fragmentation to a device.
 . "$(dirname "$0")/common.sh"
 
 here=$root/tests/system/linux
@@ -30,7 +30,7 @@ for end in "$linux k0" "$middle m0" "$middle m1" "$ours x0"; do
 done
 at "$linux" ip addr add "$kernel_host/24" dev k0
 
-# relay ORDER, end_relay: the report is then in $work/witness.json.
+# relay ORDER: starts the wire. end_relay: ends it and writes its report to $work/witness.json.
 relay() {
 	spawn relay nsenter -t "$middle" -n "$here/relay.py" m0 m1 "$work/witness.json" "$1"
 	relay=$pid
@@ -43,14 +43,14 @@ end_relay() {
 	[ "$status" -eq 0 ] || fail end_relay "status $status: $(tail -n 3 "$work/relay.err")"
 }
 
-# witnessed NAME EXPRESSION: of the witness's report; left is what came from Linux, right what came from us.
+# witnessed NAME EXPRESSION: checks an expression of the report; left: frames from Linux, right: frames from us.
 witnessed() {
 	document "$1" "$work/witness.json" "$2"
 }
 
 # ---- our host --------------------------------------------------------------------------------------------------------
 
-# stand [OPTION]...: our host, up; its words are in $work/host.err.
+# stand [OPTION]...: starts our host and waits until it is up; its messages are in $work/host.err.
 stand() {
 	spawn host nsenter -t "$ours" -n "$xk" run graphs/host.dot --link af_packet --set port.dev=x0 \
 		--set "vnet.address=$our_host/24" --json "$work/host.json" "$@"
@@ -64,7 +64,7 @@ fall() {
 	[ "$status" -eq 0 ] || fail fall "status $status: $(tail -n 3 "$work/host.err")"
 }
 
-# ping NAME NAMESPACE COUNT WANTED OPTION...: we ping Linux; so many requests of COUNT are answered, and nothing is corrupt.
+# ping NAME NAMESPACE COUNT WANTED OPTION...: we ping Linux; WANTED of COUNT requests are answered, none corrupt.
 ping() {
 	local name=$1 from=$2 count=$3 wanted=$4
 	shift 4
@@ -78,13 +78,13 @@ ping() {
 sizes='1 1472 1473 8000 65507'
 alone=(--link af_packet --set port.dev=x0 --set "vnet.address=$our_host/24")
 
-# Linux asks, we answer.
+# Linux sends requests, we answer.
 linux_asks() {
 	check "$1: Linux pings us" "see above" at "$linux" "$here/peer.py" ping "$our_host" 2 $sizes
 	check "$1: Linux's datagrams come back" "see above" at "$linux" "$here/peer.py" udp "$our_host" 2001 2 $sizes
 }
 
-# We ask, Linux answers.
+# We send requests, Linux answers.
 we_ask() {
 	spawn echo nsenter -t "$linux" -n "$here/peer.py" echo 2001
 	local echo=$pid size
@@ -99,7 +99,7 @@ we_ask() {
 	await_end "$echo" 10
 }
 
-# Of each way's datagrams at least so many were cut up, and every checksum was there and right.
+# In each direction, at least so many datagrams were fragmented, and every checksum was present and correct.
 fragments_crossed() {
 	local way
 	for way in left right; do
@@ -194,7 +194,7 @@ run 30 nsenter -t "$ours" -n "$build/icmptest" "$kernel_host" "${far[@]}" --set 
 document "Linux tells us that a datagram was on its way for too long" "$work/ping.json" \
 	"d['received'] == 0 and d['faults']['hops'] == 3"
 
-# ---- without a wire: a device of Linux's whose other end is ours --------------------------------------------------------
+# ---- without a wire: a Linux device whose other end is ours -------------------------------------------------------------
 
 spawn host nsenter -t "$linux" -n "$xk" run graphs/host.dot --link tap --set port.dev=t0 --set vnet.address=10.90.0.2/24
 host=$pid

@@ -1,10 +1,10 @@
 #!/bin/bash
-# logp.sh BUILD - logp: on virtual time, LogP parameters are the costs that were put in, within 2 %, and bursts are predicted
-# within 10 %; on real links, between processes and in one, with lone ends and with --far, it measures whatever there is.
+# logp.sh BUILD - logp: on virtual time, measured LogP parameters equal the configured costs within 2 %, and bursts are predicted
+# within 10 %; on real links, it runs between processes and within one, with lone ends and with --far.
 . "$(dirname "$0")/common.sh"
 
 logp=$build/logp
-# What is the same on virtual time whoever measures it is measured by the programs that people use, which are faster.
+# Results on virtual time do not depend on the build, so the faster release build is used.
 fast=$root/build/logp
 [ -x "$fast" ] || fast=$logp
 
@@ -19,8 +19,8 @@ fi
 
 # ---- on virtual time -----------------------------------------------------------------------------------------------------
 
-# is NAME EXPRESSION OPTION...: EXPRESSION holds of each run (r: medians by key) and in each, bursts are as predicted. In it,
-# near(key, value) is within 2 %; frame(bytes) is how long one of UDP/IP occupies a link of 10 Gb/s.
+# is NAME EXPRESSION OPTION...: checks EXPRESSION for each run (r: medians by key), and each run's bursts against the prediction.
+# near(key, value): within 2 %; frame(bytes): the time for which a UDP/IP frame occupies a link of 10 Gb/s.
 is() {
 	local name=$1 expression=$2 why
 	shift 2
@@ -95,7 +95,7 @@ run 60 "$fast" --link sim --preset rack10g --costs none --mode ipp --size 64,400
 document "who copies makes no difference on virtual time" "$work/copies.json" '([r["copies"] for r in runs] ==
 	2 * ["sender", "nobody", "both"] and len({r["g_ns"]["median"] for r in runs[:3]}) == 1 and
 	len({r["byte_gap_ns"]["median"] for r in runs[3:]}) == 1 and all(r["lost"] == 0 for r in runs))'
-check "... and the tables say so" "$(head -n 8 "$work/out")" grep -qE '^    4000  ipp +1 graph    nobody ' "$work/out"
+check "... and the tables show it" "$(head -n 8 "$work/out")" grep -qE '^    4000  ipp +1 graph    nobody ' "$work/out"
 expect "a way to copy that there is not" 2 'copies' "$logp" --copies all
 for paths in yes no; do
 	"$fast" --link sim --size 8 --repeats 1 --paths $paths --json - 2>"$work/$paths.err" | grep -v '"\(before\|after\)"' \
@@ -110,12 +110,12 @@ for graph in udptest llp blasttest bid-ip stopwait traffic pingpong udptest-two 
 	prints "graphs/$graph.dot" ' 32 .* (0\.9|1\.0).$' "$fast" --graph graphs/$graph.dot --link sim --size 8 --repeats 1 --rounds 3 \
 		--mode ipp
 done
-# Where the last answer comes behind acknowledgements.
+# Graphs in which the last answer follows acknowledgements.
 for graph in gm am am-udp; do
 	prints "graphs/$graph.dot, on a fast link" ' 32 .* (0\.9|1\.0).$' "$fast" --graph graphs/$graph.dot --link sim --preset myrinet \
 		--size 8 --repeats 1 --rounds 3 --mode ipp
 done
-# In regular mode, a sender that polls for room must not keep its host from taking the acknowledgements.
+# In regular mode, a sender that polls for room must not keep its host from receiving the acknowledgements.
 for options in gm.dot am.dot "gm.dot --set gm.flow=no" "gm.dot --set gm.reliable=no"; do
 	# shellcheck disable=SC2086 # a list of words
 	run 120 "$fast" --link sim --size 8,1000 --repeats 1 --rounds 3 --json "$work/both.json" --graph graphs/$options
@@ -134,9 +134,9 @@ prints "compiled" ' 32 .* (0\.9|1\.0).$' "$work/compiled" logp --link sim --size
 
 # ---- real links ------------------------------------------------------------------------------------------------------------
 
-# A machine with more to do may stop a process for longer than a batch usually takes.
+# A busy machine may stop a process for longer than a batch usually takes.
 few=(--rounds 3 --repeats 2 --size 8,4000 --set logptest.timeout=8s --set logptest.silence=20s)
-# Every link, and every way to copy; with --long, every way over every link.
+# Every link and every copying method; with --long, every method over every link.
 for pair in 'virtio sender,nobody,both' 'ring sender' 'memory nobody' 'memif both'; do
 	read -r link copies <<<"$pair"
 	[ "${XK_TEST_LONG:-0}" != 1 ] || copies=sender,nobody,both
@@ -155,7 +155,7 @@ end_server
 document "a lone server tells what it did" "$work/server.json" \
 	's["messages"] == s["counters"]["logptest.messages"] > 1000 and d["program"] == "logp"'
 if ! command -v ip >/dev/null || ! unshare -n true 2>/dev/null; then
-	echo "SKIPPED: --far: this user may not make a network, or there is no ip (iproute2)"
+	echo "SKIPPED: --far: this user may not make network namespaces, or ip (package iproute2) is not installed"
 else
 	unshare -n "$0" "$build" inside || failures=$((failures + 1))
 fi

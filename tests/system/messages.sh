@@ -1,12 +1,12 @@
 #!/bin/bash
-# messages.sh BUILD - error messages, each of which names the request, the fault and the remedy; and files from pipes,
-# files of other graph tools, versions.
+# messages.sh BUILD - error messages, which name the request, the fault and the remedy; also graphs from pipes, files of
+# other graph tools, versions.
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 
 # ---- graphs from pipes --------------------------------------------------------------------------------------------------
 
-# piped NAME COMMAND...: reads the graph on standard input, from a pipe.
+# piped NAME COMMAND...: checks that it reads the graph on standard input, from a pipe.
 piped() {
 	local name=$1
 	shift
@@ -42,7 +42,7 @@ expect "no standard input" 1 '^/dev/stdin: cannot be read' bash -c 'exec "$@" <&
 
 # ---- graphs of other tools ----------------------------------------------------------------------------------------------
 
-# drawn NAME FILE: a tool's file is accepted.
+# drawn NAME FILE: checks that a tool's file is accepted.
 drawn() {
 	expect "$1" 0 '' "$xk" check "$2"
 }
@@ -58,7 +58,7 @@ if command -v dot >/dev/null; then
 		done
 	done
 else
-	ok "graphs of dot (not tried: graphviz is not here)"
+	ok "graphs of dot (not tried: graphviz is not installed)"
 fi
 cat >"$work/networkx.dot" <<'END'
 digraph "udptest" {
@@ -75,13 +75,13 @@ arp -> eth  [key=0];
 "\n" [pos="1,2"];
 }
 END
-drawn "what networkx writes of a graph that it has read" "$work/networkx.dot"
+drawn "a graph read and written by networkx" "$work/networkx.dot"
 expect "... but no edge to a line's end" 1 '"\\n" holds more than letters' \
 	"$xk" check <(sed '3s/.*/udp -> "\\n";/' "$work/networkx.dot")
 
 # ---- addresses ----------------------------------------------------------------------------------------------------------
 
-# Each address that no single host can have, and its kind.
+# Each address that no host can have, and its kind.
 while read -r address what; do
 	expect "ping of $address" 2 "\"$address\" is not an address.* but $what" "$build/icmptest" "$address" --count 1
 	expect "round trips with $address" 2 "\"$address\" is not an address.* but $what" "$udptest" --client "$address" --rounds 1
@@ -123,7 +123,7 @@ pair=graphs/net/pair-ethernet10.dot
 expect "two hosts of a network at one address" 1 'client and server both have the address 10.9.0.9' "$xk" run $pair \
 	--link sim --set client.vnet.address=10.9.0.9/24 --set server.vnet.address=10.9.0.9/24
 
-# Two hosts with one address on a cable, and Linux with it: each is told of the other while it runs.
+# Two hosts with one address on a cable, and one with Linux's: each reports the conflict while it runs.
 # shellcheck disable=SC2016 # for the inner shell
 if unshare -n ip link add va type veth peer name vb 2>/dev/null; then
 	spawn pair unshare -n bash -c 'ip link add va type veth peer name vb && ip link set va up && ip link set vb up || exit
@@ -133,7 +133,7 @@ if unshare -n ip link add va type veth peer name vb 2>/dev/null; then
 		trap "kill -TERM \$(jobs -p); wait; exit" TERM
 		wait' "$xk" "$work"
 	for end in va vb; do
-		check "a host at $end is told of another with its address" "$(tail -n 2 "$work/$end.err")" within 20 printed $end.err \
+		check "a host at $end reports another with its address" "$(tail -n 2 "$work/$end.err")" within 20 printed $end.err \
 			'address conflict: 10.77.0.2 is also used by the station .*give one of the two another address'
 	done
 	kill -TERM "$pid"
@@ -141,7 +141,7 @@ if unshare -n ip link add va type veth peer name vb 2>/dev/null; then
 	spawn beside unshare -n bash -c 'ip link add va type veth peer name vb && ip link set va up && ip link set vb up &&
 		ip addr add 10.77.0.2/24 dev vb || exit
 		exec "$0" run graphs/host.dot --link af_packet --set port.dev=va --set vnet.address=10.77.0.2/24' "$xk"
-	check "a host is told of Linux with its address" "$(tail -n 2 "$work/beside.err")" within 20 printed beside.err \
+	check "a host reports Linux with its address" "$(tail -n 2 "$work/beside.err")" within 20 printed beside.err \
 		'address conflict: 10.77.0.2 is also used by the station'
 	kill -TERM "$pid" 2>/dev/null
 	await_end "$pid" 20
@@ -151,7 +151,7 @@ fi
 
 # ---- limits and files ---------------------------------------------------------------------------------------------------
 
-# at_limit NAME PATTERN ULIMIT COMMAND...
+# at_limit NAME PATTERN ULIMIT COMMAND...: checks that it fails with PATTERN under the limit.
 at_limit() {
 	local name=$1 pattern=$2 amount=$3
 	shift 3
@@ -177,7 +177,7 @@ if "$xk" --version | grep -q 'without DPDK'; then
 else
 	expect "no pkg-config" 1 'pkg-config cannot be run: No such file or directory: install it' \
 		env PATH=/nonexistent "$xk" compile graphs/udptest.dot -o "$work/compiled"
-	check "... and nothing is said of its packages" "$(cat "$work/err")" [ "$(wc -l <"$work/err")" -eq 1 ]
+	check "... and packages are not mentioned" "$(cat "$work/err")" [ "$(wc -l <"$work/err")" -eq 1 ]
 	expect "a package that pkg-config lacks" 1 'libdpdk' env PKG_CONFIG_LIBDIR=/nonexistent PKG_CONFIG_PATH= \
 		"$xk" compile graphs/udptest.dot -o "$work/compiled"
 fi
@@ -196,7 +196,7 @@ for word in --version help; do
 	check "./run $word" "status $status: $(tail -n 2 "$work/err")" [ "$status" -eq 0 ]
 done
 
-# ---- what is refused before anything is built, and what is worked around ------------------------------------------------
+# ---- refusals before anything is built, and workarounds -----------------------------------------------------------------
 
 mkdir "$work/a tree, its 50% and ümlaut"
 cp --parents run tools/packages.sh tests/build.sh "$work/a tree, its 50% and ümlaut"

@@ -1,9 +1,8 @@
 #!/bin/bash
-# neighbours.sh BUILD - neighbours that change, with a host of ours or Linux at each end: restarted, with another card,
-# behind another port of a bridge, with two addresses, another prefix, a virtual router, a proxy, a gateway outside the
-# prefix. After each change, traffic that expects answers gets them again; prints how long that took. Our hosts believe
-# what ARP says for an hour, so that they recover by advice and by announcements, not by age. With --long, Linux keeps
-# its own times, and asks Linux, too.
+# neighbours.sh BUILD - neighbours that change, with our host or Linux at each end: restarted, with another card, behind
+# another port of a bridge, with two addresses, another prefix, a virtual router, a proxy, a gateway outside the prefix. After
+# each change, requests are answered again; the time is printed. Our hosts' ARP entries last an hour, so they recover by
+# advice and announcements, not by age. With --long, Linux keeps its default timers, and Linux also queries Linux.
 #
 #     asking: a0 --- br0 --- br1 --- b0 :changing
 #                     +----- br2 --- c0 :another
@@ -36,7 +35,7 @@ for i in 1 2 3; do # the last one stands alone
 	at "$middle" ip link set u$i master br$i up
 done
 
-# cable NAMESPACE DEVICE BRIDGE [LINK]: a new device; an old one of its name is gone.
+# cable NAMESPACE DEVICE BRIDGE [LINK]: makes a new device, replacing one of the same name.
 cable() {
 	at "$middle" ip link del "p$2" 2>/dev/null
 	at "$middle" ip link add "p$2" type veth peer name "$2" ${4:+address "$4"} netns "$1"
@@ -52,7 +51,7 @@ has() {
 	done
 }
 
-# sets NAMESPACE VALUE NAME...: of /proc/sys/net/ipv4.
+# sets NAMESPACE VALUE NAME...: writes VALUE to names in /proc/sys/net/ipv4.
 sets() {
 	local name
 	for name in "${@:3}"; do
@@ -60,7 +59,7 @@ sets() {
 	done
 }
 
-# impatient NAMESPACE DEVICE: Linux doubts its neighbours soon. Its own times are 30 s and 5 s.
+# impatient NAMESPACE DEVICE: shortens Linux's neighbour timers; the defaults are 30 s and 5 s.
 impatient() {
 	[ "${XK_TEST_LONG:-0}" = 1 ] || {
 		sets "$1" 500 "neigh/$2/base_reachable_time_ms"
@@ -75,7 +74,7 @@ of_ours() {
 	echo "--link af_packet --set port.dev=$1 --set arp.age=3600s"
 }
 
-# stand NAMESPACE DEVICE ADDRESS [OPTION]...: a host of ours that answers.
+# stand NAMESPACE DEVICE ADDRESS [OPTION]...: starts our host, which answers.
 stand() {
 	# shellcheck disable=SC2046 # words
 	spawn host nsenter -t "$1" -n "$build/xk" run graphs/host.dot $(of_ours "$2") --set "vnet.address=$3" "${@:4}"
@@ -89,7 +88,7 @@ fall() {
 	[ "$status" -eq 0 ] || fail fall "status $status: $(tail -n 3 "$work/host.err")"
 }
 
-# ask WHO NAMESPACE DEVICE OWN ADDRESS [OPTION]...: WHO is ours (with options) or linux; asks until `hush`.
+# ask WHO NAMESPACE DEVICE OWN ADDRESS [OPTION]...: sends requests until `hush`; WHO is `ours` (with options) or `linux`.
 ask() {
 	if [ "$1" = ours ]; then
 		# shellcheck disable=SC2046 # words
@@ -114,8 +113,8 @@ answered() {
 	[ "$(answers)" -ge "$1" ]
 }
 
-# goes_on NAME: there are answers from now on.
-goes_on() {
+# recovers NAME: waits for new answers and prints the time.
+recovers() {
 	local before from
 	before=$(answers)
 	from=$(milliseconds)
@@ -124,9 +123,9 @@ goes_on() {
 	check "$1" "$(tail -n 2 "$work/asker.out" "$work/asker.err")" within 12 answered $((before + 5))
 }
 
-# ---- a neighbour that comes back, or sits elsewhere ---------------------------------------------------------------------
+# ---- a neighbour that comes back or moves -------------------------------------------------------------------------------
 
-# come WHO LINK: the neighbour 10.77.0.1, with a new card.
+# come WHO LINK: starts the neighbour 10.77.0.1 with a new card.
 come() {
 	cable "$changing" b0 br1 "$2"
 	if [ "$1" = ours ]; then
@@ -152,22 +151,22 @@ changes() {
 	impatient "$asking" a0
 	come "$2" $first
 	ask "$1" "$asking" a0 10.77.0.2/24 10.77.0.1
-	goes_on "$name"
+	recovers "$name"
 	leave "$2"
 	come "$2" $first
-	goes_on "$name: restarted"
+	recovers "$name: restarted"
 	leave "$2"
 	come "$2" $second
-	goes_on "$name: restarted with another link address"
+	recovers "$name: restarted with another link address"
 	at "$middle" ip link set pb0 nomaster
 	at "$middle" ip link set pb0 master br2
-	goes_on "$name: at another port of a bridge, which it cannot notice"
+	recovers "$name: at another port of a bridge, which it cannot notice"
 	at "$middle" ip link set pb0 down
 	at "$middle" ip link set pb0 master br1 up
-	goes_on "$name: at another port of a bridge"
+	recovers "$name: at another port of a bridge"
 	cable "$changing" b0 br1 $third
 	[ "$2" = ours ] || has "$changing" b0 10.77.0.1/24
-	goes_on "$name: with another card"
+	recovers "$name: with another card"
 	hush
 	[ "$2" != ours ] || fall
 }
@@ -187,27 +186,27 @@ at "$changing" ip route add 10.77.0.2 dev b0
 stand "$asking" a0 10.77.0.2/24
 for own in 10.77.0.1 10.77.0.3 10.99.0.1 10.77.5.1; do
 	ask linux "$changing" b0 $own/24 10.77.0.2
-	goes_on "Linux asks with one of its addresses, $own"
+	recovers "Linux asks with one of its addresses, $own"
 	hush
 	at "$changing" ip neigh flush dev b0
 done
 fall
 ask ours "$asking" a0 10.77.0.2/24 10.77.5.1 --set vnet.onlink=10.77.5.1
-goes_on "ours asks a neighbour with a wider prefix"
+recovers "ours asks a neighbour with a wider prefix"
 hush
 ask ours "$asking" a0 10.77.0.2/24 10.77.0.3
-goes_on "ours asks Linux at its second address"
+recovers "ours asks Linux at its second address"
 at "$changing" ip addr del 10.77.0.3/24 dev b0
 has "$another" c0 10.77.0.3/24
-goes_on "... which another station has now"
+recovers "... which another station has now"
 hush
 at "$changing" ip addr flush dev b0
 at "$another" ip addr flush dev c0
 
 # ---- a virtual router ---------------------------------------------------------------------------------------------------
 
-# A router may have a device with the virtual link address; another program answers ARP for it.
-# master NAMESPACE DEVICE, resign NAMESPACE DEVICE
+# A router may have a device with the virtual link address; another program answers ARP for it. `master NAMESPACE DEVICE`
+# takes over the virtual address, `resign NAMESPACE DEVICE` gives it up.
 master() {
 	at "$1" ip link set "$2" up
 	at "$1" ip link add link "$2" name v0 address $virtual type macvlan mode bridge
@@ -230,7 +229,7 @@ resign() {
 # routed WHO
 routed() {
 	local name="$1 asks beyond a virtual router"
-	for i in 0 1 2; do # they know the virtual link address where it was last
+	for i in 0 1 2; do # bridges remember the port where the virtual link address was last
 		at "$middle" ip link set br$i type bridge fdb_flush
 	done
 	cable "$asking" a0 br0
@@ -244,18 +243,18 @@ routed() {
 	has "$changing" b0 10.77.0.11/24 10.77.0.254/32
 	has "$another" c0 10.77.0.12/24
 	ask "$1" "$asking" a0 10.77.0.2/24 $far --set ip.gateway=10.77.0.254
-	goes_on "$name"
+	recovers "$name"
 	at "$changing" ip link set b0 down
 	has "$another" c0 10.77.0.254/32
 	at "$another" "$peer" announce c0 10.77.0.254 $second
-	goes_on "$name: another station announces that it is the router"
+	recovers "$name: another station announces that it is the router"
 	at "$another" ip link set c0 down
 	master "$changing" b0
-	goes_on "$name: a virtual link address, which no frame comes from"
+	recovers "$name: a virtual link address, which no frame comes from"
 	resign "$changing" b0
 	master "$another" c0
 	at "$another" "$peer" announce c0 10.77.0.254 $virtual
-	goes_on "$name: the same link address at another port"
+	recovers "$name: the same link address at another port"
 	resign "$another" c0
 	hush
 }
@@ -274,7 +273,7 @@ fi
 
 # ---- a proxy ------------------------------------------------------------------------------------------------------------
 
-# proxied ASKING CHANGING: a router between two segments of one network answers for each host on the other's.
+# proxied ASKING CHANGING: a router between two segments of one network answers ARP for the hosts of the other segment.
 proxied() {
 	local name="$1 asks $2 through a proxy"
 	cable "$asking" a0 br0
@@ -291,10 +290,10 @@ proxied() {
 	come "$2" $first
 	at "$middle" ip link set pb0 master br3
 	ask "$1" "$asking" a0 10.77.0.2/24 10.77.0.1
-	goes_on "$name"
+	recovers "$name"
 	at "$middle" ip link set pc0 down
 	at "$middle" ip link set pb0 master br1
-	goes_on "$name: it has moved to this segment"
+	recovers "$name: it has moved to this segment"
 	hush
 	[ "$2" != ours ] || fall
 }
@@ -324,9 +323,9 @@ beyond() {
 	}
 	impatient "$asking" a0
 	ask "$1" "$asking" a0 10.9.9.9/32 $far --set ip.gateway=172.31.1.1 --set vnet.onlink=172.31.1.1
-	goes_on "$name"
+	recovers "$name"
 	gateway $second
-	goes_on "$name: with another card"
+	recovers "$name: with another card"
 	hush
 }
 
@@ -335,6 +334,6 @@ beyond ours
 cable "$asking" a0 br0
 stand "$asking" a0 10.9.9.9/32 --set ip.gateway=172.31.1.1 --set vnet.onlink=172.31.1.1
 ask linux "$changing" b0 $far/32 10.9.9.9
-goes_on "Linux asks ours through that gateway"
+recovers "Linux asks ours through that gateway"
 hush
 fall

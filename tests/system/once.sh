@@ -1,13 +1,12 @@
 #!/bin/bash
-# once.sh BUILD [SECONDS] - at most once, over DPDK and with processes that are killed: for SECONDS (6, or 300 where
-# XK_TEST_LONG is 1) a client calls by four channels, and client and server are killed in turn, or stopped for a while, and
-# start again. Each client numbers its calls differently, and each server tells which it runs. In the end no call was run
-# twice, by one boot of the server or by two, and no reply was another call's.
+# once.sh BUILD [SECONDS] - at most once, over DPDK and with processes that are killed: for SECONDS (6, or 300 if
+# XK_TEST_LONG is 1) a client calls over four channels, and client and server are killed in turn, or stopped for a while, and
+# start again. Each client numbers its calls differently, and each server prints those that it runs. In the end, no call was
+# run twice, by one boot of the server or by two, and every reply belonged to its call.
 #
 #     c0 (the clients', 10.77.0.1) --- s0 (the servers', 10.77.0.2)
 #
-# a veth pair in a network namespace of its own: a link that outlives its ends, so that whoever stays goes on with the other's
-# next boot.
+# A veth pair in its own network namespace outlives its ends, so the surviving end continues with the other's next boot.
 . "$(dirname "$0")/common.sh"
 
 chantest=$build/chantest
@@ -27,7 +26,7 @@ at=(nsenter -t "$wire" -n)
 clients=0
 servers=0
 
-# The numbers of a client's calls begin with its own.
+# start_client MODE SIZE: its calls' numbers begin with the client's number.
 start_client() {
 	clients=$((clients + 1))
 	spawn "client-$clients" "${at[@]}" "$chantest" --client 10.77.0.2 --link af_packet --set port.dev=c0 --mode "$1" \
@@ -36,7 +35,7 @@ start_client() {
 	client=$pid
 }
 
-# ready FILE [PID]
+# start_server MODE
 start_server() {
 	servers=$((servers + 1))
 	spawn "server-$servers" "${at[@]}" "$chantest" --server --link af_packet --set port.dev=s0 --mode "$1" \
@@ -53,7 +52,7 @@ has_served() {
 	[ "$(served)" -ge "$1" ]
 }
 
-# Calls come through, from the client that is there to the server that is there.
+# Waits until calls of the current client reach the current server.
 await_calls() {
 	within 30 has_served $(($(served) + 100)) ||
 		fail "calls, after $clients clients and $servers servers" "none: $(tail -n 2 "$work/client-$clients.err")"
@@ -80,7 +79,7 @@ for ((turn = 0; ; turn++)); do
 		wait "$server" 2>/dev/null
 		start_server "${modes[turn / 4 % 2]}"
 		;;
-	2) # meanwhile the client sends again what the server will find, when it goes on
+	2) # meanwhile the client retransmits, which the server finds when it continues
 		kill -STOP "$server"
 		sleep 0.7
 		kill -CONT "$server"
@@ -91,7 +90,7 @@ kill -TERM "$client" "$server"
 await_end "$client" 20
 await_end "$server" 20
 
-# ---- what was run ----------------------------------------------------------------------------------------------------
+# ---- results ---------------------------------------------------------------------------------------------------------
 
 cat "$work"/server-*.err | sed -n 's/.* serves \([0-9]*\)$/\1/p' | sort >"$work/served"
 echo "# $clients clients, $servers servers, $(wc -l <"$work/served") calls run"
@@ -99,6 +98,6 @@ check "calls were run" "$(wc -l <"$work/served")" [ "$(wc -l <"$work/served")" -
 twice=$(uniq -d "$work/served")
 check "no call was run twice" "$(head -n 5 <<<"$twice")" [ -z "$twice" ]
 wrong=$(grep -l 'a reply is wrong' "$work"/client-*.err)
-check "every reply is that of its call" "$wrong" [ -z "$wrong" ]
+check "every reply belongs to its call" "$wrong" [ -z "$wrong" ]
 reopened=$(grep -c . <<<"$(grep -l 'a call has failed: Connection reset by peer' "$work"/client-*.err)")
-check "clients have gone on with another boot of the server" "no call of any client has failed for it" [ "$reopened" -gt 0 ]
+check "clients have continued with another boot of the server" "no client's call has failed because of a reboot" [ "$reopened" -gt 0 ]

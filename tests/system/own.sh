@@ -1,6 +1,6 @@
 #!/bin/bash
-# own.sh BUILD - a protocol outside the tree: `xk new` begins it, `./run build --with` builds, tests and runs it, and no file of the tree
-# changes.
+# own.sh BUILD - a protocol outside the tree: `xk new` creates it, `./run build --with` builds, tests and runs it, and no file of the
+# tree changes.
 . "$(dirname "$0")/common.sh"
 
 xk=$build/xk
@@ -17,7 +17,7 @@ expect "a name that is taken" 1 'there is a protocol udp already' "$xk" new udp 
 for name in 9 Pong a-b ../x '' aaaaaaaaaaaaaaaaaaaaaaaaa; do
 	expect "no name: $name" 2 'a name is' "$xk" new "$name" -o "$own"
 done
-# Names that would not compile or that mean something else: words of C, graphs, tests and --set, names of the library.
+# Names that would not compile or mean something else: keywords of C, of graphs, tests and --set, names of the library.
 for name in int new errno linux typeof node graph digraph host link user wire2 xk xk_push rig_new atomic sem test_pong; do
 	expect "no name: $name" 2 "\"$name\" is .*: take another name" "$xk" new "$name" -o "$work/none"
 done
@@ -42,7 +42,7 @@ prints "a pair of programs, too" ' 0$' build-with/udptest --graph "$own/pongtest
 expect "udptest is udptest" 2 '^udptest: "nothing" is not an option' build-with/udptest nothing
 expect "... which does not compile others" 1 'a program that xk compile made has none' build-with/udptest --compiled --rounds 10
 expect "... and xk is xk" 2 '^xk: there is no word "nothing"' build-with/xk nothing
-# Wireshark finds a field of any name: the filter's name lacks the characters that filters cannot have.
+# Wireshark finds a field of any name: the filter's name omits the characters that filters do not allow.
 mkdir "$work/odd"
 sed 's/^XK_FIELDS.*/static const struct xk_field pong_fields[] = {\
 { .name = "the \\"first\\"\\n\\\\ port]]", .bits = 16, .kind = XK_NAMES_SESSION, .end = XK_END_REMOTE, .help = "a port\\nor two" },\

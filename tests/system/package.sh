@@ -1,6 +1,6 @@
 #!/bin/bash
-# package.sh BUILD - BUILD as others have it: installed, with its headers, libraries and graphs, found by pkg-config; the
-# examples of docs/embedding.md built against that copy and run; and gone when it is uninstalled.
+# package.sh BUILD - installs BUILD with its headers, libraries and graphs, found by pkg-config; builds and runs the examples
+# of docs/embedding.md against that copy; and uninstalls it without a trace.
 . "$(dirname "$0")/common.sh"
 
 dest=$work/dest
@@ -15,7 +15,7 @@ packages=$(find "$dest" -type d -name pkgconfig)
 was=$(sed -n 's/^prefix=//p' "$packages/xkernel.pc")
 prefix=$dest$was
 
-# A copy of the descriptions that says where this one has come to; no other may be found instead.
+# A copy of the .pc files with this installation's path; no other copy may be found.
 mkdir "$work/pkgconfig"
 cp "$packages"/*.pc "$work/pkgconfig/"
 sed -i "s|^prefix=.*|prefix=$prefix|" "$work/pkgconfig"/*.pc
@@ -27,13 +27,13 @@ check "... and knows its version" "$(pkg-config --modversion xkernel)" \
 
 # ---- headers -------------------------------------------------------------------------------------------------------------
 
-# Where nothing but the installed copy is found.
+# A directory from which only the installed copy can be found.
 cd "$work" || exit 1
 headers=$(cd "$include" && find . -name '*.h' | sed 's|^\./||' | sort)
 compilers=$cc
 ! command -v clang-14 >/dev/null || compilers="$compilers clang-14"
 
-# stands_alone COMPILER HEADER: it can be included by itself, and again.
+# stands_alone COMPILER HEADER: checks that it can be included alone and twice.
 stands_alone() {
 	# shellcheck disable=SC2046,SC2086 # lists of options
 	printf '#include "%s"\n#include "%s"\nint unused_%s;\n' "$2" "$2" "$$" |
@@ -51,9 +51,9 @@ done
 private=$(printf '%s\n' "$headers" | grep -E 'private|inside|engine\.h' || true)
 check "what is private is not" "$private" test -z "$private"
 
-# ---- programs of others --------------------------------------------------------------------------------------------------
+# ---- users' programs -----------------------------------------------------------------------------------------------------
 
-# compiles PACKAGE OUTPUT SOURCE...
+# compiles PACKAGE OUTPUT SOURCE...: builds a program with the package's flags.
 compiles() {
 	local package=$1 output=$2
 	shift 2
@@ -61,7 +61,7 @@ compiles() {
 	$cc $strict -o "$output" "$@" $(pkg-config --cflags --libs "$package")
 }
 
-# example NAME OUTPUT: docs/examples/NAME.c is built with the package alone, and prints this.
+# example NAME OUTPUT: builds docs/examples/NAME.c with the package alone and checks its output.
 example() {
 	check "$1 compiles" "see above" compiles xkernel "$work/$1" "$root/docs/examples/$1.c"
 	expect "$1 runs" 0 '' "$work/$1"

@@ -1,32 +1,32 @@
 #!/bin/bash
-# peers.sh BUILD - ends that are missing, come twice, die, are stopped, or are asked to end: who is left says so, with
-# the right status, in time, and leaves nothing behind.
+# peers.sh BUILD - ends that are missing, start twice, die, are stopped or get a signal: the other end reports it in time,
+# with the right status, and leaves nothing behind.
 . "$(dirname "$0")/common.sh"
 
 for_ever=(--rounds 1000000000)
 client=("$udptest" --client 10.77.0.2 --mode ipp)
 socket=$XDG_RUNTIME_DIR/xk-port.sock
 
-# took NAME FROM MIN MAX: the time since FROM lies between, in milliseconds.
+# took NAME FROM MIN MAX: checks that the time since FROM, in milliseconds, lies between.
 took() {
 	local spent
 	spent=$(($(milliseconds) - $2))
 	check "$1: in time" "$spent ms, not $3 to $4" [ $spent -ge "$3" -a $spent -le "$4" ]
 }
 
-# ended NAME PID SECONDS STATUS [FILE PATTERN]: the process ends with STATUS, having said PATTERN.
+# ended NAME PID SECONDS STATUS [FILE PATTERN]: checks that the process ends with STATUS and has printed PATTERN.
 ended() {
 	await_end "$2" "$3"
 	if [ "$status" -ne "$4" ]; then
 		fail "$1" "status $status instead of $4: $(tail -n 3 "$work/${5:-none}" 2>/dev/null)"
 	elif [ $# -ge 6 ] && ! printed "$5" "$6"; then
-		fail "$1" "does not say '$6' but: $(tail -n 3 "$work/$5")"
+		fail "$1" "does not print '$6' but: $(tail -n 3 "$work/$5")"
 	else
 		ok "$1"
 	fi
 }
 
-# served NAME: the server answers a client.
+# served NAME: checks that the server answers a client.
 served() {
 	run 40 "${client[@]}" --rounds 200 --json "$work/served.json"
 	if [ "$status" -ne 0 ]; then
@@ -36,7 +36,7 @@ served() {
 	fi
 }
 
-# ---- a pair that was started together --------------------------------------------------------------------------------
+# ---- a pair started together -----------------------------------------------------------------------------------------
 
 start_pair() {
 	spawn pair "$udptest" "${for_ever[@]}" --mode ipp "$@"
@@ -69,7 +69,7 @@ start_pair
 kill -KILL "$pair"
 check "kill -9 of the parent: its children die with it" "$pair_client, $pair_server" within 20 none_left
 wait "$pair" 2>/dev/null
-# Its server may have seen it go, and have removed the socket, before the signal came.
+# Its server may have noticed and removed the socket before the signal arrived.
 left=$XDG_RUNTIME_DIR/xk-pair-$pair-port.sock
 [ -S "$left" ] || python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$left"
 check "a socket of a killed pair" "there is none" test -S "$left"
@@ -87,7 +87,7 @@ for signal in INT TERM; do
 	check "SIG$signal of a pair: no process is left" "$pair_client, $pair_server" within 20 none_left
 done
 
-# An interrupted run reports what it measured, and that it is incomplete. Both configurations have had their turns.
+# An interrupted run reports its measurements and that it is incomplete. Both configurations have been measured.
 for program in udptest chantest; do
 	for seconds in 0.5 2 8 32; do
 		run 60 timeout --preserve-status -s INT $seconds "$build/$program" --link sim --rounds 1000000000 --json "$work/cut.json"
@@ -105,9 +105,9 @@ kill -INT "$pair"
 ended "a pair that is cut short" "$pair" 20 1 pair.out '^CUT SHORT by a signal: [0-9]+ of 1000000000 round trips'
 document "a pair that is cut short: JSON" "$work/cut.json" 'd["cut_short"] is True and len(d["runs"]) <= 1'
 run 30 "$udptest" --link sim --rounds 100 --json "$work/whole.json"
-document "a run that is whole says so" "$work/whole.json" 'd["cut_short"] is False'
+document "a complete run says so" "$work/whole.json" 'd["cut_short"] is False'
 
-# ---- what IPP lost ------------------------------------------------------------------------------------------------------
+# ---- losses reported by IPP ---------------------------------------------------------------------------------------------
 
 lost='^  1 byte, 1 channel, 1 thread, handoff both: 99 % took up to [0-9.]+ us instead of [0-9.]+; [0-9]+ a second instead of'
 run 30 "$build/chantest" --link sim --costs modern,stack_switch=50us --handoff both --rounds 200
@@ -130,7 +130,7 @@ ended "SIGTERM of a client that waits for its server" "$pid" 20 1
 ended "a client without a server gives up" "$lone" 60 1 lone.err "no server on $socket .*: start the server, or name its socket"
 took "a client without a server gives up" "$since" 9500 60000
 
-# The client may be there first.
+# The client may start first.
 spawn early "${client[@]}" --rounds 100
 early=$pid
 sleep 0.5
@@ -172,7 +172,7 @@ await_traffic "$server" || fail "SIGSTOP of the server" "there is no traffic"
 kill -STOP "$server"
 sleep 2
 kill -CONT "$server"
-ended "SIGSTOP of the server: the client goes on when it does" "$patient" 90 0 patient.err "a message was lost: no echo within [0-9]+ ms; going on"
+ended "SIGSTOP of the server: the client continues when it does" "$patient" 90 0 patient.err "a message was lost: no echo within [0-9]+ ms; going on"
 document "SIGSTOP of the server: what was lost is counted, every round is done" "$work/patient.json" \
 	'3 <= runs[0]["lost"] <= 200 and runs[0]["rounds"] == 20000 and runs[0]["bad"] == 0'
 served "SIGSTOP of the server: the next client"
@@ -203,7 +203,7 @@ end_server
 document "a lone server tells what it did" "$work/server.json" \
 	's["messages"] >= 300 and s["mode"] == "ipp" and set(s["drops"]) <= {"port.no_peer"} and s["counters"]["udptest.messages"] == s["messages"]'
 
-# ---- what is in the way at the socket's place ---------------------------------------------------------------------------------
+# ---- other files at the socket's path --------------------------------------------------------------------------------------------
 
 echo "not a socket" >"$socket"
 expect "a file at the socket's place" 1 "$socket is in the way and cannot be used .*: remove it" "$udptest" --server

@@ -1,7 +1,7 @@
 #!/bin/bash
-# replay.sh BUILD [BUILD]... - the same seed is the same run: what `xk run` prints, counts and captures is the same to the
-# byte, time after time, at other addresses, and from every build: the ones given (else build and BUILD; with --long build/tsan, too) and
-# one by clang 14, made here. Another seed is another run.
+# replay.sh BUILD [BUILD]... - the same seed gives the same run: `xk run` prints, counts and captures the same, to the byte, when
+# repeated, at other memory addresses, and with every build: those given (by default build and BUILD; with --long also build/tsan)
+# and one by clang 14, made here. Another seed gives another run.
 . "$(dirname "$0")/common.sh"
 
 networks=$work/networks
@@ -10,7 +10,7 @@ cp graphs/*.dot "$networks"
 
 # ---- networks ------------------------------------------------------------------------------------------------------------
 
-# Every fault, both modes, what things cost, fragments; hosts that crash at work, two of them at once.
+# Every fault, both modes, costs, fragments; hosts that crash at work, two of them at once.
 cat >"$networks/faults-net.dot" <<'END'
 graph faults {
 	graph [network="10.9.0.0/24", protocols="traffic.dot",
@@ -47,7 +47,7 @@ graph reliable {
 }
 END
 
-# Shepherds that leave the driver for every reason, and come back in both ways, on work that takes its time.
+# Shepherds that leave the driver for every reason and are resumed by driver and thread, with long work.
 cat >"$networks/handoffs.dot" <<'END'
 digraph handoffs {
 	graph [budget="40us", carry=2];
@@ -102,8 +102,8 @@ else
 	done
 fi
 
-# A build by clang is kept for the next time, like the others. Unoptimised, it is compiled in half the time, and still evaluates
-# arguments in another order than gcc, and has other values in memory that was never written.
+# The clang build is kept for the next time, like the others. Unoptimized, it compiles in half the time, and still evaluates
+# arguments in a different order from gcc and has other values in uninitialized memory.
 clang=$root/build/clang-O$((${XK_TEST_LONG:-0} ? 2 : 0))
 clang_build() {
 	[ -f "$clang/build.ninja" ] ||
@@ -111,7 +111,7 @@ clang_build() {
 	ninja -C "$clang" xk
 }
 if ! command -v clang-14 >/dev/null; then
-	echo "SKIPPED: clang-14 is not here, so nothing shows that its runs are the same"
+	echo "SKIPPED: clang-14 is not installed, so nothing shows that its runs are the same"
 elif clang_build >"$work/clang.log" 2>&1; then
 	builds+=("$clang")
 else
@@ -121,8 +121,8 @@ check "several builds are compared" "only ${builds[*]}" [ "${#builds[@]}" -ge 2 
 
 # ---- the same seed -------------------------------------------------------------------------------------------------------
 
-# sim BUILD NAME NETWORK SEED UNTIL [OPTION]...: what it prints in $work/NAME.trace, with NAME.json and NAME.pcapng. The
-# summary, whose last line has the hash, is in NAME.said.
+# sim BUILD NAME NETWORK SEED UNTIL [OPTION]...: runs it; the output goes to $work/NAME.trace, NAME.json and NAME.pcapng, the
+# summary, whose last line has the hash, to NAME.said.
 sim() {
 	local directory=$1 name=$2 network=$3 seed=$4 until=$5
 	shift 5
@@ -133,7 +133,7 @@ sim() {
 	is_clean "$work/$name.said" || fail "clean: $name" "see above"
 }
 
-# same NAME OTHER: the two runs are the same in all that they leave.
+# same NAME OTHER: succeeds if the two runs have left the same files.
 same() {
 	local kind
 	[ -s "$work/$1.trace" ] || return
@@ -142,7 +142,7 @@ same() {
 	done
 }
 
-# happened PATTERN...: each is somewhere in the first run's trace or summary.
+# happened PATTERN...: succeeds if each is in the first run's trace or summary.
 happened() {
 	local pattern missing=
 	for pattern; do
@@ -151,7 +151,7 @@ happened() {
 	[ -z "$missing" ] || { echo "missing:$missing" >&2; return 1; }
 }
 
-# replay NETWORK UNTIL PATTERN...: the run in which these happen is the same wherever it is made.
+# replay NETWORK UNTIL PATTERN...: checks that the run contains these events and is the same with every build.
 replay() {
 	local network=$1 until=$2 name other
 	name=$(basename "$network" .dot)
@@ -180,13 +180,13 @@ for network in graphs/net/*.dot; do
 	case $network in */thousand.dot) continue ;; esac
 	replay "$network" 300ms 'booted'
 done
-# Of a thousand hosts that ask for each other's addresses, what is told has a line for each and each.
+# With a thousand hosts that query each other's addresses, the trace would have a line for each pair.
 sed 's/count=1000/count=60/; s/10\.77\.3\.232/10.77.0.60/' graphs/net/thousand.dot >"$networks/sixty.dot"
 replay "$networks/sixty.dot" 30ms 'booted' 'sent switch'
 
 # ---- at other addresses ----------------------------------------------------------------------------------------------------
 
-# The run of the first test, where stacks, heap and code lie elsewhere and fresh memory is full of rubbish.
+# Repeats the first test's run with stacks, heap and code at other addresses and fresh memory full of garbage.
 sim "${builds[0]}" first "$networks/faults-net.dot" 7 100ms
 for number in 1 2 3; do
 	MALLOC_PERTURB_=$((number * 77)) NUMBER=$(printf "%0$((number * 1001))d" 0) \
@@ -195,20 +195,20 @@ for number in 1 2 3; do
 	check "random addresses, time $number" "the traces differ" cmp "$work/first.trace" "$work/other.trace"
 done
 
-# What is watched changes nothing: the last line of the summary has the hash of all that happened.
+# Watching changes nothing: the last line of the summary has the hash of all events.
 run 60 "${builds[0]}/xk" run "$networks/faults-net.dot" --link sim --seed 7 --until 100ms --quiet
 check "watched or not, the hash is the same" "$(tail -n 1 "$work/err") or $(tail -n 1 "$work/first.said")" \
 	[ "$(tail -n 1 "$work/err")" = "$(tail -n 1 "$work/first.said")" ]
 
 # ---- the capture, read by others ---------------------------------------------------------------------------------------------
 
-# decodes NETWORK UNTIL: tshark reads as many frames as were sent, came and were lost, and calls none malformed.
+# decodes NETWORK UNTIL: checks that tshark reads as many frames as were sent, received and lost, none malformed.
 decodes() {
 	local told shown
 	sim "${builds[0]}" first "$1" 7 "$2" --set "${3:-graph.costs=none}"
 	told=$(grep -cE '^ *[0-9]+\.[0-9]{9} [^ ]+ (sent|arrived|lost) ' "$work/first.trace")
 	shown=$(tshark -n -r "$work/first.pcapng" -T fields -e frame.number 2>"$work/tshark.said" | wc -l)
-	[ "$told" -gt 100 ] && [ "$told" -eq "$shown" ] || { echo "$told frames told, $shown read" >&2; return 1; }
+	[ "$told" -gt 100 ] && [ "$told" -eq "$shown" ] || { echo "$told frames reported, $shown read" >&2; return 1; }
 	[ "$(tshark -n -r "$work/first.pcapng" -Y '_ws.malformed' 2>>"$work/tshark.said" | wc -l)" -eq 0 ] || return
 	grep -v 'Running as user' "$work/tshark.said" >&2
 	! grep -qv 'Running as user' "$work/tshark.said"
@@ -218,5 +218,5 @@ if command -v tshark >/dev/null; then
 	check "tshark reads the faults" "see above" decodes "$networks/faults-net.dot" 100ms lan.corrupt=0
 	check "tshark reads links of every kind" "see above" decodes "$networks/links-net.dot" 100ms
 else
-	echo "SKIPPED: no tshark is installed, so no other program has read a capture"
+	echo "SKIPPED: tshark is not installed, so no other program has read a capture"
 fi

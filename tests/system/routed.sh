@@ -1,7 +1,7 @@
 #!/bin/bash
 # routed.sh BUILD - three simulated networks with two routers between them (graphs/net/routed.dot): pings and datagrams
-# cross both, whole and in fragments, in both modes; path MTU discovery; what hosts are told where nothing gets through;
-# and the same run again.
+# cross both, whole and in fragments, in both modes; path MTU discovery; ICMP errors for unreachable hosts; and an identical
+# repeated run.
 . "$(dirname "$0")/common.sh"
 
 # run NAME OPTION...

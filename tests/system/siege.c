@@ -3,7 +3,7 @@
  * neighbour 10.77.0.10, through a network interface whose address is 02:00:00:00:00:a0, until SIGTERM. Sends no faster
  * than the host receives. `siege` alone prints the names of the attacks (siege_enemy.h).
  *
- * Says when it is confirmed and, at the end, prints the number of frames. Exit status 1: the host does not confirm it.
+ * Prints `confirmed` once it is and, at the end, the number of frames. Exit status 1: the host does not confirm it.
  */
 #include <signal.h>
 #include <time.h>
@@ -12,7 +12,7 @@
 #include "tests/protocols/siege_enemy.h"
 
 enum {
-	BURST = 64, /* frames until the host has answered a question */
+	BURST = 64, /* frames between queries that the host must answer */
 	PAUSE_US = 50,
 	PATIENCE_MS = 60000,
 	AGAIN_MS = 200,
@@ -21,7 +21,7 @@ enum {
 static bool is_answered;
 static volatile sig_atomic_t is_ended;
 
-unsigned cunit_cross_failures; /* of tests/cross/CUnit: this is no program of tests, and what it REQUIREs ends it */
+unsigned cunit_cross_failures; /* of tests/cross/CUnit: this is no test program, and a failed REQUIRE ends it */
 
 static uint64_t
 now_ms(void)
@@ -53,7 +53,7 @@ hear(struct siege *s, const struct siege_frame *f)
 	enemy_hear((struct siege_enemy *)(uintptr_t)s->data[0], f);
 }
 
-/* Returns whether the host has confirmed the enemy. */
+/* Returns true if the host has confirmed the enemy. */
 static bool
 introduce(struct siege_enemy *e)
 {

@@ -1,7 +1,7 @@
 #!/bin/bash
-# siege.sh BUILD - a confirmed neighbour attacks protocols of a host in turn, over a real link (siege.c): the host still
-# answers Linux's ARP requests and pings, and an honest client's calls, and counts every frame. With --long it attacks
-# every protocol, for a minute each.
+# siege.sh BUILD - a confirmed neighbour attacks a host's protocols in turn, over a real link (siege.c): the host still
+# answers Linux's ARP requests and pings and an honest client's calls, and counts every frame. With --long, every protocol
+# is attacked for a minute.
 #
 #     linux: br0, 10.77.0.3 -+- x0, ours, 10.77.0.1
 #                            +- c0, client, 10.77.0.2
@@ -10,7 +10,7 @@
 
 siege=$build/tests/siege
 graph=$root/tests/system/siege.dot
-# attacks that take buffers, and a drop of each
+# attacks that take buffers, each with a drop it causes
 attacks='gm (pieces):gm.no_room
 gm (long):gm.no_room
 gm (echoes):gm.too_many
@@ -27,16 +27,16 @@ fi
 unshown="a host on a real link withstands its neighbours"
 . "$root/tests/system/networks.sh"
 
-# join NAMESPACE DEVICE ADDRESS: a port of the bridge.
+# join NAMESPACE DEVICE ADDRESS: adds a port to the bridge.
 join() {
 	at "$linux" ip link add "b$2" type veth peer name "$2" address "$3" netns "$1" &&
 		at "$linux" ip link set "b$2" master br0 up && at "$1" ip link set "$2" up
 }
 
-# attack NAME DROP: of a host that has just begun.
+# attack NAME DROP: attacks a freshly started host.
 attack() {
 	local host prober attacker before until
-	at "$linux" ip neigh flush dev br0 # it asks later otherwise, perhaps when the host has ended
+	at "$linux" ip neigh flush dev br0 # otherwise it queries later, perhaps after the host has ended
 	before=$(received)
 	spawn host nsenter -t "$ours" -n "$build/xk" run "$graph" --link af_packet --set port.dev=x0 \
 		--set vnet.address=10.77.0.1/24 --json "$work/host.json"
@@ -69,13 +69,13 @@ attack() {
 	[ -z "$2" ] || counted "$1: $2" "c['$2'] > 100"
 }
 
-# counted NAME EXPRESSION: of c, the host's counters and drops; missing ones are 0.
+# counted NAME EXPRESSION: checks an expression of c, the host's counters and drops; missing ones are 0.
 counted() {
 	document "$1" "$work/host.json" "[c for c in [__import__('collections').Counter({**d['host']['counters'], \
 		**d['host']['drops']})] if $2]"
 }
 
-# Frames that the host's interface has received.
+# Prints the number of frames that the host's interface has received.
 received() {
 	at "$ours" ip -j -s link show dev x0 | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["rx"]["packets"])'
 }

@@ -3,12 +3,12 @@
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 
-# With every long batch damaged, only the short greetings between them come through: this server is not silent.
+# All long batches are damaged and only the short greetings between them arrive: this server does not count as silent.
 spawn client-logp "$build/logp" --graph graphs/udptest-faults.dot --link memory --mode ipp --size 16 --rounds 3 --repeats 1 \
 	--set vdrop.seed=1 --set vdrop.loss=4% --set udptest.silence=4s
 lossy=$pid
 
-# Each client notices within little more than ten seconds of silence; so do those that wait in calls, which last longer.
+# Each client notices soon after ten seconds of silence, even while it waits in calls, which last longer.
 silent=()
 for program in udptest chantest; do
 	spawn "server-$program" "$build/$program" --server --set port.dev="$program"
@@ -31,7 +31,7 @@ for at in 1 3; do
 	check "a client of a killed server ends (${at})" "status $status" [ "$status" -eq 1 ]
 done
 for program in udptest chantest icmptest; do
-	check "$program says that its server is gone" "$(tail -n 3 "$work/client-$program.err")" \
+	check "$program reports that its server is gone" "$(tail -n 3 "$work/client-$program.err")" \
 		within 19 printed "client-$program.err" '10\.77\.0\.2 has not answered.*end of the link is gone'
 done
 kill -INT "$pid"
@@ -41,4 +41,4 @@ kill -INT "$lossy"
 await_end "$lossy" 20
 check "logp does not call a server silent that answers greetings" "$(tail -n 3 "$work/client-logp.err")" \
 	[ "$(grep -c 'has not answered' "$work/client-logp.err")" -eq 0 ]
-rm -f "$XDG_RUNTIME_DIR"/*.sock # of the killed ones
+rm -f "$XDG_RUNTIME_DIR"/*.sock # left by killed servers

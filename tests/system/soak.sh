@@ -1,16 +1,15 @@
 #!/bin/bash
-# soak.sh BUILD [SECONDS [SEED]] - what comes and goes, for SECONDS (4, or 1500 where XK_TEST_LONG is 1): hosts that
-# crash in the simulator; servers that stand all the time on a bad network, while their clients are killed and start
-# again, and servers that are killed; a pair whose mode is changed all the time; pairs with options at random. Nothing may
-# be lost or dropped where the network is good, nothing reported by a sanitizer, nothing leaked, and who stands does not
-# grow. To be run on a build with sanitizers and xk_debug. What is random follows from SEED, but for how far a process has
-# come when it is killed.
+# soak.sh BUILD [SECONDS [SEED]] - churn for SECONDS (4, or 1500 if XK_TEST_LONG is 1): hosts that crash in the simulator;
+# standing servers on a bad network whose clients are killed and restarted; servers that are killed; a pair whose mode keeps
+# changing; pairs with random options. On a good network nothing is lost or dropped; no sanitizer reports, no leaks, and the
+# memory of standing servers does not grow. Needs a build with sanitizers and xk_debug. SEED determines all random choices,
+# but not how far a process has come when it is killed.
 
-# What is freed rests in quarantine, which is memory that grows: a small one.
+# Freed memory stays in AddressSanitizer's quarantine and would look like growth: a small one.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_stack_use_after_return=0}:quarantine_size_mb=2:thread_local_quarantine_size_kb=64"
 . "$(dirname "$0")/common.sh"
 
-# Which counters chance reaches, is not for others to rely on.
+# Counters reached by chance must not count for tests/counters.py.
 unset XK_COUNTERS_FILE
 
 seconds=${2:-$([ "${XK_TEST_LONG:-0}" = 1 ] && echo 1500 || echo 4)}
@@ -19,15 +18,15 @@ RANDOM=$seed
 count=0
 round_trips=0
 
-# ---- chance --------------------------------------------------------------------------------------------------------------
+# ---- random choices ------------------------------------------------------------------------------------------------------
 
-# one_of WORD...: in $chosen, since a subshell would draw from a sequence of its own
+# one_of WORD...: sets $chosen to a random word; not printed, because a subshell would draw from its own sequence.
 one_of() {
 	shift $((RANDOM % $#))
 	chosen=$1
 }
 
-# some_of WORD...: one to three, in $chosen by commas, their number in $number
+# some_of WORD...: sets $chosen to one to three words, separated by commas, and $number to their number.
 some_of() {
 	local list
 	one_of 1 1 2 3
@@ -45,7 +44,7 @@ any_size() {
 	printf -v "$1" '%s' "$chosen"
 }
 
-# ---- pairs at random -----------------------------------------------------------------------------------------------------
+# ---- random pairs --------------------------------------------------------------------------------------------------------
 
 options=()
 
@@ -78,7 +77,7 @@ choose() {
 	one_of 20 100 300
 	rounds=$chosen
 
-	# a machine that is busy elsewhere is not a loss
+	# long timeouts: a delay on a busy machine must not count as a loss
 	options=(--graph "$graph" --driver "$driver" --link "$link" --mode "$modes" --threads "$threads" --cores "$cores"
 		--size "$sizes" --rounds "$rounds" --set udptest.timeout=5s)
 	[ $handoff_count -eq 0 ] || options+=(--handoff "$handoffs")
@@ -89,7 +88,7 @@ choose() {
 	runs_expected=$configurations
 }
 
-# random_pairs UNTIL
+# random_pairs UNTIL: runs random pairs until then.
 random_pairs() {
 	while [ "$(milliseconds)" -lt "$1" ] && [ $failures -lt 10 ]; do
 		choose
@@ -104,9 +103,9 @@ random_pairs() {
 	done
 }
 
-# ---- ends that stand, and peers that are killed --------------------------------------------------------------------------
+# ---- standing servers, and peers that are killed --------------------------------------------------------------------------
 
-# Every fault below ip: of fragments, too.
+# Every fault below ip, so that fragments suffer, too.
 cat >"$work/bad.dot" <<'END'
 digraph bad {
 	vdrop [loss="1%", duplicate="1%", reorder="1%", corrupt="1%", reorder_time="2ms"];
@@ -118,19 +117,19 @@ END
 
 for_ever=(--rounds 1000000000)
 
-# Slots: each is a socket of its name, with a server that stands, and a client.
+# Slots: each is a socket with its name, a standing server and a client.
 slots=()
 declare -A standing standing_file peers peers_file kills
 lost_servers=0
 
-# numbered NAME: files of its own for each process, as $named.
+# numbered NAME: sets $named to a unique file name for each process.
 number=0
 numbered() {
 	number=$((number + 1))
 	named=$1-$number
 }
 
-# client_of SLOT OPTION..., server_of SLOT OPTION...
+# client_of SLOT OPTION... and server_of SLOT OPTION...: start an end.
 client_of() {
 	local slot=$1
 	shift
@@ -162,13 +161,13 @@ any_client() {
 	peers_file[$slot]=$named
 }
 
-# stand SLOT OPTION...
+# stand SLOT OPTION...: starts a slot with a server and a client.
 stand() {
 	local slot=$1
 	shift
 	slots+=("$slot")
 	kills[$slot]=0
-	# without a quarantine for what is freed, which is memory that grows
+	# without AddressSanitizer's quarantine, which would look like growth
 	ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=0:thread_local_quarantine_size_kb=0 \
 		server_of "$slot" "$@" --json "$work/$slot.json"
 	standing[$slot]=$pid
@@ -176,7 +175,7 @@ stand() {
 	any_client "$slot"
 }
 
-# The client goes, mostly without a word; one that is asked says that it was stopped.
+# end_client SLOT: ends the client, mostly by SIGKILL; after another signal its status must show that it was stopped.
 end_client() {
 	local slot=$1 peer=${peers[$1]} file=$work/${peers_file[$1]}
 	one_of KILL KILL KILL TERM INT
@@ -191,7 +190,7 @@ end_client() {
 	rm -f "$file.err" "$file.out"
 }
 
-# Where the next client is there, messages go through the server, as before.
+# exchange SLOT: checks that messages pass through the server, then replaces the client.
 exchange() {
 	local slot=$1
 	await_traffic "${standing[$slot]}" || fail "$slot: after ${kills[$slot]} kills" \
@@ -206,7 +205,7 @@ exchange() {
 	any_client "$slot"
 }
 
-# A server is killed: its client ends by itself, and the next server takes the socket that is left.
+# lose_server: kills a server: its client ends by itself, and the next server takes over the socket.
 lose_server() {
 	local server client file
 	any_way
@@ -227,15 +226,15 @@ lose_server() {
 	lost_servers=$((lost_servers + 1))
 }
 
-# look NAME PID: how much memory it has, in KB, and when.
+# look NAME PID: records the time and the process's memory in KB.
 look() {
 	local resident
 	resident=$(awk '/^VmRSS/ { print $2 }' "/proc/$2/status" 2>/dev/null)
 	[ -z "$resident" ] || echo "$(milliseconds) $resident" >>"$work/$1.resident"
 }
 
-# flat NAME: the median of two minutes that begin after two, and of the last two. Who lives less than ten is still
-# growing: a pool's buffers are used in turn, and take memory when they are used first.
+# flat NAME: compares the median memory of minutes three and four with that of the last two minutes. A process younger than
+# ten minutes is still growing: a pool's buffers take memory when they are first used, which happens in turn.
 flat() {
 	python3 - "$1" "$work/$1.resident" <<'END' || failures=$((failures + 1))
 import statistics, sys
@@ -253,13 +252,13 @@ if ended - began >= 600:
 END
 }
 
-# What becomes of datagrams on a network like that.
+# Drops to expect on such a network.
 expected="'vdrop.lost vdrop.full ip.short ip.bad_header ip.bad_version ip.bad_length ip.bad_checksum ip.bad_flags \
 ip.bad_options ip.source_route ip.ttl_zero ip.martian ip.bad_source ip.not_mine ip.too_big ip.duplicate ip.overlap \
 ip.inconsistent ip.too_many ip.refused_datagram ip.bad_fragment ip.too_long ip.tiny ip.evicted ip.timed_out \
 ip.no_session udp.bad_checksum udp.bad_length udp.no_session udp.short port.no_peer port.no_session udptest.late'.split()"
 
-# The server is asked to end: it has counted what can be, and holds what a server holds that has just begun.
+# stood SLOT: ends the server: its counts are plausible, and it holds no more buffers than a freshly started server.
 stood() {
 	local slot=$1 file=$work/$1.json
 	runs "${standing[$slot]}" || fail "$slot" "it has ended"
@@ -272,14 +271,14 @@ import json, sys
 s = json.load(open(sys.argv[2]))["server"]
 print(f"# {sys.argv[1]}: {s['messages']} messages, {s['fragments']} frames, {s['buffers']} buffers held, drops {s['drops']}")
 END
-	document "$slot: what it has counted" "$file" "(set(s['drops']) <= set($expected)
+	document "$slot: its counts" "$file" "(set(s['drops']) <= set($expected)
 		and s['messages'] == s['counters']['udptest.messages'] > 0 and s['stalled'] == s['fallbacks'] == 0
 		and s['fragments'] + s['counters']['vdrop.duplicated'] >= s['messages']
 		and (s['fragments'] < 5000 or s['counters']['vdrop.corrupted'] > 0 and s['drops']['vdrop.lost'] > 0))"
 	document "$slot: buffers, as after the start" "$file" "s['buffers'] <= $fresh + 64"
 }
 
-# fresh_buffers: what a server holds that has served one client, as $fresh.
+# fresh_buffers: sets $fresh to the number of buffers held by a server that has served one client.
 fresh_buffers() {
 	local server
 	server_of fresh --mode ipp --json "$work/fresh.json"
@@ -310,19 +309,19 @@ has_ends() {
 	[ -n "$(end_of "$changing" server)" ] && [ -n "$(end_of "$changing" client)" ]
 }
 
-# The first pair begins late, since it keeps both cores busy. One that has changed to everything is followed by another.
+# The first pair begins late because it keeps both cores busy. A pair that has tried every mode is followed by another.
 changing=
 keep_changing() {
 	if [ -n "$changing" ]; then
 		! runs "$changing" || return
-		# its status may be forgotten, if another process has had its number since; what it says last is not
+		# its status may be lost if its pid was reused; its last output is not
 		printed "${changing_file##*/}.out" 'over only at a handoff' || fail "changing" "$(tail -n 3 "$changing_file.err")"
 	fi
 	rm -f "$work/changing-server.resident" "$work/changing-client.resident"
 	start_changing
 }
 
-# A pair that is stopped ends with 1.
+# A stopped pair ends with status 1.
 stop_changing() {
 	kill -TERM "$changing"
 	await_end "$changing" 30
@@ -331,7 +330,7 @@ stop_changing() {
 	flat changing-client
 }
 
-# killings UNTIL: one client after another goes, and the next comes.
+# killings UNTIL: keeps replacing clients and killing servers until then.
 killings() {
 	local slot
 	fresh_buffers
@@ -346,7 +345,7 @@ killings() {
 		keep_changing
 		look changing-server "$changing_server"
 		look changing-client "$changing_client"
-		[ "$(milliseconds)" -lt "$1" ] && [ $failures -lt 10 ] || break # a busy machine may take so long for the first
+		[ "$(milliseconds)" -lt "$1" ] && [ $failures -lt 10 ] || break # at the end: a busy machine may need all the time for one round
 	done
 	stop_changing
 	for slot in "${slots[@]}"; do
@@ -354,7 +353,7 @@ killings() {
 		await_end "${peers[$slot]}" 30
 	done
 	rm -f "$XDG_RUNTIME_DIR/xk-lost.sock"
-	sleep 7 # longer than fragments wait for the others
+	sleep 7 # longer than the reassembly timeout
 	for slot in "${slots[@]}"; do
 		stood "$slot"
 	done
@@ -362,7 +361,7 @@ killings() {
 
 # ---- all of it -----------------------------------------------------------------------------------------------------------
 
-# simulated HOURS: of virtual time
+# simulated HOURS: runs that much virtual time.
 simulated() {
 	run 1200 "$build/tests/soak" tests/soak/network.dot "$1" "$seed"
 	sed 's/^/# /' "$work/out"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""stats.py WHAT ARGUMENT... - clients of a host's counts that no program here is: hostile ones, a terminal, DPDK's own.
+"""stats.py WHAT ARGUMENT... - unusual clients of a host's counts: hostile ones, a terminal, DPDK's telemetry.
 
-    ask SOCKET SECONDS         the document, on standard output
-    hostile SOCKET             asks for what there is not, and hangs about; fails if the host stops answering others
-    terminal COMMAND...        runs it in a terminal for a while, then ctrl-C; what it wrote, on standard output
+    ask SOCKET SECONDS         prints the document
+    hostile SOCKET             sends invalid requests and stays connected; fails if the host stops answering others
+    terminal COMMAND...        runs it in a terminal for a while, then sends ctrl-C; prints its output
     serve SOCKET FILE          acts as a host: sends the file to every client, until killed
-    telemetry PID REQUEST...   what DPDK's telemetry of the process answers, a line each
+    telemetry PID REQUEST...   prints the answers of the process's DPDK telemetry, a line each
 """
 import glob
 import json
@@ -26,7 +26,7 @@ def connect(path):
 
 
 def answer(client, request):
-    """All that comes; b'' if the host has hung up."""
+    """Returns the whole answer; b'' if the host has disconnected."""
     parts = []
     try:
         if request:
@@ -40,7 +40,7 @@ def answer(client, request):
 
 
 def answer_in_crowd(path, request):
-    """The same, where a crowd connects too: a client that is not run between connecting and asking is hung up on."""
+    """The same beside a crowd of clients: the host may disconnect a client preempted between connecting and asking."""
     return next((text for text in (answer(connect(path), request) for _ in range(5)) if text), b"")
 
 
@@ -76,21 +76,21 @@ def hostile(path):
                     b"text 50001\n", b"json -1\n", b"text\n", b"text 1 2\n", b"lines 1\n"):
         client = connect(path)
         if b"\n" not in request and len(request) < 31:
-            client.sendall(request)  # says no more, and hangs up
+            client.sendall(request)  # then closes
             client.close()
             continue
         assert answer(client, request) == b"", request
     ask(path, 0)
-    # As many as there is room for, and more, that say nothing, or do not read: they are hung up on in time.
+    # More clients than there is room for send nothing or do not read: the host disconnects them in time.
     idle = [connect(path) for _ in range(10)]
     for client in idle[5:]:
         client.sendall(b"stats 1\n")
     begun = time.monotonic()
     ask(path, 0)
-    assert time.monotonic() - begun < 9, "it has let them hang about"
+    assert time.monotonic() - begun < 9, "idle clients were not disconnected"
     for client in idle:
         client.close()
-    # Clients that hang up while they wait, and one that only has nothing more to say.
+    # Clients that disconnect while they wait, and one that only shuts down its sending side.
     for _ in range(20):
         client = connect(path)
         client.sendall(b"text 5000\n")
@@ -99,7 +99,7 @@ def hostile(path):
     client.sendall(b"text 200\n")
     client.shutdown(socket.SHUT_WR)
     assert answer(client, b"").endswith(b"\0")
-    # Others are answered beside a crowd that connects, stays silent, and reconnects whenever it is hung up on.
+    # Others are answered beside a crowd that connects, stays silent and reconnects whenever it is disconnected.
     silent = os.fork()
     if silent == 0:
         crowd(path, 200)
@@ -107,12 +107,12 @@ def hostile(path):
     try:
         for _ in range(20):
             assert json.loads(answer_in_crowd(path, b"stats 0\n"))["program"] == "xk run"
-            assert answer_in_crowd(path, b"text 100\n").endswith(b"\0"), "a client that waits is hung up on"
+            assert answer_in_crowd(path, b"text 100\n").endswith(b"\0"), "a waiting client was disconnected"
         assert time.monotonic() - begun < 20, "silent clients delay the others"
     finally:
         os.kill(silent, signal.SIGKILL)
         os.waitpid(silent, 0)
-    # One byte at a time is a request, too.
+    # A request may arrive a byte at a time.
     client = connect(path)
     for byte in b"stats 0":
         client.sendall(bytes([byte]))

@@ -1,13 +1,13 @@
 #!/bin/bash
-# stats.sh BUILD - `xk stats` of hosts that run, `xk draw --stats`, and DPDK's telemetry: what is told is what happened,
-# several ask at once, strangers and killed hosts do no harm, and nothing is counted that nobody asks for.
+# stats.sh BUILD - `xk stats` of running hosts, `xk draw --stats`, and DPDK's telemetry: reports are correct, several clients
+# may query at once, bogus clients and killed hosts do no harm, and nothing is counted without a client.
 . "$(dirname "$0")/common.sh"
 xk=$build/xk
 icmptest=$build/icmptest
 echoes=graphs/icmptest.dot
 clients=$root/tests/system/stats.py
 
-# stand NAME GRAPH [OPTION]...: a host that stands, as $standing; its words are in $work/NAME.err.
+# stand NAME GRAPH [OPTION]...: starts a standing host, as $standing; its messages are in $work/NAME.err.
 stand() {
 	local name=$1
 	shift
@@ -16,7 +16,7 @@ stand() {
 	within 20 printed "$name.err" 'stands at .* ctrl-C ends it' || fail stand "no host: $(tail -n 3 "$work/$name.err")"
 }
 
-# ended NAME PID: it ends well when it is asked to.
+# ended NAME PID: sends SIGTERM and checks that the process ends successfully.
 ended() {
 	kill -TERM "$2"
 	await_end "$2" 20
@@ -27,12 +27,12 @@ socket_of() {
 	echo "$XDG_RUNTIME_DIR/xkstats-$1.sock"
 }
 
-# look NAME HOST SECONDS: the document of HOST goes into $work/NAME.json.
+# look NAME HOST SECONDS: writes HOST's document to $work/NAME.json.
 look() {
 	python3 "$clients" ask "$(socket_of "$2")" "$3" >"$work/$1.json" || fail "look $1" "no answer"
 }
 
-# both NAME A B EXPRESSION: of the documents a and b.
+# both NAME A B EXPRESSION: checks an expression of the documents a and b.
 both() {
 	check "$1" "not so" python3 -c 'import json, sys
 a, b = (json.load(open(sys.argv[1] + "/" + name + ".json")) for name in sys.argv[2:4])
@@ -44,7 +44,7 @@ def frames(d):
 sys.exit(0 if eval(sys.argv[4]) else 1)' "$work" "$2" "$3" "$4"
 }
 
-# ---- no host, and which there are ------------------------------------------------------------------------------------
+# ---- no host, and the list of hosts ----------------------------------------------------------------------------------
 
 expect "no host runs" 1 'no host runs here' "$xk" stats
 expect "... which --list can tell too" 0 '' "$xk" stats --list
@@ -74,7 +74,7 @@ expect "another name is none" 1 'no host is called none' "$xk" stats none
 ended "a host ends while it offers its counts" "$second"
 check "... and takes its socket along" "$(ls "$XDG_RUNTIME_DIR")" [ ! -e "$(socket_of "te_st_-$second")" ]
 
-# ---- what is counted ---------------------------------------------------------------------------------------------------
+# ---- counts ------------------------------------------------------------------------------------------------------------
 
 is_over() {
 	look counting "$host" 0
@@ -107,7 +107,7 @@ look later "$host" 0
 both "... and no longer" over later '(frames(b) > frames(a) and a["counted_ns"] == b["counted_ns"] > 0
 	and up(a, "eth", "port") == up(b, "eth", "port"))'
 
-# Two at once, at different paces.
+# Two clients at once, at different intervals.
 spawn slow "$xk" stats "$host" --interval 400ms
 slow=$pid
 spawn fast "$xk" stats "$host" --interval 100ms
@@ -123,7 +123,7 @@ check "plain text where there is no terminal" "escapes" [ "$(grep -c $'\033' "$w
 timeout 40 python3 "$clients" terminal "$xk" stats "$host" --interval 100ms >"$work/out" 2>&1
 check "a terminal is refreshed" "$(tail -n 3 "$work/out")" grep -q $'^\033\\[H\033\\[2J'"$host" "$work/out"
 
-# ---- strangers -----------------------------------------------------------------------------------------------------------
+# ---- bogus clients and hosts ---------------------------------------------------------------------------------------------
 
 check "only the user may connect" "$(stat -c %a "$(socket_of "$host")")" [ "$(stat -c %a "$(socket_of "$host")")" = 600 ]
 timeout 60 python3 "$clients" hostile "$(socket_of "$host")" 2>"$work/hostile.err"
@@ -132,7 +132,7 @@ check "hostile requests" "$(tail -n 3 "$work/hostile.err")" [ $status -eq 0 ]
 check "... do not disturb the host" "it has gone" runs "$first"
 check "... nor its traffic" "it has gone" runs "$pings"
 
-# A host that ends while it tells; others that tell what a terminal would obey, and too much.
+# A host that ends while it answers; others that send terminal escapes, and too much.
 head -c 1000 "$work/asked.json" >"$work/half.told"
 printf 'a\033[2Jb\302\233c\n\0' >"$work/escapes.told"
 head -c 30000000 /dev/zero >"$work/endless.told"

@@ -1,10 +1,10 @@
 #!/bin/bash
-# switches.sh BUILD - what IPP saves in context switches, by the operating system's count, and what an idle server
-# costs. The bounds are wide, since other work on the machine moves the counts: a thread that finds its next message
-# waiting does not switch.
+# switches.sh BUILD - context switches that IPP saves, by the operating system's count, and the cost of an idle server. The
+# bounds are wide because other work on the machine changes the counts: a thread that finds its next message waiting does
+# not switch.
 . "$(dirname "$0")/common.sh"
 
-# per DATAGRAM of runs that are true for the expression: voluntary switches of both processes.
+# Voluntary switches of both processes per datagram, over the runs for which the expression is true.
 switches='sum(sum(r["process_switches"].values()) / r["messages"] for r in runs if %s)'
 threads='sum(sum(r["context_switches"].values()) / r["messages"] for r in runs if %s)'
 
@@ -18,7 +18,7 @@ regular=$(per_datagram "$switches" 'r["mode"] == "regular"')
 ipp=$(per_datagram "$switches" 'r["mode"] == "ipp"')
 saved="$regular - $ipp"
 
-# figures FILE EXPRESSION: for the reader
+# figures FILE EXPRESSION: prints a figure for the log.
 figures() {
 	python3 -c 'import json, sys; runs = json.load(open(sys.argv[1]))["runs"]; print(f"{eval(sys.argv[2]):.2f}")' "$@"
 }
@@ -29,7 +29,7 @@ else
 	cores=0,1
 fi
 file=$work/switches.json
-# Benchmarks as people run them.
+# Benchmarks of the release build.
 fast=$root/build
 [ -x "$fast/xk" ] || fast=$build
 
@@ -47,7 +47,7 @@ runs_are "three threads" "$file" 1000 2
 document "three threads: up to min(threads, fragments) more" "$file" "0.5 <= $saved <= 3.5"
 document "three threads: ipp adds none" "$file" "$(per_datagram "$threads" 'r["mode"] == "ipp"') < 0.1"
 
-# The whole way through a thread costs as much in either mode.
+# If a thread carries the message all the way, both modes cost the same.
 run 120 "$udptest" --cores $cores --rounds 1000 --handoff both --json "$file"
 echo "# with handoff at both ends: regular $(figures "$file" "$regular"), ipp $(figures "$file" "$ipp")"
 document "a handoff costs the switch that it saved" "$file" "-0.5 <= $saved <= 0.5"
@@ -85,13 +85,13 @@ run 120 "$fast/xk" bench message --rounds 200 --graph graphs/bip.dot --json "$wo
 document "... but nothing by bip" "$work/message.json" 'd["buffers"] == {"sender": 0, "receiver": 0}'
 expect "a message that bip cannot carry" 1 'message' "$fast/xk" bench message --graph graphs/bip.dot --size 4000
 
-# Many conversations, each of which gets its path; what they will touch is fetched for a burst at a time.
+# Many sessions, each with its path; prefetching works on a burst at a time.
 run 120 "$fast/xk" bench echo --rounds 50000 --sessions 300 --burst 32 --json "$work/echo.json"
-document "many conversations go by paths" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9'
+document "many sessions use paths" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9'
 run 120 "$fast/xk" bench echo --rounds 1000 --turns --json "$work/echo.json"
 document "by a program's turns, too" "$work/echo.json" 'd["per_echo"]["by_path"] > 0.9 and d["per_echo"]["turns"] >= 1'
 run 120 "$fast/xk" bench echo --rounds 5000 --drivers 2 --sessions 20 --json "$work/echo.json"
-# The counting begins with the first driver's warm-up over, when the other may have done all its rounds.
+# Counting begins when the first driver's warm-up ends; the other driver may have finished all its rounds by then.
 document "and by two drivers side by side" "$work/echo.json" 'd["drivers"] == 2 and d["per_echo"]["by_path"] > 0.3'
 expect "turns of two drivers" 2 'is for one driver' "$fast/xk" bench echo --drivers 2 --turns
 
@@ -101,7 +101,7 @@ ticks_of() {
 	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
 }
 
-# idle NAME PID: over 5 s, in percent of one core.
+# idle NAME PID: prints its processor time over 5 s in percent of one core, and checks it.
 idle() {
 	local before after percent
 	before=$(ticks_of "$2")

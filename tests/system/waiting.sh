@@ -1,12 +1,12 @@
 #!/bin/bash
-# waiting.sh BUILD - debug builds report a message that may wait for ever, a lock held across the interface, another
-# protocol's session, a touched message that was freed, and the use of what a type does not declare, where it happens, with
-# host and protocol. tests/mistakes/run.sh tests other builds.
+# waiting.sh BUILD - debug builds report, with place, host and protocol: waits that may never end, locks held across the
+# interface, use of another protocol's session, of freed messages and of things that a type does not declare.
+# tests/mistakes/run.sh tests other builds.
 . "$(dirname "$0")/common.sh"
 xk=$build/tests/xk_mistake
 net=tests/mistakes/net.dot
 
-# refused MISTAKE PATTERN: the server makes it.
+# refused MISTAKE PATTERN: the server makes the mistake and aborts with this report.
 refused() {
 	expect "$1" 134 "$2" "$xk" run "$net" --link sim --quiet --until 2s --set "server.mistake.makes=$1"
 }
@@ -25,7 +25,7 @@ refused undeclared_drop 'host "server", protocol "mistake" drops a message for r
 refused unnamed_drop 'host "server", protocol "mistake" drops a message for reason 0: its own begin at XK_DROP_OWN'
 expect "a wait that ends" 0 '' "$xk" run "$net" --link sim --quiet --until 2s --set server.mistake.makes=waits_long
 
-# In DPDK's memory, of which the sanitizers know nothing.
+# In DPDK's memory, which the sanitizers do not track.
 if "$xk" --version | grep -q 'without DPDK'; then
 	ok "freed messages that are touched (not tried: this build has no DPDK)"
 else

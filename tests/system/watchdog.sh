@@ -1,15 +1,15 @@
 #!/bin/bash
-# watchdog.sh BUILD - a protocol that computes for ever is reported, with its host and the way of the message to it. A
-# second signal ends any program.
+# watchdog.sh BUILD - a protocol that computes for ever is reported with its host and the message's path through the graph.
+# A second signal ends any program.
 . "$(dirname "$0")/common.sh"
 xk=$build/tests/xk_mistake
 udptest=$build/tests/udptest_mistake
 net=tests/mistakes/net.dot
 graph=tests/mistakes/mistake.dot
 
-# ---- it is named, and a simulated run ends -----------------------------------------------------------------------------
+# ---- the report, which ends a simulated run ----------------------------------------------------------------------------
 
-# named MISTAKE PATTERN: the server makes it, in the simulator.
+# named MISTAKE PATTERN: the server makes the mistake in the simulator, and the report matches.
 named() {
 	expect "$1 in the simulator" 1 "$2" "$xk" run "$net" --link sim --quiet --watchdog 200ms --set "server.mistake.makes=$1"
 }
@@ -24,7 +24,7 @@ expect "a --watchdog that is no time" 2 '--watchdog: "soon" is no time' "$xk" ru
 
 # ---- a second signal ends any program ----------------------------------------------------------------------------------
 
-# Whether it has computed for a second: by then it is in the loop.
+# Succeeds once the process has computed for a second: by then it is in the loop.
 computes() {
 	local fields
 	read -r -a fields <<<"$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null)"
@@ -38,7 +38,7 @@ for signal in HUP:129 INT:130 TERM:143; do
 	ended_by_two "xk run in the simulator" "${signal%:*}" "${signal#*:}"
 done
 
-# ---- threads of the operating system: it is told, and the host goes on -------------------------------------------------
+# ---- threads of the operating system: the report, after which the host continues ---------------------------------------
 
 for mode in ipp regular; do
 	spawn "$mode" "$udptest" --graph "$graph" --link memory --mode "$mode" --rounds 100 --watchdog 200ms \

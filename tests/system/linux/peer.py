@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""peer.py WHAT ... - the operating system's own ICMP and UDP, for a host of ours to talk to. Exit status 0: all was right.
+"""peer.py WHAT ... - the operating system's ICMP and UDP as a peer of our host. Exit status 0: success.
 
-    quiet DEVICE...             no device does checksums or segmentation in the kernel's stead
-    ping ADDRESS COUNT SIZE...  echo requests with SIZE bytes of payload, COUNT of each; every answer's bytes are compared
+    quiet DEVICE...             disables the devices' checksum and segmentation offloads
+    ping ADDRESS COUNT SIZE...  sends COUNT echo requests with each SIZE bytes of payload and compares every answer
     udp ADDRESS PORT COUNT SIZE...  the same with datagrams to an echo server
-    echo PORT                   an echo server of datagrams, until it is told to end
-    closed ADDRESS PORT         a datagram to a port nobody has: it must be refused by an ICMP message
-    probe DEVICE ADDRESS        an ARP request and an echo request in turn, each repeated until it is answered, until it is
-                                told to end; prints how many were answered and repeated, and the longest times as JSON
-    watch ADDRESS [SOURCE]      an echo request every 50 ms, until it is told to end; a line for each answer
-    announce DEVICE ADDRESS LINK  a gratuitous ARP request: ADDRESS is at LINK, which the frame comes from
-    virtual DEVICE ADDRESS LINK   answers ARP's requests for ADDRESS with LINK, in frames from DEVICE's own link address
-    mtu ADDRESS SIZE            a datagram of SIZE with DF, again and again until the kernel knows that it is too long
+    echo PORT                   echoes datagrams until SIGTERM
+    closed ADDRESS PORT         sends a datagram to a closed port: an ICMP message must refuse it
+    probe DEVICE ADDRESS        sends an ARP request and an echo request in turn until SIGTERM, each repeated until answered;
+                                prints the numbers of answers and repetitions and the longest times as JSON
+    watch ADDRESS [SOURCE]      sends an echo request every 50 ms until SIGTERM; prints a line for each answer
+    announce DEVICE ADDRESS LINK  sends a gratuitous ARP request: ADDRESS is at LINK, the frame's source
+    virtual DEVICE ADDRESS LINK   answers ARP requests for ADDRESS with LINK, in frames from DEVICE's own link address
+    mtu ADDRESS SIZE            sends datagrams of SIZE with DF until the kernel knows that they are too long
 """
 import ctypes
 import errno
@@ -32,7 +32,7 @@ IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_MTU = 10, 2, 14
 
 
 def pattern(size, seed):
-    """Bytes without a period, so that a piece in the wrong place is seen."""
+    """Returns bytes without a period, so that a misplaced piece is detected."""
     out, x = bytearray(), seed * 2654435761 % (1 << 32)
     while len(out) < size:
         x = (x * 1664525 + 1013904223) % (1 << 32)
@@ -89,7 +89,7 @@ def ping(address, count, *sizes):
         for _ in range(int(count)):
             number += 1
             if not ping_once(raw, address, number, size):
-                print("no right answer to echo request %d of %d bytes" % (number, size), file=sys.stderr)
+                print("no correct answer to echo request %d of %d bytes" % (number, size), file=sys.stderr)
                 wrong += 1
     return wrong != 0
 
@@ -105,7 +105,7 @@ def watch(address, source="0.0.0.0"):
             head = struct.pack(">HH", os.getpid() & 0xFFFF, number)
             try:
                 raw.sendto(struct.pack(">BBH", 8, 0, checksum(b"\x08\0\0\0" + head)) + head, (address, 0))
-            except OSError:  # nobody answers ARP now
+            except OSError:  # no answer to ARP now
                 pass
             continue
         raw.settimeout(wait)
@@ -159,7 +159,7 @@ def udp(address, port, count, *sizes):
                     continue
             except OSError as error:
                 print(error, file=sys.stderr)
-            print("no right answer to datagram %d of %d bytes" % (number, size), file=sys.stderr)
+            print("no correct answer to datagram %d of %d bytes" % (number, size), file=sys.stderr)
             wrong += 1
     return wrong != 0
 
@@ -201,7 +201,7 @@ def probe(device, address):
     counts = {"arp": 0, "arp_again": 0, "echo": 0, "echo_again": 0, "arp_ms": 0, "echo_ms": 0}
     last = False
     while not last:
-        last = bool(ended)  # a whole round after that
+        last = bool(ended)  # one more complete round
         number = (counts["echo"] + 1) & 0xFFFF
         head = struct.pack(">HH", os.getpid() & 0xFFFF, number)
         echo_request = struct.pack(">BBH", 8, 0, checksum(b"\x08\0\0\0" + head)) + head

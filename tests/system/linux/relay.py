@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""relay.py LEFT RIGHT REPORT [ORDER] - a wire between two network devices, and a witness of what crossed it.
+"""relay.py LEFT RIGHT REPORT [ORDER] - a wire between two network devices, and a witness of the frames that cross it.
 
-Frames go from one device to the other as they are. Of fragmented datagrams ORDER says how the fragments go on:
-`straight` as they come, `reversed` the last first, `doubled` each of them twice. On SIGTERM it writes to REPORT, for
-each direction, what it has seen: it adds up every checksum itself, so that neither end's can be left to a device.
+Forwards frames unchanged from one device to the other. ORDER is the order of a datagram's fragments: `straight` as they
+arrive, `reversed` the last first, `doubled` each of them twice. On SIGTERM it writes its counts for each direction to REPORT.
+It verifies every checksum itself, so neither end can leave checksums to a device.
 """
 import json
 import select
@@ -26,11 +26,11 @@ SEEN = ("frames", "fragments", "fragmented", "icmp", "udp", "arp_requests", "arp
 
 
 class Done(Exception):
-    """The signal to end."""
+    """Raised by the signal to end."""
 
 
 def checksum(data):
-    """The Internet checksum of RFC 1071: 0 where data holds its own."""
+    """Returns the Internet checksum of RFC 1071: 0 if data includes its own."""
     if len(data) % 2:
         data += b"\0"
     total = sum(struct.unpack(">%dH" % (len(data) // 2), data))
@@ -40,7 +40,7 @@ def checksum(data):
 
 
 class Device:
-    """A network device, listened to and spoken through."""
+    """A network device, for receiving and sending frames."""
 
     def __init__(self, name):
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
@@ -51,7 +51,7 @@ class Device:
         self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
 
     def receive(self):
-        """A frame that came, and whether its checksum was still to be filled in; (None, False) for one that went."""
+        """Returns a received frame and whether its checksum was left to a device; (None, False) for a sent frame."""
         frame, ancillary, _, address = self.socket.recvmsg(1 << 17, 256)
         if address[2] == PACKET_OUTGOING:
             return None, False
@@ -62,7 +62,7 @@ class Device:
 
 
 class Datagram:
-    """What has come of a fragmented datagram."""
+    """The received fragments of a datagram."""
 
     def __init__(self):
         self.frames = []
@@ -76,7 +76,7 @@ class Datagram:
             self.end = offset + len(payload)
 
     def whole(self):
-        """Its payload, if all of it is there."""
+        """Returns the payload if it is complete."""
         at = 0
         while at in self.pieces and at != self.end:
             at += len(self.pieces[at])
@@ -85,7 +85,7 @@ class Datagram:
         return b"".join(self.pieces[offset] for offset in sorted(self.pieces))
 
 
-class Way:
+class Direction:
     """One direction."""
 
     def __init__(self, source, sink, order):
@@ -101,27 +101,27 @@ class Way:
         self.seen["frames"] += 1
         self.seen["unasked_sums"] += unasked
         self.longest = max(self.longest, len(frame))
-        for out in self.look(frame):
+        for out in self.count(frame):
             self.sink.socket.send(out)
 
-    def look(self, frame):
-        """Counts the frame; the frames to go on now."""
+    def count(self, frame):
+        """Counts the frame. Returns the frames to forward now."""
         kind = struct.unpack_from(">H", frame, 12)[0]
         if kind == ARP and len(frame) >= 42:
             self.seen["arp_requests" if frame[21] == 1 else "arp_replies"] += 1
         elif kind == IP and len(frame) >= 34 and frame[14] >> 4 == 4:
-            return self.look_ip(frame)
+            return self.count_ip(frame)
         else:
             self.seen["strange"] += 1
         return [frame]
 
-    def look_ip(self, frame):
+    def count_ip(self, frame):
         header_len = (frame[14] & 15) * 4
         total, identification, fragment = struct.unpack_from(">HHH", frame, 16)
         header, payload = frame[14:14 + header_len], frame[14 + header_len:14 + total]
         self.seen["bad_ip_sums"] += checksum(header) != 0
         if fragment & 0x3FFF == 0:
-            self.look_datagram(header, payload)
+            self.count_datagram(header, payload)
             return [frame]
         self.seen["fragments"] += 1
         key = (header[12:20], identification, header[9])
@@ -131,7 +131,7 @@ class Way:
         if whole is not None:
             del self.open[key]
             self.seen["fragmented"] += 1
-            self.look_datagram(header, whole)
+            self.count_datagram(header, whole)
         return self.arrange(frame, datagram.frames, whole is not None)
 
     def arrange(self, frame, frames, complete):
@@ -141,8 +141,8 @@ class Way:
             return [frame, frame]
         return list(reversed(frames)) if complete else []
 
-    def look_datagram(self, header, payload):
-        """A whole datagram's own checksum."""
+    def count_datagram(self, header, payload):
+        """Verifies a complete datagram's transport checksum."""
         if header[9] == ICMP:
             self.seen["icmp"] += 1
             self.seen["bad_sums"] += checksum(payload) != 0
@@ -170,7 +170,7 @@ def main():
         sys.exit(__doc__)
     left, right, report = Device(sys.argv[1]), Device(sys.argv[2]), sys.argv[3]
     order = sys.argv[4] if len(sys.argv) == 5 else "straight"
-    ways = {left.socket: Way(left, right, order), right.socket: Way(right, left, order)}
+    ways = {left.socket: Direction(left, right, order), right.socket: Direction(right, left, order)}
     signal.signal(signal.SIGTERM, end)
     print("ready", flush=True)
     try:
