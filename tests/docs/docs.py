@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
 """docs.py BUILD - checks README.md and the pages of docs/, docs/labs/ with its folders, and docs/protocols/; see run.sh.
 
-A mark on a line of its own before a fenced block says what is checked:
+A mark on a line of its own before a fenced block determines the check:
 
-  <!-- test -->                     run the commands; they succeed
-  <!-- test: exit N -->             ... or end with status N
-  <!-- output -->                   the last commands' output contains these lines in one piece; a line "..." stands for
+  <!-- test -->                     the commands succeed
+  <!-- test: exit N -->             the commands end with status N
+  <!-- output -->                   the last commands' output contains these consecutive lines; a line "..." stands for
                                     any lines, and "..." between blanks for anything within a line
-  <!-- output: numbers vary -->     ... where each number may be another; the text is pasted from a run
+  <!-- output: numbers vary -->     the same, but each number may differ; the text is pasted from a run
   <!-- edit FILE -->                a change, as lines of a diff, to one of the example's files; commands run with the
                                     programs built from it, until the next heading
   <!-- step -->                     commands that change the reader's tree: run in a copy of this one
   <!-- step FILE -->                a change, as lines of a diff, to one of its files
-  <!-- quote FILE -->               FILE contains these lines in one piece
-  <!-- demo -->                     nothing: ./run demo has printed it somewhere
+  <!-- quote FILE -->               FILE contains these consecutive lines
+  <!-- demo -->                     unchecked: output of ./run demo
 
-After a page's steps, meson takes the copy, each protocol that a step has added is in its table, and each test among its
-programs.
+After a page's steps, meson must accept the copy, and each protocol and test that a step has added must be built.
 
-Commands run in a tree like this one; those of docs/writing-a-protocol.md and docs/tutorial.md in a tree where the steps of
-the first have been taken. Besides these blocks:
+Commands run in a tree like this one; those of docs/writing-a-protocol.md and docs/tutorial.md in a tree in which the steps
+of the first have been taken. Also checked:
 
 - links lead to files and headings, and paths in backquotes exist;
 - docs/measuring.md, docs/hosts.md and docs/simulator.md name every option of their programs but `--help` and `--version`,
@@ -27,8 +26,8 @@ the first have been taken. Besides these blocks:
   links;
 - the lists in docs/protocols/ are what the protocols declare (protocol_lists.py);
 - the figures in docs/figures and docs/img are up to date (figures.py);
-- README.md gives the answers of the report in docs/report/, as that one does, and which run that was;
-- what experiments/report/questions.md quotes stands on that report's page.
+- README.md has the answers of the report in docs/report/ and names its run;
+- quotes in experiments/report/questions.md are on that report's page.
 
 Prints a line for each check, `ok` or `FAIL`; exits 1 if one failed.
 """
@@ -55,9 +54,9 @@ TOPS = ("xkernel", "protocols", "platform", "graphs", "tools", "experiments", "t
 EXAMPLES = ("docs/writing-a-protocol.md", "docs/tutorial.md")
 # Options of every program; README.md names them.
 EVERYWHERE = {"--help", "--version"}
-# Options of xk run that are for a host on a real link only.
+# Options of xk run for hosts on real links only.
 HOST_OPTIONS = {"--mode", "--driver", "--drivers", "--threads", "--cores", "--end", "--telemetry"}
-# The reader's files and where they are in this tree; the reader's programs and where they are in the build.
+# The reader's files and their places in this tree; the reader's programs and their places in the build.
 EXAMPLE_FILES = {
     "protocols/asp.c": "docs/examples/asp.c",
     "protocols/seq.c": "docs/examples/seq.c",
@@ -75,7 +74,7 @@ EXAMPLE_PROGRAMS = {
     "udptest": "tests/udptest_example",
     "debug/tests/test_asp": "tests/example_test_asp",
 }
-# The programs that people use: faster than those with sanitizers, which the system tests run.
+# The release build: faster than the sanitizer build, which the system tests use.
 FAST = os.path.join(ROOT, "build")
 PROGRAMS = ("xk", "udptest", "chantest", "icmptest", "logp")
 LIMIT_S = 600  # a bound for commands that hang, not for slow ones on a busy machine
@@ -107,7 +106,7 @@ def blocks(text):
 
 
 def scratch(directory, build, example):
-    """Makes a tree whose build/ is the build under test; example: with the example's steps taken."""
+    """Makes a tree whose build/ is the build under test; example: after the example's steps."""
     os.makedirs(directory)
     for name in os.listdir(ROOT):
         if name not in ("build", "graphs"):
@@ -130,7 +129,7 @@ def scratch(directory, build, example):
 
 
 def take_programs(directory, programs):
-    """Makes these the reader's programs."""
+    """Puts these programs in the reader's tree."""
     for name, program in programs.items():
         link = os.path.join(directory, "build", name)
         if os.path.lexists(link):
@@ -139,7 +138,7 @@ def take_programs(directory, programs):
 
 
 def edit(text, diff):
-    """Returns text with the change, or None if the old lines are not there exactly once."""
+    """Returns text with the change, or None unless the old lines occur exactly once."""
     lines = diff.split("\n")
     old = "\n".join(line[1:] for line in lines if line[:1] != "+")
     new = "\n".join(line[1:] for line in lines if line[:1] != "-")
@@ -164,7 +163,7 @@ def build_edited(build, file, text, directory):
         made = os.path.join(directory, "edited.o")
         path = os.path.join(directory, os.path.basename(program))
         subprocess.run([made if part == built else part for part in compiled[:-1]] + [source], cwd=build, check=True)
-        archive = os.path.dirname(built).removesuffix(".p")  # of a library, what it is in
+        archive = os.path.dirname(built).removesuffix(".p")  # the library that contains the object
         linked = [made if part in (built, archive) else part for part in linked]
         linked[linked.index("-o") + 1] = path
         subprocess.run(linked, cwd=build, check=True)
@@ -179,7 +178,7 @@ def run(directory, commands):
         try:
             output = shell.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
         except subprocess.TimeoutExpired:
-            os.killpg(shell.pid, signal.SIGKILL)  # and what it has started
+            os.killpg(shell.pid, signal.SIGKILL)  # and its children
             return None, shell.communicate()[0].decode(errors="replace") + f"\n(not done after {LIMIT_S} s)"
     return shell.returncode, output
 
@@ -203,7 +202,7 @@ def pieces(text, numbers_vary):
 
 
 def is_like(line, wanted):
-    """Returns whether line matches wanted, in which ... between blanks stands for anything."""
+    """Returns true if line matches wanted, in which ... between blanks stands for anything."""
     if line == wanted or "..." not in wanted:
         return line == wanted
     parts = re.split(r"(?:^|(?<= ))\.\.\.(?= |$)", wanted)
@@ -223,11 +222,11 @@ def contains(output, text, numbers_vary):
 
 
 def check_edit(where, file, diff, directory, build):
-    """Makes the reader's programs those with the change."""
+    """Checks an edit block: the reader's programs are then built with the change."""
     source = EXAMPLE_FILES.get(file)
     text = edit(read(source), diff) if source else None
     if text is None:
-        expect(False, f"{where} edit", f"no such lines in {file}, or not once")
+        expect(False, f"{where} edit", f"{file} does not contain the old lines exactly once")
         return
     made = tempfile.mkdtemp(dir=os.path.dirname(directory))
     try:
@@ -238,7 +237,7 @@ def check_edit(where, file, diff, directory, build):
 
 
 def copy_for_steps(directory):
-    """Makes a tree like this one; what steps change are copies."""
+    """Makes a tree like this one; files that steps change are copies."""
     os.makedirs(directory)
     for name in os.listdir(ROOT):
         source, copied = os.path.join(ROOT, name), os.path.join(directory, name)
@@ -249,7 +248,7 @@ def copy_for_steps(directory):
 
 
 def check_step(where, file, text, directory):
-    """Takes a step in the copy, which the first one makes."""
+    """Takes a step in the copy; the first step makes the copy."""
     if not os.path.exists(directory):
         copy_for_steps(directory)
     if not file:
@@ -261,11 +260,11 @@ def check_step(where, file, text, directory):
     if changed is not None:
         with open(os.path.join(directory, file), "w", encoding="utf-8") as after:
             after.write(changed)
-    expect(changed is not None, f"{where} step {file}", f"no such lines in {file}, or not once")
+    expect(changed is not None, f"{where} step {file}", f"{file} does not contain the old lines exactly once")
 
 
 def check_steps(path, directory):
-    """After a page's steps, what they have added is built."""
+    """Checks that a page's steps have added files that are built."""
     if not os.path.exists(directory):
         return
     added = {os.path.join(folder, name) for folder in ("protocols", "tests/protocols")
@@ -304,9 +303,9 @@ def check_blocks(path, directory, build):
             check_step(where, detail, text, steps)
         elif kind == "quote":
             there = "\n" + text + "\n" in "\n" + read(detail)
-            expect(there, f"{where} quotes {detail}", "is not there as it is written here")
+            expect(there, f"{where} quotes {detail}", "the file does not contain these lines")
         else:
-            expect(False, f"{where} mark", f"there is no mark {kind}")
+            expect(False, f"{where} mark", f"unknown mark {kind}")
     check_steps(path, steps)
 
 
@@ -393,7 +392,7 @@ def words_of(text):
 
 
 def check_report():
-    """The answers beside the figure in README.md, and how sure they are; and which run that was."""
+    """Checks the answers and verdicts beside the figure in README.md, and that it names the run."""
     words = words_of(read("README.md"))
     for name in hero.FIVE:
         document = json.loads(read(f"docs/report/{name}.json"))
@@ -405,7 +404,7 @@ def check_report():
 
 
 def check_questions():
-    """Each question has an answer, and its quotes are words of the page."""
+    """Checks that each question has an answer whose quotes are on the page."""
     page = re.sub(r"<(style|script|svg).*?</\1>", "", read("docs/report/index.html"), flags=re.DOTALL)
     page = words_of(html.unescape(re.sub(r"<[^>]*>", " ", page)))
     questions = re.split(r"^\d+\. ", read("experiments/report/questions.md"), flags=re.MULTILINE)[1:]
@@ -416,7 +415,7 @@ def check_questions():
 
 
 def check_figures(build, directory):
-    """The figures, byte for byte; of the pictures that dot lays out, the texts."""
+    """Compares the figures byte for byte; of pictures laid out by dot, only the texts."""
     made = os.path.join(directory, "figures")
     os.mkdir(made)
     ran = subprocess.run([sys.executable, os.path.join(ROOT, "docs/figures/figures.py"), build, made], stdout=subprocess.PIPE,
@@ -428,7 +427,7 @@ def check_figures(build, directory):
             new, old = file.read(), read(f"{folder}/{name}")
         if folder == "docs/img":
             new, old = (sorted(re.findall(r">([^<>\n]+)</t", text)) for text in (new, old))
-        expect(new == old, f"{folder}/{name} is up to date", "make it anew: docs/figures/figures.py BUILD")
+        expect(new == old, f"{folder}/{name} is up to date", "regenerate it: docs/figures/figures.py BUILD")
 
 
 def main():
@@ -449,7 +448,7 @@ def main():
         check_report()
         check_questions()
         protocol_lists.check(build, expect)
-    print(f"{checks.failures} failed" if checks.failures else "all is as it is written")
+    print(f"{checks.failures} failed" if checks.failures else "all checks passed")
     return 1 if checks.failures else 0
 
 

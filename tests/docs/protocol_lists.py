@@ -3,7 +3,7 @@
 
 Between <!-- protocol NAME --> and <!-- end -->: the output of `xk protocols --markdown NAME` after its first sentence. In
 README.md, between <!-- protocols --> and <!-- end -->: a table of all protocols. --write updates both. The names that the
-text above explains as drops and counters must be in the lists, too, or in README.md, which has the drops that all share.
+text above explains as drops and counters must also be in the lists, or in README.md, which has the shared drops.
 """
 import os
 import re
@@ -63,7 +63,7 @@ def updated(text, protocols):
 
 
 def unknown(text, shared):
-    """Returns the names that the text explains as drops or counters and the lists do not have."""
+    """Returns the names that the text explains as drops or counters but the lists lack."""
     missing = []
     for section in re.split(r"^## ", text, flags=re.M)[1:]:
         explained, _, lists = section.partition("<!-- protocol ")

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""selftest.py BUILD [INSTRUCTOR] - whether the grader gives the marks that it has to give, and nothing can cheat or harm it.
+"""selftest.py BUILD [INSTRUCTOR] - checks that the grader gives the right marks and cannot be cheated or harmed.
 
-Tests the answers and planted mistakes of docs/labs/instructor and, with INSTRUCTOR, those of that folder, too (docs/labs/
-instructor.md). With XK_TEST_LONG=0 in the environment, as in ./run test, only some of them, drawn anew each time. Prints a
-line for each check, `ok` or `FAIL`; exits 1 if one failed.
+Tests the answers and planted mistakes of docs/labs/instructor and, with INSTRUCTOR, also those of that folder (docs/labs/
+instructor.md). With XK_TEST_LONG=0 in the environment, as in ./run test, only a random sample of them. Prints a line for each
+check, `ok` or `FAIL`; exits 1 if one failed.
 
  - a model answer gets all marks, with the public layout and with those of several students;
- - each planted mistake loses exactly the marks that it has to lose;
+ - each planted mistake loses exactly the marks that it must lose;
  - the skeletons have the marks below;
- - each attack gets none, and does no harm; nor does a host that answers at random, or one that costs too much;
- - what marks tell of a run is of no use for other files;
+ - each attack gets no marks and does no harm; nor does a host that answers at random or costs too much;
+ - information about a run in the marks is useless for other files;
  - a student's tests get the marks of the mistakes that they find, and tests that cheat get none;
- - questions about a run have the answers that they have to have;
- - results, replays, their journeys and hand-outs are what they have to be.
+ - questions about a run have the right answers;
+ - results, replays, their journeys and hand-outs are correct.
 """
 import contextlib
 import csv
@@ -55,19 +55,19 @@ from checks import expect
 SKELETONS = {"sequence": {"delivers"}, "window": {"sends"}, "fragment": {"limits", "whole"}, "boot": set()}
 STUDENTS = ("alice", "bob")
 LIARS = 20  # for each check
-SUBMISSIONS = 10  # handed in, one after the other
-MEMORY_MAX = 512  # MiB of the grader, whatever it marks
+SUBMISSIONS = 10  # one after the other
+MEMORY_MAX = 512  # MiB of the grader at most
 ALL = os.environ.get("XK_TEST_LONG") != "0"
 FEW = 1  # mistake of each lab, in ./run test
-# Mistakes on which tests of lab 0 are tried: a few, because each takes time.
+# Mistakes that tests of lab 0 must find: only a few, because each takes time.
 FOR_TESTS = ("padding not cut off", "mark not checked", "no upper bound")
 SILENT = "did not answer in time"
-# Patterns of the words of marks about attacks.
+# Patterns in the reasons for the marks of attacks.
 WHYS = {"slow.c": "ended with status 3", "prints_marks.c": "ended with status 0", "loops.c": SILENT, "dribbles.c": SILENT,
         "lies_at_length.c": "sent what labhost.c does not send", "tells_without_end.c": "sent what labhost.c does not send",
         "asks_for_links.c": "used up its budget for a run: 32 MiB of answers",
         "includes_itself.c": "the compiler was not done after 4 seconds|does not compile"}
-# What makes the answer of lab 0 do nothing: an attack gets no marks by working.
+# A change that makes the answer of lab 0 do nothing, so that attacks get no marks for it.
 USELESS = (("return xk_push(session->lls, m);", "xk_msg_free(m);\n\treturn 0;"), ("xk_pop(s, lls, m, NULL);", "xk_msg_free(m);"))
 
 
@@ -113,7 +113,7 @@ def drawn(found, count):
 
 
 def check_answers(sandbox, instructor):
-    """Every lab whose answer is in the folder."""
+    """Checks every lab whose answer is in the folder."""
     key = keys.read(instructor)
     for lab in grade.LABS.values():
         path = os.path.join(instructor, "answers", f"{lab.name}.c")
@@ -143,16 +143,16 @@ def check_skeletons(sandbox, work):
         given = {name: read(folder, name) for name in os.listdir(folder)}
         kept = {path: read(at, path) for at, _, paths in os.walk(mutants.TREE) for path in paths if not os.path.islink(os.path.join(at, path))}
         expect(sorted(given) == sorted(os.listdir(os.path.join(ROOT, "docs", "labs", lab.name))) and not set(given.values()) & set(kept.values()),
-               f"{lab.name}: hand-out gives the lab's files, and none of the instructor's", str(sorted(given)))
+               f"{lab.name}: hand-out gives the lab's files and none of the instructor's", str(sorted(given)))
         source = os.path.join(ROOT, "docs", "labs", lab.name)
         header = read(source, f"{lab.name}.h")
-        expect(header == lab.layout(0).header(), f"{lab.name}: the public header is the public layout's", "run grade --hand-out")
+        expect(header == lab.layout(0).header(), f"{lab.name}: the public header has the public layout", "run grade --hand-out")
         if lab.name not in SKELETONS:
             continue
         layout = lab.layout(0)
         result = grade.mark(sandbox, lab, files_of(lab, layout, read(source, f"{lab.name}.c")), layout, keys.PUBLIC, "public")
         has = {found["name"] for found in result["checks"]} - lost(result)
-        expect(has == SKELETONS[lab.name], f"{lab.name}: the skeleton has the marks that it has to have", f"{sorted(has)}\n{said(result)}")
+        expect(has == SKELETONS[lab.name], f"{lab.name}: the skeleton has the right marks", f"{sorted(has)}\n{said(result)}")
         expect(not result["compiler"], f"{lab.name}: the skeleton compiles without a warning", result["compiler"])
 
 
@@ -160,7 +160,7 @@ def check_skeletons(sandbox, work):
 
 
 def check_tests(sandbox, build, instructor):
-    """Every lab with tests in the instructor's folder: they have to find the mistakes that the tests handed out do not find."""
+    """Checks every lab with tests in the instructor's folder: they must find the mistakes that the tests handed out miss."""
     key = keys.read(instructor)
     paths = {lab: os.path.join(instructor, "answers", f"test_{lab.name}.c") for lab in grade.LABS.values()}
     for lab, path in drawn([(lab, path) for lab, path in paths.items() if os.path.exists(path)], 1):
@@ -172,24 +172,24 @@ def check_tests(sandbox, build, instructor):
         expect(not missed and why is None, f"{lab.name}: the instructor's tests find all of them", f"{why or ''} {missed}")
 
 
-# Tests that are none, by what they do before main, and whether they pass with the answer.
+# Tests that cheat: code to run before main, and whether they pass with the answer.
 TESTS_THAT_CHEAT = {
     "pass always": ("_exit(0);", True),
     "fail always": ("_exit(1);", False),
     "crash": ("__builtin_trap();", False),
-    "take for ever": ("for (volatile int n = 0;; n++) continue;", False),
+    "never end": ("for (volatile int n = 0;; n++) continue;", False),
     "fail at random, mostly": ("unsigned char n; if (getentropy(&n, 1) != 0 || n != 0) _exit(1);", False),
-    "kill all that they see": ("kill(-1, SIGKILL); kill(getppid(), SIGKILL);", True),
-    "look for what they are linked with": (
+    "kill every visible process": ("kill(-1, SIGKILL); kill(getppid(), SIGKILL);", True),
+    "look for the files they are linked with": (
         'const char *const paths[] = { "/student", "/xk", "/tmp", "/libxkernel.a", INSTRUCTOR };\n'
         "for (unsigned i = 0; i < 5; i++) if (open(paths[i], O_RDONLY) >= 0) _exit(1);\n"
         'if (getenv("HOME") != NULL || strcmp(program_invocation_name, "/test") != 0) _exit(1);', True),
-    "look at what the grader calls them": (
+    "read the name given by the grader": (
         'char s[4096] = ""; ssize_t n = read(open("/proc/1/cmdline", O_RDONLY), s, sizeof(s) - 1);\n'
         'for (ssize_t i = 0; i < n; i++) s[i] += s[i] == 0;\n'
         'char *at = strstr(s, "/xk-grade-"); at = at == NULL ? NULL : strchr(at + 1, \'/\');\n'
         'if (at == NULL || strspn(at + 1, "0123456789abcdef") != 16) _exit(1);', True),  # a random name, no number
-    "write all over": ('char s[9]; for (int fd = 1; fd < 64; fd++) dprintf(fd, "HARM: 8 of 8\\n  Test: HARM ...FAILED\\n");\n'
+    "write to every descriptor": ('char s[9]; for (int fd = 1; fd < 64; fd++) dprintf(fd, "HARM: 8 of 8\\n  Test: HARM ...FAILED\\n");\n'
                        "_exit(1);", False),
 }
 
@@ -198,12 +198,12 @@ def check_tests_cheat(sandbox, build, instructor):
     lab, layout = grade.LABS[0], grade.LABS[0].layout(7)
     of_lab = mutants.Mutants(sandbox, build, lab, instructor)
     given = read(ROOT, "docs", "labs", "mark", "test_mark.c")
-    expect(len(of_lab.mistakes) == len(FOR_TESTS), "where the tests handed out find all mistakes, all are left", str(of_lab.mistakes))
+    expect(len(of_lab.mistakes) == len(FOR_TESTS), "if the tests handed out find all mistakes, all are used", str(of_lab.mistakes))
     chosen = {student: [mistake["name"] for mistake in of_lab.choose(keys.PUBLIC, student)] for student in ("a", "b", "c", "d", "e")}
     expect(len({tuple(names) for names in chosen.values()}) > 1 and of_lab.choose(keys.PUBLIC, "a") == of_lab.choose(keys.PUBLIC, "a"),
-           "students have mutants of their own", str(chosen))
+           "students have their own mutants", str(chosen))
     codes = {of_lab._variant(None, layout, mutants.disguise(random.Random(seed))) for seed in range(3)}
-    expect(len(codes) == 3, "the same variant has other code each time")
+    expect(len(codes) == 3, "the same variant has different code each time")
     mutants.ANSWERS, mutants.MUTANT_RUNS, sandboxes.TEST_S = 1, 1, 2
     head = '#define _GNU_SOURCE\n#include <errno.h>\n#include <fcntl.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n'
     head += f'#include "tests/rig.h"\n#define INSTRUCTOR "{instructor}"\n'
@@ -224,7 +224,7 @@ def check_tests_cheat(sandbox, build, instructor):
 
 
 def processes_of(user):
-    """Processes of the sandbox's user, if it has one of its own."""
+    """Returns the processes of the sandbox's user, if it has its own."""
     found = []
     for name in os.listdir("/proc"):
         try:
@@ -251,7 +251,7 @@ def check_attacks(sandbox, instructor, work):
         return files_of(lab, layout, head + attack + useless)
 
     def attacked(name, only=("receives",)):
-        """Waits less for attacks that are silent; others may be slow on a busy machine."""
+        """Marks an attack. Waits a shorter time for silent ones; others may be slow on a busy machine."""
         sandboxes.SILENCE_S = 2 if WHYS.get(name) == SILENT else 10
         sandboxes.COMPILE_S = 2 if name == "includes_itself.c" else 30
         return grade.mark(sandbox, lab, files(name), layout, keys.PUBLIC, "attacker", only)
@@ -263,11 +263,11 @@ def check_attacks(sandbox, instructor, work):
         words = json.dumps(result)
         expect(result["marks"] == 0, f"attack {name}: no marks", words)
         expect("HARM" not in words, f"attack {name}: no harm", words)
-        expect("\033" not in words and "\\u001b" not in words, f"attack {name}: nothing for a terminal to obey", words)
+        expect("\033" not in words and "\\u001b" not in words, f"attack {name}: no terminal escapes", words)
         text = grade.as_text(result)
-        expect(len(re.findall("^ *[0-9]+ of [0-9]+", text, re.MULTILINE)) == 2, f"attack {name}: no words that look like the grader's", text)
+        expect(len(re.findall("^ *[0-9]+ of [0-9]+", text, re.MULTILINE)) == 2, f"attack {name}: no lines that look like the grader's", text)
         if name in WHYS:
-            expect(re.search(WHYS[name], words), f"attack {name}: the marks say that it {WHYS[name]}", words)
+            expect(re.search(WHYS[name], words), f"attack {name}: the reason is `{WHYS[name]}`", words)
     for limits, limit, name, why in (
             (sandboxes.LAB_BUDGET, {sandboxes.WAITING: 1}, "slow.c", "used up its budget for all checks: 1 seconds of waiting"),
             (sandboxes.LAB_BUDGET, {sandboxes.STEPS: 5}, "answers_without_end.c", "used up its budget for all checks: 5 steps"),
@@ -288,7 +288,7 @@ def check_attacks(sandbox, instructor, work):
         command = grade.parse(["0", "--student", folder, "--check", "receives", "--seed", "1", "--trace", "--journey", os.path.join(folder, "page")])
         kept = grade.replay(sandbox, lab, folder, layout, command)
     sizes = len(out.getvalue()), os.path.getsize(os.path.join(folder, "page"))
-    expect(not kept and max(sizes) < 1 << 26, "a trace and a journey without end are cut off", str(sizes))
+    expect(not kept and max(sizes) < 1 << 26, "an endless trace and journey are cut off", str(sizes))
     shutil.rmtree(folder)
     filter_, sandbox.filter = sandbox.filter, struct.pack("<HBBI", seccomp.RETURN, 0, 0, seccomp.ALLOW)
     harm = json.dumps(attacked("calls_kernel.c"))
@@ -296,23 +296,23 @@ def check_attacks(sandbox, instructor, work):
            "without the filter of system calls there would be harm", harm)
     expect("HARM" not in json.dumps(attacked("opens_network.c")), "... but still no network")
     sandbox.filter = filter_
-    expect(set(os.listdir(work)) == before, "attacks have written no file", str(set(os.listdir(work)) - before))
+    expect(set(os.listdir(work)) == before, "attacks have left no file", str(set(os.listdir(work)) - before))
     if sandbox.user is not None:
         until = time.monotonic() + 60
         while processes_of(sandbox.user) and time.monotonic() < until:
             time.sleep(0.1)
         expect(not processes_of(sandbox.user), "attacks have left no process", str(processes_of(sandbox.user)))
     result = grade.mark(sandbox, lab, files_of(lab, layout, useless), layout, keys.PUBLIC, "attacker")
-    expect(result["marks"] == 0 and result["refused"] is None, "without an attack, what attacks stand on runs and has no marks", said(result))
+    expect(result["marks"] == 0 and result["refused"] is None, "without an attack, the host that attacks use runs and has no marks", said(result))
     talk = head + '#include <stdio.h>\n#include <stdlib.h>\nATTACK { fprintf(stderr, "HARM\\n"); exit(1); }\n' + useless
     result = grade.mark(sandbox, lab, files_of(lab, layout, talk), layout, keys.PUBLIC, "attacker")
-    expect("HARM" in json.dumps(result), "harm would have been heard of", said(result))
+    expect("HARM" in json.dumps(result), "harm would have been reported", said(result))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     expect(peak < MEMORY_MAX, f"attacks have left the grader below {MEMORY_MAX} MiB", f"{peak} MiB")
 
 
 class Marker:
-    """A host of lab 0 that receives correctly, and records its answers."""
+    """Returns a host of lab 0 that receives correctly and records its answers."""
 
     def __init__(self, layout, answers):
         self.layout, self.answers = layout, answers
@@ -331,14 +331,14 @@ class Marker:
 
 
 class Parrot(Marker):
-    """A host that ignores frames and repeats recorded answers."""
+    """Returns a host that ignores frames and repeats recorded answers."""
 
     def step(self, now, items):
         return self.answers.pop(0) if self.answers else [], world.NEVER
 
 
 def check_resubmission(work):
-    """Knowledge of all runs that earlier marks have named does not help with other files."""
+    """Checks that knowing all runs named by earlier marks does not help with other files."""
     lab, key = grade.LABS[0], b"a key for tests, which is no secret"
     layout = layout_of(lab, key, "eve")
 
@@ -348,7 +348,7 @@ def check_resubmission(work):
         return program, ""
 
     def learn(known, found):
-        """Adds a right host's answers in the run of a lost mark to `known`, by the chance that this run gives the host."""
+        """Adds a correct host's answers in the run of a lost mark to `known`, under the random seed that this run gives the host."""
         answers, chances = [], []
 
         def start(chance, boots):
@@ -373,11 +373,11 @@ def check_resubmission(work):
     marks = marks_of(lambda known: "")
     expect(marks[-1] > 0, "... as it would if seeds did not change", str(marks))
     draws, chance = world.Draws(1, "world"), world.World(None, layout, 1).chance.getrandbits(63)
-    expect(chance not in [draws.getrandbits(63) for _ in range(1000)], "what a host is given to draw from tells nothing of its run")
+    expect(chance not in [draws.getrandbits(63) for _ in range(1000)], "a host's random seed reveals nothing about its run")
 
 
 class Liar:
-    """A host that answers at random, mostly with frames that look like the lab's."""
+    """Returns a host that answers at random, mostly with frames that look like the lab's."""
 
     def __init__(self, layout, seed):
         self.layout, self.random = layout, random.Random(seed)
@@ -408,7 +408,7 @@ class Liar:
 
 
 def check_lies():
-    """Whatever a host says, each check ends with a judgement, and without marks."""
+    """Checks that each check reaches a verdict, without marks, whatever a host answers."""
     for lab in grade.LABS.values():
         for check in lab.checks:
             whys = {str(grade.run_check(check, lambda *how, seed=seed: Liar(lab.layout(seed), seed), lab.layout(seed), seed))
@@ -423,7 +423,7 @@ def check_lies():
 
 
 def check_files(sandbox, instructor, work):
-    """What a student's folder may hold beside two files, or in their place."""
+    """Checks unusual files in a student's folder, beside its two files or in their place."""
     lab, layout = grade.LABS[0], grade.LABS[0].layout(0)
     places = {"link": lambda path: os.symlink(os.path.join(instructor, "key"), path), "directory": os.mkdir, "fifo": os.mkfifo,
               "nothing": lambda path: None, "huge": lambda path: write("/" * 300000, path)}
@@ -440,7 +440,7 @@ def check_files(sandbox, instructor, work):
     write("#error from a file that is not the lab's\n", directory, "bytes.h")
     write(read(directory, "mark.c").replace('#include "xkernel/bytes.h"', '#include "bytes.h"'), directory, "mark.c")
     result = grade.grade(sandbox, lab, directory, keys.PUBLIC, "student", layout)
-    expect(result["refused"] and "not the lab's" not in result["refused"], "other files in a student's folder are not taken", str(result))
+    expect(result["refused"] and "not the lab's" not in result["refused"], "other files in a student's folder are ignored", str(result))
 
 
 # ---- questions -------------------------------------------------------------------------------------------------------
@@ -462,7 +462,7 @@ BOOTED, CRASHED, PUSHED, TIMER = [("booted", b"")], [("crashed", b"")], [("pushe
 
 
 def stories():
-    """Yields (lab, layout, what happens, [(what is in a question, its answer)])."""
+    """Yields (lab, layout, events, [(part of a question, its answer)])."""
     for number in (0, 5):
         w = types.SimpleNamespace(layout=lab_window.layout(number))
         first = lab_window.first(w)
@@ -514,7 +514,7 @@ def check_questions():
 # ---- the command line ------------------------------------------------------------------------------------------------
 
 
-WRITES = None  # where commands write what they are not told to write elsewhere
+WRITES = None  # directory for files that commands write by default
 
 
 def run(build, *arguments, path=None):
@@ -525,13 +525,13 @@ def run(build, *arguments, path=None):
 
 
 def data_of(page):
-    """The data in a page of a journey; one that is not right has none."""
+    """Returns the data in a journey's page; a malformed page has none."""
     found = re.findall(r'<script type="application/json" id="journey">(.*?)</script>', page, re.DOTALL)
     return json.loads(found[0]) if len(found) == 1 else {"steps": [], "hosts": []}
 
 
 def check_page(work, trace, why):
-    """The journey of a replay shows what its trace shows."""
+    """Checks that a replay's journey shows the same as its trace."""
     page = read(work, "refuses.html")
     data = data_of(page)
     steps = data["steps"]
@@ -546,11 +546,11 @@ def check_page(work, trace, why):
     up = next(step for step in steps if step["k"] == "up" and names[step["b"]] == "mark")
     expect(steps[up["c"] - 1]["m"] == up["m"] and up["x"].startswith(steps[0]["x"] if steps[0]["k"] == "down" else up["x"][:6]),
            "a message has one number on both hosts", str(up))
-    expect(f"The check says: {why}" in page, "the journey says why the mark is lost")
+    expect(f"The check says: {why}" in page, "the journey shows why the mark is lost")
 
 
 def check_hostile_page():
-    """A process that writes nonsense in the place of its steps spoils no page, and has no script in it."""
+    """Checks that a process that writes garbage instead of its steps spoils no page and injects no script."""
     lab, layout = grade.LABS[0], grade.LABS[0].layout(0)
     bad = "</script><script>alert(1)</script>"
     graph = {"name": bad, "nodes": [{"name": bad, "type": "mark"}, {"name": "up", "type": "mark"}], "edges": [[1, 0, bad], [0, 9, ""]],
@@ -577,12 +577,12 @@ def check_hostile_page():
     file = io.StringIO()
     journey.write(file, lab, layout, "title", 1, None, [(0, "booted", b"")], [(json.dumps(graph) + "\n" + many).encode()])
     data = data_of(file.getvalue())
-    expect(len(data["steps"]) == journey.STEPS and len(data["places"]) <= journey.PLACES + 1, "a page has no more steps and places than it can show",
+    expect(len(data["steps"]) == journey.STEPS and len(data["places"]) <= journey.PLACES + 1, "a page has no more steps and places than its limits",
            f"{len(data['steps'])} {len(data['places'])}")
 
 
 def check_class_goes_on(many):
-    """If the grader fails on a student, or is interrupted, the others keep their results."""
+    """Checks that the others keep their results if the grader fails on a student or is interrupted."""
     lab = grade.LABS[0]
 
     def one(failure):
@@ -597,7 +597,7 @@ def check_class_goes_on(many):
         with contextlib.redirect_stderr(io.StringIO()) as told:
             results, whole = grade.mark_class(grade.parse(["0", "--class", many]), lab, one(failure), lambda _: lab.layout(0), lambda *_: None)
         expect([(result["student"], result["refused"]) for result in results] == wanted and not whole and ("alice is" in told.getvalue() or "1 of 2" in told.getvalue()),
-               f"a class where {type(failure[1]).__name__} comes keeps its results", f"{results} {told.getvalue()}")
+               f"a class in which {type(failure[1]).__name__} occurs keeps its results", f"{results} {told.getvalue()}")
 
 
 def check_command(build, instructor, work):
@@ -607,8 +607,8 @@ def check_command(build, instructor, work):
         status, _, why = run(build, "0", "--hand-out", os.path.join(many, student), "--id", student, "--instructor", instructor)
         expect(status == 0, f"hand-out for {student}", why)
     headers = [read(many, student, "mark.h") for student in STUDENTS]
-    expect(headers[0] != headers[1], "students have headers of their own")
-    os.mkdir(os.path.join(many, "=cmd"))  # no student's name
+    expect(headers[0] != headers[1], "students have their own headers")
+    os.mkdir(os.path.join(many, "=cmd"))  # not a student's name
     text = read(many, "bob", "mark.c")
     write(changed(text, [("m->data[MARK_MARK] != MARK_IS", "false")]), many, "bob", "mark.c")
     text = read(many, "bob", "test_mark.c")
@@ -619,10 +619,10 @@ def check_command(build, instructor, work):
     rows = list(csv.DictReader(io.StringIO(output)))
     expect(status == 0 and [(row["student"], row["marks"], row["of"], row["refuses"], row["tests"], row["tests_found"], row["tests_of"]) for row in rows]
            == [("alice", "14", "14", "2", "7", "3", "3"), ("bob", "7", "14", "0", "2", "1", "3")], "a class as CSV, with marks for tests", output + why)
-    expect("grade: not marked: '=cmd' is no student's name" in why and "2 of 2: bob, 7 of 14" in why, "what is no student's folder is named", why)
+    expect("grade: not marked: '=cmd' is no student's name" in why and "2 of 2: bob, 7 of 14" in why, "a folder that is no student's is named", why)
     tested = json.loads(read(work, "class.json"))[1]
-    expect(sorted(tested["tests"]["missed"]) == ["mark not checked", "no upper bound"], "the JSON has what tests have missed", str(tested["tests"]))
-    expect("  2 of 7  tests        tests found 1 of 3 planted mistakes\n" in grade.as_text(tested), "the text has what tests have found",
+    expect(sorted(tested["tests"]["missed"]) == ["mark not checked", "no upper bound"], "the JSON has the mistakes that tests missed", str(tested["tests"]))
+    expect("  2 of 7  tests        tests found 1 of 3 planted mistakes\n" in grade.as_text(tested), "the text has the mistakes that tests found",
            grade.as_text(tested))
     scope = grade.as_gradescope(tested)
     expect(scope["score"] == 7 and scope["tests"][-1]["name"] == "tests found 1 of 3 planted mistakes" and scope["tests"][-1]["score"] == 2
@@ -642,7 +642,7 @@ def check_command(build, instructor, work):
     expect(status == 0 and text.rstrip().endswith("5 of 7"), "a result as text", text)
 
     found = next(found for found in result["checks"] if found["seed"] is not None)
-    expect(found["replay"] in text and found["why"] in text, "the text has what was lost, why, and how to see it again", text)
+    expect(found["replay"] in text and found["why"] in text, "the text has the lost mark, the reason and the replay command", text)
     command = found["replay"].replace("DIR", os.path.join(many, "bob")).split()[2:]
     status, output, why = run(build, *command, "--pcap", os.path.join(work, "lost.pcap"))
     check_page(work, output, found["why"])
@@ -684,19 +684,19 @@ def check_command(build, instructor, work):
     write('#!/bin/sh\nPATH=/usr/bin:/bin\n[ "$(echo "$*" | grep -c " /host ")" = 0 ] || exit 126\nexec bwrap "$@"\n', empty, "bwrap")
     os.chmod(os.path.join(empty, "bwrap"), 0o755)
     status, output, why = run(build, "0", "--student", os.path.join(many, "bob"), path=empty)
-    expect(status == 1 and not output and "the answer of lab 0" in why, "where no host can run nothing is marked", output + why)
+    expect(status == 1 and not output and "the answer of lab 0" in why, "if no host can run, nothing is marked", output + why)
     write("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n", empty, "bwrap")
     os.chmod(os.path.join(empty, "bwrap"), 0o755)
     status, output, why = run(build, "0", "--student", os.path.join(many, "bob"), path=empty)
-    expect(status == 1 and not output and "No permissions" in why, "where namespaces are forbidden nothing is marked", output + why)
+    expect(status == 1 and not output and "No permissions" in why, "if namespaces are forbidden, nothing is marked", output + why)
 
 
 def make(function, *arguments):
-    """What a check does not expect is a failed check, and the others are still made."""
+    """Runs a group of checks; an unexpected exception is a failed check, and the other groups still run."""
     try:
         function(*arguments)
     except Exception:
-        expect(False, f"{function.__name__} comes to its end", traceback.format_exc())
+        expect(False, f"{function.__name__} completes", traceback.format_exc())
 
 
 def main():
@@ -705,10 +705,10 @@ def main():
     try:
         sandbox = sandboxes.Sandbox(build)
     except sandboxes.Unusable as why:
-        print(f"SKIPPED: nothing was marked, so nobody knows whether the grader works here: {why}")
+        print(f"SKIPPED: nothing can be marked here, so the grader is not tested: {why}")
         return 0
     with tempfile.TemporaryDirectory(prefix="xk-selftest-") as work:
-        os.chmod(work, 0o755)  # what keeps a student out is the sandbox
+        os.chmod(work, 0o755)  # the sandbox keeps students out
         WRITES = work
         instructor = os.path.join(work, "instructor")
         shutil.copytree(mutants.TREE, instructor)
@@ -719,7 +719,7 @@ def main():
         write(json.dumps(planted), few, "wrong", "mark.json")
         for name in os.listdir(os.path.join(instructor, "wrong")) if not ALL else ():
             planted = json.loads(read(instructor, "wrong", name))
-            of_both = [mistake for mistake in planted if mistake.get("tests", True)]  # for the checks, and for a student's tests
+            of_both = [mistake for mistake in planted if mistake.get("tests", True)]  # both for the checks and for students' tests
             write(json.dumps(random.sample(of_both, FEW)), instructor, "wrong", name)
         try:
             for folder in (instructor, *sys.argv[2:]):

@@ -1,4 +1,4 @@
-/* Answers each step with 4 MiB of messages that nobody sent, and asks to be called again a microsecond later. */
+/* Answers each step with 4 MiB of made-up messages and requests the next step a microsecond later. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>

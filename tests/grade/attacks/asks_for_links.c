@@ -1,4 +1,4 @@
-/* Asks for the link addresses of 10,000 hosts in each step. Each answer is a further step. */
+/* Requests the link addresses of 10,000 hosts in each step. Each answer is a further step. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>

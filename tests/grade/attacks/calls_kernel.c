@@ -1,4 +1,4 @@
-/* Calls what opens up most of a kernel: namespaces, traces, keys, programs and rings of its own. */
+/* Makes the system calls that expose most of a kernel: namespaces, traces, keys, BPF programs, io_uring. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -14,7 +14,7 @@ static void
 attack_called(const char *what, long result, int wanted)
 {
 	if (result >= 0 || errno != wanted)
-		fprintf(stderr, "HARM: %s goes as far as %ld, errno %d\n", what, result, errno);
+		fprintf(stderr, "HARM: %s returns %ld, errno %d\n", what, result, errno);
 }
 
 ATTACK

@@ -1,4 +1,4 @@
-/* Answers a byte at a time, so that the answer never ends and never stops. */
+/* Answers a byte at a time, so the answer neither ends nor stalls. */
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* Takes all the memory that it gets. */
+/* Allocates all memory that it can get. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Writes wherever it can, without end. */
+/* Writes endlessly wherever it can. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* Makes processes and threads without end. */
+/* Makes processes and threads endlessly. */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* Keeps the compiler busy for ever, and lets it take all memory. */
+/* Keeps the compiler busy for ever and makes it take all memory. */
 #define TEN(x) x, x, x, x, x, x, x, x, x, x
 #define THOUSAND(x) TEN(TEN(TEN(x)))
 #define MILLION(x) THOUSAND(THOUSAND(x))

@@ -1,4 +1,4 @@
-/* Lets the compiler write without end. */
+/* Makes the compiler write a huge file. */
 static char huge[1u << 31] = { 1 };
 
 ATTACK

@@ -1,4 +1,4 @@
-/* Assembles what it must not see into the program. */
+/* Assembles a forbidden file into the program. */
 __asm__(".data\nstolen: .incbin \"/etc/passwd\"\n");
 
 ATTACK

@@ -1,4 +1,4 @@
-/* Keeps the preprocessor busy without end. */
+/* Keeps the preprocessor busy endlessly. */
 #if __INCLUDE_LEVEL__ < 190
 /* clang-format off */
 #include "mark.c"

@@ -1,4 +1,4 @@
-/* Compiles what it must not see into the program. */
+/* Includes a forbidden file in the program. */
 #include INSTRUCTOR "/key"
 
 ATTACK

@@ -1,4 +1,4 @@
-/* Is a file without end. */
+/* Includes an endless file. */
 #include "/dev/zero"
 
 ATTACK

@@ -1,4 +1,4 @@
-/* Kills the grader, and everybody else. */
+/* Kills the grader and every other process. */
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <unistd.h>

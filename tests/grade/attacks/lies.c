@@ -1,4 +1,4 @@
-/* Tells the grader of frames and messages that never were, of any length, and of timers without end. */
+/* Reports made-up frames and messages of any length to the grader, and endless timers. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>

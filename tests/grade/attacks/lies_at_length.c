@@ -1,4 +1,4 @@
-/* Tells the grader of a message of four gigabytes. */
+/* Reports a message of four gigabytes to the grader. */
 #include <stdint.h>
 #include <sys/socket.h>
 

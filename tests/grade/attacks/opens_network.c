@@ -1,4 +1,4 @@
-/* Looks for a way out by the network. */
+/* Looks for a connection to the network. */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Says that it has all marks, with what a terminal would obey. */
+/* Prints that it has all marks, with terminal escapes. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* Reads what it must not see: the grader's files, the instructor's, the machine's. */
+/* Reads forbidden files: the grader's, the instructor's, the machine's. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Answers each step in time, but slowly, and ends before it is given up. */
+/* Answers each step slowly but in time, and ends before it is given up. */
 #include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* Writes an endless trace and journey, of the records that take most memory to read. */
+/* Writes an endless trace and journey of the records that take most memory to read. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
