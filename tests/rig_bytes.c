@@ -57,7 +57,7 @@ rig_list_empty(struct rig_list *list)
 
 /* As rig_list_take; also remembers the place it passed. */
 static struct rig_bytes *
-rig_list_look(struct rig_list *list)
+rig_list_next(struct rig_list *list)
 {
 	struct rig_bytes *b = rig_list_take(list);
 
@@ -69,7 +69,7 @@ rig_list_look(struct rig_list *list)
 long
 rig_list_copy(struct rig_list *list, void *bytes, size_t max)
 {
-	struct rig_bytes *b = rig_list_look(list);
+	struct rig_bytes *b = rig_list_next(list);
 	size_t len = b == NULL ? 0 : b->len;
 
 	if (b == NULL)
@@ -134,7 +134,7 @@ bool
 rig_list_is(struct rig_list *list, const char *what, const char *text)
 {
 	enum { SHOWN = 64 };
-	struct rig_bytes *b = rig_list_look(list);
+	struct rig_bytes *b = rig_list_next(list);
 	long at = b == NULL ? 0 : rig_difference(b, text);
 
 	if (b == NULL) {

@@ -138,7 +138,7 @@ rig_do_call(void *argument)
 }
 
 static unsigned
-rig_call_somehow(struct rig *r, struct xk_session *s, const char *text, bool is_async)
+rig_call_start(struct rig *r, struct xk_session *s, const char *text, bool is_async)
 {
 	struct rig_calling *calling = &r->calls[r->call_count];
 
@@ -152,13 +152,13 @@ rig_call_somehow(struct rig *r, struct xk_session *s, const char *text, bool is_
 unsigned
 rig_call(struct rig *r, struct xk_session *s, const char *text)
 {
-	return rig_call_somehow(r, s, text, false);
+	return rig_call_start(r, s, text, false);
 }
 
 unsigned
 rig_call_async(struct rig *r, struct xk_session *s, const char *text)
 {
-	return rig_call_somehow(r, s, text, true);
+	return rig_call_start(r, s, text, true);
 }
 
 int

@@ -15,32 +15,32 @@ errors_of(const char *text)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = xk_graph_read_text("g", text, strlen(text), &errors);
-	char *said;
+	char *report;
 
 	if (graph != NULL)
 		xk_graph_check(graph, xk_protocol_types, &errors);
-	said = error_lines(&errors);
+	report = error_lines(&errors);
 	xk_graph_free(graph);
 	xk_graph_errors_clear(&errors);
-	return said;
+	return report;
 }
 
 static void
 accept(const char *text)
 {
-	char *said = errors_of(text);
+	char *report = errors_of(text);
 
-	CHECK_STR(said, "");
-	free(said);
+	CHECK_STR(report, "");
+	free(report);
 }
 
 static void
 refuse(const char *text, const char *part)
 {
-	char *said = errors_of(text);
+	char *report = errors_of(text);
 
-	CHECK_HAS(said, part);
-	free(said);
+	CHECK_HAS(report, part);
+	free(report);
 }
 
 TEST(published_stack_is_accepted)
@@ -126,12 +126,13 @@ TEST(each_way_is_a_separate_lower)
 /* No message would cross them. */
 TEST(edges_below_session_lenders_take_no_marks)
 {
-	char *said = errors_of("digraph g {\nam -> vmux [handoff=explicit, budget=\"20us\"];\nvmux -> vnet\n"
-			       "[handoff=explicit]; " LOWER "}");
+	char *report = errors_of("digraph g {\nam -> vmux [handoff=explicit, budget=\"20us\"];\nvmux -> vnet\n"
+				 "[handoff=explicit]; " LOWER "}");
 
-	CHECK_STR(said, "g:4: handoff of vmux -> vnet: without effect, since messages pass vmux (vmux) by; write it on "
-			"the edges above vmux\n");
-	free(said);
+	CHECK_STR(report,
+		  "g:4: handoff of vmux -> vnet: without effect, since messages pass vmux (vmux) by; write it on "
+		  "the edges above vmux\n");
+	free(report);
 	refuse("digraph g { am -> vmux -> vnet [budget=\"20us\", carry=2]; " LOWER "}",
 	       "budget of vmux -> vnet: without effect");
 	refuse("digraph g { am -> vmux -> vnet [budget=\"20us\", carry=2]; " LOWER "}",

@@ -10,13 +10,13 @@
 #define COMPOSE_LOWER "udp -> ip; ip -> vnet; vnet -> eth; vnet -> arp; arp -> eth; eth -> port;"
 #define COMPOSE_ECHO "digraph g {\nudptest -> udp; " COMPOSE_LOWER "}"
 
-enum { COMPOSE_SAID = 1024 };
+enum { REPORT_MAX = 1024 };
 
 struct composed {
 	struct xk_platform *platform;
 	struct xk_kernel *kernel;
 	int result;
-	char said[COMPOSE_SAID];
+	char report[REPORT_MAX];
 };
 
 /* Composes a kernel with one port, called port. */
@@ -25,7 +25,7 @@ composed(struct xk_graph_source source)
 {
 	struct composed c = { .platform = xk_memory_platform_new(XK_MEMORY_VIRTUAL) };
 	struct xk_kernel_config config = { .name = "test", .platform = c.platform, .mode = XK_IPP, .core = -1 };
-	FILE *stream = fmemopen(c.said, sizeof(c.said), "w");
+	FILE *stream = fmemopen(c.report, sizeof(c.report), "w");
 
 	REQUIRE(c.platform != NULL && stream != NULL);
 	c.kernel = xk_kernel_new(&config);
@@ -47,12 +47,12 @@ composed_end(struct composed *c)
 static const char *const addressed[] = { "vnet.address=10.0.0.2/24", NULL };
 
 static void
-check_refused(struct xk_graph_source source, int result, const char *said)
+check_refused(struct xk_graph_source source, int result, const char *report)
 {
 	struct composed c = composed(source);
 
 	CHECK_EQ(c.result, result);
-	CHECK_STR(c.said, said);
+	CHECK_STR(c.report, report);
 	composed_end(&c);
 }
 
@@ -60,7 +60,7 @@ TEST_IN(text_and_settings_become_a_host, struct composed, c,
 	*c = composed((struct xk_graph_source){ .text = COMPOSE_ECHO, .sets = addressed }), composed_end)
 {
 	CHECK_EQ(c->result, 0);
-	CHECK_STR(c->said, "");
+	CHECK_STR(c->report, "");
 	CHECK(xk_kernel_find(c->kernel, "udptest") != NULL);
 	CHECK(xk_kernel_turn(c->kernel) != 0);
 }
@@ -77,7 +77,7 @@ TEST(a_file_becomes_a_host)
 	c = composed((struct xk_graph_source){ .file = path, .sets = addressed });
 	unlink(path);
 	CHECK_EQ(c.result, 0);
-	CHECK_STR(c.said, "");
+	CHECK_STR(c.report, "");
 	composed_end(&c);
 }
 
@@ -88,11 +88,11 @@ TEST(errors_name_the_given_file)
 	struct composed c = composed((struct xk_graph_source){ .text = text });
 
 	CHECK_EQ(c.result, -EINVAL);
-	CHECK(strncmp(c.said, "graph", 5) == 0 && strncmp(c.said + 5, what, strlen(what)) == 0);
+	CHECK(strncmp(c.report, "graph", 5) == 0 && strncmp(c.report + 5, what, strlen(what)) == 0);
 	composed_end(&c);
 	c = composed((struct xk_graph_source){ .file = "mine", .text = text });
 	CHECK_EQ(c.result, -EINVAL);
-	CHECK(strncmp(c.said, "mine", 4) == 0 && strncmp(c.said + 4, what, strlen(what)) == 0);
+	CHECK(strncmp(c.report, "mine", 4) == 0 && strncmp(c.report + 4, what, strlen(what)) == 0);
 	composed_end(&c);
 	check_refused((struct xk_graph_source){ .file = "/nowhere/mine" }, -EINVAL,
 		      "/nowhere/mine: cannot be read: No such file or directory\n");
@@ -119,12 +119,12 @@ TEST(a_kernel_is_composed_once)
 	struct xk_graph_source source = { .text = COMPOSE_ECHO, .sets = addressed };
 	struct composed c = composed(source);
 	struct xk_protocol *first = xk_kernel_first(c.kernel);
-	FILE *stream = fmemopen(c.said, sizeof(c.said), "w");
+	FILE *stream = fmemopen(c.report, sizeof(c.report), "w");
 
 	REQUIRE(c.result == 0 && stream != NULL);
 	CHECK_EQ(xk_graph_compose(&source, c.kernel, stream), -EINVAL);
 	fclose(stream);
-	CHECK_STR(c.said, "graph: comes second: the kernel is composed already\n");
+	CHECK_STR(c.report, "graph: comes second: the kernel is composed already\n");
 	CHECK(xk_kernel_first(c.kernel) == first);
 	composed_end(&c);
 }
@@ -175,7 +175,7 @@ TEST(graph_may_name_the_programs_protocols)
 	struct own *mine;
 
 	CHECK_EQ(c.result, 0);
-	CHECK_STR(c.said, "");
+	CHECK_STR(c.report, "");
 	mine = (struct own *)xk_kernel_find(c.kernel, "mine");
 	REQUIRE(mine != NULL);
 	CHECK(mine->protocol.type == &own_mine);

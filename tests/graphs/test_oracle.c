@@ -44,12 +44,12 @@ struct counts {
 static bool
 is_on_purpose(const struct xk_graph_errors *errors)
 {
-	char *said = error_lines(errors);
+	char *report = error_lines(errors);
 	bool found = false;
 
 	for (size_t i = 0; i < XK_ARRAY_LENGTH(on_purpose); i++)
-		found |= strstr(said, on_purpose[i]) != NULL;
-	free(said);
+		found |= strstr(report, on_purpose[i]) != NULL;
+	free(report);
 	return found;
 }
 

@@ -295,13 +295,13 @@ TEST(file_contents_are_bounded)
 TEST(excess_errors_are_only_counted)
 {
 	struct xk_graph_errors errors = { 0 };
-	char *text = repeated("digraph g {", "a:p; ", 150, "}"), *said;
+	char *text = repeated("digraph g {", "a:p; ", 150, "}"), *report;
 	struct xk_graph *graph = read_text(text, &errors);
 
-	said = error_lines(&errors);
+	report = error_lines(&errors);
 	CHECK_EQ(errors.count, 100);
-	CHECK_HAS(said, "and 50 more\n");
-	free(said);
+	CHECK_HAS(report, "and 50 more\n");
+	free(report);
 	free(text);
 	xk_graph_free(graph);
 	xk_graph_errors_clear(&errors);

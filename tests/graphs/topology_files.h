@@ -123,12 +123,12 @@ refuse_set(const char *text, const char *set, const char *part)
 	struct place place = place_new();
 	struct xk_topology *net =
 		xk_topology_load_text(place.file, text, strlen(text), &set, set != NULL, &types, &errors);
-	char *said = error_lines(&errors), whole[512];
+	char *report = error_lines(&errors), whole[512];
 
 	snprintf(whole, sizeof(whole), "%s%s", part[0] == ':' ? "net/n.dot" : "", part);
 	CHECK(net == NULL);
-	CHECK_HAS(said, whole);
-	free(said);
+	CHECK_HAS(report, whole);
+	free(report);
 	xk_topology_free(net);
 	xk_graph_errors_clear(&errors);
 	place_free(&place);

@@ -124,32 +124,32 @@ types_errors_of(const char *text)
 {
 	struct xk_graph_errors errors = { 0 };
 	struct xk_graph *graph = types_load(text, strlen(text), &errors);
-	char *said = error_lines(&errors);
+	char *report = error_lines(&errors);
 
 	CHECK(graph == NULL);
 	xk_graph_free(graph);
 	xk_graph_errors_clear(&errors);
-	return said;
+	return report;
 }
 
 /* Checks that a graph is refused with exactly the errors `expected`, a line each. */
 static inline void
 types_refuse(const char *text, const char *expected)
 {
-	char *said = types_errors_of(text);
+	char *report = types_errors_of(text);
 
-	CHECK_STR(said, expected);
-	free(said);
+	CHECK_STR(report, expected);
+	free(report);
 }
 
 /* Checks that a graph is refused with errors that contain part. */
 static inline void
 types_refuse_with(const char *text, const char *part)
 {
-	char *said = types_errors_of(text);
+	char *report = types_errors_of(text);
 
-	CHECK_HAS(said, part);
-	free(said);
+	CHECK_HAS(report, part);
+	free(report);
 }
 
 #endif

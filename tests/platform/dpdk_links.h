@@ -166,7 +166,7 @@ peer_start(const char *what, const char *link, const char *device, const char *e
 
 /* Sends and receives until it is killed. */
 static inline int
-role_rage(struct host *h)
+role_flood(struct host *h)
 {
 	if (!link_is_up(h, true) || !role_is_ready())
 		return 3;
@@ -182,7 +182,7 @@ role_rage(struct host *h)
 
 /* Checks that an unprivileged user cannot open the link and that the error contains word. */
 static inline int
-role_beg(const char *link, const char *device, const char *word)
+role_open_unprivileged(const char *link, const char *device, const char *word)
 {
 	static struct host h; /* static: reachable at exit, so not reported as a leak */
 
@@ -198,13 +198,13 @@ role_run(const char *what, const char *link, const char *device, const char *end
 {
 	static struct host h; /* static: reachable at exit, so not reported as a leak */
 
-	if (strcmp(what, "beg") == 0)
-		return role_beg(link, device, how);
+	if (strcmp(what, "unprivileged") == 0)
+		return role_open_unprivileged(link, device, how);
 	if (host_start(&h) != 0 ||
 	    !link_open(&h, link, device, strcmp(end, "server") == 0 ? XK_DPDK_SERVER : XK_DPDK_CLIENT,
 		       strcmp(how, "sleep") == 0))
 		return 7;
-	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h, strcmp(link, "memif") != 0);
+	return strcmp(what, "flood") == 0 ? role_flood(&h) : role_echo(&h, strcmp(link, "memif") != 0);
 }
 
 static char why_no_network[NETNS_WHY]; /* "": the namespace exists */

@@ -11,9 +11,9 @@ TEST(memif_server_survives_killed_clients)
 	struct xk_msg *m;
 
 	REQUIRE(host_start(h) == 0);
-	REQUIRE(link_open(h, "memif", socket_for(path, "rage"), XK_DPDK_SERVER, false));
+	REQUIRE(link_open(h, "memif", socket_for(path, "flood"), XK_DPDK_SERVER, false));
 	for (unsigned i = 0; i < 8; i++) {
-		struct peer p = peer_start("rage", "memif", path, "client", "poll");
+		struct peer p = peer_start("flood", "memif", path, "client", "poll");
 		uint64_t until;
 
 		CHECK(peer_is_ready(&p));
@@ -201,11 +201,11 @@ TEST(missing_capability_is_named)
 		skipped("only root can give up rights");
 		return;
 	}
-	p = peer_start("beg", "af_packet", c.names[0], "server", "CAP_NET_RAW");
+	p = peer_start("unprivileged", "af_packet", c.names[0], "server", "CAP_NET_RAW");
 	CHECK_EQ(peer_end(&p, 0), 0);
-	p = peer_start("beg", "af_xdp", c.names[0], "server", "CAP_");
+	p = peer_start("unprivileged", "af_xdp", c.names[0], "server", "CAP_");
 	CHECK_EQ(peer_end(&p, 0), 0);
-	p = peer_start("beg", "tap", "begged", "server", "CAP_NET_ADMIN");
+	p = peer_start("unprivileged", "tap", "refused", "server", "CAP_NET_ADMIN");
 	CHECK_EQ(peer_end(&p, 0), 0);
 }
 

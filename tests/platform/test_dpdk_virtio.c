@@ -81,7 +81,7 @@ role_ping(struct host *h)
 
 /* Pings until it is killed. */
 static int
-role_rage(struct host *h)
+role_flood(struct host *h)
 {
 	ping_many(h, 50);
 	if (!role_is_ready())
@@ -106,7 +106,7 @@ role_run(const char *what, const char *end, const char *how, const char *socket)
 	}
 	if (strcmp(what, "ping") == 0)
 		return role_ping(&h);
-	return strcmp(what, "rage") == 0 ? role_rage(&h) : role_echo(&h, false);
+	return strcmp(what, "flood") == 0 ? role_flood(&h) : role_echo(&h, false);
 }
 
 /* Runs before main, which would run the tests. */
@@ -318,7 +318,7 @@ TEST(virtio_server_survives_leaving_killed_and_bogus_clients)
 	CHECK(!xk_dpdk_port_is_up(h.port));
 	for (unsigned i = 0; i < 4; i++) {
 		send_bogus_message(path);
-		p = peer_start(i % 2 ? "ping" : "rage", "client", i < 2 ? "sleep" : "poll", path);
+		p = peer_start(i % 2 ? "ping" : "flood", "client", i < 2 ? "sleep" : "poll", path);
 		if (i % 2 == 0) {
 			struct xk_msg *frames[XK_BURST];
 			struct pollfd fd = { .fd = p.output, .events = POLLIN };

@@ -854,7 +854,7 @@ TEST_WITH(functions_can_replace_a_ports_device, struct xk_platform *platform, pl
 
 /* ---- a port with a callback for sent frames ---- */
 
-struct told {
+struct sent_record {
 	unsigned count;
 	size_t len;
 	uint8_t bytes[4096];
@@ -862,29 +862,29 @@ struct told {
 };
 
 static void
-tell(void *context, const uint8_t *bytes, size_t len)
+record_sent(void *context, const uint8_t *bytes, size_t len)
 {
-	struct told *told = context;
+	struct sent_record *sent_record = context;
 
-	told->count++;
-	told->len = len;
-	REQUIRE(len <= sizeof(told->bytes));
-	memcpy(told->bytes, bytes, len);
-	if (told->port != NULL)
-		CHECK_EQ(xk_memory_inject_bytes(told->port, bytes, len), 0);
+	sent_record->count++;
+	sent_record->len = len;
+	REQUIRE(len <= sizeof(sent_record->bytes));
+	memcpy(sent_record->bytes, bytes, len);
+	if (sent_record->port != NULL)
+		CHECK_EQ(xk_memory_inject_bytes(sent_record->port, bytes, len), 0);
 }
 
 TEST_WITH(callback_gets_each_sent_frame, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
 	struct xk_port *port = port_new(platform, "port");
-	struct told told = { .count = 0 };
+	struct sent_record sent_record = { .count = 0 };
 
-	xk_memory_on_sent(port, tell, &told);
+	xk_memory_on_sent(port, record_sent, &sent_record);
 	CHECK(transmit(port, text(platform, "one")));
-	CHECK(told.len == 3 && memcmp(told.bytes, "one", 3) == 0);
+	CHECK(sent_record.len == 3 && memcmp(sent_record.bytes, "one", 3) == 0);
 	CHECK(transmit(port, text(platform, "three")));
-	CHECK(told.len == 5 && memcmp(told.bytes, "three", 5) == 0);
-	CHECK_EQ(told.count, 2);
+	CHECK(sent_record.len == 5 && memcmp(sent_record.bytes, "three", 5) == 0);
+	CHECK_EQ(sent_record.count, 2);
 	CHECK(xk_memory_take(port) == NULL);
 	CHECK_EQ(out(platform), 0);
 	port->ops->close(port);
@@ -894,19 +894,19 @@ TEST_WITH(callback_gets_each_frame_in_one_piece, struct xk_platform *platform, p
 	  platform_end)
 {
 	struct xk_port *port = port_new(platform, "port");
-	struct told told = { .count = 0 };
+	struct sent_record sent_record = { .count = 0 };
 	struct xk_msg *m = text(platform, "payload"), *other = xk_msg_reference(m);
 
-	xk_memory_on_sent(port, tell, &told);
+	xk_memory_on_sent(port, record_sent, &sent_record);
 	memcpy(xk_msg_push(&other, 7), "header ", 7);
 	REQUIRE(other->next != NULL);
 	/* without a buffer for the whole frame, transmit refuses it */
 	xk_memory_platform_limit(platform, out(platform));
 	CHECK_EQ(port->ops->transmit(port, &other, 1), 0);
-	CHECK_EQ(told.count, 0);
+	CHECK_EQ(sent_record.count, 0);
 	xk_memory_platform_limit(platform, out(platform) + 1);
 	CHECK(transmit(port, other));
-	CHECK(told.len == 14 && memcmp(told.bytes, "header payload", 14) == 0);
+	CHECK(sent_record.len == 14 && memcmp(sent_record.bytes, "header payload", 14) == 0);
 	xk_msg_free(m);
 	port->ops->close(port);
 }
@@ -914,10 +914,10 @@ TEST_WITH(callback_gets_each_frame_in_one_piece, struct xk_platform *platform, p
 TEST_WITH(callback_may_inject, struct xk_platform *platform, platform_new(XK_MEMORY_VIRTUAL), platform_end)
 {
 	struct xk_port *port = port_new(platform, "port");
-	struct told told = { .port = port };
+	struct sent_record sent_record = { .port = port };
 	struct xk_msg *m;
 
-	xk_memory_on_sent(port, tell, &told);
+	xk_memory_on_sent(port, record_sent, &sent_record);
 	CHECK(transmit(port, text(platform, "again")));
 	REQUIRE(receive(port, &m, 1) == 1);
 	CHECK(is_text(m, "again"));

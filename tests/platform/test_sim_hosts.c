@@ -277,11 +277,11 @@ MAN_TEST(sixty_four_threads_wait_concurrently, stage_two(stage, XK_REGULAR, &sta
 
 MAN_TEST(stalled_regular_mode_is_reported_and_recovers, stage_two(stage, XK_REGULAR, &stage_free, do_delay))
 {
-	FILE *said = tmpfile();
+	FILE *report = tmpfile();
 	char line[200] = "";
 
-	REQUIRE(said != NULL);
-	man->config.trace = said;
+	REQUIRE(report != NULL);
+	man->config.trace = report;
 	man->wait_us = 2500000;
 	CHECK_EQ(xk_sim_boot(man->host), 0);
 	stage_send_at(stage, MS);
@@ -291,9 +291,9 @@ MAN_TEST(stalled_regular_mode_is_reported_and_recovers, stage_two(stage, XK_REGU
 	xk_sim_run(stage->sim, 10 * SECOND);
 	CHECK_EQ(man_stats(man).stalled, 2);
 	CHECK_STR(stage->notes, "wait@1001000 done@2501001000 wait@2501001000 done@5001001000 ");
-	rewind(said);
-	CHECK(fgets(line, sizeof(line), said) != NULL && strstr(line, "stalled: all 1 input threads wait") != NULL);
-	fclose(said);
+	rewind(report);
+	CHECK(fgets(line, sizeof(line), report) != NULL && strstr(line, "stalled: all 1 input threads wait") != NULL);
+	fclose(report);
 }
 
 /* ---- events and application code ---- */

@@ -38,7 +38,7 @@ everything(void)
 
 /* The same without root's rights. */
 static void
-somebody(void)
+unprivileged(void)
 {
 	everything();
 	facts.is_root = facts.has_net_admin = false;
@@ -124,7 +124,7 @@ TEST(missing_driver_is_named_with_its_package)
 
 TEST(missing_rights_are_named)
 {
-	somebody();
+	unprivileged();
 	for (enum doctor_link link = DOCTOR_TAP; link < DOCTOR_LINKS; link++)
 		facts.trials[link] = (struct doctor_trial){ 1, "not permitted" };
 	is("tap", DOCTOR_MISSING, "cap_net_admin", "sudo setcap cap_net_admin+ep");
@@ -137,7 +137,7 @@ TEST(missing_rights_are_named)
 
 TEST(user_namespace_suffices_for_a_pair_only)
 {
-	somebody();
+	unprivileged();
 	is("tap", DOCTOR_COULD_BE_BETTER, "network of their own", "sudo setcap cap_net_admin+ep");
 	is("af_packet", DOCTOR_COULD_BE_BETTER, "network of their own", "cap_net_raw");
 	is("af_xdp", DOCTOR_COULD_BE_BETTER, "network of their own", "cap_bpf");

@@ -57,14 +57,14 @@ static const struct options_option shared_table[] = {
 
 static struct given given;
 static struct options_texts operands;
-static char said[4096];
+static char output[4096];
 
-/* Parses the arguments in line, separated by spaces; stores the output to stdout and stderr in `said`. */
+/* Parses the arguments in line, separated by spaces; stores the output to stdout and stderr in `output`. */
 static enum options_result
 parse(const char *line)
 {
 	char *words[64] = { (char *)"prog" }, *copy = strdup(line), *word;
-	int argc = 1, keep[2], file = memfd_create("said", 0);
+	int argc = 1, keep[2], file = memfd_create("output", 0);
 	enum options_result result;
 	ssize_t len;
 
@@ -81,8 +81,8 @@ parse(const char *line)
 		dup2(keep[i], i + 1);
 		close(keep[i]);
 	}
-	len = pread(file, said, sizeof(said) - 1, 0);
-	said[len < 0 ? 0 : len] = '\0';
+	len = pread(file, output, sizeof(output) - 1, 0);
+	output[len < 0 ? 0 : len] = '\0';
 	close(file);
 	if (given.text != NULL)
 		given.text = NULL; /* would point into copy */
@@ -94,10 +94,10 @@ static void
 wrong(const char *line, const char *sentence)
 {
 	CHECK_EQ(parse(line), OPTIONS_WRONG);
-	if (strstr(said, sentence) == NULL)
-		fprintf(stderr, "\n\"%s\" prints: %s", line, said);
-	CHECK_HAS(said, sentence);
-	CHECK_HAS(said, "--help");
+	if (strstr(output, sentence) == NULL)
+		fprintf(stderr, "\n\"%s\" prints: %s", line, output);
+	CHECK_HAS(output, sentence);
+	CHECK_HAS(output, "--help");
 }
 
 TEST(values_of_every_kind_are_stored)
@@ -176,9 +176,9 @@ TEST(help_shows_every_option_but_hidden_ones)
 {
 	CHECK_EQ(parse("--help"), OPTIONS_HELPED);
 	for (const struct options_option *o = table; o->help != NULL; o++)
-		CHECK_HAS(said, o->name);
-	CHECK(strstr(said, "secret") == NULL);
-	CHECK_HAS(said, "usage: prog [OPTION]... [FILE]");
+		CHECK_HAS(output, o->name);
+	CHECK(strstr(output, "secret") == NULL);
+	CHECK_HAS(output, "usage: prog [OPTION]... [FILE]");
 }
 
 TEST(shared_options_are_stored_in_the_programs_structure)

@@ -21,7 +21,7 @@ enum { SIZE_GOOD, SIZE_FAILS, SIZE_DIES, SIZE_EXITS, SIZE_WAITS };
 
 static struct pair_setup last_setup;
 static uint64_t asked;
-static const char *far_word; /* of the server that pair->far has started */
+static const char *far_argument; /* argument of the server started by pair->far */
 
 static int
 end_setup(void *end, const struct pair_setup *setup, char *why, size_t why_len)
@@ -38,8 +38,8 @@ end_counts(void *end, struct pair_counts *counts)
 {
 	counts->messages = ++asked;
 	counts->frames = last_setup.threads;
-	if (far_word != NULL)
-		pair_counts_drop(counts, far_word, 1);
+	if (far_argument != NULL)
+		pair_counts_drop(counts, far_argument, 1);
 	pair_counts_drop(counts, "ip.short", asked);
 }
 
@@ -75,38 +75,38 @@ be_an_end(int argc, char **argv)
 	if (argc > 3 && strcmp(argv[3], "broken") == 0)
 		_exit(2);
 	if (argc > 4 && strncmp(argv[3], "--answer=", 9) == 0)
-		far_word = argv[4];
+		far_argument = argv[4];
 	_exit(pair_serve(atoi(argv[1] + 10), &ops, NULL));
 }
 
 /* ---- captured output ---- */
 
-static char said[8192];
-static int said_file, said_stderr;
+static char output[8192];
+static int output_file, said_stderr;
 
 static void
 listen_to_stderr(void)
 {
-	said_file = memfd_create("said", 0);
+	output_file = memfd_create("output", 0);
 	fflush(stderr);
 	said_stderr = dup(STDERR_FILENO);
-	dup2(said_file, STDERR_FILENO);
+	dup2(output_file, STDERR_FILENO);
 }
 
 static bool
-was_said(const char *text)
+was_printed(const char *text)
 {
 	ssize_t len;
 
 	fflush(stderr);
-	len = pread(said_file, said, sizeof(said) - 1, 0);
-	said[len < 0 ? 0 : len] = '\0';
+	len = pread(output_file, output, sizeof(output) - 1, 0);
+	output[len < 0 ? 0 : len] = '\0';
 	dup2(said_stderr, STDERR_FILENO);
 	close(said_stderr);
-	close(said_file);
-	if (strstr(said, text) == NULL)
-		fprintf(stderr, "\nprinted: %s", said);
-	return strstr(said, text) != NULL;
+	close(output_file);
+	if (strstr(output, text) == NULL)
+		fprintf(stderr, "\nprinted: %s", output);
+	return strstr(output, text) != NULL;
 }
 
 static char *words[] = { (char *)"test_pair", (char *)"good", NULL };
@@ -180,7 +180,7 @@ TEST(missing_remote_server_is_reported)
 	pair.far = "/nonexistent/ssh";
 	listen_to_stderr();
 	CHECK_EQ(pair_start(&pair, 2, words), 1);
-	CHECK(was_said("/nonexistent/ssh"));
+	CHECK(was_printed("/nonexistent/ssh"));
 	pair_stop(&pair, false);
 }
 
@@ -194,7 +194,7 @@ TEST(refusal_of_an_end_is_reported)
 	listen_to_stderr();
 	CHECK_EQ(pair_setup(&pair, &setup), 1);
 	CHECK_EQ(run(&pair, SIZE_FAILS, &result), 1);
-	CHECK(was_said("test: client: 99 are too many\ntest: client: it went wrong\n"));
+	CHECK(was_printed("test: client: 99 are too many\ntest: client: it went wrong\n"));
 	pair_stop(&pair, false);
 }
 
@@ -206,12 +206,12 @@ TEST(death_of_an_end_ends_the_run)
 	start(&pair);
 	listen_to_stderr();
 	CHECK_EQ(run(&pair, SIZE_DIES, &result), 1);
-	CHECK(was_said("the client died: signal 9"));
+	CHECK(was_printed("the client died: signal 9"));
 	pair_stop(&pair, false);
 	start(&pair);
 	listen_to_stderr();
 	CHECK_EQ(run(&pair, SIZE_EXITS, &result), 1);
-	CHECK(was_said("the client ended with status 3"));
+	CHECK(was_printed("the client ended with status 3"));
 	pair_stop(&pair, false);
 }
 
@@ -231,7 +231,7 @@ TEST(death_of_the_server_ends_a_running_client)
 	}
 	listen_to_stderr();
 	CHECK_EQ(run(&pair, SIZE_WAITS, &result), 1);
-	CHECK(was_said("the server died: signal 15"));
+	CHECK(was_printed("the server died: signal 15"));
 	pair_stop(&pair, false);
 	waitpid(killer, NULL, 0);
 }
@@ -243,7 +243,7 @@ TEST(end_that_does_not_start_returns_its_status)
 	pair_init(&pair, "test", -1);
 	listen_to_stderr();
 	CHECK_EQ(pair_start(&pair, 2, broken_words), 2);
-	CHECK(was_said("could not start"));
+	CHECK(was_printed("could not start"));
 	pair_stop(&pair, false);
 }
 
@@ -258,7 +258,7 @@ TEST(a_signal_ends_the_run)
 	raise(SIGTERM);
 	listen_to_stderr();
 	CHECK_EQ(run(&pair, SIZE_WAITS, &result), 1);
-	CHECK(was_said("stopped by signal 15"));
+	CHECK(was_printed("stopped by signal 15"));
 	pair_stop(&pair, false);
 	close(signals);
 }

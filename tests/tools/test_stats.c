@@ -99,7 +99,7 @@ count_some(void)
 }
 
 static char *
-told(bool (*tell)(const struct host *host, const struct stats_about *about, FILE *out), uint64_t now_ns)
+printed(bool (*print)(const struct host *host, const struct stats_about *about, FILE *out), uint64_t now_ns)
 {
 	struct stats_about about = { "h-1", now_ns, 1500000000, &pair.before };
 	char *text = NULL;
@@ -107,7 +107,7 @@ told(bool (*tell)(const struct host *host, const struct stats_about *about, FILE
 	FILE *out = open_memstream(&text, &len);
 
 	REQUIRE(out != NULL);
-	CHECK(tell(&pair.hosts[0], &about, out));
+	CHECK(print(&pair.hosts[0], &about, out));
 	fclose(out);
 	return text;
 }
@@ -131,9 +131,9 @@ PAIR_TEST(tables_have_rates_and_totals)
 	count_some();
 	edge = protocol_called("ip")->lowers[0];
 	count(edge, XK_UP, 40, 10, 500);
-	free(told(stats_print_tables, 3000000000));
+	free(printed(stats_print_tables, 3000000000));
 	count(edge, XK_UP, 100, 10, 500);
-	text = told(stats_print_tables, 5000000000);
+	text = printed(stats_print_tables, 5000000000);
 	CHECK(strncmp(text, "h-1: /tmp/test_stats-", 21) == 0);
 	CHECK_HAS(text, ".dot on memory, driver interrupt, mode ipp\n");
 	CHECK_HAS(text, "rates of the last 2.0 s; edges have been counted for 1.5 s");
@@ -146,7 +146,7 @@ PAIR_TEST(tables_have_rates_and_totals)
 	free(text);
 	/* Counts that have been reset have no rates. */
 	count(edge, XK_UP, 10, 10, 500);
-	text = told(stats_print_tables, 6000000000);
+	text = printed(stats_print_tables, 6000000000);
 	CHECK_HAS(text, "ip -> vnet                       0          10");
 	free(text);
 }
@@ -157,7 +157,7 @@ PAIR_TEST(long_names_stay_in_their_row)
 
 	count_some();
 	((char *)protocol_called("udp")->name)[1] = '\n';
-	text = told(stats_print_tables, 5000000000);
+	text = printed(stats_print_tables, 5000000000);
 	CHECK_HAS(text, "\nu?p -> ip ");
 	free(text);
 }
@@ -171,7 +171,7 @@ PAIR_TEST(node_counts_are_sums_over_its_incoming_edges)
 	double share;
 
 	count_some();
-	text = told(stats_print_document, 5000000000);
+	text = printed(stats_print_document, 5000000000);
 	document = json_loads(text, 0, NULL);
 	REQUIRE(document != NULL);
 	json_array_foreach(json_object_get(document, "protocols"), i,
@@ -190,7 +190,7 @@ PAIR_TEST(list_has_one_line_per_host)
 {
 	char *text;
 
-	text = told(stats_print_line, 1);
+	text = printed(stats_print_line, 1);
 	CHECK(strncmp(text, "h-1   ", 6) == 0);
 	CHECK(strchr(text, '\n') == text + strlen(text) - 1);
 	free(text);
@@ -206,7 +206,7 @@ PAIR_TEST(picture_has_each_number_once)
 	FILE *out;
 
 	count_some();
-	text = told(stats_print_document, 5000000000);
+	text = printed(stats_print_document, 5000000000);
 	stats = json_loads(text, 0, NULL);
 	out = open_memstream(&picture, &len);
 	REQUIRE(stats != NULL && out != NULL);
@@ -231,7 +231,7 @@ PAIR_TEST(hostile_documents_can_be_drawn)
 	char *text;
 
 	count_some();
-	text = told(stats_print_document, 5000000000);
+	text = printed(stats_print_document, 5000000000);
 	for (unsigned i = 0; i < 2000; i++) {
 		char *copy = strdup(text), *picture = NULL;
 		size_t len;

@@ -133,7 +133,7 @@ TEST_WITH(past_deadline_fires_at_once, struct host *h, virtual_host(), host_free
 	xk_close(&own->session);
 }
 
-TEST_WITH(setting_never_sets_no_alarm, struct host *h, virtual_host(), host_free)
+TEST_WITH(alarm_set_to_never_is_not_set, struct host *h, virtual_host(), host_free)
 {
 	struct tale tale;
 	struct own *own = own_new(h, &tale);

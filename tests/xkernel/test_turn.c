@@ -91,7 +91,7 @@ TEST_WITH(application_code_waits_while_turns_go_by, struct host *h, host_by_turn
 	CHECK_EQ(h->top->counted, 1);
 }
 
-TEST_WITH(turn_of_a_spinning_shepherd_asks_for_the_next_at_once, struct host *h, host_by_turns(), host_free)
+TEST_WITH(turn_is_due_at_once_while_a_shepherd_spins, struct host *h, host_by_turns(), host_free)
 {
 	h->top->protocol.implicit = XK_IMPLICIT_SPIN;
 	h->top->protocol.spin_ns = 20000;
